@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every room stands on: lists, handles, the mailbox, the sleep hand-shake, the clock, failures' words. */
+#ifndef BASE_H
+#define BASE_H
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <liburccl.h>
+
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#define NSEC_PER_USEC 1000ull
+#define NSEC_PER_MSEC 1000000ull
+#define NSEC_PER_SEC 1000000000ull
+#define NEVER_NS UINT64_MAX
+
+/* ---- list: circular, intrusive ---- */
+
+struct list {
+	struct list *next, *prev;
+};
+
+static inline void list_init(struct list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline int list_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_add_tail(struct list *l, struct list *head)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+/* Leaves l empty, so that removing twice does no harm. */
+static inline void list_del(struct list *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	list_init(l);
+}
+
+#define list_entry(ptr, type, member) container_of(ptr, type, member)
+#define list_first(head, type, member) container_of((head)->next, type, member)
+#define list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
+/* The entry at pos may be removed. */
+#define list_for_each_safe(pos, tmp, head)                                                         \
+	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
+	     (pos) = (tmp), (tmp) = (pos)->next)
+
+/* ---- words shared between threads: release/acquire; relaxed for counters that only tell ---- */
+
+#define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+/* A counter with one writer, read by anybody. */
+#define count_add(p, n) store_relaxed((p), load_relaxed(p) + (n))
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* ---- the sleep hand-shake ----
+ * The sleeper announces, then looks once more at what it waits for; the poster publishes, then looks at the
+ * announcement. Store then load on both sides, so both are seq_cst and so are the published words themselves: with
+ * less, both may miss the other. Whoever takes the announcement by exchange owes (or spares itself) the wake-up. */
+
+static inline void sleep_announce(uint32_t *word, uint32_t how)
+{
+	__atomic_store_n(word, how, __ATOMIC_SEQ_CST);
+}
+
+/* What was announced, or 0; at most one of sleeper and posters gets it. */
+static inline uint32_t sleep_take(uint32_t *word)
+{
+	if (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
+		return 0;
+	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
+}
+
+/* eventfds; a full counter is as good as a written one */
+int wake_open(void);		/* an eventfd, or -errno */
+void wake_write(int fd);
+void wake_drain(int fd);
+
+/* Sleeps while *word == value, at most ns (NEVER_NS: for ever). 0, -EAGAIN (value differs), -ETIMEDOUT, -EINTR. */
+int futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
+void futex_wake(uint32_t *word);
+
+/* ---- mailbox: the way between threads ----
+ * Messages are part of the objects they speak of, so posting never fails and never allocates; whoever posts one
+ * leaves it alone until the receiver sends it back to msg->reply. Any thread posts, one thread takes. */
+
+struct mailbox;
+struct msg {
+	struct msg *next;
+	struct mailbox *reply;		/* where the answer goes; NULL: none, the receiver owns it */
+	uint32_t type;
+	int32_t res;			/* of the answer: 0 or -errno */
+};
+
+struct mailbox {
+	struct msg *head;		/* newest first; posters push, the owner takes all */
+	uint32_t asleep;		/* announcement of the owner */
+	int fd;				/* the owner's eventfd */
+};
+
+void mailbox_init(struct mailbox *m, int fd);
+/* Wakes the owner if it announced sleep. */
+void mailbox_post(struct mailbox *m, struct msg *msg);
+/* All messages, oldest first, linked by next; NULL: none. Owner. */
+struct msg *mailbox_take(struct mailbox *m);
+/* Announces sleep; 1: a message is there, not announced. Owner. */
+int mailbox_arm(struct mailbox *m);
+/* Sends the message back with its result; a message without reply is left to the caller. */
+void msg_reply(struct msg *msg, int res);
+
+/* ---- handles ----
+ * Slot in the low 20 bits, generation in the high 12, never 0. A slot whose generation would wrap is retired. */
+
+#define HANDLE_SLOT_BITS 20u
+#define HANDLE_SLOT(h) ((h) & ((1u << HANDLE_SLOT_BITS) - 1))
+
+struct handles {
+	uint32_t max;			/* slots in use and free at most */
+	uint32_t used;			/* slots ever handed out */
+	uint32_t free;			/* head of the free list, ~0: empty */
+	struct handle_slot {
+		void *object;		/* NULL: free */
+		uint32_t handle;	/* of the object, or the one the slot gets next */
+		uint32_t next;		/* free list */
+	} *slots;
+};
+
+int handles_init(struct handles *h, uint32_t max);	/* 0 or -ENOMEM */
+void handles_fini(struct handles *h);
+uint32_t handles_add(struct handles *h, void *object);	/* 0: all slots in use */
+void *handles_get(const struct handles *h, uint32_t handle);	/* NULL: stale, or never was */
+void handles_del(struct handles *h, uint32_t handle);
+
+/* ---- clock ---- */
+
+/* Monotonic, ns. */
+uint64_t clock_ns(void);
+
+/* ---- random and keyed hash ---- */
+
+int random_bytes(void *buf, size_t len);		/* 0 or -errno */
+/* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
+void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
+/* Equal or not, in a time that does not tell where they differ. */
+int equal_const_time(const void *a, const void *b, size_t len);
+
+/* ---- why something failed ----
+ * Failed calls leave a sentence for this thread; failed entries and events a record, made without a string, that
+ * explain turns into one. */
+
+/* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one line. */
+int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Each has a format of up to three unsigned 64-bit figures in base/reason.c; where the record has a peer or a device
+ * the sentence names it. */
+enum reason {
+	REASON_NONE = 0,
+#define REASON(name, text) REASON_##name,
+#include "reasons.h"
+#undef REASON
+	REASON_LAST
+};
+
+struct failure {			/* 64 bytes */
+	uint64_t id;			/* detail of the CQE, in the low 32 bits; written last (and 0 first) */
+	uint32_t reason;		/* enum reason */
+	int32_t	 res;
+	uint32_t peer;			/* handle, 0: none */
+	uint32_t segment;
+	uint8_t	 opcode, transport;
+	uint16_t reserved;
+	uint32_t reserved1;
+	uint64_t arg[3];
+	uint64_t user_data;
+};
+
+#define FAILURES 1024u
+struct failures {			/* one writer (the engine), any reader */
+	uint32_t last;			/* id given out last */
+	struct failure ring[FAILURES];
+};
+
+/* Notes a failure and returns its detail. Writer. */
+uint32_t failures_add(struct failures *f, const struct failure *what);
+/* 0, or -ENOENT: never was, or overwritten. Any thread. */
+int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
+/* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
+int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
+
+/* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
+const char *opcode_name(uint32_t opcode);
+const char *transport_name(uint32_t transport);
+int transport_parse(const char *name, size_t len);	/* enum urccl_transport, or -EINVAL */
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread of a context: listens, dials, shakes hands, keeps the tables of peers, regions and remotes, and
+ * tells the engine. Its state is private to it; calls of other threads are messages that it answers.
+ */
+#ifndef CONTROL_H
+#define CONTROL_H
+
+#include "base/base.h"
+#include "memory/memory.h"
+#include "backend/backend.h"
+#include "engine/engine.h"
+
+struct control;
+
+struct control_config {
+	const struct urccl_params *params;
+	uint64_t incarnation;
+	const struct sockaddr_storage *listen;	/* NULL: do not */
+	struct device **devices;	/* in order of preference */
+	uint32_t ndevices;
+};
+
+/* Opens the listener and the thread's wake-ups; the mailbox is there afterwards. 0 or -errno with fail() text. */
+int control_open(const struct control_config *config, struct control **control);
+struct mailbox *control_mailbox(struct control *c);
+/* Starts the thread; engine is where commands go. */
+int control_start(struct control *c, struct engine *engine);
+/* Ends the thread (CALL_SHUTDOWN came back before) and frees everything. */
+void control_close(struct control *c);
+
+/* The address it listens on, with the port it got; its family is AF_UNSPEC if it does not. */
+void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
+
+/* What other threads ask. The caller owns the call, posts it with control_call() and has it back when `done` is 1. */
+enum control_call_type {
+	CALL_REGISTER = 100,		/* ranges, n, rights -> handle */
+	CALL_UNREGISTER,		/* handle */
+	CALL_ALLOC,			/* len -> addr */
+	CALL_FREE,			/* addr */
+	CALL_ADVERTISE,			/* handle, off, len, rights, ttl_ms -> *advert */
+	CALL_IMPORT,			/* handle (peer), adverts, n -> handle (remote) */
+	CALL_FORGET,			/* handle */
+	CALL_METADATA,			/* data, n -> res: bytes */
+	CALL_PEER_INFO,			/* handle, info */
+	CALL_REGION_INFO,		/* handle, info */
+	CALL_PEER_NAME,			/* handle -> text in data, n: for sentences */
+	CALL_RING_ADD,			/* ring */
+	CALL_RING_DEL,			/* ring: back when the engine has let go */
+	CALL_SHUTDOWN,			/* close every peer, region and the engine; back when all is done */
+};
+
+struct control_call {
+	struct msg msg;			/* type: enum control_call_type; res */
+	uint32_t done;			/* control thread: 1, then a futex wake; caller: waits on it */
+	uint32_t handle;
+	const struct urccl_range *ranges;
+	uint32_t n;
+	uint32_t rights;
+	uint64_t off, len, ttl_ms;
+	uint64_t addr;
+	struct urccl_advert *advert;
+	const struct urccl_advert *adverts;
+	void *data;
+	void *info;
+	struct engine_ring *ring;
+	char error[256];		/* the sentence for urccl_errmsg() of the caller */
+};
+
+/* Posts the call; it is answered later. Waiting for it is the caller's affair (context.c). */
+void control_call(struct control *c, struct control_call *call);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a pointer is: the ranges of a region as one offset space, lookups by address, and shareable memory. */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include "base/base.h"
+
+#define DEVICES_MAX 16u			/* of a context */
+
+/* One range of a region. */
+struct span {
+	uint64_t start;			/* offset in the region of its first byte */
+	uint64_t len;
+	uint64_t addr;
+	uint64_t fd_off;		/* of its first byte in fd */
+	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary memory */
+};
+
+/* A region's memory. The control thread makes it and frees it once every engine has let go; in between it is never
+ * changed, but for the words of each device, so that any thread may read it. */
+struct memory {
+	uint32_t handle;		/* region it belongs to */
+	uint32_t rights;		/* enum urccl_rights: the most an advert may give */
+	uint64_t len;			/* bytes of the offset space */
+	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
+	uint32_t nspans;
+	struct span spans[];		/* by start, without gaps */
+};
+
+/* The span that holds offset off < m->len. O(log n), O(1) for one. */
+const struct span *memory_span(const struct memory *m, uint64_t off);
+
+/* The address of offset off < m->len; *run: bytes from there to the end of its span. */
+static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *run)
+{
+	const struct span *s = m->nspans == 1 ? m->spans : memory_span(m, off);
+
+	*run = s->len - (off - s->start);
+	return (void *)(uintptr_t)(s->addr + (off - s->start));
+}
+
+/* The offset of the len bytes at addr, crossing from one range to the next only where they touch in memory and in
+ * offset; UINT64_MAX: not all inside. For spans in any order of address; O(log n) where they ascend. */
+uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
+
+/* Every range of every region by address: what "region 0" looks up. Made by the control thread at each change and
+ * swapped into the engines. Overlapping ranges: the one registered last wins. */
+struct memory_map {
+	uint32_t n;
+	struct memory_range {
+		uint64_t addr, end;
+		struct memory *memory;
+	} ranges[];
+};
+
+/* n regions, oldest first. NULL: no memory. */
+struct memory_map *memory_map_new(struct memory *const *regions, uint32_t n);
+/* The region that holds all of [addr, addr + len), or NULL. */
+struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len);
+
+/* ---- shareable memory (urccl_alloc): a sealed memfd each. Control thread only. ---- */
+
+struct allocation {
+	struct list link;
+	uint64_t addr, len;		/* len: rounded up to pages */
+	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, allocated in full */
+	uint32_t users;			/* regions that hold part of it */
+};
+
+/* 0 or -errno with fail() text. */
+int memory_alloc(uint64_t len, struct allocation **out);
+void memory_free(struct allocation *a);
+/* The one of list (of struct allocation.link) that holds all of [addr, addr + len), or NULL. */
+struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len);
+
+#endif

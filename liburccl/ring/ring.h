@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's side of a ring: its memory, taking entries, posting completions, waking. The engine is the only
+ * caller of what is marked so; the words themselves are in abi.h. */
+#ifndef RING_H
+#define RING_H
+
+#include "base/base.h"
+
+/* struct urccl_ring is the first member, so that the program's pointer is ours. Pages of their own, zeroed in a
+ * forked child. Lines are laid out by writer. */
+struct ring {
+	struct urccl_ring pub;
+	uint64_t map_len;
+	uint32_t event_slots;
+	struct mailbox *home;		/* mailbox of the engine: the doorbell of a sleeping progress thread */
+	void (*drive)(void *arg);	/* INLINE: runs the engine once */
+	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline wants the engine, at most ns.
+	 * 0 or -EINTR. */
+	int (*sleep)(void *arg, uint64_t ns);
+	void *arg;
+
+	struct {			/* engine's */
+		_Alignas(64) uint32_t sq_head;
+		uint32_t sq_flags;
+		uint32_t skipped;
+	} engine_line;
+	struct {			/* producer's */
+		_Alignas(64) uint32_t sq_tail;
+	} producer_line;
+	struct {			/* consumer's */
+		_Alignas(64) uint32_t cq_head;
+		uint32_t ended;
+	} consumer_line;
+	struct {			/* consumer's, looked at by the engine once a burst */
+		_Alignas(64) uint32_t cq_arm;
+		uint32_t cq_wake_at;
+		uint32_t sq_wake_at;
+	} arm_line;
+	struct {			/* engine's, once a burst */
+		_Alignas(64) uint32_t cq_tail;
+		uint32_t sq_done;
+	} publish_line;
+
+	struct {			/* private to the engine */
+		_Alignas(64) uint32_t tail;	/* CQEs posted, published or not */
+		uint32_t wake_tail;	/* behind the last of them that wakes */
+		uint32_t done;		/* entries ended, published or not */
+		uint32_t events_unseen;	/* event slots in use */
+		uint32_t walked;	/* CQ slots up to here were looked at for events given back */
+		uint8_t *is_event;	/* a byte a CQ slot: it was posted as an event */
+		uint8_t *notes;		/* pub.notes, writable */
+		uint32_t pending;	/* something posted and not published */
+	} own;
+};
+
+/* 0 or -errno with fail() text. flags: enum urccl_ring_flags. */
+int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, struct ring **ring);
+void ring_close(struct ring *r);
+
+/* ---- engine ---- */
+
+/* Entries submitted and not taken. */
+static inline uint32_t ring_submitted(const struct ring *r)
+{
+	return __atomic_load_n(&r->producer_line.sq_tail, __ATOMIC_SEQ_CST) - r->engine_line.sq_head;
+}
+
+/* The i-th of them. */
+static inline const struct urccl_sqe *ring_sqe(const struct ring *r, uint32_t i)
+{
+	return &r->pub.sqes[(r->engine_line.sq_head + i) & r->pub.sq_mask];
+}
+
+static inline const struct urccl_ext *ring_ext(const struct ring *r, uint32_t i)
+{
+	return &r->pub.exts[(r->engine_line.sq_head + i) & r->pub.sq_mask];
+}
+
+/* n entries were copied: their slots are the producer's again once they end. */
+static inline void ring_taken(struct ring *r, uint32_t n)
+{
+	store_release(&r->engine_line.sq_head, r->engine_line.sq_head + n);
+}
+
+/* A CQE slot to fill; every entry has its own two reserved, so there always is one. The caller fills all of it. */
+static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
+{
+	struct urccl_cqe *cqe = &r->pub.cqes[r->own.tail & r->pub.cq_mask];
+
+	assert(r->own.tail - load_relaxed(&r->consumer_line.cq_head) <= r->pub.cq_mask);
+	r->own.is_event[r->own.tail & r->pub.cq_mask] = 0;
+	r->own.tail++;
+	if (!no_wake)
+		r->own.wake_tail = r->own.tail;
+	r->own.pending = 1;
+	return cqe;
+}
+
+/* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: all event slots are unseen, try later. */
+struct urccl_cqe *ring_post_event(struct ring *r, void **note);
+
+/* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it did. */
+int ring_publish(struct ring *r);
+
+/* Announces the progress thread's sleep to the producer; 1: entries are there, not announced. */
+static inline int ring_arm_sq(struct ring *r)
+{
+	sleep_announce(&r->engine_line.sq_flags, URCCL_SQ_NEED_WAKEUP);
+	if (!ring_submitted(r))
+		return 0;
+	sleep_take(&r->engine_line.sq_flags);
+	return 1;
+}
+
+#endif
