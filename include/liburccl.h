@@ -2,15 +2,17 @@
 /*
  * liburccl: io_uring for other machines' memory.
  *
- * A program fills entries (SQEs) of a ring, submits them, and takes completions (CQEs) off it; the ring's file
- * descriptor joins epoll, poll and io_uring loops. liburccl(7) has the picture, abi.h the fixed layouts.
+ * A program fills entries (SQEs) of a ring, submits them, and takes completions (CQEs) off it;
+ * the ring's file descriptor joins epoll, poll and io_uring loops. liburccl(7) has the picture,
+ * abi.h the fixed layouts.
  *
- * Errors are negative errno values everywhere; a failed call of a context also leaves a sentence for
- * urccl_errmsg(), a failed entry one for urccl_explain().
+ * Errors are negative errno values everywhere; a failed call of a context also leaves a sentence
+ * for urccl_errmsg(), a failed entry one for urccl_explain().
  *
- * Threads: a ring has one producer thread (get_sqe, prep, submit) and one consumer thread (wait, peek, arm, seen)
- * at a time; they may be two. A context's calls may come from any thread. The exception is a context opened with
- * URCCL_OPEN_INLINE: one ring, one thread, and that thread's calls drive the devices.
+ * Threads: a ring has one producer thread (get_sqe, prep, submit) and one consumer thread (wait,
+ * peek, arm, seen) at a time; they may be two. A context's calls may come from any thread. The
+ * exception is a context opened with URCCL_OPEN_INLINE: one ring, one thread, and that thread's
+ * calls drive the devices.
  */
 #ifndef LIBURCCL_H
 #define LIBURCCL_H
@@ -21,6 +23,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#pragma GCC visibility push(default)
 
 #define URCCL_VERSION_MAJOR 0
 #define URCCL_VERSION_MINOR 1
@@ -34,51 +38,66 @@ struct urccl;		/* a context: devices, threads, listener, regions, peers */
 struct urccl_sim;	/* a simulated network inside this process: urccl_sim_open() */
 
 enum urccl_open_flags {
-	URCCL_OPEN_INLINE = 1 << 0,	/* no progress thread: the ring's own calls drive the devices */
+	URCCL_OPEN_INLINE = 1 << 0,	/* no progress thread: the ring's own calls drive the
+					 * devices */
 };
 
-enum urccl_allow {			/* a policy for something that may be had but is not always wanted */
+enum urccl_allow {			/* a policy for something that may be had but is not
+					 * always wanted */
 	URCCL_ALLOW_DEFAULT = 0, URCCL_ALLOW_NO, URCCL_ALLOW_YES,
 };
 
 enum urccl_tcp_driver {
-	URCCL_TCP_AUTO = 0,		/* readiness, unless io_uring is permitted and was measured better */
+	URCCL_TCP_AUTO = 0,		/* readiness, unless io_uring is permitted and was
+					 * measured better */
 	URCCL_TCP_READINESS,		/* non-blocking sockets and epoll */
 	URCCL_TCP_IO_URING,		/* opening fails where io_uring is denied */
 };
 
 /*
- * Settings of a context. urccl_params_init() fills in the defaults; a struct of an older header is shorter and gets
- * the defaults of the rest, a longer one must be zero where this library does not know it (else -E2BIG). Strings
- * and buffers are copied.
+ * Settings of a context. urccl_params_init() fills in the defaults; a struct of an older header
+ * is shorter and gets the defaults of the rest, a longer one must be zero where this library
+ * does not know it (else -E2BIG). Strings and buffers are copied.
  */
 struct urccl_params {
 	uint32_t size;			/* sizeof(struct urccl_params) */
 	uint32_t flags;			/* enum urccl_open_flags */
-	const char *transport;		/* "shm,tcp": those that may be used, best first. NULL: every one but sim */
-	const char *listen;		/* "127.0.0.1:0", "[::1]:7777"; NULL: loopback, any port; "": do not listen */
-	const void *hello;		/* what we answer as the dialled one, at most URCCL_NOTE_MAX bytes */
+	const char *transport;		/* "shm,tcp": those that may be used, best first. NULL:
+					 * every one but sim */
+	const char *listen;		/* "127.0.0.1:0", "[::1]:7777"; NULL: loopback, any port;
+					 * "": do not listen */
+	const void *hello;		/* what we answer as the dialled one, at most
+					 * URCCL_NOTE_MAX bytes */
 	uint32_t hello_len;
 	uint32_t timeout_ms;		/* of an entry that gives none (30 s) */
-	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as lost (10 s) */
-	uint32_t spin_us;		/* how long an idle progress thread spins before it sleeps (20); ~0: for ever */
+	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as
+					 * lost (10 s) */
+	uint32_t spin_us;		/* how long an idle progress thread spins before it
+					 * sleeps (20); ~0: for ever */
 	uint32_t max_peers;		/* connected at a time (4,096) */
 	uint32_t max_segs;		/* segments of a READV or WRITEV (2^20) */
 	uint32_t max_blocks;		/* blocks of a paged entry (2^32 - 2) */
-	uint32_t chunk_bytes;		/* largest piece of an entry handed to a device at a time; 0: the transport's */
-	const char *tcp_congestion;	/* TCP_CONGESTION of data streams, "cubic"; NULL: the system's */
+	uint32_t chunk_bytes;		/* largest piece of an entry handed to a device at a
+					 * time; 0: the transport's */
+	const char *tcp_congestion;	/* TCP_CONGESTION of data streams, "cubic"; NULL: the
+					 * system's */
 	uint8_t	 tcp_driver;		/* enum urccl_tcp_driver */
-	uint8_t	 cma;			/* enum urccl_allow: process_vm_readv between processes of one user (no) */
+	uint8_t	 cma;			/* enum urccl_allow: process_vm_readv between processes
+					 * of one user (no) */
 	uint16_t reserved0;
 	uint32_t tcp_streams;		/* bulk streams a peer, 1 to 8 (1) */
-	const char *socket_dir;		/* where shm's rendezvous sockets are made; NULL: abstract names */
-	struct urccl_sim *sim;		/* transport sim: the network to join; must outlive the context */
+	const char *socket_dir;		/* where shm's rendezvous sockets are made; NULL:
+					 * abstract names */
+	struct urccl_sim *sim;		/* transport sim: the network to join; must outlive the
+					 * context */
 };
 
 struct urccl_ring_params {
 	uint32_t size;			/* sizeof(struct urccl_ring_params) */
-	uint32_t entries;		/* power of two, 2 to 32,768: unfinished or unseen at a time (256) */
-	uint32_t event_slots;		/* 1 to 32,768: PEER, NOTE, RAIL, LOST and MSG events unseen at a time (256) */
+	uint32_t entries;		/* power of two, 2 to 32,768: unfinished or unseen at a
+					 * time (256) */
+	uint32_t event_slots;		/* 1 to 32,768: PEER, NOTE, RAIL, LOST and MSG events
+					 * unseen at a time (256) */
 	uint32_t reserved;
 };
 
@@ -98,86 +117,95 @@ struct urccl_region_info {
 	uint32_t nranges;
 	uint64_t len;			/* bytes of its offset space */
 	uint32_t rights;		/* enum urccl_rights */
-	uint32_t mappable;		/* 1: peers on this host write into it without our CPU (urccl_alloc memory) */
+	uint32_t mappable;		/* 1: peers on this host write into it without our CPU
+					 * (urccl_alloc memory) */
 };
 
-struct urccl_stats {			/* since open; each word is read by itself, without a lock */
+struct urccl_stats {			/* since open; each word is read by itself, without a
+					 * lock */
 	uint32_t size;			/* sizeof(struct urccl_stats), set by the caller */
 	uint32_t reserved;
 	uint64_t submitted, completed, failed, cancelled, timed_out;	/* entries */
-	uint64_t bytes_read, bytes_written;				/* of entries of ours that succeeded */
-	uint64_t chunks, merged;	/* handed to devices; blocks or segments joined to their neighbour */
+	uint64_t bytes_read;		/* of entries of ours that succeeded */
+	uint64_t bytes_written;
+	uint64_t chunks, merged;	/* handed to devices; blocks or segments joined to their
+					 * neighbour */
 	uint64_t notes_sent, notes_received;
-	uint64_t turns, sleeps, wakes;	/* of the progress thread: loops, sleeps, programs it woke */
+	uint64_t turns, sleeps, wakes;	/* of the progress thread: loops, sleeps, programs it
+					 * woke */
 };
 
-/* ---- Contexts (any thread) ------------------------------------------------------------------------------------ */
+/* ---- Contexts (any thread) ------------------------------------------------------------------- */
 
 /* Fills *p with the defaults. p->size says how much of it the caller has. */
 void urccl_params_init(struct urccl_params *p);
 
-/* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network. On failure *ctx is
- * untouched and urccl_errmsg() says why. */
+/* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
+ * On failure *ctx is untouched and urccl_errmsg() says why. */
 int urccl_open(const struct urccl_params *p, struct urccl **ctx);
 
-/* Ends everything: rings still open are closed, entries end with -ESHUTDOWN, peers are told. Within 2 s. Must not
- * run beside another call on the same context. NULL is fine. */
+/* Ends everything: rings still open are closed, entries end with -ESHUTDOWN, peers are told.
+ * Within 2 s. Must not run beside another call on the same context. NULL is fine. */
 void urccl_close(struct urccl *ctx);
 
-/* p may be NULL. *ring is the library's until urccl_ring_close(). An INLINE context has one ring (-EBUSY). */
+/* p may be NULL. *ring is the library's until urccl_ring_close(). An INLINE context has one ring
+ * (-EBUSY). */
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring);
 
 /* Cancels what is unfinished, waits until the buffers are quiet, frees the ring. NULL is fine. */
 void urccl_ring_close(struct urccl_ring *ring);
 
 /*
- * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths before it. The memory
- * stays the program's and must stay mapped until urccl_unregister(). rights (enum urccl_rights) is the most an
- * advert of it may give. Does not wait for the network. A range inside memory of urccl_alloc() is mapped by peers
- * of this host.
+ * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths
+ * before it. The memory stays the program's and must stay mapped until urccl_unregister().
+ * rights (enum urccl_rights) is the most an advert of it may give. Does not wait for the
+ * network. A range inside memory of urccl_alloc() is mapped by peers of this host.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);
 
-/* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at most 2 s
- * (-ETIMEDOUT: still registered). Peers' later accesses fail with -EACCES. */
+/* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at
+ * most 2 s (-ETIMEDOUT: still registered). Peers' later accesses fail with -EACCES. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
-/* Page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so neither /dev/shm nor mlock. Not
- * yet registered. */
+/* Page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so neither
+ * /dev/shm nor mlock. Not yet registered. */
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr);
 
 /* addr is what urccl_alloc() gave; -EBUSY while a region holds part of it. */
 int urccl_free(struct urccl *ctx, void *addr);
 
-/* Fills *advert, 64 bytes to send to whoever may use [off, off + len) of the region with these rights, at most the
- * region's; ttl_ms 0: for as long as the region lives. */
-int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len, uint32_t rights,
-		    uint64_t ttl_ms, struct urccl_advert *advert);
+/* Fills *advert, 64 bytes to send to whoever may use [off, off + len) of the region with these
+ * rights, at most the region's; ttl_ms 0: for as long as the region lives. */
+int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len,
+		    uint32_t rights, uint64_t ttl_ms, struct urccl_advert *advert);
 
-/* Makes n adverts of one connected peer one remote: one offset space in their order. Waits for nothing: the peer
- * judges them at first use. -ESTALE: of another incarnation of the peer. */
-int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts, uint32_t n,
-		 struct urccl_remote *remote);
+/* Makes n adverts of one connected peer one remote: one offset space in their order. Waits for
+ * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer. */
+int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
+		 uint32_t n, struct urccl_remote *remote);
 
 /* Ends the remote; entries on it that are unfinished end with -ECANCELED. */
 int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
 
-/* A blob that says how to dial this context, for CONNECT. Returns its length; -ENOSPC if it is above len. */
+/* A blob that says how to dial this context, for CONNECT. Returns its length; -ENOSPC if it is
+ * above len. */
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 
 int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
-int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urccl_region_info *info);
+int urccl_region_info(struct urccl *ctx, struct urccl_region region,
+		      struct urccl_region_info *info);
 
 /* Never waits, takes no lock: works beside a stuck engine. */
 int urccl_stats(struct urccl *ctx, struct urccl_stats *stats);
 
-/* Writes the state of engines, rings and peers to fd as text. Never waits for an engine, takes no lock. */
+/* Writes the state of engines, rings and peers to fd as text. Never waits for an engine, takes
+ * no lock. */
 int urccl_dump(struct urccl *ctx, int fd);
 
-/* A sentence on why the entry or event of *cqe failed, from the context's last 1,024 error records. Returns its
- * length (without the 0), as snprintf does. */
+/* A sentence on why the entry or event of *cqe failed, from the context's last 1,024 error
+ * records. Returns its length (without the 0), as snprintf does. */
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len);
 
 /* A sentence on this thread's last failed call; "" if none failed. */
@@ -186,21 +214,23 @@ const char *urccl_errmsg(void);
 /* "0.1.0" */
 const char *urccl_version(void);
 
-/* ---- The simulated network (transport sim) -------------------------------------------------------------------- */
+/* ---- The simulated network (transport sim) --------------------------------------------------- */
 
 /* Faults are rates in 1/65,536; the same seed gives the same faults in the same order of calls. */
 struct urccl_sim_params {
 	uint32_t size;			/* sizeof(struct urccl_sim_params) */
 	uint32_t reserved;
 	uint64_t seed;
-	uint32_t delay_ns_min, delay_ns_max;	/* each packet's way: two that differ overtake each other */
+	uint32_t delay_ns_min, delay_ns_max;	/* each packet's way: two that differ overtake
+						 * each other */
 	uint32_t early_ack;		/* a write is acknowledged before it is placed */
 	uint32_t duplicate;		/* a packet arrives twice */
 	uint32_t error;			/* a chunk fails with -EIO */
 	uint32_t queue_depth;		/* chunks a queue takes; 0: 128 */
 };
 
-/* A network inside this process; contexts join it by urccl_params.sim. p may be NULL: some of each harmless fault. */
+/* A network inside this process; contexts join it by urccl_params.sim. p may be NULL: some of
+ * each harmless fault. */
 int urccl_sim_open(const struct urccl_sim_params *p, struct urccl_sim **sim);
 
 /* -EBUSY while a context uses it. */
@@ -209,18 +239,19 @@ int urccl_sim_close(struct urccl_sim *sim);
 /* Packets stop (on) and go on (off): a peer that hangs. Any thread. */
 void urccl_sim_freeze(struct urccl_sim *sim, int on);
 
-/* ---- Rings: out of line --------------------------------------------------------------------------------------- */
+/* ---- Rings: out of line ---------------------------------------------------------------------- */
 
 /*
- * Waits until args->min_n CQEs are there, or args->room entries can be taken. Returns how many CQEs (entries) there
- * are and the first in *cqe, not yet taken (cqe may be NULL); after args->min_wait_ns one is enough. -ETIME: the
- * timeout passed first, with *cqe the first if there is any, else NULL. -EINTR: a signal. args NULL: one, for ever.
+ * Waits until args->min_n CQEs are there, or args->room entries can be taken. Returns how many
+ * CQEs (entries) there are and the first in *cqe, not yet taken (cqe may be NULL); after
+ * args->min_wait_ns one is enough. -ETIME: the timeout passed first, with *cqe the first if
+ * there is any, else NULL. -EINTR: a signal. args NULL: one, for ever.
  */
 int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urccl_wait_args *args);
 
 /*
- * Asks for one wake-up of the ring's fd: for a CQE, for n entries of room, or for either (enum urccl_arm_for).
- * 0: armed, nothing there, sleep. 1: it is there, not armed. The loop around it:
+ * Asks for one wake-up of the ring's fd: for a CQE, for n entries of room, or for either (enum
+ * urccl_arm_for). 0: armed, nothing there, sleep. 1: it is there, not armed. The loop around it:
  *	for (;;) { do reap(); while (urccl_arm(ring, URCCL_FOR_CQE, 0)); epoll_wait(...); }
  */
 int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
@@ -228,15 +259,15 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
 /* Submits, then waits for n CQEs. Returns how many entries were submitted. */
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
-/* What urccl_submit() and urccl_peek_cqe() do when it is not only a store or a load: wake the progress thread, or
- * drive an INLINE context. Programs have no use for them. */
+/* What urccl_submit() and urccl_peek_cqe() do when it is not only a store or a load: wake the
+ * progress thread, or drive an INLINE context. Programs have no use for them. */
 void urccl_ring_wake(struct urccl_ring *ring);
 void urccl_ring_drive(struct urccl_ring *ring);
 
-/* ---- Rings: inline -------------------------------------------------------------------------------------------- */
+/* ---- Rings: inline --------------------------------------------------------------------------- */
 
-/* Readable when what was armed is there; in an INLINE context also when the ring wants to be driven. The library's:
- * do not read or close it. */
+/* Readable when what was armed is there; in an INLINE context also when the ring wants to be
+ * driven. The library's: do not read or close it. */
 URCCL_INLINE int urccl_ring_fd(const struct urccl_ring *ring)
 {
 	return ring->fd;
@@ -254,11 +285,13 @@ URCCL_INLINE uint32_t urccl_sq_space_left(const struct urccl_ring *ring)
 
 	if (!ring->flags)
 		return 0;
-	gone = __atomic_load_n(ring->ended, __ATOMIC_ACQUIRE) + __atomic_load_n(ring->skipped, __ATOMIC_ACQUIRE);
+	gone = __atomic_load_n(ring->ended, __ATOMIC_ACQUIRE);
+	gone += __atomic_load_n(ring->skipped, __ATOMIC_ACQUIRE);
 	return ring->entries - (ring->sqe_tail - gone);
 }
 
-/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead). Producer. */
+/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead).
+ * Producer. */
 URCCL_INLINE struct urccl_sqe *urccl_get_sqe(struct urccl_ring *ring)
 {
 	if (!urccl_sq_space_left(ring))
@@ -285,7 +318,8 @@ URCCL_INLINE int urccl_submit(struct urccl_ring *ring)
 /* CQEs there now. Consumer. */
 URCCL_INLINE uint32_t urccl_cq_ready(const struct urccl_ring *ring)
 {
-	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) - __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
+	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) -
+	       __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
 }
 
 /* The first CQE, not yet taken, or NULL. An INLINE context is driven if there is none. Consumer. */
@@ -304,7 +338,8 @@ URCCL_INLINE struct urccl_cqe *urccl_peek_cqe(struct urccl_ring *ring)
 }
 
 /* Up to n CQEs, not yet taken, in order. Returns how many. Consumer. */
-URCCL_INLINE uint32_t urccl_peek_batch_cqe(struct urccl_ring *ring, struct urccl_cqe **cqes, uint32_t n)
+URCCL_INLINE uint32_t urccl_peek_batch_cqe(struct urccl_ring *ring, struct urccl_cqe **cqes,
+					   uint32_t n)
 {
 	uint32_t head, ready, i;
 
@@ -348,17 +383,18 @@ URCCL_INLINE uint32_t urccl_cqe_kind(const struct urccl_cqe *cqe)
 	return cqe->flags & URCCL_CQE_KIND_MASK;
 }
 
-/* for (each CQE that is there); take them afterwards with urccl_cq_advance(). head is a uint32_t. */
-#define urccl_for_each_cqe(ring, head, cqe)                                                                            \
-	for ((head) = __atomic_load_n((ring)->cq_head, __ATOMIC_RELAXED);                                              \
-	     (head) != __atomic_load_n((ring)->cq_tail, __ATOMIC_ACQUIRE) &&                                           \
-	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                                     \
+/* for (each CQE that is there); take them afterwards with urccl_cq_advance(). head is a
+ * uint32_t. */
+#define urccl_for_each_cqe(ring, head, cqe)                                                        \
+	for ((head) = __atomic_load_n((ring)->cq_head, __ATOMIC_RELAXED);                          \
+	     (head) != __atomic_load_n((ring)->cq_tail, __ATOMIC_ACQUIRE) &&                       \
+	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                 \
 	     (head)++)
 
-/* ---- Entries: each fills the 64 bytes, nothing more ----------------------------------------------------------- */
+/* ---- Entries: each fills the 64 bytes, nothing more ------------------------------------------ */
 
-URCCL_INLINE void urccl_prep(struct urccl_sqe *sqe, uint8_t opcode, uint32_t object, uint64_t addr, uint64_t len,
-			     uint64_t off)
+URCCL_INLINE void urccl_prep(struct urccl_sqe *sqe, uint8_t opcode, uint32_t object, uint64_t addr,
+			     uint64_t len, uint64_t off)
 {
 	sqe->opcode = opcode;
 	sqe->dtype = 0;
@@ -381,41 +417,44 @@ URCCL_INLINE void urccl_prep_nop(struct urccl_sqe *sqe)
 }
 
 /* len bytes at off of the remote into buf */
-URCCL_INLINE void urccl_prep_read(struct urccl_sqe *sqe, struct urccl_remote remote, void *buf, uint64_t len,
-				  uint64_t off)
+URCCL_INLINE void urccl_prep_read(struct urccl_sqe *sqe, struct urccl_remote remote, void *buf,
+				  uint64_t len, uint64_t off)
 {
 	urccl_prep(sqe, URCCL_OP_READ, remote.id, (uint64_t)(uintptr_t)buf, len, off);
 }
 
 /* len bytes of buf to off of the remote */
-URCCL_INLINE void urccl_prep_write(struct urccl_sqe *sqe, struct urccl_remote remote, const void *buf, uint64_t len,
-				   uint64_t off)
+URCCL_INLINE void urccl_prep_write(struct urccl_sqe *sqe, struct urccl_remote remote,
+				   const void *buf, uint64_t len, uint64_t off)
 {
 	urccl_prep(sqe, URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off);
 }
 
 /* Segments of one peer; segs is the library's until the CQE. */
-URCCL_INLINE void urccl_prep_readv(struct urccl_sqe *sqe, struct urccl_peer peer, const struct urccl_seg *segs,
-				   uint32_t n)
+URCCL_INLINE void urccl_prep_readv(struct urccl_sqe *sqe, struct urccl_peer peer,
+				   const struct urccl_seg *segs, uint32_t n)
 {
 	urccl_prep(sqe, URCCL_OP_READV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
 }
 
-URCCL_INLINE void urccl_prep_writev(struct urccl_sqe *sqe, struct urccl_peer peer, const struct urccl_seg *segs,
-				    uint32_t n)
+URCCL_INLINE void urccl_prep_writev(struct urccl_sqe *sqe, struct urccl_peer peer,
+				    const struct urccl_seg *segs, uint32_t n)
 {
 	urccl_prep(sqe, URCCL_OP_WRITEV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
 }
 
-/* n descriptors between one region and one remote; they and their index tables are the library's until the CQE. */
-URCCL_INLINE void urccl_prep_read_paged(struct urccl_sqe *sqe, struct urccl_remote remote, struct urccl_region region,
+/* n descriptors between one region and one remote; they and their index tables are the library's
+ * until the CQE. */
+URCCL_INLINE void urccl_prep_read_paged(struct urccl_sqe *sqe, struct urccl_remote remote,
+					struct urccl_region region,
 					const struct urccl_paged *paged, uint32_t n)
 {
 	urccl_prep(sqe, URCCL_OP_READ_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
 	sqe->region = region.id;
 }
 
-URCCL_INLINE void urccl_prep_write_paged(struct urccl_sqe *sqe, struct urccl_remote remote, struct urccl_region region,
+URCCL_INLINE void urccl_prep_write_paged(struct urccl_sqe *sqe, struct urccl_remote remote,
+					 struct urccl_region region,
 					 const struct urccl_paged *paged, uint32_t n)
 {
 	urccl_prep(sqe, URCCL_OP_WRITE_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
@@ -423,14 +462,15 @@ URCCL_INLINE void urccl_prep_write_paged(struct urccl_sqe *sqe, struct urccl_rem
 }
 
 /* A NOTE event at the peer: tag and up to URCCL_NOTE_MAX bytes, the library's until the CQE. */
-URCCL_INLINE void urccl_prep_notify(struct urccl_sqe *sqe, struct urccl_peer peer, uint64_t tag, const void *payload,
-				    uint32_t len)
+URCCL_INLINE void urccl_prep_notify(struct urccl_sqe *sqe, struct urccl_peer peer, uint64_t tag,
+				    const void *payload, uint32_t len)
 {
 	urccl_prep(sqe, URCCL_OP_NOTIFY, peer.id, (uint64_t)(uintptr_t)payload, len, 0);
 	sqe->tag = tag;
 }
 
-/* to: a metadata blob or "host:port" text of len bytes, the library's until the CQE, whose handle is the peer. */
+/* to: a metadata blob or "host:port" text of len bytes, the library's until the CQE, whose
+ * handle is the peer. */
 URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint32_t len)
 {
 	urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
@@ -454,14 +494,16 @@ URCCL_INLINE void urccl_prep_close(struct urccl_sqe *sqe, struct urccl_peer peer
 	urccl_prep(sqe, URCCL_OP_CLOSE, peer.id, 0, 0, 0);
 }
 
-/* Ends this ring's entries that match: by user_data, or by a handle's id (enum urccl_cancel_by; BY_ALL: key 0). */
+/* Ends this ring's entries that match: by user_data, or by a handle's id (enum urccl_cancel_by;
+ * BY_ALL: key 0). */
 URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by by, uint64_t key)
 {
 	urccl_prep(sqe, URCCL_OP_CANCEL, 0, 0, (uint64_t)by, 0);
 	sqe->tag = key;
 }
 
-/* Ends with -ETIME after ns, or with 0 after count further completions of this ring (count 0: by time alone). */
+/* Ends with -ETIME after ns, or with 0 after count further completions of this ring (count 0: by
+ * time alone). */
 URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_t count)
 {
 	urccl_prep(sqe, URCCL_OP_TIMEOUT, 0, 0, ns, count);
@@ -520,7 +562,8 @@ URCCL_INLINE struct urccl_ext *urccl_sqe_ext(struct urccl_ring *ring, struct urc
 	return ext;
 }
 
-/* Tells the peer, when the entry's data is placed, with a NOTE of this tag; with a payload, urccl_sqe_set_note(). */
+/* Tells the peer, when the entry's data is placed, with a NOTE of this tag; with a payload,
+ * urccl_sqe_set_note(). */
 URCCL_INLINE void urccl_sqe_set_notify(struct urccl_sqe *sqe, uint64_t tag)
 {
 	sqe->flags |= URCCL_SQE_NOTIFY;
@@ -528,13 +571,16 @@ URCCL_INLINE void urccl_sqe_set_notify(struct urccl_sqe *sqe, uint64_t tag)
 }
 
 /* The payload of a notification on data, or of a CONNECT's hello: the library's until the CQE. */
-URCCL_INLINE void urccl_sqe_set_note(struct urccl_ring *ring, struct urccl_sqe *sqe, const void *payload, uint32_t len)
+URCCL_INLINE void urccl_sqe_set_note(struct urccl_ring *ring, struct urccl_sqe *sqe,
+				     const void *payload, uint32_t len)
 {
 	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
 
 	ext->note = (uint64_t)(uintptr_t)payload;
 	ext->note_len = len;
 }
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
