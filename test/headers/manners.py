@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+manners.py LIBRARY: the library is a guest. It needs libc alone, has no call that ends the process,
+touches signals or prints, and no variable that two contexts would share.
+"""
+import re
+import sys
+
+from public import check, run
+
+RUDE = {"abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fail", "raise", "kill",
+        "signal", "sigaction", "sigprocmask", "system", "setenv", "putenv", "unsetenv",
+        "printf", "puts", "putchar", "perror", "stdout", "stderr", "stdin", "syslog",
+        "__printf_chk", "pthread_atfork", "__register_atfork", "malloc_hook"}
+# What the compiler's start files bring along.
+START_FILES = {"completed.0", "__dso_handle", "__TMC_END__", ".bss", ".data"}
+
+library = sys.argv[1]
+needed = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", library)))
+check(needed <= {"libc.so.6"}, f"needs {sorted(needed)}")
+loaded = {line.split()[0].split("/")[-1] for line in run("ldd", library).splitlines()
+          if "(0x" in line}
+strange = {n for n in loaded if not re.match(r"linux-(vdso|gate)|libc\.so|ld-linux", n)}
+check(not strange, f"loads {sorted(strange)}")
+
+undefined = {line.split()[-1].split("@")[0]
+             for line in run("nm", "-D", "--undefined-only", library).splitlines()}
+check(not undefined & RUDE, f"uses {sorted(undefined & RUDE)}")
+
+for line in run("objdump", "-t", library).splitlines():
+    field = line.split()
+    if len(field) >= 5 and field[-3] in (".data", ".bss") and field[-1] not in START_FILES:
+        check(False, f"a variable of the whole process: {field[-1]}")
