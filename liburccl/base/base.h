@@ -140,6 +140,8 @@ void msg_reply(struct msg *msg, int res);
 struct handles {
 	uint32_t max;			/* slots in use and free at most */
 	uint32_t used;			/* slots ever handed out */
+	uint32_t retired;		/* of them, those of the last generation: never used again */
+	uint32_t size;			/* of slots[]: grows as slots retire */
 	uint32_t free;			/* head of the free list, ~0: empty */
 	struct handle_slot {
 		void *object;		/* NULL: free */
@@ -174,8 +176,8 @@ int equal_const_time(const void *a, const void *b, size_t len);
 /* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one line. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Each has a format of up to three unsigned 64-bit figures in base/reason.c; where the record has a peer or a device
- * the sentence names it. */
+/* Each has a text with up to three 64-bit figures in reasons.h; where the record has a peer or a transport the sentence
+ * names it. */
 enum reason {
 	REASON_NONE = 0,
 #define REASON(name, text) REASON_##name,

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failures in words. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/base.h"
+
+static const char *const texts[REASON_LAST] = {
+	[REASON_NONE] = "no reason was noted",
+#define REASON(name, text) [REASON_##name] = text,
+#include "base/reasons.h"
+#undef REASON
+};
+
+static _Thread_local char errmsg[512];
+
+int fail(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(errmsg, sizeof(errmsg), fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+const char *urccl_errmsg(void)
+{
+	return errmsg;
+}
+
+/* A text under construction: what does not fit is counted. */
+struct text {
+	char *buf;
+	size_t size, len;
+};
+
+__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *fmt, ...)
+{
+	size_t at = t->len < t->size ? t->len : t->size;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(at < t->size ? t->buf + at : NULL, t->size - at, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->len += (size_t)n;
+}
+
+static void text_errno(struct text *t, uint64_t arg)
+{
+	int64_t err = (int64_t)arg < 0 ? -(int64_t)arg : (int64_t)arg;
+	const char *name = err > 0 && err < 4096 ? strerrorname_np((int)err) : NULL;
+
+	if (name)
+		text_add(t, "%s (%s)", name, strerrordesc_np((int)err));
+	else
+		text_add(t, "error %lld", (long long)(int64_t)arg);
+}
+
+static void text_figure(struct text *t, char kind, uint64_t arg)
+{
+	switch (kind) {
+	case 'x':
+		text_add(t, "0x%llx", (unsigned long long)arg);
+		return;
+	case 'e':
+		text_errno(t, arg);
+		return;
+	case 'o':
+		if (arg < URCCL_OP_LAST)
+			text_add(t, "%s", opcode_name((uint32_t)arg));
+		else
+			text_add(t, "opcode %llu", (unsigned long long)arg);
+		return;
+	default:
+		text_add(t, "%llu", (unsigned long long)arg);
+	}
+}
+
+/* The reason's text with the figures filled in. */
+static void text_reason(struct text *t, const struct failure *f)
+{
+	const char *s = f->reason < REASON_LAST ? texts[f->reason] : texts[REASON_NONE];
+	size_t arg = 0;
+
+	for (; *s; s++) {
+		if (*s != '%' || !s[1] || arg == ARRAY_SIZE(f->arg))
+			text_add(t, "%c", *s);
+		else
+			text_figure(t, *++s, f->arg[arg++]);
+	}
+}
+
+/* What the record's segment counts, or NULL: entries of one segment need not name it. */
+static const char *segment_noun(uint8_t opcode)
+{
+	switch (opcode) {
+	case URCCL_OP_READV:
+	case URCCL_OP_WRITEV:
+		return "segment";
+	case URCCL_OP_READ_PAGED:
+	case URCCL_OP_WRITE_PAGED:
+		return "block";
+	default:
+		return NULL;
+	}
+}
+
+/* Who, with whom, by what way: "writev, peer 10.0.0.2:7777, over tcp, segment 3: " */
+static void text_subject(struct text *t, const struct failure *f, const char *peer_name)
+{
+	const char *noun = segment_noun(f->opcode), *transport = transport_name(f->transport);
+
+	if (f->opcode < URCCL_OP_LAST)
+		text_add(t, "%s", opcode_name(f->opcode));
+	else
+		text_add(t, "opcode %u", f->opcode);
+	if (peer_name)
+		text_add(t, ", peer %s", peer_name);
+	else if (f->peer)
+		text_add(t, ", peer handle 0x%x", f->peer);
+	if (transport)
+		text_add(t, ", over %s", transport);
+	if (noun && f->segment != UINT32_MAX)
+		text_add(t, ", %s %u", noun, f->segment);
+	text_add(t, ": ");
+}
+
+int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len)
+{
+	struct text t = {buf, len, 0};
+	const char *name = f->res < 0 && f->res > -4096 ? strerrorname_np(-f->res) : NULL;
+
+	text_subject(&t, f, peer_name);
+	text_reason(&t, f);
+	if (name)
+		text_add(&t, " (%s)", name);
+	if (len)
+		buf[t.len < len ? t.len : len - 1] = 0;
+	return (int)t.len;
+}
