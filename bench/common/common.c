@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t bench_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+double bench_cpu_seconds(void)
+{
+	struct rusage use;
+
+	getrusage(RUSAGE_SELF, &use);
+	return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+void bench_pin(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned int)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		bench_die("cannot run on cpu %d: %s", cpu, strerror(errno));
+}
+
+/* Adds up every "key N kB" line of a file of /proc/self. */
+static uint64_t proc_kilobytes(const char *path, const char *key)
+{
+	char line[256];
+	uint64_t sum = 0, kb;
+	FILE *f = fopen(path, "r");
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%lu", &kb) == 1)
+			sum += kb;
+	fclose(f);
+	return sum * 1024;
+}
+
+uint64_t bench_rss(void)
+{
+	return proc_kilobytes("/proc/self/smaps_rollup", "Rss:");
+}
+
+uint64_t bench_pss(void)
+{
+	return proc_kilobytes("/proc/self/smaps_rollup", "Pss:");
+}
+
+void *bench_map(size_t len, enum bench_pages pages)
+{
+	/* Huge pages need an aligned start, so ask for one huge page more. */
+	size_t huge = 2u << 20, whole = len + huge;
+	uint8_t *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bench_die("cannot map %zu bytes: %s", whole, strerror(errno));
+	madvise(p, whole, MADV_DONTFORK);
+	madvise(p, whole, pages == BENCH_PAGES_THP ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	p += (huge - (uintptr_t)p % huge) % huge;
+	memset(p, 1, len);
+	return p;
+}
+
+int bench_parse_size(const char *text, uint64_t *value)
+{
+	static const char units[] = "kmgt";
+	unsigned long long v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno || end == text || *text == '-')
+		return -1;
+	if (*end) {
+		const char *unit = strchr(units, *end | 0x20);
+		unsigned int shift;
+
+		if (!unit || end[1])
+			return -1;
+		shift = 10 * (unsigned int)(unit - units + 1);
+		if (v > UINT64_MAX >> shift)
+			return -1;
+		v <<= shift;
+	}
+	*value = v;
+	return 0;
+}
+
+int bench_parse_double(const char *text, double *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtod(text, &end);
+	return errno || end == text || *end ? -1 : 0;
+}
+
+void bench_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	/* Not exit(): a forked child must not flush what its parent has buffered. */
+	_exit(1);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The floors: what this machine does without any library, each program the same shape as what it is compared
+ * with. One end runs on the first CPU of --cpu (0,1 by default), the other on the second.
+ */
+#ifndef BENCH_RAW_H
+#define BENCH_RAW_H
+
+#include "../common/common.h"
+#include "../common/hist.h"
+#include "../common/report.h"
+
+#include <getopt.h>
+
+struct raw_options {
+	int cpu[2];
+	int json;
+	double seconds;	  /* of each case */
+	uint64_t size;	  /* bytes of a message; 0: the program's default */
+	uint64_t span;	  /* bytes walked before the same ones come again; 0: the default */
+	const char *mode; /* one case only; NULL: all */
+	const char *cc;	  /* TCP_CONGESTION; NULL: the system's */
+	enum bench_pages pages;
+};
+
+/* Reads the options; exits after --help or on what it does not know. usage says what the program is. */
+void raw_options(struct raw_options *o, int argc, char **argv, const char *usage);
+
+/* 1: --mode was not given or names this case. */
+int raw_wanted(const struct raw_options *o, const char *mode);
+
+/* Writes avg (where it is known), p50, p99 and p99.9 of a histogram as NAME.p50 ... in ns. */
+void raw_latency(struct report *r, const char *name, const struct hist *h);
+
+#endif
