@@ -57,7 +57,8 @@ enum urccl_tcp_driver {
 /*
  * Settings of a context. urccl_params_init() fills in the defaults; a struct of an older header
  * is shorter and gets the defaults of the rest, a longer one must be zero where this library
- * does not know it (else -E2BIG). Strings and buffers are copied.
+ * does not know it (else -E2BIG). A number that is 0 where 0 makes no sense is the default.
+ * Strings and buffers are copied.
  */
 struct urccl_params {
 	uint32_t size;			/* sizeof(struct urccl_params) */
@@ -92,6 +93,7 @@ struct urccl_params {
 					 * context */
 };
 
+/* A number that is 0 is the default. */
 struct urccl_ring_params {
 	uint32_t size;			/* sizeof(struct urccl_ring_params) */
 	uint32_t entries;		/* power of two, 2 to 32,768: unfinished or unseen at a
@@ -270,7 +272,7 @@ void urccl_ring_drive(struct urccl_ring *ring);
  * driven. The library's: do not read or close it. */
 URCCL_INLINE int urccl_ring_fd(const struct urccl_ring *ring)
 {
-	return ring->fd;
+	return ring->flags ? ring->fd : -EPERM;
 }
 
 URCCL_INLINE uint32_t urccl_ring_id(const struct urccl_ring *ring)
@@ -318,6 +320,8 @@ URCCL_INLINE int urccl_submit(struct urccl_ring *ring)
 /* CQEs there now. Consumer. */
 URCCL_INLINE uint32_t urccl_cq_ready(const struct urccl_ring *ring)
 {
+	if (!ring->flags)
+		return 0;
 	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) -
 	       __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
 }
@@ -355,10 +359,12 @@ URCCL_INLINE uint32_t urccl_peek_batch_cqe(struct urccl_ring *ring, struct urccl
 /* Takes the first n CQEs: their slots go back to the library. Consumer. */
 URCCL_INLINE void urccl_cq_advance(struct urccl_ring *ring, uint32_t n)
 {
-	uint32_t head = __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
-	uint32_t ended = __atomic_load_n(ring->ended, __ATOMIC_RELAXED);
-	uint32_t i;
+	uint32_t head, ended, i;
 
+	if (!ring->flags)
+		return;
+	head = __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
+	ended = __atomic_load_n(ring->ended, __ATOMIC_RELAXED);
 	for (i = 0; i < n; i++)
 		ended += !(ring->cqes[(head + i) & ring->cq_mask].flags & URCCL_CQE_MORE);
 	/* In this order: a producer that sees the room must find the slots given back. */
@@ -386,8 +392,8 @@ URCCL_INLINE uint32_t urccl_cqe_kind(const struct urccl_cqe *cqe)
 /* for (each CQE that is there); take them afterwards with urccl_cq_advance(). head is a
  * uint32_t. */
 #define urccl_for_each_cqe(ring, head, cqe)                                                        \
-	for ((head) = __atomic_load_n((ring)->cq_head, __ATOMIC_RELAXED);                          \
-	     (head) != __atomic_load_n((ring)->cq_tail, __ATOMIC_ACQUIRE) &&                       \
+	for ((head) = (ring)->flags ? __atomic_load_n((ring)->cq_head, __ATOMIC_RELAXED) : 0;      \
+	     (ring)->flags && (head) != __atomic_load_n((ring)->cq_tail, __ATOMIC_ACQUIRE) &&      \
 	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                 \
 	     (head)++)
 

@@ -212,6 +212,13 @@ int failures_get(const struct failures *f, uint32_t detail, struct failure *out)
 /* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
 
+/* Copies a struct that the program made with its own header into dst, which has known bytes and holds the defaults: a
+ * shorter one leaves the rest of dst alone, what a longer one has beyond must be 0 (else -E2BIG). size, the struct's
+ * first field, is known afterwards. 0 or -errno with fail() text that calls it what. */
+int copy_sized(void *dst, uint32_t known, const void *src, const char *what);
+/* The other way: fills a struct of the program whose first field says how long it is; what it has beyond is 0. */
+int fill_sized(void *dst, const void *src, uint32_t known, const char *what);
+
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);
 const char *transport_name(uint32_t transport);

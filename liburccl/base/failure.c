@@ -2,8 +2,9 @@
 /* Records of failures: written by the engine, read by any thread at any time. */
 #include "base/base.h"
 
-/* A record is read while it may be overwritten, so it is copied by whole words: each written with release and read
- * with acquire, so that a reader who meets a newer word also finds the id changed. */
+/* A record is read while it may be overwritten, so it is copied by whole words: each written with
+ * release and read with acquire, so that a reader who meets a newer word also finds the id changed.
+ */
 typedef uint64_t __attribute__((may_alias)) record_word;
 
 #define RECORD_WORDS (sizeof(struct failure) / sizeof(record_word))

@@ -30,7 +30,8 @@ struct msg *mailbox_take(struct mailbox *m)
 		sleep_take(&m->asleep);
 	if (!load_relaxed(&m->head))
 		return NULL;
-	/* Everything is taken at once, so there is no pop that could meet a message that came back. */
+	/* Everything is taken at once, so there is no pop that could meet a message that came back.
+	 */
 	for (newest = __atomic_exchange_n(&m->head, NULL, __ATOMIC_ACQUIRE); newest;
 	     newest = older) {
 		older = newest->next;

@@ -43,8 +43,8 @@ int futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
 	struct timespec ts;
 
-	/* Always with a time limit: without one the kernel restarts the call after a signal whose handler was
-	 * installed with SA_RESTART, and the caller would not hear of it. */
+	/* Always with a time limit: without one the kernel restarts the call after a signal whose
+	 * handler was installed with SA_RESTART, and the caller would not hear of it. */
 	if (ns > FUTEX_LONGEST_NS)
 		ns = FUTEX_LONGEST_NS;
 	ts.tv_sec = (time_t)(ns / NSEC_PER_SEC);

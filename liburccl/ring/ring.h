@@ -15,13 +15,14 @@ struct ring {
 	struct mailbox *home;		/* mailbox of the engine: the doorbell of a sleeping progress thread */
 	void (*drive)(void *arg);	/* INLINE: runs the engine once */
 	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline wants the engine, at most ns.
-	 * 0 or -EINTR. */
+	 * 0 or -EINTR; with ns 0 it only arms the fd for all of them, and gives 1 if one wants the engine already. */
 	int (*sleep)(void *arg, uint64_t ns);
 	void *arg;
+	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS: for ever */
 
-	struct {			/* engine's */
-		_Alignas(64) uint32_t sq_head;
-		uint32_t sq_flags;
+	/* Engine's, read by the producer at each entry: so nothing that changes often. */
+	struct {
+		_Alignas(64) uint32_t sq_flags;
 		uint32_t skipped;
 	} engine_line;
 	struct {			/* producer's */
@@ -42,12 +43,13 @@ struct ring {
 	} publish_line;
 
 	struct {			/* private to the engine */
-		_Alignas(64) uint32_t tail;	/* CQEs posted, published or not */
+		_Alignas(64) uint32_t sq_head;	/* entries taken */
+		uint32_t tail;		/* CQEs posted, published or not */
 		uint32_t wake_tail;	/* behind the last of them that wakes */
 		uint32_t done;		/* entries ended, published or not */
 		uint32_t events_unseen;	/* event slots in use */
 		uint32_t walked;	/* CQ slots up to here were looked at for events given back */
-		uint8_t *is_event;	/* a byte a CQ slot: it was posted as an event */
+		uint8_t *is_event;	/* a byte a CQ slot: it holds an event whose credit is out */
 		uint8_t *notes;		/* pub.notes, writable */
 		uint32_t pending;	/* something posted and not published */
 	} own;
@@ -62,33 +64,38 @@ void ring_close(struct ring *r);
 /* Entries submitted and not taken. */
 static inline uint32_t ring_submitted(const struct ring *r)
 {
-	return __atomic_load_n(&r->producer_line.sq_tail, __ATOMIC_SEQ_CST) - r->engine_line.sq_head;
+	return __atomic_load_n(&r->producer_line.sq_tail, __ATOMIC_SEQ_CST) - r->own.sq_head;
 }
 
 /* The i-th of them. */
 static inline const struct urccl_sqe *ring_sqe(const struct ring *r, uint32_t i)
 {
-	return &r->pub.sqes[(r->engine_line.sq_head + i) & r->pub.sq_mask];
+	return &r->pub.sqes[(r->own.sq_head + i) & r->pub.sq_mask];
 }
 
 static inline const struct urccl_ext *ring_ext(const struct ring *r, uint32_t i)
 {
-	return &r->pub.exts[(r->engine_line.sq_head + i) & r->pub.sq_mask];
+	return &r->pub.exts[(r->own.sq_head + i) & r->pub.sq_mask];
 }
 
 /* n entries were copied: their slots are the producer's again once they end. */
 static inline void ring_taken(struct ring *r, uint32_t n)
 {
-	store_release(&r->engine_line.sq_head, r->engine_line.sq_head + n);
+	store_release(&r->own.sq_head, r->own.sq_head + n);
 }
 
 /* A CQE slot to fill; every entry has its own two reserved, so there always is one. The caller fills all of it. */
 static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 {
-	struct urccl_cqe *cqe = &r->pub.cqes[r->own.tail & r->pub.cq_mask];
+	uint32_t slot = r->own.tail & r->pub.cq_mask;
+	struct urccl_cqe *cqe = &r->pub.cqes[slot];
 
 	assert(r->own.tail - load_relaxed(&r->consumer_line.cq_head) <= r->pub.cq_mask);
-	r->own.is_event[r->own.tail & r->pub.cq_mask] = 0;
+	/* The event that was here was seen, else the slot would not be free. */
+	if (r->own.is_event[slot]) {
+		r->own.is_event[slot] = 0;
+		r->own.events_unseen--;
+	}
 	r->own.tail++;
 	if (!no_wake)
 		r->own.wake_tail = r->own.tail;

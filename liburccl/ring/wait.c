@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program's side of a ring that is not inline: waiting, arming, ringing. */
+#include "ring/ring.h"
+
+/* What a wait is for: *cq_tail at cq_at, or *sq_done at sq_at, whichever comes first. NEVER on top
+ * of a counter is further than it gets while somebody waits. */
+#define NEVER 0x7fffffffu
+struct goal {
+	uint32_t cq_at, sq_at;
+};
+
+static struct ring *ring_of(struct urccl_ring *ring)
+{
+	return container_of(ring, struct ring, pub);
+}
+
+static int reached(const struct ring *r, const struct goal *g)
+{
+	uint32_t tail = __atomic_load_n(&r->publish_line.cq_tail, __ATOMIC_SEQ_CST);
+
+	if ((int32_t)(tail - g->cq_at) >= 0)
+		return 1;
+	return (int32_t)(__atomic_load_n(&r->publish_line.sq_done, __ATOMIC_SEQ_CST) - g->sq_at) >=
+	       0;
+}
+
+static void goal_cqes(const struct ring *r, struct goal *g, uint32_t n)
+{
+	g->cq_at = load_relaxed(&r->consumer_line.cq_head) + n;
+}
+
+/* Room is counted as if the CQEs that are there had been seen. Without room to wait for, the
+ * producer's word is not looked at: it may be another thread's. */
+static void goal_room(const struct ring *r, struct goal *g, uint32_t n)
+{
+	if (n)
+		g->sq_at = r->pub.sqe_tail - r->pub.entries + n;
+	else
+		g->sq_at = load_relaxed(&r->publish_line.sq_done) + NEVER;
+}
+
+/* Announces the consumer's sleep. 1: what it waits for is there, not announced; if the engine was
+ * first, its wake-up is an empty one, which the next call drains. */
+static int announce(struct ring *r, const struct goal *g, uint32_t how)
+{
+	if (reached(r, g))
+		return 1;
+	sleep_take(&r->arm_line.cq_arm);
+	if (how == URCCL_ARM_FD)
+		wake_drain(r->pub.fd);
+	store_relaxed(&r->arm_line.cq_wake_at, g->cq_at);
+	store_relaxed(&r->arm_line.sq_wake_at, g->sq_at);
+	sleep_announce(&r->arm_line.cq_arm, how);
+	if (!reached(r, g))
+		return 0;
+	sleep_take(&r->arm_line.cq_arm);
+	return 1;
+}
+
+/* INLINE: the fd stands for what the engine sleeps on, so there is nothing to announce to. */
+static int arm_inline(struct ring *r, const struct goal *g)
+{
+	if (reached(r, g))
+		return 1;
+	r->drive(r->arg);
+	if (reached(r, g))
+		return 1;
+	return r->sleep(r->arg, 0) > 0;
+}
+
+int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
+{
+	struct ring *r = ring_of(ring);
+	struct goal g;
+
+	if (!ring->flags)
+		return -EPERM;
+	if (!what || what & ~(uint32_t)(URCCL_FOR_CQE | URCCL_FOR_ROOM))
+		return fail(-EINVAL,
+			    "urccl_arm() for 0x%x: URCCL_FOR_CQE, URCCL_FOR_ROOM or both "
+			    "are possible",
+			    what);
+	if (what & URCCL_FOR_ROOM && n > ring->entries)
+		return fail(-EINVAL, "room for %u entries in a ring of %u", n, ring->entries);
+	goal_cqes(r, &g, what & URCCL_FOR_CQE ? 1 : NEVER);
+	goal_room(r, &g, what & URCCL_FOR_ROOM ? (n ? n : 1) : 0);
+	if (ring->flags & URCCL_RING_INLINE)
+		return arm_inline(r, &g);
+	return announce(r, &g, URCCL_ARM_FD);
+}
+
+/* Looks for as long as the ring's setting says, but not beyond until. 1: it is there. */
+static int spin(struct ring *r, const struct goal *g, uint64_t until)
+{
+	uint32_t is_inline = r->pub.flags & URCCL_RING_INLINE;
+	int i;
+
+	do {
+		for (i = 0; i < 16; i++) {
+			if (is_inline)
+				r->drive(r->arg);
+			else
+				cpu_relax();
+			if (reached(r, g))
+				return 1;
+		}
+	} while (until == NEVER_NS || clock_ns() < until);
+	return 0;
+}
+
+/* 0, or -EINTR. Waking for nothing is fine: the caller looks again. */
+static int sleep_until(struct ring *r, const struct goal *g, uint64_t now, uint64_t until)
+{
+	uint64_t ns = until == NEVER_NS ? NEVER_NS : until - now;
+	int err;
+
+	if (r->pub.flags & URCCL_RING_INLINE)
+		return r->sleep(r->arg, ns) == -EINTR ? -EINTR : 0;
+	if (announce(r, g, URCCL_ARM_FUTEX))
+		return 0;
+	err = futex_wait(&r->arm_line.cq_arm, URCCL_ARM_FUTEX, ns);
+	sleep_take(&r->arm_line.cq_arm);
+	return err == -EINTR ? -EINTR : 0;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The sum, or NEVER_NS where it passes the end. */
+static uint64_t later(uint64_t at, uint64_t by)
+{
+	return by > NEVER_NS - at ? NEVER_NS : at + by;
+}
+
+static int is_there(struct ring *r, const struct goal *g)
+{
+	if (reached(r, g))
+		return 1;
+	if (!(r->pub.flags & URCCL_RING_INLINE))
+		return 0;
+	r->drive(r->arg);
+	return reached(r, g);
+}
+
+/* 0, -ETIME or -EINTR. */
+static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_t min_wait_ns)
+{
+	uint64_t now, until, deadline, gathered, spun;
+
+	if (is_there(r, g))
+		return 0;
+	now = clock_ns();
+	deadline = later(now, timeout_ns);
+	gathered = min_wait_ns ? later(now, min_wait_ns) : NEVER_NS;
+	spun = later(now, r->spin_ns);
+	for (;;) {
+		if (now >= gathered) { /* long enough: one will do */
+			goal_cqes(r, g, 1);
+			gathered = NEVER_NS;
+		}
+		if (is_there(r, g))
+			return 0;
+		if (now >= deadline)
+			return -ETIME;
+		until = earlier(deadline, gathered);
+		if (now < spun && spin(r, g, earlier(until, spun)))
+			return 0;
+		now = clock_ns();
+		if (now >= until)
+			continue;
+		if (sleep_until(r, g, now, until) == -EINTR)
+			return is_there(r, g) ? 0 : -EINTR;
+		now = clock_ns();
+	}
+}
+
+/* The program's arguments, of this or an older or newer header. */
+static int wait_args(struct urccl_wait_args *a, const struct urccl_wait_args *args,
+		     const struct urccl_ring *ring)
+{
+	*a = (struct urccl_wait_args){.size = sizeof(*a), .timeout_ns = NEVER_NS};
+	if (args) {
+		int err = copy_sized(a, sizeof(*a), args, "struct urccl_wait_args");
+
+		if (err)
+			return err;
+	}
+	if (!a->min_n)
+		a->min_n = 1;
+	if (a->reserved)
+		return fail(-EINVAL, "reserved field of the wait is %u, not 0", a->reserved);
+	if (a->min_n > ring->cq_mask + 1)
+		return fail(-EINVAL, "a wait for %u completions of a ring that holds %u", a->min_n,
+			    ring->cq_mask + 1);
+	if (a->room > ring->entries)
+		return fail(-EINVAL, "a wait for room for %u entries in a ring of %u", a->room,
+			    ring->entries);
+	return 0;
+}
+
+int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urccl_wait_args *args)
+{
+	struct ring *r = ring_of(ring);
+	struct urccl_wait_args a;
+	struct goal g;
+	uint32_t ready;
+	int err;
+
+	if (cqe)
+		*cqe = NULL;
+	if (!ring->flags)
+		return -EPERM;
+	err = wait_args(&a, args, ring);
+	if (err)
+		return err;
+	goal_cqes(r, &g, a.room ? NEVER : a.min_n);
+	goal_room(r, &g, a.room);
+	err = wait_for(r, &g, a.timeout_ns, a.room ? 0 : a.min_wait_ns);
+	ready = urccl_cq_ready(ring);
+	if (cqe && ready)
+		*cqe = &ring->cqes[load_relaxed(&r->consumer_line.cq_head) & ring->cq_mask];
+	if (err)
+		return err;
+	if (a.room)
+		return (int)(ring->entries -
+			     (ring->sqe_tail - load_acquire(&r->publish_line.sq_done)));
+	return (int)ready;
+}
+
+int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n)
+{
+	struct urccl_wait_args a = {.size = sizeof(a), .min_n = n, .timeout_ns = NEVER_NS};
+	int submitted, err;
+
+	if (!ring->flags)
+		return -EPERM;
+	err = wait_args(&a, &a, ring);
+	if (err)
+		return err;
+	submitted = urccl_submit(ring);
+	if (!n)
+		return submitted;
+	err = urccl_wait(ring, NULL, &a);
+	return err < 0 && !submitted ? err : submitted;
+}
+
+void urccl_ring_wake(struct urccl_ring *ring)
+{
+	struct ring *r = ring_of(ring);
+
+	if (ring->flags && sleep_take(&r->engine_line.sq_flags))
+		wake_write(r->home->fd);
+}
+
+void urccl_ring_drive(struct urccl_ring *ring)
+{
+	struct ring *r = ring_of(ring);
+
+	if (ring->flags & URCCL_RING_INLINE)
+		r->drive(r->arg);
+}
