@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+confined.py BUILD SUITE...: runs the tests of these suites once more as a container with the least
+rights would: an unprivileged user in user, mount, PID, IPC and network namespaces of its own, with
+64 KiB of lockable memory and nothing writable at /dev/shm.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from suite import skip, tests
+
+NOBODY = "65534"
+SPACES = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--ipc", "--net", "--fork",
+          "--mount-proc", "--kill-child"]
+
+
+def as_nobody():
+    if os.geteuid():
+        return []
+    return ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups",
+            "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
+
+
+def copy(build, file, to):
+    """The build may be where that user cannot look."""
+    place = to / file.relative_to(build)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, place)
+    return str(place)
+
+
+def main(build, suites):
+    for tool in ("setpriv", "unshare", "ip", "timeout"):
+        if not shutil.which(tool):
+            skip(f"{tool} is not installed")
+    if subprocess.run(as_nobody() + SPACES + ["true"], capture_output=True).returncode:
+        skip("user namespaces are denied here")
+    with tempfile.TemporaryDirectory() as tmp:
+        to = pathlib.Path(tmp)
+        with open(to / "list", "w") as f:
+            for name, seconds, program, arguments in tests(build, suites):
+                print(seconds, name, copy(build, program, to), *arguments, file=f)
+        for library in (build / "liburccl").glob("*.so*"):
+            if not library.is_dir():
+                copy(build, library, to)
+        inside = shutil.copy(pathlib.Path(__file__).parent / "inside.sh", to)
+        if not os.geteuid():
+            subprocess.run(["chown", "-R", NOBODY, tmp], check=True)
+        done = subprocess.run(as_nobody() + SPACES + ["sh", inside, str(to / "list")], cwd=tmp)
+        if done.returncode == 3:
+            skip("no network or mount may be made in a namespace here")
+        sys.exit(done.returncode)
+
+
+main(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:])

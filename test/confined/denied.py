@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+denied.py DENY BUILD SUITE...: runs the tests of these suites once more under DENY, which takes
+io_uring and process_vm_readv away as many containers do.
+"""
+import pathlib
+import subprocess
+import sys
+
+from suite import skip, tests
+
+deny, build, suites = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
+if subprocess.run([deny, "true"]).returncode:
+    skip("no seccomp filter may be set here")
+counts = {"passed": 0, "skipped": 0, "failed": 0}
+for name, seconds, program, arguments in tests(build, suites):
+    try:
+        done = subprocess.run([deny, program, *arguments], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=seconds)
+        status, said = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as e:
+        status, said = "timeout", str(e.stdout)
+    how = {0: "passed", 77: "skipped"}.get(status, "failed")
+    counts[how] += 1
+    if how != "passed":
+        print(f"{name}: {how}: status {status}\n{said.rstrip()}")
+print("denied:", ", ".join(f"{n} {how}" for how, n in counts.items()))
+sys.exit(counts["failed"] > 0 or counts["passed"] == 0)
