@@ -47,8 +47,10 @@ uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
  * swapped into the engines. Overlapping ranges: the one registered last wins. */
 struct memory_map {
 	uint32_t n;
-	struct memory_range {
+	struct memory_range {		/* by addr, then by age */
 		uint64_t addr, end;
+		uint64_t reach;		/* the highest end up to here: where a look back may stop */
+		uint32_t age;		/* of its region: the highest is the newest */
 		struct memory *memory;
 	} ranges[];
 };

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that peers of this host can map. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory/memory.h"
+
+/* All pages are taken now, so that a machine without room says so here and not by a signal at first
+ * touch; and the size is sealed, so that no peer's mapping can lose its pages. */
+static int memfd_fill(int fd, uint64_t len)
+{
+	if (ftruncate(fd, (off_t)len))
+		return fail(-ENOMEM, "no memfd of %llu bytes: %s", (unsigned long long)len,
+			    strerrordesc_np(errno));
+	while (fallocate(fd, 0, 0, (off_t)len)) {
+		if (errno == EINTR)
+			continue;
+		return fail(-ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)len,
+			    strerrordesc_np(errno));
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		int err = -errno;
+
+		return fail(err, "a memfd cannot be sealed: %s", strerrordesc_np(-err));
+	}
+	return 0;
+}
+
+static int memfd_map(int fd, uint64_t len, uint64_t *addr)
+{
+	/* The pages are there: with the page tables filled too, no transfer stops for a fault. */
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+
+	if (p == MAP_FAILED)
+		return fail(-ENOMEM, "no address space for %llu bytes: %s", (unsigned long long)len,
+			    strerrordesc_np(errno));
+	/* Large pages where the machine gives them to shared memory; nothing depends on it. */
+	madvise(p, len, MADV_HUGEPAGE);
+	*addr = (uint64_t)(uintptr_t)p;
+	return 0;
+}
+
+int memory_alloc(uint64_t len, struct allocation **out)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct allocation *a;
+	int err;
+
+	if (!len)
+		return fail(-EINVAL, "an allocation of 0 bytes");
+	if (len > INT64_MAX - page)
+		return fail(-ENOMEM, "no memory for %llu bytes", (unsigned long long)len);
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return fail(-ENOMEM, "no memory for an allocation's record");
+	list_init(&a->link);
+	a->len = (len + page - 1) / page * page;
+	a->fd = memfd_create("urccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (a->fd < 0) {
+		err = fail(-errno, "no memfd: %s", strerrordesc_np(errno));
+		goto free_record;
+	}
+	err = memfd_fill(a->fd, a->len);
+	if (err)
+		goto close_fd;
+	err = memfd_map(a->fd, a->len, &a->addr);
+	if (err)
+		goto close_fd;
+	*out = a;
+	return 0;
+
+close_fd:
+	close(a->fd);
+free_record:
+	free(a);
+	return err;
+}
+
+void memory_free(struct allocation *a)
+{
+	munmap((void *)(uintptr_t)a->addr, a->len);
+	close(a->fd);
+	free(a);
+}
+
+struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len)
+{
+	struct list *pos;
+
+	list_for_each (pos, list) {
+		struct allocation *a = list_entry(pos, struct allocation, link);
+
+		if (addr >= a->addr && addr - a->addr < a->len && len <= a->len - (addr - a->addr))
+			return a;
+	}
+	return NULL;
+}

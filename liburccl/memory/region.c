@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A region's ranges as one offset space. */
+#include "memory/memory.h"
+
+const struct span *memory_span(const struct memory *m, uint64_t off)
+{
+	uint32_t lo = 0, hi = m->nspans;
+
+	/* The last one that starts at or before off. */
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (m->spans[mid].start <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &m->spans[lo];
+}
+
+/* The offset of addr if the len bytes there begin in span i and go on through spans that touch it.
+ */
+static uint64_t offset_from(const struct memory *m, uint32_t i, uint64_t addr, uint64_t len)
+{
+	const struct span *s = &m->spans[i];
+	uint64_t in = addr - s->addr, off = s->start + in, run;
+
+	if (addr < s->addr || in >= s->len)
+		return UINT64_MAX;
+	for (run = s->len - in; run < len; run = s->len) {
+		len -= run;
+		if (++i == m->nspans || s[1].addr != s->addr + s->len)
+			return UINT64_MAX;
+		s++;
+	}
+	return off;
+}
+
+/* The last span that starts at or below addr, if the spans ascend; else any. */
+static uint32_t span_guess(const struct memory *m, uint64_t addr)
+{
+	uint32_t lo = 0, hi = m->nspans;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (m->spans[mid].addr <= addr)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len)
+{
+	uint64_t off = offset_from(m, span_guess(m, addr), addr, len);
+	uint32_t i;
+
+	/* Spans in another order, or one memory twice: look at each. */
+	for (i = 0; off == UINT64_MAX && i < m->nspans; i++)
+		off = offset_from(m, i, addr, len);
+	return off;
+}
