@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A context's calls: each asks the control thread and waits for its answer. */
+#include <stdio.h>
+
+#include "context.h"
+
+#define DRIVE_PAUSE_NS_MAX NSEC_PER_MSEC
+
+int context_check(const struct urccl *ctx)
+{
+	if (!ctx)
+		return fail(-EINVAL, "no context");
+	if (!ctx->live)
+		return fail(-EPERM, "this process was forked off the context's: open one here");
+	return 0;
+}
+
+/* Of an INLINE context: this thread may run the engine until drive_end(). */
+static int drive_begin(struct urccl *ctx)
+{
+	uintptr_t driver = load_relaxed(&ctx->driver);
+
+	if (driver && driver != (uintptr_t)pthread_self())
+		return fail(-EBUSY, "another thread drives this INLINE context: call from there");
+	pthread_mutex_lock(&ctx->driving);
+	return 0;
+}
+
+static void drive_end(struct urccl *ctx)
+{
+	pthread_mutex_unlock(&ctx->driving);
+}
+
+/* The control thread answers in its time and has no way to end the engine's sleep, so the pauses
+ * are short at first. */
+static void drive_until_done(struct urccl *ctx, struct control_call *call)
+{
+	uint64_t pause = 20 * NSEC_PER_USEC;
+
+	for (;;) {
+		engine_drive(ctx->engine);
+		if (load_acquire(&call->done))
+			return;
+		futex_wait(&call->done, 0, pause);
+		if (pause < DRIVE_PAUSE_NS_MAX)
+			pause *= 2;
+	}
+}
+
+static void sleep_until_done(struct control_call *call)
+{
+	while (!load_acquire(&call->done))
+		futex_wait(&call->done, 0, NEVER_NS);
+}
+
+int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
+{
+	int drives = ctx->is_inline && needs_engine, err;
+
+	if (drives) {
+		err = drive_begin(ctx);
+		if (err)
+			return err;
+	}
+	call->done = 0;
+	call->error[0] = 0;
+	control_call(ctx->control, call);
+	if (drives) {
+		drive_until_done(ctx, call);
+		drive_end(ctx);
+	} else {
+		sleep_until_done(call);
+	}
+	if (call->msg.res >= 0)
+		return call->msg.res;
+	return fail(call->msg.res, "%s",
+		    *call->error ? call->error : strerrordesc_np(-call->msg.res));
+}
+
+int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
+		   struct urccl_region *region)
+{
+	struct control_call call = {.msg.type = CALL_REGISTER,
+				    .ranges = ranges,
+				    .n = n,
+				    .rights = rights};
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	if (!ranges || !n)
+		return fail(-EINVAL, "a region needs a range");
+	err = context_call(ctx, &call, 1);
+	if (!err)
+		region->id = call.handle;
+	return err;
+}
+
+int urccl_unregister(struct urccl *ctx, struct urccl_region region)
+{
+	struct control_call call = {.msg.type = CALL_UNREGISTER, .handle = region.id};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 1);
+}
+
+int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr)
+{
+	struct control_call call = {.msg.type = CALL_ALLOC, .len = len};
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	err = context_call(ctx, &call, 0);
+	if (!err)
+		*addr = (void *)(uintptr_t)call.addr;
+	return err;
+}
+
+int urccl_free(struct urccl *ctx, void *addr)
+{
+	struct control_call call = {.msg.type = CALL_FREE, .addr = (uint64_t)(uintptr_t)addr};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 0);
+}
+
+int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len,
+		    uint32_t rights, uint64_t ttl_ms, struct urccl_advert *advert)
+{
+	struct control_call call = {
+		.msg.type = CALL_ADVERTISE,
+		.handle = region.id,
+		.off = off,
+		.len = len,
+		.rights = rights,
+		.ttl_ms = ttl_ms,
+		.advert = advert,
+	};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 0);
+}
+
+int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
+		 uint32_t n, struct urccl_remote *remote)
+{
+	struct control_call call = {.msg.type = CALL_IMPORT,
+				    .handle = peer.id,
+				    .adverts = adverts,
+				    .n = n};
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	if (!adverts || !n)
+		return fail(-EINVAL, "a remote needs an advert");
+	err = context_call(ctx, &call, 1);
+	if (!err)
+		remote->id = call.handle;
+	return err;
+}
+
+int urccl_forget(struct urccl *ctx, struct urccl_remote remote)
+{
+	struct control_call call = {.msg.type = CALL_FORGET, .handle = remote.id};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 1);
+}
+
+int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len)
+{
+	struct control_call call = {.msg.type = CALL_METADATA, .data = buf, .n = len};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 0);
+}
+
+int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info)
+{
+	struct urccl_peer_info all = {.size = sizeof(all)};
+	struct control_call call = {.msg.type = CALL_PEER_INFO, .handle = peer.id, .info = &all};
+	int err = context_check(ctx);
+
+	if (!err)
+		err = context_call(ctx, &call, 0);
+	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_peer_info");
+}
+
+int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urccl_region_info *info)
+{
+	struct urccl_region_info all = {.size = sizeof(all)};
+	struct control_call call = {.msg.type = CALL_REGION_INFO,
+				    .handle = region.id,
+				    .info = &all};
+	int err = context_check(ctx);
+
+	if (!err)
+		err = context_call(ctx, &call, 0);
+	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_region_info");
+}
+
+int urccl_stats(struct urccl *ctx, struct urccl_stats *stats)
+{
+	struct urccl_stats all = {.size = sizeof(all)};
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	engine_stats(ctx->engine, &all);
+	return fill_sized(stats, &all, sizeof(all), "struct urccl_stats");
+}
+
+/* The record that the CQE names, or 0: only ends of entries and LOST have one. */
+static uint32_t cqe_detail(const struct urccl_cqe *cqe)
+{
+	uint32_t kind = urccl_cqe_kind(cqe);
+
+	if (cqe->res >= 0 || (kind != URCCL_KIND_OP && kind != URCCL_KIND_LOST))
+		return 0;
+	return cqe->fail.detail;
+}
+
+/* What can be said without a record. */
+static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
+{
+	int err = cqe->res < 0 && cqe->res > -4096 ? (int)-cqe->res : 0;
+	const char *text = err ? strerrordesc_np(err) : NULL;
+
+	if (cqe->res >= 0)
+		return snprintf(buf, len, "it succeeded");
+	if (!text)
+		return snprintf(buf, len, "error %lld", (long long)cqe->res);
+	if (cqe_detail(cqe))
+		return snprintf(buf, len, "%s (%s); the record of it was overwritten by later ones",
+				text, strerrorname_np(err));
+	return snprintf(buf, len, "%s (%s)", text, strerrorname_np(err));
+}
+
+int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len)
+{
+	char name[URCCL_NOTE_MAX] = "";
+	struct control_call call = {.msg.type = CALL_PEER_NAME, .data = name, .n = sizeof(name)};
+	struct failure f;
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	if (failures_get(engine_failures(ctx->engine), cqe_detail(cqe), &f))
+		return explain_plainly(cqe, buf, len);
+	call.handle = f.peer;
+	err = f.peer ? context_call(ctx, &call, 0) : -ENOENT;
+	return failure_text(&f, err < 0 ? NULL : name, buf, len);
+}

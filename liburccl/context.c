@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing: from settings to devices, control thread and engine, and back. */
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "context.h"
+#include "backend/backend.h"
+
+static const struct backend *const backends[] = {
+	[URCCL_TRANSPORT_SIM] = &backend_sim,
+	[URCCL_TRANSPORT_SHM] = &backend_shm,
+	[URCCL_TRANSPORT_TCP] = &backend_tcp,
+};
+
+const char *urccl_version(void)
+{
+#define TEXT(x)		 #x
+#define VERSION(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+	return VERSION(URCCL_VERSION_MAJOR, URCCL_VERSION_MINOR, URCCL_VERSION_PATCH);
+}
+
+/* Opens one transport's device as the next one. */
+static int device_open(struct urccl *ctx, uint32_t transport)
+{
+	struct device_config config = {
+		.params = &ctx->settings.p,
+		.index = ctx->ndevices,
+		.incarnation = ctx->incarnation,
+		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
+	};
+	const struct backend *b = transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
+	char why[256];
+	int err;
+
+	if (!b)
+		return fail(-EOPNOTSUPP,
+			    "this version does not carry out transport %s: sim, shm "
+			    "and tcp are possible",
+			    transport_name(transport));
+	fail(0, "%s", "");
+	err = b->open(&config, &ctx->devices[ctx->ndevices]);
+	if (!err) {
+		ctx->ndevices++;
+		return 0;
+	}
+	snprintf(why, sizeof(why), "%s", *urccl_errmsg() ? urccl_errmsg() : strerrordesc_np(-err));
+	return fail(err, "transport %s: %s", transport_name(transport), why);
+}
+
+static void devices_close(struct urccl *ctx)
+{
+	while (ctx->ndevices) {
+		struct device *dev = ctx->devices[--ctx->ndevices];
+
+		dev->ops->close(dev);
+	}
+}
+
+/* Keeps the reason for dumps. */
+static void leave_out(struct urccl *ctx)
+{
+	size_t len = strlen(ctx->left_out);
+
+	snprintf(ctx->left_out + len, sizeof(ctx->left_out) - len, "%s%s", len ? "; " : "",
+		 urccl_errmsg());
+}
+
+/* A program that named transports gets all of them or none; one that did not gets those that open.
+ */
+static int devices_open(struct urccl *ctx)
+{
+	const struct settings *s = &ctx->settings;
+	uint32_t i;
+	int err = -EINVAL;
+
+	for (i = 0; i < s->ntransports; i++) {
+		err = device_open(ctx, s->transports[i]);
+		if (!err)
+			continue;
+		if (!s->is_default)
+			goto close_devices;
+		leave_out(ctx);
+	}
+	if (ctx->ndevices)
+		return 0;
+	return fail(err, "no transport opened: %s", ctx->left_out);
+
+close_devices:
+	devices_close(ctx);
+	return err;
+}
+
+static int incarnation_new(uint64_t *incarnation)
+{
+	int err;
+
+	do {
+		err = random_bytes(incarnation, sizeof(*incarnation));
+	} while (!err && !*incarnation);
+	return err ? fail(err, "no random numbers: %s", strerrordesc_np(-err)) : 0;
+}
+
+static struct urccl *context_map(void)
+{
+	struct urccl *ctx = mmap(NULL, sizeof(*ctx), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (ctx == MAP_FAILED) {
+		fail(-ENOMEM, "no memory for a context");
+		return NULL;
+	}
+	if (madvise(ctx, sizeof(*ctx), MADV_WIPEONFORK)) {
+		fail(-ENOMEM, "this kernel cannot keep a context out of forked processes: it lacks "
+			      "MADV_WIPEONFORK, which came with Linux 4.14");
+		munmap(ctx, sizeof(*ctx));
+		return NULL;
+	}
+	pthread_mutex_init(&ctx->lock, NULL);
+	pthread_mutex_init(&ctx->driving, NULL);
+	list_init(&ctx->rings);
+	return ctx;
+}
+
+static void context_unmap(struct urccl *ctx)
+{
+	pthread_mutex_destroy(&ctx->driving);
+	pthread_mutex_destroy(&ctx->lock);
+	munmap(ctx, sizeof(*ctx));
+}
+
+static int control_make(struct urccl *ctx)
+{
+	struct control_config config = {
+		.params = &ctx->settings.p,
+		.incarnation = ctx->incarnation,
+		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
+		.devices = ctx->devices,
+		.ndevices = ctx->ndevices,
+	};
+
+	return control_open(&config, &ctx->control);
+}
+
+static int engine_make(struct urccl *ctx)
+{
+	struct engine_config config = {
+		.params = &ctx->settings.p,
+		.control = control_mailbox(ctx->control),
+		.devices = ctx->devices,
+		.ndevices = ctx->ndevices,
+		.is_inline = ctx->is_inline,
+	};
+
+	return engine_open(&config, &ctx->engine);
+}
+
+/* Ends peers, regions and the engine's thread. Where the engine has none, this one runs it. */
+static void shut_down(struct urccl *ctx)
+{
+	struct control_call call = {.msg.type = CALL_SHUTDOWN};
+
+	store_relaxed(&ctx->driver, 0);
+	context_call(ctx, &call, 1);
+}
+
+/* Both threads. */
+static int threads_start(struct urccl *ctx)
+{
+	int err, is_inline = ctx->is_inline;
+
+	err = control_start(ctx->control, ctx->engine);
+	if (err)
+		return err;
+	err = engine_start(ctx->engine);
+	if (err) {
+		ctx->is_inline = 1;
+		shut_down(ctx);
+		ctx->is_inline = is_inline;
+	}
+	return err;
+}
+
+int urccl_open(const struct urccl_params *p, struct urccl **out)
+{
+	struct urccl *ctx = context_map();
+	int err;
+
+	if (!ctx)
+		return -ENOMEM;
+	err = settings_read(&ctx->settings, p);
+	if (err)
+		goto unmap;
+	ctx->is_inline = !!(ctx->settings.p.flags & URCCL_OPEN_INLINE);
+	err = incarnation_new(&ctx->incarnation);
+	if (err)
+		goto free_settings;
+	err = devices_open(ctx);
+	if (err)
+		goto free_settings;
+	err = control_make(ctx);
+	if (err)
+		goto close_devices;
+	err = engine_make(ctx);
+	if (err)
+		goto close_control;
+	ctx->live = 1;
+	err = threads_start(ctx);
+	if (err)
+		goto close_engine;
+	*out = ctx;
+	return 0;
+
+close_engine:
+	engine_close(ctx->engine);
+close_control:
+	control_close(ctx->control);
+close_devices:
+	devices_close(ctx);
+free_settings:
+	settings_free(&ctx->settings);
+unmap:
+	context_unmap(ctx);
+	return err;
+}
+
+void urccl_close(struct urccl *ctx)
+{
+	if (!ctx || !ctx->live)
+		return;
+	while (!list_empty(&ctx->rings))
+		context_ring_end(list_first(&ctx->rings, struct context_ring, link));
+	shut_down(ctx);
+	engine_close(ctx->engine);
+	control_close(ctx->control);
+	devices_close(ctx);
+	settings_free(&ctx->settings);
+	context_unmap(ctx);
+}
+
+int urccl_dump(struct urccl *ctx, int fd)
+{
+	uint32_t i;
+	int err = context_check(ctx);
+
+	if (err)
+		return err;
+	if (dprintf(fd, "liburccl %s, incarnation %016llx%s\n", urccl_version(),
+		    (unsigned long long)ctx->incarnation, ctx->is_inline ? ", inline" : "") < 0)
+		return fail(-errno, "nothing can be written to fd %d: %s", fd,
+			    strerrordesc_np(errno));
+	for (i = 0; i < ctx->ndevices; i++)
+		dprintf(fd, "transport %s\n", ctx->devices[i]->ops->name);
+	if (*ctx->left_out)
+		dprintf(fd, "left out: %s\n", ctx->left_out);
+	engine_dump(ctx->engine, fd);
+	return 0;
+}

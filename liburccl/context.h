@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A context: what urccl_open() made. */
+#ifndef CONTEXT_H
+#define CONTEXT_H
+
+#include <pthread.h>
+
+#include "params.h"
+#include "control/control.h"
+#include "engine/engine.h"
+
+/* Pages of its own, zeroed in a forked child: there every call finds it dead. Fields without a
+ * remark are set by urccl_open() and never change. */
+struct urccl {
+	uint32_t live;
+	int is_inline;
+	struct settings settings;
+	uint64_t incarnation;
+	struct device *devices[DEVICES_MAX];
+	uint32_t ndevices;
+	struct control *control;
+	struct engine *engine;
+	char left_out[512];	/* transports of the default list that did not open, and why */
+
+	pthread_mutex_t lock;	/* of rings and next_ring */
+	struct list rings;	/* struct context_ring.link */
+	uint32_t next_ring;
+
+	/* INLINE. Whoever runs the engine for a call holds driving; once there is a ring, only the
+	 * thread that uses it does: that one writes driver. */
+	pthread_mutex_t driving;
+	uintptr_t driver;	/* 0: no ring */
+};
+
+/* A ring and its two other sides; the ring's arg. */
+struct context_ring {
+	struct list link;
+	struct urccl *ctx;
+	struct ring *ring;
+	struct engine_ring *engine_ring;
+};
+
+/* Has the control thread answer the call: its result, with its text for urccl_errmsg(). needs_engine:
+ * the answer needs the engine, so that in an INLINE context this thread must drive it (-EBUSY: it is
+ * another's). */
+int context_call(struct urccl *ctx, struct control_call *call, int needs_engine);
+
+/* 0, or -EPERM with fail() text in a forked child. */
+int context_check(const struct urccl *ctx);
+
+/* Ends a ring whether or not the program did. */
+void context_ring_end(struct context_ring *cr);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A context's rings. */
+#include <stdlib.h>
+
+#include "context.h"
+
+/* The thread that runs the engine, as seen by calls of others. */
+static uintptr_t this_thread(void)
+{
+	return (uintptr_t)pthread_self();
+}
+
+static void ring_drive(void *arg)
+{
+	struct context_ring *cr = arg;
+	uintptr_t me = this_thread();
+
+	/* A program may hand its ring from thread to thread. */
+	if (load_relaxed(&cr->ctx->driver) != me)
+		store_relaxed(&cr->ctx->driver, me);
+	engine_drive(cr->ctx->engine);
+}
+
+static int ring_sleep(void *arg, uint64_t ns)
+{
+	struct context_ring *cr = arg;
+
+	return engine_sleep(cr->ctx->engine, ns);
+}
+
+static uint64_t spin_ns(const struct urccl *ctx)
+{
+	uint32_t us = ctx->settings.p.spin_us;
+
+	return us == UINT32_MAX ? NEVER_NS : us * NSEC_PER_USEC;
+}
+
+/* The ring itself, with what it needs of the context. */
+static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
+{
+	struct urccl *ctx = cr->ctx;
+	uint32_t id;
+	int err;
+
+	pthread_mutex_lock(&ctx->lock);
+	id = ++ctx->next_ring;
+	pthread_mutex_unlock(&ctx->lock);
+	err = ring_open(p, ctx->is_inline ? URCCL_RING_INLINE : 0, id, &cr->ring);
+	if (err)
+		return err;
+	cr->ring->home = engine_mailbox(ctx->engine);
+	cr->ring->drive = ring_drive;
+	cr->ring->sleep = ring_sleep;
+	cr->ring->arg = cr;
+	cr->ring->spin_ns = spin_ns(ctx);
+	if (ctx->is_inline)
+		cr->ring->pub.fd = engine_fd(ctx->engine);
+	return 0;
+}
+
+/* Lists the ring; an INLINE context has one. */
+static int ring_list(struct context_ring *cr)
+{
+	struct urccl *ctx = cr->ctx;
+	int err = 0;
+
+	pthread_mutex_lock(&ctx->lock);
+	if (ctx->is_inline && !list_empty(&ctx->rings))
+		err = fail(-EBUSY, "an INLINE context has one ring, and it is open");
+	else
+		list_add_tail(&cr->link, &ctx->rings);
+	pthread_mutex_unlock(&ctx->lock);
+	return err;
+}
+
+static void ring_unlist(struct context_ring *cr)
+{
+	pthread_mutex_lock(&cr->ctx->lock);
+	list_del(&cr->link);
+	pthread_mutex_unlock(&cr->ctx->lock);
+}
+
+static int ring_call(struct context_ring *cr, uint32_t type)
+{
+	struct control_call call = {.msg.type = type, .ring = cr->engine_ring};
+
+	return context_call(cr->ctx, &call, 1);
+}
+
+int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring)
+{
+	struct urccl_ring_params params;
+	struct context_ring *cr;
+	int err;
+
+	err = context_check(ctx);
+	if (err)
+		return err;
+	err = ring_params_read(&params, p);
+	if (err)
+		return err;
+	cr = calloc(1, sizeof(*cr));
+	if (!cr)
+		return fail(-ENOMEM, "no memory for a ring");
+	cr->ctx = ctx;
+	err = ring_list(cr);
+	if (err)
+		goto free_cr;
+	err = ring_make(cr, &params);
+	if (err)
+		goto unlist;
+	err = engine_ring_new(ctx->engine, cr->ring, &cr->engine_ring);
+	if (err)
+		goto close_ring;
+	err = ring_call(cr, CALL_RING_ADD);
+	if (err)
+		goto free_engine_ring;
+	if (ctx->is_inline)
+		store_relaxed(&ctx->driver, this_thread());
+	*ring = &cr->ring->pub;
+	return 0;
+
+free_engine_ring:
+	engine_ring_free(cr->engine_ring);
+close_ring:
+	ring_close(cr->ring);
+unlist:
+	ring_unlist(cr);
+free_cr:
+	free(cr);
+	return err;
+}
+
+void context_ring_end(struct context_ring *cr)
+{
+	int err;
+
+	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
+	store_relaxed(&cr->ctx->driver, 0);
+	err = ring_call(cr, CALL_RING_DEL);
+	ring_unlist(cr);
+	if (!err) {
+		engine_ring_free(cr->engine_ring);
+		ring_close(cr->ring);
+	}
+	free(cr);
+}
+
+void urccl_ring_close(struct urccl_ring *ring)
+{
+	if (ring && ring->flags)
+		context_ring_end(container_of(ring, struct ring, pub)->arg);
+}
