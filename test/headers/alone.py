@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""alone.py INCLUDE HEADER...: each header compiles by itself, as C11 and C++17, with each compiler."""
+"""alone.py INCLUDE HEADER...: each header compiles by itself, as C11 and as C++17."""
 import shutil
 import subprocess
 import sys

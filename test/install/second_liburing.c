@@ -55,7 +55,7 @@ int main(void)
 	p.tcp_driver = URCCL_TCP_IO_URING;
 	ret = urccl_open(&p, &ctx);
 	if (ret) {
-		/* Where the kernel denies io_uring the clash at link time is all there is to see. */
+		/* Where io_uring is denied the clash at link time is all there is to see. */
 		p.tcp_driver = URCCL_TCP_READINESS;
 		ret = urccl_open(&p, &ctx);
 	}
