@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a stream receives. Every byte here is the peer's word: it is copied before it is checked,
+ * and checked before it is used. */
+#include "backend/stream_wire.h"
+
+#define DIRECT_MIN 4096u		/* shorter rests of a payload go through staging */
+#define BULK_MIN   32768u		/* a payload after which staging is kept small */
+#define STAGING	   65536u
+/* After a large payload: the end of an answer and a header, so that the next goes to its place. */
+#define STAGING_BULK (2 * STREAM_HEADER)
+
+static const int status_errno[STATUS_LAST] = {
+	[STATUS_OK] = 0,
+	[STATUS_ACCESS] = -EACCES,
+	[STATUS_RANGE] = -ERANGE,
+	[STATUS_DROPPED] = -ECANCELED,
+};
+
+/* ---- headers ---- */
+
+static int begin_numbered(struct stream *s, const struct frame *f)
+{
+	if (s->rx.placed - s->tx.acks >= (s->tx_lent ? 2 : 1) * STREAM_WRITES)
+		return -EPROTO;
+	s->rx.left = f->len;
+	return 0;
+}
+
+static int begin_write(struct stream *s, const struct frame *f)
+{
+	s->rx.exposure = NULL;
+	s->rx.status = stream_check(s, f->id, f->off, f->len, URCCL_RIGHT_WRITE, &s->rx.exposure,
+				    &s->rx.at);
+	s->rx.bulk = f->len >= BULK_MIN;
+	return begin_numbered(s, f);
+}
+
+static int begin_send(struct stream *s, const struct frame *f)
+{
+	if (f->len > MESSAGE_MAX || f->id || f->off)
+		return -EPROTO;
+	s->rx.bulk = 0;
+	return begin_numbered(s, f);
+}
+
+static int begin_read(struct stream *s, const struct frame *f)
+{
+	struct stream_request *r = stream_request(s, s->rx.requested);
+
+	if (s->rx.requested - s->tx.replied >= (s->tx_lent ? 2 : 1) * STREAM_READS)
+		return -EPROTO;
+	r->off = f->off;
+	r->id = f->id;
+	r->len = f->len;
+	r->dropped = 0;
+	s->rx.requested++;
+	s->rx.left = 0;
+	return 0;
+}
+
+/* The parts of an answer are at most what was asked, and exactly that if all is well. */
+static int begin_resp(struct stream *s, const struct frame *f)
+{
+	const struct stream_read *r = stream_read(s, s->tx.answered);
+	int more = f->flags & FRAME_MORE;
+
+	if (s->tx.answered == s->tx.asked || f->id != s->tx.answered || f->off)
+		return -EPROTO;
+	if (f->len > r->len - s->rx.got || (f->status && (more || f->len)))
+		return -EPROTO;
+	if (!more && !f->status && f->len != r->len - s->rx.got)
+		return -EPROTO;
+	s->rx.chunk = r->chunk;
+	if (r->chunk && r->chunk->flags & CHUNK_CANCELLED)
+		s->rx.chunk = NULL;
+	s->rx.at = s->rx.got;
+	s->rx.left = f->len;
+	s->rx.status = f->status;
+	if (f->len)
+		s->rx.bulk = f->len >= BULK_MIN;
+	return 0;
+}
+
+static int begin_nak(struct stream *s, const struct frame *f)
+{
+	struct chunk *c;
+
+	if (f->id - s->tx.acked >= s->tx.sent - s->tx.acked || !f->status || f->len || f->off)
+		return -EPROTO;
+	c = *stream_unacked(s, f->id);
+	if (c && c->kind != CHUNK_WRITE)
+		return -EPROTO;
+	if (c)
+		c->res = status_errno[f->status];
+	s->rx.left = 0;
+	return 0;
+}
+
+static int begin_drop(struct stream *s, const struct frame *f)
+{
+	if ((int32_t)(s->rx.requested - f->id) <= 0 || f->len || f->off)
+		return -EPROTO;
+	/* One that is answered already needs no more. */
+	if (f->id - s->tx.replied < s->rx.requested - s->tx.replied)
+		stream_request(s, f->id)->dropped = 1;
+	s->rx.left = 0;
+	return 0;
+}
+
+static int begin_ack(struct stream *s, const struct frame *f)
+{
+	s->rx.left = 0;
+	return f->len || f->id || f->off ? -EPROTO : 0;
+}
+
+static int begin(struct stream *s, const struct frame *f)
+{
+	static int (*const kinds[FRAME_LAST])(struct stream *, const struct frame *) = {
+		[FRAME_WRITE] = begin_write, [FRAME_SEND] = begin_send,
+		[FRAME_READ] = begin_read,   [FRAME_RESP] = begin_resp,
+		[FRAME_NAK] = begin_nak,     [FRAME_DROP] = begin_drop,
+		[FRAME_ACK] = begin_ack,
+	};
+	int rc;
+
+	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0 || f->reserved1)
+		return -EPROTO;
+	if (f->flags && (f->kind != FRAME_RESP || f->flags != FRAME_MORE))
+		return -EPROTO;
+	if (f->status >= STATUS_LAST ||
+	    (f->status && f->kind != FRAME_RESP && f->kind != FRAME_NAK))
+		return -EPROTO;
+	rc = stream_acked(s, f->acked);
+	if (rc)
+		return rc;
+	s->rx.kind = f->kind;
+	s->rx.flags = f->flags;
+	s->rx.len = f->len;
+	rc = kinds[f->kind](s, f);
+	s->rx.active = !rc;
+	return rc;
+}
+
+/* ---- payloads ---- */
+
+static void *target_at(const struct stream *s, uint64_t *run)
+{
+	if (s->rx.kind == FRAME_WRITE && s->rx.exposure)
+		return memory_at(s->rx.exposure->memory, s->rx.at, run);
+	*run = s->rx.left;
+	if (s->rx.kind == FRAME_RESP && s->rx.chunk)
+		return (uint8_t *)s->rx.chunk->local + s->rx.at;
+	return NULL;
+}
+
+static void advance(struct stream *s, uint32_t n)
+{
+	s->rx.at += n;
+	s->rx.left -= n;
+}
+
+static void place(struct stream *s, const uint8_t *data, uint32_t len)
+{
+	while (len) {
+		uint64_t run;
+		void *to = target_at(s, &run);
+		uint32_t n = run < len ? (uint32_t)run : len;
+
+		if (to)
+			memcpy(to, data, n);
+		advance(s, n);
+		data += n;
+		len -= n;
+	}
+}
+
+/* A message goes to the sink whole; 0: no room for it, its last bytes stay where they are. */
+static uint32_t collect(struct stream *s, const uint8_t *data, uint32_t len)
+{
+	if (len == s->rx.left && stream_sink_full(s->sink))
+		return 0;
+	memcpy(s->rx.hold + (s->rx.len - s->rx.left), data, len);
+	advance(s, len);
+	return len;
+}
+
+static void finish_numbered(struct stream *s)
+{
+	struct stream_nak *nak = stream_nak(s, s->rx.nak_next);
+
+	if (s->rx.status) {
+		nak->number = s->rx.placed;
+		nak->status = s->rx.status;
+		s->rx.nak_next++;
+	}
+	s->rx.placed++;
+	s->rx.unacked_bytes += s->rx.len;
+	s->rx.exposure = NULL;
+}
+
+static void finish_resp(struct stream *s)
+{
+	struct stream_read *r = stream_read(s, s->tx.answered);
+	struct chunk *c = r->chunk;
+	int cancelled = c && c->flags & CHUNK_CANCELLED;
+
+	s->rx.got += s->rx.len;
+	s->rx.chunk = NULL;
+	if (s->rx.flags & FRAME_MORE)
+		return;
+	if (r->drop == DROP_WANTED)
+		s->tx.drops--;
+	r->drop = DROP_NOT;
+	s->rx.got = 0;
+	s->tx.answered++;
+	if (c)
+		stream_out(s, c, cancelled ? -ECANCELED : status_errno[s->rx.status],
+			   CHUNK_QUIET);
+}
+
+/* The frame is complete. 0: the sink is full, try again. */
+static int finish(struct stream *s)
+{
+	switch (s->rx.kind) {
+	case FRAME_SEND:
+		if (!stream_sink_add(s->sink, s->ep, s->rx.hold, s->rx.len))
+			return 0;
+		s->rx.status = STATUS_OK;
+		finish_numbered(s);
+		break;
+	case FRAME_WRITE:
+		finish_numbered(s);
+		break;
+	case FRAME_RESP:
+		finish_resp(s);
+		break;
+	default:
+		break;
+	}
+	s->rx.active = 0;
+	return 1;
+}
+
+uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint32_t max_bytes,
+		     uint32_t *staging)
+{
+	uint32_t n = 0, got = 0;
+
+	*staging = s->rx.bulk ? STAGING_BULK : STAGING;
+	if (!s->rx.active || s->rx.left < DIRECT_MIN || s->rx.kind == FRAME_SEND)
+		return 0;
+	if (s->rx.kind == FRAME_WRITE ? !s->rx.exposure : !s->rx.chunk) {
+		*staging = STAGING;
+		return 0;
+	}
+	while (n < max_iov && got < max_bytes && got < s->rx.left) {
+		uint32_t want = s->rx.left - got;
+		uint64_t run, at = s->rx.at;
+
+		s->rx.at += got;
+		iov[n].iov_base = target_at(s, &run);
+		s->rx.at = at;
+		if (want > max_bytes - got)
+			want = max_bytes - got;
+		if (run < want)
+			want = (uint32_t)run;
+		iov[n++].iov_len = want;
+		got += want;
+	}
+	if (got < s->rx.left)
+		*staging = 0;
+	return n;
+}
+
+void stream_placed(struct stream *s, uint32_t n)
+{
+	assert(n <= s->rx.left);
+	advance(s, n);
+	if (!s->rx.left)
+		finish(s);
+	if (!s->rx_lent)
+		return;
+	s->rx_lent = 0;
+	stream_settle_rx(s);
+}
+
+/* Bytes of the header at data that were taken; the header is complete when *have is set. */
+static uint32_t take_header(struct stream *s, struct frame *f, const uint8_t *data, size_t len,
+			    int *have)
+{
+	uint32_t n = STREAM_HEADER - s->rx.held;
+
+	*have = len >= n;
+	if (*have && !s->rx.held) {
+		frame_get(f, data);
+		return STREAM_HEADER;
+	}
+	if (!*have)
+		n = (uint32_t)len;
+	memcpy(s->rx.hold + s->rx.held, data, n);
+	s->rx.held += n;
+	if (*have) {
+		frame_get(f, s->rx.hold);
+		s->rx.held = 0;
+	}
+	return n;
+}
+
+static uint32_t take_payload(struct stream *s, const uint8_t *data, size_t len)
+{
+	uint32_t n = len < s->rx.left ? (uint32_t)len : s->rx.left;
+
+	if (s->rx.kind == FRAME_SEND)
+		return collect(s, data, n);
+	place(s, data, n);
+	return n;
+}
+
+ssize_t stream_rx(struct stream *s, const void *data, size_t len)
+{
+	const uint8_t *p = data, *end = p + len;
+	struct frame f;
+	uint32_t n;
+	int rc, have;
+
+	if (s->broken)
+		return -EPROTO;
+	for (;;) {
+		if (!s->rx.active) {
+			if (p == end)
+				break;
+			p += take_header(s, &f, p, (size_t)(end - p), &have);
+			if (!have)
+				break;
+			rc = begin(s, &f);
+			if (rc) {
+				s->broken = 1;
+				return rc;
+			}
+		}
+		while (s->rx.left && p != end) {
+			n = take_payload(s, p, (size_t)(end - p));
+			if (!n)
+				return p - (const uint8_t *)data;
+			p += n;
+		}
+		if (s->rx.left || !finish(s))
+			break;
+	}
+	return p - (const uint8_t *)data;
+}

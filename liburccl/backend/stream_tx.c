@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a stream sends next. Gathering takes frames off their queues and counts them as sent; what
+ * was not sent after all is put back, frame by frame from the last, up to the one half sent. */
+#include "backend/stream_wire.h"
+
+/* struct stream_frame.flags: the end of an answer that had a payload */
+#define FRAME_END 1u
+
+static const uint8_t filler[4096];
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int may_read(const struct stream *s)
+{
+	return s->tx.asked - s->tx.answered < s->read_window;
+}
+
+static int may_write(const struct stream *s)
+{
+	return s->tx.sent - s->tx.acked < s->write_window;
+}
+
+static int naks_owed(const struct stream *s)
+{
+	return s->rx.nak_first != s->rx.nak_next;
+}
+
+static int replies_owed(const struct stream *s)
+{
+	return s->rx.requested != s->tx.replied;
+}
+
+/* What a header may acknowledge: a failed WRITE only after its NAK. */
+static uint32_t ack_now(struct stream *s)
+{
+	if (naks_owed(s))
+		return stream_nak(s, s->rx.nak_first)->number;
+	s->rx.unacked_bytes = 0;
+	return s->rx.placed;
+}
+
+enum stream_want stream_wants(const struct stream *s)
+{
+	const struct stream_queue *q = s->tx.queue;
+	uint32_t owed = s->rx.placed - s->tx.acks;
+
+	if (s->tx_lent)
+		return STREAM_NOTHING;
+	if (s->tx.half.kind || naks_owed(s) || replies_owed(s) || s->tx.drops)
+		return STREAM_SEND;
+	if ((q[STREAM_WRITE_FIRST].head || q[STREAM_WRITE_BULK].head) && may_write(s))
+		return STREAM_SEND;
+	if ((q[STREAM_READ_FIRST].head || q[STREAM_READ_BULK].head) && may_read(s))
+		return STREAM_SEND;
+	if (!owed)
+		return STREAM_NOTHING;
+	if (owed >= STREAM_WRITES / 2 || s->rx.unacked_bytes >= STREAM_ACK_BYTES)
+		return STREAM_SEND;
+	return STREAM_ACK;
+}
+
+/* ---- pieces ---- */
+
+static void add_iov(struct stream_gather *g, const void *base, uint32_t len)
+{
+	struct iovec *last = &g->iov[g->niov - 1];
+
+	if (g->niov && (const uint8_t *)last->iov_base + last->iov_len == base) {
+		last->iov_len += len;
+	} else {
+		g->iov[g->niov].iov_base = (void *)(uintptr_t)base;
+		g->iov[g->niov].iov_len = len;
+		g->niov++;
+	}
+	g->bytes += len;
+}
+
+static uint8_t *add_scratch(struct stream_gather *g, uint32_t len)
+{
+	uint8_t *p = g->scratch + g->used;
+
+	g->used += len;
+	add_iov(g, p, len);
+	return p;
+}
+
+static const void *source_at(const struct stream_frame *f, uint64_t *run)
+{
+	const struct exposure *e = f->source;
+	const struct chunk *c = f->source;
+
+	if (!f->source) {
+		*run = sizeof(filler);
+		return filler;
+	}
+	if (f->kind == FRAME_RESP)
+		return memory_at(e->memory, f->at + f->direct, run);
+	*run = f->total - f->direct;
+	return (const uint8_t *)c->local + f->at + f->direct;
+}
+
+static void add_direct(struct stream_gather *g, struct stream_frame *f, uint32_t max)
+{
+	while (f->direct < f->total && g->niov < STREAM_IOV && g->bytes < max) {
+		uint32_t n = min_u32(f->total - f->direct, max - g->bytes);
+		const void *base;
+		uint64_t run;
+
+		base = source_at(f, &run);
+		if (run < n)
+			n = (uint32_t)run;
+		add_iov(g, base, n);
+		f->direct += n;
+	}
+}
+
+/* Keeps what is left of the frame after its first k bytes. */
+static void leave_half(struct stream *s, const struct stream_frame *f, const uint8_t *copied,
+		       uint32_t k)
+{
+	uint32_t done = min_u32(k, f->copied);
+	struct stream_frame *h = &s->tx.half;
+
+	*h = *f;
+	h->copied -= done;
+	h->at += k - done;
+	h->total -= k - done;
+	h->direct = 0;
+	if (h->copied)
+		memcpy(s->tx.hold, copied + done, h->copied);
+}
+
+static int has_room(const struct stream_gather *g, uint32_t max)
+{
+	return g->nframes < STREAM_FRAMES && g->niov + 2 <= STREAM_IOV &&
+	       g->used + STREAM_HELD <= STREAM_SCRATCH && g->bytes + STREAM_HELD <= max;
+}
+
+/* ---- frames ---- */
+
+/* A header and `copied` bytes for a payload behind it; where these go. */
+static uint8_t *add_frame(struct stream *s, struct stream_gather *g, struct frame *header,
+			  void *source, uint32_t copied)
+{
+	struct stream_frame *f = &g->frames[g->nframes++];
+	uint8_t *p = add_scratch(g, STREAM_HEADER + copied);
+
+	header->acked = s->tx.acks = ack_now(s);
+	frame_put(p, header);
+	f->source = source;
+	f->at = 0;
+	f->copied = STREAM_HEADER + copied;
+	f->direct = 0;
+	f->total = 0;
+	f->acked = header->acked;
+	f->kind = header->kind;
+	f->flags = 0;
+	f->status = header->status;
+	f->rest = 0;
+	return p + STREAM_HEADER;
+}
+
+/* Gives the frame added last its direct bytes, as many as fit. */
+static void frame_direct(struct stream_gather *g, uint64_t at, uint32_t total, uint32_t max)
+{
+	struct stream_frame *f = &g->frames[g->nframes - 1];
+
+	f->at = at;
+	f->total = total;
+	add_direct(g, f, max);
+}
+
+static void gather_rest(struct stream *s, struct stream_gather *g, uint32_t max)
+{
+	struct stream_frame *f = &g->frames[g->nframes++];
+
+	*f = s->tx.half;
+	f->rest = 1;
+	f->acked = s->tx.acks;
+	s->tx.half.kind = 0;
+	if (f->copied)
+		memcpy(add_scratch(g, f->copied), s->tx.hold, f->copied);
+	add_direct(g, f, max);
+}
+
+static void gather_nak(struct stream *s, struct stream_gather *g)
+{
+	const struct stream_nak *nak = stream_nak(s, s->rx.nak_first);
+	struct frame header = {.kind = FRAME_NAK, .status = (uint8_t)nak->status};
+
+	header.id = nak->number;
+	add_frame(s, g, &header, NULL, 0);
+	s->rx.nak_first++;
+}
+
+static void gather_drop(struct stream *s, struct stream_gather *g)
+{
+	struct frame header = {.kind = FRAME_DROP};
+	uint32_t number = s->tx.drop_from;
+
+	if (number - s->tx.answered >= s->tx.asked - s->tx.answered)
+		number = s->tx.answered;
+	while (stream_read(s, number)->drop != DROP_WANTED)
+		number++;
+	stream_read(s, number)->drop = DROP_SENT;
+	s->tx.drop_from = number + 1;
+	s->tx.drops--;
+	header.id = number;
+	add_frame(s, g, &header, NULL, 0);
+	g->frames[g->nframes - 1].at = number;
+}
+
+static void gather_read(struct stream *s, struct stream_gather *g, struct chunk *c)
+{
+	struct frame header = {.kind = FRAME_READ, .len = c->len, .off = c->off};
+	struct stream_read *r = stream_read(s, s->tx.asked);
+
+	stream_dequeue(s, c);
+	header.id = (uint32_t)c->key->v[0];
+	add_frame(s, g, &header, c, 0);
+	c->state = STATE_SENT;
+	c->scratch[1] = s->tx.asked++;
+	r->chunk = c;
+	r->len = c->len;
+	r->drop = DROP_NOT;
+}
+
+static void gather_write(struct stream *s, struct stream_gather *g, struct chunk *c, uint32_t max)
+{
+	uint32_t copied = c->len <= STREAM_COPY ? c->len : 0;
+	struct frame header = {.kind = FRAME_SEND, .len = c->len};
+	uint8_t *p;
+
+	stream_dequeue(s, c);
+	if (c->kind == CHUNK_WRITE) {
+		header.kind = FRAME_WRITE;
+		header.id = (uint32_t)c->key->v[0];
+		header.off = c->off;
+	}
+	p = add_frame(s, g, &header, c, copied);
+	if (copied)
+		memcpy(p, c->local, copied);
+	c->state = STATE_SENT;
+	c->res = 0;
+	*stream_unacked(s, s->tx.sent) = c;
+	c->scratch[1] = s->tx.sent++;
+	if (copied != c->len)
+		frame_direct(g, 0, c->len, max);
+}
+
+static void copy_out(uint8_t *to, const struct exposure *e, uint64_t at, uint32_t len)
+{
+	while (len) {
+		uint64_t run;
+		const void *from = memory_at(e->memory, at, &run);
+		uint32_t n = run < len ? (uint32_t)run : len;
+
+		memcpy(to, from, n);
+		to += n;
+		at += n;
+		len -= n;
+	}
+}
+
+/* The end of an answer, or all of one that is short or failed. */
+static void gather_reply_end(struct stream *s, struct stream_gather *g, uint32_t status,
+			     const struct exposure *e, uint64_t at, uint32_t len)
+{
+	struct frame header = {.kind = FRAME_RESP, .status = (uint8_t)status, .len = len};
+	uint8_t *p;
+
+	header.id = s->tx.replied;
+	p = add_frame(s, g, &header, NULL, len);
+	copy_out(p, e, at, len);
+	if (s->tx.reply_begun)
+		g->frames[g->nframes - 1].flags = FRAME_END;
+	s->tx.reply_begun = 0;
+	s->tx.replied++;
+}
+
+static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max)
+{
+	const struct stream_request *r = stream_request(s, s->tx.replied);
+	struct frame header = {.kind = FRAME_RESP, .flags = FRAME_MORE, .len = r->len};
+	struct exposure *e = NULL;
+	uint32_t status = STATUS_DROPPED;
+	uint64_t at = 0;
+
+	if (s->tx.reply_begun) {
+		gather_reply_end(s, g, s->tx.reply_status, NULL, 0, 0);
+		return;
+	}
+	if (!r->dropped)
+		status = stream_check(s, r->id, r->off, r->len, URCCL_RIGHT_READ, &e, &at);
+	if (status || r->len <= STREAM_COPY) {
+		gather_reply_end(s, g, status, e, at, status ? 0 : r->len);
+		return;
+	}
+	header.id = s->tx.replied;
+	add_frame(s, g, &header, e, 0);
+	frame_direct(g, at, r->len, max);
+	s->tx.reply_begun = 1;
+	s->tx.reply_status = STATUS_OK;
+}
+
+/* Small and urgent first; large answers and large WRITEs take turns. */
+static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
+{
+	struct stream_queue *q = s->tx.queue;
+	int reply = replies_owed(s);
+	struct frame header = {.kind = FRAME_ACK};
+	int bulk;
+
+	if (naks_owed(s)) {
+		gather_nak(s, g);
+		return 1;
+	}
+	if (s->tx.drops) {
+		gather_drop(s, g);
+		return 1;
+	}
+	if (q[STREAM_READ_FIRST].head && may_read(s)) {
+		gather_read(s, g, q[STREAM_READ_FIRST].head);
+		return 1;
+	}
+	if (q[STREAM_WRITE_FIRST].head && may_write(s)) {
+		gather_write(s, g, q[STREAM_WRITE_FIRST].head, max);
+		return 1;
+	}
+	if (q[STREAM_READ_BULK].head && may_read(s)) {
+		gather_read(s, g, q[STREAM_READ_BULK].head);
+		return 1;
+	}
+	bulk = q[STREAM_WRITE_BULK].head && may_write(s);
+	if (reply && (!bulk || s->tx.turn)) {
+		s->tx.turn = 0;
+		gather_reply(s, g, max);
+		return 1;
+	}
+	if (bulk) {
+		s->tx.turn = 1;
+		gather_write(s, g, q[STREAM_WRITE_BULK].head, max);
+		return 1;
+	}
+	if (!g->nframes && s->rx.placed != s->tx.acks)
+		add_frame(s, g, &header, NULL, 0);
+	return 0;
+}
+
+uint32_t stream_gather(struct stream *s, struct stream_gather *g, uint32_t max)
+{
+	struct stream_frame *last;
+
+	assert(!s->tx_lent && max >= STREAM_HELD);
+	g->niov = g->bytes = g->nframes = g->used = 0;
+	g->acked = s->tx.acks;
+	s->tx.lent_from = stream_ackable(s);
+	if (s->tx.half.kind)
+		gather_rest(s, g, max);
+	do {
+		last = g->nframes ? &g->frames[g->nframes - 1] : NULL;
+		if (last && last->direct < last->total) {
+			leave_half(s, last, NULL, last->copied + last->direct);
+			break;
+		}
+	} while (has_room(g, max) && gather_next(s, g, max));
+	return g->bytes;
+}
+
+/* ---- what was not sent ---- */
+
+static void put_back(struct stream *s, struct chunk *c)
+{
+	if (c->flags & CHUNK_CANCELLED)
+		stream_out(s, c, -ECANCELED, CHUNK_QUIET);
+	else
+		stream_requeue(s, c);
+}
+
+static void unsend_read(struct stream *s)
+{
+	struct stream_read *r = stream_read(s, s->tx.asked - 1);
+	uint32_t open = s->tx.asked - s->tx.answered;
+
+	/* The peer answers what it was not asked: stream_rx() tells, and the stream will fail. */
+	if (!open || (open == 1 && s->rx.active && s->rx.kind == FRAME_RESP))
+		s->broken = 1;
+	if (s->broken)
+		return;
+	s->tx.asked--;
+	if (r->drop == DROP_WANTED)
+		s->tx.drops--;
+	if (r->chunk)
+		put_back(s, r->chunk);
+}
+
+static void unsend_drop(struct stream *s, uint32_t number)
+{
+	if (number - s->tx.answered >= s->tx.asked - s->tx.answered)
+		return;
+	stream_read(s, number)->drop = DROP_WANTED;
+	s->tx.drops++;
+	s->tx.drop_from = number;
+}
+
+static void unsend_reply(struct stream *s, const struct stream_frame *f, int more)
+{
+	if (more) {
+		s->tx.reply_begun = 0;
+		return;
+	}
+	s->tx.replied--;
+	s->tx.reply_begun = f->flags & FRAME_END;
+	s->tx.reply_status = f->status;
+}
+
+static void unsend_frame(struct stream *s, const struct stream_frame *f)
+{
+	switch (f->kind) {
+	case FRAME_WRITE:
+	case FRAME_SEND:
+		s->tx.sent--;
+		put_back(s, f->source);
+		break;
+	case FRAME_READ:
+		unsend_read(s);
+		break;
+	case FRAME_RESP:
+		unsend_reply(s, f, f->total != 0);
+		break;
+	case FRAME_NAK:
+		s->rx.nak_first--;
+		break;
+	case FRAME_DROP:
+		unsend_drop(s, (uint32_t)f->at);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The frame that byte n is of; *k: where in it, *copied: its bytes in scratch. */
+static uint32_t frame_at(const struct stream_gather *g, uint32_t n, uint32_t *k, uint32_t *copied)
+{
+	uint32_t i;
+
+	*copied = 0;
+	for (i = 0; n >= g->frames[i].copied + g->frames[i].direct; i++) {
+		n -= g->frames[i].copied + g->frames[i].direct;
+		*copied += g->frames[i].copied;
+	}
+	*k = n;
+	return i;
+}
+
+static void unsend(struct stream *s, struct stream_gather *g, uint32_t n)
+{
+	uint32_t k, copied, i = frame_at(g, n, &k, &copied);
+	const struct stream_frame *f = &g->frames[i];
+	uint32_t last = g->nframes - 1;
+
+	s->tx.half.kind = 0;
+	for (; last > i; last--)
+		unsend_frame(s, &g->frames[last]);
+	if (k || f->rest) {
+		leave_half(s, f, g->scratch + copied, k);
+		s->tx.acks = f->acked;
+		return;
+	}
+	unsend_frame(s, f);
+	s->tx.acks = i ? g->frames[i - 1].acked : g->acked;
+}
+
+void stream_sent(struct stream *s, struct stream_gather *g, uint32_t n)
+{
+	assert(n <= g->bytes);
+	if (n != g->bytes)
+		unsend(s, g, n);
+	if (!s->tx_lent)
+		return;
+	s->tx_lent = NULL;
+	stream_settle_tx(s);
+}
