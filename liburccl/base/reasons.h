@@ -39,7 +39,7 @@ REASON(UNREGISTERED,	"the region was unregistered while the entry was unfinished
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise the timeout, or see urccl_dump() for what it waits for")
 REASON(DEVICE,		"the device gave %e")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired or does not give the right")
-REASON(KEYS,		"the peer did not give keys for the advert (%e): it was revoked, has expired, or was never the peer's")
+REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has expired, or was never the peer's")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a version known here")
 REASON(DIAL_SELF,	"the address is this context's own")
 REASON(DIAL,		"dialling failed with %e")

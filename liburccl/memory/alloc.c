@@ -44,14 +44,17 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 
 int memory_alloc(uint64_t len, struct allocation **out)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = memory_room();
 	struct allocation *a;
 	int err;
 
 	if (!len)
 		return fail(-EINVAL, "an allocation of 0 bytes");
-	if (len > INT64_MAX - page)
-		return fail(-ENOMEM, "no memory for %llu bytes", (unsigned long long)len);
+	/* A sixteenth is left for others, as the room is an estimate. */
+	room -= room / 16;
+	if (len > room || len > INT64_MAX - page)
+		return fail(-ENOMEM, "no memory for %llu bytes: %llu can be had",
+			    (unsigned long long)len, (unsigned long long)room);
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return fail(-ENOMEM, "no memory for an allocation's record");

@@ -69,6 +69,8 @@ struct allocation {
 	uint32_t users;			/* regions that hold part of it */
 };
 
+/* Bytes that this process could take now; an estimate. Reads files. */
+uint64_t memory_room(void);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);
 void memory_free(struct allocation *a);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much memory there is to be had. A memfd has no limit of its own: filling one beyond what the
+ * machine or the program's control group has does not fail but makes the kernel kill processes. So
+ * it is asked first. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+
+#include "memory/memory.h"
+
+#define LINE 4096
+
+/* The number behind name in a file of "name number" lines; 0: not there. */
+static int read_named(const char *path, const char *name, uint64_t *value)
+{
+	FILE *f = fopen(path, "re");
+	size_t len = strlen(name);
+	char line[256];
+	int found = 0;
+
+	if (!f)
+		return 0;
+	while (!found && fgets(line, sizeof(line), f)) {
+		found = !strncmp(line, name, len) && (line[len] == ' ' || line[len] == ':');
+		if (found)
+			*value = strtoull(line + len + 1, NULL, 10);
+	}
+	fclose(f);
+	return found;
+}
+
+/* A file that holds one number. "max" and what cannot be read are no limit. */
+static uint64_t read_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	unsigned long long value = UINT64_MAX;
+
+	if (!f)
+		return UINT64_MAX;
+	if (fscanf(f, "%llu", &value) != 1)
+		value = UINT64_MAX;
+	fclose(f);
+	return value;
+}
+
+static uint64_t machine_room(void)
+{
+	struct sysinfo si;
+	uint64_t kib;
+
+	if (read_named("/proc/meminfo", "MemAvailable", &kib))
+		return kib * 1024;
+	return sysinfo(&si) ? UINT64_MAX : (uint64_t)si.freeram * si.mem_unit;
+}
+
+/* The files of a control group's memory, in the two versions that there are. */
+struct group_files {
+	const char *mount, *limit, *used, *inactive, *active;
+};
+static const struct group_files group_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+					    "inactive_file", "active_file"};
+static const struct group_files group_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+					    "memory.usage_in_bytes", "total_inactive_file",
+					    "total_active_file"};
+
+/* What the group may still use: file pages that can be dropped count as free. */
+static uint64_t group_room(const struct group_files *g, const char *group)
+{
+	uint64_t limit, used, inactive = 0, active = 0;
+	char path[LINE + 128];
+
+	snprintf(path, sizeof(path), "%s%s/%s", g->mount, group, g->limit);
+	limit = read_number(path);
+	snprintf(path, sizeof(path), "%s%s/%s", g->mount, group, g->used);
+	used = read_number(path);
+	if (limit == UINT64_MAX || used == UINT64_MAX)
+		return UINT64_MAX;
+	snprintf(path, sizeof(path), "%s%s/memory.stat", g->mount, group);
+	read_named(path, g->inactive, &inactive);
+	read_named(path, g->active, &active);
+	used -= used < inactive + active ? used : inactive + active;
+	return limit > used ? limit - used : 0;
+}
+
+/* A line of /proc/self/cgroup: "0::/group", or "4:memory:/group". */
+static uint64_t group_line_room(char *line)
+{
+	char *controllers = strchr(line, ':'), *group;
+
+	group = controllers ? strchr(++controllers, ':') : NULL;
+	if (!group)
+		return UINT64_MAX;
+	*group++ = 0;
+	group[strcspn(group, "\n")] = 0;
+	if (!*controllers)
+		return group_room(&group_v2, group);
+	return strcmp(controllers, "memory") ? UINT64_MAX : group_room(&group_v1, group);
+}
+
+uint64_t memory_room(void)
+{
+	uint64_t room = machine_room(), group;
+	char line[LINE];
+	FILE *f;
+
+	/* In a container the group's path may be one of the host's; then the root that is seen is
+	 * the container's own. */
+	group = group_room(&group_v2, "");
+	room = group < room ? group : room;
+	f = fopen("/proc/self/cgroup", "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		group = group_line_room(line);
+		room = group < room ? group : room;
+	}
+	if (f)
+		fclose(f);
+	return room;
+}

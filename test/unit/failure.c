@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failure records: kept until overwritten, never read half-written, and told in one sentence. */
+#include <pthread.h>
+
+#include "base/base.h"
+#include "test.h"
+
+#define ROUNDS 300000u
+
+static struct failures failures;
+static uint32_t newest;
+
+/* Each word of the record follows from n, so that a mixture shows. */
+static struct failure record(uint32_t n)
+{
+	struct failure f = {
+		.reason = n % REASON_LAST,
+		.res = -(int)(n % 100),
+		.peer = n,
+		.segment = ~n,
+		.arg = {n, ~(uint64_t)n, (uint64_t)n << 32},
+		.user_data = n * 3ull,
+	};
+
+	return f;
+}
+
+static void *write_all(void *unused)
+{
+	uint32_t i;
+
+	for (i = failures.last + 1; i < ROUNDS; i++) {
+		struct failure f = record(i);
+
+		CHECK_EQ(failures_add(&failures, &f), i);
+		store_release(&newest, i);
+	}
+	return unused;
+}
+
+static void check_record(const struct failure *got, uint32_t detail)
+{
+	struct failure f = record(detail);
+
+	f.id = detail;
+	CHECK(!memcmp(got, &f, sizeof(f)));
+}
+
+static void test_records(void)
+{
+	struct failure f = record(1);
+	uint32_t i;
+
+	CHECK_EQ(failures_get(&failures, 0, &f), -ENOENT);
+	CHECK_EQ(failures_get(&failures, 1, &f), -ENOENT);
+	for (i = 1; i <= FAILURES + 1; i++) {
+		f = record(i);
+		CHECK_EQ(failures_add(&failures, &f), i);
+	}
+	CHECK_EQ(failures_get(&failures, 1, &f), -ENOENT);
+	CHECK_EQ(failures_get(&failures, FAILURES + 2, &f), -ENOENT);
+	for (i = 2; i <= FAILURES + 1; i++) {
+		CHECK_EQ(failures_get(&failures, i, &f), 0);
+		check_record(&f, i);
+	}
+}
+
+static void test_reader(void)
+{
+	uint32_t found = 0, detail;
+	struct failure f;
+	pthread_t writer;
+
+	CHECK_EQ(pthread_create(&writer, NULL, write_all, NULL), 0);
+	do {
+		/* The oldest one, which is the one about to be overwritten. */
+		detail = load_acquire(&newest);
+		detail = detail > FAILURES ? detail - FAILURES + 1 : 2;
+		if (!failures_get(&failures, detail, &f)) {
+			check_record(&f, detail);
+			found++;
+		}
+	} while (load_acquire(&newest) != ROUNDS - 1);
+	pthread_join(writer, NULL);
+	CHECK(found);
+}
+
+static void text_is(const struct failure *f, const char *peer, const char *expected)
+{
+	char text[512], cut[8];
+
+	CHECK_EQ(failure_text(f, peer, text, sizeof(text)), strlen(text));
+	if (strcmp(text, expected))
+		fprintf(stderr, "\"%s\"\nis not \"%s\"\n", text, expected);
+	CHECK(!strcmp(text, expected));
+	CHECK_EQ(failure_text(f, peer, cut, sizeof(cut)), strlen(text));
+	CHECK_EQ(strlen(cut), sizeof(cut) - 1);
+	CHECK(!memcmp(cut, text, sizeof(cut) - 1));
+	CHECK_EQ(failure_text(f, peer, NULL, 0), strlen(text));
+}
+
+static void test_texts(void)
+{
+	struct failure f = {.reason = REASON_REMOTE_RANGE,
+			    .res = -ERANGE,
+			    .peer = 0x100002,
+			    .segment = 3,
+			    .opcode = URCCL_OP_WRITEV,
+			    .transport = URCCL_TRANSPORT_TCP,
+			    .arg = {4096, 65535, 65536}};
+
+	text_is(&f, "10.0.0.2:7777",
+		"writev, peer 10.0.0.2:7777, over tcp, segment 3: 4096 bytes at offset 65535 pass "
+		"the end of the remote, which has 65536 (ERANGE)");
+	f = (struct failure){.reason = REASON_KEYS,
+			     .res = -EACCES,
+			     .peer = 0x100002,
+			     .segment = UINT32_MAX,
+			     .opcode = URCCL_OP_READ,
+			     .arg = {EACCES}};
+	text_is(&f, NULL,
+		"read, peer handle 0x100002: the peer answered EACCES (Permission denied) instead "
+		"of keys for the advert: it was revoked, has expired, or was never the peer's "
+		"(EACCES)");
+	f = (struct failure){.reason = 9999, .res = 0, .opcode = 200};
+	text_is(&f, NULL, "opcode 200: no reason was noted");
+}
+
+int main(void)
+{
+	CHECK(!strcmp(urccl_errmsg(), ""));
+	CHECK_EQ(fail(-EBADF, "fd %d", 7), -EBADF);
+	CHECK(!strcmp(urccl_errmsg(), "fd 7"));
+	test_records();
+	test_reader();
+	test_texts();
+	return 0;
+}

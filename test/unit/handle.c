@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A handle names its object and never another one, through every generation of its slot. */
+#include "base/base.h"
+#include "test.h"
+
+#define GENERATIONS 4095u
+
+static void test_names(void)
+{
+	struct handles h;
+	int objects[3];
+	uint32_t ids[3], i;
+
+	CHECK_EQ(handles_init(&h, 3), 0);
+	for (i = 0; i < 3; i++) {
+		ids[i] = handles_add(&h, &objects[i]);
+		CHECK(ids[i]);
+	}
+	CHECK_EQ(handles_add(&h, objects), 0);
+	for (i = 0; i < 3; i++)
+		CHECK(handles_get(&h, ids[i]) == &objects[i]);
+	CHECK(!handles_get(&h, 0));
+	CHECK(!handles_get(&h, ids[1] + (1u << HANDLE_SLOT_BITS)));
+	CHECK(!handles_get(&h, UINT32_MAX));
+
+	handles_del(&h, ids[1]);
+	handles_del(&h, ids[1]);
+	CHECK(!handles_get(&h, ids[1]));
+	i = handles_add(&h, &objects[2]);
+	CHECK_NE(i, ids[1]);
+	CHECK_EQ(HANDLE_SLOT(i), HANDLE_SLOT(ids[1]));
+	CHECK(!handles_get(&h, ids[1]));
+	CHECK_EQ(handles_add(&h, objects), 0);
+	handles_fini(&h);
+}
+
+/* One live object at a time, for longer than three slots last: no handle comes twice. */
+static void test_retirement(void)
+{
+	struct handles h;
+	static uint8_t seen[4][GENERATIONS + 1];
+	uint32_t i, id, last = 0;
+	int object;
+
+	CHECK_EQ(handles_init(&h, 1), 0);
+	for (i = 0; i < 3 * GENERATIONS + 1; i++) {
+		id = handles_add(&h, &object);
+		CHECK(id);
+		CHECK(HANDLE_SLOT(id) < 4);
+		CHECK(!seen[HANDLE_SLOT(id)][id >> HANDLE_SLOT_BITS]++);
+		CHECK(!handles_get(&h, last));
+		CHECK(handles_get(&h, id) == &object);
+		CHECK_EQ(handles_add(&h, &object), 0);
+		handles_del(&h, id);
+		last = id;
+	}
+	CHECK_EQ(h.retired, 3);
+	handles_fini(&h);
+}
+
+/* The table grows to its maximum and no further. */
+static void test_growth(void)
+{
+	struct handles h;
+	uint32_t i;
+
+	CHECK_EQ(handles_init(&h, 5000), 0);
+	for (i = 0; i < 5000; i++)
+		CHECK_EQ(HANDLE_SLOT(handles_add(&h, &h)), i);
+	CHECK_EQ(handles_add(&h, &h), 0);
+	handles_fini(&h);
+	CHECK(!handles_get(&h, 1u << HANDLE_SLOT_BITS));
+}
+
+int main(void)
+{
+	test_names();
+	test_retirement();
+	test_growth();
+	return 0;
+}

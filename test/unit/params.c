@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings: defaults, structs of other versions, and refusals that name what is wrong. */
+#include "params.h"
+#include "test.h"
+
+static struct urccl_params fresh(void)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+
+	urccl_params_init(&p);
+	return p;
+}
+
+/* The settings are refused with err and a sentence that has the words. */
+static void refused(const struct urccl_params *p, int err, const char *words)
+{
+	struct settings s;
+
+	CHECK_EQ(settings_read(&s, p), err);
+	if (!strstr(urccl_errmsg(), words))
+		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
+	CHECK(strstr(urccl_errmsg(), words));
+}
+
+static void check_default(const struct settings *s)
+{
+	CHECK_EQ(s->p.size, sizeof(s->p));
+	CHECK_EQ(s->p.timeout_ms, 30000);
+	CHECK_EQ(s->p.dead_after_ms, 10000);
+	CHECK_EQ(s->p.spin_us, 20);
+	CHECK_EQ(s->p.max_peers, 4096);
+	CHECK_EQ(s->p.max_segs, 1u << 20);
+	CHECK_EQ(s->p.max_blocks, UINT32_MAX - 1);
+	CHECK_EQ(s->p.tcp_streams, 1);
+	CHECK(s->is_default);
+	CHECK_EQ(s->ntransports, 2);
+	CHECK_EQ(s->transports[0], URCCL_TRANSPORT_SHM);
+	CHECK_EQ(s->transports[1], URCCL_TRANSPORT_TCP);
+	CHECK(s->listens);
+}
+
+static void test_defaults(void)
+{
+	struct urccl_params p = fresh();
+	struct settings s;
+
+	CHECK_EQ(settings_read(&s, NULL), 0);
+	check_default(&s);
+	settings_free(&s);
+	CHECK_EQ(settings_read(&s, &p), 0);
+	check_default(&s);
+	settings_free(&s);
+}
+
+static void test_versions(void)
+{
+	struct {
+		struct urccl_params p;
+		uint8_t newer[64];
+	} longer = {.p = fresh(), .newer = {0}};
+	struct urccl_params shorter = {.size = offsetof(struct urccl_params, timeout_ms),
+				       .transport = "tcp",
+				       .timeout_ms = 1,
+				       .tcp_streams = 99};
+	struct settings s;
+
+	CHECK_EQ(settings_read(&s, &shorter), 0);
+	CHECK_EQ(s.p.timeout_ms, 30000);
+	CHECK_EQ(s.ntransports, 1);
+	settings_free(&s);
+	urccl_params_init(&shorter);
+	CHECK_EQ(shorter.timeout_ms, 1);
+	CHECK_EQ(shorter.size, offsetof(struct urccl_params, timeout_ms));
+	CHECK(!shorter.transport);
+
+	longer.p.size = sizeof(longer);
+	CHECK_EQ(settings_read(&s, &longer.p), 0);
+	settings_free(&s);
+	longer.newer[63] = 1;
+	refused(&longer.p, -E2BIG, "struct urccl_params");
+	urccl_params_init(&longer.p);
+	CHECK_EQ(longer.newer[63], 0);
+	CHECK_EQ(longer.p.size, sizeof(longer));
+	longer.p.size = 0;
+	refused(&longer.p, -EINVAL, "size of struct urccl_params is 0");
+}
+
+static void test_refusals(void)
+{
+	struct urccl_params p;
+
+#define REFUSED(field, value, err, words)    \
+	do {                                 \
+		p = fresh();                 \
+		p.field = (value);           \
+		refused(&p, (err), (words)); \
+	} while (0)
+	REFUSED(flags, 2, -EINVAL, "flags are 0x2");
+	REFUSED(transport, "", -EINVAL, "sim, shm and tcp are possible");
+	REFUSED(transport, "tcp,udp", -EINVAL, "\"udp\"");
+	REFUSED(transport, "tcp,", -EINVAL, "\"\"");
+	REFUSED(transport, "tcp,shm,tcp", -EINVAL, "tcp is twice");
+	REFUSED(transport, "sim", -EINVAL, "urccl_sim_open()");
+	REFUSED(sim, (struct urccl_sim *)&p, -EINVAL, "name sim");
+	REFUSED(tcp_streams, 9, -EINVAL, "tcp_streams is 9: from 1 to 8");
+	REFUSED(max_peers, UINT32_MAX, -EINVAL, "max_peers");
+	REFUSED(max_blocks, UINT32_MAX, -EINVAL, "max_blocks");
+	REFUSED(chunk_bytes, UINT32_MAX, -EINVAL, "chunk_bytes");
+	REFUSED(tcp_driver, 3, -EINVAL, "tcp_driver is 3");
+	REFUSED(cma, 3, -EINVAL, "cma is 3");
+	REFUSED(reserved0, 1, -EINVAL, "reserved0");
+	REFUSED(hello_len, 257, -EINVAL, "hello_len is 257");
+	REFUSED(hello_len, 1, -EINVAL, "hello is NULL");
+	REFUSED(listen, "localhost:7777", -EINVAL, "localhost:7777");
+#undef REFUSED
+}
+
+/* What the program gave may be gone after the call. */
+static void test_copies(void)
+{
+	char transport[] = "tcp", listen[] = "", hello[] = "hello", dir[] = "/tmp", cc[] = "cubic";
+	struct urccl_params p = fresh();
+	struct settings s;
+
+	p.transport = transport;
+	p.listen = listen;
+	p.hello = hello;
+	p.hello_len = 5;
+	p.socket_dir = dir;
+	p.tcp_congestion = cc;
+	CHECK_EQ(settings_read(&s, &p), 0);
+	memset(transport, 'x', 3);
+	memset(hello, 'x', 5);
+	memset(dir, 'x', 4);
+	memset(cc, 'x', 5);
+	CHECK(!strcmp(s.p.transport, "tcp") && !strcmp(s.p.socket_dir, "/tmp"));
+	CHECK(!strcmp(s.p.tcp_congestion, "cubic") && !memcmp(s.p.hello, "hello", 5));
+	CHECK(!s.listens && !s.is_default);
+	settings_free(&s);
+}
+
+int main(void)
+{
+	test_defaults();
+	test_versions();
+	test_refusals();
+	test_copies();
+	return 0;
+}
