@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine: takes entries off rings, moves their bytes in chunks over eps, posts completions. One thread runs it
- * (a progress thread, or an INLINE ring's own), and everything in it is private to that thread: other threads speak
- * to it by commands in its mailbox, which it sends back when they are done, and it speaks to the control thread by
- * requests, which come back likewise.
+ * The engine: takes entries off rings, moves their bytes in chunks over eps, posts completions. One
+ * thread runs it (a progress thread, or an INLINE ring's own), and everything in it is private to
+ * that thread: other threads speak to it by commands in its mailbox, which it sends back when they
+ * are done, and it speaks to the control thread by requests, which come back likewise.
  */
 #ifndef ENGINE_H
 #define ENGINE_H
@@ -16,51 +16,39 @@
 #define HELLO_MAX URCCL_NOTE_MAX
 
 struct engine;
-struct engine_ring;			/* a ring as the engine sees it: its entries */
-struct engine_peer;			/* a peer likewise */
+struct engine_ring; /* a ring as the engine sees it: its entries */
+struct engine_peer; /* a peer likewise */
 struct engine_remote;
-
-/* An ep in use for a peer. The control thread makes it, the engine has it from RAIL_CONNECT until RAIL_CLOSE came
- * back. */
-struct rail {
-	struct ep *ep;
-	struct engine_peer *peer;
-	uint32_t number;		/* among the peer's, for path and RAIL events */
-	int active;			/* this side dials */
-	uint32_t addr_len;
-	uint8_t addr[EP_ADDR_MAX];	/* the peer's ep */
-	struct sockaddr_storage via;	/* the peer's host */
-	struct engine_cmd *connecting, *closing;	/* the engine's: commands it still holds */
-	uint32_t up;			/* the engine's */
-	uint32_t inflight;		/* the engine's: chunks taken and not out */
-	uint64_t inflight_bytes;	/* the engine's */
-};
+struct rail;
 
 enum engine_cmd_type {
 	/* What is named is lent to the engine until the command that takes it back returns. */
-	ENGINE_RING_ADD = 1,		/* ring */
-	ENGINE_RING_DEL,		/* ring: its entries end with -ESHUTDOWN; back when all have ended */
-	ENGINE_REGION_ADD,		/* memory, map (with it): back with the map that was in use before */
-	ENGINE_REGION_DEL,		/* memory, map (without): entries on it end, exposures end; back when quiet */
-	ENGINE_PEER_ADD,		/* peer: entries on it wait until it is up */
-	ENGINE_PEER_UP,			/* peer, rail: entries move */
-	ENGINE_PEER_EVENT,		/* peer, data, len: back when ACCEPT's ring has the event, -ECONNRESET: lost first */
-	ENGINE_PEER_LOST,		/* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL would),
-					 * LOST is posted, rails close; back when all that is done */
-	ENGINE_PEER_DEL,		/* peer, after LOST came back: the handle is stale from now on */
-	ENGINE_RAIL_CONNECT,		/* rail: back when it is up or has failed */
-	ENGINE_RAIL_CLOSE,		/* rail: back when it is closed and its ep may be freed */
-	ENGINE_REMOTE_ADD,		/* remote */
-	ENGINE_REMOTE_KEYS,		/* remote, rail, part, data, len: answers CONTROL_KEYS, or cause: no key */
-	ENGINE_REMOTE_DEL,		/* remote: its entries end; back when none is left */
-	ENGINE_EXPOSE,			/* exposure, data, len: back with the key in data, its length in len */
-	ENGINE_UNEXPOSE,		/* exposure */
-	ENGINE_STOP,			/* the progress thread ends after this came back; no ring, no peer left */
+	ENGINE_RING_ADD = 1, /* ring */
+	ENGINE_RING_DEL,     /* ring: its entries end with -ESHUTDOWN; back when all have ended */
+	ENGINE_REGION_ADD,   /* memory, map (with it): back with the map that was in use before */
+	ENGINE_REGION_DEL,   /* memory, map (without): entries on it end, exposures end; back when
+				quiet */
+	ENGINE_PEER_ADD,     /* peer: entries on it wait until it is up */
+	ENGINE_PEER_UP,	     /* peer, rail: entries move */
+	ENGINE_PEER_EVENT,   /* peer, data, len: back when ACCEPT's ring has the event, -ECONNRESET:
+				lost first */
+	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL
+			   * would), LOST is posted, rails close; back when all that is done */
+	ENGINE_PEER_DEL,  /* peer, after LOST came back: the handle is stale from now on */
+	ENGINE_RAIL_CONNECT, /* rail: back when it is up or has failed */
+	ENGINE_RAIL_CLOSE,   /* rail: back when it is closed and its ep may be freed */
+	ENGINE_REMOTE_ADD,   /* remote */
+	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len: answers CONTROL_KEYS, or cause: no key
+			     */
+	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
+	ENGINE_EXPOSE,	    /* exposure, data: back with the key in data, its length in len */
+	ENGINE_UNEXPOSE,    /* exposure */
+	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
 
 struct engine_cmd {
-	struct msg msg;			/* type: enum engine_cmd_type; res: 0 or -errno when it is back */
-	struct list link;		/* the engine's */
+	struct msg msg;	  /* type: enum engine_cmd_type; res: 0 or -errno when it is back */
+	struct list link; /* the engine's */
 	struct engine_ring *ring;
 	struct memory *memory;
 	struct memory_map *map;
@@ -68,71 +56,96 @@ struct engine_cmd {
 	struct rail *rail;
 	struct engine_remote *remote;
 	struct exposure *exposure;
-	uint32_t part;			/* of the remote: index of its advert */
-	int32_t cause;			/* -errno */
-	uint32_t reason;		/* enum reason, for records */
-	uint64_t arg;			/* of the reason */
+	uint32_t part;	 /* of the remote: index of its advert */
+	int32_t cause;	 /* -errno */
+	uint32_t reason; /* enum reason, for records */
+	uint64_t arg;	 /* of the reason */
 	int graceful;
 	void *data;
 	uint32_t len;
-	void *owner;			/* the control thread's */
+	void *owner; /* the control thread's */
 };
 
-/* Requests of the engine to the control thread. They are embedded in what they speak of; the control thread sends
- * each back, always soon, CONNECT and CLOSE when they are done or CONTROL_DROP says that nobody waits any more. */
+/* Requests of the engine to the control thread. They are embedded in what they speak of; the
+ * control thread sends each back, always soon, CONNECT and CLOSE when they are done or CONTROL_DROP
+ * says that nobody waits any more. */
 enum control_req_type {
-	CONTROL_CONNECT = 1,		/* data, len: whom to dial; hello, hello_len. Back: handle, or res and reason, arg */
-	CONTROL_CLOSE,			/* handle: drop one reference; back when that is done */
-	CONTROL_DROP,			/* other: a CONNECT or CLOSE that timed out or was cancelled: send it back now, then
-					 * this (other may be back already) */
-	CONTROL_KEYS,			/* remote, handle (its peer): fetch its keys; ENGINE_REMOTE_KEYS follow for each part */
-	CONTROL_RAIL_DOWN,		/* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow */
-	CONTROL_AWAITED,		/* handle: the peer has been awaited for a while: ping it */
+	CONTROL_CONNECT = 64, /* data, len: whom to dial; hello, hello_len. Back: handle, or res and
+				 reason, arg */
+	CONTROL_CLOSE,	      /* handle: drop one reference; back when that is done */
+	CONTROL_DROP, /* other: a CONNECT or CLOSE that timed out or was cancelled: send it back
+		       * now, then this (other may be back already) */
+	CONTROL_KEYS, /* remote, handle (its peer): fetch its keys; ENGINE_REMOTE_KEYS follow for
+			 each part */
+	CONTROL_RAIL_DOWN, /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow */
+	CONTROL_AWAITED,   /* handle: the peer has been awaited for a while: ping it */
 };
 
 struct control_req {
-	struct msg msg;			/* type: enum control_req_type */
-	uint32_t handle;		/* peer */
-	const void *data;		/* CONNECT: the program's */
+	struct msg msg;	  /* type: enum control_req_type */
+	uint32_t handle;  /* peer */
+	const void *data; /* CONNECT: the program's */
 	uint64_t len;
 	const void *hello;
 	uint32_t hello_len;
 	struct control_req *other;
 	struct engine_remote *remote;
 	struct rail *rail;
-	uint32_t reason;		/* enum reason of a failure */
+	uint32_t reason; /* enum reason of a failure */
 	uint64_t arg[3];
-	void *owner;			/* the control thread's */
+	void *owner; /* the control thread's */
+};
+
+/* An ep in use for a peer. The control thread makes it, the engine has it from RAIL_CONNECT until
+ * RAIL_CLOSE came back. */
+struct rail {
+	struct ep *ep;
+	struct engine_peer *peer;
+	uint32_t number; /* among the peer's, for path and RAIL events */
+	int active;	 /* this side dials */
+	uint32_t addr_len;
+	uint8_t addr[EP_ADDR_MAX];		 /* the peer's ep */
+	struct sockaddr_storage via;		 /* the peer's host */
+	struct engine_cmd *connecting; /* the engine's: the command it still holds */
+	uint32_t up, ending, closed;		 /* the engine's */
+	uint32_t down_out;			 /* the engine's: down is not back */
+	struct control_req down;		 /* the engine's */
+	uint32_t inflight;			 /* the engine's: chunks taken and not out */
+	uint64_t inflight_bytes;		 /* the engine's */
+	uint64_t window; /* the engine's: bulk bytes that may be on their way */
+	uint64_t measured_ns, measured_bytes; /* the engine's: since when, what came out */
 };
 
 /* What the data path is told at open. */
 struct engine_config {
 	const struct urccl_params *params;
-	struct mailbox *control;	/* where requests go */
-	struct device **devices;	/* owned by the engine's thread from engine_start to ENGINE_STOP */
+	struct mailbox *control; /* where requests go */
+	struct device **devices; /* owned by the engine's thread from engine_start to ENGINE_STOP */
 	uint32_t ndevices;
 	int is_inline;
 };
 
 /* ---- control thread, or the thread that opens ---- */
 
-int engine_open(const struct engine_config *config, struct engine **engine);	/* 0 or -errno with fail() text */
-int engine_start(struct engine *e);		/* starts the progress thread; nothing if INLINE */
-void engine_close(struct engine *e);		/* after ENGINE_STOP came back (INLINE: was driven) */
+int engine_open(const struct engine_config *config,
+		struct engine **engine); /* 0 or -errno with fail() text */
+int engine_start(struct engine *e);	 /* starts the progress thread; nothing if INLINE */
+void engine_close(struct engine *e);	 /* after ENGINE_STOP came back (INLINE: was driven) */
 struct mailbox *engine_mailbox(struct engine *e);
-int engine_fd(const struct engine *e);		/* INLINE: the ring's fd */
-void engine_drive(void *engine);		/* INLINE: one turn */
-int engine_sleep(void *engine, uint64_t ns);	/* INLINE: until there is something to do; 0 or -EINTR */
+int engine_fd(const struct engine *e); /* INLINE: the ring's fd */
+void engine_drive(void *engine);       /* INLINE: one turn */
+int engine_sleep(void *engine,
+		 uint64_t ns); /* INLINE: until there is something to do; 0 or -EINTR */
 
 int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out);
 void engine_ring_free(struct engine_ring *er);
 struct ring *engine_ring_ring(struct engine_ring *er);
 
-struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation);	/* NULL: no memory */
+struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation); /* NULL: no memory */
 void engine_peer_free(struct engine_peer *p);
 /* A remote of nparts adverts whose lengths are lens. */
-struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer, const uint64_t *lens,
-					uint32_t nparts);
+struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer,
+					const uint64_t *lens, uint32_t nparts);
 void engine_remote_free(struct engine_remote *r);
 /* The control thread's pointer, for CONTROL_KEYS. */
 void engine_remote_set_owner(struct engine_remote *r, void *owner);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks the data of an entry: elements (its one range, its segments, its blocks), cut where memory
+ * or the remote changes, neighbours joined again. Blocks are looked at only when they are reached.
+ */
+#include "engine/private.h"
+
+static const struct urccl_seg *seg_at(const struct op *op, uint64_t i)
+{
+	return (const struct urccl_seg *)(uintptr_t)op->sqe.addr + i;
+}
+
+static const struct urccl_paged *paged_at(const struct op *op, uint64_t i)
+{
+	return (const struct urccl_paged *)(uintptr_t)op->sqe.addr + i;
+}
+
+static int in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len)
+{
+	if (len <= r->len && off <= r->len - len)
+		return 0;
+	op_fail(op, -ERANGE, REASON_REMOTE_RANGE, len, off, r->len);
+	return -ERANGE;
+}
+
+/* The memory of len bytes at addr: of the region where one is named, else looked up. NULL with
+ * op_fail() done. */
+static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
+{
+	struct engine *e = op_engine(op);
+	struct memory *m;
+
+	if (!region) {
+		m = e->map ? memory_map_find(e->map, addr, len) : NULL;
+		if (!m) {
+			engine_lookup_missed(e);
+			m = e->map ? memory_map_find(e->map, addr, len) : NULL;
+		}
+		if (!m)
+			op_fail(op, -EFAULT, REASON_REGION_NONE, len, addr, 0);
+		return m;
+	}
+	m = region_get(e, region);
+	if (!m) {
+		op_fail(op, -ESTALE, REASON_REGION_STALE, region, 0, 0);
+		return NULL;
+	}
+	if (memory_offset(m, addr, len) == UINT64_MAX) {
+		op_fail(op, -ERANGE, REASON_REGION_RANGE, len, addr, region);
+		return NULL;
+	}
+	return m;
+}
+
+static int open_range(struct op *op)
+{
+	struct element *el = &op->cursor.element;
+	const struct urccl_sqe *sqe = &op->sqe;
+
+	if (in_remote(op, op->remote, sqe->off, sqe->len))
+		return -ERANGE;
+	if (!sqe->len)
+		return 0;
+	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
+	if (!op->memory)
+		return -EFAULT;
+	el->memory = op->memory;
+	el->remote = op->remote;
+	el->local = sqe->addr;
+	el->off = sqe->off;
+	el->len = sqe->len;
+	op->cursor.elements = 1;
+	op->total = sqe->len;
+	return 0;
+}
+
+static int open_segs(struct op *op)
+{
+	uint64_t max = op_engine(op)->config.params->max_segs;
+
+	if (op->sqe.len > max) {
+		op_fail(op, -E2BIG, REASON_SEGS, op->sqe.len, max, 0);
+		return -E2BIG;
+	}
+	if (op->sqe.len && !op->sqe.addr) {
+		op_fail(op, -EINVAL, REASON_ADDR_NULL, op->sqe.len * sizeof(struct urccl_seg), 0,
+			0);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Blocks of a descriptor, or UINT64_MAX: above any limit. */
+static uint64_t blocks_of(const struct urccl_paged *d)
+{
+	uint64_t n = 1;
+	uint32_t k;
+
+	for (k = 0; k < d->ndims; k++)
+		if (!d->dim[k].count)
+			return 0;
+	for (k = 0; k < d->ndims; k++)
+		if (__builtin_mul_overflow(n, d->dim[k].count, &n))
+			return UINT64_MAX;
+	return n;
+}
+
+static int check_descriptor(struct op *op, uint64_t i)
+{
+	const struct urccl_paged *d = paged_at(op, i);
+
+	if (d->size != sizeof(*d)) {
+		op_fail(op, -EINVAL, REASON_PAGED_SIZE, i, d->size, sizeof(*d));
+		return -EINVAL;
+	}
+	if (!d->ndims || d->ndims > URCCL_DIMS_MAX) {
+		op_fail(op, -EINVAL, REASON_PAGED_DIMS, i, d->ndims, URCCL_DIMS_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int open_paged(struct op *op)
+{
+	uint64_t max = op_engine(op)->config.params->max_blocks, blocks = 0, bytes = 0, n, part, i;
+
+	if (open_segs(op))
+		return -EINVAL;
+	op->memory = region_get(op_engine(op), op->sqe.region);
+	if (!op->memory) {
+		op_fail(op, -ESTALE, REASON_REGION_STALE, op->sqe.region, 0, 0);
+		return -ESTALE;
+	}
+	for (i = 0; i < op->sqe.len; i++) {
+		if (check_descriptor(op, i))
+			return -EINVAL;
+		n = blocks_of(paged_at(op, i));
+		if (__builtin_add_overflow(blocks, n, &blocks) || blocks > max) {
+			op_fail(op, -E2BIG, REASON_PAGED_BLOCKS, max, 0, 0);
+			return -E2BIG;
+		}
+		if (__builtin_mul_overflow(n, paged_at(op, i)->block, &part) ||
+		    __builtin_add_overflow(bytes, part, &bytes)) {
+			op_fail(op, -ERANGE, REASON_PAGED_OVERFLOW, n, 0, 0);
+			return -ERANGE;
+		}
+	}
+	op->total = bytes;
+	op->cursor.fresh = 1;
+	return 0;
+}
+
+static int is_range(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_WRITE;
+}
+
+static int is_paged(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_READ_PAGED || op->sqe.opcode == URCCL_OP_WRITE_PAGED;
+}
+
+int cursor_open(struct op *op)
+{
+	if (is_range(op))
+		return open_range(op);
+	return is_paged(op) ? open_paged(op) : open_segs(op);
+}
+
+static int next_seg(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+	struct element *el = &c->element;
+	const struct urccl_seg *s;
+	struct engine_remote *r;
+
+	if (c->elements == op->sqe.len)
+		return 0;
+	s = seg_at(op, c->elements);
+	r = remote_get(op_engine(op), s->remote);
+	if (!r) {
+		op_fail(op, -ESTALE, REASON_REMOTE_STALE, s->remote, 0, 0);
+		return -ESTALE;
+	}
+	if (r->peer != op->peer) {
+		op_fail(op, -EXDEV, REASON_SEG_PEER, c->elements, 0, 0);
+		return -EXDEV;
+	}
+	if (in_remote(op, r, s->off, s->len))
+		return -ERANGE;
+	if (s->len) {
+		el->memory = local_memory(op, s->region, s->addr, s->len);
+		if (!el->memory)
+			return -EFAULT;
+	}
+	el->remote = r;
+	el->local = s->addr;
+	el->off = s->off;
+	el->len = s->len;
+	el->pos = 0;
+	c->elements++;
+	return 1;
+}
+
+/* Sums of dimension k and those inside it, after index k changed. */
+static void paged_sum(struct cursor *c, const struct urccl_paged *d, uint32_t k)
+{
+	for (; k < d->ndims; k++) {
+		const struct urccl_dim *dim = &d->dim[k];
+		const uint32_t *li = (const uint32_t *)(uintptr_t)dim->local_index;
+		const uint32_t *ri = (const uint32_t *)(uintptr_t)dim->remote_index;
+		uint64_t i = c->index[k];
+
+		c->local_sum[k] = (k ? c->local_sum[k - 1] : (int128)d->local_off) +
+				  (int128)(li ? li[i] : i) * dim->local_stride;
+		c->remote_sum[k] = (k ? c->remote_sum[k - 1] : (int128)d->remote_off) +
+				   (int128)(ri ? ri[i] : i) * dim->remote_stride;
+	}
+}
+
+/* To the next block of the descriptor; 0: that was the last. */
+static int paged_advance(struct cursor *c, const struct urccl_paged *d)
+{
+	uint32_t k = d->ndims;
+
+	while (k-- > 0) {
+		if (++c->index[k] < d->dim[k].count) {
+			paged_sum(c, d, k);
+			return 1;
+		}
+		c->index[k] = 0;
+	}
+	return 0;
+}
+
+/* The next block's place into the sums; 0: there is none. */
+static int paged_next(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+	const struct urccl_paged *d;
+
+	for (; c->desc < op->sqe.len; c->desc++) {
+		d = paged_at(op, c->desc);
+		if (!c->fresh) {
+			if (paged_advance(c, d))
+				return 1;
+			c->fresh = 1;
+			continue;
+		}
+		if (!blocks_of(d) || !d->block)
+			continue;
+		memset(c->index, 0, sizeof(c->index));
+		paged_sum(c, d, 0);
+		c->fresh = 0;
+		return 1;
+	}
+	return 0;
+}
+
+static int sum_inside(int128 sum, uint64_t len, uint64_t limit)
+{
+	return sum >= 0 && sum + len <= (int128)limit;
+}
+
+static int next_block(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+	struct element *el = &c->element;
+	const struct urccl_paged *d;
+	int128 local, remote;
+
+	if (!paged_next(op))
+		return 0;
+	d = paged_at(op, c->desc);
+	local = c->local_sum[d->ndims - 1];
+	remote = c->remote_sum[d->ndims - 1];
+	if (!sum_inside(remote, d->block, op->remote->len)) {
+		op_fail(op, -ERANGE, REASON_REMOTE_RANGE, d->block, (uint64_t)remote,
+			op->remote->len);
+		return -ERANGE;
+	}
+	if (!sum_inside(local, d->block, op->memory->len)) {
+		op_fail(op, -ERANGE, REASON_REGION_OFFSET, d->block, (uint64_t)local,
+			op->memory->len);
+		return -ERANGE;
+	}
+	el->memory = op->memory;
+	el->remote = op->remote;
+	el->local = (uint64_t)local;
+	el->off = (uint64_t)remote;
+	el->len = d->block;
+	el->pos = 0;
+	c->elements++;
+	return 1;
+}
+
+static int next_element(struct op *op)
+{
+	if (is_range(op))
+		return 0; /* its one was there from the start */
+	return is_paged(op) ? next_block(op) : next_seg(op);
+}
+
+static uint32_t part_of(const struct engine_remote *r, uint64_t off)
+{
+	uint32_t low = 0, high = r->nparts, mid;
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (r->parts[mid].start <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static uint32_t segment_number(const struct cursor *c)
+{
+	return c->elements > UINT32_MAX ? UINT32_MAX : (uint32_t)(c->elements - 1);
+}
+
+/* Cuts the next piece off the element. */
+static void cut(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+	struct element *el = &c->element;
+	struct piece *p = &c->cur;
+	uint64_t off = el->off + el->pos, run = el->len - el->pos, there;
+	const struct remote_part *part;
+
+	p->part = el->remote->nparts == 1 ? 0 : part_of(el->remote, off);
+	part = &el->remote->parts[p->part];
+	p->off = off - part->start;
+	there = part->len - p->off;
+	run = there < run ? there : run;
+	if (is_paged(op)) {
+		p->local = memory_at(el->memory, el->local + el->pos, &there);
+		run = there < run ? there : run;
+	} else {
+		p->local = (uint8_t *)(uintptr_t)(el->local + el->pos);
+	}
+	p->memory = el->memory;
+	p->remote = el->remote;
+	p->seg = segment_number(c);
+	p->len = run;
+	el->pos += run;
+}
+
+/* Makes c->cur not empty: 1; 0: there is no more, or -errno. */
+static int fetch(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+	int n;
+
+	if (c->cur.len)
+		return 1;
+	while (c->element.pos == c->element.len) {
+		n = next_element(op);
+		if (n <= 0)
+			return n;
+	}
+	cut(op);
+	return 1;
+}
+
+static int adjacent(const struct piece *a, const struct piece *b)
+{
+	return a->local + a->len == b->local && a->off + a->len == b->off &&
+	       a->memory == b->memory && a->remote == b->remote && a->part == b->part;
+}
+
+static void take(struct piece *from, uint64_t len)
+{
+	from->local += len;
+	from->off += len;
+	from->len -= len;
+}
+
+int cursor_next(struct op *op, uint64_t max, struct piece *out)
+{
+	struct piece *cur = &op->cursor.cur;
+	uint64_t len;
+	int n = fetch(op);
+
+	if (n <= 0)
+		return n;
+	if (!cur->remote->parts[cur->part].has_key)
+		return -EAGAIN;
+	*out = *cur;
+	out->len = cur->len < max ? cur->len : max;
+	take(cur, out->len);
+	/* What fails while looking for neighbours stays to be found by the next call: the entry is
+	 * stopped by then. */
+	while (out->len < max && !cur->len && fetch(op) > 0) {
+		if (!adjacent(out, cur))
+			break;
+		len = cur->len < max - out->len ? cur->len : max - out->len;
+		take(cur, len);
+		out->len += len;
+		count_add(&op_engine(op)->stats.merged, 1);
+	}
+	return 1;
+}

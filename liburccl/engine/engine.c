@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop: one turn looks at everything once; a thread of its own, or an INLINE ring's program,
+ * turns it. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "engine/private.h"
+
+#define CLOCK_TURNS 16u /* a busy engine looks at the clock once in so many turns */
+#define POLL_NS	    (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
+
+/* ---- a turn ---- */
+
+static void expire(struct engine *e)
+{
+	struct timer *t;
+
+	store_relaxed(&e->turn_ns, e->now);
+	while ((t = wheel_expired(&e->wheel, e->now))) {
+		if (t->kind == TIMER_OP)
+			op_expired(container_of(t, struct op, timer));
+		else
+			peer_awaited_expired(e, container_of(t, struct engine_peer, awaited));
+	}
+}
+
+static uint32_t take_all(struct engine *e)
+{
+	struct list *pos;
+	uint32_t n = 0;
+
+	list_for_each (pos, &e->rings)
+		n += take_ring(e, list_entry(pos, struct engine_ring, link));
+	return n;
+}
+
+static void publish_all(struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each (pos, &e->rings) {
+		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+
+		if (er->ring->own.pending && ring_publish(er->ring))
+			count_add(&e->stats.wakes, 1);
+	}
+}
+
+/* What most turns find nothing of. */
+static void rare(struct engine *e)
+{
+	if (!list_empty(&e->flushes))
+		flush_all(e);
+	if (e->sweep)
+		sweep_chunks(e);
+	e->wants_slots = 0;
+	if (!list_empty(&e->pending))
+		e->wants_slots |= (uint32_t)notes_pending(e);
+	if (!list_empty(&e->pending_accepts))
+		e->wants_slots |= (uint32_t)accepts_pending(e);
+	if (!list_empty(&e->commands))
+		retry_commands(e);
+}
+
+static uint32_t turn(struct engine *e)
+{
+	uint32_t work = 0;
+
+	if (load_relaxed(&e->mailbox.head))
+		work += run_commands(e);
+	work += take_all(e);
+	op_run_ready(e);
+	work += schedule(e);
+	work += poll_devices(e);
+	rare(e);
+	op_run_ready(e);
+	if (e->fresh)
+		op_arm_fresh(e);
+	else if (!work || ++e->tick % CLOCK_TURNS == 0)
+		e->now = clock_ns();
+	expire(e);
+	op_run_ready(e);
+	publish_all(e);
+	count_add(&e->stats.turns, 1);
+	return work;
+}
+
+/* Something of what the last steps of a turn did is for the first steps of the next. */
+static int turn_again(const struct engine *e)
+{
+	return e->sweep || !list_empty(&e->ready) || !list_empty(&e->flushes);
+}
+
+/* ---- sleep ---- */
+
+static void disarm(struct engine *e)
+{
+	struct list *pos;
+
+	e->armed = 0;
+	if (!sleep_take(&e->mailbox.asleep))
+		wake_drain(e->mailbox.fd);
+	list_for_each (pos, &e->rings)
+		sleep_take(&list_entry(pos, struct engine_ring, link)->ring->engine_line.sq_flags);
+}
+
+/* Announces sleep to everybody who can end it; 1: there is something, not (all) announced. */
+static int arm(struct engine *e)
+{
+	struct list *pos;
+	uint32_t i;
+
+	e->armed = 1;
+	if (mailbox_arm(&e->mailbox))
+		return 1;
+	list_for_each (pos, &e->rings)
+		if (ring_arm_sq(list_entry(pos, struct engine_ring, link)->ring))
+			return 1;
+	for (i = 0; i < e->config.ndevices; i++) {
+		struct device *dev = e->config.devices[i];
+
+		if (dev->fd >= 0 && dev->ops->arm(dev))
+			return 1;
+	}
+	return 0;
+}
+
+static int lanes_busy(const struct engine *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < LANES; i++)
+		if (!list_empty(&e->lanes[i]))
+			return 1;
+	return 0;
+}
+
+/* How long may be slept, by the deadlines and by what can only be looked at. */
+static uint64_t sleep_ns(const struct engine *e)
+{
+	uint64_t next = wheel_next(&e->wheel), ns = NEVER_NS;
+	uint32_t i;
+
+	if (next != NEVER_NS)
+		ns = next > e->now ? next - e->now : 0;
+	if ((e->wants_slots || lanes_busy(e)) && ns > POLL_NS)
+		ns = POLL_NS;
+	for (i = 0; i < e->config.ndevices; i++)
+		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)
+			ns = POLL_NS;
+	return ns;
+}
+
+static int epoll_sleep(int epfd, uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+	struct epoll_event events[8];
+	int n = epoll_pwait2(epfd, events, 8, ns == NEVER_NS ? NULL : &ts, NULL);
+
+	return n < 0 ? -errno : n;
+}
+
+static void thread_sleep(struct engine *e)
+{
+	if (!arm(e)) {
+		count_add(&e->stats.sleeps, 1);
+		epoll_sleep(e->epfd, sleep_ns(e));
+	}
+	disarm(e);
+}
+
+static void *thread_main(void *arg)
+{
+	struct engine *e = arg;
+
+	while (!e->stopping) {
+		if (turn(e) || turn_again(e)) {
+			e->idle_since = 0;
+			continue;
+		}
+		if (!e->idle_since)
+			e->idle_since = e->now;
+		if (e->now - e->idle_since < e->spin_ns) {
+			cpu_relax();
+			continue;
+		}
+		e->idle_since = 0;
+		thread_sleep(e);
+	}
+	msg_reply(&e->stop->msg, 0);
+	return NULL;
+}
+
+/* ---- INLINE ---- */
+
+void engine_drive(void *engine)
+{
+	struct engine *e = engine;
+
+	if (e->armed)
+		disarm(e);
+	turn(e);
+	if (e->stop) {
+		msg_reply(&e->stop->msg, 0);
+		e->stop = NULL;
+	}
+}
+
+/* The program may sleep in its own epoll on our fd, so the next deadline is in it as a timerfd. */
+static void set_timerfd(struct engine *e, uint64_t ns)
+{
+	uint64_t at = ns == NEVER_NS ? 0 : e->now + (ns ? ns : 1);
+	struct itimerspec its = {
+		.it_value = {(time_t)(at / NSEC_PER_SEC), (long)(at % NSEC_PER_SEC)},
+	};
+
+	if (at == e->timer_set)
+		return;
+	e->timer_set = at;
+	timerfd_settime(e->timerfd, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+int engine_sleep(void *engine, uint64_t ns)
+{
+	struct engine *e = engine;
+	uint64_t until = sleep_ns(e);
+	int n;
+
+	if (turn_again(e) || arm(e)) {
+		disarm(e);
+		return 1;
+	}
+	if (!ns) {
+		set_timerfd(e, until);
+		return 0;
+	}
+	n = epoll_sleep(e->epfd, until < ns ? until : ns);
+	disarm(e);
+	return n == -EINTR ? -EINTR : 0;
+}
+
+int engine_fd(const struct engine *e)
+{
+	return e->epfd;
+}
+
+/* ---- opening and closing ---- */
+
+static int epoll_join(int epfd, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_fds(struct engine *e)
+{
+	uint32_t i;
+	int res, fd = wake_open();
+
+	if (fd < 0)
+		return fd;
+	mailbox_init(&e->mailbox, fd);
+	e->epfd = epoll_create1(EPOLL_CLOEXEC);
+	e->timerfd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (e->epfd < 0 || e->timerfd < 0)
+		return -errno;
+	res = epoll_join(e->epfd, fd);
+	if (!res && e->config.is_inline)
+		res = epoll_join(e->epfd, e->timerfd);
+	for (i = 0; i < e->config.ndevices && !res; i++)
+		if (e->config.devices[i]->fd >= 0)
+			res = epoll_join(e->epfd, e->config.devices[i]->fd);
+	return res;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void init_lists(struct engine *e)
+{
+	uint32_t i;
+
+	list_init(&e->rings);
+	list_init(&e->peers);
+	list_init(&e->commands);
+	list_init(&e->exposures);
+	list_init(&e->ready);
+	list_init(&e->flushes);
+	list_init(&e->pending);
+	list_init(&e->pending_accepts);
+	for (i = 0; i < LANES; i++)
+		list_init(&e->lanes[i]);
+	for (i = 0; i < CHUNKS_MAX; i++)
+		e->chunks[i].next = i + 1 < CHUNKS_MAX ? &e->chunks[i + 1] : NULL;
+	e->chunk_free = e->chunks;
+}
+
+static void init_times(struct engine *e)
+{
+	const struct urccl_params *p = e->config.params;
+
+	e->spin_ns = p->spin_us == UINT32_MAX ? NEVER_NS : p->spin_us * NSEC_PER_USEC;
+	e->default_timeout_ns = p->timeout_ms * NSEC_PER_MSEC;
+	e->dead_after_ns = p->dead_after_ms * NSEC_PER_MSEC;
+	e->now = clock_ns();
+	wheel_init(&e->wheel, e->now);
+}
+
+int engine_open(const struct engine_config *config, struct engine **engine)
+{
+	struct engine *e = aligned_alloc(64, (sizeof(*e) + 63) & ~(size_t)63);
+	int res;
+
+	if (!e)
+		return fail(-ENOMEM, "no memory for an engine");
+	memset(e, 0, sizeof(*e));
+	e->config = *config;
+	e->epfd = e->timerfd = e->mailbox.fd = -1;
+	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
+	if (!e->chunks) {
+		free(e);
+		return fail(-ENOMEM, "no memory for %u chunks", CHUNKS_MAX);
+	}
+	init_lists(e);
+	init_times(e);
+	res = open_fds(e);
+	if (res) {
+		engine_close(e);
+		return fail(res, "engine: no file descriptor for its wake-ups: %s", strerror(-res));
+	}
+	*engine = e;
+	return 0;
+}
+
+int engine_start(struct engine *e)
+{
+	int res;
+
+	if (e->config.is_inline)
+		return 0;
+	res = pthread_create(&e->thread, NULL, thread_main, e);
+	if (res)
+		return fail(-res, "no thread for the engine: %s", strerror(res));
+	e->started = 1;
+	pthread_setname_np(e->thread, "urccl-engine");
+	return 0;
+}
+
+void engine_close(struct engine *e)
+{
+	if (!e)
+		return;
+	if (e->started)
+		pthread_join(e->thread, NULL);
+	close_fd(e->epfd);
+	close_fd(e->timerfd);
+	close_fd(e->mailbox.fd);
+	free(e->chunks);
+	free(e->map);
+	free(e->regions);
+	free(e->remotes);
+	free(e->peer_slots);
+	free(e);
+}
+
+struct mailbox *engine_mailbox(struct engine *e)
+{
+	return &e->mailbox;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A ring as the engine sees it: the records of its entries. */
+#include <stdlib.h>
+#include "engine/private.h"
+
+static void init_ops(struct engine_ring *er)
+{
+	uint32_t i, n = er->entries;
+
+	for (i = 0; i < n; i++) {
+		struct op *op = &er->ops[i];
+
+		er->free[i] = n - 1 - i;
+		op->er = er;
+		op->timer.kind = TIMER_OP;
+		list_init(&op->timer.link);
+		list_init(&op->link);
+		list_init(&op->drain_link);
+		list_init(&op->fence_link);
+	}
+}
+
+int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out)
+{
+	struct engine_ring *er = calloc(1, sizeof(*er));
+	uint32_t n = ring->pub.entries;
+
+	if (!er)
+		return fail(-ENOMEM, "no memory for a ring");
+	er->ring = ring;
+	er->engine = e;
+	er->entries = er->nfree = n;
+	er->index = RINGS_MAX;
+	list_init(&er->link);
+	list_init(&er->timeouts);
+	list_init(&er->cancels);
+	er->ops = calloc(n, sizeof(*er->ops));
+	er->asks = calloc(n, sizeof(*er->asks));
+	er->free = calloc(n, sizeof(*er->free));
+	if (!er->ops || !er->asks || !er->free || order_ring_init(er)) {
+		engine_ring_free(er);
+		return fail(-ENOMEM, "no memory for a ring of %u entries", n);
+	}
+	init_ops(er);
+	*out = er;
+	return 0;
+}
+
+void engine_ring_free(struct engine_ring *er)
+{
+	if (!er)
+		return;
+	order_ring_fini(er);
+	free(er->ops);
+	free(er->asks);
+	free(er->free);
+	free(er);
+}
+
+struct ring *engine_ring_ring(struct engine_ring *er)
+{
+	return er->ring;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications: numbered messages between engines. The sender keeps a window of NOTE_WINDOW
+ * numbers, the receiver the state of the last NOTE_STATES, so that a message that comes twice or
+ * late is known for what it is. A notification is acknowledged when a ring of the receiver has it;
+ * until then it waits in the receiver's parked records, of which there are as many as the window
+ * has numbers, and its sender's entry under its deadline. Acknowledgements are the whole state, so
+ * one that is lost or overtaken does no harm.
+ */
+#include "engine/private.h"
+
+static struct engine *peer_engine(const struct engine_peer *p)
+{
+	return p->engine;
+}
+
+void pending_add(struct engine_peer *p)
+{
+	if (list_empty(&p->pending_link))
+		list_add_tail(&p->pending_link, &peer_engine(p)->pending);
+}
+
+/* ---- sender ---- */
+
+static void slot_send(struct engine_peer *p, struct note_slot *s)
+{
+	if (s->sending) {
+		s->again = 1;
+		return;
+	}
+	s->again = 0;
+	s->sending = 1;
+	s->chunk = (struct chunk){.ep = p->rail->ep,
+				  .kind = CHUNK_SEND,
+				  .cls = URCCL_CLASS_CONTROL,
+				  .len = (uint32_t)sizeof(s->msg) + s->msg.len,
+				  .local = &s->msg,
+				  .op = p,
+				  .seg = (uint32_t)(s - p->notes)};
+	lane_add_chunk(p, LANE_CONTROL, &s->chunk);
+}
+
+static void slot_fill(struct note_slot *s, const struct op *op)
+{
+	s->msg = (struct message){.type = MESSAGE_NOTE, .seq = s->seq, .tag = op->sqe.tag};
+	if (op->bits & OP_DECIDED) {
+		s->msg.more = (uint64_t)-op->res;
+		return;
+	}
+	s->msg.len = (uint16_t)op->note_len;
+	if (op->note_len)
+		memcpy(s->payload, (const void *)(uintptr_t)op->note, op->note_len);
+}
+
+static struct note_slot *slot_next(struct engine_peer *p)
+{
+	struct note_slot *s = &p->notes[p->note_next % NOTE_WINDOW];
+
+	return s->busy || s->sending ? NULL : s;
+}
+
+static void slot_take(struct op *op, struct note_slot *s)
+{
+	struct engine_peer *p = op->peer;
+
+	s->seq = p->note_next++;
+	s->busy = 1;
+	p->notes_busy++;
+	slot_fill(s, op);
+	slot_send(p, s);
+	count_add(&op_engine(op)->stats.notes_sent, 1);
+	if (op->bits & OP_DECIDED) { /* the bad news travels by itself */
+		s->op = NULL;
+		op->bits &= ~(uint32_t)OP_PROMISED;
+		op_end(op, op->res);
+		return;
+	}
+	s->op = op;
+	op->note_slot = (uint8_t)(s - p->notes);
+}
+
+void note_start(struct op *op)
+{
+	struct note_slot *s = slot_next(op->peer);
+
+	op_set_state(op, OP_NOTING);
+	op->note_slot = NOTE_WINDOW;
+	if (s && list_empty(&op->peer->note_waiters))
+		slot_take(op, s);
+	else
+		list_add_tail(&op->link, &op->peer->note_waiters);
+}
+
+static void waiters_run(struct engine_peer *p)
+{
+	struct note_slot *s;
+	struct op *op;
+
+	while (p->state == PEER_UP && !list_empty(&p->note_waiters) && (s = slot_next(p))) {
+		op = list_first(&p->note_waiters, struct op, link);
+		list_del(&op->link);
+		slot_take(op, s);
+	}
+}
+
+/* The entry is stopped. Not sent: the failure takes its turn in the window. Sent: the failure takes
+ * the notification's place if it still can, and the acknowledgement says which of the two the
+ * receiver has. */
+void note_stop(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	struct note_slot *s;
+
+	if (op->note_slot == NOTE_WINDOW) {
+		if (p->state != PEER_UP)
+			note_force(op);
+		return;
+	}
+	s = &p->notes[op->note_slot];
+	if (!s->sending)
+		slot_fill(s, op);
+	slot_send(p, s);
+}
+
+/* Nobody's word is waited for any more. */
+void note_force(struct op *op)
+{
+	if (op->note_slot != NOTE_WINDOW) {
+		op->peer->notes[op->note_slot].op = NULL;
+		op->bits |= OP_UNKNOWN;
+	}
+	list_del(&op->link);
+	op_end(op, op->res);
+}
+
+/* The receiver has the notification, or (failed) knows that it will not come. */
+static void slot_settled(struct note_slot *s, int failed)
+{
+	struct op *op = s->op;
+
+	if (!op)
+		return;
+	s->op = NULL;
+	if (failed)
+		op_end(op, op->res);
+	else
+		op_end(op, (int64_t)op->placed); /* also where it was stopped too late */
+}
+
+static void ack_received(struct engine_peer *p, const struct message *m)
+{
+	uint32_t i, behind;
+	uint64_t bit;
+
+	for (i = 0; i < NOTE_WINDOW; i++) {
+		struct note_slot *s = &p->notes[i];
+
+		behind = m->seq - s->seq;
+		if (!s->busy || behind >= NOTE_STATES)
+			continue;
+		bit = 1ull << (s->seq % NOTE_STATES);
+		if ((m->tag | m->more) & bit)
+			slot_settled(s, !!(m->more & bit));
+		if (m->tag & bit) {
+			s->busy = 0;
+			p->notes_busy--;
+		}
+	}
+	waiters_run(p);
+}
+
+void note_chunk_out(struct engine *e, struct chunk *c)
+{
+	struct engine_peer *p = c->op;
+	struct note_slot *s;
+	int up = p->rail && p->rail->up && p->state == PEER_UP;
+
+	(void)e;
+	if (c == &p->ack_chunk) {
+		p->ack_sending = 0;
+		if (c->res && up)
+			p->ack_due = 1;
+		if (p->ack_due)
+			pending_add(p);
+		return;
+	}
+	s = &p->notes[c->seg];
+	s->sending = 0;
+	if (s->again && s->op)
+		slot_fill(s, s->op);
+	if ((s->again || c->res) && s->busy && up)
+		slot_send(p, s);
+	else if (up)
+		waiters_run(p);
+}
+
+/* ---- receiver ---- */
+
+static void see(struct engine_peer *p, uint32_t seq)
+{
+	uint32_t ahead = seq - p->seen, i;
+
+	if ((int32_t)ahead <= 0)
+		return;
+	if (ahead >= NOTE_STATES)
+		p->delivered = p->dropped = p->arrived = 0;
+	for (i = 1; i <= ahead && ahead < NOTE_STATES; i++) {
+		uint64_t bit = 1ull << ((p->seen + i) % NOTE_STATES);
+
+		p->delivered &= ~bit;
+		p->dropped &= ~bit;
+		p->arrived &= ~bit;
+	}
+	p->seen = seq;
+}
+
+static struct parked_note *parked_find(struct engine_peer *p, uint32_t seq)
+{
+	struct parked_note *n;
+	struct list *pos;
+
+	list_for_each (pos, &p->parked_list) {
+		n = list_entry(pos, struct parked_note, link);
+		if (n->seq == seq)
+			return n;
+	}
+	return NULL;
+}
+
+static void park(struct engine_peer *p, const struct message *m)
+{
+	uint64_t bit = 1ull << (m->seq % NOTE_STATES);
+	struct parked_note *n = p->arrived & bit ? parked_find(p, m->seq) : NULL;
+
+	if (!n) {
+		if (list_empty(&p->parked_free))
+			return; /* beyond the window: no honest sender's */
+		n = list_first(&p->parked_free, struct parked_note, link);
+		list_del(&n->link);
+		list_add_tail(&n->link, &p->parked_list);
+	}
+	p->arrived |= bit;
+	n->seq = m->seq;
+	n->tag = m->tag;
+	n->len = m->len;
+	n->res = m->more ? -(int64_t)m->more : m->len;
+	memcpy(n->payload, m + 1, m->len);
+	if (m->more)
+		p->dropped |= bit;
+}
+
+static void note_received(struct engine_peer *p, const struct message *m)
+{
+	uint64_t bit = 1ull << (m->seq % NOTE_STATES);
+
+	see(p, m->seq);
+	if (p->seen - m->seq < NOTE_STATES && !((p->delivered | p->dropped) & bit) &&
+	    (m->more || !(p->arrived & bit)))
+		park(p, m);
+	p->ack_due = 1;
+	pending_add(p);
+}
+
+static int message_valid(const struct message *m, uint32_t len)
+{
+	if (len < sizeof(*m) || m->reserved)
+		return 0;
+	if (m->type == MESSAGE_ACK)
+		return len == sizeof(*m) && !m->len;
+	return m->type == MESSAGE_NOTE && m->len <= URCCL_NOTE_MAX && len == sizeof(*m) + m->len &&
+	       m->more <= 4095 && !(m->more && m->len);
+}
+
+void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len)
+{
+	_Alignas(struct message) uint8_t copy[MESSAGE_MAX];
+	const struct message *m = (const struct message *)copy;
+
+	(void)e;
+	if (len > sizeof(copy))
+		return;
+	memcpy(copy, data, len);
+	if (!message_valid(m, len))
+		return;
+	if (m->type == MESSAGE_ACK)
+		ack_received(p, m);
+	else
+		note_received(p, m);
+}
+
+/* ---- to the program ---- */
+
+static struct op *watcher(const struct engine_peer *p)
+{
+	return p->watch ? p->watch : p->engine->watch_all;
+}
+
+/* 1: posted; 0: no event slot. */
+static int deliver_note(struct engine_peer *p, struct op *w, struct parked_note *n)
+{
+	void *payload;
+	struct urccl_cqe *cqe = ring_post_event(w->er->ring, &payload);
+
+	if (!cqe)
+		return 0;
+	cqe->user_data = w->sqe.user_data;
+	cqe->res = n->res;
+	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE;
+	cqe->peer = p->handle;
+	cqe->tag = n->tag;
+	memcpy(payload, n->payload, n->len);
+	p->delivered |= 1ull << (n->seq % NOTE_STATES);
+	p->ack_due = 1;
+	list_del(&n->link);
+	list_add_tail(&n->link, &p->parked_free);
+	count_add(&p->engine->stats.notes_received, 1);
+	return 1;
+}
+
+static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w,
+		      uint32_t more)
+{
+	cqe->user_data = w->sqe.user_data;
+	cqe->res = p->lost_res;
+	cqe->flags = URCCL_KIND_LOST | more;
+	cqe->peer = p->handle;
+	cqe->fail.segment = UINT32_MAX;
+	cqe->fail.detail = p->lost_detail;
+}
+
+/* LOST is the end of a WATCH of that peer, and an event of a WATCH of all. 1: posted. */
+static int deliver_lost(struct engine_peer *p, struct op *w)
+{
+	struct urccl_cqe *cqe;
+	void *payload;
+
+	if (w == p->watch) {
+		p->watch = NULL;
+		watch_end(w, p);
+		return 1;
+	}
+	cqe = ring_post_event(w->er->ring, &payload);
+	if (!cqe)
+		return 0;
+	lost_fill(p, cqe, w, URCCL_CQE_MORE);
+	return 1;
+}
+
+void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w)
+{
+	lost_fill(p, cqe, w, 0);
+}
+
+static void ack_send(struct engine_peer *p)
+{
+	if (!p->ack_due || p->ack_sending || p->state != PEER_UP)
+		return;
+	p->ack_due = 0;
+	p->ack_sending = 1;
+	p->ack = (struct message){.type = MESSAGE_ACK,
+				  .seq = p->seen,
+				  .tag = p->delivered,
+				  .more = p->dropped};
+	p->ack_chunk = (struct chunk){.ep = p->rail->ep,
+				      .kind = CHUNK_SEND,
+				      .cls = URCCL_CLASS_CONTROL,
+				      .len = sizeof(p->ack),
+				      .local = &p->ack,
+				      .op = p};
+	lane_add_chunk(p, LANE_CONTROL, &p->ack_chunk);
+}
+
+/* Returns 1 if something waits for an event slot. */
+static int deliver(struct engine_peer *p)
+{
+	struct op *w = watcher(p);
+
+	while (w && !list_empty(&p->parked_list))
+		if (!deliver_note(p, w, list_first(&p->parked_list, struct parked_note, link)))
+			return 1;
+	if (w && p->lost_untold && list_empty(&p->parked_list)) {
+		if (!deliver_lost(p, w))
+			return 1;
+		p->lost_untold = 0;
+	}
+	return 0;
+}
+
+int notes_pending(struct engine *e)
+{
+	struct list *pos, *tmp;
+	struct engine_peer *p;
+	int waits = 0;
+
+	list_for_each_safe (pos, tmp, &e->pending) {
+		p = list_entry(pos, struct engine_peer, pending_link);
+		waits |= deliver(p);
+		ack_send(p);
+		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due)
+			list_del(&p->pending_link);
+	}
+	return waits;
+}
+
+/* ---- life ---- */
+
+void notes_init(struct engine_peer *p)
+{
+	uint32_t i;
+
+	list_init(&p->note_waiters);
+	list_init(&p->parked_list);
+	list_init(&p->parked_free);
+	list_init(&p->pending_link);
+	for (i = 0; i < NOTE_WINDOW; i++)
+		list_add_tail(&p->parked[i].link, &p->parked_free);
+	p->note_next = 1; /* so that "seen" can start with a number that was never sent */
+}

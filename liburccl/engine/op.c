@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an operation: from the moment nothing blocks it to its one terminal CQE. */
+#include "engine/private.h"
+
+struct engine *op_engine(const struct op *op)
+{
+	return op->er->engine;
+}
+
+int op_is_data(const struct op *op)
+{
+	return op->sqe.opcode >= URCCL_OP_READ && op->sqe.opcode <= URCCL_OP_WRITE_PAGED;
+}
+
+int op_reads(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_READV ||
+	       op->sqe.opcode == URCCL_OP_READ_PAGED;
+}
+
+void op_set_state(struct op *op, enum op_state state)
+{
+	op->state = (uint8_t)state;
+	store_relaxed(&op->told, (uint64_t)op->sqe.opcode << 40 | (uint64_t)state << 32 | op->bits);
+}
+
+/* ---- completions ---- */
+
+static uint32_t outcome_flags(const struct op *op)
+{
+	uint32_t flags = URCCL_KIND_OP;
+
+	if (op_is_data(op) && !(op->bits & (OP_UNQUIET | OP_UNKNOWN)))
+		flags |= URCCL_CQE_REMOTE_QUIET;
+	if (op->bits & OP_UNKNOWN)
+		flags |= URCCL_CQE_UNKNOWN;
+	return flags;
+}
+
+static uint32_t outcome_path(const struct op *op)
+{
+	const struct rail *rail = op->peer ? op->peer->rail : NULL;
+
+	if (!rail || op->state < OP_MOVING)
+		return 0;
+	return op->path | rail->ep->dev->ops->transport |
+	       1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
+}
+
+static void post_outcome(struct op *op, uint32_t more)
+{
+	struct urccl_cqe *cqe = ring_post(op->er->ring, op->sqe.flags & URCCL_SQE_NO_WAKE);
+
+	cqe->user_data = op->sqe.user_data;
+	cqe->res = op->res;
+	cqe->flags = outcome_flags(op) | more;
+	cqe->path = outcome_path(op);
+	if (op->res < 0) {
+		cqe->fail.segment = op->first_bad;
+		cqe->fail.detail = op->detail;
+	} else if (op_is_data(op)) {
+		cqe->wire = op->placed;
+	} else {
+		cqe->handle = op->sqe.opcode == URCCL_OP_CONNECT ? op->handle : 0;
+	}
+}
+
+static void count_outcome(struct op *op)
+{
+	struct urccl_stats *s = &op_engine(op)->stats;
+
+	if (op->res >= 0) {
+		count_add(&s->completed, 1);
+		if (op_is_data(op))
+			count_add(op_reads(op) ? &s->bytes_read : &s->bytes_written, op->placed);
+	} else if (op->res == -ECANCELED) {
+		count_add(&s->cancelled, 1);
+	} else if (op->res == -ETIMEDOUT) {
+		count_add(&s->timed_out, 1);
+	} else {
+		count_add(&s->failed, 1);
+	}
+}
+
+static void outcome_known(struct op *op)
+{
+	if (op->bits & OP_OUTCOME)
+		return;
+	op->bits |= OP_OUTCOME;
+	order_outcome(op, op->res < 0 && op->res != -ETIME);
+}
+
+/* The outcome is due and the local buffer is not quiet yet. */
+void op_tell(struct op *op)
+{
+	if (op->bits & OP_TOLD)
+		return;
+	op->bits |= OP_TOLD;
+	post_outcome(op, URCCL_CQE_MORE);
+	outcome_known(op);
+}
+
+void op_end(struct op *op, int64_t res)
+{
+	struct engine_ring *er = op->er;
+	struct ring *r = er->ring;
+
+	assert(op->state != OP_FREE && !op->inflight);
+	op->res = res;
+	wheel_unset(&op->timer);
+	list_del(&op->link);
+	if (res >= 0 && (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS)) {
+		store_release(&r->engine_line.skipped, r->engine_line.skipped + 1);
+		r->own.pending = 1;
+	} else {
+		post_outcome(op, 0);
+		er->completions++;
+	}
+	r->own.done++;
+	count_outcome(op);
+	outcome_known(op);
+	order_leave(op);
+	if (!list_empty(&er->cancels))
+		cancel_target_ended(op);
+	if (op->peer && !(op->bits & OP_MULTISHOT))
+		count_add(&op->peer->unfinished, -1u);
+	op->peer = NULL;
+	op_set_state(op, OP_FREE);
+	if (!list_empty(&er->timeouts))
+		timeouts_count(er);
+	er->free[er->nfree++] = (uint32_t)(op - er->ops);
+}
+
+/* ---- failing and stopping ---- */
+
+static uint32_t reached_segment(const struct op *op)
+{
+	const struct cursor *c = &op->cursor;
+
+	if (c->cur.len)
+		return c->cur.seg;
+	if (op->bits & OP_DONE_CURSOR)
+		return UINT32_MAX;
+	if (c->element.pos < c->element.len && c->elements)
+		return (uint32_t)(c->elements - 1);
+	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
+}
+
+static void record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct failure f = {
+		.reason = reason,
+		.res = (int32_t)op->res,
+		.peer = op->peer ? op->peer->handle : 0,
+		.segment = op->first_bad,
+		.opcode = op->sqe.opcode,
+		.arg = {a, b, c},
+		.user_data = op->sqe.user_data,
+	};
+
+	if (op->peer && op->peer->rail)
+		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
+	op->detail = failures_add(&op_engine(op)->failures, &f);
+}
+
+static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+{
+	uint32_t seg = op_is_data(op) ? reached_segment(op) : UINT32_MAX;
+
+	op->bits |= OP_DECIDED;
+	op->res = res;
+	if (seg < op->first_bad)
+		op->first_bad = seg;
+	record(op, reason, a, b, c);
+}
+
+/* Everything of the entry that is not yet on its way is taken back; the rest is asked to return. */
+static void withdraw(struct op *op)
+{
+	switch (op->state) {
+	case OP_WAITING:
+		list_del(&op->link);
+		list_del(&op->drain_link);
+		list_del(&op->fence_link);
+		break;
+	case OP_MOVING:
+		lane_remove_op(op);
+		lane_drop_held(op);
+		op_engine(op)->sweep = 1;
+		break;
+	case OP_NOTING:
+		note_stop(op);
+		return;
+	case OP_ASKING:
+	case OP_PARKED:
+		request_stop(op);
+		return;
+	default:
+		break;
+	}
+	op_check(op);
+}
+
+static void stop(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+{
+	if (op->state == OP_FREE || (op->bits & OP_DECIDED))
+		return;
+	decide(op, res, reason, a, b, c);
+	withdraw(op);
+}
+
+void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+{
+	stop(op, res, reason, a, b, c);
+}
+
+void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg)
+{
+	stop(op, res, reason, arg, 0, 0);
+}
+
+void op_force(struct op *op)
+{
+	if (op->state == OP_FREE || (op->bits & OP_FORCED))
+		return;
+	op->bits |= OP_FORCED;
+	if (op->state == OP_NOTING) {
+		note_force(op);
+		return;
+	}
+	if (op->state == OP_FLUSHING)
+		list_del(&op->link);
+	op_engine(op)->sweep = 1;
+	op_check(op);
+}
+
+/* ---- what it waited for ---- */
+
+void op_unblock(struct op *op)
+{
+	assert(op->blockers);
+	if (--op->blockers == 0 && op->state == OP_WAITING && !(op->bits & OP_DECIDED))
+		list_add_tail(&op->link, &op_engine(op)->ready);
+}
+
+/* Ends it from the ready list, not here: chains are long and the stack is not. */
+void op_block_failed(struct op *op, uint32_t reason)
+{
+	if (op->state != OP_WAITING || (op->bits & OP_DECIDED))
+		return;
+	decide(op, -ECANCELED, reason, 0, 0, 0);
+	if (reason == REASON_FENCE || reason == REASON_FENCE_LOST)
+		op->bits |= OP_FORGIVEN;
+	list_del(&op->drain_link);
+	list_del(&op->fence_link);
+	list_add_tail(&op->link, &op_engine(op)->ready);
+}
+
+void op_run_ready(struct engine *e)
+{
+	struct op *op;
+
+	while (!list_empty(&e->ready)) {
+		op = list_first(&e->ready, struct op, link);
+		list_del(&op->link);
+		if (op->bits & OP_DECIDED)
+			op_check(op);
+		else
+			op_begin(op);
+	}
+}
+
+/* ---- moving ---- */
+
+static void begin_data(struct op *op)
+{
+	op_set_state(op, OP_MOVING);
+	peer_awaited(op_engine(op), op->peer);
+	lane_add_op(op);
+}
+
+void op_begin(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+
+	if (op->sqe.opcode == URCCL_OP_NOP) {
+		op_end(op, 0);
+		return;
+	}
+	if (!p || op->sqe.opcode == URCCL_OP_WATCH) {
+		request_start(op);
+		return;
+	}
+	if (p->state == PEER_CONNECTING) {
+		list_add_tail(&op->link, &p->waiting);
+	} else if (p->state != PEER_UP) {
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
+		peer_awaited(op_engine(op), p);
+		note_start(op);
+	} else {
+		begin_data(op);
+	}
+}
+
+static int peer_answers(const struct op *op)
+{
+	return op->peer && op->peer->state <= PEER_LOSING && op->peer->rail &&
+	       !(op->bits & OP_FORCED);
+}
+
+/* Chunks of a device that acknowledges before it places were acknowledged: one flush a batch proves
+ * them. */
+static void flush(struct op *op)
+{
+	op->bits |= OP_FLUSHED;
+	op_set_state(op, OP_FLUSHING);
+	list_add_tail(&op->link, &op->peer->flush_wait);
+	if (!op->peer->flush_busy)
+		flush_wake(op_engine(op), op->peer);
+}
+
+static int wants_flush(const struct op *op)
+{
+	if (!(op->bits & OP_UNQUIET) || (op->bits & OP_FLUSHED) || !op->flush_key || op_reads(op))
+		return 0;
+	if (op->bits & OP_DECIDED)
+		return peer_answers(op);
+	return !(op->sqe.flags & URCCL_SQE_ACKED) || (op->bits & OP_PROMISED);
+}
+
+/* All that was out is back: the next step of an entry whose outcome is decided. */
+static void check_decided(struct op *op)
+{
+	if (wants_flush(op)) {
+		flush(op);
+		return;
+	}
+	if ((op->bits & OP_PROMISED) && peer_answers(op) && op->peer->state == PEER_UP) {
+		note_start(op);
+		return;
+	}
+	op_end(op, op->res);
+}
+
+void op_check(struct op *op)
+{
+	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING)
+		return;
+	if (op->bits & OP_DECIDED) {
+		check_decided(op);
+		return;
+	}
+	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR))
+		return;
+	if (wants_flush(op))
+		flush(op);
+	else if (op->bits & OP_PROMISED)
+		note_start(op);
+	else
+		op_end(op, (int64_t)op->placed);
+}
+
+/* ---- deadlines ---- */
+
+/* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
+ * without; and where even that is not quick, the outcome is told before the end. */
+void op_expired(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	uint32_t late = op->bits & OP_LATE;
+
+	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
+		op_end(op, -ETIME);
+		return;
+	}
+	op->bits |= OP_LATE;
+	if (!late) {
+		wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
+		stop(op, -ETIMEDOUT, REASON_DEADLINE,
+		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op->total);
+	} else if (!(op->bits & OP_FORCED)) {
+		wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
+		op_force(op);
+	} else {
+		op_tell(op);
+	}
+}
+
+static uint64_t timeout_of(const struct engine *e, const struct op *op)
+{
+	if (op->sqe.opcode == URCCL_OP_TIMEOUT)
+		return op->sqe.ns;
+	if (op->sqe.timeout_us)
+		return op->sqe.timeout_us * NSEC_PER_USEC;
+	return op->bits & OP_MULTISHOT ? NEVER_NS : e->default_timeout_ns;
+}
+
+/* Deadlines of the entries taken in this turn that live on: one look at the clock for all, none for
+ * entries that were done at once. */
+void op_arm_fresh(struct engine *e)
+{
+	struct op *op, *next;
+	uint64_t timeout;
+
+	e->now = clock_ns();
+	for (op = e->fresh; op; op = next) {
+		next = op->fresh_next;
+		op->is_fresh = 0;
+		if (op->state == OP_FREE)
+			continue;
+		timeout = timeout_of(e, op);
+		op->started_ns = e->now;
+		op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
+		if (op->deadline_ns != NEVER_NS)
+			wheel_set(&e->wheel, &op->timer, op->deadline_ns);
+	}
+	e->fresh = NULL;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LINK, DRAIN and FENCE. An entry that must wait counts, when it is taken, the unfinished entries
+ * before it that it waits for; each of those, when it ends, takes one off every waiter behind it.
+ * So entries that nobody waits for cost a counter, and no list of entries is ever searched.
+ */
+#include <stdlib.h>
+#include "engine/private.h"
+
+static int behind(const struct op *waiter, const struct op *op)
+{
+	return (int32_t)(waiter->seq - op->seq) > 0;
+}
+
+/* ---- scopes ---- */
+
+static struct scope **scope_bucket(struct engine_ring *er, const struct engine_peer *p,
+				   uint32_t group, uint32_t all)
+{
+	uint32_t h = (p->handle * 0x9e3779b1u) ^ (group * 0x85ebca6bu) ^ all;
+
+	return &er->scope_hash[(h ^ h >> 15) & er->scope_mask];
+}
+
+static void scope_unhash(struct engine_ring *er, struct scope *s)
+{
+	struct scope **at = scope_bucket(er, s->peer, s->group, s->all);
+
+	while (*at != s)
+		at = &(*at)->hash_next;
+	*at = s->hash_next;
+	s->peer = NULL;
+	if (er->last_scope == s)
+		er->last_scope = NULL;
+}
+
+/* Live entries need two scopes each at most and remembered failures two each, so there is always an
+ * idle one. */
+static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, uint32_t group,
+			       uint32_t all)
+{
+	struct scope **bucket = scope_bucket(er, p, group, all);
+	struct scope *s = list_first(&er->scopes_idle, struct scope, idle);
+
+	assert(!list_empty(&er->scopes_idle));
+	if (s->peer)
+		scope_unhash(er, s);
+	s->peer = p;
+	s->group = group;
+	s->all = all;
+	s->hash_next = *bucket;
+	*bucket = s;
+	return s;
+}
+
+static struct scope *scope_enter(struct engine_ring *er, struct engine_peer *p, uint32_t group,
+				 uint32_t all)
+{
+	struct scope *s = er->last_scope;
+
+	if (!s || s->peer != p || s->group != group || s->all != all) {
+		s = *scope_bucket(er, p, group, all);
+		while (s && (s->peer != p || s->group != group || s->all != all))
+			s = s->hash_next;
+		if (!s)
+			s = scope_new(er, p, group, all);
+		if (all)
+			er->last_scope = s;
+	}
+	s->unfinished++;
+	list_del(&s->idle);
+	return s;
+}
+
+/* Idle scopes stay where they can be found again until another entry needs the record. */
+static void scope_settle(struct engine_ring *er, struct scope *s)
+{
+	if (!s->unfinished && !s->failed && list_empty(&s->waiting) && list_empty(&s->idle))
+		list_add_tail(&s->idle, &er->scopes_idle);
+}
+
+static void scope_leave(struct engine_ring *er, struct scope *s, const struct op *op)
+{
+	struct list *pos, *tmp;
+	struct op *w;
+
+	s->unfinished--;
+	list_for_each_safe (pos, tmp, &s->waiting) {
+		w = list_entry(pos, struct op, fence_link);
+		if (!behind(w, op) || --w->left)
+			continue;
+		list_del(&w->fence_link);
+		op_unblock(w);
+	}
+	scope_settle(er, s);
+}
+
+/* The failure ends every FENCE that waits for it. Returns whether there was one. */
+static int scope_failed(struct scope *s, const struct op *op)
+{
+	struct list *pos, *tmp;
+	struct op *w;
+	int told = 0;
+
+	list_for_each_safe (pos, tmp, &s->waiting) {
+		w = list_entry(pos, struct op, fence_link);
+		if (!behind(w, op))
+			continue;
+		op_block_failed(w, REASON_FENCE);
+		told = 1;
+	}
+	return told;
+}
+
+/* ---- failures no FENCE was told of ---- */
+
+static void failure_keep(struct op *op)
+{
+	struct engine_ring *er = op->er;
+
+	if (er->failures_kept == er->entries) {
+		op->peer->fence_lost[er->index / 64] |= 1ull << (er->index % 64);
+		return;
+	}
+	er->failures_kept++;
+	op->scope_all->failed++;
+	if (op->scope_group)
+		op->scope_group->failed++;
+}
+
+static void failures_forget(struct engine_ring *er, struct scope *s)
+{
+	er->failures_kept -= s->failed;
+	s->failed = 0;
+	scope_settle(er, s);
+}
+
+/* Forgets those of one group, or all of the peer's; the scope of all groups counts each too. */
+static void failures_told(struct op *fence)
+{
+	struct engine_ring *er = fence->er;
+	struct scope *group = fence->scope_group, *all = fence->scope_all, *s;
+	uint32_t i;
+
+	if (group) {
+		all->failed -= group->failed;
+		failures_forget(er, group);
+		return;
+	}
+	failures_forget(er, all);
+	for (i = 0; i < er->nscopes; i++) {
+		s = &er->scopes[i];
+		if (s->peer == fence->peer && s->failed) {
+			s->failed = 0;
+			scope_settle(er, s);
+		}
+	}
+}
+
+/* ---- entering ---- */
+
+static uint32_t enter_chain(struct op *op)
+{
+	struct engine_ring *er = op->er;
+	uint32_t failed = 0;
+
+	if (er->chain_open) {
+		if (er->chain_prev) {
+			er->chain_prev->linked = op;
+			op->linked_to = er->chain_prev;
+			op->blockers++;
+		} else {
+			failed = er->chain_failed;
+		}
+	}
+	er->chain_open = op->sqe.flags & URCCL_SQE_LINK;
+	er->chain_prev = er->chain_open ? op : NULL;
+	return failed ? REASON_CHAIN : 0;
+}
+
+static void enter_drain(struct op *op)
+{
+	struct engine_ring *er = op->er;
+
+	if ((op->sqe.flags & URCCL_SQE_DRAIN) && er->unfinished) {
+		op->drain_left = er->unfinished;
+		list_add_tail(&op->drain_link, &er->drains);
+		op->blockers++;
+	}
+	if (!(op->bits & OP_MULTISHOT))
+		er->unfinished++;
+}
+
+static uint32_t enter_fence(struct op *op)
+{
+	struct engine_ring *er = op->er;
+	struct engine_peer *p = op->peer;
+	uint64_t *lost = &p->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
+	struct scope *s;
+
+	op->scope_all = scope_enter(er, p, 0, 1);
+	if (op->sqe.group)
+		op->scope_group = scope_enter(er, p, op->sqe.group, 0);
+	if (!(op->sqe.flags & URCCL_SQE_FENCE))
+		return 0;
+	s = op->scope_group ? op->scope_group : op->scope_all;
+	if (*lost & bit) {
+		*lost &= ~bit;
+		return REASON_FENCE_LOST;
+	}
+	if (s->failed) {
+		failures_told(op);
+		return REASON_FENCE;
+	}
+	if (s->unfinished > 1) {
+		op->left = s->unfinished - 1;
+		list_add_tail(&op->fence_link, &s->waiting);
+		op->blockers++;
+	}
+	return 0;
+}
+
+int order_enter(struct op *op)
+{
+	uint32_t reason, fence = 0;
+
+	op->seq = op->er->seq++;
+	reason = enter_chain(op);
+	enter_drain(op);
+	if (op->peer && !(op->bits & OP_MULTISHOT))
+		fence = enter_fence(op);
+	if (fence)
+		op->bits |= OP_FORGIVEN;
+	reason = reason ? reason : fence;
+	if (!reason)
+		return 0;
+	op_fail(op, -ECANCELED, reason, 0, 0, 0);
+	return -ECANCELED;
+}
+
+/* ---- leaving ---- */
+
+void order_outcome(struct op *op, int failed)
+{
+	struct engine_ring *er = op->er;
+	struct op *next = op->linked;
+	int told;
+
+	if (er->chain_prev == op) {
+		er->chain_prev = NULL;
+		er->chain_failed = (uint32_t)failed;
+	}
+	op->linked = NULL;
+	if (next)
+		next->linked_to = NULL;
+	if (next && failed)
+		op_block_failed(next, REASON_CHAIN);
+	else if (next)
+		op_unblock(next);
+	if (!failed || !op->scope_all || (op->bits & OP_FORGIVEN))
+		return;
+	told = scope_failed(op->scope_all, op);
+	if (op->scope_group)
+		told |= scope_failed(op->scope_group, op);
+	if (!told)
+		failure_keep(op);
+}
+
+static void leave_drains(struct op *op)
+{
+	struct list *pos, *tmp;
+	struct op *w;
+
+	list_for_each_safe (pos, tmp, &op->er->drains) {
+		w = list_entry(pos, struct op, drain_link);
+		if (!behind(w, op) || --w->drain_left)
+			continue;
+		list_del(&w->drain_link);
+		op_unblock(w);
+	}
+}
+
+void order_leave(struct op *op)
+{
+	struct engine_ring *er = op->er;
+
+	if (op->linked_to)
+		op->linked_to->linked = NULL;
+	op->linked_to = NULL;
+	if (op->bits & OP_MULTISHOT)
+		return;
+	er->unfinished--;
+	if (!list_empty(&er->drains))
+		leave_drains(op);
+	if (op->scope_all)
+		scope_leave(er, op->scope_all, op);
+	if (op->scope_group)
+		scope_leave(er, op->scope_group, op);
+	op->scope_all = op->scope_group = NULL;
+}
+
+/* ---- per ring ---- */
+
+int order_ring_init(struct engine_ring *er)
+{
+	uint32_t i, buckets = 1;
+
+	er->nscopes = 4 * er->entries;
+	while (buckets < er->nscopes)
+		buckets *= 2;
+	er->scope_mask = buckets - 1;
+	er->scopes = calloc(er->nscopes, sizeof(*er->scopes));
+	er->scope_hash = calloc(buckets, sizeof(*er->scope_hash));
+	if (!er->scopes || !er->scope_hash) {
+		order_ring_fini(er);
+		return -ENOMEM;
+	}
+	list_init(&er->drains);
+	list_init(&er->scopes_idle);
+	for (i = 0; i < er->nscopes; i++) {
+		list_init(&er->scopes[i].waiting);
+		list_add_tail(&er->scopes[i].idle, &er->scopes_idle);
+	}
+	return 0;
+}
+
+void order_ring_fini(struct engine_ring *er)
+{
+	free(er->scopes);
+	free(er->scope_hash);
+	er->scopes = NULL;
+	er->scope_hash = NULL;
+}
+
+/* Its entries have ended; what failed is of no use to anybody, since the handle is stale from now
+ * on. */
+void order_forget_peer(struct engine_ring *er, struct engine_peer *p)
+{
+	struct scope *s;
+	uint32_t i;
+
+	for (i = 0; i < er->nscopes; i++) {
+		s = &er->scopes[i];
+		if (s->peer != p)
+			continue;
+		if (s->all)
+			er->failures_kept -= s->failed;
+		s->failed = 0;
+		scope_settle(er, s);
+		scope_unhash(er, s);
+	}
+}

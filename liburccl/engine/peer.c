@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers, their rails, and imported memory, as the engine knows them. */
+#include <stdlib.h>
+#include "engine/private.h"
+
+#define PEER_PING_PARTS \
+	4u /* a peer that is awaited is asked for a sign of life so often per dead_after */
+
+/* ---- looking up ---- */
+
+static struct engine_peer *peer_find(const struct engine *e, uint32_t handle)
+{
+	struct engine_peer *p;
+
+	if (HANDLE_SLOT(handle) >= e->npeer_slots)
+		return NULL;
+	p = e->peer_slots[HANDLE_SLOT(handle)];
+	return p && p->handle == handle ? p : NULL;
+}
+
+static struct engine_remote *remote_find(const struct engine *e, uint32_t handle)
+{
+	struct engine_remote *r;
+
+	if (HANDLE_SLOT(handle) >= e->nremotes)
+		return NULL;
+	r = e->remotes[HANDLE_SLOT(handle)];
+	return r && r->handle == handle ? r : NULL;
+}
+
+static struct memory *region_find(const struct engine *e, uint32_t handle)
+{
+	uint32_t slot = HANDLE_SLOT(handle);
+
+	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
+								       : NULL;
+}
+
+struct engine_peer *peer_get(struct engine *e, uint32_t handle)
+{
+	struct engine_peer *p = peer_find(e, handle);
+
+	if (p)
+		return p;
+	engine_lookup_missed(e);
+	return peer_find(e, handle);
+}
+
+struct engine_remote *remote_get(struct engine *e, uint32_t handle)
+{
+	struct engine_remote *r = remote_find(e, handle);
+
+	if (!r) {
+		engine_lookup_missed(e);
+		r = remote_find(e, handle);
+	}
+	return r && !r->deleting ? r : NULL;
+}
+
+struct memory *region_get(struct engine *e, uint32_t handle)
+{
+	struct memory *m = region_find(e, handle);
+
+	if (m)
+		return m;
+	engine_lookup_missed(e);
+	return region_find(e, handle);
+}
+
+/* ---- remotes ---- */
+
+struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer,
+					const uint64_t *lens, uint32_t nparts)
+{
+	struct engine_remote *r = calloc(1, sizeof(*r) + nparts * sizeof(r->parts[0]));
+	uint32_t i;
+
+	if (!r)
+		return NULL;
+	r->handle = handle;
+	r->peer = peer;
+	r->nparts = nparts;
+	list_init(&r->waiters);
+	for (i = 0; i < nparts; i++) {
+		r->parts[i].start = r->len;
+		r->parts[i].len = lens[i];
+		r->len += lens[i];
+	}
+	return r;
+}
+
+void engine_remote_free(struct engine_remote *r)
+{
+	free(r);
+}
+
+void engine_remote_set_owner(struct engine_remote *r, void *owner)
+{
+	r->owner = owner;
+}
+
+void *engine_remote_owner(const struct engine_remote *r)
+{
+	return r->owner;
+}
+
+/* The entry is in no list. */
+void remote_need_keys(struct op *op, struct engine_remote *r)
+{
+	struct engine *e = op_engine(op);
+
+	if (r->failed) {
+		op_fail(op, r->failed, REASON_KEYS, (uint64_t)-r->failed, 0, 0);
+		return;
+	}
+	list_add_tail(&op->link, &r->waiters);
+	if (r->asked)
+		return;
+	r->asked = 1;
+	r->req_out = 1;
+	r->req = (struct control_req){.msg = {.type = CONTROL_KEYS, .reply = &e->mailbox},
+				      .handle = r->peer->handle,
+				      .remote = r};
+	mailbox_post(e->config.control, &r->req.msg);
+}
+
+/* ---- its entries ---- */
+
+static void ring_each(struct engine_ring *er, struct engine_peer *p, void (*each)(struct op *op))
+{
+	uint32_t i;
+
+	for (i = 0; i < er->entries; i++)
+		if (er->ops[i].state != OP_FREE && er->ops[i].peer == p &&
+		    !(er->ops[i].bits & OP_MULTISHOT))
+			each(&er->ops[i]);
+}
+
+static void peer_each(struct engine *e, struct engine_peer *p, void (*each)(struct op *op))
+{
+	struct list *pos;
+
+	list_for_each (pos, &e->rings)
+		ring_each(list_entry(pos, struct engine_ring, link), p, each);
+}
+
+static void stop_lost(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+
+	op_stop(op, p->lost_cause, p->lost_reason, p->lost_arg);
+}
+
+/* Every entry of the peer ends as its loss says. */
+void peer_stop(struct engine *e, struct engine_peer *p)
+{
+	peer_each(e, p, stop_lost);
+}
+
+void peer_force(struct engine *e, struct engine_peer *p)
+{
+	peer_each(e, p, op_force);
+}
+
+/* ---- being awaited ---- */
+
+void peer_awaited(struct engine *e, struct engine_peer *p)
+{
+	if (list_empty(&p->awaited.link))
+		wheel_set(&e->wheel, &p->awaited, e->now + e->dead_after_ns / PEER_PING_PARTS);
+}
+
+/* Long enough that somebody should ask whether it is still there. */
+void peer_awaited_expired(struct engine *e, struct engine_peer *p)
+{
+	if (p->state == PEER_LOSING)
+		peer_force(e, p);
+	if (!p->unfinished || p->state != PEER_UP)
+		return;
+	if (!p->pinging) {
+		p->pinging = 1;
+		p->ping =
+			(struct control_req){.msg = {.type = CONTROL_AWAITED, .reply = &e->mailbox},
+					     .handle = p->handle};
+		mailbox_post(e->config.control, &p->ping.msg);
+	}
+	peer_awaited(e, p);
+}
+
+void peer_ping_back(struct engine *e, struct control_req *req)
+{
+	(void)e;
+	container_of(req, struct engine_peer, ping)->pinging = 0;
+}
+
+/* ---- rails ---- */
+
+static void rail_done(struct engine_cmd **cmd, int res)
+{
+	struct engine_cmd *c = *cmd;
+
+	*cmd = NULL;
+	if (c)
+		msg_reply(&c->msg, res);
+}
+
+static void rail_down(struct engine *e, struct rail *rail, int res)
+{
+	rail->up = 0;
+	if (rail->connecting) {
+		rail_done(&rail->connecting, res);
+		return;
+	}
+	if (rail->down_out || rail->ending)
+		return;
+	rail->down_out = 1;
+	rail->down = (struct control_req){.msg = {.type = CONTROL_RAIL_DOWN,
+						  .res = res,
+						  .reply = &e->mailbox},
+					  .handle = rail->peer->handle,
+					  .rail = rail};
+	mailbox_post(e->config.control, &rail->down.msg);
+}
+
+void rail_event(struct engine *e, const struct event *ev)
+{
+	struct rail *rail = ev->ep->owner;
+
+	switch (ev->type) {
+	case EVENT_UP:
+		rail->up = 1;
+		rail_done(&rail->connecting, 0);
+		break;
+	case EVENT_DOWN:
+		rail_down(e, rail, ev->res);
+		break;
+	case EVENT_CLOSED:
+		rail->closed = 1;
+		break;
+	default:
+		if (rail->peer->state <= PEER_LOSING)
+			note_message(e, rail->peer, ev->data, ev->len);
+		break;
+	}
+}
+
+/* ---- life ---- */
+
+struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation)
+{
+	struct engine_peer *p = calloc(1, sizeof(*p));
+	uint32_t i;
+
+	if (!p)
+		return NULL;
+	p->notes = calloc(NOTE_WINDOW, sizeof(*p->notes));
+	p->parked = calloc(NOTE_WINDOW, sizeof(*p->parked));
+	if (!p->notes || !p->parked) {
+		engine_peer_free(p);
+		return NULL;
+	}
+	p->handle = handle;
+	p->incarnation = incarnation;
+	list_init(&p->link);
+	list_init(&p->waiting);
+	list_init(&p->flush_link);
+	list_init(&p->flush_wait);
+	list_init(&p->flushing);
+	list_init(&p->awaited.link);
+	p->awaited.kind = TIMER_PEER;
+	for (i = 0; i < LANES; i++) {
+		list_init(&p->lanes[i].link);
+		list_init(&p->lanes[i].ops);
+		p->lanes[i].held_tail = &p->lanes[i].held;
+		p->lanes[i].number = i;
+		p->lanes[i].peer = p;
+	}
+	notes_init(p);
+	return p;
+}
+
+void engine_peer_free(struct engine_peer *p)
+{
+	if (!p)
+		return;
+	free(p->notes);
+	free(p->parked);
+	free(p);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's own structures. All of it belongs to the engine's thread; the words marked "told"
+ *are also read by urccl_stats() and urccl_dump() from other threads, so they are written with
+ *relaxed atomics.
+ *
+ * Life of an operation (struct op):
+ *
+ *	taken -> [WAITING] -> MOVING -> [FLUSHING] -> [NOTING] -> ended
+ *	            |            |                       |
+ *	            +------------+---- op_stop() --------+     outcome is decided; chunks, notes and
+ *requests still out come back, then it ends
+ *
+ * Entries that move no data stay in ASKING (the control thread works) or PARKED (ACCEPT, WATCH,
+ *TIMEOUT, CANCEL).
+ */
+#ifndef ENGINE_PRIVATE_H
+#define ENGINE_PRIVATE_H
+
+#include <pthread.h>
+#include "engine/engine.h"
+#include "engine/timer.h"
+
+#define RINGS_MAX    256u
+#define CHUNKS_MAX   4096u /* of an engine, taken by devices at a time */
+#define RAILS_MAX    16u   /* of a peer: one a device of this context at most */
+#define NOTE_WINDOW  32u   /* notifications of one peer sent and not acknowledged */
+#define NOTE_STATES  64u   /* sequence numbers a receiver remembers: two windows */
+#define EVENTS_BATCH 128u
+#define POST_BATCH   64u
+#define GRACE_NS \
+	(20 * NSEC_PER_MSEC) /* after the deadline, for the peer's word that nothing more lands */
+
+struct engine;
+struct op;
+
+enum timer_kind { TIMER_OP, TIMER_PEER };
+
+/* ---- data of an entry, piece by piece ---- */
+
+struct piece {
+	uint8_t *local;
+	const struct memory *memory;
+	const struct engine_remote *remote;
+	uint32_t part; /* of the remote */
+	uint32_t seg;  /* segment or block it begins in */
+	uint64_t off;  /* in the part */
+	uint64_t len;
+};
+
+__extension__ typedef __int128 int128; /* sums of strides never overflow it */
+
+/* A contiguous element of the entry (its one range, a segment, a block) and how far it was cut into
+ * pieces. */
+struct element {
+	const struct memory *memory;
+	const struct engine_remote *remote;
+	uint64_t local; /* address; of a block: offset in the region */
+	uint64_t off;	/* in the remote */
+	uint64_t len, pos;
+};
+
+struct cursor {
+	struct piece cur; /* cut and not given out; len 0: none */
+	struct element element;
+	uint64_t elements; /* reached so far, this one included */
+	uint32_t desc;	   /* paged: descriptor */
+	uint32_t fresh;	   /* paged: its first block is next */
+	uint64_t index[URCCL_DIMS_MAX];
+	int128 local_sum[URCCL_DIMS_MAX],
+		remote_sum[URCCL_DIMS_MAX]; /* up to and with a dimension */
+};
+
+enum op_state {
+	OP_FREE = 0,
+	OP_WAITING,
+	OP_MOVING,
+	OP_FLUSHING,
+	OP_NOTING,
+	OP_ASKING,
+	OP_PARKED,
+	OP_STATES
+};
+
+enum op_bits {
+	OP_DECIDED = 1 << 0,	 /* res is the outcome: nothing new is started for it */
+	OP_TOLD = 1 << 1,	 /* a CQE with MORE gave the outcome */
+	OP_DONE_CURSOR = 1 << 2, /* every piece was made into a chunk */
+	OP_UNQUIET = 1 << 3, /* a chunk came out without proof that nothing of it lands any more */
+	OP_UNKNOWN = 1 << 4, /* it failed, and its notification may have arrived */
+	OP_TARGET = 1 << 5,  /* a CANCEL waits for it */
+	OP_MULTISHOT = 1 << 6,
+	OP_SMALL = 1 << 7,     /* in the lane of small entries */
+	OP_ASKED = 1 << 8,     /* chunks on the way were asked to come back */
+	OP_FORCED = 1 << 9,    /* ... without waiting for the peer */
+	OP_LATE = 1 << 11,     /* its deadline has passed */
+	OP_PROMISED = 1 << 12, /* it has a notification: the peer is to hear of a failure too */
+	OP_FORGIVEN =
+		1 << 13, /* a FENCE that failed for an earlier entry: not a failure of its own */
+	OP_OUTCOME = 1 << 14, /* followers were told */
+	OP_FLUSHED = 1 << 15, /* a flush was tried */
+};
+
+/* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
+struct scope {
+	struct scope *hash_next;
+	struct list idle; /* while it counts nothing and remembers nothing */
+	struct engine_peer *peer;
+	uint32_t group;
+	uint32_t all;
+	uint32_t unfinished;
+	uint32_t failed;     /* failures that no FENCE was told of */
+	struct list waiting; /* FENCE entries (op.fence_link) */
+};
+
+struct op {
+	struct urccl_sqe sqe;
+	struct engine_ring *er;
+	struct engine_peer *peer;
+	struct engine_remote *remote; /* of the entry, not of its segments */
+	struct memory *memory;	      /* likewise */
+	struct timer timer;
+	struct list link; /* lane, remote's or peer's or rail's waiters, ready list, flush list */
+	struct list drain_link, fence_link;
+	struct scope *scope_all, *scope_group;
+	struct op *linked, *linked_to; /* of its chain: who waits for it, whom it waits for */
+	struct op *fresh_next; /* taken in this turn; the slot may meanwhile hold a later entry */
+	uint64_t note;	       /* payload of the notification */
+	uint64_t total;	       /* bytes the entry describes */
+	uint64_t placed;       /* bytes that came out well */
+	uint64_t started_ns;
+	uint64_t deadline_ns;
+	uint32_t seq;  /* in its ring */
+	uint32_t bits; /* enum op_bits */
+	int64_t res;
+	uint32_t note_len;
+	uint32_t path;
+	uint32_t inflight;   /* chunks taken and not out, and held ones */
+	uint32_t first_bad;  /* segment: the first not known to be placed */
+	uint32_t detail;     /* of its failure record */
+	uint32_t left;	     /* FENCE, CANCEL: entries still waited for */
+	uint32_t drain_left; /* DRAIN: likewise */
+	uint32_t hits;	     /* CANCEL: ended by it */
+	uint8_t state;	     /* enum op_state */
+	uint8_t blockers;    /* LINK, DRAIN, FENCE, keys: what it waits for */
+	uint8_t lane;
+	uint8_t note_slot; /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
+	uint8_t is_fresh;  /* in the list of those */
+	uint64_t handle;   /* CONNECT: for the CQE; TIMEOUT: completions at which it ends */
+	const struct rkey *flush_key;
+	struct cursor cursor;
+	uint64_t told; /* told: opcode, state, bits, for dumps */
+};
+
+/* A CONNECT or CLOSE at the control thread. */
+struct ask {
+	struct control_req req, drop;
+	struct op *op;
+	uint32_t out; /* requests that are not back */
+	uint32_t dropped;
+};
+
+struct engine_ring {
+	struct ring *ring;
+	struct engine *engine;
+	struct list link;
+	uint32_t index; /* among the engine's rings; RINGS_MAX: not added */
+	uint32_t entries;
+	struct op *ops;
+	struct ask *asks; /* one beside each op */
+	uint32_t *free;	  /* indices of free ops; a stack */
+	uint32_t nfree;
+	uint32_t seq;
+	uint32_t unfinished;   /* entries that DRAIN waits for */
+	uint32_t completions;  /* CQEs that TIMEOUT counts */
+	struct op *chain_prev; /* the entry before has LINK and is unfinished */
+	uint32_t chain_open, chain_failed;
+	struct list drains, timeouts, cancels;
+	struct scope *scopes;
+	struct scope **scope_hash;
+	uint32_t nscopes, scope_mask, failures_kept;
+	struct list scopes_idle;
+	struct scope *last_scope;
+	uint32_t closing;
+};
+
+/* ---- peers ---- */
+
+enum lane_number { LANE_CONTROL, LANE_LATENCY, LANE_SMALL, LANE_BULK, LANES };
+
+/* What of one peer wants to be posted, by urgency; each lane has its share of every turn. */
+struct lane {
+	struct list link;		 /* in the engine's lane, while there is something */
+	struct list ops;		 /* entries with pieces left, in turn */
+	struct chunk *held, **held_tail; /* chunks made and not taken */
+	uint32_t number;
+	struct engine_peer *peer;
+};
+
+enum message_type { MESSAGE_NOTE = 1, MESSAGE_ACK };
+
+/* Between engines, by SEND. Little-endian; a NOTE has its payload behind it. A NOTE with a res
+ * takes the place of the one of the same number that has none, unless that was delivered already:
+ * so it both tells the receiver that the notification will not come and makes sure of it. */
+struct message {
+	uint8_t type; /* enum message_type */
+	uint8_t reserved;
+	uint16_t len;  /* NOTE: of the payload */
+	uint32_t seq;  /* NOTE: its number; ACK: highest number seen */
+	uint64_t tag;  /* ACK: numbers delivered to a ring, a bit each: seq & 63 */
+	uint64_t more; /* NOTE: 0, or -res of the failed entry; ACK: numbers failed, a bit each */
+};
+
+/* A notification on its way: the sender's record. Numbers of the window have a record each: seq %
+ * NOTE_WINDOW. */
+struct note_slot {
+	struct op *op;	 /* NULL: nobody waits for it any more */
+	uint8_t busy;	 /* the receiver has not delivered it */
+	uint8_t sending; /* its chunk is not out */
+	uint8_t again;	 /* it changed, or was not taken: send it once the chunk is out */
+	uint8_t reserved;
+	uint32_t seq;
+	struct chunk chunk;
+	struct message msg;
+	uint8_t payload[URCCL_NOTE_MAX]; /* behind msg */
+};
+
+/* A notification that waits for a watcher or an event slot: the receiver's record. */
+struct parked_note {
+	struct list link;
+	uint32_t seq;
+	uint32_t len;
+	int64_t res;
+	uint64_t tag;
+	uint8_t payload[URCCL_NOTE_MAX];
+};
+
+enum peer_state { PEER_CONNECTING, PEER_UP, PEER_LOSING, PEER_LOST };
+
+struct engine_peer {
+	uint32_t handle;
+	uint32_t state; /* told: enum peer_state */
+	uint64_t incarnation;
+	struct engine *engine; /* NULL: not added yet */
+	struct list link;
+	struct rail *rail;	       /* the one in use */
+	struct rail *rails[RAILS_MAX]; /* every one that was tried and is not closed */
+	struct lane lanes[LANES];
+	struct list waiting;  /* entries taken before it was up */
+	uint32_t unfinished;  /* told: entries that have this peer, but multishot ones */
+	struct timer awaited; /* while some are: when to have the peer pinged */
+	struct control_req ping;
+	uint32_t pinging;
+	uint64_t fence_lost[RINGS_MAX /
+			    64]; /* rings whose next FENCE fails: failures were forgotten */
+
+	struct op *watch;
+	struct list pending_link; /* in the engine's list of peers with something to tell */
+	int64_t lost_res;
+	uint32_t lost_detail, lost_reason;
+	uint64_t lost_arg;
+	int32_t lost_cause;   /* what its entries end with */
+	uint32_t lost_untold; /* LOST is to be posted */
+
+	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is on its
+				   way */
+	struct list flush_wait,
+		flushing; /* entries for the next flush, and those of the one on its way */
+	struct chunk flush;
+	uint32_t flush_busy, flush_tries;
+
+	struct list note_waiters; /* entries that wait for a slot of the window */
+	struct note_slot *notes;  /* NOTE_WINDOW */
+	uint32_t note_next;
+	uint32_t notes_busy;
+
+	uint32_t seen;			      /* highest number received */
+	uint64_t delivered, dropped, arrived; /* of the last NOTE_STATES numbers: a bit each */
+	struct parked_note *parked;	      /* NOTE_WINDOW records */
+	struct list parked_free, parked_list;
+	uint32_t ack_due, ack_sending;
+	struct chunk ack_chunk;
+	struct message ack;
+
+	uint64_t bytes_out, bytes_in; /* told */
+};
+
+struct remote_part {
+	uint64_t start, len;
+	struct rkey key;
+	uint32_t has_key;
+};
+
+struct engine_remote {
+	uint32_t handle;
+	struct engine_peer *peer;
+	uint64_t len;
+	uint32_t asked; /* keys were asked for */
+	uint32_t keys;	/* parts that have one */
+	int32_t failed; /* why there are none, else 0 */
+	uint32_t deleting;
+	struct list waiters; /* entries that wait for the keys */
+	struct control_req req;
+	uint32_t req_out;
+	void *owner;
+	uint32_t nparts;
+	struct remote_part parts[];
+};
+
+/* ---- the engine ---- */
+
+struct engine {
+	struct engine_config config;
+	struct mailbox mailbox;
+	pthread_t thread;
+	uint32_t started;
+	int epfd;
+	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
+	uint64_t now;
+	uint32_t tick; /* turns, for the clock */
+	uint32_t stopping;
+	struct engine_cmd *stop;
+	uint64_t idle_since;
+	uint64_t timer_set; /* INLINE: what timerfd is set to */
+	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
+
+	struct list rings, peers, commands, exposures;
+	struct engine_ring *ring_index[RINGS_MAX]; /* told */
+	struct list lanes[LANES];		   /* peers' lanes with something to post */
+	struct list ready; /* entries whose last blocker went, or that failed before they started */
+	struct list flushes;	     /* peers that want a flush */
+	struct list pending;	     /* peers with notes or LOST to post */
+	struct list pending_accepts; /* PEER_EVENT commands */
+	struct op *fresh;	     /* taken in this turn, no timer yet */
+	struct op *accept, *watch_all;
+	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
+	uint32_t armed;	      /* sleep was announced */
+	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
+
+	struct wheel wheel;
+	struct chunk *chunks;
+	struct chunk *chunk_free;
+	uint32_t chunks_used;
+	struct memory_map *map;
+
+	struct engine_region_slot {
+		uint32_t handle;
+		struct memory *memory;
+	} *regions; /* by handle's slot, grown by the commands that add to it */
+	struct engine_remote **remotes; /* by slot */
+	struct engine_peer **peer_slots;
+	uint32_t nregions, nremotes, npeer_slots;
+
+	struct urccl_stats stats; /* told */
+	struct failures failures; /* told */
+	uint64_t turn_ns;	  /* told: clock at the last turn that read it */
+	struct event events[EVENTS_BATCH];
+};
+
+/* take.c */
+uint32_t take_ring(struct engine *e, struct engine_ring *er);
+
+/* op.c */
+void op_begin(struct op *op);			      /* nothing blocks it (any more) */
+void op_unblock(struct op *op);			      /* one blocker less */
+void op_block_failed(struct op *op, uint32_t reason); /* what it waited for failed */
+void op_run_ready(struct engine *e);
+void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
+void op_stop(struct op *op, int res, uint32_t reason,
+	     uint64_t arg);   /* from outside; nothing if decided */
+void op_force(struct op *op); /* what is still out comes back without the peer's word */
+void op_check(struct op *op); /* something came back: the next step, or the end */
+void op_end(struct op *op, int64_t res);
+void op_expired(struct op *op);
+void op_set_state(struct op *op, enum op_state state);
+void op_arm_fresh(struct engine *e);
+struct engine *op_engine(const struct op *op);
+int op_is_data(const struct op *op);
+int op_reads(const struct op *op);
+void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
+
+/* order.c */
+int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; -errno: fails at once */
+void order_leave(struct op *op);
+void order_outcome(struct op *op,
+		   int failed); /* the outcome is known: followers of LINK and FENCE */
+int order_ring_init(struct engine_ring *er);
+void order_ring_fini(struct engine_ring *er);
+void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
+
+/* cursor.c */
+int cursor_open(struct op *op); /* checks the entry's arrays; -errno with op_fail() done */
+int cursor_next(struct op *op, uint64_t max,
+		struct piece *out); /* 1, 0 at the end, or -errno likewise */
+
+/* schedule.c */
+void lane_add_op(struct op *op);
+void lane_remove_op(struct op *op);
+void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
+void lane_drop_held(struct op *op); /* held chunks of a stopped entry */
+uint32_t schedule(struct engine *e);
+uint32_t poll_devices(struct engine *e);
+void sweep_chunks(struct engine *e);
+void chunk_out(struct engine *e, struct chunk *c);
+void flush_all(struct engine *e);
+void flush_wake(struct engine *e, struct engine_peer *p);
+
+/* note.c */
+void note_start(struct op *op); /* the entry's notification is due: sent, or waits for a slot */
+void note_stop(struct op *op);
+void note_force(struct op *op);
+void note_chunk_out(struct engine *e, struct chunk *c);
+void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void notes_init(struct engine_peer *p);
+void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
+int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
+void pending_add(struct engine_peer *p);
+
+/* request.c: CONNECT, CLOSE, ACCEPT, WATCH, CANCEL, TIMEOUT */
+void request_start(struct op *op);
+void request_stop(struct op *op);
+void request_back(struct engine *e, struct control_req *req);
+void watch_end(struct op *op, struct engine_peer *p); /* with LOST */
+int accepts_pending(struct engine *e); /* posts PEER events; 1: some wait for slots */
+void cancel_target_ended(struct op *op);
+void timeouts_count(struct engine_ring *er);
+
+/* peer.c */
+struct engine_peer *peer_get(struct engine *e, uint32_t handle);
+struct engine_remote *remote_get(struct engine *e, uint32_t handle);
+struct memory *region_get(struct engine *e, uint32_t handle);
+void remote_need_keys(struct op *op, struct engine_remote *r);
+void peer_stop(struct engine *e, struct engine_peer *p);
+void peer_force(struct engine *e, struct engine_peer *p);
+void peer_awaited(struct engine *e, struct engine_peer *p);
+void peer_awaited_expired(struct engine *e, struct engine_peer *p);
+void peer_ping_back(struct engine *e, struct control_req *req);
+void rail_event(struct engine *e, const struct event *ev);
+
+/* command.c */
+uint32_t run_commands(struct engine *e);
+void retry_commands(struct engine *e); /* those that wait for something */
+void engine_lookup_missed(struct engine *e);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries that move no data: CONNECT and CLOSE, which the control thread carries out; ACCEPT, WATCH
+ * and TIMEOUT, which wait; CANCEL, which looks for others. */
+#include "engine/private.h"
+
+static struct ask *ask_of(const struct op *op)
+{
+	return &op->er->asks[op - op->er->ops];
+}
+
+/* ---- CONNECT, CLOSE ---- */
+
+static void ask_post(struct op *op, struct control_req *req, uint32_t type)
+{
+	struct engine *e = op_engine(op);
+
+	req->msg.type = type;
+	req->msg.res = 0;
+	req->msg.reply = &e->mailbox;
+	ask_of(op)->out++;
+	mailbox_post(e->config.control, &req->msg);
+}
+
+static void ask_start(struct op *op)
+{
+	struct ask *ask = ask_of(op);
+
+	memset(ask, 0, sizeof(*ask));
+	ask->op = op;
+	op_set_state(op, OP_ASKING);
+	if (op->sqe.opcode == URCCL_OP_CLOSE) {
+		ask->req.handle = op->sqe.peer;
+		ask_post(op, &ask->req, CONTROL_CLOSE);
+		return;
+	}
+	ask->req.data = (const void *)(uintptr_t)op->sqe.addr;
+	ask->req.len = op->sqe.len;
+	ask->req.hello = (const void *)(uintptr_t)op->note;
+	ask->req.hello_len = op->note_len;
+	ask_post(op, &ask->req, CONTROL_CONNECT);
+}
+
+static void ask_stop(struct op *op)
+{
+	struct ask *ask = ask_of(op);
+
+	if (ask->dropped)
+		return;
+	ask->dropped = 1;
+	ask->drop.other = &ask->req;
+	ask_post(op, &ask->drop, CONTROL_DROP);
+}
+
+static void ask_answered(struct op *op, const struct control_req *req)
+{
+	if (req->msg.res < 0) {
+		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
+		return;
+	}
+	/* Done is done, also where it was stopped too late. */
+	op->bits &= ~(uint32_t)OP_DECIDED;
+	op->handle = req->handle;
+}
+
+void request_back(struct engine *e, struct control_req *req)
+{
+	struct ask *ask;
+	struct op *op;
+
+	(void)e;
+	ask = req->msg.type == CONTROL_DROP ? container_of(req, struct ask, drop)
+					    : container_of(req, struct ask, req);
+	op = ask->op;
+	if (req == &ask->req) {
+		ask->dropped = 1; /* there is nothing left to drop */
+		ask_answered(op, req);
+	}
+	if (--ask->out)
+		return;
+	op_end(op, op->bits & OP_DECIDED ? op->res : 0);
+}
+
+/* ---- ACCEPT ---- */
+
+static void accept_start(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct op *old = e->accept;
+
+	e->accept = op;
+	op_set_state(op, OP_PARKED);
+	if (old)
+		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+}
+
+static int post_peer(struct op *accept, struct engine_cmd *cmd)
+{
+	void *payload;
+	struct urccl_cqe *cqe = ring_post_event(accept->er->ring, &payload);
+
+	if (!cqe)
+		return 0;
+	cqe->user_data = accept->sqe.user_data;
+	cqe->res = cmd->len;
+	cqe->flags = URCCL_KIND_PEER | URCCL_CQE_MORE;
+	cqe->peer = cmd->peer->handle;
+	cqe->handle = cmd->peer->handle;
+	if (cmd->len)
+		memcpy(payload, cmd->data, cmd->len);
+	return 1;
+}
+
+int accepts_pending(struct engine *e)
+{
+	struct engine_cmd *cmd;
+
+	while (e->accept && !list_empty(&e->pending_accepts)) {
+		cmd = list_first(&e->pending_accepts, struct engine_cmd, link);
+		if (!post_peer(e->accept, cmd))
+			return 1;
+		list_del(&cmd->link);
+		msg_reply(&cmd->msg, 0);
+	}
+	return 0;
+}
+
+/* ---- WATCH ---- */
+
+static void watch_start(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct engine_peer *p = op->peer;
+	struct op **slot = p ? &p->watch : &e->watch_all, *old = *slot;
+
+	if (p && p->state == PEER_LOST && !p->lost_untold && list_empty(&p->parked_list)) {
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+		return;
+	}
+	*slot = op;
+	op_set_state(op, OP_PARKED);
+	if (old)
+		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+	if (p)
+		pending_add(p);
+}
+
+/* As op_end(), but the CQE is the peer's LOST event. */
+void watch_end(struct op *op, struct engine_peer *p)
+{
+	struct ring *r = op->er->ring;
+	struct urccl_cqe cqe;
+
+	lost_cqe(p, &cqe, op);
+	op->bits |= OP_OUTCOME;
+	op_end(op, cqe.res);
+	r->pub.cqes[(r->own.tail - 1) & r->pub.cq_mask] = cqe;
+}
+
+/* ---- TIMEOUT ---- */
+
+static void timeout_start(struct op *op)
+{
+	op_set_state(op, OP_PARKED);
+	if (!op->sqe.count)
+		return;
+	op->handle = op->er->completions + op->sqe.count;
+	list_add_tail(&op->drain_link, &op->er->timeouts);
+}
+
+/* An entry of the ring ended. */
+void timeouts_count(struct engine_ring *er)
+{
+	struct list *pos, *tmp;
+	struct op *op;
+
+	list_for_each_safe (pos, tmp, &er->timeouts) {
+		op = list_entry(pos, struct op, drain_link);
+		if ((int32_t)(er->completions - (uint32_t)op->handle) < 0 ||
+		    (op->bits & OP_DECIDED))
+			continue;
+		list_del(&op->drain_link);
+		list_del(&op->link);
+		op->bits |= OP_DECIDED;
+		op->res = 0;
+		list_add_tail(&op->link, &op_engine(op)->ready);
+	}
+}
+
+/* ---- CANCEL ---- */
+
+static int seg_matches(const struct op *op, uint32_t by, uint64_t key)
+{
+	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
+	uint64_t i;
+
+	if (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV)
+		return 0;
+	for (i = 0; i < op->sqe.len; i++)
+		if ((by == URCCL_BY_REGION ? s[i].region : s[i].remote) == key)
+			return 1;
+	return 0;
+}
+
+static int matches(const struct op *cancel, const struct op *op)
+{
+	uint64_t key = cancel->sqe.key;
+
+	if (op->sqe.opcode == URCCL_OP_CANCEL || (int32_t)(cancel->seq - op->seq) <= 0)
+		return 0;
+	switch (cancel->sqe.key_kind) {
+	case URCCL_BY_USER_DATA:
+		return op->sqe.user_data == key;
+	case URCCL_BY_PEER:
+		return (op->peer && op->peer->handle == key) ||
+		       (op->sqe.opcode == URCCL_OP_CLOSE && op->sqe.peer == key);
+	case URCCL_BY_REGION:
+		return (op->memory && op->memory->handle == key) ||
+		       seg_matches(op, URCCL_BY_REGION, key);
+	case URCCL_BY_REMOTE:
+		return (op->remote && op->remote->handle == key) ||
+		       seg_matches(op, URCCL_BY_REMOTE, key);
+	default:
+		return 1;
+	}
+}
+
+static void cancel_done(struct op *cancel)
+{
+	list_del(&cancel->drain_link);
+	list_del(&cancel->link);
+	cancel->bits |= OP_DECIDED;
+	cancel->res = cancel->hits ? (int64_t)cancel->hits : -EALREADY;
+	list_add_tail(&cancel->link, &op_engine(cancel)->ready);
+}
+
+/* Called while the ended entry can still be read. */
+void cancel_target_ended(struct op *op)
+{
+	struct list *pos, *tmp;
+	struct op *cancel;
+
+	list_for_each_safe (pos, tmp, &op->er->cancels) {
+		cancel = list_entry(pos, struct op, drain_link);
+		if ((cancel->bits & OP_DECIDED) || !matches(cancel, op))
+			continue;
+		cancel->hits += op->res == -ECANCELED;
+		if (--cancel->left == 0)
+			cancel_done(cancel);
+	}
+}
+
+static void cancel_start(struct op *cancel)
+{
+	struct engine_ring *er = cancel->er;
+	uint32_t i;
+
+	op_set_state(cancel, OP_PARKED);
+	for (i = 0; i < er->entries; i++)
+		cancel->left += er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]);
+	if (!cancel->left) {
+		op_end(cancel, -ENOENT);
+		return;
+	}
+	list_add_tail(&cancel->drain_link, &er->cancels);
+	for (i = 0; i < er->entries; i++)
+		if (er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]))
+			op_stop(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0);
+}
+
+/* ---- all ---- */
+
+void request_start(struct op *op)
+{
+	switch (op->sqe.opcode) {
+	case URCCL_OP_ACCEPT:
+		accept_start(op);
+		break;
+	case URCCL_OP_WATCH:
+		watch_start(op);
+		break;
+	case URCCL_OP_TIMEOUT:
+		timeout_start(op);
+		break;
+	case URCCL_OP_CANCEL:
+		cancel_start(op);
+		break;
+	default:
+		ask_start(op);
+		break;
+	}
+}
+
+void request_stop(struct op *op)
+{
+	struct engine *e = op_engine(op);
+
+	if (op->state == OP_ASKING) {
+		ask_stop(op);
+		return;
+	}
+	if (e->accept == op)
+		e->accept = NULL;
+	if (e->watch_all == op)
+		e->watch_all = NULL;
+	if (op->peer && op->peer->watch == op)
+		op->peer->watch = NULL;
+	list_del(&op->drain_link); /* TIMEOUT, CANCEL */
+	op_end(op, op->res);
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts entries into chunks and hands them to devices; takes them back. Each peer has a lane for
+ * control messages and one each for entries of class latency, small ones and bulk; every turn gives
+ * every lane of every peer its share, an entry at a time a chunk, so that neither peers nor entries
+ * wait behind others' sizes.
+ */
+#include "engine/private.h"
+
+#define WINDOW_MIN  (256u << 10)
+#define WINDOW_MAX  (64u << 20)
+#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
+#define FLUSH_TRIES 3u
+
+/* ---- chunks ---- */
+
+static struct chunk *chunk_new(struct engine *e)
+{
+	struct chunk *c = e->chunk_free;
+
+	if (c) {
+		e->chunk_free = c->next;
+		e->chunks_used++;
+	}
+	return c;
+}
+
+static void chunk_free(struct engine *e, struct chunk *c)
+{
+	c->op = NULL;
+	c->next = e->chunk_free;
+	e->chunk_free = c;
+	e->chunks_used--;
+}
+
+/* ---- lanes ---- */
+
+static void lane_wake(struct lane *l)
+{
+	if (list_empty(&l->link))
+		list_add_tail(&l->link, &l->peer->engine->lanes[l->number]);
+}
+
+void lane_add_op(struct op *op)
+{
+	struct lane *l = &op->peer->lanes[op->lane];
+
+	list_add_tail(&op->link, &l->ops);
+	lane_wake(l);
+}
+
+void lane_remove_op(struct op *op)
+{
+	list_del(&op->link);
+}
+
+void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c)
+{
+	struct lane *l = &p->lanes[lane];
+
+	c->next = NULL;
+	*l->held_tail = c;
+	l->held_tail = &c->next;
+	lane_wake(l);
+}
+
+static struct chunk *held_pop(struct lane *l)
+{
+	struct chunk *c = l->held;
+
+	l->held = c->next;
+	if (!l->held)
+		l->held_tail = &l->held;
+	return c;
+}
+
+/* Those that the device did not take go first the next time. */
+static void held_put_back(struct lane *l, struct chunk **chunks, uint32_t n)
+{
+	while (n-- > 0) {
+		chunks[n]->next = l->held;
+		if (!l->held)
+			l->held_tail = &chunks[n]->next;
+		l->held = chunks[n];
+	}
+}
+
+void lane_drop_held(struct op *op)
+{
+	struct lane *l = &op->peer->lanes[op->lane];
+	struct chunk **at = &l->held, *c;
+
+	l->held_tail = &l->held;
+	while ((c = *at)) {
+		if (c->op == op && c->kind != CHUNK_SEND && c->kind != CHUNK_FLUSH) {
+			*at = c->next;
+			op->inflight--;
+			if (c->seg < op->first_bad)
+				op->first_bad = c->seg;
+			chunk_free(op_engine(op), c);
+			continue;
+		}
+		l->held_tail = &c->next;
+		at = &c->next;
+	}
+}
+
+/* ---- posting ---- */
+
+static uint64_t chunk_limit(const struct rail *rail)
+{
+	const struct device *dev = rail->ep->dev;
+	uint64_t quarter = rail->window / 4;
+
+	return quarter < dev->ops->chunk_bytes ? quarter : dev->ops->chunk_bytes;
+}
+
+/* The entry's next chunk, or NULL: it has none now (it ended, failed, or waits for keys), or no
+ * chunk is free. */
+static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail)
+{
+	struct chunk *c = e->chunk_free ? chunk_new(e) : NULL;
+	struct piece p;
+	int n;
+
+	if (!c)
+		return NULL;
+	op->inflight++; /* keeps it alive while the cursor may fail it */
+	n = cursor_next(op, chunk_limit(rail), &p);
+	if (n == 1 && !(op->bits & OP_DECIDED)) {
+		c->ep = rail->ep;
+		c->kind = op_reads(op) ? CHUNK_READ : CHUNK_WRITE;
+		c->cls = op->lane >= LANE_BULK ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
+		c->flags = 0;
+		c->res = 0;
+		c->path = 0;
+		c->len = (uint32_t)p.len;
+		c->local = p.local;
+		c->memory = p.memory;
+		c->key = &p.remote->parts[p.part].key;
+		c->off = p.off;
+		c->op = op;
+		c->seg = p.seg;
+		c->taken = 0;
+		return c;
+	}
+	chunk_free(e, c);
+	op->inflight--;
+	if (n == -EAGAIN && !(op->bits & OP_DECIDED)) {
+		list_del(&op->link);
+		remote_need_keys(op, (struct engine_remote *)op->cursor.cur.remote);
+		return NULL;
+	}
+	if (n == 0) {
+		list_del(&op->link);
+		op->bits |= OP_DONE_CURSOR;
+	}
+	op_check(op);
+	return NULL;
+}
+
+/* An entry of one range is known to have no more pieces, without another visit. */
+static int op_exhausted(const struct op *op)
+{
+	return (op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_WRITE) &&
+	       !op->cursor.cur.len && op->cursor.element.pos == op->cursor.element.len;
+}
+
+static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
+			  uint32_t n)
+{
+	uint64_t budget = 2ull * rail->ep->dev->ops->chunk_bytes, bytes = rail->inflight_bytes;
+	struct chunk *c;
+	struct op *op;
+
+	while (n < POST_BATCH && !list_empty(&l->ops) && e->chunk_free) {
+		if (l->number == LANE_BULK && (bytes >= rail->window || !budget))
+			break;
+		op = list_first(&l->ops, struct op, link);
+		c = op_chunk(e, op, rail);
+		if (!c)
+			continue;
+		batch[n++] = c;
+		bytes += c->len;
+		budget -= c->len < budget ? c->len : budget;
+		list_del(&op->link);
+		if (op_exhausted(op))
+			op->bits |= OP_DONE_CURSOR;
+		else
+			list_add_tail(&op->link, &l->ops);
+	}
+	return n;
+}
+
+static uint32_t lane_post(struct engine *e, struct lane *l)
+{
+	struct rail *rail = l->peer->rail;
+	struct chunk *batch[POST_BATCH];
+	uint32_t n = 0, took, i;
+
+	if (!rail || !rail->up)
+		return 0;
+	while (n < POST_BATCH && l->held)
+		batch[n++] = held_pop(l);
+	n = lane_fill(e, l, rail, batch, n);
+	if (!n)
+		return 0;
+	took = rail->ep->dev->ops->post(rail->ep, batch, n);
+	if (took && !rail->inflight) {
+		rail->measured_ns = 0;
+		rail->measured_bytes = 0;
+	}
+	for (i = 0; i < took; i++) {
+		rail->inflight_bytes += batch[i]->len;
+		batch[i]->taken = 1;
+	}
+	rail->inflight += took;
+	count_add(&e->stats.chunks, took);
+	held_put_back(l, batch + took, n - took);
+	return took;
+}
+
+uint32_t schedule(struct engine *e)
+{
+	struct list *pos, *tmp;
+	struct lane *l;
+	uint32_t number, work = 0;
+
+	for (number = 0; number < LANES; number++) {
+		list_for_each_safe (pos, tmp, &e->lanes[number]) {
+			l = list_entry(pos, struct lane, link);
+			work += lane_post(e, l);
+			list_del(&l->link);
+			if (l->held || !list_empty(&l->ops))
+				list_add_tail(&l->link, &e->lanes[number]);
+		}
+	}
+	return work;
+}
+
+/* ---- how much may be on its way ---- */
+
+/* What came out since the rail was last idle, over that time, is its rate; the window follows it.
+ */
+static void measure(struct engine *e, struct rail *rail, uint32_t bytes)
+{
+	uint64_t ns, rate_window;
+
+	if (!rail->measured_ns) {
+		rail->measured_ns = e->now;
+		return;
+	}
+	rail->measured_bytes += bytes;
+	ns = e->now - rail->measured_ns;
+	if (ns < WINDOW_NS)
+		return;
+	rate_window = (uint64_t)((double)rail->measured_bytes * WINDOW_NS / (double)ns);
+	/* A full window that came out in less than its time shows that more would have fitted. */
+	rate_window = rate_window * 2 < rail->window ? (rail->window + rate_window * 2) / 2
+						     : rate_window * 2;
+	rail->window = rate_window < WINDOW_MIN	  ? WINDOW_MIN
+		       : rate_window > WINDOW_MAX ? WINDOW_MAX
+						  : rate_window;
+	rail->measured_ns = e->now;
+	rail->measured_bytes = 0;
+}
+
+/* ---- coming back ---- */
+
+static void data_out(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+	uint32_t seg = c->seg, flags = c->flags, len = c->len;
+	int res = c->res;
+
+	op->path |= c->path;
+	if (!(flags & CHUNK_QUIET)) {
+		op->bits |= OP_UNQUIET;
+		op->flush_key = c->key;
+	}
+	chunk_free(e, c);
+	op->inflight--;
+	if (!res) {
+		op->placed += len;
+		count_add(op_reads(op) ? &op->peer->bytes_in : &op->peer->bytes_out, len);
+	} else {
+		if (seg < op->first_bad)
+			op->first_bad = seg;
+		if (res == -EACCES || res == -ERANGE || res == -ESTALE)
+			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
+		else
+			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, 0, 0);
+	}
+	op_check(op);
+}
+
+void flush_wake(struct engine *e, struct engine_peer *p)
+{
+	if (list_empty(&p->flush_link))
+		list_add_tail(&p->flush_link, &e->flushes);
+}
+
+/* One flush proves every write acknowledged before it was posted. */
+static void flush_post(struct engine_peer *p)
+{
+	struct op *op;
+
+	if (p->flush_busy || list_empty(&p->flush_wait) || !p->rail || !p->rail->up)
+		return;
+	op = list_first(&p->flush_wait, struct op, link);
+	while (!list_empty(&p->flush_wait)) {
+		struct list *l = p->flush_wait.next;
+
+		list_del(l);
+		list_add_tail(l, &p->flushing);
+	}
+	p->flush_busy = 1;
+	p->flush = (struct chunk){.ep = p->rail->ep,
+				  .kind = CHUNK_FLUSH,
+				  .cls = URCCL_CLASS_LATENCY,
+				  .key = op->flush_key,
+				  .op = p};
+	lane_add_chunk(p, LANE_CONTROL, &p->flush);
+}
+
+static void flush_out(struct engine *e, struct chunk *c)
+{
+	struct engine_peer *p = c->op;
+	struct op *op;
+	int again = c->res && p->state == PEER_UP && ++p->flush_tries < FLUSH_TRIES;
+
+	p->flush_busy = 0;
+	while (!list_empty(&p->flushing)) {
+		op = list_first(&p->flushing, struct op, link);
+		list_del(&op->link);
+		if (again) {
+			list_add_tail(&op->link, &p->flush_wait);
+			continue;
+		}
+		op_set_state(op, OP_MOVING);
+		if (!c->res)
+			op->bits &= ~(uint32_t)OP_UNQUIET;
+		else
+			op_fail(op, c->res, REASON_DEVICE, (uint64_t)-c->res, 0, 0);
+		op_check(op);
+	}
+	if (!again)
+		p->flush_tries = 0;
+	if (!list_empty(&p->flush_wait))
+		flush_wake(e, p);
+}
+
+void chunk_out(struct engine *e, struct chunk *c)
+{
+	struct rail *rail = c->ep->owner;
+
+	rail->inflight--;
+	rail->inflight_bytes -= c->len;
+	if (c->kind == CHUNK_SEND) {
+		note_chunk_out(e, c);
+	} else if (c->kind == CHUNK_FLUSH) {
+		flush_out(e, c);
+	} else {
+		measure(e, rail, c->len);
+		data_out(e, c);
+	}
+}
+
+uint32_t poll_devices(struct engine *e)
+{
+	uint32_t i, k, n, work = 0;
+
+	for (i = 0; i < e->config.ndevices; i++) {
+		struct device *dev = e->config.devices[i];
+
+		n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
+		for (k = 0; k < n; k++) {
+			if (e->events[k].type == EVENT_CHUNK)
+				chunk_out(e, e->events[k].chunk);
+			else
+				rail_event(e, &e->events[k]);
+		}
+		work += n;
+	}
+	return work;
+}
+
+/* Once a turn, so that the entries of a burst share one. */
+void flush_all(struct engine *e)
+{
+	struct engine_peer *p;
+
+	while (!list_empty(&e->flushes)) {
+		p = list_first(&e->flushes, struct engine_peer, flush_link);
+		list_del(&p->flush_link);
+		flush_post(p);
+	}
+}
+
+/* Chunks of stopped entries, wherever devices have them; entries are many and stops are rare, so
+ * one walk over the pool does for all. */
+void sweep_chunks(struct engine *e)
+{
+	uint32_t i;
+
+	e->sweep = 0;
+	for (i = 0; i < CHUNKS_MAX && e->chunks_used; i++) {
+		struct chunk *c = &e->chunks[i];
+		struct op *op = c->op;
+
+		if (!op || !(op->bits & (OP_DECIDED | OP_FORCED)))
+			continue;
+		if (!c->taken) {
+			lane_drop_held(op);
+			op_check(op);
+			continue;
+		}
+		if (op->bits & OP_FORCED)
+			c->ep->dev->ops->cancel(c, CANCEL_NOW);
+		else if (!(c->flags & CHUNK_CANCELLED))
+			c->ep->dev->ops->cancel(c, CANCEL_ASK);
+	}
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/timer.h"
+
+#define SLOT_MASK (WHEEL_SLOTS - 1u)
+
+void wheel_init(struct wheel *w, uint64_t now_ns)
+{
+	uint32_t l, s;
+
+	w->tick = now_ns >> WHEEL_TICK_SHIFT;
+	list_init(&w->due);
+	for (l = 0; l < WHEEL_LEVELS; l++) {
+		w->busy[l] = 0;
+		for (s = 0; s < WHEEL_SLOTS; s++)
+			list_init(&w->slots[l][s]);
+	}
+}
+
+/* A timer lies in the level of the highest digit in which its tick differs from the wheel's: so a
+ * level's slots in front of the wheel's own are all of the coming round, and one bit scan finds the
+ * first. */
+static void wheel_place(struct wheel *w, struct timer *t)
+{
+	uint64_t differ = t->tick ^ w->tick;
+	uint32_t level = differ ? (63u - (uint32_t)__builtin_clzll(differ)) / WHEEL_BITS : 0;
+	uint32_t slot;
+
+	if (level >=
+	    WHEEL_LEVELS) { /* beyond the wheel: looked at again when the top level turns */
+		level = WHEEL_LEVELS - 1;
+		slot = ((uint32_t)(w->tick >> (level * WHEEL_BITS)) - 1) & SLOT_MASK;
+	} else {
+		slot = (uint32_t)(t->tick >> (level * WHEEL_BITS)) & SLOT_MASK;
+	}
+	list_add_tail(&t->link, &w->slots[level][slot]);
+	w->busy[level] |= 1ull << slot;
+}
+
+void wheel_set(struct wheel *w, struct timer *t, uint64_t ns)
+{
+	t->tick = (ns >> WHEEL_TICK_SHIFT) + 1;
+	if (t->tick < w->tick)
+		t->tick = w->tick;
+	wheel_place(w, t);
+}
+
+void wheel_unset(struct timer *t)
+{
+	list_del(&t->link);
+}
+
+/* The first tick from `from` on at which a slot of the level may have to be looked at; UINT64_MAX:
+ * none. */
+static uint64_t level_next(const struct wheel *w, uint32_t level)
+{
+	uint32_t shift = level * WHEEL_BITS;
+	uint32_t at = (uint32_t)(w->tick >> shift) & SLOT_MASK;
+	uint64_t busy = w->busy[level], base = w->tick >> shift;
+	uint64_t ahead;
+
+	if (!busy)
+		return UINT64_MAX;
+	ahead = at ? (busy >> at) | (busy << (WHEEL_SLOTS - at)) : busy;
+	base += (uint32_t)__builtin_ctzll(ahead);
+	base <<= shift;
+	return base < w->tick ? w->tick : base;
+}
+
+static uint64_t next_tick(const struct wheel *w)
+{
+	uint64_t best = UINT64_MAX, t;
+	uint32_t l;
+
+	for (l = 0; l < WHEEL_LEVELS; l++) {
+		t = level_next(w, l);
+		best = t < best ? t : best;
+	}
+	return best;
+}
+
+/* Empties the slots that the wheel stands on, top level first, so that timers fall to where they
+ * now belong. */
+static void wheel_turn(struct wheel *w)
+{
+	uint32_t l = WHEEL_LEVELS, slot;
+	struct list *head, moving;
+	struct timer *t;
+
+	while (l-- > 0) {
+		slot = (uint32_t)(w->tick >> (l * WHEEL_BITS)) & SLOT_MASK;
+		if (!(w->busy[l] & (1ull << slot)))
+			continue;
+		w->busy[l] &= ~(1ull << slot);
+		head = &w->slots[l][slot];
+		if (list_empty(head))
+			continue;
+		moving = *head;
+		moving.next->prev = moving.prev->next = &moving;
+		list_init(head);
+		while (!list_empty(&moving)) {
+			t = list_first(&moving, struct timer, link);
+			list_del(&t->link);
+			if (t->tick <= w->tick)
+				list_add_tail(&t->link, &w->due);
+			else
+				wheel_place(w, t);
+		}
+	}
+}
+
+struct timer *wheel_expired(struct wheel *w, uint64_t now_ns)
+{
+	uint64_t now = now_ns >> WHEEL_TICK_SHIFT, next;
+	struct timer *t;
+
+	while (list_empty(&w->due)) {
+		next = next_tick(w);
+		if (next > now) {
+			/* The tick after now may still get timers, so the wheel stays at now. */
+			if (now > w->tick)
+				w->tick = now;
+			return NULL;
+		}
+		w->tick = next;
+		wheel_turn(w);
+	}
+	t = list_first(&w->due, struct timer, link);
+	list_del(&t->link);
+	return t;
+}
+
+uint64_t wheel_next(const struct wheel *w)
+{
+	uint64_t tick;
+
+	if (!list_empty(&w->due))
+		return 0;
+	tick = next_tick(w);
+	return tick == UINT64_MAX ? NEVER_NS : tick << WHEEL_TICK_SHIFT;
+}
