@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Same host: the device and its eps. What moves is in shm_ring.c and shm_view.c, who is there in
+ * shm_link.c. */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "backend/shm.h"
+
+#define GRANTS	   (1u << HANDLE_SLOT_BITS)
+#define LAST_WORDS (1u << 20) /* bytes that a peer which hung up is heard of */
+
+static struct shm_dev *shm_dev(struct device *dev)
+{
+	return container_of(dev, struct shm_dev, dev);
+}
+
+static struct shm_ep *shm_ep(struct ep *ep)
+{
+	return container_of(ep, struct shm_ep, ep);
+}
+
+/* ---- device ---- */
+
+static int params_check(const struct urccl_params *p)
+{
+	if (p->cma == URCCL_ALLOW_YES)
+		return fail(-EOPNOTSUPP, "cma: reading another process's memory by the kernel is "
+					 "not carried out by this version");
+	if (p->socket_dir && !shm_link_dir_fits(p->socket_dir))
+		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
+			    p->socket_dir);
+	return 0;
+}
+
+/* What every ep will need, tried once: where the system denies it the reason is told now. */
+static int memory_check(void)
+{
+	struct shm_pages pages = {0};
+	int fd = shm_pages_make(&pages);
+
+	if (fd < 0)
+		return fail(fd, "shm: no sealed memfd can be made and mapped: %s", strerror(-fd));
+	shm_pages_drop(&pages);
+	close(fd);
+	return 0;
+}
+
+static int device_open(const struct device_config *config, struct device **dev)
+{
+	const char *dir = config->params->socket_dir;
+	struct shm_dev *d;
+	int err = params_check(config->params);
+
+	if (!err)
+		err = memory_check();
+	if (err)
+		return err;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return fail(-ENOMEM, "no memory for the shm device");
+	d->mapped = calloc(1, GRANTS / 8);
+	d->socket_dir = dir ? strdup(dir) : NULL;
+	err = handles_init(&d->grants, GRANTS);
+	if (err || !d->mapped || (dir && !d->socket_dir)) {
+		err = fail(-ENOMEM, "no memory for the shm device's tables");
+		goto free_tables;
+	}
+	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->dev.fd < 0) {
+		err = fail(-errno, "shm: no epoll descriptor: %s", strerror(errno));
+		goto free_tables;
+	}
+	d->dev.ops = &backend_shm;
+	d->dev.index = config->index;
+	list_init(&d->hot);
+	list_init(&d->notices);
+	list_init(&d->reaping);
+	stream_sink_init(&d->sink);
+	*dev = &d->dev;
+	return 0;
+free_tables:
+	handles_fini(&d->grants);
+	free(d->socket_dir);
+	free(d->mapped);
+	free(d);
+	return err;
+}
+
+static void device_close(struct device *dev)
+{
+	struct shm_dev *d = shm_dev(dev);
+
+	close(d->dev.fd);
+	handles_fini(&d->grants);
+	free(d->socket_dir);
+	free(d->mapped);
+	free(d);
+}
+
+/* ---- ep ---- */
+
+static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
+{
+	struct shm_dev *d = shm_dev(dev);
+	struct shm_ep *e =
+		mmap(NULL, sizeof(*e), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err;
+
+	if (e == MAP_FAILED)
+		return fail(-ENOMEM, "no memory for an ep of shm");
+	e->ep.dev = dev;
+	e->dev = d;
+	list_init(&e->hot);
+	list_init(&e->notice);
+	list_init(&e->reap);
+	for (uint32_t w = 0; w < SHM_WAYS; w++) {
+		e->copies[w].end = &e->copies[w].head;
+		stream_init(&e->streams[w], &e->ep, &d->grants, &d->sink);
+	}
+	err = shm_link_open(e);
+	if (err) {
+		munmap(e, sizeof(*e));
+		return fail(err, "shm: no rendezvous socket in %s: %s",
+			    d->socket_dir ? d->socket_dir : "the abstract namespace",
+			    strerror(-err));
+	}
+	memcpy(addr, &e->addr, sizeof(e->addr));
+	*addr_len = sizeof(e->addr);
+	*ep = &e->ep;
+	return 0;
+}
+
+static void ep_free(struct ep *ep)
+{
+	struct shm_ep *e = shm_ep(ep);
+
+	shm_link_close(e);
+	shm_pages_drop(&e->pages);
+	shm_views_drop(e);
+	munmap(e, sizeof(*e));
+}
+
+static void owe(struct shm_ep *e, enum event_type type)
+{
+	e->owed |= (uint8_t)(1u << type);
+	if (list_empty(&e->notice))
+		list_add_tail(&e->notice, &e->dev->notices);
+}
+
+void shm_ep_warm(struct shm_ep *e)
+{
+	shm_rings_awake(e);
+	if (!list_empty(&e->hot) || e->state != SHM_UP)
+		return;
+	list_add_tail(&e->hot, &e->dev->hot);
+	e->dev->nhot++;
+	e->idle = 0;
+}
+
+void shm_ep_cool(struct shm_ep *e)
+{
+	if (list_empty(&e->hot))
+		return;
+	list_del(&e->hot);
+	e->dev->nhot--;
+}
+
+void shm_ep_up(struct shm_ep *e)
+{
+	e->state = SHM_UP;
+	owe(e, EVENT_UP);
+	shm_ep_warm(e);
+}
+
+/* What the peer had put into the rings before it went still counts. */
+static void last_words(struct shm_ep *e)
+{
+	uint32_t w, n, sum;
+
+	for (w = 0; w < SHM_WAYS; w++) {
+		for (sum = 0; sum < LAST_WORDS && e->why == -ECONNRESET; sum += n) {
+			n = shm_ring_in(e, w, UINT32_MAX);
+			if (!n)
+				break;
+		}
+	}
+}
+
+void shm_ep_lost(struct shm_ep *e, int why)
+{
+	enum shm_state was = e->state;
+
+	e->why = why;
+	if (was != SHM_MEETING && was != SHM_UP)
+		return;
+	e->state = SHM_DOWN;
+	shm_link_close(e);
+	shm_ep_cool(e);
+	if (was == SHM_UP && why == -ECONNRESET)
+		last_words(e);
+	shm_chunks_fail(e, e->why);
+	owe(e, EVENT_DOWN);
+}
+
+static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+		      const struct sockaddr_storage *via)
+{
+	struct shm_ep *e = shm_ep(ep);
+	int err = shm_link_addr_check(addr, addr_len, &e->peer);
+
+	(void)via;
+	if (err)
+		return err;
+	e->active = active != 0;
+	e->state = SHM_MEETING;
+	err = active ? shm_link_dial(e) : shm_link_await(e);
+	if (err)
+		shm_ep_lost(e, err);
+	return 0;
+}
+
+static void ep_close(struct ep *ep)
+{
+	struct shm_ep *e = shm_ep(ep);
+
+	e->state = SHM_CLOSED;
+	shm_link_close(e);
+	shm_ep_cool(e);
+	stream_sink_forget(&e->dev->sink, ep);
+	shm_chunks_fail(e, -ECANCELED);
+	shm_pages_drop(&e->pages);
+	list_del(&e->reap);
+	e->owed = 0;
+	owe(e, EVENT_CLOSED);
+}
+
+const struct backend backend_shm = {
+	.name = "shm",
+	.transport = URCCL_TRANSPORT_SHM,
+	.chunk_bytes = 256u << 10,
+	.open = device_open,
+	.close = device_close,
+	.reg = shm_reg,
+	.unreg = shm_unreg,
+	.ep_open = ep_open,
+	.ep_free = ep_free,
+	.ep_connect = ep_connect,
+	.ep_close = ep_close,
+	.expose = shm_expose,
+	.unexpose = shm_unexpose,
+	.import = shm_import,
+	.forget = shm_forget,
+	.post = shm_post,
+	.cancel = shm_cancel,
+	.poll = shm_poll,
+	.arm = shm_arm,
+};

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shm backend's own header: same host, found by trying.
+ *
+ *   link	a unix socket an ep: finds the peer, proves that it is the one, carries descriptors
+ *		and doorbells, and hangs up when the peer dies
+ *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
+ *   views	the peer's memfds as mapped here, so that chunks are plain copies
+ *
+ * Everything in the pages and on the link may be written by a hostile peer at any time: words are
+ * checked when they are taken over, bytes are parsed by the stream, which looks at none twice.
+ */
+#ifndef BACKEND_SHM_H
+#define BACKEND_SHM_H
+
+#include <sys/types.h>
+#include <sys/un.h>
+#include "base/base.h"
+#include "memory/memory.h"
+#include "backend/backend.h"
+#include "backend/stream.h"
+
+#define SHM_COOKIE 16u
+#define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
+#define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
+#define SHM_COPIES 256u			/* chunks on mapped memory that wait in an ep, each way */
+#define SHM_LOOK 64u			/* polls between two looks at the links */
+
+struct shm_dev;
+struct shm_ep;
+struct shm_record;
+
+/* ---- pages ---- */
+
+enum shm_way { SHM_QUICK, SHM_BULK, SHM_WAYS };
+
+/* What one side tells the other; it alone writes it, but for asleep, which the other may take. */
+struct shm_side {
+	struct {
+		_Alignas(128) uint32_t head;	/* bytes ever put into its outward ring */
+	} out[SHM_WAYS];
+	struct {
+		_Alignas(128) uint32_t tail;	/* bytes ever taken from its inward ring */
+	} in[SHM_WAYS];
+	_Alignas(128) uint32_t asleep;		/* enum shm_asleep: what it wants a doorbell for */
+};
+
+/* Why an ep wants its doorbell rung. */
+enum shm_asleep { SHM_FOR_BYTES = 1 << 0, SHM_FOR_ROOM = 1 << 1 };
+
+/* One end of one byte ring. The shared words are only read where the other side writes them. */
+struct shm_ring {
+	uint8_t *bytes;
+	uint32_t *mine;			/* our word: head where we write, tail where we read */
+	uint32_t *theirs;		/* the other one */
+	uint32_t mask;
+	uint32_t at;			/* how far we are */
+	uint32_t told;			/* what *mine says */
+	uint32_t seen;			/* *theirs as last taken over: a ring from at at most */
+};
+
+struct shm_pages {
+	struct shm_side *side[2];	/* ours, theirs; NULL: not mapped */
+	void *map;
+	struct shm_ring out[SHM_WAYS], in[SHM_WAYS];
+};
+
+/* active makes them and returns the sealed memfd, passive maps the one it was sent. -errno: what
+ * failed, -EPROTO: not of the agreed shape. */
+int shm_pages_make(struct shm_pages *p);
+int shm_pages_take(struct shm_pages *p, int fd);
+void shm_pages_drop(struct shm_pages *p);
+
+/* A memfd of exactly len bytes (0: any) that can neither shrink nor grow nor lose these seals. */
+int shm_sealed(int fd, uint64_t len, uint64_t *size);
+
+/* Lets bytes flow on one way, in or out, at most max (at least STREAM_HELD). How many did. A peer
+ * that breaks the rules is lost. */
+uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max);
+uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max);
+/* Something can flow. */
+int shm_rings_busy(const struct shm_ep *e);
+/* Has the peer ring when something can flow; 0: something can already. */
+int shm_rings_sleep(struct shm_ep *e);
+void shm_rings_awake(struct shm_ep *e);
+
+/* ---- views ---- */
+
+/* A memfd of ours that the peer was sent. */
+struct shm_file {
+	dev_t dev;
+	ino_t ino;
+	uint64_t serial;		/* 0: free slot */
+	uint32_t writable;
+	uint32_t users;			/* parts of exposures */
+};
+
+/* A memfd of the peer's, mapped here. */
+struct shm_view {
+	uint64_t serial;		/* the peer's name of it; 0: free slot */
+	uint8_t *addr;
+	uint64_t len;
+	uint32_t users;			/* parts of imports */
+	uint8_t writable;
+	uint8_t gone;			/* not shown any more: unmapped when the last user goes */
+};
+
+/* What reg() made of a region that lies in memfds at least in part. */
+struct shm_mr {
+	struct shm_backing {
+		dev_t dev;
+		ino_t ino;
+		uint32_t mappable;
+	} spans[1];			/* as many as the memory has */
+};
+
+int shm_reg(struct device *dev, struct memory *memory);
+void shm_unreg(struct device *dev, struct memory *memory);
+int shm_expose(struct exposure *exposure, void *key, uint32_t key_max);
+int shm_unexpose(struct exposure *exposure);
+int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
+void shm_forget(struct ep *ep, struct rkey *rkey);
+
+/* Records of the peer. 0, or -EPROTO. fd is borrowed. */
+int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
+int shm_view_gone(struct shm_ep *e, uint64_t serial);
+/* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */
+void shm_view_reap(struct shm_dev *d);
+void shm_views_drop(struct shm_ep *e);
+
+/* What import() made of a key whose memory is mapped here. */
+struct shm_remote;
+static inline struct shm_remote *shm_remote(const struct rkey *rkey)
+{
+	return (struct shm_remote *)(uintptr_t)rkey->v[1];
+}
+
+/* 0, or -errno: the remote does not allow it. */
+int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
+/* Copies the next max bytes of the chunk. 1: that was the last. */
+int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
+
+/* ---- link ---- */
+
+enum shm_record_type {
+	SHM_HELLO = 1,			/* the pages are with it */
+	SHM_WELCOME,
+	SHM_BELL,			/* something can flow, or room is there */
+	SHM_FILE,			/* a memfd is with it */
+	SHM_GONE,			/* no exposure uses the file any more */
+};
+
+/* All that goes over a link. Both ends are on one host, so it is in the host's byte order. */
+struct shm_record {
+	uint32_t type;			/* enum shm_record_type */
+	uint32_t version;
+	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
+	uint64_t serial;		/* FILE, GONE */
+	uint64_t len;			/* FILE */
+	uint64_t writable;		/* FILE */
+};
+_Static_assert(sizeof(struct shm_record) == 64, "one size for all records");
+
+/* The address of an ep. */
+struct shm_addr {
+	uint8_t version;
+	uint8_t in_dir;			/* the name is a file in socket_dir, else abstract */
+	uint8_t reserved[6];
+	char	name[SHM_NAME];
+	uint8_t cookie[SHM_COOKIE];
+};
+
+/* The calls that fail give -errno. */
+int shm_link_dir_fits(const char *dir);			/* for a name behind it */
+int shm_link_open(struct shm_ep *e);			/* fills e->addr and listens there */
+void shm_link_unlisten(struct shm_ep *e);
+int shm_link_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
+int shm_link_await(struct shm_ep *e);			/* passive */
+int shm_link_dial(struct shm_ep *e);			/* active */
+void shm_link_close(struct shm_ep *e);
+/* The other end is the peer for certain. */
+int shm_link_proved(const struct shm_ep *e);
+int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd);
+void shm_link_bell(struct shm_ep *e);
+void shm_link_recv(struct shm_ep *e);
+void shm_link_look(struct shm_dev *d);			/* accepts and receives */
+
+/* ---- device and ep ---- */
+
+struct shm_dev {
+	struct device dev;		/* fd: an epoll over the links */
+	char *socket_dir;		/* NULL: abstract names */
+	struct list hot;		/* eps whose rings each poll looks at */
+	struct list notices;		/* eps that owe an event */
+	struct list reaping;		/* eps with views to unmap */
+	uint32_t nhot;
+	uint32_t until_look;		/* polls */
+	struct handles grants;		/* of exposures */
+	uint8_t *mapped;		/* a bit a slot of grants: the exposure also uses files */
+	struct stream_sink sink;
+	struct stream_gather gather;
+};
+
+enum shm_state {
+	SHM_NEW,			/* ep_open */
+	SHM_MEETING,			/* ep_connect: the link is not proved yet */
+	SHM_UP,
+	SHM_DOWN,
+	SHM_CLOSED,			/* ep_close: chunks come out, then CLOSED is told */
+};
+
+struct shm_queue {
+	struct chunk *head, **end;
+	uint32_t n;
+};
+
+/* Pages of its own, so that tables without use cost nothing. */
+struct shm_ep {
+	struct ep ep;
+	struct shm_dev *dev;
+	struct list hot, notice, reap;	/* dev's lists */
+	uint8_t state;			/* enum shm_state */
+	uint8_t active;
+	uint8_t owed;			/* events to tell: 1 << enum event_type */
+	uint8_t announced;		/* our asleep word was set and not yet taken back */
+	uint8_t bell_due;		/* the peer took it, and its doorbell was not seen yet */
+	uint32_t idle;			/* looks at the links since something moved */
+	int32_t why;			/* of DOWN */
+
+	int listener, sock;		/* -1: closed */
+	struct shm_addr addr, peer;
+	struct shm_record rx;		/* of the link: rx_got bytes of it are there */
+	uint32_t rx_got;
+	int rx_fd;			/* that came with it; -1: none */
+
+	struct shm_pages pages;
+	uint8_t blocked[SHM_WAYS];	/* out ring has no room for what is to be sent */
+	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
+	struct stream streams[SHM_WAYS];
+
+	uint64_t serial;		/* of files, given out last */
+	struct shm_file files[SHM_FILES];
+	struct shm_view views[SHM_FILES];
+};
+
+/* Chunks. */
+uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n);
+void shm_cancel(struct chunk *c, enum cancel_how how);
+void shm_chunks_fail(struct shm_ep *e, int res);
+uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n);
+int shm_arm(struct device *dev);
+
+/* The link's news. */
+void shm_ep_up(struct shm_ep *e);
+void shm_ep_lost(struct shm_ep *e, int why);
+void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
+void shm_ep_cool(struct shm_ep *e);	/* or are not */
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks in, events out. */
+#include "backend/shm.h"
+
+#define SLICE	     (16u << 10) /* bulk moved between two looks at what is urgent */
+#define SLICE_BESIDE (8u << 10)	 /* copied in a poll that has something to tell */
+#define POLL_BYTES   (64u << 10) /* bulk moved by one poll before the engine gets its turn */
+#define QUICK_LEN    STREAM_COPY /* chunks up to this never wait behind bulk */
+#define HOT_FEW	     16u	 /* eps that are polled although they are idle */
+#define IDLE_LOOKS   16u	 /* looks at the links after which an ep counts as idle */
+
+static void out(struct shm_dev *d, struct chunk *c, int res)
+{
+	c->res = res;
+	c->flags |= CHUNK_QUIET;
+	c->next = NULL;
+	*d->sink.done_end = c;
+	d->sink.done_end = &c->next;
+}
+
+void shm_chunks_fail(struct shm_ep *e, int res)
+{
+	struct chunk *c, *next;
+	uint32_t w;
+
+	for (w = 0; w < SHM_WAYS; w++) {
+		for (c = e->copies[w].head; c; c = next) {
+			next = c->next;
+			out(e->dev, c, res);
+		}
+		e->copies[w] = (struct shm_queue){.end = &e->copies[w].head};
+		stream_fail(&e->streams[w], res);
+	}
+}
+
+static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
+{
+	struct shm_queue *q = &e->copies[c->cls == URCCL_CLASS_BULK && c->len > QUICK_LEN];
+	int err;
+
+	if (q->n == SHM_COPIES)
+		return 0;
+	c->flags = 0;
+	c->path = 0;
+	c->scratch[0] = 0;
+	err = shm_remote_check(r, c);
+	if (err) {
+		out(e->dev, c, err);
+		return 1;
+	}
+	c->next = NULL;
+	*q->end = c;
+	q->end = &c->next;
+	q->n++;
+	return 1;
+}
+
+static int is_copy(const struct chunk *c)
+{
+	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key);
+}
+
+static int post_one(struct shm_ep *e, struct chunk *c)
+{
+	int bulk = c->cls == URCCL_CLASS_BULK && c->len > QUICK_LEN && c->kind != CHUNK_SEND;
+
+	if (is_copy(c))
+		return post_copy(e, c, shm_remote(c->key));
+	if (!stream_post(&e->streams[bulk ? SHM_BULK : SHM_QUICK], c))
+		return 0;
+	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
+	return 1;
+}
+
+uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	uint32_t i;
+
+	if (e->state != SHM_UP) {
+		for (i = 0; e->state == SHM_DOWN && i < n; i++) {
+			chunks[i]->flags = 0;
+			out(e->dev, chunks[i], e->why);
+		}
+		return i;
+	}
+	shm_ep_warm(e);
+	for (i = 0; i < n && post_one(e, chunks[i]); i++)
+		;
+	return i;
+}
+
+void shm_cancel(struct chunk *c, enum cancel_how how)
+{
+	if (is_copy(c))
+		c->flags |= CHUNK_CANCELLED;
+	else
+		stream_cancel(c, how);
+}
+
+/* ---- poll ---- */
+
+/* Copies the chunks of one queue, at most max bytes, into at most n events. */
+static uint32_t copies(struct shm_queue *q, uint32_t max, struct event *events, uint32_t n)
+{
+	uint32_t got = 0;
+	struct chunk *c;
+
+	while (got < n && max && (c = q->head)) {
+		uint32_t before = (uint32_t)c->scratch[0];
+		int cancelled = c->flags & CHUNK_CANCELLED;
+
+		if (!cancelled && !shm_remote_copy(shm_remote(c->key), c, max))
+			break;
+		max -= cancelled ? 0 : c->len - before;
+		q->head = c->next;
+		q->n--;
+		c->res = cancelled ? -ECANCELED : 0;
+		c->flags |= CHUNK_QUIET;
+		events[got++] = (struct event){.type = EVENT_CHUNK, .res = c->res, .chunk = c};
+	}
+	if (!q->head)
+		q->end = &q->head;
+	return got;
+}
+
+/* Small copies of all, then pieces of the large ones: short ones beside others. */
+static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
+{
+	uint32_t got = 0, max;
+	struct list *pos;
+
+	list_for_each (pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (e->copies[SHM_QUICK].n)
+			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
+	}
+	max = got || d->nhot > 1 ? SLICE_BESIDE : POLL_BYTES;
+	list_for_each (pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (e->copies[SHM_BULK].n)
+			got += copies(&e->copies[SHM_BULK], max, events + got, n - got);
+	}
+	return got;
+}
+
+/* One round over the rings: how much bulk moved. */
+static uint32_t rings_round(struct shm_dev *d)
+{
+	uint32_t bulk = 0, quick, n;
+	struct list *pos, *next;
+
+	list_for_each_safe (pos, next, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		n = 0;
+		quick = shm_ring_in(e, SHM_QUICK, SLICE);
+		if (e->state == SHM_UP)
+			n += shm_ring_in(e, SHM_BULK, SLICE);
+		if (e->state == SHM_UP)
+			quick += shm_ring_out(e, SHM_QUICK, SLICE);
+		if (e->state == SHM_UP)
+			n += shm_ring_out(e, SHM_BULK, SLICE);
+		if (quick | n)
+			e->idle = 0;
+		bulk += n;
+	}
+	return bulk;
+}
+
+/* Until there is something to tell, or at least max bytes of bulk moved. */
+static void rings_all(struct shm_dev *d, uint32_t max)
+{
+	uint32_t moved, sum = 0;
+
+	do {
+		moved = rings_round(d);
+		sum += moved;
+	} while (moved && sum < max && stream_sink_empty(&d->sink));
+}
+
+/* What eps owe comes behind what they had. */
+static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
+{
+	static const enum event_type order[] = {EVENT_UP, EVENT_DOWN, EVENT_CLOSED};
+	struct shm_ep *e;
+	uint32_t got = 0, i;
+
+	while (got < n && !list_empty(&d->notices) && stream_sink_empty(&d->sink)) {
+		e = list_first(&d->notices, struct shm_ep, notice);
+		for (i = 0; !(e->owed & 1u << order[i]); i++)
+			;
+		e->owed &= (uint8_t) ~(1u << order[i]);
+		events[got++] = (struct event){
+			.type = order[i],
+			.res = order[i] == EVENT_DOWN ? e->why : 0,
+			.ep = &e->ep,
+		};
+		if (!e->owed)
+			list_del(&e->notice);
+	}
+	return got;
+}
+
+/* A spinning engine does not poll ever more eps that were busy once. */
+static void cool_idle(struct shm_dev *d)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe (pos, next, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (e->idle++ >= IDLE_LOOKS && d->nhot > HOT_FEW && shm_rings_sleep(e))
+			shm_ep_cool(e);
+	}
+}
+
+static void look(struct shm_dev *d)
+{
+	d->until_look = SHM_LOOK;
+	shm_link_look(d);
+	cool_idle(d);
+	if (!list_empty(&d->reaping))
+		shm_view_reap(d);
+}
+
+uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
+	uint32_t got = 0;
+
+	stream_sink_recycle(&d->sink);
+	if (!stream_sink_empty(&d->sink))
+		got = stream_events(&d->sink, events, n);
+	if (!d->until_look--)
+		look(d);
+	if (got < n) {
+		got += copies_all(d, events + got, n - got);
+		rings_all(d, got ? 0 : POLL_BYTES);
+	}
+	if (got < n)
+		got += stream_events(&d->sink, events + got, n - got);
+	if (got < n && !list_empty(&d->notices))
+		got += notices(d, events + got, n - got);
+	return got;
+}
+
+static int ep_busy(const struct shm_ep *e)
+{
+	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n || shm_rings_busy(e);
+}
+
+int shm_arm(struct device *dev)
+{
+	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
+	struct list *pos, *next;
+
+	d->until_look = 0;
+	if (!stream_sink_empty(&d->sink) || !list_empty(&d->notices) || !list_empty(&d->reaping))
+		return 1;
+	list_for_each (pos, &d->hot)
+		if (ep_busy(list_entry(pos, struct shm_ep, hot)))
+			return 1;
+	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */
+	list_for_each_safe (pos, next, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (!shm_rings_sleep(e))
+			return 1;
+		shm_ep_cool(e);
+	}
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of the streams through the rings. Two ways an ep: small and urgent frames have a ring that
+ * bulk never fills.
+ *
+ * The peer's words are taken over only if they are a possible next value, so that whatever it
+ * writes there, we stay inside the rings; bytes go to the stream, which looks at none of them
+ * twice.
+ */
+#include "backend/shm.h"
+
+static uint32_t ring_size(const struct shm_ring *r)
+{
+	return r->mask + 1;
+}
+
+/* The words of the sleep hand-shake: published, then asleep looked at. */
+static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t bell)
+{
+	uint32_t *asleep = &e->pages.side[1]->asleep;
+
+	r->told = r->at;
+	__atomic_store_n(r->mine, r->at, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) & bell && sleep_take(asleep))
+		shm_link_bell(e);
+}
+
+/* 0 or -EPROTO: a head that goes back, or is more than a ring ahead of what we took. */
+static int head_look(struct shm_ring *r)
+{
+	uint32_t head = load_acquire(r->theirs);
+
+	if (head - r->at < r->seen - r->at || head - r->at > ring_size(r))
+		return -EPROTO;
+	r->seen = head;
+	return 0;
+}
+
+/* 0 or -EPROTO: a tail that goes back, or is ahead of what we put. */
+static int tail_look(struct shm_ring *r)
+{
+	uint32_t tail = load_acquire(r->theirs);
+
+	if (r->at - tail > r->at - r->seen)
+		return -EPROTO;
+	r->seen = tail;
+	return 0;
+}
+
+uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
+{
+	struct shm_ring *r = &e->pages.in[w];
+	uint32_t n, to_end;
+	ssize_t used;
+
+	if (r->seen == r->at) {
+		if (head_look(r)) {
+			shm_ep_lost(e, -EPROTO);
+			return 0;
+		}
+		if (r->seen == r->at)
+			return 0;
+	}
+	n = r->seen - r->at;
+	to_end = ring_size(r) - (r->at & r->mask);
+	n = n < max ? n : max;
+	n = n < to_end ? n : to_end;
+	used = stream_rx(&e->streams[w], r->bytes + (r->at & r->mask), n);
+	if (used < 0) {
+		shm_ep_lost(e, (int)used);
+		return 0;
+	}
+	r->at += (uint32_t)used;
+	/* A share that leaves the writer room for any frame even if it never hears of the rest. */
+	if (r->at - r->told >= ring_size(r) / 8)
+		publish(e, r, SHM_FOR_ROOM);
+	return (uint32_t)used;
+}
+
+static void ring_put(struct shm_ring *r, const struct iovec *iov, uint32_t n)
+{
+	uint32_t i, at = r->at;
+
+	for (i = 0; i < n; i++) {
+		const uint8_t *from = iov[i].iov_base;
+		uint32_t len = (uint32_t)iov[i].iov_len;
+		uint32_t to_end = ring_size(r) - (at & r->mask);
+		uint32_t first = len < to_end ? len : to_end;
+
+		memcpy(r->bytes + (at & r->mask), from, first);
+		if (len > first)
+			memcpy(r->bytes, from + first, len - first);
+		at += len;
+	}
+	r->at = at;
+}
+
+/* Room for max bytes, or for as many as there are. */
+static uint32_t ring_room(struct shm_ep *e, enum shm_way w, uint32_t max)
+{
+	struct shm_ring *r = &e->pages.out[w];
+	uint32_t room = ring_size(r) - (r->at - r->seen);
+
+	if (room < max) {
+		if (tail_look(r)) {
+			shm_ep_lost(e, -EPROTO);
+			return 0;
+		}
+		room = ring_size(r) - (r->at - r->seen);
+	}
+	e->blocked[w] = room < STREAM_HELD;
+	return room < max ? room : max;
+}
+
+uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
+{
+	struct stream_gather *g = &e->dev->gather;
+	struct stream *s = &e->streams[w];
+	enum stream_want want = stream_wants(s);
+	uint32_t n;
+
+	if (want == STREAM_NOTHING)
+		return 0;
+	if (want == STREAM_ACK && e->pages.in[w].seen != e->pages.in[w].at)
+		return 0;
+	n = ring_room(e, w, max);
+	if (n < STREAM_HELD)
+		return 0;
+	n = stream_gather(s, g, n);
+	ring_put(&e->pages.out[w], g->iov, g->niov);
+	stream_sent(s, g, n);
+	if (n)
+		publish(e, &e->pages.out[w], SHM_FOR_BYTES);
+	return n;
+}
+
+/* The loads of the sleep hand-shake: whatever the words say, if they say something new. */
+static int way_busy(const struct shm_ep *e, enum shm_way w)
+{
+	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
+
+	if (in->seen != in->at || __atomic_load_n(in->theirs, __ATOMIC_SEQ_CST) != in->seen)
+		return 1;
+	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
+		return 0;
+	return !e->blocked[w] || __atomic_load_n(out->theirs, __ATOMIC_SEQ_CST) != out->seen;
+}
+
+int shm_rings_busy(const struct shm_ep *e)
+{
+	return way_busy(e, SHM_QUICK) || way_busy(e, SHM_BULK);
+}
+
+int shm_rings_sleep(struct shm_ep *e)
+{
+	uint32_t bell = SHM_FOR_BYTES;
+
+	if (e->bell_due)
+		shm_link_recv(e);
+	if (e->state != SHM_UP)
+		return 0;
+	if (e->blocked[SHM_QUICK] || e->blocked[SHM_BULK])
+		bell |= SHM_FOR_ROOM;
+	e->announced = 1;
+	sleep_announce(&e->pages.side[0]->asleep, bell);
+	if (!shm_rings_busy(e))
+		return 1;
+	shm_rings_awake(e);
+	return 0;
+}
+
+void shm_rings_awake(struct shm_ep *e)
+{
+	if (!e->announced)
+		return;
+	e->announced = 0;
+	if (!sleep_take(&e->pages.side[0]->asleep))
+		e->bell_due = 1;
+}

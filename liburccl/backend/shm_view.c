@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mapped memory. An exposure whose range lies in sealed memfds sends them over the link before its
+ * key goes the way of keys, each once an ep; the importer maps each once, and its chunks are
+ * copies into the owner's pages. Where anything is in the way (no descriptors left, link full,
+ * memory that is not sealed) the key names the grant alone and bytes go through the ring: every
+ * key has the grant, so either side may decide so.
+ *
+ * A descriptor gives the whole memfd for as long as it is mapped, so what must be held against the
+ * peer's will, an expiry, is left to the ring; range and the right to read are kept by the
+ * importer's library.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "backend/shm.h"
+
+#define REAP_BYTES (4u << 20)
+
+/* Where a part of an exposure lies. */
+struct key_part {
+	uint64_t serial; /* of the file */
+	uint64_t off;	 /* in it */
+	uint64_t len;
+};
+
+#define PARTS_MAX ((KEY_MAX - 32) / sizeof(struct key_part))
+
+struct key {
+	uint8_t grant[STREAM_KEY_BYTES];
+	uint32_t rights;
+	uint32_t nparts; /* 0: the ring alone */
+	uint64_t reserved;
+	struct key_part parts[PARTS_MAX];
+};
+_Static_assert(sizeof(struct key) <= KEY_MAX, "a key fits");
+
+struct shm_remote {
+	uint32_t rights;
+	uint32_t nparts;
+	uint64_t len;
+	struct remote_part {
+		uint64_t start, len; /* in the remote */
+		uint8_t *addr;
+		struct shm_view *view;
+	} parts[];
+};
+
+/* ---- owner ---- */
+
+static uint32_t span_mappable(const struct span *s, struct shm_backing *b)
+{
+	struct stat st;
+	uint64_t size;
+
+	if (s->fd < 0 || shm_sealed(s->fd, 0, &size) || fstat(s->fd, &st))
+		return 0;
+	if (s->fd_off > size || s->len > size - s->fd_off)
+		return 0;
+	b->dev = st.st_dev;
+	b->ino = st.st_ino;
+	return 1;
+}
+
+int shm_reg(struct device *dev, struct memory *memory)
+{
+	size_t spans = memory->nspans * sizeof(struct shm_backing);
+	uint32_t i, any = 0;
+	struct shm_mr *mr;
+
+	for (i = 0; i < memory->nspans; i++)
+		any |= memory->spans[i].fd >= 0;
+	if (!any)
+		return 0;
+	mr = calloc(1, sizeof(*mr) + spans);
+	if (!mr)
+		return fail(-ENOMEM, "no memory for the table of a region's %u ranges",
+			    memory->nspans);
+	for (i = 0; i < memory->nspans; i++)
+		mr->spans[i].mappable = span_mappable(&memory->spans[i], &mr->spans[i]);
+	memory->mr[dev->index] = mr;
+	return 0;
+}
+
+void shm_unreg(struct device *dev, struct memory *memory)
+{
+	free(memory->mr[dev->index]);
+	memory->mr[dev->index] = NULL;
+}
+
+/* A descriptor for the peer, which is to be closed if it is not the span's own. */
+static int file_fd(const struct span *s, uint32_t writable)
+{
+	char path[64];
+	int fd;
+
+	if (writable)
+		return s->fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int file_send(struct shm_ep *e, const struct shm_file *f, const struct span *s)
+{
+	struct shm_record r = {.type = SHM_FILE, .serial = f->serial, .writable = f->writable};
+	int fd = file_fd(s, f->writable), err;
+
+	if (fd < 0)
+		return fd;
+	err = shm_link_send(e, &r, fd);
+	if (fd != s->fd)
+		close(fd);
+	return err;
+}
+
+/* The file that backs the span, sent to the peer if it has not got it; NULL: it cannot be had. */
+static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
+				  const struct shm_backing *b, uint32_t writable)
+{
+	struct shm_file *f, *free_slot = NULL;
+
+	for (f = e->files; f < e->files + SHM_FILES; f++) {
+		if (!f->serial)
+			free_slot = free_slot ? free_slot : f;
+		else if (f->dev == b->dev && f->ino == b->ino && f->writable == writable)
+			return f;
+	}
+	f = free_slot;
+	if (!f)
+		return NULL;
+	*f = (struct shm_file){.dev = b->dev, .ino = b->ino, .writable = writable};
+	f->serial = ++e->serial;
+	if (!file_send(e, f, s))
+		return f;
+	f->serial = 0;
+	return NULL;
+}
+
+static void file_put(struct shm_ep *e, struct shm_file *f)
+{
+	struct shm_record r = {.type = SHM_GONE, .serial = f->serial};
+
+	if (--f->users)
+		return;
+	f->serial = 0;
+	/* If it is lost the peer keeps an unused view until the ep ends. */
+	if (e->sock >= 0)
+		shm_link_send(e, &r, -1);
+}
+
+/* Takes back one user for each part. */
+static void parts_put(struct shm_ep *e, const struct key_part *parts, uint32_t n)
+{
+	struct shm_file *f;
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		for (f = e->files; f < e->files + SHM_FILES; f++)
+			if (f->serial == parts[i].serial) {
+				file_put(e, f);
+				break;
+			}
+}
+
+/* Adds the span's share of the range: to the part before where they touch in one file. Returns how
+ * many parts there are now; 0: no way. */
+static uint32_t part_add(struct shm_ep *e, const struct exposure *x, uint32_t span,
+			 struct key_part *parts, uint32_t n)
+{
+	const struct shm_mr *mr = x->memory->mr[e->dev->dev.index];
+	const struct span *s = &x->memory->spans[span];
+	uint64_t from = s->start > x->off ? s->start : x->off;
+	uint64_t span_end = s->start + s->len, end = x->off + x->len;
+	struct shm_file *f = NULL;
+	struct key_part *p;
+
+	if (mr->spans[span].mappable && n < PARTS_MAX)
+		f = file_show(e, s, &mr->spans[span], !!(x->rights & ~(uint32_t)URCCL_RIGHT_READ));
+	if (!f)
+		return 0;
+	end = end < span_end ? end : span_end;
+	p = n ? &parts[n - 1] : NULL;
+	if (p && p->serial == f->serial && p->off + p->len == s->fd_off + (from - s->start)) {
+		p->len += end - from;
+		return n;
+	}
+	f->users++;
+	parts[n] = (struct key_part){f->serial, s->fd_off + (from - s->start), end - from};
+	return n + 1;
+}
+
+static uint32_t span_index(const struct memory *m, uint64_t off)
+{
+	return (uint32_t)(memory_span(m, off) - m->spans);
+}
+
+/* How many parts the range has, their files sent; 0: the ring must do. Unexpose finds the same
+ * parts again, since files that are shown stay where they are. */
+static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct key_part *parts)
+{
+	const struct memory *m = x->memory;
+	uint32_t i, n = 0, now;
+
+	if (!m->mr[e->dev->dev.index] || !x->len || x->expires_ns != NEVER_NS)
+		return 0;
+	for (i = span_index(m, x->off); i < m->nspans && m->spans[i].start < x->off + x->len; i++) {
+		now = part_add(e, x, i, parts, n);
+		if (!now) {
+			parts_put(e, parts, n);
+			return 0;
+		}
+		n = now;
+	}
+	return n;
+}
+
+static uint8_t *mapped_bit(struct shm_dev *d, uint32_t grant, uint8_t *bit)
+{
+	*bit = (uint8_t)(1u << (HANDLE_SLOT(grant) & 7));
+	return &d->mapped[HANDLE_SLOT(grant) >> 3];
+}
+
+int shm_expose(struct exposure *x, void *key, uint32_t key_max)
+{
+	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
+	struct key k = {.rights = x->rights};
+	uint8_t bit, *bits;
+	int n;
+
+	if (key_max < sizeof(k))
+		return -ENOSPC;
+	n = stream_expose(&e->dev->grants, x, k.grant, sizeof(k.grant));
+	if (n < 0)
+		return n;
+	if (shm_link_proved(e))
+		k.nparts = parts_make(e, x, k.parts);
+	bits = mapped_bit(e->dev, x->id, &bit);
+	*bits = (uint8_t)(k.nparts ? *bits | bit : *bits & ~bit);
+	n = (int)(offsetof(struct key, parts) + k.nparts * sizeof(k.parts[0]));
+	memcpy(key, &k, (size_t)n);
+	return n;
+}
+
+/* Ends the grant at once. What the peer has mapped it keeps until it forgets the remote or the ep
+ * ends: a view cannot be taken from it. */
+int shm_unexpose(struct exposure *x)
+{
+	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
+	struct key_part parts[PARTS_MAX];
+	uint8_t bit, *bits = mapped_bit(e->dev, x->id, &bit);
+	uint32_t w, n;
+
+	if (*bits & bit) {
+		*bits &= (uint8_t)~bit;
+		n = parts_make(e, x, parts);
+		/* One user each of this finding and one of the exposure. */
+		parts_put(e, parts, n);
+		parts_put(e, parts, n);
+	}
+	stream_unexpose(&e->dev->grants, x);
+	for (w = 0; w < SHM_WAYS; w++)
+		stream_revoke(&e->streams[w], x);
+	return 0;
+}
+
+/* ---- importer ---- */
+
+static struct shm_view *view_find(struct shm_ep *e, uint64_t serial)
+{
+	struct shm_view *v;
+
+	for (v = e->views; v < e->views + SHM_FILES; v++)
+		if (v->serial == serial)
+			return v;
+	return NULL;
+}
+
+int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
+{
+	struct shm_view *v;
+	struct stat st;
+	uint64_t size;
+	void *addr;
+
+	if (!r->serial || r->writable > 1 || view_find(e, r->serial))
+		return -EPROTO;
+	v = view_find(e, 0);
+	/* Pages that are not there yet might not be had when they are touched. */
+	if (!v || fd < 0 || shm_sealed(fd, 0, &size) || fstat(fd, &st) ||
+	    (uint64_t)st.st_blocks * 512 < size)
+		return 0;
+	addr = mmap(NULL, size, PROT_READ | (r->writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+	if (addr == MAP_FAILED)
+		return 0;
+	*v = (struct shm_view){.serial = r->serial, .addr = addr, .len = size};
+	v->writable = (uint8_t)r->writable;
+	return 0;
+}
+
+static void view_unused(struct shm_ep *e, struct shm_view *v)
+{
+	if (!v->users && v->gone && list_empty(&e->reap))
+		list_add_tail(&e->reap, &e->dev->reaping);
+}
+
+int shm_view_gone(struct shm_ep *e, uint64_t serial)
+{
+	struct shm_view *v = serial ? view_find(e, serial) : NULL;
+
+	if (v) {
+		v->gone = 1;
+		view_unused(e, v);
+	}
+	return 0;
+}
+
+void shm_view_reap(struct shm_dev *d)
+{
+	struct shm_ep *e = list_first(&d->reaping, struct shm_ep, reap);
+	struct shm_view *v;
+	uint64_t piece;
+
+	for (v = e->views; v < e->views + SHM_FILES; v++)
+		if (v->serial && v->gone && !v->users)
+			break;
+	if (v == e->views + SHM_FILES) {
+		list_del(&e->reap);
+		return;
+	}
+	piece = v->len < REAP_BYTES ? v->len : REAP_BYTES;
+	munmap(v->addr, piece);
+	v->addr += piece;
+	v->len -= piece;
+	if (!v->len)
+		v->serial = 0;
+}
+
+void shm_views_drop(struct shm_ep *e)
+{
+	struct shm_view *v;
+
+	for (v = e->views; v < e->views + SHM_FILES; v++)
+		if (v->serial)
+			munmap(v->addr, v->len);
+}
+
+/* 1: every part lies in a view, and together they are the remote. */
+static int parts_map(struct shm_ep *e, const struct key *k, uint64_t len, struct shm_remote *r)
+{
+	uint32_t write = k->rights & ~(uint32_t)URCCL_RIGHT_READ;
+	const struct key_part *p;
+	struct shm_view *v;
+	uint64_t start = 0;
+	uint32_t i;
+
+	for (i = 0; i < k->nparts; i++) {
+		p = &k->parts[i];
+		v = p->serial ? view_find(e, p->serial) : NULL;
+		if (!v || v->gone || (write && !v->writable))
+			return 0;
+		if (!p->len || p->off > v->len || p->len > v->len - p->off || p->len > len - start)
+			return 0;
+		r->parts[i] = (struct remote_part){start, p->len, v->addr + p->off, v};
+		start += p->len;
+	}
+	return start == len;
+}
+
+int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	struct shm_remote *r;
+	struct key k;
+	uint32_t i;
+	int err;
+
+	if (key_len < offsetof(struct key, parts) || key_len > sizeof(k))
+		return -EPROTO;
+	memcpy(&k, key, key_len);
+	if (k.reserved || k.nparts > PARTS_MAX ||
+	    key_len != offsetof(struct key, parts) + k.nparts * sizeof(k.parts[0]))
+		return -EPROTO;
+	err = stream_import(k.grant, sizeof(k.grant), len, rkey);
+	rkey->v[1] = 0;
+	if (err || !k.nparts)
+		return err;
+	/* Its files were sent before the key was. */
+	shm_link_recv(e);
+	r = calloc(1, sizeof(*r) + k.nparts * sizeof(r->parts[0]));
+	if (!r || !parts_map(e, &k, len, r)) {
+		free(r);
+		return 0;
+	}
+	r->rights = k.rights;
+	r->nparts = k.nparts;
+	r->len = len;
+	for (i = 0; i < r->nparts; i++)
+		r->parts[i].view->users++;
+	rkey->v[1] = (uintptr_t)r;
+	return 0;
+}
+
+void shm_forget(struct ep *ep, struct rkey *rkey)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	struct shm_remote *r = shm_remote(rkey);
+	uint32_t i;
+
+	rkey->v[1] = 0;
+	for (i = 0; r && i < r->nparts; i++) {
+		r->parts[i].view->users--;
+		view_unused(e, r->parts[i].view);
+	}
+	free(r);
+}
+
+int shm_remote_check(const struct shm_remote *r, const struct chunk *c)
+{
+	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
+
+	if (c->off > r->len || c->len > r->len - c->off)
+		return -ERANGE;
+	return r->rights & right ? 0 : -EACCES;
+}
+
+static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off)
+{
+	uint32_t low = 0, high = r->nparts, mid;
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (r->parts[mid].start <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	return &r->parts[low];
+}
+
+int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
+{
+	uint64_t left = c->len - c->scratch[0], run;
+	const struct remote_part *p;
+	uint8_t *local, *there;
+
+	if (left > max)
+		left = max;
+	for (; left; left -= run) {
+		p = part_at(r, c->off + c->scratch[0]);
+		there = p->addr + (c->off + c->scratch[0] - p->start);
+		local = (uint8_t *)c->local + c->scratch[0];
+		run = p->len - (c->off + c->scratch[0] - p->start);
+		run = run < left ? run : left;
+		if (c->kind == CHUNK_WRITE)
+			memcpy(there, local, run);
+		else
+			memcpy(local, there, run);
+		c->scratch[0] += run;
+	}
+	return c->scratch[0] == c->len;
+}
