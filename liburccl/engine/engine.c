@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "engine/private.h"
 
-#define CLOCK_TURNS 16u /* a busy engine looks at the clock once in so many turns */
+#define CLOCK_TURNS 16u			/* a busy engine looks at the clock once in so many turns */
 #define POLL_NS	    (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
 
 /* ---- a turn ---- */
@@ -31,7 +31,7 @@ static uint32_t take_all(struct engine *e)
 	struct list *pos;
 	uint32_t n = 0;
 
-	list_for_each (pos, &e->rings)
+	list_for_each(pos, &e->rings)
 		n += take_ring(e, list_entry(pos, struct engine_ring, link));
 	return n;
 }
@@ -40,7 +40,7 @@ static void publish_all(struct engine *e)
 {
 	struct list *pos;
 
-	list_for_each (pos, &e->rings) {
+	list_for_each(pos, &e->rings) {
 		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
 
 		if (er->ring->own.pending && ring_publish(er->ring))
@@ -102,7 +102,7 @@ static void disarm(struct engine *e)
 	e->armed = 0;
 	if (!sleep_take(&e->mailbox.asleep))
 		wake_drain(e->mailbox.fd);
-	list_for_each (pos, &e->rings)
+	list_for_each(pos, &e->rings)
 		sleep_take(&list_entry(pos, struct engine_ring, link)->ring->engine_line.sq_flags);
 }
 
@@ -115,7 +115,7 @@ static int arm(struct engine *e)
 	e->armed = 1;
 	if (mailbox_arm(&e->mailbox))
 		return 1;
-	list_for_each (pos, &e->rings)
+	list_for_each(pos, &e->rings)
 		if (ring_arm_sq(list_entry(pos, struct engine_ring, link)->ring))
 			return 1;
 	for (i = 0; i < e->config.ndevices; i++) {

@@ -219,7 +219,7 @@ static struct parked_note *parked_find(struct engine_peer *p, uint32_t seq)
 	struct parked_note *n;
 	struct list *pos;
 
-	list_for_each (pos, &p->parked_list) {
+	list_for_each(pos, &p->parked_list) {
 		n = list_entry(pos, struct parked_note, link);
 		if (n->seq == seq)
 			return n;
@@ -392,7 +392,7 @@ int notes_pending(struct engine *e)
 	struct engine_peer *p;
 	int waits = 0;
 
-	list_for_each_safe (pos, tmp, &e->pending) {
+	list_for_each_safe(pos, tmp, &e->pending) {
 		p = list_entry(pos, struct engine_peer, pending_link);
 		waits |= deliver(p);
 		ack_send(p);

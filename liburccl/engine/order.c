@@ -85,7 +85,7 @@ static void scope_leave(struct engine_ring *er, struct scope *s, const struct op
 	struct op *w;
 
 	s->unfinished--;
-	list_for_each_safe (pos, tmp, &s->waiting) {
+	list_for_each_safe(pos, tmp, &s->waiting) {
 		w = list_entry(pos, struct op, fence_link);
 		if (!behind(w, op) || --w->left)
 			continue;
@@ -102,7 +102,7 @@ static int scope_failed(struct scope *s, const struct op *op)
 	struct op *w;
 	int told = 0;
 
-	list_for_each_safe (pos, tmp, &s->waiting) {
+	list_for_each_safe(pos, tmp, &s->waiting) {
 		w = list_entry(pos, struct op, fence_link);
 		if (!behind(w, op))
 			continue;
@@ -271,7 +271,7 @@ static void leave_drains(struct op *op)
 	struct list *pos, *tmp;
 	struct op *w;
 
-	list_for_each_safe (pos, tmp, &op->er->drains) {
+	list_for_each_safe(pos, tmp, &op->er->drains) {
 		w = list_entry(pos, struct op, drain_link);
 		if (!behind(w, op) || --w->drain_left)
 			continue;

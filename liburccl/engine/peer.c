@@ -140,7 +140,7 @@ static void peer_each(struct engine *e, struct engine_peer *p, void (*each)(stru
 {
 	struct list *pos;
 
-	list_for_each (pos, &e->rings)
+	list_for_each(pos, &e->rings)
 		ring_each(list_entry(pos, struct engine_ring, link), p, each);
 }
 

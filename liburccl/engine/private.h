@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine's own structures. All of it belongs to the engine's thread; the words marked "told"
- *are also read by urccl_stats() and urccl_dump() from other threads, so they are written with
- *relaxed atomics.
+ * are also read by urccl_stats() and urccl_dump() from other threads, so they are written with
+ * relaxed atomics.
  *
  * Life of an operation (struct op):
  *
  *	taken -> [WAITING] -> MOVING -> [FLUSHING] -> [NOTING] -> ended
- *	            |            |                       |
- *	            +------------+---- op_stop() --------+     outcome is decided; chunks, notes and
- *requests still out come back, then it ends
+ *	             |           |                       |
+ *	             +-----------+------ op_stop() ------+
  *
+ * op_stop() decides the outcome; chunks, notes and requests that are out come back, then it ends.
  * Entries that move no data stay in ASKING (the control thread works) or PARKED (ACCEPT, WATCH,
- *TIMEOUT, CANCEL).
+ * TIMEOUT, CANCEL).
  */
 #ifndef ENGINE_PRIVATE_H
 #define ENGINE_PRIVATE_H
@@ -436,6 +436,19 @@ void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
 void peer_ping_back(struct engine *e, struct control_req *req);
 void rail_event(struct engine *e, const struct event *ev);
+
+/* quiet.c: 1 once nothing touches it any more; called again until then */
+void ring_stop(struct engine_ring *er);
+int ring_is_quiet(struct engine *e, struct engine_ring *er);
+int region_is_quiet(struct engine *e, struct memory *m);
+int remote_is_quiet(struct engine *e, struct engine_remote *r);
+
+/* lost.c */
+void peer_lost(struct engine *e, struct engine_cmd *cmd);
+int peer_is_lost(struct engine *e, struct engine_peer *p);
+void peer_del(struct engine *e, struct engine_peer *p);
+void rail_close(struct engine *e, struct rail *rail);
+int rail_is_closed(struct engine *e, struct rail *rail);
 
 /* command.c */
 uint32_t run_commands(struct engine *e);

@@ -173,7 +173,7 @@ void timeouts_count(struct engine_ring *er)
 	struct list *pos, *tmp;
 	struct op *op;
 
-	list_for_each_safe (pos, tmp, &er->timeouts) {
+	list_for_each_safe(pos, tmp, &er->timeouts) {
 		op = list_entry(pos, struct op, drain_link);
 		if ((int32_t)(er->completions - (uint32_t)op->handle) < 0 ||
 		    (op->bits & OP_DECIDED))
@@ -239,7 +239,7 @@ void cancel_target_ended(struct op *op)
 	struct list *pos, *tmp;
 	struct op *cancel;
 
-	list_for_each_safe (pos, tmp, &op->er->cancels) {
+	list_for_each_safe(pos, tmp, &op->er->cancels) {
 		cancel = list_entry(pos, struct op, drain_link);
 		if ((cancel->bits & OP_DECIDED) || !matches(cancel, op))
 			continue;

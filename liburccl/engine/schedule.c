@@ -227,7 +227,7 @@ uint32_t schedule(struct engine *e)
 	uint32_t number, work = 0;
 
 	for (number = 0; number < LANES; number++) {
-		list_for_each_safe (pos, tmp, &e->lanes[number]) {
+		list_for_each_safe(pos, tmp, &e->lanes[number]) {
 			l = list_entry(pos, struct lane, link);
 			work += lane_post(e, l);
 			list_del(&l->link);

@@ -21,14 +21,15 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
  * first. */
 static void wheel_place(struct wheel *w, struct timer *t)
 {
-	uint64_t differ = t->tick ^ w->tick;
+	uint64_t differ = t->tick ^ w->tick, at, ahead;
 	uint32_t level = differ ? (63u - (uint32_t)__builtin_clzll(differ)) / WHEEL_BITS : 0;
 	uint32_t slot;
 
-	if (level >=
-	    WHEEL_LEVELS) { /* beyond the wheel: looked at again when the top level turns */
+	if (level >= WHEEL_LEVELS) { /* in another round of the top level, or beyond the next one */
 		level = WHEEL_LEVELS - 1;
-		slot = ((uint32_t)(w->tick >> (level * WHEEL_BITS)) - 1) & SLOT_MASK;
+		at = w->tick >> (level * WHEEL_BITS);
+		ahead = (t->tick >> (level * WHEEL_BITS)) - at;
+		slot = (uint32_t)(at + (ahead < SLOT_MASK ? ahead : SLOT_MASK)) & SLOT_MASK;
 	} else {
 		slot = (uint32_t)(t->tick >> (level * WHEEL_BITS)) & SLOT_MASK;
 	}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a peer: its entries end, its rails close, LOST is told, the handle goes stale. */
+#include "engine/private.h"
+
+#define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: how long the peer's word is waited for */
+
+static void peer_events_drop(struct engine *e, struct engine_peer *p)
+{
+	struct list *pos, *tmp;
+	struct engine_cmd *cmd;
+
+	list_for_each_safe(pos, tmp, &e->pending_accepts) {
+		cmd = list_entry(pos, struct engine_cmd, link);
+		if (cmd->peer != p)
+			continue;
+		list_del(&cmd->link);
+		msg_reply(&cmd->msg, -ECONNRESET);
+	}
+}
+
+void peer_lost(struct engine *e, struct engine_cmd *cmd)
+{
+	struct engine_peer *p = cmd->peer;
+	struct failure f = {.reason = cmd->reason,
+			    .res = cmd->cause,
+			    .peer = p->handle,
+			    .segment = UINT32_MAX,
+			    .opcode = URCCL_OP_WATCH,
+			    .arg = {cmd->arg}};
+
+	p->lost_untold = p->state == PEER_UP;
+	p->lost_cause = cmd->cause;
+	p->lost_res = cmd->reason == REASON_PEER_GOODBYE || cmd->reason == REASON_PEER_CLOSED
+			      ? 0
+			      : cmd->cause;
+	p->lost_reason = cmd->reason;
+	p->lost_arg = cmd->arg;
+	p->lost_detail = p->lost_res ? failures_add(&e->failures, &f) : 0;
+	store_relaxed(&p->state, PEER_LOSING);
+	wheel_unset(&p->awaited);
+	wheel_set(&e->wheel, &p->awaited, e->now + GRACEFUL_NS);
+	peer_events_drop(e, p);
+	peer_stop(e, p);
+	if (!cmd->graceful)
+		peer_force(e, p);
+}
+
+void rail_close(struct engine *e, struct rail *rail)
+{
+	struct list *pos, *tmp;
+
+	if (rail->ending)
+		return;
+	rail->ending = 1;
+	rail->up = 0;
+	list_for_each_safe(pos, tmp, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		/* An ep that closes lets go of its exposures, whatever it says now. */
+		if (x->ep == rail->ep && !x->ep->dev->ops->unexpose(x))
+			list_del(&x->link);
+	}
+	rail->ep->dev->ops->ep_close(rail->ep);
+}
+
+/* 1: closed, and nothing of it is on its way to the control thread. */
+int rail_is_closed(struct engine *e, struct rail *rail)
+{
+	struct list *pos, *tmp;
+	uint32_t i;
+
+	if (!rail->closed || rail->down_out)
+		return 0;
+	list_for_each_safe(pos, tmp, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		if (x->ep == rail->ep)
+			list_del(&x->link);
+	}
+	for (i = 0; i < RAILS_MAX; i++)
+		if (rail->peer->rails[i] == rail)
+			rail->peer->rails[i] = NULL;
+	if (rail->peer->rail == rail)
+		rail->peer->rail = NULL;
+	if (rail->connecting) {
+		msg_reply(&rail->connecting->msg, -ECANCELED);
+		rail->connecting = NULL;
+	}
+	return 1;
+}
+
+/* Whatever chunks of the lanes were never taken is of no use any more; entries' own went with their
+ * entries. */
+static void lanes_clear(struct engine_peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < LANES; i++) {
+		struct chunk *c;
+
+		while ((c = p->lanes[i].held)) {
+			p->lanes[i].held = c->next;
+			if (c->kind == CHUNK_FLUSH)
+				p->flush_busy = 0;
+			else if (c == &p->ack_chunk)
+				p->ack_sending = 0;
+			else
+				p->notes[c->seg].sending = 0;
+		}
+		p->lanes[i].held_tail = &p->lanes[i].held;
+		list_del(&p->lanes[i].link);
+	}
+}
+
+int peer_is_lost(struct engine *e, struct engine_peer *p)
+{
+	uint32_t i, open = 0;
+
+	if (p->state == PEER_LOST)
+		return 1;
+	if (p->unfinished)
+		return 0;
+	for (i = 0; i < RAILS_MAX; i++) {
+		struct rail *rail = p->rails[i];
+
+		if (!rail)
+			continue;
+		rail_close(e, rail);
+		open += !rail_is_closed(e, rail);
+	}
+	if (open || p->pinging)
+		return 0;
+	lanes_clear(p);
+	list_del(&p->flush_link);
+	wheel_unset(&p->awaited);
+	store_relaxed(&p->state, PEER_LOST);
+	pending_add(p);
+	return 1;
+}
+
+void peer_del(struct engine *e, struct engine_peer *p)
+{
+	struct list *pos;
+	struct op *watch = p->watch;
+
+	if (watch) {
+		p->watch = NULL;
+		watch_end(watch, p);
+	}
+	list_for_each(pos, &e->rings)
+		order_forget_peer(list_entry(pos, struct engine_ring, link), p);
+	list_del(&p->pending_link);
+	list_del(&p->link);
+	e->peer_slots[HANDLE_SLOT(p->handle)] = NULL;
+}

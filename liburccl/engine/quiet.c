@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking things back: what a region, a remote or a ring waits for before nothing touches it any more.
+ */
+#include "engine/private.h"
+
+/* ---- rings ---- */
+
+void ring_stop(struct engine_ring *er)
+{
+	uint32_t i;
+
+	er->closing = 1;
+	for (i = 0; i < er->entries; i++)
+		if (er->ops[i].state != OP_FREE)
+			op_stop(&er->ops[i], -ESHUTDOWN, REASON_CLOSING, 0);
+}
+
+int ring_is_quiet(struct engine *e, struct engine_ring *er)
+{
+	if (er->nfree != er->entries)
+		return 0;
+	list_del(&er->link);
+	store_release(&e->ring_index[er->index], NULL);
+	er->index = RINGS_MAX;
+	return 1;
+}
+
+/* ---- regions and remotes ---- */
+
+static int chunk_on(const struct engine *e, const struct chunk *c, const void *what)
+{
+	const struct memory *m = what;
+
+	(void)e;
+	return c->memory == m;
+}
+
+static int chunk_of(const struct engine *e, const struct chunk *c, const void *what)
+{
+	const struct engine_remote *r = what;
+
+	(void)e;
+	return c->key >= &r->parts[0].key && c->key <= &r->parts[r->nparts - 1].key;
+}
+
+/* Stops the entries of chunks that match; returns whether there are any. */
+static int chunks_stop(struct engine *e,
+		       int (*match)(const struct engine *, const struct chunk *, const void *),
+		       const void *what, int res, uint32_t reason)
+{
+	int found = 0;
+	uint32_t i;
+
+	for (i = 0; i < CHUNKS_MAX && e->chunks_used; i++) {
+		struct chunk *c = &e->chunks[i];
+
+		if (!c->op || !match(e, c, what))
+			continue;
+		found = 1;
+		op_stop(c->op, res, reason, 0);
+	}
+	return found;
+}
+
+static int region_in(const struct op *op, const void *what)
+{
+	return op->memory == what || (op->cursor.cur.len && op->cursor.cur.memory == what) ||
+	       (op->cursor.element.pos < op->cursor.element.len &&
+		op->cursor.element.memory == what);
+}
+
+static int remote_in(const struct op *op, const void *what)
+{
+	const struct engine_remote *r = what;
+
+	return op->remote == what || (op->cursor.cur.len && op->cursor.cur.remote == what) ||
+	       (op->cursor.element.pos < op->cursor.element.len &&
+		op->cursor.element.remote == what) ||
+	       (op->flush_key >= &r->parts[0].key && op->flush_key <= &r->parts[r->nparts - 1].key);
+}
+
+static int ops_stop(struct engine *e, int (*match)(const struct op *, const void *),
+		    const void *what, int res, uint32_t reason)
+{
+	struct list *pos;
+	int found = 0;
+	uint32_t i;
+
+	list_for_each(pos, &e->rings) {
+		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+
+		for (i = 0; i < er->entries; i++) {
+			struct op *op = &er->ops[i];
+
+			if (op->state == OP_FREE || !(op_is_data(op) && match(op, what)))
+				continue;
+			op_stop(op, res, reason, 0);
+			found |= op->state != OP_FREE;
+		}
+	}
+	return found;
+}
+
+/* 1: nothing of ours and no peer touches it any more. */
+int region_is_quiet(struct engine *e, struct memory *m)
+{
+	struct list *pos, *tmp;
+	struct exposure *x;
+	int busy = 0;
+
+	list_for_each_safe(pos, tmp, &e->exposures) {
+		x = list_entry(pos, struct exposure, link);
+		if (x->memory != m)
+			continue;
+		if (x->ep->dev->ops->unexpose(x))
+			busy = 1;
+		else
+			list_del(&x->link);
+	}
+	busy |= ops_stop(e, region_in, m, -ECANCELED, REASON_UNREGISTERED);
+	return !(chunks_stop(e, chunk_on, m, -ECANCELED, REASON_UNREGISTERED) | busy);
+}
+
+int remote_is_quiet(struct engine *e, struct engine_remote *r)
+{
+	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
+	uint32_t i;
+	int busy;
+
+	r->deleting = 1;
+	busy = ops_stop(e, remote_in, r, -ECANCELED, REASON_FORGOTTEN);
+	busy |= chunks_stop(e, chunk_of, r, -ECANCELED, REASON_FORGOTTEN);
+	if (r->peer->flush_busy)
+		busy |= r->peer->flush.key >= &r->parts[0].key &&
+			r->peer->flush.key <= &r->parts[r->nparts - 1].key;
+	if (busy || r->req_out)
+		return 0;
+	for (i = 0; i < r->nparts; i++)
+		if (r->parts[i].has_key && ep && r->peer->state <= PEER_LOSING)
+			ep->dev->ops->forget(ep, &r->parts[i].key);
+	e->remotes[HANDLE_SLOT(r->handle)] = NULL;
+	return 1;
+}
