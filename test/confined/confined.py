@@ -46,7 +46,7 @@ def main(build, suites):
             for name, seconds, program, arguments in tests(build, suites):
                 print(seconds, name, copy(build, program, to), *arguments, file=f)
         for library in (build / "liburccl").glob("*.so*"):
-            if not library.is_dir():
+            if library.is_file():
                 copy(build, library, to)
         inside = shutil.copy(pathlib.Path(__file__).parent / "inside.sh", to)
         if not os.geteuid():
