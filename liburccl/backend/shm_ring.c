@@ -47,11 +47,26 @@ static int tail_look(struct shm_ring *r)
 	return 0;
 }
 
+/* Gives the stream up to n bytes, as far as they lie in one piece. */
+static uint32_t ring_take(struct shm_ep *e, enum shm_way w, uint32_t n)
+{
+	struct shm_ring *r = &e->pages.in[w];
+	uint32_t to_end = ring_size(r) - (r->at & r->mask);
+	ssize_t used;
+
+	used = stream_rx(&e->streams[w], r->bytes + (r->at & r->mask), n < to_end ? n : to_end);
+	if (used < 0) {
+		shm_ep_lost(e, (int)used);
+		return 0;
+	}
+	r->at += (uint32_t)used;
+	return (uint32_t)used;
+}
+
 uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 {
 	struct shm_ring *r = &e->pages.in[w];
-	uint32_t n, to_end;
-	ssize_t used;
+	uint32_t n, used;
 
 	if (r->seen == r->at) {
 		if (head_look(r)) {
@@ -61,20 +76,15 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 		if (r->seen == r->at)
 			return 0;
 	}
-	n = r->seen - r->at;
-	to_end = ring_size(r) - (r->at & r->mask);
-	n = n < max ? n : max;
-	n = n < to_end ? n : to_end;
-	used = stream_rx(&e->streams[w], r->bytes + (r->at & r->mask), n);
-	if (used < 0) {
-		shm_ep_lost(e, (int)used);
-		return 0;
-	}
-	r->at += (uint32_t)used;
+	n = r->seen - r->at < max ? r->seen - r->at : max;
+	used = ring_take(e, w, n);
+	/* Over the end of the ring. */
+	if (used && used < n)
+		used += ring_take(e, w, n - used);
 	/* A share that leaves the writer room for any frame even if it never hears of the rest. */
 	if (r->at - r->told >= ring_size(r) / 8)
 		publish(e, r, SHM_FOR_ROOM);
-	return (uint32_t)used;
+	return used;
 }
 
 static void ring_put(struct shm_ring *r, const struct iovec *iov, uint32_t n)
