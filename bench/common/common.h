@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every measuring program needs: time, CPU, memory, words and numbers on the command line. A measuring
- * program that cannot go on says so and exits: bench_die().
+ * What every measuring program needs: time, CPU, memory, words and numbers on the command line. A
+ * measuring program that cannot go on says so and exits: bench_die().
  */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
@@ -24,7 +24,10 @@ void bench_pin(int cpu);
 uint64_t bench_rss(void);
 uint64_t bench_pss(void);
 
-/* Private anonymous memory, every page present, filled with one byte; never shared with a forked child. */
+/*
+ * Private anonymous memory, every page present, filled with one byte; never shared with a forked
+ * child.
+ */
 void *bench_map(size_t len, enum bench_pages pages);
 
 /* "4096", "64k", "1m", "1g" (powers of two), "0x10"; -1 if it is something else. */

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-/* Values below HIST_STEPS have a cell each; above, the top HIST_STEP_BITS + 1 bits name the cell. */
+/*
+ * Values below HIST_STEPS have a cell each; above, the top HIST_STEP_BITS + 1 bits name the cell.
+ */
 static unsigned int cell_of(uint64_t ns)
 {
 	unsigned int shift;

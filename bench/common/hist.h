@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A histogram of nanoseconds in a fixed 60 KiB: 128 steps for each doubling, so that a percentile is at most
- * 0.8 % off, over the whole range of 64 bits.
+ * A histogram of nanoseconds in a fixed 60 KiB: 128 steps for each doubling, so that a percentile
+ * is at most 0.8 % off, over the whole range of 64 bits.
  */
 #ifndef BENCH_HIST_H
 #define BENCH_HIST_H

@@ -4,7 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Names, units and settings are our own words and numbers, addresses at most: only quote and backslash matter. */
+/*
+ * Names, units and settings are our own words and numbers, addresses at most: only quote and
+ * backslash matter.
+ */
 static void print_quoted(const char *s)
 {
 	putchar('"');

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the two CPUs are: the time in which a cache line goes to the other core and back. A virtual machine's
- * CPUs may be moved between cores that share a cache and cores that do not, and every two-core figure moves with
- * them, so measure only between two probes that agree.
+ * Where the two CPUs are: the time in which a cache line goes to the other core and back. A virtual
+ * machine's CPUs may be moved between cores that share a cache and cores that do not, and every
+ * two-core figure moves with them, so measure only between two probes that agree.
  */
 #include "raw.h"
 

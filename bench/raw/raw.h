@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floors: what this machine does without any library, each program the same shape as what it is compared
- * with. One end runs on the first CPU of --cpu (0,1 by default), the other on the second.
+ * The floors: what this machine does without any library, each program the same shape as what it is
+ * compared with. One end runs on the first CPU of --cpu (0,1 by default), the other on the second.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -23,7 +23,10 @@ struct raw_options {
 	enum bench_pages pages;
 };
 
-/* Reads the options; exits after --help or on what it does not know. usage says what the program is. */
+/*
+ * Reads the options; exits after --help or on what it does not know. usage says what the program
+ * is.
+ */
 void raw_options(struct raw_options *o, int argc, char **argv, const char *usage);
 
 /* 1: --mode was not given or names this case. */

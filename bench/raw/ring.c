@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two rings between two threads, as a submission and a completion ring are: 64-byte entries go one way, 32-byte
- * ones come back, one thread produces and consumes at each end, and both spin.
+ * Two rings between two threads, as a submission and a completion ring are: 64-byte entries go one
+ * way, 32-byte ones come back, one thread produces and consumes at each end, and both spin.
  */
 #include "raw.h"
 
@@ -18,7 +18,10 @@ struct completion {
 	uint64_t word[4];
 };
 
-/* One direction: each end keeps the other's index as it last saw it, and looks again only when it has to. */
+/*
+ * One direction: each end keeps the other's index as it last saw it, and looks again only when it
+ * has to.
+ */
 struct ring {
 	_Alignas(128) uint64_t tail; /* producer */
 	uint64_t head_seen;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between two processes of one host: two copies through a shared ring of 16 slots of 16 KiB (both ends spin),
- * one copy by process_vm_readv, made by the destination's owner; and memcpy within one process, the ceiling of
- * memory that both have mapped. --size is a message (1 MiB), --span what is walked before the same bytes come again
- * (the message: hot; 1g: cold).
+ * Between two processes of one host: two copies through a shared ring of 16 slots of 16 KiB (both
+ * ends spin), one copy by process_vm_readv, made by the destination's owner; and memcpy within one
+ * process, the ceiling of memory that both have mapped. --size is a message (1 MiB), --span what is
+ * walked before the same bytes come again (the message: hot; 1g: cold).
  */
 #include "raw.h"
 
@@ -45,7 +45,9 @@ static uint64_t next(uint64_t at, uint64_t step)
 	return at + step > options.span ? 0 : at;
 }
 
-/* A message is a whole number of slots, so that the walk over the span is the same on both sides. */
+/*
+ * A message is a whole number of slots, so that the walk over the span is the same on both sides.
+ */
 static void reader(struct pipe_ring *r)
 {
 	uint8_t *buf;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One TCP stream over loopback between two processes: bandwidth of messages of --size (1 MiB), and the round
- * trip of 8 bytes; with blocking sockets, non-blocking ones that spin at both ends, and io_uring asleep and
- * spinning. CPU seconds are of both processes together.
+ * One TCP stream over loopback between two processes: bandwidth of messages of --size (1 MiB), and
+ * the round trip of 8 bytes; with blocking sockets, non-blocking ones that spin at both ends, and
+ * io_uring asleep and spinning. CPU seconds are of both processes together.
  */
 #include "tcp.h"
 

@@ -13,7 +13,9 @@ struct wire {
 	struct io_uring ring; /* io_uring ways only */
 };
 
-/* A way to send and receive. Both calls move some bytes and return how many, 0 at the stream's end. */
+/*
+ * A way to send and receive. Both calls move some bytes and return how many, 0 at the stream's end.
+ */
 struct way {
 	const char *name;
 	void (*open)(struct wire *w);
@@ -23,7 +25,10 @@ struct way {
 
 extern const struct way way_block, way_spin, way_uring, way_uring_spin;
 
-/* fd[0] and fd[1] are the ends of a fresh loopback connection, without delay, of this congestion control. */
+/*
+ * fd[0] and fd[1] are the ends of a fresh loopback connection, without delay, of this congestion
+ * control.
+ */
 void tcp_pair(int fd[2], const char *cc);
 
 #endif

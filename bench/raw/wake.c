@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to wake a thread that sleeps: eventfd with epoll, and futex; on the other CPU and on the same one.
- * One way and there and back, and how long the one who wakes is held up.
+ * What it costs to wake a thread that sleeps: eventfd with epoll, and futex; on the other CPU and
+ * on the same one. One way and there and back, and how long the one who wakes is held up.
  */
 #include "raw.h"
 

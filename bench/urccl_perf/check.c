@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the bytes right? A figure about bytes that did not arrive is none. */
+#include "load.h"
+
+#include <string.h>
+
+/* Bytes of the span that the places of a load use. */
+static uint64_t span_of(const struct places *p)
+{
+	uint64_t blocks = (uint64_t)p->blocks * p->planes;
+
+	return (blocks - 1) * p->step + p->block;
+}
+
+static void fill(uint8_t *to, uint64_t len)
+{
+	uint64_t state = 0x5eed, i, word;
+
+	for (i = 0; i < len; i += sizeof(word)) {
+		uint64_t n = len - i < sizeof(word) ? len - i : sizeof(word);
+
+		word = bench_random(&state);
+		memcpy(to + i, &word, n);
+	}
+}
+
+/* One plain entry between the whole span there and memory here. */
+static void move_all(struct load *l, enum urccl_op op, uint8_t *here, uint64_t len)
+{
+	struct urccl_sqe *sqe = end_sqe(l->end);
+	const struct target *t = &l->target;
+
+	if (op == URCCL_OP_READ)
+		urccl_prep_read(sqe, t->remote, here, len, t->remote_off);
+	else
+		urccl_prep_write(sqe, t->remote, here, len, t->remote_off);
+	if (end_submit_wait(l->end, sqe) < 0)
+		bench_die("cannot look at the other end's memory");
+}
+
+static void compare(struct load *l, const uint8_t *there)
+{
+	const struct places *p = &l->places;
+	uint32_t k, i;
+
+	for (k = 0; k < p->entries; k++)
+		for (i = 0; i < p->each * p->planes; i++)
+			if (memcmp(l->target.local + places_local(p, k, i),
+				   there + places_remote(p, k, i), p->block))
+				bench_die("block %u of entry %u has wrong bytes", i, k);
+}
+
+uint64_t load_check(struct load *l)
+{
+	const struct places *p = &l->places;
+	uint64_t len = span_of(p);
+	struct area scratch;
+	int reads =
+		l->op == URCCL_OP_READ || l->op == URCCL_OP_READV || l->op == URCCL_OP_READ_PAGED;
+
+	if (!p->block || l->op == URCCL_OP_NOP || l->op == URCCL_OP_NOTIFY)
+		return 0;
+	area_open(&scratch, l->end->ctx, len, 0, BENCH_PAGES_4K);
+	fill(l->target.local, len);
+	if (reads) {
+		/* What will be read goes there first, and away here. */
+		move_all(l, URCCL_OP_WRITE, l->target.local, len);
+		memset(l->target.local, 0, len);
+	}
+	l->next = 0;
+	load_run(l, 0, p->entries);
+	move_all(l, URCCL_OP_READ, scratch.base, len);
+	compare(l, scratch.base);
+	area_close(&scratch, l->end->ctx);
+	return (uint64_t)p->entries * l->bytes;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "idle.h"
+#include "client.h"
+#include "result.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const double settle_seconds = 2;
+
+/* Peers that have come, and notifications: each peer sends one, so that its whole path is there. */
+struct guests {
+	struct end end;
+	uint32_t peers, notes;
+};
+
+struct idle_figures {
+	double seconds, cpu;
+	uint64_t rss, pss[2]; /* bytes; pss: without peers, with them */
+	uint64_t engine_sleeps;
+};
+
+static void guests_event(struct end *e, const struct urccl_cqe *cqe)
+{
+	struct guests *g = e->owner;
+
+	switch (urccl_cqe_kind(cqe)) {
+	case URCCL_KIND_PEER:
+		g->peers++;
+		break;
+	case URCCL_KIND_NOTE:
+		g->notes++;
+		break;
+	case URCCL_KIND_LOST:
+		bench_die("a peer was lost");
+	default:
+		end_note_end(e, cqe);
+	}
+}
+
+/* As many descriptors as we may have: each context needs a few dozen. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Waits for one entry of a visitor's and gives its handle. */
+static uint64_t visit_wait(struct urccl *ctx, struct urccl_ring *ring)
+{
+	struct urccl_cqe *cqe = NULL;
+	uint64_t handle;
+	char why[256];
+
+	urccl_submit(ring);
+	if (urccl_wait(ring, &cqe, NULL) < 0)
+		bench_die("a visitor's wait failed");
+	if (cqe->res < 0) {
+		urccl_explain(ctx, cqe, why, sizeof(why));
+		bench_die("a visitor cannot come: %s", why);
+	}
+	handle = cqe->handle;
+	urccl_cqe_seen(ring, cqe);
+	return handle;
+}
+
+/* One context that dials, says one word and then nothing. */
+static void visit(const struct options *o, const struct whom *whom, uint32_t i)
+{
+	struct options own = *o;
+	struct urccl_ring_params p = {.size = sizeof(p), .entries = 4, .event_slots = 4};
+	struct urccl_peer peer;
+	struct urccl_ring *ring;
+	struct urccl *ctx;
+
+	own.is_inline = 1;
+	ctx = end_context(&own, SERVERS, o->listen);
+	if (urccl_ring_open(ctx, &p, &ring) < 0)
+		bench_die("visitor %u: %s", i, urccl_errmsg());
+	urccl_prep_connect(urccl_get_sqe(ring), whom->bytes, whom->len);
+	peer.id = (uint32_t)visit_wait(ctx, ring);
+	urccl_prep_notify(urccl_get_sqe(ring), peer, i, NULL, 0);
+	visit_wait(ctx, ring);
+}
+
+/* The other process: reads whom to dial, makes all contexts, stays until its pipe is closed. */
+static void visitors(const struct options *o, int from)
+{
+	struct whom whom;
+	ssize_t n = read(from, whom.bytes, sizeof(whom.bytes));
+	uint32_t i;
+
+	if (n <= 0)
+		_exit(1);
+	whom.len = (uint32_t)n;
+	raise_limit();
+	for (i = 0; i < o->idle_peers; i++)
+		visit(o, &whom, i);
+	while (read(from, whom.bytes, sizeof(whom.bytes)) > 0)
+		;
+	_exit(0);
+}
+
+/* Reaps and sleeps for so long. */
+static void rest(struct guests *g, double seconds)
+{
+	uint64_t until = bench_now() + (uint64_t)(seconds * 1e9), now;
+	int kept = g->end.idle_ms;
+
+	while ((now = bench_now()) < until) {
+		/* Our own looks at the clock must not be what is measured. */
+		g->end.idle_ms = (int)((until - now) / 1000000) + 1;
+		if (!end_reap(&g->end))
+			end_idle(&g->end);
+	}
+	g->end.idle_ms = kept;
+}
+
+static void receive(struct guests *g, const struct options *o, pid_t child)
+{
+	while (g->peers < o->idle_peers || g->notes < o->idle_peers) {
+		if (!end_reap(&g->end))
+			end_idle(&g->end);
+		if (waitpid(child, NULL, WNOHANG))
+			bench_die("the peers are gone after %u of %u", g->peers, o->idle_peers);
+	}
+}
+
+static void print(const struct options *o, const struct idle_figures *f)
+{
+	double share = f->cpu / f->seconds * 100;
+	double more = (double)f->pss[1] - (double)f->pss[0];
+	double each = o->idle_peers ? more / o->idle_peers / 1024 : 0;
+	struct report r;
+
+	if (!o->json) {
+		printf("%u idle peers for %.0f s: %.4f %% of a core, the engine slept %lu times; "
+		       "%.1f MiB resident, %.1f KiB (Pss) more for each peer\n",
+		       o->idle_peers, f->seconds, share, f->engine_sleeps, (double)f->rss / 1048576,
+		       each);
+		return;
+	}
+	result_open(&r, o, 0);
+	report_metric(&r, o->idle_peers, "peers", "peers");
+	report_metric(&r, f->seconds, "s", "seconds");
+	report_metric(&r, f->cpu, "s", "cpu.client");
+	report_metric(&r, share, "%", "cpu.share");
+	report_metric(&r, (double)f->engine_sleeps, "sleeps", "engine.sleeps");
+	report_metric(&r, (double)f->rss / 1048576, "MiB", "rss");
+	report_metric(&r, (double)f->pss[0] / 1048576, "MiB", "pss.alone");
+	report_metric(&r, (double)f->pss[1] / 1048576, "MiB", "pss.with_peers");
+	report_metric(&r, each, "KiB", "pss.peer");
+	report_close(&r);
+}
+
+static void watch_quietly(struct guests *g, const struct options *o, struct idle_figures *f)
+{
+	struct urccl_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+	uint64_t start;
+
+	rest(g, settle_seconds);
+	f->rss = bench_rss();
+	f->pss[1] = bench_pss();
+	urccl_stats(g->end.ctx, &before);
+	start = bench_now();
+	f->cpu = bench_cpu_seconds();
+	rest(g, o->seconds);
+	f->cpu = bench_cpu_seconds() - f->cpu;
+	f->seconds = (double)(bench_now() - start) * 1e-9;
+	urccl_stats(g->end.ctx, &after);
+	f->engine_sleeps = after.sleeps - before.sleeps;
+}
+
+static void host(struct guests *g, const struct options *o)
+{
+	struct urccl_sqe *sqe;
+
+	end_open(&g->end, o, end_context(o, OURS, o->listen), o->wait);
+	g->end.owner = g;
+	g->end.event = guests_event;
+	sqe = end_sqe(&g->end);
+	urccl_prep_accept(sqe);
+	end_submit(&g->end, sqe);
+	sqe = end_sqe(&g->end);
+	urccl_prep_watch(sqe, (struct urccl_peer){0});
+	end_submit(&g->end, sqe);
+}
+
+void idle_measure(const struct options *o)
+{
+	struct guests g = {.peers = 0};
+	struct idle_figures f = {0};
+	uint8_t blob[URCCL_METADATA_MAX];
+	int fd[2], n;
+	pid_t child;
+
+	if (pipe(fd) < 0 || (child = fork()) < 0)
+		bench_die("cannot start the peers: %s", strerror(errno));
+	if (!child) {
+		close(fd[1]);
+		visitors(o, fd[0]);
+	}
+	close(fd[0]);
+	raise_limit();
+	host(&g, o);
+	rest(&g, 0.2);
+	f.pss[0] = bench_pss();
+	n = urccl_metadata(g.end.ctx, blob, sizeof(blob));
+	if (n < 0 || write(fd[1], blob, (size_t)n) != n)
+		bench_die("cannot say where we are: %s", urccl_errmsg());
+	receive(&g, o, child);
+	watch_quietly(&g, o, &f);
+	print(o, &f);
+	fflush(stdout);
+	/* The peers end with their pipe; how they are lost is not what is measured here. */
+	close(fd[1]);
+	waitpid(child, NULL, 0);
+	end_close(&g.end);
+	urccl_close(g.end.ctx);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct word {
+	const char *name;
+	int value;
+};
+
+static const struct word ops[] = {
+	{"nop", URCCL_OP_NOP},
+	{"write", URCCL_OP_WRITE},
+	{"read", URCCL_OP_READ},
+	{"writev", URCCL_OP_WRITEV},
+	{"readv", URCCL_OP_READV},
+	{"write_paged", URCCL_OP_WRITE_PAGED},
+	{"read_paged", URCCL_OP_READ_PAGED},
+	{"notify", URCCL_OP_NOTIFY},
+	{"paged", URCCL_OP_WRITE_PAGED},
+	{NULL, 0},
+};
+
+static const struct word classes[] = {
+	{"bulk", URCCL_CLASS_BULK},
+	{"latency", URCCL_CLASS_LATENCY},
+	{"control", URCCL_CLASS_CONTROL},
+	{NULL, 0},
+};
+
+static const struct word waits[] = {{"spin", WAIT_SPIN},
+				    {"epoll", WAIT_EPOLL},
+				    {"call", WAIT_CALL},
+				    {NULL, 0}};
+
+static const struct word tables[] = {{"random", TABLE_RANDOM},
+				     {"run", TABLE_RUN},
+				     {"dense", TABLE_DENSE},
+				     {NULL, 0}};
+
+static const struct word drivers[] = {
+	{"auto", URCCL_TCP_AUTO},
+	{"readiness", URCCL_TCP_READINESS},
+	{"io_uring", URCCL_TCP_IO_URING},
+	{NULL, 0},
+};
+
+static const struct word pages[] = {{"4k", BENCH_PAGES_4K}, {"thp", BENCH_PAGES_THP}, {NULL, 0}};
+
+static const char help_text[] =
+	"urccl_perf HOST:PORT [options]   measure against a server\n"
+	"urccl_perf --serve [--listen HOST:PORT]   be that server\n"
+	"urccl_perf --self [options]      fork a server of our own and measure against it\n"
+	"urccl_perf --nop [options]       the ring alone: no peer\n"
+	"\n"
+	"what is done\n"
+	"  --op NAME           write (default), read, writev, readv, write_paged, read_paged,\n"
+	"                      notify, nop\n"
+	"  --size N            bytes of an entry, of a block where it is paged: 8, 4k, 1m (64k)\n"
+	"  --depth N           entries in flight on each ring (1)\n"
+	"  --threads N         rings, each with a thread of its own (1)\n"
+	"  --iovs N            segments of a vector; --size is their sum (16)\n"
+	"  --blocks N          pages of a paged entry (1024)\n"
+	"  --planes N          planes of pages, as K and V are (1)\n"
+	"  --table KIND        order of segments and pages: random (default), run, dense\n"
+	"  --run N             pages of a run of --table run (8)\n"
+	"  --class NAME        bulk (default), latency, control\n"
+	"  --bidirectional     the server does the same towards us\n"
+	"  --background N      first alone, then again beside writes of N bytes to the same peer\n"
+	"  --background-depth N  so many of them (2)\n"
+	"  --check             compare the bytes afterwards\n"
+	"  --duration S        seconds measured (1); --warmup S before (0.2)\n"
+	"  --count N           entries instead of seconds\n"
+	"  --idle-peers N      N contexts of another process dial us; what they cost for --duration\n"
+	"  --random N          N random entries by epoll alone; counts wake-ups lost and empty\n"
+	"\n"
+	"how (both ends with --self)\n"
+	"  --inline            no progress thread: our calls drive the devices\n"
+	"  --wait HOW          spin (default of --inline and --nop), epoll, call (urccl_wait)\n"
+	"  --transport LIST    shm, tcp, ... (all)\n"
+	"  --alloc | --heap    memory of urccl_alloc(), or ordinary (default)\n"
+	"  --pages 4k|thp      pages of ordinary memory (4k)\n"
+	"  --hot | --cold      the same bytes again (default), or walk 1 GiB; --span N says it itself\n"
+	"  --lookup            leave it to the library to find the region of a buffer\n"
+	"  --cc NAME           congestion control of data streams: cubic\n"
+	"  --driver NAME       tcp's: auto, readiness, io_uring\n"
+	"  --streams N         tcp's bulk streams\n"
+	"  --cma               allow process_vm_readv\n"
+	"  --chunk N           largest piece handed to a device\n"
+	"  --spin-us N         how long an idle progress thread spins\n"
+	"  --cpu N             our thread's CPU; --server-cpu N the server's (0 and 1 with --self)\n"
+	"  --engine-cpu N      the library's threads' CPU (ours; 1 with --nop); --server-engine-cpu\n"
+	"  --json              one JSON object instead of a table\n";
+
+enum {
+	OPT_SERVE = 256,
+	OPT_SELF,
+	OPT_NOP,
+	OPT_LISTEN,
+	OPT_OP,
+	OPT_SIZE,
+	OPT_DEPTH,
+	OPT_THREADS,
+	OPT_IOVS,
+	OPT_BLOCKS,
+	OPT_PLANES,
+	OPT_TABLE,
+	OPT_RUN,
+	OPT_CLASS,
+	OPT_BIDIRECTIONAL,
+	OPT_BACKGROUND,
+	OPT_BACKGROUND_DEPTH,
+	OPT_CHECK,
+	OPT_DURATION,
+	OPT_WARMUP,
+	OPT_COUNT,
+	OPT_IDLE_PEERS,
+	OPT_RANDOM,
+	OPT_INLINE,
+	OPT_WAIT,
+	OPT_TRANSPORT,
+	OPT_ALLOC,
+	OPT_HEAP,
+	OPT_PAGES,
+	OPT_HOT,
+	OPT_COLD,
+	OPT_SPAN,
+	OPT_LOOKUP,
+	OPT_CC,
+	OPT_DRIVER,
+	OPT_STREAMS,
+	OPT_CMA,
+	OPT_CHUNK,
+	OPT_SPIN_US,
+	OPT_CPU,
+	OPT_SERVER_CPU,
+	OPT_ENGINE_CPU,
+	OPT_SERVER_ENGINE_CPU,
+	OPT_JSON,
+	OPT_HELP,
+};
+
+static const struct option long_options[] = {
+	{"serve", 0, NULL, OPT_SERVE},
+	{"self", 0, NULL, OPT_SELF},
+	{"nop", 0, NULL, OPT_NOP},
+	{"listen", 1, NULL, OPT_LISTEN},
+	{"op", 1, NULL, OPT_OP},
+	{"size", 1, NULL, OPT_SIZE},
+	{"depth", 1, NULL, OPT_DEPTH},
+	{"threads", 1, NULL, OPT_THREADS},
+	{"iovs", 1, NULL, OPT_IOVS},
+	{"blocks", 1, NULL, OPT_BLOCKS},
+	{"planes", 1, NULL, OPT_PLANES},
+	{"table", 1, NULL, OPT_TABLE},
+	{"run", 1, NULL, OPT_RUN},
+	{"class", 1, NULL, OPT_CLASS},
+	{"bidirectional", 0, NULL, OPT_BIDIRECTIONAL},
+	{"background", 1, NULL, OPT_BACKGROUND},
+	{"background-depth", 1, NULL, OPT_BACKGROUND_DEPTH},
+	{"check", 0, NULL, OPT_CHECK},
+	{"duration", 1, NULL, OPT_DURATION},
+	{"warmup", 1, NULL, OPT_WARMUP},
+	{"count", 1, NULL, OPT_COUNT},
+	{"idle-peers", 1, NULL, OPT_IDLE_PEERS},
+	{"random", 1, NULL, OPT_RANDOM},
+	{"inline", 0, NULL, OPT_INLINE},
+	{"wait", 1, NULL, OPT_WAIT},
+	{"transport", 1, NULL, OPT_TRANSPORT},
+	{"alloc", 0, NULL, OPT_ALLOC},
+	{"heap", 0, NULL, OPT_HEAP},
+	{"pages", 1, NULL, OPT_PAGES},
+	{"hot", 0, NULL, OPT_HOT},
+	{"cold", 0, NULL, OPT_COLD},
+	{"span", 1, NULL, OPT_SPAN},
+	{"lookup", 0, NULL, OPT_LOOKUP},
+	{"cc", 1, NULL, OPT_CC},
+	{"driver", 1, NULL, OPT_DRIVER},
+	{"streams", 1, NULL, OPT_STREAMS},
+	{"cma", 0, NULL, OPT_CMA},
+	{"chunk", 1, NULL, OPT_CHUNK},
+	{"spin-us", 1, NULL, OPT_SPIN_US},
+	{"cpu", 1, NULL, OPT_CPU},
+	{"server-cpu", 1, NULL, OPT_SERVER_CPU},
+	{"engine-cpu", 1, NULL, OPT_ENGINE_CPU},
+	{"server-engine-cpu", 1, NULL, OPT_SERVER_ENGINE_CPU},
+	{"json", 0, NULL, OPT_JSON},
+	{"help", 0, NULL, OPT_HELP},
+	{NULL, 0, NULL, 0},
+};
+
+static const char *option_name(int opt)
+{
+	const struct option *o;
+
+	for (o = long_options; o->name; o++)
+		if (o->val == opt)
+			return o->name;
+	return "?";
+}
+
+static int word_value(int opt, const struct word *words, const char *arg)
+{
+	const struct word *w;
+
+	for (w = words; w->name; w++)
+		if (!strcmp(w->name, arg))
+			return w->value;
+	bench_die("--%s does not know '%s'; --help lists what it does", option_name(opt), arg);
+}
+
+static uint64_t size_value(int opt, const char *arg, uint64_t min, uint64_t max)
+{
+	uint64_t value;
+
+	if (bench_parse_size(arg, &value) || value < min || value > max)
+		bench_die("--%s wants a number from %lu to %lu, not '%s'", option_name(opt), min,
+			  max, arg);
+	return value;
+}
+
+static uint32_t count_value(int opt, const char *arg, uint32_t min, uint32_t max)
+{
+	return (uint32_t)size_value(opt, arg, min, max);
+}
+
+static double seconds_value(int opt, const char *arg)
+{
+	double value;
+
+	if (bench_parse_double(arg, &value) || value < 0 || value > 86400)
+		bench_die("--%s wants seconds, not '%s'", option_name(opt), arg);
+	return value;
+}
+
+static int cpu_value(int opt, const char *arg)
+{
+	return !strcmp(arg, "-1") ? -1 : (int)size_value(opt, arg, 0, 1023);
+}
+
+/* What is to be done. 0: not one of these. */
+static int set_work(struct options *o, int opt, const char *arg)
+{
+	switch (opt) {
+	case OPT_OP:
+		o->op = (enum urccl_op)word_value(opt, ops, arg);
+		return 1;
+	case OPT_SIZE:
+		o->size = size_value(opt, arg, 0, 1ull << 40);
+		return 1;
+	case OPT_DEPTH:
+		o->depth = count_value(opt, arg, 1, 8192);
+		return 1;
+	case OPT_THREADS:
+		o->rings = count_value(opt, arg, 1, 64);
+		return 1;
+	case OPT_IOVS:
+		o->iovs = count_value(opt, arg, 1, 1 << 20);
+		return 1;
+	case OPT_BLOCKS:
+		o->blocks = count_value(opt, arg, 1, 1 << 30);
+		return 1;
+	case OPT_PLANES:
+		o->planes = count_value(opt, arg, 1, 1 << 16);
+		return 1;
+	case OPT_TABLE:
+		o->table = (enum perf_table)word_value(opt, tables, arg);
+		return 1;
+	case OPT_RUN:
+		o->run = count_value(opt, arg, 1, 1 << 20);
+		return 1;
+	case OPT_CLASS:
+		o->cls = (uint32_t)word_value(opt, classes, arg);
+		return 1;
+	case OPT_BIDIRECTIONAL:
+		o->bidirectional = 1;
+		return 1;
+	case OPT_BACKGROUND:
+		o->background = size_value(opt, arg, 1, 1ull << 40);
+		return 1;
+	case OPT_BACKGROUND_DEPTH:
+		o->background_depth = count_value(opt, arg, 1, 64);
+		return 1;
+	case OPT_CHECK:
+		o->check = 1;
+		return 1;
+	case OPT_DURATION:
+		o->seconds = seconds_value(opt, arg);
+		return 1;
+	case OPT_WARMUP:
+		o->warmup = seconds_value(opt, arg);
+		return 1;
+	case OPT_COUNT:
+		o->count = size_value(opt, arg, 1, 1ull << 40);
+		return 1;
+	case OPT_IDLE_PEERS:
+		o->job = JOB_IDLE;
+		o->idle_peers = count_value(opt, arg, 0, 100000);
+		return 1;
+	case OPT_RANDOM:
+		o->job = JOB_RANDOM;
+		o->random = size_value(opt, arg, 1, 1ull << 32);
+		return 1;
+	}
+	return 0;
+}
+
+/* How a context is opened and its memory made. 0: not one of these. */
+static int set_context(struct options *o, int opt, const char *arg)
+{
+	switch (opt) {
+	case OPT_INLINE:
+		o->is_inline = 1;
+		return 1;
+	case OPT_WAIT:
+		o->wait = (enum perf_wait)word_value(opt, waits, arg);
+		return 1;
+	case OPT_TRANSPORT:
+		o->transport = arg;
+		return 1;
+	case OPT_ALLOC:
+	case OPT_HEAP:
+		o->alloc = opt == OPT_ALLOC;
+		return 1;
+	case OPT_PAGES:
+		o->pages = (enum bench_pages)word_value(opt, pages, arg);
+		return 1;
+	case OPT_HOT:
+	case OPT_COLD:
+		o->cold = opt == OPT_COLD;
+		return 1;
+	case OPT_SPAN:
+		o->span = size_value(opt, arg, 1, 1ull << 40);
+		return 1;
+	case OPT_LOOKUP:
+		o->lookup = 1;
+		return 1;
+	case OPT_CC:
+		o->cc = arg;
+		return 1;
+	case OPT_DRIVER:
+		o->driver = (uint32_t)word_value(opt, drivers, arg);
+		return 1;
+	case OPT_STREAMS:
+		o->streams = count_value(opt, arg, 1, 8);
+		return 1;
+	case OPT_CMA:
+		o->cma = 1;
+		return 1;
+	case OPT_CHUNK:
+		o->chunk = count_value(opt, arg, 1, 1u << 31);
+		return 1;
+	case OPT_SPIN_US:
+		o->spin_us = !strcmp(arg, "-1") ? ~0u : count_value(opt, arg, 0, 1u << 31);
+		o->spin_us_given = 1;
+		return 1;
+	}
+	return 0;
+}
+
+static void set(struct options *o, int opt, const char *arg)
+{
+	if (set_work(o, opt, arg) || set_context(o, opt, arg))
+		return;
+	switch (opt) {
+	case OPT_SERVE:
+		o->role = ROLE_SERVE;
+		break;
+	case OPT_SELF:
+		o->role = ROLE_SELF;
+		break;
+	case OPT_NOP:
+		o->role = ROLE_NOP;
+		o->op = URCCL_OP_NOP;
+		break;
+	case OPT_LISTEN:
+		o->listen = arg;
+		break;
+	case OPT_CPU:
+		o->cpu[OURS] = cpu_value(opt, arg);
+		break;
+	case OPT_SERVER_CPU:
+		o->cpu[SERVERS] = cpu_value(opt, arg);
+		break;
+	case OPT_ENGINE_CPU:
+		o->engine_cpu[OURS] = cpu_value(opt, arg);
+		break;
+	case OPT_SERVER_ENGINE_CPU:
+		o->engine_cpu[SERVERS] = cpu_value(opt, arg);
+		break;
+	case OPT_JSON:
+		o->json = 1;
+		break;
+	case OPT_HELP:
+		fputs(help_text, stdout);
+		exit(0);
+	default:
+		exit(2);
+	}
+}
+
+/* A CPU that was not given: the two ends side by side where we start both, else any. */
+static void place(struct options *o)
+{
+	static const int unset = -2;
+	int end;
+
+	if (o->cpu[OURS] == unset)
+		o->cpu[OURS] = o->role == ROLE_SELF || o->role == ROLE_NOP ? 0 : -1;
+	if (o->cpu[SERVERS] == unset)
+		o->cpu[SERVERS] = o->role == ROLE_SELF ? 1 : -1;
+	if (o->role == ROLE_NOP && o->engine_cpu[OURS] == unset)
+		o->engine_cpu[OURS] = 1;
+	for (end = OURS; end <= SERVERS; end++)
+		if (o->engine_cpu[end] == unset)
+			o->engine_cpu[end] = o->cpu[end];
+}
+
+static void finish(struct options *o)
+{
+	uint64_t bytes = options_entry_bytes(o);
+
+	if (o->op == URCCL_OP_NOP && o->role != ROLE_NOP && o->role != ROLE_SERVE)
+		o->role = ROLE_NOP;
+	if (o->job == JOB_IDLE && o->role == ROLE_NONE)
+		o->role = ROLE_SELF;
+	if (o->role == ROLE_NONE)
+		bench_die("say HOST:PORT, --serve, --self or --nop; --help has more");
+	if (o->is_inline && o->rings > 1)
+		bench_die("an inline context has one ring: --threads 1");
+	if (o->op == URCCL_OP_NOTIFY && o->size > URCCL_NOTE_MAX)
+		bench_die("a notification carries at most %u bytes: --size", URCCL_NOTE_MAX);
+	if (o->size % o->iovs && (o->op == URCCL_OP_WRITEV || o->op == URCCL_OP_READV))
+		bench_die("--size is the sum of the segments: a multiple of --iovs");
+	if (options_scattered(o) && !bytes)
+		bench_die("--size of a vector or a page is not 0");
+	if (o->job == JOB_RANDOM) {
+		o->wait = WAIT_EPOLL;
+		o->span = o->span > 65536 ? o->span : 65536;
+	}
+	if (o->wait == WAIT_DEFAULT)
+		o->wait = o->is_inline || o->role == ROLE_NOP ? WAIT_SPIN : WAIT_CALL;
+	if (!o->span)
+		o->span = o->cold ? 1ull << 30 : bytes;
+	if (o->span < bytes)
+		o->span = bytes;
+	if (!o->span)
+		o->span = 1;
+	place(o);
+}
+
+void options_parse(struct options *o, int argc, char **argv)
+{
+	int opt;
+
+	*o = (struct options){
+		.op = URCCL_OP_WRITE,
+		.size = 64 << 10,
+		.depth = 1,
+		.rings = 1,
+		.iovs = 16,
+		.blocks = 1024,
+		.planes = 1,
+		.run = 8,
+		.background_depth = 2,
+		.cpu = {-2, -2},
+		.engine_cpu = {-2, -2},
+		.seconds = 1,
+		.warmup = 0.2,
+	};
+	while ((opt = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
+		set(o, opt, optarg);
+	if (optind < argc && o->role == ROLE_NONE) {
+		o->role = ROLE_CLIENT;
+		o->address = argv[optind++];
+	}
+	if (optind < argc)
+		bench_die("'%s' is one word too many; --help lists the options", argv[optind]);
+	finish(o);
+}
+
+uint64_t options_entry_bytes(const struct options *o)
+{
+	switch (o->op) {
+	case URCCL_OP_NOP:
+		return 0;
+	case URCCL_OP_WRITE_PAGED:
+	case URCCL_OP_READ_PAGED:
+		return o->size * o->blocks * o->planes;
+	default:
+		return o->size;
+	}
+}
+
+int options_scattered(const struct options *o)
+{
+	return o->op == URCCL_OP_WRITEV || o->op == URCCL_OP_READV ||
+	       o->op == URCCL_OP_WRITE_PAGED || o->op == URCCL_OP_READ_PAGED;
+}
+
+static const char *word_name(const struct word *words, int value)
+{
+	for (; words->name; words++)
+		if (words->value == value)
+			return words->name;
+	return "?";
+}
+
+const char *options_op_name(enum urccl_op op)
+{
+	return word_name(ops, (int)op);
+}
+
+const char *options_wait_name(enum perf_wait wait)
+{
+	return word_name(waits, (int)wait);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What urccl_perf was asked for. */
+#ifndef URCCL_PERF_OPTIONS_H
+#define URCCL_PERF_OPTIONS_H
+
+#include "../common/common.h"
+
+#include <liburccl.h>
+
+enum perf_role {
+	ROLE_NONE = 0,
+	ROLE_CLIENT, /* HOST:PORT */
+	ROLE_SERVE,  /* --serve */
+	ROLE_SELF,   /* --self: a server of our own, forked */
+	ROLE_NOP,    /* --nop: no peer at all */
+};
+
+enum perf_job {
+	JOB_LOAD = 0,
+	JOB_IDLE,   /* --idle-peers */
+	JOB_RANDOM, /* --random */
+};
+
+enum perf_wait {
+	WAIT_DEFAULT = 0,
+	WAIT_SPIN,  /* looks again and again */
+	WAIT_EPOLL, /* urccl_arm() and epoll_wait() on the ring's fd */
+	WAIT_CALL,  /* urccl_wait() */
+};
+
+enum perf_table {
+	TABLE_RANDOM = 0, /* blocks in random order on both sides */
+	TABLE_RUN,	  /* runs of blocks that are neighbours on both sides */
+	TABLE_DENSE,	  /* one after the other */
+};
+
+/* Which end a setting is of. */
+enum { OURS = 0, SERVERS = 1 };
+
+struct options {
+	enum perf_role role;
+	enum perf_job job;
+	const char *address; /* to dial */
+	const char *listen;  /* to be dialled at */
+	int json;
+
+	enum urccl_op op;
+	uint64_t size;	 /* bytes of an entry; of a block where it is paged */
+	uint32_t depth;	 /* entries in flight on each ring */
+	uint32_t rings;	 /* each with a thread of its own */
+	uint32_t iovs;	 /* segments of a vector */
+	uint32_t blocks; /* pages of a paged entry, in each plane */
+	uint32_t planes; /* K and V: 2 */
+	enum perf_table table;
+	uint32_t run; /* TABLE_RUN: blocks of a run */
+	uint32_t cls; /* enum urccl_class */
+	int bidirectional;
+	uint64_t background; /* bytes of the writes beside it; 0: none */
+	uint32_t background_depth;
+
+	int is_inline;
+	enum perf_wait wait;
+	const char *transport;
+	int alloc; /* memory of urccl_alloc() */
+	enum bench_pages pages;
+	int cold;
+	uint64_t span; /* bytes walked before the same ones come again; 0: hot or cold says */
+	int lookup;    /* leave it to the library to find the region */
+	const char *cc;
+	uint32_t driver; /* enum urccl_tcp_driver */
+	uint32_t streams;
+	int cma;
+	uint32_t spin_us;
+	int spin_us_given;
+	uint32_t chunk;
+
+	int cpu[2];	   /* of our thread and the server's; -1: any */
+	int engine_cpu[2]; /* of the library's threads; -1: the same */
+	double seconds, warmup;
+	uint64_t count; /* entries instead of seconds */
+	uint32_t idle_peers;
+	uint64_t random; /* entries of JOB_RANDOM */
+	int check;	 /* compare the bytes afterwards */
+};
+
+/* Exits after --help, or with a sentence on what it cannot use. */
+void options_parse(struct options *o, int argc, char **argv);
+
+/* Bytes that one entry moves. */
+uint64_t options_entry_bytes(const struct options *o);
+
+/* 1: one descriptor names many places. */
+int options_scattered(const struct options *o);
+
+const char *options_op_name(enum urccl_op op);
+const char *options_wait_name(enum perf_wait wait);
+
+#endif
