@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares programs that print figures, so that a ratio of two figures means something.
+
+The programs run in turn, A B A B, round after round. Before and after each run the probe says where
+the two CPUs are; a run in another placement, one during which it changed, or one beside foreign load
+is thrown away and made again. What is printed are medians, spreads, and for each goal the median of
+the rounds' own ratios with its 95 % interval.
+
+  compare.py --build build/release figures.toml            all figures of a plan
+  compare.py --build build/release figures.toml --only 'tcp*' --markdown out.md
+  compare.py a='raw_tcp --mode spin --json' b='urccl_perf --self ... --json' \\
+             --goal 'b:bandwidth / a:tcp.spin.bandwidth >= 0.95'
+
+A program prints lines "name value unit" or one JSON object as urccl_perf --json does. A plan names
+its commands' places as {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one
+that was not given is left out, with the goals that need it.
+"""
+import argparse
+import fnmatch
+import json
+import math
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import tomllib
+
+QUIET_STEP_S = 0.2
+NAME = re.compile(r"\b([a-z][a-z0-9_]*):([A-Za-z0-9_.]+)")
+GOAL = re.compile(r"^(.*?)(>=|<=)\s*([0-9.e+-]+)\s*$")
+
+
+class Failed(Exception):
+    """A command that did not run, or said nothing that can be used."""
+
+
+def cpu_times():
+    """Busy and stolen seconds of all CPUs since boot."""
+    with open("/proc/stat") as f:
+        t = [int(x) / os.sysconf("SC_CLK_TCK") for x in f.readline().split()[1:]]
+    return t[0] + t[1] + t[2] + t[5] + t[6], t[7]
+
+
+def children_seconds():
+    use = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return use.ru_utime + use.ru_stime
+
+
+def wait_for_quiet(options):
+    """Returns when the machine is idle, or after the patience is over."""
+    deadline = time.monotonic() + options.patience
+    while time.monotonic() < deadline:
+        before = cpu_times()[0]
+        time.sleep(QUIET_STEP_S)
+        if cpu_times()[0] - before <= 0.3 * QUIET_STEP_S:
+            return
+
+
+def parse(text):
+    """The figures in a program's output: {name: (value, unit)}."""
+    start = text.find('{"program"')
+    if start >= 0:
+        metrics = json.loads(text[start:])["metrics"]
+        return {m["name"]: (m["value"], m["unit"]) for m in metrics}
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and not line.startswith("#"):
+            try:
+                found[words[0]] = (float(words[1]), words[2])
+            except ValueError:
+                pass
+    return found
+
+
+class Probe:
+    """Asks where the CPUs are: "near", "far" or something between."""
+
+    def __init__(self, options):
+        self.command = [os.path.join(options.build, "bench", "raw_probe")]
+        self.near, self.far = options.near, options.far
+        self.seen = []
+
+    def place(self):
+        out = subprocess.run(self.command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        ns = parse(out)["probe.round_trip"][0]
+        self.seen.append(ns)
+        if self.near[0] <= ns <= self.near[1]:
+            return "near"
+        return "far" if self.far[0] <= ns <= self.far[1] else "other"
+
+
+def run_once(command, options):
+    """Runs a command. Returns its figures, and whether other programs disturbed it."""
+    busy, stolen = cpu_times()
+    own, start = children_seconds(), time.monotonic()
+    p = subprocess.run(["timeout", "-k", "2", str(options.limit), "bash", "-c", command],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    took = time.monotonic() - start
+    busy, stolen = cpu_times()[0] - busy, cpu_times()[1] - stolen
+    foreign = busy - (children_seconds() - own)
+    figures = parse(p.stdout)
+    if p.returncode or not figures:
+        raise Failed("%s\n  ended with %d: %s" % (command, p.returncode, p.stderr.strip()[-400:]))
+    return figures, foreign > 0.08 * took + 0.03 or stolen > 0.05 * took + 0.02
+
+
+def run_well(command, probe, options):
+    """Runs a command until it ran undisturbed in the wanted placement. None: it never did."""
+    deadline = time.monotonic() + options.patience
+    while True:
+        wait_for_quiet(options)
+        before = probe.place()
+        if options.placement in ("any", before):
+            figures, disturbed = run_once(command, options)
+            after = probe.place()
+            if before == after and not disturbed:
+                return figures
+            options.dropped += 1
+        elif time.monotonic() < deadline:
+            time.sleep(1)
+        if time.monotonic() > deadline:
+            return None
+
+
+def value_of(expression, figures):
+    """The expression's value in one round; names are RUN:METRIC. Plans are ours, so eval() it is."""
+    def look_up(match):
+        run, metric = match.groups()
+        if run not in figures:
+            raise KeyError("no run '%s'" % run)
+        if metric not in figures[run]:
+            raise KeyError("run '%s' has no figure '%s'" % (run, metric))
+        return repr(figures[run][metric][0])
+    return eval(NAME.sub(look_up, expression), {"__builtins__": {}, "max": max, "min": min})
+
+
+def interval(values):
+    """A 95 % interval of the median that assumes nothing of the distribution: order statistics."""
+    values, n = sorted(values), len(values)
+    rank, tail = 0, 0.0
+    while rank < n // 2:
+        tail += math.comb(n, rank) / 2 ** n
+        if tail > 0.025:
+            break
+        rank += 1
+    if not rank:
+        return values[0], values[-1]
+    return values[rank - 1], values[n - rank]
+
+
+class Goal:
+    """An expression with a bound: met by the median, or the bound lies inside the interval."""
+
+    def __init__(self, text, say=""):
+        match = GOAL.match(text)
+        if not match:
+            sys.exit("compare.py: a goal is 'expression >= number', not '%s'" % text)
+        self.expression, self.sign, self.bound = match[1].strip(), match[2], float(match[3])
+        self.say = say or text
+
+    def judge(self, rounds):
+        values = [value_of(self.expression, r) for r in rounds]
+        median, (low, high) = statistics.median(values), interval(values)
+        above = self.sign == ">="
+        if median >= self.bound if above else median <= self.bound:
+            verdict = "met"
+        elif high >= self.bound if above else low <= self.bound:
+            verdict = "within the interval"
+        else:
+            verdict = "missed"
+        return {"say": self.say, "expression": self.expression, "sign": self.sign,
+                "bound": self.bound, "median": median, "low": low, "high": high,
+                "n": len(values), "verdict": verdict}
+
+
+class Figure:
+    """One comparison of a plan."""
+
+    def __init__(self, name, table, options):
+        self.name, self.title = name, table.get("title", name)
+        self.rounds_wanted = table.get("rounds", options.rounds)
+        self.show = table.get("show", [])
+        names = {"build": options.build, **options.set}
+        self.commands, self.left_out = {}, []
+        for run, command in table["runs"].items():
+            try:
+                self.commands[run] = command.format(**names)
+            except KeyError:
+                self.left_out.append(run)
+        self.goals = [Goal(g[1], g[0]) for g in table.get("goals", [])]
+        self.rounds, self.failures = [], {}
+
+    def measure(self, probe, options):
+        for i in range(self.rounds_wanted):
+            figures = {}
+            for run, command in self.commands.items():
+                if run in self.failures:
+                    continue
+                try:
+                    figures[run] = run_well(command, probe, options)
+                except Failed as e:
+                    self.failures[run] = str(e)
+                    print("  %s" % e, file=sys.stderr, flush=True)
+            if None in figures.values():
+                print("  round %d: the placement did not come" % i, file=sys.stderr, flush=True)
+            else:
+                self.rounds.append(figures)
+
+    def metrics(self):
+        """(run, metric, unit, values) of all rounds, those that the plan wants shown."""
+        seen = {}
+        for r in self.rounds:
+            for run, figures in r.items():
+                for metric, (value, unit) in figures.items():
+                    seen.setdefault((run, metric, unit), []).append(value)
+        for (run, metric, unit), values in seen.items():
+            name = "%s:%s" % (run, metric)
+            if not self.show or any(fnmatch.fnmatch(name, s) for s in self.show):
+                yield run, metric, unit, values
+
+    def judged(self):
+        for goal in self.goals:
+            try:
+                yield goal.judge(self.rounds)
+            except (KeyError, statistics.StatisticsError) as e:
+                yield {"say": goal.say, "verdict": "not measured", "why": str(e)}
+
+
+def number(v):
+    return "%.0f" % v if abs(v) >= 1000 else "%.3g" % v
+
+
+def markdown(figure):
+    out = ["### %s" % figure.title, "", "`%s`, %d rounds" % (figure.name, len(figure.rounds)), "",
+           "| run | figure | median | least | most | unit |", "|---|---|---|---|---|---|"]
+    for run, metric, unit, values in figure.metrics():
+        out.append("| %s | %s | %s | %s | %s | %s |" % (
+            run, metric, number(statistics.median(values)), number(min(values)),
+            number(max(values)), unit))
+    if figure.goals:
+        out += ["", "| goal | bound | median | 95 % interval | verdict |", "|---|---|---|---|---|"]
+    for g in figure.judged():
+        if "median" in g:
+            out.append("| %s | %s %s | **%s** | %s to %s | %s |" % (
+                g["say"], {">=": "≥", "<=": "≤"}[g["sign"]], number(g["bound"]),
+                number(g["median"]), number(g["low"]), number(g["high"]), g["verdict"]))
+        else:
+            out.append("| %s | | | | %s |" % (g["say"], g["verdict"]))
+    out += ["", "```"] + ["%s: %s" % c for c in figure.commands.items()] + ["```", ""]
+    for run, why in figure.failures.items():
+        out += ["Run `%s` failed: `%s`" % (run, why.splitlines()[-1].strip()), ""]
+    if figure.left_out:
+        out += ["Left out: %s." % ", ".join(figure.left_out), ""]
+    return "\n".join(out)
+
+
+def keep(figures, probe, options):
+    """Writes what there is, after every figure: a long series that is stopped loses little."""
+    if options.markdown:
+        with open(options.markdown, "w") as f:
+            f.write("\n".join(markdown(x) for x in figures))
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump({"probe_ns": probe.seen, "dropped": options.dropped,
+                       "figures": [{"name": x.name, "commands": x.commands, "rounds": x.rounds,
+                                    "goals": list(x.judged())} for x in figures]}, f)
+
+
+def pair(text):
+    name, equals, value = text.partition("=")
+    if not equals or not re.fullmatch("[a-z][a-z0-9_]*", name):
+        raise argparse.ArgumentTypeError("'%s' is not NAME=VALUE" % text)
+    return name, value
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", nargs="+", help="a plan (.toml), or NAME=COMMAND ...")
+    p.add_argument("--build", default="build/release", help="where bench/ was built")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--placement", choices=["near", "far", "any"], default="near")
+    p.add_argument("--near", type=float, nargs=2, default=[80, 180], metavar="NS")
+    p.add_argument("--far", type=float, nargs=2, default=[350, 700], metavar="NS")
+    p.add_argument("--patience", type=float, default=300, help="seconds to wait for a good run")
+    p.add_argument("--limit", type=int, default=180, help="seconds a command may take")
+    p.add_argument("--only", action="append", default=[], help="figures of the plan, by pattern")
+    p.add_argument("--set", action="append", type=pair, default=[], metavar="NAME=VALUE")
+    p.add_argument("--goal", action="append", default=[])
+    p.add_argument("--markdown", help="write a report there")
+    p.add_argument("--json", help="write every figure of every round there")
+    p.add_argument("--list", action="store_true", help="name the plan's figures and stop")
+    options = p.parse_args()
+    options.set, options.dropped = dict(options.set), 0
+    return options
+
+
+def plan(options):
+    if options.what[0].endswith(".toml"):
+        with open(options.what[0], "rb") as f:
+            tables = tomllib.load(f)
+        wanted = options.only or ["*"]
+        return [Figure(n, t, options) for n, t in tables.items()
+                if any(fnmatch.fnmatch(n, w) for w in wanted)]
+    runs = dict(pair(w) for w in options.what)
+    return [Figure("comparison", {"runs": runs, "goals": [["", g] for g in options.goal]}, options)]
+
+
+def main():
+    options = arguments()
+    figures = plan(options)
+    if options.list:
+        for x in figures:
+            print("%-24s %s" % (x.name, x.title))
+        return
+    probe, done = Probe(options), []
+    for x in figures:
+        print("%s: %s" % (x.name, x.title), file=sys.stderr, flush=True)
+        x.measure(probe, options)
+        done.append(x)
+        print(markdown(x), flush=True)
+        keep(done, probe, options)
+    print("%d runs were made again; probe %.0f ns (%.0f to %.0f)" % (
+        options.dropped, statistics.median(probe.seen), min(probe.seen), max(probe.seen)))
+
+
+if __name__ == "__main__":
+    main()
