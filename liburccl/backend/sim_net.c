@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A simulated network: who has joined, its faults' dice, and packets under way by the time they are
+ * there. */
+#include <stdlib.h>
+#include "backend/sim.h"
+
+#define RATE_MAX 65536u
+
+/* ---- dice ---- */
+
+/* The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+ * generators", 2014). */
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+uint64_t sim_draw(uint64_t seed, uint32_t what, uint32_t number)
+{
+	uint64_t step = 1 + (((uint64_t)what << 32) | number);
+
+	return mix(seed + step * 0x9e3779b97f4a7c15ull);
+}
+
+uint64_t sim_delay(const struct urccl_sim *net, uint64_t draw)
+{
+	uint64_t span = (uint64_t)net->params.delay_ns_max - net->params.delay_ns_min + 1;
+
+	return net->params.delay_ns_min + draw % span;
+}
+
+/* ---- packets under way ---- */
+
+static int earlier(const struct sim_packet *a, const struct sim_packet *b)
+{
+	return a->due != b->due ? a->due < b->due : a->serial < b->serial;
+}
+
+static void heap_set(struct sim_device *dev, uint32_t pos, struct sim_packet *p)
+{
+	dev->heap[pos] = p;
+	p->pos = pos;
+}
+
+static void heap_up(struct sim_device *dev, uint32_t pos, struct sim_packet *p)
+{
+	while (pos && earlier(p, dev->heap[(pos - 1) / 2])) {
+		heap_set(dev, pos, dev->heap[(pos - 1) / 2]);
+		pos = (pos - 1) / 2;
+	}
+	heap_set(dev, pos, p);
+}
+
+static void heap_down(struct sim_device *dev, uint32_t pos, struct sim_packet *p)
+{
+	uint32_t child;
+
+	while ((child = 2 * pos + 1) < dev->heap_len) {
+		if (child + 1 < dev->heap_len && earlier(dev->heap[child + 1], dev->heap[child]))
+			child++;
+		if (!earlier(dev->heap[child], p))
+			break;
+		heap_set(dev, pos, dev->heap[child]);
+		pos = child;
+	}
+	heap_set(dev, pos, p);
+}
+
+void sim_heap_add(struct sim_device *dev, struct sim_packet *p, uint64_t due)
+{
+	assert(dev->heap_len < dev->heap_size);
+	p->due = due;
+	p->serial = dev->serial++;
+	heap_up(dev, dev->heap_len++, p);
+}
+
+void sim_heap_del(struct sim_device *dev, struct sim_packet *p)
+{
+	struct sim_packet *last = dev->heap[--dev->heap_len];
+	uint32_t pos = p->pos;
+
+	assert(pos <= dev->heap_len);
+	if (last == p)
+		return;
+	if (pos && earlier(last, dev->heap[(pos - 1) / 2]))
+		heap_up(dev, pos, last);
+	else
+		heap_down(dev, pos, last);
+}
+
+/* ---- devices ---- */
+
+int sim_join(struct urccl_sim *net, struct sim_device *dev)
+{
+	uint32_t slot;
+
+	pthread_mutex_lock(&net->lock);
+	for (slot = 0; slot < SIM_DEVICES && net->devices[slot]; slot++)
+		;
+	if (slot < SIM_DEVICES) {
+		dev->net = net;
+		dev->slot = slot;
+		net->devices[slot] = dev;
+		net->joined++;
+	}
+	pthread_mutex_unlock(&net->lock);
+	if (slot == SIM_DEVICES)
+		return fail(-ENOSPC, "sim: %u contexts have joined the network, which is its limit",
+			    SIM_DEVICES);
+	return 0;
+}
+
+void sim_leave(struct sim_device *dev)
+{
+	struct urccl_sim *net = dev->net;
+
+	pthread_mutex_lock(&net->lock);
+	net->devices[dev->slot] = NULL;
+	net->joined--;
+	pthread_mutex_unlock(&net->lock);
+}
+
+struct sim_ep *sim_find_ep(struct urccl_sim *net, uint32_t slot, uint32_t id)
+{
+	if (slot >= SIM_DEVICES || !net->devices[slot])
+		return NULL;
+	return handles_get(&net->devices[slot]->eps, id);
+}
+
+/* The lock orders this with the other's arm, so that its announcement needs no order of its own. */
+void sim_wake(struct sim_device *dev)
+{
+	if (!dev->asleep)
+		return;
+	dev->asleep = 0;
+	dev->woken = 1;
+	wake_write(dev->wake_fd);
+}
+
+/* ---- public ---- */
+
+/* Every fault that a correct program does not notice. */
+static const struct urccl_sim_params harmless = {
+	.size = sizeof(struct urccl_sim_params),
+	.delay_ns_min = 1000,
+	.delay_ns_max = 20000,
+	.early_ack = RATE_MAX / 2,
+	.duplicate = RATE_MAX / 8,
+};
+
+static int params_check(const struct urccl_sim_params *p)
+{
+	if (p->reserved)
+		return fail(-EINVAL, "sim: reserved is %u and must be 0", p->reserved);
+	if (p->delay_ns_min > p->delay_ns_max)
+		return fail(-EINVAL, "sim: delay_ns_min %u is above delay_ns_max %u",
+			    p->delay_ns_min, p->delay_ns_max);
+	if (p->early_ack > RATE_MAX || p->duplicate > RATE_MAX || p->error > RATE_MAX)
+		return fail(-EINVAL, "sim: a rate is in 1/65536, and 65536 the largest");
+	if (p->queue_depth > SIM_DEPTH_MAX)
+		return fail(-EINVAL, "sim: queue_depth %u is above the limit of %u", p->queue_depth,
+			    SIM_DEPTH_MAX);
+	return 0;
+}
+
+int urccl_sim_open(const struct urccl_sim_params *p, struct urccl_sim **sim)
+{
+	struct urccl_sim_params params = {.size = sizeof(params)};
+	struct urccl_sim *net;
+	int err;
+
+	if (!sim)
+		return fail(-EINVAL, "sim: nowhere to put the network");
+	err = copy_sized(&params, sizeof(params), p ? p : &harmless, "urccl_sim_params");
+	if (err)
+		return err;
+	err = params_check(&params);
+	if (err)
+		return err;
+	if (!params.queue_depth)
+		params.queue_depth = SIM_DEPTH;
+	net = calloc(1, sizeof(*net));
+	if (!net)
+		return fail(-ENOMEM, "sim: no memory for a network");
+	net->params = params;
+	err = random_bytes(&net->cookie, sizeof(net->cookie));
+	if (err) {
+		fail(err, "sim: no random bytes");
+		goto free_net;
+	}
+	err = -pthread_mutex_init(&net->lock, NULL);
+	if (err) {
+		fail(err, "sim: no mutex");
+		goto free_net;
+	}
+	*sim = net;
+	return 0;
+free_net:
+	free(net);
+	return err;
+}
+
+int urccl_sim_close(struct urccl_sim *sim)
+{
+	uint32_t joined;
+
+	if (!sim)
+		return 0;
+	pthread_mutex_lock(&sim->lock);
+	joined = sim->joined;
+	pthread_mutex_unlock(&sim->lock);
+	if (joined)
+		return fail(-EBUSY, "sim: %u contexts use the network", joined);
+	pthread_mutex_destroy(&sim->lock);
+	free(sim);
+	return 0;
+}
+
+void urccl_sim_freeze(struct urccl_sim *sim, int on)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&sim->lock);
+	sim->frozen = !!on;
+	for (i = 0; i < SIM_DEVICES; i++)
+		if (sim->devices[i])
+			sim_wake(sim->devices[i]);
+	pthread_mutex_unlock(&sim->lock);
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a chunk in the simulated network: posted, sent in packets as the ep has some free,
+ * answered by the peer packet by packet, out. What goes wrong with it was settled by its seed when
+ * it was posted.
+ */
+#include "backend/sim.h"
+
+enum draw {
+	DRAW_EARLY = 1,
+	DRAW_FAULT,
+	DRAW_KIND,
+	DRAW_DROP,
+	DRAW_WAY,
+	DRAW_PLACE,
+	DRAW_TWICE,
+	DRAW_AGAIN,
+	DRAW_BACK
+};
+
+static int happens(uint32_t rate, uint64_t draw)
+{
+	return (draw & 0xffff) < rate;
+}
+
+/* ---- ops ---- */
+
+static void op_to_send(struct sim_op *op)
+{
+	struct sim_ep *ep = op->ep;
+
+	list_add_tail(&op->unsent, &ep->unsent);
+	if (list_empty(&ep->sending))
+		list_add_tail(&ep->sending, &ep->dev->sending);
+}
+
+/* FLUSHes go once nothing but FLUSHes is before them. */
+static void send_flushes(struct sim_ep *ep)
+{
+	struct sim_op *op;
+	struct list *pos;
+
+	list_for_each(pos, &ep->ops) {
+		op = list_entry(pos, struct sim_op, link);
+		if (op->kind != CHUNK_FLUSH)
+			return;
+		if (op->chunk && !op->packets && list_empty(&op->unsent))
+			op_to_send(op);
+	}
+}
+
+static void op_free(struct sim_op *op)
+{
+	struct sim_ep *ep = op->ep;
+
+	assert(!op->chunk && !op->inflight);
+	list_del(&op->link);
+	list_del(&op->unsent);
+	op->next = ep->free_ops;
+	ep->free_ops = op;
+	send_flushes(ep);
+}
+
+static void chunk_done(struct sim_device *dev, struct chunk *chunk, int res, uint32_t flags)
+{
+	chunk->res = res;
+	chunk->path = 0;
+	chunk->flags |= (uint8_t)flags;
+	chunk->state = 0;
+	chunk->next = NULL;
+	*dev->done_tail = chunk;
+	dev->done_tail = &chunk->next;
+	sim_wake(dev);
+}
+
+static void op_out(struct sim_op *op, int res, uint32_t flags)
+{
+	struct chunk *chunk = op->chunk;
+
+	if (!res && op->fault)
+		res = -EIO;
+	op->chunk = NULL;
+	list_del(&op->unsent);
+	chunk_done(op->ep->dev, chunk, res, flags);
+}
+
+/* Out without the peer's word; what was never sent is quiet all the same. */
+static void op_give_up(struct sim_op *op, int res)
+{
+	if (op->chunk)
+		op_out(op, op->res ? op->res : res, op->packets ? 0 : CHUNK_QUIET);
+}
+
+static int op_ended(const struct sim_op *op)
+{
+	if (op->stopped)
+		return !op->inflight;
+	return !op->waiting && op->packets && list_empty(&op->unsent);
+}
+
+static void op_check(struct sim_op *op)
+{
+	if (op->chunk && op_ended(op))
+		op_out(op, op->res, op->inflight ? 0 : CHUNK_QUIET);
+	if (!op->chunk && !op->inflight)
+		op_free(op);
+}
+
+/* ---- packets ---- */
+
+static void packet_again(struct sim_packet *p, uint32_t stage, uint64_t due)
+{
+	p->stage = stage;
+	sim_heap_add(p->op->ep->dev, p, due);
+}
+
+/* Never at once, so that delivering what is due comes to an end. */
+static uint64_t packet_delay(const struct sim_packet *p, enum draw what)
+{
+	return 1 + sim_delay(p->op->ep->dev->net, sim_draw(p->op->seed, what, p->number));
+}
+
+/* Left the heap for good. */
+static void packet_free(struct sim_packet *p)
+{
+	struct sim_op *op = p->op;
+	struct sim_ep *ep = op->ep;
+
+	p->op = NULL;
+	p->next = ep->free_packets;
+	ep->free_packets = p;
+	op->inflight--;
+	op_check(op);
+	if (!list_empty(&ep->unsent))
+		sim_wake(ep->dev);
+}
+
+static void packet_answered(struct sim_packet *p)
+{
+	assert(p->op->waiting);
+	p->op->waiting--;
+}
+
+static void packet_failed(struct sim_packet *p, int err)
+{
+	struct sim_op *op = p->op;
+
+	if (!op->res)
+		op->res = err;
+	list_del(&op->unsent);
+	packet_answered(p);
+	packet_free(p);
+}
+
+/* It has landed; perhaps it does so once more. */
+static void packet_landed(struct sim_packet *p, uint64_t now)
+{
+	const struct sim_op *op = p->op;
+
+	if (happens(op->ep->dev->net->params.duplicate,
+		    sim_draw(op->seed, DRAW_TWICE, p->number))) {
+		packet_again(p, SIM_AGAIN, now + packet_delay(p, DRAW_AGAIN));
+		op_check(p->op);
+	} else {
+		packet_free(p);
+	}
+}
+
+/* ---- at the peer ---- */
+
+static struct sim_ep *peer_of(const struct sim_ep *ep)
+{
+	return sim_find_ep(ep->dev->net, ep->peer_slot, ep->peer_id);
+}
+
+static struct exposure *find_exposure(const struct sim_op *op)
+{
+	struct sim_ep *peer = peer_of(op->ep);
+	struct exposure *e;
+
+	if (!peer)
+		return NULL;
+	e = handles_get(&peer->dev->exposures, op->exposure);
+	return e && e->ep == &peer->ep ? e : NULL;
+}
+
+static int check_access(const struct sim_op *op, const struct exposure *e)
+{
+	uint32_t right = 0;
+
+	if (op->kind == CHUNK_READ)
+		right = URCCL_RIGHT_READ;
+	else if (op->kind == CHUNK_WRITE)
+		right = URCCL_RIGHT_WRITE;
+	if (!e || (e->rights & right) != right)
+		return -EACCES;
+	if (op->kind == CHUNK_FLUSH)
+		return 0;
+	if (e->expires_ns != NEVER_NS && clock_ns() >= e->expires_ns)
+		return -EACCES;
+	if (op->len > e->len || op->off > e->len - op->len)
+		return -ERANGE;
+	return 0;
+}
+
+/* Between the packet and its place in the exposure, span by span. */
+static void packet_copy(struct sim_packet *p, const struct exposure *e, int to_memory)
+{
+	uint64_t off = e->off + p->op->off + p->off, run;
+	uint8_t *data = p->data, *at;
+	uint32_t left = p->len, n;
+
+	while (left) {
+		at = memory_at(e->memory, off, &run);
+		n = run < left ? (uint32_t)run : left;
+		if (to_memory)
+			memcpy(at, data, n);
+		else
+			memcpy(data, at, n);
+		data += n;
+		off += n;
+		left -= n;
+	}
+}
+
+static int inbox_full(const struct sim_device *dev)
+{
+	return dev->inbox_tail - dev->inbox_kept == SIM_INBOX;
+}
+
+static void inbox_put(struct sim_ep *to, const struct sim_packet *p)
+{
+	struct sim_message *m = &to->dev->inbox[to->dev->inbox_tail++ & (SIM_INBOX - 1)];
+
+	m->ep = to;
+	m->len = p->len;
+	memcpy(m->data, p->data, p->len);
+	sim_wake(to->dev);
+}
+
+/* ---- a packet's stages ---- */
+
+/* The peer's answer: 0 or -errno. -EAGAIN: not now. */
+static int packet_judge(const struct sim_packet *p)
+{
+	const struct sim_op *op = p->op;
+	struct sim_ep *peer = peer_of(op->ep);
+
+	if (!peer)
+		return -ECONNRESET;
+	switch (op->kind) {
+	case CHUNK_SEND:
+		if (inbox_full(peer->dev))
+			return op->stopped ? -ECANCELED : -EAGAIN;
+		return 0;
+	case CHUNK_READ:
+		if (op->stopped)
+			return -ECANCELED;
+		break;
+	}
+	return check_access(op, find_exposure(op));
+}
+
+static void packet_accepted(struct sim_packet *p, uint64_t now)
+{
+	struct sim_op *op = p->op;
+
+	switch (op->kind) {
+	case CHUNK_READ:
+		packet_copy(p, find_exposure(op), 0);
+		packet_again(p, SIM_BACK, now + packet_delay(p, DRAW_BACK));
+		return;
+	case CHUNK_FLUSH:
+		packet_answered(p);
+		packet_free(p);
+		return;
+	case CHUNK_SEND:
+		inbox_put(peer_of(op->ep), p);
+		break;
+	case CHUNK_WRITE:
+		if (op->early) {
+			packet_answered(p);
+			packet_again(p, SIM_PLACING, now + 2 * packet_delay(p, DRAW_PLACE));
+			op_check(op);
+			return;
+		}
+		packet_copy(p, find_exposure(op), 1);
+		break;
+	}
+	packet_answered(p);
+	packet_landed(p, now);
+}
+
+static void packet_there(struct sim_packet *p, uint64_t now)
+{
+	const struct sim_op *op = p->op;
+	int err = packet_judge(p);
+
+	if (err == -EAGAIN) {
+		packet_again(p, SIM_THERE, now + SIM_RETRY_NS);
+	} else if (err) {
+		packet_failed(p, err);
+	} else if (op->fault == SIM_FAULT_DROPPED &&
+		   (sim_draw(op->seed, DRAW_DROP, p->number) & 1)) {
+		packet_answered(p);
+		packet_free(p);
+	} else {
+		packet_accepted(p, now);
+	}
+}
+
+/* Access was granted when it was acknowledged; what ended since is what unexpose or close have
+ * ended, after placing or forgetting all there was. */
+static void packet_placed(struct sim_packet *p, uint64_t now)
+{
+	struct exposure *e = find_exposure(p->op);
+
+	if (e)
+		packet_copy(p, e, 1);
+	packet_landed(p, now);
+}
+
+static void packet_twice(struct sim_packet *p)
+{
+	const struct sim_op *op = p->op;
+	struct sim_ep *peer = peer_of(op->ep);
+	struct exposure *e;
+
+	if (op->kind == CHUNK_SEND) {
+		if (peer && !inbox_full(peer->dev))
+			inbox_put(peer, p);
+	} else {
+		e = find_exposure(op);
+		if (!check_access(op, e))
+			packet_copy(p, e, 1);
+	}
+	packet_free(p);
+}
+
+static void packet_back(struct sim_packet *p)
+{
+	struct sim_op *op = p->op;
+
+	if (op->stopped) {
+		packet_failed(p, -ECANCELED);
+		return;
+	}
+	memcpy((uint8_t *)op->chunk->local + p->off, p->data, p->len);
+	packet_answered(p);
+	packet_free(p);
+}
+
+void sim_deliver(struct sim_device *dev, uint64_t now)
+{
+	struct sim_packet *p;
+
+	while (dev->heap_len && dev->heap[0]->due <= now) {
+		p = dev->heap[0];
+		sim_heap_del(dev, p);
+		switch (p->stage) {
+		case SIM_THERE:
+			packet_there(p, now);
+			break;
+		case SIM_PLACING:
+			packet_placed(p, now);
+			break;
+		case SIM_AGAIN:
+			packet_twice(p);
+			break;
+		case SIM_BACK:
+			packet_back(p);
+			break;
+		}
+	}
+}
+
+/* As a NIC that lets go of memory first writes out what it holds for it. */
+void sim_settle(struct sim_device *owner, const struct exposure *exposure)
+{
+	struct urccl_sim *net = owner->net;
+	const struct sim_device *dev;
+	struct sim_packet *p;
+	uint32_t slot, i;
+
+	for (slot = 0; slot < SIM_DEVICES; slot++) {
+		dev = net->devices[slot];
+		for (i = 0; dev && i < dev->heap_len; i++) {
+			p = dev->heap[i];
+			if (p->stage != SIM_PLACING || find_exposure(p->op) != exposure)
+				continue;
+			packet_copy(p, exposure, 1);
+			p->stage = SIM_AGAIN;
+		}
+	}
+}
+
+/* ---- posting ---- */
+
+static void op_fill(struct sim_op *op, struct chunk *chunk)
+{
+	const struct urccl_sim_params *params = &op->ep->dev->net->params;
+	uint64_t serial = op->ep->posted++;
+
+	op->chunk = chunk;
+	op->seed = sim_draw(op->ep->seed, (uint32_t)(serial >> 32), (uint32_t)serial);
+	op->off = chunk->off;
+	op->len = chunk->kind == CHUNK_FLUSH ? 0 : chunk->len;
+	op->exposure = chunk->key ? (uint32_t)chunk->key->v[0] : 0;
+	op->sent = op->packets = op->waiting = op->inflight = 0;
+	op->res = 0;
+	op->kind = chunk->kind;
+	op->stopped = 0;
+	op->early = op->kind == CHUNK_WRITE &&
+		    happens(params->early_ack, sim_draw(op->seed, DRAW_EARLY, 0));
+	op->fault = SIM_FAULT_NONE;
+	if (happens(params->error, sim_draw(op->seed, DRAW_FAULT, 0)))
+		op->fault =
+			sim_draw(op->seed, DRAW_KIND, 0) & 1 ? SIM_FAULT_DROPPED : SIM_FAULT_PLACED;
+}
+
+int sim_op_post(struct sim_ep *ep, struct chunk *chunk)
+{
+	struct sim_op *op = ep->free_ops;
+
+	if (ep->state != SIM_EP_UP) {
+		chunk->flags = 0;
+		ep->taken++;
+		chunk_done(ep->dev, chunk, ep->down ? ep->down : -ENOTCONN, CHUNK_QUIET);
+		return 1;
+	}
+	if (!op)
+		return 0;
+	ep->free_ops = op->next;
+	ep->taken++;
+	op_fill(op, chunk);
+	chunk->flags = 0;
+	chunk->state = 1;
+	chunk->scratch[0] = (uint64_t)(uintptr_t)op;
+	list_init(&op->unsent);
+	list_add_tail(&op->link, &ep->ops);
+	if (op->kind == CHUNK_FLUSH)
+		send_flushes(ep);
+	else
+		op_to_send(op);
+	return 1;
+}
+
+static void op_send(struct sim_op *op, uint64_t now)
+{
+	struct sim_packet *p = op->ep->free_packets;
+	uint32_t left = op->len - op->sent;
+
+	op->ep->free_packets = p->next;
+	p->op = op;
+	p->number = op->packets++;
+	p->off = op->sent;
+	p->len = left < SIM_PACKET_BYTES ? left : SIM_PACKET_BYTES;
+	if (op->kind == CHUNK_WRITE || op->kind == CHUNK_SEND)
+		memcpy(p->data, (uint8_t *)op->chunk->local + p->off, p->len);
+	op->sent += p->len;
+	op->waiting++;
+	op->inflight++;
+	packet_again(p, SIM_THERE, now + packet_delay(p, DRAW_WAY));
+}
+
+/* A packet of each op in turn, so that a short one does not wait for a long one to end. */
+void sim_send(struct sim_ep *ep, uint64_t now)
+{
+	struct sim_op *op;
+
+	while (ep->free_packets && !list_empty(&ep->unsent)) {
+		op = list_first(&ep->unsent, struct sim_op, unsent);
+		list_del(&op->unsent);
+		op_send(op, now);
+		if (op->sent < op->len)
+			list_add_tail(&op->unsent, &ep->unsent);
+	}
+	if (list_empty(&ep->unsent))
+		list_del(&ep->sending);
+}
+
+/* ---- ending before the end ---- */
+
+static void op_drop_packets(struct sim_op *op)
+{
+	struct sim_ep *ep = op->ep;
+	uint32_t i;
+
+	for (i = 0; i < SIM_PACKETS; i++) {
+		if (ep->packets[i].op != op)
+			continue;
+		sim_heap_del(ep->dev, &ep->packets[i]);
+		ep->packets[i].op = NULL;
+		ep->packets[i].next = ep->free_packets;
+		ep->free_packets = &ep->packets[i];
+		op->inflight--;
+	}
+	assert(!op->inflight);
+	op->waiting = 0;
+}
+
+void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
+{
+	struct sim_op *op = (struct sim_op *)(uintptr_t)chunk->scratch[0];
+
+	chunk->flags |= CHUNK_CANCELLED;
+	if (!chunk->state)
+		return;
+	list_del(&op->unsent);
+	op->stopped = 1;
+	if (how == CANCEL_NOW) {
+		/* A write's packets are copies and on their way; all others need the chunk. */
+		op_give_up(op, -ECANCELED);
+		if (op->kind == CHUNK_READ || op->kind == CHUNK_FLUSH)
+			op_drop_packets(op);
+	} else if (!op->res && (op->sent < op->len || !op->packets)) {
+		op->res = -ECANCELED;
+	}
+	op_check(op);
+}
+
+void sim_op_end_all(struct sim_ep *ep, int res)
+{
+	struct sim_op *op;
+
+	while (!list_empty(&ep->ops)) {
+		op = list_first(&ep->ops, struct sim_op, link);
+		op_give_up(op, res);
+		op_drop_packets(op);
+		op_free(op);
+	}
+	list_del(&ep->sending);
+}
