@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ep's address comes from the peer's mouth: whatever the bytes, ep_connect refuses, or the ep
+ * never comes up and can be closed. Only the waiting side is given addresses of the right length:
+ * the dialling one might dial them. */
+#include <netinet/in.h>
+#include "rig.h"
+
+#define RANDOM 300u
+
+static void try_address(struct rig *rig, const void *addr, uint32_t len, int active)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_storage via;
+	struct end end;
+	uint32_t i;
+
+	memset(&via, 0, sizeof(via));
+	memcpy(&via, &in, sizeof(in));
+	end_open(&rig->node[0], &end);
+	if (!rig->backend->ep_connect(end.ep, addr, len, active, &via)) {
+		for (i = 0; i < 3; i++)
+			rig_step(rig);
+		CHECK(!end.up);
+		rig->backend->ep_close(end.ep);
+		WAIT(rig, end.closed);
+	}
+	rig->backend->ep_free(end.ep);
+}
+
+static void bits_flipped(struct rig *rig, const struct end *peer)
+{
+	uint8_t addr[EP_ADDR_MAX];
+	uint32_t bit;
+
+	for (bit = 0; bit < peer->addr_len * 8; bit++) {
+		memcpy(addr, peer->addr, sizeof(addr));
+		addr[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		try_address(rig, addr, peer->addr_len, 0);
+	}
+}
+
+static void wrong_lengths(struct rig *rig, const struct end *peer)
+{
+	uint8_t addr[EP_ADDR_MAX] = {0};
+	uint32_t len;
+
+	memcpy(addr, peer->addr, peer->addr_len);
+	for (len = 0; len <= EP_ADDR_MAX; len++)
+		if (len != peer->addr_len)
+			try_address(rig, addr, len, (int)(len & 1));
+}
+
+static void random_addresses(struct rig *rig, const struct end *peer)
+{
+	uint8_t addr[EP_ADDR_MAX];
+	uint32_t i, j, len;
+
+	for (i = 0; i < RANDOM; i++) {
+		len = i % 2 ? peer->addr_len : (uint32_t)rig_random(rig, EP_ADDR_MAX + 1);
+		for (j = 0; j < len; j++)
+			addr[j] = (uint8_t)rig_random(rig, 256);
+		try_address(rig, addr, len, 0);
+	}
+}
+
+void case_addresses(struct rig *rig)
+{
+	struct end peer;
+	struct pair pair;
+
+	end_open(&rig->node[1], &peer);
+	bits_flipped(rig, &peer);
+	wrong_lengths(rig, &peer);
+	random_addresses(rig, &peer);
+	rig->backend->ep_free(peer.ep);
+	pair_open(rig, &pair);
+	pair_close(rig, &pair);
+}

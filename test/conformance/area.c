@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory with known bytes, and what peers may touch of it. */
+#include <sys/mman.h>
+#include "rig.h"
+
+#define GAP 192u /* between spans: they never touch */
+
+static void *pages(uint64_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+/* Span k lies at place (k * 5 + 3) mod n, which is every place once as long as 5 does not divide n. */
+static void lay_spans(struct area *area, uint64_t len, uint32_t n)
+{
+	uint64_t each = (len + n - 1) / n, start = 0;
+	uint64_t base =
+		area->allocation ? area->allocation->addr : (uint64_t)(uintptr_t)area->bytes;
+	uint32_t k;
+
+	for (k = 0; k < n; k++) {
+		struct span *s = &area->memory->spans[k];
+		uint64_t place = n == 1 ? 0 : (k * 5 + 3) % n;
+
+		s->start = start;
+		s->len = len - start < each ? len - start : each;
+		s->fd_off = place * (each + GAP);
+		s->addr = base + s->fd_off;
+		s->fd = area->allocation ? area->allocation->fd : -1;
+		start += s->len;
+	}
+	CHECK_EQ(start, len);
+}
+
+void area_open_spans(struct node *node, struct area *area, uint64_t len, uint32_t n)
+{
+	uint64_t size = len + (uint64_t)n * (GAP + 1);
+
+	CHECK(n == 1 || n % 5);
+	*area = (struct area){.node = node};
+	area->memory = calloc(1, sizeof(*area->memory) + n * sizeof(struct span));
+	CHECK(area->memory);
+	if (node->rig->settings->shared)
+		CHECK_EQ(memory_alloc(size, &area->allocation), 0);
+	else
+		area->bytes = pages(size);
+	area->memory->rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
+	area->memory->len = len;
+	area->memory->nspans = n;
+	lay_spans(area, len, n);
+	CHECK_EQ(node->dev->ops->reg(node->dev, area->memory), 0);
+}
+
+void area_open(struct node *node, struct area *area, uint64_t len)
+{
+	area_open_spans(node, area, len, 1);
+}
+
+void area_close(struct area *area)
+{
+	const struct memory *m = area->memory;
+
+	area->node->dev->ops->unreg(area->node->dev, area->memory);
+	if (area->allocation)
+		memory_free(area->allocation);
+	else
+		munmap(area->bytes, m->len + (uint64_t)m->nspans * (GAP + 1));
+	free(area->memory);
+}
+
+void *area_at(const struct area *area, uint64_t off, uint64_t len)
+{
+	uint64_t run;
+	void *p = memory_at(area->memory, off, &run);
+
+	CHECK(run >= len);
+	return p;
+}
+
+/* ---- patterns ---- */
+
+static uint8_t pattern_byte(uint64_t pattern, uint64_t at)
+{
+	uint64_t x = (at + pattern * 0x9e3779b97f4a7c15ull) * 0xd6e8feb86659fd93ull;
+
+	return (uint8_t)(x >> 32);
+}
+
+void area_fill(struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at)
+{
+	uint64_t run, i;
+	uint8_t *p;
+
+	while (len) {
+		p = memory_at(area->memory, off, &run);
+		for (i = 0; i < run && i < len; i++)
+			p[i] = pattern_byte(pattern, at + i);
+		off += i;
+		at += i;
+		len -= i;
+	}
+}
+
+int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at)
+{
+	uint64_t run, i;
+	const uint8_t *p;
+
+	while (len) {
+		p = memory_at(area->memory, off, &run);
+		for (i = 0; i < run && i < len; i++)
+			if (p[i] != pattern_byte(pattern, at + i))
+				return 0;
+		off += i;
+		at += i;
+		len -= i;
+	}
+	return 1;
+}
+
+/* ---- grants ---- */
+
+void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns)
+{
+	const struct backend *b = owner->node->dev->ops;
+	int n;
+
+	*g = (struct grant){.importer = importer};
+	g->exposure = (struct exposure){.ep = owner->ep,
+					.memory = area->memory,
+					.off = off,
+					.len = len,
+					.rights = rights,
+					.expires_ns = expires_ns};
+	n = b->expose(&g->exposure, g->key, sizeof(g->key));
+	CHECK(n > 0);
+	CHECK_LE(n, KEY_MAX);
+	g->key_len = (uint32_t)n;
+	if (importer)
+		CHECK_EQ(b->import(importer->ep, g->key, g->key_len, len, &g->rkey), 0);
+}
+
+void grant_open(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+		uint64_t off, uint64_t len, uint32_t rights)
+{
+	grant_open_until(g, owner, importer, area, off, len, rights, NEVER_NS);
+}
+
+void grant_withdraw(struct grant *g)
+{
+	struct end *owner = g->exposure.ep->owner;
+	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
+	int err;
+
+	while ((err = owner->node->dev->ops->unexpose(&g->exposure)) == -EINPROGRESS) {
+		node_poll(owner->node);
+		CHECK(clock_ns() < until);
+	}
+	CHECK_EQ(err, 0);
+}
+
+void grant_close(struct rig *rig, struct grant *g)
+{
+	if (g->importer)
+		rig->backend->forget(g->importer->ep, &g->rkey);
+	grant_withdraw(g);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ep_close with chunks under way: all come out, then CLOSED, then neither side's memory changes; the
+ * peer sees DOWN. With a peer that does nothing too. */
+#include "rig.h"
+
+#define LEN    (4u << 20)
+#define PIECES 16u
+#define EACH   (LEN / PIECES)
+#define ROUNDS 40u
+
+static void start(struct rig *rig, struct end *end, struct piece *pieces, struct area *local,
+		  const struct grant *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < PIECES; i++) {
+		piece_fill(&pieces[i], i % 4 == 3 ? CHUNK_READ : CHUNK_WRITE, end, local, i * EACH,
+			   g, i * EACH, EACH);
+		piece_post(rig, &pieces[i]);
+	}
+	for (i = (uint32_t)rig_random(rig, 60); i; i--)
+		rig_step(rig);
+}
+
+/* The rig checks that all chunks are out when CLOSED comes. */
+static void close_alone(struct rig *rig, struct end *end)
+{
+	uint64_t until = clock_ns() + 2 * NSEC_PER_SEC;
+
+	rig->backend->ep_close(end->ep);
+	while (!end->closed) {
+		node_poll(end->node);
+		CHECK(clock_ns() < until);
+	}
+}
+
+static void check_quiet(struct rig *rig, struct area *local, struct area *remote, struct end *peer)
+{
+	uint32_t i;
+
+	area_fill(local, 0, LEN, 3, 0);
+	WAIT(rig, peer->down);
+	CHECK(peer->down_res == -ECONNRESET);
+	area_fill(remote, 0, LEN, 4, 0);
+	for (i = 0; i < 50; i++)
+		rig_step(rig);
+	CHECK(area_is(local, 0, LEN, 3, 0));
+	CHECK(area_is(remote, 0, LEN, 4, 0));
+}
+
+static void one(struct rig *rig, struct area *local, struct area *remote)
+{
+	struct piece pieces[PIECES];
+	struct grant g;
+	struct pair pair;
+	uint32_t i;
+
+	pair_open(rig, &pair);
+	grant_open(&g, &pair.end[1], &pair.end[0], remote, 0, LEN,
+		   URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	area_fill(local, 0, LEN, 1, 0);
+	start(rig, &pair.end[0], pieces, local, &g);
+	close_alone(rig, &pair.end[0]);
+	for (i = 0; i < PIECES; i++)
+		CHECK(pieces[i].out);
+	check_quiet(rig, local, remote, &pair.end[1]);
+	grant_withdraw(&g);
+	pair_close(rig, &pair);
+}
+
+void case_close(struct rig *rig)
+{
+	struct area local, remote;
+	uint32_t round;
+
+	area_open(&rig->node[0], &local, LEN);
+	area_open(&rig->node[1], &remote, LEN);
+	for (round = 0; round < ROUNDS; round++)
+		one(rig, &local, &remote);
+	area_close(&local);
+	area_close(&remote);
+}

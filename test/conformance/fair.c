@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A few bytes do not wait for the megabytes that were posted before them. */
+#include "rig.h"
+
+#define BIG    16u
+#define EACH   (2u << 20)
+#define SMALL  64u
+#define ROUNDS 20u
+
+static uint32_t count_out(const struct piece *pieces)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < BIG; i++)
+		n += (uint32_t)pieces[i].out;
+	return n;
+}
+
+static void one(struct rig *rig, struct end *end, struct area *local, const struct grant *g)
+{
+	struct piece big[BIG], small;
+	uint32_t i;
+
+	for (i = 0; i < BIG; i++) {
+		piece_fill(&big[i], CHUNK_WRITE, end, local, i * EACH, g, i * EACH, EACH);
+		CHECK(piece_try(&big[i]));
+	}
+	for (i = (uint32_t)rig_random(rig, 3); i; i--)
+		rig_step(rig);
+	piece_fill(&small, CHUNK_WRITE, end, local, BIG * EACH, g, BIG * EACH, SMALL);
+	small.chunk.cls = URCCL_CLASS_LATENCY;
+	CHECK_EQ(piece_run(rig, &small), 0);
+	CHECK_LE(count_out(big), BIG / 2);
+	WAIT(rig, end->out == end->taken);
+	for (i = 0; i < BIG; i++)
+		CHECK_EQ(big[i].chunk.res, 0);
+}
+
+void case_fair(struct rig *rig)
+{
+	const uint64_t size = BIG * EACH + SMALL;
+	struct area local, remote;
+	struct grant g;
+	struct pair pair;
+	uint32_t round;
+
+	pair_open(rig, &pair);
+	area_open(&rig->node[0], &local, size);
+	area_open(&rig->node[1], &remote, size);
+	grant_open(&g, &pair.end[1], &pair.end[0], &remote, 0, size, URCCL_RIGHT_WRITE);
+	for (round = 0; round < ROUNDS; round++)
+		one(rig, &pair.end[0], &local, &g);
+	grant_close(rig, &g);
+	pair_close(rig, &pair);
+	area_close(&local);
+	area_close(&remote);
+}

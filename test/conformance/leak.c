@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Eps come and go, and leave no descriptor, no memory and no mapping behind. */
+#include <dirent.h>
+#include "rig.h"
+
+#define ROUNDS 1000u
+#define WARM   10u
+#define LEN    8192u
+
+struct held {
+	int64_t allocations;
+	uint32_t fds, mappings;
+};
+
+static uint32_t count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Of memfds: what is mapped for a peer. */
+static uint32_t count_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	uint32_t n = 0;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:") != NULL;
+	fclose(f);
+	return n;
+}
+
+static struct held look(void)
+{
+	struct held h = {.allocations = allocations_held()};
+
+	h.fds = count_fds();
+	h.mappings = count_mappings();
+	return h;
+}
+
+static void one(struct rig *rig, struct area *local, struct area *remote, uint32_t round)
+{
+	struct grant g;
+	struct pair pair;
+
+	pair_open(rig, &pair);
+	grant_open(&g, &pair.end[1], &pair.end[0], remote, 0, LEN, URCCL_RIGHT_WRITE);
+	area_fill(local, 0, LEN, round, 0);
+	CHECK_EQ(piece_move(rig, CHUNK_WRITE, &pair.end[0], local, 0, &g, 0, LEN), 0);
+	CHECK(area_is(remote, 0, LEN, round, 0));
+	grant_close(rig, &g);
+	pair_close(rig, &pair);
+}
+
+void case_leak(struct rig *rig)
+{
+	struct area local, remote;
+	struct held before, after;
+	struct end unused;
+	uint32_t round;
+
+	area_open(&rig->node[0], &local, LEN);
+	area_open(&rig->node[1], &remote, LEN);
+	for (round = 0; round < WARM; round++)
+		one(rig, &local, &remote, round);
+	before = look();
+	for (; round < WARM + ROUNDS; round++) {
+		one(rig, &local, &remote, round);
+		end_open(&rig->node[round % 2], &unused);
+		rig->backend->ep_free(unused.ep);
+	}
+	/* A peer's last word may still be on its way when the ep is gone. */
+	for (round = 0; round < 100; round++)
+		rig_step(rig);
+	after = look();
+	CHECK_EQ(after.fds, before.fds);
+	CHECK_EQ(after.allocations, before.allocations);
+	CHECK_EQ(after.mappings, before.mappings);
+	area_close(&local);
+	area_close(&remote);
+}

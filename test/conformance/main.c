@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conformance --transport=sim|shm|tcp [--driver=readiness|io_uring] [--memory=shared] [--cma]
+ *             [--seed=N] [--case=NAME]
+ *
+ * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
+ * on devices of its own. --list names them.
+ */
+#include <inttypes.h>
+#include "rig.h"
+
+static const struct {
+	const char *name;
+	void (*run)(struct rig *rig);
+} cases[] = {
+#define CASE(name) {#name, case_##name},
+#include "cases.h"
+#undef CASE
+};
+
+static const char *value(const char *arg, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(arg, name, len) || arg[len] != '=' ? NULL : arg + len + 1;
+}
+
+static int parse(struct settings *s, const char *arg)
+{
+	const char *v;
+
+	if ((v = value(arg, "--transport")))
+		s->transport = v;
+	else if ((v = value(arg, "--driver")))
+		s->driver = v;
+	else if ((v = value(arg, "--case")))
+		s->name = v;
+	else if ((v = value(arg, "--seed")))
+		s->seed = strtoull(v, NULL, 0);
+	else if ((v = value(arg, "--memory")))
+		s->shared = !strcmp(v, "shared");
+	else if (!strcmp(arg, "--cma"))
+		s->cma = 1;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int list(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		printf("%s\n", cases[i].name);
+	return 0;
+}
+
+static void run(const struct settings *s, size_t i)
+{
+	struct rig rig;
+
+	printf("%s: %s\n", s->transport, cases[i].name);
+	fflush(stdout);
+	rig_open(&rig, s);
+	cases[i].run(&rig);
+	rig_close(&rig);
+}
+
+/* Faults that a correct engine does not notice, and often enough to be met. */
+static void set_faults(struct settings *s)
+{
+	s->sim = (struct urccl_sim_params){
+		.size = sizeof(s->sim),
+		.seed = s->seed,
+		.delay_ns_min = 500,
+		.delay_ns_max = 20000,
+		.early_ack = 65536 / 2,
+		.duplicate = 65536 / 4,
+	};
+}
+
+int main(int argc, char **argv)
+{
+	struct settings s = {.transport = "sim", .seed = clock_ns()};
+	size_t k, ran = 0;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--list"))
+			return list();
+		if (parse(&s, argv[i])) {
+			fprintf(stderr, "conformance: unknown argument %s\n", argv[i]);
+			return 2;
+		}
+	}
+	printf("seed %" PRIu64 "\n", s.seed);
+	set_faults(&s);
+	for (k = 0; k < ARRAY_SIZE(cases); k++) {
+		if (s.name ? strcmp(s.name, cases[k].name)
+			   : !strncmp(cases[k].name, "sim_", 4) && strcmp(s.transport, "sim"))
+			continue;
+		run(&s, k);
+		ran++;
+	}
+	CHECK(ran);
+	return 0;
+}

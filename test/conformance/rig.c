@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two devices, their eps, and the events that come out of them. */
+#include <netinet/in.h>
+#include "rig.h"
+
+static const struct backend *find_backend(const char *name)
+{
+	static const struct backend *const all[] = {&backend_sim, &backend_shm, &backend_tcp};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		if (!strcmp(all[i]->name, name))
+			return all[i];
+	fprintf(stderr, "no transport is called %s\n", name);
+	test_end(2);
+}
+
+/* A linear congruential step, its high half (Knuth's constants for 64 bits). */
+uint64_t rig_random(struct rig *rig, uint64_t below)
+{
+	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;
+	return (rig->random >> 24) % below;
+}
+
+static struct sockaddr_storage loopback(void)
+{
+	struct sockaddr_storage ss;
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	memset(&ss, 0, sizeof(ss));
+	memcpy(&ss, &in, sizeof(in));
+	return ss;
+}
+
+static uint8_t driver_of(const char *driver)
+{
+	if (!driver)
+		return URCCL_TCP_AUTO;
+	return !strcmp(driver, "io_uring") ? URCCL_TCP_IO_URING : URCCL_TCP_READINESS;
+}
+
+static void node_open(struct rig *rig, struct node *node)
+{
+	const struct settings *s = rig->settings;
+	struct sockaddr_storage listen = loopback();
+	struct device_config config = {.params = &node->params, .listen = &listen};
+	int err;
+
+	node->rig = rig;
+	node->params = (struct urccl_params){
+		.size = sizeof(struct urccl_params),
+		.transport = s->transport,
+		.timeout_ms = 30000,
+		.dead_after_ms = 10000,
+		.max_peers = 4096,
+		.tcp_driver = driver_of(s->driver),
+		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
+		.tcp_streams = 1,
+		.sim = rig->sim,
+	};
+	config.incarnation = 1 + rig_random(rig, UINT32_MAX);
+	err = rig->backend->open(&config, &node->dev);
+	if (err && node->params.tcp_driver == URCCL_TCP_IO_URING)
+		SKIP(urccl_errmsg());
+	if (err)
+		fprintf(stderr, "open: %d, %s\n", err, urccl_errmsg());
+	CHECK_EQ(err, 0);
+	CHECK(node->dev->ops == rig->backend);
+}
+
+void rig_open(struct rig *rig, const struct settings *settings)
+{
+	*rig = (struct rig){.settings = settings, .random = settings->seed};
+	rig->backend = find_backend(settings->transport);
+	if (rig->backend == &backend_sim)
+		CHECK_EQ(urccl_sim_open(&settings->sim, &rig->sim), 0);
+	node_open(rig, &rig->node[0]);
+	node_open(rig, &rig->node[1]);
+}
+
+void rig_close(struct rig *rig)
+{
+	rig->backend->close(rig->node[0].dev);
+	rig->backend->close(rig->node[1].dev);
+	if (rig->sim)
+		CHECK_EQ(urccl_sim_close(rig->sim), 0);
+}
+
+/* ---- events ---- */
+
+static void chunk_came_out(const struct node *node, struct chunk *chunk)
+{
+	struct piece *p = chunk->op;
+	struct end *end = chunk->ep->owner;
+
+	CHECK(p->taken && !p->out);
+	CHECK(end->node == node);
+	CHECK(!end->closed);
+	CHECK_LE(chunk->res, 0);
+	end->out++;
+	p->out = 1;
+}
+
+static void event(const struct node *node, const struct event *e)
+{
+	struct end *end;
+
+	if (e->type == EVENT_CHUNK) {
+		chunk_came_out(node, e->chunk);
+		return;
+	}
+	end = e->ep->owner;
+	CHECK(end->node == node);
+	CHECK(!end->closed);
+	switch (e->type) {
+	case EVENT_MESSAGE:
+		CHECK(end->up);
+		CHECK_LE(e->len, MESSAGE_MAX);
+		end->messages++;
+		if (end->on_message)
+			end->on_message(end, e->data, e->len);
+		break;
+	case EVENT_UP:
+		CHECK(!end->up && !end->down);
+		end->up = 1;
+		break;
+	case EVENT_DOWN:
+		CHECK(!end->down);
+		CHECK(e->res < 0);
+		end->down = 1;
+		end->down_res = e->res;
+		break;
+	case EVENT_CLOSED:
+		CHECK_EQ(end->out, end->taken);
+		end->closed = 1;
+		break;
+	default:
+		CHECK(!"known event");
+	}
+}
+
+uint32_t node_poll(struct node *node)
+{
+	struct event events[16];
+	uint32_t i, n = node->dev->ops->poll(node->dev, events, ARRAY_SIZE(events));
+
+	CHECK_LE(n, ARRAY_SIZE(events));
+	for (i = 0; i < n; i++)
+		event(node, &events[i]);
+	return n;
+}
+
+uint32_t rig_step(struct rig *rig)
+{
+	uint32_t n = node_poll(&rig->node[0]);
+
+	return n + node_poll(&rig->node[1]);
+}
+
+/* ---- pairs ---- */
+
+void end_open(struct node *node, struct end *end)
+{
+	*end = (struct end){.node = node};
+	CHECK_EQ(node->dev->ops->ep_open(node->dev, &end->ep, end->addr, &end->addr_len), 0);
+	CHECK(end->ep->dev == node->dev);
+	CHECK_LE(end->addr_len, EP_ADDR_MAX);
+	end->ep->owner = end;
+}
+
+void pair_start(struct rig *rig, struct pair *pair)
+{
+	const struct sockaddr_storage via = loopback();
+	struct end *a = &pair->end[0], *b = &pair->end[1];
+	int active = (int)rig_random(rig, 2), first = (int)rig_random(rig, 2);
+
+	end_open(&rig->node[0], a);
+	end_open(&rig->node[1], b);
+	if (first)
+		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
+	CHECK_EQ(rig->backend->ep_connect(b->ep, a->addr, a->addr_len, !active, &via), 0);
+	if (!first)
+		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
+}
+
+void pair_open(struct rig *rig, struct pair *pair)
+{
+	struct end *a = &pair->end[0], *b = &pair->end[1];
+
+	pair_start(rig, pair);
+	WAIT(rig, (a->up && b->up) || a->down || b->down);
+	CHECK(!a->down && !b->down);
+}
+
+void pair_close(struct rig *rig, struct pair *pair)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (pair->end[i].ep && !pair->end[i].closed)
+			rig->backend->ep_close(pair->end[i].ep);
+	WAIT(rig, pair->end[0].closed && pair->end[1].closed);
+	for (i = 0; i < 2; i++)
+		rig->backend->ep_free(pair->end[i].ep);
+}
