@@ -102,8 +102,8 @@ int stream_post(struct stream *s, struct chunk *c)
 	c->path = 0;
 	s->tx.bytes += c->len;
 	/* A WRITE that came out was placed. */
-	if (c->kind == CHUNK_FLUSH)
-		stream_out(s, c, 0, CHUNK_QUIET);
+	if (c->kind == CHUNK_FLUSH || s->failed)
+		stream_out(s, c, s->failed, CHUNK_QUIET);
 	else
 		enqueue(s, c);
 	return 1;
@@ -250,7 +250,8 @@ void stream_fail(struct stream *s, int res)
 	struct chunk *c;
 	uint32_t i;
 
-	assert(!s->tx_lent && !s->rx_lent);
+	assert(!s->tx_lent && !s->rx_lent && res < 0);
+	s->failed = res;
 	for (i = 0; i < STREAM_QUEUES; i++) {
 		while ((c = s->tx.queue[i].head)) {
 			stream_dequeue(s, c);

@@ -150,6 +150,7 @@ struct stream {
 	int rx_lent;
 	int stuck;			/* STREAM_STUCK_* */
 	int broken;			/* the peer broke the rules */
+	int failed;			/* what stream_fail() was told */
 
 	struct {
 		struct stream_queue queue[STREAM_QUEUES];

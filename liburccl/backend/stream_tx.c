@@ -66,16 +66,16 @@ enum stream_want stream_wants(const struct stream *s)
 
 static void add_iov(struct stream_gather *g, const void *base, uint32_t len)
 {
-	struct iovec *last = &g->iov[g->niov - 1];
+	struct iovec *v = g->iov + g->niov;
 
-	if (g->niov && (const uint8_t *)last->iov_base + last->iov_len == base) {
-		last->iov_len += len;
-	} else {
-		g->iov[g->niov].iov_base = (void *)(uintptr_t)base;
-		g->iov[g->niov].iov_len = len;
-		g->niov++;
-	}
 	g->bytes += len;
+	if (g->niov && (const uint8_t *)v[-1].iov_base + v[-1].iov_len == base) {
+		v[-1].iov_len += len;
+		return;
+	}
+	v->iov_base = (void *)(uintptr_t)base;
+	v->iov_len = len;
+	g->niov++;
 }
 
 static uint8_t *add_scratch(struct stream_gather *g, uint32_t len)

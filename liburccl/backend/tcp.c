@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "backend/tcp.h"
+
+#define CHUNK_BYTES (512u * 1024)
+#define GRANTS_MAX  (1u << 18)		/* exposures of a device */
+
+/* ---- the device ---- */
+
+static const struct tcp_driver *choose_driver(const struct urccl_params *p)
+{
+	(void)p;
+	return &tcp_ready;
+}
+
+static int set_congestion(struct tcp_device *d, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	if (!len)
+		return 0;
+	if (len >= sizeof(d->congestion))
+		return fail(-EINVAL, "tcp_congestion \"%s\" names no congestion control", name);
+	memcpy(d->congestion, name, len + 1);
+	return 0;
+}
+
+/* Whether the kernel knows the settings, before anything depends on them. */
+static int try_settings(const struct tcp_device *d)
+{
+	int fd = tcp_socket(d, AF_INET);
+
+	if (fd == -EAFNOSUPPORT)
+		fd = tcp_socket(d, AF_INET6);
+	if (fd == -ENOENT || (fd == -EPERM && d->congestion[0]))
+		return fail(fd, "the kernel does not give tcp_congestion \"%s\": see "
+			    "net.ipv4.tcp_available_congestion_control", d->congestion);
+	if (fd < 0)
+		return fail(fd, "tcp: no socket: error %d", -fd);
+	close(fd);
+	return 0;
+}
+
+static int open_fds(struct tcp_device *d)
+{
+	int rc;
+
+	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->dev.fd < 0)
+		return fail(-errno, "tcp: no epoll descriptor: error %d", errno);
+	d->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->timer.fd < 0)
+		return fail(-errno, "tcp: no timer descriptor: error %d", errno);
+	rc = tcp_watch(d, &d->timer, EPOLLIN);
+	return rc ? fail(rc, "tcp: no room in epoll: error %d", -rc) : 0;
+}
+
+static void tcp_close(struct device *dev)
+{
+	struct tcp_device *d = tcp_device(dev);
+	uint32_t i;
+
+	if (d->driver)
+		d->driver->close(d);
+	for (i = 0; i < TCP_STRAYS; i++) {
+		if (d->strays[i].used)
+			tcp_close_source(d, &d->strays[i].source);
+	}
+	tcp_close_source(d, &d->listener);
+	tcp_close_source(d, &d->timer);
+	if (d->dev.fd >= 0)
+		close(d->dev.fd);
+	handles_fini(&d->grants);
+	free(d);
+}
+
+static void device_init(struct tcp_device *d, const struct device_config *config)
+{
+	d->dev.ops = &backend_tcp;
+	d->dev.index = config->index;
+	d->dev.fd = -1;
+	d->nbulk = config->params->tcp_streams;
+	d->dead_after_ms = config->params->dead_after_ms;
+	tcp_source_init(&d->listener, TCP_LISTENER, -1);
+	tcp_source_init(&d->timer, TCP_TIMER, -1);
+	list_init(&d->waiting);
+	list_init(&d->telling);
+	list_init(&d->sending);
+	stream_sink_init(&d->sink);
+}
+
+static int device_open(struct tcp_device *d, const struct device_config *config)
+{
+	int rc = handles_init(&d->grants, GRANTS_MAX);
+
+	if (rc)
+		return fail(rc, "tcp: no memory for the table of exposures");
+	rc = set_congestion(d, config->params->tcp_congestion);
+	if (!rc)
+		rc = try_settings(d);
+	if (!rc)
+		rc = open_fds(d);
+	if (rc)
+		return rc;
+	if (config->listen) {
+		rc = tcp_listen(d, config->listen);
+		if (rc)
+			return fail(rc, "tcp: cannot listen for data connections: error %d", -rc);
+	}
+	d->driver = choose_driver(config->params);
+	rc = d->driver->open(d);
+	if (rc)
+		d->driver = NULL;
+	return rc;
+}
+
+static int tcp_open(const struct device_config *config, struct device **dev)
+{
+	struct tcp_device *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return fail(-ENOMEM, "tcp: no memory for the device");
+	device_init(d, config);
+	rc = device_open(d, config);
+	if (rc) {
+		tcp_close(&d->dev);
+		return rc;
+	}
+	*dev = &d->dev;
+	return 0;
+}
+
+/* Sockets take any memory. */
+static int tcp_reg(struct device *dev, struct memory *memory)
+{
+	(void)dev;
+	(void)memory;
+	return 0;
+}
+
+static void tcp_unreg(struct device *dev, struct memory *memory)
+{
+	(void)dev;
+	(void)memory;
+}
+
+/* ---- exposures ---- */
+
+static int tcp_expose(struct exposure *exposure, void *key, uint32_t key_max)
+{
+	return stream_expose(&tcp_device(exposure->ep->dev)->grants, exposure, key, key_max);
+}
+
+static int tcp_unexpose(struct exposure *exposure)
+{
+	struct tcp_ep *e = tcp_ep(exposure->ep);
+	uint32_t i;
+	int rc = 0;
+
+	stream_unexpose(&tcp_ep_device(e)->grants, exposure);
+	for (i = 0; i < e->nlinks; i++) {
+		if (stream_revoke(&e->links[i].stream, exposure))
+			rc = -EINPROGRESS;
+	}
+	return rc;
+}
+
+static int tcp_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		      struct rkey *rkey)
+{
+	(void)ep;
+	return stream_import(key, key_len, len, rkey);
+}
+
+static void tcp_forget(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	(void)rkey;
+}
+
+/* ---- chunks ---- */
+
+static struct tcp_link *choose_link(struct tcp_ep *e, const struct chunk *c)
+{
+	struct tcp_link *best = &e->links[1];
+	uint32_t i;
+
+	if (c->kind == CHUNK_SEND || c->cls != URCCL_CLASS_BULK || c->len <= TCP_SMALL)
+		return &e->links[0];
+	for (i = 2; i < e->nlinks; i++) {
+		if (e->links[i].stream.tx.bytes < best->stream.tx.bytes)
+			best = &e->links[i];
+	}
+	return best;
+}
+
+static uint32_t tcp_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	struct tcp_ep *e = tcp_ep(ep);
+	uint32_t i;
+
+	if (e->state == EP_NEW || e->state == EP_CONNECTING)
+		return 0;
+	for (i = 0; i < n; i++) {
+		struct tcp_link *l = choose_link(e, chunks[i]);
+
+		if (!stream_post(&l->stream, chunks[i]))
+			break;
+		tcp_link_sends(l);
+	}
+	return i;
+}
+
+static void tcp_cancel(struct chunk *chunk, enum cancel_how how)
+{
+	struct tcp_ep *e = tcp_ep(chunk->ep);
+	uint32_t i;
+
+	stream_cancel(chunk, how);
+	for (i = 0; i < e->nlinks; i++)
+		tcp_link_sends(&e->links[i]);
+}
+
+/* What ends an ep comes after everything else of it, so nothing more is taken in before. */
+static int ends_wait(const struct tcp_device *d)
+{
+	return !list_empty(&d->telling) && !stream_sink_empty(&d->sink);
+}
+
+static uint32_t tcp_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	struct tcp_device *d = tcp_device(dev);
+	uint32_t out = 0;
+
+	stream_sink_recycle(&d->sink);
+	if (!ends_wait(d))
+		d->driver->work(d);
+	if (!list_empty(&d->telling))
+		out = tcp_tell(d, events, n, 0);
+	out += stream_events(&d->sink, events + out, n - out);
+	if (!list_empty(&d->telling) && stream_sink_empty(&d->sink))
+		out += tcp_tell(d, events + out, n - out, 1);
+	return out;
+}
+
+static int tcp_arm(struct device *dev)
+{
+	struct tcp_device *d = tcp_device(dev);
+
+	if (!list_empty(&d->telling) || !stream_sink_empty(&d->sink))
+		return 1;
+	return d->driver->arm(d);
+}
+
+const struct backend backend_tcp = {
+	.name = "tcp",
+	.transport = URCCL_TRANSPORT_TCP,
+	.chunk_bytes = CHUNK_BYTES,
+	.open = tcp_open,
+	.close = tcp_close,
+	.reg = tcp_reg,
+	.unreg = tcp_unreg,
+	.ep_open = tcp_ep_open,
+	.ep_free = tcp_ep_free,
+	.ep_connect = tcp_ep_connect,
+	.ep_close = tcp_ep_close,
+	.expose = tcp_expose,
+	.unexpose = tcp_unexpose,
+	.import = tcp_import,
+	.forget = tcp_forget,
+	.post = tcp_post,
+	.cancel = tcp_cancel,
+	.poll = tcp_poll,
+	.arm = tcp_arm,
+};

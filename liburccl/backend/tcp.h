@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP: an ep is one connection for what is small or urgent and some for bulk, each carrying a
+ * stream (stream.h). A device listens at an address of its own; an ep's address is its port and a
+ * random cookie, by which the waiting side knows whose connection has come. Both sides greet with a
+ * hello before the stream begins.
+ *
+ * The files: tcp.c the table, poll and exposures; tcp_ep.c an ep from address to end; tcp_hello.c
+ * dialling, accepting and greeting; tcp_ready.c the driver that moves bytes by non-blocking calls.
+ */
+#ifndef BACKEND_TCP_H
+#define BACKEND_TCP_H
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include "backend/stream.h"
+
+#define TCP_LINKS_MAX	9u		/* of an ep: 1 and up to 8 for bulk */
+#define TCP_SMALL	1024u		/* chunks up to this go with what is urgent */
+#define TCP_STRAYS	1024u		/* connections that nobody has claimed yet */
+#define TCP_HOT		8u		/* links that are asked without asking epoll */
+#define TCP_STAGING	65536u
+#define TCP_COOKIE	16u
+#define TCP_HELLO	32u
+#define TCP_ADDR	24u
+#define TCP_TICK_MS	100u		/* how often deadlines of connecting are looked at */
+
+struct tcp_device;
+struct tcp_ep;
+
+/* What an epoll event points to: first member of whatever has a descriptor. */
+enum tcp_source_kind { TCP_LISTENER, TCP_TIMER, TCP_STRAY, TCP_LINK };
+struct tcp_source {
+	uint32_t kind;			/* enum tcp_source_kind */
+	int fd;				/* -1: none */
+	uint32_t events;		/* what epoll was told */
+};
+
+/* An accepted connection whose hello is not complete, or names an ep that is not there yet. */
+struct tcp_stray {
+	struct tcp_source source;
+	uint32_t used;
+	uint32_t got;
+	uint64_t deadline_ns;
+	uint8_t hello[TCP_HELLO];
+};
+
+enum tcp_link_state {
+	LINK_IDLE,			/* no connection */
+	LINK_DIALLING,			/* connect() is under way */
+	LINK_GREETING,			/* our hello is sent, theirs is to come */
+	LINK_READY,			/* greeted, waits for the ep's others */
+	LINK_UP,
+	LINK_ENDING,			/* the driver takes its memory back from the kernel */
+};
+
+struct tcp_link {
+	struct tcp_source source;
+	uint32_t state;			/* enum tcp_link_state */
+	uint32_t index;			/* in the ep: 0 for what is small or urgent */
+	uint32_t got;			/* bytes of the peer's hello */
+	uint32_t heat;			/* polls for which it stays hot without traffic */
+	uint32_t blocked;		/* the socket takes no more */
+	uint32_t more;			/* the last receive filled all it was given */
+	uint8_t hello[TCP_HELLO];
+	struct tcp_ep *ep;
+	struct list sending;		/* in device.sending: it may have something to send */
+	void *io;			/* the driver's */
+	struct stream stream;
+};
+
+enum tcp_ep_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
+
+/* News for the engine. */
+enum tcp_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4 };
+
+struct tcp_ep {
+	struct ep ep;
+	uint32_t state;			/* enum tcp_ep_state */
+	uint32_t news;			/* enum tcp_news, not yet told */
+	int res;			/* why it is down */
+	int active;
+	uint32_t nlinks;		/* in use: the smaller of what both sides want */
+	uint32_t ready;			/* of them */
+	uint32_t ending;		/* of them */
+	uint64_t deadline_ns;		/* of connecting */
+	uint8_t cookie[TCP_COOKIE];	/* ours: what the peer's hello names */
+	uint8_t peer[TCP_COOKIE];
+	struct list waiting;		/* in device.waiting while it connects */
+	struct list telling;		/* in device.telling while there are news */
+	uint32_t nmax;
+	struct tcp_link links[];
+};
+
+/* How bytes move once links are up. The rest is common. */
+struct tcp_driver {
+	int (*open)(struct tcp_device *d);		/* 0 or -errno with fail() text */
+	void (*close)(struct tcp_device *d);
+	int (*start)(struct tcp_link *l);		/* it is up: 0 or -errno */
+	/* It ends. 1: the kernel has none of its memory; 0: tcp_link_ended() follows. */
+	int (*stop)(struct tcp_link *l);
+	void (*ready)(struct tcp_link *l, uint32_t events);	/* epoll says so */
+	void (*work)(struct tcp_device *d);		/* one poll's worth */
+	int (*arm)(struct tcp_device *d);		/* as backend.h's */
+};
+
+extern const struct tcp_driver tcp_ready;
+
+struct tcp_device {
+	struct device dev;		/* dev.fd: epoll */
+	const struct tcp_driver *driver;
+	struct tcp_source listener, timer;
+	uint32_t ticking;		/* the timer is armed */
+	uint32_t full;			/* the listener is paused: no room, or no descriptors */
+	uint32_t nbulk;			/* bulk links an ep of ours wants */
+	uint32_t dead_after_ms;
+	uint16_t port;			/* host order; 0: does not listen */
+	char congestion[16];		/* "": the system's */
+	struct handles grants;
+	struct list waiting;		/* tcp_ep.waiting */
+	struct list telling;		/* tcp_ep.telling */
+	struct list sending;		/* tcp_link.sending */
+	struct tcp_link *hot[TCP_HOT];
+	uint32_t nhot;
+	uint32_t cold;			/* work since epoll was asked, in polls */
+	uint32_t slept;			/* armed since the last poll */
+	uint32_t nstrays;
+	void *io;			/* the driver's */
+	struct tcp_stray strays[TCP_STRAYS];
+	struct stream_sink sink;
+	struct stream_gather gather;
+	uint8_t staging[TCP_STAGING];
+};
+
+static inline struct tcp_device *tcp_device(struct device *dev)
+{
+	return container_of(dev, struct tcp_device, dev);
+}
+
+static inline struct tcp_ep *tcp_ep(struct ep *ep)
+{
+	return container_of(ep, struct tcp_ep, ep);
+}
+
+static inline struct tcp_device *tcp_ep_device(const struct tcp_ep *e)
+{
+	return tcp_device(e->ep.dev);
+}
+
+/* tcp_ep.c */
+int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
+void tcp_ep_free(struct ep *ep);
+int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+		   const struct sockaddr_storage *via);
+void tcp_ep_close(struct ep *ep);
+/* A link is greeted: the last one brings the ep up. */
+void tcp_ep_greeted(struct tcp_link *l);
+/* The ep is broken. */
+void tcp_ep_down(struct tcp_ep *e, int res);
+void tcp_link_ended(struct tcp_link *l);
+/* It may have something to send. */
+void tcp_link_sends(struct tcp_link *l);
+/* Gives news: UPs, or (ends) what comes after all else of an ep. */
+uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int ends);
+
+/* tcp_hello.c */
+void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd);
+/* A socket with the device's settings, or -errno. */
+int tcp_socket(const struct tcp_device *d, int family);
+int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at);
+/* What epoll is to tell of it. 0 or -errno. */
+int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events);
+int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to);
+int tcp_answer(struct tcp_link *l);
+/* Takes the connections that came before the ep knew its peer. */
+void tcp_claim(struct tcp_ep *e);
+void tcp_close_source(struct tcp_device *d, struct tcp_source *s);
+/* epoll's word on anything but a link that is up. */
+void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events);
+/* Ticks while somebody waits for a deadline. */
+void tcp_tick(struct tcp_device *d);
+
+#endif

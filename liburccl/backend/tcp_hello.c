@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections until their streams begin: dialling, accepting, greeting. A hello is 32 bytes:
+ *	magic u32, version u16, link u8, reserved u8, cookie of whom it is for [16], reserved [8]
+ * The dialling side sends it first; the answer comes when all of the ep's connections are there. */
+#include <endian.h>
+#include <netinet/tcp.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "backend/tcp.h"
+
+#define MAGIC	    0x4c434355u		/* "UCCL" */
+#define ACCEPTS_MAX 64u			/* a poll */
+
+struct hello {
+	uint32_t magic;
+	uint16_t version;
+	uint8_t link;
+	uint8_t reserved0;
+	uint8_t cookie[TCP_COOKIE];
+	uint64_t reserved1;
+};
+
+_Static_assert(sizeof(struct hello) == TCP_HELLO, "a hello is 32 bytes");
+
+/* ---- sockets ---- */
+
+int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.ptr = s};
+	int op = s->events == UINT32_MAX ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+
+	if (s->events == events)
+		return 0;
+	if (epoll_ctl(d->dev.fd, op, s->fd, &e))
+		return -errno;
+	s->events = events;
+	return 0;
+}
+
+void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd)
+{
+	s->kind = kind;
+	s->fd = fd;
+	s->events = UINT32_MAX;
+}
+
+void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
+{
+	if (s->fd < 0)
+		return;
+	close(s->fd);
+	s->fd = -1;
+	/* There may be room again for whom the listener keeps waiting. */
+	if (d->full && d->listener.fd >= 0) {
+		d->full = 0;
+		tcp_watch(d, &d->listener, EPOLLIN);
+	}
+}
+
+static int tune(const struct tcp_device *d, int fd)
+{
+	unsigned int ms = d->dead_after_ms;
+	int one = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
+		return -errno;
+	if (d->congestion[0] && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, d->congestion,
+					   (socklen_t)strlen(d->congestion)))
+		return -errno;
+	return 0;
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *ss)
+{
+	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static in_port_t *addr_port(struct sockaddr_storage *ss)
+{
+	if (ss->ss_family == AF_INET6)
+		return &((struct sockaddr_in6 *)ss)->sin6_port;
+	return &((struct sockaddr_in *)ss)->sin_port;
+}
+
+int tcp_socket(const struct tcp_device *d, int family)
+{
+	int fd, rc;
+
+	if (family != AF_INET && family != AF_INET6)
+		return -EAFNOSUPPORT;
+	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = tune(d, fd);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+/* Connections inherit the listener's settings. */
+int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at)
+{
+	struct sockaddr_storage ss = *at;
+	socklen_t len = addr_len(&ss);
+	int fd = tcp_socket(d, ss.ss_family), rc;
+
+	if (fd < 0)
+		return fd;
+	tcp_source_init(&d->listener, TCP_LISTENER, fd);
+	*addr_port(&ss) = 0;
+	if (bind(fd, (struct sockaddr *)&ss, len) || listen(fd, SOMAXCONN) ||
+	    getsockname(fd, (struct sockaddr *)&ss, &len))
+		rc = -errno;
+	else
+		rc = tcp_watch(d, &d->listener, EPOLLIN);
+	d->port = ntohs(*addr_port(&ss));
+	if (rc)
+		tcp_close_source(d, &d->listener);
+	return rc;
+}
+
+/* ---- hellos ---- */
+
+static int send_hello(struct tcp_link *l)
+{
+	struct hello h = {
+		.magic = htole32(MAGIC),
+		.version = htole16(STREAM_VERSION),
+		.link = (uint8_t)l->index,
+	};
+
+	memcpy(h.cookie, l->ep->peer, sizeof(h.cookie));
+	/* A fresh connection has room for 32 bytes, or it is of no use. */
+	if (send(l->source.fd, &h, sizeof(h), MSG_NOSIGNAL) != (ssize_t)sizeof(h))
+		return -ECONNRESET;
+	return 0;
+}
+
+int tcp_answer(struct tcp_link *l)
+{
+	return send_hello(l);
+}
+
+/* 1: it is complete; 0: not yet; -errno. */
+static int recv_hello(int fd, uint8_t *hello, uint32_t *got)
+{
+	ssize_t n = recv(fd, hello + *got, TCP_HELLO - *got, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (!n)
+		return -ECONNRESET;
+	*got += (uint32_t)n;
+	return *got == TCP_HELLO;
+}
+
+static int parse_hello(struct hello *h, const uint8_t *from)
+{
+	memcpy(h, from, sizeof(*h));
+	if (le32toh(h->magic) != MAGIC || h->reserved0 || h->reserved1)
+		return -EPROTO;
+	return le16toh(h->version) == STREAM_VERSION ? 0 : -EPROTONOSUPPORT;
+}
+
+/* ---- the dialling side ---- */
+
+static void dialled(struct tcp_link *l)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+	socklen_t len = sizeof(int);
+	int err = 0, rc;
+
+	if (getsockopt(l->source.fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = errno;
+	rc = err ? -err : send_hello(l);
+	if (!rc)
+		rc = tcp_watch(d, &l->source, EPOLLIN);
+	if (rc) {
+		tcp_ep_down(l->ep, rc);
+		return;
+	}
+	l->state = LINK_GREETING;
+}
+
+int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+	int fd = tcp_socket(d, to->ss_family), rc;
+
+	if (fd < 0)
+		return fd;
+	tcp_source_init(&l->source, TCP_LINK, fd);
+	l->state = LINK_DIALLING;
+	if (connect(fd, (const struct sockaddr *)to, addr_len(to)) && errno != EINPROGRESS)
+		rc = -errno;
+	else
+		rc = tcp_watch(d, &l->source, EPOLLOUT);
+	return rc;
+}
+
+static void greeted(struct tcp_link *l)
+{
+	struct hello h;
+	int rc = recv_hello(l->source.fd, l->hello, &l->got);
+
+	if (!rc)
+		return;
+	if (rc > 0) {
+		rc = parse_hello(&h, l->hello);
+		if (!rc && (h.link != l->index || memcmp(h.cookie, l->ep->cookie, TCP_COOKIE)))
+			rc = -EPROTO;
+	}
+	if (!rc)
+		rc = tcp_watch(tcp_ep_device(l->ep), &l->source, 0);
+	if (rc)
+		tcp_ep_down(l->ep, rc);
+	else
+		tcp_ep_greeted(l);
+}
+
+static void link_event(struct tcp_link *l, uint32_t events)
+{
+	switch (l->state) {
+	case LINK_DIALLING:
+		dialled(l);
+		break;
+	case LINK_GREETING:
+		greeted(l);
+		break;
+	case LINK_READY:
+		/* Only what cannot be masked comes here. */
+		tcp_ep_down(l->ep, -ECONNRESET);
+		break;
+	case LINK_UP:
+		tcp_ep_device(l->ep)->driver->ready(l, events);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- the waiting side ---- */
+
+static void stray_free(struct tcp_device *d, struct tcp_stray *s)
+{
+	tcp_close_source(d, &s->source);
+	s->used = 0;
+	d->nstrays--;
+}
+
+/* The ep that the hello names takes over the stray's connection. */
+static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
+{
+	struct tcp_device *d = tcp_ep_device(e);
+	struct tcp_link *l;
+	int fd = s->source.fd;
+
+	if (h->link >= e->nlinks || e->links[h->link].state != LINK_IDLE) {
+		stray_free(d, s);
+		return;
+	}
+	l = &e->links[h->link];
+	tcp_source_init(&l->source, TCP_LINK, fd);
+	s->source.fd = -1;
+	s->used = 0;
+	d->nstrays--;
+	if (epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, fd, NULL))
+		tcp_ep_down(e, -errno);
+	else
+		tcp_ep_greeted(l);
+}
+
+static int names(const struct tcp_ep *e, const struct hello *h)
+{
+	return !e->active && !memcmp(e->cookie, h->cookie, TCP_COOKIE);
+}
+
+void tcp_claim(struct tcp_ep *e)
+{
+	struct tcp_device *d = tcp_ep_device(e);
+	struct hello h;
+	uint32_t i;
+
+	for (i = 0; i < TCP_STRAYS && d->nstrays && e->state == EP_CONNECTING; i++) {
+		struct tcp_stray *s = &d->strays[i];
+
+		if (!s->used || s->got < TCP_HELLO)
+			continue;
+		memcpy(&h, s->hello, sizeof(h));
+		if (names(e, &h))
+			adopt(e, s, &h);
+	}
+}
+
+static void stray_event(struct tcp_device *d, struct tcp_stray *s)
+{
+	struct hello h;
+	struct list *pos;
+	int rc;
+
+	if (s->got == TCP_HELLO) {
+		/* It said its hello and does not wait for the answer, or the connection broke. */
+		stray_free(d, s);
+		return;
+	}
+	rc = recv_hello(s->source.fd, s->hello, &s->got);
+	if (!rc)
+		return;
+	if (rc < 0 || parse_hello(&h, s->hello) || tcp_watch(d, &s->source, 0)) {
+		stray_free(d, s);
+		return;
+	}
+	list_for_each(pos, &d->waiting) {
+		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
+
+		if (names(e, &h)) {
+			adopt(e, s, &h);
+			return;
+		}
+	}
+}
+
+static struct tcp_stray *stray_new(struct tcp_device *d)
+{
+	uint32_t i;
+
+	for (i = 0; d->strays[i].used; i++)
+		;
+	d->nstrays++;
+	d->strays[i].used = 1;
+	d->strays[i].got = 0;
+	return &d->strays[i];
+}
+
+static void pause_listener(struct tcp_device *d)
+{
+	d->full = 1;
+	tcp_watch(d, &d->listener, 0);
+	tcp_tick(d);
+}
+
+static int out_of_something(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
+}
+
+static void accept_some(struct tcp_device *d)
+{
+	struct tcp_stray *s;
+	uint32_t i;
+	int fd;
+
+	for (i = 0; i < ACCEPTS_MAX; i++) {
+		if (d->nstrays == TCP_STRAYS) {
+			pause_listener(d);
+			return;
+		}
+		fd = accept4(d->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0) {
+			if (out_of_something(errno))
+				pause_listener(d);
+			return;
+		}
+		s = stray_new(d);
+		tcp_source_init(&s->source, TCP_STRAY, fd);
+		s->deadline_ns = clock_ns() + d->dead_after_ms * NSEC_PER_MSEC;
+		tcp_tick(d);
+		if (tcp_watch(d, &s->source, EPOLLIN))
+			stray_free(d, s);
+		else
+			stray_event(d, s);
+	}
+}
+
+/* ---- deadlines ---- */
+
+static void set_timer(struct tcp_device *d, uint32_t ms)
+{
+	struct itimerspec t = {.it_interval.tv_nsec = (long)(ms * NSEC_PER_MSEC)};
+
+	t.it_value = t.it_interval;
+	timerfd_settime(d->timer.fd, 0, &t, NULL);
+	d->ticking = ms != 0;
+}
+
+void tcp_tick(struct tcp_device *d)
+{
+	if (!d->ticking)
+		set_timer(d, TCP_TICK_MS);
+}
+
+static void timer_event(struct tcp_device *d)
+{
+	uint64_t ticks, now = clock_ns();
+	struct list *pos, *tmp;
+	uint32_t i;
+
+	if (read(d->timer.fd, &ticks, sizeof(ticks)) < 0)
+		return;
+	for (i = 0; d->nstrays && i < TCP_STRAYS; i++) {
+		if (d->strays[i].used && now > d->strays[i].deadline_ns)
+			stray_free(d, &d->strays[i]);
+	}
+	list_for_each_safe(pos, tmp, &d->waiting) {
+		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
+
+		if (now > e->deadline_ns)
+			tcp_ep_down(e, -ETIMEDOUT);
+	}
+	if (d->full) {
+		d->full = 0;
+		tcp_watch(d, &d->listener, EPOLLIN);
+	}
+	if (!d->nstrays && list_empty(&d->waiting))
+		set_timer(d, 0);
+}
+
+void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
+{
+	/* An event before it in the same batch may have closed it. */
+	if (s->fd < 0)
+		return;
+	switch (s->kind) {
+	case TCP_LISTENER:
+		accept_some(d);
+		break;
+	case TCP_TIMER:
+		timer_event(d);
+		break;
+	case TCP_STRAY:
+		stray_event(d, container_of(s, struct tcp_stray, source));
+		break;
+	default:
+		link_event(container_of(s, struct tcp_link, source), events);
+		break;
+	}
+}

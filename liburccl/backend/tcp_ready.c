@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so that
+ * a round trip costs one send and one receive; epoll is asked for the others, now and then. */
+#include "backend/tcp.h"
+
+#define SEND_SLICE   (256u * 1024)	/* a link and poll */
+#define RECV_SLICE   (256u * 1024)
+#define URGENT_SLICE (64u * 1024)	/* while a link for what is urgent is hot, too */
+#define INTO_MAX     16u		/* pieces of one receive */
+#define EVENTS_MAX   32u
+#define HEAT	     512u		/* polls without traffic until a link is no longer hot */
+#define COLD_POLLS   32u		/* polls, or */
+#define COLD_BYTES   4096u		/* times so many bytes moved, between two looks at epoll */
+
+static int ready_open(struct tcp_device *d)
+{
+	(void)d;
+	return 0;
+}
+
+static void ready_close(struct tcp_device *d)
+{
+	(void)d;
+}
+
+/* ---- heat ---- */
+
+static void heat(struct tcp_device *d, struct tcp_link *l)
+{
+	if (!l->heat) {
+		if (d->nhot == TCP_HOT)
+			return;
+		d->hot[d->nhot++] = l;
+	}
+	l->heat = HEAT;
+}
+
+static void cool(struct tcp_device *d, struct tcp_link *l)
+{
+	uint32_t i;
+
+	l->heat = 0;
+	for (i = 0; i < d->nhot && d->hot[i] != l; i++)
+		;
+	if (i < d->nhot)
+		d->hot[i] = d->hot[--d->nhot];
+}
+
+static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
+{
+	uint32_t i;
+
+	for (i = 0; l->index && i < d->nhot; i++) {
+		if (!d->hot[i]->index)
+			return URGENT_SLICE;
+	}
+	return most;
+}
+
+/* ---- out ---- */
+
+static ssize_t send_gathered(const struct tcp_link *l, struct stream_gather *g)
+{
+	struct msghdr m = {.msg_iov = g->iov, .msg_iovlen = g->niov};
+
+	if (g->niov == 1)
+		return send(l->source.fd, g->iov[0].iov_base, g->iov[0].iov_len, MSG_NOSIGNAL);
+	return sendmsg(l->source.fd, &m, MSG_NOSIGNAL);
+}
+
+/* 0, or why the connection is broken. */
+static int send_some(struct tcp_device *d, struct tcp_link *l)
+{
+	struct stream_gather *g = &d->gather;
+	uint32_t left = slice(d, l, SEND_SLICE);
+	ssize_t n;
+
+	while (left >= STREAM_HELD && stream_wants(&l->stream) != STREAM_NOTHING) {
+		stream_gather(&l->stream, g, left);
+		n = send_gathered(l, g);
+		stream_sent(&l->stream, g, n > 0 ? (uint32_t)n : 0);
+		l->blocked = n < (ssize_t)g->bytes;
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			heat(d, l);
+			d->cold += (uint32_t)n / COLD_BYTES;
+			left -= (uint32_t)n;
+		}
+		if (l->blocked)
+			break;
+	}
+	return 0;
+}
+
+/* Sends what waits. Acknowledgements alone wait while more is coming in. */
+static void flush(struct tcp_device *d, int retry)
+{
+	struct list *pos, *tmp;
+	int rc;
+
+	list_for_each_safe(pos, tmp, &d->sending) {
+		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
+		enum stream_want want = stream_wants(&l->stream);
+
+		if (want == STREAM_NOTHING) {
+			list_del(&l->sending);
+			continue;
+		}
+		if (l->blocked && !l->heat)
+			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
+		if ((l->blocked && !(retry && l->heat)) || (want == STREAM_ACK && l->more))
+			continue;
+		rc = send_some(d, l);
+		if (rc) {
+			/* Other links of the ep leave the list, too. */
+			tcp_ep_down(l->ep, rc);
+			break;
+		}
+	}
+}
+
+/* ---- in ---- */
+
+/* One receive. Bytes, 0: there are none, or -errno. */
+static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
+{
+	struct iovec iov[INTO_MAX + 1];
+	struct msghdr m = {.msg_iov = iov};
+	uint32_t staging, room, direct = 0, i, niov;
+	ssize_t n, took;
+
+	niov = stream_into(&l->stream, iov, INTO_MAX, max, &staging);
+	for (i = 0; i < niov; i++)
+		direct += (uint32_t)iov[i].iov_len;
+	room = staging ? stream_sink_room(&d->sink) : 0;
+	if (staging > room)
+		staging = room;
+	l->more = 0;
+	if (!direct && !staging)
+		return 0;
+	if (staging) {
+		iov[niov].iov_base = d->staging;
+		iov[niov++].iov_len = staging;
+	}
+	m.msg_iovlen = niov;
+	n = niov == 1 ? recv(l->source.fd, iov[0].iov_base, iov[0].iov_len, 0)
+		      : recvmsg(l->source.fd, &m, 0);
+	if (n <= 0) {
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		return n ? -errno : -ECONNRESET;
+	}
+	l->more = (uint32_t)n == direct + staging;
+	if (direct)
+		stream_placed(&l->stream, (uint32_t)n < direct ? (uint32_t)n : direct);
+	if ((uint32_t)n > direct) {
+		took = stream_rx(&l->stream, d->staging, (uint32_t)n - direct);
+		if (took < 0)
+			return took;
+		assert((uint32_t)took == (uint32_t)n - direct);
+	}
+	return n;
+}
+
+/* What came before the other end went is still taken in, from every link, before the ep's end. */
+static void drain(struct tcp_device *d, struct tcp_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->nlinks; i++) {
+		while (receive(d, &e->links[i], RECV_SLICE) > 0)
+			;
+	}
+}
+
+/* Takes in what there is, at most a slice. Whether there was anything. */
+static int receive_some(struct tcp_device *d, struct tcp_link *l)
+{
+	uint32_t max = slice(d, l, RECV_SLICE);
+	uint32_t got = 0;
+	ssize_t n;
+
+	do {
+		n = receive(d, l, max - got);
+		if (n > 0)
+			got += (uint32_t)n;
+	} while (n > 0 && l->more && got < max);
+	if (got) {
+		heat(d, l);
+		d->cold += got / COLD_BYTES;
+		tcp_link_sends(l);
+	}
+	if (n < 0) {
+		if (n != -EPROTO)
+			drain(d, l->ep);
+		tcp_ep_down(l->ep, (int)n);
+	}
+	return got != 0;
+}
+
+static void ready_event(struct tcp_link *l, uint32_t events)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+
+	if (events & EPOLLOUT) {
+		if (!l->blocked)
+			tcp_watch(d, &l->source, EPOLLIN);
+		l->blocked = 0;
+	}
+	if (events & ~(uint32_t)EPOLLOUT && !l->heat)
+		receive_some(d, l);
+}
+
+static void ask_epoll(struct tcp_device *d)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
+
+	d->cold = 0;
+	for (i = 0; i < n; i++)
+		tcp_event(d, events[i].data.ptr, events[i].events);
+}
+
+static int ask_hot(struct tcp_device *d)
+{
+	uint32_t i;
+	int any = 0;
+
+	/* From the last: one that cools gives its place to it. An ep that fails takes several. */
+	for (i = d->nhot; i-- > 0;) {
+		struct tcp_link *l = d->hot[i];
+
+		if (i >= d->nhot)
+			continue;
+		if (receive_some(d, l))
+			any = 1;
+		else if (l->heat && !--l->heat)
+			cool(d, l);
+	}
+	return any;
+}
+
+static void ready_work(struct tcp_device *d)
+{
+	int any;
+
+	flush(d, 1);
+	any = ask_hot(d);
+	if (++d->cold >= COLD_POLLS || !d->nhot || (d->slept && !any))
+		ask_epoll(d);
+	d->slept = 0;
+	flush(d, 0);
+}
+
+static int ready_arm(struct tcp_device *d)
+{
+	struct list *pos;
+
+	list_for_each(pos, &d->sending) {
+		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
+
+		if (!l->blocked && stream_wants(&l->stream) != STREAM_NOTHING)
+			return 1;
+		if (l->blocked && tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT))
+			return 1;
+	}
+	d->slept = 1;
+	return 0;
+}
+
+static int ready_start(struct tcp_link *l)
+{
+	return tcp_watch(tcp_ep_device(l->ep), &l->source, EPOLLIN);
+}
+
+static int ready_stop(struct tcp_link *l)
+{
+	cool(tcp_ep_device(l->ep), l);
+	return 1;
+}
+
+const struct tcp_driver tcp_ready = {
+	.open = ready_open,
+	.close = ready_close,
+	.start = ready_start,
+	.stop = ready_stop,
+	.ready = ready_event,
+	.work = ready_work,
+	.arm = ready_arm,
+};
