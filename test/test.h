@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every test stands on. main() returns 0 when all checks held; a check that fails prints
- * where and what and ends the process with 1 (from any thread), SKIP() says why and ends it with 77,
- * which the runner counts as skipped.
+ * where and what and ends the process with 1 (from any thread), SKIP() says why and ends it with
+ * 77, which the runner counts as skipped.
  */
 #ifndef TEST_H
 #define TEST_H

@@ -13,7 +13,8 @@ void use(struct urccl *ctx, struct urccl_ring *ring, struct urccl_sqe *sqe, stru
 void use(struct urccl *ctx, struct urccl_ring *ring, struct urccl_sqe *sqe, struct urccl_cqe *cqe,
 	 struct urccl_peer peer, struct urccl_region region, struct urccl_remote remote, char *buf)
 {
-	(void)ctx, (void)ring, (void)sqe, (void)cqe, (void)peer, (void)region, (void)remote, (void)buf;
+	(void)ctx, (void)ring, (void)sqe, (void)cqe, (void)peer, (void)region, (void)remote;
+	(void)buf;
 	%s
 }
 """
