@@ -43,6 +43,7 @@ struct shm_side {
 		_Alignas(128) uint32_t tail;	/* bytes ever taken from its inward ring */
 	} in[SHM_WAYS];
 	_Alignas(128) uint32_t asleep;		/* enum shm_asleep: what it wants a doorbell for */
+	_Alignas(128) uint32_t said;		/* after heads and tails: read by who falls asleep */
 };
 
 /* Why an ep wants its doorbell rung. */
@@ -78,6 +79,8 @@ int shm_sealed(int fd, uint64_t len, uint64_t *size);
  * that breaks the rules is lost. */
 uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max);
 uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max);
+/* Wakes the peer if it sleeps and waits for what was published. Once a poll. */
+void shm_rings_tell(struct shm_ep *e);
 /* Something can flow. */
 int shm_rings_busy(const struct shm_ep *e);
 /* Has the peer ring when something can flow; 0: something can already. */
@@ -234,6 +237,8 @@ struct shm_ep {
 	int rx_fd;			/* that came with it; -1: none */
 
 	struct shm_pages pages;
+	uint32_t untold;		/* enum shm_asleep: published and not told */
+	uint32_t said;			/* what our word says */
 	uint8_t blocked[SHM_WAYS];	/* out ring has no room for what is to be sent */
 	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
 	struct stream streams[SHM_WAYS];

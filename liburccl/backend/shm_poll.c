@@ -2,12 +2,13 @@
 /* Chunks in, events out. */
 #include "backend/shm.h"
 
-#define SLICE	     (16u << 10) /* bulk moved between two looks at what is urgent */
-#define SLICE_BESIDE (8u << 10)	 /* copied in a poll that has something to tell */
-#define POLL_BYTES   (64u << 10) /* bulk moved by one poll before the engine gets its turn */
-#define QUICK_LEN    STREAM_COPY /* chunks up to this never wait behind bulk */
-#define HOT_FEW	     16u	 /* eps that are polled although they are idle */
-#define IDLE_LOOKS   16u	 /* looks at the links after which an ep counts as idle */
+#define SLICE	     (16u << 10)  /* bulk moved between two looks at what is urgent */
+#define SLICE_BESIDE (8u << 10)	  /* copied in a poll that has something to tell */
+#define COPY_BYTES   (64u << 10)  /* copied by one poll before the engine gets its turn */
+#define POLL_BYTES   (256u << 10) /* bulk moved by one poll before the engine gets its turn */
+#define QUICK_LEN    STREAM_COPY  /* chunks up to this never wait behind bulk */
+#define HOT_FEW	     16u	  /* eps that are polled although they are idle */
+#define IDLE_LOOKS   16u	  /* looks at the links after which an ep counts as idle */
 
 static void out(struct shm_dev *d, struct chunk *c, int res)
 {
@@ -130,14 +131,14 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 	uint32_t got = 0, max;
 	struct list *pos;
 
-	list_for_each (pos, &d->hot) {
+	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->copies[SHM_QUICK].n)
 			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
 	}
-	max = got || d->nhot > 1 ? SLICE_BESIDE : POLL_BYTES;
-	list_for_each (pos, &d->hot) {
+	max = got || d->nhot > 1 ? SLICE_BESIDE : COPY_BYTES;
+	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->copies[SHM_BULK].n)
@@ -152,7 +153,7 @@ static uint32_t rings_round(struct shm_dev *d)
 	uint32_t bulk = 0, quick, n;
 	struct list *pos, *next;
 
-	list_for_each_safe (pos, next, &d->hot) {
+	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		n = 0;
@@ -174,11 +175,14 @@ static uint32_t rings_round(struct shm_dev *d)
 static void rings_all(struct shm_dev *d, uint32_t max)
 {
 	uint32_t moved, sum = 0;
+	struct list *pos;
 
 	do {
 		moved = rings_round(d);
 		sum += moved;
 	} while (moved && sum < max && stream_sink_empty(&d->sink));
+	list_for_each(pos, &d->hot)
+		shm_rings_tell(list_entry(pos, struct shm_ep, hot));
 }
 
 /* What eps owe comes behind what they had. */
@@ -209,7 +213,7 @@ static void cool_idle(struct shm_dev *d)
 {
 	struct list *pos, *next;
 
-	list_for_each_safe (pos, next, &d->hot) {
+	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->idle++ >= IDLE_LOOKS && d->nhot > HOT_FEW && shm_rings_sleep(e))
@@ -260,11 +264,11 @@ int shm_arm(struct device *dev)
 	d->until_look = 0;
 	if (!stream_sink_empty(&d->sink) || !list_empty(&d->notices) || !list_empty(&d->reaping))
 		return 1;
-	list_for_each (pos, &d->hot)
+	list_for_each(pos, &d->hot)
 		if (ep_busy(list_entry(pos, struct shm_ep, hot)))
 			return 1;
 	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */
-	list_for_each_safe (pos, next, &d->hot) {
+	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (!shm_rings_sleep(e))

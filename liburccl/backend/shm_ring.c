@@ -14,13 +14,24 @@ static uint32_t ring_size(const struct shm_ring *r)
 	return r->mask + 1;
 }
 
-/* The words of the sleep hand-shake: published, then asleep looked at. */
+/* Seen at once by a side that spins; one that sleeps is told by shm_rings_tell(). */
 static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t bell)
 {
-	uint32_t *asleep = &e->pages.side[1]->asleep;
-
 	r->told = r->at;
-	__atomic_store_n(r->mine, r->at, __ATOMIC_SEQ_CST);
+	store_release(r->mine, r->at);
+	e->untold |= bell;
+}
+
+/* The poster's half of the sleep hand-shake, once for all that was published: its word is not one
+ * that the other side spins on, or each would wait for the cache line of the other. */
+void shm_rings_tell(struct shm_ep *e)
+{
+	uint32_t *asleep = &e->pages.side[1]->asleep, bell = e->untold;
+
+	if (!bell)
+		return;
+	e->untold = 0;
+	__atomic_store_n(&e->pages.side[0]->said, ++e->said, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) & bell && sleep_take(asleep))
 		shm_link_bell(e);
 }
@@ -144,16 +155,16 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 	return n;
 }
 
-/* The loads of the sleep hand-shake: whatever the words say, if they say something new. */
+/* Whatever the words say, if they say something new. */
 static int way_busy(const struct shm_ep *e, enum shm_way w)
 {
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
 
-	if (in->seen != in->at || __atomic_load_n(in->theirs, __ATOMIC_SEQ_CST) != in->seen)
+	if (in->seen != in->at || load_acquire(in->theirs) != in->seen)
 		return 1;
 	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
 		return 0;
-	return !e->blocked[w] || __atomic_load_n(out->theirs, __ATOMIC_SEQ_CST) != out->seen;
+	return !e->blocked[w] || load_acquire(out->theirs) != out->seen;
 }
 
 int shm_rings_busy(const struct shm_ep *e)
@@ -173,6 +184,9 @@ int shm_rings_sleep(struct shm_ep *e)
 		bell |= SHM_FOR_ROOM;
 	e->announced = 1;
 	sleep_announce(&e->pages.side[0]->asleep, bell);
+	/* Not for its value: who says later finds the announcement, of who said before we find the
+	 * words. */
+	(void)__atomic_load_n(&e->pages.side[1]->said, __ATOMIC_SEQ_CST);
 	if (!shm_rings_busy(e))
 		return 1;
 	shm_rings_awake(e);
