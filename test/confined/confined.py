@@ -44,7 +44,7 @@ def main(build, suites):
         to = pathlib.Path(tmp)
         with open(to / "list", "w") as f:
             for name, seconds, program, arguments in tests(build, suites):
-                print(seconds, name, copy(build, program, to), *arguments, file=f)
+                print(seconds, name.replace(" ", "-"), copy(build, program, to), *arguments, file=f)
         for library in (build / "liburccl").glob("*.so*"):
             if library.is_file():
                 copy(build, library, to)
