@@ -19,7 +19,7 @@ struct guests {
 
 struct idle_figures {
 	double seconds, cpu;
-	uint64_t rss, pss[2]; /* bytes; pss: without peers, with them */
+	uint64_t rss[2], pss[2]; /* bytes; pss: without peers, with them */
 	uint64_t engine_sleeps;
 };
 
@@ -142,9 +142,9 @@ static void print(const struct options *o, const struct idle_figures *f)
 
 	if (!o->json) {
 		printf("%u idle peers for %.0f s: %.4f %% of a core, the engine slept %lu times; "
-		       "%.1f MiB resident, %.1f KiB (Pss) more for each peer\n",
-		       o->idle_peers, f->seconds, share, f->engine_sleeps, (double)f->rss / 1048576,
-		       each);
+		       "%.1f MiB resident alone, %.1f KiB (Pss) more for each peer\n",
+		       o->idle_peers, f->seconds, share, f->engine_sleeps,
+		       (double)f->rss[0] / 1048576, each);
 		return;
 	}
 	result_open(&r, o, 0);
@@ -153,7 +153,8 @@ static void print(const struct options *o, const struct idle_figures *f)
 	report_metric(&r, f->cpu, "s", "cpu.client");
 	report_metric(&r, share, "%", "cpu.share");
 	report_metric(&r, (double)f->engine_sleeps, "sleeps", "engine.sleeps");
-	report_metric(&r, (double)f->rss / 1048576, "MiB", "rss");
+	report_metric(&r, (double)f->rss[0] / 1048576, "MiB", "rss.alone");
+	report_metric(&r, (double)f->rss[1] / 1048576, "MiB", "rss.with_peers");
 	report_metric(&r, (double)f->pss[0] / 1048576, "MiB", "pss.alone");
 	report_metric(&r, (double)f->pss[1] / 1048576, "MiB", "pss.with_peers");
 	report_metric(&r, each, "KiB", "pss.peer");
@@ -166,7 +167,7 @@ static void watch_quietly(struct guests *g, const struct options *o, struct idle
 	uint64_t start;
 
 	rest(g, settle_seconds);
-	f->rss = bench_rss();
+	f->rss[1] = bench_rss();
 	f->pss[1] = bench_pss();
 	urccl_stats(g->end.ctx, &before);
 	start = bench_now();
@@ -211,6 +212,7 @@ void idle_measure(const struct options *o)
 	raise_limit();
 	host(&g, o);
 	rest(&g, 0.2);
+	f.rss[0] = bench_rss();
 	f.pss[0] = bench_pss();
 	n = urccl_metadata(g.end.ctx, blob, sizeof(blob));
 	if (n < 0 || write(fd[1], blob, (size_t)n) != n)

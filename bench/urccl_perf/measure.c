@@ -116,6 +116,7 @@ static void add_worker(struct figures *f, struct worker *w)
 static void measure(struct client *c, struct worker *w, struct figures *f, struct load *beside)
 {
 	const struct options *o = c->options;
+	struct urccl_stats then = {.size = sizeof(then)}, now = {.size = sizeof(now)};
 	struct talk_result before, after;
 	uint32_t i;
 
@@ -125,6 +126,7 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 		hist_clear(&w[i].submit);
 	}
 	before = client_mark(c, TALK_START);
+	urccl_stats(c->ctx, &then);
 	f->cpu[OURS] = bench_cpu_seconds();
 	if (beside)
 		load_start(beside, ~0ull);
@@ -132,6 +134,9 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 	if (beside)
 		load_stop(beside);
 	f->cpu[OURS] = bench_cpu_seconds() - f->cpu[OURS];
+	urccl_stats(c->ctx, &now);
+	f->chunks = now.chunks - then.chunks;
+	f->merged = now.merged - then.merged;
 	after = client_mark(c, TALK_STOP);
 	f->cpu[SERVERS] = after.cpu - before.cpu;
 	f->back_bytes = after.bytes - before.bytes;

@@ -104,6 +104,8 @@ void result_metrics(struct report *r, const struct options *o, const struct figu
 			      "GB/s", "%sbackground.bandwidth", prefix);
 	latency_metrics(r, &f->latency, prefix, "latency");
 	latency_metrics(r, &f->submit, prefix, "submit");
+	report_metric(r, (double)f->chunks, "chunks", "%schunks", prefix);
+	report_metric(r, (double)f->merged, "blocks", "%sblocks.merged", prefix);
 	report_metric(r, f->cpu[OURS], "s", "%scpu.client", prefix);
 	report_metric(r, f->cpu[SERVERS], "s", "%scpu.server", prefix);
 	report_metric(r, cpu * 1e6 / (double)f->entries, "us", "%scpu.entry", prefix);

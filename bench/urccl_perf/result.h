@@ -15,7 +15,8 @@ struct figures {
 	uint64_t back_bytes; /* both ways: what the server moved */
 	uint64_t background_bytes;
 	double background_seconds;
-	uint64_t notes; /* the server received */
+	uint64_t notes;		 /* the server received */
+	uint64_t chunks, merged; /* handed to devices; blocks joined to their neighbour */
 	uint32_t path;
 	struct hist latency, submit;
 };
