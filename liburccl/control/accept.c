@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listener and its guests: connections of which nothing is known until their HELLO came. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define ACCEPTS_MAX 64 /* before the others have their turn */
+
+/* ---- a guest says HELLO ---- */
+
+static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t *used)
+{
+	struct path *path;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < c->config.ndevices; i++) {
+		struct device *dev = c->config.devices[i];
+
+		if (*used & 1u << i || dev->ops->transport != theirs->transport)
+			continue;
+		path = path_open(dev, theirs->id, &err);
+		if (!path)
+			continue;
+		*used |= 1u << i;
+		path->rail.addr_len = theirs->addr_len;
+		memcpy(path->rail.addr, theirs->addr, theirs->addr_len);
+		return path;
+	}
+	return NULL;
+}
+
+/* An ep for each rail of theirs that a device here has the transport of. */
+static uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths)
+{
+	uint32_t used = 0, n = 0, i;
+
+	for (i = 0; i < h->nrails; i++) {
+		paths[n] = accept_path(c, &h->rails[i], &used);
+		if (paths[n])
+			n++;
+	}
+	return n;
+}
+
+static void accept_answer(struct control *c, struct peer *p, const struct wire_hello *h)
+{
+	struct wire_hello ack = {.incarnation = c->config.incarnation, .key_window = KEY_WINDOW};
+	uint32_t i;
+
+	ack.version_max = h->version_max < WIRE_VERSION_MAX ? h->version_max : WIRE_VERSION_MAX;
+	ack.version_min = ack.version_max;
+	ack.note_len = c->config.params->hello_len;
+	if (ack.note_len)
+		memcpy(ack.note, c->config.params->hello, ack.note_len);
+	ack.nrails = p->npaths;
+	for (i = 0; i < p->npaths; i++) {
+		const struct path *path = p->paths[i];
+
+		ack.rails[i].transport = path->rail.ep->dev->ops->transport;
+		ack.rails[i].id = path->id;
+		ack.rails[i].addr_len = path->addr_len;
+		memcpy(ack.rails[i].addr, path->addr, path->addr_len);
+	}
+	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO_ACK, &ack));
+}
+
+static void accept_peer(struct control *c, struct conn *n, const struct wire_hello *h,
+			struct list *dials)
+{
+	struct path *paths[WIRE_RAILS];
+	uint32_t npaths = accept_paths(c, h, paths), i;
+	struct peer *p = NULL;
+	int err = 0;
+
+	if (npaths)
+		p = peer_new(c, n, h, 0, &err);
+	if (!p) {
+		for (i = 0; i < npaths; i++)
+			path_free(paths[i]);
+		conn_refuse(c, n, npaths ? WIRE_FULL : WIRE_NO_PATH);
+		dials_give(c, dials, NULL);
+		return;
+	}
+	/* Each rail waits before the answer says that it does. */
+	for (i = 0; i < npaths; i++) {
+		meet_take_path(p, paths[i]);
+		path_connect(c, paths[i], 0);
+	}
+	alarm_set(c, &n->alarm, HANDSHAKE_NS);
+	accept_answer(c, p, h);
+	dials_give(c, dials, p);
+}
+
+/* Both dial at once and ours is not committed: the one of the smaller incarnation is kept. */
+static int accept_yield(struct control *c, struct peer *ours, struct list *dials)
+{
+	if (!ours->dialled || ours->stage != STAGE_RAILS ||
+	    c->config.incarnation < ours->incarnation)
+		return 0;
+	dials_take(ours, dials);
+	peer_down(c, ours, -ECONNRESET, REASON_NONE, 0, 0);
+	return 1;
+}
+
+static void accept_hello(struct control *c, struct conn *n, const struct wire_hello *h)
+{
+	struct peer *old = peer_find(c, h->incarnation);
+	struct list dials;
+
+	list_init(&dials);
+	if (c->ending) {
+		conn_refuse(c, n, WIRE_CLOSING);
+	} else if (h->incarnation == c->config.incarnation) {
+		conn_refuse(c, n, WIRE_SELF);
+	} else if (h->expected && h->expected != c->config.incarnation) {
+		conn_refuse(c, n, WIRE_STALE);
+	} else if (old && !accept_yield(c, old, &dials)) {
+		/* Should the older connection be dead without our knowing, the ping finds out, and
+		 * the dialler comes again. */
+		peer_ping(c, old);
+		conn_refuse(c, n, WIRE_EXISTS);
+	} else {
+		accept_peer(c, n, h, &dials);
+	}
+}
+
+static int guest_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+		       uint32_t len)
+{
+	struct wire_hello h;
+	int rc;
+
+	if (type != WIRE_HELLO)
+		return -EPROTO;
+	rc = wire_get_hello(body, len, &h);
+	if (!rc)
+		accept_hello(c, n, &h);
+	else if (rc == -EPROTONOSUPPORT)
+		conn_refuse(c, n, WIRE_NO_VERSION);
+	else
+		return rc;
+	return 0;
+}
+
+static void guest_ended(struct control *c, struct conn *n, int err)
+{
+	(void)err;
+	conn_close(c, n);
+}
+
+static const struct conn_ops guest_ops = {
+	.connected = conn_close,
+	.frame = guest_frame,
+	.ended = guest_ended,
+	.expired = conn_close,
+};
+
+/* ---- the listener ---- */
+
+static void listener_watch(struct control *c, int on)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &c->listen_fd};
+
+	if (c->listen_fd < 0 || c->listening == (uint32_t)on)
+		return;
+	if (!epoll_ctl(c->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, c->listen_fd, &ev))
+		c->listening = (uint32_t)on;
+	else if (on)
+		alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
+}
+
+static void listener_resume(struct control *c, struct alarm *a)
+{
+	(void)a;
+	listener_watch(c, 1);
+}
+
+/* What waits to be accepted keeps the listener readable: look again later instead of spinning. */
+static void listener_pause(struct control *c)
+{
+	listener_watch(c, 0);
+	alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
+}
+
+/* A guest that takes its time gives way; guests that all just came are given it. */
+static int accept_room(struct control *c)
+{
+	struct conn *oldest;
+
+	if (c->nguests < GUESTS_MAX)
+		return 1;
+	oldest = list_first(&c->guests, struct conn, guest);
+	if (clock_ns() - oldest->since < GUEST_SLOW_NS)
+		return 0;
+	conn_close(c, oldest);
+	return 1;
+}
+
+/* No descriptors are left: with the one in reserve a dialler at least hears that. */
+static int accept_shed(struct control *c)
+{
+	struct wire_refuse r = {WIRE_VERSION_MIN, WIRE_VERSION_MAX, WIRE_FULL,
+				c->config.incarnation};
+	uint32_t len;
+	int fd;
+
+	if (c->reserve_fd < 0)
+		return 0;
+	close(c->reserve_fd);
+	fd = accept4(c->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		memcpy(c->tx, wire_magic, WIRE_MAGIC);
+		len = WIRE_MAGIC + wire_put_refuse(c->tx + WIRE_MAGIC, &r);
+		(void)send(fd, c->tx, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)shutdown(fd, SHUT_WR);
+		(void)recv(fd, c->rx, RX_MAX, MSG_DONTWAIT);
+		close(fd);
+	}
+	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fd >= 0;
+}
+
+/* 1: worth another try, 0: no more for now. */
+static int accept_failed(struct control *c, int err)
+{
+	if (err == EAGAIN)
+		return 0;
+	if ((err == EMFILE || err == ENFILE) && accept_shed(c))
+		return 1;
+	if (err != EMFILE && err != ENFILE && err != ENOMEM && err != ENOBUFS)
+		return 1;
+	listener_pause(c);
+	return 0;
+}
+
+static int accept_one(struct control *c)
+{
+	struct conn *n;
+	int fd;
+
+	if (!accept_room(c)) {
+		listener_pause(c);
+		return 0;
+	}
+	fd = accept4(c->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0)
+		return accept_failed(c, errno);
+	n = conn_new(c, fd, 0, &guest_ops, NULL);
+	if (!n)
+		return 1;
+	conn_guest(c, n);
+	alarm_set(c, &n->alarm, HANDSHAKE_NS);
+	return 1;
+}
+
+void listener_event(struct control *c)
+{
+	int i;
+
+	for (i = 0; i < ACCEPTS_MAX && c->listen_fd >= 0; i++)
+		if (!accept_one(c))
+			return;
+}
+
+static int listener_bind(struct control *c, const struct sockaddr_storage *at)
+{
+	socklen_t len = at->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						  : sizeof(struct sockaddr_in);
+	int on = 1, off = 0;
+
+	c->listen_fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->listen_fd < 0)
+		return -errno;
+	(void)setsockopt(c->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* The wildcard of IPv6 is for IPv4 too. */
+	if (at->ss_family == AF_INET6)
+		(void)setsockopt(c->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(c->listen_fd, (const struct sockaddr *)at, len) || listen(c->listen_fd, SOMAXCONN))
+		return -errno;
+	len = sizeof(c->listen_addr);
+	if (getsockname(c->listen_fd, (struct sockaddr *)&c->listen_addr, &len))
+		return -errno;
+	return 0;
+}
+
+int listener_open(struct control *c, const struct sockaddr_storage *at)
+{
+	char text[80];
+	int rc;
+
+	c->listen_fd = c->reserve_fd = -1;
+	c->listen_addr.ss_family = AF_UNSPEC;
+	alarm_init(&c->listen_alarm, listener_resume);
+	if (!at)
+		return 0;
+	rc = listener_bind(c, at);
+	if (rc) {
+		addr_text(at, text, sizeof(text));
+		c->listen_addr.ss_family = AF_UNSPEC;
+		listener_close(c);
+		return fail(rc, "cannot listen on %s: %s", text, strerrordesc_np(-rc));
+	}
+	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	listener_watch(c, 1);
+	return 0;
+}
+
+void listener_close(struct control *c)
+{
+	listener_watch(c, 0);
+	alarm_stop(&c->listen_alarm);
+	if (c->listen_fd >= 0) {
+		/* A forked child may hold it open too. */
+		(void)shutdown(c->listen_fd, SHUT_RDWR);
+		close(c->listen_fd);
+	}
+	if (c->reserve_fd >= 0)
+		close(c->reserve_fd);
+	c->listen_fd = c->reserve_fd = -1;
+	c->listening = 0;
+}

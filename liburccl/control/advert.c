@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adverts of our regions, and what peers were granted by them. */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+#define ADVERT_VERSION 1u
+#define ADVERT_RIGHTS  (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
+#define TOKEN_AT       offsetof(struct urccl_advert, token)
+
+_Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
+
+static uint64_t owner_ms(const struct control *c)
+{
+	return (clock_ns() - c->start_ns) / NSEC_PER_MSEC;
+}
+
+static int advert_range(const struct control_call *call, const struct region *r)
+{
+	if (!call->rights || call->rights & ~(uint32_t)ADVERT_RIGHTS)
+		return fail(-EINVAL, "rights 0x%x: an advert gives read, write or both",
+			    call->rights);
+	if (call->rights & ~r->memory->rights)
+		return fail(-EACCES,
+			    "the region was registered with rights 0x%x and cannot give 0x%x",
+			    r->memory->rights, call->rights);
+	if (!call->len)
+		return fail(-EINVAL, "an advert of 0 bytes");
+	if (call->len > r->memory->len || call->off > r->memory->len - call->len)
+		return fail(-ERANGE,
+			    "%llu bytes at offset %llu pass the end of the region, which has %llu",
+			    (unsigned long long)call->len, (unsigned long long)call->off,
+			    (unsigned long long)r->memory->len);
+	return 0;
+}
+
+void advert_make(struct control *c, struct control_call *call)
+{
+	struct region *r = handles_get(&c->region_handles, call->handle);
+	struct urccl_advert a;
+	uint64_t now = owner_ms(c);
+	int rc;
+
+	if (!r || r->ending) {
+		call_answer(call, fail(-ESTALE, "region handle 0x%x names no registered memory",
+				       call->handle));
+		return;
+	}
+	rc = advert_range(call, r);
+	if (rc) {
+		call_answer(call, rc);
+		return;
+	}
+	memset(&a, 0, sizeof(a));
+	a.version = ADVERT_VERSION;
+	a.rights = (uint8_t)call->rights;
+	a.region = call->handle;
+	a.incarnation = c->config.incarnation;
+	a.offset = call->off;
+	a.length = call->len;
+	/* A time that does not fit is never. */
+	if (call->ttl_ms && call->ttl_ms < UINT64_MAX / NSEC_PER_MSEC - now)
+		a.expires_ms = now + call->ttl_ms;
+	siphash128(r->key, &a, TOKEN_AT, a.token);
+	*call->advert = a;
+	call_answer(call, 0);
+}
+
+int advert_import_check(const struct urccl_advert *a, uint32_t i)
+{
+	if (a->version != ADVERT_VERSION)
+		return fail(-EPROTONOSUPPORT, "advert %u is of version %u, known here is %u", i,
+			    a->version, ADVERT_VERSION);
+	if (a->kind || a->reserved || !a->rights || a->rights & ~ADVERT_RIGHTS || !a->region ||
+	    !a->length || a->length > UINT64_MAX - a->offset)
+		return fail(-EINVAL, "advert %u is not what urccl_advertise() gave: it was damaged",
+			    i);
+	return 0;
+}
+
+/* Is it one of ours, and does it still hold? Its region, or NULL: no. */
+static struct region *advert_region(struct control *c, const struct urccl_advert *a)
+{
+	struct region *r = handles_get(&c->region_handles, a->region);
+	uint8_t token[16];
+
+	if (!r || r->ending || a->version != ADVERT_VERSION ||
+	    a->incarnation != c->config.incarnation)
+		return NULL;
+	siphash128(r->key, a, TOKEN_AT, token);
+	if (!equal_const_time(token, a->token, sizeof(token)))
+		return NULL;
+	/* Below is what only this context can have written: it is checked all the same. */
+	if (!a->rights || a->rights & ~r->memory->rights || !a->length ||
+	    a->length > r->memory->len || a->offset > r->memory->len - a->length)
+		return NULL;
+	if (a->expires_ms && a->expires_ms <= owner_ms(c))
+		return NULL;
+	return r;
+}
+
+/* ---- grants: what a peer was given is kept, so that asking again costs nothing ---- */
+
+static uint32_t grant_hash(const struct peer *p, const struct region *r,
+			   const struct urccl_advert *a)
+{
+	uint64_t h = (uint64_t)(uintptr_t)p ^ (uint64_t)(uintptr_t)r << 7;
+
+	h = (h ^ a->offset) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 29 ^ a->length) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 29 ^ a->expires_ms << 3 ^ a->rights) * 0x9e3779b97f4a7c15ull;
+	return (uint32_t)(h >> 32);
+}
+
+static struct grant *grant_find(struct control *c, const struct peer *p, const struct region *r,
+				const struct urccl_advert *a, uint32_t hash)
+{
+	struct grant *g = c->grants ? c->grants[hash & c->grants_mask] : NULL;
+
+	while (g &&
+	       (g->peer != p || g->region != r || g->e.off != a->offset || g->e.len != a->length ||
+		g->e.rights != a->rights || g->expires_ms != a->expires_ms || g->doomed))
+		g = g->hash_next;
+	return g;
+}
+
+static int grants_grow(struct control *c)
+{
+	uint32_t size = c->grants ? 2 * (c->grants_mask + 1) : 64, i;
+	struct grant **table, *g;
+
+	if (c->grants && c->ngrants <= c->grants_mask)
+		return 0;
+	table = calloc(size, sizeof(struct grant *));
+	if (!table)
+		return c->grants ? 0 : -ENOMEM;
+	for (i = 0; c->grants && i <= c->grants_mask; i++) {
+		while ((g = c->grants[i])) {
+			c->grants[i] = g->hash_next;
+			g->hash_next = table[g->hash & (size - 1)];
+			table[g->hash & (size - 1)] = g;
+		}
+	}
+	free(c->grants);
+	c->grants = table;
+	c->grants_mask = size - 1;
+	return 0;
+}
+
+static struct grant *grant_new(struct control *c, struct peer *p, struct region *r,
+			       const struct urccl_advert *a, uint32_t hash)
+{
+	struct grant *g = calloc(1, sizeof(*g));
+
+	if (!g || grants_grow(c)) {
+		free(g);
+		return NULL;
+	}
+	g->key = malloc(KEY_MAX);
+	if (!g->key) {
+		free(g);
+		return NULL;
+	}
+	g->peer = p;
+	g->region = r;
+	g->hash = hash;
+	g->expires_ms = a->expires_ms;
+	list_init(&g->e.link);
+	g->e.ep = p->path->rail.ep;
+	g->e.memory = r->memory;
+	g->e.off = a->offset;
+	g->e.len = a->length;
+	g->e.rights = a->rights;
+	g->e.expires_ns = a->expires_ms ? c->start_ns + a->expires_ms * NSEC_PER_MSEC : NEVER_NS;
+	g->hash_next = c->grants[hash & c->grants_mask];
+	c->grants[hash & c->grants_mask] = g;
+	c->ngrants++;
+	list_add_tail(&g->of_peer, &p->grants);
+	list_add_tail(&g->of_region, &r->grants);
+	p->ngrants++;
+	return g;
+}
+
+static void grant_free(struct control *c, struct grant *g)
+{
+	struct grant **at = &c->grants[g->hash & c->grants_mask];
+
+	assert(!g->cmd.out);
+	while (*at != g)
+		at = &(*at)->hash_next;
+	*at = g->hash_next;
+	c->ngrants--;
+	g->peer->ngrants--;
+	list_del(&g->of_peer);
+	list_del(&g->of_region);
+	free(g->key);
+	free(g);
+}
+
+void grants_free_peer(struct control *c, struct peer *p)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &p->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_peer);
+
+		if (!g->cmd.out)
+			grant_free(c, g);
+	}
+}
+
+void grants_free_region(struct control *c, struct region *r)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &r->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_region);
+
+		if (!g->cmd.out)
+			grant_free(c, g);
+	}
+}
+
+/* ---- answers ---- */
+
+static void key_answer(struct control *c, struct peer *p, uint64_t id, int status,
+		       const uint8_t *key, uint32_t len)
+{
+	struct wire_key_rep rep = {id, status, status ? 0 : len, key};
+
+	if (p->stage == STAGE_UP)
+		conn_send(c, p->conn, c->tx, wire_put_key_rep(c->tx, &rep));
+}
+
+static void grant_answer(struct control *c, struct grant *g, int status)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->nids; i++)
+		key_answer(c, g->peer, g->ids[i], status, g->key, g->key_len);
+	g->peer->asked -= g->nids;
+	g->nids = 0;
+}
+
+/* Its peer and its region may both be waiting for it to go. */
+static void grant_gone(struct control *c, struct grant *g)
+{
+	struct region *r = g->region;
+	struct peer *p = g->peer;
+
+	grant_free(c, g);
+	region_step(c, r);
+	peer_step(c, p);
+}
+
+static void grant_exposed(struct control *c, struct cmd *cmd)
+{
+	struct grant *g = container_of(cmd, struct grant, cmd);
+	int rc = cmd->e.msg.res;
+	uint8_t *key;
+
+	g->live = !rc;
+	if (!rc) {
+		assert(cmd->e.len <= KEY_MAX);
+		g->key_len = cmd->e.len;
+		/* Keys are kept, and short. */
+		key = realloc(g->key, g->key_len ? g->key_len : 1);
+		if (key)
+			g->key = key;
+	}
+	grant_answer(c, g, rc);
+	if (rc) {
+		grant_gone(c, g);
+		return;
+	}
+	region_step(c, g->region);
+	if (g->peer->stage == STAGE_DOWN)
+		peer_step(c, g->peer);
+}
+
+static void grant_unexposed(struct control *c, struct cmd *cmd)
+{
+	grant_gone(c, container_of(cmd, struct grant, cmd));
+}
+
+/* Now and then what expired is taken back, so that adverts of short life do not fill the table. */
+static void grants_sweep(struct control *c, struct peer *p)
+{
+	uint64_t now = owner_ms(c);
+	struct list *pos;
+
+	if (p->ngrants < p->grants_sweep)
+		return;
+	list_for_each(pos, &p->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_peer);
+
+		if (!g->live || g->cmd.out || g->doomed || !g->expires_ms || g->expires_ms > now)
+			continue;
+		g->doomed = 1;
+		g->cmd.e.exposure = &g->e;
+		cmd_post(c, &g->cmd, ENGINE_UNEXPOSE, grant_unexposed);
+	}
+	p->grants_sweep = p->ngrants + 1024;
+}
+
+static void grant_expose(struct control *c, struct grant *g)
+{
+	g->cmd.e.exposure = &g->e;
+	g->cmd.e.peer = g->peer->engine;
+	g->cmd.e.rail = &g->peer->path->rail;
+	g->cmd.e.data = g->key;
+	g->cmd.e.len = KEY_MAX;
+	cmd_post(c, &g->cmd, ENGINE_EXPOSE, grant_exposed);
+}
+
+int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
+{
+	struct region *r = advert_region(c, &req->advert);
+	struct grant *g;
+	uint32_t hash;
+
+	if (p->asked == KEY_WINDOW)
+		return -EPROTO;
+	if (!r) {
+		key_answer(c, p, req->id, -EACCES, NULL, 0);
+		return 0;
+	}
+	hash = grant_hash(p, r, &req->advert);
+	g = grant_find(c, p, r, &req->advert, hash);
+	if (g && g->live) {
+		key_answer(c, p, req->id, 0, g->key, g->key_len);
+		return 0;
+	}
+	if (!g) {
+		grants_sweep(c, p);
+		g = p->ngrants < GRANTS_MAX ? grant_new(c, p, r, &req->advert, hash) : NULL;
+		if (!g) {
+			key_answer(c, p, req->id, p->ngrants < GRANTS_MAX ? -ENOMEM : -ENOSPC, NULL,
+				   0);
+			return 0;
+		}
+		grant_expose(c, g);
+	}
+	p->asked++;
+	g->ids[g->nids++] = req->id;
+	return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What other threads ask for. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/private.h"
+
+void call_answer(struct control_call *call, int res)
+{
+	if (res < 0)
+		snprintf(call->error, sizeof(call->error), "%s", urccl_errmsg());
+	call->msg.res = res;
+	/* The caller may be gone with its call before it is woken: that wakes nobody. */
+	store_release(&call->done, 1);
+	futex_wake(&call->done);
+}
+
+/* ---- peers ---- */
+
+static uint32_t peer_state(const struct peer *p)
+{
+	switch (p->stage) {
+	case STAGE_UP:
+		return URCCL_PEER_UP;
+	case STAGE_DOWN:
+		return URCCL_PEER_LOST;
+	default:
+		return URCCL_PEER_CONNECTING;
+	}
+}
+
+static void call_peer_info(struct control *c, struct control_call *call)
+{
+	struct peer *p = peer_of(c, call->handle);
+	struct urccl_peer_info *info = call->info;
+
+	if (!p) {
+		call_answer(call, -ESTALE);
+		return;
+	}
+	info->transport = p->transport;
+	info->incarnation = p->incarnation;
+	info->state = peer_state(p);
+	info->hello_len = p->hello_len;
+	memset(info->hello, 0, sizeof(info->hello));
+	memcpy(info->hello, p->hello, p->hello_len);
+	addr_text(&p->remote, info->address, sizeof(info->address));
+	call_answer(call, 0);
+}
+
+static void call_peer_name(struct control *c, struct control_call *call)
+{
+	struct peer *p = peer_of(c, call->handle);
+
+	if (p)
+		addr_text(&p->remote, call->data, call->n);
+	call_answer(call, p ? 0 : -ESTALE);
+}
+
+/* ---- rings: the engine's affair ---- */
+
+struct ring_cmd {
+	struct cmd cmd;
+	struct control_call *call;
+};
+
+static void ring_back(struct control *c, struct cmd *cmd)
+{
+	struct ring_cmd *rc = container_of(cmd, struct ring_cmd, cmd);
+	int res = cmd->e.msg.res;
+
+	(void)c;
+	if (res < 0)
+		fail(res, "the engine does not take another ring: %s", strerrordesc_np(-res));
+	call_answer(rc->call, res);
+	free(rc);
+}
+
+static void call_ring(struct control *c, struct control_call *call, enum engine_cmd_type type)
+{
+	struct ring_cmd *rc = calloc(1, sizeof(*rc));
+
+	if (!rc) {
+		call_answer(call, fail(-ENOMEM, "no memory for a command to the engine"));
+		return;
+	}
+	rc->cmd.e.ring = call->ring;
+	rc->call = call;
+	cmd_post(c, &rc->cmd, type, ring_back);
+}
+
+/* ---- the end of everything ---- */
+
+static void call_stopped(struct control *c, struct cmd *cmd)
+{
+	(void)cmd;
+	call_answer(c->shutdown, 0);
+	c->shutdown = NULL;
+}
+
+void control_step(struct control *c)
+{
+	if (c->ending == 1 && list_empty(&c->peers)) {
+		c->ending = 2;
+		regions_end(c);
+	}
+	if (c->ending == 2 && list_empty(&c->regions)) {
+		c->ending = 3;
+		cmd_post(c, &c->stop, ENGINE_STOP, call_stopped);
+	}
+}
+
+static void call_shutdown(struct control *c, struct control_call *call)
+{
+	struct list *pos, *tmp;
+
+	c->ending = 1;
+	c->shutdown = call;
+	listener_close(c);
+	while (!list_empty(&c->guests))
+		conn_close(c, list_first(&c->guests, struct conn, guest));
+	dials_close(c);
+	list_for_each_safe(pos, tmp, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		p->refs = 0;
+		if (p->stage == STAGE_DOWN) {
+			peer_step(c, p);
+			continue;
+		}
+		peer_bye(c, p);
+		peer_down(c, p, -ESHUTDOWN, REASON_CLOSING, 0, 0);
+	}
+	control_step(c);
+}
+
+/* ---- all of them ---- */
+
+static void call_dispatch(struct control *c, struct control_call *call)
+{
+	switch (call->msg.type) {
+	case CALL_REGISTER:
+		region_register(c, call);
+		break;
+	case CALL_UNREGISTER:
+		region_unregister(c, call);
+		break;
+	case CALL_ALLOC:
+		region_alloc(c, call);
+		break;
+	case CALL_FREE:
+		region_free(c, call);
+		break;
+	case CALL_ADVERTISE:
+		advert_make(c, call);
+		break;
+	case CALL_IMPORT:
+		remote_import(c, call);
+		break;
+	case CALL_FORGET:
+		remote_forget(c, call);
+		break;
+	case CALL_METADATA:
+		call_answer(call, metadata_make(c, call->data, call->n));
+		break;
+	case CALL_PEER_INFO:
+		call_peer_info(c, call);
+		break;
+	case CALL_REGION_INFO:
+		region_info(c, call);
+		break;
+	case CALL_PEER_NAME:
+		call_peer_name(c, call);
+		break;
+	case CALL_RING_ADD:
+		call_ring(c, call, ENGINE_RING_ADD);
+		break;
+	case CALL_RING_DEL:
+		call_ring(c, call, ENGINE_RING_DEL);
+		break;
+	case CALL_SHUTDOWN:
+		call_shutdown(c, call);
+		break;
+	default:
+		call_answer(call, fail(-EINVAL, "call %u is not known", call->msg.type));
+		break;
+	}
+}
+
+void call_run(struct control *c, struct control_call *call)
+{
+	if (c->ending)
+		call_answer(call, fail(-ESHUTDOWN, "the context is being closed"));
+	else
+		call_dispatch(c, call);
+}

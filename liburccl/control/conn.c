@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One control connection: framing, what could not be sent yet, its end. It knows nothing of what
+ * the frames say. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define READS_MAX 16 /* of one connection before the others have their turn */
+
+static void conn_expired(struct control *c, struct alarm *a)
+{
+	struct conn *n = container_of(a, struct conn, alarm);
+
+	n->ops->expired(c, n);
+}
+
+static void set_option(int fd, int level, int name, int value)
+{
+	/* They only tune: a kernel without one of them does as well. */
+	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* A peer that vanished is noticed by the kernel: while idle by keepalive, else by what stays
+ * unacknowledged. */
+static void conn_options(const struct control *c, int fd)
+{
+	uint32_t dead_ms = c->config.params->dead_after_ms;
+	int idle = (int)(dead_ms / 2000), interval = (int)(dead_ms / 6000);
+
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle ? idle : 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval ? interval : 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)dead_ms);
+}
+
+static int conn_events(struct control *c, struct conn *n, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = n};
+	int op = n->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	if (n->events == events)
+		return 0;
+	if (epoll_ctl(c->epoll_fd, op, n->fd, &ev))
+		return -errno;
+	n->events = events;
+	return 0;
+}
+
+struct conn *conn_new(struct control *c, int fd, int connecting, const struct conn_ops *ops,
+		      void *owner)
+{
+	struct conn *n = calloc(1, sizeof(*n));
+	socklen_t len = sizeof(n->remote);
+
+	if (!n)
+		goto close_fd;
+	n->fd = fd;
+	n->ops = ops;
+	n->owner = owner;
+	n->connecting = (uint8_t)connecting;
+	n->since = clock_ns();
+	alarm_init(&n->alarm, conn_expired);
+	list_init(&n->guest);
+	if (!connecting)
+		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
+	conn_options(c, fd);
+	if (conn_events(c, n, connecting ? EPOLLOUT : EPOLLIN))
+		goto free_conn;
+	list_add_tail(&n->link, &c->conns);
+	return n;
+
+free_conn:
+	free(n);
+close_fd:
+	close(fd);
+	return NULL;
+}
+
+static socklen_t addr_size(const struct sockaddr_storage *ss)
+{
+	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
+		       const struct conn_ops *ops, void *owner)
+{
+	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct conn *n;
+
+	if (fd < 0)
+		return NULL;
+	if (connect(fd, (const struct sockaddr *)to, addr_size(to)) && errno != EINPROGRESS) {
+		int err = errno;
+
+		close(fd);
+		errno = err;
+		return NULL;
+	}
+	/* A connection that is there at once shows as writable at once. */
+	n = conn_new(c, fd, 1, ops, owner);
+	if (!n) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	n->remote = *to;
+	return n;
+}
+
+void conn_guest(struct control *c, struct conn *n)
+{
+	list_add_tail(&n->guest, &c->guests);
+	c->nguests++;
+}
+
+static void conn_known(struct control *c, struct conn *n)
+{
+	if (list_empty(&n->guest))
+		return;
+	list_del(&n->guest);
+	c->nguests--;
+}
+
+void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner)
+{
+	conn_known(c, n);
+	alarm_stop(&n->alarm);
+	n->ops = ops;
+	n->owner = owner;
+}
+
+/* A forked child may hold the socket open, so it is taken off epoll and shut down by name. The
+ * struct stays until the round of events is over, for others of the round may name it. */
+void conn_close(struct control *c, struct conn *n)
+{
+	if (n->fd < 0)
+		return;
+	conn_known(c, n);
+	alarm_stop(&n->alarm);
+	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, n->fd, NULL);
+	(void)shutdown(n->fd, SHUT_RDWR);
+	close(n->fd);
+	n->fd = -1;
+	list_del(&n->link);
+	list_add_tail(&n->link, &c->closed);
+}
+
+void conns_free(struct control *c)
+{
+	while (!list_empty(&c->closed)) {
+		struct conn *n = list_first(&c->closed, struct conn, link);
+
+		list_del(&n->link);
+		free(n->in);
+		free(n->out);
+		free(n);
+	}
+}
+
+void conns_close(struct control *c)
+{
+	while (!list_empty(&c->conns))
+		conn_close(c, list_first(&c->conns, struct conn, link));
+	conns_free(c);
+}
+
+/* ---- out ---- */
+
+/* Whoever sends cannot be told in the middle of what it does: the next read finds the end. */
+static void conn_break(struct conn *n)
+{
+	(void)shutdown(n->fd, SHUT_RDWR);
+	n->out_off = n->out_len = 0;
+}
+
+/* Bytes sent, at most len; a connection that failed takes everything. */
+static uint32_t conn_push(struct conn *n, const uint8_t *buf, uint32_t len)
+{
+	uint32_t done = 0;
+
+	while (done < len) {
+		ssize_t r = send(n->fd, buf + done, len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (r > 0) {
+			done += (uint32_t)r;
+			continue;
+		}
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0 && errno != EAGAIN) {
+			conn_break(n);
+			return len;
+		}
+		break;
+	}
+	return done;
+}
+
+static void conn_keep(struct control *c, struct conn *n, const uint8_t *buf, uint32_t len)
+{
+	uint32_t need, max;
+	uint8_t *out;
+
+	if (n->out_off) {
+		memmove(n->out, n->out + n->out_off, n->out_len - n->out_off);
+		n->out_len -= n->out_off;
+		n->out_off = 0;
+	}
+	need = n->out_len + len;
+	if (need > OUT_MAX)
+		goto fail;
+	if (need > n->out_max) {
+		max = need < 4096 ? 4096 : need * 2;
+		out = realloc(n->out, max);
+		if (!out)
+			goto fail;
+		n->out = out;
+		n->out_max = max;
+	}
+	memcpy(n->out + n->out_len, buf, len);
+	n->out_len = need;
+	if (!conn_events(c, n, EPOLLIN | EPOLLOUT))
+		return;
+fail:
+	conn_break(n);
+}
+
+static void conn_put(struct control *c, struct conn *n, const uint8_t *buf, uint32_t len)
+{
+	uint32_t done = 0;
+
+	if (n->out_off == n->out_len)
+		done = conn_push(n, buf, len);
+	if (done < len)
+		conn_keep(c, n, buf + done, len - done);
+}
+
+void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len)
+{
+	if (n->fd < 0)
+		return;
+	assert(!n->connecting);
+	if (!n->spoke) {
+		n->spoke = 1;
+		conn_put(c, n, wire_magic, WIRE_MAGIC);
+	}
+	conn_put(c, n, buf, len);
+}
+
+static void conn_flush(struct control *c, struct conn *n)
+{
+	n->out_off += conn_push(n, n->out + n->out_off, n->out_len - n->out_off);
+	if (n->out_off < n->out_len)
+		return;
+	/* An idle connection holds no memory. */
+	free(n->out);
+	n->out = NULL;
+	n->out_off = n->out_len = n->out_max = 0;
+	if (conn_events(c, n, EPOLLIN))
+		conn_break(n);
+}
+
+/* ---- in ---- */
+
+/* Bytes used of the len in buf, or -1: the connection is over. */
+static int64_t conn_parse(struct control *c, struct conn *n, const uint8_t *buf, uint32_t len)
+{
+	struct wire_header h;
+	uint32_t used = 0;
+
+	if (!n->greeted) {
+		if (memcmp(buf, wire_magic, len < WIRE_MAGIC ? len : WIRE_MAGIC))
+			goto bad;
+		if (len < WIRE_MAGIC)
+			return 0;
+		n->greeted = 1;
+		used = WIRE_MAGIC;
+	}
+	while (len - used >= WIRE_HEADER) {
+		if (wire_get_header(buf + used, &h))
+			goto bad;
+		if (len - used - WIRE_HEADER < h.len)
+			break;
+		used += WIRE_HEADER;
+		if (n->ops->frame(c, n, h.type, buf + used, h.len))
+			goto bad;
+		if (n->fd < 0)
+			return -1;
+		used += h.len;
+	}
+	return used;
+bad:
+	if (n->fd >= 0)
+		n->ops->ended(c, n, -EPROTO);
+	return -1;
+}
+
+static void conn_save(struct control *c, struct conn *n, uint32_t len)
+{
+	if (!len)
+		return;
+	n->in = malloc(len);
+	if (!n->in) {
+		n->ops->ended(c, n, -ENOMEM);
+		return;
+	}
+	memcpy(n->in, c->rx, len);
+	n->in_len = len;
+}
+
+/* One read; *have are the bytes of an unfinished frame in control.rx. 1: there may be more, 0: not
+ * now, -1: over. */
+static int conn_read_some(struct control *c, struct conn *n, uint32_t *have)
+{
+	ssize_t r = recv(n->fd, c->rx + *have, RX_MAX - *have, 0);
+	int64_t used;
+	int more;
+
+	if (r < 0 && errno == EINTR)
+		return 1;
+	if (r < 0 && errno == EAGAIN)
+		return 0;
+	if (r <= 0) {
+		n->ops->ended(c, n, r ? -errno : 0);
+		return -1;
+	}
+	more = (uint32_t)r == RX_MAX - *have;
+	*have += (uint32_t)r;
+	used = conn_parse(c, n, c->rx, *have);
+	if (used < 0)
+		return -1;
+	*have -= (uint32_t)used;
+	memmove(c->rx, c->rx + used, *have);
+	return more;
+}
+
+void conn_read(struct control *c, struct conn *n)
+{
+	uint32_t have = n->in_len;
+	int i, rc = 1;
+
+	_Static_assert(WIRE_HEADER + WIRE_FRAME_MAX < RX_MAX, "a frame fits");
+	if (have)
+		memcpy(c->rx, n->in, have);
+	free(n->in);
+	n->in = NULL;
+	n->in_len = 0;
+	for (i = 0; i < READS_MAX && rc == 1; i++)
+		rc = conn_read_some(c, n, &have);
+	if (rc >= 0)
+		conn_save(c, n, have);
+}
+
+/* Dialling a free port of this host may meet itself, when the kernel picks that very port for our
+ * end. */
+static int conn_is_itself(const struct conn *n)
+{
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(local);
+	char a[80], b[80];
+
+	memset(&local, 0, sizeof(local));
+	if (getsockname(n->fd, (struct sockaddr *)&local, &len))
+		return 0;
+	addr_text(&local, a, sizeof(a));
+	addr_text(&n->remote, b, sizeof(b));
+	return !strcmp(a, b);
+}
+
+static void conn_connected(struct control *c, struct conn *n)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (getsockopt(n->fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = errno;
+	if (!err && conn_is_itself(n))
+		err = ECONNREFUSED;
+	if (!err)
+		err = -conn_events(c, n, EPOLLIN);
+	if (err) {
+		n->ops->ended(c, n, -err);
+		return;
+	}
+	n->connecting = 0;
+	n->ops->connected(c, n);
+}
+
+void conn_event(struct control *c, struct conn *n, uint32_t events)
+{
+	if (n->fd < 0)
+		return;
+	if (n->connecting) {
+		conn_connected(c, n);
+		return;
+	}
+	if (events & EPOLLOUT)
+		conn_flush(c, n);
+	/* What came before the end is read before it is seen. */
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		conn_read(c, n);
+}
+
+/* ---- refusing: the other side is to read why, so the end waits for its end ---- */
+
+static void refused_nothing(struct control *c, struct conn *n)
+{
+	conn_close(c, n);
+}
+
+static int refused_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+			 uint32_t len)
+{
+	(void)c, (void)n, (void)type, (void)body, (void)len;
+	return 0;
+}
+
+static void refused_ended(struct control *c, struct conn *n, int err)
+{
+	(void)err;
+	conn_close(c, n);
+}
+
+static const struct conn_ops refused_ops = {
+	.connected = refused_nothing,
+	.frame = refused_frame,
+	.ended = refused_ended,
+	.expired = refused_nothing,
+};
+
+void conn_refuse(struct control *c, struct conn *n, uint32_t code)
+{
+	struct wire_refuse r = {WIRE_VERSION_MIN, WIRE_VERSION_MAX, code, c->config.incarnation};
+
+	conn_send(c, n, c->tx, wire_put_refuse(c->tx, &r));
+	n->ops = &refused_ops;
+	n->owner = NULL;
+	(void)shutdown(n->fd, SHUT_WR);
+	/* Until then it counts as a guest, so that there are never too many of these either. */
+	if (list_empty(&n->guest))
+		conn_guest(c, n);
+	alarm_set(c, &n->alarm, GUEST_SLOW_NS);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control thread: its loop, its mailboxes, what it owns. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define EVENTS_MAX 64
+#define MSG_QUIT   201 /* beside the types of commands, requests and calls */
+
+/* ---- to and from the engine ---- */
+
+void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
+	      void (*back)(struct control *c, struct cmd *cmd))
+{
+	assert(!cmd->out);
+	cmd->out = 1;
+	cmd->back = back;
+	cmd->e.msg.type = type;
+	cmd->e.msg.res = 0;
+	cmd->e.msg.reply = &c->back;
+	mailbox_post(c->to_engine, &cmd->e.msg);
+}
+
+void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
+		uint64_t e)
+{
+	req->owner = NULL;
+	req->reason = reason;
+	req->arg[0] = a;
+	req->arg[1] = b;
+	req->arg[2] = e;
+	msg_reply(&req->msg, res);
+}
+
+static void control_back(struct control *c, struct msg *msg)
+{
+	struct cmd *cmd;
+
+	if (msg->type == MSG_RESOLVED) {
+		dial_resolved(c, msg);
+		return;
+	}
+	cmd = container_of(msg, struct cmd, e.msg);
+	assert(cmd->out);
+	cmd->out = 0;
+	if (cmd->back)
+		cmd->back(c, cmd);
+}
+
+static void control_drop(struct control *c, struct control_req *req)
+{
+	struct control_req *other = req->other;
+	struct peer *p = other->owner;
+
+	/* A CLOSE goes on by itself. */
+	if (p && other->msg.type == CONTROL_CLOSE) {
+		p->closing = NULL;
+		req_answer(other, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
+	} else if (p) {
+		dial_drop(c, other);
+	}
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+}
+
+static void control_request(struct control *c, struct control_req *req)
+{
+	switch (req->msg.type) {
+	case CONTROL_CONNECT:
+		dial_req(c, req);
+		break;
+	case CONTROL_CLOSE:
+		peer_close_req(c, req);
+		break;
+	case CONTROL_DROP:
+		control_drop(c, req);
+		break;
+	case CONTROL_KEYS:
+		remote_keys(c, req);
+		break;
+	case CONTROL_RAIL_DOWN:
+		peer_rail_down_req(c, req);
+		break;
+	case CONTROL_AWAITED:
+		peer_awaited_req(c, req);
+		break;
+	default:
+		assert(0);
+		break;
+	}
+}
+
+/* What came back is looked at first, for who asks may know of it: but taken last, so that it is all
+ * there. */
+static void control_messages(struct control *c)
+{
+	struct msg *asked = mailbox_take(&c->mailbox), *back = mailbox_take(&c->back), *next;
+
+	for (; back; back = next) {
+		next = back->next;
+		control_back(c, back);
+	}
+	for (; asked; asked = next) {
+		next = asked->next;
+		if (asked->type == MSG_QUIT)
+			c->quitting = 1;
+		else if (asked->type >= CALL_REGISTER)
+			call_run(c, container_of(asked, struct control_call, msg));
+		else
+			control_request(c, container_of(asked, struct control_req, msg));
+	}
+}
+
+/* ---- the loop ---- */
+
+static void control_event(struct control *c, const struct epoll_event *ev)
+{
+	if (ev->data.ptr == &c->wake_fd)
+		wake_drain(c->wake_fd);
+	else if (ev->data.ptr == &c->listen_fd)
+		listener_event(c);
+	else
+		conn_event(c, ev->data.ptr, ev->events);
+}
+
+static void control_sleep(struct control *c)
+{
+	struct epoll_event ev[EVENTS_MAX];
+	int ms = alarms_wait_ms(c), n, i;
+
+	if (mailbox_arm(&c->mailbox) || mailbox_arm(&c->back))
+		ms = 0;
+	n = epoll_wait(c->epoll_fd, ev, EVENTS_MAX, ms);
+	for (i = 0; i < n; i++)
+		control_event(c, &ev[i]);
+	conns_free(c);
+}
+
+static void *control_run(void *arg)
+{
+	struct control *c = arg;
+
+	while (!c->quitting) {
+		control_sleep(c);
+		control_messages(c);
+		alarms_run(c);
+		conns_free(c);
+	}
+	return NULL;
+}
+
+/* ---- from outside ---- */
+
+static int control_wake_open(struct control *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &c->wake_fd};
+
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (c->epoll_fd < 0)
+		return fail(-errno, "cannot open an epoll descriptor: %s", strerrordesc_np(errno));
+	c->wake_fd = wake_open();
+	if (c->wake_fd < 0)
+		return fail(c->wake_fd, "cannot open an eventfd: %s", strerrordesc_np(-c->wake_fd));
+	if (epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
+		return fail(-errno, "cannot watch an eventfd: %s", strerrordesc_np(errno));
+	mailbox_init(&c->mailbox, c->wake_fd);
+	mailbox_init(&c->back, c->wake_fd);
+	return 0;
+}
+
+static int control_tables(struct control *c)
+{
+	uint32_t max = 1u << HANDLE_SLOT_BITS;
+
+	if (handles_init(&c->peer_handles, max) || handles_init(&c->region_handles, max) ||
+	    handles_init(&c->remote_handles, max))
+		return fail(-ENOMEM, "no memory for the tables of handles");
+	return 0;
+}
+
+int control_open(const struct control_config *config, struct control **control)
+{
+	struct control *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return fail(-ENOMEM, "no memory for the control thread");
+	c->config = *config;
+	c->epoll_fd = c->wake_fd = c->listen_fd = c->reserve_fd = -1;
+	c->start_ns = clock_ns();
+	list_init(&c->alarms);
+	list_init(&c->conns);
+	list_init(&c->closed);
+	list_init(&c->guests);
+	list_init(&c->peers);
+	list_init(&c->held);
+	list_init(&c->dials);
+	list_init(&c->regions);
+	list_init(&c->allocations);
+	alarm_init(&c->listen_alarm, NULL);
+	rc = control_wake_open(c);
+	if (!rc)
+		rc = control_tables(c);
+	if (!rc)
+		rc = listener_open(c, config->listen);
+	if (rc) {
+		control_close(c);
+		return rc;
+	}
+	*control = c;
+	return 0;
+}
+
+struct mailbox *control_mailbox(struct control *c)
+{
+	return &c->mailbox;
+}
+
+int control_start(struct control *c, struct engine *engine)
+{
+	sigset_t all, old;
+	int rc;
+
+	c->engine = engine;
+	c->to_engine = engine_mailbox(engine);
+	/* Signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&c->thread, NULL, control_run, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return fail(-rc, "cannot start the control thread: %s", strerrordesc_np(rc));
+	c->started = 1;
+	(void)pthread_setname_np(c->thread, "urccl-control");
+	return 0;
+}
+
+static void control_free_jobs(struct control *c)
+{
+	struct msg *msg, *next;
+
+	if (c->wake_fd < 0)
+		return;
+	for (msg = mailbox_take(&c->back); msg; msg = next) {
+		next = msg->next;
+		if (msg->type == MSG_RESOLVED)
+			free(container_of(msg, struct job, msg));
+	}
+}
+
+void control_close(struct control *c)
+{
+	if (c->started) {
+		c->quit.type = MSG_QUIT;
+		mailbox_post(&c->mailbox, &c->quit);
+		pthread_join(c->thread, NULL);
+	}
+	resolver_close(c);
+	control_free_jobs(c);
+	conns_close(c);
+	listener_close(c);
+	while (!list_empty(&c->allocations)) {
+		struct allocation *a = list_first(&c->allocations, struct allocation, link);
+
+		list_del(&a->link);
+		memory_free(a);
+	}
+	handles_fini(&c->peer_handles);
+	handles_fini(&c->region_handles);
+	handles_fini(&c->remote_handles);
+	free(c->grants);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
+	free(c);
+}
+
+void control_listen_addr(const struct control *c, struct sockaddr_storage *ss)
+{
+	*ss = c->listen_addr;
+}
+
+void control_call(struct control *c, struct control_call *call)
+{
+	call->done = 0;
+	call->msg.reply = NULL;
+	mailbox_post(&c->mailbox, &call->msg);
+}

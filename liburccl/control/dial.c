@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trying the addresses of a dial: one after the other with a head start each, so that one which
+ * swallows packets holds nobody up; the first that connects is sent HELLO, and if what is there is
+ * not the one, the rest follow.
+ */
+#include "control/dial.h"
+
+static const struct conn_ops dial_conn_ops;
+
+static struct host *dial_host(struct dial *d, enum host_state state)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->nhosts; i++)
+		if (d->hosts[i].state == state)
+			return &d->hosts[i];
+	return NULL;
+}
+
+static struct host *dial_host_of(struct dial *d, const struct conn *n)
+{
+	uint32_t i = 0;
+
+	while (d->hosts[i].conn != n) {
+		i++;
+		assert(i < d->nhosts);
+	}
+	return &d->hosts[i];
+}
+
+static void dial_leave(struct control *c, struct host *h, enum host_state state)
+{
+	if (h->conn)
+		conn_close(c, h->conn);
+	h->conn = NULL;
+	h->state = state;
+}
+
+static void dial_free_paths(struct dial *d)
+{
+	while (d->npaths)
+		path_free(d->paths[--d->npaths]);
+}
+
+void dial_stop(struct control *c, struct dial *d)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->nhosts; i++)
+		dial_leave(c, &d->hosts[i], HOST_FRESH);
+	dial_free_paths(d);
+	alarm_stop(&d->alarm);
+	d->resting = 0;
+	if (d->job)
+		d->job->dial = NULL;
+	d->job = NULL;
+}
+
+/* What the errno of a connection means for whoever dialled. */
+static void dial_note_errno(struct dial *d, int err)
+{
+	switch (err) {
+	case ECONNREFUSED:
+		dial_note(d, -ECONNREFUSED, REASON_DIAL_REFUSED, 0, 0, 0);
+		break;
+	case EPROTO:
+		dial_note(d, -EPROTO, REASON_DIAL_GARBAGE, 0, 0, 0);
+		break;
+	case ETIMEDOUT:
+	case ENETUNREACH:
+	case EADDRNOTAVAIL:
+	case EHOSTDOWN:
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL, (uint64_t)err, 0, 0);
+		break;
+	case 0:
+	case EPIPE:
+		dial_note(d, -ECONNRESET, REASON_DIAL, ECONNRESET, 0, 0);
+		break;
+	default:
+		dial_note(d, -err, REASON_DIAL, (uint64_t)err, 0, 0);
+		break;
+	}
+}
+
+void dial_start(struct control *c, struct dial *d)
+{
+	struct peer *p = d->expected ? peer_find(c, d->expected) : NULL;
+	uint32_t i;
+
+	d->resting = 0;
+	if (p) {
+		dial_attach(c, d, p);
+		return;
+	}
+	for (i = 0; i < d->nhosts; i++)
+		d->hosts[i].state = HOST_FRESH;
+	dial_next(c, d);
+}
+
+void dial_next(struct control *c, struct dial *d)
+{
+	struct host *h;
+
+	alarm_stop(&d->alarm);
+	if (dial_host(d, HOST_HELLO))
+		return;
+	while ((h = dial_host(d, HOST_FRESH))) {
+		h->conn = conn_dial(c, &h->addr, &dial_conn_ops, d);
+		h->state = h->conn ? HOST_CONNECTING : HOST_FAILED;
+		if (h->conn) {
+			if (dial_host(d, HOST_FRESH))
+				alarm_set(c, &d->alarm, STAGGER_NS);
+			return;
+		}
+		dial_note_errno(d, errno);
+	}
+	if (!dial_host(d, HOST_CONNECTING))
+		dial_fail(c, d);
+}
+
+void dial_alarm(struct control *c, struct alarm *a)
+{
+	struct dial *d = container_of(a, struct dial, alarm);
+	struct host *h = dial_host(d, HOST_HELLO);
+
+	if (d->resting) {
+		dial_start(c, d);
+		return;
+	}
+	/* It took the connection and says nothing: others have their turn. */
+	if (h) {
+		dial_leave(c, h, HOST_FAILED);
+		dial_note_errno(d, ETIMEDOUT);
+	}
+	dial_next(c, d);
+}
+
+/* ---- HELLO ---- */
+
+static int dial_open_paths(struct control *c, struct dial *d)
+{
+	int err = -ENODEV;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices && d->npaths < WIRE_RAILS; i++) {
+		d->paths[d->npaths] = path_open(c->config.devices[i], i, &err);
+		if (d->paths[d->npaths])
+			d->npaths++;
+	}
+	if (d->npaths)
+		return 0;
+	dial_note(d, err, REASON_DIAL_NO_PATH, (uint64_t)-err, 0, 0);
+	return err;
+}
+
+static void dial_say_hello(struct control *c, struct dial *d, struct conn *n)
+{
+	struct wire_hello h = {.version_min = WIRE_VERSION_MIN,
+			       .version_max = WIRE_VERSION_MAX,
+			       .incarnation = c->config.incarnation,
+			       .expected = d->expected,
+			       .key_window = KEY_WINDOW,
+			       .note_len = d->hello_len,
+			       .nrails = d->npaths};
+	uint32_t i;
+
+	memcpy(h.note, d->hello, d->hello_len);
+	for (i = 0; i < d->npaths; i++) {
+		h.rails[i].transport = d->paths[i]->rail.ep->dev->ops->transport;
+		h.rails[i].id = d->paths[i]->id;
+		h.rails[i].addr_len = d->paths[i]->addr_len;
+		memcpy(h.rails[i].addr, d->paths[i]->addr, d->paths[i]->addr_len);
+	}
+	conn_send(c, n, c->tx, wire_put_hello(c->tx, WIRE_HELLO, &h));
+}
+
+static void dial_connected(struct control *c, struct conn *n)
+{
+	struct dial *d = n->owner;
+	struct host *h = dial_host_of(d, n), *other;
+
+	h->state = HOST_HELLO;
+	while ((other = dial_host(d, HOST_CONNECTING)))
+		dial_leave(c, other, HOST_FRESH);
+	if (!d->npaths && dial_open_paths(c, d)) {
+		dial_fail(c, d);
+		return;
+	}
+	dial_say_hello(c, d, n);
+	/* The last address may take as long as the CONNECT. */
+	if (dial_host(d, HOST_FRESH))
+		alarm_set(c, &d->alarm, HANDSHAKE_NS);
+	else
+		alarm_stop(&d->alarm);
+}
+
+/* ---- the answer ---- */
+
+static void dial_refused(struct control *c, struct dial *d, struct host *h,
+			 const struct wire_refuse *r)
+{
+	struct peer *p = r->code == WIRE_EXISTS ? peer_find(c, r->incarnation) : NULL;
+
+	dial_leave(c, h, HOST_FAILED);
+	switch (r->code) {
+	case WIRE_EXISTS:
+		/* Here or there something is not yet through: a handshake that will give us the
+		 * peer, or the end of an older connection. */
+		if (p)
+			dial_attach(c, d, p);
+		else
+			dial_rest(c, d);
+		return;
+	case WIRE_NO_VERSION:
+		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION, WIRE_VERSION_MIN,
+			  WIRE_VERSION_MAX, r->version_max);
+		break;
+	case WIRE_STALE:
+		dial_note(d, -ESTALE, REASON_DIAL_STALE, 0, 0, 0);
+		break;
+	case WIRE_SELF:
+		dial_note(d, -EINVAL, REASON_DIAL_SELF, 0, 0, 0);
+		break;
+	case WIRE_FULL:
+		dial_note(d, -EMFILE, REASON_DIAL_FULL, 0, 0, 0);
+		break;
+	case WIRE_NO_PATH:
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0, 0);
+		break;
+	case WIRE_CLOSING:
+		dial_note(d, -ECONNREFUSED, REASON_DIAL_REFUSED, 0, 0, 0);
+		break;
+	default:
+		dial_note_errno(d, EPROTO);
+		break;
+	}
+	dial_next(c, d);
+}
+
+/* Gives the peer an ep for each rail that both have, best first. */
+static void dial_hand_over(struct dial *d, struct peer *p, const struct wire_hello *ack)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < d->npaths; i++) {
+		struct path *path = d->paths[i];
+		const struct wire_rail *r = NULL;
+
+		for (k = 0; k < ack->nrails; k++)
+			if (ack->rails[k].id == path->id &&
+			    ack->rails[k].transport == path->rail.ep->dev->ops->transport)
+				r = &ack->rails[k];
+		if (!r) {
+			path_free(path);
+			continue;
+		}
+		path->rail.addr_len = r->addr_len;
+		memcpy(path->rail.addr, r->addr, r->addr_len);
+		meet_take_path(p, path);
+	}
+	d->npaths = 0;
+}
+
+/* The connection is the peer's from now on. */
+static void dial_met(struct control *c, struct dial *d, struct host *h,
+		     const struct wire_hello *ack, struct list *others)
+{
+	struct peer *p;
+	int err;
+
+	p = peer_new(c, h->conn, ack, 1, &err);
+	if (!p) {
+		dial_give_up(c, d, err);
+		dials_give(c, others, NULL);
+		return;
+	}
+	h->conn = NULL;
+	h->state = HOST_FAILED; /* if this does not become a peer, the next is tried */
+	alarm_stop(&d->alarm);
+	d->peer = p;
+	d->own = 1;
+	list_add_tail(&d->of_peer, &p->dials);
+	dial_hand_over(d, p, ack);
+	dials_give(c, others, p);
+	meet_unhold(c);
+	meet_try(c, p);
+}
+
+static void dial_answered(struct control *c, struct dial *d, struct host *h,
+			  const struct wire_hello *ack)
+{
+	struct peer *old = peer_find(c, ack->incarnation);
+	struct list others;
+
+	list_init(&others);
+	if (ack->incarnation == c->config.incarnation ||
+	    (d->expected && ack->incarnation != d->expected)) {
+		int self = ack->incarnation == c->config.incarnation;
+
+		dial_note(d, self ? -EINVAL : -ESTALE, self ? REASON_DIAL_SELF : REASON_DIAL_STALE,
+			  0, 0, 0);
+		dial_leave(c, h, HOST_FAILED);
+		dial_next(c, d);
+		return;
+	}
+	/* Of two simultaneous dials that of the smaller incarnation is kept, unless the other is
+	 * through. */
+	if (old && (old->dialled || old->stage != STAGE_RAILS ||
+		    c->config.incarnation > ack->incarnation)) {
+		dial_attach(c, d, old);
+		return;
+	}
+	if (old) {
+		dials_take(old, &others);
+		peer_down(c, old, -ECONNRESET, REASON_NONE, 0, 0);
+	}
+	dial_met(c, d, h, ack, &others);
+}
+
+static int dial_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+		      uint32_t len)
+{
+	struct dial *d = n->owner;
+	struct host *h = dial_host_of(d, n);
+	struct wire_hello ack;
+	struct wire_refuse r;
+
+	if (type == WIRE_REFUSE && !wire_get_refuse(body, len, &r))
+		dial_refused(c, d, h, &r);
+	else if (type == WIRE_HELLO_ACK && !wire_get_hello(body, len, &ack))
+		dial_answered(c, d, h, &ack);
+	else
+		return -EPROTO;
+	return 0;
+}
+
+static void dial_ended(struct control *c, struct conn *n, int err)
+{
+	struct dial *d = n->owner;
+
+	dial_leave(c, dial_host_of(d, n), HOST_FAILED);
+	dial_note_errno(d, -err);
+	dial_next(c, d);
+}
+
+/* A dial's alarm is its own. */
+static void dial_expired(struct control *c, struct conn *n)
+{
+	(void)c, (void)n;
+	assert(0);
+}
+
+static const struct conn_ops dial_conn_ops = {
+	.connected = dial_connected,
+	.frame = dial_frame,
+	.ended = dial_ended,
+	.expired = dial_expired,
+};

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for which dial, and dials for which peer. */
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "control/dial.h"
+
+/* ---- failures: of several addresses the most telling one is reported ---- */
+
+static int reason_weight(uint32_t reason)
+{
+	switch (reason) {
+	case REASON_NONE:
+		return 0;
+	case REASON_DIAL:
+		return 1;
+	case REASON_DIAL_REFUSED:
+		return 2;
+	case REASON_DIAL_GARBAGE:
+		return 3;
+	case REASON_DIAL_SELF:
+	case REASON_DIAL_STALE:
+		return 4;
+	default:
+		return 5;
+	}
+}
+
+void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+{
+	if (d->res && reason_weight(reason) < reason_weight(d->reason))
+		return;
+	d->res = res;
+	d->reason = reason;
+	d->arg[0] = a;
+	d->arg[1] = b;
+	d->arg[2] = e;
+}
+
+static void dial_free(struct control *c, struct dial *d)
+{
+	assert(list_empty(&d->waiters));
+	dial_stop(c, d);
+	list_del(&d->of_peer);
+	list_del(&d->link);
+	free(d);
+	meet_unhold(c);
+}
+
+static struct control_req *waiter_take(struct dial *d)
+{
+	struct waiter *w = list_first(&d->waiters, struct waiter, link);
+	struct control_req *req = w->req;
+
+	list_del(&w->link);
+	free(w);
+	return req;
+}
+
+void dial_fail(struct control *c, struct dial *d)
+{
+	assert(d->res < 0);
+	while (!list_empty(&d->waiters))
+		req_answer(waiter_take(d), d->res, d->reason, d->arg[0], d->arg[1], d->arg[2]);
+	dial_free(c, d);
+}
+
+void dial_give_up(struct control *c, struct dial *d, int err)
+{
+	d->res = err;
+	d->reason = err == -EMFILE ? REASON_PEERS_FULL : REASON_NO_MEMORY;
+	d->arg[0] = err == -EMFILE ? c->config.params->max_peers : sizeof(struct peer);
+	dial_fail(c, d);
+}
+
+void dial_rest(struct control *c, struct dial *d)
+{
+	dial_stop(c, d);
+	d->resting = 1;
+	d->rest_ns = d->rest_ns ? d->rest_ns * 2 : BACKOFF_NS;
+	if (d->rest_ns > BACKOFF_MAX_NS)
+		d->rest_ns = BACKOFF_MAX_NS;
+	alarm_set(c, &d->alarm, d->rest_ns);
+}
+
+/* ---- dials and peers ---- */
+
+uint32_t dials_succeed(struct control *c, struct peer *p)
+{
+	uint32_t n = 0;
+
+	while (!list_empty(&p->dials)) {
+		struct dial *d = list_first(&p->dials, struct dial, of_peer);
+
+		for (; !list_empty(&d->waiters); n++) {
+			struct control_req *req = waiter_take(d);
+
+			req->handle = p->handle;
+			req_answer(req, 0, REASON_NONE, 0, 0, 0);
+		}
+		dial_free(c, d);
+	}
+	return n;
+}
+
+void dial_attach(struct control *c, struct dial *d, struct peer *p)
+{
+	dial_stop(c, d);
+	d->peer = p;
+	d->own = 0;
+	list_add_tail(&d->of_peer, &p->dials);
+	if (p->stage == STAGE_UP)
+		p->refs += dials_succeed(c, p);
+	else
+		meet_dialled(c, p);
+	meet_unhold(c);
+}
+
+void dials_take(struct peer *from, struct list *to)
+{
+	while (!list_empty(&from->dials)) {
+		struct dial *d = list_first(&from->dials, struct dial, of_peer);
+
+		list_del(&d->of_peer);
+		list_add_tail(&d->of_peer, to);
+		d->peer = NULL;
+	}
+}
+
+void dials_give(struct control *c, struct list *from, struct peer *to)
+{
+	while (!list_empty(from)) {
+		struct dial *d = list_first(from, struct dial, of_peer);
+
+		list_del(&d->of_peer);
+		if (to)
+			dial_attach(c, d, to);
+		else
+			dial_rest(c, d);
+	}
+}
+
+void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uint64_t arg)
+{
+	struct list lost;
+
+	list_init(&lost);
+	dials_take(p, &lost);
+	while (!list_empty(&lost)) {
+		struct dial *d = list_first(&lost, struct dial, of_peer);
+
+		list_del(&d->of_peer);
+		if (d->own) {
+			dial_note(d, res, reason, arg, 0, 0);
+			dial_next(c, d);
+		} else {
+			dial_rest(c, d);
+		}
+	}
+}
+
+void dials_adopt(struct control *c, struct peer *p)
+{
+	struct list *pos;
+
+again:
+	list_for_each(pos, &c->dials) {
+		struct dial *d = list_entry(pos, struct dial, link);
+
+		if (d->expected == p->incarnation && !d->peer) {
+			dial_attach(c, d, p);
+			goto again;
+		}
+	}
+}
+
+int dials_unknown(const struct control *c)
+{
+	uint64_t now = clock_ns();
+	const struct list *pos;
+
+	list_for_each(pos, &c->dials) {
+		const struct dial *d = list_entry(pos, struct dial, link);
+
+		if (!d->expected && !d->peer && now - d->since < HOLD_NS)
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
+{
+	if (d->nhosts < METADATA_HOSTS)
+		d->hosts[d->nhosts++].addr = *addr;
+}
+
+static void dial_hosts_of(struct dial *d, const struct metadata *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nhosts; i++) {
+		struct sockaddr_storage ss;
+		struct sockaddr_in6 *in6 = (void *)&ss;
+		struct sockaddr_in *in = (void *)&ss;
+
+		memset(&ss, 0, sizeof(ss));
+		if (m->hosts[i].family == 6) {
+			in6->sin6_family = AF_INET6;
+			in6->sin6_port = htons((uint16_t)m->port);
+			memcpy(&in6->sin6_addr, m->hosts[i].addr, 16);
+		} else {
+			in->sin_family = AF_INET;
+			in->sin_port = htons((uint16_t)m->port);
+			memcpy(&in->sin_addr, m->hosts[i].addr, 4);
+		}
+		dial_add_host(d, &ss);
+	}
+	d->expected = m->incarnation;
+}
+
+/* 0: the hosts are known or being looked up. */
+static int dial_target(struct control *c, struct dial *d, struct control_req *req)
+{
+	struct metadata m;
+	char host[256], port[8];
+	struct sockaddr_storage ss;
+	int rc;
+
+	memcpy(d->target, req->data, req->len);
+	d->target_len = (uint32_t)req->len;
+	d->hello_len = req->hello_len;
+	if (req->hello_len)
+		memcpy(d->hello, req->hello, req->hello_len);
+	if (!d->target[0]) {
+		rc = metadata_get(d->target, d->target_len, &m);
+		if (rc)
+			return rc;
+		dial_hosts_of(d, &m);
+		return 0;
+	}
+	if (address_split((const char *)d->target, d->target_len, host, port))
+		return -EINVAL;
+	if (address_numeric(host, port, &ss)) {
+		dial_add_host(d, &ss);
+		return 0;
+	}
+	d->job = resolver_ask(c, d, host, port);
+	return d->job ? 0 : -ENOMEM;
+}
+
+static struct dial *dial_same(struct control *c, const struct control_req *req)
+{
+	struct list *pos;
+
+	list_for_each(pos, &c->dials) {
+		struct dial *d = list_entry(pos, struct dial, link);
+
+		if (d->target_len == req->len && !memcmp(d->target, req->data, req->len))
+			return d;
+	}
+	return NULL;
+}
+
+static void waiter_add(struct waiter *w, struct dial *d, struct control_req *req)
+{
+	w->dial = d;
+	w->req = req;
+	req->owner = w;
+	list_add_tail(&w->link, &d->waiters);
+}
+
+static void dial_begin(struct control *c, struct waiter *w, struct control_req *req)
+{
+	struct dial *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d) {
+		free(w);
+		req_answer(req, -ENOMEM, REASON_NO_MEMORY, sizeof(*d), 0, 0);
+		return;
+	}
+	list_init(&d->waiters);
+	list_init(&d->of_peer);
+	alarm_init(&d->alarm, dial_alarm);
+	d->since = clock_ns();
+	list_add_tail(&d->link, &c->dials);
+	waiter_add(w, d, req);
+	rc = dial_target(c, d, req);
+	if (!rc && d->expected == c->config.incarnation) {
+		dial_note(d, -EINVAL, REASON_DIAL_SELF, 0, 0, 0);
+		dial_fail(c, d);
+	} else if (rc) {
+		dial_note(d, rc, rc == -ENOMEM ? REASON_NO_MEMORY : REASON_DIAL_TEXT,
+			  sizeof(struct job), 0, 0);
+		dial_fail(c, d);
+	} else if (!d->job) {
+		dial_start(c, d);
+	}
+}
+
+void dial_req(struct control *c, struct control_req *req)
+{
+	struct waiter *w;
+	struct dial *d;
+
+	req->owner = NULL;
+	if (c->ending) {
+		req_answer(req, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
+		return;
+	}
+	if (!req->len || req->len > TARGET_MAX) {
+		req_answer(req, -EINVAL, REASON_DIAL_TEXT, 0, 0, 0);
+		return;
+	}
+	if (req->hello_len > HELLO_MAX) {
+		req_answer(req, -EINVAL, REASON_NOTE_LEN, req->hello_len, HELLO_MAX, 0);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		req_answer(req, -ENOMEM, REASON_NO_MEMORY, sizeof(*w), 0, 0);
+		return;
+	}
+	d = dial_same(c, req);
+	if (d)
+		waiter_add(w, d, req);
+	else
+		dial_begin(c, w, req);
+}
+
+void dial_drop(struct control *c, struct control_req *req)
+{
+	struct waiter *w = req->owner;
+	struct dial *d;
+	struct peer *p;
+
+	if (!w)
+		return;
+	d = w->dial;
+	p = d->peer;
+	list_del(&w->link);
+	free(w);
+	req_answer(req, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
+	if (!list_empty(&d->waiters))
+		return;
+	dial_free(c, d);
+	/* A handshake that was only for it ends with it. */
+	if (p && p->dialled && p->stage != STAGE_UP && list_empty(&p->dials))
+		peer_down(c, p, -ECANCELED, REASON_CANCELLED, 0, 0);
+}
+
+void dials_close(struct control *c)
+{
+	while (!list_empty(&c->dials)) {
+		struct dial *d = list_first(&c->dials, struct dial, link);
+
+		d->res = -ESHUTDOWN;
+		d->reason = REASON_CLOSING;
+		dial_fail(c, d);
+	}
+}
+
+void dial_resolved(struct control *c, struct msg *msg)
+{
+	struct job *job = container_of(msg, struct job, msg);
+	struct dial *d = job->dial;
+	uint32_t i;
+
+	if (d) {
+		d->job = NULL;
+		for (i = 0; i < job->n; i++)
+			dial_add_host(d, &job->addr[i]);
+		if (!job->n)
+			dial_note(d, job->error, REASON_DIAL, (uint64_t)-job->error, 0, 0);
+		dial_start(c, d);
+	}
+	free(job);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two contexts meet: from HELLO_ACK to READY on both sides, and what they say to each other
+ * afterwards. */
+#include "control/private.h"
+
+void meet_take_path(struct peer *p, struct path *path)
+{
+	assert(p->npaths < WIRE_RAILS);
+	path->peer = p;
+	path->rail.peer = p->engine;
+	path->rail.via = p->remote;
+	p->paths[p->npaths++] = path;
+}
+
+static void meet_close_others(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	for (i = p->npaths; i; i--)
+		if (p->paths[i - 1] != p->path)
+			path_close(c, p->paths[i - 1]);
+}
+
+/* ---- dialled ---- */
+
+static struct path *meet_next(struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (!p->paths[i]->tried)
+			return p->paths[i];
+	return NULL;
+}
+
+void meet_try(struct control *c, struct peer *p)
+{
+	struct path *path = meet_next(p);
+
+	assert(p->dialled && p->stage == STAGE_RAILS);
+	if (!path) {
+		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-p->rail_error, 0);
+		return;
+	}
+	path_connect(c, path, 1);
+	alarm_set(c, &p->conn->alarm, TRY_NS);
+}
+
+static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
+{
+	p->rail_error = err;
+	path_close(c, path);
+	meet_try(c, p);
+}
+
+/* ---- accepted ---- */
+
+static void meet_refuse(struct control *c, struct peer *p)
+{
+	struct conn *n = p->conn;
+
+	p->conn = NULL;
+	conn_refuse(c, n, WIRE_NO_PATH);
+	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0);
+}
+
+static void meet_add(struct control *c, struct peer *p)
+{
+	if (p->added)
+		return;
+	p->added = 1;
+	p->add.e.peer = p->engine;
+	p->add.e.owner = p;
+	cmd_post(c, &p->add, ENGINE_PEER_ADD, NULL);
+}
+
+static void meet_up(struct control *c, struct peer *p)
+{
+	assert(p->stage == STAGE_COMMITTED && p->path);
+	p->stage = STAGE_UP;
+	p->transport = p->path->rail.ep->dev->ops->transport;
+	list_del(&p->held);
+	if (!p->broken)
+		alarm_stop(&p->delay);
+	meet_add(c, p);
+	p->up.e.peer = p->engine;
+	p->up.e.rail = &p->path->rail;
+	p->up.e.owner = p;
+	cmd_post(c, &p->up, ENGINE_PEER_UP, NULL);
+	if (!p->dialled)
+		peer_send(c, p, WIRE_READY, 0);
+	p->refs += dials_succeed(c, p);
+	remotes_pump(c, p);
+}
+
+static void meet_event_back(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	/* The event is a reference, also to a peer that went down meanwhile. A CONNECT of ours may
+	 * have been first: then there is no event. */
+	if (!cmd->e.msg.res)
+		p->refs++;
+	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res)
+		meet_up(c, p);
+	else if (p->stage == STAGE_COMMITTED)
+		peer_down(c, p, -ECONNRESET, REASON_DIAL, (uint64_t)-cmd->e.msg.res, 0);
+	else
+		peer_step(c, p);
+}
+
+void meet_ask(struct control *c, struct peer *p)
+{
+	assert(!p->dialled && p->stage == STAGE_COMMITTED);
+	list_del(&p->held);
+	if (!p->broken)
+		alarm_stop(&p->delay);
+	meet_add(c, p);
+	p->event.e.peer = p->engine;
+	p->event.e.data = p->hello;
+	p->event.e.len = p->hello_len;
+	p->event.e.owner = p;
+	cmd_post(c, &p->event, ENGINE_PEER_EVENT, meet_event_back);
+}
+
+void meet_unhold(struct control *c)
+{
+	if (dials_unknown(c))
+		return;
+	while (!list_empty(&c->held))
+		meet_ask(c, list_first(&c->held, struct peer, held));
+}
+
+void meet_dialled(struct control *c, struct peer *p)
+{
+	if (!p->dialled && p->stage == STAGE_COMMITTED)
+		meet_up(c, p);
+}
+
+/* PATH came and the rail is up here too. */
+static void meet_committed(struct control *c, struct peer *p)
+{
+	p->stage = STAGE_COMMITTED;
+	alarm_stop(&p->conn->alarm);
+	dials_adopt(c, p);
+	if (p->stage != STAGE_COMMITTED)
+		return;
+	if (!list_empty(&p->dials)) {
+		meet_up(c, p);
+	} else if (dials_unknown(c)) {
+		list_add_tail(&p->held, &c->held);
+		alarm_set(c, &p->delay, HOLD_NS);
+	} else {
+		meet_ask(c, p);
+	}
+}
+
+static int meet_path(struct control *c, struct peer *p, uint64_t id)
+{
+	uint32_t i;
+
+	if (p->dialled || p->stage != STAGE_RAILS || p->path_wanted)
+		return -EPROTO;
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->id == id)
+			p->path = p->paths[i];
+	if (!p->path)
+		return -EPROTO;
+	p->path_wanted = 1;
+	meet_close_others(c, p);
+	if (p->path->error)
+		meet_refuse(c, p);
+	else if (p->path->up)
+		meet_committed(c, p);
+	return 0;
+}
+
+/* ---- both ---- */
+
+void meet_path_up(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	if (p->stage != STAGE_RAILS)
+		return;
+	if (!p->dialled) {
+		if (p->path == path)
+			meet_committed(c, p);
+		return;
+	}
+	p->path = path;
+	p->stage = STAGE_COMMITTED;
+	alarm_stop(&p->conn->alarm);
+	meet_close_others(c, p);
+	peer_send(c, p, WIRE_PATH, path->id);
+}
+
+void meet_path_failed(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	if (p->stage != STAGE_RAILS)
+		return;
+	if (p->dialled)
+		meet_tried(c, p, path, path->error);
+	else if (p->path == path)
+		meet_refuse(c, p);
+}
+
+static void meet_expired(struct control *c, struct conn *n)
+{
+	struct peer *p = n->owner;
+	uint32_t i;
+
+	if (!p->dialled) {
+		meet_refuse(c, p);
+		return;
+	}
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->tried && !p->paths[i]->closing)
+			break;
+	assert(i < p->npaths);
+	meet_tried(c, p, p->paths[i], -ETIMEDOUT);
+}
+
+static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t word)
+{
+	switch (type) {
+	case WIRE_PATH:
+		return meet_path(c, p, word);
+	case WIRE_READY:
+		if (!p->dialled || p->stage != STAGE_COMMITTED)
+			return -EPROTO;
+		meet_up(c, p);
+		return 0;
+	case WIRE_PING:
+		peer_send(c, p, WIRE_PONG, word);
+		return 0;
+	case WIRE_PONG:
+		return 0;
+	case WIRE_BYE:
+		p->leaving = 1;
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
+		     uint32_t len)
+{
+	struct wire_key_req req;
+	struct wire_key_rep rep;
+
+	if (p->stage != STAGE_UP)
+		return -EPROTO;
+	if (type == WIRE_KEY_REQ)
+		return wire_get_key_req(body, len, &req) ? -EPROTO : grant_request(c, p, &req);
+	return wire_get_key_rep(body, len, &rep) ? -EPROTO : remote_key(c, p, &rep);
+}
+
+static int meet_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+		      uint32_t len)
+{
+	struct peer *p = n->owner;
+	uint64_t word;
+
+	/* Whatever it says, it lives. */
+	alarm_stop(&p->silence);
+	if (p->stage == STAGE_DOWN)
+		return 0;
+	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP)
+		return meet_keys(c, p, type, body, len);
+	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
+		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0);
+		return 0;
+	}
+	return wire_get_word(body, len, &word) ? -EPROTO : meet_word(c, p, type, word);
+}
+
+static void meet_ended(struct control *c, struct conn *n, int err)
+{
+	struct peer *p = n->owner;
+
+	conn_close(c, n);
+	p->conn = NULL;
+	if (p->stage == STAGE_DOWN)
+		peer_step(c, p);
+	else if (p->leaving)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);
+	else if (err == -ETIMEDOUT)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms,
+			  0);
+	else
+		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, err ? (uint64_t)-err : ECONNRESET,
+			  0);
+}
+
+static void meet_connected(struct control *c, struct conn *n)
+{
+	(void)c, (void)n;
+	assert(0);
+}
+
+const struct conn_ops peer_conn_ops = {
+	.connected = meet_connected,
+	.frame = meet_frame,
+	.ended = meet_ended,
+	.expired = meet_expired,
+};

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rails, from ep_open to ep_free. In between the engine has them. */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+struct path *path_open(struct device *dev, uint32_t id, int *err)
+{
+	struct path *path = calloc(1, sizeof(*path));
+
+	if (!path) {
+		*err = -ENOMEM;
+		return NULL;
+	}
+	*err = dev->ops->ep_open(dev, &path->rail.ep, path->addr, &path->addr_len);
+	if (*err) {
+		free(path);
+		return NULL;
+	}
+	assert(path->addr_len <= EP_ADDR_MAX);
+	path->id = id;
+	return path;
+}
+
+void path_free(struct path *path)
+{
+	assert(!path->connect.out && !path->close.out);
+	path->rail.ep->dev->ops->ep_free(path->rail.ep);
+	free(path);
+}
+
+static void path_forget(struct path *path)
+{
+	struct peer *p = path->peer;
+	uint32_t i;
+
+	for (i = 0; p->paths[i] != path; i++)
+		assert(i < p->npaths);
+	for (p->npaths--; i < p->npaths; i++)
+		p->paths[i] = p->paths[i + 1];
+	if (p->path == path)
+		p->path = NULL;
+	path_free(path);
+}
+
+static void path_back(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	if (path->connect.out || path->close.out)
+		return;
+	path_forget(path);
+	peer_step(c, p);
+}
+
+static void path_connect_back(struct control *c, struct cmd *cmd)
+{
+	struct path *path = container_of(cmd, struct path, connect);
+
+	if (path->closing) {
+		path_back(c, path);
+		return;
+	}
+	path->error = cmd->e.msg.res;
+	path->up = !path->error;
+	if (path->up)
+		meet_path_up(c, path);
+	else
+		meet_path_failed(c, path);
+}
+
+static void path_close_back(struct control *c, struct cmd *cmd)
+{
+	path_back(c, container_of(cmd, struct path, close));
+}
+
+void path_connect(struct control *c, struct path *path, int active)
+{
+	assert(path->peer && !path->tried);
+	path->tried = 1;
+	path->rail.active = active;
+	path->connect.e.rail = &path->rail;
+	path->connect.e.peer = path->rail.peer;
+	cmd_post(c, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
+}
+
+void path_close(struct control *c, struct path *path)
+{
+	if (path->closing)
+		return;
+	path->closing = 1;
+	if (!path->tried) {
+		path_forget(path);
+		return;
+	}
+	path->close.e.rail = &path->rail;
+	path->close.e.peer = path->rail.peer;
+	cmd_post(c, &path->close, ENGINE_RAIL_CLOSE, path_close_back);
+}

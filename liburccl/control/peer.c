@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer is, and its end: lost or closed, it gives back what it has in the order of
+ * peer_step(). */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+static void peer_silent(struct control *c, struct alarm *a)
+{
+	struct peer *p = container_of(a, struct peer, silence);
+
+	peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms, 0);
+}
+
+struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
+		      int dialled, int *err)
+{
+	struct peer *p;
+
+	*err = -EMFILE;
+	if (c->live >= c->config.params->max_peers)
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	*err = -ENOMEM;
+	if (!p)
+		return NULL;
+	*err = -EMFILE;
+	p->handle = handles_add(&c->peer_handles, p);
+	if (!p->handle)
+		goto free_peer;
+	*err = -ENOMEM;
+	p->engine = engine_peer_new(p->handle, hello->incarnation);
+	if (!p->engine)
+		goto del_handle;
+	*err = 0;
+	p->incarnation = hello->incarnation;
+	p->dialled = (uint8_t)dialled;
+	p->conn = n;
+	p->remote = n->remote;
+	p->hello_len = hello->note_len;
+	memcpy(p->hello, hello->note, hello->note_len);
+	p->fetch_window = hello->key_window < KEY_WINDOW ? hello->key_window : KEY_WINDOW;
+	p->grants_sweep = 1024;
+	alarm_init(&p->silence, peer_silent);
+	alarm_init(&p->delay, peer_delay);
+	list_init(&p->held);
+	list_init(&p->dials);
+	list_init(&p->remotes);
+	list_init(&p->fetching);
+	list_init(&p->grants);
+	list_add_tail(&p->link, &c->peers);
+	c->live++;
+	conn_set(c, n, &peer_conn_ops, p);
+	return p;
+
+del_handle:
+	handles_del(&c->peer_handles, p->handle);
+free_peer:
+	free(p);
+	return NULL;
+}
+
+struct peer *peer_find(struct control *c, uint64_t incarnation)
+{
+	struct list *pos;
+
+	list_for_each(pos, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (p->incarnation == incarnation && p->stage != STAGE_DOWN && !p->leaving)
+			return p;
+	}
+	return NULL;
+}
+
+/* The program may know of its PEER event before this thread does. */
+struct peer *peer_of(struct control *c, uint32_t handle)
+{
+	struct peer *p = handles_get(&c->peer_handles, handle);
+
+	if (p && (p->refs || p->event.out))
+		return p;
+	fail(-ESTALE, "peer handle 0x%x names no connected peer", handle);
+	return NULL;
+}
+
+void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word)
+{
+	if (p->conn)
+		conn_send(c, p->conn, c->tx, wire_put_word(c->tx, type, word));
+}
+
+void peer_bye(struct control *c, struct peer *p)
+{
+	p->said_bye = 1;
+	peer_send(c, p, WIRE_BYE, 0);
+}
+
+void peer_ping(struct control *c, struct peer *p)
+{
+	if (p->stage == STAGE_DOWN || !list_empty(&p->silence.link))
+		return;
+	peer_send(c, p, WIRE_PING, 0);
+	alarm_set(c, &p->silence, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+}
+
+/* ---- the end ---- */
+
+static void peer_cmd_back(struct control *c, struct cmd *cmd)
+{
+	peer_step(c, cmd->e.owner);
+}
+
+static void peer_disconnect(struct control *c, struct peer *p)
+{
+	if (p->conn)
+		conn_close(c, p->conn);
+	p->conn = NULL;
+}
+
+void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
+	       int graceful)
+{
+	int was_up = p->stage == STAGE_UP;
+
+	assert(p->stage != STAGE_DOWN);
+	p->stage = STAGE_DOWN;
+	c->live--;
+	alarm_stop(&p->silence);
+	alarm_stop(&p->delay);
+	list_del(&p->held);
+	/* After our BYE the connection stays until the engine has ended everything: its end tells
+	 * the other side to take its rails down, and until then they are needed to cancel in order.
+	 */
+	if (!p->said_bye)
+		peer_disconnect(c, p);
+	else if (p->conn)
+		alarm_stop(&p->conn->alarm);
+	if (p->added) {
+		p->lost.e.peer = p->engine;
+		p->lost.e.cause = cause;
+		p->lost.e.reason = reason;
+		p->lost.e.arg = arg;
+		p->lost.e.graceful = graceful;
+		p->lost.e.owner = p;
+		cmd_post(c, &p->lost, ENGINE_PEER_LOST, peer_cmd_back);
+	}
+	if (!was_up)
+		dials_lost(c, p, cause, reason, arg);
+	peer_step(c, p);
+}
+
+static void peer_close_paths(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	/* From the end: one that was never connected leaves the array at once. */
+	for (i = p->npaths; i; i--)
+		path_close(c, p->paths[i - 1]);
+}
+
+static void peer_free(struct control *c, struct peer *p)
+{
+	struct control_req *req = p->closing;
+
+	assert(list_empty(&p->dials) && list_empty(&p->grants) && !p->conn);
+	engine_peer_free(p->engine);
+	handles_del(&c->peer_handles, p->handle);
+	list_del(&p->link);
+	free(p);
+	if (req)
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	control_step(c);
+}
+
+/* Takes every step that can be taken now. Each thing the engine has comes back and calls this
+ * again. */
+void peer_step(struct control *c, struct peer *p)
+{
+	if (p->stage != STAGE_DOWN || p->lost.out)
+		return;
+	peer_disconnect(c, p);
+	peer_close_paths(c, p);
+	if (p->npaths || p->add.out || p->up.out || p->event.out)
+		return;
+	grants_free_peer(c, p);
+	/* A handle whose connection is gone lives on until the program closes it. */
+	if (!list_empty(&p->grants) || p->refs)
+		return;
+	remotes_end(c, p);
+	if (!list_empty(&p->remotes) || p->fetch_out || p->del.out)
+		return;
+	if (p->added && !p->deleting) {
+		p->deleting = 1;
+		p->del.e.peer = p->engine;
+		p->del.e.owner = p;
+		cmd_post(c, &p->del, ENGINE_PEER_DEL, peer_cmd_back);
+		return;
+	}
+	peer_free(c, p);
+}
+
+/* ---- requests of the engine ---- */
+
+void peer_close_req(struct control *c, struct control_req *req)
+{
+	struct peer *p = handles_get(&c->peer_handles, req->handle);
+
+	req->owner = NULL;
+	if (!p || !p->refs) {
+		req_answer(req, -ESTALE, REASON_PEER_STALE, req->handle, 0, 0);
+		return;
+	}
+	if (--p->refs) {
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
+		return;
+	}
+	p->closing = req;
+	req->owner = p;
+	if (p->stage == STAGE_DOWN) {
+		peer_step(c, p);
+		return;
+	}
+	peer_bye(c, p);
+	peer_down(c, p, -ECANCELED, REASON_PEER_CLOSED, 0, 1);
+}
+
+void peer_awaited_req(struct control *c, struct control_req *req)
+{
+	struct peer *p = handles_get(&c->peer_handles, req->handle);
+
+	if (p)
+		peer_ping(c, p);
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+}
+
+/* Held for dials that might be to it, and they are not through; or its rail broke, and nobody said
+ * why. */
+void peer_delay(struct control *c, struct alarm *a)
+{
+	struct peer *p = container_of(a, struct peer, delay);
+
+	if (p->broken)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);
+	else
+		meet_ask(c, p);
+}
+
+void peer_rail_down_req(struct control *c, struct control_req *req)
+{
+	struct path *path = container_of(req->rail, struct path, rail);
+	struct peer *p = path->peer;
+	int err = req->msg.res < 0 ? req->msg.res : -ECONNRESET;
+
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	if (p->stage == STAGE_DOWN || p->path != path)
+		return;
+	/* The peer may have said goodbye, or be gone altogether: then that is the reason. */
+	if (p->conn)
+		conn_read(c, p->conn);
+	if (p->stage == STAGE_DOWN)
+		return;
+	p->broken = err;
+	if (p->leaving)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);
+	else
+		alarm_set(c, &p->delay, RAIL_GRACE_NS);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the control thread share. All of it belongs to that thread, which never blocks:
+ * sockets are non-blocking, commands to the engine come back by mailbox, names are resolved on a
+ * thread of their own.
+ *
+ * A peer's life: HELLO and HELLO_ACK make a peer on either side (STAGE_RAILS); the dialler tries
+ * its rails, PATH tells which came up (STAGE_COMMITTED); the acceptor's program takes it, READY
+ * (STAGE_UP); lost or closed (STAGE_DOWN) it is taken down in the order of peer_step().
+ */
+#ifndef CONTROL_PRIVATE_H
+#define CONTROL_PRIVATE_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include "control/control.h"
+#include "control/wire.h"
+
+#define HANDSHAKE_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for PATH after HELLO_ACK */
+#define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up: three fit in the above */
+#define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
+#define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
+#define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)  /* when there is nothing left to accept with */
+#define STAGGER_NS	(250 * NSEC_PER_MSEC)  /* head start of an address before the next */
+#define BACKOFF_NS	(10 * NSEC_PER_MSEC)   /* of a dial that met an older one; doubles */
+#define BACKOFF_MAX_NS	(500 * NSEC_PER_MSEC)
+#define HOLD_NS		NSEC_PER_SEC	       /* a new peer waits for dials that may be to it */
+#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC)  /* a rail broke: for the connection to say why */
+#define UNREGISTER_NS	(2 * NSEC_PER_SEC)
+#define OUT_MAX		(1u << 20)	       /* bytes of a connection not yet sent */
+#define KEY_WINDOW	16u		       /* KEY_REQs of a peer unanswered, either way */
+#define GRANTS_MAX	65536u		       /* exposures of a peer */
+#define PARTS_MAX	65536u		       /* adverts of a remote */
+#define RANGES_MAX	(1u << 20)	       /* ranges of a region */
+#define TARGET_MAX	URCCL_METADATA_MAX
+#define RX_MAX		65536u
+
+struct control;
+struct peer;
+
+/* ---- alarms: one list, one sleep; nothing is due: nothing wakes ---- */
+
+struct alarm {
+	struct list link; /* of control.alarms, by time */
+	uint64_t at;
+	void (*fire)(struct control *c, struct alarm *a);
+};
+
+void alarm_init(struct alarm *a, void (*fire)(struct control *c, struct alarm *a));
+void alarm_set(struct control *c, struct alarm *a, uint64_t after_ns);
+void alarm_stop(struct alarm *a);
+void alarms_run(struct control *c);
+int alarms_wait_ms(const struct control *c); /* until the next one, for epoll_wait() */
+
+/* ---- commands to the engine: each is part of what it speaks of ---- */
+
+struct cmd {
+	struct engine_cmd e;
+	void (*back)(struct control *c, struct cmd *cmd); /* NULL: nothing to do */
+	int out;					  /* the engine has it */
+};
+
+void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
+	      void (*back)(struct control *c, struct cmd *cmd));
+
+/* ---- connections ---- */
+
+struct conn;
+struct conn_ops {
+	void (*connected)(struct control *c, struct conn *n);
+	/* A whole frame. 0, or -EPROTO: the connection ends. */
+	int (*frame)(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+		     uint32_t len);
+	/* It is over (0: the other side closed it; -EPROTO: the other side breaks the protocol);
+	 * call conn_close(). */
+	void (*ended)(struct control *c, struct conn *n, int err);
+	void (*expired)(struct control *c, struct conn *n); /* conn.alarm */
+};
+
+struct conn {
+	struct list link;  /* of control.conns, or of those to be freed */
+	struct list guest; /* of control.guests: accepted, no HELLO yet */
+	const struct conn_ops *ops;
+	void *owner;	 /* of the ops */
+	int fd;		 /* -1: closed */
+	uint32_t events; /* registered with epoll */
+	uint8_t connecting;
+	uint8_t spoke, greeted; /* our magic went, theirs came */
+	struct alarm alarm;
+	uint64_t since; /* clock when it began */
+	uint8_t *in;	/* begin of a frame */
+	uint32_t in_len;
+	uint8_t *out; /* not yet sent */
+	uint32_t out_off, out_len, out_max;
+	struct sockaddr_storage remote;
+};
+
+/* Takes fd over; NULL: no memory, fd is closed. */
+struct conn *conn_new(struct control *c, int fd, int connecting, const struct conn_ops *ops,
+		      void *owner);
+/* Dials; NULL with errno. */
+struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
+		       const struct conn_ops *ops, void *owner);
+/* Passes it on: from now on these ops and this owner have it. */
+void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner);
+void conn_guest(struct control *c, struct conn *n); /* one more without a HELLO */
+/* Sends what the socket takes and keeps the rest. A failure shows as the connection's end. */
+void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len);
+void conn_close(struct control *c, struct conn *n);
+/* Says so, and closes once it was heard. */
+void conn_refuse(struct control *c, struct conn *n, uint32_t code);
+void conn_event(struct control *c, struct conn *n, uint32_t events);
+void conn_read(struct control *c, struct conn *n);
+void conns_free(struct control *c); /* those closed since the last time */
+void conns_close(struct control *c);
+/* "10.0.0.2:7777", "[::1]:7777" */
+void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
+
+/* ---- paths: rails as the control thread sees them (path.c) ---- */
+
+struct path {
+	struct rail rail;
+	struct cmd connect, close;
+	struct peer *peer; /* NULL: a dial's, not connected */
+	uint32_t id;	   /* the dialler's number of it */
+	uint32_t addr_len; /* our ep */
+	uint8_t addr[EP_ADDR_MAX];
+	uint8_t tried, up, closing;
+	int error; /* why it did not come up */
+};
+
+/* An ep of a device; NULL: it cannot, with fail() text and *err. */
+struct path *path_open(struct device *dev, uint32_t id, int *err);
+void path_free(struct path *path); /* never connected, or closed */
+void path_connect(struct control *c, struct path *path, int active);
+/* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
+void path_close(struct control *c, struct path *path);
+
+/* ---- peers ---- */
+
+enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
+
+struct fetch {		       /* a KEY_REQ of ours */
+	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with the answer */
+	struct remote *remote; /* NULL: free, or forgotten meanwhile */
+	uint64_t id;	       /* 0: none awaited */
+	uint32_t part;
+	uint8_t *data;
+};
+
+struct peer {
+	struct list link; /* of control.peers */
+	struct list held; /* of control.held */
+	uint32_t handle;
+	uint32_t refs; /* the program's */
+	uint64_t incarnation;
+	enum peer_stage stage;
+	uint8_t dialled; /* by us */
+	uint8_t leaving; /* BYE came: its end is in order */
+	uint8_t said_bye;
+	uint8_t added;	     /* the engine knows it */
+	uint8_t path_wanted; /* accepted: PATH came for peer.path */
+	uint8_t deleting;
+	uint32_t transport; /* of the path, also when that is gone */
+	struct conn *conn;  /* NULL: gone */
+	struct engine_peer *engine;
+	struct cmd add, up, event, lost, del;
+	struct alarm silence; /* armed while a PING is unanswered */
+	struct alarm delay;   /* HOLD_NS, or RAIL_GRACE_NS if broken */
+	int broken;	      /* -errno of the rail in use */
+	int rail_error;	      /* of the last one that did not come up */
+	struct path *paths[WIRE_RAILS];
+	uint32_t npaths;
+	struct path *path;	       /* the one in use; NULL: none yet, or none any more */
+	struct list dials;	       /* CONNECTs that wait for it */
+	struct list remotes, fetching; /* struct remote: all; those with keys to be asked for */
+	struct fetch fetch[KEY_WINDOW];
+	uint32_t fetch_window, fetch_out;
+	uint64_t fetch_seq;
+	struct list grants;
+	uint32_t ngrants, grants_sweep; /* look for expired ones at that many */
+	uint32_t asked;			/* KEY_REQs of the peer unanswered */
+	struct control_req *closing;	/* the last CLOSE */
+	uint32_t hello_len;
+	uint8_t hello[HELLO_MAX];
+	struct sockaddr_storage remote;
+};
+
+/* peer.c: what a peer is, and its end */
+
+/* n is its connection, and its from now on. NULL: no memory, or -EMFILE for max_peers, in *err. */
+struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
+		      int dialled, int *err);
+struct peer *peer_find(struct control *c, uint64_t incarnation); /* connected, or about to be */
+struct peer *peer_of(struct control *c,
+		     uint32_t handle); /* NULL with fail() text: the program has no such */
+void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word);
+void peer_bye(struct control *c, struct peer *p);
+void peer_ping(struct control *c, struct peer *p);
+/* It is lost, or (graceful) closed by us: dials that wait for it are told, the rest goes step by
+ * step. */
+void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
+	       int graceful);
+void peer_step(struct control *c, struct peer *p);
+void peer_close_req(struct control *c, struct control_req *req);
+void peer_rail_down_req(struct control *c, struct control_req *req);
+void peer_awaited_req(struct control *c, struct control_req *req);
+void peer_delay(struct control *c, struct alarm *a);
+
+/* meet.c: from HELLO_ACK to READY, on both sides */
+extern const struct conn_ops peer_conn_ops;
+void meet_take_path(struct peer *p, struct path *path);
+void meet_try(struct control *c, struct peer *p); /* dialled: connects the next rail */
+void meet_path_up(struct control *c, struct path *path);
+void meet_path_failed(struct control *c, struct path *path);
+/* Accepted: the program is asked for its ACCEPT. */
+void meet_ask(struct control *c, struct peer *p);
+void meet_unhold(struct control *c); /* those held for dials_unknown() */
+void meet_dialled(struct control *c,
+		  struct peer *p); /* a CONNECT waits for it: no PEER event is needed */
+
+/* ---- accept.c ---- */
+
+int listener_open(struct control *c,
+		  const struct sockaddr_storage *at); /* 0 or -errno with fail() text */
+void listener_event(struct control *c);
+void listener_close(struct control *c);
+
+/* ---- dial.c: CONNECT, from the request to the peer ---- */
+
+struct dial;
+void dial_req(struct control *c, struct control_req *req);
+void dial_drop(struct control *c, struct control_req *req); /* nobody waits for it any more */
+/* The peer is up: the CONNECTs that wait for it succeed. How many. */
+uint32_t dials_succeed(struct control *c, struct peer *p);
+/* It went down before: they try again, or fail with this if the handshake was their own. */
+void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uint64_t arg);
+/* Dials that are to this peer by their metadata wait for it. */
+void dials_adopt(struct control *c, struct peer *p);
+/* Two dials of two contexts met: those that waited for one peer wait for another (NULL: try again).
+ */
+void dials_take(struct peer *from, struct list *to);
+void dials_give(struct control *c, struct list *from, struct peer *to);
+/* Is a HELLO unanswered that may have gone to any context? */
+int dials_unknown(const struct control *c);
+void dials_close(struct control *c); /* all fail with -ESHUTDOWN */
+void dial_resolved(struct control *c, struct msg *msg);
+
+/* ---- resolve.c ---- */
+
+struct resolver;
+#define MSG_RESOLVED 200 /* beside the types of commands, requests and calls */
+struct job {		 /* a name to be resolved, for a dial */
+	struct msg msg;
+	struct dial *dial; /* the control thread's; NULL: nobody waits any more */
+	char host[256], port[8];
+	uint32_t n; /* results */
+	int error;  /* -errno */
+	struct sockaddr_storage addr[METADATA_HOSTS];
+};
+
+/* "host:port" in pieces: 0 or -EINVAL. */
+int address_split(const char *text, uint64_t len, char host[256], char port[8]);
+/* Numeric addresses, at once: how many (at most 1), 0: it is a name. */
+uint32_t address_numeric(const char *host, const char *port, struct sockaddr_storage *out);
+/* dial_resolved() follows. NULL: no memory, or no thread. */
+struct job *resolver_ask(struct control *c, struct dial *d, const char *host, const char *port);
+void resolver_close(struct control *c);
+
+/* ---- regions, adverts, remotes ---- */
+
+struct region {
+	struct list link; /* of control.regions, oldest first */
+	struct memory *memory;
+	uint8_t key[16];       /* of its adverts' tokens */
+	uint8_t ending, quiet; /* no new use; the engine has let go */
+	struct list grants;
+	struct cmd add, del;
+	struct alarm alarm; /* of the call that waits */
+	struct control_call *call;
+};
+
+void region_register(struct control *c, struct control_call *call);
+void region_unregister(struct control *c, struct control_call *call);
+void region_info(struct control *c, struct control_call *call);
+void region_alloc(struct control *c, struct control_call *call);
+void region_free(struct control *c, struct control_call *call);
+void region_step(struct control *c, struct region *r); /* a grant of it is gone */
+void regions_end(struct control *c);		       /* all of them; control_step() follows */
+
+struct grant {
+	struct exposure e;
+	struct list of_peer, of_region;
+	struct grant *hash_next;
+	struct peer *peer;
+	struct region *region;
+	uint32_t hash;
+	uint64_t expires_ms; /* of the advert */
+	struct cmd cmd;	     /* EXPOSE or UNEXPOSE */
+	uint8_t *key;	     /* what importers are told */
+	uint32_t key_len;
+	uint8_t live;	/* exposed */
+	uint8_t doomed; /* expired, being unexposed */
+	uint32_t nids;
+	uint64_t ids[KEY_WINDOW]; /* KEY_REQs that wait for it */
+};
+
+void advert_make(struct control *c, struct control_call *call);
+int advert_import_check(const struct urccl_advert *a,
+			uint32_t i); /* of its form; with fail() text */
+int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req);
+/* The engine has let go of all of the peer's (region's): frees those that no command holds. */
+void grants_free_peer(struct control *c, struct peer *p);
+void grants_free_region(struct control *c, struct region *r);
+
+struct remote {
+	struct list of_peer;  /* of peer.remotes */
+	struct list fetching; /* of peer.fetching */
+	uint32_t handle;
+	struct peer *peer;
+	struct engine_remote *engine;
+	struct cmd add, del;
+	struct control_call *call; /* FORGET */
+	uint8_t deleting;
+	uint32_t next; /* part to be asked for */
+	uint32_t n;
+	struct urccl_advert adverts[];
+};
+
+void remote_import(struct control *c, struct control_call *call);
+void remote_forget(struct control *c, struct control_call *call);
+void remote_keys(struct control *c, struct control_req *req); /* CONTROL_KEYS */
+int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep);
+void remotes_pump(struct control *c, struct peer *p);
+void remotes_end(struct control *c, struct peer *p);
+
+/* ---- calls ---- */
+
+/* Answers; a failure's sentence is fail()'s. */
+void call_answer(struct control_call *call, int res);
+void call_run(struct control *c, struct control_call *call);
+/* How to dial this context: bytes of the blob, or -errno with fail() text. */
+int metadata_make(struct control *c, void *buf, uint32_t len);
+/* Something that SHUTDOWN waits for is gone. */
+void control_step(struct control *c);
+
+/* ---- the thread ---- */
+
+struct control {
+	struct control_config config;
+	struct engine *engine;
+	struct mailbox *to_engine;
+	struct mailbox mailbox; /* requests of engines, calls */
+	struct mailbox back;	/* commands and jobs that are done */
+	int wake_fd, epoll_fd;
+	int listen_fd, reserve_fd; /* the reserve: given up for a moment when descriptors run out */
+	struct sockaddr_storage listen_addr;
+	uint32_t listening; /* registered with epoll */
+	struct alarm listen_alarm;
+	pthread_t thread;
+	int started;
+	uint64_t start_ns; /* what adverts' expiry counts from */
+	struct list alarms;
+	struct list conns, closed; /* closed: freed after this round of events */
+	struct list guests;	   /* oldest first */
+	uint32_t nguests;
+	struct list peers, held, dials, regions, allocations;
+	struct handles peer_handles, region_handles, remote_handles;
+	uint32_t live;	       /* peers connected, or about to be */
+	struct grant **grants; /* hash */
+	uint32_t grants_mask, ngrants;
+	struct resolver *resolver;
+	struct control_call *shutdown;
+	struct cmd stop;
+	uint8_t ending; /* SHUTDOWN: 1 peers go, 2 regions go, 3 the engine stops */
+	uint8_t quitting;
+	struct msg quit;
+	uint8_t rx[RX_MAX];
+	uint8_t tx[WIRE_BUF]; /* of a frame being made */
+};
+
+void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
+		uint64_t c);
+
+#endif
