@@ -22,7 +22,8 @@
 #define SIM_INBOX	 256u		/* unpolled messages of a device; a power of two */
 #define SIM_DEPTH	 128u		/* ops of an ep, unless the parameters say otherwise */
 #define SIM_DEPTH_MAX	 65536u
-#define SIM_RETRY_NS	 (200 * NSEC_PER_USEC)	/* after which a message knocks at a full inbox again */
+/* After which a message that found the inbox full knocks again. */
+#define SIM_RETRY_NS (200 * NSEC_PER_USEC)
 
 struct urccl_sim {
 	pthread_mutex_t lock;

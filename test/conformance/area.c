@@ -13,7 +13,7 @@ static void *pages(uint64_t len)
 	return p;
 }
 
-/* Span k lies at place (k * 5 + 3) mod n, which is every place once as long as 5 does not divide n. */
+/* Span k lies at place (k * 5 + 3) mod n: every place once, as 5 does not divide n. */
 static void lay_spans(struct area *area, uint64_t len, uint32_t n)
 {
 	uint64_t each = (len + n - 1) / n, start = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Told to come out at once, chunks do so while the peer does nothing at all, and the local memory is
- * quiet. The ep works on when the peer comes back. */
+/* Told to come out at once, chunks do so while the peer does nothing at all, and the local memory
+ * is quiet. The ep works on when the peer comes back. */
 #include "rig.h"
 
 #define LEN    (16u << 20)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ep_close with chunks under way: all come out, then CLOSED, then neither side's memory changes; the
- * peer sees DOWN. With a peer that does nothing too. */
+/* ep_close with chunks under way, while the peer does nothing: all come out, then CLOSED, then
+ * neither side's memory changes; the peer sees DOWN. */
 #include "rig.h"
 
 #define LEN    (4u << 20)
@@ -64,7 +64,7 @@ static void one(struct rig *rig, struct area *local, struct area *remote)
 	for (i = 0; i < PIECES; i++)
 		CHECK(pieces[i].out);
 	check_quiet(rig, local, remote, &pair.end[1]);
-	grant_withdraw(&g);
+	grant_close(rig, &g);
 	pair_close(rig, &pair);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two devices of one backend in one process, driven through struct backend as an engine would. Cases make pairs of
- * eps, areas of memory, grants (exposures and their imported keys) and pieces (chunks), and look at what comes out.
- * The rig itself checks what holds everywhere: a chunk comes out once, and only if it was taken.
+ * Two devices of one backend in one process, driven through struct backend as an engine would.
+ * Cases make pairs of eps, areas of memory, grants (exposures and their imported keys) and pieces
+ * (chunks), and look at what comes out. The rig itself checks what holds everywhere: a chunk comes
+ * out once, and only if it was taken; nothing speaks of an ep after its end.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -115,18 +116,18 @@ void area_fill(struct area *area, uint64_t off, uint64_t len, uint64_t pattern, 
 int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at);
 
 /* owner's peer may touch [off, off + len) of the area; importer, the peer's end, takes the key. */
-void grant_open(struct grant *g, struct end *owner, struct end *importer, struct area *area, uint64_t off,
-		uint64_t len, uint32_t rights);
-void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area, uint64_t off,
-		      uint64_t len, uint32_t rights, uint64_t expires_ns);
+void grant_open(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+		uint64_t off, uint64_t len, uint32_t rights);
+void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns);
 /* Forgets and withdraws; polls only the owner. */
 void grant_close(struct rig *rig, struct grant *g);
 void grant_withdraw(struct grant *g);
 
 /* ---- piece.c ---- */
 
-void piece_fill(struct piece *p, enum chunk_kind kind, struct end *end, const struct area *local, uint64_t local_off,
-		const struct grant *g, uint64_t off, uint32_t len);
+void piece_fill(struct piece *p, enum chunk_kind kind, struct end *end, const struct area *local,
+		uint64_t local_off, const struct grant *g, uint64_t off, uint32_t len);
 void piece_fill_send(struct piece *p, struct end *end, void *data, uint32_t len);
 /* Polls both while the queue is full. */
 void piece_post(struct rig *rig, struct piece *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is told by a message of what was placed sees it, on another thread too: the sanitizers look for the race. */
+/* Who is told by a message of what was placed sees it, on another thread too: the sanitizers look
+ * for the race. */
 #include <pthread.h>
 #include "rig.h"
 

@@ -50,6 +50,9 @@ static void one(struct rig *rig, struct pair *stays, struct area *local, struct 
 	for (i = (uint32_t)rig_random(rig, 20); i; i--)
 		rig_step(rig);
 	grant_withdraw(&doomed_grant);
+	rig->backend->ep_close(ends.end[0].ep);
+	WAIT(rig, ends.end[0].closed);
+	rig->backend->forget(ends.end[0].ep, &doomed_grant.rkey);
 	pair_close(rig, &ends);
 	WAIT(rig, stays->end[0].out == stays->end[0].taken);
 	for (i = 0; i < PIECES; i++)
