@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/mman.h>
+#include <time.h>
+#include "pair.h"
+
+#define RIGHTS_ALL (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- options ---- */
+
+static int option(const char *arg, const char *name, const char **value)
+{
+	size_t n = strlen(name);
+
+	if (strncmp(arg, name, n))
+		return 0;
+	*value = arg + n;
+	return 1;
+}
+
+static void option_driver(struct pair *p, const char *name)
+{
+	CHECK(!strcmp(name, "readiness") || !strcmp(name, "io_uring"));
+	p->params.tcp_driver = name[0] == 'r' ? URCCL_TCP_READINESS : URCCL_TCP_IO_URING;
+}
+
+void pair_options(struct pair *p, int argc, char **argv)
+{
+	const char *v;
+	int i;
+
+	memset(p, 0, sizeof(*p));
+	p->params.size = sizeof(p->params);
+	urccl_params_init(&p->params);
+	p->ring_params.size = sizeof(p->ring_params);
+	p->ring_params.entries = p->ring_params.event_slots = 256;
+	p->params.transport = "tcp";
+	p->seed = 1;
+	for (i = 1; i < argc; i++) {
+		if (option(argv[i], "--transport=", &v))
+			p->params.transport = v;
+		else if (option(argv[i], "--driver=", &v))
+			option_driver(p, v);
+		else if (option(argv[i], "--inline", &v))
+			p->params.flags |= URCCL_OPEN_INLINE;
+		else if (option(argv[i], "--seed=", &v))
+			p->seed = strtoull(v, NULL, 0);
+		else
+			CHECK(!"an option that this test knows");
+	}
+	p->transport = !strcmp(p->params.transport, "sim")   ? URCCL_TRANSPORT_SIM
+		       : !strcmp(p->params.transport, "shm") ? URCCL_TRANSPORT_SHM
+							     : URCCL_TRANSPORT_TCP;
+}
+
+/* ---- sides ---- */
+
+void side_open(const struct pair *p, struct side *s)
+{
+	int res = urccl_open(&p->params, &s->ctx);
+
+	if (res == -EOPNOTSUPP || res == -ENOSYS)
+		SKIP(urccl_errmsg());
+	if (res)
+		fprintf(stderr, "urccl_open: %s\n", urccl_errmsg());
+	CHECK_EQ(res, 0);
+	CHECK_EQ(urccl_ring_open(s->ctx, &p->ring_params, &s->ring), 0);
+	s->peer.id = 0;
+}
+
+void side_close(struct side *s)
+{
+	urccl_ring_close(s->ring);
+	urccl_close(s->ctx);
+}
+
+void side_turn(struct side *s)
+{
+	if (s && s->ring->flags & URCCL_RING_INLINE)
+		urccl_ring_drive(s->ring);
+}
+
+struct urccl_sqe *side_sqe(struct side *s)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(s->ring);
+
+	CHECK(sqe);
+	return sqe;
+}
+
+/* A pause that lets the other side's thread run: its CQE where it is threaded, a turn of it where
+ * it is not. */
+static void side_pause(struct side *s, struct side *other)
+{
+	struct urccl_wait_args args = {.size = sizeof(args), .min_n = 1, .timeout_ns = 1000000};
+
+	if (s->ring->flags & URCCL_RING_INLINE) {
+		side_turn(s);
+		side_turn(other);
+	} else {
+		urccl_wait(s->ring, NULL, &args);
+	}
+}
+
+int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urccl_cqe *cqe,
+		     void *note)
+{
+	uint64_t until = now_ns() + ns;
+	struct urccl_cqe *c;
+
+	while (!(c = urccl_peek_cqe(s->ring))) {
+		if (now_ns() >= until)
+			return 0;
+		side_pause(s, other);
+	}
+	*cqe = *c;
+	if (note)
+		memcpy(note, urccl_cqe_note(s->ring, c), URCCL_NOTE_MAX);
+	urccl_cqe_seen(s->ring, c);
+	return 1;
+}
+
+void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *note)
+{
+	if (side_take_within(s, other, PAIR_LATE_NS, cqe, note))
+		return;
+	fprintf(stderr, "nothing came; this side:\n");
+	urccl_dump(s->ctx, 2);
+	if (other)
+		urccl_dump(other->ctx, 2);
+	CHECK(!"a CQE came in time");
+}
+
+struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data)
+{
+	struct urccl_cqe cqe;
+
+	side_take(s, s == &p->a ? &p->b : &p->a, &cqe, NULL);
+	CHECK_EQ(cqe.user_data, user_data);
+	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+	return cqe;
+}
+
+struct urccl_cqe pair_run(struct pair *p, struct side *s, struct urccl_sqe *sqe)
+{
+	uint64_t user_data = sqe->user_data;
+
+	CHECK_GE(urccl_submit(s->ring), 1);
+	return pair_end(p, s, user_data);
+}
+
+void side_connect(struct side *from, struct side *to)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	struct urccl_sqe *sqe = side_sqe(from);
+	struct urccl_cqe cqe;
+	int len = urccl_metadata(to->ctx, blob, sizeof(blob));
+
+	CHECK_GE(len, 1);
+	urccl_prep_connect(sqe, blob, (uint32_t)len);
+	sqe->user_data = 0xc0de;
+	CHECK_EQ(urccl_submit(from->ring), 1);
+	side_take(from, to, &cqe, NULL);
+	if (cqe.res < 0) {
+		char why[512];
+
+		urccl_explain(from->ctx, &cqe, why, sizeof(why));
+		fprintf(stderr, "connect: %s\n", why);
+	}
+	CHECK_EQ(cqe.user_data, 0xc0de);
+	CHECK_EQ(cqe.res, 0);
+	from->peer.id = (uint32_t)cqe.handle;
+	side_take(to, from, &cqe, NULL);
+	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_PEER);
+	to->peer.id = cqe.peer;
+}
+
+static void side_watch(struct side *s)
+{
+	struct urccl_sqe *sqe = side_sqe(s);
+
+	urccl_prep_watch(sqe, s->peer);
+	sqe->user_data = 0x3a7c;
+	CHECK_EQ(urccl_submit(s->ring), 1);
+}
+
+/* ---- the pair ---- */
+
+void pair_open(struct pair *p)
+{
+	struct urccl_sim_params sim = {.size = sizeof(sim),
+				       .seed = p->seed,
+				       .delay_ns_min = 1000,
+				       .delay_ns_max = 100000,
+				       .early_ack = 32768,
+				       .duplicate = 8192};
+	struct urccl_sqe *sqe;
+
+	if (p->transport == URCCL_TRANSPORT_SIM && !p->params.sim) {
+		CHECK_EQ(urccl_sim_open(&sim, &p->sim), 0);
+		p->params.sim = p->sim;
+	}
+	side_open(p, &p->a);
+	side_open(p, &p->b);
+	sqe = side_sqe(&p->b);
+	urccl_prep_accept(sqe);
+	sqe->user_data = 0xacce;
+	CHECK_EQ(urccl_submit(p->b.ring), 1);
+	side_connect(&p->a, &p->b);
+	side_watch(&p->a);
+	side_watch(&p->b);
+}
+
+void pair_begin(struct pair *p, int argc, char **argv)
+{
+	pair_options(p, argc, argv);
+	pair_open(p);
+}
+
+void pair_close(struct pair *p)
+{
+	side_close(&p->a);
+	side_close(&p->b);
+	if (p->sim)
+		CHECK_EQ(urccl_sim_close(p->sim), 0);
+}
+
+/* ---- memory ---- */
+
+struct urccl_region side_register(struct side *s, void *addr, uint64_t len, uint32_t rights)
+{
+	struct urccl_range range = {.addr = (uint64_t)(uintptr_t)addr, .len = len, .fd = -1};
+	struct urccl_region region = {0};
+
+	CHECK_EQ(urccl_register(s->ctx, &range, 1, rights, &region), 0);
+	CHECK(region.id);
+	return region;
+}
+
+void target_open(struct pair *p, struct target *t, uint64_t len, int shared)
+{
+	void *addr;
+
+	memset(t, 0, sizeof(*t));
+	t->len = len;
+	if (shared) {
+		CHECK_EQ(urccl_alloc(p->b.ctx, len, &addr), 0);
+	} else {
+		addr = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		CHECK(addr != MAP_FAILED);
+	}
+	t->bytes = addr;
+	t->region = side_register(&p->b, addr, len, RIGHTS_ALL);
+	CHECK_EQ(urccl_advertise(p->b.ctx, t->region, 0, len, RIGHTS_ALL, 0, &t->advert), 0);
+	CHECK_EQ(urccl_import(p->a.ctx, p->a.peer, &t->advert, 1, &t->remote), 0);
+}
+
+void target_close(struct pair *p, struct target *t)
+{
+	CHECK_EQ(urccl_forget(p->a.ctx, t->remote), 0);
+	CHECK_EQ(urccl_unregister(p->b.ctx, t->region), 0);
+	if (urccl_free(p->b.ctx, t->bytes))
+		munmap(t->bytes, t->len);
+}
+
+/* ---- bytes ---- */
+
+static uint8_t pattern_byte(uint64_t at, uint64_t version)
+{
+	uint64_t x = (at >> 3) * 0x9e3779b97f4a7c15ull + version * 0xd1b54a32d192ed03ull + 1;
+
+	x ^= x >> 29;
+	return (uint8_t)(x >> (8 * (at & 7)));
+}
+
+void pattern_fill(void *buf, uint64_t len, uint64_t place, uint64_t version)
+{
+	uint8_t *b = buf;
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		b[i] = pattern_byte(place + i, version);
+}
+
+int pattern_holds(const void *buf, uint64_t len, uint64_t place, uint64_t version)
+{
+	const uint8_t *b = buf;
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		if (b[i] != pattern_byte(place + i, version))
+			return 0;
+	return 1;
+}
+
+void check_sentence(struct side *s, const struct urccl_cqe *cqe, const char *part)
+{
+	char why[512];
+
+	CHECK_GE(urccl_explain(s->ctx, cqe, why, sizeof(why)), 10);
+	if (!strstr(why, part))
+		fprintf(stderr, "the sentence is: %s\n", why);
+	CHECK(strstr(why, part));
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of the interface stand on: two contexts of this process, `a` that dialled and `b`
+ *that accepted, connected over the transport that the command line names:
+ *
+ *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--inline] [--seed=N]
+ *
+ * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits
+ *does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.
+ */
+#ifndef API_PAIR_H
+#define API_PAIR_H
+
+#include <stdint.h>
+#include <string.h>
+#include <liburccl.h>
+#include "test.h"
+
+#define PAIR_LATE_NS 20000000000ull /* no test waits so long for anything */
+
+struct side {
+	struct urccl *ctx;
+	struct urccl_ring *ring;
+	struct urccl_peer peer; /* the other one, as this side calls it */
+};
+
+struct pair {
+	struct side a, b;
+	struct urccl_sim *sim;
+	struct urccl_params
+		params; /* what both were opened with: may be changed before pair_open() */
+	struct urccl_ring_params ring_params;
+	uint32_t transport; /* enum urccl_transport asked for */
+	uint64_t seed;
+};
+
+/* A buffer of b that a may touch. */
+struct target {
+	uint8_t *bytes; /* b's */
+	uint64_t len;
+	struct urccl_region region; /* b's */
+	struct urccl_advert advert;
+	struct urccl_remote remote; /* a's */
+};
+
+/* Reads the command line into p->params, without opening anything. */
+void pair_options(struct pair *p, int argc, char **argv);
+/* Opens both, connects them, and watches on both rings. Ends the test where that fails; skips it
+ * (77) where this machine cannot have the transport. */
+void pair_open(struct pair *p);
+void pair_close(struct pair *p);
+/* All of the above with defaults. */
+void pair_begin(struct pair *p, int argc, char **argv);
+
+/* One more context like those of the pair, with a ring, not connected. */
+void side_open(const struct pair *p, struct side *s);
+void side_close(struct side *s);
+/* a's handle of to, which must have an ACCEPT; the PEER event at to is taken and its handle put
+ * into to->peer. */
+void side_connect(struct side *from, struct side *to);
+
+/* Lets an INLINE context work; nothing for others. */
+void side_turn(struct side *s);
+
+/* Takes the next CQE of s into *cqe, with its note into note (URCCL_NOTE_MAX bytes) if not NULL,
+ * turning `other` (may be NULL) meanwhile. Ends the test when none comes. */
+void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *note);
+/* The same, up to ns: 1 or 0. */
+int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urccl_cqe *cqe,
+		     void *note);
+/* Takes CQEs until the terminal one of user_data, which it returns; others must not come. */
+struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data);
+
+/* An entry of a side; never NULL. */
+struct urccl_sqe *side_sqe(struct side *s);
+/* Submits and takes its end. */
+struct urccl_cqe pair_run(struct pair *p, struct side *s, struct urccl_sqe *sqe);
+
+/* len bytes at b, of urccl_alloc() where shared, imported at a. */
+void target_open(struct pair *p, struct target *t, uint64_t len, int shared);
+void target_close(struct pair *p, struct target *t);
+/* Registers memory of a side. */
+struct urccl_region side_register(struct side *s, void *addr, uint64_t len, uint32_t rights);
+
+/* Bytes that tell where they belong: of a place, in a version. */
+void pattern_fill(void *buf, uint64_t len, uint64_t place, uint64_t version);
+int pattern_holds(const void *buf, uint64_t len, uint64_t place, uint64_t version);
+
+/* Ends the test unless the sentence is there and names `part`. */
+void check_sentence(struct side *s, const struct urccl_cqe *cqe, const char *part);
+
+uint64_t now_ns(void);
+
+#endif
