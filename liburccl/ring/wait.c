@@ -232,11 +232,12 @@ int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urc
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n)
 {
 	struct urccl_wait_args a = {.size = sizeof(a), .min_n = n, .timeout_ns = NEVER_NS};
+	struct urccl_wait_args checked;
 	int submitted, err;
 
 	if (!ring->flags)
 		return -EPERM;
-	err = wait_args(&a, &a, ring);
+	err = wait_args(&checked, &a, ring);
 	if (err)
 		return err;
 	submitted = urccl_submit(ring);
