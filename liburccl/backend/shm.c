@@ -114,6 +114,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
+	list_init(&e->remotes);
 	for (uint32_t w = 0; w < SHM_WAYS; w++) {
 		e->copies[w].end = &e->copies[w].head;
 		stream_init(&e->streams[w], &e->ep, &d->grants, &d->sink);

@@ -42,8 +42,8 @@ struct shm_side {
 	struct {
 		_Alignas(128) uint32_t tail;	/* bytes ever taken from its inward ring */
 	} in[SHM_WAYS];
-	_Alignas(128) uint32_t asleep;		/* enum shm_asleep: what it wants a doorbell for */
-	_Alignas(128) uint32_t said;		/* after heads and tails: read by who falls asleep */
+	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
+	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
 };
 
 /* Why an ep wants its doorbell rung. */
@@ -243,9 +243,11 @@ struct shm_ep {
 	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
 	struct stream streams[SHM_WAYS];
 
-	uint64_t serial;		/* of files, given out last */
+	uint64_t serial;		/* of files, given out last; begins at random, so that a
+					 * key means nothing to any other ep */
 	struct shm_file files[SHM_FILES];
 	struct shm_view views[SHM_FILES];
+	struct list remotes;		/* imports that use views */
 };
 
 /* Chunks. */

@@ -88,6 +88,8 @@ int shm_link_open(struct shm_ep *e)
 	if (!err)
 		err = random_bytes(e->addr.cookie, SHM_COOKIE);
 	if (!err)
+		err = random_bytes(&e->serial, sizeof(e->serial));
+	if (!err)
 		err = sockaddr_make(e->dev, &e->addr, &sun, &len);
 	if (err)
 		return err;

@@ -39,6 +39,7 @@ struct key {
 _Static_assert(sizeof(struct key) <= KEY_MAX, "a key fits");
 
 struct shm_remote {
+	struct list link; /* ep->remotes */
 	uint32_t rights;
 	uint32_t nparts;
 	uint64_t len;
@@ -133,7 +134,8 @@ static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
 	if (!f)
 		return NULL;
 	*f = (struct shm_file){.dev = b->dev, .ino = b->ino, .writable = writable};
-	f->serial = ++e->serial;
+	e->serial += e->serial == UINT64_MAX ? 2 : 1;
+	f->serial = e->serial;
 	if (!file_send(e, f, s))
 		return f;
 	f->serial = 0;
@@ -341,8 +343,11 @@ void shm_view_reap(struct shm_dev *d)
 
 void shm_views_drop(struct shm_ep *e)
 {
+	struct list *pos, *next;
 	struct shm_view *v;
 
+	list_for_each_safe (pos, next, &e->remotes)
+		free(list_entry(pos, struct shm_remote, link));
 	for (v = e->views; v < e->views + SHM_FILES; v++)
 		if (v->serial)
 			munmap(v->addr, v->len);
@@ -400,6 +405,7 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 	r->len = len;
 	for (i = 0; i < r->nparts; i++)
 		r->parts[i].view->users++;
+	list_add_tail(&r->link, &e->remotes);
 	rkey->v[1] = (uintptr_t)r;
 	return 0;
 }
@@ -410,11 +416,14 @@ void shm_forget(struct ep *ep, struct rkey *rkey)
 	struct shm_remote *r = shm_remote(rkey);
 	uint32_t i;
 
+	if (!r)
+		return;
 	rkey->v[1] = 0;
-	for (i = 0; r && i < r->nparts; i++) {
+	for (i = 0; i < r->nparts; i++) {
 		r->parts[i].view->users--;
 		view_unused(e, r->parts[i].view);
 	}
+	list_del(&r->link);
 	free(r);
 }
 
