@@ -100,8 +100,7 @@ static void disarm(struct engine *e)
 	struct list *pos;
 
 	e->armed = 0;
-	if (!sleep_take(&e->mailbox.asleep))
-		wake_drain(e->mailbox.fd);
+	sleep_take(&e->mailbox.asleep);
 	list_for_each(pos, &e->rings)
 		sleep_take(&list_entry(pos, struct engine_ring, link)->ring->engine_line.sq_flags);
 }
@@ -153,20 +152,26 @@ static uint64_t sleep_ns(const struct engine *e)
 	return ns;
 }
 
-static int epoll_sleep(int epfd, uint64_t ns)
+/* The eventfd is drained where it is seen: who took an announcement may write it only now. */
+static int epoll_sleep(struct engine *e, uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	struct epoll_event events[8];
-	int n = epoll_pwait2(epfd, events, 8, ns == NEVER_NS ? NULL : &ts, NULL);
+	int i, n = epoll_pwait2(e->epfd, events, 8, ns == NEVER_NS ? NULL : &ts, NULL);
 
-	return n < 0 ? -errno : n;
+	if (n < 0)
+		return -errno;
+	for (i = 0; i < n; i++)
+		if (events[i].data.fd == e->mailbox.fd)
+			wake_drain(e->mailbox.fd);
+	return n;
 }
 
 static void thread_sleep(struct engine *e)
 {
 	if (!arm(e)) {
 		count_add(&e->stats.sleeps, 1);
-		epoll_sleep(e->epfd, sleep_ns(e));
+		epoll_sleep(e, sleep_ns(e));
 	}
 	disarm(e);
 }
@@ -199,8 +204,10 @@ void engine_drive(void *engine)
 {
 	struct engine *e = engine;
 
-	if (e->armed)
+	if (e->armed) {
 		disarm(e);
+		wake_drain(e->mailbox.fd); /* the program's own epoll may have seen it */
+	}
 	turn(e);
 	if (e->stop) {
 		msg_reply(&e->stop->msg, 0);
@@ -236,7 +243,7 @@ int engine_sleep(void *engine, uint64_t ns)
 		set_timerfd(e, until);
 		return 0;
 	}
-	n = epoll_sleep(e->epfd, until < ns ? until : ns);
+	n = epoll_sleep(e, until < ns ? until : ns);
 	disarm(e);
 	return n == -EINTR ? -EINTR : 0;
 }
