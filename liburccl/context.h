@@ -40,9 +40,9 @@ struct context_ring {
 	struct engine_ring *engine_ring;
 };
 
-/* Has the control thread answer the call: its result, with its text for urccl_errmsg(). needs_engine:
- * the answer needs the engine, so that in an INLINE context this thread must drive it (-EBUSY: it is
- * another's). */
+/* Has the control thread answer the call: its result, with its text for urccl_errmsg().
+ * needs_engine: the answer needs the engine, so that in an INLINE context this thread must drive it
+ * (-EBUSY: it is another's). */
 int context_call(struct urccl *ctx, struct control_call *call, int needs_engine);
 
 /* 0, or -EPERM with fail() text in a forked child. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every room stands on: lists, handles, the mailbox, the sleep hand-shake, the clock, failures' words. */
+/* What every room stands on: lists, handles, the mailbox, the sleep hand-shake, the clock,
+ * failures' words. */
 #ifndef BASE_H
 #define BASE_H
 
@@ -77,9 +78,10 @@ static inline void cpu_relax(void)
 }
 
 /* ---- the sleep hand-shake ----
- * The sleeper announces, then looks once more at what it waits for; the poster publishes, then looks at the
- * announcement. Store then load on both sides, so both are seq_cst and so are the published words themselves: with
- * less, both may miss the other. Whoever takes the announcement by exchange owes (or spares itself) the wake-up. */
+ * The sleeper announces, then looks once more at what it waits for; the poster publishes, then
+ * looks at the announcement. Store then load on both sides, so both are seq_cst and so are the
+ * published words themselves: with less, both may miss the other. Whoever takes the announcement by
+ * exchange owes (or spares itself) the wake-up. */
 
 static inline void sleep_announce(uint32_t *word, uint32_t how)
 {
@@ -99,18 +101,21 @@ int wake_open(void);		/* an eventfd, or -errno */
 void wake_write(int fd);
 void wake_drain(int fd);
 
-/* Sleeps while *word == value, at most ns (NEVER_NS: for ever). 0, -EAGAIN (value differs), -ETIMEDOUT, -EINTR. */
+/* Sleeps while *word == value, at most ns (NEVER_NS: for ever). 0, -EAGAIN (value differs),
+ * -ETIMEDOUT, -EINTR. */
 int futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void futex_wake(uint32_t *word);
 
 /* ---- mailbox: the way between threads ----
- * Messages are part of the objects they speak of, so posting never fails and never allocates; whoever posts one
- * leaves it alone until the receiver sends it back to msg->reply. Any thread posts, one thread takes. */
+ * Messages are part of the objects they speak of, so posting never fails and never allocates;
+ * whoever posts one leaves it alone until the receiver sends it back to msg->reply. Any thread
+ * posts, one thread takes. */
 
 struct mailbox;
 struct msg {
 	struct msg *next;
-	struct mailbox *reply;		/* where the answer goes; NULL: none, the receiver owns it */
+	struct mailbox *reply;		/* where the answer goes; NULL: none, the receiver owns
+					 * it */
 	uint32_t type;
 	int32_t res;			/* of the answer: 0 or -errno */
 };
@@ -132,7 +137,8 @@ int mailbox_arm(struct mailbox *m);
 void msg_reply(struct msg *msg, int res);
 
 /* ---- handles ----
- * Slot in the low 20 bits, generation in the high 12, never 0. A slot whose generation would wrap is retired. */
+ * Slot in the low 20 bits, generation in the high 12, never 0. A slot whose generation would wrap
+ * is retired. */
 
 #define HANDLE_SLOT_BITS 20u
 #define HANDLE_SLOT(h) ((h) & ((1u << HANDLE_SLOT_BITS) - 1))
@@ -140,7 +146,8 @@ void msg_reply(struct msg *msg, int res);
 struct handles {
 	uint32_t max;			/* slots in use and free at most */
 	uint32_t used;			/* slots ever handed out */
-	uint32_t retired;		/* of them, those of the last generation: never used again */
+	uint32_t retired;		/* of them, those of the last generation: never used
+					 * again */
 	uint32_t size;			/* of slots[]: grows as slots retire */
 	uint32_t free;			/* head of the free list, ~0: empty */
 	struct handle_slot {
@@ -170,14 +177,15 @@ void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out
 int equal_const_time(const void *a, const void *b, size_t len);
 
 /* ---- why something failed ----
- * Failed calls leave a sentence for this thread; failed entries and events a record, made without a string, that
- * explain turns into one. */
+ * Failed calls leave a sentence for this thread; failed entries and events a record, made without a
+ * string, that explain turns into one. */
 
-/* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one line. */
+/* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one
+ * line. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Each has a text with up to three 64-bit figures in reasons.h; where the record has a peer or a transport the sentence
- * names it. */
+/* Each has a text with up to three 64-bit figures in reasons.h; where the record has a peer or a
+ * transport the sentence names it. */
 enum reason {
 	REASON_NONE = 0,
 #define REASON(name, text) REASON_##name,
@@ -187,7 +195,8 @@ enum reason {
 };
 
 struct failure {			/* 64 bytes */
-	uint64_t id;			/* detail of the CQE, in the low 32 bits; written last (and 0 first) */
+	uint64_t id;			/* detail of the CQE, in the low 32 bits; written last (and
+					 * 0 first) */
 	uint32_t reason;		/* enum reason */
 	int32_t	 res;
 	uint32_t peer;			/* handle, 0: none */
@@ -212,11 +221,13 @@ int failures_get(const struct failures *f, uint32_t detail, struct failure *out)
 /* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
 
-/* Copies a struct that the program made with its own header into dst, which has known bytes and holds the defaults: a
- * shorter one leaves the rest of dst alone, what a longer one has beyond must be 0 (else -E2BIG). size, the struct's
- * first field, is known afterwards. 0 or -errno with fail() text that calls it what. */
+/* Copies a struct that the program made with its own header into dst, which has known bytes and
+ * holds the defaults: a shorter one leaves the rest of dst alone, what a longer one has beyond must
+ * be 0 (else -E2BIG). size, the struct's first field, is known afterwards. 0 or -errno with fail()
+ * text that calls it what. */
 int copy_sized(void *dst, uint32_t known, const void *src, const char *what);
-/* The other way: fills a struct of the program whose first field says how long it is; what it has beyond is 0. */
+/* The other way: fills a struct of the program whose first field says how long it is; what it has
+ * beyond is 0. */
 int fill_sized(void *dst, const void *src, uint32_t known, const char *what);
 
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */

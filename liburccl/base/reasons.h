@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why an entry or an event failed: REASON(NAME, printf format of up to three uint64_t, with PRIu64-like %u). The
- * sentence says what was seen and what to do. One line each, so that the list reads as a table. */
+/* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
+ * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
+ * sign by name, %o an opcode by name. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
 REASON(FLAG,		"this version does not carry out flags %x of the entry")
 REASON(FLAG_INVALID,	"flags %x mean nothing on this operation: clear them")
-REASON(FIELD,		"field at byte %u of the entry is not used by this operation and must be 0, not %x")
-REASON(EXT_FIELD,	"field at byte %u of the entry's second half is not carried out by this version and must be 0")
+REASON(FIELD,		"field at byte %u of the entry is not used by this operation and must be "
+			"0, not %x")
+REASON(EXT_FIELD,	"field at byte %u of the entry's second half is not carried out by this "
+			"version and must be 0")
 REASON(DTYPE,		"compression as type %u is not carried out by this version: set dtype to 0")
 REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u")
 REASON(NOTE_NULL,	"the notification has %u bytes and no address")
-REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is of an earlier connection")
+REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is of an "
+			"earlier connection")
 REASON(PEER_LOST,	"the peer was lost: connect again")
-REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer closed")
+REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer "
+			"closed")
 REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered")
 REASON(REGION_NONE,	"no region holds the %u bytes at %x: register them first")
 REASON(REGION_RANGE,	"%u bytes at %x are not all inside region %x")
@@ -29,18 +34,23 @@ REASON(PAGED_OVERFLOW,	"block %u lies at an offset that does not fit 64 bits")
 REASON(ADDR_NULL,	"the entry points to nothing where it needs %u bytes")
 REASON(CHAIN,		"an earlier entry of its chain failed")
 REASON(FENCE,		"an entry that the fence waits for failed")
-REASON(FENCE_LOST,	"an entry that the fence may wait for failed, and more failed than are kept apart")
+REASON(FENCE_LOST,	"an entry that the fence may wait for failed, and more failed than are "
+			"kept apart")
 REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")
 REASON(PEER_CLOSED,	"this side closed the peer")
 REASON(FORGOTTEN,	"the remote was forgotten while the entry was unfinished")
 REASON(UNREGISTERED,	"the region was unregistered while the entry was unfinished")
-REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise the timeout, or see urccl_dump() for what it waits for")
+REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
+			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEVICE,		"the device gave %e")
-REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired or does not give the right")
-REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has expired, or was never the peer's")
-REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a version known here")
+REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
+			"or does not give the right")
+REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
+			"expired, or was never the peer's")
+REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
+			"version known here")
 REASON(DIAL_SELF,	"the address is this context's own")
 REASON(DIAL,		"dialling failed with %e")
 REASON(DIAL_REFUSED,	"nobody listens at the address")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pointer is: the ranges of a region as one offset space, lookups by address, and shareable memory. */
+/* What a pointer is: the ranges of a region as one offset space, lookups by address, and shareable
+ * memory. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -13,11 +14,12 @@ struct span {
 	uint64_t len;
 	uint64_t addr;
 	uint64_t fd_off;		/* of its first byte in fd */
-	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary memory */
+	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary
+					 * memory */
 };
 
-/* A region's memory. The control thread makes it and frees it once every engine has let go; in between it is never
- * changed, but for the words of each device, so that any thread may read it. */
+/* A region's memory. The control thread makes it and frees it once every engine has let go; in
+ * between it is never changed, but for the words of each device, so that any thread may read it. */
 struct memory {
 	uint32_t handle;		/* region it belongs to */
 	uint32_t rights;		/* enum urccl_rights: the most an advert may give */
@@ -39,12 +41,13 @@ static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *ru
 	return (void *)(uintptr_t)(s->addr + (off - s->start));
 }
 
-/* The offset of the len bytes at addr, crossing from one range to the next only where they touch in memory and in
- * offset; UINT64_MAX: not all inside. For spans in any order of address; O(log n) where they ascend. */
+/* The offset of the len bytes at addr, crossing from one range to the next only where they touch in
+ * memory and in offset; UINT64_MAX: not all inside. For spans in any order of address; O(log n)
+ * where they ascend. */
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
 
-/* Every range of every region by address: what "region 0" looks up. Made by the control thread at each change and
- * swapped into the engines. Overlapping ranges: the one registered last wins. */
+/* Every range of every region by address: what "region 0" looks up. Made by the control thread at
+ * each change and swapped into the engines. Overlapping ranges: the one registered last wins. */
 struct memory_map {
 	uint32_t n;
 	struct memory_range {		/* by addr, then by age */
@@ -65,7 +68,8 @@ struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint
 struct allocation {
 	struct list link;
 	uint64_t addr, len;		/* len: rounded up to pages */
-	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, allocated in full */
+	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, allocated in
+					 * full */
 	uint32_t users;			/* regions that hold part of it */
 };
 

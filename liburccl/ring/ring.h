@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's side of a ring: its memory, taking entries, posting completions, waking. The engine is the only
- * caller of what is marked so; the words themselves are in abi.h. */
+/* The library's side of a ring: its memory, taking entries, posting completions, waking. The engine
+ * is the only caller of what is marked so; the words themselves are in abi.h. */
 #ifndef RING_H
 #define RING_H
 
 #include "base/base.h"
 
-/* struct urccl_ring is the first member, so that the program's pointer is ours. Pages of their own, zeroed in a
- * forked child. Lines are laid out by writer. */
+/* struct urccl_ring is the first member, so that the program's pointer is ours. Pages of their own,
+ * zeroed in a forked child. Lines are laid out by writer. */
 struct ring {
 	struct urccl_ring pub;
 	uint64_t map_len;
 	uint32_t event_slots;
-	struct mailbox *home;		/* mailbox of the engine: the doorbell of a sleeping progress thread */
+	struct mailbox *home;		/* mailbox of the engine: the doorbell of a sleeping
+					 * progress thread */
 	void (*drive)(void *arg);	/* INLINE: runs the engine once */
-	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline wants the engine, at most ns.
-	 * 0 or -EINTR; with ns 0 it only arms the fd for all of them, and gives 1 if one wants the engine already. */
+	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline wants the
+	 * engine, at most ns. 0 or -EINTR; with ns 0 it only arms the fd for all of them, and gives
+	 * 1 if one wants the engine already. */
 	int (*sleep)(void *arg, uint64_t ns);
 	void *arg;
-	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS: for ever */
+	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS:
+					 * for ever */
 
 	/* Engine's, read by the producer at each entry: so nothing that changes often. */
 	struct {
@@ -48,8 +51,10 @@ struct ring {
 		uint32_t wake_tail;	/* behind the last of them that wakes */
 		uint32_t done;		/* entries ended, published or not */
 		uint32_t events_unseen;	/* event slots in use */
-		uint32_t walked;	/* CQ slots up to here were looked at for events given back */
-		uint8_t *is_event;	/* a byte a CQ slot: it holds an event whose credit is out */
+		uint32_t walked;	/* CQ slots up to here were looked at for events given
+					 * back */
+		uint8_t *is_event;	/* a byte a CQ slot: it holds an event whose credit is
+					 * out */
 		uint8_t *notes;		/* pub.notes, writable */
 		uint32_t pending;	/* something posted and not published */
 	} own;
@@ -84,7 +89,8 @@ static inline void ring_taken(struct ring *r, uint32_t n)
 	store_release(&r->own.sq_head, r->own.sq_head + n);
 }
 
-/* A CQE slot to fill; every entry has its own two reserved, so there always is one. The caller fills all of it. */
+/* A CQE slot to fill; every entry has its own two reserved, so there always is one. The caller
+ * fills all of it. */
 static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 {
 	uint32_t slot = r->own.tail & r->pub.cq_mask;
@@ -103,10 +109,12 @@ static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 	return cqe;
 }
 
-/* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: all event slots are unseen, try later. */
+/* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: all event slots are unseen, try
+ * later. */
 struct urccl_cqe *ring_post_event(struct ring *r, void **note);
 
-/* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it did. */
+/* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it
+ * did. */
 int ring_publish(struct ring *r);
 
 /* Announces the progress thread's sleep to the producer; 1: entries are there, not announced. */
