@@ -423,8 +423,10 @@ static void finish(struct options *o)
 {
 	uint64_t bytes = options_entry_bytes(o);
 
-	if (o->op == URCCL_OP_NOP && o->role != ROLE_NOP && o->role != ROLE_SERVE)
+	if (o->op == URCCL_OP_NOP && o->role != ROLE_SERVE) {
 		o->role = ROLE_NOP;
+		o->size = 0;
+	}
 	if (o->job == JOB_IDLE && o->role == ROLE_NONE)
 		o->role = ROLE_SELF;
 	if (o->role == ROLE_NONE)

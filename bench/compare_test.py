@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What compare.py computes: intervals, goals, and figures out of a program's output."""
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import compare
+
+
+def rounds(values):
+    return [{"a": {"rate": (v, "M/s")}, "b": {"x.rate": (2.0, "M/s")}} for v in values]
+
+
+class Parse(unittest.TestCase):
+    def test_lines(self):
+        found = compare.parse("# size 8\ntcp.rate 1.5 M/s\na sentence here\n")
+        self.assertEqual(found, {"tcp.rate": (1.5, "M/s")})
+
+    def test_json(self):
+        text = 'x\n{"program": "p", "settings": {}, "metrics": [{"name": "r", "value": 2, "unit": "s"}]}'
+        self.assertEqual(compare.parse(text), {"r": (2, "s")})
+
+
+class Interval(unittest.TestCase):
+    def test_nine_rounds_leave_out_one_at_each_end(self):
+        self.assertEqual(compare.interval([9, 1, 2, 3, 4, 5, 6, 7, 8]), (2, 8))
+
+    def test_few_rounds_leave_out_none(self):
+        self.assertEqual(compare.interval([3, 1, 2]), (1, 3))
+
+
+class Goals(unittest.TestCase):
+    def verdict(self, goal, values):
+        return compare.Goal(goal).judge(rounds(values))["verdict"]
+
+    def test_met(self):
+        self.assertEqual(self.verdict("a:rate / b:x.rate >= 2", [4, 4, 5]), "met")
+        self.assertEqual(self.verdict("a:rate <= 5", [4, 4, 5]), "met")
+
+    def test_within_the_interval(self):
+        self.assertEqual(self.verdict("a:rate / b:x.rate >= 2", [3, 3.9, 4.1]),
+                         "within the interval")
+
+    def test_missed(self):
+        self.assertEqual(self.verdict("max(a:rate, b:x.rate) >= 10", [3, 4, 5]), "missed")
+
+    def test_a_figure_that_is_not_there(self):
+        with self.assertRaises(KeyError):
+            compare.Goal("a:nothing >= 1").judge(rounds([1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
