@@ -81,6 +81,10 @@ static uint32_t turn(struct engine *e)
 	else if (!work || ++e->tick % CLOCK_TURNS == 0)
 		e->now = clock_ns();
 	expire(e);
+	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
+		sweep_chunks(e);
+		work += poll_devices(e);
+	}
 	op_run_ready(e);
 	publish_all(e);
 	count_add(&e->stats.turns, 1);

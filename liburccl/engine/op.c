@@ -2,6 +2,8 @@
 /* The life of an operation: from the moment nothing blocks it to its one terminal CQE. */
 #include "engine/private.h"
 
+#define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
+
 struct engine *op_engine(const struct op *op)
 {
 	return op->er->engine;
@@ -364,25 +366,26 @@ void op_check(struct op *op)
 /* ---- deadlines ---- */
 
 /* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
- * without; and where even that is not quick, the outcome is told before the end. */
+ * without; and where the device was polled often since and that is not enough, the outcome is told
+ * before the end. */
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
-	uint32_t late = op->bits & OP_LATE;
+	uint32_t late = op->bits & OP_LATE, turns = (uint32_t)e->stats.turns;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
 		op_end(op, -ETIME);
 		return;
 	}
 	op->bits |= OP_LATE;
+	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late) {
-		wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 		stop(op, -ETIMEDOUT, REASON_DEADLINE,
 		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op->total);
 	} else if (!(op->bits & OP_FORCED)) {
-		wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
+		op->left = turns;
 		op_force(op);
-	} else {
+	} else if (turns - op->left >= FORCED_TURNS) {
 		op_tell(op);
 	}
 }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Thousands of random entries in flight together: writes, reads, vectors, pages and notifications,
+ * of random sizes, classes and order flags, some cancelled, some with a deadline that is hard to
+ * meet. Each ends once; what succeeded is there, byte by byte; what did not failed for a reason it
+ * was given. */
+#include "pair.h"
+
+#define SLOTS	   128u
+#define SLOT_BYTES (96u << 10)
+#define ROUNDS	   6000u
+
+static struct pair p;
+static struct target t;
+static struct urccl_region local;
+static uint8_t *bytes; /* a's, a slot for each entry as at the target */
+static uint64_t seed;
+
+static struct slot {
+	uint32_t busy, opcode, silent;
+	uint64_t version, len;
+	struct urccl_seg segs[4];
+	struct urccl_paged paged;
+} slots[SLOTS];
+static uint32_t busy, ended, succeeded, notes;
+
+static uint64_t random_below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+static uint64_t slot_off(const struct slot *s)
+{
+	return (uint64_t)(s - slots) * SLOT_BYTES;
+}
+
+static int is_read(const struct slot *s)
+{
+	return s->opcode == URCCL_OP_READ || s->opcode == URCCL_OP_READV ||
+	       s->opcode == URCCL_OP_READ_PAGED;
+}
+
+/* Four pieces that together are the slot's bytes. */
+static void prep_vector(struct urccl_sqe *sqe, struct slot *s)
+{
+	uint64_t at = 0, n, off = slot_off(s);
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		n = i < 3 ? random_below(s->len - at + 1) : s->len - at;
+		s->segs[i] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)(bytes + off + at),
+						.len = n,
+						.off = off + at,
+						.remote = t.remote.id};
+		at += n;
+	}
+	if (is_read(s))
+		urccl_prep_readv(sqe, p.a.peer, s->segs, 4);
+	else
+		urccl_prep_writev(sqe, p.a.peer, s->segs, 4);
+}
+
+static void prep_paged(struct urccl_sqe *sqe, struct slot *s)
+{
+	uint64_t block = 16 + random_below(2000), n = s->len / block;
+
+	s->len = n * block;
+	s->paged = (struct urccl_paged){.size = sizeof(s->paged),
+					.ndims = 1,
+					.local_off = slot_off(s),
+					.remote_off = slot_off(s),
+					.block = block};
+	s->paged.dim[0] = (struct urccl_dim){.count = n,
+					     .local_stride = (int64_t)block,
+					     .remote_stride = (int64_t)block};
+	if (is_read(s))
+		urccl_prep_read_paged(sqe, t.remote, local, &s->paged, 1);
+	else
+		urccl_prep_write_paged(sqe, t.remote, local, &s->paged, 1);
+}
+
+static void prep(struct urccl_sqe *sqe, struct slot *s)
+{
+	uint64_t off = slot_off(s);
+
+	s->opcode = (uint32_t)(URCCL_OP_READ + random_below(7));
+	s->len = random_below(random_below(8) ? 600 : SLOT_BYTES);
+	switch (s->opcode) {
+	case URCCL_OP_READ:
+		urccl_prep_read(sqe, t.remote, bytes + off, s->len, off);
+		break;
+	case URCCL_OP_WRITE:
+		urccl_prep_write(sqe, t.remote, bytes + off, s->len, off);
+		break;
+	case URCCL_OP_READV:
+	case URCCL_OP_WRITEV:
+		prep_vector(sqe, s);
+		break;
+	case URCCL_OP_NOTIFY:
+		s->len = 0;
+		urccl_prep_notify(sqe, p.a.peer, s->version, NULL, 0);
+		break;
+	default:
+		prep_paged(sqe, s);
+		break;
+	}
+	/* The bytes that move, and others in their place. */
+	if (is_read(s))
+		pattern_fill(t.bytes + off, s->len, off, s->version);
+	else
+		pattern_fill(bytes + off, s->len, off, s->version);
+}
+
+static void start(struct slot *s, uint64_t version)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	uint32_t flags = 0;
+
+	s->version = version;
+	prep(sqe, s);
+	if (!random_below(8))
+		flags |= URCCL_SQE_LINK;
+	if (!random_below(16))
+		flags |= URCCL_SQE_FENCE;
+	if (!random_below(64))
+		flags |= URCCL_SQE_DRAIN;
+	if (s->opcode != URCCL_OP_NOTIFY && !random_below(8))
+		urccl_sqe_set_notify(sqe, version);
+	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_set_group(sqe, (uint32_t)random_below(4));
+	urccl_sqe_set_class(sqe, (enum urccl_class)random_below(3));
+	urccl_sqe_set_data64(sqe, (uint64_t)(s - slots));
+	if (!random_below(32))
+		urccl_sqe_set_timeout(sqe, (uint32_t)(1 + random_below(300)));
+	s->busy = 1;
+	busy++;
+}
+
+static void cancel(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, random_below(SLOTS));
+	urccl_sqe_set_data64(sqe, 1000000);
+	busy++;
+}
+
+static void on_end(const struct urccl_cqe *cqe)
+{
+	struct slot *s = &slots[cqe->user_data];
+
+	CHECK(cqe->user_data < SLOTS && s->busy);
+	s->busy = 0;
+	ended++;
+	if (cqe->res < 0) {
+		CHECK(cqe->res == -ECANCELED || cqe->res == -ETIMEDOUT);
+		CHECK(s->opcode == URCCL_OP_NOTIFY || cqe->flags & URCCL_CQE_REMOTE_QUIET ||
+		      cqe->flags & URCCL_CQE_UNKNOWN);
+		return;
+	}
+	succeeded++;
+	CHECK_EQ(cqe->res, (int64_t)s->len);
+	CHECK(pattern_holds((is_read(s) ? bytes : t.bytes) + slot_off(s), s->len, slot_off(s),
+			    s->version));
+}
+
+static void on_cqe(const struct urccl_cqe *cqe)
+{
+	if (urccl_cqe_kind(cqe) == URCCL_KIND_NOTE) {
+		notes++;
+		return;
+	}
+	CHECK_EQ(cqe->flags & URCCL_CQE_MORE, 0);
+	busy--;
+	if (cqe->user_data == 1000000)
+		CHECK(cqe->res > 0 || cqe->res == -ENOENT || cqe->res == -EALREADY ||
+		      cqe->res == -ECANCELED); /* in a chain that broke */
+	else
+		on_end(cqe);
+}
+
+/* b's events are only counted. */
+static void drain_b(void)
+{
+	struct urccl_cqe cqe;
+
+	while (side_take_within(&p.b, &p.a, 0, &cqe, NULL))
+		on_cqe(&cqe);
+}
+
+int main(int argc, char **argv)
+{
+	struct urccl_cqe cqe;
+	uint32_t i, k;
+
+	pair_begin(&p, argc, argv);
+	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
+	target_open(&p, &t, (uint64_t)SLOTS * SLOT_BYTES, p.seed & 1);
+	bytes = malloc(t.len);
+	CHECK(bytes);
+	local = side_register(&p.a, bytes, t.len, 0);
+	for (i = 0; i < ROUNDS || busy;) {
+		for (k = 0; k < 8 && i < ROUNDS; k++) {
+			struct slot *s = &slots[random_below(SLOTS)];
+
+			if (urccl_sq_space_left(p.a.ring) < 2)
+				break;
+			if (!s->busy)
+				start(s, ++i);
+			if (!random_below(20))
+				cancel();
+		}
+		CHECK_GE(urccl_submit(p.a.ring), 0);
+		if (side_take_within(&p.a, &p.b, random_below(4) ? 0 : 100000, &cqe, NULL))
+			on_cqe(&cqe);
+		while (side_take_within(&p.a, &p.b, 0, &cqe, NULL))
+			on_cqe(&cqe);
+		drain_b();
+	}
+	CHECK_EQ(ended, ROUNDS);
+	CHECK_GE(succeeded, ROUNDS / 4);
+	CHECK_GE(notes, 100);
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
