@@ -175,6 +175,8 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	}
 	if (!list_empty(&p->parked_list))
 		pending_add(p);
+	/* A CONNECT of ours was first: the program has the handle from that. */
+	peer_events_drop(e, p, -ECANCELED);
 	return 0;
 }
 

@@ -4,7 +4,8 @@
 
 #define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: how long the peer's word is waited for */
 
-static void peer_events_drop(struct engine *e, struct engine_peer *p)
+/* PEER events not yet told: nobody is to hear of it any more. */
+void peer_events_drop(struct engine *e, struct engine_peer *p, int res)
 {
 	struct list *pos, *tmp;
 	struct engine_cmd *cmd;
@@ -14,7 +15,7 @@ static void peer_events_drop(struct engine *e, struct engine_peer *p)
 		if (cmd->peer != p)
 			continue;
 		list_del(&cmd->link);
-		msg_reply(&cmd->msg, -ECONNRESET);
+		msg_reply(&cmd->msg, res);
 	}
 }
 
@@ -28,7 +29,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 			    .opcode = URCCL_OP_WATCH,
 			    .arg = {cmd->arg}};
 
-	p->lost_untold = p->state == PEER_UP;
+	p->lost_untold = p->state == PEER_UP || p->event_told;
 	p->lost_cause = cmd->cause;
 	p->lost_res = cmd->reason == REASON_PEER_GOODBYE || cmd->reason == REASON_PEER_CLOSED
 			      ? 0
@@ -39,7 +40,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	store_relaxed(&p->state, PEER_LOSING);
 	wheel_unset(&p->awaited);
 	wheel_set(&e->wheel, &p->awaited, e->now + GRACEFUL_NS);
-	peer_events_drop(e, p);
+	peer_events_drop(e, p, -ECONNRESET);
 	peer_stop(e, p);
 	if (!cmd->graceful)
 		peer_force(e, p);

@@ -260,6 +260,7 @@ struct engine_peer {
 	uint32_t lost_detail, lost_reason;
 	uint64_t lost_arg;
 	int32_t lost_cause;   /* what its entries end with */
+	uint32_t event_told;  /* the program has its handle by a PEER event */
 	uint32_t lost_untold; /* LOST is to be posted */
 
 	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is on its
@@ -445,6 +446,7 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r);
 
 /* lost.c */
 void peer_lost(struct engine *e, struct engine_cmd *cmd);
+void peer_events_drop(struct engine *e, struct engine_peer *p, int res);
 int peer_is_lost(struct engine *e, struct engine_peer *p);
 void peer_del(struct engine *e, struct engine_peer *p);
 void rail_close(struct engine *e, struct rail *rail);

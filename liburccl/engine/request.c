@@ -107,6 +107,7 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 	cqe->handle = cmd->peer->handle;
 	if (cmd->len)
 		memcpy(payload, cmd->data, cmd->len);
+	cmd->peer->event_told = 1;
 	return 1;
 }
 
