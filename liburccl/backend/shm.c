@@ -152,11 +152,11 @@ static void owe(struct shm_ep *e, enum event_type type)
 void shm_ep_warm(struct shm_ep *e)
 {
 	shm_rings_awake(e);
+	e->idle = 0;
 	if (!list_empty(&e->hot) || e->state != SHM_UP)
 		return;
 	list_add_tail(&e->hot, &e->dev->hot);
 	e->dev->nhot++;
-	e->idle = 0;
 }
 
 void shm_ep_cool(struct shm_ep *e)

@@ -7,6 +7,7 @@
 #define COPY_BYTES   (64u << 10)  /* copied by one poll before the engine gets its turn */
 #define POLL_BYTES   (256u << 10) /* bulk moved by one poll before the engine gets its turn */
 #define QUICK_LEN    STREAM_COPY  /* chunks up to this never wait behind bulk */
+#define URGENT_LEN   (8u << 10)	  /* nor do those up to this whose class is above bulk */
 #define HOT_FEW	     16u	  /* eps that are polled although they are idle */
 #define IDLE_LOOKS   16u	  /* looks at the links after which an ep counts as idle */
 
@@ -34,9 +35,15 @@ void shm_chunks_fail(struct shm_ep *e, int res)
 	}
 }
 
+static enum shm_way way_of(const struct chunk *c)
+{
+	return c->len <= (c->cls == URCCL_CLASS_BULK ? QUICK_LEN : URGENT_LEN) ? SHM_QUICK
+									       : SHM_BULK;
+}
+
 static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
 {
-	struct shm_queue *q = &e->copies[c->cls == URCCL_CLASS_BULK && c->len > QUICK_LEN];
+	struct shm_queue *q = &e->copies[way_of(c)];
 	int err;
 
 	if (q->n == SHM_COPIES)
@@ -63,11 +70,9 @@ static int is_copy(const struct chunk *c)
 
 static int post_one(struct shm_ep *e, struct chunk *c)
 {
-	int bulk = c->cls == URCCL_CLASS_BULK && c->len > QUICK_LEN && c->kind != CHUNK_SEND;
-
 	if (is_copy(c))
 		return post_copy(e, c, shm_remote(c->key));
-	if (!stream_post(&e->streams[bulk ? SHM_BULK : SHM_QUICK], c))
+	if (!stream_post(&e->streams[way_of(c)], c))
 		return 0;
 	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
 	return 1;
@@ -131,13 +136,15 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 	uint32_t got = 0, max;
 	struct list *pos;
 
+	if (!d->nhot)
+		return 0;
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->copies[SHM_QUICK].n)
 			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
 	}
-	max = got || d->nhot > 1 ? SLICE_BESIDE : COPY_BYTES;
+	max = got || d->nhot > COPY_BYTES / SLICE_BESIDE ? SLICE_BESIDE : COPY_BYTES / d->nhot;
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
@@ -208,6 +215,11 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 	return got;
 }
 
+static int copies_wait(const struct shm_ep *e)
+{
+	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n;
+}
+
 /* A spinning engine does not poll ever more eps that were busy once. */
 static void cool_idle(struct shm_dev *d)
 {
@@ -216,7 +228,9 @@ static void cool_idle(struct shm_dev *d)
 	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
-		if (e->idle++ >= IDLE_LOOKS && d->nhot > HOT_FEW && shm_rings_sleep(e))
+		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || copies_wait(e))
+			continue;
+		if (shm_rings_sleep(e))
 			shm_ep_cool(e);
 	}
 }
@@ -251,11 +265,6 @@ uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
 	return got;
 }
 
-static int ep_busy(const struct shm_ep *e)
-{
-	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n || shm_rings_busy(e);
-}
-
 int shm_arm(struct device *dev)
 {
 	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
@@ -264,9 +273,12 @@ int shm_arm(struct device *dev)
 	d->until_look = 0;
 	if (!stream_sink_empty(&d->sink) || !list_empty(&d->notices) || !list_empty(&d->reaping))
 		return 1;
-	list_for_each(pos, &d->hot)
-		if (ep_busy(list_entry(pos, struct shm_ep, hot)))
+	list_for_each(pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (copies_wait(e) || shm_rings_busy(e))
 			return 1;
+	}
 	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */
 	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);

@@ -305,7 +305,7 @@ int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
 
 static void view_unused(struct shm_ep *e, struct shm_view *v)
 {
-	if (!v->users && v->gone && list_empty(&e->reap))
+	if (!v->users && v->gone && list_empty(&e->reap) && e->state != SHM_CLOSED)
 		list_add_tail(&e->reap, &e->dev->reaping);
 }
 

@@ -91,6 +91,20 @@ static uint32_t descriptors(void)
 	return n;
 }
 
+/* Mappings of memfds in this process. */
+static uint32_t mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	uint32_t n = 0;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:") != NULL;
+	fclose(f);
+	return n;
+}
+
 int main(void)
 {
 	struct exposure x[3];
@@ -98,16 +112,19 @@ int main(void)
 	struct allocation *a;
 	struct shm_rig r;
 	struct memory *m;
-	uint32_t before, i;
+	uint32_t before, mapped, i;
 
 	rig_open(&r, NULL);
 	rig_connect(&r);
 	CHECK_EQ(memory_alloc(LEN, &a), 0);
 	m = rig_memory(&r, 1, (void *)(uintptr_t)a->addr, LEN, a->fd);
 	before = descriptors();
+	mapped = mappings();
 	for (i = 0; i < 3; i++)
 		rig_expose(&r, 1, m, i ? m->rights : URCCL_RIGHT_READ, &x[i], &rkey[i]);
+	/* One view to read and one to write. */
 	CHECK_EQ(descriptors(), before);
+	CHECK_EQ(mappings(), mapped + 2);
 	copies(&r, a, &rkey[1]);
 	limits(&r, &rkey[0], &rkey[2]);
 	expiring(&r, m);
@@ -115,6 +132,7 @@ int main(void)
 		backend_shm.forget(r.ep[0], &rkey[i]);
 		CHECK_EQ(backend_shm.unexpose(&x[i]), 0);
 	}
+	RIG_UNTIL(&r, mappings() == mapped);
 	/* Once more after all of it was let go. */
 	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
 	copies(&r, a, &rkey[0]);
