@@ -29,7 +29,6 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
 	};
 	const struct backend *b = transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
-	char why[256];
 	int err;
 
 	if (!b)
@@ -43,8 +42,9 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 		ctx->ndevices++;
 		return 0;
 	}
-	snprintf(why, sizeof(why), "%s", *urccl_errmsg() ? urccl_errmsg() : strerrordesc_np(-err));
-	return fail(err, "transport %s: %s", transport_name(transport), why);
+	if (!*urccl_errmsg())
+		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
+	return err;
 }
 
 static void devices_close(struct urccl *ctx)

@@ -133,16 +133,14 @@ free_cr:
 
 void context_ring_end(struct context_ring *cr)
 {
-	int err;
-
 	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
 	store_relaxed(&cr->ctx->driver, 0);
-	err = ring_call(cr, CALL_RING_DEL);
 	ring_unlist(cr);
-	if (!err) {
-		engine_ring_free(cr->engine_ring);
-		ring_close(cr->ring);
-	}
+	/* A ring that the engine could not be told of is the engine's for good. */
+	if (ring_call(cr, CALL_RING_DEL))
+		return;
+	engine_ring_free(cr->engine_ring);
+	ring_close(cr->ring);
 	free(cr);
 }
 
