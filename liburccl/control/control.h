@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread of a context: listens, dials, shakes hands, keeps the tables of peers, regions and remotes, and
- * tells the engine. Its state is private to it; calls of other threads are messages that it answers.
+ * The control thread of a context: listens, dials, shakes hands, keeps the tables of peers,
+ * regions and remotes, and tells the engine. Its state is private to it; calls of other threads
+ * are messages that it answers.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -21,7 +22,8 @@ struct control_config {
 	uint32_t ndevices;
 };
 
-/* Opens the listener and the thread's wake-ups; the mailbox is there afterwards. 0 or -errno with fail() text. */
+/* Opens the listener and the thread's wake-ups; the mailbox is there afterwards. 0 or -errno
+ * with fail() text. */
 int control_open(const struct control_config *config, struct control **control);
 struct mailbox *control_mailbox(struct control *c);
 /* Starts the thread; engine is where commands go. */
@@ -32,7 +34,8 @@ void control_close(struct control *c);
 /* The address it listens on, with the port it got; its family is AF_UNSPEC if it does not. */
 void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
 
-/* What other threads ask. The caller owns the call, posts it with control_call() and has it back when `done` is 1. */
+/* What other threads ask. The caller owns the call, posts it with control_call() and has it back
+ * when `done` is 1. */
 enum control_call_type {
 	CALL_REGISTER = 100,		/* ranges, n, rights -> handle */
 	CALL_UNREGISTER,		/* handle */
@@ -47,12 +50,14 @@ enum control_call_type {
 	CALL_PEER_NAME,			/* handle -> text in data, n: for sentences */
 	CALL_RING_ADD,			/* ring */
 	CALL_RING_DEL,			/* ring: back when the engine has let go */
-	CALL_SHUTDOWN,			/* close every peer, region and the engine; back when all is done */
+	CALL_SHUTDOWN,			/* close every peer, region and the engine; back when all
+					 * is done */
 };
 
 struct control_call {
 	struct msg msg;			/* type: enum control_call_type; res */
-	uint32_t done;			/* control thread: 1, then a futex wake; caller: waits on it */
+	uint32_t done;			/* control thread: 1, then a futex wake; caller: waits on
+					 * it */
 	uint32_t handle;
 	const struct urccl_range *ranges;
 	uint32_t n;
