@@ -3,9 +3,9 @@
 """Compares programs that print figures, so that a ratio of two figures means something.
 
 The programs run in turn, A B A B, round after round. Before and after each run the probe says where
-the two CPUs are; a run in another placement, one during which it changed, or one beside foreign load
-is thrown away and made again. What is printed are medians, spreads, and for each goal the median of
-the rounds' own ratios with its 95 % interval.
+the two CPUs are; a run in another placement, one during which it changed, or one beside foreign
+load is thrown away and made again. What is printed are medians, spreads, and for each goal the
+median of the rounds' own ratios with its 95 % interval.
 
   compare.py --build build/release figures.toml            all figures of a plan
   compare.py --build build/release figures.toml --only 'tcp*' --markdown out.md
@@ -13,8 +13,8 @@ the rounds' own ratios with its 95 % interval.
              --goal 'b:bandwidth / a:tcp.spin.bandwidth >= 0.95'
 
 A program prints lines "name value unit" or one JSON object as urccl_perf --json does. A plan names
-its commands' places as {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one
-that was not given is left out, with the goals that need it.
+its commands' places as {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with
+one that was not given is left out, with the goals that need it.
 """
 import argparse
 import fnmatch

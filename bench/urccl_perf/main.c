@@ -79,8 +79,6 @@ int main(int argc, char **argv)
 	switch (o.role) {
 	case ROLE_SERVE:
 		o.listen = o.listen ? o.listen : default_listen;
-		printf("listening on %s; stop with Ctrl-C\n", o.listen);
-		fflush(stdout);
 		serve(&o, 0, -1);
 		break;
 	case ROLE_SELF:

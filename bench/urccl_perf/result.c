@@ -120,11 +120,19 @@ void result_heading(const struct options *o, uint32_t path)
 	size_text(options_entry_bytes(o), size, sizeof(size));
 	size_text(o->span, span, sizeof(span));
 	path_text(path, text, sizeof(text));
-	printf("%s of %s, %u in flight on %u ring%s, %s, %s over %s\n", options_op_name(o->op),
-	       size, o->depth, o->rings, o->rings > 1 ? "s" : "", text, memory_name(o), span);
-	printf("%s, waiting by %s, cpus %d and %d, congestion control %s\n\n",
-	       o->is_inline ? "inline" : "progress thread", options_wait_name(o->wait),
-	       o->cpu[OURS], o->cpu[SERVERS], o->cc ? o->cc : "default");
+	printf("%s", options_op_name(o->op));
+	if (o->role != ROLE_NOP)
+		printf(" of %s", size);
+	printf(", %u in flight on %u ring%s", o->depth, o->rings, o->rings > 1 ? "s" : "");
+	if (o->role != ROLE_NOP)
+		printf(", %s, %s over %s", text, memory_name(o), span);
+	printf("\n%s, waiting by %s", o->is_inline ? "inline" : "progress thread",
+	       options_wait_name(o->wait));
+	if (o->role == ROLE_SELF)
+		printf(", cpus %d and %d", o->cpu[OURS], o->cpu[SERVERS]);
+	if (o->cc)
+		printf(", congestion control %s", o->cc);
+	printf("\n\n");
 	printf("%-12s %10s %10s %10s | %9s %9s %9s %9s | %8s %8s %9s\n", "", "entries", "GB/s",
 	       "M/s", "mean us", "p50 us", "p99 us", "p99.9 us", "cpu ours", "cpu peer",
 	       "cpu s/GB");

@@ -277,8 +277,12 @@ void serve(const struct options *o, int once, int say_fd)
 	sqe = end_sqe(&s->end);
 	urccl_prep_watch(sqe, (struct urccl_peer){0});
 	end_submit(&s->end, sqe);
-	if (say_fd >= 0)
+	if (say_fd >= 0) {
 		say_where(s, say_fd);
+	} else {
+		printf("listening on %s; stop with Ctrl-C\n", o->listen);
+		fflush(stdout);
+	}
 	while (!once || !s->served || s->clients) {
 		if (s->worker)
 			load_post(&s->worker->load);
