@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer on the same host can write: addresses, keys, records with descriptors on the link,
+ * bytes and words of the rings. The input is a list of such deeds against an ep that has chunks
+ * under way. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <backend/shm.h>
+#include "../unit/shm_rig.h"
+
+#define LEN    8192u
+#define CHUNKS 4u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static struct shm_rig rig;
+static uint8_t memory[LEN], local[LEN];
+static int fds[3];
+static struct rkey forged;
+static struct chunk chunk[CHUNKS];
+
+static uint64_t take(struct input *in, uint32_t bytes)
+{
+	uint64_t v = 0;
+
+	while (bytes-- && in->left) {
+		v = v << 8 | *in->at++;
+		in->left--;
+	}
+	return v;
+}
+
+static void take_bytes(struct input *in, void *to, size_t n)
+{
+	n = n < in->left ? n : in->left;
+	memcpy(to, in->at, n);
+	in->at += n;
+	in->left -= n;
+}
+
+static struct shm_ep *hostile(void)
+{
+	return container_of(rig.ep[1], struct shm_ep, ep);
+}
+
+static void send_record(struct input *in)
+{
+	struct shm_record r = {.type = (uint32_t)take(in, 1) % 7};
+	uint32_t fd = (uint32_t)take(in, 1) % 4;
+
+	r.serial = take(in, 1);
+	r.writable = take(in, 1) % 3;
+	if (take(in, 1) % 8 == 0)
+		take_bytes(in, &r, sizeof(r));
+	if (hostile()->sock >= 0)
+		shm_link_send(hostile(), &r, fd < 3 ? fds[fd] : -1);
+}
+
+/* The head or tail of a ring, near to what it was or anything. */
+static void write_word(struct input *in)
+{
+	uint32_t which = (uint32_t)take(in, 1);
+	struct shm_pages *p = &hostile()->pages;
+	struct shm_ring *r = which & 2 ? &p->out[which & 1] : &p->in[which & 1];
+
+	store_release(r->mine, which & 4 ? (uint32_t)take(in, 4) : r->at + (uint32_t)take(in, 2));
+}
+
+static void write_bytes(struct input *in)
+{
+	uint32_t n = (uint32_t)take(in, 1);
+	struct shm_ring *r = &hostile()->pages.out[n & 1];
+
+	for (; n; n--)
+		r->bytes[r->at++ & r->mask] = (uint8_t)take(in, 1);
+	store_release(r->mine, r->at);
+}
+
+static void import_key(struct input *in)
+{
+	uint8_t key[KEY_MAX];
+	uint32_t n = (uint32_t)take(in, 1);
+	struct rkey rkey;
+
+	take_bytes(in, key, n < in->left ? n : (n = (uint32_t)in->left));
+	if (backend_shm.import(rig.ep[0], key, n, LEN, &rkey))
+		return;
+	if (forged.v[0])
+		backend_shm.forget(rig.ep[0], &forged);
+	forged = rkey;
+}
+
+static void post(struct input *in)
+{
+	uint32_t i = (uint32_t)take(in, 1) % CHUNKS;
+	struct chunk *c = &chunk[i];
+
+	if (!forged.v[0] || (c->ep && !c->op))
+		return;
+	*c = rig_chunk(take(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS, &forged, 0);
+	c->ep = rig.ep[0];
+	if (!backend_shm.post(rig.ep[0], &c, 1))
+		c->ep = NULL;
+}
+
+static void deed(struct input *in)
+{
+	static void (*const deeds[])(struct input * in) = {send_record, write_word, write_bytes,
+							   import_key, post};
+	uint32_t n = (uint32_t)take(in, 1) % (ARRAY_SIZE(deeds) + 1);
+
+	if (n < ARRAY_SIZE(deeds))
+		deeds[n](in);
+	else
+		rig_poll(&rig, 0);
+}
+
+/* Once: two devices, and what a hostile peer may send: a good memfd, one without seals, no
+ * memfd. */
+static void begin(void)
+{
+	if (rig.dev[0])
+		return;
+	rig_device(&rig.dev[0], NULL);
+	rig_device(&rig.dev[1], NULL);
+	fds[0] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fds[1] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fds[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	CHECK(fds[0] >= 0 && fds[1] >= 0 && fds[2] >= 0);
+	CHECK(!fallocate(fds[0], 0, 0, LEN) && !fallocate(fds[1], 0, 0, LEN));
+	CHECK(!fcntl(fds[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+}
+
+static void ep_end(uint32_t side)
+{
+	backend_shm.ep_close(rig.ep[side]);
+	while (!rig.closed[side])
+		rig_poll(&rig, side);
+	backend_shm.ep_free(rig.ep[side]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	struct exposure x;
+	struct memory *m;
+	struct rkey rkey;
+	uint32_t i;
+
+	begin();
+	memset(rig.up, 0, sizeof(rig.up));
+	memset(rig.closed, 0, sizeof(rig.closed));
+	memset(chunk, 0, sizeof(chunk));
+	memset(memory, 0x5a, sizeof(memory));
+	memset(&forged, 0, sizeof(forged));
+	for (i = 0; i < 2; i++)
+		CHECK_EQ(backend_shm.ep_open(rig.dev[i], &rig.ep[i], rig.addr[i], &rig.addr_len[i]),
+			 0);
+	rig_connect(&rig);
+	m = rig_memory(&rig, 0, memory, LEN, -1);
+	rig_expose(&rig, 0, m, URCCL_RIGHT_READ, &x, &rkey);
+	while (in.left)
+		deed(&in);
+	for (i = 0; i < 4; i++)
+		rig_poll(&rig, 0);
+	CHECK_EQ(backend_shm.unexpose(&x), 0);
+	ep_end(0);
+	ep_end(1);
+	rig_memory_free(&rig, 0, m);
+	for (i = 0; i < LEN; i++)
+		CHECK_EQ(memory[i], 0x5a);
+	for (i = 0; i < CHUNKS; i++)
+		CHECK(!chunk[i].ep || chunk[i].op);
+	return 0;
+}
