@@ -81,7 +81,7 @@ struct chunk {
 	uint64_t scratch[2];		/* the backend's */
 	void *op;			/* the engine's */
 	uint32_t seg;			/* the engine's */
-	uint32_t seq;			/* the engine's */
+	uint32_t taken;			/* the engine's: a device has it */
 };
 
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */
