@@ -95,18 +95,15 @@ struct urccl_sqe *side_sqe(struct side *s)
 	return sqe;
 }
 
-/* A pause that lets the other side's thread run: its CQE where it is threaded, a turn of it where
- * it is not. */
+/* Lets both sides work: an INLINE one by a turn, a threaded one by waiting a little for its CQE. */
 static void side_pause(struct side *s, struct side *other)
 {
-	struct urccl_wait_args args = {.size = sizeof(args), .min_n = 1, .timeout_ns = 1000000};
+	struct urccl_wait_args args = {.size = sizeof(args), .min_n = 1, .timeout_ns = 100000};
 
-	if (s->ring->flags & URCCL_RING_INLINE) {
-		side_turn(s);
-		side_turn(other);
-	} else {
+	side_turn(s);
+	side_turn(other);
+	if (!(s->ring->flags & URCCL_RING_INLINE))
 		urccl_wait(s->ring, NULL, &args);
-	}
 }
 
 int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urccl_cqe *cqe,
@@ -193,7 +190,7 @@ static void side_watch(struct side *s)
 
 /* ---- the pair ---- */
 
-void pair_open(struct pair *p)
+void pair_sim(struct pair *p)
 {
 	struct urccl_sim_params sim = {.size = sizeof(sim),
 				       .seed = p->seed,
@@ -201,14 +198,22 @@ void pair_open(struct pair *p)
 				       .delay_ns_max = 100000,
 				       .early_ack = 32768,
 				       .duplicate = 8192};
+
+	if (p->transport != URCCL_TRANSPORT_SIM || p->params.sim)
+		return;
+	CHECK_EQ(urccl_sim_open(&sim, &p->sim), 0);
+	p->params.sim = p->sim;
+}
+
+void pair_open(struct pair *p)
+{
 	struct urccl_sqe *sqe;
 
-	if (p->transport == URCCL_TRANSPORT_SIM && !p->params.sim) {
-		CHECK_EQ(urccl_sim_open(&sim, &p->sim), 0);
-		p->params.sim = p->sim;
-	}
-	side_open(p, &p->a);
-	side_open(p, &p->b);
+	pair_sim(p);
+	if (!p->a.ctx)
+		side_open(p, &p->a);
+	if (!p->b.ctx)
+		side_open(p, &p->b);
 	sqe = side_sqe(&p->b);
 	urccl_prep_accept(sqe);
 	sqe->user_data = 0xacce;

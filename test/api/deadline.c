@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer that does nothing (an INLINE context that nobody drives): every entry to it ends by its deadline, once, with
+ * -ETIMEDOUT, and its buffer is left alone from then on, also when the peer comes back to life. */
+#include "pair.h"
+
+#define N 50u
+#define LEN (256u << 10)
+#define DEADLINE_US 100000u
+#define SLACK_NS 50000000ull
+
+static struct pair p;
+static struct target t;
+static uint8_t *local;
+
+static void submit_all(void)
+{
+	struct urccl_sqe *sqe;
+	uint32_t i;
+
+	for (i = 0; i < N; i++) {
+		sqe = side_sqe(&p.a);
+		if (i % 5 == 4)
+			urccl_prep_notify(sqe, p.a.peer, i, NULL, 0);
+		else if (i % 2)
+			urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, i * LEN);
+		else
+			urccl_prep_read(sqe, t.remote, local + i * LEN, LEN, i * LEN);
+		urccl_sqe_set_data64(sqe, i);
+		urccl_sqe_set_timeout(sqe, DEADLINE_US);
+	}
+	CHECK_EQ(urccl_submit(p.a.ring), N);
+}
+
+/* b works only while it is needed to connect: here nobody turns it. */
+static uint32_t take_all(uint64_t start)
+{
+	uint32_t seen[N] = {0}, i, ended = 0, failed = 0;
+	struct urccl_cqe cqe;
+
+	for (ended = 0; ended < N; ended++) {
+		CHECK(side_take_within(&p.a, NULL, PAIR_LATE_NS, &cqe, NULL));
+		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+		CHECK(cqe.user_data < N && !seen[cqe.user_data]++);
+		if (cqe.res >= 0)
+			continue;
+		failed++;
+		CHECK_EQ(cqe.res, -ETIMEDOUT);
+		check_sentence(&p.a, &cqe, "100000 us");
+	}
+	CHECK_LE(now_ns() - start, DEADLINE_US * 1000ull + SLACK_NS + 200000000ull);
+	for (i = 0; i < N; i++)
+		CHECK_EQ(seen[i], 1);
+	return failed;
+}
+
+/* What was given back is not written again, whatever the peer now sends. */
+static void check_quiet(void)
+{
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	memset(local, 0x5a, (size_t)N * LEN);
+	for (i = 0; i < 2000; i++)
+		side_take_within(&p.a, &p.b, 10000, &cqe, NULL);
+	for (i = 0; i < N * LEN; i++)
+		CHECK_EQ(local[i], 0x5a);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t a_inline;
+
+	pair_options(&p, argc, argv);
+	a_inline = p.params.flags;
+	p.params.flags |= URCCL_OPEN_INLINE;
+	pair_sim(&p);
+	side_open(&p, &p.b);
+	p.params.flags = a_inline;
+	pair_open(&p);
+	local = malloc((size_t)N * LEN);
+	CHECK(local);
+	memset(local, 1, (size_t)N * LEN);
+	side_register(&p.a, local, (uint64_t)N * LEN, 0);
+	target_open(&p, &t, (uint64_t)N * LEN, 0);
+	{
+		/* The keys come while b still works. */
+		struct urccl_sqe *sqe = side_sqe(&p.a);
+
+		urccl_prep_write(sqe, t.remote, local, 1, 0);
+		CHECK_EQ(pair_run(&p, &p.a, sqe).res, 1);
+	}
+	submit_all();
+	CHECK_GE(take_all(now_ns()), 1);
+	check_quiet();
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
