@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport: a const table of functions, all required. Each backend file exports that table and nothing else.
+ * A transport: a const table of functions, all required. Each backend file exports that table
+ * and nothing else.
  *
- * A device is one thing that moves bytes (a NIC, the sockets of a host, its shared memory), an ep its end of the way
- * to one peer's device. The engine hands chunks to an ep and takes them out of poll; the contract:
- *  - a chunk that post took comes out of poll exactly once; once out, its local memory is left alone for ever;
- *  - a WRITE that comes out with res 0 and CHUNK_QUIET is placed: whoever is told of it now sees every byte. Without
- *    CHUNK_QUIET it was only acknowledged, and a later FLUSH on the same ep that succeeds proves it placed;
+ * A device is one thing that moves bytes (a NIC, the sockets of a host, its shared memory), an
+ * ep its end of the way to one peer's device. The engine hands chunks to an ep and takes them
+ * out of poll; the contract:
+ *  - a chunk that post took comes out of poll exactly once; once out, its local memory is left
+ *    alone for ever;
+ *  - a WRITE that comes out with res 0 and CHUNK_QUIET is placed: whoever is told of it now sees
+ *    every byte. Without CHUNK_QUIET it was only acknowledged, and a later FLUSH on the same ep
+ *    that succeeds proves it placed;
  *  - a READ that comes out with res 0 has all its bytes in local memory;
- *  - a SEND that comes out with res 0 was taken by the peer's device, whose poll gives it out as EVENT_MESSAGE, once
- *    or more often, in any order (the engine numbers its messages);
+ *  - a SEND that comes out with res 0 was taken by the peer's device, whose poll gives it out as
+ *    EVENT_MESSAGE, once or more often, in any order (the engine numbers its messages);
  *  - nothing orders chunks among each other;
- *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer that breaks the
- *    protocol loses its ep (EVENT_DOWN, -EPROTO), nobody else notices.
+ *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer
+ *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO), nobody else notices.
  *
- * Threads: open, close, reg, unreg, ep_open and ep_free run on the control thread, may block and allocate, and share
- * nothing with a running engine but what each says. All other functions run on the one engine thread that owns the
- * device, never block, never log, and after ep_open and import never allocate. A backend starts no threads, has no
- * globals, and calls nothing of the engine.
+ * Threads: open, close, reg, unreg, ep_open and ep_free run on the control thread, may block and
+ * allocate, and share nothing with a running engine but what each says. All other functions run
+ * on the one engine thread that owns the device, never block, never log, and after ep_open and
+ * import never allocate. A backend starts no threads, has no globals, and calls nothing of the
+ * engine.
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -48,13 +53,15 @@ struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;
 	uint64_t incarnation;		/* of this context, random */
-	const struct sockaddr_storage *listen;	/* address to listen on (its port is not used), or NULL: do not */
+	const struct sockaddr_storage *listen;	/* address to listen on (its port is not used),
+						 * or NULL: do not */
 };
 
 enum chunk_kind { CHUNK_READ, CHUNK_WRITE, CHUNK_FLUSH, CHUNK_SEND };
 
 enum chunk_flags {
-	CHUNK_QUIET = 1 << 0,		/* out: nothing of it lands at the peer any more, proved by the peer or the device */
+	CHUNK_QUIET = 1 << 0,		/* out: nothing of it lands at the peer any more, proved
+					 * by the peer or the device */
 	CHUNK_CANCELLED = 1 << 1,	/* the backend's: cancel was asked */
 };
 
@@ -63,7 +70,8 @@ struct rkey {
 	uint64_t v[2];
 };
 
-/* One piece of an entry. Filled by the engine, which leaves it and what it points to alone until it comes out. */
+/* One piece of an entry. Filled by the engine, which leaves it and what it points to alone until
+ * it comes out. */
 struct chunk {
 	struct chunk *next;		/* for the list of whoever has it */
 	struct ep *ep;
@@ -72,7 +80,8 @@ struct chunk {
 	uint8_t flags;			/* enum chunk_flags */
 	uint8_t state;			/* the backend's */
 	int32_t res;			/* out: 0 or -errno */
-	uint32_t path;			/* out: URCCL_PATH_* bits of this piece, without transport and rail */
+	uint32_t path;			/* out: URCCL_PATH_* bits of this piece, without
+					 * transport and rail */
 	uint32_t len;			/* bytes; SEND: at most MESSAGE_MAX */
 	void *local;			/* their address here */
 	const struct memory *memory;	/* the region that holds them; NULL for SEND */
@@ -97,10 +106,13 @@ struct exposure {
 
 enum event_type {
 	EVENT_CHUNK,			/* chunk came out: res and flags are in it */
-	EVENT_MESSAGE,			/* data, len: from ep's peer, valid until the next poll of the device */
+	EVENT_MESSAGE,			/* data, len: from ep's peer, valid until the next poll
+					 * of the device */
 	EVENT_UP,			/* ep may post: both ends are there */
-	EVENT_DOWN,			/* ep is broken or never came up, res says why; its chunks come out, then call ep_close */
-	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and may be freed */
+	EVENT_DOWN,			/* ep is broken or never came up, res says why; its
+					 * chunks come out, then call ep_close */
+	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and
+					 * may be freed */
 };
 
 struct event {
@@ -115,8 +127,10 @@ struct event {
 };
 
 enum cancel_how {
-	CANCEL_ASK,			/* come out as soon as the peer has said that nothing of it lands any more */
-	CANCEL_NOW,			/* come out by the next polls without the peer's word, local memory quiet all the same */
+	CANCEL_ASK,			/* come out as soon as the peer has said that nothing of
+					 * it lands any more */
+	CANCEL_NOW,			/* come out by the next polls without the peer's word,
+					 * local memory quiet all the same */
 };
 
 struct backend {
@@ -127,7 +141,8 @@ struct backend {
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
 	void (*close)(struct device *dev);	/* no eps left */
-	/* Makes memory known to the device: memory->mr[dev->index]. Never called twice for one memory. */
+	/* Makes memory known to the device: memory->mr[dev->index]. Never called twice for one
+	 * memory. */
 	int (*reg)(struct device *dev, struct memory *memory);
 	/* No exposure of it is left, no chunk uses it. */
 	void (*unreg)(struct device *dev, struct memory *memory);
@@ -136,29 +151,35 @@ struct backend {
 	void (*ep_free)(struct ep *ep);		/* never connected, or EVENT_CLOSED came */
 
 	/* Engine thread. */
-	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to the host of via where the
-	 * address names none. peer and len are that side's ep_open address; checked. 0, or -errno: malformed. */
+	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
+	 * the host of via where the address names none. peer and len are that side's ep_open
+	 * address; checked. 0, or -errno: malformed. */
 	int (*ep_connect)(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			  const struct sockaddr_storage *via);
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
 
-	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of key, or -errno. */
+	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
+	 * key, or -errno. */
 	int (*expose)(struct exposure *exposure, void *key, uint32_t key_max);
-	/* Later accesses fail with -EACCES, and one that is half received lands no more. 0: done, the exposure is the
-	 * engine's again; -EINPROGRESS: a kernel call still has the memory, poll and call again. */
+	/* Later accesses fail with -EACCES, and one that is half received lands no more. 0:
+	 * done, the exposure is the engine's again; -EINPROGRESS: a kernel call still has the
+	 * memory, poll and call again. */
 	int (*unexpose)(struct exposure *exposure);
 	/* Resolves a key for chunks on ep. 0 or -errno; the bytes come from the peer. */
-	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
+	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */
 
-	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May fail them in poll. */
+	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May
+	 * fail them in poll. */
 	uint32_t (*post)(struct ep *ep, struct chunk **chunks, uint32_t n);
 	/* The chunk was taken and is not out. May be said again, harder. */
 	void (*cancel)(struct chunk *chunk, enum cancel_how how);
 	/* Sends what was posted, receives, completes: at most n events. 0: nothing to do. */
 	uint32_t (*poll)(struct device *dev, struct event *events, uint32_t n);
-	/* Announces sleep on dev->fd; 1: there is something to poll, do not sleep. The next poll takes it back. */
+	/* Announces sleep on dev->fd; 1: there is something to poll, do not sleep. The next poll
+	 * takes it back. */
 	int (*arm)(struct device *dev);
 };
 
