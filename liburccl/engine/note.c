@@ -16,7 +16,8 @@ static struct engine *peer_engine(const struct engine_peer *p)
 
 void pending_add(struct engine_peer *p)
 {
-	if (list_empty(&p->pending_link))
+	/* A peer that is up at its own end may speak before PEER_ADD came: PEER_UP looks again. */
+	if (p->engine && list_empty(&p->pending_link))
 		list_add_tail(&p->pending_link, &peer_engine(p)->pending);
 }
 
