@@ -2,6 +2,7 @@
 /* Who is told by a message of what was placed sees it, on another thread too: the sanitizers look
  * for the race. */
 #include <pthread.h>
+#include <sched.h>
 #include "rig.h"
 
 #define ROUNDS 300u
@@ -14,6 +15,13 @@ struct told {
 	uint32_t seen;	/* the receiver writes, the sender reads: the same, checked */
 	uint32_t stop;	/* the sender writes */
 };
+
+/* The other thread may need this core. */
+static void turn(struct node *node)
+{
+	if (!node_poll(node))
+		sched_yield();
+}
 
 static void on_message(struct end *end, const uint8_t *data, uint32_t len)
 {
@@ -36,7 +44,7 @@ static void *receive(void *arg)
 	struct told *t = arg;
 
 	while (!load_acquire(&t->stop))
-		node_poll(t->node);
+		turn(t->node);
 	return NULL;
 }
 
@@ -46,11 +54,11 @@ static void run_alone(struct node *node, struct piece *p)
 	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 
 	while (!piece_try(p)) {
-		node_poll(node);
+		turn(node);
 		CHECK(clock_ns() < until);
 	}
 	while (!p->out) {
-		node_poll(node);
+		turn(node);
 		CHECK(clock_ns() < until);
 	}
 	CHECK_EQ(p->chunk.res, 0);
@@ -71,7 +79,7 @@ static void round_trip(struct node *node, struct end *end, struct area *local,
 	piece_fill_send(&p, end, &round, sizeof(round));
 	run_alone(node, &p);
 	while (load_acquire(&t->seen) != round)
-		node_poll(node);
+		turn(node);
 }
 
 void case_told(struct rig *rig)
