@@ -80,7 +80,7 @@ void path_connect(struct control *c, struct path *path, int active)
 	path->tried = 1;
 	path->rail.active = active;
 	path->connect.e.rail = &path->rail;
-	path->connect.e.peer = path->rail.peer;
+	path->connect.e.peer = path->peer->engine;
 	cmd_post(c, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
 }
 
@@ -94,6 +94,6 @@ void path_close(struct control *c, struct path *path)
 		return;
 	}
 	path->close.e.rail = &path->rail;
-	path->close.e.peer = path->rail.peer;
+	path->close.e.peer = path->peer->engine;
 	cmd_post(c, &path->close, ENGINE_RAIL_CLOSE, path_close_back);
 }

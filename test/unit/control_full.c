@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* max_peers: the next dialler is told that the peer is full, dialling on is refused here, and both
+ * work again once somebody has gone. Two that dial each other count once. */
+#include "control_rig.h"
+
+static uint32_t connected(struct side *from, struct side *to)
+{
+	struct urccl_cqe cqe;
+
+	side_connect(from, to->blob, to->blob_len, 0, 1);
+	cqe = side_next(from);
+	CHECK_EQ(cqe.res, 0);
+	return (uint32_t)cqe.handle;
+}
+
+int main(void)
+{
+	struct urccl_params p = rig_params();
+	struct side server, a, b;
+	struct urccl_cqe event;
+	uint32_t peer;
+	int round;
+
+	side_open(&a, &p);
+	side_open(&b, &p);
+	p.max_peers = 1;
+	side_open(&server, &p);
+	side_accept(&a, 2);
+	side_accept(&b, 2);
+	side_accept(&server, 2);
+
+	peer = connected(&a, &server);
+	event = side_next(&server);
+	side_cannot_connect(&b, server.blob, server.blob_len, -EMFILE, "full");
+	side_cannot_connect(&server, b.blob, b.blob_len, -EMFILE, "max_peers (1)");
+	/* One that is connected may be dialled all the same. */
+	CHECK_EQ(connected(&server, &a), event.peer);
+	side_hang_up(&server, event.peer, 3);
+	CHECK_EQ(side_end_of(&server, 3), 0);
+	side_hang_up(&server, event.peer, 3);
+	CHECK_EQ(side_end_of(&server, 3), 0);
+	side_hang_up(&a, peer, 3);
+	CHECK_EQ(side_end_of(&a, 3), 0);
+
+	for (round = 0; round < 10; round++) {
+		side_connect(&b, server.blob, server.blob_len, 0, 4);
+		side_connect(&server, b.blob, b.blob_len, 0, 4);
+		event = side_next(&b);
+		CHECK_EQ(event.res, 0);
+		side_hang_up(&b, (uint32_t)event.handle, 5);
+		event = side_next(&server);
+		CHECK_EQ(event.res, 0);
+		side_hang_up(&server, (uint32_t)event.handle, 5);
+		CHECK_EQ(side_end_of(&b, 5), 0);
+		CHECK_EQ(side_end_of(&server, 5), 0);
+	}
+	side_close(&a);
+	side_close(&b);
+	side_close(&server);
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metadata: damaged it is refused at once; of a context that is gone, with another in its place, it
+ * is stale; and a context that listens on every address can be dialled by it. */
+#include "control_rig.h"
+
+static void damaged(struct side *a, const struct side *b)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint32_t i;
+
+	/* A first byte that is not 0 makes it text, and no good one. */
+	for (i = 0; i < b->blob_len; i++) {
+		memcpy(blob, b->blob, b->blob_len);
+		blob[i] ^= 0x20;
+		side_cannot_connect(a, blob, b->blob_len, -EINVAL, "metadata");
+	}
+	for (i = 1; i < b->blob_len; i++)
+		side_cannot_connect(a, b->blob, i, -EINVAL, "metadata");
+}
+
+static void stale(struct side *a, struct urccl_params *p)
+{
+	struct side first, second;
+	char listen[32];
+
+	side_open(&first, p);
+	snprintf(listen, sizeof(listen), "%s", first.text);
+	side_close(&first);
+	p->listen = listen;
+	side_open(&second, p);
+	p->listen = NULL;
+	side_cannot_connect(a, first.blob, first.blob_len, -ESTALE, "another incarnation");
+	/* By address there is somebody. */
+	side_accept(&second, 1);
+	side_connect(a, listen, (uint32_t)strlen(listen), 0, 2);
+	CHECK_EQ(side_end_of(a, 2), 0);
+	side_close(&second);
+}
+
+static void listens(struct urccl_params *p, const char *listen)
+{
+	struct side a, b;
+	struct metadata m;
+	uint32_t ab, ba;
+
+	p->listen = listen;
+	side_open(&b, p);
+	p->listen = "";
+	side_open(&a, p);
+	p->listen = NULL;
+	CHECK_EQ(metadata_get(b.blob, b.blob_len, &m), 0);
+	CHECK(m.nhosts >= 1);
+	sides_connect(&a, &b, &ab, &ba);
+	CHECK_EQ(urccl_metadata(a.ctx, a.blob, sizeof(a.blob)), -EOPNOTSUPP);
+	CHECK(strstr(urccl_errmsg(), "listen"));
+	side_close(&a);
+	side_close(&b);
+}
+
+static int has_ipv6(void)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	if (fd < 0)
+		return 0;
+	rc = bind(fd, (struct sockaddr *)&in6, sizeof(in6));
+	close(fd);
+	return !rc;
+}
+
+int main(void)
+{
+	struct urccl_params p = rig_params();
+	uint8_t small[8];
+	struct side a, b;
+
+	side_open(&a, &p);
+	side_open(&b, &p);
+	CHECK_EQ(urccl_metadata(a.ctx, small, sizeof(small)), -ENOSPC);
+	damaged(&a, &b);
+	stale(&a, &p);
+	listens(&p, "0.0.0.0:0");
+	if (has_ipv6()) {
+		listens(&p, "[::1]:0");
+		listens(&p, "[::]:0");
+	}
+	side_close(&a);
+	side_close(&b);
+	return 0;
+}

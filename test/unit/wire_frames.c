@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other frames of the control protocol, and the header. */
+#include "wire_rig.h"
+
+static int parse_refuse(const uint8_t *body, uint32_t len)
+{
+	struct wire_refuse r;
+
+	return wire_get_refuse(body, len, &r);
+}
+
+static int parse_word(const uint8_t *body, uint32_t len)
+{
+	uint64_t word;
+
+	return wire_get_word(body, len, &word);
+}
+
+static int parse_key_req(const uint8_t *body, uint32_t len)
+{
+	struct wire_key_req r;
+
+	return wire_get_key_req(body, len, &r);
+}
+
+/* What it accepts lies inside the body. */
+static int parse_key_rep(const uint8_t *body, uint32_t len)
+{
+	struct wire_key_rep r;
+	int rc = wire_get_key_rep(body, len, &r);
+
+	if (!rc)
+		CHECK(r.key >= body && r.key + r.len == body + len && r.status <= 0);
+	return rc;
+}
+
+static void refuse(void)
+{
+	struct wire_refuse in = {1, 1, WIRE_FULL, 77}, out;
+	uint8_t frame[WIRE_BUF];
+	uint32_t len = wire_put_refuse(frame, &in);
+	const uint8_t *body = wire_body(frame, len, WIRE_REFUSE);
+
+	CHECK_EQ(wire_get_refuse(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out.code, WIRE_FULL);
+	CHECK_EQ(out.incarnation, 77);
+	CHECK_EQ(out.version_max, 1);
+	wire_truncate(parse_refuse, body, len - WIRE_HEADER);
+	wire_change(parse_refuse, body, len - WIRE_HEADER);
+}
+
+static void word(void)
+{
+	uint8_t frame[WIRE_BUF];
+	uint32_t len = wire_put_word(frame, WIRE_PING, 0x8877665544332211ull);
+	const uint8_t *body = wire_body(frame, len, WIRE_PING);
+	uint64_t out;
+
+	CHECK_EQ(wire_get_word(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out, 0x8877665544332211ull);
+	wire_truncate(parse_word, body, len - WIRE_HEADER);
+}
+
+static void key_req(void)
+{
+	struct wire_key_req in = {.id = 5}, out;
+	uint8_t frame[WIRE_BUF];
+	const uint8_t *body;
+	uint32_t len;
+
+	memset(&in.advert, 0x3c, sizeof(in.advert));
+	len = wire_put_key_req(frame, &in);
+	body = wire_body(frame, len, WIRE_KEY_REQ);
+	CHECK_EQ(wire_get_key_req(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out.id, 5);
+	CHECK_EQ(memcmp(&out.advert, &in.advert, sizeof(in.advert)), 0);
+	wire_truncate(parse_key_req, body, len - WIRE_HEADER);
+}
+
+static void key_rep(uint32_t key_len, int status)
+{
+	uint8_t key[KEY_MAX];
+	struct wire_key_rep in = {.id = 9, .status = status, .len = key_len, .key = key}, out;
+	uint8_t frame[WIRE_BUF];
+	const uint8_t *body;
+	uint32_t len;
+
+	memset(key, 0x42, sizeof(key));
+	len = wire_put_key_rep(frame, &in);
+	body = wire_body(frame, len, WIRE_KEY_REP);
+	CHECK_EQ(wire_get_key_rep(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out.id, 9);
+	CHECK_EQ(out.status, status);
+	CHECK_EQ(out.len, key_len);
+	CHECK_EQ(memcmp(out.key, key, key_len), 0);
+	if (key_len < 64) {
+		wire_truncate(parse_key_rep, body, len - WIRE_HEADER);
+		wire_change(parse_key_rep, body, len - WIRE_HEADER);
+	}
+}
+
+static void header(void)
+{
+	static const uint8_t bad[][WIRE_HEADER] = {
+		{0, 0, 0, 0, 0, 0, 0, 0},	   /* no type */
+		{0, 0, 0, 0, WIRE_TYPES, 0, 0, 0}, /* of a later version */
+		{0, 0, 0, 0, 1, 1, 0, 0},
+		{0, 0, 0, 0, 1, 0, 1, 0},    /* reserved */
+		{1, 0x40, 0, 0, 1, 0, 0, 0}, /* longer than any */
+		{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0},
+	};
+	struct wire_header h;
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_EQ(wire_get_header(bad[i], &h), -EPROTO);
+}
+
+int main(void)
+{
+	header();
+	refuse();
+	word();
+	key_req();
+	key_rep(0, 0);
+	key_rep(24, 0);
+	key_rep(KEY_MAX, 0);
+	key_rep(0, -EACCES);
+	return 0;
+}
