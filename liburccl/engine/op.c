@@ -347,7 +347,9 @@ static void check_decided(struct op *op)
 
 void op_check(struct op *op)
 {
-	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING)
+	/* What the control thread has comes back in its own time, however late it is. */
+	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING ||
+	    op->state == OP_ASKING)
 		return;
 	if (op->bits & OP_DECIDED) {
 		check_decided(op);

@@ -57,8 +57,9 @@ static void ask_answered(struct op *op, const struct control_req *req)
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
 	}
-	/* Done is done, also where it was stopped too late. */
-	op->bits &= ~(uint32_t)OP_DECIDED;
+	/* Done is done, also where it was stopped too late, unless the program was told otherwise. */
+	if (!(op->bits & OP_TOLD))
+		op->bits &= ~(uint32_t)OP_DECIDED;
 	op->handle = req->handle;
 }
 
