@@ -11,8 +11,7 @@
 
 static const struct tcp_driver *choose_driver(const struct urccl_params *p)
 {
-	(void)p;
-	return &tcp_ready;
+	return p->tcp_driver == URCCL_TCP_IO_URING ? &tcp_uring : &tcp_ready;
 }
 
 static int set_congestion(struct tcp_device *d, const char *name)
@@ -83,6 +82,7 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 	d->dev.fd = -1;
 	d->nbulk = config->params->tcp_streams;
 	d->dead_after_ms = config->params->dead_after_ms;
+	d->is_inline = (config->params->flags & URCCL_OPEN_INLINE) != 0;
 	tcp_source_init(&d->listener, TCP_LISTENER, -1);
 	tcp_source_init(&d->timer, TCP_TIMER, -1);
 	list_init(&d->waiting);
@@ -162,8 +162,10 @@ static int tcp_unexpose(struct exposure *exposure)
 
 	stream_unexpose(&tcp_ep_device(e)->grants, exposure);
 	for (i = 0; i < e->nlinks; i++) {
-		if (stream_revoke(&e->links[i].stream, exposure))
+		if (stream_revoke(&e->links[i].stream, exposure)) {
+			tcp_link_sends(&e->links[i]);
 			rc = -EINPROGRESS;
+		}
 	}
 	return rc;
 }

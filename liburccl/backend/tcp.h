@@ -6,13 +6,14 @@
  * hello before the stream begins.
  *
  * The files: tcp.c the table, poll and exposures; tcp_ep.c an ep from address to end; tcp_hello.c
- * dialling, accepting and greeting; tcp_ready.c the driver that moves bytes by non-blocking calls.
+ * dialling, accepting and greeting; tcp_ready.c and tcp_uring.c the drivers that move bytes.
  */
 #ifndef BACKEND_TCP_H
 #define BACKEND_TCP_H
 
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include "backend/stream.h"
 
 #define TCP_LINKS_MAX	9u		/* of an ep: 1 and up to 8 for bulk */
@@ -20,6 +21,7 @@
 #define TCP_STRAYS	1024u		/* connections that nobody has claimed yet */
 #define TCP_HOT		8u		/* links that are asked without asking epoll */
 #define TCP_STAGING	65536u
+#define TCP_INTO	16u		/* pieces of one receive */
 #define TCP_COOKIE	16u
 #define TCP_HELLO	32u
 #define TCP_ADDR	24u
@@ -29,7 +31,7 @@ struct tcp_device;
 struct tcp_ep;
 
 /* What an epoll event points to: first member of whatever has a descriptor. */
-enum tcp_source_kind { TCP_LISTENER, TCP_TIMER, TCP_STRAY, TCP_LINK };
+enum tcp_source_kind { TCP_LISTENER, TCP_TIMER, TCP_STRAY, TCP_LINK, TCP_RING };
 struct tcp_source {
 	uint32_t kind;			/* enum tcp_source_kind */
 	int fd;				/* -1: none */
@@ -54,6 +56,19 @@ enum tcp_link_state {
 	LINK_ENDING,			/* the driver takes its memory back from the kernel */
 };
 
+/* What the kernel has of a link while the io_uring driver waits for it. */
+struct tcp_async {
+	uint32_t sending, receiving;	/* operations under way: at most one each */
+	uint32_t cancelling;		/* of them, that are asked to end early */
+	uint32_t direct;		/* bytes of iov[] that are payload's */
+	uint32_t asked;			/* bytes of the receive */
+	int broken;			/* why the connection is no more */
+	uint32_t draining;		/* polls since then */
+	struct msghdr tx, rx;
+	struct iovec iov[TCP_INTO + 1];
+	uint8_t small[2 * STREAM_HEADER];
+};
+
 struct tcp_link {
 	struct tcp_source source;
 	uint32_t state;			/* enum tcp_link_state */
@@ -65,7 +80,7 @@ struct tcp_link {
 	uint8_t hello[TCP_HELLO];
 	struct tcp_ep *ep;
 	struct list sending;		/* in device.sending: it may have something to send */
-	void *io;			/* the driver's */
+	struct tcp_async async;
 	struct stream stream;
 };
 
@@ -104,7 +119,7 @@ struct tcp_driver {
 	int (*arm)(struct tcp_device *d);		/* as backend.h's */
 };
 
-extern const struct tcp_driver tcp_ready;
+extern const struct tcp_driver tcp_ready, tcp_uring;
 
 struct tcp_device {
 	struct device dev;		/* dev.fd: epoll */
@@ -125,7 +140,8 @@ struct tcp_device {
 	uint32_t cold;			/* work since epoll was asked, in polls */
 	uint32_t slept;			/* armed since the last poll */
 	uint32_t nstrays;
-	void *io;			/* the driver's */
+	struct tcp_ring *ring;		/* the io_uring driver's */
+	int is_inline;			/* one thread of the program drives it */
 	struct tcp_stray strays[TCP_STRAYS];
 	struct stream_sink sink;
 	struct stream_gather gather;

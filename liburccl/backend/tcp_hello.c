@@ -433,8 +433,11 @@ void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 	case TCP_STRAY:
 		stray_event(d, container_of(s, struct tcp_stray, source));
 		break;
-	default:
+	case TCP_LINK:
 		link_event(container_of(s, struct tcp_link, source), events);
+		break;
+	default:
+		/* The ring is looked at in any case. */
 		break;
 	}
 }

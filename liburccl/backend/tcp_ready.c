@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so that
- * a round trip costs one send and one receive; epoll is asked for the others, now and then. */
+/* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so
+ * that a round trip costs one send and one receive; epoll is asked for the others, now and then. */
 #include "backend/tcp.h"
 
 #define SEND_SLICE   (256u * 1024)	/* a link and poll */
 #define RECV_SLICE   (256u * 1024)
 #define URGENT_SLICE (64u * 1024)	/* while a link for what is urgent is hot, too */
-#define INTO_MAX     16u		/* pieces of one receive */
 #define EVENTS_MAX   32u
 #define HEAT	     512u		/* polls without traffic until a link is no longer hot */
 #define COLD_POLLS   32u		/* polls, or */
@@ -55,6 +54,60 @@ static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint
 			return URGENT_SLICE;
 	}
 	return most;
+}
+
+/* ---- in ---- */
+
+/* One receive. Bytes, 0: there are none, or -errno. */
+static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
+{
+	struct iovec iov[TCP_INTO + 1];
+	struct msghdr m = {.msg_iov = iov};
+	uint32_t staging, room, direct = 0, i, niov;
+	ssize_t n, took;
+
+	niov = stream_into(&l->stream, iov, TCP_INTO, max, &staging);
+	for (i = 0; i < niov; i++)
+		direct += (uint32_t)iov[i].iov_len;
+	room = staging ? stream_sink_room(&d->sink) : 0;
+	if (staging > room)
+		staging = room;
+	l->more = 0;
+	if (!direct && !staging)
+		return 0;
+	if (staging) {
+		iov[niov].iov_base = d->staging;
+		iov[niov++].iov_len = staging;
+	}
+	m.msg_iovlen = niov;
+	n = niov == 1 ? recv(l->source.fd, iov[0].iov_base, iov[0].iov_len, 0)
+		      : recvmsg(l->source.fd, &m, 0);
+	if (n <= 0) {
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		return n ? -errno : -ECONNRESET;
+	}
+	l->more = (uint32_t)n == direct + staging;
+	if (direct)
+		stream_placed(&l->stream, (uint32_t)n < direct ? (uint32_t)n : direct);
+	if ((uint32_t)n > direct) {
+		took = stream_rx(&l->stream, d->staging, (uint32_t)n - direct);
+		if (took < 0)
+			return took;
+		assert((uint32_t)took == (uint32_t)n - direct);
+	}
+	return n;
+}
+
+/* What came before the other end went is still taken in, from every link, before the ep's end. */
+static void drain(struct tcp_device *d, struct tcp_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->nlinks; i++) {
+		while (receive(d, &e->links[i], RECV_SLICE) > 0)
+			;
+	}
 }
 
 /* ---- out ---- */
@@ -109,10 +162,12 @@ static void flush(struct tcp_device *d, int retry)
 		}
 		if (l->blocked && !l->heat)
 			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
-		if ((l->blocked && !(retry && l->heat)) || (want == STREAM_ACK && l->more))
+		if ((l->blocked && !(retry && l->heat)) ||
+		    (want == STREAM_ACK && l->more && l->heat))
 			continue;
 		rc = send_some(d, l);
 		if (rc) {
+			drain(d, l->ep);
 			/* Other links of the ep leave the list, too. */
 			tcp_ep_down(l->ep, rc);
 			break;
@@ -120,59 +175,7 @@ static void flush(struct tcp_device *d, int retry)
 	}
 }
 
-/* ---- in ---- */
-
-/* One receive. Bytes, 0: there are none, or -errno. */
-static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
-{
-	struct iovec iov[INTO_MAX + 1];
-	struct msghdr m = {.msg_iov = iov};
-	uint32_t staging, room, direct = 0, i, niov;
-	ssize_t n, took;
-
-	niov = stream_into(&l->stream, iov, INTO_MAX, max, &staging);
-	for (i = 0; i < niov; i++)
-		direct += (uint32_t)iov[i].iov_len;
-	room = staging ? stream_sink_room(&d->sink) : 0;
-	if (staging > room)
-		staging = room;
-	l->more = 0;
-	if (!direct && !staging)
-		return 0;
-	if (staging) {
-		iov[niov].iov_base = d->staging;
-		iov[niov++].iov_len = staging;
-	}
-	m.msg_iovlen = niov;
-	n = niov == 1 ? recv(l->source.fd, iov[0].iov_base, iov[0].iov_len, 0)
-		      : recvmsg(l->source.fd, &m, 0);
-	if (n <= 0) {
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return 0;
-		return n ? -errno : -ECONNRESET;
-	}
-	l->more = (uint32_t)n == direct + staging;
-	if (direct)
-		stream_placed(&l->stream, (uint32_t)n < direct ? (uint32_t)n : direct);
-	if ((uint32_t)n > direct) {
-		took = stream_rx(&l->stream, d->staging, (uint32_t)n - direct);
-		if (took < 0)
-			return took;
-		assert((uint32_t)took == (uint32_t)n - direct);
-	}
-	return n;
-}
-
-/* What came before the other end went is still taken in, from every link, before the ep's end. */
-static void drain(struct tcp_device *d, struct tcp_ep *e)
-{
-	uint32_t i;
-
-	for (i = 0; i < e->nlinks; i++) {
-		while (receive(d, &e->links[i], RECV_SLICE) > 0)
-			;
-	}
-}
+/* ---- polls ---- */
 
 /* Takes in what there is, at most a slice. Whether there was anything. */
 static int receive_some(struct tcp_device *d, struct tcp_link *l)

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The io_uring driver. A link that is up has one receive under way at all times, and one send while
+ * it has something to send; sends and receives of one poll go to the kernel by one call. An idle
+ * link's receive names no memory: the kernel takes a buffer of the device's when there are bytes.
+ * Connections are made by epoll as ever, and epoll is what the device sleeps on. */
+#include <liburing.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "backend/tcp.h"
+
+#define RING_ENTRIES 512u
+#define GATHERS	     1024u		/* sends under way, of all links */
+#define BUFFERS	     16u		/* power of two */
+#define BUFFER_BYTES 32768u		/* the sink has room for as many */
+#define BUFFER_GROUP 0
+#define SEND_SLICE   (256u * 1024)
+#define RECV_SLICE   (256u * 1024)
+#define EVENTS_MAX   32u
+#define EPOLL_EVERY  32u		/* polls */
+#define DRAIN_POLLS  3u			/* from a connection's end to its ep's */
+
+/* What a completion is of: the low bits of its user_data, the link is the others. */
+enum op { OP_SEND, OP_RECV, OP_CANCEL, OP_BITS = 3 };
+
+struct tcp_ring {
+	struct io_uring uring;
+	struct tcp_source source;	/* for epoll to say that there are completions */
+	struct io_uring_buf_ring *buffers;
+	uint32_t enabled;
+	uint32_t nfree;
+	struct stream_gather *free[GATHERS];
+	struct stream_gather *gathers;	/* GATHERS of them */
+	uint8_t *staging;		/* BUFFERS of BUFFER_BYTES bytes */
+};
+
+static void *map(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap(void *p, size_t len)
+{
+	if (p)
+		munmap(p, len);
+}
+
+static void give_buffer(struct tcp_ring *r, uint32_t id)
+{
+	io_uring_buf_ring_add(r->buffers, r->staging + (size_t)id * BUFFER_BYTES, BUFFER_BYTES,
+			      (unsigned short)id, io_uring_buf_ring_mask(BUFFERS), 0);
+	io_uring_buf_ring_advance(r->buffers, 1);
+}
+
+static int open_buffers(struct tcp_ring *r)
+{
+	struct io_uring_buf_reg reg = {.ring_entries = BUFFERS, .bgid = BUFFER_GROUP};
+	uint32_t i;
+	int rc;
+
+	r->buffers = map(BUFFERS * sizeof(struct io_uring_buf));
+	r->staging = map((size_t)BUFFERS * BUFFER_BYTES);
+	r->gathers = map(GATHERS * sizeof(*r->gathers));
+	if (!r->buffers || !r->staging || !r->gathers)
+		return -ENOMEM;
+	reg.ring_addr = (uintptr_t)r->buffers;
+	rc = io_uring_register_buf_ring(&r->uring, &reg, 0);
+	if (rc)
+		return rc;
+	io_uring_buf_ring_init(r->buffers);
+	for (i = 0; i < BUFFERS; i++)
+		give_buffer(r, i);
+	for (i = 0; i < GATHERS; i++)
+		r->free[r->nfree++] = &r->gathers[i];
+	return 0;
+}
+
+/* Work that the kernel puts off is announced by a flag. An INLINE context's thread is the
+ * program's: it gets the way that never interrupts its system calls, and is bound to that thread. */
+static int open_ring(struct tcp_device *d, struct tcp_ring *r)
+{
+	struct io_uring_params p = {.flags = IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP};
+
+	p.flags |= IORING_SETUP_CQSIZE;
+	p.cq_entries = 8 * RING_ENTRIES;
+	if (d->is_inline)
+		p.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			   IORING_SETUP_R_DISABLED;
+	else
+		p.flags |= IORING_SETUP_COOP_TASKRUN;
+	r->enabled = !d->is_inline;
+	return io_uring_queue_init_params(RING_ENTRIES, &r->uring, &p);
+}
+
+static void uring_close(struct tcp_device *d)
+{
+	struct tcp_ring *r = d->ring;
+
+	io_uring_queue_exit(&r->uring);
+	unmap(r->buffers, BUFFERS * sizeof(struct io_uring_buf));
+	unmap(r->staging, (size_t)BUFFERS * BUFFER_BYTES);
+	unmap(r->gathers, GATHERS * sizeof(*r->gathers));
+	free(r);
+	d->ring = NULL;
+}
+
+static int uring_open(struct tcp_device *d)
+{
+	struct tcp_ring *r = calloc(1, sizeof(*r));
+	int rc;
+
+	if (!r)
+		return fail(-ENOMEM, "tcp: no memory for the io_uring driver");
+	rc = open_ring(d, r);
+	if (rc) {
+		free(r);
+		return fail(rc, "tcp_driver io_uring: io_uring_setup() gave error %d: it is denied "
+			    "here, or the kernel is older than 6.1", -rc);
+	}
+	d->ring = r;
+	rc = open_buffers(r);
+	if (!rc) {
+		tcp_source_init(&r->source, TCP_RING, r->uring.ring_fd);
+		rc = tcp_watch(d, &r->source, EPOLLIN);
+	}
+	if (rc) {
+		uring_close(d);
+		return fail(rc, "tcp_driver io_uring: no buffers: error %d", -rc);
+	}
+	return 0;
+}
+
+/* ---- operations ---- */
+
+static struct io_uring_sqe *get_sqe(struct tcp_ring *r)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->uring);
+
+	if (!sqe) {
+		io_uring_submit(&r->uring);
+		sqe = io_uring_get_sqe(&r->uring);
+	}
+	return sqe;
+}
+
+static void tag(struct io_uring_sqe *sqe, const struct tcp_link *l, enum op op)
+{
+	io_uring_sqe_set_data64(sqe, (uintptr_t)l | op);
+}
+
+static void cancel_op(struct tcp_link *l, enum op op)
+{
+	struct io_uring_sqe *sqe = get_sqe(tcp_ep_device(l->ep)->ring);
+
+	if (!sqe)
+		return;
+	io_uring_prep_cancel64(sqe, (uintptr_t)l | op, 0);
+	tag(sqe, l, OP_CANCEL);
+	l->async.cancelling |= 1u << op;
+}
+
+/* Somebody waits for memory that the kernel has. */
+static void unstick(struct tcp_link *l)
+{
+	int stuck = stream_stuck(&l->stream);
+	struct tcp_async *a = &l->async;
+
+	if (stuck & STREAM_STUCK_TX && a->sending && !(a->cancelling & 1u << OP_SEND))
+		cancel_op(l, OP_SEND);
+	if (stuck & STREAM_STUCK_RX && a->receiving && !(a->cancelling & 1u << OP_RECV))
+		cancel_op(l, OP_RECV);
+}
+
+/* 0: no room now. */
+static int start_send(struct tcp_device *d, struct tcp_link *l)
+{
+	struct tcp_ring *r = d->ring;
+	struct tcp_async *a = &l->async;
+	struct stream_gather *g;
+	struct io_uring_sqe *sqe;
+
+	if (!r->nfree)
+		return 0;
+	sqe = get_sqe(r);
+	if (!sqe)
+		return 0;
+	g = r->free[--r->nfree];
+	stream_gather(&l->stream, g, SEND_SLICE);
+	l->stream.tx_lent = g;
+	a->sending = 1;
+	if (g->niov == 1) {
+		io_uring_prep_send(sqe, l->source.fd, g->iov[0].iov_base, g->iov[0].iov_len,
+				   MSG_NOSIGNAL);
+	} else {
+		memset(&a->tx, 0, sizeof(a->tx));
+		a->tx.msg_iov = g->iov;
+		a->tx.msg_iovlen = g->niov;
+		io_uring_prep_sendmsg(sqe, l->source.fd, &a->tx, MSG_NOSIGNAL);
+	}
+	tag(sqe, l, OP_SEND);
+	return 1;
+}
+
+static void prep_recv(struct tcp_link *l, struct io_uring_sqe *sqe, uint32_t niov, uint32_t staging)
+{
+	struct tcp_async *a = &l->async;
+
+	if (!niov && staging > sizeof(a->small)) {
+		a->asked = BUFFER_BYTES;
+		io_uring_prep_recv(sqe, l->source.fd, NULL, BUFFER_BYTES, 0);
+		sqe->flags |= IOSQE_BUFFER_SELECT;
+		sqe->buf_group = BUFFER_GROUP;
+		return;
+	}
+	if (staging) {
+		if (staging > sizeof(a->small))
+			staging = sizeof(a->small);
+		a->iov[niov].iov_base = a->small;
+		a->iov[niov++].iov_len = staging;
+	}
+	a->asked = a->direct + staging;
+	memset(&a->rx, 0, sizeof(a->rx));
+	a->rx.msg_iov = a->iov;
+	a->rx.msg_iovlen = niov;
+	io_uring_prep_recvmsg(sqe, l->source.fd, &a->rx, 0);
+}
+
+static void start_recv(struct tcp_link *l)
+{
+	struct io_uring_sqe *sqe = get_sqe(tcp_ep_device(l->ep)->ring);
+	struct tcp_async *a = &l->async;
+	uint32_t niov, staging, i;
+
+	if (!sqe)
+		return;
+	niov = stream_into(&l->stream, a->iov, TCP_INTO, RECV_SLICE, &staging);
+	for (i = 0, a->direct = 0; i < niov; i++)
+		a->direct += (uint32_t)a->iov[i].iov_len;
+	prep_recv(l, sqe, niov, staging);
+	l->stream.rx_lent = niov != 0;
+	a->receiving = 1;
+	tag(sqe, l, OP_RECV);
+}
+
+/* ---- completions ---- */
+
+/* The ep ends a little later, so that what came before on its other links is taken in. */
+static void breaks(struct tcp_link *l, int res)
+{
+	if (!l->async.broken)
+		l->async.broken = res;
+	if (list_empty(&l->sending))
+		list_add_tail(&l->sending, &tcp_ep_device(l->ep)->sending);
+}
+
+static void sent(struct tcp_link *l, int res)
+{
+	struct tcp_ring *r = tcp_ep_device(l->ep)->ring;
+	struct stream_gather *g = l->stream.tx_lent;
+
+	l->async.sending = 0;
+	l->async.cancelling &= ~(1u << OP_SEND);
+	r->free[r->nfree++] = g;
+	stream_sent(&l->stream, g, res > 0 ? (uint32_t)res : 0);
+	if (l->state != LINK_UP)
+		return;
+	if (res < 0 && res != -ECANCELED && res != -EAGAIN && res != -EINTR)
+		breaks(l, res);
+	else
+		tcp_link_sends(l);
+}
+
+/* 0, or why the connection is broken. */
+static int take_in(struct tcp_link *l, const uint8_t *staging, uint32_t n)
+{
+	struct tcp_async *a = &l->async;
+	uint32_t direct = n < a->direct ? n : a->direct;
+	ssize_t took = 0;
+
+	if (a->direct)
+		stream_placed(&l->stream, direct);
+	if (n > direct && l->state == LINK_UP)
+		took = stream_rx(&l->stream, staging, n - direct);
+	assert(took <= 0 || (uint32_t)took == n - direct);
+	return took < 0 ? (int)took : 0;
+}
+
+static int ends_receiving(int res)
+{
+	return res <= 0 && res != -ECANCELED && res != -ENOBUFS && res != -EAGAIN && res != -EINTR;
+}
+
+static void received(struct tcp_link *l, int res, uint32_t flags)
+{
+	struct tcp_ring *r = tcp_ep_device(l->ep)->ring;
+	uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
+	struct tcp_async *a = &l->async;
+	const uint8_t *staging = a->small;
+	int rc;
+
+	a->receiving = 0;
+	a->cancelling &= ~(1u << OP_RECV);
+	if (flags & IORING_CQE_F_BUFFER)
+		staging = r->staging + (size_t)id * BUFFER_BYTES;
+	rc = take_in(l, staging, res > 0 ? (uint32_t)res : 0);
+	if (flags & IORING_CQE_F_BUFFER)
+		give_buffer(r, id);
+	if (l->state != LINK_UP)
+		return;
+	if (rc) {
+		tcp_ep_down(l->ep, rc);
+		return;
+	}
+	l->more = res > 0 && (uint32_t)res == a->asked;
+	if (ends_receiving(res)) {
+		breaks(l, res ? res : -ECONNRESET);
+		return;
+	}
+	start_recv(l);
+	tcp_link_sends(l);
+}
+
+static void completed(uint64_t data, int res, uint32_t flags)
+{
+	struct tcp_link *l = (struct tcp_link *)(uintptr_t)(data & ~(uint64_t)OP_BITS);
+
+	switch (data & OP_BITS) {
+	case OP_SEND:
+		sent(l, res);
+		break;
+	case OP_RECV:
+		received(l, res, flags);
+		break;
+	default:
+		return;
+	}
+	if (l->state == LINK_ENDING && !l->async.sending && !l->async.receiving)
+		tcp_link_ended(l);
+}
+
+/* A completion is taken only while the sink has room for all that it may bring. */
+static int reap(struct tcp_device *d)
+{
+	struct tcp_ring *r = d->ring;
+	struct io_uring_cqe *cqe;
+	int any = 0;
+
+	while (stream_sink_room(&d->sink) >= BUFFER_BYTES &&
+	       !io_uring_peek_cqe(&r->uring, &cqe)) {
+		uint64_t data = cqe->user_data;
+		uint32_t flags = cqe->flags;
+		int res = cqe->res;
+
+		io_uring_cqe_seen(&r->uring, cqe);
+		completed(data, res, flags);
+		any = 1;
+	}
+	return any;
+}
+
+/* ---- work ---- */
+
+static void flush(struct tcp_device *d)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->sending) {
+		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
+		enum stream_want want = stream_wants(&l->stream);
+
+		if (l->async.broken) {
+			if (++l->async.draining < DRAIN_POLLS)
+				continue;
+			/* Other links of the ep leave the list, too. */
+			tcp_ep_down(l->ep, l->async.broken);
+			return;
+		}
+		if (!l->async.receiving)
+			start_recv(l);
+		unstick(l);
+		if (l->async.sending || want == STREAM_NOTHING) {
+			if (!stream_stuck(&l->stream))
+				list_del(&l->sending);
+			continue;
+		}
+		/* Acknowledgements alone wait for what may come in at once, and no longer. */
+		if (want == STREAM_ACK && l->more) {
+			l->more = 0;
+			continue;
+		}
+		if (start_send(d, l))
+			list_del(&l->sending);
+	}
+}
+
+/* Hands over what is new, and lets the kernel finish what it has put off. */
+static void enter(struct tcp_ring *r)
+{
+	if (io_uring_sq_ready(&r->uring))
+		io_uring_submit_and_get_events(&r->uring);
+	else if (load_relaxed(r->uring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+		io_uring_get_events(&r->uring);
+}
+
+static void ask_epoll(struct tcp_device *d)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
+
+	d->cold = 0;
+	for (i = 0; i < n; i++)
+		tcp_event(d, events[i].data.ptr, events[i].events);
+}
+
+static void uring_work(struct tcp_device *d)
+{
+	struct tcp_ring *r = d->ring;
+
+	if (!r->enabled) {
+		io_uring_enable_rings(&r->uring);
+		r->enabled = 1;
+	}
+	flush(d);
+	enter(r);
+	/* Answers to what came in go out in the same poll. */
+	if (reap(d)) {
+		flush(d);
+		enter(r);
+	}
+	if (++d->cold >= EPOLL_EVERY || d->slept)
+		ask_epoll(d);
+	d->slept = 0;
+}
+
+static int uring_arm(struct tcp_device *d)
+{
+	struct tcp_ring *r = d->ring;
+
+	flush(d);
+	enter(r);
+	if (io_uring_cq_ready(&r->uring) || io_uring_sq_ready(&r->uring))
+		return 1;
+	if (!list_empty(&d->sending))
+		return 1;
+	d->slept = 1;
+	return 0;
+}
+
+/* ---- a link ---- */
+
+static int uring_start(struct tcp_link *l)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+
+	if (l->source.events != UINT32_MAX &&
+	    epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, l->source.fd, NULL))
+		return -errno;
+	l->source.events = UINT32_MAX;
+	start_recv(l);
+	return l->async.receiving ? 0 : -EBUSY;
+}
+
+/* Both operations end when the connection does. */
+static int uring_stop(struct tcp_link *l)
+{
+	if (!l->async.sending && !l->async.receiving)
+		return 1;
+	shutdown(l->source.fd, SHUT_RDWR);
+	if (l->async.sending)
+		cancel_op(l, OP_SEND);
+	if (l->async.receiving)
+		cancel_op(l, OP_RECV);
+	return 0;
+}
+
+static void uring_ready(struct tcp_link *l, uint32_t events)
+{
+	(void)l;
+	(void)events;
+}
+
+const struct tcp_driver tcp_uring = {
+	.open = uring_open,
+	.close = uring_close,
+	.start = uring_start,
+	.stop = uring_stop,
+	.ready = uring_ready,
+	.work = uring_work,
+	.arm = uring_arm,
+};
