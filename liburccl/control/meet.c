@@ -101,10 +101,16 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 	 * have been first: then there is no event. */
 	if (!cmd->e.msg.res)
 		p->refs++;
+	if (p->refs && p->closing) {
+		req_answer(p->closing, 0, REASON_NONE, 0, 0, 0);
+		p->closing = NULL;
+	}
 	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res)
 		meet_up(c, p);
 	else if (p->stage == STAGE_COMMITTED)
 		peer_down(c, p, -ECONNRESET, REASON_DIAL, (uint64_t)-cmd->e.msg.res, 0);
+	else if (p->stage == STAGE_UP && !p->refs)
+		peer_close(c, p);
 	else
 		peer_step(c, p);
 }

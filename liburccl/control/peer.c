@@ -202,6 +202,16 @@ void peer_step(struct control *c, struct peer *p)
 
 /* ---- requests of the engine ---- */
 
+void peer_close(struct control *c, struct peer *p)
+{
+	if (p->stage == STAGE_DOWN) {
+		peer_step(c, p);
+		return;
+	}
+	peer_bye(c, p);
+	peer_down(c, p, -ECANCELED, REASON_PEER_CLOSED, 0, 1);
+}
+
 void peer_close_req(struct control *c, struct control_req *req)
 {
 	struct peer *p = handles_get(&c->peer_handles, req->handle);
@@ -217,12 +227,9 @@ void peer_close_req(struct control *c, struct control_req *req)
 	}
 	p->closing = req;
 	req->owner = p;
-	if (p->stage == STAGE_DOWN) {
-		peer_step(c, p);
-		return;
-	}
-	peer_bye(c, p);
-	peer_down(c, p, -ECANCELED, REASON_PEER_CLOSED, 0, 1);
+	/* A PEER event on its way may be another reference: meet_event_back() goes on. */
+	if (!p->event.out)
+		peer_close(c, p);
 }
 
 void peer_awaited_req(struct control *c, struct control_req *req)

@@ -202,6 +202,7 @@ void peer_ping(struct control *c, struct peer *p);
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
 void peer_step(struct control *c, struct peer *p);
+void peer_close(struct control *c, struct peer *p); /* its last reference is gone */
 void peer_close_req(struct control *c, struct control_req *req);
 void peer_rail_down_req(struct control *c, struct control_req *req);
 void peer_awaited_req(struct control *c, struct control_req *req);
