@@ -21,7 +21,7 @@ static struct urccl_ring *ring;
 static uint64_t squares[ANSWERS]; /* answers under way: the library's until their CQEs */
 static uint32_t clients, answered, lost;
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "epoll_server: %s: %s\n", what, urccl_errmsg());
 	exit(1);

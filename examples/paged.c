@@ -25,7 +25,7 @@ struct side {
 	uint32_t pages[PAGES]; /* where this side keeps the request */
 };
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "paged: %s: %s\n", what, urccl_errmsg());
 	exit(1);

@@ -23,7 +23,7 @@ struct invitation {
 	struct urccl_advert advert;
 };
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "read: %s: %s\n", what, urccl_errmsg());
 	exit(1);
