@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CANCEL by each of its five keys: every match ends, each once, before the CANCEL's own CQE, which counts those that it
- * ended; others are left alone; what was cancelled is quiet at both ends where the peer answers, so that both buffers
- * can be used for something else at once. */
+/* CANCEL by each of its five keys: every match ends, each once, before the CANCEL's own CQE, which
+ * counts those that it ended; others are left alone; what was cancelled is quiet at both ends where
+ * the peer answers, so that both buffers can be used for something else at once. */
 #include "pair.h"
 
-#define N 64u
-#define LEN (1u << 20)
-#define MARK 1000u
+#define N	 64u
+#define LEN	 (1u << 20)
+#define MARK	 1000u
 #define WATCHING 0x3a7cu /* the pair's own WATCH */
 
 static struct pair p;

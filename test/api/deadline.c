@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer that does nothing (an INLINE context that nobody drives): every entry to it ends by its deadline, once, with
- * -ETIMEDOUT, and its buffer is left alone from then on, also when the peer comes back to life. */
+/* A peer that does nothing (an INLINE context that nobody drives): every entry to it ends by its
+ * deadline, once, with -ETIMEDOUT, and its buffer is left alone from then on, also when the peer
+ * comes back to life. */
 #include "pair.h"
 
-#define N 50u
-#define LEN (256u << 10)
+#define N	    50u
+#define LEN	    (256u << 10)
 #define DEADLINE_US 100000u
-#define SLACK_NS 50000000ull
+#define SLACK_NS    50000000ull
 
 static struct pair p;
 static struct target t;

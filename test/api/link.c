@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LINK, DRAIN and SKIP_SUCCESS: a chain runs in order and across submits, ends at the first failure with -ECANCELED for
- * the rest; DRAIN waits for everything before it; an entry that succeeds silently gives its room back. */
+/* LINK, DRAIN and SKIP_SUCCESS: a chain runs in order and across submits, ends at the first failure
+ * with -ECANCELED for the rest; DRAIN waits for everything before it; an entry that succeeds
+ * silently gives its room back. */
 #include "pair.h"
 
 #define ROOM 63u

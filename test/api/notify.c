@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: each comes once, with its tag and payload, after every byte of the write it belongs to; more of them
- * than the receiver has event slots wait at their senders; one whose write fails comes as a failure. */
+/* Notifications: each comes once, with its tag and payload, after every byte of the write it
+ * belongs to; more of them than the receiver has event slots wait at their senders; one whose write
+ * fails comes as a failure. */
 #include "pair.h"
 
-#define N 3000u
+#define N   3000u
 #define LEN 5000u
 
 static struct pair p;

@@ -83,7 +83,7 @@ void side_close(struct side *s)
 
 void side_turn(struct side *s)
 {
-	if (s && s->ring->flags & URCCL_RING_INLINE)
+	if (s && s->ring && s->ring->flags & URCCL_RING_INLINE)
 		urccl_ring_drive(s->ring);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WRITE: bytes of every small size and some large ones arrive where they should and nowhere else, by the time of the
- * CQE, which tells how many, that nothing more lands, and over which transport. */
+/* WRITE: bytes of every small size and some large ones arrive where they should and nowhere else,
+ * by the time of the CQE, which tells how many, that nothing more lands, and over which transport.
+ */
 #include "pair.h"
 
 #define LEN (1u << 20)

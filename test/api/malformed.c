@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries that cannot be carried out: each ends with the right code and a sentence that names the
+ * cause, and neither the ring nor the peer nor a byte of memory is the worse for it. */
+#include "pair.h"
+
+static struct pair p;
+static struct target t;
+static uint8_t local[8192], before[4096];
+static struct urccl_region region;
+
+/* Runs the entry as changed; then a good one, and looks at the target. */
+static void wrong(struct urccl_sqe *sqe, int res, const char *why)
+{
+	struct urccl_sqe *good;
+	struct urccl_cqe cqe = pair_run(&p, &p.a, sqe);
+
+	if (cqe.res != res)
+		fprintf(stderr, "expecting \"%s\"\n", why);
+	CHECK_EQ(cqe.res, res);
+	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+	check_sentence(&p.a, &cqe, why);
+	CHECK(!memcmp(t.bytes, before, sizeof(before)));
+	good = side_sqe(&p.a);
+	urccl_prep_read(good, t.remote, local, 8, 0);
+	CHECK_EQ(pair_run(&p, &p.a, good).res, 8);
+}
+
+static struct urccl_sqe *write_entry(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_write(sqe, t.remote, local, 64, 0);
+	return sqe;
+}
+
+static struct urccl_sqe *nop_entry(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_nop(sqe);
+	return sqe;
+}
+
+#define WRONG(make, change, res, why)         \
+	do {                                  \
+		struct urccl_sqe *sqe = make; \
+		change;                       \
+		wrong(sqe, res, why);         \
+	} while (0)
+
+static void fields(void)
+{
+	WRONG(nop_entry(), sqe->opcode = 200, -EINVAL, "opcode 200");
+	WRONG(nop_entry(), sqe->opcode = URCCL_OP_FETCH_ADD, -EOPNOTSUPP, "not carry out");
+	WRONG(nop_entry(), sqe->opcode = URCCL_OP_MSG_RING, -EOPNOTSUPP, "not carry out");
+	WRONG(nop_entry(), sqe->addr = 1, -EINVAL, "byte 24");
+	WRONG(nop_entry(), sqe->group = 1, -EINVAL, "byte 56");
+	WRONG(nop_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
+	WRONG(nop_entry(), sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
+	WRONG(nop_entry(), sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
+	WRONG(write_entry(), sqe->reserved = 5, -EINVAL, "byte 60");
+	WRONG(write_entry(), sqe->tag = 5, -EINVAL, "byte 48");
+	WRONG(write_entry(), sqe->dtype = URCCL_BF16, -EOPNOTSUPP, "dtype");
+	WRONG(write_entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EOPNOTSUPP, "flags");
+	WRONG(write_entry(), sqe->flags = 1 << 11, -EOPNOTSUPP, "flags");
+	WRONG(write_entry(), sqe->flags = 3 << URCCL_SQE_CLASS_SHIFT, -EOPNOTSUPP, "flags");
+	WRONG(write_entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
+	WRONG(write_entry(), urccl_sqe_ext(p.a.ring, sqe)->reserved1 = 1, -EINVAL, "byte");
+	WRONG(write_entry(), urccl_sqe_set_notify(sqe, 1);
+	      urccl_sqe_set_note(p.a.ring, sqe, local, 257), -E2BIG, "257");
+	WRONG(write_entry(), urccl_sqe_set_notify(sqe, 1);
+	      urccl_sqe_set_note(p.a.ring, sqe, NULL, 1), -EINVAL, "no address");
+	WRONG(nop_entry(), urccl_prep_notify(sqe, p.a.peer, 1, local, 300), -E2BIG, "300");
+	WRONG(nop_entry(), urccl_prep_cancel(sqe, (enum urccl_cancel_by)9, 0), -EINVAL, "kind 9");
+	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_BY_ALL, 1), -EINVAL, "key");
+	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0); sqe->timeout_us = 1, -EINVAL, "byte 4");
+}
+
+/* The chain that it would have started is broken before it began. */
+static void linked(void)
+{
+	struct urccl_sqe *sqe = nop_entry();
+	struct urccl_cqe cqe;
+
+	urccl_prep_accept(sqe);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK_EQ(cqe.res, -EINVAL);
+	check_sentence(&p.a, &cqe, "chain");
+	CHECK_EQ(pair_run(&p, &p.a, nop_entry()).res, -ECANCELED);
+	CHECK_EQ(pair_run(&p, &p.a, nop_entry()).res, 0);
+}
+
+static void ranges(void)
+{
+	WRONG(write_entry(), sqe->off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
+	WRONG(write_entry(), sqe->off = 1ull << 63, -ERANGE, "remote");
+	WRONG(write_entry(), sqe->off = UINT64_MAX, -ERANGE, "remote");
+	WRONG(write_entry(), sqe->len = UINT64_MAX, -ERANGE, "remote");
+	WRONG(write_entry(), sqe->len = 1ull << 63, -ERANGE, "remote");
+	WRONG(write_entry(), sqe->addr += sizeof(local) - 63, -EFAULT, "region");
+	WRONG(write_entry(), sqe->addr = 0, -EFAULT, "region");
+	WRONG(write_entry(), sqe->addr = UINT64_MAX, -EFAULT, "region");
+	WRONG(write_entry(), sqe->region = region.id;
+	      sqe->addr += sizeof(local) - 63, -ERANGE, "region");
+	WRONG(write_entry(), sqe->region = region.id; sqe->addr--, -ERANGE, "region");
+}
+
+static void handles(void)
+{
+	WRONG(write_entry(), sqe->remote = 0, -ESTALE, "remote handle");
+	WRONG(write_entry(), sqe->remote ^= 1u << 20, -ESTALE, "remote handle");
+	WRONG(write_entry(), sqe->remote ^= 7, -ESTALE, "remote handle");
+	WRONG(write_entry(), sqe->region = 77, -ESTALE, "region handle");
+	WRONG(nop_entry(), urccl_prep_notify(sqe, (struct urccl_peer){0}, 1, NULL, 0), -ESTALE,
+	      "peer handle");
+	WRONG(nop_entry(),
+	      urccl_prep_notify(sqe, (struct urccl_peer){p.a.peer.id ^ 1u << 30}, 1, NULL, 0),
+	      -ESTALE, "peer handle");
+	WRONG(nop_entry(), urccl_prep_close(sqe, (struct urccl_peer){99}), -ESTALE, "peer handle");
+	WRONG(nop_entry(), urccl_prep_watch(sqe, (struct urccl_peer){99}), -ESTALE, "peer handle");
+}
+
+static void pages(void)
+{
+	struct urccl_paged d = {.size = sizeof(d),
+				.ndims = 1,
+				.block = 64,
+				.dim = {{.count = 4, .local_stride = 64, .remote_stride = 64}}};
+
+#define PAGED(change, res, why)                                         \
+	do {                                                            \
+		struct urccl_paged bad = d;                             \
+		struct urccl_sqe *sqe = side_sqe(&p.a);                 \
+		urccl_prep_write_paged(sqe, t.remote, region, &bad, 1); \
+		change;                                                 \
+		wrong(sqe, res, why);                                   \
+	} while (0)
+	PAGED(bad.size = 8, -EINVAL, "size 8");
+	PAGED(bad.ndims = 0, -EINVAL, "0 dimensions");
+	PAGED(bad.ndims = 5, -EINVAL, "5 dimensions");
+	PAGED(bad.dim[0].count = 1ull << 40, -E2BIG, "blocks");
+	PAGED(bad.block = 1ull << 63, -ERANGE, "64 bits");
+	PAGED(bad.remote_off = UINT64_MAX - 5, -ERANGE, "remote");
+	PAGED(bad.local_off = UINT64_MAX - 5, -ERANGE, "region");
+	PAGED(bad.remote_off = t.len - 1, -ERANGE, "remote");
+	PAGED(sqe->region = 0, -ESTALE, "region");
+	PAGED(sqe->addr = 0, -EINVAL, "nothing");
+	PAGED(sqe->len = (1u << 20) + 1, -E2BIG, "limit");
+}
+
+int main(int argc, char **argv)
+{
+	pair_begin(&p, argc, argv);
+	target_open(&p, &t, 4096, 0);
+	pattern_fill(t.bytes, 4096, 0, 9);
+	memcpy(before, t.bytes, sizeof(before));
+	region = side_register(&p.a, local, sizeof(local), 0);
+	fields();
+	linked();
+	ranges();
+	handles();
+	pages();
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
