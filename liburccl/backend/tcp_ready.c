@@ -250,7 +250,7 @@ static void ready_work(struct tcp_device *d)
 
 	flush(d, 1);
 	any = ask_hot(d);
-	if (++d->cold >= COLD_POLLS || !d->nhot || (d->slept && !any))
+	if (++d->cold >= COLD_POLLS || (d->slept && !any))
 		ask_epoll(d);
 	d->slept = 0;
 	flush(d, 0);
