@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings reach the sockets, or opening says why not. Both families of addresses work. */
+#include <netinet/tcp.h>
+#include "tcp_pair.h"
+
+static void option_is(int fd, int name, unsigned int want)
+{
+	unsigned int value = 0;
+	socklen_t len = sizeof(value);
+
+	CHECK_EQ(getsockopt(fd, IPPROTO_TCP, name, &value, &len), 0);
+	CHECK_EQ(value, want);
+}
+
+static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int ms)
+{
+	const struct tcp_ep *e = tcp_ep(n->ep);
+	char name[16] = "";
+	socklen_t len;
+	uint32_t i;
+
+	CHECK_EQ(e->nlinks, links);
+	for (i = 0; i < e->nlinks; i++) {
+		int fd = e->links[i].source.fd;
+
+		option_is(fd, TCP_NODELAY, 1);
+		option_is(fd, TCP_USER_TIMEOUT, ms);
+		len = sizeof(name);
+		CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+		CHECK(!strcmp(name, "reno"));
+	}
+}
+
+static void opens_with(int family)
+{
+	struct urccl_params p = tcp_params();
+	struct tcp_node a, b;
+
+	p.tcp_congestion = "reno";
+	p.tcp_streams = 3;
+	p.dead_after_ms = 4321;
+	if (tcp_try_open(&a, &p, family)) {
+		printf("no family %d here: %s\n", family, urccl_errmsg());
+		return;
+	}
+	p.tcp_streams = 2;
+	CHECK_EQ(tcp_try_open(&b, &p, family), 0);
+	tcp_open_ep(&a);
+	tcp_open_ep(&b);
+	tcp_connect(&b, &a, 0, family);
+	tcp_connect(&a, &b, 1, family);
+	TCP_WAIT(&a, &b, a.up && b.up);
+	links_are_set(&a, 3, 4321);
+	links_are_set(&b, 3, 4321);
+	tcp_close_eps(&a, &b);
+	backend_tcp.close(a.dev);
+	backend_tcp.close(b.dev);
+}
+
+static void refuses_nonsense(void)
+{
+	struct urccl_params p = tcp_params();
+	struct tcp_node a;
+
+	p.tcp_congestion = "no-such-control";
+	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), -ENOENT);
+	CHECK(strstr(urccl_errmsg(), "no-such-control"));
+	p.tcp_congestion = "a name longer than any congestion control has";
+	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), -EINVAL);
+}
+
+/* One that does not listen dials, and cannot be dialled. */
+static void dials_without_listening(void)
+{
+	struct device_config config = {0};
+	struct urccl_params p = tcp_params();
+	struct sockaddr_storage via = loopback(AF_INET);
+	struct tcp_node a = {0}, b;
+
+	config.params = &p;
+	CHECK_EQ(backend_tcp.open(&config, &a.dev), 0);
+	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
+	tcp_meet(&a, &b, AF_INET);
+	tcp_open_ep(&a);
+	tcp_open_ep(&b);
+	CHECK_EQ(backend_tcp.ep_connect(b.ep, a.addr, a.addr_len, 1, &via), -EADDRNOTAVAIL);
+	backend_tcp.ep_free(a.ep);
+	backend_tcp.ep_free(b.ep);
+	backend_tcp.close(a.dev);
+	backend_tcp.close(b.dev);
+}
+
+int main(void)
+{
+	opens_with(AF_INET);
+	opens_with(AF_INET6);
+	refuses_nonsense();
+	dials_without_listening();
+	return 0;
+}
