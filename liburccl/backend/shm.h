@@ -198,6 +198,7 @@ struct shm_dev {
 	struct list reaping;		/* eps with views to unmap */
 	uint32_t nhot;
 	uint32_t until_look;		/* polls */
+	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
 	uint8_t *mapped;		/* a bit a slot of grants: the exposure also uses files */
 	struct stream_sink sink;

@@ -2,14 +2,16 @@
 /* Chunks in, events out. */
 #include "backend/shm.h"
 
-#define SLICE	     (16u << 10)  /* bulk moved between two looks at what is urgent */
-#define SLICE_BESIDE (8u << 10)	  /* copied in a poll that has something to tell */
-#define COPY_BYTES   (64u << 10)  /* copied by one poll before the engine gets its turn */
-#define POLL_BYTES   (256u << 10) /* bulk moved by one poll before the engine gets its turn */
-#define QUICK_LEN    STREAM_COPY  /* chunks up to this never wait behind bulk */
-#define URGENT_LEN   (8u << 10)	  /* nor do those up to this whose class is above bulk */
-#define HOT_FEW	     16u	  /* eps that are polled although they are idle */
-#define IDLE_LOOKS   16u	  /* looks at the links after which an ep counts as idle */
+#define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
+#define SLICE_BESIDE  (16u << 10)  /* likewise while something urgent comes now and then */
+#define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
+#define COPY_BYTES    (64u << 10)  /* copied by one poll before the engine gets its turn */
+#define COPY_BESIDE   (8u << 10)   /* likewise if the poll has something to tell */
+#define POLL_BYTES    (256u << 10) /* moved through rings by one poll at least, if it is there */
+#define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
+#define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
+#define HOT_FEW	      16u	   /* eps that are polled although they are idle */
+#define IDLE_LOOKS    16u	   /* looks at the links after which an ep counts as idle */
 
 static void out(struct shm_dev *d, struct chunk *c, int res)
 {
@@ -144,7 +146,7 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 		if (e->copies[SHM_QUICK].n)
 			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
 	}
-	max = got || d->nhot > COPY_BYTES / SLICE_BESIDE ? SLICE_BESIDE : COPY_BYTES / d->nhot;
+	max = got || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
@@ -154,27 +156,32 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 	return got;
 }
 
-/* One round over the rings: how much bulk moved. */
+/* One ep's part of a round: how much bulk moved. */
+static uint32_t rings_move(struct shm_ep *e, uint32_t slice)
+{
+	uint32_t bulk = 0, quick = shm_ring_in(e, SHM_QUICK, slice);
+
+	if (e->state == SHM_UP)
+		bulk += shm_ring_in(e, SHM_BULK, slice);
+	if (e->state == SHM_UP)
+		quick += shm_ring_out(e, SHM_QUICK, slice);
+	if (e->state == SHM_UP)
+		bulk += shm_ring_out(e, SHM_BULK, slice);
+	if (quick)
+		e->dev->beside = BESIDE_ROUNDS;
+	if (quick | bulk)
+		e->idle = 0;
+	return bulk;
+}
+
 static uint32_t rings_round(struct shm_dev *d)
 {
-	uint32_t bulk = 0, quick, n;
+	uint32_t slice = d->beside ? SLICE_BESIDE : SLICE, bulk = 0;
 	struct list *pos, *next;
 
-	list_for_each_safe(pos, next, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
-		n = 0;
-		quick = shm_ring_in(e, SHM_QUICK, SLICE);
-		if (e->state == SHM_UP)
-			n += shm_ring_in(e, SHM_BULK, SLICE);
-		if (e->state == SHM_UP)
-			quick += shm_ring_out(e, SHM_QUICK, SLICE);
-		if (e->state == SHM_UP)
-			n += shm_ring_out(e, SHM_BULK, SLICE);
-		if (quick | n)
-			e->idle = 0;
-		bulk += n;
-	}
+	d->beside -= d->beside != 0;
+	list_for_each_safe(pos, next, &d->hot)
+		bulk += rings_move(list_entry(pos, struct shm_ep, hot), slice);
 	return bulk;
 }
 
