@@ -96,19 +96,10 @@ int shm_link_open(struct shm_ep *e)
 	e->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (e->listener < 0)
 		return -errno;
-	if (bind(e->listener, (struct sockaddr *)&sun, len)) {
-		err = -errno;
-		goto close_listener;
-	}
-	if (listen(e->listener, BACKLOG)) {
-		err = -errno;
-		shm_link_unlisten(e);
-		return err;
-	}
-	return 0;
-close_listener:
-	close(e->listener);
-	e->listener = -1;
+	if (!bind(e->listener, (struct sockaddr *)&sun, len) && !listen(e->listener, BACKLOG))
+		return 0;
+	err = -errno;
+	shm_link_unlisten(e);
 	return err;
 }
 
@@ -296,10 +287,13 @@ static int on_hello(struct shm_ep *e)
 	if (e->rx_fd < 0)
 		return -EMFILE;
 	err = shm_pages_take(&e->pages, e->rx_fd);
-	if (!err)
-		err = hello_send(e, SHM_WELCOME, -1);
 	if (err)
 		return err;
+	err = hello_send(e, SHM_WELCOME, -1);
+	if (err) {
+		shm_pages_drop(&e->pages);
+		return err;
+	}
 	shm_link_unlisten(e);
 	shm_ep_up(e);
 	return 0;
