@@ -77,7 +77,8 @@ static int open_buffers(struct tcp_ring *r)
 }
 
 /* Work that the kernel puts off is announced by a flag. An INLINE context's thread is the
- * program's: it gets the way that never interrupts its system calls, and is bound to that thread. */
+ * program's: it gets the way that never interrupts its system calls, and is bound to that
+ * thread. */
 static int open_ring(struct tcp_device *d, struct tcp_ring *r)
 {
 	struct io_uring_params p = {.flags = IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP};
@@ -131,7 +132,7 @@ static int uring_open(struct tcp_device *d)
 	return 0;
 }
 
-/* ---- operations ---- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static struct io_uring_sqe *get_sqe(struct tcp_ring *r)
 {
@@ -243,7 +244,7 @@ static void start_recv(struct tcp_link *l)
 	tag(sqe, l, OP_RECV);
 }
 
-/* ---- completions ---- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 /* The ep ends a little later, so that what came before on its other links is taken in. */
 static void breaks(struct tcp_link *l, int res)
@@ -359,7 +360,7 @@ static int reap(struct tcp_device *d)
 	return any;
 }
 
-/* ---- work ---- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static void flush(struct tcp_device *d)
 {
@@ -447,7 +448,7 @@ static int uring_arm(struct tcp_device *d)
 	return 0;
 }
 
-/* ---- a link ---- */
+/* ---- a link ---------------------------------------------------------------------------------- */
 
 static int uring_start(struct tcp_link *l)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking things back: what a region, a remote or a ring waits for before nothing touches it any more.
- */
+/* Taking things back: what a region, a remote or a ring waits for before nothing touches it any
+ * more. */
 #include "engine/private.h"
 
-/* ---- rings ---- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 void ring_stop(struct engine_ring *er)
 {
@@ -25,7 +25,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 	return 1;
 }
 
-/* ---- regions and remotes ---- */
+/* ---- regions and remotes --------------------------------------------------------------------- */
 
 static int chunk_on(const struct engine *e, const struct chunk *c, const void *what)
 {

@@ -8,7 +8,7 @@ static struct ask *ask_of(const struct op *op)
 	return &op->er->asks[op - op->er->ops];
 }
 
-/* ---- CONNECT, CLOSE ---- */
+/* ---- CONNECT, CLOSE -------------------------------------------------------------------------- */
 
 static void ask_post(struct op *op, struct control_req *req, uint32_t type)
 {
@@ -57,7 +57,8 @@ static void ask_answered(struct op *op, const struct control_req *req)
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
 	}
-	/* Done is done, also where it was stopped too late, unless the program was told otherwise. */
+	/* Done is done, also where it was stopped too late, unless the program was told
+	 * otherwise. */
 	if (!(op->bits & OP_TOLD))
 		op->bits &= ~(uint32_t)OP_DECIDED;
 	op->handle = req->handle;
@@ -81,7 +82,7 @@ void request_back(struct engine *e, struct control_req *req)
 	op_end(op, op->bits & OP_DECIDED ? op->res : 0);
 }
 
-/* ---- ACCEPT ---- */
+/* ---- ACCEPT ---------------------------------------------------------------------------------- */
 
 static void accept_start(struct op *op)
 {
@@ -126,7 +127,7 @@ int accepts_pending(struct engine *e)
 	return 0;
 }
 
-/* ---- WATCH ---- */
+/* ---- WATCH ----------------------------------------------------------------------------------- */
 
 static void watch_start(struct op *op)
 {
@@ -158,7 +159,7 @@ void watch_end(struct op *op, struct engine_peer *p)
 	r->pub.cqes[(r->own.tail - 1) & r->pub.cq_mask] = cqe;
 }
 
-/* ---- TIMEOUT ---- */
+/* ---- TIMEOUT --------------------------------------------------------------------------------- */
 
 static void timeout_start(struct op *op)
 {
@@ -188,7 +189,7 @@ void timeouts_count(struct engine_ring *er)
 	}
 }
 
-/* ---- CANCEL ---- */
+/* ---- CANCEL ---------------------------------------------------------------------------------- */
 
 static int seg_matches(const struct op *op, uint32_t by, uint64_t key)
 {
@@ -269,7 +270,7 @@ static void cancel_start(struct op *cancel)
 			op_stop(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0);
 }
 
-/* ---- all ---- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 void request_start(struct op *op)
 {

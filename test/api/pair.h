@@ -48,7 +48,8 @@ void pair_options(struct pair *p, int argc, char **argv);
 /* Opens both, connects them, and watches on both rings. Ends the test where that fails; skips it
  * (77) where this machine cannot have the transport. */
 void pair_open(struct pair *p);
-/* Makes the network of transport sim, for a test that opens a side by itself first, with params of its own. */
+/* Makes the network of transport sim, for a test that opens a side by itself first, with params
+ * of its own. */
 void pair_sim(struct pair *p);
 void pair_close(struct pair *p);
 /* All of the above with defaults. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing wheel beside a plain array: timers of every distance are set, taken back and given out, never before
- * their time, at most two ticks after the wheel was asked, and wheel_next() never passes one by. */
+/* The timing wheel beside a plain array: timers of every distance are set, taken back and given
+ * out, never before their time, at most two ticks after the wheel was asked, and wheel_next()
+ * never passes one by. */
 #include "engine/timer.h"
 #include "random.h"
 #include "test.h"
