@@ -112,6 +112,8 @@ def run_once(command, options):
 def run_well(command, probe, options):
     """Runs a command until it ran undisturbed in the wanted placement. None: it never did."""
     deadline = time.monotonic() + options.patience
+    if options.rough:
+        return run_once(command, options)[0]
     while True:
         wait_for_quiet(options)
         before = probe.place()
@@ -289,6 +291,8 @@ def arguments():
     p.add_argument("--far", type=float, nargs=2, default=[350, 700], metavar="NS")
     p.add_argument("--patience", type=float, default=300, help="seconds to wait for a good run")
     p.add_argument("--limit", type=int, default=180, help="seconds a command may take")
+    p.add_argument("--rough", action="store_true",
+                   help="keep every run, one round: to try a plan, not to measure")
     p.add_argument("--only", action="append", default=[], help="figures of the plan, by pattern")
     p.add_argument("--set", action="append", type=pair, default=[], metavar="NAME=VALUE")
     p.add_argument("--goal", action="append", default=[])
@@ -297,6 +301,8 @@ def arguments():
     p.add_argument("--list", action="store_true", help="name the plan's figures and stop")
     options = p.parse_args()
     options.set, options.dropped = dict(options.set), 0
+    if options.rough:
+        options.rounds = 1
     return options
 
 
@@ -325,6 +331,9 @@ def main():
         done.append(x)
         print(markdown(x), flush=True)
         keep(done, probe, options)
+    if not probe.seen:
+        print("the placement was not looked at: these are no figures")
+        return
     print("%d runs were made again; probe %.0f ns (%.0f to %.0f)" % (
         options.dropped, statistics.median(probe.seen), min(probe.seen), max(probe.seen)))
 
