@@ -82,41 +82,50 @@ void *area_at(const struct area *area, uint64_t off, uint64_t len)
 
 /* ---- patterns ---- */
 
-static uint8_t pattern_byte(uint64_t pattern, uint64_t at)
-{
-	uint64_t x = (at + pattern * 0x9e3779b97f4a7c15ull) * 0xd6e8feb86659fd93ull;
+#define BLOCK 512u
 
-	return (uint8_t)(x >> 32);
+/* n <= BLOCK bytes from byte at on. */
+static void pattern_bytes(uint8_t *to, uint64_t n, uint64_t pattern, uint64_t at)
+{
+	uint64_t words[BLOCK / 8 + 1], i;
+
+	for (i = 0; i * 8 < n + at % 8; i++)
+		words[i] = (at / 8 + i + pattern * 0x9e3779b97f4a7c15ull) * 0xd6e8feb86659fd93ull;
+	memcpy(to, (uint8_t *)words + at % 8, n);
+}
+
+/* Bytes at off that are in one span and one block, at most len. */
+static uint64_t area_run(const struct area *area, uint64_t off, uint64_t len, uint8_t **p)
+{
+	uint64_t run;
+
+	*p = memory_at(area->memory, off, &run);
+	run = run < len ? run : len;
+	return run < BLOCK ? run : BLOCK;
 }
 
 void area_fill(struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at)
 {
-	uint64_t run, i;
-	uint8_t *p;
+	uint8_t block[BLOCK], *p;
+	uint64_t run;
 
-	while (len) {
-		p = memory_at(area->memory, off, &run);
-		for (i = 0; i < run && i < len; i++)
-			p[i] = pattern_byte(pattern, at + i);
-		off += i;
-		at += i;
-		len -= i;
+	for (; len; off += run, at += run, len -= run) {
+		run = area_run(area, off, len, &p);
+		pattern_bytes(block, run, pattern, at);
+		memcpy(p, block, run);
 	}
 }
 
 int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at)
 {
-	uint64_t run, i;
-	const uint8_t *p;
+	uint8_t block[BLOCK], *p;
+	uint64_t run;
 
-	while (len) {
-		p = memory_at(area->memory, off, &run);
-		for (i = 0; i < run && i < len; i++)
-			if (p[i] != pattern_byte(pattern, at + i))
-				return 0;
-		off += i;
-		at += i;
-		len -= i;
+	for (; len; off += run, at += run, len -= run) {
+		run = area_run(area, off, len, &p);
+		pattern_bytes(block, run, pattern, at);
+		if (memcmp(p, block, run))
+			return 0;
 	}
 	return 1;
 }

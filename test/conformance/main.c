@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance --transport=sim|shm|tcp [--driver=readiness|io_uring] [--memory=shared] [--cma]
+ * conformance --transport=sim|shm|tcp [--driver=readiness|io_uring] [--memory=shared]
  *             [--seed=N] [--case=NAME]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
@@ -39,8 +39,6 @@ static int parse(struct settings *s, const char *arg)
 		s->seed = strtoull(v, NULL, 0);
 	else if ((v = value(arg, "--memory")))
 		s->shared = !strcmp(v, "shared");
-	else if (!strcmp(arg, "--cma"))
-		s->cma = 1;
 	else
 		return -EINVAL;
 	return 0;

@@ -54,7 +54,6 @@ static void node_open(struct rig *rig, struct node *node)
 		.dead_after_ms = 10000,
 		.max_peers = 4096,
 		.tcp_driver = driver_of(s->driver),
-		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
 		.tcp_streams = 1,
 		.sim = rig->sim,
 	};

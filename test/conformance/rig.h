@@ -15,7 +15,6 @@ struct settings {
 	const char *transport, *driver, *name;
 	uint64_t seed;
 	int shared;			/* memory is made by memory_alloc() */
-	int cma;
 	struct urccl_sim_params sim;
 };
 
