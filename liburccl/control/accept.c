@@ -47,13 +47,14 @@ static uint32_t accept_paths(struct control *c, const struct wire_hello *h, stru
 	return n;
 }
 
-static void accept_answer(struct control *c, struct peer *p, const struct wire_hello *h)
+void accept_answer(struct control *c, struct peer *p)
 {
-	struct wire_hello ack = {.incarnation = c->config.incarnation, .key_window = KEY_WINDOW};
+	struct wire_hello ack = {.version_min = p->version,
+				 .version_max = p->version,
+				 .incarnation = c->config.incarnation,
+				 .key_window = KEY_WINDOW};
 	uint32_t i;
 
-	ack.version_max = h->version_max < WIRE_VERSION_MAX ? h->version_max : WIRE_VERSION_MAX;
-	ack.version_min = ack.version_max;
 	ack.note_len = c->config.params->hello_len;
 	if (ack.note_len)
 		memcpy(ack.note, c->config.params->hello, ack.note_len);
@@ -86,13 +87,9 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 		dials_give(c, dials, NULL);
 		return;
 	}
-	/* Each rail waits before the answer says that it does. */
-	for (i = 0; i < npaths; i++) {
+	for (i = 0; i < npaths; i++)
 		meet_take_path(p, paths[i]);
-		path_connect(c, paths[i], 0);
-	}
-	alarm_set(c, &n->alarm, HANDSHAKE_NS);
-	accept_answer(c, p, h);
+	meet_begin(c, p);
 	dials_give(c, dials, p);
 }
 
@@ -103,7 +100,7 @@ static int accept_yield(struct control *c, struct peer *ours, struct list *dials
 	    c->config.incarnation < ours->incarnation)
 		return 0;
 	dials_take(ours, dials);
-	peer_down(c, ours, -ECONNRESET, REASON_NONE, 0, 0);
+	meet_yield(c, ours);
 	return 1;
 }
 
@@ -254,7 +251,7 @@ static int accept_one(struct control *c)
 	if (!n)
 		return 1;
 	conn_guest(c, n);
-	alarm_set(c, &n->alarm, HANDSHAKE_NS);
+	alarm_set(c, &n->alarm, HELLO_NS);
 	return 1;
 }
 

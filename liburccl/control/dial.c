@@ -190,7 +190,7 @@ static void dial_connected(struct control *c, struct conn *n)
 	dial_say_hello(c, d, n);
 	/* The last address may take as long as the CONNECT. */
 	if (dial_host(d, HOST_FRESH))
-		alarm_set(c, &d->alarm, HANDSHAKE_NS);
+		alarm_set(c, &d->alarm, HELLO_NS);
 	else
 		alarm_stop(&d->alarm);
 }
@@ -284,7 +284,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	dial_hand_over(d, p, ack);
 	dials_give(c, others, p);
 	meet_unhold(c);
-	meet_try(c, p);
+	meet_begin(c, p);
 }
 
 static void dial_answered(struct control *c, struct dial *d, struct host *h,
@@ -313,7 +313,7 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	}
 	if (old) {
 		dials_take(old, &others);
-		peer_down(c, old, -ECONNRESET, REASON_NONE, 0, 0);
+		meet_yield(c, old);
 	}
 	dial_met(c, d, h, ack, &others);
 }

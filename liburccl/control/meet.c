@@ -33,17 +33,27 @@ static struct path *meet_next(struct peer *p)
 	return NULL;
 }
 
-void meet_try(struct control *c, struct peer *p)
+/* A rail that does not come up gives way to the next; the last one may take as long as the CONNECT.
+ */
+static void meet_limit(struct control *c, struct peer *p)
+{
+	if (p->stage == STAGE_RAILS && meet_next(p))
+		alarm_set(c, &p->conn->alarm, TRY_NS);
+}
+
+static void meet_try(struct control *c, struct peer *p)
 {
 	struct path *path = meet_next(p);
 
 	assert(p->dialled && p->stage == STAGE_RAILS);
+	alarm_stop(&p->conn->alarm);
 	if (!path) {
 		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-p->rail_error, 0);
 		return;
 	}
 	path_connect(c, path, 1);
-	alarm_set(c, &p->conn->alarm, TRY_NS);
+	if (!p->add.out)
+		meet_limit(c, p);
 }
 
 static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
@@ -64,14 +74,16 @@ static void meet_refuse(struct control *c, struct peer *p)
 	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0);
 }
 
-static void meet_add(struct control *c, struct peer *p)
+void meet_yield(struct control *c, struct peer *p)
 {
-	if (p->added)
-		return;
-	p->added = 1;
-	p->add.e.peer = p->engine;
-	p->add.e.owner = p;
-	cmd_post(c, &p->add, ENGINE_PEER_ADD, NULL);
+	struct conn *n = p->conn;
+
+	/* A dialler that has no answer yet is told why there is none. */
+	if (!p->dialled && !p->answered) {
+		p->conn = NULL;
+		conn_refuse(c, n, WIRE_EXISTS);
+	}
+	peer_down(c, p, -ECONNRESET, REASON_NONE, 0, 0);
 }
 
 static void meet_up(struct control *c, struct peer *p)
@@ -82,7 +94,6 @@ static void meet_up(struct control *c, struct peer *p)
 	list_del(&p->held);
 	if (!p->broken)
 		alarm_stop(&p->delay);
-	meet_add(c, p);
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
 	p->up.e.owner = p;
@@ -121,7 +132,6 @@ void meet_ask(struct control *c, struct peer *p)
 	list_del(&p->held);
 	if (!p->broken)
 		alarm_stop(&p->delay);
-	meet_add(c, p);
 	p->event.e.peer = p->engine;
 	p->event.e.data = p->hello;
 	p->event.e.len = p->hello_len;
@@ -165,7 +175,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 {
 	uint32_t i;
 
-	if (p->dialled || p->stage != STAGE_RAILS || p->path_wanted)
+	if (!p->answered || p->stage != STAGE_RAILS || p->path_wanted)
 		return -EPROTO;
 	for (i = 0; i < p->npaths; i++)
 		if (p->paths[i]->id == id)
@@ -182,6 +192,41 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 }
 
 /* ---- both ---- */
+
+/* The engine has taken all that was posted before: an INLINE one may be long about it. Only now the
+ * acceptor says that its rails wait, and only now time runs against the dialler's first. */
+static void meet_added(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (cmd->e.msg.res)
+		p->added = 0;
+	if (p->stage == STAGE_DOWN) {
+		peer_step(c, p);
+	} else if (cmd->e.msg.res) {
+		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, 0, 0);
+	} else if (p->dialled) {
+		meet_limit(c, p);
+	} else {
+		p->answered = 1;
+		alarm_set(c, &p->conn->alarm, PATH_NS);
+		accept_answer(c, p);
+	}
+}
+
+void meet_begin(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths && !p->dialled; i++)
+		path_connect(c, p->paths[i], 0);
+	p->added = 1;
+	p->add.e.peer = p->engine;
+	p->add.e.owner = p;
+	cmd_post(c, &p->add, ENGINE_PEER_ADD, meet_added);
+	if (p->dialled)
+		meet_try(c, p);
+}
 
 void meet_path_up(struct control *c, struct path *path)
 {

@@ -35,6 +35,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	*err = 0;
 	p->incarnation = hello->incarnation;
 	p->dialled = (uint8_t)dialled;
+	p->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max : WIRE_VERSION_MAX;
 	p->conn = n;
 	p->remote = n->remote;
 	p->hello_len = hello->note_len;
@@ -90,15 +91,30 @@ void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word)
 		conn_send(c, p->conn, c->tx, wire_put_word(c->tx, type, word));
 }
 
+/* Before its answer a dialler understands nothing but a refusal. */
+static int peer_listens(const struct peer *p)
+{
+	return p->dialled || p->answered;
+}
+
 void peer_bye(struct control *c, struct peer *p)
 {
-	p->said_bye = 1;
-	peer_send(c, p, WIRE_BYE, 0);
+	struct conn *n = p->conn;
+
+	if (!n)
+		return;
+	if (peer_listens(p)) {
+		p->said_bye = 1;
+		peer_send(c, p, WIRE_BYE, 0);
+	} else {
+		p->conn = NULL;
+		conn_refuse(c, n, WIRE_CLOSING);
+	}
 }
 
 void peer_ping(struct control *c, struct peer *p)
 {
-	if (p->stage == STAGE_DOWN || !list_empty(&p->silence.link))
+	if (p->stage == STAGE_DOWN || !peer_listens(p) || !list_empty(&p->silence.link))
 		return;
 	peer_send(c, p, WIRE_PING, 0);
 	alarm_set(c, &p->silence, c->config.params->dead_after_ms * NSEC_PER_MSEC);

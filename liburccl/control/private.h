@@ -16,22 +16,23 @@
 #include "control/control.h"
 #include "control/wire.h"
 
-#define HANDSHAKE_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for PATH after HELLO_ACK */
-#define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up: three fit in the above */
+#define HELLO_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for its answer */
+#define PATH_NS		(30 * NSEC_PER_SEC)    /* for PATH after HELLO_ACK */
+#define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up, if there are others */
 #define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
 #define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
 #define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)  /* when there is nothing left to accept with */
 #define STAGGER_NS	(250 * NSEC_PER_MSEC)  /* head start of an address before the next */
 #define BACKOFF_NS	(10 * NSEC_PER_MSEC)   /* of a dial that met an older one; doubles */
 #define BACKOFF_MAX_NS	(500 * NSEC_PER_MSEC)
-#define HOLD_NS		NSEC_PER_SEC	       /* a new peer waits for dials that may be to it */
-#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC)  /* a rail broke: for the connection to say why */
+#define HOLD_NS		NSEC_PER_SEC	      /* a new peer waits for dials that may be to it */
+#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC) /* a rail broke: for the connection to say why */
 #define UNREGISTER_NS	(2 * NSEC_PER_SEC)
-#define OUT_MAX		(1u << 20)	       /* bytes of a connection not yet sent */
-#define KEY_WINDOW	16u		       /* KEY_REQs of a peer unanswered, either way */
-#define GRANTS_MAX	65536u		       /* exposures of a peer */
-#define PARTS_MAX	65536u		       /* adverts of a remote */
-#define RANGES_MAX	(1u << 20)	       /* ranges of a region */
+#define OUT_MAX		(1u << 20) /* bytes of a connection not yet sent */
+#define KEY_WINDOW	16u	   /* KEY_REQs of a peer unanswered, either way */
+#define GRANTS_MAX	65536u	   /* exposures of a peer */
+#define PARTS_MAX	65536u	   /* adverts of a remote */
+#define RANGES_MAX	(1u << 20) /* ranges of a region */
 #define TARGET_MAX	URCCL_METADATA_MAX
 #define RX_MAX		65536u
 
@@ -159,8 +160,10 @@ struct peer {
 	uint8_t leaving; /* BYE came: its end is in order */
 	uint8_t said_bye;
 	uint8_t added;	     /* the engine knows it */
+	uint8_t answered;    /* accepted: HELLO_ACK went */
 	uint8_t path_wanted; /* accepted: PATH came for peer.path */
 	uint8_t deleting;
+	uint32_t version;   /* of the protocol */
 	uint32_t transport; /* of the path, also when that is gone */
 	struct conn *conn;  /* NULL: gone */
 	struct engine_peer *engine;
@@ -211,7 +214,8 @@ void peer_delay(struct control *c, struct alarm *a);
 /* meet.c: from HELLO_ACK to READY, on both sides */
 extern const struct conn_ops peer_conn_ops;
 void meet_take_path(struct peer *p, struct path *path);
-void meet_try(struct control *c, struct peer *p); /* dialled: connects the next rail */
+void meet_begin(struct control *c, struct peer *p);
+void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */
 void meet_path_up(struct control *c, struct path *path);
 void meet_path_failed(struct control *c, struct path *path);
 /* Accepted: the program is asked for its ACCEPT. */
@@ -225,6 +229,7 @@ void meet_dialled(struct control *c,
 int listener_open(struct control *c,
 		  const struct sockaddr_storage *at); /* 0 or -errno with fail() text */
 void listener_event(struct control *c);
+void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
 void listener_close(struct control *c);
 
 /* ---- dial.c: CONNECT, from the request to the peer ---- */
