@@ -376,12 +376,34 @@ static void take(struct piece *from, uint64_t len)
 	from->len -= len;
 }
 
+/* Most entries are one piece. */
+static int next_whole(struct op *op, struct piece *out)
+{
+	struct element *el = &op->cursor.element;
+
+	if (!el->remote->parts[0].has_key) {
+		op->cursor.cur.remote = el->remote;
+		return -EAGAIN;
+	}
+	*out = (struct piece){.local = (uint8_t *)(uintptr_t)el->local,
+			      .memory = el->memory,
+			      .remote = el->remote,
+			      .off = el->off,
+			      .len = el->len};
+	el->pos = el->len;
+	return 1;
+}
+
 int cursor_next(struct op *op, uint64_t max, struct piece *out)
 {
 	struct piece *cur = &op->cursor.cur;
+	const struct element *el = &op->cursor.element;
 	uint64_t len;
-	int n = fetch(op);
+	int n;
 
+	if (is_range(op) && !el->pos && el->len && el->len <= max && el->remote->nparts == 1)
+		return next_whole(op, out);
+	n = fetch(op);
 	if (n <= 0)
 		return n;
 	if (!cur->remote->parts[cur->part].has_key)

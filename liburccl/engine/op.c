@@ -4,22 +4,6 @@
 
 #define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
 
-struct engine *op_engine(const struct op *op)
-{
-	return op->er->engine;
-}
-
-int op_is_data(const struct op *op)
-{
-	return op->sqe.opcode >= URCCL_OP_READ && op->sqe.opcode <= URCCL_OP_WRITE_PAGED;
-}
-
-int op_reads(const struct op *op)
-{
-	return op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_READV ||
-	       op->sqe.opcode == URCCL_OP_READ_PAGED;
-}
-
 void op_set_state(struct op *op, enum op_state state)
 {
 	op->state = (uint8_t)state;

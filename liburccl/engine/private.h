@@ -358,6 +358,31 @@ struct engine {
 	struct event events[EVENTS_BATCH];
 };
 
+static inline struct engine *op_engine(const struct op *op)
+{
+	return op->er->engine;
+}
+
+static inline int op_is_data(const struct op *op)
+{
+	return op->sqe.opcode >= URCCL_OP_READ && op->sqe.opcode <= URCCL_OP_WRITE_PAGED;
+}
+
+/* Of a data entry: the numbers of those that read are odd. */
+static inline int op_reads(const struct op *op)
+{
+	return op->sqe.opcode & 1;
+}
+
+/* check.c */
+struct verdict { /* what is wrong with an entry; res 0: nothing */
+	int res;
+	uint32_t reason;
+	uint64_t a, b;
+};
+/* Also sets the entry's peer and remote, where they are there. */
+void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v);
+
 /* take.c */
 uint32_t take_ring(struct engine *e, struct engine_ring *er);
 
@@ -375,9 +400,6 @@ void op_end(struct op *op, int64_t res);
 void op_expired(struct op *op);
 void op_set_state(struct op *op, enum op_state state);
 void op_arm_fresh(struct engine *e);
-struct engine *op_engine(const struct op *op);
-int op_is_data(const struct op *op);
-int op_reads(const struct op *op);
 void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 
 /* order.c */

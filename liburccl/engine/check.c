@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether an entry is well formed, and what it names. */
+#include "engine/private.h"
+
+enum field { /* of an entry, in the order of their place */
+	     F_OBJECT = 1 << 0,
+	     F_REGION = 1 << 1,
+	     F_ADDR = 1 << 2,
+	     F_LEN = 1 << 3,
+	     F_OFF = 1 << 4,
+	     F_TAG = 1 << 5,
+	     F_GROUP = 1 << 6,
+};
+
+#define ORDER_FLAGS (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)
+#define DATA_FLAGS                                                            \
+	(ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_ACKED | \
+	 URCCL_SQE_NO_REPLAY | URCCL_SQE_EXT)
+#define PLAIN_FLAGS (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY)
+#define DATA_FIELDS (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
+
+enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE };
+
+/* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
+ * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it. */
+#define ZEROS(fields, flags)                                                            \
+	{                                                                               \
+		0xff00ull | (0x3fffull & ~((flags)&PLAIN_FLAGS)) << 16, 0,              \
+			((fields)&F_OBJECT ? 0 : 0xffffffffull) |                       \
+				((fields)&F_REGION ? 0 : 0xffffffff00000000ull),        \
+			(fields)&F_ADDR ? 0 : ~0ull, (fields)&F_LEN ? 0 : ~0ull,        \
+			(fields)&F_OFF ? 0 : ~0ull, ~0ull,                              \
+			((fields)&F_GROUP ? 0 : 0xffffffffull) | 0xffffffff00000000ull, \
+	}
+#define PLAIN(object, fields, flags)                              \
+	{                                                         \
+		1, object, fields, 0, flags, ZEROS(fields, flags) \
+	}
+#define CLOSELY(object, fields, multishot, flags)    \
+	{                                            \
+		1, object, fields, multishot, flags, \
+		{                                    \
+			~0ull                        \
+		}                                    \
+	}
+
+/* What an operation may use; an operation that is not here is one this version does not carry out.
+ */
+static const struct shape {
+	uint8_t known;
+	uint8_t object; /* enum object */
+	uint8_t fields; /* enum field */
+	uint8_t multishot;
+	uint16_t flags;	  /* without class */
+	uint64_t zero[8]; /* the entry as words: bits that are 0 in a plain one */
+} shapes[URCCL_OP_LAST] = {
+	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, ORDER_FLAGS),
+	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, DATA_FLAGS),
+	[URCCL_OP_WRITE] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, DATA_FLAGS),
+	[URCCL_OP_READV] = PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), DATA_FLAGS),
+	[URCCL_OP_WRITEV] = PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), DATA_FLAGS),
+	[URCCL_OP_READ_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, DATA_FLAGS),
+	[URCCL_OP_WRITE_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, DATA_FLAGS),
+	[URCCL_OP_NOTIFY] = CLOSELY(OBJECT_PEER, F_OBJECT | F_ADDR | F_LEN | F_TAG | F_GROUP, 0,
+				    ORDER_FLAGS | URCCL_SQE_FENCE),
+	[URCCL_OP_CONNECT] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN, 0, ORDER_FLAGS | URCCL_SQE_EXT),
+	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, 1, URCCL_SQE_NO_WAKE),
+	[URCCL_OP_WATCH] = CLOSELY(OBJECT_NONE, F_OBJECT, 1, URCCL_SQE_NO_WAKE),
+	[URCCL_OP_CLOSE] = CLOSELY(OBJECT_NONE, F_OBJECT, 0, ORDER_FLAGS),
+	[URCCL_OP_CANCEL] = CLOSELY(OBJECT_NONE, F_LEN | F_TAG, 0, ORDER_FLAGS),
+	[URCCL_OP_TIMEOUT] = CLOSELY(OBJECT_NONE, F_LEN | F_OFF, 0, ORDER_FLAGS),
+};
+
+static struct verdict wrong(int res, uint32_t reason, uint64_t a, uint64_t b)
+{
+	return (struct verdict){res, reason, a, b};
+}
+
+static const struct verdict fine = {0, REASON_NONE, 0, 0};
+
+static uint32_t fields_set(const struct urccl_sqe *s)
+{
+	return (s->remote ? F_OBJECT : 0) | (s->region ? F_REGION : 0) | (s->addr ? F_ADDR : 0) |
+	       (s->len ? F_LEN : 0) | (s->off ? F_OFF : 0) | (s->tag ? F_TAG : 0) |
+	       (s->group ? F_GROUP : 0);
+}
+
+static struct verdict check_fields(const struct urccl_sqe *s, const struct shape *shape)
+{
+	static const uint8_t places[] = {16, 20, 24, 32, 40, 48, 56};
+	static const uint8_t widths[] = {4, 4, 8, 8, 8, 8, 4};
+	uint32_t surplus = fields_set(s) & ~(uint32_t)shape->fields, i;
+	uint64_t value = 0;
+
+	if (s->reserved)
+		return wrong(-EINVAL, REASON_FIELD, 60, s->reserved);
+	if (!surplus)
+		return fine;
+	i = (uint32_t)__builtin_ctz(surplus);
+	memcpy(&value, (const char *)s + places[i], widths[i]);
+	return wrong(-EINVAL, REASON_FIELD, places[i], value);
+}
+
+static struct verdict check_flags(const struct urccl_sqe *s, const struct shape *shape)
+{
+	uint32_t flags = s->flags & ((1u << URCCL_SQE_CLASS_SHIFT) - 1);
+	uint32_t surplus = flags & ~(uint32_t)shape->flags;
+	uint32_t cls = (uint32_t)s->flags >> URCCL_SQE_CLASS_SHIFT;
+	int data = shape->flags & URCCL_SQE_NOTIFY;
+
+	if (surplus & URCCL_SQE_FENCE)
+		return wrong(-EINVAL, REASON_FENCE_PEER, 0, 0);
+	if (shape->multishot && (surplus & URCCL_SQE_LINK))
+		return wrong(-EINVAL, REASON_LINK_MULTISHOT, 0, 0);
+	if (data && (surplus & URCCL_SQE_CHECKSUM))
+		return wrong(-EOPNOTSUPP, REASON_FLAG, URCCL_SQE_CHECKSUM, 0);
+	if (surplus)
+		return wrong(surplus >> 10 ? -EOPNOTSUPP : -EINVAL,
+			     surplus >> 10 ? REASON_FLAG : REASON_FLAG_INVALID, surplus, 0);
+	if (cls > URCCL_CLASS_CONTROL)
+		return wrong(-EOPNOTSUPP, REASON_FLAG, s->flags & ~0x3fffu, 0);
+	if (s->dtype)
+		return data ? wrong(-EOPNOTSUPP, REASON_DTYPE, s->dtype, 0)
+			    : wrong(-EINVAL, REASON_FIELD, 1, s->dtype);
+	if (data && s->tag && !(s->flags & URCCL_SQE_NOTIFY))
+		return wrong(-EINVAL, REASON_FIELD, 48, s->tag);
+	return fine;
+}
+
+static struct verdict check_note(uint64_t addr, uint64_t len)
+{
+	if (len > URCCL_NOTE_MAX)
+		return wrong(-E2BIG, REASON_NOTE_LEN, len, URCCL_NOTE_MAX);
+	if (len && !addr)
+		return wrong(-EINVAL, REASON_NOTE_NULL, len, 0);
+	return fine;
+}
+
+static int ext_unused(const struct urccl_ext *x, uint32_t *place)
+{
+	struct urccl_ext rest = *x;
+	const uint8_t *bytes = (const uint8_t *)&rest;
+	uint32_t i;
+
+	rest.note_len = 0;
+	rest.note = 0;
+	for (i = 0; i < sizeof(rest); i++) {
+		*place = i;
+		if (bytes[i])
+			return 0;
+	}
+	return 1;
+}
+
+/* The second half: only the notification's payload (CONNECT: the hello) is carried out. */
+static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
+{
+	uint32_t place;
+	int reserved;
+
+	if (!(op->sqe.flags & URCCL_SQE_EXT))
+		return fine;
+	if (!ext_unused(x, &place)) {
+		reserved = place < 4 || (place >= 20 && place < 24) || place >= 56;
+		return reserved ? wrong(-EINVAL, REASON_FIELD, 64 + place, 1)
+				: wrong(-EOPNOTSUPP, REASON_EXT_FIELD, place, 0);
+	}
+	if (op->sqe.opcode != URCCL_OP_CONNECT && !(op->sqe.flags & URCCL_SQE_NOTIFY) &&
+	    x->note_len)
+		return wrong(-EINVAL, REASON_FIELD, 68, x->note_len);
+	op->note = x->note;
+	op->note_len = x->note_len;
+	return check_note(x->note, x->note_len);
+}
+
+static struct verdict check_rest(struct op *op)
+{
+	struct urccl_sqe *s = &op->sqe;
+
+	switch (s->opcode) {
+	case URCCL_OP_NOTIFY:
+		op->note = s->addr;
+		op->note_len = s->len > URCCL_NOTE_MAX ? 0 : (uint32_t)s->len;
+		return check_note(s->addr, s->len);
+	case URCCL_OP_CONNECT:
+		if (!s->addr || !s->len)
+			return wrong(-EINVAL, REASON_ADDR_NULL, 1, 0);
+		return s->len > URCCL_METADATA_MAX ? wrong(-EINVAL, REASON_DIAL_TEXT, 0, 0) : fine;
+	case URCCL_OP_CANCEL:
+		if (s->key_kind > URCCL_BY_ALL || (s->key_kind == URCCL_BY_ALL && s->key))
+			return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, 0);
+		return fine;
+	case URCCL_OP_TIMEOUT:
+		return s->timeout_us ? wrong(-EINVAL, REASON_FIELD, 4, s->timeout_us) : fine;
+	default:
+		return fine;
+	}
+}
+
+/* The handles of the entry itself; those of segments are looked up when they are reached. */
+static void resolve(struct engine *e, struct op *op, const struct shape *shape, struct verdict *v)
+{
+	if (shape->object == OBJECT_REMOTE) {
+		op->remote = remote_get(e, op->sqe.remote);
+		if (op->remote)
+			op->peer = op->remote->peer;
+		else
+			*v = wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
+		return;
+	}
+	if (op->sqe.opcode == URCCL_OP_WATCH && !op->sqe.peer)
+		return;
+	op->peer = peer_get(e, op->sqe.peer);
+	if (!op->peer)
+		*v = wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
+	if (op->sqe.opcode == URCCL_OP_CLOSE)
+		op->peer = NULL; /* it outlives the peer's other entries */
+}
+
+/* Nothing of it needs a closer look: twelve operations on words decide that for almost every entry. */
+static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
+{
+	uint64_t w[8];
+
+	memcpy(w, s, sizeof(w));
+	return !((w[0] & shape->zero[0]) | (w[2] & shape->zero[2]) | (w[3] & shape->zero[3]) |
+		 (w[4] & shape->zero[4]) | (w[5] & shape->zero[5]) | (w[6] & shape->zero[6]) |
+		 (w[7] & shape->zero[7])) &&
+	       s->flags >> URCCL_SQE_CLASS_SHIFT <= URCCL_CLASS_CONTROL;
+}
+
+static struct verdict check_closely(struct op *op, const struct shape *shape,
+				    const struct urccl_ext *ext)
+{
+	struct verdict v;
+
+	if (!shape->known)
+		return wrong(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
+	if (shape->multishot)
+		op->bits |= OP_MULTISHOT;
+	v = check_fields(&op->sqe, shape);
+	if (!v.res)
+		v = check_flags(&op->sqe, shape);
+	if (!v.res)
+		v = check_ext(op, ext);
+	if (!v.res)
+		v = check_rest(op);
+	return v;
+}
+
+void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
+{
+	const struct shape *shape = &shapes[op->sqe.opcode];
+
+	if (op->sqe.opcode >= URCCL_OP_LAST) {
+		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
+		return;
+	}
+	v->res = 0;
+	if (!shape->known || !is_plain(&op->sqe, shape))
+		*v = check_closely(op, shape, ext);
+	if (!v->res && (shape->object != OBJECT_NONE || shape->fields & F_OBJECT))
+		resolve(e, op, shape, v);
+}
