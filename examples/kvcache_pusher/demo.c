@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both roles on this machine, a process each. They are forked before either opens a context: in a
+ * forked child a context is dead. Decode's metadata goes to prefill through a pipe, so no port
+ * needs to be agreed on.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "pusher.h"
+
+#define SECONDS_TO_END 10 /* for decode, when prefill has ended */
+
+static const int watched[] = {SIGCHLD, SIGINT, SIGTERM};
+
+static void watched_set(sigset_t *set)
+{
+	size_t i;
+
+	sigemptyset(set);
+	for (i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
+		sigaddset(set, watched[i]);
+}
+
+/* A child of the demo does not outlive it. */
+static pid_t fork_role(pid_t parent)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(EXIT_FAILED);
+	return 0;
+}
+
+static int run_decode(const struct job *job, int ready)
+{
+	struct options o = *job->o;
+	struct job mine = *job;
+
+	/* Prefill tells the whole story. */
+	o.once = o.quiet = true;
+	o.json = false;
+	mine.o = &o;
+	return serve_run(&mine, ready);
+}
+
+static int run_prefill(const struct job *job, int ready)
+{
+	char blob[URCCL_METADATA_MAX];
+	ssize_t len = read(ready, blob, sizeof(blob));
+
+	/* Decode has said why it cannot. */
+	return len > 0 ? push_run(job, blob, (uint32_t)len) : EXIT_FAILED;
+}
+
+struct demo {
+	pid_t decode, prefill; /* 0: has ended */
+	int status;
+};
+
+static int exit_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
+}
+
+static void reap_children(struct demo *d)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		const char *who = pid == d->decode ? "decode" : "prefill";
+
+		if (WIFSIGNALED(status))
+			say("%s was ended by %s", who, strsignal(WTERMSIG(status)));
+		if (exit_status(status) > d->status)
+			d->status = exit_status(status);
+		if (pid == d->decode)
+			d->decode = 0;
+		if (pid == d->prefill)
+			d->prefill = 0;
+	}
+}
+
+static void pass_on(const struct demo *d, int sig)
+{
+	if (d->decode > 0)
+		kill(d->decode, sig);
+	if (d->prefill > 0)
+		kill(d->prefill, sig);
+}
+
+/* Until both have ended. A terminal's Ctrl-C reaches the children by itself; what another
+ * process sends is passed on. */
+static void watch(struct demo *d)
+{
+	struct timespec limit = {SECONDS_TO_END, 0};
+	siginfo_t info;
+	sigset_t set;
+
+	watched_set(&set);
+	while (d->decode || d->prefill) {
+		int sig = d->prefill ? sigwaitinfo(&set, &info) : sigtimedwait(&set, &info, &limit);
+
+		if (sig < 0 && errno == EAGAIN) {
+			say("decode does not end: it is told to");
+			pass_on(d, SIGTERM);
+		} else if (sig == SIGCHLD) {
+			reap_children(d);
+		} else if (sig > 0 && info.si_code != SI_KERNEL) {
+			pass_on(d, sig);
+		}
+	}
+}
+
+int demo_run(const struct job *job)
+{
+	struct demo d = {0};
+	pid_t parent = getpid();
+	sigset_t set, old;
+	int ready[2];
+
+	if (pipe(ready)) {
+		say("cannot make a pipe: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	watched_set(&set);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	d.decode = fork_role(parent);
+	if (!d.decode) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		close(ready[0]);
+		_exit(run_decode(job, ready[1]));
+	}
+	close(ready[1]);
+	d.prefill = d.decode > 0 ? fork_role(parent) : -1;
+	if (!d.prefill) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		_exit(run_prefill(job, ready[0]));
+	}
+	close(ready[0]);
+	if (d.decode < 0 || d.prefill < 0) {
+		say("cannot make two processes: %s", strerror(errno));
+		pass_on(&d, SIGTERM);
+		return EXIT_FAILED;
+	}
+	watch(&d);
+	return d.status;
+}

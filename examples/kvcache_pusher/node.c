@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end: a context, its ring, and a loop that sleeps in epoll over the ring's fd, a timer and
+ * the signals. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "pusher.h"
+
+static uint64_t clock_of(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * NSEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return clock_of(CLOCK_MONOTONIC);
+}
+
+uint64_t process_cpu_ns(void)
+{
+	return clock_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t thread_cpu_ns(void)
+{
+	return clock_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void busy_begin(struct busy *b, uint64_t now)
+{
+	if (!b->n++)
+		b->since = now;
+}
+
+void busy_end(struct busy *b, uint64_t now)
+{
+	if (!--b->n)
+		b->total += now - b->since;
+}
+
+/* ---- opening ---- */
+
+/* Before the library makes threads: they inherit the mask, so that the signals are the loop's
+ * alone. */
+static int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static int watch_fd(struct node *n, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int open_fds(struct node *n, struct problem *p)
+{
+	n->epoll = epoll_create1(EPOLL_CLOEXEC);
+	n->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	n->signals = open_signals();
+	if (n->epoll < 0 || n->timer < 0 || n->signals < 0 || watch_fd(n, n->timer) ||
+	    watch_fd(n, n->signals))
+		return problem(p, "cannot open a timer: %s", strerror(errno));
+	return 0;
+}
+
+static int open_ring(struct node *n, const struct node_config *c, struct problem *p)
+{
+	struct urccl_ring_params rp = {.size = sizeof(rp),
+				       .entries = c->entries,
+				       .event_slots = 1024};
+	struct urccl_params params = {.size = sizeof(params)};
+
+	urccl_params_init(&params);
+	params.transport = c->transport;
+	params.listen = c->listen;
+	params.hello = c->hello;
+	params.hello_len = c->hello_len;
+	/* A long request queues behind others: its last layer may wait for all of them. */
+	params.timeout_ms = 120000;
+	if (urccl_open(&params, &n->ctx))
+		return problem(p, "cannot open liburccl: %s", urccl_errmsg());
+	if (urccl_ring_open(n->ctx, &rp, &n->ring))
+		return problem(p, "cannot open a ring: %s", urccl_errmsg());
+	if (watch_fd(n, urccl_ring_fd(n->ring)))
+		return problem(p, "cannot watch the ring: %s", strerror(errno));
+	return 0;
+}
+
+int node_open(struct node *n, const struct node_config *c, struct problem *p)
+{
+	memset(n, 0, sizeof(*n));
+	n->epoll = n->timer = n->signals = -1;
+	if (open_fds(n, p) || open_ring(n, c, p)) {
+		node_close(n);
+		return -1;
+	}
+	n->now = now_ns();
+	return 0;
+}
+
+void node_close(struct node *n)
+{
+	urccl_ring_close(n->ring);
+	urccl_close(n->ctx);
+	if (n->epoll >= 0)
+		close(n->epoll);
+	if (n->timer >= 0)
+		close(n->timer);
+	if (n->signals >= 0)
+		close(n->signals);
+	memset(n, 0, sizeof(*n));
+	n->epoll = n->timer = n->signals = -1;
+}
+
+int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
+	       struct problem *p)
+{
+	uint32_t tensors = s->ranks * s->shape->layers, i;
+	struct urccl_range *ranges = calloc(tensors, sizeof(*ranges));
+	void *base;
+	int res;
+
+	if (!ranges)
+		return problem(p, "no memory for %u tensors", tensors);
+	if (urccl_alloc(n->ctx, side_bytes(s), &base)) {
+		free(ranges);
+		return problem(p, "no memory for a cache of %.2f GiB: %s",
+			       (double)side_bytes(s) / (1u << 30), urccl_errmsg());
+	}
+	s->base = base;
+	for (i = 0; i < tensors; i++) {
+		ranges[i].addr = (uint64_t)(uintptr_t)base + i * side_tensor_bytes(s);
+		ranges[i].len = side_tensor_bytes(s);
+		ranges[i].fd = -1;
+	}
+	res = urccl_register(n->ctx, ranges, tensors, rights, region);
+	free(ranges);
+	return res ? problem(p, "cannot register the cache: %s", urccl_errmsg()) : 0;
+}
+
+/* ---- entries ---- */
+
+struct urccl_sqe *node_sqe(struct node *n)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(n->ring);
+
+	if (!sqe) {
+		say("the ring is full, which its size should have ruled out");
+		exit(EXIT_FAILED);
+	}
+	return sqe;
+}
+
+void node_note(struct node *n, struct urccl_peer peer, uint64_t tag, const void *payload,
+	       uint32_t len, uint64_t user_data)
+{
+	struct urccl_sqe *sqe = node_sqe(n);
+
+	urccl_prep_notify(sqe, peer, tag, payload, len);
+	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
+	urccl_sqe_set_data64(sqe, user_data);
+}
+
+const char *node_explain(struct node *n, const struct urccl_cqe *cqe)
+{
+	static char text[400];
+
+	if (urccl_explain(n->ctx, cqe, text, sizeof(text)) <= 0)
+		snprintf(text, sizeof(text), "%s", strerror((int)-cqe->res));
+	return text;
+}
+
+/* ---- sleeping ---- */
+
+static void set_timer(struct node *n, uint64_t until_ns)
+{
+	struct itimerspec it = {{0, 0}, {(time_t)(until_ns / NSEC), (long)(until_ns % NSEC)}};
+
+	if (until_ns == UINT64_MAX)
+		it.it_value = (struct timespec){0, 0};
+	timerfd_settime(n->timer, TFD_TIMER_ABSTIME, &it, NULL);
+}
+
+static void take_signals(struct node *n)
+{
+	struct signalfd_siginfo info;
+
+	while (read(n->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		n->interrupts++;
+}
+
+static void sleep_until(struct node *n, uint64_t until_ns)
+{
+	struct epoll_event ev[3];
+	uint64_t ticks;
+
+	set_timer(n, until_ns);
+	/* Which of them is ready does not matter: the loop looks at all of them in any case. */
+	epoll_wait(n->epoll, ev, 3, -1);
+	if (read(n->timer, &ticks, sizeof(ticks)) < 0 && errno != EAGAIN)
+		n->interrupts++;
+}
+
+void node_wait(struct node *n, uint64_t until_ns)
+{
+	urccl_submit(n->ring);
+	/* arm says 1 if there is a CQE already: then there is no sleep. */
+	if (until_ns > now_ns() && !urccl_arm(n->ring, URCCL_FOR_CQE, 0))
+		sleep_until(n, until_ns);
+	take_signals(n);
+	n->now = now_ns();
+}

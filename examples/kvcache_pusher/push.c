@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The prefill role: dials decode, replays the trace, tells what it took. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "push.h"
+
+#define SECONDS_TO_ANSWER 10 /* for what decode answers at once */
+#define SECONDS_TO_STOP	  5  /* after Ctrl-C */
+
+int push_fatal(struct push *p, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	if (p->over)
+		return -1;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	say("%s", text);
+	p->over = true;
+	p->tally.status = EXIT_FAILED;
+	return -1;
+}
+
+bool push_breaks(const struct push *p, const struct urccl_cqe *cqe)
+{
+	return p->lost || cqe->res == -ECONNRESET;
+}
+
+uint64_t push_data(enum push_entry what, const struct slot *s)
+{
+	return (uint64_t)what << 56 | (s ? s->index : 0);
+}
+
+/* ---- setting up ---- */
+
+static uint32_t ring_entries(const struct push *p)
+{
+	uint32_t want = p->nslots * (p->job->shape.layers + 8) + 8, entries = 64;
+
+	while (entries < want && entries < 32768)
+		entries <<= 1;
+	return entries;
+}
+
+static int open_post(struct push *p, struct problem *why)
+{
+	struct urccl_range range = {.fd = -1};
+
+	p->mailbox_bytes = table_bytes(p->cache.pages);
+	p->question_bytes = ask_bytes(p->cache.pages);
+	range.len = p->nslots * (p->mailbox_bytes + p->question_bytes);
+	p->post = calloc(1, range.len);
+	if (!p->post)
+		return problem(why, "no memory for mailboxes");
+	range.addr = (uint64_t)(uintptr_t)p->post;
+	if (urccl_register(p->node.ctx, &range, 1, URCCL_RIGHT_WRITE, &p->post_region))
+		return problem(why, "cannot register the mailboxes: %s", urccl_errmsg());
+	return 0;
+}
+
+static int make_hello(struct push *p, struct problem *why)
+{
+	struct msg_hello *h = &p->hello;
+
+	h->id.magic = PROTO_MAGIC;
+	h->id.version = PROTO_VERSION;
+	h->shape = p->job->shape;
+	h->tp_prefill = p->o->tp_prefill;
+	h->tp_decode = p->o->tp_decode;
+	h->slots = p->nslots;
+	h->pages = p->cache.pages;
+	h->pull = p->o->pull;
+	h->verify = p->o->verify;
+	if (urccl_advertise(p->node.ctx, p->post_region, 0, p->nslots * p->mailbox_bytes,
+			    URCCL_RIGHT_WRITE, 0, &h->mailbox) ||
+	    urccl_advertise(p->node.ctx, p->cache_region, 0, side_bytes(&p->cache),
+			    URCCL_RIGHT_READ, 0, &h->cache))
+		return problem(why, "cannot advertise: %s", urccl_errmsg());
+	return 0;
+}
+
+static int open_slot(struct push *p, struct slot *s)
+{
+	uint32_t pages = p->cache.pages, layers = p->job->shape.layers;
+
+	s->pages = calloc(pages, sizeof(*s->pages));
+	s->src = calloc(pages, sizeof(*s->src));
+	s->dst = calloc(pages, sizeof(*s->dst));
+	s->logical = calloc(pages, sizeof(*s->logical));
+	s->descs = calloc((size_t)layers * p->ndescs, sizeof(*s->descs));
+	s->ready = calloc(layers, sizeof(*s->ready));
+	return s->pages && s->src && s->dst && s->logical && s->descs && s->ready ? 0 : -1;
+}
+
+static int open_slots(struct push *p, struct problem *why)
+{
+	uint32_t i;
+
+	p->slots = calloc(p->nslots, sizeof(*p->slots));
+	for (i = 0; p->slots && i < p->nslots; i++) {
+		p->slots[i].index = i;
+		if (open_slot(p, &p->slots[i]))
+			break;
+	}
+	if (!p->slots || i < p->nslots || pool_open(&p->pages, p->cache.pages))
+		return problem(why, "no memory for %u requests of %u pages", p->nslots,
+			       p->cache.pages);
+	return 0;
+}
+
+static int push_open(struct push *p, const struct job *job, struct problem *why)
+{
+	struct node_config c = {.transport = job->o->transport, .listen = ""};
+
+	memset(p, 0, sizeof(*p));
+	p->node.epoll = p->node.timer = p->node.signals = -1;
+	p->job = job;
+	p->o = job->o;
+	p->nslots = job->o->parallel;
+	p->cache.shape = p->pool.shape = &job->shape;
+	p->cache.ranks = job->o->tp_prefill;
+	p->pool.ranks = job->o->tp_decode;
+	p->cache.pages = (uint32_t)(job->o->cache_bytes / shape_page_bytes(&job->shape));
+	p->ndescs = layer_descs(&p->cache, &p->pool);
+	c.entries = ring_entries(p);
+	if (tally_open(&p->tally, job->o, &job->shape, job->trace.n))
+		return problem(why, "no memory for %u requests", job->trace.n);
+	if (node_open(&p->node, &c, why) ||
+	    node_cache(&p->node, &p->cache, URCCL_RIGHT_READ, &p->cache_region, why) ||
+	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
+		return -1;
+	return 0;
+}
+
+static void push_close(struct push *p)
+{
+	uint32_t i;
+
+	node_close(&p->node);
+	for (i = 0; p->slots && i < p->nslots; i++) {
+		struct slot *s = &p->slots[i];
+
+		free(s->pages);
+		free(s->src);
+		free(s->dst);
+		free(s->logical);
+		free(s->descs);
+		free(s->ready);
+	}
+	free(p->slots);
+	free(p->post);
+	pool_close(&p->pages);
+	tally_close(&p->tally);
+}
+
+/* ---- what arrives ---- */
+
+static void connected(struct push *p, const struct urccl_cqe *cqe)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+	struct urccl_sqe *sqe;
+	struct msg_id id;
+
+	if (cqe->res < 0) {
+		push_fatal(p, "cannot connect to decode: %s", node_explain(&p->node, cqe));
+		return;
+	}
+	p->peer.id = (uint32_t)cqe->handle;
+	if (urccl_peer_info(p->node.ctx, p->peer, &info) || info.hello_len < sizeof(id)) {
+		push_fatal(p, "what listens there is no kvcache_pusher --serve");
+		return;
+	}
+	memcpy(&id, info.hello, sizeof(id));
+	if (id.magic != PROTO_MAGIC || id.version != PROTO_VERSION) {
+		push_fatal(p, "what listens there is no kvcache_pusher --serve of this version");
+		return;
+	}
+	sqe = node_sqe(&p->node);
+	urccl_prep_watch(sqe, p->peer);
+	urccl_sqe_set_data64(sqe, push_data(ENTRY_WATCH, NULL));
+}
+
+static void welcomed(struct push *p, const void *payload)
+{
+	memcpy(&p->welcome, payload, sizeof(p->welcome));
+	p->pool.pages = p->welcome.pages;
+	if (urccl_import(p->node.ctx, p->peer, &p->welcome.pool, 1, &p->pool_remote) ||
+	    urccl_import(p->node.ctx, p->peer, &p->welcome.asks, 1, &p->asks_remote)) {
+		push_fatal(p, "decode's adverts are no good: %s", urccl_errmsg());
+		return;
+	}
+	p->tally.verify = p->o->verify && p->welcome.verify;
+	p->welcomed = true;
+}
+
+static void got_note(struct push *p, const struct urccl_cqe *cqe)
+{
+	const void *payload = urccl_cqe_note(p->node.ring, cqe);
+	enum message what = tag_what(cqe->tag);
+	uint32_t slot = tag_slot(cqe->tag), len = cqe->res < 0 ? 0 : (uint32_t)cqe->res;
+
+	/* What decode did not say because it closes is of no interest: LOST follows. */
+	if (cqe->res == -ESHUTDOWN)
+		return;
+	if (cqe->res < 0)
+		push_fatal(p, "a word of decode's will not come: %s", strerror((int)-cqe->res));
+	else if (what == MSG_WELCOME && len == sizeof(p->welcome))
+		welcomed(p, payload);
+	else if (what == MSG_REFUSAL)
+		push_fatal(p, "decode refuses: %.*s", (int)len, (const char *)payload);
+	else if (what == MSG_STATS && len == sizeof(p->tally.decode)) {
+		memcpy(&p->tally.decode, payload, len);
+		p->tally.have_stats = true;
+	} else if (slot < p->nslots && p->slots[slot].id == tag_id(cqe->tag))
+		request_note(p, &p->slots[slot], what, payload, len);
+	else
+		push_fatal(p, "decode said something that is not of this protocol");
+}
+
+static void got_lost(struct push *p, const struct urccl_cqe *cqe)
+{
+	p->lost = true;
+	if (p->leaving || p->stopping)
+		p->over = true;
+	else if (cqe->res == 0)
+		push_fatal(p, "decode has closed the connection");
+	else
+		push_fatal(p, "decode is lost: %s", node_explain(&p->node, cqe));
+}
+
+static void got_end(struct push *p, const struct urccl_cqe *cqe)
+{
+	enum push_entry what = (enum push_entry)(cqe->user_data >> 56);
+	uint32_t slot = (uint32_t)cqe->user_data;
+
+	if (what == ENTRY_CONNECT)
+		connected(p, cqe);
+	else if (what == ENTRY_BYE && cqe->res < 0 && !push_breaks(p, cqe))
+		push_fatal(p, "decode cannot be told of the end: %s", node_explain(&p->node, cqe));
+	else if (what == ENTRY_CLOSE)
+		p->over = true;
+	else if (what >= ENTRY_ASK)
+		request_end_of_entry(p, &p->slots[slot], what, cqe);
+}
+
+static void reap(struct push *p)
+{
+	struct urccl_cqe *cqe;
+
+	while ((cqe = urccl_peek_cqe(p->node.ring))) {
+		uint32_t kind = urccl_cqe_kind(cqe);
+
+		if (kind == URCCL_KIND_NOTE)
+			got_note(p, cqe);
+		else if (kind == URCCL_KIND_LOST)
+			got_lost(p, cqe);
+		else if (kind == URCCL_KIND_OP && !(cqe->flags & URCCL_CQE_MORE))
+			got_end(p, cqe);
+		urccl_cqe_seen(p->node.ring, cqe);
+	}
+	if (p->node.interrupts && !p->stopping && !p->leaving) {
+		say("interrupted: cancelling what is under way");
+		p->stopping = true;
+		p->tally.interrupted = true;
+	}
+}
+
+/* Waits until *done, or the run is over. Returns -1 if it is not done. */
+static int wait_for(struct push *p, const bool *done, const char *what)
+{
+	uint64_t until = now_ns() + SECONDS_TO_ANSWER * NSEC;
+
+	while (!*done && !p->over && !p->stopping) {
+		node_wait(&p->node, until);
+		reap(p);
+		if (p->node.now >= until)
+			return push_fatal(p, "%s in %d s", what, SECONDS_TO_ANSWER);
+	}
+	return *done ? 0 : -1;
+}
+
+/* ---- the run ---- */
+
+static int dial(struct push *p, const void *to, uint32_t to_len)
+{
+	struct urccl_sqe *sqe = node_sqe(&p->node);
+
+	urccl_prep_connect(sqe, to, to_len);
+	urccl_sqe_set_note(p->node.ring, sqe, &p->hello, sizeof(p->hello));
+	urccl_sqe_set_timeout(sqe, SECONDS_TO_ANSWER * 1000000u);
+	urccl_sqe_set_data64(sqe, push_data(ENTRY_CONNECT, NULL));
+	return wait_for(p, &p->welcomed, "no welcome from decode");
+}
+
+static bool all_idle(const struct push *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nslots; i++)
+		if (p->slots[i].state != SLOT_IDLE)
+			return false;
+	return true;
+}
+
+/* When there is something to do even if nothing arrives. */
+static uint64_t next_time(const struct push *p)
+{
+	uint64_t at = p->node.now + NSEC / 10;
+
+	if (p->computing && p->computing->due < at)
+		at = p->computing->due;
+	if (p->o->speed > 0 && p->next < p->job->trace.n) {
+		uint64_t due =
+			p->started +
+			(uint64_t)((double)p->job->trace.requests[p->next].due_ns / p->o->speed);
+
+		if (due > p->node.now && due < at)
+			at = due;
+	}
+	return at;
+}
+
+/* Ctrl-C: what is under way is cancelled, and decode told, so that it can use its pages again at
+ * once. */
+static void stop(struct push *p, uint64_t *until)
+{
+	uint32_t i;
+
+	if (*until == UINT64_MAX) {
+		*until = p->node.now + SECONDS_TO_STOP * NSEC;
+		for (i = 0; i < p->nslots; i++)
+			request_give_up(p, &p->slots[i]);
+	}
+	if (p->node.interrupts > 1 || p->node.now > *until)
+		p->over = true;
+}
+
+static void say_start(const struct push *p)
+{
+	if (p->o->quiet)
+		return;
+	say("prefill replays %u requests of %s into decode's pool of %u pages", p->job->trace.n,
+	    p->o->trace ? p->o->trace : "the built-in trace", p->pool.pages);
+}
+
+static void replay(struct push *p)
+{
+	uint64_t until = UINT64_MAX;
+	bool more;
+
+	say_start(p);
+	p->started = p->tally.start = p->node.now = now_ns();
+	p->cpu_start = process_cpu_ns();
+	while (!p->over && !((p->next == p->job->trace.n || p->stopping) && all_idle(p))) {
+		reap(p);
+		if (p->stopping)
+			stop(p, &until);
+		while (!p->over && request_next(p))
+			;
+		more = !p->over && request_compute(p);
+		report_progress(&p->tally, p->node.now);
+		node_wait(&p->node, more ? 0 : next_time(p));
+	}
+	p->tally.end = now_ns();
+	p->tally.cpu_ns = process_cpu_ns() - p->cpu_start - p->fill_cpu;
+}
+
+/* In order: decode says what it did, then the connection ends. */
+static void leave(struct push *p)
+{
+	struct urccl_sqe *sqe;
+	bool never = false;
+
+	p->leaving = true;
+	p->stopping = false;
+	p->node.interrupts = 0;
+	node_note(&p->node, p->peer, tag_make(MSG_BYE, 0, 0), NULL, 0, push_data(ENTRY_BYE, NULL));
+	if (wait_for(p, &p->tally.have_stats, "no answer from decode"))
+		return;
+	if (p->over)
+		return;
+	sqe = node_sqe(&p->node);
+	urccl_prep_close(sqe, p->peer);
+	urccl_sqe_set_data64(sqe, push_data(ENTRY_CLOSE, NULL));
+	wait_for(p, &never, "the connection did not close");
+}
+
+int push_run(const struct job *job, const void *to, uint32_t to_len)
+{
+	struct problem why;
+	struct push p;
+	int status;
+
+	if (push_open(&p, job, &why)) {
+		say("%s", why.text);
+		push_close(&p);
+		return EXIT_FAILED;
+	}
+	if (!dial(&p, to, to_len)) {
+		replay(&p);
+		if (!p.over)
+			leave(&p);
+		report_end(&p.tally);
+	}
+	status = p.tally.status;
+	if (!status && (p.tally.wrong || p.tally.failed || p.tally.quiet < p.tally.aborted ||
+			p.tally.decode.wrong))
+		status = EXIT_FAILED;
+	if (p.tally.interrupted)
+		status = EXIT_INTERRUPTED;
+	push_close(&p);
+	return status;
+}

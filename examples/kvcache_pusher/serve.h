@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decode role: the pool, the pushers, and the requests that they fill pages for. */
+#ifndef SERVE_H
+#define SERVE_H
+
+#include "report.h"
+
+#define SERVE_ENTRIES 4096u
+#define SERVE_PUSHERS 256u
+
+enum job_state {
+	JOB_IDLE = 0,
+	JOB_WAITING, /* for pages that others use */
+	JOB_FILLING, /* its pages are written, or read by us */
+	JOB_CHECKING,
+	JOB_ANSWERED, /* the answer is under way */
+};
+
+/* What an entry is, in the top byte of its user_data; then the pusher and the slot. */
+enum serve_entry {
+	SENTRY_ACCEPT = 1,
+	SENTRY_WATCH,
+	SENTRY_WORD,
+	SENTRY_CLOSE,
+	SENTRY_TABLE,
+	SENTRY_READ,
+	SENTRY_FETCHED,
+	SENTRY_ANSWER,
+	SENTRY_CANCEL,
+};
+
+struct fill { /* one request that fills pages here */
+	enum job_state state;
+	uint32_t index;
+	uint32_t id;
+	uint32_t nblocks, npages;
+	struct want *wants;
+	uint32_t nget;		   /* pages that decode lacks: */
+	uint32_t *src, *dst;	   /*   prefill's page (pull), ours */
+	struct urccl_paged *descs; /* pull: of all layers */
+	uint32_t asked, fetched;   /* pull: layers whose reads began, and ended */
+	bool aborted, read_failed;
+	uint32_t asked_again; /* a question that came before we knew that our answer had arrived */
+	uint32_t inflight;    /* entries of it that have not ended */
+	uint64_t order;	      /* of arrival: who gets pages, and is checked, first */
+	uint32_t block, page, chain, layer; /* where checking is */
+	uint32_t wrong;			    /* pages of a layer */
+	struct msg_answer answer;
+};
+
+/* Blocks of an aborted request whose writes are not proved to have ended: nobody gets them while
+ * its pusher is connected. */
+struct unquiet {
+	struct unquiet *next;
+	struct want *wants;
+	uint32_t n;
+};
+
+struct pusher {
+	uint32_t index, number; /* in the table; of all that ever came, from 1 */
+	struct urccl_peer peer;
+	char address[64];
+	struct msg_hello hello;
+	struct side cache; /* prefill's, pull */
+	uint8_t *post;	   /* slots x question, then slots x page table */
+	uint64_t question_bytes, table_bytes;
+	struct urccl_region post_region;
+	struct urccl_remote mailbox, remote_cache;
+	struct fill *fills;
+	struct unquiet *unquiet;
+	uint32_t nslots, ndescs;
+	uint32_t reserved; /* entries of the ring that it may have under way */
+	uint32_t inflight;
+	union {
+		struct msg_welcome welcome;
+		struct msg_refusal refusal;
+		struct msg_stats stats;
+	} word;		       /* payload of the last word to it as a whole */
+	struct msg_stats base; /* the server's figures when it came */
+	struct busy busy;      /* pull */
+	uint64_t read_bytes;
+	uint32_t path, transports;
+	uint32_t done, wrong, aborted;
+	bool refused, said_bye, lost, closing;
+};
+
+struct serve {
+	const struct job *job;
+	const struct options *o;
+	struct node node;
+	struct side side; /* the pool */
+	struct urccl_region region;
+	struct urccl_advert advert;
+	struct pool pool;
+	struct pusher *pushers[SERVE_PUSHERS];
+	uint32_t npushers, came;
+	uint32_t reserved; /* entries promised to pushers */
+	uint64_t orders;
+	uint64_t checked, wrong, verify_cpu;
+	uint32_t done, aborted, vanished;
+	bool pages_back; /* since waiting requests were tried last */
+	bool over;
+};
+
+/* A pusher broke the protocol: it is told to go. */
+void serve_drop(struct serve *s, struct pusher *p, const char *why);
+/* The entry failed because the connection broke: LOST follows and says so. */
+bool serve_breaks(const struct pusher *p, const struct urccl_cqe *cqe);
+uint64_t serve_data(enum serve_entry what, const struct pusher *p, uint32_t slot);
+
+/* ---- requests (serve_request.c) ---- */
+
+int fill_open(struct serve *s, struct pusher *p, struct fill *f); /* 0 or -1: no memory */
+void fill_close(struct fill *f);
+void fill_note(struct serve *s, struct pusher *p, struct fill *f, enum message what, uint32_t id,
+	       const void *payload, uint32_t len);
+void fill_end_of_entry(struct serve *s, struct pusher *p, struct fill *f, enum serve_entry what,
+		       const struct urccl_cqe *cqe);
+/* The pusher is gone. */
+void fill_lost(struct serve *s, struct fill *f);
+/* Gives pages to those that wait, in order. */
+void fills_retry(struct serve *s);
+/* Checks for some time. Returns true if there is more to check. */
+bool fills_check(struct serve *s);
+
+#endif

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be is refused in one clear line, with the exit status for it."""
+import pathlib
+import tempfile
+
+from pusher_run import Decode, End, check, demo, model
+
+
+def refused(status, *args, words):
+    end = End(*args)
+    out = end.end(status)
+    check(out == "", out)
+    for word in words:
+        check(word in end.said, f"no \"{word}\" in:\n{end.said}")
+    return end.said
+
+
+GOOD = '{"timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [1]}\n'
+
+with tempfile.TemporaryDirectory() as folder:
+    trace = pathlib.Path(folder) / "trace.jsonl"
+    trace.write_text(GOOD * 6 + '{"timestamp": 0, "input_length": "x"}\n' + GOOD)
+    refused(2, "--demo", "--trace", trace, words=["trace.jsonl:7:", "input_length"])
+    refused(2, "--demo", "--trace", folder + "/none", words=["/none"])
+    refused(2, "--demo", "--model", folder + "/none", words=["/none"])
+    refused(2, "--demo", "--model", trace, words=["trace.jsonl"])
+    refused(2, "--demo", "--model", model(folder, layer_types=["linear_attention"]), words=["linear_attention"])
+    refused(2, "--demo", "--tp", "4:1", words=["2 KV heads", "4 ranks of prefill"])
+    refused(2, "--demo", "--tp", "4", words=["--tp"])
+    refused(2, "--demo", "--pool", "4K", words=["--pool"])
+    refused(2, "--demo", "--kv-dtype", "int7", words=["int7"])
+    refused(2, "--demo", "--page-size", "0", words=["--page-size"])
+    refused(2, "--demo", "--nonsense", words=["--nonsense"])
+    refused(2, words=["--demo", "--serve", "--push"])
+    refused(2, "--serve", "--pull", words=["--pull is for --push"])
+    refused(2, "--push", "--pool", "1G", words=["--pool is for --serve"])
+    refused(2, "--push", "@" + folder + "/none", words=["/none"])
+    refused(1, "--push", "127.0.0.1:1", "--requests", 1, words=["cannot connect"])
+
+    # Both ends must mean the same thing.
+    decode = Decode("--pool", "64M")
+    refused(1, "--push", decode.at, "--page-size", 32, "--requests", 1, words=["decode refuses", "pages of 32"])
+    refused(1, "--push", decode.at, "--tp", "2:1", "--requests", 1, words=["decode refuses", "--tp 1:1"])
+    refused(1, "--push", decode.at, "--no-verify", "--requests", 1, words=["decode refuses", "--no-verify"])
+    decode.wait_for("pusher 3 .* refused")
+    decode.send(2)
+    decode.end(130)
+
+# Requests longer than the pool are refused by name and counted; the others go on.
+result, said = demo("--pool", "64M", "--requests", 40)
+check(result["requests"]["refused"] == len(result["requests"]["refused_lines"]) > 0, result["requests"])
+check(f"line {result['requests']['refused_lines'][0]}: refused" in said, said)
+check(result["requests"]["right"] + result["requests"]["refused"] == 40, result["requests"])

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The demo, smaller: every page right, as JSON and as a table, with what it promises to tell."""
+from pusher_run import End, all_right, check, demo
+
+result, said = demo("--requests", 60, "--pool", "256M", "--cache", "256M")
+all_right(result)
+check(result["blocks"]["reused"] > 0 and result["blocks"]["sent"] > 0, result["blocks"])
+check(result["blocks"]["evicted"] > 0, result["blocks"])
+check(result["shape"]["bytes_per_token"] == 12288, result["shape"])
+for times in (result["exposed_ms"], result["total_ms"]):
+    check(0 <= times["p50"] <= times["p99"] <= times["max"], times)
+check(result["exposed_ms"]["p50"] <= result["total_ms"]["p50"], result)
+check(result["cpu_s_per_gb"]["total"] > 0 and result["verify"]["seconds"] > 0, result)
+check(said.count("\n") == 1 and "prefill replays 60 requests" in said, said)
+
+# Computing takes its time, and is no part of what is exposed. The shortest request has 1,000 tokens.
+result, said = demo("--requests", 8, "--prefill-rate", 20000)
+all_right(result)
+check(result["total_ms"]["p50"] >= 50, result["total_ms"])
+check(result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
+
+result, said = demo("--requests", 8, "--no-verify")
+check(result["requests"]["right"] == 8 and not result["verify"]["on"], result)
+
+end = End("--demo", "--requests", 10)
+table = end.end()
+for word in ("requests", "blocks", "moved", "exposed time", "total time", "CPU", "path", "verified"):
+    check(word in table, f"no {word} in:\n{table}")
