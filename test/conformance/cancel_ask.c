@@ -24,8 +24,12 @@ static void start(struct stage *s, uint64_t pattern)
 	area_fill(s->local, 0, LEN, pattern, 0);
 	for (i = 0; i < PIECES; i++) {
 		len = 1 + (uint32_t)rig_random(s->rig, rig_random(s->rig, 2) ? EACH : 2000);
-		piece_fill(&s->pieces[i], rig_random(s->rig, 3) ? CHUNK_WRITE : CHUNK_READ, s->end,
-			   s->local, i * EACH, s->grant, i * EACH, len);
+		if (rig_random(s->rig, 6))
+			piece_fill(&s->pieces[i], rig_random(s->rig, 3) ? CHUNK_WRITE : CHUNK_READ,
+				   s->end, s->local, i * EACH, s->grant, i * EACH, len);
+		else
+			piece_fill_send(&s->pieces[i], s->end, area_at(s->local, i * EACH, 100),
+					100);
 		piece_post(s->rig, &s->pieces[i]);
 	}
 	for (i = (uint32_t)rig_random(s->rig, 40); i; i--)

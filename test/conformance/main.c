@@ -79,7 +79,7 @@ static void set_faults(struct settings *s)
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.transport = "sim", .seed = clock_ns()};
+	struct settings s = {.transport = "sim", .seed = clock_ns(), .dead_after_ms = 10000};
 	size_t k, ran = 0;
 	int i;
 
