@@ -214,8 +214,10 @@ void op_force(struct op *op)
 		note_force(op);
 		return;
 	}
-	if (op->state == OP_FLUSHING)
+	if (op->state == OP_FLUSHING) { /* what it waits for may never come */
 		list_del(&op->link);
+		op_set_state(op, OP_MOVING);
+	}
 	op_engine(op)->sweep = 1;
 	op_check(op);
 }

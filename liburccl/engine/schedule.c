@@ -220,21 +220,38 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 	return took;
 }
 
+/* One round over the lanes of a number: each that has more is seen again the next turn, so that
+ * devices are polled in between. */
+static uint32_t lanes_post(struct engine *e, struct list *lanes)
+{
+	struct list round;
+	uint32_t work = 0;
+
+	list_init(&round);
+	while (!list_empty(lanes)) {
+		struct list *first = lanes->next;
+
+		list_del(first);
+		list_add_tail(first, &round);
+	}
+	while (!list_empty(&round)) {
+		struct lane *l = list_first(&round, struct lane, link);
+
+		list_del(&l->link);
+		work += lane_post(e, l);
+		if (l->held || !list_empty(&l->ops))
+			lane_wake(l);
+	}
+	return work;
+}
+
 uint32_t schedule(struct engine *e)
 {
-	struct list *pos, *tmp;
-	struct lane *l;
 	uint32_t number, work = 0;
 
-	for (number = 0; number < LANES; number++) {
-		list_for_each_safe(pos, tmp, &e->lanes[number]) {
-			l = list_entry(pos, struct lane, link);
-			work += lane_post(e, l);
-			list_del(&l->link);
-			if (l->held || !list_empty(&l->ops))
-				list_add_tail(&l->link, &e->lanes[number]);
-		}
-	}
+	for (number = 0; number < LANES; number++)
+		if (!list_empty(&e->lanes[number]))
+			work += lanes_post(e, &e->lanes[number]);
 	return work;
 }
 
