@@ -103,9 +103,12 @@ static void submit(struct load *l)
 uint32_t load_post(struct load *l)
 {
 	struct urccl_ring *ring = l->end->ring;
-	uint32_t n = 0;
+	uint64_t left = l->limit - l->posted;
+	uint32_t room = l->depth - l->inflight, n;
 
-	while (l->inflight < l->depth && l->posted < l->limit) {
+	if (left < room)
+		room = (uint32_t)left;
+	for (n = 0; n < room; n++) {
 		uint64_t data = stamp(l);
 		struct urccl_sqe *sqe = urccl_get_sqe(ring);
 
@@ -113,12 +116,13 @@ uint32_t load_post(struct load *l)
 			break;
 		prep(l, sqe);
 		sqe->user_data = data;
-		l->inflight++;
-		l->posted++;
-		n++;
 	}
-	if (n)
-		submit(l);
+	if (!n)
+		return 0;
+	/* Before the call: an inline context may end them within it. */
+	l->inflight += n;
+	l->posted += n;
+	submit(l);
 	return n;
 }
 
