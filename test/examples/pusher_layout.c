@@ -25,7 +25,7 @@ static void move(const struct urccl_paged *d, uint32_t dim, const uint8_t *from,
 {
 	uint64_t i;
 
-	if (dim == d->ndims) {
+	if (dim == d->ndims || dim == URCCL_DIMS_MAX) {
 		memcpy(to, from, d->block);
 		return;
 	}
