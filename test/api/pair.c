@@ -79,6 +79,7 @@ void side_close(struct side *s)
 {
 	urccl_ring_close(s->ring);
 	urccl_close(s->ctx);
+	memset(s, 0, sizeof(*s));
 }
 
 void side_turn(struct side *s)
@@ -179,7 +180,7 @@ void side_connect(struct side *from, struct side *to)
 	to->peer.id = cqe.peer;
 }
 
-static void side_watch(struct side *s)
+static void pair_watch(struct side *s)
 {
 	struct urccl_sqe *sqe = side_sqe(s);
 
@@ -219,8 +220,8 @@ void pair_open(struct pair *p)
 	sqe->user_data = 0xacce;
 	CHECK_EQ(urccl_submit(p->b.ring), 1);
 	side_connect(&p->a, &p->b);
-	side_watch(&p->a);
-	side_watch(&p->b);
+	pair_watch(&p->a);
+	pair_watch(&p->b);
 }
 
 void pair_begin(struct pair *p, int argc, char **argv)

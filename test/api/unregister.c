@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A region that is in use is given back all the same: the peer's transfers fail with -EACCES and
+ * ours are cancelled, within 2 s, and from then on its bytes are the program's alone. Thousands of
+ * regions leave nothing behind. */
+#include <dirent.h>
+#include "pair.h"
+
+#define N	64u
+#define LEN	(512u << 10)
+#define ROUNDS	2000u
+#define LATE_NS 4000000000ull /* 2 s, on a machine that does other things too */
+
+static struct pair p;
+static struct target t;
+static uint8_t *local;
+static struct urccl_region region;
+
+static void submit_all(void)
+{
+	struct urccl_sqe *sqe;
+	uint32_t i;
+
+	for (i = 0; i < N; i++) {
+		sqe = side_sqe(&p.a);
+		if (i % 2)
+			urccl_prep_read(sqe, t.remote, local + (i % 16) * LEN, LEN, (i % 16) * LEN);
+		else
+			urccl_prep_write(sqe, t.remote, local + (i % 16) * LEN, LEN, (i % 16) * LEN);
+	}
+	CHECK_EQ(urccl_submit(p.a.ring), N);
+}
+
+/* What the engine takes only now finds no region. */
+static void take_all(int64_t res, const char *why)
+{
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	for (i = 0; i < N;) {
+		side_take(&p.a, &p.b, &cqe, NULL);
+		i += !(cqe.flags & URCCL_CQE_MORE);
+		if (cqe.res == LEN || cqe.res == -EFAULT)
+			continue;
+		CHECK_EQ(cqe.res, res);
+		check_sentence(&p.a, &cqe, why);
+	}
+}
+
+static void check_still(const uint8_t *bytes)
+{
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	for (i = 0; i < 100; i++)
+		side_take_within(&p.a, &p.b, 10000, &cqe, NULL);
+	for (i = 0; i < 16 * LEN; i += 37)
+		CHECK_EQ(bytes[i], 0x77);
+}
+
+static void unregister(struct urccl *ctx, struct urccl_region r)
+{
+	uint64_t start = now_ns();
+
+	CHECK_EQ(urccl_unregister(ctx, r), 0);
+	CHECK_LE(now_ns() - start, LATE_NS);
+}
+
+/* The owner takes it away from the peer: while it does, the peer moves on by itself. */
+static void of_the_peer(int shared)
+{
+	target_open(&p, &t, 16ull * LEN, shared);
+	submit_all();
+	unregister(p.b.ctx, t.region);
+	memset(t.bytes, 0x77, 16ull * LEN);
+	take_all(-EACCES, "revoked");
+	check_still(t.bytes);
+	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK(!shared || !urccl_free(p.b.ctx, t.bytes));
+}
+
+static void of_ours(void)
+{
+	target_open(&p, &t, 16ull * LEN, 0);
+	submit_all();
+	unregister(p.a.ctx, region);
+	memset(local, 0x77, 16ull * LEN);
+	take_all(-ECANCELED, "unregistered");
+	check_still(local);
+	target_close(&p, &t);
+	region = side_register(&p.a, local, 16ull * LEN, 0);
+}
+
+static uint32_t open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	CHECK(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static uint64_t resident_pages(void)
+{
+	unsigned long long size = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CHECK(f);
+	CHECK_EQ(fscanf(f, "%llu %llu", &size, &resident), 2);
+	fclose(f);
+	return resident;
+}
+
+static void rounds(uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct urccl_region r = side_register(&p.b, local, LEN, URCCL_RIGHT_WRITE);
+
+		CHECK_NE(r.id, region.id);
+		CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	}
+}
+
+static void flat(void)
+{
+	uint64_t files, pages;
+
+	rounds(200);
+	files = open_files();
+	pages = resident_pages();
+	rounds(ROUNDS);
+	CHECK_EQ(open_files(), files);
+	CHECK_LE(resident_pages(), pages + 256);
+}
+
+int main(int argc, char **argv)
+{
+	pair_begin(&p, argc, argv);
+	local = malloc(16ull * LEN);
+	CHECK(local);
+	memset(local, 0x11, 16ull * LEN);
+	region = side_register(&p.a, local, 16ull * LEN, 0);
+	of_the_peer(0);
+	of_the_peer(1);
+	/* An INLINE peer does not answer while this thread is in our call. */
+	if (!(p.params.flags & URCCL_OPEN_INLINE))
+		of_ours();
+	flat();
+	pair_close(&p);
+	return 0;
+}
