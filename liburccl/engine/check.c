@@ -22,7 +22,8 @@ enum field { /* of an entry, in the order of their place */
 enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE };
 
 /* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
- * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it. */
+ * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it.
+ */
 #define ZEROS(fields, flags)                                                            \
 	{                                                                               \
 		0xff00ull | (0x3fffull & ~((flags)&PLAIN_FLAGS)) << 16, 0,              \
@@ -217,7 +218,8 @@ static void resolve(struct engine *e, struct op *op, const struct shape *shape, 
 		op->peer = NULL; /* it outlives the peer's other entries */
 }
 
-/* Nothing of it needs a closer look: twelve operations on words decide that for almost every entry. */
+/* Nothing of it needs a closer look: twelve operations on words decide that for almost every entry.
+ */
 static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 {
 	uint64_t w[8];

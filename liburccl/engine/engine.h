@@ -29,7 +29,7 @@ enum engine_cmd_type {
 	ENGINE_REGION_DEL,   /* memory, map (without): entries on it end, exposures end; back when
 				quiet */
 	ENGINE_PEER_ADD,     /* peer: entries on it wait until it is up */
-	ENGINE_PEER_UP,	     /* peer, rail: entries move; PEER_EVENT, if not told yet: -ECANCELED */
+	ENGINE_PEER_UP,	     /* peer, rail: entries move; PEER_EVENT still held: -ECANCELED */
 	ENGINE_PEER_EVENT,   /* peer, data, len: back when ACCEPT's ring has the event, -ECONNRESET:
 				lost first */
 	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL

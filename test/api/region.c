@@ -81,7 +81,8 @@ static int64_t write_from(const void *addr, uint64_t len, struct urccl_remote re
 /* Addresses inside one region, in two that overlap, in two that only touch. */
 static void lookups(struct urccl_remote remote)
 {
-	uint8_t *m = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *m =
+		mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct urccl_region low, high;
 
 	CHECK(m != MAP_FAILED);

@@ -25,7 +25,8 @@ static void submit_all(void)
 		if (i % 2)
 			urccl_prep_read(sqe, t.remote, local + (i % 16) * LEN, LEN, (i % 16) * LEN);
 		else
-			urccl_prep_write(sqe, t.remote, local + (i % 16) * LEN, LEN, (i % 16) * LEN);
+			urccl_prep_write(sqe, t.remote, local + (i % 16) * LEN, LEN,
+					 (i % 16) * LEN);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }
