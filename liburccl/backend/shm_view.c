@@ -346,7 +346,7 @@ void shm_views_drop(struct shm_ep *e)
 	struct list *pos, *next;
 	struct shm_view *v;
 
-	list_for_each_safe (pos, next, &e->remotes)
+	list_for_each_safe(pos, next, &e->remotes)
 		free(list_entry(pos, struct shm_remote, link));
 	for (v = e->views; v < e->views + SHM_FILES; v++)
 		if (v->serial)
