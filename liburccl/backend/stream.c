@@ -101,6 +101,7 @@ int stream_post(struct stream *s, struct chunk *c)
 	c->res = 0;
 	c->path = 0;
 	s->tx.bytes += c->len;
+	s->urgent |= c->cls != URCCL_CLASS_BULK;
 	/* A WRITE that came out was placed. */
 	if (c->kind == CHUNK_FLUSH || s->failed)
 		stream_out(s, c, s->failed, CHUNK_QUIET);
@@ -149,22 +150,19 @@ int stream_acked(struct stream *s, uint32_t number)
 
 /* ---- cancel ---- */
 
-static void want_drop(struct stream *s, struct chunk *c)
+void stream_want_drop(struct stream *s, uint32_t number)
 {
-	struct stream_read *r = stream_read(s, chunk_number(c));
-
-	if (r->drop != DROP_NOT)
-		return;
-	r->drop = DROP_WANTED;
-	if (!s->tx.drops++ || (int32_t)(chunk_number(c) - s->tx.drop_from) < 0)
-		s->tx.drop_from = chunk_number(c);
+	stream_read(s, number)->drop = DROP_WANTED;
+	if (!s->tx.drops++ || (int32_t)(number - s->tx.drop_from) < 0)
+		s->tx.drop_from = number;
 }
 
 static void cancel_read(struct stream *s, struct chunk *c, enum cancel_how how)
 {
 	int arriving = s->rx.chunk == c;
 
-	want_drop(s, c);
+	if (stream_read(s, chunk_number(c))->drop == DROP_NOT)
+		stream_want_drop(s, chunk_number(c));
 	if (arriving && s->rx_lent) {
 		if (how == CANCEL_NOW) {
 			c->state |= STATE_NOW;

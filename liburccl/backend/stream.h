@@ -17,6 +17,9 @@
  *	DROP	answer request number id no further
  *	ACK	nothing but the acknowledgement that every header carries: how many WRITEs and
  *		SENDs of the other direction were dealt with, modulo 2^32
+ * A WRITE or SEND with AGAIN will be followed by another, or by an ACK that takes this back: until
+ * then an acknowledgement may wait, so that bulk costs few. URGENT tells the receiver that what is
+ * not bulk is about, so that it may take bulk in smaller slices.
  * Each end allows the other a window of unacknowledged WRITEs and SENDs and of unanswered READs, so
  * all that it can come to owe is bounded and has its place here; receiving never waits for sending,
  * so two ends cannot block each other. A peer that breaks any rule gives -EPROTO.
@@ -50,7 +53,7 @@
 #define STREAM_IOV	 128u	/* pieces of one gather */
 #define STREAM_FRAMES	 512u	/* frames of one gather */
 #define STREAM_SCRATCH	 32768u /* headers and copied payloads of one gather */
-#define STREAM_ACK_BYTES 524288u	/* received and not acknowledged: delay it no longer */
+#define STREAM_ACK_BYTES 1048576u	/* received and not acknowledged: delay it no longer */
 #define STREAM_INBOX	 65536u	/* bytes of messages that wait for poll */
 #define STREAM_MESSAGES	 2048u	/* messages that wait for poll */
 #define STREAM_KEY_BYTES 16u	/* of an exposure's key */
@@ -150,6 +153,7 @@ struct stream {
 	int rx_lent;
 	int stuck;			/* STREAM_STUCK_* */
 	int broken;			/* the peer broke the rules */
+	int urgent;			/* something not bulk went or came; the driver clears it */
 	int failed;			/* what stream_fail() was told */
 
 	struct {
@@ -166,6 +170,7 @@ struct stream {
 		uint32_t reply_begun;	/* the next one's payload is sent, its end is owed */
 		uint32_t reply_status;	/* with this */
 		uint32_t acks;		/* of the peer's WRITEs and SENDs, in headers sent */
+		uint32_t again;		/* the last WRITE or SEND said that another follows */
 		uint64_t bytes;		/* of all chunks here: for who spreads them */
 		struct stream_frame half;	/* the frame that is half sent, kind 0: none */
 		uint8_t hold[STREAM_HELD];	/* its copied bytes */
@@ -182,6 +187,7 @@ struct stream {
 		uint64_t at;		/* in the exposure's region, or in the chunk */
 		uint32_t placed;	/* WRITEs and SENDs of the peer, dealt with */
 		uint32_t unacked_bytes;	/* came since the last acknowledgement */
+		uint32_t again;		/* the peer will send another WRITE or SEND */
 		uint32_t requested;	/* READs of the peer */
 		uint32_t got;		/* bytes of the answer to our oldest READ */
 		uint32_t nak_first, nak_next;	/* NAKs owed */

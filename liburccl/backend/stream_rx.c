@@ -110,6 +110,7 @@ static int begin_drop(struct stream *s, const struct frame *f)
 static int begin_ack(struct stream *s, const struct frame *f)
 {
 	s->rx.left = 0;
+	s->rx.again = 0;
 	return f->len || f->id || f->off ? -EPROTO : 0;
 }
 
@@ -121,11 +122,17 @@ static int begin(struct stream *s, const struct frame *f)
 		[FRAME_NAK] = begin_nak,     [FRAME_DROP] = begin_drop,
 		[FRAME_ACK] = begin_ack,
 	};
+	static const uint32_t flags[FRAME_LAST] = {
+		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT,
+		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT,
+		[FRAME_READ] = FRAME_URGENT,
+		[FRAME_RESP] = FRAME_MORE,
+	};
 	int rc;
 
 	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0 || f->reserved1)
 		return -EPROTO;
-	if (f->flags && (f->kind != FRAME_RESP || f->flags != FRAME_MORE))
+	if (f->flags & ~flags[f->kind])
 		return -EPROTO;
 	if (f->status >= STATUS_LAST ||
 	    (f->status && f->kind != FRAME_RESP && f->kind != FRAME_NAK))
@@ -135,6 +142,7 @@ static int begin(struct stream *s, const struct frame *f)
 		return rc;
 	s->rx.kind = f->kind;
 	s->rx.flags = f->flags;
+	s->urgent |= f->flags & FRAME_URGENT;
 	s->rx.len = f->len;
 	rc = kinds[f->kind](s, f);
 	s->rx.active = !rc;
@@ -194,6 +202,7 @@ static void finish_numbered(struct stream *s)
 		s->rx.nak_next++;
 	}
 	s->rx.placed++;
+	s->rx.again = s->rx.flags & FRAME_AGAIN;
 	s->rx.unacked_bytes += s->rx.len;
 	s->rx.exposure = NULL;
 }

@@ -23,6 +23,13 @@ static int may_write(const struct stream *s)
 	return s->tx.sent - s->tx.acked < s->write_window;
 }
 
+static int has_write(const struct stream *s)
+{
+	const struct stream_queue *q = s->tx.queue;
+
+	return (q[STREAM_WRITE_FIRST].head || q[STREAM_WRITE_BULK].head) && may_write(s);
+}
+
 static int naks_owed(const struct stream *s)
 {
 	return s->rx.nak_first != s->rx.nak_next;
@@ -51,7 +58,7 @@ enum stream_want stream_wants(const struct stream *s)
 		return STREAM_NOTHING;
 	if (s->tx.half.kind || naks_owed(s) || replies_owed(s) || s->tx.drops)
 		return STREAM_SEND;
-	if ((q[STREAM_WRITE_FIRST].head || q[STREAM_WRITE_BULK].head) && may_write(s))
+	if (has_write(s) || s->tx.again)
 		return STREAM_SEND;
 	if ((q[STREAM_READ_FIRST].head || q[STREAM_READ_BULK].head) && may_read(s))
 		return STREAM_SEND;
@@ -59,7 +66,7 @@ enum stream_want stream_wants(const struct stream *s)
 		return STREAM_NOTHING;
 	if (owed >= STREAM_WRITES / 2 || s->rx.unacked_bytes >= STREAM_ACK_BYTES)
 		return STREAM_SEND;
-	return STREAM_ACK;
+	return s->rx.again ? STREAM_NOTHING : STREAM_ACK;
 }
 
 /* ---- pieces ---- */
@@ -219,6 +226,8 @@ static void gather_read(struct stream *s, struct stream_gather *g, struct chunk 
 	struct stream_read *r = stream_read(s, s->tx.asked);
 
 	stream_dequeue(s, c);
+	if (c->cls != URCCL_CLASS_BULK)
+		header.flags = FRAME_URGENT;
 	header.id = (uint32_t)c->key->v[0];
 	add_frame(s, g, &header, c, 0);
 	c->state = STATE_SENT;
@@ -235,6 +244,12 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	uint8_t *p;
 
 	stream_dequeue(s, c);
+	s->tx.sent++;
+	s->tx.again = has_write(s);
+	if (s->tx.again)
+		header.flags = FRAME_AGAIN;
+	if (c->cls != URCCL_CLASS_BULK)
+		header.flags |= FRAME_URGENT;
 	if (c->kind == CHUNK_WRITE) {
 		header.kind = FRAME_WRITE;
 		header.id = (uint32_t)c->key->v[0];
@@ -245,8 +260,8 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 		memcpy(p, c->local, copied);
 	c->state = STATE_SENT;
 	c->res = 0;
-	*stream_unacked(s, s->tx.sent) = c;
-	c->scratch[1] = s->tx.sent++;
+	*stream_unacked(s, s->tx.sent - 1) = c;
+	c->scratch[1] = s->tx.sent - 1;
 	if (copied != c->len)
 		frame_direct(g, 0, c->len, max);
 }
@@ -345,8 +360,10 @@ static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
 		gather_write(s, g, q[STREAM_WRITE_BULK].head, max);
 		return 1;
 	}
-	if (!g->nframes && s->rx.placed != s->tx.acks)
+	if (!g->nframes && (s->rx.placed != s->tx.acks || s->tx.again)) {
 		add_frame(s, g, &header, NULL, 0);
+		s->tx.again = 0;
+	}
 	return 0;
 }
 
@@ -393,6 +410,7 @@ static void unsend_read(struct stream *s)
 	s->tx.asked--;
 	if (r->drop == DROP_WANTED)
 		s->tx.drops--;
+	r->drop = DROP_NOT;
 	if (r->chunk)
 		put_back(s, r->chunk);
 }
@@ -401,9 +419,7 @@ static void unsend_drop(struct stream *s, uint32_t number)
 {
 	if (number - s->tx.answered >= s->tx.asked - s->tx.answered)
 		return;
-	stream_read(s, number)->drop = DROP_WANTED;
-	s->tx.drops++;
-	s->tx.drop_from = number;
+	stream_want_drop(s, number);
 }
 
 static void unsend_reply(struct stream *s, const struct stream_frame *f, int more)
@@ -462,6 +478,8 @@ static void unsend(struct stream *s, struct stream_gather *g, uint32_t n)
 	const struct stream_frame *f = &g->frames[i];
 	uint32_t last = g->nframes - 1;
 
+	/* The peer may have been told so; telling the contrary once too often does no harm. */
+	s->tx.again = 1;
 	s->tx.half.kind = 0;
 	for (; last > i; last--)
 		unsend_frame(s, &g->frames[last]);

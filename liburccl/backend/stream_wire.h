@@ -17,7 +17,9 @@ enum frame_kind {
 	FRAME_LAST
 };
 
-#define FRAME_MORE 1u			/* RESP: its end is still to come */
+#define FRAME_MORE   1u			/* RESP: its end is still to come */
+#define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
+#define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
 
 /* Of RESP and NAK. errno values differ between machines, these do not. */
 enum frame_status { STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED, STATUS_LAST };
@@ -116,6 +118,8 @@ void stream_out(struct stream *s, struct chunk *c, int res, uint32_t quiet);
 void stream_requeue(struct stream *s, struct chunk *c);
 void stream_dequeue(struct stream *s, struct chunk *c);
 enum stream_queue_id stream_queue_of(const struct chunk *c);
+/* The peer is to be told that READ number of ours needs no answer. */
+void stream_want_drop(struct stream *s, uint32_t number);
 /* WRITEs and SENDs of ours before this number come out when the peer acknowledges them. */
 uint32_t stream_ackable(const struct stream *s);
 /* Takes the peer's word that those before this number were dealt with: 0 or -EPROTO. */

@@ -227,9 +227,13 @@ void tcp_ep_greeted(struct tcp_link *l)
 
 void tcp_link_sends(struct tcp_link *l)
 {
-	if (list_empty(&l->sending) && l->state == LINK_UP &&
-	    (stream_wants(&l->stream) != STREAM_NOTHING || stream_stuck(&l->stream)))
-		list_add_tail(&l->sending, &tcp_ep_device(l->ep)->sending);
+	struct list *head = &tcp_ep_device(l->ep)->sending;
+
+	if (!list_empty(&l->sending) || l->state != LINK_UP)
+		return;
+	/* What is small or urgent goes before all bulk. */
+	if (stream_wants(&l->stream) != STREAM_NOTHING || stream_stuck(&l->stream))
+		list_add_tail(&l->sending, l->index ? head : head->next);
 }
 
 /* ---- the end ---- */

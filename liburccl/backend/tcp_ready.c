@@ -5,10 +5,11 @@
 
 #define SEND_SLICE   (256u * 1024)	/* a link and poll */
 #define RECV_SLICE   (256u * 1024)
-#define URGENT_SLICE (64u * 1024)	/* while a link for what is urgent is hot, too */
+#define URGENT_SLICE (64u * 1024)	/* of bulk, while there is something urgent about */
+#define URGENT_POLLS 2048u		/* from the last of it until there is not */
 #define EVENTS_MAX   32u
 #define HEAT	     512u		/* polls without traffic until a link is no longer hot */
-#define COLD_POLLS   32u		/* polls, or */
+#define COLD_POLLS   64u		/* polls, or */
 #define COLD_BYTES   4096u		/* times so many bytes moved, between two looks at epoll */
 
 static int ready_open(struct tcp_device *d)
@@ -47,13 +48,15 @@ static void cool(struct tcp_device *d, struct tcp_link *l)
 
 static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
 {
-	uint32_t i;
+	return l->index && d->urgent ? URGENT_SLICE : most;
+}
 
-	for (i = 0; l->index && i < d->nhot; i++) {
-		if (!d->hot[i]->index)
-			return URGENT_SLICE;
-	}
-	return most;
+static void note_urgent(struct tcp_device *d, struct tcp_link *l)
+{
+	if (!l->stream.urgent)
+		return;
+	l->stream.urgent = 0;
+	d->urgent = URGENT_POLLS;
 }
 
 /* ---- in ---- */
@@ -128,6 +131,7 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 	uint32_t left = slice(d, l, SEND_SLICE);
 	ssize_t n;
 
+	note_urgent(d, l);
 	while (left >= STREAM_HELD && stream_wants(&l->stream) != STREAM_NOTHING) {
 		stream_gather(&l->stream, g, left);
 		n = send_gathered(l, g);
@@ -191,6 +195,7 @@ static int receive_some(struct tcp_device *d, struct tcp_link *l)
 	} while (n > 0 && l->more && got < max);
 	if (got) {
 		heat(d, l);
+		note_urgent(d, l);
 		d->cold += got / COLD_BYTES;
 		tcp_link_sends(l);
 	}
@@ -225,7 +230,8 @@ static void ask_epoll(struct tcp_device *d)
 		tcp_event(d, events[i].data.ptr, events[i].events);
 }
 
-static int ask_hot(struct tcp_device *d)
+/* Links for what is small and urgent, or those for bulk. Whether anything came in. */
+static int ask_hot(struct tcp_device *d, int bulk)
 {
 	uint32_t i;
 	int any = 0;
@@ -234,7 +240,7 @@ static int ask_hot(struct tcp_device *d)
 	for (i = d->nhot; i-- > 0;) {
 		struct tcp_link *l = d->hot[i];
 
-		if (i >= d->nhot)
+		if (i >= d->nhot || (l->index != 0) != bulk)
 			continue;
 		if (receive_some(d, l))
 			any = 1;
@@ -248,8 +254,15 @@ static void ready_work(struct tcp_device *d)
 {
 	int any;
 
+	d->urgent -= d->urgent != 0;
 	flush(d, 1);
-	any = ask_hot(d);
+	any = ask_hot(d, 0);
+	if (ask_hot(d, 1)) {
+		/* Meanwhile something urgent may have come. */
+		if (d->urgent)
+			ask_hot(d, 0);
+		any = 1;
+	}
 	if (++d->cold >= COLD_POLLS || (d->slept && !any))
 		ask_epoll(d);
 	d->slept = 0;

@@ -105,7 +105,7 @@ static size_t frames(uint8_t *to, size_t max, const uint8_t *in, size_t size, ui
 		uint32_t len = in[3] | (in[4] & 0x0fu) << 8;
 		uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
 		uint32_t id = in[0] % 8 == 1 || in[0] % 8 == 3 ? grant : stream.tx.answered;
-		uint8_t h[STREAM_HEADER] = {in[0] % 8, in[1] & 1, in[2] % 5};
+		uint8_t h[STREAM_HEADER] = {in[0] % 8, in[1] & 7, in[2] % 5};
 
 		id += in[5] & 15;
 		memcpy(h + 4, &len, 4);
