@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process of its own with a context that accepts everybody, takes every event and has memory for
+ * all, until it is killed. */
+#ifndef API_CHILD_H
+#define API_CHILD_H
+
+#include <sys/types.h>
+#include "pair.h"
+
+struct child {
+	pid_t pid;
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint32_t blob_len;
+	struct urccl_advert advert; /* of all its memory, ordinary and zero at first */
+};
+
+/* Of the pair's params; listen as in those. Ends the test where the child cannot open. */
+void child_start(const struct pair *p, struct child *c, uint64_t len, const char *listen);
+void child_kill(struct child *c);
+/* p->a dials it. */
+void child_connect(struct pair *p, const struct child *c);
+
+#endif
