@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -129,30 +129,52 @@ void node_close(struct node *n)
 	n->epoll = n->timer = n->signals = -1;
 }
 
-int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
-	       struct problem *p)
+/* What the other end reads or writes is memory that it can map; what only we touch need not be. */
+static void *cache_memory(struct node *n, uint64_t len, bool shared)
+{
+	void *p;
+
+	if (shared)
+		return urccl_alloc(n->ctx, len, &p) ? NULL : p;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, len, MADV_HUGEPAGE);
+	return p;
+}
+
+static int register_tensors(struct node *n, const struct side *s, uint32_t rights,
+			    struct urccl_region *region)
 {
 	uint32_t tensors = s->ranks * s->shape->layers, i;
 	struct urccl_range *ranges = calloc(tensors, sizeof(*ranges));
-	void *base;
 	int res;
 
 	if (!ranges)
-		return problem(p, "no memory for %u tensors", tensors);
-	if (urccl_alloc(n->ctx, side_bytes(s), &base)) {
-		free(ranges);
-		return problem(p, "no memory for a cache of %.2f GiB: %s",
-			       (double)side_bytes(s) / (1u << 30), urccl_errmsg());
-	}
-	s->base = base;
+		return -ENOMEM;
 	for (i = 0; i < tensors; i++) {
-		ranges[i].addr = (uint64_t)(uintptr_t)base + i * side_tensor_bytes(s);
+		ranges[i].addr = (uint64_t)(uintptr_t)s->base + i * side_tensor_bytes(s);
 		ranges[i].len = side_tensor_bytes(s);
 		ranges[i].fd = -1;
 	}
 	res = urccl_register(n->ctx, ranges, tensors, rights, region);
 	free(ranges);
-	return res ? problem(p, "cannot register the cache: %s", urccl_errmsg()) : 0;
+	return res;
+}
+
+int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
+	       struct problem *p)
+{
+	double gib = (double)side_bytes(s) / (1u << 30);
+
+	s->base = cache_memory(n, side_bytes(s), rights != 0);
+	if (!s->base)
+		return problem(p, "no memory for a cache of %.2f GiB: %s", gib,
+			       rights ? urccl_errmsg() : strerror(errno));
+	if (register_tensors(n, s, rights, region))
+		return problem(p, "cannot register a cache of %.2f GiB: %s", gib, urccl_errmsg());
+	return 0;
 }
 
 /* ---- entries ---- */

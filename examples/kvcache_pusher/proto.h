@@ -83,7 +83,7 @@ struct msg_welcome {
 	uint32_t pages;		  /* of decode's pool */
 	uint32_t verify;	  /* decode checks */
 	uint64_t ask_bytes;	  /* of one slot of asks */
-	struct urccl_advert pool; /* prefill writes, unless pull */
+	struct urccl_advert pool; /* prefill writes (and reads a word of), unless pull */
 	struct urccl_advert asks; /* prefill writes its questions */
 };
 

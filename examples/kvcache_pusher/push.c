@@ -76,8 +76,8 @@ static int make_hello(struct push *p, struct problem *why)
 	h->verify = p->o->verify;
 	if (urccl_advertise(p->node.ctx, p->post_region, 0, p->nslots * p->mailbox_bytes,
 			    URCCL_RIGHT_WRITE, 0, &h->mailbox) ||
-	    urccl_advertise(p->node.ctx, p->cache_region, 0, side_bytes(&p->cache),
-			    URCCL_RIGHT_READ, 0, &h->cache))
+	    (p->o->pull && urccl_advertise(p->node.ctx, p->cache_region, 0, side_bytes(&p->cache),
+					   URCCL_RIGHT_READ, 0, &h->cache)))
 		return problem(why, "cannot advertise: %s", urccl_errmsg());
 	return 0;
 }
@@ -105,7 +105,8 @@ static int open_slots(struct push *p, struct problem *why)
 		if (open_slot(p, &p->slots[i]))
 			break;
 	}
-	if (!p->slots || i < p->nslots || pool_open(&p->pages, p->cache.pages))
+	p->made = calloc(p->cache.pages, sizeof(*p->made));
+	if (!p->slots || i < p->nslots || !p->made || pool_open(&p->pages, p->cache.pages))
 		return problem(why, "no memory for %u requests of %u pages", p->nslots,
 			       p->cache.pages);
 	return 0;
@@ -129,7 +130,8 @@ static int push_open(struct push *p, const struct job *job, struct problem *why)
 	if (tally_open(&p->tally, job->o, &job->shape, job->trace.n))
 		return problem(why, "no memory for %u requests", job->trace.n);
 	if (node_open(&p->node, &c, why) ||
-	    node_cache(&p->node, &p->cache, URCCL_RIGHT_READ, &p->cache_region, why) ||
+	    node_cache(&p->node, &p->cache, job->o->pull ? URCCL_RIGHT_READ : 0, &p->cache_region,
+		       why) ||
 	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
 		return -1;
 	return 0;
@@ -151,6 +153,7 @@ static void push_close(struct push *p)
 		free(s->ready);
 	}
 	free(p->slots);
+	free(p->made);
 	free(p->post);
 	pool_close(&p->pages);
 	tally_close(&p->tally);
@@ -183,6 +186,24 @@ static void connected(struct push *p, const struct urccl_cqe *cqe)
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_WATCH, NULL));
 }
 
+/* The keys of the pool come with the first entry that needs them: a small one, so that no request
+ * waits for them. */
+static void fetch_keys(struct push *p)
+{
+	struct urccl_sqe *sqe = node_sqe(&p->node);
+
+	urccl_prep_read(sqe, p->pool_remote, p->post, 8, 0);
+	urccl_sqe_set_region(sqe, p->post_region);
+	urccl_sqe_set_data64(sqe, push_data(ENTRY_KEYS, NULL));
+}
+
+static void got_keys(struct push *p, const struct urccl_cqe *cqe)
+{
+	if (cqe->res < 0 && !push_breaks(p, cqe))
+		push_fatal(p, "decode's pool cannot be used: %s", node_explain(&p->node, cqe));
+	p->welcomed = cqe->res >= 0;
+}
+
 static void welcomed(struct push *p, const void *payload)
 {
 	memcpy(&p->welcome, payload, sizeof(p->welcome));
@@ -193,7 +214,7 @@ static void welcomed(struct push *p, const void *payload)
 		return;
 	}
 	p->tally.verify = p->o->verify && p->welcome.verify;
-	p->welcomed = true;
+	fetch_keys(p);
 }
 
 static void got_note(struct push *p, const struct urccl_cqe *cqe)
@@ -238,6 +259,8 @@ static void got_end(struct push *p, const struct urccl_cqe *cqe)
 
 	if (what == ENTRY_CONNECT)
 		connected(p, cqe);
+	else if (what == ENTRY_KEYS)
+		got_keys(p, cqe);
 	else if (what == ENTRY_BYE && cqe->res < 0 && !push_breaks(p, cqe))
 		push_fatal(p, "decode cannot be told of the end: %s", node_explain(&p->node, cqe));
 	else if (what == ENTRY_CLOSE)

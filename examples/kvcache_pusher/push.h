@@ -21,6 +21,7 @@ enum slot_state {
 enum push_entry {
 	ENTRY_CONNECT = 1,
 	ENTRY_WATCH,
+	ENTRY_KEYS,
 	ENTRY_CLOSE,
 	ENTRY_BYE,
 	ENTRY_ASK,
@@ -69,6 +70,7 @@ struct push {
 	struct urccl_peer peer;
 	struct side cache, pool; /* ours, and decode's as we know it */
 	struct pool pages;	 /* of the cache */
+	bool *made;		 /* pages that had bytes once: --no-verify makes them no more */
 	struct urccl_region cache_region, post_region;
 	uint8_t *post; /* slots x mailbox, then slots x question */
 	uint64_t mailbox_bytes, question_bytes;

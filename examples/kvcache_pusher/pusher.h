@@ -216,7 +216,7 @@ struct node_config {
 
 int node_open(struct node *n, const struct node_config *c, struct problem *p);
 void node_close(struct node *n);
-/* Memory for the side's tensors, registered with one range each. */
+/* Memory for the side's tensors, registered with one range each; rights 0: no peer touches it. */
 int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
 	       struct problem *p);
 /* The next entry. The ring is sized, and pushers are admitted, so that there always is one. */

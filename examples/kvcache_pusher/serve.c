@@ -84,8 +84,8 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 		return -1;
 	if (pool_open(&s->pool, s->side.pages))
 		return problem(why, "no memory for a pool of %u pages", s->side.pages);
-	if (urccl_advertise(s->node.ctx, s->region, 0, side_bytes(&s->side), URCCL_RIGHT_WRITE, 0,
-			    &s->advert))
+	if (urccl_advertise(s->node.ctx, s->region, 0, side_bytes(&s->side),
+			    URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, 0, &s->advert))
 		return problem(why, "cannot advertise the pool: %s", urccl_errmsg());
 	start_listening(s);
 	if (write_metadata(s, ready, why))
