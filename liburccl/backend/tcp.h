@@ -140,6 +140,7 @@ struct tcp_device {
 	uint32_t cold;			/* work since epoll was asked, in polls */
 	uint32_t urgent;		/* polls for which bulk still goes in small slices */
 	uint32_t slept;			/* armed since the last poll */
+	uint32_t spun;			/* polls since the device was armed last */
 	uint32_t nstrays;
 	struct tcp_ring *ring;		/* the io_uring driver's */
 	int is_inline;			/* one thread of the program drives it */

@@ -8,7 +8,8 @@
 #define URGENT_SLICE (64u * 1024)	/* of bulk, while there is something urgent about */
 #define URGENT_POLLS 2048u		/* from the last of it until there is not */
 #define EVENTS_MAX   32u
-#define HEAT	     512u		/* polls without traffic until a link is no longer hot */
+#define HEAT	     2048u		/* polls without traffic until a link is no longer hot */
+#define SPIN_POLLS   1024u		/* in a row, after which epoll need not know of hot links */
 #define COLD_POLLS   64u		/* polls, or */
 #define COLD_BYTES   4096u		/* times so many bytes moved, between two looks at epoll */
 
@@ -25,17 +26,36 @@ static void ready_close(struct tcp_device *d)
 
 /* ---- heat ---- */
 
+/* epoll makes every packet dearer, for both sides. It is told of hot links only where somebody is
+ * going to sleep, and not while a device is polled without end. */
+static void unwatch(struct tcp_device *d, struct tcp_link *l)
+{
+	if (l->source.events == UINT32_MAX)
+		return;
+	epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, l->source.fd, NULL);
+	l->source.events = UINT32_MAX;
+}
+
+static int watch(struct tcp_device *d, struct tcp_link *l)
+{
+	if (l->source.events != UINT32_MAX)
+		return 0;
+	return tcp_watch(d, &l->source, EPOLLIN);
+}
+
 static void heat(struct tcp_device *d, struct tcp_link *l)
 {
 	if (!l->heat) {
 		if (d->nhot == TCP_HOT)
 			return;
 		d->hot[d->nhot++] = l;
+		if (d->spun >= SPIN_POLLS)
+			unwatch(d, l);
 	}
 	l->heat = HEAT;
 }
 
-static void cool(struct tcp_device *d, struct tcp_link *l)
+static void forget_heat(struct tcp_device *d, struct tcp_link *l)
 {
 	uint32_t i;
 
@@ -44,6 +64,25 @@ static void cool(struct tcp_device *d, struct tcp_link *l)
 		;
 	if (i < d->nhot)
 		d->hot[i] = d->hot[--d->nhot];
+}
+
+static void cool(struct tcp_device *d, struct tcp_link *l)
+{
+	int rc = watch(d, l);
+
+	forget_heat(d, l);
+	if (rc)
+		tcp_ep_down(l->ep, rc);
+}
+
+static void count_spin(struct tcp_device *d)
+{
+	uint32_t i;
+
+	if (d->spun == SPIN_POLLS || ++d->spun < SPIN_POLLS)
+		return;
+	for (i = 0; i < d->nhot; i++)
+		unwatch(d, d->hot[i]);
 }
 
 static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
@@ -254,6 +293,7 @@ static void ready_work(struct tcp_device *d)
 {
 	int any;
 
+	count_spin(d);
 	d->urgent -= d->urgent != 0;
 	flush(d, 1);
 	any = ask_hot(d, 0);
@@ -272,7 +312,13 @@ static void ready_work(struct tcp_device *d)
 static int ready_arm(struct tcp_device *d)
 {
 	struct list *pos;
+	uint32_t i;
 
+	d->spun = 0;
+	for (i = 0; i < d->nhot; i++) {
+		if (watch(d, d->hot[i]))
+			return 1;
+	}
 	list_for_each(pos, &d->sending) {
 		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
 
@@ -292,7 +338,7 @@ static int ready_start(struct tcp_link *l)
 
 static int ready_stop(struct tcp_link *l)
 {
-	cool(tcp_ep_device(l->ep), l);
+	forget_heat(tcp_ep_device(l->ep), l);
 	return 1;
 }
 
