@@ -253,6 +253,7 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
 {
 	const struct shape *shape = &shapes[op->sqe.opcode];
+	struct verdict second;
 
 	if (op->sqe.opcode >= URCCL_OP_LAST) {
 		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
@@ -261,6 +262,7 @@ void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, s
 	v->res = 0;
 	if (!shape->known || !is_plain(&op->sqe, shape))
 		*v = check_closely(op, shape, ext);
-	if (!v->res && (shape->object != OBJECT_NONE || shape->fields & F_OBJECT))
-		resolve(e, op, shape, v);
+	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
+	if (shape->object != OBJECT_NONE || shape->fields & F_OBJECT)
+		resolve(e, op, shape, v->res ? &second : v);
 }

@@ -121,9 +121,10 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 static int expose(struct engine *e, struct engine_cmd *cmd)
 {
 	struct exposure *x = cmd->exposure;
+	uint32_t slot = HANDLE_SLOT(x->memory->handle);
 	int n;
 
-	if (region_get(e, x->memory->handle) != x->memory)
+	if (slot >= e->nregions || e->regions[slot].memory != x->memory)
 		return -EACCES;
 	n = x->ep->dev->ops->expose(x, cmd->data, KEY_MAX);
 	if (n < 0)

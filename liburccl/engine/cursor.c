@@ -76,17 +76,18 @@ static int open_range(struct op *op)
 static int open_segs(struct op *op)
 {
 	uint64_t max = op_engine(op)->config.params->max_segs;
+	int res = 0;
 
 	if (op->sqe.len > max) {
-		op_fail(op, -E2BIG, REASON_SEGS, op->sqe.len, max, 0);
-		return -E2BIG;
+		res = -E2BIG;
+		op_fail(op, res, REASON_SEGS, op->sqe.len, max, 0);
+	} else if (op->sqe.len && !op->sqe.addr) {
+		res = -EINVAL;
+		op_fail(op, res, REASON_ADDR_NULL, op->sqe.len * sizeof(struct urccl_seg), 0, 0);
 	}
-	if (op->sqe.len && !op->sqe.addr) {
-		op_fail(op, -EINVAL, REASON_ADDR_NULL, op->sqe.len * sizeof(struct urccl_seg), 0,
-			0);
-		return -EINVAL;
-	}
-	return 0;
+	if (res)
+		op->sqe.len = 0; /* a CANCEL that looks for segments finds none */
+	return res;
 }
 
 /* Blocks of a descriptor, or UINT64_MAX: above any limit. */

@@ -13,17 +13,19 @@
 
 /* ---- a turn ---- */
 
-static void expire(struct engine *e)
+static uint32_t expire(struct engine *e)
 {
 	struct timer *t;
+	uint32_t n;
 
 	store_relaxed(&e->turn_ns, e->now);
-	while ((t = wheel_expired(&e->wheel, e->now))) {
+	for (n = 0; (t = wheel_expired(&e->wheel, e->now)); n++) {
 		if (t->kind == TIMER_OP)
 			op_expired(container_of(t, struct op, timer));
 		else
 			peer_awaited_expired(e, container_of(t, struct engine_peer, awaited));
 	}
+	return n;
 }
 
 static uint32_t take_all(struct engine *e)
@@ -75,17 +77,17 @@ static uint32_t turn(struct engine *e)
 	work += schedule(e);
 	work += poll_devices(e);
 	rare(e);
-	op_run_ready(e);
+	work += op_run_ready(e);
 	if (e->fresh)
 		op_arm_fresh(e);
 	else if (!work || ++e->tick % CLOCK_TURNS == 0)
 		e->now = clock_ns();
-	expire(e);
+	work += expire(e);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
 		sweep_chunks(e);
 		work += poll_devices(e);
 	}
-	op_run_ready(e);
+	work += op_run_ready(e);
 	publish_all(e);
 	count_add(&e->stats.turns, 1);
 	return work;
@@ -165,9 +167,14 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 
 	if (n < 0)
 		return -errno;
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == e->mailbox.fd)
 			wake_drain(e->mailbox.fd);
+		if (events[i].data.fd == e->timerfd) { /* set for another sleep than this */
+			wake_drain(e->timerfd);
+			e->timer_set = 0;
+		}
+	}
 	return n;
 }
 
@@ -212,7 +219,7 @@ void engine_drive(void *engine)
 		disarm(e);
 		wake_drain(e->mailbox.fd); /* the program's own epoll may have seen it */
 	}
-	turn(e);
+	e->worked = turn(e);
 	if (e->stop) {
 		msg_reply(&e->stop->msg, 0);
 		e->stop = NULL;
@@ -239,7 +246,7 @@ int engine_sleep(void *engine, uint64_t ns)
 	uint64_t until = sleep_ns(e);
 	int n;
 
-	if (turn_again(e) || arm(e)) {
+	if (e->worked || turn_again(e) || arm(e)) {
 		disarm(e);
 		return 1;
 	}

@@ -148,6 +148,7 @@ void peer_del(struct engine *e, struct engine_peer *p)
 		p->watch = NULL;
 		watch_end(watch, p);
 	}
+	peer_stop_watches(e, p);
 	list_for_each(pos, &e->rings)
 		order_forget_peer(list_entry(pos, struct engine_ring, link), p);
 	list_del(&p->pending_link);

@@ -244,11 +244,12 @@ void op_block_failed(struct op *op, uint32_t reason)
 	list_add_tail(&op->link, &op_engine(op)->ready);
 }
 
-void op_run_ready(struct engine *e)
+uint32_t op_run_ready(struct engine *e)
 {
 	struct op *op;
+	uint32_t n = 0;
 
-	while (!list_empty(&e->ready)) {
+	for (; !list_empty(&e->ready); n++) {
 		op = list_first(&e->ready, struct op, link);
 		list_del(&op->link);
 		if (op->bits & OP_DECIDED)
@@ -256,6 +257,7 @@ void op_run_ready(struct engine *e)
 		else
 			op_begin(op);
 	}
+	return n;
 }
 
 /* ---- moving ---- */
@@ -281,8 +283,6 @@ void op_begin(struct op *op)
 	}
 	if (p->state == PEER_CONNECTING) {
 		list_add_tail(&op->link, &p->waiting);
-	} else if (p->state != PEER_UP) {
-		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
 	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
 		peer_awaited(op_engine(op), p);
 		note_start(op);
@@ -333,9 +333,10 @@ static void check_decided(struct op *op)
 
 void op_check(struct op *op)
 {
-	/* What the control thread has comes back in its own time, however late it is. */
+	/* A flush, the peer's word on a notification and what the control thread has come back in
+	 * their own time, however late that is. */
 	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING ||
-	    op->state == OP_ASKING)
+	    op->state == OP_NOTING || op->state == OP_ASKING)
 		return;
 	if (op->bits & OP_DECIDED) {
 		check_decided(op);
@@ -362,6 +363,7 @@ void op_expired(struct op *op)
 	uint32_t late = op->bits & OP_LATE, turns = (uint32_t)e->stats.turns;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
+		list_del(&op->drain_link); /* of those that count, or that wait for their turn */
 		op_end(op, -ETIME);
 		return;
 	}

@@ -9,7 +9,7 @@
 
 static int behind(const struct op *waiter, const struct op *op)
 {
-	return (int32_t)(waiter->seq - op->seq) > 0;
+	return waiter->seq > op->seq;
 }
 
 /* ---- scopes ---- */

@@ -126,22 +126,25 @@ void remote_need_keys(struct op *op, struct engine_remote *r)
 
 /* ---- its entries ---- */
 
-static void ring_each(struct engine_ring *er, struct engine_peer *p, void (*each)(struct op *op))
+static void ring_each(struct engine_ring *er, struct engine_peer *p, uint32_t multishot,
+		      void (*each)(struct op *op))
 {
 	uint32_t i;
 
 	for (i = 0; i < er->entries; i++)
 		if (er->ops[i].state != OP_FREE && er->ops[i].peer == p &&
-		    !(er->ops[i].bits & OP_MULTISHOT))
+		    (er->ops[i].bits & OP_MULTISHOT) == multishot)
 			each(&er->ops[i]);
 }
 
-static void peer_each(struct engine *e, struct engine_peer *p, void (*each)(struct op *op))
+/* Those that have an end of their own, or (OP_MULTISHOT) those that live on. */
+static void peer_each(struct engine *e, struct engine_peer *p, uint32_t multishot,
+		      void (*each)(struct op *op))
 {
 	struct list *pos;
 
 	list_for_each(pos, &e->rings)
-		ring_each(list_entry(pos, struct engine_ring, link), p, each);
+		ring_each(list_entry(pos, struct engine_ring, link), p, multishot, each);
 }
 
 static void stop_lost(struct op *op)
@@ -154,12 +157,18 @@ static void stop_lost(struct op *op)
 /* Every entry of the peer ends as its loss says. */
 void peer_stop(struct engine *e, struct engine_peer *p)
 {
-	peer_each(e, p, stop_lost);
+	peer_each(e, p, 0, stop_lost);
+}
+
+/* Those WATCH entries of a lost peer that are not its watcher, because they wait for their turn. */
+void peer_stop_watches(struct engine *e, struct engine_peer *p)
+{
+	peer_each(e, p, OP_MULTISHOT, stop_lost);
 }
 
 void peer_force(struct engine *e, struct engine_peer *p)
 {
-	peer_each(e, p, op_force);
+	peer_each(e, p, 0, op_force);
 }
 
 /* ---- being awaited ---- */

@@ -130,7 +130,7 @@ struct op {
 	uint64_t placed;       /* bytes that came out well */
 	uint64_t started_ns;
 	uint64_t deadline_ns;
-	uint32_t seq;  /* in its ring */
+	uint64_t seq;  /* in its ring */
 	uint32_t bits; /* enum op_bits */
 	int64_t res;
 	uint32_t note_len;
@@ -170,9 +170,9 @@ struct engine_ring {
 	struct ask *asks; /* one beside each op */
 	uint32_t *free;	  /* indices of free ops; a stack */
 	uint32_t nfree;
-	uint32_t seq;
+	uint64_t seq;
 	uint32_t unfinished;   /* entries that DRAIN waits for */
-	uint32_t completions;  /* CQEs that TIMEOUT counts */
+	uint64_t completions;  /* CQEs that TIMEOUT counts */
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
 	uint32_t chain_open, chain_failed;
 	struct list drains, timeouts, cancels;
@@ -323,6 +323,7 @@ struct engine {
 	struct engine_cmd *stop;
 	uint64_t idle_since;
 	uint64_t timer_set; /* INLINE: what timerfd is set to */
+	uint32_t worked;    /* INLINE: the last turn did something: the next may too */
 	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
 
 	struct list rings, peers, commands, exposures;
@@ -390,7 +391,7 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er);
 void op_begin(struct op *op);			      /* nothing blocks it (any more) */
 void op_unblock(struct op *op);			      /* one blocker less */
 void op_block_failed(struct op *op, uint32_t reason); /* what it waited for failed */
-void op_run_ready(struct engine *e);
+uint32_t op_run_ready(struct engine *e);
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* from outside; nothing if decided */
@@ -454,6 +455,7 @@ struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
 void remote_need_keys(struct op *op, struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
+void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);

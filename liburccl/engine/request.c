@@ -166,7 +166,8 @@ static void timeout_start(struct op *op)
 	op_set_state(op, OP_PARKED);
 	if (!op->sqe.count)
 		return;
-	op->handle = op->er->completions + op->sqe.count;
+	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->handle))
+		return; /* more than there will ever be */
 	list_add_tail(&op->drain_link, &op->er->timeouts);
 }
 
@@ -178,8 +179,7 @@ void timeouts_count(struct engine_ring *er)
 
 	list_for_each_safe(pos, tmp, &er->timeouts) {
 		op = list_entry(pos, struct op, drain_link);
-		if ((int32_t)(er->completions - (uint32_t)op->handle) < 0 ||
-		    (op->bits & OP_DECIDED))
+		if (er->completions < op->handle || (op->bits & OP_DECIDED))
 			continue;
 		list_del(&op->drain_link);
 		list_del(&op->link);
@@ -208,7 +208,7 @@ static int matches(const struct op *cancel, const struct op *op)
 {
 	uint64_t key = cancel->sqe.key;
 
-	if (op->sqe.opcode == URCCL_OP_CANCEL || (int32_t)(cancel->seq - op->seq) <= 0)
+	if (op->sqe.opcode == URCCL_OP_CANCEL || cancel->seq <= op->seq)
 		return 0;
 	switch (cancel->sqe.key_kind) {
 	case URCCL_BY_USER_DATA:

@@ -42,18 +42,31 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	return op;
 }
 
-static void open_data(struct op *op)
+static void cursor_reset(struct cursor *c)
 {
-	struct cursor *c = &op->cursor;
-
 	c->cur.len = 0;
 	c->element.len = c->element.pos = 0;
 	c->elements = 0;
 	c->desc = c->fresh = 0;
-	if (op->sqe.flags & URCCL_SQE_NOTIFY)
-		op->bits |= OP_PROMISED;
-	if (!cursor_open(op))
+}
+
+static int has_note(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_NOTIFY ||
+	       (op_is_data(op) && op->sqe.flags & URCCL_SQE_NOTIFY);
+}
+
+/* A peer that is being lost takes nothing more: its end would wait for what waits here. */
+static void start(struct engine_ring *er, struct op *op)
+{
+	if (op_is_data(op) && !cursor_open(op))
 		choose_lane(op);
+	if (er->closing)
+		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
+	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT))
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+	if (op->state == OP_WAITING && !op->blockers && !(op->bits & OP_DECIDED))
+		op_begin(op);
 }
 
 static void take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe,
@@ -65,20 +78,17 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	check_entry(e, op, ext, &v);
 	if (op->peer && !(op->bits & OP_MULTISHOT))
 		count_add(&op->peer->unfinished, 1u);
-	if (order_enter(op))
-		return;
-	if (v.res) {
-		op_fail(op, v.res, v.reason, v.a, v.b, 0);
-		return;
-	}
+	/* An entry that fails before it starts names its first segment and owes its peer a word. */
 	if (op_is_data(op))
-		open_data(op);
-	else if (op->sqe.opcode == URCCL_OP_NOTIFY)
+		cursor_reset(&op->cursor);
+	if (!v.res && has_note(op))
 		op->bits |= OP_PROMISED;
-	if (op->state != OP_FREE && er->closing)
-		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
-	if (op->state == OP_WAITING && !op->blockers && !(op->bits & OP_DECIDED))
-		op_begin(op);
+	if (!order_enter(op)) {
+		if (v.res)
+			op_fail(op, v.res, v.reason, v.a, v.b, 0);
+		else
+			start(er, op);
+	}
 	if (op->state != OP_FREE && !op->is_fresh) {
 		op->is_fresh = 1;
 		op->fresh_next = e->fresh;
