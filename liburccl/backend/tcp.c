@@ -9,7 +9,7 @@
 
 /* ---- the device ---- */
 
-/* AUTO is readiness: io_uring took more time for every size measured, most of all for small ones. */
+/* AUTO is readiness: io_uring took more time for every size measured, small ones above all. */
 static const struct tcp_driver *choose_driver(const struct urccl_params *p)
 {
 	return p->tcp_driver == URCCL_TCP_IO_URING ? &tcp_uring : &tcp_ready;

@@ -3,6 +3,7 @@
  * counts as lost after dead_after_ms; and when it goes on, nothing of them touches our memory, and
  * what was said to be quiet there is. */
 #include <signal.h>
+#include <sys/wait.h>
 #include "child.h"
 #include "meet.h"
 
@@ -56,12 +57,16 @@ static uint32_t take_all(int64_t res, const char *why)
 
 static void begin(void)
 {
+	int status;
+
 	child_start(&p, &child, (uint64_t)N * LEN, NULL);
 	child_connect(&p, &child);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &child.advert, 1, &remote), 0);
 	submit_all(20000000);
 	CHECK_EQ(take_all(0, ""), 0);
 	CHECK_EQ(kill(child.pid, SIGSTOP), 0);
+	CHECK_EQ(waitpid(child.pid, &status, WUNTRACED), child.pid);
+	CHECK(WIFSTOPPED(status));
 }
 
 /* It goes on; what it still sends or takes is looked at for a while. */

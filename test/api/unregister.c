@@ -135,7 +135,7 @@ static void flat(void)
 	pages = resident_pages();
 	rounds(ROUNDS);
 	CHECK_EQ(open_files(), files);
-	CHECK_LE(resident_pages(), pages + 256);
+	CHECK_LE(resident_pages(), pages + 1024);
 }
 
 int main(int argc, char **argv)

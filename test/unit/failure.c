@@ -67,15 +67,16 @@ static void test_records(void)
 
 static void test_reader(void)
 {
-	uint32_t found = 0, detail;
+	uint32_t found = 0, turn = 0, detail;
 	struct failure f;
 	pthread_t writer;
 
 	CHECK_EQ(pthread_create(&writer, NULL, write_all, NULL), 0);
 	do {
-		/* The oldest one, which is the one about to be overwritten. */
+		/* In turn the oldest one, which is about to be overwritten, and the newest. */
 		detail = load_acquire(&newest);
-		detail = detail > FAILURES ? detail - FAILURES + 1 : 2;
+		if (turn++ & 1)
+			detail = detail > FAILURES ? detail - FAILURES + 1 : 2;
 		if (!failures_get(&failures, detail, &f)) {
 			check_record(&f, detail);
 			found++;
