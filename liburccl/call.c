@@ -106,14 +106,23 @@ int urccl_unregister(struct urccl *ctx, struct urccl_region region)
 
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr)
 {
-	struct control_call call = {.msg.type = CALL_ALLOC, .len = len};
+	struct control_call call = {.msg.type = CALL_ALLOC};
 	int err = context_check(ctx);
 
 	if (err)
 		return err;
+	/* Filling much memory takes seconds: here, so that the control thread keeps answering
+	 * peers. */
+	pthread_mutex_lock(&ctx->allocating);
+	err = memory_alloc(len, &call.allocation);
+	pthread_mutex_unlock(&ctx->allocating);
+	if (err)
+		return err;
 	err = context_call(ctx, &call, 0);
-	if (!err)
-		*addr = (void *)(uintptr_t)call.addr;
+	if (err)
+		memory_free(call.allocation);
+	else
+		*addr = (void *)(uintptr_t)call.allocation->addr;
 	return err;
 }
 
@@ -122,7 +131,11 @@ int urccl_free(struct urccl *ctx, void *addr)
 	struct control_call call = {.msg.type = CALL_FREE, .addr = (uint64_t)(uintptr_t)addr};
 	int err = context_check(ctx);
 
-	return err ? err : context_call(ctx, &call, 0);
+	if (!err)
+		err = context_call(ctx, &call, 0);
+	if (!err)
+		memory_free(call.allocation);
+	return err;
 }
 
 int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len,

@@ -116,6 +116,7 @@ static struct urccl *context_map(void)
 		return NULL;
 	}
 	pthread_mutex_init(&ctx->lock, NULL);
+	pthread_mutex_init(&ctx->allocating, NULL);
 	pthread_mutex_init(&ctx->driving, NULL);
 	list_init(&ctx->rings);
 	return ctx;
@@ -124,6 +125,7 @@ static struct urccl *context_map(void)
 static void context_unmap(struct urccl *ctx)
 {
 	pthread_mutex_destroy(&ctx->driving);
+	pthread_mutex_destroy(&ctx->allocating);
 	pthread_mutex_destroy(&ctx->lock);
 	munmap(ctx, sizeof(*ctx));
 }

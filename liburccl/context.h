@@ -26,6 +26,9 @@ struct urccl {
 	struct list rings;	/* struct context_ring.link */
 	uint32_t next_ring;
 
+	/* Held while memory is allocated, so that each sees what room those before it left. */
+	pthread_mutex_t allocating;
+
 	/* INLINE. Whoever runs the engine for a call holds driving; once there is a ring, only the
 	 * thread that uses it does: that one writes driver. */
 	pthread_mutex_t driving;

@@ -39,8 +39,8 @@ void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
 enum control_call_type {
 	CALL_REGISTER = 100,		/* ranges, n, rights -> handle */
 	CALL_UNREGISTER,		/* handle */
-	CALL_ALLOC,			/* len -> addr */
-	CALL_FREE,			/* addr */
+	CALL_ALLOC,			/* allocation: the control thread's from now on */
+	CALL_FREE,			/* addr -> allocation: the caller's again */
 	CALL_ADVERTISE,			/* handle, off, len, rights, ttl_ms -> *advert */
 	CALL_IMPORT,			/* handle (peer), adverts, n -> handle (remote) */
 	CALL_FORGET,			/* handle */
@@ -64,6 +64,7 @@ struct control_call {
 	uint32_t rights;
 	uint64_t off, len, ttl_ms;
 	uint64_t addr;
+	struct allocation *allocation;
 	struct urccl_advert *advert;
 	const struct urccl_advert *adverts;
 	void *data;

@@ -406,15 +406,8 @@ void region_info(struct control *c, struct control_call *call)
 
 void region_alloc(struct control *c, struct control_call *call)
 {
-	struct allocation *a;
-	int rc = memory_alloc(call->len, &a);
-
-	if (!rc) {
-		a->users = 0;
-		list_add_tail(&a->link, &c->allocations);
-		call->addr = a->addr;
-	}
-	call_answer(call, rc);
+	list_add_tail(&call->allocation->link, &c->allocations);
+	call_answer(call, 0);
 }
 
 void region_free(struct control *c, struct control_call *call)
@@ -432,7 +425,7 @@ void region_free(struct control *c, struct control_call *call)
 			return;
 		}
 		list_del(&a->link);
-		memory_free(a);
+		call->allocation = a;
 		call_answer(call, 0);
 		return;
 	}

@@ -63,7 +63,7 @@ struct memory_map *memory_map_new(struct memory *const *regions, uint32_t n);
 /* The region that holds all of [addr, addr + len), or NULL. */
 struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len);
 
-/* ---- shareable memory (urccl_alloc): a sealed memfd each. Control thread only. ---- */
+/* ---- shareable memory (urccl_alloc): a sealed memfd each ---- */
 
 struct allocation {
 	struct list link;
