@@ -230,10 +230,13 @@ void stream_settle_tx(struct stream *s)
 
 void stream_settle_rx(struct stream *s)
 {
-	struct chunk *c = s->rx.chunk;
+	struct chunk *c = NULL;
 
 	assert(!s->rx_lent);
 	s->stuck &= ~STREAM_STUCK_RX;
+	/* It waited for the part of the answer that came, whether or not the end of it is there. */
+	if (s->tx.answered != s->tx.asked)
+		c = stream_read(s, s->tx.answered)->chunk;
 	if (c && c->flags & CHUNK_CANCELLED)
 		cancel_read(s, c, c->state & STATE_NOW ? CANCEL_NOW : CANCEL_ASK);
 }

@@ -402,8 +402,10 @@ static void unsend_read(struct stream *s)
 	struct stream_read *r = stream_read(s, s->tx.asked - 1);
 	uint32_t open = s->tx.asked - s->tx.answered;
 
+	int answering = s->rx.got || (s->rx.active && s->rx.kind == FRAME_RESP);
+
 	/* The peer answers what it was not asked: stream_rx() tells, and the stream will fail. */
-	if (!open || (open == 1 && s->rx.active && s->rx.kind == FRAME_RESP))
+	if (!open || (open == 1 && answering))
 		s->broken = 1;
 	if (s->broken)
 		return;
