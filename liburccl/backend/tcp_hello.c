@@ -44,10 +44,15 @@ void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd)
 	s->events = UINT32_MAX;
 }
 
+/* A forked child may hold it open, so it is taken off epoll and shut down by name. */
 void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
 {
 	if (s->fd < 0)
 		return;
+	if (s->events != UINT32_MAX)
+		epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, s->fd, NULL);
+	if (s->kind != TCP_TIMER)
+		shutdown(s->fd, SHUT_RDWR);
 	close(s->fd);
 	s->fd = -1;
 	/* There may be room again for whom the listener keeps waiting. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A child that was forked holds copies of every descriptor: an end is one for the peer all the
+ * same, and epoll says no more of what was closed. */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tcp_pair.h"
+
+static struct tcp_node a, b;
+
+static pid_t fork_sleeper(void)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static int epoll_is_silent(const struct tcp_node *n)
+{
+	struct epoll_event e;
+
+	return epoll_wait(n->dev->fd, &e, 1, 0) == 0;
+}
+
+static int port_answers(uint16_t port)
+{
+	struct sockaddr_storage to = loopback(AF_INET);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	((struct sockaddr_in *)&to)->sin_port = htons(port);
+	CHECK(fd >= 0);
+	rc = connect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in));
+	close(fd);
+	return rc == 0;
+}
+
+static void run(uint32_t driver)
+{
+	struct urccl_params p = tcp_params();
+	uint16_t port;
+	pid_t pid;
+
+	p.tcp_driver = driver;
+	if (tcp_try_open(&a, &p, AF_INET)) {
+		fprintf(stderr, "skipped: %s\n", urccl_errmsg());
+		return;
+	}
+	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
+	tcp_open_ep(&a);
+	tcp_open_ep(&b);
+	tcp_connect(&a, &b, 1, AF_INET);
+	tcp_connect(&b, &a, 0, AF_INET);
+	TCP_WAIT(&a, &b, a.up && b.up);
+	pid = fork_sleeper();
+	backend_tcp.ep_close(a.ep);
+	TCP_WAIT(&a, &b, a.closed && b.down);
+	backend_tcp.ep_close(b.ep);
+	TCP_WAIT(&a, &b, b.closed);
+	backend_tcp.ep_free(a.ep);
+	backend_tcp.ep_free(b.ep);
+	TCP_WAIT(&a, &b, epoll_is_silent(&a) && epoll_is_silent(&b));
+	port = tcp_device(b.dev)->port;
+	backend_tcp.close(a.dev);
+	backend_tcp.close(b.dev);
+	CHECK(!port_answers(port));
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+int main(void)
+{
+	run(URCCL_TCP_READINESS);
+	run(URCCL_TCP_IO_URING);
+	return 0;
+}
