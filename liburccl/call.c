@@ -15,15 +15,26 @@ int context_check(const struct urccl *ctx)
 	return 0;
 }
 
-/* Of an INLINE context: this thread may run the engine until drive_end(). */
-static int drive_begin(struct urccl *ctx)
+static int driven_elsewhere(const struct urccl *ctx)
 {
 	uintptr_t driver = load_relaxed(&ctx->driver);
 
-	if (driver && driver != (uintptr_t)pthread_self())
-		return fail(-EBUSY, "another thread drives this INLINE context: call from there");
-	pthread_mutex_lock(&ctx->driving);
-	return 0;
+	return driver && driver != (uintptr_t)pthread_self();
+}
+
+/* Of an INLINE context: this thread may run the engine until drive_end(). */
+static int drive_begin(struct urccl *ctx)
+{
+	int busy = driven_elsewhere(ctx);
+
+	if (!busy) {
+		pthread_mutex_lock(&ctx->driving);
+		busy = driven_elsewhere(ctx); /* the ring may just have been handed on */
+		if (!busy)
+			return 0;
+		pthread_mutex_unlock(&ctx->driving);
+	}
+	return fail(-EBUSY, "another thread drives this INLINE context: call from there");
 }
 
 static void drive_end(struct urccl *ctx)

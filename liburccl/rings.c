@@ -10,14 +10,21 @@ static uintptr_t this_thread(void)
 	return (uintptr_t)pthread_self();
 }
 
+/* From here on this thread runs the engine, once a call of another that does has ended. */
+static void take_over(struct urccl *ctx)
+{
+	pthread_mutex_lock(&ctx->driving);
+	store_relaxed(&ctx->driver, this_thread());
+	pthread_mutex_unlock(&ctx->driving);
+}
+
 static void ring_drive(void *arg)
 {
 	struct context_ring *cr = arg;
-	uintptr_t me = this_thread();
 
 	/* A program may hand its ring from thread to thread. */
-	if (load_relaxed(&cr->ctx->driver) != me)
-		store_relaxed(&cr->ctx->driver, me);
+	if (load_relaxed(&cr->ctx->driver) != this_thread())
+		take_over(cr->ctx);
 	engine_drive(cr->ctx->engine);
 }
 
@@ -116,7 +123,7 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	if (err)
 		goto free_engine_ring;
 	if (ctx->is_inline)
-		store_relaxed(&ctx->driver, this_thread());
+		take_over(ctx);
 	*ring = &cr->ring->pub;
 	return 0;
 

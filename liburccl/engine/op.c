@@ -380,6 +380,18 @@ void op_expired(struct op *op)
 	}
 }
 
+void op_hurry(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	uint64_t at = e->now + HURRY_NS;
+
+	if (op->state == OP_FREE || op->deadline_ns <= at)
+		return;
+	op->deadline_ns = at;
+	wheel_unset(&op->timer);
+	wheel_set(&e->wheel, &op->timer, at);
+}
+
 static uint64_t timeout_of(const struct engine *e, const struct op *op)
 {
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT)

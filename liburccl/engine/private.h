@@ -30,6 +30,7 @@
 #define POST_BATCH   64u
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* after the deadline, for the peer's word that nothing more lands */
+#define HURRY_NS (100 * NSEC_PER_MSEC) /* likewise where a call waits for the end, not a deadline */
 
 struct engine;
 struct op;
@@ -395,6 +396,7 @@ uint32_t op_run_ready(struct engine *e);
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* from outside; nothing if decided */
+void op_hurry(struct op *op); /* stopped, and a call waits: its deadline is soon */
 void op_force(struct op *op); /* what is still out comes back without the peer's word */
 void op_check(struct op *op); /* something came back: the next step, or the end */
 void op_end(struct op *op, int64_t res);

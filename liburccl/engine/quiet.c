@@ -3,6 +3,13 @@
  * more. */
 #include "engine/private.h"
 
+/* Ends soon, also where the peer does not answer: a call of the program waits for it. */
+static void stop_soon(struct op *op, int res, uint32_t reason)
+{
+	op_stop(op, res, reason, 0);
+	op_hurry(op);
+}
+
 /* ---- rings ----------------------------------------------------------------------------------- */
 
 void ring_stop(struct engine_ring *er)
@@ -11,8 +18,7 @@ void ring_stop(struct engine_ring *er)
 
 	er->closing = 1;
 	for (i = 0; i < er->entries; i++)
-		if (er->ops[i].state != OP_FREE)
-			op_stop(&er->ops[i], -ESHUTDOWN, REASON_CLOSING, 0);
+		stop_soon(&er->ops[i], -ESHUTDOWN, REASON_CLOSING);
 }
 
 int ring_is_quiet(struct engine *e, struct engine_ring *er)
@@ -63,7 +69,7 @@ static int chunks_stop(struct engine *e,
 		if (!c->op || !match(e, c, what))
 			continue;
 		found = 1;
-		op_stop(c->op, res, reason, 0);
+		stop_soon(c->op, res, reason);
 	}
 	return found;
 }
@@ -100,7 +106,7 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
 
 			if (op->state == OP_FREE || !(op_is_data(op) && match(op, what)))
 				continue;
-			op_stop(op, res, reason, 0);
+			stop_soon(op, res, reason);
 			found |= op->state != OP_FREE;
 		}
 	}

@@ -81,13 +81,13 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	/* An entry that fails before it starts names its first segment and owes its peer a word. */
 	if (op_is_data(op))
 		cursor_reset(&op->cursor);
-	if (!v.res && has_note(op))
+	if (op->peer && has_note(op))
 		op->bits |= OP_PROMISED;
-	if (!order_enter(op)) {
-		if (v.res)
-			op_fail(op, v.res, v.reason, v.a, v.b, 0);
-		else
-			start(er, op);
+	if (!order_enter(op) && !v.res) {
+		start(er, op);
+	} else {
+		op->sqe.len = 0; /* nobody looked at its array: a CANCEL must not */
+		op_fail(op, v.res, v.reason, v.a, v.b, 0);
 	}
 	if (op->state != OP_FREE && !op->is_fresh) {
 		op->is_fresh = 1;

@@ -2,6 +2,7 @@
 /* An INLINE context: one ring, and calls that need the engine only from the thread that drives it.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include <liburccl.h>
 #include "test.h"
@@ -45,6 +46,67 @@ static void *with_its_own_ring(void *arg)
 	return arg;
 }
 
+static void timeout_entry(struct urccl_ring *ring, uint64_t ns)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(ring);
+
+	CHECK(sqe);
+	urccl_prep_timeout(sqe, ns, 0);
+}
+
+/* The fd's timer, set for a sleep in the program's epoll, rings while urccl_wait() sleeps for
+ * something later: it disturbs that once. */
+static void timer_of_another_sleep(struct urccl_ring *ring)
+{
+	struct urccl_wait_args two = {.size = sizeof(two), .min_n = 2, .timeout_ns = ~0ull};
+	struct urccl_stats before = {.size = sizeof(before)}, after = before;
+
+	timeout_entry(ring, 5000000);
+	timeout_entry(ring, 200000000);
+	CHECK_EQ(urccl_submit(ring), 2);
+	while (urccl_arm(ring, URCCL_FOR_CQE, 0))
+		;
+	CHECK_EQ(urccl_stats(ctx, &before), 0);
+	CHECK_EQ(urccl_wait(ring, NULL, &two), 2);
+	CHECK_EQ(urccl_stats(ctx, &after), 0);
+	CHECK_LE(after.turns - before.turns, 2000);
+	urccl_cq_advance(ring, 2);
+}
+
+static struct urccl_ring *handed;
+static uint32_t turn_of; /* 0 or 1: whose turn it is to drive; that one writes */
+
+/* Hands the ring on and calls at once, before or after the other drives: it is done or refused, and
+ * never runs beside the other. */
+static void *hand_on(void *arg)
+{
+	uint32_t me = !!arg, i;
+	struct urccl_region region;
+	int res;
+
+	for (i = 0; i < 300; i++) {
+		while (__atomic_load_n(&turn_of, __ATOMIC_ACQUIRE) != me)
+			sched_yield();
+		CHECK(!urccl_peek_cqe(handed));
+		__atomic_store_n(&turn_of, !me, __ATOMIC_RELEASE);
+		res = register_one(&region);
+		CHECK(!res || res == -EBUSY);
+		if (!res)
+			urccl_unregister(ctx, region);
+	}
+	return NULL;
+}
+
+static void handed_on(struct urccl_ring *ring)
+{
+	pthread_t thread;
+
+	handed = ring;
+	CHECK_EQ(pthread_create(&thread, NULL, hand_on, ring), 0);
+	hand_on(NULL);
+	pthread_join(thread, NULL);
+}
+
 static void in_thread(void *(*run)(void *))
 {
 	pthread_t thread;
@@ -71,6 +133,8 @@ int main(void)
 	CHECK_EQ(urccl_unregister(ctx, region), 0);
 	urccl_ring_close(ring);
 	CHECK_EQ(urccl_ring_open(ctx, NULL, &ring), 0);
+	timer_of_another_sleep(ring);
+	handed_on(ring);
 	urccl_close(ctx);
 	return 0;
 }
