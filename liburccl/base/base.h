@@ -203,7 +203,7 @@ struct failure {			/* 64 bytes */
 	uint32_t segment;
 	uint8_t	 opcode, transport;
 	uint16_t reserved;
-	uint32_t reserved1;
+	uint32_t after_us;		/* the deadline where the reason lacks it; 0: none */
 	uint64_t arg[3];
 	uint64_t user_data;
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures in words. */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -59,9 +62,45 @@ static void text_errno(struct text *t, uint64_t arg)
 		text_add(t, "error %lld", (long long)(int64_t)arg);
 }
 
+static void text_transports(struct text *t, uint64_t bits)
+{
+	const char *sep = "";
+	uint32_t i;
+
+	for (i = 0; i < 64; i++) {
+		if (!(bits >> i & 1))
+			continue;
+		if (transport_name(i))
+			text_add(t, "%s%s", sep, transport_name(i));
+		else
+			text_add(t, "%stransport %u", sep, i);
+		sep = ", ";
+	}
+	if (!bits)
+		text_add(t, "none");
+}
+
+static void text_address(struct text *t, const uint64_t arg[3])
+{
+	const uint8_t *addr = (const uint8_t *)arg;
+	unsigned int port = (unsigned int)(arg[2] & 0xffff);
+	char text[INET6_ADDRSTRLEN];
+
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)addr))
+		text_add(t, "%s:%u", inet_ntop(AF_INET, addr + 12, text, sizeof(text)), port);
+	else
+		text_add(t, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
+}
+
 static void text_figure(struct text *t, char kind, uint64_t arg)
 {
 	switch (kind) {
+	case 't':
+		text_transports(t, arg);
+		return;
+	case 'g':
+		text_add(t, "%s", gai_strerror((int)arg));
+		return;
 	case 'x':
 		text_add(t, "0x%llx", (unsigned long long)arg);
 		return;
@@ -88,8 +127,12 @@ static void text_reason(struct text *t, const struct failure *f)
 	for (; *s; s++) {
 		if (*s != '%' || !s[1] || arg == ARRAY_SIZE(f->arg))
 			text_add(t, "%c", *s);
+		else if (*++s == 'a')
+			text_address(t, f->arg);
+		else if (*s == 'h')
+			text_errno(t, f->arg[2] >> 32);
 		else
-			text_figure(t, *++s, f->arg[arg++]);
+			text_figure(t, *s, f->arg[arg++]);
 	}
 }
 
@@ -108,7 +151,7 @@ static const char *segment_noun(uint8_t opcode)
 	}
 }
 
-/* Who, with whom, by what way: "writev, peer 10.0.0.2:7777, over tcp, segment 3: " */
+/* Who, with whom, by what way, when: "writev, peer 10.0.0.2:7777, over tcp, segment 3: " */
 static void text_subject(struct text *t, const struct failure *f, const char *peer_name)
 {
 	const char *noun = segment_noun(f->opcode), *transport = transport_name(f->transport);
@@ -123,6 +166,8 @@ static void text_subject(struct text *t, const struct failure *f, const char *pe
 		text_add(t, ", peer handle 0x%x", f->peer);
 	if (transport)
 		text_add(t, ", over %s", transport);
+	if (f->after_us)
+		text_add(t, ", after %u us", f->after_us);
 	if (noun && f->segment != UINT32_MAX)
 		text_add(t, ", %s %u", noun, f->segment);
 	text_add(t, ": ");

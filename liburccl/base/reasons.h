@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
- * sign by name, %o an opcode by name. */
+ * sign by name, %o an opcode by name, %t transports by bit, %g what getaddrinfo() said. %a is an
+ * address: the first two figures, with the port in the low half of the third; %h the errno in its
+ * high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
@@ -51,14 +53,27 @@ REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revok
 			"expired, or was never the peer's")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
-REASON(DIAL_SELF,	"the address is this context's own")
-REASON(DIAL,		"dialling failed with %e")
-REASON(DIAL_REFUSED,	"nobody listens at the address")
+REASON(DIAL_SELF,	"the address %a is this context's own")
+REASON(DIAL,		"%a cannot be reached: %h")
+REASON(DIAL_REFUSED,	"nobody listens at %a")
+REASON(DIAL_CLOSING,	"the context at %a is being closed")
+REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer")
+REASON(DIAL_SILENT,	"%a took the connection and does not answer: its process is stopped, or "
+			"it is not liburccl")
+REASON(DIAL_NAME,	"the host name was not resolved: %g")
+REASON(DIAL_NAME_LATE,	"the system's resolver has not answered for the host name")
+REASON(DIAL_RAIL,	"the peer answers, but no transport that both sides have came up in time")
+REASON(DIAL_ACCEPT,	"the peer answers, but its program has not taken the connection: it needs "
+			"an ACCEPT entry and free event slots")
+REASON(DIAL_OLD,	"an earlier connection of the two contexts has not ended")
 REASON(DIAL_VERSION,	"protocol versions do not meet: ours are %u to %u, the peer speaks %u")
+REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %e")
+REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t")
 REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer; the last one said %e")
-REASON(DIAL_GARBAGE,	"what answered at the address is not liburccl")
-REASON(DIAL_STALE,	"the address now belongs to another incarnation than the metadata names")
+REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl")
+REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names")
 REASON(DIAL_FULL,	"the peer is full: its max_peers is reached")
+REASON(DIAL_EXHAUSTED,	"the peer cannot take another connection: it met %e")
 REASON(PEERS_FULL,	"max_peers (%u) is reached")
 REASON(NO_MEMORY,	"no memory for %u bytes")
 REASON(CANCEL_KEY,	"key kind %u is not known, or its key must be 0")

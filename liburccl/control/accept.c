@@ -12,18 +12,18 @@
 
 /* ---- a guest says HELLO ---- */
 
-static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t *used)
+static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t *used,
+				int *err)
 {
 	struct path *path;
 	uint32_t i;
-	int err;
 
 	for (i = 0; i < c->config.ndevices; i++) {
 		struct device *dev = c->config.devices[i];
 
 		if (*used & 1u << i || dev->ops->transport != theirs->transport)
 			continue;
-		path = path_open(dev, theirs->id, &err);
+		path = path_open(dev, theirs->id, err);
 		if (!path)
 			continue;
 		*used |= 1u << i;
@@ -34,13 +34,15 @@ static struct path *accept_path(struct control *c, const struct wire_rail *their
 	return NULL;
 }
 
-/* An ep for each rail of theirs that a device here has the transport of. */
-static uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths)
+/* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
+ * could not be had. */
+static uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths,
+			     int *err)
 {
 	uint32_t used = 0, n = 0, i;
 
 	for (i = 0; i < h->nrails; i++) {
-		paths[n] = accept_path(c, &h->rails[i], &used);
+		paths[n] = accept_path(c, &h->rails[i], &used, err);
 		if (paths[n])
 			n++;
 	}
@@ -70,20 +72,30 @@ void accept_answer(struct control *c, struct peer *p)
 	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO_ACK, &ack));
 }
 
+static void accept_not(struct control *c, struct conn *n, uint32_t npaths, int err)
+{
+	if (!npaths)
+		conn_refuse(c, n, WIRE_NO_PATH, err);
+	else if (err == -EBUSY)
+		conn_refuse(c, n, WIRE_BUSY, 0);
+	else
+		conn_refuse(c, n, WIRE_FULL, err == -EUSERS ? 0 : err);
+}
+
 static void accept_peer(struct control *c, struct conn *n, const struct wire_hello *h,
 			struct list *dials)
 {
 	struct path *paths[WIRE_RAILS];
-	uint32_t npaths = accept_paths(c, h, paths), i;
 	struct peer *p = NULL;
 	int err = 0;
+	uint32_t npaths = accept_paths(c, h, paths, &err), i;
 
 	if (npaths)
 		p = peer_new(c, n, h, 0, &err);
 	if (!p) {
 		for (i = 0; i < npaths; i++)
 			path_free(paths[i]);
-		conn_refuse(c, n, npaths ? WIRE_FULL : WIRE_NO_PATH);
+		accept_not(c, n, npaths, err);
 		dials_give(c, dials, NULL);
 		return;
 	}
@@ -111,16 +123,16 @@ static void accept_hello(struct control *c, struct conn *n, const struct wire_he
 
 	list_init(&dials);
 	if (c->ending) {
-		conn_refuse(c, n, WIRE_CLOSING);
+		conn_refuse(c, n, WIRE_CLOSING, 0);
 	} else if (h->incarnation == c->config.incarnation) {
-		conn_refuse(c, n, WIRE_SELF);
+		conn_refuse(c, n, WIRE_SELF, 0);
 	} else if (h->expected && h->expected != c->config.incarnation) {
-		conn_refuse(c, n, WIRE_STALE);
+		conn_refuse(c, n, WIRE_STALE, 0);
 	} else if (old && !accept_yield(c, old, &dials)) {
 		/* Should the older connection be dead without our knowing, the ping finds out, and
 		 * the dialler comes again. */
 		peer_ping(c, old);
-		conn_refuse(c, n, WIRE_EXISTS);
+		conn_refuse(c, n, WIRE_EXISTS, 0);
 	} else {
 		accept_peer(c, n, h, &dials);
 	}
@@ -138,7 +150,7 @@ static int guest_frame(struct control *c, struct conn *n, uint32_t type, const u
 	if (!rc)
 		accept_hello(c, n, &h);
 	else if (rc == -EPROTONOSUPPORT)
-		conn_refuse(c, n, WIRE_NO_VERSION);
+		conn_refuse(c, n, WIRE_NO_VERSION, 0);
 	else
 		return rc;
 	return 0;
@@ -199,10 +211,13 @@ static int accept_room(struct control *c)
 }
 
 /* No descriptors are left: with the one in reserve a dialler at least hears that. */
-static int accept_shed(struct control *c)
+static int accept_shed(struct control *c, int err)
 {
-	struct wire_refuse r = {WIRE_VERSION_MIN, WIRE_VERSION_MAX, WIRE_FULL,
-				c->config.incarnation};
+	struct wire_refuse r = {.version_min = WIRE_VERSION_MIN,
+				.version_max = WIRE_VERSION_MAX,
+				.code = WIRE_FULL,
+				.incarnation = c->config.incarnation,
+				.error = (uint32_t)err};
 	uint32_t len;
 	int fd;
 
@@ -227,7 +242,7 @@ static int accept_failed(struct control *c, int err)
 {
 	if (err == EAGAIN)
 		return 0;
-	if ((err == EMFILE || err == ENFILE) && accept_shed(c))
+	if ((err == EMFILE || err == ENFILE) && accept_shed(c, err))
 		return 1;
 	if (err != EMFILE && err != ENFILE && err != ENOMEM && err != ENOBUFS)
 		return 1;

@@ -434,9 +434,14 @@ static const struct conn_ops refused_ops = {
 	.expired = refused_nothing,
 };
 
-void conn_refuse(struct control *c, struct conn *n, uint32_t code)
+void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
 {
-	struct wire_refuse r = {WIRE_VERSION_MIN, WIRE_VERSION_MAX, code, c->config.incarnation};
+	struct wire_refuse r = {.version_min = WIRE_VERSION_MIN,
+				.version_max = WIRE_VERSION_MAX,
+				.code = code,
+				.incarnation = c->config.incarnation,
+				.transports = paths_possible(c),
+				.error = (uint32_t)-err};
 
 	conn_send(c, n, c->tx, wire_put_refuse(c->tx, &r));
 	n->ops = &refused_ops;

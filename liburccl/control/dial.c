@@ -58,27 +58,27 @@ void dial_stop(struct control *c, struct dial *d)
 }
 
 /* What the errno of a connection means for whoever dialled. */
-static void dial_note_errno(struct dial *d, int err)
+static void dial_note_errno(struct dial *d, const struct host *h, int err)
 {
 	switch (err) {
 	case ECONNREFUSED:
-		dial_note(d, -ECONNREFUSED, REASON_DIAL_REFUSED, 0, 0, 0);
+		dial_note_host(d, h, -ECONNREFUSED, REASON_DIAL_REFUSED, err);
 		break;
 	case EPROTO:
-		dial_note(d, -EPROTO, REASON_DIAL_GARBAGE, 0, 0, 0);
+		dial_note_host(d, h, -EPROTO, REASON_DIAL_GARBAGE, err);
 		break;
 	case ETIMEDOUT:
 	case ENETUNREACH:
 	case EADDRNOTAVAIL:
 	case EHOSTDOWN:
-		dial_note(d, -EHOSTUNREACH, REASON_DIAL, (uint64_t)err, 0, 0);
+		dial_note_host(d, h, -EHOSTUNREACH, REASON_DIAL, err);
 		break;
 	case 0:
 	case EPIPE:
-		dial_note(d, -ECONNRESET, REASON_DIAL, ECONNRESET, 0, 0);
+		dial_note_host(d, h, -ECONNRESET, REASON_DIAL_HUNG_UP, ECONNRESET);
 		break;
 	default:
-		dial_note(d, -err, REASON_DIAL, (uint64_t)err, 0, 0);
+		dial_note_host(d, h, -err, REASON_DIAL, err);
 		break;
 	}
 }
@@ -113,7 +113,7 @@ void dial_next(struct control *c, struct dial *d)
 				alarm_set(c, &d->alarm, STAGGER_NS);
 			return;
 		}
-		dial_note_errno(d, errno);
+		dial_note_errno(d, h, errno);
 	}
 	if (!dial_host(d, HOST_CONNECTING))
 		dial_fail(c, d);
@@ -131,7 +131,7 @@ void dial_alarm(struct control *c, struct alarm *a)
 	/* It took the connection and says nothing: others have their turn. */
 	if (h) {
 		dial_leave(c, h, HOST_FAILED);
-		dial_note_errno(d, ETIMEDOUT);
+		dial_note_host(d, h, -EHOSTUNREACH, REASON_DIAL_SILENT, ETIMEDOUT);
 	}
 	dial_next(c, d);
 }
@@ -150,7 +150,7 @@ static int dial_open_paths(struct control *c, struct dial *d)
 	}
 	if (d->npaths)
 		return 0;
-	dial_note(d, err, REASON_DIAL_NO_PATH, (uint64_t)-err, 0, 0);
+	dial_note(d, err, REASON_DIAL_DEVICE, (uint64_t)-err, 0, 0);
 	return err;
 }
 
@@ -197,6 +197,19 @@ static void dial_connected(struct control *c, struct conn *n)
 
 /* ---- the answer ---- */
 
+static void dial_no_path(struct dial *d, const struct wire_refuse *r)
+{
+	uint64_t ours = 0;
+	uint32_t i;
+
+	for (i = 0; i < d->npaths; i++)
+		ours |= 1ull << d->paths[i]->rail.ep->dev->ops->transport;
+	if (ours & r->transports)
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH, r->error, 0, 0);
+	else
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
+}
+
 static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			 const struct wire_refuse *r)
 {
@@ -212,27 +225,32 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		else
 			dial_rest(c, d);
 		return;
+	case WIRE_BUSY:
+		dial_note(d, -EMFILE, REASON_DIAL_FULL, 0, 0, 0);
+		dial_rest(c, d);
+		return;
 	case WIRE_NO_VERSION:
 		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION, WIRE_VERSION_MIN,
 			  WIRE_VERSION_MAX, r->version_max);
 		break;
 	case WIRE_STALE:
-		dial_note(d, -ESTALE, REASON_DIAL_STALE, 0, 0, 0);
+		dial_note_host(d, h, -ESTALE, REASON_DIAL_STALE, 0);
 		break;
 	case WIRE_SELF:
-		dial_note(d, -EINVAL, REASON_DIAL_SELF, 0, 0, 0);
+		dial_note_host(d, h, -EINVAL, REASON_DIAL_SELF, 0);
 		break;
 	case WIRE_FULL:
-		dial_note(d, -EMFILE, REASON_DIAL_FULL, 0, 0, 0);
+		dial_note(d, -EMFILE, r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL, r->error,
+			  0, 0);
 		break;
 	case WIRE_NO_PATH:
-		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0, 0);
+		dial_no_path(d, r);
 		break;
 	case WIRE_CLOSING:
-		dial_note(d, -ECONNREFUSED, REASON_DIAL_REFUSED, 0, 0, 0);
+		dial_note_host(d, h, -ECONNREFUSED, REASON_DIAL_CLOSING, 0);
 		break;
 	default:
-		dial_note_errno(d, EPROTO);
+		dial_note_errno(d, h, EPROTO);
 		break;
 	}
 	dial_next(c, d);
@@ -271,7 +289,10 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 
 	p = peer_new(c, h->conn, ack, 1, &err);
 	if (!p) {
-		dial_give_up(c, d, err);
+		if (err == -EBUSY)
+			dial_rest(c, d);
+		else
+			dial_give_up(c, d, err);
 		dials_give(c, others, NULL);
 		return;
 	}
@@ -298,8 +319,8 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	    (d->expected && ack->incarnation != d->expected)) {
 		int self = ack->incarnation == c->config.incarnation;
 
-		dial_note(d, self ? -EINVAL : -ESTALE, self ? REASON_DIAL_SELF : REASON_DIAL_STALE,
-			  0, 0, 0);
+		dial_note_host(d, h, self ? -EINVAL : -ESTALE,
+			       self ? REASON_DIAL_SELF : REASON_DIAL_STALE, 0);
 		dial_leave(c, h, HOST_FAILED);
 		dial_next(c, d);
 		return;
@@ -338,9 +359,10 @@ static int dial_frame(struct control *c, struct conn *n, uint32_t type, const ui
 static void dial_ended(struct control *c, struct conn *n, int err)
 {
 	struct dial *d = n->owner;
+	struct host *h = dial_host_of(d, n);
 
-	dial_leave(c, dial_host_of(d, n), HOST_FAILED);
-	dial_note_errno(d, -err);
+	dial_leave(c, h, HOST_FAILED);
+	dial_note_errno(d, h, -err);
 	dial_next(c, d);
 }
 

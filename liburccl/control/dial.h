@@ -52,6 +52,8 @@ void dial_alarm(struct control *c, struct alarm *a);
 
 /* dials.c */
 void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e);
+/* A reason with %a and %h. */
+void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reason, int err);
 void dial_fail(struct control *c, struct dial *d);	       /* with what was noted */
 void dial_give_up(struct control *c, struct dial *d, int err); /* with err of peer_new() */
 void dial_attach(struct control *c, struct dial *d,

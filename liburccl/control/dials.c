@@ -15,8 +15,11 @@ static int reason_weight(uint32_t reason)
 	case REASON_DIAL:
 		return 1;
 	case REASON_DIAL_REFUSED:
+	case REASON_DIAL_CLOSING:
 		return 2;
 	case REASON_DIAL_GARBAGE:
+	case REASON_DIAL_SILENT:
+	case REASON_DIAL_HUNG_UP:
 		return 3;
 	case REASON_DIAL_SELF:
 	case REASON_DIAL_STALE:
@@ -35,6 +38,30 @@ void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b,
 	d->arg[0] = a;
 	d->arg[1] = b;
 	d->arg[2] = e;
+}
+
+/* Address and port, and the errno with it, for %a and %h. */
+static void host_args(const struct host *h, int err, uint64_t arg[3])
+{
+	const struct sockaddr_in6 *in6 = (const void *)&h->addr;
+	const struct sockaddr_in *in = (const void *)&h->addr;
+	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
+	uint16_t port = ntohs(h->addr.ss_family == AF_INET6 ? in6->sin6_port : in->sin_port);
+
+	if (h->addr.ss_family == AF_INET6)
+		memcpy(addr, &in6->sin6_addr, 16);
+	else
+		memcpy(addr + 12, &in->sin_addr, 4);
+	memcpy(arg, addr, 16);
+	arg[2] = port | (uint64_t)err << 32;
+}
+
+void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reason, int err)
+{
+	uint64_t arg[3];
+
+	host_args(h, err, arg);
+	dial_note(d, res, reason, arg[0], arg[1], arg[2]);
 }
 
 static void dial_free(struct control *c, struct dial *d)
@@ -67,9 +94,9 @@ void dial_fail(struct control *c, struct dial *d)
 
 void dial_give_up(struct control *c, struct dial *d, int err)
 {
-	d->res = err;
-	d->reason = err == -EMFILE ? REASON_PEERS_FULL : REASON_NO_MEMORY;
-	d->arg[0] = err == -EMFILE ? c->config.params->max_peers : sizeof(struct peer);
+	d->res = err == -EUSERS ? -EMFILE : err;
+	d->reason = err == -EUSERS ? REASON_PEERS_FULL : REASON_NO_MEMORY;
+	d->arg[0] = err == -EUSERS ? c->config.params->max_peers : sizeof(struct peer);
 	dial_fail(c, d);
 }
 
@@ -289,7 +316,7 @@ static void dial_begin(struct control *c, struct waiter *w, struct control_req *
 	waiter_add(w, d, req);
 	rc = dial_target(c, d, req);
 	if (!rc && d->expected == c->config.incarnation) {
-		dial_note(d, -EINVAL, REASON_DIAL_SELF, 0, 0, 0);
+		dial_note_host(d, &d->hosts[0], -EINVAL, REASON_DIAL_SELF, 0);
 		dial_fail(c, d);
 	} else if (rc) {
 		dial_note(d, rc, rc == -ENOMEM ? REASON_NO_MEMORY : REASON_DIAL_TEXT,
@@ -330,6 +357,39 @@ void dial_req(struct control *c, struct control_req *req)
 		dial_begin(c, w, req);
 }
 
+static const struct host *dial_waits_for(const struct dial *d)
+{
+	const struct host *h = NULL;
+	uint32_t i;
+
+	for (i = 0; i < d->nhosts; i++) {
+		if (d->hosts[i].state == HOST_HELLO)
+			return &d->hosts[i];
+		if (d->hosts[i].state == HOST_CONNECTING)
+			h = &d->hosts[i];
+	}
+	return h;
+}
+
+/* What it waited for when its time was over. */
+static void dial_note_late(struct dial *d)
+{
+	const struct host *h = dial_waits_for(d);
+
+	if (d->peer)
+		dial_note(d, -ETIMEDOUT,
+			  d->peer->stage == STAGE_RAILS ? REASON_DIAL_RAIL : REASON_DIAL_ACCEPT, 0,
+			  0, 0);
+	else if (d->job)
+		dial_note(d, -ETIMEDOUT, REASON_DIAL_NAME_LATE, 0, 0, 0);
+	else if (h)
+		dial_note_host(d, h, -ETIMEDOUT,
+			       h->state == HOST_HELLO ? REASON_DIAL_SILENT : REASON_DIAL,
+			       ETIMEDOUT);
+	else
+		dial_note(d, -ETIMEDOUT, REASON_DIAL_OLD, 0, 0, 0);
+}
+
 void dial_drop(struct control *c, struct control_req *req)
 {
 	struct waiter *w = req->owner;
@@ -342,7 +402,8 @@ void dial_drop(struct control *c, struct control_req *req)
 	p = d->peer;
 	list_del(&w->link);
 	free(w);
-	req_answer(req, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
+	dial_note_late(d);
+	req_answer(req, -ECANCELED, d->reason, d->arg[0], d->arg[1], d->arg[2]);
 	if (!list_empty(&d->waiters))
 		return;
 	dial_free(c, d);
@@ -373,7 +434,8 @@ void dial_resolved(struct control *c, struct msg *msg)
 		for (i = 0; i < job->n; i++)
 			dial_add_host(d, &job->addr[i]);
 		if (!job->n)
-			dial_note(d, job->error, REASON_DIAL, (uint64_t)-job->error, 0, 0);
+			dial_note(d, job->error, REASON_DIAL_NAME, (uint64_t)(int64_t)job->gai, 0,
+				  0);
 		dial_start(c, d);
 	}
 	free(job);

@@ -65,13 +65,13 @@ static void meet_tried(struct control *c, struct peer *p, struct path *path, int
 
 /* ---- accepted ---- */
 
-static void meet_refuse(struct control *c, struct peer *p)
+void meet_refuse(struct control *c, struct peer *p, int err)
 {
 	struct conn *n = p->conn;
 
 	p->conn = NULL;
-	conn_refuse(c, n, WIRE_NO_PATH);
-	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0);
+	conn_refuse(c, n, WIRE_NO_PATH, err);
+	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-err, 0);
 }
 
 void meet_yield(struct control *c, struct peer *p)
@@ -81,7 +81,7 @@ void meet_yield(struct control *c, struct peer *p)
 	/* A dialler that has no answer yet is told why there is none. */
 	if (!p->dialled && !p->answered) {
 		p->conn = NULL;
-		conn_refuse(c, n, WIRE_EXISTS);
+		conn_refuse(c, n, WIRE_EXISTS, 0);
 	}
 	peer_down(c, p, -ECONNRESET, REASON_NONE, 0, 0);
 }
@@ -119,7 +119,7 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res)
 		meet_up(c, p);
 	else if (p->stage == STAGE_COMMITTED)
-		peer_down(c, p, -ECONNRESET, REASON_DIAL, (uint64_t)-cmd->e.msg.res, 0);
+		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-cmd->e.msg.res, 0);
 	else if (p->stage == STAGE_UP && !p->refs)
 		peer_close(c, p);
 	else
@@ -185,7 +185,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 	p->path_wanted = 1;
 	meet_close_others(c, p);
 	if (p->path->error)
-		meet_refuse(c, p);
+		meet_refuse(c, p, p->path->error);
 	else if (p->path->up)
 		meet_committed(c, p);
 	return 0;
@@ -255,7 +255,7 @@ void meet_path_failed(struct control *c, struct path *path)
 	if (p->dialled)
 		meet_tried(c, p, path, path->error);
 	else if (p->path == path)
-		meet_refuse(c, p);
+		meet_refuse(c, p, path->error);
 }
 
 static void meet_expired(struct control *c, struct conn *n)
@@ -264,7 +264,7 @@ static void meet_expired(struct control *c, struct conn *n)
 	uint32_t i;
 
 	if (!p->dialled) {
-		meet_refuse(c, p);
+		meet_refuse(c, p, -ETIMEDOUT);
 		return;
 	}
 	for (i = 0; i < p->npaths; i++)
@@ -314,6 +314,7 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 		      uint32_t len)
 {
 	struct peer *p = n->owner;
+	struct wire_refuse r;
 	uint64_t word;
 
 	/* Whatever it says, it lives. */
@@ -323,7 +324,9 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP)
 		return meet_keys(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
-		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, 0, 0);
+		if (wire_get_refuse(body, len, &r))
+			return -EPROTO;
+		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, r.error, 0);
 		return 0;
 	}
 	return wire_get_word(body, len, &word) ? -EPROTO : meet_word(c, p, type, word);

@@ -4,6 +4,16 @@
 
 #include "control/private.h"
 
+uint64_t paths_possible(const struct control *c)
+{
+	uint64_t transports = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		transports |= 1ull << c->config.devices[i]->ops->transport;
+	return transports;
+}
+
 struct path *path_open(struct device *dev, uint32_t id, int *err)
 {
 	struct path *path = calloc(1, sizeof(*path));

@@ -12,19 +12,43 @@ static void peer_silent(struct control *c, struct alarm *a)
 	peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms, 0);
 }
 
+/* A dialler that was answered costs a slot, and nobody knows yet whether it is a peer: when slots
+ * run out, the oldest that takes its time gives way. 0, or as peer_new(). */
+static int peers_room(struct control *c)
+{
+	uint64_t now = clock_ns();
+	struct list *pos;
+	int err = -EUSERS;
+
+	if (c->live < c->config.params->max_peers)
+		return 0;
+	list_for_each(pos, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (p->dialled || p->stage != STAGE_RAILS)
+			continue;
+		err = -EBUSY;
+		if (!p->answered || p->conn->alarm.at + GUEST_SLOW_NS > now + PATH_NS)
+			continue;
+		meet_refuse(c, p, -ETIMEDOUT);
+		return 0;
+	}
+	return err;
+}
+
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err)
 {
 	struct peer *p;
 
-	*err = -EMFILE;
-	if (c->live >= c->config.params->max_peers)
+	*err = peers_room(c);
+	if (*err)
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	*err = -ENOMEM;
 	if (!p)
 		return NULL;
-	*err = -EMFILE;
+	*err = -EUSERS;
 	p->handle = handles_add(&c->peer_handles, p);
 	if (!p->handle)
 		goto free_peer;
@@ -108,7 +132,7 @@ void peer_bye(struct control *c, struct peer *p)
 		peer_send(c, p, WIRE_BYE, 0);
 	} else {
 		p->conn = NULL;
-		conn_refuse(c, n, WIRE_CLOSING);
+		conn_refuse(c, n, WIRE_CLOSING, 0);
 	}
 }
 

@@ -108,8 +108,8 @@ void conn_guest(struct control *c, struct conn *n); /* one more without a HELLO 
 /* Sends what the socket takes and keeps the rest. A failure shows as the connection's end. */
 void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len);
 void conn_close(struct control *c, struct conn *n);
-/* Says so, and closes once it was heard. */
-void conn_refuse(struct control *c, struct conn *n, uint32_t code);
+/* Says so and what stands behind it (0 or -errno), and closes once it was heard. */
+void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err);
 void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
 void conns_free(struct control *c); /* those closed since the last time */
@@ -130,6 +130,8 @@ struct path {
 	int error; /* why it did not come up */
 };
 
+/* The transports of the context's devices, a bit for each. */
+uint64_t paths_possible(const struct control *c);
 /* An ep of a device; NULL: it cannot, with fail() text and *err. */
 struct path *path_open(struct device *dev, uint32_t id, int *err);
 void path_free(struct path *path); /* never connected, or closed */
@@ -191,7 +193,8 @@ struct peer {
 
 /* peer.c: what a peer is, and its end */
 
-/* n is its connection, and its from now on. NULL: no memory, or -EMFILE for max_peers, in *err. */
+/* n is its connection, and its from now on. NULL with *err: -ENOMEM; for max_peers -EUSERS, or
+ * -EBUSY if some of them may not stay. */
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err);
 struct peer *peer_find(struct control *c, uint64_t incarnation); /* connected, or about to be */
@@ -215,6 +218,7 @@ void peer_delay(struct control *c, struct alarm *a);
 extern const struct conn_ops peer_conn_ops;
 void meet_take_path(struct peer *p, struct path *path);
 void meet_begin(struct control *c, struct peer *p);
+void meet_refuse(struct control *c, struct peer *p, int err); /* accepted: no rail of use */
 void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */
 void meet_path_up(struct control *c, struct path *path);
 void meet_path_failed(struct control *c, struct path *path);
@@ -262,6 +266,7 @@ struct job {		 /* a name to be resolved, for a dial */
 	char host[256], port[8];
 	uint32_t n; /* results */
 	int error;  /* -errno */
+	int gai;    /* what getaddrinfo() said */
 	struct sockaddr_storage addr[METADATA_HOSTS];
 };
 

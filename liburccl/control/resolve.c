@@ -44,6 +44,7 @@ static void resolver_look_up(struct job *job)
 	int rc = getaddrinfo(job->host, job->port, &hints, &all);
 
 	job->error = rc ? resolver_errno(rc) : -EHOSTUNREACH;
+	job->gai = rc ? rc : EAI_NONAME;
 	for (ai = all; ai && job->n < METADATA_HOSTS; ai = ai->ai_next) {
 		if (ai->ai_family != AF_INET && ai->ai_family != AF_INET6)
 			continue;

@@ -188,6 +188,8 @@ uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r)
 	put_versions(&w, r->version_min, r->version_max);
 	put(&w, r->code, 4);
 	put(&w, r->incarnation, 8);
+	put(&w, r->transports, 8);
+	put(&w, r->error, 4);
 	return frame_end(&w);
 }
 
@@ -200,7 +202,11 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r)
 	r->incarnation = get(&rd, 8);
 	if (rd.bad || !r->code)
 		return -EPROTO;
-	/* A newer acceptor may say more. */
+	r->transports = get(&rd, 8);
+	r->error = (uint32_t)get(&rd, 4);
+	/* A newer acceptor may say more, an older one less. */
+	if (r->code == WIRE_NO_VERSION)
+		return 0;
 	if (r->version_max > WIRE_VERSION_MAX)
 		rd.left = 0;
 	return get_done(&rd);

@@ -42,10 +42,11 @@ enum wire_code { /* of a REFUSE */
 		 WIRE_NO_VERSION = 1,
 		 WIRE_STALE,   /* not the incarnation that was expected */
 		 WIRE_SELF,    /* the dialler dialled itself */
-		 WIRE_FULL,    /* max_peers is reached */
+		 WIRE_FULL,    /* max_peers is reached, or (error) something has run out */
 		 WIRE_EXISTS,  /* a connection of the two is there or on its way */
 		 WIRE_NO_PATH, /* no transport in common, or none came up */
 		 WIRE_CLOSING, /* the context is being closed */
+		 WIRE_BUSY,    /* max_peers is reached by some who may not stay: come again */
 };
 
 struct wire_header {
@@ -75,6 +76,8 @@ struct wire_refuse {
 	uint32_t version_min, version_max;
 	uint32_t code;	      /* enum wire_code */
 	uint64_t incarnation; /* the sender's */
+	uint64_t transports;  /* of the sender: a bit for each enum urccl_transport */
+	uint32_t error;	      /* what stands behind the code, an errno; 0: nothing */
 };
 
 struct wire_key_req {

@@ -132,7 +132,7 @@ static uint32_t reached_segment(const struct op *op)
 	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
 }
 
-static void record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct failure f = {
 		.reason = reason,
@@ -144,6 +144,8 @@ static void record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint6
 		.user_data = op->sqe.user_data,
 	};
 
+	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE)
+		f.after_us = (uint32_t)((op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
 	if (op->peer && op->peer->rail)
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
@@ -157,7 +159,7 @@ static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t
 	op->res = res;
 	if (seg < op->first_bad)
 		op->first_bad = seg;
-	record(op, reason, a, b, c);
+	op_record(op, reason, a, b, c);
 }
 
 /* Everything of the entry that is not yet on its way is taken back; the rest is asked to return. */

@@ -393,6 +393,8 @@ void op_begin(struct op *op);			      /* nothing blocks it (any more) */
 void op_unblock(struct op *op);			      /* one blocker less */
 void op_block_failed(struct op *op, uint32_t reason); /* what it waited for failed */
 uint32_t op_run_ready(struct engine *e);
+/* Notes why it failed; a later note takes the place of an earlier one. */
+void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* from outside; nothing if decided */

@@ -54,6 +54,10 @@ static void ask_stop(struct op *op)
 static void ask_answered(struct op *op, const struct control_req *req)
 {
 	if (req->msg.res < 0) {
+		/* Its time was over: the control thread knows what it waited for. */
+		if (req->reason != REASON_NONE && op->res == -ETIMEDOUT &&
+		    (op->bits & (OP_DECIDED | OP_TOLD)) == OP_DECIDED)
+			op_record(op, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
 	}

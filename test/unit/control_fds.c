@@ -36,7 +36,7 @@ static void child(int out)
 
 static void crowd(uint16_t port)
 {
-	struct wire_refuse r = {0, 0, 0, 0};
+	struct wire_refuse r = {.code = 0};
 	int fd[STRANGERS], refused = 0, i;
 	uint8_t body[WIRE_BUF];
 	struct wire_header head;

@@ -36,7 +36,7 @@ static int parse_key_rep(const uint8_t *body, uint32_t len)
 
 static void refuse(void)
 {
-	struct wire_refuse in = {1, 1, WIRE_FULL, 77}, out;
+	struct wire_refuse in = {1, 1, WIRE_FULL, 77, 1ull << 40, ENFILE}, out;
 	uint8_t frame[WIRE_BUF];
 	uint32_t len = wire_put_refuse(frame, &in);
 	const uint8_t *body = wire_body(frame, len, WIRE_REFUSE);
@@ -44,6 +44,8 @@ static void refuse(void)
 	CHECK_EQ(wire_get_refuse(body, len - WIRE_HEADER, &out), 0);
 	CHECK_EQ(out.code, WIRE_FULL);
 	CHECK_EQ(out.incarnation, 77);
+	CHECK_EQ(out.transports, 1ull << 40);
+	CHECK_EQ(out.error, ENFILE);
 	CHECK_EQ(out.version_max, 1);
 	wire_truncate(parse_refuse, body, len - WIRE_HEADER);
 	wire_change(parse_refuse, body, len - WIRE_HEADER);

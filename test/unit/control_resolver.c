@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that are not known, or not now, or not in time, each fail with a sentence that says so; of
+ * the addresses that one has, of both kinds, the one that answers is used. */
+#include <netdb.h>
+#include <pthread.h>
+
+#include "control_rig.h"
+
+static pthread_mutex_t stuck = PTHREAD_MUTEX_INITIALIZER;
+static struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+static struct sockaddr_in in;
+static struct addrinfo second = {.ai_family = AF_INET,
+				 .ai_addrlen = sizeof(in),
+				 .ai_addr = (struct sockaddr *)&in};
+static struct addrinfo first = {.ai_family = AF_INET6,
+				.ai_addrlen = sizeof(in6),
+				.ai_addr = (struct sockaddr *)&in6,
+				.ai_next = &second};
+
+/* In place of the system's, whose answers depend on the machine. */
+int getaddrinfo(const char *restrict host, const char *restrict port,
+		const struct addrinfo *restrict hints, struct addrinfo **restrict out)
+{
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return EAI_NONAME;
+	if (!strcmp(host, "stuck")) {
+		pthread_mutex_lock(&stuck);
+		pthread_mutex_unlock(&stuck);
+	}
+	if (!strcmp(host, "later"))
+		return EAI_AGAIN;
+	if (strcmp(host, "both"))
+		return EAI_NONAME;
+	in = rig_loopback((uint16_t)atoi(port));
+	in6.sin6_port = in.sin_port;
+	*out = &first;
+	return 0;
+}
+
+void freeaddrinfo(struct addrinfo *ai)
+{
+	CHECK(ai == &first);
+}
+
+static void fails(struct side *a, const char *text, uint32_t us, int64_t res, const char *words)
+{
+	struct urccl_cqe cqe;
+	char why[512];
+
+	side_connect(a, text, (uint32_t)strlen(text), us, 1);
+	cqe = side_next(a);
+	CHECK_EQ(cqe.res, res);
+	CHECK(urccl_explain(a->ctx, &cqe, why, sizeof(why)) > 0);
+	if (!strstr(why, words))
+		fprintf(stderr, "%s\n", why);
+	CHECK(strstr(why, words));
+}
+
+int main(void)
+{
+	struct urccl_params p = rig_params();
+	struct side a, b;
+	char text[32];
+	uint16_t port;
+	int fd;
+
+	side_open(&a, &p);
+	side_open(&b, &p);
+	side_accept(&b, 1);
+	fails(&a, "nowhere:80", 0, -EHOSTUNREACH, "Name or service not known");
+	fails(&a, "later:80", 0, -EHOSTUNREACH, "Temporary failure");
+	snprintf(text, sizeof(text), "both:%u", b.port);
+	side_connect(&a, text, (uint32_t)strlen(text), 0, 2);
+	CHECK_EQ(side_end_of(&a, 2), 0);
+	/* One refuses, the other takes the connection and is silent. */
+	fd = stranger_listen(&port);
+	snprintf(text, sizeof(text), "both:%u", port);
+	fails(&a, text, 100000, -ETIMEDOUT, "100000 us: 127.0.0.1:");
+	close(fd);
+	pthread_mutex_lock(&stuck);
+	fails(&a, "stuck:80", 50000, -ETIMEDOUT, "resolver has not answered");
+	pthread_mutex_unlock(&stuck);
+	side_close(&a);
+	side_close(&b);
+	return 0;
+}
