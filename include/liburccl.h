@@ -6,13 +6,21 @@
  * the ring's file descriptor joins epoll, poll and io_uring loops. liburccl(7) has the picture,
  * abi.h the fixed layouts.
  *
- * Errors are negative errno values everywhere; a failed call of a context also leaves a sentence
- * for urccl_errmsg(), a failed entry one for urccl_explain().
+ * Errors are negative errno values everywhere; a failed call also leaves a sentence for
+ * urccl_errmsg(), a failed entry one for urccl_explain(). What a failed call would have filled in
+ * is untouched. Every call of a context may give -EINVAL (no context, or nowhere to put the
+ * answer), -EPERM (in a forked child: open a context there) and -ENOMEM; -ESTALE is a handle that
+ * names nothing, or nothing any more. Inlines check no pointer: a ring, and what urccl_get_sqe()
+ * gives to a urccl_prep_*(), must not be NULL, nor a ring or context closed already.
  *
  * Threads: a ring has one producer thread (get_sqe, prep, submit) and one consumer thread (wait,
  * peek, arm, seen) at a time; they may be two. A context's calls may come from any thread. The
  * exception is a context opened with URCCL_OPEN_INLINE: one ring, one thread, and that thread's
- * calls drive the devices.
+ * calls drive the devices; calls that need the engine (ring_open, register, unregister, import,
+ * forget) give -EBUSY from another.
+ *
+ * Memory that a call is given is the program's again when it returns; what an entry points to is
+ * the library's until its CQE without MORE.
  */
 #ifndef LIBURCCL_H
 #define LIBURCCL_H
@@ -139,29 +147,35 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */
 
-/* Fills *p with the defaults. p->size says how much of it the caller has. */
+/* Fills *p with the defaults. p->size says how much of it the caller has; if it is none that can
+ * be, *p is left alone and urccl_open() says so. */
 void urccl_params_init(struct urccl_params *p);
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
- * On failure *ctx is untouched and urccl_errmsg() says why. */
+ * The context is the program's to close. A transport that p names, or that a setting of its own
+ * asks for (tcp_congestion, tcp_driver, socket_dir, cma), must open; of the default ones those
+ * that this machine lacks are left out, and urccl_dump() says why. -EINVAL: a setting;
+ * -EADDRINUSE, -EADDRNOTAVAIL: listen; -EOPNOTSUPP: a transport or setting of a later version. */
 int urccl_open(const struct urccl_params *p, struct urccl **ctx);
 
 /* Ends everything: rings still open are closed, entries end with -ESHUTDOWN, peers are told.
  * Within 2 s. Must not run beside another call on the same context. NULL is fine. */
 void urccl_close(struct urccl *ctx);
 
-/* p may be NULL. *ring is the library's until urccl_ring_close(). An INLINE context has one ring
- * (-EBUSY). */
+/* p may be NULL. The ring's memory is the library's; urccl_ring_close() or urccl_close() frees it.
+ * An INLINE context has one ring (-EBUSY). Does not wait for the network. */
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring);
 
-/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring. NULL is fine. */
+/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: no call on it
+ * after or beside this one. NULL is fine. */
 void urccl_ring_close(struct urccl_ring *ring);
 
 /*
  * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths
  * before it. The memory stays the program's and must stay mapped until urccl_unregister().
  * rights (enum urccl_rights) is the most an advert of it may give. Does not wait for the
- * network. A range inside memory of urccl_alloc() is mapped by peers of this host.
+ * network. A range inside memory of urccl_alloc() is mapped by peers of this host. -EFAULT: not all
+ * of it is mapped.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);
@@ -170,50 +184,57 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
  * most 2 s (-ETIMEDOUT: still registered). Peers' later accesses fail with -EACCES. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
-/* Page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so neither
- * /dev/shm nor mlock. Not yet registered. */
+/* len bytes of page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so
+ * neither /dev/shm nor mlock. Its pages are there when the call returns, which takes time where
+ * they are many. Not yet registered; the context's until urccl_free() or urccl_close(). */
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr);
 
 /* addr is what urccl_alloc() gave; -EBUSY while a region holds part of it. */
 int urccl_free(struct urccl *ctx, void *addr);
 
 /* Fills *advert, 64 bytes to send to whoever may use [off, off + len) of the region with these
- * rights, at most the region's; ttl_ms 0: for as long as the region lives. */
+ * rights, at most the region's (-EACCES; -ERANGE); ttl_ms 0: for as long as the region lives. Does
+ * not wait. */
 int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len,
 		    uint32_t rights, uint64_t ttl_ms, struct urccl_advert *advert);
 
 /* Makes n adverts of one connected peer one remote: one offset space in their order. Waits for
- * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer. */
+ * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer. -EINVAL:
+ * no advert of a version known here. */
 int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
 		 uint32_t n, struct urccl_remote *remote);
 
 /* Ends the remote; entries on it that are unfinished end with -ECANCELED. */
 int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
 
-/* A blob that says how to dial this context, for CONNECT. Returns its length; -ENOSPC if it is
- * above len. */
+/* A blob that says how to dial this context, for CONNECT. Returns its length in bytes, at most
+ * URCCL_METADATA_MAX; -ENOSPC if it is above len. Does not wait. */
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 
+/* Fill *info, whose size the caller has set. Neither waits for the network. */
 int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
 int urccl_region_info(struct urccl *ctx, struct urccl_region region,
 		      struct urccl_region_info *info);
 
-/* Never waits, takes no lock: works beside a stuck engine. */
+/* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
+ * engine. */
 int urccl_stats(struct urccl *ctx, struct urccl_stats *stats);
 
 /* Writes the state of engines, rings and peers to fd as text. Never waits for an engine, takes
- * no lock. */
+ * no lock; waits for fd. -EBADF and the like: fd takes nothing. */
 int urccl_dump(struct urccl *ctx, int fd);
 
 /* A sentence on why the entry or event of *cqe failed, from the context's last 1,024 error
- * records. Returns its length (without the 0), as snprintf does. */
+ * records. Returns its length (without the 0), as snprintf does: what does not fit len bytes is cut
+ * off. Any thread, also when an engine is stuck. */
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len);
 
-/* A sentence on this thread's last failed call; "" if none failed. */
+/* A sentence on this thread's last failed call; "" if none failed. The library's: it stands until
+ * the thread's next failed call. */
 const char *urccl_errmsg(void);
 
-/* "0.1.0" */
+/* "0.1.0", of the library that runs */
 const char *urccl_version(void);
 
 /* ---- The simulated network (transport sim) --------------------------------------------------- */
@@ -232,10 +253,10 @@ struct urccl_sim_params {
 };
 
 /* A network inside this process; contexts join it by urccl_params.sim. p may be NULL: some of
- * each harmless fault. */
+ * each harmless fault. Any thread. */
 int urccl_sim_open(const struct urccl_sim_params *p, struct urccl_sim **sim);
 
-/* -EBUSY while a context uses it. */
+/* -EBUSY while a context uses it. NULL is fine. */
 int urccl_sim_close(struct urccl_sim *sim);
 
 /* Packets stop (on) and go on (off): a peer that hangs. Any thread. */
@@ -246,19 +267,23 @@ void urccl_sim_freeze(struct urccl_sim *sim, int on);
 /*
  * Waits until args->min_n CQEs are there, or args->room entries can be taken. Returns how many
  * CQEs (entries) there are and the first in *cqe, not yet taken (cqe may be NULL); after
- * args->min_wait_ns one is enough. -ETIME: the timeout passed first, with *cqe the first if
- * there is any, else NULL. -EINTR: a signal. args NULL: one, for ever.
+ * args->min_wait_ns one is enough. -ETIME: the timeout passed first, with *cqe the first if there
+ * is any, else NULL. -EINTR: a signal. args NULL: one, for ever. -EINVAL: more than there can be.
+ * -EPERM: the ring of this process's parent. A CQE stays where it is, the library's, until it is
+ * taken. Consumer; with room, the one thread that is both.
  */
 int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urccl_wait_args *args);
 
 /*
  * Asks for one wake-up of the ring's fd: for a CQE, for n entries of room, or for either (enum
- * urccl_arm_for). 0: armed, nothing there, sleep. 1: it is there, not armed. The loop around it:
+ * urccl_arm_for). 0: armed, nothing there, sleep. 1: it is there, not armed. -EINVAL, -EPERM. Does
+ * not wait. Consumer. The loop around it:
  *	for (;;) { do reap(); while (urccl_arm(ring, URCCL_FOR_CQE, 0)); epoll_wait(...); }
  */
 int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
 
-/* Submits, then waits for n CQEs. Returns how many entries were submitted. */
+/* Submits, then waits for n CQEs, for ever. Returns how many entries were submitted; if none were,
+ * what urccl_wait() said. */
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
 /* What urccl_submit() and urccl_peek_cqe() do when it is not only a store or a load: wake the
@@ -356,7 +381,8 @@ URCCL_INLINE uint32_t urccl_peek_batch_cqe(struct urccl_ring *ring, struct urccl
 	return i;
 }
 
-/* Takes the first n CQEs: their slots go back to the library. Consumer. */
+/* Takes the first n CQEs, of urccl_cq_ready() at most: their slots go back to the library.
+ * Consumer. */
 URCCL_INLINE void urccl_cq_advance(struct urccl_ring *ring, uint32_t n)
 {
 	uint32_t head, ended, i;
@@ -541,7 +567,7 @@ URCCL_INLINE void urccl_sqe_set_class(struct urccl_sqe *sqe, enum urccl_class cl
 	sqe->flags = (uint16_t)((sqe->flags & 0x3fff) | ((uint32_t)cls << URCCL_SQE_CLASS_SHIFT));
 }
 
-/* Until the CQE, every wait included; 0: the context's default. */
+/* Microseconds until the CQE, every wait included; 0: the context's default. */
 URCCL_INLINE void urccl_sqe_set_timeout(struct urccl_sqe *sqe, uint32_t us)
 {
 	sqe->timeout_us = us;

@@ -15,6 +15,15 @@ int context_check(const struct urccl *ctx)
 	return 0;
 }
 
+int context_check_out(const struct urccl *ctx, const void *out)
+{
+	int err = context_check(ctx);
+
+	if (!err && !out)
+		err = fail(-EINVAL, "nowhere to put the answer: the pointer for it is NULL");
+	return err;
+}
+
 static int driven_elsewhere(const struct urccl *ctx)
 {
 	uintptr_t driver = load_relaxed(&ctx->driver);
@@ -95,7 +104,7 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
 				    .ranges = ranges,
 				    .n = n,
 				    .rights = rights};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, region);
 
 	if (err)
 		return err;
@@ -118,7 +127,7 @@ int urccl_unregister(struct urccl *ctx, struct urccl_region region)
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr)
 {
 	struct control_call call = {.msg.type = CALL_ALLOC};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, addr);
 
 	if (err)
 		return err;
@@ -161,7 +170,7 @@ int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off,
 		.ttl_ms = ttl_ms,
 		.advert = advert,
 	};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, advert);
 
 	return err ? err : context_call(ctx, &call, 0);
 }
@@ -173,7 +182,7 @@ int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_a
 				    .handle = peer.id,
 				    .adverts = adverts,
 				    .n = n};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, remote);
 
 	if (err)
 		return err;
@@ -196,7 +205,7 @@ int urccl_forget(struct urccl *ctx, struct urccl_remote remote)
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len)
 {
 	struct control_call call = {.msg.type = CALL_METADATA, .data = buf, .n = len};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, buf);
 
 	return err ? err : context_call(ctx, &call, 0);
 }
@@ -205,7 +214,7 @@ int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer
 {
 	struct urccl_peer_info all = {.size = sizeof(all)};
 	struct control_call call = {.msg.type = CALL_PEER_INFO, .handle = peer.id, .info = &all};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, info);
 
 	if (!err)
 		err = context_call(ctx, &call, 0);
@@ -218,7 +227,7 @@ int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urcc
 	struct control_call call = {.msg.type = CALL_REGION_INFO,
 				    .handle = region.id,
 				    .info = &all};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, info);
 
 	if (!err)
 		err = context_call(ctx, &call, 0);
@@ -228,7 +237,7 @@ int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urcc
 int urccl_stats(struct urccl *ctx, struct urccl_stats *stats)
 {
 	struct urccl_stats all = {.size = sizeof(all)};
-	int err = context_check(ctx);
+	int err = context_check_out(ctx, stats);
 
 	if (err)
 		return err;
@@ -246,17 +255,33 @@ static uint32_t cqe_detail(const struct urccl_cqe *cqe)
 	return cqe->fail.detail;
 }
 
+/* CANCEL and TIMEOUT answer with an errno that is no failure, so there is no record of it. */
+static const char *answer_text(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return "no unfinished entry matched";
+	case EALREADY:
+		return "all that matched had ended of themselves";
+	case ETIME:
+		return "the time passed";
+	default:
+		return strerrordesc_np(err);
+	}
+}
+
 /* What can be said without a record. */
 static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 {
 	int err = cqe->res < 0 && cqe->res > -4096 ? (int)-cqe->res : 0;
-	const char *text = err ? strerrordesc_np(err) : NULL;
+	uint32_t detail = cqe_detail(cqe);
+	const char *text = detail ? strerrordesc_np(err) : answer_text(err);
 
 	if (cqe->res >= 0)
 		return snprintf(buf, len, "it succeeded");
-	if (!text)
+	if (!err || !text)
 		return snprintf(buf, len, "error %lld", (long long)cqe->res);
-	if (cqe_detail(cqe))
+	if (detail)
 		return snprintf(buf, len, "%s (%s); the record of it was overwritten by later ones",
 				text, strerrorname_np(err));
 	return snprintf(buf, len, "%s (%s)", text, strerrorname_np(err));
@@ -271,6 +296,8 @@ int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uin
 
 	if (err)
 		return err;
+	if (!cqe || (!buf && len))
+		return fail(-EINVAL, "%s is NULL", cqe ? "the buffer for a sentence" : "the CQE");
 	if (failures_get(engine_failures(ctx->engine), cqe_detail(cqe), &f))
 		return explain_plainly(cqe, buf, len);
 	call.handle = f.peer;

@@ -65,6 +65,16 @@ static void leave_out(struct urccl *ctx)
 		 urccl_errmsg());
 }
 
+/* A setting that is a transport's alone asks for it as naming it does. */
+static int is_asked_for(const struct settings *s, uint32_t transport)
+{
+	if (transport == URCCL_TRANSPORT_SHM && (s->p.socket_dir || s->p.cma == URCCL_ALLOW_YES))
+		return 1;
+	if (transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver))
+		return 1;
+	return !s->is_default;
+}
+
 /* A program that named transports gets all of them or none; one that did not gets those that open.
  */
 static int devices_open(struct urccl *ctx)
@@ -77,7 +87,7 @@ static int devices_open(struct urccl *ctx)
 		err = device_open(ctx, s->transports[i]);
 		if (!err)
 			continue;
-		if (!s->is_default)
+		if (is_asked_for(s, s->transports[i]))
 			goto close_devices;
 		leave_out(ctx);
 	}
@@ -184,9 +194,12 @@ static int threads_start(struct urccl *ctx)
 
 int urccl_open(const struct urccl_params *p, struct urccl **out)
 {
-	struct urccl *ctx = context_map();
+	struct urccl *ctx;
 	int err;
 
+	if (!out)
+		return fail(-EINVAL, "nowhere to put the context: the pointer for it is NULL");
+	ctx = context_map();
 	if (!ctx)
 		return -ENOMEM;
 	err = settings_read(&ctx->settings, p);

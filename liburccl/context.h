@@ -50,6 +50,8 @@ int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
 
 /* 0, or -EPERM with fail() text in a forked child. */
 int context_check(const struct urccl *ctx);
+/* And that there is somewhere to put the answer, else -EINVAL. */
+int context_check_out(const struct urccl *ctx, const void *out);
 
 /* Ends a ring whether or not the program did. */
 void context_ring_end(struct context_ring *cr);

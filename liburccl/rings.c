@@ -100,7 +100,7 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	struct context_ring *cr;
 	int err;
 
-	err = context_check(ctx);
+	err = context_check_out(ctx, ring);
 	if (err)
 		return err;
 	err = ring_params_read(&params, p);

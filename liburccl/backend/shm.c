@@ -30,6 +30,9 @@ static int params_check(const struct urccl_params *p)
 	if (p->socket_dir && !shm_link_dir_fits(p->socket_dir))
 		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
 			    p->socket_dir);
+	if (p->socket_dir && access(p->socket_dir, W_OK | X_OK))
+		return fail(-errno, "socket_dir: no socket can be made in \"%s\": %s",
+			    p->socket_dir, strerrordesc_np(errno));
 	return 0;
 }
 

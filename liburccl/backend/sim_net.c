@@ -222,6 +222,8 @@ void urccl_sim_freeze(struct urccl_sim *sim, int on)
 {
 	uint32_t i;
 
+	if (!sim)
+		return;
 	pthread_mutex_lock(&sim->lock);
 	sim->frozen = !!on;
 	for (i = 0; i < SIM_DEVICES; i++)

@@ -36,6 +36,7 @@ const char *urccl_errmsg(void)
 struct text {
 	char *buf;
 	size_t size, len;
+	int named; /* errno that was named last */
 };
 
 __attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *fmt, ...)
@@ -56,10 +57,12 @@ static void text_errno(struct text *t, uint64_t arg)
 	int64_t err = (int64_t)arg < 0 ? -(int64_t)arg : (int64_t)arg;
 	const char *name = err > 0 && err < 4096 ? strerrorname_np((int)err) : NULL;
 
-	if (name)
-		text_add(t, "%s (%s)", name, strerrordesc_np((int)err));
-	else
+	if (!name) {
 		text_add(t, "error %lld", (long long)(int64_t)arg);
+		return;
+	}
+	text_add(t, "%s (%s)", name, strerrordesc_np((int)err));
+	t->named = (int)err;
 }
 
 static void text_transports(struct text *t, uint64_t bits)
@@ -175,12 +178,12 @@ static void text_subject(struct text *t, const struct failure *f, const char *pe
 
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len)
 {
-	struct text t = {buf, len, 0};
+	struct text t = {buf, len, 0, 0};
 	const char *name = f->res < 0 && f->res > -4096 ? strerrorname_np(-f->res) : NULL;
 
 	text_subject(&t, f, peer_name);
 	text_reason(&t, f);
-	if (name)
+	if (name && t.named != -f->res)
 		text_add(&t, " (%s)", name);
 	if (len)
 		buf[t.len < len ? t.len : len - 1] = 0;

@@ -96,7 +96,9 @@ static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 	uint32_t slot = r->own.tail & r->pub.cq_mask;
 	struct urccl_cqe *cqe = &r->pub.cqes[slot];
 
-	assert(r->own.tail - load_relaxed(&r->consumer_line.cq_head) <= r->pub.cq_mask);
+	/* Signed: a program that takes more than there is harms nobody else. */
+	assert((int32_t)(r->own.tail - load_relaxed(&r->consumer_line.cq_head)) <=
+	       (int32_t)r->pub.cq_mask);
 	/* The event that was here was seen, else the slot would not be free. */
 	if (r->own.is_event[slot]) {
 		r->own.is_event[slot] = 0;

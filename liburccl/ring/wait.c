@@ -14,6 +14,12 @@ static struct ring *ring_of(struct urccl_ring *ring)
 	return container_of(ring, struct ring, pub);
 }
 
+static int fail_dead(void)
+{
+	return fail(-EPERM,
+		    "this process was forked off the ring's: open a context and a ring here");
+}
+
 static int reached(const struct ring *r, const struct goal *g)
 {
 	uint32_t tail = __atomic_load_n(&r->publish_line.cq_tail, __ATOMIC_SEQ_CST);
@@ -74,7 +80,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 	struct goal g;
 
 	if (!ring->flags)
-		return -EPERM;
+		return fail_dead();
 	if (!what || what & ~(uint32_t)(URCCL_FOR_CQE | URCCL_FOR_ROOM))
 		return fail(-EINVAL,
 			    "urccl_arm() for 0x%x: URCCL_FOR_CQE, URCCL_FOR_ROOM or both "
@@ -211,7 +217,7 @@ int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urc
 	if (cqe)
 		*cqe = NULL;
 	if (!ring->flags)
-		return -EPERM;
+		return fail_dead();
 	err = wait_args(&a, args, ring);
 	if (err)
 		return err;
@@ -236,7 +242,7 @@ int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n)
 	int submitted, err;
 
 	if (!ring->flags)
-		return -EPERM;
+		return fail_dead();
 	err = wait_args(&checked, &a, ring);
 	if (err)
 		return err;

@@ -121,8 +121,11 @@ static void test_texts(void)
 			     .arg = {EACCES}};
 	text_is(&f, NULL,
 		"read, peer handle 0x100002: the peer answered EACCES (Permission denied) instead "
-		"of keys for the advert: it was revoked, has expired, or was never the peer's "
-		"(EACCES)");
+		"of keys for the advert: it was revoked, has expired, or was never the peer's");
+	f.res = -EIO;
+	text_is(&f, "[::1]:1",
+		"read, peer [::1]:1: the peer answered EACCES (Permission denied) instead of keys "
+		"for the advert: it was revoked, has expired, or was never the peer's (EIO)");
 	f = (struct failure){.reason = 9999, .res = 0, .opcode = 200};
 	text_is(&f, NULL, "opcode 200: no reason was noted");
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that a program gets wrong: without somewhere to put the answer, with handles that never
+ * were or are no more, with sizes that no struct has. Each is refused with a sentence, leaves what
+ * it was given alone, and the context goes on. */
+#include "pair.h"
+
+static struct pair p;
+static uint8_t bytes[4096];
+
+static void refused(int64_t res, int64_t expected, const char *part)
+{
+	if (res != expected || !strstr(urccl_errmsg(), part))
+		fprintf(stderr, "\"%s\" has no \"%s\"\n", urccl_errmsg(), part);
+	CHECK_EQ(res, expected);
+	CHECK(strstr(urccl_errmsg(), part));
+}
+
+static void no_place(struct urccl *ctx, struct urccl_region region)
+{
+	struct urccl_range range = {.addr = (uintptr_t)bytes, .len = sizeof(bytes), .fd = -1};
+	struct urccl_cqe cqe = {.res = -EIO};
+	const struct urccl_advert advert = {0};
+	char why[8];
+
+	refused(urccl_open(&p.params, NULL), -EINVAL, "NULL");
+	refused(urccl_ring_open(ctx, NULL, NULL), -EINVAL, "NULL");
+	refused(urccl_register(ctx, &range, 1, 0, NULL), -EINVAL, "NULL");
+	refused(urccl_alloc(ctx, 4096, NULL), -EINVAL, "NULL");
+	refused(urccl_advertise(ctx, region, 0, 1, URCCL_RIGHT_READ, 0, NULL), -EINVAL, "NULL");
+	refused(urccl_import(ctx, p.a.peer, &advert, 1, NULL), -EINVAL, "NULL");
+	refused(urccl_metadata(ctx, NULL, URCCL_METADATA_MAX), -EINVAL, "NULL");
+	refused(urccl_peer_info(ctx, p.a.peer, NULL), -EINVAL, "NULL");
+	refused(urccl_region_info(ctx, region, NULL), -EINVAL, "NULL");
+	refused(urccl_stats(ctx, NULL), -EINVAL, "NULL");
+	refused(urccl_explain(ctx, NULL, why, sizeof(why)), -EINVAL, "NULL");
+	refused(urccl_explain(ctx, &cqe, NULL, 1), -EINVAL, "NULL");
+	refused(urccl_sim_open(NULL, NULL), -EINVAL, "nowhere");
+	urccl_sim_freeze(NULL, 1);
+	CHECK_EQ(urccl_sim_close(NULL), 0);
+}
+
+static void no_context(void)
+{
+	struct urccl_ring *ring = NULL;
+	struct urccl_stats stats = {.size = sizeof(stats)};
+
+	refused(urccl_ring_open(NULL, NULL, &ring), -EINVAL, "no context");
+	refused(urccl_stats(NULL, &stats), -EINVAL, "no context");
+	refused(urccl_dump(NULL, 2), -EINVAL, "no context");
+	CHECK(!ring);
+	urccl_ring_close(NULL);
+	urccl_close(NULL);
+	urccl_cqe_seen(p.a.ring, NULL);
+}
+
+static void no_such_handle(struct urccl *ctx, uint32_t id)
+{
+	struct urccl_peer_info peer = {.size = sizeof(peer)};
+	struct urccl_region_info region = {.size = sizeof(region)};
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+
+	refused(urccl_unregister(ctx, (struct urccl_region){id}), -ESTALE, "region handle");
+	refused(urccl_forget(ctx, (struct urccl_remote){id}), -ESTALE, "remote handle");
+	refused(urccl_peer_info(ctx, (struct urccl_peer){id}, &peer), -ESTALE, "peer handle");
+	refused(urccl_region_info(ctx, (struct urccl_region){id}, &region), -ESTALE,
+		"region handle");
+	refused(urccl_advertise(ctx, (struct urccl_region){id}, 0, 1, 1, 0, &advert), -ESTALE,
+		"region handle");
+	memset(&advert, 0, sizeof(advert));
+	refused(urccl_import(ctx, (struct urccl_peer){id}, &advert, 1, &remote), -ESTALE,
+		"peer handle");
+}
+
+/* Each call of a struct with a size, with a size that is none. */
+static void bad_size(struct urccl *ctx, struct urccl_region region, uint32_t size)
+{
+	union { /* larger than any of them */
+		uint32_t size;
+		struct urccl_params params;
+		struct urccl_ring_params ring;
+		struct urccl_wait_args wait;
+		struct urccl_peer_info peer;
+		struct urccl_region_info region;
+		struct urccl_stats stats;
+		struct urccl_sim_params sim;
+	} u;
+	struct urccl *other = NULL;
+	struct urccl_ring *ring = NULL;
+	struct urccl_sim *sim = NULL;
+
+	memset(&u, 0, sizeof(u));
+	u.size = size;
+	refused(urccl_open(&u.params, &other), -EINVAL, "size of struct urccl_params");
+	refused(urccl_ring_open(ctx, &u.ring, &ring), -EINVAL, "size of struct urccl_ring_params");
+	refused(urccl_wait(p.a.ring, NULL, &u.wait), -EINVAL, "size of struct urccl_wait_args");
+	refused(urccl_peer_info(ctx, p.a.peer, &u.peer), -EINVAL, "size of struct urccl_peer_info");
+	refused(urccl_region_info(ctx, region, &u.region), -EINVAL,
+		"size of struct urccl_region_info");
+	refused(urccl_stats(ctx, &u.stats), -EINVAL, "size of struct urccl_stats");
+	refused(urccl_sim_open(&u.sim, &sim), -EINVAL, "urccl_sim_params is");
+	CHECK(!other && !ring && !sim);
+	CHECK_EQ(u.size, size);
+}
+
+/* What a dead handle and an unprepared entry do is seen in CQEs. */
+static void entries(struct urccl_region region)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe cqe;
+
+	urccl_prep_close(sqe, (struct urccl_peer){0});
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
+	sqe = side_sqe(&p.a);
+	urccl_prep_write(sqe, (struct urccl_remote){0}, bytes, 1, 0);
+	urccl_sqe_set_region(sqe, region);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
+	sqe = side_sqe(&p.a);
+	memset(sqe, 0xff, sizeof(*sqe));
+	sqe->flags = 0; /* no LINK */
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	cqe = pair_end(&p, &p.a, ~0ull);
+	CHECK_EQ(cqe.res, -EINVAL);
+	check_sentence(&p.a, &cqe, "opcode 255");
+	sqe = side_sqe(&p.a);
+	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 77);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK_EQ(cqe.res, -ENOENT);
+	check_sentence(&p.a, &cqe, "no unfinished entry matched");
+}
+
+int main(int argc, char **argv)
+{
+	struct urccl_region region;
+
+	pair_begin(&p, argc, argv);
+	region = side_register(&p.a, bytes, sizeof(bytes), URCCL_RIGHT_READ);
+	no_place(p.a.ctx, region);
+	no_context();
+	no_such_handle(p.a.ctx, 0);
+	no_such_handle(p.a.ctx, ~0u);
+	bad_size(p.a.ctx, region, 0);
+	bad_size(p.a.ctx, region, 7);
+	bad_size(p.a.ctx, region, ~0u);
+	entries(region);
+	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
+	refused(urccl_unregister(p.a.ctx, region), -ESTALE, "region handle");
+	pair_close(&p);
+	return 0;
+}
