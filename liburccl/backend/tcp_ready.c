@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so
  * that a round trip costs one send and one receive; epoll is asked for the others, now and then. */
+#include <sys/ioctl.h>
 #include "backend/tcp.h"
 
 #define SEND_SLICE   (256u * 1024)	/* a link and poll */
@@ -141,14 +142,21 @@ static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
 	return n;
 }
 
-/* What came before the other end went is still taken in, from every link, before the ep's end. */
+/* What came before the other end went is still taken in, from every link, before the ep's end; not
+ * more, for it may send without end. */
 static void drain(struct tcp_device *d, struct tcp_ep *e)
 {
 	uint32_t i;
 
 	for (i = 0; i < e->nlinks; i++) {
-		while (receive(d, &e->links[i], RECV_SLICE) > 0)
-			;
+		struct tcp_link *l = &e->links[i];
+		ssize_t n = 1;
+		int left = 0;
+
+		if (ioctl(l->source.fd, FIONREAD, &left))
+			continue;
+		for (; left > 0 && n > 0; left -= (int)n)
+			n = receive(d, l, RECV_SLICE);
 	}
 }
 
