@@ -151,6 +151,8 @@ static void sentences(void)
 int main(int argc, char **argv)
 {
 	pair_begin(&p, argc, argv);
+	settle_end(&p.a);
+	settle_end(&p.b);
 	target_open(&p, &t, LEN, 0);
 	side_register(&p.a, local, LEN, 0);
 	counts();

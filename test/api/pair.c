@@ -73,10 +73,12 @@ void side_open(const struct pair *p, struct side *s)
 	CHECK_EQ(res, 0);
 	CHECK_EQ(urccl_ring_open(s->ctx, &p->ring_params, &s->ring), 0);
 	s->peer.id = 0;
+	settle_begin(s);
 }
 
 void side_close(struct side *s)
 {
+	settle_end(s);
 	urccl_ring_close(s->ring);
 	urccl_close(s->ctx);
 	memset(s, 0, sizeof(*s));
@@ -93,6 +95,7 @@ struct urccl_sqe *side_sqe(struct side *s)
 	struct urccl_sqe *sqe = urccl_get_sqe(s->ring);
 
 	CHECK(sqe);
+	settle();
 	return sqe;
 }
 
@@ -122,6 +125,7 @@ int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urc
 	if (note)
 		memcpy(note, urccl_cqe_note(s->ring, c), URCCL_NOTE_MAX);
 	urccl_cqe_seen(s->ring, c);
+	settle();
 	return 1;
 }
 

@@ -16,12 +16,18 @@
 #include <liburccl.h>
 #include "test.h"
 
+#ifdef __SANITIZE_THREAD__
+#define PAIR_LATE_NS 200000000000ull
+#else
 #define PAIR_LATE_NS 20000000000ull /* no test waits so long for anything */
+#endif
 
 struct side {
 	struct urccl *ctx;
 	struct urccl_ring *ring;
 	struct urccl_peer peer; /* the other one, as this side calls it */
+	struct urccl_ring *settler; /* settle.c's */
+	struct side *settler_next;
 };
 
 struct pair {
@@ -64,6 +70,12 @@ void side_connect(struct side *from, struct side *to);
 
 /* Lets an INLINE context work; nothing for others. */
 void side_turn(struct side *s);
+
+/* For ThreadSanitizer: what every open side did up to now is before what the caller does next, and
+ * what the caller did before what they do. */
+void settle(void);
+void settle_begin(struct side *s);
+void settle_end(struct side *s); /* also for tests that count entries */
 
 /* Takes the next CQE of s into *cqe, with its note into note (URCCL_NOTE_MAX bytes) if not NULL,
  * turning `other` (may be NULL) meanwhile. Ends the test when none comes. */
