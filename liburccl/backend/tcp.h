@@ -165,6 +165,12 @@ static inline struct tcp_device *tcp_ep_device(const struct tcp_ep *e)
 	return tcp_device(e->ep.dev);
 }
 
+/* What a socket says where the next try may do: -EAGAIN, or a machine that is short of memory. */
+static inline int tcp_passes(int res)
+{
+	return res == -EAGAIN || res == -EINTR || res == -ENOBUFS || res == -ENOMEM;
+}
+
 /* tcp_ep.c */
 int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void tcp_ep_free(struct ep *ep);

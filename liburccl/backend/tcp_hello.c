@@ -155,7 +155,7 @@ static int recv_hello(int fd, uint8_t *hello, uint32_t *got)
 	ssize_t n = recv(fd, hello + *got, TCP_HELLO - *got, 0);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return tcp_passes(-errno) ? 0 : -errno;
 	if (!n)
 		return -ECONNRESET;
 	*got += (uint32_t)n;

@@ -126,7 +126,7 @@ static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
 	n = niov == 1 ? recv(l->source.fd, iov[0].iov_base, iov[0].iov_len, 0)
 		      : recvmsg(l->source.fd, &m, 0);
 	if (n <= 0) {
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (n < 0 && tcp_passes(-errno))
 			return 0;
 		return n ? -errno : -ECONNRESET;
 	}
@@ -184,7 +184,7 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 		n = send_gathered(l, g);
 		stream_sent(&l->stream, g, n > 0 ? (uint32_t)n : 0);
 		l->blocked = n < (ssize_t)g->bytes;
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
+		if (n < 0 && !tcp_passes(-errno))
 			return -errno;
 		if (n > 0) {
 			heat(d, l);

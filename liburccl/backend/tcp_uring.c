@@ -6,6 +6,7 @@
 #include <liburing.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include "backend/tcp.h"
 
 #define RING_ENTRIES 512u
@@ -106,6 +107,39 @@ static void uring_close(struct tcp_device *d)
 	d->ring = NULL;
 }
 
+static unsigned long long limit_of(int resource)
+{
+	struct rlimit lim = {0};
+
+	getrlimit(resource, &lim);
+	return lim.rlim_cur;
+}
+
+/* Which of its reasons the kernel had, and where that is set. */
+static int refused(int rc)
+{
+	switch (rc) {
+	case -ENOMEM:
+		return fail(rc, "tcp_driver io_uring: no memory for its queues, or more than may "
+			    "be locked: RLIMIT_MEMLOCK is %llu KiB (ulimit -l, LimitMEMLOCK=)",
+			    limit_of(RLIMIT_MEMLOCK) / 1024);
+	case -EMFILE:
+		return fail(rc, "tcp_driver io_uring: no file descriptor left: RLIMIT_NOFILE is "
+			    "%llu (ulimit -n, LimitNOFILE=)", limit_of(RLIMIT_NOFILE));
+	case -EPERM:
+	case -EACCES:
+		return fail(rc, "tcp_driver io_uring: denied here, by the sysctl "
+			    "kernel.io_uring_disabled or a seccomp filter, as containers have one");
+	case -ENOSYS:
+		return fail(rc, "tcp_driver io_uring: the kernel does not have it, or a seccomp "
+			    "filter says so");
+	case -EINVAL:
+		return fail(rc, "tcp_driver io_uring: the kernel is older than 6.1");
+	default:
+		return fail(rc, "tcp_driver io_uring: io_uring_setup() gave error %d", -rc);
+	}
+}
+
 static int uring_open(struct tcp_device *d)
 {
 	struct tcp_ring *r = calloc(1, sizeof(*r));
@@ -116,8 +150,7 @@ static int uring_open(struct tcp_device *d)
 	rc = open_ring(d, r);
 	if (rc) {
 		free(r);
-		return fail(rc, "tcp_driver io_uring: io_uring_setup() gave error %d: it is denied "
-			    "here, or the kernel is older than 6.1", -rc);
+		return refused(rc);
 	}
 	d->ring = r;
 	rc = open_buffers(r);
@@ -127,7 +160,7 @@ static int uring_open(struct tcp_device *d)
 	}
 	if (rc) {
 		uring_close(d);
-		return fail(rc, "tcp_driver io_uring: no buffers: error %d", -rc);
+		return refused(rc);
 	}
 	return 0;
 }
@@ -227,14 +260,23 @@ static void prep_recv(struct tcp_link *l, struct io_uring_sqe *sqe, uint32_t nio
 	io_uring_prep_recvmsg(sqe, l->source.fd, &a->rx, 0);
 }
 
+/* flush() tries again. */
+static void defer(struct tcp_link *l)
+{
+	if (list_empty(&l->sending))
+		list_add_tail(&l->sending, &tcp_ep_device(l->ep)->sending);
+}
+
 static void start_recv(struct tcp_link *l)
 {
 	struct io_uring_sqe *sqe = get_sqe(tcp_ep_device(l->ep)->ring);
 	struct tcp_async *a = &l->async;
 	uint32_t niov, staging, i;
 
-	if (!sqe)
+	if (!sqe) {
+		defer(l);
 		return;
+	}
 	niov = stream_into(&l->stream, a->iov, TCP_INTO, RECV_SLICE, &staging);
 	for (i = 0, a->direct = 0; i < niov; i++)
 		a->direct += (uint32_t)a->iov[i].iov_len;
@@ -251,8 +293,7 @@ static void breaks(struct tcp_link *l, int res)
 {
 	if (!l->async.broken)
 		l->async.broken = res;
-	if (list_empty(&l->sending))
-		list_add_tail(&l->sending, &tcp_ep_device(l->ep)->sending);
+	defer(l);
 }
 
 static void sent(struct tcp_link *l, int res)
@@ -266,7 +307,7 @@ static void sent(struct tcp_link *l, int res)
 	stream_sent(&l->stream, g, res > 0 ? (uint32_t)res : 0);
 	if (l->state != LINK_UP)
 		return;
-	if (res < 0 && res != -ECANCELED && res != -EAGAIN && res != -EINTR)
+	if (res < 0 && res != -ECANCELED && !tcp_passes(res))
 		breaks(l, res);
 	else
 		tcp_link_sends(l);
@@ -289,7 +330,7 @@ static int take_in(struct tcp_link *l, const uint8_t *staging, uint32_t n)
 
 static int ends_receiving(int res)
 {
-	return res <= 0 && res != -ECANCELED && res != -ENOBUFS && res != -EAGAIN && res != -EINTR;
+	return res <= 0 && res != -ECANCELED && !tcp_passes(res);
 }
 
 static void received(struct tcp_link *l, int res, uint32_t flags)
@@ -381,7 +422,7 @@ static void flush(struct tcp_device *d)
 			start_recv(l);
 		unstick(l);
 		if (l->async.sending || want == STREAM_NOTHING) {
-			if (!stream_stuck(&l->stream))
+			if (l->async.receiving && !stream_stuck(&l->stream))
 				list_del(&l->sending);
 			continue;
 		}
@@ -390,7 +431,7 @@ static void flush(struct tcp_device *d)
 			l->more = 0;
 			continue;
 		}
-		if (start_send(d, l))
+		if (start_send(d, l) && l->async.receiving)
 			list_del(&l->sending);
 	}
 }
@@ -459,7 +500,7 @@ static int uring_start(struct tcp_link *l)
 		return -errno;
 	l->source.events = UINT32_MAX;
 	start_recv(l);
-	return l->async.receiving ? 0 : -EBUSY;
+	return 0;
 }
 
 /* Both operations end when the connection does. */
