@@ -376,6 +376,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
+	struct memory_map *map; /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	       /* peers connected, or about to be */
 	struct grant **grants; /* hash */

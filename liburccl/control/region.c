@@ -155,35 +155,10 @@ static int region_reg(struct control *c, struct region *r)
 
 /* ---- the engine's map ---- */
 
-/* All regions but those that end. NULL: no memory. */
-static struct memory_map *region_map(struct control *c)
-{
-	struct memory_map *map;
-	struct memory **all;
-	struct list *pos;
-	uint32_t n = 0;
-
-	list_for_each(pos, &c->regions)
-		n++;
-	all = calloc(n ? n : 1, sizeof(struct memory *));
-	if (!all)
-		return NULL;
-	n = 0;
-	list_for_each(pos, &c->regions) {
-		struct region *r = list_entry(pos, struct region, link);
-
-		if (!r->ending)
-			all[n++] = r->memory;
-	}
-	map = memory_map_new(all, n);
-	free(all);
-	return map;
-}
-
 /* The command brings back the map that was in use before. */
 static void region_map_back(struct cmd *cmd)
 {
-	free(cmd->e.map);
+	memory_map_free(cmd->e.map);
 	cmd->e.map = NULL;
 }
 
@@ -289,7 +264,7 @@ void region_register(struct control *c, struct control_call *call)
 		call_answer(call, rc);
 		return;
 	}
-	map = region_map(c);
+	map = memory_map_add(c->map, r->memory);
 	if (!map) {
 		region_unreg(c, r, c->config.ndevices);
 		region_forget(c, r);
@@ -298,7 +273,7 @@ void region_register(struct control *c, struct control_call *call)
 	}
 	call->handle = r->memory->handle;
 	r->add.e.memory = r->memory;
-	r->add.e.map = map;
+	r->add.e.map = c->map = map;
 	r->add.e.owner = r;
 	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
 	call_answer(call, 0);
@@ -312,22 +287,26 @@ static void region_del_back(struct control *c, struct cmd *cmd)
 	region_step(c, cmd->e.owner);
 }
 
+static void region_del(struct control *c, struct region *r, struct memory_map *map)
+{
+	r->ending = 1;
+	c->map = map;
+	r->del.e.memory = r->memory;
+	r->del.e.map = map;
+	r->del.e.owner = r;
+	cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
+}
+
 static int region_end(struct control *c, struct region *r)
 {
 	struct memory_map *map;
 
 	if (r->ending)
 		return 0;
-	r->ending = 1;
-	map = region_map(c);
-	if (!map) {
-		r->ending = 0;
+	map = memory_map_del(c->map, r->memory);
+	if (!map)
 		return fail(-ENOMEM, "no memory for the map of regions");
-	}
-	r->del.e.memory = r->memory;
-	r->del.e.map = map;
-	r->del.e.owner = r;
-	cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
+	region_del(c, r, map);
 	return 0;
 }
 
@@ -371,14 +350,10 @@ void regions_end(struct control *c)
 	list_for_each_safe(pos, tmp, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);
 
-		/* Without memory for a new map the old one stays in use, which nobody looks at any
-		 * more. */
-		if (!r->ending && region_end(c, r)) {
-			r->ending = 1;
-			r->del.e.memory = r->memory;
-			r->del.e.owner = r;
-			cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
-		}
+		/* No ring is left that could look anything up: without maps this takes no longer
+		 * where there are many. */
+		if (!r->ending)
+			region_del(c, r, NULL);
 		region_step(c, r);
 	}
 }

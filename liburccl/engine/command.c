@@ -39,11 +39,11 @@ static int region_add(struct engine *e, struct engine_cmd *cmd)
 {
 	uint32_t slot = HANDLE_SLOT(cmd->memory->handle);
 
+	swap_map(e, cmd);
 	if (table_grow((void **)&e->regions, &e->nregions, slot, sizeof(*e->regions)))
 		return -ENOMEM;
 	e->regions[slot].handle = cmd->memory->handle;
 	e->regions[slot].memory = cmd->memory;
-	swap_map(e, cmd);
 	return 0;
 }
 

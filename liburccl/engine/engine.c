@@ -380,7 +380,7 @@ void engine_close(struct engine *e)
 	close_fd(e->timerfd);
 	close_fd(e->mailbox.fd);
 	free(e->chunks);
-	free(e->map);
+	memory_map_free(e->map);
 	free(e->regions);
 	free(e->remotes);
 	free(e->peer_slots);

@@ -66,6 +66,9 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	if (!(op->bits & OP_TOLD))
 		op->bits &= ~(uint32_t)OP_DECIDED;
 	op->handle = req->handle;
+	/* Nobody hears of this reference: it goes. */
+	if (req->msg.type == CONTROL_CONNECT && ((op->bits & OP_TOLD) || op->er->closing))
+		ask_post(op, &ask_of(op)->req, CONTROL_CLOSE);
 }
 
 void request_back(struct engine *e, struct control_req *req)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every range of every region, by address. */
+/* Every range of every region, by address, as an interval tree in an array. A region more is to
+ * cost little however many there are: it joins the few newest, and only when those have become many
+ * are all put together anew. */
 #include <stdlib.h>
 
 #include "memory/memory.h"
+
+#define FEW 128u
 
 static int by_addr(const void *a, const void *b)
 {
@@ -13,9 +17,48 @@ static int by_addr(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
-/* Adds the region's ranges, those that touch in offset and in memory as one, since an entry may
- * cross them. */
-static void map_add(struct memory_map *map, struct memory *m, uint32_t age)
+/* With room for n ranges, above those of old. NULL: no memory. */
+static struct memory_map *map_new(uint64_t n, struct memory_map *old, uint64_t age)
+{
+	struct memory_map *map;
+
+	if (n > UINT32_MAX)
+		return NULL;
+	map = malloc(sizeof(*map) + n * sizeof(map->ranges[0]));
+	if (!map)
+		return NULL;
+	map->users = 1;
+	map->n = 0;
+	map->age = age;
+	map->old = old;
+	if (old)
+		old->users++;
+	return map;
+}
+
+void memory_map_free(struct memory_map *map)
+{
+	struct memory_map *old;
+
+	for (; map && !--map->users; map = old) {
+		old = map->old;
+		free(map);
+	}
+}
+
+/* All of from but m's. */
+static void map_copy(struct memory_map *map, const struct memory_map *from, const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; from && i < from->n; i++)
+		if (from->ranges[i].memory != m)
+			map->ranges[map->n++] = from->ranges[i];
+}
+
+/* The region's ranges as map->age, those that touch in offset and in memory as one, since an entry
+ * may cross them. */
+static void map_append(struct memory_map *map, struct memory *m)
 {
 	struct memory_range *r = NULL;
 	uint32_t i;
@@ -30,66 +73,138 @@ static void map_add(struct memory_map *map, struct memory *m, uint32_t age)
 		r = &map->ranges[map->n++];
 		*r = (struct memory_range){.addr = s->addr,
 					   .end = s->addr + s->len,
-					   .age = age,
+					   .age = map->age,
 					   .memory = m};
 	}
 }
 
-struct memory_map *memory_map_new(struct memory *const *regions, uint32_t n)
+/* The first few are in order. */
+static void map_insert(struct memory_map *map, uint32_t sorted)
 {
-	struct memory_map *map;
-	uint64_t ranges = 0, reach = 0;
-	uint32_t i;
+	uint32_t i, k;
 
-	for (i = 0; i < n; i++)
-		ranges += regions[i]->nspans;
-	if (ranges > UINT32_MAX)
-		return NULL;
-	map = malloc(sizeof(*map) + ranges * sizeof(map->ranges[0]));
+	for (i = sorted; i < map->n; i++) {
+		struct memory_range r = map->ranges[i];
+
+		for (k = i; k && by_addr(&map->ranges[k - 1], &r) > 0; k--)
+			map->ranges[k] = map->ranges[k - 1];
+		map->ranges[k] = r;
+	}
+}
+
+/* The root of [lo, hi) is in its middle. */
+static uint64_t tree_reach(struct memory_map *map, uint32_t lo, uint32_t hi)
+{
+	uint32_t mid = lo + (hi - lo) / 2;
+	uint64_t reach, other;
+
+	if (lo == hi)
+		return 0;
+	reach = tree_reach(map, lo, mid);
+	other = tree_reach(map, mid + 1, hi);
+	reach = reach > other ? reach : other;
+	if (map->ranges[mid].end > reach)
+		reach = map->ranges[mid].end;
+	return map->ranges[mid].reach = reach;
+}
+
+struct memory_map *memory_map_add(struct memory_map *now, struct memory *m)
+{
+	uint64_t age = now ? now->age + 1 : 1, all = m->nspans;
+	struct memory_map *map, *old = now ? now->old : NULL;
+	uint32_t sorted;
+
+	/* A map of many becomes the old one of those to come. */
+	if (now && !old && now->n > FEW) {
+		old = now;
+		now = NULL;
+	}
+	if (now)
+		all += now->n;
+	if (old && all > FEW)
+		map = map_new(all + old->n, NULL, age);
+	else
+		map = map_new(all, old, age);
 	if (!map)
 		return NULL;
-	map->n = 0;
-	for (i = 0; i < n; i++)
-		map_add(map, regions[i], i);
-	qsort(map->ranges, map->n, sizeof(map->ranges[0]), by_addr);
-	for (i = 0; i < map->n; i++) {
-		if (map->ranges[i].end > reach)
-			reach = map->ranges[i].end;
-		map->ranges[i].reach = reach;
-	}
+	map_copy(map, now, NULL);
+	sorted = map->n;
+	if (!map->old)
+		map_copy(map, old, NULL);
+	map_append(map, m);
+	if (map->n > FEW)
+		qsort(map->ranges, map->n, sizeof(map->ranges[0]), by_addr);
+	else
+		map_insert(map, sorted);
+	tree_reach(map, 0, map->n);
 	return map;
 }
 
-/* How many ranges begin at or below addr. */
-static uint32_t map_below(const struct memory_map *map, uint64_t addr)
+/* A map of from's own ranges without m's. */
+static struct memory_map *map_without(const struct memory_map *from, struct memory_map *old,
+				      const struct memory *m)
 {
-	uint32_t lo = 0, hi = map->n;
+	struct memory_map *map = map_new(from->n, old, from->age);
 
+	if (!map)
+		return NULL;
+	map_copy(map, from, m);
+	tree_reach(map, 0, map->n);
+	return map;
+}
+
+static int map_has(const struct memory_map *map, const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < map->n; i++)
+		if (map->ranges[i].memory == m)
+			return 1;
+	return 0;
+}
+
+struct memory_map *memory_map_del(struct memory_map *now, const struct memory *m)
+{
+	struct memory_map *map, *old = now->old;
+
+	if (!old || !map_has(old, m))
+		return map_without(now, old, m);
+	old = map_without(old, NULL, m);
+	if (!old)
+		return NULL;
+	map = map_without(now, old, m);
+	memory_map_free(old); /* it is the map's */
+	return map;
+}
+
+/* The newest of best and those in [lo, hi) that hold all of the range. */
+static const struct memory_range *tree_find(const struct memory_map *map, uint32_t lo, uint32_t hi,
+					    uint64_t addr, uint64_t len,
+					    const struct memory_range *best)
+{
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
+		const struct memory_range *r = &map->ranges[mid];
 
-		if (map->ranges[mid].addr <= addr)
-			lo = mid + 1;
-		else
+		if (r->reach <= addr)
+			break;
+		if (r->addr > addr) {
 			hi = mid;
+			continue;
+		}
+		if (r->end > addr && r->end - addr >= len && (!best || r->age > best->age))
+			best = r;
+		best = tree_find(map, lo, mid, addr, len, best);
+		lo = mid + 1;
 	}
-	return lo;
+	return best;
 }
 
 struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len)
 {
 	const struct memory_range *best = NULL;
-	uint32_t i;
 
-	/* Backwards until nothing earlier reaches the address. Where ranges do not overlap that is
-	 * one step. */
-	for (i = map_below(map, addr); i && map->ranges[i - 1].reach > addr; i--) {
-		const struct memory_range *r = &map->ranges[i - 1];
-
-		if (r->end <= addr || r->end - addr < len)
-			continue;
-		if (!best || r->age > best->age)
-			best = r;
-	}
+	for (; map; map = map->old)
+		best = tree_find(map, 0, map->n, addr, len, best);
 	return best ? best->memory : NULL;
 }

@@ -47,19 +47,27 @@ static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *ru
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
 
 /* Every range of every region by address: what "region 0" looks up. Made by the control thread at
- * each change and swapped into the engines. Overlapping ranges: the one registered last wins. */
+ * each change and swapped into the engines, which never change it. Overlapping ranges: the one
+ * registered last wins. */
 struct memory_map {
+	struct memory_map *old;		/* more ranges, shared with other maps; NULL: none */
+	uint32_t users;			/* control thread: whoever has it, and maps whose old it
+					 * is */
 	uint32_t n;
+	uint64_t age;			/* of the newest region */
 	struct memory_range {		/* by addr, then by age */
 		uint64_t addr, end;
-		uint64_t reach;		/* the highest end up to here: where a look back may stop */
-		uint32_t age;		/* of its region: the highest is the newest */
+		uint64_t reach;		/* the highest end of the subtree */
+		uint64_t age;		/* of its region: the highest is the newest */
 		struct memory *memory;
 	} ranges[];
 };
 
-/* n regions, oldest first. NULL: no memory. */
-struct memory_map *memory_map_new(struct memory *const *regions, uint32_t n);
+/* What now (NULL: nothing) becomes with a region more, or less; now stays as it is. NULL: no
+ * memory. */
+struct memory_map *memory_map_add(struct memory_map *now, struct memory *m);
+struct memory_map *memory_map_del(struct memory_map *now, const struct memory *m);
+void memory_map_free(struct memory_map *map);
 /* The region that holds all of [addr, addr + len), or NULL. */
 struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len);
 
