@@ -12,9 +12,10 @@ median of the rounds' own ratios with its 95 % interval.
   compare.py a='raw_tcp --mode spin --json' b='urccl_perf --self ... --json' \\
              --goal 'b:bandwidth / a:tcp.spin.bandwidth >= 0.95'
 
-A program prints lines "name value unit" or one JSON object as urccl_perf --json does. A plan names
-its commands' places as {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with
-one that was not given is left out, with the goals that need it.
+A program prints lines "name value unit" or one JSON object: with metrics, as urccl_perf --json
+does, or of numbers by name, as kvcache_pusher --json does. A plan names its commands' places as
+{build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one that was not given is
+left out, with the goals that need it.
 """
 import argparse
 import fnmatch
@@ -60,12 +61,23 @@ def wait_for_quiet(options):
             return
 
 
+def leaves(said, prefix=""):
+    """The numbers of an object whose names tell their units, as ("a.b", (value, "")) each."""
+    for name, value in said.items():
+        if isinstance(value, dict):
+            yield from leaves(value, prefix + name + ".")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield prefix + name, (value, "")
+
+
 def parse(text):
     """The figures in a program's output: {name: (value, unit)}."""
-    start = text.find('{"program"')
+    start = text.find("{")
     if start >= 0:
-        metrics = json.loads(text[start:])["metrics"]
-        return {m["name"]: (m["value"], m["unit"]) for m in metrics}
+        said = json.loads(text[start:])
+        if "metrics" in said:
+            return {m["name"]: (m["value"], m["unit"]) for m in said["metrics"]}
+        return dict(leaves(said))
     found = {}
     for line in text.splitlines():
         words = line.split()

@@ -23,6 +23,10 @@ class Parse(unittest.TestCase):
         text = 'x\n{"program": "p", "settings": {}, "metrics": [{"name": "r", "value": 2, "unit": "s"}]}'
         self.assertEqual(compare.parse(text), {"r": (2, "s")})
 
+    def test_json_of_numbers_by_name(self):
+        text = '{ "mode": "push", "gb_per_s": 1.5, "total_ms": {"p50": 2}, "on": true, "lines": [1] }'
+        self.assertEqual(compare.parse(text), {"gb_per_s": (1.5, ""), "total_ms.p50": (2, "")})
+
 
 class Interval(unittest.TestCase):
     def test_nine_rounds_leave_out_one_at_each_end(self):

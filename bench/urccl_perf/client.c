@@ -68,7 +68,7 @@ static void ask_for_memory(struct client *c)
 	const struct options *o = c->options;
 	struct talk_request r = {
 		.version = TALK_VERSION,
-		.alloc = (uint8_t)o->alloc,
+		.alloc = (uint8_t)(o->alloc || o->server_alloc),
 		.thp = o->pages == BENCH_PAGES_THP,
 		.bidirectional = (uint8_t)o->bidirectional,
 		.op = (uint8_t)o->op,

@@ -82,6 +82,7 @@ static const char help_text[] =
 	"  --wait HOW          spin (default of --inline and --nop), epoll, call (urccl_wait)\n"
 	"  --transport LIST    shm, tcp, ... (all)\n"
 	"  --alloc | --heap    memory of urccl_alloc(), or ordinary (default)\n"
+	"  --server-alloc      memory of urccl_alloc() at the server alone\n"
 	"  --pages 4k|thp      pages of ordinary memory (4k)\n"
 	"  --hot | --cold      the same bytes again (default), or walk 1 GiB; --span N says it itself\n"
 	"  --lookup            leave it to the library to find the region of a buffer\n"
@@ -124,6 +125,7 @@ enum {
 	OPT_TRANSPORT,
 	OPT_ALLOC,
 	OPT_HEAP,
+	OPT_SERVER_ALLOC,
 	OPT_PAGES,
 	OPT_HOT,
 	OPT_COLD,
@@ -172,6 +174,7 @@ static const struct option long_options[] = {
 	{"transport", 1, NULL, OPT_TRANSPORT},
 	{"alloc", 0, NULL, OPT_ALLOC},
 	{"heap", 0, NULL, OPT_HEAP},
+	{"server-alloc", 0, NULL, OPT_SERVER_ALLOC},
 	{"pages", 1, NULL, OPT_PAGES},
 	{"hot", 0, NULL, OPT_HOT},
 	{"cold", 0, NULL, OPT_COLD},
@@ -324,6 +327,9 @@ static int set_context(struct options *o, int opt, const char *arg)
 	case OPT_ALLOC:
 	case OPT_HEAP:
 		o->alloc = opt == OPT_ALLOC;
+		return 1;
+	case OPT_SERVER_ALLOC:
+		o->server_alloc = 1;
 		return 1;
 	case OPT_PAGES:
 		o->pages = (enum bench_pages)word_value(opt, pages, arg);

@@ -61,7 +61,7 @@ struct options {
 	int is_inline;
 	enum perf_wait wait;
 	const char *transport;
-	int alloc; /* memory of urccl_alloc() */
+	int alloc, server_alloc; /* memory of urccl_alloc(), at both ends or the server's */
 	enum bench_pages pages;
 	int cold;
 	uint64_t span; /* bytes walked before the same ones come again; 0: hot or cold says */

@@ -42,6 +42,9 @@ static const char *memory_name(const struct options *o)
 {
 	if (o->alloc)
 		return "urccl_alloc";
+	if (o->server_alloc)
+		return o->pages == BENCH_PAGES_THP ? "huge pages to urccl_alloc"
+						   : "heap to urccl_alloc";
 	return o->pages == BENCH_PAGES_THP ? "heap, huge pages" : "heap, 4 KiB pages";
 }
 

@@ -7,6 +7,7 @@
 
 #define SECONDS_TO_ANSWER 10 /* for what decode answers at once */
 #define SECONDS_TO_STOP	  5  /* after Ctrl-C */
+#define FAULT_BYTES	  (64u << 10)
 
 int push_fatal(struct push *p, const char *fmt, ...)
 {
@@ -105,8 +106,7 @@ static int open_slots(struct push *p, struct problem *why)
 		if (open_slot(p, &p->slots[i]))
 			break;
 	}
-	p->made = calloc(p->cache.pages, sizeof(*p->made));
-	if (!p->slots || i < p->nslots || !p->made || pool_open(&p->pages, p->cache.pages))
+	if (!p->slots || i < p->nslots || pool_open(&p->pages, p->cache.pages))
 		return problem(why, "no memory for %u requests of %u pages", p->nslots,
 			       p->cache.pages);
 	return 0;
@@ -134,6 +134,9 @@ static int push_open(struct push *p, const struct job *job, struct problem *why)
 		       why) ||
 	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
 		return -1;
+	/* Nobody will write it, and memory that was never written is no memory yet. */
+	if (!job->o->verify)
+		memset(p->cache.base, 1, side_bytes(&p->cache));
 	return 0;
 }
 
@@ -153,7 +156,6 @@ static void push_close(struct push *p)
 		free(s->ready);
 	}
 	free(p->slots);
-	free(p->made);
 	free(p->post);
 	pool_close(&p->pages);
 	tally_close(&p->tally);
@@ -186,14 +188,23 @@ static void connected(struct push *p, const struct urccl_cqe *cqe)
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_WATCH, NULL));
 }
 
-/* The keys of the pool come with the first entry that needs them: a small one, so that no request
- * waits for them. */
+/*
+ * The keys of the pool come with the first entry that needs them: a small one, so that no request
+ * waits for them. Where the pool is mapped it is also what makes the mapping real: one byte of each
+ * window that the kernel maps at a fault, all into the same place.
+ */
 static void fetch_keys(struct push *p)
 {
 	struct urccl_sqe *sqe = node_sqe(&p->node);
 
-	urccl_prep_read(sqe, p->pool_remote, p->post, 8, 0);
-	urccl_sqe_set_region(sqe, p->post_region);
+	p->touch = (struct urccl_paged){
+		.size = sizeof(p->touch),
+		.ndims = 1,
+		.block = 1,
+		.dim = {{.count = (side_bytes(&p->pool) + FAULT_BYTES - 1) / FAULT_BYTES,
+			 .remote_stride = FAULT_BYTES}},
+	};
+	urccl_prep_read_paged(sqe, p->pool_remote, p->post_region, &p->touch, 1);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_KEYS, NULL));
 }
 

@@ -70,13 +70,13 @@ struct push {
 	struct urccl_peer peer;
 	struct side cache, pool; /* ours, and decode's as we know it */
 	struct pool pages;	 /* of the cache */
-	bool *made;		 /* pages that had bytes once: --no-verify makes them no more */
 	struct urccl_region cache_region, post_region;
 	uint8_t *post; /* slots x mailbox, then slots x question */
 	uint64_t mailbox_bytes, question_bytes;
 	struct msg_hello hello;
 	struct msg_welcome welcome;
 	struct urccl_remote pool_remote, asks_remote;
+	struct urccl_paged touch; /* of the pool, before the first request */
 	struct slot *slots;
 	uint32_t nslots, ndescs;
 	struct slot *computing;

@@ -272,20 +272,17 @@ static struct slot *next_ready(struct push *p)
 	return best;
 }
 
-/* What stands for the model: the layer's page bytes, for decode to check. If it does not, those of
- * an earlier request will do; but memory that was never written is no memory yet. */
+/* What stands for the model: the layer's page bytes, for decode to check. If it does not, any will
+ * do. */
 static void compute_layer(struct push *p, struct slot *s)
 {
 	uint32_t per_block = p->job->trace.block_tokens / p->job->shape.page, i;
 	uint64_t cpu = thread_cpu_ns();
 
 	s->computed = true;
-	for (i = 0; i < s->nsend; i++) {
+	for (i = 0; p->tally.verify && i < s->nsend; i++) {
 		uint32_t page = s->logical[i];
 
-		if (!p->tally.verify && p->made[s->src[i]])
-			continue;
-		p->made[s->src[i]] = s->layer + 1 == p->job->shape.layers;
 		page_fill(&p->cache, s->src[i], s->layer, s->req->hash[page / per_block],
 			  page % per_block);
 	}
