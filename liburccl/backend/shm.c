@@ -24,9 +24,6 @@ static struct shm_ep *shm_ep(struct ep *ep)
 
 static int params_check(const struct urccl_params *p)
 {
-	if (p->cma == URCCL_ALLOW_YES)
-		return fail(-EOPNOTSUPP, "cma: reading another process's memory by the kernel is "
-					 "not carried out by this version");
 	if (p->socket_dir && !shm_link_dir_fits(p->socket_dir))
 		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
 			    p->socket_dir);
@@ -74,6 +71,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 		err = fail(-errno, "shm: no epoll descriptor: %s", strerror(errno));
 		goto free_tables;
 	}
+	d->cma = config->params->cma == URCCL_ALLOW_YES;
 	d->dev.ops = &backend_shm;
 	d->dev.index = config->index;
 	list_init(&d->hot);
@@ -114,6 +112,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		return fail(-ENOMEM, "no memory for an ep of shm");
 	e->ep.dev = dev;
 	e->dev = d;
+	e->cma.pidfd = -1;
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
@@ -140,16 +139,22 @@ static void ep_free(struct ep *ep)
 	struct shm_ep *e = shm_ep(ep);
 
 	shm_link_close(e);
+	shm_cma_close(e);
 	shm_pages_drop(&e->pages);
 	shm_views_drop(e);
 	munmap(e, sizeof(*e));
 }
 
+void shm_ep_wait(struct shm_ep *e)
+{
+	if (list_empty(&e->notice))
+		list_add_tail(&e->notice, &e->dev->notices);
+}
+
 static void owe(struct shm_ep *e, enum event_type type)
 {
 	e->owed |= (uint8_t)(1u << type);
-	if (list_empty(&e->notice))
-		list_add_tail(&e->notice, &e->dev->notices);
+	shm_ep_wait(e);
 }
 
 void shm_ep_warm(struct shm_ep *e)
@@ -201,6 +206,8 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	e->state = SHM_DOWN;
 	shm_link_close(e);
 	shm_ep_cool(e);
+	if (why == -ECONNRESET)
+		e->far.fetching = NULL;
 	if (was == SHM_UP && why == -ECONNRESET)
 		last_words(e);
 	shm_chunks_fail(e, e->why);
@@ -233,7 +240,6 @@ static void ep_close(struct ep *ep)
 	shm_ep_cool(e);
 	stream_sink_forget(&e->dev->sink, ep);
 	shm_chunks_fail(e, -ECANCELED);
-	shm_pages_drop(&e->pages);
 	list_del(&e->reap);
 	e->owed = 0;
 	owe(e, EVENT_CLOSED);

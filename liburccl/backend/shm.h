@@ -6,6 +6,7 @@
  *		and doorbells, and hangs up when the peer dies
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
  *   views	the peer's memfds as mapped here, so that chunks are plain copies
+ *   cma		large payloads of other memory, read from the peer's process
  *
  * Everything in the pages and on the link may be written by a hostile peer at any time: words are
  * checked when they are taken over, bytes are parsed by the stream, which looks at none twice.
@@ -44,6 +45,15 @@ struct shm_side {
 	} in[SHM_WAYS];
 	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
+	_Alignas(128) uint32_t least;	/* struct stream_far's */
+	_Alignas(128) uint64_t fetching;	/* likewise */
+};
+
+/* The seals of what one side leaves where it is; of its own pages, which come with the first. */
+struct shm_seals {
+	uint64_t name;			/* tells these pages from any others */
+	uint64_t writes[STREAM_WRITES];
+	uint64_t answers[STREAM_READS];
 };
 
 /* Why an ep wants its doorbell rung. */
@@ -62,6 +72,7 @@ struct shm_ring {
 
 struct shm_pages {
 	struct shm_side *side[2];	/* ours, theirs; NULL: not mapped */
+	struct shm_seals *seals[2];
 	void *map;
 	struct shm_ring out[SHM_WAYS], in[SHM_WAYS];
 };
@@ -143,6 +154,29 @@ int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
 /* Copies the next max bytes of the chunk. 1: that was the last. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
+/* ---- cma ---- */
+
+/*
+ * What is left for P1 here: a peer that is stopped between its look at the seal of a WRITE and its
+ * entry into the kernel, a few instructions, may still read the local buffer when it goes on. Such
+ * a chunk, and with it the end of the ep, waits until the peer has gone on or is dead.
+ */
+struct shm_cma {
+	pid_t pid;
+	int pidfd;			/* -1: nothing can be fetched */
+	uint64_t seals;			/* the peer's, in its process */
+};
+
+/* The pages are there: the address of our seals for the peer; 0: it is not allowed here. */
+uint64_t shm_cma_begin(struct shm_ep *e);
+/* The link is proved: fetches from the peer if its seals can be read there. */
+void shm_cma_meet(struct shm_ep *e, uint64_t seals);
+/* Fetches at most max bytes; how many, or skipped. */
+uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max);
+/* Lets out the chunk that waits for the peer; 0: it still does. */
+int shm_cma_settle(struct shm_ep *e);
+void shm_cma_close(struct shm_ep *e);
+
 /* ---- link ---- */
 
 enum shm_record_type {
@@ -158,7 +192,7 @@ struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
 	uint32_t version;
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
-	uint64_t serial;		/* FILE, GONE */
+	uint64_t serial;		/* FILE, GONE; HELLO, WELCOME: of shm_cma_begin() */
 	uint64_t len;			/* FILE */
 	uint64_t writable;		/* FILE */
 };
@@ -200,6 +234,7 @@ struct shm_dev {
 	uint32_t until_look;		/* polls */
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
+	uint8_t cma;			/* allowed */
 	uint8_t *mapped;		/* a bit a slot of grants: the exposure also uses files */
 	struct stream_sink sink;
 	struct stream_gather gather;
@@ -243,6 +278,8 @@ struct shm_ep {
 	uint8_t blocked[SHM_WAYS];	/* out ring has no room for what is to be sent */
 	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
 	struct stream streams[SHM_WAYS];
+	struct stream_far far;		/* of bulk */
+	struct shm_cma cma;
 
 	uint64_t serial;		/* of files, given out last; begins at random, so that a
 					 * key means nothing to any other ep */
@@ -261,6 +298,7 @@ int shm_arm(struct device *dev);
 /* The link's news. */
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
+void shm_ep_wait(struct shm_ep *e);	/* it has a chunk that is held */
 void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
 void shm_ep_cool(struct shm_ep *e);	/* or are not */
 

@@ -264,7 +264,11 @@ int shm_link_proved(const struct shm_ep *e)
 
 static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 {
-	struct shm_record r = {.type = type, .version = VERSION};
+	struct shm_record r = {
+		.type = type,
+		.version = VERSION,
+		.serial = shm_cma_begin(e),
+	};
 
 	memcpy(r.to, e->peer.cookie, SHM_COOKIE);
 	memcpy(r.from, e->addr.cookie, SHM_COOKIE);
@@ -289,8 +293,10 @@ static int on_hello(struct shm_ep *e)
 	err = shm_pages_take(&e->pages, e->rx_fd);
 	if (err)
 		return err;
+	shm_cma_meet(e, e->rx.serial);
 	err = hello_send(e, SHM_WELCOME, -1);
 	if (err) {
+		shm_cma_close(e);
 		shm_pages_drop(&e->pages);
 		return err;
 	}
@@ -306,6 +312,7 @@ static int on_record(struct shm_ep *e)
 			return on_hello(e);
 		if (e->rx.type != SHM_WELCOME || !e->active || !hello_valid(e))
 			return -EPROTO;
+		shm_cma_meet(e, e->rx.serial);
 		shm_ep_up(e);
 		return 0;
 	}

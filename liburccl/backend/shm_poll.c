@@ -100,10 +100,14 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 
 void shm_cancel(struct chunk *c, enum cancel_how how)
 {
+	struct shm_ep *e = container_of(c->ep, struct shm_ep, ep);
+
 	if (is_copy(c))
 		c->flags |= CHUNK_CANCELLED;
 	else
 		stream_cancel(c, how);
+	if (e->far.held)
+		shm_ep_wait(e);
 }
 
 /* ---- poll ---- */
@@ -199,6 +203,20 @@ static void rings_all(struct shm_dev *d, uint32_t max)
 		shm_rings_tell(list_entry(pos, struct shm_ep, hot));
 }
 
+/* The first that has let go of all its chunks. */
+static struct shm_ep *notice_first(struct shm_dev *d)
+{
+	struct list *pos;
+
+	list_for_each(pos, &d->notices) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, notice);
+
+		if (shm_cma_settle(e))
+			return e;
+	}
+	return NULL;
+}
+
 /* What eps owe comes behind what they had. */
 static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 {
@@ -206,10 +224,13 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 	struct shm_ep *e;
 	uint32_t got = 0, i;
 
-	while (got < n && !list_empty(&d->notices) && stream_sink_empty(&d->sink)) {
-		e = list_first(&d->notices, struct shm_ep, notice);
-		for (i = 0; !(e->owed & 1u << order[i]); i++)
+	while (got < n && (e = notice_first(d)) && stream_sink_empty(&d->sink)) {
+		for (i = 0; i < ARRAY_SIZE(order) && !(e->owed & 1u << order[i]); i++)
 			;
+		if (i == ARRAY_SIZE(order)) {
+			list_del(&e->notice);
+			continue;
+		}
 		e->owed &= (uint8_t) ~(1u << order[i]);
 		events[got++] = (struct event){
 			.type = order[i],

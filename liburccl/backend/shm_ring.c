@@ -9,6 +9,8 @@
  */
 #include "backend/shm.h"
 
+#define FETCH 4u /* times as much of far payloads at a time: for each there is a system call */
+
 static uint32_t ring_size(const struct shm_ring *r)
 {
 	return r->mask + 1;
@@ -79,6 +81,8 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 	struct shm_ring *r = &e->pages.in[w];
 	uint32_t n, used;
 
+	if (stream_is_far(&e->streams[w]))
+		return shm_cma_fetch(e, w, max < UINT32_MAX / FETCH ? FETCH * max : max);
 	if (r->seen == r->at) {
 		if (head_look(r)) {
 			shm_ep_lost(e, -EPROTO);
@@ -161,6 +165,8 @@ static int way_busy(const struct shm_ep *e, enum shm_way w)
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
 
 	if (in->seen != in->at || load_acquire(in->theirs) != in->seen)
+		return 1;
+	if (stream_is_far(&e->streams[w]))
 		return 1;
 	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
 		return 0;

@@ -186,10 +186,13 @@ static void cancel_write_now(struct stream *s, struct chunk *c)
 		s->stuck |= STREAM_STUCK_TX;
 		return;
 	}
+	if (s->far && s->far->held == c)
+		return;
 	if (s->tx.half.source == c)
 		s->tx.half.source = NULL;
 	*stream_unacked(s, chunk_number(c)) = NULL;
-	stream_out(s, c, -ECANCELED, 0);
+	if (!stream_far_hold(s, c, -ECANCELED))
+		stream_out(s, c, -ECANCELED, 0);
 }
 
 void stream_cancel(struct chunk *c, enum cancel_how how)
@@ -206,6 +209,8 @@ void stream_cancel(struct chunk *c, enum cancel_how how)
 		cancel_read(s, c, how);
 	} else if (how == CANCEL_NOW) {
 		cancel_write_now(s, c);
+	} else {
+		stream_far_break(s, chunk_number(c));
 	}
 }
 
@@ -261,7 +266,7 @@ void stream_fail(struct stream *s, int res)
 	}
 	for (; s->tx.acked != s->tx.sent; s->tx.acked++) {
 		c = *stream_unacked(s, s->tx.acked);
-		if (c)
+		if (c && !stream_far_hold(s, c, res))
 			stream_out(s, c, res, 0);
 	}
 	for (; s->tx.answered != s->tx.asked; s->tx.answered++) {
@@ -342,6 +347,7 @@ int stream_revoke(struct stream *s, struct exposure *e)
 		s->tx.half.source = NULL;
 		s->tx.reply_status = STATUS_ACCESS;
 	}
+	stream_far_revoke(s, e);
 	if (s->rx.exposure == e) {
 		if (s->rx_lent) {
 			s->stuck |= STREAM_STUCK_RX;

@@ -14,6 +14,7 @@ static const int status_errno[STATUS_LAST] = {
 	[STATUS_ACCESS] = -EACCES,
 	[STATUS_RANGE] = -ERANGE,
 	[STATUS_DROPPED] = -ECANCELED,
+	[STATUS_FAULT] = -EFAULT,
 };
 
 /* ---- headers ---- */
@@ -68,7 +69,7 @@ static int begin_resp(struct stream *s, const struct frame *f)
 		return -EPROTO;
 	if (f->len > r->len - s->rx.got || (f->status && (more || f->len)))
 		return -EPROTO;
-	if (!more && !f->status && f->len != r->len - s->rx.got)
+	if (!more && ((!f->status && f->len != r->len - s->rx.got) || f->flags & FRAME_FAR))
 		return -EPROTO;
 	s->rx.chunk = r->chunk;
 	if (r->chunk && r->chunk->flags & CHUNK_CANCELLED)
@@ -123,14 +124,16 @@ static int begin(struct stream *s, const struct frame *f)
 		[FRAME_ACK] = begin_ack,
 	};
 	static const uint32_t flags[FRAME_LAST] = {
-		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT,
+		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT | FRAME_FAR,
 		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT,
 		[FRAME_READ] = FRAME_URGENT,
-		[FRAME_RESP] = FRAME_MORE,
+		[FRAME_RESP] = FRAME_MORE | FRAME_FAR,
 	};
 	int rc;
 
-	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0 || f->reserved1)
+	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0)
+		return -EPROTO;
+	if (f->flags & FRAME_FAR ? !s->far || !s->far->peer_seed : f->far)
 		return -EPROTO;
 	if (f->flags & ~flags[f->kind])
 		return -EPROTO;
@@ -144,6 +147,7 @@ static int begin(struct stream *s, const struct frame *f)
 	s->rx.flags = f->flags;
 	s->urgent |= f->flags & FRAME_URGENT;
 	s->rx.len = f->len;
+	s->rx.far = f->far;
 	rc = kinds[f->kind](s, f);
 	s->rx.active = !rc;
 	return rc;
@@ -164,6 +168,7 @@ static void *target_at(const struct stream *s, uint64_t *run)
 static void advance(struct stream *s, uint32_t n)
 {
 	s->rx.at += n;
+	s->rx.far += n;
 	s->rx.left -= n;
 }
 
@@ -212,19 +217,21 @@ static void finish_resp(struct stream *s)
 	struct stream_read *r = stream_read(s, s->tx.answered);
 	struct chunk *c = r->chunk;
 	int cancelled = c && c->flags & CHUNK_CANCELLED;
+	uint32_t status = s->rx.status ? s->rx.status : s->rx.fault;
 
 	s->rx.got += s->rx.len;
+	if (c && s->rx.flags & FRAME_FAR)
+		c->path = 0;
 	s->rx.chunk = NULL;
 	if (s->rx.flags & FRAME_MORE)
 		return;
 	if (r->drop == DROP_WANTED)
 		s->tx.drops--;
 	r->drop = DROP_NOT;
-	s->rx.got = 0;
+	s->rx.got = s->rx.fault = 0;
 	s->tx.answered++;
 	if (c)
-		stream_out(s, c, cancelled ? -ECANCELED : status_errno[s->rx.status],
-			   CHUNK_QUIET);
+		stream_out(s, c, cancelled ? -ECANCELED : status_errno[status], CHUNK_QUIET);
 }
 
 /* The frame is complete. 0: the sink is full, try again. */
@@ -256,7 +263,9 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 	uint32_t n = 0, got = 0;
 
 	*staging = s->rx.bulk ? STAGING_BULK : STAGING;
-	if (!s->rx.active || s->rx.left < DIRECT_MIN || s->rx.kind == FRAME_SEND)
+	if (!s->rx.active || s->rx.kind == FRAME_SEND)
+		return 0;
+	if (s->rx.left < DIRECT_MIN && !(s->rx.flags & FRAME_FAR))
 		return 0;
 	if (s->rx.kind == FRAME_WRITE ? !s->rx.exposure : !s->rx.chunk) {
 		*staging = STAGING;
@@ -347,6 +356,8 @@ ssize_t stream_rx(struct stream *s, const void *data, size_t len)
 				return rc;
 			}
 		}
+		if (stream_is_far(s))
+			break;
 		while (s->rx.left && p != end) {
 			n = take_payload(s, p, (size_t)(end - p));
 			if (!n)

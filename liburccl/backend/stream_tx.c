@@ -3,8 +3,9 @@
  * was not sent after all is put back, frame by frame from the last, up to the one half sent. */
 #include "backend/stream_wire.h"
 
-/* struct stream_frame.flags: the end of an answer that had a payload */
-#define FRAME_END 1u
+/* struct stream_frame.flags: an answer's payload without its end; that end */
+#define FRAME_BEGUN 1u
+#define FRAME_END   2u
 
 static const uint8_t filler[4096];
 
@@ -242,6 +243,7 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	uint32_t copied = c->len <= STREAM_COPY ? c->len : 0;
 	struct frame header = {.kind = FRAME_SEND, .len = c->len};
 	uint8_t *p;
+	int far;
 
 	stream_dequeue(s, c);
 	s->tx.sent++;
@@ -255,6 +257,7 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 		header.id = (uint32_t)c->key->v[0];
 		header.off = c->off;
 	}
+	far = stream_far_write(s, &header, s->tx.sent - 1, c);
 	p = add_frame(s, g, &header, c, copied);
 	if (copied)
 		memcpy(p, c->local, copied);
@@ -262,7 +265,9 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	c->res = 0;
 	*stream_unacked(s, s->tx.sent - 1) = c;
 	c->scratch[1] = s->tx.sent - 1;
-	if (copied != c->len)
+	if (far)
+		c->path = 0;
+	else if (copied != c->len)
 		frame_direct(g, 0, c->len, max);
 }
 
@@ -303,6 +308,7 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 	struct exposure *e = NULL;
 	uint32_t status = STATUS_DROPPED;
 	uint64_t at = 0;
+	int far;
 
 	if (s->tx.reply_begun) {
 		gather_reply_end(s, g, s->tx.reply_status, NULL, 0, 0);
@@ -315,8 +321,11 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 		return;
 	}
 	header.id = s->tx.replied;
-	add_frame(s, g, &header, e, 0);
-	frame_direct(g, at, r->len, max);
+	far = stream_far_answer(s, &header, s->tx.replied, e, at);
+	add_frame(s, g, &header, far ? NULL : e, 0);
+	g->frames[g->nframes - 1].flags = FRAME_BEGUN;
+	if (!far)
+		frame_direct(g, at, r->len, max);
 	s->tx.reply_begun = 1;
 	s->tx.reply_status = STATUS_OK;
 }
@@ -447,7 +456,7 @@ static void unsend_frame(struct stream *s, const struct stream_frame *f)
 		unsend_read(s);
 		break;
 	case FRAME_RESP:
-		unsend_reply(s, f, f->total != 0);
+		unsend_reply(s, f, f->flags & FRAME_BEGUN);
 		break;
 	case FRAME_NAK:
 		s->rx.nak_first--;

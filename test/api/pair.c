@@ -50,6 +50,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			option_driver(p, v);
 		else if (option(argv[i], "--inline", &v))
 			p->params.flags |= URCCL_OPEN_INLINE;
+		else if (option(argv[i], "--cma", &v))
+			p->params.cma = URCCL_ALLOW_YES;
 		else if (option(argv[i], "--seed=", &v))
 			p->seed = strtoull(v, NULL, 0);
 		else

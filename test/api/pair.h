@@ -3,7 +3,7 @@
  * What the tests of the interface stand on: two contexts of this process, `a` that dialled and `b`
  *that accepted, connected over the transport that the command line names:
  *
- *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--inline] [--seed=N]
+ *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--seed=N]
  *
  * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits
  *does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.

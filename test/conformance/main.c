@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conformance --transport=sim|shm|tcp [--driver=readiness|io_uring] [--memory=shared]
- *             [--seed=N] [--case=NAME]
+ *             [--cma] [--seed=N] [--case=NAME]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
  * on devices of its own. --list names them.
@@ -39,6 +39,8 @@ static int parse(struct settings *s, const char *arg)
 		s->seed = strtoull(v, NULL, 0);
 	else if ((v = value(arg, "--memory")))
 		s->shared = !strcmp(v, "shared");
+	else if (!strcmp(arg, "--cma"))
+		s->cma = 1;
 	else
 		return -EINVAL;
 	return 0;

@@ -55,6 +55,7 @@ static void node_open(struct rig *rig, struct node *node)
 		.max_peers = 4096,
 		.tcp_driver = driver_of(s->driver),
 		.tcp_streams = 1,
+		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
 		.sim = rig->sim,
 	};
 	config.incarnation = 1 + rig_random(rig, UINT32_MAX);

@@ -15,6 +15,7 @@ struct settings {
 	const char *transport, *driver, *name;
 	uint64_t seed;
 	int shared;			/* memory is made by memory_alloc() */
+	int cma;			/* is allowed */
 	uint32_t dead_after_ms;
 	struct urccl_sim_params sim;
 };

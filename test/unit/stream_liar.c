@@ -6,7 +6,7 @@ struct lie {
 	const char *what;
 	uint8_t kind, flags, status, reserved0;
 	uint32_t len, acked, id;
-	uint64_t off, reserved1;
+	uint64_t off, far;
 };
 
 enum { WRITE = 1, SEND, READ, RESP, NAK, DROP, ACK };
@@ -19,8 +19,9 @@ static const struct lie lies[] = {
 	{.what = "a flag on a WRITE", .kind = WRITE, .flags = 1},
 	{.what = "an unknown flag", .kind = RESP, .flags = 2},
 	{.what = "a reserved byte", .kind = ACK, .reserved0 = 1},
-	{.what = "a reserved word", .kind = ACK, .reserved1 = 1},
-	{.what = "an unknown status", .kind = NAK, .status = 4},
+	{.what = "an address without FAR", .kind = ACK, .far = 1},
+	{.what = "an unknown status", .kind = NAK, .status = 5},
+	{.what = "a payload far away", .kind = WRITE, .flags = 8, .len = 600, .far = 4096},
 	{.what = "a status on a SEND", .kind = SEND, .status = 1},
 	{.what = "a SEND too long", .kind = SEND, .len = MESSAGE_MAX + 1},
 	{.what = "a SEND with an offset", .kind = SEND, .off = 1},
@@ -80,7 +81,7 @@ static void put(uint8_t *h, const struct lie *l)
 	memcpy(h + 8, &l->acked, 4);
 	memcpy(h + 12, &l->id, 4);
 	memcpy(h + 16, &l->off, 8);
-	memcpy(h + 24, &l->reserved1, 8);
+	memcpy(h + 24, &l->far, 8);
 }
 
 static void tell(const struct lie *lie, uint32_t cut)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One copy instead of two, where both sides allow it: the owner of the destination reads the other
+ * process with process_vm_readv. Nothing is ever written into another process.
+ *
+ * Who is read is certain three times over: the pid is the kernel's word on the link; the pages that
+ * both sides share must be mapped where the peer says, before the first read and at each (the
+ * frame's seal is read there, behind the bytes); and the process is still the same one afterwards.
+ * A process that went, called exec() or has another pid's luck has none of these.
+ */
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "backend/shm.h"
+
+#define PIECES	  16u	     /* of the destination, in one call */
+#define PIECE_MAX (1u << 20) /* bytes of one call */
+
+/* A call costs about a microsecond beside its copy; shorter ones are as well off in the ring. */
+#define LEAST (64u << 10)
+
+static int alive(const struct shm_cma *c)
+{
+	struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 0;
+}
+
+/* The peer has our common pages where it said. */
+static int probe(const struct shm_ep *e)
+{
+	uint64_t name = 0;
+	struct iovec to = {&name, sizeof(name)};
+	struct iovec from = {(void *)(uintptr_t)(e->cma.seals + offsetof(struct shm_seals, name)),
+			     sizeof(name)};
+
+	return process_vm_readv(e->cma.pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof(name) &&
+	       name == e->far.peer_seed;
+}
+
+static uint64_t seed_of(const struct shm_addr *addr)
+{
+	uint64_t seed;
+
+	memcpy(&seed, addr->cookie, sizeof(seed));
+	return seed | 1;
+}
+
+uint64_t shm_cma_begin(struct shm_ep *e)
+{
+	struct shm_seals *seals = e->pages.seals[0];
+
+	if (!e->dev->cma)
+		return 0;
+	e->far.seed = seals->name = seed_of(&e->addr);
+	e->far.writes = seals->writes;
+	e->far.answers = seals->answers;
+	e->far.least = &e->pages.side[1]->least;
+	e->far.fetching = &e->pages.side[1]->fetching;
+	e->streams[SHM_BULK].far = &e->far;
+	return (uintptr_t)seals;
+}
+
+void shm_cma_meet(struct shm_ep *e, uint64_t seals)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	/* No pid: it lives in another PID namespace. */
+	if (!e->dev->cma || !seals || getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
+	    cred.pid <= 0)
+		return;
+	e->cma.pid = cred.pid;
+	e->cma.seals = seals;
+	e->far.peer_seed = seed_of(&e->peer);
+	e->cma.pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+	if (e->cma.pidfd >= 0 && probe(e) && alive(&e->cma))
+		store_release(&e->pages.side[0]->least, LEAST);
+	else
+		e->far.peer_seed = 0;
+}
+
+void shm_cma_close(struct shm_ep *e)
+{
+	if (e->cma.pidfd >= 0)
+		close(e->cma.pidfd);
+	e->cma.pidfd = -1;
+}
+
+int shm_cma_settle(struct shm_ep *e)
+{
+	if (e->far.held && e->cma.pidfd >= 0 && !alive(&e->cma))
+		e->far.fetching = NULL;
+	return stream_far_settle(&e->streams[SHM_BULK]);
+}
+
+/* Why bytes did not come; got is what the kernel said. -ECONNRESET: the peer is no more. */
+static int reason(struct shm_ep *e, ssize_t got, int whole, int broken)
+{
+	if (got < 0 && errno == EPERM) {
+		/* It was allowed before: from now on the ring. */
+		store_release(&e->pages.side[0]->least, 0);
+		return -EACCES;
+	}
+	if (!alive(&e->cma) || !probe(e))
+		return -ECONNRESET;
+	return whole ? broken : -EFAULT;
+}
+
+/* Fetches len bytes to n pieces, and the seal at *theirs over *word. */
+static int fetch(struct shm_ep *e, struct iovec *to, uint32_t n, uint64_t far, uint32_t len,
+		 const uint64_t *theirs, uint64_t *word)
+{
+	uint64_t at =
+		e->cma.seals + (uint64_t)((const char *)theirs - (const char *)e->pages.seals[1]);
+	struct iovec from[] = {
+		{(void *)(uintptr_t)far, len},
+		{(void *)(uintptr_t)at, sizeof(*theirs)},
+	};
+
+	to[n] = (struct iovec){word, sizeof(*word)};
+	return (int)process_vm_readv(e->cma.pid, to, n + 1, from, ARRAY_SIZE(from), 0);
+}
+
+uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max)
+{
+	struct stream *s = &e->streams[w];
+	struct iovec to[PIECES + 1];
+	uint64_t *word = &e->pages.side[0]->fetching, seal;
+	const uint64_t *theirs;
+	uint32_t n, i, index, staging, len = 0;
+	int answer, err, got = 0;
+
+	if (e->state != SHM_UP)
+		return 0;
+	n = stream_into(s, to, PIECES, max < PIECE_MAX ? max : PIECE_MAX, &staging);
+	if (!n) {
+		stream_fetch_end(s, 0);
+		return 1;
+	}
+	for (i = 0; i < n; i++)
+		len += (uint32_t)to[i].iov_len;
+	seal = stream_far_seal(s, &answer, &index);
+	theirs = answer ? &e->pages.seals[1]->answers[index] : &e->pages.seals[1]->writes[index];
+	err = answer ? -EACCES : -ECANCELED;
+	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal) {
+		got = fetch(e, to, n, s->rx.far, len, theirs, word);
+		if (got == (int)(len + sizeof(*word)) && load_acquire(word) == seal &&
+		    alive(&e->cma))
+			err = 0;
+		else
+			err = reason(e, got, got == (int)(len + sizeof(*word)), err);
+	}
+	__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+	if (err == -ECONNRESET) {
+		shm_ep_lost(e, err);
+		return 0;
+	}
+	if (err)
+		stream_fetch_end(s, err);
+	else
+		stream_placed(s, len);
+	return len;
+}
