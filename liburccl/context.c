@@ -65,10 +65,11 @@ static void leave_out(struct urccl *ctx)
 		 urccl_errmsg());
 }
 
-/* A setting that is a transport's alone asks for it as naming it does. */
+/* A setting that is a transport's alone asks for it as naming it does; one that allows (cma) does
+ * not. */
 static int is_asked_for(const struct settings *s, uint32_t transport)
 {
-	if (transport == URCCL_TRANSPORT_SHM && (s->p.socket_dir || s->p.cma == URCCL_ALLOW_YES))
+	if (transport == URCCL_TRANSPORT_SHM && s->p.socket_dir)
 		return 1;
 	if (transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver))
 		return 1;

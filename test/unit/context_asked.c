@@ -34,8 +34,5 @@ int main(void)
 	refused(&p, -ENOENT, "/no/such/folder");
 	p.transport = "shm";
 	refused(&p, -ENOENT, "/no/such/folder");
-	p = fresh();
-	p.cma = URCCL_ALLOW_YES;
-	refused(&p, -EOPNOTSUPP, "cma");
 	return 0;
 }
