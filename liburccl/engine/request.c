@@ -61,10 +61,11 @@ static void ask_answered(struct op *op, const struct control_req *req)
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
 	}
-	/* Done is done, also where it was stopped too late, unless the program was told
-	 * otherwise. */
+	/* Done is done, also where it was stopped too late or will be before the word on that is
+	 * back, unless the program was told otherwise. */
+	op->bits |= OP_DECIDED;
 	if (!(op->bits & OP_TOLD))
-		op->bits &= ~(uint32_t)OP_DECIDED;
+		op->res = 0;
 	op->handle = req->handle;
 	/* Nobody hears of this reference: it goes. */
 	if (req->msg.type == CONTROL_CONNECT && ((op->bits & OP_TOLD) || op->er->closing))
@@ -84,9 +85,8 @@ void request_back(struct engine *e, struct control_req *req)
 		ask->dropped = 1; /* there is nothing left to drop */
 		ask_answered(op, req);
 	}
-	if (--ask->out)
-		return;
-	op_end(op, op->bits & OP_DECIDED ? op->res : 0);
+	if (!--ask->out)
+		op_end(op, op->res);
 }
 
 /* ---- ACCEPT ---------------------------------------------------------------------------------- */

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random entries of every kind with random order flags against a model of what they promise: each
+ * ends once; LINK, DRAIN and FENCE let nothing start that must wait, CANCEL ends after all it
+ * names, notifications come once or are reported, room comes back. In between references to the
+ * peer come and go, and at times the last one goes in the middle of everything. */
+#include "pair.h"
+
+#define N	 8000u
+#define PHASE	 1000u /* entries between two looks at an empty ring */
+#define BYTES	 (2u << 20)
+#define BASE	 (1ull << 32)
+#define WATCHING 0x3a7cu
+#define UNHEARD	 INT64_MIN
+
+enum outcome { OPEN, SILENT /* open, or ended without a CQE */, DONE, FAILED };
+
+static struct entry {
+	struct urccl_sqe sqe;
+	struct urccl_seg segs[2];
+	struct urccl_paged paged;
+	uint32_t outcome, has_peer, told, promised, unknown, bad;
+	int64_t res, heard;
+} entries[N + 64];
+
+static struct pair p;
+static struct target t;
+static struct urccl_region local;
+static uint8_t *bytes, blob[URCCL_METADATA_MAX];
+static uint32_t n, phase, open, refs, asking, blob_len, watching, closing;
+static uint64_t seed;
+
+static uint32_t below(uint32_t max)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)(seed % max);
+}
+
+static int linked(uint32_t i)
+{
+	return i && entries[i - 1].sqe.flags & URCCL_SQE_LINK;
+}
+
+/* ---- making entries ---- */
+
+static void prep_data(struct entry *e, struct urccl_sqe *sqe)
+{
+	uint32_t len = below(16) ? below(3000) : below(BYTES / 2), off = below(BYTES / 2);
+	uint32_t kind = below(6);
+
+	e->segs[0] =
+		(struct urccl_seg){(uint64_t)(uintptr_t)bytes, len, off, local.id, t.remote.id};
+	e->segs[1] = (struct urccl_seg){(uint64_t)(uintptr_t)bytes + off, 100, 0, 0, t.remote.id};
+	e->paged = (struct urccl_paged){.size = sizeof(e->paged), .ndims = 1, .block = 64};
+	e->paged.dim[0] = (struct urccl_dim){.count = len / 64,
+					     .local_stride = 64,
+					     .remote_stride = below(2) ? 64 : 128};
+	if (kind == 0)
+		urccl_prep_write(sqe, t.remote, bytes, len, off);
+	else if (kind == 1)
+		urccl_prep_read(sqe, t.remote, bytes + off, len, off);
+	else if (kind == 2)
+		urccl_prep_writev(sqe, p.a.peer, e->segs, 2);
+	else if (kind == 3)
+		urccl_prep_readv(sqe, p.a.peer, e->segs, 2);
+	else if (kind == 4)
+		urccl_prep_write_paged(sqe, t.remote, local, &e->paged, 1);
+	else
+		urccl_prep_read_paged(sqe, t.remote, local, &e->paged, 1);
+	if (!below(4)) {
+		e->promised = 1;
+		urccl_sqe_set_notify(sqe, n);
+	}
+}
+
+static void prep_cancel(struct urccl_sqe *sqe)
+{
+	uint32_t kind = below(24);
+
+	if (kind == 0)
+		urccl_prep_cancel(sqe, URCCL_BY_ALL, 0);
+	else if (kind == 1)
+		urccl_prep_cancel(sqe, URCCL_BY_PEER, p.a.peer.id);
+	else if (kind == 2)
+		urccl_prep_cancel(sqe, URCCL_BY_REGION, local.id);
+	else if (kind == 3)
+		urccl_prep_cancel(sqe, URCCL_BY_REMOTE, t.remote.id);
+	else
+		urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, BASE + n - below(n < 40 ? n + 1 : 40));
+}
+
+static void prep_other(struct entry *e, struct urccl_sqe *sqe)
+{
+	uint32_t kind = below(12);
+
+	if (kind < 3) {
+		urccl_prep_nop(sqe);
+	} else if (kind < 6) {
+		urccl_prep_notify(sqe, p.a.peer, n, NULL, 0);
+		e->promised = 1;
+	} else if (kind < 8) {
+		urccl_prep_timeout(sqe, below(3000000), below(6));
+	} else if (kind == 8 && refs < 4) {
+		urccl_prep_connect(sqe, blob, blob_len);
+	} else if (kind == 9 && refs > 1) {
+		refs--;
+		urccl_prep_close(sqe, p.a.peer);
+	} else {
+		prep_cancel(sqe);
+	}
+}
+
+static void add_flags(struct entry *e, struct urccl_sqe *sqe)
+{
+	uint32_t op = sqe->opcode;
+
+	e->has_peer = op >= URCCL_OP_READ && op <= URCCL_OP_NOTIFY;
+	urccl_sqe_set_flags(sqe, (below(5) ? 0 : URCCL_SQE_LINK) |
+					 (below(40) ? 0 : URCCL_SQE_DRAIN) |
+					 (below(4) ? 0 : URCCL_SQE_SKIP_SUCCESS) |
+					 (below(6) ? 0 : URCCL_SQE_NO_WAKE));
+	if (op == URCCL_OP_CONNECT || op == URCCL_OP_CLOSE) /* their ends count */
+		sqe->flags &= (uint16_t)~URCCL_SQE_SKIP_SUCCESS;
+	if (e->has_peer) {
+		urccl_sqe_set_flags(sqe, below(6) ? 0 : URCCL_SQE_FENCE);
+		urccl_sqe_set_class(sqe, (enum urccl_class)below(3));
+		urccl_sqe_set_group(sqe, below(4));
+	}
+	if (op != URCCL_OP_TIMEOUT && op != URCCL_OP_CONNECT && op != URCCL_OP_CLOSE && !below(16))
+		urccl_sqe_set_timeout(sqe, 1 + below(2000));
+	if (!below(40) && op != URCCL_OP_CLOSE) {
+		sqe->reserved = e->bad = 1;
+	} else if (!below(40) && op <= URCCL_OP_WRITE && op >= URCCL_OP_READ) {
+		sqe->off = t.len + 1;
+		e->bad = 1;
+	}
+}
+
+static struct entry *next_entry(struct urccl_sqe **sqe)
+{
+	struct entry *e = &entries[n];
+
+	*sqe = side_sqe(&p.a);
+	CHECK(n < N + 64);
+	e->heard = UNHEARD;
+	return e;
+}
+
+static void add(struct entry *e, struct urccl_sqe *sqe)
+{
+	urccl_sqe_set_data64(sqe, BASE + n++);
+	e->sqe = *sqe;
+	e->outcome = sqe->flags & URCCL_SQE_SKIP_SUCCESS ? SILENT : OPEN;
+	open += e->outcome == OPEN;
+	asking += sqe->opcode == URCCL_OP_CONNECT || sqe->opcode == URCCL_OP_CLOSE;
+}
+
+static void start(void)
+{
+	struct urccl_sqe *sqe;
+	struct entry *e = next_entry(&sqe);
+
+	if (below(2))
+		prep_data(e, sqe);
+	else
+		prep_other(e, sqe);
+	add_flags(e, sqe);
+	if (n % PHASE == PHASE - 1)
+		sqe->flags &= (uint16_t)~URCCL_SQE_LINK;
+	add(e, sqe);
+}
+
+/* ---- what an end says of others ---- */
+
+static void ended_well(struct entry *e)
+{
+	if (e->outcome == SILENT)
+		e->outcome = DONE;
+	CHECK_EQ(e->outcome, DONE);
+}
+
+static void check_drain(uint32_t i)
+{
+	uint32_t j;
+
+	for (j = phase; j < i; j++) {
+		CHECK_NE(entries[j].outcome, OPEN);
+		if (entries[j].outcome == SILENT)
+			entries[j].outcome = DONE;
+	}
+}
+
+static int in_group(const struct entry *fence, const struct entry *e)
+{
+	return e->has_peer && (!fence->sqe.group || fence->sqe.group == e->sqe.group);
+}
+
+static void check_fence(uint32_t i, int64_t res)
+{
+	struct entry *fence = &entries[i], *e;
+	uint32_t j;
+
+	for (j = phase; j < i; j++) {
+		e = &entries[j];
+		if (!in_group(fence, e))
+			continue;
+		if (res == -ECANCELED) {
+			e->told = 1; /* perhaps: it may have been cancelled for another reason */
+			continue;
+		}
+		CHECK_NE(e->outcome, OPEN);
+		CHECK(e->outcome != FAILED || e->told);
+	}
+	if (res == -ECANCELED)
+		fence->told = 1;
+}
+
+static int matches(const struct entry *cancel, const struct entry *e)
+{
+	uint64_t key = cancel->sqe.key;
+	uint32_t op = e->sqe.opcode;
+
+	if (op == URCCL_OP_CANCEL || e->bad)
+		return 0;
+	switch (cancel->sqe.key_kind) {
+	case URCCL_BY_USER_DATA:
+		return e->sqe.user_data == key;
+	case URCCL_BY_PEER:
+		return e->has_peer || op == URCCL_OP_CLOSE;
+	case URCCL_BY_REGION: /* no bytes are of no region */
+		return e->has_peer && op != URCCL_OP_NOTIFY && e->sqe.len;
+	case URCCL_BY_REMOTE:
+		return e->has_peer && op != URCCL_OP_NOTIFY;
+	default:
+		return 1;
+	}
+}
+
+static void check_cancel(uint32_t i, int64_t res)
+{
+	uint32_t j;
+
+	CHECK(res > 0 || res == -ENOENT || res == -EALREADY);
+	for (j = phase; j < i; j++)
+		if (matches(&entries[i], &entries[j]))
+			CHECK_NE(entries[j].outcome, OPEN);
+}
+
+static void check_res(const struct entry *e, const struct urccl_cqe *cqe)
+{
+	int64_t res = cqe->res;
+
+	if (res >= 0) {
+		CHECK(!e->bad);
+		return;
+	}
+	if (closing && (res == -ECONNRESET || res == -ESTALE))
+		return;
+	if (e->sqe.opcode == URCCL_OP_CANCEL && (res == -ENOENT || res == -EALREADY))
+		return;
+	if (e->sqe.opcode == URCCL_OP_TIMEOUT && res == -ETIME)
+		return;
+	CHECK(res == -ECANCELED || (res == -ETIMEDOUT && e->sqe.timeout_us) ||
+	      (e->bad && (res == -EINVAL || res == -ERANGE)));
+	/* Where there is a deadline the peer may have had no time to say so. */
+	if (e->has_peer && e->sqe.opcode != URCCL_OP_NOTIFY && !e->sqe.timeout_us)
+		CHECK(cqe->flags & (URCCL_CQE_REMOTE_QUIET | URCCL_CQE_UNKNOWN) || closing);
+}
+
+static void on_end(uint32_t i, const struct urccl_cqe *cqe)
+{
+	struct entry *e = &entries[i];
+	uint32_t op = e->sqe.opcode, good = cqe->res >= 0 || cqe->res == -ETIME;
+
+	CHECK(i < n && (e->outcome == OPEN || (e->outcome == SILENT && cqe->res < 0)));
+	check_res(e, cqe);
+	open -= e->outcome == OPEN;
+	e->outcome = good ? DONE : FAILED;
+	e->res = cqe->res;
+	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);
+	asking -= op == URCCL_OP_CONNECT || op == URCCL_OP_CLOSE;
+	if (op == URCCL_OP_CONNECT && good) {
+		CHECK_EQ(cqe->handle, p.a.peer.id);
+		refs++;
+	}
+	if (op == URCCL_OP_CLOSE && !good)
+		refs++;
+	if (cqe->res >= 0 && linked(i))
+		ended_well(&entries[i - 1]);
+	if (cqe->res >= 0 && e->sqe.flags & URCCL_SQE_DRAIN)
+		check_drain(i);
+	if (e->sqe.flags & URCCL_SQE_FENCE && (cqe->res >= 0 || cqe->res == -ECANCELED))
+		check_fence(i, cqe->res);
+	if (op == URCCL_OP_CANCEL && (cqe->res > 0 || cqe->res == -ENOENT || cqe->res == -EALREADY))
+		check_cancel(i, cqe->res);
+}
+
+/* ---- taking ---- */
+
+static void take(uint64_t ns)
+{
+	struct urccl_cqe cqe;
+
+	while (side_take_within(&p.a, &p.b, ns, &cqe, NULL)) {
+		ns = 0;
+		if (cqe.user_data == WATCHING) {
+			watching = 0;
+			continue;
+		}
+		if (!(cqe.flags & URCCL_CQE_MORE))
+			on_end((uint32_t)(cqe.user_data - BASE), &cqe);
+	}
+}
+
+/* b's events; 1: LOST. */
+static int take_b(uint64_t ns)
+{
+	struct urccl_cqe cqe;
+	int lost = 0;
+
+	while (side_take_within(&p.b, &p.a, ns, &cqe, NULL)) {
+		ns = 0;
+		lost |= urccl_cqe_kind(&cqe) == URCCL_KIND_LOST;
+		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE)
+			continue;
+		CHECK(cqe.tag < n && entries[cqe.tag].promised);
+		CHECK_EQ(entries[cqe.tag].heard, UNHEARD);
+		entries[cqe.tag].heard = cqe.res;
+	}
+	return lost;
+}
+
+static void check_notes(uint32_t i)
+{
+	struct entry *e = &entries[i];
+
+	if (!e->promised)
+		return;
+	if (e->outcome == DONE)
+		CHECK_GE(e->heard, 0);
+	else if (!e->unknown)
+		CHECK(e->heard < 0);
+	if (!closing && e->res == -ECANCELED && !e->unknown && !e->sqe.timeout_us)
+		CHECK_EQ(e->heard, -ECANCELED);
+}
+
+/* Everything ends; then what was silent is known to have ended, and all room is back. */
+static void end_phase(void)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	struct urccl_sqe *sqe;
+	struct entry *e = next_entry(&sqe);
+	uint32_t i, lost = 0;
+
+	urccl_prep_nop(sqe);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	add(e, sqe);
+	while (open || (closing && !lost)) {
+		CHECK_GE(urccl_submit(p.a.ring), 0);
+		take(100000);
+		lost |= (uint32_t)take_b(0);
+		CHECK(now_ns() <= late);
+	}
+	CHECK_EQ(e->outcome, DONE);
+	for (i = 0; i < 20; i++)
+		take_b(100000);
+	for (i = phase; i < n; i++)
+		check_notes(i);
+	CHECK_EQ(urccl_sq_space_left(p.a.ring), p.ring_params.entries - watching);
+	phase = n;
+}
+
+static void close_all(void)
+{
+	struct urccl_sqe *sqe;
+	struct entry *e;
+
+	while (asking) /* for references that come and go */
+		take(100000);
+	for (closing = 1; refs; refs--) {
+		e = next_entry(&sqe);
+		urccl_prep_close(sqe, p.a.peer);
+		add(e, sqe);
+	}
+}
+
+static void meet_again(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.b);
+
+	closing = 0;
+	refs = 1;
+	side_connect(&p.a, &p.b);
+	urccl_prep_watch(sqe, p.b.peer);
+	CHECK_EQ(urccl_submit(p.b.ring), 1);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &t.remote), 0);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t k;
+
+	pair_begin(&p, argc, argv);
+	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
+	target_open(&p, &t, BYTES, p.seed & 1);
+	bytes = calloc(1, BYTES);
+	CHECK(bytes);
+	local = side_register(&p.a, bytes, BYTES, 0);
+	blob_len = (uint32_t)urccl_metadata(p.b.ctx, blob, sizeof(blob));
+	watching = refs = 1;
+	while (n < N) {
+		for (k = below(12); k && urccl_sq_space_left(p.a.ring) > 8; k--) {
+			start();
+			if (n % PHASE == 0)
+				break;
+		}
+		CHECK_GE(urccl_submit(p.a.ring), 0);
+		take(below(4) ? 0 : 50000);
+		take_b(0);
+		if (n < phase + PHASE || n % PHASE)
+			continue;
+		if (below(2))
+			close_all();
+		end_phase();
+		if (closing)
+			meet_again();
+	}
+	pair_close(&p);
+	return 0;
+}
