@@ -282,6 +282,13 @@ static int set_value(struct options *o, int id, const char *text)
 	}
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+	size_t len = strlen(text), n = strlen(end);
+
+	return len >= n && !strcmp(text + len - n, end);
+}
+
 /* Options of the other role are refused, not ignored. */
 static int check_roles(const struct options *o, uint32_t seen, struct problem *p)
 {
@@ -296,6 +303,9 @@ static int check_roles(const struct options *o, uint32_t seen, struct problem *p
 				       role == FOR_SERVE ? "--push" : "--serve");
 	if (o->role == ROLE_DEMO && (o->address || o->once || o->metadata))
 		return problem(p, "--demo takes no address, no --once and no --metadata");
+	if (o->role == ROLE_SERVE && o->address && !o->metadata && ends_in(o->address, ":0"))
+		return problem(p, "%s takes any port: --metadata FILE, or nobody knows which",
+			       o->address);
 	return 0;
 }
 

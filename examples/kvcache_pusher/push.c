@@ -437,7 +437,8 @@ int push_run(const struct job *job, const void *to, uint32_t to_len)
 		replay(&p);
 		if (!p.over)
 			leave(&p);
-		report_end(&p.tally);
+		if (report_end(&p.tally))
+			p.tally.status = EXIT_FAILED;
 	}
 	status = p.tally.status;
 	if (!status && (p.tally.wrong || p.tally.failed || p.tally.quiet < p.tally.aborted ||

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <json-c/json.h>
 #include "report.h"
@@ -120,30 +121,53 @@ static void path_text(const struct tally *t, char *buf, size_t len)
 
 #define BAR_WIDTH 28
 
+/* Columns of the terminal that the bar is drawn on, or 0: there is none that could. */
+static int columns(void)
+{
+	const char *term = getenv("TERM");
+	struct winsize size;
+
+	if (!isatty(STDERR_FILENO) || !term || !*term || !strcmp(term, "dumb"))
+		return 0;
+	return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
 void report_progress(struct tally *t, uint64_t now)
 {
 	uint32_t gone = t->done + t->wrong + t->aborted + t->failed + t->nrefused, i, full;
-	char bar[BAR_WIDTH + 1];
+	char bar[BAR_WIDTH + 1], line[200];
+	int wide, len;
 	double busy;
 
-	if (t->o->quiet || t->o->json || now - t->drawn < NSEC / 10 || !isatty(STDERR_FILENO))
+	if (t->o->quiet || t->o->json || now - t->drawn < NSEC / 10)
 		return;
 	t->drawn = now;
+	wide = columns();
+	if (!wide)
+		return;
 	full = (uint32_t)((uint64_t)BAR_WIDTH * gone / t->total);
 	for (i = 0; i < BAR_WIDTH; i++)
 		bar[i] = i < full ? '#' : '.';
 	bar[BAR_WIDTH] = 0;
 	busy = (double)(t->busy.total + (t->busy.n ? now - t->busy.since : 0));
-	fprintf(stderr, "\r\033[K[%s] %u/%u requests, %llu blocks sent, %llu reused", bar, gone,
-		t->total, (unsigned long long)t->blocks_sent, (unsigned long long)t->blocks_reused);
+	len = snprintf(line, sizeof(line), "[%s] %u/%u requests, %llu blocks sent, %llu reused", bar,
+		       gone, t->total, (unsigned long long)t->blocks_sent,
+		       (unsigned long long)t->blocks_reused);
 	if (!t->o->pull)
-		fprintf(stderr, ", %.1f GB, %.1f GB/s", (double)t->bytes / 1e9,
-			busy > 0 ? (double)t->bytes / busy : 0);
+		snprintf(line + len, sizeof(line) - (size_t)len, ", %.1f GB, %.1f GB/s",
+			 (double)t->bytes / 1e9, busy > 0 ? (double)t->bytes / busy : 0);
+	/* What does not fit the terminal would be broken into lines that nobody erases. */
+	fprintf(stderr, "\r\033[K%.*s", wide - 1, line);
 	fflush(stderr);
 	bar_is_drawn = true;
 }
 
 /* ---- the table ---- */
+
+static uint32_t unfinished(const struct tally *t)
+{
+	return t->total - (t->done + t->wrong + t->failed + t->aborted + t->nrefused);
+}
 
 static void print_refused(const struct tally *t)
 {
@@ -185,8 +209,11 @@ static void print_table(const struct tally *t)
 	path_text(t, path, sizeof(path));
 	printf("%s: %s, %llu bytes a token, tp %u:%u\n", t->o->pull ? "pull" : "push", shape,
 	       (unsigned long long)shape_token_bytes(t->shape), t->o->tp_prefill, t->o->tp_decode);
-	printf("  requests        %u of %u right, %u wrong, %u failed%s\n", t->done, t->total,
-	       t->wrong, t->failed, t->interrupted ? " (interrupted)" : "");
+	printf("  requests        %u of %u right, %u wrong, %u failed", t->done, t->total, t->wrong,
+	       t->failed);
+	if (unfinished(t))
+		printf(", %u not finished", unfinished(t));
+	printf("%s\n", t->interrupted ? " (interrupted)" : "");
 	if (t->aborted)
 		printf("  aborted         %u in mid-transfer, %u with proof that nothing more lands\n",
 		       t->aborted, t->quiet);
@@ -240,6 +267,7 @@ static struct json_object *requests_json(const struct tally *t)
 	add_count(o, "right", t->done);
 	add_count(o, "wrong", t->wrong);
 	add_count(o, "failed", t->failed);
+	add_count(o, "unfinished", unfinished(t));
 	add_count(o, "aborted", t->aborted);
 	add_count(o, "aborted_quiet", t->quiet);
 	add_count(o, "refused", t->nrefused);
@@ -314,7 +342,7 @@ static void print_json(const struct tally *t)
 	json_object_put(o);
 }
 
-void report_end(struct tally *t)
+int report_end(struct tally *t)
 {
 	if (bar_is_drawn)
 		fputs("\r\033[K", stderr);
@@ -325,5 +353,13 @@ void report_end(struct tally *t)
 		print_json(t);
 	else
 		print_table(t);
-	fflush(stdout);
+	return report_written();
+}
+
+int report_written(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	say("the result cannot be written: %s", strerror(errno));
+	return -1;
 }

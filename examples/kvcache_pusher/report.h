@@ -36,9 +36,11 @@ int tally_open(struct tally *t, const struct options *o, const struct shape *s, 
 void tally_close(struct tally *t);
 void tally_path(uint32_t *path, uint32_t *transports, uint32_t cqe_path);
 
-/* Draws the bar, if stderr is a terminal, at most ten times a second. */
+/* Draws the bar, if stderr is a terminal that can, at most ten times a second. */
 void report_progress(struct tally *t, uint64_t now);
-/* The table, or the JSON object, on stdout. */
-void report_end(struct tally *t);
+/* The table, or the JSON object, on stdout: 0, or -1, having said why, if it is not all written. */
+int report_end(struct tally *t);
+/* The same of whatever was printed. */
+int report_written(void);
 
 #endif

@@ -433,7 +433,8 @@ static void reap(struct serve *s)
 
 /* ---- the run ---- */
 
-static void summary(const struct serve *s)
+/* 0, or -1 if it cannot be written. */
+static int summary(const struct serve *s)
 {
 	double verify = (double)s->verify_cpu / 1e9;
 
@@ -448,12 +449,14 @@ static void summary(const struct serve *s)
 		       "layer checked in %.2f s, %llu wrong\n",
 		       s->came, s->done, s->aborted, (unsigned long long)s->pool.evicted,
 		       (unsigned long long)s->checked, verify, (unsigned long long)s->wrong);
-	fflush(stdout);
+	return report_written();
 }
 
-static void serve_close(struct serve *s)
+/* What summary() says. */
+static int serve_close(struct serve *s)
 {
 	uint32_t i;
+	int res;
 
 	for (i = 0; i < SERVE_PUSHERS; i++) {
 		if (!s->pushers[i] || s->pushers[i]->lost)
@@ -461,7 +464,7 @@ static void serve_close(struct serve *s)
 		s->done += s->pushers[i]->done;
 		s->aborted += s->pushers[i]->aborted;
 	}
-	summary(s);
+	res = summary(s);
 	/* Ends the connections; after it nobody touches the pushers' memory. */
 	node_close(&s->node);
 	for (i = 0; i < SERVE_PUSHERS; i++) {
@@ -477,6 +480,7 @@ static void serve_close(struct serve *s)
 		}
 	}
 	pool_close(&s->pool);
+	return res;
 }
 
 int serve_run(const struct job *job, int ready)
@@ -503,6 +507,5 @@ int serve_run(const struct job *job, int ready)
 		say("interrupted: closing %u connections", s.npushers);
 		status = EXIT_INTERRUPTED;
 	}
-	serve_close(&s);
-	return status;
+	return serve_close(&s) && status == EXIT_FINE ? EXIT_FAILED : status;
 }

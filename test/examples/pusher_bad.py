@@ -4,7 +4,7 @@
 import pathlib
 import tempfile
 
-from pusher_run import Decode, End, check, demo, model
+from pusher_run import LIMIT, Decode, End, check, demo, model
 
 
 def refused(status, *args, words):
@@ -36,6 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, "--serve", "--pull", words=["--pull is for --push"])
     refused(2, "--push", "--pool", "1G", words=["--pool is for --serve"])
     refused(2, "--push", "@" + folder + "/none", words=["/none"])
+    refused(2, "--serve", "127.0.0.1:0", words=["127.0.0.1:0", "--metadata"])
     refused(1, "--push", "127.0.0.1:1", "--requests", 1, words=["cannot connect"])
 
     # Both ends must mean the same thing.
@@ -46,6 +47,14 @@ with tempfile.TemporaryDirectory() as folder:
     decode.wait_for("pusher 3 .* refused")
     decode.send(2)
     decode.end(130)
+
+# A result that nobody gets is no success.
+for form in ["--quiet", "--json"]:
+    with open("/dev/full", "w") as full:
+        end = End("--demo", "--requests", 1, form, stdout=full)
+        end.process.wait(LIMIT)
+        end.reader.join(LIMIT)
+        check(end.process.returncode == 1 and "cannot be written" in end.said, end.said)
 
 # Requests longer than the pool are refused by name and counted; the others go on.
 result, said = demo("--pool", "64M", "--requests", 40)

@@ -30,9 +30,9 @@ def command(*args):
 class End:
     """One process; its stderr is read as it comes, so that a test can wait for a line."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, stdout=subprocess.PIPE):
         self.process = subprocess.Popen(command(*args), stdin=subprocess.DEVNULL, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                        stdout=stdout, stderr=subprocess.PIPE)
         self.said, self.news, self.over = "", threading.Condition(), False
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

@@ -24,6 +24,7 @@ interrupted.wait_for("prefill replays")
 interrupted.send(signal.SIGINT)
 result = json.loads(interrupted.end(130))
 check(result["interrupted"] and "interrupted" in interrupted.said, interrupted.said)
+check(result["requests"]["unfinished"] > 0, result["requests"])
 decode.wait_for("pusher 3 .* has left")
 
 last = End("--push", decode.at, *QUICK)
