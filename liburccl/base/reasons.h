@@ -51,10 +51,12 @@ REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoke
 			"or does not give the right")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
 			"expired, or was never the peer's")
+REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
 REASON(DIAL_SELF,	"the address %a is this context's own")
 REASON(DIAL,		"%a cannot be reached: %h")
+REASON(DIAL_SOCKET,	"no socket could be had to dial with: %e")
 REASON(DIAL_REFUSED,	"nobody listens at %a")
 REASON(DIAL_CLOSING,	"the context at %a is being closed")
 REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer")

@@ -73,6 +73,12 @@ static void dial_note_errno(struct dial *d, const struct host *h, int err)
 	case EHOSTDOWN:
 		dial_note_host(d, h, -EHOSTUNREACH, REASON_DIAL, err);
 		break;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		dial_note(d, -err, REASON_DIAL_SOCKET, (uint64_t)err, 0, 0);
+		break;
 	case 0:
 	case EPIPE:
 		dial_note_host(d, h, -ECONNRESET, REASON_DIAL_HUNG_UP, ECONNRESET);

@@ -204,7 +204,7 @@ static void meet_added(struct control *c, struct cmd *cmd)
 	if (p->stage == STAGE_DOWN) {
 		peer_step(c, p);
 	} else if (cmd->e.msg.res) {
-		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, 0, 0);
+		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, sizeof(*p), 0);
 	} else if (p->dialled) {
 		meet_limit(c, p);
 	} else {

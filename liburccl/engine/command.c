@@ -77,7 +77,11 @@ static int ring_add(struct engine *e, struct engine_cmd *cmd)
 
 static void region_del(struct engine *e, struct engine_cmd *cmd)
 {
-	e->regions[HANDLE_SLOT(cmd->memory->handle)].memory = NULL;
+	uint32_t slot = HANDLE_SLOT(cmd->memory->handle);
+
+	/* There may have been no memory for its slot. */
+	if (slot < e->nregions)
+		e->regions[slot].memory = NULL;
 	swap_map(e, cmd);
 }
 
@@ -89,7 +93,7 @@ static void keys_ready(struct engine_remote *r)
 		op = list_first(&r->waiters, struct op, link);
 		list_del(&op->link);
 		if (r->failed)
-			op_fail(op, r->failed, REASON_KEYS, (uint64_t)-r->failed, 0, 0);
+			remote_fail(op, r);
 		else
 			lane_add_op(op);
 	}

@@ -104,13 +104,22 @@ void *engine_remote_owner(const struct engine_remote *r)
 	return r->owner;
 }
 
+/* There are no keys to be had. */
+void remote_fail(struct op *op, const struct engine_remote *r)
+{
+	uint32_t reason =
+		r->failed == -EACCES || r->failed == -ESTALE ? REASON_KEYS : REASON_KEYS_FAILED;
+
+	op_fail(op, r->failed, reason, (uint64_t)-r->failed, 0, 0);
+}
+
 /* The entry is in no list. */
 void remote_need_keys(struct op *op, struct engine_remote *r)
 {
 	struct engine *e = op_engine(op);
 
 	if (r->failed) {
-		op_fail(op, r->failed, REASON_KEYS, (uint64_t)-r->failed, 0, 0);
+		remote_fail(op, r);
 		return;
 	}
 	list_add_tail(&op->link, &r->waiters);

@@ -457,6 +457,7 @@ void timeouts_count(struct engine_ring *er);
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
+void remote_fail(struct op *op, const struct engine_remote *r);
 void remote_need_keys(struct op *op, struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);

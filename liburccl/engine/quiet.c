@@ -150,6 +150,7 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r)
 	for (i = 0; i < r->nparts; i++)
 		if (r->parts[i].has_key && ep && r->peer->state <= PEER_LOSING)
 			ep->dev->ops->forget(ep, &r->parts[i].key);
-	e->remotes[HANDLE_SLOT(r->handle)] = NULL;
+	if (HANDLE_SLOT(r->handle) < e->nremotes)
+		e->remotes[HANDLE_SLOT(r->handle)] = NULL;
 	return 1;
 }

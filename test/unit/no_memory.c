@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of the allocations that two contexts make to open, connect, register, import and write, each in
+ * its turn fails, and of descriptors there are none, one, two, ...: what fails says so, what is
+ * left can be closed, and no descriptor is lost. */
+#include <sys/resource.h>
+
+#include "control_rig.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_MALLOC 0
+#else
+#define OWN_MALLOC 1
+#endif
+
+static int64_t countdown; /* allocations that succeed; below 0: all do */
+
+#if OWN_MALLOC
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+static int allowed(void)
+{
+	return __atomic_sub_fetch(&countdown, 1, __ATOMIC_RELAXED) != 0;
+}
+
+void *malloc(size_t size)
+{
+	return allowed() ? __libc_malloc(size) : NULL;
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return allowed() ? __libc_calloc(n, size) : NULL;
+}
+
+void *realloc(void *p, size_t size)
+{
+	return allowed() ? __libc_realloc(p, size) : NULL;
+}
+#endif
+
+static char from[256], to[256];
+
+static int opened(struct side *s, const struct urccl_params *p)
+{
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	if (urccl_open(p, &s->ctx)) {
+		CHECK(*urccl_errmsg());
+		return 0;
+	}
+	if (urccl_ring_open(s->ctx, NULL, &s->ring)) {
+		CHECK(*urccl_errmsg());
+		urccl_close(s->ctx);
+		return 0;
+	}
+	rc = urccl_metadata(s->ctx, s->blob, sizeof(s->blob));
+	CHECK(rc > 0);
+	s->blob_len = (uint32_t)rc;
+	return 1;
+}
+
+static int registered(struct side *s, char *mem, uint32_t rights, struct urccl_region *region)
+{
+	struct urccl_range r = {.addr = (uint64_t)(uintptr_t)mem, .len = sizeof(from), .fd = -1};
+
+	if (!urccl_register(s->ctx, &r, 1, rights, region))
+		return 1;
+	CHECK(strstr(urccl_errmsg(), "memory"));
+	return 0;
+}
+
+static int64_t outcome(struct side *s, uint64_t data, struct urccl_cqe *cqe)
+{
+	char text[512];
+
+	do
+		*cqe = side_next(s);
+	while (cqe->user_data != data || (cqe->flags & URCCL_CQE_MORE));
+	if (cqe->res < 0)
+		CHECK(urccl_explain(s->ctx, cqe, text, sizeof(text)) > 0);
+	return cqe->res;
+}
+
+static int moved(struct side *a, struct side *b)
+{
+	struct urccl_region local, region;
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+
+	if (!registered(a, from, 0, &local) || !registered(b, to, URCCL_RIGHT_WRITE, &region) ||
+	    urccl_advertise(b->ctx, region, 0, sizeof(to), URCCL_RIGHT_WRITE, 0, &advert))
+		return 0;
+	side_accept(b, 1);
+	side_connect(a, b->blob, b->blob_len, 500000, 2);
+	if (outcome(a, 2, &cqe))
+		return 0;
+	if (urccl_import(a->ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &advert, 1, &remote))
+		return 0;
+	sqe = urccl_get_sqe(a->ring);
+	urccl_prep_write(sqe, remote, from, sizeof(from), 0);
+	urccl_sqe_set_timeout(sqe, 500000);
+	urccl_sqe_set_data64(sqe, 3);
+	CHECK_EQ(urccl_submit(a->ring), 1);
+	if (outcome(a, 3, &cqe) < 0)
+		return 0;
+	CHECK(!memcmp(from, to, sizeof(from)));
+	return 1;
+}
+
+static int scenario(const char *transport)
+{
+	struct urccl_params p = rig_params();
+	struct side a, b;
+	int done = 0;
+
+	p.transport = transport;
+	memset(from, 7, sizeof(from));
+	memset(to, 0, sizeof(to));
+	if (!opened(&a, &p))
+		return 0;
+	if (opened(&b, &p)) {
+		done = moved(&a, &b);
+		side_close(&b);
+	}
+	side_close(&a);
+	return done;
+}
+
+static int lowest_free(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+static void each_allocation(const char *transport)
+{
+	int free_fd, done = 0;
+	int64_t n;
+
+	CHECK(scenario(transport));
+	free_fd = lowest_free();
+	/* Some failures do no harm: the end is where there is nothing left to fail. */
+	for (n = 1; n < 1000; n++) {
+		__atomic_store_n(&countdown, n, __ATOMIC_RELAXED);
+		done = scenario(transport);
+		if (__atomic_exchange_n(&countdown, 0, __ATOMIC_RELAXED) > 0)
+			break;
+		CHECK_EQ(lowest_free(), free_fd);
+	}
+	CHECK(done && n > 10);
+}
+
+static void each_descriptor(const char *transport)
+{
+	int free_fd = lowest_free(), done = 0, n;
+	struct rlimit old, few;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	for (n = 0; n < 100 && !done; n++) {
+		few.rlim_cur = (rlim_t)(free_fd + n);
+		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+		done = scenario(transport);
+		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+		CHECK_EQ(lowest_free(), free_fd);
+	}
+	CHECK(done && n > 5);
+}
+
+int main(void)
+{
+	each_descriptor("tcp");
+	each_descriptor("shm");
+	if (!OWN_MALLOC)
+		SKIP("a sanitizer has the allocations");
+	each_allocation("tcp");
+	each_allocation("shm");
+	return 0;
+}
