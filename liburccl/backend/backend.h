@@ -42,6 +42,7 @@ struct device {
 	const struct backend *ops;
 	uint32_t index;			/* in the context; of memory.mr[] */
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
+	uint32_t rails;			/* the engine's: eps in use */
 };
 
 struct ep {

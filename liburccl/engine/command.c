@@ -201,6 +201,7 @@ static int rail_connect(struct engine_cmd *cmd)
 	res = rail->ep->dev->ops->ep_connect(rail->ep, rail->addr, rail->addr_len, rail->active,
 					     &rail->via);
 	cmd->peer->rails[i] = rail;
+	rail->ep->dev->rails++;
 	rail->connecting = res ? NULL : cmd;
 	return res;
 }

@@ -13,6 +13,7 @@
 
 /* ---- a turn ---- */
 
+/* What is due ends. */
 static uint32_t expire(struct engine *e)
 {
 	struct timer *t;
@@ -26,6 +27,18 @@ static uint32_t expire(struct engine *e)
 			peer_awaited_expired(e, container_of(t, struct engine_peer, awaited));
 	}
 	return n;
+}
+
+/* A busy engine looks at the clock now and then only, but for entries whose time begins. */
+static uint32_t look_at_clock(struct engine *e, uint32_t work)
+{
+	if (e->fresh)
+		op_arm_fresh(e);
+	else if (!work || ++e->tick % CLOCK_TURNS == 0)
+		e->now = clock_ns();
+	else
+		return 0;
+	return expire(e);
 }
 
 static uint32_t take_all(struct engine *e)
@@ -78,11 +91,7 @@ static uint32_t turn(struct engine *e)
 	work += poll_devices(e);
 	rare(e);
 	work += op_run_ready(e);
-	if (e->fresh)
-		op_arm_fresh(e);
-	else if (!work || ++e->tick % CLOCK_TURNS == 0)
-		e->now = clock_ns();
-	work += expire(e);
+	work += look_at_clock(e, work);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
 		sweep_chunks(e);
 		work += poll_devices(e);

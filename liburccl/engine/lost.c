@@ -78,9 +78,12 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 		if (x->ep == rail->ep)
 			list_del(&x->link);
 	}
-	for (i = 0; i < RAILS_MAX; i++)
-		if (rail->peer->rails[i] == rail)
-			rail->peer->rails[i] = NULL;
+	for (i = 0; i < RAILS_MAX; i++) {
+		if (rail->peer->rails[i] != rail)
+			continue;
+		rail->peer->rails[i] = NULL;
+		rail->ep->dev->rails--;
+	}
 	if (rail->peer->rail == rail)
 		rail->peer->rail = NULL;
 	if (rail->connecting) {

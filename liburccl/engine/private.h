@@ -319,7 +319,8 @@ struct engine {
 	int epfd;
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
 	uint64_t now;
-	uint32_t tick; /* turns, for the clock */
+	uint32_t tick;	/* turns, for the clock */
+	uint32_t polls; /* for devices that are not in use */
 	uint32_t stopping;
 	struct engine_cmd *stop;
 	uint64_t idle_since;
@@ -392,7 +393,11 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er);
 void op_begin(struct op *op);			      /* nothing blocks it (any more) */
 void op_unblock(struct op *op);			      /* one blocker less */
 void op_block_failed(struct op *op, uint32_t reason); /* what it waited for failed */
-uint32_t op_run_ready(struct engine *e);
+uint32_t op_run_listed(struct engine *e);
+static inline uint32_t op_run_ready(struct engine *e)
+{
+	return list_empty(&e->ready) ? 0 : op_run_listed(e);
+}
 /* Notes why it failed; a later note takes the place of an earlier one. */
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);

@@ -11,6 +11,7 @@
 #define WINDOW_MAX  (64u << 20)
 #define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
 #define FLUSH_TRIES 3u
+#define UNUSED_POLLS 16u /* polls of a device in use for one of a device that is not */
 
 /* ---- chunks ---- */
 
@@ -383,22 +384,31 @@ void chunk_out(struct engine *e, struct chunk *c)
 	}
 }
 
+static uint32_t poll_device(struct engine *e, struct device *dev)
+{
+	uint32_t i, n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
+
+	for (i = 0; i < n; i++) {
+		if (e->events[i].type == EVENT_CHUNK)
+			chunk_out(e, e->events[i].chunk);
+		else
+			rail_event(e, &e->events[i]);
+	}
+	return n;
+}
+
+/* Devices that nothing of ours uses have strangers to look at, at most: now and then is enough. */
 uint32_t poll_devices(struct engine *e)
 {
-	uint32_t i, k, n, work = 0;
+	uint32_t i, work = 0;
 
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 
-		n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
-		for (k = 0; k < n; k++) {
-			if (e->events[k].type == EVENT_CHUNK)
-				chunk_out(e, e->events[k].chunk);
-			else
-				rail_event(e, &e->events[k]);
-		}
-		work += n;
+		if (dev->rails || e->polls % UNUSED_POLLS == 0)
+			work += poll_device(e, dev);
 	}
+	e->polls++;
 	return work;
 }
 
