@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing: from settings to devices, control thread and engine, and back. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -260,7 +261,8 @@ int urccl_dump(struct urccl *ctx, int fd)
 
 	if (err)
 		return err;
-	if (dprintf(fd, "liburccl %s, incarnation %016llx%s\n", urccl_version(),
+	if (fcntl(fd, F_GETFD) < 0 || /* on which dprintf() leaves its buffer behind */
+	    dprintf(fd, "liburccl %s, incarnation %016llx%s\n", urccl_version(),
 		    (unsigned long long)ctx->incarnation, ctx->is_inline ? ", inline" : "") < 0)
 		return fail(-errno, "nothing can be written to fd %d: %s", fd,
 			    strerrordesc_np(errno));

@@ -102,6 +102,7 @@ struct exposure {
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
 	uint32_t id;			/* the backend's */
+	uint64_t scratch;		/* the backend's */
 	uint64_t expires_ns;		/* clock_ns() after which accesses fail; NEVER_NS: never */
 };
 
@@ -165,7 +166,8 @@ struct backend {
 	int (*expose)(struct exposure *exposure, void *key, uint32_t key_max);
 	/* Later accesses fail with -EACCES, and one that is half received lands no more. 0:
 	 * done, the exposure is the engine's again; -EINPROGRESS: a kernel call still has the
-	 * memory, poll and call again. */
+	 * memory, or the peer has it mapped and has not said that it let go: poll and call
+	 * again. */
 	int (*unexpose)(struct exposure *exposure);
 	/* Resolves a key for chunks on ep. 0 or -errno; the bytes come from the peer. */
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,

@@ -59,10 +59,9 @@ static int device_open(const struct device_config *config, struct device **dev)
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return fail(-ENOMEM, "no memory for the shm device");
-	d->mapped = calloc(1, GRANTS / 8);
 	d->socket_dir = dir ? strdup(dir) : NULL;
 	err = handles_init(&d->grants, GRANTS);
-	if (err || !d->mapped || (dir && !d->socket_dir)) {
+	if (err || (dir && !d->socket_dir)) {
 		err = fail(-ENOMEM, "no memory for the shm device's tables");
 		goto free_tables;
 	}
@@ -83,7 +82,6 @@ static int device_open(const struct device_config *config, struct device **dev)
 free_tables:
 	handles_fini(&d->grants);
 	free(d->socket_dir);
-	free(d->mapped);
 	free(d);
 	return err;
 }
@@ -95,7 +93,6 @@ static void device_close(struct device *dev)
 	close(d->dev.fd);
 	handles_fini(&d->grants);
 	free(d->socket_dir);
-	free(d->mapped);
 	free(d);
 }
 

@@ -138,6 +138,10 @@ void shm_forget(struct ep *ep, struct rkey *rkey);
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
 int shm_view_gone(struct shm_ep *e, uint64_t serial);
+int shm_view_revoke(struct shm_ep *e, const struct shm_record *r);
+int shm_view_revoked(struct shm_ep *e, uint64_t number);
+/* Says how far we have let go, if the peer does not know. */
+void shm_view_tell(struct shm_ep *e);
 /* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */
 void shm_view_reap(struct shm_dev *d);
 void shm_views_drop(struct shm_ep *e);
@@ -149,7 +153,7 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 	return (struct shm_remote *)(uintptr_t)rkey->v[1];
 }
 
-/* 0, or -errno: the remote does not allow it. */
+/* 0, or -errno: the remote does not allow it, or not any more. */
 int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
 /* Copies the next max bytes of the chunk. 1: that was the last. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
@@ -185,6 +189,9 @@ enum shm_record_type {
 	SHM_BELL,			/* something can flow, or room is there */
 	SHM_FILE,			/* a memfd is with it */
 	SHM_GONE,			/* no exposure uses the file any more */
+	SHM_REVOKE,			/* the grant has ended: touch what it mapped no more */
+	SHM_REVOKED,			/* said by the importer: it has let go of it, and of all
+					 * before it */
 };
 
 /* All that goes over a link. Both ends are on one host, so it is in the host's byte order. */
@@ -192,8 +199,9 @@ struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
 	uint32_t version;
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
-	uint64_t serial;		/* FILE, GONE; HELLO, WELCOME: of shm_cma_begin() */
-	uint64_t len;			/* FILE */
+	uint64_t serial;		/* FILE, GONE; HELLO, WELCOME: of shm_cma_begin(); of the
+					 * revocation: REVOKE, REVOKED */
+	uint64_t len;			/* FILE; REVOKE: the grant */
 	uint64_t writable;		/* FILE */
 };
 _Static_assert(sizeof(struct shm_record) == 64, "one size for all records");
@@ -235,7 +243,6 @@ struct shm_dev {
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
 	uint8_t cma;			/* allowed */
-	uint8_t *mapped;		/* a bit a slot of grants: the exposure also uses files */
 	struct stream_sink sink;
 	struct stream_gather gather;
 };
@@ -286,6 +293,12 @@ struct shm_ep {
 	struct shm_file files[SHM_FILES];
 	struct shm_view views[SHM_FILES];
 	struct list remotes;		/* imports that use views */
+
+	uint64_t revokes;		/* revocations that we told the peer of, */
+	uint64_t revokes_done;		/* and those that it has let go of; */
+	uint64_t revoked;		/* those that the peer told us of, */
+	uint64_t revoked_told;		/* and those that it knows we let go of */
+	uint64_t revoked_unseen;	/* the last that came before the key it ends */
 };
 
 /* Chunks. */

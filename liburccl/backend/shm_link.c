@@ -325,6 +325,10 @@ static int on_record(struct shm_ep *e)
 		return shm_view_add(e, &e->rx, e->rx_fd);
 	case SHM_GONE:
 		return shm_view_gone(e, e->rx.serial);
+	case SHM_REVOKE:
+		return shm_view_revoke(e, &e->rx);
+	case SHM_REVOKED:
+		return shm_view_revoked(e, e->rx.serial);
 	}
 	return -EPROTO;
 }

@@ -119,15 +119,16 @@ static uint32_t copies(struct shm_queue *q, uint32_t max, struct event *events, 
 	struct chunk *c;
 
 	while (got < n && max && (c = q->head)) {
+		const struct shm_remote *r = shm_remote(c->key);
 		uint32_t before = (uint32_t)c->scratch[0];
-		int cancelled = c->flags & CHUNK_CANCELLED;
+		int res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_check(r, c);
 
-		if (!cancelled && !shm_remote_copy(shm_remote(c->key), c, max))
+		if (!res && !shm_remote_copy(r, c, max))
 			break;
-		max -= cancelled ? 0 : c->len - before;
+		max -= res ? 0 : c->len - before;
 		q->head = c->next;
 		q->n--;
-		c->res = cancelled ? -ECANCELED : 0;
+		c->res = res;
 		c->flags |= CHUNK_QUIET;
 		events[got++] = (struct event){.type = EVENT_CHUNK, .res = c->res, .chunk = c};
 	}
@@ -243,9 +244,9 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 	return got;
 }
 
-static int copies_wait(const struct shm_ep *e)
+static int has_more(const struct shm_ep *e)
 {
-	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n;
+	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n || e->revoked_told != e->revoked;
 }
 
 /* A spinning engine does not poll ever more eps that were busy once. */
@@ -256,7 +257,8 @@ static void cool_idle(struct shm_dev *d)
 	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
-		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || copies_wait(e))
+		shm_view_tell(e);
+		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || has_more(e))
 			continue;
 		if (shm_rings_sleep(e))
 			shm_ep_cool(e);
@@ -304,7 +306,7 @@ int shm_arm(struct device *dev)
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
-		if (copies_wait(e) || shm_rings_busy(e))
+		if (has_more(e) || shm_rings_busy(e))
 			return 1;
 	}
 	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */

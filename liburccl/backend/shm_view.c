@@ -8,7 +8,8 @@
  *
  * A descriptor gives the whole memfd for as long as it is mapped, so what must be held against the
  * peer's will, an expiry, is left to the ring; range and the right to read are kept by the
- * importer's library.
+ * importer's library, and so is the end of the exposure: it is asked to let go, and the exposure
+ * ends when it says that it has, or is gone.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,15 +33,16 @@ struct key_part {
 struct key {
 	uint8_t grant[STREAM_KEY_BYTES];
 	uint32_t rights;
-	uint32_t nparts; /* 0: the ring alone */
-	uint64_t reserved;
+	uint32_t nparts;  /* 0: the ring alone */
+	uint64_t revokes; /* that were told before it was made */
 	struct key_part parts[PARTS_MAX];
 };
 _Static_assert(sizeof(struct key) <= KEY_MAX, "a key fits");
 
 struct shm_remote {
 	struct list link; /* ep->remotes */
-	uint32_t rights;
+	uint32_t grant;
+	uint32_t rights; /* 0: revoked */
 	uint32_t nparts;
 	uint64_t len;
 	struct remote_part {
@@ -220,17 +222,13 @@ static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct ke
 	return n;
 }
 
-static uint8_t *mapped_bit(struct shm_dev *d, uint32_t grant, uint8_t *bit)
-{
-	*bit = (uint8_t)(1u << (HANDLE_SLOT(grant) & 7));
-	return &d->mapped[HANDLE_SLOT(grant) >> 3];
-}
+/* struct exposure.scratch: whether the peer maps the memory; else which revocation took it back. */
+#define MAPPED UINT64_MAX
 
 int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 {
 	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
-	struct key k = {.rights = x->rights};
-	uint8_t bit, *bits;
+	struct key k = {.rights = x->rights, .revokes = e->revokes};
 	int n;
 
 	if (key_max < sizeof(k))
@@ -240,32 +238,51 @@ int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 		return n;
 	if (shm_link_proved(e))
 		k.nparts = parts_make(e, x, k.parts);
-	bits = mapped_bit(e->dev, x->id, &bit);
-	*bits = (uint8_t)(k.nparts ? *bits | bit : *bits & ~bit);
+	x->scratch = k.nparts ? MAPPED : 0;
 	n = (int)(offsetof(struct key, parts) + k.nparts * sizeof(k.parts[0]));
 	memcpy(key, &k, (size_t)n);
 	return n;
 }
 
-/* Ends the grant at once. What the peer has mapped it keeps until it forgets the remote or the ep
- * ends: a view cannot be taken from it. */
+/* Asks the peer to let go. 0, or -errno: not now. */
+static int mapped_revoke(struct shm_ep *e, struct exposure *x)
+{
+	struct shm_record r = {.type = SHM_REVOKE, .serial = e->revokes + 1, .len = x->id};
+	struct key_part parts[PARTS_MAX];
+	uint32_t n;
+	int err = shm_link_send(e, &r, -1);
+
+	if (err)
+		return err;
+	x->scratch = ++e->revokes;
+	n = parts_make(e, x, parts);
+	/* One user each of this finding and one of the exposure. */
+	parts_put(e, parts, n);
+	parts_put(e, parts, n);
+	return 0;
+}
+
+/* Ends the grant at once; then waits for the word of a peer that has the memory mapped. */
 int shm_unexpose(struct exposure *x)
 {
 	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
-	struct key_part parts[PARTS_MAX];
-	uint8_t bit, *bits = mapped_bit(e->dev, x->id, &bit);
-	uint32_t w, n;
+	uint32_t w;
 
-	if (*bits & bit) {
-		*bits &= (uint8_t)~bit;
-		n = parts_make(e, x, parts);
-		/* One user each of this finding and one of the exposure. */
-		parts_put(e, parts, n);
-		parts_put(e, parts, n);
-	}
 	stream_unexpose(&e->dev->grants, x);
 	for (w = 0; w < SHM_WAYS; w++)
 		stream_revoke(&e->streams[w], x);
+	if (!x->scratch || e->sock < 0)
+		return 0;
+	if (x->scratch == MAPPED && mapped_revoke(e, x))
+		return -EINPROGRESS;
+	return x->scratch > e->revokes_done ? -EINPROGRESS : 0;
+}
+
+int shm_view_revoked(struct shm_ep *e, uint64_t number)
+{
+	if (number < e->revokes_done || number > e->revokes)
+		return -EPROTO;
+	e->revokes_done = number;
 	return 0;
 }
 
@@ -386,20 +403,23 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 	if (key_len < offsetof(struct key, parts) || key_len > sizeof(k))
 		return -EPROTO;
 	memcpy(&k, key, key_len);
-	if (k.reserved || k.nparts > PARTS_MAX ||
+	if (k.nparts > PARTS_MAX ||
 	    key_len != offsetof(struct key, parts) + k.nparts * sizeof(k.parts[0]))
 		return -EPROTO;
 	err = stream_import(k.grant, sizeof(k.grant), len, rkey);
 	rkey->v[1] = 0;
 	if (err || !k.nparts)
 		return err;
-	/* Its files were sent before the key was. */
+	/* Its files were sent before the key was; so, perhaps, was its end. */
 	shm_link_recv(e);
+	if (k.revokes < e->revoked_unseen)
+		return 0;
 	r = calloc(1, sizeof(*r) + k.nparts * sizeof(r->parts[0]));
 	if (!r || !parts_map(e, &k, len, r)) {
 		free(r);
 		return 0;
 	}
+	r->grant = (uint32_t)rkey->v[0];
 	r->rights = k.rights;
 	r->nparts = k.nparts;
 	r->len = len;
@@ -425,6 +445,41 @@ void shm_forget(struct ep *ep, struct rkey *rkey)
 	}
 	list_del(&r->link);
 	free(r);
+}
+
+/* No copy is under way: chunks of it come out with -EACCES when it is their turn. */
+int shm_view_revoke(struct shm_ep *e, const struct shm_record *rec)
+{
+	struct list *pos;
+	uint32_t found = 0;
+
+	if (rec->serial != e->revoked + 1)
+		return -EPROTO;
+	e->revoked = rec->serial;
+	list_for_each(pos, &e->remotes) {
+		struct shm_remote *r = list_entry(pos, struct shm_remote, link);
+
+		if (r->grant != rec->len)
+			continue;
+		r->rights = 0;
+		found = 1;
+	}
+	if (!found)
+		e->revoked_unseen = rec->serial;
+	shm_view_tell(e);
+	return 0;
+}
+
+void shm_view_tell(struct shm_ep *e)
+{
+	struct shm_record r = {.type = SHM_REVOKED, .serial = e->revoked};
+
+	if (e->revoked_told == e->revoked || e->sock < 0)
+		return;
+	if (shm_link_send(e, &r, -1))
+		shm_ep_warm(e); /* again at the next look */
+	else
+		e->revoked_told = e->revoked;
 }
 
 int shm_remote_check(const struct shm_remote *r, const struct chunk *c)

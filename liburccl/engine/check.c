@@ -252,13 +252,14 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 
 void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
 {
-	const struct shape *shape = &shapes[op->sqe.opcode];
+	const struct shape *shape;
 	struct verdict second;
 
 	if (op->sqe.opcode >= URCCL_OP_LAST) {
 		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
 		return;
 	}
+	shape = &shapes[op->sqe.opcode];
 	v->res = 0;
 	if (!shape->known || !is_plain(&op->sqe, shape))
 		*v = check_closely(op, shape, ext);

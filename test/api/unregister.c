@@ -66,12 +66,26 @@ static void unregister(struct urccl *ctx, struct urccl_region r)
 	CHECK_LE(now_ns() - start, LATE_NS);
 }
 
+/* A peer that has the memory mapped lets go of it when it turns its engine again. */
+static void unregister_mapped(void)
+{
+	uint32_t i;
+
+	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), -ETIMEDOUT);
+	for (i = 0; i < 10000; i++)
+		side_turn(&p.a);
+	unregister(p.b.ctx, t.region);
+}
+
 /* The owner takes it away from the peer: while it does, the peer moves on by itself. */
 static void of_the_peer(int shared)
 {
 	target_open(&p, &t, 16ull * LEN, shared);
 	submit_all();
-	unregister(p.b.ctx, t.region);
+	if (shared && p.params.flags & URCCL_OPEN_INLINE && !strcmp(p.params.transport, "shm"))
+		unregister_mapped();
+	else
+		unregister(p.b.ctx, t.region);
 	memset(t.bytes, 0x77, 16ull * LEN);
 	take_all(-EACCES, "revoked");
 	check_still(t.bytes);
@@ -135,7 +149,11 @@ static void flat(void)
 	pages = resident_pages();
 	rounds(ROUNDS);
 	CHECK_EQ(open_files(), files);
+#ifdef __SANITIZE_ADDRESS__ /* which keeps what was freed */
+	(void)pages;
+#else
 	CHECK_LE(resident_pages(), pages + 1024);
+#endif
 }
 
 int main(int argc, char **argv)

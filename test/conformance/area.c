@@ -159,16 +159,11 @@ void grant_open(struct grant *g, struct end *owner, struct end *importer, struct
 	grant_open_until(g, owner, importer, area, off, len, rights, NEVER_NS);
 }
 
-void grant_withdraw(struct grant *g)
+void grant_withdraw(struct rig *rig, struct grant *g)
 {
-	struct end *owner = g->exposure.ep->owner;
-	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 	int err;
 
-	while ((err = owner->node->dev->ops->unexpose(&g->exposure)) == -EINPROGRESS) {
-		node_poll(owner->node);
-		CHECK(clock_ns() < until);
-	}
+	WAIT(rig, (err = rig->backend->unexpose(&g->exposure)) != -EINPROGRESS);
 	CHECK_EQ(err, 0);
 }
 
@@ -176,5 +171,5 @@ void grant_close(struct rig *rig, struct grant *g)
 {
 	if (g->importer)
 		rig->backend->forget(g->importer->ep, &g->rkey);
-	grant_withdraw(g);
+	grant_withdraw(rig, g);
 }

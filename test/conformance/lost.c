@@ -33,7 +33,7 @@ static void one(struct rig *rig, struct area *local, struct area *remote)
 	pair_open(rig, &pair);
 	grant_open(&g, &pair.end[1], end, remote, 0, LEN, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
 	start(rig, end, pieces, local, &g);
-	grant_withdraw(&g);
+	grant_withdraw(rig, &g);
 	rig->backend->ep_close(pair.end[1].ep);
 	WAIT(rig, pair.end[1].closed && end->down && end->out == end->taken);
 	area_fill(local, 0, LEN, 3, 0);

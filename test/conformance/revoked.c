@@ -38,7 +38,7 @@ void case_revoked(struct rig *rig)
 	for (i = 0; i < ROUNDS; i++) {
 		grant_open(&old, &pair.end[1], end, &remote, 0, LEN, rights);
 		CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, &local, 0, &old, 0, LEN), 0);
-		grant_withdraw(&old);
+		grant_withdraw(rig, &old);
 		refused(rig, end, &local, &remote, &old);
 		grant_open(&fresh, &pair.end[1], end, &remote, 0, LEN, rights);
 		refused(rig, end, &local, &remote, &old);

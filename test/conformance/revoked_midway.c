@@ -53,7 +53,7 @@ static void one(struct rig *rig, struct pair *pair, struct area *local, uint32_t
 	start(rig, pieces, &pair->end[0], local, &g);
 	for (i = (uint32_t)rig_random(rig, 60); i; i--)
 		rig_step(rig);
-	grant_withdraw(&g);
+	grant_withdraw(rig, &g);
 	check_out(pieces, &remote, round);
 	if (round % 2) {
 		/* Unmapped: whoever still touches it is told by a signal. */

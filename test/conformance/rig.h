@@ -121,9 +121,9 @@ void grant_open(struct grant *g, struct end *owner, struct end *importer, struct
 		uint64_t off, uint64_t len, uint32_t rights);
 void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
 		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns);
-/* Forgets and withdraws; polls only the owner. */
+/* Forgets and withdraws. */
 void grant_close(struct rig *rig, struct grant *g);
-void grant_withdraw(struct grant *g);
+void grant_withdraw(struct rig *rig, struct grant *g);
 
 /* ---- piece.c ---- */
 

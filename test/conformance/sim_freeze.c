@@ -105,7 +105,7 @@ void case_sim_freeze(struct rig *rig)
 	insisted(&s, CHUNK_WRITE);
 	insisted(&s, CHUNK_READ);
 	peer_ends(&s);
-	grant_withdraw(&s.grant);
+	grant_withdraw(rig, &s.grant);
 	pair_close(rig, &s.pair);
 	area_close(&s.local);
 	area_close(&s.remote);

@@ -49,7 +49,7 @@ static void one(struct rig *rig, struct pair *stays, struct area *local, struct 
 	start(rig, stays, pieces, local, &g);
 	for (i = (uint32_t)rig_random(rig, 20); i; i--)
 		rig_step(rig);
-	grant_withdraw(&doomed_grant);
+	grant_withdraw(rig, &doomed_grant);
 	rig->backend->ep_close(ends.end[0].ep);
 	WAIT(rig, ends.end[0].closed);
 	rig->backend->forget(ends.end[0].ep, &doomed_grant.rkey);
