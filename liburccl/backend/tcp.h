@@ -18,7 +18,7 @@
 
 #define TCP_LINKS_MAX	9u		/* of an ep: 1 and up to 8 for bulk */
 #define TCP_SMALL	1024u		/* chunks up to this go with what is urgent */
-#define TCP_STRAYS	1024u		/* connections that nobody has claimed yet */
+#define TCP_STRAYS	256u		/* connections that nobody has claimed yet */
 #define TCP_HOT		8u		/* links that are asked without asking epoll */
 #define TCP_STAGING	65536u
 #define TCP_INTO	16u		/* pieces of one receive */
@@ -43,7 +43,7 @@ struct tcp_stray {
 	struct tcp_source source;
 	uint32_t used;
 	uint32_t got;
-	uint64_t deadline_ns;
+	uint64_t since_ns;		/* clock_ns() at which it was accepted */
 	uint8_t hello[TCP_HELLO];
 };
 

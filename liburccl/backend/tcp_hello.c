@@ -8,8 +8,9 @@
 #include <unistd.h>
 #include "backend/tcp.h"
 
-#define MAGIC	    0x4c434355u		/* "UCCL" */
-#define ACCEPTS_MAX 64u			/* a poll */
+#define MAGIC	    0x4c434355u		  /* "UCCL" */
+#define ACCEPTS_MAX 64u			  /* a poll */
+#define SLOW_NS	    (250 * NSEC_PER_MSEC) /* after which a stray gives way to another */
 
 struct hello {
 	uint32_t magic;
@@ -328,6 +329,24 @@ static void stray_event(struct tcp_device *d, struct tcp_stray *s)
 	}
 }
 
+/* A stray that takes its time gives way: a peer says at once whose it is, and is waited for. */
+static int stray_room(struct tcp_device *d)
+{
+	struct tcp_stray *oldest = d->strays;
+	uint32_t i;
+
+	if (d->nstrays < TCP_STRAYS)
+		return 1;
+	for (i = 1; i < TCP_STRAYS; i++) {
+		if (d->strays[i].since_ns < oldest->since_ns)
+			oldest = &d->strays[i];
+	}
+	if (clock_ns() - oldest->since_ns < SLOW_NS)
+		return 0;
+	stray_free(d, oldest);
+	return 1;
+}
+
 static struct tcp_stray *stray_new(struct tcp_device *d)
 {
 	uint32_t i;
@@ -359,7 +378,7 @@ static void accept_some(struct tcp_device *d)
 	int fd;
 
 	for (i = 0; i < ACCEPTS_MAX; i++) {
-		if (d->nstrays == TCP_STRAYS) {
+		if (!stray_room(d)) {
 			pause_listener(d);
 			return;
 		}
@@ -371,7 +390,7 @@ static void accept_some(struct tcp_device *d)
 		}
 		s = stray_new(d);
 		tcp_source_init(&s->source, TCP_STRAY, fd);
-		s->deadline_ns = clock_ns() + d->dead_after_ms * NSEC_PER_MSEC;
+		s->since_ns = clock_ns();
 		tcp_tick(d);
 		if (tcp_watch(d, &s->source, EPOLLIN))
 			stray_free(d, s);
@@ -399,14 +418,14 @@ void tcp_tick(struct tcp_device *d)
 
 static void timer_event(struct tcp_device *d)
 {
-	uint64_t ticks, now = clock_ns();
+	uint64_t ticks, now = clock_ns(), patience = d->dead_after_ms * NSEC_PER_MSEC;
 	struct list *pos, *tmp;
 	uint32_t i;
 
 	if (read(d->timer.fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	for (i = 0; d->nstrays && i < TCP_STRAYS; i++) {
-		if (d->strays[i].used && now > d->strays[i].deadline_ns)
+		if (d->strays[i].used && now - d->strays[i].since_ns > patience)
 			stray_free(d, &d->strays[i]);
 	}
 	list_for_each_safe(pos, tmp, &d->waiting) {

@@ -7,7 +7,7 @@
 #define ACK 7
 
 static struct tcp_node a, b;
-static int endless = -1;		/* a descriptor whose peer is always faster */
+static int endless = -1; /* a descriptor whose peer is always faster */
 
 static ssize_t flood(uint8_t *buf, size_t len)
 {

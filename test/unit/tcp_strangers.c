@@ -77,6 +77,29 @@ static void patience(void)
 	close(half);
 }
 
+/* As many as a device keeps, and they say nothing: they give way to a peer long before their time
+ * is up. */
+static void crowd(void)
+{
+	struct urccl_params p = tcp_params();
+	int fds[TCP_STRAYS];
+	uint32_t i;
+
+	p.dead_after_ms = 60000;
+	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), 0);
+	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
+	for (i = 0; i < TCP_STRAYS; i++) {
+		fds[i] = dial();
+		tcp_turn(&b);
+	}
+	TCP_WAIT(&a, &b, tcp_device(b.dev)->nstrays == TCP_STRAYS);
+	tcp_meet(&a, &b, AF_INET);
+	while (i--)
+		close(fds[i]);
+	backend_tcp.close(a.dev);
+	backend_tcp.close(b.dev);
+}
+
 /* They know the cookie, but not the rest: a link that is not, or is there already. */
 static void thieves(void)
 {
@@ -127,5 +150,6 @@ int main(void)
 	tcp_meet(&a, &b, AF_INET);
 	backend_tcp.close(a.dev);
 	backend_tcp.close(b.dev);
+	crowd();
 	return 0;
 }
