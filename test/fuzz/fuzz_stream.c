@@ -1,27 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream whose peer says whatever the input says. First byte: how the bytes arrive, and whether
- * the rest is the stream itself, or tells of frames that are nearly right. Whatever comes, memory
- * outside the exposure is left alone and every chunk comes out once. */
+/* A stream whose peer says whatever the input says. First byte: how the bytes arrive, whether sends
+ * and receives take effect later, as in a kernel, and whether the rest is the stream itself, or
+ * tells of frames that are nearly right. Whatever comes, memory outside the exposure is left alone,
+ * every chunk comes out once, and its memory is then left alone, too. */
 #include "backend/stream.h"
 
 #define CHUNKS 24u
+#define POSTS  96u
+#define LOCAL  4096u
 #define REGION 8192u
 #define GUARD  64u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint8_t told[1u << 18];
-static uint8_t region[GUARD + REGION + GUARD], local[CHUNKS][4096];
+static uint8_t region[GUARD + REGION + GUARD], local[CHUNKS][LOCAL];
 static struct chunk chunks[CHUNKS];
 static struct stream_sink sink;
 static struct stream_gather gather;
 static struct stream stream;
-static uint32_t out;
+static const uint8_t zeros[LOCAL];
+static uint32_t out, posted, sent;
+static int async;
+static struct rkey rkey;
 
 static void must(int cond)
 {
 	if (!cond)
 		__builtin_trap();
+}
+
+/* Bytes of a buffer of ours from there are zero as they were. */
+static void untouched(const uint8_t *bytes, uint32_t from)
+{
+	must(!memcmp(bytes + from, zeros, LOCAL - from));
+}
+
+static void post(struct chunk *c)
+{
+	static const uint32_t lens[] = {0, 8, 300, 4096};
+	uint32_t i = (uint32_t)(c - chunks), n = posted++;
+
+	memset(c, 0, sizeof(*c));
+	c->kind = (uint8_t[]){CHUNK_READ, CHUNK_WRITE, CHUNK_SEND}[i % 3];
+	c->cls = (uint8_t)(n % 2);
+	c->len = lens[(i / 3 + n / CHUNKS) % 4];
+	if (c->kind == CHUNK_SEND && c->len > MESSAGE_MAX)
+		c->len = MESSAGE_MAX;
+	c->local = local[i];
+	c->key = &rkey;
+	must(stream_post(&stream, c));
+}
+
+/* A READ's bytes are its own; then all are ours again. */
+static void came_out(struct chunk *c)
+{
+	untouched(c->local, c->kind == CHUNK_READ ? c->len : 0);
+	memset(c->local, 0, c->len);
+	c->op = &out;
+	out++;
 }
 
 static void take_events(void)
@@ -37,28 +73,17 @@ static void take_events(void)
 			continue;
 		}
 		must(!events[i].chunk->op);
-		events[i].chunk->op = &out;
-		out++;
+		came_out(events[i].chunk);
 	}
 }
 
-static void post_some(struct rkey *rkey)
+static void post_again(void)
 {
-	static const uint32_t lens[] = {0, 8, 300, 4096};
 	uint32_t i;
 
-	for (i = 0; i < CHUNKS; i++) {
-		struct chunk *c = &chunks[i];
-
-		memset(c, 0, sizeof(*c));
-		c->kind = (uint8_t[]){CHUNK_READ, CHUNK_WRITE, CHUNK_SEND}[i % 3];
-		c->cls = (uint8_t)(i % 2);
-		c->len = lens[i / 3 % 4];
-		if (c->kind == CHUNK_SEND && c->len > MESSAGE_MAX)
-			c->len = MESSAGE_MAX;
-		c->local = local[i];
-		c->key = rkey;
-		stream_post(&stream, c);
+	for (i = 0; i < CHUNKS && posted < POSTS; i++) {
+		if (chunks[i].op)
+			post(&chunks[i]);
 	}
 }
 
@@ -66,10 +91,19 @@ static void send_some(uint32_t n)
 {
 	uint32_t bytes;
 
+	if (stream.tx_lent) {
+		if (n % 3)
+			stream_sent(&stream, &gather, sent);
+		return;
+	}
 	if (stream_wants(&stream) == STREAM_NOTHING)
 		return;
 	bytes = stream_gather(&stream, &gather, 2048 + n);
-	stream_sent(&stream, &gather, n % 4 ? n % (bytes + 1) : bytes);
+	sent = n % 4 ? n % (bytes + 1) : bytes;
+	if (async)
+		stream.tx_lent = &gather;
+	else
+		stream_sent(&stream, &gather, sent);
 }
 
 /* Bytes taken, or -EPROTO. */
@@ -81,6 +115,11 @@ static ssize_t receive(const uint8_t *data, size_t size, uint32_t how)
 
 	if (how & 1)
 		niov = stream_into(&stream, iov, 3, 5000, &staging);
+	if (niov && async) {
+		stream.rx_lent = 1;
+		stream_cancel(&chunks[how % CHUNKS], how & 4 ? CANCEL_NOW : CANCEL_ASK);
+		take_events();
+	}
 	for (i = 0; i < niov && direct < size; i++) {
 		n = iov[i].iov_len < size - direct ? iov[i].iov_len : size - direct;
 		memcpy(iov[i].iov_base, data + direct, n);
@@ -96,47 +135,58 @@ static ssize_t receive(const uint8_t *data, size_t size, uint32_t how)
 	return stream_rx(&stream, data, n < room ? n : room);
 }
 
-/* Frames with what a peer may know: eight bytes of input each. */
-static size_t frames(uint8_t *to, size_t max, const uint8_t *in, size_t size, uint32_t grant)
+/* A frame as a peer may say it at this moment, of eight bytes of input. How many bytes it has. */
+static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 {
-	size_t at = 0;
+	uint32_t len = in[3] | (in[4] & 0x0fu) << 8, kind = in[0] % 8;
+	uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
+	uint32_t id = kind == 1 || kind == 3 ? grant : stream.tx.answered;
+	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 7, in[2] % 5};
 
-	for (; size >= 8 && max - at >= STREAM_HEADER + 4096; in += 8, size -= 8) {
-		uint32_t len = in[3] | (in[4] & 0x0fu) << 8;
-		uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
-		uint32_t id = in[0] % 8 == 1 || in[0] % 8 == 3 ? grant : stream.tx.answered;
-		uint8_t h[STREAM_HEADER] = {in[0] % 8, in[1] & 7, in[2] % 5};
-
-		id += in[5] & 15;
-		memcpy(h + 4, &len, 4);
-		memcpy(h + 8, &acked, 4);
-		memcpy(h + 12, &id, 4);
-		memcpy(h + 16, &off, 4);
-		memcpy(to + at, h, sizeof(h));
-		at += sizeof(h);
-		memset(to + at, in[7], len);
-		if (in[0] % 8 == 1 || in[0] % 8 == 2 || in[0] % 8 == 4)
-			at += len;
-	}
-	return at;
+	/* The rest of the answer that is due. */
+	if (in[4] & 0x10 && stream.tx.asked != stream.tx.answered)
+		len = stream.reads[id % STREAM_READS].len - stream.rx.got;
+	if (len > REGION)
+		len = REGION;
+	id += in[5] & 15;
+	memcpy(h + 4, &len, 4);
+	memcpy(h + 8, &acked, 4);
+	memcpy(h + 12, &id, 4);
+	memcpy(h + 16, &off, 4);
+	memcpy(to, h, sizeof(h));
+	memset(to + sizeof(h), in[7], len);
+	return sizeof(h) + (kind == 1 || kind == 2 || kind == 4 ? len : 0);
 }
 
-static void talk(const uint8_t *data, size_t size, uint32_t how)
+/* 0, or -EPROTO. */
+static int talk(const uint8_t *data, size_t size, uint32_t how, uint32_t *turn)
 {
-	uint32_t turn = 0;
 	ssize_t n;
 
 	while (size) {
-		send_some(how * 37 + turn);
-		n = receive(data, size, how + turn++);
+		send_some(how * 37 + *turn);
+		n = receive(data, size, how + (*turn)++);
 		if (n < 0)
-			return;
+			return -EPROTO;
 		data += n;
 		size -= (size_t)n;
-		if (turn % 7 == how % 7)
-			stream_cancel(&chunks[turn % CHUNKS], turn & 8 ? CANCEL_NOW : CANCEL_ASK);
+		if (*turn % 7 == how % 7)
+			stream_cancel(&chunks[*turn % CHUNKS], *turn & 8 ? CANCEL_NOW : CANCEL_ASK);
 		take_events();
+		if (*turn % 5 == 0)
+			post_again();
 	}
+	return 0;
+}
+
+static void talk_frames(const uint8_t *in, size_t size, uint32_t how, uint32_t grant)
+{
+	static uint8_t told[STREAM_HEADER + REGION];
+	uint32_t turn = 0;
+	int rc = 0;
+
+	for (; size >= 8 && !rc; in += 8, size -= 8)
+		rc = talk(told, frame(told, in, grant), how, &turn);
 }
 
 static struct memory *make_memory(void)
@@ -165,29 +215,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.expires_ns = NEVER_NS,
 	};
 	uint8_t key[STREAM_KEY_BYTES];
-	struct rkey rkey;
-	uint32_t i;
+	uint32_t i, turn = 0;
 
 	if (!size || handles_init(&grants, 4))
 		return 0;
 	memset(region, 0xa5, sizeof(region));
-	out = 0;
+	out = posted = 0;
+	async = data[0] >> 6 & 1;
 	stream_sink_init(&sink);
 	stream_init(&stream, &ep, &grants, &sink);
 	stream_expose(&grants, &e, key, sizeof(key));
 	must(!stream_import(key, sizeof(key), REGION, &rkey));
-	post_some(&rkey);
-	send_some(0);
+	for (i = 0; i < CHUNKS; i++)
+		post(&chunks[i]);
+	send_some(data[0] & 0x3f);
 	if (data[0] & 0x80)
-		talk(told, frames(told, sizeof(told), data + 1, size - 1, e.id), data[0]);
+		talk_frames(data + 1, size - 1, data[0], e.id);
 	else
-		talk(data + 1, size - 1, data[0]);
+		talk(data + 1, size - 1, data[0], &turn);
 	stream_unexpose(&grants, &e);
+	stream_revoke(&stream, &e);
+	if (stream.tx_lent)
+		stream_sent(&stream, &gather, sent);
 	must(!stream_revoke(&stream, &e));
 	stream_fail(&stream, -ECONNRESET);
 	while (!stream_sink_empty(&sink))
 		take_events();
-	must(out == CHUNKS);
+	must(out == posted);
+	for (i = 0; i < CHUNKS; i++)
+		untouched(local[i], 0);
 	for (i = 0; i < GUARD; i++)
 		must(region[i] == 0xa5 && region[GUARD + REGION + i] == 0xa5);
 	handles_fini(&grants);
