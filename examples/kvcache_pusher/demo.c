@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "pusher.h"
 
-#define SECONDS_TO_END 10 /* for decode, when prefill has ended */
+#define SECONDS_TO_END 10 /* for decode, when prefill has ended well; else it gets one */
 
 static const int watched[] = {SIGCHLD, SIGINT, SIGTERM};
 
@@ -61,6 +61,7 @@ static int run_prefill(const struct job *job, int ready)
 struct demo {
 	pid_t decode, prefill; /* 0: has ended */
 	int status;
+	bool told; /* decode was told to end: its status is no news */
 };
 
 static int exit_status(int status)
@@ -78,7 +79,7 @@ static void reap_children(struct demo *d)
 
 		if (WIFSIGNALED(status))
 			say("%s was ended by %s", who, strsignal(WTERMSIG(status)));
-		if (exit_status(status) > d->status)
+		if (exit_status(status) > d->status && !d->told)
 			d->status = exit_status(status);
 		if (pid == d->decode)
 			d->decode = 0;
@@ -99,16 +100,20 @@ static void pass_on(const struct demo *d, int sig)
  * process sends is passed on. */
 static void watch(struct demo *d)
 {
-	struct timespec limit = {SECONDS_TO_END, 0};
 	siginfo_t info;
 	sigset_t set;
 
 	watched_set(&set);
 	while (d->decode || d->prefill) {
+		struct timespec limit = {d->status ? 1 : SECONDS_TO_END, 0};
 		int sig = d->prefill ? sigwaitinfo(&set, &info) : sigtimedwait(&set, &info, &limit);
 
 		if (sig < 0 && errno == EAGAIN) {
-			say("decode does not end: it is told to");
+			/* Of a prefill that never came decode knows nothing. */
+			if (!d->status)
+				say("decode does not end: it is told to");
+			d->status = d->status ? d->status : EXIT_FAILED;
+			d->told = true;
 			pass_on(d, SIGTERM);
 		} else if (sig == SIGCHLD) {
 			reap_children(d);

@@ -504,7 +504,8 @@ int serve_run(const struct job *job, int ready)
 	}
 	status = s.wrong || (s.o->once && s.vanished) ? EXIT_FAILED : EXIT_FINE;
 	if (!s.over && s.node.interrupts) {
-		say("interrupted: closing %u connections", s.npushers);
+		if (!s.o->quiet)
+			say("interrupted: closing %u connections", s.npushers);
 		status = EXIT_INTERRUPTED;
 	}
 	return serve_close(&s) && status == EXIT_FINE ? EXIT_FAILED : status;

@@ -82,9 +82,11 @@ static int pages_map(struct shm_pages *p, int fd, uint32_t us)
 
 int shm_pages_make(struct shm_pages *p)
 {
-	int fd = memfd_create("urccl-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int err;
+	int fd, err = memory_file_check(MAP_BYTES);
 
+	if (err)
+		return err;
+	fd = memfd_create("urccl-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, MAP_BYTES) || fcntl(fd, F_ADD_SEALS, SEALS)) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "memory/memory.h"
@@ -42,6 +43,18 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 	return 0;
 }
 
+int memory_file_check(uint64_t len)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || len <= limit.rlim_cur)
+		return 0;
+	return fail(
+		-EFBIG,
+		"a memfd of %llu bytes is above the limit of %llu: raise RLIMIT_FSIZE (ulimit -f)",
+		(unsigned long long)len, (unsigned long long)limit.rlim_cur);
+}
+
 int memory_alloc(uint64_t len, struct allocation **out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = memory_room();
@@ -60,6 +73,9 @@ int memory_alloc(uint64_t len, struct allocation **out)
 		return fail(-ENOMEM, "no memory for an allocation's record");
 	list_init(&a->link);
 	a->len = (len + page - 1) / page * page;
+	err = memory_file_check(a->len);
+	if (err)
+		goto free_record;
 	a->fd = memfd_create("urccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (a->fd < 0) {
 		err = fail(-errno, "no memfd: %s", strerrordesc_np(errno));
@@ -92,7 +108,7 @@ struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t 
 {
 	struct list *pos;
 
-	list_for_each (pos, list) {
+	list_for_each(pos, list) {
 		struct allocation *a = list_entry(pos, struct allocation, link);
 
 		if (addr >= a->addr && addr - a->addr < a->len && len <= a->len - (addr - a->addr))

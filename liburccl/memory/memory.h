@@ -83,6 +83,9 @@ struct allocation {
 
 /* Bytes that this process could take now; an estimate. Reads files. */
 uint64_t memory_room(void);
+/* 0, or -EFBIG with fail() text: a memfd of so many bytes is above the process's limit for files,
+ * and making it would not fail but raise SIGXFSZ. */
+int memory_file_check(uint64_t len);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);
 void memory_free(struct allocation *a);

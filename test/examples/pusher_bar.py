@@ -18,8 +18,9 @@ def shown(term):
     """What a run writes to a terminal of that name."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    run = subprocess.Popen(command("--demo", "--requests", 8, "--prefill-rate", 100000, "--pool", "256M"), stdout=subprocess.DEVNULL,
-                           stdin=subprocess.DEVNULL, stderr=theirs, env={**os.environ, "TERM": term})
+    line = command("--demo", "--requests", 8, "--prefill-rate", 100000, "--pool", "256M")
+    run = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
+                           env={**os.environ, "TERM": term})
     os.close(theirs)
     said = b""
     try:
