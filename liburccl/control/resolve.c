@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names become addresses on a thread of its own, made with the first name, for the system's
- * resolver blocks. Should it be stuck in there when the context is closed, it is left behind: it
- * then has nothing but its own memory, and frees that.
+ * Names become addresses on threads of their own, for the system's resolver blocks: one is made
+ * when there are more names than idle threads, so that a name server that does not answer holds up
+ * nobody else's names. Those that are stuck in there when the context is closed are left behind:
+ * they then have nothing but their own memory, and the last one frees that.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -14,15 +15,18 @@
 
 #include "control/private.h"
 
-#define JOIN_NS NSEC_PER_SEC
+#define JOIN_NS	    NSEC_PER_SEC
+#define THREADS_MAX 8u
 
 struct resolver {
-	pthread_t thread;
-	pthread_mutex_t lock;
+	pthread_t threads[THREADS_MAX]; /* these two: the control thread's */
+	uint32_t nthreads;
+	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t more;
-	struct msg *jobs, **jobs_tail; /* under lock */
-	struct mailbox *out; /* under lock; NULL: the context is gone, the thread frees this */
-	int quit, done;	     /* under lock */
+	struct msg *jobs, **jobs_tail;
+	uint32_t njobs, idle, running;
+	struct mailbox *out; /* NULL: the context is gone, the last thread frees this */
+	int quit;
 };
 
 static int resolver_errno(int gai)
@@ -73,10 +77,13 @@ static struct job *resolver_next(struct resolver *r)
 {
 	struct msg *msg;
 
+	r->idle++;
 	while (!r->jobs && !r->quit)
 		pthread_cond_wait(&r->more, &r->lock);
+	r->idle--;
 	if (r->quit)
 		return NULL;
+	r->njobs--;
 	msg = r->jobs;
 	r->jobs = msg->next;
 	if (!r->jobs)
@@ -100,8 +107,7 @@ static void *resolver_run(void *arg)
 		else
 			free(job);
 	}
-	orphan = !r->out;
-	r->done = 1;
+	orphan = !--r->running && !r->out;
 	pthread_mutex_unlock(&r->lock);
 	if (orphan)
 		resolver_free(r);
@@ -118,64 +124,86 @@ static struct resolver *resolver_new(struct control *c)
 	pthread_cond_init(&r->more, NULL);
 	r->jobs_tail = &r->jobs;
 	r->out = &c->back;
-	/* The control thread has every signal blocked, and so has what it starts. */
-	if (pthread_create(&r->thread, NULL, resolver_run, r)) {
-		resolver_free(r);
-		return NULL;
-	}
-	(void)pthread_setname_np(r->thread, "urccl-names");
 	return r;
+}
+
+/* One thread more if all are busy. Without one the job waits, unless there is none at all. Under
+ * lock. */
+static int resolver_staff(struct resolver *r)
+{
+	pthread_t *t = &r->threads[r->nthreads];
+
+	if (r->njobs < r->idle || r->nthreads == THREADS_MAX)
+		return 0;
+	/* The control thread has every signal blocked, and so has what it starts. */
+	if (pthread_create(t, NULL, resolver_run, r))
+		return r->nthreads ? 0 : -EAGAIN;
+	(void)pthread_setname_np(*t, "urccl-names");
+	r->nthreads++;
+	r->running++;
+	return 0;
+}
+
+static int resolver_add(struct resolver *r, struct job *job)
+{
+	int rc;
+
+	pthread_mutex_lock(&r->lock);
+	rc = resolver_staff(r);
+	if (!rc) {
+		*r->jobs_tail = &job->msg;
+		r->jobs_tail = &job->msg.next;
+		r->njobs++;
+		pthread_cond_signal(&r->more);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return rc;
 }
 
 struct job *resolver_ask(struct control *c, struct dial *d, const char *host, const char *port)
 {
-	struct resolver *r = c->resolver;
 	struct job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
-	if (!r)
-		r = c->resolver = resolver_new(c);
-	if (!r) {
-		free(job);
-		return NULL;
-	}
+	if (!c->resolver)
+		c->resolver = resolver_new(c);
 	job->dial = d;
 	job->msg.type = MSG_RESOLVED;
 	memcpy(job->host, host, sizeof(job->host));
 	memcpy(job->port, port, sizeof(job->port));
-	pthread_mutex_lock(&r->lock);
-	*r->jobs_tail = &job->msg;
-	r->jobs_tail = &job->msg.next;
-	pthread_cond_signal(&r->more);
-	pthread_mutex_unlock(&r->lock);
-	return job;
+	if (c->resolver && !resolver_add(c->resolver, job))
+		return job;
+	free(job);
+	return NULL;
 }
 
 void resolver_close(struct control *c)
 {
 	struct resolver *r = c->resolver;
+	uint32_t i, left = 0;
 	struct timespec until;
-	int done;
 
 	if (!r)
 		return;
 	c->resolver = NULL;
 	pthread_mutex_lock(&r->lock);
 	r->quit = 1;
-	pthread_cond_signal(&r->more);
+	pthread_cond_broadcast(&r->more);
 	pthread_mutex_unlock(&r->lock);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += JOIN_NS / NSEC_PER_SEC;
-	if (!pthread_timedjoin_np(r->thread, NULL, &until)) {
-		resolver_free(r);
-		return;
+	for (i = 0; i < r->nthreads; i++)
+		if (pthread_timedjoin_np(r->threads[i], NULL, &until)) {
+			pthread_detach(r->threads[i]);
+			left++;
+		}
+	if (left) {
+		pthread_mutex_lock(&r->lock);
+		r->out = NULL;
+		left = r->running;
+		pthread_mutex_unlock(&r->lock);
 	}
-	pthread_detach(r->thread);
-	pthread_mutex_lock(&r->lock);
-	r->out = NULL;
-	done = r->done;
-	pthread_mutex_unlock(&r->lock);
-	if (done)
+	if (!left)
 		resolver_free(r);
 }

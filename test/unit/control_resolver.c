@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that are not known, or not now, or not in time, each fail with a sentence that says so; of
- * the addresses that one has, of both kinds, the one that answers is used. */
+ * the addresses that one has, of both kinds, the one that answers is used. A name that is stuck
+ * holds up no other. */
 #include <netdb.h>
 #include <pthread.h>
 
@@ -79,6 +80,11 @@ int main(void)
 	close(fd);
 	pthread_mutex_lock(&stuck);
 	fails(&a, "stuck:80", 50000, -ETIMEDOUT, "resolver has not answered");
+	/* Others are looked up meanwhile. */
+	fails(&a, "nowhere:80", 0, -EHOSTUNREACH, "Name or service not known");
+	snprintf(text, sizeof(text), "both:%u", b.port);
+	side_connect(&a, text, (uint32_t)strlen(text), 0, 2);
+	CHECK_EQ(side_end_of(&a, 2), 0);
 	pthread_mutex_unlock(&stuck);
 	side_close(&a);
 	side_close(&b);
