@@ -216,6 +216,16 @@ static void check_fence(uint32_t i, int64_t res)
 		fence->told = 1;
 }
 
+/* A vector that fails when it is taken may wait to tell its peer, but its array was never looked
+ * at. */
+static int maybe_blind(const struct entry *e)
+{
+	uint32_t i = (uint32_t)(e - entries);
+
+	return e->promised && (linked(i) || e->sqe.flags & URCCL_SQE_FENCE) &&
+	       (e->sqe.opcode == URCCL_OP_READV || e->sqe.opcode == URCCL_OP_WRITEV);
+}
+
 static int matches(const struct entry *cancel, const struct entry *e)
 {
 	uint64_t key = cancel->sqe.key;
@@ -229,9 +239,9 @@ static int matches(const struct entry *cancel, const struct entry *e)
 	case URCCL_BY_PEER:
 		return e->has_peer || op == URCCL_OP_CLOSE;
 	case URCCL_BY_REGION: /* no bytes are of no region */
-		return e->has_peer && op != URCCL_OP_NOTIFY && e->sqe.len;
+		return e->has_peer && op != URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
 	case URCCL_BY_REMOTE:
-		return e->has_peer && op != URCCL_OP_NOTIFY;
+		return e->has_peer && op != URCCL_OP_NOTIFY && !maybe_blind(e);
 	default:
 		return 1;
 	}
