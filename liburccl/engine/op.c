@@ -396,6 +396,8 @@ void op_hurry(struct op *op)
 
 static uint64_t timeout_of(const struct engine *e, const struct op *op)
 {
+	if (op->er->closing) /* taken only now: what it owes its peer is told soon or not at all */
+		return HURRY_NS;
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT)
 		return op->sqe.ns;
 	if (op->sqe.timeout_us)
