@@ -138,7 +138,7 @@ static ssize_t receive(const uint8_t *data, size_t size, uint32_t how)
 /* A frame as a peer may say it at this moment, of eight bytes of input. How many bytes it has. */
 static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 {
-	uint32_t len = in[3] | (in[4] & 0x0fu) << 8, kind = in[0] % 8;
+	uint32_t len = (in[3] | (in[4] & 0x0fu) << 8) << (in[4] >> 5 & 1), kind = in[0] % 8;
 	uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
 	uint32_t id = kind == 1 || kind == 3 ? grant : stream.tx.answered;
 	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 7, in[2] % 5};
@@ -183,10 +183,15 @@ static void talk_frames(const uint8_t *in, size_t size, uint32_t how, uint32_t g
 {
 	static uint8_t told[STREAM_HEADER + REGION];
 	uint32_t turn = 0;
-	int rc = 0;
+	size_t n;
 
-	for (; size >= 8 && !rc; in += 8, size -= 8)
-		rc = talk(told, frame(told, in, grant), how, &turn);
+	/* The header by itself, so that a large payload goes straight to its place. */
+	for (; size >= 8; in += 8, size -= 8) {
+		n = frame(told, in, grant);
+		if (talk(told, STREAM_HEADER, how, &turn) ||
+		    talk(told + STREAM_HEADER, n - STREAM_HEADER, how, &turn))
+			break;
+	}
 }
 
 static struct memory *make_memory(void)
