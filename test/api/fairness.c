@@ -4,23 +4,23 @@
 #include "meet.h"
 #include "span.h"
 
-#define LARGE (1ull << 30)
-#define PIECE (4ull << 20)
+#define LARGE  (1ull << 30)
+#define PIECE  (PAIR_SLOW ? 1ull << 18 : 4ull << 20)
 #define PIECES 64u
-#define SMALL 32u
+#define SMALL  32u
 
 static struct pair p;
-static struct side c; /* another peer; its handle is a's */
-static struct span here, there;
+static struct side c;		     /* another peer; its handle is a's */
+static struct span here, there, far; /* a's, b's, c's */
 static struct urccl_region region;
 
-static struct urccl_remote import(struct side *s)
+static struct urccl_remote import(struct side *s, const struct span *span)
 {
-	struct urccl_region r = side_register(s, there.bytes, there.len, URCCL_RIGHT_WRITE);
+	struct urccl_region r = side_register(s, span->bytes, span->len, URCCL_RIGHT_WRITE);
 	struct urccl_remote remote;
 	struct urccl_advert advert;
 
-	CHECK_EQ(urccl_advertise(s->ctx, r, 0, there.len, URCCL_RIGHT_WRITE, 0, &advert), 0);
+	CHECK_EQ(urccl_advertise(s->ctx, r, 0, span->len, URCCL_RIGHT_WRITE, 0, &advert), 0);
 	CHECK_EQ(urccl_import(p.a.ctx, s == &c ? c.peer : p.a.peer, &advert, 1, &remote), 0);
 	return remote;
 }
@@ -60,7 +60,7 @@ static uint64_t take(void)
 /* One after the other: each must overtake what is left of the large one. */
 static void small_ones(struct urccl_remote remote)
 {
-	uint64_t len = p.transport == URCCL_TRANSPORT_SIM ? LARGE / 16 : LARGE;
+	uint64_t len = p.transport == URCCL_TRANSPORT_SIM || PAIR_SLOW ? LARGE / 16 : LARGE;
 	uint32_t i;
 
 	submit(remote, 64, 0);
@@ -103,18 +103,20 @@ int main(int argc, char **argv)
 	pair_begin(&p, argc, argv);
 	span_open(&here, LARGE);
 	span_open(&there, LARGE);
+	span_open(&far, LARGE);
 	region = side_register(&p.a, here.bytes, here.len, 0);
-	b = import(&p.b);
+	b = import(&p.b, &there);
 	small_ones(b);
 	side_open(&p, &c);
 	side_accept(&c, 1);
 	a = p.a;
 	side_connect(&a, &c);
 	c.peer = a.peer;
-	two_peers(b, import(&c));
+	two_peers(b, import(&c, &far));
 	side_close(&c);
 	pair_close(&p);
 	span_close(&here);
 	span_close(&there);
+	span_close(&far);
 	return 0;
 }

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	pair_begin(&p, argc, argv);
 	small();
 	/* A packet at a time, with delays, takes minutes for more. */
-	if (p.transport == URCCL_TRANSPORT_SIM) {
+	if (p.transport == URCCL_TRANSPORT_SIM || PAIR_SLOW) {
 		move(gib / 16 + 1, 0);
 		move(gib / 16 + 1, 1);
 	} else {
