@@ -153,7 +153,7 @@ void urccl_params_init(struct urccl_params *p);
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
  * The context is the program's to close. A transport that p names, or that a setting of its own
- * asks for (tcp_congestion, tcp_driver, socket_dir, cma), must open; of the default ones those
+ * asks for (tcp_congestion, tcp_driver, socket_dir), must open; of the default ones those
  * that this machine lacks are left out, and urccl_dump() says why. -EINVAL: a setting;
  * -EADDRINUSE, -EADDRNOTAVAIL: listen; -EOPNOTSUPP: a transport or setting of a later version. */
 int urccl_open(const struct urccl_params *p, struct urccl **ctx);

@@ -129,6 +129,18 @@ static void entries(struct urccl_region region)
 	check_sentence(&p.a, &cqe, "no unfinished entry matched");
 }
 
+/* A program that takes CQEs that are not there spoils its ring, and nothing else. */
+static void took_too_many(void)
+{
+	struct side s;
+
+	side_open(&p, &s);
+	urccl_cq_advance(s.ring, 2);
+	urccl_prep_nop(side_sqe(&s));
+	CHECK_EQ(urccl_submit(s.ring), 1);
+	side_close(&s);
+}
+
 int main(int argc, char **argv)
 {
 	struct urccl_region region;
@@ -145,6 +157,8 @@ int main(int argc, char **argv)
 	entries(region);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	refused(urccl_unregister(p.a.ctx, region), -ESTALE, "region handle");
+	took_too_many();
+	entries((struct urccl_region){0});
 	pair_close(&p);
 	return 0;
 }
