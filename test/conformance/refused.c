@@ -37,6 +37,10 @@ void case_refused(struct rig *unused)
 		rig.backend->ep_free(gone.ep);
 		dial(&rig, &gone);
 	}
+	rig_close(&rig);
+	/* Of a device that is gone the system knows, and says so at once. */
+	settings.dead_after_ms = 600000;
+	rig_open(&rig, &settings);
 	rig_open(&other, &settings);
 	end_open(&other.node[1], &gone);
 	other.backend->ep_free(gone.ep);
