@@ -289,6 +289,7 @@ struct region {
 	struct cmd add, del;
 	struct alarm alarm; /* of the call that waits */
 	struct control_call *call;
+	int failed; /* the engine did not take it */
 };
 
 void region_register(struct control *c, struct control_call *call);
@@ -331,7 +332,8 @@ struct remote {
 	struct peer *peer;
 	struct engine_remote *engine;
 	struct cmd add, del;
-	struct control_call *call; /* FORGET */
+	struct control_call *call; /* FORGET, or IMPORT */
+	int failed;		   /* the engine did not take it */
 	uint8_t deleting;
 	uint32_t next; /* part to be asked for */
 	uint32_t n;
@@ -376,6 +378,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
+	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map; /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	       /* peers connected, or about to be */

@@ -174,6 +174,7 @@ static void region_forget(struct control *c, struct region *r)
 void region_step(struct control *c, struct region *r)
 {
 	struct control_call *call = r->call;
+	int rc;
 
 	if (!r->ending || r->add.out || r->del.out)
 		return;
@@ -188,15 +189,10 @@ void region_step(struct control *c, struct region *r)
 	if (!call && !c->ending)
 		return;
 	alarm_stop(&r->alarm);
+	rc = r->failed ? fail(r->failed, "no memory for another region") : 0;
 	region_forget(c, r);
 	if (call)
-		call_answer(call, 0);
-}
-
-static void region_add_back(struct control *c, struct cmd *cmd)
-{
-	region_map_back(cmd);
-	region_step(c, cmd->e.owner);
+		call_answer(call, rc);
 }
 
 static void region_expired(struct control *c, struct alarm *a)
@@ -249,36 +245,6 @@ free_region:
 	return NULL;
 }
 
-void region_register(struct control *c, struct control_call *call)
-{
-	struct memory_map *map;
-	struct region *r;
-	int rc = ranges_check(call);
-
-	if (rc) {
-		call_answer(call, rc);
-		return;
-	}
-	r = region_new(c, call, &rc);
-	if (!r) {
-		call_answer(call, rc);
-		return;
-	}
-	map = memory_map_add(c->map, r->memory);
-	if (!map) {
-		region_unreg(c, r, c->config.ndevices);
-		region_forget(c, r);
-		call_answer(call, fail(-ENOMEM, "no memory for the map of regions"));
-		return;
-	}
-	call->handle = r->memory->handle;
-	r->add.e.memory = r->memory;
-	r->add.e.map = c->map = map;
-	r->add.e.owner = r;
-	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
-	call_answer(call, 0);
-}
-
 /* ---- its end ---- */
 
 static void region_del_back(struct control *c, struct cmd *cmd)
@@ -308,6 +274,57 @@ static int region_end(struct control *c, struct region *r)
 		return fail(-ENOMEM, "no memory for the map of regions");
 	region_del(c, r, map);
 	return 0;
+}
+
+static void region_add_back(struct control *c, struct cmd *cmd)
+{
+	struct region *r = cmd->e.owner;
+	struct control_call *call = r->call;
+
+	region_map_back(cmd);
+	if (!cmd->e.msg.res)
+		c->region_slots = cmd->e.len;
+	else
+		r->failed = cmd->e.msg.res;
+	/* One that was not taken ends: the call is answered then. */
+	if (call && !r->ending && (!r->failed || region_end(c, r))) {
+		r->call = NULL;
+		call_answer(call, r->failed);
+	}
+	region_step(c, r);
+}
+
+void region_register(struct control *c, struct control_call *call)
+{
+	struct memory_map *map;
+	struct region *r;
+	int rc = ranges_check(call);
+
+	if (rc) {
+		call_answer(call, rc);
+		return;
+	}
+	r = region_new(c, call, &rc);
+	if (!r) {
+		call_answer(call, rc);
+		return;
+	}
+	map = memory_map_add(c->map, r->memory);
+	if (!map) {
+		region_unreg(c, r, c->config.ndevices);
+		region_forget(c, r);
+		call_answer(call, fail(-ENOMEM, "no memory for the map of regions"));
+		return;
+	}
+	call->handle = r->memory->handle;
+	r->add.e.memory = r->memory;
+	r->add.e.map = c->map = map;
+	r->add.e.owner = r;
+	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
+	if (HANDLE_SLOT(call->handle) < c->region_slots)
+		call_answer(call, 0);
+	else
+		r->call = call;
 }
 
 static struct region *region_of(struct control *c, uint32_t handle)

@@ -86,18 +86,56 @@ static void remote_step(struct control *c, struct remote *r)
 {
 	struct control_call *call = r->call;
 	struct peer *p = r->peer;
+	int rc;
 
 	if (!r->deleting || r->add.out || r->del.out)
 		return;
+	rc = r->failed ? fail(r->failed, "no memory for another remote") : 0;
 	remote_free(c, r);
 	if (call)
-		call_answer(call, 0);
+		call_answer(call, rc);
 	peer_step(c, p);
 }
 
 static void remote_cmd_back(struct control *c, struct cmd *cmd)
 {
 	remote_step(c, cmd->e.owner);
+}
+
+static void remote_end(struct control *c, struct remote *r)
+{
+	uint32_t i;
+
+	if (r->deleting)
+		return;
+	r->deleting = 1;
+	list_del(&r->fetching);
+	for (i = 0; i < KEY_WINDOW; i++)
+		if (r->peer->fetch[i].remote == r)
+			r->peer->fetch[i].remote = NULL;
+	r->del.e.remote = r->engine;
+	r->del.e.peer = r->peer->engine;
+	r->del.e.owner = r;
+	cmd_post(c, &r->del, ENGINE_REMOTE_DEL, remote_cmd_back);
+}
+
+/* One that was not taken ends: the call is answered then. */
+static void remote_add_back(struct control *c, struct cmd *cmd)
+{
+	struct remote *r = cmd->e.owner;
+	struct control_call *call = r->call;
+
+	if (!cmd->e.msg.res)
+		c->remote_slots = cmd->e.len;
+	else
+		r->failed = cmd->e.msg.res;
+	if (r->failed) {
+		remote_end(c, r);
+	} else if (call && !r->deleting) {
+		r->call = NULL;
+		call_answer(call, 0);
+	}
+	remote_step(c, r);
 }
 
 void remote_import(struct control *c, struct control_call *call)
@@ -128,34 +166,20 @@ void remote_import(struct control *c, struct control_call *call)
 	r->add.e.remote = r->engine;
 	r->add.e.peer = p->engine;
 	r->add.e.owner = r;
-	cmd_post(c, &r->add, ENGINE_REMOTE_ADD, remote_cmd_back);
-	call_answer(call, 0);
+	cmd_post(c, &r->add, ENGINE_REMOTE_ADD, remote_add_back);
+	if (HANDLE_SLOT(r->handle) < c->remote_slots)
+		call_answer(call, 0);
+	else
+		r->call = call;
 }
 
 /* ---- its end ---- */
-
-static void remote_end(struct control *c, struct remote *r)
-{
-	uint32_t i;
-
-	if (r->deleting)
-		return;
-	r->deleting = 1;
-	list_del(&r->fetching);
-	for (i = 0; i < KEY_WINDOW; i++)
-		if (r->peer->fetch[i].remote == r)
-			r->peer->fetch[i].remote = NULL;
-	r->del.e.remote = r->engine;
-	r->del.e.peer = r->peer->engine;
-	r->del.e.owner = r;
-	cmd_post(c, &r->del, ENGINE_REMOTE_DEL, remote_cmd_back);
-}
 
 void remote_forget(struct control *c, struct control_call *call)
 {
 	struct remote *r = handles_get(&c->remote_handles, call->handle);
 
-	if (!r || r->deleting) {
+	if (!r || r->deleting || r->call) {
 		call_answer(call, fail(-ESTALE, "remote handle 0x%x names no imported memory",
 				       call->handle));
 		return;

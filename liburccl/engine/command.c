@@ -44,6 +44,7 @@ static int region_add(struct engine *e, struct engine_cmd *cmd)
 		return -ENOMEM;
 	e->regions[slot].handle = cmd->memory->handle;
 	e->regions[slot].memory = cmd->memory;
+	cmd->len = e->nregions;
 	return 0;
 }
 
@@ -54,6 +55,7 @@ static int remote_add(struct engine *e, struct engine_cmd *cmd)
 	if (table_grow((void **)&e->remotes, &e->nremotes, slot, sizeof(*e->remotes)))
 		return -ENOMEM;
 	e->remotes[slot] = cmd->remote;
+	cmd->len = e->nremotes;
 	return 0;
 }
 

@@ -25,7 +25,8 @@ enum engine_cmd_type {
 	/* What is named is lent to the engine until the command that takes it back returns. */
 	ENGINE_RING_ADD = 1, /* ring */
 	ENGINE_RING_DEL,     /* ring: its entries end with -ESHUTDOWN; back when all have ended */
-	ENGINE_REGION_ADD,   /* memory, map (with it): back with the map that was in use before */
+	ENGINE_REGION_ADD,   /* memory, map (with it): back with the map that was in use before and,
+				in len, how many slots of handles cannot fail for want of memory */
 	ENGINE_REGION_DEL,   /* memory, map (without): entries on it end, exposures end; back when
 				quiet */
 	ENGINE_PEER_ADD,     /* peer: entries on it wait until it is up */
@@ -37,7 +38,7 @@ enum engine_cmd_type {
 	ENGINE_PEER_DEL,  /* peer, after LOST came back: the handle is stale from now on */
 	ENGINE_RAIL_CONNECT, /* rail: back when it is up or has failed */
 	ENGINE_RAIL_CLOSE,   /* rail: back when it is closed and its ep may be freed */
-	ENGINE_REMOTE_ADD,   /* remote */
+	ENGINE_REMOTE_ADD,   /* remote: back with len, likewise */
 	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len: answers CONTROL_KEYS, or cause: no key
 			     */
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
