@@ -181,7 +181,9 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
 		   struct urccl_region *region);
 
 /* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at
- * most 2 s (-ETIMEDOUT: still registered). Peers' later accesses fail with -EACCES. */
+ * most 2 s (-ETIMEDOUT: still registered; call again). Peers' later accesses fail with -EACCES.
+ * A peer that has memory of urccl_alloc() mapped is asked to let go of it, so one that is frozen,
+ * or INLINE and not called, makes this time out. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
 /* len bytes of page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so
