@@ -42,6 +42,8 @@ static int run_decode(const struct job *job, int ready)
 	struct options o = *job->o;
 	struct job mine = *job;
 
+	/* A prefill that is gone is an error of the pipe's. */
+	signal(SIGPIPE, SIG_IGN);
 	/* Prefill tells the whole story. */
 	o.once = o.quiet = true;
 	o.json = false;
@@ -127,7 +129,7 @@ int demo_run(const struct job *job)
 {
 	struct demo d = {0};
 	pid_t parent = getpid();
-	sigset_t set, old;
+	sigset_t set;
 	int ready[2];
 
 	if (pipe(ready)) {
@@ -135,19 +137,17 @@ int demo_run(const struct job *job)
 		return EXIT_FAILED;
 	}
 	watched_set(&set);
-	sigprocmask(SIG_BLOCK, &set, &old);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	d.decode = fork_role(parent);
+	/* The roles leave signals blocked: a Ctrl-C that comes before they listen to it waits. */
 	if (!d.decode) {
-		sigprocmask(SIG_SETMASK, &old, NULL);
 		close(ready[0]);
 		_exit(run_decode(job, ready[1]));
 	}
 	close(ready[1]);
 	d.prefill = d.decode > 0 ? fork_role(parent) : -1;
-	if (!d.prefill) {
-		sigprocmask(SIG_SETMASK, &old, NULL);
+	if (!d.prefill)
 		_exit(run_prefill(job, ready[0]));
-	}
 	close(ready[0]);
 	if (d.decode < 0 || d.prefill < 0) {
 		say("cannot make two processes: %s", strerror(errno));
