@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
 #include "pair.h"
@@ -275,10 +276,41 @@ void target_open(struct pair *p, struct target *t, uint64_t len, int shared)
 	CHECK_EQ(urccl_import(p->a.ctx, p->a.peer, &t->advert, 1, &t->remote), 0);
 }
 
+struct turner {
+	struct side *side;
+	uint32_t stop;
+};
+
+static void *turn_on(void *arg)
+{
+	struct turner *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_ACQUIRE))
+		side_turn(t->side);
+	return NULL;
+}
+
+/* Unregistering waits for a peer that has the memory mapped, and an INLINE one has to be called. */
+static void region_close(struct pair *p, struct urccl_region region)
+{
+	struct turner t = {.side = &p->a};
+	int is_inline = p->params.flags & URCCL_OPEN_INLINE;
+	pthread_t thread;
+
+	if (is_inline)
+		CHECK_EQ(pthread_create(&thread, NULL, turn_on, &t), 0);
+	CHECK_EQ(urccl_unregister(p->b.ctx, region), 0);
+	__atomic_store_n(&t.stop, 1, __ATOMIC_RELEASE);
+	if (!is_inline)
+		return;
+	pthread_join(thread, NULL);
+	side_turn(&p->a); /* ours again */
+}
+
 void target_close(struct pair *p, struct target *t)
 {
 	CHECK_EQ(urccl_forget(p->a.ctx, t->remote), 0);
-	CHECK_EQ(urccl_unregister(p->b.ctx, t->region), 0);
+	region_close(p, t->region);
 	if (urccl_free(p->b.ctx, t->bytes))
 		munmap(t->bytes, t->len);
 }

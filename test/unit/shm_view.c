@@ -76,7 +76,7 @@ static void expiring(struct shm_rig *r, struct memory *m)
 	CHECK_EQ(rig_do(r, 0, &w), 0);
 	CHECK_EQ(w.path, BOUNCED);
 	backend_shm.forget(r->ep[0], &rkey);
-	CHECK_EQ(backend_shm.unexpose(&x), 0);
+	RIG_UNTIL(r, !backend_shm.unexpose(&x));
 }
 
 static uint32_t descriptors(void)
@@ -130,13 +130,13 @@ int main(void)
 	expiring(&r, m);
 	for (i = 0; i < 3; i++) {
 		backend_shm.forget(r.ep[0], &rkey[i]);
-		CHECK_EQ(backend_shm.unexpose(&x[i]), 0);
+		RIG_UNTIL(&r, !backend_shm.unexpose(&x[i]));
 	}
 	RIG_UNTIL(&r, mappings() == mapped);
 	/* Once more after all of it was let go. */
 	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
 	copies(&r, a, &rkey[0]);
-	CHECK_EQ(backend_shm.unexpose(&x[0]), 0);
+	RIG_UNTIL(&r, !backend_shm.unexpose(&x[0]));
 	backend_shm.forget(r.ep[0], &rkey[0]);
 	rig_memory_free(&r, 1, m);
 	memory_free(a);
