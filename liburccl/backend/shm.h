@@ -83,6 +83,9 @@ int shm_pages_make(struct shm_pages *p);
 int shm_pages_take(struct shm_pages *p, int fd);
 void shm_pages_drop(struct shm_pages *p);
 
+/* mmap() of all of a memfd that two processes share, which no child of ours is to have, too. */
+int shm_map(int fd, uint64_t len, int prot, void **addr);
+
 /* A memfd of exactly len bytes (0: any) that can neither shrink nor grow nor lose these seals. */
 int shm_sealed(int fd, uint64_t len, uint64_t *size);
 

@@ -103,10 +103,12 @@ int shm_link_open(struct shm_ep *e)
 	return err;
 }
 
-/* A forked child may still hold what we close, so the epoll would go on telling of it. */
+/* A forked child may still hold what we close, so the epoll would go on telling of it and the peer
+ * would hear of nothing. */
 static void watched_close(struct shm_ep *e, int fd)
 {
 	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, fd, NULL);
+	shutdown(fd, SHUT_RDWR);
 	close(fd);
 }
 

@@ -39,6 +39,20 @@ int shm_sealed(int fd, uint64_t len, uint64_t *size)
 	return 0;
 }
 
+int shm_map(int fd, uint64_t len, int prot, void **addr)
+{
+	int err;
+
+	*addr = mmap(NULL, len, prot, MAP_SHARED, fd, 0);
+	if (*addr == MAP_FAILED)
+		return -errno;
+	if (!madvise(*addr, len, MADV_DONTFORK))
+		return 0;
+	err = -errno;
+	munmap(*addr, len);
+	return err;
+}
+
 static uint8_t *ring_bytes(const struct shm_pages *p, uint32_t side, uint32_t way)
 {
 	uint8_t *at = (uint8_t *)p->map + WORDS_BYTES;
@@ -63,10 +77,10 @@ static int pages_map(struct shm_pages *p, int fd, uint32_t us)
 {
 	struct shm_side *ours, *theirs;
 	uint32_t w;
+	int err = shm_map(fd, MAP_BYTES, PROT_READ | PROT_WRITE, &p->map);
 
-	p->map = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p->map == MAP_FAILED)
-		return -errno;
+	if (err)
+		return err;
 	ours = p->side[0] = (void *)((char *)p->map + us * WORDS_EACH);
 	theirs = p->side[1] = (void *)((char *)p->map + !us * WORDS_EACH);
 	for (w = 0; w < 2; w++)

@@ -312,8 +312,7 @@ int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
 	if (!v || fd < 0 || shm_sealed(fd, 0, &size) || fstat(fd, &st) ||
 	    (uint64_t)st.st_blocks * 512 < size)
 		return 0;
-	addr = mmap(NULL, size, PROT_READ | (r->writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
-	if (addr == MAP_FAILED)
+	if (shm_map(fd, size, PROT_READ | (r->writable ? PROT_WRITE : 0), &addr))
 		return 0;
 	*v = (struct shm_view){.serial = r->serial, .addr = addr, .len = size};
 	v->writable = (uint8_t)r->writable;
