@@ -77,12 +77,27 @@ static void unregister_mapped(void)
 	unregister(p.b.ctx, t.region);
 }
 
+/* The first entry fetches the key. */
+static void write_one(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_write(sqe, t.remote, local, 8, 0);
+	urccl_sqe_set_data64(sqe, 1);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK_EQ(pair_end(&p, &p.a, 1).res, 8);
+}
+
 /* The owner takes it away from the peer: while it does, the peer moves on by itself. */
 static void of_the_peer(int shared)
 {
+	int is_inline = p.params.flags & URCCL_OPEN_INLINE;
+
 	target_open(&p, &t, 16ull * LEN, shared);
+	if (shared)
+		write_one();
 	submit_all();
-	if (shared && p.params.flags & URCCL_OPEN_INLINE && !strcmp(p.params.transport, "shm"))
+	if (shared && is_inline && !strcmp(p.params.transport, "shm"))
 		unregister_mapped();
 	else
 		unregister(p.b.ctx, t.region);
