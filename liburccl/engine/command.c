@@ -187,7 +187,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	return 0;
 }
 
-static int rail_connect(struct engine_cmd *cmd)
+static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 {
 	struct rail *rail = cmd->rail;
 	uint32_t i;
@@ -204,6 +204,7 @@ static int rail_connect(struct engine_cmd *cmd)
 					     &rail->via);
 	cmd->peer->rails[i] = rail;
 	rail->ep->dev->rails++;
+	e->rails++;
 	rail->connecting = res ? NULL : cmd;
 	return res;
 }
@@ -284,7 +285,7 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 		return;
 	}
 	if (cmd->msg.type == ENGINE_RAIL_CONNECT) {
-		res = rail_connect(cmd);
+		res = rail_connect(e, cmd);
 		if (res)
 			msg_reply(&cmd->msg, res);
 		return;

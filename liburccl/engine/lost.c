@@ -83,6 +83,7 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 			continue;
 		rail->peer->rails[i] = NULL;
 		rail->ep->dev->rails--;
+		e->rails--;
 	}
 	if (rail->peer->rail == rail)
 		rail->peer->rail = NULL;

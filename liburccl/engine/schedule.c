@@ -400,15 +400,16 @@ static uint32_t poll_device(struct engine *e, struct device *dev)
 /* Devices that nothing of ours uses have strangers to look at, at most: now and then is enough. */
 uint32_t poll_devices(struct engine *e)
 {
-	uint32_t i, work = 0;
+	uint32_t i, work = 0, all = e->polls++ % UNUSED_POLLS == 0;
 
+	if (!e->rails && !all)
+		return 0;
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 
-		if (dev->rails || e->polls % UNUSED_POLLS == 0)
+		if (dev->rails || all)
 			work += poll_device(e, dev);
 	}
-	e->polls++;
 	return work;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/private.h"
 
 #define SMALL_BYTES 16384u /* entries up to here have a lane of their own */
+#define SHOW	    8u	   /* entries taken until the program sees what became of them */
 
 static void choose_lane(struct op *op)
 {
@@ -103,8 +104,11 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 
 	if (n > er->nfree)
 		n = er->nfree; /* a program that wrote its own tail gets what it can have */
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		take(e, er, ring_sqe(r, i), ring_ext(r, i));
+		if (i % SHOW == SHOW - 1)
+			ring_show(r);
+	}
 	if (n) {
 		ring_taken(r, n);
 		count_add(&e->stats.submitted, n);

@@ -208,11 +208,12 @@ static int ring_wanted(const struct ring *r, int wakes, uint32_t wake_tail, uint
 int ring_publish(struct ring *r)
 {
 	uint32_t tail = r->own.tail, wake_tail = r->own.wake_tail, done = r->own.done, how;
-	int wakes = (int32_t)(wake_tail - r->publish_line.cq_tail) > 0;
+	int wakes = (int32_t)(wake_tail - r->own.told) > 0;
 
 	if (!r->own.pending)
 		return 0;
 	r->own.pending = 0;
+	r->own.told = tail;
 	r->own.wake_tail = tail;
 	if (r->pub.flags & URCCL_RING_INLINE) {
 		/* The thread that looks is this one, and it never sleeps on the announcement. */

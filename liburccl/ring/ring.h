@@ -50,6 +50,7 @@ struct ring {
 		uint32_t tail;		/* CQEs posted, published or not */
 		uint32_t wake_tail;	/* behind the last of them that wakes */
 		uint32_t done;		/* entries ended, published or not */
+		uint32_t told;		/* CQEs posted by the last ring_publish() */
 		uint32_t events_unseen;	/* event slots in use */
 		uint32_t walked;	/* CQ slots up to here were looked at for events given
 					 * back */
@@ -118,6 +119,14 @@ struct urccl_cqe *ring_post_event(struct ring *r, void **note);
 /* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it
  * did. */
 int ring_publish(struct ring *r);
+
+/* In a long burst: a program that looks has something to do meanwhile. ring_publish() is due all
+ * the same. */
+static inline void ring_show(struct ring *r)
+{
+	store_release(&r->publish_line.sq_done, r->own.done);
+	store_release(&r->publish_line.cq_tail, r->own.tail);
+}
 
 /* Announces the progress thread's sleep to the producer; 1: entries are there, not announced. */
 static inline int ring_arm_sq(struct ring *r)
