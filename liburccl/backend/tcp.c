@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include "backend/tcp.h"
 
-#define CHUNK_BYTES (512u * 1024)
+#define CHUNK_BYTES (1024u * 1024)
 #define GRANTS_MAX  (1u << 18)		/* exposures of a device */
 
 /* ---- the device ---- */

@@ -4,9 +4,9 @@
 #include <sys/ioctl.h>
 #include "backend/tcp.h"
 
-#define SEND_SLICE   (256u * 1024)	/* a link and poll */
-#define RECV_SLICE   (256u * 1024)
-#define URGENT_SLICE (64u * 1024)	/* of bulk, while there is something urgent about */
+#define SEND_SLICE   (1024u * 1024)	/* a link and poll */
+#define RECV_SLICE   (1024u * 1024)
+#define URGENT_SLICE (32u * 1024)	/* of bulk, while there is something urgent about */
 #define URGENT_POLLS 2048u		/* from the last of it until there is not */
 #define EVENTS_MAX   32u
 #define HEAT	     2048u		/* polls without traffic until a link is no longer hot */
@@ -215,6 +215,8 @@ static void flush(struct tcp_device *d, int retry)
 			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
 		if ((l->blocked && !(retry && l->heat)) ||
 		    (want == STREAM_ACK && l->more && l->heat))
+			continue;
+		if (d->urgent && l->index && !retry) /* one slice a poll */
 			continue;
 		rc = send_some(d, l);
 		if (rc) {
