@@ -3,10 +3,10 @@
 #include "backend/shm.h"
 
 #define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
-#define SLICE_BESIDE  (16u << 10)  /* likewise while something urgent comes now and then */
+#define SLICE_BESIDE  (8u << 10)  /* likewise while something urgent comes now and then */
 #define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
-#define COPY_BYTES    (64u << 10)  /* copied by one poll before the engine gets its turn */
-#define COPY_BESIDE   (8u << 10)   /* likewise if the poll has something to tell */
+#define COPY_BYTES    (256u << 10) /* copied by one poll before the engine gets its turn */
+#define COPY_BESIDE   (8u << 10)   /* likewise beside something urgent */
 #define POLL_BYTES    (256u << 10) /* moved through rings by one poll at least, if it is there */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
@@ -151,7 +151,9 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 		if (e->copies[SHM_QUICK].n)
 			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
 	}
-	max = got || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
+	if (got)
+		d->beside = BESIDE_ROUNDS;
+	max = d->beside || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
