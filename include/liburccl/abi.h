@@ -160,7 +160,7 @@ enum urccl_transport {
 enum urccl_cancel_by {
 	URCCL_BY_USER_DATA,
 	URCCL_BY_PEER,
-	URCCL_BY_REGION,
+	URCCL_BY_REGION,	/* not by segments whose region is 0 */
 	URCCL_BY_REMOTE,
 	URCCL_BY_ALL,
 };
