@@ -27,9 +27,9 @@ static struct urccl *ctx;
 static struct urccl_ring *ring;
 static uint8_t memory[BATCHES_MAX * BATCH]; /* the receiver's, and what the writer writes */
 
-static _Noreturn void die(const char *what)
+static _Noreturn void die(const char *what, const char *why)
 {
-	fprintf(stderr, "notify: %s: %s\n", what, urccl_errmsg());
+	fprintf(stderr, "notify: %s: %s\n", what, why);
 	exit(1);
 }
 
@@ -46,7 +46,7 @@ static struct urccl_region begin(uint32_t rights)
 
 	if (urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring) ||
 	    urccl_register(ctx, &range, 1, rights, &region))
-		die("cannot open");
+		die("cannot open", urccl_errmsg());
 	return region;
 }
 
@@ -58,11 +58,10 @@ static struct urccl_cqe *next(void)
 	char why[256];
 
 	if (urccl_wait(ring, &cqe, &args) < 0)
-		die("nothing came in 10 s");
+		die("waiting", "nothing came in 10 s");
 	if (cqe->res < 0) {
 		urccl_explain(ctx, cqe, why, sizeof(why));
-		fprintf(stderr, "notify: %s\n", why);
-		exit(1);
+		die("an entry failed", why);
 	}
 	return cqe;
 }
@@ -107,7 +106,7 @@ static int send_batches(int from, uint32_t batches)
 	peer.id = (uint32_t)cqe->handle;
 	urccl_cqe_seen(ring, cqe);
 	if (urccl_import(ctx, peer, &inv.advert, 1, &remote))
-		die("cannot import");
+		die("cannot import", urccl_errmsg());
 	for (i = 0; i < batches; i++)
 		prepare(peer, remote, i);
 	urccl_submit(ring);
@@ -123,10 +122,10 @@ static void look(uint64_t batch)
 	uint64_t i;
 
 	if (batch >= BATCHES_MAX)
-		die("a tag that is none");
+		die("receiver", "a tag that is none");
 	for (i = batch * BATCH; i < (batch + 1) * BATCH; i++)
 		if (memory[i] != byte_at((uint32_t)i))
-			die("a byte is wrong");
+			die("receiver", "a byte is wrong");
 }
 
 /* Takes events until the writer is gone. Returns how many batches it told of. */
@@ -172,15 +171,15 @@ int main(int argc, char **argv)
 	}
 	region = begin(URCCL_RIGHT_WRITE);
 	if (urccl_advertise(ctx, region, 0, sizeof(memory), URCCL_RIGHT_WRITE, 0, &inv.advert))
-		die("cannot share memory");
+		die("cannot share memory", urccl_errmsg());
 	urccl_prep_accept(urccl_get_sqe(ring));
 	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
 	urccl_submit(ring);
 	inv.len = urccl_metadata(ctx, inv.metadata, sizeof(inv.metadata));
 	if (inv.len < 0 || write(to[1], &inv, sizeof(inv)) != sizeof(inv))
-		die("cannot say where we are");
+		die("receiver", "cannot say where we are");
 	if (receive() != batches)
-		die("a batch is missing");
+		die("receiver", "a batch is missing");
 	urccl_close(ctx);
 	return wait(&status) < 0 || status;
 }
