@@ -237,7 +237,7 @@ static int accept_shed(struct control *c, int err)
 	return fd >= 0;
 }
 
-/* 1: worth another try, 0: no more for now. */
+/* 1: worth another try; 0: there is no more, or the listener pauses. */
 static int accept_failed(struct control *c, int err)
 {
 	if (err == EAGAIN)
