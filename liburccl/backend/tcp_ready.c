@@ -86,9 +86,16 @@ static void count_spin(struct tcp_device *d)
 		unwatch(d, d->hot[i]);
 }
 
+/* Busy links share a poll, so that it is over, and deadlines are looked at, as soon as with one. */
 static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
 {
-	return l->index && d->urgent ? URGENT_SLICE : most;
+	uint32_t i, bulk = 0;
+
+	if (l->index && d->urgent)
+		return URGENT_SLICE;
+	for (i = 0; i < d->nhot; i++)
+		bulk += d->hot[i]->index != 0;
+	return bulk > 1 ? most / bulk : most;
 }
 
 static void note_urgent(struct tcp_device *d, struct tcp_link *l)

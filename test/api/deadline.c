@@ -69,15 +69,7 @@ static void check_quiet(void)
 
 int main(int argc, char **argv)
 {
-	uint32_t a_inline;
-
-	pair_options(&p, argc, argv);
-	a_inline = p.params.flags;
-	p.params.flags |= URCCL_OPEN_INLINE;
-	pair_sim(&p);
-	side_open(&p, &p.b);
-	p.params.flags = a_inline;
-	pair_open(&p);
+	pair_begin_idle(&p, argc, argv);
 	local = malloc((size_t)N * LEN);
 	CHECK(local);
 	memset(local, 1, (size_t)N * LEN);

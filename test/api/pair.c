@@ -237,6 +237,19 @@ void pair_begin(struct pair *p, int argc, char **argv)
 	pair_open(p);
 }
 
+void pair_begin_idle(struct pair *p, int argc, char **argv)
+{
+	uint32_t flags;
+
+	pair_options(p, argc, argv);
+	flags = p->params.flags;
+	p->params.flags |= URCCL_OPEN_INLINE;
+	pair_sim(p);
+	side_open(p, &p->b);
+	p->params.flags = flags;
+	pair_open(p);
+}
+
 void pair_close(struct pair *p)
 {
 	side_close(&p->a);

@@ -62,6 +62,8 @@ void pair_sim(struct pair *p);
 void pair_close(struct pair *p);
 /* All of the above with defaults. */
 void pair_begin(struct pair *p, int argc, char **argv);
+/* The same with b INLINE: it does nothing but when a wait of the pair turns it. */
+void pair_begin_idle(struct pair *p, int argc, char **argv);
 
 /* One more context like those of the pair, with a ring, not connected. */
 void side_open(const struct pair *p, struct side *s);

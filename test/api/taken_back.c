@@ -16,16 +16,9 @@ static uint8_t *local;
 
 static void begin(int argc, char **argv)
 {
-	uint32_t a_inline;
 	struct urccl_sqe *sqe;
 
-	pair_options(&p, argc, argv);
-	a_inline = p.params.flags;
-	p.params.flags |= URCCL_OPEN_INLINE;
-	pair_sim(&p);
-	side_open(&p, &p.b);
-	p.params.flags = a_inline;
-	pair_open(&p);
+	pair_begin_idle(&p, argc, argv);
 	region = side_register(&p.a, local, LEN, 0);
 	target_open(&p, &t, LEN, 0);
 	/* The keys come while b still works. */
