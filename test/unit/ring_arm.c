@@ -67,6 +67,44 @@ static void test_no_wake(struct ring *r)
 	see_all(r);
 }
 
+static void end_one(struct ring *r, uint32_t flags)
+{
+	struct urccl_sqe sqe;
+
+	rig_submit(r, 1, flags, 0);
+	sqe = rig_take(r);
+	rig_end(r, &sqe);
+	ring_show(r);
+}
+
+/* What is shown before it is published: who armed before is woken, once; who saw it and armed again
+ * is not. */
+static void test_shown(struct ring *r)
+{
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	end_one(r, 0);
+	CHECK_EQ(urccl_cq_ready(&r->pub), 1);
+	CHECK_EQ(rig_readable(r->pub.fd), 0);
+	end_one(r, 0);
+	CHECK_EQ(ring_publish(r), 1);
+	CHECK_EQ(rig_readable(r->pub.fd), 1);
+	see_all(r);
+	wake_drain(r->pub.fd);
+
+	end_one(r, 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+	see_all(r);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	end_one(r, URCCL_SQE_NO_WAKE);
+	CHECK_EQ(ring_publish(r), 0);
+	CHECK_EQ(rig_readable(r->pub.fd), 0);
+	see_all(r);
+	complete(r, 1, 0);
+	CHECK_EQ(rig_readable(r->pub.fd), 1);
+	see_all(r);
+	wake_drain(r->pub.fd);
+}
+
 /* The engine's write comes late: the program saw the CQE and armed again meanwhile. */
 static void test_late_write(struct ring *r)
 {
@@ -121,6 +159,7 @@ int main(void)
 		CHECK_EQ(urccl_arm(&r->pub, 4, 0), -EINVAL);
 		test_once(r);
 		test_no_wake(r);
+	test_shown(r);
 		test_late_write(r);
 		test_doorbell(r);
 		rig_close(r);

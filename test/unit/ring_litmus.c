@@ -63,6 +63,8 @@ static void *engine(void *arg)
 			struct urccl_sqe sqe = rig_take(ring);
 
 			rig_end(ring, &sqe);
+			if (random_below(&seed, 2))
+				ring_show(ring);
 			if (n > 1 && random_below(&seed, 3))
 				continue;
 			dawdle(&seed);
