@@ -6,29 +6,12 @@
 #include <netdb.h>
 #include <pthread.h>
 
+#include "gate.h"
 #include "test.h"
 #include "liburccl.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static int asked, answer, gone;
 static pthread_key_t key;
-
-static void await(const int *what)
-{
-	pthread_mutex_lock(&lock);
-	while (!*what)
-		pthread_cond_wait(&more, &lock);
-	pthread_mutex_unlock(&lock);
-}
-
-static void tell(int *what)
-{
-	pthread_mutex_lock(&lock);
-	*what = 1;
-	pthread_cond_broadcast(&more);
-	pthread_mutex_unlock(&lock);
-}
 
 /* In place of the system's: takes its time. */
 int getaddrinfo(const char *restrict host, const char *restrict port,

@@ -6,26 +6,9 @@
 #include <sys/syscall.h>
 
 #include "control_rig.h"
+#include "gate.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static int held, ready, released;
-
-static void await(const int *what)
-{
-	pthread_mutex_lock(&lock);
-	while (!*what)
-		pthread_cond_wait(&more, &lock);
-	pthread_mutex_unlock(&lock);
-}
-
-static void tell(int *what)
-{
-	pthread_mutex_lock(&lock);
-	*what = 1;
-	pthread_cond_broadcast(&more);
-	pthread_mutex_unlock(&lock);
-}
 
 /* In place of the system's: whoever has sent PATH, which is the dialler's control thread, stays in
  * here, as if it had no processor. */

@@ -3,16 +3,6 @@
  * work again once somebody has gone. Two that dial each other count once. */
 #include "control_rig.h"
 
-static uint32_t connected(struct side *from, struct side *to)
-{
-	struct urccl_cqe cqe;
-
-	side_connect(from, to->blob, to->blob_len, 0, 1);
-	cqe = side_next(from);
-	CHECK_EQ(cqe.res, 0);
-	return (uint32_t)cqe.handle;
-}
-
 /* Where the other's dial came first a PEER event did too: that is another reference. */
 struct end {
 	uint32_t peer, refs;
@@ -58,12 +48,12 @@ int main(void)
 	side_accept(&b, 2);
 	side_accept(&server, 2);
 
-	peer = connected(&a, &server);
+	peer = side_connected(&a, &server, 0);
 	event = side_next(&server);
 	side_cannot_connect(&b, server.blob, server.blob_len, -EMFILE, "full");
 	side_cannot_connect(&server, b.blob, b.blob_len, -EMFILE, "max_peers (1)");
 	/* One that is connected may be dialled all the same. */
-	CHECK_EQ(connected(&server, &a), event.peer);
+	CHECK_EQ(side_connected(&server, &a, 0), event.peer);
 	side_hang_up(&server, event.peer, 3);
 	CHECK_EQ(side_end_of(&server, 3), 0);
 	side_hang_up(&server, event.peer, 3);

@@ -132,16 +132,24 @@ static inline void side_cannot_connect(struct side *s, const void *to, uint32_t 
 	CHECK(strstr(text, words));
 }
 
+/* Dials and gets through: the handle. */
+static inline uint32_t side_connected(struct side *from, struct side *to, uint32_t timeout_us)
+{
+	struct urccl_cqe cqe;
+
+	side_connect(from, to->blob, to->blob_len, timeout_us, 2);
+	cqe = side_next(from);
+	CHECK_EQ(cqe.res, 0);
+	return (uint32_t)cqe.handle;
+}
+
 /* A and B connect, A dialling; the handles they have of each other. */
 static inline void sides_connect(struct side *a, struct side *b, uint32_t *ab, uint32_t *ba)
 {
 	struct urccl_cqe cqe;
 
 	side_accept(b, 1);
-	side_connect(a, b->blob, b->blob_len, 0, 2);
-	cqe = side_next(a);
-	CHECK_EQ(cqe.res, 0);
-	*ab = (uint32_t)cqe.handle;
+	*ab = side_connected(a, b, 0);
 	cqe = side_next(b);
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_PEER);
 	*ba = cqe.peer;

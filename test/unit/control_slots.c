@@ -32,16 +32,6 @@ static void stranger_is_refused(uint32_t i)
 	CHECK_EQ(stranger_hear(strangers[i], body, 1), 0);
 }
 
-static uint32_t connected(struct side *from, struct side *to)
-{
-	struct urccl_cqe cqe;
-
-	side_connect(from, to->blob, to->blob_len, 10000000, 2);
-	cqe = side_next(from);
-	CHECK_EQ(cqe.res, 0);
-	return (uint32_t)cqe.handle;
-}
-
 int main(void)
 {
 	struct urccl_params p = rig_params();
@@ -56,14 +46,14 @@ int main(void)
 	side_open(&server, &p);
 	side_accept(&server, 1);
 
-	connected(&a, &server);
+	side_connected(&a, &server, 10000000);
 	first = side_next(&server).peer;
 	for (i = 0; i < STRANGERS; i++)
 		stranger_begins(server.port, i);
-	connected(&b, &server);
+	side_connected(&b, &server, 10000000);
 	side_next(&server);
 	stranger_is_refused(0);
-	last = connected(&server, &d);
+	last = side_connected(&server, &d, 10000000);
 	stranger_is_refused(1);
 	/* The last one only sits there, and the one that was first is still connected. */
 	CHECK_EQ(recv(strangers[2], &i, 1, MSG_DONTWAIT), -1);

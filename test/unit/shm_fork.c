@@ -2,13 +2,11 @@
 /* A child that was forked holds copies of every descriptor: an end is one for the peer all the
  * same, nobody is let in under the name of an ep that is gone, and what was shared goes to no
  * child. */
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <backend/shm.h>
 #include "shm_rig.h"
+#include "sleeper.h"
 
 #define LEN 4096u
 
@@ -27,19 +25,6 @@ static uint32_t mappings(pid_t pid)
 		n += strstr(line, "memfd:urccl") != NULL;
 	fclose(f);
 	return n;
-}
-
-static pid_t fork_sleeper(void)
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return pid;
 }
 
 static int epoll_is_silent(uint32_t side)

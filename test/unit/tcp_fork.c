@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child that was forked holds copies of every descriptor: an end is one for the peer all the
  * same, and epoll says no more of what was closed. */
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
+#include "sleeper.h"
 #include "tcp_pair.h"
 
 static struct tcp_node a, b;
-
-static pid_t fork_sleeper(void)
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return pid;
-}
 
 static int epoll_is_silent(const struct tcp_node *n)
 {
@@ -53,11 +38,7 @@ static void run(uint32_t driver)
 		return;
 	}
 	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
-	tcp_open_ep(&a);
-	tcp_open_ep(&b);
-	tcp_connect(&a, &b, 1, AF_INET);
-	tcp_connect(&b, &a, 0, AF_INET);
-	TCP_WAIT(&a, &b, a.up && b.up);
+	tcp_up(&a, &b, AF_INET);
 	pid = fork_sleeper();
 	backend_tcp.ep_close(a.ep);
 	TCP_WAIT(&a, &b, a.closed && b.down);

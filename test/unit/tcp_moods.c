@@ -139,11 +139,7 @@ int main(void)
 	m.memory.spans[0] = (struct span){0, sizeof(remote), (uintptr_t)remote, 0, -1};
 	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), 0);
 	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
-	tcp_open_ep(&a);
-	tcp_open_ep(&b);
-	tcp_connect(&a, &b, 1, AF_INET);
-	tcp_connect(&b, &a, 0, AF_INET);
-	TCP_WAIT(&a, &b, a.up && b.up);
+	tcp_up(&a, &b, AF_INET);
 	e.ep = b.ep;
 	e.rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 	n = backend_tcp.expose(&e, key, sizeof(key));

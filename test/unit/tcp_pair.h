@@ -100,13 +100,18 @@ static inline void tcp_close_eps(struct tcp_node *a, struct tcp_node *b)
 }
 
 /* A pair comes up and goes: the devices are well. */
-static inline void tcp_meet(struct tcp_node *a, struct tcp_node *b, int family)
+static inline void tcp_up(struct tcp_node *a, struct tcp_node *b, int family)
 {
 	tcp_open_ep(a);
 	tcp_open_ep(b);
 	tcp_connect(a, b, 1, family);
 	tcp_connect(b, a, 0, family);
 	TCP_WAIT(a, b, a->up && b->up);
+}
+
+static inline void tcp_meet(struct tcp_node *a, struct tcp_node *b, int family)
+{
+	tcp_up(a, b, family);
 	tcp_close_eps(a, b);
 }
 
