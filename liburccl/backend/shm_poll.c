@@ -3,7 +3,7 @@
 #include "backend/shm.h"
 
 #define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
-#define SLICE_BESIDE  (8u << 10)  /* likewise while something urgent comes now and then */
+#define SLICE_BESIDE  (8u << 10)   /* likewise while something urgent comes now and then */
 #define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
 #define COPY_BYTES    (256u << 10) /* copied by one poll before the engine gets its turn */
 #define COPY_BESIDE   (8u << 10)   /* likewise beside something urgent */

@@ -321,7 +321,7 @@ struct engine {
 	uint64_t now;
 	uint32_t tick;	/* turns, for the clock */
 	uint32_t polls; /* for devices that are not in use */
-	uint32_t rails; /* of all devices */
+	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
 	struct engine_cmd *stop;
 	uint64_t idle_since;
