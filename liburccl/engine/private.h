@@ -28,6 +28,7 @@
 #define NOTE_STATES  64u   /* sequence numbers a receiver remembers: two windows */
 #define EVENTS_BATCH 128u
 #define POST_BATCH   64u
+#define HELD_BATCH   8u /* of those that a device had no room for */
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* after the deadline, for the peer's word that nothing more lands */
 #define HURRY_NS (100 * NSEC_PER_MSEC) /* likewise where a call waits for the end, not a deadline */

@@ -193,20 +193,11 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 	return n;
 }
 
-static uint32_t lane_post(struct engine *e, struct lane *l)
+static uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail,
+			   struct chunk **batch, uint32_t n)
 {
-	struct rail *rail = l->peer->rail;
-	struct chunk *batch[POST_BATCH];
-	uint32_t n = 0, took, i;
+	uint32_t took = rail->ep->dev->ops->post(rail->ep, batch, n), i;
 
-	if (!rail || !rail->up)
-		return 0;
-	while (n < POST_BATCH && l->held)
-		batch[n++] = held_pop(l);
-	n = lane_fill(e, l, rail, batch, n);
-	if (!n)
-		return 0;
-	took = rail->ep->dev->ops->post(rail->ep, batch, n);
 	if (took && !rail->inflight) {
 		rail->measured_ns = 0;
 		rail->measured_bytes = 0;
@@ -219,6 +210,28 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 	count_add(&e->stats.chunks, took);
 	held_put_back(l, batch + took, n - took);
 	return took;
+}
+
+/* What was held goes first, few at a time: while a device is full this is tried every turn, and
+ * each chunk that is picked up only to be put back is a miss of the cache. */
+static uint32_t lane_post(struct engine *e, struct lane *l)
+{
+	struct rail *rail = l->peer->rail;
+	struct chunk *batch[POST_BATCH];
+	uint32_t n, took, work = 0;
+
+	if (!rail || !rail->up)
+		return 0;
+	while (l->held) {
+		for (n = 0; n < HELD_BATCH && l->held; n++)
+			batch[n] = held_pop(l);
+		took = batch_post(e, l, rail, batch, n);
+		work += took;
+		if (took < n)
+			return work;
+	}
+	n = lane_fill(e, l, rail, batch, 0);
+	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
 
 /* One round over the lanes of a number: each that has more is seen again the next turn, so that
