@@ -138,7 +138,7 @@ struct tcp_device {
 	struct tcp_link *hot[TCP_HOT];
 	uint32_t nhot;
 	uint32_t cold;			/* work since epoll was asked, in polls */
-	uint32_t urgent;		/* polls for which bulk still goes in small slices */
+	uint32_t urgent;		/* bytes of bulk that still go in small slices */
 	uint32_t slept;			/* armed since the last poll */
 	uint32_t spun;			/* polls since the device was armed last */
 	uint32_t nstrays;

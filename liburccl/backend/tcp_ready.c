@@ -7,7 +7,7 @@
 #define SEND_SLICE   (1024u * 1024)	/* a link and poll */
 #define RECV_SLICE   (1024u * 1024)
 #define URGENT_SLICE (32u * 1024)	/* of bulk, while there is something urgent about */
-#define URGENT_POLLS 2048u		/* from the last of it until there is not */
+#define URGENT_BYTES (512u * 1024)	/* of bulk, from the last of it until there is not */
 #define EVENTS_MAX   32u
 #define HEAT	     2048u		/* polls without traffic until a link is no longer hot */
 #define SPIN_POLLS   1024u		/* in a row, after which epoll need not know of hot links */
@@ -103,7 +103,14 @@ static void note_urgent(struct tcp_device *d, struct tcp_link *l)
 	if (!l->stream.urgent)
 		return;
 	l->stream.urgent = 0;
-	d->urgent = URGENT_POLLS;
+	d->urgent = URGENT_BYTES;
+}
+
+static void count_moved(struct tcp_device *d, const struct tcp_link *l, uint32_t bytes)
+{
+	d->cold += bytes / COLD_BYTES;
+	if (l->index)
+		d->urgent -= bytes < d->urgent ? bytes : d->urgent;
 }
 
 /* ---- in ---- */
@@ -195,7 +202,7 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 			return -errno;
 		if (n > 0) {
 			heat(d, l);
-			d->cold += (uint32_t)n / COLD_BYTES;
+			count_moved(d, l, (uint32_t)n);
 			left -= (uint32_t)n;
 		}
 		if (l->blocked)
@@ -252,7 +259,7 @@ static int receive_some(struct tcp_device *d, struct tcp_link *l)
 	if (got) {
 		heat(d, l);
 		note_urgent(d, l);
-		d->cold += got / COLD_BYTES;
+		count_moved(d, l, got);
 		tcp_link_sends(l);
 	}
 	if (n < 0) {
@@ -311,7 +318,6 @@ static void ready_work(struct tcp_device *d)
 	int any;
 
 	count_spin(d);
-	d->urgent -= d->urgent != 0;
 	flush(d, 1);
 	any = ask_hot(d, 0);
 	if (ask_hot(d, 1)) {
