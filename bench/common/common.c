@@ -73,8 +73,8 @@ uint64_t bench_pss(void)
 
 void *bench_map(size_t len, enum bench_pages pages)
 {
-	/* Huge pages need an aligned start, so ask for one huge page more. */
-	size_t huge = 2u << 20, whole = len + huge;
+	/* Huge pages are whole and aligned: the last one is, too, and one more is asked for. */
+	size_t huge = 2u << 20, whole = (len + huge - 1) / huge * huge + huge;
 	uint8_t *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
