@@ -32,6 +32,9 @@
 #include "memory/memory.h"
 
 #define EP_ADDR_MAX 256u		/* bytes of an ep's address */
+#define EP_VERSIONS 2u			/* the bytes that it begins with: least and greatest version
+					 * of the transport's protocol that its ep speaks (sim:
+					 * none) */
 #define KEY_MAX 4096u			/* bytes of an exposure's key */
 #define MESSAGE_MAX 320u		/* bytes of a SEND */
 
@@ -155,7 +158,7 @@ struct backend {
 	/* Engine thread. */
 	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
 	 * the host of via where the address names none. peer and len are that side's ep_open
-	 * address; checked. 0, or -errno: malformed. */
+	 * address; checked. 0, or -errno: malformed, -EPROTONOSUPPORT: of a version apart. */
 	int (*ep_connect)(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			  const struct sockaddr_storage *via);
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
@@ -185,6 +188,17 @@ struct backend {
 	 * takes it back. */
 	int (*arm)(struct device *dev);
 };
+
+/* The greatest version that an ep of min to max and the one of this address speak, -EPROTO or, as
+ * there is none, -EPROTONOSUPPORT. */
+static inline int ep_version(uint32_t min, uint32_t max, const uint8_t *addr, uint32_t len)
+{
+	if (len < EP_VERSIONS || !addr[0] || addr[0] > addr[1])
+		return -EPROTO;
+	if (addr[0] > max || addr[1] < min)
+		return -EPROTONOSUPPORT;
+	return (int)(addr[1] < max ? addr[1] : max);
+}
 
 extern const struct backend backend_sim, backend_shm, backend_tcp;
 

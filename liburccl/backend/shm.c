@@ -218,8 +218,9 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	int err = shm_link_addr_check(addr, addr_len, &e->peer);
 
 	(void)via;
-	if (err)
+	if (err < 0)
 		return err;
+	e->version = (uint8_t)err;
 	e->active = active != 0;
 	e->state = SHM_MEETING;
 	err = active ? shm_link_dial(e) : shm_link_await(e);

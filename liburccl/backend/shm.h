@@ -200,7 +200,7 @@ enum shm_record_type {
 /* All that goes over a link. Both ends are on one host, so it is in the host's byte order. */
 struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
-	uint32_t version;
+	uint32_t version;		/* that both sides speak */
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
 	uint64_t serial;		/* FILE, GONE; HELLO, WELCOME: of shm_cma_begin(); of the
 					 * revocation: REVOKE, REVOKED */
@@ -211,9 +211,9 @@ _Static_assert(sizeof(struct shm_record) == 64, "one size for all records");
 
 /* The address of an ep. */
 struct shm_addr {
-	uint8_t version;
+	uint8_t versions[EP_VERSIONS];	/* the least and the greatest that it speaks */
 	uint8_t in_dir;			/* the name is a file in socket_dir, else abstract */
-	uint8_t reserved[6];
+	uint8_t reserved[5];
 	char	name[SHM_NAME];
 	uint8_t cookie[SHM_COOKIE];
 };
@@ -222,6 +222,7 @@ struct shm_addr {
 int shm_link_dir_fits(const char *dir);			/* for a name behind it */
 int shm_link_open(struct shm_ep *e);			/* fills e->addr and listens there */
 void shm_link_unlisten(struct shm_ep *e);
+/* Also the version that both speak. */
 int shm_link_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
 int shm_link_await(struct shm_ep *e);			/* passive */
 int shm_link_dial(struct shm_ep *e);			/* active */
@@ -270,6 +271,7 @@ struct shm_ep {
 	struct list hot, notice, reap;	/* dev's lists */
 	uint8_t state;			/* enum shm_state */
 	uint8_t active;
+	uint8_t version;		/* that both sides speak */
 	uint8_t owed;			/* events to tell: 1 << enum event_type */
 	uint8_t announced;		/* our asleep word was set and not yet taken back */
 	uint8_t bell_due;		/* the peer took it, and its doorbell was not seen yet */

@@ -12,7 +12,10 @@
 #include <unistd.h>
 #include "backend/shm.h"
 
-#define VERSION		1u
+#ifndef SHM_VERSION_MAX
+#define SHM_VERSION_MIN 1u
+#define SHM_VERSION_MAX 1u
+#endif
 #define PREFIX		"urccl-"
 #define BACKLOG		8
 #define RECORDS_AT_ONCE 64u /* that one peer may have us read before others get their turn */
@@ -82,7 +85,8 @@ int shm_link_open(struct shm_ep *e)
 	int err;
 
 	e->sock = e->rx_fd = -1;
-	e->addr.version = VERSION;
+	e->addr.versions[0] = SHM_VERSION_MIN;
+	e->addr.versions[1] = SHM_VERSION_MAX;
 	e->addr.in_dir = e->dev->socket_dir != NULL;
 	err = name_make(e->addr.name);
 	if (!err)
@@ -144,15 +148,20 @@ void shm_link_close(struct shm_ep *e)
 int shm_link_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
 {
 	static const uint8_t none[sizeof(out->reserved)];
+	int version = ep_version(SHM_VERSION_MIN, SHM_VERSION_MAX, addr, len), newer;
 
-	if (len != sizeof(*out))
+	if (version < 0)
+		return version;
+	if (len < sizeof(*out))
 		return -EPROTO;
 	memcpy(out, addr, sizeof(*out));
-	if (out->version != VERSION)
-		return -EPROTONOSUPPORT;
-	if (out->in_dir > 1 || memcmp(out->reserved, none, sizeof(none)) || !name_valid(out->name))
+	/* A newer one may say what this version does not know. */
+	newer = out->versions[1] > SHM_VERSION_MAX;
+	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
 		return -EPROTO;
-	return 0;
+	if (out->in_dir > 1 || !name_valid(out->name))
+		return -EPROTO;
+	return version;
 }
 
 static int watch(struct shm_ep *e, int fd, uint32_t which)
@@ -268,7 +277,7 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 {
 	struct shm_record r = {
 		.type = type,
-		.version = VERSION,
+		.version = e->version,
 		.serial = shm_cma_begin(e),
 	};
 
@@ -279,7 +288,8 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 
 static int hello_valid(const struct shm_ep *e)
 {
-	return e->rx.version == VERSION && equal_const_time(e->rx.to, e->addr.cookie, SHM_COOKIE) &&
+	return e->rx.version == e->version &&
+	       equal_const_time(e->rx.to, e->addr.cookie, SHM_COOKIE) &&
 	       equal_const_time(e->rx.from, e->peer.cookie, SHM_COOKIE);
 }
 

@@ -46,7 +46,10 @@
 #include <sys/uio.h>
 #include "backend/backend.h"
 
-#define STREAM_VERSION	 1u	/* of the frames; ends of different versions do not talk */
+#ifndef STREAM_VERSION_MAX
+#define STREAM_VERSION_MIN 1u	/* of the frames */
+#define STREAM_VERSION_MAX 1u
+#endif
 #define STREAM_HEADER	 32u	/* bytes of a header */
 #define STREAM_WRITES	 512u	/* window of WRITEs and SENDs; power of two */
 #define STREAM_READS	 128u	/* window of READs; power of two */

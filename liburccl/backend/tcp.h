@@ -24,7 +24,7 @@
 #define TCP_INTO	16u		/* pieces of one receive */
 #define TCP_COOKIE	16u
 #define TCP_HELLO	32u
-#define TCP_ADDR	24u
+#define TCP_ADDR	26u
 #define TCP_TICK_MS	100u		/* how often deadlines of connecting are looked at */
 
 struct tcp_device;
@@ -95,6 +95,7 @@ struct tcp_ep {
 	uint32_t news;			/* enum tcp_news, not yet told */
 	int res;			/* why it is down */
 	int active;
+	uint32_t version;		/* that both sides speak */
 	uint32_t nlinks;		/* in use: the smaller of what both sides want */
 	uint32_t ready;			/* of them */
 	uint32_t ending;		/* of them */

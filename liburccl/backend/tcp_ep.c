@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ep from its address to its end. Its address: version u8, bulk links u8, port u16, windows of
- * WRITEs and READs u16 each, cookie [16]; little-endian. */
+/* An ep from its address to its end. Its address: least and greatest version u8, bulk links u8,
+ * 0 u8, port u16, windows of WRITEs and READs u16 each, cookie [16]; little-endian. */
 #include <endian.h>
 #include <stdlib.h>
 #include "backend/tcp.h"
 
 struct ep_addr {
-	uint8_t version;
+	uint8_t versions[EP_VERSIONS];
 	uint8_t nbulk;
+	uint8_t reserved;
 	uint16_t port;
 	uint16_t writes, reads;
 	uint8_t cookie[TCP_COOKIE];
@@ -34,7 +35,7 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 	struct tcp_device *d = tcp_device(dev);
 	uint32_t i, nmax = 1 + d->nbulk;
 	struct ep_addr a = {
-		.version = STREAM_VERSION,
+		.versions = {STREAM_VERSION_MIN, STREAM_VERSION_MAX},
 		.nbulk = (uint8_t)d->nbulk,
 		.port = htole16(d->port),
 		.writes = htole16(STREAM_WRITES),
@@ -117,20 +118,25 @@ uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int en
 
 /* ---- the beginning ---- */
 
-/* 0, or -EINVAL, -EPROTONOSUPPORT: not an address of ours. */
+/* The version that both speak, or -EINVAL, -EPROTO, -EPROTONOSUPPORT: not an address of ours. */
 static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 {
-	if (len != sizeof(*a))
+	int version = ep_version(STREAM_VERSION_MIN, STREAM_VERSION_MAX, addr, len);
+
+	if (version < 0)
+		return version;
+	if (len < sizeof(*a))
 		return -EINVAL;
 	memcpy(a, addr, sizeof(*a));
-	if (a->version != STREAM_VERSION)
-		return -EPROTONOSUPPORT;
+	/* A newer one may append what this version does not know. */
+	if (a->versions[1] <= STREAM_VERSION_MAX && (len != sizeof(*a) || a->reserved))
+		return -EINVAL;
 	a->port = le16toh(a->port);
 	a->writes = le16toh(a->writes);
 	a->reads = le16toh(a->reads);
 	if (!a->nbulk || a->nbulk >= TCP_LINKS_MAX || !a->writes || !a->reads)
 		return -EINVAL;
-	return 0;
+	return version;
 }
 
 static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
@@ -171,10 +177,11 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 	struct ep_addr a;
 	int rc = parse_addr(&a, addr, addr_len);
 
-	if (rc)
+	if (rc < 0)
 		return rc;
 	if (active && !a.port)
 		return -EADDRNOTAVAIL;
+	e->version = (uint32_t)rc;
 	e->nlinks = 1 + (a.nbulk < d->nbulk ? a.nbulk : d->nbulk);
 	memcpy(e->peer, a.cookie, sizeof(e->peer));
 	set_windows(e, &a);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections until their streams begin: dialling, accepting, greeting. A hello is 32 bytes:
- *	magic u32, version u16, link u8, reserved u8, cookie of whom it is for [16], reserved [8]
+ *	magic u32, version that both speak u16, link u8, reserved u8, cookie of whom it is for
+ *	[16], reserved [8]
  * The dialling side sends it first; the answer comes when all of the ep's connections are there. */
 #include <endian.h>
 #include <netinet/tcp.h>
@@ -134,7 +135,7 @@ static int send_hello(struct tcp_link *l)
 {
 	struct hello h = {
 		.magic = htole32(MAGIC),
-		.version = htole16(STREAM_VERSION),
+		.version = htole16((uint16_t)l->ep->version),
 		.link = (uint8_t)l->index,
 	};
 
@@ -168,7 +169,10 @@ static int parse_hello(struct hello *h, const uint8_t *from)
 	memcpy(h, from, sizeof(*h));
 	if (le32toh(h->magic) != MAGIC || h->reserved0 || h->reserved1)
 		return -EPROTO;
-	return le16toh(h->version) == STREAM_VERSION ? 0 : -EPROTONOSUPPORT;
+	h->version = le16toh(h->version);
+	if (h->version < STREAM_VERSION_MIN || h->version > STREAM_VERSION_MAX)
+		return -EPROTONOSUPPORT;
+	return 0;
 }
 
 /* ---- the dialling side ---- */
@@ -216,7 +220,8 @@ static void greeted(struct tcp_link *l)
 		return;
 	if (rc > 0) {
 		rc = parse_hello(&h, l->hello);
-		if (!rc && (h.link != l->index || memcmp(h.cookie, l->ep->cookie, TCP_COOKIE)))
+		if (!rc && (h.link != l->index || h.version != l->ep->version ||
+			    memcmp(h.cookie, l->ep->cookie, TCP_COOKIE)))
 			rc = -EPROTO;
 	}
 	if (!rc)
@@ -264,7 +269,8 @@ static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 	struct tcp_link *l;
 	int fd = s->source.fd;
 
-	if (h->link >= e->nlinks || e->links[h->link].state != LINK_IDLE) {
+	if (h->link >= e->nlinks || h->version != e->version ||
+	    e->links[h->link].state != LINK_IDLE) {
 		stray_free(d, s);
 		return;
 	}
@@ -295,8 +301,7 @@ void tcp_claim(struct tcp_ep *e)
 
 		if (!s->used || s->got < TCP_HELLO)
 			continue;
-		memcpy(&h, s->hello, sizeof(h));
-		if (names(e, &h))
+		if (!parse_hello(&h, s->hello) && names(e, &h))
 			adopt(e, s, &h);
 	}
 }

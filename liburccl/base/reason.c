@@ -110,6 +110,11 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 	case 'e':
 		text_errno(t, arg);
 		return;
+	case 'v':
+		text_add(t, "ours are %u to %u, the peer's %u to %u", (unsigned int)(arg & 0xffff),
+			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32 & 0xffff),
+			 (unsigned int)(arg >> 48));
+		return;
 	case 'o':
 		if (arg < URCCL_OP_LAST)
 			text_add(t, "%s", opcode_name((uint32_t)arg));

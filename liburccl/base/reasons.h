@@ -68,7 +68,8 @@ REASON(DIAL_RAIL,	"the peer answers, but no transport that both sides have came 
 REASON(DIAL_ACCEPT,	"the peer answers, but its program has not taken the connection: it needs "
 			"an ACCEPT entry and free event slots")
 REASON(DIAL_OLD,	"an earlier connection of the two contexts has not ended")
-REASON(DIAL_VERSION,	"protocol versions do not meet: ours are %u to %u, the peer speaks %u")
+REASON(DIAL_VERSION,	"protocol versions do not meet: %v")
+REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v")
 REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %e")
 REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t")
 REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer; the last one said %e")

@@ -236,8 +236,10 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		dial_rest(c, d);
 		return;
 	case WIRE_NO_VERSION:
-		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION, WIRE_VERSION_MIN,
-			  WIRE_VERSION_MAX, r->version_max);
+		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION,
+			  versions_arg(WIRE_VERSION_MIN, WIRE_VERSION_MAX, r->version_min,
+				       r->version_max),
+			  0, 0);
 		break;
 	case WIRE_STALE:
 		dial_note_host(d, h, -ESTALE, REASON_DIAL_STALE, 0);

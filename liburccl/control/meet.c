@@ -47,6 +47,10 @@ static void meet_try(struct control *c, struct peer *p)
 
 	assert(p->dialled && p->stage == STAGE_RAILS);
 	alarm_stop(&p->conn->alarm);
+	if (!path && p->rail_error == -EPROTONOSUPPORT) {
+		peer_down(c, p, -EPROTONOSUPPORT, REASON_RAIL_VERSION, p->rail_versions, 0);
+		return;
+	}
 	if (!path) {
 		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-p->rail_error, 0);
 		return;
@@ -59,6 +63,9 @@ static void meet_try(struct control *c, struct peer *p)
 static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
 {
 	p->rail_error = err;
+	if (err == -EPROTONOSUPPORT)
+		p->rail_versions = versions_arg(path->addr[0], path->addr[1], path->rail.addr[0],
+						path->rail.addr[1]);
 	path_close(c, path);
 	meet_try(c, p);
 }

@@ -36,6 +36,13 @@
 #define TARGET_MAX	URCCL_METADATA_MAX
 #define RX_MAX		65536u
 
+/* What the %v of a reason takes. */
+static inline uint64_t versions_arg(uint64_t our_min, uint64_t our_max, uint64_t their_min,
+				    uint64_t their_max)
+{
+	return our_min | our_max << 16 | their_min << 32 | their_max << 48;
+}
+
 struct control;
 struct peer;
 
@@ -174,6 +181,7 @@ struct peer {
 	struct alarm delay;   /* HOLD_NS, or RAIL_GRACE_NS if broken */
 	int broken;	      /* -errno of the rail in use */
 	int rail_error;	      /* of the last one that did not come up */
+	uint64_t rail_versions;	/* -EPROTONOSUPPORT: of which versions, for a reason */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
 	struct path *path;	       /* the one in use; NULL: none yet, or none any more */

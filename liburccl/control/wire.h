@@ -14,8 +14,10 @@
 #include "backend/backend.h"
 #include "engine/engine.h"
 
+#ifndef WIRE_VERSION_MAX
 #define WIRE_VERSION_MIN 1u
 #define WIRE_VERSION_MAX 1u
+#endif
 #define WIRE_MAGIC	 8u
 #define WIRE_HEADER	 8u
 #define WIRE_FRAME_MAX	 16384u /* bytes of a body */

@@ -75,6 +75,9 @@ static void malformed(void)
 	for (i = 0; i < 8 + 32; i++) {
 		uint8_t addr[EP_ADDR_MAX];
 
+		/* One that speaks newer versions too is none the worse for it. */
+		if (i == 1)
+			continue;
 		memcpy(addr, r.addr[1], sizeof(addr));
 		addr[i] = '/';
 		CHECK(backend_shm.ep_connect(r.ep[0], addr, r.addr_len[1], 1, NULL) < 0);

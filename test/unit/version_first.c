@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer of the first version, byte by byte as it spoke then: it gets in as long as version 1 is
+ * spoken here. These bytes are never changed; a version that drops the first one refuses them. */
+#include <stddef.h>
+
+#include "backend/shm.h"
+#include "control_rig.h"
+
+#define COOKIE 16u
+
+/* clang-format off: a line a field */
+/* 69 bytes of HELLO: versions 1 to 1, incarnation 0x5eed, note "old", one rail of tcp. */
+static const uint8_t hello[] = {
+	0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n',	/* magic */
+	69, 0, 0, 0, 1, 0, 0, 0,			/* length, HELLO */
+	1, 0, 1, 0, 1, 0, 3, 0,				/* versions, rails, note */
+	0xed, 0x5e, 0, 0, 0, 0, 0, 0,			/* incarnation */
+	0, 0, 0, 0, 0, 0, 0, 0,				/* expected: any */
+	16, 0, 0, 0, 0, 0, 0, 0,			/* key window */
+	'o', 'l', 'd',
+	3, 0, 0, 0, 26, 0, 0, 0,			/* tcp, rail 0, length of its address */
+	1, 1, 1, 0, 1, 0, 64, 0, 64, 0,			/* versions, streams, port, windows */
+	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+};
+/* clang-format on */
+
+/* 66 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, stream count, port, windows and
+ * cookie are the acceptor's. */
+static const uint8_t ack_begin[] = {66, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0};
+static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1, 1};
+
+static const uint8_t path[] = {8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const uint8_t ready[] = {8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/* One stream of data: its greeting, and the answer to it. */
+static int stream_dial(uint16_t port, uint8_t link, const uint8_t *cookie)
+{
+	uint8_t greeting[32] = {'U', 'C', 'C', 'L', 1, 0, link, 0};
+	int fd = stranger_dial(port);
+
+	memcpy(greeting + 8, cookie, COOKIE);
+	stranger_say(fd, greeting, sizeof(greeting));
+	return fd;
+}
+
+static void stream_answered(int fd, uint8_t link)
+{
+	uint8_t expected[32] = {'U', 'C', 'C', 'L', 1, 0, link, 0}, answer[32];
+
+	memcpy(expected + 8, hello + sizeof(hello) - COOKIE, COOKIE);
+	CHECK_EQ(stranger_hear(fd, answer, sizeof(answer)), sizeof(answer));
+	CHECK_EQ(memcmp(answer, expected, sizeof(answer)), 0);
+}
+
+static void gets_in(struct side *a)
+{
+	uint8_t magic[8], ack[74], last[sizeof(ready)];
+	const uint8_t *rail = ack + 40;
+	int fd = stranger_dial(a->port), stream[2];
+	struct urccl_cqe cqe;
+	uint16_t port;
+
+	side_accept(a, 1);
+	stranger_say(fd, hello, sizeof(hello));
+	CHECK_EQ(stranger_hear(fd, magic, sizeof(magic)), sizeof(magic));
+	CHECK_EQ(memcmp(magic, hello, sizeof(magic)), 0);
+	CHECK_EQ(stranger_hear(fd, ack, sizeof(ack)), sizeof(ack));
+	CHECK_EQ(memcmp(ack, ack_begin, sizeof(ack_begin)), 0);
+	CHECK_EQ(memcmp(rail, ack_rail, sizeof(ack_rail)), 0);
+	port = (uint16_t)(rail[12] | rail[13] << 8);
+	stream[0] = stream_dial(port, 0, rail + 18);
+	stream[1] = stream_dial(port, 1, rail + 18);
+	stream_answered(stream[0], 0);
+	stream_answered(stream[1], 1);
+	stranger_say(fd, path, sizeof(path));
+	cqe = side_next(a);
+	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_PEER);
+	CHECK_EQ(cqe.res, 3);
+	CHECK_EQ(stranger_hear(fd, last, sizeof(last)), sizeof(last));
+	CHECK_EQ(memcmp(last, ready, sizeof(last)), 0);
+	close(stream[0]);
+	close(stream[1]);
+	close(fd);
+}
+
+/* What a first version says no with. */
+static void says_no(void)
+{
+	/* clang-format off */
+	static const uint8_t refuse[] = {
+		1, 0, 1, 0, 2, 0, 0, 0,			/* versions, STALE */
+		0xed, 0x5e, 0, 0, 0, 0, 0, 0,		/* incarnation */
+		0xc, 0, 0, 0, 0, 0, 0, 0,		/* has shm and tcp */
+		0, 0, 0, 0,
+	};
+	/* clang-format on */
+	struct wire_refuse r;
+
+	CHECK_EQ(wire_get_refuse(refuse, sizeof(refuse), &r), 0);
+	CHECK_EQ(r.code, WIRE_STALE);
+	CHECK_EQ(r.incarnation, 0x5eed);
+	CHECK_EQ(r.transports, 1u << URCCL_TRANSPORT_SHM | 1u << URCCL_TRANSPORT_TCP);
+}
+
+/* What it is dialled by: 127.0.0.1:18515. */
+static void is_dialled(void)
+{
+	/* clang-format off */
+	static const uint8_t blob[] = {
+		0, 1, 0x53, 0x48, 1, 0, 0, 0,		/* version, port, one host */
+		0xed, 0x5e, 0, 0, 0, 0, 0, 0,		/* incarnation */
+		4, 127, 0, 0, 1,
+		0x9c, 0xd3, 0x47, 0x2f, 0x76, 0x12, 0xeb, 0x32,	/* check */
+	};
+	/* clang-format on */
+	struct metadata m;
+
+	CHECK_EQ(metadata_get(blob, sizeof(blob), &m), 0);
+	CHECK_EQ(m.port, 18515);
+	CHECK_EQ(m.nhosts, 1);
+	CHECK_EQ(m.incarnation, 0x5eed);
+	CHECK_EQ(m.hosts[0].addr[3], 1);
+}
+
+/* An ep of shm: versions, abstract name, cookie; and where a record has what. */
+static void shares_memory(void)
+{
+	/* clang-format off */
+	static const uint8_t addr[] = {
+		1, 1, 0, 0, 0, 0, 0, 0,
+		'u', 'r', 'c', 'c', 'l', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9',
+		'a', 'b', 'c', 'd', 'e', 'f', '0', '1', '2', '3', '4', '5', '6', '7', '8', 0,
+		1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+	};
+	/* clang-format on */
+	struct shm_addr a;
+
+	CHECK_EQ(shm_link_addr_check(addr, sizeof(addr), &a), 1);
+	CHECK_EQ(offsetof(struct shm_record, version), 4);
+	CHECK_EQ(offsetof(struct shm_record, to), 8);
+	CHECK_EQ(offsetof(struct shm_record, from), 24);
+	CHECK_EQ(offsetof(struct shm_record, serial), 40);
+	CHECK_EQ(sizeof(struct shm_record), 64);
+}
+
+int main(void)
+{
+	struct urccl_params p = rig_params();
+	struct side a;
+
+	side_open(&a, &p);
+	gets_in(&a);
+	side_close(&a);
+	says_no();
+	is_dialled();
+	shares_memory();
+	return 0;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+versions.py PERF OURS NEXT AFTER RAILS: the same program with libraries of different versions of the
+protocols, each way: with OURS, which speaks version 1, with NEXT (1 and 2), AFTER (2 and 3), and
+RAILS (1, but the transports' own protocols 2 and 3). Those that have a version in common move
+checked bytes; those that have none say which versions there are.
+
+versions.py PERF OURS OLDER: OLDER is a library of an earlier release, and speaks with ours.
+"""
+import os
+import re
+import socket
+import subprocess
+import sys
+
+TRANSPORTS = ["shm", "tcp"]
+WORK = [["--op", "write", "--size", "64k"], ["--op", "readv", "--size", "64k"],
+        ["--op", "notify", "--size", "64"]]
+MOMENT = ["--duration", "0.05", "--warmup", "0.01", "--cpu", "-1", "--engine-cpu", "-1",
+          "--server-cpu", "-1", "--server-engine-cpu", "-1"]
+TIMEOUT = 30
+
+
+def preloaded(library):
+    return dict(os.environ, LD_PRELOAD=library)
+
+
+class Server:
+    def __init__(self, perf, library):
+        for _ in range(5):
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                self.at = "127.0.0.1:%d" % s.getsockname()[1]
+            self.process = subprocess.Popen([perf, "--serve", "--listen", self.at],
+                                            env=preloaded(library), stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True)
+            line = self.process.stdout.readline()
+            if line.startswith("listening"):
+                return
+            # Somebody was quicker to take the port.
+            why = self.process.communicate()[1]
+            if "EADDRINUSE" not in why:
+                break
+        sys.exit(f"failed: no server with {library}: {why}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate()
+
+
+def dial(perf, library, server, transport, work):
+    return subprocess.run([perf, server.at, "--check", "--transport", transport, *MOMENT, *work],
+                          env=preloaded(library), stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+
+
+def name(library):
+    return os.path.basename(library)
+
+
+def speak(perf, a, b):
+    """A library that dials the other, with each transport."""
+    with Server(perf, b) as server:
+        for transport in TRANSPORTS:
+            for work in WORK:
+                done = dial(perf, a, server, transport, work)
+                if done.returncode:
+                    sys.exit(f"failed: {name(a)} with {name(b)}, {transport}, {work}: "
+                             f"{done.returncode}\n{done.stdout}")
+
+
+def refuse(perf, a, b, words):
+    with Server(perf, b) as server:
+        for transport in TRANSPORTS:
+            done = dial(perf, a, server, transport, WORK[0])
+            text = re.sub(r"\s+", " ", done.stdout)
+            if not done.returncode or "EPROTONOSUPPORT" not in text or words not in text:
+                sys.exit(f"failed: {name(a)} with {name(b)}, {transport}: expected '{words}', "
+                         f"{done.returncode}\n{done.stdout}")
+
+
+def main(perf, ours, *others):
+    if len(others) == 1:
+        speak(perf, ours, others[0])
+        speak(perf, others[0], ours)
+        return
+    newer, after, rails = others
+    for a, b in (ours, newer), (newer, after):
+        speak(perf, a, b)
+        speak(perf, b, a)
+    refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 3")
+    refuse(perf, after, ours, "protocol versions do not meet: ours are 2 to 3, the peer's 1 to 1")
+    refuse(perf, ours, rails, "transport's protocol do not meet: ours are 1 to 1, the peer's 2 to 3")
+    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 2 to 3, the peer's 1 to 1")
+
+
+main(*sys.argv[1:])
