@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 man.py HEADER PAGES ALIASES: each function of the header has a page that shows it as it is declared,
-and no page shows another.
+no page shows, names or refers to another, liburccl(7) leads to all of them, and what formats pages
+has nothing to say against them.
 """
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 from public import check, same, without_comments
+
+WIDE = 80  # columns of a terminal
 
 
 def tidy(text):
@@ -19,8 +24,7 @@ def prototypes(header):
     found = {}
     pattern = r"^(?:URCCL_INLINE )?([a-z][\w \t]*?[ *]+)(urccl_\w+)\(([^;{}()]*)\)\s*[;{]"
     for kind, name, arguments in re.findall(pattern, without_comments(header), re.M):
-        found[name] = (tidy(kind), tidy(arguments).replace("void", "") if arguments == "void"
-                       else tidy(arguments))
+        found[name] = (tidy(kind), "" if arguments == "void" else tidy(arguments))
     return found
 
 
@@ -29,23 +33,81 @@ def shown(page):
     pattern = r'^\.Ft "?(.*?)"?\n\.Fo (\w+)\n((?:\.Fa .*\n)*)\.Fc'
     for kind, name, arguments in re.findall(pattern, page.read_text(), re.M):
         words = re.findall(r'^\.Fa "?(.*?)"?$', arguments, re.M)
+        check(name not in found, f"{page.name} shows {name} twice")
         found[name] = (tidy(kind), "" if words == ["void"] else tidy(", ".join(words)))
     return found
 
 
-def page_of(name, pages, aliases):
-    if (pages / (name + ".3")).exists():
-        return pages / (name + ".3")
-    alias = aliases / (name + ".3")
-    check(alias.exists(), f"{name} has no page")
-    return pages / alias.read_text().strip().removeprefix(".so man3/")
+def names(page):
+    """What the section NAME says the page is about."""
+    head = page.read_text().partition(".Sh NAME\n")[2].partition(".Nd ")[0]
+    return re.findall(r"^\.Nm (\S+)", head, re.M)
 
 
-header, pages, aliases = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-declared, described = prototypes(header), {}
-for page in sorted(pages.glob("*.3")):
-    described.update(shown(page))
-same("functions on the pages", set(described), set(declared))
-for name, prototype in declared.items():
-    check(described[name] == prototype, f"{name}: {described[name]}, declared {prototype}")
-    check(f".Nm {name}" in page_of(name, pages, aliases).read_text(), f"{name}: wrong page")
+def aliases_of(folder, stem):
+    return {a.stem for a in folder.glob("*.3")
+            if a.read_text().strip() == f".so man3/{stem}.3"}
+
+
+def refers(page, pages, aliases, declared):
+    text = page.read_text()
+    for name, section in re.findall(r"^\.Xr ((?:lib)?urccl\S*) (\d)", text, re.M):
+        there = any((f / f"{name}.{section}").exists() for f in (pages, aliases))
+        check(there, f"{page.name} refers to {name}({section}), which is no page")
+    for name in re.findall(r"^\.F[no] (urccl_\w+)(?![\w*])", text, re.M):
+        check(name in declared, f"{page.name} tells of {name}(), which is no function")
+    sections = re.findall(r"^\.Sh (.*)$", text, re.M)
+    check(sections[0] == "NAME" and sections[-1] == "SEE ALSO", f"{page.name}: {sections}")
+
+
+def complaints(page):
+    """What mandoc says of a page, or man and groff where there is no mandoc."""
+    if shutil.which("mandoc"):
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return done.stdout
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-ww", "-z", page],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return done.stderr
+    return ""
+
+
+def wide(page):
+    """Lines of pictures and programs that a terminal would break."""
+    for block in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page.read_text(), re.S | re.M):
+        for line in block.splitlines():
+            check(len(line) + 6 <= WIDE, f"{page.name}: wider than a terminal: {line}")
+
+
+def main(header, pages, aliases):
+    declared, described, told = prototypes(header), {}, {}
+    for page in sorted(pages.glob("*.3")):
+        for name, prototype in shown(page).items():
+            check(name not in described, f"{name} is on {page.name} and {told.get(name)}")
+            described[name], told[name] = prototype, page.name
+        about = set(names(page))
+        check(page.stem in about, f"{page.name} does not name itself")
+        same(f"NAME of {page.name}, against its aliases", about,
+             aliases_of(aliases, page.stem) | {page.stem})
+    same("functions on the pages", set(described), set(declared))
+    for name, prototype in declared.items():
+        check(described[name] == prototype, f"{name}: {described[name]}, declared {prototype}")
+        check(name in names(pages / told[name]), f"{name} is not in NAME of {told[name]}")
+    for page in sorted(pages.glob("*.[1-9]")):
+        refers(page, pages, aliases, set(declared) | macros(header))
+        wide(page)
+        said = complaints(page)
+        check(not said, f"{page.name}:\n{said}")
+    tour = (pages / "liburccl.7").read_text()
+    led = set(re.findall(r"^\.Xr ((?:lib)?urccl\S*) \d", tour, re.M))
+    left = sorted({p.stem for p in pages.glob("*.[1-6]")} - led)
+    check(not left, f"liburccl(7) does not lead to {left}")
+
+
+def macros(header):
+    """Those that are called as functions are."""
+    return set(re.findall(r"^#define (urccl_\w+)\(", without_comments(header), re.M))
+
+
+main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
