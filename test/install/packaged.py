@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+packaged.py ROOT DEB...: unpacks the packages side by side, looks at what is there, compiles
+README's C program against it, shared and static, and runs the tools.
+"""
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+from tree import check, compiles, headers, libraries, one, run
+
+PACKAGES = {"liburccl0", "liburccl-ffi0", "liburccl-dev", "liburccl-tools"}
+
+
+def owned_once(debs):
+    """No file lies in two packages: dpkg would refuse to install them both."""
+    owner = {}
+    for deb in debs:
+        for line in run("dpkg-deb", "-c", deb).splitlines():
+            path = line.split()[5]
+            check(path.endswith("/") or path not in owner, f"{path} in {deb} and {owner.get(path)}")
+            owner[path] = deb
+
+
+def depends(deb):
+    """What another package of ours needs is of the same version; the library needs libc alone."""
+    name = run("dpkg-deb", "-f", deb, "Package").strip()
+    needs = run("dpkg-deb", "-f", deb, "Depends").strip()
+    if name == "liburccl0":
+        check(re.fullmatch(r"libc6 \(>= [^)]*\)", needs), f"{name} needs {needs}")
+    for other in re.findall(r"(liburccl\S*) ?(\(\S+)?", needs):
+        check(other[1], f"{name} needs {other[0]} of any version")
+
+
+def tools(tree):
+    env = dict(os.environ, LD_LIBRARY_PATH=str(one(tree, "liburccl.so.0").parent))
+    for tool in sorted((tree / "usr/bin").iterdir()):
+        run(tool, "--help", env=env)
+    print(run(tree / "usr/bin/urccl_perf", "--self", "--check", "--transport", "shm", "--cpu", "-1",
+              "--server-cpu", "-1", "--engine-cpu", "-1", "--duration", "0.1", env=env), end="")
+
+
+def main(root, *debs):
+    found = {run("dpkg-deb", "-f", d, "Package").strip() for d in debs}
+    check(PACKAGES <= found, f"packages: {sorted(found)}")
+    owned_once(debs)
+    with tempfile.TemporaryDirectory() as tmp:
+        tree = pathlib.Path(tmp) / "root"
+        for deb in debs:
+            depends(deb)
+            run("dpkg-deb", "-x", deb, tree)
+        libraries(tree)
+        headers(tree)
+        compiles(tree, pathlib.Path(root), pathlib.Path(tmp))
+        tools(tree)
+
+
+main(*sys.argv[1:])
