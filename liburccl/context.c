@@ -163,6 +163,8 @@ static int engine_make(struct urccl *ctx)
 		.devices = ctx->devices,
 		.ndevices = ctx->ndevices,
 		.is_inline = ctx->is_inline,
+		.incarnation = ctx->incarnation,
+		.left_out = ctx->left_out,
 	};
 
 	return engine_open(&config, &ctx->engine);
@@ -256,20 +258,14 @@ void urccl_close(struct urccl *ctx)
 
 int urccl_dump(struct urccl *ctx, int fd)
 {
-	uint32_t i;
 	int err = context_check(ctx);
 
 	if (err)
 		return err;
-	if (fcntl(fd, F_GETFD) < 0 || /* on which dprintf() leaves its buffer behind */
-	    dprintf(fd, "liburccl %s, incarnation %016llx%s\n", urccl_version(),
-		    (unsigned long long)ctx->incarnation, ctx->is_inline ? ", inline" : "") < 0)
-		return fail(-errno, "nothing can be written to fd %d: %s", fd,
-			    strerrordesc_np(errno));
-	for (i = 0; i < ctx->ndevices; i++)
-		dprintf(fd, "transport %s\n", ctx->devices[i]->ops->name);
-	if (*ctx->left_out)
-		dprintf(fd, "left out: %s\n", ctx->left_out);
-	engine_dump(ctx->engine, fd);
+	err = fcntl(fd, F_GETFD) < 0 ? -errno : 0; /* on which dprintf() leaves its buffer behind */
+	if (!err)
+		err = engine_dump(ctx->engine, fd);
+	if (err)
+		return fail(err, "nothing can be written to fd %d: %s", fd, strerrordesc_np(-err));
 	return 0;
 }

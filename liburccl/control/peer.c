@@ -39,6 +39,7 @@ static int peers_room(struct control *c)
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err)
 {
+	char name[80];
 	struct peer *p;
 
 	*err = peers_room(c);
@@ -53,7 +54,8 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	if (!p->handle)
 		goto free_peer;
 	*err = -ENOMEM;
-	p->engine = engine_peer_new(p->handle, hello->incarnation);
+	addr_text(&n->remote, name, sizeof(name));
+	p->engine = engine_peer_new(c->engine, p->handle, hello->incarnation, name);
 	if (!p->engine)
 		goto del_handle;
 	*err = 0;

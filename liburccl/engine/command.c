@@ -70,7 +70,7 @@ static int ring_add(struct engine *e, struct engine_cmd *cmd)
 		i++;
 	if (i == RINGS_MAX)
 		return -EMFILE;
-	store_release(&e->ring_index[i], er);
+	e->ring_index[i] = er;
 	er->index = i;
 	er->engine = e;
 	list_add_tail(&er->link, &e->rings);
@@ -174,7 +174,8 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	if (p->state != PEER_CONNECTING || !cmd->rail->up)
 		return -ENOTCONN;
 	p->rail = cmd->rail;
-	store_relaxed(&p->state, PEER_UP);
+	p->state = PEER_UP;
+	tell_peer(p);
 	while (!list_empty(&p->waiting)) {
 		op = list_first(&p->waiting, struct op, link);
 		list_del(&op->link);

@@ -420,7 +420,7 @@ int cursor_next(struct op *op, uint64_t max, struct piece *out)
 		len = cur->len < max - out->len ? cur->len : max - out->len;
 		take(cur, len);
 		out->len += len;
-		count_add(&op_engine(op)->stats.merged, 1);
+		tell_add(&op_engine(op)->told->count.merged, 1);
 	}
 	return 1;
 }

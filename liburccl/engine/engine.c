@@ -19,7 +19,7 @@ static uint32_t expire(struct engine *e)
 	struct timer *t;
 	uint32_t n;
 
-	store_relaxed(&e->turn_ns, e->now);
+	tell_turned(e);
 	for (n = 0; (t = wheel_expired(&e->wheel, e->now)); n++) {
 		if (t->kind == TIMER_OP)
 			op_expired(container_of(t, struct op, timer));
@@ -59,7 +59,7 @@ static void publish_all(struct engine *e)
 		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
 
 		if (er->ring->own.pending && ring_publish(er->ring))
-			count_add(&e->stats.wakes, 1);
+			tell_add(&e->told->count.wakes, 1);
 	}
 }
 
@@ -98,7 +98,8 @@ static uint32_t turn(struct engine *e)
 	}
 	work += op_run_ready(e);
 	publish_all(e);
-	count_add(&e->stats.turns, 1);
+	e->turns++;
+	tell_add(&e->told->count.turns, 1);
 	return work;
 }
 
@@ -115,6 +116,7 @@ static void disarm(struct engine *e)
 	struct list *pos;
 
 	e->armed = 0;
+	tell_awake(e);
 	sleep_take(&e->mailbox.asleep);
 	list_for_each(pos, &e->rings)
 		sleep_take(&list_entry(pos, struct engine_ring, link)->ring->engine_line.sq_flags);
@@ -189,9 +191,12 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 
 static void thread_sleep(struct engine *e)
 {
+	uint64_t ns;
+
 	if (!arm(e)) {
-		count_add(&e->stats.sleeps, 1);
-		epoll_sleep(e, sleep_ns(e));
+		ns = sleep_ns(e);
+		tell_asleep(e, ns);
+		epoll_sleep(e, ns);
 	}
 	disarm(e);
 }
@@ -259,6 +264,7 @@ int engine_sleep(void *engine, uint64_t ns)
 		disarm(e);
 		return 1;
 	}
+	tell_asleep(e, until);
 	if (!ns) {
 		set_timerfd(e, until);
 		return 0;
@@ -361,6 +367,10 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 		engine_close(e);
 		return fail(res, "engine: no file descriptor for its wake-ups: %s", strerror(-res));
 	}
+	if (tell_open(e)) {
+		engine_close(e);
+		return fail(-ENOMEM, "no memory for the engine's statistics");
+	}
 	*engine = e;
 	return 0;
 }
@@ -389,6 +399,7 @@ void engine_close(struct engine *e)
 	close_fd(e->timerfd);
 	close_fd(e->mailbox.fd);
 	free(e->chunks);
+	segment_close(e->segment);
 	memory_map_free(e->map);
 	free(e->regions);
 	free(e->remotes);

@@ -105,15 +105,15 @@ struct rail {
 	uint32_t number; /* among the peer's, for path and RAIL events */
 	int active;	 /* this side dials */
 	uint32_t addr_len;
-	uint8_t addr[EP_ADDR_MAX];		 /* the peer's ep */
-	struct sockaddr_storage via;		 /* the peer's host */
+	uint8_t addr[EP_ADDR_MAX];     /* the peer's ep */
+	struct sockaddr_storage via;   /* the peer's host */
 	struct engine_cmd *connecting; /* the engine's: the command it still holds */
-	uint32_t up, ending, closed;		 /* the engine's */
-	uint32_t down_out;			 /* the engine's: down is not back */
-	struct control_req down;		 /* the engine's */
-	uint32_t inflight;			 /* the engine's: chunks taken and not out */
-	uint64_t inflight_bytes;		 /* the engine's */
-	uint64_t window; /* the engine's: bulk bytes that may be on their way */
+	uint32_t up, ending, closed;   /* the engine's */
+	uint32_t down_out;	       /* the engine's: down is not back */
+	struct control_req down;       /* the engine's */
+	uint32_t inflight;	       /* the engine's: chunks taken and not out */
+	uint64_t inflight_bytes;       /* the engine's */
+	uint64_t window;	       /* the engine's: bulk bytes that may be on their way */
 	uint64_t measured_ns, measured_bytes; /* the engine's: since when, what came out */
 };
 
@@ -124,6 +124,8 @@ struct engine_config {
 	struct device **devices; /* owned by the engine's thread from engine_start to ENGINE_STOP */
 	uint32_t ndevices;
 	int is_inline;
+	uint64_t incarnation;
+	const char *left_out; /* transports that did not open, and why; "": none */
 };
 
 /* ---- control thread, or the thread that opens ---- */
@@ -142,7 +144,9 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 void engine_ring_free(struct engine_ring *er);
 struct ring *engine_ring_ring(struct engine_ring *er);
 
-struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation); /* NULL: no memory */
+/* name: its address, for dumps. NULL: no memory. */
+struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t incarnation,
+				    const char *name);
 void engine_peer_free(struct engine_peer *p);
 /* A remote of nparts adverts whose lengths are lens. */
 struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer,
@@ -155,7 +159,7 @@ void *engine_remote_owner(const struct engine_remote *r);
 /* ---- any thread, also beside a stuck engine ---- */
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats);
-void engine_dump(const struct engine *e, int fd);
+int engine_dump(const struct engine *e, int fd); /* 0 or -errno: fd takes nothing */
 const struct failures *engine_failures(const struct engine *e);
 
 #endif

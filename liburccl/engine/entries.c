@@ -17,7 +17,20 @@ static void init_ops(struct engine_ring *er)
 		list_init(&op->link);
 		list_init(&op->drain_link);
 		list_init(&op->fence_link);
+		op->told = er->untold_entries ? &er->untold_entries[i] : tell_record(er, i);
 	}
+}
+
+/* Its records in the segment, or private ones where that has none left. */
+static int tell_ring(struct engine_ring *er)
+{
+	er->told = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);
+	if (!er->told)
+		er->told = &er->untold;
+	if (er->told->told)
+		return 0;
+	er->untold_entries = calloc(er->entries, sizeof(*er->untold_entries));
+	return er->untold_entries ? 0 : -ENOMEM;
 }
 
 int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out)
@@ -37,7 +50,7 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	er->ops = calloc(n, sizeof(*er->ops));
 	er->asks = calloc(n, sizeof(*er->asks));
 	er->free = calloc(n, sizeof(*er->free));
-	if (!er->ops || !er->asks || !er->free || order_ring_init(er)) {
+	if (!er->ops || !er->asks || !er->free || order_ring_init(er) || tell_ring(er)) {
 		engine_ring_free(er);
 		return fail(-ENOMEM, "no memory for a ring of %u entries", n);
 	}
@@ -51,6 +64,9 @@ void engine_ring_free(struct engine_ring *er)
 	if (!er)
 		return;
 	order_ring_fini(er);
+	if (er->told != &er->untold)
+		segment_ring_give(er->engine->segment, er->told);
+	free(er->untold_entries);
 	free(er->ops);
 	free(er->asks);
 	free(er->free);

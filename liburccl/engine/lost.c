@@ -37,7 +37,8 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	p->lost_reason = cmd->reason;
 	p->lost_arg = cmd->arg;
 	p->lost_detail = p->lost_res ? failures_add(&e->failures, &f) : 0;
-	store_relaxed(&p->state, PEER_LOSING);
+	p->state = PEER_LOSING;
+	tell_peer(p);
 	wheel_unset(&p->awaited);
 	wheel_set(&e->wheel, &p->awaited, e->now + GRACEFUL_NS);
 	peer_events_drop(e, p, -ECONNRESET);
@@ -138,7 +139,7 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 	lanes_clear(p);
 	list_del(&p->flush_link);
 	wheel_unset(&p->awaited);
-	store_relaxed(&p->state, PEER_LOST);
+	p->state = PEER_LOST;
 	pending_add(p);
 	return 1;
 }

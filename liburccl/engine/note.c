@@ -69,7 +69,7 @@ static void slot_take(struct op *op, struct note_slot *s)
 	p->notes_busy++;
 	slot_fill(s, op);
 	slot_send(p, s);
-	count_add(&op_engine(op)->stats.notes_sent, 1);
+	tell_add(&op_engine(op)->told->count.notes_sent, 1);
 	if (op->bits & OP_DECIDED) { /* the bad news travels by itself */
 		s->op = NULL;
 		op->bits &= ~(uint32_t)OP_PROMISED;
@@ -314,7 +314,7 @@ static int deliver_note(struct engine_peer *p, struct op *w, struct parked_note 
 	p->ack_due = 1;
 	list_del(&n->link);
 	list_add_tail(&n->link, &p->parked_free);
-	count_add(&p->engine->stats.notes_received, 1);
+	tell_add(&p->engine->told->count.notes_received, 1);
 	return 1;
 }
 

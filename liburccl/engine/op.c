@@ -7,7 +7,7 @@
 void op_set_state(struct op *op, enum op_state state)
 {
 	op->state = (uint8_t)state;
-	store_relaxed(&op->told, (uint64_t)op->sqe.opcode << 40 | (uint64_t)state << 32 | op->bits);
+	tell_state(op);
 }
 
 /* ---- completions ---- */
@@ -53,19 +53,16 @@ static void post_outcome(struct op *op, uint32_t more)
 
 static void count_outcome(struct op *op)
 {
-	struct urccl_stats *s = &op_engine(op)->stats;
+	struct segment_count *c = &op_engine(op)->told->count;
 
-	if (op->res >= 0) {
-		count_add(&s->completed, 1);
-		if (op_is_data(op))
-			count_add(op_reads(op) ? &s->bytes_read : &s->bytes_written, op->placed);
-	} else if (op->res == -ECANCELED) {
-		count_add(&s->cancelled, 1);
-	} else if (op->res == -ETIMEDOUT) {
-		count_add(&s->timed_out, 1);
-	} else {
-		count_add(&s->failed, 1);
-	}
+	if (op->res >= 0)
+		tell_success(op);
+	else if (op->res == -ECANCELED)
+		tell_add(&c->cancelled, 1);
+	else if (op->res == -ETIMEDOUT)
+		tell_add(&c->timed_out, 1);
+	else
+		tell_add(&c->failed, 1);
 }
 
 static void outcome_known(struct op *op)
@@ -109,9 +106,10 @@ void op_end(struct op *op, int64_t res)
 	if (!list_empty(&er->cancels))
 		cancel_target_ended(op);
 	if (op->peer && !(op->bits & OP_MULTISHOT))
-		count_add(&op->peer->unfinished, -1u);
+		op->peer->unfinished--;
 	op->peer = NULL;
-	op_set_state(op, OP_FREE);
+	op->state = OP_FREE;
+	tell_free(op);
 	if (!list_empty(&er->timeouts))
 		timeouts_count(er);
 	er->free[er->nfree++] = (uint32_t)(op - er->ops);
@@ -160,6 +158,7 @@ static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t
 	if (seg < op->first_bad)
 		op->first_bad = seg;
 	op_record(op, reason, a, b, c);
+	tell_state(op);
 }
 
 /* Everything of the entry that is not yet on its way is taken back; the rest is asked to return. */
@@ -362,7 +361,7 @@ void op_check(struct op *op)
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
-	uint32_t late = op->bits & OP_LATE, turns = (uint32_t)e->stats.turns;
+	uint32_t late = op->bits & OP_LATE, turns = e->turns;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
 		list_del(&op->drain_link); /* of those that count, or that wait for their turn */
@@ -420,6 +419,7 @@ void op_arm_fresh(struct engine *e)
 			continue;
 		timeout = timeout_of(e, op);
 		op->started_ns = e->now;
+		tell_entry(op);
 		op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
 		if (op->deadline_ns != NEVER_NS)
 			wheel_set(&e->wheel, &op->timer, op->deadline_ns);

@@ -264,7 +264,8 @@ void rail_event(struct engine *e, const struct event *ev)
 
 /* ---- life ---- */
 
-struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation)
+struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t incarnation,
+				    const char *name)
 {
 	struct engine_peer *p = calloc(1, sizeof(*p));
 	uint32_t i;
@@ -279,6 +280,9 @@ struct engine_peer *engine_peer_new(uint32_t handle, uint64_t incarnation)
 	}
 	p->handle = handle;
 	p->incarnation = incarnation;
+	p->told = segment_peer_take(e->segment, handle, incarnation, name);
+	if (!p->told)
+		p->told = &p->untold;
 	list_init(&p->link);
 	list_init(&p->waiting);
 	list_init(&p->flush_link);
@@ -301,6 +305,8 @@ void engine_peer_free(struct engine_peer *p)
 {
 	if (!p)
 		return;
+	if (p->told != &p->untold)
+		segment_peer_give(p->told);
 	free(p->notes);
 	free(p->parked);
 	free(p);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's own structures. All of it belongs to the engine's thread; the words marked "told"
- * are also read by urccl_stats() and urccl_dump() from other threads, so they are written with
- * relaxed atomics.
+ * The engine's own structures. All of it belongs to the engine's thread; what is called "told" is
+ * in the context's segment, where other threads and processes read it, and is only ever stored.
  *
  * Life of an operation (struct op):
  *
@@ -19,6 +18,7 @@
 
 #include <pthread.h>
 #include "engine/engine.h"
+#include "segment/segment.h"
 #include "engine/timer.h"
 
 #define RINGS_MAX    256u
@@ -151,11 +151,10 @@ struct op {
 	uint64_t handle;   /* CONNECT: for the CQE; TIMEOUT: completions at which it ends */
 	const struct rkey *flush_key;
 	struct cursor cursor;
-	uint64_t told; /* told: opcode, state, bits, for dumps */
+	struct segment_entry *told;
 };
 
-/* A CONNECT or CLOSE at the control thread. */
-struct ask {
+struct ask { /* a CONNECT or CLOSE at the control thread */
 	struct control_req req, drop;
 	struct op *op;
 	uint32_t out; /* requests that are not back */
@@ -184,6 +183,8 @@ struct engine_ring {
 	struct list scopes_idle;
 	struct scope *last_scope;
 	uint32_t closing;
+	struct segment_ring *told, untold;
+	struct segment_entry *untold_entries; /* where the segment has no room for them */
 };
 
 /* ---- peers ---- */
@@ -241,7 +242,7 @@ enum peer_state { PEER_CONNECTING, PEER_UP, PEER_LOSING, PEER_LOST };
 
 struct engine_peer {
 	uint32_t handle;
-	uint32_t state; /* told: enum peer_state */
+	uint32_t state; /* enum peer_state */
 	uint64_t incarnation;
 	struct engine *engine; /* NULL: not added yet */
 	struct list link;
@@ -249,7 +250,7 @@ struct engine_peer {
 	struct rail *rails[RAILS_MAX]; /* every one that was tried and is not closed */
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
-	uint32_t unfinished;  /* told: entries that have this peer, but multishot ones */
+	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
 	struct timer awaited; /* while some are: when to have the peer pinged */
 	struct control_req ping;
 	uint32_t pinging;
@@ -285,7 +286,7 @@ struct engine_peer {
 	struct chunk ack_chunk;
 	struct message ack;
 
-	uint64_t bytes_out, bytes_in; /* told */
+	struct segment_peer *told, untold;
 };
 
 struct remote_part {
@@ -321,6 +322,7 @@ struct engine {
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
 	uint64_t now;
 	uint32_t tick;	/* turns, for the clock */
+	uint32_t turns; /* all of them */
 	uint32_t polls; /* for devices that are not in use */
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
@@ -331,8 +333,8 @@ struct engine {
 	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
 
 	struct list rings, peers, commands, exposures;
-	struct engine_ring *ring_index[RINGS_MAX]; /* told */
-	struct list lanes[LANES];		   /* peers' lanes with something to post */
+	struct engine_ring *ring_index[RINGS_MAX];
+	struct list lanes[LANES]; /* peers' lanes with something to post */
 	struct list ready; /* entries whose last blocker went, or that failed before they started */
 	struct list flushes;	     /* peers that want a flush */
 	struct list pending;	     /* peers with notes or LOST to post */
@@ -352,14 +354,15 @@ struct engine {
 	struct engine_region_slot {
 		uint32_t handle;
 		struct memory *memory;
-	} *regions; /* by handle's slot, grown by the commands that add to it */
+	} * regions;			/* by handle's slot, grown by the commands that add to it */
 	struct engine_remote **remotes; /* by slot */
 	struct engine_peer **peer_slots;
 	uint32_t nregions, nremotes, npeer_slots;
 
-	struct urccl_stats stats; /* told */
-	struct failures failures; /* told */
-	uint64_t turn_ns;	  /* told: clock at the last turn that read it */
+	struct segment_file *segment;
+	struct segment_engine *told;
+	uint64_t look_ns;	  /* when to tell of the rings again */
+	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];
 };
 
@@ -493,4 +496,5 @@ uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* those that wait for something */
 void engine_lookup_missed(struct engine *e);
 
+#include "engine/tell.h"
 #endif

@@ -32,7 +32,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 		list_entry(pos, struct engine_peer, link)->fence_lost[er->index / 64] &=
 			~(1ull << (er->index % 64));
 	list_del(&er->link);
-	store_release(&e->ring_index[er->index], NULL);
+	e->ring_index[er->index] = NULL;
 	er->index = RINGS_MAX;
 	return 1;
 }

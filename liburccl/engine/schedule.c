@@ -7,10 +7,10 @@
  */
 #include "engine/private.h"
 
-#define WINDOW_MIN  (256u << 10)
-#define WINDOW_MAX  (64u << 20)
-#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
-#define FLUSH_TRIES 3u
+#define WINDOW_MIN   (256u << 10)
+#define WINDOW_MAX   (64u << 20)
+#define WINDOW_NS    (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
+#define FLUSH_TRIES  3u
 #define UNUSED_POLLS 16u /* polls of a device in use for one of a device that is not */
 
 /* ---- chunks ---- */
@@ -207,7 +207,7 @@ static uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail,
 		batch[i]->taken = 1;
 	}
 	rail->inflight += took;
-	count_add(&e->stats.chunks, took);
+	tell_add(&e->told->count.chunks, took);
 	held_put_back(l, batch + took, n - took);
 	return took;
 }
@@ -313,7 +313,7 @@ static void data_out(struct engine *e, struct chunk *c)
 	op->inflight--;
 	if (!res) {
 		op->placed += len;
-		count_add(op_reads(op) ? &op->peer->bytes_in : &op->peer->bytes_out, len);
+		tell_placed(op, len);
 	} else {
 		if (seg < op->first_bad)
 			op->first_bad = seg;

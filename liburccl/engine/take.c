@@ -39,7 +39,7 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->first_bad = UINT32_MAX;
 	op->blockers = 0;
 	op->note_slot = NOTE_WINDOW;
-	op_set_state(op, OP_WAITING);
+	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
 	return op;
 }
 
@@ -78,7 +78,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 
 	check_entry(e, op, ext, &v);
 	if (op->peer && !(op->bits & OP_MULTISHOT))
-		count_add(&op->peer->unfinished, 1u);
+		op->peer->unfinished++;
 	/* An entry that fails before it starts names its first segment and owes its peer a word. */
 	if (op_is_data(op))
 		cursor_reset(&op->cursor);
@@ -111,7 +111,7 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 	}
 	if (n) {
 		ring_taken(r, n);
-		count_add(&e->stats.submitted, n);
+		tell_add(&e->told->count.submitted, n);
 	}
 	return n;
 }

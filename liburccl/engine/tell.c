@@ -1,9 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine tells of itself to any thread, also when its own is stuck: single words, each
- * whole, not together. */
+/* What an engine tells of itself to any thread and process, also when its own is stuck: single
+ * words, each whole, not together. */
 #include <stdio.h>
-#include <unistd.h>
 #include "engine/private.h"
+
+_Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int)SEGMENT_MOVING &&
+		       (int)OP_FLUSHING == (int)SEGMENT_FLUSHING &&
+		       (int)OP_NOTING == (int)SEGMENT_NOTING &&
+		       (int)OP_ASKING == (int)SEGMENT_ASKING &&
+		       (int)OP_PARKED == (int)SEGMENT_PARKED &&
+		       (int)OP_STATES == (int)SEGMENT_STATES,
+	       "readers know these states");
+_Static_assert((int)OP_DECIDED == (int)SEGMENT_STOPPING, "readers know this bit");
+
+/* Slots of handles that were used too often are retired, so that there are more than peers. */
+#define PEERS_MORE(n) ((n) + (n) / 4)
+
+int tell_open(struct engine *e)
+{
+	struct segment_params p = {
+		.incarnation = e->config.incarnation,
+		.is_inline = e->config.is_inline,
+		.npeers = PEERS_MORE(e->config.params->max_peers),
+	};
+	struct segment_head *h;
+	uint32_t i;
+
+	e->segment = segment_open(&p);
+	if (!e->segment)
+		return -ENOMEM;
+	e->told = &segment_of(e->segment)->engine;
+	h = &segment_of(e->segment)->head;
+	for (i = 0; i < e->config.ndevices && i < SEGMENT_DEVICES; i++) {
+		const struct backend *ops = e->config.devices[i]->ops;
+
+		snprintf(h->devices[i].name, sizeof(h->devices[i].name), "%s", ops->name);
+		h->devices[i].transport = ops->transport;
+	}
+	h->ndevices = i;
+	if (e->config.left_out)
+		snprintf(h->left_out, sizeof(h->left_out), "%s", e->config.left_out);
+	return 0;
+}
+
+/* ---- the engine's thread ---- */
+
+struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i)
+{
+	return &segment_of(er->engine->segment)->entries[er->told->first + i];
+}
+
+static const uint8_t kinds[URCCL_OP_LAST] = {
+	[URCCL_OP_READ] = SEGMENT_READ,	      [URCCL_OP_READV] = SEGMENT_READ,
+	[URCCL_OP_READ_PAGED] = SEGMENT_READ, [URCCL_OP_WRITE] = SEGMENT_WRITE,
+	[URCCL_OP_WRITEV] = SEGMENT_WRITE,    [URCCL_OP_WRITE_PAGED] = SEGMENT_WRITE,
+	[URCCL_OP_NOTIFY] = SEGMENT_NOTIFY,
+};
+
+void tell_success(const struct op *op)
+{
+	const struct engine *e = op_engine(op);
+	uint32_t kind = kinds[op->sqe.opcode], cls = op->sqe.flags >> URCCL_SQE_CLASS_SHIFT;
+	struct segment_flow *f;
+
+	if (!URCCL_TELLS)
+		return;
+	if (!kind) {
+		tell_add(&e->told->count.ended, 1);
+		return;
+	}
+	assert(cls < SEGMENT_CLASSES); /* others were refused */
+	f = &e->told->flows[cls][kind - 1];
+	tell_add(&f->ended, 1);
+	tell_add(&f->bytes, op->placed);
+	if (op->started_ns)
+		tell_add(&f->cells[segment_cell(e->now - op->started_ns)], 1);
+}
+
+void tell_peer(const struct engine_peer *p)
+{
+	uint32_t state = p->state == PEER_CONNECTING ? URCCL_PEER_CONNECTING
+			 : p->state == PEER_UP	     ? URCCL_PEER_UP
+						     : URCCL_PEER_LOST;
+
+	if (!URCCL_TELLS)
+		return;
+	if (p->rail)
+		store_relaxed(&p->told->transport, p->rail->ep->dev->ops->transport);
+	store_relaxed(&p->told->state, state);
+}
+
+void tell_look(struct engine *e)
+{
+	struct list *pos;
+
+	if (!URCCL_TELLS)
+		return;
+	e->look_ns = e->now + LOOK_NS;
+	list_for_each(pos, &e->rings) {
+		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+		struct ring *r = er->ring;
+
+		store_relaxed(&er->told->waiting, ring_submitted(r));
+		store_relaxed(&er->told->unseen,
+			      r->own.tail - load_relaxed(&r->consumer_line.cq_head));
+	}
+	store_relaxed(&e->told->chunks, e->chunks_used);
+	tell(&e->told->looked_ns, e->now);
+}
+
+void tell_asleep(struct engine *e, uint64_t ns)
+{
+	if (!URCCL_TELLS)
+		return;
+	tell_look(e);
+	tell(&e->told->wake_at_ns, ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS);
+	tell_add(&e->told->count.sleeps, 1);
+	store_relaxed(&e->told->state, SEGMENT_SLEEPS);
+}
+
+/* ---- any thread ---- */
 
 const struct failures *engine_failures(const struct engine *e)
 {
@@ -12,72 +128,12 @@ const struct failures *engine_failures(const struct engine *e)
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats)
 {
-	const uint64_t *from = (const uint64_t *)(const void *)&e->stats + 1;
-	uint64_t *to = (uint64_t *)(void *)stats + 1;
-	size_t i, n = sizeof(*stats) / sizeof(uint64_t) - 1;
-
-	for (i = 0; i < n; i++)
-		to[i] = load_relaxed(&from[i]);
+	segment_stats(segment_of(e->segment), stats);
 }
 
-static void tell_stats(const struct engine *e, int fd)
+int engine_dump(const struct engine *e, int fd)
 {
-	struct urccl_stats s;
+	struct segment_view v = segment_view_own(e->segment);
 
-	engine_stats(e, &s);
-	dprintf(fd, "engine: turned %llu ns ago, %llu turns, %llu sleeps, %llu wakes\n",
-		(unsigned long long)(clock_ns() - load_relaxed(&e->turn_ns)),
-		(unsigned long long)s.turns, (unsigned long long)s.sleeps,
-		(unsigned long long)s.wakes);
-	dprintf(fd,
-		"entries: %llu submitted, %llu completed, %llu failed, %llu cancelled, %llu timed out\n",
-		(unsigned long long)s.submitted, (unsigned long long)s.completed,
-		(unsigned long long)s.failed, (unsigned long long)s.cancelled,
-		(unsigned long long)s.timed_out);
-	dprintf(fd, "moved: %llu bytes read, %llu bytes written, %llu chunks, %llu pieces merged\n",
-		(unsigned long long)s.bytes_read, (unsigned long long)s.bytes_written,
-		(unsigned long long)s.chunks, (unsigned long long)s.merged);
-	dprintf(fd, "notifications: %llu sent, %llu received\n", (unsigned long long)s.notes_sent,
-		(unsigned long long)s.notes_received);
-}
-
-static void tell_op(const struct op *op, uint32_t i, int fd)
-{
-	static const char *const states[OP_STATES] = {
-		[OP_WAITING] = "waiting",  [OP_MOVING] = "moving", [OP_FLUSHING] = "flushing",
-		[OP_NOTING] = "notifying", [OP_ASKING] = "asking", [OP_PARKED] = "parked",
-	};
-	uint64_t told = load_relaxed(&op->told);
-	uint32_t state = (uint32_t)(told >> 32) & 0xff;
-	const char *name = opcode_name((uint32_t)(told >> 40));
-
-	if (state == OP_FREE || state >= OP_STATES)
-		return;
-	dprintf(fd, "  entry %u: %s, %s%s\n", i, name ? name : "?", states[state],
-		told & OP_DECIDED ? ", stopping" : "");
-}
-
-static void tell_ring(const struct engine_ring *er, int fd)
-{
-	const struct ring *r = er->ring;
-	uint32_t i;
-
-	dprintf(fd, "ring %u: %u submitted and not taken, %u CQEs not seen\n", r->pub.id,
-		load_acquire(&r->producer_line.sq_tail) - load_acquire(&r->own.sq_head),
-		load_acquire(&r->publish_line.cq_tail) - load_acquire(&r->consumer_line.cq_head));
-	for (i = 0; i < er->entries; i++)
-		tell_op(&er->ops[i], i, fd);
-}
-
-void engine_dump(const struct engine *e, int fd)
-{
-	uint32_t i;
-
-	tell_stats(e, fd);
-	for (i = 0; i < RINGS_MAX; i++) {
-		const struct engine_ring *er = load_acquire(&e->ring_index[i]);
-
-		if (er)
-			tell_ring(er, fd);
-	}
+	return segment_text(&v, clock_ns(), fd);
 }

@@ -15,7 +15,8 @@ MAY = {
     "memory": {"base"},
     "ring": {"base"},
     "backend": {"base", "memory"},
-    "engine": {"base", "memory", "ring", "backend"},
+    "segment": {"base", "memory"},
+    "engine": {"base", "memory", "ring", "backend", "segment"},
     "control": {"base", "memory", "backend", "engine"},
 }
 PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h"}

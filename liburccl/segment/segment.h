@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a context shows of itself: one memory file of sealed size, "urccl-PID", that a tool of the
+ * same user finds among the process's open descriptors and maps to read, also when the process is
+ * stuck or stopped. Nothing is left behind when the process is gone.
+ *
+ * Every word has one writer and is stored whole, relaxed: each is right by itself, and two of them
+ * may be of different moments. A reader takes nothing for granted: indices, counts and texts are
+ * checked where they are used, and the size cannot change under it.
+ *
+ * The file is sparse: the head is allocated when it is made, entries when their ring is opened,
+ * peers when they are met, so that no store on the data path can meet a missing page.
+ */
+#ifndef SEGMENT_H
+#define SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <liburccl.h>
+
+#define SEGMENT_MAGIC	   0x746e656d67657375ull
+#define SEGMENT_VERSION	   1u /* of this layout: another is not read */
+#define SEGMENT_PREFIX	   "urccl-"
+#define SEGMENT_RINGS	   256u
+#define SEGMENT_ENTRIES	   65536u /* of all rings */
+#define SEGMENT_DEVICES	   16u
+#define SEGMENT_CLASSES	   3u
+#define SEGMENT_CELL_BITS  4u /* 16 cells a power of two: 6 % wide */
+#define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
+/* To 2^36 ns, 69 s: the last has what is above. */
+#define SEGMENT_CELLS (33u * SEGMENT_CELL_STEPS)
+
+#ifndef URCCL_TELLS
+#define URCCL_TELLS   1 /* 0: a build that keeps no statistics, to see what they cost */
+#endif
+
+enum segment_flow_kind {
+	SEGMENT_OTHER,
+	SEGMENT_READ,
+	SEGMENT_WRITE,
+	SEGMENT_NOTIFY,
+	SEGMENT_FLOWS
+};
+
+/* Entries of a class and kind that succeeded. */
+struct segment_flow {
+	uint64_t ended;
+	uint64_t bytes;
+	/* Of those that outlived the turn that took them: ns from the end of that turn to the
+	 * engine's last look at the clock before they ended, less than a turn too few. */
+	uint64_t cells[SEGMENT_CELLS];
+};
+
+struct segment_count {
+	uint64_t ended; /* of kind OTHER */
+	uint64_t submitted, failed, cancelled, timed_out;
+	uint64_t chunks, merged;
+	uint64_t notes_sent, notes_received;
+	uint64_t turns, sleeps, wakes;
+};
+
+enum segment_engine_state { SEGMENT_RUNS, SEGMENT_SLEEPS };
+
+/* The engine's thread writes it. */
+struct segment_engine {
+	uint64_t turned_ns;  /* CLOCK_MONOTONIC at the last turn that looked at the clock */
+	uint64_t looked_ns;  /* ... at the last look at the rings, once a millisecond or so */
+	uint64_t wake_at_ns; /* asleep: until then at most; ~0: until something comes */
+	uint32_t state;	     /* enum segment_engine_state */
+	uint32_t chunks;     /* that devices had at that look */
+	struct segment_count count;
+	struct segment_flow flows[SEGMENT_CLASSES][SEGMENT_FLOWS - 1]; /* READ, WRITE, NOTIFY */
+};
+
+/* The engine writes what it told at its last look; id, entries, first and told are of whoever
+ * opened the ring. */
+struct segment_ring {
+	uint32_t id; /* 0: no ring; written last */
+	uint32_t entries;
+	uint32_t first, told; /* its records in entries[]; told 0: there was no room for them */
+	uint32_t waiting;     /* submitted and not taken */
+	uint32_t unseen;      /* CQEs */
+	uint32_t reserved[2];
+};
+
+/* enum op_state of the engine */
+enum segment_entry_state {
+	SEGMENT_FREE = 0,
+	SEGMENT_WAITING,
+	SEGMENT_MOVING,
+	SEGMENT_FLUSHING,
+	SEGMENT_NOTING,
+	SEGMENT_ASKING,
+	SEGMENT_PARKED,
+	SEGMENT_STATES
+};
+
+/* An entry's word: the peer's handle, opcode, state, and bits of the engine, of which the lowest
+ * says that the outcome is decided. */
+#define SEGMENT_PEER_SHIFT   32u
+#define SEGMENT_OPCODE_SHIFT 24u
+#define SEGMENT_STATE_SHIFT  16u
+#define SEGMENT_BITS	     0xffffu
+#define SEGMENT_STOPPING     1u
+
+struct segment_entry { /* the engine's */
+	uint64_t word;
+	uint64_t started_ns; /* 0: taken in this very turn: the rest is of an earlier entry */
+	uint64_t user_data;
+	uint64_t total, placed; /* bytes; placed: 0 for those of one chunk */
+};
+
+struct segment_peer {
+	uint32_t handle; /* 0: none; written last by the control thread, like incarnation, name */
+	uint32_t state;	 /* engine: enum urccl_peer_state */
+	uint64_t incarnation;
+	uint32_t transport; /* engine: enum urccl_transport */
+	uint32_t reserved;
+	uint64_t bytes_out, bytes_in; /* engine */
+	char name[88];		      /* address of its control connection */
+};
+
+struct segment_device {
+	char name[16];
+	uint32_t transport; /* enum urccl_transport */
+	uint32_t reserved;
+};
+
+/* Written by urccl_open(), but for peers_there. */
+struct segment_head {
+	uint64_t magic; /* written last */
+	uint32_t version;
+	uint32_t npeers; /* records in peers[] */
+	uint64_t bytes;	 /* of the whole */
+	uint64_t incarnation;
+	uint64_t opened_ns; /* CLOCK_MONOTONIC */
+	uint32_t pid;	    /* as its own namespace has it */
+	uint32_t is_inline;
+	char library[16];
+	uint32_t ndevices;
+	uint32_t reserved;
+	struct segment_device devices[SEGMENT_DEVICES];
+	char left_out[512];   /* transports that did not open, and why */
+	char alone[128];      /* why no other process can read this; "" if it can */
+	uint32_t peers_there; /* control thread: peers' records that are allocated */
+	uint32_t reserved1;
+};
+
+struct segment {
+	struct segment_head head;
+	_Alignas(4096) struct segment_engine engine;
+	_Alignas(64) struct segment_ring rings[SEGMENT_RINGS];
+	_Alignas(4096) struct segment_entry entries[SEGMENT_ENTRIES];
+	_Alignas(4096) struct segment_peer peers[];
+};
+
+/* A segment, and how long it is for sure. */
+struct segment_view {
+	const struct segment *s;
+	uint64_t bytes;
+};
+
+/* ---- the writer's side: make.c ---- */
+
+struct segment_file;
+
+struct segment_params {
+	uint64_t incarnation;
+	int is_inline;
+	uint32_t npeers; /* most at a time */
+};
+
+/* Where no memory file can be had the words are private and *why in the head says so; NULL: no
+ * memory at all. */
+struct segment_file *segment_open(const struct segment_params *p);
+void segment_close(struct segment_file *f);
+struct segment *segment_of(const struct segment_file *f);
+struct segment_view segment_view_own(const struct segment_file *f);
+/* Any thread: a ring's record, and records for its entries where *told is not 0 afterwards; NULL:
+ * there is none left. */
+struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries);
+void segment_ring_give(struct segment_file *f, struct segment_ring *r);
+/* Control thread. NULL: no room for another. */
+struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
+				       uint64_t incarnation, const char *name);
+void segment_peer_give(struct segment_peer *p);
+
+/* ---- the reader's side: read.c, text.c ---- */
+
+/* Maps the file behind fd, which may be anything. 0; -EPROTO: it is none of ours; -ENOTSUP: of
+ * another version; or -errno. */
+int segment_view_open(int fd, struct segment_view *v);
+void segment_view_close(struct segment_view *v);
+/* The counts as urccl_stats() gives them. */
+void segment_stats(const struct segment *s, struct urccl_stats *out);
+/* All of it as text; now_ns: CLOCK_MONOTONIC. */
+/* 0, or -errno where fd takes nothing. */
+int segment_text(const struct segment_view *v, uint64_t now_ns, int fd);
+
+/* One entry, checked. */
+struct segment_entry_view {
+	uint32_t slot, opcode, state, stopping, peer;
+	uint64_t started_ns, user_data, total, placed;
+};
+/* 1: entry i of the ring is unfinished. */
+int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
+		      struct segment_entry_view *out);
+/* Records of entries that the ring has, within the table. */
+uint32_t segment_ring_told(const struct segment_ring *r);
+/* Peers' records that may be in use. */
+uint32_t segment_npeers(const struct segment_view *v);
+const char *segment_state_name(uint32_t state);
+/* A text of the segment, ended and without control characters. */
+const char *segment_string(const char *from, uint32_t size, char *to, uint32_t to_size);
+
+/* ---- latencies ---- */
+
+/* The cell of a time: below SEGMENT_CELL_STEPS one each, above by the leading bits. */
+static inline uint32_t segment_cell(uint64_t ns)
+{
+	uint64_t most = (1ull << 36) - 1, v = ns < most ? ns : most;
+	uint32_t shift;
+
+	if (v < SEGMENT_CELL_STEPS)
+		return (uint32_t)v;
+	shift = 63u - (uint32_t)__builtin_clzll(v) - SEGMENT_CELL_BITS;
+	return shift * SEGMENT_CELL_STEPS + (uint32_t)(v >> shift);
+}
+
+/* The middle of a cell's times, in ns. */
+uint64_t segment_cell_ns(uint32_t cell);
+
+/* What a quantile is made of: entries that ended within the turn that took them, and cells. */
+struct segment_latency {
+	uint64_t ended;
+	uint64_t cells[SEGMENT_CELLS];
+};
+/* Adds a flow to it. */
+void segment_latency_add(struct segment_latency *l, const struct segment_flow *f);
+/* That of which the share q is at most as much, in ns; 0: within one turn, or nothing ended. */
+uint64_t segment_quantile(const struct segment_latency *l, double q);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A segment in words: what urccl_dump() writes of its own context, and urccl_info --dump of
+ * another's. */
+#include <stdio.h>
+
+#include "segment/segment.h"
+#include "base/base.h"
+
+#define OLDEST 32u /* entries of a ring that are named */
+
+typedef unsigned long long ull;
+
+static const char *const states[SEGMENT_STATES] = {
+	[SEGMENT_WAITING] = "waiting",	 [SEGMENT_MOVING] = "moving",
+	[SEGMENT_FLUSHING] = "flushing", [SEGMENT_NOTING] = "notifying",
+	[SEGMENT_ASKING] = "asking",	 [SEGMENT_PARKED] = "parked",
+};
+
+const char *segment_state_name(uint32_t state)
+{
+	return state < SEGMENT_STATES && states[state] ? states[state] : "?";
+}
+
+/* "12 ns", "3.4 us", "5.6 s": into a buffer of the caller's. */
+static const char *time_text(uint64_t ns, char to[24])
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}};
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(units); i++)
+		if ((double)ns >= units[i].ns) {
+			snprintf(to, 24, "%.1f %s", (double)ns / units[i].ns, units[i].name);
+			return to;
+		}
+	snprintf(to, 24, "%llu ns", (ull)ns);
+	return to;
+}
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
+
+/* ---- the context ---- */
+
+static int text_head(const struct segment *s, int fd)
+{
+	uint32_t i, n = load_relaxed(&s->head.ndevices);
+	char text[sizeof(s->head.left_out)];
+
+	if (dprintf(fd, "liburccl %s, incarnation %016llx%s\n",
+		    segment_string(s->head.library, sizeof(s->head.library), text, sizeof(text)),
+		    (ull)s->head.incarnation, s->head.is_inline ? ", inline" : "") < 0)
+		return -errno;
+	for (i = 0; i < n && i < SEGMENT_DEVICES; i++)
+		dprintf(fd, "transport %s\n",
+			segment_string(s->head.devices[i].name, sizeof(s->head.devices[i].name),
+				       text, sizeof(text)));
+	segment_string(s->head.left_out, sizeof(s->head.left_out), text, sizeof(text));
+	if (*text)
+		dprintf(fd, "left out: %s\n", text);
+	segment_string(s->head.alone, sizeof(s->head.alone), text, sizeof(text));
+	if (*text)
+		dprintf(fd, "not to be seen by other processes: %s\n", text);
+	return 0;
+}
+
+static void text_engine(const struct segment *s, uint64_t now, int fd)
+{
+	const struct segment_engine *e = &s->engine;
+	struct urccl_stats c;
+	char ago[24];
+
+	segment_stats(s, &c);
+	dprintf(fd, "engine: turned %s ago, %s, %llu turns, %llu sleeps, %llu wakes\n",
+		time_text(since(now, load_relaxed(&e->turned_ns)), ago),
+		load_relaxed(&e->state) == SEGMENT_SLEEPS ? "asleep" : "awake", (ull)c.turns,
+		(ull)c.sleeps, (ull)c.wakes);
+	dprintf(fd,
+		"entries: %llu submitted, %llu completed, %llu failed, %llu cancelled, "
+		"%llu timed out\n",
+		(ull)c.submitted, (ull)c.completed, (ull)c.failed, (ull)c.cancelled,
+		(ull)c.timed_out);
+	dprintf(fd,
+		"moved: %llu bytes read, %llu bytes written, %llu chunks (%u on their way), "
+		"%llu pieces merged\n",
+		(ull)c.bytes_read, (ull)c.bytes_written, (ull)c.chunks, load_relaxed(&e->chunks),
+		(ull)c.merged);
+	dprintf(fd, "notifications: %llu sent, %llu received\n", (ull)c.notes_sent,
+		(ull)c.notes_received);
+}
+
+/* ---- latencies ---- */
+
+static const char *latency_text(const struct segment_latency *l, double q, char to[24])
+{
+	uint64_t ns = segment_quantile(l, q);
+
+	return ns ? time_text(ns, to) : "one turn";
+}
+
+static void text_flow(const struct segment_flow *f, const char *class, const char *kind, int fd)
+{
+	struct segment_latency l = {0};
+	char p50[24], p99[24], most[24];
+
+	segment_latency_add(&l, f);
+	if (!l.ended)
+		return;
+	dprintf(fd, "%s %s: %llu, %llu bytes; p50 %s, p99 %s, p100 %s\n", class, kind, (ull)l.ended,
+		(ull)load_relaxed(&f->bytes), latency_text(&l, 0.5, p50),
+		latency_text(&l, 0.99, p99), latency_text(&l, 1, most));
+}
+
+static void text_flows(const struct segment *s, int fd)
+{
+	static const char *const classes[SEGMENT_CLASSES] = {"bulk", "latency", "control"};
+	static const char *const kinds[SEGMENT_FLOWS] = {
+		[SEGMENT_READ] = "reads",
+		[SEGMENT_WRITE] = "writes",
+		[SEGMENT_NOTIFY] = "notifications",
+	};
+	uint32_t i, k;
+
+	for (i = 0; i < SEGMENT_CLASSES; i++)
+		for (k = SEGMENT_READ; k < SEGMENT_FLOWS; k++)
+			text_flow(&s->engine.flows[i][k - 1], classes[i], kinds[k], fd);
+}
+
+/* ---- peers ---- */
+
+static void text_peer(const struct segment_peer *p, int fd)
+{
+	static const char *const peer_states[] = {
+		[URCCL_PEER_CONNECTING] = "connecting",
+		[URCCL_PEER_UP] = "up",
+		[URCCL_PEER_LOST] = "lost",
+	};
+	uint32_t handle = load_acquire(&p->handle), state = load_relaxed(&p->state);
+	const char *transport = transport_name(load_relaxed(&p->transport));
+	char name[sizeof(p->name)];
+
+	if (!handle)
+		return;
+	dprintf(fd, "peer 0x%x: %s, %s, %s, incarnation %016llx, %llu bytes out, %llu bytes in\n",
+		handle, segment_string(p->name, sizeof(p->name), name, sizeof(name)),
+		state && state < ARRAY_SIZE(peer_states) ? peer_states[state] : "?",
+		transport ? transport : "no transport yet", (ull)load_relaxed(&p->incarnation),
+		(ull)load_relaxed(&p->bytes_out), (ull)load_relaxed(&p->bytes_in));
+}
+
+/* ---- rings and their entries ---- */
+
+/* Those that started first, first; those of no time yet last. */
+struct oldest {
+	uint32_t n, more;
+	struct segment_entry_view e[OLDEST];
+};
+
+static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
+{
+	uint64_t at = v->started_ns - 1;
+	uint32_t i;
+
+	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns - 1 <= at) {
+		o->more++;
+		return;
+	}
+	if (o->n == OLDEST)
+		o->more++;
+	else
+		o->n++;
+	for (i = o->n - 1; i && o->e[i - 1].started_ns - 1 > at; i--)
+		o->e[i] = o->e[i - 1];
+	o->e[i] = *v;
+}
+
+static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
+{
+	const char *name = opcode_name(v->opcode);
+	char ago[24];
+
+	dprintf(fd, "  entry %u: %s, %s%s", v->slot, name ? name : "?",
+		segment_state_name(v->state), v->stopping ? ", stopping" : "");
+	if (v->peer)
+		dprintf(fd, ", peer 0x%x", v->peer);
+	if (!v->started_ns) {
+		dprintf(fd, ", new\n");
+		return;
+	}
+	dprintf(fd, ", user_data 0x%llx, since %s", (ull)v->user_data,
+		time_text(since(now, v->started_ns), ago));
+	if (v->total)
+		dprintf(fd, ", %llu of %llu bytes", (ull)v->placed, (ull)v->total);
+	dprintf(fd, "\n");
+}
+
+static void text_ring(const struct segment *s, const struct segment_ring *r, uint64_t now, int fd)
+{
+	uint32_t id = load_acquire(&r->id), told = segment_ring_told(r), i;
+	struct oldest o = {.n = 0};
+	struct segment_entry_view v;
+
+	if (!id)
+		return;
+	for (i = 0; i < told; i++)
+		if (segment_entry_get(s, r, i, &v))
+			oldest_add(&o, &v);
+	dprintf(fd,
+		"ring %u: of %u entries %u unfinished; %u submitted and not taken, "
+		"%u CQEs not seen\n",
+		id, load_relaxed(&r->entries), o.n + o.more, load_relaxed(&r->waiting),
+		load_relaxed(&r->unseen));
+	if (!told)
+		dprintf(fd, "  its entries are not told: the context's rings have more than %u\n",
+			SEGMENT_ENTRIES);
+	for (i = 0; i < o.n; i++)
+		text_entry(&o.e[i], now, fd);
+	if (o.more)
+		dprintf(fd, "  and %u later ones\n", o.more);
+}
+
+int segment_text(const struct segment_view *v, uint64_t now_ns, int fd)
+{
+	uint32_t i, n = segment_npeers(v);
+	int err = text_head(v->s, fd);
+
+	if (err)
+		return err;
+	text_engine(v->s, now_ns, fd);
+	text_flows(v->s, fd);
+	for (i = 0; i < n; i++)
+		text_peer(&v->s->peers[i], fd);
+	for (i = 0; i < SEGMENT_RINGS; i++)
+		text_ring(v->s, &v->s->rings[i], now_ns, fd);
+	return 0;
+}
