@@ -16,6 +16,7 @@ static struct side *sides;
 
 void settle_begin(struct side *s)
 {
+	s->settler = NULL;
 	if (!NEEDED || s->ring->flags & URCCL_RING_INLINE)
 		return;
 	CHECK_EQ(urccl_ring_open(s->ctx, NULL, &s->settler), 0);
