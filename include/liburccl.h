@@ -62,17 +62,43 @@ enum urccl_tcp_driver {
 	URCCL_TCP_IO_URING,		/* opening fails where io_uring is denied */
 };
 
+enum urccl_log_level {			/* each tells what those before it tell */
+	URCCL_LOG_DEFAULT = 0,		/* warn, where there is somebody to tell */
+	URCCL_LOG_NONE, URCCL_LOG_ERROR, URCCL_LOG_WARN, URCCL_LOG_INFO, URCCL_LOG_DEBUG,
+};
+
+enum urccl_enforce {			/* who keeps a peer to an advert's rights, range and
+					 * expiry */
+	URCCL_ENFORCE_ANY = 0,		/* of mapped memory the importer's library, but for the
+					 * right to write */
+	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
+};
+
+enum urccl_compress { URCCL_COMPRESS_NONE = 0, URCCL_COMPRESS_SPLIT, URCCL_COMPRESS_ENCODE };
+
+enum urccl_cxi_threading {		/* fi_domain(3) */
+	URCCL_CXI_THREADING_AUTO = 0, URCCL_CXI_THREADING_SAFE, URCCL_CXI_THREADING_UNSPEC,
+	URCCL_CXI_THREADING_FID, URCCL_CXI_THREADING_DOMAIN, URCCL_CXI_THREADING_COMPLETION,
+	URCCL_CXI_THREADING_ENDPOINT,
+};
+
+/* Of a setting for which 0 means something: the library's choice. */
+#define URCCL_AUTO (-1)
+
 /*
  * Settings of a context. urccl_params_init() fills in the defaults; a struct of an older header
  * is shorter and gets the defaults of the rest, a longer one must be zero where this library
  * does not know it (else -E2BIG). A number that is 0 where 0 makes no sense is the default.
- * Strings and buffers are copied.
+ * Strings and buffers are copied. urccl_params_from_env(3) lists what each may be, and the
+ * environment variable of the same name.
  */
 struct urccl_params {
 	uint32_t size;			/* sizeof(struct urccl_params) */
 	uint32_t flags;			/* enum urccl_open_flags */
-	const char *transport;		/* "shm,tcp": those that may be used, best first. NULL:
-					 * every one but sim */
+	const char *transport;		/* "shm,tcp": those that may be used, best first; "shm?"
+					 * may be left out where it does not open, and towards
+					 * whom "shm!" reaches no other is used. NULL:
+					 * "shm?,tcp?" */
 	const char *listen;		/* "127.0.0.1:0", "[::1]:7777"; NULL: loopback, any port;
 					 * "": do not listen */
 	const void *hello;		/* what we answer as the dialled one, at most
@@ -88,8 +114,8 @@ struct urccl_params {
 	uint32_t max_blocks;		/* blocks of a paged entry (2^32 - 2) */
 	uint32_t chunk_bytes;		/* largest piece of an entry handed to a device at a
 					 * time; 0: the transport's */
-	const char *tcp_congestion;	/* TCP_CONGESTION of data streams, "cubic"; NULL: the
-					 * system's */
+	const char *tcp_congestion;	/* TCP_CONGESTION, "cubic" or
+					 * "bulk:bbr,latency:cubic"; NULL: the system's */
 	uint8_t	 tcp_driver;		/* enum urccl_tcp_driver */
 	uint8_t	 cma;			/* enum urccl_allow: process_vm_readv between processes
 					 * of one user (no) */
@@ -99,6 +125,67 @@ struct urccl_params {
 					 * abstract names */
 	struct urccl_sim *sim;		/* transport sim: the network to join; must outlive the
 					 * context */
+	/* Told what happens, a line without its end; level: enum urccl_log_level. From the control
+	 * thread and from urccl_open() and urccl_close(), never from a progress thread. Must not
+	 * call the library. NULL: silence. */
+	void (*log)(void *arg, int level, const char *text);
+	void *log_arg;
+	const char *thread_name;	/* the threads' names begin with it, up to 7 bytes; NULL:
+					 * "urccl" */
+	const char *progress_cpus;	/* where progress threads may run, "0-3,8"; NULL: where
+					 * the thread that opens may */
+	const char *control_cpus;	/* likewise the control thread, and those that resolve
+					 * names */
+	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near the
+					 * memory */
+	const char *cxi_domain;		/* NULL: of cxi_device_index */
+	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
+	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
+	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */
+	uint32_t max_inflight_ops;	/* operations of one device at a time (256) */
+	uint32_t rdma_max_rd_atomic;	/* READs and atomics a queue pair has out (16) */
+	uint32_t rdma_max_dest_rd_atomic;	/* and takes (16) */
+	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
+	uint32_t cxi_cq_size;		/* (8,192) */
+	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU */
+	int32_t	 rdma_gid_index;	/* URCCL_AUTO: RoCE v2 over IPv4, where there is one */
+	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 7 */
+	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */
+	uint8_t	 rdma_port;		/* 0: the first that is active */
+	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */
+	/* By enum urccl_class: */
+	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, 8 on
+					 * EFA */
+	int16_t	 rdma_tc[3];		/* traffic class, 0 to 255; URCCL_AUTO: 104 on RoCE, 0 on
+					 * EFA */
+	int16_t	 tcp_tclass[3];		/* IP_TOS and IPV6_TCLASS: DSCP * 4, up to 252; 0: the
+					 * system's */
+	int16_t	 tcp_priority[3];	/* SO_PRIORITY, 0 to 15; 0: the system's */
+	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
+					 * thread that opens */
+	int8_t	 control_nice;		/* likewise of the control thread */
+	uint8_t	 log_level;		/* enum urccl_log_level */
+	uint8_t	 enforce;		/* enum urccl_enforce */
+	uint8_t	 bounce;		/* enum urccl_allow: data may go through memory of the
+					 * library (yes) */
+	uint8_t	 disable_ipc;		/* 1: transport ipc is not used */
+	uint8_t	 compress_strategy;	/* enum urccl_compress */
+	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
+	uint32_t reserved1;
+	uint16_t origins[96];		/* the library's: which urccl_params_from_env() set */
+};
+
+/* A setting, for tools. */
+struct urccl_setting {
+	uint32_t size;			/* sizeof(struct urccl_setting), set by the caller */
+	uint32_t used;			/* 1: this version goes by it; 0: checked and kept for
+					 * transports that it does not carry out */
+	const char *name;		/* "timeout_ms", the library's for ever */
+	const char *about;		/* what it is, likewise */
+	const char *uccl;		/* UCCL's variable that means the same, or NULL */
+	char	 variable[40];		/* "URCCL_TIMEOUT_MS" */
+	char	 origin[40];		/* "default", "params", or the variable it came from */
+	char	 value[256];		/* as the variable would give it */
 };
 
 /* A number that is 0 is the default. */
@@ -150,6 +237,18 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 /* Fills *p with the defaults. p->size says how much of it the caller has; if it is none that can
  * be, *p is left alone and urccl_open() says so. */
 void urccl_params_init(struct urccl_params *p);
+
+/* Sets in *p what environment variables give: URCCL_ and the member's name in capitals, or, where
+ * that is not set, the variable of UCCL that means the same; urccl_params_from_env(3) lists them.
+ * Strings are the environment's: they stand until it is changed, and urccl_open() copies them.
+ * -EINVAL: a variable that does not parse, that means nothing any more, or (URCCL_*) that is none;
+ * *p is then as it was. With URCCL_LOG_LEVEL, p->log if NULL becomes one that prints to standard
+ * error. */
+int urccl_params_from_env(struct urccl_params *p);
+
+/* Fills *setting, whose size the caller has set, with the i-th setting as p (NULL: the defaults)
+ * has it. -ENOENT: there are no more. */
+int urccl_settings(const struct urccl_params *p, uint32_t i, struct urccl_setting *setting);
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
  * The context is the program's to close. A transport that p names, or that a setting of its own

@@ -66,18 +66,22 @@ static void leave_out(struct urccl *ctx)
 		 urccl_errmsg());
 }
 
-/* A setting that is a transport's alone asks for it as naming it does; one that allows (cma) does
- * not. */
-static int is_asked_for(const struct settings *s, uint32_t transport)
+/* A setting that is a transport's alone asks for it as naming it does, where no transport was
+ * named; one that allows (cma) does not. */
+static int is_asked_for(const struct settings *s, uint32_t i)
 {
-	if (transport == URCCL_TRANSPORT_SHM && s->p.socket_dir)
+	uint32_t transport = s->transports.list[i].transport;
+
+	if (s->transports.list[i].how != TRANSPORT_MAYBE)
 		return 1;
-	if (transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver))
-		return 1;
-	return !s->is_default;
+	if (s->p.transport)
+		return 0;
+	if (transport == URCCL_TRANSPORT_SHM)
+		return s->p.socket_dir != NULL;
+	return transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver);
 }
 
-/* A program that named transports gets all of them or none; one that did not gets those that open.
+/* A program gets all transports that it named; of those it did not, or with "?", those that open.
  */
 static int devices_open(struct urccl *ctx)
 {
@@ -85,11 +89,11 @@ static int devices_open(struct urccl *ctx)
 	uint32_t i;
 	int err = -EINVAL;
 
-	for (i = 0; i < s->ntransports; i++) {
-		err = device_open(ctx, s->transports[i]);
+	for (i = 0; i < s->transports.n; i++) {
+		err = device_open(ctx, s->transports.list[i].transport);
 		if (!err)
 			continue;
-		if (is_asked_for(s, s->transports[i]))
+		if (is_asked_for(s, i))
 			goto close_devices;
 		leave_out(ctx);
 	}
@@ -256,6 +260,23 @@ void urccl_close(struct urccl *ctx)
 	context_unmap(ctx);
 }
 
+/* Those that are not the defaults. */
+static void dump_settings(const struct urccl_params *p, int fd)
+{
+	char origin[VARIABLE_MAX], value[256];
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++) {
+		const struct setting *row = &settings_table[i];
+
+		if (setting_is_default(row, p))
+			continue;
+		setting_origin(row, p, origin);
+		setting_text(row, p, value, sizeof(value));
+		dprintf(fd, "setting %s = \"%s\" (%s)\n", row->name, value, origin);
+	}
+}
+
 int urccl_dump(struct urccl *ctx, int fd)
 {
 	int err = context_check(ctx);
@@ -267,5 +288,6 @@ int urccl_dump(struct urccl *ctx, int fd)
 		err = engine_dump(ctx->engine, fd);
 	if (err)
 		return fail(err, "nothing can be written to fd %d: %s", fd, strerrordesc_np(-err));
+	dump_settings(&ctx->settings.p, fd);
 	return 0;
 }

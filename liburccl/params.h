@@ -4,18 +4,31 @@
 #define PARAMS_H
 
 #include <sys/socket.h>
-#include "base/base.h"
+#include "setting.h"
 
 #define TRANSPORTS_MAX 10u /* each of enum urccl_transport once */
 
+enum transport_how {
+	TRANSPORT_NAMED,    /* must open */
+	TRANSPORT_MAYBE,    /* is left out where it does not open */
+	TRANSPORT_REQUIRED, /* must open; no other is used towards whom it reaches */
+};
+
+/* Best first. */
+struct transports {
+	uint32_t n;
+	struct {
+		uint32_t transport; /* enum urccl_transport */
+		enum transport_how how;
+	} list[TRANSPORTS_MAX];
+};
+
 struct settings {
 	struct urccl_params p; /* its strings are copies, and its zeroes the defaults */
-	uint32_t transports[TRANSPORTS_MAX]; /* enum urccl_transport, best first */
-	uint32_t ntransports;
-	int is_default; /* the program named no transport: what does not open is left out */
+	struct transports transports;
 	int listens;
 	struct sockaddr_storage listen; /* if it listens */
-	char *transport, *listen_text, *tcp_congestion, *socket_dir;
+	char *copies[SETTINGS_MAX];	/* of the strings, by row of the table */
 	uint8_t hello[URCCL_NOTE_MAX];
 };
 
@@ -24,11 +37,12 @@ int settings_read(struct settings *s, const struct urccl_params *p);
 void settings_free(struct settings *s);
 
 /* The same for a ring: out is whole and its zeroes the defaults. */
-int ring_params_read(struct urccl_ring_params *out, const struct urccl_ring_params *p);
+int ring_params_read(struct urccl_ring_params *out, const struct urccl_ring_params *p,
+		     const struct settings *s);
 
 /* "127.0.0.1:0", "[::1]:7777": 0, or -EINVAL with fail() text. */
 int listen_parse(const char *text, struct sockaddr_storage *ss);
-/* "shm,tcp" into enum urccl_transport, in order. How many, or -EINVAL with fail() text. */
-int transports_parse(const char *text, uint32_t list[TRANSPORTS_MAX]);
+/* "shm!,tcp?": 0, or -EINVAL with fail() text. */
+int transports_parse(const char *text, struct transports *t);
 
 #endif

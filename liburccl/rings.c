@@ -103,7 +103,7 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	err = context_check_out(ctx, ring);
 	if (err)
 		return err;
-	err = ring_params_read(&params, p);
+	err = ring_params_read(&params, p, &ctx->settings);
 	if (err)
 		return err;
 	cr = calloc(1, sizeof(*cr));

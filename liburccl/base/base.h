@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -229,6 +230,59 @@ int copy_sized(void *dst, uint32_t known, const void *src, const char *what);
 /* The other way: fills a struct of the program whose first field says how long it is; what it has
  * beyond is 0. */
 int fill_sized(void *dst, const void *src, uint32_t known, const char *what);
+
+/* ---- what happens, told to the program: control thread, open and close; never an engine ---- */
+
+struct log {
+	void (*tell)(void *arg, int level, const char *text); /* NULL: nobody */
+	void *arg;
+	uint32_t level; /* enum urccl_log_level */
+};
+
+void log_init(struct log *l, const struct urccl_params *p);
+/* Worth making a text for. */
+int log_wants(const struct log *l, enum urccl_log_level level);
+void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* A program's log for want of one. */
+void log_stderr(void *arg, int level, const char *text);
+
+/* ---- threads ---- */
+
+#define CPUS_MAX 8192u
+struct cpus {
+	uint64_t bits[CPUS_MAX / 64];
+};
+
+int cpus_parse(const char *text, struct cpus *cpus); /* "0-3,8": 0 or -EINVAL */
+/* The first that is wanted and not there, or -ENOENT. */
+int cpus_missing(const struct cpus *wanted, const struct cpus *there);
+
+#define THREAD_NAME_MAX 7 /* bytes of a name's beginning */
+struct thread_how {
+	const char *prefix, *part; /* its name: "urccl", "control" */
+	const char *setting;	   /* for sentences: "control" of control_cpus */
+	const char *cpus;	   /* NULL: as who starts it */
+	int nice;		   /* 0: likewise */
+};
+
+/* Every signal is blocked in it. 0 when it has name, place and rank and runs; -errno with fail()
+ * text: there is none. */
+int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(void *arg),
+		 void *arg);
+void thread_name(const char *prefix, const char *part, pthread_t thread);
+
+/* ---- settings that each class has for itself ---- */
+
+#define CLASSES 3u /* enum urccl_class */
+struct class_words {
+	const char *at[CLASSES]; /* NULL: not named */
+	size_t len[CLASSES];
+};
+
+/* "x" for all, or "bulk:x,latency:y": 0 or -EINVAL. */
+int classes_split(const char *text, struct class_words *w);
+const char *class_name(uint32_t cls);
 
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);

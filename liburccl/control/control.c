@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control thread: its loop, its mailboxes, what it owns. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -221,21 +220,21 @@ struct mailbox *control_mailbox(struct control *c)
 
 int control_start(struct control *c, struct engine *engine)
 {
-	sigset_t all, old;
+	const struct urccl_params *p = c->config.params;
+	struct thread_how how = {
+		.prefix = p->thread_name,
+		.part = "control",
+		.setting = "control",
+		.cpus = p->control_cpus,
+		.nice = p->control_nice,
+	};
 	int rc;
 
 	c->engine = engine;
 	c->to_engine = engine_mailbox(engine);
-	/* Signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&c->thread, NULL, control_run, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc)
-		return fail(-rc, "cannot start the control thread: %s", strerrordesc_np(rc));
-	c->started = 1;
-	(void)pthread_setname_np(c->thread, "urccl-control");
-	return 0;
+	rc = thread_start(&c->thread, &how, control_run, c);
+	c->started = !rc;
+	return rc;
 }
 
 static void control_free_jobs(struct control *c)

@@ -27,6 +27,7 @@ struct resolver {
 	uint32_t njobs, idle, running;
 	struct mailbox *out; /* NULL: the context is gone, the last thread frees this */
 	int quit;
+	const char *prefix; /* the control thread's: of the threads' names */
 };
 
 static int resolver_errno(int gai)
@@ -124,6 +125,7 @@ static struct resolver *resolver_new(struct control *c)
 	pthread_cond_init(&r->more, NULL);
 	r->jobs_tail = &r->jobs;
 	r->out = &c->back;
+	r->prefix = c->config.params->thread_name;
 	return r;
 }
 
@@ -135,10 +137,10 @@ static int resolver_staff(struct resolver *r)
 
 	if (r->njobs < r->idle || r->nthreads == THREADS_MAX)
 		return 0;
-	/* The control thread has every signal blocked, and so has what it starts. */
+	/* The control thread has every signal blocked, and so has what it starts, where it is. */
 	if (pthread_create(t, NULL, resolver_run, r))
 		return r->nthreads ? 0 : -EAGAIN;
-	(void)pthread_setname_np(*t, "urccl-names");
+	thread_name(r->prefix, "names", *t);
 	r->nthreads++;
 	r->running++;
 	return 0;

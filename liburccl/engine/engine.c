@@ -377,16 +377,21 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 
 int engine_start(struct engine *e)
 {
+	const struct urccl_params *p = e->config.params;
+	struct thread_how how = {
+		.prefix = p->thread_name,
+		.part = "engine",
+		.setting = "progress",
+		.cpus = p->progress_cpus,
+		.nice = p->progress_nice,
+	};
 	int res;
 
 	if (e->config.is_inline)
 		return 0;
-	res = pthread_create(&e->thread, NULL, thread_main, e);
-	if (res)
-		return fail(-res, "no thread for the engine: %s", strerror(res));
-	e->started = 1;
-	pthread_setname_np(e->thread, "urccl-engine");
-	return 0;
+	res = thread_start(&e->thread, &how, thread_main, e);
+	e->started = !res;
+	return res;
 }
 
 void engine_close(struct engine *e)

@@ -32,10 +32,11 @@ static void check_default(const struct settings *s)
 	CHECK_EQ(s->p.max_segs, 1u << 20);
 	CHECK_EQ(s->p.max_blocks, UINT32_MAX - 1);
 	CHECK_EQ(s->p.tcp_streams, 1);
-	CHECK(s->is_default);
-	CHECK_EQ(s->ntransports, 2);
-	CHECK_EQ(s->transports[0], URCCL_TRANSPORT_SHM);
-	CHECK_EQ(s->transports[1], URCCL_TRANSPORT_TCP);
+	CHECK_EQ(s->transports.n, 2);
+	CHECK_EQ(s->transports.list[0].transport, URCCL_TRANSPORT_SHM);
+	CHECK_EQ(s->transports.list[0].how, TRANSPORT_MAYBE);
+	CHECK_EQ(s->transports.list[1].transport, URCCL_TRANSPORT_TCP);
+	CHECK_EQ(s->transports.list[1].how, TRANSPORT_MAYBE);
 	CHECK(s->listens);
 }
 
@@ -66,7 +67,8 @@ static void test_versions(void)
 
 	CHECK_EQ(settings_read(&s, &shorter), 0);
 	CHECK_EQ(s.p.timeout_ms, 30000);
-	CHECK_EQ(s.ntransports, 1);
+	CHECK_EQ(s.transports.n, 1);
+	CHECK_EQ(s.transports.list[0].how, TRANSPORT_NAMED);
 	settings_free(&s);
 	urccl_params_init(&shorter);
 	CHECK_EQ(shorter.timeout_ms, 1);
@@ -100,6 +102,11 @@ static void test_refusals(void)
 	REFUSED(transport, "tcp,udp", -EINVAL, "\"udp\"");
 	REFUSED(transport, "tcp,", -EINVAL, "\"\"");
 	REFUSED(transport, "tcp,shm,tcp", -EINVAL, "tcp is twice");
+	REFUSED(transport, "tcp!,tcp?", -EINVAL, "tcp is twice");
+	REFUSED(transport, "?", -EINVAL, "\"?\"");
+	REFUSED(transport, "tcp?!", -EINVAL, "\"tcp?!\"");
+	REFUSED(transport, "fabric", -EINVAL, "\"fabric\"");
+	REFUSED(transport, "fabric:", -EINVAL, "\"fabric:\"");
 	REFUSED(transport, "sim", -EINVAL, "urccl_sim_open()");
 	REFUSED(sim, (struct urccl_sim *)&p, -EINVAL, "name sim");
 	REFUSED(tcp_streams, 9, -EINVAL, "tcp_streams is 9: from 1 to 8");
@@ -108,11 +115,24 @@ static void test_refusals(void)
 	REFUSED(chunk_bytes, UINT32_MAX, -EINVAL, "chunk_bytes");
 	REFUSED(tcp_driver, 3, -EINVAL, "tcp_driver is 3");
 	REFUSED(cma, 3, -EINVAL, "cma is 3");
+	REFUSED(log_level, 6, -EINVAL, "log_level is 6");
+	REFUSED(enforce, 2, -EINVAL, "enforce is 2");
+	REFUSED(bounce, 3, -EINVAL, "bounce is 3");
+	REFUSED(tcp_tclass[1], 1, -EINVAL, "tcp_tclass is 1: multiples of 4 from 0 to 252");
+	REFUSED(rdma_sl[2], -2, -EINVAL, "rdma_sl is -2");
+	REFUSED(progress_nice, -21, -EINVAL, "progress_nice is -21");
+	REFUSED(progress_cpus, "0-", -EINVAL, "progress_cpus \"0-\"");
+	REFUSED(thread_name, "too long", -EINVAL, "thread_name \"too long\"");
+	REFUSED(event_slots, 32769, -EINVAL, "event_slots is 32769");
 	REFUSED(reserved0, 1, -EINVAL, "reserved0");
 	REFUSED(hello_len, 257, -EINVAL, "hello_len is 257");
 	REFUSED(hello_len, 1, -EINVAL, "hello is NULL");
 	REFUSED(listen, "localhost:7777", -EINVAL, "localhost:7777");
 #undef REFUSED
+	p = fresh();
+	p.cma = URCCL_ALLOW_YES;
+	p.enforce = URCCL_ENFORCE_OWNER;
+	refused(&p, -EINVAL, "enforce=owner");
 }
 
 /* What the program gave may be gone after the call. */
@@ -135,7 +155,7 @@ static void test_copies(void)
 	memset(cc, 'x', 5);
 	CHECK(!strcmp(s.p.transport, "tcp") && !strcmp(s.p.socket_dir, "/tmp"));
 	CHECK(!strcmp(s.p.tcp_congestion, "cubic") && !memcmp(s.p.hello, "hello", 5));
-	CHECK(!s.listens && !s.is_default);
+	CHECK(!s.listens);
 	settings_free(&s);
 }
 

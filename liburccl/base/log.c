@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens, told to whom the program named; never from an engine's thread. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define LINE 512u
+
+void log_init(struct log *l, const struct urccl_params *p)
+{
+	l->tell = p->log;
+	l->arg = p->log_arg;
+	l->level = p->log_level == URCCL_LOG_DEFAULT ? URCCL_LOG_WARN : p->log_level;
+}
+
+int log_wants(const struct log *l, enum urccl_log_level level)
+{
+	return l->tell && (uint32_t)level <= l->level;
+}
+
+void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)
+{
+	char line[LINE];
+	va_list ap;
+
+	if (!log_wants(l, level))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	l->tell(l->arg, (int)level, line);
+}
+
+void log_stderr(void *arg, int level, const char *text)
+{
+	static const char *const names[] = {
+		[URCCL_LOG_ERROR] = "error",
+		[URCCL_LOG_WARN] = "warning",
+		[URCCL_LOG_INFO] = "info",
+		[URCCL_LOG_DEBUG] = "debug",
+	};
+
+	(void)arg;
+	dprintf(STDERR_FILENO, "liburccl: %s: %s\n", names[level], text);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads with a name, and a place and a rank where these are settings: whoever starts one is told
+ * before it runs whether it has them. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define NAME_MAX_BYTES 16u /* the kernel's, with its 0 */
+
+enum settled { SETTLED, NO_CPU, NO_NICE };
+
+/* On the stack of whoever starts it, until done. */
+struct start {
+	const struct thread_how *how;
+	void *(*run)(void *arg);
+	void *arg;
+	struct cpus cpus;
+	uint32_t done;	      /* the new thread: 1, and it touches this no more */
+	enum settled settled; /* the new thread's, as what follows */
+	int err;
+	int cpu; /* NO_CPU: that could not be had */
+};
+
+void thread_name(const char *prefix, const char *part, pthread_t thread)
+{
+	char name[NAME_MAX_BYTES];
+
+	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : "urccl", part);
+	(void)pthread_setname_np(thread, name);
+}
+
+/* The kernel takes what of the set it can give: some of it is not all of it. */
+static int settle_cpus(struct start *s)
+{
+	cpu_set_t *wanted = (cpu_set_t *)(void *)s->cpus.bits;
+	struct cpus got;
+	int err;
+
+	memset(&got, 0, sizeof(got));
+	err = sched_setaffinity(0, sizeof(s->cpus.bits), wanted) ? errno : 0;
+	if (err && err != EINVAL)
+		return -err;
+	if (!err && sched_getaffinity(0, sizeof(got.bits), (cpu_set_t *)(void *)got.bits))
+		return -errno;
+	s->cpu = cpus_missing(&s->cpus, &got);
+	return s->cpu < 0 ? 0 : -EINVAL;
+}
+
+static enum settled settle(struct start *s)
+{
+	thread_name(s->how->prefix, s->how->part, pthread_self());
+	s->err = s->how->cpus ? settle_cpus(s) : 0;
+	if (s->err)
+		return NO_CPU;
+	if (s->how->nice && setpriority(PRIO_PROCESS, 0, s->how->nice))
+		s->err = -errno;
+	return s->err ? NO_NICE : SETTLED;
+}
+
+static void *begin(void *p)
+{
+	struct start *s = p;
+	void *(*run)(void *arg) = s->run;
+	void *arg = s->arg;
+	int goes_on;
+
+	s->settled = settle(s);
+	goes_on = s->settled == SETTLED;
+	store_release(&s->done, 1);
+	futex_wake(&s->done);
+	return goes_on ? run(arg) : NULL;
+}
+
+static int no_cpu(const struct start *s)
+{
+	const struct thread_how *how = s->how;
+	char path[64];
+
+	if (s->cpu < 0)
+		return fail(s->err, "%s_cpus \"%s\" cannot be had: %s", how->setting, how->cpus,
+			    strerrordesc_np(-s->err));
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d", s->cpu);
+	if (access(path, F_OK))
+		return fail(s->err, "%s_cpus \"%s\": this machine has no CPU %d", how->setting,
+			    how->cpus, s->cpu);
+	return fail(s->err,
+		    "%s_cpus \"%s\": CPU %d is offline, or the cpuset of this process "
+		    "does not have it",
+		    how->setting, how->cpus, s->cpu);
+}
+
+static int no_nice(const struct start *s)
+{
+	return fail(s->err,
+		    "%s_nice %d cannot be had: %s; what is below 0 needs CAP_SYS_NICE or "
+		    "RLIMIT_NICE",
+		    s->how->setting, s->how->nice, strerrordesc_np(-s->err));
+}
+
+/* Signals are for the program's threads. */
+static int create(pthread_t *thread, struct start *s)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(thread, NULL, begin, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(void *arg),
+		 void *arg)
+{
+	struct start s = {.how = how, .run = run, .arg = arg, .cpu = -1};
+	int err;
+
+	if (how->cpus && cpus_parse(how->cpus, &s.cpus))
+		return fail(-EINVAL, "%s_cpus \"%s\": a list like \"0-3,8\" is wanted",
+			    how->setting, how->cpus);
+	err = create(thread, &s);
+	if (err)
+		return fail(err, "no %s thread can be started: %s", how->part,
+			    strerrordesc_np(-err));
+	while (!load_acquire(&s.done))
+		futex_wait(&s.done, 0, NEVER_NS);
+	if (s.settled == SETTLED)
+		return 0;
+	pthread_join(*thread, NULL);
+	return s.settled == NO_CPU ? no_cpu(&s) : no_nice(&s);
+}

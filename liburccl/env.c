@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings from the environment, and to tools. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "setting.h"
+
+#define OURS	  "URCCL_"
+#define NAME_MOST 64u /* bytes of a variable's name that are looked at */
+
+/* ---- what means nothing any more ---- */
+
+static const struct gone {
+	const char *uccl;
+	const char *ours;
+	const char *why;
+} gone[] = {
+	{"UCCL_P2P_RDMA_CC", "URCCL_RDMA_CC",
+	 "no congestion control runs over a NIC's own; what is on its way is bounded by the "
+	 "measured rate"},
+	{"UCCL_P2P_RDMA_LINK_GBPS", "URCCL_RDMA_LINK_GBPS", "rates are measured"},
+	{"UCCL_P2P_COMPRESS_BUFFER_BYTES", "URCCL_COMPRESS_BUFFER_BYTES",
+	 "compression has no arenas of a settable size"},
+	{"UCCL_TCP_OOB_PORT", "URCCL_TCP_OOB_PORT", "one port serves all: set URCCL_LISTEN"},
+	{"UCCL_TCPX_OOB_PORT", "URCCL_TCPX_OOB_PORT", "one port serves all: set URCCL_LISTEN"},
+	{"UCCL_EFA_SO", "URCCL_EFA_SO",
+	 "transport efa is reached through libfabric: set URCCL_LIBFABRIC_SO"},
+};
+
+static int check_gone(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(gone); i++) {
+		const char *name = getenv(gone[i].ours)	  ? gone[i].ours
+				   : getenv(gone[i].uccl) ? gone[i].uccl
+							  : NULL;
+
+		if (name)
+			return fail(-EINVAL, "%s means nothing to liburccl: %s; unset it", name,
+				    gone[i].why);
+	}
+	return 0;
+}
+
+/* ---- what never meant anything ---- */
+
+/* How many letters must be put in, left out or changed to make b of a (Levenshtein). */
+static uint32_t distance(const char *a, size_t len, const char *b)
+{
+	uint8_t row[NAME_MOST + 1], diagonal, d;
+	size_t i, j, blen = strlen(b);
+
+	for (j = 0; j <= blen; j++)
+		row[j] = (uint8_t)j;
+	for (i = 0; i < len; i++) {
+		diagonal = row[0];
+		row[0] = (uint8_t)(i + 1);
+		for (j = 0; j < blen; j++) {
+			d = (uint8_t)(diagonal + (a[i] != b[j]));
+			diagonal = row[j + 1];
+			if (diagonal + 1 < d)
+				d = (uint8_t)(diagonal + 1);
+			if (row[j] + 1 < d)
+				d = (uint8_t)(row[j] + 1);
+			row[j + 1] = d;
+		}
+	}
+	return row[blen];
+}
+
+static int unknown(const char *name, size_t len)
+{
+	char variable[VARIABLE_MAX], best[VARIABLE_MAX] = "";
+	uint32_t i, d, least = UINT32_MAX;
+
+	for (i = 0; i < settings_count; i++) {
+		setting_variable(&settings_table[i], variable);
+		d = distance(name, len < NAME_MOST ? len : NAME_MOST, variable);
+		if (d >= least)
+			continue;
+		least = d;
+		memcpy(best, variable, sizeof(best));
+	}
+	return fail(-EINVAL, "%.*s is no setting of liburccl: did you mean %s?", (int)len, name,
+		    best);
+}
+
+static int is_setting(const char *name, size_t len)
+{
+	char variable[VARIABLE_MAX];
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++) {
+		setting_variable(&settings_table[i], variable);
+		if (strlen(variable) == len && !memcmp(variable, name, len))
+			return 1;
+	}
+	return 0;
+}
+
+static int check_names(void)
+{
+	char **e;
+
+	for (e = environ; e && *e; e++) {
+		size_t len = strcspn(*e, "=");
+
+		if (!strncmp(*e, OURS, strlen(OURS)) && !is_setting(*e, len))
+			return unknown(*e, len < 2 * NAME_MOST ? len : 2 * NAME_MOST);
+	}
+	return 0;
+}
+
+/* ---- what does ---- */
+
+static int bad(const char *variable, const char *text)
+{
+	char why[400];
+
+	snprintf(why, sizeof(why), "%s", urccl_errmsg());
+	return fail(-EINVAL, "%s=\"%.60s\": %s", variable, text, why);
+}
+
+static int has_room(const struct setting *row, uint32_t size)
+{
+	return row->at + row->width * (row->kind == SET_CLASSES ? CLASSES : 1) <= size;
+}
+
+/* room: bytes that the program's struct has. */
+static int from_variable(const struct setting *row, const char *variable, enum origin from,
+			 struct urccl_params *p, uint32_t room)
+{
+	const char *text = getenv(variable);
+
+	if (!text)
+		return 0;
+	if (setting_parse(row, text, from == ORIGIN_UCCL, p))
+		return bad(variable, text);
+	if (!has_room(row, room))
+		return fail(-EINVAL,
+			    "%s is set and cannot be passed on: this program's struct "
+			    "urccl_params has %u bytes, %zu are needed",
+			    variable, room, row->at + row->width);
+	setting_note_origin(row, p, from);
+	return 1;
+}
+
+static int from_env(const struct setting *row, struct urccl_params *p, uint32_t room)
+{
+	char variable[VARIABLE_MAX];
+	int found;
+
+	setting_variable(row, variable);
+	found = from_variable(row, variable, ORIGIN_URCCL, p, room);
+	if (!found && row->uccl)
+		found = from_variable(row, row->uccl, ORIGIN_UCCL, p, room);
+	return found < 0 ? found : 0;
+}
+
+/* Whoever asks for a log gets one. */
+static void give_log(struct urccl_params *p)
+{
+	int asked = getenv("URCCL_LOG_LEVEL") || getenv("UCCL_P2P_LOG_LEVEL");
+
+	if (asked && !p->log && p->log_level != URCCL_LOG_NONE)
+		p->log = log_stderr;
+}
+
+int urccl_params_from_env(struct urccl_params *p)
+{
+	struct urccl_params all;
+	uint32_t i;
+	int err;
+
+	if (!p)
+		return fail(-EINVAL, "nowhere to put the settings: the pointer for them is NULL");
+	settings_defaults(&all);
+	err = copy_sized(&all, sizeof(all), p, "struct urccl_params");
+	if (!err)
+		err = check_gone();
+	if (!err)
+		err = check_names();
+	for (i = 0; i < settings_count && !err; i++)
+		err = from_env(&settings_table[i], &all, p->size);
+	if (err)
+		return err;
+	give_log(&all);
+	return fill_sized(p, &all, sizeof(all), "struct urccl_params");
+}
+
+/* ---- to tools ---- */
+
+int urccl_settings(const struct urccl_params *p, uint32_t i, struct urccl_setting *setting)
+{
+	struct urccl_setting s = {.size = sizeof(s)};
+	const struct setting *row;
+	struct urccl_params all;
+	int err;
+
+	if (!setting)
+		return fail(-EINVAL, "nowhere to put the setting: the pointer for it is NULL");
+	if (i >= settings_count)
+		return fail(-ENOENT, "there are %u settings", settings_count);
+	settings_defaults(&all);
+	err = p ? copy_sized(&all, sizeof(all), p, "struct urccl_params") : 0;
+	if (err)
+		return err;
+	row = &settings_table[i];
+	setting_fill(row, &all);
+	s.used = (uint32_t)row->used;
+	s.name = row->name;
+	s.about = row->about;
+	s.uccl = row->uccl;
+	setting_variable(row, s.variable);
+	setting_origin(row, &all, s.origin);
+	setting_text(row, &all, s.value, sizeof(s.value));
+	return fill_sized(setting, &s, sizeof(s), "struct urccl_setting");
+}

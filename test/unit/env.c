@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings from the environment: each name is read, a bad value is refused by the name and the
+ * value with what is possible, and what came from where is told. */
+#include <stdlib.h>
+#include "params.h"
+#include "test.h"
+
+static struct urccl_params fresh(void)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+
+	urccl_params_init(&p);
+	return p;
+}
+
+/* name, value: a good one; a bad one; NULL: any text is good. The setting reads back as value, or
+ * as `told` where that is another way to say it. */
+static const struct name {
+	const char *name, *good, *bad, *told;
+} names[] = {
+	{"transport", "tcp,shm?", "udp", NULL},
+	{"listen", "127.0.0.1:7777", "localhost", NULL},
+	{"timeout_ms", "1500", "0", NULL},
+	{"dead_after_ms", "0x10", "soon", "16"},
+	{"spin_us", "forever", "-1", NULL},
+	{"max_peers", "17", "1048577", NULL},
+	{"max_segs", "4", "4294967295", NULL},
+	{"max_blocks", "4294967294", "4294967295", NULL},
+	{"chunk_bytes", "64k", "2g", "65536"},
+	{"event_slots", "32", "32769", NULL},
+	{"tcp_congestion", "bulk:bbr,latency:cubic", "bulk:", NULL},
+	{"tcp_driver", "io_uring", "epoll", NULL},
+	{"tcp_streams", "8", "9", NULL},
+	{"tcp_tclass", "bulk:8,latency:0xb8", "3", "bulk:8,latency:184,control:0"},
+	{"tcp_priority", "6", "16", NULL},
+	{"cma", "yes", "perhaps", NULL},
+	{"enforce", "owner", "me", NULL},
+	{"bounce", "no", "2", NULL},
+	{"socket_dir", "/run/urccl", "", NULL},
+	{"thread_name", "kv", "12345678", NULL},
+	{"progress_cpus", "0-3,8", "3-1", NULL},
+	{"control_cpus", "1", "all", NULL},
+	{"progress_nice", "-5", "20", NULL},
+	{"control_nice", "19", "-21", NULL},
+	{"log_level", "INFO", "loud", "info"},
+	{"rdma_dev", "mlx5_0,mlx5_1", "", NULL},
+	{"rdma_port", "2", "256", NULL},
+	{"rdma_gid_index", "3", "256", NULL},
+	{"rdma_pkey", "0xffff", "65536", "65535"},
+	{"rdma_sl", "bulk:3", "16", "bulk:3,latency:auto,control:auto"},
+	{"rdma_tc", "104", "bulk:1,bulk:2", NULL},
+	{"rdma_ack_timeout", "20", "32", NULL},
+	{"rdma_retry_count", "0", "8", NULL},
+	{"rdma_max_rd_atomic", "1", "0", NULL},
+	{"rdma_max_dest_rd_atomic", "255", "256", NULL},
+	{"max_inflight_ops", "32", "0", NULL},
+	{"disable_ipc", "1", "2", NULL},
+	{"compress_strategy", "split_only", "zip", "split"},
+	{"min_compress_bytes", "2m", "9223372036854775808", "2097152"},
+	{"cxi_domain", "cxi0", "", NULL},
+	{"cxi_device_index", "auto", "256", NULL},
+	{"cxi_threading", "endpoint", "none", NULL},
+	{"cxi_tx_queue_size", "64", "0", NULL},
+	{"cxi_rx_queue_size", "64", "many", NULL},
+	{"cxi_cq_size", "64", "1048577", NULL},
+	{"ibv_so", "libibverbs.so.1", "", NULL},
+	{"libfabric_so", "/opt/lib/libfabric.so.1", "", NULL},
+	{"nccl_so", "libnccl.so.2", "", NULL},
+};
+
+/* UCCL's names, and what a value of theirs is here. */
+static const struct name uccl[] = {
+	{"transport", "tcp", "rdma", NULL},
+	{"spin_us", "0", "2", "forever"},
+	{"log_level", "WARNING", "loud", "warn"},
+	{"rdma_dev", "rdmap0", "", NULL},
+	{"rdma_gid_index", "0", "first", NULL},
+	{"rdma_sl", "8", "16", NULL},
+	{"rdma_tc", "0", "256", NULL},
+	{"rdma_max_rd_atomic", "16", "0", "16"},
+	{"rdma_max_dest_rd_atomic", "16", "0", NULL},
+	{"max_inflight_ops", "32", "x", NULL},
+	{"disable_ipc", "1", "maybe", NULL},
+	{"compress_strategy", "1", "2", "encode"},
+	{"min_compress_bytes", "16777216", "", NULL},
+	{"cxi_domain", "cxi1", "", NULL},
+	{"cxi_device_index", "3", "-2", NULL},
+	{"cxi_threading", "safe", "unsafe", NULL},
+	{"cxi_tx_queue_size", "4096", "0", NULL},
+	{"cxi_rx_queue_size", "4096", "0", NULL},
+	{"cxi_cq_size", "8192", "0", NULL},
+	{"ibv_so", "libibverbs.so", "", NULL},
+	{"libfabric_so", "libfabric.so", "", NULL},
+	{"nccl_so", "libnccl.so", "", NULL},
+};
+
+static const char *const uccl_names[] = {
+	"UCCL_P2P_TRANSPORT",
+	"UCCL_RDMA_ADAPTIVE_SLEEP",
+	"UCCL_P2P_LOG_LEVEL",
+	"UCCL_P2P_RDMA_DEV",
+	"UCCL_P2P_RDMA_GID_INDEX",
+	"UCCL_P2P_RDMA_SL",
+	"UCCL_P2P_RDMA_TC",
+	"UCCL_P2P_RDMA_MAX_RD_ATOMIC",
+	"UCCL_P2P_RDMA_MAX_DEST_RD_ATOMIC",
+	"UCCL_P2P_MAX_INFLIGHT_OPS",
+	"UCCL_P2P_DISABLE_IPC",
+	"UCCL_P2P_COMPRESS_STRATEGY",
+	"UCCL_P2P_MIN_COMPRESS_BYTES",
+	"UCCL_CXI_DOMAIN",
+	"UCCL_CXI_DEVICE_INDEX",
+	"UCCL_CXI_THREADING",
+	"UCCL_CXI_TX_QUEUE_SIZE",
+	"UCCL_CXI_RX_QUEUE_SIZE",
+	"UCCL_CXI_CQ_SIZE",
+	"UCCL_IBV_SO",
+	"UCCL_LIBFABRIC_SO",
+	"UCCL_NCCL_SO",
+};
+_Static_assert(ARRAY_SIZE(uccl) == ARRAY_SIZE(uccl_names), "a name each");
+
+static void says(const char *words)
+{
+	if (!strstr(urccl_errmsg(), words))
+		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
+	CHECK(strstr(urccl_errmsg(), words));
+}
+
+static struct urccl_setting find(const struct urccl_params *p, const char *name)
+{
+	struct urccl_setting s = {.size = sizeof(s)};
+	uint32_t i;
+
+	for (i = 0; !urccl_settings(p, i, &s); i++)
+		if (!strcmp(s.name, name))
+			return s;
+	fprintf(stderr, "no setting %s\n", name);
+	CHECK(!"a setting of this name");
+	return s;
+}
+
+static void is(const struct urccl_params *p, const char *name, const char *value,
+	       const char *origin)
+{
+	struct urccl_setting s = find(p, name);
+
+	if (strcmp(s.value, value) || strcmp(s.origin, origin))
+		fprintf(stderr, "%s is \"%s\" by %s, not \"%s\" by %s\n", name, s.value, s.origin,
+			value, origin);
+	CHECK(!strcmp(s.value, value));
+	CHECK(!strcmp(s.origin, origin));
+}
+
+/* Read, shown with its origin, taken by an open; refused where it is bad, and nothing is changed
+ * then. */
+static void one(const struct name *n, const char *variable)
+{
+	struct urccl_params p = fresh(), before;
+	struct settings s;
+
+	setenv(variable, n->good, 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	is(&p, n->name, n->told ? n->told : n->good, variable);
+	CHECK_EQ(settings_read(&s, &p), 0);
+	is(&s.p, n->name, n->told ? n->told : n->good, variable);
+	settings_free(&s);
+	setenv(variable, n->bad, 1);
+	before = p;
+	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
+	CHECK(!memcmp(&p, &before, sizeof(p)));
+	says(variable);
+	says(n->bad);
+	CHECK_GE(strlen(urccl_errmsg()), strlen(variable) + strlen(n->bad) + 10);
+	unsetenv(variable);
+}
+
+static int listed(const char *name)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		n += !strcmp(names[i].name, name);
+	return n == 1;
+}
+
+static void every_name(void)
+{
+	char variable[VARIABLE_MAX];
+	uint32_t i;
+
+	CHECK_EQ(settings_count, ARRAY_SIZE(names));
+	for (i = 0; i < settings_count; i++) {
+		CHECK(listed(settings_table[i].name));
+		setting_variable(&settings_table[i], variable);
+		CHECK(!strcmp(find(NULL, settings_table[i].name).variable, variable));
+	}
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		one(&names[i], find(NULL, names[i].name).variable);
+}
+
+static void every_name_of_uccl(void)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < settings_count; i++)
+		n += settings_table[i].uccl != NULL;
+	CHECK_EQ(n, ARRAY_SIZE(uccl));
+	for (i = 0; i < ARRAY_SIZE(uccl); i++) {
+		CHECK(!strcmp(find(NULL, uccl[i].name).uccl, uccl_names[i]));
+		one(&uccl[i], uccl_names[i]);
+	}
+}
+
+/* What was not set keeps its value and says whose that is; ours goes before UCCL's; what the
+ * program changes afterwards is its own. */
+static void origins(void)
+{
+	struct urccl_params p = fresh();
+
+	p.max_segs = 7;
+	p.socket_dir = "/tmp";
+	setenv("URCCL_TIMEOUT_MS", "123", 1);
+	setenv("UCCL_P2P_RDMA_SL", "1", 1);
+	setenv("URCCL_RDMA_SL", "2", 1);
+	setenv("URCCL_THREAD_NAME", "kv", 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK_EQ(p.timeout_ms, 123);
+	is(&p, "timeout_ms", "123", "URCCL_TIMEOUT_MS");
+	is(&p, "rdma_sl", "2", "URCCL_RDMA_SL");
+	is(&p, "max_segs", "7", "params");
+	is(&p, "socket_dir", "/tmp", "params");
+	is(&p, "spin_us", "20", "default");
+	is(&p, "listen", "", "default");
+	p.timeout_ms = 124;
+	p.thread_name = "vk";
+	is(&p, "timeout_ms", "124", "params");
+	is(&p, "thread_name", "vk", "params");
+	unsetenv("URCCL_TIMEOUT_MS");
+	unsetenv("UCCL_P2P_RDMA_SL");
+	unsetenv("URCCL_RDMA_SL");
+	unsetenv("URCCL_THREAD_NAME");
+	CHECK_EQ(find(&p, "transport").used, 1);
+	CHECK_EQ(find(&p, "rdma_sl").used, 0);
+	CHECK(*find(&p, "rdma_sl").about);
+}
+
+static void refused(const char *variable, const char *value, const char *words)
+{
+	struct urccl_params p = fresh();
+
+	setenv(variable, value, 1);
+	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
+	unsetenv(variable);
+	says(variable);
+	says(words);
+}
+
+static void what_is_none(void)
+{
+	struct urccl_params p = fresh();
+
+	refused("URCCL_TIMEOUT", "1", "did you mean URCCL_TIMEOUT_MS?");
+	refused("URCCL_TCP_STREAM", "1", "did you mean URCCL_TCP_STREAMS?");
+	refused("URCCL_P2P_TRANSPORT", "tcp", "did you mean URCCL_TRANSPORT?");
+	refused("UCCL_P2P_RDMA_CC", "timely", "no congestion control");
+	refused("URCCL_RDMA_CC", "swift", "no congestion control");
+	refused("UCCL_P2P_COMPRESS_BUFFER_BYTES", "1", "arenas");
+	refused("UCCL_P2P_RDMA_LINK_GBPS", "400", "measured");
+	refused("UCCL_TCP_OOB_PORT", "1", "URCCL_LISTEN");
+	refused("UCCL_TCPX_OOB_PORT", "1", "URCCL_LISTEN");
+	refused("UCCL_EFA_SO", "x", "URCCL_LIBFABRIC_SO");
+	/* Those of UCCL's other parts are not ours to judge. */
+	setenv("UCCL_EP_TRANSPORT", "cxi", 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	unsetenv("UCCL_EP_TRANSPORT");
+	CHECK_EQ(urccl_params_from_env(NULL), -EINVAL);
+	p.size = 4;
+	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
+}
+
+/* A program of an older header has no member for a newer setting: that is said. */
+static void an_older_program(void)
+{
+	struct urccl_params p = {.size = offsetof(struct urccl_params, log)};
+
+	urccl_params_init(&p);
+	p.log_level = 77;
+	setenv("URCCL_TIMEOUT_MS", "5", 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK_EQ(p.timeout_ms, 5);
+	CHECK_EQ(p.log_level, 77);
+	setenv("URCCL_THREAD_NAME", "x", 1);
+	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
+	says("URCCL_THREAD_NAME");
+	unsetenv("URCCL_TIMEOUT_MS");
+	unsetenv("URCCL_THREAD_NAME");
+}
+
+static void heard(void *arg, int level, const char *text)
+{
+	(void)arg, (void)level, (void)text;
+}
+
+/* Silence, unless somebody asks. */
+static void a_log(void)
+{
+	struct urccl_params p = fresh();
+
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK(!p.log);
+	setenv("URCCL_LOG_LEVEL", "none", 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK(!p.log);
+	setenv("URCCL_LOG_LEVEL", "info", 1);
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK(p.log == log_stderr);
+	p.log = heard;
+	CHECK_EQ(urccl_params_from_env(&p), 0);
+	CHECK(p.log == heard);
+	unsetenv("URCCL_LOG_LEVEL");
+}
+
+static void the_list(void)
+{
+	struct urccl_setting s = {.size = sizeof(s)};
+
+	CHECK_EQ(urccl_settings(NULL, settings_count, &s), -ENOENT);
+	CHECK_EQ(urccl_settings(NULL, UINT32_MAX, &s), -ENOENT);
+	CHECK_EQ(urccl_settings(NULL, 0, NULL), -EINVAL);
+	s.size = 4;
+	CHECK_EQ(urccl_settings(NULL, 0, &s), -EINVAL);
+}
+
+int main(void)
+{
+	clearenv();
+	every_name();
+	every_name_of_uccl();
+	origins();
+	what_is_none();
+	an_older_program();
+	a_log();
+	the_list();
+	return 0;
+}
