@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Same host: the device and its eps. What moves is in shm_ring.c and shm_view.c, who is there in
- * shm_link.c. */
+ * shm_door.c and shm_link.c. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/shm.h"
 
@@ -24,7 +25,7 @@ static struct shm_ep *shm_ep(struct ep *ep)
 
 static int params_check(const struct urccl_params *p)
 {
-	if (p->socket_dir && !shm_link_dir_fits(p->socket_dir))
+	if (p->socket_dir && !shm_door_dir_fits(p->socket_dir))
 		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
 			    p->socket_dir);
 	if (p->socket_dir && access(p->socket_dir, W_OK | X_OK))
@@ -46,6 +47,25 @@ static int memory_check(void)
 	return 0;
 }
 
+static int fds_open(struct shm_dev *d)
+{
+	/* No ep is at address 0. */
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = 0};
+	int err;
+
+	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->dev.fd < 0)
+		return fail(-errno, "shm: no epoll descriptor: %s", strerrordesc_np(errno));
+	d->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->timer >= 0 && !epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, d->timer, &ev))
+		return 0;
+	err = fail(-errno, "shm: no timer descriptor: %s", strerrordesc_np(errno));
+	if (d->timer >= 0)
+		close(d->timer);
+	close(d->dev.fd);
+	return err;
+}
+
 static int device_open(const struct device_config *config, struct device **dev)
 {
 	const char *dir = config->params->socket_dir;
@@ -65,14 +85,13 @@ static int device_open(const struct device_config *config, struct device **dev)
 		err = fail(-ENOMEM, "no memory for the shm device's tables");
 		goto free_tables;
 	}
-	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (d->dev.fd < 0) {
-		err = fail(-errno, "shm: no epoll descriptor: %s", strerror(errno));
+	err = fds_open(d);
+	if (err)
 		goto free_tables;
-	}
 	d->cma = config->params->cma == URCCL_ALLOW_YES;
 	d->dev.ops = &backend_shm;
 	d->dev.index = config->index;
+	list_init(&d->waiting);
 	list_init(&d->hot);
 	list_init(&d->notices);
 	list_init(&d->reaping);
@@ -90,6 +109,7 @@ static void device_close(struct device *dev)
 {
 	struct shm_dev *d = shm_dev(dev);
 
+	close(d->timer);
 	close(d->dev.fd);
 	handles_fini(&d->grants);
 	free(d->socket_dir);
@@ -215,7 +235,7 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 		      const struct sockaddr_storage *via)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int err = shm_link_addr_check(addr, addr_len, &e->peer);
+	int err = shm_door_addr_check(addr, addr_len, &e->peer);
 
 	(void)via;
 	if (err < 0)
@@ -223,7 +243,7 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	e->version = (uint8_t)err;
 	e->active = active != 0;
 	e->state = SHM_MEETING;
-	err = active ? shm_link_dial(e) : shm_link_await(e);
+	err = active ? shm_link_dial(e) : shm_door_await(e);
 	if (err)
 		shm_ep_lost(e, err);
 	return 0;

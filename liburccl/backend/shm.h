@@ -2,6 +2,7 @@
 /*
  * The shm backend's own header: same host, found by trying.
  *
+ *   door	where an ep listens until its peer has come, and who knocks there
  *   link	a unix socket an ep: finds the peer, proves that it is the one, carries descriptors
  *		and doorbells, and hangs up when the peer dies
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
@@ -26,6 +27,7 @@
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
 #define SHM_COPIES 256u			/* chunks on mapped memory that wait in an ep, each way */
 #define SHM_LOOK 64u			/* polls between two looks at the links */
+#define SHM_GUESTS 14u			/* of an ep: connected, not yet known to be the peer */
 
 struct shm_dev;
 struct shm_ep;
@@ -218,15 +220,54 @@ struct shm_addr {
 	uint8_t cookie[SHM_COOKIE];
 };
 
-/* The calls that fail give -errno. */
-int shm_link_dir_fits(const char *dir);			/* for a name behind it */
-int shm_link_open(struct shm_ep *e);			/* fills e->addr and listens there */
-void shm_link_unlisten(struct shm_ep *e);
+/* A record as it comes in, and the one descriptor it may carry. */
+struct shm_inlet {
+	struct shm_record rx;
+	uint32_t got;			/* bytes of it that are there */
+	int fd;				/* -1: none */
+};
+
+/* Somebody who connected and has not shown the cookie. */
+struct shm_guest {
+	int sock;			/* -1: nobody */
+	uint64_t since_ns;
+	struct shm_inlet in;
+};
+
+/* What epoll is given of an ep, in the bits below its page: the link, the listener, a guest. */
+#define SHM_AT_LINK 0u
+#define SHM_AT_DOOR 1u
+#define SHM_AT_GUEST 2u
+#define SHM_AT_MASK 15u
+_Static_assert(SHM_AT_GUEST + SHM_GUESTS - 1 <= SHM_AT_MASK, "each guest has a number");
+
+/* ---- door: the calls that fail give -errno ---- */
+
+int shm_door_dir_fits(const char *dir);			/* for a name behind it */
+int shm_door_open(struct shm_ep *e);			/* fills e->addr and listens there */
+void shm_door_close(struct shm_ep *e);
 /* Also the version that both speak. */
-int shm_link_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
-int shm_link_await(struct shm_ep *e);			/* passive */
+int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
+/* Of the peer's socket; -EHOSTUNREACH: it is in a directory that we do not have. */
+int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct sockaddr_un *sun,
+		      socklen_t *len);
+int shm_door_await(struct shm_ep *e);			/* passive */
+void shm_door_event(struct shm_ep *e, uint32_t at);	/* epoll's word on listener and guests */
+void shm_door_retry(struct shm_ep *e);			/* its listener was paused */
+/* Looks after the ep again in a while: shm_door_retry(), or a dial. */
+void shm_wait_tick(struct shm_ep *e);
+
+int shm_link_open(struct shm_ep *e);
+/* A guest said HELLO, which is in in: it is the link from now on if that is the peer's. 0, or
+ * -errno: it is not. */
+int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in);
 int shm_link_dial(struct shm_ep *e);			/* active */
 void shm_link_close(struct shm_ep *e);
+/* 1: a record is whole, 0: not yet, -ECONNRESET: hung up, -EPROTO. */
+int shm_record_recv(int sock, struct shm_inlet *in);
+int shm_same_user(int sock);
+int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at);
+void shm_watched_close(struct shm_ep *e, int fd);
 /* The other end is the peer for certain. */
 int shm_link_proved(const struct shm_ep *e);
 int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd);
@@ -239,6 +280,8 @@ void shm_link_look(struct shm_dev *d);			/* accepts and receives */
 struct shm_dev {
 	struct device dev;		/* fd: an epoll over the links */
 	char *socket_dir;		/* NULL: abstract names */
+	int timer;			/* ticks while an ep is in waiting */
+	struct list waiting;		/* eps whose listener is paused, or that are to dial again */
 	struct list hot;		/* eps whose rings each poll looks at */
 	struct list notices;		/* eps that owe an event */
 	struct list reaping;		/* eps with views to unmap */
@@ -269,6 +312,7 @@ struct shm_ep {
 	struct ep ep;
 	struct shm_dev *dev;
 	struct list hot, notice, reap;	/* dev's lists */
+	struct list waiting;		/* likewise */
 	uint8_t state;			/* enum shm_state */
 	uint8_t active;
 	uint8_t version;		/* that both sides speak */
@@ -280,9 +324,8 @@ struct shm_ep {
 
 	int listener, sock;		/* -1: closed */
 	struct shm_addr addr, peer;
-	struct shm_record rx;		/* of the link: rx_got bytes of it are there */
-	uint32_t rx_got;
-	int rx_fd;			/* that came with it; -1: none */
+	struct shm_inlet in;		/* of the link */
+	struct shm_guest guests[SHM_GUESTS];
 
 	struct shm_pages pages;
 	uint32_t untold;		/* enum shm_asleep: published and not told */

@@ -1,177 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix socket of an ep. Each ep listens under a random name until its peer has come, so a
- * socket file lives for one handshake only. Whoever connects is believed after the kernel has
- * named our own user and it has shown the cookie that only the address, sent over the control
- * connection, gives away.
+ * The unix socket of an ep. Whoever connects is believed after the kernel has named our own user
+ * and it has shown the cookie that only the address, sent over the control connection, gives away.
  */
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/shm.h"
 
-#ifndef SHM_VERSION_MAX
-#define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 1u
-#endif
-#define PREFIX		"urccl-"
-#define BACKLOG		8
 #define RECORDS_AT_ONCE 64u /* that one peer may have us read before others get their turn */
-#define LISTENER	1u  /* lowest bit of what epoll gives back: the listener, not the link */
+#define TICK_NS		(20 * NSEC_PER_MSEC)
 
-static int name_valid(const char *name)
+int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 {
-	size_t prefix = sizeof(PREFIX) - 1, i;
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = (uintptr_t)e | at};
 
-	if (memcmp(name, PREFIX, prefix) || name[SHM_NAME - 1])
-		return 0;
-	for (i = prefix; i < SHM_NAME - 1; i++)
-		if (!strchr("0123456789abcdef", name[i]) || !name[i])
-			return 0;
-	return 1;
-}
-
-static int name_make(char name[SHM_NAME])
-{
-	uint8_t random[(SHM_NAME - sizeof(PREFIX) + 1) / 2];
-	char hex[2 * sizeof(random) + 1];
-	int err = random_bytes(random, sizeof(random));
-	size_t i;
-
-	if (err)
-		return err;
-	for (i = 0; i < sizeof(random); i++)
-		snprintf(hex + 2 * i, 3, "%02x", random[i]);
-	snprintf(name, SHM_NAME, PREFIX "%.*s", (int)(SHM_NAME - sizeof(PREFIX)), hex);
-	return 0;
-}
-
-/* The name of the peer's socket is a name in our own directory, never a path that the peer
- * chose. */
-static int sockaddr_make(const struct shm_dev *d, const struct shm_addr *a, struct sockaddr_un *sun,
-			 socklen_t *len)
-{
-	int n;
-
-	memset(sun, 0, sizeof(*sun));
-	sun->sun_family = AF_UNIX;
-	if (!a->in_dir) {
-		memcpy(sun->sun_path + 1, a->name, SHM_NAME - 1);
-		*len = offsetof(struct sockaddr_un, sun_path) + SHM_NAME;
-		return 0;
-	}
-	if (!d->socket_dir)
-		return -EHOSTUNREACH;
-	n = snprintf(sun->sun_path, sizeof(sun->sun_path), "%s/%s", d->socket_dir, a->name);
-	if (n < 0 || (size_t)n >= sizeof(sun->sun_path))
-		return -ENAMETOOLONG;
-	*len = sizeof(*sun);
-	return 0;
-}
-
-int shm_link_dir_fits(const char *dir)
-{
-	struct sockaddr_un sun;
-
-	return strlen(dir) + 1 + SHM_NAME <= sizeof(sun.sun_path);
-}
-
-int shm_link_open(struct shm_ep *e)
-{
-	struct sockaddr_un sun;
-	socklen_t len;
-	int err;
-
-	e->sock = e->rx_fd = -1;
-	e->addr.versions[0] = SHM_VERSION_MIN;
-	e->addr.versions[1] = SHM_VERSION_MAX;
-	e->addr.in_dir = e->dev->socket_dir != NULL;
-	err = name_make(e->addr.name);
-	if (!err)
-		err = random_bytes(e->addr.cookie, SHM_COOKIE);
-	if (!err)
-		err = random_bytes(&e->serial, sizeof(e->serial));
-	if (!err)
-		err = sockaddr_make(e->dev, &e->addr, &sun, &len);
-	if (err)
-		return err;
-	e->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (e->listener < 0)
-		return -errno;
-	if (!bind(e->listener, (struct sockaddr *)&sun, len) && !listen(e->listener, BACKLOG))
-		return 0;
-	err = -errno;
-	shm_link_unlisten(e);
-	return err;
+	return epoll_ctl(e->dev->dev.fd, op, fd, &ev) ? -errno : 0;
 }
 
 /* A forked child may still hold what we close, so the epoll would go on telling of it and the peer
  * would hear of nothing. */
-static void watched_close(struct shm_ep *e, int fd)
+void shm_watched_close(struct shm_ep *e, int fd)
 {
 	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, fd, NULL);
 	shutdown(fd, SHUT_RDWR);
 	close(fd);
 }
 
-void shm_link_unlisten(struct shm_ep *e)
+int shm_link_open(struct shm_ep *e)
 {
-	struct sockaddr_un sun;
-	socklen_t len;
-
-	if (e->listener < 0)
-		return;
-	watched_close(e, e->listener);
-	e->listener = -1;
-	if (e->addr.in_dir && !sockaddr_make(e->dev, &e->addr, &sun, &len))
-		unlink(sun.sun_path);
+	e->sock = e->in.fd = -1;
+	list_init(&e->waiting);
+	return shm_door_open(e);
 }
 
 static void link_drop(struct shm_ep *e)
 {
-	if (e->rx_fd >= 0)
-		close(e->rx_fd);
+	if (e->in.fd >= 0)
+		close(e->in.fd);
 	if (e->sock >= 0)
-		watched_close(e, e->sock);
-	e->rx_fd = e->sock = -1;
-	e->rx_got = 0;
+		shm_watched_close(e, e->sock);
+	e->in.fd = e->sock = -1;
+	e->in.got = 0;
 }
 
 void shm_link_close(struct shm_ep *e)
 {
-	shm_link_unlisten(e);
+	list_del(&e->waiting);
+	shm_door_close(e);
 	link_drop(e);
 }
 
-int shm_link_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
-{
-	static const uint8_t none[sizeof(out->reserved)];
-	int version = ep_version(SHM_VERSION_MIN, SHM_VERSION_MAX, addr, len), newer;
-
-	if (version < 0)
-		return version;
-	if (len < sizeof(*out))
-		return -EPROTO;
-	memcpy(out, addr, sizeof(*out));
-	/* A newer one may say what this version does not know. */
-	newer = out->versions[1] > SHM_VERSION_MAX;
-	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
-		return -EPROTO;
-	if (out->in_dir > 1 || !name_valid(out->name))
-		return -EPROTO;
-	return version;
-}
-
-static int watch(struct shm_ep *e, int fd, uint32_t which)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = (uintptr_t)e | which};
-
-	return epoll_ctl(e->dev->dev.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-static int same_user(int sock)
+int shm_same_user(int sock)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -215,7 +96,7 @@ void shm_link_bell(struct shm_ep *e)
 }
 
 /* Keeps the one descriptor a record may carry. */
-static int fds_take(struct shm_ep *e, struct msghdr *msg)
+static int fds_take(struct shm_inlet *in, struct msghdr *msg)
 {
 	struct cmsghdr *cmsg;
 	int fd, err = 0;
@@ -227,8 +108,8 @@ static int fds_take(struct shm_ep *e, struct msghdr *msg)
 		n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (i = 0; i < n; i++) {
 			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
-			if (e->rx_fd < 0) {
-				e->rx_fd = fd;
+			if (in->fd < 0) {
+				in->fd = fd;
 				continue;
 			}
 			close(fd);
@@ -238,32 +119,31 @@ static int fds_take(struct shm_ep *e, struct msghdr *msg)
 	return err;
 }
 
-/* 1: a record is whole, 0: not yet, -ECONNRESET: hung up, -EPROTO. */
-static int record_recv(struct shm_ep *e)
+int shm_record_recv(int sock, struct shm_inlet *in)
 {
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct iovec iov = {.iov_base = (char *)&e->rx + e->rx_got,
-			    .iov_len = sizeof(e->rx) - e->rx_got};
+	struct iovec iov = {.iov_base = (char *)&in->rx + in->got,
+			    .iov_len = sizeof(in->rx) - in->got};
 	/* Room for one descriptor and not for the second that padding would let in. */
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = &control,
 			     .msg_controllen = CMSG_LEN(sizeof(int))};
-	ssize_t n = recvmsg(e->sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int err;
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -ECONNRESET;
-	err = fds_take(e, &msg);
+	err = fds_take(in, &msg);
 	if (err)
 		return err;
 	if (!n)
 		return -ECONNRESET;
-	e->rx_got += (uint32_t)n;
-	return e->rx_got == sizeof(e->rx);
+	in->got += (uint32_t)n;
+	return in->got == sizeof(in->rx);
 }
 
 /* Who dialled has the word of the kernel and of the address; who was dialled waits for the
@@ -286,61 +166,71 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 	return shm_link_send(e, &r, fd);
 }
 
-static int hello_valid(const struct shm_ep *e)
+static int hello_valid(const struct shm_ep *e, const struct shm_record *rx)
 {
-	return e->rx.version == e->version &&
-	       equal_const_time(e->rx.to, e->addr.cookie, SHM_COOKIE) &&
-	       equal_const_time(e->rx.from, e->peer.cookie, SHM_COOKIE);
+	return rx->version == e->version && equal_const_time(rx->to, e->addr.cookie, SHM_COOKIE) &&
+	       equal_const_time(rx->from, e->peer.cookie, SHM_COOKIE);
 }
 
-/* Passive. */
-static int on_hello(struct shm_ep *e)
+/* The pages that came, and the answer. */
+static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 {
-	int err;
+	int err = shm_pages_take(&e->pages, in->fd);
 
-	if (!hello_valid(e))
-		return -EPROTO;
-	if (e->rx_fd < 0)
-		return -EMFILE;
-	err = shm_pages_take(&e->pages, e->rx_fd);
 	if (err)
 		return err;
-	shm_cma_meet(e, e->rx.serial);
+	shm_cma_meet(e, in->rx.serial);
 	err = hello_send(e, SHM_WELCOME, -1);
+	if (!err)
+		err = shm_watch(e, e->sock, EPOLL_CTL_MOD, SHM_AT_LINK);
 	if (err) {
 		shm_cma_close(e);
 		shm_pages_drop(&e->pages);
-		return err;
 	}
-	shm_link_unlisten(e);
-	shm_ep_up(e);
-	return 0;
+	return err;
+}
+
+int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in)
+{
+	int err;
+
+	if (in->rx.type != SHM_HELLO || !hello_valid(e, &in->rx))
+		return -EPROTO;
+	if (in->fd < 0)
+		return -EMFILE;
+	e->sock = sock;
+	err = welcome(e, in);
+	if (err)
+		e->sock = -1;
+	else
+		shm_ep_up(e);
+	return err;
 }
 
 static int on_record(struct shm_ep *e)
 {
+	const struct shm_record *rx = &e->in.rx;
+
 	if (e->state == SHM_MEETING) {
-		if (e->rx.type == SHM_HELLO && !e->active)
-			return on_hello(e);
-		if (e->rx.type != SHM_WELCOME || !e->active || !hello_valid(e))
+		if (rx->type != SHM_WELCOME || !e->active || !hello_valid(e, rx))
 			return -EPROTO;
-		shm_cma_meet(e, e->rx.serial);
+		shm_cma_meet(e, rx->serial);
 		shm_ep_up(e);
 		return 0;
 	}
-	switch (e->rx.type) {
+	switch (rx->type) {
 	case SHM_BELL:
 		e->announced = e->bell_due = 0;
 		shm_ep_warm(e);
 		return 0;
 	case SHM_FILE:
-		return shm_view_add(e, &e->rx, e->rx_fd);
+		return shm_view_add(e, rx, e->in.fd);
 	case SHM_GONE:
-		return shm_view_gone(e, e->rx.serial);
+		return shm_view_gone(e, rx->serial);
 	case SHM_REVOKE:
-		return shm_view_revoke(e, &e->rx);
+		return shm_view_revoke(e, rx);
 	case SHM_REVOKED:
-		return shm_view_revoked(e, e->rx.serial);
+		return shm_view_revoked(e, rx->serial);
 	}
 	return -EPROTO;
 }
@@ -351,93 +241,129 @@ void shm_link_recv(struct shm_ep *e)
 	int err = 0;
 
 	for (i = 0; i < RECORDS_AT_ONCE && e->sock >= 0; i++) {
-		err = record_recv(e);
+		err = shm_record_recv(e->sock, &e->in);
 		if (!err)
 			return;
 		if (err > 0)
 			err = on_record(e);
 		if (err)
 			break;
-		if (e->rx_fd >= 0)
-			close(e->rx_fd);
-		e->rx_fd = -1;
-		e->rx_got = 0;
+		if (e->in.fd >= 0)
+			close(e->in.fd);
+		e->in.fd = -1;
+		e->in.got = 0;
 	}
-	if (!err)
-		return;
-	/* Somebody who is not the peer may knock; the peer may still come. */
-	if (e->state == SHM_MEETING && !e->active)
-		link_drop(e);
-	else
+	if (err)
 		shm_ep_lost(e, err);
 }
 
-/* A stranger that connects and says nothing gives way to whoever comes next. */
-static void link_accept(struct shm_ep *e)
-{
-	int sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+/* ---- dialling ---- */
 
-	if (sock < 0)
-		return;
-	if (!same_user(sock)) {
-		close(sock);
-		return;
-	}
-	link_drop(e);
-	e->sock = sock;
-	if (watch(e, sock, 0)) {
-		link_drop(e);
-		return;
-	}
-	shm_link_recv(e);
-}
-
-int shm_link_await(struct shm_ep *e)
-{
-	return watch(e, e->listener, LISTENER);
-}
-
-int shm_link_dial(struct shm_ep *e)
+/* fd: of the pages. HELLO follows the connection at once: who connects and says nothing is taken
+ * for a stranger. */
+static int link_dial(struct shm_ep *e, int fd)
 {
 	struct sockaddr_un sun;
 	socklen_t len;
-	int err, fd;
+	int err = shm_door_sockaddr(e->dev, &e->peer, &sun, &len);
 
-	shm_link_unlisten(e);
-	err = sockaddr_make(e->dev, &e->peer, &sun, &len);
 	if (err)
 		return -EHOSTUNREACH;
 	e->sock = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (e->sock < 0)
 		return -errno;
+	/* Others may have filled the way in, for a moment. */
+	if (connect(e->sock, (struct sockaddr *)&sun, len))
+		return errno == EAGAIN ? -EAGAIN : -EHOSTUNREACH;
 	/* Nobody there under a random name, or somebody else: that is another host, or a namespace
 	 * apart. */
-	if (connect(e->sock, (struct sockaddr *)&sun, len) || !same_user(e->sock))
+	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
-	err = watch(e, e->sock, 0);
-	if (err)
-		return err;
+	err = hello_send(e, SHM_HELLO, fd);
+	return err ? err : shm_watch(e, e->sock, EPOLL_CTL_ADD, SHM_AT_LINK);
+}
+
+int shm_link_dial(struct shm_ep *e)
+{
+	int err, fd;
+
+	shm_door_close(e);
 	fd = shm_pages_make(&e->pages);
 	if (fd < 0)
 		return fd;
-	err = hello_send(e, SHM_HELLO, fd);
+	err = link_dial(e, fd);
 	close(fd);
-	return err;
+	if (err != -EAGAIN)
+		return err;
+	link_drop(e);
+	shm_cma_close(e);
+	shm_pages_drop(&e->pages);
+	shm_wait_tick(e);
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static void timer_set(struct shm_dev *d, uint64_t ns)
+{
+	struct itimerspec t = {.it_interval.tv_nsec = (long)ns, .it_value.tv_nsec = (long)ns};
+
+	timerfd_settime(d->timer, 0, &t, NULL);
+}
+
+void shm_wait_tick(struct shm_ep *e)
+{
+	if (list_empty(&e->dev->waiting))
+		timer_set(e->dev, TICK_NS);
+	list_del(&e->waiting);
+	list_add_tail(&e->waiting, &e->dev->waiting);
+}
+
+static void tick(struct shm_dev *d)
+{
+	struct list now;
+	uint64_t ticks;
+	int err;
+
+	if (read(d->timer, &ticks, sizeof(ticks)) < 0)
+		return;
+	list_init(&now);
+	while (!list_empty(&d->waiting)) {
+		struct list *first = d->waiting.next;
+
+		list_del(first);
+		list_add_tail(first, &now);
+	}
+	timer_set(d, 0);
+	while (!list_empty(&now)) {
+		struct shm_ep *e = list_first(&now, struct shm_ep, waiting);
+
+		list_del(&e->waiting);
+		if (!e->active) {
+			shm_door_retry(e);
+			continue;
+		}
+		err = shm_link_dial(e);
+		if (err)
+			shm_ep_lost(e, err);
+	}
 }
 
 void shm_link_look(struct shm_dev *d)
 {
 	struct epoll_event ev[16];
 	struct shm_ep *e;
+	uint32_t at;
 	int i, n = epoll_wait(d->dev.fd, ev, ARRAY_SIZE(ev), 0);
 
 	for (i = 0; i < n; i++) {
-		e = (struct shm_ep *)(uintptr_t)(ev[i].data.u64 & ~(uint64_t)LISTENER);
-		if (!(ev[i].data.u64 & LISTENER)) {
-			if (e->sock >= 0)
-				shm_link_recv(e);
-		} else if (e->listener >= 0) {
-			link_accept(e);
-		}
+		e = (struct shm_ep *)(uintptr_t)(ev[i].data.u64 & ~(uint64_t)SHM_AT_MASK);
+		at = (uint32_t)ev[i].data.u64 & SHM_AT_MASK;
+		if (!e)
+			tick(d);
+		else if (at != SHM_AT_LINK)
+			shm_door_event(e, at);
+		else if (e->sock >= 0)
+			shm_link_recv(e);
 	}
 }

@@ -38,7 +38,7 @@ static int try_settings(const struct tcp_device *d)
 		return fail(fd, "the kernel does not give tcp_congestion \"%s\": see "
 			    "net.ipv4.tcp_available_congestion_control", d->congestion);
 	if (fd < 0)
-		return fail(fd, "tcp: no socket: error %d", -fd);
+		return fail(fd, "tcp: no socket: %s", strerrordesc_np(-fd));
 	close(fd);
 	return 0;
 }
@@ -49,12 +49,12 @@ static int open_fds(struct tcp_device *d)
 
 	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (d->dev.fd < 0)
-		return fail(-errno, "tcp: no epoll descriptor: error %d", errno);
+		return fail(-errno, "tcp: no epoll descriptor: %s", strerrordesc_np(errno));
 	d->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->timer.fd < 0)
-		return fail(-errno, "tcp: no timer descriptor: error %d", errno);
+		return fail(-errno, "tcp: no timer descriptor: %s", strerrordesc_np(errno));
 	rc = tcp_watch(d, &d->timer, EPOLLIN);
-	return rc ? fail(rc, "tcp: no room in epoll: error %d", -rc) : 0;
+	return rc ? fail(rc, "tcp: no room in epoll: %s", strerrordesc_np(-rc)) : 0;
 }
 
 static void tcp_close(struct device *dev)
@@ -108,7 +108,8 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 	if (config->listen) {
 		rc = tcp_listen(d, config->listen);
 		if (rc)
-			return fail(rc, "tcp: cannot listen for data connections: error %d", -rc);
+			return fail(rc, "tcp: cannot listen for data connections: %s",
+				    strerrordesc_np(-rc));
 	}
 	d->driver = choose_driver(config->params);
 	rc = d->driver->open(d);

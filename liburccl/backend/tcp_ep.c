@@ -46,7 +46,8 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 
 	rc = random_bytes(a.cookie, sizeof(a.cookie));
 	if (rc)
-		return fail(rc, "no random bytes for a connection's cookie: error %d", -rc);
+		return fail(rc, "no random bytes for a connection's cookie: %s",
+			    strerrordesc_np(-rc));
 	e = malloc(sizeof(*e) + nmax * sizeof(e->links[0]));
 	if (!e)
 		return fail(-ENOMEM, "no memory for a tcp connection's state");

@@ -2,8 +2,12 @@
 /* Who may come in: a name nobody listens under is another host, strangers that connect are
  * shown the door and keep nobody out, malformed addresses are refused, and no socket file stays
  * behind. */
+#include <backend/shm.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "shm_rig.h"
@@ -105,6 +109,130 @@ static void wrong_cookie(void)
 	rig_close(&r);
 }
 
+/* What the other end of ep 1 would say, from a socket of the test. */
+static void say_hello(const struct shm_rig *r, int sock)
+{
+	struct shm_ep fake = {.sock = sock};
+	struct shm_record hello = {.type = SHM_HELLO, .version = r->addr[1][0]};
+	int fd = shm_pages_make(&fake.pages);
+
+	CHECK(fd >= 0);
+	memcpy(hello.to, r->addr[1] + r->addr_len[1] - SHM_COOKIE, SHM_COOKIE);
+	memcpy(hello.from, r->addr[0] + r->addr_len[0] - SHM_COOKIE, SHM_COOKIE);
+	CHECK_EQ(shm_link_send(&fake, &hello, fd), 0);
+	close(fd);
+	shm_pages_drop(&fake.pages);
+}
+
+/* Those who come after the peer and before its HELLO do not take its place. */
+static void crowd(void)
+{
+	struct shm_rig r;
+	int sock[SHM_GUESTS], i;
+
+	rig_open(&r, NULL);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[1], r.addr[0], r.addr_len[0], 0, NULL), 0);
+	for (i = 0; i < (int)SHM_GUESTS; i++) {
+		sock[i] = stranger(r.addr[1]);
+		rig_poll(&r, 1);
+	}
+	say_hello(&r, sock[1]);
+	RIG_UNTIL(&r, r.up[1]);
+	for (i = 0; i < (int)SHM_GUESTS; i++)
+		close(sock[i]);
+	rig_close(&r);
+}
+
+/* More than there is room for: those who say nothing give way in time. */
+static void queue(void)
+{
+	struct shm_rig r;
+	int sock[2 * SHM_GUESTS], i;
+
+	rig_open(&r, NULL);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[1], r.addr[0], r.addr_len[0], 0, NULL), 0);
+	for (i = 0; i < (int)(2 * SHM_GUESTS); i++)
+		sock[i] = stranger(r.addr[1]);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
+	RIG_UNTIL(&r, r.up[0] && r.up[1]);
+	for (i = 0; i < (int)(2 * SHM_GUESTS); i++)
+		close(sock[i]);
+	rig_close(&r);
+}
+
+/* Somebody filled the way in: the dialler comes again. */
+static void jammed(void)
+{
+	struct sockaddr_un sun;
+	struct shm_rig r;
+	socklen_t len;
+	struct pollfd in = {.events = POLLIN};
+	int first, door, sock, i;
+
+	rig_open(&r, NULL);
+	backend_shm.ep_free(r.ep[1]);
+	name_of(r.addr[1], &sun, &len);
+	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK_EQ(bind(door, (struct sockaddr *)&sun, len), 0);
+	CHECK_EQ(listen(door, 0), 0);
+	first = stranger(r.addr[1]);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
+	rig_poll(&r, 0);
+	CHECK(!r.up[0] && !r.down[0]);
+	close(accept(door, NULL, NULL));
+	in.fd = door;
+	for (i = 0; i < 10000 && !poll(&in, 1, 1); i++)
+		rig_poll(&r, 0);
+	sock = accept(door, NULL, NULL);
+	CHECK(sock >= 0);
+	in.fd = sock;
+	CHECK_EQ(poll(&in, 1, 1000), 1); /* its HELLO */
+	close(sock);
+	close(first);
+	close(door);
+	backend_shm.close(r.dev[1]);
+	rig_end(&r, 0);
+}
+
+static rlim_t limit_files(rlim_t n)
+{
+	struct rlimit l;
+	rlim_t was;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &l), 0);
+	was = l.rlim_cur;
+	l.rlim_cur = n;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &l), 0);
+	return was;
+}
+
+/* No descriptors are left: nobody is let in, and the device sleeps all the same. */
+static void no_descriptors(void)
+{
+	struct shm_rig r;
+	struct pollfd in = {.events = POLLIN};
+	rlim_t was;
+	int next, i;
+
+	rig_open(&r, NULL);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[1], r.addr[0], r.addr_len[0], 0, NULL), 0);
+	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
+	next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	CHECK(next >= 0);
+	close(next);
+	was = limit_files((rlim_t)next);
+	for (i = 0; i < 200; i++)
+		rig_poll(&r, 1);
+	CHECK(!r.up[1] && !r.down[1]);
+	while (backend_shm.arm(r.dev[1]))
+		rig_poll(&r, 1);
+	in.fd = r.dev[1]->fd;
+	CHECK_EQ(poll(&in, 1, 0), 0);
+	limit_files(was);
+	RIG_UNTIL(&r, r.up[0] && r.up[1]);
+	rig_close(&r);
+}
+
 static uint32_t files_in(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -141,6 +269,10 @@ int main(void)
 	door();
 	malformed();
 	wrong_cookie();
+	crowd();
+	queue();
+	jammed();
+	no_descriptors();
 	directory();
 	return 0;
 }
