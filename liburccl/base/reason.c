@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "base/base.h"
 
@@ -65,6 +66,17 @@ static void text_errno(struct text *t, uint64_t arg)
 	t->named = (int)err;
 }
 
+/* An errno of this process: where it ran into a limit, which. */
+static void text_limit(struct text *t, uint64_t arg)
+{
+	struct rlimit l;
+
+	text_errno(t, arg);
+	if (t->named == EMFILE && !getrlimit(RLIMIT_NOFILE, &l))
+		text_add(t, ": this process may have %llu descriptors, see ulimit -n",
+			 (unsigned long long)l.rlim_cur);
+}
+
 static void text_transports(struct text *t, uint64_t bits)
 {
 	const char *sep = "";
@@ -114,6 +126,9 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 		text_add(t, "ours are %u to %u, the peer's %u to %u", (unsigned int)(arg & 0xffff),
 			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32 & 0xffff),
 			 (unsigned int)(arg >> 48));
+		return;
+	case 'l':
+		text_limit(t, arg);
 		return;
 	case 'o':
 		if (arg < URCCL_OP_LAST)

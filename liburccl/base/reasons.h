@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
- * sign by name, %o an opcode by name, %t transports by bit, %g what getaddrinfo() said. %a is an
- * address: the first two figures, with the port in the low half of the third; %h the errno in its
- * high half. */
+ * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
+ * transports by bit, %g what getaddrinfo() said. %a is an address: the first two figures, with the
+ * port in the low half of the third; %h the errno in its high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
@@ -56,7 +56,7 @@ REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata b
 			"version known here")
 REASON(DIAL_SELF,	"the address %a is this context's own")
 REASON(DIAL,		"%a cannot be reached: %h")
-REASON(DIAL_SOCKET,	"no socket could be had to dial with: %e")
+REASON(DIAL_SOCKET,	"no socket could be had to dial with: %l")
 REASON(DIAL_REFUSED,	"nobody listens at %a")
 REASON(DIAL_CLOSING,	"the context at %a is being closed")
 REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer")
@@ -70,7 +70,7 @@ REASON(DIAL_ACCEPT,	"the peer answers, but its program has not taken the connect
 REASON(DIAL_OLD,	"an earlier connection of the two contexts has not ended")
 REASON(DIAL_VERSION,	"protocol versions do not meet: %v")
 REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v")
-REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %e")
+REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %l")
 REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t")
 REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer; the last one said %e")
 REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl")
