@@ -101,13 +101,14 @@ static void meet_up(struct control *c, struct peer *p)
 	list_del(&p->held);
 	if (!p->broken)
 		alarm_stop(&p->delay);
+	/* Before its first notification, which waits for PEER_UP, the program has the handle. */
+	p->refs += dials_succeed(c, p);
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
 	p->up.e.owner = p;
 	cmd_post(c, &p->up, ENGINE_PEER_UP, NULL);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
-	p->refs += dials_succeed(c, p);
 	remotes_pump(c, p);
 }
 

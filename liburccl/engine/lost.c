@@ -30,6 +30,8 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 			    .arg = {cmd->arg}};
 
 	p->lost_untold = p->state == PEER_UP || p->event_told;
+	if (!p->lost_untold)
+		notes_drop(p);
 	p->lost_cause = cmd->cause;
 	p->lost_res = cmd->reason == REASON_PEER_GOODBYE || cmd->reason == REASON_PEER_CLOSED
 			      ? 0

@@ -376,6 +376,9 @@ static int deliver(struct engine_peer *p)
 {
 	struct op *w = watcher(p);
 
+	/* Until then the program does not have its handle: PEER_UP looks again. */
+	if (p->state == PEER_CONNECTING)
+		return 0;
 	while (w && !list_empty(&p->parked_list))
 		if (!deliver_note(p, w, list_first(&p->parked_list, struct parked_note, link)))
 			return 1;
@@ -404,6 +407,17 @@ int notes_pending(struct engine *e)
 }
 
 /* ---- life ---- */
+
+/* Nobody ever heard of the peer: what it said goes with it. */
+void notes_drop(struct engine_peer *p)
+{
+	while (!list_empty(&p->parked_list)) {
+		struct list *first = p->parked_list.next;
+
+		list_del(first);
+		list_add_tail(first, &p->parked_free);
+	}
+}
 
 void notes_init(struct engine_peer *p)
 {

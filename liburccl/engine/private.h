@@ -450,6 +450,7 @@ void note_force(struct op *op);
 void note_chunk_out(struct engine *e, struct chunk *c);
 void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void notes_init(struct engine_peer *p);
+void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
