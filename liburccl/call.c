@@ -73,28 +73,39 @@ static void sleep_until_done(struct control_call *call)
 		futex_wait(&call->done, 0, NEVER_NS);
 }
 
-int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
+void context_ask(struct urccl *ctx, struct control_call *call)
 {
-	int drives = ctx->is_inline && needs_engine, err;
-
-	if (drives) {
-		err = drive_begin(ctx);
-		if (err)
-			return err;
-	}
 	call->done = 0;
 	call->error[0] = 0;
 	control_call(ctx->control, call);
-	if (drives) {
+}
+
+int context_answer(struct urccl *ctx, struct control_call *call, int drives)
+{
+	if (drives)
 		drive_until_done(ctx, call);
-		drive_end(ctx);
-	} else {
+	else
 		sleep_until_done(call);
-	}
 	if (call->msg.res >= 0)
 		return call->msg.res;
 	return fail(call->msg.res, "%s",
 		    *call->error ? call->error : strerrordesc_np(-call->msg.res));
+}
+
+int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
+{
+	int drives = ctx->is_inline && needs_engine, res;
+
+	if (drives) {
+		res = drive_begin(ctx);
+		if (res)
+			return res;
+	}
+	context_ask(ctx, call);
+	res = context_answer(ctx, call, drives);
+	if (drives)
+		drive_end(ctx);
+	return res;
 }
 
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,

@@ -250,8 +250,7 @@ void urccl_close(struct urccl *ctx)
 {
 	if (!ctx || !ctx->live)
 		return;
-	while (!list_empty(&ctx->rings))
-		context_ring_end(list_first(&ctx->rings, struct context_ring, link));
+	context_rings_end(ctx);
 	shut_down(ctx);
 	engine_close(ctx->engine);
 	control_close(ctx->control);

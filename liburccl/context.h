@@ -41,19 +41,23 @@ struct context_ring {
 	struct urccl *ctx;
 	struct ring *ring;
 	struct engine_ring *engine_ring;
+	struct control_call del; /* its end is asked for */
 };
 
 /* Has the control thread answer the call: its result, with its text for urccl_errmsg().
  * needs_engine: the answer needs the engine, so that in an INLINE context this thread must drive it
  * (-EBUSY: it is another's). */
 int context_call(struct urccl *ctx, struct control_call *call, int needs_engine);
+/* The same in two steps. drives: this thread runs the engine of the INLINE context meanwhile. */
+void context_ask(struct urccl *ctx, struct control_call *call);
+int context_answer(struct urccl *ctx, struct control_call *call, int drives);
 
 /* 0, or -EPERM with fail() text in a forked child. */
 int context_check(const struct urccl *ctx);
 /* And that there is somewhere to put the answer, else -EINVAL. */
 int context_check_out(const struct urccl *ctx, const void *out);
 
-/* Ends a ring whether or not the program did. */
-void context_ring_end(struct context_ring *cr);
+/* Ends every ring that the program did not, all at once: each may wait for a peer. */
+void context_rings_end(struct urccl *ctx);
 
 #endif

@@ -138,13 +138,10 @@ free_cr:
 	return err;
 }
 
-void context_ring_end(struct context_ring *cr)
+/* A ring that the engine could not be told of is the engine's for good. */
+static void ring_gone(struct context_ring *cr, int err)
 {
-	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
-	store_relaxed(&cr->ctx->driver, 0);
-	ring_unlist(cr);
-	/* A ring that the engine could not be told of is the engine's for good. */
-	if (ring_call(cr, CALL_RING_DEL))
+	if (err)
 		return;
 	engine_ring_free(cr->engine_ring);
 	ring_close(cr->ring);
@@ -153,6 +150,34 @@ void context_ring_end(struct context_ring *cr)
 
 void urccl_ring_close(struct urccl_ring *ring)
 {
-	if (ring && ring->flags)
-		context_ring_end(container_of(ring, struct ring, pub)->arg);
+	struct context_ring *cr;
+
+	if (!ring || !ring->flags)
+		return;
+	cr = container_of(ring, struct ring, pub)->arg;
+	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
+	store_relaxed(&cr->ctx->driver, 0);
+	ring_unlist(cr);
+	ring_gone(cr, ring_call(cr, CALL_RING_DEL));
+}
+
+void context_rings_end(struct urccl *ctx)
+{
+	struct context_ring *cr;
+	struct list *pos;
+
+	store_relaxed(&ctx->driver, 0);
+	list_for_each(pos, &ctx->rings) {
+		cr = list_entry(pos, struct context_ring, link);
+		cr->del = (struct control_call){.msg.type = CALL_RING_DEL,
+						.ring = cr->engine_ring};
+		context_ask(ctx, &cr->del);
+	}
+	pthread_mutex_lock(&ctx->driving);
+	while (!list_empty(&ctx->rings)) {
+		cr = list_first(&ctx->rings, struct context_ring, link);
+		ring_unlist(cr);
+		ring_gone(cr, context_answer(ctx, &cr->del, ctx->is_inline));
+	}
+	pthread_mutex_unlock(&ctx->driving);
 }
