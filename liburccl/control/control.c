@@ -177,6 +177,9 @@ static int control_tables(struct control *c)
 	if (handles_init(&c->peer_handles, max) || handles_init(&c->region_handles, max) ||
 	    handles_init(&c->remote_handles, max))
 		return fail(-ENOMEM, "no memory for the tables of handles");
+	c->peer_hash = calloc(PEER_HASH, sizeof(struct peer *));
+	if (!c->peer_hash)
+		return fail(-ENOMEM, "no memory for the tables of handles");
 	return 0;
 }
 
@@ -271,6 +274,7 @@ void control_close(struct control *c)
 	handles_fini(&c->region_handles);
 	handles_fini(&c->remote_handles);
 	free(c->grants);
+	free(c->peer_hash);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
 	if (c->epoll_fd >= 0)

@@ -31,9 +31,11 @@ static struct host *dial_host_of(struct dial *d, const struct conn *n)
 
 static void dial_leave(struct control *c, struct host *h, enum host_state state)
 {
-	if (h->conn)
+	if (h->conn) {
 		conn_close(c, h->conn);
-	h->conn = NULL;
+		h->conn = NULL;
+		dials_release(c, &h->addr);
+	}
 	h->state = state;
 }
 
@@ -104,6 +106,14 @@ void dial_start(struct control *c, struct dial *d)
 	dial_next(c, d);
 }
 
+static enum host_state dial_try(struct control *c, struct dial *d, struct host *h)
+{
+	if (dials_lead(c, d, &h->addr))
+		return HOST_FOLLOWING;
+	h->conn = conn_dial(c, &h->addr, &dial_conn_ops, d);
+	return h->conn ? HOST_CONNECTING : HOST_FAILED;
+}
+
 void dial_next(struct control *c, struct dial *d)
 {
 	struct host *h;
@@ -112,16 +122,15 @@ void dial_next(struct control *c, struct dial *d)
 	if (dial_host(d, HOST_HELLO))
 		return;
 	while ((h = dial_host(d, HOST_FRESH))) {
-		h->conn = conn_dial(c, &h->addr, &dial_conn_ops, d);
-		h->state = h->conn ? HOST_CONNECTING : HOST_FAILED;
-		if (h->conn) {
+		h->state = dial_try(c, d, h);
+		if (h->state != HOST_FAILED) {
 			if (dial_host(d, HOST_FRESH))
 				alarm_set(c, &d->alarm, STAGGER_NS);
 			return;
 		}
 		dial_note_errno(d, h, errno);
 	}
-	if (!dial_host(d, HOST_CONNECTING))
+	if (!dial_host(d, HOST_CONNECTING) && !dial_host(d, HOST_FOLLOWING))
 		dial_fail(c, d);
 }
 
@@ -189,6 +198,8 @@ static void dial_connected(struct control *c, struct conn *n)
 	h->state = HOST_HELLO;
 	while ((other = dial_host(d, HOST_CONNECTING)))
 		dial_leave(c, other, HOST_FRESH);
+	while ((other = dial_host(d, HOST_FOLLOWING)))
+		other->state = HOST_FRESH;
 	if (!d->npaths && dial_open_paths(c, d)) {
 		dial_fail(c, d);
 		return;
@@ -221,6 +232,8 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 {
 	struct peer *p = r->code == WIRE_EXISTS ? peer_find(c, r->incarnation) : NULL;
 
+	if (p)
+		dials_follow(c, &h->addr, p);
 	dial_leave(c, h, HOST_FAILED);
 	switch (r->code) {
 	case WIRE_EXISTS:
@@ -312,6 +325,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	list_add_tail(&d->of_peer, &p->dials);
 	dial_hand_over(d, p, ack);
 	dials_give(c, others, p);
+	dials_follow(c, &h->addr, p);
 	meet_unhold(c);
 	meet_begin(c, p);
 }
@@ -337,6 +351,7 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	 * through. */
 	if (old && (old->dialled || old->stage != STAGE_RAILS ||
 		    c->config.incarnation > ack->incarnation)) {
+		dials_follow(c, &h->addr, old);
 		dial_attach(c, d, old);
 		return;
 	}

@@ -6,7 +6,13 @@
 
 #include "control/private.h"
 
-enum host_state { HOST_FRESH, HOST_CONNECTING, HOST_HELLO, HOST_FAILED };
+enum host_state {
+	HOST_FRESH,
+	HOST_FOLLOWING, /* another dial is connecting there: what it finds is for this one too */
+	HOST_CONNECTING,
+	HOST_HELLO,
+	HOST_FAILED
+};
 
 struct host {
 	struct sockaddr_storage addr;
@@ -59,5 +65,11 @@ void dial_give_up(struct control *c, struct dial *d, int err); /* with err of pe
 void dial_attach(struct control *c, struct dial *d,
 		 struct peer *p); /* d may be done and gone afterwards */
 void dial_rest(struct control *c, struct dial *d);
+/* Is another dial connecting there that may find what this one looks for? */
+int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr);
+/* It found the peer there: those that follow it have it too. */
+void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p);
+/* It left: they look for themselves. */
+void dials_release(struct control *c, const struct sockaddr_storage *addr);
 
 #endif

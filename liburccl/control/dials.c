@@ -201,6 +201,86 @@ again:
 	}
 }
 
+static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct sockaddr_in6 a6, b6;
+	struct sockaddr_in a4, b4;
+
+	if (a->ss_family != b->ss_family)
+		return 0;
+	memcpy(&a6, a, sizeof(a6));
+	memcpy(&b6, b, sizeof(b6));
+	memcpy(&a4, a, sizeof(a4));
+	memcpy(&b4, b, sizeof(b4));
+	if (a->ss_family == AF_INET)
+		return a4.sin_port == b4.sin_port && a4.sin_addr.s_addr == b4.sin_addr.s_addr;
+	return a6.sin6_port == b6.sin6_port && a6.sin6_scope_id == b6.sin6_scope_id &&
+	       IN6_ARE_ADDR_EQUAL(&a6.sin6_addr, &b6.sin6_addr);
+}
+
+static struct host *host_at(struct dial *d, const struct sockaddr_storage *addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->nhosts; i++)
+		if (same_addr(&d->hosts[i].addr, addr))
+			return &d->hosts[i];
+	return NULL;
+}
+
+int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &c->dials) {
+		struct dial *o = list_entry(pos, struct dial, link);
+		const struct host *h = o != d ? host_at(o, addr) : NULL;
+
+		if (h && h->conn && (!o->expected || !d->expected || o->expected == d->expected))
+			return 1;
+	}
+	return 0;
+}
+
+static struct dial *dial_following(const struct control *c, const struct sockaddr_storage *addr)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &c->dials) {
+		struct dial *d = list_entry(pos, struct dial, link);
+		struct host *h = host_at(d, addr);
+
+		if (h && h->state == HOST_FOLLOWING)
+			return d;
+	}
+	return NULL;
+}
+
+/* They look for themselves from their own alarm, for whoever leaves may be in the middle of
+ * something. */
+void dials_release(struct control *c, const struct sockaddr_storage *addr)
+{
+	struct dial *d;
+
+	while ((d = dial_following(c, addr))) {
+		host_at(d, addr)->state = HOST_FRESH;
+		alarm_set(c, &d->alarm, 0);
+	}
+}
+
+void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p)
+{
+	struct dial *d;
+
+	while ((d = dial_following(c, addr))) {
+		host_at(d, addr)->state = HOST_FRESH;
+		if (!d->expected || d->expected == p->incarnation)
+			dial_attach(c, d, p);
+		else
+			alarm_set(c, &d->alarm, 0);
+	}
+}
+
 int dials_unknown(const struct control *c)
 {
 	uint64_t now = clock_ns();
@@ -219,29 +299,31 @@ int dials_unknown(const struct control *c)
 
 static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
 {
-	if (d->nhosts < METADATA_HOSTS)
+	if (d->nhosts < METADATA_HOSTS && !host_at(d, addr))
 		d->hosts[d->nhosts++].addr = *addr;
+}
+
+static void host_fill(struct sockaddr_storage *ss, const struct metadata_host *h, uint32_t port)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+	memset(ss, 0, sizeof(*ss));
+	memcpy(&in6.sin6_addr, h->addr, 16);
+	memcpy(&in.sin_addr, h->addr, 4);
+	if (h->family == 6)
+		memcpy(ss, &in6, sizeof(in6));
+	else
+		memcpy(ss, &in, sizeof(in));
 }
 
 static void dial_hosts_of(struct dial *d, const struct metadata *m)
 {
+	struct sockaddr_storage ss;
 	uint32_t i;
 
 	for (i = 0; i < m->nhosts; i++) {
-		struct sockaddr_storage ss;
-		struct sockaddr_in6 *in6 = (void *)&ss;
-		struct sockaddr_in *in = (void *)&ss;
-
-		memset(&ss, 0, sizeof(ss));
-		if (m->hosts[i].family == 6) {
-			in6->sin6_family = AF_INET6;
-			in6->sin6_port = htons((uint16_t)m->port);
-			memcpy(&in6->sin6_addr, m->hosts[i].addr, 16);
-		} else {
-			in->sin_family = AF_INET;
-			in->sin_port = htons((uint16_t)m->port);
-			memcpy(&in->sin_addr, m->hosts[i].addr, 4);
-		}
+		host_fill(&ss, &m->hosts[i], m->port);
 		dial_add_host(d, &ss);
 	}
 	d->expected = m->incarnation;
@@ -365,7 +447,7 @@ static const struct host *dial_waits_for(const struct dial *d)
 	for (i = 0; i < d->nhosts; i++) {
 		if (d->hosts[i].state == HOST_HELLO)
 			return &d->hosts[i];
-		if (d->hosts[i].state == HOST_CONNECTING)
+		if (d->hosts[i].state == HOST_CONNECTING || d->hosts[i].state == HOST_FOLLOWING)
 			h = &d->hosts[i];
 	}
 	return h;

@@ -36,6 +36,21 @@ static int peers_room(struct control *c)
 	return err;
 }
 
+/* Incarnations are random. */
+static struct peer **peer_hash(const struct control *c, uint64_t incarnation)
+{
+	return &c->peer_hash[incarnation & (PEER_HASH - 1)];
+}
+
+static void peer_unhash(struct control *c, struct peer *p)
+{
+	struct peer **at = peer_hash(c, p->incarnation);
+
+	while (*at != p)
+		at = &(*at)->hash_next;
+	*at = p->hash_next;
+}
+
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err)
 {
@@ -76,6 +91,8 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->fetching);
 	list_init(&p->grants);
 	list_add_tail(&p->link, &c->peers);
+	p->hash_next = *peer_hash(c, p->incarnation);
+	*peer_hash(c, p->incarnation) = p;
 	c->live++;
 	conn_set(c, n, &peer_conn_ops, p);
 	return p;
@@ -89,14 +106,11 @@ free_peer:
 
 struct peer *peer_find(struct control *c, uint64_t incarnation)
 {
-	struct list *pos;
+	struct peer *p;
 
-	list_for_each(pos, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
+	for (p = *peer_hash(c, incarnation); p; p = p->hash_next)
 		if (p->incarnation == incarnation && p->stage != STAGE_DOWN && !p->leaving)
 			return p;
-	}
 	return NULL;
 }
 
@@ -209,6 +223,7 @@ static void peer_free(struct control *c, struct peer *p)
 	engine_peer_free(p->engine);
 	handles_del(&c->peer_handles, p->handle);
 	list_del(&p->link);
+	peer_unhash(c, p);
 	free(p);
 	if (req)
 		req_answer(req, 0, REASON_NONE, 0, 0, 0);

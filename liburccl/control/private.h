@@ -35,6 +35,7 @@
 #define RANGES_MAX	(1u << 20) /* ranges of a region */
 #define TARGET_MAX	URCCL_METADATA_MAX
 #define RX_MAX		65536u
+#define PEER_HASH	4096u /* power of two */
 
 /* What the %v of a reason takes. */
 static inline uint64_t versions_arg(uint64_t our_min, uint64_t our_max, uint64_t their_min,
@@ -160,6 +161,7 @@ struct fetch {		       /* a KEY_REQ of ours */
 
 struct peer {
 	struct list link; /* of control.peers */
+	struct peer *hash_next;
 	struct list held; /* of control.held */
 	uint32_t handle;
 	uint32_t refs; /* the program's */
@@ -386,6 +388,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
+	struct peer **peer_hash; /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map; /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
