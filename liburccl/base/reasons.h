@@ -3,7 +3,7 @@
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
  * transports by bit, %g what getaddrinfo() said. %a is an address: the first two figures, with the
- * port in the low half of the third; %h the errno in its high half. */
+ * port in the low half of the third; %h the errno in its high half. %v are two ranges of versions. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")

@@ -135,7 +135,7 @@ static void shares_memory(void)
 	/* clang-format on */
 	struct shm_addr a;
 
-	CHECK_EQ(shm_link_addr_check(addr, sizeof(addr), &a), 1);
+	CHECK_EQ(shm_door_addr_check(addr, sizeof(addr), &a), 1);
 	CHECK_EQ(offsetof(struct shm_record, version), 4);
 	CHECK_EQ(offsetof(struct shm_record, to), 8);
 	CHECK_EQ(offsetof(struct shm_record, from), 24);
