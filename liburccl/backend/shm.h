@@ -281,7 +281,7 @@ struct shm_dev {
 	struct device dev;		/* fd: an epoll over the links */
 	char *socket_dir;		/* NULL: abstract names */
 	int timer;			/* ticks while an ep is in waiting */
-	struct list waiting;		/* eps whose listener is paused, or that are to dial again */
+	struct list waiting;		/* eps whose listener is paused, or that dial again */
 	struct list hot;		/* eps whose rings each poll looks at */
 	struct list notices;		/* eps that owe an event */
 	struct list reaping;		/* eps with views to unmap */

@@ -2,8 +2,8 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
- * transports by bit, %g what getaddrinfo() said. %a is an address: the first two figures, with the
- * port in the low half of the third; %h the errno in its high half. %v are two ranges of versions. */
+ * transports by bit, %v two ranges of versions, %g what getaddrinfo() said. %a is an address: the
+ * first two figures, with the port in the low half of the third; %h the errno in its high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
