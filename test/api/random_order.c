@@ -18,7 +18,7 @@ static struct entry {
 	struct urccl_sqe sqe;
 	struct urccl_seg segs[2];
 	struct urccl_paged paged;
-	uint32_t outcome, has_peer, told, promised, unknown, bad;
+	uint32_t outcome, has_peer, told, promised, unknown, bad, owes;
 	int64_t res, heard;
 } entries[N + 64];
 
@@ -196,6 +196,22 @@ static int in_group(const struct entry *fence, const struct entry *e)
 	return e->has_peer && (!fence->sqe.group || fence->sqe.group == e->sqe.group);
 }
 
+/* The first FENCE behind e that looks at it is told of its failure, and may end long after that: it
+ * has to tell its own peer. Another one may meanwhile succeed. */
+static int told_to_open(uint32_t j, uint32_t i)
+{
+	uint32_t k;
+
+	for (k = j + 1; k < i; k++) {
+		if (!(entries[k].sqe.flags & URCCL_SQE_FENCE) || entries[k].outcome > SILENT ||
+		    !in_group(&entries[k], &entries[j]))
+			continue;
+		entries[k].owes = 1;
+		return 1;
+	}
+	return 0;
+}
+
 static void check_fence(uint32_t i, int64_t res)
 {
 	struct entry *fence = &entries[i], *e;
@@ -210,7 +226,7 @@ static void check_fence(uint32_t i, int64_t res)
 			continue;
 		}
 		CHECK_NE(e->outcome, OPEN);
-		CHECK(e->outcome != FAILED || e->told);
+		CHECK(e->outcome != FAILED || e->told || told_to_open(j, i));
 	}
 	if (res == -ECANCELED)
 		fence->told = 1;
@@ -289,6 +305,7 @@ static void on_end(uint32_t i, const struct urccl_cqe *cqe)
 	e->outcome = good ? DONE : FAILED;
 	e->res = cqe->res;
 	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);
+	CHECK(!e->owes || e->res == -ECANCELED);
 	asking -= op == URCCL_OP_CONNECT || op == URCCL_OP_CLOSE;
 	if (op == URCCL_OP_CONNECT && good) {
 		CHECK_EQ(cqe->handle, p.a.peer.id);
