@@ -183,7 +183,7 @@ static uint32_t part_add(struct shm_ep *e, const struct exposure *x, uint32_t sp
 	struct key_part *p;
 
 	if (mr->spans[span].mappable && n < PARTS_MAX)
-		f = file_show(e, s, &mr->spans[span], !!(x->rights & ~(uint32_t)URCCL_RIGHT_READ));
+		f = file_show(e, s, &mr->spans[span], !!(x->rights & URCCL_RIGHT_WRITE));
 	if (!f)
 		return 0;
 	end = end < span_end ? end : span_end;
@@ -209,7 +209,9 @@ static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct ke
 	const struct memory *m = x->memory;
 	uint32_t i, n = 0, now;
 
-	if (!m->mr[e->dev->dev.index] || !x->len || x->expires_ns != NEVER_NS)
+	/* Atomics are the owner's to carry out: for those alone nothing is mapped. */
+	if (!m->mr[e->dev->dev.index] || !x->len || x->expires_ns != NEVER_NS ||
+	    !(x->rights & (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)))
 		return 0;
 	for (i = span_index(m, x->off); i < m->nspans && m->spans[i].start < x->off + x->len; i++) {
 		now = part_add(e, x, i, parts, n);
@@ -372,7 +374,7 @@ void shm_views_drop(struct shm_ep *e)
 /* 1: every part lies in a view, and together they are the remote. */
 static int parts_map(struct shm_ep *e, const struct key *k, uint64_t len, struct shm_remote *r)
 {
-	uint32_t write = k->rights & ~(uint32_t)URCCL_RIGHT_READ;
+	uint32_t write = k->rights & URCCL_RIGHT_WRITE;
 	const struct key_part *p;
 	struct shm_view *v;
 	uint64_t start = 0;
