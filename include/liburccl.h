@@ -602,6 +602,22 @@ URCCL_INLINE void urccl_prep_notify(struct urccl_sqe *sqe, struct urccl_peer pee
 	sqe->tag = tag;
 }
 
+/* Adds to the u64 at off of the remote, whose advert gives URCCL_RIGHT_ATOMIC, and which lies on a
+ * multiple of 8 in the peer's memory; the CQE's old is the word before, res 8. The peer's engine
+ * does it: atomic with all other atomics on the word, the peer program's own included. */
+URCCL_INLINE void urccl_prep_fetch_add(struct urccl_sqe *sqe, struct urccl_remote remote,
+				       uint64_t off, uint64_t addend)
+{
+	urccl_prep(sqe, URCCL_OP_FETCH_ADD, remote.id, addend, 0, off);
+}
+
+/* The same, but where the word is expected it becomes desired: it did if old is expected. */
+URCCL_INLINE void urccl_prep_cmp_swap(struct urccl_sqe *sqe, struct urccl_remote remote,
+				      uint64_t off, uint64_t expected, uint64_t desired)
+{
+	urccl_prep(sqe, URCCL_OP_CMP_SWAP, remote.id, expected, desired, off);
+}
+
 /* to: a metadata blob or "host:port" text of len bytes, the library's until the CQE, whose
  * handle is the peer. */
 URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint32_t len)
@@ -640,6 +656,16 @@ URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by 
 URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_t count)
 {
 	urccl_prep(sqe, URCCL_OP_TIMEOUT, 0, 0, ns, count);
+}
+
+/* A MSG event with this user_data, res and tag on a ring of the same context, by its
+ * urccl_ring_id(); it waits, under the entry's deadline, while the ring's event slots are used up.
+ * -ESTALE: that ring is closed. */
+URCCL_INLINE void urccl_prep_msg_ring(struct urccl_sqe *sqe, uint32_t ring_id, uint64_t user_data,
+				      int64_t res, uint64_t tag)
+{
+	urccl_prep(sqe, URCCL_OP_MSG_RING, ring_id, user_data, (uint64_t)res, 0);
+	sqe->tag = tag;
 }
 
 URCCL_INLINE void urccl_sqe_set_data64(struct urccl_sqe *sqe, uint64_t data)

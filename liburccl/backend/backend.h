@@ -104,6 +104,7 @@ struct exposure {
 	struct memory *memory;
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
+	uint32_t grant;			/* the engine's: what peers' atomics name it by */
 	uint32_t id;			/* the backend's */
 	uint64_t scratch;		/* the backend's */
 	uint64_t expires_ns;		/* clock_ns() after which accesses fail; NEVER_NS: never */

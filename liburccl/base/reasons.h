@@ -49,6 +49,11 @@ REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be plac
 REASON(DEVICE,		"the device gave %e")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
 			"or does not give the right")
+REASON(ATOMIC_SPLIT,	"the word at offset %u of the remote lies in two adverts: an atomic acts "
+			"on 8 bytes of one")
+REASON(ATOMIC_ALIGN,	"the word at offset %u of the remote is not 8 bytes of one range, on a "
+			"multiple of 8, in the peer's memory")
+REASON(RING_STALE,	"ring id %u names no open ring of this context")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
 			"expired, or was never the peer's")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")

@@ -18,7 +18,8 @@ static uint64_t owner_ms(const struct control *c)
 static int advert_range(const struct control_call *call, const struct region *r)
 {
 	if (!call->rights || call->rights & ~(uint32_t)ADVERT_RIGHTS)
-		return fail(-EINVAL, "rights 0x%x: an advert gives read, write or both",
+		return fail(-EINVAL,
+			    "rights 0x%x: an advert gives read, write, atomic or more of them",
 			    call->rights);
 	if (call->rights & ~r->memory->rights)
 		return fail(-EACCES,
@@ -223,10 +224,17 @@ void grants_free_region(struct control *c, struct region *r)
 
 /* ---- answers ---- */
 
+/* g: what the peer was given; NULL where status says why it was not. */
 static void key_answer(struct control *c, struct peer *p, uint64_t id, int status,
-		       const uint8_t *key, uint32_t len)
+		       const struct grant *g)
 {
-	struct wire_key_rep rep = {id, status, status ? 0 : len, key};
+	struct wire_key_rep rep = {.id = id, .status = status};
+
+	if (!status) {
+		rep.grant = g->e.grant;
+		rep.len = g->key_len;
+		rep.key = g->key;
+	}
 
 	if (p->stage == STAGE_UP)
 		conn_send(c, p->conn, c->tx, wire_put_key_rep(c->tx, &rep));
@@ -237,7 +245,7 @@ static void grant_answer(struct control *c, struct grant *g, int status)
 	uint32_t i;
 
 	for (i = 0; i < g->nids; i++)
-		key_answer(c, g->peer, g->ids[i], status, g->key, g->key_len);
+		key_answer(c, g->peer, g->ids[i], status, g);
 	g->peer->asked -= g->nids;
 	g->nids = 0;
 }
@@ -322,21 +330,21 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
 	if (!r) {
-		key_answer(c, p, req->id, -EACCES, NULL, 0);
+		key_answer(c, p, req->id, -EACCES, NULL);
 		return 0;
 	}
 	hash = grant_hash(p, r, &req->advert);
 	g = grant_find(c, p, r, &req->advert, hash);
 	if (g && g->live) {
-		key_answer(c, p, req->id, 0, g->key, g->key_len);
+		key_answer(c, p, req->id, 0, g);
 		return 0;
 	}
 	if (!g) {
 		grants_sweep(c, p);
 		g = p->ngrants < GRANTS_MAX ? grant_new(c, p, r, &req->advert, hash) : NULL;
 		if (!g) {
-			key_answer(c, p, req->id, p->ngrants < GRANTS_MAX ? -ENOMEM : -ENOSPC, NULL,
-				   0);
+			key_answer(c, p, req->id, p->ngrants < GRANTS_MAX ? -ENOMEM : -ENOSPC,
+				   NULL);
 			return 0;
 		}
 		grant_expose(c, g);

@@ -6,7 +6,7 @@
 
 #include "control/private.h"
 
-#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
 
 /* ---- what a program may register ---- */
 
@@ -53,6 +53,10 @@ static int ranges_check(const struct control_call *call)
 		return fail(-EINVAL, "no ranges to register");
 	if (call->n > RANGES_MAX)
 		return fail(-E2BIG, "%u ranges are above the limit of %u", call->n, RANGES_MAX);
+	if (call->rights & URCCL_REG_ATOMIC_NATIVE)
+		return fail(-EOPNOTSUPP, "URCCL_REG_ATOMIC_NATIVE needs a device that carries "
+					 "atomics out by itself, and no transport here has one: "
+					 "register with URCCL_RIGHT_ATOMIC alone");
 	if (call->rights & ~(uint32_t)RIGHTS)
 		return fail(-EOPNOTSUPP, "this version does not carry out rights 0x%x",
 			    call->rights & ~(uint32_t)RIGHTS);

@@ -304,6 +304,7 @@ int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep
 		return 0;
 	}
 	f->cmd.e.len = cause ? 0 : rep->len;
+	f->cmd.e.grant = rep->grant;
 	if (!cause) {
 		f->data = malloc(rep->len ? rep->len : 1);
 		if (f->data)

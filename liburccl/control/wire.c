@@ -7,7 +7,7 @@ const uint8_t wire_magic[WIRE_MAGIC] = {0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n
 
 _Static_assert(WIRE_HEADER + 64 + HELLO_MAX + WIRE_RAILS * (8 + EP_ADDR_MAX) <= WIRE_BUF,
 	       "the longest hello fits");
-_Static_assert(WIRE_HEADER + 16 + KEY_MAX <= WIRE_BUF, "the longest key fits");
+_Static_assert(WIRE_HEADER + 20 + KEY_MAX <= WIRE_BUF, "the longest key fits");
 _Static_assert(WIRE_BUF - WIRE_HEADER <= WIRE_FRAME_MAX, "what is sent is accepted");
 
 /* ---- bytes ---- */
@@ -253,6 +253,7 @@ uint32_t wire_put_key_rep(uint8_t *buf, const struct wire_key_rep *r)
 	assert(r->len <= KEY_MAX);
 	put(&w, r->id, 8);
 	put(&w, (uint32_t)r->status, 4);
+	put(&w, r->grant, 4);
 	put(&w, r->len, 4);
 	put_bytes(&w, r->key, r->len);
 	return frame_end(&w);
@@ -264,11 +265,13 @@ int wire_get_key_rep(const uint8_t *body, uint32_t len, struct wire_key_rep *r)
 
 	r->id = get(&rd, 8);
 	r->status = (int32_t)get(&rd, 4);
+	r->grant = (uint32_t)get(&rd, 4);
 	r->len = (uint32_t)get(&rd, 4);
 	r->key = rd.at;
 	if (rd.bad || r->len > KEY_MAX || r->len != rd.left)
 		return -EPROTO;
-	if (r->status > 0 || r->status < -4095 || (r->status && r->len))
+	if (r->status > 0 || r->status < -4095 || (r->status && r->len) ||
+	    (r->status == 0) != (r->grant != 0))
 		return -EPROTO;
 	return 0;
 }

@@ -90,6 +90,7 @@ struct wire_key_req {
 struct wire_key_rep {
 	uint64_t id;
 	int32_t status; /* 0, or -errno and no key */
+	uint32_t grant; /* what atomics name the memory by; not 0 where there is a key */
 	uint32_t len;
 	const uint8_t *key; /* in the body, or the caller's */
 };

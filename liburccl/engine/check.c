@@ -16,10 +16,12 @@ enum field { /* of an entry, in the order of their place */
 #define DATA_FLAGS                                                            \
 	(ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_ACKED | \
 	 URCCL_SQE_NO_REPLAY | URCCL_SQE_EXT)
-#define PLAIN_FLAGS (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY)
-#define DATA_FIELDS (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
+#define PLAIN_FLAGS   (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY)
+#define ATOMIC_FLAGS  (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_EXT)
+#define ATOMIC_FIELDS (F_OBJECT | F_ADDR | F_OFF | F_TAG | F_GROUP)
+#define DATA_FIELDS   (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
 
-enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE };
+enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE, OBJECT_RING };
 
 /* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
  * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it.
@@ -64,12 +66,15 @@ static const struct shape {
 	[URCCL_OP_WRITE_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, DATA_FLAGS),
 	[URCCL_OP_NOTIFY] = CLOSELY(OBJECT_PEER, F_OBJECT | F_ADDR | F_LEN | F_TAG | F_GROUP, 0,
 				    ORDER_FLAGS | URCCL_SQE_FENCE),
+	[URCCL_OP_FETCH_ADD] = PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS, ATOMIC_FLAGS),
+	[URCCL_OP_CMP_SWAP] = PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS | F_LEN, ATOMIC_FLAGS),
 	[URCCL_OP_CONNECT] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN, 0, ORDER_FLAGS | URCCL_SQE_EXT),
 	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, 1, URCCL_SQE_NO_WAKE),
 	[URCCL_OP_WATCH] = CLOSELY(OBJECT_NONE, F_OBJECT, 1, URCCL_SQE_NO_WAKE),
 	[URCCL_OP_CLOSE] = CLOSELY(OBJECT_NONE, F_OBJECT, 0, ORDER_FLAGS),
 	[URCCL_OP_CANCEL] = CLOSELY(OBJECT_NONE, F_LEN | F_TAG, 0, ORDER_FLAGS),
 	[URCCL_OP_TIMEOUT] = CLOSELY(OBJECT_NONE, F_LEN | F_OFF, 0, ORDER_FLAGS),
+	[URCCL_OP_MSG_RING] = PLAIN(OBJECT_RING, F_OBJECT | F_ADDR | F_LEN | F_TAG, ORDER_FLAGS),
 };
 
 static struct verdict wrong(int res, uint32_t reason, uint64_t a, uint64_t b)
@@ -107,7 +112,7 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 	uint32_t flags = s->flags & ((1u << URCCL_SQE_CLASS_SHIFT) - 1);
 	uint32_t surplus = flags & ~(uint32_t)shape->flags;
 	uint32_t cls = (uint32_t)s->flags >> URCCL_SQE_CLASS_SHIFT;
-	int data = shape->flags & URCCL_SQE_NOTIFY;
+	int notes = shape->flags & URCCL_SQE_NOTIFY, data = shape->flags & URCCL_SQE_ACKED;
 
 	if (surplus & URCCL_SQE_FENCE)
 		return wrong(-EINVAL, REASON_FENCE_PEER, 0, 0);
@@ -123,7 +128,7 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 	if (s->dtype)
 		return data ? wrong(-EOPNOTSUPP, REASON_DTYPE, s->dtype, 0)
 			    : wrong(-EINVAL, REASON_FIELD, 1, s->dtype);
-	if (data && s->tag && !(s->flags & URCCL_SQE_NOTIFY))
+	if (notes && s->tag && !(s->flags & URCCL_SQE_NOTIFY))
 		return wrong(-EINVAL, REASON_FIELD, 48, s->tag);
 	return fine;
 }
@@ -209,7 +214,7 @@ static void resolve(struct engine *e, struct op *op, const struct shape *shape, 
 			*v = wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
 		return;
 	}
-	if (op->sqe.opcode == URCCL_OP_WATCH && !op->sqe.peer)
+	if (shape->object == OBJECT_RING || (op->sqe.opcode == URCCL_OP_WATCH && !op->sqe.peer))
 		return;
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)

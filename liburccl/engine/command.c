@@ -96,6 +96,8 @@ static void keys_ready(struct engine_remote *r)
 		list_del(&op->link);
 		if (r->failed)
 			remote_fail(op, r);
+		else if (op_is_atomic(op))
+			atomic_start(op);
 		else
 			lane_add_op(op);
 	}
@@ -113,6 +115,7 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 		res = ep ? ep->dev->ops->import(ep, cmd->data, cmd->len, part->len, &part->key)
 			 : -ENOTCONN;
 		part->has_key = !res;
+		part->grant = cmd->grant;
 		r->keys += !res;
 	}
 	if (res)
@@ -126,29 +129,19 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 
 static int expose(struct engine *e, struct engine_cmd *cmd)
 {
-	struct exposure *x = cmd->exposure;
-	uint32_t slot = HANDLE_SLOT(x->memory->handle);
-	int n;
+	int n = exposure_begin(e, cmd->exposure, cmd->data);
 
-	if (slot >= e->nregions || e->regions[slot].memory != x->memory)
-		return -EACCES;
-	n = x->ep->dev->ops->expose(x, cmd->data, KEY_MAX);
 	if (n < 0)
 		return n;
 	cmd->len = (uint32_t)n;
-	list_add_tail(&x->link, &e->exposures);
+	cmd->grant = cmd->exposure->grant;
 	return 0;
 }
 
 /* 1: done */
-static int unexpose(struct exposure *x)
+static int unexpose(struct engine *e, struct exposure *x)
 {
-	if (list_empty(&x->link))
-		return 1;
-	if (x->ep->dev->ops->unexpose(x))
-		return 0;
-	list_del(&x->link);
-	return 1;
+	return list_empty(&x->link) || !exposure_end(e, x);
 }
 
 /* ---- peers ---- */
@@ -264,7 +257,7 @@ static int is_done(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_REMOTE_DEL:
 		return remote_is_quiet(e, cmd->remote);
 	case ENGINE_UNEXPOSE:
-		return unexpose(cmd->exposure);
+		return unexpose(e, cmd->exposure);
 	case ENGINE_RAIL_CLOSE:
 		return rail_is_closed(e, cmd->rail);
 	default:

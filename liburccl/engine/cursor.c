@@ -14,7 +14,7 @@ static const struct urccl_paged *paged_at(const struct op *op, uint64_t i)
 	return (const struct urccl_paged *)(uintptr_t)op->sqe.addr + i;
 }
 
-static int in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len)
+int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len)
 {
 	if (len <= r->len && off <= r->len - len)
 		return 0;
@@ -56,7 +56,7 @@ static int open_range(struct op *op)
 	struct element *el = &op->cursor.element;
 	const struct urccl_sqe *sqe = &op->sqe;
 
-	if (in_remote(op, op->remote, sqe->off, sqe->len))
+	if (cursor_in_remote(op, op->remote, sqe->off, sqe->len))
 		return -ERANGE;
 	if (!sqe->len)
 		return 0;
@@ -186,7 +186,7 @@ static int next_seg(struct op *op)
 		op_fail(op, -EXDEV, REASON_SEG_PEER, c->elements, 0, 0);
 		return -EXDEV;
 	}
-	if (in_remote(op, r, s->off, s->len))
+	if (cursor_in_remote(op, r, s->off, s->len))
 		return -ERANGE;
 	if (s->len) {
 		el->memory = local_memory(op, s->region, s->addr, s->len);
@@ -301,7 +301,7 @@ static int next_element(struct op *op)
 	return is_paged(op) ? next_block(op) : next_seg(op);
 }
 
-static uint32_t part_of(const struct engine_remote *r, uint64_t off)
+uint32_t cursor_part(const struct engine_remote *r, uint64_t off)
 {
 	uint32_t low = 0, high = r->nparts, mid;
 
@@ -329,7 +329,7 @@ static void cut(struct op *op)
 	uint64_t off = el->off + el->pos, run = el->len - el->pos, there;
 	const struct remote_part *part;
 
-	p->part = el->remote->nparts == 1 ? 0 : part_of(el->remote, off);
+	p->part = el->remote->nparts == 1 ? 0 : cursor_part(el->remote, off);
 	part = &el->remote->parts[p->part];
 	p->off = off - part->start;
 	there = part->len - p->off;

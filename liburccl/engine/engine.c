@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "engine/private.h"
 
+#define GRANTS_MAX  (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
 #define CLOCK_TURNS 16u			/* a busy engine looks at the clock once in so many turns */
 #define POLL_NS	    (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
 
@@ -75,6 +76,8 @@ static void rare(struct engine *e)
 		e->wants_slots |= (uint32_t)notes_pending(e);
 	if (!list_empty(&e->pending_accepts))
 		e->wants_slots |= (uint32_t)accepts_pending(e);
+	if (!list_empty(&e->messages))
+		e->wants_slots |= (uint32_t)msg_rings_pending(e);
 	if (!list_empty(&e->commands))
 		retry_commands(e);
 }
@@ -327,6 +330,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->flushes);
 	list_init(&e->pending);
 	list_init(&e->pending_accepts);
+	list_init(&e->messages);
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
 	for (i = 0; i < CHUNKS_MAX; i++)
@@ -356,9 +360,10 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	e->config = *config;
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
-	if (!e->chunks) {
+	if (!e->chunks || handles_init(&e->grants, GRANTS_MAX)) {
+		free(e->chunks);
 		free(e);
-		return fail(-ENOMEM, "no memory for %u chunks", CHUNKS_MAX);
+		return fail(-ENOMEM, "no memory for an engine of %u chunks", CHUNKS_MAX);
 	}
 	init_lists(e);
 	init_times(e);
@@ -409,6 +414,7 @@ void engine_close(struct engine *e)
 	free(e->regions);
 	free(e->remotes);
 	free(e->peer_slots);
+	handles_fini(&e->grants);
 	free(e);
 }
 

@@ -39,10 +39,11 @@ enum engine_cmd_type {
 	ENGINE_RAIL_CONNECT, /* rail: back when it is up or has failed */
 	ENGINE_RAIL_CLOSE,   /* rail: back when it is closed and its ep may be freed */
 	ENGINE_REMOTE_ADD,   /* remote: back with len, likewise */
-	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len: answers CONTROL_KEYS, or cause: no key
-			     */
+	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len, grant: answers CONTROL_KEYS, or cause:
+			       no key */
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
-	ENGINE_EXPOSE,	    /* exposure, data: back with the key in data, its length in len */
+	ENGINE_EXPOSE,	    /* exposure, data: back with the key in data, its length in len, and
+				grant */
 	ENGINE_UNEXPOSE,    /* exposure */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
@@ -58,6 +59,7 @@ struct engine_cmd {
 	struct engine_remote *remote;
 	struct exposure *exposure;
 	uint32_t part;	 /* of the remote: index of its advert */
+	uint32_t grant;	 /* EXPOSE, REMOTE_KEYS: with the key, what atomics name the exposure by */
 	int32_t cause;	 /* -errno */
 	uint32_t reason; /* enum reason, for records */
 	uint64_t arg;	 /* of the reason */

@@ -47,6 +47,8 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	list_init(&er->link);
 	list_init(&er->timeouts);
 	list_init(&er->cancels);
+	list_init(&er->messages);
+	list_init(&er->messages_link);
 	er->ops = calloc(n, sizeof(*er->ops));
 	er->asks = calloc(n, sizeof(*er->asks));
 	er->free = calloc(n, sizeof(*er->free));

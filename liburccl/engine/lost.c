@@ -61,8 +61,8 @@ void rail_close(struct engine *e, struct rail *rail)
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
 		/* An ep that closes lets go of its exposures, whatever it says now. */
-		if (x->ep == rail->ep && !x->ep->dev->ops->unexpose(x))
-			list_del(&x->link);
+		if (x->ep == rail->ep)
+			exposure_end(e, x);
 	}
 	rail->ep->dev->ops->ep_close(rail->ep);
 }
@@ -79,7 +79,7 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
 		if (x->ep == rail->ep)
-			list_del(&x->link);
+			exposure_drop(e, x);
 	}
 	for (i = 0; i < RAILS_MAX; i++) {
 		if (rail->peer->rails[i] != rail)
@@ -112,6 +112,8 @@ static void lanes_clear(struct engine_peer *p)
 				p->flush_busy = 0;
 			else if (c == &p->ack_chunk)
 				p->ack_sending = 0;
+			else if (c->seg >= BATCH_SEG)
+				atomic_chunk_dropped(p, c);
 			else
 				p->notes[c->seg].sending = 0;
 		}

@@ -14,13 +14,14 @@ void op_set_state(struct op *op, enum op_state state)
 
 static uint32_t outcome_flags(const struct op *op)
 {
-	uint32_t flags = URCCL_KIND_OP;
+	/* An atomic may have been done and its notification failed. */
+	int unknown = op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed);
 
-	if (op_is_data(op) && !(op->bits & (OP_UNQUIET | OP_UNKNOWN)))
-		flags |= URCCL_CQE_REMOTE_QUIET;
-	if (op->bits & OP_UNKNOWN)
-		flags |= URCCL_CQE_UNKNOWN;
-	return flags;
+	if (unknown)
+		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN;
+	if ((op_is_data(op) || op_is_atomic(op)) && !(op->bits & OP_UNQUIET))
+		return URCCL_KIND_OP | URCCL_CQE_REMOTE_QUIET;
+	return URCCL_KIND_OP;
 }
 
 static uint32_t outcome_path(const struct op *op)
@@ -47,7 +48,8 @@ static void post_outcome(struct op *op, uint32_t more)
 	} else if (op_is_data(op)) {
 		cqe->wire = op->placed;
 	} else {
-		cqe->handle = op->sqe.opcode == URCCL_OP_CONNECT ? op->handle : 0;
+		cqe->handle =
+			op->sqe.opcode == URCCL_OP_CONNECT || op_is_atomic(op) ? op->handle : 0;
 	}
 }
 
@@ -178,6 +180,9 @@ static void withdraw(struct op *op)
 	case OP_NOTING:
 		note_stop(op);
 		return;
+	case OP_ATOMIC:
+		atomic_stop(op);
+		return;
 	case OP_ASKING:
 	case OP_PARKED:
 		request_stop(op);
@@ -213,6 +218,10 @@ void op_force(struct op *op)
 	op->bits |= OP_FORCED;
 	if (op->state == OP_NOTING) {
 		note_force(op);
+		return;
+	}
+	if (op->state == OP_ATOMIC) {
+		atomic_force(op);
 		return;
 	}
 	if (op->state == OP_FLUSHING) { /* what it waits for may never come */
@@ -287,6 +296,9 @@ void op_begin(struct op *op)
 	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
 		peer_awaited(op_engine(op), p);
 		note_start(op);
+	} else if (op_is_atomic(op)) {
+		peer_awaited(op_engine(op), p);
+		atomic_start(op);
 	} else {
 		begin_data(op);
 	}
@@ -334,10 +346,10 @@ static void check_decided(struct op *op)
 
 void op_check(struct op *op)
 {
-	/* A flush, the peer's word on a notification and what the control thread has come back in
-	 * their own time, however late that is. */
+	/* A flush, the peer's word on a notification or an atomic and what the control thread has
+	 * come back in their own time, however late that is. */
 	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING ||
-	    op->state == OP_NOTING || op->state == OP_ASKING)
+	    op->state == OP_NOTING || op->state == OP_ATOMIC || op->state == OP_ASKING)
 		return;
 	if (op->bits & OP_DECIDED) {
 		check_decided(op);

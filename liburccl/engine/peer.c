@@ -240,6 +240,14 @@ static void rail_down(struct engine *e, struct rail *rail, int res)
 	mailbox_post(e->config.control, &rail->down.msg);
 }
 
+static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)
+{
+	if (len && data[0] >= MESSAGE_ATOMIC)
+		atomic_message(e, p, data, len);
+	else
+		note_message(e, p, data, len);
+}
+
 void rail_event(struct engine *e, const struct event *ev)
 {
 	struct rail *rail = ev->ep->owner;
@@ -257,7 +265,7 @@ void rail_event(struct engine *e, const struct event *ev)
 		break;
 	default:
 		if (rail->peer->state <= PEER_LOSING)
-			note_message(e, rail->peer, ev->data, ev->len);
+			message(e, rail->peer, ev->data, ev->len);
 		break;
 	}
 }
@@ -274,7 +282,8 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 		return NULL;
 	p->notes = calloc(NOTE_WINDOW, sizeof(*p->notes));
 	p->parked = calloc(NOTE_WINDOW, sizeof(*p->parked));
-	if (!p->notes || !p->parked) {
+	p->atomics = calloc(1, sizeof(*p->atomics));
+	if (!p->notes || !p->parked || !p->atomics) {
 		engine_peer_free(p);
 		return NULL;
 	}
@@ -298,6 +307,7 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 		p->lanes[i].peer = p;
 	}
 	notes_init(p);
+	atomics_init(p->atomics);
 	return p;
 }
 
@@ -309,5 +319,6 @@ void engine_peer_free(struct engine_peer *p)
 		segment_peer_give(p->told);
 	free(p->notes);
 	free(p->parked);
+	free(p->atomics);
 	free(p);
 }

@@ -10,14 +10,16 @@
  *	             +-----------+------ op_stop() ------+
  *
  * op_stop() decides the outcome; chunks, notes and requests that are out come back, then it ends.
- * Entries that move no data stay in ASKING (the control thread works) or PARKED (ACCEPT, WATCH,
- * TIMEOUT, CANCEL).
+ * An atomic is in ATOMIC until the peer has answered, in place of MOVING and FLUSHING. Entries that
+ * move no data stay in ASKING (the control thread works) or PARKED (ACCEPT, WATCH, TIMEOUT, CANCEL,
+ * MSG_RING).
  */
 #ifndef ENGINE_PRIVATE_H
 #define ENGINE_PRIVATE_H
 
 #include <pthread.h>
 #include "engine/engine.h"
+#include "engine/message.h"
 #include "segment/segment.h"
 #include "engine/timer.h"
 
@@ -79,6 +81,7 @@ enum op_state {
 	OP_MOVING,
 	OP_FLUSHING,
 	OP_NOTING,
+	OP_ATOMIC,
 	OP_ASKING,
 	OP_PARKED,
 	OP_STATES
@@ -146,9 +149,10 @@ struct op {
 	uint8_t state;	     /* enum op_state */
 	uint8_t blockers;    /* LINK, DRAIN, FENCE, keys: what it waits for */
 	uint8_t lane;
-	uint8_t note_slot; /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
-	uint8_t is_fresh;  /* in the list of those */
-	uint64_t handle;   /* CONNECT: for the CQE; TIMEOUT: completions at which it ends */
+	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
+	uint8_t is_fresh;    /* in the list of those */
+	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
+	uint64_t handle; /* CONNECT, atomics: for the CQE; TIMEOUT: completions at which it ends */
 	const struct rkey *flush_key;
 	struct cursor cursor;
 	struct segment_entry *told;
@@ -177,6 +181,8 @@ struct engine_ring {
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
 	uint32_t chain_open, chain_failed;
 	struct list drains, timeouts, cancels;
+	struct list messages;	   /* MSG_RING entries that wait for an event slot of this ring */
+	struct list messages_link; /* in the engine's, while there are some */
 	struct scope *scopes;
 	struct scope **scope_hash;
 	uint32_t nscopes, scope_mask, failures_kept;
@@ -198,44 +204,6 @@ struct lane {
 	struct chunk *held, **held_tail; /* chunks made and not taken */
 	uint32_t number;
 	struct engine_peer *peer;
-};
-
-enum message_type { MESSAGE_NOTE = 1, MESSAGE_ACK };
-
-/* Between engines, by SEND. Little-endian; a NOTE has its payload behind it. A NOTE with a res
- * takes the place of the one of the same number that has none, unless that was delivered already:
- * so it both tells the receiver that the notification will not come and makes sure of it. */
-struct message {
-	uint8_t type; /* enum message_type */
-	uint8_t reserved;
-	uint16_t len;  /* NOTE: of the payload */
-	uint32_t seq;  /* NOTE: its number; ACK: highest number seen */
-	uint64_t tag;  /* ACK: numbers delivered to a ring, a bit each: seq & 63 */
-	uint64_t more; /* NOTE: 0, or -res of the failed entry; ACK: numbers failed, a bit each */
-};
-
-/* A notification on its way: the sender's record. Numbers of the window have a record each: seq %
- * NOTE_WINDOW. */
-struct note_slot {
-	struct op *op;	 /* NULL: nobody waits for it any more */
-	uint8_t busy;	 /* the receiver has not delivered it */
-	uint8_t sending; /* its chunk is not out */
-	uint8_t again;	 /* it changed, or was not taken: send it once the chunk is out */
-	uint8_t reserved;
-	uint32_t seq;
-	struct chunk chunk;
-	struct message msg;
-	uint8_t payload[URCCL_NOTE_MAX]; /* behind msg */
-};
-
-/* A notification that waits for a watcher or an event slot: the receiver's record. */
-struct parked_note {
-	struct list link;
-	uint32_t seq;
-	uint32_t len;
-	int64_t res;
-	uint64_t tag;
-	uint8_t payload[URCCL_NOTE_MAX];
 };
 
 enum peer_state { PEER_CONNECTING, PEER_UP, PEER_LOSING, PEER_LOST };
@@ -286,6 +254,8 @@ struct engine_peer {
 	struct chunk ack_chunk;
 	struct message ack;
 
+	struct atomics *atomics; /* its own */
+
 	struct segment_peer *told, untold;
 };
 
@@ -293,6 +263,7 @@ struct remote_part {
 	uint64_t start, len;
 	struct rkey key;
 	uint32_t has_key;
+	uint32_t grant; /* what atomics name it by */
 };
 
 struct engine_remote {
@@ -339,6 +310,7 @@ struct engine {
 	struct list flushes;	     /* peers that want a flush */
 	struct list pending;	     /* peers with notes or LOST to post */
 	struct list pending_accepts; /* PEER_EVENT commands */
+	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *accept, *watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
@@ -358,6 +330,7 @@ struct engine {
 	struct engine_remote **remotes; /* by slot */
 	struct engine_peer **peer_slots;
 	uint32_t nregions, nremotes, npeer_slots;
+	struct handles grants; /* exposures, as peers' atomics name them */
 
 	struct segment_file *segment;
 	struct segment_engine *told;
@@ -374,6 +347,11 @@ static inline struct engine *op_engine(const struct op *op)
 static inline int op_is_data(const struct op *op)
 {
 	return op->sqe.opcode >= URCCL_OP_READ && op->sqe.opcode <= URCCL_OP_WRITE_PAGED;
+}
+
+static inline int op_is_atomic(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_FETCH_ADD || op->sqe.opcode == URCCL_OP_CMP_SWAP;
 }
 
 /* Of a data entry: the numbers of those that read are odd. */
@@ -430,6 +408,8 @@ void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 int cursor_open(struct op *op); /* checks the entry's arrays; -errno with op_fail() done */
 int cursor_next(struct op *op, uint64_t max,
 		struct piece *out); /* 1, 0 at the end, or -errno likewise */
+int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);
+uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* that holds off */
 
 /* schedule.c */
 void lane_add_op(struct op *op);
@@ -454,6 +434,34 @@ void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
+
+/* atomic.c */
+void atomic_open(struct op *op); /* checks its range; op_fail() if it is none */
+void atomic_start(struct op *op);
+void atomic_stop(struct op *op);
+void atomic_force(struct op *op);
+void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
+void atomic_chunk_dropped(struct engine_peer *p, struct chunk *c); /* no device had it */
+void atomic_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void atomics_init(struct atomics *a);
+int atomics_settled(const struct engine_peer *p); /* nothing of ours or theirs is under way */
+/* Room for one more item of a message of this type to the peer; NULL: all are under way. */
+void *atomic_room(struct engine_peer *p, enum message_type type);
+
+/* serve.c: atomics of peers on memory of ours */
+void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m);
+void serve_again(struct engine_peer *p, const struct atomic_answer *m); /* it came out badly */
+void serve_due(struct engine_peer *p);					/* a message has come out */
+
+/* exposure.c */
+int exposure_begin(struct engine *e, struct exposure *x, void *key); /* bytes of key, or -errno */
+int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
+void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
+
+/* msg_ring.c */
+void msg_ring_start(struct op *op);
+int msg_rings_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
+void msg_ring_gone(struct engine_ring *er); /* the ring closes: those that wait for it fail */
 
 /* request.c: CONNECT, CLOSE, ACCEPT, WATCH, CANCEL, TIMEOUT */
 void request_start(struct op *op);

@@ -19,6 +19,7 @@ void ring_stop(struct engine_ring *er)
 	er->closing = 1;
 	for (i = 0; i < er->entries; i++)
 		stop_soon(&er->ops[i], -ESHUTDOWN, REASON_CLOSING);
+	msg_ring_gone(er);
 }
 
 int ring_is_quiet(struct engine *e, struct engine_ring *er)
@@ -104,7 +105,8 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
 		for (i = 0; i < er->entries; i++) {
 			struct op *op = &er->ops[i];
 
-			if (op->state == OP_FREE || !(op_is_data(op) && match(op, what)))
+			if (op->state == OP_FREE || !(op_is_data(op) || op_is_atomic(op)) ||
+			    !match(op, what))
 				continue;
 			stop_soon(op, res, reason);
 			found |= op->state != OP_FREE;
@@ -124,10 +126,8 @@ int region_is_quiet(struct engine *e, struct memory *m)
 		x = list_entry(pos, struct exposure, link);
 		if (x->memory != m)
 			continue;
-		if (x->ep->dev->ops->unexpose(x))
+		if (exposure_end(e, x))
 			busy = 1;
-		else
-			list_del(&x->link);
 	}
 	busy |= ops_stop(e, region_in, m, -ECANCELED, REASON_UNREGISTERED);
 	return !(chunks_stop(e, chunk_on, m, -ECANCELED, REASON_UNREGISTERED) | busy);

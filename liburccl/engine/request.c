@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that move no data: CONNECT and CLOSE, which the control thread carries out; ACCEPT, WATCH
- * and TIMEOUT, which wait; CANCEL, which looks for others. */
+ * and TIMEOUT, which wait; CANCEL, which looks for others; MSG_RING is in msg_ring.c. */
 #include "engine/private.h"
 
 static struct ask *ask_of(const struct op *op)
@@ -293,6 +293,9 @@ void request_start(struct op *op)
 		break;
 	case URCCL_OP_CANCEL:
 		cancel_start(op);
+		break;
+	case URCCL_OP_MSG_RING:
+		msg_ring_start(op);
 		break;
 	default:
 		ask_start(op);

@@ -387,7 +387,9 @@ void chunk_out(struct engine *e, struct chunk *c)
 
 	rail->inflight--;
 	rail->inflight_bytes -= c->len;
-	if (c->kind == CHUNK_SEND) {
+	if (c->kind == CHUNK_SEND && c->seg >= BATCH_SEG) {
+		atomic_chunk_out(c->op, c);
+	} else if (c->kind == CHUNK_SEND) {
 		note_chunk_out(e, c);
 	} else if (c->kind == CHUNK_FLUSH) {
 		flush_out(e, c);

@@ -39,6 +39,7 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->first_bad = UINT32_MAX;
 	op->blockers = 0;
 	op->note_slot = NOTE_WINDOW;
+	op->atomic_slot = ATOMIC_WINDOW;
 	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
 	return op;
 }
@@ -54,7 +55,7 @@ static void cursor_reset(struct cursor *c)
 static int has_note(const struct op *op)
 {
 	return op->sqe.opcode == URCCL_OP_NOTIFY ||
-	       (op_is_data(op) && op->sqe.flags & URCCL_SQE_NOTIFY);
+	       ((op_is_data(op) || op_is_atomic(op)) && op->sqe.flags & URCCL_SQE_NOTIFY);
 }
 
 /* A peer that is being lost takes nothing more: its end would wait for what waits here. */
@@ -62,6 +63,8 @@ static void start(struct engine_ring *er, struct op *op)
 {
 	if (op_is_data(op) && !cursor_open(op))
 		choose_lane(op);
+	if (op_is_atomic(op))
+		atomic_open(op);
 	if (er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT))
@@ -80,7 +83,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	if (op->peer && !(op->bits & OP_MULTISHOT))
 		op->peer->unfinished++;
 	/* An entry that fails before it starts names its first segment and owes its peer a word. */
-	if (op_is_data(op))
+	if (op_is_data(op) || op_is_atomic(op))
 		cursor_reset(&op->cursor);
 	if (op->peer && has_note(op))
 		op->bits |= OP_PROMISED;

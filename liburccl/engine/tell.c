@@ -7,6 +7,7 @@
 _Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int)SEGMENT_MOVING &&
 		       (int)OP_FLUSHING == (int)SEGMENT_FLUSHING &&
 		       (int)OP_NOTING == (int)SEGMENT_NOTING &&
+		       (int)OP_ATOMIC == (int)SEGMENT_ATOMIC &&
 		       (int)OP_ASKING == (int)SEGMENT_ASKING &&
 		       (int)OP_PARKED == (int)SEGMENT_PARKED &&
 		       (int)OP_STATES == (int)SEGMENT_STATES,

@@ -11,9 +11,10 @@
 typedef unsigned long long ull;
 
 static const char *const states[SEGMENT_STATES] = {
-	[SEGMENT_WAITING] = "waiting",	 [SEGMENT_MOVING] = "moving",
-	[SEGMENT_FLUSHING] = "flushing", [SEGMENT_NOTING] = "notifying",
-	[SEGMENT_ASKING] = "asking",	 [SEGMENT_PARKED] = "parked",
+	[SEGMENT_WAITING] = "waiting",	  [SEGMENT_MOVING] = "moving",
+	[SEGMENT_FLUSHING] = "flushing",  [SEGMENT_NOTING] = "notifying",
+	[SEGMENT_ATOMIC] = "at the peer", [SEGMENT_ASKING] = "asking",
+	[SEGMENT_PARKED] = "parked",
 };
 
 const char *segment_state_name(uint32_t state)

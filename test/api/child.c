@@ -6,7 +6,7 @@
 #include "child.h"
 #include "meet.h"
 
-#define RW (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define RIGHTS_ALL (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
 
 __attribute__((noreturn)) static void serve(struct pair p, uint64_t len, int to)
 {
@@ -20,7 +20,8 @@ __attribute__((noreturn)) static void serve(struct pair p, uint64_t len, int to)
 	side_open(&p, s);
 	side_accept(s, 1);
 	side_watch(s, (struct urccl_peer){0}, 2);
-	CHECK_EQ(urccl_advertise(s->ctx, side_register(s, m, len, RW), 0, len, RW, 0, &c.advert),
+	CHECK_EQ(urccl_advertise(s->ctx, side_register(s, m, len, RIGHTS_ALL), 0, len, RIGHTS_ALL,
+				 0, &c.advert),
 		 0);
 	n = urccl_metadata(s->ctx, c.blob, sizeof(c.blob));
 	CHECK_GE(n, 1);

@@ -51,8 +51,7 @@ static struct urccl_sqe *nop_entry(void)
 static void fields(void)
 {
 	WRONG(nop_entry(), sqe->opcode = 200, -EINVAL, "opcode 200");
-	WRONG(nop_entry(), sqe->opcode = URCCL_OP_FETCH_ADD, -EOPNOTSUPP, "not carry out");
-	WRONG(nop_entry(), sqe->opcode = URCCL_OP_MSG_RING, -EOPNOTSUPP, "not carry out");
+	WRONG(nop_entry(), sqe->opcode = URCCL_OP_LAST, -EINVAL, "opcode");
 	WRONG(nop_entry(), sqe->addr = 1, -EINVAL, "byte 24");
 	WRONG(nop_entry(), sqe->group = 1, -EINVAL, "byte 56");
 	WRONG(nop_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
@@ -74,6 +73,50 @@ static void fields(void)
 	WRONG(nop_entry(), urccl_prep_cancel(sqe, (enum urccl_cancel_by)9, 0), -EINVAL, "kind 9");
 	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_BY_ALL, 1), -EINVAL, "key");
 	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0); sqe->timeout_us = 1, -EINVAL, "byte 4");
+}
+
+static struct urccl_sqe *add_entry(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_fetch_add(sqe, t.remote, 0, 1);
+	return sqe;
+}
+
+static void atomics(void)
+{
+	WRONG(add_entry(), sqe->swap = 1, -EINVAL, "byte 32");
+	WRONG(add_entry(), sqe->region = region.id, -EINVAL, "byte 20");
+	WRONG(add_entry(), sqe->tag = 1, -EINVAL, "byte 48");
+	WRONG(add_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
+	WRONG(add_entry(), sqe->dtype = URCCL_FP32, -EINVAL, "byte 1");
+	WRONG(add_entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
+	WRONG(add_entry(), sqe->flags = URCCL_SQE_NO_REPLAY, -EINVAL, "flags");
+	WRONG(add_entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EINVAL, "flags");
+	WRONG(add_entry(), sqe->remote ^= 1u << 20, -ESTALE, "remote handle");
+	WRONG(add_entry(), sqe->off = t.len - 7, -ERANGE, "8 bytes at offset 4089");
+	WRONG(add_entry(), sqe->off = UINT64_MAX, -ERANGE, "remote");
+	WRONG(add_entry(), sqe->off = 4, -EINVAL, "multiple of 8");
+	WRONG(add_entry(), urccl_sqe_set_notify(sqe, 1);
+	      urccl_sqe_set_note(p.a.ring, sqe, local, 257), -E2BIG, "257");
+	WRONG(add_entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
+	WRONG(add_entry(), urccl_prep_cmp_swap(sqe, t.remote, 0, 1, 2);
+	      sqe->region = region.id, -EINVAL, "byte 20");
+}
+
+static void messages(void)
+{
+	uint32_t id = urccl_ring_id(p.a.ring);
+
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, 0, 1, 1, 1), -ESTALE, "ring id 0");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id + 99, 1, 1, 1), -ESTALE, "no open ring");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1); sqe->off = 1, -EINVAL, "byte 40");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->group = 1, -EINVAL, "byte 56");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
 }
 
 /* The chain that it would have started is broken before it began. */
@@ -161,6 +204,8 @@ int main(int argc, char **argv)
 	ranges();
 	handles();
 	pages();
+	atomics();
+	messages();
 	target_close(&p, &t);
 	pair_close(&p);
 	return 0;

@@ -4,7 +4,7 @@
 #include <time.h>
 #include "pair.h"
 
-#define RIGHTS_ALL (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define RIGHTS_ALL (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
 
 uint64_t now_ns(void)
 {

@@ -132,8 +132,8 @@ static void refused(void)
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = 0}, 1, 0, -EOPNOTSUPP, "fd");
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1, .reserved = 1}, 1, 0,
 		  -EINVAL, "reserved");
-	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1}, 1, URCCL_RIGHT_ATOMIC,
-		  -EOPNOTSUPP, "rights");
+	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1}, 1, 1u << 7, -EOPNOTSUPP,
+		  "rights");
 	CHECK_EQ(urccl_region_info(p.a.ctx, (struct urccl_region){77}, &info), -ESTALE);
 }
 

@@ -37,6 +37,7 @@ static void fuzz_key_rep(const uint8_t *body, uint32_t len)
 	n = wire_put_key_rep(frame, &r);
 	same(!wire_get_key_rep(frame + WIRE_HEADER, n - WIRE_HEADER, &again));
 	same(n - WIRE_HEADER == len && again.len == r.len && again.status == r.status);
+	same(again.grant == r.grant && !r.grant == !!r.status);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -23,7 +23,7 @@ static void dialler(uint16_t port)
 {
 	static const uint32_t words[] = {WIRE_READY, WIRE_REFUSE, WIRE_HELLO_ACK};
 	struct wire_key_req req = {.id = 1};
-	struct wire_key_rep rep = {.id = 1};
+	struct wire_key_rep rep = {.id = 1, .grant = 1};
 	struct wire_hello h = stranger_hello();
 	uint8_t frame[WIRE_BUF];
 	uint32_t i;

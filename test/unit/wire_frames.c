@@ -82,7 +82,12 @@ static void key_req(void)
 static void key_rep(uint32_t key_len, int status)
 {
 	uint8_t key[KEY_MAX];
-	struct wire_key_rep in = {.id = 9, .status = status, .len = key_len, .key = key}, out;
+	struct wire_key_rep in = {.id = 9,
+				  .status = status,
+				  .grant = status ? 0 : 0x1234567,
+				  .len = key_len,
+				  .key = key},
+			    out;
 	uint8_t frame[WIRE_BUF];
 	const uint8_t *body;
 	uint32_t len;
@@ -93,6 +98,7 @@ static void key_rep(uint32_t key_len, int status)
 	CHECK_EQ(wire_get_key_rep(body, len - WIRE_HEADER, &out), 0);
 	CHECK_EQ(out.id, 9);
 	CHECK_EQ(out.status, status);
+	CHECK_EQ(out.grant, in.grant);
 	CHECK_EQ(out.len, key_len);
 	CHECK_EQ(memcmp(out.key, key, key_len), 0);
 	if (key_len < 64) {

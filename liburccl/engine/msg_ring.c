@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * MSG_RING: an event from ring to ring of one context. It takes one of the target's event slots; as
+ * long as those are used up the entry waits at the target, in its turn and under its deadline, so
+ * that nothing is dropped. Sender and target meet in one place, post(): all rings have one home
+ * today, and what crosses threads here is the target's CQE, published at the end of the turn.
+ */
+#include "engine/private.h"
+
+static struct engine_ring *ring_find(struct engine *e, uint32_t id)
+{
+	struct engine_ring *er;
+	struct list *pos;
+
+	list_for_each(pos, &e->rings) {
+		er = list_entry(pos, struct engine_ring, link);
+		if (er->ring->pub.id == id)
+			return er->closing ? NULL : er;
+	}
+	return NULL;
+}
+
+/* 1: posted; 0: no event slot. */
+static int post(struct engine_ring *to, const struct op *op)
+{
+	void *payload;
+	struct urccl_cqe *cqe = ring_post_event(to->ring, &payload);
+
+	if (!cqe)
+		return 0;
+	cqe->user_data = op->sqe.operand;
+	cqe->res = op->sqe.msg_res;
+	cqe->flags = URCCL_KIND_MSG | URCCL_CQE_MORE;
+	cqe->path = op->er->ring->pub.id;
+	cqe->tag = op->sqe.tag;
+	return 1;
+}
+
+void msg_ring_start(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct engine_ring *to = ring_find(e, op->sqe.ring);
+
+	if (!to) {
+		op_fail(op, -ESTALE, REASON_RING_STALE, op->sqe.ring, 0, 0);
+		return;
+	}
+	if (list_empty(&to->messages) && post(to, op)) {
+		op_end(op, 0);
+		return;
+	}
+	op_set_state(op, OP_PARKED);
+	list_add_tail(&op->link, &to->messages);
+	if (list_empty(&to->messages_link))
+		list_add_tail(&to->messages_link, &e->messages);
+}
+
+int msg_rings_pending(struct engine *e)
+{
+	struct list *pos, *tmp;
+	struct engine_ring *to;
+	struct op *op;
+	int waits = 0;
+
+	list_for_each_safe(pos, tmp, &e->messages) {
+		to = list_entry(pos, struct engine_ring, messages_link);
+		while (!list_empty(&to->messages)) {
+			op = list_first(&to->messages, struct op, link);
+			if (!post(to, op))
+				break;
+			op_end(op, 0);
+		}
+		if (list_empty(&to->messages))
+			list_del(&to->messages_link);
+		else
+			waits = 1;
+	}
+	return waits;
+}
+
+void msg_ring_gone(struct engine_ring *er)
+{
+	while (!list_empty(&er->messages))
+		op_stop(list_first(&er->messages, struct op, link), -ESTALE, REASON_RING_STALE,
+			er->ring->pub.id);
+	list_del(&er->messages_link);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomics of peers on memory of ours, carried out here by the processor's own instructions: so they
+ * are atomic with each other, whichever peer and transport they come by, and with the program's.
+ * Nothing of a request is trusted: what it names is looked up in the engine's own table, and the
+ * exposure says who may do what with which bytes.
+ */
+#include "engine/private.h"
+
+#define WORD sizeof(uint64_t)
+
+/* The exposure, if it is one of this peer's that allows it now; else NULL. */
+static const struct exposure *allowed(const struct engine *e, const struct engine_peer *p,
+				      uint32_t grant)
+{
+	const struct exposure *x = handles_get(&e->grants, grant);
+	const struct rail *rail = x ? x->ep->owner : NULL;
+
+	if (!x || !rail || rail->peer != p || !(x->rights & URCCL_RIGHT_ATOMIC))
+		return NULL;
+	return x->expires_ns != NEVER_NS && clock_ns() > x->expires_ns ? NULL : x;
+}
+
+static int32_t carry_out(const struct engine *e, const struct engine_peer *p,
+			 const struct atomic_request *m, uint64_t *old)
+{
+	const struct exposure *x = allowed(e, p, m->grant);
+	uint64_t *word, run, expected = m->operand;
+
+	if (!x)
+		return -EACCES;
+	if (x->len < WORD || m->off > x->len - WORD)
+		return -ERANGE;
+	word = memory_at(x->memory, x->off + m->off, &run);
+	if ((uintptr_t)word % WORD || run < WORD)
+		return -EINVAL;
+	if (m->kind == ATOMIC_ADD) {
+		*old = __atomic_fetch_add(word, m->operand, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	__atomic_compare_exchange_n(word, &expected, m->swap, 0, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	*old = expected;
+	return 0;
+}
+
+static void record_send(struct engine_peer *p, struct atomic_record *r)
+{
+	struct atomic_answer *room = atomic_room(p, MESSAGE_ANSWER);
+
+	if (room)
+		*room = r->answer;
+	p->atomics->records_due += (uint32_t)!room - r->due;
+	r->due = !room;
+}
+
+void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m)
+{
+	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
+	int32_t ahead = (int32_t)(m->seq - r->answer.seq);
+
+	/* An honest peer asks for nothing before it has keys, and those it has from us only once it
+	 * is up here. */
+	if (p->state != PEER_UP || (r->used && ahead < 0))
+		return;
+	if (!r->used || ahead) {
+		r->used = 1;
+		r->answer = (struct atomic_answer){.seq = m->seq, .res = -ECANCELED};
+		if (m->kind != ATOMIC_DROP)
+			r->answer.res = carry_out(e, p, m, &r->answer.old);
+	}
+	record_send(p, r);
+}
+
+void serve_again(struct engine_peer *p, const struct atomic_answer *m)
+{
+	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
+
+	if (!r->used || r->answer.seq != m->seq)
+		return;
+	p->atomics->records_due += 1u - r->due;
+	r->due = 1;
+}
+
+void serve_due(struct engine_peer *p)
+{
+	struct atomics *a = p->atomics;
+	uint32_t i;
+
+	for (i = 0; i < ATOMIC_WINDOW && a->records_due; i++)
+		if (a->records[i].due)
+			record_send(p, &a->records[i]);
+}
