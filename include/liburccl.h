@@ -232,6 +232,21 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 					 * woke */
 };
 
+enum urccl_device_state {
+	URCCL_DEVICE_OPEN = 1,		/* in use, in the order of preference */
+	URCCL_DEVICE_FAILED,		/* may be used and did not open */
+	URCCL_DEVICE_NOT_ASKED,		/* the settings do not name its transport */
+	URCCL_DEVICE_NOT_CARRIED,	/* this version does not carry its transport out */
+};
+struct urccl_device {
+	uint32_t size;			/* sizeof(struct urccl_device), set by the caller */
+	uint32_t transport;		/* enum urccl_transport */
+	uint32_t state;			/* enum urccl_device_state */
+	int32_t	 error;			/* of FAILED: -errno */
+	char	 name[32];
+	char	 reason[256];		/* OPEN: whom it reaches and how; else why it is not */
+};
+
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */
 
 /* Fills *p with the defaults. p->size says how much of it the caller has; if it is none that can
@@ -317,6 +332,16 @@ int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
 int urccl_region_info(struct urccl *ctx, struct urccl_region region,
 		      struct urccl_region_info *info);
+
+/* Fills *device, whose size the caller has set, with the i-th device: those in use, best first,
+ * then the transports that are not. -ENOENT: there are no more. Does not wait. */
+int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device);
+
+/* Writes as text which way data goes to the peer (id 0: to any), and (region id not 0) to and from
+ * the region. Returns the text's length, as snprintf does: what does not fit len bytes is cut off.
+ * Does not wait for the network. */
+int urccl_plan(struct urccl *ctx, struct urccl_peer peer, struct urccl_region region, char *buf,
+	       uint32_t len);
 
 /* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
  * engine. */

@@ -20,6 +20,11 @@ const char *urccl_version(void)
 	return VERSION(URCCL_VERSION_MAJOR, URCCL_VERSION_MINOR, URCCL_VERSION_PATCH);
 }
 
+const struct backend *context_backend(uint32_t transport)
+{
+	return transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
+}
+
 /* Opens one transport's device as the next one. */
 static int device_open(struct urccl *ctx, uint32_t transport)
 {
@@ -29,7 +34,7 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 		.incarnation = ctx->incarnation,
 		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
 	};
-	const struct backend *b = transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
+	const struct backend *b = context_backend(transport);
 	int err;
 
 	if (!b)
@@ -45,6 +50,9 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 	}
 	if (!*urccl_errmsg())
 		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
+	ctx->refused[transport].err = err;
+	snprintf(ctx->refused[transport].why, sizeof(ctx->refused[transport].why), "%s",
+		 urccl_errmsg());
 	return err;
 }
 

@@ -21,6 +21,10 @@ struct urccl {
 	struct control *control;
 	struct engine *engine;
 	char left_out[512];	/* transports of the default list that did not open, and why */
+	struct {
+		int err;	/* 0: it did, or was not tried */
+		char why[256];
+	} refused[TRANSPORTS_MAX + 1]; /* by enum urccl_transport */
 
 	pthread_mutex_t lock;	/* of rings and next_ring */
 	struct list rings;	/* struct context_ring.link */
@@ -56,6 +60,9 @@ int context_answer(struct urccl *ctx, struct control_call *call, int drives);
 int context_check(const struct urccl *ctx);
 /* And that there is somewhere to put the answer, else -EINVAL. */
 int context_check_out(const struct urccl *ctx, const void *out);
+
+/* NULL: this version does not carry the transport out. */
+const struct backend *context_backend(uint32_t transport);
 
 /* Ends every ring that the program did not, all at once: each may wait for a peer. */
 void context_rings_end(struct urccl *ctx);

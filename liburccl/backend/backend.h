@@ -46,6 +46,7 @@ struct device {
 	uint32_t index;			/* in the context; of memory.mr[] */
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
+	const char *about;		/* whom it reaches and how it moves bytes, in a line */
 };
 
 struct ep {

@@ -90,6 +90,12 @@ static int device_open(const struct device_config *config, struct device **dev)
 		goto free_tables;
 	d->cma = config->params->cma == URCCL_ALLOW_YES;
 	d->dev.ops = &backend_shm;
+	d->dev.about =
+		d->cma ? "peers of this host: memory of urccl_alloc() is mapped, other memory "
+			 "read by process_vm_readv where the system permits it, else copied "
+			 "through a ring"
+		       : "peers of this host: memory of urccl_alloc() is mapped, other memory "
+			 "copied through a ring";
 	d->dev.index = config->index;
 	list_init(&d->waiting);
 	list_init(&d->hot);

@@ -35,6 +35,7 @@ static int open_fds(struct sim_device *dev)
 {
 	int err = 0;
 
+	dev->device.about = "contexts of this process that join the same simulated network";
 	dev->wake_fd = -1;
 	dev->timer_fd = -1;
 	dev->device.fd = epoll_create1(EPOLL_CLOEXEC);

@@ -112,6 +112,10 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 				    strerrordesc_np(-rc));
 	}
 	d->driver = choose_driver(config->params);
+	d->dev.about = d->driver == &tcp_uring
+			       ? "any peer, by sockets and io_uring, which tcp_driver asks for"
+			       : "any peer, by sockets and epoll: io_uring took more time for "
+				 "every size measured";
 	rc = d->driver->open(d);
 	if (rc)
 		d->driver = NULL;

@@ -16,6 +16,7 @@ MAY = {
     "ring": {"base"},
     "backend": {"base", "memory"},
     "segment": {"base", "memory"},
+    "info": {"segment"},
     "engine": {"base", "memory", "ring", "backend", "segment"},
     "control": {"base", "memory", "backend", "engine"},
 }

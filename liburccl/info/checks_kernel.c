@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel, a container or a filter denies. */
+#include "info.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FIRST_PID_NAMESPACE "pid:[4026531836]"
+
+static int is_filtered(void)
+{
+	char mode[16];
+
+	return !read_field("/proc/self/status", "Seccomp", mode, sizeof(mode)) && *mode == '2';
+}
+
+void check_seccomp(struct finding *f)
+{
+	if (is_filtered())
+		found(f, HEALTH_NOTE, "a filter says which system calls this process may make");
+	else
+		found(f, HEALTH_OK, "no filter");
+}
+
+void check_io_uring(struct finding *f)
+{
+	char params[120] = {0}, disabled[16] = "";
+	long fd = syscall(SYS_io_uring_setup, 1, params);
+	int err = errno;
+
+	if (fd >= 0) {
+		close((int)fd);
+		found(f, HEALTH_OK, "permitted");
+		return;
+	}
+	read_line("/proc/sys/kernel/io_uring_disabled", disabled, sizeof(disabled));
+	if (err == ENOSYS && !is_filtered())
+		found(f, HEALTH_NOTE, "this kernel has none: tcp uses epoll");
+	else if (*disabled == '2' || (*disabled == '1' && err == EPERM && !is_filtered()))
+		found(f, HEALTH_NOTE,
+		      "denied by the sysctl kernel.io_uring_disabled, which is %s: "
+		      "tcp uses epoll",
+		      disabled);
+	else if (is_filtered())
+		found(f, HEALTH_NOTE, "denied by a seccomp filter (%s): tcp uses epoll",
+		      strerror(err));
+	else
+		found(f, HEALTH_NOTE, "denied: %s: tcp uses epoll", strerror(err));
+	advise(f, "only tcp_driver io_uring needs it: sysctl kernel.io_uring_disabled=0, or a "
+		  "container's seccomp profile that permits io_uring_*");
+}
+
+/* Reading itself is denied to no process but by a filter; others' memory by Yama too. */
+void check_cma(struct finding *f)
+{
+	char from = 1, to = 0, scope[16] = "0";
+	struct iovec a = {&to, 1}, b = {&from, 1};
+
+	if (process_vm_readv(getpid(), &a, 1, &b, 1, 0) != 1) {
+		found(f, HEALTH_NOTE, "process_vm_readv is denied%s: %s",
+		      is_filtered() ? " by a seccomp filter" : "", strerror(errno));
+		advise(f, "only the setting cma needs it: --cap-add SYS_PTRACE, or a seccomp "
+			  "profile that permits process_vm_readv");
+		return;
+	}
+	read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
+	found(f, *scope == '0' ? HEALTH_OK : HEALTH_NOTE,
+	      "process_vm_readv is permitted, and kernel.yama.ptrace_scope is %s%s", scope,
+	      *scope == '0'   ? ""
+	      : *scope == '1' ? ": of children only, unless privileged"
+			      : ": only if privileged");
+	if (*scope != '0')
+		advise(f, "only the setting cma needs it: sysctl kernel.yama.ptrace_scope=0");
+}
+
+void check_pid_namespace(struct finding *f)
+{
+	char link[64];
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
+
+	if (n < 0) {
+		found(f, HEALTH_NOTE, "not to be told: %s", strerror(errno));
+		return;
+	}
+	link[n] = 0;
+	if (!strcmp(link, FIRST_PID_NAMESPACE)) {
+		found(f, HEALTH_OK, "the host's");
+		return;
+	}
+	found(f, HEALTH_NOTE, "one of its own: --top and --dump see the processes inside");
+	advise(f, "shm meets peers outside all the same where the network namespace or the "
+		  "setting socket_dir is shared; cma does not (--pid=host)");
+}
+
+void check_proc(struct finding *f)
+{
+	struct stat st;
+
+	if (stat("/proc/self/status", &st)) {
+		found(f, HEALTH_WRONG, "not mounted: %s", strerror(errno));
+		advise(f, "mount -t proc proc /proc");
+		return;
+	}
+	if (stat("/proc/1", &st)) {
+		found(f, HEALTH_NOTE, "other users' processes are hidden (hidepid)");
+		advise(f, "--top and --dump see your own processes, which is mostly enough");
+		return;
+	}
+	found(f, HEALTH_OK, "mounted");
+}

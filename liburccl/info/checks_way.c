@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways to peers: loopback, RDMA devices, and the library's own transports between two contexts
+ * of this process. */
+#include "info.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <glob.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WAIT_MS 300
+
+/* ---- loopback ---- */
+
+static int dial(const struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(err);
+
+	if (fd < 0)
+		return errno;
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) && errno != EINPROGRESS)
+		err = errno;
+	else if (poll(&p, 1, WAIT_MS) != 1)
+		err = ETIMEDOUT;
+	else
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	close(fd);
+	return err;
+}
+
+void check_loopback(struct finding *f)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len))
+		err = errno;
+	else
+		err = dial(&at);
+	if (fd >= 0)
+		close(fd);
+	if (!err) {
+		found(f, HEALTH_OK, "TCP to 127.0.0.1 works");
+		return;
+	}
+	found(f, HEALTH_WRONG, "no TCP to 127.0.0.1: %s", strerror(err));
+	advise(f, "ip link set lo up; every connection begins with TCP, that of shm too");
+}
+
+/* ---- RDMA devices ---- */
+
+static size_t count(const char *pattern)
+{
+	glob_t g;
+	size_t n = 0;
+
+	if (!glob(pattern, 0, NULL, &g)) {
+		n = g.gl_pathc;
+		globfree(&g);
+	}
+	return n;
+}
+
+void check_uverbs(struct finding *f)
+{
+	size_t devices = count("/sys/class/infiniband/*"), nodes;
+
+	nodes = count("/dev/infiniband/uverbs*");
+	if (!devices && !nodes) {
+		found(f, HEALTH_NOTE, "no RDMA device, and no uverbs node in /dev/infiniband");
+		return;
+	}
+	if (!nodes) {
+		found(f, HEALTH_WRONG, "%zu RDMA devices and no uverbs node in /dev/infiniband",
+		      devices);
+		advise(f, "modprobe ib_uverbs; --device=/dev/infiniband for a container");
+		return;
+	}
+	if (!access("/dev/infiniband/uverbs0", R_OK | W_OK) || errno == ENOENT) {
+		found(f, HEALTH_NOTE,
+		      "%zu RDMA devices, %zu uverbs nodes: this version does not use them", devices,
+		      nodes);
+		return;
+	}
+	found(f, HEALTH_WRONG, "the uverbs nodes cannot be opened: %s", strerror(errno));
+	advise(f, "rights 0666 on /dev/infiniband/uverbs* (rdma-core's udev rules), or the group "
+		  "that may");
+}
+
+/* ---- the library ---- */
+
+void check_open(struct finding *f)
+{
+	struct urccl_device d = {.size = sizeof(d)};
+	struct urccl *ctx;
+	uint32_t i, n = 0;
+
+	if (urccl_open(NULL, &ctx)) {
+		found(f, HEALTH_WRONG, "no context can be opened: %s", urccl_errmsg());
+		return;
+	}
+	found(f, HEALTH_OK, "a context opens with");
+	for (i = 0; !urccl_devices(ctx, i, &d); i++) {
+		size_t len = strlen(f->state);
+
+		if (d.state == URCCL_DEVICE_OPEN)
+			snprintf(f->state + len, sizeof(f->state) - len, "%s %s", n++ ? "," : "",
+				 d.name);
+		if (d.state != URCCL_DEVICE_FAILED)
+			continue;
+		f->health = HEALTH_WRONG;
+		advise(f, "without transport %s: %s", d.name, d.reason);
+	}
+	urccl_close(ctx);
+}
+
+struct end {
+	struct urccl *ctx;
+	struct urccl_ring *ring;
+};
+
+static int end_open(struct end *e, const char *transport)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	int err;
+
+	urccl_params_init(&p);
+	p.transport = transport;
+	err = urccl_open(&p, &e->ctx);
+	if (err)
+		return err;
+	return urccl_ring_open(e->ctx, NULL, &e->ring);
+}
+
+/* 0, or why a cannot connect to b. */
+static int meet(struct end *a, struct end *b, char *why, uint32_t len)
+{
+	struct urccl_wait_args args = {.size = sizeof(args), .timeout_ns = WAIT_MS * 2000000ull};
+	uint8_t blob[URCCL_METADATA_MAX];
+	struct urccl_cqe *cqe = NULL;
+	struct urccl_sqe *sqe;
+	int n = urccl_metadata(b->ctx, blob, sizeof(blob)), res;
+
+	if (n < 0) {
+		snprintf(why, len, "%s", urccl_errmsg());
+		return n;
+	}
+	urccl_prep_accept(urccl_get_sqe(b->ring));
+	urccl_submit(b->ring);
+	sqe = urccl_get_sqe(a->ring);
+	urccl_prep_connect(sqe, blob, (uint32_t)n);
+	urccl_sqe_set_timeout(sqe, WAIT_MS * 1000);
+	urccl_submit(a->ring);
+	res = urccl_wait(a->ring, &cqe, &args);
+	if (res < 0 || !cqe) {
+		snprintf(why, len, "no answer of the library");
+		return res < 0 ? res : -ETIME;
+	}
+	if (cqe->res < 0)
+		urccl_explain(a->ctx, cqe, why, len);
+	return (int)cqe->res;
+}
+
+static void check_transport(struct finding *f, const char *transport)
+{
+	struct end a = {0}, b = {0};
+	uint64_t began = now_ns();
+	char why[200] = "";
+	int err = end_open(&a, transport);
+
+	if (!err)
+		err = end_open(&b, transport);
+	if (err)
+		snprintf(why, sizeof(why), "%s", urccl_errmsg());
+	else
+		err = meet(&a, &b, why, sizeof(why));
+	if (err)
+		found(f, HEALTH_WRONG, "two contexts of this process cannot meet: %s", why);
+	else
+		found(f, HEALTH_OK, "two contexts of this process met, all in %.1f ms",
+		      (double)(now_ns() - began) / 1e6);
+	urccl_close(a.ctx);
+	urccl_close(b.ctx);
+}
+
+void check_shm(struct finding *f)
+{
+	check_transport(f, "shm");
+}
+
+void check_tcp(struct finding *f)
+{
+	check_transport(f, "tcp");
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* urccl_info: what this machine, the library and the contexts of other processes are like. */
+#ifndef INFO_H
+#define INFO_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <liburccl.h>
+#include "segment/segment.h"
+
+#define INFO_WRONG 1 /* exit codes: something is wrong, or not there */
+#define INFO_USAGE 2
+
+/* ---- json.c: objects and arrays as they are written, commas put in between ---- */
+
+struct json {
+	FILE *to;
+	int comma; /* something is before */
+};
+
+void json_open(struct json *j, const char *key, char bracket); /* '{' or '['; key NULL: none */
+void json_close(struct json *j, char bracket);
+void json_text(struct json *j, const char *key, const char *value);
+void json_number(struct json *j, const char *key, double value);
+void json_whole(struct json *j, const char *key, long long value);
+
+/* ---- show.c: version, devices, plan ---- */
+
+int show(const char *transport, int as_json);
+
+/* ---- doctor.c, checks.c ---- */
+
+enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_WRONG };
+
+/* What one check found. NOTE: less than could be, and nothing that is needed. */
+struct finding {
+	enum health health;
+	char state[256];  /* what is there */
+	char advice[512]; /* what to do; "": nothing */
+};
+
+struct check {
+	const char *name;
+	void (*run)(struct finding *f);
+};
+
+extern const struct check checks[];
+extern const uint32_t nchecks;
+
+__attribute__((format(printf, 3, 4))) void found(struct finding *f, enum health health,
+						 const char *state, ...);
+__attribute__((format(printf, 2, 3))) void advise(struct finding *f, const char *advice, ...);
+/* The first line of a file, without its end: 0 or -errno. */
+int read_line(const char *path, char *to, size_t size);
+/* A field of a file of "name: value" lines. */
+int read_field(const char *path, const char *name, char *to, size_t size);
+
+int doctor(int as_json);
+
+/* checks_way.c, checks_limits.c, checks_kernel.c */
+void check_loopback(struct finding *f);
+void check_uverbs(struct finding *f);
+void check_open(struct finding *f);
+void check_shm(struct finding *f);
+void check_tcp(struct finding *f);
+void check_memlock(struct finding *f);
+void check_nofile(struct finding *f);
+void check_cgroup(struct finding *f);
+void check_memfd(struct finding *f);
+void check_fsize(struct finding *f);
+void check_huge(struct finding *f);
+void check_io_uring(struct finding *f);
+void check_cma(struct finding *f);
+void check_pid_namespace(struct finding *f);
+void check_proc(struct finding *f);
+void check_seccomp(struct finding *f);
+
+/* ---- find.c: contexts of running processes ---- */
+
+struct context {
+	pid_t pid;
+	char comm[32];
+	char state; /* of the process, as ps has it */
+	struct segment_view view;
+};
+
+/* Those of process pid, or (0) of all that may be looked at; at most n. How many, or -errno:
+ * nothing could be looked at. The caller gives each to context_close(). */
+int contexts_find(pid_t pid, struct context *to, uint32_t n);
+void context_close(struct context *c);
+/* "busy", "asleep", "stopped", "stuck", ... */
+const char *context_state(const struct context *c, uint64_t now_ns);
+
+uint64_t now_ns(void);
+
+int dump(pid_t pid);
+
+/* ---- top.c ---- */
+
+int top(pid_t pid, double seconds, int once, int as_json);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "info.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: urccl_info [--transport LIST] [--json]   version, devices, plan and settings\n"
+	"       urccl_info --doctor [--json]             what this machine lacks, and what to do\n"
+	"       urccl_info --top [PID] [--interval S] [--once] [--json]\n"
+	"                                                contexts of running processes; q: quit\n"
+	"       urccl_info --dump PID                    a process's contexts, also a stuck one's\n";
+
+struct options {
+	const char *transport;
+	const char *pid;
+	double interval;
+	int json, doctor, top, dump, once;
+};
+
+static int parse(int argc, char **argv, struct options *o)
+{
+	static const struct option names[] = {
+		{"transport", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"doctor", no_argument, NULL, 'd'},
+		{"top", no_argument, NULL, 'T'},
+		{"interval", required_argument, NULL, 'i'},
+		{"once", no_argument, NULL, 'o'},
+		{"dump", no_argument, NULL, 'D'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0},
+	};
+	char *end;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (c) {
+		case 't':
+			o->transport = optarg;
+			break;
+		case 'j':
+			o->json = 1;
+			break;
+		case 'd':
+			o->doctor = 1;
+			break;
+		case 'T':
+			o->top = 1;
+			break;
+		case 'o':
+			o->once = 1;
+			break;
+		case 'D':
+			o->dump = 1;
+			break;
+		case 'i':
+			o->interval = strtod(optarg, &end);
+			if (*end || !(o->interval >= 0.01 && o->interval <= 3600))
+				return -1;
+			break;
+		case 'v':
+			puts(urccl_version());
+			exit(0);
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		default:
+			return -1;
+		}
+	}
+	if (optind < argc)
+		o->pid = argv[optind++];
+	return optind < argc ? -1 : 0;
+}
+
+/* What is asked for together must go together. */
+static int check(const struct options *o, pid_t *pid)
+{
+	char *end = NULL;
+
+	*pid = o->pid ? (pid_t)strtol(o->pid, &end, 10) : 0;
+	if (o->pid && (*end || *pid <= 0))
+		return -1;
+	if (o->doctor + o->top + o->dump > 1 || (o->transport && (o->doctor | o->top | o->dump)))
+		return -1;
+	if (o->pid && !o->top && !o->dump)
+		return -1;
+	if ((o->dump && (!o->pid || o->json)) || (o->once && !o->top))
+		return -1;
+	return o->top && o->json && !o->once ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.interval = 1};
+	pid_t pid;
+
+	if (parse(argc, argv, &o) || check(&o, &pid)) {
+		fputs(usage, stderr);
+		return INFO_USAGE;
+	}
+	if (o.doctor)
+		return doctor(o.json);
+	if (o.dump)
+		return dump(pid);
+	if (o.top)
+		return top(pid, o.interval, o.once, o.json);
+	return show(o.transport, o.json);
+}

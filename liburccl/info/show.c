@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library and what it would use here. */
+#include "info.h"
+
+#include <string.h>
+
+static const char *const states[] = {
+	[URCCL_DEVICE_OPEN] = "open",
+	[URCCL_DEVICE_FAILED] = "failed",
+	[URCCL_DEVICE_NOT_ASKED] = "not asked for",
+	[URCCL_DEVICE_NOT_CARRIED] = "not carried out",
+};
+
+static void show_devices(struct urccl *ctx, struct json *j)
+{
+	struct urccl_device d = {.size = sizeof(d)};
+	uint32_t i;
+
+	if (j)
+		json_open(j, "devices", '[');
+	else
+		printf("\nDevices\n");
+	for (i = 0; !urccl_devices(ctx, i, &d); i++) {
+		if (!j) {
+			printf("  %-7s %-16s %s\n", d.name, states[d.state], d.reason);
+			continue;
+		}
+		json_open(j, NULL, '{');
+		json_text(j, "name", d.name);
+		json_text(j, "state", states[d.state]);
+		json_whole(j, "error", d.error);
+		json_text(j, "reason", d.reason);
+		json_close(j, '}');
+	}
+	if (j)
+		json_close(j, ']');
+}
+
+static void show_plan(struct urccl *ctx, struct json *j)
+{
+	char text[4096], *line, *rest = text;
+	struct urccl_peer any = {0};
+	struct urccl_region none = {0};
+
+	if (urccl_plan(ctx, any, none, text, sizeof(text)) < 0)
+		return;
+	if (j)
+		json_open(j, "plan", '[');
+	else
+		printf("\nPlan\n");
+	while ((line = strsep(&rest, "\n"))) {
+		if (*line && j)
+			json_text(j, NULL, line);
+		else if (*line)
+			printf("  %s\n", line);
+	}
+	if (j)
+		json_close(j, ']');
+}
+
+int show(const char *transport, int as_json)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	struct json out = {.to = stdout}, *j = as_json ? &out : NULL;
+	struct urccl *ctx;
+
+	urccl_params_init(&p);
+	if (transport)
+		p.transport = transport;
+	if (urccl_open(&p, &ctx)) {
+		fprintf(stderr, "urccl_info: no context can be opened: %s\n", urccl_errmsg());
+		return INFO_WRONG;
+	}
+	if (j) {
+		json_open(j, NULL, '{');
+		json_text(j, "version", urccl_version());
+	} else {
+		printf("liburccl %s\n", urccl_version());
+	}
+	show_devices(ctx, j);
+	show_plan(ctx, j);
+	if (j) {
+		json_close(j, '}');
+		printf("\n");
+	}
+	urccl_close(ctx);
+	return 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a context has and would do, for people and tools. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "context.h"
+
+/* ---- devices ---- */
+
+static void device_open_info(const struct device *dev, struct urccl_device *out)
+{
+	out->transport = dev->ops->transport;
+	out->state = URCCL_DEVICE_OPEN;
+	snprintf(out->name, sizeof(out->name), "%s", dev->ops->name);
+	snprintf(out->reason, sizeof(out->reason), "%s", dev->about ? dev->about : "");
+}
+
+static int is_open(const struct urccl *ctx, uint32_t transport)
+{
+	uint32_t i;
+
+	for (i = 0; i < ctx->ndevices; i++)
+		if (ctx->devices[i]->ops->transport == transport)
+			return 1;
+	return 0;
+}
+
+static void device_closed_info(const struct urccl *ctx, uint32_t transport,
+			       struct urccl_device *out)
+{
+	const char *why;
+
+	out->transport = transport;
+	snprintf(out->name, sizeof(out->name), "%s", transport_name(transport));
+	if (!context_backend(transport)) {
+		out->state = URCCL_DEVICE_NOT_CARRIED;
+		why = "this version does not carry it out";
+	} else if (ctx->refused[transport].err) {
+		out->state = URCCL_DEVICE_FAILED;
+		out->error = ctx->refused[transport].err;
+		why = ctx->refused[transport].why;
+	} else {
+		out->state = URCCL_DEVICE_NOT_ASKED;
+		why = transport == URCCL_TRANSPORT_SIM
+			      ? "simulated networks are used where a program gives one"
+			      : "the setting transport does not name it";
+	}
+	snprintf(out->reason, sizeof(out->reason), "%s", why);
+}
+
+int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device)
+{
+	struct urccl_device all = {.size = sizeof(all)};
+	uint32_t transport, left;
+	int err = context_check_out(ctx, device);
+
+	if (err)
+		return err;
+	if (i < ctx->ndevices) {
+		device_open_info(ctx->devices[i], &all);
+		return fill_sized(device, &all, sizeof(all), "struct urccl_device");
+	}
+	left = i - ctx->ndevices;
+	for (transport = 1; transport_name(transport); transport++)
+		if (!is_open(ctx, transport) && !left--)
+			break;
+	if (!transport_name(transport))
+		return fail(-ENOENT, "there is no device %u", i);
+	device_closed_info(ctx, transport, &all);
+	return fill_sized(device, &all, sizeof(all), "struct urccl_device");
+}
+
+/* ---- plan ---- */
+
+struct text {
+	char *buf;
+	uint32_t len, used; /* used: also beyond len */
+};
+
+__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *fmt, ...)
+{
+	uint32_t room = t->used < t->len ? t->len - t->used : 0;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(room ? t->buf + t->used : NULL, room, fmt, args);
+	va_end(args);
+	t->used += n > 0 ? (uint32_t)n : 0;
+}
+
+static const char *about(const struct urccl *ctx, uint32_t transport)
+{
+	uint32_t i;
+
+	for (i = 0; i < ctx->ndevices; i++)
+		if (ctx->devices[i]->ops->transport == transport && ctx->devices[i]->about)
+			return ctx->devices[i]->about;
+	return "no device";
+}
+
+static int plan_peer(struct urccl *ctx, struct urccl_peer peer, struct text *t)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+	const char *name;
+	int err = urccl_peer_info(ctx, peer, &info);
+
+	if (err)
+		return err;
+	name = transport_name(info.transport);
+	if (info.state == URCCL_PEER_UP && name)
+		text_add(t, "peer 0x%x, %s: %s: %s\n", peer.id, info.address, name,
+			 about(ctx, info.transport));
+	else
+		text_add(t, "peer 0x%x, %s: %s\n", peer.id, info.address,
+			 info.state == URCCL_PEER_LOST ? "lost: no way"
+						       : "connecting: the way is not known yet");
+	return 0;
+}
+
+static void plan_any(const struct urccl *ctx, struct text *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < ctx->ndevices; i++)
+		text_add(t, "%u. %s: %s\n", i + 1, ctx->devices[i]->ops->name,
+			 ctx->devices[i]->about ? ctx->devices[i]->about : "");
+	text_add(t, "Of those that both ends have, the first that reaches the peer is taken.\n");
+}
+
+static int plan_region(struct urccl *ctx, struct urccl_region region, struct text *t)
+{
+	struct urccl_region_info info = {.size = sizeof(info)};
+	int err = urccl_region_info(ctx, region, &info);
+
+	if (err)
+		return err;
+	text_add(t, "region 0x%x: %s\n", region.id,
+		 info.mappable ? "peers of this host map it: no copy and no work of this process"
+			       : "ordinary memory: what peers do to it goes through this process");
+	return 0;
+}
+
+int urccl_plan(struct urccl *ctx, struct urccl_peer peer, struct urccl_region region, char *buf,
+	       uint32_t len)
+{
+	struct text t = {buf, len, 0};
+	int err = context_check(ctx);
+
+	if (!err && !buf && len)
+		err = fail(-EINVAL, "the buffer for a plan is NULL");
+	if (err)
+		return err;
+	if (peer.id)
+		err = plan_peer(ctx, peer, &t);
+	else
+		plan_any(ctx, &t);
+	if (!err && region.id)
+		err = plan_region(ctx, region, &t);
+	return err ? err : (int)t.used;
+}
