@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library and what it would use here. */
+/* The library, and what it would use here with the environment's settings. */
 #include "info.h"
 
 #include <string.h>
@@ -58,6 +58,37 @@ static void show_plan(struct urccl *ctx, struct json *j)
 		json_close(j, ']');
 }
 
+/* What a variable or an option set is marked; what waits for transports to come is left to JSON. */
+static void show_settings(const struct urccl_params *p, struct json *j)
+{
+	struct urccl_setting s = {.size = sizeof(s)};
+	uint32_t i;
+
+	if (j)
+		json_open(j, "settings", '[');
+	else
+		printf("\nSettings\n");
+	for (i = 0; !urccl_settings(p, i, &s); i++) {
+		if (!j) {
+			if (s.used || strcmp(s.origin, "default"))
+				printf("  %-26s %-24s %s\n", s.variable,
+				       *s.value ? s.value : "\"\"", s.origin);
+			continue;
+		}
+		json_open(j, NULL, '{');
+		json_text(j, "name", s.name);
+		json_text(j, "value", s.value);
+		json_text(j, "origin", s.origin);
+		json_text(j, "variable", s.variable);
+		json_text(j, "uccl", s.uccl ? s.uccl : "");
+		json_text(j, "about", s.about);
+		json_whole(j, "used", s.used);
+		json_close(j, '}');
+	}
+	if (j)
+		json_close(j, ']');
+}
+
 int show(const char *transport, int as_json)
 {
 	struct urccl_params p = {.size = sizeof(p)};
@@ -65,6 +96,10 @@ int show(const char *transport, int as_json)
 	struct urccl *ctx;
 
 	urccl_params_init(&p);
+	if (urccl_params_from_env(&p)) {
+		fprintf(stderr, "urccl_info: %s\n", urccl_errmsg());
+		return INFO_WRONG;
+	}
 	if (transport)
 		p.transport = transport;
 	if (urccl_open(&p, &ctx)) {
@@ -79,6 +114,7 @@ int show(const char *transport, int as_json)
 	}
 	show_devices(ctx, j);
 	show_plan(ctx, j);
+	show_settings(&p, j);
 	if (j) {
 		json_close(j, '}');
 		printf("\n");

@@ -5,6 +5,7 @@ info.py URCCL_INFO CASE [PROGRAM...]: the tool as its users run it. PROGRAM is o
 for some seconds, or (denied) runs a command where system calls are denied.
 """
 import json
+import os
 import resource
 import shutil
 import signal
@@ -25,14 +26,15 @@ def skip(why):
     sys.exit(77)
 
 
-def run(*arguments, before=(), limits=(), status=0):
+def run(*arguments, before=(), limits=(), status=0, **variables):
     def prepare():
         for what, value in limits:
             resource.setrlimit(what, (value, value))
 
     began = time.monotonic()
     done = subprocess.run([*before, info, *arguments], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=LIMIT, preexec_fn=prepare)
+                          capture_output=True, timeout=LIMIT, preexec_fn=prepare,
+                          env={**os.environ, **variables})
     check(done.returncode == status,
           f"{arguments}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout, done.stderr, time.monotonic() - began
@@ -59,6 +61,12 @@ def case_show():
     check(any("shm" in line for line in shown["plan"]), shown["plan"])
     only = json.loads(run("--json", "--transport", "tcp")[0])["devices"]
     check(only[0]["name"] == "tcp" and only[1]["state"] == "not asked for", only)
+    settings = {s["name"]: s for s in json.loads(
+        run("--json", URCCL_TIMEOUT_MS="1234")[0])["settings"]}
+    check(settings["timeout_ms"]["value"] == "1234", settings["timeout_ms"])
+    check(settings["timeout_ms"]["origin"] == "URCCL_TIMEOUT_MS", settings["timeout_ms"])
+    check(settings["cma"]["origin"] == "default", settings["cma"])
+    check("URCCL_CMA" in run(URCCL_CMA="perhaps", status=1)[1], "a bad variable is not named")
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")
     check("usage" in run("--dump", status=2)[1], "no usage")
