@@ -216,6 +216,10 @@ struct urccl_region_info {
 	uint32_t rights;		/* enum urccl_rights */
 	uint32_t mappable;		/* 1: peers on this host write into it without our CPU
 					 * (urccl_alloc memory) */
+	uint32_t extents;		/* pieces of memory that devices know it by: ranges that
+					 * touch are one */
+	uint32_t shared;		/* of them, those that lie inside one of a region that
+					 * was there before, and cost nothing */
 };
 
 struct urccl_stats {			/* since open; each word is read by itself, without a
@@ -287,9 +291,11 @@ void urccl_ring_close(struct urccl_ring *ring);
 /*
  * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths
  * before it. The memory stays the program's and must stay mapped until urccl_unregister().
- * rights (enum urccl_rights) is the most an advert of it may give. Does not wait for the
- * network. A range inside memory of urccl_alloc() is mapped by peers of this host. -EFAULT: not all
- * of it is mapped.
+ * rights (enum urccl_rights) is the most an advert of it may give; URCCL_REG_PREFAULT besides:
+ * every page is there when the call returns, which takes time where they are many. Does not wait
+ * for the network. Ranges that touch, and those inside a region that gives no less, cost the
+ * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
+ * -EFAULT: not all of it is mapped.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);
@@ -299,6 +305,12 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
  * A peer that has memory of urccl_alloc() mapped is asked to let go of it, so one that is frozen,
  * or INLINE and not called, makes this time out. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
+
+/* Ends every advert of the region, which stays registered and may be advertised anew: those who
+ * imported it hear of it first and fail their entries with -EACCES, then the keys go. Waits until
+ * no transfer of a peer touches the region, at most 2 s (-ETIMEDOUT: a peer that has it mapped has
+ * not let go; the adverts are void all the same, call again to wait on). */
+int urccl_revoke(struct urccl *ctx, struct urccl_region region);
 
 /* len bytes of page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so
  * neither /dev/shm nor mlock. Its pages are there when the call returns, which takes time where
@@ -666,6 +678,43 @@ URCCL_INLINE void urccl_prep_watch(struct urccl_sqe *sqe, struct urccl_peer peer
 URCCL_INLINE void urccl_prep_close(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
 	urccl_prep(sqe, URCCL_OP_CLOSE, peer.id, 0, 0, 0);
+}
+
+/* As urccl_register(): the CQE's handle is the region, the program's to unregister. n ranges, the
+ * library's until the CQE. */
+URCCL_INLINE void urccl_prep_register(struct urccl_sqe *sqe, const struct urccl_range *ranges,
+				      uint32_t n, uint32_t rights)
+{
+	urccl_prep(sqe, URCCL_OP_REGISTER, 0, (uint64_t)(uintptr_t)ranges, n, rights);
+}
+
+/* As urccl_unregister(), waiting as long as the entry's deadline. */
+URCCL_INLINE void urccl_prep_unregister(struct urccl_sqe *sqe, struct urccl_region region)
+{
+	urccl_prep(sqe, URCCL_OP_UNREGISTER, 0, 0, 0, 0);
+	sqe->region = region.id;
+}
+
+/* As urccl_revoke(), waiting as long as the entry's deadline. */
+URCCL_INLINE void urccl_prep_revoke(struct urccl_sqe *sqe, struct urccl_region region)
+{
+	urccl_prep(sqe, URCCL_OP_REVOKE, 0, 0, 0, 0);
+	sqe->region = region.id;
+}
+
+/* As urccl_import(): the CQE's handle is the remote, the program's to forget. n adverts, the
+ * library's until the CQE. */
+URCCL_INLINE void urccl_prep_import(struct urccl_sqe *sqe, struct urccl_peer peer,
+				    const struct urccl_advert *adverts, uint32_t n)
+{
+	urccl_prep(sqe, URCCL_OP_IMPORT, peer.id, (uint64_t)(uintptr_t)adverts, n, 0);
+}
+
+/* Ends when all is done that first entries to the peer would have to wait for: it is connected, the
+ * keys of the remotes imported so far are here, their mappings made and populated. */
+URCCL_INLINE void urccl_prep_warm(struct urccl_sqe *sqe, struct urccl_peer peer)
+{
+	urccl_prep(sqe, URCCL_OP_WARM, peer.id, 0, 0, 0);
 }
 
 /* Ends this ring's entries that match: by user_data, or by a handle's id (enum urccl_cancel_by;

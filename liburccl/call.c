@@ -108,31 +108,45 @@ int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
 	return res;
 }
 
+/* What an entry can ask for too: the handle that comes back, if out is not NULL. */
+static int context_request(struct urccl *ctx, struct control_req req, uint32_t *out)
+{
+	struct control_call call = {.msg.type = CALL_REQUEST, .req = req};
+	int err = context_call(ctx, &call, 1);
+
+	if (!err && out)
+		*out = call.req.handle;
+	return err;
+}
+
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region)
 {
-	struct control_call call = {.msg.type = CALL_REGISTER,
-				    .ranges = ranges,
-				    .n = n,
-				    .rights = rights};
+	struct control_req req = {.msg.type = CONTROL_REGISTER,
+				  .data = ranges,
+				  .len = n,
+				  .rights = rights};
 	int err = context_check_out(ctx, region);
 
-	if (err)
-		return err;
-	if (!ranges || !n)
-		return fail(-EINVAL, "a region needs a range");
-	err = context_call(ctx, &call, 1);
-	if (!err)
-		region->id = call.handle;
-	return err;
+	if (!err && (!ranges || !n))
+		err = fail(-EINVAL, "a region needs a range");
+	return err ? err : context_request(ctx, req, &region->id);
 }
 
 int urccl_unregister(struct urccl *ctx, struct urccl_region region)
 {
-	struct control_call call = {.msg.type = CALL_UNREGISTER, .handle = region.id};
+	struct control_req req = {.msg.type = CONTROL_UNREGISTER, .handle = region.id};
 	int err = context_check(ctx);
 
-	return err ? err : context_call(ctx, &call, 1);
+	return err ? err : context_request(ctx, req, NULL);
+}
+
+int urccl_revoke(struct urccl *ctx, struct urccl_region region)
+{
+	struct control_req req = {.msg.type = CONTROL_REVOKE, .handle = region.id};
+	int err = context_check(ctx);
+
+	return err ? err : context_request(ctx, req, NULL);
 }
 
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr)
@@ -189,28 +203,23 @@ int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off,
 int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
 		 uint32_t n, struct urccl_remote *remote)
 {
-	struct control_call call = {.msg.type = CALL_IMPORT,
-				    .handle = peer.id,
-				    .adverts = adverts,
-				    .n = n};
+	struct control_req req = {.msg.type = CONTROL_IMPORT,
+				  .handle = peer.id,
+				  .data = adverts,
+				  .len = n};
 	int err = context_check_out(ctx, remote);
 
-	if (err)
-		return err;
-	if (!adverts || !n)
-		return fail(-EINVAL, "a remote needs an advert");
-	err = context_call(ctx, &call, 1);
-	if (!err)
-		remote->id = call.handle;
-	return err;
+	if (!err && (!adverts || !n))
+		err = fail(-EINVAL, "a remote needs an advert");
+	return err ? err : context_request(ctx, req, &remote->id);
 }
 
 int urccl_forget(struct urccl *ctx, struct urccl_remote remote)
 {
-	struct control_call call = {.msg.type = CALL_FORGET, .handle = remote.id};
+	struct control_req req = {.msg.type = CONTROL_FORGET, .handle = remote.id};
 	int err = context_check(ctx);
 
-	return err ? err : context_call(ctx, &call, 1);
+	return err ? err : context_request(ctx, req, NULL);
 }
 
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len)

@@ -43,7 +43,7 @@ struct backend;
 /* Embedded at the start of each backend's own device and ep. */
 struct device {
 	const struct backend *ops;
-	uint32_t index;			/* in the context; of memory.mr[] */
+	uint32_t index;			/* in the context; of extent.mr[] */
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
@@ -148,11 +148,11 @@ struct backend {
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
 	void (*close)(struct device *dev);	/* no eps left */
-	/* Makes memory known to the device: memory->mr[dev->index]. Never called twice for one
-	 * memory. */
-	int (*reg)(struct device *dev, struct memory *memory);
-	/* No exposure of it is left, no chunk uses it. */
-	void (*unreg)(struct device *dev, struct memory *memory);
+	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
+	 * extent. */
+	int (*reg)(struct device *dev, struct extent *extent);
+	/* No exposure of memory in it is left, no chunk uses it. */
+	void (*unreg)(struct device *dev, struct extent *extent);
 	/* A new ep and its address, which goes to the peer's ep_connect. */
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 	void (*ep_free)(struct ep *ep);		/* never connected, or EVENT_CLOSED came */
@@ -178,6 +178,9 @@ struct backend {
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */
+	/* Does ahead what a first chunk with the key would have to do on this side, a piece at a
+	 * time. 0: that was all; -EINPROGRESS: call again. */
+	int (*warm)(struct ep *ep, struct rkey *rkey);
 
 	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May
 	 * fail them in poll. */

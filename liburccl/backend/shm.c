@@ -285,6 +285,7 @@ const struct backend backend_shm = {
 	.unexpose = shm_unexpose,
 	.import = shm_import,
 	.forget = shm_forget,
+	.warm = shm_warm,
 	.post = shm_post,
 	.cancel = shm_cancel,
 	.poll = shm_poll,

@@ -124,21 +124,19 @@ struct shm_view {
 	uint8_t gone;			/* not shown any more: unmapped when the last user goes */
 };
 
-/* What reg() made of a region that lies in memfds at least in part. */
-struct shm_mr {
-	struct shm_backing {
-		dev_t dev;
-		ino_t ino;
-		uint32_t mappable;
-	} spans[1];			/* as many as the memory has */
+/* What reg() made of an extent that lies in a sealed memfd. */
+struct shm_backing {
+	dev_t dev;
+	ino_t ino;
 };
 
-int shm_reg(struct device *dev, struct memory *memory);
-void shm_unreg(struct device *dev, struct memory *memory);
+int shm_reg(struct device *dev, struct extent *extent);
+void shm_unreg(struct device *dev, struct extent *extent);
 int shm_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int shm_unexpose(struct exposure *exposure);
 int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
 void shm_forget(struct ep *ep, struct rkey *rkey);
+int shm_warm(struct ep *ep, struct rkey *rkey);
 
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);

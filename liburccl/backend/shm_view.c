@@ -20,6 +20,7 @@
 #include "backend/shm.h"
 
 #define REAP_BYTES (4u << 20)
+#define WARM_BYTES (2u << 20)
 
 /* Where a part of an exposure lies. */
 struct key_part {
@@ -45,6 +46,7 @@ struct shm_remote {
 	uint32_t rights; /* 0: revoked */
 	uint32_t nparts;
 	uint64_t len;
+	uint64_t warmed; /* its first bytes have their pages */
 	struct remote_part {
 		uint64_t start, len; /* in the remote */
 		uint8_t *addr;
@@ -54,44 +56,38 @@ struct shm_remote {
 
 /* ---- owner ---- */
 
-static uint32_t span_mappable(const struct span *s, struct shm_backing *b)
+static int extent_mappable(const struct extent *a, struct shm_backing *b)
 {
 	struct stat st;
 	uint64_t size;
 
-	if (s->fd < 0 || shm_sealed(s->fd, 0, &size) || fstat(s->fd, &st))
+	if (shm_sealed(a->fd, 0, &size) || fstat(a->fd, &st))
 		return 0;
-	if (s->fd_off > size || s->len > size - s->fd_off)
+	if (a->fd_off > size || a->len > size - a->fd_off)
 		return 0;
 	b->dev = st.st_dev;
 	b->ino = st.st_ino;
 	return 1;
 }
 
-int shm_reg(struct device *dev, struct memory *memory)
+int shm_reg(struct device *dev, struct extent *extent)
 {
-	size_t spans = memory->nspans * sizeof(struct shm_backing);
-	uint32_t i, any = 0;
-	struct shm_mr *mr;
+	struct shm_backing b = {0}, *mr;
 
-	for (i = 0; i < memory->nspans; i++)
-		any |= memory->spans[i].fd >= 0;
-	if (!any)
+	if (extent->fd < 0 || !extent_mappable(extent, &b))
 		return 0;
-	mr = calloc(1, sizeof(*mr) + spans);
+	mr = malloc(sizeof(*mr));
 	if (!mr)
-		return fail(-ENOMEM, "no memory for the table of a region's %u ranges",
-			    memory->nspans);
-	for (i = 0; i < memory->nspans; i++)
-		mr->spans[i].mappable = span_mappable(&memory->spans[i], &mr->spans[i]);
-	memory->mr[dev->index] = mr;
+		return fail(-ENOMEM, "no memory to note which file a region lies in");
+	*mr = b;
+	extent->mr[dev->index] = mr;
 	return 0;
 }
 
-void shm_unreg(struct device *dev, struct memory *memory)
+void shm_unreg(struct device *dev, struct extent *extent)
 {
-	free(memory->mr[dev->index]);
-	memory->mr[dev->index] = NULL;
+	free(extent->mr[dev->index]);
+	extent->mr[dev->index] = NULL;
 }
 
 /* A descriptor for the peer, which is to be closed if it is not the span's own. */
@@ -175,15 +171,15 @@ static void parts_put(struct shm_ep *e, const struct key_part *parts, uint32_t n
 static uint32_t part_add(struct shm_ep *e, const struct exposure *x, uint32_t span,
 			 struct key_part *parts, uint32_t n)
 {
-	const struct shm_mr *mr = x->memory->mr[e->dev->dev.index];
 	const struct span *s = &x->memory->spans[span];
+	const struct shm_backing *b = s->extent->mr[e->dev->dev.index];
 	uint64_t from = s->start > x->off ? s->start : x->off;
 	uint64_t span_end = s->start + s->len, end = x->off + x->len;
 	struct shm_file *f = NULL;
 	struct key_part *p;
 
-	if (mr->spans[span].mappable && n < PARTS_MAX)
-		f = file_show(e, s, &mr->spans[span], !!(x->rights & URCCL_RIGHT_WRITE));
+	if (b && n < PARTS_MAX)
+		f = file_show(e, s, b, !!(x->rights & URCCL_RIGHT_WRITE));
 	if (!f)
 		return 0;
 	end = end < span_end ? end : span_end;
@@ -210,7 +206,7 @@ static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct ke
 	uint32_t i, n = 0, now;
 
 	/* Atomics are the owner's to carry out: for those alone nothing is mapped. */
-	if (!m->mr[e->dev->dev.index] || !x->len || x->expires_ns != NEVER_NS ||
+	if (!x->len || x->expires_ns != NEVER_NS ||
 	    !(x->rights & (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)))
 		return 0;
 	for (i = span_index(m, x->off); i < m->nspans && m->spans[i].start < x->off + x->len; i++) {
@@ -490,6 +486,26 @@ int shm_remote_check(const struct shm_remote *r, const struct chunk *c)
 	if (c->off > r->len || c->len > r->len - c->off)
 		return -ERANGE;
 	return r->rights & right ? 0 : -EACCES;
+}
+
+static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off);
+
+/* Whether the kernel can be asked or not, copies find their pages then. */
+int shm_warm(struct ep *ep, struct rkey *rkey)
+{
+	struct shm_remote *r = shm_remote(rkey);
+	const struct remote_part *p;
+	uint64_t in, len;
+
+	(void)ep;
+	if (!r || !r->rights || r->warmed == r->len)
+		return 0;
+	p = part_at(r, r->warmed);
+	in = r->warmed - p->start;
+	len = p->len - in < WARM_BYTES ? p->len - in : WARM_BYTES;
+	(void)memory_populate((uintptr_t)p->addr + in, len);
+	r->warmed += len;
+	return r->warmed == r->len ? 0 : -EINPROGRESS;
 }
 
 static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off)

@@ -123,15 +123,22 @@ static void device_close(struct device *d)
 }
 
 /* Any memory will do. */
-static int reg(struct device *dev, struct memory *memory)
+static int reg(struct device *dev, struct extent *extent)
 {
-	memory->mr[dev->index] = dev;
+	extent->mr[dev->index] = dev;
 	return 0;
 }
 
-static void unreg(struct device *dev, struct memory *memory)
+static void unreg(struct device *dev, struct extent *extent)
 {
-	memory->mr[dev->index] = NULL;
+	extent->mr[dev->index] = NULL;
+}
+
+static int warm(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	(void)rkey;
+	return 0;
 }
 
 /* ---- chunks ---- */
@@ -358,6 +365,7 @@ const struct backend backend_sim = {
 	.unexpose = sim_unexpose,
 	.import = sim_import,
 	.forget = sim_forget,
+	.warm = warm,
 	.post = post,
 	.cancel = cancel,
 	.poll = poll,

@@ -5,7 +5,7 @@
 #include "backend/tcp.h"
 
 #define CHUNK_BYTES (1024u * 1024)
-#define GRANTS_MAX  (1u << 18)		/* exposures of a device */
+#define GRANTS_MAX  (1u << 18) /* exposures of a device */
 
 /* ---- the device ---- */
 
@@ -35,8 +35,10 @@ static int try_settings(const struct tcp_device *d)
 	if (fd == -EAFNOSUPPORT)
 		fd = tcp_socket(d, AF_INET6);
 	if (fd == -ENOENT || (fd == -EPERM && d->congestion[0]))
-		return fail(fd, "the kernel does not give tcp_congestion \"%s\": see "
-			    "net.ipv4.tcp_available_congestion_control", d->congestion);
+		return fail(fd,
+			    "the kernel does not give tcp_congestion \"%s\": see "
+			    "net.ipv4.tcp_available_congestion_control",
+			    d->congestion);
 	if (fd < 0)
 		return fail(fd, "tcp: no socket: %s", strerrordesc_np(-fd));
 	close(fd);
@@ -140,17 +142,17 @@ static int tcp_open(const struct device_config *config, struct device **dev)
 }
 
 /* Sockets take any memory. */
-static int tcp_reg(struct device *dev, struct memory *memory)
+static int tcp_reg(struct device *dev, struct extent *extent)
 {
 	(void)dev;
-	(void)memory;
+	(void)extent;
 	return 0;
 }
 
-static void tcp_unreg(struct device *dev, struct memory *memory)
+static void tcp_unreg(struct device *dev, struct extent *extent)
 {
 	(void)dev;
-	(void)memory;
+	(void)extent;
 }
 
 /* ---- exposures ---- */
@@ -181,6 +183,14 @@ static int tcp_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t
 {
 	(void)ep;
 	return stream_import(key, key_len, len, rkey);
+}
+
+/* The streams are there, and bytes go from and to memory that is not mapped here. */
+static int tcp_warm(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	(void)rkey;
+	return 0;
 }
 
 static void tcp_forget(struct ep *ep, struct rkey *rkey)
@@ -279,6 +289,7 @@ const struct backend backend_tcp = {
 	.unexpose = tcp_unexpose,
 	.import = tcp_import,
 	.forget = tcp_forget,
+	.warm = tcp_warm,
 	.post = tcp_post,
 	.cancel = tcp_cancel,
 	.poll = tcp_poll,

@@ -184,6 +184,8 @@ int equal_const_time(const void *a, const void *b, size_t len);
 /* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one
  * line. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with the text of a reason (enum reason, below) and its figures. */
+int fail_reason(int err, uint32_t reason, const uint64_t arg[3]);
 
 /* Each has a text with up to three 64-bit figures in reasons.h; where the record has a peer or a
  * transport the sentence names it. */

@@ -159,6 +159,15 @@ static void text_reason(struct text *t, const struct failure *f)
 	}
 }
 
+int fail_reason(int err, uint32_t reason, const uint64_t arg[3])
+{
+	struct failure f = {.reason = reason, .res = err, .arg = {arg[0], arg[1], arg[2]}};
+	struct text t = {errmsg, sizeof(errmsg), 0, 0};
+
+	text_reason(&t, &f);
+	return err;
+}
+
 /* What the record's segment counts, or NULL: entries of one segment need not name it. */
 static const char *segment_noun(uint8_t opcode)
 {

@@ -5,7 +5,6 @@
 #include "control/private.h"
 
 #define ADVERT_VERSION 1u
-#define ADVERT_RIGHTS  (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
 #define TOKEN_AT       offsetof(struct urccl_advert, token)
 
 _Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
@@ -67,15 +66,19 @@ void advert_make(struct control *c, struct control_call *call)
 	call_answer(call, 0);
 }
 
-int advert_import_check(const struct urccl_advert *a, uint32_t i)
+int advert_import_check(const struct urccl_advert *a, uint32_t i, struct trouble *t)
 {
-	if (a->version != ADVERT_VERSION)
-		return fail(-EPROTONOSUPPORT, "advert %u is of version %u, known here is %u", i,
-			    a->version, ADVERT_VERSION);
+	if (a->version != ADVERT_VERSION) {
+		*t = (struct trouble){-EPROTONOSUPPORT,
+				      REASON_ADVERT_VERSION,
+				      {i, a->version, ADVERT_VERSION}};
+		return t->res;
+	}
 	if (a->kind || a->reserved || !a->rights || a->rights & ~ADVERT_RIGHTS || !a->region ||
-	    !a->length || a->length > UINT64_MAX - a->offset)
-		return fail(-EINVAL, "advert %u is not what urccl_advertise() gave: it was damaged",
-			    i);
+	    !a->length || a->length > UINT64_MAX - a->offset) {
+		*t = (struct trouble){-EINVAL, REASON_ADVERT_DAMAGED, {i}};
+		return t->res;
+	}
 	return 0;
 }
 
@@ -167,6 +170,7 @@ static struct grant *grant_new(struct control *c, struct peer *p, struct region 
 	g->hash = hash;
 	g->expires_ms = a->expires_ms;
 	list_init(&g->e.link);
+	list_init(&g->untold);
 	g->e.ep = p->path->rail.ep;
 	g->e.memory = r->memory;
 	g->e.off = a->offset;
@@ -194,16 +198,42 @@ static void grant_free(struct control *c, struct grant *g)
 	g->peer->ngrants--;
 	list_del(&g->of_peer);
 	list_del(&g->of_region);
+	g->region->nuntold -= !list_empty(&g->untold);
+	list_del(&g->untold);
 	free(g->key);
 	free(g);
 }
 
+/* Regions that wait for one of them take their next step when all are gone: it may free others. */
 void grants_free_peer(struct control *c, struct peer *p)
+{
+	struct list *pos, *tmp, due;
+
+	list_init(&due);
+	list_for_each_safe(pos, tmp, &p->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_peer);
+		struct region *r = g->region;
+
+		if (g->cmd.out)
+			continue;
+		grant_free(c, g);
+		if (list_empty(&r->due))
+			list_add_tail(&r->due, &due);
+	}
+	while (!list_empty(&due)) {
+		struct region *r = list_first(&due, struct region, due);
+
+		list_del(&r->due);
+		region_step(c, r);
+	}
+}
+
+static void grants_free(struct control *c, struct list *grants)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &p->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_peer);
+	list_for_each_safe(pos, tmp, grants) {
+		struct grant *g = list_entry(pos, struct grant, of_region);
 
 		if (!g->cmd.out)
 			grant_free(c, g);
@@ -212,14 +242,15 @@ void grants_free_peer(struct control *c, struct peer *p)
 
 void grants_free_region(struct control *c, struct region *r)
 {
-	struct list *pos, *tmp;
+	grants_free(c, &r->grants);
+	grants_free(c, &r->doomed);
+}
 
-	list_for_each_safe(pos, tmp, &r->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_region);
-
-		if (!g->cmd.out)
-			grant_free(c, g);
-	}
+void grant_doom(struct grant *g)
+{
+	g->doomed = 1;
+	list_del(&g->of_region);
+	list_add_tail(&g->of_region, &g->region->doomed);
 }
 
 /* ---- answers ---- */
@@ -264,6 +295,7 @@ static void grant_gone(struct control *c, struct grant *g)
 static void grant_exposed(struct control *c, struct cmd *cmd)
 {
 	struct grant *g = container_of(cmd, struct grant, cmd);
+	struct peer *p = g->peer;
 	int rc = cmd->e.msg.res;
 	uint8_t *key;
 
@@ -276,19 +308,29 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 		if (key)
 			g->key = key;
 	}
-	grant_answer(c, g, rc);
+	grant_answer(c, g, g->doomed && !rc ? -EACCES : rc);
 	if (rc) {
 		grant_gone(c, g);
 		return;
 	}
+	/* Revoked meanwhile; unless others of the region's wait to be told: then it goes with them.
+	 */
+	if (g->doomed && !g->region->ending && !g->region->nuntold)
+		grant_unexpose(c, g);
 	region_step(c, g->region);
-	if (g->peer->stage == STAGE_DOWN)
-		peer_step(c, g->peer);
+	if (p->stage == STAGE_DOWN)
+		peer_step(c, p);
 }
 
 static void grant_unexposed(struct control *c, struct cmd *cmd)
 {
 	grant_gone(c, container_of(cmd, struct grant, cmd));
+}
+
+void grant_unexpose(struct control *c, struct grant *g)
+{
+	g->cmd.e.exposure = &g->e;
+	cmd_post(c, &g->cmd, ENGINE_UNEXPOSE, grant_unexposed);
 }
 
 /* Now and then what expired is taken back, so that adverts of short life do not fill the table. */
@@ -304,9 +346,8 @@ static void grants_sweep(struct control *c, struct peer *p)
 
 		if (!g->live || g->cmd.out || g->doomed || !g->expires_ms || g->expires_ms > now)
 			continue;
-		g->doomed = 1;
-		g->cmd.e.exposure = &g->e;
-		cmd_post(c, &g->cmd, ENGINE_UNEXPOSE, grant_unexposed);
+		grant_doom(g);
+		grant_unexpose(c, g);
 	}
 	p->grants_sweep = p->ngrants + 1024;
 }
@@ -329,6 +370,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
+	p->asked_upto = req->id > p->asked_upto ? req->id : p->asked_upto;
 	if (!r) {
 		key_answer(c, p, req->id, -EACCES, NULL);
 		return 0;

@@ -139,11 +139,9 @@ static void call_shutdown(struct control *c, struct control_call *call)
 static void call_dispatch(struct control *c, struct control_call *call)
 {
 	switch (call->msg.type) {
-	case CALL_REGISTER:
-		region_register(c, call);
-		break;
-	case CALL_UNREGISTER:
-		region_unregister(c, call);
+	case CALL_REQUEST:
+		call->req.call = call;
+		control_request(c, &call->req);
 		break;
 	case CALL_ALLOC:
 		region_alloc(c, call);
@@ -153,12 +151,6 @@ static void call_dispatch(struct control *c, struct control_call *call)
 		break;
 	case CALL_ADVERTISE:
 		advert_make(c, call);
-		break;
-	case CALL_IMPORT:
-		remote_import(c, call);
-		break;
-	case CALL_FORGET:
-		remote_forget(c, call);
 		break;
 	case CALL_METADATA:
 		call_answer(call, metadata_make(c, call->data, call->n));

@@ -32,7 +32,10 @@ void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, u
 	req->arg[0] = a;
 	req->arg[1] = b;
 	req->arg[2] = e;
-	msg_reply(&req->msg, res);
+	if (!req->call)
+		msg_reply(&req->msg, res);
+	else
+		call_answer(req->call, res < 0 ? fail_reason(res, reason, req->arg) : res);
 }
 
 static void control_back(struct control *c, struct msg *msg)
@@ -41,6 +44,10 @@ static void control_back(struct control *c, struct msg *msg)
 
 	if (msg->type == MSG_RESOLVED) {
 		dial_resolved(c, msg);
+		return;
+	}
+	if (msg->type == MSG_PREFAULTED) {
+		prefault_back(c, msg);
 		return;
 	}
 	cmd = container_of(msg, struct cmd, e.msg);
@@ -55,18 +62,31 @@ static void control_drop(struct control *c, struct control_req *req)
 	struct control_req *other = req->other;
 	struct peer *p = other->owner;
 
-	/* A CLOSE goes on by itself. */
-	if (p && other->msg.type == CONTROL_CLOSE) {
+	switch (p ? other->msg.type : 0) {
+	case CONTROL_CONNECT:
+		dial_drop(c, other);
+		break;
+	case CONTROL_CLOSE: /* goes on by itself */
 		p->closing = NULL;
 		req_answer(other, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
-	} else if (p) {
-		dial_drop(c, other);
+		break;
+	case CONTROL_REGISTER:
+	case CONTROL_UNREGISTER:
+	case CONTROL_REVOKE:
+		region_drop(c, other);
+		break;
+	case CONTROL_WARM:
+		warm_drop(c, other);
+		break;
+	default: /* it is back, or will be at once */
+		break;
 	}
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 
-static void control_request(struct control *c, struct control_req *req)
+void control_request(struct control *c, struct control_req *req)
 {
+	req->owner = NULL;
 	switch (req->msg.type) {
 	case CONTROL_CONNECT:
 		dial_req(c, req);
@@ -85,6 +105,24 @@ static void control_request(struct control *c, struct control_req *req)
 		break;
 	case CONTROL_AWAITED:
 		peer_awaited_req(c, req);
+		break;
+	case CONTROL_REGISTER:
+		region_register(c, req);
+		break;
+	case CONTROL_UNREGISTER:
+		region_unregister(c, req);
+		break;
+	case CONTROL_REVOKE:
+		region_revoke(c, req);
+		break;
+	case CONTROL_IMPORT:
+		remote_import(c, req);
+		break;
+	case CONTROL_FORGET:
+		remote_forget(c, req);
+		break;
+	case CONTROL_WARM:
+		warm_req(c, req);
 		break;
 	default:
 		assert(0);
@@ -106,7 +144,7 @@ static void control_messages(struct control *c)
 		next = asked->next;
 		if (asked->type == MSG_QUIT)
 			c->quitting = 1;
-		else if (asked->type >= CALL_REGISTER)
+		else if (asked->type >= CALL_REQUEST)
 			call_run(c, container_of(asked, struct control_call, msg));
 		else
 			control_request(c, container_of(asked, struct control_req, msg));

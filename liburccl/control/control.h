@@ -37,13 +37,11 @@ void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
 /* What other threads ask. The caller owns the call, posts it with control_call() and has it back
  * when `done` is 1. */
 enum control_call_type {
-	CALL_REGISTER = 100,		/* ranges, n, rights -> handle */
-	CALL_UNREGISTER,		/* handle */
+	CALL_REQUEST = 100,		/* req: REGISTER, UNREGISTER, REVOKE, IMPORT or FORGET, as
+					 * an entry would ask for it */
 	CALL_ALLOC,			/* allocation: the control thread's from now on */
 	CALL_FREE,			/* addr -> allocation: the caller's again */
 	CALL_ADVERTISE,			/* handle, off, len, rights, ttl_ms -> *advert */
-	CALL_IMPORT,			/* handle (peer), adverts, n -> handle (remote) */
-	CALL_FORGET,			/* handle */
 	CALL_METADATA,			/* data, n -> res: bytes */
 	CALL_PEER_INFO,			/* handle, info */
 	CALL_REGION_INFO,		/* handle, info */
@@ -59,14 +57,13 @@ struct control_call {
 	uint32_t done;			/* control thread: 1, then a futex wake; caller: waits on
 					 * it */
 	uint32_t handle;
-	const struct urccl_range *ranges;
+	struct control_req req;
 	uint32_t n;
 	uint32_t rights;
 	uint64_t off, len, ttl_ms;
 	uint64_t addr;
 	struct allocation *allocation;
 	struct urccl_advert *advert;
-	const struct urccl_advert *adverts;
 	void *data;
 	void *info;
 	struct engine_ring *ring;

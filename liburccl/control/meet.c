@@ -297,6 +297,8 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		return 0;
 	case WIRE_PONG:
 		return 0;
+	case WIRE_REVOKED:
+		return revoke_heard(c, p, word);
 	case WIRE_BYE:
 		p->leaving = 1;
 		return 0;
@@ -310,11 +312,14 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 {
 	struct wire_key_req req;
 	struct wire_key_rep rep;
+	struct wire_revoke rev;
 
 	if (p->stage != STAGE_UP)
 		return -EPROTO;
 	if (type == WIRE_KEY_REQ)
 		return wire_get_key_req(body, len, &req) ? -EPROTO : grant_request(c, p, &req);
+	if (type == WIRE_REVOKE)
+		return wire_get_revoke(body, len, &rev) ? -EPROTO : revoke_come(c, p, &rev);
 	return wire_get_key_rep(body, len, &rep) ? -EPROTO : remote_key(c, p, &rep);
 }
 
@@ -329,7 +334,7 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 	alarm_stop(&p->silence);
 	if (p->stage == STAGE_DOWN)
 		return 0;
-	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP)
+	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP || type == WIRE_REVOKE)
 		return meet_keys(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
 		if (wire_get_refuse(body, len, &r))

@@ -89,7 +89,11 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->dials);
 	list_init(&p->remotes);
 	list_init(&p->fetching);
+	list_init(&p->busy);
+	list_init(&p->warming);
 	list_init(&p->grants);
+	list_init(&p->untold);
+	list_init(&p->revoking);
 	list_add_tail(&p->link, &c->peers);
 	p->hash_next = *peer_hash(c, p->incarnation);
 	*peer_hash(c, p->incarnation) = p;

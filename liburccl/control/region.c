@@ -1,160 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: memory that entries may name and adverts may give away. */
+/* Regions: memory that entries may name and adverts may give away. A region's end, and the end of
+ * its adverts (revoke.c), are carried out step by step as the engine and the peers answer:
+ * region_step() looks what can be done now. */
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "control/private.h"
 
-#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
-
-/* ---- what a program may register ---- */
-
-/* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
-static int range_mapped(const struct urccl_range *r)
+static void req_trouble(struct control_req *req, const struct trouble *t)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t from = r->addr & ~(page - 1), to = r->addr + r->len;
-
-	/* On memory MS_ASYNC does nothing but look. */
-	return !msync((void *)(uintptr_t)from, to - from, MS_ASYNC);
-}
-
-static int range_check(const struct urccl_range *r, uint32_t i)
-{
-	if (r->reserved)
-		return fail(-EINVAL, "range %u: reserved must be 0", i);
-	if (!r->addr || !r->len)
-		return fail(-EINVAL, "range %u has %s", i, r->len ? "no address" : "no length");
-	if (r->fd >= 0)
-		return fail(
-			-EOPNOTSUPP,
-			"range %u has a file descriptor (%d), which this version does not carry "
-			"out: set fd to -1 and addr to the mapping",
-			i, r->fd);
-	if (r->fd != -1 || r->fd_off)
-		return fail(-EINVAL, "range %u: without a file descriptor fd is -1 and fd_off 0",
-			    i);
-	if (r->len > UINT64_MAX - r->addr)
-		return fail(-EFAULT, "range %u passes the end of memory", i);
-	if (!range_mapped(r))
-		return fail(-EFAULT, "range %u: %llu bytes at 0x%llx are not all mapped", i,
-			    (unsigned long long)r->len, (unsigned long long)r->addr);
-	return 0;
-}
-
-static int ranges_check(const struct control_call *call)
-{
-	uint64_t total = 0;
-	uint32_t i;
-	int rc;
-
-	if (!call->n || !call->ranges)
-		return fail(-EINVAL, "no ranges to register");
-	if (call->n > RANGES_MAX)
-		return fail(-E2BIG, "%u ranges are above the limit of %u", call->n, RANGES_MAX);
-	if (call->rights & URCCL_REG_ATOMIC_NATIVE)
-		return fail(-EOPNOTSUPP, "URCCL_REG_ATOMIC_NATIVE needs a device that carries "
-					 "atomics out by itself, and no transport here has one: "
-					 "register with URCCL_RIGHT_ATOMIC alone");
-	if (call->rights & ~(uint32_t)RIGHTS)
-		return fail(-EOPNOTSUPP, "this version does not carry out rights 0x%x",
-			    call->rights & ~(uint32_t)RIGHTS);
-	for (i = 0; i < call->n; i++) {
-		rc = range_check(&call->ranges[i], i);
-		if (rc)
-			return rc;
-		if (call->ranges[i].len > UINT64_MAX - total)
-			return fail(-EINVAL, "the ranges together pass 64 bits");
-		total += call->ranges[i].len;
-	}
-	return 0;
-}
-
-/* ---- allocations that a region holds part of ---- */
-
-static void span_hold(struct control *c, struct span *s, int on)
-{
-	struct list *pos;
-
-	list_for_each(pos, &c->allocations) {
-		struct allocation *a = list_entry(pos, struct allocation, link);
-
-		if (s->addr >= a->addr + a->len || s->addr + s->len <= a->addr)
-			continue;
-		if (on)
-			a->users++;
-		else
-			a->users--;
-		if (s->addr < a->addr || s->addr + s->len > a->addr + a->len)
-			continue;
-		s->fd = a->fd;
-		s->fd_off = s->addr - a->addr;
-	}
-}
-
-static void memory_hold(struct control *c, struct memory *m, int on)
-{
-	uint32_t i;
-
-	if (list_empty(&c->allocations))
-		return;
-	for (i = 0; i < m->nspans; i++)
-		span_hold(c, &m->spans[i], on);
-}
-
-static struct memory *memory_make(struct control *c, const struct control_call *call)
-{
-	struct memory *m = calloc(1, sizeof(*m) + call->n * sizeof(m->spans[0]));
-	uint32_t i;
-
-	if (!m)
-		return NULL;
-	m->rights = call->rights;
-	m->nspans = call->n;
-	for (i = 0; i < call->n; i++) {
-		m->spans[i].start = m->len;
-		m->spans[i].len = call->ranges[i].len;
-		m->spans[i].addr = call->ranges[i].addr;
-		m->spans[i].fd = -1;
-		m->len += call->ranges[i].len;
-	}
-	memory_hold(c, m, 1);
-	return m;
-}
-
-static void memory_drop(struct control *c, struct memory *m)
-{
-	memory_hold(c, m, 0);
-	free(m);
-}
-
-/* ---- devices ---- */
-
-static void region_unreg(struct control *c, struct region *r, uint32_t n)
-{
-	while (n) {
-		struct device *dev = c->config.devices[--n];
-
-		dev->ops->unreg(dev, r->memory);
-	}
-}
-
-static int region_reg(struct control *c, struct region *r)
-{
-	uint32_t i;
-	int rc;
-
-	for (i = 0; i < c->config.ndevices; i++) {
-		struct device *dev = c->config.devices[i];
-
-		rc = dev->ops->reg(dev, r->memory);
-		if (rc) {
-			region_unreg(c, r, i);
-			return rc;
-		}
-	}
-	return 0;
+	req_answer(req, t->res, t->reason, t->arg[0], t->arg[1], t->arg[2]);
 }
 
 /* ---- the engine's map ---- */
@@ -166,90 +20,238 @@ static void region_map_back(struct cmd *cmd)
 	cmd->e.map = NULL;
 }
 
-static void region_forget(struct control *c, struct region *r)
-{
-	list_del(&r->link);
-	handles_del(&c->region_handles, r->memory->handle);
-	memory_drop(c, r->memory);
-	free(r);
-	control_step(c);
-}
+/* ---- life ---- */
 
-void region_step(struct control *c, struct region *r)
-{
-	struct control_call *call = r->call;
-	int rc;
+static void region_expired(struct control *c, struct alarm *a);
 
-	if (!r->ending || r->add.out || r->del.out)
-		return;
-	grants_free_region(c, r);
-	if (!list_empty(&r->grants))
-		return;
-	if (!r->quiet)
-		region_unreg(c, r, c->config.ndevices);
-	r->quiet = 1;
-	/* A call that gave up waiting was told that the region is still there: it stays for the
-	 * next call to take. */
-	if (!call && !c->ending)
-		return;
-	alarm_stop(&r->alarm);
-	rc = r->failed ? fail(r->failed, "no memory for another region") : 0;
-	region_forget(c, r);
-	if (call)
-		call_answer(call, rc);
-}
-
-static void region_expired(struct control *c, struct alarm *a)
-{
-	struct region *r = container_of(a, struct region, alarm);
-	struct control_call *call = r->call;
-
-	(void)c;
-	r->call = NULL;
-	call_answer(call, fail(-ETIMEDOUT,
-			       "region 0x%x is still in use after 2 s: its memory must stay, call "
-			       "urccl_unregister() again",
-			       r->memory->handle));
-}
-
-static struct region *region_new(struct control *c, const struct control_call *call, int *rc)
+static struct region *region_new(struct control *c, struct control_req *req, struct trouble *t)
 {
 	struct region *r = calloc(1, sizeof(*r));
+	int rc;
 
-	*rc = fail(-ENOMEM, "no memory for a region of %u ranges", call->n);
+	*t = (struct trouble){-ENOMEM, REASON_NO_MEMORY, {sizeof(*r)}};
 	if (!r)
 		return NULL;
-	r->memory = memory_make(c, call);
+	r->memory = ranges_memory(c, req->data, (uint32_t)req->len, (uint32_t)req->rights, t);
 	if (!r->memory)
 		goto free_region;
-	*rc = random_bytes(r->key, sizeof(r->key));
-	if (*rc) {
-		fail(*rc, "no random bytes for the region's key: %s", strerrordesc_np(-*rc));
-		goto drop_memory;
+	rc = random_bytes(r->key, sizeof(r->key));
+	if (rc) {
+		*t = (struct trouble){rc, REASON_RANDOM, {(uint64_t)-rc}};
+		goto free_memory;
 	}
-	r->memory->handle = handles_add(&c->region_handles, r);
-	if (!r->memory->handle) {
-		*rc = fail(-ENFILE, "no handle is left for another region");
-		goto drop_memory;
-	}
-	*rc = region_reg(c, r);
-	if (*rc)
-		goto del_handle;
+	list_init(&r->link);
 	list_init(&r->grants);
+	list_init(&r->doomed);
+	list_init(&r->revoking);
+	list_init(&r->due);
 	alarm_init(&r->alarm, region_expired);
-	list_add_tail(&r->link, &c->regions);
+	alarm_init(&r->told, revoke_expired);
 	return r;
 
-del_handle:
-	handles_del(&c->region_handles, r->memory->handle);
-drop_memory:
-	memory_drop(c, r->memory);
+free_memory:
+	ranges_free(r->memory);
 free_region:
 	free(r);
 	return NULL;
 }
 
+static void region_free_record(struct region *r)
+{
+	ranges_free(r->memory);
+	free(r);
+}
+
+static void region_forget(struct control *c, struct region *r)
+{
+	list_del(&r->link);
+	list_del(&r->due);
+	alarm_stop(&r->alarm);
+	alarm_stop(&r->told);
+	handles_del(&c->region_handles, r->memory->handle);
+	extents_put(c, r);
+	region_free_record(r);
+	control_step(c);
+}
+
+/* Whoever waits for its adverts' end alone. */
+static void region_revoked(struct control *c, struct region *r)
+{
+	while (!list_empty(&r->revoking)) {
+		struct control_req *req = list_first(&r->revoking, struct control_req, link);
+
+		list_del(&req->link);
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	}
+	if (!r->unregistering)
+		alarm_stop(&r->alarm);
+	(void)c;
+}
+
+/* Nothing touches it any more. */
+static void region_gone(struct control *c, struct region *r)
+{
+	struct control_req *req = r->registering ? r->registering : r->unregistering;
+	int failed = r->failed;
+
+	/* Who gave up waiting was told that the region is still there: it stays for the next one to
+	 * take. */
+	if (!req && !c->ending)
+		return;
+	region_revoked(c, r);
+	region_forget(c, r);
+	if (req)
+		req_answer(req, failed, failed ? REASON_NO_MEMORY : REASON_NONE, sizeof(*r), 0, 0);
+}
+
+void region_step(struct control *c, struct region *r)
+{
+	if (r->add.out || r->del.out)
+		return;
+	if (r->ending == REGION_LEAVING) {
+		grants_free_region(c, r);
+		if (list_empty(&r->grants) && list_empty(&r->doomed))
+			region_gone(c, r);
+		return;
+	}
+	if (r->nuntold)
+		return;
+	if (r->ending) {
+		region_leave(c, r);
+		return;
+	}
+	if (r->keys_go)
+		revoke_keys(c, r);
+	if (list_empty(&r->doomed))
+		region_revoked(c, r);
+}
+
+/* ---- REGISTER ---- */
+
+static void region_add_back(struct control *c, struct cmd *cmd)
+{
+	struct region *r = cmd->e.owner;
+	struct control_req *req = r->registering;
+
+	region_map_back(cmd);
+	if (!cmd->e.msg.res)
+		c->region_slots = cmd->e.len;
+	else
+		r->failed = cmd->e.msg.res;
+	/* One that was not taken goes, and the answer with it. */
+	if (r->failed && !r->ending) {
+		r->ending = REGION_ENDING;
+		region_leave(c, r);
+		return;
+	}
+	if (req && !r->ending) {
+		r->registering = NULL;
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	}
+	region_step(c, r);
+}
+
+static int region_enter(struct control *c, struct region *r, struct trouble *t)
+{
+	struct memory_map *map;
+
+	r->memory->handle = handles_add(&c->region_handles, r);
+	if (!r->memory->handle) {
+		*t = (struct trouble){-ENFILE, REASON_HANDLES, {0}};
+		return t->res;
+	}
+	if (extents_get(c, r, t))
+		goto del_handle;
+	map = memory_map_add(c->map, r->memory);
+	if (!map) {
+		*t = (struct trouble){-ENOMEM, REASON_NO_MEMORY, {sizeof(*map)}};
+		goto put_areas;
+	}
+	c->map = map;
+	list_add_tail(&r->link, &c->regions);
+	return 0;
+
+put_areas:
+	extents_put(c, r);
+del_handle:
+	handles_del(&c->region_handles, r->memory->handle);
+	return t->res;
+}
+
+/* Its pages are there, where that was wanted. */
+static void region_begin(struct control *c, struct region *r)
+{
+	struct control_req *req = r->registering;
+	struct trouble t;
+
+	if (region_enter(c, r, &t)) {
+		region_free_record(r);
+		req_trouble(req, &t);
+		return;
+	}
+	req->handle = r->memory->handle;
+	r->add.e.memory = r->memory;
+	r->add.e.map = c->map;
+	r->add.e.owner = r;
+	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
+	if (HANDLE_SLOT(req->handle) >= c->region_slots)
+		return;
+	r->registering = NULL;
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+}
+
+static void region_prefaulted(struct control *c, void *arg, int res, uint64_t addr)
+{
+	struct region *r = arg;
+	struct control_req *req = r->registering;
+
+	r->prefault = NULL;
+	if (!res && !r->ending) {
+		region_begin(c, r);
+		return;
+	}
+	region_free_record(r);
+	if (res)
+		req_answer(req, res, REASON_PREFAULT, (uint64_t)-res, addr, 0);
+	else
+		req_answer(req, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
+}
+
+void region_register(struct control *c, struct control_req *req)
+{
+	struct trouble t;
+	struct region *r = NULL;
+	int err;
+
+	if (!ranges_check(req->data, req->len, req->rights, &t))
+		r = region_new(c, req, &t);
+	if (!r) {
+		req_trouble(req, &t);
+		return;
+	}
+	r->registering = req;
+	req->owner = r;
+	if (!(req->rights & URCCL_REG_PREFAULT)) {
+		region_begin(c, r);
+		return;
+	}
+	r->prefault = prefault_start(c, r->memory, region_prefaulted, r, &err);
+	if (r->prefault)
+		return;
+	region_free_record(r);
+	req_answer(req, err, REASON_PREFAULT_THREAD, (uint64_t)-err, 0, 0);
+}
+
 /* ---- its end ---- */
+
+static struct region *region_of(struct control *c, struct control_req *req)
+{
+	struct region *r = handles_get(&c->region_handles, req->handle);
+
+	if (!r)
+		req_answer(req, -ESTALE, REASON_REGION_STALE, req->handle, 0, 0);
+	return r;
+}
 
 static void region_del_back(struct control *c, struct cmd *cmd)
 {
@@ -259,7 +261,7 @@ static void region_del_back(struct control *c, struct cmd *cmd)
 
 static void region_del(struct control *c, struct region *r, struct memory_map *map)
 {
-	r->ending = 1;
+	r->ending = REGION_LEAVING;
 	c->map = map;
 	r->del.e.memory = r->memory;
 	r->del.e.map = map;
@@ -267,101 +269,124 @@ static void region_del(struct control *c, struct region *r, struct memory_map *m
 	cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
 }
 
-static int region_end(struct control *c, struct region *r)
+void region_leave(struct control *c, struct region *r)
 {
-	struct memory_map *map;
+	struct memory_map *map = memory_map_del(c->map, r->memory);
+	struct control_req *req = r->unregistering;
 
-	if (r->ending)
-		return 0;
-	map = memory_map_del(c->map, r->memory);
-	if (!map)
-		return fail(-ENOMEM, "no memory for the map of regions");
-	region_del(c, r, map);
-	return 0;
-}
-
-static void region_add_back(struct control *c, struct cmd *cmd)
-{
-	struct region *r = cmd->e.owner;
-	struct control_call *call = r->call;
-
-	region_map_back(cmd);
-	if (!cmd->e.msg.res)
-		c->region_slots = cmd->e.len;
-	else
-		r->failed = cmd->e.msg.res;
-	/* One that was not taken ends: the call is answered then. */
-	if (call && !r->ending && (!r->failed || region_end(c, r))) {
-		r->call = NULL;
-		call_answer(call, r->failed);
+	if (map) {
+		region_del(c, r, map);
+		return;
 	}
+	/* It stays, without the adverts that it had. */
+	r->ending = 0;
+	r->unregistering = NULL;
+	if (req)
+		req_answer(req, -ENOMEM, REASON_NO_MEMORY, sizeof(*map), 0, 0);
+	req = r->registering;
+	r->registering = NULL;
+	if (req)
+		req_answer(req, r->failed, REASON_NO_MEMORY, sizeof(*map), 0, 0);
 	region_step(c, r);
 }
 
-void region_register(struct control *c, struct control_call *call)
+/* A call waits so long; an entry as long as it says itself. */
+static void region_expired(struct control *c, struct alarm *a)
 {
-	struct memory_map *map;
-	struct region *r;
-	int rc = ranges_check(call);
+	struct region *r = container_of(a, struct region, alarm);
+	struct control_req *req = r->unregistering;
+	struct list *pos, *tmp;
 
-	if (rc) {
-		call_answer(call, rc);
-		return;
+	(void)c;
+	if (req && req->call) {
+		r->unregistering = NULL;
+		region_late(r, req, -ETIMEDOUT);
 	}
-	r = region_new(c, call, &rc);
-	if (!r) {
-		call_answer(call, rc);
-		return;
+	list_for_each_safe(pos, tmp, &r->revoking) {
+		req = list_entry(pos, struct control_req, link);
+		if (!req->call)
+			continue;
+		list_del(&req->link);
+		region_late(r, req, -ETIMEDOUT);
 	}
-	map = memory_map_add(c->map, r->memory);
-	if (!map) {
-		region_unreg(c, r, c->config.ndevices);
-		region_forget(c, r);
-		call_answer(call, fail(-ENOMEM, "no memory for the map of regions"));
-		return;
-	}
-	call->handle = r->memory->handle;
-	r->add.e.memory = r->memory;
-	r->add.e.map = c->map = map;
-	r->add.e.owner = r;
-	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
-	if (HANDLE_SLOT(call->handle) < c->region_slots)
-		call_answer(call, 0);
-	else
-		r->call = call;
 }
 
-static struct region *region_of(struct control *c, uint32_t handle)
+/* It gave up waiting, or has to. */
+void region_late(struct region *r, struct control_req *req, int res)
 {
-	struct region *r = handles_get(&c->region_handles, handle);
+	req_answer(req, res, REASON_REGION_BUSY, r->memory->handle, 0, 0);
+}
+
+static void region_await(struct control *c, struct region *r, struct control_req *req)
+{
+	req->owner = r;
+	if (req->call && list_empty(&r->alarm.link))
+		alarm_set(c, &r->alarm, CALL_NS);
+}
+
+void region_unregister(struct control *c, struct control_req *req)
+{
+	struct region *r = region_of(c, req);
 
 	if (!r)
-		fail(-ESTALE, "region handle 0x%x names no registered memory", handle);
-	return r;
+		return;
+	if (r->unregistering) {
+		req_answer(req, -EBUSY, REASON_REGION_TAKEN, req->handle, 0, 0);
+		return;
+	}
+	r->unregistering = req;
+	region_await(c, r, req);
+	if (!r->ending) {
+		r->ending = REGION_ENDING;
+		revoke_begin(c, r);
+	}
+	region_step(c, r);
 }
 
-void region_unregister(struct control *c, struct control_call *call)
+void region_revoke(struct control *c, struct control_req *req)
 {
-	struct region *r = region_of(c, call->handle);
+	struct region *r = region_of(c, req);
 	int rc;
 
-	if (!r) {
-		call_answer(call, -ESTALE);
+	if (!r)
+		return;
+	if (r->ending) {
+		req_answer(req, -ESTALE, REASON_REGION_STALE, req->handle, 0, 0);
 		return;
 	}
-	if (r->call) {
-		call_answer(call,
-			    fail(-EBUSY, "another thread unregisters region 0x%x", call->handle));
-		return;
-	}
-	rc = region_end(c, r);
+	rc = random_bytes(r->key, sizeof(r->key));
 	if (rc) {
-		call_answer(call, rc);
+		req_answer(req, rc, REASON_RANDOM, (uint64_t)-rc, 0, 0);
 		return;
 	}
-	r->call = call;
-	alarm_set(c, &r->alarm, UNREGISTER_NS);
+	list_add_tail(&req->link, &r->revoking);
+	region_await(c, r, req);
+	revoke_begin(c, r);
 	region_step(c, r);
+}
+
+/* Nobody waits any more. What was begun goes on by itself; pages that are being made are not: the
+ * answer comes when nothing more is done to the program's memory. */
+void region_drop(struct control *c, struct control_req *req)
+{
+	struct region *r = req->owner;
+
+	(void)c;
+	switch (req->msg.type) {
+	case CONTROL_REGISTER:
+		if (!r->prefault)
+			return; /* the engine answers at once */
+		r->ending = REGION_ENDING;
+		prefault_stop(r->prefault);
+		return;
+	case CONTROL_UNREGISTER:
+		r->unregistering = NULL;
+		break;
+	default:
+		list_del(&req->link);
+		break;
+	}
+	region_late(r, req, -ECANCELED);
 }
 
 void regions_end(struct control *c)
@@ -373,7 +398,7 @@ void regions_end(struct control *c)
 
 		/* No ring is left that could look anything up: without maps this takes no longer
 		 * where there are many. */
-		if (!r->ending)
+		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);
 		region_step(c, r);
 	}
@@ -381,17 +406,20 @@ void regions_end(struct control *c)
 
 void region_info(struct control *c, struct control_call *call)
 {
-	struct region *r = region_of(c, call->handle);
+	struct region *r = handles_get(&c->region_handles, call->handle);
 	struct urccl_region_info *info = call->info;
 	uint32_t i;
 
 	if (!r) {
-		call_answer(call, -ESTALE);
+		call_answer(call, fail(-ESTALE, "region handle 0x%x names no registered memory",
+				       call->handle));
 		return;
 	}
 	info->nranges = r->memory->nspans;
 	info->len = r->memory->len;
 	info->rights = r->memory->rights;
+	info->extents = r->nextents;
+	info->shared = r->nshared;
 	info->mappable = 1;
 	for (i = 0; i < r->memory->nspans; i++)
 		info->mappable &= r->memory->spans[i].fd >= 0;

@@ -1,74 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imported memory: adverts of peers, and the keys we ask them for at first use. */
+/* Imported memory: adverts of a peer that are one remote. */
 #include <stdlib.h>
 
 #include "control/private.h"
 
 /* ---- import ---- */
 
-static int import_check(const struct control_call *call, const struct peer *p)
+static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b)
 {
+	*t = (struct trouble){res, reason, {a, b}};
+	return res;
+}
+
+static int import_check(const struct control_req *req, const struct peer *p, struct trouble *t)
+{
+	const struct urccl_advert *a = req->data;
 	uint64_t total = 0;
 	uint32_t i;
-	int rc;
 
-	if (!call->n || !call->adverts)
-		return fail(-EINVAL, "no adverts to import");
-	if (call->n > PARTS_MAX)
-		return fail(-E2BIG, "%u adverts are above the limit of %u", call->n, PARTS_MAX);
-	for (i = 0; i < call->n; i++) {
-		const struct urccl_advert *a = &call->adverts[i];
-
-		rc = advert_import_check(a, i);
-		if (rc)
-			return rc;
-		if (a->incarnation != p->incarnation)
-			return fail(
-				-ESTALE,
-				"advert %u is of another context than the peer, or of an earlier "
-				"incarnation of it",
-				i);
-		if (a->length > UINT64_MAX - total)
-			return fail(-EINVAL, "the adverts together pass 64 bits");
-		total += a->length;
+	if (!req->len || !a)
+		return refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0);
+	if (req->len > PARTS_MAX)
+		return refuse(t, -E2BIG, REASON_ADVERTS, req->len, PARTS_MAX);
+	for (i = 0; i < req->len; i++) {
+		if (advert_import_check(&a[i], i, t))
+			return t->res;
+		if (a[i].incarnation != p->incarnation)
+			return refuse(t, -ESTALE, REASON_ADVERT_STALE, i, 0);
+		if (a[i].length > UINT64_MAX - total)
+			return refuse(t, -EINVAL, REASON_ADVERTS_SUM, 0, 0);
+		total += a[i].length;
 	}
 	return 0;
 }
 
-static struct remote *remote_new(struct control *c, struct peer *p, const struct control_call *call,
-				 int *err)
+static void remote_init(struct remote *r, struct peer *p, const struct urccl_advert *adverts,
+			uint32_t n)
 {
-	struct remote *r = calloc(1, sizeof(*r) + call->n * sizeof(r->adverts[0]));
-	uint64_t *lens = calloc(call->n, sizeof(*lens));
+	memcpy(r->adverts, adverts, n * sizeof(adverts[0]));
+	r->has = (uint8_t *)&r->adverts[n];
+	r->n = r->next = n;
+	r->peer = p;
+	list_init(&r->fetching);
+	list_init(&r->busy);
+	list_init(&r->revoking);
+}
+
+static struct engine_remote *remote_engine(const struct remote *r)
+{
+	uint64_t *lens = calloc(r->n, sizeof(*lens));
+	struct engine_remote *e;
 	uint32_t i;
 
-	*err = fail(-ENOMEM, "no memory for a remote of %u adverts", call->n);
-	if (!r || !lens)
-		goto free_both;
-	for (i = 0; i < call->n; i++) {
-		r->adverts[i] = call->adverts[i];
-		lens[i] = call->adverts[i].length;
-	}
-	r->n = r->next = call->n;
-	r->peer = p;
+	if (!lens)
+		return NULL;
+	for (i = 0; i < r->n; i++)
+		lens[i] = r->adverts[i].length;
+	e = engine_remote_new(r->handle, r->peer->engine, lens, r->n);
+	free(lens);
+	return e;
+}
+
+static struct remote *remote_new(struct control *c, struct peer *p, const struct control_req *req,
+				 struct trouble *t)
+{
+	uint32_t n = (uint32_t)req->len;
+	size_t size = sizeof(struct remote) + n * (sizeof(struct urccl_advert) + 1);
+	struct remote *r = calloc(1, size);
+
+	refuse(t, -ENOMEM, REASON_NO_MEMORY, size, 0);
+	if (!r)
+		return NULL;
+	remote_init(r, p, req->data, n);
 	r->handle = handles_add(&c->remote_handles, r);
 	if (!r->handle) {
-		*err = fail(-ENFILE, "no handle is left for another remote");
-		goto free_both;
+		refuse(t, -ENFILE, REASON_HANDLES, 0, 0);
+		goto free_remote;
 	}
-	r->engine = engine_remote_new(r->handle, p->engine, lens, call->n);
+	r->engine = remote_engine(r);
 	if (!r->engine)
 		goto del_handle;
 	engine_remote_set_owner(r->engine, r);
-	list_init(&r->fetching);
 	list_add_tail(&r->of_peer, &p->remotes);
-	free(lens);
 	return r;
 
 del_handle:
 	handles_del(&c->remote_handles, r->handle);
-free_both:
-	free(lens);
+free_remote:
 	free(r);
 	return NULL;
 }
@@ -78,22 +96,22 @@ static void remote_free(struct control *c, struct remote *r)
 	engine_remote_free(r->engine);
 	handles_del(&c->remote_handles, r->handle);
 	list_del(&r->of_peer);
+	list_del(&r->revoking);
 	free(r);
 }
 
 /* What the engine had of it is back: the end may go on. */
-static void remote_step(struct control *c, struct remote *r)
+void remote_step(struct control *c, struct remote *r)
 {
-	struct control_call *call = r->call;
+	struct control_req *req = r->req;
 	struct peer *p = r->peer;
-	int rc;
+	int failed = r->failed;
 
-	if (!r->deleting || r->add.out || r->del.out)
+	if (!r->deleting || r->add.out || r->del.out || r->revoke.out || r->warm.out)
 		return;
-	rc = r->failed ? fail(r->failed, "no memory for another remote") : 0;
 	remote_free(c, r);
-	if (call)
-		call_answer(call, rc);
+	if (req)
+		req_answer(req, failed, failed ? REASON_NO_MEMORY : REASON_NONE, sizeof(*r), 0, 0);
 	peer_step(c, p);
 }
 
@@ -104,26 +122,21 @@ static void remote_cmd_back(struct control *c, struct cmd *cmd)
 
 static void remote_end(struct control *c, struct remote *r)
 {
-	uint32_t i;
-
 	if (r->deleting)
 		return;
 	r->deleting = 1;
-	list_del(&r->fetching);
-	for (i = 0; i < KEY_WINDOW; i++)
-		if (r->peer->fetch[i].remote == r)
-			r->peer->fetch[i].remote = NULL;
+	keys_leave(c, r);
 	r->del.e.remote = r->engine;
 	r->del.e.peer = r->peer->engine;
 	r->del.e.owner = r;
 	cmd_post(c, &r->del, ENGINE_REMOTE_DEL, remote_cmd_back);
 }
 
-/* One that was not taken ends: the call is answered then. */
+/* One that was not taken ends: the answer comes then. */
 static void remote_add_back(struct control *c, struct cmd *cmd)
 {
 	struct remote *r = cmd->e.owner;
-	struct control_call *call = r->call;
+	struct control_req *req = r->req;
 
 	if (!cmd->e.msg.res)
 		c->remote_slots = cmd->e.len;
@@ -131,60 +144,51 @@ static void remote_add_back(struct control *c, struct cmd *cmd)
 		r->failed = cmd->e.msg.res;
 	if (r->failed) {
 		remote_end(c, r);
-	} else if (call && !r->deleting) {
-		r->call = NULL;
-		call_answer(call, 0);
+	} else if (req && !r->deleting) {
+		r->req = NULL;
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	}
 	remote_step(c, r);
 }
 
-void remote_import(struct control *c, struct control_call *call)
+void remote_import(struct control *c, struct control_req *req)
 {
-	struct peer *p = peer_of(c, call->handle);
-	struct remote *r;
-	int rc;
+	struct peer *p = peer_of(c, req->handle);
+	struct remote *r = NULL;
+	struct trouble t;
 
-	if (!p) {
-		call_answer(call, -ESTALE);
-		return;
-	}
-	if (p->stage == STAGE_DOWN) {
-		call_answer(call, fail(-ECONNRESET, "the peer was lost: connect again"));
-		return;
-	}
-	rc = import_check(call, p);
-	if (rc) {
-		call_answer(call, rc);
-		return;
-	}
-	r = remote_new(c, p, call, &rc);
+	if (!p)
+		refuse(&t, -ESTALE, REASON_PEER_STALE, req->handle, 0);
+	else if (p->stage == STAGE_DOWN)
+		refuse(&t, -ECONNRESET, REASON_PEER_LOST, 0, 0);
+	else if (!import_check(req, p, &t))
+		r = remote_new(c, p, req, &t);
 	if (!r) {
-		call_answer(call, rc);
+		req_answer(req, t.res, t.reason, t.arg[0], t.arg[1], t.arg[2]);
 		return;
 	}
-	call->handle = r->handle;
+	req->handle = r->handle;
 	r->add.e.remote = r->engine;
 	r->add.e.peer = p->engine;
 	r->add.e.owner = r;
 	cmd_post(c, &r->add, ENGINE_REMOTE_ADD, remote_add_back);
 	if (HANDLE_SLOT(r->handle) < c->remote_slots)
-		call_answer(call, 0);
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	else
-		r->call = call;
+		r->req = req;
 }
 
 /* ---- its end ---- */
 
-void remote_forget(struct control *c, struct control_call *call)
+void remote_forget(struct control *c, struct control_req *req)
 {
-	struct remote *r = handles_get(&c->remote_handles, call->handle);
+	struct remote *r = handles_get(&c->remote_handles, req->handle);
 
-	if (!r || r->deleting || r->call) {
-		call_answer(call, fail(-ESTALE, "remote handle 0x%x names no imported memory",
-				       call->handle));
+	if (!r || r->deleting || r->req) {
+		req_answer(req, -ESTALE, REASON_REMOTE_STALE, req->handle, 0, 0);
 		return;
 	}
-	r->call = call;
+	r->req = req;
 	remote_end(c, r);
 }
 
@@ -194,124 +198,4 @@ void remotes_end(struct control *c, struct peer *p)
 
 	list_for_each(pos, &p->remotes)
 		remote_end(c, list_entry(pos, struct remote, of_peer));
-}
-
-/* ---- keys ---- */
-
-static void fetch_back(struct control *c, struct cmd *cmd)
-{
-	struct fetch *f = container_of(cmd, struct fetch, cmd);
-	struct peer *p = cmd->e.owner;
-
-	free(f->data);
-	f->data = NULL;
-	f->remote = NULL;
-	p->fetch_out--;
-	if (p->stage == STAGE_UP)
-		remotes_pump(c, p);
-	else
-		peer_step(c, p);
-}
-
-/* Tells the engine what became of a part. */
-static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int cause)
-{
-	f->id = 0;
-	f->cmd.e.remote = f->remote->engine;
-	f->cmd.e.peer = p->engine;
-	f->cmd.e.rail = p->path ? &p->path->rail : NULL;
-	f->cmd.e.part = f->part;
-	f->cmd.e.cause = cause;
-	f->cmd.e.reason = cause ? REASON_KEYS : REASON_NONE;
-	f->cmd.e.arg = (uint64_t)-cause;
-	f->cmd.e.data = f->data;
-	f->cmd.e.owner = p;
-	p->fetch_out++;
-	cmd_post(c, &f->cmd, ENGINE_REMOTE_KEYS, fetch_back);
-}
-
-static struct fetch *fetch_free(struct peer *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->fetch_window; i++)
-		if (!p->fetch[i].id && !p->fetch[i].remote && !p->fetch[i].cmd.out)
-			return &p->fetch[i];
-	return NULL;
-}
-
-/* Asks for as many keys as the owner takes requests. */
-void remotes_pump(struct control *c, struct peer *p)
-{
-	struct wire_key_req req;
-	struct fetch *f;
-
-	while (p->stage == STAGE_UP && !list_empty(&p->fetching) && (f = fetch_free(p))) {
-		struct remote *r = list_first(&p->fetching, struct remote, fetching);
-
-		f->remote = r;
-		f->part = r->next;
-		f->id = ++p->fetch_seq;
-		req.id = f->id;
-		req.advert = r->adverts[r->next];
-		if (++r->next == r->n)
-			list_del(&r->fetching);
-		conn_send(c, p->conn, c->tx, wire_put_key_req(c->tx, &req));
-	}
-}
-
-void remote_keys(struct control *c, struct control_req *req)
-{
-	struct remote *r = engine_remote_owner(req->remote);
-
-	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	/* One round at a time: while parts are out the engine has no reason to ask again. */
-	if (r->deleting || r->peer->stage == STAGE_DOWN || r->next < r->n)
-		return;
-	r->next = 0;
-	list_add_tail(&r->fetching, &r->peer->fetching);
-	remotes_pump(c, r->peer);
-}
-
-/* What the owner said, as the importer's entries are to hear it. */
-static int key_cause(int status)
-{
-	switch (status) {
-	case 0:
-	case -EACCES:
-	case -ESTALE:
-	case -EOPNOTSUPP:
-		return status;
-	default:
-		return -EREMOTEIO;
-	}
-}
-
-int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep)
-{
-	struct fetch *f = NULL;
-	int cause = key_cause(rep->status);
-	uint32_t i;
-
-	for (i = 0; i < KEY_WINDOW && rep->id; i++)
-		if (p->fetch[i].id == rep->id)
-			f = &p->fetch[i];
-	if (!f)
-		return -EPROTO;
-	if (!f->remote) { /* forgotten meanwhile */
-		f->id = 0;
-		remotes_pump(c, p);
-		return 0;
-	}
-	f->cmd.e.len = cause ? 0 : rep->len;
-	f->cmd.e.grant = rep->grant;
-	if (!cause) {
-		f->data = malloc(rep->len ? rep->len : 1);
-		if (f->data)
-			memcpy(f->data, rep->key, rep->len);
-		else
-			cause = -ENOMEM;
-	}
-	fetch_done(c, p, f, cause);
-	return 0;
 }

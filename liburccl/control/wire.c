@@ -275,3 +275,26 @@ int wire_get_key_rep(const uint8_t *body, uint32_t len, struct wire_key_rep *r)
 		return -EPROTO;
 	return 0;
 }
+
+uint32_t wire_put_revoke(uint8_t *buf, const struct wire_revoke *r)
+{
+	struct writer w = frame_begin(buf, WIRE_REVOKE);
+
+	put(&w, r->number, 8);
+	put(&w, r->upto, 8);
+	put(&w, r->region, 4);
+	put(&w, 0, 4);
+	return frame_end(&w);
+}
+
+int wire_get_revoke(const uint8_t *body, uint32_t len, struct wire_revoke *r)
+{
+	struct reader rd = {body, len, 0};
+
+	r->number = get(&rd, 8);
+	r->upto = get(&rd, 8);
+	r->region = (uint32_t)get(&rd, 4);
+	if (get(&rd, 4))
+		return -EPROTO;
+	return get_done(&rd);
+}

@@ -37,6 +37,9 @@ enum wire_type {
 	WIRE_BYE,     /* the connection ends soon, in order */
 	WIRE_KEY_REQ, /* importer: the key of this advert, please */
 	WIRE_KEY_REP, /* owner: here it is, or why not */
+	WIRE_REVOKE,  /* owner: keys given so far for this region end, use them no more */
+	WIRE_REVOKED, /* importer: nothing is on its way that uses those of this REVOKE, or of any
+		       * before it */
 	WIRE_TYPES
 };
 
@@ -95,6 +98,12 @@ struct wire_key_rep {
 	const uint8_t *key; /* in the body, or the caller's */
 };
 
+struct wire_revoke {
+	uint64_t number; /* of the sender's REVOKEs to this peer, from 1 */
+	uint64_t upto;	 /* the last KEY_REQ that it had seen */
+	uint32_t region; /* as adverts name it */
+};
+
 int wire_get_header(const uint8_t head[WIRE_HEADER], struct wire_header *h);
 
 uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h);
@@ -105,7 +114,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Types with one number: PATH (rail id), PING and PONG (cookie); READY, BYE (0). */
+/* Types with one number: PATH (rail id), PING and PONG (cookie), REVOKED; READY, BYE (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 
@@ -113,6 +122,9 @@ uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r);
 int wire_get_key_req(const uint8_t *body, uint32_t len, struct wire_key_req *r);
 uint32_t wire_put_key_rep(uint8_t *buf, const struct wire_key_rep *r);
 int wire_get_key_rep(const uint8_t *body, uint32_t len, struct wire_key_rep *r);
+
+uint32_t wire_put_revoke(uint8_t *buf, const struct wire_revoke *r);
+int wire_get_revoke(const uint8_t *body, uint32_t len, struct wire_revoke *r);
 
 /* ---- the metadata blob: how to dial a context ---- */
 

@@ -87,20 +87,13 @@ static void region_del(struct engine *e, struct engine_cmd *cmd)
 	swap_map(e, cmd);
 }
 
-static void keys_ready(struct engine_remote *r)
+/* What was refused stays so; else the next entry asks again, unless a request is on its way. */
+static void key_failed(struct engine_remote *r, int err)
 {
-	struct op *op;
-
-	while (!list_empty(&r->waiters)) {
-		op = list_first(&r->waiters, struct op, link);
-		list_del(&op->link);
-		if (r->failed)
-			remote_fail(op, r);
-		else if (op_is_atomic(op))
-			atomic_start(op);
-		else
-			lane_add_op(op);
-	}
+	if (key_refused(err))
+		r->failed = err;
+	r->asked = r->req_out;
+	remote_waiters(r, err);
 }
 
 static int remote_keys(struct engine *e, struct engine_cmd *cmd)
@@ -108,21 +101,36 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 	struct engine_remote *r = cmd->remote;
 	struct ep *ep = cmd->rail ? cmd->rail->ep : NULL;
 	struct remote_part *part = &r->parts[cmd->part];
-	int res = cmd->cause;
+	int res = r->revoked ? -EACCES : cmd->cause;
 
 	(void)e;
 	if (!res && !part->has_key) {
 		res = ep ? ep->dev->ops->import(ep, cmd->data, cmd->len, part->len, &part->key)
 			 : -ENOTCONN;
-		part->has_key = !res;
+		part->has_key = part->resolved = !res;
 		part->grant = cmd->grant;
 		r->keys += !res;
 	}
 	if (res)
-		r->failed = res;
-	if (r->failed || r->keys == r->nparts)
-		keys_ready(r);
+		key_failed(r, res);
+	else if (r->keys == r->nparts)
+		remote_waiters(r, 0);
 	return res;
+}
+
+/* A piece a turn, so that entries are not held up; 1: all of it. */
+static int remote_warm(struct engine *e, struct engine_cmd *cmd)
+{
+	struct engine_remote *r = cmd->remote;
+	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
+
+	while (ep && cmd->part < r->nparts) {
+		if (r->parts[cmd->part].has_key && ep->dev->ops->warm(ep, &r->parts[cmd->part].key))
+			return 0;
+		cmd->part++;
+	}
+	e->warming--;
+	return 1;
 }
 
 /* ---- exposures ---- */
@@ -235,6 +243,12 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return remote_add(e, cmd);
 	case ENGINE_REMOTE_KEYS:
 		return remote_keys(e, cmd);
+	case ENGINE_REMOTE_REVOKE:
+		remote_revoke(cmd->remote);
+		return DONE_LATER;
+	case ENGINE_REMOTE_WARM:
+		e->warming++;
+		return DONE_LATER;
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
 	case ENGINE_RAIL_CLOSE:
@@ -256,6 +270,10 @@ static int is_done(struct engine *e, struct engine_cmd *cmd)
 		return peer_is_lost(e, cmd->peer);
 	case ENGINE_REMOTE_DEL:
 		return remote_is_quiet(e, cmd->remote);
+	case ENGINE_REMOTE_REVOKE:
+		return remote_is_revoked(e, cmd->remote);
+	case ENGINE_REMOTE_WARM:
+		return remote_warm(e, cmd);
 	case ENGINE_UNEXPOSE:
 		return unexpose(e, cmd->exposure);
 	case ENGINE_RAIL_CLOSE:

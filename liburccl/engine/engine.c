@@ -109,7 +109,7 @@ static uint32_t turn(struct engine *e)
 /* Something of what the last steps of a turn did is for the first steps of the next. */
 static int turn_again(const struct engine *e)
 {
-	return e->sweep || !list_empty(&e->ready) || !list_empty(&e->flushes);
+	return e->sweep || e->warming || !list_empty(&e->ready) || !list_empty(&e->flushes);
 }
 
 /* ---- sleep ---- */

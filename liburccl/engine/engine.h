@@ -42,9 +42,11 @@ enum engine_cmd_type {
 	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len, grant: answers CONTROL_KEYS, or cause:
 			       no key */
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
-	ENGINE_EXPOSE,	    /* exposure, data: back with the key in data, its length in len, and
-				grant */
-	ENGINE_UNEXPOSE,    /* exposure */
+	ENGINE_REMOTE_REVOKE, /* remote: the same with -EACCES, and later ones too */
+	ENGINE_REMOTE_WARM,   /* remote, part (0): back when its memory is there to be used */
+	ENGINE_EXPOSE,	      /* exposure, data: back with the key in data, its length in len, and
+				 grant */
+	ENGINE_UNEXPOSE,      /* exposure */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
 
@@ -70,24 +72,34 @@ struct engine_cmd {
 };
 
 /* Requests of the engine to the control thread. They are embedded in what they speak of; the
- * control thread sends each back, always soon, CONNECT and CLOSE when they are done or CONTROL_DROP
- * says that nobody waits any more. */
+ * control thread sends each back, always soon; those that entries ask for when they are done, or
+ * CONTROL_DROP says that nobody waits any more. */
 enum control_req_type {
 	CONTROL_CONNECT = 64, /* data, len: whom to dial; hello, hello_len. Back: handle, or res and
 				 reason, arg */
 	CONTROL_CLOSE,	      /* handle: drop one reference; back when that is done */
-	CONTROL_DROP, /* other: a CONNECT or CLOSE that timed out or was cancelled: send it back
-		       * now, then this (other may be back already) */
+	CONTROL_DROP, /* other: what an entry asked for that timed out or was cancelled: send it
+		       * back now, or as soon as its memory is left alone, and this (other may be
+		       * back already) */
 	CONTROL_KEYS, /* remote, handle (its peer): fetch its keys; ENGINE_REMOTE_KEYS follow for
 			 each part */
-	CONTROL_RAIL_DOWN, /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow */
-	CONTROL_AWAITED,   /* handle: the peer has been awaited for a while: ping it */
+	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow */
+	CONTROL_AWAITED,    /* handle: the peer has been awaited for a while: ping it */
+	CONTROL_REGISTER,   /* data: ranges, len: how many, rights. Back: handle */
+	CONTROL_UNREGISTER, /* handle */
+	CONTROL_REVOKE,	    /* handle */
+	CONTROL_IMPORT,	    /* handle (of the peer), data: adverts, len: how many. Back: handle */
+	CONTROL_FORGET,	    /* handle */
+	CONTROL_WARM,	    /* handle (of the peer): fetch the keys of its remotes */
 };
+
+struct control_call;
 
 struct control_req {
 	struct msg msg;	  /* type: enum control_req_type */
-	uint32_t handle;  /* peer */
-	const void *data; /* CONNECT: the program's */
+	struct list link; /* the control thread's */
+	uint32_t handle;  /* of a peer, a region or a remote */
+	const void *data; /* CONNECT, REGISTER, IMPORT: the program's */
 	uint64_t len;
 	const void *hello;
 	uint32_t hello_len;
@@ -96,8 +108,17 @@ struct control_req {
 	struct rail *rail;
 	uint32_t reason; /* enum reason of a failure */
 	uint64_t arg[3];
-	void *owner; /* the control thread's */
+	uint64_t rights;
+	uint64_t turn;		   /* the control thread's: up to which WARM waits */
+	void *owner;		   /* the control thread's: what it waits for; NULL: nothing */
+	struct control_call *call; /* the call that asks, not an engine; NULL: none */
 };
+
+/* Does a key that failed so stay away for ever? Else the next entry asks again. */
+static inline int key_refused(int res)
+{
+	return res == -EACCES || res == -ESTALE || res == -EOPNOTSUPP;
+}
 
 /* An ep in use for a peer. The control thread makes it, the engine has it from RAIL_CONNECT until
  * RAIL_CLOSE came back. */

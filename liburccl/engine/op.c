@@ -48,8 +48,7 @@ static void post_outcome(struct op *op, uint32_t more)
 	} else if (op_is_data(op)) {
 		cqe->wire = op->placed;
 	} else {
-		cqe->handle =
-			op->sqe.opcode == URCCL_OP_CONNECT || op_is_atomic(op) ? op->handle : 0;
+		cqe->handle = op->sqe.opcode == URCCL_OP_TIMEOUT ? 0 : op->handle;
 	}
 }
 
@@ -287,12 +286,15 @@ void op_begin(struct op *op)
 		op_end(op, 0);
 		return;
 	}
-	if (!p || op->sqe.opcode == URCCL_OP_WATCH) {
+	if (!p || op->sqe.opcode == URCCL_OP_WATCH || op->sqe.opcode == URCCL_OP_IMPORT) {
 		request_start(op);
 		return;
 	}
 	if (p->state == PEER_CONNECTING) {
 		list_add_tail(&op->link, &p->waiting);
+	} else if (op->sqe.opcode == URCCL_OP_WARM) {
+		peer_awaited(op_engine(op), p);
+		request_start(op);
 	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
 		peer_awaited(op_engine(op), p);
 		note_start(op);

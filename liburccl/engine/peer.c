@@ -105,12 +105,27 @@ void *engine_remote_owner(const struct engine_remote *r)
 }
 
 /* There are no keys to be had. */
-void remote_fail(struct op *op, const struct engine_remote *r)
+void remote_fail(struct op *op, int err)
 {
-	uint32_t reason =
-		r->failed == -EACCES || r->failed == -ESTALE ? REASON_KEYS : REASON_KEYS_FAILED;
+	uint32_t reason = err == -EACCES || err == -ESTALE ? REASON_KEYS : REASON_KEYS_FAILED;
 
-	op_fail(op, r->failed, reason, (uint64_t)-r->failed, 0, 0);
+	op_fail(op, err, reason, (uint64_t)-err, 0, 0);
+}
+
+void remote_waiters(struct engine_remote *r, int err)
+{
+	struct op *op;
+
+	while (!list_empty(&r->waiters)) {
+		op = list_first(&r->waiters, struct op, link);
+		list_del(&op->link);
+		if (err)
+			remote_fail(op, err);
+		else if (op_is_atomic(op))
+			atomic_start(op);
+		else
+			lane_add_op(op);
+	}
 }
 
 /* The entry is in no list. */
@@ -119,7 +134,7 @@ void remote_need_keys(struct op *op, struct engine_remote *r)
 	struct engine *e = op_engine(op);
 
 	if (r->failed) {
-		remote_fail(op, r);
+		remote_fail(op, r->failed);
 		return;
 	}
 	list_add_tail(&op->link, &r->waiters);

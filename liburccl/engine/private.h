@@ -152,13 +152,15 @@ struct op {
 	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
 	uint8_t is_fresh;    /* in the list of those */
 	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
-	uint64_t handle; /* CONNECT, atomics: for the CQE; TIMEOUT: completions at which it ends */
+	uint64_t handle; /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
+			    completions at which it ends */
 	const struct rkey *flush_key;
 	struct cursor cursor;
 	struct segment_entry *told;
 };
 
-struct ask { /* a CONNECT or CLOSE at the control thread */
+/* What an entry asked the control thread for. */
+struct ask {
 	struct control_req req, drop;
 	struct op *op;
 	uint32_t out; /* requests that are not back */
@@ -264,6 +266,7 @@ struct remote_part {
 	struct rkey key;
 	uint32_t has_key;
 	uint32_t grant; /* what atomics name it by */
+	uint32_t resolved; /* the key is the device's: to be forgotten */
 };
 
 struct engine_remote {
@@ -272,8 +275,8 @@ struct engine_remote {
 	uint64_t len;
 	uint32_t asked; /* keys were asked for */
 	uint32_t keys;	/* parts that have one */
-	int32_t failed; /* why there are none, else 0 */
-	uint32_t deleting;
+	int32_t failed; /* why there never will be, else 0 */
+	uint32_t deleting, revoked;
 	struct list waiters; /* entries that wait for the keys */
 	struct control_req req;
 	uint32_t req_out;
@@ -316,6 +319,7 @@ struct engine {
 	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
+	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: no sleep until they are done */
 
 	struct wheel wheel;
 	struct chunk *chunks;
@@ -463,7 +467,7 @@ void msg_ring_start(struct op *op);
 int msg_rings_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void msg_ring_gone(struct engine_ring *er); /* the ring closes: those that wait for it fail */
 
-/* request.c: CONNECT, CLOSE, ACCEPT, WATCH, CANCEL, TIMEOUT */
+/* request.c: what the control thread carries out; ACCEPT, WATCH, CANCEL, TIMEOUT */
 void request_start(struct op *op);
 void request_stop(struct op *op);
 void request_back(struct engine *e, struct control_req *req);
@@ -476,7 +480,8 @@ void timeouts_count(struct engine_ring *er);
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
-void remote_fail(struct op *op, const struct engine_remote *r);
+void remote_fail(struct op *op, int err);
+void remote_waiters(struct engine_remote *r, int err); /* go on, or fail */
 void remote_need_keys(struct op *op, struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
@@ -491,6 +496,8 @@ void ring_stop(struct engine_ring *er);
 int ring_is_quiet(struct engine *e, struct engine_ring *er);
 int region_is_quiet(struct engine *e, struct memory *m);
 int remote_is_quiet(struct engine *e, struct engine_remote *r);
+void remote_revoke(struct engine_remote *r);
+int remote_is_revoked(struct engine *e, struct engine_remote *r);
 
 /* lost.c */
 void peer_lost(struct engine *e, struct engine_cmd *cmd);

@@ -133,24 +133,57 @@ int region_is_quiet(struct engine *e, struct memory *m)
 	return !(chunks_stop(e, chunk_on, m, -ECANCELED, REASON_UNREGISTERED) | busy);
 }
 
-int remote_is_quiet(struct engine *e, struct engine_remote *r)
+static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, uint32_t reason)
 {
-	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
-	uint32_t i;
-	int busy;
+	int busy = ops_stop(e, remote_in, r, res, reason);
 
-	r->deleting = 1;
-	busy = ops_stop(e, remote_in, r, -ECANCELED, REASON_FORGOTTEN);
-	busy |= chunks_stop(e, chunk_of, r, -ECANCELED, REASON_FORGOTTEN);
+	busy |= chunks_stop(e, chunk_of, r, res, reason);
 	if (r->peer->flush_busy)
 		busy |= r->peer->flush.key >= &r->parts[0].key &&
 			r->peer->flush.key <= &r->parts[r->nparts - 1].key;
-	if (busy || r->req_out)
-		return 0;
-	for (i = 0; i < r->nparts; i++)
-		if (r->parts[i].has_key && ep && r->peer->state <= PEER_LOSING)
+	return busy;
+}
+
+static void remote_forget_keys(struct engine_remote *r)
+{
+	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
+	uint32_t i;
+
+	for (i = 0; i < r->nparts; i++) {
+		if (r->parts[i].resolved && ep && r->peer->state <= PEER_LOSING)
 			ep->dev->ops->forget(ep, &r->parts[i].key);
+		r->parts[i].resolved = 0;
+	}
+}
+
+int remote_is_quiet(struct engine *e, struct engine_remote *r)
+{
+	r->deleting = 1;
+	if (remote_is_busy(e, r, -ECANCELED, REASON_FORGOTTEN) || r->req_out)
+		return 0;
+	remote_forget_keys(r);
 	if (HANDLE_SLOT(r->handle) < e->nremotes)
 		e->remotes[HANDLE_SLOT(r->handle)] = NULL;
+	return 1;
+}
+
+/* Entries that begin from now on find no keys, and hear why. */
+void remote_revoke(struct engine_remote *r)
+{
+	uint32_t i;
+
+	r->revoked = 1;
+	r->failed = -EACCES;
+	r->keys = 0;
+	for (i = 0; i < r->nparts; i++)
+		r->parts[i].has_key = 0;
+	remote_waiters(r, -EACCES);
+}
+
+int remote_is_revoked(struct engine *e, struct engine_remote *r)
+{
+	if (remote_is_busy(e, r, -EACCES, REASON_REVOKED))
+		return 0;
+	remote_forget_keys(r);
 	return 1;
 }

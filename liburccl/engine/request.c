@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries that move no data: CONNECT and CLOSE, which the control thread carries out; ACCEPT, WATCH
- * and TIMEOUT, which wait; CANCEL, which looks for others; MSG_RING is in msg_ring.c. */
+/* Entries that move no data: CONNECT, CLOSE, REGISTER and the like, which the control thread
+ * carries out; ACCEPT, WATCH and TIMEOUT, which wait; CANCEL, which looks for others; MSG_RING is
+ * in msg_ring.c. */
 #include "engine/private.h"
 
 static struct ask *ask_of(const struct op *op)
@@ -8,7 +9,20 @@ static struct ask *ask_of(const struct op *op)
 	return &op->er->asks[op - op->er->ops];
 }
 
-/* ---- CONNECT, CLOSE -------------------------------------------------------------------------- */
+/* ---- what the control thread carries out ----------------------------------------------------- */
+
+/* undo: what ends an object that nobody heard of. */
+static const struct asking {
+	uint8_t type, undo; /* enum control_req_type */
+} askings[URCCL_OP_LAST] = {
+	[URCCL_OP_CONNECT] = {CONTROL_CONNECT, CONTROL_CLOSE},
+	[URCCL_OP_CLOSE] = {CONTROL_CLOSE, 0},
+	[URCCL_OP_REGISTER] = {CONTROL_REGISTER, CONTROL_UNREGISTER},
+	[URCCL_OP_UNREGISTER] = {CONTROL_UNREGISTER, 0},
+	[URCCL_OP_REVOKE] = {CONTROL_REVOKE, 0},
+	[URCCL_OP_IMPORT] = {CONTROL_IMPORT, CONTROL_FORGET},
+	[URCCL_OP_WARM] = {CONTROL_WARM, 0},
+};
 
 static void ask_post(struct op *op, struct control_req *req, uint32_t type)
 {
@@ -28,16 +42,14 @@ static void ask_start(struct op *op)
 	memset(ask, 0, sizeof(*ask));
 	ask->op = op;
 	op_set_state(op, OP_ASKING);
-	if (op->sqe.opcode == URCCL_OP_CLOSE) {
-		ask->req.handle = op->sqe.peer;
-		ask_post(op, &ask->req, CONTROL_CLOSE);
-		return;
-	}
+	/* One of the two is used, if any. */
+	ask->req.handle = op->sqe.region ? op->sqe.region : op->sqe.peer;
 	ask->req.data = (const void *)(uintptr_t)op->sqe.addr;
 	ask->req.len = op->sqe.len;
+	ask->req.rights = op->sqe.rights;
 	ask->req.hello = (const void *)(uintptr_t)op->note;
 	ask->req.hello_len = op->note_len;
-	ask_post(op, &ask->req, CONTROL_CONNECT);
+	ask_post(op, &ask->req, askings[op->sqe.opcode].type);
 }
 
 static void ask_stop(struct op *op)
@@ -53,6 +65,8 @@ static void ask_stop(struct op *op)
 
 static void ask_answered(struct op *op, const struct control_req *req)
 {
+	uint32_t undo;
+
 	if (req->msg.res < 0) {
 		/* Its time was over: the control thread knows what it waited for. */
 		if (req->reason != REASON_NONE && op->res == -ETIMEDOUT &&
@@ -63,13 +77,14 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	}
 	/* Done is done, also where it was stopped too late or will be before the word on that is
 	 * back, unless the program was told otherwise. */
+	undo = req->msg.type == askings[op->sqe.opcode].type ? askings[op->sqe.opcode].undo : 0;
 	op->bits |= OP_DECIDED;
 	if (!(op->bits & OP_TOLD))
 		op->res = 0;
-	op->handle = req->handle;
-	/* Nobody hears of this reference: it goes. */
-	if (req->msg.type == CONTROL_CONNECT && ((op->bits & OP_TOLD) || op->er->closing))
-		ask_post(op, &ask_of(op)->req, CONTROL_CLOSE);
+	op->handle = undo ? req->handle : 0;
+	/* Nobody hears of what was made: it goes. */
+	if (undo && ((op->bits & OP_TOLD) || op->er->closing))
+		ask_post(op, &ask_of(op)->req, undo);
 }
 
 void request_back(struct engine *e, struct control_req *req)
@@ -225,6 +240,9 @@ static int matches(const struct op *cancel, const struct op *op)
 		       (op->sqe.opcode == URCCL_OP_CLOSE && op->sqe.peer == key);
 	case URCCL_BY_REGION:
 		return (op->memory && op->memory->handle == key) ||
+		       ((op->sqe.opcode == URCCL_OP_UNREGISTER ||
+			 op->sqe.opcode == URCCL_OP_REVOKE) &&
+			op->sqe.region == key) ||
 		       seg_matches(op, URCCL_BY_REGION, key);
 	case URCCL_BY_REMOTE:
 		return (op->remote && op->remote->handle == key) ||

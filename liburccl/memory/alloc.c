@@ -12,9 +12,6 @@
  * touch; and the size is sealed, so that no peer's mapping can lose its pages. */
 static int memfd_fill(int fd, uint64_t len)
 {
-	if (ftruncate(fd, (off_t)len))
-		return fail(-ENOMEM, "no memfd of %llu bytes: %s", (unsigned long long)len,
-			    strerrordesc_np(errno));
 	while (fallocate(fd, 0, 0, (off_t)len)) {
 		if (errno == EINTR)
 			continue;
@@ -29,18 +26,28 @@ static int memfd_fill(int fd, uint64_t len)
 	return 0;
 }
 
+/* Maps it and touches each page, so that no transfer stops for a fault. Large pages, where the
+ * machine gives them to shared memory, can be had only before there are small ones. */
 static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 {
-	/* The pages are there: with the page tables filled too, no transfer stops for a fault. */
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	void *p;
+	int err;
 
+	if (ftruncate(fd, (off_t)len))
+		return fail(-ENOMEM, "no memfd of %llu bytes: %s", (unsigned long long)len,
+			    strerrordesc_np(errno));
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return fail(-ENOMEM, "no address space for %llu bytes: %s", (unsigned long long)len,
 			    strerrordesc_np(errno));
-	/* Large pages where the machine gives them to shared memory; nothing depends on it. */
-	madvise(p, len, MADV_HUGEPAGE);
 	*addr = (uint64_t)(uintptr_t)p;
-	return 0;
+	memory_large_pages(*addr, len);
+	err = memory_populate(*addr, len);
+	if (!err || err == -EOPNOTSUPP)
+		return 0;
+	munmap(p, len);
+	return fail(-ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)len,
+		    strerrordesc_np(-err));
 }
 
 int memory_file_check(uint64_t len)
@@ -81,15 +88,17 @@ int memory_alloc(uint64_t len, struct allocation **out)
 		err = fail(-errno, "no memfd: %s", strerrordesc_np(errno));
 		goto free_record;
 	}
-	err = memfd_fill(a->fd, a->len);
-	if (err)
-		goto close_fd;
 	err = memfd_map(a->fd, a->len, &a->addr);
 	if (err)
 		goto close_fd;
+	err = memfd_fill(a->fd, a->len);
+	if (err)
+		goto unmap;
 	*out = a;
 	return 0;
 
+unmap:
+	munmap((void *)(uintptr_t)a->addr, a->len);
 close_fd:
 	close(a->fd);
 free_record:

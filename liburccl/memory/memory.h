@@ -8,6 +8,18 @@
 
 #define DEVICES_MAX 16u			/* of a context */
 
+/* Memory that the devices know as one piece: ranges of a region that touch in memory, in any order.
+ * Regions whose ranges lie inside it share it. The control thread makes it and frees it with its
+ * last user; in between nobody changes it but for users. */
+struct extent {
+	uint64_t addr, len;
+	uint64_t fd_off;		/* as in its spans */
+	int	 fd;
+	uint32_t rights;		/* enum urccl_rights: of the region it was made for */
+	uint32_t users;			/* control thread: pieces of regions */
+	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
+};
+
 /* One range of a region. */
 struct span {
 	uint64_t start;			/* offset in the region of its first byte */
@@ -16,15 +28,17 @@ struct span {
 	uint64_t fd_off;		/* of its first byte in fd */
 	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary
 					 * memory */
+	struct extent *extent;		/* that it lies in */
 };
 
 /* A region's memory. The control thread makes it and frees it once every engine has let go; in
- * between it is never changed, but for the words of each device, so that any thread may read it. */
+ * between it is never changed, so that any thread may read it. */
 struct memory {
 	uint32_t handle;		/* region it belongs to */
 	uint32_t rights;		/* enum urccl_rights: the most an advert may give */
 	uint64_t len;			/* bytes of the offset space */
-	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
+	uint32_t *by_addr;		/* spans by address, then by place; NULL: that is their
+					 * order */
 	uint32_t nspans;
 	struct span spans[];		/* by start, without gaps */
 };
@@ -42,8 +56,7 @@ static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *ru
 }
 
 /* The offset of the len bytes at addr, crossing from one range to the next only where they touch in
- * memory and in offset; UINT64_MAX: not all inside. For spans in any order of address; O(log n)
- * where they ascend. */
+ * memory and in offset; UINT64_MAX: not all inside. O(log n), but where ranges overlap. */
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
 
 /* Every range of every region by address: what "region 0" looks up. Made by the control thread at
@@ -70,6 +83,15 @@ struct memory_map *memory_map_del(struct memory_map *now, const struct memory *m
 void memory_map_free(struct memory_map *map);
 /* The region that holds all of [addr, addr + len), or NULL. */
 struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len);
+
+/* ---- pages ---- */
+
+/* Asks for large pages where the machine gives them to who asks; nothing depends on it. */
+void memory_large_pages(uint64_t addr, uint64_t len);
+/* Makes every page of [addr, addr + len) be there: to be written, or where that is not allowed, to
+ * be read. Takes as long as the kernel needs. 0, or -errno: -ENOMEM, -EFAULT (no page can be had),
+ * -EOPNOTSUPP (this kernel cannot be asked). */
+int memory_populate(uint64_t addr, uint64_t len);
 
 /* ---- shareable memory (urccl_alloc): a sealed memfd each ---- */
 

@@ -36,7 +36,13 @@ static uint64_t offset_from(const struct memory *m, uint32_t i, uint64_t addr, u
 	return off;
 }
 
-/* The last span that starts at or below addr, if the spans ascend; else any. */
+/* The span that is k-th by address. */
+static uint32_t span_ranked(const struct memory *m, uint32_t k)
+{
+	return m->by_addr ? m->by_addr[k] : k;
+}
+
+/* The last span that starts at or below addr; with none, or where by_addr was not made, any. */
 static uint32_t span_guess(const struct memory *m, uint64_t addr)
 {
 	uint32_t lo = 0, hi = m->nspans;
@@ -44,12 +50,12 @@ static uint32_t span_guess(const struct memory *m, uint64_t addr)
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
-		if (m->spans[mid].addr <= addr)
+		if (m->spans[span_ranked(m, mid)].addr <= addr)
 			lo = mid;
 		else
 			hi = mid;
 	}
-	return lo;
+	return span_ranked(m, lo);
 }
 
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len)
@@ -57,7 +63,7 @@ uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len)
 	uint64_t off = offset_from(m, span_guess(m, addr), addr, len);
 	uint32_t i;
 
-	/* Spans in another order, or one memory twice: look at each. */
+	/* Spans that overlap: look at each. */
 	for (i = 0; off == UINT64_MAX && i < m->nspans; i++)
 		off = offset_from(m, i, addr, len);
 	return off;

@@ -119,6 +119,31 @@ static void messages(void)
 	      sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
 }
 
+/* Of the slow calls. */
+static void slow_fields(void)
+{
+	struct urccl_range r = {.addr = (uintptr_t)local, .len = 64, .fd = -1};
+
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->peer = 1, -EINVAL, "byte 16");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->region = 1, -EINVAL, "byte 20");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->tag = 1, -EINVAL, "byte 48");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->rights = 1ull << 40, -EOPNOTSUPP, "rights");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->len = 1ull << 32, -E2BIG, "limit");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
+	WRONG(nop_entry(), urccl_prep_unregister(sqe, region); sqe->addr = 1, -EINVAL, "byte 24");
+	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "byte 40");
+	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
+	      sqe->off = 1, -EINVAL, "byte 40");
+	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
+	      sqe->len = 1ull << 32, -E2BIG, "limit");
+	WRONG(nop_entry(), urccl_prep_warm(sqe, p.a.peer); sqe->len = 1, -EINVAL, "byte 32");
+	WRONG(nop_entry(), urccl_prep_warm(sqe, p.a.peer);
+	      sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
+}
+
 /* The chain that it would have started is broken before it began. */
 static void linked(void)
 {
@@ -200,6 +225,7 @@ int main(int argc, char **argv)
 	memcpy(before, t.bytes, sizeof(before));
 	region = side_register(&p.a, local, sizeof(local), 0);
 	fields();
+	slow_fields();
 	linked();
 	ranges();
 	handles();

@@ -21,6 +21,10 @@ static void lay_spans(struct area *area, uint64_t len, uint32_t n)
 		area->allocation ? area->allocation->addr : (uint64_t)(uintptr_t)area->bytes;
 	uint32_t k;
 
+	area->extent =
+		(struct extent){.addr = base, .len = len + (uint64_t)n * (GAP + 1), .fd = -1};
+	if (area->allocation)
+		area->extent.fd = area->allocation->fd;
 	for (k = 0; k < n; k++) {
 		struct span *s = &area->memory->spans[k];
 		uint64_t place = n == 1 ? 0 : (k * 5 + 3) % n;
@@ -30,6 +34,7 @@ static void lay_spans(struct area *area, uint64_t len, uint32_t n)
 		s->fd_off = place * (each + GAP);
 		s->addr = base + s->fd_off;
 		s->fd = area->allocation ? area->allocation->fd : -1;
+		s->extent = &area->extent;
 		start += s->len;
 	}
 	CHECK_EQ(start, len);
@@ -51,7 +56,7 @@ void area_open_spans(struct node *node, struct area *area, uint64_t len, uint32_
 	area->memory->len = len;
 	area->memory->nspans = n;
 	lay_spans(area, len, n);
-	CHECK_EQ(node->dev->ops->reg(node->dev, area->memory), 0);
+	CHECK_EQ(node->dev->ops->reg(node->dev, &area->extent), 0);
 }
 
 void area_open(struct node *node, struct area *area, uint64_t len)
@@ -63,7 +68,7 @@ void area_close(struct area *area)
 {
 	const struct memory *m = area->memory;
 
-	area->node->dev->ops->unreg(area->node->dev, area->memory);
+	area->node->dev->ops->unreg(area->node->dev, &area->extent);
 	if (area->allocation)
 		memory_free(area->allocation);
 	else

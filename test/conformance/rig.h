@@ -56,6 +56,7 @@ struct pair {
 struct area {
 	struct node *node;
 	struct memory *memory;
+	struct extent extent;		/* all that its spans lie in */
 	struct allocation *allocation;
 	void *bytes;			/* ordinary memory */
 };

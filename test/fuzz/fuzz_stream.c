@@ -202,8 +202,9 @@ static struct memory *make_memory(void)
 
 	m->len = REGION;
 	m->nspans = 2;
-	m->spans[0] = (struct span){0, 5000, at, 0, -1};
-	m->spans[1] = (struct span){5000, REGION - 5000, at + 5000, 0, -1};
+	m->spans[0] = (struct span){.len = 5000, .addr = at, .fd = -1};
+	m->spans[1] =
+		(struct span){.start = 5000, .len = REGION - 5000, .addr = at + 5000, .fd = -1};
 	return m;
 }
 

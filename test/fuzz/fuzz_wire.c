@@ -40,6 +40,20 @@ static void fuzz_key_rep(const uint8_t *body, uint32_t len)
 	same(again.grant == r.grant && !r.grant == !!r.status);
 }
 
+static void fuzz_revoke(const uint8_t *body, uint32_t len)
+{
+	struct wire_revoke r, again;
+	uint8_t frame[WIRE_BUF];
+	uint32_t n;
+
+	if (wire_get_revoke(body, len, &r))
+		return;
+	n = wire_put_revoke(frame, &r);
+	same(!wire_get_revoke(frame + WIRE_HEADER, n - WIRE_HEADER, &again));
+	same(n - WIRE_HEADER == len && again.number == r.number && again.upto == r.upto &&
+	     again.region == r.region);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_header header;
@@ -53,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size || size - 1 > WIRE_FRAME_MAX)
 		return 0;
 	len = (uint32_t)(size - 1);
-	switch (data[0] % 5) {
+	switch (data[0] % 6) {
 	case 0:
 		fuzz_hello(data + 1, len);
 		break;
@@ -65,6 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 3:
 		(void)wire_get_refuse(data + 1, len, &refuse);
+		break;
+	case 4:
+		fuzz_revoke(data + 1, len);
 		break;
 	default:
 		(void)wire_get_word(data + 1, len, &word);

@@ -135,19 +135,22 @@ static inline struct memory *rig_memory(struct shm_rig *r, uint32_t side, void *
 					int fd)
 {
 	struct memory *m = calloc(1, sizeof(*m) + sizeof(m->spans[0]));
+	struct extent *x = calloc(1, sizeof(*x));
 
-	CHECK(m);
+	CHECK(m && x);
+	*x = (struct extent){.addr = (uintptr_t)addr, .len = len, .fd = fd};
 	m->rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 	m->len = len;
 	m->nspans = 1;
-	m->spans[0] = (struct span){.len = len, .addr = (uintptr_t)addr, .fd = fd};
-	CHECK_EQ(backend_shm.reg(r->dev[side], m), 0);
+	m->spans[0] = (struct span){.len = len, .addr = (uintptr_t)addr, .fd = fd, .extent = x};
+	CHECK_EQ(backend_shm.reg(r->dev[side], x), 0);
 	return m;
 }
 
 static inline void rig_memory_free(struct shm_rig *r, uint32_t side, struct memory *m)
 {
-	backend_shm.unreg(r->dev[side], m);
+	backend_shm.unreg(r->dev[side], m->spans[0].extent);
+	free(m->spans[0].extent);
 	free(m);
 }
 

@@ -6,7 +6,7 @@
 
 #define CHUNKS 32u
 #define SIZE   (64u * 1024)
-#define GONE   0xdd			/* fills revoked memory; no payload has it, or 0 */
+#define GONE   0xdd /* fills revoked memory; no payload has it, or 0 */
 #define ROUNDS 80u
 #define TURNS  4000u
 
@@ -22,9 +22,9 @@ struct work {
 static struct pair pair;
 static struct work work[2][CHUNKS];
 static struct rkey rkey[2][HOWS];
-static struct exposure exposure[2][2];	/* what a side's chunks reach: for all, to read only */
+static struct exposure exposure[2][2]; /* what a side's chunks reach: for all, to read only */
 static uint8_t *remote[2];
-static int revoked[2];			/* 1: asked for; 2: done */
+static int revoked[2]; /* 1: asked for; 2: done */
 static uint32_t taken[2], out[2], refused[2];
 
 static uint64_t memory_space[2][(sizeof(struct memory) + sizeof(struct span)) / 8];
@@ -35,7 +35,7 @@ static struct memory *memory_of(int i)
 
 	m->len = SIZE;
 	m->nspans = 1;
-	m->spans[0] = (struct span){0, SIZE, (uintptr_t)remote[i], 0, -1};
+	m->spans[0] = (struct span){.len = SIZE, .addr = (uintptr_t)remote[i], .fd = -1};
 	return m;
 }
 

@@ -136,7 +136,8 @@ int main(void)
 
 	m.memory.len = sizeof(remote);
 	m.memory.nspans = 1;
-	m.memory.spans[0] = (struct span){0, sizeof(remote), (uintptr_t)remote, 0, -1};
+	m.memory.spans[0] =
+		(struct span){.len = sizeof(remote), .addr = (uintptr_t)remote, .fd = -1};
 	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), 0);
 	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
 	tcp_up(&a, &b, AF_INET);

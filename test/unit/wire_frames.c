@@ -34,6 +34,29 @@ static int parse_key_rep(const uint8_t *body, uint32_t len)
 	return rc;
 }
 
+static int parse_revoke(const uint8_t *body, uint32_t len)
+{
+	struct wire_revoke r;
+
+	return wire_get_revoke(body, len, &r);
+}
+
+static void revoked(void)
+{
+	struct wire_revoke in = {.number = 1ull << 40, .upto = 1ull << 50, .region = 0x1234567};
+	struct wire_revoke out;
+	uint8_t frame[WIRE_BUF];
+	uint32_t len = wire_put_revoke(frame, &in);
+	const uint8_t *body = wire_body(frame, len, WIRE_REVOKE);
+
+	CHECK_EQ(wire_get_revoke(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out.number, in.number);
+	CHECK_EQ(out.upto, in.upto);
+	CHECK_EQ(out.region, in.region);
+	wire_truncate(parse_revoke, body, len - WIRE_HEADER);
+	wire_change(parse_revoke, body, len - WIRE_HEADER);
+}
+
 static void refuse(void)
 {
 	struct wire_refuse in = {1, 1, WIRE_FULL, 77, 1ull << 40, ENFILE}, out;
@@ -128,6 +151,7 @@ int main(void)
 {
 	header();
 	refuse();
+	revoked();
 	word();
 	key_req();
 	key_rep(0, 0);

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of imported memory, which the owner is asked for at first use, or by WARM before it. A
+ * remote asks in rounds, each for all parts that have none: what failed for once is asked for again
+ * by the next entry, what was refused is not. WARM waits for the remotes that were busy when it
+ * came, each in its turn.
+ */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+/* ---- WARM ---- */
+
+static void warm_step(struct control *c, struct peer *p)
+{
+	uint64_t done = UINT64_MAX;
+	struct list *pos, *tmp;
+
+	(void)c;
+	if (!list_empty(&p->busy))
+		done = list_first(&p->busy, struct remote, busy)->busy_seq - 1;
+	list_for_each_safe(pos, tmp, &p->warming) {
+		struct control_req *req = list_entry(pos, struct control_req, link);
+
+		if (req->turn > done)
+			continue;
+		list_del(&req->link);
+		req_answer(req, req->msg.res, req->msg.res ? REASON_WARM_KEYS : REASON_NONE,
+			   req->arg[0], req->arg[1], 0);
+	}
+}
+
+/* Whoever waits for the remote will hear why it has no keys. */
+static void warm_note(struct remote *r, int err)
+{
+	struct list *pos;
+
+	list_for_each(pos, &r->peer->warming) {
+		struct control_req *req = list_entry(pos, struct control_req, link);
+
+		if (req->turn < r->busy_seq || req->msg.res)
+			continue;
+		req->msg.res = err;
+		req->arg[0] = r->handle;
+		req->arg[1] = (uint64_t)-err;
+	}
+}
+
+void warm_req(struct control *c, struct control_req *req)
+{
+	struct peer *p = peer_of(c, req->handle);
+	struct list *pos;
+
+	if (!p) {
+		req_answer(req, -ESTALE, REASON_PEER_STALE, req->handle, 0, 0);
+		return;
+	}
+	if (p->stage == STAGE_DOWN) {
+		req_answer(req, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+		return;
+	}
+	list_for_each(pos, &p->remotes)
+		keys_want(c, list_entry(pos, struct remote, of_peer), 1);
+	req->owner = p;
+	req->msg.res = 0;
+	req->turn = p->busy_seq;
+	list_add_tail(&req->link, &p->warming);
+	warm_step(c, p);
+}
+
+void warm_drop(struct control *c, struct control_req *req)
+{
+	(void)c;
+	list_del(&req->link);
+	req_answer(req, -ECANCELED, REASON_NONE, 0, 0, 0);
+}
+
+/* ---- rounds ---- */
+
+static void round_begin(struct control *c, struct remote *r);
+
+static void busy_begin(struct remote *r)
+{
+	r->busy_seq = ++r->peer->busy_seq;
+	list_add_tail(&r->busy, &r->peer->busy);
+}
+
+static void busy_end(struct control *c, struct remote *r)
+{
+	list_del(&r->busy);
+	r->warm_wanted = 0;
+	warm_step(c, r->peer);
+}
+
+static void warm_back(struct control *c, struct cmd *cmd)
+{
+	struct remote *r = cmd->e.owner;
+
+	busy_end(c, r);
+	remote_step(c, r);
+}
+
+static void warm_post(struct control *c, struct remote *r)
+{
+	r->warm.e.remote = r->engine;
+	r->warm.e.part = 0;
+	r->warm.e.owner = r;
+	cmd_post(c, &r->warm, ENGINE_REMOTE_WARM, warm_back);
+}
+
+static void round_end(struct control *c, struct remote *r)
+{
+	if (r->error)
+		warm_note(r, r->error);
+	if (r->keys == r->n && r->warm_wanted) {
+		warm_post(c, r);
+		return;
+	}
+	list_del(&r->busy);
+	if (r->again && r->keys < r->n)
+		round_begin(c, r);
+	else
+		r->warm_wanted = 0;
+	warm_step(c, r->peer);
+}
+
+/* To the next part that has no key. */
+static void round_skip(struct remote *r)
+{
+	while (r->next < r->n && r->has[r->next])
+		r->next++;
+	if (r->next == r->n)
+		list_del(&r->fetching);
+}
+
+static void round_begin(struct control *c, struct remote *r)
+{
+	r->again = 0;
+	r->error = 0;
+	r->next = 0;
+	busy_begin(r);
+	list_add_tail(&r->fetching, &r->peer->fetching);
+	round_skip(r);
+	remotes_pump(c, r->peer);
+}
+
+void keys_want(struct control *c, struct remote *r, int warm)
+{
+	if (r->deleting || r->refused || r->peer->stage == STAGE_DOWN)
+		return;
+	r->warm_wanted |= (uint8_t)warm;
+	if (!list_empty(&r->busy)) {
+		r->again = 1;
+	} else if (r->keys < r->n) {
+		round_begin(c, r);
+	} else if (warm) {
+		busy_begin(r);
+		warm_post(c, r);
+	}
+}
+
+void keys_leave(struct control *c, struct remote *r)
+{
+	struct peer *p = r->peer;
+	uint32_t i;
+
+	list_del(&r->fetching);
+	r->next = r->n;
+	r->out = 0;
+	r->again = 0;
+	for (i = 0; i < KEY_WINDOW; i++)
+		if (p->fetch[i].remote == r)
+			p->fetch[i].remote = NULL;
+	if (!r->warm.out && !list_empty(&r->busy))
+		busy_end(c, r);
+}
+
+void remote_refuse(struct control *c, struct remote *r, int err)
+{
+	r->refused = err;
+	if (!list_empty(&r->busy))
+		warm_note(r, err);
+	keys_leave(c, r);
+}
+
+/* ---- a part ---- */
+
+static void part_settled(struct control *c, struct remote *r, uint32_t part, int res)
+{
+	r->out--;
+	if (key_refused(res)) {
+		remote_refuse(c, r, res);
+		return;
+	}
+	if (res) {
+		r->error = res;
+	} else {
+		r->has[part] = 1;
+		r->keys++;
+	}
+	if (!r->out && r->next == r->n)
+		round_end(c, r);
+}
+
+static void fetch_back(struct control *c, struct cmd *cmd)
+{
+	struct fetch *f = container_of(cmd, struct fetch, cmd);
+	struct remote *r = f->remote;
+	struct peer *p = cmd->e.owner;
+
+	free(f->data);
+	f->data = NULL;
+	f->remote = NULL;
+	p->fetch_out--;
+	if (r)
+		part_settled(c, r, f->part, cmd->e.msg.res);
+	if (p->stage == STAGE_UP)
+		remotes_pump(c, p);
+	else
+		peer_step(c, p);
+}
+
+/* Tells the engine what became of a part. */
+static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int cause)
+{
+	f->id = 0;
+	f->cmd.e.remote = f->remote->engine;
+	f->cmd.e.peer = p->engine;
+	f->cmd.e.rail = p->path ? &p->path->rail : NULL;
+	f->cmd.e.part = f->part;
+	f->cmd.e.cause = cause;
+	f->cmd.e.reason = cause ? REASON_KEYS : REASON_NONE;
+	f->cmd.e.arg = (uint64_t)-cause;
+	f->cmd.e.data = f->data;
+	f->cmd.e.owner = p;
+	p->fetch_out++;
+	cmd_post(c, &f->cmd, ENGINE_REMOTE_KEYS, fetch_back);
+}
+
+static struct fetch *fetch_free(struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->fetch_window; i++)
+		if (!p->fetch[i].id && !p->fetch[i].remote && !p->fetch[i].cmd.out)
+			return &p->fetch[i];
+	return NULL;
+}
+
+/* Asks for as many keys as the owner takes requests. */
+void remotes_pump(struct control *c, struct peer *p)
+{
+	struct wire_key_req req;
+	struct fetch *f;
+
+	while (p->stage == STAGE_UP && !list_empty(&p->fetching) && (f = fetch_free(p))) {
+		struct remote *r = list_first(&p->fetching, struct remote, fetching);
+
+		f->remote = r;
+		f->part = r->next;
+		f->id = ++p->fetch_seq;
+		r->first_id = r->first_id ? r->first_id : f->id;
+		req.id = f->id;
+		req.advert = r->adverts[r->next++];
+		r->out++;
+		round_skip(r);
+		conn_send(c, p->conn, c->tx, wire_put_key_req(c->tx, &req));
+	}
+}
+
+void remote_keys(struct control *c, struct control_req *req)
+{
+	struct remote *r = engine_remote_owner(req->remote);
+
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	keys_want(c, r, 0);
+}
+
+/* What the owner said, as the importer's entries are to hear it. */
+static int key_cause(int status)
+{
+	return !status || key_refused(status) ? status : -EREMOTEIO;
+}
+
+int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep)
+{
+	struct fetch *f = NULL;
+	int cause = key_cause(rep->status);
+	uint32_t i;
+
+	for (i = 0; i < KEY_WINDOW && rep->id; i++)
+		if (p->fetch[i].id == rep->id)
+			f = &p->fetch[i];
+	if (!f)
+		return -EPROTO;
+	if (!f->remote) { /* forgotten meanwhile */
+		f->id = 0;
+		remotes_pump(c, p);
+		return 0;
+	}
+	f->cmd.e.len = cause ? 0 : rep->len;
+	f->cmd.e.grant = rep->grant;
+	if (!cause) {
+		f->data = malloc(rep->len ? rep->len : 1);
+		if (f->data)
+			memcpy(f->data, rep->key, rep->len);
+		else
+			cause = -ENOMEM;
+	}
+	fetch_done(c, p, f, cause);
+	return 0;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages of a region that are to be there when it is registered. The kernel takes its time to make
+ * them, so threads of their own ask for them, and the control thread keeps answering peers. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define PIECE	    (8u << 20) /* asked for at a time: some ms until it can stop */
+#define EACH	    (64u << 20) /* bytes that are worth a thread */
+#define WORKERS_MAX 4u
+
+/* Written by the control thread before the thread starts, by the thread until its message is out,
+ * then by the control thread again. */
+struct worker {
+	struct msg msg;
+	struct prefault *job;
+	pthread_t thread;
+	uint32_t index;
+	int res;
+	uint64_t addr; /* where it failed */
+};
+
+struct prefault {
+	struct memory *memory; /* the workers read it */
+	struct mailbox *out;
+	uint32_t nworkers; /* these two: the control thread's, the workers read them; 0: not */
+	uint32_t stop;	   /* all of them were started yet */
+	uint32_t left;
+	int res; /* the control thread's: the first failure */
+	uint64_t addr;
+	void (*back)(struct control *c, void *arg, int res, uint64_t addr);
+	void *arg;
+	struct worker workers[WORKERS_MAX];
+};
+
+/* ---- the threads ---- */
+
+/* Pieces are dealt out by turns; *n counts them over all runs. */
+static void run_populate(struct worker *w, uint64_t addr, uint64_t end, uint64_t *n)
+{
+	uint64_t next;
+
+	for (; addr < end && !w->res; addr = next) {
+		next = (addr | (PIECE - 1)) + 1;
+		next = next < end ? next : end;
+		if ((*n)++ % w->job->nworkers != w->index || load_acquire(&w->job->stop))
+			continue;
+		w->res = memory_populate(addr, next - addr);
+		w->addr = addr;
+	}
+}
+
+static void *worker_run(void *arg)
+{
+	struct worker *w = arg;
+	struct memory *m = w->job->memory;
+	uint64_t addr, len, n = 0;
+	uint32_t k;
+
+	while (!load_acquire(&w->job->nworkers))
+		futex_wait(&w->job->nworkers, 0, NEVER_NS);
+	for (k = 0; k < m->nspans && !w->res;) {
+		k = ranges_run(m, k, &addr, &len);
+		run_populate(w, addr, addr + len, &n);
+	}
+	mailbox_post(w->job->out, &w->msg);
+	return NULL;
+}
+
+/* ---- the control thread ---- */
+
+void prefault_back(struct control *c, struct msg *msg)
+{
+	struct worker *w = container_of(msg, struct worker, msg);
+	struct prefault *job = w->job;
+
+	pthread_join(w->thread, NULL);
+	if (w->res && !job->res) {
+		job->res = w->res;
+		job->addr = w->addr;
+	}
+	if (--job->left)
+		return;
+	job->back(c, job->arg, job->res, job->addr);
+	free(job);
+}
+
+void prefault_stop(struct prefault *job)
+{
+	store_release(&job->stop, 1);
+}
+
+/* As many threads as the machine and the bytes are good for. */
+static uint32_t workers_wanted(uint64_t len)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t n = len / EACH + 1;
+
+	n = n < WORKERS_MAX ? n : WORKERS_MAX;
+	return cpus > 0 && n > (uint64_t)cpus ? (uint32_t)cpus : (uint32_t)n;
+}
+
+/* How many could be started, or -errno: none. They share out the pieces once that is known. */
+static int workers_start(struct prefault *job, uint32_t n)
+{
+	struct worker *w = job->workers;
+	int err = 0;
+
+	while (job->left < n && !err) {
+		*w = (struct worker){.msg.type = MSG_PREFAULTED, .job = job, .index = job->left};
+		err = pthread_create(&w->thread, NULL, worker_run, w);
+		if (err)
+			break;
+		(void)pthread_setname_np(w->thread, "urccl-pages");
+		job->left++;
+		w++;
+	}
+	store_release(&job->nworkers, job->left);
+	futex_wake(&job->nworkers);
+	return job->left ? 0 : -err;
+}
+
+struct prefault *prefault_start(struct control *c, struct memory *m,
+				void (*back)(struct control *c, void *arg, int res, uint64_t addr),
+				void *arg, int *err)
+{
+	struct prefault *job = calloc(1, sizeof(*job));
+	uint64_t addr, len;
+	uint32_t k;
+
+	*err = -ENOMEM;
+	if (!job)
+		return NULL;
+	for (k = 0; k < m->nspans;) {
+		k = ranges_run(m, k, &addr, &len);
+		memory_large_pages(addr, len);
+	}
+	job->memory = m;
+	job->out = &c->back;
+	job->back = back;
+	job->arg = arg;
+	*err = workers_start(job, workers_wanted(m->len));
+	if (!*err)
+		return job;
+	free(job);
+	return NULL;
+}

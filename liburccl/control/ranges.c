@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the ranges of a program to the memory of a region and the extents that devices know: ranges
+ * that touch are one extent, and what lies inside an extent of another region shares it, so that
+ * ten thousand tensors of one pool cost one registration. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define RIGHTS (ADVERT_RIGHTS | URCCL_REG_PREFAULT)
+
+/* ---- what a program may register ---- */
+
+static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+{
+	*t = (struct trouble){res, reason, {a, b, e}};
+	return res;
+}
+
+static int range_check(const struct urccl_range *r, uint32_t i, struct trouble *t)
+{
+	if (r->reserved)
+		return refuse(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
+	if (!r->addr)
+		return refuse(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
+	if (!r->len)
+		return refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
+	if (r->fd >= 0)
+		return refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, 0);
+	if (r->fd != -1 || r->fd_off)
+		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
+	if (r->len > UINT64_MAX - r->addr)
+		return refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
+	return 0;
+}
+
+int ranges_check(const struct urccl_range *ranges, uint64_t n, uint64_t rights, struct trouble *t)
+{
+	uint64_t total = 0;
+	uint32_t i;
+
+	if (!n || !ranges)
+		return refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0, 0);
+	if (n > RANGES_MAX)
+		return refuse(t, -E2BIG, REASON_RANGES, n, RANGES_MAX, 0);
+	if (rights & URCCL_REG_ATOMIC_NATIVE)
+		return refuse(t, -EOPNOTSUPP, REASON_ATOMIC_NATIVE, 0, 0, 0);
+	if (rights & ~(uint64_t)RIGHTS)
+		return refuse(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0, 0);
+	for (i = 0; i < n; i++) {
+		if (range_check(&ranges[i], i, t))
+			return t->res;
+		if (ranges[i].len > UINT64_MAX - total)
+			return refuse(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
+		total += ranges[i].len;
+	}
+	return 0;
+}
+
+/* ---- in the order of their addresses ---- */
+
+static int by_addr(const void *a, const void *b, void *arg)
+{
+	const struct span *x = (const struct span *)arg + *(const uint32_t *)a;
+	const struct span *y = (const struct span *)arg + *(const uint32_t *)b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Fills by_addr, unless the spans ascend as they are. 0 or -ENOMEM. */
+static int spans_sort(struct memory *m)
+{
+	uint32_t i = 1;
+
+	while (i < m->nspans && m->spans[i].addr >= m->spans[i - 1].addr)
+		i++;
+	if (i == m->nspans)
+		return 0;
+	m->by_addr = malloc(m->nspans * sizeof(m->by_addr[0]));
+	if (!m->by_addr)
+		return -ENOMEM;
+	for (i = 0; i < m->nspans; i++)
+		m->by_addr[i] = i;
+	qsort_r(m->by_addr, m->nspans, sizeof(m->by_addr[0]), by_addr, m->spans);
+	return 0;
+}
+
+static struct span *span_at(struct memory *m, uint32_t k)
+{
+	return &m->spans[m->by_addr ? m->by_addr[k] : k];
+}
+
+/* Those from k on, by address, that are one run of memory: of one file, or of none. Where it ends,
+ * and the first that is not of it. */
+static uint32_t run_end(struct memory *m, uint32_t k, uint64_t *end)
+{
+	const struct span *first = span_at(m, k), *s;
+
+	*end = first->addr + first->len;
+	while (++k < m->nspans) {
+		s = span_at(m, k);
+		if (s->addr > *end || s->fd != first->fd ||
+		    (s->fd >= 0 && s->fd_off - first->fd_off != s->addr - first->addr))
+			break;
+		if (s->addr + s->len > *end)
+			*end = s->addr + s->len;
+	}
+	return k;
+}
+
+/* ---- is it there ---- */
+
+/* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
+static int is_mapped(uint64_t addr, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1);
+
+	/* On memory MS_ASYNC does nothing but look. */
+	return !msync((void *)(uintptr_t)from, addr + len - from, MS_ASYNC);
+}
+
+/* One of the spans is not: which, in the order of the program. */
+static int unmapped(const struct memory *m, struct trouble *t)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < m->nspans && is_mapped(m->spans[i].addr, m->spans[i].len))
+		i++;
+	return refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
+}
+
+static int spans_mapped(struct memory *m, struct trouble *t)
+{
+	uint64_t end, addr;
+	uint32_t k, next;
+
+	for (k = 0; k < m->nspans; k = next) {
+		addr = span_at(m, k)->addr;
+		next = run_end(m, k, &end);
+		if (!is_mapped(addr, end - addr))
+			return unmapped(m, t);
+	}
+	return 0;
+}
+
+/* ---- memory ---- */
+
+/* Spans that lie in an allocation are views of its file; neighbours often lie in the same. */
+static void spans_find_files(struct control *c, struct memory *m)
+{
+	const struct allocation *a = NULL;
+	uint32_t i;
+
+	if (list_empty(&c->allocations))
+		return;
+	for (i = 0; i < m->nspans; i++) {
+		struct span *s = &m->spans[i];
+
+		if (!a || s->addr < a->addr || s->addr - a->addr > a->len ||
+		    s->len > a->len - (s->addr - a->addr))
+			a = memory_allocation(&c->allocations, s->addr, s->len);
+		if (!a)
+			continue;
+		s->fd = a->fd;
+		s->fd_off = s->addr - a->addr;
+	}
+}
+
+void ranges_free(struct memory *m)
+{
+	if (!m)
+		return;
+	free(m->by_addr);
+	free(m);
+}
+
+struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
+			     uint32_t rights, struct trouble *t)
+{
+	struct memory *m = calloc(1, sizeof(*m) + n * sizeof(m->spans[0]));
+	uint32_t i;
+
+	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
+	if (!m)
+		return NULL;
+	m->rights = rights & ADVERT_RIGHTS;
+	m->nspans = n;
+	for (i = 0; i < n; i++) {
+		m->spans[i].start = m->len;
+		m->spans[i].len = ranges[i].len;
+		m->spans[i].addr = ranges[i].addr;
+		m->spans[i].fd = -1;
+		m->len += ranges[i].len;
+	}
+	spans_find_files(c, m);
+	if (!spans_sort(m) && !spans_mapped(m, t))
+		return m;
+	ranges_free(m);
+	return NULL;
+}
+
+uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
+{
+	uint64_t end;
+	uint32_t next;
+
+	*addr = span_at(m, k)->addr;
+	next = run_end(m, k, &end);
+	*len = end - *addr;
+	return next;
+}
+
+/* ---- extents ---- */
+
+/* An allocation that part of it lies in is not to be freed. */
+static void extent_hold(struct control *c, const struct extent *a, int on)
+{
+	struct list *pos;
+
+	list_for_each(pos, &c->allocations) {
+		struct allocation *b = list_entry(pos, struct allocation, link);
+
+		if (a->addr >= b->addr + b->len || a->addr + a->len <= b->addr)
+			continue;
+		if (on)
+			b->users++;
+		else
+			b->users--;
+	}
+}
+
+static void extent_unreg(struct control *c, struct extent *a, uint32_t n)
+{
+	while (n) {
+		struct device *dev = c->config.devices[--n];
+
+		dev->ops->unreg(dev, a);
+	}
+}
+
+static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
+{
+	uint32_t i;
+	int rc;
+
+	for (i = 0; i < c->config.ndevices; i++) {
+		struct device *dev = c->config.devices[i];
+
+		rc = dev->ops->reg(dev, a);
+		if (rc) {
+			extent_unreg(c, a, i);
+			return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
+		}
+	}
+	return 0;
+}
+
+static void extent_put(struct control *c, struct extent *a)
+{
+	if (--a->users)
+		return;
+	extent_unreg(c, a, c->config.ndevices);
+	extent_hold(c, a, 0);
+	free(a);
+}
+
+/* That of a region which holds all of it and gives no less; NULL: there is none. */
+static struct extent *extent_find(struct control *c, const struct extent *like)
+{
+	struct memory *m = memory_map_find(c->map, like->addr, like->len);
+	struct extent *a;
+
+	if (!m)
+		return NULL;
+	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
+	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
+	    like->rights & ~a->rights || a->fd != like->fd)
+		return NULL;
+	return a;
+}
+
+static struct extent *extent_get(struct control *c, struct region *r, const struct extent *like,
+				 struct trouble *t)
+{
+	struct extent *a = extent_find(c, like);
+
+	if (a) {
+		r->nshared++;
+		a->users++;
+		return a;
+	}
+	a = malloc(sizeof(*a));
+	if (!a) {
+		refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
+		return NULL;
+	}
+	*a = *like;
+	if (extent_reg(c, a, t)) {
+		free(a);
+		return NULL;
+	}
+	extent_hold(c, a, 1);
+	return a;
+}
+
+void extents_put(struct control *c, struct region *r)
+{
+	while (r->nextents)
+		extent_put(c, r->extents[--r->nextents]);
+	free(r->extents);
+	r->extents = NULL;
+}
+
+/* How many extents the spans make at most. */
+static uint32_t extents_count(struct memory *m)
+{
+	uint64_t end;
+	uint32_t k, n = 0;
+
+	for (k = 0; k < m->nspans; k = run_end(m, k, &end))
+		n++;
+	return n;
+}
+
+int extents_get(struct control *c, struct region *r, struct trouble *t)
+{
+	struct memory *m = r->memory;
+	uint32_t n = extents_count(m), k, next;
+
+	refuse(t, -ENOMEM, REASON_NO_MEMORY, n * sizeof(r->extents[0]), 0, 0);
+	r->extents = calloc(n, sizeof(r->extents[0]));
+	if (!r->extents)
+		return t->res;
+	for (k = 0; k < m->nspans;) {
+		const struct span *s = span_at(m, k);
+		struct extent *a, like = {.addr = s->addr,
+					  .fd = s->fd,
+					  .fd_off = s->fd_off,
+					  .rights = m->rights,
+					  .users = 1};
+
+		next = ranges_run(m, k, &like.addr, &like.len);
+		a = extent_get(c, r, &like, t);
+		if (!a) {
+			extents_put(c, r);
+			return t->res;
+		}
+		r->extents[r->nextents++] = a;
+		for (; k < next; k++)
+			span_at(m, k)->extent = a;
+	}
+	return 0;
+}

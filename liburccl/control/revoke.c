@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a region's adverts. The owner tells each peer that has a key of it (REVOKE) and gives
+ * it a moment to say that its entries are out (REVOKED), so that a device need not refuse what is
+ * on its way; then the keys go, whether it said so or not. The importer fails every entry on the
+ * remotes that this ends, and lets none begin.
+ */
+#include "control/private.h"
+
+/* ---- owner ---- */
+
+/* Once a peer and revocation; the grants of it wait for one answer. */
+static void revoke_tell(struct control *c, struct grant *g)
+{
+	struct region *r = g->region;
+	struct peer *p = g->peer;
+	struct wire_revoke rev = {.upto = p->asked_upto, .region = r->memory->handle};
+
+	if (p->stage != STAGE_UP || !p->conn || p->said_bye)
+		return;
+	if (p->revoke_round != c->revoke_round) {
+		p->revoke_round = c->revoke_round;
+		rev.number = ++p->revokes;
+		conn_send(c, p->conn, c->tx, wire_put_revoke(c->tx, &rev));
+	}
+	g->number = p->revokes;
+	list_add_tail(&g->untold, &p->untold);
+	r->nuntold++;
+}
+
+void revoke_begin(struct control *c, struct region *r)
+{
+	struct list *pos, *tmp;
+
+	c->revoke_round++;
+	list_for_each_safe(pos, tmp, &r->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_region);
+
+		grant_doom(g);
+		if (g->live)
+			revoke_tell(c, g);
+	}
+	r->keys_go = 1;
+	if (r->nuntold && list_empty(&r->told.link))
+		alarm_set(c, &r->told, REVOKE_NS);
+}
+
+void revoke_keys(struct control *c, struct region *r)
+{
+	struct list *pos, *tmp;
+
+	r->keys_go = 0;
+	alarm_stop(&r->told);
+	list_for_each_safe(pos, tmp, &r->doomed) {
+		struct grant *g = list_entry(pos, struct grant, of_region);
+
+		if (g->live && !g->cmd.out)
+			grant_unexpose(c, g);
+	}
+}
+
+/* It has been told, or is not waited for any longer. */
+static void revoke_told(struct grant *g)
+{
+	list_del(&g->untold);
+	g->region->nuntold--;
+}
+
+void revoke_expired(struct control *c, struct alarm *a)
+{
+	struct region *r = container_of(a, struct region, told);
+	struct list *pos;
+
+	list_for_each(pos, &r->doomed) {
+		struct grant *g = list_entry(pos, struct grant, of_region);
+
+		if (!list_empty(&g->untold))
+			revoke_told(g);
+	}
+	region_step(c, r);
+}
+
+int revoke_heard(struct control *c, struct peer *p, uint64_t number)
+{
+	if (number < p->revokes_done || number > p->revokes)
+		return -EPROTO;
+	p->revokes_done = number;
+	while (!list_empty(&p->untold)) {
+		struct grant *g = list_first(&p->untold, struct grant, untold);
+		struct region *r = g->region;
+
+		if (g->number > number)
+			break;
+		revoke_told(g);
+		if (!r->nuntold)
+			region_step(c, r);
+	}
+	return 0;
+}
+
+/* ---- importer ---- */
+
+static int remote_is_of(const struct remote *r, uint32_t region)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (r->adverts[i].region == region)
+			return 1;
+	return 0;
+}
+
+/* What is answered is the last of which, and of all before it, nothing is under way. */
+static void revoke_answer(struct control *c, struct peer *p)
+{
+	uint64_t number = p->revokes_seen;
+
+	if (!list_empty(&p->revoking))
+		number = list_first(&p->revoking, struct remote, revoking)->number - 1;
+	if (number == p->revokes_told || p->stage != STAGE_UP)
+		return;
+	p->revokes_told = number;
+	peer_send(c, p, WIRE_REVOKED, number);
+}
+
+static void revoke_back(struct control *c, struct cmd *cmd)
+{
+	struct remote *r = cmd->e.owner;
+	struct peer *p = r->peer;
+
+	list_del(&r->revoking);
+	revoke_answer(c, p);
+	remote_step(c, r);
+}
+
+static void remote_revoke(struct control *c, struct remote *r)
+{
+	remote_refuse(c, r, -EACCES);
+	r->revoked = 1;
+	r->number = r->peer->revokes_seen;
+	list_add_tail(&r->revoking, &r->peer->revoking);
+	r->revoke.e.remote = r->engine;
+	r->revoke.e.owner = r;
+	cmd_post(c, &r->revoke, ENGINE_REMOTE_REVOKE, revoke_back);
+}
+
+/* Keys asked for later than the owner had heard when it revoked are of newer adverts, or will be
+ * refused. */
+int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev)
+{
+	struct list *pos;
+
+	if (rev->number != p->revokes_seen + 1)
+		return -EPROTO;
+	p->revokes_seen = rev->number;
+	list_for_each(pos, &p->remotes) {
+		struct remote *r = list_entry(pos, struct remote, of_peer);
+
+		if (r->deleting || r->revoked || !r->first_id || r->first_id > rev->upto ||
+		    !remote_is_of(r, rev->region))
+			continue;
+		remote_revoke(c, r);
+	}
+	revoke_answer(c, p);
+	return 0;
+}
