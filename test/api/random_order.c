@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random entries of every kind with random order flags against a model of what they promise: each
  * ends once; LINK, DRAIN and FENCE let nothing start that must wait, CANCEL ends after all it
- * names, notifications come once or are reported, room comes back. In between references to the
- * peer come and go, and at times the last one goes in the middle of everything. */
+ * names, notifications and messages come once or are reported, an atomic is done as often as it says,
+ * room comes back. In between references to the peer come and go, and at times the last one goes in
+ * the middle of everything. */
 #include "pair.h"
 
 #define N	 8000u
@@ -18,7 +19,7 @@ static struct entry {
 	struct urccl_sqe sqe;
 	struct urccl_seg segs[2];
 	struct urccl_paged paged;
-	uint32_t outcome, has_peer, told, promised, unknown, bad, owes;
+	uint32_t outcome, has_peer, told, promised, unknown, bad, owes, messages;
 	int64_t res, heard;
 } entries[N + 64];
 
@@ -27,6 +28,7 @@ static struct target t;
 static struct urccl_region local;
 static uint8_t *bytes, blob[URCCL_METADATA_MAX];
 static uint32_t n, phase, open, refs, asking, blob_len, watching, closing;
+static uint32_t adds_done, adds_unknown;
 static uint64_t seed;
 
 static uint32_t below(uint32_t max)
@@ -43,6 +45,14 @@ static int linked(uint32_t i)
 }
 
 /* ---- making entries ---- */
+
+static void maybe_tell(struct entry *e, struct urccl_sqe *sqe)
+{
+	if (below(4))
+		return;
+	e->promised = 1;
+	urccl_sqe_set_notify(sqe, n);
+}
 
 static void prep_data(struct entry *e, struct urccl_sqe *sqe)
 {
@@ -68,10 +78,17 @@ static void prep_data(struct entry *e, struct urccl_sqe *sqe)
 		urccl_prep_write_paged(sqe, t.remote, local, &e->paged, 1);
 	else
 		urccl_prep_read_paged(sqe, t.remote, local, &e->paged, 1);
-	if (!below(4)) {
-		e->promised = 1;
-		urccl_sqe_set_notify(sqe, n);
-	}
+	maybe_tell(e, sqe);
+}
+
+/* Each that is done adds 1 to the word behind the bytes that all others move. */
+static void prep_atomic(struct entry *e, struct urccl_sqe *sqe)
+{
+	if (below(4))
+		urccl_prep_fetch_add(sqe, t.remote, BYTES, 1);
+	else
+		urccl_prep_cmp_swap(sqe, t.remote, BYTES + 8, below(2), below(2));
+	maybe_tell(e, sqe);
 }
 
 static void prep_cancel(struct urccl_sqe *sqe)
@@ -92,9 +109,13 @@ static void prep_cancel(struct urccl_sqe *sqe)
 
 static void prep_other(struct entry *e, struct urccl_sqe *sqe)
 {
-	uint32_t kind = below(12);
+	uint32_t kind = below(15);
 
-	if (kind < 3) {
+	if (kind >= 14) {
+		urccl_prep_msg_ring(sqe, urccl_ring_id(p.a.ring), 5, 6, n);
+	} else if (kind >= 12) {
+		prep_atomic(e, sqe);
+	} else if (kind < 3) {
 		urccl_prep_nop(sqe);
 	} else if (kind < 6) {
 		urccl_prep_notify(sqe, p.a.peer, n, NULL, 0);
@@ -115,7 +136,7 @@ static void add_flags(struct entry *e, struct urccl_sqe *sqe)
 {
 	uint32_t op = sqe->opcode;
 
-	e->has_peer = op >= URCCL_OP_READ && op <= URCCL_OP_NOTIFY;
+	e->has_peer = op >= URCCL_OP_READ && op <= URCCL_OP_CMP_SWAP;
 	urccl_sqe_set_flags(sqe, (below(5) ? 0 : URCCL_SQE_LINK) |
 					 (below(40) ? 0 : URCCL_SQE_DRAIN) |
 					 (below(4) ? 0 : URCCL_SQE_SKIP_SUCCESS) |
@@ -131,7 +152,8 @@ static void add_flags(struct entry *e, struct urccl_sqe *sqe)
 		urccl_sqe_set_timeout(sqe, 1 + below(2000));
 	if (!below(40) && op != URCCL_OP_CLOSE) {
 		sqe->reserved = e->bad = 1;
-	} else if (!below(40) && op <= URCCL_OP_WRITE && op >= URCCL_OP_READ) {
+	} else if (!below(40) &&
+		   (op == URCCL_OP_READ || op == URCCL_OP_WRITE || op == URCCL_OP_FETCH_ADD)) {
 		sqe->off = t.len + 1;
 		e->bad = 1;
 	}
@@ -255,7 +277,7 @@ static int matches(const struct entry *cancel, const struct entry *e)
 	case URCCL_BY_PEER:
 		return e->has_peer || op == URCCL_OP_CLOSE;
 	case URCCL_BY_REGION: /* no bytes are of no region */
-		return e->has_peer && op != URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
+		return e->has_peer && op < URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
 	case URCCL_BY_REMOTE:
 		return e->has_peer && op != URCCL_OP_NOTIFY && !maybe_blind(e);
 	default:
@@ -331,6 +353,11 @@ static void take(uint64_t ns)
 
 	while (side_take_within(&p.a, &p.b, ns, &cqe, NULL)) {
 		ns = 0;
+		if (urccl_cqe_kind(&cqe) == URCCL_KIND_MSG) {
+			CHECK(cqe.tag < n && entries[cqe.tag].sqe.opcode == URCCL_OP_MSG_RING);
+			CHECK(!entries[cqe.tag].messages++);
+			continue;
+		}
 		if (cqe.user_data == WATCHING) {
 			watching = 0;
 			continue;
@@ -372,6 +399,22 @@ static void check_notes(uint32_t i)
 		CHECK_EQ(e->heard, -ECANCELED);
 }
 
+/* Those that may have been done may also be done later. */
+static void check_adds(void)
+{
+	uint64_t word = __atomic_load_n((uint64_t *)(void *)(t.bytes + BYTES), __ATOMIC_SEQ_CST);
+	uint32_t i;
+
+	for (i = phase; i < n; i++) {
+		if (entries[i].sqe.opcode != URCCL_OP_FETCH_ADD)
+			continue;
+		adds_done += entries[i].outcome == DONE;
+		adds_unknown += entries[i].unknown;
+	}
+	CHECK_GE(word, adds_done);
+	CHECK_LE(word, adds_done + adds_unknown);
+}
+
 /* Everything ends; then what was silent is known to have ended, and all room is back. */
 static void end_phase(void)
 {
@@ -392,8 +435,12 @@ static void end_phase(void)
 	CHECK_EQ(e->outcome, DONE);
 	for (i = 0; i < 20; i++)
 		take_b(100000);
-	for (i = phase; i < n; i++)
+	for (i = phase; i < n; i++) {
 		check_notes(i);
+		if (entries[i].sqe.opcode == URCCL_OP_MSG_RING)
+			CHECK_EQ(entries[i].messages, entries[i].outcome == DONE);
+	}
+	check_adds();
 	CHECK_EQ(urccl_sq_space_left(p.a.ring), p.ring_params.entries - watching);
 	phase = n;
 }
@@ -430,7 +477,7 @@ int main(int argc, char **argv)
 
 	pair_begin(&p, argc, argv);
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
-	target_open(&p, &t, BYTES, p.seed & 1);
+	target_open(&p, &t, BYTES + 64, p.seed & 1);
 	bytes = calloc(1, BYTES);
 	CHECK(bytes);
 	local = side_register(&p.a, bytes, BYTES, 0);
