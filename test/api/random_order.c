@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random entries of every kind with random order flags against a model of what they promise: each
  * ends once; LINK, DRAIN and FENCE let nothing start that must wait, CANCEL ends after all it
- * names, notifications and messages come once or are reported, an atomic is done as often as it says,
- * room comes back. In between references to the peer come and go, and at times the last one goes in
- * the middle of everything. */
+ * names, notifications and messages come once or are reported, an atomic is done as often as it
+ * says, room comes back. In between references to the peer come and go, and at times the last one
+ * goes in the middle of everything. */
 #include "pair.h"
 
 #define N	 8000u
