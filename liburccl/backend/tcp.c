@@ -15,30 +15,19 @@ static const struct tcp_driver *choose_driver(const struct urccl_params *p)
 	return p->tcp_driver == URCCL_TCP_IO_URING ? &tcp_uring : &tcp_ready;
 }
 
-static int set_congestion(struct tcp_device *d, const char *name)
+/* Whether the kernel gives what the settings ask for, before anything depends on it. */
+static int try_settings(struct tcp_device *d, const struct urccl_params *p)
 {
-	size_t len = name ? strlen(name) : 0;
+	uint32_t cls;
+	int fd, err = 0;
 
-	if (!len)
-		return 0;
-	if (len >= sizeof(d->congestion))
-		return fail(-EINVAL, "tcp_congestion \"%s\" names no congestion control", name);
-	memcpy(d->congestion, name, len + 1);
-	return 0;
-}
-
-/* Whether the kernel knows the settings, before anything depends on them. */
-static int try_settings(const struct tcp_device *d)
-{
-	int fd = tcp_socket(d, AF_INET);
-
+	for (cls = 0; cls < CLASSES && !err; cls++)
+		err = class_socket_read(&d->classes[cls], p, cls);
+	if (err)
+		return err;
+	fd = tcp_socket(d, AF_INET);
 	if (fd == -EAFNOSUPPORT)
 		fd = tcp_socket(d, AF_INET6);
-	if (fd == -ENOENT || (fd == -EPERM && d->congestion[0]))
-		return fail(fd,
-			    "the kernel does not give tcp_congestion \"%s\": see "
-			    "net.ipv4.tcp_available_congestion_control",
-			    d->congestion);
 	if (fd < 0)
 		return fail(fd, "tcp: no socket: %s", strerrordesc_np(-fd));
 	close(fd);
@@ -100,9 +89,7 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 
 	if (rc)
 		return fail(rc, "tcp: no memory for the table of exposures");
-	rc = set_congestion(d, config->params->tcp_congestion);
-	if (!rc)
-		rc = try_settings(d);
+	rc = try_settings(d, config->params);
 	if (!rc)
 		rc = open_fds(d);
 	if (rc)

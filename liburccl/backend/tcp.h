@@ -131,7 +131,7 @@ struct tcp_device {
 	uint32_t nbulk;			/* bulk links an ep of ours wants */
 	uint32_t dead_after_ms;
 	uint16_t port;			/* host order; 0: does not listen */
-	char congestion[16];		/* "": the system's */
+	struct class_socket classes[CLASSES];
 	struct handles grants;
 	struct list waiting;		/* tcp_ep.waiting */
 	struct list telling;		/* tcp_ep.telling */

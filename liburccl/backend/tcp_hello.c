@@ -72,9 +72,6 @@ static int tune(const struct tcp_device *d, int fd)
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
 		return -errno;
-	if (d->congestion[0] && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, d->congestion,
-					   (socklen_t)strlen(d->congestion)))
-		return -errno;
 	return 0;
 }
 
@@ -107,7 +104,15 @@ int tcp_socket(const struct tcp_device *d, int family)
 	return fd;
 }
 
-/* Connections inherit the listener's settings. */
+/* Gives it the settings of its class. 0 or -errno. */
+static int set_class(const struct tcp_link *l, int fd)
+{
+	enum urccl_class cls = l->index ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
+
+	return class_socket_set(&tcp_ep_device(l->ep)->classes[cls], fd);
+}
+
+/* Connections inherit the listener's settings, and get those of their class when it is known. */
 int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at)
 {
 	struct sockaddr_storage ss = *at;
@@ -204,6 +209,9 @@ int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to)
 		return fd;
 	tcp_source_init(&l->source, TCP_LINK, fd);
 	l->state = LINK_DIALLING;
+	rc = set_class(l, fd);
+	if (rc)
+		return rc;
 	if (connect(fd, (const struct sockaddr *)to, addr_len(to)) && errno != EINPROGRESS)
 		rc = -errno;
 	else
@@ -267,7 +275,7 @@ static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 {
 	struct tcp_device *d = tcp_ep_device(e);
 	struct tcp_link *l;
-	int fd = s->source.fd;
+	int fd = s->source.fd, rc;
 
 	if (h->link >= e->nlinks || h->version != e->version ||
 	    e->links[h->link].state != LINK_IDLE) {
@@ -279,8 +287,9 @@ static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 	s->source.fd = -1;
 	s->used = 0;
 	d->nstrays--;
-	if (epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, fd, NULL))
-		tcp_ep_down(e, -errno);
+	rc = epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, fd, NULL) ? -errno : set_class(l, fd);
+	if (rc)
+		tcp_ep_down(e, rc);
 	else
 		tcp_ep_greeted(l);
 }

@@ -286,6 +286,17 @@ struct class_words {
 int classes_split(const char *text, struct class_words *w);
 const char *class_name(uint32_t cls);
 
+/* What a class asks of its tcp sockets. */
+struct class_socket {
+	char congestion[16];		/* "": the system's */
+	int tclass, priority;		/* 0: the system's */
+};
+
+/* Reads it and tries it on a socket: 0, or -errno with fail() text that says what the kernel does
+ * not give. */
+int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uint32_t cls);
+int class_socket_set(const struct class_socket *cs, int fd);	/* 0 or -errno */
+
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);
 const char *transport_name(uint32_t transport);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings that each class of entries has for itself: "x" for all, or "bulk:x,latency:y". */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "base/base.h"
 
 static const char *const names[CLASSES] = {
@@ -51,4 +56,87 @@ int classes_split(const char *text, struct class_words *w)
 		if (!text[len])
 			return 0;
 	}
+}
+
+/* ---- sockets ---- */
+
+/* The kernel takes both families' word for a socket that may speak either; one of IPv4 knows its
+ * own alone. */
+static int set_tclass(int fd, int tclass)
+{
+	int v4 = setsockopt(fd, IPPROTO_IP, IP_TOS, &tclass, sizeof(tclass)) ? -errno : 0;
+	int v6 = setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass)) ? -errno : 0;
+
+	return v4 && v6 ? v4 : 0;
+}
+
+static int set_congestion(int fd, const char *name)
+{
+	return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) ? -errno
+											  : 0;
+}
+
+/* Last, for the traffic class sets it too. */
+static int set_priority(int fd, int priority)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) ? -errno : 0;
+}
+
+int class_socket_set(const struct class_socket *cs, int fd)
+{
+	int err = cs->congestion[0] ? set_congestion(fd, cs->congestion) : 0;
+
+	if (!err && cs->tclass)
+		err = set_tclass(fd, cs->tclass);
+	if (!err && cs->priority)
+		err = set_priority(fd, cs->priority);
+	return err;
+}
+
+static int try_on(const struct class_socket *cs, const char *name, int fd)
+{
+	int err = cs->congestion[0] ? set_congestion(fd, cs->congestion) : 0;
+
+	if (err == -ENOENT || err == -EPERM)
+		return fail(err, "the kernel does not give tcp_congestion \"%s\": see "
+			    "net.ipv4.tcp_available_congestion_control and, for who is not root, "
+			    "net.ipv4.tcp_allowed_congestion_control", cs->congestion);
+	if (err)
+		return fail(err, "tcp_congestion \"%s\": %s", cs->congestion,
+			    strerrordesc_np(-err));
+	err = cs->tclass ? set_tclass(fd, cs->tclass) : 0;
+	if (err)
+		return fail(err, "tcp_tclass %d of class %s: %s", cs->tclass, name,
+			    strerrordesc_np(-err));
+	err = cs->priority ? set_priority(fd, cs->priority) : 0;
+	if (err)
+		return fail(err, "tcp_priority %d of class %s: %s; above 6 it needs CAP_NET_ADMIN",
+			    cs->priority, name, strerrordesc_np(-err));
+	return 0;
+}
+
+int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uint32_t cls)
+{
+	struct class_words w = {{NULL}, {0}};
+	int fd, err;
+
+	memset(cs, 0, sizeof(*cs));
+	if (p->tcp_congestion && (classes_split(p->tcp_congestion, &w) ||
+				  w.len[cls] >= sizeof(cs->congestion)))
+		return fail(-EINVAL, "tcp_congestion \"%.100s\" names no congestion control",
+			    p->tcp_congestion);
+	if (w.at[cls])
+		memcpy(cs->congestion, w.at[cls], w.len[cls]);
+	cs->tclass = p->tcp_tclass[cls];
+	cs->priority = p->tcp_priority[cls];
+	if (!cs->congestion[0] && !cs->tclass && !cs->priority)
+		return 0;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 && errno == EAFNOSUPPORT)
+		fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(-errno, "tcp: no socket: %s", strerrordesc_np(errno));
+	err = try_on(cs, class_name(cls), fd);
+	close(fd);
+	return err;
 }

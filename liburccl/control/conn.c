@@ -38,6 +38,8 @@ static void conn_options(const struct control *c, int fd)
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval ? interval : 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)dead_ms);
+	/* It was tried when the context was opened. */
+	(void)class_socket_set(&c->socket, fd);
 }
 
 static int conn_events(struct control *c, struct conn *n, uint32_t events)

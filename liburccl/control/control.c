@@ -241,7 +241,9 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->regions);
 	list_init(&c->allocations);
 	alarm_init(&c->listen_alarm, NULL);
-	rc = control_wake_open(c);
+	rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
+	if (!rc)
+		rc = control_wake_open(c);
 	if (!rc)
 		rc = control_tables(c);
 	if (!rc)

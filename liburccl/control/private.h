@@ -471,6 +471,7 @@ struct control {
 	struct sockaddr_storage listen_addr;
 	uint32_t listening; /* registered with epoll */
 	struct alarm listen_alarm;
+	struct class_socket socket; /* of control connections */
 	pthread_t thread;
 	int started;
 	uint64_t start_ns; /* what adverts' expiry counts from */

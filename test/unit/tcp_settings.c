@@ -12,7 +12,20 @@ static void option_is(int fd, int name, unsigned int want)
 	CHECK_EQ(value, want);
 }
 
-static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int ms)
+/* The first is latency's, the others bulk's. */
+static void class_is_set(int fd, int index, int family)
+{
+	int level = family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP, value = -1;
+	int name = family == AF_INET6 ? IPV6_TCLASS : IP_TOS;
+	socklen_t len = sizeof(value);
+
+	CHECK_EQ(getsockopt(fd, level, name, &value, &len), 0);
+	CHECK_EQ(value, index ? 0x08 : 0xb8);
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_PRIORITY, &value, &len), 0);
+	CHECK_EQ(value, index ? 2 : 6);
+}
+
+static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int ms, int family)
 {
 	const struct tcp_ep *e = tcp_ep(n->ep);
 	char name[16] = "";
@@ -25,6 +38,7 @@ static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int
 
 		option_is(fd, TCP_NODELAY, 1);
 		option_is(fd, TCP_USER_TIMEOUT, ms);
+		class_is_set(fd, (int)i, family);
 		len = sizeof(name);
 		CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
 		CHECK(!strcmp(name, "reno"));
@@ -37,6 +51,10 @@ static void opens_with(int family)
 	struct tcp_node a, b;
 
 	p.tcp_congestion = "reno";
+	p.tcp_tclass[URCCL_CLASS_BULK] = 0x08;
+	p.tcp_priority[URCCL_CLASS_BULK] = 2;
+	p.tcp_tclass[URCCL_CLASS_LATENCY] = 0xb8;
+	p.tcp_priority[URCCL_CLASS_LATENCY] = 6;
 	p.tcp_streams = 3;
 	p.dead_after_ms = 4321;
 	if (tcp_try_open(&a, &p, family)) {
@@ -50,8 +68,8 @@ static void opens_with(int family)
 	tcp_connect(&b, &a, 0, family);
 	tcp_connect(&a, &b, 1, family);
 	TCP_WAIT(&a, &b, a.up && b.up);
-	links_are_set(&a, 3, 4321);
-	links_are_set(&b, 3, 4321);
+	links_are_set(&a, 3, 4321, family);
+	links_are_set(&b, 3, 4321, family);
 	tcp_close_eps(&a, &b);
 	backend_tcp.close(a.dev);
 	backend_tcp.close(b.dev);
@@ -67,6 +85,9 @@ static void refuses_nonsense(void)
 	CHECK(strstr(urccl_errmsg(), "no-such-control"));
 	p.tcp_congestion = "a name longer than any congestion control has";
 	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), -EINVAL);
+	p.tcp_congestion = "bulk:reno,latency:no-such-control";
+	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), -ENOENT);
+	CHECK(strstr(urccl_errmsg(), "\"no-such-control\""));
 }
 
 /* One that does not listen dials, and cannot be dialled. */
