@@ -222,6 +222,23 @@ struct urccl_region_info {
 					 * was there before, and cost nothing */
 };
 
+enum urccl_enforced {			/* who keeps us to an advert's rights, range and expiry */
+	URCCL_ENFORCED_UNKNOWN = 0,	/* no entry has used the remote yet */
+	URCCL_ENFORCED_BY_OWNER,	/* the owner's side, at each access */
+	URCCL_ENFORCED_BY_IMPORTER,	/* this library: the memory is mapped here, at least in
+					 * part */
+};
+
+struct urccl_remote_info {
+	uint32_t size;			/* sizeof(struct urccl_remote_info), set by the caller */
+	uint32_t nadverts;
+	uint64_t len;			/* bytes of its offset space */
+	struct urccl_peer peer;
+	uint32_t rights;		/* that all of its adverts give */
+	uint32_t enforced;		/* enum urccl_enforced */
+	uint32_t reserved;
+};
+
 struct urccl_stats {			/* since open; each word is read by itself, without a
 					 * lock */
 	uint32_t size;			/* sizeof(struct urccl_stats), set by the caller */
@@ -340,10 +357,12 @@ int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 
-/* Fill *info, whose size the caller has set. Neither waits for the network. */
+/* Fill *info, whose size the caller has set. None waits for the network. */
 int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
 int urccl_region_info(struct urccl *ctx, struct urccl_region region,
 		      struct urccl_region_info *info);
+int urccl_remote_info(struct urccl *ctx, struct urccl_remote remote,
+		      struct urccl_remote_info *info);
 
 /* Fills *device, whose size the caller has set, with the i-th device: those in use, best first,
  * then the transports that are not. -ENOENT: there are no more. Does not wait. */

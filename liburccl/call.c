@@ -254,6 +254,19 @@ int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urcc
 	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_region_info");
 }
 
+int urccl_remote_info(struct urccl *ctx, struct urccl_remote remote, struct urccl_remote_info *info)
+{
+	struct urccl_remote_info all = {.size = sizeof(all)};
+	struct control_call call = {.msg.type = CALL_REMOTE_INFO,
+				    .handle = remote.id,
+				    .info = &all};
+	int err = context_check_out(ctx, info);
+
+	if (!err)
+		err = context_call(ctx, &call, 0);
+	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_remote_info");
+}
+
 int urccl_stats(struct urccl *ctx, struct urccl_stats *stats)
 {
 	struct urccl_stats all = {.size = sizeof(all)};

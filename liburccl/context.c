@@ -66,12 +66,38 @@ static void devices_close(struct urccl *ctx)
 }
 
 /* Keeps the reason for dumps. */
-static void leave_out(struct urccl *ctx)
+static void leave_out(struct urccl *ctx, uint32_t transport)
 {
 	size_t len = strlen(ctx->left_out);
 
-	snprintf(ctx->left_out + len, sizeof(ctx->left_out) - len, "%s%s", len ? "; " : "",
-		 urccl_errmsg());
+	snprintf(ctx->left_out + len, sizeof(ctx->left_out) - len, "%s%s: %s", len ? "; " : "",
+		 transport_name(transport), urccl_errmsg());
+	log_text(&ctx->log, URCCL_LOG_WARN, "transport %s is left out: %s",
+		 transport_name(transport), urccl_errmsg());
+}
+
+/* What was opened, in a line, and who set what. */
+static void log_open(const struct urccl *ctx)
+{
+	const struct urccl_params *p = &ctx->settings.p;
+	char plan[128] = "", origin[VARIABLE_MAX], value[256];
+	size_t at = 0;
+	uint32_t i;
+
+	for (i = 0; i < ctx->ndevices && at < sizeof(plan); i++)
+		at += (size_t)snprintf(plan + at, sizeof(plan) - at, "%s%s", i ? ", " : "",
+				       ctx->devices[i]->ops->name);
+	log_text(&ctx->log, URCCL_LOG_INFO, "open: liburccl %s, incarnation %016llx%s, over %s",
+		 urccl_version(), (unsigned long long)ctx->incarnation,
+		 ctx->is_inline ? ", inline" : "", plan);
+	for (i = 0; i < settings_count && log_wants(&ctx->log, URCCL_LOG_DEBUG); i++) {
+		if (setting_is_default(&settings_table[i], p))
+			continue;
+		setting_origin(&settings_table[i], p, origin);
+		setting_text(&settings_table[i], p, value, sizeof(value));
+		log_text(&ctx->log, URCCL_LOG_DEBUG, "setting %s = \"%s\" (%s)",
+			 settings_table[i].name, value, origin);
+	}
 }
 
 /* A setting that is a transport's alone asks for it as naming it does, where no transport was
@@ -103,7 +129,7 @@ static int devices_open(struct urccl *ctx)
 			continue;
 		if (is_asked_for(s, i))
 			goto close_devices;
-		leave_out(ctx);
+		leave_out(ctx, s->transports.list[i].transport);
 	}
 	if (ctx->ndevices)
 		return 0;
@@ -154,6 +180,17 @@ static void context_unmap(struct urccl *ctx)
 	munmap(ctx, sizeof(*ctx));
 }
 
+static uint64_t required_of(const struct transports *t)
+{
+	uint64_t bits = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->n; i++)
+		if (t->list[i].how == TRANSPORT_REQUIRED)
+			bits |= 1ull << t->list[i].transport;
+	return bits;
+}
+
 static int control_make(struct urccl *ctx)
 {
 	struct control_config config = {
@@ -162,6 +199,7 @@ static int control_make(struct urccl *ctx)
 		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
 		.devices = ctx->devices,
 		.ndevices = ctx->ndevices,
+		.required = required_of(&ctx->settings.transports),
 	};
 
 	return control_open(&config, &ctx->control);
@@ -222,6 +260,7 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 	if (err)
 		goto unmap;
 	ctx->is_inline = !!(ctx->settings.p.flags & URCCL_OPEN_INLINE);
+	log_init(&ctx->log, &ctx->settings.p);
 	err = incarnation_new(&ctx->incarnation);
 	if (err)
 		goto free_settings;
@@ -238,6 +277,7 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 	err = threads_start(ctx);
 	if (err)
 		goto close_engine;
+	log_open(ctx);
 	*out = ctx;
 	return 0;
 
@@ -263,6 +303,8 @@ void urccl_close(struct urccl *ctx)
 	engine_close(ctx->engine);
 	control_close(ctx->control);
 	devices_close(ctx);
+	log_text(&ctx->log, URCCL_LOG_INFO, "closed: incarnation %016llx",
+		 (unsigned long long)ctx->incarnation);
 	settings_free(&ctx->settings);
 	context_unmap(ctx);
 }

@@ -15,6 +15,7 @@ struct urccl {
 	uint32_t live;
 	int is_inline;
 	struct settings settings;
+	struct log log;
 	uint64_t incarnation;
 	struct device *devices[DEVICES_MAX];
 	uint32_t ndevices;

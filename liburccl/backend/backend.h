@@ -68,11 +68,15 @@ enum chunk_flags {
 	CHUNK_QUIET = 1 << 0,		/* out: nothing of it lands at the peer any more, proved
 					 * by the peer or the device */
 	CHUNK_CANCELLED = 1 << 1,	/* the backend's: cancel was asked */
+	CHUNK_BOUNCES = 1 << 2,		/* out, with -EACCES: it would have gone through memory
+					 * of the library, which the policy forbids */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */
 struct rkey {
 	uint64_t v[2];
+	uint32_t mapped;		/* 1: the owner is not asked at each access, so that this
+					 * library keeps to the advert; 0 before import */
 };
 
 /* One piece of an entry. Filled by the engine, which leaves it and what it points to alone until

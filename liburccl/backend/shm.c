@@ -89,6 +89,8 @@ static int device_open(const struct device_config *config, struct device **dev)
 	if (err)
 		goto free_tables;
 	d->cma = config->params->cma == URCCL_ALLOW_YES;
+	d->no_bounce = config->params->bounce == URCCL_ALLOW_NO;
+	d->by_owner = config->params->enforce == URCCL_ENFORCE_OWNER;
 	d->dev.ops = &backend_shm;
 	d->dev.about =
 		d->cma ? "peers of this host: memory of urccl_alloc() is mapped, other memory "

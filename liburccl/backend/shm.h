@@ -288,6 +288,8 @@ struct shm_dev {
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
 	uint8_t cma;			/* allowed */
+	uint8_t no_bounce;		/* what would go through a ring is refused */
+	uint8_t by_owner;		/* nothing is mapped, here or there */
 	struct stream_sink sink;
 	struct stream_gather gather;
 };

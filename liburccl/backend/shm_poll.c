@@ -74,6 +74,12 @@ static int post_one(struct shm_ep *e, struct chunk *c)
 {
 	if (is_copy(c))
 		return post_copy(e, c, shm_remote(c->key));
+	if (e->dev->no_bounce && (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE)) {
+		c->flags = CHUNK_BOUNCES;
+		c->path = 0;
+		out(e->dev, c, -EACCES);
+		return 1;
+	}
 	if (!stream_post(&e->streams[way_of(c)], c))
 		return 0;
 	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;

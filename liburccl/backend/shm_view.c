@@ -234,7 +234,7 @@ int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 	n = stream_expose(&e->dev->grants, x, k.grant, sizeof(k.grant));
 	if (n < 0)
 		return n;
-	if (shm_link_proved(e))
+	if (shm_link_proved(e) && !e->dev->by_owner)
 		k.nparts = parts_make(e, x, k.parts);
 	x->scratch = k.nparts ? MAPPED : 0;
 	n = (int)(offsetof(struct key, parts) + k.nparts * sizeof(k.parts[0]));
@@ -405,7 +405,7 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 		return -EPROTO;
 	err = stream_import(k.grant, sizeof(k.grant), len, rkey);
 	rkey->v[1] = 0;
-	if (err || !k.nparts)
+	if (err || !k.nparts || e->dev->by_owner)
 		return err;
 	/* Its files were sent before the key was; so, perhaps, was its end. */
 	shm_link_recv(e);
@@ -424,6 +424,7 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 		r->parts[i].view->users++;
 	list_add_tail(&r->link, &e->remotes);
 	rkey->v[1] = (uintptr_t)r;
+	rkey->mapped = 1;
 	return 0;
 }
 

@@ -221,6 +221,10 @@ struct failures {			/* one writer (the engine), any reader */
 uint32_t failures_add(struct failures *f, const struct failure *what);
 /* 0, or -ENOENT: never was, or overwritten. Any thread. */
 int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
+/* The reason alone, with its figures filled in. */
+int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
+/* Errors of up to four transports in one figure: the newest is added. Its %p. */
+uint64_t rails_arg(uint64_t before, uint32_t transport, int err);
 /* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
 

@@ -107,11 +107,39 @@ static void text_address(struct text *t, const uint64_t arg[3])
 		text_add(t, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
+/* A transport and an errno in 16 bits each, the oldest in the highest. */
+uint64_t rails_arg(uint64_t before, uint32_t transport, int err)
+{
+	return before << 16 | (transport & 15) << 12 | ((uint32_t)(err < 0 ? -err : err) & 0xfff);
+}
+
+static void text_rails(struct text *t, uint64_t arg)
+{
+	const char *sep = "";
+	int i;
+
+	for (i = 48; i >= 0; i -= 16) {
+		uint32_t rail = (uint32_t)(arg >> i) & 0xffff;
+		const char *name = transport_name(rail >> 12);
+
+		if (!rail)
+			continue;
+		text_add(t, "%s%s: ", sep, name ? name : "the peer");
+		text_errno(t, rail & 0xfff);
+		sep = ", ";
+	}
+	if (!arg)
+		text_add(t, "none is left to try");
+}
+
 static void text_figure(struct text *t, char kind, uint64_t arg)
 {
 	switch (kind) {
 	case 't':
 		text_transports(t, arg);
+		return;
+	case 'p':
+		text_rails(t, arg);
 		return;
 	case 'g':
 		text_add(t, "%s", gai_strerror((int)arg));
@@ -142,29 +170,28 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 }
 
 /* The reason's text with the figures filled in. */
-static void text_reason(struct text *t, const struct failure *f)
+static void text_reason(struct text *t, uint32_t reason, const uint64_t args[3])
 {
-	const char *s = f->reason < REASON_LAST ? texts[f->reason] : texts[REASON_NONE];
+	const char *s = reason < REASON_LAST ? texts[reason] : texts[REASON_NONE];
 	size_t arg = 0;
 
 	for (; *s; s++) {
-		if (*s != '%' || !s[1] || arg == ARRAY_SIZE(f->arg))
+		if (*s != '%' || !s[1] || arg == 3)
 			text_add(t, "%c", *s);
 		else if (*++s == 'a')
-			text_address(t, f->arg);
+			text_address(t, args);
 		else if (*s == 'h')
-			text_errno(t, f->arg[2] >> 32);
+			text_errno(t, args[2] >> 32);
 		else
-			text_figure(t, *s, f->arg[arg++]);
+			text_figure(t, *s, args[arg++]);
 	}
 }
 
 int fail_reason(int err, uint32_t reason, const uint64_t arg[3])
 {
-	struct failure f = {.reason = reason, .res = err, .arg = {arg[0], arg[1], arg[2]}};
 	struct text t = {errmsg, sizeof(errmsg), 0, 0};
 
-	text_reason(&t, &f);
+	text_reason(&t, reason, arg);
 	return err;
 }
 
@@ -205,16 +232,29 @@ static void text_subject(struct text *t, const struct failure *f, const char *pe
 	text_add(t, ": ");
 }
 
+static int text_end(struct text *t)
+{
+	if (t->size)
+		t->buf[t->len < t->size ? t->len : t->size - 1] = 0;
+	return (int)t->len;
+}
+
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len)
 {
 	struct text t = {buf, len, 0, 0};
 	const char *name = f->res < 0 && f->res > -4096 ? strerrorname_np(-f->res) : NULL;
 
 	text_subject(&t, f, peer_name);
-	text_reason(&t, f);
+	text_reason(&t, f->reason, f->arg);
 	if (name && t.named != -f->res)
 		text_add(&t, " (%s)", name);
-	if (len)
-		buf[t.len < len ? t.len : len - 1] = 0;
-	return (int)t.len;
+	return text_end(&t);
+}
+
+int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len)
+{
+	struct text t = {buf, len, 0, 0};
+
+	text_reason(&t, reason, arg);
+	return text_end(&t);
 }

@@ -2,8 +2,9 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
- * transports by bit, %v two ranges of versions, %g what getaddrinfo() said. %a is an address: the
- * first two figures, with the port in the low half of the third; %h the errno in its high half. */
+ * transports by bit, %p errors of transports, %v two ranges of versions, %g what getaddrinfo()
+ * said. %a is an address: the first two figures, with the port in the low half of the third; %h the
+ * errno in its high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
@@ -85,6 +86,9 @@ REASON(ATOMIC_SPLIT,	"the word at offset %u of the remote lies in two adverts: a
 REASON(ATOMIC_ALIGN,	"the word at offset %u of the remote is not 8 bytes of one range, on a "
 			"multiple of 8, in the peer's memory")
 REASON(RING_STALE,	"ring id %u names no open ring of this context")
+REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=no "
+			"forbids: they move directly where the remote is memory of urccl_alloc() "
+			"that this side could map")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
 			"expired, or was never the peer's")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
@@ -108,7 +112,11 @@ REASON(DIAL_VERSION,	"protocol versions do not meet: %v")
 REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v")
 REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %l")
 REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t")
-REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer; the last one said %e")
+REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer: %p")
+REASON(DIAL_REQUIRED,	"the peer is where %t reaches, which the policy requires there, and it "
+			"offers no such way")
+REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with this peer did not come "
+			"up: %p")
 REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl")
 REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names")
 REASON(DIAL_FULL,	"the peer is full: its max_peers is reached")

@@ -12,8 +12,8 @@
 
 /* ---- a guest says HELLO ---- */
 
-static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t *used,
-				int *err)
+static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t host,
+				uint32_t *used, int *err)
 {
 	struct path *path;
 	uint32_t i;
@@ -23,6 +23,10 @@ static struct path *accept_path(struct control *c, const struct wire_rail *their
 
 		if (*used & 1u << i || dev->ops->transport != theirs->transport)
 			continue;
+		if (!policy_allows(c, host, theirs->transport)) {
+			*err = -EACCES;
+			continue;
+		}
 		path = path_open(dev, theirs->id, err);
 		if (!path)
 			continue;
@@ -42,7 +46,7 @@ static uint32_t accept_paths(struct control *c, const struct wire_hello *h, stru
 	uint32_t used = 0, n = 0, i;
 
 	for (i = 0; i < h->nrails; i++) {
-		paths[n] = accept_path(c, &h->rails[i], &used, err);
+		paths[n] = accept_path(c, &h->rails[i], h->host, &used, err);
 		if (paths[n])
 			n++;
 	}
@@ -54,6 +58,7 @@ void accept_answer(struct control *c, struct peer *p)
 	struct wire_hello ack = {.version_min = p->version,
 				 .version_max = p->version,
 				 .incarnation = c->config.incarnation,
+				 .host = c->host,
 				 .key_window = KEY_WINDOW};
 	uint32_t i;
 

@@ -161,6 +161,9 @@ static void call_dispatch(struct control *c, struct control_call *call)
 	case CALL_REGION_INFO:
 		region_info(c, call);
 		break;
+	case CALL_REMOTE_INFO:
+		remote_info(c, call);
+		break;
 	case CALL_PEER_NAME:
 		call_peer_name(c, call);
 		break;

@@ -445,6 +445,7 @@ void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
 				.transports = paths_possible(c),
 				.error = (uint32_t)-err};
 
+	log_refused(c, n, code, err);
 	conn_send(c, n, c->tx, wire_put_refuse(c->tx, &r));
 	n->ops = &refused_ops;
 	n->owner = NULL;

@@ -229,6 +229,8 @@ int control_open(const struct control_config *config, struct control **control)
 	if (!c)
 		return fail(-ENOMEM, "no memory for the control thread");
 	c->config = *config;
+	c->host = host_id();
+	log_init(&c->log, config->params);
 	c->epoll_fd = c->wake_fd = c->listen_fd = c->reserve_fd = -1;
 	c->start_ns = clock_ns();
 	list_init(&c->alarms);

@@ -20,6 +20,8 @@ struct control_config {
 	const struct sockaddr_storage *listen;	/* NULL: do not */
 	struct device **devices;	/* in order of preference */
 	uint32_t ndevices;
+	uint64_t required;		/* a bit for each transport that must be used with whom it
+					 * reaches */
 };
 
 /* Opens the listener and the thread's wake-ups; the mailbox is there afterwards. 0 or -errno
@@ -45,6 +47,7 @@ enum control_call_type {
 	CALL_METADATA,			/* data, n -> res: bytes */
 	CALL_PEER_INFO,			/* handle, info */
 	CALL_REGION_INFO,		/* handle, info */
+	CALL_REMOTE_INFO,		/* handle, info */
 	CALL_PEER_NAME,			/* handle -> text in data, n: for sentences */
 	CALL_RING_ADD,			/* ring */
 	CALL_RING_DEL,			/* ring: back when the engine has let go */

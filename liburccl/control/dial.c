@@ -175,6 +175,7 @@ static void dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 			       .version_max = WIRE_VERSION_MAX,
 			       .incarnation = c->config.incarnation,
 			       .expected = d->expected,
+			       .host = c->host,
 			       .key_window = KEY_WINDOW,
 			       .note_len = d->hello_len,
 			       .nrails = d->npaths};
@@ -222,7 +223,8 @@ static void dial_no_path(struct dial *d, const struct wire_refuse *r)
 	for (i = 0; i < d->npaths; i++)
 		ours |= 1ull << d->paths[i]->rail.ep->dev->ops->transport;
 	if (ours & r->transports)
-		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH, r->error, 0, 0);
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
+			  rails_arg(0, URCCL_TRANSPORT_NONE, (int)(r->error & 0xfff)), 0, 0);
 	else
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
 }
@@ -278,9 +280,12 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 }
 
 /* Gives the peer an ep for each rail that both have, best first. */
-static void dial_hand_over(struct dial *d, struct peer *p, const struct wire_hello *ack)
+static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
+			   const struct wire_hello *ack)
 {
 	uint32_t i, k;
+
+	p->required = policy_required(c, ack->host);
 
 	for (i = 0; i < d->npaths; i++) {
 		struct path *path = d->paths[i];
@@ -290,7 +295,7 @@ static void dial_hand_over(struct dial *d, struct peer *p, const struct wire_hel
 			if (ack->rails[k].id == path->id &&
 			    ack->rails[k].transport == path->rail.ep->dev->ops->transport)
 				r = &ack->rails[k];
-		if (!r) {
+		if (!r || !policy_allows(c, ack->host, r->transport)) {
 			path_free(path);
 			continue;
 		}
@@ -323,7 +328,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	d->peer = p;
 	d->own = 1;
 	list_add_tail(&d->of_peer, &p->dials);
-	dial_hand_over(d, p, ack);
+	dial_hand_over(c, d, p, ack);
 	dials_give(c, others, p);
 	dials_follow(c, &h->addr, p);
 	meet_unhold(c);

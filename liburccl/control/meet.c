@@ -41,6 +41,16 @@ static void meet_limit(struct control *c, struct peer *p)
 		alarm_set(c, &p->conn->alarm, TRY_NS);
 }
 
+static void meet_no_path(struct control *c, struct peer *p)
+{
+	if (p->required && !p->rail_errors)
+		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_REQUIRED, 1ull << p->required, 0);
+	else
+		peer_down(c, p, -EHOSTUNREACH,
+			  p->required ? REASON_DIAL_REQUIRED_DOWN : REASON_DIAL_NO_PATH,
+			  p->rail_errors, 0);
+}
+
 static void meet_try(struct control *c, struct peer *p)
 {
 	struct path *path = meet_next(p);
@@ -52,7 +62,7 @@ static void meet_try(struct control *c, struct peer *p)
 		return;
 	}
 	if (!path) {
-		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-p->rail_error, 0);
+		meet_no_path(c, p);
 		return;
 	}
 	path_connect(c, path, 1);
@@ -62,7 +72,11 @@ static void meet_try(struct control *c, struct peer *p)
 
 static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
 {
+	uint32_t transport = path->rail.ep->dev->ops->transport;
+
 	p->rail_error = err;
+	p->rail_errors = rails_arg(p->rail_errors, transport, err);
+	log_rail(c, p, transport, err);
 	if (err == -EPROTONOSUPPORT)
 		p->rail_versions = versions_arg(path->addr[0], path->addr[1], path->rail.addr[0],
 						path->rail.addr[1]);
@@ -78,7 +92,8 @@ void meet_refuse(struct control *c, struct peer *p, int err)
 
 	p->conn = NULL;
 	conn_refuse(c, n, WIRE_NO_PATH, err);
-	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, (uint64_t)-err, 0);
+	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
+		  rails_arg(0, URCCL_TRANSPORT_NONE, err), 0);
 }
 
 void meet_yield(struct control *c, struct peer *p)
@@ -98,6 +113,7 @@ static void meet_up(struct control *c, struct peer *p)
 	assert(p->stage == STAGE_COMMITTED && p->path);
 	p->stage = STAGE_UP;
 	p->transport = p->path->rail.ep->dev->ops->transport;
+	log_peer_up(c, p);
 	list_del(&p->held);
 	if (!p->broken)
 		alarm_stop(&p->delay);
@@ -339,7 +355,8 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
 		if (wire_get_refuse(body, len, &r))
 			return -EPROTO;
-		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, r.error, 0);
+		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
+			  rails_arg(0, URCCL_TRANSPORT_NONE, (int)(r.error & 0xfff)), 0);
 		return 0;
 	}
 	return wire_get_word(body, len, &word) ? -EPROTO : meet_word(c, p, type, word);

@@ -184,6 +184,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	int was_up = p->stage == STAGE_UP;
 
 	assert(p->stage != STAGE_DOWN);
+	log_peer_down(c, p, reason, arg, graceful);
 	p->stage = STAGE_DOWN;
 	c->live--;
 	alarm_stop(&p->silence);
@@ -329,6 +330,7 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	if (p->stage == STAGE_DOWN)
 		return;
 	p->broken = err;
+	log_rail(c, p, p->transport, err);
 	if (p->leaving)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);
 	else

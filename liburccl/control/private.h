@@ -156,6 +156,17 @@ void path_connect(struct control *c, struct path *path, int active);
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);
 
+/* ---- policy.c ---- */
+
+uint32_t host_id(void); /* of this machine; 0: not to be had */
+uint32_t policy_required(const struct control *c, uint32_t host);
+int policy_allows(const struct control *c, uint32_t host, uint32_t transport);
+void log_peer_up(const struct control *c, const struct peer *p);
+void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
+		   int graceful);
+void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
+void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err);
+
 /* ---- peers ---- */
 
 enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
@@ -192,6 +203,8 @@ struct peer {
 	struct alarm delay;   /* HOLD_NS, or RAIL_GRACE_NS if broken */
 	int broken;	      /* -errno of the rail in use */
 	int rail_error;	      /* of the last one that did not come up */
+	uint64_t rail_errors; /* of the last four: rails_arg() */
+	uint32_t required;    /* the one transport that the policy allows with it; 0: any */
 	uint64_t rail_versions;	/* -EPROTONOSUPPORT: of which versions, for a reason */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
@@ -434,6 +447,7 @@ struct remote {
 
 void remote_import(struct control *c, struct control_req *req);
 void remote_forget(struct control *c, struct control_req *req);
+void remote_info(struct control *c, struct control_call *call);
 void remote_keys(struct control *c, struct control_req *req); /* CONTROL_KEYS */
 int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep);
 void remote_step(struct control *c, struct remote *r);
@@ -472,6 +486,8 @@ struct control {
 	uint32_t listening; /* registered with epoll */
 	struct alarm listen_alarm;
 	struct class_socket socket; /* of control connections */
+	struct log log;
+	uint32_t host; /* host_id() */
 	pthread_t thread;
 	int started;
 	uint64_t start_ns; /* what adverts' expiry counts from */

@@ -420,7 +420,7 @@ void region_info(struct control *c, struct control_call *call)
 	info->rights = r->memory->rights;
 	info->extents = r->nextents;
 	info->shared = r->nshared;
-	info->mappable = 1;
+	info->mappable = c->config.params->enforce != URCCL_ENFORCE_OWNER;
 	for (i = 0; i < r->memory->nspans; i++)
 		info->mappable &= r->memory->spans[i].fd >= 0;
 	call_answer(call, 0);

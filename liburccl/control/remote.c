@@ -192,6 +192,28 @@ void remote_forget(struct control *c, struct control_req *req)
 	remote_end(c, r);
 }
 
+void remote_info(struct control *c, struct control_call *call)
+{
+	struct remote *r = handles_get(&c->remote_handles, call->handle);
+	struct urccl_remote_info *info = call->info;
+	uint32_t i;
+
+	if (!r || r->deleting) {
+		call_answer(call, fail(-ESTALE, "remote handle 0x%x names no imported memory",
+				       call->handle));
+		return;
+	}
+	info->nadverts = r->n;
+	info->peer.id = r->peer->handle;
+	info->rights = UINT32_MAX;
+	for (i = 0; i < r->n; i++) {
+		info->len += r->adverts[i].length;
+		info->rights &= r->adverts[i].rights;
+	}
+	info->enforced = engine_remote_enforced(r->engine);
+	call_answer(call, 0);
+}
+
 void remotes_end(struct control *c, struct peer *p)
 {
 	struct list *pos;

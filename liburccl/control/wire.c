@@ -127,7 +127,7 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 	put(&w, h->incarnation, 8);
 	put(&w, h->expected, 8);
 	put(&w, h->key_window, 4);
-	put(&w, 0, 4);
+	put(&w, h->host, 4);
 	put_bytes(&w, h->note, h->note_len);
 	for (i = 0; i < h->nrails; i++) {
 		put(&w, h->rails[i].transport, 2);
@@ -165,7 +165,8 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 	h->incarnation = get(&r, 8);
 	h->expected = get(&r, 8);
 	h->key_window = (uint32_t)get(&r, 4);
-	if (get(&r, 4) || !h->incarnation || !h->key_window || h->note_len > HELLO_MAX ||
+	h->host = (uint32_t)get(&r, 4);
+	if (!h->incarnation || !h->key_window || h->note_len > HELLO_MAX ||
 	    h->nrails > WIRE_RAILS)
 		return -EPROTO;
 	get_bytes(&r, h->note, h->note_len);

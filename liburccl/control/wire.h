@@ -70,6 +70,7 @@ struct wire_hello {			   /* HELLO and HELLO_ACK */
 	uint32_t version_min, version_max; /* HELLO_ACK: both the one chosen */
 	uint64_t incarnation;		   /* the sender's, not 0 */
 	uint64_t expected;		   /* HELLO: the receiver's, 0: any */
+	uint32_t host;			   /* the sender's machine, 0: not known */
 	uint32_t key_window;		   /* KEY_REQs that the sender takes unanswered, not 0 */
 	uint32_t note_len;
 	uint8_t note[HELLO_MAX];

@@ -109,7 +109,9 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 			 : -ENOTCONN;
 		part->has_key = part->resolved = !res;
 		part->grant = cmd->grant;
-		r->keys += !res;
+		if (!res && part->key.mapped)
+			store_relaxed(&r->mapped, r->mapped + 1);
+		store_release(&r->keys, r->keys + !res);
 	}
 	if (res)
 		key_failed(r, res);

@@ -178,6 +178,7 @@ void engine_remote_free(struct engine_remote *r);
 /* The control thread's pointer, for CONTROL_KEYS. */
 void engine_remote_set_owner(struct engine_remote *r, void *owner);
 void *engine_remote_owner(const struct engine_remote *r);
+enum urccl_enforced engine_remote_enforced(const struct engine_remote *r); /* any thread */
 
 /* ---- any thread, also beside a stuck engine ---- */
 

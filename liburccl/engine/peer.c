@@ -89,6 +89,13 @@ struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *pee
 	return r;
 }
 
+enum urccl_enforced engine_remote_enforced(const struct engine_remote *r)
+{
+	if (load_acquire(&r->keys) < r->nparts)
+		return URCCL_ENFORCED_UNKNOWN;
+	return load_relaxed(&r->mapped) ? URCCL_ENFORCED_BY_IMPORTER : URCCL_ENFORCED_BY_OWNER;
+}
+
 void engine_remote_free(struct engine_remote *r)
 {
 	free(r);

@@ -274,7 +274,8 @@ struct engine_remote {
 	struct engine_peer *peer;
 	uint64_t len;
 	uint32_t asked; /* keys were asked for */
-	uint32_t keys;	/* parts that have one */
+	uint32_t keys;	/* parts that have one; any thread reads it, and mapped before it */
+	uint32_t mapped; /* of them, those whose owner is not asked */
 	int32_t failed; /* why there never will be, else 0 */
 	uint32_t deleting, revoked;
 	struct list waiters; /* entries that wait for the keys */

@@ -174,7 +174,8 @@ void remote_revoke(struct engine_remote *r)
 
 	r->revoked = 1;
 	r->failed = -EACCES;
-	r->keys = 0;
+	store_relaxed(&r->mapped, 0);
+	store_release(&r->keys, 0);
 	for (i = 0; i < r->nparts; i++)
 		r->parts[i].has_key = 0;
 	remote_waiters(r, -EACCES);

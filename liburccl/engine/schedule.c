@@ -317,7 +317,9 @@ static void data_out(struct engine *e, struct chunk *c)
 	} else {
 		if (seg < op->first_bad)
 			op->first_bad = seg;
-		if (res == -EACCES || res == -ERANGE || res == -ESTALE)
+		if (flags & CHUNK_BOUNCES)
+			op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
+		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
 		else
 			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, 0, 0);

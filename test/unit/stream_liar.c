@@ -86,7 +86,7 @@ static void put(uint8_t *h, const struct lie *l)
 
 static void tell(const struct lie *lie, uint32_t cut)
 {
-	struct rkey rkey = {{0}};
+	struct rkey rkey = {0};
 	struct side *s = &pair.side[0];
 	uint8_t header[STREAM_HEADER];
 	ssize_t n;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which transports may be used with whom, and what the program is told of it. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+/* The kernel's boot ID is the same in all containers of a host. */
+uint32_t host_id(void)
+{
+	static const uint8_t key[16] = "liburccl host id";
+	uint8_t id[64], hash[16];
+	uint32_t host = 0;
+	ssize_t n;
+	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, id, sizeof(id));
+	close(fd);
+	if (n < 32)
+		return 0;
+	siphash128(key, id, (size_t)n, hash);
+	memcpy(&host, hash, sizeof(host));
+	return host;
+}
+
+/* The one transport that must be used with a peer of this host ID, or 0: any. */
+uint32_t policy_required(const struct control *c, uint32_t host)
+{
+	int here = host && host == c->host;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++) {
+		uint32_t transport = c->config.devices[i]->ops->transport;
+
+		if (!(c->config.required >> transport & 1))
+			continue;
+		if (here || (transport != URCCL_TRANSPORT_SHM && transport != URCCL_TRANSPORT_IPC))
+			return transport;
+	}
+	return 0;
+}
+
+int policy_allows(const struct control *c, uint32_t host, uint32_t transport)
+{
+	uint32_t required = policy_required(c, host);
+
+	return !required || required == transport;
+}
+
+/* ---- the log ---- */
+
+void log_peer_up(const struct control *c, const struct peer *p)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_INFO))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	log_text(&c->log, URCCL_LOG_INFO, "peer %s (incarnation %016llx) is up over %s, %s", name,
+		 (unsigned long long)p->incarnation, transport_name(p->transport),
+		 p->dialled ? "dialled" : "accepted");
+}
+
+void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
+		   int graceful)
+{
+	enum urccl_log_level level = graceful || reason == REASON_CLOSING || p->leaving
+					     ? URCCL_LOG_INFO
+					     : URCCL_LOG_WARN;
+	const uint64_t args[3] = {arg, 0, 0};
+	char name[80], why[256];
+
+	if (!log_wants(&c->log, level))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	reason_text(reason, args, why, sizeof(why));
+	log_text(&c->log, level, "peer %s %s: %s", name,
+		 p->stage == STAGE_UP ? "is gone" : "did not come up", why);
+}
+
+void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_INFO))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	log_text(&c->log, URCCL_LOG_INFO, "peer %s: transport %s: %s", name,
+		 transport_name(transport), err ? strerrordesc_np(-err) : "given back");
+}
+
+void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err)
+{
+	static const char *const why[] = {
+		[WIRE_NO_VERSION] = "it speaks no version of the protocol that is known here",
+		[WIRE_STALE] = "it wanted an earlier incarnation",
+		[WIRE_SELF] = "it is this context itself",
+		[WIRE_FULL] = "max_peers is reached",
+		[WIRE_EXISTS] = "it is connected already",
+		[WIRE_NO_PATH] = "no transport is left for it",
+		[WIRE_CLOSING] = "the context is being closed",
+		[WIRE_BUSY] = "max_peers is reached by some who may not stay",
+	};
+	/* These two are how dials that meet are sorted out, and nobody's fault. */
+	enum urccl_log_level level = code == WIRE_EXISTS || code == WIRE_BUSY ? URCCL_LOG_DEBUG
+									      : URCCL_LOG_WARN;
+	char name[80];
+
+	if (!log_wants(&c->log, level))
+		return;
+	addr_text(&n->remote, name, sizeof(name));
+	log_text(&c->log, level, "refused %s: %s%s%s", name,
+		 code == WIRE_FULL && err ? "something ran out" : why[code], err ? ": " : "",
+		 err ? strerrordesc_np(-err) : "");
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which transports may be used: what is named must open and what has a "?" need not, of both opening
+ * says why not; a transport with a "!" is the only one towards whom it reaches, and where it does
+ * not come up connecting fails with its reason, on either side; bounce=no and enforce=owner keep
+ * their word. */
+#include <sys/stat.h>
+#include <unistd.h>
+#include "meet.h"
+
+static struct pair p;
+
+static struct urccl_params with(const char *transport)
+{
+	struct urccl_params q = p.params;
+
+	q.transport = transport;
+	q.sim = strstr(transport, "sim") ? p.sim : NULL;
+	return q;
+}
+
+static void open_with(struct side *s, const struct urccl_params *q)
+{
+	struct pair other = p;
+
+	other.params = *q;
+	side_open(&other, s);
+}
+
+static void refused(const struct urccl_params *q, int err, const char *words)
+{
+	struct urccl *ctx;
+
+	CHECK_EQ(urccl_open(q, &ctx), err);
+	if (!strstr(urccl_errmsg(), words))
+		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
+	CHECK(strstr(urccl_errmsg(), words));
+}
+
+/* socket_dir that is not there keeps shm from opening on any machine. */
+static void opening(void)
+{
+	struct urccl_params q = with("shm,tcp");
+	struct urccl *ctx;
+
+	q.socket_dir = "/no/such/dir";
+	refused(&q, -ENOENT, "/no/such/dir");
+	q.transport = "shm!,tcp";
+	refused(&q, -ENOENT, "/no/such/dir");
+	q.transport = "shm?";
+	refused(&q, -ENOENT, "no transport opened: shm: ");
+	q.transport = "ib?,shm?,efa";
+	refused(&q, -EOPNOTSUPP, "transport efa");
+	q.transport = "ib?,shm?";
+	refused(&q, -ENOENT, "ib: this version does not carry out transport ib");
+	refused(&q, -ENOENT, "/no/such/dir");
+	q.transport = "fabric:verbs";
+	refused(&q, -EOPNOTSUPP, "fabric");
+	q.transport = "shm?,tcp";
+	CHECK_EQ(urccl_open(&q, &ctx), 0);
+	urccl_close(ctx);
+}
+
+static struct urccl_cqe dial(struct side *from, struct side *to)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	int len = urccl_metadata(to->ctx, blob, sizeof(blob));
+
+	CHECK_GE(len, 1);
+	return side_dialled(from, to, blob, (uint32_t)len, 20000000);
+}
+
+static uint32_t transport_to(struct side *s, uint32_t peer)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+
+	CHECK_EQ(urccl_peer_info(s->ctx, (struct urccl_peer){peer}, &info), 0);
+	return info.transport;
+}
+
+/* Both have what is tested and one other; a's and b's lists say how it ends: by which transport, or
+ * not at all with these words. */
+static void meets(const char *as, const char *bs, uint32_t transport, const char *words)
+{
+	struct urccl_params qa = with(as), qb = with(bs);
+	struct side a, b;
+	struct urccl_cqe cqe;
+
+	/* Sockets in a folder that the other side does not have: shm cannot come up. */
+	if (words && strstr(bs, "shm"))
+		qb.socket_dir = "/tmp";
+	open_with(&a, &qa);
+	open_with(&b, &qb);
+	side_accept(&b, 1);
+	cqe = dial(&a, &b);
+	if (words) {
+		CHECK_EQ(cqe.res, -EHOSTUNREACH);
+		check_sentence(&a, &cqe, words);
+	} else {
+		CHECK_EQ(cqe.res, 0);
+		CHECK_EQ(transport_to(&a, (uint32_t)cqe.handle), transport);
+	}
+	side_close(&a);
+	side_close(&b);
+}
+
+static void required(void)
+{
+	meets("shm,tcp", "tcp,shm", URCCL_TRANSPORT_SHM, NULL);
+	meets("shm!,tcp", "tcp,shm", URCCL_TRANSPORT_SHM, NULL);
+	meets("tcp!,shm", "shm,tcp", URCCL_TRANSPORT_TCP, NULL);
+	/* The side that is dialled has its say. */
+	meets("shm,tcp", "shm,tcp!", URCCL_TRANSPORT_TCP, NULL);
+	meets("tcp,shm", "shm!,tcp", URCCL_TRANSPORT_SHM, NULL);
+	/* What does not come up is not replaced. */
+	meets("shm!,tcp", "shm,tcp", 0, "requires with this peer did not come up: shm: ");
+	meets("shm!,tcp", "tcp", 0, "where shm reaches, which the policy requires");
+	meets("tcp", "shm!,tcp", 0, "EACCES");
+}
+
+static struct urccl_cqe write_to(struct target *t, uint8_t *local, uint64_t len)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_write(sqe, t->remote, local, len, 0);
+	return pair_run(&p, &p.a, sqe);
+}
+
+#define BOUNCED (URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE)
+
+/* Memory that is mapped moves, other memory does not, on shm; nothing changes elsewhere. */
+static void no_bounce(int shared)
+{
+	int is_shm = p.transport == URCCL_TRANSPORT_SHM;
+	static uint8_t local[4096];
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+	struct target t;
+
+	pattern_fill(local, sizeof(local), 0, 1);
+	target_open(&p, &t, sizeof(local), shared);
+	side_register(&p.a, local, sizeof(local), 0);
+	cqe = write_to(&t, local, sizeof(local));
+	if (is_shm && !shared) {
+		CHECK_EQ(cqe.res, -EACCES);
+		check_sentence(&p.a, &cqe, "bounce=no");
+		sqe = side_sqe(&p.a);
+		urccl_prep_read(sqe, t.remote, local, sizeof(local), 0);
+		CHECK_EQ(pair_run(&p, &p.a, sqe).res, -EACCES);
+		CHECK_EQ(t.bytes[0], 0);
+	} else {
+		CHECK_EQ(cqe.res, (int64_t)sizeof(local));
+		CHECK_EQ(cqe.path & BOUNCED, 0);
+		CHECK(pattern_holds(t.bytes, sizeof(local), 0, 1));
+	}
+	target_close(&p, &t);
+}
+
+static uint32_t enforced(const struct target *t)
+{
+	struct urccl_remote_info info = {.size = sizeof(info)};
+
+	CHECK_EQ(urccl_remote_info(p.a.ctx, t->remote, &info), 0);
+	CHECK_EQ(info.len, t->len);
+	CHECK_EQ(info.peer.id, p.a.peer.id);
+	CHECK_EQ(info.rights, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	return info.enforced;
+}
+
+static uint32_t mappable(const struct target *t)
+{
+	struct urccl_region_info info = {.size = sizeof(info)};
+
+	CHECK_EQ(urccl_region_info(p.b.ctx, t->region, &info), 0);
+	return info.mappable;
+}
+
+/* Even memory that could be mapped goes by the owner's hand. */
+static void by_owner(enum urccl_enforce a, enum urccl_enforce b)
+{
+	int is_shm = p.transport == URCCL_TRANSPORT_SHM;
+	uint32_t bounced = is_shm && (a || b) ? BOUNCED : 0;
+	struct urccl_params common = p.params;
+	static uint8_t local[4096];
+	struct urccl_cqe cqe;
+	struct target t;
+
+	p.params.enforce = (uint8_t)a;
+	side_open(&p, &p.a);
+	p.params.enforce = (uint8_t)b;
+	side_open(&p, &p.b);
+	p.params = common;
+	pair_open(&p);
+	pattern_fill(local, sizeof(local), 0, 2);
+	target_open(&p, &t, sizeof(local), 1);
+	CHECK_EQ(enforced(&t), URCCL_ENFORCED_UNKNOWN);
+	side_register(&p.a, local, sizeof(local), 0);
+	cqe = write_to(&t, local, sizeof(local));
+	CHECK_EQ(enforced(&t), is_shm && !bounced ? URCCL_ENFORCED_BY_IMPORTER
+						  : URCCL_ENFORCED_BY_OWNER);
+	CHECK_EQ(mappable(&t), !b);
+	CHECK_EQ(cqe.res, (int64_t)sizeof(local));
+	CHECK_EQ(cqe.path & BOUNCED, bounced);
+	CHECK(pattern_holds(t.bytes, sizeof(local), 0, 2));
+	target_close(&p, &t);
+	side_close(&p.a);
+	side_close(&p.b);
+}
+
+int main(int argc, char **argv)
+{
+	pair_options(&p, argc, argv);
+	pair_sim(&p);
+	if (p.transport == URCCL_TRANSPORT_TCP) {
+		opening();
+		required();
+	}
+	p.params.cma = URCCL_ALLOW_NO;
+	by_owner(URCCL_ENFORCE_ANY, URCCL_ENFORCE_ANY);
+	by_owner(URCCL_ENFORCE_OWNER, URCCL_ENFORCE_ANY);
+	by_owner(URCCL_ENFORCE_ANY, URCCL_ENFORCE_OWNER);
+	p.params.bounce = URCCL_ALLOW_NO;
+	pair_open(&p);
+	no_bounce(1);
+	no_bounce(0);
+	pair_close(&p);
+	return 0;
+}
