@@ -3,11 +3,15 @@
 #include "client.h"
 #include "result.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { VISITORS_MAX = 1024 }; /* of a process */
 
 static const double settle_seconds = 2;
 
@@ -81,7 +85,7 @@ static void visit(const struct options *o, const struct whom *whom, uint32_t i)
 	struct urccl *ctx;
 
 	own.is_inline = 1;
-	ctx = end_context(&own, SERVERS, o->listen);
+	ctx = end_context(&own, SERVERS, ""); /* nobody dials it */
 	if (urccl_ring_open(ctx, &p, &ring) < 0)
 		bench_die("visitor %u: %s", i, urccl_errmsg());
 	urccl_prep_connect(urccl_get_sqe(ring), whom->bytes, whom->len);
@@ -90,20 +94,46 @@ static void visit(const struct options *o, const struct whom *whom, uint32_t i)
 	visit_wait(ctx, ring);
 }
 
-/* The other process: reads whom to dial, makes all contexts, stays until its pipe is closed. */
-static void visitors(const struct options *o, int from)
+/* A process of visitors: makes its contexts, then stays until it is ended. */
+static pid_t visitors(const struct options *o, const struct whom *whom, uint32_t first, uint32_t n)
 {
+	pid_t child = fork();
+	uint32_t i;
+
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (i = first; i < first + n; i++)
+		visit(o, whom, i);
+	for (;;)
+		pause();
+}
+
+/* The other process: reads whom to dial, has others make all contexts, for one may not have
+ * descriptors for all, and stays until its pipe is closed. */
+static void party(const struct options *o, int from)
+{
+	pid_t child[1 + 100000 / VISITORS_MAX];
 	struct whom whom;
 	ssize_t n = read(from, whom.bytes, sizeof(whom.bytes));
-	uint32_t i;
+	uint32_t i, made = 0;
 
 	if (n <= 0)
 		_exit(1);
 	whom.len = (uint32_t)n;
 	raise_limit();
-	for (i = 0; i < o->idle_peers; i++)
-		visit(o, &whom, i);
+	for (i = 0; made < o->idle_peers; i++, made += VISITORS_MAX) {
+		uint32_t left = o->idle_peers - made;
+
+		child[i] = visitors(o, &whom, made, left < VISITORS_MAX ? left : VISITORS_MAX);
+		if (child[i] < 0)
+			bench_die("cannot start the peers: %s", strerror(errno));
+	}
 	while (read(from, whom.bytes, sizeof(whom.bytes)) > 0)
+		;
+	while (i-- > 0)
+		kill(child[i], SIGKILL);
+	while (wait(NULL) > 0)
 		;
 	_exit(0);
 }
@@ -206,7 +236,7 @@ void idle_measure(const struct options *o)
 		bench_die("cannot start the peers: %s", strerror(errno));
 	if (!child) {
 		close(fd[1]);
-		visitors(o, fd[0]);
+		party(o, fd[0]);
 	}
 	close(fd[0]);
 	raise_limit();

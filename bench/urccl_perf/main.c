@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast is it, in the manner of ucx_perftest and ib_write_bw. --help says how to ask. */
 #include "client.h"
+#include "handshake.h"
 #include "idle.h"
 #include "serve.h"
 
@@ -74,6 +75,10 @@ int main(int argc, char **argv)
 	options_parse(&o, argc, argv);
 	if (o.job == JOB_IDLE) {
 		idle_measure(&o);
+		return 0;
+	}
+	if (o.job == JOB_HANDSHAKES) {
+		handshake_measure(&o);
 		return 0;
 	}
 	switch (o.role) {

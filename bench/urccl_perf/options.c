@@ -74,6 +74,7 @@ static const char help_text[] =
 	"  --check             compare the bytes afterwards\n"
 	"  --duration S        seconds measured (1); --warmup S before (0.2)\n"
 	"  --count N           entries instead of seconds\n"
+	"  --handshakes N      CONNECT to another process and CLOSE, N times one after the other\n"
 	"  --idle-peers N      N contexts of another process dial us; what they cost for --duration\n"
 	"  --random N          N random entries by epoll alone; counts wake-ups lost and empty\n"
 	"\n"
@@ -118,6 +119,7 @@ enum {
 	OPT_DURATION,
 	OPT_WARMUP,
 	OPT_COUNT,
+	OPT_HANDSHAKES,
 	OPT_IDLE_PEERS,
 	OPT_RANDOM,
 	OPT_INLINE,
@@ -167,6 +169,7 @@ static const struct option long_options[] = {
 	{"duration", 1, NULL, OPT_DURATION},
 	{"warmup", 1, NULL, OPT_WARMUP},
 	{"count", 1, NULL, OPT_COUNT},
+	{"handshakes", 1, NULL, OPT_HANDSHAKES},
 	{"idle-peers", 1, NULL, OPT_IDLE_PEERS},
 	{"random", 1, NULL, OPT_RANDOM},
 	{"inline", 0, NULL, OPT_INLINE},
@@ -298,6 +301,10 @@ static int set_work(struct options *o, int opt, const char *arg)
 		return 1;
 	case OPT_COUNT:
 		o->count = size_value(opt, arg, 1, 1ull << 40);
+		return 1;
+	case OPT_HANDSHAKES:
+		o->job = JOB_HANDSHAKES;
+		o->handshakes = size_value(opt, arg, 1, 1ull << 32);
 		return 1;
 	case OPT_IDLE_PEERS:
 		o->job = JOB_IDLE;
@@ -433,7 +440,7 @@ static void finish(struct options *o)
 		o->role = ROLE_NOP;
 		o->size = 0;
 	}
-	if (o->job == JOB_IDLE && o->role == ROLE_NONE)
+	if ((o->job == JOB_IDLE || o->job == JOB_HANDSHAKES) && o->role == ROLE_NONE)
 		o->role = ROLE_SELF;
 	if (o->role == ROLE_NONE)
 		bench_die("say HOST:PORT, --serve, --self or --nop; --help has more");

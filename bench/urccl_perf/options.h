@@ -19,6 +19,7 @@ enum perf_job {
 	JOB_LOAD = 0,
 	JOB_IDLE,   /* --idle-peers */
 	JOB_RANDOM, /* --random */
+	JOB_HANDSHAKES,
 };
 
 enum perf_wait {
@@ -80,7 +81,8 @@ struct options {
 	uint64_t count; /* entries instead of seconds */
 	uint32_t idle_peers;
 	uint64_t random; /* entries of JOB_RANDOM */
-	int check;	 /* compare the bytes afterwards */
+	uint64_t handshakes;
+	int check; /* compare the bytes afterwards */
 };
 
 /* Exits after --help, or with a sentence on what it cannot use. */
