@@ -99,8 +99,9 @@ struct urccl_params {
 					 * may be left out where it does not open, and towards
 					 * whom "shm!" reaches no other is used. NULL:
 					 * "shm?,tcp?" */
-	const char *listen;		/* "127.0.0.1:0", "[::1]:7777"; NULL: loopback, any port;
-					 * "": do not listen */
+	const char *listen;		/* "10.0.0.1:7777,[::1]:7777": up to 16 addresses, one
+					 * port (0: any); NULL: loopback, or what socket_ifname
+					 * names, any port; "": do not listen */
 	const void *hello;		/* what we answer as the dialled one, at most
 					 * URCCL_NOTE_MAX bytes */
 	uint32_t hello_len;
@@ -173,6 +174,9 @@ struct urccl_params {
 	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
 	uint32_t reserved1;
 	uint16_t origins[96];		/* the library's: which urccl_params_from_env() set */
+	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
+					 * (names that begin so), "=eth0" (just that), "^docker"
+					 * (all but those); NULL: any */
 };
 
 /* A setting, for tools. */

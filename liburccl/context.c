@@ -32,7 +32,8 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 		.params = &ctx->settings.p,
 		.index = ctx->ndevices,
 		.incarnation = ctx->incarnation,
-		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
+		.listen = ctx->settings.listen,
+		.nlisten = ctx->settings.nlisten,
 	};
 	const struct backend *b = context_backend(transport);
 	int err;
@@ -196,7 +197,8 @@ static int control_make(struct urccl *ctx)
 	struct control_config config = {
 		.params = &ctx->settings.p,
 		.incarnation = ctx->incarnation,
-		.listen = ctx->settings.listens ? &ctx->settings.listen : NULL,
+		.listen = ctx->settings.listen,
+		.nlisten = ctx->settings.nlisten,
 		.devices = ctx->devices,
 		.ndevices = ctx->ndevices,
 		.required = required_of(&ctx->settings.transports),

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "params.h"
@@ -13,7 +14,7 @@ static int refuse(const char *text)
 {
 	return fail(-EINVAL,
 		    "listen is \"%s\": an address and a port are wanted, such as \"127.0.0.1:0\" "
-		    "or \"[::1]:7777\", or \"\" for none",
+		    "or \"[::1]:7777\", several with commas, or \"\" for none",
 		    text);
 }
 
@@ -58,21 +59,141 @@ static int parse_v6(char *host, const char *port, struct sockaddr_storage *ss)
 	return parse_port(port, &in6->sin6_port);
 }
 
-int listen_parse(const char *text, struct sockaddr_storage *ss)
+/* One address of the list, len bytes. */
+static int parse_one(const char *text, size_t len, struct sockaddr_storage *ss)
 {
-	int is_v6 = text[0] == '[', err;
-	const char *host = text + is_v6, *colon = strrchr(text, ':');
-	char copy[HOST_MAX];
-	size_t len;
+	int is_v6 = text[0] == '[';
+	char copy[HOST_MAX + 16], *host = copy + is_v6, *colon;
 
 	memset(ss, 0, sizeof(*ss));
-	if (!colon || colon < host + is_v6 || (is_v6 && colon[-1] != ']'))
-		return refuse(text);
-	len = (size_t)(colon - is_v6 - host);
-	if (!len || len >= sizeof(copy))
-		return refuse(text);
-	memcpy(copy, host, len);
+	if (len >= sizeof(copy))
+		return -EINVAL;
+	memcpy(copy, text, len);
 	copy[len] = 0;
-	err = is_v6 ? parse_v6(copy, colon + 1, ss) : parse_v4(copy, colon + 1, ss);
-	return err ? refuse(text) : 0;
+	colon = strrchr(copy, ':');
+	if (!colon || colon <= host + is_v6 || (is_v6 && colon[-1] != ']'))
+		return -EINVAL;
+	colon[-is_v6] = 0;
+	colon[0] = 0;
+	return is_v6 ? parse_v6(host, colon + 1, ss) : parse_v4(host, colon + 1, ss);
+}
+
+static in_port_t port_of(const struct sockaddr_storage *ss)
+{
+	struct sockaddr_in in;
+
+	_Static_assert(offsetof(struct sockaddr_in, sin_port) ==
+			       offsetof(struct sockaddr_in6, sin6_port),
+		       "ports of both families are at one place");
+	memcpy(&in, ss, sizeof(in));
+	return in.sin_port;
+}
+
+static void port_set(struct sockaddr_storage *ss, in_port_t port)
+{
+	memcpy((char *)ss + offsetof(struct sockaddr_in, sin_port), &port, sizeof(port));
+}
+
+static int listed(const struct sockaddr_storage *list, int n, const struct sockaddr_storage *ss)
+{
+	while (n--)
+		if (addr_same(&list[n], ss))
+			return 1;
+	return 0;
+}
+
+int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX])
+{
+	const char *word = text;
+	int n = 0;
+
+	for (;;) {
+		size_t len = strcspn(word, ",");
+
+		if (n == (int)LISTEN_MAX)
+			return fail(-EINVAL, "listen has more than %u addresses: \"%.100s...\"",
+				    LISTEN_MAX, text);
+		if (parse_one(word, len, &out[n]))
+			return refuse(text);
+		if (port_of(&out[n]) != port_of(&out[0]))
+			return fail(-EINVAL, "listen is \"%s\": all addresses have one port", text);
+		if (listed(out, n, &out[n]))
+			return fail(-EINVAL, "listen is \"%s\": %.*s is there twice", text,
+				    (int)len, word);
+		n++;
+		if (!word[len])
+			return n;
+		word += len + 1;
+	}
+}
+
+/* ---- what interfaces allow ---- */
+
+static int none_of(const char *rules)
+{
+	struct netif all[NETIFS_MAX];
+	char names[256] = "none";
+	int i, n = netifs(all, NETIFS_MAX, NULL);
+	size_t at = 0;
+
+	for (i = 0; i < n && at < sizeof(names); i++)
+		if (!i || strcmp(all[i].name, all[i - 1].name))
+			at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
+					       at ? ", " : "", all[i].name);
+	return fail(-EADDRNOTAVAIL,
+		    "socket_ifname \"%s\" names no interface that is up and has an "
+		    "address: those are %s",
+		    rules, names);
+}
+
+static int add(struct sockaddr_storage *out, int n, const struct sockaddr_storage *ss,
+	       in_port_t port)
+{
+	if (n == (int)LISTEN_MAX || listed(out, n, ss))
+		return n;
+	out[n] = *ss;
+	port_set(&out[n], port);
+	return n + 1;
+}
+
+/* Those of the interfaces' addresses that `want` (NULL: any) is or stands for. */
+static int add_allowed(struct sockaddr_storage *out, int n, const struct sockaddr_storage *want,
+		       const struct netif *all, int nall)
+{
+	int i, any = !want || addr_wildcard(want);
+
+	for (i = 0; i < nall; i++) {
+		int fits = any ? !want || want->ss_family == AF_INET6 ||
+					   all[i].addr.ss_family == AF_INET
+			       : addr_same(want, &all[i].addr);
+
+		if (fits)
+			n = add(out, n, &all[i].addr, want ? port_of(want) : 0);
+	}
+	return n;
+}
+
+int listen_choose(const char *text, const char *rules, struct sockaddr_storage out[LISTEN_MAX])
+{
+	struct sockaddr_storage want[LISTEN_MAX];
+	struct netif all[NETIFS_MAX];
+	int i, n = 0, had, nwant = text ? listen_parse(text, want) : 0;
+	int nall = netifs(all, NETIFS_MAX, rules);
+
+	if (nwant < 0)
+		return nwant;
+	if (nall <= 0)
+		return none_of(rules);
+	if (!text)
+		return add_allowed(out, 0, NULL, all, nall);
+	for (i = 0; i < nwant; i++) {
+		had = n;
+		n = add_allowed(out, n, &want[i], all, nall);
+		if (n == had)
+			return fail(-EADDRNOTAVAIL,
+				    "listen is \"%s\": its address %d is on none of "
+				    "the interfaces that socket_ifname \"%s\" names",
+				    text, i + 1, rules);
+	}
+	return n;
 }

@@ -138,17 +138,26 @@ static int read_transports(struct settings *s)
 
 int check_listen(const char *text)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss[LISTEN_MAX];
+	int n = *text ? listen_parse(text, ss) : 0;
 
-	return *text ? listen_parse(text, &ss) : 0;
+	return n < 0 ? n : 0;
 }
 
 static int read_listen(struct settings *s)
 {
-	const char *text = s->p.listen ? s->p.listen : "127.0.0.1:0";
+	const char *text = s->p.listen, *rules = s->p.socket_ifname;
+	int n;
 
-	s->listens = *text != 0;
-	return s->listens ? listen_parse(text, &s->listen) : 0;
+	s->listens = !text || *text;
+	if (!s->listens)
+		return 0;
+	n = rules ? listen_choose(text, rules, s->listen)
+		  : listen_parse(text ? text : "127.0.0.1:0", s->listen);
+	if (n < 0)
+		return n;
+	s->nlisten = (uint32_t)n;
+	return 0;
 }
 
 /* ---- copies ---- */

@@ -27,8 +27,9 @@ struct settings {
 	struct urccl_params p; /* its strings are copies, and its zeroes the defaults */
 	struct transports transports;
 	int listens;
-	struct sockaddr_storage listen; /* if it listens */
-	char *copies[SETTINGS_MAX];	/* of the strings, by row of the table */
+	struct sockaddr_storage listen[LISTEN_MAX]; /* if it listens: of one port */
+	uint32_t nlisten;
+	char *copies[SETTINGS_MAX]; /* of the strings, by row of the table */
 	uint8_t hello[URCCL_NOTE_MAX];
 };
 
@@ -40,8 +41,11 @@ void settings_free(struct settings *s);
 int ring_params_read(struct urccl_ring_params *out, const struct urccl_ring_params *p,
 		     const struct settings *s);
 
-/* "127.0.0.1:0", "[::1]:7777": 0, or -EINVAL with fail() text. */
-int listen_parse(const char *text, struct sockaddr_storage *ss);
+/* "127.0.0.1:0", "10.0.0.1:7777,[::1]:7777": how many, at most LISTEN_MAX, or -EINVAL with fail()
+ * text. */
+int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX]);
+/* The same as the interfaces allow; text NULL: their addresses, any port. Also -EADDRNOTAVAIL. */
+int listen_choose(const char *text, const char *rules, struct sockaddr_storage out[LISTEN_MAX]);
 /* "shm!,tcp?": 0, or -EINVAL with fail() text. */
 int transports_parse(const char *text, struct transports *t);
 

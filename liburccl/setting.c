@@ -72,6 +72,14 @@ static int check_given(const char *text)
 	return *text ? 0 : fail(-EINVAL, "it is empty: leave it out for the default");
 }
 
+static int check_ifname(const char *text)
+{
+	if (!netif_rules_check(text))
+		return 0;
+	return fail(-EINVAL, "names of interfaces are wanted, such as \"eth,ib\" (what begins so), "
+			     "\"=eth0\" (just that) or \"^docker,lo\" (all but those)");
+}
+
 static int check_cpus(const char *text)
 {
 	struct cpus cpus;
@@ -116,7 +124,9 @@ const struct setting settings_table[] = {
 	{TEXT(transport, check_transport), .uccl = "UCCL_P2P_TRANSPORT", .used = 1,
 	 .about = "transports that may be used, best first"},
 	{TEXT(listen, check_listen), .used = 1,
-	 .about = "address and port to listen on; empty: none"},
+	 .about = "addresses and port to listen on; empty: none"},
+	{TEXT(socket_ifname, check_ifname), .uccl = "UCCL_SOCKET_IFNAME", .used = 1,
+	 .about = "interfaces to listen on and to dial from"},
 	{NUMBER(timeout_ms, 1, UINT32_MAX, 30000), .used = 1,
 	 .about = "of an entry that gives none, ms"},
 	{NUMBER(dead_after_ms, 1, UINT32_MAX, 10000), .used = 1,

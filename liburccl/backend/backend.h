@@ -52,14 +52,17 @@ struct device {
 struct ep {
 	struct device *dev;
 	void *owner;			/* the engine's */
+	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
+					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };
 
 struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;
 	uint64_t incarnation;		/* of this context, random */
-	const struct sockaddr_storage *listen;	/* address to listen on (its port is not used),
-						 * or NULL: do not */
+	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
+						 * used), at most LISTEN_MAX */
+	uint32_t nlisten;		/* 0: do not listen */
 };
 
 enum chunk_kind { CHUNK_READ, CHUNK_WRITE, CHUNK_FLUSH, CHUNK_SEND };

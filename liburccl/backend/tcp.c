@@ -59,7 +59,7 @@ static void tcp_close(struct device *dev)
 		if (d->strays[i].used)
 			tcp_close_source(d, &d->strays[i].source);
 	}
-	tcp_close_source(d, &d->listener);
+	tcp_unlisten(d);
 	tcp_close_source(d, &d->timer);
 	if (d->dev.fd >= 0)
 		close(d->dev.fd);
@@ -75,7 +75,6 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 	d->nbulk = config->params->tcp_streams;
 	d->dead_after_ms = config->params->dead_after_ms;
 	d->is_inline = (config->params->flags & URCCL_OPEN_INLINE) != 0;
-	tcp_source_init(&d->listener, TCP_LISTENER, -1);
 	tcp_source_init(&d->timer, TCP_TIMER, -1);
 	list_init(&d->waiting);
 	list_init(&d->telling);
@@ -94,8 +93,8 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 		rc = open_fds(d);
 	if (rc)
 		return rc;
-	if (config->listen) {
-		rc = tcp_listen(d, config->listen);
+	if (config->nlisten) {
+		rc = tcp_listen(d, config->listen, config->nlisten);
 		if (rc)
 			return fail(rc, "tcp: cannot listen for data connections: %s",
 				    strerrordesc_np(-rc));

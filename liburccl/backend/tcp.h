@@ -5,7 +5,8 @@
  * random cookie, by which the waiting side knows whose connection has come. Both sides greet with a
  * hello before the stream begins.
  *
- * The files: tcp.c the table, poll and exposures; tcp_ep.c an ep from address to end; tcp_hello.c
+ * The files: tcp.c the table, poll and exposures; tcp_ep.c an ep from address to end; tcp_socket.c
+ * sockets and listening; tcp_hello.c
  * dialling, accepting and greeting; tcp_ready.c and tcp_uring.c the drivers that move bytes.
  */
 #ifndef BACKEND_TCP_H
@@ -125,9 +126,10 @@ extern const struct tcp_driver tcp_ready, tcp_uring;
 struct tcp_device {
 	struct device dev;		/* dev.fd: epoll */
 	const struct tcp_driver *driver;
-	struct tcp_source listener, timer;
+	struct tcp_source listeners[LISTEN_MAX], timer;
+	uint32_t nlisteners;
 	uint32_t ticking;		/* the timer is armed */
-	uint32_t full;			/* the listener is paused: no room, or no descriptors */
+	uint32_t full;			/* listeners are paused: no room, or no descriptors */
 	uint32_t nbulk;			/* bulk links an ep of ours wants */
 	uint32_t dead_after_ms;
 	uint16_t port;			/* host order; 0: does not listen */
@@ -192,7 +194,14 @@ uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int en
 void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd);
 /* A socket with the device's settings, or -errno. */
 int tcp_socket(const struct tcp_device *d, int family);
-int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at);
+/* n addresses, at one port. */
+int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at, uint32_t n);
+void tcp_unlisten(struct tcp_device *d);
+void tcp_pause_listeners(struct tcp_device *d);	/* until there is room, or a tick */
+void tcp_resume_listeners(struct tcp_device *d);
+socklen_t tcp_addr_len(const struct sockaddr_storage *ss);
+/* As ep.from says. 0 or -errno. */
+int tcp_bind_from(int fd, const struct sockaddr_storage *from);
 /* What epoll is to tell of it. 0 or -errno. */
 int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events);
 int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to);

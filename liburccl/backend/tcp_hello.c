@@ -4,7 +4,6 @@
  *	[16], reserved [8]
  * The dialling side sends it first; the answer comes when all of the ep's connections are there. */
 #include <endian.h>
-#include <netinet/tcp.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/tcp.h"
@@ -24,114 +23,12 @@ struct hello {
 
 _Static_assert(sizeof(struct hello) == TCP_HELLO, "a hello is 32 bytes");
 
-/* ---- sockets ---- */
-
-int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events)
-{
-	struct epoll_event e = {.events = events, .data.ptr = s};
-	int op = s->events == UINT32_MAX ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-
-	if (s->events == events)
-		return 0;
-	if (epoll_ctl(d->dev.fd, op, s->fd, &e))
-		return -errno;
-	s->events = events;
-	return 0;
-}
-
-void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd)
-{
-	s->kind = kind;
-	s->fd = fd;
-	s->events = UINT32_MAX;
-}
-
-/* A forked child may hold it open, so it is taken off epoll and shut down by name. */
-void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
-{
-	if (s->fd < 0)
-		return;
-	if (s->events != UINT32_MAX)
-		epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, s->fd, NULL);
-	if (s->kind != TCP_TIMER)
-		shutdown(s->fd, SHUT_RDWR);
-	close(s->fd);
-	s->fd = -1;
-	/* There may be room again for whom the listener keeps waiting. */
-	if (d->full && d->listener.fd >= 0) {
-		d->full = 0;
-		tcp_watch(d, &d->listener, EPOLLIN);
-	}
-}
-
-static int tune(const struct tcp_device *d, int fd)
-{
-	unsigned int ms = d->dead_after_ms;
-	int one = 1;
-
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
-		return -errno;
-	return 0;
-}
-
-static socklen_t addr_len(const struct sockaddr_storage *ss)
-{
-	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-static in_port_t *addr_port(struct sockaddr_storage *ss)
-{
-	if (ss->ss_family == AF_INET6)
-		return &((struct sockaddr_in6 *)ss)->sin6_port;
-	return &((struct sockaddr_in *)ss)->sin_port;
-}
-
-int tcp_socket(const struct tcp_device *d, int family)
-{
-	int fd, rc;
-
-	if (family != AF_INET && family != AF_INET6)
-		return -EAFNOSUPPORT;
-	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	rc = tune(d, fd);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	return fd;
-}
-
 /* Gives it the settings of its class. 0 or -errno. */
 static int set_class(const struct tcp_link *l, int fd)
 {
 	enum urccl_class cls = l->index ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
 
 	return class_socket_set(&tcp_ep_device(l->ep)->classes[cls], fd);
-}
-
-/* Connections inherit the listener's settings, and get those of their class when it is known. */
-int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at)
-{
-	struct sockaddr_storage ss = *at;
-	socklen_t len = addr_len(&ss);
-	int fd = tcp_socket(d, ss.ss_family), rc;
-
-	if (fd < 0)
-		return fd;
-	tcp_source_init(&d->listener, TCP_LISTENER, fd);
-	*addr_port(&ss) = 0;
-	if (bind(fd, (struct sockaddr *)&ss, len) || listen(fd, SOMAXCONN) ||
-	    getsockname(fd, (struct sockaddr *)&ss, &len))
-		rc = -errno;
-	else
-		rc = tcp_watch(d, &d->listener, EPOLLIN);
-	d->port = ntohs(*addr_port(&ss));
-	if (rc)
-		tcp_close_source(d, &d->listener);
-	return rc;
 }
 
 /* ---- hellos ---- */
@@ -210,9 +107,11 @@ int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to)
 	tcp_source_init(&l->source, TCP_LINK, fd);
 	l->state = LINK_DIALLING;
 	rc = set_class(l, fd);
+	if (!rc)
+		rc = tcp_bind_from(fd, &l->ep->ep.from);
 	if (rc)
 		return rc;
-	if (connect(fd, (const struct sockaddr *)to, addr_len(to)) && errno != EINPROGRESS)
+	if (connect(fd, (const struct sockaddr *)to, tcp_addr_len(to)) && errno != EINPROGRESS)
 		rc = -errno;
 	else
 		rc = tcp_watch(d, &l->source, EPOLLOUT);
@@ -373,19 +272,12 @@ static struct tcp_stray *stray_new(struct tcp_device *d)
 	return &d->strays[i];
 }
 
-static void pause_listener(struct tcp_device *d)
-{
-	d->full = 1;
-	tcp_watch(d, &d->listener, 0);
-	tcp_tick(d);
-}
-
 static int out_of_something(int err)
 {
 	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
 }
 
-static void accept_some(struct tcp_device *d)
+static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 {
 	struct tcp_stray *s;
 	uint32_t i;
@@ -393,13 +285,13 @@ static void accept_some(struct tcp_device *d)
 
 	for (i = 0; i < ACCEPTS_MAX; i++) {
 		if (!stray_room(d)) {
-			pause_listener(d);
+			tcp_pause_listeners(d);
 			return;
 		}
-		fd = accept4(d->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = accept4(from->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
 			if (out_of_something(errno))
-				pause_listener(d);
+				tcp_pause_listeners(d);
 			return;
 		}
 		s = stray_new(d);
@@ -448,10 +340,8 @@ static void timer_event(struct tcp_device *d)
 		if (now > e->deadline_ns)
 			tcp_ep_down(e, -ETIMEDOUT);
 	}
-	if (d->full) {
-		d->full = 0;
-		tcp_watch(d, &d->listener, EPOLLIN);
-	}
+	if (d->full)
+		tcp_resume_listeners(d);
 	if (!d->nstrays && list_empty(&d->waiting))
 		set_timer(d, 0);
 }
@@ -463,7 +353,7 @@ void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 		return;
 	switch (s->kind) {
 	case TCP_LISTENER:
-		accept_some(d);
+		accept_some(d, s);
 		break;
 	case TCP_TIMER:
 		timer_event(d);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <liburccl.h>
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
@@ -300,6 +301,34 @@ struct class_socket {
  * not give. */
 int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uint32_t cls);
 int class_socket_set(const struct class_socket *cs, int fd);	/* 0 or -errno */
+
+/* ---- interfaces of this host ---- */
+
+#define LISTEN_MAX 16u /* addresses that a context listens on */
+#define NETIFS_MAX 64u
+
+struct netif { /* one of an interface's addresses */
+	char name[16];
+	struct sockaddr_storage addr; /* its port is 0 */
+	uint32_t prefix;	      /* bits of its network */
+	int loopback;
+};
+
+/* "eth,ib": names that begin so; "=eth0": just these; "^docker", "^=eth1": all but those. 0 or
+ * -EINVAL. */
+int netif_rules_check(const char *rules);
+int netif_matches(const char *rules, const char *name);
+/* Of the interfaces that are up and match (NULL: all), the addresses that others can use. How many,
+ * or -errno. */
+int netifs(struct netif *out, uint32_t max, const char *rules);
+int netif_near(const struct netif *n, const struct sockaddr_storage *to); /* of one network */
+/* Where to dial from, with port 0: AF_UNSPEC: anywhere. -EADDRNOTAVAIL: the interfaces that match
+ * have no address of that family. */
+int netif_source(const char *rules, const struct sockaddr_storage *to,
+		 struct sockaddr_storage *from);
+int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* but ports */
+int addr_loopback(const struct sockaddr_storage *ss);
+int addr_wildcard(const struct sockaddr_storage *ss);
 
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);

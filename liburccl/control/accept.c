@@ -9,6 +9,7 @@
 #include "control/private.h"
 
 #define ACCEPTS_MAX 64 /* before the others have their turn */
+#define BIND_TRIES  8u /* for a port that is free at all addresses */
 
 /* ---- a guest says HELLO ---- */
 
@@ -105,7 +106,7 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 		return;
 	}
 	for (i = 0; i < npaths; i++)
-		meet_take_path(p, paths[i]);
+		meet_take_path(c, p, paths[i]);
 	meet_begin(c, p);
 	dials_give(c, dials, p);
 }
@@ -176,28 +177,46 @@ static const struct conn_ops guest_ops = {
 
 /* ---- the listener ---- */
 
-static void listener_watch(struct control *c, int on)
+struct listener *listener_of(struct control *c, const void *ptr)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &c->listen_fd};
+	uint32_t i;
 
-	if (c->listen_fd < 0 || c->listening == (uint32_t)on)
+	for (i = 0; i < c->nlisteners; i++)
+		if (ptr == &c->listeners[i])
+			return &c->listeners[i];
+	return NULL;
+}
+
+static void listener_watch(struct control *c, struct listener *l, int on)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = l};
+
+	if (l->fd < 0 || l->watched == (uint32_t)on)
 		return;
-	if (!epoll_ctl(c->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, c->listen_fd, &ev))
-		c->listening = (uint32_t)on;
+	if (!epoll_ctl(c->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &ev))
+		l->watched = (uint32_t)on;
 	else if (on)
 		alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
+}
+
+static void listeners_watch(struct control *c, int on)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->nlisteners; i++)
+		listener_watch(c, &c->listeners[i], on);
 }
 
 static void listener_resume(struct control *c, struct alarm *a)
 {
 	(void)a;
-	listener_watch(c, 1);
+	listeners_watch(c, 1);
 }
 
-/* What waits to be accepted keeps the listener readable: look again later instead of spinning. */
+/* What waits to be accepted keeps a listener readable: look again later instead of spinning. */
 static void listener_pause(struct control *c)
 {
-	listener_watch(c, 0);
+	listeners_watch(c, 0);
 	alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
 }
 
@@ -216,7 +235,7 @@ static int accept_room(struct control *c)
 }
 
 /* No descriptors are left: with the one in reserve a dialler at least hears that. */
-static int accept_shed(struct control *c, int err)
+static int accept_shed(struct control *c, const struct listener *l, int err)
 {
 	struct wire_refuse r = {.version_min = WIRE_VERSION_MIN,
 				.version_max = WIRE_VERSION_MAX,
@@ -229,7 +248,7 @@ static int accept_shed(struct control *c, int err)
 	if (c->reserve_fd < 0)
 		return 0;
 	close(c->reserve_fd);
-	fd = accept4(c->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		memcpy(c->tx, wire_magic, WIRE_MAGIC);
 		len = WIRE_MAGIC + wire_put_refuse(c->tx + WIRE_MAGIC, &r);
@@ -243,11 +262,11 @@ static int accept_shed(struct control *c, int err)
 }
 
 /* 1: worth another try; 0: there is no more, or the listener pauses. */
-static int accept_failed(struct control *c, int err)
+static int accept_failed(struct control *c, const struct listener *l, int err)
 {
 	if (err == EAGAIN)
 		return 0;
-	if ((err == EMFILE || err == ENFILE) && accept_shed(c, err))
+	if ((err == EMFILE || err == ENFILE) && accept_shed(c, l, err))
 		return 1;
 	if (err != EMFILE && err != ENFILE && err != ENOMEM && err != ENOBUFS)
 		return 1;
@@ -255,7 +274,7 @@ static int accept_failed(struct control *c, int err)
 	return 0;
 }
 
-static int accept_one(struct control *c)
+static int accept_one(struct control *c, const struct listener *l)
 {
 	struct conn *n;
 	int fd;
@@ -264,9 +283,9 @@ static int accept_one(struct control *c)
 		listener_pause(c);
 		return 0;
 	}
-	fd = accept4(c->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0)
-		return accept_failed(c, errno);
+		return accept_failed(c, l, errno);
 	n = conn_new(c, fd, 0, &guest_ops, NULL);
 	if (!n)
 		return 1;
@@ -275,69 +294,102 @@ static int accept_one(struct control *c)
 	return 1;
 }
 
-void listener_event(struct control *c)
+void listener_event(struct control *c, struct listener *l)
 {
 	int i;
 
-	for (i = 0; i < ACCEPTS_MAX && c->listen_fd >= 0; i++)
-		if (!accept_one(c))
+	for (i = 0; i < ACCEPTS_MAX && l->fd >= 0; i++)
+		if (!accept_one(c, l))
 			return;
 }
 
-static int listener_bind(struct control *c, const struct sockaddr_storage *at)
+/* ---- opening ---- */
+
+static int listener_bind(struct control *c, struct listener *l, const struct sockaddr_storage *at)
 {
 	socklen_t len = at->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						  : sizeof(struct sockaddr_in);
-	int on = 1, off = 0;
+	int on = 1, alone = c->config.nlisten > 1;
 
-	c->listen_fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (c->listen_fd < 0)
+	l->addr = *at;
+	l->fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->fd < 0)
 		return -errno;
-	(void)setsockopt(c->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* The wildcard of IPv6 is for IPv4 too. */
+	(void)setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* The wildcard of IPv6 is for IPv4 too, if that has no address of its own. */
 	if (at->ss_family == AF_INET6)
-		(void)setsockopt(c->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(c->listen_fd, (const struct sockaddr *)at, len) || listen(c->listen_fd, SOMAXCONN))
+		(void)setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof(alone));
+	conn_options(c, l->fd);
+	if (bind(l->fd, (const struct sockaddr *)at, len) || listen(l->fd, SOMAXCONN))
 		return -errno;
-	len = sizeof(c->listen_addr);
-	if (getsockname(c->listen_fd, (struct sockaddr *)&c->listen_addr, &len))
-		return -errno;
-	return 0;
+	len = sizeof(l->addr);
+	return getsockname(l->fd, (struct sockaddr *)&l->addr, &len) ? -errno : 0;
 }
 
-int listener_open(struct control *c, const struct sockaddr_storage *at)
+static void listeners_shut(struct control *c)
 {
-	char text[80];
-	int rc;
+	listeners_watch(c, 0);
+	while (c->nlisteners) {
+		struct listener *l = &c->listeners[--c->nlisteners];
 
-	c->listen_fd = c->reserve_fd = -1;
-	c->listen_addr.ss_family = AF_UNSPEC;
+		/* A forked child may hold it open too. */
+		(void)shutdown(l->fd, SHUT_RDWR);
+		close(l->fd);
+	}
+}
+
+/* All of them, with the port that the first one got. *i: the one that failed. */
+static int listeners_bind(struct control *c, uint32_t *i)
+{
+	struct sockaddr_storage at;
+	int rc = 0;
+
+	for (*i = 0; *i < c->config.nlisten && !rc; ++*i) {
+		struct listener *l = &c->listeners[*i];
+
+		at = c->config.listen[*i];
+		if (*i)
+			addr_port_set(&at, addr_port(&c->listeners[0].addr));
+		rc = listener_bind(c, l, &at);
+		if (l->fd >= 0)
+			c->nlisteners++;
+	}
+	*i -= rc != 0;
+	return rc;
+}
+
+int listener_open(struct control *c)
+{
+	uint32_t i, tries;
+	char text[80];
+	int rc = 0;
+
 	alarm_init(&c->listen_alarm, listener_resume);
-	if (!at)
+	if (!c->config.nlisten)
 		return 0;
-	rc = listener_bind(c, at);
+	/* A port that is free at one address may be taken at the next. */
+	for (tries = 0; tries < BIND_TRIES; tries++) {
+		rc = listeners_bind(c, &i);
+		if (!rc)
+			break;
+		listeners_shut(c);
+		if (rc != -EADDRINUSE || !i || addr_port(&c->config.listen[0]))
+			break;
+	}
 	if (rc) {
-		addr_text(at, text, sizeof(text));
-		c->listen_addr.ss_family = AF_UNSPEC;
-		listener_close(c);
+		addr_text(&c->config.listen[i], text, sizeof(text));
 		return fail(rc, "cannot listen on %s: %s", text, strerrordesc_np(-rc));
 	}
 	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	listener_watch(c, 1);
+	listeners_watch(c, 1);
 	return 0;
 }
 
 void listener_close(struct control *c)
 {
-	listener_watch(c, 0);
+	listeners_shut(c);
 	alarm_stop(&c->listen_alarm);
-	if (c->listen_fd >= 0) {
-		/* A forked child may hold it open too. */
-		(void)shutdown(c->listen_fd, SHUT_RDWR);
-		close(c->listen_fd);
-	}
 	if (c->reserve_fd >= 0)
 		close(c->reserve_fd);
-	c->listen_fd = c->reserve_fd = -1;
-	c->listening = 0;
+	c->reserve_fd = -1;
 }

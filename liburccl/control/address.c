@@ -27,6 +27,25 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len)
 	}
 }
 
+/* Of both families at one place. */
+#define PORT_AT offsetof(struct sockaddr_in, sin_port)
+_Static_assert(PORT_AT == offsetof(struct sockaddr_in6, sin6_port), "as said");
+
+uint32_t addr_port(const struct sockaddr_storage *ss)
+{
+	uint16_t port;
+
+	memcpy(&port, (const char *)ss + PORT_AT, sizeof(port));
+	return ntohs(port);
+}
+
+void addr_port_set(struct sockaddr_storage *ss, uint32_t port)
+{
+	uint16_t value = htons((uint16_t)port);
+
+	memcpy((char *)ss + PORT_AT, &value, sizeof(value));
+}
+
 static int port_valid(const char *port, uint64_t len)
 {
 	uint32_t value = 0;

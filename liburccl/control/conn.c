@@ -27,7 +27,7 @@ static void set_option(int fd, int level, int name, int value)
 
 /* A peer that vanished is noticed by the kernel: while idle by keepalive, else by what stays
  * unacknowledged. */
-static void conn_options(const struct control *c, int fd)
+void conn_options(const struct control *c, int fd)
 {
 	uint32_t dead_ms = c->config.params->dead_after_ms;
 	int idle = (int)(dead_ms / 2000), interval = (int)(dead_ms / 6000);
@@ -72,7 +72,9 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 	list_init(&n->guest);
 	if (!connecting)
 		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
-	conn_options(c, fd);
+	/* What is accepted has its listener's. */
+	if (connecting)
+		conn_options(c, fd);
 	if (conn_events(c, n, connecting ? EPOLLOUT : EPOLLIN))
 		goto free_conn;
 	list_add_tail(&n->link, &c->conns);
@@ -90,17 +92,44 @@ static socklen_t addr_size(const struct sockaddr_storage *ss)
 	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
+/* To an address of the interfaces that are to be used. */
+static int conn_bind(const struct control *c, int fd, const struct sockaddr_storage *to)
+{
+	struct sockaddr_storage from;
+	int on = 1, err = netif_source(c->config.params->socket_ifname, to, &from);
+
+	if (err || from.ss_family == AF_UNSPEC)
+		return err;
+	(void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	return bind(fd, (const struct sockaddr *)&from, addr_size(&from)) ? -errno : 0;
+}
+
+void conn_local(const struct conn *n, struct sockaddr_storage *ss)
+{
+	socklen_t len = sizeof(*ss);
+
+	memset(ss, 0, sizeof(*ss));
+	if (getsockname(n->fd, (struct sockaddr *)ss, &len))
+		ss->ss_family = AF_UNSPEC;
+	addr_port_set(ss, 0);
+}
+
 struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 		       const struct conn_ops *ops, void *owner)
 {
-	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 	struct conn *n;
 
 	if (fd < 0)
 		return NULL;
+	err = conn_bind(c, fd, to);
+	if (err) {
+		close(fd);
+		errno = -err;
+		return NULL;
+	}
 	if (connect(fd, (const struct sockaddr *)to, addr_size(to)) && errno != EINPROGRESS) {
-		int err = errno;
-
+		err = errno;
 		close(fd);
 		errno = err;
 		return NULL;

@@ -157,8 +157,8 @@ static void control_event(struct control *c, const struct epoll_event *ev)
 {
 	if (ev->data.ptr == &c->wake_fd)
 		wake_drain(c->wake_fd);
-	else if (ev->data.ptr == &c->listen_fd)
-		listener_event(c);
+	else if (listener_of(c, ev->data.ptr))
+		listener_event(c, listener_of(c, ev->data.ptr));
 	else
 		conn_event(c, ev->data.ptr, ev->events);
 }
@@ -231,7 +231,7 @@ int control_open(const struct control_config *config, struct control **control)
 	c->config = *config;
 	c->host = host_id();
 	log_init(&c->log, config->params);
-	c->epoll_fd = c->wake_fd = c->listen_fd = c->reserve_fd = -1;
+	c->epoll_fd = c->wake_fd = c->reserve_fd = -1;
 	c->start_ns = clock_ns();
 	list_init(&c->alarms);
 	list_init(&c->conns);
@@ -249,7 +249,7 @@ int control_open(const struct control_config *config, struct control **control)
 	if (!rc)
 		rc = control_tables(c);
 	if (!rc)
-		rc = listener_open(c, config->listen);
+		rc = listener_open(c);
 	if (rc) {
 		control_close(c);
 		return rc;
@@ -326,7 +326,9 @@ void control_close(struct control *c)
 
 void control_listen_addr(const struct control *c, struct sockaddr_storage *ss)
 {
-	*ss = c->listen_addr;
+	memset(ss, 0, sizeof(*ss));
+	if (c->nlisteners)
+		*ss = c->listeners[0].addr;
 }
 
 void control_call(struct control *c, struct control_call *call)

@@ -17,7 +17,8 @@ struct control;
 struct control_config {
 	const struct urccl_params *params;
 	uint64_t incarnation;
-	const struct sockaddr_storage *listen;	/* NULL: do not */
+	const struct sockaddr_storage *listen;	/* nlisten of one port, at most LISTEN_MAX */
+	uint32_t nlisten;			/* 0: do not listen */
 	struct device **devices;	/* in order of preference */
 	uint32_t ndevices;
 	uint64_t required;		/* a bit for each transport that must be used with whom it
@@ -33,7 +34,7 @@ int control_start(struct control *c, struct engine *engine);
 /* Ends the thread (CALL_SHUTDOWN came back before) and frees everything. */
 void control_close(struct control *c);
 
-/* The address it listens on, with the port it got; its family is AF_UNSPEC if it does not. */
+/* The first address it listens on, with the port it got; its family is AF_UNSPEC if it does not. */
 void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
 
 /* What other threads ask. The caller owns the call, posts it with control_call() and has it back

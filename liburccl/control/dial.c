@@ -301,7 +301,7 @@ static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 		}
 		path->rail.addr_len = r->addr_len;
 		memcpy(path->rail.addr, r->addr, r->addr_len);
-		meet_take_path(p, path);
+		meet_take_path(c, p, path);
 	}
 	d->npaths = 0;
 }

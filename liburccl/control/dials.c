@@ -203,19 +203,7 @@ again:
 
 static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-	struct sockaddr_in6 a6, b6;
-	struct sockaddr_in a4, b4;
-
-	if (a->ss_family != b->ss_family)
-		return 0;
-	memcpy(&a6, a, sizeof(a6));
-	memcpy(&b6, b, sizeof(b6));
-	memcpy(&a4, a, sizeof(a4));
-	memcpy(&b4, b, sizeof(b4));
-	if (a->ss_family == AF_INET)
-		return a4.sin_port == b4.sin_port && a4.sin_addr.s_addr == b4.sin_addr.s_addr;
-	return a6.sin6_port == b6.sin6_port && a6.sin6_scope_id == b6.sin6_scope_id &&
-	       IN6_ARE_ADDR_EQUAL(&a6.sin6_addr, &b6.sin6_addr);
+	return addr_same(a, b) && addr_port(a) == addr_port(b);
 }
 
 static struct host *host_at(struct dial *d, const struct sockaddr_storage *addr)
@@ -317,14 +305,36 @@ static void host_fill(struct sockaddr_storage *ss, const struct metadata_host *h
 		memcpy(ss, &in, sizeof(in));
 }
 
-static void dial_hosts_of(struct dial *d, const struct metadata *m)
+enum { NEAR, FAR, HERE, RANKS };
+
+/* An address of a network that we are on first; what every host has last. */
+static int host_rank(const struct sockaddr_storage *ss, const struct netif *all, int n)
 {
+	int i;
+
+	if (addr_loopback(ss))
+		return HERE;
+	for (i = 0; i < n; i++)
+		if (!all[i].loopback && netif_near(&all[i], ss))
+			return NEAR;
+	return FAR;
+}
+
+static void dial_hosts_of(struct control *c, struct dial *d, const struct metadata *m)
+{
+	struct netif all[NETIFS_MAX];
 	struct sockaddr_storage ss;
+	int rank, n = 0;
 	uint32_t i;
 
-	for (i = 0; i < m->nhosts; i++) {
-		host_fill(&ss, &m->hosts[i], m->port);
-		dial_add_host(d, &ss);
+	if (m->nhosts > 1)
+		n = netifs(all, NETIFS_MAX, c->config.params->socket_ifname);
+	for (rank = NEAR; rank < RANKS; rank++) {
+		for (i = 0; i < m->nhosts; i++) {
+			host_fill(&ss, &m->hosts[i], m->port);
+			if (host_rank(&ss, all, n) == rank)
+				dial_add_host(d, &ss);
+		}
 	}
 	d->expected = m->incarnation;
 }
@@ -346,7 +356,7 @@ static int dial_target(struct control *c, struct dial *d, struct control_req *re
 		rc = metadata_get(d->target, d->target_len, &m);
 		if (rc)
 			return rc;
-		dial_hosts_of(d, &m);
+		dial_hosts_of(c, d, &m);
 		return 0;
 	}
 	if (address_split((const char *)d->target, d->target_len, host, port))

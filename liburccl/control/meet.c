@@ -3,12 +3,15 @@
  * afterwards. */
 #include "control/private.h"
 
-void meet_take_path(struct peer *p, struct path *path)
+void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 {
 	assert(p->npaths < WIRE_RAILS);
 	path->peer = p;
 	path->rail.peer = p->engine;
 	path->rail.via = p->remote;
+	/* What the path is made of goes the way of the connection. */
+	if (p->dialled && c->config.params->socket_ifname)
+		conn_local(p->conn, &path->rail.ep->from);
 	p->paths[p->npaths++] = path;
 }
 

@@ -131,6 +131,12 @@ void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
 void conns_free(struct control *c); /* those closed since the last time */
 void conns_close(struct control *c);
+/* So that a peer which vanished is noticed by the kernel. */
+void conn_options(const struct control *c, int fd);
+/* Our end's address, with port 0. */
+void conn_local(const struct conn *n, struct sockaddr_storage *ss);
+uint32_t addr_port(const struct sockaddr_storage *ss); /* host order */
+void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
 /* "10.0.0.2:7777", "[::1]:7777" */
 void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
@@ -258,7 +264,7 @@ void peer_delay(struct control *c, struct alarm *a);
 
 /* meet.c: from HELLO_ACK to READY, on both sides */
 extern const struct conn_ops peer_conn_ops;
-void meet_take_path(struct peer *p, struct path *path);
+void meet_take_path(const struct control *c, struct peer *p, struct path *path);
 void meet_begin(struct control *c, struct peer *p);
 void meet_refuse(struct control *c, struct peer *p, int err); /* accepted: no rail of use */
 void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */
@@ -272,9 +278,16 @@ void meet_dialled(struct control *c,
 
 /* ---- accept.c ---- */
 
-int listener_open(struct control *c,
-		  const struct sockaddr_storage *at); /* 0 or -errno with fail() text */
-void listener_event(struct control *c);
+struct listener {
+	int fd;
+	uint32_t watched; /* registered with epoll */
+	struct sockaddr_storage addr;
+};
+
+int listener_open(struct control *c); /* 0 or -errno with fail() text */
+/* ptr: of an epoll event; NULL: none of them. */
+struct listener *listener_of(struct control *c, const void *ptr);
+void listener_event(struct control *c, struct listener *l);
 void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
 void listener_close(struct control *c);
 
@@ -481,9 +494,9 @@ struct control {
 	struct mailbox mailbox; /* requests of engines, calls */
 	struct mailbox back;	/* commands and jobs that are done */
 	int wake_fd, epoll_fd;
-	int listen_fd, reserve_fd; /* the reserve: given up for a moment when descriptors run out */
-	struct sockaddr_storage listen_addr;
-	uint32_t listening; /* registered with epoll */
+	struct listener listeners[LISTEN_MAX];
+	uint32_t nlisteners;
+	int reserve_fd; /* given up for a moment when descriptors run out */
 	struct alarm listen_alarm;
 	struct class_socket socket; /* of control connections */
 	struct log log;
@@ -496,7 +509,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
-	struct peer **peer_hash; /* by incarnation: PEER_HASH lists */
+	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;

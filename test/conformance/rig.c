@@ -43,7 +43,7 @@ static void node_open(struct rig *rig, struct node *node)
 {
 	const struct settings *s = rig->settings;
 	struct sockaddr_storage listen = loopback();
-	struct device_config config = {.params = &node->params, .listen = &listen};
+	struct device_config config = {.params = &node->params, .listen = &listen, .nlisten = 1};
 	int err;
 
 	node->rig = rig;

@@ -37,6 +37,7 @@ static const struct name {
 	{"enforce", "owner", "me", NULL},
 	{"bounce", "no", "2", NULL},
 	{"socket_dir", "/run/urccl", "", NULL},
+	{"socket_ifname", "^docker,lo", "eth0,,eth1", NULL},
 	{"thread_name", "kv", "12345678", NULL},
 	{"progress_cpus", "0-3,8", "3-1", NULL},
 	{"control_cpus", "1", "all", NULL},
@@ -72,6 +73,7 @@ static const struct name {
 static const struct name uccl[] = {
 	{"transport", "tcp", "rdma", NULL},
 	{"spin_us", "0", "2", "forever"},
+	{"socket_ifname", "=eth0,eth1", "", NULL},
 	{"log_level", "WARNING", "loud", "warn"},
 	{"rdma_dev", "rdmap0", "", NULL},
 	{"rdma_gid_index", "0", "first", NULL},
@@ -97,6 +99,7 @@ static const struct name uccl[] = {
 static const char *const uccl_names[] = {
 	"UCCL_P2P_TRANSPORT",
 	"UCCL_RDMA_ADAPTIVE_SLEEP",
+	"UCCL_SOCKET_IFNAME",
 	"UCCL_P2P_LOG_LEVEL",
 	"UCCL_P2P_RDMA_DEV",
 	"UCCL_P2P_RDMA_GID_INDEX",

@@ -43,7 +43,7 @@ static inline struct urccl_params tcp_params(void)
 static inline int tcp_try_open(struct tcp_node *n, const struct urccl_params *p, int family)
 {
 	struct sockaddr_storage at = loopback(family);
-	struct device_config config = {.params = p, .listen = &at};
+	struct device_config config = {.params = p, .listen = &at, .nlisten = 1};
 
 	memset(n, 0, sizeof(*n));
 	return backend_tcp.open(&config, &n->dev);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several addresses to listen on, and interfaces to choose from: each address answers, metadata
+ * lists them all, an interface's dials come from it; what cannot be is an error that names it. With
+ * interfaces of its own where the system lets the test have a network namespace. */
+#include <sched.h>
+#include <sys/wait.h>
+#include "meet.h"
+
+#define US 10000000u
+
+static struct pair p;
+
+static void come_and_go(const void *target, uint32_t len, const char *from)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+	struct urccl_cqe cqe = side_dialled(&p.a, &p.b, target, len, US);
+	uint32_t a = (uint32_t)cqe.handle, b;
+
+	if (cqe.res)
+		check_sentence(&p.a, &cqe, "no sentence can excuse it");
+	b = side_event(&p.b, &p.a, URCCL_KIND_PEER, NULL).peer;
+	CHECK_EQ(urccl_peer_info(p.b.ctx, (struct urccl_peer){b}, &info), 0);
+	if (from && strncmp(info.address, from, strlen(from)))
+		fprintf(stderr, "it came from %s, not %s\n", info.address, from);
+	CHECK(!from || !strncmp(info.address, from, strlen(from)));
+	CHECK_EQ(side_tell(&p.a, &p.b, a, 7), 0);
+	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 7);
+	CHECK_EQ(side_drop(&p.a, &p.b, a), 0);
+	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_LOST, NULL).peer, b);
+	CHECK_EQ(side_drop(&p.b, &p.a, b), 0);
+}
+
+/* A context at `listen` and `ifname`, and what its metadata says: how many hosts. */
+static int serve(const char *listen, const char *ifname, uint8_t *blob, uint16_t *port)
+{
+	int len;
+
+	p.params.listen = listen;
+	p.params.socket_ifname = ifname;
+	side_open(&p, &p.b);
+	side_accept(&p.b, 1);
+	side_watch(&p.b, (struct urccl_peer){0}, 2);
+	len = urccl_metadata(p.b.ctx, blob, URCCL_METADATA_MAX);
+	CHECK_GE(len, 1);
+	*port = (uint16_t)(blob[2] | blob[3] << 8);
+	return len;
+}
+
+static void text(const char *host, uint16_t port, const char *from)
+{
+	char at[PLACE_MAX];
+
+	snprintf(at, sizeof(at), "%s:%u", host, port);
+	come_and_go(at, (uint32_t)strlen(at), from);
+}
+
+static void refused(const char *listen, const char *ifname, int res, const char *word)
+{
+	struct urccl_params params = p.params;
+	struct urccl *ctx;
+
+	params.listen = listen;
+	params.socket_ifname = ifname;
+	CHECK_EQ(urccl_open(&params, &ctx), res);
+	if (!strstr(urccl_errmsg(), word))
+		fprintf(stderr, "%s\n", urccl_errmsg());
+	CHECK(strstr(urccl_errmsg(), word));
+}
+
+static void several(void)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint16_t port;
+	int len = serve("127.0.0.1:0,127.0.0.2:0", NULL, blob, &port);
+
+	CHECK_EQ(blob[4], 2);
+	text("127.0.0.1", port, NULL);
+	text("127.0.0.2", port, NULL);
+	come_and_go(blob, (uint32_t)len, NULL);
+	side_close(&p.b);
+	(void)serve(NULL, "lo", blob, &port);
+	text("127.0.0.1", port, NULL);
+	side_close(&p.b);
+}
+
+static void wrong(void)
+{
+	refused("127.0.0.1:1,127.0.0.2:2", NULL, -EINVAL, "127.0.0.2:2");
+	refused("127.0.0.1:1,127.0.0.1:1", NULL, -EINVAL, "twice");
+	refused("127.0.0.1:1,nonsense", NULL, -EINVAL, "nonsense");
+	refused(NULL, "nosuchthing", -EADDRNOTAVAIL, "nosuchthing");
+	refused(NULL, "a,,b", -EINVAL, "socket_ifname");
+	refused("127.0.0.1:0", "^lo", -EADDRNOTAVAIL, "socket_ifname");
+}
+
+static int run(const char *command)
+{
+	return system(command) == 0;
+}
+
+static void put(const char *path, const char *line)
+{
+	FILE *f = fopen(path, "w");
+
+	if (f) {
+		fputs(line, f);
+		fclose(f);
+	}
+}
+
+/* A namespace with two pairs of interfaces, each with an address of a network of its own. */
+static int own_network(void)
+{
+	char uid[64], gid[64];
+
+	snprintf(uid, sizeof(uid), "0 %u 1", geteuid());
+	snprintf(gid, sizeof(gid), "0 %u 1", getegid());
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return 0;
+	put("/proc/self/setgroups", "deny");
+	put("/proc/self/uid_map", uid);
+	put("/proc/self/gid_map", gid);
+	return run(
+		"{ ip link set lo up && ip link add uv0 type veth peer name uv1 && "
+		"ip addr add 10.77.0.1/24 dev uv0 && ip link set uv0 up && ip link set uv1 up && "
+		"ip link add uw0 type veth peer name uw1 && ip addr add 10.78.0.1/24 dev uw0 && "
+		"ip link set uw0 up && ip link set uw1 up; } 2>/dev/null");
+}
+
+static void interfaces(void)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint16_t port;
+	int len = serve(NULL, "=uv0", blob, &port);
+
+	/* One address, and not that of uw0 or lo. */
+	CHECK_EQ(blob[4], 1);
+	CHECK_EQ(blob[16], 4);
+	CHECK(!memcmp(blob + 17, (const uint8_t[]){10, 77, 0, 1}, 4));
+	come_and_go(blob, (uint32_t)len, "10.78.0.1:");
+	text("10.77.0.1", port, "10.78.0.1:");
+	side_close(&p.b);
+	len = serve("0.0.0.0:0", "^lo", blob, &port);
+	CHECK_EQ(blob[4], 2);
+	come_and_go(blob, (uint32_t)len, NULL);
+	side_close(&p.b);
+}
+
+/* In a process of its own, made before there are threads. */
+static pid_t apart(void)
+{
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	if (!own_network())
+		test_end(77);
+	if (p.transport == URCCL_TRANSPORT_SIM)
+		pair_sim(&p);
+	p.params.socket_ifname = "uw";
+	side_open(&p, &p.a);
+	interfaces();
+	side_close(&p.a);
+	test_end(0);
+}
+
+int main(int argc, char **argv)
+{
+	pid_t child;
+	int status;
+
+	pair_options(&p, argc, argv);
+	child = apart();
+	if (p.transport == URCCL_TRANSPORT_SIM)
+		pair_sim(&p);
+	wrong();
+	side_open(&p, &p.a);
+	several();
+	side_close(&p.a);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("interfaces: no network namespace, or no ip(8) to make interfaces with");
+	return WEXITSTATUS(status);
+}
