@@ -65,6 +65,9 @@ void dial_give_up(struct control *c, struct dial *d, int err); /* with err of pe
 void dial_attach(struct control *c, struct dial *d,
 		 struct peer *p); /* d may be done and gone afterwards */
 void dial_rest(struct control *c, struct dial *d);
+
+/* follow.c */
+struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr);
 /* Is another dial connecting there that may find what this one looks for? */
 int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr);
 /* It found the peer there: those that follow it have it too. */

@@ -201,74 +201,6 @@ again:
 	}
 }
 
-static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	return addr_same(a, b) && addr_port(a) == addr_port(b);
-}
-
-static struct host *host_at(struct dial *d, const struct sockaddr_storage *addr)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->nhosts; i++)
-		if (same_addr(&d->hosts[i].addr, addr))
-			return &d->hosts[i];
-	return NULL;
-}
-
-int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr)
-{
-	const struct list *pos;
-
-	list_for_each(pos, &c->dials) {
-		struct dial *o = list_entry(pos, struct dial, link);
-		const struct host *h = o != d ? host_at(o, addr) : NULL;
-
-		if (h && h->conn && (!o->expected || !d->expected || o->expected == d->expected))
-			return 1;
-	}
-	return 0;
-}
-
-static struct dial *dial_following(const struct control *c, const struct sockaddr_storage *addr)
-{
-	const struct list *pos;
-
-	list_for_each(pos, &c->dials) {
-		struct dial *d = list_entry(pos, struct dial, link);
-		struct host *h = host_at(d, addr);
-
-		if (h && h->state == HOST_FOLLOWING)
-			return d;
-	}
-	return NULL;
-}
-
-/* They look for themselves from their own alarm, for whoever leaves may be in the middle of
- * something. */
-void dials_release(struct control *c, const struct sockaddr_storage *addr)
-{
-	struct dial *d;
-
-	while ((d = dial_following(c, addr))) {
-		host_at(d, addr)->state = HOST_FRESH;
-		alarm_set(c, &d->alarm, 0);
-	}
-}
-
-void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p)
-{
-	struct dial *d;
-
-	while ((d = dial_following(c, addr))) {
-		host_at(d, addr)->state = HOST_FRESH;
-		if (!d->expected || d->expected == p->incarnation)
-			dial_attach(c, d, p);
-		else
-			alarm_set(c, &d->alarm, 0);
-	}
-}
-
 int dials_unknown(const struct control *c)
 {
 	uint64_t now = clock_ns();
@@ -287,7 +219,7 @@ int dials_unknown(const struct control *c)
 
 static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
 {
-	if (d->nhosts < METADATA_HOSTS && !host_at(d, addr))
+	if (d->nhosts < METADATA_HOSTS && !dial_host_at(d, addr))
 		d->hosts[d->nhosts++].addr = *addr;
 }
 
