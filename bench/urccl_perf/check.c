@@ -50,6 +50,61 @@ static void compare(struct load *l, const uint8_t *there)
 				bench_die("block %u of entry %u has wrong bytes", i, k);
 }
 
+/* What the word of the first place was. */
+static uint64_t on_word(struct load *l, struct urccl_sqe *sqe)
+{
+	if (end_submit_wait(l->end, sqe) < 0)
+		bench_die("cannot look at the other end's word");
+	return l->end->handle;
+}
+
+static uint64_t word_there(struct load *l)
+{
+	struct urccl_sqe *sqe = end_sqe(l->end);
+
+	urccl_prep_fetch_add(sqe, l->target.remote, l->target.remote_off, 0);
+	return on_word(l, sqe);
+}
+
+static uint64_t swap_there(struct load *l, uint64_t expected, uint64_t desired)
+{
+	struct urccl_sqe *sqe = end_sqe(l->end);
+
+	urccl_prep_cmp_swap(sqe, l->target.remote, l->target.remote_off, expected, desired);
+	return on_word(l, sqe);
+}
+
+/* A swap of what the word is, and one of what it is not. */
+static void check_swaps(struct load *l)
+{
+	uint64_t before = word_there(l);
+
+	if (swap_there(l, before, before + 7) != before || swap_there(l, before, 1) != before + 7 ||
+	    word_there(l) != before + 7)
+		bench_die("the word there was not swapped as it should be");
+}
+
+/* Every add of a load counts. */
+static void check_adds(struct load *l)
+{
+	uint64_t before = word_there(l), passes = 1 + 1000 / l->places.entries, now;
+
+	l->next = 0;
+	load_run(l, 0, passes * l->places.entries);
+	now = word_there(l);
+	if (now != before + passes)
+		bench_die("the word there is %lu and not %lu", now, before + passes);
+}
+
+static uint64_t check_words(struct load *l)
+{
+	if (l->op == URCCL_OP_FETCH_ADD)
+		check_adds(l);
+	else
+		check_swaps(l);
+	return sizeof(uint64_t);
+}
+
 uint64_t load_check(struct load *l)
 {
 	const struct places *p = &l->places;
@@ -60,6 +115,8 @@ uint64_t load_check(struct load *l)
 
 	if (!p->block || l->op == URCCL_OP_NOP || l->op == URCCL_OP_NOTIFY)
 		return 0;
+	if (l->op == URCCL_OP_FETCH_ADD || l->op == URCCL_OP_CMP_SWAP)
+		return check_words(l);
 	area_open(&scratch, l->end->ctx, len, 0, BENCH_PAGES_4K);
 	fill(l->target.local, len);
 	if (reads) {

@@ -86,8 +86,8 @@ static void ask_for_memory(struct client *c)
 
 	if (o->bidirectional) {
 		area_open(&c->back, c->ctx, c->area.len, o->alloc, o->pages);
-		if (urccl_advertise(c->ctx, c->back.region, 0, c->back.len,
-				    URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, 0, &r.back) < 0)
+		if (urccl_advertise(c->ctx, c->back.region, 0, c->back.len, AREA_RIGHTS, 0,
+				    &r.back) < 0)
 			bench_die("cannot advertise our memory: %s", urccl_errmsg());
 	}
 	tell(c, TALK_REQUEST, &r, sizeof(r));

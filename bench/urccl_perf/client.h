@@ -16,6 +16,7 @@ struct whom {
 };
 
 struct random_job;
+struct sink;
 
 struct client {
 	const struct options *options;
@@ -30,6 +31,7 @@ struct client {
 	struct talk_result result;
 	uint32_t offers, results;  /* received so far */
 	struct random_job *random; /* while client_random() runs */
+	struct sink *sink;	   /* MSG_RING: who takes the messages; NULL: we ourselves */
 };
 
 /* Opens a context, dials, and gets memory at the server for all that the options ask for. */

@@ -195,7 +195,7 @@ void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum 
 	a->len = len;
 	a->alloc = alloc;
 	range.addr = (uintptr_t)base;
-	if (urccl_register(ctx, &range, 1, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, &a->region) < 0)
+	if (urccl_register(ctx, &range, 1, AREA_RIGHTS, &a->region) < 0)
 		bench_die("cannot register %lu bytes: %s", len, urccl_errmsg());
 }
 

@@ -15,6 +15,7 @@ enum tag {
 	TAG_LOAD = 0,	 /* the measured load: the low bits are a time, or 0 */
 	TAG_BACKGROUND,	 /* the load beside it */
 	TAG_LOADS,	 /* so many loads an end can have */
+	TAG_MESSAGE = 4, /* an event of MSG_RING: its tag is a time, or 0 */
 	TAG_CONTROL = 8, /* everything else: the low bits are the end's own number */
 };
 #define TAG_SHIFT 56
@@ -80,9 +81,9 @@ void end_note_end(struct end *e, const struct urccl_cqe *cqe);
 void end_fail(struct end *e, const char *what, const struct urccl_cqe *cqe)
 	__attribute__((noreturn));
 
-/*
- * Memory of len bytes as the options say, every page present, registered for reading and writing.
- */
+enum { AREA_RIGHTS = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC };
+
+/* Memory of len bytes as the options say, every page present, registered with AREA_RIGHTS. */
 void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages);
 
 /* 0, or -errno if a peer still uses it; then it is left as it is. */

@@ -38,7 +38,8 @@ void load_start(struct load *l, uint64_t limit)
 	l->started = bench_now();
 }
 
-static void prep(struct load *l, struct urccl_sqe *sqe)
+/* data: the entry's user_data */
+static void prep(struct load *l, struct urccl_sqe *sqe, uint64_t data)
 {
 	const struct places *p = &l->places;
 	const struct target *t = &l->target;
@@ -65,6 +66,16 @@ static void prep(struct load *l, struct urccl_sqe *sqe)
 		break;
 	case URCCL_OP_NOTIFY:
 		urccl_prep_notify(sqe, t->peer, 0, t->local, (uint32_t)p->block);
+		break;
+	case URCCL_OP_FETCH_ADD:
+		urccl_prep_fetch_add(sqe, t->remote, t->remote_off + at, 1);
+		break;
+	case URCCL_OP_CMP_SWAP:
+		urccl_prep_cmp_swap(sqe, t->remote, t->remote_off + at, l->posted, l->posted + 1);
+		break;
+	case URCCL_OP_MSG_RING:
+		urccl_prep_msg_ring(sqe, t->ring, (uint64_t)TAG_MESSAGE << TAG_SHIFT, 0,
+				    data & ~TAG_MASK);
 		break;
 	default:
 		urccl_prep_write(sqe, t->remote, t->local + at, p->block, t->remote_off + at);
@@ -114,7 +125,7 @@ uint32_t load_post(struct load *l)
 
 		if (!sqe)
 			break;
-		prep(l, sqe);
+		prep(l, sqe, data);
 		sqe->user_data = data;
 	}
 	if (!n)

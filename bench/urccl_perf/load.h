@@ -18,6 +18,7 @@ struct target {
 	struct urccl_region region;
 	uint8_t *local;	    /* where its span begins here */
 	uint64_t local_off; /* the same as an offset of the region */
+	uint32_t ring;	    /* MSG_RING: where to */
 };
 
 /*

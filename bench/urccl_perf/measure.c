@@ -2,6 +2,7 @@
 /* The common job: warm up, run the load on every ring for the time, count both ends' CPU. */
 #include "client.h"
 #include "result.h"
+#include "sink.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ static void open_worker(struct worker *w, struct client *c, uint32_t i)
 		w->end->event = worker_event;
 	}
 	w->load.target = client_target(c, i);
+	w->load.target.ring = urccl_ring_id(c->sink ? sink_ring(c->sink) : w->end->ring);
 	load_open(&w->load, w->end, o, TAG_LOAD);
 	w->load.latency = &w->latency;
 }
@@ -125,6 +127,8 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 		hist_clear(&w[i].latency);
 		hist_clear(&w[i].submit);
 	}
+	if (c->sink)
+		sink_mark(c->sink, &c->end);
 	before = client_mark(c, TALK_START);
 	urccl_stats(c->ctx, &then);
 	f->cpu[OURS] = bench_cpu_seconds();
@@ -141,6 +145,8 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 	f->cpu[SERVERS] = after.cpu - before.cpu;
 	f->back_bytes = after.bytes - before.bytes;
 	f->notes = after.notes - before.notes;
+	if (c->sink)
+		f->delivery = *sink_mark(c->sink, &c->end);
 	for (i = 0; i < o->rings; i++)
 		add_worker(f, &w[i]);
 	if (!beside)
@@ -212,6 +218,8 @@ void client_measure(struct client *c)
 
 	if (!w || !f)
 		bench_die("out of memory");
+	if (o->op == URCCL_OP_MSG_RING && !o->is_inline)
+		c->sink = sink_open(o, c->ctx);
 	for (i = 0; i < o->rings; i++)
 		open_worker(&w[i], c, i);
 	warm_up(w, o->rings, o);
@@ -223,6 +231,8 @@ void client_measure(struct client *c)
 	print(o, &f[0], o->background ? &f[1] : NULL, checked);
 	for (i = 0; i < o->rings; i++)
 		close_worker(&w[i]);
+	if (c->sink)
+		sink_close(c->sink);
 	free(w);
 	free(f);
 }

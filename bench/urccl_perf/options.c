@@ -20,6 +20,9 @@ static const struct word ops[] = {
 	{"write_paged", URCCL_OP_WRITE_PAGED},
 	{"read_paged", URCCL_OP_READ_PAGED},
 	{"notify", URCCL_OP_NOTIFY},
+	{"fetch_add", URCCL_OP_FETCH_ADD},
+	{"cmp_swap", URCCL_OP_CMP_SWAP},
+	{"msg_ring", URCCL_OP_MSG_RING},
 	{"paged", URCCL_OP_WRITE_PAGED},
 	{NULL, 0},
 };
@@ -58,7 +61,8 @@ static const char help_text[] =
 	"\n"
 	"what is done\n"
 	"  --op NAME           write (default), read, writev, readv, write_paged, read_paged,\n"
-	"                      notify, nop\n"
+	"                      notify, fetch_add, cmp_swap, msg_ring (to a ring of another\n"
+	"                      thread, --inline: to its own), nop\n"
 	"  --size N            bytes of an entry, of a block where it is paged: 8, 4k, 1m (64k)\n"
 	"  --depth N           entries in flight on each ring (1)\n"
 	"  --threads N         rings, each with a thread of its own (1)\n"
@@ -387,7 +391,7 @@ static void set(struct options *o, int opt, const char *arg)
 		break;
 	case OPT_NOP:
 		o->role = ROLE_NOP;
-		o->op = URCCL_OP_NOP;
+		o->op = o->op == URCCL_OP_MSG_RING ? o->op : URCCL_OP_NOP;
 		break;
 	case OPT_LISTEN:
 		o->listen = arg;
@@ -434,9 +438,12 @@ static void place(struct options *o)
 
 static void finish(struct options *o)
 {
-	uint64_t bytes = options_entry_bytes(o);
+	uint64_t bytes;
 
-	if (o->op == URCCL_OP_NOP && o->role != ROLE_SERVE) {
+	if (options_atomic(o))
+		o->size = sizeof(uint64_t);
+	bytes = options_entry_bytes(o);
+	if ((o->op == URCCL_OP_NOP || o->op == URCCL_OP_MSG_RING) && o->role != ROLE_SERVE) {
 		o->role = ROLE_NOP;
 		o->size = 0;
 	}
@@ -501,6 +508,7 @@ uint64_t options_entry_bytes(const struct options *o)
 {
 	switch (o->op) {
 	case URCCL_OP_NOP:
+	case URCCL_OP_MSG_RING:
 		return 0;
 	case URCCL_OP_WRITE_PAGED:
 	case URCCL_OP_READ_PAGED:
@@ -514,6 +522,11 @@ int options_scattered(const struct options *o)
 {
 	return o->op == URCCL_OP_WRITEV || o->op == URCCL_OP_READV ||
 	       o->op == URCCL_OP_WRITE_PAGED || o->op == URCCL_OP_READ_PAGED;
+}
+
+int options_atomic(const struct options *o)
+{
+	return o->op == URCCL_OP_FETCH_ADD || o->op == URCCL_OP_CMP_SWAP;
 }
 
 static const char *word_name(const struct word *words, int value)

@@ -12,7 +12,7 @@ enum perf_role {
 	ROLE_CLIENT, /* HOST:PORT */
 	ROLE_SERVE,  /* --serve */
 	ROLE_SELF,   /* --self: a server of our own, forked */
-	ROLE_NOP,    /* --nop: no peer at all */
+	ROLE_NOP,    /* --nop, --op msg_ring: no peer at all */
 };
 
 enum perf_job {
@@ -93,6 +93,9 @@ uint64_t options_entry_bytes(const struct options *o);
 
 /* 1: one descriptor names many places. */
 int options_scattered(const struct options *o);
+
+/* 1: it acts on a word there, and nothing here. */
+int options_atomic(const struct options *o);
 
 const char *options_op_name(enum urccl_op op);
 const char *options_wait_name(enum perf_wait wait);

@@ -107,6 +107,7 @@ void result_metrics(struct report *r, const struct options *o, const struct figu
 			      "GB/s", "%sbackground.bandwidth", prefix);
 	latency_metrics(r, &f->latency, prefix, "latency");
 	latency_metrics(r, &f->submit, prefix, "submit");
+	latency_metrics(r, &f->delivery, prefix, "delivery");
 	report_metric(r, (double)f->chunks, "chunks", "%schunks", prefix);
 	report_metric(r, (double)f->merged, "blocks", "%sblocks.merged", prefix);
 	report_metric(r, f->cpu[OURS], "s", "%scpu.client", prefix);
@@ -141,6 +142,14 @@ void result_heading(const struct options *o, uint32_t path)
 	       "cpu s/GB");
 }
 
+static void line_of(const struct hist *h, const char *what)
+{
+	if (h->count)
+		printf("%-12s %32s | %9s %9.3f %9.3f %9.3f\n", what, "", "",
+		       hist_quantile(h, 0.5) * 1e-3, hist_quantile(h, 0.99) * 1e-3,
+		       hist_quantile(h, 0.999) * 1e-3);
+}
+
 void result_line(const struct options *o, const struct figures *f, const char *what)
 {
 	double gb = (double)(f->bytes + f->back_bytes + f->background_bytes) * 1e-9;
@@ -161,9 +170,6 @@ void result_line(const struct options *o, const struct figures *f, const char *w
 	if (f->background_bytes)
 		printf("%-12s %10s %10.3f\n", "background", "",
 		       per_second(f->background_bytes, f->background_seconds) * 1e-9);
-	if (f->submit.count)
-		printf("%-12s %44s | %9s %9.3f %9.3f %9.3f\n", "submit call", "", "",
-		       hist_quantile(&f->submit, 0.5) * 1e-3,
-		       hist_quantile(&f->submit, 0.99) * 1e-3,
-		       hist_quantile(&f->submit, 0.999) * 1e-3);
+	line_of(&f->submit, "submit call");
+	line_of(&f->delivery, "delivery");
 }

@@ -19,6 +19,7 @@ struct figures {
 	uint64_t chunks, merged; /* handed to devices; blocks joined to their neighbour */
 	uint32_t path;
 	struct hist latency, submit;
+	struct hist delivery; /* MSG_RING: submit to its event at the other thread */
 };
 
 /* The settings that make two figures comparable. */

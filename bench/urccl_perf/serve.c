@@ -78,7 +78,7 @@ static int request_is_sane(const struct talk_request *r)
 		return -E2BIG;
 	if (!r->bidirectional)
 		return 0;
-	if (r->op > URCCL_OP_NOTIFY || !r->depth || r->depth > 8192 || !r->iovs || !r->blocks ||
+	if (r->op > URCCL_OP_CMP_SWAP || !r->depth || r->depth > 8192 || !r->iovs || !r->blocks ||
 	    !r->planes || !r->run || r->table > TABLE_DENSE || r->cls > URCCL_CLASS_CONTROL)
 		return -EINVAL;
 	return r->span && r->span <= r->len ? 0 : -EINVAL;
@@ -123,8 +123,8 @@ static void answer_request(struct server *s, uint32_t peer, const struct talk_re
 		s->clients++;
 		area_open(&c->area, s->end.ctx, r->len, r->alloc,
 			  r->thp ? BENCH_PAGES_THP : BENCH_PAGES_4K);
-		urccl_advertise(s->end.ctx, c->area.region, 0, r->len,
-				URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, 0, &offer.advert);
+		urccl_advertise(s->end.ctx, c->area.region, 0, r->len, AREA_RIGHTS, 0,
+				&offer.advert);
 		if (r->bidirectional)
 			prepare_work(s, c, r);
 	}
