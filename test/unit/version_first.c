@@ -8,7 +8,8 @@
 
 #define COOKIE 16u
 
-/* clang-format off: a line a field */
+/* A line a field. */
+/* clang-format off */
 /* 69 bytes of HELLO: versions 1 to 1, incarnation 0x5eed, note "old", one rail of tcp. */
 static const uint8_t hello[] = {
 	0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n',	/* magic */
