@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: one turn looks at everything once; a thread of its own, or an INLINE ring's program,
  * turns it. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -172,12 +173,30 @@ static uint64_t sleep_ns(const struct engine *e)
 	return ns;
 }
 
+/* Kernels before 5.11, filters that know no newer calls and emulators have milliseconds only: then
+ * a deadline is that much later. */
+static int epoll_for(struct engine *e, struct epoll_event *events, int max, uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+	uint64_t ms = ns / NSEC_PER_MSEC + (ns % NSEC_PER_MSEC != 0);
+	int n;
+
+	if (!e->coarse) {
+		n = epoll_pwait2(e->epfd, events, max, ns == NEVER_NS ? NULL : &ts, NULL);
+		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+			return n;
+		e->coarse = 1;
+	}
+	if (ns == NEVER_NS)
+		return epoll_wait(e->epfd, events, max, -1);
+	return epoll_wait(e->epfd, events, max, ms < INT_MAX ? (int)ms : INT_MAX);
+}
+
 /* The eventfd is drained where it is seen: who took an announcement may write it only now. */
 static int epoll_sleep(struct engine *e, uint64_t ns)
 {
-	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	struct epoll_event events[8];
-	int i, n = epoll_pwait2(e->epfd, events, 8, ns == NEVER_NS ? NULL : &ts, NULL);
+	int i, n = epoll_for(e, events, 8, ns);
 
 	if (n < 0)
 		return -errno;

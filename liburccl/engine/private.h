@@ -304,6 +304,7 @@ struct engine {
 	struct engine_cmd *stop;
 	uint64_t idle_since;
 	uint64_t timer_set; /* INLINE: what timerfd is set to */
+	uint32_t coarse;    /* epoll_pwait2() is not to be had */
 	uint32_t worked;    /* INLINE: the last turn did something: the next may too */
 	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
 
