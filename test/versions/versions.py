@@ -6,7 +6,7 @@ protocols, each way: with OURS, which speaks version 1, with NEXT (1 and 2), AFT
 RAILS (1, but the transports' own protocols 2 and 3). Those that have a version in common move
 checked bytes; those that have none say which versions there are.
 
-versions.py PERF OURS OLDER: OLDER is a library of an earlier release, and speaks with ours.
+versions.py PERF OLDER: OLDER is the program with its own library of an earlier release.
 """
 import os
 import re
@@ -23,7 +23,7 @@ TIMEOUT = 30
 
 
 def preloaded(library):
-    return dict(os.environ, LD_PRELOAD=library)
+    return dict(os.environ, LD_PRELOAD=library) if library else dict(os.environ)
 
 
 class Server:
@@ -59,12 +59,12 @@ def dial(perf, library, server, transport, work):
 
 
 def name(library):
-    return os.path.basename(library)
+    return os.path.basename(library) if library else "its own library"
 
 
-def speak(perf, a, b):
+def speak(perf, a, b, server_perf=None):
     """A library that dials the other, with each transport."""
-    with Server(perf, b) as server:
+    with Server(server_perf or perf, b) as server:
         for transport in TRANSPORTS:
             for work in WORK:
                 done = dial(perf, a, server, transport, work)
@@ -84,9 +84,9 @@ def refuse(perf, a, b, words):
 
 
 def main(perf, ours, *others):
-    if len(others) == 1:
-        speak(perf, ours, others[0])
-        speak(perf, others[0], ours)
+    if not others:
+        speak(perf, None, None, ours)
+        speak(ours, None, None, perf)
         return
     newer, after, rails = others
     for a, b in (ours, newer), (newer, after):
