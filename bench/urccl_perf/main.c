@@ -3,6 +3,7 @@
 #include "client.h"
 #include "handshake.h"
 #include "idle.h"
+#include "register.h"
 #include "serve.h"
 
 #include <signal.h>
@@ -79,6 +80,10 @@ int main(int argc, char **argv)
 	}
 	if (o.job == JOB_HANDSHAKES) {
 		handshake_measure(&o);
+		return 0;
+	}
+	if (o.job == JOB_REGISTER) {
+		register_measure(&o);
 		return 0;
 	}
 	switch (o.role) {

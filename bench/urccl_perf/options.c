@@ -80,6 +80,7 @@ static const char help_text[] =
 	"  --count N           entries instead of seconds\n"
 	"  --handshakes N      CONNECT to another process and CLOSE, N times one after the other\n"
 	"  --idle-peers N      N contexts of another process dial us; what they cost for --duration\n"
+	"  --register N        what registering N tensors of --size bytes costs: no peer\n"
 	"  --random N          N random entries by epoll alone; counts wake-ups lost and empty\n"
 	"\n"
 	"how (both ends with --self)\n"
@@ -126,6 +127,7 @@ enum {
 	OPT_HANDSHAKES,
 	OPT_IDLE_PEERS,
 	OPT_RANDOM,
+	OPT_REGISTER,
 	OPT_INLINE,
 	OPT_WAIT,
 	OPT_TRANSPORT,
@@ -176,6 +178,7 @@ static const struct option long_options[] = {
 	{"handshakes", 1, NULL, OPT_HANDSHAKES},
 	{"idle-peers", 1, NULL, OPT_IDLE_PEERS},
 	{"random", 1, NULL, OPT_RANDOM},
+	{"register", 1, NULL, OPT_REGISTER},
 	{"inline", 0, NULL, OPT_INLINE},
 	{"wait", 1, NULL, OPT_WAIT},
 	{"transport", 1, NULL, OPT_TRANSPORT},
@@ -314,6 +317,10 @@ static int set_work(struct options *o, int opt, const char *arg)
 		o->job = JOB_IDLE;
 		o->idle_peers = count_value(opt, arg, 0, 100000);
 		return 1;
+	case OPT_REGISTER:
+		o->job = JOB_REGISTER;
+		o->tensors = count_value(opt, arg, 1, 1u << 20);
+		return 1;
 	case OPT_RANDOM:
 		o->job = JOB_RANDOM;
 		o->random = size_value(opt, arg, 1, 1ull << 32);
@@ -449,6 +456,8 @@ static void finish(struct options *o)
 	}
 	if ((o->job == JOB_IDLE || o->job == JOB_HANDSHAKES) && o->role == ROLE_NONE)
 		o->role = ROLE_SELF;
+	if (o->job == JOB_REGISTER)
+		o->role = ROLE_NOP;
 	if (o->role == ROLE_NONE)
 		bench_die("say HOST:PORT, --serve, --self or --nop; --help has more");
 	if (o->is_inline && o->rings > 1)

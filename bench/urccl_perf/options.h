@@ -20,6 +20,7 @@ enum perf_job {
 	JOB_IDLE,   /* --idle-peers */
 	JOB_RANDOM, /* --random */
 	JOB_HANDSHAKES,
+	JOB_REGISTER, /* --register */
 };
 
 enum perf_wait {
@@ -82,6 +83,7 @@ struct options {
 	uint32_t idle_peers;
 	uint64_t random; /* entries of JOB_RANDOM */
 	uint64_t handshakes;
+	uint32_t tensors; /* of JOB_REGISTER */
 	int check; /* compare the bytes afterwards */
 };
 

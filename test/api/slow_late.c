@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An importer that does nothing: where it has the memory mapped, UNREGISTER and REVOKE end by their
+ * deadline or by CANCEL, with a reason, and succeed when it goes on; where the owner enforces its
+ * adverts it is not waited for. */
+#include <sys/mman.h>
+#include "pair.h"
+
+#define LEN 65536u
+#define RW  (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
+static struct pair p;
+static uint8_t *bytes;
+static struct urccl_region region;
+static struct urccl_remote remote; /* b's */
+
+static int64_t b_writes(void)
+{
+	static uint8_t local[64];
+	struct urccl_region here = side_register(&p.b, local, sizeof(local), 0);
+	struct urccl_sqe *sqe = side_sqe(&p.b);
+	int64_t res;
+
+	urccl_prep_write(sqe, remote, local, sizeof(local), 0);
+	res = pair_run(&p, &p.b, sqe).res;
+	CHECK_EQ(urccl_unregister(p.b.ctx, here), 0);
+	return res;
+}
+
+static void begin(int shared)
+{
+	struct urccl_advert ad;
+	void *addr = calloc(1, LEN);
+
+	CHECK(addr);
+	if (shared) {
+		free(addr);
+		CHECK_EQ(urccl_alloc(p.a.ctx, LEN, &addr), 0);
+	}
+	bytes = addr;
+	region = side_register(&p.a, bytes, LEN, RW);
+	CHECK_EQ(urccl_advertise(p.a.ctx, region, 0, LEN, RW, 0, &ad), 0);
+	CHECK_EQ(urccl_import(p.b.ctx, p.b.peer, &ad, 1, &remote), 0);
+	CHECK_EQ(b_writes(), 64);
+}
+
+static void post(int unregisters, uint32_t us, uint64_t user_data)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	if (unregisters)
+		urccl_prep_unregister(sqe, region);
+	else
+		urccl_prep_revoke(sqe, region);
+	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_data64(sqe, user_data);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+/* The end of an entry of a's, b doing nothing. */
+static struct urccl_cqe take(uint64_t user_data)
+{
+	struct urccl_cqe cqe;
+
+	side_take(&p.a, NULL, &cqe, NULL);
+	CHECK_EQ(cqe.user_data, user_data);
+	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+	return cqe;
+}
+
+static void enforced(void)
+{
+	begin(0);
+	post(0, 5000000, 1);
+	CHECK_EQ(take(1).res, 0);
+	post(1, 5000000, 2);
+	CHECK_EQ(take(2).res, 0);
+	CHECK_EQ(b_writes(), -EACCES);
+	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	free(bytes);
+}
+
+static void late(int unregisters)
+{
+	struct urccl_cqe cqe;
+
+	post(unregisters, 250000, 3);
+	cqe = take(3);
+	CHECK_EQ(cqe.res, -ETIMEDOUT);
+	check_sentence(&p.a, &cqe, "still in use");
+	check_sentence(&p.a, &cqe, "after 250000 us");
+}
+
+static void cancelled(int unregisters)
+{
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe[2];
+
+	post(unregisters, 0, 4);
+	sqe = side_sqe(&p.a);
+	urccl_prep_cancel(sqe, URCCL_BY_REGION, region.id);
+	urccl_sqe_set_data64(sqe, 5);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	side_take(&p.a, NULL, &cqe[0], NULL);
+	side_take(&p.a, NULL, &cqe[1], NULL);
+	CHECK_EQ(cqe[0].user_data, 4);
+	CHECK_EQ(cqe[0].res, -ECANCELED);
+	CHECK_EQ(cqe[1].user_data, 5);
+	CHECK_EQ(cqe[1].res, 1);
+}
+
+static void mapped(void)
+{
+	struct urccl_sqe *sqe;
+	struct urccl_advert ad;
+
+	begin(1);
+	late(0);
+	cancelled(0);
+	/* Its adverts are void; the region is there. */
+	CHECK_EQ(b_writes(), -EACCES);
+	CHECK_EQ(urccl_advertise(p.a.ctx, region, 0, LEN, RW, 0, &ad), 0);
+	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_import(p.b.ctx, p.b.peer, &ad, 1, &remote), 0);
+	CHECK_EQ(b_writes(), 64);
+	late(1);
+	cancelled(1);
+	CHECK_EQ(urccl_advertise(p.a.ctx, region, 0, LEN, RW, 0, &ad), -ESTALE);
+	CHECK_EQ(urccl_free(p.a.ctx, bytes), -EBUSY);
+	post(1, 0, 6);
+	post(1, 0, 7);
+	CHECK_EQ(take(7).res, -EBUSY);
+	/* It goes on. */
+	sqe = side_sqe(&p.a);
+	urccl_prep_nop(sqe);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	urccl_sqe_set_data64(sqe, 8);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK_EQ(pair_end(&p, &p.a, 6).res, 0);
+	CHECK_EQ(pair_end(&p, &p.a, 8).res, 0);
+	CHECK_EQ(urccl_free(p.a.ctx, bytes), 0);
+	CHECK_EQ(b_writes(), -EACCES);
+}
+
+int main(int argc, char **argv)
+{
+	pair_begin_idle(&p, argc, argv);
+	enforced();
+	if (p.transport == URCCL_TRANSPORT_SHM)
+		mapped();
+	pair_close(&p);
+	return 0;
+}
