@@ -162,7 +162,7 @@ static uint32_t enforced(const struct target *t)
 	CHECK_EQ(urccl_remote_info(p.a.ctx, t->remote, &info), 0);
 	CHECK_EQ(info.len, t->len);
 	CHECK_EQ(info.peer.id, p.a.peer.id);
-	CHECK_EQ(info.rights, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	CHECK_EQ(info.rights, t->advert.rights);
 	return info.enforced;
 }
 
