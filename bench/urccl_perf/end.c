@@ -15,10 +15,15 @@ struct urccl *end_context(const struct options *o, int which, const char *listen
 	struct urccl *ctx;
 
 	urccl_params_init(&p);
-	p.transport = o->transport;
+	if (urccl_params_from_env(&p))
+		bench_die("%s", urccl_errmsg());
+	if (o->transport)
+		p.transport = o->transport;
 	p.listen = listen;
-	p.tcp_congestion = o->cc;
-	p.tcp_driver = (uint8_t)o->driver;
+	if (o->cc)
+		p.tcp_congestion = o->cc;
+	if (o->driver)
+		p.tcp_driver = (uint8_t)o->driver;
 	if (o->is_inline)
 		p.flags |= URCCL_OPEN_INLINE;
 	if (o->cma)

@@ -88,7 +88,10 @@ static int open_ring(struct node *n, const struct node_config *c, struct problem
 	struct urccl_params params = {.size = sizeof(params)};
 
 	urccl_params_init(&params);
-	params.transport = c->transport;
+	if (urccl_params_from_env(&params))
+		return problem(p, "%s", urccl_errmsg());
+	if (c->transport)
+		params.transport = c->transport;
 	params.listen = c->listen;
 	params.hello = c->hello;
 	params.hello_len = c->hello_len;

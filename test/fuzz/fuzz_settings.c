@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operator writes into the environment: any text for any setting. What is taken is in range,
+ * reads back as it was, and is taken again; what is not leaves the settings as they were. */
+#include <stdlib.h>
+#include "params.h"
+
+#define TEXT_MAX 512u
+
+static void check(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void one(const struct setting *row, const char *text, int is_uccl)
+{
+	struct urccl_params p, before, again;
+	char shown[TEXT_MAX + 64], origin[VARIABLE_MAX];
+
+	settings_defaults(&p);
+	before = p;
+	if (setting_parse(row, text, is_uccl, &p)) {
+		check(!memcmp(&p, &before, sizeof(p)));
+		check(*urccl_errmsg() != 0);
+		return;
+	}
+	check(!setting_check(row, &p));
+	setting_note_origin(row, &p, is_uccl ? ORIGIN_UCCL : ORIGIN_URCCL);
+	setting_origin(row, &p, origin);
+	check(!strcmp(origin, is_uccl ? row->uccl : origin));
+	setting_text(row, &p, shown, sizeof(shown));
+	settings_defaults(&again);
+	check(!setting_parse(row, shown, 0, &again));
+	setting_note_origin(row, &again, is_uccl ? ORIGIN_UCCL : ORIGIN_URCCL);
+	if (row->kind == SET_TEXT)
+		check(!strcmp(setting_string(row, &p), setting_string(row, &again)));
+	else
+		check(!memcmp(&p, &again, sizeof(p)));
+}
+
+static void parsers(const char *text)
+{
+	struct sockaddr_storage ss;
+	struct transports t;
+	struct class_words w;
+	struct cpus cpus;
+	uint32_t i, n = 0;
+
+	if (!cpus_parse(text, &cpus)) {
+		for (i = 0; i < ARRAY_SIZE(cpus.bits); i++)
+			n += cpus.bits[i] != 0;
+		check(n);
+		check(cpus_missing(&cpus, &cpus) == -ENOENT);
+	}
+	if (!classes_split(text, &w))
+		for (i = 0; i < CLASSES; i++)
+			check(!w.at[i] || (w.at[i] >= text && w.len[i] &&
+					   w.at[i] + w.len[i] <= text + strlen(text)));
+	if (!transports_parse(text, &t))
+		check(t.n && t.n <= TRANSPORTS_MAX);
+	if (!listen_parse(text, &ss))
+		check(ss.ss_family == AF_INET || ss.ss_family == AF_INET6);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The first byte chooses the setting. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct setting *row;
+	char text[TEXT_MAX];
+
+	if (size < 2 || size > TEXT_MAX)
+		return 0;
+	memcpy(text, data + 1, size - 1);
+	text[size - 1] = 0;
+	row = &settings_table[*data % settings_count];
+	one(row, text, 0);
+	if (row->uccl)
+		one(row, text, 1);
+	parsers(text);
+	return 0;
+}
