@@ -72,9 +72,11 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 	list_init(&n->guest);
 	if (!connecting)
 		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
-	/* What is accepted has its listener's. */
+	/* What is accepted has its listener's, but for the priority. */
 	if (connecting)
 		conn_options(c, fd);
+	else
+		(void)class_socket_set(&c->socket, fd);
 	if (conn_events(c, n, connecting ? EPOLLOUT : EPOLLIN))
 		goto free_conn;
 	list_add_tail(&n->link, &c->conns);

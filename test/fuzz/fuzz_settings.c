@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operator writes into the environment: any text for any setting. What is taken is in range,
- * reads back as it was, and is taken again; what is not leaves the settings as they were. */
+/* What an operator writes into the environment: any text for any setting. What is taken is in
+ * range, reads back as it was, and is taken again; what is not leaves the settings as they were. */
 #include <stdlib.h>
 #include "params.h"
 
@@ -40,11 +40,12 @@ static void one(const struct setting *row, const char *text, int is_uccl)
 
 static void parsers(const char *text)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage at[LISTEN_MAX];
 	struct transports t;
 	struct class_words w;
 	struct cpus cpus;
 	uint32_t i, n = 0;
+	int listens;
 
 	if (!cpus_parse(text, &cpus)) {
 		for (i = 0; i < ARRAY_SIZE(cpus.bits); i++)
@@ -58,8 +59,10 @@ static void parsers(const char *text)
 					   w.at[i] + w.len[i] <= text + strlen(text)));
 	if (!transports_parse(text, &t))
 		check(t.n && t.n <= TRANSPORTS_MAX);
-	if (!listen_parse(text, &ss))
-		check(ss.ss_family == AF_INET || ss.ss_family == AF_INET6);
+	listens = listen_parse(text, at);
+	check(listens && listens <= (int)LISTEN_MAX);
+	for (; listens > 0; listens--)
+		check(at[listens - 1].ss_family != AF_UNSPEC);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
