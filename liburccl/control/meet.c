@@ -80,6 +80,7 @@ static void meet_tried(struct control *c, struct peer *p, struct path *path, int
 	p->rail_error = err;
 	p->rail_errors = rails_arg(p->rail_errors, transport, err);
 	log_rail(c, p, transport, err);
+	engine_peer_missed(p->engine, transport, err);
 	if (err == -EPROTONOSUPPORT)
 		p->rail_versions = versions_arg(path->addr[0], path->addr[1], path->rail.addr[0],
 						path->rail.addr[1]);
@@ -210,6 +211,10 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 	if (!p->path)
 		return -EPROTO;
 	p->path_wanted = 1;
+	/* Best first: what stands before it was tried in vain. */
+	for (i = 0; p->paths[i] != p->path; i++)
+		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
+				   p->paths[i]->error);
 	meet_close_others(c, p);
 	if (p->path->error)
 		meet_refuse(c, p, p->path->error);

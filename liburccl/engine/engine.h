@@ -171,6 +171,8 @@ struct ring *engine_ring_ring(struct engine_ring *er);
 struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t incarnation,
 				    const char *name);
 void engine_peer_free(struct engine_peer *p);
+/* A transport did not come up with it; err -errno, 0: the peer did not want it. */
+void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err);
 /* A remote of nparts adverts whose lengths are lens. */
 struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer,
 					const uint64_t *lens, uint32_t nparts);

@@ -333,6 +333,11 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	return p;
 }
 
+void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err)
+{
+	store_relaxed(&p->told->missed, transport | (uint32_t)-err << 8);
+}
+
 void engine_peer_free(struct engine_peer *p)
 {
 	if (!p)

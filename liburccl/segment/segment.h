@@ -116,7 +116,7 @@ struct segment_peer {
 	uint32_t state;	 /* engine: enum urccl_peer_state */
 	uint64_t incarnation;
 	uint32_t transport; /* engine: enum urccl_transport */
-	uint32_t reserved;
+	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
 	uint64_t bytes_out, bytes_in; /* engine */
 	char name[88];		      /* address of its control connection */
 };

@@ -133,6 +133,23 @@ static void text_flows(const struct segment *s, int fd)
 
 /* ---- peers ---- */
 
+/* Why it is not a better transport. */
+static void text_missed(uint32_t missed, int fd)
+{
+	const char *transport = transport_name(missed & 0xff);
+	int err = (int)(missed >> 8);
+	const char *why = err ? strerrordesc_np(err) : NULL;
+
+	if (!transport)
+		return;
+	if ((missed & 0xff) == URCCL_TRANSPORT_SHM && err == EHOSTUNREACH)
+		why = "its socket is not to be found here; processes of one user on one host, but of "
+		      "network namespaces of their own, need a socket_dir that both have";
+	else if (!err)
+		why = "the peer chose so";
+	dprintf(fd, "  not over %s: %s\n", transport, why ? why : "?");
+}
+
 static void text_peer(const struct segment_peer *p, int fd)
 {
 	static const char *const peer_states[] = {
@@ -151,6 +168,7 @@ static void text_peer(const struct segment_peer *p, int fd)
 		state && state < ARRAY_SIZE(peer_states) ? peer_states[state] : "?",
 		transport ? transport : "no transport yet", (ull)load_relaxed(&p->incarnation),
 		(ull)load_relaxed(&p->bytes_out), (ull)load_relaxed(&p->bytes_in));
+	text_missed(load_relaxed(&p->missed), fd);
 }
 
 /* ---- rings and their entries ---- */

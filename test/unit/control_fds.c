@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A context whose process has no descriptors left tells diallers that it is full, and takes them
- * again when there are some. */
+ * again when there are some; its own dials say what the limit is. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -53,6 +53,19 @@ static void crowd(uint16_t port)
 	CHECK_EQ(refused, STRANGERS);
 }
 
+/* Who dials with none left is told how many there may be. */
+static void dials_without(struct side *a, const uint8_t *blob, uint32_t len)
+{
+	struct rlimit was, none;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 3;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	side_cannot_connect(a, blob, len, -EMFILE, "may have 3 descriptors, see ulimit -n");
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 int main(void)
 {
 	struct urccl_params p = rig_params();
@@ -75,6 +88,7 @@ int main(void)
 	crowd((uint16_t)m.port);
 
 	side_open(&a, &p);
+	dials_without(&a, blob, (uint32_t)n);
 	do {
 		side_connect(&a, blob, (uint32_t)n, 2000000, 1);
 		res = side_end_of(&a, 1);
