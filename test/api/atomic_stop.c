@@ -177,8 +177,8 @@ static void killed(int argc, char **argv)
 	pair_options(&p, argc, argv);
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		return; /* within one process */
-	side_open(&p, &p.a);
 	child_start(&p, &child, LEN, NULL);
+	side_open(&p, &p.a);
 	child_connect(&p, &child);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &child.advert, 1, &remote), 0);
 	submit_all(remote, 20000000);
@@ -197,6 +197,7 @@ int main(int argc, char **argv)
 {
 	enum how how;
 
+	killed(argc, argv); /* first: a process of its own is forked where no thread is */
 	pair_begin_idle(&p, argc, argv);
 	target_open(&p, &t, LEN, 0);
 	for (how = BY_DEADLINE; how < HOWS; how++) {
@@ -209,6 +210,5 @@ int main(int argc, char **argv)
 	}
 	target_close(&p, &t);
 	pair_close(&p);
-	killed(argc, argv);
 	return 0;
 }
