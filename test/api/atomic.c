@@ -222,7 +222,14 @@ static void taken_back(void)
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -ESTALE);
 	check_sentence(&p.a, &cqe, "remote handle");
-	/* Of memory that peers do not map: nobody's word is waited for. */
+	/* Memory that peers do not map: nobody's word is waited for. What was revoked may be given
+	 * again. */
+	CHECK_EQ(urccl_revoke(p.b.ctx, t.region), 0);
+	words[0] = 5;
+	refused(t.remote, 0, -EACCES, "revoked");
+	CHECK_EQ(word(0), 5);
+	t.remote = give(0, LEN, URCCL_RIGHT_ATOMIC, 0);
+	CHECK_EQ(add(t.remote, 0, 1).old, 5);
 	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), 0);
 	memset(words, 0x11, LEN);
 	refused(t.remote, 0, -EACCES, "revoked");

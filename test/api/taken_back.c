@@ -4,7 +4,7 @@
  * those entries have passed. */
 #include "pair.h"
 
-#define N	    48u /* more notifications than are under way at a time, and a few others */
+#define N	    250u /* more notifications and atomics than are under way at a time */
 #define LEN	    (4u << 20)
 #define DEADLINE_US 60000000u
 #define SOON_NS	    2000000000ull
@@ -34,7 +34,9 @@ static void submit_all(void)
 
 	for (i = 0; i < N; i++) {
 		sqe = side_sqe(&p.a);
-		if (i >= 7)
+		if (i >= 7 && i % 3 == 0)
+			urccl_prep_fetch_add(sqe, t.remote, 0, 1);
+		else if (i >= 7)
 			urccl_prep_notify(sqe, p.a.peer, i, NULL, 0);
 		else if (i % 2)
 			urccl_prep_read(sqe, t.remote, local, LEN, 0);
