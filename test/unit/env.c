@@ -2,6 +2,7 @@
 /* Settings from the environment: each name is read, a bad value is refused by the name and the
  * value with what is possible, and what came from where is told. */
 #include <stdlib.h>
+#include <unistd.h>
 #include "params.h"
 #include "test.h"
 
@@ -324,6 +325,24 @@ static void a_log(void)
 	unsetenv("URCCL_LOG_LEVEL");
 }
 
+/* What the log for want of one writes: a line, to standard error. */
+static void the_printer(void)
+{
+	char line[100] = "";
+	int ends[2], old = dup(2);
+
+	CHECK(old >= 0);
+	CHECK_EQ(pipe(ends), 0);
+	CHECK_EQ(dup2(ends[1], 2), 2);
+	log_stderr(NULL, URCCL_LOG_WARN, "a peer is lost");
+	CHECK_EQ(dup2(old, 2), 2);
+	CHECK_GE(read(ends[0], line, sizeof(line) - 1), 1);
+	CHECK(!strcmp(line, "liburccl: warning: a peer is lost\n"));
+	close(ends[0]);
+	close(ends[1]);
+	close(old);
+}
+
 static void the_list(void)
 {
 	struct urccl_setting s = {.size = sizeof(s)};
@@ -344,6 +363,7 @@ int main(void)
 	what_is_none();
 	an_older_program();
 	a_log();
+	the_printer();
 	the_list();
 	return 0;
 }
