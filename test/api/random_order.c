@@ -19,6 +19,7 @@ static struct entry {
 	struct urccl_sqe sqe;
 	struct urccl_seg segs[2];
 	struct urccl_paged paged;
+	struct urccl_range range;
 	uint32_t outcome, has_peer, told, promised, unknown, bad, owes, messages;
 	int64_t res, heard;
 } entries[N + 64];
@@ -29,6 +30,9 @@ static struct urccl_region local;
 static uint8_t *bytes, blob[URCCL_METADATA_MAX];
 static uint32_t n, phase, open, refs, asking, blob_len, watching, closing;
 static uint32_t adds_done, adds_unknown;
+static struct urccl_region regions[N]; /* made by entries, */
+static struct urccl_remote remotes[N]; /* and these */
+static uint32_t nregions, nremotes;
 static uint64_t seed;
 
 static uint32_t below(uint32_t max)
@@ -107,11 +111,32 @@ static void prep_cancel(struct urccl_sqe *sqe)
 		urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, BASE + n - below(n < 40 ? n + 1 : 40));
 }
 
+/* Of memory and remotes of their own, which come and go. */
+static void prep_slow(struct entry *e, struct urccl_sqe *sqe)
+{
+	static uint8_t memory[1u << 16];
+	uint32_t kind = below(4);
+
+	e->range = (struct urccl_range){.addr = (uintptr_t)memory + below(60000),
+					.len = 1 + below(5000),
+					.fd = -1};
+	if (kind == 0 && nregions)
+		urccl_prep_unregister(sqe, regions[--nregions]);
+	else if (kind == 1)
+		urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
+	else if (kind == 2)
+		urccl_prep_warm(sqe, p.a.peer);
+	else
+		urccl_prep_register(sqe, &e->range, 1, below(2) ? 0 : URCCL_RIGHT_READ);
+}
+
 static void prep_other(struct entry *e, struct urccl_sqe *sqe)
 {
-	uint32_t kind = below(15);
+	uint32_t kind = below(17);
 
-	if (kind >= 14) {
+	if (kind >= 15) {
+		prep_slow(e, sqe);
+	} else if (kind >= 14) {
 		urccl_prep_msg_ring(sqe, urccl_ring_id(p.a.ring), 5, 6, n);
 	} else if (kind >= 12) {
 		prep_atomic(e, sqe);
@@ -141,7 +166,8 @@ static void add_flags(struct entry *e, struct urccl_sqe *sqe)
 					 (below(40) ? 0 : URCCL_SQE_DRAIN) |
 					 (below(4) ? 0 : URCCL_SQE_SKIP_SUCCESS) |
 					 (below(6) ? 0 : URCCL_SQE_NO_WAKE));
-	if (op == URCCL_OP_CONNECT || op == URCCL_OP_CLOSE) /* their ends count */
+	if (op == URCCL_OP_CONNECT || op == URCCL_OP_CLOSE || op == URCCL_OP_REGISTER ||
+	    op == URCCL_OP_IMPORT) /* their ends count */
 		sqe->flags &= (uint16_t)~URCCL_SQE_SKIP_SUCCESS;
 	if (e->has_peer) {
 		urccl_sqe_set_flags(sqe, below(6) ? 0 : URCCL_SQE_FENCE);
@@ -335,6 +361,10 @@ static void on_end(uint32_t i, const struct urccl_cqe *cqe)
 	}
 	if (op == URCCL_OP_CLOSE && !good)
 		refs++;
+	if (op == URCCL_OP_REGISTER && good)
+		regions[nregions++].id = (uint32_t)cqe->handle;
+	if (op == URCCL_OP_IMPORT && good)
+		remotes[nremotes++].id = (uint32_t)cqe->handle;
 	if (cqe->res >= 0 && linked(i))
 		ended_well(&entries[i - 1]);
 	if (cqe->res >= 0 && e->sqe.flags & URCCL_SQE_DRAIN)
@@ -433,6 +463,8 @@ static void end_phase(void)
 		CHECK(now_ns() <= late);
 	}
 	CHECK_EQ(e->outcome, DONE);
+	for (; nremotes; nremotes--)
+		CHECK_EQ(urccl_forget(p.a.ctx, remotes[nremotes - 1]), closing ? -ESTALE : 0);
 	for (i = 0; i < 20; i++)
 		take_b(100000);
 	for (i = phase; i < n; i++) {
