@@ -113,7 +113,6 @@ static void slot_take(struct op *op, struct atomic_slot *s)
 	struct atomics *a = op->peer->atomics;
 
 	*s = (struct atomic_slot){.op = op, .seq = a->next++, .busy = 1};
-	a->busy++;
 	op->atomic_slot = (uint8_t)(s - a->slots);
 	slot_send(op->peer, s);
 }
@@ -123,7 +122,6 @@ static void slot_free(struct atomics *a, struct atomic_slot *s)
 	slot_due(a, s, 0);
 	s->op = NULL;
 	s->busy = 0;
-	a->busy--;
 }
 
 static void waiters_run(struct engine_peer *p)
@@ -396,9 +394,8 @@ void atomic_chunk_out(struct engine_peer *p, struct chunk *c)
 		requests_due(p);
 }
 
-void atomic_chunk_dropped(struct engine_peer *p, struct chunk *c)
+void atomic_chunk_dropped(struct chunk *c)
 {
-	(void)p;
 	container_of(c, struct atomic_batch, chunk)->busy = 0;
 }
 
@@ -407,15 +404,4 @@ void atomics_init(struct atomics *a)
 	list_init(&a->waiters);
 	a->next = 1;
 	a->open[1] = REQUEST_BATCHES;
-}
-
-int atomics_settled(const struct engine_peer *p)
-{
-	const struct atomics *a = p->atomics;
-	uint32_t i;
-
-	for (i = 0; i < BATCHES; i++)
-		if (a->batches[i].busy)
-			return 0;
-	return !a->busy && !a->records_due && list_empty(&a->waiters);
 }

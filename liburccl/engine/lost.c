@@ -113,7 +113,7 @@ static void lanes_clear(struct engine_peer *p)
 			else if (c == &p->ack_chunk)
 				p->ack_sending = 0;
 			else if (c->seg >= BATCH_SEG)
-				atomic_chunk_dropped(p, c);
+				atomic_chunk_dropped(c);
 			else
 				p->notes[c->seg].sending = 0;
 		}

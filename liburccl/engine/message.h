@@ -127,7 +127,6 @@ struct atomic_record {
 struct atomics {
 	struct list waiters; /* entries that wait for a slot */
 	uint32_t next;	     /* number */
-	uint32_t busy;	     /* slots */
 	uint32_t slots_due, records_due;
 	uint32_t open[2]; /* the newest batch of requests, and of answers */
 	struct atomic_slot slots[ATOMIC_WINDOW];

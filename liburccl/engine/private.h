@@ -447,10 +447,9 @@ void atomic_start(struct op *op);
 void atomic_stop(struct op *op);
 void atomic_force(struct op *op);
 void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
-void atomic_chunk_dropped(struct engine_peer *p, struct chunk *c); /* no device had it */
+void atomic_chunk_dropped(struct chunk *c); /* no device had it */
 void atomic_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void atomics_init(struct atomics *a);
-int atomics_settled(const struct engine_peer *p); /* nothing of ours or theirs is under way */
 /* Room for one more item of a message of this type to the peer; NULL: all are under way. */
 void *atomic_room(struct engine_peer *p, enum message_type type);
 
