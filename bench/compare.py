@@ -15,13 +15,15 @@ median of the rounds' own ratios with its 95 % interval.
 A program prints lines "name value unit" or one JSON object: with metrics, as urccl_perf --json
 does, or of numbers by name, as kvcache_pusher --json does. A plan names its commands' places as
 {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one that was not given is
-left out, with the goals that need it.
+left out, with the goals that need it. A figure with a sweep is measured at each of its sizes,
+{size}, and --plot DIR draws its lines; --results FILE writes the draft of a report on all of it.
 """
 import argparse
 import fnmatch
 import json
 import math
 import os
+import platform
 import re
 import resource
 import statistics
@@ -29,6 +31,8 @@ import subprocess
 import sys
 import time
 import tomllib
+
+import plot
 
 QUIET_STEP_S = 0.2
 NAME = re.compile(r"\b([a-z][a-z0-9_]*):([A-Za-z0-9_.]+)")
@@ -197,9 +201,9 @@ class Figure:
 
     def __init__(self, name, table, options):
         self.name, self.title = name, table.get("title", name)
-        self.rounds_wanted = table.get("rounds", options.rounds)
+        self.rounds_wanted = 1 if options.rough else table.get("rounds", options.rounds)
         self.show = table.get("show", [])
-        names = {"build": options.build, **options.set}
+        names = {"build": options.build, "size": table.get("size", ""), **options.set}
         self.commands, self.left_out = {}, []
         for run, command in table["runs"].items():
             try:
@@ -245,11 +249,59 @@ class Figure:
                 yield {"say": goal.say, "verdict": "not measured", "why": str(e)}
 
 
+class Sweep:
+    """A figure measured at several sizes: lines of medians, to be drawn."""
+
+    def __init__(self, name, table, options):
+        self.name, self.title, self.unit = name, table.get("title", name), table.get("unit", "")
+        self.lines, self.logscale = table["lines"], table.get("logscale", False)
+        self.parts = [(size, Figure("%s.%d" % (name, size), {**table, "size": size}, options))
+                      for size in table["sweep"]]
+
+    def measure(self, probe, options):
+        for _, part in self.parts:
+            part.measure(probe, options)
+
+    def point(self, size, part, expression):
+        try:
+            values = [value_of(expression.replace("{size}", str(size)), r) for r in part.rounds]
+            return statistics.median(values), min(values), max(values)
+        except (KeyError, statistics.StatisticsError):
+            return None
+
+    def drawn(self):
+        """The lines that have a point."""
+        return [name for name, e in self.lines if any(self.point(s, p, e) for s, p in self.parts)]
+
+    def points(self):
+        """(size, (median, least, most) or None of each line drawn)"""
+        wanted = self.drawn()
+        for size, part in self.parts:
+            yield size, [self.point(size, part, e) for name, e in self.lines if name in wanted]
+
+    def judged(self):
+        return []
+
+    def markdown(self):
+        rounds = min(len(p.rounds) for _, p in self.parts)
+        out = ["### %s" % self.title, "", "`%s`, %d rounds a size, %s; medians" % (
+            self.name, rounds, self.unit), "", "| bytes | %s |" % " | ".join(self.drawn()),
+            "|---" * (1 + len(self.drawn())) + "|"]
+        for size, points in self.points():
+            out.append("| %d | %s |" % (size, " | ".join(
+                number(p[0]) if p else "-" for p in points)))
+        commands = self.parts[0][1].commands.items()
+        out += ["", "```"] + ["%s: %s" % c for c in commands] + ["```", ""]
+        return "\n".join(out)
+
+
 def number(v):
     return "%.0f" % v if abs(v) >= 1000 else "%.3g" % v
 
 
 def markdown(figure):
+    if isinstance(figure, Sweep):
+        return figure.markdown()
     out = ["### %s" % figure.title, "", "`%s`, %d rounds" % (figure.name, len(figure.rounds)), "",
            "| run | figure | median | least | most | unit |", "|---|---|---|---|---|---|"]
     for run, metric, unit, values in figure.metrics():
@@ -273,6 +325,47 @@ def markdown(figure):
     return "\n".join(out)
 
 
+def first_line(*command):
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, check=True).stdout.splitlines()[0]
+    except (OSError, IndexError, subprocess.CalledProcessError):
+        return "?"
+
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        model = re.search(r"^model name\s*: (.*)$", f.read(), re.M)
+    return "%d CPUs, %s, %s %s" % (os.cpu_count(), model[1] if model else platform.machine(),
+                                   platform.system(), platform.release())
+
+
+def results(figures, probe, options):
+    """The draft of a report: what on which machine, the goals, then each figure."""
+    out = ["# What was measured", "", "- liburccl at %s, %s." % (
+        first_line("git", "describe", "--always", "--dirty"), first_line("cc", "--version")),
+        "- Machine: %s." % machine(),
+        "- Placement %s; the probe's round trip %s." % (options.placement, "%.0f to %.0f ns" % (
+            min(probe.seen), max(probe.seen)) if probe.seen else "was not looked at: no figures"),
+        "", "## Goals", "", "| figure | goal | bound | median | 95 % interval | verdict |",
+        "|---|---|---|---|---|---|"]
+    for x in figures:
+        for g in x.judged():
+            bound = g["sign"] + " " + number(g["bound"]) if "bound" in g else ""
+            middle = "%s | %s to %s" % tuple(number(g[k]) for k in ("median", "low", "high")) \
+                if "median" in g else " | "
+            out.append("| %s | %s | %s | %s | %s |" % (x.title, g["say"], bound, middle,
+                                                      g["verdict"]))
+    out += ["", "## Figures", ""] + [markdown(x) for x in figures]
+    return "\n".join(out)
+
+
+def parts(figures):
+    """All figures, those of sweeps by size."""
+    for x in figures:
+        yield from (p for _, p in x.parts) if isinstance(x, Sweep) else [x]
+
+
 def keep(figures, probe, options):
     """Writes what there is, after every figure: a long series that is stopped loses little."""
     if options.markdown:
@@ -282,7 +375,10 @@ def keep(figures, probe, options):
         with open(options.json, "w") as f:
             json.dump({"probe_ns": probe.seen, "dropped": options.dropped,
                        "figures": [{"name": x.name, "commands": x.commands, "rounds": x.rounds,
-                                    "goals": list(x.judged())} for x in figures]}, f)
+                                    "goals": list(x.judged())} for x in parts(figures)]}, f)
+    if options.results:
+        with open(options.results, "w") as f:
+            f.write(results(figures, probe, options))
 
 
 def pair(text):
@@ -309,6 +405,8 @@ def arguments():
     p.add_argument("--set", action="append", type=pair, default=[], metavar="NAME=VALUE")
     p.add_argument("--goal", action="append", default=[])
     p.add_argument("--markdown", help="write a report there")
+    p.add_argument("--plot", metavar="DIR", help="draw the sweeps there, with gnuplot")
+    p.add_argument("--results", help="write the draft of a report there")
     p.add_argument("--json", help="write every figure of every round there")
     p.add_argument("--list", action="store_true", help="name the plan's figures and stop")
     options = p.parse_args()
@@ -323,7 +421,8 @@ def plan(options):
         with open(options.what[0], "rb") as f:
             tables = tomllib.load(f)
         wanted = options.only or ["*"]
-        return [Figure(n, t, options) for n, t in tables.items()
+        return [Sweep(n, t, options) if "sweep" in t else Figure(n, t, options)
+                for n, t in tables.items()
                 if any(fnmatch.fnmatch(n, w) for w in wanted)]
     runs = dict(pair(w) for w in options.what)
     return [Figure("comparison", {"runs": runs, "goals": [["", g] for g in options.goal]}, options)]
@@ -342,6 +441,9 @@ def main():
         x.measure(probe, options)
         done.append(x)
         print(markdown(x), flush=True)
+        if options.plot and isinstance(x, Sweep):
+            drawn = plot.draw(x, options.plot)
+            print("drawn: %s" % ", ".join(drawn) if drawn else "not drawn: there is no gnuplot")
         keep(done, probe, options)
     if not probe.seen:
         print("the placement was not looked at: these are no figures")

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What compare.py computes: intervals, goals, and figures out of a program's output."""
+import argparse
 import os
+import shutil
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -54,6 +57,34 @@ class Goals(unittest.TestCase):
     def test_a_figure_that_is_not_there(self):
         with self.assertRaises(KeyError):
             compare.Goal("a:nothing >= 1").judge(rounds([1]))
+
+
+class Sweeps(unittest.TestCase):
+    TABLE = {"sweep": [8, 64], "unit": "GB/s", "title": "A sweep",
+             "lines": [["a", "a:rate{size}"], ["none", "none:rate"]],
+             "runs": {"a": "echo rate{size} {size} M/s", "none": "{nothing}"}}
+
+    def sweep(self):
+        options = argparse.Namespace(build="b", set={}, rounds=3, rough=True, limit=10,
+                                     patience=1, dropped=0)
+        sweep = compare.Sweep("s", self.TABLE, options)
+        sweep.measure(None, options)
+        return sweep
+
+    def test_each_size_is_a_figure_of_its_own(self):
+        sweep = self.sweep()
+        self.assertEqual(sweep.drawn(), ["a"])
+        self.assertEqual(list(sweep.points()), [(8, [(8, 8, 8)]), (64, [(64, 64, 64)])])
+        self.assertIn("| 64 | 64 |", sweep.markdown())
+
+    def test_curves_are_drawn(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            drawn = compare.plot.draw(self.sweep(), tmp)
+            with open(os.path.join(tmp, "s.dat")) as f:
+                self.assertEqual(f.read().splitlines()[1:], ["8 8 8 8", "64 64 64 64"])
+            self.assertEqual(len(drawn), 2 if shutil.which("gnuplot") else 0)
+            for path in drawn:
+                self.assertGreater(os.path.getsize(path), 1000)
 
 
 if __name__ == "__main__":
