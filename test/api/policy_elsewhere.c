@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A required transport binds towards whom it reaches and nobody else: of two contexts whose kernels
+ * seem to be two, shm does not come up and tcp takes its place although shm is required; of two on
+ * one kernel nothing does. */
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+#include "meet.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+static struct pair p;
+
+static void put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		SKIP("a user namespace cannot be set up here");
+	close(fd);
+}
+
+/* A mount namespace of our own, while there is one thread. */
+static void leave(void)
+{
+	unsigned int uid = geteuid(), gid = getegid();
+	char map[32];
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		SKIP("user namespaces are denied here");
+	put("/proc/self/setgroups", "deny");
+	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+	put("/proc/self/uid_map", map);
+	snprintf(map, sizeof(map), "%u %u 1", gid, gid);
+	put("/proc/self/gid_map", map);
+}
+
+/* From now on contexts take this for another machine. */
+static void move(void)
+{
+	char path[] = "/tmp/boot_id-XXXXXX";
+	static const char id[] = "00000000-0000-4000-8000-000000000000\n";
+	int fd = mkstemp(path), err;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, id, sizeof(id) - 1), (int)sizeof(id) - 1);
+	close(fd);
+	err = mount(path, BOOT_ID, NULL, MS_BIND, NULL);
+	unlink(path);
+	if (err)
+		SKIP("no file may be mounted over the kernel's boot ID here");
+}
+
+static struct urccl_cqe dial(struct side *from, struct side *to)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	int len = urccl_metadata(to->ctx, blob, sizeof(blob));
+
+	CHECK_GE(len, 1);
+	return side_dialled(from, to, blob, (uint32_t)len, 20000000);
+}
+
+int main(int argc, char **argv)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+	struct side near_by, elsewhere;
+	struct urccl_cqe cqe;
+
+	pair_options(&p, argc, argv);
+	leave();
+	p.params.transport = "shm!,tcp";
+	side_open(&p, &p.a);
+	/* In a folder that a does not have: shm does not come up with either. */
+	p.params.transport = "shm,tcp";
+	p.params.socket_dir = "/tmp";
+	side_open(&p, &near_by);
+	move();
+	side_open(&p, &elsewhere);
+	side_accept(&near_by, 1);
+	side_accept(&elsewhere, 1);
+
+	cqe = dial(&p.a, &near_by);
+	CHECK_EQ(cqe.res, -EHOSTUNREACH);
+	check_sentence(&p.a, &cqe, "requires with this peer did not come up: shm: ");
+	cqe = dial(&p.a, &elsewhere);
+	CHECK_EQ(cqe.res, 0);
+	CHECK_EQ(urccl_peer_info(p.a.ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &info), 0);
+	CHECK_EQ(info.transport, URCCL_TRANSPORT_TCP);
+	side_close(&elsewhere);
+	side_close(&near_by);
+	side_close(&p.a);
+	return 0;
+}
