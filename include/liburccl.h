@@ -16,8 +16,8 @@
  * Threads: a ring has one producer thread (get_sqe, prep, submit) and one consumer thread (wait,
  * peek, arm, seen) at a time; they may be two. A context's calls may come from any thread. The
  * exception is a context opened with URCCL_OPEN_INLINE: one ring, one thread, and that thread's
- * calls drive the devices; calls that need the engine (ring_open, register, unregister, import,
- * forget) give -EBUSY from another.
+ * calls drive the devices; calls that need the engine (ring_open, register, unregister, revoke,
+ * import, forget) give -EBUSY from another.
  *
  * Memory that a call is given is the program's again when it returns; what an entry points to is
  * the library's until its CQE without MORE.

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of ours and of peers, as the control thread keeps it: regions, what peers were granted of
+ * them, and remotes. Part of private.h. */
+#ifndef CONTROL_REGIONS_H
+#define CONTROL_REGIONS_H
+
+enum region_ending {
+	REGION_ENDING = 1, /* peers hear of it, then */
+	REGION_LEAVING,	   /* the engine does */
+};
+
+struct prefault;
+struct region {
+	struct list link; /* of control.regions, oldest first */
+	struct list due;  /* of those that are to take a step */
+	struct memory *memory;
+	struct extent **extents;
+	uint32_t nextents, nshared; /* shared: with regions that were there before */
+	uint8_t key[16];	    /* of its adverts' tokens */
+	uint8_t ending;		    /* enum region_ending: no new use */
+	uint8_t keys_go;	    /* those of doomed grants, once all importers were told */
+	struct list grants, doomed;
+	uint32_t nuntold; /* doomed grants whose peer has not said that it heard */
+	struct cmd add, del;
+	struct prefault *prefault; /* before it is one */
+	struct alarm told;	   /* REVOKE_NS */
+	struct alarm alarm;	   /* CALL_NS, of calls that wait */
+	struct control_req *registering, *unregistering;
+	struct list revoking; /* struct control_req */
+	int failed;	      /* the engine did not take it */
+};
+
+void region_register(struct control *c, struct control_req *req);
+void region_unregister(struct control *c, struct control_req *req);
+void region_revoke(struct control *c, struct control_req *req);
+void region_drop(struct control *c, struct control_req *req); /* nobody waits for it any more */
+void region_late(struct region *r, struct control_req *req, int res);
+void region_leave(struct control *c, struct region *r);
+void region_info(struct control *c, struct control_call *call);
+void region_alloc(struct control *c, struct control_call *call);
+void region_free(struct control *c, struct control_call *call);
+void region_step(struct control *c, struct region *r); /* something that it waited for is there */
+void regions_end(struct control *c);		       /* all of them; control_step() follows */
+
+/* ranges.c: what a program registers, as memory of a region. 0 (NULL) with *t: -errno. */
+int ranges_check(const struct urccl_range *ranges, uint64_t n, uint64_t rights, struct trouble *t);
+struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
+			     uint32_t rights, struct trouble *t);
+void ranges_free(struct memory *m);
+/* The run of memory that begins with the k-th span by address; the first that is not of it. */
+uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len);
+/* The extents of its spans, registered with the devices. */
+int extents_get(struct control *c, struct region *r, struct trouble *t);
+void extents_put(struct control *c, struct region *r);
+
+/* prefault.c: back comes when no page of it is asked for any more; err and addr: where it failed.
+ * NULL with *err: not begun. */
+#define MSG_PREFAULTED 202 /* beside the types of commands, requests and calls */
+struct prefault *prefault_start(struct control *c, struct memory *m,
+				void (*back)(struct control *c, void *arg, int err, uint64_t addr),
+				void *arg, int *err);
+void prefault_stop(struct prefault *job); /* soon; with back */
+void prefault_back(struct control *c, struct msg *msg);
+
+/* revoke.c. Owner: all grants that there are now end; region_step() follows. */
+void revoke_begin(struct control *c, struct region *r);
+void revoke_keys(struct control *c,
+		 struct region *r); /* importers have heard, or had the time to */
+void revoke_expired(struct control *c, struct alarm *a);
+int revoke_heard(struct control *c, struct peer *p, uint64_t number);
+/* Importer. */
+int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev);
+
+struct grant {
+	struct exposure e;
+	struct list of_peer, of_region;
+	struct grant *hash_next;
+	struct peer *peer;
+	struct region *region;
+	uint32_t hash;
+	uint64_t expires_ms; /* of the advert */
+	struct cmd cmd;	     /* EXPOSE or UNEXPOSE */
+	uint8_t *key;	     /* what importers are told */
+	uint32_t key_len;
+	uint8_t live;	    /* exposed */
+	uint8_t doomed;	    /* expired or revoked */
+	struct list untold; /* of peer.untold */
+	uint64_t number;    /* of the REVOKE */
+	uint32_t nids;
+	uint64_t ids[KEY_WINDOW]; /* KEY_REQs that wait for it */
+};
+
+void advert_make(struct control *c, struct control_call *call);
+int advert_import_check(const struct urccl_advert *a, uint32_t i,
+			struct trouble *t); /* of its form; 0 or -errno */
+int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req);
+/* The engine has let go of all of the peer's (region's): frees those that no command holds. */
+void grants_free_peer(struct control *c, struct peer *p);
+void grants_free_region(struct control *c, struct region *r);
+void grant_doom(struct grant *g); /* not to be given again */
+void grant_unexpose(struct control *c, struct grant *g);
+
+struct remote {
+	struct list of_peer;  /* of peer.remotes */
+	struct list fetching; /* of peer.fetching */
+	struct list busy;     /* of peer.busy */
+	struct list revoking; /* of peer.revoking */
+	uint64_t busy_seq;
+	uint64_t number; /* of the REVOKE */
+	uint32_t handle;
+	struct peer *peer;
+	struct engine_remote *engine;
+	struct cmd add, del, revoke, warm;
+	struct control_req *req; /* FORGET, or IMPORT */
+	int failed;		 /* the engine did not take it */
+	uint8_t deleting, revoked;
+	uint8_t again;	     /* keys were wanted once more while some were asked for */
+	uint8_t warm_wanted; /* when it has all keys */
+	int32_t refused;     /* there will never be keys: -errno */
+	int32_t error;	     /* of this round */
+	uint64_t first_id;   /* of the first KEY_REQ for it; 0: none */
+	uint32_t next;	     /* part to be asked for */
+	uint32_t out;	     /* parts asked for and not settled */
+	uint32_t keys;	     /* parts that the engine has a key of */
+	uint32_t n;
+	uint8_t *has; /* a part each: it is one of those */
+	struct urccl_advert adverts[];
+};
+
+void remote_import(struct control *c, struct control_req *req);
+void remote_forget(struct control *c, struct control_req *req);
+void remote_info(struct control *c, struct control_call *call);
+void remote_keys(struct control *c, struct control_req *req); /* CONTROL_KEYS */
+int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep);
+void remote_step(struct control *c, struct remote *r);
+void remote_refuse(struct control *c, struct remote *r, int err); /* it gets no keys any more */
+void remotes_pump(struct control *c, struct peer *p);
+void remotes_end(struct control *c, struct peer *p);
+
+/* keys.c: rounds of asking for what a remote lacks */
+void keys_want(struct control *c, struct remote *r, int warm);
+void keys_leave(struct control *c, struct remote *r); /* out of everything that waits for keys */
+void warm_req(struct control *c, struct control_req *req);
+void warm_drop(struct control *c, struct control_req *req);
+
+#endif
