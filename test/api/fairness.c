@@ -8,6 +8,7 @@
 #define PIECE  (PAIR_SLOW ? 1ull << 18 : 4ull << 20)
 #define PIECES 64u
 #define SMALL  32u
+#define ROUNDS 5u
 
 static struct pair p;
 static struct side c;		     /* another peer; its handle is a's */
@@ -73,15 +74,12 @@ static void small_ones(struct urccl_remote remote)
 	CHECK_EQ(take(), 1);
 }
 
-/* Two entries in flight to each, as long as one has not done all of its own. */
-static void two_peers(struct urccl_remote b, struct urccl_remote other)
+/* Two entries in flight to each, as long as one has not done all of its own. Pieces done by then. */
+static uint32_t two_peers(struct urccl_remote b, struct urccl_remote other)
 {
 	uint32_t done[2] = {0}, i;
 	uint64_t who;
 
-	/* The other one's path is as warm as the first one's. */
-	submit(other, PIECES * PIECE, 0);
-	CHECK_EQ(take(), 0);
 	for (i = 0; i < 4; i++)
 		prepare(i % 2 ? other : b, PIECE, i % 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 4);
@@ -90,9 +88,24 @@ static void two_peers(struct urccl_remote b, struct urccl_remote other)
 		done[who]++;
 		submit(who ? other : b, PIECE, who);
 	}
-	CHECK_GE(done[0] + done[1], PIECES + PIECES / 4);
 	for (i = 0; i < 4; i++)
 		take();
+	return done[0] + done[1];
+}
+
+/* On a busy machine a peer that has to copy may itself not run for a while, which is not the
+ * engine's doing: an engine that favours one does so every time. */
+static void fair(struct urccl_remote b, struct urccl_remote other)
+{
+	uint32_t i;
+
+	/* The other one's path is as warm as the first one's. */
+	submit(other, PIECES * PIECE, 0);
+	CHECK_EQ(take(), 0);
+	for (i = 0; i < ROUNDS; i++)
+		if (two_peers(b, other) >= PIECES + PIECES / 4)
+			return;
+	CHECK_NE(i, ROUNDS);
 }
 
 int main(int argc, char **argv)
@@ -112,7 +125,7 @@ int main(int argc, char **argv)
 	a = p.a;
 	side_connect(&a, &c);
 	c.peer = a.peer;
-	two_peers(b, import(&c, &far));
+	fair(b, import(&c, &far));
 	side_close(&c);
 	pair_close(&p);
 	span_close(&here);
