@@ -74,7 +74,8 @@ static void small_ones(struct urccl_remote remote)
 	CHECK_EQ(take(), 1);
 }
 
-/* Two entries in flight to each, as long as one has not done all of its own. Pieces done by then. */
+/* Two entries in flight to each, as long as one has not done all of its own. Returns how many
+ * pieces were done by then. */
 static uint32_t two_peers(struct urccl_remote b, struct urccl_remote other)
 {
 	uint32_t done[2] = {0}, i;
