@@ -102,8 +102,9 @@ static const char *about(const struct urccl *ctx, uint32_t transport)
 static int plan_peer(struct urccl *ctx, struct urccl_peer peer, struct text *t)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
+	struct control_call call = {.msg.type = CALL_PEER_INFO, .handle = peer.id, .info = &info};
+	int err = context_call(ctx, &call, 0);
 	const char *name;
-	int err = urccl_peer_info(ctx, peer, &info);
 
 	if (err)
 		return err;
@@ -131,7 +132,10 @@ static void plan_any(const struct urccl *ctx, struct text *t)
 static int plan_region(struct urccl *ctx, struct urccl_region region, struct text *t)
 {
 	struct urccl_region_info info = {.size = sizeof(info)};
-	int err = urccl_region_info(ctx, region, &info);
+	struct control_call call = {.msg.type = CALL_REGION_INFO,
+				    .handle = region.id,
+				    .info = &info};
+	int err = context_call(ctx, &call, 0);
 
 	if (err)
 		return err;

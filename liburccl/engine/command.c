@@ -179,6 +179,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	p->rail = cmd->rail;
 	p->state = PEER_UP;
 	tell_peer(p);
+	PROBE(peer_up, p->handle, p->incarnation, cmd->rail->ep->dev->ops->transport);
 	while (!list_empty(&p->waiting)) {
 		op = list_first(&p->waiting, struct op, link);
 		list_del(&op->link);

@@ -103,7 +103,6 @@ static uint32_t turn(struct engine *e)
 	work += op_run_ready(e);
 	publish_all(e);
 	e->turns++;
-	tell_add(&e->told->count.turns, 1);
 	return work;
 }
 
@@ -196,8 +195,11 @@ static int epoll_for(struct engine *e, struct epoll_event *events, int max, uint
 static int epoll_sleep(struct engine *e, uint64_t ns)
 {
 	struct epoll_event events[8];
-	int i, n = epoll_for(e, events, 8, ns);
+	int i, n;
 
+	PROBE(sleep, e->config.incarnation, ns, e->turns);
+	n = epoll_for(e, events, 8, ns);
+	PROBE(wake, e->config.incarnation, n, e->turns);
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n; i++) {

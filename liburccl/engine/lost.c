@@ -41,6 +41,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	p->lost_detail = p->lost_res ? failures_add(&e->failures, &f) : 0;
 	p->state = PEER_LOSING;
 	tell_peer(p);
+	PROBE(peer_lost, p->handle, p->incarnation, p->lost_cause);
 	wheel_unset(&p->awaited);
 	wheel_set(&e->wheel, &p->awaited, e->now + GRACEFUL_NS);
 	peer_events_drop(e, p, -ECONNRESET);

@@ -52,13 +52,11 @@ static void post_outcome(struct op *op, uint32_t more)
 	}
 }
 
-static void count_outcome(struct op *op)
+__attribute__((cold)) static void count_failure(const struct op *op)
 {
 	struct segment_count *c = &op_engine(op)->told->count;
 
-	if (op->res >= 0)
-		tell_success(op);
-	else if (op->res == -ECANCELED)
+	if (op->res == -ECANCELED)
 		tell_add(&c->cancelled, 1);
 	else if (op->res == -ETIMEDOUT)
 		tell_add(&c->timed_out, 1);
@@ -91,6 +89,7 @@ void op_end(struct op *op, int64_t res)
 
 	assert(op->state != OP_FREE && !op->inflight);
 	op->res = res;
+	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
 	wheel_unset(&op->timer);
 	list_del(&op->link);
 	if (res >= 0 && (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS)) {
@@ -101,7 +100,10 @@ void op_end(struct op *op, int64_t res)
 		er->completions++;
 	}
 	r->own.done++;
-	count_outcome(op);
+	if (op->res >= 0)
+		tell_success(er->engine, op);
+	else
+		count_failure(op);
 	outcome_known(op);
 	order_leave(op);
 	if (!list_empty(&er->cancels))
@@ -375,7 +377,7 @@ void op_check(struct op *op)
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
-	uint32_t late = op->bits & OP_LATE, turns = e->turns;
+	uint32_t late = op->bits & OP_LATE, turns = (uint32_t)e->turns;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
 		list_del(&op->drain_link); /* of those that count, or that wait for their turn */

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include "engine/engine.h"
+#include "engine/probe.h"
 #include "engine/message.h"
 #include "segment/segment.h"
 #include "engine/timer.h"
@@ -297,7 +298,7 @@ struct engine {
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
 	uint64_t now;
 	uint32_t tick;	/* turns, for the clock */
-	uint32_t turns; /* all of them */
+	uint64_t turns; /* all of them */
 	uint32_t polls; /* for devices that are not in use */
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;

@@ -204,6 +204,7 @@ static uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail,
 	}
 	for (i = 0; i < took; i++) {
 		rail->inflight_bytes += batch[i]->len;
+		PROBE(chunk_posted, l->peer->handle, batch[i]->kind, batch[i]->len);
 		batch[i]->taken = 1;
 	}
 	rail->inflight += took;

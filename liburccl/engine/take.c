@@ -79,6 +79,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	struct op *op = op_new(er, sqe);
 	struct verdict v;
 
+	PROBE(entry_taken, er->ring->pub.id, op->sqe.user_data, op->sqe.opcode);
 	check_entry(e, op, ext, &v);
 	if (op->peer && !(op->bits & OP_MULTISHOT))
 		op->peer->unfinished++;

@@ -12,7 +12,7 @@ _Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int
 		       (int)OP_PARKED == (int)SEGMENT_PARKED &&
 		       (int)OP_STATES == (int)SEGMENT_STATES,
 	       "readers know these states");
-_Static_assert((int)OP_DECIDED == (int)SEGMENT_STOPPING, "readers know this bit");
+_Static_assert(OP_DECIDED == 1, "it is told as a byte");
 
 /* Slots of handles that were used too often are retired, so that there are more than peers. */
 #define PEERS_MORE(n) ((n) + (n) / 4)
@@ -51,33 +51,6 @@ struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i)
 	return &segment_of(er->engine->segment)->entries[er->told->first + i];
 }
 
-static const uint8_t kinds[URCCL_OP_LAST] = {
-	[URCCL_OP_READ] = SEGMENT_READ,	      [URCCL_OP_READV] = SEGMENT_READ,
-	[URCCL_OP_READ_PAGED] = SEGMENT_READ, [URCCL_OP_WRITE] = SEGMENT_WRITE,
-	[URCCL_OP_WRITEV] = SEGMENT_WRITE,    [URCCL_OP_WRITE_PAGED] = SEGMENT_WRITE,
-	[URCCL_OP_NOTIFY] = SEGMENT_NOTIFY,
-};
-
-void tell_success(const struct op *op)
-{
-	const struct engine *e = op_engine(op);
-	uint32_t kind = kinds[op->sqe.opcode], cls = op->sqe.flags >> URCCL_SQE_CLASS_SHIFT;
-	struct segment_flow *f;
-
-	if (!URCCL_TELLS)
-		return;
-	if (!kind) {
-		tell_add(&e->told->count.ended, 1);
-		return;
-	}
-	assert(cls < SEGMENT_CLASSES); /* others were refused */
-	f = &e->told->flows[cls][kind - 1];
-	tell_add(&f->ended, 1);
-	tell_add(&f->bytes, op->placed);
-	if (op->started_ns)
-		tell_add(&f->cells[segment_cell(e->now - op->started_ns)], 1);
-}
-
 void tell_peer(const struct engine_peer *p)
 {
 	uint32_t state = p->state == PEER_CONNECTING ? URCCL_PEER_CONNECTING
@@ -107,7 +80,8 @@ void tell_look(struct engine *e)
 			      r->own.tail - load_relaxed(&r->consumer_line.cq_head));
 	}
 	store_relaxed(&e->told->chunks, e->chunks_used);
-	tell(&e->told->looked_ns, e->now);
+	tell(&e->told->turned_ns, e->now);
+	tell(&e->told->count.turns, e->turns);
 }
 
 void tell_asleep(struct engine *e, uint64_t ns)

@@ -34,16 +34,15 @@ struct samples {
 
 static void take(const struct context *c, struct sample *s)
 {
-	uint32_t i, k;
+	uint32_t i;
 
 	memset(s, 0, sizeof(*s));
 	s->pid = c->pid;
 	s->incarnation = c->view.s->head.incarnation;
 	s->at_ns = now_ns();
 	segment_stats(c->view.s, &s->stats);
-	for (i = 0; i < SEGMENT_CLASSES; i++)
-		for (k = SEGMENT_READ; k < SEGMENT_FLOWS; k++)
-			segment_latency_add(&s->latency, &c->view.s->engine.flows[i][k - 1]);
+	for (i = 0; i < SEGMENT_ALL_FLOWS; i++)
+		segment_latency_add(&s->latency, c->view.s, i);
 }
 
 static const struct sample *before(const struct samples *old, const struct sample *now)
@@ -94,6 +93,7 @@ static void compare(const struct sample *old, const struct sample *now, struct r
 	r->read = (double)(now->stats.bytes_read - old->stats.bytes_read) / seconds;
 	r->written = (double)(now->stats.bytes_written - old->stats.bytes_written) / seconds;
 	r->latency.ended = now->latency.ended - old->latency.ended;
+	r->latency.at_once = now->latency.at_once - old->latency.at_once;
 	for (i = 0; i < SEGMENT_CELLS; i++)
 		r->latency.cells[i] = now->latency.cells[i] - old->latency.cells[i];
 }

@@ -279,8 +279,8 @@ struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
 		return NULL;
 	p = &f->s->peers[slot];
 	store_relaxed(&p->incarnation, incarnation);
-	store_relaxed(&p->bytes_out, 0);
-	store_relaxed(&p->bytes_in, 0);
+	store_relaxed(&p->bytes[0], 0);
+	store_relaxed(&p->bytes[1], 0);
 	store_relaxed(&p->transport, URCCL_TRANSPORT_NONE);
 	store_relaxed(&p->missed, 0);
 	store_relaxed(&p->state, URCCL_PEER_CONNECTING);

@@ -55,22 +55,23 @@ void segment_view_close(struct segment_view *v)
 void segment_stats(const struct segment *s, struct urccl_stats *out)
 {
 	const struct segment_count *c = &s->engine.count;
-	uint32_t i, k;
+	struct segment_latency l = {0};
+	uint32_t i;
 
 	out->submitted = load_relaxed(&c->submitted);
-	out->completed = load_relaxed(&c->ended);
 	out->failed = load_relaxed(&c->failed);
 	out->cancelled = load_relaxed(&c->cancelled);
 	out->timed_out = load_relaxed(&c->timed_out);
 	out->bytes_read = out->bytes_written = 0;
 	for (i = 0; i < SEGMENT_CLASSES; i++) {
-		const struct segment_flow *f = s->engine.flows[i];
+		const uint64_t *bytes = &s->engine.bytes[i * SEGMENT_FLOWS];
 
-		for (k = SEGMENT_READ; k < SEGMENT_FLOWS; k++)
-			out->completed += load_relaxed(&f[k - 1].ended);
-		out->bytes_read += load_relaxed(&f[SEGMENT_READ - 1].bytes);
-		out->bytes_written += load_relaxed(&f[SEGMENT_WRITE - 1].bytes);
+		out->bytes_read += load_relaxed(&bytes[SEGMENT_READ]);
+		out->bytes_written += load_relaxed(&bytes[SEGMENT_WRITE]);
 	}
+	for (i = 0; i < SEGMENT_ALL_FLOWS; i++)
+		segment_latency_add(&l, s, i);
+	out->completed = load_relaxed(&c->ended) + l.ended;
 	out->chunks = load_relaxed(&c->chunks);
 	out->merged = load_relaxed(&c->merged);
 	out->notes_sent = load_relaxed(&c->notes_sent);
@@ -94,17 +95,15 @@ int segment_entry_get(const struct segment *s, const struct segment_ring *r, uin
 {
 	uint32_t first = load_relaxed(&r->first);
 	const struct segment_entry *e;
-	uint64_t word;
 
 	if (first >= SEGMENT_ENTRIES || i >= SEGMENT_ENTRIES - first)
 		return 0;
 	e = &s->entries[first + i];
-	word = load_relaxed(&e->word);
 	out->slot = i;
-	out->peer = (uint32_t)(word >> SEGMENT_PEER_SHIFT);
-	out->opcode = (uint32_t)(word >> SEGMENT_OPCODE_SHIFT) & 0xff;
-	out->state = (uint32_t)(word >> SEGMENT_STATE_SHIFT) & 0xff;
-	out->stopping = (uint32_t)word & SEGMENT_STOPPING;
+	out->peer = load_relaxed(&e->peer);
+	out->opcode = load_relaxed(&e->opcode);
+	out->state = load_relaxed(&e->state);
+	out->stopping = load_relaxed(&e->stopping);
 	out->started_ns = load_relaxed(&e->started_ns);
 	out->user_data = load_relaxed(&e->user_data);
 	out->total = load_relaxed(&e->total);
@@ -140,34 +139,32 @@ const char *segment_string(const char *from, uint32_t size, char *to, uint32_t t
 
 uint64_t segment_cell_ns(uint32_t cell)
 {
-	uint32_t shift;
+	uint32_t shift = cell / SEGMENT_CELL_STEPS;
+	uint64_t v = (uint64_t)(cell % SEGMENT_CELL_STEPS + SEGMENT_CELL_STEPS) << shift;
 
-	if (cell < 2 * SEGMENT_CELL_STEPS)
-		return cell;
-	shift = cell / SEGMENT_CELL_STEPS - 1;
-	return ((uint64_t)(cell % SEGMENT_CELL_STEPS + SEGMENT_CELL_STEPS) << shift) +
-	       (1ull << shift) / 2;
+	return v + (1ull << shift) / 2 - SEGMENT_CELL_STEPS;
 }
 
-void segment_latency_add(struct segment_latency *l, const struct segment_flow *f)
+void segment_latency_add(struct segment_latency *l, const struct segment *s, uint32_t flow)
 {
+	uint64_t n = load_relaxed(&s->engine.at_once[flow]);
 	uint32_t i;
 
-	/* In this order: a cell that is counted later has its entry in no sum yet. */
-	for (i = 0; i < SEGMENT_CELLS; i++)
-		l->cells[i] += load_relaxed(&f->cells[i]);
-	l->ended += load_acquire(&f->ended);
+	l->ended += n;
+	l->at_once += n;
+	for (i = 0; i < SEGMENT_CELLS; i++) {
+		n = load_relaxed(&s->engine.cells[flow][i]);
+		l->cells[i] += n;
+		l->ended += n;
+	}
 }
 
 uint64_t segment_quantile(const struct segment_latency *l, double q)
 {
-	uint64_t in_cells = 0, want = (uint64_t)((double)l->ended * q), seen;
+	uint64_t want = (uint64_t)((double)l->ended * q), seen = l->at_once;
 	uint32_t i, last = 0;
 
-	for (i = 0; i < SEGMENT_CELLS; i++)
-		in_cells += l->cells[i];
-	seen = l->ended > in_cells ? l->ended - in_cells : 0;
-	if (seen > want)
+	if (seen > want || seen == l->ended)
 		return 0;
 	for (i = 0; i < SEGMENT_CELLS; i++) {
 		seen += l->cells[i];

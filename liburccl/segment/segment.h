@@ -27,32 +27,18 @@
 #define SEGMENT_CLASSES	   3u
 #define SEGMENT_CELL_BITS  4u /* 16 cells a power of two: 6 % wide */
 #define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
-/* To 2^36 ns, 69 s: the last has what is above. */
-#define SEGMENT_CELLS (33u * SEGMENT_CELL_STEPS)
+#define SEGMENT_CELLS	   (61u * SEGMENT_CELL_STEPS) /* every time there is */
 
 #ifndef URCCL_TELLS
-#define URCCL_TELLS   1 /* 0: a build that keeps no statistics, to see what they cost */
+#define URCCL_TELLS 1 /* 0: a build that keeps no statistics, to see what they cost */
 #endif
 
-enum segment_flow_kind {
-	SEGMENT_OTHER,
-	SEGMENT_READ,
-	SEGMENT_WRITE,
-	SEGMENT_NOTIFY,
-	SEGMENT_FLOWS
-};
-
-/* Entries of a class and kind that succeeded. */
-struct segment_flow {
-	uint64_t ended;
-	uint64_t bytes;
-	/* Of those that outlived the turn that took them: ns from the end of that turn to the
-	 * engine's last look at the clock before they ended, less than a turn too few. */
-	uint64_t cells[SEGMENT_CELLS];
-};
+/* Entries of a class and kind are a flow, class * SEGMENT_FLOWS + kind. */
+enum segment_kind { SEGMENT_READ, SEGMENT_WRITE, SEGMENT_NOTIFY, SEGMENT_FLOWS };
+#define SEGMENT_ALL_FLOWS (SEGMENT_CLASSES * SEGMENT_FLOWS)
 
 struct segment_count {
-	uint64_t ended; /* of kind OTHER */
+	uint64_t ended; /* well, and not reads, writes or notifications */
 	uint64_t submitted, failed, cancelled, timed_out;
 	uint64_t chunks, merged;
 	uint64_t notes_sent, notes_received;
@@ -63,13 +49,18 @@ enum segment_engine_state { SEGMENT_RUNS, SEGMENT_SLEEPS };
 
 /* The engine's thread writes it. */
 struct segment_engine {
-	uint64_t turned_ns;  /* CLOCK_MONOTONIC at the last turn that looked at the clock */
-	uint64_t looked_ns;  /* ... at the last look at the rings, once a millisecond or so */
+	uint64_t turned_ns;  /* CLOCK_MONOTONIC when it last told of itself and its rings: before it
+			      * slept, and once a millisecond or so */
 	uint64_t wake_at_ns; /* asleep: until then at most; ~0: until something comes */
 	uint32_t state;	     /* enum segment_engine_state */
 	uint32_t chunks;     /* that devices had at that look */
 	struct segment_count count;
-	struct segment_flow flows[SEGMENT_CLASSES][SEGMENT_FLOWS - 1]; /* READ, WRITE, NOTIFY */
+	/* Of each flow those that succeeded: bytes; how many ended in the turn that took them; and
+	 * of the others ns from the end of that turn to the engine's last look at the clock before
+	 * they ended, less than a turn too few. */
+	uint64_t bytes[SEGMENT_ALL_FLOWS];
+	uint64_t at_once[SEGMENT_ALL_FLOWS];
+	uint64_t cells[SEGMENT_ALL_FLOWS][SEGMENT_CELLS];
 };
 
 /* The engine writes what it told at its last look; id, entries, first and told are of whoever
@@ -96,19 +87,16 @@ enum segment_entry_state {
 	SEGMENT_STATES
 };
 
-/* An entry's word: the peer's handle, opcode, state, and bits of the engine, of which the lowest
- * says that the outcome is decided. */
-#define SEGMENT_PEER_SHIFT   32u
-#define SEGMENT_OPCODE_SHIFT 24u
-#define SEGMENT_STATE_SHIFT  16u
-#define SEGMENT_BITS	     0xffffu
-#define SEGMENT_STOPPING     1u
-
-struct segment_entry { /* the engine's */
-	uint64_t word;
-	uint64_t started_ns; /* 0: taken in this very turn: the rest is of an earlier entry */
+/* The engine's. Told once the entry outlives the turn that took it. */
+struct segment_entry {
+	uint64_t started_ns;
 	uint64_t user_data;
 	uint64_t total, placed; /* bytes; placed: 0 for those of one chunk */
+	uint32_t peer;		/* handle, 0: none */
+	uint8_t opcode;
+	uint8_t state; /* enum segment_entry_state */
+	uint8_t stopping;
+	uint8_t reserved;
 };
 
 struct segment_peer {
@@ -117,8 +105,8 @@ struct segment_peer {
 	uint64_t incarnation;
 	uint32_t transport; /* engine: enum urccl_transport */
 	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
-	uint64_t bytes_out, bytes_in; /* engine */
-	char name[88];		      /* address of its control connection */
+	uint64_t bytes[2];  /* engine: out, in */
+	char name[88];	    /* address of its control connection */
 };
 
 struct segment_device {
@@ -149,10 +137,10 @@ struct segment_head {
 
 struct segment {
 	struct segment_head head;
-	_Alignas(4096) struct segment_engine engine;
+	_Alignas(64) struct segment_engine engine;
 	_Alignas(64) struct segment_ring rings[SEGMENT_RINGS];
-	_Alignas(4096) struct segment_entry entries[SEGMENT_ENTRIES];
-	_Alignas(4096) struct segment_peer peers[];
+	_Alignas(64) struct segment_entry entries[SEGMENT_ENTRIES];
+	_Alignas(64) struct segment_peer peers[];
 };
 
 /* A segment, and how long it is for sure. */
@@ -216,16 +204,14 @@ const char *segment_string(const char *from, uint32_t size, char *to, uint32_t t
 
 /* ---- latencies ---- */
 
-/* The cell of a time: below SEGMENT_CELL_STEPS one each, above by the leading bits. */
+/* The cell of a time: by the leading bits of what is SEGMENT_CELL_STEPS more, so that there always
+ * are some. */
 static inline uint32_t segment_cell(uint64_t ns)
 {
-	uint64_t most = (1ull << 36) - 1, v = ns < most ? ns : most;
-	uint32_t shift;
+	uint64_t v = ns + SEGMENT_CELL_STEPS;
+	uint32_t shift = 63u - (uint32_t)__builtin_clzll(v) - SEGMENT_CELL_BITS;
 
-	if (v < SEGMENT_CELL_STEPS)
-		return (uint32_t)v;
-	shift = 63u - (uint32_t)__builtin_clzll(v) - SEGMENT_CELL_BITS;
-	return shift * SEGMENT_CELL_STEPS + (uint32_t)(v >> shift);
+	return shift * SEGMENT_CELL_STEPS + (uint32_t)(v >> shift) - SEGMENT_CELL_STEPS;
 }
 
 /* The middle of a cell's times, in ns. */
@@ -233,11 +219,11 @@ uint64_t segment_cell_ns(uint32_t cell);
 
 /* What a quantile is made of: entries that ended within the turn that took them, and cells. */
 struct segment_latency {
-	uint64_t ended;
+	uint64_t ended, at_once;
 	uint64_t cells[SEGMENT_CELLS];
 };
 /* Adds a flow to it. */
-void segment_latency_add(struct segment_latency *l, const struct segment_flow *f);
+void segment_latency_add(struct segment_latency *l, const struct segment *s, uint32_t flow);
 /* That of which the share q is at most as much, in ns; 0: within one turn, or nothing ended. */
 uint64_t segment_quantile(const struct segment_latency *l, double q);
 

@@ -103,16 +103,17 @@ static const char *latency_text(const struct segment_latency *l, double q, char 
 	return ns ? time_text(ns, to) : "one turn";
 }
 
-static void text_flow(const struct segment_flow *f, const char *class, const char *kind, int fd)
+static void text_flow(const struct segment *s, uint32_t flow, const char *class, const char *kind,
+		      int fd)
 {
 	struct segment_latency l = {0};
 	char p50[24], p99[24], most[24];
 
-	segment_latency_add(&l, f);
+	segment_latency_add(&l, s, flow);
 	if (!l.ended)
 		return;
 	dprintf(fd, "%s %s: %llu, %llu bytes; p50 %s, p99 %s, p100 %s\n", class, kind, (ull)l.ended,
-		(ull)load_relaxed(&f->bytes), latency_text(&l, 0.5, p50),
+		(ull)load_relaxed(&s->engine.bytes[flow]), latency_text(&l, 0.5, p50),
 		latency_text(&l, 0.99, p99), latency_text(&l, 1, most));
 }
 
@@ -124,11 +125,10 @@ static void text_flows(const struct segment *s, int fd)
 		[SEGMENT_WRITE] = "writes",
 		[SEGMENT_NOTIFY] = "notifications",
 	};
-	uint32_t i, k;
+	uint32_t i;
 
-	for (i = 0; i < SEGMENT_CLASSES; i++)
-		for (k = SEGMENT_READ; k < SEGMENT_FLOWS; k++)
-			text_flow(&s->engine.flows[i][k - 1], classes[i], kinds[k], fd);
+	for (i = 0; i < SEGMENT_ALL_FLOWS; i++)
+		text_flow(s, i, classes[i / SEGMENT_FLOWS], kinds[i % SEGMENT_FLOWS], fd);
 }
 
 /* ---- peers ---- */
@@ -167,13 +167,13 @@ static void text_peer(const struct segment_peer *p, int fd)
 		handle, segment_string(p->name, sizeof(p->name), name, sizeof(name)),
 		state && state < ARRAY_SIZE(peer_states) ? peer_states[state] : "?",
 		transport ? transport : "no transport yet", (ull)load_relaxed(&p->incarnation),
-		(ull)load_relaxed(&p->bytes_out), (ull)load_relaxed(&p->bytes_in));
+		(ull)load_relaxed(&p->bytes[0]), (ull)load_relaxed(&p->bytes[1]));
 	text_missed(load_relaxed(&p->missed), fd);
 }
 
 /* ---- rings and their entries ---- */
 
-/* Those that started first, first; those of no time yet last. */
+/* Those that started first, first. */
 struct oldest {
 	uint32_t n, more;
 	struct segment_entry_view e[OLDEST];
@@ -181,10 +181,10 @@ struct oldest {
 
 static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
 {
-	uint64_t at = v->started_ns - 1;
+	uint64_t at = v->started_ns;
 	uint32_t i;
 
-	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns - 1 <= at) {
+	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns <= at) {
 		o->more++;
 		return;
 	}
@@ -192,7 +192,7 @@ static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
 		o->more++;
 	else
 		o->n++;
-	for (i = o->n - 1; i && o->e[i - 1].started_ns - 1 > at; i--)
+	for (i = o->n - 1; i && o->e[i - 1].started_ns > at; i--)
 		o->e[i] = o->e[i - 1];
 	o->e[i] = *v;
 }
@@ -206,10 +206,6 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 		segment_state_name(v->state), v->stopping ? ", stopping" : "");
 	if (v->peer)
 		dprintf(fd, ", peer 0x%x", v->peer);
-	if (!v->started_ns) {
-		dprintf(fd, ", new\n");
-		return;
-	}
 	dprintf(fd, ", user_data 0x%llx, since %s", (ull)v->user_data,
 		time_text(since(now, v->started_ns), ago));
 	if (v->total)

@@ -27,7 +27,7 @@ static struct segment *fresh(size_t len)
 	s->rings[0].id = 1;
 	s->rings[0].told = s->rings[0].entries = 64;
 	for (i = 0; i < 64; i++)
-		s->entries[i].word = (uint64_t)i << SEGMENT_STATE_SHIFT;
+		s->entries[i].state = (uint8_t)i;
 	return s;
 }
 

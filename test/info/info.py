@@ -6,6 +6,7 @@ for some seconds, or (denied) runs a command where system calls are denied.
 """
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -112,6 +113,19 @@ def case_namespaces():
     found(checks, "loopback", "wrong", "ip link set lo up")
     found(checks, "pid namespace", "note", "its own")
     found(checks, "tcp", "wrong")
+
+
+def case_probes():
+    if not shutil.which("readelf"):
+        skip("readelf is not installed")
+    library = program[0]
+    notes = subprocess.run(["readelf", "-n", library], check=True, text=True,
+                           capture_output=True).stdout
+    there = set(re.findall(r"Provider: urccl\n\s*Name: (\w+)", notes))
+    if not there and program[1] == "0":
+        skip("built without sys/sdt.h")
+    wanted = {"entry_taken", "entry_ended", "chunk_posted", "peer_up", "peer_lost", "sleep", "wake"}
+    check(there == wanted, f"probes: {there}")
 
 
 def until(what, why):

@@ -183,24 +183,25 @@ static void test_alone(void)
 
 static void test_latencies(void)
 {
-	static struct segment_flow f;
+	static struct segment s;
+	struct segment_engine *f = &s.engine;
 	static struct segment_latency l;
 	uint64_t ns;
 	uint32_t i;
 
-	for (ns = 1; ns < 1ull << 36; ns = ns * 5 / 4 + 1) {
+	for (ns = 1; ns < 1ull << 60; ns = ns * 5 / 4 + 1) {
 		uint64_t middle = segment_cell_ns(segment_cell(ns));
 
 		CHECK_LE(middle, ns + ns / 16 + 1);
 		CHECK_GE(middle, ns - ns / 16);
 	}
 	CHECK_EQ(segment_cell(0), 0);
-	CHECK_EQ(segment_cell(UINT64_MAX), SEGMENT_CELLS - 1);
+	CHECK_LE(segment_cell(UINT64_MAX - SEGMENT_CELL_STEPS), SEGMENT_CELLS - 1);
 	for (i = 0; i < 900; i++)
-		f.cells[segment_cell(1000)]++;
-	f.cells[segment_cell(1000000)] += 50;
-	f.ended = 1000; /* 50 within a turn */
-	segment_latency_add(&l, &f);
+		f->cells[2][segment_cell(1000)]++;
+	f->cells[2][segment_cell(1000000)] += 50;
+	f->at_once[2] = 50;
+	segment_latency_add(&l, &s, 2);
 	CHECK_EQ(segment_quantile(&l, 0.01), 0);
 	CHECK_EQ(segment_quantile(&l, 0.5), segment_cell_ns(segment_cell(1000)));
 	CHECK_EQ(segment_quantile(&l, 0.96), segment_cell_ns(segment_cell(1000000)));
