@@ -38,7 +38,7 @@ static const struct name {
 	{"enforce", "owner", "me", NULL},
 	{"bounce", "no", "2", NULL},
 	{"socket_dir", "/run/urccl", "", NULL},
-	{"socket_ifname", "^docker,lo", "eth0,,eth1", NULL},
+	{"socket_ifname", "^docker,veth", "eth0,,eth1", NULL},
 	{"thread_name", "kv", "12345678", NULL},
 	{"progress_cpus", "0-3,8", "3-1", NULL},
 	{"control_cpus", "1", "all", NULL},
@@ -74,7 +74,7 @@ static const struct name {
 static const struct name uccl[] = {
 	{"transport", "tcp", "rdma", NULL},
 	{"spin_us", "0", "2", "forever"},
-	{"socket_ifname", "=eth0,eth1", "", NULL},
+	{"socket_ifname", "=lo", "", NULL},
 	{"log_level", "WARNING", "loud", "warn"},
 	{"rdma_dev", "rdmap0", "", NULL},
 	{"rdma_gid_index", "0", "first", NULL},
