@@ -108,7 +108,6 @@ static int moved(struct side *a, struct side *b)
 	CHECK_EQ(urccl_submit(a->ring), 1);
 	if (outcome(a, 3, &cqe) < 0)
 		return 0;
-	CHECK(!memcmp(from, to, sizeof(from)));
 	return 1;
 }
 
@@ -128,6 +127,9 @@ static int scenario(const char *transport)
 		side_close(&b);
 	}
 	side_close(&a);
+	/* Only now: ThreadSanitizer does not see that the bytes came before the CQE, by a ring that
+	 * is mapped twice. */
+	CHECK(!done || !memcmp(from, to, sizeof(from)));
 	return done;
 }
 
