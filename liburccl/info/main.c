@@ -16,7 +16,7 @@ struct options {
 	const char *transport;
 	const char *pid;
 	double interval;
-	int json, doctor, top, dump, once;
+	int json, doctor, top, dump, once, help, version;
 };
 
 static int parse(int argc, char **argv, struct options *o)
@@ -62,11 +62,11 @@ static int parse(int argc, char **argv, struct options *o)
 				return -1;
 			break;
 		case 'v':
-			puts(urccl_version());
-			exit(0);
+			o->version = 1;
+			break;
 		case 'h':
-			fputs(usage, stdout);
-			exit(0);
+			o->help = 1;
+			break;
 		default:
 			return -1;
 		}
@@ -102,6 +102,10 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return INFO_USAGE;
 	}
+	if (o.help)
+		return fputs(usage, stdout) < 0;
+	if (o.version)
+		return puts(urccl_version()) < 0;
 	if (o.doctor)
 		return doctor(o.json);
 	if (o.dump)

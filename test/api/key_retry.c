@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An owner that can give no key for now (its table of them is full) fails the entry; when it can,
+/* An owner that can give no key, its table of them being full, fails the entry; once it can again
  * the next entry on the same remote has one. */
 #include "pair.h"
 
