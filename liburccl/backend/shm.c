@@ -274,7 +274,7 @@ static void ep_close(struct ep *ep)
 const struct backend backend_shm = {
 	.name = "shm",
 	.transport = URCCL_TRANSPORT_SHM,
-	.chunk_bytes = 256u << 10,
+	.chunk_bytes = 1u << 20,
 	.open = device_open,
 	.close = device_close,
 	.reg = shm_reg,

@@ -178,8 +178,8 @@ struct shm_cma {
 uint64_t shm_cma_begin(struct shm_ep *e);
 /* The link is proved: fetches from the peer if its seals can be read there. */
 void shm_cma_meet(struct shm_ep *e, uint64_t seals);
-/* Fetches at most max bytes; how many, or skipped. */
-uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max);
+/* Fetches some of the payload that comes next; how many bytes, or skipped. */
+uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w);
 /* Lets out the chunk that waits for the peer; 0: it still does. */
 int shm_cma_settle(struct shm_ep *e);
 void shm_cma_close(struct shm_ep *e);

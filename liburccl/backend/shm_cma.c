@@ -3,10 +3,11 @@
  * One copy instead of two, where both sides allow it: the owner of the destination reads the other
  * process with process_vm_readv. Nothing is ever written into another process.
  *
- * Who is read is certain three times over: the pid is the kernel's word on the link; the pages that
- * both sides share must be mapped where the peer says, before the first read and at each (the
- * frame's seal is read there, behind the bytes); and the process is still the same one afterwards.
- * A process that went, called exec() or has another pid's luck has none of these.
+ * Who is read is certain twice over: the pid is the kernel's word on the link, and the pages that
+ * both sides share must be mapped where the peer says, before the first read and at each: the
+ * frame's seal, a number no one else knows, is read there by the same call, behind the bytes.
+ * A process that has the pid by luck, one that called exec() and a child (a fork does not inherit
+ * these pages) have no seal there.
  */
 #include <poll.h>
 #include <sys/syscall.h>
@@ -14,7 +15,10 @@
 #include "backend/shm.h"
 
 #define PIECES	  16u	     /* of the destination, in one call */
-#define PIECE_MAX (1u << 20) /* bytes of one call */
+
+/* Bytes of one call: as many as a chunk has, fewer while something urgent comes now and then. */
+#define FETCH	     (1u << 20)
+#define FETCH_BESIDE (32u << 10)
 
 /* A call costs about a microsecond beside its copy; shorter ones are as well off in the ring. */
 #define LEAST (64u << 10)
@@ -122,8 +126,9 @@ static int fetch(struct shm_ep *e, struct iovec *to, uint32_t n, uint64_t far, u
 	return (int)process_vm_readv(e->cma.pid, to, n + 1, from, ARRAY_SIZE(from), 0);
 }
 
-uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max)
+uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 {
+	uint32_t max = e->dev->beside ? FETCH_BESIDE : FETCH;
 	struct stream *s = &e->streams[w];
 	struct iovec to[PIECES + 1];
 	uint64_t *word = &e->pages.side[0]->fetching, seal;
@@ -133,7 +138,7 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max)
 
 	if (e->state != SHM_UP)
 		return 0;
-	n = stream_into(s, to, PIECES, max < PIECE_MAX ? max : PIECE_MAX, &staging);
+	n = stream_into(s, to, PIECES, max, &staging);
 	if (!n) {
 		stream_fetch_end(s, 0);
 		return 1;
@@ -146,8 +151,7 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w, uint32_t max)
 	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal) {
 		got = fetch(e, to, n, s->rx.far, len, theirs, word);
-		if (got == (int)(len + sizeof(*word)) && load_acquire(word) == seal &&
-		    alive(&e->cma))
+		if (got == (int)(len + sizeof(*word)) && load_acquire(word) == seal)
 			err = 0;
 		else
 			err = reason(e, got, got == (int)(len + sizeof(*word)), err);

@@ -9,8 +9,6 @@
  */
 #include "backend/shm.h"
 
-#define FETCH 4u /* times as much of far payloads at a time: for each there is a system call */
-
 static uint32_t ring_size(const struct shm_ring *r)
 {
 	return r->mask + 1;
@@ -82,7 +80,7 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 	uint32_t n, used;
 
 	if (stream_is_far(&e->streams[w]))
-		return shm_cma_fetch(e, w, max < UINT32_MAX / FETCH ? FETCH * max : max);
+		return shm_cma_fetch(e, w);
 	if (r->seen == r->at) {
 		if (head_look(r)) {
 			shm_ep_lost(e, -EPROTO);
