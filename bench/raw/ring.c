@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two rings between two threads, as a submission and a completion ring are: 64-byte entries go one
- * way, 32-byte ones come back, one thread produces and consumes at each end, and both spin.
+ * way, 32-byte ones come back, one thread produces and consumes at each end, and both spin. Or both
+ * ends on one thread: what an inline entry would cost that only passed through the rings.
  */
 #include "raw.h"
 
@@ -86,25 +87,33 @@ static void answer_entry(uint64_t i)
 		c->word[k] = e->word[k] + e->word[k + 4];
 }
 
+/* Takes what is there, a burst at most. Not inlined: so would a library be called. */
+__attribute__((noinline)) static uint64_t answer(void)
+{
+	uint64_t n = ready(&down), i;
+
+	if (!n)
+		return 0;
+	n = n < burst ? n : burst;
+	while (room(&up) < n)
+		bench_relax();
+	for (i = 0; i < n; i++)
+		answer_entry(i);
+	produce(&up, n);
+	consume(&down, n);
+	return n;
+}
+
 static void *echo(void *arg)
 {
-	uint64_t done = 0, n, i;
+	uint64_t done = 0, n;
 
 	(void)arg;
 	bench_pin(options.cpu[1]);
 	while (done < rounds) {
-		n = ready(&down);
-		if (!n) {
+		n = answer();
+		if (!n)
 			bench_relax();
-			continue;
-		}
-		n = n < burst ? n : burst;
-		while (room(&up) < n)
-			bench_relax();
-		for (i = 0; i < n; i++)
-			answer_entry(i);
-		produce(&up, n);
-		consume(&down, n);
 		done += n;
 	}
 	return NULL;
@@ -156,10 +165,25 @@ static void batched(uint64_t depth)
 	}
 }
 
+/* Both ends on one thread, one entry at a time. */
+static void alone(uint64_t depth)
+{
+	uint64_t i;
+
+	(void)depth;
+	for (i = 0; i < rounds; i++) {
+		fill_entry(0, i);
+		produce(&down, 1);
+		answer();
+		reap();
+	}
+}
+
 /* Nanoseconds an entry; the number of entries is set from a short first run. */
 static double measure(void (*run)(uint64_t), uint64_t depth)
 {
 	uint64_t goal = (uint64_t)(options.seconds * 1e9), ns = 0;
+	int threaded = run != alone;
 	pthread_t thread;
 
 	for (rounds = 200000;;) {
@@ -168,12 +192,13 @@ static double measure(void (*run)(uint64_t), uint64_t depth)
 		memset(&down, 0, sizeof(down));
 		memset(&up, 0, sizeof(up));
 		rounds -= rounds % depth;
-		if (pthread_create(&thread, NULL, echo, NULL))
+		if (threaded && pthread_create(&thread, NULL, echo, NULL))
 			bench_die("cannot start a thread");
 		start = bench_now();
 		run(depth);
 		ns = bench_now() - start;
-		pthread_join(thread, NULL);
+		if (threaded)
+			pthread_join(thread, NULL);
 		if (ns >= goal / 2)
 			return (double)ns / (double)rounds;
 		rounds = (uint64_t)((double)rounds * (double)goal / (double)ns);
@@ -188,12 +213,15 @@ int main(int argc, char **argv)
 
 	raw_options(
 		&options, argc, argv,
-		"raw_ring: two rings between two spinning threads\n(--mode qd1|pipelined|batch)");
+		"raw_ring: two rings between two spinning threads, or both ends on one\n"
+		"(--mode qd1|pipelined|batch|alone)");
 	report_open(&report, "raw_ring", options.json);
 	bench_pin(options.cpu[0]);
 	burst = 1;
 	if (raw_wanted(&options, "qd1"))
 		report_metric(&report, measure(pipelined, 1), "ns", "ring.round_trip");
+	if (raw_wanted(&options, "alone"))
+		report_metric(&report, measure(alone, 1), "ns", "ring.alone");
 	for (i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
 		burst = 1;
 		if (raw_wanted(&options, "pipelined"))
