@@ -129,5 +129,7 @@ REASON(FENCE_PEER,	"FENCE needs an entry that has a peer")
 REASON(PEER_RESET,	"the connection broke with %e")
 REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited")
 REASON(PEER_GOODBYE,	"the peer closed the connection")
+REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
+			"must take its events, or WATCH")
 REASON(NOTE_FAILED,	"the sender's entry failed with %e: the notification will not come")
 /* clang-format on */

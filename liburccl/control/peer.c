@@ -320,6 +320,8 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	struct path *path = container_of(req->rail, struct path, rail);
 	struct peer *p = path->peer;
 	int err = req->msg.res < 0 ? req->msg.res : -ECONNRESET;
+	uint32_t reason = req->reason;
+	uint64_t arg = req->arg[0];
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	if (p->stage == STAGE_DOWN || p->path != path)
@@ -329,6 +331,10 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 		conn_read(c, p->conn);
 	if (p->stage == STAGE_DOWN)
 		return;
+	if (reason) {
+		peer_down(c, p, err, reason, arg, 0);
+		return;
+	}
 	p->broken = err;
 	log_rail(c, p, p->transport, err);
 	if (p->leaving)

@@ -381,8 +381,10 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	e->config = *config;
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
-	if (!e->chunks || handles_init(&e->grants, GRANTS_MAX)) {
+	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
+	if (!e->chunks || !e->owed.records || handles_init(&e->grants, GRANTS_MAX)) {
 		free(e->chunks);
+		free(e->owed.records);
 		free(e);
 		return fail(-ENOMEM, "no memory for an engine of %u chunks", CHUNKS_MAX);
 	}
@@ -430,6 +432,7 @@ void engine_close(struct engine *e)
 	close_fd(e->timerfd);
 	close_fd(e->mailbox.fd);
 	free(e->chunks);
+	free(e->owed.records);
 	segment_close(e->segment);
 	memory_map_free(e->map);
 	free(e->regions);

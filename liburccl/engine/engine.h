@@ -83,7 +83,8 @@ enum control_req_type {
 		       * back already) */
 	CONTROL_KEYS, /* remote, handle (its peer): fetch its keys; ENGINE_REMOTE_KEYS follow for
 			 each part */
-	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow */
+	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow. With
+			     * reason and arg[0]: the peer is given up for that */
 	CONTROL_AWAITED,    /* handle: the peer has been awaited for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: how many, rights. Back: handle */
 	CONTROL_UNREGISTER, /* handle */

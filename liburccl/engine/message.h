@@ -55,6 +55,28 @@ struct parked_note {
 	uint8_t payload[URCCL_NOTE_MAX];
 };
 
+#define OWED_MAX 65536u /* of an engine */
+
+/* A notification that will not come, while there is no slot to say so. */
+struct owed {
+	uint64_t tag;
+	int32_t res;
+	uint32_t next; /* number of the next record of its list; 0: none */
+};
+
+struct owed_pool {
+	struct owed *records;
+	uint32_t used; /* ever */
+	uint32_t free; /* head of the list of those that are free again; 0: none */
+};
+
+/* Of one peer, oldest first. */
+struct owed_list {
+	uint32_t first, last, n;
+	uint32_t given_up; /* its LOST is on the way, and stands for all */
+	uint32_t turn;	   /* the next slot of the window is for one of these */
+};
+
 /* ---- atomics (atomic.c: who asks; serve.c: whose memory it is) ---- */
 
 /* Several travel in one message: this, then n requests (ATOMIC) or answers (ANSWER). */

@@ -41,13 +41,21 @@ static void slot_send(struct engine_peer *p, struct note_slot *s)
 	lane_add_chunk(p, LANE_CONTROL, &s->chunk);
 }
 
+static void slot_fill_failed(struct note_slot *s, uint64_t tag, int64_t res)
+{
+	s->msg = (struct message){.type = MESSAGE_NOTE,
+				  .seq = s->seq,
+				  .tag = tag,
+				  .more = (uint64_t)-res};
+}
+
 static void slot_fill(struct note_slot *s, const struct op *op)
 {
-	s->msg = (struct message){.type = MESSAGE_NOTE, .seq = s->seq, .tag = op->sqe.tag};
 	if (op->bits & OP_DECIDED) {
-		s->msg.more = (uint64_t)-op->res;
+		slot_fill_failed(s, op->sqe.tag, op->res);
 		return;
 	}
+	s->msg = (struct message){.type = MESSAGE_NOTE, .seq = s->seq, .tag = op->sqe.tag};
 	s->msg.len = (uint16_t)op->note_len;
 	if (op->note_len)
 		memcpy(s->payload, (const void *)(uintptr_t)op->note, op->note_len);
@@ -60,24 +68,30 @@ static struct note_slot *slot_next(struct engine_peer *p)
 	return s->busy || s->sending ? NULL : s;
 }
 
-static void slot_take(struct op *op, struct note_slot *s)
+static void slot_take(struct engine_peer *p, struct note_slot *s)
 {
-	struct engine_peer *p = op->peer;
-
 	s->seq = p->note_next++;
 	s->busy = 1;
 	p->notes_busy++;
-	slot_fill(s, op);
-	slot_send(p, s);
-	tell_add(&op_engine(op)->told->count.notes_sent, 1);
-	if (op->bits & OP_DECIDED) { /* the bad news travels by itself */
-		s->op = NULL;
-		op->bits &= ~(uint32_t)OP_PROMISED;
-		op_end(op, op->res);
-		return;
-	}
+	tell_add(&p->engine->told->count.notes_sent, 1);
+}
+
+static void slot_take_op(struct op *op, struct note_slot *s)
+{
+	slot_take(op->peer, s);
 	s->op = op;
-	op->note_slot = (uint8_t)(s - p->notes);
+	op->note_slot = (uint8_t)(s - op->peer->notes);
+	slot_fill(s, op);
+	slot_send(op->peer, s);
+}
+
+/* Bad news travels by itself: no entry waits for it. */
+static void slot_take_owed(struct engine_peer *p, struct note_slot *s, const struct owed *o)
+{
+	slot_take(p, s);
+	s->op = NULL;
+	slot_fill_failed(s, o->tag, o->res);
+	slot_send(p, s);
 }
 
 void note_start(struct op *op)
@@ -86,22 +100,42 @@ void note_start(struct op *op)
 
 	op_set_state(op, OP_NOTING);
 	op->note_slot = NOTE_WINDOW;
-	if (s && list_empty(&op->peer->note_waiters))
-		slot_take(op, s);
+	if (s && list_empty(&op->peer->note_waiters) && !op->peer->owed.n)
+		slot_take_op(op, s);
 	else
 		list_add_tail(&op->link, &op->peer->note_waiters);
 }
 
+/* Entries and failures have slots in turn: however many of either there are, the others move. */
 static void waiters_run(struct engine_peer *p)
 {
 	struct note_slot *s;
+	struct owed owed;
 	struct op *op;
 
-	while (p->state == PEER_UP && !list_empty(&p->note_waiters) && (s = slot_next(p))) {
-		op = list_first(&p->note_waiters, struct op, link);
-		list_del(&op->link);
-		slot_take(op, s);
+	while (p->state == PEER_UP && (s = slot_next(p))) {
+		p->owed.turn = !p->owed.turn;
+		if ((p->owed.turn || list_empty(&p->note_waiters)) && owed_take(p, &owed)) {
+			slot_take_owed(p, s, &owed);
+		} else if (!list_empty(&p->note_waiters)) {
+			op = list_first(&p->note_waiters, struct op, link);
+			list_del(&op->link);
+			slot_take_op(op, s);
+		} else {
+			return;
+		}
 	}
+}
+
+void note_owe(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+
+	op->bits &= ~(uint32_t)OP_PROMISED;
+	if (p->state == PEER_UP)
+		owe(p, op->sqe.tag, op->res);
+	op_end(op, op->res);
+	waiters_run(p);
 }
 
 /* The entry is stopped. Not sent: the failure takes its turn in the window. Sent: the failure takes
@@ -113,8 +147,7 @@ void note_stop(struct op *op)
 	struct note_slot *s;
 
 	if (op->note_slot == NOTE_WINDOW) {
-		if (p->state != PEER_UP)
-			note_force(op);
+		note_owe(op);
 		return;
 	}
 	s = &p->notes[op->note_slot];
@@ -126,11 +159,9 @@ void note_stop(struct op *op)
 /* Nobody's word is waited for any more. */
 void note_force(struct op *op)
 {
-	if (op->note_slot != NOTE_WINDOW) {
-		op->peer->notes[op->note_slot].op = NULL;
-		op->bits |= OP_UNKNOWN;
-	}
-	list_del(&op->link);
+	assert(op->note_slot != NOTE_WINDOW);
+	op->peer->notes[op->note_slot].op = NULL;
+	op->bits |= OP_UNKNOWN;
 	op_end(op, op->res);
 }
 

@@ -2,6 +2,7 @@
 /* The life of an operation: from the moment nothing blocks it to its one terminal CQE. */
 #include "engine/private.h"
 
+#define AWAY_NS	     (5 * NSEC_PER_MSEC)
 #define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
 
 void op_set_state(struct op *op, enum op_state state)
@@ -341,11 +342,10 @@ static void check_decided(struct op *op)
 		flush(op);
 		return;
 	}
-	if ((op->bits & OP_PROMISED) && peer_answers(op) && op->peer->state == PEER_UP) {
-		note_start(op);
-		return;
-	}
-	op_end(op, op->res);
+	if (op->bits & OP_PROMISED)
+		note_owe(op);
+	else
+		op_end(op, op->res);
 }
 
 void op_check(struct op *op)
@@ -371,6 +371,18 @@ void op_check(struct op *op)
 
 /* ---- deadlines ---- */
 
+/* A timer that comes so late was not looked at: this thread did not run (or nobody called, INLINE).
+ * The peer's silence says nothing then, its word may lie here unread. Once an entry. */
+static int was_away(struct op *op)
+{
+	uint64_t due = op->timer.tick << WHEEL_TICK_SHIFT;
+
+	if ((op->bits & OP_EXCUSED) || op_engine(op)->now < due + AWAY_NS)
+		return 0;
+	op->bits |= OP_EXCUSED;
+	return 1;
+}
+
 /* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
  * without; and where the device was polled often since and that is not enough, the outcome is told
  * before the end. */
@@ -385,6 +397,10 @@ void op_expired(struct op *op)
 		return;
 	}
 	op->bits |= OP_LATE;
+	if (late && !(op->bits & OP_FORCED) && was_away(op)) {
+		wheel_set(&e->wheel, &op->timer, e->now + AWAY_NS);
+		return;
+	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late) {
 		stop(op, -ETIMEDOUT, REASON_DEADLINE,

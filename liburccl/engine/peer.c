@@ -244,13 +244,8 @@ static void rail_done(struct engine_cmd **cmd, int res)
 		msg_reply(&c->msg, res);
 }
 
-static void rail_down(struct engine *e, struct rail *rail, int res)
+static void rail_report(struct engine *e, struct rail *rail, int res, uint32_t reason, uint64_t arg)
 {
-	rail->up = 0;
-	if (rail->connecting) {
-		rail_done(&rail->connecting, res);
-		return;
-	}
 	if (rail->down_out || rail->ending)
 		return;
 	rail->down_out = 1;
@@ -258,8 +253,25 @@ static void rail_down(struct engine *e, struct rail *rail, int res)
 						  .res = res,
 						  .reply = &e->mailbox},
 					  .handle = rail->peer->handle,
-					  .rail = rail};
+					  .rail = rail,
+					  .reason = reason,
+					  .arg = {arg}};
 	mailbox_post(e->config.control, &rail->down.msg);
+}
+
+static void rail_down(struct engine *e, struct rail *rail, int res)
+{
+	rail->up = 0;
+	if (rail->connecting)
+		rail_done(&rail->connecting, res);
+	else
+		rail_report(e, rail, res, REASON_NONE, 0);
+}
+
+void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg)
+{
+	if (p->rail)
+		rail_report(e, p->rail, -ECONNRESET, reason, arg);
 }
 
 static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)

@@ -99,6 +99,7 @@ enum op_bits {
 	OP_SMALL = 1 << 7,     /* in the lane of small entries */
 	OP_ASKED = 1 << 8,     /* chunks on the way were asked to come back */
 	OP_FORCED = 1 << 9,    /* ... without waiting for the peer */
+	OP_EXCUSED = 1 << 10,  /* its time was longer once, since nobody looked at it */
 	OP_LATE = 1 << 11,     /* its deadline has passed */
 	OP_PROMISED = 1 << 12, /* it has a notification: the peer is to hear of a failure too */
 	OP_FORGIVEN =
@@ -153,7 +154,7 @@ struct op {
 	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
 	uint8_t is_fresh;    /* in the list of those */
 	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
-	uint64_t handle; /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
+	uint64_t handle;     /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
 			    completions at which it ends */
 	const struct rkey *flush_key;
 	struct cursor cursor;
@@ -245,6 +246,7 @@ struct engine_peer {
 	uint32_t flush_busy, flush_tries;
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
+	struct owed_list owed;	  /* of notifications: likewise */
 	struct note_slot *notes;  /* NOTE_WINDOW */
 	uint32_t note_next;
 	uint32_t notes_busy;
@@ -266,7 +268,7 @@ struct remote_part {
 	uint64_t start, len;
 	struct rkey key;
 	uint32_t has_key;
-	uint32_t grant; /* what atomics name it by */
+	uint32_t grant;	   /* what atomics name it by */
 	uint32_t resolved; /* the key is the device's: to be forgotten */
 };
 
@@ -274,10 +276,10 @@ struct engine_remote {
 	uint32_t handle;
 	struct engine_peer *peer;
 	uint64_t len;
-	uint32_t asked; /* keys were asked for */
-	uint32_t keys;	/* parts that have one; any thread reads it, and mapped before it */
+	uint32_t asked;	 /* keys were asked for */
+	uint32_t keys;	 /* parts that have one; any thread reads it, and mapped before it */
 	uint32_t mapped; /* of them, those whose owner is not asked */
-	int32_t failed; /* why there never will be, else 0 */
+	int32_t failed;	 /* why there never will be, else 0 */
 	uint32_t deleting, revoked;
 	struct list waiters; /* entries that wait for the keys */
 	struct control_req req;
@@ -338,6 +340,7 @@ struct engine {
 	struct engine_peer **peer_slots;
 	uint32_t nregions, nremotes, npeer_slots;
 	struct handles grants; /* exposures, as peers' atomics name them */
+	struct owed_pool owed;
 
 	struct segment_file *segment;
 	struct segment_engine *told;
@@ -432,6 +435,7 @@ void flush_wake(struct engine *e, struct engine_peer *p);
 
 /* note.c */
 void note_start(struct op *op); /* the entry's notification is due: sent, or waits for a slot */
+void note_owe(struct op *op);	/* it failed: the peer hears of it, and the entry ends */
 void note_stop(struct op *op);
 void note_force(struct op *op);
 void note_chunk_out(struct engine *e, struct chunk *c);
@@ -441,6 +445,11 @@ void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
+
+/* owe.c */
+void owe(struct engine_peer *p, uint64_t tag, int64_t res);
+int owed_take(struct engine_peer *p, struct owed *out); /* the oldest; 0: there is none */
+void owed_drop(struct engine_peer *p);
 
 /* atomic.c */
 void atomic_open(struct op *op); /* checks its range; op_fail() if it is none */
@@ -490,6 +499,8 @@ void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
+/* The control thread is to take it for lost: see REASON for arg. */
+void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg);
 void peer_ping_back(struct engine *e, struct control_req *req);
 void rail_event(struct engine *e, const struct event *ev);
 
