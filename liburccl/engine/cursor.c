@@ -22,6 +22,11 @@ int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off,
 	return -ERANGE;
 }
 
+static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len)
+{
+	return e->map ? memory_map_find(e->map, addr, len) : NULL;
+}
+
 /* The memory of len bytes at addr: of the region where one is named, else looked up. NULL with
  * op_fail() done. */
 static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
@@ -30,10 +35,10 @@ static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr
 	struct memory *m;
 
 	if (!region) {
-		m = e->map ? memory_map_find(e->map, addr, len) : NULL;
+		m = lookup(e, addr, len);
 		if (!m) {
 			engine_lookup_missed(e);
-			m = e->map ? memory_map_find(e->map, addr, len) : NULL;
+			m = lookup(e, addr, len);
 		}
 		if (!m)
 			op_fail(op, -EFAULT, REASON_REGION_NONE, len, addr, 0);
@@ -51,6 +56,17 @@ static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr
 	return m;
 }
 
+int cursor_lookup(struct op *op)
+{
+	const struct urccl_sqe *sqe = &op->sqe;
+
+	op->bits &= ~(uint32_t)OP_LOOKUP;
+	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
+	op->cursor.element.memory = op->memory;
+	/* The look may have heard of its end. */
+	return op->state == OP_FREE || op->bits & OP_DECIDED ? -ECANCELED : 0;
+}
+
 static int open_range(struct op *op)
 {
 	struct element *el = &op->cursor.element;
@@ -60,10 +76,14 @@ static int open_range(struct op *op)
 		return -ERANGE;
 	if (!sqe->len)
 		return 0;
-	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
-	if (!op->memory)
+	/* A REGISTER that it waits for may make the region that it needs. */
+	if (op->blockers && !sqe->region) {
+		op->memory = lookup(op_engine(op), sqe->addr, sqe->len);
+		op->bits |= op->memory ? 0 : OP_LOOKUP;
+		el->memory = op->memory;
+	} else if (cursor_lookup(op)) {
 		return -EFAULT;
-	el->memory = op->memory;
+	}
 	el->remote = op->remote;
 	el->local = sqe->addr;
 	el->off = sqe->off;

@@ -276,6 +276,8 @@ uint32_t op_run_listed(struct engine *e)
 
 static void begin_data(struct op *op)
 {
+	if (op->bits & OP_LOOKUP && cursor_lookup(op))
+		return;
 	op_set_state(op, OP_MOVING);
 	peer_awaited(op_engine(op), op->peer);
 	lane_add_op(op);

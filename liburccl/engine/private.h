@@ -106,6 +106,7 @@ enum op_bits {
 		1 << 13, /* a FENCE that failed for an earlier entry: not a failure of its own */
 	OP_OUTCOME = 1 << 14, /* followers were told */
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
+	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
@@ -416,6 +417,7 @@ void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 
 /* cursor.c */
 int cursor_open(struct op *op); /* checks the entry's arrays; -errno with op_fail() done */
+int cursor_lookup(struct op *op); /* of OP_LOOKUP; likewise */
 int cursor_next(struct op *op, uint64_t max,
 		struct piece *out); /* 1, 0 at the end, or -errno likewise */
 int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);

@@ -58,9 +58,12 @@ static int has_note(const struct op *op)
 	       ((op_is_data(op) || op_is_atomic(op)) && op->sqe.flags & URCCL_SQE_NOTIFY);
 }
 
-/* A peer that is being lost takes nothing more: its end would wait for what waits here. */
+/* A peer that is being lost takes nothing more: its end would wait for what waits here. A look for
+ * what is not known yet hears news, which may end what it waits for: then it begins in its turn. */
 static void start(struct engine_ring *er, struct op *op)
 {
+	int waits = op->blockers;
+
 	if (op_is_data(op) && !cursor_open(op))
 		choose_lane(op);
 	if (op_is_atomic(op))
@@ -69,7 +72,7 @@ static void start(struct engine_ring *er, struct op *op)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT))
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
-	if (op->state == OP_WAITING && !op->blockers && !(op->bits & OP_DECIDED))
+	if (op->state == OP_WAITING && !waits && !(op->bits & OP_DECIDED))
 		op_begin(op);
 }
 
