@@ -316,7 +316,8 @@ void urccl_ring_close(struct urccl_ring *ring);
  * every page is there when the call returns, which takes time where they are many. Does not wait
  * for the network. Ranges that touch, and those inside a region that gives no less, cost the
  * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
- * -EFAULT: not all of it is mapped.
+ * -EFAULT: not all of it is mapped. -EACCES: rights to write (to read) where it is mapped without;
+ * it must not lose them while it is registered.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);

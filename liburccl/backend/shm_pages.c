@@ -100,9 +100,9 @@ int shm_pages_make(struct shm_pages *p)
 
 	if (err)
 		return err;
-	fd = memfd_create("urccl-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = memfd_open("urccl-ring");
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, MAP_BYTES) || fcntl(fd, F_ADD_SEALS, SEALS)) {
 		err = -errno;
 		goto close_fd;

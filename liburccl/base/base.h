@@ -165,6 +165,11 @@ uint32_t handles_add(struct handles *h, void *object);	/* 0: all slots in use */
 void *handles_get(const struct handles *h, uint32_t handle);	/* NULL: stale, or never was */
 void handles_del(struct handles *h, uint32_t handle);
 
+/* ---- files of memory ---- */
+
+/* A memfd that can be sealed, is closed by exec() and never executed: its descriptor or -errno. */
+int memfd_open(const char *name);
+
 /* ---- clock ---- */
 
 /* Monotonic, ns. */

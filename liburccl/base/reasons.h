@@ -57,6 +57,12 @@ REASON(RANGE_FD,	"range %u has a file descriptor (%u), which this version does n
 REASON(RANGE_FD_NONE,	"range %u: without a file descriptor fd is -1 and fd_off 0")
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")
 REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped")
+REASON(RANGE_READ_ONLY,	"range %u is mapped read-only at %x: map it PROT_WRITE, or register it with "
+			"URCCL_RIGHT_READ alone")
+REASON(RANGE_UNREADABLE, "range %u is mapped PROT_NONE at %x: map it PROT_READ before peers are given "
+			"rights to it")
+REASON(RANGE_UNKNOWN,	"/proc/self/maps, which tells whether memory is writable, cannot be opened: "
+			"%l")
 REASON(RANGES_SUM,	"the ranges together pass 64 bits")
 REASON(RIGHTS,		"this version does not carry out rights %x")
 REASON(ATOMIC_NATIVE,	"URCCL_REG_ATOMIC_NATIVE needs a device that carries atomics out by itself, and "

@@ -6,7 +6,7 @@
 
 #include "control/private.h"
 
-#define PIECE	    (8u << 20) /* asked for at a time: some ms until it can stop */
+#define PIECE	    (8u << 20)	/* asked for at a time: some ms until it can stop */
 #define EACH	    (64u << 20) /* bytes that are worth a thread */
 #define WORKERS_MAX 4u
 
@@ -26,6 +26,7 @@ struct prefault {
 	struct mailbox *out;
 	uint32_t nworkers; /* these two: the control thread's, the workers read them; 0: not */
 	uint32_t stop;	   /* all of them were started yet */
+	uint32_t asked;	   /* the first worker's: large pages were asked for */
 	uint32_t left;
 	int res; /* the control thread's: the first failure */
 	uint64_t addr;
@@ -51,6 +52,28 @@ static void run_populate(struct worker *w, uint64_t addr, uint64_t end, uint64_t
 	}
 }
 
+/* Before there are small ones; by the first, and the others wait for it. */
+static void large_pages(struct prefault *job, int first)
+{
+	struct large_pages l;
+	uint64_t addr, len;
+	uint32_t k;
+
+	while (!first && !load_acquire(&job->asked))
+		futex_wait(&job->asked, 0, NEVER_NS);
+	if (!first)
+		return;
+	if (!large_pages_open(&l)) {
+		for (k = 0; k < job->memory->nspans;) {
+			k = ranges_run(job->memory, k, &addr, &len);
+			large_pages_ask(&l, addr, len);
+		}
+		large_pages_close(&l);
+	}
+	store_release(&job->asked, 1);
+	futex_wake(&job->asked);
+}
+
 static void *worker_run(void *arg)
 {
 	struct worker *w = arg;
@@ -60,6 +83,7 @@ static void *worker_run(void *arg)
 
 	while (!load_acquire(&w->job->nworkers))
 		futex_wait(&w->job->nworkers, 0, NEVER_NS);
+	large_pages(w->job, !w->index);
 	for (k = 0; k < m->nspans && !w->res;) {
 		k = ranges_run(m, k, &addr, &len);
 		run_populate(w, addr, addr + len, &n);
@@ -126,16 +150,10 @@ struct prefault *prefault_start(struct control *c, struct memory *m,
 				void *arg, int *err)
 {
 	struct prefault *job = calloc(1, sizeof(*job));
-	uint64_t addr, len;
-	uint32_t k;
 
 	*err = -ENOMEM;
 	if (!job)
 		return NULL;
-	for (k = 0; k < m->nspans;) {
-		k = ranges_run(m, k, &addr, &len);
-		memory_large_pages(addr, len);
-	}
 	job->memory = m;
 	job->out = &c->back;
 	job->back = back;

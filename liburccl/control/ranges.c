@@ -111,6 +111,41 @@ static uint32_t run_end(struct memory *m, uint32_t k, uint64_t *end)
 	return k;
 }
 
+uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
+{
+	uint64_t end;
+	uint32_t next;
+
+	*addr = span_at(m, k)->addr;
+	next = run_end(m, k, &end);
+	*len = end - *addr;
+	return next;
+}
+
+/* The same as the extent that it would be, with one user. */
+static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
+{
+	const struct span *s = span_at(m, k);
+
+	*like = (struct extent){.fd = s->fd, .fd_off = s->fd_off, .rights = m->rights, .users = 1};
+	return ranges_run(m, k, &like->addr, &like->len);
+}
+
+/* That of a region which holds all of it and gives no less; NULL: there is none. */
+static struct extent *extent_find(struct control *c, const struct extent *like)
+{
+	struct memory *m = memory_map_find(c->map, like->addr, like->len);
+	struct extent *a;
+
+	if (!m)
+		return NULL;
+	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
+	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
+	    like->rights & ~a->rights || a->fd != like->fd)
+		return NULL;
+	return a;
+}
+
 /* ---- is it there ---- */
 
 /* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
@@ -144,6 +179,68 @@ static int spans_mapped(struct memory *m, struct trouble *t)
 			return unmapped(m, t);
 	}
 	return 0;
+}
+
+/* ---- may it be touched ---- */
+
+/* Peers that may write to memory which is not writable would make our threads fault. */
+static int prot_wanted(uint32_t rights)
+{
+	return rights & (URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC) ? PROT_READ | PROT_WRITE
+								 : PROT_READ;
+}
+
+/* The first range of the program's that holds the address. */
+static uint32_t span_of(const struct memory *m, uint64_t addr)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < m->nspans &&
+	       (addr < m->spans[i].addr || addr - m->spans[i].addr >= m->spans[i].len))
+		i++;
+	return i;
+}
+
+static int run_allowed(struct mappings *maps, const struct memory *m, const struct extent *run,
+		       struct trouble *t)
+{
+	uint64_t at;
+	int rc = mappings_allow(maps, run->addr, run->len, prot_wanted(m->rights), &at);
+	uint32_t i = rc ? span_of(m, at) : 0;
+
+	if (rc == -EFAULT)
+		return refuse(t, rc, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
+	if (rc)
+		return refuse(t, rc,
+			      maps->prot & PROT_READ ? REASON_RANGE_READ_ONLY
+						     : REASON_RANGE_UNREADABLE,
+			      i, at, 0);
+	return 0;
+}
+
+/* What lies in an extent that gives as much was looked at when that was made. */
+static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
+{
+	struct mappings maps;
+	struct extent run;
+	uint32_t k = 0;
+	int rc = 0;
+
+	if (!m->rights)
+		return 0;
+	rc = mappings_open(&maps);
+	/* Where there is no /proc nothing can be known. */
+	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
+		return 0;
+	if (rc)
+		return refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0);
+	while (k < m->nspans && !rc) {
+		k = run_extent(m, k, &run);
+		if (!extent_find(c, &run))
+			rc = run_allowed(&maps, m, &run, t);
+	}
+	mappings_close(&maps);
+	return rc;
 }
 
 /* ---- memory ---- */
@@ -196,21 +293,10 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 		m->len += ranges[i].len;
 	}
 	spans_find_files(c, m);
-	if (!spans_sort(m) && !spans_mapped(m, t))
+	if (!spans_sort(m) && !spans_mapped(m, t) && !spans_allowed(c, m, t))
 		return m;
 	ranges_free(m);
 	return NULL;
-}
-
-uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
-{
-	uint64_t end;
-	uint32_t next;
-
-	*addr = span_at(m, k)->addr;
-	next = run_end(m, k, &end);
-	*len = end - *addr;
-	return next;
 }
 
 /* ---- extents ---- */
@@ -267,21 +353,6 @@ static void extent_put(struct control *c, struct extent *a)
 	free(a);
 }
 
-/* That of a region which holds all of it and gives no less; NULL: there is none. */
-static struct extent *extent_find(struct control *c, const struct extent *like)
-{
-	struct memory *m = memory_map_find(c->map, like->addr, like->len);
-	struct extent *a;
-
-	if (!m)
-		return NULL;
-	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
-	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
-	    like->rights & ~a->rights || a->fd != like->fd)
-		return NULL;
-	return a;
-}
-
 static struct extent *extent_get(struct control *c, struct region *r, const struct extent *like,
 				 struct trouble *t)
 {
@@ -335,14 +406,9 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 	if (!r->extents)
 		return t->res;
 	for (k = 0; k < m->nspans;) {
-		const struct span *s = span_at(m, k);
-		struct extent *a, like = {.addr = s->addr,
-					  .fd = s->fd,
-					  .fd_off = s->fd_off,
-					  .rights = m->rights,
-					  .users = 1};
+		struct extent *a, like;
 
-		next = ranges_run(m, k, &like.addr, &like.len);
+		next = run_extent(m, k, &like);
 		a = extent_get(c, r, &like, t);
 		if (!a) {
 			extents_put(c, r);

@@ -96,18 +96,29 @@ void check_fsize(struct finding *f)
 
 /* ---- memory files ---- */
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
+
+/* As the library makes them: never to be executed, where the kernel knows how to say so. */
+static int memory_file(void)
+{
+	int fd = memfd_create("urccl_info", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("urccl_info", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
 void check_memfd(struct finding *f)
 {
 	char mode[16] = "0";
-	int fd = memfd_create("urccl_info", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	int fd = memory_file(), err;
 
 	read_line("/proc/sys/vm/memfd_noexec", mode, sizeof(mode));
 	if (fd < 0) {
-		found(f, HEALTH_WRONG, "no memory file can be made: %s%s", strerror(errno),
-		      *mode == '2' ? "; vm.memfd_noexec is 2" : "");
-		advise(f, "%s",
-		       *mode == '2' ? "sysctl vm.memfd_noexec=1"
-				    : "permit memfd_create() where seccomp denies it");
+		found(f, HEALTH_WRONG, "no memory file can be made: %s", strerror(errno));
+		advise(f, "permit memfd_create() where seccomp denies it");
 		return;
 	}
 	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ? errno : 0;

@@ -41,7 +41,7 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 		return fail(-ENOMEM, "no address space for %llu bytes: %s", (unsigned long long)len,
 			    strerrordesc_np(errno));
 	*addr = (uint64_t)(uintptr_t)p;
-	memory_large_pages(*addr, len);
+	large_pages_ours(*addr, len);
 	err = memory_populate(*addr, len);
 	if (!err || err == -EOPNOTSUPP)
 		return 0;
@@ -83,9 +83,9 @@ int memory_alloc(uint64_t len, struct allocation **out)
 	err = memory_file_check(a->len);
 	if (err)
 		goto free_record;
-	a->fd = memfd_create("urccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	a->fd = memfd_open("urccl");
 	if (a->fd < 0) {
-		err = fail(-errno, "no memfd: %s", strerrordesc_np(errno));
+		err = fail(a->fd, "no memfd: %s", strerrordesc_np(-a->fd));
 		goto free_record;
 	}
 	err = memfd_map(a->fd, a->len, &a->addr);

@@ -4,6 +4,7 @@
 #ifndef MEMORY_H
 #define MEMORY_H
 
+#include <stdio.h>
 #include "base/base.h"
 
 #define DEVICES_MAX 16u			/* of a context */
@@ -84,10 +85,44 @@ void memory_map_free(struct memory_map *map);
 /* The region that holds all of [addr, addr + len), or NULL. */
 struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint64_t len);
 
+/* ---- how it is mapped ---- */
+
+struct mappings {			/* the system's list of them, from low addresses to high */
+	int	 fd;
+	uint32_t reads;			/* the list: it cannot be asked for one */
+	uint64_t start, end;		/* of the one that was found last */
+	int	 prot;			/* of it: PROT_READ, PROT_WRITE */
+	uint32_t at, len;		/* of text */
+	char	 text[4096];
+};
+
+int mappings_open(struct mappings *m);	/* 0 or -errno: there is none, to close neither */
+void mappings_close(struct mappings *m);
+/* To the one that holds addr, or the first above it. 0: there is none. Quick where addresses
+ * ascend from call to call. */
+int mappings_find(struct mappings *m, uint64_t addr);
+/* 0: all of [addr, addr + len) is mapped with prot; -EACCES, -EFAULT (unmapped) from *where on. */
+int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, uint64_t *where);
+
 /* ---- pages ---- */
 
-/* Asks for large pages where the machine gives them to who asks; nothing depends on it. */
-void memory_large_pages(uint64_t addr, uint64_t len);
+/* Large pages are asked for where the machine gives them to who asks, and not where the program
+ * wants none: by prctl(PR_SET_THP_DISABLE), or, of one mapping, by MADV_NOHUGEPAGE. Nothing depends
+ * on them. What was said of a mapping is in /proc/self/smaps, which takes a while to read where
+ * there is much memory. */
+struct large_pages {
+	FILE	*smaps;
+	uint64_t start, end;		/* of the mapping that was read last */
+	int	 unwanted;		/* there */
+};
+
+int large_pages_open(struct large_pages *l);	/* 0 or -errno: not to be asked for */
+void large_pages_close(struct large_pages *l);
+/* Addresses ascend from call to call. */
+void large_pages_ask(struct large_pages *l, uint64_t addr, uint64_t len);
+/* A mapping that the library has just made. */
+void large_pages_ours(uint64_t addr, uint64_t len);
+
 /* Makes every page of [addr, addr + len) be there: to be written, or where that is not allowed, to
  * be read. Takes as long as the kernel needs. 0, or -errno: -ENOMEM, -EFAULT (no page can be had),
  * -EOPNOTSUPP (this kernel cannot be asked). */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages that are there before they are needed. */
+#include <inttypes.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "memory/memory.h"
@@ -13,14 +15,85 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-void memory_large_pages(uint64_t addr, uint64_t len)
-{
-	uint64_t from = (addr + LARGE - 1) & ~(uint64_t)(LARGE - 1);
-	uint64_t to = (addr + len) & ~(uint64_t)(LARGE - 1);
+/* ---- large ones ---- */
 
+static void ask(uint64_t from, uint64_t to)
+{
+	from = (from + LARGE - 1) & ~(uint64_t)(LARGE - 1);
+	to &= ~(uint64_t)(LARGE - 1);
 	if (from < to)
 		madvise((void *)(uintptr_t)from, to - from, MADV_HUGEPAGE);
 }
+
+/* The next line, without what is beyond the buffer; 0: there is none. */
+static int next_line(FILE *f, char *line, int size)
+{
+	size_t len;
+	int c;
+
+	if (!fgets(line, size, f))
+		return 0;
+	len = strlen(line);
+	if (len && line[len - 1] != '\n')
+		while ((c = getc_unlocked(f)) != EOF && c != '\n')
+			;
+	return 1;
+}
+
+/* To the next mapping; 0: there is none. */
+static int next_mapping(struct large_pages *l)
+{
+	uint64_t start, end;
+	char line[256];
+
+	while (next_line(l->smaps, line, sizeof(line))) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &start, &end) == 2) {
+			l->start = start;
+			l->end = end;
+		} else if (!strncmp(line, "VmFlags:", 8)) {
+			l->unwanted = strstr(line, " nh") != NULL;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+int large_pages_open(struct large_pages *l)
+{
+	memset(l, 0, sizeof(*l));
+	if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
+		return -EPERM;
+	l->smaps = fopen("/proc/self/smaps", "re");
+	return l->smaps ? 0 : -errno;
+}
+
+void large_pages_close(struct large_pages *l)
+{
+	fclose(l->smaps);
+}
+
+void large_pages_ask(struct large_pages *l, uint64_t addr, uint64_t len)
+{
+	uint64_t to = addr + len;
+
+	for (; len >= LARGE && addr < to; addr = l->end) {
+		while (l->end <= addr)
+			if (!next_mapping(l))
+				return;
+		if (l->start >= to)
+			return;
+		if (!l->unwanted)
+			ask(l->start > addr ? l->start : addr, l->end < to ? l->end : to);
+	}
+}
+
+void large_pages_ours(uint64_t addr, uint64_t len)
+{
+	if (!prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
+		ask(addr, addr + len);
+}
+
+/* ---- all ---- */
 
 static int populate(uint64_t from, uint64_t to, int how)
 {

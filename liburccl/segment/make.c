@@ -10,9 +10,6 @@
 #include "segment/segment.h"
 #include "memory/memory.h"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008u
-#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -41,18 +38,12 @@ static uint64_t bytes_of(uint32_t npeers)
 	return (n + page - 1) / page * page;
 }
 
-/* Systems that want it said that nothing of a file will be executed, and older ones that do not
- * know the word. */
 static int file_new(void)
 {
 	char name[32];
-	int fd;
 
 	snprintf(name, sizeof(name), SEGMENT_PREFIX "%d", getpid());
-	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return fd < 0 ? -errno : fd;
+	return memfd_open(name);
 }
 
 /* Makes the pages of [at, at + len) be there, for a store to find them. */

@@ -49,12 +49,14 @@ static void by_call(void)
 	struct urccl_range r[2] = {{.addr = (uintptr_t)m, .len = LEN, .fd = -1},
 				   {.addr = (uintptr_t)only, .len = 4096, .fd = -1}};
 	struct urccl_region region;
-	int res = urccl_register(p.a.ctx, r, 2, RW, &region);
+	int res = urccl_register(p.a.ctx, r, 1, RW, &region);
 
 	if (res == -EOPNOTSUPP)
 		SKIP("this kernel cannot be asked for pages");
 	CHECK_EQ(res, 0);
 	CHECK_EQ(resident(m, LEN), LEN);
+	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
+	CHECK_EQ(urccl_register(p.a.ctx, r, 2, RW & ~URCCL_RIGHT_WRITE, &region), 0);
 	CHECK_EQ(resident(only, 4096), 4096);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	munmap(m, LEN);
@@ -82,7 +84,7 @@ static void none_to_be_had(void)
 	struct urccl_region region = {0};
 
 	CHECK_EQ(mprotect(m + 4096, 4096, PROT_NONE), 0);
-	CHECK(urccl_register(p.a.ctx, &r, 1, RW, &region) < 0);
+	CHECK(urccl_register(p.a.ctx, &r, 1, URCCL_REG_PREFAULT, &region) < 0);
 	CHECK(strstr(urccl_errmsg(), "pages could not be had"));
 	CHECK(!region.id);
 	munmap(m, 8192);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How this process's memory is mapped, by the kernel's own list: asked for one entry of it where
+ * the kernel can be (since Linux 6.11), else read from its beginning. */
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory/memory.h"
+
+/* struct procmap_query of linux/fs.h, which is newer than most headers. */
+struct query {
+	uint64_t size, flags, addr;
+	uint64_t start, end, how, page, offset, inode;
+	uint32_t major, minor, name_size, id_size;
+	uint64_t name, id;
+};
+
+#define QUERY	       _IOWR('f', 17, struct query)
+#define QUERY_READABLE 0x01u
+#define QUERY_WRITABLE 0x02u
+#define QUERY_OR_NEXT  0x10u
+
+_Static_assert(sizeof(struct query) == 104, "as the kernel has it");
+
+int mappings_open(struct mappings *m)
+{
+	memset(m, 0, offsetof(struct mappings, text));
+	m->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	return m->fd < 0 ? -errno : 0;
+}
+
+void mappings_close(struct mappings *m)
+{
+	close(m->fd);
+}
+
+/* ---- one entry ---- */
+
+static int query(struct mappings *m, uint64_t addr)
+{
+	struct query q = {.size = sizeof(q), .flags = QUERY_OR_NEXT, .addr = addr};
+
+	if (ioctl(m->fd, QUERY, &q))
+		return errno == ENOENT ? 0 : -errno;
+	m->start = q.start;
+	m->end = q.end;
+	m->prot = (q.how & QUERY_READABLE ? PROT_READ : 0) |
+		  (q.how & QUERY_WRITABLE ? PROT_WRITE : 0);
+	return 1;
+}
+
+/* ---- the list: lines of "start-end rwxp ..." ---- */
+
+/* The next byte, or -1: that was all. */
+static int text_byte(struct mappings *m)
+{
+	ssize_t n;
+
+	if (m->at == m->len) {
+		do
+			n = read(m->fd, m->text, sizeof(m->text));
+		while (n < 0 && errno == EINTR);
+		if (n <= 0)
+			return -1;
+		m->len = (uint32_t)n;
+		m->at = 0;
+	}
+	return (uint8_t)m->text[m->at++];
+}
+
+static uint64_t text_number(struct mappings *m)
+{
+	uint64_t n = 0;
+	int c;
+
+	while ((c = text_byte(m)) >= '0')
+		n = n << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	return n;
+}
+
+static int text_line(struct mappings *m)
+{
+	int c;
+
+	m->start = text_number(m);
+	m->end = text_number(m);
+	m->prot = text_byte(m) == 'r' ? PROT_READ : 0;
+	m->prot |= text_byte(m) == 'w' ? PROT_WRITE : 0;
+	while ((c = text_byte(m)) >= 0 && c != '\n')
+		;
+	return c == '\n';
+}
+
+/* ---- both ---- */
+
+/* Back to the beginning of the list. */
+static void rewind_text(struct mappings *m)
+{
+	(void)lseek(m->fd, 0, SEEK_SET);
+	m->at = m->len = 0;
+	m->start = m->end = 0;
+}
+
+int mappings_find(struct mappings *m, uint64_t addr)
+{
+	int rc;
+
+	if (m->start <= addr && addr < m->end)
+		return 1;
+	if (!m->reads) {
+		rc = query(m, addr);
+		if (rc >= 0)
+			return rc;
+		m->reads = 1;
+	}
+	if (addr < m->start)
+		rewind_text(m);
+	do
+		rc = text_line(m);
+	while (rc && m->end <= addr);
+	return rc;
+}
+
+int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, uint64_t *where)
+{
+	uint64_t end = addr + len;
+
+	for (*where = addr; *where < end; *where = m->end) {
+		if (!mappings_find(m, *where) || m->start > *where)
+			return -EFAULT;
+		if ((m->prot & prot) != prot)
+			return -EACCES;
+	}
+	return 0;
+}

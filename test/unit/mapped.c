@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's list of mappings, asked for one by one and read as text: both ways give the same,
+ * and say what may be done with memory of several of them. */
+#include <sys/mman.h>
+
+#include "memory/memory.h"
+#include "test.h"
+
+#define MAX 4096u
+
+struct seen {
+	uint64_t start, end;
+	int prot;
+};
+
+static struct seen asked[MAX], listed[MAX];
+static uint64_t page;
+
+static void open_as(struct mappings *m, int reads)
+{
+	CHECK_EQ(mappings_open(m), 0);
+	m->reads = (uint32_t)reads;
+}
+
+/* All that is the process's own; how many. */
+static uint32_t walk(struct seen *out, int reads)
+{
+	struct mappings m;
+	uint64_t addr = 0;
+	uint32_t n = 0;
+
+	open_as(&m, reads);
+	for (; mappings_find(&m, addr) && m.start < 1ull << 63; addr = m.end) {
+		CHECK(n < MAX && m.start >= addr && m.end > m.start);
+		out[n++] = (struct seen){m.start, m.end, m.prot};
+	}
+	CHECK_EQ(m.reads, reads);
+	mappings_close(&m);
+	return n;
+}
+
+static void both_ways(void)
+{
+	struct mappings m;
+	uint32_t n, i;
+
+	open_as(&m, 0);
+	CHECK(mappings_find(&m, page));
+	i = m.reads;
+	mappings_close(&m);
+	if (i) /* this kernel cannot be asked */
+		return;
+	n = walk(asked, 0);
+	CHECK_GE(n, 10);
+	CHECK_EQ(walk(listed, 1), n);
+	for (i = 0; i < n; i++) {
+		CHECK_EQ(asked[i].start, listed[i].start);
+		CHECK_EQ(asked[i].end, listed[i].end);
+		CHECK_EQ(asked[i].prot, listed[i].prot);
+	}
+}
+
+static void allowed(struct mappings *m, uint64_t at, uint64_t len, int prot, int res,
+		    uint64_t where)
+{
+	uint64_t found = 0;
+
+	CHECK_EQ(mappings_allow(m, at, len, prot, &found), res);
+	CHECK(!res || found == where);
+}
+
+/* Pages of it: to read and write, the same of a file, to read, none, a hole. */
+static void several(uint64_t at, int reads)
+{
+	int rw = PROT_READ | PROT_WRITE;
+	struct mappings m;
+
+	open_as(&m, reads);
+	allowed(&m, at, 2 * page, rw, 0, 0);
+	allowed(&m, at + 1, 2 * page, rw, -EACCES, at + 2 * page);
+	allowed(&m, at, 3 * page, PROT_READ, 0, 0);
+	allowed(&m, at + 2 * page, 1, rw, -EACCES, at + 2 * page);
+	allowed(&m, at, 4 * page, PROT_READ, -EACCES, at + 3 * page);
+	allowed(&m, at + 4 * page, page, PROT_READ, -EFAULT, at + 4 * page);
+	/* Back again. */
+	allowed(&m, at, page, rw, 0, 0);
+	mappings_close(&m);
+}
+
+int main(void)
+{
+	uint8_t *at;
+	int fd = memfd_open("mapped");
+
+	page = (uint64_t)sysconf(_SC_PAGESIZE);
+	both_ways();
+	CHECK_EQ(ftruncate(fd, (off_t)page), 0);
+	at = mmap(NULL, 5 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(at != MAP_FAILED);
+	CHECK_EQ(mprotect(at, page, PROT_READ | PROT_WRITE), 0);
+	CHECK(mmap(at + page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	      at + page);
+	CHECK_EQ(mprotect(at + 2 * page, page, PROT_READ), 0);
+	CHECK_EQ(munmap(at + 4 * page, page), 0);
+	several((uintptr_t)at, 0);
+	several((uintptr_t)at, 1);
+	return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A system that refuses memory files which could be executed (vm.memfd_noexec is 2): everything
+ * opens all the same. In a PID namespace of the test's own, which the setting ends with. */
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "memory/memory.h"
+#include "segment/segment.h"
+#include "test.h"
+
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020
+#endif
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010u
+#endif
+
+static int set_strict(void)
+{
+	FILE *f = fopen("/proc/sys/vm/memfd_noexec", "w");
+	int bad;
+
+	if (!f)
+		return 0;
+	bad = fputs("2", f) < 0;
+	return !fclose(f) && !bad;
+}
+
+static void never_executed(int fd)
+{
+	CHECK(fcntl(fd, F_GET_SEALS) & F_SEAL_EXEC);
+	CHECK(fchmod(fd, 0700) && errno == EPERM);
+}
+
+static void strict(void)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	struct allocation *a;
+	struct urccl *ctx;
+	void *m;
+
+	if (!set_strict())
+		test_end(77);
+	CHECK(memfd_create("for exec", MFD_EXEC) < 0 && errno == EACCES);
+	CHECK_EQ(memory_alloc(4096, &a), 0);
+	never_executed(a->fd);
+	memory_free(a);
+	urccl_params_init(&p);
+	p.transport = "shm,tcp";
+	CHECK_EQ(urccl_open(&p, &ctx), 0);
+	CHECK_EQ(urccl_alloc(ctx, 4096, &m), 0);
+	CHECK_EQ(urccl_free(ctx, m), 0);
+	urccl_close(ctx);
+	test_end(0);
+}
+
+int main(void)
+{
+	pid_t child;
+	int status;
+
+	if (unshare(CLONE_NEWPID))
+		SKIP("no PID namespace to set vm.memfd_noexec in");
+	child = fork();
+	if (!child)
+		strict();
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("vm.memfd_noexec cannot be set here");
+	return WEXITSTATUS(status);
+}
