@@ -124,7 +124,7 @@ struct urccl_params {
 	uint32_t tcp_streams;		/* bulk streams a peer, 1 to 8 (1) */
 	const char *socket_dir;		/* where shm's rendezvous sockets are made; NULL:
 					 * abstract names */
-	struct urccl_sim *sim;		/* transport sim: the network to join; must outlive the
+	struct urccl_sim *sim_network;	/* transport sim: the network to join; must outlive the
 					 * context */
 	/* Told what happens, a line without its end; level: enum urccl_log_level. From the control
 	 * thread and from urccl_open() and urccl_close(), never from a progress thread. Must not
@@ -177,6 +177,10 @@ struct urccl_params {
 	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
 					 * (names that begin so), "=eth0" (just that), "^docker"
 					 * (all but those); NULL: any */
+	const char *sim;		/* what goes wrong with this context's device on the
+					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
+					 * before what urccl_sim_open() was told, urccl_sim(7) has
+					 * the words; NULL: nothing else */
 };
 
 /* A setting, for tools. */
@@ -401,22 +405,11 @@ const char *urccl_version(void);
 
 /* ---- The simulated network (transport sim) --------------------------------------------------- */
 
-/* Faults are rates in 1/65,536; the same seed gives the same faults in the same order of calls. */
-struct urccl_sim_params {
-	uint32_t size;			/* sizeof(struct urccl_sim_params) */
-	uint32_t reserved;
-	uint64_t seed;
-	uint32_t delay_ns_min, delay_ns_max;	/* each packet's way: two that differ overtake
-						 * each other */
-	uint32_t early_ack;		/* a write is acknowledged before it is placed */
-	uint32_t duplicate;		/* a packet arrives twice */
-	uint32_t error;			/* a chunk fails with -EIO */
-	uint32_t queue_depth;		/* chunks a queue takes; 0: 128 */
-};
-
-/* A network inside this process; contexts join it by urccl_params.sim. p may be NULL: some of
- * each harmless fault. Any thread. */
-int urccl_sim_open(const struct urccl_sim_params *p, struct urccl_sim **sim);
+/* A network inside this process; contexts join it by urccl_params.sim_network. faults is what goes
+ * wrong with those who join, "seed=7,delay=2us..50us,drop=0.1%", as urccl_sim(7) has it; "":
+ * nothing; NULL: some of each harmless fault. The same seed gives the same faults in the same order
+ * of calls. -EINVAL: a word that is none. Any thread. */
+int urccl_sim_open(const char *faults, struct urccl_sim **sim);
 
 /* -EBUSY while a context uses it. NULL is fine. */
 int urccl_sim_close(struct urccl_sim *sim);

@@ -123,10 +123,10 @@ static int read_transports(struct settings *s)
 
 	if (err)
 		return err;
-	if (listed(&s->transports, URCCL_TRANSPORT_SIM) && !p->sim)
-		return fail(-EINVAL, "transport sim needs a network: set sim to what "
+	if (listed(&s->transports, URCCL_TRANSPORT_SIM) && !p->sim_network)
+		return fail(-EINVAL, "transport sim needs a network: set sim_network to what "
 				     "urccl_sim_open() gave");
-	if (p->sim && !listed(&s->transports, URCCL_TRANSPORT_SIM))
+	if (p->sim_network && !listed(&s->transports, URCCL_TRANSPORT_SIM))
 		return fail(-EINVAL,
 			    "a simulated network is given, but transport is \"%s\": name "
 			    "sim in it",

@@ -118,6 +118,14 @@ static int check_congestion(const char *text)
 	return 0;
 }
 
+static int check_sim(const char *text)
+{
+	struct sim_faults faults;
+
+	faults_init(&faults);
+	return faults_parse(text, &faults);
+}
+
 /* ---- the table ---- */
 
 const struct setting settings_table[] = {
@@ -213,6 +221,8 @@ const struct setting settings_table[] = {
 	{TEXT(libfabric_so, check_given), .uccl = "UCCL_LIBFABRIC_SO",
 	 .about = "libfabric to load"},
 	{TEXT(nccl_so, check_given), .uccl = "UCCL_NCCL_SO", .about = "NCCL to load"},
+	{TEXT(sim, check_sim), .used = 1,
+	 .about = "what goes wrong with this context on a simulated network"},
 };
 
 const uint32_t settings_count = ARRAY_SIZE(settings_table);

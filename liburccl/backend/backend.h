@@ -47,6 +47,9 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
+	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
+	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
+					 * to poll next */
 };
 
 struct ep {
@@ -115,7 +118,8 @@ struct exposure {
 	uint32_t grant;			/* the engine's: what peers' atomics name it by */
 	uint32_t id;			/* the backend's */
 	uint64_t scratch;		/* the backend's */
-	uint64_t expires_ns;		/* clock_ns() after which accesses fail; NEVER_NS: never */
+	uint64_t expires_ns;		/* its owner's clock after which accesses fail; NEVER_NS:
+					 * never */
 };
 
 enum event_type {

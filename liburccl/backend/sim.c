@@ -60,24 +60,49 @@ static void device_init(struct sim_device *dev, uint32_t index)
 {
 	dev->device.ops = &backend_sim;
 	dev->device.index = index;
+	list_init(&dev->members);
 	list_init(&dev->ups);
 	list_init(&dev->ends);
 	list_init(&dev->sending);
 	dev->done_tail = &dev->done;
 }
 
+/* What the context says of itself goes before what the network says of all. */
+static int device_faults(const struct urccl_sim *net, const char *own, struct sim_faults *f)
+{
+	int err;
+
+	*f = net->faults;
+	err = own ? faults_parse(own, f) : 0;
+	if (!err && f->is_simulated != net->faults.is_simulated)
+		err = fail(-EINVAL,
+			   "sim: the clock is the network's: urccl_sim_open() is to be "
+			   "told that it is %s",
+			   f->is_simulated ? "simulated" : "real");
+	return err;
+}
+
 static int device_open(const struct device_config *config, struct device **out)
 {
-	struct urccl_sim *net = config->params->sim;
+	struct urccl_sim *net = config->params->sim_network;
+	struct sim_faults faults;
 	struct sim_device *dev;
 	int err;
 
 	if (!net)
-		return fail(-EINVAL, "sim: no network to join: set sim of the parameters");
+		return fail(-EINVAL, "sim: no network to join: set sim_network of the parameters");
+	err = device_faults(net, config->params->sim, &faults);
+	if (!err && faults.is_simulated)
+		err = fail(-EOPNOTSUPP, "sim: this version has no simulated clock");
+	if (err)
+		return err;
 	dev = calloc(1, sizeof(*dev));
 	if (!dev)
 		return fail(-ENOMEM, "sim: no memory for a device");
 	device_init(dev, config->index);
+	dev->faults = faults;
+	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
+	dev->device.next_ns = NEVER_NS;
 	err = open_fds(dev);
 	if (err) {
 		fail(err, "sim: no file descriptor for a device");
@@ -96,6 +121,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	err = sim_join(net, dev);
 	if (err)
 		goto fini_exposures;
+	sim_spells_begin(dev, sim_now(dev));
 	*out = &dev->device;
 	return 0;
 fini_exposures:
@@ -151,7 +177,7 @@ static uint32_t post(struct ep *e, struct chunk **chunks, uint32_t n)
 	sim_lock(ep->dev);
 	for (i = 0; i < n && sim_op_post(ep, chunks[i]); i++)
 		;
-	sim_send(ep, clock_ns());
+	sim_send(ep, sim_now(ep->dev));
 	sim_unlock(ep->dev);
 	return i;
 }
@@ -175,10 +201,11 @@ static int down_ready(const struct sim_ep *ep)
 /* The network's side of a poll: what is due arrives, what is posted is sent. */
 static void work(struct sim_device *dev)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = sim_now(dev);
 	struct list *pos, *tmp;
 	struct sim_ep *ep;
 
+	sim_restart(dev, now);
 	list_for_each(pos, &dev->ends) {
 		ep = list_entry(pos, struct sim_ep, change);
 		if (ep->state != SIM_EP_CLOSING && down_ready(ep)) {
@@ -275,6 +302,16 @@ static uint32_t poll_ends(struct sim_device *dev, struct event *events, uint32_t
 	return i;
 }
 
+/* The next time at which something happens by itself; NEVER_NS: somebody else's turn. */
+static uint64_t next_due(const struct sim_device *dev)
+{
+	uint64_t next = dev->neps ? dev->restart_at : NEVER_NS;
+
+	if (!dev->net->frozen && dev->heap_len && dev->heap[0]->due < next)
+		next = dev->heap[0]->due;
+	return next;
+}
+
 /* What came up before what came, and an end last: nothing speaks of an ep before its up or after
  * its end. */
 static uint32_t poll(struct device *d, struct event *events, uint32_t n)
@@ -289,6 +326,7 @@ static uint32_t poll(struct device *d, struct event *events, uint32_t n)
 	i += poll_done(dev, events + i, n - i);
 	i += poll_inbox(dev, events + i, n - i);
 	i += poll_ends(dev, events + i, n - i);
+	dev->device.next_ns = next_due(dev);
 	sim_unlock(dev);
 	return i;
 }
@@ -302,7 +340,7 @@ static int anything_ready(const struct sim_device *dev, uint64_t now)
 
 	if (dev->done || dev->inbox_head != dev->inbox_tail || ups_ready(dev))
 		return 1;
-	if (!dev->net->frozen && dev->heap_len && dev->heap[0]->due <= now)
+	if (next_due(dev) <= now)
 		return 1;
 	list_for_each(pos, &dev->ends)
 		if (end_ready(list_entry(pos, struct sim_ep, change)))
@@ -315,14 +353,14 @@ static int anything_ready(const struct sim_device *dev, uint64_t now)
 	return 0;
 }
 
-/* Until the next packet is due; also takes back an earlier expiry. */
+/* Until something happens by itself; also takes back an earlier expiry. */
 static void set_timer(struct sim_device *dev, uint64_t now)
 {
 	struct itimerspec spec = {.it_interval = {0, 0}, .it_value = {0, 0}};
-	uint64_t ns;
+	uint64_t next = next_due(dev), ns;
 
-	if (!dev->net->frozen && dev->heap_len) {
-		ns = dev->heap[0]->due - now;
+	if (next != NEVER_NS && !dev->device.clock) {
+		ns = next - now;
 		spec.it_value.tv_sec = (time_t)(ns / NSEC_PER_SEC);
 		spec.it_value.tv_nsec = (long)(ns % NSEC_PER_SEC);
 	}
@@ -336,7 +374,7 @@ static int arm(struct device *d)
 	int ready;
 
 	sim_lock(dev);
-	now = clock_ns();
+	now = sim_now(dev);
 	ready = anything_ready(dev, now);
 	if (!ready) {
 		if (dev->woken)

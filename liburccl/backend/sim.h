@@ -20,14 +20,13 @@
 #define SIM_PACKETS	 32u		/* of an ep on their way */
 #define SIM_PACKET_BYTES 8192u
 #define SIM_INBOX	 256u		/* unpolled messages of a device; a power of two */
-#define SIM_DEPTH	 128u		/* ops of an ep, unless the parameters say otherwise */
-#define SIM_DEPTH_MAX	 65536u
 /* After which a message that found the inbox full knocks again. */
 #define SIM_RETRY_NS (200 * NSEC_PER_USEC)
 
 struct urccl_sim {
 	pthread_mutex_t lock;
-	struct urccl_sim_params params;
+	struct sim_faults faults;	/* of devices that say nothing of their own */
+	struct clock clock;		/* of all of them, where it is simulated */
 	uint64_t cookie;		/* in addresses and keys: tells networks apart */
 	int frozen;
 	uint32_t joined;
@@ -42,7 +41,7 @@ enum sim_stage {
 };
 
 struct sim_packet {
-	uint64_t due;			/* clock_ns() at which the stage ends */
+	uint64_t due;			/* at which the stage ends */
 	uint64_t serial;		/* orders packets of one due */
 	struct sim_op *op;
 	struct sim_packet *next;	/* free list */
@@ -50,10 +49,11 @@ struct sim_packet {
 	uint32_t number;		/* of the op's packets */
 	uint32_t off, len;		/* in the chunk */
 	uint32_t stage;			/* enum sim_stage */
+	uint32_t lost;			/* so many times */
 	uint8_t *data;
 };
 
-enum sim_fault { SIM_FAULT_NONE, SIM_FAULT_DROPPED, SIM_FAULT_PLACED };
+enum sim_fault { SIM_FAULT_NONE, SIM_FAULT_NOTHING, SIM_FAULT_PARTIAL, SIM_FAULT_PLACED };
 
 /* Lives until its chunk is out and its last packet is gone. */
 struct sim_op {
@@ -89,6 +89,7 @@ enum sim_ep_state {
 struct sim_ep {
 	struct ep ep;			/* first */
 	struct sim_device *dev;
+	struct list link;		/* dev->members */
 	struct list change;		/* dev->ups or dev->ends: poll has news of it */
 	struct list sending;		/* dev->sending while unsent holds something */
 	struct list ops, unsent;
@@ -107,14 +108,24 @@ struct sim_ep {
 	struct sim_packet packets[SIM_PACKETS];
 };
 
+/* The latest spell of something that comes again. */
+struct sim_spells {
+	uint64_t begins, ends, number;
+};
+
 struct sim_device {
 	struct device device;		/* first; its fd is an epoll of the two below */
 	struct urccl_sim *net;
+	struct sim_faults faults;
+	struct sim_spells freeze, flap;
+	uint64_t restart_at, restarts;	/* the next one, and their number */
+	uint64_t line_free;		/* until then its link is busy with what was sent */
 	uint32_t slot;			/* in net->devices */
 	int timer_fd, wake_fd;
 	int asleep;			/* armed, and nobody has written wake_fd since */
 	int woken;			/* wake_fd was written */
 	struct handles eps, exposures;
+	struct list members;		/* eps that are not freed */
 	struct list ups, ends;		/* eps that came up; that broke or are closing */
 	struct list sending;		/* eps */
 	struct chunk *done, **done_tail;	/* ready to come out */
@@ -138,6 +149,11 @@ static inline struct sim_ep *to_sim_ep(struct ep *ep)
 	return (struct sim_ep *)(void *)ep;
 }
 
+static inline uint64_t sim_now(const struct sim_device *dev)
+{
+	return clock_now(dev->device.clock);
+}
+
 static inline void sim_lock(struct sim_device *dev)
 {
 	pthread_mutex_lock(&dev->net->lock);
@@ -157,10 +173,23 @@ struct sim_ep *sim_find_ep(struct urccl_sim *net, uint32_t slot, uint32_t id);
 void sim_wake(struct sim_device *dev);
 /* A number that hangs on seed, what and number alone. */
 uint64_t sim_draw(uint64_t seed, uint32_t what, uint32_t number);
-uint64_t sim_delay(const struct urccl_sim *net, uint64_t draw);
+uint64_t sim_within(const struct sim_range *range, uint64_t draw);
+int sim_happens(uint64_t share, uint64_t draw);
 /* The heap of packets: earliest due first. */
 void sim_heap_add(struct sim_device *dev, struct sim_packet *p, uint64_t due);
 void sim_heap_del(struct sim_device *dev, struct sim_packet *p);
+
+/* ---- sim_spell.c: what goes wrong for a while ---- */
+
+void sim_spells_begin(struct sim_device *dev, uint64_t now);
+/* When the device goes on; 0: it does not stand still. */
+uint64_t sim_frozen_until(struct sim_device *dev, uint64_t now);
+/* Its link loses what is sent now. */
+int sim_is_cut(struct sim_device *dev, uint64_t now);
+/* It forgets its connections where that is due. */
+void sim_restart(struct sim_device *dev, uint64_t now);
+/* How long the device's link takes for len bytes more, from now. */
+uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now);
 
 /* ---- sim_ep.c: struct backend's functions ---- */
 
@@ -169,6 +198,8 @@ void sim_ep_free(struct ep *e);
 int sim_ep_connect(struct ep *e, const void *addr, uint32_t len, int active,
 		   const struct sockaddr_storage *via);
 void sim_ep_close(struct ep *e);
+/* Its own polls make it so. heard: by the word of a peer, which a frozen network holds back. */
+void sim_ep_down(struct sim_ep *ep, int err, int heard);
 int sim_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int sim_unexpose(struct exposure *exposure);
 int sim_import(struct ep *e, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);

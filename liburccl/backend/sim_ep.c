@@ -23,11 +23,12 @@ static void ep_init(struct sim_ep *ep, struct sim_device *dev)
 
 	ep->ep.dev = &dev->device;
 	ep->dev = dev;
+	list_init(&ep->link);
 	list_init(&ep->change);
 	list_init(&ep->sending);
 	list_init(&ep->ops);
 	list_init(&ep->unsent);
-	for (i = 0; i < dev->net->params.queue_depth; i++) {
+	for (i = 0; i < dev->faults.depth; i++) {
 		ep->op_array[i].ep = ep;
 		ep->op_array[i].next = ep->free_ops;
 		ep->free_ops = &ep->op_array[i];
@@ -54,7 +55,7 @@ static struct sim_ep *ep_new(struct sim_device *dev)
 
 	if (!ep)
 		return NULL;
-	ep->op_array = calloc(dev->net->params.queue_depth, sizeof(*ep->op_array));
+	ep->op_array = calloc(dev->faults.depth, sizeof(*ep->op_array));
 	ep->bytes = malloc((size_t)SIM_PACKETS * SIM_PACKET_BYTES);
 	if (!ep->op_array || !ep->bytes) {
 		ep_delete(ep);
@@ -91,7 +92,8 @@ static int ep_join(struct sim_ep *ep)
 	if (!ep->id)
 		return -ENOSPC;
 	dev->neps++;
-	ep->seed = sim_draw(dev->net->params.seed, dev->slot, (uint32_t)dev->ep_serial++);
+	list_add_tail(&ep->link, &dev->members);
+	ep->seed = sim_draw(dev->faults.seed, dev->slot, (uint32_t)dev->ep_serial++);
 	return 0;
 }
 
@@ -134,6 +136,7 @@ void sim_ep_free(struct ep *e)
 	assert(ep->state == SIM_EP_NEW || ep->state == SIM_EP_CLOSED);
 	sim_lock(dev);
 	ep_leave(ep);
+	list_del(&ep->link);
 	dev->neps--;
 	sim_unlock(dev);
 	ep_delete(ep);
@@ -148,9 +151,10 @@ static void ep_change(struct sim_ep *ep, struct list *head)
 	sim_wake(ep->dev);
 }
 
-/* Its own polls make it so: a frozen network holds back the word of a peer. */
-static void ep_down(struct sim_ep *ep, int err, int heard)
+void sim_ep_down(struct sim_ep *ep, int err, int heard)
 {
+	if (ep->down || ep->state == SIM_EP_NEW)
+		return;
 	ep->down = err;
 	ep->down_heard = heard;
 	ep_change(ep, &ep->dev->ends);
@@ -165,13 +169,13 @@ static int names(const struct sim_ep *ep, const struct sim_ep *peer)
 static void ep_meet(struct sim_ep *ep, struct sim_ep *peer)
 {
 	if (!peer || peer == ep) {
-		ep_down(ep, -EHOSTUNREACH, 0);
+		sim_ep_down(ep, -EHOSTUNREACH, 0);
 	} else if (peer->state == SIM_EP_CONNECTING && names(peer, ep)) {
 		peer->state = ep->state = SIM_EP_UP;
 		ep_change(ep, &ep->dev->ups);
 		ep_change(peer, &peer->dev->ups);
 	} else if (peer->state != SIM_EP_NEW) {
-		ep_down(ep, -ECONNREFUSED, 0);
+		sim_ep_down(ep, -ECONNREFUSED, 0);
 	}
 }
 
@@ -217,8 +221,8 @@ void sim_ep_close(struct ep *e)
 
 	sim_lock(dev);
 	peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
-	if (peer && names(peer, ep) && !peer->down)
-		ep_down(peer, -ECONNRESET, 1);
+	if (peer && names(peer, ep))
+		sim_ep_down(peer, -ECONNRESET, 1);
 	sim_op_end_all(ep, -ECANCELED);
 	forget_messages(ep);
 	ep_leave(ep);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include "backend/sim.h"
 
-#define RATE_MAX 65536u
-
 /* ---- dice ---- */
 
 /* The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
@@ -24,11 +22,14 @@ uint64_t sim_draw(uint64_t seed, uint32_t what, uint32_t number)
 	return mix(seed + step * 0x9e3779b97f4a7c15ull);
 }
 
-uint64_t sim_delay(const struct urccl_sim *net, uint64_t draw)
+uint64_t sim_within(const struct sim_range *range, uint64_t draw)
 {
-	uint64_t span = (uint64_t)net->params.delay_ns_max - net->params.delay_ns_min + 1;
+	return range->min + draw % (range->max - range->min + 1);
+}
 
-	return net->params.delay_ns_min + draw % span;
+int sim_happens(uint64_t share, uint64_t draw)
+{
+	return draw % SHARE_ALL < share;
 }
 
 /* ---- packets under way ---- */
@@ -132,6 +133,8 @@ struct sim_ep *sim_find_ep(struct urccl_sim *net, uint32_t slot, uint32_t id)
 /* The lock orders this with the other's arm, so that its announcement needs no order of its own. */
 void sim_wake(struct sim_device *dev)
 {
+	if (dev->device.clock)
+		clock_busy(dev->device.clock);
 	if (!dev->asleep)
 		return;
 	dev->asleep = 0;
@@ -141,60 +144,30 @@ void sim_wake(struct sim_device *dev)
 
 /* ---- public ---- */
 
-/* Every fault that a correct program does not notice. */
-static const struct urccl_sim_params harmless = {
-	.size = sizeof(struct urccl_sim_params),
-	.delay_ns_min = 1000,
-	.delay_ns_max = 20000,
-	.early_ack = RATE_MAX / 2,
-	.duplicate = RATE_MAX / 8,
-};
+/* Some of every fault that a correct program does not notice. */
+#define HARMLESS "delay=1us..20us,early=50%,duplicate=12.5%"
 
-static int params_check(const struct urccl_sim_params *p)
+int urccl_sim_open(const char *faults, struct urccl_sim **sim)
 {
-	if (p->reserved)
-		return fail(-EINVAL, "sim: reserved is %u and must be 0", p->reserved);
-	if (p->delay_ns_min > p->delay_ns_max)
-		return fail(-EINVAL, "sim: delay_ns_min %u is above delay_ns_max %u",
-			    p->delay_ns_min, p->delay_ns_max);
-	if (p->early_ack > RATE_MAX || p->duplicate > RATE_MAX || p->error > RATE_MAX)
-		return fail(-EINVAL, "sim: a rate is in 1/65536, and 65536 the largest");
-	if (p->queue_depth > SIM_DEPTH_MAX)
-		return fail(-EINVAL, "sim: queue_depth %u is above the limit of %u", p->queue_depth,
-			    SIM_DEPTH_MAX);
-	return 0;
-}
-
-int urccl_sim_open(const struct urccl_sim_params *p, struct urccl_sim **sim)
-{
-	struct urccl_sim_params params = {.size = sizeof(params)};
 	struct urccl_sim *net;
 	int err;
 
 	if (!sim)
 		return fail(-EINVAL, "sim: nowhere to put the network");
-	err = copy_sized(&params, sizeof(params), p ? p : &harmless, "urccl_sim_params");
-	if (err)
-		return err;
-	err = params_check(&params);
-	if (err)
-		return err;
-	if (!params.queue_depth)
-		params.queue_depth = SIM_DEPTH;
 	net = calloc(1, sizeof(*net));
 	if (!net)
 		return fail(-ENOMEM, "sim: no memory for a network");
-	net->params = params;
+	faults_init(&net->faults);
+	err = faults_parse(faults ? faults : HARMLESS, &net->faults);
+	if (err)
+		goto free_net;
 	err = random_bytes(&net->cookie, sizeof(net->cookie));
 	if (err) {
 		fail(err, "sim: no random bytes");
 		goto free_net;
 	}
-	err = -pthread_mutex_init(&net->lock, NULL);
-	if (err) {
-		fail(err, "sim: no mutex");
-		goto free_net;
-	}
+	pthread_mutex_init(&net->lock, NULL); /* which cannot fail on Linux */
+	clock_init(&net->clock);
 	*sim = net;
 	return 0;
 free_net:
@@ -213,6 +186,7 @@ int urccl_sim_close(struct urccl_sim *sim)
 	pthread_mutex_unlock(&sim->lock);
 	if (joined)
 		return fail(-EBUSY, "sim: %u contexts use the network", joined);
+	clock_fini(&sim->clock);
 	pthread_mutex_destroy(&sim->lock);
 	free(sim);
 	return 0;

@@ -10,18 +10,15 @@ enum draw {
 	DRAW_EARLY = 1,
 	DRAW_FAULT,
 	DRAW_KIND,
-	DRAW_DROP,
 	DRAW_WAY,
 	DRAW_PLACE,
 	DRAW_TWICE,
 	DRAW_AGAIN,
-	DRAW_BACK
+	DRAW_BACK,
+	DRAW_LOST,
+	DRAW_LOST_BACK,
+	DRAW_PART
 };
-
-static int happens(uint32_t rate, uint64_t draw)
-{
-	return (draw & 0xffff) < rate;
-}
 
 /* ---- ops ---- */
 
@@ -117,7 +114,8 @@ static void packet_again(struct sim_packet *p, uint32_t stage, uint64_t due)
 /* Never at once, so that delivering what is due comes to an end. */
 static uint64_t packet_delay(const struct sim_packet *p, enum draw what)
 {
-	return 1 + sim_delay(p->op->ep->dev->net, sim_draw(p->op->seed, what, p->number));
+	return 1 +
+	       sim_within(&p->op->ep->dev->faults.delay, sim_draw(p->op->seed, what, p->number));
 }
 
 /* Left the heap for good. */
@@ -157,13 +155,37 @@ static void packet_landed(struct sim_packet *p, uint64_t now)
 {
 	const struct sim_op *op = p->op;
 
-	if (happens(op->ep->dev->net->params.duplicate,
-		    sim_draw(op->seed, DRAW_TWICE, p->number))) {
+	if (sim_happens(op->ep->dev->faults.duplicate, sim_draw(op->seed, DRAW_TWICE, p->number))) {
 		packet_again(p, SIM_AGAIN, now + packet_delay(p, DRAW_AGAIN));
 		op_check(p->op);
 	} else {
 		packet_free(p);
 	}
+}
+
+/* ---- lost ---- */
+
+/* It goes again after a while, longer each time, and at last the rail counts as broken. */
+static void packet_lost(struct sim_packet *p, uint64_t now)
+{
+	const struct sim_faults *f = &p->op->ep->dev->faults;
+	struct sim_ep *ep = p->op->ep;
+
+	if (p->op->stopped) {
+		packet_failed(p, -ECANCELED);
+	} else if (p->lost == f->retries) {
+		packet_failed(p, -ETIMEDOUT);
+		sim_ep_down(ep, -ETIMEDOUT, 0);
+	} else {
+		packet_again(p, SIM_THERE, now + (f->resend_ns << p->lost++));
+	}
+}
+
+static int is_dropped(const struct sim_packet *p, enum draw way)
+{
+	uint64_t seed = sim_draw(p->op->seed, way, p->number);
+
+	return sim_happens(p->op->ep->dev->faults.drop, sim_draw(seed, way, p->lost));
 }
 
 /* ---- at the peer ---- */
@@ -196,7 +218,7 @@ static int check_access(const struct sim_op *op, const struct exposure *e)
 		return -EACCES;
 	if (op->kind == CHUNK_FLUSH)
 		return 0;
-	if (e->expires_ns != NEVER_NS && clock_ns() >= e->expires_ns)
+	if (e->expires_ns != NEVER_NS && sim_now(op->ep->dev) >= e->expires_ns)
 		return -EACCES;
 	if (op->len > e->len || op->off > e->len - op->len)
 		return -ERANGE;
@@ -268,12 +290,12 @@ static void packet_accepted(struct sim_packet *p, uint64_t now)
 	switch (op->kind) {
 	case CHUNK_READ:
 		packet_copy(p, find_exposure(op), 0);
-		packet_again(p, SIM_BACK, now + packet_delay(p, DRAW_BACK));
+		packet_again(p, SIM_BACK,
+			     now + sim_line(peer_of(op->ep)->dev, p->len, now) +
+				     packet_delay(p, DRAW_BACK));
 		return;
 	case CHUNK_FLUSH:
-		packet_answered(p);
-		packet_free(p);
-		return;
+		break;
 	case CHUNK_SEND:
 		inbox_put(peer_of(op->ep), p);
 		break;
@@ -287,21 +309,58 @@ static void packet_accepted(struct sim_packet *p, uint64_t now)
 		packet_copy(p, find_exposure(op), 1);
 		break;
 	}
+	if (is_dropped(p, DRAW_LOST_BACK)) { /* it was done, and is done again */
+		packet_lost(p, now);
+		return;
+	}
 	packet_answered(p);
-	packet_landed(p, now);
+	if (op->kind == CHUNK_FLUSH)
+		packet_free(p);
+	else
+		packet_landed(p, now);
+}
+
+/* Nothing goes while either end stands still, and nothing arrives while either link is down. */
+static int packet_arrives(struct sim_packet *p, uint64_t now)
+{
+	struct sim_ep *peer = peer_of(p->op->ep);
+	struct sim_device *here = p->op->ep->dev, *there = peer ? peer->dev : here;
+	uint64_t until = sim_frozen_until(here, now), other = sim_frozen_until(there, now);
+
+	until = other > until ? other : until;
+	if (until) {
+		packet_again(p, p->stage, until);
+		return 0;
+	}
+	if (sim_is_cut(here, now) || sim_is_cut(there, now) || is_dropped(p, DRAW_LOST)) {
+		packet_lost(p, now);
+		return 0;
+	}
+	return 1;
+}
+
+/* What of it fails, by what was settled when it was posted. 1: there is something to do at all. */
+static int packet_maimed(struct sim_packet *p)
+{
+	if (p->op->fault == SIM_FAULT_NOTHING)
+		return 0;
+	if (p->op->fault == SIM_FAULT_PARTIAL)
+		p->len = (uint32_t)(sim_draw(p->op->seed, DRAW_PART, p->number) % (p->len + 1ull));
+	return 1;
 }
 
 static void packet_there(struct sim_packet *p, uint64_t now)
 {
-	const struct sim_op *op = p->op;
-	int err = packet_judge(p);
+	int err;
 
+	if (!packet_arrives(p, now))
+		return;
+	err = packet_judge(p);
 	if (err == -EAGAIN) {
 		packet_again(p, SIM_THERE, now + SIM_RETRY_NS);
 	} else if (err) {
 		packet_failed(p, err);
-	} else if (op->fault == SIM_FAULT_DROPPED &&
-		   (sim_draw(op->seed, DRAW_DROP, p->number) & 1)) {
+	} else if (!packet_maimed(p)) {
 		packet_answered(p);
 		packet_free(p);
 	} else {
@@ -337,10 +396,12 @@ static void packet_twice(struct sim_packet *p)
 	packet_free(p);
 }
 
-static void packet_back(struct sim_packet *p)
+static void packet_back(struct sim_packet *p, uint64_t now)
 {
 	struct sim_op *op = p->op;
 
+	if (!packet_arrives(p, now))
+		return;
 	if (op->stopped) {
 		packet_failed(p, -ECANCELED);
 		return;
@@ -368,7 +429,7 @@ void sim_deliver(struct sim_device *dev, uint64_t now)
 			packet_twice(p);
 			break;
 		case SIM_BACK:
-			packet_back(p);
+			packet_back(p, now);
 			break;
 		}
 	}
@@ -396,9 +457,22 @@ void sim_settle(struct sim_device *owner, const struct exposure *exposure)
 
 /* ---- posting ---- */
 
+/* Only bytes can be placed in part. */
+static enum sim_fault op_fault(const struct sim_op *op, const struct sim_faults *f)
+{
+	uint64_t draw = sim_draw(op->seed, DRAW_FAULT, 0);
+	int is_data = op->kind == CHUNK_WRITE || op->kind == CHUNK_READ;
+
+	if (is_data && sim_happens(f->partial, sim_draw(op->seed, DRAW_PART, UINT32_MAX)))
+		return SIM_FAULT_PARTIAL;
+	if (!sim_happens(f->error, draw))
+		return SIM_FAULT_NONE;
+	return sim_draw(op->seed, DRAW_KIND, 0) & 1 ? SIM_FAULT_NOTHING : SIM_FAULT_PLACED;
+}
+
 static void op_fill(struct sim_op *op, struct chunk *chunk)
 {
-	const struct urccl_sim_params *params = &op->ep->dev->net->params;
+	const struct sim_faults *f = &op->ep->dev->faults;
 	uint64_t serial = op->ep->posted++;
 
 	op->chunk = chunk;
@@ -410,12 +484,9 @@ static void op_fill(struct sim_op *op, struct chunk *chunk)
 	op->res = 0;
 	op->kind = chunk->kind;
 	op->stopped = 0;
-	op->early = op->kind == CHUNK_WRITE &&
-		    happens(params->early_ack, sim_draw(op->seed, DRAW_EARLY, 0));
-	op->fault = SIM_FAULT_NONE;
-	if (happens(params->error, sim_draw(op->seed, DRAW_FAULT, 0)))
-		op->fault =
-			sim_draw(op->seed, DRAW_KIND, 0) & 1 ? SIM_FAULT_DROPPED : SIM_FAULT_PLACED;
+	op->early =
+		op->kind == CHUNK_WRITE && sim_happens(f->early, sim_draw(op->seed, DRAW_EARLY, 0));
+	op->fault = op_fault(op, f);
 }
 
 int sim_op_post(struct sim_ep *ep, struct chunk *chunk)
@@ -448,19 +519,22 @@ int sim_op_post(struct sim_ep *ep, struct chunk *chunk)
 static void op_send(struct sim_op *op, uint64_t now)
 {
 	struct sim_packet *p = op->ep->free_packets;
-	uint32_t left = op->len - op->sent;
+	uint32_t left = op->len - op->sent, outward;
 
 	op->ep->free_packets = p->next;
 	p->op = op;
 	p->number = op->packets++;
 	p->off = op->sent;
 	p->len = left < SIM_PACKET_BYTES ? left : SIM_PACKET_BYTES;
-	if (op->kind == CHUNK_WRITE || op->kind == CHUNK_SEND)
+	p->lost = 0;
+	outward = op->kind == CHUNK_WRITE || op->kind == CHUNK_SEND ? p->len : 0;
+	if (outward)
 		memcpy(p->data, (uint8_t *)op->chunk->local + p->off, p->len);
 	op->sent += p->len;
 	op->waiting++;
 	op->inflight++;
-	packet_again(p, SIM_THERE, now + packet_delay(p, DRAW_WAY));
+	packet_again(p, SIM_THERE,
+		     now + sim_line(op->ep->dev, outward, now) + packet_delay(p, DRAW_WAY));
 }
 
 /* A packet of each op in turn, so that a short one does not wait for a long one to end. */

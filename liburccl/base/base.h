@@ -21,6 +21,8 @@
 #define NSEC_PER_SEC 1000000000ull
 #define NEVER_NS UINT64_MAX
 
+#include "faults.h"
+
 /* ---- list: circular, intrusive ---- */
 
 struct list {
@@ -174,6 +176,42 @@ int memfd_open(const char *name);
 
 /* Monotonic, ns. */
 uint64_t clock_ns(void);
+
+/* A simulated clock, of INLINE contexts. Any thread, but the same moves at the same times are had
+ * from one alone. */
+struct clock {
+	uint64_t now;			/* ns; stored under lock, read by any thread */
+	pthread_mutex_t lock;		/* of all else */
+	struct list members;
+	uint64_t happened;		/* counts what members did */
+	uint32_t held;
+	uint64_t held_at, held_since;	/* its time when it was held, and the wall clock's */
+};
+
+struct clock_member {
+	struct list link;
+	uint64_t idle;			/* as of clock.happened: has nothing to do before next */
+	uint64_t next;
+};
+
+void clock_init(struct clock *c);
+void clock_fini(struct clock *c);	/* no members */
+void clock_join(struct clock *c, struct clock_member *m);
+void clock_leave(struct clock *c, struct clock_member *m);
+/* A control thread works for a member, until released. */
+void clock_hold(struct clock *c);
+void clock_release(struct clock *c);
+void clock_busy(struct clock *c);	/* a member has something to do */
+/* The member has nothing to do before next (NEVER_NS: ever). */
+void clock_idle(struct clock *c, struct clock_member *m, uint64_t next);
+/* Somebody sleeps until then: 1: it is then; 0: not yet, really sleep a little. */
+int clock_sleep(struct clock *c, uint64_t until);
+
+/* c NULL: the real one. */
+static inline uint64_t clock_now(const struct clock *c)
+{
+	return c ? load_acquire(&c->now) : clock_ns();
+}
 
 /* ---- random and keyed hash ---- */
 

@@ -41,17 +41,14 @@ static void open_guest(uint32_t i, const struct urccl_advert *advert)
 /* Beside what the pair's own network does, messages fail, those that arrived among them. */
 static void open_network(void)
 {
-	struct urccl_sim_params sim = {.size = sizeof(sim),
-				       .seed = p.seed,
-				       .delay_ns_min = 1000,
-				       .delay_ns_max = 100000,
-				       .duplicate = 8192,
-				       .error = 4096};
+	char faults[100];
 
 	if (p.transport != URCCL_TRANSPORT_SIM)
 		return;
-	CHECK_EQ(urccl_sim_open(&sim, &p.sim), 0);
-	p.params.sim = p.sim;
+	snprintf(faults, sizeof(faults), "seed=%llu,delay=1us..100us,duplicate=12.5%%,error=6.25%%",
+		 (unsigned long long)p.seed);
+	CHECK_EQ(urccl_sim_open(faults, &p.sim), 0);
+	p.params.sim_network = p.sim;
 }
 
 static void open_all(void)

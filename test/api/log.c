@@ -104,7 +104,7 @@ static void refusing(void)
 
 	p.params.socket_dir = "/no/such/dir";
 	p.params.transport = "shm?,tcp";
-	p.params.sim = NULL;
+	p.params.sim_network = NULL;
 	open_heard(&p.a, &ha, URCCL_LOG_DEFAULT);
 	told(&ha, URCCL_LOG_WARN, "transport shm is left out", "/no/such/dir");
 	side_accept(&p.a, 1);

@@ -200,17 +200,14 @@ static void pair_watch(struct side *s)
 
 void pair_sim(struct pair *p)
 {
-	struct urccl_sim_params sim = {.size = sizeof(sim),
-				       .seed = p->seed,
-				       .delay_ns_min = 1000,
-				       .delay_ns_max = 100000,
-				       .early_ack = 32768,
-				       .duplicate = 8192};
+	char faults[100];
 
-	if (p->transport != URCCL_TRANSPORT_SIM || p->params.sim)
+	if (p->transport != URCCL_TRANSPORT_SIM || p->params.sim_network)
 		return;
-	CHECK_EQ(urccl_sim_open(&sim, &p->sim), 0);
-	p->params.sim = p->sim;
+	snprintf(faults, sizeof(faults), "seed=%llu,delay=1us..100us,early=50%%,duplicate=12.5%%",
+		 (unsigned long long)p->seed);
+	CHECK_EQ(urccl_sim_open(faults, &p->sim), 0);
+	p->params.sim_network = p->sim;
 }
 
 void pair_open(struct pair *p)

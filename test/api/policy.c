@@ -14,7 +14,7 @@ static struct urccl_params with(const char *transport)
 	struct urccl_params q = p.params;
 
 	q.transport = transport;
-	q.sim = strstr(transport, "sim") ? p.sim : NULL;
+	q.sim_network = strstr(transport, "sim") ? p.sim : NULL;
 	return q;
 }
 
@@ -195,8 +195,8 @@ static void by_owner(enum urccl_enforce a, enum urccl_enforce b)
 	CHECK_EQ(enforced(&t), URCCL_ENFORCED_UNKNOWN);
 	side_register(&p.a, local, sizeof(local), 0);
 	cqe = write_to(&t, local, sizeof(local));
-	CHECK_EQ(enforced(&t), is_shm && !bounced ? URCCL_ENFORCED_BY_IMPORTER
-						  : URCCL_ENFORCED_BY_OWNER);
+	CHECK_EQ(enforced(&t),
+		 is_shm && !bounced ? URCCL_ENFORCED_BY_IMPORTER : URCCL_ENFORCED_BY_OWNER);
 	CHECK_EQ(mappable(&t), !b);
 	CHECK_EQ(cqe.res, (int64_t)sizeof(local));
 	CHECK_EQ(cqe.path & BOUNCED, bounced);

@@ -70,7 +70,7 @@ static void no_common_transport(struct side *only_this)
 	struct urccl_cqe cqe;
 
 	p.params.transport = p.transport == URCCL_TRANSPORT_TCP ? "shm" : "tcp";
-	p.params.sim = NULL;
+	p.params.sim_network = NULL;
 	side_open(&p, &other);
 	side_accept(&other, 1);
 	cqe = dial(only_this, &other);

@@ -69,14 +69,8 @@ static void run(const struct settings *s, size_t i)
 /* Faults that a correct engine does not notice, and often enough to be met. */
 static void set_faults(struct settings *s)
 {
-	s->sim = (struct urccl_sim_params){
-		.size = sizeof(s->sim),
-		.seed = s->seed,
-		.delay_ns_min = 500,
-		.delay_ns_max = 20000,
-		.early_ack = 65536 / 2,
-		.duplicate = 65536 / 4,
-	};
+	snprintf(s->sim, sizeof(s->sim),
+		 "seed=%" PRIu64 ",delay=500ns..20us,early=50%%,duplicate=25%%", s->seed);
 }
 
 int main(int argc, char **argv)

@@ -56,7 +56,7 @@ static void node_open(struct rig *rig, struct node *node)
 		.tcp_driver = driver_of(s->driver),
 		.tcp_streams = 1,
 		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
-		.sim = rig->sim,
+		.sim_network = rig->sim,
 	};
 	config.incarnation = 1 + rig_random(rig, UINT32_MAX);
 	err = rig->backend->open(&config, &node->dev);
@@ -73,7 +73,7 @@ void rig_open(struct rig *rig, const struct settings *settings)
 	*rig = (struct rig){.settings = settings, .random = settings->seed};
 	rig->backend = find_backend(settings->transport);
 	if (rig->backend == &backend_sim)
-		CHECK_EQ(urccl_sim_open(&settings->sim, &rig->sim), 0);
+		CHECK_EQ(urccl_sim_open(settings->sim, &rig->sim), 0);
 	node_open(rig, &rig->node[0]);
 	node_open(rig, &rig->node[1]);
 }

@@ -18,8 +18,9 @@ static void live(const struct settings *base, uint64_t seed, struct history *h)
 	struct rig rig;
 	uint32_t i;
 
-	settings.sim.seed = seed;
-	settings.sim.error = 65536 / 3;
+	snprintf(settings.sim, sizeof(settings.sim),
+		 "seed=%llu,delay=500ns..20us,early=50%%,duplicate=25%%,error=33%%",
+		 (unsigned long long)seed);
 	rig_open(&rig, &settings);
 	pair_open(&rig, &pair);
 	for (i = 0; i < CALLS; i++) {

@@ -68,6 +68,7 @@ static const struct name {
 	{"ibv_so", "libibverbs.so.1", "", NULL},
 	{"libfabric_so", "/opt/lib/libfabric.so.1", "", NULL},
 	{"nccl_so", "libnccl.so.2", "", NULL},
+	{"sim", "seed=7,delay=2us..50us,drop=0.1%", "drop=0.1", NULL},
 };
 
 /* UCCL's names, and what a value of theirs is here. */

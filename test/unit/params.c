@@ -108,7 +108,8 @@ static void test_refusals(void)
 	REFUSED(transport, "fabric", -EINVAL, "\"fabric\"");
 	REFUSED(transport, "fabric:", -EINVAL, "\"fabric:\"");
 	REFUSED(transport, "sim", -EINVAL, "urccl_sim_open()");
-	REFUSED(sim, (struct urccl_sim *)&p, -EINVAL, "name sim");
+	REFUSED(sim_network, (struct urccl_sim *)&p, -EINVAL, "name sim");
+	REFUSED(sim, "drop=2", -EINVAL, "sim \"drop=2\": drop=2: a share is wanted");
 	REFUSED(tcp_streams, 9, -EINVAL, "tcp_streams is 9: from 1 to 8");
 	REFUSED(max_peers, UINT32_MAX, -EINVAL, "max_peers");
 	REFUSED(max_blocks, UINT32_MAX, -EINVAL, "max_blocks");

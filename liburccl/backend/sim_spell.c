@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong with a device for a while, and how fast its link is. When, is settled by its seed
+ * alone, from when it was opened. */
+#include "backend/sim.h"
+
+#define SPELLS_BEHIND 4096u /* that are gone through one by one after a long time */
+
+enum draw { DRAW_FREEZE = 0x5eed0000, DRAW_FLAP = 0x5eed0002, DRAW_RESTART = 0x5eed0004 };
+
+static uint64_t draw(const struct sim_device *dev, uint32_t what, uint64_t number)
+{
+	return sim_draw(dev->faults.seed ^ dev->slot, what, (uint32_t)number);
+}
+
+static int in_spell(const struct sim_device *dev, struct sim_spells *s, const struct sim_spell *how,
+		    uint32_t what, uint64_t now)
+{
+	uint64_t most = SPELLS_BEHIND * (how->every.max + how->lasts.max);
+
+	if (!how->every.max)
+		return 0;
+	if (now > s->ends && now - s->ends > most)
+		s->ends = now - most;
+	while (now >= s->ends) {
+		s->begins = s->ends + sim_within(&how->every, draw(dev, what, s->number));
+		s->ends = s->begins + sim_within(&how->lasts, draw(dev, what + 1, s->number++));
+	}
+	return now >= s->begins;
+}
+
+uint64_t sim_frozen_until(struct sim_device *dev, uint64_t now)
+{
+	if (!in_spell(dev, &dev->freeze, &dev->faults.freeze, DRAW_FREEZE, now))
+		return 0;
+	return dev->freeze.ends;
+}
+
+int sim_is_cut(struct sim_device *dev, uint64_t now)
+{
+	return in_spell(dev, &dev->flap, &dev->faults.flap, DRAW_FLAP, now);
+}
+
+static void next_restart(struct sim_device *dev, uint64_t now)
+{
+	const struct sim_range *every = &dev->faults.restart;
+
+	dev->restart_at = NEVER_NS;
+	if (every->max)
+		dev->restart_at = now + sim_within(every, draw(dev, DRAW_RESTART, dev->restarts++));
+}
+
+void sim_spells_begin(struct sim_device *dev, uint64_t now)
+{
+	dev->freeze.ends = dev->flap.ends = now;
+	next_restart(dev, now);
+}
+
+/* Both ends hear of it. */
+void sim_restart(struct sim_device *dev, uint64_t now)
+{
+	struct sim_ep *ep, *peer;
+	struct list *pos;
+
+	if (now < dev->restart_at)
+		return;
+	next_restart(dev, now);
+	list_for_each(pos, &dev->members) {
+		ep = list_entry(pos, struct sim_ep, link);
+		if (ep->state != SIM_EP_UP)
+			continue;
+		peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
+		if (peer)
+			sim_ep_down(peer, -ECONNRESET, 1);
+		sim_ep_down(ep, -ECONNRESET, 0);
+	}
+}
+
+uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now)
+{
+	uint64_t from = dev->line_free > now ? dev->line_free : now;
+
+	if (!dev->faults.bytes_per_s)
+		return 0;
+	/* A packet is small: no product passes 64 bits. */
+	dev->line_free = from + len * NSEC_PER_SEC / dev->faults.bytes_per_s;
+	return dev->line_free - now;
+}
