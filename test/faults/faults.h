@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fault matrix: entries of each kind, one or a thousand at a time, over each transport, while
+ * the peer is killed, frozen, cut off, started anew, or takes its memory back. The peer is a
+ * process of its own (peer.c), for tcp in a network namespace of its own (net.c).
+ */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include <sys/types.h>
+#include "meet.h"
+
+#define PLACES	  64u
+#define PLACE_LEN 65536u
+#define MEMORY	  ((uint64_t)PLACES * PLACE_LEN)
+#define N_MAX	  1000u
+#define THEIRS	  3u /* version of the peer's bytes at first */
+#define OURS	  7u /* of what is written */
+
+enum kind { WRITE, READ, WRITEV, PAGED, NOTIFY, KINDS };
+enum fault {
+	KILL,
+	STOP_SHORT,
+	STOP_DEAD,
+	DROP_SHORT,
+	DROP_DEAD,
+	LINK_DOWN,
+	REVOKED,
+	RESTART,
+	FAULTS
+};
+
+struct cell {
+	enum kind kind;
+	enum fault fault;
+	uint32_t n;
+	int mapped; /* the peer's memory is of urccl_alloc() */
+};
+
+/* ---- peer.c ---- */
+
+struct peer {
+	pid_t pid;
+	int fd;		 /* to talk to it */
+	int memfd;	 /* its memory, unless mapped: */
+	uint8_t *memory; /* as we see it */
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint32_t blob_len;
+	struct urccl_advert advert;
+};
+
+struct settings {
+	char transport[8];
+	char listen[64];
+	uint32_t mapped;
+	uint32_t dead_after_ms;
+};
+
+void peer_start(struct peer *peer, const struct settings *s);
+void peer_end(struct peer *peer); /* kills it, if that is not done */
+/* Does what peers do until it is killed, if the command line says so. */
+void peer_main(int argc, char **argv);
+void peer_stop(const struct peer *peer);
+void peer_go_on(const struct peer *peer);
+void peer_kill(struct peer *peer);
+int64_t peer_revokes(const struct peer *peer);
+void peer_registers_anew(const struct peer *peer);
+/* What it was told of each tag: 0 nothing, 1 it came, -1 it will not, 2 it came twice or more. */
+void peer_notes(const struct peer *peer, int8_t notes[N_MAX]);
+/* 1: the place holds what is written there. */
+void peer_places(const struct peer *peer, uint8_t places[PLACES]);
+
+/* ---- net.c ---- */
+
+/* Both processes get networks of their own, with a link between them. NULL, or why not. */
+const char *net_open(void);
+void net_enter_peers(void); /* in a fresh child */
+void net_drop(int on);	    /* packets, both ways */
+void net_link(int up);	    /* our end of it */
+#define NET_PEER "10.77.0.2"
+
+/* ---- canary.c: how late this machine is ---- */
+
+void canary_start(void);
+void canary_reset(void);
+uint64_t canary_ns(void); /* worst since the reset */
+
+/* ---- cell.c ---- */
+
+struct outcome {
+	uint32_t ended, failed;
+	uint64_t last_ns; /* when the last outcome was seen */
+	int64_t res[N_MAX];
+	uint8_t told[N_MAX], unknown[N_MAX];
+};
+
+struct run {
+	struct pair p; /* sim: b is the peer */
+	struct peer peer;
+	struct cell cell;
+	int is_sim;
+	struct urccl_remote remote;
+	struct urccl_region region;
+	struct target target; /* sim: the peer's memory */
+	uint8_t *local;	      /* MEMORY bytes */
+	uint64_t tags;	      /* the first entry's */
+	uint32_t lost;	      /* LOST events seen */
+	struct outcome out;
+	int8_t notes[N_MAX]; /* sim: as peer_notes() */
+};
+
+void run_submit(struct run *r, uint32_t n, uint32_t timeout_us);
+/* Takes the ends of n entries into r->out: each comes once. */
+void run_take(struct run *r, uint32_t n);
+/* The end of one more entry of the cell's kind. */
+int64_t run_one(struct run *r, uint32_t timeout_us);
+/* What succeeded is there. */
+void run_check_bytes(struct run *r, uint32_t n, int alive);
+/* Each notification came where its entry succeeded, and was reported where it failed. */
+void run_check_notes(struct run *r, uint32_t n);
+
+/* ---- rows.c ---- */
+
+#define SAY_MAX 64u
+/* Runs one cell and says what was seen. Ends the test where a promise is broken. */
+void run_cell(const struct cell *cell, const char *transport, int in_net, char say[SAY_MAX]);
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One cell: the fault comes while entries are under way; every one ends once, in time and with the
+ * right code; what succeeded is there; new entries on the old handles fail as they should; and when
+ * the peer goes on it hears of what will not come, and our memory is left alone. */
+#include <sys/mman.h>
+#include "faults.h"
+
+#define MS	 1000000ull
+#define SLACK_MS 50u  /* after a deadline, and after the kernel's word of a death */
+#define SHORT_MS 300u /* deadline */
+#define LONG_MS	 10000u
+#define DEAD_MS	 1000u
+#define ALIVE_MS 2000u /* dead_after of a peer that is frozen for less */
+#define ASLEEP	 0x5a
+
+struct row {
+	int codes[5];	     /* of entries under way that need the peer's CPU, 0 ends */
+	int new_codes[5];    /* of new ones */
+	int mapped_codes[2]; /* of those that do not; none: they succeed */
+	uint32_t deadline_ms, dead_after_ms;
+	uint32_t within_ms; /* for the last outcome */
+	int loses;	    /* a peer that is awaited */
+};
+
+static const struct row rows[FAULTS] = {
+	[KILL] = {{ECONNRESET}, {ECONNRESET}, {ECONNRESET}, LONG_MS, LONG_MS, SLACK_MS, 1},
+	[STOP_SHORT] = {{ETIMEDOUT}, {ETIMEDOUT}, {0}, SHORT_MS, ALIVE_MS, SHORT_MS + SLACK_MS, 0},
+	[STOP_DEAD] = {{ECONNRESET}, {ECONNRESET}, {0}, LONG_MS, DEAD_MS, 3 * DEAD_MS, 1},
+	[DROP_SHORT] = {{ETIMEDOUT}, {ETIMEDOUT}, {0}, SHORT_MS, ALIVE_MS, SHORT_MS + SLACK_MS, 0},
+	[DROP_DEAD] = {{ECONNRESET}, {ECONNRESET}, {0}, LONG_MS, DEAD_MS, 3 * DEAD_MS, 1},
+	[LINK_DOWN] = {{ENETDOWN, ETIMEDOUT, ECONNRESET, ENETUNREACH},
+		       {ENETDOWN, ETIMEDOUT, ECONNRESET, ENETUNREACH},
+		       {0},
+		       SHORT_MS,
+		       ALIVE_MS,
+		       SHORT_MS + SLACK_MS,
+		       0},
+	[REVOKED] = {{EACCES}, {EACCES}, {EACCES}, LONG_MS, LONG_MS, 2000, 0},
+	[RESTART] = {{ECONNRESET}, {ECONNRESET}, {ECONNRESET}, LONG_MS, LONG_MS, 2000, 1},
+};
+
+static int one_of(int64_t res, const int *codes)
+{
+	while (*codes)
+		if (res == -*codes++)
+			return 1;
+	return 0;
+}
+
+/* The peer's CPU is in the way of every notification. */
+static int needs_cpu(const struct run *r)
+{
+	return !r->cell.mapped || r->cell.kind == NOTIFY;
+}
+
+/* ---- begin ---- */
+
+static void open_sim(struct run *r)
+{
+	r->is_sim = 1;
+	r->p.transport = URCCL_TRANSPORT_SIM;
+	pair_open(&r->p);
+	target_open(&r->p, &r->target, MEMORY, 0);
+	pattern_fill(r->target.bytes, MEMORY, 0, THEIRS);
+	r->remote = r->target.remote;
+}
+
+static void open_peer(struct run *r, struct settings *s, const char *transport, int in_net)
+{
+	struct urccl_cqe cqe;
+
+	snprintf(s->transport, sizeof(s->transport), "%s", transport);
+	if (in_net)
+		snprintf(s->listen, sizeof(s->listen), NET_PEER ":7801");
+	else
+		place_v4(s->listen, free_port());
+	s->mapped = (uint32_t)r->cell.mapped;
+	s->dead_after_ms = r->p.params.dead_after_ms;
+	peer_start(&r->peer, s);
+	side_open(&r->p, &r->p.a);
+	cqe = side_dialled(&r->p.a, NULL, r->peer.blob, r->peer.blob_len, 20000000);
+	CHECK_EQ(cqe.res, 0);
+	r->p.a.peer.id = (uint32_t)cqe.handle;
+	side_watch(&r->p.a, r->p.a.peer, 1);
+	CHECK_EQ(urccl_import(r->p.a.ctx, r->p.a.peer, &r->peer.advert, 1, &r->remote), 0);
+}
+
+/* Keys are fetched and memory mapped by the first entry. */
+static void warm(struct run *r)
+{
+	struct urccl_sqe *sqe = side_sqe(&r->p.a);
+
+	urccl_prep_read(sqe, r->remote, r->local, 1, 0);
+	CHECK_EQ(pair_run(&r->p, &r->p.a, sqe).res, 1);
+}
+
+static void begin(struct run *r, struct settings *s, const char *transport, int in_net)
+{
+	r->p.params.size = sizeof(r->p.params);
+	urccl_params_init(&r->p.params);
+	r->p.params.transport = transport;
+	r->p.params.dead_after_ms = rows[r->cell.fault].dead_after_ms;
+	r->p.ring_params = (struct urccl_ring_params){.size = sizeof(r->p.ring_params),
+						      .entries = 1024,
+						      .event_slots = 256};
+	r->p.seed = 1;
+	if (!strcmp(transport, "sim"))
+		open_sim(r);
+	else
+		open_peer(r, s, transport, in_net);
+	r->local = malloc(MEMORY);
+	CHECK(r->local);
+	r->region = side_register(&r->p.a, r->local, MEMORY, 0);
+	warm(r);
+	if (r->cell.kind == READ)
+		memset(r->local, 0, MEMORY);
+	else
+		pattern_fill(r->local, MEMORY, 0, OURS);
+}
+
+/* ---- the fault ---- */
+
+static void freeze(struct run *r, int on)
+{
+	if (r->is_sim)
+		urccl_sim_freeze(r->p.sim, on);
+	else if (on)
+		peer_stop(&r->peer);
+	else
+		peer_go_on(&r->peer);
+}
+
+/* One entry, or what is quick, would be through before the fault comes: then the peer is cut off
+ * first, and nothing that needs it can succeed. */
+static void before(struct run *r)
+{
+	if (r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped)
+		return;
+	if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
+		freeze(r, 1);
+	else if ((r->cell.fault == KILL || r->cell.fault == RESTART) && needs_cpu(r))
+		freeze(r, 1);
+	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+		net_drop(1);
+	else if (r->cell.fault == LINK_DOWN)
+		net_link(0);
+}
+
+static int64_t revoke_it(struct run *r)
+{
+	return r->is_sim ? urccl_revoke(r->p.b.ctx, r->target.region) : peer_revokes(&r->peer);
+}
+
+/* Of those that were not cut off first. */
+static void during(struct run *r)
+{
+	int first = !(r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped);
+
+	if (r->cell.fault == KILL || r->cell.fault == RESTART)
+		peer_kill(&r->peer);
+	else if (r->cell.fault == REVOKED)
+		CHECK_EQ(revoke_it(r), 0);
+	else if (first)
+		return;
+	else if (r->cell.fault == LINK_DOWN)
+		net_link(0);
+	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+		net_drop(1);
+	else
+		freeze(r, 1);
+}
+
+static void undo(struct run *r)
+{
+	if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
+		freeze(r, 0);
+	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+		net_drop(0);
+	else if (r->cell.fault == LINK_DOWN)
+		net_link(1);
+}
+
+/* ---- what must hold ---- */
+
+/* Returns what to say of the time. */
+static const char *judge_time(const struct run *r, uint64_t since, uint64_t canary)
+{
+	uint64_t ms = (r->out.last_ns - since) / MS;
+
+	if (ms <= rows[r->cell.fault].within_ms)
+		return "";
+	if (canary > 10 * MS)
+		return ", late as the machine";
+	fprintf(stderr, "the last outcome came after %llu ms\n", (unsigned long long)ms);
+	CHECK_LE(ms, rows[r->cell.fault].within_ms);
+	return "";
+}
+
+static void judge_codes(const struct run *r)
+{
+	const struct row *row = &rows[r->cell.fault];
+	const int *codes = needs_cpu(r) ? row->codes : row->mapped_codes;
+	uint32_t i;
+
+	for (i = 0; i < r->cell.n; i++) {
+		if (r->out.res[i] >= 0 || one_of(r->out.res[i], codes))
+			continue;
+		fprintf(stderr, "entry %u ended with %lld\n", i, (long long)r->out.res[i]);
+		CHECK(one_of(r->out.res[i], codes));
+	}
+	/* Where the peer was cut off first, nothing that needs it can have worked. */
+	if (r->cell.n == 1 && needs_cpu(r) && r->cell.fault != REVOKED)
+		CHECK_EQ(r->out.failed, 1);
+}
+
+static void judge_new(struct run *r)
+{
+	const struct row *row = &rows[r->cell.fault];
+	const int *codes = needs_cpu(r) ? row->new_codes : row->mapped_codes;
+	int64_t res = run_one(r, SHORT_MS * 1000);
+
+	if (!codes[0])
+		CHECK_GE(res, 0);
+	else if (!one_of(res, codes))
+		CHECK_EQ(res, -codes[0]);
+}
+
+static void await_lost(struct run *r)
+{
+	struct urccl_cqe cqe;
+
+	while (!r->lost) {
+		side_take(&r->p.a, NULL, &cqe, NULL);
+		CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
+		CHECK_EQ(cqe.res, -ECONNRESET);
+		r->lost++;
+	}
+	CHECK_EQ(r->lost, 1);
+}
+
+/* It goes on: nothing of what ended touches our memory, and it hears of what will not come. */
+static void comes_back(struct run *r)
+{
+	uint32_t i;
+
+	memset(r->local, ASLEEP, MEMORY);
+	undo(r);
+	if (r->cell.kind == NOTIFY)
+		run_check_notes(r, r->cell.n);
+	else if (!r->is_sim)
+		peer_notes(&r->peer, r->notes);
+	side_silent(&r->p.a, NULL, 20 * MS);
+	for (i = 0; i < MEMORY; i += 97)
+		CHECK_EQ(r->local[i], ASLEEP);
+}
+
+/* From the REVOKE's end on nothing lands. */
+static void stays_revoked(struct run *r, uint8_t *snapshot)
+{
+	const uint8_t *m = r->is_sim ? r->target.bytes : r->peer.memory;
+	int64_t res;
+
+	comes_back(r);
+	if (!r->cell.mapped)
+		CHECK(!memcmp(m, snapshot, MEMORY));
+	if (r->is_sim)
+		return;
+	peer_registers_anew(&r->peer);
+	res = run_one(r, SHORT_MS * 1000);
+	CHECK(res == -EACCES || res == -ESTALE);
+}
+
+/* Another process at the same address: the old handles lead nowhere. */
+static void starts_anew(struct run *r, struct settings *s)
+{
+	uint32_t old = r->p.a.peer.id, i;
+	uint8_t places[PLACES];
+	struct urccl_cqe cqe;
+	struct peer dead = r->peer;
+	int64_t res;
+
+	peer_start(&r->peer, s);
+	peer_end(&dead);
+	cqe = side_dialled(&r->p.a, NULL, s->listen, (uint32_t)strlen(s->listen), 20000000);
+	CHECK_EQ(cqe.res, 0);
+	CHECK_NE(cqe.handle, old);
+	res = run_one(r, LONG_MS * 1000);
+	CHECK(res == -ECONNRESET || res == -ESTALE);
+	CHECK_EQ(side_drop(&r->p.a, NULL, old), 0);
+	CHECK_EQ(run_one(r, LONG_MS * 1000), -ESTALE);
+	if (!s->mapped)
+		CHECK(pattern_holds(r->peer.memory, MEMORY, 0, THEIRS));
+	peer_places(&r->peer, places);
+	for (i = 0; i < PLACES; i++)
+		CHECK(!places[i]);
+}
+
+/* ---- all of it ---- */
+
+static void end(struct run *r)
+{
+	if (r->is_sim) {
+		pair_close(&r->p);
+		munmap(r->target.bytes, MEMORY);
+	} else {
+		peer_end(&r->peer);
+		side_close(&r->p.a);
+	}
+	free(r->local);
+}
+
+static void say_it(const struct run *r, uint64_t since, const char *late, char say[SAY_MAX])
+{
+	int64_t res = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->cell.n; i++)
+		if (r->out.res[i] < 0)
+			res = -r->out.res[i];
+	if (!r->out.failed)
+		snprintf(say, SAY_MAX, "%u ok%s", r->cell.n, late);
+	else
+		snprintf(say, SAY_MAX, "%u ok, %u %s, %llu ms%s", r->cell.n - r->out.failed,
+			 r->out.failed, strerrorname_np((int)res),
+			 (unsigned long long)((r->out.last_ns - since) / MS), late);
+}
+
+static void go(struct run *r, struct settings *s, char say[SAY_MAX])
+{
+	const struct row *row = &rows[r->cell.fault];
+	uint8_t *snapshot = NULL;
+	const char *late;
+	uint64_t since;
+
+	before(r);
+	canary_reset();
+	run_submit(r, r->cell.n, row->deadline_ms * 1000);
+	since = now_ns();
+	during(r);
+	/* The kernel's word of a death is its parent's. */
+	if (r->cell.fault == KILL || r->cell.fault == RESTART)
+		since = now_ns();
+	if (r->cell.fault == REVOKED && !r->cell.mapped) {
+		snapshot = malloc(MEMORY);
+		CHECK(snapshot);
+		memcpy(snapshot, r->is_sim ? r->target.bytes : r->peer.memory, MEMORY);
+	}
+	run_take(r, r->cell.n);
+	late = judge_time(r, since, canary_ns());
+	say_it(r, since, late, say);
+	judge_codes(r);
+	/* A mapping's owner can be asked again when it goes on. */
+	if (!r->cell.mapped || r->cell.kind == READ)
+		run_check_bytes(r, r->cell.n, 0);
+	if (row->loses && (needs_cpu(r) || r->cell.fault == KILL || r->cell.fault == RESTART))
+		await_lost(r);
+	judge_new(r);
+	if (r->cell.fault == RESTART)
+		starts_anew(r, s);
+	else if (r->cell.fault == REVOKED)
+		stays_revoked(r, snapshot);
+	else if (!row->loses)
+		comes_back(r);
+	else if (r->cell.fault != KILL)
+		undo(r);
+	if (r->cell.mapped && r->cell.fault != KILL && r->cell.fault != RESTART &&
+	    r->cell.kind != READ)
+		run_check_bytes(r, r->cell.n, 1);
+	free(snapshot);
+}
+
+void run_cell(const struct cell *cell, const char *transport, int in_net, char say[SAY_MAX])
+{
+	static struct run r;
+	struct settings s = {0};
+
+	memset(&r, 0, sizeof(r));
+	r.cell = *cell;
+	begin(&r, &s, transport, in_net);
+	go(&r, &s, say);
+	end(&r);
+}
