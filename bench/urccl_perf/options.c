@@ -72,6 +72,7 @@ static const char help_text[] =
 	"  --table KIND        order of segments and pages: random (default), run, dense\n"
 	"  --run N             pages of a run of --table run (8)\n"
 	"  --class NAME        bulk (default), latency, control\n"
+	"  --checksum          checksums are compared where the bytes are placed\n"
 	"  --bidirectional     the server does the same towards us\n"
 	"  --background N      first alone, then again beside writes of N bytes to the same peer\n"
 	"  --background-depth N  so many of them (2)\n"
@@ -121,6 +122,7 @@ enum {
 	OPT_BACKGROUND,
 	OPT_BACKGROUND_DEPTH,
 	OPT_CHECK,
+	OPT_CHECKSUM,
 	OPT_DURATION,
 	OPT_WARMUP,
 	OPT_COUNT,
@@ -172,6 +174,7 @@ static const struct option long_options[] = {
 	{"background", 1, NULL, OPT_BACKGROUND},
 	{"background-depth", 1, NULL, OPT_BACKGROUND_DEPTH},
 	{"check", 0, NULL, OPT_CHECK},
+	{"checksum", 0, NULL, OPT_CHECKSUM},
 	{"duration", 1, NULL, OPT_DURATION},
 	{"warmup", 1, NULL, OPT_WARMUP},
 	{"count", 1, NULL, OPT_COUNT},
@@ -299,6 +302,9 @@ static int set_work(struct options *o, int opt, const char *arg)
 		return 1;
 	case OPT_CHECK:
 		o->check = 1;
+		return 1;
+	case OPT_CHECKSUM:
+		o->checksum = 1;
 		return 1;
 	case OPT_DURATION:
 		o->seconds = seconds_value(opt, arg);

@@ -84,7 +84,8 @@ struct options {
 	uint64_t random; /* entries of JOB_RANDOM */
 	uint64_t handshakes;
 	uint32_t tensors; /* of JOB_REGISTER */
-	int check; /* compare the bytes afterwards */
+	int check;	  /* compare the bytes afterwards */
+	int checksum;
 };
 
 /* Exits after --help, or with a sentence on what it cannot use. */

@@ -66,7 +66,8 @@ enum urccl_sqe_flags {
 	URCCL_SQE_NO_WAKE	= 1 << 4, /* its CQE wakes nobody by itself */
 	URCCL_SQE_NOTIFY	= 1 << 5, /* tell the peer, with tag (and ext->note), when the
 					   * data is placed */
-	URCCL_SQE_CHECKSUM	= 1 << 6,
+	URCCL_SQE_CHECKSUM	= 1 << 6, /* CRC32C of data and notification compared where they are
+					   * placed; else -EBADMSG */
 	URCCL_SQE_ACKED		= 1 << 7, /* the device's acknowledgement is enough (P4); only a
 					   * notification tells the peer */
 	URCCL_SQE_NO_REPLAY	= 1 << 8, /* never sent again on another path: the peer polls the

@@ -105,7 +105,11 @@ struct chunk {
 	uint64_t scratch[2];		/* the backend's */
 	void *op;			/* the engine's */
 	uint32_t seg;			/* the engine's */
-	uint32_t taken;			/* the engine's: a device has it */
+	uint8_t taken;			/* the engine's: a device has it */
+	uint8_t checksum;		/* its bytes' CRC32C is compared where they are placed, or
+					 * it comes out with -EBADMSG; with -EOPNOTSUPP if the
+					 * peer cannot. SEND: one that differs is not given out */
+	uint16_t reserved;
 };
 
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */

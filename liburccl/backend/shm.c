@@ -244,11 +244,14 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 {
 	struct shm_ep *e = shm_ep(ep);
 	int err = shm_door_addr_check(addr, addr_len, &e->peer);
+	uint32_t w;
 
 	(void)via;
 	if (err < 0)
 		return err;
 	e->version = (uint8_t)err;
+	for (w = 0; w < SHM_WAYS; w++)
+		e->streams[w].checks = e->version >= SHM_CHECKS;
 	e->active = active != 0;
 	e->state = SHM_MEETING;
 	err = active ? shm_link_dial(e) : shm_door_await(e);

@@ -22,6 +22,7 @@
 #include "backend/backend.h"
 #include "backend/stream.h"
 
+#define SHM_CHECKS 2u			/* the first version whose streams have CHECK */
 #define SHM_COOKIE 16u
 #define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
@@ -158,7 +159,7 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 
 /* 0, or -errno: the remote does not allow it, or not any more. */
 int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
-/* Copies the next max bytes of the chunk. 1: that was the last. */
+/* Copies the next max bytes of the chunk. 1: that was the last; -EBADMSG: its checksum. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
 /* ---- cma ---- */

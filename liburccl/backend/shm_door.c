@@ -13,10 +13,10 @@
 
 #ifndef SHM_VERSION_MAX
 #define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 1u
+#define SHM_VERSION_MAX 2u
 #endif
 #define PREFIX	   "urccl-"
-#define KNOCKS_MAX 64u			/* before others get their turn */
+#define KNOCKS_MAX 64u			 /* before others get their turn */
 #define SLOW_NS	   (250 * NSEC_PER_MSEC) /* after which a guest gives way to another */
 
 static int name_valid(const char *name)

@@ -129,9 +129,13 @@ static uint32_t copies(struct shm_queue *q, uint32_t max, struct event *events, 
 		uint32_t before = (uint32_t)c->scratch[0];
 		int res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_check(r, c);
 
-		if (!res && !shm_remote_copy(r, c, max))
+		if (!res)
+			res = shm_remote_copy(r, c, max);
+		if (!res)
 			break;
-		max -= res ? 0 : c->len - before;
+		max -= res > 0 ? c->len - before : 0;
+		if (res > 0)
+			res = 0;
 		q->head = c->next;
 		q->n--;
 		c->res = res;

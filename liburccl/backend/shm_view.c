@@ -523,11 +523,20 @@ static const struct remote_part *part_at(const struct shm_remote *r, uint64_t of
 	return &r->parts[low];
 }
 
+/* What was taken is what is there now: the bytes are read back from their place. */
+static int copy_checked(void *to, const void *from, uint64_t len)
+{
+	uint32_t sum = crc32c(0, from, len);
+
+	memcpy(to, from, len);
+	return crc32c(0, to, len) == sum ? 0 : -EBADMSG;
+}
+
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
 {
 	uint64_t left = c->len - c->scratch[0], run;
 	const struct remote_part *p;
-	uint8_t *local, *there;
+	uint8_t *local, *there, *to, *from;
 
 	if (left > max)
 		left = max;
@@ -537,10 +546,12 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
 		local = (uint8_t *)c->local + c->scratch[0];
 		run = p->len - (c->off + c->scratch[0] - p->start);
 		run = run < left ? run : left;
-		if (c->kind == CHUNK_WRITE)
-			memcpy(there, local, run);
-		else
-			memcpy(local, there, run);
+		to = c->kind == CHUNK_WRITE ? there : local;
+		from = c->kind == CHUNK_WRITE ? local : there;
+		if (!c->checksum)
+			memcpy(to, from, run);
+		else if (copy_checked(to, from, run))
+			return -EBADMSG;
 		c->scratch[0] += run;
 	}
 	return c->scratch[0] == c->len;

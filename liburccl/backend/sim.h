@@ -50,6 +50,8 @@ struct sim_packet {
 	uint32_t off, len;		/* in the chunk */
 	uint32_t stage;			/* enum sim_stage */
 	uint32_t lost;			/* so many times */
+	uint32_t sum;			/* CRC32C of the data before it went, if the op has
+					 * checksums */
 	uint8_t *data;
 };
 
@@ -74,6 +76,7 @@ struct sim_op {
 	uint8_t fault;			/* enum sim_fault */
 	uint8_t early;			/* is acknowledged before it is placed */
 	uint8_t stopped;		/* cancelled, and waits for its packets */
+	uint8_t checksum;		/* as the chunk says */
 };
 
 struct sim_message {
@@ -190,6 +193,13 @@ int sim_is_cut(struct sim_device *dev, uint64_t now);
 void sim_restart(struct sim_device *dev, uint64_t now);
 /* How long the device's link takes for len bytes more, from now. */
 uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now);
+
+/* ---- sim_check.c: what the network does to bytes, and who notices ---- */
+
+/* The packet goes with its checksum, and draw and number decide whether a bit of it is flipped. */
+void sim_check_send(struct sim_packet *p, uint64_t draw);
+/* 0, or -EBADMSG: it is not what was sent. */
+int sim_check_arrived(const struct sim_packet *p);
 
 /* ---- sim_ep.c: struct backend's functions ---- */
 

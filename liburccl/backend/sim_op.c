@@ -17,7 +17,8 @@ enum draw {
 	DRAW_BACK,
 	DRAW_LOST,
 	DRAW_LOST_BACK,
-	DRAW_PART
+	DRAW_PART,
+	DRAW_FLIP
 };
 
 /* ---- ops ---- */
@@ -116,6 +117,12 @@ static uint64_t packet_delay(const struct sim_packet *p, enum draw what)
 {
 	return 1 +
 	       sim_within(&p->op->ep->dev->faults.delay, sim_draw(p->op->seed, what, p->number));
+}
+
+/* Its bytes are in it. */
+static void packet_sums(struct sim_packet *p)
+{
+	sim_check_send(p, sim_draw(p->op->seed, DRAW_FLIP, p->number));
 }
 
 /* Left the heap for good. */
@@ -267,6 +274,7 @@ static int packet_judge(const struct sim_packet *p)
 {
 	const struct sim_op *op = p->op;
 	struct sim_ep *peer = peer_of(op->ep);
+	int err;
 
 	if (!peer)
 		return -ECONNRESET;
@@ -274,7 +282,10 @@ static int packet_judge(const struct sim_packet *p)
 	case CHUNK_SEND:
 		if (inbox_full(peer->dev))
 			return op->stopped ? -ECANCELED : -EAGAIN;
-		return 0;
+		return sim_check_arrived(p);
+	case CHUNK_WRITE:
+		err = check_access(op, find_exposure(op));
+		return err ? err : sim_check_arrived(p);
 	case CHUNK_READ:
 		if (op->stopped)
 			return -ECANCELED;
@@ -290,6 +301,7 @@ static void packet_accepted(struct sim_packet *p, uint64_t now)
 	switch (op->kind) {
 	case CHUNK_READ:
 		packet_copy(p, find_exposure(op), 0);
+		packet_sums(p);
 		packet_again(p, SIM_BACK,
 			     now + sim_line(peer_of(op->ep)->dev, p->len, now) +
 				     packet_delay(p, DRAW_BACK));
@@ -399,11 +411,13 @@ static void packet_twice(struct sim_packet *p)
 static void packet_back(struct sim_packet *p, uint64_t now)
 {
 	struct sim_op *op = p->op;
+	int err;
 
 	if (!packet_arrives(p, now))
 		return;
-	if (op->stopped) {
-		packet_failed(p, -ECANCELED);
+	err = op->stopped ? -ECANCELED : sim_check_arrived(p);
+	if (err) {
+		packet_failed(p, err);
 		return;
 	}
 	memcpy((uint8_t *)op->chunk->local + p->off, p->data, p->len);
@@ -483,6 +497,7 @@ static void op_fill(struct sim_op *op, struct chunk *chunk)
 	op->sent = op->packets = op->waiting = op->inflight = 0;
 	op->res = 0;
 	op->kind = chunk->kind;
+	op->checksum = chunk->checksum;
 	op->stopped = 0;
 	op->early =
 		op->kind == CHUNK_WRITE && sim_happens(f->early, sim_draw(op->seed, DRAW_EARLY, 0));
@@ -528,8 +543,10 @@ static void op_send(struct sim_op *op, uint64_t now)
 	p->len = left < SIM_PACKET_BYTES ? left : SIM_PACKET_BYTES;
 	p->lost = 0;
 	outward = op->kind == CHUNK_WRITE || op->kind == CHUNK_SEND ? p->len : 0;
-	if (outward)
+	if (outward) {
 		memcpy(p->data, (uint8_t *)op->chunk->local + p->off, p->len);
+		packet_sums(p);
+	}
 	op->sent += p->len;
 	op->waiting++;
 	op->inflight++;

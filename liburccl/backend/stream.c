@@ -105,6 +105,8 @@ int stream_post(struct stream *s, struct chunk *c)
 	/* A WRITE that came out was placed. */
 	if (c->kind == CHUNK_FLUSH || s->failed)
 		stream_out(s, c, s->failed, CHUNK_QUIET);
+	else if (c->checksum && !s->checks && c->kind != CHUNK_SEND)
+		stream_out(s, c, -EOPNOTSUPP, CHUNK_QUIET);
 	else
 		enqueue(s, c);
 	return 1;

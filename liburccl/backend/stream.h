@@ -19,6 +19,9 @@
  *		SENDs of the other direction were dealt with, modulo 2^32
  * The payload of a WRITE or RESP with FAR stays in its sender's memory, at `far`: the receiver's
  * driver fetches it from there, as long as the frame's seal holds (struct stream_far).
+ * With CHECK the header carries the CRC32C of its payload, and its own: a payload that differs
+ * fails its WRITE or READ, or is no message, and a header that does breaks the rules. A READ with
+ * CHECK is answered with CHECK. What has it is not FAR.
  * A WRITE or SEND with AGAIN will be followed by another, or by an ACK that takes this back: until
  * then an acknowledgement may wait, so that bulk costs few. URGENT tells the receiver that what is
  * not bulk is about, so that it may take bulk in smaller slices.
@@ -48,8 +51,9 @@
 
 #ifndef STREAM_VERSION_MAX
 #define STREAM_VERSION_MIN 1u	/* of the frames */
-#define STREAM_VERSION_MAX 1u
+#define STREAM_VERSION_MAX 2u
 #endif
+#define STREAM_CHECKS	 2u	/* the first version with CHECK */
 #define STREAM_HEADER	 32u	/* bytes of a header */
 #define STREAM_WRITES	 512u	/* window of WRITEs and SENDs; power of two */
 #define STREAM_READS	 128u	/* window of READs; power of two */
@@ -123,13 +127,14 @@ struct stream_read {
 	struct chunk *chunk;		/* NULL: it came out before its time */
 	uint32_t len;
 	uint32_t drop;			/* enum read_drop */
+	uint32_t check;			/* it is answered with CHECK */
 };
 
 /* A READ of the peer, until its answer is sent. */
 struct stream_request {
 	uint64_t off;
 	uint32_t id, len;
-	uint32_t dropped;
+	uint8_t dropped, check;
 };
 
 /* A WRITE of the peer that failed, until the peer is told. */
@@ -176,6 +181,8 @@ struct stream {
 	int rx_lent;
 	int stuck;			/* STREAM_STUCK_* */
 	int broken;			/* the peer broke the rules */
+	int checks;			/* both ends speak STREAM_CHECKS; a driver sets it before
+					 * the first post */
 	int urgent;			/* something not bulk went or came; the driver clears it */
 	int failed;			/* what stream_fail() was told */
 
@@ -209,6 +216,7 @@ struct stream {
 		struct chunk *chunk;	/* RESP's target; NULL: discard */
 		uint64_t at;		/* in the exposure's region, or in the chunk */
 		uint64_t far;		/* FAR: in the peer's memory */
+		uint32_t sum, expected;	/* CHECK: CRC32C of what came, and of all of it */
 		uint32_t fault;		/* status of our oldest READ's answer: not all of it came */
 		uint32_t placed;	/* WRITEs and SENDs of the peer, dealt with */
 		uint32_t unacked_bytes;	/* came since the last acknowledgement */

@@ -32,7 +32,7 @@ static int stays(const struct stream *s, uint32_t len)
 
 int stream_far_write(struct stream *s, struct frame *f, uint32_t number, const struct chunk *c)
 {
-	if (c->kind != CHUNK_WRITE || !stays(s, c->len))
+	if (c->kind != CHUNK_WRITE || c->checksum || !stays(s, c->len))
 		return 0;
 	f->flags |= FRAME_FAR;
 	f->far = (uintptr_t)c->local;
@@ -48,7 +48,7 @@ int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const 
 	uint64_t run;
 	void *from;
 
-	if (!stays(s, f->len) || e->expires_ns != NEVER_NS)
+	if (f->flags & FRAME_CHECK || !stays(s, f->len) || e->expires_ns != NEVER_NS)
 		return 0;
 	from = memory_at(e->memory, at, &run);
 	if (run < f->len)

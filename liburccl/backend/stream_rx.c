@@ -3,18 +3,16 @@
  * and checked before it is used. */
 #include "backend/stream_wire.h"
 
-#define DIRECT_MIN 4096u		/* shorter rests of a payload go through staging */
-#define BULK_MIN   32768u		/* a payload after which staging is kept small */
+#define DIRECT_MIN 4096u  /* shorter rests of a payload go through staging */
+#define BULK_MIN   32768u /* a payload after which staging is kept small */
 #define STAGING	   65536u
 /* After a large payload: the end of an answer and a header, so that the next goes to its place. */
 #define STAGING_BULK (2 * STREAM_HEADER)
 
 static const int status_errno[STATUS_LAST] = {
-	[STATUS_OK] = 0,
-	[STATUS_ACCESS] = -EACCES,
-	[STATUS_RANGE] = -ERANGE,
-	[STATUS_DROPPED] = -ECANCELED,
-	[STATUS_FAULT] = -EFAULT,
+	[STATUS_OK] = 0,	  [STATUS_ACCESS] = -EACCES,
+	[STATUS_RANGE] = -ERANGE, [STATUS_DROPPED] = -ECANCELED,
+	[STATUS_FAULT] = -EFAULT, [STATUS_CHECKSUM] = -EBADMSG,
 };
 
 /* ---- headers ---- */
@@ -54,6 +52,7 @@ static int begin_read(struct stream *s, const struct frame *f)
 	r->id = f->id;
 	r->len = f->len;
 	r->dropped = 0;
+	r->check = !!(f->flags & FRAME_CHECK);
 	s->rx.requested++;
 	s->rx.left = 0;
 	return 0;
@@ -66,6 +65,8 @@ static int begin_resp(struct stream *s, const struct frame *f)
 	int more = f->flags & FRAME_MORE;
 
 	if (s->tx.answered == s->tx.asked || f->id != s->tx.answered || f->off)
+		return -EPROTO;
+	if (r->check != !!(f->flags & FRAME_CHECK))
 		return -EPROTO;
 	if (f->len > r->len - s->rx.got || (f->status && (more || f->len)))
 		return -EPROTO;
@@ -89,7 +90,7 @@ static int begin_nak(struct stream *s, const struct frame *f)
 	if (f->id - s->tx.acked >= s->tx.sent - s->tx.acked || !f->status || f->len || f->off)
 		return -EPROTO;
 	c = *stream_unacked(s, f->id);
-	if (c && c->kind != CHUNK_WRITE)
+	if (c && c->kind != CHUNK_WRITE && f->status != STATUS_CHECKSUM)
 		return -EPROTO;
 	if (c)
 		c->res = status_errno[f->status];
@@ -118,26 +119,27 @@ static int begin_ack(struct stream *s, const struct frame *f)
 static int begin(struct stream *s, const struct frame *f)
 {
 	static int (*const kinds[FRAME_LAST])(struct stream *, const struct frame *) = {
-		[FRAME_WRITE] = begin_write, [FRAME_SEND] = begin_send,
-		[FRAME_READ] = begin_read,   [FRAME_RESP] = begin_resp,
-		[FRAME_NAK] = begin_nak,     [FRAME_DROP] = begin_drop,
+		[FRAME_WRITE] = begin_write, [FRAME_SEND] = begin_send, [FRAME_READ] = begin_read,
+		[FRAME_RESP] = begin_resp,   [FRAME_NAK] = begin_nak,	[FRAME_DROP] = begin_drop,
 		[FRAME_ACK] = begin_ack,
 	};
 	static const uint32_t flags[FRAME_LAST] = {
-		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT | FRAME_FAR,
-		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT,
-		[FRAME_READ] = FRAME_URGENT,
-		[FRAME_RESP] = FRAME_MORE | FRAME_FAR,
+		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT | FRAME_FAR | FRAME_CHECK,
+		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT | FRAME_CHECK,
+		[FRAME_READ] = FRAME_URGENT | FRAME_CHECK,
+		[FRAME_RESP] = FRAME_MORE | FRAME_FAR | FRAME_CHECK,
 	};
-	int rc;
+	int rc, check = f->flags & FRAME_CHECK;
 
 	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0)
 		return -EPROTO;
-	if (f->flags & FRAME_FAR ? !s->far || !s->far->peer_seed : f->far)
+	if (check && (!s->checks || f->flags & FRAME_FAR))
+		return -EPROTO;
+	if (f->flags & FRAME_FAR ? !s->far || !s->far->peer_seed : !check && f->far)
 		return -EPROTO;
 	if (f->flags & ~flags[f->kind])
 		return -EPROTO;
-	if (f->status >= STATUS_LAST ||
+	if (f->status >= (s->checks ? STATUS_LAST : STATUS_CHECKSUM) ||
 	    (f->status && f->kind != FRAME_RESP && f->kind != FRAME_NAK))
 		return -EPROTO;
 	rc = stream_acked(s, f->acked);
@@ -148,6 +150,8 @@ static int begin(struct stream *s, const struct frame *f)
 	s->urgent |= f->flags & FRAME_URGENT;
 	s->rx.len = f->len;
 	s->rx.far = f->far;
+	s->rx.sum = 0;
+	s->rx.expected = check ? f->sum[0] : 0;
 	rc = kinds[f->kind](s, f);
 	s->rx.active = !rc;
 	return rc;
@@ -172,6 +176,29 @@ static void advance(struct stream *s, uint32_t n)
 	s->rx.left -= n;
 }
 
+/* n bytes are at their place, where they are summed: whoever sent them may still change them
+ * elsewhere. */
+static void arrived(struct stream *s, uint32_t n)
+{
+	while (n && s->rx.flags & FRAME_CHECK) {
+		uint64_t run;
+		const void *at = target_at(s, &run);
+		uint32_t part = run < n ? (uint32_t)run : n;
+
+		if (at)
+			s->rx.sum = crc32c(s->rx.sum, at, part);
+		advance(s, part);
+		n -= part;
+	}
+	advance(s, n);
+}
+
+/* All of the payload came. */
+static int is_intact(const struct stream *s)
+{
+	return !(s->rx.flags & FRAME_CHECK) || s->rx.sum == s->rx.expected;
+}
+
 static void place(struct stream *s, const uint8_t *data, uint32_t len)
 {
 	while (len) {
@@ -181,7 +208,7 @@ static void place(struct stream *s, const uint8_t *data, uint32_t len)
 
 		if (to)
 			memcpy(to, data, n);
-		advance(s, n);
+		arrived(s, n);
 		data += n;
 		len -= n;
 	}
@@ -217,9 +244,11 @@ static void finish_resp(struct stream *s)
 	struct stream_read *r = stream_read(s, s->tx.answered);
 	struct chunk *c = r->chunk;
 	int cancelled = c && c->flags & CHUNK_CANCELLED;
-	uint32_t status = s->rx.status ? s->rx.status : s->rx.fault;
+	uint32_t status;
 
 	s->rx.got += s->rx.len;
+	if (!is_intact(s))
+		s->rx.fault = STATUS_CHECKSUM;
 	if (c && s->rx.flags & FRAME_FAR)
 		c->path = 0;
 	s->rx.chunk = NULL;
@@ -228,10 +257,23 @@ static void finish_resp(struct stream *s)
 	if (r->drop == DROP_WANTED)
 		s->tx.drops--;
 	r->drop = DROP_NOT;
+	status = s->rx.status ? s->rx.status : s->rx.fault;
 	s->rx.got = s->rx.fault = 0;
 	s->tx.answered++;
 	if (c)
 		stream_out(s, c, cancelled ? -ECANCELED : status_errno[status], CHUNK_QUIET);
+}
+
+/* A message that is not what was sent is none: the peer is told, and sends it again. */
+static int finish_send(struct stream *s)
+{
+	if (s->rx.flags & FRAME_CHECK)
+		s->rx.sum = crc32c(0, s->rx.hold, s->rx.len);
+	s->rx.status = is_intact(s) ? STATUS_OK : STATUS_CHECKSUM;
+	if (!s->rx.status && !stream_sink_add(s->sink, s->ep, s->rx.hold, s->rx.len))
+		return 0;
+	finish_numbered(s);
+	return 1;
 }
 
 /* The frame is complete. 0: the sink is full, try again. */
@@ -239,12 +281,12 @@ static int finish(struct stream *s)
 {
 	switch (s->rx.kind) {
 	case FRAME_SEND:
-		if (!stream_sink_add(s->sink, s->ep, s->rx.hold, s->rx.len))
+		if (!finish_send(s))
 			return 0;
-		s->rx.status = STATUS_OK;
-		finish_numbered(s);
 		break;
 	case FRAME_WRITE:
+		if (!s->rx.status && !is_intact(s))
+			s->rx.status = STATUS_CHECKSUM;
 		finish_numbered(s);
 		break;
 	case FRAME_RESP:
@@ -293,7 +335,7 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 void stream_placed(struct stream *s, uint32_t n)
 {
 	assert(n <= s->rx.left);
-	advance(s, n);
+	arrived(s, n);
 	if (!s->rx.left)
 		finish(s);
 	if (!s->rx_lent)

@@ -229,12 +229,15 @@ static void gather_read(struct stream *s, struct stream_gather *g, struct chunk 
 	stream_dequeue(s, c);
 	if (c->cls != URCCL_CLASS_BULK)
 		header.flags = FRAME_URGENT;
+	if (c->checksum)
+		header.flags |= FRAME_CHECK;
 	header.id = (uint32_t)c->key->v[0];
 	add_frame(s, g, &header, c, 0);
 	c->state = STATE_SENT;
 	c->scratch[1] = s->tx.asked++;
 	r->chunk = c;
 	r->len = c->len;
+	r->check = c->checksum;
 	r->drop = DROP_NOT;
 }
 
@@ -258,6 +261,10 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 		header.off = c->off;
 	}
 	far = stream_far_write(s, &header, s->tx.sent - 1, c);
+	if (c->checksum && s->checks) {
+		header.flags |= FRAME_CHECK;
+		header.sum[0] = crc32c(0, c->local, c->len);
+	}
 	p = add_frame(s, g, &header, c, copied);
 	if (copied)
 		memcpy(p, c->local, copied);
@@ -285,6 +292,31 @@ static void copy_out(uint8_t *to, const struct exposure *e, uint64_t at, uint32_
 	}
 }
 
+static uint32_t sum_of(const struct exposure *e, uint64_t at, uint32_t len)
+{
+	uint32_t sum = 0;
+
+	while (len) {
+		uint64_t run;
+		const void *from = memory_at(e->memory, at, &run);
+		uint32_t n = run < len ? (uint32_t)run : len;
+
+		sum = crc32c(sum, from, n);
+		at += n;
+		len -= n;
+	}
+	return sum;
+}
+
+/* Of an answer to the peer's next READ; e NULL: without a payload. */
+static void add_sum(struct stream *s, struct frame *header, const struct exposure *e, uint64_t at)
+{
+	if (!stream_request(s, s->tx.replied)->check)
+		return;
+	header->flags |= FRAME_CHECK;
+	header->sum[0] = e ? sum_of(e, at, header->len) : 0;
+}
+
 /* The end of an answer, or all of one that is short or failed. */
 static void gather_reply_end(struct stream *s, struct stream_gather *g, uint32_t status,
 			     const struct exposure *e, uint64_t at, uint32_t len)
@@ -293,6 +325,7 @@ static void gather_reply_end(struct stream *s, struct stream_gather *g, uint32_t
 	uint8_t *p;
 
 	header.id = s->tx.replied;
+	add_sum(s, &header, len ? e : NULL, at);
 	p = add_frame(s, g, &header, NULL, len);
 	copy_out(p, e, at, len);
 	if (s->tx.reply_begun)
@@ -321,6 +354,7 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 		return;
 	}
 	header.id = s->tx.replied;
+	add_sum(s, &header, e, at);
 	far = stream_far_answer(s, &header, s->tx.replied, e, at);
 	add_frame(s, g, &header, far ? NULL : e, 0);
 	g->frames[g->nframes - 1].flags = FRAME_BEGUN;

@@ -20,11 +20,14 @@ enum frame_kind {
 #define FRAME_MORE   1u			/* RESP: its end is still to come */
 #define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
 #define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
+#define FRAME_CHECK  16u		/* WRITE, SEND, READ, RESP: it has checksums */
 #define FRAME_FAR    8u			/* WRITE, RESP with MORE: payload stays at `far` */
 
 /* Of RESP and NAK. errno values differ between machines, these do not. */
 enum frame_status {
-	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED, STATUS_FAULT, STATUS_LAST
+	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED, STATUS_FAULT,
+	STATUS_CHECKSUM,		/* since STREAM_CHECKS */
+	STATUS_LAST
 };
 
 /* A header as it is sent; reserved bytes are zero, and not zero breaks the rules. */
@@ -37,8 +40,14 @@ struct frame {
 	uint32_t acked;			/*  8 */
 	uint32_t id;			/* 12 WRITE, READ: grant; RESP, NAK, DROP: number */
 	uint64_t off;			/* 16 WRITE, READ */
-	uint64_t far;			/* 24 FAR: address of the payload */
+	union {				/* 24 */
+		uint64_t far;		/*    FAR: address of the payload */
+		uint32_t sum[2];	/*    CHECK: CRC32C of the payload, and of the header up
+					 *    to here */
+	};
 };
+
+#define FRAME_SUMMED 28u		/* bytes of a header that its own checksum covers */
 
 _Static_assert(sizeof(struct frame) == STREAM_HEADER, "a header is 32 bytes");
 
@@ -55,19 +64,30 @@ static inline void frame_put(uint8_t *to, const struct frame *f)
 		.far = htole64(f->far),
 	};
 
+	if (f->flags & FRAME_CHECK) {
+		le.sum[0] = htole32(f->sum[0]);
+		le.sum[1] = htole32(crc32c(0, &le, FRAME_SUMMED));
+	}
 	memcpy(to, &le, sizeof(le));
 }
 
+/* A header that is not what its checksum says is of no kind. */
 static inline void frame_get(struct frame *f, const uint8_t *from)
 {
 	memcpy(f, from, sizeof(*f));
 	/* From here on the compiler must not look at `from` again: the peer may change it. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (f->flags & FRAME_CHECK) {
+		if (le32toh(f->sum[1]) != crc32c(0, f, FRAME_SUMMED))
+			f->kind = 0;
+		f->sum[0] = le32toh(f->sum[0]);
+	} else {
+		f->far = le64toh(f->far);
+	}
 	f->len = le32toh(f->len);
 	f->acked = le32toh(f->acked);
 	f->id = le32toh(f->id);
 	f->off = le64toh(f->off);
-	f->far = le64toh(f->far);
 }
 
 /* chunk->state while a stream has the chunk. */

@@ -151,6 +151,7 @@ static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
 			s->write_window = a->writes;
 		if (a->reads < s->read_window)
 			s->read_window = a->reads;
+		s->checks = e->version >= STREAM_CHECKS;
 	}
 }
 

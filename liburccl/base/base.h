@@ -221,6 +221,11 @@ void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out
 /* Equal or not, in a time that does not tell where they differ. */
 int equal_const_time(const void *a, const void *b, size_t len);
 
+/* ---- checksum ---- */
+
+/* CRC32C of what crc (0: nothing) is the CRC32C of and the len bytes behind it. */
+uint32_t crc32c(uint32_t crc, const void *data, size_t len);
+
 /* ---- why something failed ----
  * Failed calls leave a sentence for this thread; failed entries and events a record, made without a
  * string, that explain turns into one. */

@@ -40,6 +40,7 @@ static const struct key keys[] = {
 	{"retries", KIND_NUMBER, AT(retries), 0, 30},
 	SHARE(duplicate),
 	SHARE(early),
+	SHARE(flip),
 	SHARE(error),
 	SHARE(partial),
 	{"freeze", KIND_SPELL, AT(freeze), NSEC_PER_USEC, FAULT_NS_MAX},
@@ -49,8 +50,8 @@ static const struct key keys[] = {
 };
 
 #define NAMES                                                                                 \
-	"seed, clock, delay, rate, drop, resend, retries, duplicate, early, error, partial, " \
-	"freeze, flap, restart and depth"
+	"seed, clock, delay, rate, drop, resend, retries, duplicate, early, flip, error, " \
+	"partial, freeze, flap, restart and depth"
 
 void faults_init(struct sim_faults *f)
 {

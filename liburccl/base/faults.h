@@ -26,6 +26,7 @@ struct sim_faults {
 	uint64_t is_simulated;	  /* the clock */
 	uint64_t drop, duplicate; /* shares of packets */
 	uint64_t early;		  /* share of writes acknowledged before they are placed */
+	uint64_t flip;		  /* share of packets with data that one bit is flipped in */
 	uint64_t error, partial;  /* shares of chunks that fail: placed or not; placed in part */
 	struct sim_spell freeze;  /* the device stands still */
 	struct sim_spell flap;	  /* its link loses everything */

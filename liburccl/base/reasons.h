@@ -85,6 +85,11 @@ REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEVICE,		"the device gave %e")
+REASON(CHECKSUM,	"the bytes that came are not those that were sent: their checksums differ. "
+			"Memory that is written while it moves does that too; else look for a device "
+			"that damages data, and send them again")
+REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
+			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
 			"or does not give the right")
 REASON(ATOMIC_SPLIT,	"the word at offset %u of the remote lies in two adverts: an atomic acts "

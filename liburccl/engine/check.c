@@ -15,8 +15,9 @@ enum field { /* of an entry, in the order of their place */
 #define ORDER_FLAGS (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)
 #define DATA_FLAGS                                                            \
 	(ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_ACKED | \
-	 URCCL_SQE_NO_REPLAY | URCCL_SQE_EXT)
-#define PLAIN_FLAGS   (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY)
+	 URCCL_SQE_NO_REPLAY | URCCL_SQE_CHECKSUM | URCCL_SQE_EXT)
+#define PLAIN_FLAGS \
+	(ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY | URCCL_SQE_CHECKSUM)
 #define ATOMIC_FLAGS  (ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_EXT)
 #define ATOMIC_FIELDS (F_OBJECT | F_ADDR | F_OFF | F_TAG | F_GROUP)
 #define DATA_FIELDS   (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
@@ -123,8 +124,6 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 		return wrong(-EINVAL, REASON_FENCE_PEER, 0, 0);
 	if (shape->multishot && (surplus & URCCL_SQE_LINK))
 		return wrong(-EINVAL, REASON_LINK_MULTISHOT, 0, 0);
-	if (data && (surplus & URCCL_SQE_CHECKSUM))
-		return wrong(-EOPNOTSUPP, REASON_FLAG, URCCL_SQE_CHECKSUM, 0);
 	if (surplus)
 		return wrong(surplus >> 10 ? -EOPNOTSUPP : -EINVAL,
 			     surplus >> 10 ? REASON_FLAG : REASON_FLAG_INVALID, surplus, 0);

@@ -38,7 +38,7 @@ struct note_slot {
 	uint8_t busy;	 /* the receiver has not delivered it */
 	uint8_t sending; /* its chunk is not out */
 	uint8_t again;	 /* it changed, or was not taken: send it once the chunk is out */
-	uint8_t reserved;
+	uint8_t checksum; /* of its entry: it has one itself */
 	uint32_t seq;
 	struct chunk chunk;
 	struct message msg;

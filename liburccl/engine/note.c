@@ -36,6 +36,7 @@ static void slot_send(struct engine_peer *p, struct note_slot *s)
 				  .cls = URCCL_CLASS_CONTROL,
 				  .len = (uint32_t)sizeof(s->msg) + s->msg.len,
 				  .local = &s->msg,
+				  .checksum = s->checksum,
 				  .op = p,
 				  .seg = (uint32_t)(s - p->notes)};
 	lane_add_chunk(p, LANE_CONTROL, &s->chunk);
@@ -80,6 +81,7 @@ static void slot_take_op(struct op *op, struct note_slot *s)
 {
 	slot_take(op->peer, s);
 	s->op = op;
+	s->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 	op->note_slot = (uint8_t)(s - op->peer->notes);
 	slot_fill(s, op);
 	slot_send(op->peer, s);
@@ -90,6 +92,7 @@ static void slot_take_owed(struct engine_peer *p, struct note_slot *s, const str
 {
 	slot_take(p, s);
 	s->op = NULL;
+	s->checksum = 1; /* what made it fail may be about */
 	slot_fill_failed(s, o->tag, o->res);
 	slot_send(p, s);
 }

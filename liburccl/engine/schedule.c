@@ -143,6 +143,7 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 		c->op = op;
 		c->seg = p.seg;
 		c->taken = 0;
+		c->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 		return c;
 	}
 	chunk_free(e, c);
@@ -320,6 +321,10 @@ static void data_out(struct engine *e, struct chunk *c)
 			op->first_bad = seg;
 		if (flags & CHUNK_BOUNCES)
 			op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
+		else if (res == -EBADMSG)
+			op_fail(op, res, REASON_CHECKSUM, 0, 0, 0);
+		else if (res == -EOPNOTSUPP)
+			op_fail(op, res, REASON_CHECKSUM_OLD, 0, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
 		else

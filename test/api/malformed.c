@@ -60,7 +60,6 @@ static void fields(void)
 	WRONG(write_entry(), sqe->reserved = 5, -EINVAL, "byte 60");
 	WRONG(write_entry(), sqe->tag = 5, -EINVAL, "byte 48");
 	WRONG(write_entry(), sqe->dtype = URCCL_BF16, -EOPNOTSUPP, "dtype");
-	WRONG(write_entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EOPNOTSUPP, "flags");
 	WRONG(write_entry(), sqe->flags = 1 << 11, -EOPNOTSUPP, "flags");
 	WRONG(write_entry(), sqe->flags = 3 << URCCL_SQE_CLASS_SHIFT, -EOPNOTSUPP, "flags");
 	WRONG(write_entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");

@@ -58,6 +58,7 @@ static void made(const uint8_t *data, size_t size)
 		"retries=", "duplicate=",
 		"early=",   "error=",
 		"partial=", "freeze=",
+		"flip=",
 		"flap=",    "restart=",
 		"depth=",   ",",
 		"..",	    "/",

@@ -47,6 +47,7 @@ static void post(struct chunk *c)
 	if (c->kind == CHUNK_SEND && c->len > MESSAGE_MAX)
 		c->len = MESSAGE_MAX;
 	c->local = local[i];
+	c->checksum = (uint8_t)(n / 2 % 2);
 	c->key = &rkey;
 	must(stream_post(&stream, c));
 }
@@ -141,7 +142,8 @@ static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 	uint32_t len = (in[3] | (in[4] & 0x0fu) << 8) << (in[4] >> 5 & 1), kind = in[0] % 8;
 	uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
 	uint32_t id = kind == 1 || kind == 3 ? grant : stream.tx.answered;
-	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 7, in[2] % 5};
+	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 0x17, in[2] % 6};
+	uint32_t sum;
 
 	/* The rest of the answer that is due. */
 	if (in[4] & 0x10 && stream.tx.asked != stream.tx.answered)
@@ -155,6 +157,12 @@ static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 	memcpy(h + 16, &off, 4);
 	memcpy(to, h, sizeof(h));
 	memset(to + sizeof(h), in[7], len);
+	if (in[1] & 0x10) {
+		sum = kind == 3 || in[1] & 0x40 ? 0 : crc32c(0, to + sizeof(h), len);
+		memcpy(to + 24, &sum, 4);
+		sum = crc32c(0, to, 28) ^ (in[1] >> 7);
+		memcpy(to + 28, &sum, 4);
+	}
 	return sizeof(h) + (kind == 1 || kind == 2 || kind == 4 ? len : 0);
 }
 
@@ -230,6 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	async = data[0] >> 6 & 1;
 	stream_sink_init(&sink);
 	stream_init(&stream, &ep, &grants, &sink);
+	stream.checks = 1;
 	stream_expose(&grants, &e, key, sizeof(key));
 	must(!stream_import(key, sizeof(key), REGION, &rkey));
 	for (i = 0; i < CHUNKS; i++)

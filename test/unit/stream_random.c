@@ -141,6 +141,7 @@ static void post(int i)
 	w->tag = k;
 	c->kind = kinds[pair_random(&pair, 4)];
 	c->cls = (uint8_t)pair_random(&pair, 3);
+	c->checksum = (uint8_t)pair_random(&pair, 2);
 	c->local = local[i] + k * SLOT;
 	c->len = c->kind == CHUNK_SEND ? 4 + pair_random(&pair, MESSAGE_MAX - 3) : random_len(SLOT);
 	c->key = &rkey[i];
@@ -194,6 +195,7 @@ static void run(uint64_t seed)
 	int i, posting = 1;
 
 	pair_init(&pair, seed);
+	pair.side[0].stream.checks = pair.side[1].stream.checks = 1;
 	memset(work, 0, sizeof(work));
 	memset(out, 0, sizeof(out));
 	memset(posted, 0, sizeof(posted));

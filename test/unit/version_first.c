@@ -25,10 +25,10 @@ static const uint8_t hello[] = {
 };
 /* clang-format on */
 
-/* 66 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, stream count, port, windows and
- * cookie are the acceptor's. */
+/* 66 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, greatest version of the rail,
+ * stream count, port, windows and cookie are the acceptor's. */
 static const uint8_t ack_begin[] = {66, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0};
-static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1, 1};
+static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1};
 
 static const uint8_t path[] = {8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 static const uint8_t ready[] = {8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};

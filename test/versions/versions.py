@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-versions.py PERF OURS NEXT AFTER RAILS: the same program with libraries of different versions of the
-protocols, each way: with OURS, which speaks version 1, with NEXT (1 and 2), AFTER (2 and 3), and
-RAILS (1, but the transports' own protocols 2 and 3). Those that have a version in common move
-checked bytes; those that have none say which versions there are.
+versions.py PERF OURS NEXT AFTER FIRST RAILS: the same program with libraries of different versions
+of the protocols, each way: with OURS, which speaks version 1 and the transports' own protocols 1
+and 2, with NEXT (1 and 2; 1 to 3), AFTER (2 and 3; 3 and 4), FIRST (1; 1) and RAILS (1; 3 and 4).
+Those that have a version in common move checked bytes; those that have none say which versions
+there are.
 
 versions.py PERF OLDER: OLDER is the program with its own library of an earlier release.
 """
@@ -73,12 +74,12 @@ def speak(perf, a, b, server_perf=None):
                              f"{done.returncode}\n{done.stdout}")
 
 
-def refuse(perf, a, b, words):
+def refuse(perf, a, b, words, work=None, error="EPROTONOSUPPORT"):
     with Server(perf, b) as server:
         for transport in TRANSPORTS:
-            done = dial(perf, a, server, transport, WORK[0])
+            done = dial(perf, a, server, transport, WORK[0] + (work or []))
             text = re.sub(r"\s+", " ", done.stdout)
-            if not done.returncode or "EPROTONOSUPPORT" not in text or words not in text:
+            if not done.returncode or error not in text or words not in text:
                 sys.exit(f"failed: {name(a)} with {name(b)}, {transport}: expected '{words}', "
                          f"{done.returncode}\n{done.stdout}")
 
@@ -88,14 +89,16 @@ def main(perf, ours, *others):
         speak(perf, None, None, ours)
         speak(ours, None, None, perf)
         return
-    newer, after, rails = others
-    for a, b in (ours, newer), (newer, after):
+    newer, after, first, rails = others
+    for a, b in (ours, newer), (newer, after), (ours, first):
         speak(perf, a, b)
         speak(perf, b, a)
     refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 3")
     refuse(perf, after, ours, "protocol versions do not meet: ours are 2 to 3, the peer's 1 to 1")
-    refuse(perf, ours, rails, "transport's protocol do not meet: ours are 1 to 1, the peer's 2 to 3")
-    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 2 to 3, the peer's 1 to 1")
+    refuse(perf, ours, rails, "transport's protocol do not meet: ours are 1 to 2, the peer's 3 to 4")
+    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 3 to 4, the peer's 1 to 2")
+    refuse(perf, ours, first, "the peer's version compares no checksums", ["--checksum"],
+           "EOPNOTSUPP")
 
 
 main(*sys.argv[1:])
