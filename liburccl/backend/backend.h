@@ -187,8 +187,12 @@ struct backend {
 	/* Later accesses fail with -EACCES, and one that is half received lands no more. 0:
 	 * done, the exposure is the engine's again; -EINPROGRESS: a kernel call still has the
 	 * memory, or the peer has it mapped and has not said that it let go: poll and call
-	 * again. */
+	 * again. After EVENT_CLOSED: -EINPROGRESS if it may have it mapped even now. */
 	int (*unexpose)(struct exposure *exposure);
+	/* The memory of the exposure gets other pages soon (extent.moving): from now on the peer
+	 * reaches it through this side alone. An access by what it has mapped counts for it only
+	 * if that ended before; it is not waited for. */
+	void (*unmap)(struct exposure *exposure);
 	/* Resolves a key for chunks on ep. 0 or -errno; the bytes come from the peer. */
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);

@@ -10,6 +10,7 @@
 
 #define GRANTS	   (1u << HANDLE_SLOT_BITS)
 #define LAST_WORDS (1u << 20) /* bytes that a peer which hung up is heard of */
+#define LEAVING	   5u	      /* ticks of 20 ms for a peer to say that it has let go */
 
 static struct shm_dev *shm_dev(struct device *dev)
 {
@@ -225,6 +226,10 @@ void shm_ep_lost(struct shm_ep *e, int why)
 {
 	enum shm_state was = e->state;
 
+	if (why == -ECONNRESET)
+		e->hung_up = 1;
+	if (was == SHM_CLOSED && e->leaving)
+		shm_ep_left(e);
 	e->why = why;
 	if (was != SHM_MEETING && was != SHM_UP)
 		return;
@@ -260,18 +265,45 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	return 0;
 }
 
+void shm_ep_left(struct shm_ep *e)
+{
+	e->leaving = 0;
+	shm_link_close(e);
+	owe(e, EVENT_CLOSED);
+}
+
+/* It may still write to memory that it was shown, unless it says that it does not, or hangs up. */
+static int is_waited_for(const struct shm_ep *e)
+{
+	uint32_t i;
+
+	if (e->sock < 0 || e->state != SHM_UP)
+		return 0;
+	for (i = 0; i < SHM_FILES; i++)
+		if (e->files[i].users)
+			return 1;
+	return e->revokes != e->revokes_done;
+}
+
 static void ep_close(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
+	int waits = is_waited_for(e);
 
 	e->state = SHM_CLOSED;
-	shm_link_close(e);
+	if (!waits)
+		shm_link_close(e);
 	shm_ep_cool(e);
 	stream_sink_forget(&e->dev->sink, ep);
 	shm_chunks_fail(e, -ECANCELED);
 	list_del(&e->reap);
 	e->owed = 0;
-	owe(e, EVENT_CLOSED);
+	if (!waits) {
+		owe(e, EVENT_CLOSED);
+		return;
+	}
+	e->leaving = LEAVING;
+	shm_wait_tick(e);
 }
 
 const struct backend backend_shm = {
@@ -288,6 +320,7 @@ const struct backend backend_shm = {
 	.ep_close = ep_close,
 	.expose = shm_expose,
 	.unexpose = shm_unexpose,
+	.unmap = shm_unmap,
 	.import = shm_import,
 	.forget = shm_forget,
 	.warm = shm_warm,

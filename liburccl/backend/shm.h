@@ -28,6 +28,7 @@
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
 #define SHM_COPIES 256u			/* chunks on mapped memory that wait in an ep, each way */
 #define SHM_LOOK 64u			/* polls between two looks at the links */
+#define SHM_MOVES 8u			/* files that a side which was away hears of by name */
 #define SHM_GUESTS 14u			/* of an ep: connected, not yet known to be the peer */
 
 struct shm_dev;
@@ -50,6 +51,10 @@ struct shm_side {
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
 	_Alignas(128) uint32_t least;	/* struct stream_far's */
 	_Alignas(128) uint64_t fetching;	/* likewise */
+	/* Files of its memory that have other pages now: how many there ever were, and the serials
+	 * of the last few. */
+	_Alignas(128) uint32_t moves;
+	uint64_t moved[SHM_MOVES];
 };
 
 /* The seals of what one side leaves where it is; of its own pages, which come with the first. */
@@ -112,6 +117,7 @@ struct shm_file {
 	ino_t ino;
 	uint64_t serial;		/* 0: free slot */
 	uint32_t writable;
+	uint32_t moved;			/* shown, and not what the memory is any more */
 	uint32_t users;			/* parts of exposures */
 };
 
@@ -131,10 +137,29 @@ struct shm_backing {
 	ino_t ino;
 };
 
+/* Where a part of an exposure lies. */
+struct shm_part {
+	uint64_t serial; /* of the file */
+	uint64_t off;	 /* in it */
+	uint64_t len;
+};
+
+#define SHM_PARTS ((KEY_MAX - 32) / sizeof(struct shm_part))
+
+struct shm_key {
+	uint8_t grant[STREAM_KEY_BYTES];
+	uint32_t rights;
+	uint32_t nparts;  /* 0: the ring alone */
+	uint64_t revokes; /* that were told before it was made */
+	struct shm_part parts[SHM_PARTS];
+};
+_Static_assert(sizeof(struct shm_key) <= KEY_MAX, "a key fits");
+
 int shm_reg(struct device *dev, struct extent *extent);
 void shm_unreg(struct device *dev, struct extent *extent);
 int shm_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int shm_unexpose(struct exposure *exposure);
+void shm_unmap(struct exposure *exposure);
 int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
 void shm_forget(struct ep *ep, struct rkey *rkey);
 int shm_warm(struct ep *ep, struct rkey *rkey);
@@ -142,6 +167,8 @@ int shm_warm(struct ep *ep, struct rkey *rkey);
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
 int shm_view_gone(struct shm_ep *e, uint64_t serial);
+/* 1: the owner's memory has moved since the last look; what was copied then goes by the ring. */
+int shm_views_moved(struct shm_ep *e);
 int shm_view_revoke(struct shm_ep *e, const struct shm_record *r);
 int shm_view_revoked(struct shm_ep *e, uint64_t number);
 /* Says how far we have let go, if the peer does not know. */
@@ -157,6 +184,8 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 	return (struct shm_remote *)(uintptr_t)rkey->v[1];
 }
 
+/* Its memory is not mapped any more. */
+int shm_remote_by_ring(const struct shm_remote *r);
 /* 0, or -errno: the remote does not allow it, or not any more. */
 int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
 /* Copies the next max bytes of the chunk. 1: that was the last; -EBADMSG: its checksum. */
@@ -300,7 +329,8 @@ enum shm_state {
 	SHM_MEETING,			/* ep_connect: the link is not proved yet */
 	SHM_UP,
 	SHM_DOWN,
-	SHM_CLOSED,			/* ep_close: chunks come out, then CLOSED is told */
+	SHM_CLOSED,			/* ep_close: chunks come out, the peer lets go or is given
+					 * up, then CLOSED is told */
 };
 
 struct shm_queue {
@@ -348,6 +378,9 @@ struct shm_ep {
 	uint64_t revoked;		/* those that the peer told us of, */
 	uint64_t revoked_told;		/* and those that it knows we let go of */
 	uint64_t revoked_unseen;	/* the last that came before the key it ends */
+	uint32_t moves, moves_seen;	/* files that we, that the peer gave other pages */
+	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
+	uint8_t hung_up;		/* by the peer: it touches nothing any more */
 };
 
 /* Chunks. */
@@ -360,6 +393,7 @@ int shm_arm(struct device *dev);
 /* The link's news. */
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
+void shm_ep_left(struct shm_ep *e);	/* closed, and it waits for the peer no longer */
 void shm_ep_wait(struct shm_ep *e);	/* it has a chunk that is held */
 void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
 void shm_ep_cool(struct shm_ep *e);	/* or are not */

@@ -207,10 +207,28 @@ int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in)
 	return err;
 }
 
+/* Of an ep that is closed: whether the peer has let go; it is told that we have. */
+static int on_last_record(struct shm_ep *e)
+{
+	const struct shm_record *rx = &e->in.rx;
+	int err = 0;
+
+	if (rx->type == SHM_REVOKE)
+		err = shm_view_revoke(e, rx);
+	if (rx->type != SHM_REVOKED)
+		return err;
+	err = shm_view_revoked(e, rx->serial);
+	if (!err && e->revokes == e->revokes_done)
+		shm_ep_left(e);
+	return err;
+}
+
 static int on_record(struct shm_ep *e)
 {
 	const struct shm_record *rx = &e->in.rx;
 
+	if (e->state == SHM_CLOSED)
+		return on_last_record(e);
 	if (e->state == SHM_MEETING) {
 		if (rx->type != SHM_WELCOME || !e->active || !hello_valid(e, rx))
 			return -EPROTO;
@@ -339,6 +357,13 @@ static void tick(struct shm_dev *d)
 		struct shm_ep *e = list_first(&now, struct shm_ep, waiting);
 
 		list_del(&e->waiting);
+		if (e->state == SHM_CLOSED) {
+			if (--e->leaving)
+				shm_wait_tick(e);
+			else
+				shm_ep_left(e);
+			continue;
+		}
 		if (!e->active) {
 			shm_door_retry(e);
 			continue;

@@ -13,8 +13,12 @@
 #define HOT_FEW	      16u	   /* eps that are polled although they are idle */
 #define IDLE_LOOKS    16u	   /* looks at the links after which an ep counts as idle */
 
+/* A chunk's state while it is in a queue of copies; the others are the stream's. */
+#define STATE_COPY 0x40u
+
 static void out(struct shm_dev *d, struct chunk *c, int res)
 {
+	c->state = 0;
 	c->res = res;
 	c->flags |= CHUNK_QUIET;
 	c->next = NULL;
@@ -58,6 +62,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 		out(e->dev, c, err);
 		return 1;
 	}
+	c->state = STATE_COPY;
 	c->next = NULL;
 	*q->end = c;
 	q->end = &c->next;
@@ -67,13 +72,12 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 
 static int is_copy(const struct chunk *c)
 {
-	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key);
+	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key) &&
+	       !shm_remote_by_ring(shm_remote(c->key));
 }
 
-static int post_one(struct shm_ep *e, struct chunk *c)
+static int post_ring(struct shm_ep *e, struct chunk *c)
 {
-	if (is_copy(c))
-		return post_copy(e, c, shm_remote(c->key));
 	if (e->dev->no_bounce && (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE)) {
 		c->flags = CHUNK_BOUNCES;
 		c->path = 0;
@@ -84,6 +88,11 @@ static int post_one(struct shm_ep *e, struct chunk *c)
 		return 0;
 	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
 	return 1;
+}
+
+static int post_one(struct shm_ep *e, struct chunk *c)
+{
+	return is_copy(c) ? post_copy(e, c, shm_remote(c->key)) : post_ring(e, c);
 }
 
 uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
@@ -99,6 +108,7 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 		return i;
 	}
 	shm_ep_warm(e);
+	shm_views_moved(e);
 	for (i = 0; i < n && post_one(e, chunks[i]); i++)
 		;
 	return i;
@@ -108,7 +118,7 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 {
 	struct shm_ep *e = container_of(c->ep, struct shm_ep, ep);
 
-	if (is_copy(c))
+	if (c->state == STATE_COPY)
 		c->flags |= CHUNK_CANCELLED;
 	else
 		stream_cancel(c, how);
@@ -118,9 +128,35 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 
 /* ---- poll ---- */
 
-/* Copies the chunks of one queue, at most max bytes, into at most n events. */
-static uint32_t copies(struct shm_queue *q, uint32_t max, struct event *events, uint32_t n)
+static void queue_pop(struct shm_queue *q)
 {
+	q->head = q->head->next;
+	q->n--;
+	if (!q->head)
+		q->end = &q->head;
+}
+
+/* The first chunk of a queue whose memory is not mapped any more goes by the ring, from its
+ * beginning. 0: there is no room. */
+static int divert(struct shm_ep *e, struct shm_queue *q)
+{
+	struct chunk *c = q->head, *next = c->next;
+
+	if (!post_ring(e, c))
+		return 0;
+	q->head = next;
+	q->n--;
+	if (!next)
+		q->end = &q->head;
+	return 1;
+}
+
+/* Copies the chunks of one queue, at most max bytes, into at most n events. A copy counts if the
+ * memory is the owner's even after it. */
+static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct event *events,
+		       uint32_t n)
+{
+	struct shm_queue *q = &e->copies[w];
 	uint32_t got = 0;
 	struct chunk *c;
 
@@ -129,21 +165,27 @@ static uint32_t copies(struct shm_queue *q, uint32_t max, struct event *events, 
 		uint32_t before = (uint32_t)c->scratch[0];
 		int res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_check(r, c);
 
-		if (!res)
+		if (!res && shm_remote_by_ring(r)) {
+			if (!divert(e, q))
+				break;
+			continue;
+		}
+		if (!res) {
 			res = shm_remote_copy(r, c, max);
-		if (!res)
-			break;
+			if (!res)
+				break;
+			if (shm_views_moved(e))
+				continue;
+		}
 		max -= res > 0 ? c->len - before : 0;
 		if (res > 0)
 			res = 0;
-		q->head = c->next;
-		q->n--;
+		queue_pop(q);
+		c->state = 0;
 		c->res = res;
 		c->flags |= CHUNK_QUIET;
 		events[got++] = (struct event){.type = EVENT_CHUNK, .res = c->res, .chunk = c};
 	}
-	if (!q->head)
-		q->end = &q->head;
 	return got;
 }
 
@@ -159,7 +201,7 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->copies[SHM_QUICK].n)
-			got += copies(&e->copies[SHM_QUICK], UINT32_MAX, events + got, n - got);
+			got += copies(e, SHM_QUICK, UINT32_MAX, events + got, n - got);
 	}
 	if (got)
 		d->beside = BESIDE_ROUNDS;
@@ -168,7 +210,7 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (e->copies[SHM_BULK].n)
-			got += copies(&e->copies[SHM_BULK], max, events + got, n - got);
+			got += copies(e, SHM_BULK, max, events + got, n - got);
 	}
 	return got;
 }

@@ -314,6 +314,12 @@ static uint64_t next_due(const struct sim_device *dev)
 
 /* What came up before what came, and an end last: nothing speaks of an ep before its up or after
  * its end. */
+/* Peers map nothing. */
+static void unmap(struct exposure *exposure)
+{
+	(void)exposure;
+}
+
 static uint32_t poll(struct device *d, struct event *events, uint32_t n)
 {
 	struct sim_device *dev = to_sim_device(d);
@@ -401,6 +407,7 @@ const struct backend backend_sim = {
 	.ep_close = sim_ep_close,
 	.expose = sim_expose,
 	.unexpose = sim_unexpose,
+	.unmap = unmap,
 	.import = sim_import,
 	.forget = sim_forget,
 	.warm = warm,

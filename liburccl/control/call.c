@@ -104,7 +104,7 @@ void control_step(struct control *c)
 		c->ending = 2;
 		regions_end(c);
 	}
-	if (c->ending == 2 && list_empty(&c->regions)) {
+	if (c->ending == 2 && list_empty(&c->regions) && list_empty(&c->moves)) {
 		c->ending = 3;
 		cmd_post(c, &c->stop, ENGINE_STOP, call_stopped);
 	}

@@ -50,6 +50,10 @@ static void control_back(struct control *c, struct msg *msg)
 		prefault_back(c, msg);
 		return;
 	}
+	if (msg->type == MSG_MOVED) {
+		move_back(c, msg);
+		return;
+	}
 	cmd = container_of(msg, struct cmd, e.msg);
 	assert(cmd->out);
 	cmd->out = 0;
@@ -242,6 +246,7 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);
+	list_init(&c->moves);
 	alarm_init(&c->listen_alarm, NULL);
 	rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
 	if (!rc)

@@ -28,6 +28,7 @@
 #define HOLD_NS		NSEC_PER_SEC	      /* a new peer waits for dials that may be to it */
 #define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC) /* a rail broke: for the connection to say why */
 #define CALL_NS		(2 * NSEC_PER_SEC)    /* a call that unregisters or revokes waits at most */
+#define MOVE_NS		(200 * NSEC_PER_MSEC) /* for peers to let go of what they have mapped */
 #define REVOKE_NS	(100 * NSEC_PER_MSEC) /* for importers to hear of it before the keys go */
 #define OUT_MAX		(1u << 20)	      /* bytes of a connection not yet sent */
 #define KEY_WINDOW	16u		      /* KEY_REQs of a peer unanswered, either way */
@@ -372,6 +373,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
+	struct list moves; /* of allocations, under way */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */

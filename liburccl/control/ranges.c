@@ -259,7 +259,7 @@ static void spans_find_files(struct control *c, struct memory *m)
 		if (!a || s->addr < a->addr || s->addr - a->addr > a->len ||
 		    s->len > a->len - (s->addr - a->addr))
 			a = memory_allocation(&c->allocations, s->addr, s->len);
-		if (!a)
+		if (!a || a->moving)
 			continue;
 		s->fd = a->fd;
 		s->fd_off = s->addr - a->addr;
@@ -409,6 +409,8 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 		struct extent *a, like;
 
 		next = run_extent(m, k, &like);
+		if (like.fd >= 0 && move_begun(c, like.addr))
+			like.fd = -1;
 		a = extent_get(c, r, &like, t);
 		if (!a) {
 			extents_put(c, r);

@@ -47,6 +47,7 @@ static struct region *region_new(struct control *c, struct control_req *req, str
 	list_init(&r->due);
 	alarm_init(&r->alarm, region_expired);
 	alarm_init(&r->told, revoke_expired);
+	alarm_init(&r->lag, move_expired);
 	return r;
 
 free_memory:
@@ -68,6 +69,7 @@ static void region_forget(struct control *c, struct region *r)
 	list_del(&r->due);
 	alarm_stop(&r->alarm);
 	alarm_stop(&r->told);
+	alarm_stop(&r->lag);
 	handles_del(&c->region_handles, r->memory->handle);
 	extents_put(c, r);
 	region_free_record(r);
@@ -110,7 +112,7 @@ void region_step(struct control *c, struct region *r)
 		return;
 	if (r->ending == REGION_LEAVING) {
 		grants_free_region(c, r);
-		if (list_empty(&r->grants) && list_empty(&r->doomed))
+		if (list_empty(&r->grants) && list_empty(&r->doomed) && !move_wanted(c, r))
 			region_gone(c, r);
 		return;
 	}
@@ -122,7 +124,7 @@ void region_step(struct control *c, struct region *r)
 	}
 	if (r->keys_go)
 		revoke_keys(c, r);
-	if (list_empty(&r->doomed))
+	if (list_empty(&r->doomed) && (list_empty(&r->revoking) || !move_wanted(c, r)))
 		region_revoked(c, r);
 }
 
@@ -267,6 +269,7 @@ static void region_del(struct control *c, struct region *r, struct memory_map *m
 	r->del.e.map = map;
 	r->del.e.owner = r;
 	cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
+	move_await(c, r);
 }
 
 void region_leave(struct control *c, struct region *r)
@@ -422,7 +425,8 @@ void region_info(struct control *c, struct control_call *call)
 	info->shared = r->nshared;
 	info->mappable = c->config.params->enforce != URCCL_ENFORCE_OWNER;
 	for (i = 0; i < r->memory->nspans; i++)
-		info->mappable &= r->memory->spans[i].fd >= 0;
+		info->mappable &=
+			r->memory->spans[i].fd >= 0 && !move_begun(c, r->memory->spans[i].addr);
 	call_answer(call, 0);
 }
 

@@ -24,6 +24,7 @@ struct region {
 	struct cmd add, del;
 	struct prefault *prefault; /* before it is one */
 	struct alarm told;	   /* REVOKE_NS */
+	struct alarm lag;	   /* MOVE_NS */
 	struct alarm alarm;	   /* CALL_NS, of calls that wait */
 	struct control_req *registering, *unregistering;
 	struct list revoking; /* struct control_req */
@@ -61,6 +62,16 @@ struct prefault *prefault_start(struct control *c, struct memory *m,
 				void *arg, int *err);
 void prefault_stop(struct prefault *job); /* soon; with back */
 void prefault_back(struct control *c, struct msg *msg);
+
+/* move.c: memory that peers have mapped and do not let go of gets other pages. */
+#define MSG_MOVED 203 /* beside the types of commands, requests and calls */
+void move_back(struct control *c, struct msg *msg);
+void move_await(struct control *c, struct region *r); /* MOVE_NS begin */
+void move_expired(struct control *c, struct alarm *a);
+/* 1: peers that were given up may have it mapped, or it is being moved: region_step() follows. */
+int move_wanted(struct control *c, struct region *r);
+/* The pages of a new extent: are they to be shown to peers? */
+int move_begun(struct control *c, uint64_t addr);
 
 /* revoke.c. Owner: all grants that there are now end; region_step() follows. */
 void revoke_begin(struct control *c, struct region *r);

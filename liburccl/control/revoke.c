@@ -57,6 +57,7 @@ void revoke_keys(struct control *c, struct region *r)
 		if (g->live && !g->cmd.out)
 			grant_unexpose(c, g);
 	}
+	move_await(c, r);
 }
 
 /* It has been told, or is not waited for any longer. */

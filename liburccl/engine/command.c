@@ -254,6 +254,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return DONE_LATER;
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
+	case ENGINE_MOVE:
+		exposures_move(e);
+		return 0;
 	case ENGINE_RAIL_CLOSE:
 		rail_close(e, cmd->rail);
 		return DONE_LATER;

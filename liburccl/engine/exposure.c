@@ -33,8 +33,40 @@ int exposure_end(struct engine *e, struct exposure *x)
 	return res;
 }
 
+/* A peer that was given up, and is perhaps not gone, may write to it when it goes on. */
+static void memory_strange(const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nspans; i++)
+		store_release(&m->spans[i].extent->strange, 1);
+}
+
 void exposure_drop(struct engine *e, struct exposure *x)
 {
-	handles_del(&e->grants, x->grant);
+	if (exposure_end(e, x))
+		memory_strange(x->memory);
 	list_del(&x->link);
+}
+
+static int memory_is_moving(const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nspans; i++)
+		if (load_acquire(&m->spans[i].extent->moving) == EXTENT_MOVING)
+			return 1;
+	return 0;
+}
+
+void exposures_move(struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		if (memory_is_moving(x->memory))
+			x->ep->dev->ops->unmap(x);
+	}
 }

@@ -474,6 +474,7 @@ void serve_due(struct engine_peer *p);					/* a message has come out */
 int exposure_begin(struct engine *e, struct exposure *x, void *key); /* bytes of key, or -errno */
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
+void exposures_move(struct engine *e);			  /* those of memory that moves */
 
 /* msg_ring.c */
 void msg_ring_start(struct op *op);

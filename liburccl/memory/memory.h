@@ -9,15 +9,24 @@
 
 #define DEVICES_MAX 16u			/* of a context */
 
+/* What becomes of an extent's pages while it is registered (memory_move()). */
+enum extent_moving {
+	EXTENT_MOVING = 1,		/* soon: no peer is to map them any more */
+	EXTENT_MOVED,			/* done: what peers have mapped is no memory of ours */
+};
+
 /* Memory that the devices know as one piece: ranges of a region that touch in memory, in any order.
  * Regions whose ranges lie inside it share it. The control thread makes it and frees it with its
- * last user; in between nobody changes it but for users. */
+ * last user; in between nobody changes it but for users, moving and strange. */
 struct extent {
 	uint64_t addr, len;
 	uint64_t fd_off;		/* as in its spans */
 	int	 fd;
 	uint32_t rights;		/* enum urccl_rights: of the region it was made for */
 	uint32_t users;			/* control thread: pieces of regions */
+	uint32_t moving;		/* enum extent_moving; control thread, read by devices */
+	uint32_t strange;		/* engine, read by control thread: a peer that was given up
+					 * may have it mapped */
 	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
 };
 
@@ -127,6 +136,8 @@ void large_pages_ours(uint64_t addr, uint64_t len);
  * be read. Takes as long as the kernel needs. 0, or -errno: -ENOMEM, -EFAULT (no page can be had),
  * -EOPNOTSUPP (this kernel cannot be asked). */
 int memory_populate(uint64_t addr, uint64_t len);
+/* Makes every page of a private mapping one of its own, as a store to it would. 0 or -errno. */
+int memory_unshare(uint64_t addr, uint64_t len);
 
 /* ---- shareable memory (urccl_alloc): a sealed memfd each ---- */
 
@@ -134,8 +145,9 @@ struct allocation {
 	struct list link;
 	uint64_t addr, len;		/* len: rounded up to pages */
 	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, allocated in
-					 * full */
+					 * full; -1: no longer shareable */
 	uint32_t users;			/* regions that hold part of it */
+	uint32_t moving;		/* control thread: not to be shown to anybody any more */
 };
 
 /* Bytes that this process could take now; an estimate. Reads files. */
@@ -146,6 +158,12 @@ int memory_file_check(uint64_t len);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);
 void memory_free(struct allocation *a);
+/* Gives it pages of this process's own, with the same bytes under the same addresses, so that who
+ * has the memfd mapped changes nothing here any more. Other threads may use it meanwhile and lose
+ * no store. Blocks for as long as the copy takes; any thread. The memfd stays, until the caller
+ * closes it. 0, or -errno: some or all of the pages are still those of the memfd; may be called
+ * again. */
+int memory_move(const struct allocation *a);
 /* The one of list (of struct allocation.link) that holds all of [addr, addr + len), or NULL. */
 struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len);
 

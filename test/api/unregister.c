@@ -66,17 +66,6 @@ static void unregister(struct urccl *ctx, struct urccl_region r)
 	CHECK_LE(now_ns() - start, LATE_NS);
 }
 
-/* A peer that has the memory mapped lets go of it when it turns its engine again. */
-static void unregister_mapped(void)
-{
-	uint32_t i;
-
-	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), -ETIMEDOUT);
-	for (i = 0; i < 10000; i++)
-		side_turn(&p.a);
-	unregister(p.b.ctx, t.region);
-}
-
 /* The first entry fetches the key. */
 static void write_one(void)
 {
@@ -88,19 +77,15 @@ static void write_one(void)
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, 8);
 }
 
-/* The owner takes it away from the peer: while it does, the peer moves on by itself. */
+/* The owner takes it away from the peer: while it does, the peer moves on by itself. One that does
+ * not, since this thread should drive it, and has the memory mapped is not waited for. */
 static void of_the_peer(int shared)
 {
-	int is_inline = p.params.flags & URCCL_OPEN_INLINE;
-
 	target_open(&p, &t, 16ull * LEN, shared);
 	if (shared)
 		write_one();
 	submit_all();
-	if (shared && is_inline && !strcmp(p.params.transport, "shm"))
-		unregister_mapped();
-	else
-		unregister(p.b.ctx, t.region);
+	unregister(p.b.ctx, t.region);
 	memset(t.bytes, 0x77, 16ull * LEN);
 	take_all(-EACCES, "revoked");
 	check_still(t.bytes);
