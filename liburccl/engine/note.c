@@ -405,34 +405,59 @@ static void ack_send(struct engine_peer *p)
 	lane_add_chunk(p, LANE_CONTROL, &p->ack_chunk);
 }
 
-/* Returns 1 if something waits for an event slot. */
+enum { DELIVER_NOTHING, DELIVER_DONE, DELIVER_NO_SLOT };
+
+/* A note, or when there is none LOST. */
 static int deliver(struct engine_peer *p)
 {
 	struct op *w = watcher(p);
 
 	/* Until then the program does not have its handle: PEER_UP looks again. */
-	if (p->state == PEER_CONNECTING)
-		return 0;
-	while (w && !list_empty(&p->parked_list))
-		if (!deliver_note(p, w, list_first(&p->parked_list, struct parked_note, link)))
-			return 1;
-	if (w && p->lost_untold && list_empty(&p->parked_list)) {
-		if (!deliver_lost(p, w))
-			return 1;
-		p->lost_untold = 0;
+	if (p->state == PEER_CONNECTING || !w)
+		return DELIVER_NOTHING;
+	if (!list_empty(&p->parked_list)) {
+		struct parked_note *n = list_first(&p->parked_list, struct parked_note, link);
+
+		return deliver_note(p, w, n) ? DELIVER_DONE : DELIVER_NO_SLOT;
 	}
-	return 0;
+	if (!p->lost_untold)
+		return DELIVER_NOTHING;
+	if (!deliver_lost(p, w))
+		return DELIVER_NO_SLOT;
+	p->lost_untold = 0;
+	return DELIVER_DONE;
+}
+
+/* A peer that got a slot goes behind the others, now and until the next turn: where slots are few
+ * all have their share. */
+static int deliver_all(struct engine *e)
+{
+	struct list *pos = e->pending.next, *next;
+	int waits = 0, did;
+
+	while (pos != &e->pending) {
+		did = deliver(list_entry(pos, struct engine_peer, pending_link));
+		waits |= did == DELIVER_NO_SLOT;
+		next = pos->next;
+		if (did == DELIVER_DONE) {
+			list_del(pos);
+			list_add_tail(pos, &e->pending);
+			if (next == &e->pending)
+				next = pos;
+		}
+		pos = next;
+	}
+	return waits;
 }
 
 int notes_pending(struct engine *e)
 {
+	int waits = deliver_all(e);
 	struct list *pos, *tmp;
 	struct engine_peer *p;
-	int waits = 0;
 
 	list_for_each_safe(pos, tmp, &e->pending) {
 		p = list_entry(pos, struct engine_peer, pending_link);
-		waits |= deliver(p);
 		ack_send(p);
 		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due)
 			list_del(&p->pending_link);

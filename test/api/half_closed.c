@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One direction of one of the connections between two contexts is shut down, each in turn: every
+ * entry ends, with success or -ECONNRESET, both sides hear of the loss, and they connect again. */
+#include <dirent.h>
+#include <sys/socket.h>
+#include "meet.h"
+
+#define N	 90u
+#define LEN	 65536u
+#define SOCKETS	 64u
+#define MARK	 0x3a7cu /* pair_open()'s WATCH */
+#define DEADLINE 10000000u
+#define BOUND_NS 3000000000ull
+
+static struct pair p;
+static struct target t;
+static uint8_t *local;
+
+/* The sockets of this process that have somebody at the other end. */
+static uint32_t connections(int fds[SOCKETS])
+{
+	struct sockaddr_storage to;
+	socklen_t len;
+	uint32_t n = 0;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/fd");
+
+	CHECK(dir);
+	while ((entry = readdir(dir)) && n < SOCKETS) {
+		int fd = atoi(entry->d_name);
+
+		len = sizeof(to);
+		if (fd > 2 && !getpeername(fd, (struct sockaddr *)&to, &len))
+			fds[n++] = fd;
+	}
+	closedir(dir);
+	return n;
+}
+
+static void submit_all(void)
+{
+	struct urccl_sqe *sqe;
+	uint32_t i;
+
+	for (i = 0; i < N; i++) {
+		sqe = side_sqe(&p.a);
+		if (i % 3 == 0)
+			urccl_prep_notify(sqe, p.a.peer, i, NULL, 0);
+		else if (i % 3 == 1)
+			urccl_prep_write(sqe, t.remote, local, LEN, 0);
+		else
+			urccl_prep_read(sqe, t.remote, local, LEN, 0);
+		urccl_sqe_set_data64(sqe, i);
+		urccl_sqe_set_timeout(sqe, DEADLINE);
+	}
+	CHECK_EQ(urccl_submit(p.a.ring), N);
+}
+
+static void take_all(void)
+{
+	uint32_t ended = 0, lost[2] = {0}, seen[N] = {0};
+	uint64_t since = now_ns();
+	struct urccl_cqe cqe;
+
+	while (ended < N || !lost[0] || !lost[1]) {
+		CHECK_LE(now_ns() - since, BOUND_NS);
+		while (side_take_within(&p.b, &p.a, 0, &cqe, NULL)) {
+			if (urccl_cqe_kind(&cqe) != URCCL_KIND_LOST)
+				continue;
+			CHECK_EQ(cqe.res, -ECONNRESET);
+			lost[1]++;
+		}
+		if (!side_take_within(&p.a, &p.b, 1000000, &cqe, NULL))
+			continue;
+		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+		if (urccl_cqe_kind(&cqe) == URCCL_KIND_LOST) {
+			CHECK_EQ(cqe.user_data, MARK);
+			CHECK_EQ(cqe.res, -ECONNRESET);
+			lost[0]++;
+			continue;
+		}
+		CHECK(cqe.user_data < N && !seen[cqe.user_data]++);
+		CHECK(cqe.res >= 0 || cqe.res == -ECONNRESET);
+		ended++;
+	}
+	CHECK_EQ(lost[0], 1);
+	CHECK_EQ(lost[1], 1);
+}
+
+/* The k-th that there is; returns how many there are. */
+static uint32_t round_of(uint32_t k)
+{
+	int fds[SOCKETS];
+	uint32_t n;
+
+	pair_open(&p);
+	target_open(&p, &t, LEN, 0);
+	side_register(&p.a, local, LEN, 0);
+	urccl_prep_write(side_sqe(&p.a), t.remote, local, 1, 0);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK_EQ(pair_end(&p, &p.a, 0).res, 1);
+	n = connections(fds);
+	CHECK_GE(n, 2);
+	if (k < n) {
+		submit_all();
+		CHECK_EQ(shutdown(fds[k], SHUT_WR), 0);
+		take_all();
+		CHECK_EQ(side_drop(&p.a, &p.b, p.a.peer.id), 0);
+		CHECK_EQ(side_drop(&p.b, &p.a, p.b.peer.id), 0);
+		side_connect(&p.a, &p.b);
+		side_watch(&p.b, p.b.peer, MARK);
+		CHECK_EQ(side_tell(&p.a, &p.b, p.a.peer.id, 1), 0);
+	}
+	side_close(&p.a);
+	side_close(&p.b);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t k = 0;
+
+	pair_options(&p, argc, argv);
+	if (p.transport == URCCL_TRANSPORT_SIM)
+		SKIP("a simulated network has no connections");
+	local = calloc(1, LEN);
+	CHECK(local);
+	while (round_of(k) > k)
+		k++;
+	printf("%u connections\n", k);
+	free(local);
+	return 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 32 contexts write to one at a time, each write with a notification, and it takes its few events
+ * slowly: every entry succeeds, every notification comes once and after its bytes, no sender is far
+ * behind the others, and memory stays as it was. */
+#include "crowd.h"
+
+#define SENDERS 32u
+#define EACH	48u
+#define LEN	65536u
+#define SLOTS	8u
+#define GROWTH	(48ull << 20)
+
+static struct crowd c;
+static struct urccl_remote remotes[SENDERS];
+static uint8_t *locals[SENDERS], *bytes;
+static uint32_t came[SENDERS][EACH], ended[SENDERS], all_ended, all_came;
+
+static void begin(int argc, char **argv)
+{
+	struct urccl_region region;
+	struct urccl_advert ad;
+	uint32_t i;
+
+	crowd_open(&c, argc, argv, SENDERS, SLOTS);
+	bytes = calloc(SENDERS, LEN);
+	CHECK(bytes);
+	region = side_register(&c.p.b, bytes, (uint64_t)SENDERS * LEN, URCCL_RIGHT_WRITE);
+	CHECK_EQ(urccl_advertise(c.p.b.ctx, region, 0, (uint64_t)SENDERS * LEN, URCCL_RIGHT_WRITE,
+				 0, &ad),
+		 0);
+	for (i = 0; i < SENDERS; i++) {
+		locals[i] = malloc(LEN);
+		CHECK(locals[i]);
+		pattern_fill(locals[i], LEN, 0, i + 1);
+		side_register(&c.sides[i], locals[i], LEN, 0);
+		CHECK_EQ(urccl_import(c.sides[i].ctx, c.sides[i].peer, &ad, 1, &remotes[i]), 0);
+	}
+}
+
+static void submit_all(void)
+{
+	struct urccl_sqe *sqe;
+	uint32_t i, k;
+
+	for (i = 0; i < SENDERS; i++) {
+		for (k = 0; k < EACH; k++) {
+			sqe = side_sqe(&c.sides[i]);
+			urccl_prep_write(sqe, remotes[i], locals[i], LEN, (uint64_t)i * LEN);
+			urccl_sqe_set_notify(sqe, k);
+			urccl_sqe_set_timeout(sqe, 60000000);
+		}
+		CHECK_EQ(urccl_submit(c.sides[i].ring), EACH);
+	}
+}
+
+static void on_note(const struct urccl_cqe *cqe)
+{
+	uint32_t i = crowd_find(&c, cqe->peer);
+
+	CHECK_EQ(urccl_cqe_kind(cqe), URCCL_KIND_NOTE);
+	CHECK_EQ(cqe->res, 0);
+	CHECK(cqe->tag < EACH && !came[i][cqe->tag]++);
+	if (cqe->tag == 0)
+		CHECK(pattern_holds(bytes + (uint64_t)i * LEN, LEN, 0, i + 1));
+	all_came++;
+}
+
+/* When half of all is through nobody has less than a quarter of a fair share. */
+static void check_fair(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < SENDERS; i++)
+		CHECK_GE(ended[i], EACH / 8);
+}
+
+static void take_ends(uint32_t i)
+{
+	struct urccl_cqe cqe;
+
+	while (side_take_within(&c.sides[i], NULL, 0, &cqe, NULL)) {
+		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+		CHECK_EQ(cqe.res, LEN);
+		ended[i]++;
+		if (++all_ended == SENDERS * EACH / 2)
+			check_fair();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t late, before;
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	begin(argc, argv);
+	before = resident();
+	submit_all();
+	late = now_ns() + 2 * PAIR_LATE_NS;
+	while (all_came < SENDERS * EACH || all_ended < SENDERS * EACH) {
+		CHECK(now_ns() < late);
+		crowd_turn(&c);
+		if (side_take_within(&c.p.b, NULL, 0, &cqe, NULL))
+			on_note(&cqe);
+		for (i = 0; i < SENDERS; i++)
+			take_ends(i);
+	}
+	CHECK_LE(resident(), before + GROWTH);
+	for (i = 0; i < SENDERS; i++)
+		CHECK_EQ(ended[i], EACH);
+	crowd_close(&c);
+	for (i = 0; i < SENDERS; i++)
+		free(locals[i]);
+	free(bytes);
+	return 0;
+}

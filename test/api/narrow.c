@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A million entries, as many at a time as the ring takes, over a device whose queue takes 16 (sim)
+ * or what it takes: each ends once, with its bytes in place. */
+#include "crowd.h"
+
+#define RING   4096u
+#define LEN    64u
+#define GROWTH (16ull << 20)
+
+static struct pair p;
+static struct target t;
+static uint8_t local[RING * LEN];
+static uint8_t out[RING]; /* of each slot: an entry is under way */
+
+/* --entries=N: fewer, or more */
+static uint64_t options(int argc, char **argv)
+{
+	uint64_t n = PAIR_SLOW ? 20000 : 1000000;
+	char *kept[16];
+	int i, k = 0;
+
+	CHECK(argc < 16);
+	for (i = 0; i < argc; i++)
+		if (!strncmp(argv[i], "--entries=", 10))
+			n = strtoull(argv[i] + 10, NULL, 0);
+		else
+			kept[k++] = argv[i];
+	pair_options(&p, k, kept);
+	return n;
+}
+
+static void begin(void)
+{
+	if (p.transport == URCCL_TRANSPORT_SIM)
+		CHECK_EQ(urccl_sim_open("seed=1,delay=500ns..5us,depth=16", &p.sim), 0);
+	p.params.sim_network = p.sim;
+	p.params.max_inflight_ops = 16;
+	p.ring_params.entries = RING;
+	pair_open(&p);
+	side_register(&p.a, local, sizeof(local), 0);
+	target_open(&p, &t, sizeof(local), 0);
+	pattern_fill(local, sizeof(local), 0, 1);
+}
+
+static void submit(uint32_t slot)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(p.a.ring);
+
+	CHECK(sqe && !out[slot]);
+	urccl_prep_write(sqe, t.remote, local + slot * LEN, LEN, (uint64_t)slot * LEN);
+	urccl_sqe_set_data64(sqe, slot);
+	urccl_sqe_set_timeout(sqe, 100000000);
+	out[slot] = 1;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t n = options(argc, argv), sent = 0, ended = 0, late = 0, before;
+	uint32_t room = RING - 8, i; /* pair_open() has a WATCH there */
+	struct urccl_cqe cqe;
+
+	begin();
+	for (i = 0; i < room && sent < n; i++, sent++)
+		submit(i);
+	before = resident();
+	urccl_submit(p.a.ring);
+	while (ended < n) {
+		if (!side_take_within(&p.a, &p.b, PAIR_LATE_NS, &cqe, NULL))
+			CHECK(!"something came");
+		CHECK(cqe.user_data < room && out[cqe.user_data]);
+		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
+		CHECK_EQ(cqe.res, LEN);
+		out[cqe.user_data] = 0;
+		ended++;
+		if (sent < n) {
+			submit((uint32_t)cqe.user_data);
+			if (++sent - late >= 64 || sent == n) {
+				urccl_submit(p.a.ring);
+				late = sent;
+			}
+		}
+	}
+	CHECK_LE(resident(), before + GROWTH);
+	CHECK(pattern_holds(t.bytes, (n < room ? n : room) * LEN, 0, 1));
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
