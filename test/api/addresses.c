@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several addresses to listen on, and interfaces to choose from: each address answers, metadata
- * lists them all, an interface's dials come from it; what cannot be is an error that names it. With
- * interfaces of its own where the system lets the test have a network namespace. */
+ * lists them all, an interface's dials come from it, data as well as control; what cannot be is an
+ * error that names it. With interfaces of its own where the system lets the test have a network namespace. */
+#include <arpa/inet.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include "meet.h"
@@ -10,7 +11,32 @@
 
 static struct pair p;
 
-static void come_and_go(const void *target, uint32_t len, const char *from)
+/* Connections of this process's network to an address, from one (NULL: any). */
+static uint32_t connections(const char *from, const char *to)
+{
+	uint32_t f = from ? inet_addr(from) : 0, t = inet_addr(to), local, remote, state, n = 0;
+	FILE *file = fopen("/proc/self/net/tcp", "r");
+	char line[512];
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*d: %x:%*x %x:%*x %x", &local, &remote, &state) == 3)
+			n += state == 1 && remote == t && (!from || local == f);
+	fclose(file);
+	return n;
+}
+
+/* The data's, where it goes over tcp, beside the control connection. */
+static void check_streams(const char *from, const char *to)
+{
+	uint32_t least = p.transport == URCCL_TRANSPORT_TCP ? 3 : 1;
+
+	if (from) /* none comes from elsewhere */
+		CHECK_EQ(connections(from, to), connections(NULL, to));
+	CHECK_GE(connections(from, to), least);
+}
+
+static void come_and_go(const void *target, uint32_t len, const char *from, const char *to)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 	struct urccl_cqe cqe = side_dialled(&p.a, &p.b, target, len, US);
@@ -25,6 +51,8 @@ static void come_and_go(const void *target, uint32_t len, const char *from)
 	CHECK(!from || !strncmp(info.address, from, strlen(from)));
 	CHECK_EQ(side_tell(&p.a, &p.b, a, 7), 0);
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 7);
+	if (to)
+		check_streams(from, to);
 	CHECK_EQ(side_drop(&p.a, &p.b, a), 0);
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_LOST, NULL).peer, b);
 	CHECK_EQ(side_drop(&p.b, &p.a, b), 0);
@@ -51,7 +79,7 @@ static void text(const char *host, uint16_t port, const char *from)
 	char at[PLACE_MAX];
 
 	snprintf(at, sizeof(at), "%s:%u", host, port);
-	come_and_go(at, (uint32_t)strlen(at), from);
+	come_and_go(at, (uint32_t)strlen(at), from, host);
 }
 
 static void refused(const char *listen, const char *ifname, int res, const char *word)
@@ -76,7 +104,7 @@ static void several(void)
 	CHECK_EQ(blob[4], 2);
 	text("127.0.0.1", port, NULL);
 	text("127.0.0.2", port, NULL);
-	come_and_go(blob, (uint32_t)len, NULL);
+	come_and_go(blob, (uint32_t)len, NULL, NULL);
 	side_close(&p.b);
 	(void)serve(NULL, "lo", blob, &port);
 	text("127.0.0.1", port, NULL);
@@ -137,12 +165,12 @@ static void interfaces(void)
 	CHECK_EQ(blob[4], 1);
 	CHECK_EQ(blob[16], 4);
 	CHECK(!memcmp(blob + 17, (const uint8_t[]){10, 77, 0, 1}, 4));
-	come_and_go(blob, (uint32_t)len, "10.78.0.1:");
-	text("10.77.0.1", port, "10.78.0.1:");
+	come_and_go(blob, (uint32_t)len, "10.78.0.1", "10.77.0.1");
+	text("10.77.0.1", port, "10.78.0.1");
 	side_close(&p.b);
 	len = serve("0.0.0.0:0", "^lo", blob, &port);
 	CHECK_EQ(blob[4], 2);
-	come_and_go(blob, (uint32_t)len, NULL);
+	come_and_go(blob, (uint32_t)len, NULL, NULL);
 	side_close(&p.b);
 }
 
