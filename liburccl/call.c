@@ -315,8 +315,10 @@ static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 	if (!err || !text)
 		return snprintf(buf, len, "error %lld", (long long)cqe->res);
 	if (detail)
-		return snprintf(buf, len, "%s (%s); the record of it was overwritten by later ones",
-				text, strerrorname_np(err));
+		return snprintf(buf, len,
+				"%s (%s); its record is gone: those of a context's last %u "
+				"failures are kept, so explain sooner",
+				text, strerrorname_np(err), FAILURES);
 	return snprintf(buf, len, "%s (%s)", text, strerrorname_np(err));
 }
 

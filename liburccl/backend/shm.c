@@ -30,7 +30,9 @@ static int params_check(const struct urccl_params *p)
 		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
 			    p->socket_dir);
 	if (p->socket_dir && access(p->socket_dir, W_OK | X_OK))
-		return fail(-errno, "socket_dir: no socket can be made in \"%s\": %s",
+		return fail(-errno,
+			    "socket_dir: no socket can be made in \"%s\": %s; make it, and let "
+			    "this user write to it",
 			    p->socket_dir, strerrordesc_np(errno));
 	return 0;
 }
@@ -58,11 +60,11 @@ static int fds_open(struct shm_dev *d)
 
 	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (d->dev.fd < 0)
-		return fail(-errno, "shm: no epoll descriptor: %s", strerrordesc_np(errno));
+		return fail_errno(-errno, "shm: no epoll descriptor");
 	d->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->timer >= 0 && !epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, d->timer, &ev))
 		return 0;
-	err = fail(-errno, "shm: no timer descriptor: %s", strerrordesc_np(errno));
+	err = fail_errno(-errno, "shm: no timer descriptor");
 	if (d->timer >= 0)
 		close(d->timer);
 	close(d->dev.fd);

@@ -29,7 +29,7 @@ static int try_settings(struct tcp_device *d, const struct urccl_params *p)
 	if (fd == -EAFNOSUPPORT)
 		fd = tcp_socket(d, AF_INET6);
 	if (fd < 0)
-		return fail(fd, "tcp: no socket: %s", strerrordesc_np(-fd));
+		return fail_errno(fd, "tcp: no socket");
 	close(fd);
 	return 0;
 }
@@ -40,10 +40,10 @@ static int open_fds(struct tcp_device *d)
 
 	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (d->dev.fd < 0)
-		return fail(-errno, "tcp: no epoll descriptor: %s", strerrordesc_np(errno));
+		return fail_errno(-errno, "tcp: no epoll descriptor");
 	d->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->timer.fd < 0)
-		return fail(-errno, "tcp: no timer descriptor: %s", strerrordesc_np(errno));
+		return fail_errno(-errno, "tcp: no timer descriptor");
 	rc = tcp_watch(d, &d->timer, EPOLLIN);
 	return rc ? fail(rc, "tcp: no room in epoll: %s", strerrordesc_np(-rc)) : 0;
 }
@@ -96,7 +96,9 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 	if (config->nlisten) {
 		rc = tcp_listen(d, config->listen, config->nlisten);
 		if (rc)
-			return fail(rc, "tcp: cannot listen for data connections: %s",
+			return fail(rc,
+				    "tcp: cannot listen for data connections: %s; listen or "
+				    "socket_ifname must name addresses of this host",
 				    strerrordesc_np(-rc));
 	}
 	d->driver = choose_driver(config->params);

@@ -233,6 +233,8 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 /* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one
  * line. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "what: the errno", and where this process ran into a limit which one. */
+int fail_errno(int err, const char *what);
 /* The same with the text of a reason (enum reason, below) and its figures. */
 int fail_reason(int err, uint32_t reason, const uint64_t arg[3]);
 

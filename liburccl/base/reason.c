@@ -187,6 +187,15 @@ static void text_reason(struct text *t, uint32_t reason, const uint64_t args[3])
 	}
 }
 
+int fail_errno(int err, const char *what)
+{
+	struct text t = {errmsg, sizeof(errmsg), 0, 0};
+
+	text_add(&t, "%s: ", what);
+	text_limit(&t, (uint64_t) - (int64_t)err);
+	return err;
+}
+
 int fail_reason(int err, uint32_t reason, const uint64_t arg[3])
 {
 	struct text t = {errmsg, sizeof(errmsg), 0, 0};

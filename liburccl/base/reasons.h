@@ -6,46 +6,56 @@
  * said. %a is an address: the first two figures, with the port in the low half of the third; %h the
  * errno in its high half. */
 /* clang-format off */
-REASON(OPCODE,		"opcode %u is not known to this version")
+REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
 REASON(FLAG,		"this version does not carry out flags %x of the entry")
 REASON(FLAG_INVALID,	"flags %x mean nothing on this operation: clear them")
 REASON(FIELD,		"field at byte %u of the entry is not used by this operation and must be "
-			"0, not %x")
+			"0, not %x: prepare the entry anew")
 REASON(EXT_FIELD,	"field at byte %u of the entry's second half is not carried out by this "
 			"version and must be 0")
 REASON(DTYPE,		"compression as type %u is not carried out by this version: set dtype to 0")
-REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u")
+REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u: shorten it, or write it "
+			"to memory of the peer's")
 REASON(NOTE_NULL,	"the notification has %u bytes and no address")
 REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is of an "
-			"earlier connection")
+			"earlier connection. Use the one of the newest CONNECT or PEER event")
 REASON(PEER_LOST,	"the peer was lost: connect again")
 REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer "
-			"closed")
-REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered")
+			"closed. Import its advert again")
+REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered. "
+			"Register it again, or name none to have the address looked up")
 REASON(REGION_NONE,	"no region holds the %u bytes at %x: register them first")
-REASON(REGION_RANGE,	"%u bytes at %x are not all inside region %x")
-REASON(REGION_OFFSET,	"%u bytes at offset %u pass the end of the local region, which has %u")
-REASON(REMOTE_RANGE,	"%u bytes at offset %u pass the end of the remote, which has %u")
+REASON(REGION_RANGE,	"%u bytes at %x are not all inside region %x: name the region that has "
+			"them, or none to have them looked up")
+REASON(REGION_OFFSET,	"%u bytes at offset %u pass the end of the local region, which has %u: "
+			"correct local_off or the strides")
+REASON(REMOTE_RANGE,	"%u bytes at offset %u pass the end of the remote, which has %u: "
+			"shorten it, or import an advert of more")
 REASON(SEGS,		"%u segments are above the limit of %u: raise max_segs or split the entry")
 REASON(SEG_FIELD,	"segment %u has a reserved field that is not 0")
-REASON(SEG_PEER,	"segment %u names memory of another peer: one entry moves data of one peer")
-REASON(PAGED_SIZE,	"descriptor %u has size %u, expected %u")
-REASON(PAGED_DIMS,	"descriptor %u has %u dimensions, from 1 to %u are possible")
+REASON(SEG_PEER,	"segment %u names memory of another peer: one entry moves data of one peer, "
+			"so split it")
+REASON(PAGED_SIZE,	"descriptor %u has size %u, expected %u: set it to "
+			"sizeof(struct urccl_paged)")
+REASON(PAGED_DIMS,	"descriptor %u has %u dimensions, from 1 to %u are possible: split it")
 REASON(PAGED_BLOCKS,	"more than %u blocks in one entry: raise max_blocks or split it")
 REASON(PAGED_OVERFLOW,	"block %u lies at an offset that does not fit 64 bits")
 REASON(ADDR_NULL,	"the entry points to nothing where it needs %u bytes")
-REASON(CHAIN,		"an earlier entry of its chain failed")
-REASON(FENCE,		"an entry that the fence waits for failed")
+REASON(CHAIN,		"an earlier entry of its chain failed, whose CQE says why")
+REASON(FENCE,		"an entry that the fence waits for failed, whose CQE says why")
 REASON(FENCE_LOST,	"an entry that the fence may wait for failed, and more failed than are "
 			"kept apart")
 REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")
 REASON(PEER_CLOSED,	"this side closed the peer")
-REASON(FORGOTTEN,	"the remote was forgotten while the entry was unfinished")
-REASON(UNREGISTERED,	"the region was unregistered while the entry was unfinished")
-REASON(REVOKED,		"the peer revoked the region while the entry was unfinished")
+REASON(FORGOTTEN,	"the remote was forgotten while the entry was unfinished: forget it when its "
+			"entries have ended")
+REASON(UNREGISTERED,	"the region was unregistered while the entry was unfinished: unregister it "
+			"when its entries have ended")
+REASON(REVOKED,		"the peer revoked the region while the entry was unfinished: ask it for "
+			"a newer advert")
 REASON(ARRAY_NONE,	"the array has no elements, or no address: there is nothing to register or "
 			"import")
 REASON(RANGES,		"%u ranges are above the limit of %u")
@@ -56,7 +66,8 @@ REASON(RANGE_FD,	"range %u has a file descriptor (%u), which this version does n
 			"out: set fd to -1 and addr to the mapping")
 REASON(RANGE_FD_NONE,	"range %u: without a file descriptor fd is -1 and fd_off 0")
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")
-REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped")
+REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped: register them when they are, "
+			"and unmap them after unregistering")
 REASON(RANGE_READ_ONLY,	"range %u is mapped read-only at %x: map it PROT_WRITE, or register it with "
 			"URCCL_RIGHT_READ alone")
 REASON(RANGE_UNREADABLE, "range %u is mapped PROT_NONE at %x: map it PROT_READ before peers are given "
@@ -76,70 +87,84 @@ REASON(REGION_TAKEN,	"another call or entry unregisters region %x")
 REASON(REGION_BUSY,	"region %x is still in use: an entry on it has not ended, or a peer that has "
 			"it mapped has not let go. Its memory must stay: try again")
 REASON(ADVERTS,		"%u adverts are above the limit of %u")
-REASON(ADVERT_VERSION,	"advert %u is of version %u, known here is %u")
-REASON(ADVERT_DAMAGED,	"advert %u is not what urccl_advertise() gave: it was damaged")
+REASON(ADVERT_VERSION,	"advert %u is of version %u, known here is %u: both ends need a "
+			"liburccl that knows it")
+REASON(ADVERT_DAMAGED,	"advert %u is not what urccl_advertise() gave: it was damaged. Pass on its 64 "
+			"bytes as they are")
 REASON(ADVERT_STALE,	"advert %u is of another context than the peer, or of an earlier "
-			"incarnation of it")
+			"incarnation of it: ask it for a newer one")
 REASON(ADVERTS_SUM,	"the adverts together pass 64 bits")
-REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e")
+REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and ask the peer for a "
+			"newer advert")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
-REASON(DEVICE,		"the device gave %e")
+REASON(DEVICE,		"the device gave %e: try again, and if it stays connect anew; urccl_dump() "
+			"shows the connection")
 REASON(CHECKSUM,	"the bytes that came are not those that were sent: their checksums differ. "
 			"Memory that is written while it moves does that too; else look for a device "
 			"that damages data, and send them again")
 REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
 			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
-			"or does not give the right")
+			"or does not give the right: ask the peer for one that does")
 REASON(ATOMIC_SPLIT,	"the word at offset %u of the remote lies in two adverts: an atomic acts "
 			"on 8 bytes of one")
 REASON(ATOMIC_ALIGN,	"the word at offset %u of the remote is not 8 bytes of one range, on a "
-			"multiple of 8, in the peer's memory")
-REASON(RING_STALE,	"ring id %u names no open ring of this context")
+			"multiple of 8, in the peer's memory: place it there")
+REASON(RING_STALE,	"ring id %u names no open ring of this context: use urccl_ring_id() of one that is")
 REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=no "
 			"forbids: they move directly where the remote is memory of urccl_alloc() "
 			"that this side could map")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
-			"expired, or was never the peer's")
+			"expired, or was never the peer's. Ask the peer for a newer one")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
-REASON(DIAL_SELF,	"the address %a is this context's own")
+REASON(DIAL_SELF,	"the address %a is this context's own: dial another, or move bytes by "
+			"memcpy()")
 REASON(DIAL,		"%a cannot be reached: %h")
 REASON(DIAL_SOCKET,	"no socket could be had to dial with: %l")
-REASON(DIAL_REFUSED,	"nobody listens at %a")
-REASON(DIAL_CLOSING,	"the context at %a is being closed")
-REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer")
+REASON(DIAL_REFUSED,	"nobody listens at %a: start the peer first, and look at the port in "
+			"its listen")
+REASON(DIAL_CLOSING,	"the context at %a is being closed: dial it when it has opened again")
+REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer: it "
+			"ends, or is not liburccl. Look at its log")
 REASON(DIAL_SILENT,	"%a took the connection and does not answer: its process is stopped, or "
-			"it is not liburccl")
-REASON(DIAL_NAME,	"the host name was not resolved: %g")
+			"it is not liburccl. Look at the process with urccl_info")
+REASON(DIAL_NAME,	"the host name was not resolved: %g. Give one that this system knows, or an "
+			"address")
 REASON(DIAL_NAME_LATE,	"the system's resolver has not answered for the host name")
-REASON(DIAL_RAIL,	"the peer answers, but no transport that both sides have came up in time")
-REASON(DIAL_ACCEPT,	"the peer answers, but its program has not taken the connection: it needs "
+REASON(DIAL_RAIL,	"%a answers, but no transport that both sides have came up in time: see "
+			"urccl_dump() on both sides")
+REASON(DIAL_ACCEPT,	"%a answers, but its program has not taken the connection: it needs "
 			"an ACCEPT entry and free event slots")
 REASON(DIAL_OLD,	"an earlier connection of the two contexts has not ended")
-REASON(DIAL_VERSION,	"protocol versions do not meet: %v")
-REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v")
+REASON(DIAL_VERSION,	"protocol versions do not meet: %v. Update the older of the two")
+REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v. Update the older of "
+			"the two")
 REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %l")
-REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t")
+REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t. Let the setting "
+			"transport of one name what the other has")
 REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer: %p")
 REASON(DIAL_REQUIRED,	"the peer is where %t reaches, which the policy requires there, and it "
 			"offers no such way")
 REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with this peer did not come "
 			"up: %p")
-REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl")
-REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names")
-REASON(DIAL_FULL,	"the peer is full: its max_peers is reached")
-REASON(DIAL_EXHAUSTED,	"the peer cannot take another connection: it met %e")
-REASON(PEERS_FULL,	"max_peers (%u) is reached")
+REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl: dial the address in its metadata")
+REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names: "
+			"the process was started anew. Ask it for its new metadata")
+REASON(DIAL_FULL,	"%a is full: raise its max_peers, or close a peer there")
+REASON(DIAL_EXHAUSTED,	"%a cannot take another connection: it met %h. Raise that limit there")
+REASON(PEERS_FULL,	"max_peers (%u) is reached: close peers, or raise it")
 REASON(NO_MEMORY,	"no memory for %u bytes")
 REASON(CANCEL_KEY,	"key kind %u is not known, or its key must be 0")
 REASON(LINK_MULTISHOT,	"an entry that may end many times cannot start a chain")
 REASON(FENCE_PEER,	"FENCE needs an entry that has a peer")
-REASON(PEER_RESET,	"the connection broke with %e")
-REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited")
-REASON(PEER_GOODBYE,	"the peer closed the connection")
+REASON(PEER_RESET,	"the connection broke with %e: the peer's process ended or a link was cut. "
+			"Connect again")
+REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited: it is frozen or cut "
+			"off. Connect again when it is back, or raise dead_after_ms")
+REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")
 REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")
 REASON(NOTE_FAILED,	"the sender's entry failed with %e: the notification will not come")

@@ -86,8 +86,8 @@ static int no_cpu(const struct start *s)
 			    strerrordesc_np(-s->err));
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d", s->cpu);
 	if (access(path, F_OK))
-		return fail(s->err, "%s_cpus \"%s\": this machine has no CPU %d", how->setting,
-			    how->cpus, s->cpu);
+		return fail(s->err, "%s_cpus \"%s\": this machine has no CPU %d: see lscpu",
+			    how->setting, how->cpus, s->cpu);
 	return fail(s->err,
 		    "%s_cpus \"%s\": CPU %d is offline, or the cpuset of this process "
 		    "does not have it",

@@ -378,7 +378,10 @@ int listener_open(struct control *c)
 	}
 	if (rc) {
 		addr_text(&c->config.listen[i], text, sizeof(text));
-		return fail(rc, "cannot listen on %s: %s", text, strerrordesc_np(-rc));
+		return fail(rc,
+			    "cannot listen on %s: %s; give an address of this host and a port that "
+			    "is free (0: any)",
+			    text, strerrordesc_np(-rc));
 	}
 	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	listeners_watch(c, 1);

@@ -22,13 +22,15 @@ static int advert_range(const struct control_call *call, const struct region *r)
 			    call->rights);
 	if (call->rights & ~r->memory->rights)
 		return fail(-EACCES,
-			    "the region was registered with rights 0x%x and cannot give 0x%x",
+			    "the region was registered with rights 0x%x and cannot give 0x%x: "
+			    "register it with all that adverts are to give",
 			    r->memory->rights, call->rights);
 	if (!call->len)
 		return fail(-EINVAL, "an advert of 0 bytes");
 	if (call->len > r->memory->len || call->off > r->memory->len - call->len)
 		return fail(-ERANGE,
-			    "%llu bytes at offset %llu pass the end of the region, which has %llu",
+			    "%llu bytes at offset %llu pass the end of the region, which has %llu: "
+			    "advertise less, or register more",
 			    (unsigned long long)call->len, (unsigned long long)call->off,
 			    (unsigned long long)r->memory->len);
 	return 0;

@@ -201,10 +201,10 @@ static int control_wake_open(struct control *c)
 
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (c->epoll_fd < 0)
-		return fail(-errno, "cannot open an epoll descriptor: %s", strerrordesc_np(errno));
+		return fail_errno(-errno, "cannot open an epoll descriptor");
 	c->wake_fd = wake_open();
 	if (c->wake_fd < 0)
-		return fail(c->wake_fd, "cannot open an eventfd: %s", strerrordesc_np(-c->wake_fd));
+		return fail_errno(c->wake_fd, "cannot open an eventfd");
 	if (epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
 		return fail(-errno, "cannot watch an eventfd: %s", strerrordesc_np(errno));
 	mailbox_init(&c->mailbox, c->wake_fd);

@@ -247,7 +247,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			dial_rest(c, d);
 		return;
 	case WIRE_BUSY:
-		dial_note(d, -EMFILE, REASON_DIAL_FULL, 0, 0, 0);
+		dial_note_host(d, h, -EMFILE, REASON_DIAL_FULL, 0);
 		dial_rest(c, d);
 		return;
 	case WIRE_NO_VERSION:
@@ -263,8 +263,8 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		dial_note_host(d, h, -EINVAL, REASON_DIAL_SELF, 0);
 		break;
 	case WIRE_FULL:
-		dial_note(d, -EMFILE, r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL, r->error,
-			  0, 0);
+		dial_note_host(d, h, -EMFILE, r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL,
+			       (int)(r->error & 0xfff));
 		break;
 	case WIRE_NO_PATH:
 		dial_no_path(d, r);

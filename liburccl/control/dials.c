@@ -41,14 +41,14 @@ void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b,
 }
 
 /* Address and port, and the errno with it, for %a and %h. */
-static void host_args(const struct host *h, int err, uint64_t arg[3])
+static void addr_args(const struct sockaddr_storage *ss, int err, uint64_t arg[3])
 {
-	const struct sockaddr_in6 *in6 = (const void *)&h->addr;
-	const struct sockaddr_in *in = (const void *)&h->addr;
+	const struct sockaddr_in6 *in6 = (const void *)ss;
+	const struct sockaddr_in *in = (const void *)ss;
 	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
-	uint16_t port = ntohs(h->addr.ss_family == AF_INET6 ? in6->sin6_port : in->sin_port);
+	uint16_t port = ntohs(ss->ss_family == AF_INET6 ? in6->sin6_port : in->sin_port);
 
-	if (h->addr.ss_family == AF_INET6)
+	if (ss->ss_family == AF_INET6)
 		memcpy(addr, &in6->sin6_addr, 16);
 	else
 		memcpy(addr + 12, &in->sin_addr, 4);
@@ -60,7 +60,7 @@ void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reas
 {
 	uint64_t arg[3];
 
-	host_args(h, err, arg);
+	addr_args(&h->addr, err, arg);
 	dial_note(d, res, reason, arg[0], arg[1], arg[2]);
 }
 
@@ -399,19 +399,22 @@ static const struct host *dial_waits_for(const struct dial *d)
 static void dial_note_late(struct dial *d)
 {
 	const struct host *h = dial_waits_for(d);
+	uint64_t at[3];
 
-	if (d->peer)
+	if (d->peer) {
+		addr_args(&d->peer->remote, ETIMEDOUT, at);
 		dial_note(d, -ETIMEDOUT,
-			  d->peer->stage == STAGE_RAILS ? REASON_DIAL_RAIL : REASON_DIAL_ACCEPT, 0,
-			  0, 0);
-	else if (d->job)
+			  d->peer->stage == STAGE_RAILS ? REASON_DIAL_RAIL : REASON_DIAL_ACCEPT,
+			  at[0], at[1], at[2]);
+	} else if (d->job) {
 		dial_note(d, -ETIMEDOUT, REASON_DIAL_NAME_LATE, 0, 0, 0);
-	else if (h)
+	} else if (h) {
 		dial_note_host(d, h, -ETIMEDOUT,
 			       h->state == HOST_HELLO ? REASON_DIAL_SILENT : REASON_DIAL,
 			       ETIMEDOUT);
-	else
+	} else {
 		dial_note(d, -ETIMEDOUT, REASON_DIAL_OLD, 0, 0, 0);
+	}
 }
 
 void dial_drop(struct control *c, struct control_req *req)

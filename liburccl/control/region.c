@@ -457,6 +457,6 @@ void region_free(struct control *c, struct control_call *call)
 		call_answer(call, 0);
 		return;
 	}
-	call_answer(call, fail(-EINVAL, "0x%llx is not what urccl_alloc() gave",
+	call_answer(call, fail(-EINVAL, "0x%llx is not what urccl_alloc() gave: pass its address",
 			       (unsigned long long)call->addr));
 }

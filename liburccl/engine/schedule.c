@@ -327,6 +327,8 @@ static void data_out(struct engine *e, struct chunk *c)
 			op_fail(op, res, REASON_CHECKSUM_OLD, 0, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
+		else if (res == -ECONNRESET)
+			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
 		else
 			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, 0, 0);
 	}

@@ -75,7 +75,7 @@ int memory_alloc(uint64_t len, struct allocation **out)
 	/* A sixteenth is left for others, as the room is an estimate. */
 	room -= room / 16;
 	if (len > room || len > INT64_MAX - page)
-		return fail(-ENOMEM, "no memory for %llu bytes: %llu can be had",
+		return fail(-ENOMEM, "no memory for %llu bytes: %llu can be had; ask for less",
 			    (unsigned long long)len, (unsigned long long)room);
 	a = calloc(1, sizeof(*a));
 	if (!a)

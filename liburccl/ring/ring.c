@@ -119,7 +119,7 @@ int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, st
 	if (!(flags & URCCL_RING_INLINE)) {
 		fd = wake_open();
 		if (fd < 0)
-			return fail(fd, "no eventfd for the ring: %s", strerrordesc_np(-fd));
+			return fail_errno(fd, "no eventfd for the ring");
 	}
 	cq = cq_slots(p);
 	l = ring_layout(p->entries, cq);

@@ -198,8 +198,9 @@ static int wait_args(struct urccl_wait_args *a, const struct urccl_wait_args *ar
 	if (a->reserved)
 		return fail(-EINVAL, "reserved field of the wait is %u, not 0", a->reserved);
 	if (a->min_n > ring->cq_mask + 1)
-		return fail(-EINVAL, "a wait for %u completions of a ring that holds %u", a->min_n,
-			    ring->cq_mask + 1);
+		return fail(-EINVAL,
+			    "a wait for %u completions of a ring that holds %u: wait for less",
+			    a->min_n, ring->cq_mask + 1);
 	if (a->room > ring->entries)
 		return fail(-EINVAL, "a wait for room for %u entries in a ring of %u", a->room,
 			    ring->entries);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several addresses to listen on, and interfaces to choose from: each address answers, metadata
- * lists them all, an interface's dials come from it, data as well as control; what cannot be is an
- * error that names it. With interfaces of its own where the system lets the test have a network namespace. */
+ * lists them all, dials come from the interface that was chosen, data as well; what cannot be is an
+ * error that names it. With interfaces of its own where the system lets the test have a network
+ * namespace. */
 #include <arpa/inet.h>
 #include <sched.h>
 #include <sys/wait.h>

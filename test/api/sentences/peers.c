@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers that are not met, and peers that are lost. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include "../child.h"
+#include "sentences.h"
+
+#define SOON_US 20000000u
+
+static void dials(const char *name, struct side *s, const void *to, uint32_t len, uint32_t us,
+		  int res)
+{
+	struct urccl_cqe cqe = side_dialled(s, NULL, to, len, us);
+
+	said_entry(name, s, &cqe, res);
+}
+
+static void dials_text(const char *name, const char *to, uint32_t us, int res)
+{
+	dials(name, &p.a, to, (uint32_t)strlen(to), us, res);
+}
+
+static void dials_side(const char *name, struct side *from, struct side *to, uint32_t us, int res)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	int len = urccl_metadata(to->ctx, blob, sizeof(blob));
+
+	CHECK_GE(len, 1);
+	dials(name, from, blob, (uint32_t)len, us, res);
+}
+
+/* One that takes the connection, and says what no liburccl would, or nothing. */
+static void *stranger(void *arg)
+{
+	static const char words[] = "HTTP/1.1 400 Bad Request\r\n\r\n<html>no</html>\r\n";
+	int *fds = arg, fd = accept(fds[0], NULL, NULL);
+	char byte;
+
+	CHECK(fd >= 0);
+	if (fds[1])
+		CHECK_GE(write(fd, words, sizeof(words)), 1);
+	else
+		shutdown(fd, SHUT_WR);
+	while (read(fd, &byte, 1) > 0)
+		;
+	close(fd);
+	return NULL;
+}
+
+static void strangers(void)
+{
+	int fds[2], speaks;
+	char place[PLACE_MAX];
+	pthread_t thread;
+	uint16_t port;
+
+	place_v4(place, free_port());
+	dials_text("nobody_listens", place, SOON_US, -ECONNREFUSED);
+	fds[0] = raw_listen(&port);
+	place_v4(place, port);
+	dials_text("silent_stranger", place, 200000, -ETIMEDOUT);
+	close(fds[0]);
+	for (speaks = 0; speaks < 2; speaks++) {
+		fds[0] = raw_listen(&port);
+		fds[1] = speaks;
+		place_v4(place, port);
+		CHECK_EQ(pthread_create(&thread, NULL, stranger, fds), 0);
+		dials_text(speaks ? "other_protocol" : "hangs_up", place, SOON_US,
+			   speaks ? -EPROTO : -ECONNRESET);
+		pthread_join(thread, NULL);
+		close(fds[0]);
+	}
+	dials_text("no_address", "nonsense", SOON_US, -EINVAL);
+}
+
+/* The same address, another context. */
+static void started_anew(struct pair *q)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	char place[PLACE_MAX];
+	struct side c = {0};
+	int len;
+
+	place_v4(place, free_port());
+	q->params.listen = place;
+	side_open(q, &c);
+	len = urccl_metadata(c.ctx, blob, sizeof(blob));
+	side_close(&c);
+	side_open(q, &c);
+	dials("started_anew", &p.a, blob, (uint32_t)len, SOON_US, -ESTALE);
+	side_close(&c);
+	q->params.listen = NULL;
+}
+
+static void other_contexts(void)
+{
+	struct pair q = p;
+	struct side c = {0}, d = {0};
+	struct urccl_cqe cqe;
+
+	dials_side("own_address", &p.a, &p.a, SOON_US, -EINVAL);
+	started_anew(&q);
+	side_open(&q, &c);
+	dials_side("no_accept", &p.a, &c, 200000, -ETIMEDOUT);
+	side_close(&c);
+	q.params.transport = "shm";
+	side_open(&q, &c);
+	dials_side("nothing_in_common", &p.a, &c, SOON_US, -EHOSTUNREACH);
+	side_close(&c);
+	q.params.transport = "tcp";
+	q.params.max_peers = 1;
+	side_open(&q, &c);
+	side_open(&p, &d);
+	side_accept(&c, 1);
+	side_connect(&d, &c);
+	dials_side("peer_is_full", &p.a, &c, SOON_US, -EMFILE);
+	dials_side("we_are_full", &c, &p.b, SOON_US, -EMFILE);
+	side_close(&c);
+	CHECK_EQ(side_tell(&d, NULL, d.peer.id, 1), -ECONNRESET);
+	urccl_prep_notify(side_sqe(&d), d.peer, 1, NULL, 0);
+	CHECK_EQ(urccl_submit(d.ring), 1);
+	cqe = side_end(&d, NULL, 0);
+	said_entry("peer_went", &d, &cqe, -ECONNRESET);
+	side_close(&d);
+}
+
+/* Memory that cannot be mapped, by a policy that wants nothing else. */
+static void no_bounce(void)
+{
+	static uint8_t mine[64];
+	struct pair q = {.params = p.params, .ring_params = p.ring_params};
+	struct target there;
+	struct urccl_cqe cqe;
+	struct urccl_sqe *sqe;
+
+	q.params.transport = "shm";
+	q.params.bounce = URCCL_ALLOW_NO;
+	q.transport = URCCL_TRANSPORT_SHM;
+	pair_open(&q);
+	target_open(&q, &there, 64, 0);
+	side_register(&q.a, mine, sizeof(mine), 0);
+	sqe = side_sqe(&q.a);
+	urccl_prep_write(sqe, there.remote, mine, 64, 0);
+	cqe = pair_run(&q, &q.a, sqe);
+	said_entry("bounce_forbidden", &q.a, &cqe, cqe.res);
+	target_close(&q, &there);
+	pair_close(&q);
+}
+
+void meetings(void)
+{
+	strangers();
+	other_contexts();
+	no_bounce();
+}
+
+/* ---- losses ---- */
+
+static struct child child;
+static struct urccl_remote remote;
+
+static struct urccl_cqe writes(uint32_t us, int then)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_write(sqe, remote, local, sizeof(local), 0);
+	urccl_sqe_set_timeout(sqe, us);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	if (then)
+		kill(child.pid, then);
+	return side_end(&p.a, NULL, 0);
+}
+
+static void begin(void)
+{
+	child_start(&p, &child, sizeof(local), NULL);
+	child_connect(&p, &child);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &child.advert, 1, &remote), 0);
+	CHECK_EQ(writes(SOON_US, 0).res, sizeof(local));
+}
+
+static void stop(void)
+{
+	int status;
+
+	CHECK_EQ(kill(child.pid, SIGSTOP), 0);
+	CHECK_EQ(waitpid(child.pid, &status, WUNTRACED), child.pid);
+}
+
+void losses(void)
+{
+	struct urccl_cqe cqe;
+
+	p.params.dead_after_ms = 1000;
+	side_open(&p, &p.a);
+	side_register(&p.a, local, sizeof(local), 0);
+	begin();
+	stop();
+	cqe = writes(100000, 0);
+	said_entry("peer_frozen", &p.a, &cqe, -ETIMEDOUT);
+	cqe = writes(60000000, 0);
+	said_entry("peer_silent", &p.a, &cqe, -ECONNRESET);
+	cqe = writes(SOON_US, 0);
+	child_kill(&child);
+	begin();
+	stop();
+	cqe = writes(SOON_US, SIGKILL);
+	said_entry("peer_killed", &p.a, &cqe, -ECONNRESET);
+	CHECK_EQ(waitpid(child.pid, NULL, 0), child.pid);
+	side_close(&p.a);
+}
