@@ -419,7 +419,7 @@ int cursor_next(struct op *op, uint64_t max, struct piece *out)
 {
 	struct piece *cur = &op->cursor.cur;
 	const struct element *el = &op->cursor.element;
-	uint64_t len;
+	uint64_t len, merged = 0;
 	int n;
 
 	if (is_range(op) && !el->pos && el->len && el->len <= max && el->remote->nparts == 1)
@@ -440,7 +440,9 @@ int cursor_next(struct op *op, uint64_t max, struct piece *out)
 		len = cur->len < max - out->len ? cur->len : max - out->len;
 		take(cur, len);
 		out->len += len;
-		tell_add(&op_engine(op)->told->count.merged, 1);
+		merged++;
 	}
+	if (merged)
+		tell_add(&op_engine(op)->told->count.merged, merged);
 	return 1;
 }

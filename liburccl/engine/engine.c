@@ -60,7 +60,10 @@ static void publish_all(struct engine *e)
 	list_for_each(pos, &e->rings) {
 		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
 
-		if (er->ring->own.pending && ring_publish(er->ring))
+		if (!er->ring->own.pending)
+			continue;
+		tell_ended(er);
+		if (ring_publish(er->ring))
 			tell_add(&e->told->count.wakes, 1);
 	}
 }
@@ -121,8 +124,12 @@ static void disarm(struct engine *e)
 	e->armed = 0;
 	tell_awake(e);
 	sleep_take(&e->mailbox.asleep);
-	list_for_each(pos, &e->rings)
-		sleep_take(&list_entry(pos, struct engine_ring, link)->ring->engine_line.sq_flags);
+	list_for_each(pos, &e->rings) {
+		struct ring *r = list_entry(pos, struct engine_ring, link)->ring;
+
+		sleep_take(&r->engine_line.sq_flags);
+		sleep_take(&r->engine_line.wants_slots);
+	}
 }
 
 /* Announces sleep to everybody who can end it; 1: there is something, not (all) announced. */
@@ -134,9 +141,12 @@ static int arm(struct engine *e)
 	e->armed = 1;
 	if (mailbox_arm(&e->mailbox))
 		return 1;
-	list_for_each(pos, &e->rings)
-		if (ring_arm_sq(list_entry(pos, struct engine_ring, link)->ring))
+	list_for_each(pos, &e->rings) {
+		struct ring *r = list_entry(pos, struct engine_ring, link)->ring;
+
+		if (ring_arm_sq(r) || (e->wants_slots && ring_arm_slots(r)))
 			return 1;
+	}
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 
@@ -352,6 +362,8 @@ static void init_lists(struct engine *e)
 	list_init(&e->pending);
 	list_init(&e->pending_accepts);
 	list_init(&e->messages);
+	list_init(&e->moved);
+	e->young_tail = &e->young;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
 	for (i = 0; i < CHUNKS_MAX; i++)

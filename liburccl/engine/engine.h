@@ -140,7 +140,9 @@ struct rail {
 	uint32_t inflight;	       /* the engine's: chunks taken and not out */
 	uint64_t inflight_bytes;       /* the engine's */
 	uint64_t window;	       /* the engine's: bulk bytes that may be on their way */
-	uint64_t measured_ns, measured_bytes; /* the engine's: since when, what came out */
+	uint64_t came[2]; /* the engine's: bytes that came out, by enum chunk_kind: READ, WRITE */
+	uint64_t told[2]; /* the engine's: of them, those that were told */
+	uint64_t measured_ns, measured_from; /* the engine's: since when, and what had come then */
 };
 
 /* What the data path is told at open. */

@@ -90,6 +90,7 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 		rail->ep->dev->rails--;
 		e->rails--;
 	}
+	tell_rail(rail);
 	if (rail->peer->rail == rail)
 		rail->peer->rail = NULL;
 	if (rail->connecting) {
@@ -163,6 +164,7 @@ void peer_del(struct engine *e, struct engine_peer *p)
 	list_for_each(pos, &e->rings)
 		order_forget_peer(list_entry(pos, struct engine_ring, link), p);
 	list_del(&p->pending_link);
+	list_del(&p->moved_link);
 	list_del(&p->link);
 	e->peer_slots[HANDLE_SLOT(p->handle)] = NULL;
 }

@@ -176,10 +176,13 @@ static void slot_settled(struct note_slot *s, int failed)
 	if (!op)
 		return;
 	s->op = NULL;
-	if (failed)
+	if (failed) {
 		op_end(op, op->res);
-	else
-		op_end(op, (int64_t)op->placed); /* also where it was stopped too late */
+		return;
+	}
+	if (op->sqe.opcode <= URCCL_OP_NOTIFY)
+		tell_moved(op);
+	op_end(op, (int64_t)op->placed); /* also where it was stopped too late */
 }
 
 static void ack_received(struct engine_peer *p, const struct message *m)

@@ -90,6 +90,15 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
+/* One that outlived its turn, or had no end in sight. */
+static void leave_shown(const struct op *op)
+{
+	if (op->peer && !(op->bits & OP_MULTISHOT))
+		op->peer->unfinished--;
+	if (op->bits & OP_SHOWN)
+		store_relaxed(&op->told->state, SEGMENT_FREE);
+}
+
 void op_end(struct op *op, int64_t res)
 {
 	struct engine_ring *er = op->er;
@@ -108,19 +117,18 @@ void op_end(struct op *op, int64_t res)
 		er->completions++;
 	}
 	r->own.done++;
-	if (op->res >= 0)
-		tell_success(er->engine, op);
-	else
+	if (op->res < 0)
 		count_failure(op);
 	outcome_known(op);
 	order_leave(op);
 	if (!list_empty(&er->cancels))
 		cancel_target_ended(op);
-	if (op->peer && !(op->bits & OP_MULTISHOT))
+	if (op->bits & (OP_MULTISHOT | OP_SHOWN))
+		leave_shown(op);
+	else if (op->peer)
 		op->peer->unfinished--;
 	op->peer = NULL;
 	op->state = OP_FREE;
-	tell_free(op);
 	if (!list_empty(&er->timeouts))
 		timeouts_count(er);
 	er->free[er->nfree++] = (uint32_t)(op - er->ops);
@@ -275,6 +283,8 @@ uint32_t op_run_listed(struct engine *e)
 			op_check(op);
 		else
 			op_begin(op);
+		if (op->state == OP_MOVING)
+			tell_state(op);
 	}
 	return n;
 }
@@ -285,7 +295,7 @@ static void begin_data(struct op *op)
 {
 	if (op->bits & OP_LOOKUP && cursor_lookup(op))
 		return;
-	op_set_state(op, OP_MOVING);
+	op->state = OP_MOVING; /* one that waited is told by who lets it go on */
 	peer_awaited(op_engine(op), op->peer);
 	lane_add_op(op);
 }
@@ -357,25 +367,35 @@ static void check_decided(struct op *op)
 		op_end(op, op->res);
 }
 
+static void end_moved(struct op *op)
+{
+	tell_moved(op);
+	op_end(op, (int64_t)op->placed);
+}
+
 void op_check(struct op *op)
 {
 	/* A flush, the peer's word on a notification or an atomic and what the control thread has
 	 * come back in their own time, however late that is. */
 	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING ||
-	    op->state == OP_NOTING || op->state == OP_ATOMIC || op->state == OP_ASKING)
+	    op->state == OP_NOTING || op->state == OP_ATOMIC || op->state == OP_ASKING) {
+		tell_placed(op);
 		return;
+	}
 	if (op->bits & OP_DECIDED) {
 		check_decided(op);
 		return;
 	}
-	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR))
+	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR)) {
+		tell_placed(op);
 		return;
+	}
 	if (wants_flush(op))
 		flush(op);
 	else if (op->bits & OP_PROMISED)
 		note_start(op);
 	else
-		op_end(op, (int64_t)op->placed);
+		end_moved(op);
 }
 
 /* ---- deadlines ---- */
@@ -460,10 +480,12 @@ void op_arm_fresh(struct engine *e)
 			continue;
 		timeout = timeout_of(e, op);
 		op->started_ns = e->now;
-		tell_entry(op);
+		tell_young(e, op);
 		op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
 		if (op->deadline_ns != NEVER_NS)
 			wheel_set(&e->wheel, &op->timer, op->deadline_ns);
+		else
+			tell_lasting(op);
 	}
 	e->fresh = NULL;
 }

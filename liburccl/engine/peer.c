@@ -332,6 +332,7 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	list_init(&p->flush_wait);
 	list_init(&p->flushing);
 	list_init(&p->awaited.link);
+	list_init(&p->moved_link);
 	p->awaited.kind = TIMER_PEER;
 	for (i = 0; i < LANES; i++) {
 		list_init(&p->lanes[i].link);

@@ -107,6 +107,7 @@ enum op_bits {
 	OP_OUTCOME = 1 << 14, /* followers were told */
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
+	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
@@ -133,6 +134,7 @@ struct op {
 	struct scope *scope_all, *scope_group;
 	struct op *linked, *linked_to; /* of its chain: who waits for it, whom it waits for */
 	struct op *fresh_next; /* taken in this turn; the slot may meanwhile hold a later entry */
+	struct op *young_next; /* taken since the last look; likewise */
 	uint64_t note;	       /* payload of the notification */
 	uint64_t total;	       /* bytes the entry describes */
 	uint64_t placed;       /* bytes that came out well */
@@ -154,6 +156,7 @@ struct op {
 	uint8_t lane;
 	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
 	uint8_t is_fresh;    /* in the list of those */
+	uint8_t is_young;    /* in the list of those */
 	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
 	uint64_t handle;     /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
 			    completions at which it ends */
@@ -262,6 +265,7 @@ struct engine_peer {
 
 	struct atomics *atomics; /* its own */
 
+	struct list moved_link; /* in the engine's, until what came out is told */
 	struct segment_peer *told, untold;
 };
 
@@ -320,7 +324,9 @@ struct engine {
 	struct list pending;	     /* peers with notes or LOST to post */
 	struct list pending_accepts; /* PEER_EVENT commands */
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
+	struct list moved;	     /* peers whose bytes are to be told */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
+	struct op *young, **young_tail; /* taken since the last look, oldest first */
 	struct op *accept, *watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
 	uint32_t armed;	      /* sleep was announced */
@@ -345,6 +351,8 @@ struct engine {
 
 	struct segment_file *segment;
 	struct segment_engine *told;
+	struct segment_flow *flow; /* of the last entry that moved data or told */
+	uint32_t flow_what;	   /* the first bytes of its SQE: opcode, dtype, flags */
 	uint64_t look_ns;	  /* when to tell of the rings again */
 	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];

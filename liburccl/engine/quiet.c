@@ -29,6 +29,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 	/* Entries that were taken in this turn are still listed, also where they have ended. */
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
+	tell_ring_gone(er);
 	list_for_each(pos, &e->peers)
 		list_entry(pos, struct engine_peer, link)->fence_lost[er->index / 64] &=
 			~(1ull << (er->index % 64));

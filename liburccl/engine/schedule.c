@@ -201,7 +201,8 @@ static uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail,
 
 	if (took && !rail->inflight) {
 		rail->measured_ns = 0;
-		rail->measured_bytes = 0;
+		if (list_empty(&l->peer->moved_link))
+			list_add_tail(&l->peer->moved_link, &e->moved);
 	}
 	for (i = 0; i < took; i++) {
 		rail->inflight_bytes += batch[i]->len;
@@ -275,19 +276,21 @@ uint32_t schedule(struct engine *e)
 
 /* What came out since the rail was last idle, over that time, is its rate; the window follows it.
  */
-static void measure(struct engine *e, struct rail *rail, uint32_t bytes)
+static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 {
-	uint64_t ns, rate_window;
+	uint64_t ns, came, rate_window;
 
+	rail->came[c->kind] += c->len;
 	if (!rail->measured_ns) {
 		rail->measured_ns = e->now;
+		rail->measured_from = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE];
 		return;
 	}
-	rail->measured_bytes += bytes;
 	ns = e->now - rail->measured_ns;
 	if (ns < WINDOW_NS)
 		return;
-	rate_window = (uint64_t)((double)rail->measured_bytes * WINDOW_NS / (double)ns);
+	came = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE] - rail->measured_from;
+	rate_window = (uint64_t)((double)came * WINDOW_NS / (double)ns);
 	/* A full window that came out in less than its time shows that more would have fitted. */
 	rate_window = rate_window * 2 < rail->window ? (rail->window + rate_window * 2) / 2
 						     : rate_window * 2;
@@ -295,12 +298,19 @@ static void measure(struct engine *e, struct rail *rail, uint32_t bytes)
 		       : rate_window > WINDOW_MAX ? WINDOW_MAX
 						  : rate_window;
 	rail->measured_ns = e->now;
-	rail->measured_bytes = 0;
+	rail->measured_from += came;
+}
+
+/* It came out badly. */
+static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
+{
+	rail->came[kind] -= len;
+	rail->measured_from -= len;
 }
 
 /* ---- coming back ---- */
 
-static void data_out(struct engine *e, struct chunk *c)
+static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
 	struct op *op = c->op;
 	uint32_t seg = c->seg, flags = c->flags, len = c->len;
@@ -315,8 +325,8 @@ static void data_out(struct engine *e, struct chunk *c)
 	op->inflight--;
 	if (!res) {
 		op->placed += len;
-		tell_placed(op, len);
 	} else {
+		unmeasure(rail, op_reads(op) ? CHUNK_READ : CHUNK_WRITE, len);
 		if (seg < op->first_bad)
 			op->first_bad = seg;
 		if (flags & CHUNK_BOUNCES)
@@ -404,8 +414,8 @@ void chunk_out(struct engine *e, struct chunk *c)
 	} else if (c->kind == CHUNK_FLUSH) {
 		flush_out(e, c);
 	} else {
-		measure(e, rail, c->len);
-		data_out(e, c);
+		measure(e, rail, c);
+		data_out(e, rail, c);
 	}
 }
 

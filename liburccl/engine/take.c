@@ -113,12 +113,14 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 		n = er->nfree; /* a program that wrote its own tail gets what it can have */
 	for (i = 0; i < n; i++) {
 		take(e, er, ring_sqe(r, i), ring_ext(r, i));
-		if (i % SHOW == SHOW - 1)
+		if (i % SHOW == SHOW - 1) {
+			tell_ended(er);
 			ring_show(r);
+		}
 	}
 	if (n) {
 		ring_taken(r, n);
-		tell_add(&e->told->count.submitted, n);
+		tell_taken(er);
 	}
 	return n;
 }

@@ -13,6 +13,7 @@ _Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int
 		       (int)OP_STATES == (int)SEGMENT_STATES,
 	       "readers know these states");
 _Static_assert(OP_DECIDED == 1, "it is told as a byte");
+#define SHOWN_MOST 512u /* entries that a busy engine begins to show at a look */
 
 /* Slots of handles that were used too often are retired, so that there are more than peers. */
 #define PEERS_MORE(n) ((n) + (n) / 4)
@@ -64,31 +65,151 @@ void tell_peer(const struct engine_peer *p)
 	store_relaxed(&p->told->state, state);
 }
 
-void tell_look(struct engine *e)
+/* Shows it from now on. */
+static void show(struct op *op)
 {
-	struct list *pos;
+	struct segment_entry *t = op->told;
+
+	op->bits |= OP_SHOWN;
+	store_relaxed(&t->started_ns, op->started_ns);
+	store_relaxed(&t->user_data, op->sqe.user_data);
+	store_relaxed(&t->total, op->total);
+	store_relaxed(&t->placed, op->placed);
+	store_relaxed(&t->peer, op->peer ? op->peer->handle : 0);
+	store_relaxed(&t->opcode, op->sqe.opcode);
+	tell_state(op);
+}
+
+void tell_lasting(struct op *op)
+{
+	if (URCCL_TELLS)
+		show(op);
+}
+
+/* Entries that still live are shown, at most so many of those that were taken since the last look:
+ * most of a busy engine's are gone by then. */
+static void show_young(struct engine *e, uint32_t most)
+{
+	struct op *op;
+
+	while ((op = e->young) && most--) {
+		e->young = op->young_next;
+		op->is_young = 0;
+		if (op->state != OP_FREE && op->started_ns && !(op->bits & OP_SHOWN))
+			show(op);
+	}
+	if (!op)
+		e->young_tail = &e->young;
+}
+
+void tell_rail(struct rail *rail)
+{
+	uint32_t i;
 
 	if (!URCCL_TELLS)
 		return;
-	e->look_ns = e->now + LOOK_NS;
+	for (i = 0; i < 2; i++) {
+		uint64_t n = rail->came[i] - rail->told[i];
+
+		rail->told[i] += n;
+		tell_add(&rail->peer->told->bytes[i == CHUNK_READ], n);
+	}
+}
+
+static void tell_peers(struct engine *e)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &e->moved) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, moved_link);
+
+		if (p->rail)
+			tell_rail(p->rail);
+		if (!p->rail || !p->rail->inflight)
+			list_del(&p->moved_link);
+	}
+}
+
+/* What a word of 32 bits, of which now is the latest, counts in all. */
+static void count_long(uint64_t *all, uint32_t now)
+{
+	tell_add(all, now - (uint32_t)load_relaxed(all));
+}
+
+static void tell_rings(struct engine *e)
+{
+	struct list *pos;
+
 	list_for_each(pos, &e->rings) {
 		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
 		struct ring *r = er->ring;
 
+		count_long(&er->told->all_taken, r->own.sq_head);
+		count_long(&er->told->all_ended, r->own.done);
 		store_relaxed(&er->told->waiting, ring_submitted(r));
 		store_relaxed(&er->told->unseen,
 			      r->own.tail - load_relaxed(&r->consumer_line.cq_head));
 	}
+}
+
+/* Its counts are the engine's now. */
+void tell_ring_gone(struct engine_ring *er)
+{
+	struct segment_ring *t = er->told;
+
+	if (!URCCL_TELLS)
+		return;
+	tell_look_closely(er->engine);
+	tell_ended(er);
+	tell_add(&er->engine->told->count.taken, load_relaxed(&t->all_taken));
+	tell_add(&er->engine->told->count.ended, load_relaxed(&t->all_ended));
+	store_relaxed(&t->taken, 0);
+	store_relaxed(&t->ended, 0);
+	tell(&t->all_taken, 0);
+	tell(&t->all_ended, 0);
+}
+
+void tell_flow(struct engine *e, const struct op *op)
+{
+	uint32_t opcode = op->sqe.opcode, flow;
+
+	/* Those that read are odd. Classes that there are not were refused. */
+	flow = opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !(opcode & 1);
+	flow += (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
+	assert(flow < SEGMENT_ALL_FLOWS);
+	memcpy(&e->flow_what, &op->sqe, sizeof(e->flow_what));
+	e->flow = &e->told->flows[flow];
+}
+
+static void look(struct engine *e, uint32_t most)
+{
+	if (!URCCL_TELLS)
+		return;
+	show_young(e, most);
+	tell_peers(e);
+	tell_rings(e);
+	e->look_ns = e->now + LOOK_NS;
 	store_relaxed(&e->told->chunks, e->chunks_used);
 	tell(&e->told->turned_ns, e->now);
 	tell(&e->told->count.turns, e->turns);
+}
+
+/* By its name bench/cost.py knows it. */
+__attribute__((noinline)) void tell_look(struct engine *e)
+{
+	look(e, SHOWN_MOST);
+}
+
+void tell_look_closely(struct engine *e)
+{
+	look(e, UINT32_MAX);
 }
 
 void tell_asleep(struct engine *e, uint64_t ns)
 {
 	if (!URCCL_TELLS)
 		return;
-	tell_look(e);
+	tell_look_closely(e);
 	tell(&e->told->wake_at_ns, ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS);
 	tell_add(&e->told->count.sleeps, 1);
 	store_relaxed(&e->told->state, SEGMENT_SLEEPS);

@@ -14,82 +14,92 @@ static inline void tell(uint64_t *word, uint64_t value)
 		store_relaxed(word, value);
 }
 
+static inline void tell32(uint32_t *word, uint32_t value)
+{
+	if (URCCL_TELLS)
+		store_relaxed(word, value);
+}
+
 static inline void tell_add(uint64_t *word, uint64_t n)
 {
 	if (URCCL_TELLS)
 		count_add(word, n);
 }
 
-/* ---- entries ---- */
+/* ---- entries: shown from the first look after their turn on ---- */
 
-/* All of it, once it outlives the turn that took it: started_ns says so. */
-static inline void tell_entry(const struct op *op)
+static inline void tell_young(struct engine *e, struct op *op)
 {
-	struct segment_entry *t = op->told;
-
-	if (!URCCL_TELLS)
+	if (!URCCL_TELLS || op->is_young)
 		return;
-	store_relaxed(&t->started_ns, op->started_ns);
-	store_relaxed(&t->user_data, op->sqe.user_data);
-	store_relaxed(&t->total, op->total);
-	store_relaxed(&t->placed, 0);
-	store_relaxed(&t->peer, op->peer ? op->peer->handle : 0);
-	store_relaxed(&t->opcode, op->sqe.opcode);
-	store_relaxed(&t->stopping, (uint8_t)(op->bits & OP_DECIDED));
-	store_relaxed(&t->state, op->state);
+	op->is_young = 1;
+	op->young_next = NULL;
+	*e->young_tail = op;
+	e->young_tail = &op->young_next;
 }
+
+void tell_lasting(struct op *op); /* at once: it has no end in sight */
 
 static inline void tell_state(const struct op *op)
 {
-	if (!URCCL_TELLS || !op->started_ns)
+	if (!URCCL_TELLS || !(op->bits & OP_SHOWN))
 		return;
 	store_relaxed(&op->told->stopping, (uint8_t)(op->bits & OP_DECIDED));
 	store_relaxed(&op->told->state, op->state);
 }
 
-static inline void tell_free(const struct op *op)
+/* Some of it came out, and not all. */
+static inline void tell_placed(const struct op *op)
 {
-	if (URCCL_TELLS)
-		store_relaxed(&op->told->state, SEGMENT_FREE);
-}
-
-/* A chunk of it came out well. */
-static inline void tell_placed(const struct op *op, uint32_t len)
-{
-	tell_add(&op->peer->told->bytes[op_reads(op)], len);
-	if (op->inflight || !(op->bits & OP_DONE_CURSOR))
-		tell(&op->told->placed, op->placed);
-}
-
-/* It succeeded. */
-static inline void tell_success(const struct engine *e, const struct op *op)
-{
-	struct segment_engine *t = e->told;
-	uint32_t flow;
-
-	if (!URCCL_TELLS)
-		return;
-	if (op->sqe.opcode - 1u >= URCCL_OP_NOTIFY) {
-		tell_add(&t->count.ended, 1);
-		return;
-	}
-	/* Those that read are odd. Classes that there are not were refused. */
-	flow = op->sqe.opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !op_reads(op);
-	flow += (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
-	assert(flow < SEGMENT_ALL_FLOWS);
-	tell_add(&t->bytes[flow], op->placed);
-	tell_add(op->started_ns ? &t->cells[flow][segment_cell(e->now - op->started_ns)]
-				: &t->at_once[flow],
-		 1);
+	if (URCCL_TELLS && (op->bits & OP_SHOWN))
+		store_relaxed(&op->told->placed, op->placed);
 }
 
 /* ---- tell.c ---- */
 
 int tell_open(struct engine *e); /* 0 or -ENOMEM */
 void tell_peer(const struct engine_peer *p);
-void tell_look(struct engine *e); /* what only the rings know */
+void tell_rail(struct rail *rail); /* the bytes that came out */
+void tell_flow(struct engine *e, const struct op *op); /* which it is of */
+void tell_ring_gone(struct engine_ring *er);
+void tell_look(struct engine *e); /* what only the rings and lists know */
+void tell_look_closely(struct engine *e);
 void tell_asleep(struct engine *e, uint64_t ns);
 struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i);
+
+/* ---- what ended ---- */
+
+/* A read, write or notification succeeded: most are of the flow of the one before. */
+static inline void tell_moved(const struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct segment_flow *f;
+	uint64_t *cell;
+	uint32_t what;
+
+	if (!URCCL_TELLS)
+		return;
+	memcpy(&what, &op->sqe, sizeof(what));
+	if (e->flow_what != what)
+		tell_flow(e, op);
+	f = e->flow;
+	cell = &f->at_once;
+	if (op->started_ns)
+		cell = &f->cells[segment_cell(e->now - op->started_ns)];
+	count_add(cell, 1);
+	count_add(&f->bytes, op->placed);
+}
+
+static inline void tell_taken(const struct engine_ring *er)
+{
+	tell32(&er->told->taken, er->ring->own.sq_head);
+}
+
+/* Before the program can see their CQEs. */
+static inline void tell_ended(const struct engine_ring *er)
+{
+	tell32(&er->told->ended, er->ring->own.done);
+}
 
 static inline void tell_turned(struct engine *e)
 {

@@ -63,8 +63,8 @@ static uint64_t ended(const struct urccl_stats *s)
 static void count_now(const struct context *c, struct row *r)
 {
 	const struct segment *s = c->view.s;
-	uint32_t i, k, n = segment_npeers(&c->view);
-	struct segment_entry_view e;
+	uint32_t i, n = segment_npeers(&c->view);
+	uint64_t had, done;
 
 	for (i = 0; i < n; i++)
 		r->peers += __atomic_load_n(&s->peers[i].handle, __ATOMIC_RELAXED) != 0;
@@ -74,8 +74,8 @@ static void count_now(const struct context *c, struct row *r)
 		if (!__atomic_load_n(&ring->id, __ATOMIC_ACQUIRE))
 			continue;
 		r->waiting += __atomic_load_n(&ring->waiting, __ATOMIC_RELAXED);
-		for (k = 0; k < segment_ring_told(ring); k++)
-			r->depth += (uint32_t)segment_entry_get(s, ring, k, &e);
+		segment_ring_counts(ring, &had, &done);
+		r->depth += (uint32_t)(had - done);
 	}
 }
 

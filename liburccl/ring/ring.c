@@ -188,6 +188,18 @@ struct urccl_cqe *ring_post_event(struct ring *r, void **note)
 	return cqe;
 }
 
+int ring_arm_slots(struct ring *r)
+{
+	if (r->own.events_unseen < r->event_slots)
+		return 0;
+	sleep_announce(&r->engine_line.wants_slots, 1);
+	if (__atomic_load_n(&r->consumer_line.cq_head, __ATOMIC_SEQ_CST) == r->own.walked)
+		return 0;
+	sleep_take(&r->engine_line.wants_slots);
+	events_walk(r);
+	return 1;
+}
+
 static void ring_notify(struct ring *r, uint32_t how)
 {
 	if (how == URCCL_ARM_FD)

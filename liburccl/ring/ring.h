@@ -27,6 +27,8 @@ struct ring {
 	struct {
 		_Alignas(64) uint32_t sq_flags;
 		uint32_t skipped;
+		uint32_t wants_slots;	/* announced by a sleeping engine with an event for this
+					 * ring: taken by the consumer with an exchange */
 	} engine_line;
 	struct {			/* producer's */
 		_Alignas(64) uint32_t sq_tail;
@@ -115,6 +117,10 @@ static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 /* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: all event slots are unseen, try
  * later. */
 struct urccl_cqe *ring_post_event(struct ring *r, void **note);
+
+/* A sleep that an event slot of this ring may end is announced to the consumer, if all are in use;
+ * 1: some were given back meanwhile, not announced. */
+int ring_arm_slots(struct ring *r);
 
 /* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it
  * did. */

@@ -45,12 +45,25 @@ static void goal_room(const struct ring *r, struct goal *g, uint32_t n)
 		g->sq_at = load_relaxed(&r->publish_line.sq_done) + NEVER;
 }
 
+/* An engine that sleeps with events for which there was no slot is told of those that were given
+ * back: this thread is about to do nothing. The other half of the hand-shake in ring_arm_slots();
+ * the inlines stored the head with less, so it is stored once more. */
+static void slots_given(struct ring *r)
+{
+	uint32_t head = load_relaxed(&r->consumer_line.cq_head);
+
+	__atomic_store_n(&r->consumer_line.cq_head, head, __ATOMIC_SEQ_CST);
+	if (sleep_take(&r->engine_line.wants_slots))
+		wake_write(r->home->fd);
+}
+
 /* Announces the consumer's sleep. 1: what it waits for is there, not announced; if the engine was
  * first, its wake-up is an empty one, which the next call drains. */
 static int announce(struct ring *r, const struct goal *g, uint32_t how)
 {
 	if (reached(r, g))
 		return 1;
+	slots_given(r);
 	sleep_take(&r->arm_line.cq_arm);
 	if (how == URCCL_ARM_FD)
 		wake_drain(r->pub.fd);
@@ -157,6 +170,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 
 	if (is_there(r, g))
 		return 0;
+	slots_given(r);
 	now = clock_ns();
 	deadline = later(now, timeout_ns);
 	gathered = min_wait_ns ? later(now, min_wait_ns) : NEVER_NS;

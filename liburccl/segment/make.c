@@ -224,6 +224,10 @@ struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint
 		store_relaxed(&r->told, f->own[i].n);
 		store_relaxed(&r->waiting, 0);
 		store_relaxed(&r->unseen, 0);
+		store_relaxed(&r->taken, 0);
+		store_relaxed(&r->ended, 0);
+		store_relaxed(&r->all_taken, 0);
+		store_relaxed(&r->all_ended, 0);
 		store_release(&r->id, id);
 	}
 	pthread_mutex_unlock(&f->lock);

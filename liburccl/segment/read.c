@@ -52,26 +52,56 @@ void segment_view_close(struct segment_view *v)
 
 /* ---- what is in it ---- */
 
+/* A look may come in between: what is more than it knows is. */
+static uint64_t count_of(const uint64_t *all, const uint32_t *now)
+{
+	uint64_t n = load_relaxed(all);
+
+	return n + (load_relaxed(now) - (uint32_t)n);
+}
+
+void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t *ended)
+{
+	*ended = count_of(&r->all_ended, &r->ended);
+	*taken = count_of(&r->all_taken, &r->taken);
+	if (*taken < *ended)
+		*taken = *ended;
+}
+
+/* Of all rings. */
+static void count_entries(const struct segment *s, uint64_t *taken, uint64_t *ended)
+{
+	uint64_t t, n;
+	uint32_t i;
+
+	*taken = load_relaxed(&s->engine.count.taken);
+	*ended = load_relaxed(&s->engine.count.ended);
+	for (i = 0; i < SEGMENT_RINGS; i++) {
+		segment_ring_counts(&s->rings[i], &t, &n);
+		*taken += t;
+		*ended += n;
+	}
+}
+
 void segment_stats(const struct segment *s, struct urccl_stats *out)
 {
 	const struct segment_count *c = &s->engine.count;
-	struct segment_latency l = {0};
+	uint64_t badly, ended;
 	uint32_t i;
 
-	out->submitted = load_relaxed(&c->submitted);
 	out->failed = load_relaxed(&c->failed);
 	out->cancelled = load_relaxed(&c->cancelled);
 	out->timed_out = load_relaxed(&c->timed_out);
 	out->bytes_read = out->bytes_written = 0;
 	for (i = 0; i < SEGMENT_CLASSES; i++) {
-		const uint64_t *bytes = &s->engine.bytes[i * SEGMENT_FLOWS];
+		const struct segment_flow *f = &s->engine.flows[i * SEGMENT_FLOWS];
 
-		out->bytes_read += load_relaxed(&bytes[SEGMENT_READ]);
-		out->bytes_written += load_relaxed(&bytes[SEGMENT_WRITE]);
+		out->bytes_read += load_relaxed(&f[SEGMENT_READ].bytes);
+		out->bytes_written += load_relaxed(&f[SEGMENT_WRITE].bytes);
 	}
-	for (i = 0; i < SEGMENT_ALL_FLOWS; i++)
-		segment_latency_add(&l, s, i);
-	out->completed = load_relaxed(&c->ended) + l.ended;
+	badly = out->failed + out->cancelled + out->timed_out;
+	count_entries(s, &out->submitted, &ended);
+	out->completed = ended > badly ? ended - badly : 0;
 	out->chunks = load_relaxed(&c->chunks);
 	out->merged = load_relaxed(&c->merged);
 	out->notes_sent = load_relaxed(&c->notes_sent);
@@ -147,13 +177,14 @@ uint64_t segment_cell_ns(uint32_t cell)
 
 void segment_latency_add(struct segment_latency *l, const struct segment *s, uint32_t flow)
 {
-	uint64_t n = load_relaxed(&s->engine.at_once[flow]);
+	const struct segment_flow *f = &s->engine.flows[flow];
+	uint64_t n = load_relaxed(&f->at_once);
 	uint32_t i;
 
 	l->ended += n;
 	l->at_once += n;
 	for (i = 0; i < SEGMENT_CELLS; i++) {
-		n = load_relaxed(&s->engine.cells[flow][i]);
+		n = load_relaxed(&f->cells[i]);
 		l->cells[i] += n;
 		l->ended += n;
 	}

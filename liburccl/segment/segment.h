@@ -19,7 +19,7 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   1u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   2u /* of this layout: another is not read */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* of all rings */
@@ -38,11 +38,19 @@ enum segment_kind { SEGMENT_READ, SEGMENT_WRITE, SEGMENT_NOTIFY, SEGMENT_FLOWS }
 #define SEGMENT_ALL_FLOWS (SEGMENT_CLASSES * SEGMENT_FLOWS)
 
 struct segment_count {
-	uint64_t ended; /* well, and not reads, writes or notifications */
-	uint64_t submitted, failed, cancelled, timed_out;
+	uint64_t taken, ended; /* of rings that are closed */
+	uint64_t failed, cancelled, timed_out;
 	uint64_t chunks, merged;
 	uint64_t notes_sent, notes_received;
 	uint64_t turns, sleeps, wakes;
+};
+
+/* Of those that succeeded: bytes; how many ended in the turn that took them; and of the others ns
+ * from the end of that turn to the engine's last look at the clock before they ended, less than a
+ * turn too few. */
+struct segment_flow {
+	uint64_t bytes, at_once;
+	uint64_t cells[SEGMENT_CELLS];
 };
 
 enum segment_engine_state { SEGMENT_RUNS, SEGMENT_SLEEPS };
@@ -55,12 +63,7 @@ struct segment_engine {
 	uint32_t state;	     /* enum segment_engine_state */
 	uint32_t chunks;     /* that devices had at that look */
 	struct segment_count count;
-	/* Of each flow those that succeeded: bytes; how many ended in the turn that took them; and
-	 * of the others ns from the end of that turn to the engine's last look at the clock before
-	 * they ended, less than a turn too few. */
-	uint64_t bytes[SEGMENT_ALL_FLOWS];
-	uint64_t at_once[SEGMENT_ALL_FLOWS];
-	uint64_t cells[SEGMENT_ALL_FLOWS][SEGMENT_CELLS];
+	struct segment_flow flows[SEGMENT_ALL_FLOWS];
 };
 
 /* The engine writes what it told at its last look; id, entries, first and told are of whoever
@@ -71,7 +74,8 @@ struct segment_ring {
 	uint32_t first, told; /* its records in entries[]; told 0: there was no room for them */
 	uint32_t waiting;     /* submitted and not taken */
 	uint32_t unseen;      /* CQEs */
-	uint32_t reserved[2];
+	uint32_t taken, ended; /* entries; told at each burst */
+	uint64_t all_taken, all_ended; /* the same at the last look, but with more bits */
 };
 
 /* enum op_state of the engine */
@@ -87,11 +91,12 @@ enum segment_entry_state {
 	SEGMENT_STATES
 };
 
-/* The engine's. Told once the entry outlives the turn that took it. */
+/* The engine's. Told at its first look, a millisecond later or so and before it sleeps, after the
+ * turn that took the entry; from then on at each change. */
 struct segment_entry {
 	uint64_t started_ns;
 	uint64_t user_data;
-	uint64_t total, placed; /* bytes; placed: 0 for those of one chunk */
+	uint64_t total, placed; /* bytes */
 	uint32_t peer;		/* handle, 0: none */
 	uint8_t opcode;
 	uint8_t state; /* enum segment_entry_state */
@@ -105,7 +110,7 @@ struct segment_peer {
 	uint64_t incarnation;
 	uint32_t transport; /* engine: enum urccl_transport */
 	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
-	uint64_t bytes[2];  /* engine: out, in */
+	uint64_t bytes[2];  /* engine: out, in, at its last look */
 	char name[88];	    /* address of its control connection */
 };
 
@@ -191,6 +196,8 @@ struct segment_entry_view {
 	uint32_t slot, opcode, state, stopping, peer;
 	uint64_t started_ns, user_data, total, placed;
 };
+/* Entries that the ring ever took; and of them those that ended, one way or another. */
+void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t *ended);
 /* 1: entry i of the ring is unfinished. */
 int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
 		      struct segment_entry_view *out);

@@ -113,7 +113,7 @@ static void text_flow(const struct segment *s, uint32_t flow, const char *class,
 	if (!l.ended)
 		return;
 	dprintf(fd, "%s %s: %llu, %llu bytes; p50 %s, p99 %s, p100 %s\n", class, kind, (ull)l.ended,
-		(ull)load_relaxed(&s->engine.bytes[flow]), latency_text(&l, 0.5, p50),
+		(ull)load_relaxed(&s->engine.flows[flow].bytes), latency_text(&l, 0.5, p50),
 		latency_text(&l, 0.99, p99), latency_text(&l, 1, most));
 }
 
@@ -175,7 +175,7 @@ static void text_peer(const struct segment_peer *p, int fd)
 
 /* Those that started first, first. */
 struct oldest {
-	uint32_t n, more;
+	uint32_t n;
 	struct segment_entry_view e[OLDEST];
 };
 
@@ -184,13 +184,9 @@ static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
 	uint64_t at = v->started_ns;
 	uint32_t i;
 
-	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns <= at) {
-		o->more++;
+	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns <= at)
 		return;
-	}
-	if (o->n == OLDEST)
-		o->more++;
-	else
+	if (o->n < OLDEST)
 		o->n++;
 	for (i = o->n - 1; i && o->e[i - 1].started_ns > at; i--)
 		o->e[i] = o->e[i - 1];
@@ -215,8 +211,9 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 
 static void text_ring(const struct segment *s, const struct segment_ring *r, uint64_t now, int fd)
 {
-	uint32_t id = load_acquire(&r->id), told = segment_ring_told(r), i;
+	uint32_t id = load_acquire(&r->id), told = segment_ring_told(r), unfinished, i;
 	struct oldest o = {.n = 0};
+	uint64_t taken, ended;
 	struct segment_entry_view v;
 
 	if (!id)
@@ -224,18 +221,20 @@ static void text_ring(const struct segment *s, const struct segment_ring *r, uin
 	for (i = 0; i < told; i++)
 		if (segment_entry_get(s, r, i, &v))
 			oldest_add(&o, &v);
+	segment_ring_counts(r, &taken, &ended);
+	unfinished = (uint32_t)(taken - ended);
 	dprintf(fd,
 		"ring %u: of %u entries %u unfinished; %u submitted and not taken, "
 		"%u CQEs not seen\n",
-		id, load_relaxed(&r->entries), o.n + o.more, load_relaxed(&r->waiting),
+		id, load_relaxed(&r->entries), unfinished, load_relaxed(&r->waiting),
 		load_relaxed(&r->unseen));
 	if (!told)
 		dprintf(fd, "  its entries are not told: the context's rings have more than %u\n",
 			SEGMENT_ENTRIES);
 	for (i = 0; i < o.n; i++)
 		text_entry(&o.e[i], now, fd);
-	if (o.more)
-		dprintf(fd, "  and %u later ones\n", o.more);
+	if (told && unfinished > o.n)
+		dprintf(fd, "  and %u later ones\n", unfinished - o.n);
 }
 
 int segment_text(const struct segment_view *v, uint64_t now_ns, int fd)

@@ -112,6 +112,40 @@ static void test_overtaken(struct ring *r)
 		see(r, &data);
 }
 
+/* An engine that sleeps while an event waits for a slot is woken by a consumer that has given some
+ * back and has nothing more to do; and it does not sleep where there are some by then. */
+static void test_woken(struct ring *r)
+{
+	int fd = r->home->fd, way;
+	struct urccl_wait_args none = {.size = sizeof(none), .min_n = EVENTS + 1};
+	uint64_t data;
+	uint32_t i;
+
+	for (way = 0; way < 2; way++) {
+		while (ring_arm_slots(r))
+			;
+		for (i = 0; i < EVENTS; i++)
+			CHECK(post_event(r, i));
+		CHECK(!post_event(r, 99));
+		while (urccl_cq_ready(&r->pub))
+			see(r, &data);
+		CHECK_EQ(ring_arm_slots(r), 1);
+		CHECK(!rig_readable(fd));
+		for (i = 0; i < EVENTS; i++)
+			CHECK(post_event(r, i));
+		CHECK(!post_event(r, 99));
+		CHECK_EQ(ring_arm_slots(r), 0);
+		while (urccl_cq_ready(&r->pub))
+			see(r, &data);
+		if (way)
+			CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+		else
+			CHECK_EQ(urccl_wait(&r->pub, NULL, &none), -ETIME);
+		CHECK(rig_readable(fd));
+		wake_drain(fd);
+	}
+}
+
 int main(void)
 {
 	static const uint32_t ages[] = {0, UINT32_MAX - 5, 0x7ffffffc};
@@ -125,6 +159,9 @@ int main(void)
 		test_limit(r);
 		test_overtaken(r);
 		test_mixed(r, 11 + i);
+		while (urccl_cq_ready(&r->pub))
+			see(r, &(uint64_t){0});
+		test_woken(r);
 		rig_close(r);
 	}
 	return 0;
