@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large writes and reads are stopped at a random moment, by CANCEL or by their deadline. From the
+ * terminal CQE on our buffer is ours, and with REMOTE_QUIET the peer's is the peer's: both are
+ * scribbled on, watched, and must not change; nor must what was scribbled here turn up there.
+ *
+ *	canary [what pair.h takes] [--shared] [--rounds=N] [--bytes=N]
+ *
+ * --shared: the peer's memory is of urccl_alloc(). The seed is printed; --seed runs it again.
+ */
+#include <sys/mman.h>
+#include <sys/random.h>
+#include "pair.h"
+
+#define MARK	 1000u
+#define OURS	 0xa5u /* scribbled here, */
+#define THEIRS	 0x5au /* and at the peer */
+#define DATA	 0x11u /* what a write writes, and what a read finds */
+#define WATCH_NS 1000000u
+#define TEN_MIN	 (600ull * 1000000)
+
+static struct pair p;
+static struct target t;
+static struct urccl_region region;
+static uint8_t *local;
+static uint64_t bytes = 64ull << 20, rounds = 24, seed, full_ns;
+static uint64_t stopped, unproved, late;
+
+static uint64_t random_below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+/* Takes what is this test's own off the command line; the pair takes the rest. */
+static void options(int argc, char **argv, int *shared)
+{
+	int i, n = 1, seeded = 0;
+
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--shared"))
+			*shared = 1;
+		else if (!strncmp(argv[i], "--rounds=", 9))
+			rounds = strtoull(argv[i] + 9, NULL, 0);
+		else if (!strncmp(argv[i], "--bytes=", 8))
+			bytes = strtoull(argv[i] + 8, NULL, 0);
+		else
+			argv[n++] = argv[i];
+		seeded |= !strncmp(argv[i], "--seed=", 7);
+	}
+	pair_options(&p, n, argv);
+	if (!seeded)
+		CHECK_EQ(getrandom(&p.seed, sizeof(p.seed), 0), sizeof(p.seed));
+	seed = p.seed | 1;
+}
+
+/* io_uring is not to be had everywhere. */
+static void try_open(void)
+{
+	struct urccl *ctx;
+
+	if (p.params.tcp_driver != URCCL_TCP_IO_URING)
+		return;
+	if (urccl_open(&p.params, &ctx))
+		SKIP(urccl_errmsg());
+	urccl_close(ctx);
+}
+
+/* Every byte is value. */
+static int all(const uint8_t *at, uint8_t value)
+{
+	return at[0] == value && !memcmp(at, at + 1, bytes - 1);
+}
+
+static void watch(uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+	struct urccl_cqe cqe;
+
+	do
+		CHECK(!side_take_within(&p.a, &p.b, ns, &cqe, NULL));
+	while (now_ns() < end);
+}
+
+static void submit(int reads, uint32_t timeout_us)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	if (reads)
+		urccl_prep_read(sqe, t.remote, local, bytes, 0);
+	else
+		urccl_prep_write(sqe, t.remote, local, bytes, 0);
+	urccl_sqe_set_region(sqe, region);
+	urccl_sqe_set_timeout(sqe, timeout_us);
+	urccl_sqe_set_data64(sqe, 1);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+static void submit_cancel(void)
+{
+	static const enum urccl_cancel_by how[] = {URCCL_BY_USER_DATA, URCCL_BY_REGION,
+						   URCCL_BY_REMOTE};
+	uint64_t keys[] = {1, region.id, t.remote.id};
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	uint64_t i = random_below(3);
+
+	urccl_prep_cancel(sqe, how[i], keys[i]);
+	urccl_sqe_set_data64(sqe, MARK);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+/* The entry's end, and before or after it what its CANCEL said. */
+static struct urccl_cqe take_end(int cancelled)
+{
+	struct urccl_cqe cqe, end = {0};
+	int ended = 0;
+
+	while (!ended || cancelled) {
+		side_take(&p.a, &p.b, &cqe, NULL);
+		if (cqe.user_data == MARK) {
+			CHECK(cqe.res == 1 || cqe.res == -EALREADY || cqe.res == -ENOENT);
+			cancelled = 0;
+			continue;
+		}
+		CHECK(!ended);
+		if (cqe.flags & URCCL_CQE_MORE) {
+			late++;
+			continue;
+		}
+		end = cqe;
+		ended = 1;
+	}
+	return end;
+}
+
+/* Lets it run for so long. */
+static void run_for(uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+
+	while (now_ns() < end) {
+		side_turn(&p.a);
+		side_turn(&p.b);
+	}
+}
+
+static void check_end(const struct urccl_cqe *cqe, int timed)
+{
+	if (cqe->res == (int64_t)bytes)
+		return;
+	CHECK_EQ(cqe->res, timed ? -ETIMEDOUT : -ECANCELED);
+	stopped++;
+	if (!(cqe->flags & URCCL_CQE_REMOTE_QUIET))
+		unproved++;
+}
+
+static void round_of(int reads, int timed)
+{
+	uint64_t ns = random_below(full_ns + full_ns / 8 + 1);
+	struct urccl_cqe cqe;
+	int quiet;
+
+	memset(local, reads ? OURS : DATA, bytes);
+	memset(t.bytes, reads ? DATA : THEIRS, bytes);
+	submit(reads, timed ? (uint32_t)(ns / 1000 + 1) : TEN_MIN);
+	if (!timed) {
+		run_for(ns);
+		submit_cancel();
+	}
+	cqe = take_end(!timed);
+	check_end(&cqe, timed);
+	quiet = reads || cqe.res > 0 || (cqe.flags & URCCL_CQE_REMOTE_QUIET);
+	memset(local, OURS, bytes);
+	if (quiet)
+		memset(t.bytes, THEIRS, bytes);
+	watch(WATCH_NS);
+	CHECK(all(local, OURS));
+	CHECK(quiet ? all(t.bytes, THEIRS) : !memchr(t.bytes, OURS, bytes));
+}
+
+/* How long all of it takes: the moments are chosen from that. */
+static void measure(int reads)
+{
+	uint64_t start = now_ns(), ns;
+
+	submit(reads, TEN_MIN);
+	CHECK_EQ(take_end(0).res, bytes);
+	ns = now_ns() - start;
+	full_ns = full_ns && full_ns < ns ? full_ns : ns;
+}
+
+int main(int argc, char **argv)
+{
+	int shared = 0;
+	uint64_t i;
+
+	options(argc, argv, &shared);
+	try_open();
+	pair_open(&p);
+	printf("seed %llu, %llu rounds of %llu bytes\n", (unsigned long long)p.seed,
+	       (unsigned long long)rounds, (unsigned long long)bytes);
+	fflush(stdout);
+	target_open(&p, &t, bytes, shared);
+	local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(local != MAP_FAILED);
+	region = side_register(&p.a, local, bytes, 0);
+	for (i = 0; i < 3; i++)
+		measure(i & 1);
+	for (i = 0; i < rounds; i++)
+		round_of(random_below(2) != 0, random_below(4) == 0);
+	printf("%llu stopped on their way, %llu of them unproved at the peer; %llu told early\n",
+	       (unsigned long long)stopped, (unsigned long long)unproved, (unsigned long long)late);
+	CHECK(stopped || rounds < 8);
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
