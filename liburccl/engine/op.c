@@ -435,6 +435,8 @@ void op_expired(struct op *op)
 		stop(op, -ETIMEDOUT, REASON_DEADLINE,
 		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op->total);
 	} else if (!(op->bits & OP_FORCED)) {
+		if (op->peer)
+			op->peer->silent = 1;
 		op->left = turns;
 		op_force(op);
 	} else if (turns - op->left >= FORCED_TURNS) {
@@ -449,6 +451,13 @@ void op_hurry(struct op *op)
 
 	if (op->state == OP_FREE || op->deadline_ns <= at)
 		return;
+	/* Rings that are closed in turn wait for one word of it, not each for its own. */
+	if (op->peer && op->peer->silent && (op->bits & OP_DECIDED)) {
+		op->left = (uint32_t)e->turns;
+		op_force(op);
+		if (op->state == OP_FREE)
+			return;
+	}
 	op->deadline_ns = at;
 	wheel_unset(&op->timer);
 	wheel_set(&e->wheel, &op->timer, at);

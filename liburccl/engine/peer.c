@@ -298,6 +298,7 @@ void rail_event(struct engine *e, const struct event *ev)
 		rail->closed = 1;
 		break;
 	default:
+		rail->peer->silent = 0;
 		if (rail->peer->state <= PEER_LOSING)
 			message(e, rail->peer, ev->data, ev->len);
 		break;

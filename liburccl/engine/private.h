@@ -227,6 +227,7 @@ struct engine_peer {
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
+	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	struct timer awaited; /* while some are: when to have the peer pinged */
 	struct control_req ping;
 	uint32_t pinging;

@@ -325,6 +325,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	op->inflight--;
 	if (!res) {
 		op->placed += len;
+		op->peer->silent = 0;
 	} else {
 		unmeasure(rail, op_reads(op) ? CHUNK_READ : CHUNK_WRITE, len);
 		if (seg < op->first_bad)
