@@ -96,8 +96,8 @@ void meet_refuse(struct control *c, struct peer *p, int err)
 
 	p->conn = NULL;
 	conn_refuse(c, n, WIRE_NO_PATH, err);
-	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
-		  rails_arg(0, URCCL_TRANSPORT_NONE, err), 0);
+	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, rails_arg(0, URCCL_TRANSPORT_NONE, err),
+		  0);
 }
 
 void meet_yield(struct control *c, struct peer *p)
@@ -115,6 +115,8 @@ void meet_yield(struct control *c, struct peer *p)
 static void meet_up(struct control *c, struct peer *p)
 {
 	assert(p->stage == STAGE_COMMITTED && p->path);
+	/* Before the CONNECT ends: its program may try the old handle at once. */
+	peer_replaces(c, p);
 	p->stage = STAGE_UP;
 	p->transport = p->path->rail.ep->dev->ops->transport;
 	log_peer_up(c, p);

@@ -211,6 +211,29 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	peer_step(c, p);
 }
 
+static int peer_was_at(const struct peer *old, const struct peer *p)
+{
+	return old->stage == STAGE_DOWN && old->dialled && old->added && !old->deleting &&
+	       !old->up.out && old->incarnation != p->incarnation &&
+	       addr_same(&old->remote, &p->remote) &&
+	       addr_port(&old->remote) == addr_port(&p->remote);
+}
+
+void peer_replaces(struct control *c, const struct peer *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &c->peers) {
+		struct peer *old = list_entry(pos, struct peer, link);
+
+		if (!p->dialled || !peer_was_at(old, p))
+			continue;
+		old->up.e.peer = old->engine;
+		old->up.e.owner = old;
+		cmd_post(c, &old->up, ENGINE_PEER_RESTARTED, peer_cmd_back);
+	}
+}
+
 static void peer_close_paths(struct control *c, struct peer *p)
 {
 	uint32_t i;

@@ -206,13 +206,13 @@ struct peer {
 	struct conn *conn;  /* NULL: gone */
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
-	struct alarm silence; /* armed while a PING is unanswered */
-	struct alarm delay;   /* HOLD_NS, or RAIL_GRACE_NS if broken */
-	int broken;	      /* -errno of the rail in use */
-	int rail_error;	      /* of the last one that did not come up */
-	uint64_t rail_errors; /* of the last four: rails_arg() */
-	uint32_t required;    /* the one transport that the policy allows with it; 0: any */
-	uint64_t rail_versions;	/* -EPROTONOSUPPORT: of which versions, for a reason */
+	struct alarm silence;	/* armed while a PING is unanswered */
+	struct alarm delay;	/* HOLD_NS, or RAIL_GRACE_NS if broken */
+	int broken;		/* -errno of the rail in use */
+	int rail_error;		/* of the last one that did not come up */
+	uint64_t rail_errors;	/* of the last four: rails_arg() */
+	uint32_t required;	/* the one transport that the policy allows with it; 0: any */
+	uint64_t rail_versions; /* -EPROTONOSUPPORT: of which versions, for a reason */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
 	struct path *path;	       /* the one in use; NULL: none yet, or none any more */
@@ -256,6 +256,8 @@ void peer_ping(struct control *c, struct peer *p);
  * step. */
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
+/* It answers where others did that were lost: they were earlier incarnations of it. */
+void peer_replaces(struct control *c, const struct peer *p);
 void peer_step(struct control *c, struct peer *p);
 void peer_close(struct control *c, struct peer *p); /* its last reference is gone */
 void peer_close_req(struct control *c, struct control_req *req);
@@ -373,7 +375,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
-	struct list moves; /* of allocations, under way */
+	struct list moves;		     /* of allocations, under way */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */

@@ -239,6 +239,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_PEER_LOST:
 		peer_lost(e, cmd);
 		return DONE_LATER;
+	case ENGINE_PEER_RESTARTED:
+		cmd->peer->restarted = 1;
+		return 0;
 	case ENGINE_PEER_DEL:
 		peer_del(e, cmd->peer);
 		return 0;

@@ -35,10 +35,12 @@ enum engine_cmd_type {
 				lost first */
 	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL
 			   * would), LOST is posted, rails close; back when all that is done */
-	ENGINE_PEER_DEL,  /* peer, after LOST came back: the handle is stale from now on */
-	ENGINE_RAIL_CONNECT, /* rail: back when it is up or has failed */
-	ENGINE_RAIL_CLOSE,   /* rail: back when it is closed and its ep may be freed */
-	ENGINE_REMOTE_ADD,   /* remote: back with len, likewise */
+	ENGINE_PEER_RESTARTED, /* peer, lost: another incarnation is at its address; new entries
+				  on the handle end with -ESTALE */
+	ENGINE_PEER_DEL,       /* peer, after LOST came back: the handle is stale from now on */
+	ENGINE_RAIL_CONNECT,   /* rail: back when it is up or has failed */
+	ENGINE_RAIL_CLOSE,     /* rail: back when it is closed and its ep may be freed */
+	ENGINE_REMOTE_ADD,     /* remote: back with len, likewise */
 	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len, grant: answers CONTROL_KEYS, or cause:
 			       no key */
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */

@@ -242,6 +242,7 @@ struct engine_peer {
 	int32_t lost_cause;   /* what its entries end with */
 	uint32_t event_told;  /* the program has its handle by a PEER event */
 	uint32_t lost_untold; /* LOST is to be posted */
+	uint32_t restarted;   /* lost, and another incarnation is there now */
 
 	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is on its
 				   way */
@@ -425,7 +426,7 @@ void order_ring_fini(struct engine_ring *er);
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 
 /* cursor.c */
-int cursor_open(struct op *op); /* checks the entry's arrays; -errno with op_fail() done */
+int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_fail() done */
 int cursor_lookup(struct op *op); /* of OP_LOOKUP; likewise */
 int cursor_next(struct op *op, uint64_t max,
 		struct piece *out); /* 1, 0 at the end, or -errno likewise */

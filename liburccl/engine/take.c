@@ -70,8 +70,12 @@ static void start(struct engine_ring *er, struct op *op)
 		atomic_open(op);
 	if (er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
-	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT))
-		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT)) {
+		if (op->peer->restarted)
+			op_fail(op, -ESTALE, REASON_PEER_RESTARTED, 0, 0, 0);
+		else
+			op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+	}
 	if (op->state == OP_WAITING && !waits && !(op->bits & OP_DECIDED))
 		op_begin(op);
 }

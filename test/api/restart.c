@@ -73,7 +73,8 @@ int main(int argc, char **argv)
 	p.a.peer.id = (uint32_t)cqe.handle;
 	CHECK_NE(p.a.peer.id, handle);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &old.advert, 1, &none), -ESTALE);
-	CHECK_EQ(move(first, 0), -ECONNRESET);
+	CHECK_EQ(move(first, 0), -ESTALE);
+	CHECK_EQ(move(first, 1), -ESTALE);
 	CHECK_EQ(side_drop(&p.a, NULL, handle), 0);
 	CHECK_EQ(move(first, 0), -ESTALE);
 	CHECK_EQ(side_drop(&p.a, NULL, handle), -ESTALE);

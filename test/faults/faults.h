@@ -64,6 +64,7 @@ void peer_stop(const struct peer *peer);
 void peer_go_on(const struct peer *peer);
 void peer_kill(struct peer *peer);
 int64_t peer_revokes(const struct peer *peer);
+int64_t peer_lost(const struct peer *peer); /* LOST events that it got */
 void peer_registers_anew(const struct peer *peer);
 /* What it was told of each tag: 0 nothing, 1 it came, -1 it will not, 2 it came twice or more. */
 void peer_notes(const struct peer *peer, int8_t notes[N_MAX]);

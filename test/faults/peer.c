@@ -26,6 +26,7 @@ static struct pair p;
 static struct urccl_region region;
 static uint8_t *memory;
 static int8_t notes[N_MAX];
+static uint32_t lost;
 
 static void all(int fd, void *buf, size_t len, int out)
 {
@@ -81,6 +82,7 @@ static void take_events(void)
 
 			*note = (int8_t)(*note ? 2 : cqe->res < 0 ? -1 : 1);
 		}
+		lost += urccl_cqe_kind(cqe) == URCCL_KIND_LOST;
 		urccl_cqe_seen(p.b.ring, cqe);
 	}
 }
@@ -102,6 +104,9 @@ static void answer(char c)
 		advertise(&advert);
 		break;
 	}
+	case 'L':
+		res = lost;
+		break;
 	case 'N':
 		all(TALK_FD, notes, sizeof(notes), 1);
 		return;
@@ -240,6 +245,14 @@ int64_t peer_revokes(const struct peer *peer)
 	int64_t res;
 
 	ask(peer, 'R', &res, sizeof(res));
+	return res;
+}
+
+int64_t peer_lost(const struct peer *peer)
+{
+	int64_t res;
+
+	ask(peer, 'L', &res, sizeof(res));
 	return res;
 }
 
