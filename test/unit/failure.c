@@ -112,7 +112,8 @@ static void test_texts(void)
 
 	text_is(&f, "10.0.0.2:7777",
 		"writev, peer 10.0.0.2:7777, over tcp, segment 3: 4096 bytes at offset 65535 pass "
-		"the end of the remote, which has 65536 (ERANGE)");
+		"the end of the remote, which has 65536: shorten it, or import an advert of more "
+		"(ERANGE)");
 	f = (struct failure){.reason = REASON_KEYS,
 			     .res = -EACCES,
 			     .peer = 0x100002,
@@ -121,11 +122,13 @@ static void test_texts(void)
 			     .arg = {EACCES}};
 	text_is(&f, NULL,
 		"read, peer handle 0x100002: the peer answered EACCES (Permission denied) instead "
-		"of keys for the advert: it was revoked, has expired, or was never the peer's");
+		"of keys for the advert: it was revoked, has expired, or was never the peer's. Ask "
+		"the peer for a newer one");
 	f.res = -EIO;
 	text_is(&f, "[::1]:1",
 		"read, peer [::1]:1: the peer answered EACCES (Permission denied) instead of keys "
-		"for the advert: it was revoked, has expired, or was never the peer's (EIO)");
+		"for the advert: it was revoked, has expired, or was never the peer's. Ask the peer "
+		"for a newer one (EIO)");
 	f = (struct failure){.reason = 9999, .res = 0, .opcode = 200};
 	text_is(&f, NULL, "opcode 200: no reason was noted");
 }
