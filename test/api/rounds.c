@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is made and ended again and again costs the same each time, in time, memory and descriptors,
+ * and the first handle of all stays stale, however often its slot is used anew.
+ *
+ *	api-rounds [--rounds=N,HANDLES] OPTIONS
+ *
+ * N times a region is made and ended, and a connection; HANDLES times a remote.
+ */
+#include <dirent.h>
+#include <time.h>
+#include "meet.h"
+
+#define RW	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define PARTS	8u
+#define US	20000000u
+#define GROWTH	(2u << 20) /* bytes that an allocator may keep */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEMORY_TOLD 0 /* they keep what is freed */
+#else
+#define MEMORY_TOLD 1
+#endif
+
+static struct pair p;
+static struct target t;
+static uint8_t bytes[4096];
+
+static uint32_t descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	CHECK(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static uint64_t resident(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CHECK(f);
+	CHECK_EQ(fscanf(f, "%*u %lu", &pages), 1);
+	fclose(f);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What this process has computed: others on the machine are not counted. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* In parts: the second tells what is usual, the last what has become of it. */
+static void flat(const char *what, uint64_t n, void (*round)(void))
+{
+	uint64_t usual = 0, last = 0, start, memory = 0, i, part;
+	uint32_t fds = 0;
+
+	for (part = 0; part < PARTS; part++) {
+		start = cpu_ns();
+		for (i = 0; i < n / PARTS; i++)
+			round();
+		last = cpu_ns() - start;
+		if (part != 1)
+			continue;
+		usual = last;
+		memory = resident();
+		fds = descriptors();
+	}
+	printf("%s: %.1f us of CPU a round, at the end %.1f; %lld KiB more\n", what,
+	       (double)usual * 1e-3 * PARTS / (double)n, (double)last * 1e-3 * PARTS / (double)n,
+	       ((long long)resident() - (long long)memory) / 1024);
+	CHECK_LE(last, 3 * usual + 100000000);
+	CHECK_LE(descriptors(), fds);
+	CHECK(!MEMORY_TOLD || resident() <= memory + GROWTH);
+}
+
+/* ---- regions ---- */
+
+static struct urccl_region first_region;
+
+static void region_round(void)
+{
+	struct urccl_region r = side_register(&p.a, bytes, sizeof(bytes), RW);
+
+	if (!first_region.id)
+		first_region = r;
+	else
+		CHECK_NE(r.id, first_region.id);
+	CHECK_EQ(urccl_unregister(p.a.ctx, r), 0);
+}
+
+static void regions_stale(void)
+{
+	CHECK_EQ(urccl_unregister(p.a.ctx, first_region), -ESTALE);
+}
+
+/* ---- remotes: more often than a slot has generations ---- */
+
+static struct urccl_remote first_remote;
+
+static void remote_round(void)
+{
+	struct urccl_remote r;
+
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &r), 0);
+	if (!first_remote.id)
+		first_remote = r;
+	else
+		CHECK_NE(r.id, first_remote.id);
+	CHECK_EQ(urccl_forget(p.a.ctx, r), 0);
+}
+
+static void remotes_stale(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	CHECK_EQ(urccl_forget(p.a.ctx, first_remote), -ESTALE);
+	urccl_prep_write(sqe, first_remote, bytes, 1, 0);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
+}
+
+/* ---- connections, between two contexts more ---- */
+
+static struct side from, to;
+static uint8_t blob[URCCL_METADATA_MAX];
+static int blob_len;
+static uint32_t first_peer;
+
+static void peer_round(void)
+{
+	struct urccl_cqe cqe = side_dialled(&from, &to, blob, (uint32_t)blob_len, US);
+	uint32_t there;
+
+	CHECK_EQ(cqe.res, 0);
+	if (!first_peer)
+		first_peer = (uint32_t)cqe.handle;
+	else
+		CHECK_NE(cqe.handle, first_peer);
+	there = side_event(&to, &from, URCCL_KIND_PEER, NULL).peer;
+	CHECK_EQ(side_drop(&from, &to, (uint32_t)cqe.handle), 0);
+	CHECK_EQ(side_event(&to, &from, URCCL_KIND_LOST, NULL).peer, there);
+	CHECK_EQ(side_drop(&to, &from, there), 0);
+}
+
+static void peers(uint64_t n)
+{
+	side_open(&p, &from);
+	side_open(&p, &to);
+	side_accept(&to, 1);
+	side_watch(&to, (struct urccl_peer){0}, 2);
+	blob_len = urccl_metadata(to.ctx, blob, sizeof(blob));
+	flat("connections", n, peer_round);
+	CHECK_EQ(side_tell(&from, &to, first_peer, 1), -ESTALE);
+	side_close(&from);
+	side_close(&to);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t n = 400, handles = 5000;
+	int set = argc > 1 && sscanf(argv[1], "--rounds=%lu,%lu", &n, &handles) == 2;
+
+	pair_begin(&p, argc - set, argv + set);
+	target_open(&p, &t, 4096, 0);
+	flat("regions", n, region_round);
+	regions_stale();
+	flat("remotes", handles, remote_round);
+	remotes_stale();
+	peers(n);
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
