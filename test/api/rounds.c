@@ -10,10 +10,10 @@
 #include <time.h>
 #include "meet.h"
 
-#define RW	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
-#define PARTS	8u
-#define US	20000000u
-#define GROWTH	(2u << 20) /* bytes that an allocator may keep */
+#define RW     (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define PARTS  8u
+#define US     20000000u
+#define GROWTH (2u << 20) /* bytes that an allocator may keep */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEMORY_TOLD 0 /* they keep what is freed */
