@@ -62,6 +62,7 @@ static void drive_until_done(struct urccl *ctx, struct control_call *call)
 		if (load_acquire(&call->done))
 			return;
 		futex_wait(&call->done, 0, pause);
+		engine_pass(ctx->engine);
 		if (pause < DRIVE_PAUSE_NS_MAX)
 			pause *= 2;
 	}
@@ -82,10 +83,14 @@ void context_ask(struct urccl *ctx, struct control_call *call)
 
 int context_answer(struct urccl *ctx, struct control_call *call, int drives)
 {
+	if (drives && ctx->clock)
+		clock_hold(ctx->clock);
 	if (drives)
 		drive_until_done(ctx, call);
 	else
 		sleep_until_done(call);
+	if (drives && ctx->clock)
+		clock_release(ctx->clock);
 	if (call->msg.res >= 0)
 		return call->msg.res;
 	return fail(call->msg.res, "%s",

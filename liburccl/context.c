@@ -141,6 +141,22 @@ close_devices:
 	return err;
 }
 
+/* A simulated clock can know that nobody has anything to do only where one thread does it all. */
+static int clock_choose(struct urccl *ctx)
+{
+	uint32_t i;
+
+	for (i = 0; i < ctx->ndevices && !ctx->clock; i++)
+		ctx->clock = ctx->devices[i]->clock;
+	if (!ctx->clock)
+		return 0;
+	if (!ctx->is_inline)
+		return fail(-EINVAL, "clock=simulated is for contexts with URCCL_OPEN_INLINE");
+	if (ctx->ndevices > 1)
+		return fail(-EINVAL, "clock=simulated is for transport sim alone");
+	return 0;
+}
+
 static int incarnation_new(uint64_t *incarnation)
 {
 	int err;
@@ -202,6 +218,7 @@ static int control_make(struct urccl *ctx)
 		.devices = ctx->devices,
 		.ndevices = ctx->ndevices,
 		.required = required_of(&ctx->settings.transports),
+		.clock = ctx->clock,
 	};
 
 	return control_open(&config, &ctx->control);
@@ -217,6 +234,7 @@ static int engine_make(struct urccl *ctx)
 		.is_inline = ctx->is_inline,
 		.incarnation = ctx->incarnation,
 		.left_out = ctx->left_out,
+		.clock = ctx->clock,
 	};
 
 	return engine_open(&config, &ctx->engine);
@@ -269,6 +287,9 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 	err = devices_open(ctx);
 	if (err)
 		goto free_settings;
+	err = clock_choose(ctx);
+	if (err)
+		goto close_devices;
 	err = control_make(ctx);
 	if (err)
 		goto close_devices;

@@ -19,6 +19,7 @@ struct urccl {
 	uint64_t incarnation;
 	struct device *devices[DEVICES_MAX];
 	uint32_t ndevices;
+	struct clock *clock;	/* simulated; NULL: the real one */
 	struct control *control;
 	struct engine *engine;
 	char left_out[512];	/* transports of the default list that did not open, and why */

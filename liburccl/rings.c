@@ -59,7 +59,8 @@ static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 	cr->ring->drive = ring_drive;
 	cr->ring->sleep = ring_sleep;
 	cr->ring->arg = cr;
-	cr->ring->spin_ns = spin_ns(ctx);
+	cr->ring->clock = ctx->clock;
+	cr->ring->spin_ns = ctx->clock ? 0 : spin_ns(ctx); /* which stands while we spin */
 	if (ctx->is_inline)
 		cr->ring->pub.fd = engine_fd(ctx->engine);
 	return 0;

@@ -92,8 +92,6 @@ static int device_open(const struct device_config *config, struct device **out)
 	if (!net)
 		return fail(-EINVAL, "sim: no network to join: set sim_network of the parameters");
 	err = device_faults(net, config->params->sim, &faults);
-	if (!err && faults.is_simulated)
-		err = fail(-EOPNOTSUPP, "sim: this version has no simulated clock");
 	if (err)
 		return err;
 	dev = calloc(1, sizeof(*dev));

@@ -192,6 +192,7 @@ struct clock_member {
 	struct list link;
 	uint64_t idle;			/* as of clock.happened: has nothing to do before next */
 	uint64_t next;
+	uint32_t turns;			/* that it had nothing to do since then */
 };
 
 void clock_init(struct clock *c);

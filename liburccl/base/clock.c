@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated clock of INLINE contexts. Its time moves when there is nothing to do before a later
- * one: when all members have said so since anything last happened, or, for one that sleeps, at
- * once. While somebody outside of it (a control thread) is at work it moves no faster than the wall
- * clock, so that what is awaited from there is not late by ages.
+ * one: when all members have said so since anything last happened, or one many times over while
+ * others were not called, or, for one that sleeps, at once. While somebody outside of it (a control
+ * thread) is at work it moves no faster than the wall clock, so that what is awaited from there is
+ * not late by ages.
  */
 #include "base/base.h"
+
+#define PATIENCE 64u /* idle turns of one member that the others are waited for */
 
 void clock_init(struct clock *c)
 {
@@ -87,18 +90,21 @@ void clock_idle(struct clock *c, struct clock_member *m, uint64_t next)
 	const struct clock_member *other;
 	uint64_t to = NEVER_NS;
 	struct list *pos;
+	int absent = 0;
 
 	pthread_mutex_lock(&c->lock);
+	m->turns = m->idle == c->happened ? m->turns + 1 : 0;
 	m->idle = c->happened;
 	m->next = next;
 	list_for_each(pos, &c->members) {
 		other = list_entry(pos, struct clock_member, link);
-		if (other->idle != c->happened)
-			goto unlock;
-		to = other->next < to ? other->next : to;
+		if (other->idle == c->happened)
+			to = other->next < to ? other->next : to;
+		else
+			absent = 1;
 	}
-	move(c, to);
-unlock:
+	if (!absent || m->turns >= PATIENCE)
+		move(c, to);
 	pthread_mutex_unlock(&c->lock);
 }
 

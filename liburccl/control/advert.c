@@ -11,7 +11,7 @@ _Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
 
 static uint64_t owner_ms(const struct control *c)
 {
-	return (clock_ns() - c->start_ns) / NSEC_PER_MSEC;
+	return (clock_now(c->config.clock) - c->start_ns) / NSEC_PER_MSEC;
 }
 
 static int advert_range(const struct control_call *call, const struct region *r)

@@ -236,7 +236,7 @@ int control_open(const struct control_config *config, struct control **control)
 	c->host = host_id();
 	log_init(&c->log, config->params);
 	c->epoll_fd = c->wake_fd = c->reserve_fd = -1;
-	c->start_ns = clock_ns();
+	c->start_ns = clock_now(config->clock);
 	list_init(&c->alarms);
 	list_init(&c->conns);
 	list_init(&c->closed);

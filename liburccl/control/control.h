@@ -21,6 +21,7 @@ struct control_config {
 	uint32_t nlisten;			/* 0: do not listen */
 	struct device **devices;	/* in order of preference */
 	uint32_t ndevices;
+	const struct clock *clock;	/* that adverts expire by; NULL: the real one */
 	uint64_t required;		/* a bit for each transport that must be used with whom it
 					 * reaches */
 };

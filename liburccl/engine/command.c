@@ -318,8 +318,24 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 		msg_reply(&cmd->msg, res);
 }
 
+/* While one is out a simulated clock is held, as what it brings takes real time; but for a ping,
+ * which nothing waits for. */
+static struct clock *held_by(const struct engine *e, const struct control_req *req)
+{
+	return req->msg.type == CONTROL_AWAITED ? NULL : e->config.clock;
+}
+
+void control_ask(struct engine *e, struct control_req *req)
+{
+	if (held_by(e, req))
+		clock_hold(e->config.clock);
+	mailbox_post(e->config.control, &req->msg);
+}
+
 static void request_returned(struct engine *e, struct control_req *req)
 {
+	if (held_by(e, req))
+		clock_release(e->config.clock);
 	switch (req->msg.type) {
 	case CONTROL_KEYS:
 		req->remote->req_out = 0;

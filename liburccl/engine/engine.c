@@ -37,7 +37,7 @@ static uint32_t look_at_clock(struct engine *e, uint32_t work)
 	if (e->fresh)
 		op_arm_fresh(e);
 	else if (!work || ++e->tick % CLOCK_TURNS == 0)
-		e->now = clock_ns();
+		e->now = clock_now(e->config.clock);
 	else
 		return 0;
 	return expire(e);
@@ -259,6 +259,51 @@ static void *thread_main(void *arg)
 
 /* ---- INLINE ---- */
 
+/* On a simulated clock: when there is something to do next. */
+static uint64_t next_ns(const struct engine *e)
+{
+	uint64_t ns = sleep_ns(e), next = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS,
+		 of_device;
+	uint32_t i;
+
+	for (i = 0; i < e->config.ndevices; i++) {
+		of_device = e->config.devices[i]->next_ns;
+		next = of_device < next ? of_device : next;
+	}
+	return next;
+}
+
+static int wait_for_keys(const struct engine *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->nremotes; i++)
+		if (e->remotes[i] && !list_empty(&e->remotes[i]->waiters))
+			return 1;
+	return 0;
+}
+
+static void drive_clock(struct engine *e)
+{
+	uint32_t holds = (uint32_t)wait_for_keys(e);
+
+	if (holds && !e->holds)
+		clock_hold(e->config.clock);
+	if (!holds && e->holds)
+		clock_release(e->config.clock);
+	e->holds = holds;
+	if (e->worked || turn_again(e))
+		clock_busy(e->config.clock);
+	else
+		clock_idle(e->config.clock, &e->member, next_ns(e));
+}
+
+void engine_pass(struct engine *e)
+{
+	if (e->config.clock && !e->worked && !turn_again(e))
+		clock_sleep(e->config.clock, next_ns(e));
+}
+
 void engine_drive(void *engine)
 {
 	struct engine *e = engine;
@@ -268,6 +313,8 @@ void engine_drive(void *engine)
 		wake_drain(e->mailbox.fd); /* the program's own epoll may have seen it */
 	}
 	e->worked = turn(e);
+	if (e->config.clock)
+		drive_clock(e);
 	if (e->stop) {
 		msg_reply(&e->stop->msg, 0);
 		e->stop = NULL;
@@ -277,7 +324,7 @@ void engine_drive(void *engine)
 /* The program may sleep in its own epoll on our fd, so the next deadline is in it as a timerfd. */
 static void set_timerfd(struct engine *e, uint64_t ns)
 {
-	uint64_t at = ns == NEVER_NS ? 0 : e->now + (ns ? ns : 1);
+	uint64_t at = ns == NEVER_NS ? 0 : e->config.clock ? 1 : e->now + (ns ? ns : 1);
 	struct itimerspec its = {
 		.it_value = {(time_t)(at / NSEC_PER_SEC), (long)(at % NSEC_PER_SEC)},
 	};
@@ -286,6 +333,17 @@ static void set_timerfd(struct engine *e, uint64_t ns)
 		return;
 	e->timer_set = at;
 	timerfd_settime(e->timerfd, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+/* Sleeps no time at all where nobody else is to be waited for. */
+static int simulated_sleep(struct engine *e, uint64_t ns)
+{
+	uint64_t until = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS, next = next_ns(e);
+
+	until = next < until ? next : until;
+	if (clock_sleep(e->config.clock, until))
+		return 0;
+	return epoll_sleep(e, until == NEVER_NS ? NEVER_NS : POLL_NS);
 }
 
 int engine_sleep(void *engine, uint64_t ns)
@@ -300,10 +358,13 @@ int engine_sleep(void *engine, uint64_t ns)
 	}
 	tell_asleep(e, until);
 	if (!ns) {
-		set_timerfd(e, until);
+		set_timerfd(e, e->config.clock && next_ns(e) != NEVER_NS ? 0 : until);
 		return 0;
 	}
-	n = epoll_sleep(e, until < ns ? until : ns);
+	if (e->config.clock)
+		n = simulated_sleep(e, ns);
+	else
+		n = epoll_sleep(e, until < ns ? until : ns);
 	disarm(e);
 	return n == -EINTR ? -EINTR : 0;
 }
@@ -378,7 +439,7 @@ static void init_times(struct engine *e)
 	e->spin_ns = p->spin_us == UINT32_MAX ? NEVER_NS : p->spin_us * NSEC_PER_USEC;
 	e->default_timeout_ns = p->timeout_ms * NSEC_PER_MSEC;
 	e->dead_after_ns = p->dead_after_ms * NSEC_PER_MSEC;
-	e->now = clock_ns();
+	e->now = clock_now(e->config.clock);
 	wheel_init(&e->wheel, e->now);
 }
 
@@ -402,6 +463,8 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	}
 	init_lists(e);
 	init_times(e);
+	if (e->config.clock)
+		clock_join(e->config.clock, &e->member);
 	res = open_fds(e);
 	if (res) {
 		engine_close(e);
@@ -440,6 +503,10 @@ void engine_close(struct engine *e)
 		return;
 	if (e->started)
 		pthread_join(e->thread, NULL);
+	if (e->holds)
+		clock_release(e->config.clock);
+	if (e->config.clock)
+		clock_leave(e->config.clock, &e->member);
 	close_fd(e->epfd);
 	close_fd(e->timerfd);
 	close_fd(e->mailbox.fd);

@@ -156,6 +156,7 @@ struct engine_config {
 	int is_inline;
 	uint64_t incarnation;
 	const char *left_out; /* transports that did not open, and why; "": none */
+	struct clock *clock;  /* INLINE: a simulated one that it goes by; NULL: the real one */
 };
 
 /* ---- control thread, or the thread that opens ---- */
@@ -167,6 +168,7 @@ void engine_close(struct engine *e);	 /* after ENGINE_STOP came back (INLINE: wa
 struct mailbox *engine_mailbox(struct engine *e);
 int engine_fd(const struct engine *e); /* INLINE: the ring's fd */
 void engine_drive(void *engine);       /* INLINE: one turn */
+void engine_pass(struct engine *e);    /* INLINE, nothing to do: a simulated clock goes on */
 int engine_sleep(void *engine,
 		 uint64_t ns); /* INLINE: until there is something to do; 0 or -EINTR */
 

@@ -481,7 +481,7 @@ void op_arm_fresh(struct engine *e)
 	struct op *op, *next;
 	uint64_t timeout;
 
-	e->now = clock_ns();
+	e->now = clock_now(e->config.clock);
 	for (op = e->fresh; op; op = next) {
 		next = op->fresh_next;
 		op->is_fresh = 0;

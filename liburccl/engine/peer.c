@@ -152,7 +152,7 @@ void remote_need_keys(struct op *op, struct engine_remote *r)
 	r->req = (struct control_req){.msg = {.type = CONTROL_KEYS, .reply = &e->mailbox},
 				      .handle = r->peer->handle,
 				      .remote = r};
-	mailbox_post(e->config.control, &r->req.msg);
+	control_ask(e, &r->req);
 }
 
 /* ---- its entries ---- */
@@ -222,7 +222,7 @@ void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 		p->ping =
 			(struct control_req){.msg = {.type = CONTROL_AWAITED, .reply = &e->mailbox},
 					     .handle = p->handle};
-		mailbox_post(e->config.control, &p->ping.msg);
+		control_ask(e, &p->ping);
 	}
 	peer_awaited(e, p);
 }
@@ -256,7 +256,7 @@ static void rail_report(struct engine *e, struct rail *rail, int res, uint32_t r
 					  .rail = rail,
 					  .reason = reason,
 					  .arg = {arg}};
-	mailbox_post(e->config.control, &rail->down.msg);
+	control_ask(e, &rail->down);
 }
 
 static void rail_down(struct engine *e, struct rail *rail, int res)

@@ -305,6 +305,8 @@ struct engine {
 	uint32_t started;
 	int epfd;
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
+	struct clock_member member; /* of a simulated clock */
+	uint32_t holds;		    /* that clock, for entries that wait for keys */
 	uint64_t now;
 	uint32_t tick;	/* turns, for the clock */
 	uint64_t turns; /* all of them */
@@ -534,6 +536,7 @@ void rail_close(struct engine *e, struct rail *rail);
 int rail_is_closed(struct engine *e, struct rail *rail);
 
 /* command.c */
+void control_ask(struct engine *e, struct control_req *req); /* posts it */
 uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* those that wait for something */
 void engine_lookup_missed(struct engine *e);

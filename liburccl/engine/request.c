@@ -32,7 +32,7 @@ static void ask_post(struct op *op, struct control_req *req, uint32_t type)
 	req->msg.res = 0;
 	req->msg.reply = &e->mailbox;
 	ask_of(op)->out++;
-	mailbox_post(e->config.control, &req->msg);
+	control_ask(e, req);
 }
 
 static void ask_start(struct op *op)

@@ -18,7 +18,9 @@ static const struct exposure *allowed(const struct engine *e, const struct engin
 
 	if (!x || !rail || rail->peer != p || !(x->rights & URCCL_RIGHT_ATOMIC))
 		return NULL;
-	return x->expires_ns != NEVER_NS && clock_ns() > x->expires_ns ? NULL : x;
+	if (x->expires_ns != NEVER_NS && clock_now(e->config.clock) > x->expires_ns)
+		return NULL;
+	return x;
 }
 
 static int32_t carry_out(const struct engine *e, const struct engine_peer *p,

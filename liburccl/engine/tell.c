@@ -231,5 +231,5 @@ int engine_dump(const struct engine *e, int fd)
 {
 	struct segment_view v = segment_view_own(e->segment);
 
-	return segment_text(&v, clock_ns(), fd);
+	return segment_text(&v, clock_now(e->config.clock), fd);
 }

@@ -20,6 +20,7 @@ struct ring {
 	 * 1 if one wants the engine already. */
 	int (*sleep)(void *arg, uint64_t ns);
 	void *arg;
+	const struct clock *clock;	/* that waits go by; NULL: the real one */
 	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS:
 					 * for ever */
 

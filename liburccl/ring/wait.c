@@ -123,7 +123,7 @@ static int spin(struct ring *r, const struct goal *g, uint64_t until)
 			if (reached(r, g))
 				return 1;
 		}
-	} while (until == NEVER_NS || clock_ns() < until);
+	} while (until == NEVER_NS || clock_now(r->clock) < until);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 	if (is_there(r, g))
 		return 0;
 	slots_given(r);
-	now = clock_ns();
+	now = clock_now(r->clock);
 	deadline = later(now, timeout_ns);
 	gathered = min_wait_ns ? later(now, min_wait_ns) : NEVER_NS;
 	spun = later(now, r->spin_ns);
@@ -187,12 +187,12 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 		until = earlier(deadline, gathered);
 		if (now < spun && spin(r, g, earlier(until, spun)))
 			return 0;
-		now = clock_ns();
+		now = clock_now(r->clock);
 		if (now >= until)
 			continue;
 		if (sleep_until(r, g, now, until) == -EINTR)
 			return is_there(r, g) ? 0 : -EINTR;
-		now = clock_ns();
+		now = clock_now(r->clock);
 	}
 }
 

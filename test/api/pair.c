@@ -55,6 +55,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->params.cma = URCCL_ALLOW_YES;
 		else if (option(argv[i], "--seed=", &v))
 			p->seed = strtoull(v, NULL, 0);
+		else if (option(argv[i], "--sim=", &v))
+			p->faults = v;
 		else
 			CHECK(!"an option that this test knows");
 	}
@@ -200,12 +202,12 @@ static void pair_watch(struct side *s)
 
 void pair_sim(struct pair *p)
 {
-	char faults[100];
+	char faults[256];
 
 	if (p->transport != URCCL_TRANSPORT_SIM || p->params.sim_network)
 		return;
-	snprintf(faults, sizeof(faults), "seed=%llu,delay=1us..100us,early=50%%,duplicate=12.5%%",
-		 (unsigned long long)p->seed);
+	snprintf(faults, sizeof(faults), "seed=%llu,%s", (unsigned long long)p->seed,
+		 p->faults ? p->faults : "delay=1us..100us,early=50%,duplicate=12.5%");
 	CHECK_EQ(urccl_sim_open(faults, &p->sim), 0);
 	p->params.sim_network = p->sim;
 }

@@ -4,6 +4,7 @@
  *that accepted, connected over the transport that the command line names:
  *
  *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--seed=N]
+ *	     [--sim=FAULTS]
  *
  * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits
  *does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.
@@ -40,6 +41,7 @@ struct pair {
 	struct urccl_ring_params ring_params;
 	uint32_t transport; /* enum urccl_transport asked for */
 	uint64_t seed;
+	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
 };
 
 /* A buffer of b that a may touch. */
