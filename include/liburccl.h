@@ -172,7 +172,9 @@ struct urccl_params {
 	uint8_t	 disable_ipc;		/* 1: transport ipc is not used */
 	uint8_t	 compress_strategy;	/* enum urccl_compress */
 	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
-	uint32_t reserved1;
+	uint32_t max_warm;		/* peers with a data path at a time; beyond it those idle
+					 * for longest give theirs back and get it again when it
+					 * is needed; 0: no limit */
 	uint16_t origins[96];		/* the library's: which urccl_params_from_env() set */
 	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
 					 * (names that begin so), "=eth0" (just that), "^docker"
@@ -214,6 +216,9 @@ struct urccl_peer_info {
 	uint32_t hello_len;
 	uint8_t	 hello[256];		/* the peer's hello payload */
 	char	 address[64];		/* of the control connection: "10.0.0.2:7777" */
+	uint32_t warm;			/* 1: it has its data path; 0: not up, or let go for
+					 * max_warm: the next entry brings it back */
+	uint32_t reserved;
 };
 enum urccl_peer_state { URCCL_PEER_CONNECTING = 1, URCCL_PEER_UP, URCCL_PEER_LOST };
 
@@ -231,7 +236,7 @@ struct urccl_region_info {
 };
 
 enum urccl_enforced {			/* who keeps us to an advert's rights, range and expiry */
-	URCCL_ENFORCED_UNKNOWN = 0,	/* no entry has used the remote yet */
+	URCCL_ENFORCED_UNKNOWN = 0,	/* no entry has used the remote since its peer is warm */
 	URCCL_ENFORCED_BY_OWNER,	/* the owner's side, at each access */
 	URCCL_ENFORCED_BY_IMPORTER,	/* this library: the memory is mapped here, at least in
 					 * part */

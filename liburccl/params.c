@@ -22,9 +22,8 @@ static int check_rest(const struct urccl_params *p)
 	if (p->flags & ~(uint32_t)URCCL_OPEN_INLINE)
 		return fail(-EINVAL, "flags are 0x%x: URCCL_OPEN_INLINE (0x%x) is possible",
 			    p->flags, URCCL_OPEN_INLINE);
-	if (p->reserved0 || p->reserved1)
-		return fail(-EINVAL, "reserved%u is %u, not 0", !p->reserved0,
-			    p->reserved0 ? p->reserved0 : p->reserved1);
+	if (p->reserved0)
+		return fail(-EINVAL, "reserved0 is %u, not 0", p->reserved0);
 	if (p->hello_len > URCCL_NOTE_MAX)
 		return fail(-EINVAL, "hello_len is %u: up to %u is possible", p->hello_len,
 			    URCCL_NOTE_MAX);

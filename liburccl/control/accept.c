@@ -39,10 +39,7 @@ static struct path *accept_path(struct control *c, const struct wire_rail *their
 	return NULL;
 }
 
-/* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
- * could not be had. */
-static uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths,
-			     int *err)
+uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err)
 {
 	uint32_t used = 0, n = 0, i;
 

@@ -41,6 +41,7 @@ static void call_peer_info(struct control *c, struct control_call *call)
 	info->transport = p->transport;
 	info->incarnation = p->incarnation;
 	info->state = peer_state(p);
+	info->warm = p->stage == STAGE_UP && p->heat < HEAT_COLD;
 	info->hello_len = p->hello_len;
 	memset(info->hello, 0, sizeof(info->hello));
 	memcpy(info->hello, p->hello, p->hello_len);

@@ -128,6 +128,9 @@ void control_request(struct control *c, struct control_req *req)
 	case CONTROL_WARM:
 		warm_req(c, req);
 		break;
+	case CONTROL_WANT:
+		raise_req(c, req);
+		break;
 	default:
 		assert(0);
 		break;
@@ -243,11 +246,13 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->guests);
 	list_init(&c->peers);
 	list_init(&c->held);
+	list_init(&c->warm);
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);
 	list_init(&c->moves);
 	alarm_init(&c->listen_alarm, NULL);
+	alarm_init(&c->cool_alarm, cool_alarm);
 	rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
 	if (!rc)
 		rc = control_wake_open(c);

@@ -125,10 +125,7 @@ static void meet_up(struct control *c, struct peer *p)
 		alarm_stop(&p->delay);
 	/* Before its first notification, which waits for PEER_UP, the program has the handle. */
 	p->refs += dials_succeed(c, p);
-	p->up.e.peer = p->engine;
-	p->up.e.rail = &p->path->rail;
-	p->up.e.owner = p;
-	cmd_post(c, &p->up, ENGINE_PEER_UP, NULL);
+	cool_warm(c, p);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
 	remotes_pump(c, p);
@@ -205,6 +202,8 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 {
 	uint32_t i;
 
+	if (p->stage == STAGE_UP)
+		return raise_path(c, p, id);
 	if (!p->answered || p->stage != STAGE_RAILS || p->path_wanted)
 		return -EPROTO;
 	for (i = 0; i < p->npaths; i++)
@@ -266,6 +265,8 @@ void meet_path_up(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
+	if (p->stage == STAGE_UP)
+		raise_up(c, path);
 	if (p->stage != STAGE_RAILS)
 		return;
 	if (!p->dialled) {
@@ -284,6 +285,8 @@ void meet_path_failed(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
+	if (p->stage == STAGE_UP)
+		raise_failed(c, path, path->error);
 	if (p->stage != STAGE_RAILS)
 		return;
 	if (p->dialled)
@@ -297,6 +300,10 @@ static void meet_expired(struct control *c, struct conn *n)
 	struct peer *p = n->owner;
 	uint32_t i;
 
+	if (p->stage == STAGE_UP) {
+		raise_expired(c, p);
+		return;
+	}
 	if (!p->dialled) {
 		meet_refuse(c, p, -ETIMEDOUT);
 		return;
@@ -314,6 +321,8 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 	case WIRE_PATH:
 		return meet_path(c, p, word);
 	case WIRE_READY:
+		if (p->stage == STAGE_UP)
+			return raise_ready(c, p);
 		if (!p->dialled || p->stage != STAGE_COMMITTED)
 			return -EPROTO;
 		meet_up(c, p);
@@ -329,7 +338,7 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		p->leaving = 1;
 		return 0;
 	default:
-		return -EPROTO;
+		return cool_word(c, p, type);
 	}
 }
 
@@ -342,11 +351,26 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 
 	if (p->stage != STAGE_UP)
 		return -EPROTO;
+	/* Who let its data path go, or has none again yet, has nothing to ask a key for. */
+	if (type == WIRE_KEY_REQ && p->heat > HEAT_YIELDED)
+		return -EPROTO;
 	if (type == WIRE_KEY_REQ)
 		return wire_get_key_req(body, len, &req) ? -EPROTO : grant_request(c, p, &req);
 	if (type == WIRE_REVOKE)
 		return wire_get_revoke(body, len, &rev) ? -EPROTO : revoke_come(c, p, &rev);
 	return wire_get_key_rep(body, len, &rep) ? -EPROTO : remote_key(c, p, &rep);
+}
+
+/* From cold. */
+static int meet_again(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
+		      uint32_t len)
+{
+	struct wire_hello h;
+
+	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD ||
+	    wire_get_hello(body, len, &h) || h.incarnation != p->incarnation)
+		return -EPROTO;
+	return raise_hello(c, p, type, &h);
 }
 
 static int meet_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
@@ -362,6 +386,8 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 		return 0;
 	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP || type == WIRE_REVOKE)
 		return meet_keys(c, p, type, body, len);
+	if (type == WIRE_HELLO || type == WIRE_HELLO_ACK)
+		return meet_again(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
 		if (wire_get_refuse(body, len, &r))
 			return -EPROTO;

@@ -60,7 +60,10 @@ static void path_back(struct control *c, struct path *path)
 	if (path->connect.out || path->close.out)
 		return;
 	path_forget(path);
-	peer_step(c, p);
+	if (p->stage == STAGE_UP)
+		raise_step(c, p);
+	else
+		peer_step(c, p);
 }
 
 static void path_connect_back(struct control *c, struct cmd *cmd)

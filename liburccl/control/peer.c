@@ -85,6 +85,8 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	p->grants_sweep = 1024;
 	alarm_init(&p->silence, peer_silent);
 	alarm_init(&p->delay, peer_delay);
+	alarm_init(&p->raise_alarm, raise_alarm);
+	list_init(&p->warm);
 	list_init(&p->held);
 	list_init(&p->dials);
 	list_init(&p->remotes);
@@ -189,6 +191,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	c->live--;
 	alarm_stop(&p->silence);
 	alarm_stop(&p->delay);
+	cool_leave(c, p);
 	list_del(&p->held);
 	/* After our BYE the connection stays until the engine has ended everything: its end tells
 	 * the other side to take its rails down, and until then they are needed to cancel in order.
@@ -252,6 +255,7 @@ static void peer_free(struct control *c, struct peer *p)
 	handles_del(&c->peer_handles, p->handle);
 	list_del(&p->link);
 	peer_unhash(c, p);
+	free(p->later);
 	free(p);
 	if (req)
 		req_answer(req, 0, REASON_NONE, 0, 0, 0);
@@ -266,7 +270,7 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
-	if (p->npaths || p->add.out || p->up.out || p->event.out)
+	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out)
 		return;
 	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */
@@ -349,10 +353,13 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	if (p->stage == STAGE_DOWN || p->path != path)
 		return;
+	/* Which end closes it first does not matter once both are to. */
+	if (!reason && (p->heat == HEAT_COMMITTED || p->heat == HEAT_COLD))
+		return;
 	/* The peer may have said goodbye, or be gone altogether: then that is the reason. */
 	if (p->conn)
 		conn_read(c, p->conn);
-	if (p->stage == STAGE_DOWN)
+	if (p->stage == STAGE_DOWN || (!reason && p->heat == HEAT_COLD))
 		return;
 	if (reason) {
 		peer_down(c, p, err, reason, arg, 0);

@@ -93,6 +93,20 @@ void log_rail(const struct control *c, const struct peer *p, uint32_t transport,
 		 transport_name(transport), err ? strerrordesc_np(-err) : "given back");
 }
 
+void log_heat(const struct control *c, const struct peer *p)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_INFO))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	if (p->heat == HEAT_COLD)
+		log_text(&c->log, URCCL_LOG_INFO, "peer %s is idle: its data path is closed", name);
+	else
+		log_text(&c->log, URCCL_LOG_INFO, "peer %s has a data path again, over %s", name,
+			 transport_name(p->transport));
+}
+
 void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err)
 {
 	static const char *const why[] = {
@@ -106,8 +120,8 @@ void log_refused(const struct control *c, const struct conn *n, uint32_t code, i
 		[WIRE_BUSY] = "max_peers is reached by some who may not stay",
 	};
 	/* These two are how dials that meet are sorted out, and nobody's fault. */
-	enum urccl_log_level level = code == WIRE_EXISTS || code == WIRE_BUSY ? URCCL_LOG_DEBUG
-									      : URCCL_LOG_WARN;
+	enum urccl_log_level level =
+		code == WIRE_EXISTS || code == WIRE_BUSY ? URCCL_LOG_DEBUG : URCCL_LOG_WARN;
 	char name[80];
 
 	if (!log_wants(&c->log, level))

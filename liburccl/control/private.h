@@ -6,7 +6,8 @@
  *
  * A peer's life: HELLO and HELLO_ACK make a peer on either side (STAGE_RAILS); the dialler tries
  * its rails, PATH tells which came up (STAGE_COMMITTED); the acceptor's program takes it, READY
- * (STAGE_UP); lost or closed (STAGE_DOWN) it is taken down in the order of peer_step().
+ * (STAGE_UP); lost or closed (STAGE_DOWN) it is taken down in the order of peer_step(). While it is
+ * up its data path may go and come back: enum heat.
  */
 #ifndef CONTROL_PRIVATE_H
 #define CONTROL_PRIVATE_H
@@ -172,11 +173,26 @@ void log_peer_up(const struct control *c, const struct peer *p);
 void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
 		   int graceful);
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
+void log_heat(const struct control *c, const struct peer *p);
 void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err);
 
 /* ---- peers ---- */
 
 enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
+
+/* Of a peer that is up: whether it has its data path. Who asks for it to go: WARM, LOOKING, ASKING,
+ * PAUSING, COMMITTED, COLD; the other side: WARM, YIELDING, YIELDED, COLD. */
+enum heat {
+	HEAT_WARM,
+	HEAT_LOOKING,	/* the engine says whether it is idle */
+	HEAT_ASKING,	/* COOL went */
+	HEAT_PAUSING,	/* it said YES; the engine pauses it if it is still idle */
+	HEAT_YIELDING,	/* COOL came; likewise */
+	HEAT_YIELDED,	/* YES went */
+	HEAT_COMMITTED, /* COLD went */
+	HEAT_COLD,	/* COLD came: rails close, or are closed */
+	HEAT_RAISING,	/* new ones are tried */
+};
 
 struct fetch {		       /* a KEY_REQ of ours */
 	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with the answer */
@@ -238,6 +254,16 @@ struct peer {
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
 	struct sockaddr_storage remote;
+	enum heat heat;
+	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
+	uint8_t want_said;	     /* accepted: WANT went */
+	struct list warm;	     /* of control.warm */
+	struct cmd cool;	     /* the engine's word for each step */
+	uint64_t cool_ns;	     /* when it was last to be asked */
+	uint64_t used_seen, used_ns; /* engine_peer_used() at the last look, and since when */
+	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
+	struct alarm raise_alarm;    /* cold: to try again */
+	struct wire_hello *later;    /* HELLO, to be answered when the old rails are closed */
 };
 
 /* peer.c: what a peer is, and its end */
@@ -279,6 +305,25 @@ void meet_unhold(struct control *c); /* those held for dials_unknown() */
 void meet_dialled(struct control *c,
 		  struct peer *p); /* a CONNECT waits for it: no PEER event is needed */
 
+/* cool.c: the data path goes */
+void cool_warm(struct control *c, struct peer *p);  /* it has one now: others may have to go */
+void cool_leave(struct control *c, struct peer *p); /* it has none, or is down */
+int cool_word(struct control *c, struct peer *p, uint32_t type);
+void cool_alarm(struct control *c, struct alarm *a);
+
+/* raise.c: it comes back */
+void raise_step(struct control *c, struct peer *p); /* cold: looks whether it can and should */
+void raise_req(struct control *c, struct control_req *req); /* CONTROL_WANT */
+int raise_wanted(struct control *c, struct peer *p);	    /* WANT */
+void raise_refused(struct control *c, struct peer *p);	    /* COLD came on the way */
+int raise_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
+int raise_path(struct control *c, struct peer *p, uint64_t id);
+int raise_ready(struct control *c, struct peer *p);
+void raise_up(struct control *c, struct path *path);
+void raise_failed(struct control *c, struct path *path, int err);
+void raise_alarm(struct control *c, struct alarm *a);
+void raise_expired(struct control *c, struct peer *p); /* of its connection's alarm */
+
 /* ---- accept.c ---- */
 
 struct listener {
@@ -292,6 +337,9 @@ int listener_open(struct control *c); /* 0 or -errno with fail() text */
 struct listener *listener_of(struct control *c, const void *ptr);
 void listener_event(struct control *c, struct listener *l);
 void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
+/* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
+ * could not be had. */
+uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err);
 void listener_close(struct control *c);
 
 /* ---- dial.c: CONNECT, from the request to the peer ---- */
@@ -380,7 +428,11 @@ struct control {
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
-	uint32_t live;	       /* peers connected, or about to be */
+	uint32_t live;	  /* peers connected, or about to be */
+	struct list warm; /* peers with a data path */
+	uint32_t nwarm;
+	struct alarm cool_alarm; /* more than max_warm: to ask again */
+	uint64_t cool_rest_ns;
 	struct grant **grants; /* hash */
 	uint32_t grants_mask, ngrants;
 	uint64_t revoke_round;

@@ -16,19 +16,20 @@
 
 #ifndef WIRE_VERSION_MAX
 #define WIRE_VERSION_MIN 1u
-#define WIRE_VERSION_MAX 1u
+#define WIRE_VERSION_MAX 2u
 #endif
-#define WIRE_MAGIC	 8u
-#define WIRE_HEADER	 8u
-#define WIRE_FRAME_MAX	 16384u /* bytes of a body */
-#define WIRE_BUF	 8192u	/* bytes of any frame made here */
-#define WIRE_RAILS	 DEVICES_MAX
+#define WIRE_VERSION_COLD 2u /* since which peers may go cold */
+#define WIRE_MAGIC	  8u
+#define WIRE_HEADER	  8u
+#define WIRE_FRAME_MAX	  16384u /* bytes of a body */
+#define WIRE_BUF	  8192u	 /* bytes of any frame made here */
+#define WIRE_RAILS	  DEVICES_MAX
 
 extern const uint8_t wire_magic[WIRE_MAGIC];
 
 enum wire_type {
-	WIRE_HELLO = 1, /* dialler: who I am, where my eps are */
-	WIRE_HELLO_ACK, /* acceptor: who I am, the eps of the transports we share */
+	WIRE_HELLO = 1, /* dialler: who I am, where my eps are; again from cold */
+	WIRE_HELLO_ACK, /* acceptor: who I am, the eps of the transports we share; likewise */
 	WIRE_REFUSE,	/* acceptor: no; ends the connection */
 	WIRE_PATH,	/* dialler: this rail is up, use it */
 	WIRE_READY,	/* acceptor: the program has taken the peer */
@@ -40,6 +41,12 @@ enum wire_type {
 	WIRE_REVOKE,  /* owner: keys given so far for this region end, use them no more */
 	WIRE_REVOKED, /* importer: nothing is on its way that uses those of this REVOKE, or of any
 		       * before it */
+	/* Since version 2: the data path goes while nobody needs it, and comes back. */
+	WIRE_COOL,     /* may it go? nothing of mine is under way */
+	WIRE_COOL_YES, /* nothing of mine either, and nothing begins until you have said more */
+	WIRE_COOL_NO,  /* not now; after a YES: I need it after all */
+	WIRE_COLD,     /* it goes, say so too and close it; on the way back: not now, close it */
+	WIRE_WANT,     /* acceptor: entries wait, HELLO please */
 	WIRE_TYPES
 };
 
@@ -115,7 +122,8 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Types with one number: PATH (rail id), PING and PONG (cookie), REVOKED; READY, BYE (0). */
+/* Types with one number: PATH (rail id), PING and PONG (cookie), REVOKED; READY, BYE and those of
+ * version 2 (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 

@@ -399,6 +399,29 @@ void atomic_chunk_dropped(struct chunk *c)
 	container_of(c, struct atomic_batch, chunk)->busy = 0;
 }
 
+/* Nothing is asked and not answered, or under way; what was answered stays known. */
+int atomics_idle(const struct atomics *a)
+{
+	uint32_t i;
+
+	if (a->slots_due || a->records_due || !list_empty(&a->waiters))
+		return 0;
+	for (i = 0; i < ATOMIC_WINDOW; i++)
+		if (a->slots[i].busy)
+			return 0;
+	for (i = 0; i < BATCHES; i++)
+		if (a->batches[i].busy)
+			return 0;
+	return 1;
+}
+
+void atomics_resume(struct engine_peer *p)
+{
+	requests_due(p);
+	serve_due(p);
+	waiters_run(p);
+}
+
 void atomics_init(struct atomics *a)
 {
 	list_init(&a->waiters);

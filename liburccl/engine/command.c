@@ -55,6 +55,7 @@ static int remote_add(struct engine *e, struct engine_cmd *cmd)
 	if (table_grow((void **)&e->remotes, &e->nremotes, slot, sizeof(*e->remotes)))
 		return -ENOMEM;
 	e->remotes[slot] = cmd->remote;
+	list_add_tail(&cmd->remote->of_peer, &cmd->remote->peer->remotes);
 	cmd->len = e->nremotes;
 	return 0;
 }
@@ -172,23 +173,23 @@ static int peer_add(struct engine *e, struct engine_cmd *cmd)
 static int peer_up(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_peer *p = cmd->peer;
-	struct op *op;
 
-	if (p->state != PEER_CONNECTING || !cmd->rail->up)
+	if ((p->state != PEER_CONNECTING && p->state != PEER_COLD) || !cmd->rail->up)
 		return -ENOTCONN;
 	p->rail = cmd->rail;
-	p->state = PEER_UP;
+	store_relaxed(&p->used, e->turns);
+	peer_go(e, p);
 	tell_peer(p);
 	PROBE(peer_up, p->handle, p->incarnation, cmd->rail->ep->dev->ops->transport);
-	while (!list_empty(&p->waiting)) {
-		op = list_first(&p->waiting, struct op, link);
-		list_del(&op->link);
-		list_add_tail(&op->link, &e->ready);
-	}
-	if (!list_empty(&p->parked_list))
-		pending_add(p);
 	/* A CONNECT of ours was first: the program has the handle from that. */
 	peer_events_drop(e, p, -ECANCELED);
+	return 0;
+}
+
+static int peer_resume(struct engine *e, struct engine_peer *p)
+{
+	if (p->state == PEER_COLD)
+		peer_go(e, p);
 	return 0;
 }
 
@@ -236,6 +237,12 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return peer_add(e, cmd);
 	case ENGINE_PEER_UP:
 		return peer_up(e, cmd);
+	case ENGINE_PEER_IDLE:
+		return peer_idle(cmd->peer);
+	case ENGINE_PEER_PAUSE:
+		return peer_pause(cmd->peer);
+	case ENGINE_PEER_RESUME:
+		return peer_resume(e, cmd->peer);
 	case ENGINE_PEER_LOST:
 		peer_lost(e, cmd);
 		return DONE_LATER;
@@ -345,6 +352,9 @@ static void request_returned(struct engine *e, struct control_req *req)
 		break;
 	case CONTROL_AWAITED:
 		peer_ping_back(e, req);
+		break;
+	case CONTROL_WANT:
+		container_of(req, struct engine_peer, want)->want_out = 0;
 		break;
 	default:
 		request_back(e, req);

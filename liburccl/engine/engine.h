@@ -37,6 +37,9 @@ enum engine_cmd_type {
 			   * would), LOST is posted, rails close; back when all that is done */
 	ENGINE_PEER_RESTARTED, /* peer, lost: another incarnation is at its address; new entries
 				  on the handle end with -ESTALE */
+	ENGINE_PEER_IDLE,      /* peer: back with 0, or -EBUSY: something of it is under way */
+	ENGINE_PEER_PAUSE,     /* peer: the same, and if it is idle entries wait, until */
+	ENGINE_PEER_RESUME,    /* peer: this, or PEER_UP with a new rail once the old is closed */
 	ENGINE_PEER_DEL,       /* peer, after LOST came back: the handle is stale from now on */
 	ENGINE_RAIL_CONNECT,   /* rail: back when it is up or has failed */
 	ENGINE_RAIL_CLOSE,     /* rail: back when it is closed and its ep may be freed */
@@ -96,6 +99,8 @@ enum control_req_type {
 	CONTROL_IMPORT,	    /* handle (of the peer), data: adverts, len: how many. Back: handle */
 	CONTROL_FORGET,	    /* handle */
 	CONTROL_WARM,	    /* handle (of the peer): fetch the keys of its remotes */
+	CONTROL_WANT,	    /* handle: entries wait for the paused peer. With reason and arg[0]:
+			     * it is given up for that */
 };
 
 struct control_call;
@@ -180,6 +185,8 @@ struct ring *engine_ring_ring(struct engine_ring *er);
 struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t incarnation,
 				    const char *name);
 void engine_peer_free(struct engine_peer *p);
+/* Of two peers, the one that an entry of ours named later has the greater number; any thread. */
+uint64_t engine_peer_used(const struct engine_peer *p);
 /* A transport did not come up with it; err -errno, 0: the peer did not want it. */
 void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err);
 /* A remote of nparts adverts whose lengths are lens. */

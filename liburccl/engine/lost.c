@@ -29,7 +29,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 			    .opcode = URCCL_OP_WATCH,
 			    .arg = {cmd->arg}};
 
-	p->lost_untold = p->state == PEER_UP || p->event_told;
+	p->lost_untold = p->state == PEER_UP || p->state == PEER_COLD || p->event_told;
 	if (!p->lost_untold)
 		notes_drop(p);
 	p->lost_cause = cmd->cause;
@@ -57,6 +57,8 @@ void rail_close(struct engine *e, struct rail *rail)
 
 	if (rail->ending)
 		return;
+	if (rail->peer->state == PEER_COLD && rail->peer->rail == rail)
+		peer_forget_keys(rail->peer);
 	rail->ending = 1;
 	rail->up = 0;
 	list_for_each_safe(pos, tmp, &e->exposures) {
@@ -67,37 +69,6 @@ void rail_close(struct engine *e, struct rail *rail)
 			exposure_end(e, x);
 	}
 	rail->ep->dev->ops->ep_close(rail->ep);
-}
-
-/* 1: closed, and nothing of it is on its way to the control thread. */
-int rail_is_closed(struct engine *e, struct rail *rail)
-{
-	struct list *pos, *tmp;
-	uint32_t i;
-
-	if (!rail->closed || rail->down_out)
-		return 0;
-	list_for_each_safe(pos, tmp, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
-		if (x->ep == rail->ep)
-			exposure_drop(e, x);
-	}
-	for (i = 0; i < RAILS_MAX; i++) {
-		if (rail->peer->rails[i] != rail)
-			continue;
-		rail->peer->rails[i] = NULL;
-		rail->ep->dev->rails--;
-		e->rails--;
-	}
-	tell_rail(rail);
-	if (rail->peer->rail == rail)
-		rail->peer->rail = NULL;
-	if (rail->connecting) {
-		msg_reply(&rail->connecting->msg, -ECANCELED);
-		rail->connecting = NULL;
-	}
-	return 1;
 }
 
 /* Whatever chunks of the lanes were never taken is of no use any more; entries' own went with their
@@ -125,6 +96,41 @@ static void lanes_clear(struct engine_peer *p)
 	}
 }
 
+/* 1: closed, and nothing of it is on its way to the control thread. */
+int rail_is_closed(struct engine *e, struct rail *rail)
+{
+	struct list *pos, *tmp;
+	uint32_t i;
+
+	if (!rail->closed || rail->down_out)
+		return 0;
+	list_for_each_safe(pos, tmp, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		if (x->ep == rail->ep)
+			exposure_drop(e, x);
+	}
+	for (i = 0; i < RAILS_MAX; i++) {
+		if (rail->peer->rails[i] != rail)
+			continue;
+		rail->peer->rails[i] = NULL;
+		rail->ep->dev->rails--;
+		e->rails--;
+	}
+	tell_rail(rail);
+	if (rail->peer->rail == rail) {
+		rail->peer->rail = NULL;
+		/* At most a second answer to something that came twice is left. */
+		if (rail->peer->state == PEER_COLD)
+			lanes_clear(rail->peer);
+	}
+	if (rail->connecting) {
+		msg_reply(&rail->connecting->msg, -ECANCELED);
+		rail->connecting = NULL;
+	}
+	return 1;
+}
+
 int peer_is_lost(struct engine *e, struct engine_peer *p)
 {
 	uint32_t i, open = 0;
@@ -141,7 +147,7 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		rail_close(e, rail);
 		open += !rail_is_closed(e, rail);
 	}
-	if (open || p->pinging)
+	if (open || p->pinging || p->want_out)
 		return 0;
 	lanes_clear(p);
 	list_del(&p->flush_link);

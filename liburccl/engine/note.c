@@ -135,8 +135,10 @@ void note_owe(struct op *op)
 	struct engine_peer *p = op->peer;
 
 	op->bits &= ~(uint32_t)OP_PROMISED;
-	if (p->state == PEER_UP)
+	if (p->state == PEER_UP || p->state == PEER_COLD)
 		owe(p, op->sqe.tag, op->res);
+	if (p->state == PEER_COLD)
+		peer_want(p);
 	op_end(op, op->res);
 	waiters_run(p);
 }
@@ -451,6 +453,13 @@ static int deliver_all(struct engine *e)
 		pos = next;
 	}
 	return waits;
+}
+
+void notes_resume(struct engine_peer *p)
+{
+	waiters_run(p);
+	if (p->ack_due || !list_empty(&p->parked_list))
+		pending_add(p);
 }
 
 int notes_pending(struct engine *e)

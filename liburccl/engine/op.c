@@ -312,8 +312,10 @@ void op_begin(struct op *op)
 		request_start(op);
 		return;
 	}
-	if (p->state == PEER_CONNECTING) {
+	if (p->state < PEER_UP) {
 		list_add_tail(&op->link, &p->waiting);
+		if (p->state == PEER_COLD)
+			peer_want(p);
 	} else if (op->sqe.opcode == URCCL_OP_WARM) {
 		peer_awaited(op_engine(op), p);
 		request_start(op);

@@ -81,6 +81,7 @@ struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *pee
 	r->peer = peer;
 	r->nparts = nparts;
 	list_init(&r->waiters);
+	list_init(&r->of_peer);
 	for (i = 0; i < nparts; i++) {
 		r->parts[i].start = r->len;
 		r->parts[i].len = lens[i];
@@ -215,7 +216,7 @@ void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_LOSING)
 		peer_force(e, p);
-	if (!p->unfinished || p->state != PEER_UP)
+	if (!p->unfinished || (p->state != PEER_UP && p->state != PEER_COLD))
 		return;
 	if (!p->pinging) {
 		p->pinging = 1;
@@ -272,6 +273,8 @@ void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint
 {
 	if (p->rail)
 		rail_report(e, p->rail, -ECONNRESET, reason, arg);
+	else if (p->state == PEER_COLD)
+		peer_unwanted(p, reason, arg);
 }
 
 static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)
@@ -329,6 +332,7 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 		p->told = &p->untold;
 	list_init(&p->link);
 	list_init(&p->waiting);
+	list_init(&p->remotes);
 	list_init(&p->flush_link);
 	list_init(&p->flush_wait);
 	list_init(&p->flushing);

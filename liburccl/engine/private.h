@@ -214,7 +214,8 @@ struct lane {
 	struct engine_peer *peer;
 };
 
-enum peer_state { PEER_CONNECTING, PEER_UP, PEER_LOSING, PEER_LOST };
+/* COLD: paused, with its rail or, in time, without; entries wait as in CONNECTING. */
+enum peer_state { PEER_CONNECTING, PEER_COLD, PEER_UP, PEER_LOSING, PEER_LOST };
 
 struct engine_peer {
 	uint32_t handle;
@@ -228,9 +229,15 @@ struct engine_peer {
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
+	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	struct timer awaited; /* while some are: when to have the peer pinged */
 	struct control_req ping;
 	uint32_t pinging;
+	struct control_req want;
+	uint32_t wanted, want_out;  /* COLD: the control thread was told so; that is not back */
+	struct list remotes;	    /* of it */
+	uint32_t unproved, proving; /* WRITEs since the last flush that came out as acknowledged
+				     * only; those before the flush that is on its way */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
 
@@ -282,6 +289,7 @@ struct remote_part {
 struct engine_remote {
 	uint32_t handle;
 	struct engine_peer *peer;
+	struct list of_peer;
 	uint64_t len;
 	uint32_t asked;	 /* keys were asked for */
 	uint32_t keys;	 /* parts that have one; any thread reads it, and mapped before it */
@@ -457,6 +465,7 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 void notes_init(struct engine_peer *p);
 void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
+void notes_resume(struct engine_peer *p);
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
 
@@ -474,6 +483,8 @@ void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
 void atomic_chunk_dropped(struct chunk *c); /* no device had it */
 void atomic_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void atomics_init(struct atomics *a);
+int atomics_idle(const struct atomics *a);
+void atomics_resume(struct engine_peer *p);
 /* Room for one more item of a message of this type to the peer; NULL: all are under way. */
 void *atomic_room(struct engine_peer *p, enum message_type type);
 
@@ -492,6 +503,15 @@ void exposures_move(struct engine *e);			  /* those of memory that moves */
 void msg_ring_start(struct op *op);
 int msg_rings_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void msg_ring_gone(struct engine_ring *er); /* the ring closes: those that wait for it fail */
+
+/* cold.c */
+int peer_idle(const struct engine_peer *p);	       /* 0 or -EBUSY */
+int peer_pause(struct engine_peer *p);		       /* likewise */
+void peer_go(struct engine *e, struct engine_peer *p); /* its entries move (again) */
+void peer_want(struct engine_peer *p);		       /* it is paused, and something waits */
+/* It has no rail, and is to be taken for lost. */
+void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg);
+void peer_forget_keys(struct engine_peer *p);	       /* its rail is about to close */
 
 /* request.c: what the control thread carries out; ACCEPT, WATCH, CANCEL, TIMEOUT */
 void request_start(struct op *op);
@@ -524,6 +544,7 @@ void ring_stop(struct engine_ring *er);
 int ring_is_quiet(struct engine *e, struct engine_ring *er);
 int region_is_quiet(struct engine *e, struct memory *m);
 int remote_is_quiet(struct engine *e, struct engine_remote *r);
+void remote_cool(struct engine_remote *r); /* its keys went with the rail */
 void remote_revoke(struct engine_remote *r);
 int remote_is_revoked(struct engine *e, struct engine_remote *r);
 

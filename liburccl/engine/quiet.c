@@ -157,12 +157,29 @@ static void remote_forget_keys(struct engine_remote *r)
 	}
 }
 
+/* The next entry asks for them again. */
+void remote_cool(struct engine_remote *r)
+{
+	uint32_t i;
+
+	remote_forget_keys(r);
+	if (r->revoked)
+		return;
+	r->failed = 0;
+	store_relaxed(&r->mapped, 0);
+	store_release(&r->keys, 0);
+	for (i = 0; i < r->nparts; i++)
+		r->parts[i].has_key = 0;
+	r->asked = 0;
+}
+
 int remote_is_quiet(struct engine *e, struct engine_remote *r)
 {
 	r->deleting = 1;
 	if (remote_is_busy(e, r, -ECANCELED, REASON_FORGOTTEN) || r->req_out)
 		return 0;
 	remote_forget_keys(r);
+	list_del(&r->of_peer);
 	if (HANDLE_SLOT(r->handle) < e->nremotes)
 		e->remotes[HANDLE_SLOT(r->handle)] = NULL;
 	return 1;

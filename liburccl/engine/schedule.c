@@ -320,6 +320,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	if (!(flags & CHUNK_QUIET)) {
 		op->bits |= OP_UNQUIET;
 		op->flush_key = c->key;
+		op->peer->unproved += !op_reads(op);
 	}
 	chunk_free(e, c);
 	op->inflight--;
@@ -367,6 +368,7 @@ static void flush_post(struct engine_peer *p)
 		list_add_tail(l, &p->flushing);
 	}
 	p->flush_busy = 1;
+	p->proving = p->unproved;
 	p->flush = (struct chunk){.ep = p->rail->ep,
 				  .kind = CHUNK_FLUSH,
 				  .cls = URCCL_CLASS_LATENCY,
@@ -382,6 +384,8 @@ static void flush_out(struct engine *e, struct chunk *c)
 	int again = c->res && p->state == PEER_UP && ++p->flush_tries < FLUSH_TRIES;
 
 	p->flush_busy = 0;
+	if (!c->res)
+		p->unproved -= p->proving;
 	while (!list_empty(&p->flushing)) {
 		op = list_first(&p->flushing, struct op, link);
 		list_del(&op->link);

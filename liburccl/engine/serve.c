@@ -56,6 +56,12 @@ static void record_send(struct engine_peer *p, struct atomic_record *r)
 	r->due = !room;
 }
 
+/* A peer that is paused here may not be so at its own end. */
+static int serves(const struct engine_peer *p)
+{
+	return p->state == PEER_UP || (p->state == PEER_COLD && p->rail && p->rail->up);
+}
+
 void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m)
 {
 	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
@@ -63,7 +69,7 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 
 	/* An honest peer asks for nothing before it has keys, and those it has from us only once it
 	 * is up here. */
-	if (p->state != PEER_UP || (r->used && ahead < 0))
+	if (!serves(p) || (r->used && ahead < 0))
 		return;
 	if (!r->used || ahead) {
 		r->used = 1;

@@ -55,7 +55,7 @@ struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i)
 void tell_peer(const struct engine_peer *p)
 {
 	uint32_t state = p->state == PEER_CONNECTING ? URCCL_PEER_CONNECTING
-			 : p->state == PEER_UP	     ? URCCL_PEER_UP
+			 : p->state <= PEER_UP	     ? URCCL_PEER_UP
 						     : URCCL_PEER_LOST;
 
 	if (!URCCL_TELLS)

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where more peers than max_warm have a data path, those that were not used for the longest time
+ * are asked to let theirs go. The connection stays, and so do handles, numbers, adverts and what
+ * the program knows; keys go with the rails.
+ *
+ *	asker: COOL ->	other pauses the peer, if it is idle there too
+ *	       <- COOL_YES		(or COOL_NO)
+ *	pauses it: COLD ->		(or, busy by now, COOL_NO: the other goes on)
+ *	       <- COLD, and both close their rails
+ *
+ * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
+ * shown that it runs. Only entries of ours tell when we last used a peer, so one that uses us says
+ * no as long as it does.
+ */
+#include "control/private.h"
+
+#define COOL_RECENT_NS (10 * NSEC_PER_MSEC) /* who used the path so lately says no */
+#define COOL_AGAIN_NS  (25 * NSEC_PER_MSEC) /* until who said no, or nothing, is asked again */
+#define COOL_REST_NS   (2 * NSEC_PER_SEC)   /* as long as nobody can go: doubles up to that */
+#define COOL_BATCH     16u
+
+/* Nothing that concerns keys is between the two. */
+static int cool_free(const struct peer *p)
+{
+	uint32_t i;
+
+	if (p->fetch_out || p->asked || !list_empty(&p->fetching) || !list_empty(&p->busy) ||
+	    !list_empty(&p->warming) || !list_empty(&p->untold) || !list_empty(&p->revoking) ||
+	    p->revokes_seen != p->revokes_told)
+		return 0;
+	for (i = 0; i < KEY_WINDOW; i++)
+		if (p->fetch[i].id)
+			return 0;
+	return !p->said_bye && !p->leaving && !p->broken && !p->closing;
+}
+
+static void cool_post(struct control *c, struct peer *p, enum engine_cmd_type type,
+		      void (*back)(struct control *c, struct cmd *cmd))
+{
+	p->cool.e.peer = p->engine;
+	p->cool.e.owner = p;
+	cmd_post(c, &p->cool, type, back);
+}
+
+/* ---- whom to ask ---- */
+
+static void cool_look(struct control *c, struct peer *p);
+
+static int cool_can(const struct peer *p, uint64_t now)
+{
+	return p->heat == HEAT_WARM && p->version >= WIRE_VERSION_COLD && !p->cool.out &&
+	       !p->up.out && now - p->cool_ns >= COOL_AGAIN_NS && cool_free(p);
+}
+
+static struct peer *cool_next(const struct control *c, uint64_t now)
+{
+	uint64_t used, least = UINT64_MAX;
+	struct peer *best = NULL;
+	struct list *pos;
+
+	list_for_each(pos, &c->warm) {
+		struct peer *p = list_entry(pos, struct peer, warm);
+
+		used = engine_peer_used(p->engine);
+		if (used >= least || !cool_can(p, now))
+			continue;
+		least = used;
+		best = p;
+	}
+	return best;
+}
+
+/* Those that are about to go; one that does not answer is not counted on. */
+static uint32_t cool_going(const struct control *c, uint64_t now)
+{
+	const struct list *pos;
+	uint32_t n = 0;
+
+	list_for_each(pos, &c->warm) {
+		const struct peer *p = list_entry(pos, struct peer, warm);
+
+		n += p->heat != HEAT_WARM && now - p->cool_ns < COOL_AGAIN_NS;
+	}
+	return n;
+}
+
+/* An INLINE context asks nobody: who said yes waits for its engine, which turns when it is driven.
+ */
+static void cool_some(struct control *c)
+{
+	uint32_t max = c->config.params->max_warm, going, n = 0;
+	uint64_t now = clock_ns();
+	struct peer *p;
+
+	if (!max || c->ending || c->config.params->flags & URCCL_OPEN_INLINE)
+		return;
+	if (c->nwarm <= max) {
+		alarm_stop(&c->cool_alarm);
+		return;
+	}
+	going = cool_going(c, now);
+	for (; n < COOL_BATCH && c->nwarm > max + going; n++, going++) {
+		p = cool_next(c, now);
+		if (!p)
+			break;
+		cool_look(c, p);
+	}
+	if (!list_empty(&c->cool_alarm.link))
+		return;
+	c->cool_rest_ns = c->cool_rest_ns ? 2 * c->cool_rest_ns : COOL_AGAIN_NS;
+	if (c->cool_rest_ns > COOL_REST_NS)
+		c->cool_rest_ns = COOL_REST_NS;
+	alarm_set(c, &c->cool_alarm, c->cool_rest_ns);
+}
+
+void cool_alarm(struct control *c, struct alarm *a)
+{
+	(void)a;
+	cool_some(c);
+}
+
+/* Something changed: asking is worth it soon. */
+static void cool_soon(struct control *c)
+{
+	c->cool_rest_ns = 0;
+	alarm_stop(&c->cool_alarm);
+	cool_some(c);
+}
+
+static void cool_upped(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage != STAGE_UP) {
+		peer_step(c, p);
+		return;
+	}
+	/* For us that is as if an entry had named it; to be asked about it, only if one did. */
+	p->used_seen = engine_peer_used(p->engine);
+	p->used_ns = p->own_want ? clock_ns() : 0;
+	p->own_want = 0;
+	cool_soon(c);
+}
+
+void cool_warm(struct control *c, struct peer *p)
+{
+	p->heat = HEAT_WARM;
+	p->wanted = p->want_said = 0;
+	p->raise_ns = p->cool_ns = 0;
+	list_add_tail(&p->warm, &c->warm);
+	c->nwarm++;
+	p->up.e.peer = p->engine;
+	p->up.e.rail = &p->path->rail;
+	p->up.e.owner = p;
+	cmd_post(c, &p->up, ENGINE_PEER_UP, cool_upped);
+}
+
+void cool_leave(struct control *c, struct peer *p)
+{
+	alarm_stop(&p->raise_alarm);
+	if (list_empty(&p->warm))
+		return;
+	list_del(&p->warm);
+	c->nwarm--;
+	if (c->nwarm <= c->config.params->max_warm)
+		alarm_stop(&c->cool_alarm);
+}
+
+/* ---- who asks ---- */
+
+static void cool_stay(struct control *c, struct peer *p)
+{
+	p->heat = HEAT_WARM;
+	p->cool_ns = clock_ns();
+	cool_some(c);
+}
+
+static void cool_looked(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage != STAGE_UP) {
+		peer_step(c, p);
+	} else if (cmd->e.msg.res) {
+		cool_stay(c, p);
+	} else {
+		p->heat = HEAT_ASKING;
+		peer_send(c, p, WIRE_COOL, 0);
+	}
+}
+
+static void cool_look(struct control *c, struct peer *p)
+{
+	p->heat = HEAT_LOOKING;
+	p->cool_ns = clock_ns();
+	cool_post(c, p, ENGINE_PEER_IDLE, cool_looked);
+}
+
+static void cool_resumed(struct control *c, struct cmd *cmd)
+{
+	peer_step(c, cmd->e.owner);
+}
+
+static void cool_resume(struct control *c, struct peer *p)
+{
+	p->wanted = p->own_want = 0;
+	cool_post(c, p, ENGINE_PEER_RESUME, cool_resumed);
+}
+
+static void cool_paused(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage != STAGE_UP) {
+		peer_step(c, p);
+		return;
+	}
+	if (!cmd->e.msg.res && cool_free(p) && !p->wanted) {
+		p->heat = HEAT_COMMITTED;
+		peer_send(c, p, WIRE_COLD, 0);
+		return;
+	}
+	if (!cmd->e.msg.res)
+		cool_resume(c, p);
+	peer_send(c, p, WIRE_COOL_NO, 0);
+	cool_stay(c, p);
+}
+
+static int cool_yes(struct control *c, struct peer *p)
+{
+	if (p->heat != HEAT_ASKING)
+		return -EPROTO;
+	p->heat = HEAT_PAUSING;
+	p->wanted = p->own_want = 0;
+	cool_post(c, p, ENGINE_PEER_PAUSE, cool_paused);
+	return 0;
+}
+
+/* ---- who is asked ---- */
+
+static int cool_recent(struct peer *p)
+{
+	uint64_t used = engine_peer_used(p->engine), now = clock_ns();
+
+	/* Since the last look: when, nobody noted. */
+	if (used != p->used_seen) {
+		p->used_seen = used;
+		p->used_ns = now;
+	}
+	return p->used_ns && now - p->used_ns < COOL_RECENT_NS;
+}
+
+static void cool_yielded(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage != STAGE_UP) {
+		peer_step(c, p);
+		return;
+	}
+	if (!cmd->e.msg.res && cool_free(p)) {
+		p->heat = HEAT_YIELDED;
+		peer_send(c, p, WIRE_COOL_YES, 0);
+		return;
+	}
+	if (!cmd->e.msg.res)
+		cool_resume(c, p);
+	p->heat = HEAT_WARM;
+	peer_send(c, p, WIRE_COOL_NO, 0);
+}
+
+static int cool_asked(struct control *c, struct peer *p)
+{
+	if (p->heat == HEAT_ASKING && p->dialled)
+		return 0;
+	if (p->heat == HEAT_ASKING)
+		p->heat = HEAT_WARM;
+	if (p->heat > HEAT_LOOKING)
+		return -EPROTO;
+	if (p->heat == HEAT_LOOKING || p->cool.out || !cool_free(p) || cool_recent(p)) {
+		peer_send(c, p, WIRE_COOL_NO, 0);
+		return 0;
+	}
+	p->heat = HEAT_YIELDING;
+	p->cool_ns = clock_ns();
+	p->wanted = p->own_want = 0;
+	cool_post(c, p, ENGINE_PEER_PAUSE, cool_yielded);
+	return 0;
+}
+
+static int cool_no(struct control *c, struct peer *p)
+{
+	if (p->heat == HEAT_YIELDED) {
+		p->heat = HEAT_WARM;
+		cool_resume(c, p);
+		return 0;
+	}
+	if (p->heat != HEAT_ASKING)
+		return -EPROTO;
+	cool_stay(c, p);
+	return 0;
+}
+
+/* ---- both ---- */
+
+static void cool_forget_keys(struct peer *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &p->remotes) {
+		struct remote *r = list_entry(pos, struct remote, of_peer);
+
+		if (r->deleting || r->revoked)
+			continue;
+		memset(r->has, 0, r->n);
+		r->keys = 0;
+		r->refused = 0;
+	}
+}
+
+static int cool_cold(struct control *c, struct peer *p)
+{
+	if (p->heat == HEAT_COLD) /* two that gave up the way back meet */
+		return 0;
+	if (p->heat == HEAT_RAISING) {
+		raise_refused(c, p);
+		return 0;
+	}
+	if (p->heat != HEAT_YIELDED && p->heat != HEAT_COMMITTED)
+		return -EPROTO;
+	if (p->heat == HEAT_YIELDED)
+		peer_send(c, p, WIRE_COLD, 0);
+	p->heat = HEAT_COLD;
+	p->broken = 0;
+	alarm_stop(&p->delay);
+	cool_leave(c, p);
+	cool_forget_keys(p);
+	log_heat(c, p);
+	path_close(c, p->path);
+	return 0;
+}
+
+int cool_word(struct control *c, struct peer *p, uint32_t type)
+{
+	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD)
+		return -EPROTO;
+	switch (type) {
+	case WIRE_COOL:
+		return cool_asked(c, p);
+	case WIRE_COOL_YES:
+		return cool_yes(c, p);
+	case WIRE_COOL_NO:
+		return cool_no(c, p);
+	case WIRE_COLD:
+		return cool_cold(c, p);
+	case WIRE_WANT:
+		return raise_wanted(c, p);
+	default:
+		return -EPROTO;
+	}
+}

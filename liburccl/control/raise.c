@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer that went cold gets a data path again, as when the two met (meet.c): the dialler of the
+ * connection says HELLO with new eps, tries them in turn, and PATH tells which came up. An acceptor
+ * whose entries wait asks for that by WANT. What fails on the way, such as want of descriptors, is
+ * tried again for a while; entries wait under their deadlines.
+ */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+#define RAISE_REST_NS (50 * NSEC_PER_MSEC)
+
+/* Back to cold. */
+static void raise_drop(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	p->heat = HEAT_COLD;
+	p->path = NULL;
+	alarm_stop(&p->conn->alarm);
+	for (i = p->npaths; i; i--)
+		path_close(c, p->paths[i - 1]);
+}
+
+/* Dialled: it did not work this time. */
+static void raise_rest(struct control *c, struct peer *p, int err)
+{
+	uint64_t late = c->config.params->dead_after_ms * NSEC_PER_MSEC;
+
+	if (clock_ns() - p->raise_ns > late)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-err, 0);
+	else
+		alarm_set(c, &p->raise_alarm, RAISE_REST_NS);
+}
+
+void raise_refused(struct control *c, struct peer *p)
+{
+	raise_drop(c, p);
+	if (p->dialled)
+		raise_rest(c, p, -EHOSTUNREACH);
+}
+
+static void raise_give_up(struct control *c, struct peer *p, int err)
+{
+	peer_send(c, p, WIRE_COLD, 0);
+	raise_drop(c, p);
+	if (p->dialled)
+		raise_rest(c, p, err);
+}
+
+static void raise_close_others(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	for (i = p->npaths; i; i--)
+		if (p->paths[i - 1] != p->path)
+			path_close(c, p->paths[i - 1]);
+}
+
+static void raise_done(struct control *c, struct peer *p)
+{
+	alarm_stop(&p->conn->alarm);
+	p->transport = p->path->rail.ep->dev->ops->transport;
+	cool_warm(c, p);
+	if (!p->dialled)
+		peer_send(c, p, WIRE_READY, 0);
+	log_heat(c, p);
+}
+
+/* ---- dialled ---- */
+
+static int raise_open(struct control *c, struct peer *p)
+{
+	int err = -ENODEV;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices && p->npaths < WIRE_RAILS; i++) {
+		struct device *dev = c->config.devices[i];
+		struct path *path;
+
+		if (p->required && p->required != dev->ops->transport)
+			continue;
+		path = path_open(dev, i, &err);
+		if (path)
+			meet_take_path(c, p, path);
+	}
+	return p->npaths ? 0 : err;
+}
+
+static void raise_say_hello(struct control *c, struct peer *p)
+{
+	struct wire_hello h = {.version_min = p->version,
+			       .version_max = p->version,
+			       .incarnation = c->config.incarnation,
+			       .expected = p->incarnation,
+			       .host = c->host,
+			       .key_window = KEY_WINDOW,
+			       .nrails = p->npaths};
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++) {
+		h.rails[i].transport = p->paths[i]->rail.ep->dev->ops->transport;
+		h.rails[i].id = p->paths[i]->id;
+		h.rails[i].addr_len = p->paths[i]->addr_len;
+		memcpy(h.rails[i].addr, p->paths[i]->addr, p->paths[i]->addr_len);
+	}
+	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO, &h));
+}
+
+static void raise_begin(struct control *c, struct peer *p)
+{
+	int err;
+
+	if (!p->raise_ns)
+		p->raise_ns = clock_ns();
+	err = raise_open(c, p);
+	if (err) {
+		raise_rest(c, p, err);
+		return;
+	}
+	p->heat = HEAT_RAISING;
+	raise_say_hello(c, p);
+}
+
+static struct path *raise_next(const struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (!p->paths[i]->tried)
+			return p->paths[i];
+	return NULL;
+}
+
+static void raise_try(struct control *c, struct peer *p)
+{
+	struct path *path = raise_next(p);
+
+	alarm_stop(&p->conn->alarm);
+	if (!path) {
+		raise_give_up(c, p, p->rail_error ? p->rail_error : -EHOSTUNREACH);
+		return;
+	}
+	path_connect(c, path, 1);
+	/* The last one may take as long as the entries that wait; but not for ever. */
+	alarm_set(c, &p->conn->alarm, raise_next(p) ? TRY_NS : PATH_NS);
+}
+
+static void raise_answered(struct control *c, struct peer *p, const struct wire_hello *ack)
+{
+	uint32_t i, k;
+
+	p->rail_error = 0;
+	for (i = p->npaths; i; i--) {
+		struct path *path = p->paths[i - 1];
+		const struct wire_rail *r = NULL;
+
+		for (k = 0; k < ack->nrails; k++)
+			if (ack->rails[k].id == path->id &&
+			    ack->rails[k].transport == path->rail.ep->dev->ops->transport)
+				r = &ack->rails[k];
+		if (!r) {
+			path_close(c, path);
+			continue;
+		}
+		path->rail.addr_len = r->addr_len;
+		memcpy(path->rail.addr, r->addr, r->addr_len);
+	}
+	raise_try(c, p);
+}
+
+void raise_expired(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->tried && !p->paths[i]->closing)
+			break;
+	assert(i < p->npaths);
+	raise_failed(c, p->paths[i], -ETIMEDOUT);
+}
+
+int raise_ready(struct control *c, struct peer *p)
+{
+	if (p->heat == HEAT_COLD)
+		return 0;
+	if (p->heat != HEAT_RAISING || !p->dialled || !p->path)
+		return -EPROTO;
+	raise_done(c, p);
+	return 0;
+}
+
+/* ---- accepted ---- */
+
+/* As in meet_added(): the engine has taken all rails, so the dialler may come. */
+static void raise_fenced(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage != STAGE_UP)
+		peer_step(c, p);
+	else if (p->heat == HEAT_RAISING)
+		accept_answer(c, p);
+	else
+		raise_step(c, p);
+}
+
+static void raise_accept(struct control *c, struct peer *p)
+{
+	struct path *paths[WIRE_RAILS];
+	struct wire_hello *h = p->later;
+	int err = -EHOSTUNREACH;
+	uint32_t n = accept_paths(c, h, paths, &err), i;
+
+	p->later = NULL;
+	free(h);
+	if (!n) {
+		peer_send(c, p, WIRE_COLD, 0);
+		return;
+	}
+	p->heat = HEAT_RAISING;
+	for (i = 0; i < n; i++) {
+		meet_take_path(c, p, paths[i]);
+		path_connect(c, paths[i], 0);
+	}
+	p->cool.e.peer = p->engine;
+	p->cool.e.owner = p;
+	cmd_post(c, &p->cool, ENGINE_PEER_IDLE, raise_fenced);
+}
+
+/* A HELLO stands for a new attempt, whatever became of the one before. */
+static int raise_asked(struct control *c, struct peer *p, const struct wire_hello *h)
+{
+	if (p->heat == HEAT_RAISING)
+		raise_drop(c, p);
+	free(p->later);
+	p->later = malloc(sizeof(*h));
+	if (!p->later) {
+		peer_send(c, p, WIRE_COLD, 0);
+		return 0;
+	}
+	*p->later = *h;
+	raise_step(c, p);
+	return 0;
+}
+
+int raise_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h)
+{
+	int answer = type == WIRE_HELLO_ACK;
+
+	if (answer != p->dialled || (p->heat != HEAT_COLD && p->heat != HEAT_RAISING))
+		return -EPROTO;
+	if (!answer)
+		return raise_asked(c, p, h);
+	if (p->heat == HEAT_COLD)
+		return 0;
+	if (!p->npaths || p->paths[0]->tried)
+		return -EPROTO;
+	raise_answered(c, p, h);
+	return 0;
+}
+
+int raise_path(struct control *c, struct peer *p, uint64_t id)
+{
+	uint32_t i;
+
+	if (p->heat == HEAT_COLD && !p->dialled)
+		return 0;
+	if (p->heat != HEAT_RAISING || p->dialled || p->cool.out || p->path)
+		return -EPROTO;
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->id == id)
+			p->path = p->paths[i];
+	if (!p->path)
+		return -EPROTO;
+	raise_close_others(c, p);
+	if (p->path->error)
+		raise_give_up(c, p, p->path->error);
+	else if (p->path->up)
+		raise_done(c, p);
+	return 0;
+}
+
+/* ---- both ---- */
+
+void raise_up(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	if (p->heat != HEAT_RAISING)
+		return;
+	if (!p->dialled) {
+		if (p->path == path)
+			raise_done(c, p);
+		return;
+	}
+	p->path = path;
+	alarm_stop(&p->conn->alarm);
+	raise_close_others(c, p);
+	peer_send(c, p, WIRE_PATH, path->id);
+}
+
+void raise_failed(struct control *c, struct path *path, int err)
+{
+	struct peer *p = path->peer;
+
+	if (p->heat != HEAT_RAISING)
+		return;
+	if (p->dialled) {
+		p->rail_error = err;
+		log_rail(c, p, path->rail.ep->dev->ops->transport, err);
+		path_close(c, path);
+		raise_try(c, p);
+	} else if (p->path == path) {
+		raise_give_up(c, p, err);
+	}
+}
+
+/* What peers were granted is known by the rails that are gone. */
+void raise_step(struct control *c, struct peer *p)
+{
+	if (p->heat != HEAT_COLD || p->npaths || p->cool.out)
+		return;
+	grants_free_peer(c, p);
+	if (p->later) {
+		raise_accept(c, p);
+	} else if (p->wanted && p->dialled) {
+		if (list_empty(&p->raise_alarm.link))
+			raise_begin(c, p);
+	} else if (p->wanted && !p->want_said) {
+		p->want_said = 1;
+		peer_send(c, p, WIRE_WANT, 0);
+	}
+}
+
+void raise_alarm(struct control *c, struct alarm *a)
+{
+	raise_step(c, container_of(a, struct peer, raise_alarm));
+}
+
+int raise_wanted(struct control *c, struct peer *p)
+{
+	if (!p->dialled)
+		return -EPROTO;
+	if (p->heat == HEAT_COLD)
+		p->wanted = 1;
+	raise_step(c, p);
+	return 0;
+}
+
+void raise_req(struct control *c, struct control_req *req)
+{
+	struct peer *p = handles_get(&c->peer_handles, req->handle);
+	uint64_t arg = req->arg[0];
+	uint32_t reason = req->reason;
+
+	req_answer(req, 0, REASON_NONE, 0, 0, 0);
+	if (!p || p->stage != STAGE_UP || p->heat < HEAT_PAUSING)
+		return;
+	if (reason) {
+		peer_down(c, p, -ECONNRESET, reason, arg, 0);
+		return;
+	}
+	p->wanted = p->own_want = 1;
+	raise_step(c, p);
+}

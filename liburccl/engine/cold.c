@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers whose data path is let go while nobody needs it. The control threads of both ends agree on
+ * that (control/cool.c); here is what it means for entries: a peer that is paused takes them and
+ * lets them wait, under their deadlines, and asks for the data path once. The numbers of
+ * notifications and atomics go on where they were.
+ */
+#include "engine/private.h"
+
+static int lanes_idle(const struct engine_peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < LANES; i++)
+		if (p->lanes[i].held || !list_empty(&p->lanes[i].ops))
+			return 0;
+	return 1;
+}
+
+static int notes_idle(const struct engine_peer *p)
+{
+	return !p->notes_busy && !p->owed.n && list_empty(&p->note_waiters) &&
+	       list_empty(&p->parked_list) && !p->ack_due && !p->ack_sending;
+}
+
+/* A WRITE that was only acknowledged may not be placed yet: the path is needed to prove it. */
+static int flushes_idle(const struct engine_peer *p)
+{
+	return !p->flush_busy && list_empty(&p->flush_wait) && list_empty(&p->flushing) &&
+	       !p->unproved;
+}
+
+static int remotes_idle(const struct engine_peer *p)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &p->remotes)
+		if (list_entry(pos, struct engine_remote, of_peer)->req_out)
+			return 0;
+	return 1;
+}
+
+int peer_idle(const struct engine_peer *p)
+{
+	if (p->state != PEER_UP || !p->rail || !p->rail->up || p->rail->inflight || p->unfinished)
+		return -EBUSY;
+	return lanes_idle(p) && notes_idle(p) && flushes_idle(p) && atomics_idle(p->atomics) &&
+			       remotes_idle(p)
+		       ? 0
+		       : -EBUSY;
+}
+
+int peer_pause(struct engine_peer *p)
+{
+	int busy = peer_idle(p);
+
+	if (!busy)
+		p->state = PEER_COLD;
+	return busy;
+}
+
+void peer_go(struct engine *e, struct engine_peer *p)
+{
+	struct op *op;
+
+	p->state = PEER_UP;
+	p->wanted = 0;
+	while (!list_empty(&p->waiting)) {
+		op = list_first(&p->waiting, struct op, link);
+		list_del(&op->link);
+		list_add_tail(&op->link, &e->ready);
+	}
+	notes_resume(p);
+	atomics_resume(p);
+}
+
+static void want(struct engine_peer *p, uint32_t reason, uint64_t arg)
+{
+	struct engine *e = p->engine;
+
+	p->wanted = p->want_out = 1;
+	p->want = (struct control_req){.msg = {.type = CONTROL_WANT, .reply = &e->mailbox},
+				       .handle = p->handle,
+				       .reason = reason,
+				       .arg = {arg}};
+	mailbox_post(e->config.control, &p->want.msg);
+}
+
+void peer_want(struct engine_peer *p)
+{
+	peer_awaited(p->engine, p);
+	if (!p->wanted && !p->want_out)
+		want(p, REASON_NONE, 0);
+}
+
+void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg)
+{
+	if (!p->want_out)
+		want(p, reason, arg);
+}
+
+void peer_forget_keys(struct engine_peer *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &p->remotes)
+		remote_cool(list_entry(pos, struct engine_remote, of_peer));
+}
+
+uint64_t engine_peer_used(const struct engine_peer *p)
+{
+	return load_relaxed(&p->used);
+}
