@@ -3,9 +3,9 @@
 """
 versions.py PERF OURS NEXT AFTER FIRST RAILS: the same program with libraries of different versions
 of the protocols, each way: with OURS, which speaks versions 1 and 2 and the transports' own
-protocols 1 and 2, with NEXT (2 and 3; 1 to 3), AFTER (3 and 4; 3 and 4), FIRST (1; 1) and RAILS (1
-and 2; 3 and 4). Those that have a version in common move checked bytes; those that have none say which versions
-there are.
+protocols 1 and 2, with NEXT (2 and 3; 1 to 3), AFTER (3 and 4; 3 and 4), FIRST (1; 1) and RAILS
+(1 and 2; 3 and 4). Those that have a version in common move checked bytes; those that have none say
+which versions there are.
 
 versions.py PERF OLDER: OLDER is the program with its own library of an earlier release.
 """
