@@ -159,6 +159,8 @@ REASON(DIAL_FULL,	"%a is full: raise its max_peers, or close a peer there")
 REASON(DIAL_EXHAUSTED,	"%a cannot take another connection: it met %h. Raise that limit there")
 REASON(PEERS_FULL,	"max_peers (%u) is reached: close peers, or raise it")
 REASON(NO_MEMORY,	"no memory for %u bytes")
+REASON(CANCELS,		"%u CANCELs by region wait in this ring for entries that name their memory "
+			"by address alone: take their CQEs first, or name the region in the entries")
 REASON(CANCEL_KEY,	"key kind %u is not known, or its key must be 0")
 REASON(LINK_MULTISHOT,	"an entry that may end many times cannot start a chain")
 REASON(FENCE_PEER,	"FENCE needs an entry that has a peer")

@@ -151,6 +151,8 @@ struct op {
 	uint32_t left;	     /* FENCE, CANCEL: entries still waited for */
 	uint32_t drain_left; /* DRAIN: likewise */
 	uint32_t hits;	     /* CANCEL: ended by it */
+	uint32_t targeted;   /* bits of CANCELs by region that found it by its addresses; CANCEL:
+				its own */
 	uint8_t state;	     /* enum op_state */
 	uint8_t blockers;    /* LINK, DRAIN, FENCE, keys: what it waits for */
 	uint8_t lane;
@@ -189,6 +191,7 @@ struct engine_ring {
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
 	uint32_t chain_open, chain_failed;
 	struct list drains, timeouts, cancels;
+	uint32_t cancel_bits; /* those of op.targeted that are taken */
 	struct list messages;	   /* MSG_RING entries that wait for an event slot of this ring */
 	struct list messages_link; /* in the engine's, while there are some */
 	struct scope *scopes;

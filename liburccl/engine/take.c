@@ -36,6 +36,7 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->started_ns = op->deadline_ns = 0;
 	op->res = 0;
 	op->bits = op->note_len = op->path = op->detail = op->left = op->drain_left = op->hits = 0;
+	op->targeted = 0;
 	op->first_bad = UINT32_MAX;
 	op->blockers = 0;
 	op->note_slot = NOTE_WINDOW;

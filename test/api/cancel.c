@@ -91,6 +91,32 @@ static void by_key(enum urccl_cancel_by by, uint64_t key, uint64_t first, uint64
 	check_quiet();
 }
 
+/* Vectors that leave the region of their memory to be looked up. */
+static void by_address(void)
+{
+	static struct urccl_seg segs[N][2];
+	struct urccl_sqe *sqe;
+	uint32_t i, k;
+
+	for (i = 0; i < N; i++) {
+		for (k = 0; k < 2; k++)
+			segs[i][k] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)local +
+								(2 * (i % 8) + k) * (LEN / 2),
+							.len = LEN / 2,
+							.off = (2 * (i % 8) + k) * (LEN / 2),
+							.remote = t.remote.id};
+		sqe = side_sqe(&p.a);
+		if (i % 2)
+			urccl_prep_readv(sqe, p.a.peer, segs[i], 2);
+		else
+			urccl_prep_writev(sqe, p.a.peer, segs[i], 2);
+		urccl_sqe_set_data64(sqe, i / 8);
+	}
+	submit_cancel(URCCL_BY_REGION, region.id);
+	CHECK(take_all(N, 0, N) != -ENOENT);
+	check_quiet();
+}
+
 static void none_matches(void)
 {
 	submit_cancel(URCCL_BY_USER_DATA, 77777);
@@ -135,6 +161,7 @@ int main(int argc, char **argv)
 	by_key(URCCL_BY_USER_DATA, 3, 3, 3);
 	by_key(URCCL_BY_REGION, region.id, 0, N);
 	by_key(URCCL_BY_REMOTE, t.remote.id, 0, N);
+	by_address();
 	none_matches();
 	multishot();
 	/* These end the test's own WATCH too. */
