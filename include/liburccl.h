@@ -17,7 +17,7 @@
  * peek, arm, seen) at a time; they may be two. A context's calls may come from any thread. The
  * exception is a context opened with URCCL_OPEN_INLINE: one ring, one thread, and that thread's
  * calls drive the devices; calls that need the engine (ring_open, register, unregister, revoke,
- * import, forget) give -EBUSY from another.
+ * import, forget, probe) give -EBUSY from another.
  *
  * Memory that a call is given is the program's again when it returns; what an entry points to is
  * the library's until its CQE without MORE.
@@ -266,6 +266,29 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 					 * woke */
 };
 
+enum urccl_probe_flags {
+	URCCL_PROBE_NO_BURST = 1 << 0,	/* round trips alone */
+};
+struct urccl_probe_args {
+	uint32_t size;			/* sizeof(struct urccl_probe_args) */
+	uint32_t flags;			/* enum urccl_probe_flags */
+	uint32_t exchanges;		/* round trips, up to 4,096; 0: 32 */
+	uint32_t reserved;
+	uint64_t bytes;			/* of a burst, at most; 0: 16 MiB */
+	uint64_t burst_ns;		/* a burst posts for so long at most; 0: 50 ms */
+};
+struct urccl_probe {			/* what the way to a peer gave */
+	uint32_t size;			/* sizeof(struct urccl_probe), set by the caller */
+	uint32_t path;			/* URCCL_PATH_* of all entries: transport, rails */
+	uint32_t mapped;		/* 1: the peer's memory is mapped here, and its CPU has no
+					 * part in it */
+	uint32_t exchanges;
+	uint64_t rtt_min_ns, rtt_median_ns;	/* of an 8-byte write to its CQE */
+	uint64_t written, write_ns;	/* bytes, and the time from the first to the last of
+					 * them; 0: no burst */
+	uint64_t read, read_ns;
+};
+
 enum urccl_device_state {
 	URCCL_DEVICE_OPEN = 1,		/* in use, in the order of preference */
 	URCCL_DEVICE_FAILED,		/* may be used and did not open */
@@ -392,6 +415,16 @@ int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device);
  * Does not wait for the network. */
 int urccl_plan(struct urccl *ctx, struct urccl_peer peer, struct urccl_region region, char *buf,
 	       uint32_t len);
+
+/* Measures the way to a connected peer and fills *probe, whose size the caller has set: round
+ * trips, one after the other, then a burst of writes and one of reads, a few entries of 256 KiB at
+ * a time. args may be NULL. Ordinary memory here, and there a piece of shareable memory that the
+ * peer's library has for this; programs on either side see nothing of it but its traffic. Waits for
+ * the peer, at most the context's timeout_ms (-ETIMEDOUT); in an INLINE context this thread drives
+ * it, and one at the peer must be driven there. -ECONNRESET: the peer is lost; -EOPNOTSUPP: its
+ * library is too old. */
+int urccl_probe(struct urccl *ctx, struct urccl_peer peer, const struct urccl_probe_args *args,
+		struct urccl_probe *probe);
 
 /* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
  * engine. */

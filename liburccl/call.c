@@ -31,8 +31,7 @@ static int driven_elsewhere(const struct urccl *ctx)
 	return driver && driver != (uintptr_t)pthread_self();
 }
 
-/* Of an INLINE context: this thread may run the engine until drive_end(). */
-static int drive_begin(struct urccl *ctx)
+int context_drive_begin(struct urccl *ctx)
 {
 	int busy = driven_elsewhere(ctx);
 
@@ -46,7 +45,7 @@ static int drive_begin(struct urccl *ctx)
 	return fail(-EBUSY, "another thread drives this INLINE context: call from there");
 }
 
-static void drive_end(struct urccl *ctx)
+void context_drive_end(struct urccl *ctx)
 {
 	pthread_mutex_unlock(&ctx->driving);
 }
@@ -102,19 +101,18 @@ int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
 	int drives = ctx->is_inline && needs_engine, res;
 
 	if (drives) {
-		res = drive_begin(ctx);
+		res = context_drive_begin(ctx);
 		if (res)
 			return res;
 	}
 	context_ask(ctx, call);
 	res = context_answer(ctx, call, drives);
 	if (drives)
-		drive_end(ctx);
+		context_drive_end(ctx);
 	return res;
 }
 
-/* What an entry can ask for too: the handle that comes back, if out is not NULL. */
-static int context_request(struct urccl *ctx, struct control_req req, uint32_t *out)
+int context_request(struct urccl *ctx, struct control_req req, uint32_t *out)
 {
 	struct control_call call = {.msg.type = CALL_REQUEST, .req = req};
 	int err = context_call(ctx, &call, 1);

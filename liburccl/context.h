@@ -63,6 +63,19 @@ int context_check(const struct urccl *ctx);
 /* And that there is somewhere to put the answer, else -EINVAL. */
 int context_check_out(const struct urccl *ctx, const void *out);
 
+/* What an entry can ask for too: the handle that comes back, if out is not NULL. */
+int context_request(struct urccl *ctx, struct control_req req, uint32_t *out);
+
+/* Of an INLINE context: this thread may run the engine until context_drive_end(); else -EBUSY.
+ * Calls that need the engine do it by themselves and are not to be made in between. */
+int context_drive_begin(struct urccl *ctx);
+void context_drive_end(struct urccl *ctx);
+
+/* A ring of the library's own, used within one call. In an INLINE context its user has the engine
+ * by context_drive_begin(). */
+int context_ring_open(struct urccl *ctx, struct context_ring **out);
+void context_ring_close(struct context_ring *cr);
+
 /* NULL: this version does not carry the transport out. */
 const struct backend *context_backend(uint32_t transport);
 

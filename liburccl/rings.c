@@ -95,6 +95,25 @@ static int ring_call(struct context_ring *cr, uint32_t type)
 	return context_call(cr->ctx, &call, 1);
 }
 
+/* The ring, and the engine's side of it. */
+static int ring_begin(struct context_ring *cr, const struct urccl_ring_params *p)
+{
+	int err = ring_make(cr, p);
+
+	if (err)
+		return err;
+	err = engine_ring_new(cr->ctx->engine, cr->ring, &cr->engine_ring);
+	if (err)
+		goto close_ring;
+	err = ring_call(cr, CALL_RING_ADD);
+	if (!err)
+		return 0;
+	engine_ring_free(cr->engine_ring);
+close_ring:
+	ring_close(cr->ring);
+	return err;
+}
+
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring)
 {
 	struct urccl_ring_params params;
@@ -114,24 +133,14 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	err = ring_list(cr);
 	if (err)
 		goto free_cr;
-	err = ring_make(cr, &params);
+	err = ring_begin(cr, &params);
 	if (err)
 		goto unlist;
-	err = engine_ring_new(ctx->engine, cr->ring, &cr->engine_ring);
-	if (err)
-		goto close_ring;
-	err = ring_call(cr, CALL_RING_ADD);
-	if (err)
-		goto free_engine_ring;
 	if (ctx->is_inline)
 		take_over(ctx);
 	*ring = &cr->ring->pub;
 	return 0;
 
-free_engine_ring:
-	engine_ring_free(cr->engine_ring);
-close_ring:
-	ring_close(cr->ring);
 unlist:
 	ring_unlist(cr);
 free_cr:
@@ -147,6 +156,37 @@ static void ring_gone(struct context_ring *cr, int err)
 	engine_ring_free(cr->engine_ring);
 	ring_close(cr->ring);
 	free(cr);
+}
+
+static void drive_alone(void *arg)
+{
+	struct context_ring *cr = arg;
+
+	engine_drive(cr->ctx->engine);
+}
+
+int context_ring_open(struct urccl *ctx, struct context_ring **out)
+{
+	struct urccl_ring_params p = {.size = sizeof(p), .entries = 16, .event_slots = 1};
+	struct context_ring *cr = calloc(1, sizeof(*cr));
+	int err;
+
+	if (!cr)
+		return fail(-ENOMEM, "no memory for a ring");
+	cr->ctx = ctx;
+	err = ring_begin(cr, &p);
+	if (err) {
+		free(cr);
+		return err;
+	}
+	cr->ring->drive = drive_alone;
+	*out = cr;
+	return 0;
+}
+
+void context_ring_close(struct context_ring *cr)
+{
+	ring_gone(cr, ring_call(cr, CALL_RING_DEL));
 }
 
 void urccl_ring_close(struct urccl_ring *ring)
@@ -170,8 +210,7 @@ void context_rings_end(struct urccl *ctx)
 	store_relaxed(&ctx->driver, 0);
 	list_for_each(pos, &ctx->rings) {
 		cr = list_entry(pos, struct context_ring, link);
-		cr->del = (struct control_call){.msg.type = CALL_RING_DEL,
-						.ring = cr->engine_ring};
+		cr->del = (struct control_call){.msg.type = CALL_RING_DEL, .ring = cr->engine_ring};
 		context_ask(ctx, &cr->del);
 	}
 	pthread_mutex_lock(&ctx->driving);

@@ -4,8 +4,7 @@
 
 #include "control/private.h"
 
-#define ADVERT_VERSION 1u
-#define TOKEN_AT       offsetof(struct urccl_advert, token)
+#define TOKEN_AT offsetof(struct urccl_advert, token)
 
 _Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
 
@@ -366,15 +365,20 @@ static void grant_expose(struct control *c, struct grant *g)
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
 {
-	struct region *r = advert_region(c, &req->advert);
+	struct region *r = NULL;
 	struct grant *g;
 	uint32_t hash;
+	int status = -EACCES;
 
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
 	p->asked_upto = req->id > p->asked_upto ? req->id : p->asked_upto;
+	if (req->advert.kind == ADVERT_SCRATCH)
+		status = scratch_region(c, &req->advert, &r);
+	else
+		r = advert_region(c, &req->advert);
 	if (!r) {
-		key_answer(c, p, req->id, -EACCES, NULL);
+		key_answer(c, p, req->id, status, NULL);
 		return 0;
 	}
 	hash = grant_hash(p, r, &req->advert);

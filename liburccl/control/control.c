@@ -120,6 +120,7 @@ void control_request(struct control *c, struct control_req *req)
 		region_revoke(c, req);
 		break;
 	case CONTROL_IMPORT:
+	case CONTROL_SCRATCH:
 		remote_import(c, req);
 		break;
 	case CONTROL_FORGET:

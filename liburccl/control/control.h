@@ -14,6 +14,8 @@
 
 struct control;
 
+#define SCRATCH_BYTES (1u << 20)	/* of the remote that CONTROL_SCRATCH gives */
+
 struct control_config {
 	const struct urccl_params *params;
 	uint64_t incarnation;

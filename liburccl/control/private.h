@@ -426,6 +426,7 @@ struct control {
 	struct list moves;		     /* of allocations, under way */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
+	uint32_t scratch;		     /* handle of the region that is; 0: none yet */
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers connected, or about to be */

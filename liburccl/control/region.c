@@ -180,6 +180,14 @@ del_handle:
 	return t->res;
 }
 
+static void region_tell(struct control *c, struct region *r)
+{
+	r->add.e.memory = r->memory;
+	r->add.e.map = c->map;
+	r->add.e.owner = r;
+	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
+}
+
 /* Its pages are there, where that was wanted. */
 static void region_begin(struct control *c, struct region *r)
 {
@@ -192,10 +200,7 @@ static void region_begin(struct control *c, struct region *r)
 		return;
 	}
 	req->handle = r->memory->handle;
-	r->add.e.memory = r->memory;
-	r->add.e.map = c->map;
-	r->add.e.owner = r;
-	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
+	region_tell(c, r);
 	if (HANDLE_SLOT(req->handle) >= c->region_slots)
 		return;
 	r->registering = NULL;
@@ -242,6 +247,21 @@ void region_register(struct control *c, struct control_req *req)
 		return;
 	region_free_record(r);
 	req_answer(req, err, REASON_PREFAULT_THREAD, (uint64_t)-err, 0, 0);
+}
+
+struct region *region_own(struct control *c, const struct urccl_range *range, uint32_t rights)
+{
+	struct control_req req = {.data = range, .len = 1, .rights = rights};
+	struct trouble t;
+	struct region *r = region_new(c, &req, &t);
+
+	if (r && region_enter(c, r, &t)) {
+		region_free_record(r);
+		r = NULL;
+	}
+	if (r)
+		region_tell(c, r);
+	return r;
 }
 
 /* ---- its end ---- */

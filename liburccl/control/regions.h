@@ -32,6 +32,8 @@ struct region {
 };
 
 void region_register(struct control *c, struct control_req *req);
+/* The context's own, for as long as it lives; NULL: no memory. */
+struct region *region_own(struct control *c, const struct urccl_range *range, uint32_t rights);
 void region_unregister(struct control *c, struct control_req *req);
 void region_revoke(struct control *c, struct control_req *req);
 void region_drop(struct control *c, struct control_req *req); /* nobody waits for it any more */
@@ -100,6 +102,13 @@ struct grant {
 	uint32_t nids;
 	uint64_t ids[KEY_WINDOW]; /* KEY_REQs that wait for it */
 };
+
+/* scratch.c */
+#define ADVERT_VERSION 1u
+#define ADVERT_SCRATCH 1u /* kind: all of the owner's scratch memory */
+void scratch_advert(uint64_t incarnation, struct urccl_advert *a); /* of the owner's */
+/* What a peer asks for by it: 0 with *out, or -errno. */
+int scratch_region(struct control *c, const struct urccl_advert *a, struct region **out);
 
 void advert_make(struct control *c, struct control_call *call);
 int advert_import_check(const struct urccl_advert *a, uint32_t i,

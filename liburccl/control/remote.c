@@ -155,13 +155,20 @@ void remote_import(struct control *c, struct control_req *req)
 {
 	struct peer *p = peer_of(c, req->handle);
 	struct remote *r = NULL;
+	struct urccl_advert scratch;
 	struct trouble t;
+
+	if (req->msg.type == CONTROL_SCRATCH && p) {
+		scratch_advert(p->incarnation, &scratch);
+		req->data = &scratch;
+		req->len = 1;
+	}
 
 	if (!p)
 		refuse(&t, -ESTALE, REASON_PEER_STALE, req->handle, 0);
 	else if (p->stage == STAGE_DOWN)
 		refuse(&t, -ECONNRESET, REASON_PEER_LOST, 0, 0);
-	else if (!import_check(req, p, &t))
+	else if (req->msg.type == CONTROL_SCRATCH || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
 	if (!r) {
 		req_answer(req, t.res, t.reason, t.arg[0], t.arg[1], t.arg[2]);

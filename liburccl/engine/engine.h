@@ -101,6 +101,7 @@ enum control_req_type {
 	CONTROL_WARM,	    /* handle (of the peer): fetch the keys of its remotes */
 	CONTROL_WANT,	    /* handle: entries wait for the paused peer. With reason and arg[0]:
 			     * it is given up for that */
+	CONTROL_SCRATCH,    /* handle (of the peer). Back: handle of its memory to measure with */
 };
 
 struct control_call;
