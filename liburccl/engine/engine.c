@@ -283,9 +283,23 @@ static int wait_for_keys(const struct engine *e)
 	return 0;
 }
 
+/* Their rail broke, and the control thread has not said yet what that means. */
+static int wait_for_verdict(const struct engine *e)
+{
+	const struct engine_peer *p;
+	const struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		p = list_entry(pos, struct engine_peer, link);
+		if (p->state == PEER_UP && p->rail && !p->rail->up)
+			return 1;
+	}
+	return 0;
+}
+
 static void drive_clock(struct engine *e)
 {
-	uint32_t holds = (uint32_t)wait_for_keys(e);
+	uint32_t holds = wait_for_keys(e) || wait_for_verdict(e);
 
 	if (holds && !e->holds)
 		clock_hold(e->config.clock);

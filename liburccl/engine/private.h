@@ -317,7 +317,7 @@ struct engine {
 	int epfd;
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
 	struct clock_member member; /* of a simulated clock */
-	uint32_t holds;		    /* that clock, for entries that wait for keys */
+	uint32_t holds;		    /* that clock, for keys, or the word that a peer is lost */
 	uint64_t now;
 	uint32_t tick;	/* turns, for the clock */
 	uint64_t turns; /* all of them */

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random entries of all kinds over networks on which random things go wrong, on a simulated clock:
+ * each entry ends once and in time, with its bytes where they belong or a reason; a buffer is left
+ * alone once its entry has ended; a notification comes once and behind its data; and in the end
+ * nothing is left over. Prints its seed, which --seed=N repeats; --entries=N says how many. */
+#include <dirent.h>
+#include <sys/random.h>
+#include "storm.h"
+
+static void turn(void)
+{
+	struct urccl_cqe cqe;
+
+	side_turn(&p.a);
+	side_turn(&p.b);
+	while (p.b.ring && side_take_within(&p.b, NULL, 0, &cqe, NULL))
+		on_b(&cqe);
+	while (side_take_within(&p.a, NULL, 0, &cqe, NULL))
+		on_a(&cqe);
+}
+
+/* Until cond holds. */
+#define TURN_UNTIL(cond)                                        \
+	do {                                                    \
+		uint64_t late = now_ns() + PAIR_LATE_NS;        \
+		while (!(cond)) {                               \
+			if (now_ns() > late) {                  \
+				urccl_dump(p.a.ctx, 2);         \
+				if (p.b.ctx)                    \
+					urccl_dump(p.b.ctx, 2); \
+			}                                       \
+			CHECK(now_ns() <= late);                \
+			turn();                                 \
+		}                                               \
+	} while (0)
+
+/* ---- what happens meanwhile ---- */
+
+static void import(void)
+{
+	if (connected && urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &t.remote))
+		connected = 0; /* it was lost just now */
+}
+
+static void advertise(void)
+{
+	const uint32_t all = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC;
+
+	CHECK_EQ(urccl_advertise(p.b.ctx, t.region, 0, t.len, all, 0, &t.advert), 0);
+}
+
+static void freeze(int on)
+{
+	frozen = (uint32_t)on;
+	urccl_sim_freeze(p.sim, on);
+}
+
+/* On a bad network that takes some tries. */
+static void connect_again(void)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	struct urccl_sqe *sqe;
+	int len = urccl_metadata(p.b.ctx, blob, sizeof(blob));
+	uint32_t tries = 0;
+
+	freeze(0);
+	while (!connected) {
+		CHECK_LE(++tries, 200);
+		sqe = next_sqe(0);
+		urccl_prep_connect(sqe, blob, (uint32_t)len);
+		sqe->user_data = DIALLING;
+		dialling = 1;
+		CHECK_GE(urccl_submit(p.a.ring), 1);
+		TURN_UNTIL(!dialling);
+	}
+	import();
+}
+
+static void revoke_it(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.b);
+
+	freeze(0);
+	urccl_prep_revoke(sqe, t.region);
+	sqe->user_data = REVOKING;
+	revoking = 1;
+	all_revoked++;
+	CHECK_EQ(urccl_submit(p.b.ring), 1);
+	TURN_UNTIL(!revoking);
+	advertise();
+	if (connected)
+		urccl_forget(p.a.ctx, t.remote);
+	import();
+}
+
+static void something(void)
+{
+	switch (below(400)) {
+	case 0:
+		freeze(!frozen);
+		break;
+	case 1:
+		if (!below(4))
+			revoke_it();
+		break;
+	default:
+		if (frozen && !below(40))
+			freeze(0);
+		break;
+	}
+}
+
+/* ---- a round ---- */
+
+static void maybe(char *text, size_t room, uint32_t one_in, const char *fault, uint64_t most)
+{
+	size_t len = strlen(text);
+
+	if (!below(one_in))
+		snprintf(text + len, room - len, fault, (unsigned long long)(1 + below(most)));
+}
+
+static void draw_faults(char *text, size_t room)
+{
+	snprintf(text, room, "clock=simulated,retries=%llu,delay=1us..%lluus",
+		 (unsigned long long)(2 + below(10)), (unsigned long long)(1 + below(300)));
+	maybe(text, room, 2, ",drop=0.%02llu%%", 99);
+	maybe(text, room, 2, ",duplicate=%llu%%", 40);
+	maybe(text, room, 2, ",early=%llu%%", 100);
+	maybe(text, room, 3, ",error=0.%03llu%%", 999);
+	maybe(text, room, 3, ",partial=0.%03llu%%", 999);
+	maybe(text, room, 3, ",depth=%llu", 40);
+	maybe(text, room, 4, ",rate=%llum", 300);
+	maybe(text, room, 4, ",freeze=1ms..20ms/%llums", 100);
+	maybe(text, room, 4, ",flap=100us..3ms/%llums", 100);
+	maybe(text, room, 5, ",restart=2ms..%llu0ms", 9);
+}
+
+static void places_init(void)
+{
+	uint64_t off = 0;
+	uint32_t i;
+
+	memset(places, 0, sizeof(places));
+	for (i = 0; i < PLACES; i++) {
+		places[i].off = off;
+		places[i].size = i < SMALL ? 1u << 10 : 128u << 10;
+		off += places[i].size;
+	}
+	t.len = off + 8ull * WORDS;
+	if (!bytes) {
+		bytes = malloc(t.len);
+		t.bytes = malloc(t.len);
+	}
+	CHECK(bytes && t.bytes);
+	memset(bytes, 0, t.len);
+	memset(t.bytes, 0, t.len);
+}
+
+static void begin(char *faults)
+{
+	const uint32_t all = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC;
+	struct urccl_sqe *sqe;
+
+	places_init();
+	memset(done, 0, sizeof(done));
+	memset(unknown, 0, sizeof(unknown));
+	n = retired = connected = frozen = 0;
+	submitted = ended = ticks = 0;
+	may_fail = strstr(faults, "error") || strstr(faults, "partial");
+	p.faults = faults;
+	p.seed = below(UINT32_MAX);
+	p.params.sim_network = NULL;
+	pair_sim(&p);
+	side_open(&p, &p.a);
+	side_open(&p, &p.b);
+	sqe = side_sqe(&p.b);
+	urccl_prep_accept(sqe);
+	sqe = side_sqe(&p.b);
+	urccl_prep_watch(sqe, (struct urccl_peer){0});
+	CHECK_EQ(urccl_submit(p.b.ring), 2);
+	sqe = next_sqe(0);
+	urccl_prep_watch(sqe, (struct urccl_peer){0});
+	sqe->user_data = WATCHING;
+	tick();
+	local = side_register(&p.a, bytes, t.len, 0);
+	t.region = side_register(&p.b, t.bytes, t.len, all);
+	advertise();
+	connect_again();
+}
+
+static int all_heard(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (entries[i].promised && entries[i].good && !entries[i].heard)
+			return 0;
+	return 1;
+}
+
+static void check_notes(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		const struct entry *e = &entries[i];
+
+		if (e->heard && e->good)
+			CHECK_GE(e->heard_res, 0);
+		if (e->heard && !e->good && !e->unknown)
+			CHECK(e->heard_res < 0);
+	}
+}
+
+static void check_memory(void)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)(t.bytes + t.len - 8ull * WORDS);
+	static const uint8_t zero[MARGIN];
+	uint32_t i;
+
+	for (i = 0; i < PLACES; i++) {
+		uint64_t end = places[i].off + places[i].size - MARGIN;
+
+		look_untouched(&places[i]);
+		CHECK(!memcmp(bytes + end, zero, MARGIN) && !memcmp(t.bytes + end, zero, MARGIN));
+	}
+	for (i = 0; i < WORDS; i++)
+		CHECK(words[i] >= done[i] && words[i] <= done[i] + unknown[i]);
+}
+
+static void check_stats(void)
+{
+	struct urccl_stats s = {.size = sizeof(s)};
+
+	CHECK_EQ(urccl_stats(p.a.ctx, &s), 0);
+	CHECK_EQ(s.submitted, submitted);
+	CHECK_EQ(s.completed + s.failed + s.cancelled + s.timed_out, ended);
+	CHECK_EQ(urccl_sq_space_left(p.a.ring), p.ring_params.entries - 2); /* WATCH and TIMEOUT */
+}
+
+static void end(void)
+{
+	uint32_t i;
+
+	freeze(0);
+	if (!below(4)) { /* the peer goes while all that is under way */
+		side_close(&p.b);
+		TURN_UNTIL(!open && !others);
+	} else {
+		TURN_UNTIL(!open && !others);
+		TURN_UNTIL(all_heard());
+		for (i = 0; i < 200; i++)
+			turn();
+	}
+	check_notes();
+	check_memory();
+	check_stats();
+	side_close(&p.a);
+	if (p.b.ctx)
+		side_close(&p.b);
+	CHECK_EQ(urccl_sim_close(p.sim), 0);
+	p.sim = NULL;
+}
+
+static void run(char *faults)
+{
+	uint32_t k;
+
+	begin(faults);
+	while (n < ROUND && retired < PLACES / 2) {
+		if (!connected)
+			connect_again();
+		for (k = (uint32_t)below(10); k && n < ROUND; k--) {
+			if (urccl_sq_space_left(p.a.ring) < 8 || !connected)
+				break;
+			if (below(30))
+				start();
+			else
+				cancel();
+		}
+		CHECK_GE(urccl_submit(p.a.ring), 0);
+		for (k = (uint32_t)below(8); k; k--)
+			turn();
+		something();
+	}
+	end();
+}
+
+/* ---- the command line ---- */
+
+static int fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* A seed of its own unless one is given; what pair_options() does not know is taken out. */
+static uint64_t options(int *argc, char **argv)
+{
+	uint64_t seed = 0, many = PAIR_SLOW ? 3000 : 30000;
+	int i, kept = 1;
+
+	CHECK_EQ(getrandom(&seed, 4, 0), 4);
+	for (i = 1; i < *argc; i++) {
+		if (!strncmp(argv[i], "--entries=", 10))
+			many = strtoull(argv[i] + 10, NULL, 0);
+		else if (!strncmp(argv[i], "--seed=", 7))
+			seed = strtoull(argv[i] + 7, NULL, 0);
+		else
+			argv[kept++] = argv[i];
+	}
+	*argc = kept;
+	printf("seed %llu\n", (unsigned long long)seed);
+	fflush(stdout);
+	state = (seed + 1) * 0x9e3779b97f4a7c15ull | 1;
+	return many;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t many = options(&argc, argv), entered = 0;
+	char faults[256];
+	int held = 0;
+
+	pair_options(&p, argc, argv);
+	p.params.flags |= URCCL_OPEN_INLINE;
+	p.params.timeout_ms = TIMEOUT_MS;
+	while (entered < many) {
+		draw_faults(faults, sizeof(faults));
+		printf("%llu: %s\n", (unsigned long long)entered, faults);
+		run(faults);
+		entered += n;
+		CHECK(!held || fds() == held);
+		held = fds();
+	}
+	printf("%llu entries: %llu succeeded, %llu failed; %llu notifications, %llu peers lost, %llu "
+	       "revocations\n",
+	       (unsigned long long)entered, (unsigned long long)all_good,
+	       (unsigned long long)all_bad, (unsigned long long)all_notes,
+	       (unsigned long long)all_lost, (unsigned long long)all_revoked);
+	CHECK(all_good > many / 5 && all_bad && all_notes);
+	return 0;
+}

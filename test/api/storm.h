@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What storm.c enters and what it knows of it. */
+#ifndef API_STORM_H
+#define API_STORM_H
+
+#include "pair.h"
+
+#define ROUND	   2500u /* entries on one network */
+#define SMALL	   512u	 /* places of 1 KiB */
+#define LARGE	   24u	 /* of 128 KiB */
+#define PLACES	   (SMALL + LARGE)
+#define MARGIN	   64u /* at the end of each, never touched */
+#define WORDS	   8u
+#define TIMEOUT_MS 1500u
+#define SLACK_MS   50u
+#define WATCHING   0x3a7cull
+#define TICKING	   0x71c4ull
+#define REVOKING   0x4e0cull
+#define DIALLING   0xd1a1ull
+#define OTHER	   0x07e4ull /* CANCEL */
+#define BASE	   100000ull
+
+struct place {
+	uint64_t off, size, len;
+	uint64_t version; /* of what the last entry's two buffers were overwritten with; 0: not */
+	uint32_t busy, lost; /* lost: something may still land at the peer */
+};
+
+struct entry {
+	struct place *place;
+	struct urccl_seg segs[4];
+	struct urccl_paged paged;
+	uint64_t len, tick;
+	uint32_t opcode, ms, promised, open, outcome, good, unknown, word, heard;
+	int64_t heard_res;
+};
+
+/* Of the round, but for the last line: of the whole run. */
+extern struct entry entries[ROUND + 64];
+extern struct pair p;
+extern struct target t;
+extern struct urccl_region local;
+extern struct place places[PLACES];
+extern uint8_t *bytes;
+extern uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
+extern uint32_t n, open, others, dialling, connected, revoking, frozen, may_fail, retired;
+extern uint64_t all_good, all_bad, all_notes, all_lost, all_revoked;
+
+uint64_t below(uint64_t limit);
+struct urccl_sqe *next_sqe(uint64_t user_data);
+/* The last two buffers of a place are as the test left them. */
+void look_untouched(const struct place *at);
+void start(void);  /* one entry more, of any kind */
+void cancel(void); /* some of the latest */
+void tick(void);   /* a millisecond is counted */
+void on_a(const struct urccl_cqe *cqe);
+void on_b(const struct urccl_cqe *cqe);
+
+#endif
