@@ -181,7 +181,7 @@ static void network(void)
 {
 	char faults[100];
 
-	snprintf(faults, sizeof(faults), "seed=%llu,delay=0..2us,early=50%%,flip=9%%",
+	snprintf(faults, sizeof(faults), "seed=%llu,delay=1us..2us,early=50%%,flip=9%%",
 		 (unsigned long long)p.seed);
 	side_close(&p.a);
 	side_close(&p.b);
