@@ -179,6 +179,13 @@ struct urccl_params {
 	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
 					 * (names that begin so), "=eth0" (just that), "^docker"
 					 * (all but those); NULL: any */
+	const void *secret;		/* shared by all that may connect: each side proves that
+					 * it has it, 16 to 1,024 bytes. urccl_open() makes a key
+					 * of it and looks at it no more */
+	const char *secret_file;	/* likewise, in a file that others cannot read; without
+					 * its last line's end. NULL, and no secret: none */
+	uint32_t secret_len;
+	uint32_t reserved2;
 	const char *sim;		/* what goes wrong with this context's device on the
 					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
 					 * before what urccl_sim_open() was told, urccl_sim(7) has

@@ -88,9 +88,10 @@ static void log_open(const struct urccl *ctx)
 	for (i = 0; i < ctx->ndevices && at < sizeof(plan); i++)
 		at += (size_t)snprintf(plan + at, sizeof(plan) - at, "%s%s", i ? ", " : "",
 				       ctx->devices[i]->ops->name);
-	log_text(&ctx->log, URCCL_LOG_INFO, "open: liburccl %s, incarnation %016llx%s, over %s",
+	log_text(&ctx->log, URCCL_LOG_INFO, "open: liburccl %s, incarnation %016llx%s%s, over %s",
 		 urccl_version(), (unsigned long long)ctx->incarnation,
-		 ctx->is_inline ? ", inline" : "", plan);
+		 ctx->is_inline ? ", inline" : "",
+		 ctx->secret.is_set ? ", with a shared secret" : "", plan);
 	for (i = 0; i < settings_count && log_wants(&ctx->log, URCCL_LOG_DEBUG); i++) {
 		if (setting_is_default(&settings_table[i], p))
 			continue;
@@ -191,6 +192,7 @@ static struct urccl *context_map(void)
 
 static void context_unmap(struct urccl *ctx)
 {
+	explicit_bzero(&ctx->secret, sizeof(ctx->secret));
 	pthread_mutex_destroy(&ctx->driving);
 	pthread_mutex_destroy(&ctx->allocating);
 	pthread_mutex_destroy(&ctx->lock);
@@ -217,6 +219,7 @@ static int control_make(struct urccl *ctx)
 		.nlisten = ctx->settings.nlisten,
 		.devices = ctx->devices,
 		.ndevices = ctx->ndevices,
+		.secret = &ctx->secret,
 		.required = required_of(&ctx->settings.transports),
 		.clock = ctx->clock,
 	};
@@ -281,6 +284,10 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 		goto unmap;
 	ctx->is_inline = !!(ctx->settings.p.flags & URCCL_OPEN_INLINE);
 	log_init(&ctx->log, &ctx->settings.p);
+	err = secret_open(&ctx->secret, &ctx->settings.p);
+	if (err)
+		goto free_settings;
+	ctx->settings.p.secret = NULL; /* the program's, and not looked at again */
 	err = incarnation_new(&ctx->incarnation);
 	if (err)
 		goto free_settings;

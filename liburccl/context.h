@@ -14,6 +14,7 @@
 struct urccl {
 	uint32_t live;
 	int is_inline;
+	struct secret secret;
 	struct settings settings;
 	struct log log;
 	uint64_t incarnation;
@@ -22,14 +23,14 @@ struct urccl {
 	struct clock *clock;	/* simulated; NULL: the real one */
 	struct control *control;
 	struct engine *engine;
-	char left_out[512];	/* transports of the default list that did not open, and why */
+	char left_out[512]; /* transports of the default list that did not open, and why */
 	struct {
-		int err;	/* 0: it did, or was not tried */
+		int err; /* 0: it did, or was not tried */
 		char why[256];
 	} refused[TRANSPORTS_MAX + 1]; /* by enum urccl_transport */
 
-	pthread_mutex_t lock;	/* of rings and next_ring */
-	struct list rings;	/* struct context_ring.link */
+	pthread_mutex_t lock; /* of rings and next_ring */
+	struct list rings;    /* struct context_ring.link */
 	uint32_t next_ring;
 
 	/* Held while memory is allocated, so that each sees what room those before it left. */
@@ -38,7 +39,7 @@ struct urccl {
 	/* INLINE. Whoever runs the engine for a call holds driving; once there is a ring, only the
 	 * thread that uses it does: that one writes driver. */
 	pthread_mutex_t driving;
-	uintptr_t driver;	/* 0: no ring */
+	uintptr_t driver; /* 0: no ring */
 };
 
 /* A ring and its two other sides; the ring's arg. */

@@ -24,6 +24,9 @@ static const struct gone {
 	 "compression has no arenas of a settable size"},
 	{"UCCL_TCP_OOB_PORT", "URCCL_TCP_OOB_PORT", "one port serves all: set URCCL_LISTEN"},
 	{"UCCL_TCPX_OOB_PORT", "URCCL_TCPX_OOB_PORT", "one port serves all: set URCCL_LISTEN"},
+	{"UCCL_SECRET", "URCCL_SECRET",
+	 "an environment is seen by every child, and in /proc: put the secret into a file that "
+	 "others cannot read, and name that in URCCL_SECRET_FILE"},
 	{"UCCL_EFA_SO", "URCCL_EFA_SO",
 	 "transport efa is reached through libfabric: set URCCL_LIBFABRIC_SO"},
 };

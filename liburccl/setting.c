@@ -135,6 +135,8 @@ const struct setting settings_table[] = {
 	 .about = "addresses and port to listen on; empty: none"},
 	{TEXT(socket_ifname, check_ifname), .uccl = "UCCL_SOCKET_IFNAME", .used = 1,
 	 .about = "interfaces to listen on and to dial from"},
+	{TEXT(secret_file, check_given), .used = 1,
+	 .about = "file with the secret that peers prove to share; not given: none"},
 	{NUMBER(timeout_ms, 1, UINT32_MAX, 30000), .used = 1,
 	 .about = "of an entry that gives none, ms"},
 	{NUMBER(dead_after_ms, 1, UINT32_MAX, 10000), .used = 1,

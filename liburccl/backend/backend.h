@@ -35,6 +35,7 @@
 #define EP_VERSIONS 2u			/* the bytes that it begins with: least and greatest version
 					 * of the transport's protocol that its ep speaks (sim:
 					 * none) */
+#define EP_BOND 16u			/* bytes of its bond */
 #define KEY_MAX 4096u			/* bytes of an exposure's key */
 #define MESSAGE_MAX 320u		/* bytes of a SEND */
 
@@ -55,6 +56,9 @@ struct device {
 struct ep {
 	struct device *dev;
 	void *owner;			/* the engine's */
+	uint8_t bonded;			/* likewise: who connects must know bond, a key that both
+					 * sides of the peer's own handshake alone have */
+	uint8_t bond[EP_BOND];
 	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };

@@ -248,6 +248,18 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	owe(e, EVENT_DOWN);
 }
 
+/* From here on both are what only the two sides of the peer's handshake can make of those in the
+ * addresses. */
+static void bind_cookies(struct shm_ep *e)
+{
+	uint8_t ours[SHM_COOKIE], theirs[SHM_COOKIE];
+
+	siphash128(e->ep.bond, e->addr.cookie, SHM_COOKIE, ours);
+	siphash128(e->ep.bond, e->peer.cookie, SHM_COOKIE, theirs);
+	memcpy(e->addr.cookie, ours, SHM_COOKIE);
+	memcpy(e->peer.cookie, theirs, SHM_COOKIE);
+}
+
 static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		      const struct sockaddr_storage *via)
 {
@@ -259,6 +271,8 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	if (err < 0)
 		return err;
 	e->version = (uint8_t)err;
+	if (ep->bonded)
+		bind_cookies(e);
 	for (w = 0; w < SHM_WAYS; w++)
 		e->streams[w].checks = e->version >= SHM_CHECKS;
 	e->active = active != 0;

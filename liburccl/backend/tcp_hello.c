@@ -33,6 +33,29 @@ static int set_class(const struct tcp_link *l, int fd)
 
 /* ---- hellos ---- */
 
+/* What a link's hello names whose by: the cookie of its address or, with a bond, what only the two
+ * sides of the peer's handshake can make of it; so it is of no use for another link. */
+static void cookie_of(const struct tcp_ep *e, const uint8_t whose[TCP_COOKIE], uint32_t link,
+		      uint8_t out[TCP_COOKIE])
+{
+	uint8_t in[TCP_COOKIE + 1];
+
+	memcpy(in, whose, TCP_COOKIE);
+	in[TCP_COOKIE] = (uint8_t)link;
+	if (e->ep.bonded)
+		siphash128(e->ep.bond, in, sizeof(in), out);
+	else
+		memcpy(out, whose, TCP_COOKIE);
+}
+
+static int names(const struct tcp_ep *e, const struct hello *h)
+{
+	uint8_t cookie[TCP_COOKIE];
+
+	cookie_of(e, e->cookie, h->link, cookie);
+	return equal_const_time(cookie, h->cookie, TCP_COOKIE);
+}
+
 static int send_hello(struct tcp_link *l)
 {
 	struct hello h = {
@@ -41,7 +64,7 @@ static int send_hello(struct tcp_link *l)
 		.link = (uint8_t)l->index,
 	};
 
-	memcpy(h.cookie, l->ep->peer, sizeof(h.cookie));
+	cookie_of(l->ep, l->ep->peer, l->index, h.cookie);
 	/* A fresh connection has room for 32 bytes, or it is of no use. */
 	if (send(l->source.fd, &h, sizeof(h), MSG_NOSIGNAL) != (ssize_t)sizeof(h))
 		return -ECONNRESET;
@@ -127,8 +150,7 @@ static void greeted(struct tcp_link *l)
 		return;
 	if (rc > 0) {
 		rc = parse_hello(&h, l->hello);
-		if (!rc && (h.link != l->index || h.version != l->ep->version ||
-			    memcmp(h.cookie, l->ep->cookie, TCP_COOKIE)))
+		if (!rc && (h.link != l->index || h.version != l->ep->version || !names(l->ep, &h)))
 			rc = -EPROTO;
 	}
 	if (!rc)
@@ -193,11 +215,6 @@ static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 		tcp_ep_greeted(l);
 }
 
-static int names(const struct tcp_ep *e, const struct hello *h)
-{
-	return !e->active && !memcmp(e->cookie, h->cookie, TCP_COOKIE);
-}
-
 void tcp_claim(struct tcp_ep *e)
 {
 	struct tcp_device *d = tcp_ep_device(e);
@@ -209,7 +226,7 @@ void tcp_claim(struct tcp_ep *e)
 
 		if (!s->used || s->got < TCP_HELLO)
 			continue;
-		if (!parse_hello(&h, s->hello) && names(e, &h))
+		if (!parse_hello(&h, s->hello) && !e->active && names(e, &h))
 			adopt(e, s, &h);
 	}
 }
@@ -235,7 +252,7 @@ static void stray_event(struct tcp_device *d, struct tcp_stray *s)
 	list_for_each(pos, &d->waiting) {
 		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
 
-		if (names(e, &h)) {
+		if (!e->active && names(e, &h)) {
 			adopt(e, s, &h);
 			return;
 		}

@@ -222,6 +222,19 @@ void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out
 /* Equal or not, in a time that does not tell where they differ. */
 int equal_const_time(const void *a, const void *b, size_t len);
 
+#define HMAC_BYTES 32u
+struct hmac { /* how libcrypto does it */
+	const void *digest;
+	unsigned char *(*run)(const void *digest, const void *key, int key_len,
+			      const unsigned char *data, size_t len, unsigned char *out,
+			      unsigned int *out_len);
+};
+/* 0, or -EOPNOTSUPP with fail() text: there is no libcrypto here. */
+int hmac_open(struct hmac *h);
+/* HMAC-SHA256 (RFC 2104): 0 or -ENOMEM. */
+int hmac_sha256(const struct hmac *h, const void *key, size_t key_len, const void *data, size_t len,
+		uint8_t out[HMAC_BYTES]);
+
 /* ---- checksum ---- */
 
 /* CRC32C of what crc (0: nothing) is the CRC32C of and the len bytes behind it. */

@@ -155,6 +155,13 @@ REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with this pee
 REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl: dial the address in its metadata")
 REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names: "
 			"the process was started anew. Ask it for its new metadata")
+REASON(DIAL_SECRET,	"%a wants a shared secret proved, and this context has none: set secret_file "
+			"or secret to the peer's")
+REASON(DIAL_NO_SECRET,	"%a has no shared secret, so it cannot prove who it is: give it this "
+			"context's, or set none here")
+REASON(DIAL_OTHER_SECRET, "%a has another shared secret than this context")
+REASON(DIAL_UNPROVED,	"%a did not prove that it has the shared secret: it is not who it should "
+			"be")
 REASON(DIAL_FULL,	"%a is full: raise its max_peers, or close a peer there")
 REASON(DIAL_EXHAUSTED,	"%a cannot take another connection: it met %h. Raise that limit there")
 REASON(PEERS_FULL,	"max_peers (%u) is reached: close peers, or raise it")

@@ -51,6 +51,25 @@ uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path
 	return n;
 }
 
+/* What it says is proved to come from who has the secret, before it is said. */
+static void accept_send(struct control *c, struct peer *p, const struct wire_hello *ack)
+{
+	uint32_t len = wire_put_hello(c->tx, WIRE_HELLO_ACK, ack);
+	uint8_t proof[HMAC_BYTES], frame[WIRE_HEADER + HMAC_BYTES];
+
+	if (p->conn->auth) {
+		if (auth_answer(p->conn->auth, c->tx + WIRE_HEADER, len - WIRE_HEADER, proof)) {
+			meet_refuse(c, p, -ENOMEM);
+			return;
+		}
+		conn_send(c, p->conn, frame,
+			  wire_put_bytes(frame, WIRE_PROOF, proof, sizeof(proof)));
+		auth_free(p->conn->auth);
+		p->conn->auth = NULL;
+	}
+	conn_send(c, p->conn, c->tx, len);
+}
+
 void accept_answer(struct control *c, struct peer *p)
 {
 	struct wire_hello ack = {.version_min = p->version,
@@ -72,7 +91,7 @@ void accept_answer(struct control *c, struct peer *p)
 		ack.rails[i].addr_len = path->addr_len;
 		memcpy(ack.rails[i].addr, path->addr, path->addr_len);
 	}
-	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO_ACK, &ack));
+	accept_send(c, p, &ack);
 }
 
 static void accept_not(struct control *c, struct conn *n, uint32_t npaths, int err)
@@ -141,17 +160,69 @@ static void accept_hello(struct control *c, struct conn *n, const struct wire_he
 	}
 }
 
+/* ---- a guest proves that it has the secret ---- */
+
+static void guest_challenge(struct control *c, struct conn *n, const struct wire_hello *h,
+			    const uint8_t *body, uint32_t len)
+{
+	uint8_t nonce[WIRE_NONCE], frame[WIRE_HEADER + WIRE_NONCE];
+	int err = -ENOMEM;
+
+	n->auth = calloc(1, sizeof(*n->auth));
+	if (n->auth)
+		err = auth_hello_come(n->auth, c->config.secret, body, len, nonce);
+	if (err) {
+		conn_refuse(c, n, WIRE_FULL, err);
+		return;
+	}
+	n->auth->hello = *h;
+	conn_send(c, n, frame, wire_put_bytes(frame, WIRE_CHALLENGE, nonce, sizeof(nonce)));
+}
+
+static int guest_proof(struct control *c, struct conn *n, const uint8_t *body, uint32_t len)
+{
+	int err = auth_dialler_come(n->auth, body, len);
+
+	if (err == -EPROTO)
+		return err;
+	if (err)
+		conn_refuse(c, n, err == -EACCES ? WIRE_OTHER_SECRET : WIRE_FULL,
+			    err == -EACCES ? 0 : err);
+	else
+		accept_hello(c, n, &n->auth->hello);
+	return 0;
+}
+
+static void guest_hello(struct control *c, struct conn *n, const struct wire_hello *h,
+			const uint8_t *body, uint32_t len)
+{
+	int here = c->config.secret->is_set, there = !!(h->features & WIRE_HAS_SECRET);
+
+	if (h->version_max < version_least(&c->config))
+		conn_refuse(c, n, WIRE_NO_VERSION, 0);
+	else if (here && !there)
+		conn_refuse(c, n, WIRE_SECRET, 0);
+	else if (there && !here)
+		conn_refuse(c, n, WIRE_NO_SECRET, 0);
+	else if (here)
+		guest_challenge(c, n, h, body, len);
+	else
+		accept_hello(c, n, h);
+}
+
 static int guest_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
 		       uint32_t len)
 {
 	struct wire_hello h;
 	int rc;
 
+	if (n->auth)
+		return type == WIRE_PROOF ? guest_proof(c, n, body, len) : -EPROTO;
 	if (type != WIRE_HELLO)
 		return -EPROTO;
 	rc = wire_get_hello(body, len, &h);
 	if (!rc)
-		accept_hello(c, n, &h);
+		guest_hello(c, n, &h, body, len);
 	else if (rc == -EPROTONOSUPPORT)
 		conn_refuse(c, n, WIRE_NO_VERSION, 0);
 	else
@@ -220,15 +291,20 @@ static void listener_pause(struct control *c)
 /* A guest that takes its time gives way; guests that all just came are given it. */
 static int accept_room(struct control *c)
 {
-	struct conn *oldest;
+	uint64_t now = clock_ns();
+	struct list *pos;
 
 	if (c->nguests < GUESTS_MAX)
 		return 1;
-	oldest = list_first(&c->guests, struct conn, guest);
-	if (clock_ns() - oldest->since < GUEST_SLOW_NS)
-		return 0;
-	conn_close(c, oldest);
-	return 1;
+	list_for_each(pos, &c->guests) {
+		struct conn *n = list_entry(pos, struct conn, guest);
+
+		if (now - n->since < (n->greeted ? GUEST_SLOW_NS : GUEST_SILENT_NS))
+			continue;
+		conn_close(c, n);
+		return 1;
+	}
+	return 0;
 }
 
 /* No descriptors are left: with the one in reserve a dialler at least hears that. */

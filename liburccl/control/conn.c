@@ -192,6 +192,7 @@ void conns_free(struct control *c)
 		list_del(&n->link);
 		free(n->in);
 		free(n->out);
+		auth_free(n->auth);
 		free(n);
 	}
 }
@@ -469,7 +470,7 @@ static const struct conn_ops refused_ops = {
 
 void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
 {
-	struct wire_refuse r = {.version_min = WIRE_VERSION_MIN,
+	struct wire_refuse r = {.version_min = version_least(&c->config),
 				.version_max = WIRE_VERSION_MAX,
 				.code = code,
 				.incarnation = c->config.incarnation,

@@ -16,13 +16,25 @@ struct control;
 
 #define SCRATCH_BYTES (1u << 20)	/* of the remote that CONTROL_SCRATCH gives */
 
+/* What all that may connect know; is_set 0: anybody may. */
+struct secret {
+	int is_set;
+	struct hmac hmac;
+	uint8_t key[HMAC_BYTES]; /* made of it */
+};
+
+/* Takes params.secret or what secret_file holds. 0 (also where there is neither) or -errno with
+ * fail() text. */
+int secret_open(struct secret *s, const struct urccl_params *p);
+
 struct control_config {
 	const struct urccl_params *params;
 	uint64_t incarnation;
-	const struct sockaddr_storage *listen;	/* nlisten of one port, at most LISTEN_MAX */
-	uint32_t nlisten;			/* 0: do not listen */
-	struct device **devices;	/* in order of preference */
+	const struct sockaddr_storage *listen; /* nlisten of one port, at most LISTEN_MAX */
+	uint32_t nlisten;		       /* 0: do not listen */
+	struct device **devices;	       /* in order of preference */
 	uint32_t ndevices;
+	const struct secret *secret;
 	const struct clock *clock;	/* that adverts expire by; NULL: the real one */
 	uint64_t required;		/* a bit for each transport that must be used with whom it
 					 * reaches */
@@ -43,25 +55,25 @@ void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
 /* What other threads ask. The caller owns the call, posts it with control_call() and has it back
  * when `done` is 1. */
 enum control_call_type {
-	CALL_REQUEST = 100,		/* req: REGISTER, UNREGISTER, REVOKE, IMPORT or FORGET, as
+	CALL_REQUEST = 100, /* req: REGISTER, UNREGISTER, REVOKE, IMPORT or FORGET, as
 					 * an entry would ask for it */
-	CALL_ALLOC,			/* allocation: the control thread's from now on */
-	CALL_FREE,			/* addr -> allocation: the caller's again */
-	CALL_ADVERTISE,			/* handle, off, len, rights, ttl_ms -> *advert */
-	CALL_METADATA,			/* data, n -> res: bytes */
-	CALL_PEER_INFO,			/* handle, info */
-	CALL_REGION_INFO,		/* handle, info */
-	CALL_REMOTE_INFO,		/* handle, info */
-	CALL_PEER_NAME,			/* handle -> text in data, n: for sentences */
-	CALL_RING_ADD,			/* ring */
-	CALL_RING_DEL,			/* ring: back when the engine has let go */
-	CALL_SHUTDOWN,			/* close every peer, region and the engine; back when all
+	CALL_ALLOC,	    /* allocation: the control thread's from now on */
+	CALL_FREE,	    /* addr -> allocation: the caller's again */
+	CALL_ADVERTISE,	    /* handle, off, len, rights, ttl_ms -> *advert */
+	CALL_METADATA,	    /* data, n -> res: bytes */
+	CALL_PEER_INFO,	    /* handle, info */
+	CALL_REGION_INFO,   /* handle, info */
+	CALL_REMOTE_INFO,   /* handle, info */
+	CALL_PEER_NAME,	    /* handle -> text in data, n: for sentences */
+	CALL_RING_ADD,	    /* ring */
+	CALL_RING_DEL,	    /* ring: back when the engine has let go */
+	CALL_SHUTDOWN,	    /* close every peer, region and the engine; back when all
 					 * is done */
 };
 
 struct control_call {
-	struct msg msg;			/* type: enum control_call_type; res */
-	uint32_t done;			/* control thread: 1, then a futex wake; caller: waits on
+	struct msg msg; /* type: enum control_call_type; res */
+	uint32_t done;	/* control thread: 1, then a futex wake; caller: waits on
 					 * it */
 	uint32_t handle;
 	struct control_req req;
@@ -74,7 +86,7 @@ struct control_call {
 	void *data;
 	void *info;
 	struct engine_ring *ring;
-	char error[256];		/* the sentence for urccl_errmsg() of the caller */
+	char error[256]; /* the sentence for urccl_errmsg() of the caller */
 };
 
 /* Posts the call; it is answered later. Waiting for it is the caller's affair (context.c). */

@@ -4,6 +4,8 @@
  * swallows packets holds nobody up; the first that connects is sent HELLO, and if what is there is
  * not the one, the rest follow.
  */
+#include <stdlib.h>
+
 #include "control/dial.h"
 
 static const struct conn_ops dial_conn_ops;
@@ -169,9 +171,28 @@ static int dial_open_paths(struct control *c, struct dial *d)
 	return err;
 }
 
-static void dial_say_hello(struct control *c, struct dial *d, struct conn *n)
+/* With a secret a hello has a nonce, and is what all that follows hangs on. */
+static int dial_send_hello(struct control *c, struct conn *n, struct wire_hello *h)
 {
-	struct wire_hello h = {.version_min = WIRE_VERSION_MIN,
+	uint32_t len;
+	int err = 0;
+
+	if (c->config.secret->is_set) {
+		h->features = WIRE_HAS_SECRET;
+		n->auth = calloc(1, sizeof(*n->auth));
+		err = n->auth ? random_bytes(h->nonce, sizeof(h->nonce)) : -ENOMEM;
+	}
+	len = wire_put_hello(c->tx, WIRE_HELLO, h);
+	if (!err && n->auth)
+		err = auth_said(n->auth, c->config.secret, c->tx + WIRE_HEADER, len - WIRE_HEADER);
+	if (!err)
+		conn_send(c, n, c->tx, len);
+	return err;
+}
+
+static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
+{
+	struct wire_hello h = {.version_min = version_least(&c->config),
 			       .version_max = WIRE_VERSION_MAX,
 			       .incarnation = c->config.incarnation,
 			       .expected = d->expected,
@@ -188,7 +209,7 @@ static void dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 		h.rails[i].addr_len = d->paths[i]->addr_len;
 		memcpy(h.rails[i].addr, d->paths[i]->addr, d->paths[i]->addr_len);
 	}
-	conn_send(c, n, c->tx, wire_put_hello(c->tx, WIRE_HELLO, &h));
+	return dial_send_hello(c, n, &h);
 }
 
 static void dial_connected(struct control *c, struct conn *n)
@@ -205,7 +226,11 @@ static void dial_connected(struct control *c, struct conn *n)
 		dial_fail(c, d);
 		return;
 	}
-	dial_say_hello(c, d, n);
+	if (dial_say_hello(c, d, n)) {
+		dial_note(d, -ENOMEM, REASON_NO_MEMORY, sizeof(*n->auth), 0, 0);
+		dial_fail(c, d);
+		return;
+	}
 	/* The last address may take as long as the CONNECT. */
 	if (dial_host(d, HOST_FRESH))
 		alarm_set(c, &d->alarm, HELLO_NS);
@@ -252,7 +277,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		return;
 	case WIRE_NO_VERSION:
 		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION,
-			  versions_arg(WIRE_VERSION_MIN, WIRE_VERSION_MAX, r->version_min,
+			  versions_arg(version_least(&c->config), WIRE_VERSION_MAX, r->version_min,
 				       r->version_max),
 			  0, 0);
 		break;
@@ -268,6 +293,15 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		break;
 	case WIRE_NO_PATH:
 		dial_no_path(d, r);
+		break;
+	case WIRE_SECRET:
+		dial_note_host(d, h, -EACCES, REASON_DIAL_SECRET, 0);
+		break;
+	case WIRE_NO_SECRET:
+		dial_note_host(d, h, -EACCES, REASON_DIAL_NO_SECRET, 0);
+		break;
+	case WIRE_OTHER_SECRET:
+		dial_note_host(d, h, -EACCES, REASON_DIAL_OTHER_SECRET, 0);
 		break;
 	case WIRE_CLOSING:
 		dial_note_host(d, h, -ECONNREFUSED, REASON_DIAL_CLOSING, 0);
@@ -322,6 +356,8 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 		dials_give(c, others, NULL);
 		return;
 	}
+	auth_free(h->conn->auth);
+	h->conn->auth = NULL;
 	h->conn = NULL;
 	h->state = HOST_FAILED; /* if this does not become a peer, the next is tried */
 	alarm_stop(&d->alarm);
@@ -367,20 +403,57 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	dial_met(c, d, h, ack, &others);
 }
 
+/* ---- the secret ---- */
+
+static int dial_challenged(struct control *c, struct conn *n, const uint8_t *body, uint32_t len)
+{
+	uint8_t proof[HMAC_BYTES], frame[WIRE_HEADER + HMAC_BYTES];
+
+	if (auth_challenge_come(n->auth, body, len, proof))
+		return -EPROTO;
+	conn_send(c, n, frame, wire_put_bytes(frame, WIRE_PROOF, proof, sizeof(proof)));
+	return 0;
+}
+
+/* Whoever it is, it has not the secret. */
+static void dial_unproved(struct control *c, struct dial *d, struct host *h)
+{
+	dial_leave(c, h, HOST_FAILED);
+	dial_note_host(d, h, -EACCES, REASON_DIAL_UNPROVED, 0);
+	dial_next(c, d);
+}
+
+static int dial_ack(struct control *c, struct conn *n, const uint8_t *body, uint32_t len)
+{
+	struct dial *d = n->owner;
+	struct host *h = dial_host_of(d, n);
+	struct wire_hello ack;
+
+	if (wire_get_hello(body, len, &ack))
+		return -EPROTO;
+	if (n->auth && auth_ack_come(n->auth, body, len))
+		dial_unproved(c, d, h);
+	else
+		dial_answered(c, d, h, &ack);
+	return 0;
+}
+
 static int dial_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
 		      uint32_t len)
 {
 	struct dial *d = n->owner;
 	struct host *h = dial_host_of(d, n);
-	struct wire_hello ack;
 	struct wire_refuse r;
 
-	if (type == WIRE_REFUSE && !wire_get_refuse(body, len, &r))
-		dial_refused(c, d, h, &r);
-	else if (type == WIRE_HELLO_ACK && !wire_get_hello(body, len, &ack))
-		dial_answered(c, d, h, &ack);
-	else
+	if (type == WIRE_HELLO_ACK)
+		return dial_ack(c, n, body, len);
+	if (type == WIRE_CHALLENGE && n->auth)
+		return dial_challenged(c, n, body, len);
+	if (type == WIRE_PROOF && n->auth)
+		return auth_proof_come(n->auth, body, len);
+	if (type != WIRE_REFUSE || wire_get_refuse(body, len, &r))
 		return -EPROTO;
+	dial_refused(c, d, h, &r);
 	return 0;
 }
 

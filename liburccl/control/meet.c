@@ -9,6 +9,8 @@ void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 	path->peer = p;
 	path->rail.peer = p->engine;
 	path->rail.via = p->remote;
+	path->rail.ep->bonded = p->bonded;
+	memcpy(path->rail.ep->bond, p->bond, sizeof(p->bond));
 	/* What the path is made of goes the way of the connection. */
 	if (p->dialled && c->config.params->socket_ifname)
 		conn_local(p->conn, &path->rail.ep->from);

@@ -73,7 +73,10 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	p->engine = engine_peer_new(c->engine, p->handle, hello->incarnation, name);
 	if (!p->engine)
 		goto del_handle;
-	*err = 0;
+	*err = n->auth ? auth_bond(n->auth, p->bond) : 0;
+	if (*err)
+		goto free_engine;
+	p->bonded = n->auth != NULL;
 	p->incarnation = hello->incarnation;
 	p->dialled = (uint8_t)dialled;
 	p->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max : WIRE_VERSION_MAX;
@@ -103,6 +106,8 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	conn_set(c, n, &peer_conn_ops, p);
 	return p;
 
+free_engine:
+	engine_peer_free(p->engine);
 del_handle:
 	handles_del(&c->peer_handles, p->handle);
 free_peer:

@@ -118,6 +118,9 @@ void log_refused(const struct control *c, const struct conn *n, uint32_t code, i
 		[WIRE_NO_PATH] = "no transport is left for it",
 		[WIRE_CLOSING] = "the context is being closed",
 		[WIRE_BUSY] = "max_peers is reached by some who may not stay",
+		[WIRE_SECRET] = "it has no shared secret, and this context wants one proved",
+		[WIRE_NO_SECRET] = "it wants a shared secret proved, and this context has none",
+		[WIRE_OTHER_SECRET] = "its shared secret is not the one of this context",
 	};
 	/* These two are how dials that meet are sorted out, and nobody's fault. */
 	enum urccl_log_level level =

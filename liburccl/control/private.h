@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include "control/auth.h"
 #include "control/control.h"
 #include "control/wire.h"
 
@@ -22,6 +23,7 @@
 #define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up, if there are others */
 #define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
 #define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
+#define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise one that has said nothing at all */
 #define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)  /* when there is nothing left to accept with */
 #define STAGGER_NS	(250 * NSEC_PER_MSEC)  /* head start of an address before the next */
 #define BACKOFF_NS	(10 * NSEC_PER_MSEC)   /* of a dial that met an older one; doubles */
@@ -107,8 +109,9 @@ struct conn {
 	uint8_t connecting;
 	uint8_t spoke, greeted; /* our magic went, theirs came */
 	struct alarm alarm;
-	uint64_t since; /* clock when it began */
-	uint8_t *in;	/* begin of a frame */
+	uint64_t since;	   /* clock when it began */
+	struct auth *auth; /* its handshake, where there is a secret; goes with it */
+	uint8_t *in;	   /* begin of a frame */
 	uint32_t in_len;
 	uint8_t *out; /* not yet sent */
 	uint32_t out_off, out_len, out_max;
@@ -133,6 +136,12 @@ void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
 void conns_free(struct control *c); /* those closed since the last time */
 void conns_close(struct control *c);
+/* The least version that is spoken here: who has a secret wants it proved. */
+static inline uint32_t version_least(const struct control_config *config)
+{
+	return config->secret->is_set && WIRE_VERSION_MIN < WIRE_FEATURES ? WIRE_FEATURES
+									  : WIRE_VERSION_MIN;
+}
 /* So that a peer which vanished is noticed by the kernel. */
 void conn_options(const struct control *c, int fd);
 /* Our end's address, with port 0. */
@@ -217,6 +226,8 @@ struct peer {
 	uint8_t answered;    /* accepted: HELLO_ACK went */
 	uint8_t path_wanted; /* accepted: PATH came for peer.path */
 	uint8_t deleting;
+	uint8_t bonded; /* data connections prove that they are of this one by bond */
+	uint8_t bond[AUTH_BOND];
 	uint32_t version;   /* of the protocol */
 	uint32_t transport; /* of the path, also when that is gone */
 	struct conn *conn;  /* NULL: gone */

@@ -5,7 +5,8 @@
  * nor a channel that mangles bytes gets past it. */
 const uint8_t wire_magic[WIRE_MAGIC] = {0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n'};
 
-_Static_assert(WIRE_HEADER + 64 + HELLO_MAX + WIRE_RAILS * (8 + EP_ADDR_MAX) <= WIRE_BUF,
+_Static_assert(WIRE_HEADER + 64 + WIRE_NONCE + HELLO_MAX + WIRE_RAILS * (8 + EP_ADDR_MAX) <=
+		       WIRE_BUF,
 	       "the longest hello fits");
 _Static_assert(WIRE_HEADER + 20 + KEY_MAX <= WIRE_BUF, "the longest key fits");
 _Static_assert(WIRE_BUF - WIRE_HEADER <= WIRE_FRAME_MAX, "what is sent is accepted");
@@ -115,6 +116,25 @@ static void get_versions(struct reader *r, uint32_t *min, uint32_t *max)
 	*max = (uint32_t)get(r, 2);
 }
 
+static void put_features(struct writer *w, const struct wire_hello *h)
+{
+	put(w, h->features, 4);
+	if (h->features & WIRE_HAS_SECRET)
+		put_bytes(w, h->nonce, sizeof(h->nonce));
+}
+
+static void get_features(struct reader *r, struct wire_hello *h)
+{
+	h->features = 0;
+	if (h->version_max < WIRE_FEATURES)
+		return;
+	h->features = (uint32_t)get(r, 4);
+	if (h->features & WIRE_HAS_SECRET)
+		get_bytes(r, h->nonce, sizeof(h->nonce));
+	if (h->features & ~WIRE_HAS_SECRET && h->version_max <= WIRE_VERSION_MAX)
+		r->bad = 1;
+}
+
 uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 {
 	struct writer w = frame_begin(buf, type);
@@ -135,6 +155,8 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 		put(&w, h->rails[i].addr_len, 4);
 		put_bytes(&w, h->rails[i].addr, h->rails[i].addr_len);
 	}
+	if (h->version_max >= WIRE_FEATURES)
+		put_features(&w, h);
 	return frame_end(&w);
 }
 
@@ -166,8 +188,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 	h->expected = get(&r, 8);
 	h->key_window = (uint32_t)get(&r, 4);
 	h->host = (uint32_t)get(&r, 4);
-	if (!h->incarnation || !h->key_window || h->note_len > HELLO_MAX ||
-	    h->nrails > WIRE_RAILS)
+	if (!h->incarnation || !h->key_window || h->note_len > HELLO_MAX || h->nrails > WIRE_RAILS)
 		return -EPROTO;
 	get_bytes(&r, h->note, h->note_len);
 	for (i = 0; i < h->nrails && !r.bad; i++) {
@@ -176,10 +197,19 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 			return -EPROTO;
 		ids |= 1u << h->rails[i].id;
 	}
+	get_features(&r, h);
 	/* A newer dialler may append what this version does not know. */
 	if (h->version_max > WIRE_VERSION_MAX)
 		r.left = 0;
 	return get_done(&r);
+}
+
+uint32_t wire_put_bytes(uint8_t *buf, uint32_t type, const void *bytes, uint32_t len)
+{
+	struct writer w = frame_begin(buf, type);
+
+	put_bytes(&w, bytes, len);
+	return frame_end(&w);
 }
 
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r)

@@ -19,7 +19,10 @@
 #define WIRE_VERSION_MAX 2u
 #endif
 #define WIRE_VERSION_COLD 2u /* since which peers may go cold */
+#define WIRE_FEATURES	  2u /* since which hellos have features */
 #define WIRE_MAGIC	  8u
+#define WIRE_NONCE	  32u
+#define WIRE_PROOF_BYTES  32u
 #define WIRE_HEADER	  8u
 #define WIRE_FRAME_MAX	  16384u /* bytes of a body */
 #define WIRE_BUF	  8192u	 /* bytes of any frame made here */
@@ -35,11 +38,11 @@ enum wire_type {
 	WIRE_READY,	/* acceptor: the program has taken the peer */
 	WIRE_PING,
 	WIRE_PONG,
-	WIRE_BYE,     /* the connection ends soon, in order */
-	WIRE_KEY_REQ, /* importer: the key of this advert, please */
-	WIRE_KEY_REP, /* owner: here it is, or why not */
-	WIRE_REVOKE,  /* owner: keys given so far for this region end, use them no more */
-	WIRE_REVOKED, /* importer: nothing is on its way that uses those of this REVOKE, or of any
+	WIRE_BYE,	/* the connection ends soon, in order */
+	WIRE_KEY_REQ,	/* importer: the key of this advert, please */
+	WIRE_KEY_REP,	/* owner: here it is, or why not */
+	WIRE_REVOKE,	/* owner: keys given so far for this region end, use them no more */
+	WIRE_REVOKED,	/* importer: nothing is on its way that uses those of this REVOKE, or of any
 		       * before it */
 	/* Since version 2: the data path goes while nobody needs it, and comes back. */
 	WIRE_COOL,     /* may it go? nothing of mine is under way */
@@ -47,18 +50,23 @@ enum wire_type {
 	WIRE_COOL_NO,  /* not now; after a YES: I need it after all */
 	WIRE_COLD,     /* it goes, say so too and close it; on the way back: not now, close it */
 	WIRE_WANT,     /* acceptor: entries wait, HELLO please */
+	WIRE_CHALLENGE, /* acceptor: prove with this that you have the secret */
+	WIRE_PROOF,	/* both: here it is; the acceptor's is of the HELLO_ACK that follows */
 	WIRE_TYPES
 };
 
 enum wire_code { /* of a REFUSE */
 		 WIRE_NO_VERSION = 1,
-		 WIRE_STALE,   /* not the incarnation that was expected */
-		 WIRE_SELF,    /* the dialler dialled itself */
-		 WIRE_FULL,    /* max_peers is reached, or (error) something has run out */
-		 WIRE_EXISTS,  /* a connection of the two is there or on its way */
-		 WIRE_NO_PATH, /* no transport in common, or none came up */
-		 WIRE_CLOSING, /* the context is being closed */
-		 WIRE_BUSY,    /* max_peers is reached by some who may not stay: come again */
+		 WIRE_STALE,	    /* not the incarnation that was expected */
+		 WIRE_SELF,	    /* the dialler dialled itself */
+		 WIRE_FULL,	    /* max_peers is reached, or (error) something has run out */
+		 WIRE_EXISTS,	    /* a connection of the two is there or on its way */
+		 WIRE_NO_PATH,	    /* no transport in common, or none came up */
+		 WIRE_CLOSING,	    /* the context is being closed */
+		 WIRE_BUSY,	    /* max_peers is reached by some who may not stay: come again */
+		 WIRE_SECRET,	    /* a secret is wanted, and the dialler has none */
+		 WIRE_NO_SECRET,    /* the dialler has a secret, and there is none here */
+		 WIRE_OTHER_SECRET, /* the dialler's is another one */
 };
 
 struct wire_header {
@@ -73,12 +81,16 @@ struct wire_rail {
 	uint8_t addr[EP_ADDR_MAX];
 };
 
+#define WIRE_HAS_SECRET 1u /* the dialler can prove that it has one, and wants a proof */
+
 struct wire_hello {			   /* HELLO and HELLO_ACK */
 	uint32_t version_min, version_max; /* HELLO_ACK: both the one chosen */
 	uint64_t incarnation;		   /* the sender's, not 0 */
 	uint64_t expected;		   /* HELLO: the receiver's, 0: any */
 	uint32_t host;			   /* the sender's machine, 0: not known */
 	uint32_t key_window;		   /* KEY_REQs that the sender takes unanswered, not 0 */
+	uint32_t features;		   /* WIRE_HAS_SECRET, or 0 */
+	uint8_t nonce[WIRE_NONCE];	   /* with WIRE_HAS_SECRET */
 	uint32_t note_len;
 	uint8_t note[HELLO_MAX];
 	uint32_t nrails;
@@ -126,6 +138,9 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
  * version 2 (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
+
+/* CHALLENGE and PROOF: so many bytes. */
+uint32_t wire_put_bytes(uint8_t *buf, uint32_t type, const void *bytes, uint32_t len);
 
 uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r);
 int wire_get_key_req(const uint8_t *body, uint32_t len, struct wire_key_req *r);

@@ -32,6 +32,12 @@ static void option_driver(struct pair *p, const char *name)
 	p->params.tcp_driver = name[0] == 'r' ? URCCL_TCP_READINESS : URCCL_TCP_IO_URING;
 }
 
+static void option_secret(struct pair *p, const char *secret)
+{
+	p->params.secret = secret;
+	p->params.secret_len = (uint32_t)strlen(secret);
+}
+
 void pair_options(struct pair *p, int argc, char **argv)
 {
 	const char *v;
@@ -53,6 +59,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->params.flags |= URCCL_OPEN_INLINE;
 		else if (option(argv[i], "--cma", &v))
 			p->params.cma = URCCL_ALLOW_YES;
+		else if (option(argv[i], "--secret=", &v))
+			option_secret(p, v);
 		else if (option(argv[i], "--seed=", &v))
 			p->seed = strtoull(v, NULL, 0);
 		else if (option(argv[i], "--sim=", &v))
@@ -71,7 +79,7 @@ void side_open(const struct pair *p, struct side *s)
 {
 	int res = urccl_open(&p->params, &s->ctx);
 
-	if (res == -EOPNOTSUPP || res == -ENOSYS)
+	if (res == -EOPNOTSUPP || res == -ENOSYS) /* also without libcrypto */
 		SKIP(urccl_errmsg());
 	if (res)
 		fprintf(stderr, "urccl_open: %s\n", urccl_errmsg());

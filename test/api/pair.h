@@ -4,6 +4,7 @@
  *that accepted, connected over the transport that the command line names:
  *
  *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--seed=N]
+ *	     [--secret=TEXT]
  *	     [--sim=FAULTS]
  *
  * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits

@@ -40,6 +40,7 @@ static const struct name {
 	{"bounce", "no", "2", NULL},
 	{"socket_dir", "/run/urccl", "", NULL},
 	{"socket_ifname", "^docker,veth", "eth0,,eth1", NULL},
+	{"secret_file", "/run/secrets/urccl", "", NULL},
 	{"thread_name", "kv", "12345678", NULL},
 	{"progress_cpus", "0-3,8", "3-1", NULL},
 	{"control_cpus", "1", "all", NULL},

@@ -113,7 +113,7 @@ static void wrong_cookie(void)
 static void say_hello(const struct shm_rig *r, int sock)
 {
 	struct shm_ep fake = {.sock = sock};
-	struct shm_record hello = {.type = SHM_HELLO, .version = r->addr[1][0]};
+	struct shm_record hello = {.type = SHM_HELLO, .version = r->addr[1][1]};
 	int fd = shm_pages_make(&fake.pages);
 
 	CHECK(fd >= 0);

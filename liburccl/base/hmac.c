@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HMAC-SHA256 by libcrypto, which is loaded when a context that wants it is opened. */
+#include <dlfcn.h>
+#include "base/base.h"
+
+#define LIBRARY "libcrypto.so.3"
+
+/* Of OPENSSL_init_crypto(3): it leaves nothing behind that runs when the program ends, and reads no
+ * configuration. */
+#define NO_ATEXIT      0x00080000ull
+#define NO_LOAD_CONFIG 0x00000080ull
+
+struct hmac_functions {
+	int (*init)(uint64_t opts, const void *settings);
+	const void *(*sha256)(void);
+	unsigned char *(*hmac)(const void *md, const void *key, int key_len,
+			       const unsigned char *data, size_t len, unsigned char *out,
+			       unsigned int *out_len);
+};
+
+static int find(void *lib, const char *name, void *function)
+{
+	void *found = dlsym(lib, name);
+
+	if (!found)
+		return fail(-EOPNOTSUPP,
+			    "a shared secret needs " LIBRARY ", and the one here has "
+			    "no %s",
+			    name);
+	memcpy(function, &found, sizeof(found));
+	return 0;
+}
+
+/* It stays loaded: it may have given other threads of the program things of its own. */
+int hmac_open(struct hmac *h)
+{
+	struct hmac_functions f = {NULL, NULL, NULL};
+	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	int err;
+
+	if (!lib)
+		return fail(-EOPNOTSUPP, "a shared secret needs " LIBRARY " (Debian: libssl3): %s",
+			    dlerror());
+	err = find(lib, "OPENSSL_init_crypto", &f.init);
+	if (!err)
+		err = find(lib, "EVP_sha256", &f.sha256);
+	if (!err)
+		err = find(lib, "HMAC", &f.hmac);
+	if (err)
+		return err;
+	if (!f.init(NO_ATEXIT | NO_LOAD_CONFIG, NULL) || !f.sha256())
+		return fail(-EOPNOTSUPP, LIBRARY " does not give SHA-256");
+	h->digest = f.sha256();
+	h->run = f.hmac;
+	return 0;
+}
+
+int hmac_sha256(const struct hmac *h, const void *key, size_t key_len, const void *data, size_t len,
+		uint8_t out[HMAC_BYTES])
+{
+	unsigned int n = HMAC_BYTES;
+
+	assert(key_len <= INT32_MAX);
+	return h->run(h->digest, key, (int)key_len, data, len, out, &n) && n == HMAC_BYTES
+		       ? 0
+		       : -ENOMEM;
+}
