@@ -239,7 +239,7 @@ int control_open(const struct control_config *config, struct control **control)
 	c->config = *config;
 	c->host = host_id();
 	log_init(&c->log, config->params);
-	c->epoll_fd = c->wake_fd = c->reserve_fd = -1;
+	c->epoll_fd = c->wake_fd = c->reserve_fd = c->mappings.fd = -1;
 	c->start_ns = clock_now(config->clock);
 	list_init(&c->alarms);
 	list_init(&c->conns);
@@ -332,6 +332,7 @@ void control_close(struct control *c)
 		close(c->wake_fd);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
+	mappings_close(&c->mappings);
 	free(c);
 }
 

@@ -109,11 +109,14 @@ static void move_told(struct control *c, struct cmd *cmd)
 {
 	struct move *m = container_of(cmd, struct move, cmd);
 
-	m->res = -pthread_create(&m->thread, NULL, move_run, m);
-	if (m->res)
-		move_done(c, m);
-	else
+	int err = pthread_create(&m->thread, NULL, move_run, m);
+
+	if (!err) { /* res is the thread's from now on */
 		(void)pthread_setname_np(m->thread, "urccl-move");
+		return;
+	}
+	m->res = -err;
+	move_done(c, m);
 }
 
 static int is_under_way(struct control *c, const struct allocation *a)

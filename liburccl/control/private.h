@@ -421,6 +421,7 @@ struct control {
 	int wake_fd, epoll_fd;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;
+	struct mappings mappings; /* ranges.c's */
 	int reserve_fd; /* given up for a moment when descriptors run out */
 	struct alarm listen_alarm;
 	struct class_socket socket; /* of control connections */

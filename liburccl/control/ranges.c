@@ -218,28 +218,35 @@ static int run_allowed(struct mappings *maps, const struct memory *m, const stru
 	return 0;
 }
 
+/* It stays open, since that takes longer than a look. */
+static int list_open(struct control *c)
+{
+	if (c->mappings.fd < 0)
+		return mappings_open(&c->mappings);
+	mappings_anew(&c->mappings);
+	return 0;
+}
+
 /* What lies in an extent that gives as much was looked at when that was made. */
 static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 {
-	struct mappings maps;
 	struct extent run;
-	uint32_t k = 0;
+	uint32_t k = 0, looked = 0;
 	int rc = 0;
 
-	if (!m->rights)
-		return 0;
-	rc = mappings_open(&maps);
-	/* Where there is no /proc nothing can be known. */
-	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
-		return 0;
-	if (rc)
-		return refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0);
-	while (k < m->nspans && !rc) {
+	while (m->rights && k < m->nspans && !rc) {
 		k = run_extent(m, k, &run);
-		if (!extent_find(c, &run))
-			rc = run_allowed(&maps, m, &run, t);
+		if (extent_find(c, &run))
+			continue;
+		if (!looked++)
+			rc = list_open(c);
+		/* Where there is no /proc nothing can be known. */
+		if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
+			return 0;
+		if (rc)
+			return refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0);
+		rc = run_allowed(&c->mappings, m, &run, t);
 	}
-	mappings_close(&maps);
 	return rc;
 }
 

@@ -32,7 +32,17 @@ int mappings_open(struct mappings *m)
 
 void mappings_close(struct mappings *m)
 {
-	close(m->fd);
+	if (m->fd >= 0)
+		close(m->fd);
+	m->fd = -1;
+}
+
+void mappings_anew(struct mappings *m)
+{
+	if (m->reads)
+		(void)lseek(m->fd, 0, SEEK_SET);
+	m->at = m->len = 0;
+	m->start = m->end = 0;
 }
 
 /* ---- one entry ---- */
@@ -94,14 +104,6 @@ static int text_line(struct mappings *m)
 
 /* ---- both ---- */
 
-/* Back to the beginning of the list. */
-static void rewind_text(struct mappings *m)
-{
-	(void)lseek(m->fd, 0, SEEK_SET);
-	m->at = m->len = 0;
-	m->start = m->end = 0;
-}
-
 int mappings_find(struct mappings *m, uint64_t addr)
 {
 	int rc;
@@ -115,7 +117,7 @@ int mappings_find(struct mappings *m, uint64_t addr)
 		m->reads = 1;
 	}
 	if (addr < m->start)
-		rewind_text(m);
+		mappings_anew(m);
 	do
 		rc = text_line(m);
 	while (rc && m->end <= addr);

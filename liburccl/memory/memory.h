@@ -97,7 +97,7 @@ struct memory *memory_map_find(const struct memory_map *map, uint64_t addr, uint
 /* ---- how it is mapped ---- */
 
 struct mappings {			/* the system's list of them, from low addresses to high */
-	int	 fd;
+	int	 fd;			/* -1: not open */
 	uint32_t reads;			/* the list: it cannot be asked for one */
 	uint64_t start, end;		/* of the one that was found last */
 	int	 prot;			/* of it: PROT_READ, PROT_WRITE */
@@ -107,6 +107,7 @@ struct mappings {			/* the system's list of them, from low addresses to high */
 
 int mappings_open(struct mappings *m);	/* 0 or -errno: there is none, to close neither */
 void mappings_close(struct mappings *m);
+void mappings_anew(struct mappings *m);	/* as they are now, not when it was asked last */
 /* To the one that holds addr, or the first above it. 0: there is none. Quick where addresses
  * ascend from call to call. */
 int mappings_find(struct mappings *m, uint64_t addr);
