@@ -108,7 +108,6 @@ void move_back(struct control *c, struct msg *msg)
 static void move_told(struct control *c, struct cmd *cmd)
 {
 	struct move *m = container_of(cmd, struct move, cmd);
-
 	int err = pthread_create(&m->thread, NULL, move_run, m);
 
 	if (!err) { /* res is the thread's from now on */
