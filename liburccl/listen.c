@@ -10,12 +10,11 @@
 
 #define HOST_MAX 96u /* an IPv6 address and an interface's name */
 
-static int refuse(const char *text)
+/* The sentences of a setting's check: its name and what it is are said before them. */
+static int refuse(void)
 {
-	return fail(-EINVAL,
-		    "listen is \"%s\": an address and a port are wanted, such as \"127.0.0.1:0\" "
-		    "or \"[::1]:7777\", several with commas, or \"\" for none",
-		    text);
+	return fail(-EINVAL, "an address and a port are wanted, such as \"127.0.0.1:0\" or "
+			     "\"[::1]:7777\", several with commas, or \"\" for none");
 }
 
 static int parse_port(const char *s, in_port_t *port)
@@ -111,15 +110,13 @@ int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX])
 		size_t len = strcspn(word, ",");
 
 		if (n == (int)LISTEN_MAX)
-			return fail(-EINVAL, "listen has more than %u addresses: \"%.100s...\"",
-				    LISTEN_MAX, text);
+			return fail(-EINVAL, "these are more than %u addresses", LISTEN_MAX);
 		if (parse_one(word, len, &out[n]))
-			return refuse(text);
+			return refuse();
 		if (port_of(&out[n]) != port_of(&out[0]))
-			return fail(-EINVAL, "listen is \"%s\": all addresses have one port", text);
+			return fail(-EINVAL, "all addresses have one port");
 		if (listed(out, n, &out[n]))
-			return fail(-EINVAL, "listen is \"%s\": %.*s is there twice", text,
-				    (int)len, word);
+			return fail(-EINVAL, "%.*s is there twice", (int)len, word);
 		n++;
 		if (!word[len])
 			return n;
