@@ -17,6 +17,7 @@
 #define TICKING	   0x71c4ull
 #define REVOKING   0x4e0cull
 #define DIALLING   0xd1a1ull
+#define WARMING	   0x3a43ull
 #define OTHER	   0x07e4ull /* CANCEL */
 #define BASE	   100000ull
 
@@ -43,7 +44,7 @@ extern struct urccl_region local;
 extern struct place places[PLACES];
 extern uint8_t *bytes;
 extern uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-extern uint32_t n, open, others, dialling, connected, revoking, frozen, may_fail, retired;
+extern uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
 extern uint64_t all_good, all_bad, all_notes, all_lost, all_revoked;
 
 uint64_t below(uint64_t limit);

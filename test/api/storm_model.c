@@ -9,7 +9,7 @@ struct urccl_region local;
 struct place places[PLACES];
 uint8_t *bytes;
 uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-uint32_t n, open, others, dialling, connected, revoking, frozen, may_fail, retired;
+uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
 uint64_t all_good, all_bad, all_notes, all_lost, all_revoked;
 
 uint64_t below(uint64_t limit)
@@ -311,6 +311,8 @@ void on_a(const struct urccl_cqe *cqe)
 		all_lost += urccl_cqe_kind(cqe) == URCCL_KIND_LOST;
 		if (urccl_cqe_kind(cqe) == URCCL_KIND_LOST && cqe->peer == p.a.peer.id)
 			connected = 0;
+	} else if (cqe->user_data == WARMING) {
+		warming = 0;
 	} else if (cqe->user_data == DIALLING) {
 		dialling = 0;
 		connected = !cqe->res;
