@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that fail before they begin: malformed, out of range, in a chain that broke. A FENCE
  * behind one hears of it as of any other; the peer hears that a promised notification will not
- * come; a CANCEL meets one that waits for its turn to say so, and looks at nothing it points to. */
+ * come, in its turn, which the entry does not wait for: a CANCEL behind it finds none. */
 #include "pair.h"
 
 #define WINDOW 40u /* more notifications than are under way at a time */
@@ -102,7 +102,7 @@ static void promises(void)
 	hear(13, -ECANCELED);
 }
 
-/* b takes nothing, so the window fills and failures wait behind it; then all is cancelled. */
+/* b takes nothing, so the window fills and failures are told behind it, after their entries. */
 static void waiting(void)
 {
 	struct urccl_sqe *sqe;
@@ -126,6 +126,7 @@ static void waiting(void)
 	sqe = side_sqe(&p.a);
 	urccl_prep_cancel(sqe, URCCL_BY_REMOTE, t.remote.id);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
+	CHECK_EQ(pair_end(&p, &p.a, 1000).res, -ECANCELED);
 	CHECK_EQ(pair_end(&p, &p.a, 0).res, -ENOENT);
 	for (i = 0; i <= p.ring_params.event_slots + WINDOW; i++) {
 		side_take(&p.b, &p.a, &cqe, NULL); /* in any order */
@@ -133,7 +134,6 @@ static void waiting(void)
 		failed += cqe.tag == 1000;
 	}
 	CHECK_EQ(failed, 1);
-	CHECK_EQ(pair_end(&p, &p.a, 1000).res, -ECANCELED);
 	CHECK(!side_take_within(&p.a, &p.b, 1000000, &cqe, NULL));
 }
 

@@ -5,8 +5,9 @@
 #include <sys/mman.h>
 #include "pair.h"
 
-#define LEN 65536u
-#define RW  (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define LEN	65536u
+#define LATE_US 100000u /* before the memory is taken from who does nothing */
+#define RW	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
 static uint8_t *bytes;
@@ -83,11 +84,11 @@ static void late(int unregisters)
 {
 	struct urccl_cqe cqe;
 
-	post(unregisters, 250000, 3);
+	post(unregisters, LATE_US, 3);
 	cqe = take(3);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	check_sentence(&p.a, &cqe, "still in use");
-	check_sentence(&p.a, &cqe, "after 250000 us");
+	check_sentence(&p.a, &cqe, "after 100000 us");
 }
 
 static void cancelled(int unregisters)
