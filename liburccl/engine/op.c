@@ -42,6 +42,18 @@ static uint32_t outcome_path(const struct op *op)
 	       1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
 }
 
+__attribute__((cold)) static void count_failure(const struct op *op)
+{
+	struct segment_count *c = &op_engine(op)->told->count;
+
+	if (op->res == -ECANCELED)
+		tell_add(&c->cancelled, 1);
+	else if (op->res == -ETIMEDOUT)
+		tell_add(&c->timed_out, 1);
+	else
+		tell_add(&c->failed, 1);
+}
+
 static void post_outcome(struct op *op, uint32_t more)
 {
 	struct urccl_cqe *cqe = ring_post(op->er->ring, op->sqe.flags & URCCL_SQE_NO_WAKE);
@@ -53,23 +65,13 @@ static void post_outcome(struct op *op, uint32_t more)
 	if (op->res < 0) {
 		cqe->fail.segment = op->first_bad;
 		cqe->fail.detail = op->detail;
+		if (!more)
+			count_failure(op);
 	} else if (op_is_data(op)) {
 		cqe->wire = op->placed;
 	} else {
 		cqe->handle = op->sqe.opcode == URCCL_OP_TIMEOUT ? 0 : op->handle;
 	}
-}
-
-__attribute__((cold)) static void count_failure(const struct op *op)
-{
-	struct segment_count *c = &op_engine(op)->told->count;
-
-	if (op->res == -ECANCELED)
-		tell_add(&c->cancelled, 1);
-	else if (op->res == -ETIMEDOUT)
-		tell_add(&c->timed_out, 1);
-	else
-		tell_add(&c->failed, 1);
 }
 
 static void outcome_known(struct op *op)
@@ -106,7 +108,6 @@ void op_end(struct op *op, int64_t res)
 
 	assert(op->state != OP_FREE && !op->inflight);
 	op->res = res;
-	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
 	wheel_unset(&op->timer);
 	list_del(&op->link);
 	if (res >= 0 && (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS)) {
@@ -117,8 +118,7 @@ void op_end(struct op *op, int64_t res)
 		er->completions++;
 	}
 	r->own.done++;
-	if (op->res < 0)
-		count_failure(op);
+	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
 	outcome_known(op);
 	order_leave(op);
 	if (!list_empty(&er->cancels))

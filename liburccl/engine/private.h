@@ -200,6 +200,8 @@ struct engine_ring {
 	struct list scopes_idle;
 	struct scope *last_scope;
 	uint32_t closing;
+	struct segment_flow *flow; /* of the last entry that moved data or told */
+	uint32_t flow_what;	   /* the first bytes of its SQE: opcode, dtype, flags */
 	struct segment_ring *told, untold;
 	struct segment_entry *untold_entries; /* where the segment has no room for them */
 };
@@ -366,8 +368,6 @@ struct engine {
 
 	struct segment_file *segment;
 	struct segment_engine *told;
-	struct segment_flow *flow; /* of the last entry that moved data or told */
-	uint32_t flow_what;	   /* the first bytes of its SQE: opcode, dtype, flags */
 	uint64_t look_ns;	  /* when to tell of the rings again */
 	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];

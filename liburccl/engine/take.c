@@ -87,7 +87,6 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	struct op *op = op_new(er, sqe);
 	struct verdict v;
 
-	PROBE(entry_taken, er->ring->pub.id, op->sqe.user_data, op->sqe.opcode);
 	check_entry(e, op, ext, &v);
 	if (op->peer && !(op->bits & OP_MULTISHOT)) {
 		op->peer->unfinished++;
@@ -119,7 +118,10 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 	if (n > er->nfree)
 		n = er->nfree; /* a program that wrote its own tail gets what it can have */
 	for (i = 0; i < n; i++) {
-		take(e, er, ring_sqe(r, i), ring_ext(r, i));
+		const struct urccl_sqe *sqe = ring_sqe(r, i);
+
+		PROBE(entry_taken, r->pub.id, sqe->user_data, sqe->opcode);
+		take(e, er, sqe, ring_ext(r, i));
 		if (i % SHOW == SHOW - 1) {
 			tell_ended(er);
 			ring_show(r);

@@ -169,7 +169,7 @@ void tell_ring_gone(struct engine_ring *er)
 	tell(&t->all_ended, 0);
 }
 
-void tell_flow(struct engine *e, const struct op *op)
+void tell_flow(struct engine_ring *er, const struct op *op)
 {
 	uint32_t opcode = op->sqe.opcode, flow;
 
@@ -177,8 +177,8 @@ void tell_flow(struct engine *e, const struct op *op)
 	flow = opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !(opcode & 1);
 	flow += (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
 	assert(flow < SEGMENT_ALL_FLOWS);
-	memcpy(&e->flow_what, &op->sqe, sizeof(e->flow_what));
-	e->flow = &e->told->flows[flow];
+	memcpy(&er->flow_what, &op->sqe, sizeof(er->flow_what));
+	er->flow = &er->engine->told->flows[flow];
 }
 
 static void look(struct engine *e, uint32_t most)

@@ -60,7 +60,7 @@ static inline void tell_placed(const struct op *op)
 int tell_open(struct engine *e); /* 0 or -ENOMEM */
 void tell_peer(const struct engine_peer *p);
 void tell_rail(struct rail *rail); /* the bytes that came out */
-void tell_flow(struct engine *e, const struct op *op); /* which it is of */
+void tell_flow(struct engine_ring *er, const struct op *op); /* which it is of */
 void tell_ring_gone(struct engine_ring *er);
 void tell_look(struct engine *e); /* what only the rings and lists know */
 void tell_look_closely(struct engine *e);
@@ -72,7 +72,7 @@ struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i);
 /* A read, write or notification succeeded: most are of the flow of the one before. */
 static inline void tell_moved(const struct op *op)
 {
-	struct engine *e = op_engine(op);
+	struct engine_ring *er = op->er;
 	struct segment_flow *f;
 	uint64_t *cell;
 	uint32_t what;
@@ -80,12 +80,12 @@ static inline void tell_moved(const struct op *op)
 	if (!URCCL_TELLS)
 		return;
 	memcpy(&what, &op->sqe, sizeof(what));
-	if (e->flow_what != what)
-		tell_flow(e, op);
-	f = e->flow;
+	if (er->flow_what != what)
+		tell_flow(er, op);
+	f = er->flow;
 	cell = &f->at_once;
 	if (op->started_ns)
-		cell = &f->cells[segment_cell(e->now - op->started_ns)];
+		cell = &f->cells[segment_cell(er->engine->now - op->started_ns)];
 	count_add(cell, 1);
 	count_add(&f->bytes, op->placed);
 }
