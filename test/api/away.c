@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that drives its context itself and is away for longer than the peer's word is waited
+ * for: the word is there when it is back, behind much else, and counts. */
+#include <time.h>
+#include "meet.h"
+
+#define LEN    (64ull << 20)
+#define ROUNDS 20u
+#define TRIES  3u /* on a busy machine the peer may not have run meanwhile */
+
+static struct pair p;
+static struct target t;
+static uint8_t *local;
+
+static void nap(uint64_t ns)
+{
+	struct timespec ts = {0, (long)ns};
+
+	nanosleep(&ts, NULL);
+}
+
+/* 1: it was stopped, and nobody knows whether more of it lands. */
+static uint32_t is_unquiet(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	uint64_t start = now_ns();
+	struct urccl_cqe cqe;
+
+	urccl_prep_write(sqe, t.remote, local, LEN, 0);
+	urccl_sqe_set_timeout(sqe, 2000);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	while (now_ns() - start < 3000000)
+		urccl_ring_drive(p.a.ring);
+	nap(60000000);
+	do
+		side_take(&p.a, NULL, &cqe, NULL);
+	while (cqe.flags & URCCL_CQE_MORE);
+	if (cqe.res >= 0)
+		return 0;
+	CHECK_EQ(cqe.res, -ETIMEDOUT);
+	return !(cqe.flags & URCCL_CQE_REMOTE_QUIET);
+}
+
+static int all_proved(void)
+{
+	uint32_t i, unquiet = 0;
+
+	for (i = 0; i < ROUNDS; i++)
+		unquiet += is_unquiet();
+	printf("%u of %u without the peer's word\n", unquiet, ROUNDS);
+	return unquiet <= ROUNDS / 10;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t tries, flags;
+
+	pair_options(&p, argc, argv);
+	flags = p.params.flags;
+	if (!(flags & URCCL_OPEN_INLINE))
+		SKIP("a progress thread is not away when its program is");
+	pair_sim(&p);
+	p.params.flags = 0;
+	side_open(&p, &p.b);
+	p.params.flags = flags;
+	pair_open(&p);
+	local = malloc(LEN);
+	CHECK(local);
+	memset(local, 1, LEN);
+	side_register(&p.a, local, LEN, 0);
+	target_open(&p, &t, LEN, 0);
+	urccl_prep_write(side_sqe(&p.a), t.remote, local, 1, 0);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK_EQ(pair_end(&p, &p.a, 0).res, 1);
+	for (tries = 1; !all_proved(); tries++)
+		CHECK(tries < TRIES);
+	side_close(&p.a);
+	side_close(&p.b);
+	if (p.sim)
+		CHECK_EQ(urccl_sim_close(p.sim), 0);
+	free(local);
+	return 0;
+}
