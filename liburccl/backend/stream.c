@@ -16,6 +16,11 @@ void stream_init(struct stream *s, struct ep *ep, const struct handles *grants,
 	s->read_window = STREAM_READS;
 }
 
+uint32_t frame_sum(struct frame f)
+{
+	return crc32c(0, &f, FRAME_SUMMED);
+}
+
 /* ---- queues ---- */
 
 enum stream_queue_id stream_queue_of(const struct chunk *c)

@@ -178,9 +178,9 @@ static void advance(struct stream *s, uint32_t n)
 
 /* n bytes are at their place, where they are summed: whoever sent them may still change them
  * elsewhere. */
-static void arrived(struct stream *s, uint32_t n)
+__attribute__((noinline)) static void arrived_checked(struct stream *s, uint32_t n)
 {
-	while (n && s->rx.flags & FRAME_CHECK) {
+	while (n) {
 		uint64_t run;
 		const void *at = target_at(s, &run);
 		uint32_t part = run < n ? (uint32_t)run : n;
@@ -190,7 +190,14 @@ static void arrived(struct stream *s, uint32_t n)
 		advance(s, part);
 		n -= part;
 	}
-	advance(s, n);
+}
+
+static void arrived(struct stream *s, uint32_t n)
+{
+	if (s->rx.flags & FRAME_CHECK)
+		arrived_checked(s, n);
+	else
+		advance(s, n);
 }
 
 /* All of the payload came. */

@@ -15,9 +15,7 @@ void op_set_state(struct op *op, enum op_state state)
 
 static uint32_t checked_flag(const struct op *op)
 {
-	int compared = op->res >= 0 || op->res == -EBADMSG;
-
-	return compared && op->sqe.flags & URCCL_SQE_CHECKSUM ? URCCL_CQE_CHECKED : 0;
+	return op->res >= 0 || op->res == -EBADMSG ? URCCL_CQE_CHECKED : 0;
 }
 
 static uint32_t outcome_flags(const struct op *op)
@@ -60,7 +58,9 @@ static void post_outcome(struct op *op, uint32_t more)
 
 	cqe->user_data = op->sqe.user_data;
 	cqe->res = op->res;
-	cqe->flags = outcome_flags(op) | checked_flag(op) | more;
+	cqe->flags = outcome_flags(op) | more;
+	if (op->sqe.flags & URCCL_SQE_CHECKSUM)
+		cqe->flags |= checked_flag(op);
 	cqe->path = outcome_path(op);
 	if (op->res < 0) {
 		cqe->fail.segment = op->first_bad;
