@@ -8,6 +8,7 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	uint32_t l, s;
 
 	w->tick = now_ns >> WHEEL_TICK_SHIFT;
+	w->soonest = UINT64_MAX;
 	list_init(&w->due);
 	for (l = 0; l < WHEEL_LEVELS; l++) {
 		w->busy[l] = 0;
@@ -25,16 +26,17 @@ static void wheel_place(struct wheel *w, struct timer *t)
 	uint32_t level = differ ? (63u - (uint32_t)__builtin_clzll(differ)) / WHEEL_BITS : 0;
 	uint32_t slot;
 
-	if (level >= WHEEL_LEVELS) { /* in another round of the top level, or beyond the next one */
+	if (level >= WHEEL_LEVELS) /* in another round of the top level, or beyond the next one */
 		level = WHEEL_LEVELS - 1;
-		at = w->tick >> (level * WHEEL_BITS);
-		ahead = (t->tick >> (level * WHEEL_BITS)) - at;
-		slot = (uint32_t)(at + (ahead < SLOT_MASK ? ahead : SLOT_MASK)) & SLOT_MASK;
-	} else {
-		slot = (uint32_t)(t->tick >> (level * WHEEL_BITS)) & SLOT_MASK;
-	}
+	at = w->tick >> (level * WHEEL_BITS);
+	ahead = (t->tick >> (level * WHEEL_BITS)) - at;
+	at += ahead < SLOT_MASK ? ahead : SLOT_MASK;
+	slot = (uint32_t)at & SLOT_MASK;
 	list_add_tail(&t->link, &w->slots[level][slot]);
 	w->busy[level] |= 1ull << slot;
+	at <<= level * WHEEL_BITS;
+	if (at < w->soonest)
+		w->soonest = at;
 }
 
 void wheel_set(struct wheel *w, struct timer *t, uint64_t ns)
@@ -115,7 +117,8 @@ struct timer *wheel_expired(struct wheel *w, uint64_t now_ns)
 	struct timer *t;
 
 	while (list_empty(&w->due)) {
-		next = next_tick(w);
+		next = now < w->soonest ? w->soonest : next_tick(w);
+		w->soonest = next;
 		if (next > now) {
 			/* The tick after now may still get timers, so the wheel stays at now. */
 			if (now > w->tick)

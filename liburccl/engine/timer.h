@@ -19,6 +19,7 @@ struct timer {
 
 struct wheel {
 	uint64_t tick;		     /* everything due before it was given out */
+	uint64_t soonest;	     /* no slot has to be looked at before it */
 	uint64_t busy[WHEEL_LEVELS]; /* a bit for each slot that may hold timers */
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 	struct list due; /* given out by wheel_expired(), oldest slot first */
