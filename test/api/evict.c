@@ -324,7 +324,7 @@ int main(int argc, char **argv)
 
 	begin(argc, argv);
 	/* A peer that the test drives takes a wait of the test's for every step. */
-	rounds = PAIR_SLOW || friends[0].s.ring->flags & URCCL_RING_INLINE ? 100 : 1000;
+	rounds = PAIR_SLOW || friends[0].s.ring->flags & URCCL_RING_INLINE ? 100 : 400;
 	quiet();
 	one_end(rounds);
 	quiet();
