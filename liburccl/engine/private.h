@@ -94,7 +94,6 @@ enum op_bits {
 	OP_DONE_CURSOR = 1 << 2, /* every piece was made into a chunk */
 	OP_UNQUIET = 1 << 3, /* a chunk came out without proof that nothing of it lands any more */
 	OP_UNKNOWN = 1 << 4, /* it failed, and its notification may have arrived */
-	OP_TARGET = 1 << 5,  /* a CANCEL waits for it */
 	OP_MULTISHOT = 1 << 6,
 	OP_SMALL = 1 << 7,     /* in the lane of small entries */
 	OP_ASKED = 1 << 8,     /* chunks on the way were asked to come back */
