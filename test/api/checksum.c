@@ -244,7 +244,8 @@ static void all(int shared)
 	pages(region);
 	notified();
 	without();
-	if (MAY_RACE && shared && !p.sim) /* the simulated network copies first, and sums the copy */
+	/* The simulated network copies first, and sums the copy. */
+	if (MAY_RACE && shared && !p.sim)
 		changed();
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	target_close(&p, &t);
