@@ -66,6 +66,7 @@ static void plan_has(struct urccl_peer peer, struct urccl_region region, struct 
 
 	CHECK_GE(n, 20);
 	CHECK_EQ(strlen(text), n);
+	CHECK(word);
 	if (!strstr(text, word))
 		fprintf(stderr, "\"%s\" has no \"%s\"\n", text, word);
 	CHECK(strstr(text, word));
