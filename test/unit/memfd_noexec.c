@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "memory/memory.h"
 #include "segment/segment.h"
@@ -35,6 +36,7 @@ static void never_executed(int fd)
 	CHECK(fchmod(fd, 0700) && errno == EPERM);
 }
 
+/* Ends by _exit(): what looks for leaks finds no /proc of this namespace. */
 static void strict(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
@@ -43,7 +45,7 @@ static void strict(void)
 	void *m;
 
 	if (!set_strict())
-		test_end(77);
+		_exit(77);
 	CHECK(memfd_create("for exec", MFD_EXEC) < 0 && errno == EACCES);
 	CHECK_EQ(memory_alloc(4096, &a), 0);
 	never_executed(a->fd);
@@ -54,7 +56,7 @@ static void strict(void)
 	CHECK_EQ(urccl_alloc(ctx, 4096, &m), 0);
 	CHECK_EQ(urccl_free(ctx, m), 0);
 	urccl_close(ctx);
-	test_end(0);
+	_exit(0);
 }
 
 int main(void)
