@@ -27,9 +27,13 @@ __attribute__((noreturn)) static void serve(struct pair p, uint64_t len, int to)
 	CHECK_GE(n, 1);
 	c.blob_len = (uint32_t)n;
 	CHECK_EQ(write(to, &c, sizeof(c)), sizeof(c));
-	for (;;)
-		if (urccl_wait(s->ring, &cqe, NULL) > 0)
-			urccl_cqe_seen(s->ring, cqe);
+	for (;;) {
+		if (urccl_wait(s->ring, &cqe, NULL) <= 0)
+			continue;
+		if (urccl_cqe_kind(cqe) == URCCL_KIND_LOST)
+			CHECK_EQ(write(to, "", 1), 1);
+		urccl_cqe_seen(s->ring, cqe);
+	}
 }
 
 void child_start(const struct pair *p, struct child *c, uint64_t len, const char *listen)
@@ -51,7 +55,7 @@ void child_start(const struct pair *p, struct child *c, uint64_t len, const char
 	}
 	close(fds[1]);
 	CHECK_EQ(read(fds[0], c, sizeof(*c)), sizeof(*c));
-	close(fds[0]);
+	c->lost = fds[0];
 	c->pid = pid;
 }
 
@@ -59,6 +63,14 @@ void child_kill(struct child *c)
 {
 	kill(c->pid, SIGKILL);
 	CHECK_EQ(waitpid(c->pid, NULL, 0), c->pid);
+	close(c->lost);
+}
+
+void child_lost(const struct child *c)
+{
+	char byte;
+
+	CHECK_EQ(read(c->lost, &byte, 1), 1);
 }
 
 void child_connect(struct pair *p, const struct child *c)

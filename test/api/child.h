@@ -9,6 +9,7 @@
 
 struct child {
 	pid_t pid;
+	int lost; /* a pipe: a byte for each peer that it has lost */
 	uint8_t blob[URCCL_METADATA_MAX];
 	uint32_t blob_len;
 	struct urccl_advert advert; /* of all its memory, ordinary and zero at first */
@@ -17,6 +18,8 @@ struct child {
 /* Of the pair's params; listen as in those. Ends the test where the child cannot open. */
 void child_start(const struct pair *p, struct child *c, uint64_t len, const char *listen);
 void child_kill(struct child *c);
+/* Waits until it has lost a peer: whatever that peer left with it has happened by then. */
+void child_lost(const struct child *c);
 /* p->a dials it. */
 void child_connect(struct pair *p, const struct child *c);
 

@@ -250,8 +250,10 @@ static void peer_end(enum health health)
 		munmap(t.bytes, t.len);
 	} else if (health != KILLED) {
 		kill(child.pid, SIGCONT);
-		usleep(20000);
+		child_lost(&child);
 		child_kill(&child);
+	} else {
+		close(child.lost);
 	}
 	check_scraps();
 	memset(&p.a, 0, sizeof(p.a));
