@@ -238,6 +238,7 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	if (was != SHM_MEETING && was != SHM_UP)
 		return;
 	e->state = SHM_DOWN;
+	shm_cma_leave(e);
 	shm_link_close(e);
 	shm_ep_cool(e);
 	if (why == -ECONNRESET)
@@ -309,6 +310,7 @@ static void ep_close(struct ep *ep)
 	int waits = is_waited_for(e);
 
 	e->state = SHM_CLOSED;
+	shm_cma_leave(e);
 	if (!waits)
 		shm_link_close(e);
 	shm_ep_cool(e);

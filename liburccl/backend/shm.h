@@ -212,6 +212,8 @@ void shm_cma_meet(struct shm_ep *e, uint64_t seals);
 uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w);
 /* Lets out the chunk that waits for the peer; 0: it still does. */
 int shm_cma_settle(struct shm_ep *e);
+/* The ep goes, before anything that it left is taken back. */
+void shm_cma_leave(struct shm_ep *e);
 void shm_cma_close(struct shm_ep *e);
 
 /* ---- link ---- */

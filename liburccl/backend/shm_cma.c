@@ -84,6 +84,12 @@ void shm_cma_meet(struct shm_ep *e, uint64_t seals)
 		e->far.peer_seed = 0;
 }
 
+void shm_cma_leave(struct shm_ep *e)
+{
+	if (e->pages.seals[0])
+		__atomic_store_n(&e->pages.seals[0]->name, 0, __ATOMIC_SEQ_CST);
+}
+
 void shm_cma_close(struct shm_ep *e)
 {
 	if (e->cma.pidfd >= 0)
@@ -98,7 +104,8 @@ int shm_cma_settle(struct shm_ep *e)
 	return stream_far_settle(&e->streams[SHM_BULK]);
 }
 
-/* Why bytes did not come; got is what the kernel said. -ECONNRESET: the peer is no more. */
+/* Why bytes did not come; got is what the kernel said. -ECONNRESET: the peer is no more, or leaves:
+ * what it takes back then was not revoked. */
 static int reason(struct shm_ep *e, ssize_t got, int whole, int broken)
 {
 	if (got < 0 && errno == EPERM) {
@@ -134,7 +141,7 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	uint64_t *word = &e->pages.side[0]->fetching, seal;
 	const uint64_t *theirs;
 	uint32_t n, i, index, staging, len = 0;
-	int answer, err, got = 0;
+	int answer, err, got = 0, whole = 1;
 
 	if (e->state != SHM_UP)
 		return 0;
@@ -151,11 +158,12 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal) {
 		got = fetch(e, to, n, s->rx.far, len, theirs, word);
-		if (got == (int)(len + sizeof(*word)) && load_acquire(word) == seal)
+		whole = got == (int)(len + sizeof(*word));
+		if (whole && load_acquire(word) == seal)
 			err = 0;
-		else
-			err = reason(e, got, got == (int)(len + sizeof(*word)), err);
 	}
+	if (err)
+		err = reason(e, got, whole, err);
 	__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
 	if (err == -ECONNRESET) {
 		shm_ep_lost(e, err);

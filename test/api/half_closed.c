@@ -80,9 +80,7 @@ static void take_all(void)
 			continue;
 		}
 		CHECK(cqe.user_data < N && !seen[cqe.user_data]++);
-		/* With cma a read may see that the peer took its memory away, which it does when
-		 * it has lost us, before it sees the link's end. */
-		if (cqe.res < 0 && !(p.params.cma && cqe.res == -EACCES))
+		if (cqe.res < 0)
 			CHECK_EQ(cqe.res, -ECONNRESET);
 		ended++;
 	}
