@@ -86,7 +86,7 @@ void shm_cma_meet(struct shm_ep *e, uint64_t seals)
 
 void shm_cma_leave(struct shm_ep *e)
 {
-	if (e->pages.seals[0])
+	if (e->pages.side[0])
 		__atomic_store_n(&e->pages.seals[0]->name, 0, __ATOMIC_SEQ_CST);
 }
 
