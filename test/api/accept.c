@@ -88,6 +88,16 @@ static void note_comes_to(uint64_t user_data)
 	CHECK_EQ(cqe.user_data, user_data);
 }
 
+/* What was submitted before is taken: nothing else tells of a WATCH that replaces none. */
+static void taken(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.b);
+
+	urccl_prep_nop(sqe);
+	CHECK_GE(urccl_submit(p.b.ring), 1);
+	CHECK_EQ(side_end(&p.b, &p.a, 0).res, 0);
+}
+
 static void newer(void)
 {
 	side_accept(&p.b, 2);
@@ -98,6 +108,7 @@ static void newer(void)
 	replaced(10);
 	note_comes_to(11);
 	side_watch(&p.b, p.b.peer, 12);
+	taken();
 	note_comes_to(12);
 	side_watch(&p.b, p.b.peer, 13);
 	replaced(12);
