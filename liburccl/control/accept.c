@@ -77,20 +77,11 @@ void accept_answer(struct control *c, struct peer *p)
 				 .incarnation = c->config.incarnation,
 				 .host = c->host,
 				 .key_window = KEY_WINDOW};
-	uint32_t i;
 
 	ack.note_len = c->config.params->hello_len;
 	if (ack.note_len)
 		memcpy(ack.note, c->config.params->hello, ack.note_len);
-	ack.nrails = p->npaths;
-	for (i = 0; i < p->npaths; i++) {
-		const struct path *path = p->paths[i];
-
-		ack.rails[i].transport = path->rail.ep->dev->ops->transport;
-		ack.rails[i].id = path->id;
-		ack.rails[i].addr_len = path->addr_len;
-		memcpy(ack.rails[i].addr, path->addr, path->addr_len);
-	}
+	path_say(p->paths, p->npaths, &ack);
 	accept_send(c, p, &ack);
 }
 

@@ -198,17 +198,10 @@ static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 			       .expected = d->expected,
 			       .host = c->host,
 			       .key_window = KEY_WINDOW,
-			       .note_len = d->hello_len,
-			       .nrails = d->npaths};
-	uint32_t i;
+			       .note_len = d->hello_len};
 
 	memcpy(h.note, d->hello, d->hello_len);
-	for (i = 0; i < d->npaths; i++) {
-		h.rails[i].transport = d->paths[i]->rail.ep->dev->ops->transport;
-		h.rails[i].id = d->paths[i]->id;
-		h.rails[i].addr_len = d->paths[i]->addr_len;
-		memcpy(h.rails[i].addr, d->paths[i]->addr, d->paths[i]->addr_len);
-	}
+	path_say(d->paths, d->npaths, &h);
 	return dial_send_hello(c, n, &h);
 }
 
@@ -317,25 +310,17 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 			   const struct wire_hello *ack)
 {
-	uint32_t i, k;
+	uint32_t i;
 
 	p->required = policy_required(c, ack->host);
 
 	for (i = 0; i < d->npaths; i++) {
 		struct path *path = d->paths[i];
-		const struct wire_rail *r = NULL;
 
-		for (k = 0; k < ack->nrails; k++)
-			if (ack->rails[k].id == path->id &&
-			    ack->rails[k].transport == path->rail.ep->dev->ops->transport)
-				r = &ack->rails[k];
-		if (!r || !policy_allows(c, ack->host, r->transport)) {
+		if (path_answered(path, ack) && policy_allows(c, ack->host, path_transport(path)))
+			meet_take_path(c, p, path);
+		else
 			path_free(path);
-			continue;
-		}
-		path->rail.addr_len = r->addr_len;
-		memcpy(path->rail.addr, r->addr, r->addr_len);
-		meet_take_path(c, p, path);
 	}
 	d->npaths = 0;
 }

@@ -17,32 +17,13 @@ void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 	p->paths[p->npaths++] = path;
 }
 
-static void meet_close_others(struct control *c, struct peer *p)
-{
-	uint32_t i;
-
-	for (i = p->npaths; i; i--)
-		if (p->paths[i - 1] != p->path)
-			path_close(c, p->paths[i - 1]);
-}
-
 /* ---- dialled ---- */
-
-static struct path *meet_next(struct peer *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->npaths; i++)
-		if (!p->paths[i]->tried)
-			return p->paths[i];
-	return NULL;
-}
 
 /* A rail that does not come up gives way to the next; the last one may take as long as the CONNECT.
  */
 static void meet_limit(struct control *c, struct peer *p)
 {
-	if (p->stage == STAGE_RAILS && meet_next(p))
+	if (p->stage == STAGE_RAILS && path_next(p))
 		alarm_set(c, &p->conn->alarm, TRY_NS);
 }
 
@@ -58,7 +39,7 @@ static void meet_no_path(struct control *c, struct peer *p)
 
 static void meet_try(struct control *c, struct peer *p)
 {
-	struct path *path = meet_next(p);
+	struct path *path = path_next(p);
 
 	assert(p->dialled && p->stage == STAGE_RAILS);
 	alarm_stop(&p->conn->alarm);
@@ -218,7 +199,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 	for (i = 0; p->paths[i] != p->path; i++)
 		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
 				   p->paths[i]->error);
-	meet_close_others(c, p);
+	path_close_others(c, p);
 	if (p->path->error)
 		meet_refuse(c, p, p->path->error);
 	else if (p->path->up)
@@ -279,7 +260,7 @@ void meet_path_up(struct control *c, struct path *path)
 	p->path = path;
 	p->stage = STAGE_COMMITTED;
 	alarm_stop(&p->conn->alarm);
-	meet_close_others(c, p);
+	path_close_others(c, p);
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 

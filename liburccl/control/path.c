@@ -32,6 +32,57 @@ struct path *path_open(struct device *dev, uint32_t id, int *err)
 	return path;
 }
 
+uint32_t path_transport(const struct path *path)
+{
+	return path->rail.ep->dev->ops->transport;
+}
+
+void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		h->rails[i].transport = path_transport(paths[i]);
+		h->rails[i].id = paths[i]->id;
+		h->rails[i].addr_len = paths[i]->addr_len;
+		memcpy(h->rails[i].addr, paths[i]->addr, paths[i]->addr_len);
+	}
+	h->nrails = n;
+}
+
+int path_answered(struct path *path, const struct wire_hello *ack)
+{
+	const struct wire_rail *r;
+
+	for (r = ack->rails; r < ack->rails + ack->nrails; r++) {
+		if (r->id != path->id || r->transport != path_transport(path))
+			continue;
+		path->rail.addr_len = r->addr_len;
+		memcpy(path->rail.addr, r->addr, r->addr_len);
+		return 1;
+	}
+	return 0;
+}
+
+struct path *path_next(const struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (!p->paths[i]->tried)
+			return p->paths[i];
+	return NULL;
+}
+
+void path_close_others(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	for (i = p->npaths; i; i--)
+		if (p->paths[i - 1] != p->path)
+			path_close(c, p->paths[i - 1]);
+}
+
 void path_free(struct path *path)
 {
 	assert(!path->connect.out && !path->close.out);

@@ -169,6 +169,13 @@ uint64_t paths_possible(const struct control *c);
 /* An ep of a device; NULL: it cannot, with fail() text and *err. */
 struct path *path_open(struct device *dev, uint32_t id, int *err);
 void path_free(struct path *path); /* never connected, or closed */
+uint32_t path_transport(const struct path *path);
+/* The rails that a HELLO or its answer names. */
+void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
+/* 1: the answer has it too; from then on it knows where it goes. */
+int path_answered(struct path *path, const struct wire_hello *ack);
+struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
+void path_close_others(struct control *c, struct peer *p); /* than the one that came up */
 void path_connect(struct control *c, struct path *path, int active);
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);

@@ -49,15 +49,6 @@ static void raise_give_up(struct control *c, struct peer *p, int err)
 		raise_rest(c, p, err);
 }
 
-static void raise_close_others(struct control *c, struct peer *p)
-{
-	uint32_t i;
-
-	for (i = p->npaths; i; i--)
-		if (p->paths[i - 1] != p->path)
-			path_close(c, p->paths[i - 1]);
-}
-
 static void raise_done(struct control *c, struct peer *p)
 {
 	alarm_stop(&p->conn->alarm);
@@ -95,16 +86,9 @@ static void raise_say_hello(struct control *c, struct peer *p)
 			       .incarnation = c->config.incarnation,
 			       .expected = p->incarnation,
 			       .host = c->host,
-			       .key_window = KEY_WINDOW,
-			       .nrails = p->npaths};
-	uint32_t i;
+			       .key_window = KEY_WINDOW};
 
-	for (i = 0; i < p->npaths; i++) {
-		h.rails[i].transport = p->paths[i]->rail.ep->dev->ops->transport;
-		h.rails[i].id = p->paths[i]->id;
-		h.rails[i].addr_len = p->paths[i]->addr_len;
-		memcpy(h.rails[i].addr, p->paths[i]->addr, p->paths[i]->addr_len);
-	}
+	path_say(p->paths, p->npaths, &h);
 	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO, &h));
 }
 
@@ -123,19 +107,9 @@ static void raise_begin(struct control *c, struct peer *p)
 	raise_say_hello(c, p);
 }
 
-static struct path *raise_next(const struct peer *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->npaths; i++)
-		if (!p->paths[i]->tried)
-			return p->paths[i];
-	return NULL;
-}
-
 static void raise_try(struct control *c, struct peer *p)
 {
-	struct path *path = raise_next(p);
+	struct path *path = path_next(p);
 
 	alarm_stop(&p->conn->alarm);
 	if (!path) {
@@ -144,29 +118,17 @@ static void raise_try(struct control *c, struct peer *p)
 	}
 	path_connect(c, path, 1);
 	/* The last one may take as long as the entries that wait; but not for ever. */
-	alarm_set(c, &p->conn->alarm, raise_next(p) ? TRY_NS : PATH_NS);
+	alarm_set(c, &p->conn->alarm, path_next(p) ? TRY_NS : PATH_NS);
 }
 
 static void raise_answered(struct control *c, struct peer *p, const struct wire_hello *ack)
 {
-	uint32_t i, k;
+	uint32_t i;
 
 	p->rail_error = 0;
-	for (i = p->npaths; i; i--) {
-		struct path *path = p->paths[i - 1];
-		const struct wire_rail *r = NULL;
-
-		for (k = 0; k < ack->nrails; k++)
-			if (ack->rails[k].id == path->id &&
-			    ack->rails[k].transport == path->rail.ep->dev->ops->transport)
-				r = &ack->rails[k];
-		if (!r) {
-			path_close(c, path);
-			continue;
-		}
-		path->rail.addr_len = r->addr_len;
-		memcpy(path->rail.addr, r->addr, r->addr_len);
-	}
+	for (i = p->npaths; i; i--)
+		if (!path_answered(p->paths[i - 1], ack))
+			path_close(c, p->paths[i - 1]);
 	raise_try(c, p);
 }
 
@@ -274,7 +236,7 @@ int raise_path(struct control *c, struct peer *p, uint64_t id)
 			p->path = p->paths[i];
 	if (!p->path)
 		return -EPROTO;
-	raise_close_others(c, p);
+	path_close_others(c, p);
 	if (p->path->error)
 		raise_give_up(c, p, p->path->error);
 	else if (p->path->up)
@@ -297,7 +259,7 @@ void raise_up(struct control *c, struct path *path)
 	}
 	p->path = path;
 	alarm_stop(&p->conn->alarm);
-	raise_close_others(c, p);
+	path_close_others(c, p);
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 
