@@ -4,7 +4,7 @@
  *
  *	api-dials_many [--dials=N] OPTIONS
  */
-#include <dirent.h>
+#include "fds.h"
 #include "meet.h"
 
 #define US	1000000u
@@ -13,18 +13,6 @@
 static struct pair p;
 static uint32_t there, ended;
 static uint8_t *seen;
-
-static uint32_t descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 /* By the dial's number: a peer, nobody, ourselves, silence. */
 static const int64_t results[RES_MAX] = {0, -ECONNREFUSED, -EINVAL, -ETIMEDOUT};
@@ -101,16 +89,16 @@ int main(int argc, char **argv)
 	side_open(&p, &p.a);
 	side_open(&p, &p.b);
 	side_accept(&p.b, 1);
-	before = descriptors();
+	before = fds_open();
 	dial_all(n, port);
 	p.b.peer.id = side_event(&p.b, &p.a, URCCL_KIND_PEER, NULL).peer;
 	side_silent(&p.b, &p.a, 1000000); /* one handshake for all of them */
 	close_all((n + RES_MAX - 1) / RES_MAX);
 	CHECK_EQ(side_drop(&p.b, &p.a, p.b.peer.id), 0);
 	until = now_ns() + PAIR_LATE_NS;
-	while (descriptors() > before && now_ns() < until)
+	while (fds_open() > before && now_ns() < until)
 		side_silent(&p.a, &p.b, 1000000);
-	CHECK_LE(descriptors(), before);
+	CHECK_LE(fds_open(), before);
 	side_close(&p.a);
 	side_close(&p.b);
 	close(silent);

@@ -6,8 +6,8 @@
  *
  * N times a region is made and ended, and a connection; HANDLES times a remote.
  */
-#include <dirent.h>
 #include <time.h>
+#include "fds.h"
 #include "meet.h"
 
 #define RW     (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
@@ -25,18 +25,6 @@
 static struct pair p;
 static struct target t;
 static uint8_t bytes[4096];
-
-static uint32_t descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 static uint64_t resident(void)
 {
@@ -73,13 +61,13 @@ static void flat(const char *what, uint64_t n, void (*round)(void))
 			continue;
 		usual = last;
 		memory = resident();
-		fds = descriptors();
+		fds = fds_open();
 	}
 	printf("%s: %.1f us of CPU a round, at the end %.1f; %lld KiB more\n", what,
 	       (double)usual * 1e-3 * PARTS / (double)n, (double)last * 1e-3 * PARTS / (double)n,
 	       ((long long)resident() - (long long)memory) / 1024);
 	CHECK_LE(last, 3 * usual + 100000000);
-	CHECK_LE(descriptors(), fds + SLACK);
+	CHECK_LE(fds_open(), fds + SLACK);
 	CHECK(!MEMORY_TOLD || resident() <= memory + GROWTH);
 }
 

@@ -4,8 +4,8 @@
  * alone once its entry has ended; a notification comes once and behind its data; and in the end
  * nothing is left over. Prints its seed, which --seed=N repeats, but for how long control threads
  * take (as when peers are lost or adverts revoked); --entries=N says how many. */
-#include <dirent.h>
 #include <sys/random.h>
+#include "fds.h"
 #include "storm.h"
 
 static void turn(void)
@@ -314,18 +314,6 @@ static void run(char *faults, const char *own)
 
 /* ---- the command line ---- */
 
-static int fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 /* A seed of its own unless one is given; what pair_options() does not know is taken out. */
 static uint64_t options(int *argc, char **argv)
 {
@@ -352,7 +340,7 @@ int main(int argc, char **argv)
 {
 	uint64_t many = options(&argc, argv), entered = 0, rounds = 0;
 	char faults[256], own[128];
-	int held = 0;
+	uint32_t held = 0;
 
 	pair_options(&p, argc, argv);
 	p.params.flags |= URCCL_OPEN_INLINE;
@@ -365,8 +353,8 @@ int main(int argc, char **argv)
 		printf("%llu: %s; the peer: %s\n", (unsigned long long)entered, faults, own);
 		run(faults, own);
 		entered += n;
-		CHECK(!held || fds() == held);
-		held = fds();
+		CHECK(!held || fds_open() == held);
+		held = fds_open();
 	}
 	printf("%llu entries: %llu succeeded, %llu failed; %llu notifications, %llu peers lost, %llu "
 	       "revocations\n",

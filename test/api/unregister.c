@@ -2,7 +2,7 @@
 /* A region that is in use is given back all the same: the peer's transfers fail with -EACCES and
  * ours are cancelled, within 2 s, and from then on its bytes are the program's alone. Thousands of
  * regions leave nothing behind. */
-#include <dirent.h>
+#include "fds.h"
 #include "pair.h"
 
 #define N	64u
@@ -105,18 +105,6 @@ static void of_ours(void)
 	region = side_register(&p.a, local, 16ull * LEN, 0);
 }
 
-static uint32_t open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static uint64_t resident_pages(void)
 {
 	unsigned long long size = 0, resident = 0;
@@ -145,10 +133,10 @@ static void flat(void)
 	uint64_t files, pages;
 
 	rounds(200);
-	files = open_files();
+	files = fds_open();
 	pages = resident_pages();
 	rounds(ROUNDS);
-	CHECK_EQ(open_files(), files);
+	CHECK_EQ(fds_open(), files);
 #ifdef __SANITIZE_ADDRESS__ /* which keeps what was freed */
 	(void)pages;
 #else

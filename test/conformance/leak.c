@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Eps come and go, and leave no descriptor, no memory and no mapping behind. */
-#include <dirent.h>
+#include "fds.h"
 #include "rig.h"
 
 #define ROUNDS 1000u
@@ -11,18 +11,6 @@ struct held {
 	int64_t allocations;
 	uint32_t fds, mappings;
 };
-
-static uint32_t count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 /* Of memfds: what is mapped for a peer. */
 static uint32_t count_mappings(void)
@@ -42,7 +30,7 @@ static struct held look(void)
 {
 	struct held h = {.allocations = allocations_held()};
 
-	h.fds = count_fds();
+	h.fds = fds_open();
 	h.mappings = count_mappings();
 	return h;
 }

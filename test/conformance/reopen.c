@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices come and go, and leave no descriptor and no memory behind. */
-#include <dirent.h>
+#include "fds.h"
 #include "rig.h"
 
 #define ROUNDS 100u
-
-static uint32_t count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static void one(const struct settings *settings)
 {
@@ -35,9 +23,9 @@ void case_reopen(struct rig *rig)
 
 	one(rig->settings);
 	held = allocations_held();
-	fds = count_fds();
+	fds = fds_open();
 	for (round = 0; round < ROUNDS; round++)
 		one(rig->settings);
 	CHECK_EQ(allocations_held(), held);
-	CHECK_EQ(count_fds(), fds);
+	CHECK_EQ(fds_open(), fds);
 }

@@ -2,9 +2,9 @@
 /* soak [--ops=N] [--every=MS]: entries of all kinds to two peers over tcp, of which one is killed
  * and started anew at the same address every so often. Each entry ends once, those to the other
  * peer succeed, and neither memory nor file descriptors grow. */
-#include <dirent.h>
 #include "crowd.h"
 #include "faults.h"
+#include "fds.h"
 
 #define EACH	256u /* entries in flight to a peer */
 #define SETTLED 4u   /* rounds after which nothing is to grow */
@@ -120,18 +120,6 @@ static void fill(uint64_t ops)
 
 /* ---- the one that dies ---- */
 
-static uint64_t descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint64_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static void dial(void)
 {
 	struct urccl_sqe *sqe = entry();
@@ -151,7 +139,7 @@ static void is_up(const struct urccl_cqe *cqe)
 	up_since = now_ns();
 	if (++rounds == SETTLED) {
 		base_memory = resident();
-		base_fds = descriptors();
+		base_fds = fds_open();
 	}
 }
 
@@ -261,9 +249,9 @@ int main(int argc, char **argv)
 	if (rounds > SETTLED) {
 		printf("memory %llu KiB, then %llu KiB; descriptors %llu, then %llu\n",
 		       (unsigned long long)base_memory >> 10, (unsigned long long)resident() >> 10,
-		       (unsigned long long)base_fds, (unsigned long long)descriptors());
+		       (unsigned long long)base_fds, (unsigned long long)fds_open());
 		CHECK_LE(resident(), base_memory + GROWTH);
-		CHECK_LE(descriptors(), base_fds + 2);
+		CHECK_LE(fds_open(), base_fds + 2);
 	}
 	side_close(&p.a);
 	peer_end(&peers[0]);

@@ -4,13 +4,13 @@
  * working, and what liburccl does leaves signal handlers, the allocator, patched code and
  * descriptors as they were.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <liburccl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "fds.h"
 #include "neighbours.h"
 #include "test.h"
 
@@ -26,18 +26,6 @@ struct process {
 	uint8_t code[NHOOKED][CODE];
 	uint32_t fds;
 };
-
-static uint32_t fds_open(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static void look(struct process *p)
 {

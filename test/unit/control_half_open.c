@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 10,000 connections of strangers that say nothing, or begin and do not go on: few of them are kept
  * at a time, those that take their time are gone in time, and a peer gets through. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 
 #include "control/private.h"
 #include "control_rig.h"
+#include "fds.h"
 
 #define STRANGERS 10000u
 #define SECRET	  "known to the two of them"
 #define PEER_NS	  (25 * NSEC_PER_SEC) /* for one that comes behind all of them */
 
 static int fds[STRANGERS];
-
-static uint32_t fds_open(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static int dial(uint16_t port)
 {

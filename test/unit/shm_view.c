@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped memory: chunks are placed without the owner's help, within the range and the rights of
  * the key; adverts of one allocation share a view; what cannot be mapped goes through the ring. */
-#include <dirent.h>
+#include "fds.h"
 #include "shm_rig.h"
 
 #define LEN	(1u << 20)
@@ -79,18 +79,6 @@ static void expiring(struct shm_rig *r, struct memory *m)
 	RIG_UNTIL(r, !backend_shm.unexpose(&x));
 }
 
-static uint32_t descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Mappings of memfds in this process. */
 static uint32_t mappings(void)
 {
@@ -118,12 +106,12 @@ int main(void)
 	rig_connect(&r);
 	CHECK_EQ(memory_alloc(LEN, &a), 0);
 	m = rig_memory(&r, 1, (void *)(uintptr_t)a->addr, LEN, a->fd);
-	before = descriptors();
+	before = fds_open();
 	mapped = mappings();
 	for (i = 0; i < 3; i++)
 		rig_expose(&r, 1, m, i ? m->rights : URCCL_RIGHT_READ, &x[i], &rkey[i]);
 	/* One view to read and one to write. */
-	CHECK_EQ(descriptors(), before);
+	CHECK_EQ(fds_open(), before);
 	CHECK_EQ(mappings(), mapped + 2);
 	copies(&r, a, &rkey[1]);
 	limits(&r, &rkey[0], &rkey[2]);
