@@ -80,6 +80,15 @@ static int check_ifname(const char *text)
 			     "\"=eth0\" (just that) or \"^docker,lo\" (all but those)");
 }
 
+static int check_nics(const char *text)
+{
+	if (!nic_rules_check(text))
+		return 0;
+	return fail(-EINVAL,
+		    "names of RDMA devices are wanted, such as \"mlx5_0,mlx5_1:2\" (port 2), "
+		    "\"=mlx5_0\" (just that) or \"^mlx5_2\" (all but that)");
+}
+
 static int check_cpus(const char *text)
 {
 	struct cpus cpus;
@@ -184,7 +193,7 @@ const struct setting settings_table[] = {
 	 .about = "nice level of the control thread; 0: unchanged"},
 	{CHOICE(log_level, level_words, URCCL_LOG_DEBUG, URCCL_LOG_DEFAULT), .used = 1,
 	 .uccl = "UCCL_P2P_LOG_LEVEL", .about = "what the log is told"},
-	{TEXT(rdma_dev, check_given), .uccl = "UCCL_P2P_RDMA_DEV", .about = "NICs to use"},
+	{TEXT(rdma_dev, check_nics), .uccl = "UCCL_P2P_RDMA_DEV", .about = "NICs to use"},
 	{NUMBER(rdma_port, 0, 255, 0), .about = "port of a NIC; 0: the first that is active"},
 	{NUMBER(rdma_gid_index, AUTO, 255, AUTO), .words = auto_words,
 	 .uccl = "UCCL_P2P_RDMA_GID_INDEX", .about = "index in the port's table of GIDs"},

@@ -394,6 +394,22 @@ int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b
 int addr_loopback(const struct sockaddr_storage *ss);
 int addr_wildcard(const struct sockaddr_storage *ss);
 
+/* ---- RDMA devices of this host, by the setting rdma_dev ---- */
+
+#define NIC_NAME_MAX 63u
+#define NIC_PORT_MAX 255u
+
+/* "mlx5_0,mlx5_1:2": what is a device's name means that one, else the devices whose names begin so,
+ * a number the device at that place of the list (as UCCL has it), ":2" port 2 alone; "=mlx5" nothing
+ * but whole names; "^mlx5_2,mlx5_3" all but those. 0 or -EINVAL. */
+int nic_rules_check(const char *rules);
+/* names: all n of this host, in the order of the verbs; the i-th, and its port. */
+int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_t i, uint32_t port);
+/* 1, and the first word (if it fits) that means no device. */
+int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size);
+/* They say which, not which not (rules NULL: neither). */
+int nic_names(const char *rules);
+
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);
 const char *transport_name(uint32_t transport);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator writes into the environment: any text for any setting. What is taken is in
  * range, reads back as it was, and is taken again; what is not leaves the settings as they were. */
+#include <stdio.h>
 #include <stdlib.h>
 #include "params.h"
 
@@ -38,6 +39,22 @@ static void one(const struct setting *row, const char *text, int is_uccl)
 		check(!memcmp(&p, &again, sizeof(p)));
 }
 
+/* A device is meant or kept out; and a word that means none stands in the text. */
+static void nics(const char *text)
+{
+	static const char *const names[] = {"mlx5_0", "mlx5_1", "mlx5_10", "rdmap79s0"};
+	char word[NIC_NAME_MAX + 1], other[TEXT_MAX + 1];
+	uint32_t i;
+
+	if (nic_rules_check(text))
+		return;
+	snprintf(other, sizeof(other), "^%s", text);
+	for (i = 0; i < ARRAY_SIZE(names) && *text != '^' && *text != ' ' && *text != '\t'; i++)
+		check(nic_matches(text, names, 4, i, 1) != nic_matches(other, names, 4, i, 1));
+	if (nic_missing(text, names, 4, word, sizeof(word)))
+		check(strstr(text, word) != NULL);
+}
+
 static void parsers(const char *text)
 {
 	struct sockaddr_storage at[LISTEN_MAX];
@@ -59,6 +76,7 @@ static void parsers(const char *text)
 					   w.at[i] + w.len[i] <= text + strlen(text)));
 	if (!transports_parse(text, &t))
 		check(t.n && t.n <= TRANSPORTS_MAX);
+	nics(text);
 	listens = listen_parse(text, at);
 	check(listens && listens <= (int)LISTEN_MAX);
 	for (; listens > 0; listens--)

@@ -123,6 +123,8 @@ static void test_refusals(void)
 	REFUSED(rdma_sl[2], -2, -EINVAL, "rdma_sl is -2");
 	REFUSED(progress_nice, -21, -EINVAL, "progress_nice is -21");
 	REFUSED(progress_cpus, "0-", -EINVAL, "progress_cpus \"0-\"");
+	REFUSED(rdma_dev, "", -EINVAL, "rdma_dev \"\"");
+	REFUSED(rdma_dev, "mlx5_0:0", -EINVAL, "rdma_dev \"mlx5_0:0\"");
 	REFUSED(thread_name, "too long", -EINVAL, "thread_name \"too long\"");
 	REFUSED(event_slots, 32769, -EINVAL, "event_slots is 32769");
 	REFUSED(reserved0, 1, -EINVAL, "reserved0");
