@@ -362,9 +362,9 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
 		   struct urccl_region *region);
 
 /* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at
- * most 2 s (-ETIMEDOUT: still registered; call again). Peers' later accesses fail with -EACCES.
- * A peer that has memory of urccl_alloc() mapped is asked to let go of it; from one that does not,
- * frozen, or INLINE and not called, it is taken: see urccl_alloc(). */
+ * most 2 s (-ETIMEDOUT: still registered; call again). Peers' accesses under way fail with -EACCES,
+ * later ones with -ESTALE. A peer that has memory of urccl_alloc() mapped is asked to let go of
+ * it; from one that does not, frozen, or INLINE and not called, it is taken: see urccl_alloc(). */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
 /* Ends every advert of the region, which stays registered and may be advertised anew: those who

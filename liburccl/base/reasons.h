@@ -119,6 +119,8 @@ REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=
 			"that this side could map")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
 			"expired, or was never the peer's. Ask the peer for a newer one")
+REASON(KEYS_STALE,	"the peer has unregistered the region of the advert: ask it for an advert of what "
+			"it has now")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")

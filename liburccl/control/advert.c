@@ -83,15 +83,19 @@ int advert_import_check(const struct urccl_advert *a, uint32_t i, struct trouble
 	return 0;
 }
 
-/* Is it one of ours, and does it still hold? Its region, or NULL: no. */
-static struct region *advert_region(struct control *c, const struct urccl_advert *a)
+/* Is it one of ours, and does it still hold? Its region, or NULL with *err: no. */
+static struct region *advert_region(struct control *c, const struct urccl_advert *a, int *err)
 {
 	struct region *r = handles_get(&c->region_handles, a->region);
 	uint8_t token[16];
 
-	if (!r || r->ending || a->version != ADVERT_VERSION ||
-	    a->incarnation != c->config.incarnation)
+	*err = -EACCES;
+	if (a->version != ADVERT_VERSION || a->incarnation != c->config.incarnation)
 		return NULL;
+	if (!r || r->ending) {
+		*err = -ESTALE;
+		return NULL;
+	}
 	siphash128(r->key, a, TOKEN_AT, token);
 	if (!equal_const_time(token, a->token, sizeof(token)))
 		return NULL;
@@ -368,7 +372,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 	struct region *r = NULL;
 	struct grant *g;
 	uint32_t hash;
-	int status = -EACCES;
+	int status;
 
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
@@ -376,7 +380,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 	if (req->advert.kind == ADVERT_SCRATCH)
 		status = scratch_region(c, &req->advert, &r);
 	else
-		r = advert_region(c, &req->advert);
+		r = advert_region(c, &req->advert, &status);
 	if (!r) {
 		key_answer(c, p, req->id, status, NULL);
 		return 0;

@@ -2,7 +2,8 @@
 /*
  * Keys of imported memory, which the owner is asked for at first use, or by WARM before it. A
  * remote asks in rounds, each for all parts that have none: what failed for once is asked for again
- * by the next entry, what was refused is not. WARM waits for the remotes that were busy when it
+ * by the next entry, what was refused for ever is not. WARM asks for nothing that was refused at
+ * all, and waits for the remotes that were busy when it
  * came, each in its turn.
  */
 #include <stdlib.h>
@@ -146,7 +147,9 @@ static void round_begin(struct control *c, struct remote *r)
 
 void keys_want(struct control *c, struct remote *r, int warm)
 {
-	if (r->deleting || r->refused || r->peer->stage == STAGE_DOWN)
+	if (r->deleting || r->peer->stage == STAGE_DOWN)
+		return;
+	if (r->refused && (warm || key_final(r->refused)))
 		return;
 	r->warm_wanted |= (uint8_t)warm;
 	if (!list_empty(&r->busy)) {
@@ -177,10 +180,14 @@ void keys_leave(struct control *c, struct remote *r)
 
 void remote_refuse(struct control *c, struct remote *r, int err)
 {
+	uint8_t again = r->again;
+
 	r->refused = err;
 	if (!list_empty(&r->busy))
 		warm_note(r, err);
 	keys_leave(c, r);
+	if (again)
+		keys_want(c, r, 0);
 }
 
 /* ---- a part ---- */

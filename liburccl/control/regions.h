@@ -136,7 +136,7 @@ struct remote {
 	uint8_t deleting, revoked;
 	uint8_t again;	     /* keys were wanted once more while some were asked for */
 	uint8_t warm_wanted; /* when it has all keys */
-	int32_t refused;     /* there will never be keys: -errno */
+	int32_t refused;     /* by the owner: -errno */
 	int32_t error;	     /* of this round */
 	uint64_t first_id;   /* of the first KEY_REQ for it; 0: none */
 	uint32_t next;	     /* part to be asked for */
@@ -153,7 +153,7 @@ void remote_info(struct control *c, struct control_call *call);
 void remote_keys(struct control *c, struct control_req *req); /* CONTROL_KEYS */
 int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep);
 void remote_step(struct control *c, struct remote *r);
-void remote_refuse(struct control *c, struct remote *r, int err); /* it gets no keys any more */
+void remote_refuse(struct control *c, struct remote *r, int err); /* it gets no keys now */
 void remotes_pump(struct control *c, struct peer *p);
 void remotes_end(struct control *c, struct peer *p);
 

@@ -134,10 +134,23 @@ static void revoke_back(struct control *c, struct cmd *cmd)
 	remote_step(c, r);
 }
 
-static void remote_revoke(struct control *c, struct remote *r)
+/* Who uses it later asks for the keys of what was revoked, and so hears what became of that. */
+static void keys_revoked(struct remote *r, uint32_t region)
 {
-	remote_refuse(c, r, -EACCES);
+	uint32_t i;
+
+	r->keys = 0;
+	for (i = 0; i < r->n; i++) {
+		r->has[i] = r->adverts[i].region != region;
+		r->keys += r->has[i];
+	}
+}
+
+static void remote_revoke(struct control *c, struct remote *r, uint32_t region)
+{
 	r->revoked = 1;
+	keys_revoked(r, region);
+	remote_refuse(c, r, -EACCES);
 	r->number = r->peer->revokes_seen;
 	list_add_tail(&r->revoking, &r->peer->revoking);
 	r->revoke.e.remote = r->engine;
@@ -160,7 +173,7 @@ int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev
 		if (r->deleting || r->revoked || !r->first_id || r->first_id > rev->upto ||
 		    !remote_is_of(r, rev->region))
 			continue;
-		remote_revoke(c, r);
+		remote_revoke(c, r, rev->region);
 	}
 	revoke_answer(c, p);
 	return 0;

@@ -88,10 +88,10 @@ static void region_del(struct engine *e, struct engine_cmd *cmd)
 	swap_map(e, cmd);
 }
 
-/* What was refused stays so; else the next entry asks again, unless a request is on its way. */
+/* The next entry asks again, unless a request is on its way. */
 static void key_failed(struct engine_remote *r, int err)
 {
-	if (key_refused(err))
+	if (key_final(err))
 		r->failed = err;
 	r->asked = r->req_out;
 	remote_waiters(r, err);
@@ -102,7 +102,7 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 	struct engine_remote *r = cmd->remote;
 	struct ep *ep = cmd->rail ? cmd->rail->ep : NULL;
 	struct remote_part *part = &r->parts[cmd->part];
-	int res = r->revoked ? -EACCES : cmd->cause;
+	int res = r->revoked && !cmd->cause ? -EACCES : cmd->cause;
 
 	(void)e;
 	if (!res && !part->has_key) {
@@ -258,7 +258,8 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return remote_keys(e, cmd);
 	case ENGINE_REMOTE_REVOKE:
 		remote_revoke(cmd->remote);
-		return DONE_LATER;
+		/* At once where it can be: entries taken from now on are not under way. */
+		return remote_is_revoked(e, cmd->remote) ? 0 : DONE_LATER;
 	case ENGINE_REMOTE_WARM:
 		e->warming++;
 		return DONE_LATER;

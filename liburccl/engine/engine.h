@@ -125,10 +125,17 @@ struct control_req {
 	struct control_call *call; /* the call that asks, not an engine; NULL: none */
 };
 
-/* Does a key that failed so stay away for ever? Else the next entry asks again. */
+/* The owner's own word on a key. */
 static inline int key_refused(int res)
 {
 	return res == -EACCES || res == -ESTALE || res == -EOPNOTSUPP;
+}
+
+/* It stays so for ever. Else the next entry asks again: of a region that was revoked the owner says
+ * -EACCES for as long as it has it, and -ESTALE from then on. */
+static inline int key_final(int res)
+{
+	return res == -ESTALE || res == -EOPNOTSUPP;
 }
 
 /* An ep in use for a peer. The control thread makes it, the engine has it from RAIL_CONNECT until

@@ -115,7 +115,9 @@ void *engine_remote_owner(const struct engine_remote *r)
 /* There are no keys to be had. */
 void remote_fail(struct op *op, int err)
 {
-	uint32_t reason = err == -EACCES || err == -ESTALE ? REASON_KEYS : REASON_KEYS_FAILED;
+	uint32_t reason = err == -EACCES   ? REASON_KEYS
+			  : err == -ESTALE ? REASON_KEYS_STALE
+					   : REASON_KEYS_FAILED;
 
 	op_fail(op, err, reason, (uint64_t)-err, 0, 0);
 }

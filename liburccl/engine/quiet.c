@@ -185,13 +185,13 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r)
 	return 1;
 }
 
-/* Entries that begin from now on find no keys, and hear why. */
+/* Entries that begin from now on find no keys, and ask the owner why. */
 void remote_revoke(struct engine_remote *r)
 {
 	uint32_t i;
 
 	r->revoked = 1;
-	r->failed = -EACCES;
+	r->asked = r->req_out; /* what was asked for before is not going to be answered */
 	store_relaxed(&r->mapped, 0);
 	store_release(&r->keys, 0);
 	for (i = 0; i < r->nparts; i++)

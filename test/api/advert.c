@@ -136,8 +136,8 @@ static void ends(void)
 
 	CHECK_EQ(move(used, 1, 0, 64).res, 64);
 	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), 0);
-	refused(used, 0, 0, 64, -EACCES, "revoked");
-	refused(unused, 0, 0, 64, -EACCES, "revoked");
+	refused(used, 0, 0, 64, -ESTALE, "unregistered");
+	refused(unused, 0, 0, 64, -ESTALE, "unregistered");
 	CHECK_EQ(urccl_advertise(p.b.ctx, t.region, 0, LEN, RW, 0, &none), -ESTALE);
 	side_close(&p.b);
 	CHECK_EQ(side_event(&p.a, NULL, URCCL_KIND_LOST, NULL).res, 0);

@@ -232,7 +232,7 @@ static void taken_back(void)
 	CHECK_EQ(add(t.remote, 0, 1).old, 5);
 	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), 0);
 	memset(words, 0x11, LEN);
-	refused(t.remote, 0, -EACCES, "revoked");
+	refused(t.remote, 0, -ESTALE, "unregistered");
 	CHECK_EQ(words[0], 0x1111111111111111ull);
 }
 

@@ -180,7 +180,7 @@ static void revoked(void)
 	sqe = side_sqe(&p.a);
 	urccl_prep_write(sqe, remote, local, 64, 0);
 	urccl_sqe_set_data64(sqe, 14);
-	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -EACCES);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
 	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
 }
 

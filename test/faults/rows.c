@@ -12,6 +12,7 @@
 #define DEAD_MS	 1000u
 #define ALIVE_MS 2000u /* dead_after of a peer that is frozen for less */
 #define ASLEEP	 0x5a
+#define RW	 (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 struct row {
 	int codes[5];	     /* of entries under way that need the peer's CPU, 0 ends */
@@ -259,16 +260,17 @@ static void comes_back(struct run *r)
 static void stays_revoked(struct run *r, uint8_t *snapshot)
 {
 	const uint8_t *m = r->is_sim ? r->target.bytes : r->peer.memory;
-	int64_t res;
 
 	comes_back(r);
 	if (!r->cell.mapped)
 		CHECK(!memcmp(m, snapshot, MEMORY));
-	if (r->is_sim)
-		return;
-	peer_registers_anew(&r->peer);
-	res = run_one(r, SHORT_MS * 1000);
-	CHECK(res == -EACCES || res == -ESTALE);
+	if (r->is_sim) {
+		CHECK_EQ(urccl_unregister(r->p.b.ctx, r->target.region), 0);
+		r->target.region = side_register(&r->p.b, r->target.bytes, MEMORY, RW);
+	} else {
+		peer_registers_anew(&r->peer);
+	}
+	CHECK_EQ(run_one(r, LONG_MS * 1000), -ESTALE);
 }
 
 /* Another process at the same address: the old handles lead nowhere. */

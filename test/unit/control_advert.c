@@ -107,7 +107,7 @@ int main(void)
 	limits(region);
 	life(region);
 	CHECK_EQ(urccl_unregister(b.ctx, region), 0);
-	CHECK_EQ(use(&ad, 1, 16), -EACCES);
+	CHECK_EQ(use(&ad, 1, 16), -ESTALE);
 	CHECK_EQ(urccl_unregister(b.ctx, region), -ESTALE);
 	CHECK_EQ(urccl_advertise(b.ctx, region, 0, 1, URCCL_RIGHT_WRITE, 0, &ad), -ESTALE);
 	side_close(&a);
