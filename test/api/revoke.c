@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A region's adverts are revoked: what its importers have under way fails with -EACCES, what they
  * begin later too, no byte of theirs lands after it, and the region is there all the same, for its
- * owner and for a newer advert. Once it is unregistered the old adverts give -ESTALE, also where its
- * memory is registered anew. */
+ * owner and for a newer advert. Once it is unregistered the old adverts give -ESTALE, also where
+ * its memory is registered anew. */
 #include "pair.h"
 
 #define LEN   (4u << 20)
