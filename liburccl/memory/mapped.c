@@ -23,11 +23,18 @@ struct query {
 
 _Static_assert(sizeof(struct query) == 104, "as the kernel has it");
 
+static int list_open(void)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int mappings_open(struct mappings *m)
 {
 	memset(m, 0, offsetof(struct mappings, text));
-	m->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	return m->fd < 0 ? -errno : 0;
+	m->fd = list_open();
+	return m->fd < 0 ? m->fd : 0;
 }
 
 void mappings_close(struct mappings *m)
@@ -37,10 +44,24 @@ void mappings_close(struct mappings *m)
 	m->fd = -1;
 }
 
+/* To its beginning. The kernel makes the list when it is read, an emulator (qemu-user) when it is
+ * opened. */
+static void text_begin(struct mappings *m)
+{
+	int fd = list_open();
+
+	if (fd < 0) {
+		(void)lseek(m->fd, 0, SEEK_SET);
+		return;
+	}
+	close(m->fd);
+	m->fd = fd;
+}
+
 void mappings_anew(struct mappings *m)
 {
 	if (m->reads)
-		(void)lseek(m->fd, 0, SEEK_SET);
+		text_begin(m);
 	m->at = m->len = 0;
 	m->start = m->end = 0;
 }
@@ -121,6 +142,8 @@ int mappings_find(struct mappings *m, uint64_t addr)
 	do
 		rc = text_line(m);
 	while (rc && m->end <= addr);
+	if (!rc) /* whatever is looked for next is before the end */
+		m->start = m->end = UINT64_MAX;
 	return rc;
 }
 

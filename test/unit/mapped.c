@@ -82,7 +82,9 @@ static void several(uint64_t at, int reads)
 	allowed(&m, at + 2 * page, 1, rw, -EACCES, at + 2 * page);
 	allowed(&m, at, 4 * page, PROT_READ, -EACCES, at + 3 * page);
 	allowed(&m, at + 4 * page, page, PROT_READ, -EFAULT, at + 4 * page);
-	/* Back again. */
+	/* Back again, also from beyond the end. */
+	allowed(&m, at, page, rw, 0, 0);
+	CHECK(!mappings_find(&m, UINT64_MAX - 1));
 	allowed(&m, at, page, rw, 0, 0);
 	mappings_close(&m);
 }
