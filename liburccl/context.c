@@ -25,18 +25,29 @@ const struct backend *context_backend(uint32_t transport)
 	return transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
 }
 
-/* Opens one transport's device as the next one. */
-static int device_open(struct urccl *ctx, uint32_t transport)
+static int device_open(struct urccl *ctx, const struct backend *b, struct device_config *config)
+{
+	int err;
+
+	config->index = ctx->ndevices;
+	err = b->open(config, &ctx->devices[ctx->ndevices]);
+	if (!err)
+		ctx->ndevices++;
+	return err;
+}
+
+/* Opens a transport's devices as the next ones: of several those that open. */
+static int transport_open(struct urccl *ctx, uint32_t transport)
 {
 	struct device_config config = {
 		.params = &ctx->settings.p,
-		.index = ctx->ndevices,
 		.incarnation = ctx->incarnation,
 		.listen = ctx->settings.listen,
 		.nlisten = ctx->settings.nlisten,
 	};
 	const struct backend *b = context_backend(transport);
-	int err;
+	uint32_t n, before = ctx->ndevices;
+	int err = -ENODEV;
 
 	if (!b)
 		return fail(-EOPNOTSUPP,
@@ -44,11 +55,11 @@ static int device_open(struct urccl *ctx, uint32_t transport)
 			    "and tcp are possible",
 			    transport_name(transport));
 	fail(0, "%s", "");
-	err = b->open(&config, &ctx->devices[ctx->ndevices]);
-	if (!err) {
-		ctx->ndevices++;
+	n = b->scan(&config);
+	for (; config.number < n && ctx->ndevices < DEVICES_MAX; config.number++)
+		err = device_open(ctx, b, &config);
+	if (ctx->ndevices > before)
 		return 0;
-	}
 	if (!*urccl_errmsg())
 		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
 	ctx->refused[transport].err = err;
@@ -126,7 +137,7 @@ static int devices_open(struct urccl *ctx)
 	int err = -EINVAL;
 
 	for (i = 0; i < s->transports.n; i++) {
-		err = device_open(ctx, s->transports.list[i].transport);
+		err = transport_open(ctx, s->transports.list[i].transport);
 		if (!err)
 			continue;
 		if (is_asked_for(s, i))
@@ -153,8 +164,9 @@ static int clock_choose(struct urccl *ctx)
 		return 0;
 	if (!ctx->is_inline)
 		return fail(-EINVAL, "clock=simulated is for contexts with URCCL_OPEN_INLINE");
-	if (ctx->ndevices > 1)
-		return fail(-EINVAL, "clock=simulated is for transport sim alone");
+	for (i = 0; i < ctx->ndevices; i++)
+		if (ctx->devices[i]->clock != ctx->clock)
+			return fail(-EINVAL, "clock=simulated is for transport sim alone");
 	return 0;
 }
 

@@ -132,7 +132,7 @@ static int check_sim(const char *text)
 	struct sim_faults faults;
 
 	faults_init(&faults);
-	return faults_parse(text, &faults);
+	return faults_parse(text, 0, &faults);
 }
 
 /* ---- the table ---- */

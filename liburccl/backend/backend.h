@@ -18,11 +18,11 @@
  *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer
  *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO), nobody else notices.
  *
- * Threads: open, close, reg, unreg, ep_open and ep_free run on the control thread, may block and
- * allocate, and share nothing with a running engine but what each says. All other functions run
- * on the one engine thread that owns the device, never block, never log, and after ep_open and
- * import never allocate. A backend starts no threads, has no globals, and calls nothing of the
- * engine.
+ * Threads: scan, open, close, reg, unreg, ep_open and ep_free run on the control thread, may
+ * block and allocate, and share nothing with a running engine but what each says. All other
+ * functions run on the one engine thread that owns the device, never block, never log, and after
+ * ep_open and import never allocate. A backend starts no threads, has no globals, and calls
+ * nothing of the  engine.
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -66,6 +66,7 @@ struct ep {
 struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;
+	uint32_t number;		/* among those of the transport: see scan */
 	uint64_t incarnation;		/* of this context, random */
 	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
 						 * used), at most LISTEN_MAX */
@@ -80,6 +81,8 @@ enum chunk_flags {
 	CHUNK_CANCELLED = 1 << 1,	/* the backend's: cancel was asked */
 	CHUNK_BOUNCES = 1 << 2,		/* out, with -EACCES: it would have gone through memory
 					 * of the library, which the policy forbids */
+	CHUNK_ACKED = 1 << 3,		/* the engine's, of a WRITE: the acknowledgement is
+					 * enough, no proof that it is placed is wanted */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */
@@ -164,6 +167,9 @@ struct backend {
 	uint32_t transport;		/* enum urccl_transport */
 	uint32_t chunk_bytes;		/* a good size of a large entry's pieces */
 
+	/* How many devices open() opens with these settings, index and number aside, by number
+	 * from 0 on; 0: none, the reason in fail(). */
+	uint32_t (*scan)(const struct device_config *config);
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
 	void (*close)(struct device *dev);	/* no eps left */
@@ -226,6 +232,13 @@ static inline int ep_version(uint32_t min, uint32_t max, const uint8_t *addr, ui
 	if (addr[0] > max || addr[1] < min)
 		return -EPROTONOSUPPORT;
 	return (int)(addr[1] < max ? addr[1] : max);
+}
+
+/* Of transports that have one device at most. */
+static inline uint32_t scan_one(const struct device_config *config)
+{
+	(void)config;
+	return 1;
 }
 
 extern const struct backend backend_sim, backend_shm, backend_tcp;

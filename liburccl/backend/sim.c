@@ -68,18 +68,30 @@ static void device_init(struct sim_device *dev, uint32_t index)
 }
 
 /* What the context says of itself goes before what the network says of all. */
-static int device_faults(const struct urccl_sim *net, const char *own, struct sim_faults *f)
+static int device_faults(const struct device_config *config, struct sim_faults *f)
 {
+	const struct urccl_sim *net = config->params->sim_network;
+	const char *own = config->params->sim;
 	int err;
 
-	*f = net->faults;
-	err = own ? faults_parse(own, f) : 0;
-	if (!err && f->is_simulated != net->faults.is_simulated)
+	if (!net)
+		return fail(-EINVAL, "sim: no network to join: set sim_network of the parameters");
+	*f = net->faults[config->number];
+	err = own ? faults_parse(own, config->number, f) : 0;
+	if (!err && f->is_simulated != net->faults[0].is_simulated)
 		err = fail(-EINVAL,
 			   "sim: the clock is the network's: urccl_sim_open() is to be "
 			   "told that it is %s",
 			   f->is_simulated ? "simulated" : "real");
 	return err;
+}
+
+/* What is wrong with the settings is open's to say. */
+static uint32_t device_scan(const struct device_config *config)
+{
+	struct sim_faults faults;
+
+	return device_faults(config, &faults) ? 1 : (uint32_t)faults.rails;
 }
 
 static int device_open(const struct device_config *config, struct device **out)
@@ -89,9 +101,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	struct sim_device *dev;
 	int err;
 
-	if (!net)
-		return fail(-EINVAL, "sim: no network to join: set sim_network of the parameters");
-	err = device_faults(net, config->params->sim, &faults);
+	err = device_faults(config, &faults);
 	if (err)
 		return err;
 	dev = calloc(1, sizeof(*dev));
@@ -99,6 +109,7 @@ static int device_open(const struct device_config *config, struct device **out)
 		return fail(-ENOMEM, "sim: no memory for a device");
 	device_init(dev, config->index);
 	dev->faults = faults;
+	dev->number = config->number;
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
 	dev->device.next_ns = NEVER_NS;
 	err = open_fds(dev);
@@ -204,6 +215,7 @@ static void work(struct sim_device *dev)
 	struct sim_ep *ep;
 
 	sim_restart(dev, now);
+	sim_kill(dev, now);
 	list_for_each(pos, &dev->ends) {
 		ep = list_entry(pos, struct sim_ep, change);
 		if (ep->state != SIM_EP_CLOSING && down_ready(ep)) {
@@ -303,7 +315,7 @@ static uint32_t poll_ends(struct sim_device *dev, struct event *events, uint32_t
 /* The next time at which something happens by itself; NEVER_NS: somebody else's turn. */
 static uint64_t next_due(const struct sim_device *dev)
 {
-	uint64_t next = dev->neps ? dev->restart_at : NEVER_NS;
+	uint64_t next = dev->neps ? sim_spell_due(dev) : NEVER_NS;
 
 	if (!dev->net->frozen && dev->heap_len && dev->heap[0]->due < next)
 		next = dev->heap[0]->due;
@@ -395,6 +407,7 @@ const struct backend backend_sim = {
 	.name = "sim",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64 << 10,
+	.scan = device_scan,
 	.open = device_open,
 	.close = device_close,
 	.reg = reg,

@@ -25,11 +25,12 @@
 
 struct urccl_sim {
 	pthread_mutex_t lock;
-	struct sim_faults faults;	/* of devices that say nothing of their own */
+	/* Of devices that say nothing of their own, by rail. */
+	struct sim_faults faults[FAULT_RAILS];
 	struct clock clock;		/* of all of them, where it is simulated */
 	uint64_t cookie;		/* in addresses and keys: tells networks apart */
 	int frozen;
-	uint32_t joined;
+	uint32_t joined;		/* contexts */
 	struct sim_device *devices[SIM_DEVICES];
 };
 
@@ -120,10 +121,12 @@ struct sim_device {
 	struct device device;		/* first; its fd is an epoll of the two below */
 	struct urccl_sim *net;
 	struct sim_faults faults;
-	struct sim_spells freeze, flap;
+	struct sim_spells freeze, flap, kill;
+	int dead;			/* killed, at the last poll */
 	uint64_t restart_at, restarts;	/* the next one, and their number */
 	uint64_t line_free;		/* until then its link is busy with what was sent */
 	uint32_t slot;			/* in net->devices */
+	uint32_t number;		/* of its context's */
 	int timer_fd, wake_fd;
 	int asleep;			/* armed, and nobody has written wake_fd since */
 	int woken;			/* wake_fd was written */
@@ -191,6 +194,12 @@ uint64_t sim_frozen_until(struct sim_device *dev, uint64_t now);
 int sim_is_cut(struct sim_device *dev, uint64_t now);
 /* It forgets its connections where that is due. */
 void sim_restart(struct sim_device *dev, uint64_t now);
+/* It has no connections, and gets none. */
+int sim_is_dead(struct sim_device *dev, uint64_t now);
+/* It loses its connections where that begins. */
+void sim_kill(struct sim_device *dev, uint64_t now);
+/* When it is to be polled for the two. */
+uint64_t sim_spell_due(const struct sim_device *dev);
 /* How long the device's link takes for len bytes more, from now. */
 uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now);
 

@@ -165,12 +165,19 @@ static int names(const struct sim_ep *ep, const struct sim_ep *peer)
 	return ep->peer_slot == peer->dev->slot && ep->peer_id == peer->id;
 }
 
+static int is_dead(const struct sim_ep *ep)
+{
+	return sim_is_dead(ep->dev, sim_now(ep->dev));
+}
+
 /* Both are up once each has named the other. */
 static void ep_meet(struct sim_ep *ep, struct sim_ep *peer)
 {
-	if (!peer || peer == ep) {
+	if (is_dead(ep)) {
+		sim_ep_down(ep, -ENETDOWN, 0);
+	} else if (!peer || peer == ep || is_dead(peer)) {
 		sim_ep_down(ep, -EHOSTUNREACH, 0);
-	} else if (peer->state == SIM_EP_CONNECTING && names(peer, ep)) {
+	} else if (peer->state == SIM_EP_CONNECTING && !peer->down && names(peer, ep)) {
 		peer->state = ep->state = SIM_EP_UP;
 		ep_change(ep, &ep->dev->ups);
 		ep_change(peer, &peer->dev->ups);

@@ -104,11 +104,11 @@ int sim_join(struct urccl_sim *net, struct sim_device *dev)
 		dev->net = net;
 		dev->slot = slot;
 		net->devices[slot] = dev;
-		net->joined++;
+		net->joined += !dev->number;
 	}
 	pthread_mutex_unlock(&net->lock);
 	if (slot == SIM_DEVICES)
-		return fail(-ENOSPC, "sim: %u contexts have joined the network, which is its limit",
+		return fail(-ENOSPC, "sim: %u rails have joined the network, which is its limit",
 			    SIM_DEVICES);
 	return 0;
 }
@@ -119,7 +119,7 @@ void sim_leave(struct sim_device *dev)
 
 	pthread_mutex_lock(&net->lock);
 	net->devices[dev->slot] = NULL;
-	net->joined--;
+	net->joined -= !dev->number;
 	pthread_mutex_unlock(&net->lock);
 }
 
@@ -147,6 +147,18 @@ void sim_wake(struct sim_device *dev)
 /* Some of every fault that a correct program does not notice. */
 #define HARMLESS "delay=1us..20us,early=50%,duplicate=12.5%"
 
+static int faults_all(struct urccl_sim *net, const char *text)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < FAULT_RAILS && !err; i++) {
+		faults_init(&net->faults[i]);
+		err = faults_parse(text, i, &net->faults[i]);
+	}
+	return err;
+}
+
 int urccl_sim_open(const char *faults, struct urccl_sim **sim)
 {
 	struct urccl_sim *net;
@@ -157,8 +169,7 @@ int urccl_sim_open(const char *faults, struct urccl_sim **sim)
 	net = calloc(1, sizeof(*net));
 	if (!net)
 		return fail(-ENOMEM, "sim: no memory for a network");
-	faults_init(&net->faults);
-	err = faults_parse(faults ? faults : HARMLESS, &net->faults);
+	err = faults_all(net, faults ? faults : HARMLESS);
 	if (err)
 		goto free_net;
 	err = random_bytes(&net->cookie, sizeof(net->cookie));

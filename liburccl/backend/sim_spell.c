@@ -5,7 +5,12 @@
 
 #define SPELLS_BEHIND 4096u /* that are gone through one by one after a long time */
 
-enum draw { DRAW_FREEZE = 0x5eed0000, DRAW_FLAP = 0x5eed0002, DRAW_RESTART = 0x5eed0004 };
+enum draw {
+	DRAW_FREEZE = 0x5eed0000,
+	DRAW_FLAP = 0x5eed0002,
+	DRAW_RESTART = 0x5eed0004,
+	DRAW_KILL = 0x5eed0006
+};
 
 static uint64_t draw(const struct sim_device *dev, uint32_t what, uint64_t number)
 {
@@ -51,28 +56,56 @@ static void next_restart(struct sim_device *dev, uint64_t now)
 
 void sim_spells_begin(struct sim_device *dev, uint64_t now)
 {
-	dev->freeze.ends = dev->flap.ends = now;
+	dev->freeze.ends = dev->flap.ends = dev->kill.ends = now;
 	next_restart(dev, now);
 }
 
 /* Both ends hear of it. */
-void sim_restart(struct sim_device *dev, uint64_t now)
+static void break_all(struct sim_device *dev)
 {
 	struct sim_ep *ep, *peer;
 	struct list *pos;
 
-	if (now < dev->restart_at)
-		return;
-	next_restart(dev, now);
 	list_for_each(pos, &dev->members) {
 		ep = list_entry(pos, struct sim_ep, link);
-		if (ep->state != SIM_EP_UP)
+		if (ep->state != SIM_EP_UP && ep->state != SIM_EP_CONNECTING)
 			continue;
 		peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
 		if (peer)
 			sim_ep_down(peer, -ECONNRESET, 1);
 		sim_ep_down(ep, -ECONNRESET, 0);
 	}
+}
+
+void sim_restart(struct sim_device *dev, uint64_t now)
+{
+	if (now < dev->restart_at)
+		return;
+	next_restart(dev, now);
+	break_all(dev);
+}
+
+int sim_is_dead(struct sim_device *dev, uint64_t now)
+{
+	return in_spell(dev, &dev->kill, &dev->faults.kill, DRAW_KILL, now);
+}
+
+void sim_kill(struct sim_device *dev, uint64_t now)
+{
+	int was = dev->dead;
+
+	dev->dead = sim_is_dead(dev, now);
+	if (dev->dead && !was)
+		break_all(dev);
+}
+
+uint64_t sim_spell_due(const struct sim_device *dev)
+{
+	uint64_t kill = dev->dead ? dev->kill.ends : dev->kill.begins;
+
+	if (!dev->faults.kill.every.max || dev->restart_at < kill)
+		return dev->restart_at;
+	return kill;
 }
 
 uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one grammar of simulated faults: KEY=VALUE by comma, each key at most once. */
+/* The one grammar of simulated faults: KEY=VALUE or KEY@RAIL=VALUE by comma, each at most once. */
 #include "base/base.h"
 
 enum kind {
@@ -46,12 +46,15 @@ static const struct key keys[] = {
 	{"freeze", KIND_SPELL, AT(freeze), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"flap", KIND_SPELL, AT(flap), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"restart", KIND_SOME, AT(restart), NSEC_PER_USEC, FAULT_NS_MAX},
+	{"kill", KIND_SPELL, AT(kill), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"depth", KIND_NUMBER, AT(depth), 1, 65536},
+	{"rails", KIND_NUMBER, AT(rails), 1, FAULT_RAILS},
 };
 
-#define NAMES                                                                                 \
+#define NAMES                                                                              \
 	"seed, clock, delay, rate, drop, resend, retries, duplicate, early, flip, error, " \
-	"partial, freeze, flap, restart and depth"
+	"partial, freeze, flap, restart, kill, depth and rails"
+#define ALL FAULT_RAILS /* of which rail a word is that names none */
 
 void faults_init(struct sim_faults *f)
 {
@@ -59,6 +62,7 @@ void faults_init(struct sim_faults *f)
 	f->resend_ns = 100 * NSEC_PER_USEC;
 	f->retries = 7;
 	f->depth = 128;
+	f->rails = 1;
 }
 
 /* ---- words ---- */
@@ -222,9 +226,10 @@ static const char *wanted(const struct key *k)
 	case KIND_BYTES:
 		return "bytes a second are wanted, such as 100m, up to 1024g, or off";
 	default:
-		return k->most == 30	  ? "a number from 0 to 30 is wanted"
-		       : k->most == 65536 ? "a number from 1 to 65536 is wanted"
-					  : "a number below 2^64 is wanted";
+		return k->most == 30		? "a number from 0 to 30 is wanted"
+		       : k->most == 65536	? "a number from 1 to 65536 is wanted"
+		       : k->most == FAULT_RAILS ? "a number from 1 to 8 is wanted"
+						: "a number below 2^64 is wanted";
 	}
 }
 
@@ -243,42 +248,87 @@ static int shown(size_t len)
 	return len < 60 ? (int)len : 60;
 }
 
-/* One KEY=VALUE of len bytes; seen: a bit for each key that was there. */
-static int get_item(const char *item, size_t len, struct sim_faults *f, uint32_t *seen)
+/* A word of len bytes as far as its value. */
+struct word {
+	const struct key *key;
+	uint32_t rail; /* ALL: of all */
+	struct rest value;
+};
+
+/* The clock, and how many rails there are, are no rail's own. */
+static int get_rail(const char *at, size_t len, struct word *w)
+{
+	if (len != 1 || at[0] < '0' || at[0] >= '0' + (int)FAULT_RAILS)
+		return fail(-EINVAL, "%s@%.*s: the number of a rail is wanted, from 0 to 7",
+			    w->key->name, shown(len), at);
+	if (w->key->kind == KIND_CLOCK || w->key->at == AT(rails))
+		return fail(-EINVAL, "%s is of all rails", w->key->name);
+	w->rail = (uint32_t)(at[0] - '0');
+	return 0;
+}
+
+static int get_word(const char *item, size_t len, struct word *w)
 {
 	const char *equals = memchr(item, '=', len);
 	size_t name = equals ? (size_t)(equals - item) : len;
-	const struct key *k = find_key(item, name);
-	struct rest r = {item + name + 1, item + len};
+	const char *of = memchr(item, '@', name);
 
-	if (!k || !equals)
+	w->key = find_key(item, of ? (size_t)(of - item) : name);
+	w->rail = ALL;
+	w->value = (struct rest){item + name + 1, item + len};
+	if (!w->key || !equals)
 		return fail(-EINVAL,
 			    "\"%.*s\" is no fault of a simulated network: " NAMES
 			    " are, each with = and a value",
 			    shown(name), item);
-	if (*seen & 1u << (k - keys))
-		return fail(-EINVAL, "%s is twice", k->name);
-	*seen |= 1u << (k - keys);
-	if (get_value(&r, k, (char *)f + k->at) || r.at != r.end)
-		return fail(-EINVAL, "%.*s: %s", shown(len), item, wanted(k));
+	return of ? get_rail(of + 1, (size_t)(item + name - of - 1), w) : 0;
+}
+
+/* One word of len bytes, for a rail or ALL: applied if it is of that. seen: of each rail and of all
+ * a bit for each key that was there. */
+static int get_item(const char *item, size_t len, uint32_t rail, struct sim_faults *f,
+		    uint32_t seen[FAULT_RAILS + 1])
+{
+	struct sim_faults other = *f;
+	struct word w;
+	uint32_t bit;
+
+	if (get_word(item, len, &w))
+		return -EINVAL;
+	bit = 1u << (w.key - keys);
+	if (seen[w.rail] & bit)
+		return fail(-EINVAL, "%s is twice", w.key->name);
+	seen[w.rail] |= bit;
+	if (w.rail != rail)
+		f = &other;
+	if (get_value(&w.value, w.key, (char *)f + w.key->at) || w.value.at != w.value.end)
+		return fail(-EINVAL, "%.*s: %s", shown(len), item, wanted(w.key));
 	return 0;
 }
 
-int faults_parse(const char *text, struct sim_faults *f)
+static int get_all(const char *text, uint32_t rail, struct sim_faults *f)
 {
-	struct sim_faults all = *f;
-	uint32_t seen = 0;
+	uint32_t seen[FAULT_RAILS + 1] = {0};
 	size_t len;
 
 	for (; *text; text += len + 1) {
 		len = strcspn(text, ",");
-		if (get_item(text, len, &all, &seen))
+		if (get_item(text, len, rail, f, seen))
 			return -EINVAL;
 		if (!text[len])
 			break;
 		if (!text[len + 1])
 			return fail(-EINVAL, "nothing follows the last comma");
 	}
+	return 0;
+}
+
+int faults_parse(const char *text, uint32_t rail, struct sim_faults *f)
+{
+	struct sim_faults all = *f;
+
+	if (get_all(text, ALL, &all) || get_all(text, rail, &all))
+		return -EINVAL;
 	*f = all;
 	return 0;
 }

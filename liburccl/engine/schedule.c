@@ -132,7 +132,9 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 		c->ep = rail->ep;
 		c->kind = op_reads(op) ? CHUNK_READ : CHUNK_WRITE;
 		c->cls = op->lane >= LANE_BULK ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
-		c->flags = 0;
+		c->flags = (op->sqe.flags & URCCL_SQE_ACKED) && !(op->bits & OP_PROMISED)
+				   ? CHUNK_ACKED
+				   : 0;
 		c->res = 0;
 		c->path = 0;
 		c->len = (uint32_t)p.len;

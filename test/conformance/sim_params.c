@@ -30,7 +30,15 @@ static void values(void)
 	taken("seed=18446744073709551615,clock=simulated,delay=0ns..3600s,rate=1024g,drop=100%,"
 	      "resend=1us,retries=30,duplicate=0.0001%,early=0%,error=99.9999%,partial=100.0%,"
 	      "freeze=1us/1us..2us,flap=1ms..1s/2s,restart=1s..2s,depth=65536");
-	taken("freeze=off,flap=off,restart=off,rate=off,clock=real");
+	taken("freeze=off,flap=off,restart=off,kill=off,rate=off,clock=real");
+	taken("kill=5ms..20ms/1s,rails=8,rate@0=1m,rate@7=2m,rate=3m");
+	refused("rails=9", "from 1 to 8");
+	refused("rate@8=1m", "rate@8: the number of a rail");
+	refused("rate@=1m", "rate@: the number of a rail");
+	refused("rails@0=2", "rails is of all rails");
+	refused("clock@0=real", "clock is of all rails");
+	refused("rate@1=1m,rate@1=2m", "rate is twice");
+	refused("drop@1=1", "drop@1=1: a share");
 	refused("late=1", "\"late\" is no fault");
 	refused("drop", "\"drop\" is no fault");
 	refused("drop=1%,", "last comma");

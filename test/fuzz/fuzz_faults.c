@@ -31,7 +31,7 @@ static void one(const char *text)
 
 	faults_init(&f);
 	before = again = f;
-	if (faults_parse(text, &f)) {
+	if (faults_parse(text, 1, &f)) {
 		check(!memcmp(&f, &before, sizeof(f)));
 		check(*urccl_errmsg() != 0);
 		return;
@@ -40,12 +40,14 @@ static void one(const char *text)
 	check_range(&f.restart);
 	check_spell(&f.freeze);
 	check_spell(&f.flap);
+	check_spell(&f.kill);
 	check(f.drop <= SHARE_ALL && f.duplicate <= SHARE_ALL && f.early <= SHARE_ALL);
 	check(f.error <= SHARE_ALL && f.partial <= SHARE_ALL);
 	check(f.retries <= 30 && f.depth && f.depth <= 65536 && f.is_simulated <= 1);
+	check(f.rails && f.rails <= FAULT_RAILS);
 	check(f.resend_ns >= NSEC_PER_USEC && f.resend_ns <= FAULT_NS_MAX);
-	check(!faults_parse(text, &again) && !memcmp(&f, &again, sizeof(f)));
-	check(!faults_parse(text, &again) && !memcmp(&f, &again, sizeof(f)));
+	check(!faults_parse(text, 1, &again) && !memcmp(&f, &again, sizeof(f)));
+	check(!faults_parse(text, 1, &again) && !memcmp(&f, &again, sizeof(f)));
 }
 
 /* A byte is a word. */
