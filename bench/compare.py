@@ -127,9 +127,9 @@ def run_once(command, options):
 
 def run_well(command, probe, options):
     """Runs a command until it ran undisturbed in the wanted placement. None: it never did."""
-    deadline = time.monotonic() + options.patience
-    if options.rough:
+    if options.rough or options.alone:
         return run_once(command, options)[0]
+    deadline = time.monotonic() + options.patience
     while True:
         wait_for_quiet(options)
         before = probe.place()
@@ -340,13 +340,18 @@ def machine():
                                    platform.system(), platform.release())
 
 
+def placed(probe, options):
+    if options.alone:
+        return "- Every run was kept: nothing else ran on that machine."
+    return "- Placement %s; the probe's round trip %s." % (options.placement, "%.0f to %.0f ns" % (
+        min(probe.seen), max(probe.seen)) if probe.seen else "was not looked at: no figures")
+
+
 def results(figures, probe, options):
     """The draft of a report: what on which machine, the goals, then each figure."""
     out = ["# What was measured", "", "- liburccl at %s, %s." % (
         first_line("git", "describe", "--always", "--dirty"), first_line("cc", "--version")),
-        "- Machine: %s." % machine(),
-        "- Placement %s; the probe's round trip %s." % (options.placement, "%.0f to %.0f ns" % (
-            min(probe.seen), max(probe.seen)) if probe.seen else "was not looked at: no figures"),
+        "- Machine: %s." % machine(), placed(probe, options),
         "", "## Goals", "", "| figure | goal | bound | median | 95 % interval | verdict |",
         "|---|---|---|---|---|---|"]
     for x in figures:
@@ -401,6 +406,8 @@ def arguments():
     p.add_argument("--limit", type=int, default=180, help="seconds a command may take")
     p.add_argument("--rough", action="store_true",
                    help="keep every run, one round: to try a plan, not to measure")
+    p.add_argument("--alone", action="store_true", help="keep every run: nothing else runs here, "
+                   "and the CPUs are not to be placed, as in an emulated machine")
     p.add_argument("--only", action="append", default=[], help="figures of the plan, by pattern")
     p.add_argument("--set", action="append", type=pair, default=[], metavar="NAME=VALUE")
     p.add_argument("--goal", action="append", default=[])
@@ -445,6 +452,8 @@ def main():
             drawn = plot.draw(x, options.plot)
             print("drawn: %s" % ", ".join(drawn) if drawn else "not drawn: there is no gnuplot")
         keep(done, probe, options)
+    if options.alone and not options.rough:
+        return
     if not probe.seen:
         print("the placement was not looked at: these are no figures")
         return

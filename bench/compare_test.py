@@ -59,13 +59,21 @@ class Goals(unittest.TestCase):
             compare.Goal("a:nothing >= 1").judge(rounds([1]))
 
 
+class Alone(unittest.TestCase):
+    def test_every_round_is_kept_and_nothing_is_probed(self):
+        options = argparse.Namespace(build="b", set={}, rounds=3, rough=False, alone=True, limit=10)
+        figure = compare.Figure("f", {"runs": {"a": "echo rate 2 M/s"}}, options)
+        figure.measure(None, options)
+        self.assertEqual(len(figure.rounds), 3)
+
+
 class Sweeps(unittest.TestCase):
     TABLE = {"sweep": [8, 64], "unit": "GB/s", "title": "A sweep",
              "lines": [["a", "a:rate{size}"], ["none", "none:rate"]],
              "runs": {"a": "echo rate{size} {size} M/s", "none": "{nothing}"}}
 
     def sweep(self):
-        options = argparse.Namespace(build="b", set={}, rounds=3, rough=True, limit=10,
+        options = argparse.Namespace(build="b", set={}, rounds=3, rough=True, alone=False, limit=10,
                                      patience=1, dropped=0)
         sweep = compare.Sweep("s", self.TABLE, options)
         sweep.measure(None, options)

@@ -15,7 +15,11 @@ static void help(const char *usage)
 	       "  --size N           bytes of a message: 8, 4k, 1m\n"
 	       "  --span N           bytes walked before the same ones come again\n"
 	       "  --cc NAME          congestion control of TCP streams\n"
-	       "  --pages 4k|thp     pages of the buffers (4k)\n",
+	       "  --pages 4k|thp     pages of the buffers (4k)\n"
+	       "  --device A,B       RDMA devices of the two ends (the first two)\n"
+	       "  --depth N          work requests in flight on a queue pair\n"
+	       "  --chain N          so many of them for one doorbell\n"
+	       "  --qps N            queue pairs (1)\n",
 	       usage);
 	exit(0);
 }
@@ -46,6 +50,19 @@ static void set(struct raw_options *o, int opt, const char *arg)
 	case 'C':
 		o->cc = arg;
 		break;
+	case 'D':
+		bad = !strchr(arg, ',');
+		o->device = arg;
+		break;
+	case 'q':
+		bad = bench_parse_size(arg, &o->depth) || !o->depth || o->depth > 8192;
+		break;
+	case 'n':
+		bad = bench_parse_size(arg, &o->chain) || !o->chain || o->chain > 8192;
+		break;
+	case 'Q':
+		bad = bench_parse_size(arg, &o->qps) || !o->qps;
+		break;
 	case 'p':
 		bad = strcmp(arg, "4k") && strcmp(arg, "thp");
 		o->pages = strcmp(arg, "thp") ? BENCH_PAGES_4K : BENCH_PAGES_THP;
@@ -58,10 +75,11 @@ static void set(struct raw_options *o, int opt, const char *arg)
 void raw_options(struct raw_options *o, int argc, char **argv, const char *usage)
 {
 	static const struct option options[] = {
-		{"json", 0, NULL, 'j'}, {"cpu", 1, NULL, 'c'},	{"duration", 1, NULL, 'd'},
-		{"mode", 1, NULL, 'm'}, {"size", 1, NULL, 's'}, {"span", 1, NULL, 'w'},
-		{"cc", 1, NULL, 'C'},	{"help", 0, NULL, 'h'}, {"pages", 1, NULL, 'p'},
-		{NULL, 0, NULL, 0},
+		{"json", 0, NULL, 'j'},	  {"cpu", 1, NULL, 'c'},   {"duration", 1, NULL, 'd'},
+		{"mode", 1, NULL, 'm'},	  {"size", 1, NULL, 's'},  {"span", 1, NULL, 'w'},
+		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},  {"pages", 1, NULL, 'p'},
+		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'}, {"chain", 1, NULL, 'n'},
+		{"qps", 1, NULL, 'Q'},	  {NULL, 0, NULL, 0},
 	};
 	int opt;
 
