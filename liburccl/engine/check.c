@@ -22,7 +22,8 @@ enum field { /* of an entry, in the order of their place */
 #define ATOMIC_FIELDS (F_OBJECT | F_ADDR | F_OFF | F_TAG | F_GROUP)
 #define DATA_FIELDS   (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
 
-enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE, OBJECT_RING };
+/* What of the engine's it names. */
+enum object { OBJECT_NONE, OBJECT_REMOTE, OBJECT_PEER, OBJECT_WATCHED, OBJECT_CLOSED };
 
 /* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
  * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it.
@@ -36,16 +37,16 @@ enum object { OBJECT_NONE, OBJECT_PEER, OBJECT_REMOTE, OBJECT_RING };
 			(fields)&F_OFF ? 0 : ~0ull, ~0ull,                              \
 			((fields)&F_GROUP ? 0 : 0xffffffffull) | 0xffffffff00000000ull, \
 	}
-#define PLAIN(object, fields, flags)                              \
-	{                                                         \
-		1, object, fields, 0, flags, ZEROS(fields, flags) \
+#define PLAIN(object, fields, bits, flags)                           \
+	{                                                            \
+		1, object, fields, flags, bits, ZEROS(fields, flags) \
 	}
-#define CLOSELY(object, fields, multishot, flags)    \
-	{                                            \
-		1, object, fields, multishot, flags, \
-		{                                    \
-			~0ull                        \
-		}                                    \
+#define CLOSELY(object, fields, bits, flags)    \
+	{                                       \
+		1, object, fields, flags, bits, \
+		{                               \
+			~0ull                   \
+		}                               \
 	}
 
 /* What an operation may use; an operation that is not here is one this version does not carry out.
@@ -54,25 +55,28 @@ static const struct shape {
 	uint8_t known;
 	uint8_t object; /* enum object */
 	uint8_t fields; /* enum field */
-	uint8_t multishot;
-	uint16_t flags;	  /* without class */
+	uint16_t flags; /* without class */
+	uint32_t bits;	/* of enum op_bits, those that say what it is */
 	uint64_t zero[8]; /* the entry as words: bits that are 0 in a plain one */
 } shapes[URCCL_OP_LAST] = {
-	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, ORDER_FLAGS),
-	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, DATA_FLAGS),
-	[URCCL_OP_WRITE] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, DATA_FLAGS),
-	[URCCL_OP_READV] = PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), DATA_FLAGS),
-	[URCCL_OP_WRITEV] = PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), DATA_FLAGS),
-	[URCCL_OP_READ_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, DATA_FLAGS),
-	[URCCL_OP_WRITE_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, DATA_FLAGS),
+	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, 0, ORDER_FLAGS),
+	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA, DATA_FLAGS),
+	[URCCL_OP_WRITE] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA, DATA_FLAGS),
+	[URCCL_OP_READV] =
+		PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), OP_IS_DATA, DATA_FLAGS),
+	[URCCL_OP_WRITEV] =
+		PLAIN(OBJECT_PEER, DATA_FIELDS & ~(F_REGION | F_OFF), OP_IS_DATA, DATA_FLAGS),
+	[URCCL_OP_READ_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, OP_IS_DATA, DATA_FLAGS),
+	[URCCL_OP_WRITE_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, OP_IS_DATA, DATA_FLAGS),
 	[URCCL_OP_NOTIFY] = CLOSELY(OBJECT_PEER, F_OBJECT | F_ADDR | F_LEN | F_TAG | F_GROUP, 0,
 				    ORDER_FLAGS | URCCL_SQE_FENCE),
-	[URCCL_OP_FETCH_ADD] = PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS, ATOMIC_FLAGS),
-	[URCCL_OP_CMP_SWAP] = PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS | F_LEN, ATOMIC_FLAGS),
+	[URCCL_OP_FETCH_ADD] = PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS, OP_IS_ATOMIC, ATOMIC_FLAGS),
+	[URCCL_OP_CMP_SWAP] =
+		PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS | F_LEN, OP_IS_ATOMIC, ATOMIC_FLAGS),
 	[URCCL_OP_CONNECT] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN, 0, ORDER_FLAGS | URCCL_SQE_EXT),
-	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, 1, URCCL_SQE_NO_WAKE),
-	[URCCL_OP_WATCH] = CLOSELY(OBJECT_NONE, F_OBJECT, 1, URCCL_SQE_NO_WAKE),
-	[URCCL_OP_CLOSE] = CLOSELY(OBJECT_NONE, F_OBJECT, 0, ORDER_FLAGS),
+	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, OP_MULTISHOT, URCCL_SQE_NO_WAKE),
+	[URCCL_OP_WATCH] = CLOSELY(OBJECT_WATCHED, F_OBJECT, OP_MULTISHOT, URCCL_SQE_NO_WAKE),
+	[URCCL_OP_CLOSE] = CLOSELY(OBJECT_CLOSED, F_OBJECT, 0, ORDER_FLAGS),
 	[URCCL_OP_REGISTER] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN | F_OFF, 0, ORDER_FLAGS),
 	[URCCL_OP_UNREGISTER] = CLOSELY(OBJECT_NONE, F_REGION, 0, ORDER_FLAGS),
 	[URCCL_OP_REVOKE] = CLOSELY(OBJECT_NONE, F_REGION, 0, ORDER_FLAGS),
@@ -80,7 +84,7 @@ static const struct shape {
 	[URCCL_OP_WARM] = CLOSELY(OBJECT_PEER, F_OBJECT, 0, ORDER_FLAGS),
 	[URCCL_OP_CANCEL] = CLOSELY(OBJECT_NONE, F_LEN | F_TAG, 0, ORDER_FLAGS),
 	[URCCL_OP_TIMEOUT] = CLOSELY(OBJECT_NONE, F_LEN | F_OFF, 0, ORDER_FLAGS),
-	[URCCL_OP_MSG_RING] = PLAIN(OBJECT_RING, F_OBJECT | F_ADDR | F_LEN | F_TAG, ORDER_FLAGS),
+	[URCCL_OP_MSG_RING] = PLAIN(OBJECT_NONE, F_OBJECT | F_ADDR | F_LEN | F_TAG, 0, ORDER_FLAGS),
 };
 
 static struct verdict wrong(int res, uint32_t reason, uint64_t a, uint64_t b)
@@ -122,7 +126,7 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 
 	if (surplus & URCCL_SQE_FENCE)
 		return wrong(-EINVAL, REASON_FENCE_PEER, 0, 0);
-	if (shape->multishot && (surplus & URCCL_SQE_LINK))
+	if (shape->bits & OP_MULTISHOT && (surplus & URCCL_SQE_LINK))
 		return wrong(-EINVAL, REASON_LINK_MULTISHOT, 0, 0);
 	if (surplus)
 		return wrong(surplus >> 10 ? -EOPNOTSUPP : -EINVAL,
@@ -221,12 +225,12 @@ static void resolve(struct engine *e, struct op *op, const struct shape *shape, 
 			*v = wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
 		return;
 	}
-	if (shape->object == OBJECT_RING || (op->sqe.opcode == URCCL_OP_WATCH && !op->sqe.peer))
-		return;
+	if (shape->object == OBJECT_WATCHED && !op->sqe.peer)
+		return; /* all */
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)
 		*v = wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
-	if (op->sqe.opcode == URCCL_OP_CLOSE)
+	if (shape->object == OBJECT_CLOSED)
 		op->peer = NULL; /* it outlives the peer's other entries */
 }
 
@@ -250,8 +254,6 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 
 	if (!shape->known)
 		return wrong(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
-	if (shape->multishot)
-		op->bits |= OP_MULTISHOT;
 	v = check_fields(&op->sqe, shape);
 	if (!v.res)
 		v = check_flags(&op->sqe, shape);
@@ -272,10 +274,11 @@ void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, s
 		return;
 	}
 	shape = &shapes[op->sqe.opcode];
+	op->bits = shape->bits;
 	v->res = 0;
 	if (!shape->known || !is_plain(&op->sqe, shape))
 		*v = check_closely(op, shape, ext);
 	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
-	if (shape->object != OBJECT_NONE || shape->fields & F_OBJECT)
+	if (shape->object != OBJECT_NONE)
 		resolve(e, op, shape, v->res ? &second : v);
 }

@@ -107,6 +107,8 @@ enum op_bits {
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
 	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
+	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
+	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
@@ -379,12 +381,12 @@ static inline struct engine *op_engine(const struct op *op)
 
 static inline int op_is_data(const struct op *op)
 {
-	return op->sqe.opcode >= URCCL_OP_READ && op->sqe.opcode <= URCCL_OP_WRITE_PAGED;
+	return (op->bits & OP_IS_DATA) != 0;
 }
 
 static inline int op_is_atomic(const struct op *op)
 {
-	return op->sqe.opcode == URCCL_OP_FETCH_ADD || op->sqe.opcode == URCCL_OP_CMP_SWAP;
+	return (op->bits & OP_IS_ATOMIC) != 0;
 }
 
 /* Of a data entry: the numbers of those that read are odd. */
@@ -399,7 +401,7 @@ struct verdict { /* what is wrong with an entry; res 0: nothing */
 	uint32_t reason;
 	uint64_t a, b;
 };
-/* Also sets the entry's peer and remote, where they are there. */
+/* Also sets the entry's peer and remote, where they are there, and of its bits what it is. */
 void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v);
 
 /* take.c */
