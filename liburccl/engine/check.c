@@ -270,6 +270,7 @@ void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, s
 	struct verdict second;
 
 	if (op->sqe.opcode >= URCCL_OP_LAST) {
+		op->bits = 0;
 		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
 		return;
 	}

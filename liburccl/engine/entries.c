@@ -10,7 +10,7 @@ static void init_ops(struct engine_ring *er)
 	for (i = 0; i < n; i++) {
 		struct op *op = &er->ops[i];
 
-		er->free[i] = n - 1 - i;
+		er->free[n - 1 - i] = op;
 		op->er = er;
 		op->timer.kind = TIMER_OP;
 		list_init(&op->timer.link);

@@ -131,7 +131,7 @@ void op_end(struct op *op, int64_t res)
 	op->state = OP_FREE;
 	if (!list_empty(&er->timeouts))
 		timeouts_count(er);
-	er->free[er->nfree++] = (uint32_t)(op - er->ops);
+	er->free[er->nfree++] = op;
 }
 
 /* ---- failing and stopping ---- */

@@ -126,46 +126,49 @@ struct scope {
 struct op {
 	struct urccl_sqe sqe;
 	struct engine_ring *er;
-	struct engine_peer *peer;
-	struct engine_remote *remote; /* of the entry, not of its segments */
-	struct memory *memory;	      /* likewise */
+	struct segment_entry *told;
 	struct timer timer;
 	struct list link; /* lane, remote's or peer's or rail's waiters, ready list, flush list */
 	struct list drain_link, fence_link;
-	struct scope *scope_all, *scope_group;
-	struct op *linked, *linked_to; /* of its chain: who waits for it, whom it waits for */
 	struct op *fresh_next; /* taken in this turn; the slot may meanwhile hold a later entry */
 	struct op *young_next; /* taken since the last look; likewise */
-	uint64_t note;	       /* payload of the notification */
-	uint64_t total;	       /* bytes the entry describes */
-	uint64_t placed;       /* bytes that came out well */
+	uint64_t seq;	       /* in its ring */
+	uint32_t first_bad;    /* segment: the first not known to be placed */
+	uint8_t state;	       /* enum op_state */
+	uint8_t lane;
+	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
+	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
+	uint8_t is_fresh;    /* in the list of those */
+	uint8_t is_young;    /* in the list of those */
+
+	/* From here to blockers all is 0 when it is taken. */
+	struct engine_peer *peer;
+	struct engine_remote *remote; /* of the entry, not of its segments */
+	struct memory *memory;	      /* likewise */
+	struct scope *scope_all, *scope_group;
+	struct op *linked, *linked_to; /* of its chain: who waits for it, whom it waits for */
+	const struct rkey *flush_key;
+	uint64_t note;	 /* payload of the notification */
+	uint64_t total;	 /* bytes the entry describes */
+	uint64_t placed; /* bytes that came out well */
+	uint64_t handle; /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
+			    completions at which it ends */
 	uint64_t started_ns;
 	uint64_t deadline_ns;
-	uint64_t seq;  /* in its ring */
-	uint32_t bits; /* enum op_bits */
-	int64_t res;
-	uint32_t note_len;
 	uint32_t path;
-	uint32_t inflight;   /* chunks taken and not out, and held ones */
-	uint32_t first_bad;  /* segment: the first not known to be placed */
 	uint32_t detail;     /* of its failure record */
 	uint32_t left;	     /* FENCE, CANCEL: entries still waited for */
 	uint32_t drain_left; /* DRAIN: likewise */
-	uint32_t hits;	     /* CANCEL: ended by it */
-	uint32_t targeted;   /* bits of CANCELs by region that found it by its addresses; CANCEL:
-				its own */
-	uint8_t state;	     /* enum op_state */
-	uint8_t blockers;    /* LINK, DRAIN, FENCE, keys: what it waits for */
-	uint8_t lane;
-	uint8_t note_slot;   /* in the peer's window, while NOTING; NOTE_WINDOW: none yet */
-	uint8_t is_fresh;    /* in the list of those */
-	uint8_t is_young;    /* in the list of those */
-	uint8_t atomic_slot; /* in the peer's window, while ATOMIC; ATOMIC_WINDOW: none yet */
-	uint64_t handle;     /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
-			    completions at which it ends */
-	const struct rkey *flush_key;
+	uint32_t note_len;
+	uint32_t hits;	   /* CANCEL: ended by it */
+	uint32_t targeted; /* bits of CANCELs by region that found it by its addresses; CANCEL:
+			      its own */
+	uint32_t blockers; /* LINK, DRAIN, FENCE, keys: what it waits for */
+
+	uint32_t bits;	   /* enum op_bits */
+	uint32_t inflight; /* chunks taken and not out, and held ones; 0 when it ends */
+	int64_t res;
 	struct cursor cursor;
-	struct segment_entry *told;
 };
 
 /* What an entry asked the control thread for. */
@@ -184,7 +187,7 @@ struct engine_ring {
 	uint32_t entries;
 	struct op *ops;
 	struct ask *asks; /* one beside each op */
-	uint32_t *free;	  /* indices of free ops; a stack */
+	struct op **free; /* a stack */
 	uint32_t nfree;
 	uint64_t seq;
 	uint32_t unfinished;   /* entries that DRAIN waits for */

@@ -23,10 +23,10 @@ static void choose_lane(struct op *op)
 
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 {
-	struct op *op = &er->ops[er->free[--er->nfree]];
+	struct op *op = er->free[--er->nfree];
 
 	op->sqe = *sqe;
-	op->peer = NULL;
+	op->peer = NULL; /* in the order of their places, which makes few stores of them */
 	op->remote = NULL;
 	op->memory = NULL;
 	op->scope_all = op->scope_group = NULL;
@@ -34,13 +34,10 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->flush_key = NULL;
 	op->note = op->total = op->placed = op->handle = 0;
 	op->started_ns = op->deadline_ns = 0;
+	op->path = op->detail = op->left = op->drain_left = 0;
+	op->note_len = op->hits = op->targeted = op->blockers = 0;
 	op->res = 0;
-	op->bits = op->note_len = op->path = op->detail = op->left = op->drain_left = op->hits = 0;
-	op->targeted = 0;
 	op->first_bad = UINT32_MAX;
-	op->blockers = 0;
-	op->note_slot = NOTE_WINDOW;
-	op->atomic_slot = ATOMIC_WINDOW;
 	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
 	return op;
 }
