@@ -20,14 +20,12 @@ static uint32_t checked_flag(const struct op *op)
 
 static uint32_t outcome_flags(const struct op *op)
 {
+	if (!(op->bits & (OP_IS_DATA | OP_IS_ATOMIC | OP_UNKNOWN)))
+		return URCCL_KIND_OP;
 	/* An atomic may have been done and its notification failed. */
-	int unknown = op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed);
-
-	if (unknown)
+	if (op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed))
 		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN;
-	if ((op_is_data(op) || op_is_atomic(op)) && !(op->bits & OP_UNQUIET))
-		return URCCL_KIND_OP | URCCL_CQE_REMOTE_QUIET;
-	return URCCL_KIND_OP;
+	return URCCL_KIND_OP | (op->bits & OP_UNQUIET ? 0 : URCCL_CQE_REMOTE_QUIET);
 }
 
 static uint32_t outcome_path(const struct op *op)
@@ -76,10 +74,9 @@ static void post_outcome(struct op *op, uint32_t more)
 
 static void outcome_known(struct op *op)
 {
-	if (op->bits & OP_OUTCOME)
-		return;
+	if (!(op->bits & OP_OUTCOME) && (op->bits & OP_CHAINED || op->res < 0))
+		order_outcome(op, op->res < 0 && op->res != -ETIME);
 	op->bits |= OP_OUTCOME;
-	order_outcome(op, op->res < 0 && op->res != -ETIME);
 }
 
 /* The outcome is due and the local buffer is not quiet yet. */
@@ -92,13 +89,15 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
-/* One that outlived its turn, or had no end in sight. */
-static void leave_shown(const struct op *op)
+/* CANCELs and TIMEOUTs of the ring hear of its end. */
+static void tell_watchers(struct op *op)
 {
-	if (op->peer && !(op->bits & OP_MULTISHOT))
-		op->peer->unfinished--;
-	if (op->bits & OP_SHOWN)
-		store_relaxed(&op->told->state, SEGMENT_FREE);
+	struct engine_ring *er = op->er;
+
+	cancel_target_ended(op);
+	timeouts_count(er);
+	er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
+		      !list_empty(&er->timeouts);
 }
 
 void op_end(struct op *op, int64_t res)
@@ -108,8 +107,10 @@ void op_end(struct op *op, int64_t res)
 
 	assert(op->state != OP_FREE && !op->inflight);
 	op->res = res;
-	wheel_unset(&op->timer);
-	list_del(&op->link);
+	if (op->deadline_ns)
+		wheel_unset(&op->timer);
+	if (!list_empty(&op->link))
+		list_del(&op->link);
 	if (res >= 0 && (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS)) {
 		store_release(&r->engine_line.skipped, r->engine_line.skipped + 1);
 		r->own.pending = 1;
@@ -120,17 +121,13 @@ void op_end(struct op *op, int64_t res)
 	r->own.done++;
 	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
 	outcome_known(op);
-	order_leave(op);
-	if (!list_empty(&er->cancels))
-		cancel_target_ended(op);
-	if (op->bits & (OP_MULTISHOT | OP_SHOWN))
-		leave_shown(op);
-	else if (op->peer)
-		op->peer->unfinished--;
+	if (op->peer || er->watched || op->bits & (OP_CHAINED | OP_MULTISHOT))
+		order_leave(op);
+	if (er->watched)
+		tell_watchers(op);
 	op->peer = NULL;
 	op->state = OP_FREE;
-	if (!list_empty(&er->timeouts))
-		timeouts_count(er);
+	tell_state(op);
 	er->free[er->nfree++] = op;
 }
 

@@ -40,9 +40,13 @@ static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, ui
 			       uint32_t all)
 {
 	struct scope **bucket = scope_bucket(er, p, group, all);
-	struct scope *s = list_first(&er->scopes_idle, struct scope, idle);
+	struct scope *s;
 
-	assert(!list_empty(&er->scopes_idle));
+	do { /* who enters one leaves it where it is: it is taken out here */
+		assert(!list_empty(&er->scopes_idle));
+		s = list_first(&er->scopes_idle, struct scope, idle);
+		list_del(&s->idle);
+	} while (s->unfinished || s->failed);
 	if (s->peer)
 		scope_unhash(er, s);
 	s->peer = p;
@@ -53,38 +57,37 @@ static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, ui
 	return s;
 }
 
-static struct scope *scope_enter(struct engine_ring *er, struct engine_peer *p, uint32_t group,
-				 uint32_t all)
+static struct scope *scope_get(struct engine_ring *er, struct engine_peer *p, uint32_t group,
+			       uint32_t all)
 {
-	struct scope *s = er->last_scope;
+	struct scope *s = *scope_bucket(er, p, group, all);
 
-	if (!s || s->peer != p || s->group != group || s->all != all) {
-		s = *scope_bucket(er, p, group, all);
-		while (s && (s->peer != p || s->group != group || s->all != all))
-			s = s->hash_next;
-		if (!s)
-			s = scope_new(er, p, group, all);
-		if (all)
-			er->last_scope = s;
-	}
-	s->unfinished++;
-	list_del(&s->idle);
-	return s;
+	while (s && (s->peer != p || s->group != group || s->all != all))
+		s = s->hash_next;
+	return s ? s : scope_new(er, p, group, all);
 }
 
-/* Idle scopes stay where they can be found again until another entry needs the record. */
+/* The one of all groups is the same for one entry after the other. */
+static struct scope *scope_of_peer(struct engine_ring *er, struct engine_peer *p)
+{
+	if (!er->last_scope || er->last_scope->peer != p)
+		er->last_scope = scope_get(er, p, 0, 1);
+	return er->last_scope;
+}
+
+/* Idle scopes stay where they can be found again until another entry needs the record. One with
+ * waiters has unfinished entries: theirs. */
 static void scope_settle(struct engine_ring *er, struct scope *s)
 {
-	if (!s->unfinished && !s->failed && list_empty(&s->waiting) && list_empty(&s->idle))
+	if (list_empty(&s->idle) && !s->unfinished && !s->failed)
 		list_add_tail(&s->idle, &er->scopes_idle);
 }
 
-static void scope_leave(struct engine_ring *er, struct scope *s, const struct op *op)
+static void waiters_count(struct scope *s, const struct op *op)
 {
 	struct list *pos, *tmp;
 	struct op *w;
 
-	s->unfinished--;
 	list_for_each_safe(pos, tmp, &s->waiting) {
 		w = list_entry(pos, struct op, fence_link);
 		if (!behind(w, op) || --w->left)
@@ -92,6 +95,13 @@ static void scope_leave(struct engine_ring *er, struct scope *s, const struct op
 		list_del(&w->fence_link);
 		op_unblock(w);
 	}
+}
+
+static void scope_leave(struct engine_ring *er, struct scope *s, const struct op *op)
+{
+	s->unfinished--;
+	if (!list_empty(&s->waiting))
+		waiters_count(s, op);
 	scope_settle(er, s);
 }
 
@@ -164,6 +174,7 @@ static uint32_t enter_chain(struct op *op)
 	struct engine_ring *er = op->er;
 	uint32_t failed = 0;
 
+	op->bits |= OP_CHAINED;
 	if (er->chain_open) {
 		if (er->chain_prev) {
 			er->chain_prev->linked = op;
@@ -178,32 +189,37 @@ static uint32_t enter_chain(struct op *op)
 	return failed ? REASON_CHAIN : 0;
 }
 
+/* It waits for all that are taken but itself and those that have no end. */
 static void enter_drain(struct op *op)
 {
 	struct engine_ring *er = op->er;
 
-	if ((op->sqe.flags & URCCL_SQE_DRAIN) && er->unfinished) {
-		op->drain_left = er->unfinished;
-		list_add_tail(&op->drain_link, &er->drains);
-		op->blockers++;
-	}
-	if (!(op->bits & OP_MULTISHOT))
-		er->unfinished++;
+	op->drain_left = er->entries - er->nfree - er->multishots - !(op->bits & OP_MULTISHOT);
+	if (!op->drain_left)
+		return;
+	list_add_tail(&op->drain_link, &er->drains);
+	er->watched = 1;
+	op->blockers++;
+}
+
+static void enter_peer(struct op *op)
+{
+	op->peer->unfinished++;
+	store_relaxed(&op->peer->used, op_engine(op)->turns);
+	op->scope_all = scope_of_peer(op->er, op->peer);
+	op->scope_all->unfinished++;
+	if (!op->sqe.group)
+		return;
+	op->scope_group = scope_get(op->er, op->peer, op->sqe.group, 0);
+	op->scope_group->unfinished++;
 }
 
 static uint32_t enter_fence(struct op *op)
 {
 	struct engine_ring *er = op->er;
-	struct engine_peer *p = op->peer;
-	uint64_t *lost = &p->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
-	struct scope *s;
+	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
+	struct scope *s = op->scope_group ? op->scope_group : op->scope_all;
 
-	op->scope_all = scope_enter(er, p, 0, 1);
-	if (op->sqe.group)
-		op->scope_group = scope_enter(er, p, op->sqe.group, 0);
-	if (!(op->sqe.flags & URCCL_SQE_FENCE))
-		return 0;
-	s = op->scope_group ? op->scope_group : op->scope_all;
 	if (*lost & bit) {
 		*lost &= ~bit;
 		return REASON_FENCE_LOST;
@@ -220,14 +236,16 @@ static uint32_t enter_fence(struct op *op)
 	return 0;
 }
 
-int order_enter(struct op *op)
+/* It asks for an order, or follows one that does. */
+static int enter_ordered(struct op *op)
 {
-	uint32_t reason, fence = 0;
+	uint32_t reason = 0, fence = 0;
 
-	op->seq = op->er->seq++;
-	reason = enter_chain(op);
-	enter_drain(op);
-	if (op->peer && !(op->bits & OP_MULTISHOT))
+	if (op->er->chain_open || op->sqe.flags & URCCL_SQE_LINK)
+		reason = enter_chain(op);
+	if (op->sqe.flags & URCCL_SQE_DRAIN)
+		enter_drain(op);
+	if (op->sqe.flags & URCCL_SQE_FENCE && op->scope_all)
 		fence = enter_fence(op);
 	if (fence)
 		op->bits |= OP_FORGIVEN;
@@ -236,6 +254,20 @@ int order_enter(struct op *op)
 		return 0;
 	op_fail(op, -ECANCELED, reason, 0, 0, 0);
 	return -ECANCELED;
+}
+
+int order_enter(struct op *op)
+{
+	struct engine_ring *er = op->er;
+
+	op->seq = er->seq++;
+	if (op->bits & OP_MULTISHOT)
+		er->multishots++;
+	else if (op->peer)
+		enter_peer(op);
+	if (er->chain_open | (op->sqe.flags & (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_FENCE)))
+		return enter_ordered(op);
+	return 0;
 }
 
 /* ---- leaving ---- */
@@ -266,6 +298,14 @@ void order_outcome(struct op *op, int failed)
 		failure_keep(op);
 }
 
+static void leave_peer(struct op *op)
+{
+	op->peer->unfinished--;
+	scope_leave(op->er, op->scope_all, op);
+	if (op->scope_group)
+		scope_leave(op->er, op->scope_group, op);
+}
+
 static void leave_drains(struct op *op)
 {
 	struct list *pos, *tmp;
@@ -287,16 +327,14 @@ void order_leave(struct op *op)
 	if (op->linked_to)
 		op->linked_to->linked = NULL;
 	op->linked_to = NULL;
-	if (op->bits & OP_MULTISHOT)
+	if (op->bits & OP_MULTISHOT) {
+		er->multishots--;
 		return;
-	er->unfinished--;
-	if (!list_empty(&er->drains))
+	}
+	if (er->watched)
 		leave_drains(op);
 	if (op->scope_all)
-		scope_leave(er, op->scope_all, op);
-	if (op->scope_group)
-		scope_leave(er, op->scope_group, op);
-	op->scope_all = op->scope_group = NULL;
+		leave_peer(op);
 }
 
 /* ---- per ring ---- */

@@ -107,6 +107,7 @@ enum op_bits {
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
 	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
+	OP_CHAINED = 1 << 20, /* it has LINK, or the entry before it has */
 	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
 };
@@ -114,7 +115,7 @@ enum op_bits {
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
 struct scope {
 	struct scope *hash_next;
-	struct list idle; /* while it counts nothing and remembers nothing */
+	struct list idle; /* those that count and remember nothing, and some that do again */
 	struct engine_peer *peer;
 	uint32_t group;
 	uint32_t all;
@@ -190,7 +191,8 @@ struct engine_ring {
 	struct op **free; /* a stack */
 	uint32_t nfree;
 	uint64_t seq;
-	uint32_t unfinished;   /* entries that DRAIN waits for */
+	uint32_t multishots;   /* of those that are taken: DRAIN does not wait for them */
+	uint32_t watched;      /* drains, timeouts and cancels may not all be empty */
 	uint64_t completions;  /* CQEs that TIMEOUT counts */
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
 	uint32_t chain_open, chain_failed;
@@ -436,8 +438,8 @@ void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 /* order.c */
 int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; -errno: fails at once */
 void order_leave(struct op *op);
-void order_outcome(struct op *op,
-		   int failed); /* the outcome is known: followers of LINK and FENCE */
+/* Its outcome is known, and it is chained or failed: followers of LINK and FENCE hear of it. */
+void order_outcome(struct op *op, int failed);
 int order_ring_init(struct engine_ring *er);
 void order_ring_fini(struct engine_ring *er);
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p);

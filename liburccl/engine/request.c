@@ -191,6 +191,7 @@ static void timeout_start(struct op *op)
 	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->handle))
 		return; /* more than there will ever be */
 	list_add_tail(&op->drain_link, &op->er->timeouts);
+	op->er->watched = 1;
 }
 
 /* An entry of the ring ended. */
@@ -351,6 +352,7 @@ static void cancel_start(struct op *cancel)
 		return;
 	}
 	list_add_tail(&cancel->drain_link, &er->cancels);
+	er->watched = 1;
 	for (i = 0; i < er->entries; i++)
 		if (er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]))
 			op_stop(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0);

@@ -85,10 +85,6 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	struct verdict v;
 
 	check_entry(e, op, ext, &v);
-	if (op->peer && !(op->bits & OP_MULTISHOT)) {
-		op->peer->unfinished++;
-		store_relaxed(&op->peer->used, e->turns);
-	}
 	/* An entry that fails before it starts names its first segment and owes its peer a word. */
 	if (op_is_data(op) || op_is_atomic(op))
 		cursor_reset(&op->cursor);
