@@ -305,7 +305,7 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 	int res;
 
 	if (cmd->msg.type == ENGINE_PEER_EVENT) {
-		list_add_tail(&cmd->link, &e->pending_accepts);
+		rare_add(e, &cmd->link, &e->pending_accepts);
 		return;
 	}
 	if (cmd->msg.type == ENGINE_STOP) {
@@ -321,7 +321,7 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 	}
 	res = command(e, cmd);
 	if (res == DONE_LATER)
-		list_add_tail(&cmd->link, &e->commands);
+		rare_add(e, &cmd->link, &e->commands);
 	else
 		msg_reply(&cmd->msg, res);
 }

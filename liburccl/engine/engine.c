@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include "engine/private.h"
 
-#define GRANTS_MAX  (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
-#define CLOCK_TURNS 16u			/* a busy engine looks at the clock once in so many turns */
-#define POLL_NS	    (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
+#define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
+#define SELDOM	   16u /* turns of a busy engine for one that looks at the clock and at idle devices */
+#define POLL_NS	   (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
 
 /* ---- a turn ---- */
 
@@ -32,14 +32,13 @@ static uint32_t expire(struct engine *e)
 }
 
 /* A busy engine looks at the clock now and then only, but for entries whose time begins. */
-static uint32_t look_at_clock(struct engine *e, uint32_t work)
+static uint32_t look_at_clock(struct engine *e, uint32_t due)
 {
-	if (e->fresh)
-		op_arm_fresh(e);
-	else if (!work || ++e->tick % CLOCK_TURNS == 0)
+	if (!op_arm_fresh(e)) {
+		if (!due)
+			return 0;
 		e->now = clock_now(e->config.clock);
-	else
-		return 0;
+	}
 	return expire(e);
 }
 
@@ -69,8 +68,9 @@ static void publish_all(struct engine *e)
 }
 
 /* What most turns find nothing of. */
-static void rare(struct engine *e)
+__attribute__((noinline)) static void rare(struct engine *e)
 {
+	e->rare = 0;
 	if (!list_empty(&e->flushes))
 		flush_all(e);
 	if (e->sweep)
@@ -84,28 +84,33 @@ static void rare(struct engine *e)
 		e->wants_slots |= (uint32_t)msg_rings_pending(e);
 	if (!list_empty(&e->commands))
 		retry_commands(e);
+	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
+		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
+		   !list_empty(&e->commands);
 }
 
 static uint32_t turn(struct engine *e)
 {
-	uint32_t work = 0;
+	uint32_t seldom = e->turns++ % SELDOM == 0, work = 0;
 
 	if (load_relaxed(&e->mailbox.head))
 		work += run_commands(e);
 	work += take_all(e);
 	op_run_ready(e);
-	work += schedule(e);
-	work += poll_devices(e);
-	rare(e);
-	work += op_run_ready(e);
-	work += look_at_clock(e, work);
+	if (e->lanes_set)
+		work += schedule(e);
+	if (e->rails || seldom) /* devices without rails have strangers to look at, at most */
+		work += poll_devices(e, seldom);
+	if (e->rare | e->sweep)
+		rare(e);
+	if (e->fresh || seldom || !work)
+		work += look_at_clock(e, seldom || !work);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
 		sweep_chunks(e);
-		work += poll_devices(e);
+		work += poll_devices(e, 0);
 	}
 	work += op_run_ready(e);
 	publish_all(e);
-	e->turns++;
 	return work;
 }
 
@@ -318,21 +323,31 @@ void engine_pass(struct engine *e)
 		clock_sleep(e->config.clock, next_ns(e));
 }
 
-void engine_drive(void *engine)
+__attribute__((noinline)) static void drive_awake(struct engine *e)
 {
-	struct engine *e = engine;
+	disarm(e);
+	wake_drain(e->mailbox.fd); /* the program's own epoll may have seen it */
+}
 
-	if (e->armed) {
-		disarm(e);
-		wake_drain(e->mailbox.fd); /* the program's own epoll may have seen it */
-	}
-	e->worked = turn(e);
+__attribute__((noinline)) static void drive_end(struct engine *e)
+{
 	if (e->config.clock)
 		drive_clock(e);
 	if (e->stop) {
 		msg_reply(&e->stop->msg, 0);
 		e->stop = NULL;
 	}
+}
+
+void engine_drive(void *engine)
+{
+	struct engine *e = engine;
+
+	if (e->armed)
+		drive_awake(e);
+	e->worked = turn(e);
+	if (e->config.clock || e->stop)
+		drive_end(e);
 }
 
 /* The program may sleep in its own epoll on our fd, so the next deadline is in it as a timerfd. */

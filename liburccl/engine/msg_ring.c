@@ -52,7 +52,7 @@ void msg_ring_start(struct op *op)
 	op_set_state(op, OP_PARKED);
 	list_add_tail(&op->link, &to->messages);
 	if (list_empty(&to->messages_link))
-		list_add_tail(&to->messages_link, &e->messages);
+		rare_add(e, &to->messages_link, &e->messages);
 }
 
 int msg_rings_pending(struct engine *e)

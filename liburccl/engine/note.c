@@ -18,7 +18,7 @@ void pending_add(struct engine_peer *p)
 {
 	/* A peer that is up at its own end may speak before PEER_ADD came: PEER_UP looks again. */
 	if (p->engine && list_empty(&p->pending_link))
-		list_add_tail(&p->pending_link, &peer_engine(p)->pending);
+		rare_add(peer_engine(p), &p->pending_link, &peer_engine(p)->pending);
 }
 
 /* ---- sender ---- */

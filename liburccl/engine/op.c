@@ -96,8 +96,8 @@ static void tell_watchers(struct op *op)
 
 	cancel_target_ended(op);
 	timeouts_count(er);
-	er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
-		      !list_empty(&er->timeouts);
+	er->watched =
+		!list_empty(&er->drains) || !list_empty(&er->cancels) || !list_empty(&er->timeouts);
 }
 
 void op_end(struct op *op, int64_t res)
@@ -473,27 +473,35 @@ static uint64_t timeout_of(const struct engine *e, const struct op *op)
 	return op->bits & OP_MULTISHOT ? NEVER_NS : e->default_timeout_ns;
 }
 
+static void arm(struct engine *e, struct op *op)
+{
+	uint64_t timeout = timeout_of(e, op);
+
+	op->started_ns = e->now;
+	tell_young(e, op);
+	op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
+	if (op->deadline_ns != NEVER_NS)
+		wheel_set(&e->wheel, &op->timer, op->deadline_ns);
+	else
+		tell_lasting(op);
+}
+
 /* Deadlines of the entries taken in this turn that live on: one look at the clock for all, none for
  * entries that were done at once. */
-void op_arm_fresh(struct engine *e)
+int op_arm_fresh(struct engine *e)
 {
-	struct op *op, *next;
-	uint64_t timeout;
+	int looked = 0;
+	struct op *op;
 
-	e->now = clock_now(e->config.clock);
-	for (op = e->fresh; op; op = next) {
-		next = op->fresh_next;
+	while ((op = e->fresh)) {
+		e->fresh = op->fresh_next;
 		op->is_fresh = 0;
 		if (op->state == OP_FREE)
 			continue;
-		timeout = timeout_of(e, op);
-		op->started_ns = e->now;
-		tell_young(e, op);
-		op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
-		if (op->deadline_ns != NEVER_NS)
-			wheel_set(&e->wheel, &op->timer, op->deadline_ns);
-		else
-			tell_lasting(op);
+		if (!looked)
+			e->now = clock_now(e->config.clock);
+		looked = 1;
+		arm(e, op);
 	}
-	e->fresh = NULL;
+	return looked;
 }

@@ -327,9 +327,7 @@ struct engine {
 	struct clock_member member; /* of a simulated clock */
 	uint32_t holds;		    /* that clock, for keys, or the word that a peer is lost */
 	uint64_t now;
-	uint32_t tick;	/* turns, for the clock */
-	uint64_t turns; /* all of them */
-	uint32_t polls; /* for devices that are not in use */
+	uint64_t turns;
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
 	struct engine_cmd *stop;
@@ -354,6 +352,9 @@ struct engine {
 	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
+	uint32_t rare;	      /* flushes, pending, pending_accepts, messages or commands may not be
+				 empty: rare_add() */
+	uint32_t lanes_set;   /* of lanes a bit each: it may not be empty */
 	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: no sleep until they are done */
 
 	struct wheel wheel;
@@ -378,6 +379,13 @@ struct engine {
 	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];
 };
+
+/* To one of those lists that most turns find empty. */
+static inline void rare_add(struct engine *e, struct list *l, struct list *to)
+{
+	list_add_tail(l, to);
+	e->rare = 1;
+}
 
 static inline struct engine *op_engine(const struct op *op)
 {
@@ -432,7 +440,7 @@ void op_check(struct op *op); /* something came back: the next step, or the end 
 void op_end(struct op *op, int64_t res);
 void op_expired(struct op *op);
 void op_set_state(struct op *op, enum op_state state);
-void op_arm_fresh(struct engine *e);
+int op_arm_fresh(struct engine *e); /* 0: they have all ended, and the clock is as it was */
 void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 
 /* order.c */
@@ -458,7 +466,7 @@ void lane_remove_op(struct op *op);
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
 void lane_drop_held(struct op *op); /* held chunks of a stopped entry */
 uint32_t schedule(struct engine *e);
-uint32_t poll_devices(struct engine *e);
+uint32_t poll_devices(struct engine *e, uint32_t all); /* also those that are not in use */
 void sweep_chunks(struct engine *e);
 void chunk_out(struct engine *e, struct chunk *c);
 void flush_all(struct engine *e);

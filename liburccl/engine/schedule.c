@@ -7,11 +7,10 @@
  */
 #include "engine/private.h"
 
-#define WINDOW_MIN   (256u << 10)
-#define WINDOW_MAX   (64u << 20)
-#define WINDOW_NS    (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
-#define FLUSH_TRIES  3u
-#define UNUSED_POLLS 16u /* polls of a device in use for one of a device that is not */
+#define WINDOW_MIN  (256u << 10)
+#define WINDOW_MAX  (64u << 20)
+#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
+#define FLUSH_TRIES 3u
 
 /* ---- chunks ---- */
 
@@ -38,8 +37,12 @@ static void chunk_free(struct engine *e, struct chunk *c)
 
 static void lane_wake(struct lane *l)
 {
-	if (list_empty(&l->link))
-		list_add_tail(&l->link, &l->peer->engine->lanes[l->number]);
+	struct engine *e = l->peer->engine;
+
+	if (!list_empty(&l->link))
+		return;
+	list_add_tail(&l->link, &e->lanes[l->number]);
+	e->lanes_set |= 1u << l->number;
 }
 
 void lane_add_op(struct op *op)
@@ -268,9 +271,12 @@ uint32_t schedule(struct engine *e)
 {
 	uint32_t number, work = 0;
 
-	for (number = 0; number < LANES; number++)
-		if (!list_empty(&e->lanes[number]))
-			work += lanes_post(e, &e->lanes[number]);
+	for (number = 0; number < LANES; number++) {
+		if (!(e->lanes_set & 1u << number))
+			continue;
+		e->lanes_set &= ~(1u << number);
+		work += lanes_post(e, &e->lanes[number]);
+	}
 	return work;
 }
 
@@ -352,7 +358,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 void flush_wake(struct engine *e, struct engine_peer *p)
 {
 	if (list_empty(&p->flush_link))
-		list_add_tail(&p->flush_link, &e->flushes);
+		rare_add(e, &p->flush_link, &e->flushes);
 }
 
 /* One flush proves every write acknowledged before it was posted. */
@@ -440,12 +446,10 @@ static uint32_t poll_device(struct engine *e, struct device *dev)
 }
 
 /* Devices that nothing of ours uses have strangers to look at, at most: now and then is enough. */
-uint32_t poll_devices(struct engine *e)
+uint32_t poll_devices(struct engine *e, uint32_t all)
 {
-	uint32_t i, work = 0, all = e->polls++ % UNUSED_POLLS == 0;
+	uint32_t i, work = 0;
 
-	if (!e->rails && !all)
-		return 0;
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 

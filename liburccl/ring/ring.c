@@ -220,19 +220,20 @@ static int ring_wanted(const struct ring *r, int wakes, uint32_t wake_tail, uint
 int ring_publish(struct ring *r)
 {
 	uint32_t tail = r->own.tail, wake_tail = r->own.wake_tail, done = r->own.done, how;
-	int wakes = (int32_t)(wake_tail - r->own.told) > 0;
+	int wakes;
 
 	if (!r->own.pending)
 		return 0;
 	r->own.pending = 0;
-	r->own.told = tail;
-	r->own.wake_tail = tail;
 	if (r->pub.flags & URCCL_RING_INLINE) {
 		/* The thread that looks is this one, and it never sleeps on the announcement. */
 		store_relaxed(&r->publish_line.sq_done, done);
 		store_relaxed(&r->publish_line.cq_tail, tail);
 		return 0;
 	}
+	wakes = (int32_t)(wake_tail - r->own.told) > 0;
+	r->own.told = tail;
+	r->own.wake_tail = tail;
 	__atomic_store_n(&r->publish_line.sq_done, done, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&r->publish_line.cq_tail, tail, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&r->arm_line.cq_arm, __ATOMIC_SEQ_CST))

@@ -104,7 +104,7 @@ static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 	assert((int32_t)(r->own.tail - load_relaxed(&r->consumer_line.cq_head)) <=
 	       (int32_t)r->pub.cq_mask);
 	/* The event that was here was seen, else the slot would not be free. */
-	if (r->own.is_event[slot]) {
+	if (r->own.events_unseen && r->own.is_event[slot]) {
 		r->own.is_event[slot] = 0;
 		r->own.events_unseen--;
 	}
