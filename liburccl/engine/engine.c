@@ -10,7 +10,7 @@
 #include "engine/private.h"
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
-#define SELDOM	   16u /* turns of a busy engine for one that looks at the clock and at idle devices */
+#define SELDOM	   16u /* turns for one of a busy engine in which it looks at everything */
 #define POLL_NS	   (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
 
 /* ---- a turn ---- */
