@@ -13,6 +13,8 @@ static void note(struct client *c, const struct urccl_cqe *cqe)
 	} else if (cqe->tag == TALK_RESULT && cqe->res == sizeof(c->result)) {
 		memcpy(&c->result, payload, sizeof(c->result));
 		c->results++;
+	} else if (cqe->tag == TALK_PONG) {
+		c->pongs++;
 	}
 }
 

@@ -30,6 +30,7 @@ struct client {
 	struct talk_offer offer;
 	struct talk_result result;
 	uint32_t offers, results;  /* received so far */
+	uint32_t pongs;		   /* likewise */
 	struct random_job *random; /* while client_random() runs */
 	struct sink *sink;	   /* MSG_RING: who takes the messages; NULL: we ourselves */
 };
@@ -47,5 +48,6 @@ struct talk_result client_mark(struct client *c, enum talk mark);
 /* The jobs: each measures and prints. */
 void client_measure(struct client *c);
 void client_random(struct client *c);
+void client_ping(struct client *c);
 
 #endif

@@ -32,6 +32,8 @@ struct urccl *end_context(const struct options *o, int which, const char *listen
 		p.tcp_streams = o->streams;
 	if (o->spin_us_given)
 		p.spin_us = o->spin_us;
+	if (o->device[which])
+		p.rdma_dev = o->device[which];
 	if (o->chunk)
 		p.chunk_bytes = o->chunk;
 	/* The library pins nothing: its threads run where the thread was that opened it. */

@@ -17,7 +17,8 @@ void load_open(struct load *l, struct end *e, const struct options *o, enum tag 
 	l->depth = o->depth;
 	l->lookup = o->lookup;
 	l->forgiving = 0;
-	l->flags = o->cls << URCCL_SQE_CLASS_SHIFT | (o->checksum ? URCCL_SQE_CHECKSUM : 0);
+	l->flags = o->cls << URCCL_SQE_CLASS_SHIFT | (o->checksum ? URCCL_SQE_CHECKSUM : 0) |
+		   (o->acked ? URCCL_SQE_ACKED : 0);
 	l->bytes = options_entry_bytes(o);
 	l->limit = l->posted = l->ended = l->inflight = l->next = 0;
 	places_open(&l->places, o, &l->target);

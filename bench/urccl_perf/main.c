@@ -22,6 +22,8 @@ static void run_client(const struct options *o, const struct whom *whom)
 	client_open(&c, o, whom);
 	if (o->job == JOB_RANDOM)
 		client_random(&c);
+	else if (o->job == JOB_PING)
+		client_ping(&c);
 	else
 		client_measure(&c);
 	client_close(&c);

@@ -53,56 +53,6 @@ static const struct word drivers[] = {
 
 static const struct word pages[] = {{"4k", BENCH_PAGES_4K}, {"thp", BENCH_PAGES_THP}, {NULL, 0}};
 
-static const char help_text[] =
-	"urccl_perf HOST:PORT [options]   measure against a server\n"
-	"urccl_perf --serve [--listen HOST:PORT]   be that server\n"
-	"urccl_perf --self [options]      fork a server of our own and measure against it\n"
-	"urccl_perf --nop [options]       the ring alone: no peer\n"
-	"\n"
-	"what is done\n"
-	"  --op NAME           write (default), read, writev, readv, write_paged, read_paged,\n"
-	"                      notify, fetch_add, cmp_swap, msg_ring (to a ring of another\n"
-	"                      thread, --inline: to its own), nop\n"
-	"  --size N            bytes of an entry, of a block where it is paged: 8, 4k, 1m (64k)\n"
-	"  --depth N           entries in flight on each ring (1)\n"
-	"  --threads N         rings, each with a thread of its own (1)\n"
-	"  --iovs N            segments of a vector; --size is their sum (16)\n"
-	"  --blocks N          pages of a paged entry (1024)\n"
-	"  --planes N          planes of pages, as K and V are (1)\n"
-	"  --table KIND        order of segments and pages: random (default), run, dense\n"
-	"  --run N             pages of a run of --table run (8)\n"
-	"  --class NAME        bulk (default), latency, control\n"
-	"  --checksum          checksums are compared where the bytes are placed\n"
-	"  --bidirectional     the server does the same towards us\n"
-	"  --background N      first alone, then again beside writes of N bytes to the same peer\n"
-	"  --background-depth N  so many of them (2)\n"
-	"  --check             compare the bytes afterwards\n"
-	"  --duration S        seconds measured (1); --warmup S before (0.2)\n"
-	"  --count N           entries instead of seconds\n"
-	"  --handshakes N      CONNECT to another process and CLOSE, N times one after the other\n"
-	"  --idle-peers N      N contexts of another process dial us; what they cost for --duration\n"
-	"  --register N        what registering N tensors of --size bytes costs: no peer\n"
-	"  --random N          N random entries by epoll alone; counts wake-ups lost and empty\n"
-	"\n"
-	"how (both ends with --self)\n"
-	"  --inline            no progress thread: our calls drive the devices\n"
-	"  --wait HOW          spin (default of --inline and --nop), epoll, call (urccl_wait)\n"
-	"  --transport LIST    shm, tcp, ... (all)\n"
-	"  --alloc | --heap    memory of urccl_alloc(), or ordinary (default)\n"
-	"  --server-alloc      memory of urccl_alloc() at the server alone\n"
-	"  --pages 4k|thp      pages of ordinary memory (4k)\n"
-	"  --hot | --cold      the same bytes again (default), or walk 1 GiB; --span N says it itself\n"
-	"  --lookup            leave it to the library to find the region of a buffer\n"
-	"  --cc NAME           congestion control of data streams: cubic\n"
-	"  --driver NAME       tcp's: auto, readiness, io_uring\n"
-	"  --streams N         tcp's bulk streams\n"
-	"  --cma               allow process_vm_readv\n"
-	"  --chunk N           largest piece handed to a device\n"
-	"  --spin-us N         how long an idle progress thread spins\n"
-	"  --cpu N             our thread's CPU; --server-cpu N the server's (0 and 1 with --self)\n"
-	"  --engine-cpu N      the library's threads' CPU (ours; 1 with --nop); --server-engine-cpu\n"
-	"  --json              one JSON object instead of a table\n";
-
 enum {
 	OPT_SERVE = 256,
 	OPT_SELF,
@@ -123,6 +73,8 @@ enum {
 	OPT_BACKGROUND_DEPTH,
 	OPT_CHECK,
 	OPT_CHECKSUM,
+	OPT_ACKED,
+	OPT_PING_PONG,
 	OPT_DURATION,
 	OPT_WARMUP,
 	OPT_COUNT,
@@ -146,6 +98,8 @@ enum {
 	OPT_STREAMS,
 	OPT_CMA,
 	OPT_CHUNK,
+	OPT_DEVICE,
+	OPT_SERVER_DEVICE,
 	OPT_SPIN_US,
 	OPT_CPU,
 	OPT_SERVER_CPU,
@@ -175,6 +129,8 @@ static const struct option long_options[] = {
 	{"background-depth", 1, NULL, OPT_BACKGROUND_DEPTH},
 	{"check", 0, NULL, OPT_CHECK},
 	{"checksum", 0, NULL, OPT_CHECKSUM},
+	{"acked", 0, NULL, OPT_ACKED},
+	{"ping-pong", 0, NULL, OPT_PING_PONG},
 	{"duration", 1, NULL, OPT_DURATION},
 	{"warmup", 1, NULL, OPT_WARMUP},
 	{"count", 1, NULL, OPT_COUNT},
@@ -198,6 +154,8 @@ static const struct option long_options[] = {
 	{"streams", 1, NULL, OPT_STREAMS},
 	{"cma", 0, NULL, OPT_CMA},
 	{"chunk", 1, NULL, OPT_CHUNK},
+	{"device", 1, NULL, OPT_DEVICE},
+	{"server-device", 1, NULL, OPT_SERVER_DEVICE},
 	{"spin-us", 1, NULL, OPT_SPIN_US},
 	{"cpu", 1, NULL, OPT_CPU},
 	{"server-cpu", 1, NULL, OPT_SERVER_CPU},
@@ -306,6 +264,13 @@ static int set_work(struct options *o, int opt, const char *arg)
 	case OPT_CHECKSUM:
 		o->checksum = 1;
 		return 1;
+	case OPT_ACKED:
+		o->acked = 1;
+		return 1;
+	case OPT_PING_PONG:
+		o->job = JOB_PING;
+		o->op = URCCL_OP_NOTIFY;
+		return 1;
 	case OPT_DURATION:
 		o->seconds = seconds_value(opt, arg);
 		return 1;
@@ -383,6 +348,10 @@ static int set_context(struct options *o, int opt, const char *arg)
 	case OPT_CHUNK:
 		o->chunk = count_value(opt, arg, 1, 1u << 31);
 		return 1;
+	case OPT_DEVICE:
+	case OPT_SERVER_DEVICE:
+		o->device[opt == OPT_DEVICE ? OURS : SERVERS] = arg;
+		return 1;
 	case OPT_SPIN_US:
 		o->spin_us = !strcmp(arg, "-1") ? ~0u : count_value(opt, arg, 0, 1u << 31);
 		o->spin_us_given = 1;
@@ -425,7 +394,7 @@ static void set(struct options *o, int opt, const char *arg)
 		o->json = 1;
 		break;
 	case OPT_HELP:
-		fputs(help_text, stdout);
+		fputs(options_help, stdout);
 		exit(0);
 	default:
 		exit(2);
@@ -486,6 +455,8 @@ static void finish(struct options *o)
 		o->span = bytes;
 	if (!o->span)
 		o->span = 1;
+	if (!o->device[SERVERS])
+		o->device[SERVERS] = o->device[OURS];
 	place(o);
 }
 

@@ -21,6 +21,7 @@ enum perf_job {
 	JOB_RANDOM, /* --random */
 	JOB_HANDSHAKES,
 	JOB_REGISTER, /* --register */
+	JOB_PING,     /* --ping-pong */
 };
 
 enum perf_wait {
@@ -75,6 +76,8 @@ struct options {
 	uint32_t spin_us;
 	int spin_us_given;
 	uint32_t chunk;
+	const char
+		*device[2]; /* RDMA devices of ours and the server's; NULL: the library chooses */
 
 	int cpu[2];	   /* of our thread and the server's; -1: any */
 	int engine_cpu[2]; /* of the library's threads; -1: the same */
@@ -86,7 +89,10 @@ struct options {
 	uint32_t tensors; /* of JOB_REGISTER */
 	int check;	  /* compare the bytes afterwards */
 	int checksum;
+	int acked; /* the device's acknowledgement is enough */
 };
+
+extern const char options_help[];
 
 /* Exits after --help, or with a sentence on what it cannot use. */
 void options_parse(struct options *o, int argc, char **argv);

@@ -173,6 +173,9 @@ static void note(struct server *s, const struct urccl_cqe *cqe)
 		if (c)
 			stop_work(s, c);
 		break;
+	case TALK_PING:
+		tell(s, cqe->peer, TALK_PONG, urccl_cqe_note(s->end.ring, cqe), (uint32_t)cqe->res);
+		break;
 	default:
 		if (c)
 			c->notes++;

@@ -18,6 +18,8 @@ enum talk {
 	TALK_START,	     /* client: the measured time begins; answered by TALK_RESULT */
 	TALK_STOP,	     /* client: it is over; answered by TALK_RESULT */
 	TALK_RESULT,	     /* server: struct talk_result */
+	TALK_PING,	     /* client: answered by TALK_PONG with the same payload */
+	TALK_PONG,	     /* server */
 };
 
 /* "I want memory", and what the server is to do itself where it goes both ways. */
