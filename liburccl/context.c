@@ -11,6 +11,7 @@ static const struct backend *const backends[] = {
 	[URCCL_TRANSPORT_SIM] = &backend_sim,
 	[URCCL_TRANSPORT_SHM] = &backend_shm,
 	[URCCL_TRANSPORT_TCP] = &backend_tcp,
+	[URCCL_TRANSPORT_IB] = &backend_ib,
 };
 
 const char *urccl_version(void)
@@ -51,8 +52,8 @@ static int transport_open(struct urccl *ctx, uint32_t transport)
 
 	if (!b)
 		return fail(-EOPNOTSUPP,
-			    "this version does not carry out transport %s: sim, shm "
-			    "and tcp are possible",
+			    "this version does not carry out transport %s: sim, shm, "
+			    "tcp and ib are possible",
 			    transport_name(transport));
 	fail(0, "%s", "");
 	n = b->scan(&config);

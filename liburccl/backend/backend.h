@@ -166,6 +166,8 @@ struct backend {
 	const char *name;
 	uint32_t transport;		/* enum urccl_transport */
 	uint32_t chunk_bytes;		/* a good size of a large entry's pieces */
+	uint32_t breaks;		/* 1: an access that the peer refused, and CANCEL_NOW, end
+					 * the ep: EVENT_DOWN; 0: it goes on */
 
 	/* How many devices open() opens with these settings, index and number aside, by number
 	 * from 0 on; 0: none, the reason in fail(). */
@@ -181,6 +183,9 @@ struct backend {
 	/* A new ep and its address, which goes to the peer's ep_connect. */
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 	void (*ep_free)(struct ep *ep);		/* never connected, or EVENT_CLOSED came */
+	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
+	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
+	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);
 
 	/* Engine thread. */
 	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
@@ -241,6 +246,6 @@ static inline uint32_t scan_one(const struct device_config *config)
 	return 1;
 }
 
-extern const struct backend backend_sim, backend_shm, backend_tcp;
+extern const struct backend backend_sim, backend_shm, backend_tcp, backend_ib;
 
 #endif

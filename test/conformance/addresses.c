@@ -21,7 +21,7 @@ static void try_address(struct rig *rig, const void *addr, uint32_t len, int act
 	memset(&via, 0, sizeof(via));
 	memcpy(&via, &in, sizeof(in));
 	end_open(&rig->node[0], &end);
-	if (!rig->backend->ep_connect(end.ep, copy, len, active, &via)) {
+	if (!end_connect(&end, copy, len, active, &via)) {
 		for (i = 0; i < 3; i++)
 			rig_step(rig);
 		CHECK(!end.up);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance --transport=sim|shm|tcp [--driver=readiness|io_uring] [--memory=shared]
- *             [--cma] [--seed=N] [--case=NAME]
+ * conformance --transport=sim|shm|tcp|ib [--driver=readiness|io_uring] [--memory=shared]
+ *             [--cma] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
  * on devices of its own. --list names them.
@@ -39,6 +39,8 @@ static int parse(struct settings *s, const char *arg)
 		s->seed = strtoull(v, NULL, 0);
 	else if ((v = value(arg, "--memory")))
 		s->shared = !strcmp(v, "shared");
+	else if ((v = value(arg, "--rdma")))
+		return sscanf(v, "%31[^,],%31s", s->rdma[0], s->rdma[1]) == 2 ? 0 : -EINVAL;
 	else if (!strcmp(arg, "--cma"))
 		s->cma = 1;
 	else
@@ -75,7 +77,8 @@ static void set_faults(struct settings *s)
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.transport = "sim", .seed = clock_ns(), .dead_after_ms = 10000};
+	struct settings s = {.transport = "sim", .seed = clock_ns(), .dead_after_ms = 10000,
+			     .rdma = {"rxe_v0", "rxe_v1"}};
 	size_t k, ran = 0;
 	int i;
 

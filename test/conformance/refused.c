@@ -14,7 +14,7 @@ static void dial(struct rig *rig, const struct end *to)
 	memset(&via, 0, sizeof(via));
 	memcpy(&via, &in, sizeof(in));
 	end_open(&rig->node[0], &end);
-	CHECK_EQ(rig->backend->ep_connect(end.ep, to->addr, to->addr_len, 1, &via), 0);
+	CHECK_EQ(end_connect(&end, to->addr, to->addr_len, 1, &via), 0);
 	WAIT(rig, end.down);
 	CHECK(!end.up && end.down_res < 0);
 	rig->backend->ep_close(end.ep);

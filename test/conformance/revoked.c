@@ -5,27 +5,44 @@
 
 #define LEN    50000u
 #define ROUNDS 50u
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
-static void refused(struct rig *rig, struct end *end, struct area *local, struct area *remote,
-		    const struct grant *g)
+/* One access with the old key, while fresh (NULL: nothing) is exposed. */
+static void refused(struct rig *rig, struct pair *pair, enum chunk_kind kind, struct area *local,
+		    struct area *remote, const struct grant *old, struct grant *fresh, uint32_t len)
+{
+	struct end *end = &pair->end[0];
+
+	area_fill(local, 0, LEN, 2, 0);
+	area_fill(remote, 0, LEN, 1, 0);
+	CHECK_EQ(piece_move(rig, kind, end, local, 0, old, 0, len), -EACCES);
+	CHECK(area_is(remote, 0, LEN, 1, 0));
+	CHECK(area_is(local, 0, LEN, 2, 0));
+	if (!rig->backend->breaks) {
+		CHECK(!end->down);
+		return;
+	}
+	if (fresh)
+		grant_close(rig, fresh);
+	pair_mend(rig, pair);
+	if (fresh)
+		grant_open(fresh, &pair->end[1], end, remote, 0, LEN, RIGHTS);
+}
+
+static void all_refused(struct rig *rig, struct pair *pair, struct area *local,
+			struct area *remote, const struct grant *old, struct grant *fresh)
 {
 	static const uint32_t lens[] = {8, LEN};
 	uint32_t i;
 
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
-		area_fill(local, 0, LEN, 2, 0);
-		area_fill(remote, 0, LEN, 1, 0);
-		CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, local, 0, g, 0, lens[i]), -EACCES);
-		CHECK_EQ(piece_move(rig, CHUNK_READ, end, local, 0, g, 0, lens[i]), -EACCES);
-		CHECK(area_is(remote, 0, LEN, 1, 0));
-		CHECK(area_is(local, 0, LEN, 2, 0));
-		CHECK(!end->down);
+		refused(rig, pair, CHUNK_WRITE, local, remote, old, fresh, lens[i]);
+		refused(rig, pair, CHUNK_READ, local, remote, old, fresh, lens[i]);
 	}
 }
 
 void case_revoked(struct rig *rig)
 {
-	const uint32_t rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 	struct area local, remote;
 	struct grant old, fresh;
 	struct pair pair;
@@ -36,12 +53,12 @@ void case_revoked(struct rig *rig)
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	for (i = 0; i < ROUNDS; i++) {
-		grant_open(&old, &pair.end[1], end, &remote, 0, LEN, rights);
+		grant_open(&old, &pair.end[1], end, &remote, 0, LEN, RIGHTS);
 		CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, &local, 0, &old, 0, LEN), 0);
 		grant_withdraw(rig, &old);
-		refused(rig, end, &local, &remote, &old);
-		grant_open(&fresh, &pair.end[1], end, &remote, 0, LEN, rights);
-		refused(rig, end, &local, &remote, &old);
+		all_refused(rig, &pair, &local, &remote, &old, NULL);
+		grant_open(&fresh, &pair.end[1], end, &remote, 0, LEN, RIGHTS);
+		all_refused(rig, &pair, &local, &remote, &old, &fresh);
 		CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, &local, 0, &fresh, 0, LEN), 0);
 		CHECK(area_is(&remote, 0, LEN, 2, 0));
 		rig->backend->forget(end->ep, &old.rkey);

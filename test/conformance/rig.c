@@ -5,7 +5,8 @@
 
 static const struct backend *find_backend(const char *name)
 {
-	static const struct backend *const all[] = {&backend_sim, &backend_shm, &backend_tcp};
+	static const struct backend *const all[] = {&backend_sim, &backend_shm, &backend_tcp,
+						   &backend_ib};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(all); i++)
@@ -57,10 +58,20 @@ static void node_open(struct rig *rig, struct node *node)
 		.tcp_streams = 1,
 		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
 		.sim_network = rig->sim,
+		.rdma_dev = s->rdma[node - rig->node],
+		.rdma_gid_index = URCCL_AUTO,
+		.rdma_retry_count = URCCL_AUTO,
+		.rdma_ack_timeout = 14,
+		.rdma_max_rd_atomic = 16,
+		.rdma_max_dest_rd_atomic = 16,
+		.rdma_sl = {URCCL_AUTO, URCCL_AUTO, URCCL_AUTO},
+		.rdma_tc = {URCCL_AUTO, URCCL_AUTO, URCCL_AUTO},
 	};
 	config.incarnation = 1 + rig_random(rig, UINT32_MAX);
 	err = rig->backend->open(&config, &node->dev);
 	if (err && node->params.tcp_driver == URCCL_TCP_IO_URING)
+		SKIP(urccl_errmsg());
+	if (rig->backend == &backend_ib && (err == -ENODEV || err == -EOPNOTSUPP))
 		SKIP(urccl_errmsg());
 	if (err)
 		fprintf(stderr, "open: %d, %s\n", err, urccl_errmsg());
@@ -168,6 +179,15 @@ void end_open(struct node *node, struct end *end)
 	end->ep->owner = end;
 }
 
+int end_connect(struct end *end, const void *addr, uint32_t len, int active,
+		const struct sockaddr_storage *via)
+{
+	const struct backend *b = end->node->rig->backend;
+	int rc = b->ep_meet ? b->ep_meet(end->ep, addr, len) : 0;
+
+	return rc ? rc : b->ep_connect(end->ep, addr, len, active, via);
+}
+
 void pair_start(struct rig *rig, struct pair *pair)
 {
 	const struct sockaddr_storage via = loopback();
@@ -176,6 +196,10 @@ void pair_start(struct rig *rig, struct pair *pair)
 
 	end_open(&rig->node[0], a);
 	end_open(&rig->node[1], b);
+	if (rig->backend->ep_meet) {
+		CHECK_EQ(rig->backend->ep_meet(a->ep, b->addr, b->addr_len), 0);
+		CHECK_EQ(rig->backend->ep_meet(b->ep, a->addr, a->addr_len), 0);
+	}
 	if (first)
 		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
 	CHECK_EQ(rig->backend->ep_connect(b->ep, a->addr, a->addr_len, !active, &via), 0);
@@ -190,6 +214,14 @@ void pair_open(struct rig *rig, struct pair *pair)
 	pair_start(rig, pair);
 	WAIT(rig, (a->up && b->up) || a->down || b->down);
 	CHECK(!a->down && !b->down);
+}
+
+void pair_mend(struct rig *rig, struct pair *pair)
+{
+	if (!rig->backend->breaks)
+		return;
+	pair_close(rig, pair);
+	pair_open(rig, pair);
 }
 
 void pair_close(struct rig *rig, struct pair *pair)

@@ -18,6 +18,7 @@ struct settings {
 	int cma;			/* is allowed */
 	uint32_t dead_after_ms;
 	char sim[120];			/* its faults */
+	char rdma[2][32];		/* the two devices */
 };
 
 struct node {
@@ -102,6 +103,12 @@ void pair_open(struct rig *rig, struct pair *pair);
 /* The same without waiting. */
 void pair_start(struct rig *rig, struct pair *pair);
 void end_open(struct node *node, struct end *end);
+/* backend.h's ep_meet and ep_connect. */
+int end_connect(struct end *end, const void *addr, uint32_t len, int active,
+		const struct sockaddr_storage *via);
+/* Whoever refused an access, or was told CANCEL_NOW, may be no more (backend.breaks): a pair anew.
+ * No grants of the old one are left. */
+void pair_mend(struct rig *rig, struct pair *pair);
 /* Closes whatever is not closed and frees both. */
 void pair_close(struct rig *rig, struct pair *pair);
 

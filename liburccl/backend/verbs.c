@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device and its poll. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "backend/verbs.h"
+
+#define CHUNK_BYTES (1024u * 1024)
+#define WAYS_MAX    (1u << 18)
+#define FLUSH_LEN   64u
+#define BATCHES	    4u	   /* of completions a poll */
+#define ASYNC_POLLS 1024u  /* between looks for asynchronous events, while nobody sleeps */
+#define FIRST_EPS   8u	   /* for whose completions there is room at first */
+
+/* ---- opening ---- */
+
+static int watch(struct verbs_device *d, int fd, const char *what)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &event))
+		return fail(-errno, "ib: cannot wait for %s: %s", what, strerrordesc_np(errno));
+	return 0;
+}
+
+static int open_fds(struct verbs_device *d)
+{
+	int rc;
+
+	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->dev.fd < 0)
+		return fail_errno(-errno, "ib: no epoll descriptor");
+	d->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->timer_fd < 0)
+		return fail_errno(-errno, "ib: no timer descriptor");
+	rc = watch(d, d->timer_fd, "the timer");
+	if (!rc)
+		rc = watch(d, d->channel->fd, "completions");
+	return rc ? rc : watch(d, d->port.context->async_fd, "events of the device");
+}
+
+static int refuse(const struct verbs_device *d, const char *what)
+{
+	int err = errno ? errno : ENOMEM;
+
+	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, strerrordesc_np(err));
+}
+
+static int open_objects(struct verbs_device *d)
+{
+	uint32_t max = (uint32_t)d->port.attr.max_cqe, n = FIRST_EPS * VERBS_CQES;
+
+	errno = 0;
+	d->pd = d->lib.alloc_pd(d->port.context);
+	if (!d->pd)
+		return refuse(d, "protection domain");
+	d->channel = d->lib.create_comp_channel(d->port.context);
+	if (!d->channel)
+		return refuse(d, "completion channel");
+	d->ncqes = n < max ? n : max;
+	d->cq = d->lib.create_cq(d->port.context, (int)d->ncqes, NULL, d->channel, 0);
+	if (!d->cq)
+		return refuse(d, "completion queue");
+	d->flush_page = verbs_pages(d, FLUSH_LEN, IBV_ACCESS_REMOTE_READ, &d->flush_mr);
+	return d->flush_page ? 0 : -ENOMEM;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void verbs_close(struct device *dev)
+{
+	struct verbs_device *d = verbs_device(dev);
+
+	verbs_pages_free(d, d->flush_page, FLUSH_LEN, d->flush_mr);
+	if (d->cq)
+		d->lib.destroy_cq(d->cq);
+	if (d->channel)
+		d->lib.destroy_comp_channel(d->channel);
+	if (d->pd)
+		d->lib.dealloc_pd(d->pd);
+	close_fd(d->timer_fd);
+	close_fd(d->dev.fd);
+	verbs_port_close(&d->lib, &d->port);
+	handles_fini(&d->ways);
+	free(d);
+}
+
+static void device_init(struct verbs_device *d, const struct device_config *config)
+{
+	d->dev.ops = &backend_ib;
+	d->dev.index = config->index;
+	d->dev.fd = -1;
+	d->timer_fd = -1;
+	d->settings = *config->params;
+	d->next_ns = NEVER_NS;
+	d->armed_ns = NEVER_NS;
+	d->done_end = &d->done;
+	list_init(&d->eps);
+	list_init(&d->telling);
+	list_init(&d->kicked);
+	list_init(&d->messages);
+	list_init(&d->given);
+	list_init(&d->expiring);
+}
+
+static int device_open(struct verbs_device *d, const struct device_config *config)
+{
+	char gid[GID_TEXT];
+	int rc = handles_init(&d->ways, WAYS_MAX);
+
+	if (rc)
+		return fail(rc, "ib: no memory for the table of queue pairs");
+	rc = verbs_lib_open(&d->lib, config->params->ibv_so);
+	if (!rc)
+		rc = verbs_port_open(&d->lib, config->params, config->number, &d->port);
+	if (!rc)
+		rc = open_objects(d);
+	if (!rc)
+		rc = open_fds(d);
+	if (rc)
+		return rc;
+	snprintf(d->about, sizeof(d->about), "peers that %s reaches (%s), by queue pairs",
+		 d->port.name, gid_text(&d->port.ends[0], gid));
+	d->dev.about = d->about;
+	return 0;
+}
+
+static uint32_t verbs_scan(const struct device_config *config)
+{
+	return verbs_ports(config->params);
+}
+
+static int verbs_open(const struct device_config *config, struct device **dev)
+{
+	struct verbs_device *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return fail(-ENOMEM, "ib: no memory for the device");
+	device_init(d, config);
+	rc = device_open(d, config);
+	if (rc) {
+		verbs_close(&d->dev);
+		return rc;
+	}
+	*dev = &d->dev;
+	return 0;
+}
+
+/* ---- what came out ---- */
+
+void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet)
+{
+	c->res = res;
+	c->flags = (uint8_t)quiet;
+	c->state = 0;
+	c->next = NULL;
+	*d->done_end = c;
+	d->done_end = &c->next;
+}
+
+static uint32_t give_messages(struct verbs_device *d, struct event *events, uint32_t n)
+{
+	uint32_t out = 0;
+
+	while (out < n && !list_empty(&d->messages)) {
+		struct verbs_receive *r = list_first(&d->messages, struct verbs_receive, link);
+		struct verbs_ep *e = r->ep;
+
+		list_del(&r->link);
+		list_add_tail(&r->link, &d->given);
+		events[out++] = (struct event){
+			.type = EVENT_MESSAGE,
+			.ep = &e->ep,
+			.data = e->pages + (size_t)(r - e->receive) * VERBS_SLOT + VERBS_HEADER,
+			.len = r->len,
+		};
+	}
+	return out;
+}
+
+static uint32_t give_chunks(struct verbs_device *d, struct event *events, uint32_t n)
+{
+	uint32_t out = 0;
+
+	while (out < n && d->done) {
+		struct chunk *c = d->done;
+
+		d->done = c->next;
+		events[out++] = (struct event){.type = EVENT_CHUNK, .chunk = c};
+	}
+	if (!d->done)
+		d->done_end = &d->done;
+	return out;
+}
+
+/* ---- completions ---- */
+
+static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *wc)
+{
+	struct verbs_ep *e = w->ep;
+	int rc;
+
+	w->receives -= w->receives > 0;
+	if (w->failing)
+		return;
+	if (wc->status != IBV_WC_SUCCESS || w != &e->way[WAY_URGENT]) {
+		verbs_ep_down(e, wc->status == IBV_WC_SUCCESS ? -EPROTO : -ECONNRESET);
+		return;
+	}
+	if (e->state != EP_UP && e->state != EP_CONNECTING)
+		return;
+	rc = verbs_message_came(e, i, wc->byte_len);
+	if (rc)
+		verbs_ep_down(e, rc);
+}
+
+/* Completions of ways that are gone name nobody. */
+static void completion(struct verbs_device *d, const struct ibv_wc *wc)
+{
+	struct verbs_way *w = handles_get(&d->ways, (uint32_t)(wc->wr_id >> 32));
+	uint32_t name = (uint32_t)wc->wr_id;
+
+	if (!w)
+		return;
+	if (name & VERBS_IS_RECEIVE)
+		receive_done(w, name & VERBS_NUMBER, wc);
+	else
+		verbs_ring_done(w, name, wc->status);
+	verbs_ep_kick(w->ep);
+}
+
+static void all_down(struct verbs_device *d, int res)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->eps)
+		verbs_ep_down(list_entry(pos, struct verbs_ep, all), res);
+}
+
+static void device_broke(struct verbs_device *d, int res)
+{
+	d->broken = res;
+	all_down(d, res);
+}
+
+static void completions(struct verbs_device *d)
+{
+	uint32_t batch;
+	int i;
+
+	for (batch = 0; batch < BATCHES; batch++) {
+		if (!d->nwc)
+			d->nwc = ibv_poll_cq(d->cq, VERBS_WCS, d->wc);
+		for (i = 0; i < d->nwc; i++)
+			completion(d, &d->wc[i]);
+		if (d->nwc < 0 && !d->broken)
+			device_broke(d, -EIO);
+		i = d->nwc;
+		d->nwc = 0;
+		if (i < (int)VERBS_WCS)
+			return;
+	}
+}
+
+/* ---- asynchronous events ---- */
+
+static void async_event(struct verbs_device *d, const struct ibv_async_event *event)
+{
+	struct verbs_way *w;
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		w = event->element.qp->qp_context;
+		if (!w->failing)
+			verbs_ep_down(w->ep, -ECONNRESET);
+		verbs_ep_kick(w->ep);
+		return;
+	case IBV_EVENT_PORT_ERR:
+		if (event->element.port_num == d->port.port)
+			all_down(d, -ENETDOWN);
+		return;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		device_broke(d, -EIO);
+		return;
+	default:
+		return;
+	}
+}
+
+static void async_events(struct verbs_device *d)
+{
+	struct ibv_async_event event;
+
+	while (!d->lib.get_async_event(d->port.context, &event)) {
+		async_event(d, &event);
+		d->lib.ack_async_event(&event);
+	}
+}
+
+/* ---- sleeping ---- */
+
+void verbs_until(struct verbs_device *d, uint64_t ns)
+{
+	if (ns < d->next_ns)
+		d->next_ns = ns;
+}
+
+static void set_timer(struct verbs_device *d)
+{
+	struct itimerspec when = {.it_value.tv_sec = 0};
+
+	if (d->next_ns == d->armed_ns)
+		return;
+	d->armed_ns = d->next_ns;
+	if (d->next_ns != NEVER_NS) {
+		when.it_value.tv_sec = (time_t)(d->next_ns / NSEC_PER_SEC);
+		when.it_value.tv_nsec = (long)(d->next_ns % NSEC_PER_SEC) + 1;
+	}
+	timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* What was said while the engine slept is taken off the descriptors, so that the next sleep does
+ * not end at once. */
+static void wake(struct verbs_device *d)
+{
+	struct ibv_cq *cq;
+	uint64_t ticks;
+	unsigned int n = 0;
+	void *owner;
+
+	d->slept = 0;
+	while (!d->lib.get_cq_event(d->channel, &cq, &owner))
+		n++;
+	if (n)
+		d->lib.ack_cq_events(d->cq, n);
+	if (read(d->timer_fd, &ticks, sizeof(ticks)) == (ssize_t)sizeof(ticks))
+		d->armed_ns = NEVER_NS;
+	async_events(d);
+}
+
+static int verbs_arm(struct device *dev)
+{
+	struct verbs_device *d = verbs_device(dev);
+
+	if (!list_empty(&d->telling) || !list_empty(&d->kicked) || !list_empty(&d->messages) ||
+	    !list_empty(&d->given) || d->done || d->nwc)
+		return 1;
+	d->slept = 1;
+	set_timer(d);
+	if (ibv_req_notify_cq(d->cq, 0))
+		return 1;
+	/* What completed before that rings nobody. */
+	d->nwc = ibv_poll_cq(d->cq, VERBS_WCS, d->wc);
+	return d->nwc != 0;
+}
+
+/* ---- poll ---- */
+
+static void ticks(struct verbs_device *d)
+{
+	uint64_t now;
+
+	if (d->next_ns == NEVER_NS)
+		return;
+	now = clock_ns();
+	if (now < d->next_ns)
+		return;
+	d->next_ns = NEVER_NS;
+	verbs_ep_tick(d, now);
+	verbs_expire(d, now);
+}
+
+static void kicks(struct verbs_device *d)
+{
+	struct verbs_ep *e;
+
+	while (!list_empty(&d->kicked)) {
+		e = list_first(&d->kicked, struct verbs_ep, kicked);
+		list_del(&e->kicked);
+		verbs_ring_kick(e);
+		if (e->state == EP_DOWN || e->state == EP_CLOSING)
+			verbs_ep_settle(e);
+	}
+}
+
+static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	struct verbs_device *d = verbs_device(dev);
+	uint32_t out = 0;
+
+	verbs_message_recycle(d);
+	if (d->slept)
+		wake(d);
+	else if (!(++d->polls % ASYNC_POLLS))
+		async_events(d);
+	completions(d);
+	ticks(d);
+	kicks(d);
+	if (!list_empty(&d->telling))
+		out = verbs_tell(d, events, n, 0);
+	out += give_messages(d, events + out, n - out);
+	out += give_chunks(d, events + out, n - out);
+	if (!d->done && !list_empty(&d->telling))
+		out += verbs_tell(d, events + out, n - out, 1);
+	return out;
+}
+
+static uint32_t verbs_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+
+	if (e->state < EP_UP)
+		return 0;
+	return verbs_ring_post(e, chunks, n);
+}
+
+/* What is posted on a live way ends within the engine's window of its own accord, and a device
+ * takes nothing back but with the queue pair. */
+static void verbs_cancel(struct chunk *chunk, enum cancel_how how)
+{
+	if (!chunk->state)
+		return;
+	chunk->flags |= CHUNK_CANCELLED;
+	if (how == CANCEL_NOW)
+		verbs_ep_down(verbs_ep(chunk->ep), -ECANCELED);
+}
+
+const struct backend backend_ib = {
+	.name = "ib",
+	.transport = URCCL_TRANSPORT_IB,
+	.chunk_bytes = CHUNK_BYTES,
+	.breaks = 1,
+	.scan = verbs_scan,
+	.open = verbs_open,
+	.close = verbs_close,
+	.reg = verbs_reg,
+	.unreg = verbs_unreg,
+	.ep_open = verbs_ep_open,
+	.ep_free = verbs_ep_free,
+	.ep_meet = verbs_ep_meet,
+	.ep_connect = verbs_ep_connect,
+	.ep_close = verbs_ep_close,
+	.expose = verbs_expose,
+	.unexpose = verbs_unexpose,
+	.unmap = verbs_unmap,
+	.import = verbs_import,
+	.forget = verbs_forget,
+	.warm = verbs_warm,
+	.post = verbs_post,
+	.cancel = verbs_cancel,
+	.poll = verbs_poll,
+	.arm = verbs_arm,
+};

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transport ib: InfiniBand and RoCE by libibverbs, which is loaded when a device is opened.
+ *
+ * A device is one port. An ep is three reliable-connected queue pairs (its ways), so that a few
+ * bytes wait behind nothing and answers to READs do not hold up WRITEs; all ways of a device share
+ * one completion queue. What the rules of verbs make of that:
+ *
+ *  - A way's work requests are executed and completed in order. So only the last of a chain is
+ *    signalled, and its completion stands for all before it. With an error it still does: whatever
+ *    stands before the request that failed succeeded, whatever stands behind it comes out flushed
+ *    (IBV_WC_WR_FLUSH_ERR), signalled or not. Flushed means "this side does nothing more for it",
+ *    and neither that it was not done (a WRITE's packets may have been on their way) nor that it
+ *    was.
+ *  - Memory is the device's until that completion; inline bytes were copied when it was posted.
+ *  - An acknowledgement of a WRITE says that the peer's device has its bytes, not that memory has
+ *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and its
+ *    own request to the memory does not pass the WRITE's (PCI Express base specification, 2.4.1:
+ *    a read request stays behind posted writes, as long as these are not relaxed-ordered). So one
+ *    READ of one byte proves all WRITEs before it: verbs_ring.c.
+ *  - A queue pair in error stays so. One refused access, or one request taken back, ends all three
+ *    ways, and with them the ep: EVENT_DOWN. What was under way and is not done comes out with
+ *    -ECONNRESET.
+ *  - A device does not say that a queue pair which only answers has broken. So each way keeps a
+ *    receive posted that nobody ever uses up: it comes back flushed.
+ *  - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits, one
+ *    for each receive that the peer has posted for it: verbs_message.c.
+ *  - A completion queue that overruns takes all its queue pairs with it. So it has room for every
+ *    request that its ways can have posted, and an ep that would pass the device's limit (max_cqe)
+ *    is not opened.
+ *  - Packets of an earlier connection may come late. So each begins at random sequence numbers.
+ *
+ * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c which
+ * port, and how it is addressed; verbs_memory.c registered memory, exposures, keys; verbs_ep.c an ep
+ * from address to end; verbs_ring.c a way's requests and completions; verbs_message.c messages.
+ */
+#ifndef BACKEND_VERBS_H
+#define BACKEND_VERBS_H
+
+#include <infiniband/verbs.h>
+#include "backend/backend.h"
+#include "backend/verbs_gid.h"
+
+#define VERBS_VERSION 1u		/* of addresses, keys and messages */
+#define VERBS_SGES    2u		/* pieces of local memory of a request */
+#define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
+#define VERBS_WCS     32u		/* completions looked at together */
+#define VERBS_INLINE  64u		/* bytes that we would like to post inline */
+#define VERBS_CREDITS 16u		/* messages on their way to a receiver */
+#define VERBS_WORDS   4u		/* our own: up to two CREDITs, a BYE, and one to spare */
+#define VERBS_SLOTS   (VERBS_CREDITS + VERBS_WORDS)
+#define VERBS_HEADER  16u		/* bytes of a message's header */
+#define VERBS_SLOT    (VERBS_HEADER + MESSAGE_MAX)
+#define VERBS_COOKIE  16u
+#define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
+#define VERBS_URGENT_DEPTH 128u		/* requests of a way, powers of two */
+#define VERBS_WRITES_DEPTH 64u
+#define VERBS_READS_DEPTH  32u
+#define VERBS_DEPTH (VERBS_URGENT_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH)
+/* Completions that an ep can cause: of its requests and its receives. */
+#define VERBS_CQES (VERBS_DEPTH + VERBS_SLOTS + 2)
+/* A completion's name: a way's handle in the high half; in the low one a request's number, or which
+ * receive. */
+#define VERBS_IS_RECEIVE (1u << 31)
+#define VERBS_NUMBER	 (VERBS_IS_RECEIVE - 1)
+
+/* ---- the library: verbs_lib.c ---- */
+
+#define VERBS_FUNCTIONS(X)                                                                         \
+	X(struct ibv_device **, get_device_list, (int *n))                                         \
+	X(void, free_device_list, (struct ibv_device **list))                                      \
+	X(const char *, get_device_name, (struct ibv_device *device))                              \
+	X(struct ibv_context *, open_device, (struct ibv_device *device))                          \
+	X(int, close_device, (struct ibv_context *context))                                        \
+	X(int, query_device, (struct ibv_context *context, struct ibv_device_attr *attr))          \
+	X(int, query_pkey, (struct ibv_context *context, uint8_t port, int index, __be16 *pkey))   \
+	X(struct ibv_pd *, alloc_pd, (struct ibv_context *context))                                \
+	X(int, dealloc_pd, (struct ibv_pd *pd))                                                    \
+	X(struct ibv_mr *, reg_mr_iova2, (struct ibv_pd *pd, void *addr, size_t length,            \
+					  uint64_t iova, unsigned int access))                     \
+	X(int, dereg_mr, (struct ibv_mr *mr))                                                      \
+	X(struct ibv_comp_channel *, create_comp_channel, (struct ibv_context *context))           \
+	X(int, destroy_comp_channel, (struct ibv_comp_channel *channel))                           \
+	X(struct ibv_cq *, create_cq, (struct ibv_context *context, int cqe, void *owner,          \
+				       struct ibv_comp_channel *channel, int vector))              \
+	X(int, resize_cq, (struct ibv_cq *cq, int cqe))                                            \
+	X(int, destroy_cq, (struct ibv_cq *cq))                                                    \
+	X(int, get_cq_event, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **owner)) \
+	X(void, ack_cq_events, (struct ibv_cq *cq, unsigned int n))                                \
+	X(int, get_async_event, (struct ibv_context *context, struct ibv_async_event *event))      \
+	X(void, ack_async_event, (struct ibv_async_event *event))                                  \
+	X(struct ibv_qp *, create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr))          \
+	X(int, modify_qp, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask))                 \
+	X(int, destroy_qp, (struct ibv_qp *qp))
+
+struct verbs_lib {
+#define X(type, name, args) type(*name) args;
+	VERBS_FUNCTIONS(X)
+#undef X
+	/* rdma-core 34 and later; else NULL. */
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access);
+};
+
+/* so NULL: the system's. 0 or -errno with fail() text. It stays loaded for ever. */
+int verbs_lib_open(struct verbs_lib *lib, const char *so);
+
+/* ---- which port: verbs_port.c ---- */
+
+struct verbs_port {
+	struct ibv_context *context;
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port_attr;
+	struct gid_port gid_port;
+	struct gid_end ends[GID_KINDS];		/* its addresses, best first */
+	uint32_t nends;
+	uint16_t pkey_index;
+	uint8_t port;
+	uint8_t mtu;				/* enum ibv_mtu */
+	char name[80];				/* "mlx5_0 port 1" */
+};
+
+/* How many ports the settings let us use; 0: none, the reason in fail(). */
+uint32_t verbs_ports(const struct urccl_params *p);
+/* Opens the one of that number. 0 or -errno with fail() text. */
+int verbs_port_open(const struct verbs_lib *lib, const struct urccl_params *p, uint32_t number,
+		    struct verbs_port *port);
+void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
+
+/* ---- ways ---- */
+
+enum verbs_way_id { WAY_URGENT, WAY_WRITES, WAY_READS, WAYS };
+
+enum verbs_slot_kind {
+	SLOT_WRITE,			/* comes out when it is proved */
+	SLOT_ACKED,			/* a WRITE that comes out when it is acknowledged */
+	SLOT_READ,
+	SLOT_SEND,
+	SLOT_WORD,			/* a message of our own */
+	SLOT_PROOF,			/* the READ that proves; chunk: a FLUSH, or NULL */
+};
+
+/* A work request that was posted. */
+struct verbs_slot {
+	struct chunk *chunk;
+	uint8_t kind;			/* enum verbs_slot_kind */
+	uint8_t last;			/* of its chunk's; SLOT_WORD: its type */
+};
+
+/*
+ * Counted by number, which only grows:
+ *	tail	oldest request that still has its slot
+ *	acked	first that the device has not completed
+ *	posted	first that the device was not given
+ *	head	next one
+ */
+struct verbs_way {
+	struct ibv_qp *qp;
+	struct verbs_ep *ep;
+	struct verbs_slot *slots;
+	uint32_t depth;			/* of slots and of the send queue */
+	uint32_t inlined;		/* bytes that go inline */
+	uint32_t handle;		/* in device.ways; 0: none */
+	uint32_t tail, acked, posted, head;
+	uint32_t proved;		/* WRITEs before this number are placed */
+	uint32_t plain;			/* requests behind the last signalled one */
+	uint32_t unproved;		/* requests of WRITEs behind the last SLOT_PROOF */
+	uint32_t proving;		/* SLOT_PROOFs under way that no FLUSH asked for */
+	uint32_t receives;		/* posted and not back */
+	struct chunk *half;		/* taken, and not all of its requests are posted */
+	uint32_t half_at;		/* bytes of it that are */
+	uint8_t failing;		/* in error */
+};
+
+/* A chain of requests that waits for its doorbell. */
+struct verbs_chain {
+	uint32_t n;
+	struct ibv_send_wr wr[VERBS_CHAIN];
+	struct ibv_sge sge[VERBS_CHAIN][VERBS_SGES];
+};
+
+/* ---- eps ---- */
+
+enum verbs_ep_state { EP_NEW, EP_MET, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
+enum verbs_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4 };
+
+/* A receive's place. */
+struct verbs_receive {
+	struct list link;		/* device.messages, or given */
+	struct verbs_ep *ep;
+	uint32_t len;			/* of the message */
+};
+
+struct verbs_ep {
+	struct ep ep;
+	uint32_t state;			/* enum verbs_ep_state */
+	uint32_t news;			/* enum verbs_news, not yet told */
+	int res;			/* why it is down */
+	int active;
+	int heard;			/* the peer's HELLO came */
+	int spoke;			/* ours was taken by the peer's device */
+	int left;			/* the peer said BYE, or we did and it took it */
+	uint64_t deadline_ns;		/* of connecting, of the BYE, of the last completions */
+	struct list all;		/* in device.eps from ep_connect to EVENT_CLOSED */
+	struct list telling;		/* in device.telling while there are news */
+	struct list kicked;		/* in device.kicked: may have something to post */
+	struct verbs_way way[WAYS];
+	struct verbs_slot slots[VERBS_DEPTH];
+	/* messages */
+	uint8_t *pages;			/* VERBS_SLOTS receives, then as many sends, a word */
+	struct ibv_mr *mr;		/* of pages */
+	uint64_t word_at;		/* address of that word, where READs that prove go */
+	struct verbs_receive receive[VERBS_SLOTS];
+	uint32_t sent, sending;		/* places of sends: next one, oldest in use */
+	uint32_t credits;		/* messages that the peer has room for */
+	uint32_t owed;			/* receives posted again that it was not told of */
+	/* the peer */
+	uint32_t flush_rkey;		/* of its byte for READs */
+	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
+	uint32_t psn[WAYS];		/* at which we begin to send */
+};
+
+struct verbs_device {
+	struct device dev;		/* dev.fd: epoll */
+	struct verbs_lib lib;
+	struct verbs_port port;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	int timer_fd;
+	void *flush_page;		/* whose first byte peers READ */
+	struct ibv_mr *flush_mr;
+	struct urccl_params settings;	/* numbers alone: strings are the caller's */
+	/* control thread */
+	uint32_t neps;			/* open */
+	uint32_t ncqes;			/* that the completion queue has room for */
+	/* engine */
+	struct handles ways;		/* of struct verbs_way: what a completion names */
+	struct list eps, telling, kicked;
+	struct list messages;		/* verbs_receive.link: that wait for poll */
+	struct list given;		/* given out by the last poll */
+	struct list expiring;		/* verbs_grant.link */
+	struct chunk *done;		/* out, oldest first */
+	struct chunk **done_end;
+	uint64_t next_ns;		/* the nearest deadline of eps and grants; NEVER_NS */
+	uint64_t armed_ns;		/* that the timer is set to; NEVER_NS */
+	uint32_t polls;
+	uint32_t slept;			/* armed since the last poll */
+	int broken;			/* -errno: the device is no more */
+	int nwc;			/* completions that arm() found: poll takes them first */
+	struct ibv_wc wc[VERBS_WCS];
+	struct verbs_chain chain[WAYS];
+	char about[256];
+};
+
+static inline struct verbs_device *verbs_device(struct device *dev)
+{
+	return container_of(dev, struct verbs_device, dev);
+}
+
+static inline struct verbs_ep *verbs_ep(struct ep *ep)
+{
+	return container_of(ep, struct verbs_ep, ep);
+}
+
+static inline struct verbs_device *verbs_ep_device(const struct verbs_ep *e)
+{
+	return verbs_device(e->ep.dev);
+}
+
+/* ---- verbs.c ---- */
+
+/* The chunk comes out. */
+void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet);
+/* There is something to do at that time. */
+void verbs_until(struct verbs_device *d, uint64_t ns);
+
+/* ---- memory, exposures, keys: verbs_memory.c ---- */
+
+struct verbs_key {			/* an imported one */
+	uint64_t len, expires_ns;
+	uint32_t rights, n;
+	struct verbs_piece {
+		uint64_t start;		/* in what the key covers */
+		uint32_t rkey, iova;
+	} piece[];
+};
+
+int verbs_reg(struct device *dev, struct extent *extent);
+void verbs_unreg(struct device *dev, struct extent *extent);
+int verbs_expose(struct exposure *exposure, void *key, uint32_t key_max);
+int verbs_unexpose(struct exposure *exposure);
+void verbs_unmap(struct exposure *exposure);
+int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		 struct rkey *rkey);
+void verbs_forget(struct ep *ep, struct rkey *rkey);
+int verbs_warm(struct ep *ep, struct rkey *rkey);
+/* Takes back what has expired. */
+void verbs_expire(struct verbs_device *d, uint64_t now);
+/* May the key be used so: 0, -EACCES, -ERANGE. */
+int verbs_allowed(const struct verbs_key *k, const struct chunk *c);
+/* Memory of the library for its devices; what peers may read begins at address 0 for them. NULL:
+ * none, the reason in fail(). */
+void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struct ibv_mr **mr);
+void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ibv_mr *mr);
+
+/* Walks the local bytes of a chunk. */
+struct verbs_local {
+	const struct memory *memory;
+	uint64_t off, addr;
+};
+void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at);
+/* The next piece of it, at most max bytes. 0: the device does not know it. */
+uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
+			  struct ibv_sge *sge);
+
+/* ---- a way's requests: verbs_ring.c ---- */
+
+/* backend.h's post, for an ep that is up. */
+uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n);
+/* What lies in the next place for sends goes, of len bytes; c NULL: a word of that type. */
+void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len);
+/* Requests that the way takes now. */
+uint32_t verbs_ring_room(const struct verbs_way *w);
+/* Posts what waits: the rest of a chunk, READs that prove, credits; rings the doorbells. */
+void verbs_ring_kick(struct verbs_ep *e);
+/* The device completed request number with status, and all before it. */
+void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status status);
+/* Whatever is left comes out: the device has nothing of it any more. */
+void verbs_ring_drain(struct verbs_way *w);
+int verbs_ring_is_drained(const struct verbs_way *w);
+
+/* ---- messages: verbs_message.c ---- */
+
+/* Posts all receives. 0 or -errno. */
+int verbs_message_start(struct verbs_ep *e);
+/* 1: it was put in a chain; 0: there is no room. */
+int verbs_message_send(struct verbs_ep *e, struct chunk *c);
+void verbs_message_hello(struct verbs_ep *e);
+void verbs_message_bye(struct verbs_ep *e);
+/* Credits that are owed. */
+void verbs_message_kick(struct verbs_ep *e);
+/* A word of that type was taken by the peer's device. */
+void verbs_message_gone(struct verbs_ep *e, uint32_t type);
+/* Receive number i of the urgent way came with bytes. 0 or -errno: the ep ends. */
+int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes);
+/* At the start of a poll: receives of the last one are posted again. */
+void verbs_message_recycle(struct verbs_device *d);
+
+/* ---- verbs_ep.c ---- */
+
+int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
+void verbs_ep_free(struct ep *ep);
+int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
+int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+		     const struct sockaddr_storage *via);
+void verbs_ep_close(struct ep *ep);
+void verbs_ep_up(struct verbs_ep *e);
+/* The ep is broken: its ways go into error. */
+void verbs_ep_down(struct verbs_ep *e, int res);
+/* Nothing is under way any more: it may have ended. */
+void verbs_ep_settle(struct verbs_ep *e);
+/* Deadlines. */
+void verbs_ep_tick(struct verbs_device *d, uint64_t now);
+void verbs_ep_kick(struct verbs_ep *e);	/* before the poll ends */
+/* Gives news: UPs, or (ends) what comes after all else of an ep. */
+uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, int ends);
+
+#endif

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An ep from its address to its end.
+ *
+ * ep_open makes the queue pairs, ep_meet connects them to the peer's (which may take the kernel a
+ * while: it looks for the peer's link address), both on the control thread. ep_connect begins to
+ * talk: the side that is active says HELLO, the other one answers, and who has heard one is up. So
+ * a peer that cannot be reached shows by our own time and not by a device's retries.
+ *
+ * The end: data ways go into error at once, so that everything on them comes out flushed; the
+ * urgent way first says BYE, which tells the peer to do the same, and has BYE_NS for it. Nothing of
+ * an ep is left once each way has given all its completions back, receives too; a device that
+ * keeps them for longer than DRAIN_NS has its queue pair destroyed, after which it touches nothing.
+ *
+ * An address, little-endian: least and greatest version u8, GIDs u8, MTU u8, for each way the
+ * number of its queue pair u32 and where it begins to send u32, key of the byte that proves u32,
+ * READs that a way takes u8, 0 [3], cookie [16]; then for each GID its 16 bytes, LID u16, kind u8,
+ * 0 u8.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include "backend/verbs.h"
+
+#define CONNECT_NS (1 * NSEC_PER_SEC)
+#define BYE_NS	   (20 * NSEC_PER_MSEC)
+#define DRAIN_NS   (1 * NSEC_PER_SEC)
+#define RNR_TIMER  12u /* 0.64 ms */
+#define RNR_RETRY  6u
+#define RETRIES	   6u /* 7 means for ever to some devices */
+#define HOPS	   64u
+#define ROCE_SL	   3
+#define ROCE_TC	   104
+#define PAGES_LEN  (2 * VERBS_SLOTS * VERBS_SLOT + 8)
+
+struct ep_addr {
+	uint8_t versions[EP_VERSIONS];
+	uint8_t nends, mtu;
+	uint32_t qpn[WAYS], psn[WAYS];
+	uint32_t flush_rkey;
+	uint8_t reads, zero[3];
+	uint8_t cookie[VERBS_COOKIE];
+	struct {
+		uint8_t gid[GID_BYTES];
+		uint16_t lid;
+		uint8_t kind, zero;
+	} end[VERBS_ENDS];
+};
+
+#define ADDR_LEN(n) (offsetof(struct ep_addr, end) + (n) * sizeof(((struct ep_addr *)0)->end[0]))
+_Static_assert(sizeof(struct ep_addr) == 52 + 20 * VERBS_ENDS, "no gaps");
+_Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
+
+static const uint32_t depths[WAYS] = {VERBS_URGENT_DEPTH, VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
+
+/* ---- queue pairs ---- */
+
+static int make_way(struct verbs_ep *e, struct verbs_way *w)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	struct ibv_qp_init_attr init = {
+		.qp_context = w,
+		.send_cq = d->cq,
+		.recv_cq = d->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = w->depth,
+			.max_recv_wr = w == &e->way[WAY_URGENT] ? VERBS_SLOTS : 1,
+			.max_send_sge = VERBS_SGES,
+			.max_recv_sge = 1,
+			.max_inline_data = w == &e->way[WAY_URGENT] ? VERBS_INLINE : 0},
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = d->port.pkey_index,
+		.port_num = d->port.port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	int rc;
+
+	errno = 0;
+	w->qp = d->lib.create_qp(d->pd, &init);
+	if (!w->qp && init.cap.max_inline_data) {
+		init.cap.max_inline_data = 0;
+		w->qp = d->lib.create_qp(d->pd, &init);
+	}
+	if (!w->qp)
+		return fail(errno ? -errno : -ENOMEM,
+			    "ib: %s gives no queue pair (it has %d at most): %s", d->port.name,
+			    d->port.attr.max_qp, strerrordesc_np(errno ? errno : ENOMEM));
+	w->inlined = init.cap.max_inline_data;
+	rc = d->lib.modify_qp(w->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						    IBV_QP_ACCESS_FLAGS);
+	return rc ? fail(-rc, "ib: %s does not initialise a queue pair: %s", d->port.name,
+			 strerrordesc_np(rc))
+		  : 0;
+}
+
+static void destroy_way(struct verbs_way *w)
+{
+	if (w->qp)
+		verbs_ep_device(w->ep)->lib.destroy_qp(w->qp);
+	w->qp = NULL;
+}
+
+/* Completions of all that an ep's ways can have posted. The queue never shrinks. */
+static int make_room(struct verbs_device *d)
+{
+	uint64_t want = (uint64_t)(d->neps + 1) * VERBS_CQES;
+	uint32_t max = (uint32_t)d->port.attr.max_cqe, more;
+	int rc;
+
+	if (want <= d->ncqes)
+		return 0;
+	if (want > max)
+		return fail(-ENOSPC,
+			    "ib: %s has room for the completions of %u peers (max_cqe %u): set "
+			    "max_warm so that idle ones give theirs back",
+			    d->port.name, d->neps, max);
+	more = d->ncqes < max / 2 ? 2 * d->ncqes : max;
+	more = more < want ? (uint32_t)want : more;
+	rc = d->lib.resize_cq(d->cq, (int)more);
+	if (rc)
+		return fail(-abs(rc),
+			    "ib: %s does not enlarge its completion queue to %u, for %u peers: %s",
+			    d->port.name, more, d->neps + 1, strerrordesc_np(abs(rc)));
+	d->ncqes = more;
+	return 0;
+}
+
+/* ---- addresses ---- */
+
+static uint8_t reads_taken(const struct verbs_device *d)
+{
+	uint32_t most = (uint32_t)d->port.attr.max_qp_rd_atom,
+		 want = d->settings.rdma_max_dest_rd_atomic;
+
+	return (uint8_t)(want < most ? want : most);
+}
+
+static uint8_t reads_out(const struct verbs_device *d, const struct ep_addr *a)
+{
+	uint32_t most = (uint32_t)d->port.attr.max_qp_init_rd_atom,
+		 want = d->settings.rdma_max_rd_atomic;
+
+	want = want < most ? want : most;
+	return (uint8_t)(want < a->reads ? want : a->reads);
+}
+
+static uint32_t write_addr(const struct verbs_ep *e, void *addr)
+{
+	const struct verbs_device *d = verbs_ep_device(e);
+	struct ep_addr a = {
+		.versions = {VERBS_VERSION, VERBS_VERSION},
+		.nends = (uint8_t)d->port.nends,
+		.mtu = d->port.mtu,
+		.flush_rkey = htole32(d->flush_mr->rkey),
+		.reads = reads_taken(d),
+	};
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++) {
+		a.qpn[i] = htole32(e->way[i].qp->qp_num);
+		a.psn[i] = htole32(e->psn[i]);
+	}
+	memcpy(a.cookie, e->cookie, sizeof(a.cookie));
+	for (i = 0; i < d->port.nends; i++) {
+		memcpy(a.end[i].gid, d->port.ends[i].gid, GID_BYTES);
+		a.end[i].lid = htole16(d->port.ends[i].lid);
+		a.end[i].kind = d->port.ends[i].kind;
+	}
+	memcpy(addr, &a, ADDR_LEN(d->port.nends));
+	return (uint32_t)ADDR_LEN(d->port.nends);
+}
+
+/* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT. */
+static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
+{
+	int version = ep_version(VERBS_VERSION, VERBS_VERSION, addr, len);
+	uint32_t i;
+
+	if (version < 0)
+		return version;
+	if (len < ADDR_LEN(1) || len > sizeof(*a))
+		return -EINVAL;
+	memset(a, 0, sizeof(*a));
+	memcpy(a, addr, len);
+	if (!a->nends || a->nends > VERBS_ENDS || len != ADDR_LEN(a->nends))
+		return -EINVAL;
+	if (a->mtu < IBV_MTU_256 || a->mtu > IBV_MTU_4096 || !a->reads)
+		return -EINVAL;
+	for (i = 0; i < WAYS; i++) {
+		a->qpn[i] = le32toh(a->qpn[i]);
+		a->psn[i] = le32toh(a->psn[i]);
+		if (a->qpn[i] >> 24 || a->psn[i] >> 24)
+			return -EINVAL;
+	}
+	a->flush_rkey = le32toh(a->flush_rkey);
+	return 0;
+}
+
+/* ---- the beginning ---- */
+
+static int begin(struct verbs_ep *e)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	struct verbs_slot *slots = e->slots;
+	uint32_t i;
+	int rc;
+
+	rc = random_bytes(e->cookie, sizeof(e->cookie));
+	if (!rc)
+		rc = random_bytes(e->psn, sizeof(e->psn));
+	if (rc)
+		return fail(rc, "no random bytes for a connection's cookie: %s",
+			    strerrordesc_np(-rc));
+	e->pages = verbs_pages(d, PAGES_LEN, IBV_ACCESS_LOCAL_WRITE, &e->mr);
+	if (!e->pages)
+		return -ENOMEM;
+	e->word_at = (uintptr_t)e->pages + 2 * VERBS_SLOTS * VERBS_SLOT;
+	for (i = 0; i < WAYS && !rc; i++) {
+		e->psn[i] &= 0xffffff;
+		e->way[i].slots = slots;
+		slots += depths[i];
+		rc = make_way(e, &e->way[i]);
+	}
+	return rc;
+}
+
+static void ep_init(struct verbs_ep *e, struct device *dev)
+{
+	uint32_t i;
+
+	memset(e, 0, sizeof(*e));
+	e->ep.dev = dev;
+	e->state = EP_NEW;
+	e->deadline_ns = NEVER_NS;
+	list_init(&e->all);
+	list_init(&e->telling);
+	list_init(&e->kicked);
+	for (i = 0; i < VERBS_SLOTS; i++)
+		list_init(&e->receive[i].link);
+	for (i = 0; i < WAYS; i++) {
+		e->way[i].ep = e;
+		e->way[i].depth = depths[i];
+	}
+}
+
+int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
+{
+	struct verbs_device *d = verbs_device(dev);
+	struct verbs_ep *e;
+	int rc = make_room(d);
+
+	if (rc)
+		return rc;
+	e = malloc(sizeof(*e));
+	if (!e)
+		return fail(-ENOMEM, "no memory for an ib connection's state");
+	ep_init(e, dev);
+	d->neps++;
+	rc = begin(e);
+	if (rc) {
+		verbs_ep_free(&e->ep);
+		return rc;
+	}
+	*addr_len = write_addr(e, addr);
+	*ep = &e->ep;
+	return 0;
+}
+
+void verbs_ep_free(struct ep *ep)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+	struct verbs_device *d = verbs_ep_device(e);
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++)
+		destroy_way(&e->way[i]);
+	verbs_pages_free(d, e->pages, PAGES_LEN, e->mr);
+	d->neps--;
+	free(e);
+}
+
+/* ---- meeting ---- */
+
+/* What a class asks for, or what suits the link. */
+static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t way, int roce)
+{
+	int16_t v = each[way == WAY_URGENT ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
+
+	if (v != URCCL_AUTO)
+		return (uint8_t)v;
+	return d->port.gid_port.layer == GID_LAYER_ETHERNET ? (uint8_t)roce : 0;
+}
+
+static void set_route(const struct verbs_device *d, uint32_t way, const struct gid_route *r,
+		      struct ibv_ah_attr *ah)
+{
+	*ah = (struct ibv_ah_attr){
+		.dlid = r->dlid,
+		.sl = of_class(d, d->settings.rdma_sl, way, ROCE_SL),
+		.is_global = r->is_global,
+		.port_num = d->port.port,
+	};
+	if (!r->is_global)
+		return;
+	memcpy(ah->grh.dgid.raw, r->dgid, GID_BYTES);
+	ah->grh.sgid_index = (uint8_t)r->sgid_index;
+	ah->grh.hop_limit = HOPS;
+	ah->grh.traffic_class = of_class(d, d->settings.rdma_tc, way, ROCE_TC);
+}
+
+static int to_rtr(struct verbs_way *w, uint32_t way, const struct ep_addr *a,
+		  const struct gid_route *route)
+{
+	const struct verbs_device *d = verbs_ep_device(w->ep);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = a->mtu < d->port.mtu ? a->mtu : d->port.mtu,
+		.dest_qp_num = a->qpn[way],
+		.rq_psn = a->psn[way],
+		.max_dest_rd_atomic = reads_taken(d),
+		.min_rnr_timer = RNR_TIMER,
+	};
+
+	set_route(d, way, route, &attr.ah_attr);
+	return d->lib.modify_qp(w->qp, &attr,
+				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct verbs_way *w, uint32_t way, const struct ep_addr *a)
+{
+	const struct verbs_device *d = verbs_ep_device(w->ep);
+	int32_t retries = d->settings.rdma_retry_count;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = w->ep->psn[way],
+		.timeout = d->settings.rdma_ack_timeout,
+		.retry_cnt = retries == URCCL_AUTO ? RETRIES : (uint8_t)retries,
+		.rnr_retry = RNR_RETRY,
+		.max_rd_atomic = reads_out(d, a),
+	};
+
+	return d->lib.modify_qp(w->qp, &attr,
+				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int find_route(const struct verbs_device *d, const struct ep_addr *a, struct gid_route *r)
+{
+	struct gid_end theirs[VERBS_ENDS];
+	uint32_t i, our, their;
+	int rc;
+
+	memset(theirs, 0, sizeof(theirs));
+	for (i = 0; i < a->nends; i++) {
+		memcpy(theirs[i].gid, a->end[i].gid, GID_BYTES);
+		theirs[i].lid = le16toh(a->end[i].lid);
+		theirs[i].kind = a->end[i].kind;
+	}
+	rc = gid_pair(d->port.ends, d->port.nends, theirs, a->nends, &our, &their);
+	if (!rc)
+		gid_route(&d->port.gid_port, &d->port.ends[our], &theirs[their], r);
+	return rc;
+}
+
+int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+	struct gid_route route;
+	struct ep_addr a;
+	uint32_t i;
+	int rc = read_addr(&a, addr, addr_len);
+
+	if (!rc)
+		rc = find_route(verbs_ep_device(e), &a, &route);
+	for (i = 0; i < WAYS && !rc; i++) {
+		rc = -abs(to_rtr(&e->way[i], i, &a, &route));
+		if (!rc)
+			rc = -abs(to_rts(&e->way[i], i, &a));
+	}
+	if (rc)
+		return rc;
+	memcpy(e->peer, a.cookie, sizeof(e->peer));
+	e->flush_rkey = a.flush_rkey;
+	e->state = EP_MET;
+	return 0;
+}
+
+/* ---- news ---- */
+
+static void tell(struct verbs_ep *e, enum verbs_news news)
+{
+	e->news |= news;
+	if (list_empty(&e->telling))
+		list_add_tail(&e->telling, &verbs_ep_device(e)->telling);
+}
+
+static void give(struct event *event, struct verbs_ep *e, uint32_t type, int res)
+{
+	*event = (struct event){.type = type, .res = res, .ep = &e->ep};
+}
+
+static void forget(struct verbs_ep *e)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++) {
+		if (e->way[i].handle)
+			handles_del(&d->ways, e->way[i].handle);
+		e->way[i].handle = 0;
+	}
+	list_del(&e->all);
+	list_del(&e->kicked);
+	e->deadline_ns = NEVER_NS;
+	e->state = EP_CLOSED;
+}
+
+uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, int ends)
+{
+	uint32_t out = 0, news;
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->telling) {
+		struct verbs_ep *e = list_entry(pos, struct verbs_ep, telling);
+
+		news = ends ? e->news : e->news & NEWS_UP;
+		if (out == n || !news)
+			continue;
+		if (news & NEWS_UP) {
+			e->news &= ~(uint32_t)NEWS_UP;
+			give(&events[out++], e, EVENT_UP, 0);
+		} else if (news & NEWS_DOWN) {
+			e->news &= ~(uint32_t)NEWS_DOWN;
+			give(&events[out++], e, EVENT_DOWN, e->res);
+		} else {
+			e->news = 0;
+			forget(e);
+			give(&events[out++], e, EVENT_CLOSED, 0);
+		}
+		if (!e->news)
+			list_del(&e->telling);
+	}
+	return out;
+}
+
+/* ---- up ---- */
+
+static void set_deadline(struct verbs_ep *e, uint64_t ns)
+{
+	e->deadline_ns = clock_ns() + ns;
+	verbs_until(verbs_ep_device(e), e->deadline_ns);
+}
+
+static int start(struct verbs_ep *e)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	uint32_t i;
+
+	list_add_tail(&e->all, &d->eps);
+	for (i = 0; i < WAYS; i++) {
+		e->way[i].handle = handles_add(&d->ways, &e->way[i]);
+		if (!e->way[i].handle)
+			return -ENOMEM;
+	}
+	return verbs_message_start(e);
+}
+
+int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+		     const struct sockaddr_storage *via)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+	struct verbs_device *d = verbs_ep_device(e);
+	uint64_t patience = d->settings.dead_after_ms * NSEC_PER_MSEC;
+	int rc = e->state == EP_MET ? 0 : verbs_ep_meet(ep, addr, addr_len);
+
+	(void)via;
+	if (rc)
+		return rc;
+	e->active = active;
+	e->state = EP_CONNECTING;
+	rc = d->broken ? d->broken : start(e);
+	if (rc) {
+		verbs_ep_down(e, rc);
+		return 0;
+	}
+	/* The other side waits for as long as the dialler may try other ways first. */
+	set_deadline(e, active && CONNECT_NS < patience ? CONNECT_NS : patience);
+	if (active)
+		verbs_message_hello(e);
+	return 0;
+}
+
+void verbs_ep_up(struct verbs_ep *e)
+{
+	if (e->state != EP_CONNECTING)
+		return;
+	e->state = EP_UP;
+	e->deadline_ns = NEVER_NS;
+	tell(e, NEWS_UP);
+}
+
+void verbs_ep_kick(struct verbs_ep *e)
+{
+	if (list_empty(&e->kicked))
+		list_add_tail(&e->kicked, &verbs_ep_device(e)->kicked);
+}
+
+/* ---- the end ---- */
+
+/* From now on nothing of it is sent or lands; the rest comes back flushed. */
+static void fail_way(struct verbs_way *w)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (w->failing)
+		return;
+	w->failing = 1;
+	/* A device that does not even do that is dealt with at the deadline. */
+	if (w->qp)
+		verbs_ep_device(w->ep)->lib.modify_qp(w->qp, &attr, IBV_QP_STATE);
+}
+
+static void fail_ways(struct verbs_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++)
+		fail_way(&e->way[i]);
+	set_deadline(e, DRAIN_NS);
+	verbs_ep_kick(e);
+}
+
+void verbs_ep_down(struct verbs_ep *e, int res)
+{
+	if (e->state == EP_CLOSING)
+		fail_ways(e);
+	if (e->state != EP_CONNECTING && e->state != EP_UP)
+		return;
+	e->res = res;
+	e->state = EP_DOWN;
+	tell(e, NEWS_DOWN);
+	fail_ways(e);
+}
+
+void verbs_ep_settle(struct verbs_ep *e)
+{
+	uint32_t i, left = 0;
+
+	if (e->state == EP_CLOSING && e->left && !e->way[WAY_URGENT].failing)
+		fail_ways(e);
+	for (i = 0; i < WAYS; i++) {
+		struct verbs_way *w = &e->way[i];
+
+		if (w->failing && w->acked == w->posted)
+			verbs_ring_drain(w);
+		left += !w->failing || !verbs_ring_is_drained(w);
+	}
+	if (left)
+		return;
+	e->deadline_ns = NEVER_NS;
+	if (e->state == EP_CLOSING)
+		tell(e, NEWS_CLOSED);
+}
+
+void verbs_ep_close(struct ep *ep)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+	int talks = (e->state == EP_UP || e->state == EP_CONNECTING) && (e->heard || e->spoke);
+	uint32_t i;
+
+	if (e->state == EP_CLOSING || e->state == EP_CLOSED)
+		return;
+	e->news &= ~(uint32_t)(NEWS_UP | NEWS_DOWN);
+	for (i = 0; i < VERBS_SLOTS; i++)
+		list_del(&e->receive[i].link);
+	e->state = EP_CLOSING;
+	if (talks && !e->left) {
+		fail_way(&e->way[WAY_WRITES]);
+		fail_way(&e->way[WAY_READS]);
+		verbs_message_bye(e);
+		set_deadline(e, BYE_NS);
+		verbs_ep_kick(e);
+	} else {
+		fail_ways(e);
+	}
+}
+
+/* The device keeps what it has: it goes, and its memory comes back. */
+static void destroy_ways(struct verbs_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++) {
+		struct verbs_way *w = &e->way[i];
+
+		destroy_way(w);
+		verbs_ring_drain(w);
+		w->receives = 0;
+	}
+	verbs_ep_kick(e);
+}
+
+static void expired(struct verbs_ep *e)
+{
+	e->deadline_ns = NEVER_NS;
+	if (e->state == EP_CONNECTING)
+		verbs_ep_down(e, -ETIMEDOUT);
+	else if (!e->way[WAY_URGENT].failing)
+		fail_ways(e);
+	else
+		destroy_ways(e);
+}
+
+void verbs_ep_tick(struct verbs_device *d, uint64_t now)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->eps) {
+		struct verbs_ep *e = list_entry(pos, struct verbs_ep, all);
+
+		if (e->deadline_ns <= now)
+			expired(e);
+		else if (e->deadline_ns != NEVER_NS)
+			verbs_until(d, e->deadline_ns);
+	}
+}

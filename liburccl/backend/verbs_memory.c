@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory, and what peers may touch of it.
+ *
+ * An extent is registered once, for this side's own requests. What a peer may touch is registered
+ * anew for each exposure, with its range and rights and no more, and is taken back by
+ * ibv_dereg_mr(), after which the device lets nothing in, not even the rest of a WRITE that was
+ * half received. (A memory window would cost less where much memory is exposed again and again. But
+ * its end need not stop a WRITE that has begun: rxe looks a window up at a message's first packet
+ * alone.) Keys are of the protection domain: who guesses one of another ep's 32-bit keys is let in
+ * as that ep would be. Devices choose them, mlx5 and rxe with a part that changes at each use.
+ *
+ * Peers do not learn addresses: a piece begins at its address modulo 1 GiB, so that the device can
+ * use pages as large as the memory has.
+ *
+ * A key, little-endian: version u8, rights u8, pieces u16, CRC32C of all with 0 here u32, length
+ * u64, ns for which it stands u64 (~0: for ever), first half of its ep's cookie [8]; then for each
+ * piece its start in the exposure u64, key u32, address u32.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "backend/verbs.h"
+
+#define IOVA_MASK    ((1ull << 30) - 1)
+#define KEY_HEADER   32u
+#define KEY_PIECE    16u
+#define PIECES_MAX   ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
+#define PIECE_ALIGN  (1ull << 30) /* where an extent above max_mr_size is cut */
+
+/* What a device made of an extent. */
+struct verbs_mr {
+	uint64_t addr, each;		/* each but the last has so many bytes */
+	uint32_t n;
+	struct ibv_mr *mr[];
+};
+
+/* An exposure's registrations. */
+struct verbs_grant {
+	struct list link;		/* in device.expiring */
+	uint64_t expires_ns;
+	uint32_t n;
+	struct ibv_mr *mr[];
+};
+
+/* ---- registering ---- */
+
+/* A part of memory that the extent describes. NULL: errno says why. */
+static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
+			      uint64_t len, uint64_t iova, unsigned int access)
+{
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = d->lib.reg_mr_iova2(d->pd, (void *)(uintptr_t)addr, len, iova, access);
+	/* Memory of a device has no pages that the kernel could pin: its dma-buf is registered. */
+	if (!mr && errno == EFAULT && x->fd >= 0 && d->lib.reg_dmabuf_mr) {
+		mr = d->lib.reg_dmabuf_mr(d->pd, x->fd_off + (addr - x->addr), len, iova, x->fd,
+					  (int)access);
+		if (!mr)
+			errno = EFAULT;
+	}
+	if (!mr && !errno)
+		errno = EIO;
+	return mr;
+}
+
+/* The kernel counts pinned pages against the limit for locked memory, and says no more than
+ * ENOMEM. */
+static int reg_failed(const struct verbs_device *d, const struct extent *x, int err)
+{
+	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+
+	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY)
+		return fail(-ENOMEM,
+			    "ib: %s cannot pin %llu bytes: the limit for locked memory is %llu "
+			    "KiB (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 of a "
+			    "container)",
+			    d->port.name, (unsigned long long)x->len,
+			    (unsigned long long)limit.rlim_cur / 1024);
+	return fail(-err, "ib: %s cannot register %llu bytes: %s", d->port.name,
+		    (unsigned long long)x->len, strerrordesc_np(err));
+}
+
+static void mr_free(struct verbs_device *d, struct verbs_mr *m)
+{
+	while (m->n)
+		d->lib.dereg_mr(m->mr[--m->n]);
+	free(m);
+}
+
+static uint64_t piece_bytes(const struct verbs_device *d, uint64_t len)
+{
+	uint64_t max = d->port.attr.max_mr_size;
+
+	if (!max || len <= max)
+		return len;
+	return max > PIECE_ALIGN ? max & ~(PIECE_ALIGN - 1) : max;
+}
+
+int verbs_reg(struct device *dev, struct extent *x)
+{
+	struct verbs_device *d = verbs_device(dev);
+	uint64_t each = piece_bytes(d, x->len), at, len;
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+	struct verbs_mr *m;
+	int err;
+
+	m = malloc(sizeof(*m) + ((x->len + each - 1) / each) * sizeof(m->mr[0]));
+	if (!m)
+		return fail(-ENOMEM, "ib: no memory for an extent's registrations");
+	*m = (struct verbs_mr){.addr = x->addr, .each = each};
+	for (at = 0; at < x->len; at += len) {
+		len = x->len - at < each ? x->len - at : each;
+		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access);
+		/* It may be memory that this process cannot write to: then it is to be sent. */
+		if (!m->mr[m->n] && errno == EFAULT && access)
+			m->mr[m->n] =
+				mr_make(d, x, x->addr + at, len, x->addr + at, access = 0);
+		if (m->mr[m->n]) {
+			m->n++;
+			continue;
+		}
+		err = errno;
+		mr_free(d, m);
+		return reg_failed(d, x, err);
+	}
+	x->mr[dev->index] = m;
+	return 0;
+}
+
+void verbs_unreg(struct device *dev, struct extent *x)
+{
+	struct verbs_mr *m = x->mr[dev->index];
+
+	x->mr[dev->index] = NULL;
+	if (m)
+		mr_free(verbs_device(dev), m);
+}
+
+void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struct ibv_mr **mr)
+{
+	int theirs = access & IBV_ACCESS_REMOTE_READ;
+	struct extent x = {.fd = -1, .len = len};
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err;
+
+	if (p == MAP_FAILED) {
+		fail(-ENOMEM, "ib: no memory for messages");
+		return NULL;
+	}
+	*mr = mr_make(d, &x, (uintptr_t)p, len, theirs ? 0 : (uintptr_t)p, access);
+	if (*mr)
+		return p;
+	err = errno;
+	munmap(p, len);
+	reg_failed(d, &x, err);
+	return NULL;
+}
+
+void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ibv_mr *mr)
+{
+	if (!pages)
+		return;
+	d->lib.dereg_mr(mr);
+	munmap(pages, len);
+}
+
+/* ---- local bytes of a chunk ---- */
+
+void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at)
+{
+	l->memory = c->memory;
+	l->addr = (uintptr_t)c->local + at;
+	l->off = 0;
+	if (c->memory->nspans > 1)
+		l->off = memory_offset(c->memory, (uintptr_t)c->local, c->len) + at;
+}
+
+uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
+			  struct ibv_sge *sge)
+{
+	const struct span *s = l->memory->spans;
+	uint64_t run, at, left;
+	const struct verbs_mr *m;
+
+	if (l->memory->nspans > 1)
+		s = memory_span(l->memory, l->off);
+	m = s->extent->mr[index];
+	if (!m || l->addr < s->addr || l->addr - s->addr >= s->len)
+		return 0;
+	run = s->len - (l->addr - s->addr);
+	at = l->addr - m->addr;
+	left = m->each - at % m->each;
+	run = run < left ? run : left;
+	run = run < max ? run : max;
+	sge->addr = l->addr;
+	sge->length = (uint32_t)run;
+	sge->lkey = m->mr[at / m->each]->lkey;
+	l->addr += run;
+	l->off += run;
+	return (uint32_t)run;
+}
+
+/* ---- exposures ---- */
+
+static unsigned int access_of(uint32_t rights)
+{
+	unsigned int access = 0;
+
+	if (rights & URCCL_RIGHT_READ)
+		access |= IBV_ACCESS_REMOTE_READ;
+	/* Verbs want the one for the other. */
+	if (rights & URCCL_RIGHT_WRITE)
+		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	return access;
+}
+
+static void grant_free(struct verbs_device *d, struct verbs_grant *g)
+{
+	list_del(&g->link);
+	while (g->n)
+		d->lib.dereg_mr(g->mr[--g->n]);
+}
+
+/* Bytes from offset off of the exposure's region on that lie together in memory, at most max. */
+static uint64_t run_at(const struct verbs_device *d, const struct memory *m, uint64_t off,
+		       uint64_t max, const struct extent **x, uint64_t *addr)
+{
+	const struct span *s = memory_span(m, off);
+	uint64_t run = s->len - (off - s->start), most = piece_bytes(d, run);
+
+	*x = s->extent;
+	*addr = s->addr + (off - s->start);
+	run = run < most ? run : most;
+	return run < max ? run : max;
+}
+
+static uint32_t pieces_of(const struct verbs_device *d, const struct exposure *e)
+{
+	const struct extent *x;
+	uint64_t at = 0, addr;
+	uint32_t n = 0;
+
+	while (at < e->len && n <= PIECES_MAX) {
+		at += run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
+		n++;
+	}
+	return n;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	v = htole32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	v = htole64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
+
+static uint64_t ns_left(const struct exposure *e)
+{
+	uint64_t now;
+
+	if (e->expires_ns == NEVER_NS)
+		return NEVER_NS;
+	now = clock_ns();
+	return e->expires_ns > now ? e->expires_ns - now : 0;
+}
+
+static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
+{
+	memset(key, 0, KEY_HEADER);
+	key[0] = VERBS_VERSION;
+	key[1] = (uint8_t)(e->rights & (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE));
+	key[2] = (uint8_t)n;
+	key[3] = (uint8_t)(n >> 8);
+	put64(key + 8, e->len);
+	put64(key + 16, ns_left(e));
+	memcpy(key + 24, verbs_ep(e->ep)->cookie, 8);
+}
+
+/* Registers each piece and writes it down. 0 or -errno. */
+static int grant_pieces(struct verbs_device *d, struct exposure *e, struct verbs_grant *g,
+			uint8_t *p)
+{
+	const struct extent *x;
+	uint64_t at, addr, run;
+
+	for (at = 0; at < e->len; at += run, p += KEY_PIECE) {
+		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
+		g->mr[g->n] = mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(e->rights));
+		if (!g->mr[g->n])
+			return -errno;
+		put64(p, at);
+		put32(p + 8, g->mr[g->n]->rkey);
+		put32(p + 12, (uint32_t)(addr & IOVA_MASK));
+		g->n++;
+	}
+	return 0;
+}
+
+int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
+{
+	struct verbs_device *d = verbs_device(e->ep->dev);
+	uint32_t n = pieces_of(d, e), len = KEY_HEADER + n * KEY_PIECE;
+	struct verbs_grant *g;
+	int rc;
+
+	if (n > PIECES_MAX || len > key_max)
+		return -ENOSPC;
+	g = malloc(sizeof(*g) + n * sizeof(g->mr[0]));
+	if (!g)
+		return -ENOMEM;
+	*g = (struct verbs_grant){.expires_ns = e->expires_ns};
+	list_init(&g->link);
+	rc = grant_pieces(d, e, g, (uint8_t *)key + KEY_HEADER);
+	if (rc) {
+		grant_free(d, g);
+		free(g);
+		return rc;
+	}
+	key_header(e, n, key);
+	put32((uint8_t *)key + 4, crc32c(0, key, len));
+	if (e->expires_ns != NEVER_NS) {
+		list_add_tail(&g->link, &d->expiring);
+		verbs_until(d, e->expires_ns);
+	}
+	e->scratch = (uintptr_t)g;
+	return (int)len;
+}
+
+int verbs_unexpose(struct exposure *e)
+{
+	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
+
+	if (!g)
+		return 0;
+	grant_free(verbs_device(e->ep->dev), g);
+	free(g);
+	e->scratch = 0;
+	return 0;
+}
+
+/* Peers map nothing. */
+void verbs_unmap(struct exposure *e)
+{
+	(void)e;
+}
+
+/* The grant stays, without keys, until it is taken back. */
+void verbs_expire(struct verbs_device *d, uint64_t now)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->expiring) {
+		struct verbs_grant *g = list_entry(pos, struct verbs_grant, link);
+
+		if (g->expires_ns <= now)
+			grant_free(d, g);
+		else
+			verbs_until(d, g->expires_ns);
+	}
+}
+
+/* ---- keys ---- */
+
+/* Starts ascend from 0. */
+static int read_pieces(struct verbs_key *k, const uint8_t *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->n; i++, p += KEY_PIECE) {
+		k->piece[i].start = get64(p);
+		k->piece[i].rkey = get32(p + 8);
+		k->piece[i].iova = get32(p + 12);
+		if (i ? k->piece[i].start <= k->piece[i - 1].start : k->piece[i].start)
+			return -EPROTO;
+	}
+	return !k->n || k->piece[k->n - 1].start < k->len ? 0 : -EPROTO;
+}
+
+/* What a damaged key would cost is the ep, so damage is looked for. */
+static int check_key(const struct verbs_ep *e, const uint8_t *key, uint32_t key_len, uint64_t len)
+{
+	static const uint8_t zero[4];
+	uint32_t sum;
+
+	if (key_len < KEY_HEADER || key_len > KEY_MAX)
+		return -EPROTO;
+	sum = crc32c(0, key, 4);
+	sum = crc32c(sum, zero, 4);
+	sum = crc32c(sum, key + 8, key_len - 8);
+	if (sum != get32(key + 4))
+		return -EPROTO;
+	if (key[0] != VERBS_VERSION)
+		return -EPROTONOSUPPORT;
+	if (key_len != KEY_HEADER + (key[2] | (uint32_t)key[3] << 8) * KEY_PIECE)
+		return -EPROTO;
+	if (get64(key + 8) != len)
+		return -ERANGE;
+	return memcmp(key + 24, e->peer, 8) ? -EACCES : 0;
+}
+
+int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		 struct rkey *rkey)
+{
+	const uint8_t *p = key;
+	uint32_t n;
+	uint64_t left;
+	struct verbs_key *k;
+	int rc = check_key(verbs_ep(ep), p, key_len, len);
+
+	if (rc)
+		return rc;
+	n = p[2] | (uint32_t)p[3] << 8;
+	k = malloc(sizeof(*k) + n * sizeof(k->piece[0]));
+	if (!k)
+		return -ENOMEM;
+	left = get64(p + 16);
+	*k = (struct verbs_key){.len = len, .expires_ns = NEVER_NS, .rights = p[1], .n = n};
+	/* The owner takes it back at that time; keeping to it here spares the queue pairs. */
+	if (left < NEVER_NS / 2)
+		k->expires_ns = clock_ns() + left;
+	rc = read_pieces(k, p + KEY_HEADER);
+	if (!rc && !n && len)
+		rc = -EPROTO;
+	if (rc) {
+		free(k);
+		return rc;
+	}
+	*rkey = (struct rkey){.v = {(uintptr_t)k, len}};
+	return 0;
+}
+
+void verbs_forget(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	free((void *)(uintptr_t)rkey->v[0]);
+	rkey->v[0] = 0;
+}
+
+/* The first READ or WRITE with a key costs no more than the next. */
+int verbs_warm(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	(void)rkey;
+	return 0;
+}
+
+int verbs_allowed(const struct verbs_key *k, const struct chunk *c)
+{
+	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
+
+	if (!k || !(k->rights & right))
+		return -EACCES;
+	if (k->expires_ns != NEVER_NS && clock_ns() > k->expires_ns)
+		return -EACCES;
+	return c->off > k->len || c->len > k->len - c->off ? -ERANGE : 0;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: SENDs on the urgent way into receives that are always posted.
+ *
+ * A sender has VERBS_CREDITS of them, and gets one back when its receive is posted again. What it
+ * is owed goes with the next message, or, from half of them on, in a CREDIT, which needs none: as
+ * each carries at least half of all there are, at most two are unread, and they and a BYE have
+ * receives of their own. So a receive is always posted for what comes. (A WRITE of the count into
+ * the sender's memory would need no receive, but no completion would wake a sender that sleeps for
+ * want of credit.)
+ *
+ * A message: type u8, flags u8, length u16, credits u16, 0 u16, CRC32C of its bytes u32, 0 u32;
+ * then its bytes. Little-endian.
+ */
+#include <endian.h>
+#include "backend/verbs.h"
+
+enum message_type { MESSAGE_HELLO = 1, MESSAGE_DATA, MESSAGE_CREDIT, MESSAGE_BYE };
+#define MESSAGE_SUMMED 1u
+
+struct message {
+	uint8_t type, flags;
+	uint16_t len, credits, zero;
+	uint32_t sum, zeros;
+};
+
+_Static_assert(sizeof(struct message) == VERBS_HEADER, "no gaps");
+
+/* ---- out ---- */
+
+/* For a word; one slot stays for a READ that proves. */
+static int has_place(const struct verbs_ep *e)
+{
+	const struct verbs_way *w = &e->way[WAY_URGENT];
+
+	return e->sent - e->sending < VERBS_SLOTS && w->head - w->tail + 1 < w->depth &&
+	       !w->failing;
+}
+
+static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *data, uint32_t len)
+{
+	uint8_t *to = e->pages + (VERBS_SLOTS + e->sent % VERBS_SLOTS) * VERBS_SLOT;
+	struct message m = {.type = type,
+			    .len = htole16((uint16_t)len),
+			    .credits = htole16((uint16_t)e->owed)};
+
+	e->owed = 0;
+	if (c && c->checksum) {
+		m.flags = MESSAGE_SUMMED;
+		m.sum = htole32(crc32c(0, data, len));
+	}
+	memcpy(to, &m, sizeof(m));
+	if (len)
+		memcpy(to + sizeof(m), data, len);
+	verbs_ring_send(e, c, type, VERBS_HEADER + len);
+}
+
+int verbs_message_send(struct verbs_ep *e, struct chunk *c)
+{
+	assert(c->len <= MESSAGE_MAX);
+	/* The last places are for words. */
+	if (!e->credits || e->sent - e->sending >= VERBS_CREDITS ||
+	    !verbs_ring_room(&e->way[WAY_URGENT]))
+		return 0;
+	e->credits--;
+	put(e, c, MESSAGE_DATA, c->local, c->len);
+	return 1;
+}
+
+/* What only the two sides of the peer's handshake can make of an ep's cookie. */
+static void proof_of(const struct verbs_ep *e, const uint8_t *cookie, uint8_t out[VERBS_COOKIE])
+{
+	if (e->ep.bonded)
+		siphash128(e->ep.bond, cookie, VERBS_COOKIE, out);
+	else
+		memcpy(out, cookie, VERBS_COOKIE);
+}
+
+void verbs_message_hello(struct verbs_ep *e)
+{
+	uint8_t proof[VERBS_COOKIE];
+
+	proof_of(e, e->peer, proof);
+	e->credits--;
+	put(e, NULL, MESSAGE_HELLO, proof, sizeof(proof));
+	verbs_ep_kick(e);
+}
+
+void verbs_message_bye(struct verbs_ep *e)
+{
+	if (!has_place(e))
+		return;
+	put(e, NULL, MESSAGE_BYE, NULL, 0);
+	verbs_ep_kick(e);
+}
+
+void verbs_message_kick(struct verbs_ep *e)
+{
+	if (e->state == EP_UP && e->owed >= VERBS_CREDITS / 2 && has_place(e))
+		put(e, NULL, MESSAGE_CREDIT, NULL, 0);
+}
+
+void verbs_message_gone(struct verbs_ep *e, uint32_t type)
+{
+	if (type == MESSAGE_HELLO)
+		e->spoke = 1;
+	else if (type == MESSAGE_BYE)
+		e->left = 1;
+}
+
+/* ---- receives ---- */
+
+static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)e->pages + i * VERBS_SLOT,
+		.length = VERBS_SLOT,
+		.lkey = e->mr->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = (uint64_t)w->handle << 32 | VERBS_IS_RECEIVE | i,
+		.sg_list = &sge,
+		.num_sge = w == &e->way[WAY_URGENT],
+	};
+
+	if (ibv_post_recv(w->qp, &wr, &bad))
+		return -EIO;
+	w->receives++;
+	return 0;
+}
+
+int verbs_message_start(struct verbs_ep *e)
+{
+	uint32_t i;
+	int rc = 0;
+
+	e->credits = VERBS_CREDITS;
+	for (i = 0; i < VERBS_SLOTS && !rc; i++) {
+		e->receive[i].ep = e;
+		rc = receive(&e->way[WAY_URGENT], e, i);
+	}
+	/* Nobody sends there: they come back when the queue pair breaks. */
+	if (!rc)
+		rc = receive(&e->way[WAY_WRITES], e, 0);
+	return rc ? rc : receive(&e->way[WAY_READS], e, 0);
+}
+
+/* Its place is free again; credit: the peer may send another. */
+static void again(struct verbs_ep *e, uint32_t i, uint32_t credit)
+{
+	if (e->state != EP_UP && e->state != EP_CONNECTING)
+		return;
+	if (receive(&e->way[WAY_URGENT], e, i)) {
+		verbs_ep_down(e, -EIO);
+		return;
+	}
+	e->owed += credit;
+	if (e->owed >= VERBS_CREDITS / 2)
+		verbs_ep_kick(e);
+}
+
+void verbs_message_recycle(struct verbs_device *d)
+{
+	while (!list_empty(&d->given)) {
+		struct verbs_receive *r = list_first(&d->given, struct verbs_receive, link);
+
+		list_del(&r->link);
+		again(r->ep, (uint32_t)(r - r->ep->receive), 1);
+	}
+}
+
+/* ---- in ---- */
+
+static int hello(struct verbs_ep *e, const uint8_t *data, uint32_t len)
+{
+	uint8_t proof[VERBS_COOKIE];
+
+	proof_of(e, e->cookie, proof);
+	if (e->heard || len != sizeof(proof) || !equal_const_time(proof, data, len))
+		return -EPROTO;
+	e->heard = 1;
+	if (!e->active)
+		verbs_message_hello(e);
+	verbs_ep_up(e);
+	return 0;
+}
+
+static int data(struct verbs_ep *e, uint32_t i, const struct message *m, const uint8_t *bytes)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	uint32_t len = le16toh(m->len);
+
+	if (len > MESSAGE_MAX)
+		return -EPROTO;
+	if (m->flags & MESSAGE_SUMMED && crc32c(0, bytes, len) != le32toh(m->sum)) {
+		again(e, i, 1);
+		return 0;
+	}
+	e->receive[i].len = len;
+	list_add_tail(&e->receive[i].link, &d->messages);
+	return 0;
+}
+
+int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes)
+{
+	const uint8_t *at = e->pages + i * VERBS_SLOT;
+	struct message m;
+	int rc = 0;
+
+	if (bytes < VERBS_HEADER)
+		return -EPROTO;
+	memcpy(&m, at, sizeof(m));
+	if (bytes != VERBS_HEADER + le16toh(m.len) || (!e->heard && m.type != MESSAGE_HELLO))
+		return -EPROTO;
+	if (m.credits)
+		verbs_ep_kick(e);
+	e->credits += le16toh(m.credits);
+	if (e->credits > VERBS_CREDITS)
+		return -EPROTO;
+	switch (m.type) {
+	case MESSAGE_HELLO:
+		rc = hello(e, at + VERBS_HEADER, le16toh(m.len));
+		again(e, i, 1);
+		return rc;
+	case MESSAGE_DATA:
+		return data(e, i, &m, at + VERBS_HEADER);
+	case MESSAGE_CREDIT:
+		again(e, i, 0);
+		return 0;
+	case MESSAGE_BYE:
+		e->left = 1;
+		return -ECONNRESET;
+	default:
+		return -EPROTO;
+	}
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A way's requests, from post to completion. Each keeps its slot until it is out, and there are as
+ * many slots as the send queue has places, so a request that has a slot finds a place.
+ *
+ * WRITEs are proved in groups: behind the last of a chain goes a READ of a byte of the peer's,
+ * unless one is under way already; when that comes back, the next one follows what was posted
+ * meanwhile. So a single WRITE is proved one round trip after it was acknowledged at the latest,
+ * and a stream of them costs one READ a round trip.
+ */
+#include "backend/verbs.h"
+
+static uint32_t id_of(const struct verbs_way *w)
+{
+	return (uint32_t)(w - w->ep->way);
+}
+
+static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
+{
+	return &w->slots[number & (w->depth - 1)];
+}
+
+/* One slot is kept for a READ that proves, some of the urgent way for words of our own. */
+uint32_t verbs_ring_room(const struct verbs_way *w)
+{
+	uint32_t used = w->head - w->tail + 1 + (id_of(w) == WAY_URGENT ? VERBS_WORDS : 0);
+
+	return used < w->depth ? w->depth - used : 0;
+}
+
+/* ---- doorbells ---- */
+
+static void ring(struct verbs_way *w)
+{
+	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+	struct ibv_send_wr *bad = NULL;
+	uint32_t n = chain->n;
+
+	if (!n)
+		return;
+	chain->n = 0;
+	chain->wr[n - 1].next = NULL;
+	chain->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+	w->plain = 0;
+	if (!ibv_post_send(w->qp, chain->wr, &bad)) {
+		w->posted += n;
+		return;
+	}
+	/* There was room, so the device or its driver is not well. */
+	w->posted += bad ? (uint32_t)(bad - chain->wr) : n;
+	verbs_ep_down(w->ep, -EIO);
+}
+
+/* The next request of the chain, with a slot. */
+static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode,
+				   struct chunk *c, enum verbs_slot_kind kind)
+{
+	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+	struct ibv_send_wr *wr;
+
+	if (chain->n == VERBS_CHAIN)
+		ring(w);
+	wr = &chain->wr[chain->n];
+	*wr = (struct ibv_send_wr){
+		.wr_id = (uint64_t)w->handle << 32 | (w->head & VERBS_NUMBER),
+		.next = wr + 1,
+		.sg_list = chain->sge[chain->n],
+		.opcode = opcode,
+	};
+	chain->n++;
+	if (++w->plain >= w->depth / 4) {
+		wr->send_flags = IBV_SEND_SIGNALED;
+		w->plain = 0;
+	}
+	*slot_at(w, w->head++) = (struct verbs_slot){.chunk = c, .kind = (uint8_t)kind};
+	return wr;
+}
+
+/* A READ behind all that was posted. */
+static void prove(struct verbs_way *w, struct chunk *flush)
+{
+	struct verbs_ep *e = w->ep;
+	struct ibv_send_wr *wr = request(w, IBV_WR_RDMA_READ, flush, SLOT_PROOF);
+
+	wr->sg_list[0] = (struct ibv_sge){.addr = e->word_at, .length = 1, .lkey = e->mr->lkey};
+	wr->num_sge = 1;
+	wr->wr.rdma.rkey = e->flush_rkey;
+	w->unproved = 0;
+	w->proving += !flush;
+}
+
+static void finish(struct verbs_way *w)
+{
+	if (w->failing) {
+		/* They have slots, and come out with the rest. */
+		verbs_ep_device(w->ep)->chain[id_of(w)].n = 0;
+		return;
+	}
+	if (w->unproved && !w->proving)
+		prove(w, NULL);
+	ring(w);
+}
+
+/* ---- data ---- */
+
+static const struct verbs_key *key_of(const struct chunk *c)
+{
+	return (const struct verbs_key *)(uintptr_t)c->key->v[0];
+}
+
+/* Where offset off is at the peer; *run: bytes that lie together there. */
+static uint64_t remote_at(const struct verbs_key *k, uint64_t off, uint32_t *rkey, uint64_t *run)
+{
+	uint32_t lo = 0, hi = k->n;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (k->piece[mid].start <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	*rkey = k->piece[lo].rkey;
+	*run = (lo + 1 < k->n ? k->piece[lo + 1].start : k->len) - off;
+	return k->piece[lo].iova + (off - k->piece[lo].start);
+}
+
+static enum verbs_slot_kind kind_of(const struct chunk *c)
+{
+	if (c->kind == CHUNK_READ)
+		return SLOT_READ;
+	return c->flags & CHUNK_ACKED ? SLOT_ACKED : SLOT_WRITE;
+}
+
+/* One request of the chunk's bytes from at on; how many went into it. */
+static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_local *local,
+			     uint32_t at)
+{
+	struct verbs_device *d = verbs_ep_device(w->ep);
+	enum verbs_slot_kind kind = kind_of(c);
+	enum ibv_wr_opcode op = kind == SLOT_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	struct ibv_send_wr *wr = request(w, op, c, kind);
+	uint32_t left = c->len - at, max = d->port.port_attr.max_msg_sz, done = 0, n;
+	uint64_t run;
+
+	wr->wr.rdma.remote_addr = remote_at(key_of(c), c->off + at, &wr->wr.rdma.rkey, &run);
+	left = left < run ? left : (uint32_t)run;
+	left = max && left > max ? max : left;
+	while (left && wr->num_sge < (int)VERBS_SGES) {
+		n = verbs_local_next(local, d->dev.index, left, &wr->sg_list[wr->num_sge]);
+		assert(n);
+		wr->num_sge++;
+		left -= n;
+		done += n;
+	}
+	if (op == IBV_WR_RDMA_WRITE && done <= w->inlined)
+		wr->send_flags |= IBV_SEND_INLINE;
+	w->unproved += kind == SLOT_WRITE;
+	slot_at(w, w->head - 1)->last = at + done == c->len;
+	return done;
+}
+
+/* What there is room for; a chunk in many pieces may need more requests than a way has. */
+static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
+{
+	struct verbs_local local;
+
+	verbs_local_at(&local, c, at);
+	while (at < c->len && !w->failing && verbs_ring_room(w))
+		at += data_request(w, c, &local, at);
+	w->half = at < c->len ? c : NULL;
+	w->half_at = at;
+}
+
+static int data_take(struct verbs_ep *e, struct chunk *c)
+{
+	struct verbs_way *w = &e->way[WAY_URGENT];
+
+	if (c->cls == URCCL_CLASS_BULK)
+		w = &e->way[c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES];
+	if (w->half || !verbs_ring_room(w))
+		return 0;
+	data_post(w, c, 0);
+	return 1;
+}
+
+/* What was acknowledged and not proved went either way. */
+static int flush_take(struct verbs_ep *e, struct chunk *c)
+{
+	struct verbs_way *urgent = &e->way[WAY_URGENT], *writes = &e->way[WAY_WRITES];
+
+	if (!verbs_ring_room(urgent) || !verbs_ring_room(writes))
+		return 0;
+	c->scratch[0] = 2;
+	prove(urgent, c);
+	prove(writes, c);
+	return 1;
+}
+
+static int take(struct verbs_ep *e, struct chunk *c)
+{
+	if (c->kind == CHUNK_SEND)
+		return verbs_message_send(e, c);
+	return c->kind == CHUNK_FLUSH ? flush_take(e, c) : data_take(e, c);
+}
+
+/* What is refused here, without asking the peer: 0 or -errno. */
+static int refused(const struct chunk *c)
+{
+	if (c->kind == CHUNK_SEND || c->kind == CHUNK_FLUSH)
+		return 0;
+	return c->checksum ? -EOPNOTSUPP : verbs_allowed(key_of(c), c);
+}
+
+static int post_one(struct verbs_ep *e, struct chunk *c)
+{
+	int res = refused(c);
+
+	c->flags &= CHUNK_ACKED;
+	c->res = 0;
+	c->path = 0;
+	c->state = 1;
+	if (!res && e->state != EP_UP)
+		res = -ECONNRESET;
+	if (!res)
+		return take(e, c);
+	verbs_out(verbs_ep_device(e), c, res, CHUNK_QUIET);
+	return 1;
+}
+
+uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (!post_one(e, chunks[i]))
+			break;
+	for (n = 0; n < WAYS; n++)
+		finish(&e->way[n]);
+	return i;
+}
+
+void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len)
+{
+	struct verbs_way *w = &e->way[WAY_URGENT];
+	struct ibv_send_wr *wr = request(w, IBV_WR_SEND, c, c ? SLOT_SEND : SLOT_WORD);
+	uint32_t place = VERBS_SLOTS + e->sent++ % VERBS_SLOTS;
+
+	slot_at(w, w->head - 1)->last = (uint8_t)word;
+	wr->sg_list[0] = (struct ibv_sge){
+		.addr = (uintptr_t)e->pages + place * VERBS_SLOT,
+		.length = len,
+		.lkey = e->mr->lkey,
+	};
+	wr->num_sge = 1;
+}
+
+void verbs_ring_kick(struct verbs_ep *e)
+{
+	uint32_t i;
+
+	if (e->state == EP_UP || e->state == EP_CONNECTING || e->state == EP_CLOSING)
+		verbs_message_kick(e);
+	for (i = 0; i < WAYS; i++) {
+		struct verbs_way *w = &e->way[i];
+
+		if (w->half && !w->failing)
+			data_post(w, w->half, w->half_at);
+		finish(w);
+	}
+}
+
+/* ---- completions ---- */
+
+/* Why a chunk that is not known to be done comes out. */
+static int undone(const struct verbs_ep *e, const struct chunk *c)
+{
+	if (c->res)
+		return c->res;
+	if (c->flags & CHUNK_CANCELLED || e->state == EP_CLOSING)
+		return -ECANCELED;
+	return -ECONNRESET;
+}
+
+/* Of a WRITE that failed some bytes may still be on their way; one that the peer refused broke its
+ * queue pair, and nothing lands any more. */
+static void data_out(struct verbs_ep *e, struct chunk *c, int res)
+{
+	int quiet = !res || res == -EACCES || c->kind != CHUNK_WRITE;
+
+	if (c->kind == CHUNK_WRITE && c->flags & CHUNK_ACKED && !res)
+		quiet = 0;
+	verbs_out(verbs_ep_device(e), c, res, quiet ? CHUNK_QUIET : 0);
+}
+
+static void proof_done(struct verbs_way *w, uint32_t number, struct chunk *flush, int res)
+{
+	if (!res)
+		w->proved = number;
+	w->proving -= !flush;
+	if (!flush)
+		return;
+	if (res && !flush->res)
+		flush->res = undone(w->ep, flush);
+	if (!--flush->scratch[0])
+		verbs_out(verbs_ep_device(w->ep), flush, flush->res, CHUNK_QUIET);
+}
+
+static void request_done(struct verbs_way *w, uint32_t number, int res)
+{
+	struct verbs_slot *s = slot_at(w, number);
+	struct verbs_ep *e = w->ep;
+	struct chunk *c = s->chunk;
+
+	switch (s->kind) {
+	case SLOT_PROOF:
+		proof_done(w, number, c, res);
+		return;
+	case SLOT_WORD:
+		e->sending++;
+		if (!res)
+			verbs_message_gone(e, s->last);
+		return;
+	case SLOT_SEND:
+		e->sending++;
+		data_out(e, c, res ? undone(e, c) : 0);
+		return;
+	case SLOT_WRITE:
+		/* A proof lets it out, or the end of the way. */
+		if (res != -ECONNRESET)
+			c->res = res;
+		return;
+	default:
+		if (res && !c->res)
+			c->res = res == -ECONNRESET ? undone(e, c) : res;
+		if (s->last)
+			data_out(e, c, c->res);
+	}
+}
+
+/* Slots that nobody waits for are free again. */
+static void retire(struct verbs_way *w)
+{
+	for (; w->tail != w->acked; w->tail++) {
+		struct verbs_slot *s = slot_at(w, w->tail);
+
+		if (s->kind != SLOT_WRITE)
+			continue;
+		if ((int32_t)(w->proved - w->tail) <= 0)
+			return;
+		if (s->last)
+			data_out(w->ep, s->chunk, 0);
+	}
+}
+
+static int result_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_REM_ACCESS_ERR:
+		return -EACCES;
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		return -EREMOTEIO;
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return -ECONNRESET;
+	default:
+		return -EIO;
+	}
+}
+
+void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status status)
+{
+	int res = result_of(status);
+
+	number = w->acked + ((number - w->acked) & VERBS_NUMBER);
+	/* What was given up does not come back. */
+	if (number - w->acked >= w->posted - w->acked)
+		return;
+	for (; w->acked != number; w->acked++)
+		request_done(w, w->acked, 0);
+	request_done(w, w->acked++, res);
+	retire(w);
+	if (res && !w->failing)
+		verbs_ep_down(w->ep, status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : res);
+}
+
+int verbs_ring_is_drained(const struct verbs_way *w)
+{
+	return w->acked == w->posted && !w->receives;
+}
+
+void verbs_ring_drain(struct verbs_way *w)
+{
+	struct chunk *half = w->half;
+
+	for (; w->acked != w->head; w->acked++)
+		request_done(w, w->acked, -ECONNRESET);
+	w->posted = w->head;
+	for (; w->tail != w->head; w->tail++) {
+		struct verbs_slot *s = slot_at(w, w->tail);
+
+		if (s->kind == SLOT_WRITE && s->last)
+			data_out(w->ep, s->chunk, undone(w->ep, s->chunk));
+	}
+	w->half = NULL;
+	if (half)
+		data_out(w->ep, half, undone(w->ep, half));
+}
