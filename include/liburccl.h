@@ -150,7 +150,7 @@ struct urccl_params {
 	uint32_t cxi_cq_size;		/* (8,192) */
 	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU */
 	int32_t	 rdma_gid_index;	/* URCCL_AUTO: RoCE v2 over IPv4, where there is one */
-	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 7 */
+	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 6 */
 	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */
 	uint8_t	 rdma_port;		/* 0: the first that is active */
 	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */

@@ -12,9 +12,9 @@
 #define CHUNK_BYTES (1024u * 1024)
 #define WAYS_MAX    (1u << 18)
 #define FLUSH_LEN   64u
-#define BATCHES	    4u	   /* of completions a poll */
-#define ASYNC_POLLS 1024u  /* between looks for asynchronous events, while nobody sleeps */
-#define FIRST_EPS   8u	   /* for whose completions there is room at first */
+#define BATCHES	    4u	  /* of completions a poll */
+#define ASYNC_POLLS 1024u /* between looks for asynchronous events, while nobody sleeps */
+#define FIRST_EPS   8u	  /* for whose completions there is room at first */
 
 /* ---- opening ---- */
 

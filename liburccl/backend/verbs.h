@@ -23,16 +23,17 @@
  *    -ECONNRESET.
  *  - A device does not say that a queue pair which only answers has broken. So each way keeps a
  *    receive posted that nobody ever uses up: it comes back flushed.
- *  - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits, one
- *    for each receive that the peer has posted for it: verbs_message.c.
+ *  - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits,
+ *    one for each receive that the peer has posted for it: verbs_message.c.
  *  - A completion queue that overruns takes all its queue pairs with it. So it has room for every
  *    request that its ways can have posted, and an ep that would pass the device's limit (max_cqe)
  *    is not opened.
  *  - Packets of an earlier connection may come late. So each begins at random sequence numbers.
  *
- * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c which
- * port, and how it is addressed; verbs_memory.c registered memory, exposures, keys; verbs_ep.c an ep
- * from address to end; verbs_ring.c a way's requests and completions; verbs_message.c messages.
+ * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c
+ * which port, and verbs_gid.c how it is addressed; verbs_memory.c registered memory, exposures,
+ * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_ring.c a way's
+ * requests and completions; verbs_message.c messages.
  */
 #ifndef BACKEND_VERBS_H
 #define BACKEND_VERBS_H
@@ -347,11 +348,19 @@ int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes);
 /* At the start of a poll: receives of the last one are posted again. */
 void verbs_message_recycle(struct verbs_device *d);
 
+/* ---- queue pairs: verbs_qp.c ---- */
+
+/* In state INIT. 0 or -errno with fail() text. */
+int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w);
+void verbs_qp_destroy(struct verbs_way *w);
+uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr);
+/* backend.h's: in state RTS. */
+int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
+
 /* ---- verbs_ep.c ---- */
 
 int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void verbs_ep_free(struct ep *ep);
-int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		     const struct sockaddr_storage *via);
 void verbs_ep_close(struct ep *ep);

@@ -28,8 +28,8 @@ int verbs_lib_open(struct verbs_lib *lib, const char *so)
 		return fail(-EOPNOTSUPP,
 			    "ib: needs libibverbs (Debian: libibverbs1 ibverbs-providers): %s",
 			    dlerror());
-#define X(type, name, args)                                                                        \
-	if (!err)                                                                                  \
+#define X(type, name, args) \
+	if (!err)           \
 		err = find(handle, so, "ibv_" #name, &lib->name);
 	VERBS_FUNCTIONS(X)
 #undef X

@@ -24,22 +24,22 @@
 #include <unistd.h>
 #include "backend/verbs.h"
 
-#define IOVA_MASK    ((1ull << 30) - 1)
-#define KEY_HEADER   32u
-#define KEY_PIECE    16u
-#define PIECES_MAX   ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
-#define PIECE_ALIGN  (1ull << 30) /* where an extent above max_mr_size is cut */
+#define IOVA_MASK   ((1ull << 30) - 1)
+#define KEY_HEADER  32u
+#define KEY_PIECE   16u
+#define PIECES_MAX  ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
+#define PIECE_ALIGN (1ull << 30) /* where an extent above max_mr_size is cut */
 
 /* What a device made of an extent. */
 struct verbs_mr {
-	uint64_t addr, each;		/* each but the last has so many bytes */
+	uint64_t addr, each; /* each but the last has so many bytes */
 	uint32_t n;
 	struct ibv_mr *mr[];
 };
 
 /* An exposure's registrations. */
 struct verbs_grant {
-	struct list link;		/* in device.expiring */
+	struct list link; /* in device.expiring */
 	uint64_t expires_ns;
 	uint32_t n;
 	struct ibv_mr *mr[];
@@ -73,8 +73,7 @@ static int reg_failed(const struct verbs_device *d, const struct extent *x, int 
 {
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 
-	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-	    limit.rlim_cur != RLIM_INFINITY)
+	if (err == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		return fail(-ENOMEM,
 			    "ib: %s cannot pin %llu bytes: the limit for locked memory is %llu "
 			    "KiB (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 of a "
@@ -118,8 +117,7 @@ int verbs_reg(struct device *dev, struct extent *x)
 		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access);
 		/* It may be memory that this process cannot write to: then it is to be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
-			m->mr[m->n] =
-				mr_make(d, x, x->addr + at, len, x->addr + at, access = 0);
+			m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access = 0);
 		if (m->mr[m->n]) {
 			m->n++;
 			continue;
@@ -180,8 +178,7 @@ void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at)
 		l->off = memory_offset(c->memory, (uintptr_t)c->local, c->len) + at;
 }
 
-uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
-			  struct ibv_sge *sge)
+uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max, struct ibv_sge *sge)
 {
 	const struct span *s = l->memory->spans;
 	uint64_t run, at, left;
@@ -424,8 +421,7 @@ static int check_key(const struct verbs_ep *e, const uint8_t *key, uint32_t key_
 	return memcmp(key + 24, e->peer, 8) ? -EACCES : 0;
 }
 
-int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
-		 struct rkey *rkey)
+int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey)
 {
 	const uint8_t *p = key;
 	uint32_t n;

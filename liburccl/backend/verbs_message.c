@@ -118,10 +118,10 @@ static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
 		.lkey = e->mr->lkey,
 	};
 	struct ibv_recv_wr *bad, wr = {
-		.wr_id = (uint64_t)w->handle << 32 | VERBS_IS_RECEIVE | i,
-		.sg_list = &sge,
-		.num_sge = w == &e->way[WAY_URGENT],
-	};
+					 .wr_id = (uint64_t)w->handle << 32 | VERBS_IS_RECEIVE | i,
+					 .sg_list = &sge,
+					 .num_sge = w == &e->way[WAY_URGENT],
+				 };
 
 	if (ibv_post_recv(w->qp, &wr, &bad))
 		return -EIO;

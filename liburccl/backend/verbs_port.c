@@ -1,46 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which port of which device, and how it is addressed. */
 #include <endian.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "backend/verbs.h"
 
-#define SYSFS "/sys/class/infiniband"
+#define SYSFS	  "/sys/class/infiniband"
 #define PKEYS_MAX 256u
-
-/* ---- devices by name: "mlx5_0,mlx5_1:2" ---- */
-
-/* *port: what the word says, or 0. */
-static int word_names(const char *word, size_t len, const char *name, uint32_t *port)
-{
-	size_t n = strlen(name);
-
-	*port = 0;
-	if (len < n || memcmp(word, name, n))
-		return 0;
-	if (len > n && word[n] == ':')
-		*port = (uint32_t)strtoul(word + n + 1, NULL, 10);
-	return len == n || *port;
-}
-
-/* Is the device among those asked for? */
-static int wanted(const struct urccl_params *p, const char *name, uint32_t *port)
-{
-	const char *word = p->rdma_dev;
-	size_t len;
-
-	*port = 0;
-	if (!word)
-		return 1;
-	for (;; word += len + 1) {
-		len = strcspn(word, ",");
-		if (word_names(word, len, name, port))
-			return 1;
-		if (!word[len])
-			return 0;
-	}
-}
 
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
@@ -50,86 +16,111 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return v ? v->query_port(context, port, attr, sizeof(*attr)) : EOPNOTSUPP;
 }
 
-/* The port that the settings name, or the first that is active. 0: none. */
-static uint8_t choose_port(const struct urccl_params *p, struct verbs_port *out, uint32_t named)
-{
-	uint32_t port, n = out->attr.phys_port_cnt;
+/* ---- choosing ---- */
 
-	if (!named)
-		named = p->rdma_port;
-	for (port = named ? named : 1; port <= n; port++) {
-		if (query_port(out->context, (uint8_t)port, &out->port_attr))
-			continue;
-		if (out->port_attr.state == IBV_PORT_ACTIVE)
-			return (uint8_t)port;
-		if (named)
-			break;
-	}
-	return 0;
+/* All devices of this host, and what is wanted of them. */
+struct nics {
+	const struct verbs_lib *lib;
+	const struct urccl_params *params;
+	struct ibv_device **list;
+	const char **names;
+	uint32_t n;
+};
+
+static int wanted(const struct nics *all, uint32_t i, uint32_t port)
+{
+	const struct urccl_params *p = all->params;
+
+	if (p->rdma_port && p->rdma_port != port)
+		return 0;
+	return !p->rdma_dev || nic_matches(p->rdma_dev, all->names, all->n, i, port);
 }
 
-/* 1: its port can be used. The context is open then. */
-static int try_device(const struct verbs_lib *lib, const struct urccl_params *p,
-		      struct ibv_device *device, struct verbs_port *out)
+/* The first port of device i that is wanted and active: the device is open then. 0: none. */
+static int try_device(const struct nics *all, uint32_t i, struct verbs_port *out)
 {
-	const char *name = lib->get_device_name(device);
-	uint32_t named;
+	uint32_t port;
 
-	if (!wanted(p, name, &named))
+	for (port = 1; port <= NIC_PORT_MAX && !wanted(all, i, port);)
+		port++;
+	if (port > NIC_PORT_MAX)
 		return 0;
-	out->context = lib->open_device(device);
+	*out = (struct verbs_port){.context = all->lib->open_device(all->list[i])};
 	if (!out->context)
 		return 0;
-	if (!lib->query_device(out->context, &out->attr)) {
-		out->port = choose_port(p, out, named);
-		if (out->port) {
-			snprintf(out->name, sizeof(out->name), "%s port %u", name, out->port);
-			return 1;
-		}
+	if (all->lib->query_device(out->context, &out->attr))
+		out->attr.phys_port_cnt = 0;
+	for (; port <= out->attr.phys_port_cnt; port++) {
+		if (!wanted(all, i, port) ||
+		    query_port(out->context, (uint8_t)port, &out->port_attr) ||
+		    out->port_attr.state != IBV_PORT_ACTIVE)
+			continue;
+		out->port = (uint8_t)port;
+		snprintf(out->name, sizeof(out->name), "%s port %u", all->names[i], port);
+		return 1;
 	}
-	lib->close_device(out->context);
+	all->lib->close_device(out->context);
 	out->context = NULL;
 	return 0;
 }
 
-static int none(const struct urccl_params *p, int ndevices)
+static int none(const struct nics *all)
 {
-	if (!ndevices)
+	const char *rules = all->params->rdma_dev;
+	char word[NIC_NAME_MAX + 1] = "";
+
+	if (!all->n)
 		return fail(-ENODEV, "ib: this machine shows no RDMA device: urccl_info --doctor "
 				     "says what is missing");
-	if (p->rdma_dev)
-		return fail(-ENODEV, "ib: none of rdma_dev=%s has an active port that can be opened",
-			    p->rdma_dev);
-	return fail(-ENODEV, "ib: none of the %d RDMA devices has an active port that can be opened",
-		    ndevices);
+	if (rules && nic_missing(rules, all->names, all->n, word, sizeof(word)))
+		return fail(-ENODEV,
+			    "ib: there is no RDMA device \"%s\", which rdma_dev names: "
+			    "%s is one",
+			    word, all->names[0]);
+	return fail(-ENODEV,
+		    "ib: none of the RDMA devices that the settings allow (%u are here) "
+		    "has an active port that can be opened",
+		    all->n);
 }
 
 /* Opens the number-th that can be used; with out NULL counts them. */
+static int choose(const struct nics *all, uint32_t number, struct verbs_port *out)
+{
+	struct verbs_port one;
+	uint32_t i, found = 0;
+
+	for (i = 0; i < all->n; i++) {
+		if (!try_device(all, i, &one))
+			continue;
+		if (out && found == number) {
+			*out = one;
+			return 0;
+		}
+		all->lib->close_device(one.context);
+		found++;
+	}
+	return found && !out ? (int)found : none(all);
+}
+
 static int walk(const struct verbs_lib *lib, const struct urccl_params *p, uint32_t number,
 		struct verbs_port *out)
 {
-	struct verbs_port one = {.context = NULL};
-	struct ibv_device **list;
-	uint32_t found = 0;
-	int i, n = 0;
+	struct nics all = {.lib = lib, .params = p};
+	int i, rc, n = 0;
 
-	/* Without the kernel's modules there is no list either. */
-	list = lib->get_device_list(&n);
-	if (!list)
-		return none(p, 0);
-	for (i = 0; i < n && (!out || found <= number); i++) {
-		if (!try_device(lib, p, list[i], &one))
-			continue;
-		if (out && found == number)
-			*out = one;
-		else
-			lib->close_device(one.context);
-		found++;
-	}
-	lib->free_device_list(list);
-	if (out)
-		return found > number ? 0 : none(p, n);
-	return found ? (int)found : none(p, n);
+	/* Without the kernel's modules there is no list at all. */
+	all.list = lib->get_device_list(&n);
+	if (!all.list)
+		return none(&all);
+	all.names = calloc((size_t)n + 1, sizeof(all.names[0]));
+	for (i = 0; all.names && i < n; i++)
+		all.names[i] = lib->get_device_name(all.list[i]);
+	all.n = all.names ? (uint32_t)n : 0;
+	rc = all.names ? choose(&all, number, out)
+		       : fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
+	free(all.names);
+	lib->free_device_list(all.list);
+	return rc;
 }
 
 uint32_t verbs_ports(const struct urccl_params *p)
@@ -197,9 +188,8 @@ static int read_pkeys(const struct verbs_lib *lib, const struct urccl_params *p,
 	int index;
 
 	for (i = 0; i < n && i < PKEYS_MAX; i++)
-		table[i] = lib->query_pkey(out->context, out->port, (int)i, &pkey)
-				   ? 0
-				   : be16toh(pkey);
+		table[i] =
+			lib->query_pkey(out->context, out->port, (int)i, &pkey) ? 0 : be16toh(pkey);
 	index = pkey_index(out->name, table, i, p->rdma_pkey);
 	if (index < 0)
 		return index;

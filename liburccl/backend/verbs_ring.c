@@ -52,8 +52,8 @@ static void ring(struct verbs_way *w)
 }
 
 /* The next request of the chain, with a slot. */
-static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode,
-				   struct chunk *c, enum verbs_slot_kind kind)
+static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode, struct chunk *c,
+				   enum verbs_slot_kind kind)
 {
 	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
 	struct ibv_send_wr *wr;

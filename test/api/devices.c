@@ -48,7 +48,7 @@ static void lists(void)
 
 	CHECK_EQ(device(p.a.ctx, 0, 0).transport, p.transport);
 	CHECK_EQ(count(p.a.ctx, p.transport, URCCL_DEVICE_OPEN, ""), 1);
-	CHECK_EQ(count(p.a.ctx, URCCL_TRANSPORT_IB, URCCL_DEVICE_NOT_CARRIED, "carry"), 1);
+	CHECK_EQ(count(p.a.ctx, URCCL_TRANSPORT_NCCL, URCCL_DEVICE_NOT_CARRIED, "carry"), 1);
 	if (p.transport != URCCL_TRANSPORT_TCP)
 		CHECK_EQ(count(p.a.ctx, URCCL_TRANSPORT_TCP, URCCL_DEVICE_NOT_ASKED, "transport"),
 			 1);

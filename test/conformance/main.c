@@ -77,7 +77,9 @@ static void set_faults(struct settings *s)
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.transport = "sim", .seed = clock_ns(), .dead_after_ms = 10000,
+	struct settings s = {.transport = "sim",
+			     .seed = clock_ns(),
+			     .dead_after_ms = 10000,
 			     .rdma = {"rxe_v0", "rxe_v1"}};
 	size_t k, ran = 0;
 	int i;

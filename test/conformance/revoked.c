@@ -29,8 +29,8 @@ static void refused(struct rig *rig, struct pair *pair, enum chunk_kind kind, st
 		grant_open(fresh, &pair->end[1], end, remote, 0, LEN, RIGHTS);
 }
 
-static void all_refused(struct rig *rig, struct pair *pair, struct area *local,
-			struct area *remote, const struct grant *old, struct grant *fresh)
+static void all_refused(struct rig *rig, struct pair *pair, struct area *local, struct area *remote,
+			const struct grant *old, struct grant *fresh)
 {
 	static const uint32_t lens[] = {8, LEN};
 	uint32_t i;

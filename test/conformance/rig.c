@@ -6,7 +6,7 @@
 static const struct backend *find_backend(const char *name)
 {
 	static const struct backend *const all[] = {&backend_sim, &backend_shm, &backend_tcp,
-						   &backend_ib};
+						    &backend_ib};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(all); i++)

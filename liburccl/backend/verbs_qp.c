@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queue pairs, and the addresses by which two eps connect theirs.
+ *
+ * An address, little-endian: least and greatest version u8, GIDs u8, MTU u8; of the three ways the
+ * numbers of their queue pairs u32, then the sequence numbers at which they begin to send u32; key
+ * of the byte whose READ proves u32, READs that a way takes u8, 0 [3], cookie [16]; then for each
+ * GID its 16 bytes, LID u16, kind u8, 0 u8.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include "backend/verbs.h"
+
+#define RNR_TIMER 12u /* 0.64 ms */
+#define RNR_RETRY 6u
+#define RETRIES	  6u /* 7 means for ever to some devices */
+#define HOPS	  64u
+#define ROCE_SL	  3
+#define ROCE_TC	  104
+
+struct ep_addr {
+	uint8_t versions[EP_VERSIONS];
+	uint8_t nends, mtu;
+	uint32_t qpn[WAYS], psn[WAYS];
+	uint32_t flush_rkey;
+	uint8_t reads, zero[3];
+	uint8_t cookie[VERBS_COOKIE];
+	struct {
+		uint8_t gid[GID_BYTES];
+		uint16_t lid;
+		uint8_t kind, zero;
+	} end[VERBS_ENDS];
+};
+
+#define ADDR_LEN(n) (offsetof(struct ep_addr, end) + (n) * sizeof(((struct ep_addr *)0)->end[0]))
+_Static_assert(sizeof(struct ep_addr) == 52 + 20 * VERBS_ENDS, "no gaps");
+_Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
+
+/* ---- queue pairs ---- */
+
+int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
+{
+	struct verbs_device *d = verbs_ep_device(e);
+	struct ibv_qp_init_attr init = {
+		.qp_context = w,
+		.send_cq = d->cq,
+		.recv_cq = d->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = w->depth,
+			.max_recv_wr = w == &e->way[WAY_URGENT] ? VERBS_SLOTS : 1,
+			.max_send_sge = VERBS_SGES,
+			.max_recv_sge = 1,
+			.max_inline_data = w == &e->way[WAY_URGENT] ? VERBS_INLINE : 0},
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = d->port.pkey_index,
+		.port_num = d->port.port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	int rc;
+
+	errno = 0;
+	w->qp = d->lib.create_qp(d->pd, &init);
+	if (!w->qp && init.cap.max_inline_data) {
+		init.cap.max_inline_data = 0;
+		w->qp = d->lib.create_qp(d->pd, &init);
+	}
+	if (!w->qp)
+		return fail(errno ? -errno : -ENOMEM,
+			    "ib: %s gives no queue pair (it has %d at most): %s", d->port.name,
+			    d->port.attr.max_qp, strerrordesc_np(errno ? errno : ENOMEM));
+	w->inlined = init.cap.max_inline_data;
+	rc = d->lib.modify_qp(w->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return rc ? fail(-rc, "ib: %s does not initialise a queue pair: %s", d->port.name,
+			 strerrordesc_np(rc))
+		  : 0;
+}
+
+void verbs_qp_destroy(struct verbs_way *w)
+{
+	if (w->qp)
+		verbs_ep_device(w->ep)->lib.destroy_qp(w->qp);
+	w->qp = NULL;
+}
+
+/* ---- addresses ---- */
+
+static uint8_t reads_taken(const struct verbs_device *d)
+{
+	uint32_t most = (uint32_t)d->port.attr.max_qp_rd_atom,
+		 want = d->settings.rdma_max_dest_rd_atomic;
+
+	return (uint8_t)(want < most ? want : most);
+}
+
+static uint8_t reads_out(const struct verbs_device *d, const struct ep_addr *a)
+{
+	uint32_t most = (uint32_t)d->port.attr.max_qp_init_rd_atom,
+		 want = d->settings.rdma_max_rd_atomic;
+
+	want = want < most ? want : most;
+	return (uint8_t)(want < a->reads ? want : a->reads);
+}
+
+uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
+{
+	const struct verbs_device *d = verbs_ep_device(e);
+	struct ep_addr a = {
+		.versions = {VERBS_VERSION, VERBS_VERSION},
+		.nends = (uint8_t)d->port.nends,
+		.mtu = d->port.mtu,
+		.flush_rkey = htole32(d->flush_mr->rkey),
+		.reads = reads_taken(d),
+	};
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++) {
+		a.qpn[i] = htole32(e->way[i].qp->qp_num);
+		a.psn[i] = htole32(e->psn[i]);
+	}
+	memcpy(a.cookie, e->cookie, sizeof(a.cookie));
+	for (i = 0; i < d->port.nends; i++) {
+		memcpy(a.end[i].gid, d->port.ends[i].gid, GID_BYTES);
+		a.end[i].lid = htole16(d->port.ends[i].lid);
+		a.end[i].kind = d->port.ends[i].kind;
+	}
+	memcpy(addr, &a, ADDR_LEN(d->port.nends));
+	return (uint32_t)ADDR_LEN(d->port.nends);
+}
+
+/* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT. */
+static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
+{
+	int version = ep_version(VERBS_VERSION, VERBS_VERSION, addr, len);
+	uint32_t i;
+
+	if (version < 0)
+		return version;
+	if (len < ADDR_LEN(1) || len > sizeof(*a))
+		return -EINVAL;
+	memset(a, 0, sizeof(*a));
+	memcpy(a, addr, len);
+	if (!a->nends || a->nends > VERBS_ENDS || len != ADDR_LEN(a->nends))
+		return -EINVAL;
+	if (a->mtu < IBV_MTU_256 || a->mtu > IBV_MTU_4096 || !a->reads)
+		return -EINVAL;
+	for (i = 0; i < WAYS; i++) {
+		a->qpn[i] = le32toh(a->qpn[i]);
+		a->psn[i] = le32toh(a->psn[i]);
+		if (a->qpn[i] >> 24 || a->psn[i] >> 24)
+			return -EINVAL;
+	}
+	a->flush_rkey = le32toh(a->flush_rkey);
+	return 0;
+}
+
+/* ---- meeting ---- */
+
+/* What a class asks for, or what suits the link. */
+static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t way, int roce)
+{
+	int16_t v = each[way == WAY_URGENT ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
+
+	if (v != URCCL_AUTO)
+		return (uint8_t)v;
+	return d->port.gid_port.layer == GID_LAYER_ETHERNET ? (uint8_t)roce : 0;
+}
+
+static void set_route(const struct verbs_device *d, uint32_t way, const struct gid_route *r,
+		      struct ibv_ah_attr *ah)
+{
+	*ah = (struct ibv_ah_attr){
+		.dlid = r->dlid,
+		.sl = of_class(d, d->settings.rdma_sl, way, ROCE_SL),
+		.is_global = r->is_global,
+		.port_num = d->port.port,
+	};
+	if (!r->is_global)
+		return;
+	memcpy(ah->grh.dgid.raw, r->dgid, GID_BYTES);
+	ah->grh.sgid_index = (uint8_t)r->sgid_index;
+	ah->grh.hop_limit = HOPS;
+	ah->grh.traffic_class = of_class(d, d->settings.rdma_tc, way, ROCE_TC);
+}
+
+static int to_rtr(struct verbs_way *w, uint32_t way, const struct ep_addr *a,
+		  const struct gid_route *route)
+{
+	const struct verbs_device *d = verbs_ep_device(w->ep);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = a->mtu < d->port.mtu ? a->mtu : d->port.mtu,
+		.dest_qp_num = a->qpn[way],
+		.rq_psn = a->psn[way],
+		.max_dest_rd_atomic = reads_taken(d),
+		.min_rnr_timer = RNR_TIMER,
+	};
+
+	set_route(d, way, route, &attr.ah_attr);
+	return d->lib.modify_qp(w->qp, &attr,
+				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct verbs_way *w, uint32_t way, const struct ep_addr *a)
+{
+	const struct verbs_device *d = verbs_ep_device(w->ep);
+	int32_t retries = d->settings.rdma_retry_count;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = w->ep->psn[way],
+		.timeout = d->settings.rdma_ack_timeout,
+		.retry_cnt = retries == URCCL_AUTO ? RETRIES : (uint8_t)retries,
+		.rnr_retry = RNR_RETRY,
+		.max_rd_atomic = reads_out(d, a),
+	};
+
+	return d->lib.modify_qp(w->qp, &attr,
+				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int find_route(const struct verbs_device *d, const struct ep_addr *a, struct gid_route *r)
+{
+	struct gid_end theirs[VERBS_ENDS];
+	uint32_t i, our, their;
+	int rc;
+
+	memset(theirs, 0, sizeof(theirs));
+	for (i = 0; i < a->nends; i++) {
+		memcpy(theirs[i].gid, a->end[i].gid, GID_BYTES);
+		theirs[i].lid = le16toh(a->end[i].lid);
+		theirs[i].kind = a->end[i].kind;
+	}
+	rc = gid_pair(d->port.ends, d->port.nends, theirs, a->nends, &our, &their);
+	if (!rc)
+		gid_route(&d->port.gid_port, &d->port.ends[our], &theirs[their], r);
+	return rc;
+}
+
+int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
+{
+	struct verbs_ep *e = verbs_ep(ep);
+	struct gid_route route;
+	struct ep_addr a;
+	uint32_t i;
+	int rc = read_addr(&a, addr, addr_len);
+
+	if (!rc)
+		rc = find_route(verbs_ep_device(e), &a, &route);
+	for (i = 0; i < WAYS && !rc; i++) {
+		rc = -abs(to_rtr(&e->way[i], i, &a, &route));
+		if (!rc)
+			rc = -abs(to_rts(&e->way[i], i, &a));
+	}
+	if (rc)
+		return rc;
+	memcpy(e->peer, a.cookie, sizeof(e->peer));
+	e->flush_rkey = a.flush_rkey;
+	e->state = EP_MET;
+	return 0;
+}
