@@ -46,6 +46,26 @@ static void option_sim(struct pair *p, const char *faults)
 	p->ring_params.event_slots = 4096;
 }
 
+/* "rxe_v0;rxe_v1" */
+static void option_rdma(struct pair *p, const char *both)
+{
+	static char text[128];
+
+	CHECK(strlen(both) < sizeof(text));
+	p->rdma[0] = strtok(strcpy(text, both), ";");
+	p->rdma[1] = strtok(NULL, ";");
+	CHECK(p->rdma[0] && p->rdma[1]);
+}
+
+static uint32_t transport_of(const char *name)
+{
+	if (!strcmp(name, "sim"))
+		return URCCL_TRANSPORT_SIM;
+	if (!strcmp(name, "shm"))
+		return URCCL_TRANSPORT_SHM;
+	return !strcmp(name, "ib") ? URCCL_TRANSPORT_IB : URCCL_TRANSPORT_TCP;
+}
+
 void pair_options(struct pair *p, int argc, char **argv)
 {
 	const char *v;
@@ -73,21 +93,30 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->seed = strtoull(v, NULL, 0);
 		else if (option(argv[i], "--sim=", &v))
 			option_sim(p, v);
+		else if (option(argv[i], "--rdma=", &v))
+			option_rdma(p, v);
 		else
 			CHECK(!"an option that this test knows");
 	}
-	p->transport = !strcmp(p->params.transport, "sim")   ? URCCL_TRANSPORT_SIM
-		       : !strcmp(p->params.transport, "shm") ? URCCL_TRANSPORT_SHM
-							     : URCCL_TRANSPORT_TCP;
+	p->transport = transport_of(p->params.transport);
+	if (p->transport != URCCL_TRANSPORT_IB)
+		return;
+	if (!p->rdma[0])
+		option_rdma(p, "=rxe_v0;=rxe_v1");
+	p->params.rdma_dev = p->rdma[0];
 }
 
 /* ---- sides ---- */
 
 void side_open(const struct pair *p, struct side *s)
 {
-	int res = urccl_open(&p->params, &s->ctx);
+	struct urccl_params params = p->params;
+	int res;
 
-	if (res == -EOPNOTSUPP || res == -ENOSYS) /* also without libcrypto */
+	if (s == &p->b && p->rdma[1])
+		params.rdma_dev = p->rdma[1];
+	res = urccl_open(&params, &s->ctx);
+	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV) /* also without libcrypto */
 		SKIP(urccl_errmsg());
 	if (res)
 		fprintf(stderr, "urccl_open: %s\n", urccl_errmsg());

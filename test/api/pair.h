@@ -43,6 +43,7 @@ struct pair {
 	uint32_t transport; /* enum urccl_transport asked for */
 	uint64_t seed;
 	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
+	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
 };
 
 /* A buffer of b that a may touch. */
