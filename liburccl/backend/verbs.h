@@ -98,7 +98,10 @@ struct verbs_lib {
 #define X(type, name, args) type(*name) args;
 	VERBS_FUNCTIONS(X)
 #undef X
-	/* rdma-core 34 and later; else NULL. */
+	/* rdma-core 32 and later; else NULL. */
+	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
+				   size_t max, uint32_t flags, size_t entry_size);
+	/* 34 and later. */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
 					uint64_t iova, int fd, int access);
 };

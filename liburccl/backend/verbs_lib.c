@@ -33,6 +33,8 @@ int verbs_lib_open(struct verbs_lib *lib, const char *so)
 		err = find(handle, so, "ibv_" #name, &lib->name);
 	VERBS_FUNCTIONS(X)
 #undef X
+	found = dlsym(handle, "_ibv_query_gid_table");
+	memcpy(&lib->query_gid_table, &found, sizeof(found));
 	found = dlsym(handle, "ibv_reg_dmabuf_mr");
 	memcpy(&lib->reg_dmabuf_mr, &found, sizeof(found));
 	return err;

@@ -5,8 +5,9 @@
 static uint32_t none_scan(const struct device_config *config)
 {
 	(void)config;
-	fail(-EOPNOTSUPP, "ib: this library was built without infiniband/verbs.h (Debian: "
-			  "libibverbs-dev)");
+	fail(-EOPNOTSUPP,
+	     "ib: this library was built without infiniband/verbs.h of rdma-core 32 (Debian: "
+	     "libibverbs-dev)");
 	return 0;
 }
 

@@ -148,7 +148,40 @@ static uint8_t layer_of(const struct ibv_port_attr *attr)
 	}
 }
 
-static int read_gids(const struct urccl_params *p, struct verbs_port *out)
+/* One call for the device, in place of three files for each row. How many, or -errno. */
+static int ask_gids(const struct verbs_lib *lib, const struct verbs_port *port,
+		    struct gid_entry *gids)
+{
+	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
+	ssize_t i, n;
+	int out = 0;
+
+	if (!table)
+		return -ENOMEM;
+	n = lib->query_gid_table(port->context, table, GIDS_MAX, 0, sizeof(*table));
+	for (i = 0; i < n; i++) {
+		if (table[i].port_num != port->port)
+			continue;
+		memcpy(gids[out].gid, table[i].gid.raw, GID_BYTES);
+		gids[out].index = table[i].gid_index;
+		gids[out].ifindex = table[i].ndev_ifindex;
+		gids[out++].type = (uint8_t)table[i].gid_type;
+	}
+	free(table);
+	return n < 0 ? (int)n : out;
+}
+
+/* An older library, or kernel, cannot be asked. */
+static int list_gids(const struct verbs_lib *lib, const struct verbs_port *port,
+		     struct gid_entry *gids)
+{
+	int n = lib->query_gid_table ? ask_gids(lib, port, gids) : -EOPNOTSUPP;
+
+	return n >= 0 ? n : gid_table_read(SYSFS, port->context->device->name, port->port, gids);
+}
+
+static int read_gids(const struct verbs_lib *lib, const struct urccl_params *p,
+		     struct verbs_port *out)
 {
 	struct gid_wish wish = {.index = p->rdma_gid_index};
 	struct gid_entry *gids = calloc(GIDS_MAX, sizeof(*gids));
@@ -156,7 +189,7 @@ static int read_gids(const struct urccl_params *p, struct verbs_port *out)
 
 	if (!gids)
 		return fail(-ENOMEM, "ib: no memory for the GIDs of %s", out->name);
-	n = gid_table_read(SYSFS, out->context->device->name, out->port, gids);
+	n = list_gids(lib, out, gids);
 	if (n >= 0) {
 		out->gid_port = (struct gid_port){
 			.name = out->name,
@@ -169,8 +202,7 @@ static int read_gids(const struct urccl_params *p, struct verbs_port *out)
 		n = gid_ends(&out->gid_port, &wish, out->ends);
 		out->gid_port.gids = NULL;
 	} else {
-		fail(n, "ib: the GIDs of %s cannot be read in " SYSFS ": %s", out->name,
-		     strerrordesc_np(-n));
+		fail(n, "ib: the GIDs of %s cannot be read: %s", out->name, strerrordesc_np(-n));
 	}
 	free(gids);
 	if (n < 0)
@@ -205,7 +237,7 @@ int verbs_port_open(const struct verbs_lib *lib, const struct urccl_params *p, u
 	if (rc)
 		return rc;
 	port->mtu = (uint8_t)port->port_attr.active_mtu;
-	rc = read_gids(p, port);
+	rc = read_gids(lib, p, port);
 	if (!rc)
 		rc = read_pkeys(lib, p, port);
 	if (rc)

@@ -6,38 +6,42 @@
 #define SENDS  40u
 #define ROUNDS 100u
 
-static void send_all(struct rig *rig, struct end *end, struct piece *pieces)
+/* As many as the device takes at once. */
+static uint32_t send_all(struct rig *rig, struct end *end, struct piece *pieces)
 {
 	static uint64_t word = 1;
-	uint32_t i;
+	uint32_t i, n;
 
-	for (i = 0; i < SENDS; i++) {
-		piece_fill_send(&pieces[i], end, &word, sizeof(word));
-		CHECK(piece_try(&pieces[i]));
+	for (n = 0; n < SENDS; n++) {
+		piece_fill_send(&pieces[n], end, &word, sizeof(word));
+		if (!piece_try(&pieces[n]))
+			break;
 	}
+	CHECK(n);
 	/* The receiver's device takes them at its own polls only. */
 	for (i = (uint32_t)rig_random(rig, 60); i; i--)
 		node_poll(end->node);
+	return n;
 }
 
 static void one(struct rig *rig, struct pair *stays)
 {
 	struct piece to_ends[SENDS], to_stays[SENDS];
-	uint32_t before = stays->end[1].messages, i;
+	uint32_t before = stays->end[1].messages, i, n;
 	struct pair ends;
 
 	pair_open(rig, &ends);
 	send_all(rig, &ends.end[0], to_ends);
-	send_all(rig, &stays->end[0], to_stays);
+	n = send_all(rig, &stays->end[0], to_stays);
 	if (rig_random(rig, 2))
 		node_poll(&rig->node[1]);
 	rig->backend->ep_close(ends.end[1].ep);
 	/* The rig checks that nothing follows CLOSED. */
 	WAIT(rig, ends.end[1].closed && ends.end[0].down);
 	WAIT(rig, stays->end[0].out == stays->end[0].taken);
-	for (i = 0; i < SENDS; i++)
+	for (i = 0; i < n; i++)
 		CHECK_EQ(to_stays[i].chunk.res, 0);
-	WAIT(rig, stays->end[1].messages - before >= SENDS);
+	WAIT(rig, stays->end[1].messages - before >= n);
 	pair_close(rig, &ends);
 }
 
