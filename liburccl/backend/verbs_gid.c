@@ -59,9 +59,11 @@ static uint8_t kind_of(const struct gid_port *port, const struct gid_entry *e)
 	return (uint8_t)(kind + !is_ipv4(e->gid));
 }
 
-/* ---- InfiniBand's subnets ---- The first eight bytes of a GID name the subnet. Where routers
- * forward by LID the GID is site-local (fec0:0000), then comes the LID by which other subnets reach
- * the port (FLID), then the subnet. */
+/* ---- InfiniBand's subnets ---- */
+
+/* The first eight bytes of a GID name the subnet. Where routers forward by LID the GID is
+ * site-local (fec0:0000), then comes the LID by which other subnets reach the port (FLID), then the
+ * subnet. */
 
 static int is_site_local(const uint8_t *gid)
 {

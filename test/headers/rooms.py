@@ -12,6 +12,7 @@ from public import check
 
 MAY = {
     "base": set(),
+    "topology": {"base"},
     "memory": {"base"},
     "ring": {"base"},
     "backend": {"base", "memory"},
