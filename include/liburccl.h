@@ -190,6 +190,12 @@ struct urccl_params {
 					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
 					 * before what urccl_sim_open() was told, urccl_sim(7) has
 					 * the words; NULL: nothing else */
+	const char *gpu;		/* the GPU whose memory is moved, "0000:1b:00.0" or its
+					 * rank among those of this process, by PCI address:
+					 * RDMA transports use the NICs near it; NULL: those near
+					 * the CPUs that the thread that opens may run on */
+	const char *topology;		/* a file that says how the machine is built, where /sys
+					 * does not: urccl_info(1); NULL: /sys */
 };
 
 /* A setting, for tools. */

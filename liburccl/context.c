@@ -2,9 +2,11 @@
 /* Opening and closing: from settings to devices, control thread and engine, and back. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "context.h"
+#include "nics.h"
 #include "backend/backend.h"
 
 static const struct backend *const backends[] = {
@@ -48,19 +50,25 @@ static int transport_open(struct urccl *ctx, uint32_t transport)
 	};
 	const struct backend *b = context_backend(transport);
 	uint32_t n, before = ctx->ndevices;
-	int err = -ENODEV;
+	int err;
 
 	if (!b)
 		return fail(-EOPNOTSUPP,
 			    "this version does not carry out transport %s: sim, shm, "
 			    "tcp and ib are possible",
 			    transport_name(transport));
+	err = nics_choose(&ctx->settings.p, transport, &config);
+	if (err)
+		goto refuse;
+	err = -ENODEV;
 	fail(0, "%s", "");
 	n = b->scan(&config);
 	for (; config.number < n && ctx->ndevices < DEVICES_MAX; config.number++)
 		err = device_open(ctx, b, &config);
+	free(config.nics);
 	if (ctx->ndevices > before)
 		return 0;
+refuse:
 	if (!*urccl_errmsg())
 		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
 	ctx->refused[transport].err = err;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "context.h"
+#include "nics.h"
 
 /* ---- devices ---- */
 
@@ -121,12 +122,14 @@ static int plan_peer(struct urccl *ctx, struct urccl_peer peer, struct text *t)
 
 static void plan_any(const struct urccl *ctx, struct text *t)
 {
-	uint32_t i;
+	uint32_t i, room;
 
 	for (i = 0; i < ctx->ndevices; i++)
 		text_add(t, "%u. %s: %s\n", i + 1, ctx->devices[i]->ops->name,
 			 ctx->devices[i]->about ? ctx->devices[i]->about : "");
 	text_add(t, "Of those that both ends have, the first that reaches the peer is taken.\n");
+	room = t->used < t->len ? t->len - t->used : 0;
+	t->used += (uint32_t)nics_text(&ctx->settings.p, room ? t->buf + t->used : NULL, room);
 }
 
 static int plan_region(struct urccl *ctx, struct urccl_region region, struct text *t)

@@ -240,6 +240,11 @@ const struct setting settings_table[] = {
 	{TEXT(libfabric_so, check_given), .uccl = "UCCL_LIBFABRIC_SO",
 	 .about = "libfabric to load"},
 	{TEXT(nccl_so, check_given), .uccl = "UCCL_NCCL_SO", .about = "NCCL to load"},
+	{TEXT(gpu, check_given), .used = 1,
+	 .about = "GPU whose NICs are used; not given: those near "
+		  "the CPUs of the thread that opens"},
+	{TEXT(topology, check_given), .used = 1,
+	 .about = "file that says how the machine is built; not given: /sys"},
 	{TEXT(sim, check_sim), .used = 1,
 	 .about = "what goes wrong with this context on a simulated network"},
 };

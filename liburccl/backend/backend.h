@@ -63,6 +63,12 @@ struct ep {
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };
 
+/* A port of an RDMA device. */
+struct nic_port {
+	char name[NIC_NAME_MAX + 1];
+	uint8_t port;
+};
+
 struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;
@@ -71,6 +77,9 @@ struct device_config {
 	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
 						 * used), at most LISTEN_MAX */
 	uint32_t nlisten;		/* 0: do not listen */
+	struct nic_port *nics;		/* of an RDMA transport: the rails, best first, which have
+					 * what the settings ask for; NULL: it looks itself */
+	uint32_t nnics;
 };
 
 enum chunk_kind { CHUNK_READ, CHUNK_WRITE, CHUNK_FLUSH, CHUNK_SEND };

@@ -122,7 +122,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 		return fail(rc, "ib: no memory for the table of queue pairs");
 	rc = verbs_lib_open(&d->lib, config->params->ibv_so);
 	if (!rc)
-		rc = verbs_port_open(&d->lib, config->params, config->number, &d->port);
+		rc = verbs_port_open(&d->lib, config, &d->port);
 	if (!rc)
 		rc = open_objects(d);
 	if (!rc)
@@ -137,7 +137,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 
 static uint32_t verbs_scan(const struct device_config *config)
 {
-	return verbs_ports(config->params);
+	return verbs_ports(config);
 }
 
 static int verbs_open(const struct device_config *config, struct device **dev)

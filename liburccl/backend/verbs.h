@@ -125,9 +125,9 @@ struct verbs_port {
 };
 
 /* How many ports the settings let us use; 0: none, the reason in fail(). */
-uint32_t verbs_ports(const struct urccl_params *p);
-/* Opens the one of that number. 0 or -errno with fail() text. */
-int verbs_port_open(const struct verbs_lib *lib, const struct urccl_params *p, uint32_t number,
+uint32_t verbs_ports(const struct device_config *config);
+/* Opens the one of config's number. 0 or -errno with fail() text. */
+int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port);
 void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
 

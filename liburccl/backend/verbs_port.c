@@ -22,26 +22,29 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 struct nics {
 	const struct verbs_lib *lib;
 	const struct urccl_params *params;
+	const struct nic_port *rails; /* in this order; NULL: any */
+	uint32_t nrails;
 	struct ibv_device **list;
 	const char **names;
 	uint32_t n;
 };
 
-static int wanted(const struct nics *all, uint32_t i, uint32_t port)
+/* only: that port alone; 0: any. */
+static int wanted(const struct nics *all, uint32_t i, uint32_t port, uint32_t only)
 {
 	const struct urccl_params *p = all->params;
 
-	if (p->rdma_port && p->rdma_port != port)
+	if ((p->rdma_port && p->rdma_port != port) || (only && only != port))
 		return 0;
 	return !p->rdma_dev || nic_matches(p->rdma_dev, all->names, all->n, i, port);
 }
 
 /* The first port of device i that is wanted and active: the device is open then. 0: none. */
-static int try_device(const struct nics *all, uint32_t i, struct verbs_port *out)
+static int try_device(const struct nics *all, uint32_t i, uint32_t only, struct verbs_port *out)
 {
 	uint32_t port;
 
-	for (port = 1; port <= NIC_PORT_MAX && !wanted(all, i, port);)
+	for (port = 1; port <= NIC_PORT_MAX && !wanted(all, i, port, only);)
 		port++;
 	if (port > NIC_PORT_MAX)
 		return 0;
@@ -51,7 +54,7 @@ static int try_device(const struct nics *all, uint32_t i, struct verbs_port *out
 	if (all->lib->query_device(out->context, &out->attr))
 		out->attr.phys_port_cnt = 0;
 	for (; port <= out->attr.phys_port_cnt; port++) {
-		if (!wanted(all, i, port) ||
+		if (!wanted(all, i, port, only) ||
 		    query_port(out->context, (uint8_t)port, &out->port_attr) ||
 		    out->port_attr.state != IBV_PORT_ACTIVE)
 			continue;
@@ -83,14 +86,27 @@ static int none(const struct nics *all)
 		    all->n);
 }
 
+/* The k-th to try. 0: it is not there. */
+static int try(const struct nics *all, uint32_t k, struct verbs_port *out)
+{
+	uint32_t i;
+
+	if (!all->rails)
+		return try_device(all, k, 0, out);
+	for (i = 0; i < all->n; i++)
+		if (!strcmp(all->names[i], all->rails[k].name))
+			return try_device(all, i, all->rails[k].port, out);
+	return 0;
+}
+
 /* Opens the number-th that can be used; with out NULL counts them. */
 static int choose(const struct nics *all, uint32_t number, struct verbs_port *out)
 {
 	struct verbs_port one;
-	uint32_t i, found = 0;
+	uint32_t i, found = 0, n = all->rails ? all->nrails : all->n;
 
-	for (i = 0; i < all->n; i++) {
-		if (!try_device(all, i, &one))
+	for (i = 0; i < n; i++) {
+		if (!try(all, i, &one))
 			continue;
 		if (out && found == number) {
 			*out = one;
@@ -102,10 +118,15 @@ static int choose(const struct nics *all, uint32_t number, struct verbs_port *ou
 	return found && !out ? (int)found : none(all);
 }
 
-static int walk(const struct verbs_lib *lib, const struct urccl_params *p, uint32_t number,
+static int walk(const struct verbs_lib *lib, const struct device_config *config, uint32_t number,
 		struct verbs_port *out)
 {
-	struct nics all = {.lib = lib, .params = p};
+	struct nics all = {
+		.lib = lib,
+		.params = config->params,
+		.rails = config->nics,
+		.nrails = config->nnics,
+	};
 	int i, rc, n = 0;
 
 	/* Without the kernel's modules there is no list at all. */
@@ -123,14 +144,14 @@ static int walk(const struct verbs_lib *lib, const struct urccl_params *p, uint3
 	return rc;
 }
 
-uint32_t verbs_ports(const struct urccl_params *p)
+uint32_t verbs_ports(const struct device_config *config)
 {
 	struct verbs_lib lib;
 	int n;
 
-	if (verbs_lib_open(&lib, p->ibv_so))
+	if (verbs_lib_open(&lib, config->params->ibv_so))
 		return 0;
-	n = walk(&lib, p, 0, NULL);
+	n = walk(&lib, config, 0, NULL);
 	return n > 0 ? (uint32_t)n : 0;
 }
 
@@ -229,10 +250,11 @@ static int read_pkeys(const struct verbs_lib *lib, const struct urccl_params *p,
 	return 0;
 }
 
-int verbs_port_open(const struct verbs_lib *lib, const struct urccl_params *p, uint32_t number,
+int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port)
 {
-	int rc = walk(lib, p, number, port);
+	const struct urccl_params *p = config->params;
+	int rc = walk(lib, config, config->number, port);
 
 	if (rc)
 		return rc;

@@ -409,6 +409,8 @@ int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_
 int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size);
 /* They say which, not which not (rules NULL: neither). */
 int nic_names(const char *rules);
+/* They name some by a number, which is a place in the list if it is no name. */
+int nic_places(const char *rules);
 
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);

@@ -82,15 +82,20 @@ static int is_any_name(const struct nic_word *w, const char *const *names, uint3
 	return 0;
 }
 
-/* A number that is no device's name is a place in the list. */
-static int is_index(const struct nic_word *w, uint32_t i)
+static int is_number(const struct nic_word *w)
 {
 	size_t at;
 
 	for (at = 0; at < w->len; at++)
 		if (!isdigit((unsigned char)w->name[at]))
 			return 0;
-	return strtoul(w->name, NULL, 10) == i;
+	return 1;
+}
+
+/* A number that is no device's name is a place in the list. */
+static int is_index(const struct nic_word *w, uint32_t i)
+{
+	return is_number(w) && strtoul(w->name, NULL, 10) == i;
 }
 
 static int means(const struct nic_word *w, int exact, const char *const *names, uint32_t n,
@@ -133,6 +138,17 @@ int nic_missing(const char *rules, const char *const *names, uint32_t n, char *w
 		}
 		return 1;
 	}
+	return 0;
+}
+
+int nic_places(const char *rules)
+{
+	const char *at = rules ? words_of(rules) : NULL;
+	struct nic_word w;
+
+	while (at && !is_exact(rules) && !word_at(&at, &w))
+		if (is_number(&w))
+			return 1;
 	return 0;
 }
 

@@ -27,7 +27,8 @@ void json_whole(struct json *j, const char *key, long long value);
 
 /* ---- show.c: version, devices, plan ---- */
 
-int show(const char *transport, int as_json);
+/* plan_only: without devices and settings. */
+int show(const char *transport, int plan_only, int as_json);
 
 /* ---- doctor.c, checks.c ---- */
 

@@ -7,6 +7,8 @@
 
 static const char usage[] =
 	"usage: urccl_info [--transport LIST] [--json]   version, devices, plan and settings\n"
+	"       urccl_info --plan [--transport LIST] [--json]\n"
+	"                                                which way data goes: transports and NICs\n"
 	"       urccl_info --doctor [--json]             what this machine lacks, and what to do\n"
 	"       urccl_info --top [PID] [--interval S] [--once] [--json]\n"
 	"                                                contexts of running processes; q: quit\n"
@@ -16,7 +18,7 @@ struct options {
 	const char *transport;
 	const char *pid;
 	double interval;
-	int json, doctor, top, dump, once, help, version;
+	int json, plan, doctor, top, dump, once, help, version;
 };
 
 static int parse(int argc, char **argv, struct options *o)
@@ -24,6 +26,7 @@ static int parse(int argc, char **argv, struct options *o)
 	static const struct option names[] = {
 		{"transport", required_argument, NULL, 't'},
 		{"json", no_argument, NULL, 'j'},
+		{"plan", no_argument, NULL, 'p'},
 		{"doctor", no_argument, NULL, 'd'},
 		{"top", no_argument, NULL, 'T'},
 		{"interval", required_argument, NULL, 'i'},
@@ -43,6 +46,9 @@ static int parse(int argc, char **argv, struct options *o)
 			break;
 		case 'j':
 			o->json = 1;
+			break;
+		case 'p':
+			o->plan = 1;
 			break;
 		case 'd':
 			o->doctor = 1;
@@ -84,7 +90,8 @@ static int check(const struct options *o, pid_t *pid)
 	*pid = o->pid ? (pid_t)strtol(o->pid, &end, 10) : 0;
 	if (o->pid && (*end || *pid <= 0))
 		return -1;
-	if (o->doctor + o->top + o->dump > 1 || (o->transport && (o->doctor | o->top | o->dump)))
+	if (o->plan + o->doctor + o->top + o->dump > 1 ||
+	    (o->transport && (o->doctor | o->top | o->dump)))
 		return -1;
 	if (o->pid && !o->top && !o->dump)
 		return -1;
@@ -112,5 +119,5 @@ int main(int argc, char **argv)
 		return dump(pid);
 	if (o.top)
 		return top(pid, o.interval, o.once, o.json);
-	return show(o.transport, o.json);
+	return show(o.transport, o.plan, o.json);
 }

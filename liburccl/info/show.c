@@ -2,6 +2,7 @@
 /* The library, and what it would use here with the environment's settings. */
 #include "info.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const states[] = {
@@ -36,13 +37,24 @@ static void show_devices(struct urccl *ctx, struct json *j)
 		json_close(j, ']');
 }
 
-static void show_plan(struct urccl *ctx, struct json *j)
+/* As long as it is; the caller frees it. */
+static char *plan_text(struct urccl *ctx)
 {
-	char text[4096], *line, *rest = text;
 	struct urccl_peer any = {0};
 	struct urccl_region none = {0};
+	int n = urccl_plan(ctx, any, none, NULL, 0);
+	char *text = n < 0 ? NULL : malloc((size_t)n + 1);
 
-	if (urccl_plan(ctx, any, none, text, sizeof(text)) < 0)
+	if (text && urccl_plan(ctx, any, none, text, (uint32_t)n + 1) < 0)
+		*text = 0;
+	return text;
+}
+
+static void show_plan(struct urccl *ctx, struct json *j)
+{
+	char *text = plan_text(ctx), *line, *rest = text;
+
+	if (!text)
 		return;
 	if (j)
 		json_open(j, "plan", '[');
@@ -56,6 +68,7 @@ static void show_plan(struct urccl *ctx, struct json *j)
 	}
 	if (j)
 		json_close(j, ']');
+	free(text);
 }
 
 /* What a variable or an option set is marked; what waits for transports to come is left to JSON. */
@@ -89,7 +102,7 @@ static void show_settings(const struct urccl_params *p, struct json *j)
 		json_close(j, ']');
 }
 
-int show(const char *transport, int as_json)
+int show(const char *transport, int plan_only, int as_json)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct json out = {.to = stdout}, *j = as_json ? &out : NULL;
@@ -112,9 +125,11 @@ int show(const char *transport, int as_json)
 	} else {
 		printf("liburccl %s\n", urccl_version());
 	}
-	show_devices(ctx, j);
+	if (!plan_only)
+		show_devices(ctx, j);
 	show_plan(ctx, j);
-	show_settings(&p, j);
+	if (!plan_only)
+		show_settings(&p, j);
 	if (j) {
 		json_close(j, '}');
 		printf("\n");

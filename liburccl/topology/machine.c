@@ -89,7 +89,7 @@ static uint32_t depth_of(const struct machine *m, uint32_t p)
 static int is_before(const struct machine *m, uint32_t a, uint32_t b)
 {
 	uint32_t da = depth_of(m, a), db = depth_of(m, b);
-	int deeper = da > db;
+	int deeper = da > db, by_name;
 
 	for (; da > db; da--)
 		a = m->places[a].parent;
@@ -103,7 +103,8 @@ static int is_before(const struct machine *m, uint32_t a, uint32_t b)
 	}
 	if (rank_of(m->places[a].address) != rank_of(m->places[b].address))
 		return rank_of(m->places[a].address) < rank_of(m->places[b].address);
-	return a < b;
+	by_name = strcmp(m->places[a].name, m->places[b].name);
+	return by_name ? by_name < 0 : a < b;
 }
 
 /* By insertion: there are hundreds, and they come nearly in order. */

@@ -61,7 +61,7 @@ static void lists(void)
 static void plan_has(struct urccl_peer peer, struct urccl_region region, struct side *s,
 		     const char *word)
 {
-	char text[1024], less[8];
+	char text[16384], less[8];
 	int n = urccl_plan(s->ctx, peer, region, text, sizeof(text));
 
 	CHECK_GE(n, 20);

@@ -58,7 +58,7 @@ def case_show():
     devices = {d["name"]: d for d in shown["devices"]}
     check([d["name"] for d in shown["devices"]][:2] == ["shm", "tcp"], f"devices: {devices}")
     check(devices["tcp"]["state"] == "open" and "epoll" in devices["tcp"]["reason"], devices)
-    check(devices["ib"]["state"] == "not carried out", devices)
+    check(devices["nccl"]["state"] == "not carried out", devices)
     check(any("shm" in line for line in shown["plan"]), shown["plan"])
     only = json.loads(run("--json", "--transport", "tcp")[0])["devices"]
     check(only[0]["name"] == "tcp" and only[1]["state"] == "not asked for", only)
@@ -71,6 +71,27 @@ def case_show():
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")
     check("usage" in run("--dump", status=2)[1], "no usage")
+
+
+def case_plan():
+    machines = os.path.join(os.path.dirname(__file__), "..", "topology", "machines")
+    here = run("--plan")[0]
+    check("Plan" in here and "shm" in here and "Devices" not in here, here)
+    machine = os.path.join(machines, "hgx-h20.txt")
+    shown = run("--plan", URCCL_TOPOLOGY=machine, URCCL_GPU="3")[0]
+    check("  1. mlx5_3 port 1: one PCIe switch away (PIX), 400 Gbit/s" in shown, shown)
+    check("GPU 0000:84:00.0: mlx5_7 (PIX)" in shown, shown)
+    check("NUMA node 1: mlx5_4, mlx5_5, mlx5_6, mlx5_7, mlx5_8 (NODE)" in shown, shown)
+    check("mlx5_9 port 1" in shown and "the port is down" in shown, shown)
+    lines = json.loads(run("--plan", "--json", URCCL_TOPOLOGY=machine, URCCL_GPU="44:00.0",
+                           URCCL_RDMA_DEV="mlx5_8")[0])["plan"]
+    check(any("mlx5_8 port 1" in line and "NUMA node 1" in line for line in lines), lines)
+    for variable, value, word in (("URCCL_GPU", "9", "no GPU 9"),
+                                  ("URCCL_TOPOLOGY", "/nowhere", "cannot be read"),
+                                  ("URCCL_TOPOLOGY", __file__, "line 3: ")):
+        shown = run("--plan", **{"URCCL_TOPOLOGY": machine, variable: value})[0]
+        check(word in shown, f"{variable}={value}: {shown}")
+    check("usage" in run("--plan", "--doctor", status=2)[1], "no usage")
 
 
 def case_doctor():

@@ -51,8 +51,8 @@ static void test_reasons(void)
 {
 	struct urccl_params p = fresh();
 
-	p.transport = "ib";
-	refused(&p, -EOPNOTSUPP, "transport ib");
+	p.transport = "nccl";
+	refused(&p, -EOPNOTSUPP, "transport nccl");
 	p.transport = "tcp,nccl";
 	refused(&p, -EOPNOTSUPP, "transport nccl");
 	p.transport = "tcp";

@@ -71,6 +71,8 @@ static const struct name {
 	{"libfabric_so", "/opt/lib/libfabric.so.1", "", NULL},
 	{"nccl_so", "libnccl.so.2", "", NULL},
 	{"sim", "seed=7,delay=2us..50us,drop=0.1%", "drop=0.1", NULL},
+	{"gpu", "0000:1b:00.0", "", NULL},
+	{"topology", "machine.txt", "", NULL},
 };
 
 /* UCCL's names, and what a value of theirs is here. */

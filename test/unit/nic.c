@@ -67,6 +67,8 @@ static void test_missing(void)
 	missing("=mlx5", "mlx5");
 	/* What is not there needs no keeping out. */
 	missing("^mlx4_0", NULL);
+	CHECK(nic_places("mlx5_0,4") && nic_places("^4:1") && !nic_places("mlx5_0:1"));
+	CHECK(!nic_places(NULL) && !nic_places("=4"));
 	CHECK(nic_names("mlx5_0") && !nic_names("^mlx5_0") && !nic_names(NULL));
 }
 

@@ -138,6 +138,13 @@ static const struct table tables[] = {
 	 .kind = GID_V2_LINK4,
 	 .kinds = 2},
 
+	/* Recorded: soft-RoCE of Linux 6.1 on a veth, in the project's own guest. */
+	{"rxe",
+	 {{0, "fe80::78a5:a4ff:fe6c:4b39", V2, OWN}, {1, "::ffff:10.79.0.1", V2, OWN}},
+	 .index = 1,
+	 .kind = GID_V2_IPV4,
+	 .kinds = 2},
+
 	/* github.com/ofiwg/libfabric/issues/5689, EFA: one GID, which is all that there is. */
 	{"EFA",
 	 {{0, "fe80::39:beff:fe6e:c23", GID_TYPE_IB, 0}},

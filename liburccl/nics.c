@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From settings and machine to NICs. */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "nics.h"
+#include "topology/topology.h"
+
+/* A machine, what is asked of it, and the answer. */
+struct inquiry {
+	struct machine m;
+	struct cpus cpus;
+	struct question q;
+	struct plan plan;
+};
+
+static uint8_t layers_of(uint32_t transport)
+{
+	switch (transport) {
+	case URCCL_TRANSPORT_IB:
+		return LINK_INFINIBAND | LINK_ETHERNET;
+	case URCCL_TRANSPORT_EFA:
+		return LINK_OTHER;
+	default:
+		return 0;
+	}
+}
+
+/* The GPU that the program names, else the CPUs that this thread may run on. */
+static int ask(struct inquiry *in, const struct urccl_params *p)
+{
+	int gpu;
+
+	in->q = (struct question){.kind = FOR_ANY, .port = p->rdma_port, .nics = p->rdma_dev};
+	if (p->gpu) {
+		gpu = machine_gpu(&in->m, p->gpu);
+		if (gpu < 0)
+			return gpu;
+		in->q.kind = FOR_GPU;
+		in->q.gpu = (uint32_t)gpu;
+		return 0;
+	}
+	/* Its mask is an array of words, as in struct cpus. */
+	if (!sched_getaffinity(0, sizeof(in->cpus.bits), (cpu_set_t *)(void *)in->cpus.bits)) {
+		in->q.kind = FOR_CPUS;
+		in->q.cpus = &in->cpus;
+	}
+	return 0;
+}
+
+static int inquiry_open(struct inquiry **out, const struct urccl_params *p)
+{
+	struct inquiry *in = calloc(1, sizeof(*in));
+	int err =
+		in ? machine_init(&in->m) : fail(-ENOMEM, "no memory for the tree of the machine");
+
+	if (err)
+		goto free_inquiry;
+	err = p->topology ? machine_read_file(&in->m, p->topology) : machine_read_sysfs(&in->m, "");
+	if (!err)
+		err = ask(in, p);
+	if (!err) {
+		*out = in;
+		return 0;
+	}
+	machine_fini(&in->m);
+free_inquiry:
+	free(in);
+	return err;
+}
+
+static void inquiry_close(struct inquiry *in)
+{
+	machine_fini(&in->m);
+	free(in);
+}
+
+/* ---- for a transport ---- */
+
+static struct nic_port *rails_of(const struct inquiry *in)
+{
+	struct nic_port *nics = calloc(in->plan.rails, sizeof(*nics));
+	uint32_t i;
+
+	for (i = 0; nics && i < in->plan.rails; i++) {
+		const struct port *port = &in->m.ports[in->plan.choices[i].port];
+
+		memcpy(nics[i].name, in->m.places[port->place].name, sizeof(nics[i].name));
+		nics[i].port = port->number;
+	}
+	return nics;
+}
+
+int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_config *config)
+{
+	struct nic_port *nics = NULL;
+	struct inquiry *in;
+	int err;
+
+	if (!layers_of(transport) || nic_places(p->rdma_dev))
+		return 0;
+	err = inquiry_open(&in, p);
+	if (err)
+		return err;
+	in->q.layers = layers_of(transport);
+	/* That none can be used the transport says better: it sees what the verbs see. */
+	if (!machine_plan(&in->m, &in->q, &in->plan)) {
+		nics = rails_of(in);
+		if (!nics)
+			err = fail(-ENOMEM, "no memory for the list of NICs");
+		config->nnics = nics ? in->plan.rails : 0;
+	}
+	config->nics = nics;
+	inquiry_close(in);
+	return err;
+}
+
+/* ---- for people ---- */
+
+struct lines {
+	char *buf;
+	size_t len, used; /* used: also beyond len */
+};
+
+static char *room(const struct lines *l, size_t *len)
+{
+	*len = l->used < l->len ? l->len - l->used : 0;
+	return *len ? l->buf + l->used : NULL;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct lines *l, const char *fmt, ...)
+{
+	va_list args;
+	size_t len;
+	char *to = room(l, &len);
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(to, len, fmt, args);
+	va_end(args);
+	l->used += n > 0 ? (size_t)n : 0;
+}
+
+/* "GPU 0000:1b:00.0: mlx5_0 (PIX)" */
+static void add_short(struct lines *l, struct inquiry *in, const char *name, const char *what)
+{
+	static const char *const near[] = {
+		[NEAR_PIX] = "PIX",   [NEAR_PXB] = "PXB", [NEAR_PHB] = "PHB",
+		[NEAR_NODE] = "NODE", [NEAR_SYS] = "SYS",
+	};
+	uint32_t i;
+
+	if (machine_plan(&in->m, &in->q, &in->plan))
+		return;
+	add(l, "%s%s: ", name, what);
+	for (i = 0; i < in->plan.rails; i++) {
+		const struct port *port = &in->m.ports[in->plan.choices[i].port];
+
+		add(l, port->number == 1 ? "%s%s" : "%s%s:%u", i ? ", " : "",
+		    in->m.places[port->place].name, port->number);
+	}
+	add(l, " (%s)\n", near[in->plan.choices[0].nearness]);
+}
+
+static void add_all(struct lines *l, struct inquiry *in)
+{
+	uint32_t i;
+
+	in->q.kind = FOR_GPU;
+	for (i = 0; i < in->m.nplaces; i++) {
+		in->q.gpu = i;
+		if (in->m.places[i].kind == PLACE_GPU && !in->m.places[i].hidden)
+			add_short(l, in, "GPU ", in->m.places[i].address);
+	}
+	in->q.kind = FOR_NODE;
+	for (i = 0; i < in->m.nnodes; i++) {
+		char id[16];
+
+		in->q.node = in->m.nodes[i].id;
+		snprintf(id, sizeof(id), "%u", in->q.node);
+		add_short(l, in, "NUMA node ", id);
+	}
+}
+
+int nics_text(const struct urccl_params *p, char *buf, size_t len)
+{
+	struct lines l = {buf, len, 0};
+	struct inquiry *in;
+	char *to;
+	int n;
+
+	if (inquiry_open(&in, p)) {
+		add(&l, "NICs: %s\n", urccl_errmsg());
+		return (int)l.used;
+	}
+	if (!in->m.nports) {
+		add(&l, "No RDMA device is here.\n");
+		inquiry_close(in);
+		return (int)l.used;
+	}
+	machine_plan(&in->m, &in->q, &in->plan);
+	to = room(&l, &len);
+	n = plan_text(&in->m, &in->q, &in->plan, to, len);
+	l.used += (size_t)n;
+	add_all(&l, in);
+	if (nic_places(p->rdma_dev))
+		add(&l,
+		    "rdma_dev names NICs by their place in the verbs' list, which may be another "
+		    "than here: transports go by that list.\n");
+	inquiry_close(in);
+	return (int)l.used;
+}
