@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures in words. */
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -132,6 +133,16 @@ static void text_rails(struct text *t, uint64_t arg)
 		text_add(t, "none is left to try");
 }
 
+static void text_interface(struct text *t, uint64_t arg)
+{
+	char name[IF_NAMESIZE];
+
+	if (if_indextoname((unsigned int)arg, name))
+		text_add(t, "%s", name);
+	else
+		text_add(t, "%llu", (unsigned long long)arg);
+}
+
 static void text_figure(struct text *t, char kind, uint64_t arg)
 {
 	switch (kind) {
@@ -157,6 +168,9 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 		return;
 	case 'l':
 		text_limit(t, arg);
+		return;
+	case 'i':
+		text_interface(t, arg);
 		return;
 	case 'o':
 		if (arg < URCCL_OP_LAST)

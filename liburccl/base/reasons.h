@@ -2,7 +2,7 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
- * transports by bit, %p errors of transports, %v two ranges of versions, %g what getaddrinfo()
+ * transports by bit, %i an interface by its index, %p errors of transports, %v two ranges of versions, %g what getaddrinfo()
  * said. %a is an address: the first two figures, with the port in the low half of the third; %h the
  * errno in its high half. */
 /* clang-format off */
@@ -177,6 +177,8 @@ REASON(PEER_RESET,	"the connection broke with %e: the peer's process ended or a 
 			"Connect again")
 REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited: it is frozen or cut "
 			"off. Connect again when it is back, or raise dead_after_ms")
+REASON(LINK_DOWN,	"interface %i, by which the peer is reached, is down, and no other leads there: bring "
+			"it up (ip link), and try again")
 REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")
 REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")

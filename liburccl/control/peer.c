@@ -9,7 +9,11 @@ static void peer_silent(struct control *c, struct alarm *a)
 {
 	struct peer *p = container_of(a, struct peer, silence);
 
-	peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms, 0);
+	if (p->cut)
+		peer_down(c, p, -ENETDOWN, REASON_LINK_DOWN, p->cut, 0);
+	else
+		peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms,
+			  0);
 }
 
 /* A dialler that was answered costs a slot, and nobody knows yet whether it is a peer: when slots
@@ -275,7 +279,7 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
-	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out)
+	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out)
 		return;
 	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */

@@ -107,6 +107,19 @@ void log_heat(const struct control *c, const struct peer *p)
 			 transport_name(p->transport));
 }
 
+void log_link(const struct control *c, const struct peer *p)
+{
+	const uint64_t args[3] = {p->cut};
+	char name[80], why[256];
+
+	if (!log_wants(&c->log, URCCL_LOG_WARN))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	reason_text(p->cut ? REASON_LINK_DOWN : REASON_NONE, args, why, sizeof(why));
+	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
+		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
+}
+
 void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err)
 {
 	static const char *const why[] = {

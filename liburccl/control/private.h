@@ -190,6 +190,7 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 		   int graceful);
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
 void log_heat(const struct control *c, const struct peer *p);
+void log_link(const struct control *c, const struct peer *p);
 void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err);
 
 /* ---- peers ---- */
@@ -282,6 +283,9 @@ struct peer {
 	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
 	struct alarm raise_alarm;    /* cold: to try again */
 	struct wire_hello *later;    /* HELLO, to be answered when the old rails are closed */
+	uint32_t via;		     /* interface that leads to it; 0: not looked at */
+	uint32_t cut;		     /* the same, down; 0: it is up */
+	struct cmd cutting;	     /* the engine is told of it */
 };
 
 /* peer.c: what a peer is, and its end */
@@ -341,6 +345,12 @@ void raise_up(struct control *c, struct path *path);
 void raise_failed(struct control *c, struct path *path, int err);
 void raise_alarm(struct control *c, struct alarm *a);
 void raise_expired(struct control *c, struct peer *p); /* of its connection's alarm */
+
+/* link.c: our interfaces go down and come back */
+void link_watch(struct control *c, struct peer *p); /* it is up: what leads to it */
+void links_look(struct control *c, struct alarm *a);
+void links_event(struct control *c);
+void links_close(struct control *c);
 
 /* ---- accept.c ---- */
 
@@ -426,6 +436,8 @@ struct control {
 	struct mailbox mailbox; /* requests of engines, calls */
 	struct mailbox back;	/* commands and jobs that are done */
 	int wake_fd, epoll_fd;
+	int link_fd; /* news of interfaces; -1: nobody is reached by any */
+	struct alarm link_alarm;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;
 	struct mappings mappings; /* ranges.c's */

@@ -249,6 +249,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_PEER_RESTARTED:
 		cmd->peer->restarted = 1;
 		return 0;
+	case ENGINE_PEER_CUT:
+		peer_cut(e, cmd->peer, (uint32_t)cmd->arg);
+		return 0;
 	case ENGINE_PEER_DEL:
 		peer_del(e, cmd->peer);
 		return 0;

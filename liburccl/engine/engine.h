@@ -37,6 +37,8 @@ enum engine_cmd_type {
 			   * would), LOST is posted, rails close; back when all that is done */
 	ENGINE_PEER_RESTARTED, /* peer, lost: another incarnation is at its address; new entries
 				  on the handle end with -ESTALE */
+	ENGINE_PEER_CUT,       /* peer, arg: interface that is down: entries and new ones end with
+				  -ENETDOWN; 0: no longer */
 	ENGINE_PEER_IDLE,      /* peer: back with 0, or -EBUSY: something of it is under way */
 	ENGINE_PEER_PAUSE,     /* peer: the same, and if it is idle entries wait, until */
 	ENGINE_PEER_RESUME,    /* peer: this, or PEER_UP with a new rail once the old is closed */

@@ -205,6 +205,22 @@ void peer_force(struct engine *e, struct engine_peer *p)
 	peer_each(e, p, 0, op_force);
 }
 
+/* Nothing goes there and nobody answers: its entries end as when its word is not waited for. */
+static void stop_cut(struct op *op)
+{
+	op_stop(op, -ENETDOWN, REASON_LINK_DOWN, op->peer->cut);
+	op_force(op);
+}
+
+void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link)
+{
+	if (p->state > PEER_UP)
+		return;
+	p->cut = p->refuses = link;
+	if (link)
+		peer_each(e, p, 0, stop_cut);
+}
+
 /* ---- being awaited ---- */
 
 void peer_awaited(struct engine *e, struct engine_peer *p)

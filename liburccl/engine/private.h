@@ -239,6 +239,7 @@ struct engine_peer {
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
+	uint32_t refuses;     /* new entries: it is lost, or cut off */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	struct timer awaited; /* while some are: when to have the peer pinged */
@@ -261,6 +262,7 @@ struct engine_peer {
 	uint32_t event_told;  /* the program has its handle by a PEER event */
 	uint32_t lost_untold; /* LOST is to be posted */
 	uint32_t restarted;   /* lost, and another incarnation is there now */
+	uint32_t cut;	      /* interface to it that is down; 0: it is up */
 
 	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is on its
 				   way */
@@ -549,6 +551,7 @@ void remote_need_keys(struct op *op, struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
+void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
 /* The control thread is to take it for lost: see REASON for arg. */

@@ -56,8 +56,21 @@ static int has_note(const struct op *op)
 	       ((op_is_data(op) || op_is_atomic(op)) && op->sqe.flags & URCCL_SQE_NOTIFY);
 }
 
-/* A peer that is being lost takes nothing more: its end would wait for what waits here. A look for
- * what is not known yet hears news, which may end what it waits for: then it begins in its turn. */
+/* A peer that is being lost takes nothing more: its end would wait for what waits here. */
+static void refuse(struct op *op)
+{
+	const struct engine_peer *p = op->peer;
+
+	if (p->state <= PEER_UP)
+		op_fail(op, -ENETDOWN, REASON_LINK_DOWN, p->cut, 0, 0);
+	else if (p->restarted)
+		op_fail(op, -ESTALE, REASON_PEER_RESTARTED, 0, 0, 0);
+	else
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+}
+
+/* A look for what is not known yet hears news, which may end what it waits for: then it begins in
+ * its turn. */
 static void start(struct engine_ring *er, struct op *op)
 {
 	int waits = op->blockers;
@@ -68,12 +81,8 @@ static void start(struct engine_ring *er, struct op *op)
 		atomic_open(op);
 	if (er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
-	if (op->peer && op->peer->state > PEER_UP && !(op->bits & OP_MULTISHOT)) {
-		if (op->peer->restarted)
-			op_fail(op, -ESTALE, REASON_PEER_RESTARTED, 0, 0, 0);
-		else
-			op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
-	}
+	if (op->peer && op->peer->refuses && !(op->bits & OP_MULTISHOT))
+		refuse(op);
 	if (op->state == OP_WAITING && !waits && !(op->bits & OP_DECIDED))
 		op_begin(op);
 }

@@ -192,7 +192,9 @@ void segment_latency_add(struct segment_latency *l, const struct segment *s, uin
 
 uint64_t segment_quantile(const struct segment_latency *l, double q)
 {
-	uint64_t want = (uint64_t)((double)l->ended * q), seen = l->at_once;
+	double at = (double)l->ended * q;
+	/* Counts that nobody counted may pass every number. */
+	uint64_t want = at < 0x1p64 ? (uint64_t)at : UINT64_MAX, seen = l->at_once;
 	uint32_t i, last = 0;
 
 	if (seen > want || seen == l->ended)

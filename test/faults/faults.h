@@ -78,6 +78,7 @@ const char *net_open(void);
 void net_enter_peers(void); /* in a fresh child */
 void net_drop(int on);	    /* packets, both ways */
 void net_link(int up);	    /* our end of it */
+void net_carrier(int up);   /* the other: ours has no carrier meanwhile */
 #define NET_PEER "10.77.0.2"
 
 /* ---- canary.c: how late this machine is ---- */

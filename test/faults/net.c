@@ -125,3 +125,12 @@ void net_link(int up)
 {
 	CHECK_EQ(shell(up ? "ip link set fa up" : "ip link set fa down"), 0);
 }
+
+void net_carrier(int up)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "nsenter --net=%s ip link set fb %s", peers_ns,
+		 up ? "up" : "down");
+	CHECK_EQ(shell(text), 0);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our own links. The kernel says when an interface goes down (rtnetlink), and nothing of it to the
+ * connections that go by it: their packets are lost until it is back. So, a moment after it said
+ * so, who is reached by what is looked up again. A peer that no interface leads to any more is cut
+ * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it. Its
+ * connection stays, as long as TCP and dead_after let it.
+ */
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "control/private.h"
+
+#define DOWN_NS	  (100 * NSEC_PER_MSEC) /* an interface that is back sooner was never away */
+#define AGAIN_NS  (250 * NSEC_PER_MSEC) /* while somebody is cut off */
+#define NEWS_MAX  8192u
+#define NEWS_READ 64 /* messages at a time */
+
+static int netlink(uint32_t groups)
+{
+	struct sockaddr_nl nl = {.nl_family = AF_NETLINK, .nl_groups = groups};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&nl, sizeof(nl))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Bytes of a message of the kernel's; 0: it was somebody else's; -errno. */
+static int netlink_read(int fd, void *buf, size_t len)
+{
+	struct sockaddr_nl from;
+	socklen_t from_len = sizeof(from);
+	ssize_t n = recvfrom(fd, buf, len, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
+
+	if (n < 0)
+		return -errno;
+	return from_len == sizeof(from) && !from.nl_pid ? (int)n : 0;
+}
+
+/* ---- which interface leads to whom ---- */
+
+struct question {
+	struct nlmsghdr head;
+	struct rtmsg route;
+	uint8_t attrs[64];
+};
+
+static void ask_attr(struct question *q, uint16_t type, const void *data, uint16_t len)
+{
+	struct rtattr a = {.rta_len = (uint16_t)RTA_LENGTH(len), .rta_type = type};
+	uint8_t *at = (uint8_t *)q + q->head.nlmsg_len;
+
+	memcpy(at, &a, sizeof(a));
+	memcpy(at + RTA_LENGTH(0), data, len);
+	q->head.nlmsg_len += (uint32_t)RTA_SPACE(len);
+}
+
+static void ask_address(struct question *q, uint16_t type, const struct sockaddr_storage *ss)
+{
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in;
+
+	memcpy(&in6, ss, sizeof(in6));
+	memcpy(&in, ss, sizeof(in));
+	if (ss->ss_family == AF_INET6)
+		ask_attr(q, type, &in6.sin6_addr, sizeof(in6.sin6_addr));
+	else
+		ask_attr(q, type, &in.sin_addr, sizeof(in.sin_addr));
+}
+
+static void ask_route(struct question *q, const struct sockaddr_storage *from,
+		      const struct sockaddr_storage *to)
+{
+	uint8_t bits = to->ss_family == AF_INET6 ? 128 : 32;
+	struct sockaddr_in6 in6;
+
+	memset(q, 0, sizeof(*q));
+	q->head.nlmsg_len = NLMSG_LENGTH(sizeof(q->route));
+	q->head.nlmsg_type = RTM_GETROUTE;
+	q->head.nlmsg_flags = NLM_F_REQUEST;
+	q->route.rtm_family = (uint8_t)to->ss_family;
+	q->route.rtm_dst_len = q->route.rtm_src_len = bits;
+	ask_address(q, RTA_DST, to);
+	ask_address(q, RTA_SRC, from);
+	memcpy(&in6, to, sizeof(in6));
+	if (to->ss_family == AF_INET6 && in6.sin6_scope_id)
+		ask_attr(q, RTA_OIF, &in6.sin6_scope_id, sizeof(in6.sin6_scope_id));
+}
+
+/* The interface of the answer, or -errno. */
+static int read_route(const uint8_t *buf, uint32_t len)
+{
+	struct nlmsghdr head;
+	struct rtattr a;
+	uint32_t at = NLMSG_LENGTH(sizeof(struct rtmsg));
+	int32_t word;
+
+	if (len < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, buf, sizeof(head));
+	len = head.nlmsg_len < len ? head.nlmsg_len : len;
+	if (head.nlmsg_type == NLMSG_ERROR && len >= sizeof(head) + sizeof(word)) {
+		memcpy(&word, buf + sizeof(head), sizeof(word));
+		return word < 0 ? word : -EPROTO;
+	}
+	for (; head.nlmsg_type == RTM_NEWROUTE && at + sizeof(a) <= len;
+	     at += RTA_ALIGN(a.rta_len)) {
+		memcpy(&a, buf + at, sizeof(a));
+		if (a.rta_len < sizeof(a) || a.rta_len > len - at)
+			break;
+		if (a.rta_type != RTA_OIF || a.rta_len < RTA_LENGTH(sizeof(word)))
+			continue;
+		memcpy(&word, buf + at + RTA_LENGTH(0), sizeof(word));
+		return word > 0 ? word : -EPROTO;
+	}
+	return -EPROTO;
+}
+
+/* The kernel answers before send() returns. */
+static int route(int fd, const struct sockaddr_storage *from, const struct sockaddr_storage *to)
+{
+	uint8_t answer[1024];
+	struct question q;
+	int n;
+
+	ask_route(&q, from, to);
+	if (send(fd, &q, q.head.nlmsg_len, 0) < 0)
+		return -errno;
+	n = netlink_read(fd, answer, sizeof(answer));
+	return n > 0 ? read_route(answer, (uint32_t)n) : n ? n : -EPROTO;
+}
+
+/* What the kernel may say of a way that is not there. */
+static int is_no_way(int err)
+{
+	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN || err == -ENODEV ||
+	       err == -EADDRNOTAVAIL || err == -EINVAL;
+}
+
+static int is_down(int fd, int link)
+{
+	struct ifreq r;
+
+	memset(&r, 0, sizeof(r));
+	if (!if_indextoname((unsigned int)link, r.ifr_name))
+		return errno == ENXIO;
+	if (ioctl(fd, SIOCGIFFLAGS, &r))
+		return errno == ENODEV;
+	return (r.ifr_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
+}
+
+/* ---- peers ---- */
+
+static void cut_post(struct control *c, struct peer *p);
+
+static void cut_back(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	if (p->stage == STAGE_DOWN)
+		peer_step(c, p);
+	else if (cmd->e.arg != p->cut)
+		cut_post(c, p);
+}
+
+static void cut_post(struct control *c, struct peer *p)
+{
+	p->cutting.e.peer = p->engine;
+	p->cutting.e.arg = p->cut;
+	p->cutting.e.owner = p;
+	cmd_post(c, &p->cutting, ENGINE_PEER_CUT, cut_back);
+}
+
+static void cut(struct control *c, struct peer *p, uint32_t link)
+{
+	if (p->cut == link)
+		return;
+	p->cut = link;
+	log_link(c, p);
+	if (!p->cutting.out)
+		cut_post(c, p);
+}
+
+/* 1: it is cut off. */
+static int look_at(struct control *c, struct peer *p, int fd)
+{
+	struct sockaddr_storage from;
+	int link, down;
+
+	conn_local(p->conn, &from);
+	link = route(fd, &from, &p->remote);
+	down = link > 0 ? is_down(fd, link) : is_no_way(link);
+	if (link > 0)
+		p->via = (uint32_t)link;
+	cut(c, p, down ? p->via : 0);
+	return down;
+}
+
+void links_look(struct control *c, struct alarm *a)
+{
+	int fd = netlink(0), again = fd < 0;
+	struct list *pos;
+
+	list_for_each(pos, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (fd >= 0 && p->via && p->conn && p->stage == STAGE_UP)
+			again |= look_at(c, p, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (again)
+		alarm_set(c, a, AGAIN_NS);
+}
+
+/* Whoever is told nothing by the kernel waits for deadlines, as before. */
+static void links_open(struct control *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &c->link_fd};
+
+	c->link_fd = netlink(RTMGRP_LINK);
+	if (c->link_fd < 0 || !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->link_fd, &ev))
+		return;
+	close(c->link_fd);
+	c->link_fd = -1;
+}
+
+void link_watch(struct control *c, struct peer *p)
+{
+	struct sockaddr_storage from;
+	int fd, link;
+
+	if (!p->conn || addr_loopback(&p->remote))
+		return;
+	fd = netlink(0);
+	if (fd < 0)
+		return;
+	conn_local(p->conn, &from);
+	link = route(fd, &from, &p->remote);
+	close(fd);
+	if (link <= 0)
+		return;
+	p->via = (uint32_t)link;
+	if (c->link_fd < 0)
+		links_open(c);
+}
+
+/* ---- the kernel's word ---- */
+
+static int says_down(const uint8_t *buf, uint32_t len)
+{
+	struct nlmsghdr head;
+	struct ifinfomsg info;
+	uint32_t at;
+
+	for (at = 0; at + sizeof(head) <= len; at += NLMSG_ALIGN(head.nlmsg_len)) {
+		memcpy(&head, buf + at, sizeof(head));
+		if (head.nlmsg_len < sizeof(head) || head.nlmsg_len > len - at)
+			break;
+		if (head.nlmsg_len < NLMSG_LENGTH(sizeof(info)))
+			continue;
+		memcpy(&info, buf + at + NLMSG_LENGTH(0), sizeof(info));
+		if (head.nlmsg_type == RTM_DELLINK ||
+		    (head.nlmsg_type == RTM_NEWLINK && !(info.ifi_flags & IFF_RUNNING)))
+			return 1;
+	}
+	return 0;
+}
+
+void links_event(struct control *c)
+{
+	uint8_t buf[NEWS_MAX];
+	int i, n = 0, down = 0;
+
+	for (i = 0; i < NEWS_READ && (n = netlink_read(c->link_fd, buf, sizeof(buf))) >= 0; i++)
+		down |= says_down(buf, (uint32_t)n);
+	if (n == -ENOBUFS) /* some were lost */
+		down = 1;
+	if (down && list_empty(&c->link_alarm.link))
+		alarm_set(c, &c->link_alarm, DOWN_NS);
+}
+
+void links_close(struct control *c)
+{
+	if (c->link_fd >= 0)
+		close(c->link_fd);
+}
