@@ -1,190 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
+#include "words.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct word {
-	const char *name;
-	int value;
-};
-
-static const struct word ops[] = {
-	{"nop", URCCL_OP_NOP},
-	{"write", URCCL_OP_WRITE},
-	{"read", URCCL_OP_READ},
-	{"writev", URCCL_OP_WRITEV},
-	{"readv", URCCL_OP_READV},
-	{"write_paged", URCCL_OP_WRITE_PAGED},
-	{"read_paged", URCCL_OP_READ_PAGED},
-	{"notify", URCCL_OP_NOTIFY},
-	{"fetch_add", URCCL_OP_FETCH_ADD},
-	{"cmp_swap", URCCL_OP_CMP_SWAP},
-	{"msg_ring", URCCL_OP_MSG_RING},
-	{"paged", URCCL_OP_WRITE_PAGED},
-	{NULL, 0},
-};
-
-static const struct word classes[] = {
-	{"bulk", URCCL_CLASS_BULK},
-	{"latency", URCCL_CLASS_LATENCY},
-	{"control", URCCL_CLASS_CONTROL},
-	{NULL, 0},
-};
-
-static const struct word waits[] = {{"spin", WAIT_SPIN},
-				    {"epoll", WAIT_EPOLL},
-				    {"call", WAIT_CALL},
-				    {NULL, 0}};
-
-static const struct word tables[] = {{"random", TABLE_RANDOM},
-				     {"run", TABLE_RUN},
-				     {"dense", TABLE_DENSE},
-				     {NULL, 0}};
-
-static const struct word drivers[] = {
-	{"auto", URCCL_TCP_AUTO},
-	{"readiness", URCCL_TCP_READINESS},
-	{"io_uring", URCCL_TCP_IO_URING},
-	{NULL, 0},
-};
-
-static const struct word pages[] = {{"4k", BENCH_PAGES_4K}, {"thp", BENCH_PAGES_THP}, {NULL, 0}};
-
-enum {
-	OPT_SERVE = 256,
-	OPT_SELF,
-	OPT_NOP,
-	OPT_LISTEN,
-	OPT_OP,
-	OPT_SIZE,
-	OPT_DEPTH,
-	OPT_THREADS,
-	OPT_IOVS,
-	OPT_BLOCKS,
-	OPT_PLANES,
-	OPT_TABLE,
-	OPT_RUN,
-	OPT_CLASS,
-	OPT_BIDIRECTIONAL,
-	OPT_BACKGROUND,
-	OPT_BACKGROUND_DEPTH,
-	OPT_CHECK,
-	OPT_CHECKSUM,
-	OPT_ACKED,
-	OPT_PING_PONG,
-	OPT_DURATION,
-	OPT_WARMUP,
-	OPT_COUNT,
-	OPT_HANDSHAKES,
-	OPT_IDLE_PEERS,
-	OPT_RANDOM,
-	OPT_REGISTER,
-	OPT_INLINE,
-	OPT_WAIT,
-	OPT_TRANSPORT,
-	OPT_ALLOC,
-	OPT_HEAP,
-	OPT_SERVER_ALLOC,
-	OPT_PAGES,
-	OPT_HOT,
-	OPT_COLD,
-	OPT_SPAN,
-	OPT_LOOKUP,
-	OPT_CC,
-	OPT_DRIVER,
-	OPT_STREAMS,
-	OPT_CMA,
-	OPT_CHUNK,
-	OPT_DEVICE,
-	OPT_SERVER_DEVICE,
-	OPT_SPIN_US,
-	OPT_CPU,
-	OPT_SERVER_CPU,
-	OPT_ENGINE_CPU,
-	OPT_SERVER_ENGINE_CPU,
-	OPT_JSON,
-	OPT_HELP,
-};
-
-static const struct option long_options[] = {
-	{"serve", 0, NULL, OPT_SERVE},
-	{"self", 0, NULL, OPT_SELF},
-	{"nop", 0, NULL, OPT_NOP},
-	{"listen", 1, NULL, OPT_LISTEN},
-	{"op", 1, NULL, OPT_OP},
-	{"size", 1, NULL, OPT_SIZE},
-	{"depth", 1, NULL, OPT_DEPTH},
-	{"threads", 1, NULL, OPT_THREADS},
-	{"iovs", 1, NULL, OPT_IOVS},
-	{"blocks", 1, NULL, OPT_BLOCKS},
-	{"planes", 1, NULL, OPT_PLANES},
-	{"table", 1, NULL, OPT_TABLE},
-	{"run", 1, NULL, OPT_RUN},
-	{"class", 1, NULL, OPT_CLASS},
-	{"bidirectional", 0, NULL, OPT_BIDIRECTIONAL},
-	{"background", 1, NULL, OPT_BACKGROUND},
-	{"background-depth", 1, NULL, OPT_BACKGROUND_DEPTH},
-	{"check", 0, NULL, OPT_CHECK},
-	{"checksum", 0, NULL, OPT_CHECKSUM},
-	{"acked", 0, NULL, OPT_ACKED},
-	{"ping-pong", 0, NULL, OPT_PING_PONG},
-	{"duration", 1, NULL, OPT_DURATION},
-	{"warmup", 1, NULL, OPT_WARMUP},
-	{"count", 1, NULL, OPT_COUNT},
-	{"handshakes", 1, NULL, OPT_HANDSHAKES},
-	{"idle-peers", 1, NULL, OPT_IDLE_PEERS},
-	{"random", 1, NULL, OPT_RANDOM},
-	{"register", 1, NULL, OPT_REGISTER},
-	{"inline", 0, NULL, OPT_INLINE},
-	{"wait", 1, NULL, OPT_WAIT},
-	{"transport", 1, NULL, OPT_TRANSPORT},
-	{"alloc", 0, NULL, OPT_ALLOC},
-	{"heap", 0, NULL, OPT_HEAP},
-	{"server-alloc", 0, NULL, OPT_SERVER_ALLOC},
-	{"pages", 1, NULL, OPT_PAGES},
-	{"hot", 0, NULL, OPT_HOT},
-	{"cold", 0, NULL, OPT_COLD},
-	{"span", 1, NULL, OPT_SPAN},
-	{"lookup", 0, NULL, OPT_LOOKUP},
-	{"cc", 1, NULL, OPT_CC},
-	{"driver", 1, NULL, OPT_DRIVER},
-	{"streams", 1, NULL, OPT_STREAMS},
-	{"cma", 0, NULL, OPT_CMA},
-	{"chunk", 1, NULL, OPT_CHUNK},
-	{"device", 1, NULL, OPT_DEVICE},
-	{"server-device", 1, NULL, OPT_SERVER_DEVICE},
-	{"spin-us", 1, NULL, OPT_SPIN_US},
-	{"cpu", 1, NULL, OPT_CPU},
-	{"server-cpu", 1, NULL, OPT_SERVER_CPU},
-	{"engine-cpu", 1, NULL, OPT_ENGINE_CPU},
-	{"server-engine-cpu", 1, NULL, OPT_SERVER_ENGINE_CPU},
-	{"json", 0, NULL, OPT_JSON},
-	{"help", 0, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
-};
-
-static const char *option_name(int opt)
-{
-	const struct option *o;
-
-	for (o = long_options; o->name; o++)
-		if (o->val == opt)
-			return o->name;
-	return "?";
-}
-
-static int word_value(int opt, const struct word *words, const char *arg)
-{
-	const struct word *w;
-
-	for (w = words; w->name; w++)
-		if (!strcmp(w->name, arg))
-			return w->value;
-	bench_die("--%s does not know '%s'; --help lists what it does", option_name(opt), arg);
-}
 
 static uint64_t size_value(int opt, const char *arg, uint64_t min, uint64_t max)
 {
@@ -220,7 +40,7 @@ static int set_work(struct options *o, int opt, const char *arg)
 {
 	switch (opt) {
 	case OPT_OP:
-		o->op = (enum urccl_op)word_value(opt, ops, arg);
+		o->op = (enum urccl_op)word_value(opt, word_ops, arg);
 		return 1;
 	case OPT_SIZE:
 		o->size = size_value(opt, arg, 0, 1ull << 40);
@@ -241,13 +61,13 @@ static int set_work(struct options *o, int opt, const char *arg)
 		o->planes = count_value(opt, arg, 1, 1 << 16);
 		return 1;
 	case OPT_TABLE:
-		o->table = (enum perf_table)word_value(opt, tables, arg);
+		o->table = (enum perf_table)word_value(opt, word_tables, arg);
 		return 1;
 	case OPT_RUN:
 		o->run = count_value(opt, arg, 1, 1 << 20);
 		return 1;
 	case OPT_CLASS:
-		o->cls = (uint32_t)word_value(opt, classes, arg);
+		o->cls = (uint32_t)word_value(opt, word_classes, arg);
 		return 1;
 	case OPT_BIDIRECTIONAL:
 		o->bidirectional = 1;
@@ -308,7 +128,7 @@ static int set_context(struct options *o, int opt, const char *arg)
 		o->is_inline = 1;
 		return 1;
 	case OPT_WAIT:
-		o->wait = (enum perf_wait)word_value(opt, waits, arg);
+		o->wait = (enum perf_wait)word_value(opt, word_waits, arg);
 		return 1;
 	case OPT_TRANSPORT:
 		o->transport = arg;
@@ -321,7 +141,7 @@ static int set_context(struct options *o, int opt, const char *arg)
 		o->server_alloc = 1;
 		return 1;
 	case OPT_PAGES:
-		o->pages = (enum bench_pages)word_value(opt, pages, arg);
+		o->pages = (enum bench_pages)word_value(opt, word_pages, arg);
 		return 1;
 	case OPT_HOT:
 	case OPT_COLD:
@@ -337,7 +157,7 @@ static int set_context(struct options *o, int opt, const char *arg)
 		o->cc = arg;
 		return 1;
 	case OPT_DRIVER:
-		o->driver = (uint32_t)word_value(opt, drivers, arg);
+		o->driver = (uint32_t)word_value(opt, word_drivers, arg);
 		return 1;
 	case OPT_STREAMS:
 		o->streams = count_value(opt, arg, 1, 8);
@@ -515,20 +335,12 @@ int options_atomic(const struct options *o)
 	return o->op == URCCL_OP_FETCH_ADD || o->op == URCCL_OP_CMP_SWAP;
 }
 
-static const char *word_name(const struct word *words, int value)
-{
-	for (; words->name; words++)
-		if (words->value == value)
-			return words->name;
-	return "?";
-}
-
 const char *options_op_name(enum urccl_op op)
 {
-	return word_name(ops, (int)op);
+	return word_name(word_ops, (int)op);
 }
 
 const char *options_wait_name(enum perf_wait wait)
 {
-	return word_name(waits, (int)wait);
+	return word_name(word_waits, (int)wait);
 }

@@ -224,6 +224,22 @@ int sim_unexpose(struct exposure *exposure);
 int sim_import(struct ep *e, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
 void sim_forget(struct ep *ep, struct rkey *rkey);
 
+/* What is drawn of an op's seed. */
+enum sim_drawn {
+	DRAW_EARLY = 1,
+	DRAW_FAULT,
+	DRAW_KIND,
+	DRAW_WAY,
+	DRAW_PLACE,
+	DRAW_TWICE,
+	DRAW_AGAIN,
+	DRAW_BACK,
+	DRAW_LOST,
+	DRAW_LOST_BACK,
+	DRAW_PART,
+	DRAW_FLIP
+};
+
 /* ---- sim_op.c: the life of a chunk ---- */
 
 /* 0: the ep has no op free. */
@@ -231,6 +247,11 @@ int sim_op_post(struct sim_ep *ep, struct chunk *chunk);
 void sim_op_cancel(struct chunk *chunk, enum cancel_how how);
 /* Everything of ep goes: chunks come out with res, packets are gone from the network. */
 void sim_op_end_all(struct sim_ep *ep, int res);
+/* Packets of it were answered, or are gone: it may be out. */
+void sim_op_check(struct sim_op *op);
+
+/* ---- sim_packet.c: what it goes in ---- */
+
 /* Hands packets to the network, as far as the ep has any. */
 void sim_send(struct sim_ep *ep, uint64_t now);
 /* Whatever is due arrives. */

@@ -3,168 +3,16 @@
  * it has something to send; sends and receives of one poll go to the kernel by one call. An idle
  * link's receive names no memory: the kernel takes a buffer of the device's when there are bytes.
  * Connections are made by epoll as ever, and epoll is what the device sleeps on. */
-#include <liburing.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include "backend/tcp.h"
+#include "backend/tcp_uring.h"
 
-#define RING_ENTRIES 512u
-#define GATHERS	     1024u		/* sends under way, of all links */
-#define BUFFERS	     16u		/* power of two */
-#define BUFFER_BYTES 32768u		/* the sink has room for as many */
-#define BUFFER_GROUP 0
-#define SEND_SLICE   (256u * 1024)
-#define RECV_SLICE   (256u * 1024)
-#define EVENTS_MAX   32u
-#define EPOLL_EVERY  32u		/* polls */
-#define DRAIN_POLLS  3u			/* from a connection's end to its ep's */
+#define SEND_SLICE  (256u * 1024)
+#define RECV_SLICE  (256u * 1024)
+#define EVENTS_MAX  32u
+#define EPOLL_EVERY 32u /* polls */
+#define DRAIN_POLLS 3u	/* from a connection's end to its ep's */
 
 /* What a completion is of: the low bits of its user_data, the link is the others. */
 enum op { OP_SEND, OP_RECV, OP_CANCEL, OP_BITS = 3 };
-
-struct tcp_ring {
-	struct io_uring uring;
-	struct tcp_source source;	/* for epoll to say that there are completions */
-	struct io_uring_buf_ring *buffers;
-	uint32_t enabled;
-	uint32_t nfree;
-	struct stream_gather *free[GATHERS];
-	struct stream_gather *gathers;	/* GATHERS of them */
-	uint8_t *staging;		/* BUFFERS of BUFFER_BYTES bytes */
-};
-
-static void *map(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static void unmap(void *p, size_t len)
-{
-	if (p)
-		munmap(p, len);
-}
-
-static void give_buffer(struct tcp_ring *r, uint32_t id)
-{
-	io_uring_buf_ring_add(r->buffers, r->staging + (size_t)id * BUFFER_BYTES, BUFFER_BYTES,
-			      (unsigned short)id, io_uring_buf_ring_mask(BUFFERS), 0);
-	io_uring_buf_ring_advance(r->buffers, 1);
-}
-
-static int open_buffers(struct tcp_ring *r)
-{
-	struct io_uring_buf_reg reg = {.ring_entries = BUFFERS, .bgid = BUFFER_GROUP};
-	uint32_t i;
-	int rc;
-
-	r->buffers = map(BUFFERS * sizeof(struct io_uring_buf));
-	r->staging = map((size_t)BUFFERS * BUFFER_BYTES);
-	r->gathers = map(GATHERS * sizeof(*r->gathers));
-	if (!r->buffers || !r->staging || !r->gathers)
-		return -ENOMEM;
-	reg.ring_addr = (uintptr_t)r->buffers;
-	rc = io_uring_register_buf_ring(&r->uring, &reg, 0);
-	if (rc)
-		return rc;
-	io_uring_buf_ring_init(r->buffers);
-	for (i = 0; i < BUFFERS; i++)
-		give_buffer(r, i);
-	for (i = 0; i < GATHERS; i++)
-		r->free[r->nfree++] = &r->gathers[i];
-	return 0;
-}
-
-/* Work that the kernel puts off is announced by a flag. An INLINE context's thread is the
- * program's: it gets the way that never interrupts its system calls, and is bound to that
- * thread. */
-static int open_ring(struct tcp_device *d, struct tcp_ring *r)
-{
-	struct io_uring_params p = {.flags = IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP};
-
-	p.flags |= IORING_SETUP_CQSIZE;
-	p.cq_entries = 8 * RING_ENTRIES;
-	if (d->is_inline)
-		p.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-			   IORING_SETUP_R_DISABLED;
-	else
-		p.flags |= IORING_SETUP_COOP_TASKRUN;
-	r->enabled = !d->is_inline;
-	return io_uring_queue_init_params(RING_ENTRIES, &r->uring, &p);
-}
-
-static void uring_close(struct tcp_device *d)
-{
-	struct tcp_ring *r = d->ring;
-
-	io_uring_queue_exit(&r->uring);
-	unmap(r->buffers, BUFFERS * sizeof(struct io_uring_buf));
-	unmap(r->staging, (size_t)BUFFERS * BUFFER_BYTES);
-	unmap(r->gathers, GATHERS * sizeof(*r->gathers));
-	free(r);
-	d->ring = NULL;
-}
-
-static unsigned long long limit_of(int resource)
-{
-	struct rlimit lim = {0};
-
-	getrlimit(resource, &lim);
-	return lim.rlim_cur;
-}
-
-/* Which of its reasons the kernel had, and where that is set. */
-static int refused(int rc)
-{
-	switch (rc) {
-	case -ENOMEM:
-		return fail(rc, "tcp_driver io_uring: no memory for its queues, or more than may "
-			    "be locked: RLIMIT_MEMLOCK is %llu KiB (ulimit -l, LimitMEMLOCK=)",
-			    limit_of(RLIMIT_MEMLOCK) / 1024);
-	case -EMFILE:
-		return fail(rc, "tcp_driver io_uring: no file descriptor left: RLIMIT_NOFILE is "
-			    "%llu (ulimit -n, LimitNOFILE=)", limit_of(RLIMIT_NOFILE));
-	case -EPERM:
-	case -EACCES:
-		return fail(rc, "tcp_driver io_uring: denied here, by the sysctl "
-			    "kernel.io_uring_disabled or a seccomp filter, as containers have one");
-	case -ENOSYS:
-		return fail(rc, "tcp_driver io_uring: the kernel does not have it, or a seccomp "
-			    "filter says so");
-	case -EINVAL:
-		return fail(rc, "tcp_driver io_uring: the kernel is older than 6.1");
-	default:
-		return fail(rc, "tcp_driver io_uring: io_uring_setup(): %s",
-			    strerrordesc_np(-rc));
-	}
-}
-
-static int uring_open(struct tcp_device *d)
-{
-	struct tcp_ring *r = calloc(1, sizeof(*r));
-	int rc;
-
-	if (!r)
-		return fail(-ENOMEM, "tcp: no memory for the io_uring driver");
-	rc = open_ring(d, r);
-	if (rc) {
-		free(r);
-		return refused(rc);
-	}
-	d->ring = r;
-	rc = open_buffers(r);
-	if (!rc) {
-		tcp_source_init(&r->source, TCP_RING, r->uring.ring_fd);
-		rc = tcp_watch(d, &r->source, EPOLLIN);
-	}
-	if (rc) {
-		uring_close(d);
-		return refused(rc);
-	}
-	return 0;
-}
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -348,7 +196,7 @@ static void received(struct tcp_link *l, int res, uint32_t flags)
 		staging = r->staging + (size_t)id * BUFFER_BYTES;
 	rc = take_in(l, staging, res > 0 ? (uint32_t)res : 0);
 	if (flags & IORING_CQE_F_BUFFER)
-		give_buffer(r, id);
+		tcp_ring_give(r, id);
 	if (l->state != LINK_UP)
 		return;
 	if (rc) {
@@ -389,8 +237,7 @@ static int reap(struct tcp_device *d)
 	struct io_uring_cqe *cqe;
 	int any = 0;
 
-	while (stream_sink_room(&d->sink) >= BUFFER_BYTES &&
-	       !io_uring_peek_cqe(&r->uring, &cqe)) {
+	while (stream_sink_room(&d->sink) >= BUFFER_BYTES && !io_uring_peek_cqe(&r->uring, &cqe)) {
 		uint64_t data = cqe->user_data;
 		uint32_t flags = cqe->flags;
 		int res = cqe->res;
@@ -524,8 +371,8 @@ static void uring_ready(struct tcp_link *l, uint32_t events)
 }
 
 const struct tcp_driver tcp_uring = {
-	.open = uring_open,
-	.close = uring_close,
+	.open = tcp_ring_open,
+	.close = tcp_ring_close,
 	.start = uring_start,
 	.stop = uring_stop,
 	.ready = uring_ready,

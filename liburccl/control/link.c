@@ -3,8 +3,8 @@
  * Our own links. The kernel says when an interface goes down (rtnetlink), and nothing of it to the
  * connections that go by it: their packets are lost until it is back. So, a moment after it said
  * so, who is reached by what is looked up again. A peer that no interface leads to any more is cut
- * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it. Its
- * connection stays, as long as TCP and dead_after let it.
+ * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it.
+ * Its connection stays, as long as TCP and dead_after let it.
  */
 #include <linux/rtnetlink.h>
 #include <net/if.h>

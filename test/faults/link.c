@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our link goes down, by hand or for want of a carrier: entries to a peer behind it end with
  * -ENETDOWN long before their deadlines, new ones at once, and the sentence names the interface; a
- * peer that is not behind it notices nothing. It comes back: the connection is the same, and entries
- * go on. */
+ * peer that is not behind it notices nothing. It comes back: the connection is the same, and
+ * entries go on. */
 #include "faults.h"
 
 #define MS	1000000ull
