@@ -12,7 +12,6 @@ struct word {
 
 extern const struct word word_ops[], word_classes[], word_waits[], word_tables[], word_drivers[],
 	word_pages[];
-extern const char help_text[];
 extern const struct option long_options[];
 
 enum {

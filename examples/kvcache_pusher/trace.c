@@ -119,7 +119,7 @@ static int add_request(struct builder *b, struct json_object *line, struct probl
 
 	if (!json_object_is_type(line, json_type_object))
 		return problem(p, "%s:%u: not a JSON object", b->name, b->line);
-	if (get_number(b, line, "timestamp", 0, 1e15, &timestamp, p) ||
+	if (get_number(b, line, "timestamp", 0, 1e12, &timestamp, p) ||
 	    get_number(b, line, "input_length", 1, TOKENS_MAX, &tokens, p) ||
 	    get_number(b, line, "output_length", 0, TOKENS_MAX, &output, p))
 		return -1;

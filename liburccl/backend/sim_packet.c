@@ -80,7 +80,7 @@ static void packet_lost(struct sim_packet *p, uint64_t now)
 	if (p->op->stopped) {
 		packet_failed(p, -ECANCELED);
 	} else if (p->lost == f->retries) {
-		packet_failed(p, -ETIMEDOUT);
+		packet_failed(p, -ECONNRESET);
 		sim_ep_down(ep, -ETIMEDOUT, 0);
 	} else {
 		packet_again(p, SIM_THERE, now + (f->resend_ns << p->lost++));

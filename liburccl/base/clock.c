@@ -3,12 +3,13 @@
  * The simulated clock of INLINE contexts. Its time moves when there is nothing to do before a later
  * one: when all members have said so since anything last happened, or one many times over while
  * others were not called, or, for one that sleeps, at once. While somebody outside of it (a control
- * thread) is at work it moves no faster than the wall clock, so that what is awaited from there is
- * not late by ages.
+ * thread) is at work it stands still, so that it does not matter how long that takes, and if it
+ * takes long, moves no faster than the wall clock, so that what is awaited is not late by ages.
  */
 #include "base/base.h"
 
-#define PATIENCE 64u /* idle turns of one member that the others are waited for */
+#define PATIENCE 64u	      /* idle turns of one member that the others are waited for */
+#define STILL_NS NSEC_PER_SEC /* for which it stands still */
 
 void clock_init(struct clock *c)
 {
@@ -45,7 +46,12 @@ void clock_leave(struct clock *c, struct clock_member *m)
 /* How far it may go now. */
 static uint64_t limit(const struct clock *c)
 {
-	return c->held ? c->held_at + (clock_ns() - c->held_since) : NEVER_NS;
+	uint64_t passed;
+
+	if (!c->held)
+		return NEVER_NS;
+	passed = clock_ns() - c->held_since;
+	return c->held_at + (passed > STILL_NS ? passed - STILL_NS : 0);
 }
 
 /* 1: it is there. */

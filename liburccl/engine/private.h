@@ -330,6 +330,7 @@ struct engine {
 	uint32_t holds;		    /* that clock, for keys, or the word that a peer is lost */
 	uint64_t now;
 	uint64_t turns;
+	uint32_t seldom; /* a busy one looks at everything where these bits of turns are 0 */
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
 	struct engine_cmd *stop;

@@ -87,7 +87,7 @@ static void sim_events(struct run *r)
 {
 	struct urccl_cqe cqe;
 
-	while (r->is_sim && side_take_within(&r->p.b, NULL, 0, &cqe, NULL))
+	while (r->is_sim && r->p.b.ring && side_take_within(&r->p.b, NULL, 0, &cqe, NULL))
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_NOTE && cqe.tag < N_MAX)
 			r->notes[cqe.tag] = (int8_t)(r->notes[cqe.tag] ? 2 : cqe.res < 0 ? -1 : 1);
 }

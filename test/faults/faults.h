@@ -121,6 +121,14 @@ void run_check_bytes(struct run *r, uint32_t n, int alive);
 /* Each notification came where its entry succeeded, and was reported where it failed. */
 void run_check_notes(struct run *r, uint32_t n);
 
+/* ---- sim.c: the same on a simulated network ---- */
+
+void sim_open(struct run *r);
+void sim_before(struct run *r);
+void sim_during(struct run *r);
+void sim_undo(const struct run *r);
+void sim_anew(struct run *r);
+
 /* ---- rows.c ---- */
 
 #define SAY_MAX 64u

@@ -40,16 +40,29 @@ static const char *missing(enum fault fault)
 	int needs_net = fault == DROP_SHORT || fault == DROP_DEAD || fault == LINK_DOWN;
 
 	if (!strcmp(transport, "sim")) {
-		if (fault == KILL || fault == RESTART)
-			return "n/a: a simulated network ends at the process";
 		if (fault == STOP_DEAD)
 			return "n/a: the control connection is not simulated";
-		if (needs_net)
-			return "n/a: as SIGSTOP: the network stands still";
+		if (fault == LINK_DOWN)
+			return "n/a: its links have no interface of ours";
+		return NULL;
 	}
 	if (!strcmp(transport, "shm") && needs_net)
 		return "n/a: no network between them";
 	return needs_net ? no_net : NULL;
+}
+
+/* What a simulated network calls it. */
+static const char *fault_name(enum fault fault)
+{
+	static const char *const sims[FAULTS] = {
+		[KILL] = "device reset (restart=)",
+		[STOP_SHORT] = "urccl_sim_freeze(), deadline 300 ms",
+		[DROP_SHORT] = "link down (flap=), deadline 300 ms",
+		[DROP_DEAD] = "link down (flap=), retries over",
+		[RESTART] = "closed and opened anew on the address",
+	};
+
+	return !strcmp(transport, "sim") && sims[fault] ? sims[fault] : fault_names[fault];
 }
 
 /* Of the short form: all kinds where a fault is quick, some where it takes its time. */
@@ -61,6 +74,9 @@ static int chosen(const struct cell *c)
 		return 1;
 	switch (c->fault) {
 	case KILL:
+		if (!strcmp(transport, "sim")) /* which waits for it */
+			return c->n > 1 && (c->kind == WRITE || c->kind == NOTIFY);
+		return c->n > 1;
 	case REVOKED:
 		return c->n > 1;
 	case STOP_SHORT:
@@ -83,7 +99,7 @@ static void row(enum fault fault, int mapped)
 
 	if (why && mapped)
 		return;
-	printf("| %s%s | %s |\n", fault_names[fault],
+	printf("| %s%s | %s |\n", fault_name(fault),
 	       why	? ""
 	       : mapped ? ", mapped memory"
 			: ", needs the peer's CPU",

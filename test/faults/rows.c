@@ -11,6 +11,7 @@
 #define LONG_MS	 10000u
 #define DEAD_MS	 1000u
 #define ALIVE_MS 2000u /* dead_after of a peer that is frozen for less */
+#define RAIL_MS	 400u
 #define ASLEEP	 0x5a
 #define RW	 (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
@@ -50,16 +51,6 @@ static int needs_cpu(const struct run *r)
 }
 
 /* ---- begin ---- */
-
-static void open_sim(struct run *r)
-{
-	r->is_sim = 1;
-	r->p.transport = URCCL_TRANSPORT_SIM;
-	pair_open(&r->p);
-	target_open(&r->p, &r->target, MEMORY, 0);
-	pattern_fill(r->target.bytes, MEMORY, 0, THEIRS);
-	r->remote = r->target.remote;
-}
 
 static void open_peer(struct run *r, struct settings *s, const char *transport, int in_net)
 {
@@ -101,7 +92,7 @@ static void begin(struct run *r, struct settings *s, const char *transport, int 
 						      .event_slots = 256};
 	r->p.seed = 1;
 	if (!strcmp(transport, "sim"))
-		open_sim(r);
+		sim_open(r);
 	else
 		open_peer(r, s, transport, in_net);
 	r->local = malloc(MEMORY);
@@ -130,6 +121,10 @@ static void freeze(struct run *r, int on)
  * first, and nothing that needs it can succeed. */
 static void before(struct run *r)
 {
+	if (r->is_sim && r->cell.fault != STOP_SHORT) {
+		sim_before(r);
+		return;
+	}
 	if (r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped)
 		return;
 	if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
@@ -152,10 +147,12 @@ static void during(struct run *r)
 {
 	int first = !(r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped);
 
-	if (r->cell.fault == KILL || r->cell.fault == RESTART)
-		peer_kill(&r->peer);
-	else if (r->cell.fault == REVOKED)
+	if (r->cell.fault == REVOKED)
 		CHECK_EQ(revoke_it(r), 0);
+	else if (r->is_sim && r->cell.fault != STOP_SHORT)
+		sim_during(r);
+	else if (r->cell.fault == KILL || r->cell.fault == RESTART)
+		peer_kill(&r->peer);
 	else if (first)
 		return;
 	else if (r->cell.fault == LINK_DOWN)
@@ -168,7 +165,9 @@ static void during(struct run *r)
 
 static void undo(struct run *r)
 {
-	if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
+	if (r->is_sim && r->cell.fault != STOP_SHORT)
+		sim_undo(r);
+	else if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
 		freeze(r, 0);
 	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
 		net_drop(0);
@@ -183,6 +182,10 @@ static const char *judge_time(const struct run *r, uint64_t since, uint64_t cana
 {
 	uint64_t ms = (r->out.last_ns - since) / MS;
 	uint64_t within = rows[r->cell.fault].within_ms * (PAIR_SLOW ? 40ull : 1ull);
+
+	/* Its device says it; the control connection is given a moment to say why. */
+	if (r->is_sim && r->cell.fault == KILL)
+		within += RAIL_MS;
 
 	if (ms <= within)
 		return "";
@@ -229,7 +232,8 @@ static void await_lost(struct run *r)
 	while (!r->lost) {
 		side_take(&r->p.a, NULL, &cqe, NULL);
 		CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
-		CHECK_EQ(cqe.res, -ECONNRESET);
+		/* A simulated peer closes in order. */
+		CHECK_EQ(cqe.res, r->is_sim && r->cell.fault == RESTART ? 0 : -ECONNRESET);
 		r->lost++;
 	}
 	CHECK_EQ(r->lost, 1);
@@ -351,7 +355,9 @@ static void go(struct run *r, struct settings *s, char say[SAY_MAX])
 	if (row->loses && (needs_cpu(r) || r->cell.fault == KILL || r->cell.fault == RESTART))
 		await_lost(r);
 	judge_new(r);
-	if (r->cell.fault == RESTART)
+	if (r->cell.fault == RESTART && r->is_sim)
+		sim_anew(r);
+	else if (r->cell.fault == RESTART)
 		starts_anew(r, s);
 	else if (r->cell.fault == REVOKED)
 		stays_revoked(r, snapshot);

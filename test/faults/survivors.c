@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * survivors [--rounds=N] [--bound=F]: how long writes of 4 KiB to one peer take, one at a time,
- * while another peer is idle, is frozen with 256 entries in flight to it, and dies with them. Each
- * round has all of them one after the other; what is compared is p99 of a round with p99 of the
- * same round's idle part. Fails where the median of the ratios is above the bound (0: never). It
- * measures: run it where nothing else runs.
+ * survivors [--rounds=N] [--bound=F] [--figures]: how long writes of 4 KiB to one peer take, one at
+ * a time, while another peer is idle, is frozen with 256 entries in flight to it, and dies with
+ * them. Each round has all of them one after the other; what is compared is p99 of a round with p99
+ * of its idle part. Fails where the median of the ratios is above the bound (0: never).
+ * It measures: run it where nothing else runs. With --figures one round, for bench/compare.py.
  */
 #include "faults.h"
 
@@ -132,13 +132,27 @@ static int by_ratio(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void say(const uint64_t p99[PARTS], int figures)
+{
+	static const char *const names[PARTS] = {"idle", "frozen", "dying"};
+	int what;
+
+	if (!figures)
+		printf("p99 in us:");
+	for (what = IDLE; what < PARTS; what++)
+		printf(figures ? "survivors.%s %.1f us\n" : " other %s %.1f", names[what],
+		       (double)p99[what] / 1e3);
+	if (!figures)
+		printf("\n");
+}
+
 int main(int argc, char **argv)
 {
 	static double ratios[PARTS][ROUNDS_MAX];
 	uint64_t p99[PARTS];
 	uint32_t rounds = 10, i;
 	double bound = 1.25;
-	int k, what;
+	int k, what, figures = 0;
 
 	peer_main(argc, argv);
 	for (k = 1; k < argc; k++)
@@ -146,9 +160,15 @@ int main(int argc, char **argv)
 			rounds = (uint32_t)strtoul(argv[k] + 9, NULL, 0);
 		else if (!strncmp(argv[k], "--bound=", 8))
 			bound = strtod(argv[k] + 8, NULL);
+		else if (!strcmp(argv[k], "--figures"))
+			figures = 1;
 		else
 			CHECK(!"an option that this program knows");
 	CHECK(rounds && rounds <= ROUNDS_MAX);
+	if (figures) {
+		rounds = 1;
+		bound = 0;
+	}
 	p.params.size = sizeof(p.params);
 	urccl_params_init(&p.params);
 	p.params.transport = "tcp";
@@ -162,16 +182,15 @@ int main(int argc, char **argv)
 	part(IDLE); /* warm */
 	for (i = 0; i < rounds; i++) {
 		one_round(p99);
-		printf("p99 in us: other idle %.1f, frozen %.1f, dying %.1f\n",
-		       (double)p99[IDLE] / 1e3, (double)p99[FROZEN] / 1e3,
-		       (double)p99[DYING] / 1e3);
+		say(p99, figures);
 		for (what = FROZEN; what < PARTS; what++)
 			ratios[what][i] = (double)p99[what] / (double)p99[IDLE];
 	}
 	for (what = FROZEN; what < PARTS; what++)
 		qsort(ratios[what], rounds, sizeof(double), by_ratio);
-	printf("median of the ratios: frozen %.2f, dying %.2f\n", ratios[FROZEN][rounds / 2],
-	       ratios[DYING][rounds / 2]);
+	if (!figures)
+		printf("median of the ratios: frozen %.2f, dying %.2f\n",
+		       ratios[FROZEN][rounds / 2], ratios[DYING][rounds / 2]);
 	if (bound > 0)
 		CHECK(ratios[FROZEN][rounds / 2] <= bound && ratios[DYING][rounds / 2] <= bound);
 	peer_end(&peers[0]);
