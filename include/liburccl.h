@@ -139,7 +139,7 @@ struct urccl_params {
 					 * names */
 	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near the
 					 * memory */
-	const char *cxi_domain;		/* NULL: of cxi_device_index */
+	const char *cxi_domain;		/* NULL: the first */
 	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
 	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
 	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */

@@ -10,10 +10,10 @@
 #include "backend/backend.h"
 
 static const struct backend *const backends[] = {
-	[URCCL_TRANSPORT_SIM] = &backend_sim,
-	[URCCL_TRANSPORT_SHM] = &backend_shm,
-	[URCCL_TRANSPORT_TCP] = &backend_tcp,
-	[URCCL_TRANSPORT_IB] = &backend_ib,
+	[URCCL_TRANSPORT_SIM] = &backend_sim,	    [URCCL_TRANSPORT_SHM] = &backend_shm,
+	[URCCL_TRANSPORT_TCP] = &backend_tcp,	    [URCCL_TRANSPORT_IB] = &backend_ib,
+	[URCCL_TRANSPORT_EFA] = &backend_efa,	    [URCCL_TRANSPORT_CXI] = &backend_cxi,
+	[URCCL_TRANSPORT_FABRIC] = &backend_fabric,
 };
 
 const char *urccl_version(void)
@@ -55,7 +55,7 @@ static int transport_open(struct urccl *ctx, uint32_t transport)
 	if (!b)
 		return fail(-EOPNOTSUPP,
 			    "this version does not carry out transport %s: sim, shm, "
-			    "tcp and ib are possible",
+			    "tcp, ib, efa, cxi and fabric:NAME are possible",
 			    transport_name(transport));
 	err = nics_choose(&ctx->settings.p, transport, &config);
 	if (err)

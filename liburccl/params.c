@@ -3,7 +3,7 @@
 
 #include "params.h"
 
-#define POSSIBLE	   "sim, shm, tcp and ib are possible"
+#define POSSIBLE	   "sim, shm, tcp, ib, efa, cxi and fabric:NAME are possible"
 #define DEFAULT_TRANSPORTS "shm?,tcp?"
 #define FABRIC		   "fabric:"
 

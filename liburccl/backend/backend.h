@@ -256,5 +256,6 @@ static inline uint32_t scan_one(const struct device_config *config)
 }
 
 extern const struct backend backend_sim, backend_shm, backend_tcp, backend_ib;
+extern const struct backend backend_fabric, backend_efa, backend_cxi;
 
 #endif

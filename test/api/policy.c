@@ -48,13 +48,15 @@ static void opening(void)
 	refused(&q, -ENOENT, "/no/such/dir");
 	q.transport = "shm?";
 	refused(&q, -ENOENT, "no transport opened: shm: ");
-	q.transport = "ib?,shm?,efa";
-	refused(&q, -EOPNOTSUPP, "transport efa");
-	q.transport = "ib?,shm?";
-	refused(&q, -ENOENT, "ib: this version does not carry out transport ib");
+	q.transport = "ipc?,shm?,nccl";
+	refused(&q, -EOPNOTSUPP, "transport nccl");
+	q.transport = "ipc?,shm?";
+	refused(&q, -ENOENT, "ipc: this version does not carry out transport ipc");
 	refused(&q, -ENOENT, "/no/such/dir");
-	q.transport = "fabric:verbs";
-	refused(&q, -EOPNOTSUPP, "fabric");
+	/* Also where there is no libfabric. */
+	q.transport = "fabric:no_such_provider";
+	CHECK(urccl_open(&q, &ctx) < 0);
+	CHECK(strstr(urccl_errmsg(), "libfabric"));
 	q.transport = "shm?,tcp";
 	CHECK_EQ(urccl_open(&q, &ctx), 0);
 	urccl_close(ctx);

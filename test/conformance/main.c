@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance --transport=sim|shm|tcp|ib [--driver=readiness|io_uring] [--memory=shared]
- *             [--cma] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME]
+ * conformance --transport=sim|shm|tcp|ib|fabric:PROVIDER [--driver=readiness|io_uring]
+ *             [--memory=shared] [--cma] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
  * on devices of its own. --list names them.

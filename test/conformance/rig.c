@@ -6,11 +6,11 @@
 static const struct backend *find_backend(const char *name)
 {
 	static const struct backend *const all[] = {&backend_sim, &backend_shm, &backend_tcp,
-						    &backend_ib};
-	size_t i;
+						    &backend_ib, &backend_fabric};
+	size_t i, len = strcspn(name, ":");
 
 	for (i = 0; i < ARRAY_SIZE(all); i++)
-		if (!strcmp(all[i]->name, name))
+		if (strlen(all[i]->name) == len && !memcmp(all[i]->name, name, len))
 			return all[i];
 	fprintf(stderr, "no transport is called %s\n", name);
 	test_end(2);
@@ -72,6 +72,10 @@ static void node_open(struct rig *rig, struct node *node)
 	if (err && node->params.tcp_driver == URCCL_TCP_IO_URING)
 		SKIP(urccl_errmsg());
 	if (rig->backend == &backend_ib && (err == -ENODEV || err == -EOPNOTSUPP))
+		SKIP(urccl_errmsg());
+	/* No libfabric, not built with it, or without that provider. */
+	if (rig->backend == &backend_fabric &&
+	    (err == -ELIBACC || err == -EOPNOTSUPP || err == -ENODATA))
 		SKIP(urccl_errmsg());
 	if (err)
 		fprintf(stderr, "open: %d, %s\n", err, urccl_errmsg());

@@ -13,6 +13,7 @@ struct sleeper {
 	struct end *end;
 	uint32_t round; /* last one heard */
 	uint32_t sleeps;
+	uint32_t done; /* the answering thread writes */
 };
 
 static void on_message(struct end *end, const uint8_t *data, uint32_t len)
@@ -69,6 +70,7 @@ static void *answer(void *arg)
 		hear_round(s, round, round % 7);
 		send_round(s, round);
 	}
+	store_release(&s->done, 1);
 	return NULL;
 }
 
@@ -92,6 +94,9 @@ void case_sleep(struct rig *rig)
 		send_round(&s[0], round);
 		hear_round(&s[0], round, round % 5);
 	}
+	/* The last answer is out once this device has said so. */
+	while (!load_acquire(&s[1].done))
+		node_poll(&rig->node[0]);
 	pthread_join(thread, NULL);
 	printf("slept %u and %u times\n", s[0].sleeps, s[1].sleeps);
 	CHECK(s[0].sleeps && s[1].sleeps);

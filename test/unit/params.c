@@ -98,7 +98,7 @@ static void test_refusals(void)
 		refused(&p, (err), (words)); \
 	} while (0)
 	REFUSED(flags, 2, -EINVAL, "flags are 0x2");
-	REFUSED(transport, "", -EINVAL, "tcp and ib are possible");
+	REFUSED(transport, "", -EINVAL, "efa, cxi and fabric:NAME are possible");
 	REFUSED(transport, "tcp,udp", -EINVAL, "\"udp\"");
 	REFUSED(transport, "tcp,", -EINVAL, "\"\"");
 	REFUSED(transport, "tcp,shm,tcp", -EINVAL, "tcp is twice");

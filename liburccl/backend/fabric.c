@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "backend/fabric.h"
+
+#define CHUNK_BYTES (1024u * 1024)
+#define TALK_QUEUE  4096u /* completions */
+#define PREFIX	    "fabric:"
+#define RETRY_NS    (1 * NSEC_PER_MSEC)
+#define TICK_NS	    (10 * NSEC_PER_MSEC)
+
+/* ---- the device ---- */
+
+struct found {
+	char prov[64], domain[64];
+};
+
+/* The words behind "fabric:" in the list of transports: PROVIDER or PROVIDER@DOMAIN. */
+static int find_name(const char *transports, struct found *f)
+{
+	const char *at = transports ? strstr(transports, PREFIX) : NULL;
+	size_t len, prov;
+
+	if (!at)
+		return fail(-EINVAL, "transport fabric wants a provider's name behind it, such as "
+				     "\"fabric:tcp;ofi_rxm\"");
+	at += strlen(PREFIX);
+	len = strcspn(at, ",?!");
+	prov = strcspn(at, "@,?!");
+	if (prov >= sizeof(f->prov) || len - prov > sizeof(f->domain))
+		return fail(-EINVAL, "\"%.*s\" is no name of a provider of libfabric", (int)len,
+			    at);
+	memcpy(f->prov, at, prov);
+	if (len > prov)
+		memcpy(f->domain, at + prov + 1, len - prov - 1);
+	return 0;
+}
+
+/* Times of one machine can be compared; 0 is no machine's. */
+static uint64_t boot_read(void)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	uint8_t text[64] = {0}, out[16], key[16] = {0};
+	uint64_t boot = 0;
+	ssize_t n = 0;
+
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text));
+		close(fd);
+	}
+	if (n > 0) {
+		siphash128(key, text, (size_t)n, out);
+		memcpy(&boot, out, sizeof(boot));
+	} else if (random_bytes(&boot, sizeof(boot))) {
+		boot = 0;
+	}
+	return boot;
+}
+
+static int open_fds(struct fabric_device *d)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	d->dev.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->dev.fd < 0)
+		return fail_errno(-errno, "libfabric: no epoll descriptor");
+	d->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->timer < 0 || epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, d->timer, &ev))
+		return fail_errno(-errno, "libfabric: no timer descriptor");
+	return 0;
+}
+
+static void fabric_close(struct device *dev)
+{
+	struct fabric_device *d = fabric_device(dev);
+
+	fabric_helper_stop(d);
+	fabric_way_close(&d->talk);
+	while (d->slabs) {
+		struct fabric_slab *slab = d->slabs;
+
+		d->slabs = slab->next;
+		if (slab->mr)
+			fi_close(&slab->mr->fid);
+		free(slab);
+	}
+	if (d->domain)
+		fi_close(&d->domain->fid);
+	if (d->fabric)
+		fi_close(&d->fabric->fid);
+	if (d->info)
+		d->lib.freeinfo(d->info);
+	if (d->timer >= 0)
+		close(d->timer);
+	if (d->dev.fd >= 0)
+		close(d->dev.fd);
+	free(d);
+}
+
+static struct fabric_device *device_new(const struct device_config *config)
+{
+	struct fabric_device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->dev.index = config->index;
+	d->dev.fd = d->timer = -1;
+	d->dev.about = d->about;
+	d->to_helper.fd = d->from_helper.fd = -1;
+	d->dead_after_ms = config->params->dead_after_ms;
+	d->boot = boot_read();
+	list_init(&d->eps);
+	list_init(&d->telling);
+	list_init(&d->free_slots);
+	list_init(&d->given);
+	list_init(&d->unposted);
+	list_init(&d->expiring);
+	fabric_queue_init(&d->out);
+	return d;
+}
+
+/* Endpoints whose queues can be slept on, or else any. */
+static int talk_open(struct fabric_device *d)
+{
+	int err;
+
+	d->waits = 1;
+	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
+	if (!err)
+		return 0;
+	d->waits = 0;
+	return fabric_way_open(d, &d->talk, TALK_QUEUE);
+}
+
+static void set_about(struct fabric_device *d)
+{
+	const struct fi_info *i = d->info;
+	uint64_t key_size = i->domain_attr->mr_key_size;
+
+	d->mr_mode = (uint64_t)i->domain_attr->mr_mode;
+	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
+	snprintf(d->about, sizeof(d->about),
+		 "peers of its fabric, by libfabric %u.%u's provider %.40s on %.40s%s",
+		 FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version), i->fabric_attr->prov_name,
+		 i->domain_attr->name, d->waits ? "" : ", polled on a timer");
+}
+
+static int device_open(const struct backend *ops, const char *prov, const char *domain,
+		       const struct device_config *config, struct device **dev)
+{
+	struct fabric_device *d = device_new(config);
+	int err;
+
+	if (!d)
+		return fail(-ENOMEM, "libfabric: no memory for the device");
+	d->dev.ops = ops;
+	err = fabric_load(&d->lib, config->params->libfabric_so);
+	if (!err)
+		err = open_fds(d);
+	if (!err)
+		err = fabric_find(d, prov, domain, config);
+	if (!err)
+		err = talk_open(d);
+	if (!err)
+		err = fabric_helper_start(d, config->params);
+	if (err) {
+		fabric_close(&d->dev);
+		return err;
+	}
+	set_about(d);
+	*dev = &d->dev;
+	return 0;
+}
+
+static int fabric_open(const struct device_config *config, struct device **dev)
+{
+	struct found f = {.prov = ""};
+	int err = find_name(config->params->transport, &f);
+
+	if (err)
+		return err;
+	return device_open(&backend_fabric, f.prov, *f.domain ? f.domain : NULL, config, dev);
+}
+
+static int efa_open(const struct device_config *config, struct device **dev)
+{
+	return device_open(&backend_efa, "efa", NULL, config, dev);
+}
+
+static int cxi_open(const struct device_config *config, struct device **dev)
+{
+	return device_open(&backend_cxi, "cxi", config->params->cxi_domain, config, dev);
+}
+
+/* ---- events ---- */
+
+int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c)
+{
+	struct chunk **at = &q->head;
+
+	while (*at && *at != c)
+		at = &(*at)->next;
+	if (!*at)
+		return 0;
+	*at = c->next;
+	if (!*at)
+		q->tail = at;
+	return 1;
+}
+
+void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
+{
+	c->res = res;
+	c->flags |= (uint8_t)flags;
+	c->state |= CHUNK_OUT;
+	fabric_queue_add(&fabric_ep_device(e)->out, c);
+}
+
+static void give(struct fabric_device *d, struct fabric_ep *e, uint32_t type, int res)
+{
+	d->events[d->nevents++] = (struct event){.type = type, .res = res, .ep = &e->ep};
+}
+
+void fabric_tell(struct fabric_ep *e, enum fabric_news news)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	/* Messages that follow at once are not to be seen before it. */
+	if (news == NEWS_UP && d->nevents < d->max) {
+		give(d, e, EVENT_UP, 0);
+		return;
+	}
+	e->news |= news;
+	if (list_empty(&e->telling))
+		list_add_tail(&e->telling, &d->telling);
+}
+
+static void give_chunks(struct fabric_device *d)
+{
+	while (d->out.head && d->nevents < d->max) {
+		struct chunk *c = fabric_queue_pop(&d->out);
+
+		fabric_ep(c->ep)->chunks--;
+		d->events[d->nevents++] = (struct event){.type = EVENT_CHUNK, .chunk = c};
+	}
+}
+
+/* What ends an ep comes after all its chunks. */
+static void give_news(struct fabric_device *d, uint32_t which)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->telling) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, telling);
+		uint32_t news = e->news & which;
+
+		if (d->nevents == d->max)
+			return;
+		if (news & NEWS_UP) {
+			e->news &= ~(uint32_t)NEWS_UP;
+			give(d, e, EVENT_UP, 0);
+		} else if (news & NEWS_DOWN) {
+			e->news &= ~(uint32_t)NEWS_DOWN;
+			give(d, e, EVENT_DOWN, e->res);
+		} else if (news & NEWS_CLOSED && !e->chunks) {
+			e->news = 0;
+			give(d, e, EVENT_CLOSED, 0);
+		}
+		if (!e->news)
+			list_del(&e->telling);
+	}
+}
+
+/* ---- poll and sleep ---- */
+
+static void jobs_take(struct fabric_device *d)
+{
+	struct msg *m = mailbox_take(&d->from_helper), *next;
+
+	for (; m; m = next) {
+		next = m->next;
+		if (m->type == JOB_KEY) {
+			struct fabric_grant *g = container_of(m, struct fabric_grant, job);
+
+			g->job_out = 0;
+			g->closed = 1;
+		} else {
+			fabric_ep_job_done(container_of(m, struct fabric_ep, job));
+		}
+	}
+}
+
+static void wake_up(struct fabric_device *d)
+{
+	struct itimerspec off = {.it_value = {0, 0}};
+
+	d->armed = 0;
+	wake_drain(d->from_helper.fd);
+	timerfd_settime(d->timer, 0, &off, NULL);
+}
+
+static uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct list *pos, *tmp;
+
+	d->events = events;
+	d->max = n;
+	d->nevents = 0;
+	d->stalled = 0;
+	if (d->armed)
+		wake_up(d);
+	give_news(d, NEWS_UP);
+	jobs_take(d);
+	if (!list_empty(&d->expiring))
+		fabric_grants_tick(d);
+	fabric_talk_begin(d);
+	fabric_talk_poll(d);
+	list_for_each_safe(pos, tmp, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		fabric_move_poll(e);
+		fabric_ep_tick(e);
+	}
+	give_chunks(d);
+	give_news(d, NEWS_DOWN | NEWS_CLOSED);
+	d->max = 0;
+	return d->nevents;
+}
+
+/* What nobody will wake us for is looked at on the timer. */
+static void timer_set(struct fabric_device *d)
+{
+	struct itimerspec at = {.it_value = {0, 0}};
+	struct list *pos;
+	uint64_t ns = 0;
+
+	if (!list_empty(&d->expiring))
+		ns = TICK_NS;
+	list_for_each(pos, &d->eps)
+		if (list_entry(pos, struct fabric_ep, all)->deadline_ns)
+			ns = TICK_NS;
+	if (d->stalled || (!d->waits && !list_empty(&d->eps)))
+		ns = RETRY_NS;
+	at.it_value.tv_nsec = (long)ns;
+	timerfd_settime(d->timer, 0, &at, NULL);
+}
+
+static int queue_has(struct fabric_device *d, struct fabric_way *way)
+{
+	struct fid *fid = &way->cq->fid;
+
+	return d->waits && way->cq && fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
+}
+
+static int fabric_arm(struct device *dev)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct list *pos;
+
+	d->armed = 1;
+	if (d->out.head || !list_empty(&d->telling) || !list_empty(&d->given))
+		return 1;
+	if (mailbox_arm(&d->from_helper) || queue_has(d, &d->talk))
+		return 1;
+	list_for_each(pos, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if ((e->told != e->taken && e->state == EP_UP) ||
+		    (e->way_state != WAY_JOB && queue_has(d, &e->way)))
+			return 1;
+	}
+	timer_set(d);
+	return 0;
+}
+
+static void fabric_unmap(struct exposure *exposure)
+{
+	(void)exposure;
+}
+
+/* What a first chunk would have to do was done when the ep came up. */
+static int fabric_warm(struct ep *ep, struct rkey *rkey)
+{
+	(void)ep;
+	(void)rkey;
+	return 0;
+}
+
+#define FABRIC_BACKEND(name_, transport_, open_)                                             \
+	{                                                                                    \
+		.name = name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,          \
+		.scan = scan_one, .open = open_, .close = fabric_close, .reg = fabric_reg,   \
+		.unreg = fabric_unreg, .ep_open = fabric_ep_open, .ep_free = fabric_ep_free, \
+		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                \
+		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap, \
+		.import = fabric_import, .forget = fabric_forget, .warm = fabric_warm,       \
+		.post = fabric_post, .cancel = fabric_cancel, .poll = fabric_poll,           \
+		.arm = fabric_arm,                                                           \
+	}
+
+const struct backend backend_fabric = FABRIC_BACKEND("fabric", URCCL_TRANSPORT_FABRIC, fabric_open);
+const struct backend backend_efa = FABRIC_BACKEND("efa", URCCL_TRANSPORT_EFA, efa_open);
+const struct backend backend_cxi = FABRIC_BACKEND("cxi", URCCL_TRANSPORT_CXI, cxi_open);

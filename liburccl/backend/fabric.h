@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libfabric: reliable datagram endpoints (FI_EP_RDM) of whatever provider, dlopened.
+ *
+ * A device is one fi_domain and one endpoint of it, talk, that carries messages to and from all
+ * peers: 320 bytes at most, copied on both sides. An ep has an endpoint of its own beside it, the
+ * way, that carries READs and WRITEs between the two and nothing else. So a message waits behind
+ * no bulk, and what libfabric can only end by fi_close() of a whole endpoint ends for one peer:
+ *
+ *  - a provider gives a buffer back by a completion or by the return of fi_close(). CANCEL_NOW of
+ *    a chunk that the provider has closes the way; so does any error of an operation, as nobody
+ *    says what else it left behind;
+ *  - then both sides open their next way. Each closes its old one first and tells the other the
+ *    new one's name and number over talk (MESSAGE_WAY); a side that hears of a higher number than
+ *    its own follows. Who has heard the peer's word for the number that it has itself knows that
+ *    the old ways are closed at both ends: nothing of them lands any more, here or there. Chunks
+ *    that were on the old way and nobody cancelled then go again (URCCL_PATH_REPLAYED);
+ *  - EVENT_DOWN comes after the way is closed here, and the peer that we leave hears so by
+ *    MESSAGE_BYE over talk, which no bulk blocks.
+ *
+ * One endpoint for each peer costs its memory and, with providers on sockets, its descriptors; a
+ * shared one would have to drop every peer's operations for the sake of one peer that is frozen.
+ *
+ * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE, and a provider that does not know it is
+ * refused at open: what comes out is placed.
+ *
+ * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
+ * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
+ * for what is out and answers (MESSAGE_REVOKED); the key is taken away then. An importer that
+ * does not answer within REVOKE_NS loses its way, which ends whatever was on it.
+ *
+ * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
+ * thread of the device, by mailbox, and leaves alone what it handed over until it is back. All
+ * objects are of FI_THREAD_SAFE domains; a way and its queue are only ever used by one thread at
+ * a time.
+ *
+ * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_open.c from a
+ * provider's name to a domain; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
+ * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_key.c exposures and keys.
+ */
+#ifndef BACKEND_FABRIC_H
+#define BACKEND_FABRIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#undef container_of		/* theirs is base.h's too */
+#include "backend/backend.h"
+
+#define FABRIC_VERSION	1u	/* of what eps say to each other */
+#define FABRIC_API	FI_VERSION(1, 17)
+#define FABRIC_NAME	96u	/* bytes of an endpoint's name */
+#define FABRIC_COOKIE	16u
+#define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not taken */
+#define FABRIC_SLOTS	72u	/* buffers of an ep each way: the backend speaks too */
+#define FABRIC_OPS	256u	/* operations of an ep that the provider has */
+#define FABRIC_OPS_LEFT 32u	/* of them, those that bulk leaves to what is urgent */
+#define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
+#define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
+#define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
+#define FABRIC_TRIES	4u	/* ways on which a chunk is tried */
+#define FABRIC_TABLE	1024u	/* lists of eps by cookie */
+#define FABRIC_TEXT	200u
+
+#define CONNECT_NS	(3 * NSEC_PER_SEC)	/* for the peer's first word */
+#define HELLO_NS	(20 * NSEC_PER_MSEC)	/* between first words */
+#define REVOKE_NS	(500 * NSEC_PER_MSEC)
+#define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our last word to leave */
+#define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
+
+struct fabric_device;
+struct fabric_ep;
+
+/* ---- loading: fabric_lib.c ---- */
+
+struct fabric_lib {
+	uint32_t version;
+	int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+		       const struct fi_info *hints, struct fi_info **info);
+	void (*freeinfo)(struct fi_info *info);
+	struct fi_info *(*dupinfo)(const struct fi_info *info);
+	int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+	const char *(*strerror)(int err);
+};
+
+/* path NULL: by the system's own rules. 0, or -errno with fail() text. It stays loaded. */
+int fabric_load(struct fabric_lib *lib, const char *path);
+
+/* ---- ways ---- */
+
+/* An endpoint with its queue and its peer. Whose thread may touch it says fabric_ep.way_state. */
+struct fabric_way {
+	struct fid_ep *ep;		/* NULL: none */
+	struct fid_cq *cq;
+	struct fid_av *av;
+	fi_addr_t peer;
+	uint32_t name_len;
+	uint8_t name[FABRIC_NAME];
+};
+
+enum way_state {
+	WAY_CLOSED,
+	WAY_WAITS,			/* open; the peer's name of this number is not known */
+	WAY_READY,			/* both ends are open: chunks may go */
+	WAY_JOB,			/* the helper has it */
+};
+
+/* What the helper is asked for. */
+enum fabric_job {
+	JOB_JOIN,			/* the way, and at first talk, learn the peer's name */
+	JOB_REOPEN,			/* the way is closed, and opened anew */
+	JOB_END,			/* the way is closed, and every key of the ep */
+	JOB_KEY,			/* an exposure's keys are taken away */
+	JOB_STOP,
+};
+
+/* 0 or -errno with fail() text. Where a provider has queues to sleep on they are watched. */
+int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
+void fabric_way_close(struct fabric_way *way);
+int fabric_way_join(struct fabric_way *way, const void *name);	/* 0 or -errno */
+/* A name from outside that a provider may be shown: some are upset by one of another kind. */
+int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
+int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
+void fabric_helper_stop(struct fabric_device *d);
+
+/* ---- messages ---- */
+
+enum fabric_message {
+	MESSAGE_HELLO = 1,		/* the first word, and the answer to it */
+	MESSAGE_DATA,			/* a SEND */
+	MESSAGE_ACK,			/* nothing but its header */
+	MESSAGE_WAY,			/* struct fabric_word, name: of the sender's way */
+	MESSAGE_REVOKE,			/* struct fabric_word: id of an exposure */
+	MESSAGE_REVOKED,		/* likewise */
+	MESSAGE_BYE,
+};
+
+struct fabric_head {			/* little-endian */
+	uint8_t type, checked;		/* enum fabric_message; 1: crc is there */
+	uint16_t len;			/* bytes that follow */
+	uint32_t seq;			/* of DATA, from 1 */
+	uint32_t taken;			/* greatest seq up to which all were taken here */
+	uint32_t crc;
+	uint8_t cookie[FABRIC_COOKIE];	/* the receiver's ep */
+};
+
+struct fabric_word {			/* little-endian */
+	uint32_t number;		/* of a way, or id of an exposure */
+	uint32_t len;			/* bytes of a name that follow */
+};
+
+#define FABRIC_BUF (sizeof(struct fabric_head) + MESSAGE_MAX)
+
+/* A buffer of talk and what libfabric keeps about it. */
+struct fabric_slot {
+	struct fi_context2 context;	/* first: completions name it */
+	struct list link;		/* fabric_device.free_slots, fabric_ep.saying or .said */
+	struct fabric_ep *ep;		/* NULL: a receive, or of an ep that has ended */
+	void *desc;
+	uint32_t receives, len;
+	uint8_t buf[FABRIC_BUF];
+};
+
+/* Slots are made with an ep and stay: libfabric has no way to give one back early. */
+struct fabric_slab {
+	struct fabric_slab *next;
+	struct fid_mr *mr;
+	struct fabric_slot slots[2 * FABRIC_SLOTS];
+};
+
+/* ---- chunks ---- */
+
+/* What libfabric keeps about a READ or WRITE. */
+struct fabric_op {
+	struct fi_context2 context;	/* first */
+	struct fabric_op *next;		/* free ones */
+	struct chunk *chunk;		/* NULL: free */
+	uint32_t len;
+	uint32_t bulk;
+};
+
+/* Bits of chunk.state. chunk.scratch[0]: bytes that the provider was given, [1]: operations of it
+ * that the provider has. */
+enum fabric_chunk {
+	CHUNK_NOW = 1,			/* CANCEL_NOW */
+	CHUNK_QUEUED = 2,		/* in urgent or bulk */
+	CHUNK_OUT = 4,			/* waits to be given out */
+	CHUNK_TRY = 8,			/* from here on: the ways that broke under it */
+};
+
+struct fabric_queue {
+	struct chunk *head, **tail;
+};
+
+/* ---- keys ---- */
+
+struct fabric_part {			/* little-endian in a key */
+	uint64_t addr, len, key;
+};
+
+/* Of an exposure. */
+struct fabric_grant {
+	struct msg job;			/* JOB_KEY */
+	struct list link;		/* fabric_ep.grants */
+	struct list expiring;		/* fabric_device.expiring */
+	struct fabric_ep *ep;
+	uint32_t id;
+	uint8_t asked, answered;	/* the peer, to let go */
+	uint8_t job_out, closed;	/* the regions are closed */
+	uint32_t ways;			/* fabric_ep.ways_closed when it was asked */
+	uint64_t deadline_ns;		/* for its answer */
+	uint64_t expires_ns;
+	uint32_t n;
+	struct fid_mr *mr[];
+};
+
+/* Of a remote: what rkey.v[0] points to. */
+struct fabric_key {
+	struct list link;		/* fabric_ep.keys */
+	uint32_t id, rights;
+	uint64_t len, expires_ns;
+	uint32_t out;			/* operations that the provider has */
+	uint8_t revoked;		/* says its owner */
+	uint8_t unanswered;		/* who waits for our word that nothing is out */
+	uint32_t n;
+	struct fabric_part parts[];	/* len is where the part ends in the remote */
+};
+
+/* ---- eps ---- */
+
+/* What an ep has to say beside its SENDs. */
+enum fabric_want {
+	WANT_HELLO = 1,
+	WANT_WAY = 2,
+	WANT_REVOKED = 4,		/* for keys that are unanswered */
+	WANT_BYE = 8,
+};
+
+enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
+enum fabric_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4 };
+
+struct fabric_ep {
+	struct ep ep;
+	uint32_t state;			/* enum fabric_state */
+	uint32_t news;
+	int res;			/* why it is down */
+	uint32_t chunks;		/* taken and not given out */
+	uint64_t deadline_ns;		/* of connecting, or of our last word */
+	uint64_t hello_ns;		/* when the active side says its first word again */
+	int active;
+	uint8_t ours[FABRIC_COOKIE], theirs[FABRIC_COOKIE];
+	struct fabric_ep *same;		/* next in its list by cookie */
+	struct list all;		/* fabric_device.eps */
+	struct list telling;		/* fabric_device.telling */
+
+	/* the way */
+	struct fabric_way way;
+	uint32_t way_state;		/* enum way_state; the helper's while WAY_JOB */
+	uint32_t number;		/* of our way, from 1 */
+	uint32_t ways_closed;		/* that were */
+	uint32_t peer_number;		/* of the name below */
+	uint32_t peer_len;
+	uint8_t peer_name[FABRIC_NAME];
+	uint8_t join_name[FABRIC_NAME];	/* JOB_JOIN's */
+	uint8_t talk_name[FABRIC_NAME];	/* the peer's talk */
+	struct msg job;			/* to the helper and back */
+	uint32_t job_out;
+	uint32_t joined;		/* talk knows the peer, from then on */
+	uint32_t broken;		/* another way is wanted, once the helper is back */
+	uint32_t ending;		/* JOB_END is wanted, or out */
+	uint32_t ended;			/* it is back */
+
+	/* talk */
+	fi_addr_t peer;
+	struct list saying;		/* slots that talk has not taken */
+	struct list said;		/* and those that it has */
+	uint32_t wants;			/* enum fabric_want: to be said */
+	uint32_t heard;			/* of the peer */
+	uint32_t bye_out;		/* talk has our last word */
+	uint32_t seq, acked;		/* of DATA: sent last, taken by the peer */
+	struct chunk *unacked[FABRIC_CREDITS];	/* by seq */
+	struct fabric_queue sends;	/* that wait for credit, or a slot */
+	uint32_t taken;			/* of the peer's, up to which all are */
+	uint64_t beyond;		/* bit k: taken + 1 + k is too */
+	uint32_t told;			/* of it, to the peer */
+
+	/* chunks */
+	struct fabric_queue urgent, bulk;
+	uint32_t queued, ops_out;
+	uint64_t bulk_out;		/* bytes */
+	struct fabric_op *free_ops;
+	struct list grants, keys;
+	uint32_t next_id;
+	struct fabric_slab *slab;	/* goes to the device with the first connect */
+	struct fabric_op ops[FABRIC_OPS];
+};
+
+struct fabric_device {
+	struct device dev;		/* dev.fd: epoll */
+	struct fabric_lib lib;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	uint64_t mr_mode;
+	uint64_t key_mask;
+	uint64_t boot;			/* names the clock of this machine */
+	uint32_t dead_after_ms;
+	int waits;			/* queues can be slept on */
+	int timer;
+	struct fabric_way talk;
+	struct fabric_ep *table[FABRIC_TABLE];
+	struct list eps;		/* connected */
+	uint32_t neps, slots;		/* of them; slots made for eps */
+	uint32_t orphans;		/* slots that talk has, of eps that ended */
+	struct list telling;
+	struct list free_slots;		/* to send with */
+	struct list given;		/* receives: the engine reads them until the next poll */
+	struct list unposted;		/* receives that talk did not take */
+	struct list expiring;
+	struct fabric_slab *slabs;
+	struct fabric_queue out;	/* chunks to give out */
+	uint64_t now;
+	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
+	uint32_t armed;
+
+	/* the helper */
+	pthread_t thread;
+	int has_thread;
+	struct mailbox to_helper, from_helper;
+	struct msg stop;
+
+	/* of the poll under way */
+	struct event *events;
+	uint32_t nevents, max;
+
+	uint32_t round;
+	char about[FABRIC_TEXT];
+};
+
+static inline struct fabric_device *fabric_device(struct device *dev)
+{
+	return container_of(dev, struct fabric_device, dev);
+}
+
+static inline struct fabric_ep *fabric_ep(struct ep *ep)
+{
+	return container_of(ep, struct fabric_ep, ep);
+}
+
+static inline struct fabric_device *fabric_ep_device(const struct fabric_ep *e)
+{
+	return fabric_device(e->ep.dev);
+}
+
+static inline void fabric_queue_init(struct fabric_queue *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+static inline void fabric_queue_add(struct fabric_queue *q, struct chunk *c)
+{
+	c->next = NULL;
+	*q->tail = c;
+	q->tail = &c->next;
+}
+
+static inline struct chunk *fabric_queue_pop(struct fabric_queue *q)
+{
+	struct chunk *c = q->head;
+
+	q->head = c->next;
+	if (!q->head)
+		q->tail = &q->head;
+	return c;
+}
+
+/* 1: it was in q. */
+int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
+
+/* fabric_open.c */
+/* Sets info, fabric and domain. prov NULL: any. 0 or -errno with fail() text. */
+int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
+		const struct device_config *config);
+
+/* fabric.c */
+/* The chunk comes out; it is in no queue. */
+void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
+void fabric_tell(struct fabric_ep *e, enum fabric_news news);
+
+/* fabric_ep.c */
+int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
+void fabric_ep_free(struct ep *ep);
+int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+		      const struct sockaddr_storage *via);
+void fabric_ep_close(struct ep *ep);
+struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *cookie);
+void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
+void fabric_ep_down(struct fabric_ep *e, int res);
+void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another */
+/* The peer's word on its way; name has FABRIC_NAME bytes or fewer. */
+void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *name, uint32_t len);
+void fabric_ep_job_done(struct fabric_ep *e);
+void fabric_ep_tick(struct fabric_ep *e);
+
+/* fabric_talk.c */
+/* 1: said, or about to be; 0: no slot is free. more NULL: nothing behind the number. */
+int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
+	       uint32_t len);
+/* DATA and what else waits goes to talk, as far as it takes it. */
+void fabric_talk_push(struct fabric_ep *e);
+void fabric_talk_begin(struct fabric_device *d);	/* of a poll */
+void fabric_talk_poll(struct fabric_device *d);
+void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);	/* room for another ep */
+void fabric_talk_end(struct fabric_ep *e);		/* its SENDs come out */
+void fabric_talk_leave(struct fabric_ep *e);		/* its slots are nobody's */
+int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
+
+/* fabric_move.c */
+uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n);
+void fabric_cancel(struct chunk *chunk, enum cancel_how how);
+void fabric_move_push(struct fabric_ep *e);
+void fabric_move_poll(struct fabric_ep *e);
+/* The way is closed: what was on it goes again, or comes out. */
+void fabric_move_reclaim(struct fabric_ep *e);
+/* Everything of the ep that waits comes out. */
+void fabric_move_end(struct fabric_ep *e);
+
+/* fabric_key.c */
+int fabric_reg(struct device *dev, struct extent *extent);
+void fabric_unreg(struct device *dev, struct extent *extent);
+void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
+int fabric_expose(struct exposure *exposure, void *key, uint32_t key_max);
+int fabric_unexpose(struct exposure *exposure);
+int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		  struct rkey *rkey);
+void fabric_forget(struct ep *ep, struct rkey *rkey);
+void fabric_grant_close(struct fabric_grant *g);		/* helper */
+void fabric_grant_revoked(struct fabric_ep *e, uint32_t id);	/* says the peer */
+void fabric_key_revoke(struct fabric_ep *e, uint32_t id);	/* says the peer */
+void fabric_keys_answer(struct fabric_ep *e);		/* those that are quiet */
+void fabric_grants_tick(struct fabric_device *d);
+
+#endif

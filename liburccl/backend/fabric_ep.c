@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ep from its address to its end. Its address: least and greatest version u8, bytes of talk's
+ * name u8, of the way's u8, cookie [16], the two names. */
+#include <stdlib.h>
+#include "backend/fabric.h"
+
+struct ep_addr {
+	uint8_t versions[EP_VERSIONS];
+	uint8_t talk_len, way_len;
+	uint8_t cookie[FABRIC_COOKIE];
+	uint8_t names[2 * FABRIC_NAME];
+};
+
+#define ADDR_HEAD offsetof(struct ep_addr, names)
+
+_Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
+
+/* ---- before the engine knows it ---- */
+
+static void slab_init(struct fabric_slab *slab)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2 * FABRIC_SLOTS; i++) {
+		slab->slots[i].desc = slab->mr ? fi_mr_desc(slab->mr) : NULL;
+		slab->slots[i].receives = i < FABRIC_SLOTS;
+		list_init(&slab->slots[i].link);
+	}
+}
+
+static int slab_open(struct fabric_device *d, struct fabric_slab **out)
+{
+	struct fabric_slab *slab = calloc(1, sizeof(*slab));
+	uint64_t key;
+	int err;
+
+	if (!slab)
+		return -ENOMEM;
+	if (d->mr_mode & FI_MR_LOCAL) {
+		err = random_bytes(&key, sizeof(key));
+		if (!err)
+			err = fi_mr_reg(d->domain, slab->slots, sizeof(slab->slots),
+					FI_SEND | FI_RECV, 0, key & d->key_mask, 0, &slab->mr,
+					NULL);
+		if (err) {
+			free(slab);
+			return err;
+		}
+	}
+	slab_init(slab);
+	*out = slab;
+	return 0;
+}
+
+static void slab_close(struct fabric_slab *slab)
+{
+	if (slab && slab->mr)
+		fi_close(&slab->mr->fid);
+	free(slab);
+}
+
+static struct fabric_ep *ep_new(struct device *dev)
+{
+	struct fabric_ep *e = calloc(1, sizeof(*e));
+	uint32_t i;
+
+	if (!e)
+		return NULL;
+	e->ep.dev = dev;
+	e->peer = FI_ADDR_UNSPEC;
+	list_init(&e->all);
+	list_init(&e->telling);
+	list_init(&e->saying);
+	list_init(&e->said);
+	list_init(&e->grants);
+	list_init(&e->keys);
+	fabric_queue_init(&e->sends);
+	fabric_queue_init(&e->urgent);
+	fabric_queue_init(&e->bulk);
+	for (i = 0; i < FABRIC_OPS; i++) {
+		e->ops[i].next = e->free_ops;
+		e->free_ops = &e->ops[i];
+	}
+	return e;
+}
+
+static void address_put(const struct fabric_device *d, const struct fabric_ep *e, void *addr,
+			uint32_t *len)
+{
+	struct ep_addr a = {
+		.versions = {FABRIC_VERSION, FABRIC_VERSION},
+		.talk_len = (uint8_t)d->talk.name_len,
+		.way_len = (uint8_t)e->way.name_len,
+	};
+
+	memcpy(a.cookie, e->ours, sizeof(a.cookie));
+	memcpy(a.names, d->talk.name, d->talk.name_len);
+	memcpy(a.names + d->talk.name_len, e->way.name, e->way.name_len);
+	*len = (uint32_t)ADDR_HEAD + d->talk.name_len + e->way.name_len;
+	memcpy(addr, &a, *len);
+}
+
+int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct fabric_ep *e = ep_new(dev);
+	int err;
+
+	if (!e)
+		return fail(-ENOMEM, "no memory for a connection's state");
+	err = random_bytes(e->ours, sizeof(e->ours));
+	if (!err)
+		err = slab_open(d, &e->slab);
+	if (err) {
+		err = fail(err, "libfabric: no buffers for a connection: %s",
+			   strerrordesc_np(-err));
+		goto free_ep;
+	}
+	err = fabric_way_open(d, &e->way, FABRIC_OPS);
+	if (err)
+		goto close_slab;
+	e->way_state = WAY_WAITS;
+	address_put(d, e, addr, len);
+	*ep = &e->ep;
+	return 0;
+
+close_slab:
+	slab_close(e->slab);
+free_ep:
+	free(e);
+	return err;
+}
+
+void fabric_ep_free(struct ep *ep)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+
+	fabric_way_close(&e->way);
+	slab_close(e->slab);
+	free(e);
+}
+
+/* ---- by cookie ---- */
+
+static uint32_t place_of(const uint8_t *cookie)
+{
+	return (cookie[0] | (uint32_t)cookie[1] << 8) % FABRIC_TABLE;
+}
+
+struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *cookie)
+{
+	struct fabric_ep *e = d->table[place_of(cookie)];
+
+	while (e && !equal_const_time(e->ours, cookie, FABRIC_COOKIE))
+		e = e->same;
+	return e;
+}
+
+static void table_add(struct fabric_device *d, struct fabric_ep *e)
+{
+	struct fabric_ep **at = &d->table[place_of(e->ours)];
+
+	e->same = *at;
+	*at = e;
+}
+
+static void table_remove(struct fabric_device *d, struct fabric_ep *e)
+{
+	struct fabric_ep **at = &d->table[place_of(e->ours)];
+
+	while (*at != e)
+		at = &(*at)->same;
+	*at = e->same;
+}
+
+/* ---- the way ---- */
+
+static void job_post(struct fabric_ep *e, enum fabric_job type)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	e->job.type = type;
+	e->job.reply = &d->from_helper;
+	e->job_out = 1;
+	e->way_state = WAY_JOB;
+	mailbox_post(&d->to_helper, &e->job);
+}
+
+/* What the way needs next, if the helper does not have it. */
+static void way_step(struct fabric_ep *e)
+{
+	if (e->job_out || e->ended)
+		return;
+	if (e->ending) {
+		job_post(e, JOB_END);
+		return;
+	}
+	if (e->broken || e->peer_number > e->number) {
+		e->number = e->peer_number > e->number ? e->peer_number : e->number + 1;
+		e->broken = 0;
+		job_post(e, JOB_REOPEN);
+		return;
+	}
+	if (e->way_state == WAY_WAITS && e->peer_number == e->number) {
+		memcpy(e->join_name, e->peer_name, sizeof(e->join_name));
+		job_post(e, JOB_JOIN);
+	}
+}
+
+void fabric_ep_break(struct fabric_ep *e)
+{
+	if (e->state != EP_UP || (e->job_out && e->job.type == JOB_REOPEN))
+		return;
+	e->broken = 1;
+	way_step(e);
+}
+
+void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *name, uint32_t len)
+{
+	if (number < e->number || number <= e->peer_number || len > FABRIC_NAME)
+		return;
+	e->peer_number = number;
+	memset(e->peer_name, 0, sizeof(e->peer_name));
+	memcpy(e->peer_name, name, len);
+	way_step(e);
+}
+
+static void joined(struct fabric_ep *e)
+{
+	e->way_state = WAY_READY;
+	if (!e->joined) {
+		e->joined = 1;
+		if (e->heard) {
+			e->wants |= WANT_HELLO;
+			fabric_ep_up(e);
+		}
+	}
+	e->wants |= WANT_REVOKED;
+}
+
+static void end_done(struct fabric_ep *e)
+{
+	e->way_state = WAY_CLOSED;
+	e->ended = 1;
+	if (e->state == EP_DOWN)
+		fabric_tell(e, NEWS_DOWN);
+}
+
+void fabric_ep_job_done(struct fabric_ep *e)
+{
+	int res = e->job.res;
+
+	e->job_out = 0;
+	if (e->job.type != JOB_JOIN) {
+		e->ways_closed++;
+		fabric_move_reclaim(e);
+	}
+	if (e->job.type == JOB_END) {
+		end_done(e);
+	} else if (res) {
+		e->way_state = WAY_CLOSED;
+		fabric_ep_down(e, res);
+	} else if (e->job.type == JOB_JOIN) {
+		joined(e);
+	} else {
+		e->way_state = WAY_WAITS;
+		e->wants |= WANT_WAY;
+	}
+	way_step(e);
+	fabric_ep_tick(e);
+}
+
+/* ---- the beginning ---- */
+
+static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
+{
+	int version = ep_version(FABRIC_VERSION, FABRIC_VERSION, addr, len);
+
+	if (version < 0)
+		return version;
+	if (len < ADDR_HEAD || len > sizeof(*a))
+		return -EINVAL;
+	memset(a, 0, sizeof(*a));
+	memcpy(a, addr, len);
+	if (!a->talk_len || a->talk_len > FABRIC_NAME || !a->way_len || a->way_len > FABRIC_NAME ||
+	    len < ADDR_HEAD + a->talk_len + a->way_len)
+		return -EINVAL;
+	/* A newer one may append what this version does not know. */
+	if (a->versions[1] <= FABRIC_VERSION && len != ADDR_HEAD + a->talk_len + a->way_len)
+		return -EINVAL;
+	return 0;
+}
+
+/* The first word finds nobody until the peer's engine knows its ep, so the active side repeats it.
+ * The other one waits to hear it: two that dial each other at once are a strain on providers. */
+static void say_hello(struct fabric_ep *e, uint64_t now)
+{
+	if (!e->active || !e->joined || now < e->hello_ns || !list_empty(&e->saying))
+		return;
+	e->hello_ns = now + HELLO_NS;
+	e->wants |= WANT_HELLO;
+}
+
+/* Who does not know the bond does not know what messages are to be headed by. */
+static void cookies_set(struct fabric_ep *e, const struct ep_addr *a)
+{
+	uint8_t out[FABRIC_COOKIE];
+
+	memcpy(e->theirs, a->cookie, sizeof(e->theirs));
+	if (!e->ep.bonded)
+		return;
+	siphash128(e->ep.bond, e->ours, FABRIC_COOKIE, out);
+	memcpy(e->ours, out, sizeof(out));
+	siphash128(e->ep.bond, e->theirs, FABRIC_COOKIE, out);
+	memcpy(e->theirs, out, sizeof(out));
+}
+
+static uint64_t patience(const struct fabric_device *d)
+{
+	uint64_t ns = d->dead_after_ms * NSEC_PER_MSEC;
+
+	return ns < CONNECT_NS ? ns : CONNECT_NS;
+}
+
+int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
+		      const struct sockaddr_storage *via)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+	struct fabric_device *d = fabric_ep_device(e);
+	struct ep_addr a;
+	int err = parse_addr(&a, addr, len);
+
+	(void)via;
+	if (err)
+		return err;
+	if (!fabric_name_fits(d, a.names, a.talk_len) ||
+	    !fabric_name_fits(d, a.names + a.talk_len, a.way_len))
+		return -EINVAL;
+	cookies_set(e, &a);
+	memcpy(e->talk_name, a.names, a.talk_len);
+	memcpy(e->peer_name, a.names + a.talk_len, a.way_len);
+	e->number = e->peer_number = 1;
+	e->state = EP_CONNECTING;
+	e->active = active;
+	e->deadline_ns = clock_ns() + patience(d);
+	table_add(d, e);
+	list_add_tail(&e->all, &d->eps);
+	fabric_talk_add(d, e);
+	way_step(e);
+	return 0;
+}
+
+void fabric_ep_up(struct fabric_ep *e)
+{
+	e->heard = 1;
+	if (e->state != EP_CONNECTING || !e->joined)
+		return;
+	e->state = EP_UP;
+	e->deadline_ns = 0;
+	fabric_tell(e, NEWS_UP);
+}
+
+/* ---- the end ---- */
+
+static void begin_end(struct fabric_ep *e, enum fabric_state state, int res)
+{
+	int says = e->joined && e->heard && res != -ECONNRESET;
+
+	e->state = state;
+	e->res = res;
+	e->ending = 1;
+	e->wants = says ? WANT_BYE : 0;
+	e->deadline_ns = clock_ns() + BYE_NS;
+	fabric_talk_end(e);
+	fabric_move_end(e);
+	fabric_talk_push(e);
+	way_step(e);
+}
+
+void fabric_ep_down(struct fabric_ep *e, int res)
+{
+	if (e->state == EP_CONNECTING || e->state == EP_UP)
+		begin_end(e, EP_DOWN, res);
+}
+
+/* Nothing of it is left but its memory. */
+static void closed(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	fabric_talk_leave(e);
+	e->state = EP_CLOSED;
+	e->deadline_ns = 0;
+	table_remove(d, e);
+	list_del(&e->all);
+	d->neps--;
+	fabric_tell(e, NEWS_CLOSED);
+}
+
+void fabric_ep_close(struct ep *ep)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+
+	if (e->state == EP_CLOSING || e->state == EP_CLOSED)
+		return;
+	e->news = 0;
+	if (e->state == EP_DOWN)
+		e->state = EP_CLOSING;
+	else
+		begin_end(e, EP_CLOSING, -ECANCELED);
+	fabric_ep_tick(e);
+}
+
+void fabric_ep_tick(struct fabric_ep *e)
+{
+	uint64_t now = e->deadline_ns ? clock_ns() : 0;
+	int late = e->deadline_ns && now >= e->deadline_ns;
+
+	if (e->state == EP_CONNECTING && late)
+		fabric_ep_down(e, -ETIMEDOUT);
+	if (e->state == EP_CONNECTING)
+		say_hello(e, now);
+	if (e->state == EP_CLOSING && e->ended && (late || (!e->bye_out && !e->wants)))
+		closed(e);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory: what is made known to the device, what peers may touch of it, and what we may of theirs.
+ * An exposure has a region of libfabric's own, with its range and rights and a random key, for each
+ * of the pieces of memory that it covers; closing them takes it back.
+ *
+ * A key: version u8, rights u8, pieces u16, id u32, bytes u64, its owner's clock at which it
+ * expires u64, in how long that is u64, what names that clock u64, then under SipHash with the
+ * owner's cookie [16] the pieces: address, bytes, key u64 each. Little-endian.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include "backend/fabric.h"
+
+struct key_head {
+	uint8_t version, rights;
+	uint16_t n;
+	uint32_t id;
+	uint64_t len, expires, left, boot;
+	uint8_t mac[16];
+};
+
+#define PARTS_MAX ((uint32_t)((KEY_MAX - sizeof(struct key_head)) / sizeof(struct fabric_part)))
+
+/* ---- for our own use ---- */
+
+static int region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
+		       struct fid_mr **mr)
+{
+	uint64_t key;
+	int err, tries;
+
+	/* A key that is taken is met once in a long time, unless a provider's are short. */
+	for (tries = 0; tries < 8; tries++) {
+		err = random_bytes(&key, sizeof(key));
+		if (!err)
+			err = fi_mr_reg(d->domain, addr, len, access, 0, key & d->key_mask, 0, mr,
+					NULL);
+		if (err != -FI_ENOKEY)
+			break;
+	}
+	return err;
+}
+
+int fabric_reg(struct device *dev, struct extent *extent)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct fid_mr *mr = NULL;
+	int err;
+
+	if (!(d->mr_mode & FI_MR_LOCAL))
+		return 0;
+	err = region_open(d, (void *)(uintptr_t)extent->addr, extent->len, FI_READ | FI_WRITE, &mr);
+	extent->mr[dev->index] = mr;
+	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
+}
+
+void fabric_unreg(struct device *dev, struct extent *extent)
+{
+	struct fid_mr *mr = extent->mr[dev->index];
+
+	if (mr)
+		fi_close(&mr->fid);
+	extent->mr[dev->index] = NULL;
+}
+
+void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
+{
+	uint64_t off;
+
+	if (!(d->mr_mode & FI_MR_LOCAL))
+		return NULL;
+	off = memory_offset(c->memory, (uint64_t)(uintptr_t)c->local + c->scratch[0], 1);
+	return fi_mr_desc(memory_span(c->memory, off)->extent->mr[d->dev.index]);
+}
+
+/* ---- for the peer's ---- */
+
+static uint64_t access_of(uint32_t rights)
+{
+	return (rights & URCCL_RIGHT_READ ? FI_REMOTE_READ : 0) |
+	       (rights & URCCL_RIGHT_WRITE ? FI_REMOTE_WRITE : 0);
+}
+
+static uint32_t count_pieces(const struct exposure *x)
+{
+	uint64_t off = x->off, end = x->off + x->len, run;
+	uint32_t n;
+
+	for (n = 0; off < end; n++) {
+		memory_at(x->memory, off, &run);
+		off += run;
+	}
+	return n;
+}
+
+void fabric_grant_close(struct fabric_grant *g)
+{
+	while (g->n)
+		fi_close(&g->mr[--g->n]->fid);
+}
+
+/* 0, or -errno with nothing left open. */
+static int grant_fill(struct fabric_device *d, struct fabric_grant *g, const struct exposure *x,
+		      struct fabric_part *parts)
+{
+	uint64_t off = x->off, end = x->off + x->len, run, base;
+	int err;
+
+	for (; off < end; off += run) {
+		void *at = memory_at(x->memory, off, &run);
+
+		run = run < end - off ? run : end - off;
+		err = region_open(d, at, run, access_of(x->rights), &g->mr[g->n]);
+		if (err) {
+			fabric_grant_close(g);
+			return err;
+		}
+		base = d->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)at : 0;
+		parts[g->n].addr = htole64(base);
+		parts[g->n].len = htole64(run);
+		parts[g->n].key = htole64(fi_mr_key(g->mr[g->n]));
+		g->n++;
+	}
+	return 0;
+}
+
+static void key_seal(const uint8_t *cookie, uint8_t *key, uint32_t len, uint8_t mac[16])
+{
+	memset(key + offsetof(struct key_head, mac), 0, 16);
+	siphash128(cookie, key, len, mac);
+}
+
+static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
+		   const struct exposure *x, uint8_t *key)
+{
+	uint32_t len = (uint32_t)(sizeof(struct key_head) + g->n * sizeof(struct fabric_part));
+	uint64_t now = clock_ns(), left = 0;
+	struct key_head h;
+
+	if (x->expires_ns == NEVER_NS)
+		left = NEVER_NS;
+	else if (x->expires_ns > now)
+		left = x->expires_ns - now;
+	h = (struct key_head){
+		.version = FABRIC_VERSION,
+		.rights = (uint8_t)x->rights,
+		.n = htole16((uint16_t)g->n),
+		.id = htole32(g->id),
+		.len = htole64(x->len),
+		.expires = htole64(x->expires_ns),
+		.left = htole64(left),
+		.boot = htole64(d->boot),
+	};
+	memcpy(key, &h, sizeof(h));
+	key_seal(g->ep->ours, key, len, h.mac);
+	memcpy(key + offsetof(struct key_head, mac), h.mac, sizeof(h.mac));
+	return (int)len;
+}
+
+int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
+{
+	struct fabric_ep *e = fabric_ep(x->ep);
+	struct fabric_device *d = fabric_ep_device(e);
+	uint32_t n = access_of(x->rights) ? count_pieces(x) : 0;
+	struct fabric_part parts[PARTS_MAX];
+	struct fabric_grant *g;
+	int err;
+
+	x->scratch = 0;
+	if (n > PARTS_MAX || key_max < KEY_MAX)
+		return -E2BIG;
+	if (e->ending || e->state == EP_NEW)
+		return -ECONNRESET;
+	g = calloc(1, sizeof(*g) + n * sizeof(g->mr[0]));
+	if (!g)
+		return -ENOMEM;
+	g->ep = e;
+	g->id = ++e->next_id;
+	g->expires_ns = x->expires_ns;
+	err = n ? grant_fill(d, g, x, parts) : 0;
+	if (err) {
+		free(g);
+		return err;
+	}
+	memcpy((uint8_t *)key + sizeof(struct key_head), parts, n * sizeof(parts[0]));
+	list_add_tail(&g->link, &e->grants);
+	list_init(&g->expiring);
+	if (x->expires_ns != NEVER_NS)
+		list_add_tail(&g->expiring, &d->expiring);
+	x->scratch = (uint64_t)(uintptr_t)g;
+	return key_put(d, g, x, key);
+}
+
+static void grant_job(struct fabric_grant *g)
+{
+	struct fabric_device *d = fabric_ep_device(g->ep);
+
+	if (g->job_out || g->closed)
+		return;
+	g->job_out = 1;
+	g->job.type = JOB_KEY;
+	g->job.reply = &d->from_helper;
+	list_del(&g->expiring);
+	mailbox_post(&d->to_helper, &g->job);
+}
+
+/* Nothing of the peer's lands there any more, once the regions are closed. */
+static int grant_is_quiet(struct fabric_grant *g)
+{
+	struct fabric_ep *e = g->ep;
+
+	if (g->answered || (g->asked && e->ways_closed != g->ways))
+		return 1;
+	if (!g->asked && e->state == EP_UP && fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0)) {
+		g->asked = 1;
+		g->ways = e->ways_closed;
+		g->deadline_ns = clock_ns() + REVOKE_NS;
+	}
+	if (g->asked && clock_ns() >= g->deadline_ns) {
+		grant_job(g);
+		fabric_ep_break(e);
+	}
+	return 0;
+}
+
+static void grant_free(struct fabric_grant *g)
+{
+	list_del(&g->expiring);
+	list_del(&g->link);
+	free(g);
+}
+
+int fabric_unexpose(struct exposure *x)
+{
+	struct fabric_grant *g = (struct fabric_grant *)(uintptr_t)x->scratch;
+	int quiet;
+
+	if (!g)
+		return 0;
+	if (g->ep->ending && !g->ep->ended)
+		return -EINPROGRESS;
+	if (!g->ep->ended) {
+		quiet = grant_is_quiet(g) || !g->n || g->ep->state == EP_CONNECTING;
+		if (quiet)
+			grant_job(g);
+		if (!quiet || !g->closed)
+			return -EINPROGRESS;
+	}
+	grant_free(g);
+	x->scratch = 0;
+	return 0;
+}
+
+void fabric_grant_revoked(struct fabric_ep *e, uint32_t id)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		if (g->id == id && g->asked)
+			g->answered = 1;
+	}
+}
+
+/* Those whose importers have stopped by themselves for a while. */
+void fabric_grants_tick(struct fabric_device *d)
+{
+	uint64_t now = clock_ns();
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->expiring) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, expiring);
+
+		if (now >= g->expires_ns + EXPIRED_NS && !g->ep->ending)
+			grant_job(g);
+	}
+}
+
+/* ---- the peer's memory ---- */
+
+/* Its parts as they are in a key, checked: 0 or -EINVAL. */
+static int parts_read(struct fabric_key *k, const uint8_t *from)
+{
+	uint64_t end = 0;
+	uint32_t i;
+
+	for (i = 0; i < k->n; i++, from += sizeof(k->parts[i])) {
+		memcpy(&k->parts[i], from, sizeof(k->parts[i]));
+		k->parts[i].addr = le64toh(k->parts[i].addr);
+		k->parts[i].key = le64toh(k->parts[i].key);
+		k->parts[i].len = le64toh(k->parts[i].len);
+		if (!k->parts[i].len || __builtin_add_overflow(end, k->parts[i].len, &end))
+			return -EINVAL;
+		k->parts[i].len = end;
+	}
+	return k->n && end != k->len ? -EINVAL : 0;
+}
+
+static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t len,
+		     struct key_head *h)
+{
+	uint8_t copy[KEY_MAX], mac[16];
+
+	if (len < sizeof(*h) || len > KEY_MAX)
+		return -EINVAL;
+	memcpy(h, bytes, sizeof(*h));
+	if (len != sizeof(*h) + le16toh(h->n) * sizeof(struct fabric_part))
+		return -EINVAL;
+	memcpy(copy, bytes, len);
+	key_seal(e->theirs, copy, len, mac);
+	return equal_const_time(mac, h->mac, sizeof(mac)) ? 0 : -EINVAL;
+}
+
+/* By our clock. Of another machine's we know what was left when the key was made. */
+static uint64_t expires_here(const struct fabric_device *d, const struct key_head *h)
+{
+	uint64_t left = le64toh(h->left);
+
+	if (left == NEVER_NS)
+		return NEVER_NS;
+	return le64toh(h->boot) == d->boot ? le64toh(h->expires) : clock_ns() + left;
+}
+
+int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+	struct fabric_key *k;
+	struct key_head h;
+	uint32_t rights;
+
+	if (key_check(e, key, key_len, &h) || le64toh(h.len) != len)
+		return -EINVAL;
+	rights = le16toh(h.n) ? h.rights : 0;
+	k = calloc(1, sizeof(*k) + le16toh(h.n) * sizeof(k->parts[0]));
+	if (!k)
+		return -ENOMEM;
+	k->id = le32toh(h.id);
+	k->rights = rights;
+	k->len = len;
+	k->expires_ns = expires_here(fabric_ep_device(e), &h);
+	k->n = le16toh(h.n);
+	if (parts_read(k, (const uint8_t *)key + sizeof(h))) {
+		free(k);
+		return -EINVAL;
+	}
+	list_add_tail(&k->link, &e->keys);
+	*rkey = (struct rkey){.v = {(uint64_t)(uintptr_t)k}};
+	return 0;
+}
+
+/* Whoever asks about a key that is gone learns what he knows already. */
+static void answer(struct fabric_ep *e, uint32_t id)
+{
+	if (e->way_state == WAY_READY && e->state == EP_UP)
+		fabric_say(e, MESSAGE_REVOKED, id, NULL, 0);
+}
+
+void fabric_forget(struct ep *ep, struct rkey *rkey)
+{
+	struct fabric_key *k = (struct fabric_key *)(uintptr_t)rkey->v[0];
+
+	rkey->v[0] = 0;
+	if (!k)
+		return;
+	if (k->unanswered)
+		answer(fabric_ep(ep), k->id);
+	list_del(&k->link);
+	free(k);
+}
+
+void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
+{
+	struct list *pos;
+	int found = 0;
+
+	list_for_each(pos, &e->keys) {
+		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
+
+		if (k->id != id)
+			continue;
+		k->revoked = k->unanswered = 1;
+		found = 1;
+	}
+	if (found)
+		e->wants |= WANT_REVOKED;
+	else
+		answer(e, id);
+}
+
+/* While the way is not ready something of the old one may still be on its way. */
+void fabric_keys_answer(struct fabric_ep *e)
+{
+	struct list *pos;
+
+	e->wants &= ~(uint32_t)WANT_REVOKED;
+	if (e->way_state != WAY_READY)
+		return;
+	list_for_each(pos, &e->keys) {
+		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
+
+		if (!k->unanswered || k->out)
+			continue;
+		if (fabric_say(e, MESSAGE_REVOKED, k->id, NULL, 0))
+			k->unanswered = 0;
+		else
+			e->wants |= WANT_REVOKED;
+	}
+}

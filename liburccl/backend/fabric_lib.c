@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libfabric by dlopen: programs that do not use it need not have it. All other calls are inline
+ * functions of its headers, which go through tables that the objects carry. */
+#include <dlfcn.h>
+#include "backend/fabric.h"
+
+#define SONAME "libfabric.so.1"
+
+/* to: a pointer to a function. POSIX has dlsym()'s be one too, ISO C lets it be copied. */
+static int bind_symbol(void *handle, const char *name, void *to)
+{
+	void *p = dlsym(handle, name);
+
+	if (!p)
+		return fail(-ELIBACC, "libfabric lacks %s", name);
+	memcpy(to, &p, sizeof(p));
+	return 0;
+}
+
+static int bind_all(struct fabric_lib *lib, void *handle)
+{
+	uint32_t (*version)(void) = NULL;
+	int err = bind_symbol(handle, "fi_version", &version);
+
+	if (!err)
+		err = bind_symbol(handle, "fi_getinfo", &lib->getinfo);
+	if (!err)
+		err = bind_symbol(handle, "fi_freeinfo", &lib->freeinfo);
+	if (!err)
+		err = bind_symbol(handle, "fi_dupinfo", &lib->dupinfo);
+	if (!err)
+		err = bind_symbol(handle, "fi_fabric", &lib->fabric);
+	if (!err)
+		err = bind_symbol(handle, "fi_strerror", &lib->strerror);
+	if (!err)
+		lib->version = version();
+	return err;
+}
+
+int fabric_load(struct fabric_lib *lib, const char *path)
+{
+	/* It stays: its providers' threads may outlive what we close. */
+	void *handle = dlopen(path ? path : SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	int err;
+
+	if (!handle)
+		return fail(-ELIBACC,
+			    "no libfabric: %s. Install libfabric1, or let libfabric_so name it",
+			    dlerror());
+	err = bind_all(lib, handle);
+	if (!err && FI_VERSION_LT(lib->version, FABRIC_API))
+		err = fail(-ELIBACC, "libfabric is of version %u.%u: 1.17 or later is needed",
+			   FI_MAJOR(lib->version), FI_MINOR(lib->version));
+	dlclose(handle);
+	return err;
+}

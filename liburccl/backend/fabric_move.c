@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
+#include "backend/fabric.h"
+
+#define BATCH 16u /* completions of a read */
+#define READS 4u  /* such reads of a poll */
+
+/* ---- coming in ---- */
+
+static struct fabric_key *key_of(const struct chunk *c)
+{
+	return (struct fabric_key *)(uintptr_t)c->key->v[0];
+}
+
+static int moves(const struct chunk *c)
+{
+	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
+}
+
+static int key_lives(const struct fabric_key *k)
+{
+	return !k->revoked && (k->expires_ns == NEVER_NS || clock_ns() < k->expires_ns);
+}
+
+/* What this library keeps to by itself; the owner's region bounds what others try. */
+static int check(const struct chunk *c)
+{
+	const struct fabric_key *k = key_of(c);
+	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
+
+	if (c->checksum)
+		return -EOPNOTSUPP;
+	if (!(k->rights & right))
+		return -EACCES;
+	if (c->len > k->len || c->off > k->len - c->len)
+		return -ERANGE;
+	return key_lives(k) ? 0 : -EACCES;
+}
+
+static int is_urgent(const struct chunk *c)
+{
+	return c->kind == CHUNK_FLUSH || c->cls != URCCL_CLASS_BULK || c->len <= FABRIC_SMALL;
+}
+
+static void enqueue(struct fabric_ep *e, struct chunk *c)
+{
+	c->scratch[0] = 0;
+	c->state |= CHUNK_QUEUED;
+	e->queued++;
+	fabric_queue_add(is_urgent(c) ? &e->urgent : &e->bulk, c);
+}
+
+static void dequeue(struct fabric_ep *e, struct fabric_queue *q)
+{
+	e->queued--;
+	fabric_queue_pop(q)->state &= (uint8_t)~CHUNK_QUEUED;
+}
+
+static void take(struct fabric_ep *e, struct chunk *c)
+{
+	int err;
+
+	e->chunks++;
+	c->state = 0;
+	c->res = 0;
+	c->scratch[0] = c->scratch[1] = 0;
+	if (e->state != EP_UP) {
+		fabric_out(e, c, e->res, 0);
+		return;
+	}
+	if (c->kind == CHUNK_SEND) {
+		e->queued++;
+		fabric_queue_add(&e->sends, c);
+		return;
+	}
+	err = moves(c) ? check(c) : 0;
+	if (err)
+		fabric_out(e, c, err, CHUNK_QUIET);
+	else
+		enqueue(e, c);
+}
+
+uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+	uint32_t i;
+
+	if (e->state == EP_NEW || e->state == EP_CONNECTING)
+		return 0;
+	for (i = 0; i < n && e->queued < FABRIC_QUEUE; i++)
+		take(e, chunks[i]);
+	if (e->state == EP_UP) {
+		fabric_talk_push(e);
+		fabric_move_push(e);
+	}
+	return i;
+}
+
+/* ---- going out ---- */
+
+/* The next piece of the chunk: in one part of the key. */
+static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk *c)
+{
+	const struct fabric_key *k = key_of(c);
+	uint64_t at = c->off + c->scratch[0], from = 0, len;
+	uint32_t low = 0, high = k->n - 1, mid;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		if (k->parts[mid].len <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low)
+		from = k->parts[low - 1].len;
+	len = k->parts[low].len - at;
+	if (len > c->len - c->scratch[0])
+		len = c->len - c->scratch[0];
+	if (len > d->info->ep_attr->max_msg_size)
+		len = d->info->ep_attr->max_msg_size;
+	return (struct fi_rma_iov){.addr = k->parts[low].addr + (at - from),
+				   .len = len,
+				   .key = k->parts[low].key};
+}
+
+static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rma,
+		     struct fabric_op *op)
+{
+	void *desc = fabric_desc(fabric_ep_device(e), c);
+	struct iovec iov = {.iov_base = (char *)c->local + c->scratch[0], .iov_len = rma->len};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.addr = e->way.peer,
+		.rma_iov = rma,
+		.rma_iov_count = 1,
+		.context = &op->context,
+	};
+
+	if (c->kind == CHUNK_READ)
+		return fi_readmsg(e->way.ep, &msg, FI_COMPLETION);
+	return fi_writemsg(e->way.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+}
+
+static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c, uint64_t len,
+		     uint32_t bulk)
+{
+	e->free_ops = op->next;
+	e->ops_out++;
+	op->chunk = c;
+	op->len = (uint32_t)len;
+	op->bulk = bulk;
+	e->bulk_out += bulk ? len : 0;
+	key_of(c)->out++;
+	c->scratch[0] += len;
+	c->scratch[1]++;
+}
+
+/* 1: it has nothing more to be issued; 0: the way is full. */
+static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
+{
+	uint32_t left = bulk ? FABRIC_OPS_LEFT : 0;
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fi_rma_iov rma;
+	ssize_t err;
+
+	while (c->scratch[0] < c->len) {
+		if (!key_lives(key_of(c))) {
+			c->res = -EACCES;
+			return 1;
+		}
+		rma = piece(d, c);
+		if (FABRIC_OPS - e->ops_out <= left ||
+		    (bulk && e->bulk_out && e->bulk_out + rma.len > FABRIC_WINDOW))
+			return 0;
+		err = issue(e, c, &rma, e->free_ops);
+		if (err == -FI_EAGAIN) {
+			d->stalled = 1;
+			return 0;
+		}
+		if (err) {
+			c->res = -EIO;
+			return 1;
+		}
+		op_begin(e, e->free_ops, c, rma.len, bulk);
+	}
+	return 1;
+}
+
+static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
+{
+	struct chunk *c;
+
+	while ((c = q->head)) {
+		if (c->flags & CHUNK_CANCELLED)
+			c->res = -ECANCELED;
+		else if (moves(c) && !issue_all(e, c, bulk))
+			return;
+		dequeue(e, q);
+		if (!c->scratch[1])
+			fabric_out(e, c, c->res, CHUNK_QUIET);
+	}
+}
+
+void fabric_move_push(struct fabric_ep *e)
+{
+	if (e->way_state != WAY_READY || e->state != EP_UP)
+		return;
+	push(e, &e->urgent, 0);
+	push(e, &e->bulk, 1);
+}
+
+/* ---- coming back ---- */
+
+static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
+{
+	struct chunk *c = op->chunk;
+	struct fabric_key *k = key_of(c);
+
+	op->chunk = NULL;
+	op->next = e->free_ops;
+	e->free_ops = op;
+	e->ops_out--;
+	e->bulk_out -= op->bulk ? op->len : 0;
+	c->scratch[1]--;
+	if (!--k->out && k->unanswered)
+		e->wants |= WANT_REVOKED;
+	return c;
+}
+
+static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
+{
+	struct chunk *c = op_end(e, op);
+
+	if (res)
+		c->res = res;
+	if (!c->scratch[1] && !(c->state & CHUNK_QUEUED))
+		fabric_out(e, c, c->res, CHUNK_QUIET);
+}
+
+/* What concerns the one operation alone; all else leaves in doubt what the peer still gets. */
+static int is_refusal(int err)
+{
+	return err == FI_EACCES || err == FI_EPERM || err == FI_ENOKEY || err == FI_EKEYREJECTED;
+}
+
+static void read_error(struct fabric_ep *e)
+{
+	struct fi_cq_err_entry err = {0};
+
+	if (fi_cq_readerr(e->way.cq, &err, 0) != 1)
+		return;
+	if (err.op_context && is_refusal(err.err))
+		op_done(e, container_of(err.op_context, struct fabric_op, context), -EACCES);
+	else
+		fabric_ep_break(e);
+}
+
+void fabric_move_poll(struct fabric_ep *e)
+{
+	struct fi_cq_msg_entry entries[BATCH];
+	uint32_t reads;
+	ssize_t i, n;
+
+	for (reads = 0; reads < READS && e->way_state != WAY_JOB && e->way.cq; reads++) {
+		n = fi_cq_read(e->way.cq, entries, BATCH);
+		if (n == -FI_EAVAIL)
+			read_error(e);
+		else if (n <= 0)
+			break;
+		for (i = 0; i < n; i++)
+			op_done(e, container_of(entries[i].op_context, struct fabric_op, context),
+				0);
+	}
+	fabric_move_push(e);
+}
+
+/* ---- stopping ---- */
+
+static struct fabric_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
+{
+	return is_urgent(c) ? &e->urgent : &e->bulk;
+}
+
+static void leave_queue(struct fabric_ep *e, struct chunk *c)
+{
+	if (!(c->state & CHUNK_QUEUED))
+		return;
+	fabric_queue_remove(queue_of(e, c), c);
+	c->state &= (uint8_t)~CHUNK_QUEUED;
+	e->queued--;
+}
+
+void fabric_cancel(struct chunk *c, enum cancel_how how)
+{
+	struct fabric_ep *e = fabric_ep(c->ep);
+
+	if (c->state & CHUNK_OUT)
+		return;
+	if (c->kind == CHUNK_SEND) {
+		c->flags |= CHUNK_CANCELLED;
+		fabric_talk_cancel(e, c, how);
+		return;
+	}
+	c->flags |= CHUNK_CANCELLED;
+	/* A way that is made anew may still be the peer's old one: the word then is that it is
+	 * ready, and the chunk comes out of its queue. */
+	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state >= CHUNK_TRY))) {
+		leave_queue(e, c);
+		fabric_out(e, c, -ECANCELED, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
+		return;
+	}
+	if (how != CANCEL_NOW)
+		return;
+	c->state |= CHUNK_NOW;
+	fabric_ep_break(e);
+}
+
+/* Nothing of it is on any way of ours. */
+static void reclaim(struct fabric_ep *e, struct chunk *c)
+{
+	int res = c->state & CHUNK_NOW ? -ECANCELED : 0;
+
+	if (!res && e->state != EP_UP)
+		res = e->res;
+	if (!res && c->state >= FABRIC_TRIES * CHUNK_TRY)
+		res = -EIO;
+	if (res) {
+		leave_queue(e, c);
+		fabric_out(e, c, res, 0);
+		return;
+	}
+	c->state = (uint8_t)(c->state + CHUNK_TRY);
+	c->res = 0;
+	c->path |= URCCL_PATH_REPLAYED;
+	if (c->state & CHUNK_QUEUED)
+		c->scratch[0] = 0;
+	else
+		enqueue(e, c);
+}
+
+void fabric_move_reclaim(struct fabric_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
+		struct chunk *c;
+
+		if (!e->ops[i].chunk)
+			continue;
+		c = op_end(e, &e->ops[i]);
+		if (!c->scratch[1])
+			reclaim(e, c);
+	}
+}
+
+static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
+{
+	struct chunk *c;
+
+	while ((c = q->head)) {
+		dequeue(e, q);
+		if (!c->scratch[1])
+			fabric_out(e, c, e->res, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
+	}
+}
+
+void fabric_move_end(struct fabric_ep *e)
+{
+	end_queue(e, &e->urgent);
+	end_queue(e, &e->bulk);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a provider's name to a domain. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "backend/fabric.h"
+
+#define MR_MODES                                                                        \
+	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
+	 FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
+
+/* What this backend can live with: a provider answers with what it needs of it. */
+static struct fi_info *hints_make(const struct fabric_lib *lib, const char *prov,
+				  const char *domain)
+{
+	struct fi_info *h = lib->dupinfo(NULL);
+
+	if (!h)
+		return NULL;
+	h->caps = FI_MSG | FI_RMA;
+	h->mode = FI_CONTEXT | FI_CONTEXT2;
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->mr_mode = MR_MODES;
+	h->domain_attr->threading = FI_THREAD_SAFE;
+	/* The engine drives, and providers need no threads for it. */
+	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	/* Freed with the hints, by libfabric. */
+	h->fabric_attr->prov_name = prov ? strdup(prov) : NULL;
+	h->domain_attr->name = domain ? strdup(domain) : NULL;
+	return h;
+}
+
+static int is_ip(const struct fi_info *info)
+{
+	return info->addr_format == FI_SOCKADDR || info->addr_format == FI_SOCKADDR_IN ||
+	       info->addr_format == FI_SOCKADDR_IN6;
+}
+
+/* Of the address that the context listens on, where that names an interface. */
+static const char *node_of(const struct device_config *config, char text[INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_storage *ss = config->listen;
+	const void *at;
+
+	if (!config->nlisten || addr_wildcard(ss))
+		return NULL;
+	at = ss->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)ss)->sin6_addr
+				       : (const void *)&((const struct sockaddr_in *)ss)->sin_addr;
+	return inet_ntop(ss->ss_family, at, text, INET6_ADDRSTRLEN);
+}
+
+/* Providers on sockets are bound to where the context listens. */
+static int get_info(struct fabric_device *d, const struct fi_info *hints,
+		    const struct device_config *config)
+{
+	const struct fabric_lib *lib = &d->lib;
+	char text[INET6_ADDRSTRLEN];
+	struct fi_info *at = NULL;
+	const char *node;
+	int err;
+
+	err = lib->getinfo(FABRIC_API, NULL, NULL, 0, hints, &d->info);
+	if (err)
+		return err;
+	node = is_ip(d->info) ? node_of(config, text) : NULL;
+	if (!node)
+		return 0;
+	err = lib->getinfo(FABRIC_API, node, NULL, FI_SOURCE, hints, &at);
+	if (err)
+		return err;
+	lib->freeinfo(d->info);
+	d->info = at;
+	return 0;
+}
+
+/* Why a provider that is there will not do. */
+static int check_info(const struct fi_info *info)
+{
+	const char *prov = info->fabric_attr->prov_name;
+	uint64_t mode = (uint64_t)info->domain_attr->mr_mode;
+
+	if (info->mode & ~(FI_CONTEXT | FI_CONTEXT2))
+		return fail(-EOPNOTSUPP, "provider %s asks for modes %llx that this version lacks",
+			    prov, (unsigned long long)info->mode);
+	if (mode & (FI_MR_RAW | FI_MR_ENDPOINT | FI_MR_RMA_EVENT))
+		return fail(-EOPNOTSUPP,
+			    "provider %s asks for memory modes %llx that this version lacks "
+			    "(FI_MR_RAW, FI_MR_ENDPOINT, FI_MR_RMA_EVENT)",
+			    prov, (unsigned long long)mode);
+	if (info->ep_attr->max_msg_size < FABRIC_BUF)
+		return fail(-EOPNOTSUPP, "provider %s moves %zu bytes at a time", prov,
+			    info->ep_attr->max_msg_size);
+	return 0;
+}
+
+static int refused(const struct fabric_lib *lib, const char *what, int err)
+{
+	return fail(err, "libfabric: %s: %s", what, lib->strerror(-err));
+}
+
+int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
+		const struct device_config *config)
+{
+	struct fi_info *hints = hints_make(&d->lib, prov, domain);
+	int err;
+
+	if (!hints)
+		return fail(-ENOMEM, "libfabric: no memory");
+	err = get_info(d, hints, config);
+	d->lib.freeinfo(hints);
+	if (err)
+		return fail(err,
+			    "libfabric has no provider %s%s%s here that gives reliable datagrams "
+			    "with remote reads and writes, complete on delivery: %s. See fi_info",
+			    prov, domain ? " with domain " : "", domain ? domain : "",
+			    d->lib.strerror(-err));
+	err = check_info(d->info);
+	if (err)
+		return err;
+	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
+	if (err)
+		return refused(&d->lib, "fi_fabric", err);
+	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
+	return err ? refused(&d->lib, "fi_domain", err) : 0;
+}

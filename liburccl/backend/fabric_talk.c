@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: SENDs and what eps say to each other, copied into slots of talk. A SEND comes out when
+ * the peer has said that it took it, so no provider's word on delivery is needed; the count that
+ * says so goes with every message, or by itself if a poll brought none to go with.
+ */
+#include <endian.h>
+#include "backend/fabric.h"
+
+#define BATCH 16u /* completions of a read */
+
+static struct fabric_head *head_of(struct fabric_slot *s)
+{
+	return (struct fabric_head *)(void *)s->buf;
+}
+
+/* ---- room ---- */
+
+static void receive(struct fabric_device *d, struct fabric_slot *s)
+{
+	ssize_t err = fi_recv(d->talk.ep, s->buf, FABRIC_BUF, s->desc, FI_ADDR_UNSPEC, &s->context);
+
+	list_del(&s->link);
+	if (!err)
+		return;
+	list_add_tail(&s->link, &d->unposted);
+	d->stalled = 1;
+}
+
+static void receive_all(struct fabric_device *d, struct list *from)
+{
+	struct list again;
+
+	if (list_empty(from))
+		return;
+	list_init(&again);
+	list_add_tail(&again, from);
+	list_del(from);
+	while (!list_empty(&again))
+		receive(d, list_first(&again, struct fabric_slot, link));
+}
+
+void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
+{
+	struct fabric_slab *slab = e->slab;
+	uint32_t i;
+
+	if (++d->neps * FABRIC_SLOTS + d->orphans <= d->slots)
+		return;
+	e->slab = NULL;
+	slab->next = d->slabs;
+	d->slabs = slab;
+	d->slots += FABRIC_SLOTS;
+	for (i = 0; i < 2 * FABRIC_SLOTS; i++) {
+		if (slab->slots[i].receives)
+			receive(d, &slab->slots[i]);
+		else
+			list_add_tail(&slab->slots[i].link, &d->free_slots);
+	}
+}
+
+/* ---- saying ---- */
+
+/* 0, or -errno: the slot is where it was. */
+static int slot_send(struct fabric_device *d, struct fabric_slot *s)
+{
+	ssize_t err = fi_send(d->talk.ep, s->buf, s->len, s->desc, s->ep->peer, &s->context);
+
+	if (err) {
+		d->stalled = 1;
+		return (int)err;
+	}
+	list_del(&s->link);
+	list_add_tail(&s->link, &s->ep->said);
+	return 0;
+}
+
+static struct fabric_slot *slot_take(struct fabric_ep *e, enum fabric_message type, uint32_t len)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fabric_slot *s;
+	struct fabric_head *h;
+
+	if (list_empty(&d->free_slots))
+		return NULL;
+	s = list_first(&d->free_slots, struct fabric_slot, link);
+	list_del(&s->link);
+	s->ep = e;
+	s->len = (uint32_t)sizeof(*h) + len;
+	h = head_of(s);
+	*h = (struct fabric_head){.type = (uint8_t)type,
+				  .len = htole16((uint16_t)len),
+				  .taken = htole32(e->taken)};
+	memcpy(h->cookie, e->theirs, sizeof(h->cookie));
+	e->told = e->taken;
+	return s;
+}
+
+/* In the order in which it was said. */
+static void slot_go(struct fabric_ep *e, struct fabric_slot *s)
+{
+	int first = list_empty(&e->saying);
+
+	list_add_tail(&s->link, &e->saying);
+	if (first)
+		slot_send(fabric_ep_device(e), s);
+}
+
+int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
+	       uint32_t len)
+{
+	struct fabric_word w = {.number = htole32(number), .len = htole32(len)};
+	struct fabric_slot *s = slot_take(e, type, (uint32_t)sizeof(w) + len);
+	uint8_t *to;
+
+	if (!s)
+		return 0;
+	to = s->buf + sizeof(struct fabric_head);
+	memcpy(to, &w, sizeof(w));
+	if (len)
+		memcpy(to + sizeof(w), more, len);
+	if (type == MESSAGE_BYE)
+		e->bye_out = 1;
+	slot_go(e, s);
+	return 1;
+}
+
+static void say_wants(struct fabric_ep *e)
+{
+	if (!e->joined)
+		return;
+	if (e->wants & WANT_HELLO && fabric_say(e, MESSAGE_HELLO, e->heard, NULL, 0))
+		e->wants &= ~(uint32_t)WANT_HELLO;
+	/* A way that is being made anew is said when it is there. */
+	if (e->wants & WANT_WAY &&
+	    ((e->job_out && e->job.type != JOB_JOIN) ||
+	     fabric_say(e, MESSAGE_WAY, e->number, e->way.name, e->way.name_len)))
+		e->wants &= ~(uint32_t)WANT_WAY;
+	if (e->wants & WANT_REVOKED)
+		fabric_keys_answer(e);
+	if (e->wants & WANT_BYE && fabric_say(e, MESSAGE_BYE, 0, NULL, 0))
+		e->wants &= ~(uint32_t)WANT_BYE;
+}
+
+static void send_data(struct fabric_ep *e, struct fabric_slot *s, struct chunk *c)
+{
+	struct fabric_head *h = head_of(s);
+
+	memcpy(s->buf + sizeof(*h), c->local, c->len);
+	h->seq = htole32(++e->seq);
+	if (c->checksum) {
+		h->checked = 1;
+		h->crc = htole32(crc32c(0, c->local, c->len));
+	}
+	e->unacked[e->seq % FABRIC_CREDITS] = c;
+	slot_go(e, s);
+}
+
+void fabric_talk_push(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fabric_slot *s;
+
+	while (!list_empty(&e->saying)) {
+		int err = slot_send(d, list_first(&e->saying, struct fabric_slot, link));
+
+		if (err == -FI_EAGAIN)
+			return;
+		if (err) {
+			fabric_ep_down(e, err);
+			return;
+		}
+	}
+	say_wants(e);
+	while (e->sends.head && e->seq - e->acked < FABRIC_CREDITS && list_empty(&e->saying)) {
+		s = slot_take(e, MESSAGE_DATA, e->sends.head->len);
+		if (!s)
+			break;
+		e->queued--;
+		send_data(e, s, fabric_queue_pop(&e->sends));
+	}
+}
+
+/* What was taken and no message went to say so with. */
+static void acknowledge(struct fabric_ep *e)
+{
+	struct fabric_slot *s;
+
+	if (e->told == e->taken || e->state != EP_UP || !list_empty(&e->saying))
+		return;
+	s = slot_take(e, MESSAGE_ACK, 0);
+	if (s)
+		slot_go(e, s);
+}
+
+/* ---- hearing ---- */
+
+/* The peer has taken all up to n. */
+static int acked(struct fabric_ep *e, uint32_t n)
+{
+	struct chunk *c;
+
+	if ((int32_t)(n - e->acked) <= 0)
+		return 0;
+	if ((int32_t)(n - e->seq) > 0)
+		return -EPROTO;
+	while (e->acked != n) {
+		c = e->unacked[++e->acked % FABRIC_CREDITS];
+		e->unacked[e->acked % FABRIC_CREDITS] = NULL;
+		if (c)
+			fabric_out(e, c, 0, CHUNK_QUIET);
+	}
+	return 0;
+}
+
+/* 1: it comes for the first time; 0: it came before; -EPROTO. */
+static int number_takes(struct fabric_ep *e, uint32_t seq)
+{
+	uint32_t ahead = seq - e->taken;
+
+	if ((int32_t)ahead <= 0)
+		return 0;
+	if (ahead > FABRIC_CREDITS)
+		return -EPROTO;
+	if (e->beyond & 1ull << (ahead - 1))
+		return 0;
+	e->beyond |= 1ull << (ahead - 1);
+	for (; e->beyond & 1; e->beyond >>= 1)
+		e->taken++;
+	return 1;
+}
+
+/* 1: the engine reads the slot until the next poll. */
+static int hear_data(struct fabric_device *d, struct fabric_ep *e, struct fabric_slot *s,
+		     const struct fabric_head *h)
+{
+	const uint8_t *data = s->buf + sizeof(*h);
+	uint32_t len = le16toh(h->len);
+	int fresh;
+
+	if (len > MESSAGE_MAX || (h->checked && le32toh(h->crc) != crc32c(0, data, len))) {
+		fabric_ep_down(e, -EIO);
+		return 0;
+	}
+	fresh = number_takes(e, le32toh(h->seq));
+	if (fresh < 0)
+		fabric_ep_down(e, fresh);
+	if (fresh <= 0)
+		return 0;
+	d->events[d->nevents++] =
+		(struct event){.type = EVENT_MESSAGE, .ep = &e->ep, .data = data, .len = len};
+	return 1;
+}
+
+static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, uint32_t len)
+{
+	struct fabric_word w;
+
+	if (len < sizeof(w)) {
+		fabric_ep_down(e, -EPROTO);
+		return;
+	}
+	memcpy(&w, data, sizeof(w));
+	w.number = le32toh(w.number);
+	w.len = le32toh(w.len);
+	switch (type) {
+	case MESSAGE_HELLO:
+		if (!w.number && e->joined)
+			e->wants |= WANT_HELLO;
+		break;
+	case MESSAGE_WAY:
+		if (w.len == len - sizeof(w) && w.len <= FABRIC_NAME &&
+		    fabric_name_fits(fabric_ep_device(e), data + sizeof(w), w.len))
+			fabric_ep_follow(e, w.number, data + sizeof(w), w.len);
+		else
+			fabric_ep_down(e, -EPROTO);
+		break;
+	case MESSAGE_REVOKE:
+		fabric_key_revoke(e, w.number);
+		break;
+	case MESSAGE_REVOKED:
+		fabric_grant_revoked(e, w.number);
+		break;
+	case MESSAGE_BYE:
+		fabric_ep_down(e, -ECONNRESET);
+		break;
+	default:
+		fabric_ep_down(e, -EPROTO);
+	}
+}
+
+/* Strangers' messages, and those to eps that are gone, find nobody. */
+static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
+{
+	const struct fabric_head *h = head_of(s);
+	struct fabric_ep *e;
+
+	if (len < sizeof(*h) || len > FABRIC_BUF || sizeof(*h) + le16toh(h->len) != len)
+		return 0;
+	e = fabric_ep_find(d, h->cookie);
+	if (!e || (e->state != EP_CONNECTING && e->state != EP_UP))
+		return 0;
+	fabric_ep_up(e);
+	if (e->state == EP_UP && acked(e, le32toh(h->taken))) {
+		fabric_ep_down(e, -EPROTO);
+		return 0;
+	}
+	if (h->type == MESSAGE_DATA && e->state == EP_UP)
+		return hear_data(d, e, s, h);
+	if (h->type != MESSAGE_ACK && h->type != MESSAGE_DATA)
+		hear_word(e, h->type, s->buf + sizeof(*h), le16toh(h->len));
+	return 0;
+}
+
+static void received(struct fabric_device *d, struct fabric_slot *s, size_t len)
+{
+	if (hear(d, s, len))
+		list_add_tail(&s->link, &d->given);
+	else
+		receive(d, s);
+}
+
+static void sent(struct fabric_device *d, struct fabric_slot *s)
+{
+	struct fabric_ep *e = s->ep;
+
+	list_del(&s->link);
+	list_add_tail(&s->link, &d->free_slots);
+	s->ep = NULL;
+	if (!e)
+		d->orphans--;
+	else if (head_of(s)->type == MESSAGE_BYE)
+		e->bye_out = 0;
+}
+
+/* ---- completions ---- */
+
+static void failed(struct fabric_device *d, struct fabric_slot *s, int err)
+{
+	struct fabric_ep *e = s->ep;
+
+	if (s->receives) {
+		receive(d, s);
+		return;
+	}
+	/* It may have come all the same: that is what the numbers are for. */
+	if (e && (e->state == EP_UP || e->state == EP_CONNECTING) && err != FI_ECANCELED) {
+		list_del(&s->link);
+		list_add_tail(&s->link, &e->saying);
+		d->stalled = 1;
+		return;
+	}
+	sent(d, s);
+}
+
+static void read_error(struct fabric_device *d)
+{
+	struct fi_cq_err_entry err = {0};
+
+	/* Without a context nobody knows whose it is: what it was about shows by its silence. */
+	if (fi_cq_readerr(d->talk.cq, &err, 0) == 1 && err.op_context)
+		failed(d, container_of(err.op_context, struct fabric_slot, context), err.err);
+}
+
+void fabric_talk_poll(struct fabric_device *d)
+{
+	struct fi_cq_msg_entry entries[BATCH];
+	uint32_t room = (d->max - d->nevents) / 2;
+	ssize_t i, n;
+
+	if (!room)
+		return;
+	n = fi_cq_read(d->talk.cq, entries, room < BATCH ? room : BATCH);
+	if (n == -FI_EAVAIL)
+		read_error(d);
+	for (i = 0; i < n; i++) {
+		struct fabric_slot *s =
+			container_of(entries[i].op_context, struct fabric_slot, context);
+
+		if (s->receives)
+			received(d, s, entries[i].len);
+		else
+			sent(d, s);
+	}
+}
+
+void fabric_talk_begin(struct fabric_device *d)
+{
+	struct list *pos;
+
+	receive_all(d, &d->given);
+	receive_all(d, &d->unposted);
+	list_for_each(pos, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		fabric_talk_push(e);
+		acknowledge(e);
+	}
+}
+
+/* ---- the end ---- */
+
+int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how)
+{
+	uint32_t i;
+
+	if (fabric_queue_remove(&e->sends, c)) {
+		e->queued--;
+		fabric_out(e, c, -ECANCELED, CHUNK_QUIET);
+		return 1;
+	}
+	for (i = 0; i < FABRIC_CREDITS && how == CANCEL_NOW; i++) {
+		if (e->unacked[i] != c)
+			continue;
+		e->unacked[i] = NULL;
+		fabric_out(e, c, -ECANCELED, 0);
+		return 1;
+	}
+	return 0;
+}
+
+void fabric_talk_end(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	uint32_t i;
+
+	for (i = 0; i < FABRIC_CREDITS; i++) {
+		struct chunk *c = e->unacked[i];
+
+		e->unacked[i] = NULL;
+		if (c)
+			fabric_out(e, c, e->res, 0);
+	}
+	while (e->sends.head) {
+		e->queued--;
+		fabric_out(e, fabric_queue_pop(&e->sends), e->res, CHUNK_QUIET);
+	}
+	while (!list_empty(&e->saying)) {
+		struct fabric_slot *s = list_first(&e->saying, struct fabric_slot, link);
+
+		list_del(&s->link);
+		list_add_tail(&s->link, &d->free_slots);
+		s->ep = NULL;
+	}
+}
+
+void fabric_talk_leave(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	fabric_talk_end(e);
+	while (!list_empty(&e->said)) {
+		struct fabric_slot *s = list_first(&e->said, struct fabric_slot, link);
+
+		list_del(&s->link);
+		s->ep = NULL;
+		d->orphans++;
+	}
+}

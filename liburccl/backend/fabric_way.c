@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints, and the thread that opens and closes them while the engine goes on. */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/poll.h>
+#include <unistd.h>
+#include "backend/fabric.h"
+
+/* ---- endpoints ---- */
+
+static int queue_open(struct fabric_device *d, struct fabric_way *way, uint32_t size)
+{
+	struct fi_cq_attr attr = {.size = size,
+				  .format = FI_CQ_FORMAT_MSG,
+				  .wait_obj = d->waits ? FI_WAIT_FD : FI_WAIT_NONE};
+
+	return fi_cq_open(d->domain, &attr, &way->cq, NULL);
+}
+
+/* epoll forgets the descriptor when the queue is closed. */
+static int queue_watch(struct fabric_device *d, struct fabric_way *way)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd, err;
+
+	if (!d->waits)
+		return 0;
+	err = fi_control(&way->cq->fid, FI_GETWAIT, &fd);
+	if (err)
+		return err;
+	return epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int addresses_open(struct fabric_device *d, struct fabric_way *way)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+
+	if (d->info->domain_attr->av_type != FI_AV_UNSPEC)
+		attr.type = d->info->domain_attr->av_type;
+	return fi_av_open(d->domain, &attr, &way->av, NULL);
+}
+
+static int endpoint_enable(struct fabric_way *way)
+{
+	size_t len = sizeof(way->name);
+	int err;
+
+	err = fi_ep_bind(way->ep, &way->av->fid, 0);
+	if (!err)
+		err = fi_ep_bind(way->ep, &way->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (!err)
+		err = fi_enable(way->ep);
+	if (!err)
+		err = fi_getname(&way->ep->fid, way->name, &len);
+	way->name_len = (uint32_t)len;
+	return err;
+}
+
+int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
+{
+	const char *what = "fi_cq_open";
+	int err;
+
+	memset(way, 0, sizeof(*way));
+	way->peer = FI_ADDR_UNSPEC;
+	err = queue_open(d, way, queue);
+	if (!err) {
+		what = "fi_av_open";
+		err = addresses_open(d, way);
+	}
+	if (!err) {
+		what = "fi_endpoint";
+		err = fi_endpoint(d->domain, d->info, &way->ep, NULL);
+	}
+	if (!err) {
+		what = "fi_enable";
+		err = endpoint_enable(way);
+	}
+	if (!err)
+		err = queue_watch(d, way);
+	if (!err)
+		return 0;
+	fabric_way_close(way);
+	return fail(err, "libfabric: %s: %s", what, d->lib.strerror(-err));
+}
+
+void fabric_way_close(struct fabric_way *way)
+{
+	if (way->ep)
+		fi_close(&way->ep->fid);
+	if (way->av)
+		fi_close(&way->av->fid);
+	if (way->cq)
+		fi_close(&way->cq->fid);
+	way->ep = NULL;
+	way->av = NULL;
+	way->cq = NULL;
+}
+
+int fabric_way_join(struct fabric_way *way, const void *name)
+{
+	int n = fi_av_insert(way->av, name, 1, &way->peer, 0, NULL);
+
+	return n == 1 ? 0 : n < 0 ? n : -EINVAL;
+}
+
+int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len)
+{
+	switch (d->info->addr_format) {
+	case FI_ADDR_STR:
+		return len && len < FABRIC_NAME && !name[len - 1];
+	case FI_SOCKADDR:
+	case FI_SOCKADDR_IN:
+	case FI_SOCKADDR_IN6:
+	case FI_SOCKADDR_IB:
+		return len == d->talk.name_len && !memcmp(name, d->talk.name, sizeof(sa_family_t));
+	default:
+		return len == d->talk.name_len;
+	}
+}
+
+/* ---- the helper ---- */
+
+static int join(struct fabric_device *d, struct fabric_ep *e)
+{
+	int err = 0;
+
+	if (!e->joined) {
+		int n = fi_av_insert(d->talk.av, e->talk_name, 1, &e->peer, 0, NULL);
+
+		err = n == 1 ? 0 : n < 0 ? n : -EINVAL;
+	}
+	return err ? err : fabric_way_join(&e->way, e->join_name);
+}
+
+static int reopen(struct fabric_device *d, struct fabric_ep *e)
+{
+	fabric_way_close(&e->way);
+	return fabric_way_open(d, &e->way, FABRIC_OPS);
+}
+
+static void end(struct fabric_ep *e)
+{
+	struct list *pos;
+
+	fabric_way_close(&e->way);
+	list_for_each(pos, &e->grants)
+		fabric_grant_close(list_entry(pos, struct fabric_grant, link));
+}
+
+static int work(struct fabric_device *d, struct msg *m)
+{
+	switch (m->type) {
+	case JOB_JOIN:
+		return join(d, container_of(m, struct fabric_ep, job));
+	case JOB_REOPEN:
+		return reopen(d, container_of(m, struct fabric_ep, job));
+	case JOB_END:
+		end(container_of(m, struct fabric_ep, job));
+		return 0;
+	default:
+		fabric_grant_close(container_of(m, struct fabric_grant, job));
+		return 0;
+	}
+}
+
+static void helper_sleep(struct mailbox *m)
+{
+	struct pollfd pfd = {.fd = m->fd, .events = POLLIN};
+
+	if (mailbox_arm(m))
+		return;
+	poll(&pfd, 1, -1);
+	wake_drain(m->fd);
+}
+
+static void *helper_run(void *arg)
+{
+	struct fabric_device *d = arg;
+	struct msg *m, *next;
+
+	for (;;) {
+		m = mailbox_take(&d->to_helper);
+		if (!m)
+			helper_sleep(&d->to_helper);
+		for (; m; m = next) {
+			next = m->next;
+			if (m->type == JOB_STOP)
+				return NULL;
+			msg_reply(m, work(d, m));
+		}
+	}
+}
+
+int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p)
+{
+	struct thread_how how = {.prefix = p->thread_name ? p->thread_name : "urccl",
+				 .part = "fabric",
+				 .setting = "control",
+				 .cpus = p->control_cpus,
+				 .nice = p->control_nice};
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd = wake_open(), err;
+
+	if (fd < 0)
+		return fail_errno(fd, "libfabric: no descriptor for a helper thread");
+	mailbox_init(&d->to_helper, fd);
+	fd = wake_open();
+	if (fd < 0)
+		return fail_errno(fd, "libfabric: no descriptor for a helper thread");
+	mailbox_init(&d->from_helper, fd);
+	if (epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev))
+		return fail_errno(-errno, "libfabric: no room in epoll");
+	err = thread_start(&d->thread, &how, helper_run, d);
+	d->has_thread = !err;
+	return err;
+}
+
+void fabric_helper_stop(struct fabric_device *d)
+{
+	if (d->has_thread) {
+		d->stop.type = JOB_STOP;
+		mailbox_post(&d->to_helper, &d->stop);
+		pthread_join(d->thread, NULL);
+	}
+	if (d->to_helper.fd >= 0)
+		close(d->to_helper.fd);
+	if (d->from_helper.fd >= 0)
+		close(d->from_helper.fd);
+}
