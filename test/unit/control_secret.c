@@ -282,6 +282,32 @@ static void impostor(struct side *a, int manner)
 	close(listener);
 }
 
+/* ---- a handshake by itself ---- */
+
+/* What comes out of its turn, or twice, ends it, and nothing mends it. */
+static void out_of_turn(void)
+{
+	uint8_t hello[40] = {1}, nonce[WIRE_NONCE] = {2}, proof[HMAC_BYTES] = {3};
+	struct auth a;
+
+	memset(&a, 0, sizeof(a));
+	CHECK_EQ(auth_said(&a, &right, hello, sizeof(hello)), 0);
+	CHECK_EQ(auth_proof_come(&a, proof, sizeof(proof)), -EPROTO);
+	CHECK_EQ(auth_challenge_come(&a, nonce, sizeof(nonce), proof), -EPROTO);
+	CHECK_EQ(a.stage, AUTH_FAILED);
+	memset(&a, 0, sizeof(a));
+	CHECK_EQ(auth_said(&a, &right, hello, sizeof(hello)), 0);
+	CHECK_EQ(auth_challenge_come(&a, nonce, sizeof(nonce), proof), 0);
+	CHECK_EQ(auth_challenge_come(&a, nonce, sizeof(nonce), proof), -EPROTO);
+	CHECK_EQ(auth_proof_come(&a, proof, sizeof(proof)), -EPROTO);
+	CHECK_EQ(a.stage, AUTH_FAILED);
+	memset(&a, 0, sizeof(a));
+	CHECK_EQ(auth_hello_come(&a, &right, hello, sizeof(hello), nonce), 0);
+	CHECK_EQ(auth_dialler_come(&a, proof, sizeof(proof)), -EACCES);
+	CHECK_EQ(auth_dialler_come(&a, proof, sizeof(proof)), -EPROTO);
+	CHECK_EQ(a.stage, AUTH_FAILED);
+}
+
 int main(void)
 {
 	struct urccl_params p = with_secret();
@@ -292,6 +318,7 @@ int main(void)
 	if (err == -EOPNOTSUPP)
 		SKIP(urccl_errmsg());
 	CHECK_EQ(err, 0);
+	out_of_turn();
 	side_open(&a, &p);
 	side_open(&b, &p);
 	no_secret(b.port);
