@@ -28,14 +28,14 @@ enum object { OBJECT_NONE, OBJECT_REMOTE, OBJECT_PEER, OBJECT_WATCHED, OBJECT_CL
 /* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
  * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it.
  */
-#define ZEROS(fields, flags)                                                            \
-	{                                                                               \
-		0xff00ull | (0x3fffull & ~((flags)&PLAIN_FLAGS)) << 16, 0,              \
-			((fields)&F_OBJECT ? 0 : 0xffffffffull) |                       \
-				((fields)&F_REGION ? 0 : 0xffffffff00000000ull),        \
-			(fields)&F_ADDR ? 0 : ~0ull, (fields)&F_LEN ? 0 : ~0ull,        \
-			(fields)&F_OFF ? 0 : ~0ull, ~0ull,                              \
-			((fields)&F_GROUP ? 0 : 0xffffffffull) | 0xffffffff00000000ull, \
+#define ZEROS(fields, flags)                                                                  \
+	{                                                                                     \
+		{0xff00ull | (0x3fffull & ~((flags)&PLAIN_FLAGS)) << 16, 0},                  \
+			{((fields)&F_OBJECT ? 0 : 0xffffffffull) |                            \
+				 ((fields)&F_REGION ? 0 : 0xffffffff00000000ull),             \
+			 (fields)&F_ADDR ? 0 : ~0ull},                                        \
+			{(fields)&F_LEN ? 0 : ~0ull, (fields)&F_OFF ? 0 : ~0ull},             \
+			{~0ull, ((fields)&F_GROUP ? 0 : 0xffffffffull) | 0xffffffff00000000ull}, \
 	}
 #define PLAIN(object, fields, bits, flags)                           \
 	{                                                            \
@@ -45,9 +45,13 @@ enum object { OBJECT_NONE, OBJECT_REMOTE, OBJECT_PEER, OBJECT_WATCHED, OBJECT_CL
 	{                                       \
 		1, object, fields, flags, bits, \
 		{                               \
-			~0ull                   \
+			{                       \
+				~0ull           \
+			}                       \
 		}                               \
 	}
+
+typedef uint64_t pair __attribute__((vector_size(16)));
 
 /* What an operation may use; an operation that is not here is one this version does not carry out.
  */
@@ -57,7 +61,7 @@ static const struct shape {
 	uint8_t fields; /* enum field */
 	uint16_t flags; /* without class */
 	uint32_t bits;	/* of enum op_bits, those that say what it is */
-	uint64_t zero[8]; /* the entry as words: bits that are 0 in a plain one */
+	pair zero[4];	/* the entry as words: bits that are 0 in a plain one */
 } shapes[URCCL_OP_LAST] = {
 	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, 0, ORDER_FLAGS),
 	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA, DATA_FLAGS),
@@ -215,36 +219,35 @@ static struct verdict check_rest(struct op *op)
 }
 
 /* The handles of the entry itself; those of segments are looked up when they are reached. */
-static void resolve(struct engine *e, struct op *op, const struct shape *shape, struct verdict *v)
+static struct verdict resolve(struct engine *e, struct op *op, const struct shape *shape)
 {
 	if (shape->object == OBJECT_REMOTE) {
 		op->remote = remote_get(e, op->sqe.remote);
-		if (op->remote)
-			op->peer = op->remote->peer;
-		else
-			*v = wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
-		return;
+		if (!op->remote)
+			return wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
+		op->peer = op->remote->peer;
+		return fine;
 	}
 	if (shape->object == OBJECT_WATCHED && !op->sqe.peer)
-		return; /* all */
+		return fine; /* all */
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)
-		*v = wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
+		return wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
 	if (shape->object == OBJECT_CLOSED)
 		op->peer = NULL; /* it outlives the peer's other entries */
+	return fine;
 }
 
-/* Nothing of it needs a closer look: twelve operations on words decide that for almost every entry.
+/* Nothing of it needs a closer look: a dozen operations on words decide that for almost every entry.
  */
 static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 {
-	uint64_t w[8];
+	pair w[4], any;
 
 	memcpy(w, s, sizeof(w));
-	return !((w[0] & shape->zero[0]) | (w[2] & shape->zero[2]) | (w[3] & shape->zero[3]) |
-		 (w[4] & shape->zero[4]) | (w[5] & shape->zero[5]) | (w[6] & shape->zero[6]) |
-		 (w[7] & shape->zero[7])) &&
-	       s->flags >> URCCL_SQE_CLASS_SHIFT <= URCCL_CLASS_CONTROL;
+	any = (w[0] & shape->zero[0]) | (w[1] & shape->zero[1]) | (w[2] & shape->zero[2]) |
+	      (w[3] & shape->zero[3]);
+	return !(any[0] | any[1]) && s->flags >> URCCL_SQE_CLASS_SHIFT <= URCCL_CLASS_CONTROL;
 }
 
 static struct verdict check_closely(struct op *op, const struct shape *shape,
@@ -254,6 +257,9 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 
 	if (!shape->known)
 		return wrong(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
+	if (op->sqe.opcode == URCCL_OP_NOTIFY ||
+	    (shape->bits & (OP_IS_DATA | OP_IS_ATOMIC) && op->sqe.flags & URCCL_SQE_NOTIFY))
+		op->bits |= OP_PROMISED;
 	v = check_fields(&op->sqe, shape);
 	if (!v.res)
 		v = check_flags(&op->sqe, shape);
@@ -264,22 +270,31 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	return v;
 }
 
-void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
+int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
 {
 	const struct shape *shape;
 	struct verdict second;
+	int res = 0;
 
 	if (op->sqe.opcode >= URCCL_OP_LAST) {
 		op->bits = 0;
 		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
-		return;
+		return v->res;
 	}
 	shape = &shapes[op->sqe.opcode];
 	op->bits = shape->bits;
-	v->res = 0;
-	if (!shape->known || !is_plain(&op->sqe, shape))
+	if (!shape->known || !is_plain(&op->sqe, shape)) {
 		*v = check_closely(op, shape, ext);
+		res = v->res;
+	}
+	if (shape->object == OBJECT_NONE)
+		return res;
 	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
-	if (shape->object != OBJECT_NONE)
-		resolve(e, op, shape, v->res ? &second : v);
+	second = resolve(e, op, shape);
+	if (!op->peer)
+		op->bits &= ~(uint32_t)OP_PROMISED;
+	if (res || !second.res)
+		return res;
+	*v = second;
+	return v->res;
 }

@@ -50,7 +50,7 @@ __attribute__((cold)) static void count_failure(const struct op *op)
 		tell_add(&c->failed, 1);
 }
 
-static void post_outcome(struct op *op, uint32_t more)
+static inline void post_outcome(struct op *op, uint32_t more)
 {
 	struct urccl_cqe *cqe = ring_post(op->er->ring, op->sqe.flags & URCCL_SQE_NO_WAKE);
 
@@ -68,7 +68,7 @@ static void post_outcome(struct op *op, uint32_t more)
 	} else if (op_is_data(op)) {
 		cqe->wire = op->placed;
 	} else {
-		cqe->handle = op->sqe.opcode == URCCL_OP_TIMEOUT ? 0 : op->handle;
+		cqe->handle = op->handle;
 	}
 }
 
@@ -89,15 +89,21 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
-/* CANCELs and TIMEOUTs of the ring hear of its end. */
-static void tell_watchers(struct op *op)
+/* Others hear of its end, or the program was shown it. */
+__attribute__((noinline)) static void end_told(struct op *op)
 {
 	struct engine_ring *er = op->er;
 
-	cancel_target_ended(op);
-	timeouts_count(er);
-	er->watched =
-		!list_empty(&er->drains) || !list_empty(&er->cancels) || !list_empty(&er->timeouts);
+	outcome_known(op);
+	order_leave(op);
+	if (er->watched) {
+		cancel_target_ended(op);
+		timeouts_count(er);
+		er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
+			      !list_empty(&er->timeouts);
+	}
+	if (op->bits & OP_SHOWN)
+		store_relaxed(&op->told->state, SEGMENT_FREE);
 }
 
 void op_end(struct op *op, int64_t res)
@@ -120,14 +126,12 @@ void op_end(struct op *op, int64_t res)
 	}
 	r->own.done++;
 	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
-	outcome_known(op);
-	if (op->peer || er->watched || op->bits & (OP_CHAINED | OP_MULTISHOT))
-		order_leave(op);
-	if (er->watched)
-		tell_watchers(op);
+	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_SHOWN) || er->watched || res < 0)
+		end_told(op);
+	if (op->scope_all)
+		order_leave_peer(op);
 	op->peer = NULL;
 	op->state = OP_FREE;
-	tell_state(op);
 	er->free[er->nfree++] = op;
 }
 

@@ -298,7 +298,7 @@ void order_outcome(struct op *op, int failed)
 		failure_keep(op);
 }
 
-static void leave_peer(struct op *op)
+void order_leave_peer(struct op *op)
 {
 	op->peer->unfinished--;
 	scope_leave(op->er, op->scope_all, op);
@@ -327,14 +327,10 @@ void order_leave(struct op *op)
 	if (op->linked_to)
 		op->linked_to->linked = NULL;
 	op->linked_to = NULL;
-	if (op->bits & OP_MULTISHOT) {
+	if (op->bits & OP_MULTISHOT)
 		er->multishots--;
-		return;
-	}
-	if (er->watched)
+	else
 		leave_drains(op);
-	if (op->scope_all)
-		leave_peer(op);
 }
 
 /* ---- per ring ---- */

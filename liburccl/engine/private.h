@@ -149,11 +149,13 @@ struct op {
 	struct scope *scope_all, *scope_group;
 	struct op *linked, *linked_to; /* of its chain: who waits for it, whom it waits for */
 	const struct rkey *flush_key;
-	uint64_t note;	 /* payload of the notification */
+	union {
+		uint64_t note; /* payload of the notification */
+		uint64_t until; /* TIMEOUT: completions at which it ends */
+	};
 	uint64_t total;	 /* bytes the entry describes */
 	uint64_t placed; /* bytes that came out well */
-	uint64_t handle; /* for the CQE: of what was made, an atomic's old value; TIMEOUT:
-			    completions at which it ends */
+	uint64_t handle; /* for the CQE: of what was made, or an atomic's old value */
 	uint64_t started_ns;
 	uint64_t deadline_ns;
 	uint32_t path;
@@ -412,13 +414,14 @@ static inline int op_reads(const struct op *op)
 }
 
 /* check.c */
-struct verdict { /* what is wrong with an entry; res 0: nothing */
+struct verdict { /* what is wrong with an entry */
 	int res;
 	uint32_t reason;
 	uint64_t a, b;
 };
-/* Also sets the entry's peer and remote, where they are there, and of its bits what it is. */
-void check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v);
+/* Also sets the entry's peer and remote, where they are there, and of its bits what it is and
+ * whether it has promised a notification. 0, or -errno: v says why. */
+int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v);
 
 /* take.c */
 uint32_t take_ring(struct engine *e, struct engine_ring *er);
@@ -448,7 +451,8 @@ void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 
 /* order.c */
 int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; -errno: fails at once */
-void order_leave(struct op *op);
+void order_leave(struct op *op); /* of its chain; DRAIN hears of it */
+void order_leave_peer(struct op *op); /* FENCE does */
 /* Its outcome is known, and it is chained or failed: followers of LINK and FENCE hear of it. */
 void order_outcome(struct op *op, int failed);
 int order_ring_init(struct engine_ring *er);

@@ -188,7 +188,7 @@ static void timeout_start(struct op *op)
 	op_set_state(op, OP_PARKED);
 	if (!op->sqe.count)
 		return;
-	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->handle))
+	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->until))
 		return; /* more than there will ever be */
 	list_add_tail(&op->drain_link, &op->er->timeouts);
 	op->er->watched = 1;
@@ -202,7 +202,7 @@ void timeouts_count(struct engine_ring *er)
 
 	list_for_each_safe(pos, tmp, &er->timeouts) {
 		op = list_entry(pos, struct op, drain_link);
-		if (er->completions < op->handle || (op->bits & OP_DECIDED))
+		if (er->completions < op->until || (op->bits & OP_DECIDED))
 			continue;
 		list_del(&op->drain_link);
 		list_del(&op->link);

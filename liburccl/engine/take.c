@@ -50,10 +50,12 @@ static void cursor_reset(struct cursor *c)
 	c->desc = c->fresh = 0;
 }
 
-static int has_note(const struct op *op)
+static void open_data(struct op *op)
 {
-	return op->sqe.opcode == URCCL_OP_NOTIFY ||
-	       ((op_is_data(op) || op_is_atomic(op)) && op->sqe.flags & URCCL_SQE_NOTIFY);
+	if (op_is_atomic(op))
+		atomic_open(op);
+	else if (!cursor_open(op))
+		choose_lane(op);
 }
 
 /* A peer that is being lost takes nothing more: its end would wait for what waits here. */
@@ -73,37 +75,33 @@ static void refuse(struct op *op)
  * its turn. */
 static void start(struct engine_ring *er, struct op *op)
 {
-	int waits = op->blockers;
+	uint32_t waits = op->blockers;
 
-	if (op_is_data(op) && !cursor_open(op))
-		choose_lane(op);
-	if (op_is_atomic(op))
-		atomic_open(op);
+	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
+		open_data(op);
 	if (er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 	if (op->peer && op->peer->refuses && !(op->bits & OP_MULTISHOT))
 		refuse(op);
-	if (op->state == OP_WAITING && !waits && !(op->bits & OP_DECIDED))
+	if (!waits && !(op->bits & OP_DECIDED)) /* nor has it ended */
 		op_begin(op);
 }
 
-static void take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe,
-		 const struct urccl_ext *ext)
+static void take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe)
 {
 	struct op *op = op_new(er, sqe);
 	struct verdict v;
+	int wrong = check_entry(e, op, ring_ext(er->ring, sqe), &v);
 
-	check_entry(e, op, ext, &v);
-	/* An entry that fails before it starts names its first segment and owes its peer a word. */
-	if (op_is_data(op) || op_is_atomic(op))
+	/* An entry that fails before it starts names its first segment. */
+	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		cursor_reset(&op->cursor);
-	if (op->peer && has_note(op))
-		op->bits |= OP_PROMISED;
-	if (!order_enter(op) && !v.res) {
+	if (!order_enter(op) && !wrong) {
 		start(er, op);
 	} else {
 		op->sqe.len = 0; /* nobody looked at its array: a CANCEL must not */
-		op_fail(op, v.res, v.reason, v.a, v.b, 0);
+		if (wrong)
+			op_fail(op, v.res, v.reason, v.a, v.b, 0);
 	}
 	if (op->state != OP_FREE && !op->is_fresh) {
 		op->is_fresh = 1;
@@ -123,7 +121,7 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 		const struct urccl_sqe *sqe = ring_sqe(r, i);
 
 		PROBE(entry_taken, r->pub.id, sqe->user_data, sqe->opcode);
-		take(e, er, sqe, ring_ext(r, i));
+		take(e, er, sqe);
 		if (i % SHOW == SHOW - 1) {
 			tell_ended(er);
 			ring_show(r);

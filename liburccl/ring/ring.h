@@ -82,9 +82,10 @@ static inline const struct urccl_sqe *ring_sqe(const struct ring *r, uint32_t i)
 	return &r->pub.sqes[(r->own.sq_head + i) & r->pub.sq_mask];
 }
 
-static inline const struct urccl_ext *ring_ext(const struct ring *r, uint32_t i)
+/* Its second half. */
+static inline const struct urccl_ext *ring_ext(const struct ring *r, const struct urccl_sqe *sqe)
 {
-	return &r->pub.exts[(r->own.sq_head + i) & r->pub.sq_mask];
+	return &r->pub.exts[sqe - r->pub.sqes];
 }
 
 /* n entries were copied: their slots are the producer's again once they end. */
