@@ -218,24 +218,31 @@ static struct verdict check_rest(struct op *op)
 	}
 }
 
-/* The handles of the entry itself; those of segments are looked up when they are reached. */
-static struct verdict resolve(struct engine *e, struct op *op, const struct shape *shape)
+/* The handles of the entry itself; those of segments are looked up when they are reached. 0: there
+ * is no such thing. */
+static int resolve(struct engine *e, struct op *op, const struct shape *shape)
 {
 	if (shape->object == OBJECT_REMOTE) {
 		op->remote = remote_get(e, op->sqe.remote);
-		if (!op->remote)
-			return wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
-		op->peer = op->remote->peer;
-		return fine;
+		if (op->remote)
+			op->peer = op->remote->peer;
+		return op->remote != NULL;
 	}
-	if (shape->object == OBJECT_WATCHED && !op->sqe.peer)
-		return fine; /* all */
+	if (shape->object == OBJECT_NONE || (shape->object == OBJECT_WATCHED && !op->sqe.peer))
+		return 1; /* WATCH: all */
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)
-		return wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
+		return 0;
 	if (shape->object == OBJECT_CLOSED)
 		op->peer = NULL; /* it outlives the peer's other entries */
-	return fine;
+	return 1;
+}
+
+static struct verdict unresolved(const struct op *op, const struct shape *shape)
+{
+	if (shape->object == OBJECT_REMOTE)
+		return wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
+	return wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
 }
 
 /* Nothing of it needs a closer look: a dozen operations on words decide that for almost every entry.
@@ -255,6 +262,8 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 {
 	struct verdict v;
 
+	if (op->sqe.opcode >= URCCL_OP_LAST)
+		return wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
 	if (!shape->known)
 		return wrong(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
 	if (op->sqe.opcode == URCCL_OP_NOTIFY ||
@@ -270,31 +279,32 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	return v;
 }
 
-int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
+/* Out of the way of plain entries, whose code it would make slower. */
+__attribute__((noinline)) static int check_other(struct engine *e, struct op *op,
+						 const struct shape *shape,
+						 const struct urccl_ext *ext, struct verdict *v)
 {
-	const struct shape *shape;
-	struct verdict second;
-	int res = 0;
-
-	if (op->sqe.opcode >= URCCL_OP_LAST) {
-		op->bits = 0;
-		*v = wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
-		return v->res;
-	}
-	shape = &shapes[op->sqe.opcode];
-	op->bits = shape->bits;
-	if (!shape->known || !is_plain(&op->sqe, shape)) {
-		*v = check_closely(op, shape, ext);
-		res = v->res;
-	}
-	if (shape->object == OBJECT_NONE)
-		return res;
+	*v = check_closely(op, shape, ext);
 	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
-	second = resolve(e, op, shape);
+	if (!resolve(e, op, shape) && !v->res)
+		*v = unresolved(op, shape);
 	if (!op->peer)
 		op->bits &= ~(uint32_t)OP_PROMISED;
-	if (res || !second.res)
-		return res;
-	*v = second;
+	return v->res;
+}
+
+int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
+{
+	static const struct shape unknown;
+	const struct shape *shape = &unknown;
+
+	if (op->sqe.opcode < URCCL_OP_LAST)
+		shape = &shapes[op->sqe.opcode];
+	op->bits = shape->bits;
+	if (!shape->known || !is_plain(&op->sqe, shape))
+		return check_other(e, op, shape, ext, v);
+	if (resolve(e, op, shape))
+		return 0;
+	*v = unresolved(op, shape);
 	return v->res;
 }

@@ -93,7 +93,7 @@ static int open_range(struct op *op)
 	return 0;
 }
 
-static int open_segs(struct op *op)
+__attribute__((noinline)) static int open_segs(struct op *op)
 {
 	uint64_t max = op_engine(op)->config.params->max_segs;
 	int res = 0;
@@ -140,7 +140,7 @@ static int check_descriptor(struct op *op, uint64_t i)
 	return 0;
 }
 
-static int open_paged(struct op *op)
+__attribute__((noinline)) static int open_paged(struct op *op)
 {
 	uint64_t max = op_engine(op)->config.params->max_blocks, blocks = 0, bytes = 0, n, part, i;
 

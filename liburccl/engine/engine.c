@@ -32,7 +32,7 @@ static uint32_t expire(struct engine *e)
 }
 
 /* A busy engine looks at the clock now and then only, but for entries whose time begins. */
-static uint32_t look_at_clock(struct engine *e, uint32_t due)
+__attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32_t due)
 {
 	if (!op_arm_fresh(e)) {
 		if (!due)

@@ -272,7 +272,7 @@ void op_block_failed(struct op *op, uint32_t reason)
 	list_add_tail(&op->link, &op_engine(op)->ready);
 }
 
-uint32_t op_run_listed(struct engine *e)
+__attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 {
 	struct op *op;
 	uint32_t n = 0;

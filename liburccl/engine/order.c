@@ -57,8 +57,8 @@ static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, ui
 	return s;
 }
 
-static struct scope *scope_get(struct engine_ring *er, struct engine_peer *p, uint32_t group,
-			       uint32_t all)
+__attribute__((noinline)) static struct scope *
+scope_get(struct engine_ring *er, struct engine_peer *p, uint32_t group, uint32_t all)
 {
 	struct scope *s = *scope_bucket(er, p, group, all);
 
@@ -237,7 +237,7 @@ static uint32_t enter_fence(struct op *op)
 }
 
 /* It asks for an order, or follows one that does. */
-static int enter_ordered(struct op *op)
+__attribute__((noinline)) static int enter_ordered(struct op *op)
 {
 	uint32_t reason = 0, fence = 0;
 
