@@ -49,7 +49,7 @@ static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr
 		op_fail(op, -ESTALE, REASON_REGION_STALE, region, 0, 0);
 		return NULL;
 	}
-	if (memory_offset(m, addr, len) == UINT64_MAX) {
+	if (!memory_holds(m, addr, len)) {
 		op_fail(op, -ERANGE, REASON_REGION_RANGE, len, addr, region);
 		return NULL;
 	}
@@ -172,12 +172,12 @@ __attribute__((noinline)) static int open_paged(struct op *op)
 
 static int is_range(const struct op *op)
 {
-	return op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_WRITE;
+	return (op->bits & OP_IS_RANGE) != 0;
 }
 
 static int is_paged(const struct op *op)
 {
-	return op->sqe.opcode == URCCL_OP_READ_PAGED || op->sqe.opcode == URCCL_OP_WRITE_PAGED;
+	return !(op->bits & (OP_IS_RANGE | OP_IS_VECTOR));
 }
 
 int cursor_open(struct op *op)

@@ -309,6 +309,10 @@ void op_begin(struct op *op)
 		op_end(op, 0);
 		return;
 	}
+	if (op_is_data(op) && p->state == PEER_UP) {
+		begin_data(op);
+		return;
+	}
 	if (!p || op->sqe.opcode == URCCL_OP_WATCH || op->sqe.opcode == URCCL_OP_IMPORT) {
 		request_start(op);
 		return;
@@ -323,11 +327,9 @@ void op_begin(struct op *op)
 	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
 		peer_awaited(op_engine(op), p);
 		note_start(op);
-	} else if (op_is_atomic(op)) {
+	} else {
 		peer_awaited(op_engine(op), p);
 		atomic_start(op);
-	} else {
-		begin_data(op);
 	}
 }
 
@@ -380,8 +382,9 @@ void op_check(struct op *op)
 {
 	/* A flush, the peer's word on a notification or an atomic and what the control thread has
 	 * come back in their own time, however late that is. */
-	if (op->inflight || op->state == OP_FREE || op->state == OP_FLUSHING ||
-	    op->state == OP_NOTING || op->state == OP_ATOMIC || op->state == OP_ASKING) {
+	const uint32_t goes_on = 1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED;
+
+	if (op->inflight || !(goes_on & 1u << op->state)) {
 		tell_placed(op);
 		return;
 	}

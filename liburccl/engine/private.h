@@ -110,6 +110,8 @@ enum op_bits {
 	OP_CHAINED = 1 << 20, /* it has LINK, or the entry before it has */
 	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
+	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
+	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */

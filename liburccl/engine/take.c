@@ -8,17 +8,11 @@
 
 static void choose_lane(struct op *op)
 {
-	uint32_t cls = (uint32_t)op->sqe.flags >> URCCL_SQE_CLASS_SHIFT;
+	static const uint8_t lanes[] = {LANE_BULK, LANE_LATENCY, LANE_CONTROL}; /* by class */
 
-	if (cls == URCCL_CLASS_CONTROL)
-		op->lane = LANE_CONTROL;
-	else if (cls == URCCL_CLASS_LATENCY)
-		op->lane = LANE_LATENCY;
-	else if (op->total <= SMALL_BYTES && op->sqe.opcode != URCCL_OP_READV &&
-		 op->sqe.opcode != URCCL_OP_WRITEV)
+	op->lane = lanes[op->sqe.flags >> URCCL_SQE_CLASS_SHIFT];
+	if (op->lane == LANE_BULK && op->total <= SMALL_BYTES && !(op->bits & OP_IS_VECTOR))
 		op->lane = LANE_SMALL;
-	else
-		op->lane = LANE_BULK;
 }
 
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)

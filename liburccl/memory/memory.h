@@ -69,6 +69,16 @@ static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *ru
  * memory and in offset; UINT64_MAX: not all inside. O(log n), but where ranges overlap. */
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
 
+/* All of the len bytes at addr are inside. */
+static inline int memory_holds(const struct memory *m, uint64_t addr, uint64_t len)
+{
+	uint64_t in = addr - m->spans[0].addr;
+
+	if (in < m->spans[0].len && len <= m->spans[0].len - in)
+		return 1; /* most regions are one span */
+	return m->nspans > 1 && memory_offset(m, addr, len) != UINT64_MAX;
+}
+
 /* Every range of every region by address: what "region 0" looks up. Made by the control thread at
  * each change and swapped into the engines, which never change it. Overlapping ranges: the one
  * registered last wins. */
