@@ -186,9 +186,12 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 
 /* Its memory is not mapped any more. */
 int shm_remote_by_ring(const struct shm_remote *r);
-/* 0, or -errno: the remote does not allow it, or not any more. */
-int shm_remote_check(const struct shm_remote *r, const struct chunk *c);
-/* Copies the next max bytes of the chunk. 1: that was the last; -EBADMSG: its checksum. */
+/* 0 or -ERANGE. */
+int shm_remote_holds(const struct shm_remote *r, const struct chunk *c);
+/* 0, or -EACCES: it does not allow it, or not any more. */
+int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
+/* Copies the next max bytes of the chunk. 0: that was the last; -EINPROGRESS: it was not;
+ * -EBADMSG: its checksum. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
 /* ---- cma ---- */

@@ -57,7 +57,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 	c->flags = 0;
 	c->path = 0;
 	c->scratch[0] = 0;
-	err = shm_remote_check(r, c);
+	err = shm_remote_holds(r, c);
 	if (err) {
 		out(e->dev, c, err);
 		return 1;
@@ -128,14 +128,6 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 
 /* ---- poll ---- */
 
-static void queue_pop(struct shm_queue *q)
-{
-	q->head = q->head->next;
-	q->n--;
-	if (!q->head)
-		q->end = &q->head;
-}
-
 /* The first chunk of a queue whose memory is not mapped any more goes by the ring, from its
  * beginning. 0: there is no room. */
 static int divert(struct shm_ep *e, struct shm_queue *q)
@@ -151,41 +143,64 @@ static int divert(struct shm_ep *e, struct shm_queue *q)
 	return 1;
 }
 
-/* Copies the chunks of one queue, at most max bytes, into at most n events. A copy counts if the
- * memory is the owner's even after it. */
+/* Copies the first n chunks of a queue, at most *max bytes, as far as their memory is mapped. How
+ * many are done with, by their res. */
+static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
+{
+	uint32_t done, before;
+	struct chunk *c = q->head;
+
+	for (done = 0; c && done < n && *max; done++, c = c->next) {
+		const struct shm_remote *r = shm_remote(c->key);
+
+		c->res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_allows(r, c);
+		if (c->res)
+			continue;
+		if (shm_remote_by_ring(r))
+			break;
+		before = (uint32_t)c->scratch[0];
+		c->res = shm_remote_copy(r, c, *max);
+		*max -= (uint32_t)c->scratch[0] - before;
+		if (c->res == -EINPROGRESS)
+			break;
+	}
+	return done;
+}
+
+/* The first n chunks of a queue are events. */
+static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
+{
+	struct chunk *c = q->head;
+	uint32_t i;
+
+	for (i = 0; i < n; i++, c = c->next) {
+		c->state = 0;
+		c->flags |= CHUNK_QUIET;
+		events[i].type = EVENT_CHUNK;
+		events[i].chunk = c;
+	}
+	q->head = c;
+	q->n -= n;
+	if (!c)
+		q->end = &q->head;
+}
+
+/* Copies the chunks of one queue, at most max bytes, into at most n events. Copies count if the
+ * memory is the owner's even after them: else they are looked at once more. */
 static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct event *events,
 		       uint32_t n)
 {
 	struct shm_queue *q = &e->copies[w];
-	uint32_t got = 0;
-	struct chunk *c;
+	uint32_t got = 0, done;
 
-	while (got < n && max && (c = q->head)) {
-		const struct shm_remote *r = shm_remote(c->key);
-		uint32_t before = (uint32_t)c->scratch[0];
-		int res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_check(r, c);
-
-		if (!res && shm_remote_by_ring(r)) {
-			if (!divert(e, q))
-				break;
-			continue;
-		}
-		if (!res) {
-			res = shm_remote_copy(r, c, max);
-			if (!res)
-				break;
-			if (shm_views_moved(e))
-				continue;
-		}
-		max -= res > 0 ? c->len - before : 0;
-		if (res > 0)
-			res = 0;
-		queue_pop(q);
-		c->state = 0;
-		c->res = res;
-		c->flags |= CHUNK_QUIET;
-		events[got++] = (struct event){.type = EVENT_CHUNK, .res = c->res, .chunk = c};
-	}
+	do {
+		done = copy_some(q, &max, n - got);
+		while (shm_views_moved(e))
+			done = copy_some(q, &max, n - got);
+		copies_out(q, events + got, done);
+		got += done;
+	} while (q->head && max && got < n && shm_remote_by_ring(shm_remote(q->head->key)) &&
+		 divert(e, q));
 	return got;
 }
 

@@ -302,12 +302,15 @@ int shm_remote_by_ring(const struct shm_remote *r)
 	return r->by_ring != 0;
 }
 
-int shm_remote_check(const struct shm_remote *r, const struct chunk *c)
+int shm_remote_holds(const struct shm_remote *r, const struct chunk *c)
+{
+	return c->off <= r->len && c->len <= r->len - c->off ? 0 : -ERANGE;
+}
+
+int shm_remote_allows(const struct shm_remote *r, const struct chunk *c)
 {
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
 
-	if (c->off > r->len || c->len > r->len - c->off)
-		return -ERANGE;
 	return r->rights & right ? 0 : -EACCES;
 }
 
@@ -345,36 +348,38 @@ static const struct remote_part *part_at(const struct shm_remote *r, uint64_t of
 	return &r->parts[low];
 }
 
-/* What was taken is what is there now: the bytes are read back from their place. */
-static int copy_checked(void *to, const void *from, uint64_t len)
+/* To or from what is there. */
+static inline int copy(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
 {
-	uint32_t sum = crc32c(0, from, len);
+	memcpy(c->kind == CHUNK_WRITE ? there : local, c->kind == CHUNK_WRITE ? local : there, len);
+	return 0;
+}
 
-	memcpy(to, from, len);
-	return crc32c(0, to, len) == sum ? 0 : -EBADMSG;
+/* What was taken is what is there now: the bytes are read back from their place. */
+static int copy_checked(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
+{
+	uint32_t sum = crc32c(0, c->kind == CHUNK_WRITE ? local : there, len);
+
+	copy(c, there, local, len);
+	return crc32c(0, c->kind == CHUNK_WRITE ? there : local, len) == sum ? 0 : -EBADMSG;
 }
 
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
 {
-	uint64_t left = c->len - c->scratch[0], run;
-	const struct remote_part *p;
-	uint8_t *local, *there, *to, *from;
+	uint64_t at = c->scratch[0], end = c->len - at < max ? c->len : at + max, off, run;
+	const struct remote_part *p = r->parts;
+	uint8_t *local, *there;
 
-	if (left > max)
-		left = max;
-	for (; left; left -= run) {
-		p = part_at(r, c->off + c->scratch[0]);
-		there = p->addr + (c->off + c->scratch[0] - p->start);
-		local = (uint8_t *)c->local + c->scratch[0];
-		run = p->len - (c->off + c->scratch[0] - p->start);
-		run = run < left ? run : left;
-		to = c->kind == CHUNK_WRITE ? there : local;
-		from = c->kind == CHUNK_WRITE ? local : there;
-		if (!c->checksum)
-			memcpy(to, from, run);
-		else if (copy_checked(to, from, run))
+	for (; at < end; at += run) {
+		if (r->nparts > 1)
+			p = part_at(r, c->off + at);
+		off = c->off + at - p->start;
+		run = p->len - off < end - at ? p->len - off : end - at;
+		there = p->addr + off;
+		local = (uint8_t *)c->local + at;
+		if (c->checksum ? copy_checked(c, there, local, run) : copy(c, there, local, run))
 			return -EBADMSG;
-		c->scratch[0] += run;
+		c->scratch[0] = at + run;
 	}
-	return c->scratch[0] == c->len;
+	return at == c->len ? 0 : -EINPROGRESS;
 }
