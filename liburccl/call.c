@@ -28,7 +28,7 @@ static int driven_elsewhere(const struct urccl *ctx)
 {
 	uintptr_t driver = load_relaxed(&ctx->driver);
 
-	return driver && driver != (uintptr_t)pthread_self();
+	return driver && driver != this_thread();
 }
 
 int context_drive_begin(struct urccl *ctx)

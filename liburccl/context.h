@@ -42,6 +42,17 @@ struct urccl {
 	uintptr_t driver; /* 0: no ring */
 };
 
+/* Another for each thread. */
+static inline uintptr_t this_thread(void)
+{
+#ifdef __has_builtin
+#if __has_builtin(__builtin_thread_pointer)
+	return (uintptr_t)__builtin_thread_pointer();
+#endif
+#endif
+	return (uintptr_t)pthread_self();
+}
+
 /* A ring and its two other sides; the ring's arg. */
 struct context_ring {
 	struct list link;

@@ -4,12 +4,6 @@
 
 #include "context.h"
 
-/* The thread that runs the engine, as seen by calls of others. */
-static uintptr_t this_thread(void)
-{
-	return (uintptr_t)pthread_self();
-}
-
 /* From here on this thread runs the engine, once a call of another that does has ended. */
 static void take_over(struct urccl *ctx)
 {

@@ -27,19 +27,16 @@ static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len
 	return e->map ? memory_map_find(e->map, addr, len) : NULL;
 }
 
-/* The memory of len bytes at addr: of the region where one is named, else looked up. NULL with
- * op_fail() done. */
-static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
+/* It is not known yet, or not there, or not of that size: news of it is heard first. */
+__attribute__((noinline)) static struct memory *missing_memory(struct op *op, uint32_t region,
+							       uint64_t addr, uint64_t len)
 {
 	struct engine *e = op_engine(op);
 	struct memory *m;
 
 	if (!region) {
+		engine_lookup_missed(e);
 		m = lookup(e, addr, len);
-		if (!m) {
-			engine_lookup_missed(e);
-			m = lookup(e, addr, len);
-		}
 		if (!m)
 			op_fail(op, -EFAULT, REASON_REGION_NONE, len, addr, 0);
 		return m;
@@ -56,6 +53,18 @@ static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr
 	return m;
 }
 
+/* The memory of len bytes at addr: of the region where one is named, else looked up. NULL with
+ * op_fail() done. */
+static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
+{
+	struct engine *e = op_engine(op);
+	struct memory *m = region ? region_find(e, region) : lookup(e, addr, len);
+
+	if (m && (!region || memory_holds(m, addr, len)))
+		return m;
+	return missing_memory(op, region, addr, len);
+}
+
 int cursor_lookup(struct op *op)
 {
 	const struct urccl_sqe *sqe = &op->sqe;
@@ -64,7 +73,7 @@ int cursor_lookup(struct op *op)
 	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
 	op->cursor.element.memory = op->memory;
 	/* The look may have heard of its end. */
-	return op->state == OP_FREE || op->bits & OP_DECIDED ? -ECANCELED : 0;
+	return op->bits & OP_DECIDED ? -ECANCELED : 0;
 }
 
 static int open_range(struct op *op)

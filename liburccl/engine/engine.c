@@ -89,6 +89,20 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		   !list_empty(&e->commands);
 }
 
+/* Devices without rails have strangers to look at, at most. */
+static uint32_t move(struct engine *e, uint32_t seldom)
+{
+	uint32_t work = 0;
+
+	if (e->lanes_set)
+		work += schedule(e);
+	if (e->rails || seldom)
+		work += poll_devices(e, seldom);
+	if (e->rare | e->sweep)
+		rare(e);
+	return work;
+}
+
 static uint32_t turn(struct engine *e)
 {
 	uint32_t seldom = (e->turns++ & e->seldom) == 0, work = 0;
@@ -97,12 +111,8 @@ static uint32_t turn(struct engine *e)
 		work += run_commands(e);
 	work += take_all(e);
 	op_run_ready(e);
-	if (e->lanes_set)
-		work += schedule(e);
-	if (e->rails || seldom) /* devices without rails have strangers to look at, at most */
-		work += poll_devices(e, seldom);
-	if (e->rare | e->sweep)
-		rare(e);
+	if (e->lanes_set | e->rails | e->rare | e->sweep | seldom)
+		work += move(e, seldom);
 	if (e->fresh || seldom || !work)
 		work += look_at_clock(e, seldom || !work);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */

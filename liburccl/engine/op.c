@@ -383,7 +383,13 @@ void op_check(struct op *op)
 	/* A flush, the peer's word on a notification or an atomic and what the control thread has
 	 * come back in their own time, however late that is. */
 	const uint32_t goes_on = 1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED;
+	const uint32_t open = OP_DECIDED | OP_UNQUIET | OP_PROMISED;
 
+	if (!op->inflight && op->state == OP_MOVING &&
+	    (op->bits & (open | OP_DONE_CURSOR)) == OP_DONE_CURSOR) {
+		end_moved(op); /* as most do */
+		return;
+	}
 	if (op->inflight || !(goes_on & 1u << op->state)) {
 		tell_placed(op);
 		return;

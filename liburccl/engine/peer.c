@@ -28,14 +28,6 @@ static struct engine_remote *remote_find(const struct engine *e, uint32_t handle
 	return r && r->handle == handle ? r : NULL;
 }
 
-static struct memory *region_find(const struct engine *e, uint32_t handle)
-{
-	uint32_t slot = HANDLE_SLOT(handle);
-
-	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
-								       : NULL;
-}
-
 struct engine_peer *peer_get(struct engine *e, uint32_t handle)
 {
 	struct engine_peer *p = peer_find(e, handle);

@@ -552,6 +552,14 @@ void timeouts_count(struct engine_ring *er);
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
+/* Without a look for news of it. */
+static inline struct memory *region_find(const struct engine *e, uint32_t handle)
+{
+	uint32_t slot = HANDLE_SLOT(handle);
+
+	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
+								       : NULL;
+}
 void remote_fail(struct op *op, int err);
 void remote_waiters(struct engine_remote *r, int err); /* go on, or fail */
 void remote_need_keys(struct op *op, struct engine_remote *r);

@@ -121,7 +121,7 @@ static uint64_t chunk_limit(const struct rail *rail)
 
 /* The entry's next chunk, or NULL: it has none now (it ended, failed, or waits for keys), or no
  * chunk is free. */
-static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail)
+static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
 	struct chunk *c = e->chunk_free ? chunk_new(e) : NULL;
 	struct piece p;
@@ -130,7 +130,7 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 	if (!c)
 		return NULL;
 	op->inflight++; /* keeps it alive while the cursor may fail it */
-	n = cursor_next(op, chunk_limit(rail), &p);
+	n = cursor_next(op, most, &p);
 	if (n == 1 && !(op->bits & OP_DECIDED)) {
 		c->ep = rail->ep;
 		c->kind = op_reads(op) ? CHUNK_READ : CHUNK_WRITE;
@@ -176,6 +176,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			  uint32_t n)
 {
 	uint64_t budget = 2ull * rail->ep->dev->ops->chunk_bytes, bytes = rail->inflight_bytes;
+	uint64_t most = chunk_limit(rail);
 	struct chunk *c;
 	struct op *op;
 
@@ -183,7 +184,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 		if (l->number == LANE_BULK && (bytes >= rail->window || !budget))
 			break;
 		op = list_first(&l->ops, struct op, link);
-		c = op_chunk(e, op, rail);
+		c = op_chunk(e, op, rail, most);
 		if (!c)
 			continue;
 		batch[n++] = c;
@@ -268,11 +269,11 @@ static uint32_t lanes_post(struct engine *e, struct list *lanes)
 
 uint32_t schedule(struct engine *e)
 {
-	uint32_t number, work = 0;
+	uint32_t set, number, seen = 0, work = 0;
 
-	for (number = 0; number < LANES; number++) {
-		if (!(e->lanes_set & 1u << number))
-			continue;
+	while ((set = e->lanes_set & ~seen)) {
+		number = (uint32_t)__builtin_ctz(set);
+		seen |= (2u << number) - 1;
 		e->lanes_set &= ~(1u << number);
 		work += lanes_post(e, &e->lanes[number]);
 	}

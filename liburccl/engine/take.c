@@ -10,9 +10,10 @@ static void choose_lane(struct op *op)
 {
 	static const uint8_t lanes[] = {LANE_BULK, LANE_LATENCY, LANE_CONTROL}; /* by class */
 
-	op->lane = lanes[op->sqe.flags >> URCCL_SQE_CLASS_SHIFT];
-	if (op->lane == LANE_BULK && op->total <= SMALL_BYTES && !(op->bits & OP_IS_VECTOR))
-		op->lane = LANE_SMALL;
+	uint32_t cls = (uint32_t)op->sqe.flags >> URCCL_SQE_CLASS_SHIFT;
+	int is_small = !cls && op->total <= SMALL_BYTES && !(op->bits & OP_IS_VECTOR);
+
+	op->lane = is_small ? LANE_SMALL : lanes[cls];
 }
 
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
@@ -111,15 +112,15 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 
 	if (n > er->nfree)
 		n = er->nfree; /* a program that wrote its own tail gets what it can have */
-	for (i = 0; i < n; i++) {
-		const struct urccl_sqe *sqe = ring_sqe(r, i);
+	for (i = 0; i < n;) {
+		const struct urccl_sqe *sqe = ring_sqe(r, i++);
 
 		PROBE(entry_taken, r->pub.id, sqe->user_data, sqe->opcode);
 		take(e, er, sqe);
-		if (i % SHOW == SHOW - 1) {
-			tell_ended(er);
-			ring_show(r);
-		}
+		if (i % SHOW)
+			continue;
+		tell_ended(er);
+		ring_show(r);
 	}
 	if (n) {
 		ring_taken(r, n);
