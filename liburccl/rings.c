@@ -5,7 +5,7 @@
 #include "context.h"
 
 /* From here on this thread runs the engine, once a call of another that does has ended. */
-static void take_over(struct urccl *ctx)
+__attribute__((noinline)) static void take_over(struct urccl *ctx)
 {
 	pthread_mutex_lock(&ctx->driving);
 	store_relaxed(&ctx->driver, this_thread());

@@ -26,33 +26,35 @@ enum field { /* of an entry, in the order of their place */
 /* What of the engine's it names. */
 enum object { OBJECT_NONE, OBJECT_REMOTE, OBJECT_PEER, OBJECT_WATCHED, OBJECT_CLOSED };
 
-/* What a plain entry of an operation leaves 0, of the entry as words: all that its fields and flags
- * do not allow, and what is looked at closely: tag, NOTIFY, EXT. Only the hot operations have it.
- */
-#define ZEROS(fields, flags)                                                                  \
-	{                                                                                     \
-		{0xff00ull | (0x3fffull & ~((flags)&PLAIN_FLAGS)) << 16, 0},                  \
-			{((fields)&F_OBJECT ? 0 : 0xffffffffull) |                            \
-				 ((fields)&F_REGION ? 0 : 0xffffffff00000000ull),             \
-			 (fields)&F_ADDR ? 0 : ~0ull},                                        \
-			{(fields)&F_LEN ? 0 : ~0ull, (fields)&F_OFF ? 0 : ~0ull},             \
-			{~0ull, ((fields)&F_GROUP ? 0 : 0xffffffffull) | 0xffffffff00000000ull}, \
+/* Two words that are looked at in one go. */
+typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* Bits of a plain entry of an operation, of the entry as words: what its fields and flags allow,
+ * without those that are looked at closely: tag, NOTIFY, EXT, class control. Only the hot
+ * operations have plain ones. */
+#define FLAG_BITS(flags) ((uint64_t)(((flags)&PLAIN_FLAGS) | 1u << URCCL_SQE_CLASS_SHIFT) << 16)
+#define MAY(fields, flags)                                                        \
+	{                                                                         \
+		{0xffffffff000000ffull | FLAG_BITS(flags), ~0ull},                \
+			{((fields)&F_OBJECT ? 0xffffffffull : 0) |                \
+				 ((fields)&F_REGION ? 0xffffffff00000000ull : 0), \
+			 (fields)&F_ADDR ? ~0ull : 0},                            \
+			{(fields)&F_LEN ? ~0ull : 0, (fields)&F_OFF ? ~0ull : 0}, \
+			{0, (fields)&F_GROUP ? 0xffffffffull : 0},                \
 	}
-#define PLAIN(object, fields, bits, flags)                           \
-	{                                                            \
-		1, object, fields, flags, bits, ZEROS(fields, flags) \
+#define PLAIN(object, fields, bits, flags)                         \
+	{                                                          \
+		1, object, fields, flags, bits, MAY(fields, flags) \
 	}
 #define CLOSELY(object, fields, bits, flags)    \
 	{                                       \
 		1, object, fields, flags, bits, \
 		{                               \
 			{                       \
-				~0ull           \
+				0               \
 			}                       \
 		}                               \
 	}
-
-typedef uint64_t pair __attribute__((vector_size(16)));
 
 /* What an operation may use; an operation that is not here is one this version does not carry out.
  */
@@ -62,13 +64,14 @@ static const struct shape {
 	uint8_t fields; /* enum field */
 	uint16_t flags; /* without class */
 	uint32_t bits;	/* of enum op_bits, those that say what it is */
-	pair zero[4];	/* the entry as words: bits that are 0 in a plain one */
-} shapes[URCCL_OP_LAST] = {
+	pair may[4];	/* bits that a plain entry may have, as words */
+} shapes[256] = {
 	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, 0, ORDER_FLAGS),
 	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA | OP_IS_RANGE, DATA_FLAGS),
 	[URCCL_OP_WRITE] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA | OP_IS_RANGE, DATA_FLAGS),
 	[URCCL_OP_READV] = PLAIN(OBJECT_PEER, VECTOR_FIELDS, OP_IS_DATA | OP_IS_VECTOR, DATA_FLAGS),
-	[URCCL_OP_WRITEV] = PLAIN(OBJECT_PEER, VECTOR_FIELDS, OP_IS_DATA | OP_IS_VECTOR, DATA_FLAGS),
+	[URCCL_OP_WRITEV] =
+		PLAIN(OBJECT_PEER, VECTOR_FIELDS, OP_IS_DATA | OP_IS_VECTOR, DATA_FLAGS),
 	[URCCL_OP_READ_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, OP_IS_DATA, DATA_FLAGS),
 	[URCCL_OP_WRITE_PAGED] = PLAIN(OBJECT_REMOTE, DATA_FIELDS & ~F_OFF, OP_IS_DATA, DATA_FLAGS),
 	[URCCL_OP_NOTIFY] = CLOSELY(OBJECT_PEER, F_OBJECT | F_ADDR | F_LEN | F_TAG | F_GROUP, 0,
@@ -244,16 +247,16 @@ static struct verdict unresolved(const struct op *op, const struct shape *shape)
 	return wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
 }
 
-/* Nothing of it needs a closer look: a dozen operations on words decide that for almost every entry.
- */
+/* Nothing of it needs a closer look: a dozen operations on words decide that for almost every
+ * entry. */
 static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 {
-	pair w[4], any;
+	const pair *w = (const pair *)(const void *)s;
+	pair any;
 
-	memcpy(w, s, sizeof(w));
-	any = (w[0] & shape->zero[0]) | (w[1] & shape->zero[1]) | (w[2] & shape->zero[2]) |
-	      (w[3] & shape->zero[3]);
-	return !(any[0] | any[1]) && s->flags >> URCCL_SQE_CLASS_SHIFT <= URCCL_CLASS_CONTROL;
+	any = (w[0] & ~shape->may[0]) | (w[1] & ~shape->may[1]) | (w[2] & ~shape->may[2]) |
+	      (w[3] & ~shape->may[3]);
+	return !(any[0] | any[1]);
 }
 
 static struct verdict check_closely(struct op *op, const struct shape *shape,
@@ -281,9 +284,9 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 /* Out of the way of plain entries, whose code it would make slower. */
 __attribute__((noinline)) static int check_other(struct engine *e, struct op *op,
 						 const struct shape *shape,
-						 const struct urccl_ext *ext, struct verdict *v)
+						 const struct urccl_sqe *sqe, struct verdict *v)
 {
-	*v = check_closely(op, shape, ext);
+	*v = check_closely(op, shape, ring_ext(op->er->ring, sqe));
 	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
 	if (!resolve(e, op, shape) && !v->res)
 		*v = unresolved(op, shape);
@@ -292,16 +295,13 @@ __attribute__((noinline)) static int check_other(struct engine *e, struct op *op
 	return v->res;
 }
 
-int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v)
+int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v)
 {
-	static const struct shape unknown;
-	const struct shape *shape = &unknown;
+	const struct shape *shape = &shapes[op->sqe.opcode];
 
-	if (op->sqe.opcode < URCCL_OP_LAST)
-		shape = &shapes[op->sqe.opcode];
 	op->bits = shape->bits;
-	if (!shape->known || !is_plain(&op->sqe, shape))
-		return check_other(e, op, shape, ext, v);
+	if (!is_plain(&op->sqe, shape))
+		return check_other(e, op, shape, sqe, v);
 	if (resolve(e, op, shape))
 		return 0;
 	*v = unresolved(op, shape);

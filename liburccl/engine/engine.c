@@ -105,16 +105,18 @@ static uint32_t move(struct engine *e, uint32_t seldom)
 
 static uint32_t turn(struct engine *e)
 {
-	uint32_t seldom = (e->turns++ & e->seldom) == 0, work = 0;
+	uint32_t seldom, work = 0;
 
 	if (load_relaxed(&e->mailbox.head))
 		work += run_commands(e);
 	work += take_all(e);
 	op_run_ready(e);
+	seldom = (e->turns++ & e->seldom) == 0;
 	if (e->lanes_set | e->rails | e->rare | e->sweep | seldom)
 		work += move(e, seldom);
-	if (e->fresh || seldom || !work)
-		work += look_at_clock(e, seldom || !work);
+	seldom |= work == 0;
+	if (seldom || e->fresh)
+		work += look_at_clock(e, seldom);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
 		sweep_chunks(e);
 		work += poll_devices(e, 0);

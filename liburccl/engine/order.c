@@ -236,7 +236,7 @@ static uint32_t enter_fence(struct op *op)
 	return 0;
 }
 
-/* It asks for an order, or follows one that does. */
+/* It asks for an order, or follows one that does; or its ring closes. */
 __attribute__((noinline)) static int enter_ordered(struct op *op)
 {
 	uint32_t reason = 0, fence = 0;
@@ -250,10 +250,11 @@ __attribute__((noinline)) static int enter_ordered(struct op *op)
 	if (fence)
 		op->bits |= OP_FORGIVEN;
 	reason = reason ? reason : fence;
-	if (!reason)
-		return 0;
-	op_fail(op, -ECANCELED, reason, 0, 0, 0);
-	return -ECANCELED;
+	if (reason)
+		op_fail(op, -ECANCELED, reason, 0, 0, 0);
+	else if (op->er->closing)
+		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
+	return op->bits & OP_DECIDED;
 }
 
 int order_enter(struct op *op)
@@ -265,7 +266,8 @@ int order_enter(struct op *op)
 		er->multishots++;
 	else if (op->peer)
 		enter_peer(op);
-	if (er->chain_open | (op->sqe.flags & (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_FENCE)))
+	if (er->chain_open | er->closing |
+	    (op->sqe.flags & (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_FENCE)))
 		return enter_ordered(op);
 	return 0;
 }

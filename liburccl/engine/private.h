@@ -199,7 +199,7 @@ struct engine_ring {
 	uint32_t watched;      /* drains, timeouts and cancels may not all be empty */
 	uint64_t completions;  /* CQEs that TIMEOUT counts */
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
-	uint32_t chain_open, chain_failed;
+	uint32_t chain_failed, chain_open, closing;
 	struct list drains, timeouts, cancels;
 	uint32_t cancel_bits; /* those of op.targeted that are taken */
 	struct list messages;	   /* MSG_RING entries that wait for an event slot of this ring */
@@ -209,7 +209,6 @@ struct engine_ring {
 	uint32_t nscopes, scope_mask, failures_kept;
 	struct list scopes_idle;
 	struct scope *last_scope;
-	uint32_t closing;
 	struct segment_flow *flow; /* of the last entry that moved data or told */
 	uint32_t flow_what;	   /* the first bytes of its SQE: opcode, dtype, flags */
 	struct segment_ring *told, untold;
@@ -422,8 +421,9 @@ struct verdict { /* what is wrong with an entry */
 	uint64_t a, b;
 };
 /* Also sets the entry's peer and remote, where they are there, and of its bits what it is and
- * whether it has promised a notification. 0, or -errno: v says why. */
-int check_entry(struct engine *e, struct op *op, const struct urccl_ext *ext, struct verdict *v);
+ * whether it has promised a notification. sqe: where it is in its ring. 0, or -errno: v says why.
+ */
+int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v);
 
 /* take.c */
 uint32_t take_ring(struct engine *e, struct engine_ring *er);
@@ -439,7 +439,8 @@ static inline uint32_t op_run_ready(struct engine *e)
 }
 /* Notes why it failed; a later note takes the place of an earlier one. */
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
-void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
+__attribute__((cold)) void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
+				   uint64_t c);
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* from outside; nothing if decided */
 void op_hurry(struct op *op); /* stopped, and a call waits: its deadline is soon */
@@ -452,7 +453,7 @@ int op_arm_fresh(struct engine *e); /* 0: they have all ended, and the clock is 
 void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 
 /* order.c */
-int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; -errno: fails at once */
+int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; not 0: it has failed */
 void order_leave(struct op *op); /* of its chain; DRAIN hears of it */
 void order_leave_peer(struct op *op); /* FENCE does */
 /* Its outcome is known, and it is chained or failed: followers of LINK and FENCE hear of it. */
@@ -595,7 +596,7 @@ int rail_is_closed(struct engine *e, struct rail *rail);
 void control_ask(struct engine *e, struct control_req *req); /* posts it */
 uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* those that wait for something */
-void engine_lookup_missed(struct engine *e);
+__attribute__((cold)) void engine_lookup_missed(struct engine *e);
 
 #include "engine/tell.h"
 #endif

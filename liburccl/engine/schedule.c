@@ -169,7 +169,8 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 /* An entry of one range is known to have no more pieces, without another visit. */
 static int op_exhausted(const struct op *op)
 {
-	return op->bits & OP_IS_RANGE && !op->cursor.cur.len && op->cursor.element.pos == op->cursor.element.len;
+	return op->bits & OP_IS_RANGE && !op->cursor.cur.len &&
+	       op->cursor.element.pos == op->cursor.element.len;
 }
 
 static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,

@@ -68,14 +68,12 @@ static void refuse(struct op *op)
 
 /* A look for what is not known yet hears news, which may end what it waits for: then it begins in
  * its turn. */
-static void start(struct engine_ring *er, struct op *op)
+static void start(struct op *op)
 {
 	uint32_t waits = op->blockers;
 
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		open_data(op);
-	if (er->closing)
-		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 	if (op->peer && op->peer->refuses && !(op->bits & OP_MULTISHOT))
 		refuse(op);
 	if (!waits && !(op->bits & OP_DECIDED)) /* nor has it ended */
@@ -86,13 +84,13 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 {
 	struct op *op = op_new(er, sqe);
 	struct verdict v;
-	int wrong = check_entry(e, op, ring_ext(er->ring, sqe), &v);
+	int wrong = check_entry(e, op, sqe, &v);
 
 	/* An entry that fails before it starts names its first segment. */
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		cursor_reset(&op->cursor);
 	if (!order_enter(op) && !wrong) {
-		start(er, op);
+		start(op);
 	} else {
 		op->sqe.len = 0; /* nobody looked at its array: a CANCEL must not */
 		if (wrong)
