@@ -88,6 +88,8 @@ void stream_sink_recycle(struct stream_sink *k);
 uint32_t stream_sink_room(const struct stream_sink *k);
 /* Messages, then chunks, at most n. */
 uint32_t stream_events(struct stream_sink *k, struct event *events, uint32_t n);
+/* Messages are waiting. */
+int stream_sink_heard(const struct stream_sink *k);
 /* Nothing is waiting. */
 int stream_sink_empty(const struct stream_sink *k);
 /* ep ends: its messages that wait are dropped. Its chunks still come out. */

@@ -87,9 +87,14 @@ uint32_t stream_events(struct stream_sink *k, struct event *events, uint32_t n)
 	return out;
 }
 
+int stream_sink_heard(const struct stream_sink *k)
+{
+	return k->given < k->messages;
+}
+
 int stream_sink_empty(const struct stream_sink *k)
 {
-	return !k->done && k->given == k->messages;
+	return !k->done && !stream_sink_heard(k);
 }
 
 void stream_sink_forget(struct stream_sink *k, const struct ep *ep)

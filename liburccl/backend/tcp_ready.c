@@ -4,15 +4,15 @@
 #include <sys/ioctl.h>
 #include "backend/tcp.h"
 
-#define SEND_SLICE   (1024u * 1024)	/* a link and poll */
+#define SEND_SLICE   (1024u * 1024) /* a link and poll */
 #define RECV_SLICE   (1024u * 1024)
-#define URGENT_SLICE (32u * 1024)	/* of bulk, while there is something urgent about */
-#define URGENT_BYTES (512u * 1024)	/* of bulk, from the last of it until there is not */
+#define URGENT_SLICE (32u * 1024)  /* of bulk, while there is something urgent about */
+#define URGENT_BYTES (512u * 1024) /* of bulk, from the last of it until there is not */
 #define EVENTS_MAX   32u
-#define HEAT	     2048u		/* polls without traffic until a link is no longer hot */
-#define SPIN_POLLS   1024u		/* in a row, after which epoll need not know of hot links */
-#define COLD_POLLS   64u		/* polls, or */
-#define COLD_BYTES   4096u		/* times so many bytes moved, between two looks at epoll */
+#define HEAT	     2048u /* polls without traffic until a link is no longer hot */
+#define SPIN_POLLS   1024u /* in a row, after which epoll need not know of hot links */
+#define COLD_POLLS   64u   /* polls, or */
+#define COLD_BYTES   4096u /* times so many bytes moved, between two looks at epoll */
 
 static int ready_open(struct tcp_device *d)
 {
@@ -211,7 +211,15 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 	return 0;
 }
 
-/* Sends what waits. Acknowledgements alone wait while more is coming in. */
+/* Those alone wait while more is coming in; and while there are messages that the engine has not
+ * seen, until the next poll: what it says to them takes their acknowledgement along, and a call for
+ * each costs as much as the way does. */
+static int ack_waits(const struct tcp_device *d, const struct tcp_link *l, int retry)
+{
+	return (l->more && l->heat) || (!retry && stream_sink_heard(&d->sink));
+}
+
+/* Sends what waits. */
 static void flush(struct tcp_device *d, int retry)
 {
 	struct list *pos, *tmp;
@@ -228,7 +236,7 @@ static void flush(struct tcp_device *d, int retry)
 		if (l->blocked && !l->heat)
 			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
 		if ((l->blocked && !(retry && l->heat)) ||
-		    (want == STREAM_ACK && l->more && l->heat))
+		    (want == STREAM_ACK && ack_waits(d, l, retry)))
 			continue;
 		if (d->urgent && l->index && !retry) /* one slice a poll */
 			continue;
