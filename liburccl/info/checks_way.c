@@ -122,73 +122,30 @@ void check_open(struct finding *f)
 	urccl_close(ctx);
 }
 
-struct end {
-	struct urccl *ctx;
-	struct urccl_ring *ring;
-};
-
-static int end_open(struct end *e, const char *transport)
+static void check_transport(struct finding *f, const char *transport)
 {
 	struct urccl_params p = {.size = sizeof(p)};
+	struct end a = {0}, b = {0};
+	uint64_t began = now_ns();
+	char why[200] = "";
 	int err;
 
 	urccl_params_init(&p);
 	p.transport = transport;
-	err = urccl_open(&p, &e->ctx);
-	if (err)
-		return err;
-	return urccl_ring_open(e->ctx, NULL, &e->ring);
-}
-
-/* 0, or why a cannot connect to b. */
-static int meet(struct end *a, struct end *b, char *why, uint32_t len)
-{
-	struct urccl_wait_args args = {.size = sizeof(args), .timeout_ns = WAIT_MS * 2000000ull};
-	uint8_t blob[URCCL_METADATA_MAX];
-	struct urccl_cqe *cqe = NULL;
-	struct urccl_sqe *sqe;
-	int n = urccl_metadata(b->ctx, blob, sizeof(blob)), res;
-
-	if (n < 0) {
-		snprintf(why, len, "%s", urccl_errmsg());
-		return n;
-	}
-	urccl_prep_accept(urccl_get_sqe(b->ring));
-	urccl_submit(b->ring);
-	sqe = urccl_get_sqe(a->ring);
-	urccl_prep_connect(sqe, blob, (uint32_t)n);
-	urccl_sqe_set_timeout(sqe, WAIT_MS * 1000);
-	urccl_submit(a->ring);
-	res = urccl_wait(a->ring, &cqe, &args);
-	if (res < 0 || !cqe) {
-		snprintf(why, len, "no answer of the library");
-		return res < 0 ? res : -ETIME;
-	}
-	if (cqe->res < 0)
-		urccl_explain(a->ctx, cqe, why, len);
-	return (int)cqe->res;
-}
-
-static void check_transport(struct finding *f, const char *transport)
-{
-	struct end a = {0}, b = {0};
-	uint64_t began = now_ns();
-	char why[200] = "";
-	int err = end_open(&a, transport);
-
+	err = end_open(&a, &p);
 	if (!err)
-		err = end_open(&b, transport);
+		err = end_open(&b, &p);
 	if (err)
 		snprintf(why, sizeof(why), "%s", urccl_errmsg());
 	else
-		err = meet(&a, &b, why, sizeof(why));
+		err = ends_meet(&a, &b, WAIT_MS, why, sizeof(why));
 	if (err)
 		found(f, HEALTH_WRONG, "two contexts of this process cannot meet: %s", why);
 	else
 		found(f, HEALTH_OK, "two contexts of this process met, all in %.1f ms",
 		      (double)(now_ns() - began) / 1e6);
-	urccl_close(a.ctx);
-	urccl_close(b.ctx);
+	end_close(&a);
+	end_close(&b);
 }
 
 void check_shm(struct finding *f)

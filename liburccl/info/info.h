@@ -97,6 +97,22 @@ uint64_t now_ns(void);
 
 int dump(pid_t pid);
 
+/* ---- way.c ---- */
+
+struct end {
+	struct urccl *ctx;
+	struct urccl_ring *ring;
+	struct urccl_peer peer;
+};
+
+int end_open(struct end *e, const struct urccl_params *p); /* 0 or -errno */
+void end_close(struct end *e);				   /* also one that is not open */
+/* Connects within ms: 0, or -errno and why. */
+int end_dial(struct end *e, const void *to, uint32_t len, uint32_t ms, char *why, uint32_t why_len);
+int ends_meet(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len);
+/* What the way to an address gives, or (NULL) each transport within this process. */
+int probe(const char *address, const char *transport, int as_json);
+
 /* ---- top.c ---- */
 
 int top(pid_t pid, double seconds, int once, int as_json);

@@ -10,15 +10,17 @@ static const char usage[] =
 	"       urccl_info --plan [--transport LIST] [--json]\n"
 	"                                                which way data goes: transports and NICs\n"
 	"       urccl_info --doctor [--json]             what this machine lacks, and what to do\n"
+	"       urccl_info --probe [HOST:PORT] [--transport LIST] [--json]\n"
+	"                                                what the way there, or within here, gives\n"
 	"       urccl_info --top [PID] [--interval S] [--once] [--json]\n"
 	"                                                contexts of running processes; q: quit\n"
 	"       urccl_info --dump PID                    a process's contexts, also a stuck one's\n";
 
 struct options {
 	const char *transport;
-	const char *pid;
+	const char *what; /* a PID, or where --probe is to go */
 	double interval;
-	int json, plan, doctor, top, dump, once, help, version;
+	int json, plan, doctor, probe, top, dump, once, help, version;
 };
 
 static int parse(int argc, char **argv, struct options *o)
@@ -28,6 +30,7 @@ static int parse(int argc, char **argv, struct options *o)
 		{"json", no_argument, NULL, 'j'},
 		{"plan", no_argument, NULL, 'p'},
 		{"doctor", no_argument, NULL, 'd'},
+		{"probe", no_argument, NULL, 'P'},
 		{"top", no_argument, NULL, 'T'},
 		{"interval", required_argument, NULL, 'i'},
 		{"once", no_argument, NULL, 'o'},
@@ -52,6 +55,9 @@ static int parse(int argc, char **argv, struct options *o)
 			break;
 		case 'd':
 			o->doctor = 1;
+			break;
+		case 'P':
+			o->probe = 1;
 			break;
 		case 'T':
 			o->top = 1;
@@ -78,7 +84,7 @@ static int parse(int argc, char **argv, struct options *o)
 		}
 	}
 	if (optind < argc)
-		o->pid = argv[optind++];
+		o->what = argv[optind++];
 	return optind < argc ? -1 : 0;
 }
 
@@ -87,15 +93,20 @@ static int check(const struct options *o, pid_t *pid)
 {
 	char *end = NULL;
 
-	*pid = o->pid ? (pid_t)strtol(o->pid, &end, 10) : 0;
-	if (o->pid && (*end || *pid <= 0))
+	if (o->plan + o->doctor + o->probe + o->top + o->dump > 1)
 		return -1;
-	if (o->plan + o->doctor + o->top + o->dump > 1 ||
-	    (o->transport && (o->doctor | o->top | o->dump)))
+	if (o->transport && (o->doctor | o->top | o->dump))
 		return -1;
-	if (o->pid && !o->top && !o->dump)
+	*pid = 0;
+	if (o->probe)
+		return o->once ? -1 : 0;
+	if (o->what)
+		*pid = (pid_t)strtol(o->what, &end, 10);
+	if (o->what && (*end || *pid <= 0))
 		return -1;
-	if ((o->dump && (!o->pid || o->json)) || (o->once && !o->top))
+	if (o->what && !o->top && !o->dump)
+		return -1;
+	if ((o->dump && (!o->what || o->json)) || (o->once && !o->top))
 		return -1;
 	return o->top && o->json && !o->once ? -1 : 0;
 }
@@ -115,6 +126,8 @@ int main(int argc, char **argv)
 		return puts(urccl_version()) < 0;
 	if (o.doctor)
 		return doctor(o.json);
+	if (o.probe)
+		return probe(o.what, o.transport, o.json);
 	if (o.dump)
 		return dump(pid);
 	if (o.top)

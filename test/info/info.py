@@ -10,6 +10,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -121,6 +122,40 @@ def case_denied():
     found(checks, "io_uring", "note", "seccomp", "tcp uses epoll")
     found(checks, "cma", "note", "seccomp")
     found(checks, "seccomp", "note")
+
+
+def case_probe():
+    probed = json.loads(run("--probe", "--json")[0])
+    ways = {w["transport"]: w for w in probed["ways"]}
+    check(probed["to"] == "this process" and {"shm", "tcp"} <= set(ways), probed)
+    for name, way in ways.items():
+        check(0 < way["rtt_min_ns"] <= way["rtt_median_ns"], way)
+        check(way["written"] > 0 and way["write_ns"] > 0, way)
+        check(way["read"] > 0 and way["read_ns"] > 0, way)
+    check(ways["shm"]["mapped"] == 1 and ways["tcp"]["mapped"] == 0, ways)
+    text = run("--probe", "--transport", "tcp")[0].splitlines()
+    check(len(text) == 2 and text[1].startswith("tcp") and "GB/s" in text[1], text)
+    said = run("--probe", "127.0.0.1:1", "--transport", "tcp", status=1)[1]
+    check("nobody listens at 127.0.0.1:1" in said, said)
+    check("usage" in run("--probe", "--top", status=2)[1], "no usage")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    server = subprocess.Popen([*program, "--serve", "--listen", where], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL)
+    probe = [info, "--probe", where, "--transport", "tcp", "--json"]
+    try:
+        there = json.loads(until(lambda: answer(probe), "the server is not probed"))
+        check(there["to"] == where and there["ways"][0]["transport"] == "tcp", there)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def answer(command):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, capture_output=True,
+                          timeout=LIMIT)
+    return done.stdout if done.returncode == 0 else None
 
 
 def case_namespaces():
