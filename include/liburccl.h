@@ -195,7 +195,8 @@ struct urccl_params {
 					 * RDMA transports use the NICs near it; NULL: those near
 					 * the CPUs that the thread that opens may run on */
 	const char *topology;		/* a file that says how the machine is built, where /sys
-					 * does not: urccl_info(1); NULL: /sys */
+					 * does not: urccl_info(1); "hwloc": libhwloc knows; NULL:
+					 * /sys */
 };
 
 /* A setting, for tools. */

@@ -49,6 +49,16 @@ static int ask(struct inquiry *in, const struct urccl_params *p)
 	return 0;
 }
 
+/* As the setting says where that is known. */
+static int machine_read(struct machine *m, const char *topology)
+{
+	if (!topology)
+		return machine_read_sysfs(m, "");
+	if (!strcmp(topology, "hwloc"))
+		return machine_read_hwloc(m, NULL);
+	return machine_read_file(m, topology);
+}
+
 static int inquiry_open(struct inquiry **out, const struct urccl_params *p)
 {
 	struct inquiry *in = calloc(1, sizeof(*in));
@@ -57,7 +67,7 @@ static int inquiry_open(struct inquiry **out, const struct urccl_params *p)
 
 	if (err)
 		goto free_inquiry;
-	err = p->topology ? machine_read_file(&in->m, p->topology) : machine_read_sysfs(&in->m, "");
+	err = machine_read(&in->m, p->topology);
 	if (!err)
 		err = ask(in, p);
 	if (!err) {

@@ -63,12 +63,6 @@ struct ep {
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };
 
-/* A port of an RDMA device. */
-struct nic_port {
-	char name[NIC_NAME_MAX + 1];
-	uint8_t port;
-};
-
 struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;

@@ -399,6 +399,11 @@ int addr_wildcard(const struct sockaddr_storage *ss);
 #define NIC_NAME_MAX 63u
 #define NIC_PORT_MAX 255u
 
+struct nic_port {
+	char name[NIC_NAME_MAX + 1]; /* of its device */
+	uint8_t port;
+};
+
 /* "mlx5_0,mlx5_1:2": what is a device's name means that one, else the devices whose names begin so,
  * a number the device at that place of the list (as UCCL has it), ":2" port 2 alone; "=mlx5" nothing
  * but whole names; "^mlx5_2,mlx5_3" all but those. 0 or -EINVAL. */

@@ -61,7 +61,7 @@ int machine_read_file(struct machine *m, const char *path)
 	err = text ? read_all(fd, text, (size_t)st.st_size) : -ENOMEM;
 	if (!err) {
 		if (is_xml(text, (size_t)st.st_size))
-			err = machine_read_xml(m, path);
+			err = machine_read_hwloc(m, path);
 		else
 			err = machine_read_text(m, text, (size_t)st.st_size);
 		free(text);

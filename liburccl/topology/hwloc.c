@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine from hwloc's XML (lstopo machine.xml), which libhwloc reads. */
+/* A machine as libhwloc knows it: this one, or one from its XML (lstopo machine.xml). */
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <stdlib.h>
@@ -50,8 +50,7 @@ static int load(struct hwloc *h)
 
 	h->library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
 	if (!h->library)
-		return fail(-ENOENT, "it is XML, and libhwloc.so.15 is not there to read it: %s",
-			    dlerror());
+		return fail(-ENOENT, "libhwloc.so.15 cannot be loaded: %s", dlerror());
 	for (i = 0; i < ARRAY_SIZE(symbols); i++) {
 		void *at = dlsym(h->library, symbols[i].name);
 
@@ -63,7 +62,7 @@ static int load(struct hwloc *h)
 		return 0;
 close_library:
 	dlclose(h->library);
-	return fail(-EPROTONOSUPPORT, "it is XML, and libhwloc.so.15 is of another version than 2");
+	return fail(-EPROTONOSUPPORT, "libhwloc.so.15 is of another version than 2");
 }
 
 /* ---- NUMA nodes ---- */
@@ -268,7 +267,7 @@ static int read_tree(struct reader *r, hwloc_obj_t obj)
 	return err;
 }
 
-int machine_read_xml(struct machine *m, const char *path)
+int machine_read_hwloc(struct machine *m, const char *path)
 {
 	struct reader r = {.m = m};
 	int err = load(&r.lib);
@@ -279,10 +278,11 @@ int machine_read_xml(struct machine *m, const char *path)
 		err = fail(-ENOMEM, "no memory for libhwloc");
 		goto close_library;
 	}
-	if (r.lib.topology_set_xml(r.t, path) ||
+	if ((path && r.lib.topology_set_xml(r.t, path)) ||
 	    r.lib.topology_set_io_types_filter(r.t, HWLOC_TYPE_FILTER_KEEP_ALL) ||
 	    r.lib.topology_load(r.t)) {
-		err = fail(-EINVAL, "libhwloc does not take it for XML of its own");
+		err = path ? fail(-EINVAL, "libhwloc does not take it for XML of its own")
+			   : fail(-EIO, "libhwloc cannot tell of this machine");
 		goto destroy;
 	}
 	err = read_nodes(&r);

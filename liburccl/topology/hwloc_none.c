@@ -2,10 +2,9 @@
 /* Built without hwloc's header. */
 #include "topology.h"
 
-int machine_read_xml(struct machine *m, const char *path)
+int machine_read_hwloc(struct machine *m, const char *path)
 {
 	(void)m;
 	(void)path;
-	return fail(-EOPNOTSUPP,
-		    "it is XML, and this library was built without hwloc (option hwloc)");
+	return fail(-EOPNOTSUPP, "this library was built without hwloc (option hwloc)");
 }

@@ -62,10 +62,13 @@ void machine_fini(struct machine *m);
 
 /* This machine: root is "" but in tests. Blocks on files. 0 or -errno with fail() text. */
 int machine_read_sysfs(struct machine *m, const char *root);
-/* A file: text as machine_write() writes it, or hwloc's XML, which needs libhwloc. */
+/* A file: text as machine_write() writes it, or hwloc's XML. */
 int machine_read_file(struct machine *m, const char *path);
 int machine_read_text(struct machine *m, const char *text, size_t len);
-int machine_read_xml(struct machine *m, const char *path);
+/* By libhwloc: a file of its XML, or (NULL) this machine, which it and its environment variables
+ * may know better than /sys does. -ENOENT: there is no libhwloc; -EOPNOTSUPP: built without its
+ * header. */
+int machine_read_hwloc(struct machine *m, const char *path);
 /* Blocks on to. */
 void machine_write(const struct machine *m, FILE *to);
 
@@ -136,6 +139,11 @@ struct plan {
 /* -ENODEV with fail() text: no port can be used (the plan says why of each); -EINVAL: the question
  * asks for a node that is not there. */
 int machine_plan(const struct machine *m, const struct question *q, struct plan *p);
+/* Which of n ports (at most 32, those that a context has open) are nearest to memory at a NUMA
+ * node, as the kernel numbers it: bits. One that the machine does not show is far. 0: none is
+ * shown, or the node is not. */
+uint32_t machine_nearest(const struct machine *m, uint32_t node, const struct nic_port *ports,
+			 uint32_t n);
 /* A GPU's place by its address, or (a number) by its rank among those that this process may use: or
  * -ENODEV with fail() text.
  */

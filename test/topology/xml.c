@@ -42,6 +42,13 @@ int main(void)
 	free(text);
 	machine_fini(&m);
 
+	/* This machine, which has a node at least. */
+	CHECK_EQ(machine_init(&m), 0);
+	CHECK_EQ(machine_read_hwloc(&m, NULL), 0);
+	CHECK_GE(m.nnodes, 1);
+	machine_write(&m, stdout);
+	machine_fini(&m);
+
 	/* XML of something else. */
 	CHECK_EQ(machine_init(&m), 0);
 	CHECK_EQ(machine_read_file(&m, MACHINES "/../other.xml"), -EINVAL);
