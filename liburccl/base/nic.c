@@ -13,22 +13,27 @@ struct nic_word {
 	uint32_t port; /* 0: any */
 };
 
-/* Behind "^" and "=". */
-static const char *words_of(const char *rules)
+/* Behind "^". */
+static const char *sign_of(const char *rules)
 {
 	rules += strspn(rules, BLANK);
-	rules += *rules == '^';
-	return rules + (*rules == '=');
+	return rules + (*rules == '^');
+}
+
+static int is_exact(const char *rules)
+{
+	return *sign_of(rules) == '=';
+}
+
+/* Behind that and "=". */
+static const char *words_of(const char *rules)
+{
+	return sign_of(rules) + is_exact(rules);
 }
 
 static int is_not(const char *rules)
 {
 	return rules[strspn(rules, BLANK)] == '^';
-}
-
-static int is_exact(const char *rules)
-{
-	return words_of(rules)[0] && words_of(rules)[-1] == '=';
 }
 
 /* ":1" and nothing more. 0 or -EINVAL. */
