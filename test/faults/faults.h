@@ -2,7 +2,7 @@
 /*
  * The fault matrix: entries of each kind, one or a thousand at a time, over each transport, while
  * the peer is killed, frozen, cut off, started anew, or takes its memory back. The peer is a
- * process of its own (peer.c), for tcp in a network namespace of its own (net.c).
+ * process of its own (peer.c), for tcp and ib in a network namespace of its own (net.c, rails.c).
  */
 #ifndef FAULTS_H
 #define FAULTS_H
@@ -80,6 +80,17 @@ void net_drop(int on);	    /* packets, both ways */
 void net_link(int up);	    /* our end of it */
 void net_carrier(int up);   /* the other: ours has no carrier meanwhile */
 #define NET_PEER "10.77.0.2"
+int net_shell(const char *command); /* its exit status */
+
+/* ---- rails.c: the same of transport ib, in the guest of test/vm ---- */
+
+/* Uses the guest's second host and its rail v. NULL, or why there are none. */
+const char *rails_open(void);
+void rails_drop(int on); /* ends the test unless packets were dropped meanwhile */
+void rails_link(int up);
+#define RAIL_OURS   "=rxe_v0"
+#define RAIL_PEER   "=rxe_v1"
+#define RAILS_PEERS "/run/netns/far"
 
 /* ---- canary.c: how late this machine is ---- */
 
@@ -101,6 +112,7 @@ struct run {
 	struct peer peer;
 	struct cell cell;
 	int is_sim;
+	int is_ib; /* the peer's NIC does what it is asked for; its CPU takes notifications */
 	struct urccl_remote remote;
 	struct urccl_region region;
 	struct target target; /* sim: the peer's memory */

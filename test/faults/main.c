@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults --transport=sim|shm|tcp [--full] [--only=FAULT]: runs the matrix's part for a transport
+/* faults --transport=sim|shm|tcp|ib [--full] [--only=FAULT]: runs the matrix's part for a transport
  * and prints it. Without --full a choice of it, in seconds. */
 #include "faults.h"
 
@@ -118,6 +118,20 @@ static void row(enum fault fault, int mapped)
 		}
 }
 
+static const char *open_net(void)
+{
+	const char *why;
+
+	if (!strcmp(transport, "tcp"))
+		return net_open();
+	if (strcmp(transport, "ib"))
+		return "n/a";
+	why = rails_open();
+	if (why)
+		SKIP(why);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	int mapped;
@@ -125,7 +139,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv);
 	options(argc, argv);
-	no_net = strcmp(transport, "tcp") ? "n/a" : net_open();
+	no_net = open_net();
 	if (no_net && !strcmp(transport, "tcp"))
 		printf("not run: cells that need a network of their own: %s\n", no_net);
 	canary_start();

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include "faults.h"
 
-static char peers_ns[64];
+static char peers_ns[64] = RAILS_PEERS; /* until net_open() makes another */
 
 static int put(const char *file, const char *text)
 {
@@ -33,7 +33,7 @@ static int enter(void)
 	return put("/proc/self/uid_map", uid) || put("/proc/self/gid_map", gid) ? -1 : 0;
 }
 
-static int shell(const char *command)
+int net_shell(const char *command)
 {
 	int status = system(command);
 
@@ -78,7 +78,7 @@ static int connect_them(pid_t peers)
 		 "/24 dev fb && "
 		 "ip link set fb up'",
 		 (int)peers, (int)peers);
-	return shell(text);
+	return net_shell(text);
 }
 
 const char *net_open(void)
@@ -86,8 +86,8 @@ const char *net_open(void)
 	pid_t peers;
 
 	setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
-	if (shell("command -v ip >/dev/null && command -v nft >/dev/null && "
-		  "command -v nsenter >/dev/null"))
+	if (net_shell("command -v ip >/dev/null && command -v nft >/dev/null && "
+		      "command -v nsenter >/dev/null"))
 		return "ip, nft or nsenter is not installed";
 	if (enter())
 		return "user and network namespaces are denied here";
@@ -97,7 +97,7 @@ const char *net_open(void)
 	snprintf(peers_ns, sizeof(peers_ns), "/proc/%d/ns/net", (int)peers);
 	if (connect_them(peers))
 		return "no veth pair may be made here";
-	if (shell("nft add table inet probe 2>/dev/null && nft delete table inet probe"))
+	if (net_shell("nft add table inet probe 2>/dev/null && nft delete table inet probe"))
 		return "nftables may not be used in a namespace here";
 	return NULL;
 }
@@ -114,16 +114,17 @@ void net_enter_peers(void)
 void net_drop(int on)
 {
 	CHECK_EQ(
-		shell(on ? "nft 'add table inet cut; "
-			   "add chain inet cut in { type filter hook input priority 0; policy drop; }; "
-			   "add chain inet cut out { type filter hook output priority 0; policy drop; }'"
-			 : "nft delete table inet cut"),
+		net_shell(
+			on ? "nft 'add table inet cut; "
+			     "add chain inet cut in { type filter hook input priority 0; policy drop; }; "
+			     "add chain inet cut out { type filter hook output priority 0; policy drop; }'"
+			   : "nft delete table inet cut"),
 		0);
 }
 
 void net_link(int up)
 {
-	CHECK_EQ(shell(up ? "ip link set fa up" : "ip link set fa down"), 0);
+	CHECK_EQ(net_shell(up ? "ip link set fa up" : "ip link set fa down"), 0);
 }
 
 void net_carrier(int up)

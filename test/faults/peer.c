@@ -152,6 +152,8 @@ void peer_main(int argc, char **argv)
 	urccl_params_init(&p.params);
 	p.ring_params.size = sizeof(p.ring_params);
 	p.params.transport = s.transport;
+	if (!strcmp(s.transport, "ib"))
+		p.params.rdma_dev = RAIL_PEER;
 	p.params.listen = s.listen[0] ? s.listen : NULL;
 	p.params.dead_after_ms = s.dead_after_ms;
 	serve_open(&s);

@@ -5,15 +5,16 @@
 #include <sys/mman.h>
 #include "faults.h"
 
-#define MS	 1000000ull
-#define SLACK_MS 50u  /* after a deadline, and after the kernel's word of a death */
-#define SHORT_MS 300u /* deadline */
-#define LONG_MS	 10000u
-#define DEAD_MS	 1000u
-#define ALIVE_MS 2000u /* dead_after of a peer that is frozen for less */
-#define RAIL_MS	 400u
-#define ASLEEP	 0x5a
-#define RW	 (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define MS	    1000000ull
+#define SLACK_MS    50u	 /* after a deadline, and after the kernel's word of a death */
+#define SHORT_MS    300u /* deadline */
+#define EMULATED_MS 250u /* what the guest's processor, which is emulated, takes longer */
+#define LONG_MS	    10000u
+#define DEAD_MS	    1000u
+#define ALIVE_MS    2000u /* dead_after of a peer that is frozen for less */
+#define RAIL_MS	    400u
+#define ASLEEP	    0x5a
+#define RW	    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 struct row {
 	int codes[5];	     /* of entries under way that need the peer's CPU, 0 ends */
@@ -44,10 +45,21 @@ static int one_of(int64_t res, const int *codes)
 	return 0;
 }
 
-/* The peer's CPU is in the way of every notification. */
+static int cuts_network(const struct run *r)
+{
+	return r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD ||
+	       r->cell.fault == LINK_DOWN;
+}
+
+/* The peer's CPU is in the way of every notification, and of data but where its memory is mapped
+ * or its NIC gives and takes it. */
 static int needs_cpu(const struct run *r)
 {
-	return !r->cell.mapped || r->cell.kind == NOTIFY;
+	if (r->cell.kind == NOTIFY)
+		return 1;
+	if (r->is_ib)
+		return cuts_network(r) || r->cell.fault == REVOKED;
+	return !r->cell.mapped;
 }
 
 /* ---- begin ---- */
@@ -86,6 +98,9 @@ static void begin(struct run *r, struct settings *s, const char *transport, int 
 	r->p.params.size = sizeof(r->p.params);
 	urccl_params_init(&r->p.params);
 	r->p.params.transport = transport;
+	r->is_ib = !strcmp(transport, "ib");
+	if (r->is_ib)
+		r->p.params.rdma_dev = RAIL_OURS;
 	r->p.params.dead_after_ms = rows[r->cell.fault].dead_after_ms;
 	r->p.ring_params = (struct urccl_ring_params){.size = sizeof(r->p.ring_params),
 						      .entries = 1024,
@@ -117,6 +132,22 @@ static void freeze(struct run *r, int on)
 		peer_go_on(&r->peer);
 }
 
+static void drop(const struct run *r, int on)
+{
+	if (r->is_ib)
+		rails_drop(on);
+	else
+		net_drop(on);
+}
+
+static void our_link(const struct run *r, int up)
+{
+	if (r->is_ib)
+		rails_link(up);
+	else
+		net_link(up);
+}
+
 /* One entry, or what is quick, would be through before the fault comes: then the peer is cut off
  * first, and nothing that needs it can succeed. */
 static void before(struct run *r)
@@ -132,9 +163,9 @@ static void before(struct run *r)
 	else if ((r->cell.fault == KILL || r->cell.fault == RESTART) && needs_cpu(r))
 		freeze(r, 1);
 	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
-		net_drop(1);
+		drop(r, 1);
 	else if (r->cell.fault == LINK_DOWN)
-		net_link(0);
+		our_link(r, 0);
 }
 
 static int64_t revoke_it(struct run *r)
@@ -156,9 +187,9 @@ static void during(struct run *r)
 	else if (first)
 		return;
 	else if (r->cell.fault == LINK_DOWN)
-		net_link(0);
+		our_link(r, 0);
 	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
-		net_drop(1);
+		drop(r, 1);
 	else
 		freeze(r, 1);
 }
@@ -170,9 +201,9 @@ static void undo(struct run *r)
 	else if (r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD)
 		freeze(r, 0);
 	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
-		net_drop(0);
+		drop(r, 0);
 	else if (r->cell.fault == LINK_DOWN)
-		net_link(1);
+		our_link(r, 1);
 }
 
 /* ---- what must hold ---- */
@@ -186,6 +217,8 @@ static const char *judge_time(const struct run *r, uint64_t since, uint64_t cana
 	/* Its device says it; the control connection is given a moment to say why. */
 	if (r->is_sim && r->cell.fault == KILL)
 		within += RAIL_MS;
+	if (r->is_ib)
+		within += EMULATED_MS;
 
 	if (ms <= within)
 		return "";

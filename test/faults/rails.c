@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network of the guest of test/vm: our RDMA crosses v0 to v1, our TCP c0 to c1. What is lost
+ * there is counted, since a fault that did not happen proves nothing. */
+#include <stdlib.h>
+#include <unistd.h>
+#include "faults.h"
+
+static uint64_t carrier_losses(void)
+{
+	FILE *f = fopen("/sys/class/net/v0/carrier_down_count", "r");
+	unsigned long long n = 0;
+
+	CHECK(f);
+	CHECK_EQ(fscanf(f, "%llu", &n), 1);
+	fclose(f);
+	return n;
+}
+
+const char *rails_open(void)
+{
+	if (!getenv("VM_GUEST"))
+		return "over ib this runs in the guest of `./dev vm` alone";
+	if (access("/sys/class/infiniband/rxe_v0", F_OK) || access(RAILS_PEERS, F_OK))
+		return "the guest's rails and its second host are not up (test/vm/network.sh)";
+	return NULL;
+}
+
+void rails_drop(int on)
+{
+	if (!on)
+		CHECK_EQ(net_shell("tc -s qdisc show dev v0 root | grep -q 'dropped [1-9]'"), 0);
+	CHECK_EQ(net_shell(on ? "for d in v0 v1 c0; do "
+				"tc qdisc add dev $d root netem loss 100% || exit 1; done; "
+				"ip netns exec far tc qdisc add dev c1 root netem loss 100%"
+			      : "for d in v0 v1 c0; do tc qdisc del dev $d root || exit 1; done; "
+				"ip netns exec far tc qdisc del dev c1 root"),
+		 0);
+}
+
+void rails_link(int up)
+{
+	uint64_t before = carrier_losses();
+
+	CHECK_EQ(net_shell(up ? "ip link set v0 up && ip link set c0 up"
+			      : "ip link set v0 down && ip link set c0 down"),
+		 0);
+	if (!up)
+		CHECK(carrier_losses() > before);
+}
