@@ -133,5 +133,5 @@ void net_carrier(int up)
 
 	snprintf(text, sizeof(text), "nsenter --net=%s ip link set fb %s", peers_ns,
 		 up ? "up" : "down");
-	CHECK_EQ(shell(text), 0);
+	CHECK_EQ(net_shell(text), 0);
 }

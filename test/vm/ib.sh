@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# suite's part with RDMA devices: that the rails are what the tests over them take them for. It uses
-# what suite has.
+# suite's part with RDMA devices: that the rails are what the tests over them take them for, then
+# transport ib over them: conformance and api tests, the fault matrix, the pusher between two hosts.
+# It uses what suite has.
 
 # What crosses the rails is counted outside RDMA: bytes that the links' ends sent.
 crosses() {
@@ -30,15 +31,9 @@ fails() {
 	! "$@"
 }
 
-ib() {
+ib_rails() {
 	local rail raw=(timeout 60 "$build/bench/raw_verbs" --duration 0.3)
 
-	if [ ! -x "$build/bench/raw_verbs" ]; then
-		skipped=$((skipped + 1))
-		echo "rails: skipped: built without libibverbs"
-		return
-	fi
-	try "rails" rails_up
 	for rail in v w; do
 		try "rail $rail" crosses "${rail}0" "$([ $rail = v ] && echo w0 || echo v0)" \
 			"${raw[@]}" --device "rxe_${rail}0,rxe_${rail}1" --mode write
@@ -49,4 +44,91 @@ ib() {
 		"${raw[@]}" --device rxe_v0,rxe_v1 --mode write
 	try "rail v while w is down" other_rail_down
 	try "rail w, back again" "${raw[@]}" --device rxe_w0,rxe_w1
+}
+
+# A case after the other; those of sim are its own. Some take their time on an emulated processor.
+IB_LONG_CASES="addresses fair leak reopen sleep"
+
+ib_conformance() {
+	local program=$build/test/conformance/conformance case
+
+	for case in $("$program" --list | grep -v '^sim_'); do
+		[ "$full" = --full ] || [[ " $IB_LONG_CASES " != *" $case "* ]] || continue
+		try "conformance $case, ib" timeout 200 "$program" --transport=ib --case="$case"
+	done
+}
+
+# Both ends in one process, on rxe_v0 and rxe_v1.
+IB_TESTS="write vector paged notify cancel fence atomic region"
+IB_TESTS_FULL="accept advert away both_dial connect connect_end deadline early event_slots"
+IB_TESTS_FULL="$IB_TESTS_FULL evict evict_return frozen frozen_others incast link lost losing"
+IB_TESTS_FULL="$IB_TESTS_FULL observe owed random random_order references restart revoke ring_full"
+IB_TESTS_FULL="$IB_TESTS_FULL rings_close settings sizes slow_reader taken_back threads unregister"
+IB_TESTS_FULL="$IB_TESTS_FULL warm"
+
+ib_api() {
+	local test
+
+	for test in $IB_TESTS; do
+		try "$test, ib" timeout 120 "$build/test/api/api-$test" --transport=ib
+	done
+	[ "$full" = --full ] || return
+	for test in $IB_TESTS_FULL; do
+		try "$test, ib" timeout 120 "$build/test/api/api-$test" --transport=ib
+	done
+	for test in $IB_TESTS $IB_TESTS_FULL; do
+		try "$test, ib, inline" \
+			timeout 120 "$build/test/api/api-$test" --transport=ib --inline
+	done
+}
+
+# Two hosts: data by the rail, all else by c.
+pusher_over_ib() {
+	local before beside
+
+	before=$(sent v0)
+	UCCL_P2P_RDMA_DEV==rxe_v0 PUSHER_DECODE_DEV==rxe_v1 PUSHER_REQUESTS=3 \
+		pusher --transport ib || return
+	beside=$(($(sent v0) - before))
+	echo "v0 sent $beside bytes"
+	[ "$beside" -gt 1000000 ]
+}
+
+two_hosts() {
+	rails_up && far_host_up
+}
+
+ib_hosts() {
+	try "rails v and w, and a second host" two_hosts
+}
+
+ib_pusher() {
+	try "the pusher, ib between two hosts" pusher_over_ib
+}
+
+ib_faults() {
+	local fault faults=(SIGKILL restarted)
+
+	[ "$full" != --full ] ||
+		faults+=("SIGSTOP, deadline" "SIGSTOP, dead_after" "dropped, deadline"
+			"dropped, dead_after" "link down" revoked)
+	for fault in "${faults[@]}"; do
+		try "faults, ib: $fault" timeout 400 \
+			"$build/test/faults/faults" --transport=ib $full "--only=$fault"
+		mend
+	done
+}
+
+ib() {
+	if [ ! -x "$build/bench/raw_verbs" ]; then
+		skipped=$((skipped + 1))
+		echo "rails: skipped: built without libibverbs"
+		return
+	fi
+	ib_hosts
+	ib_rails
+	ib_conformance
+	ib_api
+	ib_pusher
+	ib_faults
 }

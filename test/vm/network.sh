@@ -124,3 +124,17 @@ link_down() {
 link_up() {
 	ip link set "$1" up && { [ ! -e "/sys/class/infiniband/rxe_$1" ] || rail_active "rxe_$1"; }
 }
+
+# Whatever a test left undone on the links is undone.
+mend() {
+	local device
+
+	for device in c0 v0 v1 w0 w1; do
+		good "$device" 2>/dev/null
+		ip link set "$device" up
+	done
+	far tc qdisc del dev c1 root 2>/dev/null
+	for device in v0 v1 w0 w1; do
+		rail_active "rxe_$device"
+	done
+}
