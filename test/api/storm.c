@@ -426,7 +426,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)all_lost, (unsigned long long)all_revoked);
 	if (twice)
 		printf("%u of %u rounds were the same once more\n", same, tried);
-	CHECK(!twice || 2 * same > tried);
+	CHECK(!twice || 2 * same + 2 > tried); /* there may be few of them, or none */
 	CHECK(all_good > many / 20 && all_bad && all_notes);
 	return 0;
 }
