@@ -61,7 +61,7 @@ static void node_open(struct rig *rig, struct node *node)
 		.rdma_dev = s->rdma[node - rig->node],
 		.rdma_gid_index = URCCL_AUTO,
 		.rdma_retry_count = URCCL_AUTO,
-		.rdma_ack_timeout = 14,
+		.rdma_ack_timeout = 18, /* emulated processors answer late */
 		.rdma_max_rd_atomic = 16,
 		.rdma_max_dest_rd_atomic = 16,
 		.rdma_sl = {URCCL_AUTO, URCCL_AUTO, URCCL_AUTO},
