@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every case; those that are called sim_* look at the simulated network's own faults. */
+/* Every case; those that are called sim_* look at the simulated network's own faults, ib_* at what
+ * an RDMA device may lack. */
 CASE(once)
 CASE(sizes)
 CASE(align)
@@ -37,3 +38,5 @@ CASE(sim_errors)
 CASE(sim_seed)
 CASE(sim_freeze)
 CASE(sim_networks)
+CASE(ib_removed)
+CASE(ib_room)

@@ -60,6 +60,7 @@ static void node_open(struct rig *rig, struct node *node)
 		.sim_network = rig->sim,
 		.rdma_dev = s->rdma[node - rig->node],
 		.rdma_gid_index = URCCL_AUTO,
+		.ibv_so = getenv("UCCL_IBV_SO"),
 		.rdma_retry_count = URCCL_AUTO,
 		.rdma_ack_timeout = 18, /* emulated processors answer late */
 		.rdma_max_rd_atomic = 16,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device is taken away in mid-transfer (SHIM=remove=N of ibv_shim.c): every chunk comes out,
+ * both eps are down and can be closed, and local memory is quiet. */
+#include "rig.h"
+
+#define LEN    (1u << 20)
+#define PIECES 16u
+#define EACH   (LEN / PIECES)
+#define MOST   100000u /* pieces until then */
+
+static void post_any(struct end *end, struct piece *p, uint32_t i, const struct area *local,
+		     const struct grant *g)
+{
+	piece_fill(p, i % 4 == 3 ? CHUNK_READ : CHUNK_WRITE, end, local, i * EACH, g, i * EACH,
+		   EACH);
+	p->chunk.cls = i % 2 ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK;
+	piece_try(p);
+}
+
+void case_ib_removed(struct rig *rig)
+{
+	struct piece pieces[PIECES];
+	struct area local, remote;
+	struct pair pair;
+	struct end *end = &pair.end[0];
+	struct grant g;
+	uint32_t i, n;
+
+	if (!getenv("SHIM"))
+		SKIP("SHIM and UCCL_IBV_SO are not set: no device goes away here");
+	memset(pieces, 0, sizeof(pieces));
+	pair_open(rig, &pair);
+	area_open(&rig->node[0], &local, LEN);
+	area_open(&rig->node[1], &remote, LEN);
+	grant_open(&g, &pair.end[1], end, &remote, 0, LEN, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	for (n = 0; !end->down; n++) {
+		CHECK(n < MOST);
+		i = n % PIECES;
+		if (!pieces[i].taken || pieces[i].out)
+			post_any(end, &pieces[i], i, &local, &g);
+		rig_step(rig);
+	}
+	CHECK_EQ(end->down_res, -EIO);
+	WAIT(rig, end->out == end->taken && pair.end[1].down);
+	post_any(end, &pieces[0], 0, &local, &g);
+	CHECK(pieces[0].taken);
+	WAIT(rig, pieces[0].out);
+	CHECK_EQ(pieces[0].chunk.res, -ECONNRESET);
+	area_fill(&local, 0, LEN, 3, 0);
+	for (i = 0; i < 50; i++)
+		rig_step(rig);
+	CHECK(area_is(&local, 0, LEN, 3, 0));
+	grant_close(rig, &g);
+	pair_close(rig, &pair);
+	area_close(&local);
+	area_close(&remote);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libibverbs to be loaded by UCCL_IBV_SO: the real one, with less of a device than there is, and
+ * with an end that soft-RoCE cannot have. It passes every call on; what a device can do is masked,
+ * what is posted is counted. SHIM, by comma:
+ *
+ *	inline=N	bytes inline at most; queue pairs that ask for more are refused
+ *	mr=N		bytes of a memory region at most
+ *	reads=N		READs of a queue pair, either way
+ *	cqe=N		completions of a queue, at most
+ *	gids=0		no table of GIDs in one call (rdma-core before 32)
+ *	post=N		the N-th post of a request fails with ENOMEM, and those behind it
+ *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
+ *	report=1	at the end: doorbells, requests, signalled ones
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <infiniband/verbs.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static struct {
+	void *real;
+	long inlined, mr, reads, cqe, gids, post, remove, report;
+	/* Of all devices; cases drive them from one thread or count no more than roughly. */
+	unsigned long doorbells, requests, signalled;
+	int told; /* DEVICE_FATAL */
+	struct ibv_context_ops ops;
+} shim;
+
+static void *real(const char *name)
+{
+	void *f = dlsym(shim.real, name);
+
+	if (!f) {
+		fprintf(stderr, "shim: no %s\n", name);
+		abort();
+	}
+	return f;
+}
+
+#define REAL(name) ((__typeof__(&name))real(#name))
+
+static long word(const char *text, const char *name, long none)
+{
+	size_t n = strlen(name);
+
+	for (; text && *text; text += strcspn(text, ","), text += *text == ',')
+		if (!strncmp(text, name, n) && text[n] == '=')
+			return strtol(text + n + 1, NULL, 0);
+	return none;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *text = getenv("SHIM");
+
+	shim.real = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!shim.real) {
+		fprintf(stderr, "shim: %s\n", dlerror());
+		return;
+	}
+	shim.inlined = word(text, "inline", -1);
+	shim.mr = word(text, "mr", -1);
+	shim.reads = word(text, "reads", -1);
+	shim.cqe = word(text, "cqe", -1);
+	shim.gids = word(text, "gids", 1);
+	shim.post = word(text, "post", -1);
+	shim.remove = word(text, "remove", -1);
+	shim.report = word(text, "report", 0);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	if (shim.report)
+		printf("shim: %lu doorbells, %lu requests, %lu signalled\n", shim.doorbells,
+		       shim.requests, shim.signalled);
+}
+
+/* ---- what is posted ---- */
+
+static int is_gone(void)
+{
+	return shim.remove >= 0 && shim.doorbells >= (unsigned long)shim.remove;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *w;
+
+	*bad = wr;
+	shim.doorbells++;
+	if (is_gone())
+		return EIO;
+	if (shim.post >= 0 && shim.doorbells >= (unsigned long)shim.post)
+		return ENOMEM;
+	for (w = wr; w; w = w->next) {
+		shim.requests++;
+		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);
+	}
+	return shim.ops.post_send(qp, wr, bad);
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ibv_context *context = REAL(ibv_open_device)(device);
+
+	if (!context)
+		return NULL;
+	if (context->ops.post_send != post_send)
+		shim.ops = context->ops;
+	context->ops.post_send = post_send;
+	return context;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	if (is_gone() && !shim.told) {
+		shim.told = 1;
+		*event = (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL};
+		return 0;
+	}
+	return REAL(ibv_get_async_event)(context, event);
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	if (event->event_type != IBV_EVENT_DEVICE_FATAL)
+		REAL(ibv_ack_async_event)(event);
+}
+
+/* ---- what a device can do ---- */
+
+EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	int rc = REAL(ibv_query_device)(context, attr);
+
+	if (shim.mr >= 0)
+		attr->max_mr_size = (uint64_t)shim.mr;
+	if (shim.reads >= 0)
+		attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)shim.reads;
+	if (shim.cqe >= 0)
+		attr->max_cqe = (int)shim.cqe;
+	return rc;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp;
+
+	if (shim.inlined >= 0 && attr->cap.max_inline_data > (uint32_t)shim.inlined) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = REAL(ibv_create_qp)(pd, attr);
+	if (qp && shim.inlined >= 0)
+		attr->cap.max_inline_data = (uint32_t)shim.inlined;
+	return qp;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				       unsigned int access)
+{
+	if (shim.mr >= 0 && length > (size_t)shim.mr) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
+}
+
+static int cqe_ok(int cqe)
+{
+	if (shim.cqe < 0 || cqe <= shim.cqe)
+		return 1;
+	errno = EINVAL;
+	return 0;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *owner,
+				    struct ibv_comp_channel *channel, int vector)
+{
+	return cqe_ok(cqe) ? REAL(ibv_create_cq)(context, cqe, owner, channel, vector) : NULL;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return cqe_ok(cqe) ? REAL(ibv_resize_cq)(cq, cqe) : EINVAL;
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				    size_t max, uint32_t flags, size_t entry_size)
+{
+	if (!shim.gids)
+		return -EOPNOTSUPP;
+	return REAL(_ibv_query_gid_table)(context, entries, max, flags, entry_size);
+}
+
+/* ---- what is passed on ---- */
+
+#undef ibv_get_device_list
+
+EXPORT struct ibv_device **ibv_get_device_list(int *n)
+{
+	return REAL(ibv_get_device_list)(n);
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	REAL(ibv_free_device_list)(list);
+}
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return REAL(ibv_get_device_name)(device);
+}
+
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	return REAL(ibv_close_device)(context);
+}
+
+EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	return REAL(ibv_query_pkey)(context, port, index, pkey);
+}
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	return REAL(ibv_alloc_pd)(context);
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	return REAL(ibv_dealloc_pd)(pd);
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	return REAL(ibv_dereg_mr)(mr);
+}
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	return REAL(ibv_create_comp_channel)(context);
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	return REAL(ibv_destroy_comp_channel)(channel);
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return REAL(ibv_destroy_cq)(cq);
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **owner)
+{
+	return REAL(ibv_get_cq_event)(channel, cq, owner);
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	REAL(ibv_ack_cq_events)(cq, n);
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return REAL(ibv_modify_qp)(qp, attr, mask);
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return REAL(ibv_destroy_qp)(qp);
+}
