@@ -46,17 +46,20 @@
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
 #define VERBS_WCS     32u		/* completions looked at together */
-#define VERBS_INLINE  64u		/* bytes that we would like to post inline */
-#define VERBS_CREDITS 16u		/* messages on their way to a receiver */
+#define VERBS_INLINE  48u		/* bytes that we would like to post inline; a device may
+					 * have more for the same room */
+#define VERBS_CREDITS 8u		/* messages on their way to a receiver */
 #define VERBS_WORDS   4u		/* our own: up to two CREDITs, a BYE, and one to spare */
 #define VERBS_SLOTS   (VERBS_CREDITS + VERBS_WORDS)
 #define VERBS_HEADER  16u		/* bytes of a message's header */
 #define VERBS_SLOT    (VERBS_HEADER + MESSAGE_MAX)
 #define VERBS_COOKIE  16u
 #define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
-#define VERBS_URGENT_DEPTH 128u		/* requests of a way, powers of two */
-#define VERBS_WRITES_DEPTH 64u
-#define VERBS_READS_DEPTH  32u
+/* Slots of a way, powers of two; one more than requests, as some devices round up what is more than
+ * such a number less one. An idle peer costs less than 64 KiB with these. */
+#define VERBS_URGENT_DEPTH 64u
+#define VERBS_WRITES_DEPTH 32u
+#define VERBS_READS_DEPTH  16u
 #define VERBS_DEPTH (VERBS_URGENT_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH)
 /* Completions that an ep can cause: of its requests and its receives. */
 #define VERBS_CQES (VERBS_DEPTH + VERBS_SLOTS + 2)
@@ -162,7 +165,7 @@ struct verbs_way {
 	struct ibv_qp *qp;
 	struct verbs_ep *ep;
 	struct verbs_slot *slots;
-	uint32_t depth;			/* of slots and of the send queue */
+	uint32_t depth;			/* slots; the send queue has one place less */
 	uint32_t inlined;		/* bytes that go inline */
 	uint32_t handle;		/* in device.ways; 0: none */
 	uint32_t tail, acked, posted, head;

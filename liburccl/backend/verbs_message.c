@@ -33,7 +33,7 @@ static int has_place(const struct verbs_ep *e)
 {
 	const struct verbs_way *w = &e->way[WAY_URGENT];
 
-	return e->sent - e->sending < VERBS_SLOTS && w->head - w->tail + 1 < w->depth &&
+	return e->sent - e->sending < VERBS_SLOTS && w->head - w->tail + 2 < w->depth &&
 	       !w->failing;
 }
 

@@ -46,7 +46,7 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		.send_cq = d->cq,
 		.recv_cq = d->cq,
 		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = w->depth,
+		.cap = {.max_send_wr = w->depth - 1,
 			.max_recv_wr = w == &e->way[WAY_URGENT] ? VERBS_SLOTS : 1,
 			.max_send_sge = VERBS_SGES,
 			.max_recv_sge = 1,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A way's requests, from post to completion. Each keeps its slot until it is out, and there are as
- * many slots as the send queue has places, so a request that has a slot finds a place.
+ * A way's requests, from post to completion. Each keeps its slot until it is out, and no more have
+ * one than the send queue has places, so a request that has a slot finds a place.
  *
  * WRITEs are proved in groups: behind the last of a chain goes a READ of a byte of the peer's,
  * unless one is under way already; when that comes back, the next one follows what was posted
@@ -20,12 +20,12 @@ static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
 	return &w->slots[number & (w->depth - 1)];
 }
 
-/* One slot is kept for a READ that proves, some of the urgent way for words of our own. */
+/* One place is kept for a READ that proves, some of the urgent way for words of our own. */
 uint32_t verbs_ring_room(const struct verbs_way *w)
 {
 	uint32_t used = w->head - w->tail + 1 + (id_of(w) == WAY_URGENT ? VERBS_WORDS : 0);
 
-	return used < w->depth ? w->depth - used : 0;
+	return used < w->depth - 1 ? w->depth - 1 - used : 0;
 }
 
 /* ---- doorbells ---- */
