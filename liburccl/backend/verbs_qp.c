@@ -12,8 +12,8 @@
 #include "backend/verbs.h"
 
 #define RNR_TIMER 12u /* 0.64 ms */
-#define RNR_RETRY 6u
-#define RETRIES	  6u /* 7 means for ever to some devices */
+#define RNR_RETRY 7u  /* for ever: it is for the first message alone, and our own time runs */
+#define RETRIES	  6u  /* 7 means for ever to some devices */
 #define HOPS	  64u
 #define ROCE_SL	  3
 #define ROCE_TC	  104

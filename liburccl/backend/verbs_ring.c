@@ -68,7 +68,7 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 		.opcode = opcode,
 	};
 	chain->n++;
-	if (++w->plain >= w->depth / 4) {
+	if (++w->plain >= w->depth / 2) {
 		wr->send_flags = IBV_SEND_SIGNALED;
 		w->plain = 0;
 	}

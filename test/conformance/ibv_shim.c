@@ -28,7 +28,7 @@ static struct {
 	long inlined, mr, reads, cqe, gids, post, remove, report;
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
 	unsigned long doorbells, requests, signalled;
-	int told; /* DEVICE_FATAL */
+	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	struct ibv_context_ops ops;
 } shim;
 
@@ -117,10 +117,22 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return context;
 }
 
+/* Each of those that are opened first hears it once. */
+static int is_news(const struct ibv_context *context)
+{
+	unsigned int i;
+
+	for (i = 0; i < 8 && shim.told[i]; i++)
+		if (shim.told[i] == context)
+			return 0;
+	if (i < 8)
+		shim.told[i] = context;
+	return i < 8;
+}
+
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	if (is_gone() && !shim.told) {
-		shim.told = 1;
+	if (is_gone() && is_news(context)) {
 		*event = (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL};
 		return 0;
 	}
