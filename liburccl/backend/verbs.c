@@ -104,6 +104,7 @@ static void device_init(struct verbs_device *d, const struct device_config *conf
 	d->settings = *config->params;
 	d->next_ns = NEVER_NS;
 	d->armed_ns = NEVER_NS;
+	d->watch_ns = NEVER_NS;
 	d->done_end = &d->done;
 	list_init(&d->eps);
 	list_init(&d->telling);

@@ -225,6 +225,9 @@ struct verbs_ep {
 	uint32_t flush_rkey;		/* of its byte for READs */
 	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
 	uint32_t psn[WAYS];		/* at which we begin to send */
+	/* completions of requests when they were last counted, and since when they are so many */
+	uint32_t seen;
+	uint64_t seen_ns;
 };
 
 struct verbs_device {
@@ -251,6 +254,7 @@ struct verbs_device {
 	struct chunk **done_end;
 	uint64_t next_ns;		/* the nearest deadline of eps and grants; NEVER_NS */
 	uint64_t armed_ns;		/* that the timer is set to; NEVER_NS */
+	uint64_t watch_ns;		/* when progress is looked at; NEVER_NS: nothing is posted */
 	uint32_t polls;
 	uint32_t slept;			/* armed since the last poll */
 	int broken;			/* -errno: the device is no more */
@@ -375,6 +379,8 @@ void verbs_ep_up(struct verbs_ep *e);
 void verbs_ep_down(struct verbs_ep *e, int res);
 /* Nothing is under way any more: it may have ended. */
 void verbs_ep_settle(struct verbs_ep *e);
+/* Something was posted: whoever makes no progress for dead_after_ms from now on is down. */
+void verbs_ep_watch(struct verbs_device *d);
 /* Deadlines. */
 void verbs_ep_tick(struct verbs_device *d, uint64_t now);
 void verbs_ep_kick(struct verbs_ep *e);	/* before the poll ends */

@@ -83,6 +83,7 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	e->ep.dev = dev;
 	e->state = EP_NEW;
 	e->deadline_ns = NEVER_NS;
+	e->seen = UINT32_MAX;
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->kicked);
@@ -196,6 +197,12 @@ static void set_deadline(struct verbs_ep *e, uint64_t ns)
 	verbs_until(verbs_ep_device(e), e->deadline_ns);
 }
 
+/* Silence of a peer that is awaited ends there. */
+static uint64_t patience(const struct verbs_device *d)
+{
+	return d->settings.dead_after_ms * NSEC_PER_MSEC;
+}
+
 static int start(struct verbs_ep *e)
 {
 	struct verbs_device *d = verbs_ep_device(e);
@@ -215,7 +222,7 @@ int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int act
 {
 	struct verbs_ep *e = verbs_ep(ep);
 	struct verbs_device *d = verbs_ep_device(e);
-	uint64_t patience = d->settings.dead_after_ms * NSEC_PER_MSEC;
+	uint64_t limit = patience(d);
 	int rc = e->state == EP_MET ? 0 : verbs_ep_meet(ep, addr, addr_len);
 
 	(void)via;
@@ -229,7 +236,7 @@ int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int act
 		return 0;
 	}
 	/* The other side waits for as long as the dialler may try other ways first. */
-	set_deadline(e, active && CONNECT_NS < patience ? CONNECT_NS : patience);
+	set_deadline(e, active && CONNECT_NS < limit ? CONNECT_NS : limit);
 	if (active)
 		verbs_message_hello(e);
 	return 0;
@@ -356,9 +363,55 @@ static void expired(struct verbs_ep *e)
 		destroy_ways(e);
 }
 
+/* ---- progress ---- */
+
+void verbs_ep_watch(struct verbs_device *d)
+{
+	d->watch_ns = clock_ns() + patience(d) / 4;
+	verbs_until(d, d->watch_ns);
+}
+
+/* 1: it has requests under way. A device repeats them for as long as its own timers want, which may
+ * be for ever. */
+static int progresses(struct verbs_ep *e, uint64_t now)
+{
+	uint32_t i, busy = 0, seen = 0;
+
+	for (i = 0; i < WAYS; i++) {
+		seen += e->way[i].acked;
+		busy |= e->way[i].acked != e->way[i].posted;
+	}
+	if (!busy || e->state != EP_UP) {
+		e->seen = seen - 1; /* time begins with the next request */
+		return 0;
+	}
+	if (seen != e->seen) {
+		e->seen = seen;
+		e->seen_ns = now;
+	} else if (now - e->seen_ns >= patience(verbs_ep_device(e))) {
+		verbs_ep_down(e, -ETIMEDOUT);
+	}
+	return 1;
+}
+
+static void watch(struct verbs_device *d, uint64_t now)
+{
+	struct list *pos, *tmp;
+	int busy = 0;
+
+	list_for_each_safe(pos, tmp, &d->eps)
+		busy |= progresses(list_entry(pos, struct verbs_ep, all), now);
+	d->watch_ns = busy ? now + patience(d) / 4 : NEVER_NS;
+}
+
 void verbs_ep_tick(struct verbs_device *d, uint64_t now)
 {
 	struct list *pos, *tmp;
+
+	if (d->watch_ns <= now)
+		watch(d, now);
+	if (d->watch_ns != NEVER_NS)
+		verbs_until(d, d->watch_ns);
 
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct verbs_ep *e = list_entry(pos, struct verbs_ep, all);

@@ -32,12 +32,15 @@ uint32_t verbs_ring_room(const struct verbs_way *w)
 
 static void ring(struct verbs_way *w)
 {
-	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+	struct verbs_device *d = verbs_ep_device(w->ep);
+	struct verbs_chain *chain = &d->chain[id_of(w)];
 	struct ibv_send_wr *bad = NULL;
 	uint32_t n = chain->n;
 
 	if (!n)
 		return;
+	if (d->watch_ns == NEVER_NS)
+		verbs_ep_watch(d);
 	chain->n = 0;
 	chain->wr[n - 1].next = NULL;
 	chain->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
