@@ -254,7 +254,7 @@ struct verbs_device {
 	struct chunk **done_end;
 	uint64_t next_ns;		/* the nearest deadline of eps and grants; NEVER_NS */
 	uint64_t armed_ns;		/* that the timer is set to; NEVER_NS */
-	uint64_t watch_ns;		/* when progress is looked at; NEVER_NS: nothing is posted */
+	uint64_t watch_ns;		/* when progress is looked at; NEVER_NS: nobody waits */
 	uint32_t polls;
 	uint32_t slept;			/* armed since the last poll */
 	int broken;			/* -errno: the device is no more */

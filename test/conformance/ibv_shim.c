@@ -11,6 +11,7 @@
  *	gids=0		no table of GIDs in one call (rdma-core before 32)
  *	post=N		the N-th post of a request fails with ENOMEM, and those behind it
  *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
+ *	swallow=N	what is posted after N posts never completes
  *	report=1	at the end: doorbells, requests, signalled ones
  */
 #include <dlfcn.h>
@@ -25,7 +26,7 @@
 
 static struct {
 	void *real;
-	long inlined, mr, reads, cqe, gids, post, remove, report;
+	long inlined, mr, reads, cqe, gids, post, remove, swallow, report;
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
 	unsigned long doorbells, requests, signalled;
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
@@ -71,6 +72,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.gids = word(text, "gids", 1);
 	shim.post = word(text, "post", -1);
 	shim.remove = word(text, "remove", -1);
+	shim.swallow = word(text, "swallow", -1);
 	shim.report = word(text, "report", 0);
 }
 
@@ -98,6 +100,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		return EIO;
 	if (shim.post >= 0 && shim.doorbells >= (unsigned long)shim.post)
 		return ENOMEM;
+	if (shim.swallow >= 0 && shim.doorbells > (unsigned long)shim.swallow)
+		return 0;
 	for (w = wr; w; w = w->next) {
 		shim.requests++;
 		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device takes requests and completes none (SHIM=swallow=N of ibv_shim.c), not even when its
+ * queue pairs are broken: the ep is down after dead_after_ms, and every chunk comes out once the
+ * queue pairs are destroyed. */
+#include "rig.h"
+
+#define LEN	   65536u
+#define PIECES	   8u
+#define EACH	   (LEN / PIECES)
+#define MOST	   1000u /* pieces until then */
+#define DEAD_AFTER 400u	 /* ms */
+#define DRAIN	   1000u /* ms, likewise until a device is not asked any more */
+
+void case_ib_silent(struct rig *unused)
+{
+	struct settings settings = *unused->settings;
+	struct piece pieces[PIECES];
+	struct area local, remote;
+	struct pair pair;
+	struct end *end = &pair.end[0];
+	struct rig rig;
+	struct grant g;
+	uint64_t since;
+	uint32_t i, n;
+
+	if (!getenv("SHIM"))
+		SKIP("SHIM and UCCL_IBV_SO are not set: no device is silent here");
+	settings.dead_after_ms = DEAD_AFTER;
+	rig_open(&rig, &settings);
+	memset(pieces, 0, sizeof(pieces));
+	pair_open(&rig, &pair);
+	area_open(&rig.node[0], &local, LEN);
+	area_open(&rig.node[1], &remote, LEN);
+	grant_open(&g, &pair.end[1], end, &remote, 0, LEN, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	for (n = 0, since = clock_ns(); !end->down; n++) {
+		CHECK(clock_ns() - since < RIG_PATIENCE_NS);
+		i = n % PIECES;
+		if (n < MOST && (!pieces[i].taken || pieces[i].out)) {
+			piece_fill(&pieces[i], i % 2 ? CHUNK_READ : CHUNK_WRITE, end, &local,
+				   i * EACH, &g, i * EACH, EACH);
+			piece_try(&pieces[i]);
+			since = clock_ns();
+		}
+		rig_step(&rig);
+	}
+	CHECK_EQ(end->down_res, -ETIMEDOUT);
+	CHECK_GE(clock_ns() - since, DEAD_AFTER * NSEC_PER_MSEC / 2);
+	CHECK_LE(clock_ns() - since, 3 * DEAD_AFTER * NSEC_PER_MSEC);
+	since = clock_ns();
+	WAIT(&rig, end->out == end->taken);
+	CHECK_LE(clock_ns() - since, 2 * DRAIN * NSEC_PER_MSEC);
+	area_fill(&local, 0, LEN, 3, 0);
+	for (i = 0; i < 50; i++)
+		rig_step(&rig);
+	CHECK(area_is(&local, 0, LEN, 3, 0));
+	grant_close(&rig, &g);
+	pair_close(&rig, &pair);
+	area_close(&local);
+	area_close(&remote);
+	rig_close(&rig);
+}
