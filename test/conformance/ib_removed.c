@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device is taken away in mid-transfer (SHIM=remove=N of ibv_shim.c): every chunk comes out,
- * both eps are down and can be closed, and local memory is quiet. */
+/* The device is taken away in mid-transfer, or takes nothing more (SHIM=remove=N, post=N of
+ * ibv_shim.c): every chunk comes out, the ep is down and can be closed, local memory is quiet. */
 #include "rig.h"
 
 #define LEN    (1u << 20)
@@ -41,7 +41,7 @@ void case_ib_removed(struct rig *rig)
 		rig_step(rig);
 	}
 	CHECK_EQ(end->down_res, -EIO);
-	WAIT(rig, end->out == end->taken && pair.end[1].down);
+	WAIT(rig, end->out == end->taken);
 	post_any(end, &pieces[0], 0, &local, &g);
 	CHECK(pieces[0].taken);
 	WAIT(rig, pieces[0].out);
