@@ -111,7 +111,8 @@ enum way_state {
 /* What the helper is asked for. */
 enum fabric_job {
 	JOB_JOIN,			/* the way, and at first talk, learn the peer's name */
-	JOB_REOPEN,			/* the way is closed, and opened anew */
+	JOB_CLOSE,			/* the way is closed: what was on it is quiet here */
+	JOB_OPEN,			/* another is opened */
 	JOB_END,			/* the way is closed, and every key of the ep */
 	JOB_KEY,			/* an exposure's keys are taken away */
 	JOB_STOP,

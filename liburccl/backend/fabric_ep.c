@@ -195,10 +195,14 @@ static void way_step(struct fabric_ep *e)
 		job_post(e, JOB_END);
 		return;
 	}
-	if (e->broken || e->peer_number > e->number) {
+	if (e->way_state == WAY_CLOSED) {
 		e->number = e->peer_number > e->number ? e->peer_number : e->number + 1;
+		job_post(e, JOB_OPEN);
+		return;
+	}
+	if (e->broken || e->peer_number > e->number) {
 		e->broken = 0;
-		job_post(e, JOB_REOPEN);
+		job_post(e, JOB_CLOSE);
 		return;
 	}
 	if (e->way_state == WAY_WAITS && e->peer_number == e->number) {
@@ -209,7 +213,7 @@ static void way_step(struct fabric_ep *e)
 
 void fabric_ep_break(struct fabric_ep *e)
 {
-	if (e->state != EP_UP || (e->job_out && e->job.type == JOB_REOPEN))
+	if (e->state != EP_UP || (e->job_out && e->job.type != JOB_JOIN))
 		return;
 	e->broken = 1;
 	way_step(e);
@@ -251,7 +255,7 @@ void fabric_ep_job_done(struct fabric_ep *e)
 	int res = e->job.res;
 
 	e->job_out = 0;
-	if (e->job.type != JOB_JOIN) {
+	if (e->job.type == JOB_CLOSE || e->job.type == JOB_END) {
 		e->ways_closed++;
 		fabric_move_reclaim(e);
 	}
@@ -260,6 +264,8 @@ void fabric_ep_job_done(struct fabric_ep *e)
 	} else if (res) {
 		e->way_state = WAY_CLOSED;
 		fabric_ep_down(e, res);
+	} else if (e->job.type == JOB_CLOSE) {
+		e->way_state = WAY_CLOSED;
 	} else if (e->job.type == JOB_JOIN) {
 		joined(e);
 	} else {
@@ -391,9 +397,12 @@ static void closed(struct fabric_ep *e)
 	fabric_talk_leave(e);
 	e->state = EP_CLOSED;
 	e->deadline_ns = 0;
-	table_remove(d, e);
-	list_del(&e->all);
-	d->neps--;
+	/* One whose peer's address was refused never got that far. */
+	if (!list_empty(&e->all)) {
+		table_remove(d, e);
+		list_del(&e->all);
+		d->neps--;
+	}
 	fabric_tell(e, NEWS_CLOSED);
 }
 

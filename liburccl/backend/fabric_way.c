@@ -133,12 +133,6 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 	return err ? err : fabric_way_join(&e->way, e->join_name);
 }
 
-static int reopen(struct fabric_device *d, struct fabric_ep *e)
-{
-	fabric_way_close(&e->way);
-	return fabric_way_open(d, &e->way, FABRIC_OPS);
-}
-
 static void end(struct fabric_ep *e)
 {
 	struct list *pos;
@@ -153,8 +147,11 @@ static int work(struct fabric_device *d, struct msg *m)
 	switch (m->type) {
 	case JOB_JOIN:
 		return join(d, container_of(m, struct fabric_ep, job));
-	case JOB_REOPEN:
-		return reopen(d, container_of(m, struct fabric_ep, job));
+	case JOB_CLOSE:
+		fabric_way_close(&container_of(m, struct fabric_ep, job)->way);
+		return 0;
+	case JOB_OPEN:
+		return fabric_way_open(d, &container_of(m, struct fabric_ep, job)->way, FABRIC_OPS);
 	case JOB_END:
 		end(container_of(m, struct fabric_ep, job));
 		return 0;

@@ -63,6 +63,8 @@ static uint32_t transport_of(const char *name)
 		return URCCL_TRANSPORT_SIM;
 	if (!strcmp(name, "shm"))
 		return URCCL_TRANSPORT_SHM;
+	if (!strncmp(name, "fabric:", 7))
+		return URCCL_TRANSPORT_FABRIC;
 	return !strcmp(name, "ib") ? URCCL_TRANSPORT_IB : URCCL_TRANSPORT_TCP;
 }
 
@@ -117,7 +119,9 @@ void side_open(const struct pair *p, struct side *s)
 	if (s == &p->b && p->rdma[1])
 		params.rdma_dev = p->rdma[1];
 	res = urccl_open(&params, &s->ctx);
-	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV) /* also without libcrypto */
+	/* Without libcrypto too, or libfabric, or its provider. */
+	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV || res == -ELIBACC ||
+	    res == -ENODATA)
 		SKIP(urccl_errmsg());
 	if (res)
 		fprintf(stderr, "urccl_open: %s\n", urccl_errmsg());

@@ -21,13 +21,13 @@ static void try_address(struct rig *rig, const void *addr, uint32_t len, int act
 	memset(&via, 0, sizeof(via));
 	memcpy(&via, &in, sizeof(in));
 	end_open(&rig->node[0], &end);
-	if (!end_connect(&end, copy, len, active, &via)) {
+	if (!end_connect(&end, copy, len, active, &via))
 		for (i = 0; i < 3; i++)
 			rig_step(rig);
-		CHECK(!end.up);
-		rig->backend->ep_close(end.ep);
-		WAIT(rig, end.closed);
-	}
+	CHECK(!end.up);
+	/* As engines do also where the address was refused. */
+	rig->backend->ep_close(end.ep);
+	WAIT(rig, end.closed);
 	rig->backend->ep_free(end.ep);
 	free(copy);
 }
