@@ -21,8 +21,9 @@
  * Threads: scan, open, close, reg, unreg, ep_open and ep_free run on the control thread, may
  * block and allocate, and share nothing with a running engine but what each says. All other
  * functions run on the one engine thread that owns the device, never block, never log, and after
- * ep_open and import never allocate. A backend starts no threads, has no globals, and calls
- * nothing of the  engine.
+ * ep_open and import never allocate. A backend has no globals, calls nothing of the engine, and
+ * starts no threads, but where calls of a library may block that the engine cannot do without
+ * (fabric.h).
  */
 #ifndef BACKEND_H
 #define BACKEND_H

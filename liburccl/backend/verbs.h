@@ -56,7 +56,7 @@
 #define VERBS_COOKIE  16u
 #define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
 /* Slots of a way, powers of two; one more than requests, as some devices round up what is more than
- * such a number less one. An idle peer costs less than 64 KiB with these. */
+ * such a number less one. With these an idle peer is to cost less than 64 KiB. */
 #define VERBS_URGENT_DEPTH 64u
 #define VERBS_WRITES_DEPTH 32u
 #define VERBS_READS_DEPTH  16u
