@@ -56,7 +56,7 @@ static void opening(void)
 	params = p.params;
 	params.tcp_congestion = "nosuch";
 	opens("no_such_congestion", &params, -ENOENT);
-	params = with_transport("ib");
+	params = with_transport("nccl");
 	opens("transport_not_carried", &params, -EOPNOTSUPP);
 	params = with_transport("sim");
 	opens("sim_without_network", &params, -EINVAL);
