@@ -331,6 +331,8 @@ uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
 uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n);
 /* What lies in the next place for sends goes, of len bytes; c NULL: a word of that type. */
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len);
+/* What was put on the urgent way goes: before another ep of the device puts something there. */
+void verbs_ring_bell(struct verbs_ep *e);
 /* Requests that the way takes now. */
 uint32_t verbs_ring_room(const struct verbs_way *w);
 /* Posts what waits: the rest of a chunk, READs that prove, credits; rings the doorbells. */

@@ -329,8 +329,8 @@ void verbs_ep_close(struct ep *ep)
 	if (talks && !e->left) {
 		fail_way(&e->way[WAY_WRITES]);
 		fail_way(&e->way[WAY_READS]);
-		verbs_message_bye(e);
 		set_deadline(e, BYE_NS);
+		verbs_message_bye(e);
 		verbs_ep_kick(e);
 	} else {
 		fail_ways(e);

@@ -83,7 +83,7 @@ void verbs_message_hello(struct verbs_ep *e)
 	proof_of(e, e->peer, proof);
 	e->credits--;
 	put(e, NULL, MESSAGE_HELLO, proof, sizeof(proof));
-	verbs_ep_kick(e);
+	verbs_ring_bell(e);
 }
 
 void verbs_message_bye(struct verbs_ep *e)
@@ -91,7 +91,7 @@ void verbs_message_bye(struct verbs_ep *e)
 	if (!has_place(e))
 		return;
 	put(e, NULL, MESSAGE_BYE, NULL, 0);
-	verbs_ep_kick(e);
+	verbs_ring_bell(e);
 }
 
 void verbs_message_kick(struct verbs_ep *e)
