@@ -218,7 +218,7 @@ struct verbs_ep {
 	struct ibv_mr *mr;		/* of pages */
 	uint64_t word_at;		/* address of that word, where READs that prove go */
 	struct verbs_receive receive[VERBS_SLOTS];
-	uint32_t sent, sending;		/* places of sends: next one, oldest in use */
+	uint32_t place, sending;	/* of sends: the next one's, and how many are in use */
 	uint32_t credits;		/* messages that the peer has room for */
 	uint32_t owed;			/* receives posted again that it was not told of */
 	/* the peer */

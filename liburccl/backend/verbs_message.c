@@ -33,13 +33,12 @@ static int has_place(const struct verbs_ep *e)
 {
 	const struct verbs_way *w = &e->way[WAY_URGENT];
 
-	return e->sent - e->sending < VERBS_SLOTS && w->head - w->tail + 2 < w->depth &&
-	       !w->failing;
+	return e->sending < VERBS_SLOTS && w->head - w->tail + 2 < w->depth && !w->failing;
 }
 
 static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *data, uint32_t len)
 {
-	uint8_t *to = e->pages + (VERBS_SLOTS + e->sent % VERBS_SLOTS) * VERBS_SLOT;
+	uint8_t *to = e->pages + (VERBS_SLOTS + e->place) * VERBS_SLOT;
 	struct message m = {.type = type,
 			    .len = htole16((uint16_t)len),
 			    .credits = htole16((uint16_t)e->owed)};
@@ -59,8 +58,7 @@ int verbs_message_send(struct verbs_ep *e, struct chunk *c)
 {
 	assert(c->len <= MESSAGE_MAX);
 	/* The last places are for words. */
-	if (!e->credits || e->sent - e->sending >= VERBS_CREDITS ||
-	    !verbs_ring_room(&e->way[WAY_URGENT]))
+	if (!e->credits || e->sending >= VERBS_CREDITS || !verbs_ring_room(&e->way[WAY_URGENT]))
 		return 0;
 	e->credits--;
 	put(e, c, MESSAGE_DATA, c->local, c->len);

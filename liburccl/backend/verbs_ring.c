@@ -250,8 +250,10 @@ void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_
 {
 	struct verbs_way *w = &e->way[WAY_URGENT];
 	struct ibv_send_wr *wr = request(w, IBV_WR_SEND, c, c ? SLOT_SEND : SLOT_WORD);
-	uint32_t place = VERBS_SLOTS + e->sent++ % VERBS_SLOTS;
+	uint32_t place = VERBS_SLOTS + e->place;
 
+	e->place = (e->place + 1) % VERBS_SLOTS;
+	e->sending++;
 	slot_at(w, w->head - 1)->last = (uint8_t)word;
 	wr->sg_list[0] = (struct ibv_sge){
 		.addr = (uintptr_t)e->pages + place * VERBS_SLOT,
@@ -328,12 +330,12 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 		proof_done(w, number, c, res);
 		return;
 	case SLOT_WORD:
-		e->sending++;
+		e->sending--;
 		if (!res)
 			verbs_message_gone(e, s->last);
 		return;
 	case SLOT_SEND:
-		e->sending++;
+		e->sending--;
 		data_out(e, c, res ? undone(e, c) : 0);
 		return;
 	case SLOT_WRITE:
@@ -358,10 +360,13 @@ static void retire(struct verbs_way *w)
 		if (s->kind != SLOT_WRITE)
 			continue;
 		if ((int32_t)(w->proved - w->tail) <= 0)
-			return;
+			break;
 		if (s->last)
 			data_out(w->ep, s->chunk, 0);
 	}
+	/* Numbers wrap: left behind, it would one day seem to be ahead of the tail. */
+	if ((int32_t)(w->proved - w->tail) < 0)
+		w->proved = w->tail;
 }
 
 static int result_of(enum ibv_wc_status status)
