@@ -319,6 +319,7 @@ void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ib
 struct verbs_local {
 	const struct memory *memory;
 	uint64_t off, addr;
+	int dmabuf;			/* the processor may not be able to read what was walked */
 };
 void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at);
 /* The next piece of it, at most max bytes. 0: the device does not know it. */

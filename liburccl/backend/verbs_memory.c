@@ -34,6 +34,7 @@
 struct verbs_mr {
 	uint64_t addr, each; /* each but the last has so many bytes */
 	uint32_t n;
+	int dmabuf; /* some of it is registered by that */
 	struct ibv_mr *mr[];
 };
 
@@ -47,9 +48,9 @@ struct verbs_grant {
 
 /* ---- registering ---- */
 
-/* A part of memory that the extent describes. NULL: errno says why. */
+/* A part of memory that the extent describes; *dmabuf: by its dma-buf. NULL: errno says why. */
 static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
-			      uint64_t len, uint64_t iova, unsigned int access)
+			      uint64_t len, uint64_t iova, unsigned int access, int *dmabuf)
 {
 	struct ibv_mr *mr;
 
@@ -59,6 +60,7 @@ static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, ui
 	if (!mr && errno == EFAULT && x->fd >= 0 && d->lib.reg_dmabuf_mr) {
 		mr = d->lib.reg_dmabuf_mr(d->pd, x->fd_off + (addr - x->addr), len, iova, x->fd,
 					  (int)access);
+		*dmabuf |= mr != NULL;
 		if (!mr)
 			errno = EFAULT;
 	}
@@ -114,10 +116,11 @@ int verbs_reg(struct device *dev, struct extent *x)
 	*m = (struct verbs_mr){.addr = x->addr, .each = each};
 	for (at = 0; at < x->len; at += len) {
 		len = x->len - at < each ? x->len - at : each;
-		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access);
+		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access, &m->dmabuf);
 		/* It may be memory that this process cannot write to: then it is to be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
-			m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access = 0);
+			m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access = 0,
+					      &m->dmabuf);
 		if (m->mr[m->n]) {
 			m->n++;
 			continue;
@@ -144,13 +147,13 @@ void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struc
 	int theirs = access & IBV_ACCESS_REMOTE_READ;
 	struct extent x = {.fd = -1, .len = len};
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int err;
+	int err, dmabuf = 0;
 
 	if (p == MAP_FAILED) {
 		fail(-ENOMEM, "ib: no memory for messages");
 		return NULL;
 	}
-	*mr = mr_make(d, &x, (uintptr_t)p, len, theirs ? 0 : (uintptr_t)p, access);
+	*mr = mr_make(d, &x, (uintptr_t)p, len, theirs ? 0 : (uintptr_t)p, access, &dmabuf);
 	if (*mr)
 		return p;
 	err = errno;
@@ -174,6 +177,7 @@ void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at)
 	l->memory = c->memory;
 	l->addr = (uintptr_t)c->local + at;
 	l->off = 0;
+	l->dmabuf = 0;
 	if (c->memory->nspans > 1)
 		l->off = memory_offset(c->memory, (uintptr_t)c->local, c->len) + at;
 }
@@ -194,6 +198,7 @@ uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max, s
 	left = m->each - at % m->each;
 	run = run < left ? run : left;
 	run = run < max ? run : max;
+	l->dmabuf |= m->dmabuf;
 	sge->addr = l->addr;
 	sge->length = (uint32_t)run;
 	sge->lkey = m->mr[at / m->each]->lkey;
@@ -305,10 +310,12 @@ static int grant_pieces(struct verbs_device *d, struct exposure *e, struct verbs
 {
 	const struct extent *x;
 	uint64_t at, addr, run;
+	int dmabuf = 0;
 
 	for (at = 0; at < e->len; at += run, p += KEY_PIECE) {
 		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
-		g->mr[g->n] = mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(e->rights));
+		g->mr[g->n] =
+			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(e->rights), &dmabuf);
 		if (!g->mr[g->n])
 			return -errno;
 		put64(p, at);
