@@ -164,6 +164,7 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 		wr->send_flags |= IBV_SEND_INLINE;
 	w->unproved += kind == SLOT_WRITE;
 	slot_at(w, w->head - 1)->last = at + done == c->len;
+	c->scratch[0] = at;
 	return done;
 }
 
@@ -296,11 +297,11 @@ static int undone(const struct verbs_ep *e, const struct chunk *c)
 	return -ECONNRESET;
 }
 
-/* Of a WRITE that failed some bytes may still be on their way; one that the peer refused broke its
- * queue pair, and nothing lands any more. */
+/* Of a WRITE that failed some bytes may still be on their way; one request that the peer refused
+ * left none, but those before it were no more than acknowledged. */
 static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 {
-	int quiet = !res || res == -EACCES || c->kind != CHUNK_WRITE;
+	int quiet = !res || (res == -EACCES && !c->scratch[0]) || c->kind != CHUNK_WRITE;
 
 	if (c->kind == CHUNK_WRITE && c->flags & CHUNK_ACKED && !res)
 		quiet = 0;
