@@ -114,6 +114,19 @@ static void device_init(struct verbs_device *d, const struct device_config *conf
 	list_init(&d->expiring);
 }
 
+/* READs prove that WRITEs are placed. */
+static int check_reads(const struct verbs_device *d)
+{
+	const struct ibv_device_attr *a = &d->port.attr;
+
+	if (a->max_qp_rd_atom > 0 && a->max_qp_init_rd_atom > 0)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "ib: %s has queue pairs without RDMA READs (max_qp_rd_atom %d, "
+		    "max_qp_init_rd_atom %d), which prove that WRITEs are placed",
+		    d->port.name, a->max_qp_rd_atom, a->max_qp_init_rd_atom);
+}
+
 static int device_open(struct verbs_device *d, const struct device_config *config)
 {
 	char gid[GID_TEXT];
@@ -124,6 +137,8 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 	rc = verbs_lib_open(&d->lib, config->params->ibv_so);
 	if (!rc)
 		rc = verbs_port_open(&d->lib, config, &d->port);
+	if (!rc)
+		rc = check_reads(d);
 	if (!rc)
 		rc = open_objects(d);
 	if (!rc)
@@ -166,6 +181,7 @@ void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet)
 	c->flags = (uint8_t)quiet;
 	c->state = 0;
 	c->next = NULL;
+	verbs_ep(c->ep)->done++;
 	*d->done_end = c;
 	d->done_end = &c->next;
 }
@@ -198,6 +214,7 @@ static uint32_t give_chunks(struct verbs_device *d, struct event *events, uint32
 		struct chunk *c = d->done;
 
 		d->done = c->next;
+		verbs_ep(c->ep)->done--;
 		events[out++] = (struct event){.type = EVENT_CHUNK, .chunk = c};
 	}
 	if (!d->done)
@@ -285,6 +302,9 @@ static void async_event(struct verbs_device *d, const struct ibv_async_event *ev
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 		w = event->element.qp->qp_context;
+		/* Not connected yet, or gone: the control thread's. */
+		if (!w->handle)
+			return;
 		if (!w->failing)
 			verbs_ep_down(w->ep, -ECONNRESET);
 		verbs_ep_kick(w->ep);
@@ -363,9 +383,12 @@ static int verbs_arm(struct device *dev)
 	d->slept = 1;
 	set_timer(d);
 	if (ibv_req_notify_cq(d->cq, 0))
-		return 1;
+		return !d->broken;
 	/* What completed before that rings nobody. */
 	d->nwc = ibv_poll_cq(d->cq, VERBS_WCS, d->wc);
+	/* It will go on saying so: deadlines end what is left. */
+	if (d->nwc < 0 && d->broken)
+		d->nwc = 0;
 	return d->nwc != 0;
 }
 
@@ -398,6 +421,11 @@ static void kicks(struct verbs_device *d)
 	}
 }
 
+static uint32_t give_ends(struct verbs_device *d, struct event *events, uint32_t n)
+{
+	return list_empty(&d->telling) ? 0 : verbs_tell(d, events, n, 1);
+}
+
 static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
 {
 	struct verbs_device *d = verbs_device(dev);
@@ -414,10 +442,11 @@ static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
 	if (!list_empty(&d->telling))
 		out = verbs_tell(d, events, n, 0);
 	out += give_messages(d, events + out, n - out);
+	/* Before the chunks, as others may have enough for every poll; behind them, as an ep may
+	 * have one of its own in each. */
+	out += give_ends(d, events + out, n - out);
 	out += give_chunks(d, events + out, n - out);
-	if (!d->done && !list_empty(&d->telling))
-		out += verbs_tell(d, events + out, n - out, 1);
-	return out;
+	return out + give_ends(d, events + out, n - out);
 }
 
 static uint32_t verbs_post(struct ep *ep, struct chunk **chunks, uint32_t n)

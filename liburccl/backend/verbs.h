@@ -211,6 +211,7 @@ struct verbs_ep {
 	struct list all;		/* in device.eps from ep_connect to EVENT_CLOSED */
 	struct list telling;		/* in device.telling while there are news */
 	struct list kicked;		/* in device.kicked: may have something to post */
+	uint32_t done;			/* chunks of it in device.done */
 	struct verbs_way way[WAYS];
 	struct verbs_slot slots[VERBS_DEPTH];
 	/* messages */

@@ -170,7 +170,7 @@ uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, in
 		struct verbs_ep *e = list_entry(pos, struct verbs_ep, telling);
 
 		news = ends ? e->news : e->news & NEWS_UP;
-		if (out == n || !news)
+		if (out == n || !news || (ends && e->done))
 			continue;
 		if (news & NEWS_UP) {
 			e->news &= ~(uint32_t)NEWS_UP;
