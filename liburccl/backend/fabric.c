@@ -370,8 +370,7 @@ static int fabric_arm(struct device *dev)
 	list_for_each(pos, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		if ((e->told != e->taken && e->state == EP_UP) ||
-		    (e->way_state != WAY_JOB && queue_has(d, &e->way)))
+		if (fabric_talk_waits(e) || (e->way_state != WAY_JOB && queue_has(d, &e->way)))
 			return 1;
 	}
 	timer_set(d);

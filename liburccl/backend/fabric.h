@@ -27,7 +27,12 @@
  * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
  * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
  * for what is out and answers (MESSAGE_REVOKED); the key is taken away then. An importer that
- * does not answer within REVOKE_NS loses its way, which ends whatever was on it.
+ * does not answer within REVOKE_NS loses its way, which ends whatever was on it. That time
+ * runs too while the word waits for a slot: an ep has its share of those and no more, as a peer
+ * that is frozen gives none back. The keys go before the next way is opened.
+ *
+ * Names. Talk knows each endpoint that it was ever told of (fi_av_insert) until the device is
+ * closed: eps of one peer may share the entry, and it must not go under messages on their way.
  *
  * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
  * thread of the device, by mailbox, and leaves alone what it handed over until it is back. All
@@ -211,8 +216,8 @@ struct fabric_grant {
 	uint32_t id;
 	uint8_t asked, answered;	/* the peer, to let go */
 	uint8_t job_out, closed;	/* the regions are closed */
-	uint32_t ways;			/* fabric_ep.ways_closed when it was asked */
-	uint64_t deadline_ns;		/* for its answer */
+	uint32_t ways;			/* fabric_ep.ways_closed when it was to be asked */
+	uint64_t deadline_ns;		/* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
 	uint32_t n;
 	struct fid_mr *mr[];
@@ -278,6 +283,7 @@ struct fabric_ep {
 	fi_addr_t peer;
 	struct list saying;		/* slots that talk has not taken */
 	struct list said;		/* and those that it has */
+	uint32_t slots;			/* in the two: FABRIC_SLOTS at most */
 	uint32_t wants;			/* enum fabric_want: to be said */
 	uint32_t heard;			/* of the peer */
 	uint32_t bye_out;		/* talk has our last word */
@@ -408,9 +414,11 @@ void fabric_ep_job_done(struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
 
 /* fabric_talk.c */
-/* 1: said, or about to be; 0: no slot is free. more NULL: nothing behind the number. */
+/* 1: said, or about to be; 0: the ep has no slot free. more NULL: nothing behind the number. */
 int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
 	       uint32_t len);
+/* 1: the next poll has something to say and can. What has no slot waits for one to come back. */
+int fabric_talk_waits(const struct fabric_ep *e);
 /* DATA and what else waits goes to talk, as far as it takes it. */
 void fabric_talk_push(struct fabric_ep *e);
 void fabric_talk_begin(struct fabric_device *d);	/* of a poll */
@@ -443,6 +451,7 @@ void fabric_grant_close(struct fabric_grant *g);		/* helper */
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id);	/* says the peer */
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id);	/* says the peer */
 void fabric_keys_answer(struct fabric_ep *e);		/* those that are quiet */
+void fabric_grants_close(struct fabric_ep *e);		/* of those that are revoked */
 void fabric_grants_tick(struct fabric_device *d);
 
 #endif

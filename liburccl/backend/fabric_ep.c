@@ -197,6 +197,7 @@ static void way_step(struct fabric_ep *e)
 	}
 	if (e->way_state == WAY_CLOSED) {
 		e->number = e->peer_number > e->number ? e->peer_number : e->number + 1;
+		fabric_grants_close(e);
 		job_post(e, JOB_OPEN);
 		return;
 	}

@@ -205,19 +205,42 @@ static void grant_job(struct fabric_grant *g)
 	mailbox_post(&d->to_helper, &g->job);
 }
 
+/* The time runs also where the word has no slot, as with a peer that is frozen. */
+static void grant_ask(struct fabric_grant *g)
+{
+	struct fabric_ep *e = g->ep;
+
+	if (g->asked || e->state != EP_UP)
+		return;
+	if (!g->deadline_ns) {
+		g->ways = e->ways_closed;
+		g->deadline_ns = clock_ns() + REVOKE_NS;
+	}
+	g->asked = (uint8_t)fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0);
+}
+
+/* Before the next way is opened: on that one they are not to be reached, whoever has heard. */
+void fabric_grants_close(struct fabric_ep *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		if (g->deadline_ns)
+			grant_job(g);
+	}
+}
+
 /* Nothing of the peer's lands there any more, once the regions are closed. */
 static int grant_is_quiet(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
 
-	if (g->answered || (g->asked && e->ways_closed != g->ways))
+	if (g->answered || (g->deadline_ns && e->ways_closed != g->ways))
 		return 1;
-	if (!g->asked && e->state == EP_UP && fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0)) {
-		g->asked = 1;
-		g->ways = e->ways_closed;
-		g->deadline_ns = clock_ns() + REVOKE_NS;
-	}
-	if (g->asked && clock_ns() >= g->deadline_ns) {
+	grant_ask(g);
+	if (g->deadline_ns && clock_ns() >= g->deadline_ns) {
 		grant_job(g);
 		fabric_ep_break(e);
 	}

@@ -96,6 +96,20 @@ static int check_info(const struct fi_info *info)
 	return 0;
 }
 
+/* With CMA a target that is stopped holds addresses of our memory, and goes on with them when it
+ * runs again, whatever we closed since. */
+static int check_shm(const struct fi_info *info)
+{
+	const char *off = getenv("FI_SHM_DISABLE_CMA");
+
+	if (!strstr(info->fabric_attr->prov_name, "shm") || (off && !strcmp(off, "1")))
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "provider %s copies by CMA, where a peer that is stopped and goes on touches "
+		    "memory that is in other use by then; set FI_SHM_DISABLE_CMA=1",
+		    info->fabric_attr->prov_name);
+}
+
 static int refused(const struct fabric_lib *lib, const char *what, int err)
 {
 	return fail(err, "libfabric: %s: %s", what, lib->strerror(-err));
@@ -118,6 +132,8 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 			    prov, domain ? " with domain " : "", domain ? domain : "",
 			    d->lib.strerror(-err));
 	err = check_info(d->info);
+	if (!err)
+		err = check_shm(d->info);
 	if (err)
 		return err;
 	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);

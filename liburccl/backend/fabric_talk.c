@@ -75,17 +75,26 @@ static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 	return 0;
 }
 
+/* What one peer leaves lying is not to take the others' slots, nor that of our last word to it. */
+static int slot_is_free(const struct fabric_ep *e, enum fabric_message type)
+{
+	uint32_t max = type == MESSAGE_BYE ? FABRIC_SLOTS : FABRIC_SLOTS - 1;
+
+	return e->slots < max && !list_empty(&fabric_ep_device(e)->free_slots);
+}
+
 static struct fabric_slot *slot_take(struct fabric_ep *e, enum fabric_message type, uint32_t len)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_slot *s;
 	struct fabric_head *h;
 
-	if (list_empty(&d->free_slots))
+	if (!slot_is_free(e, type))
 		return NULL;
 	s = list_first(&d->free_slots, struct fabric_slot, link);
 	list_del(&s->link);
 	s->ep = e;
+	e->slots++;
 	s->len = (uint32_t)sizeof(*h) + len;
 	h = head_of(s);
 	*h = (struct fabric_head){.type = (uint8_t)type,
@@ -191,6 +200,16 @@ static void acknowledge(struct fabric_ep *e)
 	s = slot_take(e, MESSAGE_ACK, 0);
 	if (s)
 		slot_go(e, s);
+}
+
+int fabric_talk_waits(const struct fabric_ep *e)
+{
+	int owes = e->told != e->taken && e->state == EP_UP;
+
+	if (!list_empty(&e->saying) || !slot_is_free(e, MESSAGE_ACK))
+		return 0;
+	return owes || (e->joined && e->wants) ||
+	       (e->sends.head && e->seq - e->acked < FABRIC_CREDITS);
 }
 
 /* ---- hearing ---- */
@@ -327,9 +346,12 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 	list_del(&s->link);
 	list_add_tail(&s->link, &d->free_slots);
 	s->ep = NULL;
-	if (!e)
+	if (!e) {
 		d->orphans--;
-	else if (head_of(s)->type == MESSAGE_BYE)
+		return;
+	}
+	e->slots--;
+	if (head_of(s)->type == MESSAGE_BYE)
 		e->bye_out = 0;
 }
 
@@ -441,6 +463,7 @@ void fabric_talk_end(struct fabric_ep *e)
 		list_del(&s->link);
 		list_add_tail(&s->link, &d->free_slots);
 		s->ep = NULL;
+		e->slots--;
 	}
 }
 
@@ -454,6 +477,7 @@ void fabric_talk_leave(struct fabric_ep *e)
 
 		list_del(&s->link);
 		s->ep = NULL;
+		e->slots--;
 		d->orphans++;
 	}
 }

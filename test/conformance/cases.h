@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every case; those that are called sim_* look at the simulated network's own faults, ib_* at what
- * an RDMA device may lack. */
+ * an RDMA device may lack, fabric_* at what libfabric shares between peers. */
 CASE(once)
 CASE(sizes)
 CASE(align)
@@ -39,6 +39,7 @@ CASE(sim_errors)
 CASE(sim_seed)
 CASE(sim_freeze)
 CASE(sim_networks)
+CASE(fabric_frozen)
 CASE(ib_removed)
 CASE(ib_room)
 CASE(ib_silent)

@@ -81,6 +81,8 @@ static int suits(const char *name, const char *transport)
 {
 	if (!strncmp(name, "ib_", 3))
 		return 0;
+	if (!strncmp(name, "fabric_", 7))
+		return !strncmp(transport, "fabric:", 7);
 	return strncmp(name, "sim_", 4) || !strcmp(transport, "sim");
 }
 
