@@ -314,11 +314,17 @@ static void end_phase(void)
 
 static void close_all(void)
 {
+	uint64_t late = now_ns() + PAIR_LATE_NS;
 	struct urccl_sqe *sqe;
 	struct entry *e;
 
-	while (asking) /* for references that come and go */
+	/* For references that come and go. They may wait for notifications, and those for b's event
+	 * slots. */
+	while (asking) {
 		take(100000);
+		take_b(0);
+		CHECK(now_ns() <= late);
+	}
 	for (closing = 1; refs; refs--) {
 		e = next_entry(&sqe);
 		urccl_prep_close(sqe, p.a.peer);
