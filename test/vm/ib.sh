@@ -48,13 +48,21 @@ ib_rails() {
 
 # A case after the other; those of sim are its own. Some take their time on an emulated processor.
 IB_LONG_CASES="addresses fair leak reopen sleep"
+# On a device that is less than soft-RoCE is, or comes to an end: see ibv_shim.c.
+IB_SHIMS="room:cqe=8000 removed:remove=300 removed:post=500 silent:swallow=100"
 
 ib_conformance() {
-	local program=$build/test/conformance/conformance case
+	local program=$build/test/conformance/conformance case shim
 
-	for case in $("$program" --list | grep -v '^sim_'); do
+	for case in $("$program" --list | grep -vE '^(sim|ib)_'); do
 		[ "$full" = --full ] || [[ " $IB_LONG_CASES " != *" $case "* ]] || continue
 		try "conformance $case, ib" timeout 200 "$program" --transport=ib --case="$case"
+	done
+	for shim in $IB_SHIMS; do
+		case=ib_${shim%%:*} shim=${shim#*:}
+		try "conformance $case, $shim" timeout 200 \
+			env UCCL_IBV_SO="$PWD/$build/test/conformance/ibv_shim.so" SHIM="$shim" \
+			"$program" --transport=ib --case="$case"
 	done
 }
 
