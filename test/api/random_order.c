@@ -365,7 +365,7 @@ int main(int argc, char **argv)
 		CHECK_GE(urccl_submit(p.a.ring), 0);
 		take(below(4) ? 0 : 50000);
 		take_b(0);
-		if (n < phase + PHASE || n % PHASE)
+		if (n == phase || n % PHASE)
 			continue;
 		if (below(2))
 			close_all();
