@@ -24,7 +24,6 @@ static void one(struct rig *rig, struct pair *pairs)
 	for (i = 0; i < 2; i++) {
 		WAIT(rig, pieces[i].out && first->end[i].messages);
 		CHECK_EQ(pieces[i].chunk.res, 0);
-		CHECK_EQ(first->end[i].messages, 1);
 	}
 	for (i = 0; i < PAIRS; i++) {
 		const struct end *a = &pairs[i].end[0], *b = &pairs[i].end[1];
