@@ -46,7 +46,8 @@ ib_rails() {
 	try "rail w, back again" "${raw[@]}" --device rxe_w0,rxe_w1
 }
 
-# A case after the other; those of sim are its own. Some take their time on an emulated processor.
+# A case after the other; those of sim and of libfabric are their own. Some take their time on an
+# emulated processor.
 IB_LONG_CASES="addresses fair leak reopen sleep"
 # On a device that is less than soft-RoCE is, or comes to an end: see ibv_shim.c.
 IB_SHIMS="room:cqe=8000 removed:remove=300 removed:post=500 silent:swallow=100"
@@ -54,7 +55,7 @@ IB_SHIMS="room:cqe=8000 removed:remove=300 removed:post=500 silent:swallow=100"
 ib_conformance() {
 	local program=$build/test/conformance/conformance case shim
 
-	for case in $("$program" --list | grep -vE '^(sim|ib)_'); do
+	for case in $("$program" --list | grep -vE '^(sim|ib|fabric)_'); do
 		[ "$full" = --full ] || [[ " $IB_LONG_CASES " != *" $case "* ]] || continue
 		try "conformance $case, ib" timeout 200 "$program" --transport=ib --case="$case"
 	done
