@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a context has and would do, for people and tools. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "context.h"
@@ -73,23 +72,6 @@ int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device)
 
 /* ---- plan ---- */
 
-struct text {
-	char *buf;
-	uint32_t len, used; /* used: also beyond len */
-};
-
-__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *fmt, ...)
-{
-	uint32_t room = t->used < t->len ? t->len - t->used : 0;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(room ? t->buf + t->used : NULL, room, fmt, args);
-	va_end(args);
-	t->used += n > 0 ? (uint32_t)n : 0;
-}
-
 static const char *about(const struct urccl *ctx, uint32_t transport)
 {
 	uint32_t i;
@@ -122,14 +104,16 @@ static int plan_peer(struct urccl *ctx, struct urccl_peer peer, struct text *t)
 
 static void plan_any(const struct urccl *ctx, struct text *t)
 {
-	uint32_t i, room;
+	size_t room;
+	uint32_t i;
+	char *to;
 
 	for (i = 0; i < ctx->ndevices; i++)
 		text_add(t, "%u. %s: %s\n", i + 1, ctx->devices[i]->ops->name,
 			 ctx->devices[i]->about ? ctx->devices[i]->about : "");
 	text_add(t, "Of those that both ends have, the first that reaches the peer is taken.\n");
-	room = t->used < t->len ? t->len - t->used : 0;
-	t->used += (uint32_t)nics_text(&ctx->settings.p, room ? t->buf + t->used : NULL, room);
+	to = text_room(t, &room);
+	t->len += (size_t)nics_text(&ctx->settings.p, to, room);
 }
 
 static int plan_region(struct urccl *ctx, struct urccl_region region, struct text *t)
@@ -164,5 +148,5 @@ int urccl_plan(struct urccl *ctx, struct urccl_peer peer, struct urccl_region re
 		plan_any(ctx, &t);
 	if (!err && region.id)
 		err = plan_region(ctx, region, &t);
-	return err ? err : (int)t.used;
+	return err ? err : (int)t.len;
 }

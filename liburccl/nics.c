@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From settings and machine to NICs. */
 #include <sched.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "nics.h"
@@ -128,32 +127,8 @@ int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_
 
 /* ---- for people ---- */
 
-struct lines {
-	char *buf;
-	size_t len, used; /* used: also beyond len */
-};
-
-static char *room(const struct lines *l, size_t *len)
-{
-	*len = l->used < l->len ? l->len - l->used : 0;
-	return *len ? l->buf + l->used : NULL;
-}
-
-__attribute__((format(printf, 2, 3))) static void add(struct lines *l, const char *fmt, ...)
-{
-	va_list args;
-	size_t len;
-	char *to = room(l, &len);
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(to, len, fmt, args);
-	va_end(args);
-	l->used += n > 0 ? (size_t)n : 0;
-}
-
 /* "GPU 0000:1b:00.0: mlx5_0 (PIX)" */
-static void add_short(struct lines *l, struct inquiry *in, const char *name, const char *what)
+static void add_short(struct text *t, struct inquiry *in, const char *name, const char *what)
 {
 	static const char *const near[] = {
 		[NEAR_PIX] = "PIX",   [NEAR_PXB] = "PXB", [NEAR_PHB] = "PHB",
@@ -163,17 +138,17 @@ static void add_short(struct lines *l, struct inquiry *in, const char *name, con
 
 	if (machine_plan(&in->m, &in->q, &in->plan))
 		return;
-	add(l, "%s%s: ", name, what);
+	text_add(t, "%s%s: ", name, what);
 	for (i = 0; i < in->plan.rails; i++) {
 		const struct port *port = &in->m.ports[in->plan.choices[i].port];
 
-		add(l, port->number == 1 ? "%s%s" : "%s%s:%u", i ? ", " : "",
-		    in->m.places[port->place].name, port->number);
+		text_add(t, port->number == 1 ? "%s%s" : "%s%s:%u", i ? ", " : "",
+			 in->m.places[port->place].name, port->number);
 	}
-	add(l, " (%s)\n", near[in->plan.choices[0].nearness]);
+	text_add(t, " (%s)\n", near[in->plan.choices[0].nearness]);
 }
 
-static void add_all(struct lines *l, struct inquiry *in)
+static void add_all(struct text *t, struct inquiry *in)
 {
 	uint32_t i;
 
@@ -181,7 +156,7 @@ static void add_all(struct lines *l, struct inquiry *in)
 	for (i = 0; i < in->m.nplaces; i++) {
 		in->q.gpu = i;
 		if (in->m.places[i].kind == PLACE_GPU && !in->m.places[i].hidden)
-			add_short(l, in, "GPU ", in->m.places[i].address);
+			add_short(t, in, "GPU ", in->m.places[i].address);
 	}
 	in->q.kind = FOR_NODE;
 	for (i = 0; i < in->m.nnodes; i++) {
@@ -189,35 +164,36 @@ static void add_all(struct lines *l, struct inquiry *in)
 
 		in->q.node = in->m.nodes[i].id;
 		snprintf(id, sizeof(id), "%u", in->q.node);
-		add_short(l, in, "NUMA node ", id);
+		add_short(t, in, "NUMA node ", id);
 	}
 }
 
 int nics_text(const struct urccl_params *p, char *buf, size_t len)
 {
-	struct lines l = {buf, len, 0};
+	struct text t = {buf, len, 0};
 	struct inquiry *in;
 	char *to;
 	int n;
 
 	if (inquiry_open(&in, p)) {
-		add(&l, "NICs: %s\n", urccl_errmsg());
-		return (int)l.used;
+		text_add(&t, "NICs: %s\n", urccl_errmsg());
+		return (int)t.len;
 	}
 	if (!in->m.nports) {
-		add(&l, "No RDMA device is here.\n");
+		text_add(&t, "No RDMA device is here.\n");
 		inquiry_close(in);
-		return (int)l.used;
+		return (int)t.len;
 	}
 	machine_plan(&in->m, &in->q, &in->plan);
-	to = room(&l, &len);
+	to = text_room(&t, &len);
 	n = plan_text(&in->m, &in->q, &in->plan, to, len);
-	l.used += (size_t)n;
-	add_all(&l, in);
+	t.len += (size_t)n;
+	add_all(&t, in);
 	if (nic_places(p->rdma_dev))
-		add(&l,
-		    "rdma_dev names NICs by their place in the verbs' list, which may be another "
-		    "than here: transports go by that list.\n");
+		text_add(
+			&t,
+			"rdma_dev names NICs by their place in the verbs' list, which may be another "
+			"than here: transports go by that list.\n");
 	inquiry_close(in);
-	return (int)l.used;
+	return (int)t.len;
 }

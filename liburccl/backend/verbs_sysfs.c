@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A port's table of GIDs as the kernel shows it in /sys. */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "verbs_gid.h"
 
@@ -12,24 +10,10 @@
 static int read_port(const char *dir, const char *what, uint32_t index, char *to, size_t size)
 {
 	char path[512];
-	ssize_t n;
-	int fd;
 
 	if (snprintf(path, sizeof(path), "%s/%s/%u", dir, what, index) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = read(fd, to, size - 1);
-	if (n < 0) {
-		n = -errno;
-		close(fd);
-		return (int)n;
-	}
-	close(fd);
-	to[n] = 0;
-	to[strcspn(to, "\n")] = 0;
-	return 0;
+	return file_line(path, to, size);
 }
 
 static uint8_t type_of(const char *text)

@@ -240,6 +240,21 @@ int hmac_sha256(const struct hmac *h, const void *key, size_t key_len, const voi
 /* CRC32C of what crc (0: nothing) is the CRC32C of and the len bytes behind it. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
+/* ---- texts ---- */
+
+/* One under construction: what does not fit is counted. */
+struct text {
+	char *buf;
+	size_t size, len; /* of buf; of the text */
+};
+
+void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Where it goes on and what fits there, for who adds to len itself. NULL: nothing. */
+char *text_room(const struct text *t, size_t *room);
+
+/* A file's first line, without its end, as far as it fits: 0 or -errno. */
+int file_line(const char *path, char *to, size_t size);
+
 /* ---- why something failed ----
  * Failed calls leave a sentence for this thread; failed entries and events a record, made without a
  * string, that explain turns into one. */

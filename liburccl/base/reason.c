@@ -34,51 +34,37 @@ const char *urccl_errmsg(void)
 	return errmsg;
 }
 
-/* A text under construction: what does not fit is counted. */
-struct text {
-	char *buf;
-	size_t size, len;
+/* One that knows what it has said. */
+struct sentence {
+	struct text text;
 	int named; /* errno that was named last */
 };
 
-__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *fmt, ...)
-{
-	size_t at = t->len < t->size ? t->len : t->size;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(at < t->size ? t->buf + at : NULL, t->size - at, fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		t->len += (size_t)n;
-}
-
-static void text_errno(struct text *t, uint64_t arg)
+static void text_errno(struct sentence *t, uint64_t arg)
 {
 	int64_t err = (int64_t)arg < 0 ? -(int64_t)arg : (int64_t)arg;
 	const char *name = err > 0 && err < 4096 ? strerrorname_np((int)err) : NULL;
 
 	if (!name) {
-		text_add(t, "error %lld", (long long)(int64_t)arg);
+		text_add(&t->text, "error %lld", (long long)(int64_t)arg);
 		return;
 	}
-	text_add(t, "%s (%s)", name, strerrordesc_np((int)err));
+	text_add(&t->text, "%s (%s)", name, strerrordesc_np((int)err));
 	t->named = (int)err;
 }
 
 /* An errno of this process: where it ran into a limit, which. */
-static void text_limit(struct text *t, uint64_t arg)
+static void text_limit(struct sentence *t, uint64_t arg)
 {
 	struct rlimit l;
 
 	text_errno(t, arg);
 	if (t->named == EMFILE && !getrlimit(RLIMIT_NOFILE, &l))
-		text_add(t, ": this process may have %llu descriptors, see ulimit -n",
+		text_add(&t->text, ": this process may have %llu descriptors, see ulimit -n",
 			 (unsigned long long)l.rlim_cur);
 }
 
-static void text_transports(struct text *t, uint64_t bits)
+static void text_transports(struct sentence *t, uint64_t bits)
 {
 	const char *sep = "";
 	uint32_t i;
@@ -87,25 +73,26 @@ static void text_transports(struct text *t, uint64_t bits)
 		if (!(bits >> i & 1))
 			continue;
 		if (transport_name(i))
-			text_add(t, "%s%s", sep, transport_name(i));
+			text_add(&t->text, "%s%s", sep, transport_name(i));
 		else
-			text_add(t, "%stransport %u", sep, i);
+			text_add(&t->text, "%stransport %u", sep, i);
 		sep = ", ";
 	}
 	if (!bits)
-		text_add(t, "none");
+		text_add(&t->text, "none");
 }
 
-static void text_address(struct text *t, const uint64_t arg[3])
+static void text_address(struct sentence *t, const uint64_t arg[3])
 {
 	const uint8_t *addr = (const uint8_t *)arg;
 	unsigned int port = (unsigned int)(arg[2] & 0xffff);
 	char text[INET6_ADDRSTRLEN];
 
 	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)addr))
-		text_add(t, "%s:%u", inet_ntop(AF_INET, addr + 12, text, sizeof(text)), port);
+		text_add(&t->text, "%s:%u", inet_ntop(AF_INET, addr + 12, text, sizeof(text)),
+			 port);
 	else
-		text_add(t, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
+		text_add(&t->text, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
 /* A transport and an errno in 16 bits each, the oldest in the highest. */
@@ -114,7 +101,7 @@ uint64_t rails_arg(uint64_t before, uint32_t transport, int err)
 	return before << 16 | (transport & 15) << 12 | ((uint32_t)(err < 0 ? -err : err) & 0xfff);
 }
 
-static void text_rails(struct text *t, uint64_t arg)
+static void text_rails(struct sentence *t, uint64_t arg)
 {
 	const char *sep = "";
 	int i;
@@ -125,25 +112,25 @@ static void text_rails(struct text *t, uint64_t arg)
 
 		if (!rail)
 			continue;
-		text_add(t, "%s%s: ", sep, name ? name : "the peer");
+		text_add(&t->text, "%s%s: ", sep, name ? name : "the peer");
 		text_errno(t, rail & 0xfff);
 		sep = ", ";
 	}
 	if (!arg)
-		text_add(t, "none is left to try");
+		text_add(&t->text, "none is left to try");
 }
 
-static void text_interface(struct text *t, uint64_t arg)
+static void text_interface(struct sentence *t, uint64_t arg)
 {
 	char name[IF_NAMESIZE];
 
 	if (if_indextoname((unsigned int)arg, name))
-		text_add(t, "%s", name);
+		text_add(&t->text, "%s", name);
 	else
-		text_add(t, "%llu", (unsigned long long)arg);
+		text_add(&t->text, "%llu", (unsigned long long)arg);
 }
 
-static void text_figure(struct text *t, char kind, uint64_t arg)
+static void text_figure(struct sentence *t, char kind, uint64_t arg)
 {
 	switch (kind) {
 	case 't':
@@ -153,18 +140,18 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 		text_rails(t, arg);
 		return;
 	case 'g':
-		text_add(t, "%s", gai_strerror((int)arg));
+		text_add(&t->text, "%s", gai_strerror((int)arg));
 		return;
 	case 'x':
-		text_add(t, "0x%llx", (unsigned long long)arg);
+		text_add(&t->text, "0x%llx", (unsigned long long)arg);
 		return;
 	case 'e':
 		text_errno(t, arg);
 		return;
 	case 'v':
-		text_add(t, "ours are %u to %u, the peer's %u to %u", (unsigned int)(arg & 0xffff),
-			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32 & 0xffff),
-			 (unsigned int)(arg >> 48));
+		text_add(&t->text, "ours are %u to %u, the peer's %u to %u",
+			 (unsigned int)(arg & 0xffff), (unsigned int)(arg >> 16 & 0xffff),
+			 (unsigned int)(arg >> 32 & 0xffff), (unsigned int)(arg >> 48));
 		return;
 	case 'l':
 		text_limit(t, arg);
@@ -174,24 +161,24 @@ static void text_figure(struct text *t, char kind, uint64_t arg)
 		return;
 	case 'o':
 		if (arg < URCCL_OP_LAST)
-			text_add(t, "%s", opcode_name((uint32_t)arg));
+			text_add(&t->text, "%s", opcode_name((uint32_t)arg));
 		else
-			text_add(t, "opcode %llu", (unsigned long long)arg);
+			text_add(&t->text, "opcode %llu", (unsigned long long)arg);
 		return;
 	default:
-		text_add(t, "%llu", (unsigned long long)arg);
+		text_add(&t->text, "%llu", (unsigned long long)arg);
 	}
 }
 
 /* The reason's text with the figures filled in. */
-static void text_reason(struct text *t, uint32_t reason, const uint64_t args[3])
+static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args[3])
 {
 	const char *s = reason < REASON_LAST ? texts[reason] : texts[REASON_NONE];
 	size_t arg = 0;
 
 	for (; *s; s++) {
 		if (*s != '%' || !s[1] || arg == 3)
-			text_add(t, "%c", *s);
+			text_add(&t->text, "%c", *s);
 		else if (*++s == 'a')
 			text_address(t, args);
 		else if (*s == 'h')
@@ -203,16 +190,16 @@ static void text_reason(struct text *t, uint32_t reason, const uint64_t args[3])
 
 int fail_errno(int err, const char *what)
 {
-	struct text t = {errmsg, sizeof(errmsg), 0, 0};
+	struct sentence t = {.text = {errmsg, sizeof(errmsg), 0}};
 
-	text_add(&t, "%s: ", what);
+	text_add(&t.text, "%s: ", what);
 	text_limit(&t, (uint64_t) - (int64_t)err);
 	return err;
 }
 
 int fail_reason(int err, uint32_t reason, const uint64_t arg[3])
 {
-	struct text t = {errmsg, sizeof(errmsg), 0, 0};
+	struct sentence t = {.text = {errmsg, sizeof(errmsg), 0}};
 
 	text_reason(&t, reason, arg);
 	return err;
@@ -234,28 +221,28 @@ static const char *segment_noun(uint8_t opcode)
 }
 
 /* Who, with whom, by what way, when: "writev, peer 10.0.0.2:7777, over tcp, segment 3: " */
-static void text_subject(struct text *t, const struct failure *f, const char *peer_name)
+static void text_subject(struct sentence *t, const struct failure *f, const char *peer_name)
 {
 	const char *noun = segment_noun(f->opcode), *transport = transport_name(f->transport);
 
 	if (f->opcode < URCCL_OP_LAST)
-		text_add(t, "%s", opcode_name(f->opcode));
+		text_add(&t->text, "%s", opcode_name(f->opcode));
 	else
-		text_add(t, "opcode %u", f->opcode);
+		text_add(&t->text, "opcode %u", f->opcode);
 	if (peer_name)
-		text_add(t, ", peer %s", peer_name);
+		text_add(&t->text, ", peer %s", peer_name);
 	else if (f->peer)
-		text_add(t, ", peer handle 0x%x", f->peer);
+		text_add(&t->text, ", peer handle 0x%x", f->peer);
 	if (transport)
-		text_add(t, ", over %s", transport);
+		text_add(&t->text, ", over %s", transport);
 	if (f->after_us)
-		text_add(t, ", after %u us", f->after_us);
+		text_add(&t->text, ", after %u us", f->after_us);
 	if (noun && f->segment != UINT32_MAX)
-		text_add(t, ", %s %u", noun, f->segment);
-	text_add(t, ": ");
+		text_add(&t->text, ", %s %u", noun, f->segment);
+	text_add(&t->text, ": ");
 }
 
-static int text_end(struct text *t)
+static int text_end(const struct text *t)
 {
 	if (t->size)
 		t->buf[t->len < t->size ? t->len : t->size - 1] = 0;
@@ -264,20 +251,20 @@ static int text_end(struct text *t)
 
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len)
 {
-	struct text t = {buf, len, 0, 0};
+	struct sentence t = {.text = {buf, len, 0}};
 	const char *name = f->res < 0 && f->res > -4096 ? strerrorname_np(-f->res) : NULL;
 
 	text_subject(&t, f, peer_name);
 	text_reason(&t, f->reason, f->arg);
 	if (name && t.named != -f->res)
-		text_add(&t, " (%s)", name);
-	return text_end(&t);
+		text_add(&t.text, " (%s)", name);
+	return text_end(&t.text);
 }
 
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len)
 {
-	struct text t = {buf, len, 0, 0};
+	struct sentence t = {.text = {buf, len, 0}};
 
 	text_reason(&t, reason, arg);
-	return text_end(&t);
+	return text_end(&t.text);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This machine, as /sys shows it. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -39,33 +38,13 @@ __attribute__((format(printf, 3, 4))) static int path_of(const struct sysfs *s, 
 	return n < 0 || (size_t)n >= PATH_MAX - len ? -ENAMETOOLONG : 0;
 }
 
-/* The first line, without its end: 0 or -errno. */
-static int read_file(const char *path, char *to, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, to, size - 1);
-	if (n < 0) {
-		n = -errno;
-		close(fd);
-		return (int)n;
-	}
-	close(fd);
-	to[n] = 0;
-	to[strcspn(to, "\n")] = 0;
-	return 0;
-}
-
 static int read_at(const char *dir, const char *name, char *to, size_t size)
 {
 	char path[PATH_MAX];
 
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	return read_file(path, to, size);
+	return file_line(path, to, size);
 }
 
 /* A number in a file, whatever its base; what is not there is otherwise. */

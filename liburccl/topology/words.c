@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan in words. */
-#include <stdarg.h>
-
 #include "topology.h"
 
-struct words {
-	char *buf;
-	size_t len, used; /* used: also beyond len */
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
-{
-	size_t room = w->used < w->len ? w->len - w->used : 0;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(room ? w->buf + w->used : NULL, room, fmt, args);
-	va_end(args);
-	w->used += n > 0 ? (size_t)n : 0;
-}
-
-static void add_node(struct words *w, const struct machine *m, int node)
+static void add_node(struct text *t, const struct machine *m, int node)
 {
 	if (node >= 0)
-		add(w, "NUMA node %u", m->nodes[node].id);
+		text_add(t, "NUMA node %u", m->nodes[node].id);
 	else
-		add(w, "a NUMA node that is not known");
+		text_add(t, "a NUMA node that is not known");
 }
 
 /* ---- what is asked ---- */
 
-static void add_cpus(struct words *w, const struct cpus *cpus)
+static void add_cpus(struct text *t, const struct cpus *cpus)
 {
 	uint32_t i, n = 0, first = CPUS_MAX;
 
@@ -41,88 +22,88 @@ static void add_cpus(struct words *w, const struct cpus *cpus)
 		first = n++ ? first : i;
 	}
 	if (n == 1)
-		add(w, "a thread on CPU %u", first);
+		text_add(t, "a thread on CPU %u", first);
 	else
-		add(w, "threads on %u CPUs", n);
+		text_add(t, "threads on %u CPUs", n);
 }
 
-static void add_question(struct words *w, const struct machine *m, const struct question *q)
+static void add_question(struct text *t, const struct machine *m, const struct question *q)
 {
 	switch (q->kind) {
 	case FOR_GPU:
-		add(w, "GPU %s", m->places[q->gpu].address);
+		text_add(t, "GPU %s", m->places[q->gpu].address);
 		break;
 	case FOR_NODE:
-		add(w, "memory at NUMA node %u", q->node);
+		text_add(t, "memory at NUMA node %u", q->node);
 		break;
 	case FOR_CPUS:
-		add_cpus(w, q->cpus);
+		add_cpus(t, q->cpus);
 		break;
 	default:
-		add(w, "any memory of this host");
+		text_add(t, "any memory of this host");
 		break;
 	}
 }
 
 /* ---- how a port is near ---- */
 
-static void add_far(struct words *w, const struct machine *m, const struct question *q,
+static void add_far(struct text *t, const struct machine *m, const struct question *q,
 		    const struct choice *c)
 {
 	int there = m->places[m->ports[c->port].place].node;
 
 	if (c->distance >= 254 &&
 	    (there < 0 || (q->kind == FOR_GPU && m->places[q->gpu].node < 0))) {
-		add(w, "how near is not known: the firmware does not say");
+		text_add(t, "how near is not known: the firmware does not say");
 		return;
 	}
-	add(w, "at ");
-	add_node(w, m, there);
+	text_add(t, "at ");
+	add_node(t, m, there);
 	if (c->distance < 254)
-		add(w, ", distance %u", c->distance);
-	add(w, q->kind == FOR_GPU ? " (SYS)" : "");
+		text_add(t, ", distance %u", c->distance);
+	text_add(t, q->kind == FOR_GPU ? " (SYS)" : "");
 }
 
-static void add_nearness(struct words *w, const struct machine *m, const struct question *q,
+static void add_nearness(struct text *t, const struct machine *m, const struct question *q,
 			 const struct choice *c)
 {
 	int there = m->places[m->ports[c->port].place].node;
 
 	switch (c->nearness) {
 	case NEAR_PIX:
-		add(w, "one PCIe switch away (PIX)");
+		text_add(t, "one PCIe switch away (PIX)");
 		break;
 	case NEAR_PXB:
-		add(w, "several PCIe switches away (PXB)");
+		text_add(t, "several PCIe switches away (PXB)");
 		break;
 	case NEAR_PHB:
-		add(w, "on the same host bridge (PHB)");
+		text_add(t, "on the same host bridge (PHB)");
 		break;
 	case NEAR_NODE:
 		if (q->kind == FOR_ANY && there < 0)
-			add(w, "its NUMA node is not known");
+			text_add(t, "its NUMA node is not known");
 		else
-			add(w, "at ");
+			text_add(t, "at ");
 		if (q->kind != FOR_ANY || there >= 0)
-			add_node(w, m, there);
-		add(w, q->kind == FOR_GPU ? " as well (NODE)" : "");
+			add_node(t, m, there);
+		text_add(t, q->kind == FOR_GPU ? " as well (NODE)" : "");
 		break;
 	default:
-		add_far(w, m, q, c);
+		add_far(t, m, q, c);
 		break;
 	}
 }
 
 /* ---- a port ---- */
 
-static void add_link(struct words *w, const struct port *p)
+static void add_link(struct text *t, const struct port *p)
 {
 	if (p->mbps)
-		add(w, ", %g Gbit/s", p->mbps / 1000.0);
+		text_add(t, ", %g Gbit/s", p->mbps / 1000.0);
 	if (p->layer == LINK_INFINIBAND)
-		add(w, ", InfiniBand");
+		text_add(t, ", InfiniBand");
 	else if (p->layer == LINK_ETHERNET)
-		add(w, ", Ethernet");
+		text_add(t, ", Ethernet");
 }
 
 static const char *why_left(uint8_t left)
@@ -143,48 +124,48 @@ static const char *why_left(uint8_t left)
 	}
 }
 
-static void add_choice(struct words *w, const struct machine *m, const struct question *q,
+static void add_choice(struct text *t, const struct machine *m, const struct question *q,
 		       const struct choice *c)
 {
 	const struct port *port = &m->ports[c->port];
 
-	add(w, "%s port %u: ", m->places[port->place].name, port->number);
-	add_nearness(w, m, q, c);
-	add_link(w, port);
+	text_add(t, "%s port %u: ", m->places[port->place].name, port->number);
+	add_nearness(t, m, q, c);
+	add_link(t, port);
 	if (c->left)
-		add(w, "; %s", why_left(c->left));
+		text_add(t, "; %s", why_left(c->left));
 }
 
 int choice_text(const struct machine *m, const struct question *q, const struct choice *c,
 		char *buf, size_t len)
 {
-	struct words w = {buf, len, 0};
+	struct text t = {buf, len, 0};
 
-	add_choice(&w, m, q, c);
-	return (int)w.used;
+	add_choice(&t, m, q, c);
+	return (int)t.len;
 }
 
 int plan_text(const struct machine *m, const struct question *q, const struct plan *p, char *buf,
 	      size_t len)
 {
-	struct words w = {buf, len, 0};
+	struct text t = {buf, len, 0};
 	uint32_t i;
 
 	if (len)
 		*buf = 0;
-	add(&w, "NICs for ");
-	add_question(&w, m, q);
+	text_add(&t, "NICs for ");
+	add_question(&t, m, q);
 	if (q->kind == FOR_GPU && p->sharers > 1 && p->rails > 1)
-		add(&w, " (%u of %u that share %u rails, each beginning at another)", p->share + 1,
-		    p->sharers, p->rails);
-	add(&w, "%s\n", p->rails ? ":" : ": none can be used");
+		text_add(&t, " (%u of %u that share %u rails, each beginning at another)",
+			 p->share + 1, p->sharers, p->rails);
+	text_add(&t, "%s\n", p->rails ? ":" : ": none can be used");
 	for (i = 0; i < p->n; i++) {
 		if (i < p->rails)
-			add(&w, "  %u. ", i + 1);
+			text_add(&t, "  %u. ", i + 1);
 		else
-			add(&w, "  -  ");
-		add_choice(&w, m, q, &p->choices[i]);
-		add(&w, "\n");
+			text_add(&t, "  -  ");
+		add_choice(&t, m, q, &p->choices[i]);
+		text_add(&t, "\n");
 	}
-	return (int)w.used;
+	return (int)t.len;
 }
