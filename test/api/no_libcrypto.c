@@ -3,7 +3,6 @@
  * by name, and everything else works. The library that is here is covered up in a mount namespace
  * of the test's own. */
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "pair.h"
+#include "ns.h"
 
 static const char secret[] = "nobody can prove this here";
 static struct pair p;
@@ -47,30 +47,11 @@ static void find_libcrypto(char path[PATH_MAX])
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-static int put(const char *file, const char *text)
-{
-	int fd = open(file, O_WRONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
-
-	if (fd >= 0)
-		close(fd);
-	return n == (ssize_t)strlen(text) ? 0 : -1;
-}
-
 /* Mounts of our own; who may not have them as it is, is root of a user namespace. */
 static int enter(void)
 {
-	char uid[64], gid[64];
-
-	snprintf(uid, sizeof(uid), "0 %u 1", getuid());
-	snprintf(gid, sizeof(gid), "0 %u 1", getgid());
-	if (unshare(CLONE_NEWNS)) {
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
-			return -1;
-		put("/proc/self/setgroups", "deny");
-		if (put("/proc/self/uid_map", uid) || put("/proc/self/gid_map", gid))
-			return -1;
-	}
+	if (unshare(CLONE_NEWNS) && ns_enter(CLONE_NEWNS, 1))
+		return -1;
 	return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 

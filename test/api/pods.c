@@ -2,11 +2,11 @@
 /* Two pods of one host: processes with network, PID, mount and IPC namespaces of their own, and a
  * pair of interfaces between them. With a directory that both have they meet over shm; without one,
  * over tcp, and a dump says why. */
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include "pair.h"
+#include "ns.h"
 
 static struct pair p;
 static int to_b[2], from_b[2];
@@ -19,27 +19,10 @@ static int run(const char *format, int pid)
 	return system(command) == 0;
 }
 
-static void put(const char *path, const char *format, unsigned int id)
-{
-	FILE *f = fopen(path, "w");
-
-	if (f) {
-		fprintf(f, format, id);
-		fclose(f);
-	}
-}
-
 /* As root of a user namespace one may have all the others. */
 static int become_root(void)
 {
-	unsigned int uid = geteuid(), gid = getegid();
-
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return 0;
-	put("/proc/self/setgroups", "deny", 0);
-	put("/proc/self/uid_map", "0 %u 1", uid);
-	put("/proc/self/gid_map", "0 %u 1", gid);
-	return 1;
+	return !ns_enter(CLONE_NEWNET, 1);
 }
 
 /* What it is for happens in a child: only children are in the new PID namespace. */

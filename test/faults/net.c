@@ -7,30 +7,16 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include "faults.h"
+#include "ns.h"
 
 static char peers_ns[64] = RAILS_PEERS; /* until net_open() makes another */
-
-static int put(const char *file, const char *text)
-{
-	int fd = open(file, O_WRONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
-
-	if (fd >= 0)
-		close(fd);
-	return n == (ssize_t)strlen(text) ? 0 : -1;
-}
 
 /* Root of a namespace of its own, whoever it is outside. */
 static int enter(void)
 {
-	char uid[64], gid[64];
-
-	snprintf(uid, sizeof(uid), "0 %u 1", getuid());
-	snprintf(gid, sizeof(gid), "0 %u 1", getgid());
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		return getuid() ? -1 : unshare(CLONE_NEWNET);
-	put("/proc/self/setgroups", "deny");
-	return put("/proc/self/uid_map", uid) || put("/proc/self/gid_map", gid) ? -1 : 0;
+	if (!ns_enter(CLONE_NEWNET, 1))
+		return 0;
+	return getuid() ? -1 : unshare(CLONE_NEWNET);
 }
 
 int net_shell(const char *command)
