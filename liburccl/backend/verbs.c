@@ -95,7 +95,7 @@ static void verbs_close(struct device *dev)
 	free(d);
 }
 
-static void device_init(struct verbs_device *d, const struct device_config *config)
+void verbs_device_init(struct verbs_device *d, const struct device_config *config)
 {
 	d->dev.ops = &backend_ib;
 	d->dev.index = config->index;
@@ -163,7 +163,7 @@ static int verbs_open(const struct device_config *config, struct device **dev)
 
 	if (!d)
 		return fail(-ENOMEM, "ib: no memory for the device");
-	device_init(d, config);
+	verbs_device_init(d, config);
 	rc = device_open(d, config);
 	if (rc) {
 		verbs_close(&d->dev);

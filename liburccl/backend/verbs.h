@@ -282,6 +282,8 @@ static inline struct verbs_device *verbs_ep_device(const struct verbs_ep *e)
 
 /* ---- verbs.c ---- */
 
+/* A device that is all zeroes becomes one that has nothing open. */
+void verbs_device_init(struct verbs_device *d, const struct device_config *config);
 /* The chunk comes out. */
 void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet);
 /* There is something to do at that time. */

@@ -32,22 +32,18 @@ static int modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
 
 static void make_device(struct verbs_device *d)
 {
+	static const struct urccl_params params = {.rdma_max_rd_atomic = 16,
+						   .rdma_max_dest_rd_atomic = 16};
+	const struct device_config config = {.params = &params};
+
 	memset(d, 0, sizeof(*d));
+	verbs_device_init(d, &config);
 	d->lib.modify_qp = modify_qp;
 	d->port.nends = 1;
 	d->port.ends[0] =
 		(struct gid_end){.gid = {[10] = 255, 255, 10, 0, 0, 1}, .kind = GID_V2_IPV4};
 	d->port.mtu = IBV_MTU_4096;
 	d->port.attr.max_qp_rd_atom = d->port.attr.max_qp_init_rd_atom = 16;
-	d->settings.rdma_max_rd_atomic = d->settings.rdma_max_dest_rd_atomic = 16;
-	d->next_ns = NEVER_NS;
-	d->done_end = &d->done;
-	list_init(&d->eps);
-	list_init(&d->telling);
-	list_init(&d->kicked);
-	list_init(&d->messages);
-	list_init(&d->given);
-	list_init(&d->expiring);
 }
 
 static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)

@@ -19,10 +19,7 @@ static const char expected[] = "node 0 cpus 0-1 distance 10 21\n"
 
 int main(void)
 {
-	char *text = NULL;
 	struct machine m;
-	size_t len;
-	FILE *f;
 	int err;
 
 	CHECK_EQ(machine_init(&m), 0);
@@ -32,15 +29,7 @@ int main(void)
 	if (err)
 		fprintf(stderr, "%s\n", urccl_errmsg());
 	CHECK_EQ(err, 0);
-	f = open_memstream(&text, &len);
-	CHECK(f);
-	machine_write(&m, f);
-	CHECK_EQ(fclose(f), 0);
-	if (strcmp(text, expected))
-		fprintf(stderr, "read:\n%s", text);
-	CHECK(!strcmp(text, expected));
-	free(text);
-	machine_fini(&m);
+	check_read(&m, expected);
 
 	/* This machine, which has a node at least. */
 	CHECK_EQ(machine_init(&m), 0);
