@@ -135,30 +135,31 @@ struct urccl_params {
 					 * "urccl" */
 	const char *progress_cpus;	/* where progress threads may run, "0-3,8"; NULL: where
 					 * the thread that opens may */
-	const char *control_cpus;	/* likewise the control thread, and those that resolve
-					 * names */
-	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near the
-					 * memory */
+	const char *control_cpus;	/* likewise the control thread, those that resolve names,
+					 * and the one of libfabric */
+	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near gpu,
+					 * see there */
 	const char *cxi_domain;		/* NULL: the first */
 	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
 	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
 	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */
-	uint32_t max_inflight_ops;	/* operations of one device at a time (256) */
+	uint32_t max_inflight_ops;	/* operations of one device at a time (256); not carried
+					 * out yet */
 	uint32_t rdma_max_rd_atomic;	/* READs and atomics a queue pair has out (16) */
 	uint32_t rdma_max_dest_rd_atomic;	/* and takes (16) */
 	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
 	uint32_t cxi_cq_size;		/* (8,192) */
-	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU */
+	int32_t	 cxi_device_index;	/* not carried out yet */
 	int32_t	 rdma_gid_index;	/* URCCL_AUTO: RoCE v2 over IPv4, where there is one */
 	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 6 */
 	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */
-	uint8_t	 rdma_port;		/* 0: the first that is active */
+	uint8_t	 rdma_port;		/* 0: all that are active */
 	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */
 	/* By enum urccl_class: */
-	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, 8 on
-					 * EFA */
-	int16_t	 rdma_tc[3];		/* traffic class, 0 to 255; URCCL_AUTO: 104 on RoCE, 0 on
-					 * EFA */
+	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, else
+					 * 0 */
+	int16_t	 rdma_tc[3];		/* traffic class, 0 to 255; URCCL_AUTO: 104 on RoCE, else
+					 * 0 */
 	int16_t	 tcp_tclass[3];		/* IP_TOS and IPV6_TCLASS: DSCP * 4, up to 252; 0: the
 					 * system's */
 	int16_t	 tcp_priority[3];	/* SO_PRIORITY, 0 to 15; 0: the system's */
@@ -192,7 +193,7 @@ struct urccl_params {
 					 * the words; NULL: nothing else */
 	const char *gpu;		/* the GPU whose memory is moved, "0000:1b:00.0" or its
 					 * rank among those of this process, by PCI address:
-					 * RDMA transports use the NICs near it; NULL: those near
+					 * transport ib uses the NICs near it; NULL: those near
 					 * the CPUs that the thread that opens may run on */
 	const char *topology;		/* a file that says how the machine is built, where /sys
 					 * does not: urccl_info(1); "hwloc": libhwloc knows; NULL:
@@ -202,8 +203,8 @@ struct urccl_params {
 /* A setting, for tools. */
 struct urccl_setting {
 	uint32_t size;			/* sizeof(struct urccl_setting), set by the caller */
-	uint32_t used;			/* 1: this version goes by it; 0: checked and kept for
-					 * transports that it does not carry out */
+	uint32_t used;			/* 1: this version goes by it; 0: checked and kept, and
+					 * not carried out yet */
 	const char *name;		/* "timeout_ms", the library's for ever */
 	const char *about;		/* what it is, likewise */
 	const char *uccl;		/* UCCL's variable that means the same, or NULL */

@@ -137,13 +137,27 @@ static int probe_one(const struct urccl_params *p, const char *address, struct j
 	return err;
 }
 
+/* What was asked for by that name: "fabric:tcp" in "shm,fabric:tcp". */
+static void word_of(const char *asked, const char *name, char *to, size_t size)
+{
+	size_t n, len = strlen(name);
+
+	snprintf(to, size, "%s", name);
+	for (; asked && *asked; asked += n + (asked[n] == ',')) {
+		n = strcspn(asked, ",");
+		if (n > len && !strncmp(asked, name, len) && asked[len] == ':')
+			snprintf(to, size, "%.*s", (int)n, asked);
+	}
+}
+
 /* Each transport that opens here, by itself. How many could not be measured. */
 static int probe_here(struct urccl_params *p, struct json *j)
 {
 	struct urccl_device d = {.size = sizeof(d)};
 	const char *asked = p->transport;
+	uint32_t i, last = URCCL_TRANSPORT_NONE;
+	char word[256];
 	struct urccl *ctx;
-	uint32_t i;
 	int wrong = 0;
 
 	for (i = 0;; i++) {
@@ -158,7 +172,11 @@ static int probe_here(struct urccl_params *p, struct json *j)
 			return wrong;
 		}
 		urccl_close(ctx);
-		p->transport = d.name;
+		if (d.transport == last) /* another NIC of it */
+			continue;
+		last = d.transport;
+		word_of(asked, d.name, word, sizeof(word));
+		p->transport = word;
 		wrong += probe_one(p, NULL, j) != 0;
 	}
 }
