@@ -4,8 +4,9 @@
  *
  * ep_open makes the queue pairs; ep_meet connects them to the peer's, which may take the kernel a
  * while: it looks for the peer's link address. Where nobody called it ahead, ep_connect does, on
- * the engine's thread; then it begins to talk: the side that is active says HELLO, the other one answers, and who has heard one is up. So
- * a peer that cannot be reached shows by our own time and not by a device's retries.
+ * the engine's thread; then it begins to talk: the side that is active says HELLO, the other one
+ * answers, and who has heard one is up. So a peer that cannot be reached shows by our own time and
+ * not by a device's retries.
  *
  * The end: data ways go into error at once, so that everything on them comes out flushed; the
  * urgent way first says BYE, which tells the peer to do the same, and has BYE_NS for it. Nothing of
