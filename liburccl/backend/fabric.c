@@ -119,6 +119,7 @@ static struct fabric_device *device_new(const struct device_config *config)
 	list_init(&d->given);
 	list_init(&d->unposted);
 	list_init(&d->expiring);
+	d->expire_ns = NEVER_NS;
 	fabric_queue_init(&d->out);
 	return d;
 }
@@ -316,7 +317,7 @@ static uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n
 		wake_up(d);
 	give_news(d, NEWS_UP);
 	jobs_take(d);
-	if (!list_empty(&d->expiring))
+	if (d->expire_ns != NEVER_NS)
 		fabric_grants_tick(d);
 	fabric_talk_begin(d);
 	fabric_talk_poll(d);
@@ -332,29 +333,42 @@ static uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n
 	return d->nevents;
 }
 
-/* What nobody will wake us for is looked at on the timer. */
-static void timer_set(struct fabric_device *d)
+/* In how long something is to be looked at that nobody will wake us for; 0: nothing is. */
+static uint64_t timer_ns(const struct fabric_device *d)
 {
-	struct itimerspec at = {.it_value = {0, 0}};
 	struct list *pos;
-	uint64_t ns = 0;
+	uint64_t now;
 
-	if (!list_empty(&d->expiring))
-		ns = TICK_NS;
+	if (d->stalled || (!d->waits && !list_empty(&d->eps)))
+		return RETRY_NS;
+	if (d->revoking)
+		return TICK_NS;
 	list_for_each(pos, &d->eps)
 		if (list_entry(pos, struct fabric_ep, all)->deadline_ns)
-			ns = TICK_NS;
-	if (d->stalled || (!d->waits && !list_empty(&d->eps)))
-		ns = RETRY_NS;
-	at.it_value.tv_nsec = (long)ns;
+			return TICK_NS;
+	if (d->expire_ns == NEVER_NS)
+		return 0;
+	now = clock_ns();
+	return d->expire_ns > now ? d->expire_ns - now : 1;
+}
+
+static void timer_set(struct fabric_device *d)
+{
+	uint64_t ns = timer_ns(d);
+	struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+					     .tv_nsec = (long)(ns % NSEC_PER_SEC)}};
+
 	timerfd_settime(d->timer, 0, &at, NULL);
 }
 
 static int queue_has(struct fabric_device *d, struct fabric_way *way)
 {
-	struct fid *fid = &way->cq->fid;
+	struct fid *fid;
 
-	return d->waits && way->cq && fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
+	if (!d->waits || !way->cq)
+		return 0;
+	fid = &way->cq->fid;
+	return fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
 }
 
 static int fabric_arm(struct device *dev)

@@ -126,7 +126,6 @@ enum fabric_job {
 /* 0 or -errno with fail() text. Where a provider has queues to sleep on they are watched. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
 void fabric_way_close(struct fabric_way *way);
-int fabric_way_join(struct fabric_way *way, const void *name);	/* 0 or -errno */
 /* A name from outside that a provider may be shown: some are upset by one of another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
@@ -211,15 +210,16 @@ struct fabric_part {			/* little-endian in a key */
 struct fabric_grant {
 	struct msg job;			/* JOB_KEY */
 	struct list link;		/* fabric_ep.grants */
-	struct list expiring;		/* fabric_device.expiring */
+	struct list expiring;		/* fabric_device.expiring: its keys go by themselves */
 	struct fabric_ep *ep;
 	uint32_t id;
 	uint8_t asked, answered;	/* the peer, to let go */
 	uint8_t job_out, closed;	/* the regions are closed */
+	uint8_t none;			/* it has none: nothing of it can be reached */
 	uint32_t ways;			/* fabric_ep.ways_closed when it was to be asked */
 	uint64_t deadline_ns;		/* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
-	uint32_t n;
+	uint32_t n;			/* regions; the helper's while job_out, or the ep ends */
 	struct fid_mr *mr[];
 };
 
@@ -327,6 +327,8 @@ struct fabric_device {
 	struct list given;		/* receives: the engine reads them until the next poll */
 	struct list unposted;		/* receives that talk did not take */
 	struct list expiring;
+	uint64_t expire_ns;		/* when the next of them goes, or before; NEVER_NS */
+	uint32_t revoking;		/* grants whose importers have a time to answer in */
 	struct fabric_slab *slabs;
 	struct fabric_queue out;	/* chunks to give out */
 	uint64_t now;
@@ -439,6 +441,9 @@ void fabric_move_reclaim(struct fabric_ep *e);
 void fabric_move_end(struct fabric_ep *e);
 
 /* fabric_key.c */
+/* A region with a random key that nobody has. 0 or -errno. */
+int fabric_region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
+		       struct fid_mr **mr);
 int fabric_reg(struct device *dev, struct extent *extent);
 void fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);

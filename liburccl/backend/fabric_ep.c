@@ -31,17 +31,13 @@ static void slab_init(struct fabric_slab *slab)
 static int slab_open(struct fabric_device *d, struct fabric_slab **out)
 {
 	struct fabric_slab *slab = calloc(1, sizeof(*slab));
-	uint64_t key;
 	int err;
 
 	if (!slab)
 		return -ENOMEM;
 	if (d->mr_mode & FI_MR_LOCAL) {
-		err = random_bytes(&key, sizeof(key));
-		if (!err)
-			err = fi_mr_reg(d->domain, slab->slots, sizeof(slab->slots),
-					FI_SEND | FI_RECV, 0, key & d->key_mask, 0, &slab->mr,
-					NULL);
+		err = fabric_region_open(d, slab->slots, sizeof(slab->slots), FI_SEND | FI_RECV,
+					 &slab->mr);
 		if (err) {
 			free(slab);
 			return err;

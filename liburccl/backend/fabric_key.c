@@ -24,7 +24,7 @@ struct key_head {
 
 /* ---- for our own use ---- */
 
-static int region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
+int fabric_region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
 		       struct fid_mr **mr)
 {
 	uint64_t key;
@@ -50,7 +50,8 @@ int fabric_reg(struct device *dev, struct extent *extent)
 
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return 0;
-	err = region_open(d, (void *)(uintptr_t)extent->addr, extent->len, FI_READ | FI_WRITE, &mr);
+	err = fabric_region_open(d, (void *)(uintptr_t)extent->addr, extent->len,
+				 FI_READ | FI_WRITE, &mr);
 	extent->mr[dev->index] = mr;
 	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
 }
@@ -111,7 +112,7 @@ static int grant_fill(struct fabric_device *d, struct fabric_grant *g, const str
 		void *at = memory_at(x->memory, off, &run);
 
 		run = run < end - off ? run : end - off;
-		err = region_open(d, at, run, access_of(x->rights), &g->mr[g->n]);
+		err = fabric_region_open(d, at, run, access_of(x->rights), &g->mr[g->n]);
 		if (err) {
 			fabric_grant_close(g);
 			return err;
@@ -158,6 +159,20 @@ static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 	return (int)len;
 }
 
+static uint64_t expires_at(const struct fabric_grant *g)
+{
+	return g->expires_ns < NEVER_NS - EXPIRED_NS ? g->expires_ns + EXPIRED_NS : NEVER_NS;
+}
+
+static void expire_at(struct fabric_device *d, struct fabric_grant *g)
+{
+	if (g->none || expires_at(g) == NEVER_NS)
+		return;
+	list_add_tail(&g->expiring, &d->expiring);
+	if (expires_at(g) < d->expire_ns)
+		d->expire_ns = expires_at(g);
+}
+
 int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 {
 	struct fabric_ep *e = fabric_ep(x->ep);
@@ -178,6 +193,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	g->ep = e;
 	g->id = ++e->next_id;
 	g->expires_ns = x->expires_ns;
+	g->none = !n;
 	err = n ? grant_fill(d, g, x, parts) : 0;
 	if (err) {
 		free(g);
@@ -186,8 +202,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	memcpy((uint8_t *)key + sizeof(struct key_head), parts, n * sizeof(parts[0]));
 	list_add_tail(&g->link, &e->grants);
 	list_init(&g->expiring);
-	if (x->expires_ns != NEVER_NS)
-		list_add_tail(&g->expiring, &d->expiring);
+	expire_at(d, g);
 	x->scratch = (uint64_t)(uintptr_t)g;
 	return key_put(d, g, x, key);
 }
@@ -215,6 +230,7 @@ static void grant_ask(struct fabric_grant *g)
 	if (!g->deadline_ns) {
 		g->ways = e->ways_closed;
 		g->deadline_ns = clock_ns() + REVOKE_NS;
+		fabric_ep_device(e)->revoking++;
 	}
 	g->asked = (uint8_t)fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0);
 }
@@ -249,6 +265,7 @@ static int grant_is_quiet(struct fabric_grant *g)
 
 static void grant_free(struct fabric_grant *g)
 {
+	fabric_ep_device(g->ep)->revoking -= g->deadline_ns != 0;
 	list_del(&g->expiring);
 	list_del(&g->link);
 	free(g);
@@ -264,7 +281,8 @@ int fabric_unexpose(struct exposure *x)
 	if (g->ep->ending && !g->ep->ended)
 		return -EINPROGRESS;
 	if (!g->ep->ended) {
-		quiet = grant_is_quiet(g) || !g->n || g->ep->state == EP_CONNECTING;
+		/* Of one that has expired the regions may be closed, and a write still land. */
+		quiet = g->none || g->ep->state == EP_CONNECTING || grant_is_quiet(g);
 		if (quiet)
 			grant_job(g);
 		if (!quiet || !g->closed)
@@ -293,11 +311,20 @@ void fabric_grants_tick(struct fabric_device *d)
 	uint64_t now = clock_ns();
 	struct list *pos, *tmp;
 
+	if (now < d->expire_ns)
+		return;
+	d->expire_ns = NEVER_NS;
 	list_for_each_safe(pos, tmp, &d->expiring) {
 		struct fabric_grant *g = list_entry(pos, struct fabric_grant, expiring);
+		uint64_t at = expires_at(g);
 
-		if (now >= g->expires_ns + EXPIRED_NS && !g->ep->ending)
+		/* An ep that ends closes them all. */
+		if (g->ep->ending)
+			continue;
+		if (at <= now)
 			grant_job(g);
+		else if (at < d->expire_ns)
+			d->expire_ns = at;
 	}
 }
 
@@ -333,7 +360,9 @@ static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t l
 		return -EINVAL;
 	memcpy(copy, bytes, len);
 	key_seal(e->theirs, copy, len, mac);
-	return equal_const_time(mac, h->mac, sizeof(mac)) ? 0 : -EINVAL;
+	if (!equal_const_time(mac, h->mac, sizeof(mac)))
+		return -EINVAL;
+	return h->version == FABRIC_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
 /* By our clock. Of another machine's we know what was left when the key was made. */
@@ -352,8 +381,11 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	struct fabric_key *k;
 	struct key_head h;
 	uint32_t rights;
+	int err = key_check(e, key, key_len, &h);
 
-	if (key_check(e, key, key_len, &h) || le64toh(h.len) != len)
+	if (err)
+		return err;
+	if (le64toh(h.len) != len)
 		return -EINVAL;
 	rights = le16toh(h.n) ? h.rights : 0;
 	k = calloc(1, sizeof(*k) + le16toh(h.n) * sizeof(k->parts[0]));

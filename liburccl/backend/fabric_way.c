@@ -97,9 +97,9 @@ void fabric_way_close(struct fabric_way *way)
 	way->cq = NULL;
 }
 
-int fabric_way_join(struct fabric_way *way, const void *name)
+static int peer_add(struct fid_av *av, const void *name, fi_addr_t *peer)
 {
-	int n = fi_av_insert(way->av, name, 1, &way->peer, 0, NULL);
+	int n = fi_av_insert(av, name, 1, peer, 0, NULL);
 
 	return n == 1 ? 0 : n < 0 ? n : -EINVAL;
 }
@@ -123,14 +123,9 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 
 static int join(struct fabric_device *d, struct fabric_ep *e)
 {
-	int err = 0;
+	int err = e->joined ? 0 : peer_add(d->talk.av, e->talk_name, &e->peer);
 
-	if (!e->joined) {
-		int n = fi_av_insert(d->talk.av, e->talk_name, 1, &e->peer, 0, NULL);
-
-		err = n == 1 ? 0 : n < 0 ? n : -EINVAL;
-	}
-	return err ? err : fabric_way_join(&e->way, e->join_name);
+	return err ? err : peer_add(e->way.av, e->join_name, &e->way.peer);
 }
 
 static void end(struct fabric_ep *e)
