@@ -173,6 +173,9 @@ struct backend {
 	uint32_t breaks;		/* 1: an access that the peer refused, and CANCEL_NOW, end
 					 * the ep: EVENT_DOWN; 0: it goes on */
 
+	uint32_t by_address;		/* 1: bytes go between the two hosts' addresses, as those
+					 * of the control connection do: by the same interface */
+
 	/* How many devices open() opens with these settings, index and number aside, by number
 	 * from 0 on; 0: none, the reason in fail(). */
 	uint32_t (*scan)(const struct device_config *config);

@@ -408,6 +408,7 @@ int netif_source(const char *rules, const struct sockaddr_storage *to,
 int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* but ports */
 int addr_loopback(const struct sockaddr_storage *ss);
 int addr_wildcard(const struct sockaddr_storage *ss);
+void addr_unmap(struct sockaddr_storage *ss); /* ::ffff:10.0.0.1 becomes 10.0.0.1 */
 
 /* ---- RDMA devices of this host, by the setting rdma_dev ---- */
 

@@ -140,6 +140,20 @@ int addr_wildcard(const struct sockaddr_storage *ss)
 	return !memcmp(x, none, len);
 }
 
+void addr_unmap(struct sockaddr_storage *ss)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6;
+
+	memcpy(&in6, ss, sizeof(in6));
+	if (ss->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
+		return;
+	in.sin_port = in6.sin6_port;
+	memcpy(&in.sin_addr, &in6.sin6_addr.s6_addr[12], 4);
+	memset(ss, 0, sizeof(*ss));
+	memcpy(ss, &in, sizeof(in));
+}
+
 int netif_near(const struct netif *n, const struct sockaddr_storage *to)
 {
 	uint8_t x[16], y[16];

@@ -18,15 +18,15 @@ static void host_add(struct metadata *m, uint32_t family, const void *addr, uint
 
 static void host_of(struct metadata *m, const struct sockaddr_storage *ss)
 {
+	struct sockaddr_storage at = *ss;
 	struct sockaddr_in6 in6;
 	struct sockaddr_in in;
 
-	memcpy(&in6, ss, sizeof(in6));
-	memcpy(&in, ss, sizeof(in));
-	if (ss->ss_family == AF_INET)
+	addr_unmap(&at);
+	memcpy(&in6, &at, sizeof(in6));
+	memcpy(&in, &at, sizeof(in));
+	if (at.ss_family == AF_INET)
 		host_add(m, 4, &in.sin_addr, 4);
-	else if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
-		host_add(m, 4, &in6.sin6_addr.s6_addr[12], 4);
 	else
 		host_add(m, 6, &in6.sin6_addr, 16);
 }

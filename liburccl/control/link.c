@@ -4,7 +4,8 @@
  * connections that go by it: their packets are lost until it is back. So, a moment after it said
  * so, who is reached by what is looked up again. A peer that no interface leads to any more is cut
  * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it.
- * Its connection stays, as long as TCP and dead_after let it.
+ * Its connection stays, as long as TCP and dead_after let it. A peer whose bytes do not go by
+ * addresses of this host is left alone: its transport knows its own links.
  */
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -75,6 +76,7 @@ static void ask_address(struct question *q, uint16_t type, const struct sockaddr
 		ask_attr(q, type, &in.sin_addr, sizeof(in.sin_addr));
 }
 
+/* Both of one family, and that the one of their packets. */
 static void ask_route(struct question *q, const struct sockaddr_storage *from,
 		      const struct sockaddr_storage *to)
 {
@@ -144,15 +146,16 @@ static int is_no_way(int err)
 	       err == -EADDRNOTAVAIL || err == -EINVAL;
 }
 
+/* 1, 0 or -errno: not to be known now. */
 static int is_down(int fd, int link)
 {
 	struct ifreq r;
 
 	memset(&r, 0, sizeof(r));
 	if (!if_indextoname((unsigned int)link, r.ifr_name))
-		return errno == ENXIO;
+		return errno == ENXIO ? 1 : -errno;
 	if (ioctl(fd, SIOCGIFFLAGS, &r))
-		return errno == ENODEV;
+		return errno == ENODEV ? 1 : -errno;
 	return (r.ifr_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
 }
 
@@ -188,36 +191,89 @@ static void cut(struct control *c, struct peer *p, uint32_t link)
 		cut_post(c, p);
 }
 
-/* 1: it is cut off. */
-static int look_at(struct control *c, struct peer *p, int fd)
+static int by_address(const struct control *c, const struct peer *p)
 {
-	struct sockaddr_storage from;
-	int link, down;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->ops->transport == p->transport)
+			return c->config.devices[i]->ops->by_address != 0;
+	return 0;
+}
+
+/* The interface that leads to it, or -errno. */
+static int way_to(const struct peer *p, int fd)
+{
+	struct sockaddr_storage from, to = p->remote;
 
 	conn_local(p->conn, &from);
-	link = route(fd, &from, &p->remote);
-	down = link > 0 ? is_down(fd, link) : is_no_way(link);
-	if (link > 0)
-		p->via = (uint32_t)link;
-	cut(c, p, down ? p->via : 0);
-	return down;
+	addr_unmap(&from);
+	addr_unmap(&to);
+	return route(fd, &from, &to);
+}
+
+/* 1: no interface leads to it; 0: one does; -errno: not to be known now. */
+static int is_away(struct peer *p, int fd)
+{
+	int link = way_to(p, fd);
+
+	if (link < 0)
+		return is_no_way(link) ? 1 : link;
+	p->via = (uint32_t)link;
+	return is_down(fd, link);
+}
+
+/* When to look again. */
+static uint64_t look_at(struct control *c, struct peer *p, int fd)
+{
+	int away = by_address(c, p) ? is_away(p, fd) : 0;
+	uint64_t now = clock_ns();
+
+	if (away < 0)
+		return AGAIN_NS;
+	if (!away) {
+		p->down_ns = 0;
+		cut(c, p, 0);
+		return NEVER_NS;
+	}
+	if (!p->down_ns)
+		p->down_ns = now;
+	if (!p->cut && now - p->down_ns < DOWN_NS)
+		return DOWN_NS - (now - p->down_ns);
+	cut(c, p, p->via);
+	return AGAIN_NS;
+}
+
+static int is_watched(const struct peer *p)
+{
+	return p->via && p->conn && p->stage == STAGE_UP;
+}
+
+static void look_in(struct control *c, uint64_t ns)
+{
+	struct alarm *a = &c->link_alarm;
+
+	if (ns != NEVER_NS && (list_empty(&a->link) || a->at > clock_ns() + ns))
+		alarm_set(c, a, ns);
 }
 
 void links_look(struct control *c, struct alarm *a)
 {
-	int fd = netlink(0), again = fd < 0;
+	int fd = netlink(0);
 	struct list *pos;
 
+	(void)a;
+	if (fd < 0) {
+		look_in(c, AGAIN_NS);
+		return;
+	}
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
-		if (fd >= 0 && p->via && p->conn && p->stage == STAGE_UP)
-			again |= look_at(c, p, fd);
+		if (is_watched(p))
+			look_in(c, look_at(c, p, fd));
 	}
-	if (fd >= 0)
-		close(fd);
-	if (again)
-		alarm_set(c, a, AGAIN_NS);
+	close(fd);
 }
 
 /* Whoever is told nothing by the kernel waits for deadlines, as before. */
@@ -234,27 +290,48 @@ static void links_open(struct control *c)
 
 void link_watch(struct control *c, struct peer *p)
 {
-	struct sockaddr_storage from;
+	struct sockaddr_storage to = p->remote;
 	int fd, link;
 
-	if (!p->conn || addr_loopback(&p->remote))
+	addr_unmap(&to);
+	if (!p->conn || addr_loopback(&to))
 		return;
 	fd = netlink(0);
 	if (fd < 0)
 		return;
-	conn_local(p->conn, &from);
-	link = route(fd, &from, &p->remote);
-	close(fd);
-	if (link <= 0)
-		return;
-	p->via = (uint32_t)link;
+	/* First, so that no news is missed of what is found now. */
 	if (c->link_fd < 0)
 		links_open(c);
+	link = way_to(p, fd);
+	if (link > 0)
+		p->via = (uint32_t)link;
+	if (link > 0 && is_down(fd, link) != 0)
+		look_in(c, DOWN_NS);
+	close(fd);
 }
 
 /* ---- the kernel's word ---- */
 
-static int says_down(const uint8_t *buf, uint32_t len)
+/* Of this interface. */
+static void news(struct control *c, uint32_t link, int down)
+{
+	struct list *pos;
+
+	list_for_each(pos, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (p->via != link || !is_watched(p))
+			continue;
+		if (!down)
+			p->down_ns = 0;
+		else if (!p->down_ns)
+			p->down_ns = clock_ns();
+		if (down)
+			look_in(c, DOWN_NS);
+	}
+}
+
+static void read_news(struct control *c, const uint8_t *buf, uint32_t len)
 {
 	struct nlmsghdr head;
 	struct ifinfomsg info;
@@ -267,24 +344,21 @@ static int says_down(const uint8_t *buf, uint32_t len)
 		if (head.nlmsg_len < NLMSG_LENGTH(sizeof(info)))
 			continue;
 		memcpy(&info, buf + at + NLMSG_LENGTH(0), sizeof(info));
-		if (head.nlmsg_type == RTM_DELLINK ||
-		    (head.nlmsg_type == RTM_NEWLINK && !(info.ifi_flags & IFF_RUNNING)))
-			return 1;
+		if (head.nlmsg_type == RTM_DELLINK || head.nlmsg_type == RTM_NEWLINK)
+			news(c, (uint32_t)info.ifi_index,
+			     head.nlmsg_type == RTM_DELLINK || !(info.ifi_flags & IFF_RUNNING));
 	}
-	return 0;
 }
 
 void links_event(struct control *c)
 {
 	uint8_t buf[NEWS_MAX];
-	int i, n = 0, down = 0;
+	int i, n = 0;
 
 	for (i = 0; i < NEWS_READ && (n = netlink_read(c->link_fd, buf, sizeof(buf))) >= 0; i++)
-		down |= says_down(buf, (uint32_t)n);
+		read_news(c, buf, (uint32_t)n);
 	if (n == -ENOBUFS) /* some were lost */
-		down = 1;
-	if (down && list_empty(&c->link_alarm.link))
-		alarm_set(c, &c->link_alarm, DOWN_NS);
+		look_in(c, DOWN_NS);
 }
 
 void links_close(struct control *c)

@@ -51,7 +51,9 @@ struct peer {
 
 struct settings {
 	char transport[8];
-	char listen[64];
+	char listen[64]; /* NET_PEER or NET_PEER6 before the port: it is in its network */
+	char dial[64];	 /* not empty: it dials this place too */
+	char dir[64];	 /* not empty: where shm's sockets are */
 	uint32_t mapped;
 	uint32_t dead_after_ms;
 };
@@ -75,11 +77,14 @@ void peer_places(const struct peer *peer, uint8_t places[PLACES]);
 
 /* Both processes get networks of their own, with a link between them. NULL, or why not. */
 const char *net_open(void);
+int net_v6(void);	    /* 1: it has IPv6 too */
 void net_enter_peers(void); /* in a fresh child */
 void net_drop(int on);	    /* packets, both ways */
 void net_link(int up);	    /* our end of it */
 void net_carrier(int up);   /* the other: ours has no carrier meanwhile */
-#define NET_PEER "10.77.0.2"
+#define NET_PEER  "10.77.0.2"
+#define NET_PEER6 "[fd77::2]"
+#define NET_OURS  "10.77.0.1"
 int net_shell(const char *command); /* its exit status */
 
 /* ---- rails.c: the same of transport ib, in the guest of test/vm ---- */

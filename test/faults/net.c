@@ -9,6 +9,7 @@
 #include "faults.h"
 #include "ns.h"
 
+static int has_v6;
 static char peers_ns[64] = RAILS_PEERS; /* until net_open() makes another */
 
 /* Root of a namespace of its own, whoever it is outside. */
@@ -59,12 +60,32 @@ static int connect_them(pid_t peers)
 	snprintf(text, sizeof(text),
 		 "exec 2>&1 >/dev/null; ip link set lo up && "
 		 "ip link add fa type veth peer name fb netns %d && "
-		 "ip addr add 10.77.0.1/24 dev fa && ip link set fa up && "
+		 "ip addr add " NET_OURS "/24 dev fa && ip link set fa up && "
 		 "nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " NET_PEER
 		 "/24 dev fb && "
 		 "ip link set fb up'",
 		 (int)peers, (int)peers);
 	return net_shell(text);
+}
+
+/* Addresses that stay while the link is down, and that are good at once. */
+static int connect_v6(pid_t peers)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "exec 2>&1 >/dev/null; "
+		 "echo 1 >/proc/sys/net/ipv6/conf/fa/keep_addr_on_down && "
+		 "ip addr add fd77::1/64 dev fa nodad && nsenter -t %d -n sh -c '"
+		 "echo 1 >/proc/sys/net/ipv6/conf/fb/keep_addr_on_down && "
+		 "ip addr add fd77::2/64 dev fb nodad'",
+		 (int)peers);
+	return net_shell(text);
+}
+
+int net_v6(void)
+{
+	return has_v6;
 }
 
 const char *net_open(void)
@@ -83,6 +104,7 @@ const char *net_open(void)
 	snprintf(peers_ns, sizeof(peers_ns), "/proc/%d/ns/net", (int)peers);
 	if (connect_them(peers))
 		return "no veth pair may be made here";
+	has_v6 = !connect_v6(peers);
 	if (net_shell("nft add table inet probe 2>/dev/null && nft delete table inet probe"))
 		return "nftables may not be used in a namespace here";
 	return NULL;

@@ -70,6 +70,8 @@ static void serve_open(const struct settings *s)
 	CHECK_GE(n, 1);
 	hello.blob_len = (uint32_t)n;
 	all(TALK_FD, &hello, sizeof(hello), 1);
+	if (s->dial[0])
+		side_dial(&p.b, s->dial, (uint32_t)strlen(s->dial), 20000000, 3);
 }
 
 static void take_events(void)
@@ -155,6 +157,7 @@ void peer_main(int argc, char **argv)
 	if (!strcmp(s.transport, "ib"))
 		p.params.rdma_dev = RAIL_PEER;
 	p.params.listen = s.listen[0] ? s.listen : NULL;
+	p.params.socket_dir = s.dir[0] ? s.dir : NULL;
 	p.params.dead_after_ms = s.dead_after_ms;
 	serve_open(&s);
 	serve();
@@ -180,7 +183,8 @@ static void become(int talk, int memfd, int in_net)
 
 void peer_start(struct peer *peer, const struct settings *s)
 {
-	int in_net = !strncmp(s->listen, NET_PEER, strlen(NET_PEER)), fds[2];
+	int fds[2], in_net = !strncmp(s->listen, NET_PEER, strlen(NET_PEER)) ||
+			     !strncmp(s->listen, NET_PEER6, strlen(NET_PEER6));
 	struct settings copy = *s;
 	struct hello hello;
 
