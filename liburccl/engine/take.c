@@ -16,6 +16,8 @@ static void choose_lane(struct op *op)
 	op->lane = is_small ? LANE_SMALL : lanes[cls];
 }
 
+/* It stays OP_FREE until its handles are known: news that is heard in looking for them is of
+ * entries that are under way. */
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 {
 	struct op *op = er->free[--er->nfree];
@@ -33,7 +35,6 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->note_len = op->hits = op->targeted = op->blockers = 0;
 	op->res = 0;
 	op->first_bad = UINT32_MAX;
-	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
 	return op;
 }
 
@@ -89,6 +90,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	/* An entry that fails before it starts names its first segment. */
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		cursor_reset(&op->cursor);
+	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
 	if (!order_enter(op) && !wrong) {
 		start(op);
 	} else {

@@ -124,13 +124,6 @@ int mappings_find(struct mappings *m, uint64_t addr);
 /* 0: all of [addr, addr + len) is mapped with prot; -EACCES, -EFAULT (unmapped) from *where on. */
 int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, uint64_t *where);
 
-/* ---- where it is ---- */
-
-/* The NUMA node of what is there of [addr, addr + len), by a few of its pages: -EXDEV: there are
- * several; -ENODATA: nothing is there yet; -EPERM, -ENOSYS: the kernel does not tell (many
- * containers deny it). No page is touched. Not for memory of a GPU. */
-int memory_node(uint64_t addr, uint64_t len);
-
 /* ---- pages ---- */
 
 /* Large pages are asked for where the machine gives them to who asks, and not where the program
