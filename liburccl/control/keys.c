@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys of imported memory, which the owner is asked for at first use, or by WARM before it. A
- * remote asks in rounds, each for all parts that have none: what failed for once is asked for again
- * by the next entry, what was refused for ever is not. WARM asks for nothing that was refused at
- * all, and waits for the remotes that were busy when it
- * came, each in its turn.
+ * remote asks in rounds, each for all parts that have none: what failed for once, or was revoked,
+ * is asked for again by the next entry, what was refused for ever is not. WARM asks for nothing
+ * that was refused at all, and waits for the remotes that were busy when it came, each in its turn.
  */
 #include <stdlib.h>
 
@@ -149,7 +148,7 @@ void keys_want(struct control *c, struct remote *r, int warm)
 {
 	if (r->deleting || r->peer->stage == STAGE_DOWN)
 		return;
-	if (r->refused && (warm || key_final(r->refused)))
+	if (r->refused && (warm || key_final(r->refused, r->revoked)))
 		return;
 	r->warm_wanted |= (uint8_t)warm;
 	if (!list_empty(&r->busy)) {

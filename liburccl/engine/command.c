@@ -91,7 +91,7 @@ static void region_del(struct engine *e, struct engine_cmd *cmd)
 /* The next entry asks again, unless a request is on its way. */
 static void key_failed(struct engine_remote *r, int err)
 {
-	if (key_final(err))
+	if (key_final(err, (int)r->revoked))
 		r->failed = err;
 	r->asked = r->req_out;
 	remote_waiters(r, err);

@@ -133,11 +133,11 @@ static inline int key_refused(int res)
 	return res == -EACCES || res == -ESTALE || res == -EOPNOTSUPP;
 }
 
-/* It stays so for ever. Else the next entry asks again: of a region that was revoked the owner says
- * -EACCES for as long as it has it, and -ESTALE from then on. */
-static inline int key_final(int res)
+/* It stays so for ever. Else the next entry asks again: of what it has revoked the owner says
+ * -EACCES for as long as it has the region, and -ESTALE from then on. */
+static inline int key_final(int res, int revoked)
 {
-	return res == -ESTALE || res == -EOPNOTSUPP;
+	return key_refused(res) && !(revoked && res == -EACCES);
 }
 
 /* An ep in use for a peer. The control thread makes it, the engine has it from RAIL_CONNECT until
