@@ -292,8 +292,9 @@ struct urccl_advert {			/* a capability, not a key: says what, who and until
 	uint64_t length;		/* 24 */
 	uint64_t expires_ms;		/* 32 on the owner's clock since its start; 0: never */
 	uint64_t reserved;		/* 40 */
-	uint8_t	 token[16];		/* 48 keyed hash of bytes 0..47; the key is the region's
-					 *    own, so revoke ends all its adverts */
+	uint8_t	 token[16];		/* 48 keyed hash of bytes 0..47, half of it under a key of
+					 *    the region's own, so that revoke ends all its
+					 *    adverts */
 };
 
 #define URCCL_AT(s, f, o) URCCL_STATIC_ASSERT(offsetof(struct s, f) == (o))

@@ -8,6 +8,27 @@
 
 _Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
 
+#define HALF 8u
+
+/* A token's first half says that we wrote it, also when its region is gone; the second, under the
+ * region's own key, that it was not revoked. Who forged one learns from neither which regions there
+ * are. */
+static void token_half(const uint8_t key[16], const struct urccl_advert *a, uint8_t half[HALF])
+{
+	uint8_t whole[16];
+
+	siphash128(key, a, TOKEN_AT, whole);
+	memcpy(half, whole, HALF);
+}
+
+static int token_holds(const uint8_t key[16], const struct urccl_advert *a, uint32_t at)
+{
+	uint8_t half[HALF];
+
+	token_half(key, a, half);
+	return equal_const_time(half, a->token + at, HALF);
+}
+
 static uint64_t owner_ms(const struct control *c)
 {
 	return (clock_now(c->config.clock) - c->start_ns) / NSEC_PER_MSEC;
@@ -62,7 +83,8 @@ void advert_make(struct control *c, struct control_call *call)
 	/* A time that does not fit is never. */
 	if (call->ttl_ms && call->ttl_ms < UINT64_MAX / NSEC_PER_MSEC - now)
 		a.expires_ms = now + call->ttl_ms;
-	siphash128(r->key, &a, TOKEN_AT, a.token);
+	token_half(c->advert_key, &a, a.token);
+	token_half(r->key, &a, a.token + HALF);
 	*call->advert = a;
 	call_answer(call, 0);
 }
@@ -87,17 +109,16 @@ int advert_import_check(const struct urccl_advert *a, uint32_t i, struct trouble
 static struct region *advert_region(struct control *c, const struct urccl_advert *a, int *err)
 {
 	struct region *r = handles_get(&c->region_handles, a->region);
-	uint8_t token[16];
 
 	*err = -EACCES;
-	if (a->version != ADVERT_VERSION || a->incarnation != c->config.incarnation)
+	if (a->version != ADVERT_VERSION || a->incarnation != c->config.incarnation ||
+	    !token_holds(c->advert_key, a, 0))
 		return NULL;
 	if (!r || r->ending) {
 		*err = -ESTALE;
 		return NULL;
 	}
-	siphash128(r->key, a, TOKEN_AT, token);
-	if (!equal_const_time(token, a->token, sizeof(token)))
+	if (!token_holds(r->key, a, HALF))
 		return NULL;
 	/* Below is what only this context can have written: it is checked all the same. */
 	if (!a->rights || a->rights & ~r->memory->rights || !a->length ||

@@ -257,7 +257,11 @@ int control_open(const struct control_config *config, struct control **control)
 	alarm_init(&c->listen_alarm, NULL);
 	alarm_init(&c->cool_alarm, cool_alarm);
 	alarm_init(&c->link_alarm, links_look);
-	rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
+	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
+	if (rc)
+		fail(rc, "no random numbers: %s", strerrordesc_np(-rc));
+	if (!rc)
+		rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
 	if (!rc)
 		rc = control_wake_open(c);
 	if (!rc)

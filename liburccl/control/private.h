@@ -450,6 +450,7 @@ struct control {
 	pthread_t thread;
 	int started;
 	uint64_t start_ns; /* what adverts' expiry counts from */
+	uint8_t advert_key[16];
 	struct list alarms;
 	struct list conns, closed; /* closed: freed after this round of events */
 	struct list guests;	   /* oldest first */
