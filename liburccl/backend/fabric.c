@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -43,21 +42,14 @@ static int find_name(const char *transports, struct found *f)
 /* Times of one machine can be compared; 0 is no machine's. */
 static uint64_t boot_read(void)
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	uint8_t text[64] = {0}, out[16], key[16] = {0};
-	uint64_t boot = 0;
-	ssize_t n = 0;
+	static const uint8_t key[16];
+	uint8_t hash[16];
+	uint64_t boot;
 
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text));
-		close(fd);
-	}
-	if (n > 0) {
-		siphash128(key, text, (size_t)n, out);
-		memcpy(&boot, out, sizeof(boot));
-	} else if (random_bytes(&boot, sizeof(boot))) {
+	if (!machine_hash(key, hash))
+		memcpy(&boot, hash, sizeof(boot));
+	else if (random_bytes(&boot, sizeof(boot)))
 		boot = 0;
-	}
 	return boot;
 }
 

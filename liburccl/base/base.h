@@ -219,6 +219,9 @@ static inline uint64_t clock_now(const struct clock *c)
 int random_bytes(void *buf, size_t len);		/* 0 or -errno */
 /* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
 void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
+/* Of this machine, as long as it runs, under a key: the kernel's boot ID is the same in all
+ * containers of a host. 0, or -errno: it is not to be had. Peers compare it: it never changes. */
+int machine_hash(const uint8_t key[16], uint8_t out[16]);
 /* Equal or not, in a time that does not tell where they differ. */
 int equal_const_time(const void *a, const void *b, size_t len);
 

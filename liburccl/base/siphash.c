@@ -78,6 +78,21 @@ void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out
 	store_le64(out + 8, v[0] ^ v[1] ^ v[2] ^ v[3]);
 }
 
+int machine_hash(const uint8_t key[16], uint8_t out[16])
+{
+	char id[64];
+	int rc = file_line("/proc/sys/kernel/random/boot_id", id, sizeof(id) - 1);
+	size_t len = rc ? 0 : strlen(id);
+
+	if (rc)
+		return rc;
+	if (len < 32)
+		return -ENODATA;
+	id[len++] = '\n'; /* with the end of the line, as it ever was */
+	siphash128(key, id, len, out);
+	return 0;
+}
+
 int random_bytes(void *buf, size_t len)
 {
 	uint8_t *p = buf;

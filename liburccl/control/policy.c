@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which transports may be used with whom, and what the program is told of it. */
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "control/private.h"
 
-#define BOOT_ID "/proc/sys/kernel/random/boot_id"
-
-/* The kernel's boot ID is the same in all containers of a host. */
 uint32_t host_id(void)
 {
 	static const uint8_t key[16] = "liburccl host id";
-	uint8_t id[64], hash[16];
 	uint32_t host = 0;
-	ssize_t n;
-	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
+	uint8_t hash[16];
 
-	if (fd < 0)
-		return 0;
-	n = read(fd, id, sizeof(id));
-	close(fd);
-	if (n < 32)
-		return 0;
-	siphash128(key, id, (size_t)n, hash);
-	memcpy(&host, hash, sizeof(host));
+	if (!machine_hash(key, hash))
+		memcpy(&host, hash, sizeof(host));
 	return host;
 }
 
