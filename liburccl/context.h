@@ -45,12 +45,11 @@ struct urccl {
 /* Another for each thread. */
 static inline uintptr_t this_thread(void)
 {
-#ifdef __has_builtin
-#if __has_builtin(__builtin_thread_pointer)
+#if __has_builtin(__builtin_thread_pointer) /* no call; clang 14 has it for few machines */
 	return (uintptr_t)__builtin_thread_pointer();
-#endif
-#endif
+#else
 	return (uintptr_t)pthread_self();
+#endif
 }
 
 /* A ring and its two other sides; the ring's arg. */

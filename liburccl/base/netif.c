@@ -28,8 +28,8 @@ int netif_rules_check(const char *rules)
 
 int netif_matches(const char *rules, const char *name)
 {
-	int not = *rules == '^', exact, hit = 0;
-	const char *word = rules + not ;
+	int others = *rules == '^', exact, hit = 0;
+	const char *word = rules + others;
 	size_t len;
 
 	exact = *word == '=';
@@ -39,7 +39,7 @@ int netif_matches(const char *rules, const char *name)
 		if (!word[len])
 			break;
 	}
-	return hit != not ;
+	return hit != others;
 }
 
 static uint32_t bits(const uint8_t *mask, uint32_t bytes)

@@ -115,13 +115,13 @@ static int means(const struct nic_word *w, int exact, const char *const *names, 
 
 int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_t i, uint32_t port)
 {
-	int not = is_not(rules), exact = is_exact(rules), hit = 0;
+	int others = is_not(rules), exact = is_exact(rules), hit = 0;
 	const char *at = words_of(rules);
 	struct nic_word w;
 
 	while (at && !hit && !word_at(&at, &w))
 		hit = means(&w, exact, names, n, i) && (!w.port || w.port == port);
-	return hit != not ;
+	return hit != others;
 }
 
 int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size)

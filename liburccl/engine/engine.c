@@ -173,16 +173,6 @@ static int arm(struct engine *e)
 	return 0;
 }
 
-static int lanes_busy(const struct engine *e)
-{
-	uint32_t i;
-
-	for (i = 0; i < LANES; i++)
-		if (!list_empty(&e->lanes[i]))
-			return 1;
-	return 0;
-}
-
 /* How long may be slept, by the deadlines and by what can only be looked at. */
 static uint64_t sleep_ns(const struct engine *e)
 {
@@ -191,7 +181,7 @@ static uint64_t sleep_ns(const struct engine *e)
 
 	if (next != NEVER_NS)
 		ns = next > e->now ? next - e->now : 0;
-	if ((e->wants_slots || lanes_busy(e)) && ns > POLL_NS)
+	if ((e->wants_slots | e->lanes_set) && ns > POLL_NS)
 		ns = POLL_NS;
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)

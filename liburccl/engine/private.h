@@ -107,9 +107,9 @@ enum op_bits {
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
 	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
-	OP_CHAINED = 1 << 20, /* it has LINK, or the entry before it has */
 	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
+	OP_CHAINED = 1 << 20,	/* it has LINK, or the entry before it has */
 	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
 };

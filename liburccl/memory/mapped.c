@@ -3,7 +3,9 @@
  * the kernel can be (since Linux 6.11), else read from its beginning. */
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "memory/memory.h"
@@ -44,11 +46,19 @@ void mappings_close(struct mappings *m)
 	m->fd = -1;
 }
 
-/* To its beginning. The kernel makes the list when it is read, an emulator (qemu-user) when it is
- * opened. */
+/* The kernel makes its list when it is read; an emulator (qemu-user) makes one when it is opened,
+ * in a file of its own. */
+static int is_kernels(int fd)
+{
+	struct statfs s;
+
+	return !fstatfs(fd, &s) && s.f_type == PROC_SUPER_MAGIC;
+}
+
+/* To its beginning. */
 static void text_begin(struct mappings *m)
 {
-	int fd = list_open();
+	int fd = is_kernels(m->fd) ? -1 : list_open();
 
 	if (fd < 0) {
 		(void)lseek(m->fd, 0, SEEK_SET);

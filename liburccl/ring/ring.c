@@ -222,6 +222,7 @@ int ring_publish(struct ring *r)
 	uint32_t tail = r->own.tail, wake_tail = r->own.wake_tail, done = r->own.done, how;
 	int wakes;
 
+	assert(r->own.pending);
 	r->own.pending = 0;
 	if (r->pub.flags & URCCL_RING_INLINE) {
 		/* The thread that looks is this one, and it never sleeps on the announcement. */

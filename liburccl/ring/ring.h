@@ -124,8 +124,8 @@ struct urccl_cqe *ring_post_event(struct ring *r, void **note);
  * 1: some were given back meanwhile, not announced. */
 int ring_arm_slots(struct ring *r);
 
-/* Makes what was posted visible and wakes the program if that is what it armed for. Returns 1 if it
- * did. */
+/* Makes what was posted visible (there is something: own.pending) and wakes the program if that is
+ * what it armed for. Returns 1 if it did. */
 int ring_publish(struct ring *r);
 
 /* In a long burst: a program that looks has something to do meanwhile. ring_publish() is due all

@@ -73,7 +73,8 @@ static inline uint32_t rig_turn(struct ring *r)
 
 		rig_end(r, &sqe);
 	}
-	ring_publish(r);
+	if (n)
+		ring_publish(r);
 	return n;
 }
 
