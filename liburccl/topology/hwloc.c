@@ -204,7 +204,7 @@ static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t c
 			break;
 		at = machine_add_port(r->m, nic, n);
 		if (at < 0)
-			return at;
+			continue;
 		r->m->ports[at].up = !state || atoi(state) == 4;
 		r->m->ports[at].layer = is_efa		  ? LINK_OTHER
 					: class == 0x0207 ? LINK_INFINIBAND
@@ -224,12 +224,6 @@ static hwloc_obj_t fabric_of(hwloc_obj_t obj)
 	return NULL;
 }
 
-static int is_gpu(const struct hwloc_pcidev_attr_s *pci)
-{
-	return pci->class_id == 0x0302 || pci->class_id == 0x0380 || pci->class_id == 0x1200 ||
-	       (pci->class_id == 0x0300 && (pci->vendor_id == 0x10de || pci->vendor_id == 0x1002));
-}
-
 static int read_device(struct reader *r, hwloc_obj_t obj)
 {
 	const struct hwloc_pcidev_attr_s *pci = &obj->attr->pcidev;
@@ -238,7 +232,7 @@ static int read_device(struct reader *r, hwloc_obj_t obj)
 	uint32_t parent;
 	int at, err;
 
-	if (!os && !is_gpu(pci))
+	if (!os && !machine_is_gpu(pci->class_id, pci->vendor_id))
 		return 0;
 	err = bridge_of(r, obj->parent, &parent);
 	if (err)

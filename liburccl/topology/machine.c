@@ -4,6 +4,13 @@
 
 #include "topology.h"
 
+#define VENDOR_NVIDIA	  0x10deu
+#define VENDOR_AMD	  0x1002u
+#define CLASS_VGA	  0x0300u
+#define CLASS_3D	  0x0302u
+#define CLASS_DISPLAY	  0x0380u
+#define CLASS_ACCELERATOR 0x1200u
+
 int machine_init(struct machine *m)
 {
 	*m = (struct machine){
@@ -48,10 +55,19 @@ int machine_add_place(struct machine *m, enum place_kind kind, uint32_t parent, 
 
 int machine_add_port(struct machine *m, uint32_t place, uint32_t number)
 {
-	if (m->nports == PORTS_MAX)
+	if (m->nports == PORTS_MAX) {
+		m->nleft++;
 		return fail(-ENOSPC, "the NICs have more than %u ports", PORTS_MAX);
+	}
 	m->ports[m->nports] = (struct port){.place = place, .number = (uint8_t)number};
 	return (int)m->nports++;
+}
+
+int machine_is_gpu(uint32_t class, uint32_t vendor)
+{
+	if (class == CLASS_VGA)
+		return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
+	return class == CLASS_3D || class == CLASS_DISPLAY || class == CLASS_ACCELERATOR;
 }
 
 int machine_node(const struct machine *m, uint32_t id)

@@ -10,12 +10,6 @@
 
 #define TEXT_MAX      4096u
 #define VENDOR_NVIDIA 0x10deu
-#define VENDOR_AMD    0x1002u
-/* PCI's classes of what computes. */
-#define CLASS_VGA	  0x0300u
-#define CLASS_3D	  0x0302u
-#define CLASS_DISPLAY	  0x0380u
-#define CLASS_ACCELERATOR 0x1200u
 
 struct sysfs {
 	struct machine *m;
@@ -196,13 +190,6 @@ static int place_of(struct sysfs *s, const char *dir, enum place_kind kind)
 
 /* ---- GPUs ---- */
 
-static int is_gpu(uint32_t class, uint32_t vendor)
-{
-	if (class == CLASS_VGA)
-		return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
-	return class == CLASS_3D || class == CLASS_DISPLAY || class == CLASS_ACCELERATOR;
-}
-
 /* NVIDIA's driver shows a container its own GPUs, and their device nodes are the container's. */
 static int gpu_is_hidden(const struct sysfs *s, const char *address)
 {
@@ -234,7 +221,7 @@ static int read_gpu(struct sysfs *s, const char *address)
 		return 0;
 	class = (uint32_t)number_at(dir, "class", 0) >> 8;
 	vendor = (uint32_t)number_at(dir, "vendor", 0);
-	if (!is_gpu(class, vendor))
+	if (!machine_is_gpu(class, vendor))
 		return 0;
 	at = place_of(s, dir, PLACE_GPU);
 	if (at >= 0 && vendor == VENDOR_NVIDIA)
@@ -269,7 +256,7 @@ static int read_port(struct sysfs *s, uint32_t nic, const char *dir, uint32_t nu
 		return -ENOENT;
 	at = machine_add_port(s->m, nic, number);
 	if (at < 0)
-		return at;
+		return 0;
 	p = &s->m->ports[at];
 	p->up = number_at(path, "state", 0) == 4; /* "4: ACTIVE" */
 	if (!read_at(path, "rate", text, sizeof(text)))

@@ -200,6 +200,7 @@ static int port_word(struct reader *r, struct port *p, const char *word)
 static int read_port(struct reader *r, char **rest)
 {
 	uint32_t place = r->depth ? r->stack[r->depth - 1].place : NO_PLACE;
+	struct port p = {.place = place};
 	uint64_t n;
 	char *word;
 	int at, err = 0;
@@ -208,13 +209,16 @@ static int read_port(struct reader *r, char **rest)
 		return wrong(r, "a port has to stand below its NIC");
 	if (number(strtok_r(NULL, BLANK, rest), NIC_PORT_MAX, &n) || !n)
 		return wrong(r, "a port's number is wanted, from 1");
-	at = machine_add_port(r->m, place, (uint32_t)n);
-	if (at < 0)
-		return at;
-	r->m->ports[at].layer = LINK_OTHER;
+	p.number = (uint8_t)n;
+	p.layer = LINK_OTHER;
 	while (!err && (word = strtok_r(NULL, BLANK, rest)))
-		err = port_word(r, &r->m->ports[at], word);
-	return err;
+		err = port_word(r, &p, word);
+	if (err)
+		return err;
+	at = machine_add_port(r->m, place, p.number);
+	if (at >= 0)
+		r->m->ports[at] = p;
+	return 0;
 }
 
 /* ---- lines ---- */

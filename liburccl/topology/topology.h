@@ -49,6 +49,7 @@ struct node {
 
 struct machine {
 	uint32_t nnodes, nplaces, nports;
+	uint32_t nleft; /* ports that there was no room for */
 	struct node *nodes;
 	struct place *places; /* parents before children; of one parent in the order of addresses */
 	struct port *ports;   /* in the order of places */
@@ -72,11 +73,14 @@ int machine_read_hwloc(struct machine *m, const char *path);
 /* Blocks on to. */
 void machine_write(const struct machine *m, FILE *to);
 
-/* The reader's steps; each gives the index of what it added, or -ENOSPC with fail() text. */
+/* The reader's steps; each gives the index of what it added, or -ENOSPC with fail() text. A port
+ * for which there is no room is counted, and the machine is good without it. */
 int machine_add_node(struct machine *m, uint32_t id);
 int machine_add_place(struct machine *m, enum place_kind kind, uint32_t parent,
 		      const char *address);
 int machine_add_port(struct machine *m, uint32_t place, uint32_t number);
+/* What computes, by PCI's class (without its last byte) and vendor. */
+int machine_is_gpu(uint32_t class, uint32_t vendor);
 /* Puts places in their order, lets children be where their parents are, and those be right. */
 int machine_finish(struct machine *m);
 int machine_node(const struct machine *m, uint32_t id); /* its place in nodes[], or -ENOENT */
@@ -154,7 +158,7 @@ enum nearness machine_near(const struct machine *m, uint32_t a, uint32_t b);
  * way. */
 int choice_text(const struct machine *m, const struct question *q, const struct choice *c,
 		char *buf, size_t len);
-/* What the question asks, and in which order the rails stand. */
+/* What the question asks, in which order the rails stand, and what was left out. */
 int plan_text(const struct machine *m, const struct question *q, const struct plan *p, char *buf,
 	      size_t len);
 

@@ -167,5 +167,7 @@ int plan_text(const struct machine *m, const struct question *q, const struct pl
 		add_choice(&t, m, q, &p->choices[i]);
 		text_add(&t, "\n");
 	}
+	if (m->nleft)
+		text_add(&t, "  and %u ports more, which are left out\n", m->nleft);
 	return (int)t.len;
 }

@@ -7,6 +7,10 @@
 #define PCI "/sys/bus/pci/devices/"
 #define IB  "/sys/class/infiniband/"
 
+#define PORTS	   8u /* of make_machine() */
+#define MANY_NICS  16u
+#define MANY_PORTS 17u
+
 static char root[] = "/tmp/urccl-sysfs-XXXXXX";
 
 __attribute__((format(printf, 2, 3))) static void path_to(char path[512], const char *fmt, ...)
@@ -199,6 +203,35 @@ static void check_machine(void)
 	check_read(&m, expected);
 }
 
+/* More ports than there is room for: the rest is left out, and is told of. */
+static void check_many(void)
+{
+	struct question q = {.kind = FOR_ANY};
+	static struct plan p;
+	char name[32], number[8], text[65536];
+	uint32_t i, k;
+	struct machine m;
+
+	for (i = 0; i < MANY_NICS; i++) {
+		snprintf(name, sizeof(name), "rxe_m%u", i);
+		nic("", name, NULL);
+		for (k = 1; k <= MANY_PORTS; k++) {
+			snprintf(number, sizeof(number), "%u", k);
+			port(name, number, "4: ACTIVE", "2.5 Gb/sec (1X SDR)", "Ethernet");
+		}
+	}
+	CHECK_EQ(machine_init(&m), 0);
+	CHECK_EQ(machine_read_sysfs(&m, root), 0);
+	CHECK_EQ(m.nports, PORTS_MAX);
+	CHECK_EQ(m.nleft, PORTS + MANY_NICS * MANY_PORTS - PORTS_MAX);
+	machine_plan(&m, &q, &p);
+	CHECK_EQ(p.n, PORTS_MAX);
+	CHECK_LE(plan_text(&m, &q, &p, text, sizeof(text)), sizeof(text) - 1);
+	snprintf(name, sizeof(name), "and %u ports more", m.nleft);
+	CHECK(strstr(text, name));
+	machine_fini(&m);
+}
+
 /* Whatever machine this is, it is read, and has a node. */
 static void check_this(void)
 {
@@ -224,6 +257,7 @@ int main(void)
 	CHECK(mkdtemp(root));
 	make_machine();
 	check_machine();
+	check_many();
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	CHECK_EQ(system(command), 0);
 	check_this();
