@@ -54,6 +54,10 @@ static void ring(struct verbs_way *w)
 	verbs_ep_down(w->ep, -EIO);
 }
 
+_Static_assert(VERBS_CHAIN >= VERBS_URGENT_DEPTH && VERBS_CHAIN >= VERBS_WRITES_DEPTH &&
+		       VERBS_CHAIN >= VERBS_READS_DEPTH,
+	       "a chain holds whatever a way has slots for");
+
 /* The next request of the chain, with a slot. */
 static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode, struct chunk *c,
 				   enum verbs_slot_kind kind)
@@ -63,8 +67,6 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 
 	/* Whoever puts some of a way in it rings before another ep's turn. */
 	assert(!chain->n || chain->wr[0].wr_id >> 32 == w->handle);
-	if (chain->n == VERBS_CHAIN)
-		ring(w);
 	wr = &chain->wr[chain->n];
 	*wr = (struct ibv_send_wr){
 		.wr_id = (uint64_t)w->handle << 32 | (w->head & VERBS_NUMBER),
