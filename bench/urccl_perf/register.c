@@ -236,4 +236,6 @@ void register_measure(const struct options *o)
 		report_close(&b.report);
 	end_close(&b.end);
 	urccl_close(b.ctx);
+	free(b.regions);
+	free(b.ranges);
 }
