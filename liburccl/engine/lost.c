@@ -40,7 +40,6 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	p->lost_arg = cmd->arg;
 	p->lost_detail = p->lost_res ? failures_add(&e->failures, &f) : 0;
 	p->state = PEER_LOSING;
-	p->refuses = 1;
 	owed_drop(p); /* LOST stands for them */
 	tell_peer(p);
 	PROBE(peer_lost, p->handle, p->incarnation, p->lost_cause);

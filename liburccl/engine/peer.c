@@ -208,7 +208,7 @@ void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link)
 {
 	if (p->state > PEER_UP)
 		return;
-	p->cut = p->refuses = link;
+	p->cut = link;
 	if (link)
 		peer_each(e, p, 0, stop_cut);
 }

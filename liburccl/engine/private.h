@@ -242,7 +242,6 @@ struct engine_peer {
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
-	uint32_t refuses;     /* new entries: it is lost, or cut off */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	struct timer awaited; /* while some are: when to have the peer pinged */

@@ -54,7 +54,13 @@ static void open_data(struct op *op)
 		choose_lane(op);
 }
 
-/* A peer that is being lost takes nothing more: its end would wait for what waits here. */
+/* A peer that is being lost takes nothing more, for its end would wait for what waits here; nor
+ * does one that is cut off. */
+static int refuses(const struct engine_peer *p)
+{
+	return p->state > PEER_UP || p->cut;
+}
+
 static void refuse(struct op *op)
 {
 	const struct engine_peer *p = op->peer;
@@ -75,7 +81,7 @@ static void start(struct op *op)
 
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		open_data(op);
-	if (op->peer && op->peer->refuses && !(op->bits & OP_MULTISHOT))
+	if (op->peer && refuses(op->peer) && !(op->bits & OP_MULTISHOT))
 		refuse(op);
 	if (!waits && !(op->bits & OP_DECIDED)) /* nor has it ended */
 		op_begin(op);
