@@ -15,6 +15,7 @@
 #define BATCHES	    4u	  /* of completions a poll */
 #define ASYNC_POLLS 1024u /* between looks for asynchronous events, while nobody sleeps */
 #define FIRST_EPS   8u	  /* for whose completions there is room at first */
+#define FIXED_EPS   512u  /* and, at most, where there never is more: 4 MiB */
 
 /* ---- opening ---- */
 
@@ -52,9 +53,40 @@ static int refuse(const struct verbs_device *d, const char *what)
 	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, strerrordesc_np(err));
 }
 
+/* For so many eps, as far as the device can. */
+static int cq_make(struct verbs_device *d, uint32_t eps)
+{
+	uint32_t max = (uint32_t)d->port.attr.max_cqe, n = eps * VERBS_CQES;
+
+	errno = 0;
+	d->ncqes = n < max ? n : max;
+	d->cq = d->lib.create_cq(d->port.context, (int)d->ncqes, NULL, d->channel, 0);
+	return d->cq ? 0 : refuse(d, "completion queue");
+}
+
+/* Some devices cannot enlarge one, and say so only when they are asked: it has its size then. */
+static int cq_open(struct verbs_device *d)
+{
+	uint32_t eps = d->settings.max_warm ? d->settings.max_warm : d->settings.max_peers;
+	int rc = cq_make(d, FIRST_EPS);
+
+	if (rc)
+		return rc;
+	rc = abs(d->lib.resize_cq(d->cq, (int)d->ncqes));
+	if (rc != EOPNOTSUPP && rc != ENOSYS)
+		return 0;
+	d->fixed = 1;
+	d->lib.destroy_cq(d->cq);
+	d->cq = NULL;
+	eps = eps < FIXED_EPS ? eps : FIXED_EPS;
+	while (eps > FIRST_EPS && cq_make(d, eps))
+		eps /= 2;
+	return d->cq ? 0 : cq_make(d, FIRST_EPS);
+}
+
 static int open_objects(struct verbs_device *d)
 {
-	uint32_t max = (uint32_t)d->port.attr.max_cqe, n = FIRST_EPS * VERBS_CQES;
+	int rc;
 
 	errno = 0;
 	d->pd = d->lib.alloc_pd(d->port.context);
@@ -63,10 +95,9 @@ static int open_objects(struct verbs_device *d)
 	d->channel = d->lib.create_comp_channel(d->port.context);
 	if (!d->channel)
 		return refuse(d, "completion channel");
-	d->ncqes = n < max ? n : max;
-	d->cq = d->lib.create_cq(d->port.context, (int)d->ncqes, NULL, d->channel, 0);
-	if (!d->cq)
-		return refuse(d, "completion queue");
+	rc = cq_open(d);
+	if (rc)
+		return rc;
 	d->flush_page = verbs_pages(d, FLUSH_LEN, IBV_ACCESS_REMOTE_READ, &d->flush_mr);
 	return d->flush_page ? 0 : -ENOMEM;
 }
@@ -308,6 +339,13 @@ static void async_event(struct verbs_device *d, const struct ibv_async_event *ev
 		if (!w->failing)
 			verbs_ep_down(w->ep, -ECONNRESET);
 		verbs_ep_kick(w->ep);
+		return;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+		if (event->element.port_num == d->port.port)
+			store_release(&d->port_news, d->port_news + 1);
 		return;
 	case IBV_EVENT_PORT_ERR:
 		if (event->element.port_num == d->port.port)

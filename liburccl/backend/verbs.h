@@ -26,8 +26,8 @@
  *  - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits,
  *    one for each receive that the peer has posted for it: verbs_message.c.
  *  - A completion queue that overruns takes all its queue pairs with it. So it has room for every
- *    request that its ways can have posted, and an ep that would pass the device's limit (max_cqe)
- *    is not opened.
+ *    request that its ways can have posted, and an ep that would pass the device's limit (max_cqe),
+ *    or the size of a queue that the device cannot enlarge, is not opened.
  *  - Packets of an earlier connection may come late. So each begins at random sequence numbers.
  *
  * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c
@@ -119,12 +119,14 @@ struct verbs_port {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port_attr;
 	struct gid_port gid_port;
-	struct gid_end ends[GID_KINDS];		/* its addresses, best first */
+	struct gid_end ends[GID_KINDS];		/* its addresses, best first; control thread */
 	uint32_t nends;
 	uint16_t pkey_index;
 	uint8_t port;
 	uint8_t mtu;				/* enum ibv_mtu */
 	char name[80];				/* "mlx5_0 port 1" */
+	struct sockaddr_storage own[LISTEN_MAX]; /* this host's, of control connections */
+	uint32_t nown;
 };
 
 /* How many ports the settings let us use; 0: none, the reason in fail(). */
@@ -132,6 +134,10 @@ uint32_t verbs_ports(const struct device_config *config);
 /* Opens the one of config's number. 0 or -errno with fail() text. */
 int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port);
+/* How it is addressed is looked up anew, after it came back. Control thread. 0, or -errno with
+ * fail() text: it is as it was. */
+int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *params,
+		     struct verbs_port *port);
 void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
 
 /* ---- ways ---- */
@@ -226,6 +232,8 @@ struct verbs_ep {
 	uint32_t flush_rkey;		/* of its byte for READs */
 	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
 	uint32_t psn[WAYS];		/* at which we begin to send */
+	struct gid_end ends[VERBS_ENDS]; /* what the peer was told of the port */
+	uint8_t nends, mtu;
 	/* completions of requests when they were last counted, and since when they are so many */
 	uint32_t seen;
 	uint64_t seen_ns;
@@ -244,7 +252,9 @@ struct verbs_device {
 	struct urccl_params settings;	/* numbers alone: strings are the caller's */
 	/* control thread */
 	uint32_t neps;			/* open */
+	uint32_t port_seen;		/* port_news when the port was looked at */
 	uint32_t ncqes;			/* that the completion queue has room for */
+	uint32_t fixed;			/* and it cannot be enlarged */
 	/* engine */
 	struct handles ways;		/* of struct verbs_way: what a completion names */
 	struct list eps, telling, kicked;
@@ -259,6 +269,8 @@ struct verbs_device {
 	uint32_t polls;
 	uint32_t slept;			/* armed since the last poll */
 	int broken;			/* -errno: the device is no more */
+	uint32_t port_news;		/* the port may be addressed otherwise by now: counted by
+					 * the engine's thread */
 	int nwc;			/* completions that arm() found: poll takes them first */
 	struct ibv_wc wc[VERBS_WCS];
 	struct verbs_chain chain[WAYS];

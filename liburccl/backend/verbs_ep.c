@@ -39,6 +39,12 @@ static int make_room(struct verbs_device *d)
 			    "ib: %s has room for the completions of %u peers (max_cqe %u): set "
 			    "max_warm so that idle ones give theirs back",
 			    d->port.name, d->neps, max);
+	if (d->fixed)
+		return fail(-ENOSPC,
+			    "ib: %s has room for the completions of %u peers, and does not enlarge "
+			    "the queue of them (resize_cq; max_cqe %u): set max_warm so that idle "
+			    "ones give theirs back",
+			    d->port.name, d->neps, max);
 	more = d->ncqes < max / 2 ? 2 * d->ncqes : max;
 	more = more < want ? (uint32_t)want : more;
 	rc = d->lib.resize_cq(d->cq, (int)more);
@@ -48,6 +54,19 @@ static int make_room(struct verbs_device *d)
 			    d->port.name, more, d->neps + 1, strerrordesc_np(abs(rc)));
 	d->ncqes = more;
 	return 0;
+}
+
+/* How the port is addressed may have changed since. */
+static int look_again(struct verbs_device *d)
+{
+	uint32_t news = load_acquire(&d->port_news);
+	int rc = 0;
+
+	if (news != d->port_seen)
+		rc = verbs_port_again(&d->lib, &d->settings, &d->port);
+	if (!rc)
+		d->port_seen = news;
+	return rc;
 }
 
 static int begin(struct verbs_ep *e)
@@ -100,14 +119,19 @@ int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr
 {
 	struct verbs_device *d = verbs_device(dev);
 	struct verbs_ep *e;
-	int rc = make_room(d);
+	int rc = look_again(d);
 
+	if (!rc)
+		rc = make_room(d);
 	if (rc)
 		return rc;
 	e = malloc(sizeof(*e));
 	if (!e)
 		return fail(-ENOMEM, "no memory for an ib connection's state");
 	ep_init(e, dev);
+	memcpy(e->ends, d->port.ends, sizeof(e->ends));
+	e->nends = (uint8_t)d->port.nends;
+	e->mtu = d->port.mtu;
 	d->neps++;
 	rc = begin(e);
 	if (rc) {

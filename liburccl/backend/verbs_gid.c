@@ -173,6 +173,32 @@ static uint32_t preferred(const struct gid_wish *wish, const struct gid_end *end
 	return 0;
 }
 
+uint32_t gid_own_ifindex(const struct gid_entry *gids, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (!gids[i].index)
+			return gids[i].ifindex;
+	return 0;
+}
+
+const struct sockaddr_storage *gid_wish_to(const struct gid_port *port,
+					   const struct sockaddr_storage *own, uint32_t n)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < port->n; k++)
+			if (!is_useless(port->gids[k].gid) &&
+			    is_address(port->gids[k].gid, &own[i]))
+				return &own[i];
+	for (i = 0; i < n; i++)
+		if (!addr_wildcard(&own[i]) && !addr_loopback(&own[i]))
+			return &own[i];
+	return NULL;
+}
+
 static int nothing(const struct gid_port *port)
 {
 	if (port->layer == GID_LAYER_INFINIBAND)

@@ -79,6 +79,15 @@ struct gid_route {
 	uint16_t dlid; /* 0 on Ethernet */
 };
 
+/* The interface of the port itself, for gid_port.ifindex: that of the table's first row, which the
+ * kernel keeps for its own address. 0: not known, or another network namespace's. */
+uint32_t gid_own_ifindex(const struct gid_entry *gids, uint32_t n);
+
+/* Which of the n addresses that this host's control connections have is to be gid_wish.to: one that
+ * the port has a GID of, else the first that others can reach. NULL: none. */
+const struct sockaddr_storage *gid_wish_to(const struct gid_port *port,
+					   const struct sockaddr_storage *own, uint32_t n);
+
 /* The best GID of each kind that the port has, best first: how many, at most GID_KINDS, or -errno
  * with fail() text: -EADDRNOTAVAIL: it has none that can be used; -EINVAL: the index that is wished
  * for is not there; -ENETDOWN: an InfiniBand port without an address, as no subnet manager gave it

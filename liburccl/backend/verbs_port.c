@@ -201,6 +201,20 @@ static int list_gids(const struct verbs_lib *lib, const struct verbs_port *port,
 	return n >= 0 ? n : gid_table_read(SYSFS, port->context->device->name, port->port, gids);
 }
 
+/* Those that the context listens on, or else dials from. */
+static void own_read(const struct device_config *config, struct verbs_port *out)
+{
+	struct netif all[NETIFS_MAX];
+	int i, n = 0;
+
+	for (out->nown = 0; out->nown < config->nlisten && out->nown < LISTEN_MAX; out->nown++)
+		out->own[out->nown] = config->listen[out->nown];
+	if (!out->nown && config->params->socket_ifname)
+		n = netifs(all, NETIFS_MAX, config->params->socket_ifname);
+	for (i = 0; i < n && out->nown < LISTEN_MAX; i++)
+		out->own[out->nown++] = all[i].addr;
+}
+
 static int read_gids(const struct verbs_lib *lib, const struct urccl_params *p,
 		     struct verbs_port *out)
 {
@@ -217,9 +231,11 @@ static int read_gids(const struct verbs_lib *lib, const struct urccl_params *p,
 			.layer = layer_of(&out->port_attr),
 			.wants_grh = !!(out->port_attr.flags & IBV_QPF_GRH_REQUIRED),
 			.lid = out->port_attr.lid,
+			.ifindex = gid_own_ifindex(gids, (uint32_t)n),
 			.gids = gids,
 			.n = (uint32_t)n,
 		};
+		wish.to = gid_wish_to(&out->gid_port, out->own, out->nown);
 		n = gid_ends(&out->gid_port, &wish, out->ends);
 		out->gid_port.gids = NULL;
 	} else {
@@ -250,18 +266,45 @@ static int read_pkeys(const struct verbs_lib *lib, const struct urccl_params *p,
 	return 0;
 }
 
+static int read_port(const struct verbs_lib *lib, const struct urccl_params *p,
+		     struct verbs_port *port)
+{
+	int rc;
+
+	port->mtu = (uint8_t)port->port_attr.active_mtu;
+	rc = read_gids(lib, p, port);
+	return rc ? rc : read_pkeys(lib, p, port);
+}
+
+int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *p,
+		     struct verbs_port *port)
+{
+	struct verbs_port fresh = *port;
+	int rc = query_port(port->context, port->port, &fresh.port_attr);
+
+	if (rc)
+		return fail(-abs(rc), "ib: %s cannot be asked for its state: %s", port->name,
+			    strerrordesc_np(abs(rc)));
+	rc = read_port(lib, p, &fresh);
+	if (rc)
+		return rc;
+	/* What other threads look at besides stays as it is. */
+	memcpy(port->ends, fresh.ends, sizeof(port->ends));
+	port->nends = fresh.nends;
+	port->pkey_index = fresh.pkey_index;
+	port->mtu = fresh.mtu;
+	return 0;
+}
+
 int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port)
 {
-	const struct urccl_params *p = config->params;
 	int rc = walk(lib, config, config->number, port);
 
 	if (rc)
 		return rc;
-	port->mtu = (uint8_t)port->port_attr.active_mtu;
-	rc = read_gids(lib, p, port);
-	if (!rc)
-		rc = read_pkeys(lib, p, port);
+	own_read(config, port);
+	rc = read_port(lib, config->params, port);
 	if (rc)
 		verbs_port_close(lib, port);
 	return rc;

@@ -109,8 +109,8 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 	const struct verbs_device *d = verbs_ep_device(e);
 	struct ep_addr a = {
 		.versions = {VERBS_VERSION, VERBS_VERSION},
-		.nends = (uint8_t)d->port.nends,
-		.mtu = d->port.mtu,
+		.nends = e->nends,
+		.mtu = e->mtu,
 		.flush_rkey = htole32(d->flush_mr->rkey),
 		.reads = reads_taken(d),
 	};
@@ -121,13 +121,13 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 		a.psn[i] = htole32(e->psn[i]);
 	}
 	memcpy(a.cookie, e->cookie, sizeof(a.cookie));
-	for (i = 0; i < d->port.nends; i++) {
-		memcpy(a.end[i].gid, d->port.ends[i].gid, GID_BYTES);
-		a.end[i].lid = htole16(d->port.ends[i].lid);
-		a.end[i].kind = d->port.ends[i].kind;
+	for (i = 0; i < e->nends; i++) {
+		memcpy(a.end[i].gid, e->ends[i].gid, GID_BYTES);
+		a.end[i].lid = htole16(e->ends[i].lid);
+		a.end[i].kind = e->ends[i].kind;
 	}
-	memcpy(addr, &a, ADDR_LEN(d->port.nends));
-	return (uint32_t)ADDR_LEN(d->port.nends);
+	memcpy(addr, &a, ADDR_LEN(e->nends));
+	return (uint32_t)ADDR_LEN(e->nends);
 }
 
 /* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT. */
@@ -191,7 +191,7 @@ static int to_rtr(struct verbs_way *w, uint32_t way, const struct ep_addr *a,
 	const struct verbs_device *d = verbs_ep_device(w->ep);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = a->mtu < d->port.mtu ? a->mtu : d->port.mtu,
+		.path_mtu = a->mtu < w->ep->mtu ? a->mtu : w->ep->mtu,
 		.dest_qp_num = a->qpn[way],
 		.rq_psn = a->psn[way],
 		.max_dest_rd_atomic = reads_taken(d),
@@ -223,8 +223,9 @@ static int to_rts(struct verbs_way *w, uint32_t way, const struct ep_addr *a)
 					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static int find_route(const struct verbs_device *d, const struct ep_addr *a, struct gid_route *r)
+static int find_route(const struct verbs_ep *e, const struct ep_addr *a, struct gid_route *r)
 {
+	const struct verbs_device *d = verbs_ep_device(e);
 	struct gid_end theirs[VERBS_ENDS];
 	uint32_t i, our, their;
 	int rc;
@@ -235,9 +236,9 @@ static int find_route(const struct verbs_device *d, const struct ep_addr *a, str
 		theirs[i].lid = le16toh(a->end[i].lid);
 		theirs[i].kind = a->end[i].kind;
 	}
-	rc = gid_pair(d->port.ends, d->port.nends, theirs, a->nends, &our, &their);
+	rc = gid_pair(e->ends, e->nends, theirs, a->nends, &our, &their);
 	if (!rc)
-		gid_route(&d->port.gid_port, &d->port.ends[our], &theirs[their], r);
+		gid_route(&d->port.gid_port, &e->ends[our], &theirs[their], r);
 	return rc;
 }
 
@@ -250,7 +251,7 @@ int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
 	int rc = read_addr(&a, addr, addr_len);
 
 	if (!rc)
-		rc = find_route(verbs_ep_device(e), &a, &route);
+		rc = find_route(e, &a, &route);
 	for (i = 0; i < WAYS && !rc; i++) {
 		rc = -abs(to_rtr(&e->way[i], i, &a, &route));
 		if (!rc)

@@ -8,6 +8,7 @@
  *	mr=N		bytes of a memory region at most
  *	reads=N		READs of a queue pair, either way
  *	cqe=N		completions of a queue, at most
+ *	resize=0	a queue of completions keeps its size
  *	gids=0		no table of GIDs in one call (rdma-core before 32)
  *	post=N		the N-th post of a request fails with ENOMEM, and those behind it
  *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
@@ -26,7 +27,7 @@
 
 static struct {
 	void *real;
-	long inlined, mr, reads, cqe, gids, post, remove, swallow, report;
+	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, report;
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
 	unsigned long doorbells, requests, signalled;
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
@@ -69,6 +70,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.mr = word(text, "mr", -1);
 	shim.reads = word(text, "reads", -1);
 	shim.cqe = word(text, "cqe", -1);
+	shim.resize = word(text, "resize", 1);
 	shim.gids = word(text, "gids", 1);
 	shim.post = word(text, "post", -1);
 	shim.remove = word(text, "remove", -1);
@@ -204,6 +206,8 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
+	if (!shim.resize)
+		return EOPNOTSUPP;
 	return cqe_ok(cqe) ? REAL(ibv_resize_cq)(cq, cqe) : EINVAL;
 }
 

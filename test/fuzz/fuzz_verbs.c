@@ -39,10 +39,6 @@ static void make_device(struct verbs_device *d)
 	memset(d, 0, sizeof(*d));
 	verbs_device_init(d, &config);
 	d->lib.modify_qp = modify_qp;
-	d->port.nends = 1;
-	d->port.ends[0] =
-		(struct gid_end){.gid = {[10] = 255, 255, 10, 0, 0, 1}, .kind = GID_V2_IPV4};
-	d->port.mtu = IBV_MTU_4096;
 	d->port.attr.max_qp_rd_atom = d->port.attr.max_qp_init_rd_atom = 16;
 }
 
@@ -59,6 +55,9 @@ static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 	e->pages = pages;
 	e->mr = &mr;
 	e->deadline_ns = NEVER_NS;
+	e->nends = 1;
+	e->ends[0] = (struct gid_end){.gid = {[10] = 255, 255, 10, 0, 0, 1}, .kind = GID_V2_IPV4};
+	e->mtu = IBV_MTU_4096;
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->kicked);

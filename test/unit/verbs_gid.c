@@ -62,6 +62,15 @@ static const struct table tables[] = {
 	 .kind = GID_V1_IPV4,
 	 .kinds = 2},
 
+	/* Written: the same where the VLAN had its address first. */
+	{"mlx4, VLAN first",
+	 {{0, "fe80::202:c9ff:feb3:8421", V1, OWN},
+	  {1, "::ffff:10.10.10.2", V1, VLAN},
+	  {2, "::ffff:12.12.12.12", V1, OWN}},
+	 .index = 2,
+	 .kind = GID_V1_IPV4,
+	 .kinds = 2},
+
 	/* github.com/NVIDIA/nccl/issues/769, ibv_devinfo of a bond: GID 1 timed out, 3 worked. */
 	{"bond",
 	 {{0, "fe80::ac0:ebff:feda:1cfb", V1, OWN},
@@ -250,12 +259,13 @@ static void address(const char *text, struct sockaddr_storage *ss)
 static void choose(const struct table *t)
 {
 	struct gid_entry rows[ROWS];
+	uint32_t nrows = fill(t, rows);
 	struct gid_port port = {.name = "mlx5_0 port 1",
 				.layer = t->layer,
 				.lid = t->lid,
-				.ifindex = OWN,
+				.ifindex = gid_own_ifindex(rows, nrows),
 				.gids = rows,
-				.n = fill(t, rows)};
+				.n = nrows};
 	struct gid_wish wish = {.index = t->wish ? t->wish - 1 : URCCL_AUTO};
 	struct sockaddr_storage control = {0};
 	struct gid_end ends[GID_KINDS];
@@ -279,11 +289,57 @@ static void choose(const struct table *t)
 	CHECK_EQ(ends[0].lid, t->lid);
 }
 
+/* ---- which address of the control plane is wished for ---- */
+
+#define OWN_MAX 3u
+
+static const struct {
+	const char *own[OWN_MAX]; /* what a context listens on */
+	int index;		  /* -1: none */
+} wishes[] = {
+	{{NULL}, -1},
+	{{"0.0.0.0"}, -1},
+	{{"::"}, -1},
+	{{"127.0.0.1"}, -1},
+	{{"::1"}, -1},
+	{{"192.0.2.1"}, 0},
+	/* One that the port has goes first, */
+	{{"198.51.100.7", "192.0.2.1"}, 1},
+	{{"198.51.100.7", "127.0.0.1", "2001:db8::1"}, 2},
+	/* and of the others the first: its family counts. */
+	{{"198.51.100.7", "2001:db8:5::9"}, 0},
+	{{"127.0.0.1", "2001:db8:5::9"}, 1},
+	/* The port's row for the loopback interface is no address that others reach. */
+	{{"127.0.0.5"}, -1},
+};
+
+static void wish(size_t i)
+{
+	static const struct table port_table = {.rows = {{0, "fe80::1", V2, OWN},
+							 {1, "2001:db8::1", V2, OWN},
+							 {2, "::ffff:192.0.2.1", V2, OWN},
+							 {3, "::ffff:127.0.0.5", V2, VLAN}}};
+	struct gid_entry rows[ROWS];
+	struct gid_port port = {.name = "mlx5_0 port 1", .gids = rows};
+	struct sockaddr_storage own[OWN_MAX];
+	const struct sockaddr_storage *to;
+	uint32_t n;
+
+	memset(own, 0, sizeof(own));
+	port.n = fill(&port_table, rows);
+	for (n = 0; n < OWN_MAX && wishes[i].own[n]; n++)
+		address(wishes[i].own[n], &own[n]);
+	to = gid_wish_to(&port, own, n);
+	CHECK_EQ(to ? to - own : -1, wishes[i].index);
+}
+
 int main(void)
 {
 	uint32_t i;
 
 	for (i = 0; i < ARRAY_SIZE(tables); i++)
 		choose(&tables[i]);
+	for (i = 0; i < ARRAY_SIZE(wishes); i++)
+		wish(i);
 	return 0;
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An importer that does not keep to the rights and the time of an exposure: the owner's device
+ * refuses what it has no right to. The keys say more than they were given for; this library's own
+ * importers, who would not even try, believe them. */
+#include <endian.h>
+#include "rig.h"
+
+#define LEN    50000u
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define SOON   (5 * NSEC_PER_MSEC)
+
+/* Of both kinds of keys. */
+#define RIGHTS_AT 1u
+/* Of ib's. */
+#define IB_SUM_AT  4u
+#define IB_LEFT_AT 16u
+/* Of fabric's, and of an address of an ep. */
+#define FABRIC_LEFT_AT	 24u
+#define FABRIC_MAC_AT	 40u
+#define FABRIC_COOKIE_AT 4u
+
+struct unruly {
+	struct rig *rig;
+	void (*forge)(const struct end *owner, uint8_t *key, uint32_t len);
+	struct pair pair;
+	struct area local, remote;
+	struct grant grant;
+};
+
+static void forge_ib(const struct end *owner, uint8_t *key, uint32_t len)
+{
+	uint32_t sum = 0;
+
+	(void)owner;
+	key[RIGHTS_AT] = RIGHTS;
+	memset(key + IB_LEFT_AT, 0xff, sizeof(uint64_t));
+	memcpy(key + IB_SUM_AT, &sum, sizeof(sum));
+	sum = htole32(crc32c(0, key, len));
+	memcpy(key + IB_SUM_AT, &sum, sizeof(sum));
+}
+
+static void forge_fabric(const struct end *owner, uint8_t *key, uint32_t len)
+{
+	uint8_t cookie[16], mac[16];
+
+	CHECK(!owner->ep->bonded);
+	memcpy(cookie, owner->addr + FABRIC_COOKIE_AT, sizeof(cookie));
+	key[RIGHTS_AT] = RIGHTS;
+	memset(key + FABRIC_LEFT_AT, 0xff, sizeof(uint64_t));
+	memset(key + FABRIC_MAC_AT, 0, sizeof(mac));
+	siphash128(cookie, key, len, mac);
+	memcpy(key + FABRIC_MAC_AT, mac, sizeof(mac));
+}
+
+static void give(struct unruly *u, uint32_t rights, uint64_t expires_ns)
+{
+	struct end *importer = &u->pair.end[0];
+	struct grant *g = &u->grant;
+
+	grant_open_until(g, &u->pair.end[1], NULL, &u->remote, 0, LEN, rights, expires_ns);
+	u->forge(&u->pair.end[1], g->key, g->key_len);
+	CHECK_EQ(u->rig->backend->import(importer->ep, g->key, g->key_len, LEN, &g->rkey), 0);
+	g->importer = importer;
+}
+
+/* Nothing of it is seen on the other side. Returns its res. */
+static int32_t try(struct unruly *u, enum chunk_kind kind)
+{
+	int32_t res;
+
+	area_fill(&u->local, 0, LEN, 1, 0);
+	area_fill(&u->remote, 0, LEN, 2, 0);
+	res = piece_move(u->rig, kind, &u->pair.end[0], &u->local, 0, &u->grant, 0, LEN);
+	if (!res)
+		return 0;
+	CHECK(area_is(&u->local, 0, LEN, 1, 0));
+	CHECK(area_is(&u->remote, 0, LEN, 2, 0));
+	return res;
+}
+
+static void end(struct unruly *u)
+{
+	grant_close(u->rig, &u->grant);
+	pair_mend(u->rig, &u->pair);
+}
+
+static void beyond_rights(struct unruly *u)
+{
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		give(u, URCCL_RIGHT_READ, NEVER_NS);
+		CHECK_EQ(try(u, CHUNK_READ), 0);
+		CHECK(try(u, CHUNK_WRITE) < 0);
+		end(u);
+		give(u, URCCL_RIGHT_WRITE, NEVER_NS);
+		CHECK_EQ(try(u, CHUNK_WRITE), 0);
+		CHECK(try(u, CHUNK_READ) < 0);
+		end(u);
+	}
+}
+
+/* It may be let in for a moment after; once it was refused, it is for ever. */
+static void beyond_time(struct unruly *u, enum chunk_kind kind)
+{
+	uint64_t expires = clock_ns() + SOON, until = expires + RIG_PATIENCE_NS;
+
+	give(u, RIGHTS, expires);
+	while (!try(u, kind))
+		CHECK(clock_ns() < until);
+	CHECK_GE(clock_ns(), expires);
+	if (!u->rig->backend->breaks)
+		CHECK(try(u, kind) < 0);
+	end(u);
+}
+
+static void unruly(struct rig *rig,
+		   void (*forge)(const struct end *owner, uint8_t *key, uint32_t len))
+{
+	struct unruly u = {.rig = rig, .forge = forge};
+
+	pair_open(rig, &u.pair);
+	area_open(&rig->node[0], &u.local, LEN);
+	area_open(&rig->node[1], &u.remote, LEN);
+	beyond_rights(&u);
+	beyond_time(&u, CHUNK_WRITE);
+	beyond_time(&u, CHUNK_READ);
+	pair_close(rig, &u.pair);
+	area_close(&u.local);
+	area_close(&u.remote);
+}
+
+void case_fabric_unruly(struct rig *rig)
+{
+	unruly(rig, forge_fabric);
+}
+
+void case_ib_unruly(struct rig *rig)
+{
+	unruly(rig, forge_ib);
+}
