@@ -312,11 +312,13 @@ void link_watch(struct control *c, struct peer *p)
 
 /* ---- the kernel's word ---- */
 
-/* Of this interface. */
+/* Of this interface. Whoever is reached by another since the last look is looked at too. */
 static void news(struct control *c, uint32_t link, int down)
 {
 	struct list *pos;
 
+	if (down)
+		look_in(c, DOWN_NS);
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
@@ -326,8 +328,6 @@ static void news(struct control *c, uint32_t link, int down)
 			p->down_ns = 0;
 		else if (!p->down_ns)
 			p->down_ns = clock_ns();
-		if (down)
-			look_in(c, DOWN_NS);
 	}
 }
 
