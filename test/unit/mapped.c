@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's list of mappings, asked for one by one and read as text: both ways give the same,
- * and say what may be done with memory of several of them. */
+ * and say what may be done with memory of several of them, as they are then. */
 #include <sys/mman.h>
 
 #include "memory/memory.h"
@@ -89,6 +89,22 @@ static void several(uint64_t at, int reads)
 	mappings_close(&m);
 }
 
+/* What was there when it was first asked, and is not any more. */
+static void changes(int reads)
+{
+	uint8_t *at = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mappings m;
+
+	CHECK(at != MAP_FAILED);
+	open_as(&m, reads);
+	allowed(&m, (uintptr_t)at, 2 * page, PROT_READ, 0, 0);
+	CHECK_EQ(munmap(at + page, page), 0);
+	mappings_anew(&m);
+	allowed(&m, (uintptr_t)at, 2 * page, PROT_READ, -EFAULT, (uintptr_t)at + page);
+	mappings_close(&m);
+	CHECK_EQ(munmap(at, page), 0);
+}
+
 int main(void)
 {
 	uint8_t *at;
@@ -106,5 +122,7 @@ int main(void)
 	CHECK_EQ(munmap(at + 4 * page, page), 0);
 	several((uintptr_t)at, 0);
 	several((uintptr_t)at, 1);
+	changes(0);
+	changes(1);
 	return 0;
 }
