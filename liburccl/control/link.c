@@ -7,11 +7,10 @@
  * Its connection stays, as long as TCP and dead_after let it. A peer whose bytes do not go by
  * addresses of this host is left alone: its transport knows its own links.
  */
+#include <linux/if.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "control/private.h"
@@ -20,6 +19,7 @@
 #define AGAIN_NS  (250 * NSEC_PER_MSEC) /* while somebody is cut off */
 #define NEWS_MAX  8192u
 #define NEWS_READ 64 /* messages at a time */
+#define ANSWER	  1024u
 
 static int netlink(uint32_t groups)
 {
@@ -43,6 +43,34 @@ static int netlink_read(int fd, void *buf, size_t len)
 	if (n < 0)
 		return -errno;
 	return from_len == sizeof(from) && !from.nl_pid ? (int)n : 0;
+}
+
+/* The kernel answers before send() returns; of a long answer this is the beginning. */
+static int netlink_ask(int fd, const struct nlmsghdr *q, uint8_t answer[ANSWER])
+{
+	int n;
+
+	if (send(fd, q, q->nlmsg_len, 0) < 0)
+		return -errno;
+	n = netlink_read(fd, answer, ANSWER);
+	return n ? n : -EPROTO;
+}
+
+/* What it says instead of an answer: -errno, or 0. */
+static int netlink_error(const uint8_t *buf, uint32_t len)
+{
+	struct nlmsghdr head;
+	int32_t err;
+
+	if (len < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, buf, sizeof(head));
+	if (head.nlmsg_type != NLMSG_ERROR)
+		return 0;
+	if (len < sizeof(head) + sizeof(err))
+		return -EPROTO;
+	memcpy(&err, buf + sizeof(head), sizeof(err));
+	return err < 0 ? err : -EPROTO;
 }
 
 /* ---- which interface leads to whom ---- */
@@ -99,44 +127,38 @@ static void ask_route(struct question *q, const struct sockaddr_storage *from,
 /* The interface of the answer, or -errno. */
 static int read_route(const uint8_t *buf, uint32_t len)
 {
+	uint32_t at = NLMSG_LENGTH(sizeof(struct rtmsg));
 	struct nlmsghdr head;
 	struct rtattr a;
-	uint32_t at = NLMSG_LENGTH(sizeof(struct rtmsg));
-	int32_t word;
+	int32_t link;
 
-	if (len < sizeof(head))
-		return -EPROTO;
 	memcpy(&head, buf, sizeof(head));
 	len = head.nlmsg_len < len ? head.nlmsg_len : len;
-	if (head.nlmsg_type == NLMSG_ERROR && len >= sizeof(head) + sizeof(word)) {
-		memcpy(&word, buf + sizeof(head), sizeof(word));
-		return word < 0 ? word : -EPROTO;
-	}
 	for (; head.nlmsg_type == RTM_NEWROUTE && at + sizeof(a) <= len;
 	     at += RTA_ALIGN(a.rta_len)) {
 		memcpy(&a, buf + at, sizeof(a));
 		if (a.rta_len < sizeof(a) || a.rta_len > len - at)
 			break;
-		if (a.rta_type != RTA_OIF || a.rta_len < RTA_LENGTH(sizeof(word)))
+		if (a.rta_type != RTA_OIF || a.rta_len < RTA_LENGTH(sizeof(link)))
 			continue;
-		memcpy(&word, buf + at + RTA_LENGTH(0), sizeof(word));
-		return word > 0 ? word : -EPROTO;
+		memcpy(&link, buf + at + RTA_LENGTH(0), sizeof(link));
+		return link > 0 ? link : -EPROTO;
 	}
 	return -EPROTO;
 }
 
-/* The kernel answers before send() returns. */
 static int route(int fd, const struct sockaddr_storage *from, const struct sockaddr_storage *to)
 {
-	uint8_t answer[1024];
+	uint8_t answer[ANSWER];
 	struct question q;
-	int n;
+	int n, err;
 
 	ask_route(&q, from, to);
-	if (send(fd, &q, q.head.nlmsg_len, 0) < 0)
-		return -errno;
-	n = netlink_read(fd, answer, sizeof(answer));
-	return n > 0 ? read_route(answer, (uint32_t)n) : n ? n : -EPROTO;
+	n = netlink_ask(fd, &q.head, answer);
+	if (n < 0)
+		return n;
+	err = netlink_error(answer, (uint32_t)n);
+	return err ? err : read_route(answer, (uint32_t)n);
 }
 
 /* What the kernel may say of a way that is not there. */
@@ -146,17 +168,36 @@ static int is_no_way(int err)
 	       err == -EADDRNOTAVAIL || err == -EINVAL;
 }
 
+/* By its carrier: that it runs (IFF_RUNNING) is said up to a second after it does. */
+static int flags_down(uint32_t flags)
+{
+	return (flags & (IFF_UP | IFF_LOWER_UP)) != (IFF_UP | IFF_LOWER_UP);
+}
+
 /* 1, 0 or -errno: not to be known now. */
 static int is_down(int fd, int link)
 {
-	struct ifreq r;
+	struct {
+		struct nlmsghdr head;
+		struct ifinfomsg info;
+	} q = {
+		.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg)),
+			 .nlmsg_type = RTM_GETLINK,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.info = {.ifi_index = link},
+	};
+	uint8_t answer[ANSWER];
+	int n = netlink_ask(fd, &q.head, answer), err;
 
-	memset(&r, 0, sizeof(r));
-	if (!if_indextoname((unsigned int)link, r.ifr_name))
-		return errno == ENXIO ? 1 : -errno;
-	if (ioctl(fd, SIOCGIFFLAGS, &r))
-		return errno == ENODEV ? 1 : -errno;
-	return (r.ifr_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
+	if (n < 0)
+		return n;
+	err = netlink_error(answer, (uint32_t)n);
+	if (err)
+		return err == -ENODEV ? 1 : err;
+	if (n < (int)sizeof(q))
+		return -EPROTO;
+	memcpy(&q, answer, sizeof(q));
+	return q.head.nlmsg_type == RTM_NEWLINK ? flags_down(q.info.ifi_flags) : -EPROTO;
 }
 
 /* ---- peers ---- */
@@ -346,7 +387,7 @@ static void read_news(struct control *c, const uint8_t *buf, uint32_t len)
 		memcpy(&info, buf + at + NLMSG_LENGTH(0), sizeof(info));
 		if (head.nlmsg_type == RTM_DELLINK || head.nlmsg_type == RTM_NEWLINK)
 			news(c, (uint32_t)info.ifi_index,
-			     head.nlmsg_type == RTM_DELLINK || !(info.ifi_flags & IFF_RUNNING));
+			     head.nlmsg_type == RTM_DELLINK || flags_down(info.ifi_flags));
 	}
 }
 

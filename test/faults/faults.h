@@ -51,7 +51,7 @@ struct peer {
 
 struct settings {
 	char transport[8];
-	char listen[64]; /* NET_PEER or NET_PEER6 before the port: it is in its network */
+	char listen[64]; /* one of NET_PEER and so on, and a port: it is in its network */
 	char dial[64];	 /* not empty: it dials this place too */
 	char dir[64];	 /* not empty: where shm's sockets are */
 	uint32_t mapped;
@@ -75,15 +75,17 @@ void peer_places(const struct peer *peer, uint8_t places[PLACES]);
 
 /* ---- net.c ---- */
 
-/* Both processes get networks of their own, with a link between them. NULL, or why not. */
+/* Both processes get networks of their own, with two links between them. NULL, or why not. */
 const char *net_open(void);
 int net_v6(void);	    /* 1: it has IPv6 too */
 void net_enter_peers(void); /* in a fresh child */
 void net_drop(int on);	    /* packets, both ways */
 void net_link(int up);	    /* our end of it */
-void net_carrier(int up);   /* the other: ours has no carrier meanwhile */
+void net_carrier(int up);   /* theirs: ours has no carrier meanwhile */
+void net_other(int up);	    /* our end of the second link */
 #define NET_PEER  "10.77.0.2"
 #define NET_PEER6 "[fd77::2]"
+#define NET_OTHER "10.78.0.2" /* the peer by a second link */
 #define NET_OURS  "10.77.0.1"
 int net_shell(const char *command); /* its exit status */
 

@@ -3,7 +3,10 @@
  * -ENETDOWN long before their deadlines, new ones at once, and the sentence names the interface; a
  * peer that is not behind it notices nothing, nor one whose bytes go through memory, though its
  * connection is. It comes back: the connection is the same, and entries go on. So by IPv4, by IPv6
- * and, where we were dialled, by the one in the other's clothes. */
+ * and, where we were dialled, by the one in the other's clothes. Each link has its own moment to
+ * come back in. */
+#include <sched.h>
+
 #include "faults.h"
 
 #define MS	1000000ull
@@ -16,7 +19,7 @@ struct met {
 };
 
 static struct pair p;
-static struct met near, far, far6, beside, caller;
+static struct met near, far, far6, other, beside, caller;
 static uint8_t local[64];
 static char dir[] = "/tmp/urccl-link-XXXXXX";
 
@@ -77,6 +80,7 @@ static void begin(void)
 	place_v4(place, free_port());
 	meet(&near, "tcp", place);
 	meet(&far, "tcp", NET_PEER ":7801");
+	meet(&other, "tcp", NET_OTHER ":7804");
 	meet(&beside, "shm", NET_PEER ":7802");
 	if (net_v6())
 		meet(&far6, "tcp", NET_PEER6 ":7801");
@@ -85,14 +89,19 @@ static void begin(void)
 	side_watch(&p.a, far.handle, 1);
 }
 
-static struct urccl_cqe writes(const struct met *m)
+static struct urccl_sqe *write_to(const struct met *m)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, m->memory, local, sizeof(local), 0);
 	urccl_sqe_set_timeout(sqe, LONG_US);
 	urccl_sqe_set_data64(sqe, 2);
-	return pair_run(&p, &p.a, sqe);
+	return sqe;
+}
+
+static struct urccl_cqe writes(const struct met *m)
+{
+	return pair_run(&p, &p.a, write_to(m));
 }
 
 /* Nothing but -ENETDOWN until it works. */
@@ -148,6 +157,37 @@ static void down_and_up(void (*set)(int up))
 	side_silent(&p.a, NULL, 20 * MS);
 }
 
+/* When the time of the first is over the other is just gone, and soon back. */
+static void one_after_the_other(void)
+{
+	uint64_t since;
+	int64_t res;
+
+	is_there(&far);
+	is_there(&other);
+	net_link(0);
+	side_silent(&p.a, NULL, 60 * MS);
+	since = now_ns();
+	net_other(0);
+	write_to(&other);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	while (now_ns() - since < 65 * MS)
+		sched_yield();
+	net_other(1);
+	since = now_ns() - since;
+	res = side_end(&p.a, NULL, 2).res;
+	if (since < 95 * MS)
+		CHECK_EQ(res, (int64_t)sizeof(local));
+	else
+		printf("not looked at: a link that is soon back: it took %.0f ms\n",
+		       (double)since / MS);
+	is_cut(&far);
+	net_link(1);
+	goes_on(&far);
+	goes_on(&other);
+	goes_on(&caller);
+}
+
 int main(int argc, char **argv)
 {
 	const char *no_net;
@@ -160,11 +200,13 @@ int main(int argc, char **argv)
 	down_and_up(net_link);
 	down_and_up(net_carrier);
 	down_and_up(net_link);
+	one_after_the_other();
 	side_close(&p.a);
 	CHECK_EQ(rmdir(dir), 0);
 	peer_end(&caller.peer);
 	peer_end(&near.peer);
 	peer_end(&far.peer);
+	peer_end(&other.peer);
 	peer_end(&beside.peer);
 	if (far6.peer.pid)
 		peer_end(&far6.peer);

@@ -53,19 +53,26 @@ static pid_t hold(void)
 	return pid;
 }
 
-static int connect_them(pid_t peers)
+/* ours and theirs: two ends of a link, with one address each. */
+static int connect_by(pid_t peers, const char *ours, const char *at, const char *theirs,
+		      const char *there)
 {
 	char text[512];
 
 	snprintf(text, sizeof(text),
 		 "exec 2>&1 >/dev/null; ip link set lo up && "
-		 "ip link add fa type veth peer name fb netns %d && "
-		 "ip addr add " NET_OURS "/24 dev fa && ip link set fa up && "
-		 "nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " NET_PEER
-		 "/24 dev fb && "
-		 "ip link set fb up'",
-		 (int)peers, (int)peers);
+		 "ip link add %s type veth peer name %s netns %d && "
+		 "ip addr add %s/24 dev %s && ip link set %s up && "
+		 "nsenter -t %d -n sh -c 'ip link set lo up && ip addr add %s/24 dev %s && "
+		 "ip link set %s up'",
+		 ours, theirs, (int)peers, at, ours, ours, (int)peers, there, theirs, theirs);
 	return net_shell(text);
+}
+
+static int connect_them(pid_t peers)
+{
+	return connect_by(peers, "fa", NET_OURS, "fb", NET_PEER) ||
+	       connect_by(peers, "ga", "10.78.0.1", "gb", NET_OTHER);
 }
 
 /* Addresses that stay while the link is down, and that are good at once. */
@@ -133,6 +140,11 @@ void net_drop(int on)
 void net_link(int up)
 {
 	CHECK_EQ(net_shell(up ? "ip link set fa up" : "ip link set fa down"), 0);
+}
+
+void net_other(int up)
+{
+	CHECK_EQ(net_shell(up ? "ip link set ga up" : "ip link set ga down"), 0);
 }
 
 void net_carrier(int up)

@@ -181,10 +181,14 @@ static void become(int talk, int memfd, int in_net)
 	_exit(1);
 }
 
+static int lies_at(const struct settings *s, const char *place)
+{
+	return !strncmp(s->listen, place, strlen(place));
+}
+
 void peer_start(struct peer *peer, const struct settings *s)
 {
-	int fds[2], in_net = !strncmp(s->listen, NET_PEER, strlen(NET_PEER)) ||
-			     !strncmp(s->listen, NET_PEER6, strlen(NET_PEER6));
+	int fds[2], in_net = lies_at(s, NET_PEER) || lies_at(s, NET_PEER6) || lies_at(s, NET_OTHER);
 	struct settings copy = *s;
 	struct hello hello;
 
