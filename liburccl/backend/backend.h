@@ -189,7 +189,8 @@ struct backend {
 	void (*unreg)(struct device *dev, struct extent *extent);
 	/* A new ep and its address, which goes to the peer's ep_connect. */
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
-	void (*ep_free)(struct ep *ep);		/* never connected, or EVENT_CLOSED came */
+	/* Never connected, or EVENT_CLOSED came; what was imported and not forgotten goes too. */
+	void (*ep_free)(struct ep *ep);
 	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
 	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);

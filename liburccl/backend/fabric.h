@@ -452,6 +452,7 @@ int fabric_unexpose(struct exposure *exposure);
 int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		  struct rkey *rkey);
 void fabric_forget(struct ep *ep, struct rkey *rkey);
+void fabric_key_free(struct fabric_key *k);
 void fabric_grant_close(struct fabric_grant *g);		/* helper */
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id);	/* says the peer */
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id);	/* says the peer */

@@ -131,6 +131,8 @@ void fabric_ep_free(struct ep *ep)
 {
 	struct fabric_ep *e = fabric_ep(ep);
 
+	while (!list_empty(&e->keys))
+		fabric_key_free(list_first(&e->keys, struct fabric_key, link));
 	fabric_way_close(&e->way);
 	slab_close(e->slab);
 	free(e);

@@ -412,6 +412,12 @@ static void answer(struct fabric_ep *e, uint32_t id)
 		fabric_say(e, MESSAGE_REVOKED, id, NULL, 0);
 }
 
+void fabric_key_free(struct fabric_key *k)
+{
+	list_del(&k->link);
+	free(k);
+}
+
 void fabric_forget(struct ep *ep, struct rkey *rkey)
 {
 	struct fabric_key *k = (struct fabric_key *)(uintptr_t)rkey->v[0];
@@ -421,8 +427,7 @@ void fabric_forget(struct ep *ep, struct rkey *rkey)
 		return;
 	if (k->unanswered)
 		answer(fabric_ep(ep), k->id);
-	list_del(&k->link);
-	free(k);
+	fabric_key_free(k);
 }
 
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id)

@@ -234,6 +234,7 @@ struct verbs_ep {
 	uint32_t psn[WAYS];		/* at which we begin to send */
 	struct gid_end ends[VERBS_ENDS]; /* what the peer was told of the port */
 	uint8_t nends, mtu;
+	struct list keys;
 	/* completions of requests when they were last counted, and since when they are so many */
 	uint32_t seen;
 	uint64_t seen_ns;
@@ -304,6 +305,7 @@ void verbs_until(struct verbs_device *d, uint64_t ns);
 /* ---- memory, exposures, keys: verbs_memory.c ---- */
 
 struct verbs_key {			/* an imported one */
+	struct list link;		/* verbs_ep.keys */
 	uint64_t len, expires_ns;
 	uint32_t rights, n;
 	struct verbs_piece {
@@ -320,6 +322,7 @@ void verbs_unmap(struct exposure *exposure);
 int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		 struct rkey *rkey);
 void verbs_forget(struct ep *ep, struct rkey *rkey);
+void verbs_keys_free(struct verbs_ep *e);	/* all that are left */
 int verbs_warm(struct ep *ep, struct rkey *rkey);
 /* Takes back what has expired. */
 void verbs_expire(struct verbs_device *d, uint64_t now);

@@ -107,6 +107,7 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->kicked);
+	list_init(&e->keys);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_init(&e->receive[i].link);
 	for (i = 0; i < WAYS; i++) {
@@ -152,6 +153,7 @@ void verbs_ep_free(struct ep *ep)
 	for (i = 0; i < WAYS; i++)
 		verbs_qp_destroy(&e->way[i]);
 	verbs_pages_free(d, e->pages, PAGES_LEN, e->mr);
+	verbs_keys_free(e);
 	d->neps--;
 	free(e);
 }

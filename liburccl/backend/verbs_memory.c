@@ -454,15 +454,31 @@ int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		free(k);
 		return rc;
 	}
+	list_add_tail(&k->link, &verbs_ep(ep)->keys);
 	*rkey = (struct rkey){.v = {(uintptr_t)k, len}};
 	return 0;
 }
 
 void verbs_forget(struct ep *ep, struct rkey *rkey)
 {
+	struct verbs_key *k = (struct verbs_key *)(uintptr_t)rkey->v[0];
+
 	(void)ep;
-	free((void *)(uintptr_t)rkey->v[0]);
 	rkey->v[0] = 0;
+	if (!k)
+		return;
+	list_del(&k->link);
+	free(k);
+}
+
+void verbs_keys_free(struct verbs_ep *e)
+{
+	while (!list_empty(&e->keys)) {
+		struct verbs_key *k = list_first(&e->keys, struct verbs_key, link);
+
+		list_del(&k->link);
+		free(k);
+	}
 }
 
 /* The first READ or WRITE with a key costs no more than the next. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eps come and go, and leave no descriptor, no memory and no mapping behind. */
+/* Eps come and go, and leave no descriptor, no memory and no mapping behind, also where a key was
+ * not forgotten. */
 #include "fds.h"
 #include "rig.h"
 
@@ -37,7 +38,7 @@ static struct held look(void)
 
 static void one(struct rig *rig, struct area *local, struct area *remote, uint32_t round)
 {
-	struct grant g;
+	struct grant g, kept;
 	struct pair pair;
 
 	pair_open(rig, &pair);
@@ -45,7 +46,9 @@ static void one(struct rig *rig, struct area *local, struct area *remote, uint32
 	area_fill(local, 0, LEN, round, 0);
 	CHECK_EQ(piece_move(rig, CHUNK_WRITE, &pair.end[0], local, 0, &g, 0, LEN), 0);
 	CHECK(area_is(remote, 0, LEN, round, 0));
+	grant_open(&kept, &pair.end[1], &pair.end[0], remote, 0, LEN, URCCL_RIGHT_WRITE);
 	grant_close(rig, &g);
+	grant_withdraw(rig, &kept);
 	pair_close(rig, &pair);
 }
 

@@ -61,6 +61,7 @@ static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->kicked);
+	list_init(&e->keys);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_init(&e->receive[i].link);
 	for (i = 0; i < WAYS; i++) {
