@@ -268,7 +268,6 @@ struct fabric_ep {
 	uint32_t number;		/* of our way, from 1 */
 	uint32_t ways_closed;		/* that were */
 	uint32_t peer_number;		/* of the name below */
-	uint32_t peer_len;
 	uint8_t peer_name[FABRIC_NAME];
 	uint8_t join_name[FABRIC_NAME];	/* JOB_JOIN's */
 	uint8_t talk_name[FABRIC_NAME];	/* the peer's talk */

@@ -105,7 +105,7 @@ int gid_pair(const struct gid_end *ours, uint32_t nours, const struct gid_end *t
 void gid_route(const struct gid_port *port, const struct gid_end *our, const struct gid_end *their,
 	       struct gid_route *route);
 
-/* "GID 3, RoCE v2, 10.0.0.72"; "LID 7, subnet fe80:0:0:0" */
+/* "GID 3, RoCE v2, 10.0.0.72"; "LID 7, GID 0, fe80::b859:9f03:db:f884" */
 #define GID_TEXT 96u
 const char *gid_text(const struct gid_end *end, char buf[GID_TEXT]);
 

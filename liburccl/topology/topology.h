@@ -154,11 +154,8 @@ uint32_t machine_nearest(const struct machine *m, uint32_t node, const struct ni
 int machine_gpu(const struct machine *m, const char *text);
 enum nearness machine_near(const struct machine *m, uint32_t a, uint32_t b);
 
-/* "mlx5_0 port 1: one PCIe switch from GPU 0000:1b:00.0 (PIX), 400 Gbit/s, InfiniBand"; snprintf's
- * way. */
-int choice_text(const struct machine *m, const struct question *q, const struct choice *c,
-		char *buf, size_t len);
-/* What the question asks, in which order the rails stand, and what was left out. */
+/* What the question asks, in which order the rails stand, and what was left out; a line for each
+ * port: "  1. mlx5_0 port 1: one PCIe switch away (PIX), 400 Gbit/s, InfiniBand". snprintf's way. */
 int plan_text(const struct machine *m, const struct question *q, const struct plan *p, char *buf,
 	      size_t len);
 

@@ -136,15 +136,6 @@ static void add_choice(struct text *t, const struct machine *m, const struct que
 		text_add(t, "; %s", why_left(c->left));
 }
 
-int choice_text(const struct machine *m, const struct question *q, const struct choice *c,
-		char *buf, size_t len)
-{
-	struct text t = {buf, len, 0};
-
-	add_choice(&t, m, q, c);
-	return (int)t.len;
-}
-
 int plan_text(const struct machine *m, const struct question *q, const struct plan *p, char *buf,
 	      size_t len)
 {
