@@ -475,6 +475,10 @@ int urccl_sim_close(struct urccl_sim *sim);
 /* Packets stop (on) and go on (off): a peer that hangs. Any thread. */
 void urccl_sim_freeze(struct urccl_sim *sim, int on);
 
+/* The rail of this number (0 to 7) of every context is pulled (on): its connections break; and put
+ * back (off). Any thread. */
+void urccl_sim_pull(struct urccl_sim *sim, unsigned int rail, int on);
+
 /* ---- Rings: out of line ---------------------------------------------------------------------- */
 
 /*

@@ -87,6 +87,8 @@ enum chunk_flags {
 					 * of the library, which the policy forbids */
 	CHUNK_ACKED = 1 << 3,		/* the engine's, of a WRITE: the acknowledgement is
 					 * enough, no proof that it is placed is wanted */
+	CHUNK_UNDONE = 1 << 4,		/* out, with an error: its ep broke, and whether it was
+					 * done is not known */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */
@@ -120,13 +122,15 @@ struct chunk {
 	uint8_t checksum;		/* its bytes' CRC32C is compared where they are placed, or
 					 * it comes out with -EBADMSG; with -EOPNOTSUPP if the
 					 * peer cannot. SEND: one that differs is not given out */
-	uint16_t reserved;
+	uint16_t fence;			/* the engine's: what it waits for to go again */
 };
 
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */
 struct exposure {
 	struct list link;		/* the engine's */
 	struct ep *ep;
+	struct engine_peer *peer;	/* the engine's */
+	uint8_t exposed;		/* the engine's: the device has it */
 	struct memory *memory;
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
@@ -172,6 +176,9 @@ struct backend {
 	uint32_t chunk_bytes;		/* a good size of a large entry's pieces */
 	uint32_t breaks;		/* 1: an access that the peer refused, and CANCEL_NOW, end
 					 * the ep: EVENT_DOWN; 0: it goes on */
+	uint32_t tells_undone;		/* 1: chunks that came out since their ep broke have
+					 * CHUNK_UNDONE, and once both ends are closed nothing of
+					 * them lands any more: they may go again by another ep */
 
 	uint32_t by_address;		/* 1: bytes go between the two hosts' addresses, as those
 					 * of the control connection do: by the same interface */

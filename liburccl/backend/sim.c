@@ -61,6 +61,7 @@ static void device_init(struct sim_device *dev, uint32_t index)
 	dev->device.ops = &backend_sim;
 	dev->device.index = index;
 	list_init(&dev->members);
+	list_init(&dev->left);
 	list_init(&dev->ups);
 	list_init(&dev->ends);
 	list_init(&dev->sending);
@@ -148,6 +149,7 @@ static void device_close(struct device *d)
 {
 	struct sim_device *dev = to_sim_device(d);
 
+	sim_ep_lose_left(dev);
 	assert(!dev->neps && !dev->heap_len);
 	sim_leave(dev);
 	handles_fini(&dev->exposures);
@@ -407,6 +409,7 @@ const struct backend backend_sim = {
 	.name = "sim",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64 << 10,
+	.tells_undone = 1,
 	.scan = device_scan,
 	.open = device_open,
 	.close = device_close,

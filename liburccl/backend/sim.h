@@ -31,6 +31,7 @@ struct urccl_sim {
 	uint64_t cookie;		/* in addresses and keys: tells networks apart */
 	int frozen;
 	uint32_t joined;		/* contexts */
+	uint32_t pulled;		/* rails, a bit each */
 	struct sim_device *devices[SIM_DEVICES];
 };
 
@@ -132,6 +133,7 @@ struct sim_device {
 	int woken;			/* wake_fd was written */
 	struct handles eps, exposures;
 	struct list members;		/* eps that are not freed */
+	struct list left;		/* freed ones of which packets are under way */
 	struct list ups, ends;		/* eps that came up; that broke or are closing */
 	struct list sending;		/* eps */
 	struct chunk *done, **done_tail;	/* ready to come out */
@@ -198,6 +200,7 @@ void sim_restart(struct sim_device *dev, uint64_t now);
 int sim_is_dead(struct sim_device *dev, uint64_t now);
 /* It loses its connections where that begins. */
 void sim_kill(struct sim_device *dev, uint64_t now);
+void sim_break_all(struct sim_device *dev);
 /* When it is to be polled for the two. */
 uint64_t sim_spell_due(const struct sim_device *dev);
 /* How long the device's link takes for len bytes more, from now. */
@@ -214,6 +217,7 @@ int sim_check_arrived(const struct sim_packet *p);
 
 int sim_ep_open(struct device *d, struct ep **out, void *addr, uint32_t *addr_len);
 void sim_ep_free(struct ep *e);
+void sim_ep_lose_left(struct sim_device *dev);
 int sim_ep_connect(struct ep *e, const void *addr, uint32_t len, int active,
 		   const struct sockaddr_storage *via);
 void sim_ep_close(struct ep *e);
@@ -245,8 +249,11 @@ enum sim_drawn {
 /* 0: the ep has no op free. */
 int sim_op_post(struct sim_ep *ep, struct chunk *chunk);
 void sim_op_cancel(struct chunk *chunk, enum cancel_how how);
-/* Everything of ep goes: chunks come out with res, packets are gone from the network. */
+/* Everything of ep goes: chunks come out with res. Packets of writes that are under way remain,
+ * as on a connection that broke; */
 void sim_op_end_all(struct sim_ep *ep, int res);
+int sim_op_left(const struct sim_ep *ep);	/* so there are some */
+void sim_op_lose_all(struct sim_ep *ep);	/* which are gone from the network */
 /* Packets of it were answered, or are gone: it may be out. */
 void sim_op_check(struct sim_op *op);
 

@@ -128,6 +128,22 @@ int sim_ep_open(struct device *d, struct ep **out, void *addr, uint32_t *addr_le
 	return 0;
 }
 
+/* Those of which nothing is under way any more. */
+static void left_delete(struct sim_device *dev)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &dev->left) {
+		struct sim_ep *ep = list_entry(pos, struct sim_ep, link);
+
+		if (sim_op_left(ep))
+			continue;
+		list_del(&ep->link);
+		dev->neps--;
+		ep_delete(ep);
+	}
+}
+
 void sim_ep_free(struct ep *e)
 {
 	struct sim_ep *ep = to_sim_ep(e);
@@ -137,9 +153,20 @@ void sim_ep_free(struct ep *e)
 	sim_lock(dev);
 	ep_leave(ep);
 	list_del(&ep->link);
-	dev->neps--;
+	list_add_tail(&ep->link, &dev->left);
+	left_delete(dev);
 	sim_unlock(dev);
-	ep_delete(ep);
+}
+
+void sim_ep_lose_left(struct sim_device *dev)
+{
+	struct list *pos;
+
+	sim_lock(dev);
+	list_for_each(pos, &dev->left)
+		sim_op_lose_all(list_entry(pos, struct sim_ep, link));
+	left_delete(dev);
+	sim_unlock(dev);
 }
 
 /* ---- ep: engine thread ---- */
@@ -225,16 +252,20 @@ void sim_ep_close(struct ep *e)
 {
 	struct sim_ep *ep = to_sim_ep(e), *peer;
 	struct sim_device *dev = ep->dev;
+	int in_order;
 
 	sim_lock(dev);
 	peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
 	if (peer && names(peer, ep))
 		sim_ep_down(peer, -ECONNRESET, 1);
+	in_order = !ep->down;
+	ep->down = -ECANCELED;
 	sim_op_end_all(ep, -ECANCELED);
+	if (in_order)
+		sim_op_lose_all(ep);
 	forget_messages(ep);
 	ep_leave(ep);
 	ep->state = SIM_EP_CLOSING;
-	ep->down = -ECANCELED;
 	ep_change(ep, &dev->ends);
 	sim_unlock(dev);
 }

@@ -203,6 +203,20 @@ int urccl_sim_close(struct urccl_sim *sim)
 	return 0;
 }
 
+void urccl_sim_pull(struct urccl_sim *sim, unsigned int rail, int on)
+{
+	uint32_t i;
+
+	if (!sim || rail >= FAULT_RAILS)
+		return;
+	pthread_mutex_lock(&sim->lock);
+	sim->pulled = on ? sim->pulled | 1u << rail : sim->pulled & ~(1u << rail);
+	for (i = 0; i < SIM_DEVICES && on; i++)
+		if (sim->devices[i] && sim->devices[i]->number == rail)
+			sim_break_all(sim->devices[i]);
+	pthread_mutex_unlock(&sim->lock);
+}
+
 void urccl_sim_freeze(struct urccl_sim *sim, int on)
 {
 	uint32_t i;

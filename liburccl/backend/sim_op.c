@@ -38,13 +38,16 @@ static void op_free(struct sim_op *op)
 	list_del(&op->unsent);
 	op->next = ep->free_ops;
 	ep->free_ops = op;
-	send_flushes(ep);
+	if (!ep->down)
+		send_flushes(ep);
 }
 
 static void chunk_done(struct sim_device *dev, struct chunk *chunk, int res, uint32_t flags)
 {
 	chunk->res = res;
 	chunk->path = 0;
+	if (res && to_sim_ep(chunk->ep)->down)
+		flags |= CHUNK_UNDONE;
 	chunk->flags |= (uint8_t)flags;
 	chunk->state = 0;
 	chunk->next = NULL;
@@ -150,13 +153,14 @@ int sim_op_post(struct sim_ep *ep, struct chunk *chunk)
 
 /* ---- ending before the end ---- */
 
-static void op_drop_packets(struct sim_op *op)
+/* All of them, or those that are acknowledged and not placed. */
+static void op_drop_packets(struct sim_op *op, int all)
 {
 	struct sim_ep *ep = op->ep;
 	uint32_t i;
 
 	for (i = 0; i < SIM_PACKETS; i++) {
-		if (ep->packets[i].op != op)
+		if (ep->packets[i].op != op || (!all && ep->packets[i].stage != SIM_PLACING))
 			continue;
 		sim_heap_del(ep->dev, &ep->packets[i]);
 		ep->packets[i].op = NULL;
@@ -164,8 +168,8 @@ static void op_drop_packets(struct sim_op *op)
 		ep->free_packets = &ep->packets[i];
 		op->inflight--;
 	}
-	assert(!op->inflight);
-	op->waiting = 0;
+	assert(!op->inflight || !all);
+	op->waiting = all ? 0 : op->waiting;
 }
 
 void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
@@ -181,22 +185,41 @@ void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
 		/* A write's packets are copies and on their way; all others need the chunk. */
 		op_give_up(op, -ECANCELED);
 		if (op->kind == CHUNK_READ || op->kind == CHUNK_FLUSH)
-			op_drop_packets(op);
+			op_drop_packets(op, 1);
 	} else if (!op->res && (op->sent < op->len || !op->packets)) {
 		op->res = -ECANCELED;
 	}
 	sim_op_check(op);
 }
 
+/* A write's packets are copies: those that are on their way arrive if the peer's end is there. */
 void sim_op_end_all(struct sim_ep *ep, int res)
+{
+	struct list *pos, *tmp;
+	struct sim_op *op;
+
+	list_for_each_safe(pos, tmp, &ep->ops) {
+		op = list_entry(pos, struct sim_op, link);
+		op_give_up(op, res);
+		op_drop_packets(op, op->kind != CHUNK_WRITE);
+		if (!op->inflight)
+			op_free(op);
+	}
+	list_del(&ep->sending);
+}
+
+int sim_op_left(const struct sim_ep *ep)
+{
+	return !list_empty(&ep->ops);
+}
+
+void sim_op_lose_all(struct sim_ep *ep)
 {
 	struct sim_op *op;
 
 	while (!list_empty(&ep->ops)) {
 		op = list_first(&ep->ops, struct sim_op, link);
-		op_give_up(op, res);
-		op_drop_packets(op);
+		op_drop_packets(op, 1);
 		op_free(op);
 	}
-	list_del(&ep->sending);
 }

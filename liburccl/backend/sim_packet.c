@@ -77,11 +77,11 @@ static void packet_lost(struct sim_packet *p, uint64_t now)
 	const struct sim_faults *f = &p->op->ep->dev->faults;
 	struct sim_ep *ep = p->op->ep;
 
-	if (p->op->stopped) {
+	if (p->op->stopped || ep->down) {
 		packet_failed(p, -ECANCELED);
 	} else if (p->lost == f->retries) {
-		packet_failed(p, -ECONNRESET);
 		sim_ep_down(ep, -ETIMEDOUT, 0);
+		packet_failed(p, -ECONNRESET);
 	} else {
 		packet_again(p, SIM_THERE, now + (f->resend_ns << p->lost++));
 	}

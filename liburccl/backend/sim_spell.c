@@ -61,7 +61,7 @@ void sim_spells_begin(struct sim_device *dev, uint64_t now)
 }
 
 /* Both ends hear of it. */
-static void break_all(struct sim_device *dev)
+void sim_break_all(struct sim_device *dev)
 {
 	struct sim_ep *ep, *peer;
 	struct list *pos;
@@ -82,11 +82,13 @@ void sim_restart(struct sim_device *dev, uint64_t now)
 	if (now < dev->restart_at)
 		return;
 	next_restart(dev, now);
-	break_all(dev);
+	sim_break_all(dev);
 }
 
 int sim_is_dead(struct sim_device *dev, uint64_t now)
 {
+	if (dev->net->pulled >> dev->number & 1)
+		return 1;
 	return in_spell(dev, &dev->kill, &dev->faults.kill, DRAW_KILL, now);
 }
 
@@ -96,7 +98,7 @@ void sim_kill(struct sim_device *dev, uint64_t now)
 
 	dev->dead = sim_is_dead(dev, now);
 	if (dev->dead && !was)
-		break_all(dev);
+		sim_break_all(dev);
 }
 
 uint64_t sim_spell_due(const struct sim_device *dev)

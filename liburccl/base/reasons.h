@@ -105,6 +105,8 @@ REASON(DEVICE,		"the device gave %e: try again, and if it stays connect anew; ur
 REASON(CHECKSUM,	"the bytes that came are not those that were sent: their checksums differ. "
 			"Memory that is written while it moves does that too; else look for a device "
 			"that damages data, and send them again")
+REASON(NO_REPLAY,	"rail %u broke, and the entry is not to be sent again on another path: what of "
+			"it was placed is not known. Without URCCL_SQE_NO_REPLAY it would have been")
 REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
 			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "

@@ -13,38 +13,59 @@
 
 /* ---- a guest says HELLO ---- */
 
-static struct path *accept_path(struct control *c, const struct wire_rail *theirs, uint32_t host,
-				uint32_t *used, int *err)
+/* The number of the i-th rail that a hello names: among those of its transport. */
+static uint32_t rail_number(const struct wire_hello *h, uint32_t i)
 {
+	uint32_t number = 0, k;
+
+	for (k = 0; k < i; k++)
+		number += h->rails[k].transport == h->rails[i].transport;
+	return number;
+}
+
+/* The device that a dialler's of this number is paired with, or NULL. */
+static struct device *accept_device(const struct control *c, uint32_t transport, uint32_t number)
+{
+	struct device *of[DEVICES_MAX];
+	uint32_t n = 0, i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->ops->transport == transport)
+			of[n++] = c->config.devices[i];
+	return n ? of[number % n] : NULL;
+}
+
+static struct path *accept_path(struct control *c, const struct wire_hello *h, uint32_t i, int *err)
+{
+	const struct wire_rail *theirs = &h->rails[i];
+	uint32_t number = rail_number(h, i);
+	struct device *dev = accept_device(c, theirs->transport, number);
 	struct path *path;
-	uint32_t i;
 
-	for (i = 0; i < c->config.ndevices; i++) {
-		struct device *dev = c->config.devices[i];
-
-		if (*used & 1u << i || dev->ops->transport != theirs->transport)
-			continue;
-		if (!policy_allows(c, host, theirs->transport)) {
-			*err = -EACCES;
-			continue;
-		}
-		path = path_open(dev, theirs->id, err);
-		if (!path)
-			continue;
-		*used |= 1u << i;
-		path->rail.addr_len = theirs->addr_len;
-		memcpy(path->rail.addr, theirs->addr, theirs->addr_len);
-		return path;
+	if (!dev || number >= RAIL_NUMBERS)
+		return NULL;
+	/* Who knows nothing of several has one of each. */
+	if (number && h->version_max < WIRE_VERSION_RAILS)
+		return NULL;
+	if (!policy_allows(c, h->host, theirs->transport)) {
+		*err = -EACCES;
+		return NULL;
 	}
-	return NULL;
+	path = path_open(dev, theirs->id, err);
+	if (!path)
+		return NULL;
+	path->rail.number = number;
+	path->rail.addr_len = theirs->addr_len;
+	memcpy(path->rail.addr, theirs->addr, theirs->addr_len);
+	return path;
 }
 
 uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err)
 {
-	uint32_t used = 0, n = 0, i;
+	uint32_t n = 0, i;
 
 	for (i = 0; i < h->nrails; i++) {
-		paths[n] = accept_path(c, &h->rails[i], h->host, &used, err);
+		paths[n] = accept_path(c, h, i, err);
 		if (paths[n])
 			n++;
 	}

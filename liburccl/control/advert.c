@@ -142,14 +142,16 @@ static uint32_t grant_hash(const struct peer *p, const struct region *r,
 	return (uint32_t)(h >> 32);
 }
 
-static struct grant *grant_find(struct control *c, const struct peer *p, const struct region *r,
+static struct grant *grant_find(struct control *c, const struct path *path, const struct region *r,
 				const struct urccl_advert *a, uint32_t hash)
 {
+	const struct peer *p = path->peer;
 	struct grant *g = c->grants ? c->grants[hash & c->grants_mask] : NULL;
 
 	while (g &&
-	       (g->peer != p || g->region != r || g->e.off != a->offset || g->e.len != a->length ||
-		g->e.rights != a->rights || g->expires_ms != a->expires_ms || g->doomed))
+	       (g->peer != p || g->region != r || g->rail != path->rail.number ||
+		g->e.off != a->offset || g->e.len != a->length || g->e.rights != a->rights ||
+		g->expires_ms != a->expires_ms || g->doomed))
 		g = g->hash_next;
 	return g;
 }
@@ -177,17 +179,13 @@ static int grants_grow(struct control *c)
 	return 0;
 }
 
-static struct grant *grant_new(struct control *c, struct peer *p, struct region *r,
+static struct grant *grant_new(struct control *c, struct path *path, struct region *r,
 			       const struct urccl_advert *a, uint32_t hash)
 {
+	struct peer *p = path->peer;
 	struct grant *g = calloc(1, sizeof(*g));
 
 	if (!g || grants_grow(c)) {
-		free(g);
-		return NULL;
-	}
-	g->key = malloc(KEY_MAX);
-	if (!g->key) {
 		free(g);
 		return NULL;
 	}
@@ -197,7 +195,7 @@ static struct grant *grant_new(struct control *c, struct peer *p, struct region 
 	g->expires_ms = a->expires_ms;
 	list_init(&g->e.link);
 	list_init(&g->untold);
-	g->e.ep = p->path->rail.ep;
+	g->rail = (uint8_t)path->rail.number;
 	g->e.memory = r->memory;
 	g->e.off = a->offset;
 	g->e.len = a->length;
@@ -326,6 +324,7 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 	uint8_t *key;
 
 	g->live = !rc;
+	g->rests = 0;
 	if (!rc) {
 		assert(cmd->e.len <= KEY_MAX);
 		g->key_len = cmd->e.len;
@@ -378,22 +377,68 @@ static void grants_sweep(struct control *c, struct peer *p)
 	p->grants_sweep = p->ngrants + 1024;
 }
 
-static void grant_expose(struct control *c, struct grant *g)
+/* 0, or -ENOMEM. */
+static int grant_expose(struct control *c, struct grant *g, struct path *path)
 {
+	uint8_t *key = realloc(g->key, KEY_MAX);
+
+	if (!key)
+		return -ENOMEM;
+	g->key = key;
+	g->e.ep = path->rail.ep;
 	g->cmd.e.exposure = &g->e;
 	g->cmd.e.peer = g->peer->engine;
-	g->cmd.e.rail = &g->peer->path->rail;
+	g->cmd.e.rail = &path->rail;
 	g->cmd.e.data = g->key;
 	g->cmd.e.len = KEY_MAX;
 	cmd_post(c, &g->cmd, ENGINE_EXPOSE, grant_exposed);
+	return 0;
+}
+
+void grants_rest(struct peer *p, uint32_t number)
+{
+	struct list *pos;
+
+	list_for_each(pos, &p->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_peer);
+
+		if (g->rail == number)
+			g->rests = 1;
+	}
+}
+
+/* One for what the advert says and this rail, new or that rested. NULL with *status. */
+static struct grant *grant_for(struct control *c, struct path *path, struct region *r,
+			       const struct urccl_advert *a, int *status)
+{
+	uint32_t hash = grant_hash(path->peer, r, a);
+	struct grant *g = grant_find(c, path, r, a, hash);
+
+	if (g && (!g->rests || g->cmd.out))
+		return g;
+	if (!g) {
+		grants_sweep(c, path->peer);
+		*status = -ENOSPC;
+		if (path->peer->ngrants >= GRANTS_MAX)
+			return NULL;
+		g = grant_new(c, path, r, a, hash);
+	}
+	*status = -ENOMEM;
+	if (!g || !grant_expose(c, g, path))
+		return g;
+	if (!g->live)
+		grant_free(c, g);
+	return NULL;
 }
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
 {
+	struct path *path = rail_path(p, p->version < WIRE_VERSION_RAILS && p->path
+						 ? p->path->rail.number
+						 : req->rail);
 	struct region *r = NULL;
-	struct grant *g;
-	uint32_t hash;
-	int status;
+	struct grant *g = NULL;
+	int status = -EACCES;
 
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
@@ -402,25 +447,17 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		status = scratch_region(c, &req->advert, &r);
 	else
 		r = advert_region(c, &req->advert, &status);
-	if (!r) {
+	if (r && (!path || path->closing))
+		status = -ENOTCONN;
+	else if (r)
+		g = grant_for(c, path, r, &req->advert, &status);
+	if (!g) {
 		key_answer(c, p, req->id, status, NULL);
 		return 0;
 	}
-	hash = grant_hash(p, r, &req->advert);
-	g = grant_find(c, p, r, &req->advert, hash);
-	if (g && g->live) {
+	if (g->live && !g->rests && !g->cmd.out) {
 		key_answer(c, p, req->id, 0, g);
 		return 0;
-	}
-	if (!g) {
-		grants_sweep(c, p);
-		g = p->ngrants < GRANTS_MAX ? grant_new(c, p, r, &req->advert, hash) : NULL;
-		if (!g) {
-			key_answer(c, p, req->id, p->ngrants < GRANTS_MAX ? -ENOMEM : -ENOSPC,
-				   NULL);
-			return 0;
-		}
-		grant_expose(c, g);
 	}
 	p->asked++;
 	g->ids[g->nids++] = req->id;

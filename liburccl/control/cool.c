@@ -152,6 +152,7 @@ void cool_warm(struct control *c, struct peer *p)
 	c->nwarm++;
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
+	p->up.e.replays = p->stays;
 	p->up.e.owner = p;
 	cmd_post(c, &p->up, ENGINE_PEER_UP, cool_upped);
 }
@@ -314,13 +315,14 @@ static void cool_forget_keys(struct peer *p)
 		if (r->deleting || r->revoked)
 			continue;
 		memset(r->has, 0, r->n);
-		r->keys = 0;
 		r->refused = 0;
 	}
 }
 
 static int cool_cold(struct control *c, struct peer *p)
 {
+	uint32_t i;
+
 	if (p->heat == HEAT_COLD) /* two that gave up the way back meet */
 		return 0;
 	if (p->heat == HEAT_RAISING) {
@@ -337,7 +339,9 @@ static int cool_cold(struct control *c, struct peer *p)
 	cool_leave(c, p);
 	cool_forget_keys(p);
 	log_heat(c, p);
-	path_close(c, p->path);
+	rails_end(p);
+	for (i = p->npaths; i; i--)
+		path_close(c, p->paths[i - 1]);
 	return 0;
 }
 

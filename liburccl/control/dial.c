@@ -158,13 +158,8 @@ void dial_alarm(struct control *c, struct alarm *a)
 static int dial_open_paths(struct control *c, struct dial *d)
 {
 	int err = -ENODEV;
-	uint32_t i;
 
-	for (i = 0; i < c->config.ndevices && d->npaths < WIRE_RAILS; i++) {
-		d->paths[d->npaths] = path_open(c->config.devices[i], i, &err);
-		if (d->paths[d->npaths])
-			d->npaths++;
-	}
+	d->npaths = paths_open(c, 0, d->paths, &err);
 	if (d->npaths)
 		return 0;
 	dial_note(d, err, REASON_DIAL_DEVICE, (uint64_t)-err, 0, 0);

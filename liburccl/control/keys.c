@@ -77,6 +77,45 @@ void warm_drop(struct control *c, struct control_req *req)
 
 /* ---- rounds ---- */
 
+/* It has parts without a key of a rail that is up. */
+static int lacks(const struct remote *r)
+{
+	uint32_t up = rails_up(r->peer), i;
+
+	for (i = 0; i < r->n; i++)
+		if (up & ~(uint32_t)r->has[i])
+			return 1;
+	return !up;
+}
+
+void keys_lose(struct peer *p, const struct path *path)
+{
+	struct list *pos;
+	uint32_t i;
+
+	for (i = 0; i < KEY_WINDOW; i++)
+		if (p->fetch[i].path == path)
+			p->fetch[i].path = NULL;
+	list_for_each(pos, &p->remotes) {
+		struct remote *r = list_entry(pos, struct remote, of_peer);
+
+		for (i = 0; i < r->n; i++)
+			r->has[i] &= (uint8_t)~(1u << path->rail.number);
+	}
+}
+
+void keys_of_rail(struct control *c, struct peer *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &p->remotes) {
+		struct remote *r = list_entry(pos, struct remote, of_peer);
+
+		if (r->first_id && !r->refused)
+			keys_want(c, r, 0);
+	}
+}
+
 static void round_begin(struct control *c, struct remote *r);
 
 static void busy_begin(struct remote *r)
@@ -112,35 +151,52 @@ static void round_end(struct control *c, struct remote *r)
 {
 	if (r->error)
 		warm_note(r, r->error);
-	if (r->keys == r->n && r->warm_wanted) {
+	if (!lacks(r) && r->warm_wanted) {
 		warm_post(c, r);
 		return;
 	}
 	list_del(&r->busy);
-	if (r->again && r->keys < r->n)
+	if (r->again && lacks(r))
 		round_begin(c, r);
 	else
 		r->warm_wanted = 0;
 	warm_step(c, r->peer);
 }
 
-/* To the next part that has no key. */
+static uint32_t round_rail(const struct remote *r)
+{
+	return (r->first + r->tried) % RAIL_NUMBERS;
+}
+
+static int round_is_over(const struct remote *r)
+{
+	return r->tried == RAIL_NUMBERS;
+}
+
+/* To the next part that has no key, rail by rail. */
 static void round_skip(struct remote *r)
 {
-	while (r->next < r->n && r->has[r->next])
-		r->next++;
-	if (r->next == r->n)
-		list_del(&r->fetching);
+	uint32_t up = rails_up(r->peer);
+
+	for (; r->tried < RAIL_NUMBERS; r->tried++, r->next = 0) {
+		uint32_t rail = round_rail(r);
+
+		while (up >> rail & 1 && r->next < r->n && r->has[r->next] >> rail & 1)
+			r->next++;
+		if (up >> rail & 1 && r->next < r->n)
+			return;
+	}
+	list_del(&r->fetching);
 }
 
 static void round_begin(struct control *c, struct remote *r)
 {
 	r->again = 0;
 	r->error = 0;
-	r->next = 0;
+	r->next = r->tried = 0;
+	r->first = r->peer->path ? r->peer->path->rail.number : 0;
 	busy_begin(r);
 	list_add_tail(&r->fetching, &r->peer->fetching);
-	round_skip(r);
 	remotes_pump(c, r->peer);
 }
 
@@ -153,7 +209,7 @@ void keys_want(struct control *c, struct remote *r, int warm)
 	r->warm_wanted |= (uint8_t)warm;
 	if (!list_empty(&r->busy)) {
 		r->again = 1;
-	} else if (r->keys < r->n) {
+	} else if (lacks(r)) {
 		round_begin(c, r);
 	} else if (warm) {
 		busy_begin(r);
@@ -167,7 +223,7 @@ void keys_leave(struct control *c, struct remote *r)
 	uint32_t i;
 
 	list_del(&r->fetching);
-	r->next = r->n;
+	r->tried = RAIL_NUMBERS;
 	r->out = 0;
 	r->again = 0;
 	for (i = 0; i < KEY_WINDOW; i++)
@@ -191,20 +247,20 @@ void remote_refuse(struct control *c, struct remote *r, int err)
 
 /* ---- a part ---- */
 
-static void part_settled(struct control *c, struct remote *r, uint32_t part, int res)
+static void part_settled(struct control *c, struct remote *r, const struct fetch *f, int res)
 {
 	r->out--;
 	if (key_refused(res)) {
 		remote_refuse(c, r, res);
 		return;
 	}
-	if (res) {
+	if (res == -ENOTCONN && r->peer->stays) /* of a rail that is gone */
+		r->again = 1;
+	else if (res)
 		r->error = res;
-	} else {
-		r->has[part] = 1;
-		r->keys++;
-	}
-	if (!r->out && r->next == r->n)
+	else if (f->path)
+		r->has[f->part] |= (uint8_t)(1u << f->number);
+	if (!r->out && round_is_over(r))
 		round_end(c, r);
 }
 
@@ -219,7 +275,7 @@ static void fetch_back(struct control *c, struct cmd *cmd)
 	f->remote = NULL;
 	p->fetch_out--;
 	if (r)
-		part_settled(c, r, f->part, cmd->e.msg.res);
+		part_settled(c, r, f, cmd->e.msg.res);
 	if (p->stage == STAGE_UP)
 		remotes_pump(c, p);
 	else
@@ -232,7 +288,7 @@ static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int c
 	f->id = 0;
 	f->cmd.e.remote = f->remote->engine;
 	f->cmd.e.peer = p->engine;
-	f->cmd.e.rail = p->path ? &p->path->rail : NULL;
+	f->cmd.e.rail = f->path && !f->path->closing ? &f->path->rail : NULL;
 	f->cmd.e.part = f->part;
 	f->cmd.e.cause = cause;
 	f->cmd.e.reason = cause ? REASON_KEYS : REASON_NONE;
@@ -262,6 +318,17 @@ void remotes_pump(struct control *c, struct peer *p)
 	while (p->stage == STAGE_UP && !list_empty(&p->fetching) && (f = fetch_free(p))) {
 		struct remote *r = list_first(&p->fetching, struct remote, fetching);
 
+		round_skip(r);
+		if (round_is_over(r)) {
+			if (!rails_up(p))
+				r->error = -ENOTCONN;
+			if (!r->out)
+				round_end(c, r);
+			continue;
+		}
+		f->number = round_rail(r);
+		f->path = rail_path(p, f->number);
+		req.rail = p->version >= WIRE_VERSION_RAILS ? f->number : 0;
 		f->remote = r;
 		f->part = r->next;
 		f->id = ++p->fetch_seq;

@@ -3,7 +3,7 @@
  * afterwards. */
 #include "control/private.h"
 
-void meet_take_path(const struct control *c, struct peer *p, struct path *path)
+void path_take(const struct control *c, struct peer *p, struct path *path)
 {
 	assert(p->npaths < WIRE_RAILS);
 	path->peer = p;
@@ -15,6 +15,12 @@ void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 	if (p->dialled && c->config.params->socket_ifname)
 		conn_local(p->conn, &path->rail.ep->from);
 	p->paths[p->npaths++] = path;
+}
+
+void meet_take_path(const struct control *c, struct peer *p, struct path *path)
+{
+	path_take(c, p, path);
+	rails_known(p, path);
 }
 
 /* ---- dialled ---- */
@@ -51,7 +57,7 @@ static void meet_try(struct control *c, struct peer *p)
 		meet_no_path(c, p);
 		return;
 	}
-	path_connect(c, path, 1);
+	paths_try(c, p, path);
 	if (!p->add.out)
 		meet_limit(c, p);
 }
@@ -68,7 +74,8 @@ static void meet_tried(struct control *c, struct peer *p, struct path *path, int
 		p->rail_versions = versions_arg(path->addr[0], path->addr[1], path->rail.addr[0],
 						path->rail.addr[1]);
 	path_close(c, path);
-	meet_try(c, p);
+	if (!paths_trying(p, NULL))
+		meet_try(c, p);
 }
 
 /* ---- accepted ---- */
@@ -97,11 +104,11 @@ void meet_yield(struct control *c, struct peer *p)
 
 static void meet_up(struct control *c, struct peer *p)
 {
-	assert(p->stage == STAGE_COMMITTED && p->path);
+	assert(p->stage == STAGE_COMMITTED);
 	/* Before the CONNECT ends: its program may try the old handle at once. */
 	peer_replaces(c, p);
 	p->stage = STAGE_UP;
-	p->transport = p->path->rail.ep->dev->ops->transport;
+	p->transport = path_transport(p->path);
 	log_peer_up(c, p);
 	list_del(&p->held);
 	if (!p->broken)
@@ -112,6 +119,7 @@ static void meet_up(struct control *c, struct peer *p)
 	link_watch(c, p);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
+	rails_begin(c, p);
 	remotes_pump(c, p);
 }
 
@@ -249,7 +257,9 @@ void meet_path_up(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
-	if (p->stage == STAGE_UP)
+	if (p->stage == STAGE_UP && p->heat < HEAT_COLD)
+		rails_came(c, path);
+	else if (p->stage == STAGE_UP)
 		raise_up(c, path);
 	if (p->stage != STAGE_RAILS)
 		return;
@@ -269,8 +279,12 @@ void meet_path_failed(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
-	if (p->stage == STAGE_UP)
+	if (p->stage == STAGE_UP && p->heat < HEAT_COLD)
+		rails_missed(c, path);
+	else if (p->stage == STAGE_UP)
 		raise_failed(c, path, path->error);
+	else if (p->stage == STAGE_COMMITTED && path != p->path)
+		path_close(c, path);
 	if (p->stage != STAGE_RAILS)
 		return;
 	if (p->dialled)
@@ -281,8 +295,9 @@ void meet_path_failed(struct control *c, struct path *path)
 
 static void meet_expired(struct control *c, struct conn *n)
 {
+	struct path *paths[WIRE_RAILS];
 	struct peer *p = n->owner;
-	uint32_t i;
+	uint32_t trying, i;
 
 	if (p->stage == STAGE_UP) {
 		raise_expired(c, p);
@@ -292,11 +307,10 @@ static void meet_expired(struct control *c, struct conn *n)
 		meet_refuse(c, p, -ETIMEDOUT);
 		return;
 	}
-	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->tried && !p->paths[i]->closing)
-			break;
-	assert(i < p->npaths);
-	meet_tried(c, p, p->paths[i], -ETIMEDOUT);
+	trying = paths_trying(p, paths);
+	assert(trying);
+	for (i = 0; i < trying; i++)
+		meet_tried(c, p, paths[i], -ETIMEDOUT);
 }
 
 static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t word)
@@ -318,6 +332,8 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		return 0;
 	case WIRE_REVOKED:
 		return revoke_heard(c, p, word);
+	case WIRE_FENCE:
+		return rails_fence(c, p, word);
 	case WIRE_BYE:
 		p->leaving = 1;
 		return 0;
@@ -370,6 +386,8 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 		return 0;
 	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP || type == WIRE_REVOKE)
 		return meet_keys(c, p, type, body, len);
+	if (type == WIRE_RAIL || type == WIRE_RAIL_ACK)
+		return rails_frame(c, p, type, body, len);
 	if (type == WIRE_HELLO || type == WIRE_HELLO_ACK)
 		return meet_again(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {

@@ -32,6 +32,33 @@ struct path *path_open(struct device *dev, uint32_t id, int *err)
 	return path;
 }
 
+/* Of those of its transport. */
+static uint32_t path_number(struct path *const *paths, uint32_t n, uint32_t transport)
+{
+	uint32_t number = 0, i;
+
+	for (i = 0; i < n; i++)
+		number += path_transport(paths[i]) == transport;
+	return number;
+}
+
+uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err)
+{
+	uint32_t n = 0, i, number;
+
+	for (i = 0; i < c->config.ndevices && n < WIRE_RAILS; i++) {
+		struct device *dev = c->config.devices[i];
+
+		number = path_number(paths, n, dev->ops->transport);
+		if ((required && required != dev->ops->transport) || number == RAIL_NUMBERS)
+			continue;
+		paths[n] = path_open(dev, i, err);
+		if (paths[n])
+			paths[n++]->rail.number = number;
+	}
+	return n;
+}
+
 uint32_t path_transport(const struct path *path)
 {
 	return path->rail.ep->dev->ops->transport;
@@ -74,18 +101,48 @@ struct path *path_next(const struct peer *p)
 	return NULL;
 }
 
+void paths_try(struct control *c, struct peer *p, struct path *path)
+{
+	uint32_t transport = path_transport(path), i;
+	int beside = p->version >= WIRE_VERSION_RAILS && path->rail.ep->dev->ops->tells_undone;
+
+	path_connect(c, path, 1);
+	for (i = 0; i < p->npaths && beside; i++)
+		if (!p->paths[i]->tried && path_transport(p->paths[i]) == transport)
+			path_connect(c, p->paths[i], 1);
+}
+
+uint32_t paths_trying(const struct peer *p, struct path **paths)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < p->npaths; i++) {
+		if (!p->paths[i]->tried || p->paths[i]->closing)
+			continue;
+		if (paths)
+			paths[n] = p->paths[i];
+		n++;
+	}
+	return n;
+}
+
 void path_close_others(struct control *c, struct peer *p)
 {
 	uint32_t i;
 
-	for (i = p->npaths; i; i--)
-		if (p->paths[i - 1] != p->path)
-			path_close(c, p->paths[i - 1]);
+	rails_agree(p);
+	for (i = p->npaths; i; i--) {
+		struct path *path = p->paths[i - 1];
+
+		if (path != p->path && (path->error || !p->stays ||
+					path_transport(path) != path_transport(p->path)))
+			path_close(c, path);
+	}
 }
 
 void path_free(struct path *path)
 {
-	assert(!path->connect.out && !path->close.out);
+	assert(!path->connect.out && !path->close.out && !path->taken.out);
 	path->rail.ep->dev->ops->ep_free(path->rail.ep);
 	free(path);
 }
@@ -101,16 +158,23 @@ static void path_forget(struct path *path)
 		p->paths[i] = p->paths[i + 1];
 	if (p->path == path)
 		p->path = NULL;
+	keys_lose(p, path);
+	for (i = 0; i < p->npaths && p->stays && !p->path; i++)
+		if (p->paths[i]->up && !p->paths[i]->closing)
+			p->path = p->paths[i];
 	path_free(path);
 }
 
 static void path_back(struct control *c, struct path *path)
 {
+	uint32_t number = path->rail.number;
 	struct peer *p = path->peer;
 
-	if (path->connect.out || path->close.out)
+	if (path->connect.out || path->close.out || path->taken.out)
 		return;
 	path_forget(path);
+	if (p->stage == STAGE_UP)
+		rails_closed(c, p, number);
 	if (p->stage == STAGE_UP)
 		raise_step(c, p);
 	else
@@ -136,6 +200,23 @@ static void path_connect_back(struct control *c, struct cmd *cmd)
 static void path_close_back(struct control *c, struct cmd *cmd)
 {
 	path_back(c, container_of(cmd, struct path, close));
+}
+
+/* What it is told of has been taken by the engine. */
+static void path_taken_back(struct control *c, struct cmd *cmd)
+{
+	struct path *path = container_of(cmd, struct path, taken);
+
+	if (path->closing)
+		path_back(c, path);
+	else if (path->peer->stage == STAGE_UP)
+		rails_say(c, path, WIRE_RAIL_ACK);
+}
+
+void path_await(struct control *c, struct path *path)
+{
+	path->taken.e.peer = path->peer->engine;
+	cmd_post(c, &path->taken, ENGINE_PEER_IDLE, path_taken_back);
 }
 
 void path_connect(struct control *c, struct path *path, int active)

@@ -93,6 +93,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	alarm_init(&p->silence, peer_silent);
 	alarm_init(&p->delay, peer_delay);
 	alarm_init(&p->raise_alarm, raise_alarm);
+	alarm_init(&p->rails_alarm, rails_alarm);
 	list_init(&p->warm);
 	list_init(&p->held);
 	list_init(&p->dials);
@@ -201,6 +202,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	alarm_stop(&p->silence);
 	alarm_stop(&p->delay);
 	cool_leave(c, p);
+	rails_end(p);
 	list_del(&p->held);
 	/* After our BYE the connection stays until the engine has ended everything: its end tells
 	 * the other side to take its rails down, and until then they are needed to cancel in order.
@@ -279,7 +281,8 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
-	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out)
+	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out ||
+	    p->cutting.out || p->fences_out)
 		return;
 	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */
@@ -360,7 +363,7 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	uint64_t arg = req->arg[0];
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	if (p->stage == STAGE_DOWN || p->path != path)
+	if (p->stage == STAGE_DOWN || (p->path != path && !p->stays))
 		return;
 	/* Which end closes it first does not matter once both are to. */
 	if (!reason && (p->heat == HEAT_COMMITTED || p->heat == HEAT_COLD))
@@ -374,6 +377,12 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 		peer_down(c, p, err, reason, arg, 0);
 		return;
 	}
+	if (p->stays && p->stage == STAGE_UP && !p->leaving && p->heat < HEAT_COLD) {
+		rails_broke(c, path, err);
+		return;
+	}
+	if (p->path != path)
+		return;
 	p->broken = err;
 	log_rail(c, p, p->transport, err);
 	if (p->leaving)

@@ -21,6 +21,9 @@
 #define HELLO_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for its answer */
 #define PATH_NS		(30 * NSEC_PER_SEC)    /* for PATH after HELLO_ACK */
 #define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up, if there are others */
+#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)  /* likewise, of a peer that has some */
+#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to */
+#define RAIL_REST_MAX	(500 * NSEC_PER_MSEC)
 #define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
 #define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
 #define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise one that has said nothing at all */
@@ -156,7 +159,9 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 struct path {
 	struct rail rail;
 	struct cmd connect, close;
+	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
+	uint64_t since;	   /* clock when it began */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
@@ -168,6 +173,9 @@ struct path {
 uint64_t paths_possible(const struct control *c);
 /* An ep of a device; NULL: it cannot, with fail() text and *err. */
 struct path *path_open(struct device *dev, uint32_t id, int *err);
+/* Eps of devices of ours that a dialler offers, up to WIRE_RAILS: how many; required: of this
+ * transport alone, 0: of any. 0: none, with *err. */
+uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
 void path_free(struct path *path); /* never connected, or closed */
 uint32_t path_transport(const struct path *path);
 /* The rails that a HELLO or its answer names. */
@@ -175,10 +183,32 @@ void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
 /* 1: the answer has it too; from then on it knows where it goes. */
 int path_answered(struct path *path, const struct wire_hello *ack);
 struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
-void path_close_others(struct control *c, struct peer *p); /* than the one that came up */
+/* Dialled: connects it, and with it all others of its transport that may be there beside it. */
+void paths_try(struct control *c, struct peer *p, struct path *path);
+uint32_t paths_trying(const struct peer *p, struct path **paths); /* how many of them are on it */
+void path_close_others(struct control *c, struct peer *p); /* that do not go with the one in use */
 void path_connect(struct control *c, struct path *path, int active);
+void path_await(struct control *c, struct path *path); /* then RAIL_ACK */
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);
+
+/* ---- rails.c: those of a peer that has its data path ---- */
+
+void rails_known(struct peer *p, const struct path *path); /* of which it may have one */
+void rails_agree(struct peer *p); /* the first of them is up: p->path */
+void rails_begin(struct control *c, struct peer *p); /* both ends have said so */
+void rails_end(struct peer *p);			     /* until rails_begin() */
+struct path *rail_path(const struct peer *p, uint32_t number); /* NULL: it has none */
+uint32_t rails_up(const struct peer *p);		       /* their numbers, a bit each */
+void rails_came(struct control *c, struct path *path);
+void rails_missed(struct control *c, struct path *path);
+void rails_broke(struct control *c, struct path *path, int err);
+void rails_closed(struct control *c, struct peer *p, uint32_t number);
+void rails_say(struct control *c, const struct path *path, uint32_t type);
+void rails_alarm(struct control *c, struct alarm *a);
+int rails_fence(struct control *c, struct peer *p, uint64_t number); /* FENCE came, */
+int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* RAIL or RAIL_ACK */
+		const uint8_t *body, uint32_t len);
 
 /* ---- policy.c ---- */
 
@@ -214,6 +244,8 @@ enum heat {
 struct fetch {		       /* a KEY_REQ of ours */
 	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with the answer */
 	struct remote *remote; /* NULL: free, or forgotten meanwhile */
+	struct path *path;     /* whose key it is; NULL: it is gone */
+	uint32_t number;       /* of that rail */
 	uint64_t id;	       /* 0: none awaited */
 	uint32_t part;
 	uint8_t *data;
@@ -250,7 +282,20 @@ struct peer {
 	uint64_t rail_versions; /* -EPROTONOSUPPORT: of which versions, for a reason */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
-	struct path *path;	       /* the one in use; NULL: none yet, or none any more */
+	struct path *path;	       /* in use; NULL: none yet, or none any more */
+	struct {
+		uint8_t transport, number, device; /* of ours */
+	} known[WIRE_RAILS]; /* those that both have, also where there is no path now */
+	uint32_t nknown;
+	uint32_t stays;	 /* while the connection lives: a rail that breaks is not its end */
+	uint32_t rails;	 /* it has, and here are bits by their number: all, */
+	uint32_t theirs; /* those whose other end is closed */
+	struct {
+		struct cmd fenced; /* the engine hears that both are */
+		uint64_t at, rest; /* when it is tried again, and how long that was put off */
+	} rail[RAIL_NUMBERS];
+	uint32_t fences_out;
+	struct alarm rails_alarm;
 	struct list dials;	       /* CONNECTs that wait for it */
 	struct list remotes, fetching; /* struct remote: all; those with keys to be asked for; */
 	struct list busy;	       /* those that wait for keys or for pages, in turn */
@@ -316,7 +361,8 @@ void peer_delay(struct control *c, struct alarm *a);
 
 /* meet.c: from HELLO_ACK to READY, on both sides */
 extern const struct conn_ops peer_conn_ops;
-void meet_take_path(const struct control *c, struct peer *p, struct path *path);
+void path_take(const struct control *c, struct peer *p, struct path *path);
+void meet_take_path(const struct control *c, struct peer *p, struct path *path); /* of HELLO */
 void meet_begin(struct control *c, struct peer *p);
 void meet_refuse(struct control *c, struct peer *p, int err); /* accepted: no rail of use */
 void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */

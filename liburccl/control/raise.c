@@ -57,26 +57,21 @@ static void raise_done(struct control *c, struct peer *p)
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
 	log_heat(c, p);
+	rails_begin(c, p);
 }
 
 /* ---- dialled ---- */
 
 static int raise_open(struct control *c, struct peer *p)
 {
+	struct path *paths[WIRE_RAILS];
 	int err = -ENODEV;
-	uint32_t i;
+	uint32_t n = paths_open(c, p->required, paths, &err), i;
 
-	for (i = 0; i < c->config.ndevices && p->npaths < WIRE_RAILS; i++) {
-		struct device *dev = c->config.devices[i];
-		struct path *path;
-
-		if (p->required && p->required != dev->ops->transport)
-			continue;
-		path = path_open(dev, i, &err);
-		if (path)
-			meet_take_path(c, p, path);
-	}
-	return p->npaths ? 0 : err;
+	p->nknown = 0;
+	for (i = 0; i < n; i++)
+		meet_take_path(c, p, paths[i]);
+	return n ? 0 : err;
 }
 
 static void raise_say_hello(struct control *c, struct peer *p)
@@ -116,7 +111,7 @@ static void raise_try(struct control *c, struct peer *p)
 		raise_give_up(c, p, p->rail_error ? p->rail_error : -EHOSTUNREACH);
 		return;
 	}
-	path_connect(c, path, 1);
+	paths_try(c, p, path);
 	/* The last one may take as long as the entries that wait; but not for ever. */
 	alarm_set(c, &p->conn->alarm, path_next(p) ? TRY_NS : PATH_NS);
 }
@@ -134,13 +129,13 @@ static void raise_answered(struct control *c, struct peer *p, const struct wire_
 
 void raise_expired(struct control *c, struct peer *p)
 {
-	uint32_t i;
+	struct path *paths[WIRE_RAILS];
+	uint32_t n, i;
 
-	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->tried && !p->paths[i]->closing)
-			break;
-	assert(i < p->npaths);
-	raise_failed(c, p->paths[i], -ETIMEDOUT);
+	n = paths_trying(p, paths);
+	assert(n);
+	for (i = 0; i < n; i++)
+		raise_failed(c, paths[i], -ETIMEDOUT);
 }
 
 int raise_ready(struct control *c, struct peer *p)
@@ -182,6 +177,7 @@ static void raise_accept(struct control *c, struct peer *p)
 		return;
 	}
 	p->heat = HEAT_RAISING;
+	p->nknown = 0;
 	for (i = 0; i < n; i++) {
 		meet_take_path(c, p, paths[i]);
 		path_connect(c, paths[i], 0);
@@ -257,6 +253,8 @@ void raise_up(struct control *c, struct path *path)
 			raise_done(c, p);
 		return;
 	}
+	if (p->path)
+		return;
 	p->path = path;
 	alarm_stop(&p->conn->alarm);
 	path_close_others(c, p);
@@ -269,11 +267,14 @@ void raise_failed(struct control *c, struct path *path, int err)
 
 	if (p->heat != HEAT_RAISING)
 		return;
-	if (p->dialled) {
+	if (p->path && p->path != path) {
+		path_close(c, path);
+	} else if (p->dialled) {
 		p->rail_error = err;
 		log_rail(c, p, path->rail.ep->dev->ops->transport, err);
 		path_close(c, path);
-		raise_try(c, p);
+		if (!paths_trying(p, NULL))
+			raise_try(c, p);
 	} else if (p->path == path) {
 		raise_give_up(c, p, err);
 	}
@@ -318,12 +319,12 @@ void raise_req(struct control *c, struct control_req *req)
 	uint32_t reason = req->reason;
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	if (!p || p->stage != STAGE_UP || p->heat < HEAT_PAUSING)
+	if (!p || p->stage != STAGE_UP)
 		return;
-	if (reason) {
+	if (reason)
 		peer_down(c, p, -ECONNRESET, reason, arg, 0);
+	if (reason || p->heat < HEAT_PAUSING)
 		return;
-	}
 	p->wanted = p->own_want = 1;
 	raise_step(c, p);
 }

@@ -95,7 +95,9 @@ struct grant {
 	struct cmd cmd;	     /* EXPOSE or UNEXPOSE */
 	uint8_t *key;	     /* what importers are told */
 	uint32_t key_len;
-	uint8_t live;	    /* exposed */
+	uint8_t live;	    /* the engine has it */
+	uint8_t rests;	    /* its rail is gone: only atomics know it */
+	uint8_t rail;	    /* number */
 	uint8_t doomed;	    /* expired or revoked */
 	struct list untold; /* of peer.untold */
 	uint64_t number;    /* of the REVOKE */
@@ -117,6 +119,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 /* The engine has let go of all of the peer's (region's): frees those that no command holds. */
 void grants_free_peer(struct control *c, struct peer *p);
 void grants_free_region(struct control *c, struct region *r);
+void grants_rest(struct peer *p, uint32_t number); /* the rail is gone */
 void grant_doom(struct grant *g); /* not to be given again */
 void grant_unexpose(struct control *c, struct grant *g);
 
@@ -139,11 +142,12 @@ struct remote {
 	int32_t refused;     /* by the owner: -errno */
 	int32_t error;	     /* of this round */
 	uint64_t first_id;   /* of the first KEY_REQ for it; 0: none */
-	uint32_t next;	     /* part to be asked for */
+	uint32_t tried;	     /* of this round: rails that are through; RAIL_NUMBERS: all */
+	uint32_t first;	     /* the number of its first */
+	uint32_t next;	     /* part to be asked for, of the rail after those */
 	uint32_t out;	     /* parts asked for and not settled */
-	uint32_t keys;	     /* parts that the engine has a key of */
 	uint32_t n;
-	uint8_t *has; /* a part each: it is one of those */
+	uint8_t *has; /* a part each: rails that the engine has a key for, a bit each */
 	struct urccl_advert adverts[];
 };
 
@@ -160,6 +164,8 @@ void remotes_end(struct control *c, struct peer *p);
 /* keys.c: rounds of asking for what a remote lacks */
 void keys_want(struct control *c, struct remote *r, int warm);
 void keys_leave(struct control *c, struct remote *r); /* out of everything that waits for keys */
+void keys_lose(struct peer *p, const struct path *path); /* those of a rail that is closed */
+void keys_of_rail(struct control *c, struct peer *p);	 /* one has come: for all that was used */
 void warm_req(struct control *c, struct control_req *req);
 void warm_drop(struct control *c, struct control_req *req);
 

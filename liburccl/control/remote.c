@@ -39,7 +39,8 @@ static void remote_init(struct remote *r, struct peer *p, const struct urccl_adv
 {
 	memcpy(r->adverts, adverts, n * sizeof(adverts[0]));
 	r->has = (uint8_t *)&r->adverts[n];
-	r->n = r->next = n;
+	r->n = n;
+	r->tried = RAIL_NUMBERS;
 	r->peer = p;
 	list_init(&r->fetching);
 	list_init(&r->busy);

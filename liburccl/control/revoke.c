@@ -139,11 +139,8 @@ static void keys_revoked(struct remote *r, uint32_t region)
 {
 	uint32_t i;
 
-	r->keys = 0;
-	for (i = 0; i < r->n; i++) {
-		r->has[i] = r->adverts[i].region != region;
-		r->keys += r->has[i];
-	}
+	for (i = 0; i < r->n; i++)
+		r->has[i] = r->adverts[i].region != region ? UINT8_MAX : 0;
 }
 
 static void remote_revoke(struct control *c, struct remote *r, uint32_t region)

@@ -135,6 +135,14 @@ static void get_features(struct reader *r, struct wire_hello *h)
 		r->bad = 1;
 }
 
+static void put_rail(struct writer *w, const struct wire_rail *rail)
+{
+	put(w, rail->transport, 2);
+	put(w, rail->id, 2);
+	put(w, rail->addr_len, 4);
+	put_bytes(w, rail->addr, rail->addr_len);
+}
+
 uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 {
 	struct writer w = frame_begin(buf, type);
@@ -149,12 +157,8 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 	put(&w, h->key_window, 4);
 	put(&w, h->host, 4);
 	put_bytes(&w, h->note, h->note_len);
-	for (i = 0; i < h->nrails; i++) {
-		put(&w, h->rails[i].transport, 2);
-		put(&w, h->rails[i].id, 2);
-		put(&w, h->rails[i].addr_len, 4);
-		put_bytes(&w, h->rails[i].addr, h->rails[i].addr_len);
-	}
+	for (i = 0; i < h->nrails; i++)
+		put_rail(&w, &h->rails[i]);
 	if (h->version_max >= WIRE_FEATURES)
 		put_features(&w, h);
 	return frame_end(&w);
@@ -201,6 +205,22 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 	/* A newer dialler may append what this version does not know. */
 	if (h->version_max > WIRE_VERSION_MAX)
 		r.left = 0;
+	return get_done(&r);
+}
+
+uint32_t wire_put_rail(uint8_t *buf, uint32_t type, const struct wire_rail *rail)
+{
+	struct writer w = frame_begin(buf, type);
+
+	put_rail(&w, rail);
+	return frame_end(&w);
+}
+
+int wire_get_rail(const uint8_t *body, uint32_t len, struct wire_rail *rail)
+{
+	struct reader r = {body, len, 0};
+
+	get_rail(&r, rail);
 	return get_done(&r);
 }
 
@@ -265,6 +285,8 @@ uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r)
 
 	put(&w, r->id, 8);
 	put_bytes(&w, &r->advert, sizeof(r->advert));
+	if (r->rail)
+		put(&w, r->rail, 4);
 	return frame_end(&w);
 }
 
@@ -274,7 +296,11 @@ int wire_get_key_req(const uint8_t *body, uint32_t len, struct wire_key_req *r)
 
 	r->id = get(&rd, 8);
 	get_bytes(&rd, &r->advert, sizeof(r->advert));
-	return get_done(&rd);
+	r->rail = 0;
+	if (!rd.left)
+		return get_done(&rd);
+	r->rail = (uint32_t)get(&rd, 4);
+	return r->rail && r->rail < RAIL_NUMBERS ? get_done(&rd) : -EPROTO;
 }
 
 uint32_t wire_put_key_rep(uint8_t *buf, const struct wire_key_rep *r)

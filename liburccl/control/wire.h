@@ -16,10 +16,11 @@
 
 #ifndef WIRE_VERSION_MAX
 #define WIRE_VERSION_MIN 1u
-#define WIRE_VERSION_MAX 2u
+#define WIRE_VERSION_MAX 3u
 #endif
 #define WIRE_VERSION_COLD 2u /* since which peers may go cold */
 #define WIRE_FEATURES	  2u /* since which hellos have features */
+#define WIRE_VERSION_RAILS 3u /* since which peers may have several rails, and lose one */
 #define WIRE_MAGIC	  8u
 #define WIRE_NONCE	  32u
 #define WIRE_PROOF_BYTES  32u
@@ -52,6 +53,11 @@ enum wire_type {
 	WIRE_WANT,     /* acceptor: entries wait, HELLO please */
 	WIRE_CHALLENGE, /* acceptor: prove with this that you have the secret */
 	WIRE_PROOF,	/* both: here it is; the acceptor's is of the HELLO_ACK that follows */
+	/* Since version 3: rails come and go by their number: of those of the one transport that
+	 * HELLO names, in its order. */
+	WIRE_FENCE,	/* my end of that rail is closed: nothing of yours lands by it any more */
+	WIRE_RAIL,	/* dialler, after both: my new ep of that rail */
+	WIRE_RAIL_ACK,	/* acceptor: and mine; or FENCE: not now */
 	WIRE_TYPES
 };
 
@@ -107,6 +113,7 @@ struct wire_refuse {
 
 struct wire_key_req {
 	uint64_t id;
+	uint32_t rail; /* number; not 0 since version 3 only */
 	struct urccl_advert advert;
 };
 
@@ -134,10 +141,14 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Types with one number: PATH (rail id), PING and PONG (cookie), REVOKED; READY, BYE and those of
- * version 2 (0). */
+/* Types with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE and
+ * those of version 2 (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
+
+/* RAIL and RAIL_ACK; id is the rail's number. */
+uint32_t wire_put_rail(uint8_t *buf, uint32_t type, const struct wire_rail *rail);
+int wire_get_rail(const uint8_t *body, uint32_t len, struct wire_rail *rail);
 
 /* CHALLENGE and PROOF: so many bytes. */
 uint32_t wire_put_bytes(uint8_t *buf, uint32_t type, const void *bytes, uint32_t len);

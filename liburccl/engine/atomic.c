@@ -25,7 +25,7 @@ static struct atomic_batch *batch_begin(struct engine_peer *p, enum message_type
 	b = &p->atomics->batches[i];
 	*(struct atomic_head *)(void *)b->bytes = (struct atomic_head){.type = (uint8_t)type};
 	b->busy = 1;
-	b->chunk = (struct chunk){.ep = p->rail->ep,
+	b->chunk = (struct chunk){.ep = peer_ep(p),
 				  .kind = CHUNK_SEND,
 				  .cls = URCCL_CLASS_CONTROL,
 				  .len = sizeof(struct atomic_head),
@@ -44,7 +44,7 @@ void *atomic_room(struct engine_peer *p, enum message_type type)
 	struct atomic_batch *b = &p->atomics->batches[p->atomics->open[answers]];
 	uint32_t at;
 
-	if (!p->rail)
+	if (!p->rail && !peer_sends(p))
 		return NULL;
 	if (!b->busy || b->chunk.taken || b->chunk.len + size > MESSAGE_MAX)
 		b = batch_begin(p, type);
@@ -173,7 +173,7 @@ void atomic_start(struct op *op)
 
 	op_set_state(op, OP_ATOMIC);
 	op->atomic_slot = ATOMIC_WINDOW;
-	if (!r->parts[cursor_part(r, op->sqe.off)].has_key)
+	if (!r->parts[cursor_part(r, op->sqe.off)].grant)
 		remote_need_keys(op, r);
 	else if (s && list_empty(&a->waiters))
 		slot_take(op, s);
@@ -386,7 +386,7 @@ void atomic_chunk_out(struct engine_peer *p, struct chunk *c)
 		answers_again(p, b);
 	else if (c->res)
 		requests_again(p, b);
-	if (!p->rail || !p->rail->up || p->state != PEER_UP)
+	if (!peer_sends(p))
 		return;
 	if (answers)
 		serve_due(p);

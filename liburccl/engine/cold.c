@@ -24,10 +24,18 @@ static int notes_idle(const struct engine_peer *p)
 }
 
 /* A WRITE that was only acknowledged may not be placed yet: the path is needed to prove it. */
-static int flushes_idle(const struct engine_peer *p)
+static int rails_idle(const struct engine_peer *p)
 {
-	return !p->flush_busy && list_empty(&p->flush_wait) && list_empty(&p->flushing) &&
-	       !p->unproved;
+	uint32_t i;
+
+	for (i = 0; i < RAILS_MAX; i++) {
+		const struct rail *rail = p->rails[i];
+
+		if (rail && (rail->inflight || rail->flush_busy || rail->unproved ||
+			     !list_empty(&rail->flush_wait) || !list_empty(&rail->flushing)))
+			return 0;
+	}
+	return !p->undone && list_empty(&p->again);
 }
 
 static int remotes_idle(const struct engine_peer *p)
@@ -42,9 +50,9 @@ static int remotes_idle(const struct engine_peer *p)
 
 int peer_idle(const struct engine_peer *p)
 {
-	if (p->state != PEER_UP || !p->rail || !p->rail->up || p->rail->inflight || p->unfinished)
+	if (p->state != PEER_UP || !p->rail || !p->rail->up || p->unfinished)
 		return -EBUSY;
-	return lanes_idle(p) && notes_idle(p) && flushes_idle(p) && atomics_idle(p->atomics) &&
+	return lanes_idle(p) && notes_idle(p) && rails_idle(p) && atomics_idle(p->atomics) &&
 			       remotes_idle(p)
 		       ? 0
 		       : -EBUSY;

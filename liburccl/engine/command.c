@@ -97,27 +97,64 @@ static void key_failed(struct engine_remote *r, int err)
 	remote_waiters(r, err);
 }
 
+/* No entry waits for the memory: it is had when something was imported. */
+static struct rail_key *rail_keys(struct engine_remote *r, uint32_t number)
+{
+	struct rail_key *keys = r->rail_keys[number];
+	uint32_t i;
+
+	if (keys)
+		return keys;
+	keys = calloc(r->nparts, sizeof(*keys));
+	for (i = 0; keys && i < r->nparts; i++)
+		keys[i].remote = r;
+	r->rail_keys[number] = keys;
+	return keys;
+}
+
+static int key_import(struct engine_cmd *cmd)
+{
+	struct engine_remote *r = cmd->remote;
+	struct rail *rail = cmd->rail;
+	struct remote_part *part = &r->parts[cmd->part];
+	struct rail_key *k = rail_keys(r, rail->number);
+	int res = -ENOMEM;
+
+	if (part->rails >> rail->number & 1)
+		return 0;
+	if (k) {
+		k += cmd->part;
+		res = rail->ep->dev->ops->import(rail->ep, cmd->data, cmd->len, part->len, &k->key);
+	}
+	if (res)
+		return res;
+	k->resolved = 1;
+	part->grant = cmd->grant;
+	r->nkeys[rail->number]++;
+	if (!part->rails) {
+		store_relaxed(&r->mapped, r->mapped + !!k->key.mapped);
+		store_release(&r->keys, r->keys + 1);
+	}
+	part->rails |= 1u << rail->number;
+	return 0;
+}
+
+/* Entries wait for those of the best rail alone; what fails with another is heard of by its own. */
 static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
-	struct ep *ep = cmd->rail ? cmd->rail->ep : NULL;
-	struct remote_part *part = &r->parts[cmd->part];
+	struct engine_peer *p = r->peer;
+	struct rail *rail = cmd->rail && !cmd->rail->ending ? cmd->rail : NULL;
 	int res = r->revoked && !cmd->cause ? -EACCES : cmd->cause;
 
 	(void)e;
-	if (!res && !part->has_key) {
-		res = ep ? ep->dev->ops->import(ep, cmd->data, cmd->len, part->len, &part->key)
-			 : -ENOTCONN;
-		part->has_key = part->resolved = !res;
-		part->grant = cmd->grant;
-		if (!res && part->key.mapped)
-			store_relaxed(&r->mapped, r->mapped + 1);
-		store_release(&r->keys, r->keys + !res);
-	}
-	if (res)
+	if (!res)
+		res = rail ? key_import(cmd) : -ENOTCONN;
+	if (res && (!p->replays || (rail && rail == p->rail) || key_refused(res)))
 		key_failed(r, res);
-	else if (r->keys == r->nparts)
+	else if (p->rail && r->nkeys[p->rail->number] == r->nparts)
 		remote_waiters(r, 0);
+	replay_run(p);
 	return res;
 }
 
@@ -125,10 +162,12 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
-	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
+	struct rail *rail = r->peer->rail;
 
-	while (ep && cmd->part < r->nparts) {
-		if (r->parts[cmd->part].has_key && ep->dev->ops->warm(ep, &r->parts[cmd->part].key))
+	while (rail && cmd->part < r->nparts) {
+		if (r->parts[cmd->part].rails >> rail->number & 1 &&
+		    rail->ep->dev->ops->warm(rail->ep,
+					     &r->rail_keys[rail->number][cmd->part].key))
 			return 0;
 		cmd->part++;
 	}
@@ -140,8 +179,10 @@ static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 
 static int expose(struct engine *e, struct engine_cmd *cmd)
 {
-	int n = exposure_begin(e, cmd->exposure, cmd->data);
+	int n;
 
+	cmd->exposure->peer = cmd->peer;
+	n = exposure_begin(e, cmd->exposure, cmd->rail, cmd->data);
 	if (n < 0)
 		return n;
 	cmd->len = (uint32_t)n;
@@ -174,11 +215,18 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_peer *p = cmd->peer;
 
-	if ((p->state != PEER_CONNECTING && p->state != PEER_COLD) || !cmd->rail->up)
+	if ((p->state != PEER_CONNECTING && p->state != PEER_COLD) ||
+	    (!cmd->rail->up && !cmd->replays))
 		return -ENOTCONN;
-	p->rail = cmd->rail;
+	if (p->state == PEER_CONNECTING)
+		p->rails_said = 1u << cmd->rail->number;
+	p->replays = cmd->replays && cmd->rail->ep->dev->ops->tells_undone;
+	p->rails_news = p->rails_up & ~p->rails_said;
+	p->rail = cmd->rail->up ? cmd->rail : NULL;
 	store_relaxed(&p->used, e->turns);
 	peer_go(e, p);
+	if (!p->rail)
+		peer_choose(p);
 	tell_peer(p);
 	PROBE(peer_up, p->handle, p->incarnation, cmd->rail->ep->dev->ops->transport);
 	/* A CONNECT of ours was first: the program has the handle from that. */
@@ -190,6 +238,8 @@ static int peer_resume(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_COLD)
 		peer_go(e, p);
+	if (p->replays && !p->rail)
+		peer_choose(p);
 	return 0;
 }
 
@@ -206,6 +256,10 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 	rail->peer = cmd->peer;
 	rail->ep->owner = rail;
 	rail->window = 4u << 20;
+	rail->path = rail->ep->dev->ops->transport | 1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
+	list_init(&rail->flush_link);
+	list_init(&rail->flush_wait);
+	list_init(&rail->flushing);
 	res = rail->ep->dev->ops->ep_connect(rail->ep, rail->addr, rail->addr_len, rail->active,
 					     &rail->via);
 	cmd->peer->rails[i] = rail;
@@ -270,6 +324,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return expose(e, cmd);
 	case ENGINE_MOVE:
 		exposures_move(e);
+		return 0;
+	case ENGINE_RAIL_FENCED:
+		rail_fenced(e, cmd->peer, cmd->part);
 		return 0;
 	case ENGINE_RAIL_CLOSE:
 		rail_close(e, cmd->rail);

@@ -407,11 +407,11 @@ static void take(struct piece *from, uint64_t len)
 }
 
 /* Most entries are one piece. */
-static int next_whole(struct op *op, struct piece *out)
+static int next_whole(struct op *op, uint32_t rail, struct piece *out)
 {
 	struct element *el = &op->cursor.element;
 
-	if (!el->remote->parts[0].has_key) {
+	if (!(el->remote->parts[0].rails >> rail & 1)) {
 		op->cursor.cur.remote = el->remote;
 		return -EAGAIN;
 	}
@@ -424,7 +424,7 @@ static int next_whole(struct op *op, struct piece *out)
 	return 1;
 }
 
-int cursor_next(struct op *op, uint64_t max, struct piece *out)
+int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out)
 {
 	struct piece *cur = &op->cursor.cur;
 	const struct element *el = &op->cursor.element;
@@ -432,11 +432,11 @@ int cursor_next(struct op *op, uint64_t max, struct piece *out)
 	int n;
 
 	if (is_range(op) && !el->pos && el->len && el->len <= max && el->remote->nparts == 1)
-		return next_whole(op, out);
+		return next_whole(op, rail, out);
 	n = fetch(op);
 	if (n <= 0)
 		return n;
-	if (!cur->remote->parts[cur->part].has_key)
+	if (!(cur->remote->parts[cur->part].rails >> rail & 1))
 		return -EAGAIN;
 	*out = *cur;
 	out->len = cur->len < max ? cur->len : max;
@@ -454,4 +454,34 @@ int cursor_next(struct op *op, uint64_t max, struct piece *out)
 	if (merged)
 		tell_add(&op_engine(op)->told->count.merged, merged);
 	return 1;
+}
+
+uint64_t cursor_left(const struct op *op)
+{
+	const struct cursor *c = &op->cursor;
+	const struct element *el = &c->element;
+	uint64_t here = c->cur.len + el->len - el->pos, before;
+
+	if (is_range(op))
+		return here;
+	if (!is_paged(op))
+		return here + (op->sqe.len - c->elements) *
+				      (c->elements ? el->len : seg_at(op, 0)->len);
+	before = c->elements * el->len;
+	return here + (op->total > before ? op->total - before : 0);
+}
+
+/* What it needs was found before. */
+void cursor_again(struct op *op)
+{
+	struct cursor *c = &op->cursor;
+
+	c->cur.len = 0;
+	c->element.pos = 0;
+	if (is_range(op))
+		return;
+	c->element.len = 0;
+	c->elements = 0;
+	c->desc = 0;
+	c->fresh = 1;
 }

@@ -129,7 +129,8 @@ static uint32_t turn(struct engine *e)
 /* Something of what the last steps of a turn did is for the first steps of the next. */
 static int turn_again(const struct engine *e)
 {
-	return e->sweep || e->warming || !list_empty(&e->ready) || !list_empty(&e->flushes);
+	return e->sweep || e->warming || !list_empty(&e->ready) ||
+	       (!list_empty(&e->flushes) && !e->flush_full);
 }
 
 /* ---- sleep ---- */
@@ -181,7 +182,7 @@ static uint64_t sleep_ns(const struct engine *e)
 
 	if (next != NEVER_NS)
 		ns = next > e->now ? next - e->now : 0;
-	if ((e->wants_slots | e->lanes_set) && ns > POLL_NS)
+	if ((e->wants_slots | e->flush_full | e->lanes_set) && ns > POLL_NS)
 		ns = POLL_NS;
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)
@@ -290,7 +291,7 @@ static int wait_for_keys(const struct engine *e)
 	return 0;
 }
 
-/* Their rail broke, and the control thread has not said yet what that means. */
+/* A rail broke, and what that means is up to the control thread. */
 static int wait_for_verdict(const struct engine *e)
 {
 	const struct engine_peer *p;
@@ -298,7 +299,11 @@ static int wait_for_verdict(const struct engine *e)
 
 	list_for_each(pos, &e->peers) {
 		p = list_entry(pos, struct engine_peer, link);
-		if (p->state == PEER_UP && p->rail && !p->rail->up)
+		if (p->state != PEER_UP)
+			continue;
+		if (p->rail ? !p->rail->up : p->unfinished || p->notes_busy)
+			return 1;
+		if (p->undone || !list_empty(&p->again))
 			return 1;
 	}
 	return 0;

@@ -13,7 +13,8 @@
 #include "ring/ring.h"
 #include "backend/backend.h"
 
-#define HELLO_MAX URCCL_NOTE_MAX
+#define HELLO_MAX    URCCL_NOTE_MAX
+#define RAIL_NUMBERS 8u /* of a peer: as many as a path has bits for */
 
 struct engine;
 struct engine_ring; /* a ring as the engine sees it: its entries */
@@ -45,6 +46,7 @@ enum engine_cmd_type {
 	ENGINE_PEER_DEL,       /* peer, after LOST came back: the handle is stale from now on */
 	ENGINE_RAIL_CONNECT,   /* rail: back when it is up or has failed */
 	ENGINE_RAIL_CLOSE,     /* rail: back when it is closed and its ep may be freed */
+	ENGINE_RAIL_FENCED,    /* peer, part (its number): both ends of that rail are closed */
 	ENGINE_REMOTE_ADD,     /* remote: back with len, likewise */
 	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len, grant: answers CONTROL_KEYS, or cause:
 			       no key */
@@ -70,6 +72,7 @@ struct engine_cmd {
 	struct engine_remote *remote;
 	struct exposure *exposure;
 	uint32_t part;	 /* of the remote: index of its advert */
+	uint32_t replays; /* PEER_UP: a rail that breaks does not end the peer */
 	uint32_t grant;	 /* EXPOSE, REMOTE_KEYS: with the key, what atomics name the exposure by */
 	int32_t cause;	 /* -errno */
 	uint32_t reason; /* enum reason, for records */
@@ -92,8 +95,9 @@ enum control_req_type {
 		       * back already) */
 	CONTROL_KEYS, /* remote, handle (its peer): fetch its keys; ENGINE_REMOTE_KEYS follow for
 			 each part */
-	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow. With
-			     * reason and arg[0]: the peer is given up for that */
+	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow, and
+			     * RAIL_FENCED where the peer replays. With reason and arg[0]: the
+			     * peer is given up for that */
 	CONTROL_AWAITED,    /* handle: the peer has been awaited for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: how many, rights. Back: handle */
 	CONTROL_UNREGISTER, /* handle */
@@ -145,13 +149,14 @@ static inline int key_final(int res, int revoked)
 struct rail {
 	struct ep *ep;
 	struct engine_peer *peer;
-	uint32_t number; /* among the peer's, for path and RAIL events */
+	uint32_t number; /* among the peer's, below RAIL_NUMBERS: for path and RAIL events */
 	int active;	 /* this side dials */
 	uint32_t addr_len;
 	uint8_t addr[EP_ADDR_MAX];     /* the peer's ep */
 	struct sockaddr_storage via;   /* the peer's host */
 	struct engine_cmd *connecting; /* the engine's: the command it still holds */
 	uint32_t up, ending, closed;   /* the engine's */
+	uint32_t path;		       /* the engine's: of what goes by it */
 	uint32_t down_out;	       /* the engine's: down is not back */
 	struct control_req down;       /* the engine's */
 	uint32_t inflight;	       /* the engine's: chunks taken and not out */
@@ -160,6 +165,17 @@ struct rail {
 	uint64_t came[2]; /* the engine's: bytes that came out, by enum chunk_kind: READ, WRITE */
 	uint64_t told[2]; /* the engine's: of them, those that were told */
 	uint64_t measured_ns, measured_from; /* the engine's: since when, and what had come then */
+	/* The engine's, where the peer has several: what it carries a second (0: not known yet),
+	 * and what came out since that was looked at, while it was busy. */
+	uint64_t rate, rate_bytes, rate_busy_ns, rate_mark_ns;
+	/* The engine's: entries for the next flush, and those of the one on its way; WRITEs since
+	 * the last flush that came out as acknowledged only; those before the flush that is on its
+	 * way. */
+	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is out */
+	struct list flush_wait, flushing;
+	struct chunk flush;
+	uint32_t flush_busy, flush_tries;
+	uint32_t unproved, proving;
 };
 
 /* What the data path is told at open. */

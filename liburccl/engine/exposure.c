@@ -3,31 +3,47 @@
  * own, for what it does for peers itself. */
 #include "engine/private.h"
 
-int exposure_begin(struct engine *e, struct exposure *x, void *key)
+/* The control thread forgets it. */
+static int exposure_not(struct engine *e, struct exposure *x, int err)
+{
+	handles_del(&e->grants, x->grant);
+	list_del(&x->link);
+	return err;
+}
+
+int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
 {
 	uint32_t slot = HANDLE_SLOT(x->memory->handle);
-	int n;
+	int n, fresh;
 
 	if (slot >= e->nregions || e->regions[slot].memory != x->memory)
-		return -EACCES;
-	x->grant = handles_add(&e->grants, x);
+		return exposure_not(e, x, -EACCES);
+	if (rail->ending)
+		return exposure_not(e, x, -ENOTCONN);
+	/* One whose rail is gone, and that has another now, is known by its number still. */
+	fresh = list_empty(&x->link);
+	if (fresh)
+		x->grant = handles_add(&e->grants, x);
 	if (!x->grant)
 		return -ENOSPC;
 	n = x->ep->dev->ops->expose(x, key, KEY_MAX);
 	if (n < 0)
-		handles_del(&e->grants, x->grant);
-	else
+		return exposure_not(e, x, n);
+	x->exposed = 1;
+	if (fresh)
 		list_add_tail(&x->link, &e->exposures);
 	return n;
 }
 
 int exposure_end(struct engine *e, struct exposure *x)
 {
-	int res;
+	int res = 0;
 
 	/* The number itself stays: the control thread may read it. It names nothing any more. */
 	handles_del(&e->grants, x->grant);
-	res = x->ep->dev->ops->unexpose(x);
+	if (x->exposed)
+		res = x->ep->dev->ops->unexpose(x);
+	x->exposed = !!res;
 	if (!res)
 		list_del(&x->link);
 	return res;
@@ -46,7 +62,35 @@ void exposure_drop(struct engine *e, struct exposure *x)
 {
 	if (exposure_end(e, x))
 		memory_strange(x->memory);
+	x->exposed = 0;
 	list_del(&x->link);
+}
+
+void exposures_rest(struct engine *e, struct ep *ep)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		if (!x->exposed || x->ep != ep)
+			continue;
+		if (ep->dev->ops->unexpose(x))
+			memory_strange(x->memory);
+		x->exposed = 0;
+	}
+}
+
+void exposures_end(struct engine *e, struct engine_peer *p)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &e->exposures) {
+		struct exposure *x = list_entry(pos, struct exposure, link);
+
+		if (x->peer == p && !x->exposed)
+			exposure_drop(e, x);
+	}
 }
 
 static int memory_is_moving(const struct memory *m)
@@ -66,7 +110,7 @@ void exposures_move(struct engine *e)
 	list_for_each(pos, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
-		if (memory_is_moving(x->memory))
+		if (x->exposed && memory_is_moving(x->memory))
 			x->ep->dev->ops->unmap(x);
 	}
 }

@@ -51,23 +51,29 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 		peer_force(e, p);
 }
 
+/* It does without this one for a while. */
+static int rails_stay(const struct engine_peer *p)
+{
+	return p->replays && p->state == PEER_UP;
+}
+
 void rail_close(struct engine *e, struct rail *rail)
 {
 	struct list *pos, *tmp;
 
 	if (rail->ending)
 		return;
-	if (rail->peer->state == PEER_COLD && rail->peer->rail == rail)
-		peer_forget_keys(rail->peer);
+	rail_broke(e, rail, -ECONNRESET);
 	rail->ending = 1;
-	rail->up = 0;
 	list_for_each_safe(pos, tmp, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
 		/* An ep that closes lets go of its exposures, whatever it says now. */
-		if (x->ep == rail->ep)
+		if (x->exposed && x->ep == rail->ep && !rails_stay(rail->peer))
 			exposure_end(e, x);
 	}
+	if (rails_stay(rail->peer))
+		exposures_rest(e, rail->ep);
 	rail->ep->dev->ops->ep_close(rail->ep);
 }
 
@@ -82,9 +88,7 @@ static void lanes_clear(struct engine_peer *p)
 
 		while ((c = p->lanes[i].held)) {
 			p->lanes[i].held = c->next;
-			if (c->kind == CHUNK_FLUSH)
-				p->flush_busy = 0;
-			else if (c == &p->ack_chunk)
+			if (c == &p->ack_chunk)
 				p->ack_sending = 0;
 			else if (c->seg >= BATCH_SEG)
 				atomic_chunk_dropped(c);
@@ -96,34 +100,49 @@ static void lanes_clear(struct engine_peer *p)
 	}
 }
 
+static void forget_rail(struct engine *e, struct rail *rail)
+{
+	struct engine_peer *p = rail->peer;
+	struct list *pos;
+	uint32_t i, left = 0;
+
+	list_for_each(pos, &p->remotes)
+		remote_forget_keys(list_entry(pos, struct engine_remote, of_peer), rail);
+	for (i = 0; i < RAILS_MAX; i++) {
+		left += p->rails[i] && p->rails[i] != rail;
+		if (p->rails[i] != rail)
+			continue;
+		p->rails[i] = NULL;
+		rail->ep->dev->rails--;
+		e->rails--;
+	}
+	rail_leaves(rail);
+	list_del(&rail->flush_link);
+	if (p->rail == rail)
+		p->rail = NULL;
+	if (left || p->state != PEER_COLD)
+		return;
+	peer_forget_keys(p);
+	exposures_end(e, p);
+	/* At most a second answer to something that came twice is left. */
+	lanes_clear(p);
+}
+
 /* 1: closed, and nothing of it is on its way to the control thread. */
 int rail_is_closed(struct engine *e, struct rail *rail)
 {
 	struct list *pos, *tmp;
-	uint32_t i;
 
 	if (!rail->closed || rail->down_out)
 		return 0;
 	list_for_each_safe(pos, tmp, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
-		if (x->ep == rail->ep)
+		if (x->exposed && x->ep == rail->ep)
 			exposure_drop(e, x);
 	}
-	for (i = 0; i < RAILS_MAX; i++) {
-		if (rail->peer->rails[i] != rail)
-			continue;
-		rail->peer->rails[i] = NULL;
-		rail->ep->dev->rails--;
-		e->rails--;
-	}
 	tell_rail(rail);
-	if (rail->peer->rail == rail) {
-		rail->peer->rail = NULL;
-		/* At most a second answer to something that came twice is left. */
-		if (rail->peer->state == PEER_COLD)
-			lanes_clear(rail->peer);
-	}
+	forget_rail(e, rail);
 	if (rail->connecting) {
 		msg_reply(&rail->connecting->msg, -ECANCELED);
 		rail->connecting = NULL;
@@ -150,7 +169,7 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 	if (open || p->pinging || p->want_out)
 		return 0;
 	lanes_clear(p);
-	list_del(&p->flush_link);
+	exposures_end(e, p);
 	wheel_unset(&p->awaited);
 	p->state = PEER_LOST;
 	pending_add(p);

@@ -31,7 +31,7 @@ static void slot_send(struct engine_peer *p, struct note_slot *s)
 	}
 	s->again = 0;
 	s->sending = 1;
-	s->chunk = (struct chunk){.ep = p->rail->ep,
+	s->chunk = (struct chunk){.ep = peer_ep(p),
 				  .kind = CHUNK_SEND,
 				  .cls = URCCL_CLASS_CONTROL,
 				  .len = (uint32_t)sizeof(s->msg) + s->msg.len,
@@ -213,7 +213,7 @@ void note_chunk_out(struct engine *e, struct chunk *c)
 {
 	struct engine_peer *p = c->op;
 	struct note_slot *s;
-	int up = p->rail && p->rail->up && p->state == PEER_UP;
+	int up = peer_sends(p);
 
 	(void)e;
 	if (c == &p->ack_chunk) {
@@ -386,6 +386,28 @@ static int deliver_lost(struct engine_peer *p, struct op *w)
 	return 1;
 }
 
+/* The first rail that is not as it was told. 1: told, or there is none. */
+static int deliver_rail(struct engine_peer *p, const struct op *w)
+{
+	uint32_t number = (uint32_t)__builtin_ctz(p->rails_news), bit = 1u << number;
+	struct urccl_cqe *cqe;
+	void *payload;
+
+	if ((p->rails_up ^ p->rails_said) & bit) {
+		cqe = ring_post_event(w->er->ring, &payload);
+		if (!cqe)
+			return 0;
+		cqe->user_data = w->sqe.user_data;
+		cqe->res = p->rails_up & bit ? 0 : p->rail_res[number];
+		cqe->flags = URCCL_KIND_RAIL | URCCL_CQE_MORE;
+		cqe->peer = p->handle;
+		cqe->tag = number;
+		p->rails_said ^= bit;
+	}
+	p->rails_news &= ~bit;
+	return 1;
+}
+
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w)
 {
 	lost_fill(p, cqe, w, 0);
@@ -401,7 +423,7 @@ static void ack_send(struct engine_peer *p)
 				  .seq = p->seen,
 				  .tag = p->delivered,
 				  .more = p->dropped};
-	p->ack_chunk = (struct chunk){.ep = p->rail->ep,
+	p->ack_chunk = (struct chunk){.ep = peer_ep(p),
 				      .kind = CHUNK_SEND,
 				      .cls = URCCL_CLASS_CONTROL,
 				      .len = sizeof(p->ack),
@@ -425,6 +447,8 @@ static int deliver(struct engine_peer *p)
 
 		return deliver_note(p, w, n) ? DELIVER_DONE : DELIVER_NO_SLOT;
 	}
+	if (p->rails_news && p->state == PEER_UP)
+		return deliver_rail(p, w) ? DELIVER_DONE : DELIVER_NO_SLOT;
 	if (!p->lost_untold)
 		return DELIVER_NOTHING;
 	if (!deliver_lost(p, w))
@@ -458,7 +482,7 @@ static int deliver_all(struct engine *e)
 void notes_resume(struct engine_peer *p)
 {
 	waiters_run(p);
-	if (p->ack_due || !list_empty(&p->parked_list))
+	if (p->ack_due || p->rails_news || !list_empty(&p->parked_list))
 		pending_add(p);
 }
 
@@ -471,7 +495,8 @@ int notes_pending(struct engine *e)
 	list_for_each_safe(pos, tmp, &e->pending) {
 		p = list_entry(pos, struct engine_peer, pending_link);
 		ack_send(p);
-		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due)
+		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due &&
+		    (!p->rails_news || !watcher(p)))
 			list_del(&p->pending_link);
 	}
 	return waits;

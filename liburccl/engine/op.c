@@ -32,10 +32,9 @@ static uint32_t outcome_path(const struct op *op)
 {
 	const struct rail *rail = op->peer ? op->peer->rail : NULL;
 
-	if (!rail || op->state < OP_MOVING)
-		return 0;
-	return op->path | rail->ep->dev->ops->transport |
-	       1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
+	if (op->path & URCCL_PATH_TRANSPORT || !rail || op->state < OP_MOVING)
+		return op->path;
+	return op->path | rail->path;
 }
 
 __attribute__((cold)) static void count_failure(const struct op *op)
@@ -336,23 +335,27 @@ void op_begin(struct op *op)
 static int peer_answers(const struct op *op)
 {
 	return op->peer && op->peer->state <= PEER_LOSING && op->peer->rail &&
-	       !(op->bits & OP_FORCED);
+	       !(op->bits & (OP_FORCED | OP_AGAIN));
 }
 
 /* Chunks of a device that acknowledges before it places were acknowledged: one flush a batch proves
- * them. */
-static void flush(struct op *op)
+ * them. What cannot be proved any more goes again. */
+static void prove(struct op *op)
 {
-	op->bits |= OP_FLUSHED;
-	op_set_state(op, OP_FLUSHING);
-	list_add_tail(&op->link, &op->peer->flush_wait);
-	if (!op->peer->flush_busy)
-		flush_wake(op_engine(op), op->peer);
+	if (!(op->bits & OP_AGAIN) && flush_begin(op))
+		return;
+	if (op_again(op))
+		return;
+	if (op->sqe.flags & URCCL_SQE_NO_REPLAY)
+		op_fail(op, -ECONNRESET, REASON_NO_REPLAY, 0, 0, 0);
+	else
+		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 }
 
 static int wants_flush(const struct op *op)
 {
-	if (!(op->bits & OP_UNQUIET) || (op->bits & OP_FLUSHED) || !op->flush_key || op_reads(op))
+	if (!(op->bits & OP_UNQUIET) || (op->bits & (OP_FLUSHED | OP_AGAIN)) == OP_FLUSHED ||
+	    !op->flush_key || op_reads(op))
 		return 0;
 	if (op->bits & OP_DECIDED)
 		return peer_answers(op);
@@ -362,10 +365,10 @@ static int wants_flush(const struct op *op)
 /* All that was out is back: the next step of an entry whose outcome is decided. */
 static void check_decided(struct op *op)
 {
-	if (wants_flush(op)) {
-		flush(op);
+	if (op->bits & OP_AGAIN && op_again(op))
 		return;
-	}
+	if (wants_flush(op) && flush_begin(op))
+		return;
 	if (op->bits & OP_PROMISED)
 		note_owe(op);
 	else
@@ -403,7 +406,7 @@ void op_check(struct op *op)
 		return;
 	}
 	if (wants_flush(op))
-		flush(op);
+		prove(op);
 	else if (op->bits & OP_PROMISED)
 		note_start(op);
 	else

@@ -91,6 +91,10 @@ enum urccl_enforced engine_remote_enforced(const struct engine_remote *r)
 
 void engine_remote_free(struct engine_remote *r)
 {
+	uint32_t i;
+
+	for (i = 0; r && i < RAIL_NUMBERS; i++)
+		free(r->rail_keys[i]);
 	free(r);
 }
 
@@ -133,14 +137,19 @@ void remote_waiters(struct engine_remote *r, int err)
 /* The entry is in no list. */
 void remote_need_keys(struct op *op, struct engine_remote *r)
 {
-	struct engine *e = op_engine(op);
-
 	if (r->failed) {
 		remote_fail(op, r->failed);
 		return;
 	}
 	list_add_tail(&op->link, &r->waiters);
-	if (r->asked)
+	remote_ask(r);
+}
+
+void remote_ask(struct engine_remote *r)
+{
+	struct engine *e = r->peer->engine;
+
+	if (r->asked || r->failed)
 		return;
 	r->asked = 1;
 	r->req_out = 1;
@@ -272,18 +281,20 @@ static void rail_report(struct engine *e, struct rail *rail, int res, uint32_t r
 
 static void rail_down(struct engine *e, struct rail *rail, int res)
 {
-	rail->up = 0;
-	if (rail->connecting)
+	rail_broke(e, rail, res);
+	if (rail->connecting) {
+		rail_missed(e, rail, res);
 		rail_done(&rail->connecting, res);
-	else
+	} else {
 		rail_report(e, rail, res, REASON_NONE, 0);
+	}
 }
 
 void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
 	if (p->rail)
 		rail_report(e, p->rail, -ECONNRESET, reason, arg);
-	else if (p->state == PEER_COLD)
+	else
 		peer_unwanted(p, reason, arg);
 }
 
@@ -302,6 +313,7 @@ void rail_event(struct engine *e, const struct event *ev)
 	switch (ev->type) {
 	case EVENT_UP:
 		rail->up = 1;
+		rail_joined(e, rail);
 		rail_done(&rail->connecting, 0);
 		break;
 	case EVENT_DOWN:
@@ -343,9 +355,8 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	list_init(&p->link);
 	list_init(&p->waiting);
 	list_init(&p->remotes);
-	list_init(&p->flush_link);
-	list_init(&p->flush_wait);
-	list_init(&p->flushing);
+	list_init(&p->again);
+	p->undone_tail = &p->undone;
 	list_init(&p->awaited.link);
 	list_init(&p->moved_link);
 	p->awaited.kind = TIMER_PEER;

@@ -112,6 +112,7 @@ enum op_bits {
 	OP_CHAINED = 1 << 20,	/* it has LINK, or the entry before it has */
 	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
+	OP_AGAIN = 1 << 23,	/* all of it is to go again: replay.c */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
@@ -168,6 +169,8 @@ struct op {
 	uint32_t hits;	   /* CANCEL: ended by it */
 	uint32_t targeted; /* bits of CANCELs by region that found it by its addresses; CANCEL:
 			      its own */
+	uint16_t flush_rails; /* on which it has WRITEs that were acknowledged only: a bit each */
+	uint16_t fence;	   /* AGAIN: rails that are to be fenced before, likewise */
 	uint32_t blockers; /* LINK, DRAIN, FENCE, keys: what it waits for */
 
 	uint32_t bits;	   /* enum op_bits */
@@ -237,8 +240,17 @@ struct engine_peer {
 	uint64_t incarnation;
 	struct engine *engine; /* NULL: not added yet */
 	struct list link;
-	struct rail *rail;	       /* the one in use */
+	struct rail *rail; /* the best: bulk goes by others too. NULL: none is up */
 	struct rail *rails[RAILS_MAX]; /* every one that was tried and is not closed */
+	struct rail *up[RAIL_NUMBERS]; /* those that carry */
+	uint32_t nup;
+	uint32_t replays; /* one that breaks does not end the peer */
+	uint32_t fencing; /* those that broke and whose other end may not be closed: bits */
+	uint32_t rails_up, rails_said, rails_news; /* bits: those that are up, as it was last told,
+						    * and those to look at */
+	int32_t rail_res[RAIL_NUMBERS];		   /* why they are not up */
+	struct chunk *undone, **undone_tail;	   /* of entries: to go again once they may */
+	struct list again;			   /* entries likewise */
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
@@ -250,8 +262,6 @@ struct engine_peer {
 	struct control_req want;
 	uint32_t wanted, want_out;  /* COLD: the control thread was told so; that is not back */
 	struct list remotes;	    /* of it */
-	uint32_t unproved, proving; /* WRITEs since the last flush that came out as acknowledged
-				     * only; those before the flush that is on its way */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
 
@@ -265,13 +275,6 @@ struct engine_peer {
 	uint32_t lost_untold; /* LOST is to be posted */
 	uint32_t restarted;   /* lost, and another incarnation is there now */
 	uint32_t cut;	      /* interface to it that is down; 0: it is up */
-
-	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is on its
-				   way */
-	struct list flush_wait,
-		flushing; /* entries for the next flush, and those of the one on its way */
-	struct chunk flush;
-	uint32_t flush_busy, flush_tries;
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
 	struct owed_list owed;	  /* of notifications: likewise */
@@ -295,9 +298,14 @@ struct engine_peer {
 
 struct remote_part {
 	uint64_t start, len;
+	uint32_t rails; /* that have a key for it, a bit each */
+	uint32_t grant; /* what atomics name it by, by whatever rail; 0: not known */
+};
+
+/* What a rail knows a part by. */
+struct rail_key {
 	struct rkey key;
-	uint32_t has_key;
-	uint32_t grant;	   /* what atomics name it by */
+	struct engine_remote *remote;
 	uint32_t resolved; /* the key is the device's: to be forgotten */
 };
 
@@ -308,6 +316,8 @@ struct engine_remote {
 	uint64_t len;
 	uint32_t asked;	 /* keys were asked for */
 	uint32_t keys;	 /* parts that have one; any thread reads it, and mapped before it */
+	uint32_t nkeys[RAIL_NUMBERS]; /* parts that have one of this rail */
+	struct rail_key *rail_keys[RAIL_NUMBERS]; /* of each part; NULL: none ever */
 	uint32_t mapped; /* of them, those whose owner is not asked */
 	int32_t failed;	 /* why there never will be, else 0 */
 	uint32_t deleting, revoked;
@@ -346,7 +356,8 @@ struct engine {
 	struct engine_ring *ring_index[RINGS_MAX];
 	struct list lanes[LANES]; /* peers' lanes with something to post */
 	struct list ready; /* entries whose last blocker went, or that failed before they started */
-	struct list flushes;	     /* peers that want a flush */
+	struct list flushes;	     /* rails that want a flush */
+	uint32_t flush_full;	     /* a device had no room for one */
 	struct list pending;	     /* peers with notes or LOST to post */
 	struct list pending_accepts; /* PEER_EVENT commands */
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
@@ -464,8 +475,10 @@ void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 /* cursor.c */
 int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_fail() done */
 int cursor_lookup(struct op *op); /* of OP_LOOKUP; likewise */
-int cursor_next(struct op *op, uint64_t max,
-		struct piece *out); /* 1, 0 at the end, or -errno likewise */
+/* 1, 0 at the end, or -errno likewise; -EAGAIN: the rail of this number has no key for it. */
+int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out);
+uint64_t cursor_left(const struct op *op); /* about so many bytes */
+void cursor_again(struct op *op);	   /* from its beginning */
 int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);
 uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* that holds off */
 
@@ -473,13 +486,50 @@ uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* that holds
 void lane_add_op(struct op *op);
 void lane_remove_op(struct op *op);
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
-void lane_drop_held(struct op *op); /* held chunks of a stopped entry */
+void lane_drop_held(struct op *op); /* chunks of a stopped entry that no device has */
+void chunk_free(struct engine *e, struct chunk *c);
+uint64_t chunk_limit(const struct rail *rail);
+/* The entry's next chunk, for a rail; NULL: it has none now, or no chunk is free. */
+struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
+int op_exhausted(const struct op *op); /* it is known to have no more */
+uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n);
+/* The same; what was not taken is held. */
+uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
+		    uint32_t n);
 uint32_t schedule(struct engine *e);
 uint32_t poll_devices(struct engine *e, uint32_t all); /* also those that are not in use */
 void sweep_chunks(struct engine *e);
 void chunk_out(struct engine *e, struct chunk *c);
+
+/* flush.c: acknowledged writes are proved placed, by the rail that carried them */
 void flush_all(struct engine *e);
-void flush_wake(struct engine *e, struct engine_peer *p);
+int flush_begin(struct op *op); /* 0: there is no rail to do it by */
+void flush_out(struct engine *e, struct chunk *c);
+
+/* stripe.c: bulk by several rails */
+uint32_t lane_stripe(struct engine *e, struct lane *l);
+void rail_busy(const struct engine *e, struct rail *rail); /* it begins to carry something */
+void rail_carried(const struct engine *e, struct rail *rail, uint32_t len);
+
+/* replay.c: rails come and go */
+static inline struct rail_key *key_of(const struct rkey *key)
+{
+	return container_of(key, struct rail_key, key);
+}
+void rail_joined(struct engine *e, struct rail *rail);
+void rail_broke(struct engine *e, struct rail *rail, int res);
+void rail_missed(struct engine *e, struct rail *rail, int res); /* it never came up */
+void rail_fenced(struct engine *e, struct engine_peer *p, uint32_t number);
+void rail_leaves(struct rail *rail);	    /* it is none of those that are up */
+void peer_choose(struct engine_peer *p); /* its best rail */
+/* For chunks that nobody has: where they go now. 0: they wait for that elsewhere. */
+int chunk_aim(struct chunk *c, struct rail *rail);
+int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c); /* 1: it goes again */
+/* It was acknowledged, and the rail is broken by now. */
+void chunk_unproved(struct rail *rail, struct op *op);
+int op_again(struct op *op); /* all of it goes again, in time; 0: it cannot */
+void replay_run(struct engine_peer *p);
+void replay_drop(struct op *op); /* those of its chunks that wait to go again */
 
 /* note.c */
 void note_start(struct op *op); /* the entry's notification is due: sent, or waits for a slot */
@@ -494,6 +544,15 @@ void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct o
 void notes_resume(struct engine_peer *p);
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
+/* What came out badly goes again: there is a rail, or there will be one. */
+static inline int peer_sends(const struct engine_peer *p)
+{
+	return p->state == PEER_UP && (p->replays || (p->rail && p->rail->up));
+}
+static inline struct ep *peer_ep(const struct engine_peer *p)
+{
+	return p->rail ? p->rail->ep : NULL;
+}
 
 /* owe.c */
 void owe(struct engine_peer *p, uint64_t tag, int64_t res);
@@ -520,8 +579,12 @@ void serve_again(struct engine_peer *p, const struct atomic_answer *m); /* it ca
 void serve_due(struct engine_peer *p);					/* a message has come out */
 
 /* exposure.c */
-int exposure_begin(struct engine *e, struct exposure *x, void *key); /* bytes of key, or -errno */
+/* Bytes of key, or -errno: it is as if it had never been. */
+int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key);
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
+/* An ep is closed, and its peer is not lost: they live on, known to atomics alone; */
+void exposures_rest(struct engine *e, struct ep *ep);
+void exposures_end(struct engine *e, struct engine_peer *p); /* until then */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
 void exposures_move(struct engine *e);			  /* those of memory that moves */
 
@@ -563,6 +626,7 @@ static inline struct memory *region_find(const struct engine *e, uint32_t handle
 void remote_fail(struct op *op, int err);
 void remote_waiters(struct engine_remote *r, int err); /* go on, or fail */
 void remote_need_keys(struct op *op, struct engine_remote *r);
+void remote_ask(struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
@@ -579,7 +643,8 @@ void ring_stop(struct engine_ring *er);
 int ring_is_quiet(struct engine *e, struct engine_ring *er);
 int region_is_quiet(struct engine *e, struct memory *m);
 int remote_is_quiet(struct engine *e, struct engine_remote *r);
-void remote_cool(struct engine_remote *r); /* its keys went with the rail */
+void remote_cool(struct engine_remote *r); /* its keys went with the rails */
+void remote_forget_keys(struct engine_remote *r, struct rail *rail); /* those of a rail */
 void remote_revoke(struct engine_remote *r);
 int remote_is_revoked(struct engine *e, struct engine_remote *r);
 

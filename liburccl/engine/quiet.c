@@ -54,7 +54,7 @@ static int chunk_of(const struct engine *e, const struct chunk *c, const void *w
 	const struct engine_remote *r = what;
 
 	(void)e;
-	return c->key >= &r->parts[0].key && c->key <= &r->parts[r->nparts - 1].key;
+	return key_of(c->key)->remote == r;
 }
 
 /* Stops the entries of chunks that match; returns whether there are any. */
@@ -90,7 +90,7 @@ static int remote_in(const struct op *op, const void *what)
 	return op->remote == what || (op->cursor.cur.len && op->cursor.cur.remote == what) ||
 	       (op->cursor.element.pos < op->cursor.element.len &&
 		op->cursor.element.remote == what) ||
-	       (op->flush_key >= &r->parts[0].key && op->flush_key <= &r->parts[r->nparts - 1].key);
+	       (op->flush_key && key_of(op->flush_key)->remote == r);
 }
 
 static int ops_stop(struct engine *e, int (*match)(const struct op *, const void *),
@@ -137,39 +137,75 @@ int region_is_quiet(struct engine *e, struct memory *m)
 static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, uint32_t reason)
 {
 	int busy = ops_stop(e, remote_in, r, res, reason);
+	uint32_t i;
 
 	busy |= chunks_stop(e, chunk_of, r, res, reason);
-	if (r->peer->flush_busy)
-		busy |= r->peer->flush.key >= &r->parts[0].key &&
-			r->peer->flush.key <= &r->parts[r->nparts - 1].key;
+	for (i = 0; i < RAILS_MAX; i++) {
+		const struct rail *rail = r->peer->rails[i];
+
+		if (rail && rail->flush_busy)
+			busy |= key_of(rail->flush.key)->remote == r;
+	}
 	return busy;
 }
 
-static void remote_forget_keys(struct engine_remote *r)
+/* Parts that no rail has a key of any more are not counted, and asked for again. */
+static void part_loses(struct engine_remote *r, uint32_t i, uint32_t number)
 {
-	struct ep *ep = r->peer->rail ? r->peer->rail->ep : NULL;
+	struct remote_part *part = &r->parts[i];
+	uint32_t bit = 1u << number;
+
+	if (!(part->rails & bit))
+		return;
+	part->rails &= ~bit;
+	r->nkeys[number]--;
+	if (part->rails)
+		return;
+	store_relaxed(&r->mapped, r->mapped - !!r->rail_keys[number][i].key.mapped);
+	store_release(&r->keys, r->keys - 1);
+}
+
+void remote_forget_keys(struct engine_remote *r, struct rail *rail)
+{
+	struct rail_key *keys = r->rail_keys[rail->number];
 	uint32_t i;
 
-	for (i = 0; i < r->nparts; i++) {
-		if (r->parts[i].resolved && ep && r->peer->state <= PEER_LOSING)
-			ep->dev->ops->forget(ep, &r->parts[i].key);
-		r->parts[i].resolved = 0;
+	for (i = 0; keys && i < r->nparts; i++) {
+		part_loses(r, i, rail->number);
+		if (keys[i].resolved && r->peer->state <= PEER_LOSING)
+			rail->ep->dev->ops->forget(rail->ep, &keys[i].key);
+		keys[i].resolved = 0;
 	}
+}
+
+static void forget_all(struct engine_remote *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < RAILS_MAX; i++)
+		if (r->peer->rails[i])
+			remote_forget_keys(r, r->peer->rails[i]);
+}
+
+static void lose_all(struct engine_remote *r)
+{
+	uint32_t i;
+
+	store_relaxed(&r->mapped, 0);
+	store_release(&r->keys, 0);
+	memset(r->nkeys, 0, sizeof(r->nkeys));
+	for (i = 0; i < r->nparts; i++)
+		r->parts[i].rails = r->parts[i].grant = 0;
 }
 
 /* The next entry asks for them again. */
 void remote_cool(struct engine_remote *r)
 {
-	uint32_t i;
-
-	remote_forget_keys(r);
+	forget_all(r);
 	if (r->revoked)
 		return;
 	r->failed = 0;
-	store_relaxed(&r->mapped, 0);
-	store_release(&r->keys, 0);
-	for (i = 0; i < r->nparts; i++)
-		r->parts[i].has_key = 0;
+	lose_all(r);
 	r->asked = 0;
 }
 
@@ -178,7 +214,7 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r)
 	r->deleting = 1;
 	if (remote_is_busy(e, r, -ECANCELED, REASON_FORGOTTEN) || r->req_out)
 		return 0;
-	remote_forget_keys(r);
+	forget_all(r);
 	list_del(&r->of_peer);
 	if (HANDLE_SLOT(r->handle) < e->nremotes)
 		e->remotes[HANDLE_SLOT(r->handle)] = NULL;
@@ -188,21 +224,17 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r)
 /* Entries that begin from now on find no keys, and ask the owner why. */
 void remote_revoke(struct engine_remote *r)
 {
-	uint32_t i;
-
 	r->revoked = 1;
 	r->asked = r->req_out; /* what was asked for before is not going to be answered */
-	store_relaxed(&r->mapped, 0);
-	store_release(&r->keys, 0);
-	for (i = 0; i < r->nparts; i++)
-		r->parts[i].has_key = 0;
+	lose_all(r);
 	remote_waiters(r, -EACCES);
+	replay_run(r->peer);
 }
 
 int remote_is_revoked(struct engine *e, struct engine_remote *r)
 {
 	if (remote_is_busy(e, r, -EACCES, REASON_REVOKED))
 		return 0;
-	remote_forget_keys(r);
+	forget_all(r);
 	return 1;
 }

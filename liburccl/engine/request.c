@@ -151,6 +151,19 @@ int accepts_pending(struct engine *e)
 
 /* ---- WATCH ----------------------------------------------------------------------------------- */
 
+/* What nobody heard of yet. */
+static void rails_pending(struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->rails_news)
+			pending_add(p);
+	}
+}
+
 static void watch_start(struct op *op)
 {
 	struct engine *e = op_engine(op);
@@ -167,6 +180,8 @@ static void watch_start(struct op *op)
 		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
 	if (p)
 		pending_add(p);
+	else
+		rails_pending(e);
 }
 
 /* As op_end(), but the CQE is the peer's LOST event. */

@@ -7,10 +7,9 @@
  */
 #include "engine/private.h"
 
-#define WINDOW_MIN  (256u << 10)
-#define WINDOW_MAX  (64u << 20)
-#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
-#define FLUSH_TRIES 3u
+#define WINDOW_MIN (256u << 10)
+#define WINDOW_MAX (64u << 20)
+#define WINDOW_NS  (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
 
 /* ---- chunks ---- */
 
@@ -25,7 +24,7 @@ static struct chunk *chunk_new(struct engine *e)
 	return c;
 }
 
-static void chunk_free(struct engine *e, struct chunk *c)
+void chunk_free(struct engine *e, struct chunk *c)
 {
 	c->op = NULL;
 	c->next = e->chunk_free;
@@ -107,11 +106,13 @@ void lane_drop_held(struct op *op)
 		l->held_tail = &c->next;
 		at = &c->next;
 	}
+	if (op->peer->undone)
+		replay_drop(op);
 }
 
 /* ---- posting ---- */
 
-static uint64_t chunk_limit(const struct rail *rail)
+uint64_t chunk_limit(const struct rail *rail)
 {
 	const struct device *dev = rail->ep->dev;
 	uint64_t quarter = rail->window / 4;
@@ -119,9 +120,8 @@ static uint64_t chunk_limit(const struct rail *rail)
 	return quarter < dev->ops->chunk_bytes ? quarter : dev->ops->chunk_bytes;
 }
 
-/* The entry's next chunk, or NULL: it has none now (it ended, failed, or waits for keys), or no
- * chunk is free. */
-static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
+/* NULL also where the rail has no key: an entry waits for those of the best one. */
+struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
 	struct chunk *c = e->chunk_free ? chunk_new(e) : NULL;
 	struct piece p;
@@ -130,7 +130,7 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 	if (!c)
 		return NULL;
 	op->inflight++; /* keeps it alive while the cursor may fail it */
-	n = cursor_next(op, most, &p);
+	n = cursor_next(op, most, rail->number, &p);
 	if (n == 1 && !(op->bits & OP_DECIDED)) {
 		c->ep = rail->ep;
 		c->kind = op_reads(op) ? CHUNK_READ : CHUNK_WRITE;
@@ -143,7 +143,7 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 		c->len = (uint32_t)p.len;
 		c->local = p.local;
 		c->memory = p.memory;
-		c->key = &p.remote->parts[p.part].key;
+		c->key = &p.remote->rail_keys[rail->number][p.part].key;
 		c->off = p.off;
 		c->op = op;
 		c->seg = p.seg;
@@ -154,6 +154,8 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 	chunk_free(e, c);
 	op->inflight--;
 	if (n == -EAGAIN && !(op->bits & OP_DECIDED)) {
+		if (rail != op->peer->rail)
+			return NULL;
 		list_del(&op->link);
 		remote_need_keys(op, (struct engine_remote *)op->cursor.cur.remote);
 		return NULL;
@@ -166,8 +168,8 @@ static struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail
 	return NULL;
 }
 
-/* An entry of one range is known to have no more pieces, without another visit. */
-static int op_exhausted(const struct op *op)
+/* One of one range is, without another visit. */
+int op_exhausted(const struct op *op)
 {
 	return op->bits & OP_IS_RANGE && !op->cursor.cur.len &&
 	       op->cursor.element.pos == op->cursor.element.len;
@@ -200,23 +202,31 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 	return n;
 }
 
-static uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail,
-			   struct chunk **batch, uint32_t n)
+uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n)
 {
 	uint32_t took = rail->ep->dev->ops->post(rail->ep, batch, n), i;
 
 	if (took && !rail->inflight) {
 		rail->measured_ns = 0;
-		if (list_empty(&l->peer->moved_link))
-			list_add_tail(&l->peer->moved_link, &e->moved);
+		rail_busy(e, rail);
+		if (list_empty(&rail->peer->moved_link))
+			list_add_tail(&rail->peer->moved_link, &e->moved);
 	}
 	for (i = 0; i < took; i++) {
 		rail->inflight_bytes += batch[i]->len;
-		PROBE(chunk_posted, l->peer->handle, batch[i]->kind, batch[i]->len);
+		PROBE(chunk_posted, rail->peer->handle, batch[i]->kind, batch[i]->len);
 		batch[i]->taken = 1;
 	}
 	rail->inflight += took;
 	tell_add(&e->told->count.chunks, took);
+	return took;
+}
+
+uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
+		    uint32_t n)
+{
+	uint32_t took = rail_post(e, rail, batch, n);
+
 	held_put_back(l, batch + took, n - took);
 	return took;
 }
@@ -232,13 +242,17 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 	if (!rail || !rail->up)
 		return 0;
 	while (l->held) {
-		for (n = 0; n < HELD_BATCH && l->held; n++)
+		for (n = 0; n < HELD_BATCH && l->held;) {
 			batch[n] = held_pop(l);
+			n += batch[n]->ep == rail->ep || chunk_aim(batch[n], rail);
+		}
 		took = batch_post(e, l, rail, batch, n);
 		work += took;
 		if (took < n)
 			return work;
 	}
+	if (l->number == LANE_BULK && l->peer->nup > 1)
+		return work + lane_stripe(e, l);
 	n = lane_fill(e, l, rail, batch, 0);
 	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
@@ -290,6 +304,8 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 	uint64_t ns, came, rate_window;
 
 	rail->came[c->kind] += c->len;
+	if (rail->peer->nup > 1)
+		rail_carried(e, rail, c->len);
 	if (!rail->measured_ns) {
 		rail->measured_ns = e->now;
 		rail->measured_from = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE];
@@ -321,15 +337,23 @@ static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
 
 static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
+	int undone = c->flags & CHUNK_UNDONE && chunk_undone(e, rail, c);
 	struct op *op = c->op;
 	uint32_t seg = c->seg, flags = c->flags, len = c->len;
 	int res = c->res;
 
-	op->path |= c->path;
+	if (undone) {
+		unmeasure(rail, c->kind, len);
+		return;
+	}
+	op->path |= c->path | rail->path;
 	if (!(flags & CHUNK_QUIET)) {
 		op->bits |= OP_UNQUIET;
 		op->flush_key = c->key;
-		op->peer->unproved += !op_reads(op);
+		op->flush_rails |= (uint16_t)(1u << rail->number);
+		rail->unproved += !op_reads(op);
+		if (!rail->up)
+			chunk_unproved(rail, op);
 	}
 	chunk_free(e, c);
 	op->inflight--;
@@ -354,65 +378,6 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, 0, 0);
 	}
 	op_check(op);
-}
-
-void flush_wake(struct engine *e, struct engine_peer *p)
-{
-	if (list_empty(&p->flush_link))
-		rare_add(e, &p->flush_link, &e->flushes);
-}
-
-/* One flush proves every write acknowledged before it was posted. */
-static void flush_post(struct engine_peer *p)
-{
-	struct op *op;
-
-	if (p->flush_busy || list_empty(&p->flush_wait) || !p->rail || !p->rail->up)
-		return;
-	op = list_first(&p->flush_wait, struct op, link);
-	while (!list_empty(&p->flush_wait)) {
-		struct list *l = p->flush_wait.next;
-
-		list_del(l);
-		list_add_tail(l, &p->flushing);
-	}
-	p->flush_busy = 1;
-	p->proving = p->unproved;
-	p->flush = (struct chunk){.ep = p->rail->ep,
-				  .kind = CHUNK_FLUSH,
-				  .cls = URCCL_CLASS_LATENCY,
-				  .key = op->flush_key,
-				  .op = p};
-	lane_add_chunk(p, LANE_CONTROL, &p->flush);
-}
-
-static void flush_out(struct engine *e, struct chunk *c)
-{
-	struct engine_peer *p = c->op;
-	struct op *op;
-	int again = c->res && p->state == PEER_UP && ++p->flush_tries < FLUSH_TRIES;
-
-	p->flush_busy = 0;
-	if (!c->res)
-		p->unproved -= p->proving;
-	while (!list_empty(&p->flushing)) {
-		op = list_first(&p->flushing, struct op, link);
-		list_del(&op->link);
-		if (again) {
-			list_add_tail(&op->link, &p->flush_wait);
-			continue;
-		}
-		op_set_state(op, OP_MOVING);
-		if (!c->res)
-			op->bits &= ~(uint32_t)OP_UNQUIET;
-		else
-			op_fail(op, c->res, REASON_DEVICE, (uint64_t)-c->res, 0, 0);
-		op_check(op);
-	}
-	if (!again)
-		p->flush_tries = 0;
-	if (!list_empty(&p->flush_wait))
-		flush_wake(e, p);
 }
 
 void chunk_out(struct engine *e, struct chunk *c)
@@ -458,18 +423,6 @@ uint32_t poll_devices(struct engine *e, uint32_t all)
 			work += poll_device(e, dev);
 	}
 	return work;
-}
-
-/* Once a turn, so that the entries of a burst share one. */
-void flush_all(struct engine *e)
-{
-	struct engine_peer *p;
-
-	while (!list_empty(&e->flushes)) {
-		p = list_first(&e->flushes, struct engine_peer, flush_link);
-		list_del(&p->flush_link);
-		flush_post(p);
-	}
 }
 
 /* Chunks of stopped entries, wherever devices have them; entries are many and stops are rare, so

@@ -14,9 +14,8 @@ static const struct exposure *allowed(const struct engine *e, const struct engin
 				      uint32_t grant)
 {
 	const struct exposure *x = handles_get(&e->grants, grant);
-	const struct rail *rail = x ? x->ep->owner : NULL;
 
-	if (!x || !rail || rail->peer != p || !(x->rights & URCCL_RIGHT_ATOMIC))
+	if (!x || x->peer != p || !(x->rights & URCCL_RIGHT_ATOMIC))
 		return NULL;
 	if (x->expires_ns != NEVER_NS && clock_now(e->config.clock) > x->expires_ns)
 		return NULL;

@@ -116,6 +116,21 @@ void tell_rail(struct rail *rail)
 	}
 }
 
+/* 1: more is on its way. */
+static int tell_rails(struct engine_peer *p)
+{
+	int busy = 0;
+	uint32_t i;
+
+	for (i = 0; i < RAILS_MAX; i++) {
+		if (!p->rails[i])
+			continue;
+		tell_rail(p->rails[i]);
+		busy |= p->rails[i]->inflight != 0;
+	}
+	return busy;
+}
+
 static void tell_peers(struct engine *e)
 {
 	struct list *pos, *tmp;
@@ -123,9 +138,7 @@ static void tell_peers(struct engine *e)
 	list_for_each_safe(pos, tmp, &e->moved) {
 		struct engine_peer *p = list_entry(pos, struct engine_peer, moved_link);
 
-		if (p->rail)
-			tell_rail(p->rail);
-		if (!p->rail || !p->rail->inflight)
+		if (!tell_rails(p))
 			list_del(&p->moved_link);
 	}
 }

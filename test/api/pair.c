@@ -165,13 +165,30 @@ static void side_pause(struct side *s, struct side *other)
 		urccl_wait(s->ring, NULL, &args);
 }
 
+/* Rails come and go as they like: what is told of that is noted. */
+static struct urccl_cqe *side_peek(struct side *s)
+{
+	struct urccl_cqe *c;
+
+	while ((c = urccl_peek_cqe(s->ring)) && urccl_cqe_kind(c) == URCCL_KIND_RAIL) {
+		CHECK(c->tag < 8 && c->res <= 0 && c->flags & URCCL_CQE_MORE);
+		if (c->res)
+			s->rails_down |= 1u << c->tag;
+		else
+			s->rails_down &= ~(1u << c->tag);
+		s->rails_told++;
+		urccl_cqe_seen(s->ring, c);
+	}
+	return c;
+}
+
 int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urccl_cqe *cqe,
 		     void *note)
 {
 	uint64_t until = now_ns() + ns;
 	struct urccl_cqe *c;
 
-	while (!(c = urccl_peek_cqe(s->ring))) {
+	while (!(c = side_peek(s))) {
 		if (now_ns() >= until)
 			return 0;
 		side_pause(s, other);

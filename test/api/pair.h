@@ -32,6 +32,8 @@ struct side {
 	struct urccl_peer peer; /* the other one, as this side calls it */
 	struct urccl_ring *settler; /* settle.c's */
 	struct side *settler_next;
+	uint32_t rails_down; /* of the peer, as RAIL events told: a bit each */
+	uint32_t rails_told; /* RAIL events that were taken */
 };
 
 struct pair {

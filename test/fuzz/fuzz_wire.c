@@ -54,10 +54,31 @@ static void fuzz_revoke(const uint8_t *body, uint32_t len)
 	     again.region == r.region);
 }
 
+static void fuzz_rail(const uint8_t *body, uint32_t len)
+{
+	struct wire_rail r, again;
+	uint8_t frame[WIRE_BUF];
+	uint32_t n;
+
+	if (wire_get_rail(body, len, &r))
+		return;
+	n = wire_put_rail(frame, WIRE_RAIL, &r);
+	same(!wire_get_rail(frame + WIRE_HEADER, n - WIRE_HEADER, &again));
+	same(n - WIRE_HEADER == len && again.id == r.id && again.addr_len == r.addr_len);
+}
+
+static void fuzz_key_req(const uint8_t *body, uint32_t len)
+{
+	struct wire_key_req r;
+	uint8_t frame[WIRE_BUF];
+
+	if (!wire_get_key_req(body, len, &r))
+		same(wire_put_key_req(frame, &r) - WIRE_HEADER == len && r.rail < RAIL_NUMBERS);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_header header;
-	struct wire_key_req req;
 	struct wire_refuse refuse;
 	uint64_t word;
 	uint32_t len;
@@ -67,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size || size - 1 > WIRE_FRAME_MAX)
 		return 0;
 	len = (uint32_t)(size - 1);
-	switch (data[0] % 6) {
+	switch (data[0] % 7) {
 	case 0:
 		fuzz_hello(data + 1, len);
 		break;
@@ -75,13 +96,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_key_rep(data + 1, len);
 		break;
 	case 2:
-		(void)wire_get_key_req(data + 1, len, &req);
+		fuzz_key_req(data + 1, len);
 		break;
 	case 3:
 		(void)wire_get_refuse(data + 1, len, &refuse);
 		break;
 	case 4:
 		fuzz_revoke(data + 1, len);
+		break;
+	case 5:
+		fuzz_rail(data + 1, len);
 		break;
 	default:
 		(void)wire_get_word(data + 1, len, &word);

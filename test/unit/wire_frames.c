@@ -147,9 +147,56 @@ static void header(void)
 		CHECK_EQ(wire_get_header(bad[i], &h), -EPROTO);
 }
 
+static int parse_rail(const uint8_t *body, uint32_t len)
+{
+	struct wire_rail r;
+
+	return wire_get_rail(body, len, &r);
+}
+
+static void rail(void)
+{
+	struct wire_rail in = {.transport = URCCL_TRANSPORT_SIM, .id = 7, .addr_len = 20}, out;
+	uint8_t frame[WIRE_BUF];
+	const uint8_t *body;
+	uint32_t len;
+
+	memset(in.addr, 0x5a, in.addr_len);
+	len = wire_put_rail(frame, WIRE_RAIL, &in);
+	body = wire_body(frame, len, WIRE_RAIL);
+	CHECK_EQ(wire_get_rail(body, len - WIRE_HEADER, &out), 0);
+	CHECK_EQ(out.transport, in.transport);
+	CHECK_EQ(out.id, in.id);
+	CHECK_EQ(out.addr_len, in.addr_len);
+	CHECK(!memcmp(out.addr, in.addr, in.addr_len));
+	wire_truncate(parse_rail, body, len - WIRE_HEADER);
+	wire_change(parse_rail, body, len - WIRE_HEADER);
+}
+
+/* Of the first rail nothing is said: so versions before there were several understand it. */
+static void key_req_of_rail(void)
+{
+	struct wire_key_req in = {.id = 5, .rail = 3}, out;
+	uint8_t frame[WIRE_BUF], *body = frame + WIRE_HEADER;
+	uint32_t len = wire_put_key_req(frame, &in) - WIRE_HEADER;
+
+	CHECK_EQ(wire_get_key_req(body, len, &out), 0);
+	CHECK_EQ(out.rail, 3);
+	body[len - 4] = 0;
+	CHECK_EQ(wire_get_key_req(body, len, &out), -EPROTO);
+	body[len - 4] = RAIL_NUMBERS;
+	CHECK_EQ(wire_get_key_req(body, len, &out), -EPROTO);
+	in.rail = 0;
+	CHECK_EQ(wire_put_key_req(frame, &in) - WIRE_HEADER, len - 4);
+	CHECK_EQ(wire_get_key_req(body, len - 4, &out), 0);
+	CHECK_EQ(out.rail, 0);
+}
+
 int main(void)
 {
 	header();
+	rail();
+	key_req_of_rail();
 	refuse();
 	revoked();
 	word();

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rails of a peer that has its data path, where both sides speak of them (peer.stays): each by
+ * its number, which is the same at both ends.
+ *
+ *	open (a path) -> closing -> closed here, FENCE -> and there (peer.theirs) -> open again
+ *
+ * Whoever's end breaks closes it, and says FENCE when the engine has let go of it: nothing of it
+ * lands any more. The other end closes its own when it hears that, and says so too. When both are,
+ * the engine is told (ENGINE_RAIL_FENCED), and the dialler makes the rail anew: RAIL with an ep of
+ * its own, RAIL_ACK with the acceptor's, or FENCE again, and after some rest the next try. A rail
+ * that did not come up when the two met is one that is closed. The peer is lost when it has had no
+ * rail for dead_after, or its connection ends.
+ */
+#include "control/private.h"
+
+static uint32_t bit_of(const struct path *path)
+{
+	return 1u << path->rail.number;
+}
+
+void rails_known(struct peer *p, const struct path *path)
+{
+	assert(p->nknown < WIRE_RAILS);
+	p->known[p->nknown].transport = (uint8_t)path_transport(path);
+	p->known[p->nknown].number = (uint8_t)path->rail.number;
+	p->known[p->nknown++].device = (uint8_t)path->rail.ep->dev->index;
+}
+
+void rails_agree(struct peer *p)
+{
+	const struct backend *ops = p->path->rail.ep->dev->ops;
+	uint32_t i;
+
+	p->stays = p->version >= WIRE_VERSION_RAILS && ops->tells_undone;
+	p->rails = p->theirs = 0;
+	for (i = 0; i < p->nknown && p->stays; i++)
+		if (p->known[i].transport == ops->transport)
+			p->rails |= 1u << p->known[i].number;
+}
+
+struct path *rail_path(const struct peer *p, uint32_t number)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->rail.number == number &&
+		    (!p->path || path_transport(p->paths[i]) == path_transport(p->path)))
+			return p->paths[i];
+	return NULL;
+}
+
+uint32_t rails_up(const struct peer *p)
+{
+	uint32_t bits = 0, i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->up && !p->paths[i]->closing)
+			bits |= bit_of(p->paths[i]);
+	return bits;
+}
+
+/* ---- made anew ---- */
+
+static void rail_rest(struct peer *p, uint32_t number)
+{
+	uint64_t *rest = &p->rail[number].rest;
+
+	*rest = *rest ? *rest * 2 : RAIL_REST_NS;
+	if (*rest > RAIL_REST_MAX)
+		*rest = RAIL_REST_MAX;
+	p->rail[number].at = clock_ns() + *rest;
+}
+
+static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nknown; i++)
+		if (p->known[i].transport == p->transport && p->known[i].number == number)
+			return c->config.devices[p->known[i].device];
+	assert(0);
+	return NULL;
+}
+
+static struct path *rail_open(struct control *c, struct peer *p, uint32_t number)
+{
+	int err;
+	struct path *path = path_open(rail_device(c, p, number), number, &err);
+
+	if (!path)
+		return NULL;
+	path->rail.number = number;
+	path->since = clock_ns();
+	path_take(c, p, path);
+	return path;
+}
+
+void rails_say(struct control *c, const struct path *path, uint32_t type)
+{
+	struct wire_rail rail = {.transport = path_transport(path),
+				 .id = path->rail.number,
+				 .addr_len = path->addr_len};
+
+	memcpy(rail.addr, path->addr, path->addr_len);
+	conn_send(c, path->peer->conn, c->tx, wire_put_rail(c->tx, type, &rail));
+}
+
+static void rail_make(struct control *c, struct peer *p, uint32_t number)
+{
+	struct path *path = rail_open(c, p, number);
+
+	if (!path) {
+		rail_rest(p, number);
+		return;
+	}
+	p->theirs &= ~(1u << number);
+	rails_say(c, path, WIRE_RAIL);
+}
+
+/* One that was never the engine's is gone at once. */
+static void rail_close(struct control *c, struct path *path)
+{
+	uint32_t number = path->rail.number, tried = path->tried;
+	struct peer *p = path->peer;
+
+	path_close(c, path);
+	if (!tried)
+		rails_closed(c, p, number);
+}
+
+/* ---- what is due ---- */
+
+static int is_open(const struct peer *p)
+{
+	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
+}
+
+/* When there is something to do for it; 0: nothing now. */
+static uint64_t rail_due(const struct peer *p, uint32_t number)
+{
+	const struct path *path = rail_path(p, number);
+
+	if (path)
+		return path->closing || path->up ? 0 : path->since + RAIL_TRY_NS;
+	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out || p->heat != HEAT_WARM)
+		return 0;
+	return p->rail[number].at ? p->rail[number].at : 1;
+}
+
+static void rail_step(struct control *c, struct peer *p, uint32_t number)
+{
+	struct path *path = rail_path(p, number);
+
+	if (path) {
+		log_rail(c, p, p->transport, -ETIMEDOUT);
+		rail_rest(p, number);
+		rail_close(c, path);
+	} else {
+		rail_make(c, p, number);
+	}
+}
+
+/* Only the dialler has anything to do by itself. */
+static void rails_step(struct control *c, struct peer *p)
+{
+	uint64_t next = NEVER_NS, now = clock_ns(), due;
+	uint32_t n;
+
+	alarm_stop(&p->rails_alarm);
+	for (n = 0; n < RAIL_NUMBERS && is_open(p) && p->dialled; n++) {
+		if (!(p->rails >> n & 1))
+			continue;
+		due = rail_due(p, n);
+		if (due && due <= now) {
+			rail_step(c, p, n);
+			due = is_open(p) ? rail_due(p, n) : 0;
+		}
+		if (due && due < next)
+			next = due;
+	}
+	if (next != NEVER_NS && is_open(p))
+		alarm_set(c, &p->rails_alarm, next > now ? next - now : 1);
+}
+
+void rails_alarm(struct control *c, struct alarm *a)
+{
+	rails_step(c, container_of(a, struct peer, rails_alarm));
+}
+
+/* ---- closed at both ends ---- */
+
+static void fenced_back(struct control *c, struct cmd *cmd)
+{
+	struct peer *p = cmd->e.owner;
+
+	p->fences_out--;
+	if (p->stage == STAGE_UP)
+		rails_step(c, p);
+	else
+		peer_step(c, p);
+}
+
+static void rail_fenced(struct control *c, struct peer *p, uint32_t number)
+{
+	struct cmd *cmd = &p->rail[number].fenced;
+
+	if (cmd->out)
+		return;
+	cmd->e.peer = p->engine;
+	cmd->e.part = number;
+	cmd->e.owner = p;
+	p->fences_out++;
+	cmd_post(c, cmd, ENGINE_RAIL_FENCED, fenced_back);
+}
+
+void rails_closed(struct control *c, struct peer *p, uint32_t number)
+{
+	if (!is_open(p))
+		return;
+	grants_rest(p, number);
+	peer_send(c, p, WIRE_FENCE, number);
+	if (p->theirs >> number & 1)
+		rail_fenced(c, p, number);
+	rails_step(c, p);
+}
+
+int rails_fence(struct control *c, struct peer *p, uint64_t number)
+{
+	struct path *path;
+
+	if (p->stage != STAGE_UP || !p->stays || number >= RAIL_NUMBERS ||
+	    !(p->rails >> number & 1))
+		return -EPROTO;
+	if (p->heat >= HEAT_COLD)
+		return 0;
+	p->theirs |= 1u << number;
+	path = rail_path(p, (uint32_t)number);
+	if (!path) {
+		rail_fenced(c, p, (uint32_t)number);
+	} else if (!path->closing) {
+		rail_rest(p, (uint32_t)number);
+		rails_broke(c, path, -ECONNRESET);
+	}
+	return 0;
+}
+
+/* ---- words of the peer ---- */
+
+static int rail_asked(struct control *c, struct peer *p, const struct wire_rail *r)
+{
+	struct path *path;
+
+	if (p->dialled || rail_path(p, r->id) || !(p->theirs >> r->id & 1))
+		return -EPROTO;
+	p->theirs &= ~(1u << r->id);
+	path = rail_open(c, p, r->id);
+	if (!path) {
+		peer_send(c, p, WIRE_FENCE, r->id);
+		return 0;
+	}
+	path->rail.addr_len = r->addr_len;
+	memcpy(path->rail.addr, r->addr, r->addr_len);
+	path_connect(c, path, 0);
+	path_await(c, path);
+	return 0;
+}
+
+static int rail_answered(struct control *c, struct peer *p, const struct wire_rail *r)
+{
+	struct path *path = rail_path(p, r->id);
+
+	if (!p->dialled)
+		return -EPROTO;
+	if (!path || path->tried || path->closing)
+		return 0;
+	path->rail.addr_len = r->addr_len;
+	memcpy(path->rail.addr, r->addr, r->addr_len);
+	path_connect(c, path, 1);
+	return 0;
+}
+
+int rails_frame(struct control *c, struct peer *p, uint32_t type, const uint8_t *body, uint32_t len)
+{
+	struct wire_rail r;
+
+	if (p->stage != STAGE_UP || !p->stays || wire_get_rail(body, len, &r) ||
+	    r.id >= RAIL_NUMBERS || !(p->rails >> r.id & 1) || r.transport != p->transport)
+		return -EPROTO;
+	if (p->heat >= HEAT_COLD)
+		return 0;
+	return type == WIRE_RAIL ? rail_asked(c, p, &r) : rail_answered(c, p, &r);
+}
+
+/* ---- what the engine says ---- */
+
+void rails_came(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	if (!p->stays)
+		return;
+	p->rail[path->rail.number].rest = 0;
+	if (!p->path)
+		p->path = path;
+	if (p->broken) {
+		p->broken = 0;
+		alarm_stop(&p->delay);
+	}
+	keys_of_rail(c, p);
+	rails_step(c, p);
+}
+
+void rails_missed(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	log_rail(c, p, p->transport, path->error);
+	rail_rest(p, path->rail.number);
+	rail_close(c, path);
+}
+
+void rails_broke(struct control *c, struct path *path, int err)
+{
+	struct peer *p = path->peer;
+
+	if (path->closing)
+		return;
+	log_rail(c, p, p->transport, err);
+	rail_close(c, path);
+	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
+		return;
+	p->broken = err;
+	alarm_set(c, &p->delay, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+}
+
+/* ---- begin and end ---- */
+
+void rails_begin(struct control *c, struct peer *p)
+{
+	uint32_t n;
+
+	for (n = 0; n < RAIL_NUMBERS && is_open(p); n++) {
+		struct path *path = p->rails >> n & 1 ? rail_path(p, n) : NULL;
+
+		p->rail[n].at = p->rail[n].rest = 0;
+		if (path)
+			path->since = clock_ns();
+		if (path && path->error && !path->closing)
+			rail_close(c, path);
+		else if (!path && p->rails >> n & 1)
+			peer_send(c, p, WIRE_FENCE, n);
+	}
+	if (!is_open(p))
+		return;
+	keys_of_rail(c, p);
+	rails_step(c, p);
+}
+
+void rails_end(struct peer *p)
+{
+	alarm_stop(&p->rails_alarm);
+	p->theirs = 0;
+}

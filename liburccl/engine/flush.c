@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proof that WRITEs are placed which a device acknowledged before: one flush for all of a rail that
+ * came out before it was posted. */
+#include "engine/private.h"
+
+#define FLUSH_TRIES 3u
+
+static void flush_wake(struct engine *e, struct rail *rail)
+{
+	if (list_empty(&rail->flush_link))
+		rare_add(e, &rail->flush_link, &e->flushes);
+}
+
+/* A rail of the entry's that is to be asked next. */
+static struct rail *rail_of(const struct op *op)
+{
+	uint32_t i;
+
+	for (i = 0; i < RAILS_MAX; i++) {
+		struct rail *rail = op->peer->rails[i];
+
+		if (rail && (rail->up || !op->peer->replays) &&
+		    op->flush_rails >> rail->number & 1)
+			return rail;
+	}
+	return NULL;
+}
+
+int flush_begin(struct op *op)
+{
+	struct rail *rail = rail_of(op);
+
+	if (!rail)
+		return 0;
+	op->bits |= OP_FLUSHED;
+	op_set_state(op, OP_FLUSHING);
+	list_add_tail(&op->link, &rail->flush_wait);
+	if (!rail->flush_busy)
+		flush_wake(op_engine(op), rail);
+	return 1;
+}
+
+/* By any key that the rail has for the entry. */
+static const struct rkey *flush_key(const struct op *op, const struct rail *rail)
+{
+	const struct rail_key *k = key_of(op->flush_key);
+	const struct engine_remote *r = k->remote;
+	uint32_t i;
+
+	for (i = 0; i < RAIL_NUMBERS; i++)
+		if (r->rail_keys[i] && k >= r->rail_keys[i] && k < r->rail_keys[i] + r->nparts)
+			return &r->rail_keys[rail->number][k - r->rail_keys[i]].key;
+	return op->flush_key;
+}
+
+/* 0: the device is full. */
+static int flush_post(struct engine *e, struct rail *rail)
+{
+	struct chunk *c = &rail->flush;
+	struct op *op;
+
+	if (rail->flush_busy || list_empty(&rail->flush_wait) || !rail->up)
+		return 1;
+	op = list_first(&rail->flush_wait, struct op, link);
+	*c = (struct chunk){.ep = rail->ep,
+			    .kind = CHUNK_FLUSH,
+			    .cls = URCCL_CLASS_LATENCY,
+			    .key = flush_key(op, rail),
+			    .op = rail};
+	if (!rail_post(e, rail, &c, 1))
+		return 0;
+	while (!list_empty(&rail->flush_wait)) {
+		struct list *l = rail->flush_wait.next;
+
+		list_del(l);
+		list_add_tail(l, &rail->flushing);
+	}
+	rail->flush_busy = 1;
+	rail->proving = rail->unproved;
+	return 1;
+}
+
+static void proved(struct op *op, const struct rail *rail)
+{
+	op->flush_rails &= (uint16_t)~(1u << rail->number);
+	if (op->flush_rails && flush_begin(op))
+		return;
+	if (!(op->bits & OP_AGAIN))
+		op->bits &= ~(uint32_t)OP_UNQUIET;
+	op_set_state(op, OP_MOVING);
+	op_check(op);
+}
+
+void flush_out(struct engine *e, struct chunk *c)
+{
+	struct rail *rail = c->op;
+	struct op *op;
+	int again = c->res && rail->up && rail->peer->state == PEER_UP &&
+		    ++rail->flush_tries < FLUSH_TRIES;
+
+	rail->flush_busy = 0;
+	if (!c->res)
+		rail->unproved -= rail->proving;
+	while (!list_empty(&rail->flushing)) {
+		op = list_first(&rail->flushing, struct op, link);
+		list_del(&op->link);
+		if (again) {
+			list_add_tail(&op->link, &rail->flush_wait);
+		} else if (!c->res) {
+			proved(op, rail);
+		} else {
+			op_set_state(op, OP_MOVING);
+			op_fail(op, c->res, REASON_DEVICE, (uint64_t)-c->res, 0, 0);
+			op_check(op);
+		}
+	}
+	if (!again)
+		rail->flush_tries = 0;
+	if (!list_empty(&rail->flush_wait))
+		flush_wake(e, rail);
+}
+
+/* Once a turn, so that the entries of a burst share one. */
+void flush_all(struct engine *e)
+{
+	struct list *pos, *tmp;
+
+	e->flush_full = 0;
+	list_for_each_safe(pos, tmp, &e->flushes) {
+		if (flush_post(e, list_entry(pos, struct rail, flush_link)))
+			list_del(pos);
+		else
+			e->flush_full = 1;
+	}
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only rail of a peer dies and returns: entries wait and succeed, the peer is not lost. Gone
+ * for longer than dead_after it is. */
+#include "pair.h"
+
+#define LEN (256u << 10)
+
+static struct pair p;
+static struct target t;
+static uint8_t local[LEN];
+
+static void put(uint64_t version)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	pattern_fill(local, LEN, 0, version);
+	urccl_prep_write(sqe, t.remote, local, LEN, 0);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_NOTIFY);
+	sqe->tag = version;
+	sqe->user_data = version;
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+static void arrives(uint64_t version)
+{
+	struct urccl_cqe cqe = pair_end(&p, &p.a, version);
+
+	CHECK_EQ(cqe.res, LEN);
+	CHECK(pattern_holds(t.bytes, LEN, 0, version));
+	side_take(&p.b, &p.a, &cqe, NULL);
+	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_NOTE);
+	CHECK_EQ(cqe.tag, version);
+}
+
+static void away(struct side *s, struct side *other, uint32_t down)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	struct urccl_cqe cqe;
+
+	while (s->rails_down != down) {
+		CHECK(now_ns() < late);
+		CHECK(!side_take_within(s, other, 1000000, &cqe, NULL));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct urccl_cqe cqe;
+	uint64_t i;
+
+	pair_options(&p, argc, argv);
+	p.params.dead_after_ms = 2000;
+	p.faults = "delay=1us..20us,early=50%";
+	pair_open(&p);
+	target_open(&p, &t, LEN, 0);
+	side_register(&p.a, local, LEN, 0);
+	for (i = 1; i < 5; i++) {
+		urccl_sim_pull(p.sim, 0, 1);
+		away(&p.a, &p.b, 1);
+		put(2 * i);
+		urccl_sim_pull(p.sim, 0, 0);
+		arrives(2 * i);
+		away(&p.a, &p.b, 0);
+		away(&p.b, &p.a, 0);
+	}
+	urccl_sim_pull(p.sim, 0, 1);
+	put(100);
+	cqe = pair_end(&p, &p.a, 100);
+	CHECK_EQ(cqe.res, -ECONNRESET);
+	pair_close(&p);
+	return 0;
+}
