@@ -40,17 +40,30 @@ int flush_begin(struct op *op)
 	return 1;
 }
 
-/* By any key that the rail has for the entry. */
-static const struct rkey *flush_key(const struct op *op, const struct rail *rail)
+/* Any key that the rail has for the remote; NULL: it has none. */
+static const struct rkey *key_in(const struct engine_remote *r, const struct rail *rail)
 {
-	const struct rail_key *k = key_of(op->flush_key);
-	const struct engine_remote *r = k->remote;
 	uint32_t i;
 
-	for (i = 0; i < RAIL_NUMBERS; i++)
-		if (r->rail_keys[i] && k >= r->rail_keys[i] && k < r->rail_keys[i] + r->nparts)
-			return &r->rail_keys[rail->number][k - r->rail_keys[i]].key;
-	return op->flush_key;
+	for (i = 0; i < r->nparts && r->nkeys[rail->number]; i++)
+		if (r->parts[i].rails >> rail->number & 1)
+			return &r->rail_keys[rail->number][i].key;
+	return NULL;
+}
+
+/* What the entry last wrote to may be known by another rail only. */
+static const struct rkey *flush_key(const struct op *op, const struct rail *rail)
+{
+	const struct rkey *key = op->flush_key;
+	const struct list *pos;
+
+	if (!op->peer->replays)
+		return key;
+	key = key_in(key_of(key)->remote, rail);
+	list_for_each(pos, &op->peer->remotes)
+		if (!key)
+			key = key_in(list_entry(pos, struct engine_remote, of_peer), rail);
+	return key ? key : op->flush_key;
 }
 
 /* 0: the device is full. */
@@ -95,7 +108,11 @@ void flush_out(struct engine *e, struct chunk *c)
 {
 	struct rail *rail = c->op;
 	struct op *op;
-	int again = c->res && rail->up && rail->peer->state == PEER_UP &&
+	int again;
+
+	if (c->flags & CHUNK_UNDONE)
+		rail_broke(e, rail, c->res); /* its end comes: those that wait go again */
+	again = c->res && rail->up && rail->peer->state == PEER_UP &&
 		    ++rail->flush_tries < FLUSH_TRIES;
 
 	rail->flush_busy = 0;

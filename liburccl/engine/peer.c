@@ -118,12 +118,20 @@ void remote_fail(struct op *op, int err)
 	op_fail(op, err, reason, (uint64_t)-err, 0, 0);
 }
 
+/* Once each: an atomic that has no key yet waits again. */
 void remote_waiters(struct engine_remote *r, int err)
 {
+	struct list now;
 	struct op *op;
 
+	list_init(&now);
 	while (!list_empty(&r->waiters)) {
 		op = list_first(&r->waiters, struct op, link);
+		list_del(&op->link);
+		list_add_tail(&op->link, &now);
+	}
+	while (!list_empty(&now)) {
+		op = list_first(&now, struct op, link);
 		list_del(&op->link);
 		if (err)
 			remote_fail(op, err);

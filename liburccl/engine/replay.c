@@ -335,10 +335,14 @@ static void ends(struct op *op)
 	op_check(op);
 }
 
+/* What rails that are up have acknowledged of the first time may land late all the same: it is
+ * proved with what goes now. */
 static void begin_again(struct op *op)
 {
-	op->bits &= ~(uint32_t)(OP_AGAIN | OP_UNQUIET | OP_DONE_CURSOR | OP_FLUSHED);
-	op->fence = op->flush_rails = 0;
+	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED);
+	if (!op->flush_rails)
+		op->bits &= ~(uint32_t)OP_UNQUIET;
+	op->fence = 0;
 	op->placed = 0;
 	op->path |= URCCL_PATH_REPLAYED;
 	cursor_again(op);
