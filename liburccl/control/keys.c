@@ -254,7 +254,7 @@ static void part_settled(struct control *c, struct remote *r, const struct fetch
 		remote_refuse(c, r, res);
 		return;
 	}
-	if (res == -ENOTCONN && r->peer->stays) /* of a rail that is gone */
+	if (res == -ENOTCONN && r->peer->stays && !f->path) /* of a rail that is gone */
 		r->again = 1;
 	else if (res)
 		r->error = res;
@@ -349,16 +349,19 @@ void remote_keys(struct control *c, struct control_req *req)
 	keys_want(c, r, 0);
 }
 
-/* What the owner said, as the importer's entries are to hear it. */
-static int key_cause(int status)
+/* What the owner said, as the importer's entries are to hear it. An owner whose end of the rail
+ * closes says so by FENCE too, and the rail that is made then asks again. */
+static int key_cause(const struct peer *p, int status)
 {
+	if (status == -ENOTCONN && p->stays)
+		return status;
 	return !status || key_refused(status) ? status : -EREMOTEIO;
 }
 
 int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep)
 {
 	struct fetch *f = NULL;
-	int cause = key_cause(rep->status);
+	int cause = key_cause(p, rep->status);
 	uint32_t i;
 
 	for (i = 0; i < KEY_WINDOW && rep->id; i++)

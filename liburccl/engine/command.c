@@ -139,7 +139,15 @@ static int key_import(struct engine_cmd *cmd)
 	return 0;
 }
 
-/* Entries wait for those of the best rail alone; what fails with another is heard of by its own. */
+/* Entries wait for those of the best rail alone; what fails with another is heard of by its own, and
+ * a rail that is about to end fails nobody. */
+static int keys_fail(const struct engine_peer *p, const struct rail *rail, int res)
+{
+	if (!p->replays || key_refused(res))
+		return 1;
+	return res != -ENOTCONN && rail && rail == p->rail;
+}
+
 static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
@@ -150,7 +158,7 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 	(void)e;
 	if (!res)
 		res = rail ? key_import(cmd) : -ENOTCONN;
-	if (res && (!p->replays || (rail && rail == p->rail) || key_refused(res)))
+	if (res && keys_fail(p, rail, res))
 		key_failed(r, res);
 	else if (p->rail && r->nkeys[p->rail->number] == r->nparts)
 		remote_waiters(r, 0);

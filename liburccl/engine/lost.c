@@ -72,9 +72,10 @@ void rail_close(struct engine *e, struct rail *rail)
 		if (x->exposed && x->ep == rail->ep && !rails_stay(rail->peer))
 			exposure_end(e, x);
 	}
+	rail->ep->dev->ops->ep_close(rail->ep);
+	/* Not before: whoever finds the end open and nothing exposed takes that for a refusal. */
 	if (rails_stay(rail->peer))
 		exposures_rest(e, rail->ep);
-	rail->ep->dev->ops->ep_close(rail->ep);
 }
 
 /* Whatever chunks of the lanes were never taken is of no use any more; entries' own went with their

@@ -89,11 +89,25 @@ static uint32_t end_alone(void)
 	return n;
 }
 
+/* All that is on its way gets its time, while b stands still: an end of b's that is open now lets
+ * it land. */
+static void rest_alone(void)
+{
+	uint64_t until = now_ns() + PAIR_LATE_NS;
+	struct urccl_cqe cqe;
+
+	urccl_prep_timeout(side_sqe(&p.a), 6000000000, 0);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	while (!side_take_within(&p.a, NULL, 0, &cqe, NULL)) {
+		CHECK(now_ns() < until);
+		side_turn(&p.a);
+	}
+	CHECK_EQ(cqe.res, -ETIME);
+}
+
 /* Both rails carry something when one goes. */
 static void one(uint64_t round)
 {
-	struct urccl_cqe cqe;
-	uint64_t until;
 	uint32_t i;
 
 	for (i = 0; i < DEPTH; i++)
@@ -107,12 +121,7 @@ static void one(uint64_t round)
 		put(i, 2 * round + 1);
 	CHECK_EQ(urccl_submit(p.a.ring), DEPTH);
 	ends(DEPTH - end_alone());
-	/* All that was on its way has had its time. */
-	urccl_prep_timeout(side_sqe(&p.a), 6000000000, 0);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	for (until = now_ns() + PAIR_LATE_NS; !side_take_within(&p.a, &p.b, 0, &cqe, NULL);)
-		CHECK(now_ns() < until);
-	CHECK_EQ(cqe.res, -ETIME);
+	rest_alone();
 	check(2 * round + 1);
 	urccl_sim_pull(p.sim, 1, 0);
 	wait_rails();

@@ -31,7 +31,7 @@ static void tell(const struct urccl_cqe *cqe)
 	const uint64_t words[] = {cqe->user_data, (uint64_t)cqe->res, cqe->flags};
 	uint32_t i;
 
-	if (urccl_cqe_kind(cqe) == URCCL_KIND_LOST)
+	if (urccl_cqe_kind(cqe) == URCCL_KIND_LOST || p.a.rails_told)
 		exact = 0;
 	for (i = 0; i < 3; i++)
 		told = (told ^ words[i]) * 1099511628211ull;
@@ -181,6 +181,12 @@ static void draw_faults(char *text, size_t room)
 	maybe(text, room, 4, ",freeze=1ms..20ms/%llums", 100);
 	maybe(text, room, 4, ",flap=100us..3ms/%llums", 100);
 	maybe(text, room, 5, ",restart=2ms..%llu0ms", 9);
+	if (below(3))
+		return;
+	maybe(text, room, 1, ",rails=%llu", 3);
+	maybe(text, room, 2, ",kill@1=1ms..20ms/%llums", 30);
+	maybe(text, room, 4, ",kill=2ms..50ms/%llums", 10);
+	maybe(text, room, 3, ",rate@1=%llum", 300);
 }
 
 /* The peer's alone. */
