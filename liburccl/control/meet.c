@@ -239,18 +239,33 @@ static void meet_added(struct control *c, struct cmd *cmd)
 	}
 }
 
+static void meet_add(struct control *c, struct peer *p)
+{
+	p->added = 1;
+	p->add.e.peer = p->engine;
+	p->add.e.owner = p;
+	cmd_post(c, &p->add, ENGINE_PEER_ADD, meet_added);
+}
+
+/* The acceptor's engine is to have all its rails before the answer says that they wait. */
+void meet_reached(struct control *c, struct peer *p)
+{
+	if (!p->dialled && !p->added && p->stage == STAGE_RAILS && !paths_reaching(p))
+		meet_add(c, p);
+}
+
 void meet_begin(struct control *c, struct peer *p)
 {
 	uint32_t i;
 
 	for (i = 0; i < p->npaths && !p->dialled; i++)
 		path_connect(c, p->paths[i], 0);
-	p->added = 1;
-	p->add.e.peer = p->engine;
-	p->add.e.owner = p;
-	cmd_post(c, &p->add, ENGINE_PEER_ADD, meet_added);
-	if (p->dialled)
-		meet_try(c, p);
+	if (!p->dialled) {
+		meet_reached(c, p);
+		return;
+	}
+	meet_add(c, p);
+	meet_try(c, p);
 }
 
 void meet_path_up(struct control *c, struct path *path)

@@ -134,15 +134,15 @@ void path_close_others(struct control *c, struct peer *p)
 	for (i = p->npaths; i; i--) {
 		struct path *path = p->paths[i - 1];
 
-		if (path != p->path && (path->error || !p->stays ||
-					path_transport(path) != path_transport(p->path)))
+		if (path != p->path &&
+		    (path->error || !p->stays || path_transport(path) != path_transport(p->path)))
 			path_close(c, path);
 	}
 }
 
 void path_free(struct path *path)
 {
-	assert(!path->connect.out && !path->close.out && !path->taken.out);
+	assert(!path->connect.out && !path->close.out && !path->taken.out && !path->reach.out);
 	path->rail.ep->dev->ops->ep_free(path->rail.ep);
 	free(path);
 }
@@ -170,7 +170,7 @@ static void path_back(struct control *c, struct path *path)
 	uint32_t number = path->rail.number;
 	struct peer *p = path->peer;
 
-	if (path->connect.out || path->close.out || path->taken.out)
+	if (path->connect.out || path->close.out || path->taken.out || path->reach.out)
 		return;
 	path_forget(path);
 	if (p->stage == STAGE_UP)
@@ -215,8 +215,48 @@ static void path_taken_back(struct control *c, struct cmd *cmd)
 
 void path_await(struct control *c, struct path *path)
 {
+	if (path->reach.out) { /* it is not there yet */
+		path->awaited = 1;
+		return;
+	}
 	path->taken.e.peer = path->peer->engine;
 	cmd_post(c, &path->taken, ENGINE_PEER_IDLE, path_taken_back);
+}
+
+static void path_post(struct control *c, struct path *path)
+{
+	path->posted = 1;
+	path->connect.e.rail = &path->rail;
+	path->connect.e.peer = path->peer->engine;
+	cmd_post(c, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
+}
+
+int paths_reaching(const struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->reach.out)
+			return 1;
+	return 0;
+}
+
+void path_reached(struct control *c, struct path *path, int res)
+{
+	struct peer *p = path->peer;
+
+	if (path->closing) {
+		path_back(c, path);
+		return;
+	}
+	path->error = res;
+	if (!res)
+		path_post(c, path);
+	if (!res && path->awaited)
+		path_await(c, path);
+	meet_reached(c, p);
+	if (res)
+		meet_path_failed(c, path);
 }
 
 void path_connect(struct control *c, struct path *path, int active)
@@ -224,9 +264,10 @@ void path_connect(struct control *c, struct path *path, int active)
 	assert(path->peer && !path->tried);
 	path->tried = 1;
 	path->rail.active = active;
-	path->connect.e.rail = &path->rail;
-	path->connect.e.peer = path->peer->engine;
-	cmd_post(c, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
+	if (path->rail.ep->dev->ops->ep_meet)
+		reach_begin(c, path);
+	else
+		path_post(c, path);
 }
 
 void path_close(struct control *c, struct path *path)
@@ -236,6 +277,11 @@ void path_close(struct control *c, struct path *path)
 	path->closing = 1;
 	if (!path->tried) {
 		path_forget(path);
+		return;
+	}
+	if (!path->posted) { /* on its way through reach.c, or that was all */
+		if (!path->reach.out)
+			reach_again(c, path, 0);
 		return;
 	}
 	path->close.e.rail = &path->rail;

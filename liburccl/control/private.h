@@ -156,8 +156,21 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
 /* ---- paths: rails as the control thread sees them (path.c) ---- */
 
+#define MSG_REACHED 204 /* beside the types of commands, requests and calls */
+
+/* A path's way through reach.c. */
+struct reach {
+	struct msg msg;
+	struct list link;    /* in control.reaches, until it begins */
+	struct mailbox *out; /* where msg goes; NULL: it is not there */
+	pthread_t thread;
+	int has_thread;
+	int res; /* the thread's */
+};
+
 struct path {
 	struct rail rail;
+	struct reach reach;
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
@@ -166,7 +179,9 @@ struct path {
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
 	uint8_t tried, up, closing;
-	int error; /* why it did not come up */
+	uint8_t posted;	 /* the engine has it, or had */
+	uint8_t awaited; /* path_await() is to follow */
+	int error;	/* why it did not come up */
 };
 
 /* The transports of the context's devices, a bit for each. */
@@ -191,6 +206,16 @@ void path_connect(struct control *c, struct path *path, int active);
 void path_await(struct control *c, struct path *path); /* then RAIL_ACK */
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);
+void path_reached(struct control *c, struct path *path, int res);
+int paths_reaching(const struct peer *p);
+
+/* ---- reach.c ---- */
+
+/* path_reached() follows. */
+void reach_begin(struct control *c, struct path *path);
+/* It follows with res, without anything being done. */
+void reach_again(struct control *c, struct path *path, int res);
+void reach_back(struct control *c, struct msg *msg);
 
 /* ---- rails.c: those of a peer that has its data path ---- */
 
@@ -364,6 +389,7 @@ extern const struct conn_ops peer_conn_ops;
 void path_take(const struct control *c, struct peer *p, struct path *path);
 void meet_take_path(const struct control *c, struct peer *p, struct path *path); /* of HELLO */
 void meet_begin(struct control *c, struct peer *p);
+void meet_reached(struct control *c, struct peer *p); /* a path of it */
 void meet_refuse(struct control *c, struct peer *p, int err); /* accepted: no rail of use */
 void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */
 void meet_path_up(struct control *c, struct path *path);
@@ -509,7 +535,9 @@ struct control {
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers connected, or about to be */
-	struct list warm; /* peers with a data path */
+	struct list reaches; /* paths that wait for a thread */
+	uint32_t nreaches;   /* that have one */
+	struct list warm;    /* peers with a data path */
 	uint32_t nwarm;
 	struct alarm cool_alarm; /* more than max_warm: to ask again */
 	uint64_t cool_rest_ns;
