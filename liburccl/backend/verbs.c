@@ -206,10 +206,18 @@ static int verbs_open(const struct device_config *config, struct device **dev)
 
 /* ---- what came out ---- */
 
+/* What a broken ep, or one that is closed, was not seen to end. */
+static uint32_t undone(const struct chunk *c, int res)
+{
+	if (res == -ECONNRESET || (res == -ECANCELED && !(c->flags & CHUNK_CANCELLED)))
+		return CHUNK_UNDONE;
+	return 0;
+}
+
 void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet)
 {
 	c->res = res;
-	c->flags = (uint8_t)quiet;
+	c->flags = (uint8_t)(quiet | undone(c, res));
 	c->state = 0;
 	c->next = NULL;
 	verbs_ep(c->ep)->done++;
@@ -512,6 +520,7 @@ const struct backend backend_ib = {
 	.transport = URCCL_TRANSPORT_IB,
 	.chunk_bytes = CHUNK_BYTES,
 	.breaks = 1,
+	.tells_undone = 1,
 	.scan = verbs_scan,
 	.open = verbs_open,
 	.close = verbs_close,
