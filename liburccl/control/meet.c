@@ -250,7 +250,9 @@ static void meet_add(struct control *c, struct peer *p)
 /* The acceptor's engine is to have all its rails before the answer says that they wait. */
 void meet_reached(struct control *c, struct peer *p)
 {
-	if (!p->dialled && !p->added && p->stage == STAGE_RAILS && !paths_reaching(p))
+	if (p->stage == STAGE_UP)
+		raise_reached(c, p);
+	else if (!p->dialled && !p->added && p->stage == STAGE_RAILS && !paths_reaching(p))
 		meet_add(c, p);
 }
 

@@ -411,6 +411,7 @@ void raise_step(struct control *c, struct peer *p); /* cold: looks whether it ca
 void raise_req(struct control *c, struct control_req *req); /* CONTROL_WANT */
 int raise_wanted(struct control *c, struct peer *p);	    /* WANT */
 void raise_refused(struct control *c, struct peer *p);	    /* COLD came on the way */
+void raise_reached(struct control *c, struct peer *p);	    /* a path of it, accepted */
 int raise_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
 int raise_path(struct control *c, struct peer *p, uint64_t id);
 int raise_ready(struct control *c, struct peer *p);

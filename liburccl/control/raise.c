@@ -182,6 +182,13 @@ static void raise_accept(struct control *c, struct peer *p)
 		meet_take_path(c, p, paths[i]);
 		path_connect(c, paths[i], 0);
 	}
+	raise_reached(c, p);
+}
+
+void raise_reached(struct control *c, struct peer *p)
+{
+	if (p->heat != HEAT_RAISING || p->dialled || paths_reaching(p))
+		return;
 	p->cool.e.peer = p->engine;
 	p->cool.e.owner = p;
 	cmd_post(c, &p->cool, ENGINE_PEER_IDLE, raise_fenced);
