@@ -139,8 +139,8 @@ static int key_import(struct engine_cmd *cmd)
 	return 0;
 }
 
-/* Entries wait for those of the best rail alone; what fails with another is heard of by its own, and
- * a rail that is about to end fails nobody. */
+/* Entries wait for those of the best rail alone; what fails with another is heard of by its own,
+ * and a rail that is about to end fails nobody. */
 static int keys_fail(const struct engine_peer *p, const struct rail *rail, int res)
 {
 	if (!p->replays || key_refused(res))
