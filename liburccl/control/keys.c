@@ -147,8 +147,22 @@ static void warm_post(struct control *c, struct remote *r)
 	cmd_post(c, &r->warm, ENGINE_REMOTE_WARM, warm_back);
 }
 
+/* By whatever rail. */
+static int has_all(const struct remote *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (!r->has[i])
+			return 0;
+	return 1;
+}
+
 static void round_end(struct control *c, struct remote *r)
 {
+	/* A rail that ends keeps nobody from what others can. */
+	if (r->error == -ENOTCONN && r->peer->stays && has_all(r))
+		r->error = 0;
 	if (r->error)
 		warm_note(r, r->error);
 	if (!lacks(r) && r->warm_wanted) {
