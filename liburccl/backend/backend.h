@@ -87,8 +87,8 @@ enum chunk_flags {
 					 * of the library, which the policy forbids */
 	CHUNK_ACKED = 1 << 3,		/* the engine's, of a WRITE: the acknowledgement is
 					 * enough, no proof that it is placed is wanted */
-	CHUNK_UNDONE = 1 << 4,		/* out, with an error: its ep broke, and whether it was
-					 * done is not known */
+	CHUNK_UNDONE = 1 << 4,		/* out, with an error: its ep broke, and nobody knows
+					 * whether it was done; not where somebody does */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */
@@ -122,7 +122,8 @@ struct chunk {
 	uint8_t checksum;		/* its bytes' CRC32C is compared where they are placed, or
 					 * it comes out with -EBADMSG; with -EOPNOTSUPP if the
 					 * peer cannot. SEND: one that differs is not given out */
-	uint16_t fence;			/* the engine's: what it waits for to go again */
+	uint8_t fence;			/* the engine's: what it waits for to go again */
+	uint8_t tries;			/* the engine's: how often it came out undone */
 };
 
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */

@@ -42,11 +42,17 @@ static void op_free(struct sim_op *op)
 		send_flushes(ep);
 }
 
+/* The end of the ep says nothing of what was done; the peer's word does. */
+static int is_undone(const struct sim_ep *ep, int res)
+{
+	return ep->down && (res == ep->down || res == -ECONNRESET || res == -ECANCELED);
+}
+
 static void chunk_done(struct sim_device *dev, struct chunk *chunk, int res, uint32_t flags)
 {
 	chunk->res = res;
 	chunk->path = 0;
-	if (res && to_sim_ep(chunk->ep)->down)
+	if (res && is_undone(to_sim_ep(chunk->ep), res))
 		flags |= CHUNK_UNDONE;
 	chunk->flags |= (uint8_t)flags;
 	chunk->state = 0;

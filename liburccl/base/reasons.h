@@ -107,6 +107,8 @@ REASON(CHECKSUM,	"the bytes that came are not those that were sent: their checks
 			"that damages data, and send them again")
 REASON(NO_REPLAY,	"rail %u broke, and the entry is not to be sent again on another path: what of "
 			"it was placed is not known. Without URCCL_SQE_NO_REPLAY it would have been")
+REASON(REPLAYS,		"a piece of the entry was on its way when a rail broke, %u times in turn: perhaps "
+			"it is what breaks them; urccl_dump() shows the peer's rails")
 REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
 			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "

@@ -209,7 +209,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
 				   p->paths[i]->error);
 	path_close_others(c, p);
-	if (p->path->error)
+	if (p->path->error && !path_returns(p->path))
 		meet_refuse(c, p, p->path->error);
 	else if (p->path->up)
 		meet_committed(c, p);

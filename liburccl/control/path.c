@@ -91,6 +91,16 @@ int path_answered(struct path *path, const struct wire_hello *ack)
 	return 0;
 }
 
+int path_carries(const struct path *path)
+{
+	return path->up && !path->error && !path->closing;
+}
+
+int path_returns(const struct path *path)
+{
+	return path->up && path->peer->stays;
+}
+
 struct path *path_next(const struct peer *p)
 {
 	uint32_t i;
@@ -160,7 +170,7 @@ static void path_forget(struct path *path)
 		p->path = NULL;
 	keys_lose(p, path);
 	for (i = 0; i < p->npaths && p->stays && !p->path; i++)
-		if (p->paths[i]->up && !p->paths[i]->closing)
+		if (path_carries(p->paths[i]))
 			p->path = p->paths[i];
 	path_free(path);
 }

@@ -281,8 +281,8 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
-	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out ||
-	    p->cutting.out || p->fences_out)
+	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out ||
+	    p->fences_out)
 		return;
 	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */
@@ -363,7 +363,7 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	uint64_t arg = req->arg[0];
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	if (p->stage == STAGE_DOWN || (p->path != path && !p->stays))
+	if (p->stage == STAGE_DOWN)
 		return;
 	/* Which end closes it first does not matter once both are to. */
 	if (!reason && (p->heat == HEAT_COMMITTED || p->heat == HEAT_COLD))
@@ -381,7 +381,9 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 		rails_broke(c, path, err);
 		return;
 	}
-	if (p->path != path)
+	/* Who goes on from here finds it so: PATH, or rails_begin(). */
+	path->error = err;
+	if (p->path != path || (p->stays && !p->leaving))
 		return;
 	p->broken = err;
 	log_rail(c, p, p->transport, err);

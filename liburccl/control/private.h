@@ -174,14 +174,15 @@ struct path {
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
-	uint64_t since;	   /* clock when it began */
+	uint64_t since;	   /* clock when it began, or came up */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
-	uint8_t tried, up, closing;
+	uint8_t tried, closing;
+	uint8_t up;	 /* it came up */
 	uint8_t posted;	 /* the engine has it, or had */
 	uint8_t awaited; /* path_await() is to follow */
-	int error;	/* why it did not come up */
+	int error;	/* why it did not come up, or broke before its peer was */
 };
 
 /* The transports of the context's devices, a bit for each. */
@@ -197,6 +198,9 @@ uint32_t path_transport(const struct path *path);
 void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
 /* 1: the answer has it too; from then on it knows where it goes. */
 int path_answered(struct path *path, const struct wire_hello *ack);
+int path_carries(const struct path *path);
+/* It came up; if it broke before its peer was, that is not the peer's end. */
+int path_returns(const struct path *path);
 struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
 /* Dialled: connects it, and with it all others of its transport that may be there beside it. */
 void paths_try(struct control *c, struct peer *p, struct path *path);

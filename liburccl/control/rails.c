@@ -55,13 +55,14 @@ uint32_t rails_up(const struct peer *p)
 	uint32_t bits = 0, i;
 
 	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->up && !p->paths[i]->closing)
+		if (path_carries(p->paths[i]))
 			bits |= bit_of(p->paths[i]);
 	return bits;
 }
 
 /* ---- made anew ---- */
 
+/* Longer each time, also for one that comes up only to break at once. */
 static void rail_rest(struct peer *p, uint32_t number)
 {
 	uint64_t *rest = &p->rail[number].rest;
@@ -238,8 +239,7 @@ int rails_fence(struct control *c, struct peer *p, uint64_t number)
 	path = rail_path(p, (uint32_t)number);
 	if (!path) {
 		rail_fenced(c, p, (uint32_t)number);
-	} else if (!path->closing) {
-		rail_rest(p, (uint32_t)number);
+	} else {
 		rails_broke(c, path, -ECONNRESET);
 	}
 	return 0;
@@ -300,7 +300,7 @@ void rails_came(struct control *c, struct path *path)
 
 	if (!p->stays)
 		return;
-	p->rail[path->rail.number].rest = 0;
+	path->since = clock_ns();
 	if (!p->path)
 		p->path = path;
 	if (p->broken) {
@@ -327,6 +327,9 @@ void rails_broke(struct control *c, struct path *path, int err)
 	if (path->closing)
 		return;
 	log_rail(c, p, p->transport, err);
+	if (path->up && clock_ns() - path->since > RAIL_REST_MAX)
+		p->rail[path->rail.number].rest = 0;
+	rail_rest(p, path->rail.number);
 	rail_close(c, path);
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;
@@ -346,8 +349,8 @@ void rails_begin(struct control *c, struct peer *p)
 		p->rail[n].at = p->rail[n].rest = 0;
 		if (path)
 			path->since = clock_ns();
-		if (path && path->error && !path->closing)
-			rail_close(c, path);
+		if (path && path->error)
+			rails_broke(c, path, path->error);
 		else if (!path && p->rails >> n & 1)
 			peer_send(c, p, WIRE_FENCE, n);
 	}

@@ -240,7 +240,7 @@ int raise_path(struct control *c, struct peer *p, uint64_t id)
 	if (!p->path)
 		return -EPROTO;
 	path_close_others(c, p);
-	if (p->path->error)
+	if (p->path->error && !path_returns(p->path))
 		raise_give_up(c, p, p->path->error);
 	else if (p->path->up)
 		raise_done(c, p);

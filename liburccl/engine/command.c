@@ -174,8 +174,7 @@ static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 
 	while (rail && cmd->part < r->nparts) {
 		if (r->parts[cmd->part].rails >> rail->number & 1 &&
-		    rail->ep->dev->ops->warm(rail->ep,
-					     &r->rail_keys[rail->number][cmd->part].key))
+		    rail->ep->dev->ops->warm(rail->ep, &r->rail_keys[rail->number][cmd->part].key))
 			return 0;
 		cmd->part++;
 	}
@@ -230,6 +229,8 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 		p->rails_said = 1u << cmd->rail->number;
 	p->replays = cmd->replays && cmd->rail->ep->dev->ops->tells_undone;
 	p->rails_news = p->rails_up & ~p->rails_said;
+	if (!cmd->rail->up)
+		p->rails_news |= 1u << cmd->rail->number;
 	p->rail = cmd->rail->up ? cmd->rail : NULL;
 	store_relaxed(&p->used, e->turns);
 	peer_go(e, p);

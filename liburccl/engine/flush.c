@@ -19,8 +19,7 @@ static struct rail *rail_of(const struct op *op)
 	for (i = 0; i < RAILS_MAX; i++) {
 		struct rail *rail = op->peer->rails[i];
 
-		if (rail && (rail->up || !op->peer->replays) &&
-		    op->flush_rails >> rail->number & 1)
+		if (rail && (rail->up || !op->peer->replays) && op->flush_rails >> rail->number & 1)
 			return rail;
 	}
 	return NULL;
@@ -95,7 +94,7 @@ static int flush_post(struct engine *e, struct rail *rail)
 
 static void proved(struct op *op, const struct rail *rail)
 {
-	op->flush_rails &= (uint16_t)~(1u << rail->number);
+	op->flush_rails &= (uint8_t) ~(1u << rail->number);
 	if (op->flush_rails && flush_begin(op))
 		return;
 	if (!(op->bits & OP_AGAIN))
@@ -110,10 +109,9 @@ void flush_out(struct engine *e, struct chunk *c)
 	struct op *op;
 	int again;
 
-	if (c->flags & CHUNK_UNDONE)
-		rail_broke(e, rail, c->res); /* its end comes: those that wait go again */
+	/* Where the rail broke, nobody waits for it any more. */
 	again = c->res && rail->up && rail->peer->state == PEER_UP &&
-		    ++rail->flush_tries < FLUSH_TRIES;
+		++rail->flush_tries < FLUSH_TRIES;
 
 	rail->flush_busy = 0;
 	if (!c->res)

@@ -169,8 +169,10 @@ struct op {
 	uint32_t hits;	   /* CANCEL: ended by it */
 	uint32_t targeted; /* bits of CANCELs by region that found it by its addresses; CANCEL:
 			      its own */
-	uint16_t flush_rails; /* on which it has WRITEs that were acknowledged only: a bit each */
-	uint16_t fence;	   /* AGAIN: rails that are to be fenced before, likewise */
+	uint8_t flush_rails; /* on which it has WRITEs that were acknowledged only: a bit each */
+	uint8_t fence; /* AGAIN: rails that are to be fenced before, likewise */
+	uint8_t tries; /* begun AGAIN: what chunk.tries begins with, as much as any had before */
+	uint8_t worst; /* the greatest chunk.tries */
 	uint32_t blockers; /* LINK, DRAIN, FENCE, keys: what it waits for */
 
 	uint32_t bits;	   /* enum op_bits */

@@ -13,13 +13,16 @@
  *	a WRITE			for the fence, and then for that
  *	of an entry that stops	for the fence, as a proof that they are quiet, or until it is forced
  *
- * and entries with NO_REPLAY fail. WRITEs that were acknowledged, and not proved to be placed, may
- * be lost with the rail: their entries begin again once their chunks are out and the rail is
- * fenced (OP_AGAIN; they wait in engine_peer.again, FLUSHING). Messages are numbered and go again
- * at once. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that breaks is the peer's
- * end, as the control thread says.
+ * and entries with NO_REPLAY fail; so does that of a chunk which was on its way REPLAYS_MAX times
+ * when a rail broke: it may be what breaks them. WRITEs that were acknowledged, and not proved to
+ * be placed, may be lost with the rail: their entries begin again once their chunks are out and the
+ * rail is fenced (OP_AGAIN; they wait in engine_peer.again, FLUSHING). Messages are numbered and go
+ * again at once. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that breaks is the
+ * peer's end, as the control thread says.
  */
 #include "engine/private.h"
+
+#define REPLAYS_MAX 10u
 
 /* ---- which rails there are ---- */
 
@@ -111,11 +114,11 @@ static void unprove(struct op *op, struct rail *rail)
 {
 	if (!(op->flush_rails & bit_of(rail)))
 		return;
-	op->flush_rails &= (uint16_t)~bit_of(rail);
+	op->flush_rails &= (uint8_t)~bit_of(rail);
 	if (op_reads(op) || op->state == OP_NOTING)
 		return;
 	op->bits |= OP_AGAIN;
-	op->fence |= (uint16_t)bit_of(rail);
+	op->fence |= (uint8_t)bit_of(rail);
 }
 
 void chunk_unproved(struct rail *rail, struct op *op)
@@ -162,13 +165,13 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	if (!rail->up)
 		return;
 	rail->up = 0;
+	p->rail_res[rail->number] = res;
 	if (!p->replays && p->state == PEER_UP)
 		return;
 	rail_leaves(rail);
 	if (!p->replays || (p->state != PEER_UP && p->state != PEER_COLD))
 		return;
 	p->fencing |= bit_of(rail);
-	p->rail_res[rail->number] = res;
 	unaim_held(p, rail->ep);
 	unprove_all(e, rail);
 	list_del(&rail->flush_link);
@@ -236,7 +239,7 @@ static void chunk_ends(struct rail *rail, struct chunk *c)
 
 	if (c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET)) {
 		op->bits |= OP_UNQUIET | OP_AGAIN;
-		op->fence |= (uint16_t)bit_of(rail);
+		op->fence |= (uint8_t)bit_of(rail);
 	}
 	c->flags |= CHUNK_QUIET;
 }
@@ -251,13 +254,16 @@ int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c)
 	rail_broke(e, rail, c->res);
 	if (op->sqe.flags & URCCL_SQE_NO_REPLAY)
 		op_fail(op, -ECONNRESET, REASON_NO_REPLAY, rail->number, 0, 0);
+	else if (++c->tries == REPLAYS_MAX)
+		op_fail(op, -ECONNRESET, REASON_REPLAYS, REPLAYS_MAX, 0, 0);
 	if (op->bits & (OP_DECIDED | OP_FORCED)) {
 		chunk_ends(rail, c);
 		return 0;
 	}
-	c->fence = c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET) ? (uint16_t)bit_of(rail) : 0;
+	c->fence = c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET) ? (uint8_t)bit_of(rail) : 0;
 	c->ep = NULL;
 	c->taken = 0;
+	op->worst = c->tries > op->worst ? c->tries : op->worst;
 	op->path |= URCCL_PATH_REPLAYED;
 	undone_add(p, c);
 	replay_run(p);
@@ -283,8 +289,8 @@ void replay_drop(struct op *op)
 
 	p->undone_tail = &p->undone;
 	while ((c = *at)) {
-		if (c->op == op && (!(c->fence & p->fencing) || op->bits & OP_FORCED ||
-				    p->state != PEER_UP)) {
+		if (c->op == op &&
+		    (!(c->fence & p->fencing) || op->bits & OP_FORCED || p->state != PEER_UP)) {
 			*at = c->next;
 			drop(op_engine(op), c);
 			continue;
@@ -343,6 +349,7 @@ static void begin_again(struct op *op)
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op->fence = 0;
+	op->tries = op->worst;
 	op->placed = 0;
 	op->path |= URCCL_PATH_REPLAYED;
 	cursor_again(op);

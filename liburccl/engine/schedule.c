@@ -148,6 +148,7 @@ struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint6
 		c->op = op;
 		c->seg = p.seg;
 		c->taken = 0;
+		c->tries = op->tries;
 		c->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 		return c;
 	}
@@ -350,7 +351,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	if (!(flags & CHUNK_QUIET)) {
 		op->bits |= OP_UNQUIET;
 		op->flush_key = c->key;
-		op->flush_rails |= (uint16_t)(1u << rail->number);
+		op->flush_rails |= (uint8_t)(1u << rail->number);
 		rail->unproved += !op_reads(op);
 		if (!rail->up)
 			chunk_unproved(rail, op);
@@ -386,6 +387,8 @@ void chunk_out(struct engine *e, struct chunk *c)
 
 	rail->inflight--;
 	rail->inflight_bytes -= c->len;
+	if (c->kind > CHUNK_WRITE && c->flags & CHUNK_UNDONE)
+		rail_broke(e, rail, c->res);
 	if (c->kind == CHUNK_SEND && c->seg >= BATCH_SEG) {
 		atomic_chunk_out(c->op, c);
 	} else if (c->kind == CHUNK_SEND) {
