@@ -121,7 +121,8 @@ uint64_t chunk_limit(const struct rail *rail)
 }
 
 /* NULL also where the rail has no key: an entry waits for those of the best one. */
-struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
+static inline __attribute__((always_inline)) struct chunk *
+next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
 	struct chunk *c = e->chunk_free ? chunk_new(e) : NULL;
 	struct piece p;
@@ -169,6 +170,11 @@ struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint6
 	return NULL;
 }
 
+struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
+{
+	return next_chunk(e, op, rail, most);
+}
+
 /* One of one range is, without another visit. */
 int op_exhausted(const struct op *op)
 {
@@ -188,7 +194,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 		if (l->number == LANE_BULK && (bytes >= rail->window || !budget))
 			break;
 		op = list_first(&l->ops, struct op, link);
-		c = op_chunk(e, op, rail, most);
+		c = next_chunk(e, op, rail, most);
 		if (!c)
 			continue;
 		batch[n++] = c;
@@ -381,23 +387,29 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	op_check(op);
 }
 
+static void other_out(struct engine *e, struct rail *rail, struct chunk *c)
+{
+	if (c->flags & CHUNK_UNDONE)
+		rail_broke(e, rail, c->res);
+	if (c->kind == CHUNK_FLUSH)
+		flush_out(e, c);
+	else if (c->seg >= BATCH_SEG)
+		atomic_chunk_out(c->op, c);
+	else
+		note_chunk_out(e, c);
+}
+
 void chunk_out(struct engine *e, struct chunk *c)
 {
 	struct rail *rail = c->ep->owner;
 
 	rail->inflight--;
 	rail->inflight_bytes -= c->len;
-	if (c->kind > CHUNK_WRITE && c->flags & CHUNK_UNDONE)
-		rail_broke(e, rail, c->res);
-	if (c->kind == CHUNK_SEND && c->seg >= BATCH_SEG) {
-		atomic_chunk_out(c->op, c);
-	} else if (c->kind == CHUNK_SEND) {
-		note_chunk_out(e, c);
-	} else if (c->kind == CHUNK_FLUSH) {
-		flush_out(e, c);
-	} else {
+	if (c->kind == CHUNK_WRITE || c->kind == CHUNK_READ) {
 		measure(e, rail, c);
 		data_out(e, rail, c);
+	} else {
+		other_out(e, rail, c);
 	}
 }
 
