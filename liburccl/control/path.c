@@ -182,6 +182,8 @@ static void path_back(struct control *c, struct path *path)
 
 	if (path->connect.out || path->close.out || path->taken.out || path->reach.out)
 		return;
+	if (path->up)
+		rails_rest(p, path);
 	path_forget(path);
 	if (p->stage == STAGE_UP)
 		rails_closed(c, p, number);

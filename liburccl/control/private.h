@@ -174,7 +174,7 @@ struct path {
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
-	uint64_t since;	   /* clock when it began, or came up */
+	uint64_t since;	   /* clock when it began */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
@@ -232,6 +232,8 @@ uint32_t rails_up(const struct peer *p);		       /* their numbers, a bit each */
 void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
 void rails_broke(struct control *c, struct path *path, int err);
+/* One that came up is gone. If it came up only to break, the next try waits a little. */
+void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);

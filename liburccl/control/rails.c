@@ -62,7 +62,7 @@ uint32_t rails_up(const struct peer *p)
 
 /* ---- made anew ---- */
 
-/* Longer each time, also for one that comes up only to break at once. */
+/* Longer each time. */
 static void rail_rest(struct peer *p, uint32_t number)
 {
 	uint64_t *rest = &p->rail[number].rest;
@@ -71,6 +71,16 @@ static void rail_rest(struct peer *p, uint32_t number)
 	if (*rest > RAIL_REST_MAX)
 		*rest = RAIL_REST_MAX;
 	p->rail[number].at = clock_ns() + *rest;
+}
+
+void rails_rest(struct peer *p, const struct path *path)
+{
+	const struct rail *r = &path->rail;
+
+	int was_used = r->came[CHUNK_READ] || r->came[CHUNK_WRITE] || r->heard;
+
+	p->rail[r->number].rest = 0;
+	p->rail[r->number].at = was_used ? 0 : clock_ns() + RAIL_REST_NS;
 }
 
 static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
@@ -300,7 +310,6 @@ void rails_came(struct control *c, struct path *path)
 
 	if (!p->stays)
 		return;
-	path->since = clock_ns();
 	if (!p->path)
 		p->path = path;
 	if (p->broken) {
@@ -327,9 +336,8 @@ void rails_broke(struct control *c, struct path *path, int err)
 	if (path->closing)
 		return;
 	log_rail(c, p, p->transport, err);
-	if (path->up && clock_ns() - path->since > RAIL_REST_MAX)
-		p->rail[path->rail.number].rest = 0;
-	rail_rest(p, path->rail.number);
+	if (!path->up)
+		rail_rest(p, path->rail.number);
 	rail_close(c, path);
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;

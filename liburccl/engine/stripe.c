@@ -56,7 +56,7 @@ static double finish_others(const struct engine_peer *p, const struct rail *but,
 
 static int has_room(const struct rail *rail, uint32_t full)
 {
-	double most = rail->rate ? (double)rail->rate * QUEUE_NS / NSEC_PER_SEC : UINT64_MAX;
+	double most = rail->rate ? (double)rail->rate * QUEUE_NS / NSEC_PER_SEC : 1e18;
 
 	if (full >> rail->number & 1 || rail->inflight_bytes >= rail->window)
 		return 0;
