@@ -59,6 +59,7 @@ static void begin(void)
 	memory->len = WORDS * sizeof(*words);
 	memory->spans[0] = (struct span){.len = memory->len, .addr = (uintptr_t)words, .fd = -1};
 	exposure = (struct exposure){.ep = &ep,
+				     .peer = peer,
 				     .memory = memory,
 				     .off = 8,
 				     .len = 16,
