@@ -148,10 +148,9 @@ static struct grant *grant_find(struct control *c, const struct path *path, cons
 	const struct peer *p = path->peer;
 	struct grant *g = c->grants ? c->grants[hash & c->grants_mask] : NULL;
 
-	while (g &&
-	       (g->peer != p || g->region != r || g->rail != path->rail.number ||
-		g->e.off != a->offset || g->e.len != a->length || g->e.rights != a->rights ||
-		g->expires_ms != a->expires_ms || g->doomed))
+	while (g && (g->peer != p || g->region != r || g->rail != path->rail.number ||
+		     g->e.off != a->offset || g->e.len != a->length || g->e.rights != a->rights ||
+		     g->expires_ms != a->expires_ms || g->doomed))
 		g = g->hash_next;
 	return g;
 }
@@ -433,9 +432,9 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
 {
-	struct path *path = rail_path(p, p->version < WIRE_VERSION_RAILS && p->path
-						 ? p->path->rail.number
-						 : req->rail);
+	struct path *path =
+		rail_path(p, p->version < WIRE_VERSION_RAILS && p->path ? p->path->rail.number
+									: req->rail);
 	struct region *r = NULL;
 	struct grant *g = NULL;
 	int status = -EACCES;
@@ -447,7 +446,8 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		status = scratch_region(c, &req->advert, &r);
 	else
 		r = advert_region(c, &req->advert, &status);
-	if (r && (!path || path->closing))
+	/* One that the engine does not have could not take its exposures back. */
+	if (r && (!path || path->closing || !path->posted))
 		status = -ENOTCONN;
 	else if (r)
 		g = grant_for(c, path, r, &req->advert, &status);

@@ -96,11 +96,13 @@ void keys_lose(struct peer *p, const struct path *path)
 	for (i = 0; i < KEY_WINDOW; i++)
 		if (p->fetch[i].path == path)
 			p->fetch[i].path = NULL;
+	if (!path_is_rail(path))
+		return;
 	list_for_each(pos, &p->remotes) {
 		struct remote *r = list_entry(pos, struct remote, of_peer);
 
 		for (i = 0; i < r->n; i++)
-			r->has[i] &= (uint8_t)~(1u << path->rail.number);
+			r->has[i] &= (uint8_t) ~(1u << path->rail.number);
 	}
 }
 

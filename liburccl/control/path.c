@@ -96,6 +96,11 @@ int path_carries(const struct path *path)
 	return path->up && !path->error && !path->closing;
 }
 
+uint32_t path_is_rail(const struct path *path)
+{
+	return path->peer->stage == STAGE_UP && path_transport(path) == path->peer->transport;
+}
+
 int path_returns(const struct path *path)
 {
 	return path->up && path->peer->stays;
@@ -177,15 +182,15 @@ static void path_forget(struct path *path)
 
 static void path_back(struct control *c, struct path *path)
 {
-	uint32_t number = path->rail.number;
+	uint32_t number = path->rail.number, is_rail = path_is_rail(path);
 	struct peer *p = path->peer;
 
 	if (path->connect.out || path->close.out || path->taken.out || path->reach.out)
 		return;
-	if (path->up)
+	if (path->up && is_rail)
 		rails_rest(p, path);
 	path_forget(path);
-	if (p->stage == STAGE_UP)
+	if (p->stage == STAGE_UP && is_rail)
 		rails_closed(c, p, number);
 	if (p->stage == STAGE_UP)
 		raise_step(c, p);

@@ -174,7 +174,7 @@ struct path {
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
-	uint64_t since;	   /* clock when it began */
+	uint64_t since;	   /* clock when it began, or came up */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
@@ -199,6 +199,8 @@ void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
 /* 1: the answer has it too; from then on it knows where it goes. */
 int path_answered(struct path *path, const struct wire_hello *ack);
 int path_carries(const struct path *path);
+/* Of a peer that is up: its transport is the peer's. The numbers of others are their own. */
+uint32_t path_is_rail(const struct path *path);
 /* It came up; if it broke before its peer was, that is not the peer's end. */
 int path_returns(const struct path *path);
 struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
@@ -232,7 +234,7 @@ uint32_t rails_up(const struct peer *p);		       /* their numbers, a bit each */
 void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
 void rails_broke(struct control *c, struct path *path, int err);
-/* One that came up is gone. If it came up only to break, the next try waits a little. */
+/* One that came up is gone. Unless it was there for long, the next try waits a little. */
 void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);

@@ -44,8 +44,7 @@ struct path *rail_path(const struct peer *p, uint32_t number)
 	uint32_t i;
 
 	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->rail.number == number &&
-		    (!p->path || path_transport(p->paths[i]) == path_transport(p->path)))
+		if (p->paths[i]->rail.number == number && path_is_rail(p->paths[i]))
 			return p->paths[i];
 	return NULL;
 }
@@ -75,12 +74,10 @@ static void rail_rest(struct peer *p, uint32_t number)
 
 void rails_rest(struct peer *p, const struct path *path)
 {
-	const struct rail *r = &path->rail;
+	uint64_t now = clock_ns(), lived = now - path->since;
 
-	int was_used = r->came[CHUNK_READ] || r->came[CHUNK_WRITE] || r->heard;
-
-	p->rail[r->number].rest = 0;
-	p->rail[r->number].at = was_used ? 0 : clock_ns() + RAIL_REST_NS;
+	p->rail[path->rail.number].rest = 0;
+	p->rail[path->rail.number].at = lived < RAIL_REST_MAX ? now + RAIL_REST_NS : 0;
 }
 
 static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
@@ -154,8 +151,10 @@ static uint64_t rail_due(const struct peer *p, uint32_t number)
 
 	if (path)
 		return path->closing || path->up ? 0 : path->since + RAIL_TRY_NS;
-	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out || p->heat != HEAT_WARM)
+	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
+	if (p->heat != HEAT_WARM) /* it may stay */
+		return clock_ns() + RAIL_REST_NS;
 	return p->rail[number].at ? p->rail[number].at : 1;
 }
 
@@ -310,6 +309,7 @@ void rails_came(struct control *c, struct path *path)
 
 	if (!p->stays)
 		return;
+	path->since = clock_ns();
 	if (!p->path)
 		p->path = path;
 	if (p->broken) {

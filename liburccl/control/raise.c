@@ -68,9 +68,8 @@ static int raise_open(struct control *c, struct peer *p)
 	int err = -ENODEV;
 	uint32_t n = paths_open(c, p->required, paths, &err), i;
 
-	p->nknown = 0;
 	for (i = 0; i < n; i++)
-		meet_take_path(c, p, paths[i]);
+		path_take(c, p, paths[i]);
 	return n ? 0 : err;
 }
 
@@ -124,6 +123,9 @@ static void raise_answered(struct control *c, struct peer *p, const struct wire_
 	for (i = p->npaths; i; i--)
 		if (!path_answered(p->paths[i - 1], ack))
 			path_close(c, p->paths[i - 1]);
+	p->nknown = 0;
+	for (i = 0; i < p->npaths; i++)
+		rails_known(p, p->paths[i]);
 	raise_try(c, p);
 }
 

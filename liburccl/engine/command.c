@@ -228,9 +228,8 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	if (p->state == PEER_CONNECTING)
 		p->rails_said = 1u << cmd->rail->number;
 	p->replays = cmd->replays && cmd->rail->ep->dev->ops->tells_undone;
-	p->rails_news = p->rails_up & ~p->rails_said;
-	if (!cmd->rail->up)
-		p->rails_news |= 1u << cmd->rail->number;
+	rails_of(p, cmd->rail->ep->dev->ops);
+	p->rails_news |= p->rails_up ^ p->rails_said;
 	p->rail = cmd->rail->up ? cmd->rail : NULL;
 	store_relaxed(&p->used, e->turns);
 	peer_go(e, p);
@@ -245,6 +244,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 
 static int peer_resume(struct engine *e, struct engine_peer *p)
 {
+	p->rails_news |= p->rails_up ^ p->rails_said;
 	if (p->state == PEER_COLD)
 		peer_go(e, p);
 	if (p->replays && !p->rail)

@@ -156,7 +156,6 @@ struct rail {
 	struct sockaddr_storage via;   /* the peer's host */
 	struct engine_cmd *connecting; /* the engine's: the command it still holds */
 	uint32_t up, ending, closed;   /* the engine's */
-	uint32_t heard;		       /* the engine's: a message came */
 	uint32_t path;		       /* the engine's: of what goes by it */
 	uint32_t down_out;	       /* the engine's: down is not back */
 	struct control_req down;       /* the engine's */

@@ -332,7 +332,6 @@ void rail_event(struct engine *e, const struct event *ev)
 		break;
 	default:
 		rail->peer->silent = 0;
-		rail->heard = 1;
 		if (rail->peer->state <= PEER_LOSING)
 			message(e, rail->peer, ev->data, ev->len);
 		break;

@@ -522,7 +522,9 @@ void rail_joined(struct engine *e, struct rail *rail);
 void rail_broke(struct engine *e, struct rail *rail, int res);
 void rail_missed(struct engine *e, struct rail *rail, int res); /* it never came up */
 void rail_fenced(struct engine *e, struct engine_peer *p, uint32_t number);
-void rail_leaves(struct rail *rail);	    /* it is none of those that are up */
+int rail_leaves(struct rail *rail); /* it is none of those that are up: 1, it was */
+/* Those that are up are of this transport alone: others have numbers of their own. */
+void rails_of(struct engine_peer *p, const struct backend *ops);
 void peer_choose(struct engine_peer *p); /* its best rail */
 /* For chunks that nobody has: where they go now. 0: they wait for that elsewhere. */
 int chunk_aim(struct chunk *c, struct rail *rail);

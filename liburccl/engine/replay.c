@@ -83,7 +83,7 @@ void rail_missed(struct engine *e, struct rail *rail, int res)
 		news(rail->peer, bit_of(rail));
 }
 
-void rail_leaves(struct rail *rail)
+int rail_leaves(struct rail *rail)
 {
 	struct engine_peer *p = rail->peer;
 	uint32_t i;
@@ -91,9 +91,22 @@ void rail_leaves(struct rail *rail)
 	for (i = 0; i < p->nup && p->up[i] != rail;)
 		i++;
 	if (i == p->nup)
-		return;
+		return 0;
 	p->up[i] = p->up[--p->nup];
 	p->rails_up &= ~bit_of(rail);
+	return 1;
+}
+
+void rails_of(struct engine_peer *p, const struct backend *ops)
+{
+	uint32_t i;
+
+	for (i = p->nup; i; i--)
+		if (p->up[i - 1]->ep->dev->ops != ops)
+			rail_leaves(p->up[i - 1]);
+	for (i = 0; i < RAILS_MAX; i++)
+		if (p->rails[i] && p->rails[i]->up && p->rails[i]->ep->dev->ops == ops)
+			rail_joined(p->engine, p->rails[i]);
 }
 
 /* ---- a rail breaks ---- */
@@ -165,10 +178,11 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	if (!rail->up)
 		return;
 	rail->up = 0;
-	p->rail_res[rail->number] = res;
 	if (!p->replays && p->state == PEER_UP)
 		return;
-	rail_leaves(rail);
+	if (!rail_leaves(rail))
+		return;
+	p->rail_res[rail->number] = res;
 	if (!p->replays || (p->state != PEER_UP && p->state != PEER_COLD))
 		return;
 	p->fencing |= bit_of(rail);

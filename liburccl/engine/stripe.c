@@ -40,13 +40,14 @@ static double finish(const struct rail *rail, uint64_t len)
 }
 
 /* All that others have and all that is left, by all of them together. */
-static double finish_others(const struct engine_peer *p, const struct rail *but, uint64_t left)
+static double finish_others(const struct engine_peer *p, const struct rail *but, uint64_t left,
+			    uint32_t full)
 {
 	double bytes = (double)left, rate = 1;
 	uint32_t i;
 
 	for (i = 0; i < p->nup; i++) {
-		if (p->up[i] == but || !p->up[i]->rate)
+		if (p->up[i] == but || !p->up[i]->rate || full >> p->up[i]->number & 1)
 			continue;
 		bytes += (double)p->up[i]->inflight_bytes;
 		rate += (double)p->up[i]->rate;
@@ -89,14 +90,14 @@ static struct rail *rail_for(const struct engine_peer *p, uint64_t left, uint64_
 	for (i = 0; i < p->nup; i++) {
 		struct rail *rail = p->up[i];
 
-		if (!rail->rate)
+		if (!rail->rate || full >> rail->number & 1)
 			continue;
 		if (!first || finish(rail, len) < finish(first, len))
 			first = rail;
 		if (has_room(rail, full) && (!best || finish(rail, len) < finish(best, len)))
 			best = rail;
 	}
-	if (best == first || !best || finish(best, len) <= finish_others(p, best, left))
+	if (best == first || !best || finish(best, len) <= finish_others(p, best, left, full))
 		return best;
 	return NULL;
 }
