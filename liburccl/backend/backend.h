@@ -49,6 +49,8 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
+	uint32_t pins;			/* 1: its reg, and pin, take a while: any thread calls them,
+					 * several at a time */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
@@ -212,6 +214,10 @@ struct backend {
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
 
+	/* Of devices that pin: what of expose may block, ahead of it and without the ep. 0 or
+	 * -errno. Undone by unpin on the control thread, or once expose was done by unexpose. */
+	int (*pin)(struct device *dev, struct exposure *exposure);
+	void (*unpin)(struct device *dev, struct exposure *exposure);
 	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
 	 * key, or -errno. */
 	int (*expose)(struct exposure *exposure, void *key, uint32_t key_max);

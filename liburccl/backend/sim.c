@@ -112,6 +112,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	dev->faults = faults;
 	dev->number = config->number;
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
+	dev->device.pins = faults.pin_ns > 0;
 	dev->device.next_ns = NEVER_NS;
 	err = open_fds(dev);
 	if (err) {
@@ -160,10 +161,33 @@ static void device_close(struct device *d)
 }
 
 /* Any memory will do. */
+static void pin_pages(struct device *dev)
+{
+	uint64_t ns = to_sim_device(dev)->faults.pin_ns;
+	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+
+	nanosleep(&ts, NULL);
+}
+
 static int reg(struct device *dev, struct extent *extent)
 {
+	if (dev->pins)
+		pin_pages(dev);
 	extent->mr[dev->index] = dev;
 	return 0;
+}
+
+static int pin(struct device *dev, struct exposure *exposure)
+{
+	(void)exposure;
+	pin_pages(dev);
+	return 0;
+}
+
+static void unpin(struct device *dev, struct exposure *exposure)
+{
+	(void)dev;
+	(void)exposure;
 }
 
 static void unreg(struct device *dev, struct extent *extent)
@@ -419,6 +443,8 @@ const struct backend backend_sim = {
 	.ep_free = sim_ep_free,
 	.ep_connect = sim_ep_connect,
 	.ep_close = sim_ep_close,
+	.pin = pin,
+	.unpin = unpin,
 	.expose = sim_expose,
 	.unexpose = sim_unexpose,
 	.unmap = unmap,

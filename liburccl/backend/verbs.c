@@ -179,6 +179,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 	snprintf(d->about, sizeof(d->about), "peers that %s reaches (%s), by queue pairs",
 		 d->port.name, gid_text(&d->port.ends[0], gid));
 	d->dev.about = d->about;
+	d->dev.pins = 1;
 	return 0;
 }
 
@@ -531,6 +532,8 @@ const struct backend backend_ib = {
 	.ep_meet = verbs_ep_meet,
 	.ep_connect = verbs_ep_connect,
 	.ep_close = verbs_ep_close,
+	.pin = verbs_pin,
+	.unpin = verbs_unpin,
 	.expose = verbs_expose,
 	.unexpose = verbs_unexpose,
 	.unmap = verbs_unmap,

@@ -316,6 +316,8 @@ struct verbs_key {			/* an imported one */
 
 int verbs_reg(struct device *dev, struct extent *extent);
 void verbs_unreg(struct device *dev, struct extent *extent);
+int verbs_pin(struct device *dev, struct exposure *exposure);
+void verbs_unpin(struct device *dev, struct exposure *exposure);
 int verbs_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int verbs_unexpose(struct exposure *exposure);
 void verbs_unmap(struct exposure *exposure);

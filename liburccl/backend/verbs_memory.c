@@ -38,7 +38,8 @@ struct verbs_mr {
 	struct ibv_mr *mr[];
 };
 
-/* An exposure's registrations. */
+/* An exposure's registrations; the engine has those that have a place in device.expiring or a
+ * key. */
 struct verbs_grant {
 	struct list link; /* in device.expiring */
 	uint64_t expires_ns;
@@ -221,7 +222,7 @@ static unsigned int access_of(uint32_t rights)
 	return access;
 }
 
-static void grant_free(struct verbs_device *d, struct verbs_grant *g)
+static void grant_end(struct verbs_device *d, struct verbs_grant *g)
 {
 	list_del(&g->link);
 	while (g->n)
@@ -304,67 +305,91 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 	memcpy(key + 24, verbs_ep(e->ep)->cookie, 8);
 }
 
-/* Registers each piece and writes it down. 0 or -errno. */
-static int grant_pieces(struct verbs_device *d, struct exposure *e, struct verbs_grant *g,
-			uint8_t *p)
+/* 0 or -errno. */
+static int grant_pieces(struct verbs_device *d, const struct exposure *e, struct verbs_grant *g)
 {
 	const struct extent *x;
 	uint64_t at, addr, run;
 	int dmabuf = 0;
 
-	for (at = 0; at < e->len; at += run, p += KEY_PIECE) {
+	for (at = 0; at < e->len; at += run) {
 		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
 		g->mr[g->n] =
 			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(e->rights), &dmabuf);
 		if (!g->mr[g->n])
 			return -errno;
-		put64(p, at);
-		put32(p + 8, g->mr[g->n]->rkey);
-		put32(p + 12, (uint32_t)(addr & IOVA_MASK));
 		g->n++;
 	}
 	return 0;
 }
 
-int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
+int verbs_pin(struct device *dev, struct exposure *e)
 {
-	struct verbs_device *d = verbs_device(e->ep->dev);
-	uint32_t n = pieces_of(d, e), len = KEY_HEADER + n * KEY_PIECE;
+	struct verbs_device *d = verbs_device(dev);
+	uint32_t n = pieces_of(d, e);
 	struct verbs_grant *g;
 	int rc;
 
-	if (n > PIECES_MAX || len > key_max)
+	if (n > PIECES_MAX)
 		return -ENOSPC;
 	g = malloc(sizeof(*g) + n * sizeof(g->mr[0]));
 	if (!g)
 		return -ENOMEM;
 	*g = (struct verbs_grant){.expires_ns = e->expires_ns};
 	list_init(&g->link);
-	rc = grant_pieces(d, e, g, (uint8_t *)key + KEY_HEADER);
-	if (rc) {
-		grant_free(d, g);
-		free(g);
-		return rc;
+	e->scratch = (uintptr_t)g;
+	rc = grant_pieces(d, e, g);
+	if (rc)
+		verbs_unpin(dev, e);
+	return rc;
+}
+
+void verbs_unpin(struct device *dev, struct exposure *e)
+{
+	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
+
+	grant_end(verbs_device(dev), g);
+	free(g);
+	e->scratch = 0;
+}
+
+static void key_pieces(struct verbs_device *d, const struct exposure *e,
+		       const struct verbs_grant *g, uint8_t *p)
+{
+	const struct extent *x;
+	uint64_t at = 0, addr, run;
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++, at += run, p += KEY_PIECE) {
+		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
+		put64(p, at);
+		put32(p + 8, g->mr[i]->rkey);
+		put32(p + 12, (uint32_t)(addr & IOVA_MASK));
 	}
-	key_header(e, n, key);
+}
+
+int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
+{
+	struct verbs_device *d = verbs_device(e->ep->dev);
+	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
+	uint32_t len = KEY_HEADER + g->n * KEY_PIECE;
+
+	if (len > key_max)
+		return -ENOSPC;
+	key_header(e, g->n, key);
+	key_pieces(d, e, g, (uint8_t *)key + KEY_HEADER);
 	put32((uint8_t *)key + 4, crc32c(0, key, len));
 	if (e->expires_ns != NEVER_NS) {
 		list_add_tail(&g->link, &d->expiring);
 		verbs_until(d, e->expires_ns);
 	}
-	e->scratch = (uintptr_t)g;
 	return (int)len;
 }
 
 int verbs_unexpose(struct exposure *e)
 {
-	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
-
-	if (!g)
-		return 0;
-	grant_free(verbs_device(e->ep->dev), g);
-	free(g);
-	e->scratch = 0;
+	if (e->scratch)
+		verbs_unpin(e->ep->dev, e);
 	return 0;
 }
 
@@ -383,7 +408,7 @@ void verbs_expire(struct verbs_device *d, uint64_t now)
 		struct verbs_grant *g = list_entry(pos, struct verbs_grant, link);
 
 		if (g->expires_ns <= now)
-			grant_free(d, g);
+			grant_end(d, g);
 		else
 			verbs_until(d, g->expires_ns);
 	}

@@ -38,6 +38,7 @@ static const struct key keys[] = {
 	SHARE(drop),
 	{"resend", KIND_TIME, AT(resend_ns), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"retries", KIND_NUMBER, AT(retries), 0, 30},
+	{"pin", KIND_TIME, AT(pin_ns), 0, FAULT_NS_MAX},
 	SHARE(duplicate),
 	SHARE(early),
 	SHARE(flip),
@@ -51,9 +52,9 @@ static const struct key keys[] = {
 	{"rails", KIND_NUMBER, AT(rails), 1, FAULT_RAILS},
 };
 
-#define NAMES                                                                              \
-	"seed, clock, delay, rate, drop, resend, retries, duplicate, early, flip, error, " \
-	"partial, freeze, flap, restart, kill, depth and rails"
+#define NAMES                                                                            \
+	"seed, clock, delay, rate, drop, resend, retries, pin, duplicate, early, flip, " \
+	"error, partial, freeze, flap, restart, kill, depth and rails"
 #define ALL FAULT_RAILS /* of which rail a word is that names none */
 
 void faults_init(struct sim_faults *f)

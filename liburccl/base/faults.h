@@ -23,6 +23,7 @@ struct sim_faults {
 	uint64_t bytes_per_s;	  /* 0: as fast as memory */
 	uint64_t resend_ns;	  /* after which a lost packet goes again; doubled each time */
 	uint64_t retries;	  /* before the rail counts as down */
+	uint64_t pin_ns;	  /* of real time: to register memory, and to expose it */
 	uint64_t depth;		  /* chunks that a queue takes */
 	uint64_t is_simulated;	  /* the clock */
 	uint64_t rails;		  /* devices of a context */

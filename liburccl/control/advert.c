@@ -209,11 +209,18 @@ static struct grant *grant_new(struct control *c, struct path *path, struct regi
 	return g;
 }
 
+int grant_busy(const struct grant *g)
+{
+	return g->cmd.out || g->pin.out;
+}
+
 static void grant_free(struct control *c, struct grant *g)
 {
 	struct grant **at = &c->grants[g->hash & c->grants_mask];
 
-	assert(!g->cmd.out);
+	assert(!grant_busy(g));
+	if (g->pinned)
+		g->dev->ops->unpin(g->dev, &g->e);
 	while (*at != g)
 		at = &(*at)->hash_next;
 	*at = g->hash_next;
@@ -237,7 +244,7 @@ void grants_free_peer(struct control *c, struct peer *p)
 		struct grant *g = list_entry(pos, struct grant, of_peer);
 		struct region *r = g->region;
 
-		if (g->cmd.out)
+		if (grant_busy(g))
 			continue;
 		grant_free(c, g);
 		if (list_empty(&r->due))
@@ -258,7 +265,7 @@ static void grants_free(struct control *c, struct list *grants)
 	list_for_each_safe(pos, tmp, grants) {
 		struct grant *g = list_entry(pos, struct grant, of_region);
 
-		if (!g->cmd.out)
+		if (!grant_busy(g))
 			grant_free(c, g);
 	}
 }
@@ -315,14 +322,28 @@ static void grant_gone(struct control *c, struct grant *g)
 	peer_step(c, p);
 }
 
+/* The engine has it. */
+static void grant_settled(struct control *c, struct grant *g)
+{
+	struct peer *p = g->peer;
+
+	/* Revoked meanwhile; unless others of the region's wait to be told: then it goes with them.
+	 */
+	if (g->doomed && !g->region->ending && !g->region->nuntold)
+		grant_unexpose(c, g);
+	region_step(c, g->region);
+	if (p->stage == STAGE_DOWN)
+		peer_step(c, p);
+}
+
 static void grant_exposed(struct control *c, struct cmd *cmd)
 {
 	struct grant *g = container_of(cmd, struct grant, cmd);
-	struct peer *p = g->peer;
 	int rc = cmd->e.msg.res;
 	uint8_t *key;
 
 	g->live = !rc;
+	g->pinned &= rc != 0;
 	g->rests = 0;
 	if (!rc) {
 		assert(cmd->e.len <= KEY_MAX);
@@ -337,13 +358,7 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 		grant_gone(c, g);
 		return;
 	}
-	/* Revoked meanwhile; unless others of the region's wait to be told: then it goes with them.
-	 */
-	if (g->doomed && !g->region->ending && !g->region->nuntold)
-		grant_unexpose(c, g);
-	region_step(c, g->region);
-	if (p->stage == STAGE_DOWN)
-		peer_step(c, p);
+	grant_settled(c, g);
 }
 
 static void grant_unexposed(struct control *c, struct cmd *cmd)
@@ -368,7 +383,7 @@ static void grants_sweep(struct control *c, struct peer *p)
 	list_for_each(pos, &p->grants) {
 		struct grant *g = list_entry(pos, struct grant, of_peer);
 
-		if (!g->live || g->cmd.out || g->doomed || !g->expires_ms || g->expires_ms > now)
+		if (!g->live || grant_busy(g) || g->doomed || !g->expires_ms || g->expires_ms > now)
 			continue;
 		grant_doom(g);
 		grant_unexpose(c, g);
@@ -377,7 +392,7 @@ static void grants_sweep(struct control *c, struct peer *p)
 }
 
 /* 0, or -ENOMEM. */
-static int grant_expose(struct control *c, struct grant *g, struct path *path)
+static int grant_post(struct control *c, struct grant *g, struct path *path)
 {
 	uint8_t *key = realloc(g->key, KEY_MAX);
 
@@ -391,6 +406,45 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 	g->cmd.e.data = g->key;
 	g->cmd.e.len = KEY_MAX;
 	cmd_post(c, &g->cmd, ENGINE_EXPOSE, grant_exposed);
+	return 0;
+}
+
+static int grant_pin(struct errand *e)
+{
+	struct grant *g = container_of(e, struct grant, pin);
+
+	return g->dev->ops->pin(g->dev, &g->e);
+}
+
+/* Its rail may be gone, or the advert be revoked. */
+static void grant_pinned(struct control *c, struct errand *e)
+{
+	struct grant *g = container_of(e, struct grant, pin);
+	struct path *path = rail_path(g->peer, g->rail);
+	int rc = e->res;
+
+	g->pinned = !rc;
+	if (!rc && g->doomed)
+		rc = -EACCES;
+	if (!rc && (g->peer->stage != STAGE_UP || !path || path->closing))
+		rc = -ENOTCONN;
+	if (!rc)
+		rc = grant_post(c, g, path);
+	if (!rc)
+		return;
+	grant_answer(c, g, rc);
+	if (g->live) /* from the time before, for atomics */
+		grant_settled(c, g);
+	else
+		grant_gone(c, g);
+}
+
+static int grant_expose(struct control *c, struct grant *g, struct path *path)
+{
+	g->dev = path->rail.ep->dev;
+	if (!g->dev->pins || g->pinned)
+		return grant_post(c, g, path);
+	errand_begin(c, &g->pin, grant_pin, grant_pinned);
 	return 0;
 }
 
@@ -413,7 +467,7 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 	uint32_t hash = grant_hash(path->peer, r, a);
 	struct grant *g = grant_find(c, path, r, a, hash);
 
-	if (g && (!g->rests || g->cmd.out))
+	if (g && (!g->rests || grant_busy(g)))
 		return g;
 	if (!g) {
 		grants_sweep(c, path->peer);
@@ -455,7 +509,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		key_answer(c, p, req->id, status, NULL);
 		return 0;
 	}
-	if (g->live && !g->rests && !g->cmd.out) {
+	if (g->live && !g->rests && !grant_busy(g)) {
 		key_answer(c, p, req->id, 0, g);
 		return 0;
 	}

@@ -54,8 +54,8 @@ static void control_back(struct control *c, struct msg *msg)
 		move_back(c, msg);
 		return;
 	}
-	if (msg->type == MSG_REACHED) {
-		reach_back(c, msg);
+	if (msg->type == MSG_ERRAND) {
+		errand_done(c, msg);
 		return;
 	}
 	cmd = container_of(msg, struct cmd, e.msg);
@@ -254,7 +254,7 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->peers);
 	list_init(&c->held);
 	list_init(&c->warm);
-	list_init(&c->reaches);
+	list_init(&c->errands);
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);

@@ -258,9 +258,20 @@ int paths_reaching(const struct peer *p)
 	return 0;
 }
 
-void path_reached(struct control *c, struct path *path, int res)
+/* It has the ep and its address for itself. */
+static int path_reach(struct errand *e)
 {
+	struct rail *rail = &container_of(e, struct path, reach)->rail;
+
+	return rail->ep->dev->ops->ep_meet(rail->ep, rail->addr, rail->addr_len);
+}
+
+/* Until then the path stays among its peer's. */
+static void path_reached(struct control *c, struct errand *e)
+{
+	struct path *path = container_of(e, struct path, reach);
 	struct peer *p = path->peer;
+	int res = e->res;
 
 	if (path->closing) {
 		path_back(c, path);
@@ -282,7 +293,7 @@ void path_connect(struct control *c, struct path *path, int active)
 	path->tried = 1;
 	path->rail.active = active;
 	if (path->rail.ep->dev->ops->ep_meet)
-		reach_begin(c, path);
+		errand_begin(c, &path->reach, path_reach, path_reached);
 	else
 		path_post(c, path);
 }
@@ -296,9 +307,9 @@ void path_close(struct control *c, struct path *path)
 		path_forget(path);
 		return;
 	}
-	if (!path->posted) { /* on its way through reach.c, or that was all */
+	if (!path->posted) { /* on its errand, or that was all */
 		if (!path->reach.out)
-			reach_again(c, path, 0);
+			errand_skip(c, &path->reach, 0);
 		return;
 	}
 	path->close.e.rail = &path->rail;

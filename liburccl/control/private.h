@@ -154,23 +154,33 @@ void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
 /* "10.0.0.2:7777", "[::1]:7777" */
 void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
-/* ---- paths: rails as the control thread sees them (path.c) ---- */
+/* ---- errand.c ---- */
 
-#define MSG_REACHED 204 /* beside the types of commands, requests and calls */
+#define MSG_ERRAND 204 /* beside the types of commands, requests and calls */
 
-/* A path's way through reach.c. */
-struct reach {
+/* What may block, on a thread of its own. The control thread's but for res. */
+struct errand {
 	struct msg msg;
-	struct list link;    /* in control.reaches, until it begins */
-	struct mailbox *out; /* where msg goes; NULL: it is not there */
+	struct list link;    /* in control.errands, until it begins */
+	struct mailbox *out; /* where msg goes; NULL: it is not under way */
 	pthread_t thread;
 	int has_thread;
-	int res; /* the thread's */
+	int res;		       /* the thread's: 0 or -errno */
+	int (*run)(struct errand *e);  /* there: what it returns is res */
+	void (*back)(struct control *c, struct errand *e); /* when it is done */
 };
+
+void errand_begin(struct control *c, struct errand *e, int (*run)(struct errand *e),
+		  void (*back)(struct control *c, struct errand *e));
+/* The back() of the time before follows with res, without anything being done. */
+void errand_skip(struct control *c, struct errand *e, int res);
+void errand_done(struct control *c, struct msg *msg);
+
+/* ---- paths: rails as the control thread sees them (path.c) ---- */
 
 struct path {
 	struct rail rail;
-	struct reach reach;
+	struct errand reach; /* ep_meet() */
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
@@ -212,16 +222,7 @@ void path_connect(struct control *c, struct path *path, int active);
 void path_await(struct control *c, struct path *path); /* then RAIL_ACK */
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);
-void path_reached(struct control *c, struct path *path, int res);
 int paths_reaching(const struct peer *p);
-
-/* ---- reach.c ---- */
-
-/* path_reached() follows. */
-void reach_begin(struct control *c, struct path *path);
-/* It follows with res, without anything being done. */
-void reach_again(struct control *c, struct path *path, int res);
-void reach_back(struct control *c, struct msg *msg);
 
 /* ---- rails.c: those of a peer that has its data path ---- */
 
@@ -544,8 +545,8 @@ struct control {
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers connected, or about to be */
-	struct list reaches; /* paths that wait for a thread */
-	uint32_t nreaches;   /* that have one */
+	struct list errands; /* that wait for a thread */
+	uint32_t nerrands;   /* that have one */
 	struct list warm;    /* peers with a data path */
 	uint32_t nwarm;
 	struct alarm cool_alarm; /* more than max_warm: to ask again */

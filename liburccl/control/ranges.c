@@ -4,6 +4,7 @@
  * ten thousand tensors of one pool cost one registration. */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "control/private.h"
@@ -325,7 +326,7 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
-static void extent_unreg(struct control *c, struct extent *a, uint32_t n)
+static void extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 {
 	while (n) {
 		struct device *dev = c->config.devices[--n];
@@ -334,7 +335,19 @@ static void extent_unreg(struct control *c, struct extent *a, uint32_t n)
 	}
 }
 
-static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
+/* The kernel counts pinned pages against a limit, and says no more than ENOMEM. */
+static int reg_refused(const struct device *dev, const struct extent *a, int rc, struct trouble *t)
+{
+	struct rlimit limit;
+
+	if (rc == -ENOMEM && dev->pins && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY)
+		return refuse(t, rc, REASON_REG_MEMLOCK, dev->ops->transport, a->len,
+			      (uint64_t)limit.rlim_cur / 1024);
+	return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
+}
+
+static int extent_reg(const struct control *c, struct extent *a, struct trouble *t)
 {
 	uint32_t i;
 	int rc;
@@ -345,17 +358,39 @@ static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
 		rc = dev->ops->reg(dev, a);
 		if (rc) {
 			extent_unreg(c, a, i);
-			return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
+			return reg_refused(dev, a, rc, t);
 		}
 	}
+	a->known = 1;
 	return 0;
+}
+
+int extents_reg(const struct control *c, struct region *r, struct trouble *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->nextents; i++)
+		if (!r->extents[i]->known && extent_reg(c, r->extents[i], t))
+			return t->res;
+	return 0;
+}
+
+int extents_slow(const struct control *c, const struct region *r)
+{
+	uint32_t i, new = 0, pins = 0;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		pins |= c->config.devices[i]->pins;
+	for (i = 0; pins && i < r->nextents; i++)
+		new |= !r->extents[i]->known;
+	return (int)new;
 }
 
 static void extent_put(struct control *c, struct extent *a)
 {
 	if (--a->users)
 		return;
-	extent_unreg(c, a, c->config.ndevices);
+	extent_unreg(c, a, a->known ? c->config.ndevices : 0);
 	extent_hold(c, a, 0);
 	free(a);
 }
@@ -376,10 +411,6 @@ static struct extent *extent_get(struct control *c, struct region *r, const stru
 		return NULL;
 	}
 	*a = *like;
-	if (extent_reg(c, a, t)) {
-		free(a);
-		return NULL;
-	}
 	extent_hold(c, a, 1);
 	return a;
 }

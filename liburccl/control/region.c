@@ -162,22 +162,15 @@ static int region_enter(struct control *c, struct region *r, struct trouble *t)
 		*t = (struct trouble){-ENFILE, REASON_HANDLES, {0}};
 		return t->res;
 	}
-	if (extents_get(c, r, t))
-		goto del_handle;
 	map = memory_map_add(c->map, r->memory);
 	if (!map) {
 		*t = (struct trouble){-ENOMEM, REASON_NO_MEMORY, {sizeof(*map)}};
-		goto put_areas;
+		handles_del(&c->region_handles, r->memory->handle);
+		return t->res;
 	}
 	c->map = map;
 	list_add_tail(&r->link, &c->regions);
 	return 0;
-
-put_areas:
-	extents_put(c, r);
-del_handle:
-	handles_del(&c->region_handles, r->memory->handle);
-	return t->res;
 }
 
 static void region_tell(struct control *c, struct region *r)
@@ -188,15 +181,23 @@ static void region_tell(struct control *c, struct region *r)
 	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
 }
 
-/* Its pages are there, where that was wanted. */
+static void region_refuse(struct control *c, struct region *r, const struct trouble *t)
+{
+	struct control_req *req = r->registering;
+
+	extents_put(c, r);
+	region_free_record(r);
+	req_trouble(req, t);
+}
+
+/* Devices know its memory. */
 static void region_begin(struct control *c, struct region *r)
 {
 	struct control_req *req = r->registering;
 	struct trouble t;
 
 	if (region_enter(c, r, &t)) {
-		region_free_record(r);
-		req_trouble(req, &t);
+		region_refuse(c, r, &t);
 		return;
 	}
 	req->handle = r->memory->handle;
@@ -207,6 +208,42 @@ static void region_begin(struct control *c, struct region *r)
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 
+static int region_pin(struct errand *e)
+{
+	struct region *r = container_of(e, struct region, pin);
+
+	return extents_reg(r->control, r, &r->trouble);
+}
+
+static void region_pinned(struct control *c, struct errand *e)
+{
+	struct region *r = container_of(e, struct region, pin);
+
+	if (r->ending)
+		r->trouble = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
+	if (r->ending || e->res)
+		region_refuse(c, r, &r->trouble);
+	else
+		region_begin(c, r);
+}
+
+/* Its pages are there, where that was wanted. */
+static void region_reg(struct control *c, struct region *r)
+{
+	struct trouble t;
+
+	if (extents_get(c, r, &t)) {
+		region_refuse(c, r, &t);
+	} else if (extents_slow(c, r)) {
+		r->control = c;
+		errand_begin(c, &r->pin, region_pin, region_pinned);
+	} else if (extents_reg(c, r, &t)) {
+		region_refuse(c, r, &t);
+	} else {
+		region_begin(c, r);
+	}
+}
+
 static void region_prefaulted(struct control *c, void *arg, int res, uint64_t addr)
 {
 	struct region *r = arg;
@@ -214,7 +251,7 @@ static void region_prefaulted(struct control *c, void *arg, int res, uint64_t ad
 
 	r->prefault = NULL;
 	if (!res && !r->ending) {
-		region_begin(c, r);
+		region_reg(c, r);
 		return;
 	}
 	region_free_record(r);
@@ -239,7 +276,7 @@ void region_register(struct control *c, struct control_req *req)
 	r->registering = req;
 	req->owner = r;
 	if (!(req->rights & URCCL_REG_PREFAULT)) {
-		region_begin(c, r);
+		region_reg(c, r);
 		return;
 	}
 	r->prefault = prefault_start(c, r->memory, region_prefaulted, r, &err);
@@ -255,7 +292,8 @@ struct region *region_own(struct control *c, const struct urccl_range *range, ui
 	struct trouble t;
 	struct region *r = region_new(c, &req, &t);
 
-	if (r && region_enter(c, r, &t)) {
+	if (r && (extents_get(c, r, &t) || extents_reg(c, r, &t) || region_enter(c, r, &t))) {
+		extents_put(c, r);
 		region_free_record(r);
 		r = NULL;
 	}
@@ -388,8 +426,8 @@ void region_revoke(struct control *c, struct control_req *req)
 	region_step(c, r);
 }
 
-/* Nobody waits any more. What was begun goes on by itself; pages that are being made are not: the
- * answer comes when nothing more is done to the program's memory. */
+/* Nobody waits any more. What was begun goes on by itself; a region that is not one yet does not:
+ * the answer comes when nothing more is done to the program's memory. */
 void region_drop(struct control *c, struct control_req *req)
 {
 	struct region *r = req->owner;
@@ -397,10 +435,11 @@ void region_drop(struct control *c, struct control_req *req)
 	(void)c;
 	switch (req->msg.type) {
 	case CONTROL_REGISTER:
-		if (!r->prefault)
+		if (!r->prefault && !r->pin.out)
 			return; /* the engine answers at once */
 		r->ending = REGION_ENDING;
-		prefault_stop(r->prefault);
+		if (r->prefault)
+			prefault_stop(r->prefault);
 		return;
 	case CONTROL_UNREGISTER:
 		r->unregistering = NULL;

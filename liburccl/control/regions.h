@@ -22,7 +22,10 @@ struct region {
 	struct list grants, doomed;
 	uint32_t nuntold; /* doomed grants whose peer has not said that it heard */
 	struct cmd add, del;
-	struct prefault *prefault; /* before it is one */
+	struct prefault *prefault; /* before it is one; then */
+	struct errand pin;	   /* extents_reg(), with */
+	struct control *control;
+	struct trouble trouble;
 	struct alarm told;	   /* REVOKE_NS */
 	struct alarm lag;	   /* MOVE_NS */
 	struct alarm alarm;	   /* CALL_NS, of calls that wait */
@@ -52,8 +55,11 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 void ranges_free(struct memory *m);
 /* The run of memory that begins with the k-th span by address; the first that is not of it. */
 uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len);
-/* The extents of its spans, registered with the devices. */
+/* The extents of its spans. */
 int extents_get(struct control *c, struct region *r, struct trouble *t);
+/* Makes those known to the devices that are not yet. Any thread, one at a time. */
+int extents_reg(const struct control *c, struct region *r, struct trouble *t);
+int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
 void extents_put(struct control *c, struct region *r);
 
 /* prefault.c: back comes when no page of it is asked for any more; err and addr: where it failed.
@@ -92,9 +98,12 @@ struct grant {
 	struct region *region;
 	uint32_t hash;
 	uint64_t expires_ms; /* of the advert */
+	struct device *dev;  /* of ours, of its rail */
+	struct errand pin;   /* where it pins */
 	struct cmd cmd;	     /* EXPOSE or UNEXPOSE */
 	uint8_t *key;	     /* what importers are told */
 	uint32_t key_len;
+	uint8_t pinned;	    /* and the engine does not have it */
 	uint8_t live;	    /* the engine has it */
 	uint8_t rests;	    /* its rail is gone: only atomics know it */
 	uint8_t rail;	    /* number */
@@ -120,6 +129,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 void grants_free_peer(struct control *c, struct peer *p);
 void grants_free_region(struct control *c, struct region *r);
 void grants_rest(struct peer *p, uint32_t number); /* the rail is gone */
+int grant_busy(const struct grant *g);		 /* an errand or the engine has it */
 void grant_doom(struct grant *g); /* not to be given again */
 void grant_unexpose(struct control *c, struct grant *g);
 

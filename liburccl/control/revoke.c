@@ -54,7 +54,7 @@ void revoke_keys(struct control *c, struct region *r)
 	list_for_each_safe(pos, tmp, &r->doomed) {
 		struct grant *g = list_entry(pos, struct grant, of_region);
 
-		if (g->live && !g->cmd.out)
+		if (g->live && !grant_busy(g))
 			grant_unexpose(c, g);
 	}
 	move_await(c, r);

@@ -24,6 +24,8 @@ struct extent {
 	int	 fd;
 	uint32_t rights;		/* enum urccl_rights: of the region it was made for */
 	uint32_t users;			/* control thread: pieces of regions */
+	uint32_t known;			/* the devices have it; whoever told them, then the control
+					 * thread */
 	uint32_t moving;		/* enum extent_moving; control thread, read by devices */
 	uint32_t strange;		/* engine, read by control thread: a peer that was given up
 					 * may have it mapped */

@@ -150,6 +150,8 @@ void grant_open_until(struct grant *g, struct end *owner, struct end *importer, 
 					.len = len,
 					.rights = rights,
 					.expires_ns = expires_ns};
+	if (g->exposure.ep->dev->pins)
+		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->exposure), 0);
 	n = b->expose(&g->exposure, g->key, sizeof(g->key));
 	CHECK(n > 0);
 	CHECK_LE(n, KEY_MAX);
