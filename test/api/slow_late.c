@@ -6,7 +6,7 @@
 #include "pair.h"
 
 #define LEN	65536u
-#define LATE_US 100000u /* before the memory is taken from who does nothing */
+#define LATE_US 20000u /* before the memory is taken from who does nothing */
 #define RW	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
@@ -88,7 +88,7 @@ static void late(int unregisters)
 	cqe = take(3);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	check_sentence(&p.a, &cqe, "still in use");
-	check_sentence(&p.a, &cqe, "after 100000 us");
+	check_sentence(&p.a, &cqe, "after 20000 us");
 }
 
 static void cancelled(int unregisters)
