@@ -130,6 +130,9 @@ static int set_context(struct options *o, int opt, const char *arg)
 	case OPT_WAIT:
 		o->wait = (enum perf_wait)word_value(opt, word_waits, arg);
 		return 1;
+	case OPT_SERVER_WAIT:
+		o->server_wait = (enum perf_wait)word_value(opt, word_waits, arg);
+		return 1;
 	case OPT_TRANSPORT:
 		o->transport = arg;
 		return 1;
@@ -269,6 +272,9 @@ static void finish(struct options *o)
 	}
 	if (o->wait == WAIT_DEFAULT)
 		o->wait = o->is_inline || o->role == ROLE_NOP ? WAIT_SPIN : WAIT_CALL;
+	/* A threaded server's own thread has nothing to spin for. */
+	if (o->server_wait == WAIT_DEFAULT)
+		o->server_wait = o->wait == WAIT_SPIN && !o->is_inline ? WAIT_CALL : o->wait;
 	if (!o->span)
 		o->span = o->cold ? 1ull << 30 : bytes;
 	if (o->span < bytes)

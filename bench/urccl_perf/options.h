@@ -62,7 +62,7 @@ struct options {
 	uint32_t background_depth;
 
 	int is_inline;
-	enum perf_wait wait;
+	enum perf_wait wait, server_wait;
 	const char *transport;
 	int alloc, server_alloc; /* memory of urccl_alloc(), at both ends or the server's */
 	enum bench_pages pages;

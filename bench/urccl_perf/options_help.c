@@ -37,6 +37,7 @@ const char options_help[] =
 	"how (both ends with --self)\n"
 	"  --inline            no progress thread: our calls drive the devices\n"
 	"  --wait HOW          spin (default of --inline and --nop), epoll, call (urccl_wait)\n"
+	"  --server-wait HOW   the server's (the same, and call with progress threads)\n"
 	"  --transport LIST    shm, tcp, ... (all)\n"
 	"  --alloc | --heap    memory of urccl_alloc(), or ordinary (default)\n"
 	"  --server-alloc      memory of urccl_alloc() at the server alone\n"

@@ -64,6 +64,7 @@ void result_open(struct report *r, const struct options *o, uint32_t path)
 	report_setting(r, "memory", "%s", memory_name(o));
 	report_setting(r, "progress", "%s", o->is_inline ? "inline" : "thread");
 	report_setting(r, "wait", "%s", options_wait_name(o->wait));
+	report_setting(r, "server_wait", "%s", options_wait_name(o->server_wait));
 	report_setting(r, "congestion_control", "%s", o->cc ? o->cc : "default");
 	report_setting(r, "driver", "%s", drivers[o->driver]);
 	report_setting(r, "cpus", "%d,%d engine %d,%d", o->cpu[OURS], o->cpu[SERVERS],

@@ -270,8 +270,7 @@ void serve(const struct options *o, int once, int say_fd)
 	if (!s)
 		bench_die("out of memory");
 	s->options = o;
-	/* A threaded server's own thread has nothing to spin for. */
-	end_open(&s->end, o, ctx, o->wait == WAIT_SPIN && !o->is_inline ? WAIT_CALL : o->wait);
+	end_open(&s->end, o, ctx, o->server_wait);
 	s->end.owner = s;
 	s->end.event = serve_event;
 	sqe = end_sqe(&s->end);

@@ -78,6 +78,7 @@ const struct option long_options[] = {
 	{"register", 1, NULL, OPT_REGISTER},
 	{"inline", 0, NULL, OPT_INLINE},
 	{"wait", 1, NULL, OPT_WAIT},
+	{"server-wait", 1, NULL, OPT_SERVER_WAIT},
 	{"transport", 1, NULL, OPT_TRANSPORT},
 	{"alloc", 0, NULL, OPT_ALLOC},
 	{"heap", 0, NULL, OPT_HEAP},
