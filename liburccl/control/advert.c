@@ -214,13 +214,19 @@ int grant_busy(const struct grant *g)
 	return g->cmd.out || g->pin.out;
 }
 
+static void grant_unpin(struct grant *g)
+{
+	if (g->pinned)
+		g->dev->ops->unpin(g->dev, &g->e);
+	g->pinned = 0;
+}
+
 static void grant_free(struct control *c, struct grant *g)
 {
 	struct grant **at = &c->grants[g->hash & c->grants_mask];
 
 	assert(!grant_busy(g));
-	if (g->pinned)
-		g->dev->ops->unpin(g->dev, &g->e);
+	grant_unpin(g);
 	while (*at != g)
 		at = &(*at)->hash_next;
 	*at = g->hash_next;
@@ -426,12 +432,14 @@ static void grant_pinned(struct control *c, struct errand *e)
 	g->pinned = !rc;
 	if (!rc && g->doomed)
 		rc = -EACCES;
-	if (!rc && (g->peer->stage != STAGE_UP || !path || path->closing))
+	if (!rc && (g->peer->stage != STAGE_UP || !path || path->closing || !path->posted ||
+		    path->rail.ep->dev != g->dev))
 		rc = -ENOTCONN;
 	if (!rc)
 		rc = grant_post(c, g, path);
 	if (!rc)
 		return;
+	grant_unpin(g);
 	grant_answer(c, g, rc);
 	if (g->live) /* from the time before, for atomics */
 		grant_settled(c, g);
@@ -442,7 +450,7 @@ static void grant_pinned(struct control *c, struct errand *e)
 static int grant_expose(struct control *c, struct grant *g, struct path *path)
 {
 	g->dev = path->rail.ep->dev;
-	if (!g->dev->pins || g->pinned)
+	if (!g->dev->pins)
 		return grant_post(c, g, path);
 	errand_begin(c, &g->pin, grant_pin, grant_pinned);
 	return 0;
