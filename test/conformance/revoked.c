@@ -9,7 +9,7 @@
 
 /* One access with the old key, while fresh (NULL: nothing) is exposed. */
 static void refused(struct rig *rig, struct pair *pair, enum chunk_kind kind, struct area *local,
-		    struct area *remote, const struct grant *old, struct grant *fresh, uint32_t len)
+		    struct area *remote, struct grant *old, struct grant *fresh, uint32_t len)
 {
 	struct end *end = &pair->end[0];
 
@@ -22,15 +22,19 @@ static void refused(struct rig *rig, struct pair *pair, enum chunk_kind kind, st
 		CHECK(!end->down);
 		return;
 	}
+	/* Keys go with their ep. */
+	rig->backend->forget(end->ep, &old->rkey);
 	if (fresh)
 		grant_close(rig, fresh);
 	pair_mend(rig, pair);
+	grant_open(old, &pair->end[1], end, remote, 0, LEN, RIGHTS);
+	grant_withdraw(rig, old);
 	if (fresh)
 		grant_open(fresh, &pair->end[1], end, remote, 0, LEN, RIGHTS);
 }
 
 static void all_refused(struct rig *rig, struct pair *pair, struct area *local, struct area *remote,
-			const struct grant *old, struct grant *fresh)
+			struct grant *old, struct grant *fresh)
 {
 	static const uint32_t lens[] = {8, LEN};
 	uint32_t i;
