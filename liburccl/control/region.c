@@ -218,11 +218,12 @@ static int region_pin(struct errand *e)
 static void region_pinned(struct control *c, struct errand *e)
 {
 	struct region *r = container_of(e, struct region, pin);
+	struct trouble t = r->trouble;
 
 	if (r->ending)
-		r->trouble = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
+		t = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
 	if (r->ending || e->res)
-		region_refuse(c, r, &r->trouble);
+		region_refuse(c, r, &t);
 	else
 		region_begin(c, r);
 }
