@@ -49,8 +49,8 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
-	uint32_t pins;			/* 1: its reg, and pin, take a while: any thread calls them,
-					 * several at a time */
+	uint32_t pins;			/* 1: its reg, and pin, take a while, and it knows memory by
+					 * its pages: these must stay */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
@@ -193,7 +193,7 @@ struct backend {
 	int (*open)(const struct device_config *config, struct device **dev);
 	void (*close)(struct device *dev);	/* no eps left */
 	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
-	 * extent. */
+	 * extent. Any thread, several at a time. */
 	int (*reg)(struct device *dev, struct extent *extent);
 	/* No exposure of memory in it is left, no chunk uses it. */
 	void (*unreg)(struct device *dev, struct extent *extent);

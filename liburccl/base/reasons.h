@@ -80,8 +80,9 @@ REASON(RANGES_SUM,	"the ranges together pass 64 bits")
 REASON(RIGHTS,		"this version does not carry out rights %x")
 REASON(ATOMIC_NATIVE,	"URCCL_REG_ATOMIC_NATIVE needs a device that carries atomics out by itself, and "
 			"no transport here has one: register with URCCL_RIGHT_ATOMIC alone")
-REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: the limit for locked memory is %u KiB (ulimit -l, "
-			"LimitMEMLOCK= of systemd, --ulimit memlock=-1 of a container)")
+REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: there is no memory, or the limit for locked memory, "
+			"%u KiB, is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 "
+			"of a container)")
 REASON(REG_DEVICE,	"no memory or no room in a device to register the region: %e")
 REASON(PREFAULT,	"the pages could not be had: %e at address %x")
 REASON(PREFAULT_THREAD,	"no thread could be had to ask for the pages: %e")

@@ -452,7 +452,7 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 	g->dev = path->rail.ep->dev;
 	if (!g->dev->pins)
 		return grant_post(c, g, path);
-	errand_begin(c, &g->pin, grant_pin, grant_pinned);
+	errand_begin(c, &g->pin, ERRAND_PIN, grant_pin, grant_pinned);
 	return 0;
 }
 

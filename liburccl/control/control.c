@@ -254,7 +254,9 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->peers);
 	list_init(&c->held);
 	list_init(&c->warm);
-	list_init(&c->errands);
+	list_init(&c->errands[ERRAND_REACH]);
+	list_init(&c->errands[ERRAND_PIN]);
+	list_init(&c->pins_held);
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);

@@ -31,27 +31,37 @@ static void errand_start(struct errand *e)
 		errand_run(e);
 }
 
-static void errand_next(struct control *c)
+static void errand_next(struct control *c, enum errand_kind kind)
 {
-	while (c->nerrands < ERRANDS_MAX && !list_empty(&c->errands)) {
-		struct errand *e = list_first(&c->errands, struct errand, link);
+	while (c->nerrands[kind] < ERRANDS_MAX && !list_empty(&c->errands[kind])) {
+		struct errand *e = list_first(&c->errands[kind], struct errand, link);
 
 		list_del(&e->link);
-		c->nerrands++;
+		c->nerrands[kind]++;
 		errand_start(e);
 	}
 }
 
-void errand_begin(struct control *c, struct errand *e, int (*run)(struct errand *e),
-		  void (*back)(struct control *c, struct errand *e))
+void errand_begin(struct control *c, struct errand *e, enum errand_kind kind,
+		  int (*run)(struct errand *e), void (*back)(struct control *c, struct errand *e))
 {
 	assert(!e->out);
 	e->msg.type = MSG_ERRAND;
 	e->out = &c->back;
+	e->kind = kind;
 	e->run = run;
 	e->back = back;
-	list_add_tail(&e->link, &c->errands);
-	errand_next(c);
+	list_add_tail(&e->link, &c->errands[kind]);
+	errand_next(c, kind);
+}
+
+void errand_drop(struct control *c, struct errand *e)
+{
+	if (!e->out || list_empty(&e->link))
+		return;
+	list_del(&e->link);
+	e->out = NULL;
+	errand_skip(c, e, -ECANCELED);
 }
 
 void errand_skip(struct control *c, struct errand *e, int res)
@@ -59,7 +69,7 @@ void errand_skip(struct control *c, struct errand *e, int res)
 	assert(!e->out);
 	e->out = &c->back;
 	e->res = res;
-	c->nerrands++;
+	c->nerrands[e->kind]++;
 	mailbox_post(e->out, &e->msg);
 }
 
@@ -71,7 +81,7 @@ void errand_done(struct control *c, struct msg *msg)
 		pthread_join(e->thread, NULL);
 	e->has_thread = 0;
 	e->out = NULL;
-	c->nerrands--;
-	errand_next(c);
+	c->nerrands[e->kind]--;
+	errand_next(c, e->kind);
 	e->back(c, e);
 }

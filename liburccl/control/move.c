@@ -79,6 +79,7 @@ static void move_ended(struct control *c, struct cmd *cmd)
 
 	list_del(&m->link);
 	free(m);
+	regions_pin(c);
 	if (!res)
 		regions_step(c);
 	control_step(c);
@@ -128,13 +129,37 @@ static int is_under_way(struct control *c, const struct allocation *a)
 	return 0;
 }
 
-/* One that failed, for want of memory, is tried again by the next call. */
-static void move_begin(struct control *c, struct allocation *a)
+/* A device has, or gets, its pages by their place in the machine, for regions that go on. */
+static int is_pinned(struct control *c, const struct allocation *a)
+{
+	struct list *pos;
+	uint32_t i;
+
+	if (!devices_pin(c))
+		return 0;
+	list_for_each(pos, &c->regions) {
+		struct region *r = list_entry(pos, struct region, link);
+
+		for (i = 0; i < r->nextents && r->ending != REGION_LEAVING; i++)
+			if (r->extents[i]->addr - a->addr < a->len)
+				return 1;
+	}
+	return c->npinning > 0;
+}
+
+/* One that failed, for want of memory, is tried again by the next call, and one that devices have
+ * pinned a while later. */
+static void move_begin(struct control *c, struct allocation *a, struct region *r)
 {
 	struct move *m;
 
 	if (a->fd < 0 || is_under_way(c, a))
 		return;
+	if (is_pinned(c, a)) {
+		if ((r->unregistering || !list_empty(&r->revoking)) && list_empty(&r->lag.link))
+			alarm_set(c, &r->lag, MOVE_NS);
+		return;
+	}
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return;
@@ -165,12 +190,16 @@ void move_expired(struct control *c, struct alarm *al)
 	struct allocation *a;
 	uint32_t i;
 
-	if (c->ending || (!r->del.out && list_empty(&r->doomed)))
+	if (c->ending)
 		return;
+	if (!r->del.out && list_empty(&r->doomed)) {
+		region_step(c, r);
+		return;
+	}
 	for (i = 0; i < r->nextents; i++) {
 		a = allocation_at(c, r->extents[i]->addr);
 		if (a)
-			move_begin(c, a);
+			move_begin(c, a, r);
 	}
 }
 
@@ -189,7 +218,7 @@ int move_wanted(struct control *c, struct region *r)
 		if (!a || a->fd < 0)
 			continue;
 		if (strange)
-			move_begin(c, a);
+			move_begin(c, a, r);
 		wanted |= strange || is_under_way(c, a);
 	}
 	return wanted;

@@ -293,7 +293,7 @@ void path_connect(struct control *c, struct path *path, int active)
 	path->tried = 1;
 	path->rail.active = active;
 	if (path->rail.ep->dev->ops->ep_meet)
-		errand_begin(c, &path->reach, path_reach, path_reached);
+		errand_begin(c, &path->reach, ERRAND_REACH, path_reach, path_reached);
 	else
 		path_post(c, path);
 }

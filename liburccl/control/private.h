@@ -158,10 +158,18 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
 #define MSG_ERRAND 204 /* beside the types of commands, requests and calls */
 
+/* Those of one kind do not wait for those of the other. */
+enum errand_kind {
+	ERRAND_REACH, /* some seconds at most */
+	ERRAND_PIN,   /* as long as there is memory */
+	ERRAND_KINDS
+};
+
 /* What may block, on a thread of its own. The control thread's but for res. */
 struct errand {
 	struct msg msg;
-	struct list link;    /* in control.errands, until it begins */
+	struct list link;    /* in control.errands[kind], until it begins */
+	enum errand_kind kind;
 	struct mailbox *out; /* where msg goes; NULL: it is not under way */
 	pthread_t thread;
 	int has_thread;
@@ -170,8 +178,11 @@ struct errand {
 	void (*back)(struct control *c, struct errand *e); /* when it is done */
 };
 
-void errand_begin(struct control *c, struct errand *e, int (*run)(struct errand *e),
+void errand_begin(struct control *c, struct errand *e, enum errand_kind kind,
+		  int (*run)(struct errand *e),
 		  void (*back)(struct control *c, struct errand *e));
+/* One that has not begun is not done: its back() follows with -ECANCELED. */
+void errand_drop(struct control *c, struct errand *e);
 /* The back() of the time before follows with res, without anything being done. */
 void errand_skip(struct control *c, struct errand *e, int res);
 void errand_done(struct control *c, struct msg *msg);
@@ -545,8 +556,10 @@ struct control {
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers connected, or about to be */
-	struct list errands; /* that wait for a thread */
-	uint32_t nerrands;   /* that have one */
+	struct list errands[ERRAND_KINDS]; /* that wait for a thread */
+	uint32_t nerrands[ERRAND_KINDS];   /* that have one */
+	struct list pins_held;		   /* regions that wait for moves to end */
+	uint32_t npinning;		   /* regions of which devices are being told */
 	struct list warm;    /* peers with a data path */
 	uint32_t nwarm;
 	struct alarm cool_alarm; /* more than max_warm: to ask again */

@@ -365,6 +365,16 @@ static int extent_reg(const struct control *c, struct extent *a, struct trouble 
 	return 0;
 }
 
+int devices_pin(const struct control *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->pins)
+			return 1;
+	return 0;
+}
+
 int extents_reg(const struct control *c, struct region *r, struct trouble *t)
 {
 	uint32_t i;
@@ -377,13 +387,11 @@ int extents_reg(const struct control *c, struct region *r, struct trouble *t)
 
 int extents_slow(const struct control *c, const struct region *r)
 {
-	uint32_t i, new = 0, pins = 0;
+	uint32_t i, new = 0;
 
-	for (i = 0; i < c->config.ndevices; i++)
-		pins |= c->config.devices[i]->pins;
-	for (i = 0; pins && i < r->nextents; i++)
+	for (i = 0; i < r->nextents; i++)
 		new |= !r->extents[i]->known;
-	return (int)new;
+	return new &&devices_pin(c);
 }
 
 static void extent_put(struct control *c, struct extent *a)

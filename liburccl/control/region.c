@@ -220,12 +220,30 @@ static void region_pinned(struct control *c, struct errand *e)
 	struct region *r = container_of(e, struct region, pin);
 	struct trouble t = r->trouble;
 
+	c->npinning--;
 	if (r->ending)
 		t = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
 	if (r->ending || e->res)
 		region_refuse(c, r, &t);
 	else
 		region_begin(c, r);
+}
+
+static void region_pin_begin(struct control *c, struct region *r)
+{
+	r->control = c;
+	c->npinning++;
+	errand_begin(c, &r->pin, ERRAND_PIN, region_pin, region_pinned);
+}
+
+void regions_pin(struct control *c)
+{
+	while (!list_empty(&c->pins_held) && list_empty(&c->moves)) {
+		struct region *r = list_first(&c->pins_held, struct region, link);
+
+		list_del(&r->link);
+		region_pin_begin(c, r);
+	}
 }
 
 /* Its pages are there, where that was wanted. */
@@ -236,8 +254,8 @@ static void region_reg(struct control *c, struct region *r)
 	if (extents_get(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else if (extents_slow(c, r)) {
-		r->control = c;
-		errand_begin(c, &r->pin, region_pin, region_pinned);
+		list_add_tail(&r->link, &c->pins_held);
+		regions_pin(c);
 	} else if (extents_reg(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else {
@@ -433,14 +451,14 @@ void region_drop(struct control *c, struct control_req *req)
 {
 	struct region *r = req->owner;
 
-	(void)c;
 	switch (req->msg.type) {
 	case CONTROL_REGISTER:
-		if (!r->prefault && !r->pin.out)
+		if (!r->prefault && !r->pin.out && list_empty(&r->link))
 			return; /* the engine answers at once */
 		r->ending = REGION_ENDING;
 		if (r->prefault)
 			prefault_stop(r->prefault);
+		errand_drop(c, &r->pin);
 		return;
 	case CONTROL_UNREGISTER:
 		r->unregistering = NULL;

@@ -46,6 +46,7 @@ void region_info(struct control *c, struct control_call *call);
 void region_alloc(struct control *c, struct control_call *call);
 void region_free(struct control *c, struct control_call *call);
 void region_step(struct control *c, struct region *r); /* something that it waited for is there */
+void regions_pin(struct control *c); /* those that waited, once no memory is being moved */
 void regions_end(struct control *c);		       /* all of them; control_step() follows */
 
 /* ranges.c: what a program registers, as memory of a region. 0 (NULL) with *t: -errno. */
@@ -59,6 +60,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 int extents_get(struct control *c, struct region *r, struct trouble *t);
 /* Makes those known to the devices that are not yet. Any thread, one at a time. */
 int extents_reg(const struct control *c, struct region *r, struct trouble *t);
+int devices_pin(const struct control *c);
 int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
 void extents_put(struct control *c, struct region *r);
 

@@ -129,6 +129,7 @@ static int key_import(struct engine_cmd *cmd)
 	if (res)
 		return res;
 	k->resolved = 1;
+	k->rail = rail;
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
 	if (!part->rails) {

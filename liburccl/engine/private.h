@@ -308,6 +308,7 @@ struct remote_part {
 struct rail_key {
 	struct rkey key;
 	struct engine_remote *remote;
+	struct rail *rail; /* whose it is: rails of other transports have the same numbers */
 	uint32_t resolved; /* the key is the device's: to be forgotten */
 };
 

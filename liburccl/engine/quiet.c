@@ -171,8 +171,10 @@ void remote_forget_keys(struct engine_remote *r, struct rail *rail)
 	uint32_t i;
 
 	for (i = 0; keys && i < r->nparts; i++) {
+		if (!keys[i].resolved || keys[i].rail != rail)
+			continue;
 		part_loses(r, i, rail->number);
-		if (keys[i].resolved && r->peer->state <= PEER_LOSING)
+		if (r->peer->state <= PEER_LOSING)
 			rail->ep->dev->ops->forget(rail->ep, &keys[i].key);
 		keys[i].resolved = 0;
 	}
