@@ -73,12 +73,13 @@ ib_conformance() {
 }
 
 # Both ends in one process, on rxe_v0 and rxe_v1.
-IB_TESTS="write vector paged notify cancel fence atomic region memlock"
+IB_TESTS="write vector paged notify cancel fence atomic region memlock revoke frozen random restart"
 IB_TESTS_FULL="accept advert away both_dial connect connect_end deadline early event_slots"
-IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_return frozen frozen_others incast link lost losing"
-IB_TESTS_FULL="$IB_TESTS_FULL observe owed random random_order references restart revoke ring_full"
-IB_TESTS_FULL="$IB_TESTS_FULL rings_close settings sizes slow_reader taken_back threads unregister"
-IB_TESTS_FULL="$IB_TESTS_FULL warm"
+IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_return frozen_others incast link lost losing"
+IB_TESTS_FULL="$IB_TESTS_FULL observe owed random_order references ring_full rings_close settings"
+IB_TESTS_FULL="$IB_TESTS_FULL slow_reader taken_back threads unregister warm"
+# With several rings or threads of the program's.
+IB_THREADED="away ring_full rings_close threads"
 
 ib_api() {
 	local test
@@ -92,6 +93,7 @@ ib_api() {
 		try "$test, ib" timeout 400 "$build/test/api/api-$test" --transport=ib
 	done
 	for test in $IB_TESTS $IB_TESTS_FULL; do
+		[[ " $IB_THREADED " != *" $test "* ]] || continue
 		try "$test, ib, inline" \
 			timeout 400 "$build/test/api/api-$test" --transport=ib --inline
 	done
