@@ -242,6 +242,7 @@ void regions_pin(struct control *c)
 		struct region *r = list_first(&c->pins_held, struct region, link);
 
 		list_del(&r->link);
+		r->held = 0;
 		region_pin_begin(c, r);
 	}
 }
@@ -255,6 +256,7 @@ static void region_reg(struct control *c, struct region *r)
 		region_refuse(c, r, &t);
 	} else if (extents_slow(c, r)) {
 		list_add_tail(&r->link, &c->pins_held);
+		r->held = 1;
 		regions_pin(c);
 	} else if (extents_reg(c, r, &t)) {
 		region_refuse(c, r, &t);
@@ -453,7 +455,7 @@ void region_drop(struct control *c, struct control_req *req)
 
 	switch (req->msg.type) {
 	case CONTROL_REGISTER:
-		if (!r->prefault && !r->pin.out && list_empty(&r->link))
+		if (!r->prefault && !r->pin.out && !r->held)
 			return; /* the engine answers at once */
 		r->ending = REGION_ENDING;
 		if (r->prefault)

@@ -26,6 +26,7 @@ struct region {
 	struct errand pin;	   /* extents_reg(), with */
 	struct control *control;
 	struct trouble trouble;
+	uint8_t held; /* in control.pins_held, by link */
 	struct alarm told;	   /* REVOKE_NS */
 	struct alarm lag;	   /* MOVE_NS */
 	struct alarm alarm;	   /* CALL_NS, of calls that wait */
