@@ -78,7 +78,7 @@ static struct rail *rail_to_try(const struct engine_peer *p, uint64_t left, uint
 	return NULL;
 }
 
-/* full: those that took no more, or have no key. NULL: it is best to wait. */
+/* full: those that have no key. NULL: it is best to wait. */
 static struct rail *rail_for(const struct engine_peer *p, uint64_t left, uint64_t len,
 			     uint32_t full)
 {
