@@ -87,16 +87,30 @@ static void inquiry_close(struct inquiry *in)
 
 /* ---- for a transport ---- */
 
+static int is_rail(const struct plan *plan, uint32_t port)
+{
+	uint32_t i;
+
+	for (i = 0; i < plan->rails; i++)
+		if (plan->choices[i].port == port)
+			return 1;
+	return 0;
+}
+
+/* In the order of the machine and not of who is nearest: the n-th is paired with a peer's n-th, and
+ * processes of one machine may be near to different ones. */
 static struct nic_port *rails_of(const struct inquiry *in)
 {
 	struct nic_port *nics = calloc(in->plan.rails, sizeof(*nics));
-	uint32_t i;
+	uint32_t i, n = 0;
 
-	for (i = 0; nics && i < in->plan.rails; i++) {
-		const struct port *port = &in->m.ports[in->plan.choices[i].port];
+	for (i = 0; nics && i < in->m.nports && n < in->plan.rails; i++) {
+		const struct port *port = &in->m.ports[i];
 
-		memcpy(nics[i].name, in->m.places[port->place].name, sizeof(nics[i].name));
-		nics[i].port = port->number;
+		if (!is_rail(&in->plan, i))
+			continue;
+		memcpy(nics[n].name, in->m.places[port->place].name, sizeof(nics[n].name));
+		nics[n++].port = port->number;
 	}
 	return nics;
 }

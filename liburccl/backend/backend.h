@@ -74,8 +74,9 @@ struct device_config {
 	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
 						 * used), at most LISTEN_MAX */
 	uint32_t nlisten;		/* 0: do not listen */
-	struct nic_port *nics;		/* of an RDMA transport: the rails, best first, which have
-					 * what the settings ask for; NULL: it looks itself */
+	struct nic_port *nics;		/* of an RDMA transport: the rails, in the machine's order,
+					 * which have what the settings ask for; NULL: it looks
+					 * itself */
 	uint32_t nnics;
 };
 
