@@ -386,6 +386,9 @@ static int result_of(enum ibv_wc_status status)
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_LOC_QP_OP_ERR: /* rxe's word for a port whose link is down, too */
+	case IBV_WC_FATAL_ERR:
+	case IBV_WC_GENERAL_ERR:
 		return -ECONNRESET;
 	default:
 		return -EIO;

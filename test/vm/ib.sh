@@ -111,12 +111,41 @@ pusher_over_ib() {
 	[ "$beside" -gt 1000000 ]
 }
 
+# v_and_w TEST...: in the next seconds v0 sends, and what w0 sends passes the test. They are how long
+# is looked, not waited for: a link that is down sends nothing from then on.
+v_and_w() {
+	local v w
+
+	v=$(sent v0) w=$(sent w0)
+	sleep 4
+	v=$(($(sent v0) - v)) w=$(($(sent w0) - w))
+	echo "v0 sent $v bytes, w0 $w"
+	[ "$v" -gt 1000000 ] && [ "$w" "$@" ]
+}
+
+# One is pulled under writes, and comes back: no write fails, and each has its share while it can.
+two_rails() {
+	local perf status=0
+
+	timeout 90 "$build/bench/urccl_perf" --self --op write --size 1m --depth 8 --duration 20 \
+		--transport ib --device =rxe_v0,rxe_w0 --server-device =rxe_v1,rxe_w1 &
+	perf=$!
+	v_and_w -gt 1000000 || status=1
+	link_down w0 && v_and_w = 0 || status=1
+	link_up w0 && v_and_w -gt 1000000 || status=1
+	wait "$perf" && return "$status"
+}
+
 two_hosts() {
 	rails_up && far_host_up
 }
 
 ib_hosts() {
 	try "rails v and w, and a second host" two_hosts
+}
+
+ib_two_rails() {
+	try "rails v and w at once, w pulled" two_rails
 }
 
 ib_pusher() {
@@ -146,6 +175,7 @@ ib() {
 	ib_rails
 	ib_conformance
 	ib_api
+	ib_two_rails
 	ib_pusher
 	ib_faults
 }
