@@ -111,8 +111,8 @@ pusher_over_ib() {
 	[ "$beside" -gt 1000000 ]
 }
 
-# v_and_w TEST...: in the next seconds v0 sends, and what w0 sends passes the test. They are how long
-# is looked, not waited for: a link that is down sends nothing from then on.
+# v_and_w TEST...: for some seconds v0 sends, and what w0 sends passes the test. So long is looked,
+# and nothing waited for: a link that is down sends nothing at all.
 v_and_w() {
 	local v w
 
