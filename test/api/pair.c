@@ -212,6 +212,23 @@ void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *
 	CHECK(!"a CQE came in time");
 }
 
+void side_rails(struct side *s, struct side *other, uint32_t down)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	struct urccl_cqe cqe;
+
+	while (s->rails_down != down) {
+		CHECK(now_ns() < late);
+		CHECK(!side_take_within(s, other, 1000000, &cqe, NULL));
+	}
+}
+
+void pair_rails(struct pair *p, uint32_t down)
+{
+	side_rails(&p->a, &p->b, down);
+	side_rails(&p->b, &p->a, down);
+}
+
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data)
 {
 	struct urccl_cqe cqe;

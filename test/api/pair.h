@@ -93,6 +93,11 @@ void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *
 /* The same, up to ns: 1 or 0. */
 int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urccl_cqe *cqe,
 		     void *note);
+/* Waits until RAIL events told s that these rails of its peer are down, a bit each, and no
+ * others. */
+void side_rails(struct side *s, struct side *other, uint32_t down);
+/* Both. */
+void pair_rails(struct pair *p, uint32_t down);
 /* Takes CQEs until the terminal one of user_data, which it returns; others must not come. */
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data);
 

@@ -36,18 +36,6 @@ static uint32_t move(uint32_t n)
 	return both;
 }
 
-static void told(uint32_t down)
-{
-	uint64_t late = now_ns() + PAIR_LATE_NS;
-	struct urccl_cqe cqe;
-
-	while (p.a.rails_down != down || p.b.rails_down != down) {
-		CHECK(now_ns() < late);
-		CHECK(!side_take_within(&p.a, &p.b, 100000, &cqe, NULL));
-		CHECK(!side_take_within(&p.b, &p.a, 100000, &cqe, NULL));
-	}
-}
-
 static void has_share(void)
 {
 	uint64_t late = now_ns() + SHARE;
@@ -70,10 +58,10 @@ int main(int argc, char **argv)
 	has_share();
 	for (round = 0; round < 4; round++) {
 		urccl_sim_pull(p.sim, round & 1, 1);
-		told(1u << (round & 1));
+		pair_rails(&p, 1u << (round & 1));
 		CHECK_EQ(move(8), 0);
 		urccl_sim_pull(p.sim, round & 1, 0);
-		told(0);
+		pair_rails(&p, 0);
 		has_share();
 	}
 	target_close(&p, &t);

@@ -30,18 +30,6 @@ static uint32_t move(struct pair *p, const struct target *t)
 	return path;
 }
 
-static void told(struct pair *p, uint32_t down)
-{
-	uint64_t late = now_ns() + PAIR_LATE_NS;
-	struct urccl_cqe cqe;
-
-	while (p->a.rails_down != down || p->b.rails_down != down) {
-		CHECK(now_ns() < late);
-		CHECK(!side_take_within(&p->a, &p->b, 100000, &cqe, NULL));
-		CHECK(!side_take_within(&p->b, &p->a, 100000, &cqe, NULL));
-	}
-}
-
 static void one(struct pair *p)
 {
 	struct target t;
@@ -54,10 +42,10 @@ static void one(struct pair *p)
 		CHECK(!(move(p, &t) & URCCL_PATH_REPLAYED));
 	CHECK(!p->a.rails_down && !p->b.rails_down);
 	urccl_sim_pull(p->sim, 0, 1);
-	told(p, 1);
+	pair_rails(p, 1);
 	move(p, &t);
 	urccl_sim_pull(p->sim, 0, 0);
-	told(p, 0);
+	pair_rails(p, 0);
 	move(p, &t);
 	target_close(p, &t);
 	pair_close(p);

@@ -51,22 +51,10 @@ static uint32_t move(int reads, uint32_t flags, uint32_t pull, uint32_t *failed)
 	return path;
 }
 
-static void wait_told(struct side *s, struct side *other, uint32_t down)
-{
-	uint64_t late = now_ns() + PAIR_LATE_NS;
-	struct urccl_cqe cqe;
-
-	while (s->rails_down != down) {
-		CHECK(now_ns() < late);
-		CHECK(!side_take_within(s, other, 1000000, &cqe, NULL));
-	}
-}
-
 static void back(uint32_t rail)
 {
 	urccl_sim_pull(p.sim, rail, 0);
-	wait_told(&p.a, &p.b, 0);
-	wait_told(&p.b, &p.a, 0);
+	pair_rails(&p, 0);
 }
 
 /* 1: some of it went again. */
@@ -87,8 +75,7 @@ static int pulled(int reads, uint32_t rail)
 	CHECK_EQ(failed, 0);
 	CHECK_LE(now_ns() - from, alone + LOSS);
 	CHECK(pattern_holds(reads ? local : t.bytes, (uint64_t)N * LEN, 0, rail + (reads ? 7 : 1)));
-	wait_told(&p.a, &p.b, 1u << rail);
-	wait_told(&p.b, &p.a, 1u << rail);
+	pair_rails(&p, 1u << rail);
 	back(rail);
 	return !!(path & URCCL_PATH_REPLAYED);
 }
@@ -105,7 +92,7 @@ int main(int argc, char **argv)
 	CHECK(local);
 	side_register(&p.a, local, (uint64_t)N * LEN, 0);
 	move(0, 0, 8, &failed);
-	wait_told(&p.a, &p.b, 0);
+	side_rails(&p.a, &p.b, 0);
 	for (rail = 0; rail < 2; rail++) {
 		for (rounds = 0; !pulled(0, rail); rounds++)
 			CHECK_LE(rounds, 20);

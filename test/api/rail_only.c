@@ -32,17 +32,6 @@ static void arrives(uint64_t version)
 	CHECK_EQ(cqe.tag, version);
 }
 
-static void away(struct side *s, struct side *other, uint32_t down)
-{
-	uint64_t late = now_ns() + PAIR_LATE_NS;
-	struct urccl_cqe cqe;
-
-	while (s->rails_down != down) {
-		CHECK(now_ns() < late);
-		CHECK(!side_take_within(s, other, 1000000, &cqe, NULL));
-	}
-}
-
 int main(int argc, char **argv)
 {
 	struct urccl_cqe cqe;
@@ -56,12 +45,12 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, LEN, 0);
 	for (i = 1; i < 5; i++) {
 		urccl_sim_pull(p.sim, 0, 1);
-		away(&p.a, &p.b, 1);
+		side_rails(&p.a, &p.b, 1);
 		put(2 * i);
 		urccl_sim_pull(p.sim, 0, 0);
 		arrives(2 * i);
-		away(&p.a, &p.b, 0);
-		away(&p.b, &p.a, 0);
+		side_rails(&p.a, &p.b, 0);
+		side_rails(&p.b, &p.a, 0);
 	}
 	urccl_sim_pull(p.sim, 0, 1);
 	put(100);
