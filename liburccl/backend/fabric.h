@@ -128,6 +128,8 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 void fabric_way_close(struct fabric_way *way);
 /* A name from outside that a provider may be shown: some are upset by one of another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
+/* -EAFNOSUPPORT: it is an internet address of the other kind; -EINVAL: anything else. */
+int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_stop(struct fabric_device *d);
 
@@ -242,7 +244,8 @@ enum fabric_want {
 	WANT_HELLO = 1,
 	WANT_WAY = 2,
 	WANT_REVOKED = 4,		/* for keys that are unanswered */
-	WANT_BYE = 8,
+	WANT_REVOKE = 8,		/* for grants that are to be taken back */
+	WANT_BYE = 16,
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -448,6 +451,7 @@ void fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
 int fabric_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int fabric_unexpose(struct exposure *exposure);
+void fabric_grants_ask(struct fabric_ep *e);
 int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		  struct rkey *rkey);
 void fabric_forget(struct ep *ep, struct rkey *rkey);

@@ -336,11 +336,12 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	int err = parse_addr(&a, addr, len);
 
 	(void)via;
+	if (!err)
+		err = fabric_name_error(d, a.names, a.talk_len);
+	if (!err)
+		err = fabric_name_error(d, a.names + a.talk_len, a.way_len);
 	if (err)
 		return err;
-	if (!fabric_name_fits(d, a.names, a.talk_len) ||
-	    !fabric_name_fits(d, a.names + a.talk_len, a.way_len))
-		return -EINVAL;
 	cookies_set(e, &a);
 	memcpy(e->talk_name, a.names, a.talk_len);
 	memcpy(e->peer_name, a.names + a.talk_len, a.way_len);

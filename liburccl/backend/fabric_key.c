@@ -220,19 +220,34 @@ static void grant_job(struct fabric_grant *g)
 	mailbox_post(&d->to_helper, &g->job);
 }
 
-/* The time runs also where the word has no slot, as with a peer that is frozen. */
+/* Not said before the next poll: an ep that is closed at once tells its peer that alone. The time
+ * runs also where the word has no slot, as with a peer that is frozen. */
 static void grant_ask(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
 
-	if (g->asked || e->state != EP_UP)
+	if (g->deadline_ns || e->state != EP_UP)
 		return;
-	if (!g->deadline_ns) {
-		g->ways = e->ways_closed;
-		g->deadline_ns = clock_ns() + REVOKE_NS;
-		fabric_ep_device(e)->revoking++;
+	g->ways = e->ways_closed;
+	g->deadline_ns = clock_ns() + REVOKE_NS;
+	fabric_ep_device(e)->revoking++;
+	e->wants |= WANT_REVOKE;
+}
+
+void fabric_grants_ask(struct fabric_ep *e)
+{
+	struct list *pos;
+
+	e->wants &= ~(uint32_t)WANT_REVOKE;
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		if (!g->deadline_ns || g->asked)
+			continue;
+		g->asked = (uint8_t)fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0);
+		if (!g->asked)
+			e->wants |= WANT_REVOKE;
 	}
-	g->asked = (uint8_t)fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0);
 }
 
 /* Before the next way is opened: on that one they are not to be reached, whoever has heard. */

@@ -2,6 +2,7 @@
 /* libfabric by dlopen: programs that do not use it need not have it. All other calls are inline
  * functions of its headers, which go through tables that the objects carry. */
 #include <dlfcn.h>
+#include <unistd.h>
 #include "backend/fabric.h"
 
 #define SONAME "libfabric.so.1"
@@ -37,12 +38,26 @@ static int bind_all(struct fabric_lib *lib, void *handle)
 	return err;
 }
 
+/* 0: that is not why dlopen() failed, which does not say so. */
+static int no_descriptor(void)
+{
+	int fd = wake_open();
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
 int fabric_load(struct fabric_lib *lib, const char *path)
 {
-	/* It stays: its providers' threads may outlive what we close. */
-	void *handle = dlopen(path ? path : SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	void *handle;
 	int err;
 
+	/* It stays: its providers' threads may outlive what we close. */
+	handle = dlopen(path ? path : SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!handle && no_descriptor())
+		return fail_errno(no_descriptor(), "libfabric cannot be loaded");
 	if (!handle)
 		return fail(-ELIBACC,
 			    "no libfabric: %s. Install libfabric1, or let libfabric_so name it",

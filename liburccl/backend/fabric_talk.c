@@ -147,6 +147,8 @@ static void say_wants(struct fabric_ep *e)
 		e->wants &= ~(uint32_t)WANT_WAY;
 	if (e->wants & WANT_REVOKED)
 		fabric_keys_answer(e);
+	if (e->wants & WANT_REVOKE)
+		fabric_grants_ask(e);
 	if (e->wants & WANT_BYE && fabric_say(e, MESSAGE_BYE, 0, NULL, 0))
 		e->wants &= ~(uint32_t)WANT_BYE;
 }

@@ -119,6 +119,19 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 	}
 }
 
+int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len)
+{
+	sa_family_t ours, theirs;
+
+	if (fabric_name_fits(d, name, len))
+		return 0;
+	memcpy(&ours, d->talk.name, sizeof(ours));
+	memcpy(&theirs, name, sizeof(theirs));
+	if ((ours == AF_INET && theirs == AF_INET6) || (ours == AF_INET6 && theirs == AF_INET))
+		return -EAFNOSUPPORT;
+	return -EINVAL;
+}
+
 /* ---- the helper ---- */
 
 static int join(struct fabric_device *d, struct fabric_ep *e)

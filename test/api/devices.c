@@ -82,8 +82,8 @@ static void plans(void)
 	struct urccl_peer any = {0};
 	char text[8];
 
-	plan_has(any, none, &p.a, p.params.transport);
-	plan_has(p.a.peer, none, &p.a, p.params.transport);
+	plan_has(any, none, &p.a, p.name);
+	plan_has(p.a.peer, none, &p.a, p.name);
 	plan_has(p.b.peer, t.region, &p.b, "map it");
 	plan_has(any, ordinary.region, &p.b, "ordinary memory");
 	CHECK_EQ(urccl_plan(p.a.ctx, (struct urccl_peer){99}, none, text, 8), -ESTALE);

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	static char transport[16];
 
 	pair_options(&p, argc, argv);
-	snprintf(transport, sizeof(transport), "%s", p.params.transport);
+	snprintf(transport, sizeof(transport), "%s", p.name);
 	pair_sim(&p);
 	refusing();
 	meeting(transport);

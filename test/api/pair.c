@@ -101,6 +101,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			CHECK(!"an option that this test knows");
 	}
 	p->transport = transport_of(p->params.transport);
+	snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(p->params.transport, ":"),
+		 p->params.transport);
 	if (p->transport != URCCL_TRANSPORT_IB)
 		return;
 	if (!p->rdma[0])

@@ -43,6 +43,7 @@ struct pair {
 		params; /* what both were opened with: may be changed before pair_open() */
 	struct urccl_ring_params ring_params;
 	uint32_t transport; /* enum urccl_transport asked for */
+	char name[16]; /* of it, without what it is to carry out */
 	uint64_t seed;
 	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
 	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
