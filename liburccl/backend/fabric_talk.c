@@ -359,6 +359,15 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 
 /* ---- completions ---- */
 
+/* Of one that ends the last word alone: the peer is not to wait for more. */
+static int is_said_again(struct fabric_slot *s)
+{
+	const struct fabric_ep *e = s->ep;
+
+	return e && (e->state == EP_UP || e->state == EP_CONNECTING ||
+		     head_of(s)->type == MESSAGE_BYE);
+}
+
 static void failed(struct fabric_device *d, struct fabric_slot *s, int err)
 {
 	struct fabric_ep *e = s->ep;
@@ -368,7 +377,7 @@ static void failed(struct fabric_device *d, struct fabric_slot *s, int err)
 		return;
 	}
 	/* It may have come all the same: that is what the numbers are for. */
-	if (e && (e->state == EP_UP || e->state == EP_CONNECTING) && err != FI_ECANCELED) {
+	if (is_said_again(s) && err != FI_ECANCELED) {
 		list_del(&s->link);
 		list_add_tail(&s->link, &e->saying);
 		d->stalled = 1;

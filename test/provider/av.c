@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Address vectors: tables of names. */
+#include <stdlib.h>
+#include "prov.h"
+
+static struct prov_av *av_of(struct fid_av *fid)
+{
+	return container_of(fid, struct prov_av, fid);
+}
+
+static int room_for(struct prov_av *av, uint32_t n)
+{
+	void *more;
+
+	if (n <= av->room)
+		return 0;
+	more = realloc(av->names, 2 * (size_t)n * NAME_BYTES);
+	if (!more)
+		return -FI_ENOMEM;
+	av->names = more;
+	av->room = 2 * n;
+	return 0;
+}
+
+static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
+		     uint64_t flags, void *context)
+{
+	struct prov_av *av = av_of(fid);
+	const char *name = addr;
+	size_t i;
+	int err;
+
+	(void)flags, (void)context;
+	domain_enter(av->domain);
+	err = room_for(av, av->n + (uint32_t)count);
+	for (i = 0; !err && i < count; i++, name += strlen(name) + 1) {
+		strncpy(av->names[av->n], name, NAME_BYTES - 1);
+		av->names[av->n][NAME_BYTES - 1] = '\0';
+		if (fi_addr)
+			fi_addr[i] = av->n;
+		av->n++;
+	}
+	domain_leave(av->domain);
+	return err ? err : (int)count;
+}
+
+static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+	struct prov_av *av = av_of(fid);
+	size_t i;
+
+	(void)flags;
+	domain_enter(av->domain);
+	for (i = 0; i < count; i++)
+		av->names[fi_addr[i]][0] = '\0';
+	domain_leave(av->domain);
+	return 0;
+}
+
+const char *av_name(const struct prov_av *av, fi_addr_t addr)
+{
+	if (addr >= av->n || !av->names[addr][0])
+		DIE("address %llu is not in the vector", (unsigned long long)addr);
+	return av->names[addr];
+}
+
+int av_knows(const struct prov_av *av, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < av->n; i++)
+		if (!strcmp(av->names[i], name))
+			return 1;
+	return 0;
+}
+
+static int av_close(struct fid *fid)
+{
+	struct prov_av *av = container_of(fid, struct prov_av, fid.fid);
+
+	domain_enter(av->domain);
+	if (av->eps)
+		DIE("%u endpoints are bound to the vector", av->eps);
+	av->domain->objects--;
+	domain_leave(av->domain);
+	free(av->names);
+	free(av);
+	return 0;
+}
+
+static struct fi_ops av_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = av_close,
+	.bind = no_bind,
+	.control = no_control,
+};
+
+static struct fi_ops_av av_ops = {
+	.size = sizeof(struct fi_ops_av),
+	.insert = av_insert,
+	.remove = av_remove,
+};
+
+int av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **out, void *context)
+{
+	struct prov_domain *d = container_of(fid, struct prov_domain, fid);
+	struct prov_av *av;
+
+	if (attr->type == FI_AV_MAP)
+		return -FI_ENOSYS;
+	av = calloc(1, sizeof(*av));
+	if (!av)
+		return -FI_ENOMEM;
+	av->fid.fid = (struct fid){.fclass = FI_CLASS_AV, .context = context, .ops = &av_fid_ops};
+	av->fid.ops = &av_ops;
+	av->domain = d;
+	domain_enter(d);
+	d->objects++;
+	domain_leave(d);
+	*out = &av->fid;
+	return 0;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints, and what is posted to them. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "prov.h"
+
+static struct prov_ep *ep_of(struct fid_ep *fid)
+{
+	return container_of(fid, struct prov_ep, fid);
+}
+
+/* ---- contexts ---- */
+
+/* With FI_CONTEXT, FI_CONTEXT2 the bytes are ours while in flight. */
+static void context_take(struct prov_ep *ep, void *context)
+{
+	size_t bytes = words()->mode & FI_CONTEXT2 ? sizeof(struct fi_context2)
+						   : sizeof(struct fi_context);
+	struct list *pos;
+	uint32_t i;
+
+	if (!ep->domain->contexts)
+		return;
+	if (!context)
+		DIE("FI_CONTEXT: an operation without a context");
+	for (i = 0; i < TX_SIZE; i++)
+		if (ep->ops[i].type && ep->ops[i].context == context)
+			DIE("FI_CONTEXT: a context that is in flight is used again");
+	list_for_each(pos, &ep->receives)
+		if (list_entry(pos, struct receive, link)->context == context)
+			DIE("FI_CONTEXT: a receive's context is used again");
+	memset(context, 0xa5, bytes);
+}
+
+/* ---- receives ---- */
+
+static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
+		       void *context)
+{
+	struct prov_ep *ep = ep_of(fid);
+	struct receive *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -FI_ENOMEM;
+	(void)from;
+	domain_enter(ep->domain);
+	if (!ep->enabled)
+		DIE("a receive on an endpoint that is not enabled");
+	memory_local(ep->domain, desc, buf, len, FI_RECV);
+	context_take(ep, context);
+	*r = (struct receive){.context = context, .buf = buf, .desc = desc, .len = len};
+	list_add_tail(&r->link, &ep->receives);
+	domain_leave(ep->domain);
+	return 0;
+}
+
+void ep_receive_end(struct prov_ep *ep, struct receive *r, size_t len, int err)
+{
+	list_del(&r->link);
+	cq_add(ep->rx, r->context, FI_RECV | FI_MSG, len, err);
+	free(r);
+}
+
+/* ---- operations ---- */
+
+static uint64_t done_flags(uint32_t type)
+{
+	if (type == PACKET_SEND)
+		return FI_SEND | FI_MSG;
+	return FI_RMA | (type == PACKET_READ ? FI_READ : FI_WRITE);
+}
+
+void op_end(struct prov_ep *ep, struct op *op, int err)
+{
+	uint32_t one_of = words()->cqerr;
+
+	if (!err && one_of && !domain_random(ep->domain, one_of))
+		err = FI_EIO;
+	list_del(&op->link);
+	cq_add(ep->tx, op->context, done_flags(op->type), op->len, err);
+	op->type = 0;
+}
+
+static struct op *op_free(struct prov_ep *ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < TX_SIZE; i++)
+		if (!ep->ops[i].type)
+			return &ep->ops[i];
+	return NULL;
+}
+
+/* How it begins: with the domain's lock. 0 or -errno. */
+static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
+{
+	static const uint64_t access[] = {
+		[PACKET_SEND] = FI_SEND, [PACKET_WRITE] = FI_WRITE, [PACKET_READ] = FI_READ};
+	const struct words *w = words();
+	struct op *op = op_free(ep);
+	uint32_t id;
+
+	if (!ep->enabled)
+		DIE("an operation on an endpoint that is not enabled");
+	if (what->len > w->max_msg)
+		return -FI_EMSGSIZE;
+	if (!op || (w->eagain && domain_random(ep->domain, 100) < w->eagain))
+		return -FI_EAGAIN;
+	memory_local(ep->domain, what->desc, what->buf, what->len, access[what->type]);
+	context_take(ep, what->context);
+	id = op->id;
+	*op = *what;
+	op->id = (id ? id + TX_SIZE : (uint32_t)(op - ep->ops) + TX_SIZE);
+	memcpy(op->to, av_name(ep->av, to), NAME_BYTES);
+	if (op->type != PACKET_SEND)
+		memory_raw(ep->domain, op->key, op->raw);
+	list_init(&op->link);
+	list_add_tail(&op->link, &ep->sending);
+	/* Never begun, and nobody is to rely on that. */
+	if (w->cqerr && !domain_random(ep->domain, 2 * w->cqerr))
+		op_end(ep, op, FI_EIO);
+	wire_push(ep);
+	return 0;
+}
+
+static ssize_t post(struct fid_ep *fid, const struct op *what, fi_addr_t to)
+{
+	struct prov_ep *ep = ep_of(fid);
+	ssize_t err;
+
+	domain_enter(ep->domain);
+	err = op_post(ep, what, to);
+	domain_leave(ep->domain);
+	return err;
+}
+
+/* Whoever has long messages has another device. */
+static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to,
+		       void *context)
+{
+	struct op what = {.type = PACKET_SEND,
+			  .buf = (uint8_t *)(uintptr_t)buf,
+			  .len = len,
+			  .desc = desc,
+			  .context = context};
+
+	return len > PIECE_BYTES ? -FI_EMSGSIZE : post(fid, &what, to);
+}
+
+static ssize_t move(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags,
+		    enum packet_type type)
+{
+	struct op what = {.type = type, .context = msg->context, .flags = flags};
+
+	if (msg->iov_count != 1 || msg->rma_iov_count != 1 ||
+	    msg->msg_iov->iov_len != msg->rma_iov->len)
+		DIE("one range at each side, of one length, is what it was asked to move");
+	if (flags & ~(uint64_t)(FI_COMPLETION | FI_MORE | FI_DELIVERY_COMPLETE))
+		return -FI_EBADFLAGS;
+	if (flags & FI_DELIVERY_COMPLETE && words()->no_delivery)
+		return -FI_EBADFLAGS;
+	what.buf = msg->msg_iov->iov_base;
+	what.len = msg->msg_iov->iov_len;
+	what.desc = msg->desc ? *msg->desc : NULL;
+	what.addr = msg->rma_iov->addr;
+	what.key = msg->rma_iov->key;
+	return post(fid, &what, msg->addr);
+}
+
+static ssize_t ep_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	return move(fid, msg, flags, PACKET_READ);
+}
+
+static ssize_t ep_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	return move(fid, msg, flags, PACKET_WRITE);
+}
+
+/* ---- open, bind, enable, close ---- */
+
+static int bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (flags & FI_TRANSMIT)
+		ep->tx = cq;
+	if (flags & FI_RECV)
+		ep->rx = cq;
+	cq->bound++;
+	if (cq->fd >= 0 && epoll_ctl(cq->fd, EPOLL_CTL_ADD, ep->sock, &ev))
+		return -errno;
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+	int err = 0;
+
+	domain_enter(ep->domain);
+	if (ep->enabled)
+		DIE("a bind to an endpoint that is enabled");
+	if (other->fclass == FI_CLASS_AV && !ep->av) {
+		ep->av = container_of(other, struct prov_av, fid.fid);
+		ep->av->eps++;
+	} else if (other->fclass == FI_CLASS_CQ && !(ep->tx && ep->rx)) {
+		err = bind_cq(ep, container_of(other, struct prov_cq, fid.fid), flags);
+	} else {
+		err = -FI_EINVAL;
+	}
+	domain_leave(ep->domain);
+	return err;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+
+	(void)arg;
+	if (command != FI_ENABLE)
+		return -FI_ENOSYS;
+	domain_enter(ep->domain);
+	if (!ep->av || !ep->tx || !ep->rx)
+		DIE("enabled without a vector and queues for both directions");
+	ep->enabled = 1;
+	domain_leave(ep->domain);
+	return 0;
+}
+
+static int ep_getname(struct fid *fid, void *addr, size_t *len)
+{
+	const struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+	size_t room = *len;
+
+	*len = NAME_BYTES;
+	if (room < NAME_BYTES)
+		return -FI_ETOOSMALL;
+	memcpy(addr, ep->name, NAME_BYTES);
+	return 0;
+}
+
+/* Its operations are over, without a word. */
+static int ep_close(struct fid *fid)
+{
+	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+	struct prov_domain *d = ep->domain;
+
+	domain_enter(d);
+	if (ep->regions)
+		DIE("%u regions are bound to the endpoint", ep->regions);
+	wire_end(ep);
+	while (!list_empty(&ep->receives)) {
+		struct receive *r = list_first(&ep->receives, struct receive, link);
+
+		list_del(&r->link);
+		free(r);
+	}
+	if (ep->av)
+		ep->av->eps--;
+	if (ep->tx)
+		ep->tx->bound--;
+	if (ep->rx && ep->rx != ep->tx)
+		ep->rx->bound--;
+	close(ep->sock);
+	list_del(&ep->link);
+	d->objects--;
+	domain_leave(d);
+	free(ep);
+	return 0;
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+};
+
+static struct fi_ops_ep ep_ops = {.size = sizeof(struct fi_ops_ep)};
+
+static struct fi_ops_cm cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.getname = ep_getname,
+};
+
+static struct fi_ops_msg msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = ep_recv,
+	.send = ep_send,
+};
+
+static struct fi_ops_rma rma_ops = {
+	.size = sizeof(struct fi_ops_rma),
+	.readmsg = ep_readmsg,
+	.writemsg = ep_writemsg,
+};
+
+/* A name that nobody has, and nobody had. */
+static int sock_open(struct prov_ep *ep)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	uint64_t number;
+	int err = random_bytes(&number, sizeof(number));
+
+	if (err)
+		return err;
+	snprintf(ep->name, sizeof(ep->name), "urccl://%015llx",
+		 (unsigned long long)number & 0xfffffffffffffffull);
+	memcpy(at.sun_path + 1, ep->name, NAME_BYTES);
+	ep->sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (ep->sock < 0)
+		return -errno;
+	return bind(ep->sock, (struct sockaddr *)&at,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + NAME_BYTES))
+		       ? -errno
+		       : 0;
+}
+
+int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct prov_domain *d = container_of(fid, struct prov_domain, fid);
+	struct prov_ep *ep = calloc(1, sizeof(*ep));
+	int err;
+
+	(void)info;
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->fid = (struct fid_ep){
+		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &ep_fid_ops},
+		.ops = &ep_ops,
+		.cm = &cm_ops,
+		.msg = &msg_ops,
+		.rma = &rma_ops,
+	};
+	ep->domain = d;
+	list_init(&ep->sending);
+	list_init(&ep->receives);
+	list_init(&ep->replies);
+	list_init(&ep->held);
+	err = sock_open(ep);
+	if (err) {
+		if (ep->sock >= 0)
+			close(ep->sock);
+		free(ep);
+		return err;
+	}
+	domain_enter(d);
+	d->objects++;
+	list_add_tail(&ep->link, &d->eps);
+	domain_leave(d);
+	*out = &ep->fid;
+	return 0;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * URCCL_TEST_PROVIDER: words with commas between. Without it the provider is an easy one.
+ *
+ *	mr=A+B..		of local, raw, virt_addr, allocated, prov_key, rma_event, endpoint
+ *	key=N			bytes of a key, 1 to 8
+ *	mode=A+B		of context, context2
+ *	threading=domain	one call at a time
+ *	order=random		pieces are placed, and operations complete, in any order
+ *	ack=early		a write completes before it is placed, unless delivery is asked for
+ *	delivery=none		and that is refused
+ *	av_initiator		the target serves those alone that are in its own AV
+ *	wait=none		nothing to sleep on
+ *	eagain=N%		of the posts are refused for now
+ *	cqerr=N			about one of N operations fails, done or not
+ *	max_msg=N, inject=N	bytes
+ *	domains=N		urccl_test0, urccl_test1 ..
+ *	seed=N
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "prov.h"
+
+struct bit {
+	const char *name;
+	uint64_t bit;
+};
+
+static const struct bit mr_bits[] = {
+	{"local", FI_MR_LOCAL},		{"raw", FI_MR_RAW},
+	{"virt_addr", FI_MR_VIRT_ADDR}, {"allocated", FI_MR_ALLOCATED},
+	{"prov_key", FI_MR_PROV_KEY},	{"rma_event", FI_MR_RMA_EVENT},
+	{"endpoint", FI_MR_ENDPOINT},	{NULL, 0},
+};
+
+static const struct bit mode_bits[] = {
+	{"context", FI_CONTEXT},
+	{"context2", FI_CONTEXT2},
+	{NULL, 0},
+};
+
+void die(const char *where, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, PROV_NAME " provider, %s: ", where);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	abort();
+}
+
+static uint64_t bits(const struct bit *known, char *list)
+{
+	char *at, *word;
+	uint64_t all = 0;
+
+	for (word = strtok_r(list, "+", &at); word; word = strtok_r(NULL, "+", &at)) {
+		const struct bit *b = known;
+
+		while (b->name && strcmp(b->name, word))
+			b++;
+		if (!b->name)
+			DIE("%s is no bit that it knows", word);
+		all |= b->bit;
+	}
+	return all;
+}
+
+static void number(struct words *w, const char *word, const char *value)
+{
+	uint64_t n = strtoull(value, NULL, 0);
+
+	if (!strcmp(word, "key"))
+		w->key_bytes = (uint32_t)n;
+	else if (!strcmp(word, "eagain"))
+		w->eagain = (uint32_t)n;
+	else if (!strcmp(word, "cqerr"))
+		w->cqerr = (uint32_t)n;
+	else if (!strcmp(word, "max_msg"))
+		w->max_msg = n;
+	else if (!strcmp(word, "inject"))
+		w->inject = n;
+	else if (!strcmp(word, "domains"))
+		w->domains = (uint32_t)n;
+	else if (!strcmp(word, "seed"))
+		w->seed = n;
+	else
+		DIE("%s=%s is no word that it knows", word, value);
+}
+
+static void word_take(struct words *w, char *word)
+{
+	char *value = strchr(word, '=');
+
+	if (!strcmp(word, "threading=domain"))
+		w->threading = FI_THREAD_DOMAIN;
+	else if (!strcmp(word, "order=random"))
+		w->random = 1;
+	else if (!strcmp(word, "ack=early"))
+		w->early = 1;
+	else if (!strcmp(word, "delivery=none"))
+		w->no_delivery = 1;
+	else if (!strcmp(word, "av_initiator"))
+		w->av_initiator = 1;
+	else if (!strcmp(word, "wait=none"))
+		w->no_fd = 1;
+	else if (!strncmp(word, "mr=", 3))
+		w->mr_mode = bits(mr_bits, value + 1);
+	else if (!strncmp(word, "mode=", 5))
+		w->mode = bits(mode_bits, value + 1);
+	else if (value) {
+		*value = '\0';
+		number(w, word, value + 1);
+	} else {
+		DIE("%s is no word that it knows", word);
+	}
+}
+
+static struct words the_words = {
+	.key_bytes = 8,
+	.threading = FI_THREAD_SAFE,
+	.max_msg = 1u << 30,
+	.domains = 1,
+	.seed = 1,
+};
+
+static void words_read(void)
+{
+	const char *from = getenv("URCCL_TEST_PROVIDER");
+	char *copy = from ? strdup(from) : NULL, *at, *word;
+
+	for (word = copy ? strtok_r(copy, ",", &at) : NULL; word; word = strtok_r(NULL, ",", &at))
+		word_take(&the_words, word);
+	free(copy);
+	if (!the_words.key_bytes || the_words.key_bytes > 8)
+		DIE("a key has 1 to 8 bytes");
+}
+
+const struct words *words(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, words_read);
+	return &the_words;
+}
