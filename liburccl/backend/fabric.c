@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 #define CHUNK_BYTES (1024u * 1024)
 #define TALK_QUEUE  4096u /* completions */
@@ -72,6 +72,8 @@ static void fabric_close(struct device *dev)
 
 	fabric_helper_stop(d);
 	fabric_way_close(&d->talk);
+	if (d->proof_mr)
+		fi_close(&d->proof_mr->fid);
 	while (d->slabs) {
 		struct fabric_slab *slab = d->slabs;
 
@@ -132,10 +134,7 @@ static int talk_open(struct fabric_device *d)
 static void set_about(struct fabric_device *d)
 {
 	const struct fi_info *i = d->info;
-	uint64_t key_size = i->domain_attr->mr_key_size;
 
-	d->mr_mode = (uint64_t)i->domain_attr->mr_mode;
-	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
 	snprintf(d->about, sizeof(d->about),
 		 "peers of its fabric, by libfabric %u.%u's provider %.40s on %.40s%s",
 		 FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version), i->fabric_attr->prov_name,
@@ -207,6 +206,10 @@ int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c)
 
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 {
+	if (c == &e->prove) {
+		fabric_move_proved(e, res);
+		return;
+	}
 	c->res = res;
 	c->flags |= (uint8_t)flags;
 	c->state |= CHUNK_OUT;

@@ -21,8 +21,10 @@
  * One endpoint for each peer costs its memory and, with providers on sockets, its descriptors; a
  * shared one would have to drop every peer's operations for the sake of one peer that is frozen.
  *
- * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE, and a provider that does not know it is
- * refused at open: what comes out is placed.
+ * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE: what comes out is placed. Where a provider
+ * does not know it, a completion is but the acknowledgement, and a READ of a word of the peer's
+ * device, which goes with the name of its way, pushes there what was acknowledged before: one at a
+ * time, for all of those, and before we say that we let go of a region.
  *
  * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
  * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
@@ -41,7 +43,8 @@
  *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_open.c from a
  * provider's name to a domain; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
- * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_key.c exposures and keys.
+ * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
+ * fabric_key.c exposures and keys.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -58,6 +61,8 @@
 #define FABRIC_VERSION	1u	/* of what eps say to each other */
 #define FABRIC_API	FI_VERSION(1, 17)
 #define FABRIC_NAME	96u	/* bytes of an endpoint's name */
+#define FABRIC_RAW	24u	/* bytes of a key that is no number */
+#define FABRIC_WORD	(FABRIC_NAME + 2 * sizeof(uint64_t) + FABRIC_RAW)
 #define FABRIC_COOKIE	16u
 #define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not taken */
 #define FABRIC_SLOTS	72u	/* buffers of an ep each way: the backend speaks too */
@@ -96,14 +101,22 @@ int fabric_load(struct fabric_lib *lib, const char *path);
 
 /* ---- ways ---- */
 
+struct fabric_part {			/* of a peer's memory */
+	uint64_t addr, len, key;
+};
+
 /* An endpoint with its queue and its peer. Whose thread may touch it says fabric_ep.way_state. */
 struct fabric_way {
+	struct fabric_device *d;
 	struct fid_ep *ep;		/* NULL: none */
 	struct fid_cq *cq;
 	struct fid_av *av;
 	fi_addr_t peer;
-	uint32_t name_len;
-	uint8_t name[FABRIC_NAME];
+	struct fid_mr *proof;		/* the word that the peer may READ; NULL: it need not */
+	struct fabric_part theirs;	/* its word */
+	int has_theirs;
+	uint32_t name_len, word_len;
+	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
 };
 
 enum way_state {
@@ -128,6 +141,8 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 void fabric_way_close(struct fabric_way *way);
 /* A name from outside that a provider may be shown: some are upset by one of another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
+/* Likewise a way's word. */
+int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len);
 /* -EAFNOSUPPORT: it is an internet address of the other kind; -EINVAL: anything else. */
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
@@ -139,7 +154,8 @@ enum fabric_message {
 	MESSAGE_HELLO = 1,		/* the first word, and the answer to it */
 	MESSAGE_DATA,			/* a SEND */
 	MESSAGE_ACK,			/* nothing but its header */
-	MESSAGE_WAY,			/* struct fabric_word, name: of the sender's way */
+	MESSAGE_WAY,			/* struct fabric_word, word: of the sender's way */
+	MESSAGE_JOINED,			/* struct fabric_word: our way knows yours of this number */
 	MESSAGE_REVOKE,			/* struct fabric_word: id of an exposure */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
@@ -156,7 +172,7 @@ struct fabric_head {			/* little-endian */
 
 struct fabric_word {			/* little-endian */
 	uint32_t number;		/* of a way, or id of an exposure */
-	uint32_t len;			/* bytes of a name that follow */
+	uint32_t len;			/* bytes of a way's word that follow */
 };
 
 #define FABRIC_BUF (sizeof(struct fabric_head) + MESSAGE_MAX)
@@ -195,46 +211,12 @@ enum fabric_chunk {
 	CHUNK_NOW = 1,			/* CANCEL_NOW */
 	CHUNK_QUEUED = 2,		/* in urgent or bulk */
 	CHUNK_OUT = 4,			/* waits to be given out */
-	CHUNK_TRY = 8,			/* from here on: the ways that broke under it */
+	CHUNK_ACKNOWLEDGED = 8,		/* in unproved, scratch[0] the writes until then */
+	CHUNK_TRY = 16,			/* from here on: the ways that broke under it */
 };
 
 struct fabric_queue {
 	struct chunk *head, **tail;
-};
-
-/* ---- keys ---- */
-
-struct fabric_part {			/* little-endian in a key */
-	uint64_t addr, len, key;
-};
-
-/* Of an exposure. */
-struct fabric_grant {
-	struct msg job;			/* JOB_KEY */
-	struct list link;		/* fabric_ep.grants */
-	struct list expiring;		/* fabric_device.expiring: its keys go by themselves */
-	struct fabric_ep *ep;
-	uint32_t id;
-	uint8_t asked, answered;	/* the peer, to let go */
-	uint8_t job_out, closed;	/* the regions are closed */
-	uint8_t none;			/* it has none: nothing of it can be reached */
-	uint32_t ways;			/* fabric_ep.ways_closed when it was to be asked */
-	uint64_t deadline_ns;		/* for its answer; 0: it is not revoked */
-	uint64_t expires_ns;
-	uint32_t n;			/* regions; the helper's while job_out, or the ep ends */
-	struct fid_mr *mr[];
-};
-
-/* Of a remote: what rkey.v[0] points to. */
-struct fabric_key {
-	struct list link;		/* fabric_ep.keys */
-	uint32_t id, rights;
-	uint64_t len, expires_ns;
-	uint32_t out;			/* operations that the provider has */
-	uint8_t revoked;		/* says its owner */
-	uint8_t unanswered;		/* who waits for our word that nothing is out */
-	uint32_t n;
-	struct fabric_part parts[];	/* len is where the part ends in the remote */
 };
 
 /* ---- eps ---- */
@@ -246,6 +228,7 @@ enum fabric_want {
 	WANT_REVOKED = 4,		/* for keys that are unanswered */
 	WANT_REVOKE = 8,		/* for grants that are to be taken back */
 	WANT_BYE = 16,
+	WANT_JOINED = 32,
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -270,9 +253,11 @@ struct fabric_ep {
 	uint32_t way_state;		/* enum way_state; the helper's while WAY_JOB */
 	uint32_t number;		/* of our way, from 1 */
 	uint32_t ways_closed;		/* that were */
-	uint32_t peer_number;		/* of the name below */
-	uint8_t peer_name[FABRIC_NAME];
-	uint8_t join_name[FABRIC_NAME];	/* JOB_JOIN's */
+	uint32_t peer_number;		/* of the word below */
+	uint32_t peer_joined;		/* the peer's way of this number knows ours */
+	uint32_t peer_len, join_len;
+	uint8_t peer_word[FABRIC_WORD];
+	uint8_t join_word[FABRIC_WORD];	/* JOB_JOIN's */
 	uint8_t talk_name[FABRIC_NAME];	/* the peer's talk */
 	struct msg job;			/* to the helper and back */
 	uint32_t job_out;
@@ -300,6 +285,10 @@ struct fabric_ep {
 	struct fabric_queue urgent, bulk;
 	uint32_t queued, ops_out;
 	uint64_t bulk_out;		/* bytes */
+	struct fabric_queue unproved;	/* WRITEs that are acknowledged */
+	struct chunk prove;		/* a FLUSH of our own */
+	uint32_t proving;		/* it is under way */
+	uint32_t writes, proved, prove_to; /* acknowledged; of them, placed, or to be by prove */
 	struct fabric_op *free_ops;
 	struct list grants, keys;
 	uint32_t next_id;
@@ -315,6 +304,11 @@ struct fabric_device {
 	struct fid_domain *domain;
 	uint64_t mr_mode;
 	uint64_t key_mask;
+	uint32_t raw;			/* FI_MR_RAW: bytes of a key; else 0 */
+	uint32_t bound;			/* FI_MR_ENDPOINT */
+	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
+	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
+	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
 	int waits;			/* queues can be slept on */
@@ -412,8 +406,8 @@ struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *c
 void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
 void fabric_ep_down(struct fabric_ep *e, int res);
 void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another */
-/* The peer's word on its way; name has FABRIC_NAME bytes or fewer. */
-void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *name, uint32_t len);
+/* The peer's word on its way; FABRIC_WORD bytes or fewer. */
+void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
 
@@ -437,30 +431,12 @@ uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n);
 void fabric_cancel(struct chunk *chunk, enum cancel_how how);
 void fabric_move_push(struct fabric_ep *e);
 void fabric_move_poll(struct fabric_ep *e);
+/* Begins to prove that what was acknowledged is placed; 1: there is nothing to prove. */
+int fabric_move_prove(struct fabric_ep *e);
+void fabric_move_proved(struct fabric_ep *e, int res);
 /* The way is closed: what was on it goes again, or comes out. */
 void fabric_move_reclaim(struct fabric_ep *e);
 /* Everything of the ep that waits comes out. */
 void fabric_move_end(struct fabric_ep *e);
-
-/* fabric_key.c */
-/* A region with a random key that nobody has. 0 or -errno. */
-int fabric_region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
-		       struct fid_mr **mr);
-int fabric_reg(struct device *dev, struct extent *extent);
-void fabric_unreg(struct device *dev, struct extent *extent);
-void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
-int fabric_expose(struct exposure *exposure, void *key, uint32_t key_max);
-int fabric_unexpose(struct exposure *exposure);
-void fabric_grants_ask(struct fabric_ep *e);
-int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
-		  struct rkey *rkey);
-void fabric_forget(struct ep *ep, struct rkey *rkey);
-void fabric_key_free(struct fabric_key *k);
-void fabric_grant_close(struct fabric_grant *g);		/* helper */
-void fabric_grant_revoked(struct fabric_ep *e, uint32_t id);	/* says the peer */
-void fabric_key_revoke(struct fabric_ep *e, uint32_t id);	/* says the peer */
-void fabric_keys_answer(struct fabric_ep *e);		/* those that are quiet */
-void fabric_grants_close(struct fabric_ep *e);		/* of those that are revoked */
-void fabric_grants_tick(struct fabric_device *d);
 
 #endif

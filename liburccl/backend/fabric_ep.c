@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An ep from its address to its end. Its address: least and greatest version u8, bytes of talk's
- * name u8, of the way's u8, cookie [16], the two names. */
+ * name u8, of the way's word u8, cookie [16], the two. */
 #include <stdlib.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 struct ep_addr {
 	uint8_t versions[EP_VERSIONS];
 	uint8_t talk_len, way_len;
 	uint8_t cookie[FABRIC_COOKIE];
-	uint8_t names[2 * FABRIC_NAME];
+	uint8_t names[FABRIC_NAME + FABRIC_WORD];
 };
 
 #define ADDR_HEAD offsetof(struct ep_addr, names)
@@ -36,8 +36,8 @@ static int slab_open(struct fabric_device *d, struct fabric_slab **out)
 	if (!slab)
 		return -ENOMEM;
 	if (d->mr_mode & FI_MR_LOCAL) {
-		err = fabric_region_open(d, slab->slots, sizeof(slab->slots), FI_SEND | FI_RECV,
-					 &slab->mr);
+		err = fabric_region_open(d, NULL, slab->slots, sizeof(slab->slots),
+					 FI_SEND | FI_RECV, &slab->mr);
 		if (err) {
 			free(slab);
 			return err;
@@ -73,6 +73,7 @@ static struct fabric_ep *ep_new(struct device *dev)
 	fabric_queue_init(&e->sends);
 	fabric_queue_init(&e->urgent);
 	fabric_queue_init(&e->bulk);
+	fabric_queue_init(&e->unproved);
 	for (i = 0; i < FABRIC_OPS; i++) {
 		e->ops[i].next = e->free_ops;
 		e->free_ops = &e->ops[i];
@@ -86,13 +87,13 @@ static void address_put(const struct fabric_device *d, const struct fabric_ep *e
 	struct ep_addr a = {
 		.versions = {FABRIC_VERSION, FABRIC_VERSION},
 		.talk_len = (uint8_t)d->talk.name_len,
-		.way_len = (uint8_t)e->way.name_len,
+		.way_len = (uint8_t)e->way.word_len,
 	};
 
 	memcpy(a.cookie, e->ours, sizeof(a.cookie));
-	memcpy(a.names, d->talk.name, d->talk.name_len);
-	memcpy(a.names + d->talk.name_len, e->way.name, e->way.name_len);
-	*len = (uint32_t)ADDR_HEAD + d->talk.name_len + e->way.name_len;
+	memcpy(a.names, d->talk.word, d->talk.name_len);
+	memcpy(a.names + d->talk.name_len, e->way.word, e->way.word_len);
+	*len = (uint32_t)ADDR_HEAD + d->talk.name_len + e->way.word_len;
 	memcpy(addr, &a, *len);
 }
 
@@ -132,7 +133,7 @@ void fabric_ep_free(struct ep *ep)
 	struct fabric_ep *e = fabric_ep(ep);
 
 	while (!list_empty(&e->keys))
-		fabric_key_free(list_first(&e->keys, struct fabric_key, link));
+		fabric_key_free(e, list_first(&e->keys, struct fabric_key, link));
 	fabric_way_close(&e->way);
 	slab_close(e->slab);
 	free(e);
@@ -205,7 +206,8 @@ static void way_step(struct fabric_ep *e)
 		return;
 	}
 	if (e->way_state == WAY_WAITS && e->peer_number == e->number) {
-		memcpy(e->join_name, e->peer_name, sizeof(e->join_name));
+		memcpy(e->join_word, e->peer_word, sizeof(e->join_word));
+		e->join_len = e->peer_len;
 		job_post(e, JOB_JOIN);
 	}
 }
@@ -218,20 +220,23 @@ void fabric_ep_break(struct fabric_ep *e)
 	way_step(e);
 }
 
-void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *name, uint32_t len)
+void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len)
 {
-	if (number < e->number || number <= e->peer_number || len > FABRIC_NAME)
+	if (number < e->number || number <= e->peer_number || len > FABRIC_WORD)
 		return;
 	e->peer_number = number;
-	memset(e->peer_name, 0, sizeof(e->peer_name));
-	memcpy(e->peer_name, name, len);
+	e->peer_len = len;
+	memset(e->peer_word, 0, sizeof(e->peer_word));
+	memcpy(e->peer_word, word, len);
 	way_step(e);
 }
 
 static void joined(struct fabric_ep *e)
 {
 	e->way_state = WAY_READY;
-	if (!e->joined) {
+	if (e->joined) {
+		e->wants |= WANT_JOINED;
+	} else {
 		e->joined = 1;
 		if (e->heard) {
 			e->wants |= WANT_HELLO;
@@ -287,7 +292,7 @@ static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));
 	memcpy(a, addr, len);
-	if (!a->talk_len || a->talk_len > FABRIC_NAME || !a->way_len || a->way_len > FABRIC_NAME ||
+	if (!a->talk_len || a->talk_len > FABRIC_NAME || !a->way_len || a->way_len > FABRIC_WORD ||
 	    len < ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	/* A newer one may append what this version does not know. */
@@ -338,13 +343,14 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	(void)via;
 	if (!err)
 		err = fabric_name_error(d, a.names, a.talk_len);
-	if (!err)
-		err = fabric_name_error(d, a.names + a.talk_len, a.way_len);
+	if (!err && !fabric_word_fits(d, a.names + a.talk_len, a.way_len))
+		err = -EINVAL;
 	if (err)
 		return err;
 	cookies_set(e, &a);
 	memcpy(e->talk_name, a.names, a.talk_len);
-	memcpy(e->peer_name, a.names + a.talk_len, a.way_len);
+	memcpy(e->peer_word, a.names + a.talk_len, a.way_len);
+	e->peer_len = a.way_len;
 	e->number = e->peer_number = 1;
 	e->state = EP_CONNECTING;
 	e->active = active;
@@ -356,9 +362,12 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	return 0;
 }
 
+/* Who speaks to us has joined our first way. */
 void fabric_ep_up(struct fabric_ep *e)
 {
 	e->heard = 1;
+	if (!e->peer_joined)
+		e->peer_joined = 1;
 	if (e->state != EP_CONNECTING || !e->joined)
 		return;
 	e->state = EP_UP;

@@ -6,11 +6,11 @@
  *
  * A key: version u8, rights u8, pieces u16, id u32, bytes u64, its owner's clock at which it
  * expires u64, in how long that is u64, what names that clock u64, then under SipHash with the
- * owner's cookie [16] the pieces: address, bytes, key u64 each. Little-endian.
+ * owner's cookie [16] the pieces' parts. Little-endian.
  */
 #include <endian.h>
 #include <stdlib.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 struct key_head {
 	uint8_t version, rights;
@@ -19,61 +19,6 @@ struct key_head {
 	uint64_t len, expires, left, boot;
 	uint8_t mac[16];
 };
-
-#define PARTS_MAX ((uint32_t)((KEY_MAX - sizeof(struct key_head)) / sizeof(struct fabric_part)))
-
-/* ---- for our own use ---- */
-
-int fabric_region_open(struct fabric_device *d, void *addr, uint64_t len, uint64_t access,
-		       struct fid_mr **mr)
-{
-	uint64_t key;
-	int err, tries;
-
-	/* A key that is taken is met once in a long time, unless a provider's are short. */
-	for (tries = 0; tries < 8; tries++) {
-		err = random_bytes(&key, sizeof(key));
-		if (!err)
-			err = fi_mr_reg(d->domain, addr, len, access, 0, key & d->key_mask, 0, mr,
-					NULL);
-		if (err != -FI_ENOKEY)
-			break;
-	}
-	return err;
-}
-
-int fabric_reg(struct device *dev, struct extent *extent)
-{
-	struct fabric_device *d = fabric_device(dev);
-	struct fid_mr *mr = NULL;
-	int err;
-
-	if (!(d->mr_mode & FI_MR_LOCAL))
-		return 0;
-	err = fabric_region_open(d, (void *)(uintptr_t)extent->addr, extent->len,
-				 FI_READ | FI_WRITE, &mr);
-	extent->mr[dev->index] = mr;
-	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
-}
-
-void fabric_unreg(struct device *dev, struct extent *extent)
-{
-	struct fid_mr *mr = extent->mr[dev->index];
-
-	if (mr)
-		fi_close(&mr->fid);
-	extent->mr[dev->index] = NULL;
-}
-
-void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
-{
-	uint64_t off;
-
-	if (!(d->mr_mode & FI_MR_LOCAL))
-		return NULL;
-	off = memory_offset(c->memory, (uint64_t)(uintptr_t)c->local + c->scratch[0], 1);
-	return fi_mr_desc(memory_span(c->memory, off)->extent->mr[d->dev.index]);
-}
 
 /* ---- for the peer's ---- */
 
@@ -103,25 +48,24 @@ void fabric_grant_close(struct fabric_grant *g)
 
 /* 0, or -errno with nothing left open. */
 static int grant_fill(struct fabric_device *d, struct fabric_grant *g, const struct exposure *x,
-		      struct fabric_part *parts)
+		      uint8_t *parts)
 {
-	uint64_t off = x->off, end = x->off + x->len, run, base;
+	uint64_t off = x->off, end = x->off + x->len, run;
 	int err;
 
 	for (; off < end; off += run) {
 		void *at = memory_at(x->memory, off, &run);
 
 		run = run < end - off ? run : end - off;
-		err = fabric_region_open(d, at, run, access_of(x->rights), &g->mr[g->n]);
+		err = fabric_region_open(d, &g->ep->way, at, run, access_of(x->rights),
+					 &g->mr[g->n]);
+		if (!err)
+			err = fabric_part_put(d, g->mr[g->n++], at, run, parts);
 		if (err) {
 			fabric_grant_close(g);
 			return err;
 		}
-		base = d->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)at : 0;
-		parts[g->n].addr = htole64(base);
-		parts[g->n].len = htole64(run);
-		parts[g->n].key = htole64(fi_mr_key(g->mr[g->n]));
-		g->n++;
+		parts += fabric_part_bytes(d);
 	}
 	return 0;
 }
@@ -135,7 +79,7 @@ static void key_seal(const uint8_t *cookie, uint8_t *key, uint32_t len, uint8_t 
 static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 		   const struct exposure *x, uint8_t *key)
 {
-	uint32_t len = (uint32_t)(sizeof(struct key_head) + g->n * sizeof(struct fabric_part));
+	uint32_t len = (uint32_t)sizeof(struct key_head) + g->n * fabric_part_bytes(d);
 	uint64_t now = clock_ns(), left = 0;
 	struct key_head h;
 
@@ -178,12 +122,12 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	struct fabric_ep *e = fabric_ep(x->ep);
 	struct fabric_device *d = fabric_ep_device(e);
 	uint32_t n = access_of(x->rights) ? count_pieces(x) : 0;
-	struct fabric_part parts[PARTS_MAX];
+	uint8_t *parts = (uint8_t *)key + sizeof(struct key_head);
 	struct fabric_grant *g;
 	int err;
 
 	x->scratch = 0;
-	if (n > PARTS_MAX || key_max < KEY_MAX)
+	if (key_max < KEY_MAX || n > (KEY_MAX - sizeof(struct key_head)) / fabric_part_bytes(d))
 		return -E2BIG;
 	if (e->ending || e->state == EP_NEW)
 		return -ECONNRESET;
@@ -199,7 +143,6 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 		free(g);
 		return err;
 	}
-	memcpy((uint8_t *)key + sizeof(struct key_head), parts, n * sizeof(parts[0]));
 	list_add_tail(&g->link, &e->grants);
 	list_init(&g->expiring);
 	expire_at(d, g);
@@ -345,22 +288,32 @@ void fabric_grants_tick(struct fabric_device *d)
 
 /* ---- the peer's memory ---- */
 
-/* Its parts as they are in a key, checked: 0 or -EINVAL. */
-static int parts_read(struct fabric_key *k, const uint8_t *from)
+static void key_free(const struct fabric_device *d, struct fabric_key *k)
+{
+	while (k->n)
+		fabric_part_free(d, &k->parts[--k->n]);
+	free(k);
+}
+
+/* Its n parts as they are in a key, checked: 0 or -errno; k->n of them are read. */
+static int parts_read(const struct fabric_device *d, struct fabric_key *k, uint32_t n,
+		      const uint8_t *from)
 {
 	uint64_t end = 0;
-	uint32_t i;
+	int err;
 
-	for (i = 0; i < k->n; i++, from += sizeof(k->parts[i])) {
-		memcpy(&k->parts[i], from, sizeof(k->parts[i]));
-		k->parts[i].addr = le64toh(k->parts[i].addr);
-		k->parts[i].key = le64toh(k->parts[i].key);
-		k->parts[i].len = le64toh(k->parts[i].len);
-		if (!k->parts[i].len || __builtin_add_overflow(end, k->parts[i].len, &end))
+	for (; k->n < n; from += fabric_part_bytes(d)) {
+		struct fabric_part *p = &k->parts[k->n];
+
+		err = fabric_part_read(d, from, p);
+		if (err)
+			return err;
+		k->n++;
+		if (!p->len || __builtin_add_overflow(end, p->len, &end))
 			return -EINVAL;
-		k->parts[i].len = end;
+		p->len = end;
 	}
-	return k->n && end != k->len ? -EINVAL : 0;
+	return n && end != k->len ? -EINVAL : 0;
 }
 
 static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t len,
@@ -371,7 +324,7 @@ static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t l
 	if (len < sizeof(*h) || len > KEY_MAX)
 		return -EINVAL;
 	memcpy(h, bytes, sizeof(*h));
-	if (len != sizeof(*h) + le16toh(h->n) * sizeof(struct fabric_part))
+	if (len != sizeof(*h) + le16toh(h->n) * fabric_part_bytes(fabric_ep_device(e)))
 		return -EINVAL;
 	memcpy(copy, bytes, len);
 	key_seal(e->theirs, copy, len, mac);
@@ -393,27 +346,26 @@ static uint64_t expires_here(const struct fabric_device *d, const struct key_hea
 int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey)
 {
 	struct fabric_ep *e = fabric_ep(ep);
+	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_key *k;
 	struct key_head h;
-	uint32_t rights;
 	int err = key_check(e, key, key_len, &h);
 
 	if (err)
 		return err;
 	if (le64toh(h.len) != len)
 		return -EINVAL;
-	rights = le16toh(h.n) ? h.rights : 0;
 	k = calloc(1, sizeof(*k) + le16toh(h.n) * sizeof(k->parts[0]));
 	if (!k)
 		return -ENOMEM;
 	k->id = le32toh(h.id);
-	k->rights = rights;
+	k->rights = le16toh(h.n) ? h.rights : 0;
 	k->len = len;
-	k->expires_ns = expires_here(fabric_ep_device(e), &h);
-	k->n = le16toh(h.n);
-	if (parts_read(k, (const uint8_t *)key + sizeof(h))) {
-		free(k);
-		return -EINVAL;
+	k->expires_ns = expires_here(d, &h);
+	err = parts_read(d, k, le16toh(h.n), (const uint8_t *)key + sizeof(h));
+	if (err) {
+		key_free(d, k);
+		return err;
 	}
 	list_add_tail(&k->link, &e->keys);
 	*rkey = (struct rkey){.v = {(uint64_t)(uintptr_t)k}};
@@ -427,10 +379,10 @@ static void answer(struct fabric_ep *e, uint32_t id)
 		fabric_say(e, MESSAGE_REVOKED, id, NULL, 0);
 }
 
-void fabric_key_free(struct fabric_key *k)
+void fabric_key_free(struct fabric_ep *e, struct fabric_key *k)
 {
 	list_del(&k->link);
-	free(k);
+	key_free(fabric_ep_device(e), k);
 }
 
 void fabric_forget(struct ep *ep, struct rkey *rkey)
@@ -440,9 +392,13 @@ void fabric_forget(struct ep *ep, struct rkey *rkey)
 	rkey->v[0] = 0;
 	if (!k)
 		return;
+	if (fabric_ep(ep)->state == EP_UP && !fabric_move_prove(fabric_ep(ep))) {
+		k->forgotten = 1;
+		return;
+	}
 	if (k->unanswered)
 		answer(fabric_ep(ep), k->id);
-	fabric_key_free(k);
+	fabric_key_free(fabric_ep(ep), k);
 }
 
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
@@ -464,22 +420,34 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
 		answer(e, id);
 }
 
+/* 1: there is nothing more to be said of it. */
+static int key_answer(struct fabric_ep *e, struct fabric_key *k)
+{
+	if (k->unanswered && !fabric_say(e, MESSAGE_REVOKED, k->id, NULL, 0))
+		return 0;
+	k->unanswered = 0;
+	if (k->forgotten)
+		fabric_key_free(e, k);
+	return 1;
+}
+
 /* While the way is not ready something of the old one may still be on its way. */
 void fabric_keys_answer(struct fabric_ep *e)
 {
-	struct list *pos;
+	struct list *pos, *tmp;
 
 	e->wants &= ~(uint32_t)WANT_REVOKED;
 	if (e->way_state != WAY_READY)
 		return;
-	list_for_each(pos, &e->keys) {
+	list_for_each_safe(pos, tmp, &e->keys) {
 		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
 
-		if (!k->unanswered || k->out)
+		if ((!k->unanswered && !k->forgotten) || k->out)
 			continue;
-		if (fabric_say(e, MESSAGE_REVOKED, k->id, NULL, 0))
-			k->unanswered = 0;
-		else
+		/* What proves it wants to answer when it is through. */
+		if (!fabric_move_prove(e))
+			return;
+		if (!key_answer(e, k))
 			e->wants |= WANT_REVOKED;
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 #define BATCH 16u /* completions of a read */
 #define READS 4u  /* such reads of a poll */
@@ -15,6 +15,33 @@ static struct fabric_key *key_of(const struct chunk *c)
 static int moves(const struct chunk *c)
 {
 	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
+}
+
+/* A FLUSH that has to be done, and not only to come out. */
+static int proves(const struct fabric_ep *e, const struct chunk *c)
+{
+	return c->kind == CHUNK_FLUSH && fabric_ep_device(e)->acks;
+}
+
+static uint64_t bytes_of(const struct fabric_ep *e, const struct chunk *c)
+{
+	return proves(e, c) ? sizeof(uint64_t) : c->len;
+}
+
+/* Nothing of it is under way. */
+static void come_out(struct fabric_ep *e, struct chunk *c)
+{
+	if (!fabric_ep_device(e)->acks || c->kind != CHUNK_WRITE || !c->scratch[0]) {
+		fabric_out(e, c, c->res, CHUNK_QUIET);
+	} else if (e->state != EP_UP ||
+		   (c->flags & (CHUNK_ACKED | CHUNK_CANCELLED)) == CHUNK_ACKED) {
+		fabric_out(e, c, c->res, 0);
+	} else {
+		c->state |= CHUNK_ACKNOWLEDGED;
+		c->scratch[0] = e->writes;
+		fabric_queue_add(&e->unproved, c);
+		fabric_move_prove(e);
+	}
 }
 
 static int key_lives(const struct fabric_key *k)
@@ -124,11 +151,20 @@ static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk
 				   .key = k->parts[low].key};
 }
 
+static struct fi_rma_iov proof(const struct fabric_ep *e)
+{
+	const struct fabric_part *p = &e->way.theirs;
+
+	return (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key};
+}
+
 static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rma,
 		     struct fabric_op *op)
 {
-	void *desc = fabric_desc(fabric_ep_device(e), c);
-	struct iovec iov = {.iov_base = (char *)c->local + c->scratch[0], .iov_len = rma->len};
+	struct fabric_device *d = fabric_ep_device(e);
+	void *desc = fabric_desc(d, c);
+	void *local = proves(e, c) ? (void *)&d->proof[1] : (char *)c->local + c->scratch[0];
+	struct iovec iov = {.iov_base = local, .iov_len = rma->len};
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov,
 		.desc = &desc,
@@ -139,9 +175,9 @@ static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rm
 		.context = &op->context,
 	};
 
-	if (c->kind == CHUNK_READ)
+	if (c->kind != CHUNK_WRITE)
 		return fi_readmsg(e->way.ep, &msg, FI_COMPLETION);
-	return fi_writemsg(e->way.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	return fi_writemsg(e->way.ep, &msg, FI_COMPLETION | (d->acks ? 0 : FI_DELIVERY_COMPLETE));
 }
 
 static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c, uint64_t len,
@@ -153,7 +189,8 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	op->len = (uint32_t)len;
 	op->bulk = bulk;
 	e->bulk_out += bulk ? len : 0;
-	key_of(c)->out++;
+	if (moves(c))
+		key_of(c)->out++;
 	c->scratch[0] += len;
 	c->scratch[1]++;
 }
@@ -166,12 +203,12 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	struct fi_rma_iov rma;
 	ssize_t err;
 
-	while (c->scratch[0] < c->len) {
-		if (!key_lives(key_of(c))) {
+	while (c->scratch[0] < bytes_of(e, c)) {
+		if (moves(c) && !key_lives(key_of(c))) {
 			c->res = -EACCES;
 			return 1;
 		}
-		rma = piece(d, c);
+		rma = moves(c) ? piece(d, c) : proof(e);
 		if (FABRIC_OPS - e->ops_out <= left ||
 		    (bulk && e->bulk_out && e->bulk_out + rma.len > FABRIC_WINDOW))
 			return 0;
@@ -196,17 +233,17 @@ static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
 	while ((c = q->head)) {
 		if (c->flags & CHUNK_CANCELLED)
 			c->res = -ECANCELED;
-		else if (moves(c) && !issue_all(e, c, bulk))
+		else if (!issue_all(e, c, bulk))
 			return;
 		dequeue(e, q);
 		if (!c->scratch[1])
-			fabric_out(e, c, c->res, CHUNK_QUIET);
+			come_out(e, c);
 	}
 }
 
 void fabric_move_push(struct fabric_ep *e)
 {
-	if (e->way_state != WAY_READY || e->state != EP_UP)
+	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP)
 		return;
 	push(e, &e->urgent, 0);
 	push(e, &e->bulk, 1);
@@ -217,7 +254,7 @@ void fabric_move_push(struct fabric_ep *e)
 static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 {
 	struct chunk *c = op->chunk;
-	struct fabric_key *k = key_of(c);
+	struct fabric_key *k = moves(c) ? key_of(c) : NULL;
 
 	op->chunk = NULL;
 	op->next = e->free_ops;
@@ -225,7 +262,8 @@ static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 	e->ops_out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
 	c->scratch[1]--;
-	if (!--k->out && k->unanswered)
+	e->writes += c->kind == CHUNK_WRITE;
+	if (k && !--k->out && (k->unanswered || k->forgotten))
 		e->wants |= WANT_REVOKED;
 	return c;
 }
@@ -237,7 +275,7 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 	if (res)
 		c->res = res;
 	if (!c->scratch[1] && !(c->state & CHUNK_QUEUED))
-		fabric_out(e, c, c->res, CHUNK_QUIET);
+		come_out(e, c);
 }
 
 /* What concerns the one operation alone; all else leaves in doubt what the peer still gets. */
@@ -277,6 +315,39 @@ void fabric_move_poll(struct fabric_ep *e)
 	fabric_move_push(e);
 }
 
+/* ---- proving, for ourselves ---- */
+
+int fabric_move_prove(struct fabric_ep *e)
+{
+	if (!fabric_ep_device(e)->acks || e->proved == e->writes)
+		return 1;
+	if (e->proving)
+		return 0;
+	e->proving = 1;
+	e->prove_to = e->writes;
+	e->prove = (struct chunk){.ep = &e->ep, .kind = CHUNK_FLUSH, .cls = URCCL_CLASS_LATENCY};
+	enqueue(e, &e->prove);
+	return 0;
+}
+
+void fabric_move_proved(struct fabric_ep *e, int res)
+{
+	struct chunk *c;
+
+	e->proving = 0;
+	if (!res)
+		e->proved = e->prove_to;
+	while ((c = e->unproved.head) &&
+	       (e->state != EP_UP || (int32_t)(e->prove_to - (uint32_t)c->scratch[0]) >= 0)) {
+		fabric_queue_pop(&e->unproved);
+		fabric_out(e, c, e->state == EP_UP ? c->res : e->res, res ? 0 : CHUNK_QUIET);
+	}
+	if (e->state == EP_UP)
+		e->wants |= WANT_REVOKED;
+	if (e->unproved.head)
+		fabric_move_prove(e);
+}
+
 /* ---- stopping ---- */
 
 static struct fabric_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
@@ -305,6 +376,11 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 		return;
 	}
 	c->flags |= CHUNK_CANCELLED;
+	if (c->state & CHUNK_ACKNOWLEDGED) {
+		if (how == CANCEL_NOW && fabric_queue_remove(&e->unproved, c))
+			fabric_out(e, c, c->res, 0);
+		return;
+	}
 	/* A way that is made anew may still be the peer's old one: the word then is that it is
 	 * ready, and the chunk comes out of its queue. */
 	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state >= CHUNK_TRY))) {
@@ -371,4 +447,7 @@ void fabric_move_end(struct fabric_ep *e)
 {
 	end_queue(e, &e->urgent);
 	end_queue(e, &e->bulk);
+	/* What was acknowledged waits for the proof that is out, if it is. */
+	if (!e->proving)
+		fabric_move_proved(e, -ECANCELED);
 }

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 #define MR_MODES                                                                        \
 	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
@@ -81,19 +81,40 @@ static int check_info(const struct fi_info *info)
 {
 	const char *prov = info->fabric_attr->prov_name;
 	uint64_t mode = (uint64_t)info->domain_attr->mr_mode;
+	size_t key_size = info->domain_attr->mr_key_size;
 
 	if (info->mode & ~(FI_CONTEXT | FI_CONTEXT2))
 		return fail(-EOPNOTSUPP, "provider %s asks for modes %llx that this version lacks",
 			    prov, (unsigned long long)info->mode);
-	if (mode & (FI_MR_RAW | FI_MR_ENDPOINT | FI_MR_RMA_EVENT))
+	if (mode & FI_MR_ENDPOINT)
 		return fail(-EOPNOTSUPP,
 			    "provider %s asks for memory modes %llx that this version lacks "
-			    "(FI_MR_RAW, FI_MR_ENDPOINT, FI_MR_RMA_EVENT)",
+			    "(FI_MR_ENDPOINT)",
 			    prov, (unsigned long long)mode);
+	if (mode & FI_MR_RAW && (key_size < sizeof(uint64_t) || key_size > FABRIC_RAW))
+		return fail(-EOPNOTSUPP,
+			    "provider %s has keys of %zu bytes, and 8 to %u are carried", prov,
+			    key_size, FABRIC_RAW);
 	if (info->ep_attr->max_msg_size < FABRIC_BUF)
 		return fail(-EOPNOTSUPP, "provider %s moves %zu bytes at a time", prov,
 			    info->ep_attr->max_msg_size);
 	return 0;
+}
+
+/* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
+static int set_modes(struct fabric_device *d)
+{
+	size_t key_size = d->info->domain_attr->mr_key_size;
+
+	d->mr_mode = (uint64_t)d->info->domain_attr->mr_mode;
+	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
+	d->raw = d->mr_mode & FI_MR_RAW ? (uint32_t)key_size : 0;
+	d->bound = !!(d->mr_mode & FI_MR_ENDPOINT);
+	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
+	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
+		return 0;
+	return fabric_region_open(d, NULL, &d->proof[1], sizeof(d->proof[1]), FI_READ,
+				  &d->proof_mr);
 }
 
 /* With CMA a target that is stopped holds addresses of our memory, and goes on with them when it
@@ -124,11 +145,15 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 	if (!hints)
 		return fail(-ENOMEM, "libfabric: no memory");
 	err = get_info(d, hints, config);
+	if (err == -FI_ENODATA) {
+		hints->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
+		err = get_info(d, hints, config);
+	}
 	d->lib.freeinfo(hints);
 	if (err)
 		return fail(err,
 			    "libfabric has no provider %s%s%s here that gives reliable datagrams "
-			    "with remote reads and writes, complete on delivery: %s. See fi_info",
+			    "with remote reads and writes: %s. See fi_info",
 			    prov, domain ? " with domain " : "", domain ? domain : "",
 			    d->lib.strerror(-err));
 	err = check_info(d->info);
@@ -140,5 +165,8 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 	if (err)
 		return refused(&d->lib, "fi_fabric", err);
 	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
-	return err ? refused(&d->lib, "fi_domain", err) : 0;
+	if (err)
+		return refused(&d->lib, "fi_domain", err);
+	err = set_modes(d);
+	return err ? refused(&d->lib, "fi_mr_reg", err) : 0;
 }

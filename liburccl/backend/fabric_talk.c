@@ -5,7 +5,7 @@
  * says so goes with every message, or by itself if a poll brought none to go with.
  */
 #include <endian.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 #define BATCH 16u /* completions of a read */
 
@@ -143,8 +143,11 @@ static void say_wants(struct fabric_ep *e)
 	/* A way that is being made anew is said when it is there. */
 	if (e->wants & WANT_WAY &&
 	    ((e->job_out && e->job.type != JOB_JOIN) ||
-	     fabric_say(e, MESSAGE_WAY, e->number, e->way.name, e->way.name_len)))
+	     fabric_say(e, MESSAGE_WAY, e->number, e->way.word, e->way.word_len)))
 		e->wants &= ~(uint32_t)WANT_WAY;
+	if (e->wants & WANT_JOINED &&
+	    (e->way_state != WAY_READY || fabric_say(e, MESSAGE_JOINED, e->number, NULL, 0)))
+		e->wants &= ~(uint32_t)WANT_JOINED;
 	if (e->wants & WANT_REVOKED)
 		fabric_keys_answer(e);
 	if (e->wants & WANT_REVOKE)
@@ -290,11 +293,14 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 			e->wants |= WANT_HELLO;
 		break;
 	case MESSAGE_WAY:
-		if (w.len == len - sizeof(w) && w.len <= FABRIC_NAME &&
-		    fabric_name_fits(fabric_ep_device(e), data + sizeof(w), w.len))
+		if (w.len == len - sizeof(w) &&
+		    fabric_word_fits(fabric_ep_device(e), data + sizeof(w), w.len))
 			fabric_ep_follow(e, w.number, data + sizeof(w), w.len);
 		else
 			fabric_ep_down(e, -EPROTO);
+		break;
+	case MESSAGE_JOINED:
+		e->peer_joined = w.number > e->peer_joined ? w.number : e->peer_joined;
 		break;
 	case MESSAGE_REVOKE:
 		fabric_key_revoke(e, w.number);
@@ -362,10 +368,10 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 /* Of one that ends the last word alone: the peer is not to wait for more. */
 static int is_said_again(struct fabric_slot *s)
 {
-	const struct fabric_ep *e = s->ep;
+	uint32_t state = s->ep ? s->ep->state : EP_CLOSED;
 
-	return e && (e->state == EP_UP || e->state == EP_CONNECTING ||
-		     head_of(s)->type == MESSAGE_BYE);
+	return s->ep &&
+	       (state == EP_UP || state == EP_CONNECTING || head_of(s)->type == MESSAGE_BYE);
 }
 
 static void failed(struct fabric_device *d, struct fabric_slot *s, int err)

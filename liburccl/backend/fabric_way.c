@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/poll.h>
 #include <unistd.h>
-#include "backend/fabric.h"
+#include "backend/fabric_key.h"
 
 /* ---- endpoints ---- */
 
@@ -42,7 +42,7 @@ static int addresses_open(struct fabric_device *d, struct fabric_way *way)
 
 static int endpoint_enable(struct fabric_way *way)
 {
-	size_t len = sizeof(way->name);
+	size_t len = FABRIC_NAME;
 	int err;
 
 	err = fi_ep_bind(way->ep, &way->av->fid, 0);
@@ -51,8 +51,23 @@ static int endpoint_enable(struct fabric_way *way)
 	if (!err)
 		err = fi_enable(way->ep);
 	if (!err)
-		err = fi_getname(&way->ep->fid, way->name, &len);
-	way->name_len = (uint32_t)len;
+		err = fi_getname(&way->ep->fid, way->word, &len);
+	way->name_len = way->word_len = (uint32_t)len;
+	return err;
+}
+
+/* What the peer READs for a proof. Its own messages need none. */
+static int proof_open(struct fabric_device *d, struct fabric_way *way)
+{
+	uint64_t len = sizeof(d->proof[0]);
+	int err;
+
+	if (!d->acks || way == &d->talk)
+		return 0;
+	err = fabric_region_open(d, way, &d->proof[0], len, FI_REMOTE_READ, &way->proof);
+	if (!err)
+		err = fabric_part_put(d, way->proof, &d->proof[0], len, way->word + way->name_len);
+	way->word_len += fabric_part_bytes(d);
 	return err;
 }
 
@@ -62,6 +77,7 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	int err;
 
 	memset(way, 0, sizeof(*way));
+	way->d = d;
 	way->peer = FI_ADDR_UNSPEC;
 	err = queue_open(d, way, queue);
 	if (!err) {
@@ -76,6 +92,10 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 		what = "fi_enable";
 		err = endpoint_enable(way);
 	}
+	if (!err) {
+		what = "fi_mr_reg";
+		err = proof_open(d, way);
+	}
 	if (!err)
 		err = queue_watch(d, way);
 	if (!err)
@@ -86,12 +106,18 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 
 void fabric_way_close(struct fabric_way *way)
 {
+	if (way->has_theirs)
+		fabric_part_free(way->d, &way->theirs);
+	if (way->proof)
+		fi_close(&way->proof->fid);
 	if (way->ep)
 		fi_close(&way->ep->fid);
 	if (way->av)
 		fi_close(&way->av->fid);
 	if (way->cq)
 		fi_close(&way->cq->fid);
+	way->has_theirs = 0;
+	way->proof = NULL;
 	way->ep = NULL;
 	way->av = NULL;
 	way->cq = NULL;
@@ -113,7 +139,7 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 	case FI_SOCKADDR_IN:
 	case FI_SOCKADDR_IN6:
 	case FI_SOCKADDR_IB:
-		return len == d->talk.name_len && !memcmp(name, d->talk.name, sizeof(sa_family_t));
+		return len == d->talk.name_len && !memcmp(name, d->talk.word, sizeof(sa_family_t));
 	default:
 		return len == d->talk.name_len;
 	}
@@ -125,20 +151,39 @@ int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32
 
 	if (fabric_name_fits(d, name, len))
 		return 0;
-	memcpy(&ours, d->talk.name, sizeof(ours));
+	memcpy(&ours, d->talk.word, sizeof(ours));
 	memcpy(&theirs, name, sizeof(theirs));
 	if ((ours == AF_INET && theirs == AF_INET6) || (ours == AF_INET6 && theirs == AF_INET))
 		return -EAFNOSUPPORT;
 	return -EINVAL;
 }
 
+static uint32_t proof_bytes(const struct fabric_device *d)
+{
+	return d->acks ? fabric_part_bytes(d) : 0;
+}
+
+int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len)
+{
+	uint32_t more = proof_bytes(d);
+
+	return len > more && len <= FABRIC_WORD && fabric_name_fits(d, word, len - more);
+}
+
 /* ---- the helper ---- */
 
 static int join(struct fabric_device *d, struct fabric_ep *e)
 {
+	uint32_t more = proof_bytes(d);
 	int err = e->joined ? 0 : peer_add(d->talk.av, e->talk_name, &e->peer);
 
-	return err ? err : peer_add(e->way.av, e->join_name, &e->way.peer);
+	if (!err && more) {
+		const uint8_t *part = e->join_word + e->join_len - more;
+
+		err = fabric_part_read(d, part, &e->way.theirs);
+		e->way.has_theirs = !err;
+	}
+	return err ? err : peer_add(e->way.av, e->join_word, &e->way.peer);
 }
 
 static void end(struct fabric_ep *e)

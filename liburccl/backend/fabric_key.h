@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions, exposures and keys. */
+#ifndef BACKEND_FABRIC_KEY_H
+#define BACKEND_FABRIC_KEY_H
+
+#include "backend/fabric.h"
+
+/* Of an exposure. */
+struct fabric_grant {
+	struct msg job;	      /* JOB_KEY */
+	struct list link;     /* fabric_ep.grants */
+	struct list expiring; /* fabric_device.expiring: its keys go by themselves */
+	struct fabric_ep *ep;
+	uint32_t id;
+	uint8_t asked, answered; /* the peer, to let go */
+	uint8_t job_out, closed; /* the regions are closed */
+	uint8_t none;		 /* it has none: nothing of it can be reached */
+	uint32_t ways;		 /* fabric_ep.ways_closed when it was to be asked */
+	uint64_t deadline_ns;	 /* for its answer; 0: it is not revoked */
+	uint64_t expires_ns;
+	uint32_t n; /* regions; the helper's while job_out, or the ep ends */
+	struct fid_mr *mr[];
+};
+
+/* Of a remote: what rkey.v[0] points to. */
+struct fabric_key {
+	struct list link; /* fabric_ep.keys */
+	uint32_t id, rights;
+	uint64_t len, expires_ns;
+	uint32_t out;	    /* operations that the provider has */
+	uint8_t revoked;    /* says its owner */
+	uint8_t unanswered; /* who waits for our word that nothing is out */
+	uint8_t forgotten;  /* here, and waits for a proof alone */
+	uint32_t n;
+	struct fabric_part parts[]; /* len is where the part ends in the remote */
+};
+
+/* fabric_memory.c */
+/* A region with a random key that nobody has, of that way where regions are. 0 or -errno. */
+int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,
+		       uint64_t access, struct fid_mr **mr);
+int fabric_reg(struct device *dev, struct extent *extent);
+void fabric_unreg(struct device *dev, struct extent *extent);
+void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
+uint32_t fabric_part_bytes(const struct fabric_device *d);
+int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void *at, uint64_t len,
+		    uint8_t *to);
+/* Not checked. What it makes known to the provider, free takes back. */
+int fabric_part_read(const struct fabric_device *d, const uint8_t *from, struct fabric_part *p);
+void fabric_part_free(const struct fabric_device *d, const struct fabric_part *p);
+
+/* fabric_key.c */
+int fabric_expose(struct exposure *exposure, void *key, uint32_t key_max);
+int fabric_unexpose(struct exposure *exposure);
+void fabric_grants_ask(struct fabric_ep *e);
+int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		  struct rkey *rkey);
+void fabric_forget(struct ep *ep, struct rkey *rkey);
+void fabric_key_free(struct fabric_ep *e, struct fabric_key *k);
+void fabric_grant_close(struct fabric_grant *g);	     /* helper */
+void fabric_grant_revoked(struct fabric_ep *e, uint32_t id); /* says the peer */
+void fabric_key_revoke(struct fabric_ep *e, uint32_t id);    /* says the peer */
+void fabric_keys_answer(struct fabric_ep *e);		     /* those that are quiet */
+void fabric_grants_close(struct fabric_ep *e);		     /* of those that are revoked */
+void fabric_grants_tick(struct fabric_device *d);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions of libfabric's, and what a peer is told of one: a part, which is address, bytes u64 each
+ * and the key. That is a number u64 or, with FI_MR_RAW, as many bytes as the provider's keys have,
+ * which the peer's provider turns into a number of its own.
+ */
+#include <endian.h>
+#include "backend/fabric_key.h"
+
+/* ---- regions ---- */
+
+/* A region of FI_MR_ENDPOINT is that of one endpoint. */
+static int region_enable(struct fid_mr *mr, struct fabric_way *way)
+{
+	int err = fi_mr_bind(mr, &way->ep->fid, 0);
+
+	if (!err)
+		err = fi_mr_enable(mr);
+	if (err)
+		fi_close(&mr->fid);
+	return err;
+}
+
+int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,
+		       uint64_t access, struct fid_mr **mr)
+{
+	uint64_t key;
+	int err, tries;
+
+	/* A key that is taken is met once in a long time, unless a provider's are short. */
+	for (tries = 0; tries < 8; tries++) {
+		err = random_bytes(&key, sizeof(key));
+		if (!err)
+			err = fi_mr_reg(d->domain, addr, len, access, 0, key & d->key_mask, 0, mr,
+					NULL);
+		if (err != -FI_ENOKEY)
+			break;
+	}
+	return err || !d->bound ? err : region_enable(*mr, way);
+}
+
+int fabric_reg(struct device *dev, struct extent *extent)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct fid_mr *mr = NULL;
+	int err;
+
+	if (!(d->mr_mode & FI_MR_LOCAL))
+		return 0;
+	err = fabric_region_open(d, NULL, (void *)(uintptr_t)extent->addr, extent->len,
+				 FI_READ | FI_WRITE, &mr);
+	extent->mr[dev->index] = mr;
+	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
+}
+
+void fabric_unreg(struct device *dev, struct extent *extent)
+{
+	struct fid_mr *mr = extent->mr[dev->index];
+
+	if (mr)
+		fi_close(&mr->fid);
+	extent->mr[dev->index] = NULL;
+}
+
+void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
+{
+	uint64_t off;
+
+	if (!(d->mr_mode & FI_MR_LOCAL))
+		return NULL;
+	if (c->kind == CHUNK_FLUSH)
+		return fi_mr_desc(d->proof_mr);
+	off = memory_offset(c->memory, (uint64_t)(uintptr_t)c->local + c->scratch[0], 1);
+	return fi_mr_desc(memory_span(c->memory, off)->extent->mr[d->dev.index]);
+}
+
+/* ---- parts ---- */
+
+uint32_t fabric_part_bytes(const struct fabric_device *d)
+{
+	return 2 * (uint32_t)sizeof(uint64_t) + (d->raw ? d->raw : (uint32_t)sizeof(uint64_t));
+}
+
+int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void *at, uint64_t len,
+		    uint8_t *to)
+{
+	uint64_t base = d->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)at : 0;
+	uint64_t words[3] = {0, htole64(len), htole64(fi_mr_key(mr))};
+	size_t room = d->raw;
+	int err = 0;
+
+	if (d->raw)
+		err = fi_mr_raw_attr(mr, &base, to + 2 * sizeof(words[0]), &room, 0);
+	words[0] = htole64(base);
+	memcpy(to, words, (d->raw ? 2 : 3) * sizeof(words[0]));
+	return err || room == d->raw ? err : -EINVAL;
+}
+
+int fabric_part_read(const struct fabric_device *d, const uint8_t *from, struct fabric_part *p)
+{
+	uint8_t raw[FABRIC_RAW];
+
+	memcpy(p, from, sizeof(*p));
+	p->addr = le64toh(p->addr);
+	p->len = le64toh(p->len);
+	p->key = le64toh(p->key);
+	if (!d->raw)
+		return 0;
+	memcpy(raw, from + 2 * sizeof(uint64_t), d->raw);
+	return fi_mr_map_raw(d->domain, p->addr, raw, d->raw, &p->key, 0);
+}
+
+void fabric_part_free(const struct fabric_device *d, const struct fabric_part *p)
+{
+	if (d->raw)
+		fi_mr_unmap_key(d->domain, p->key);
+}
