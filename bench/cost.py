@@ -4,8 +4,9 @@
 cost.py [WITH WITHOUT]: what statistics and probes cost, by two builds, the second configured with
 -Dprobes=disabled -Dstatistics=false; where none are named it makes them, in build/cost. Shown are
 the least time of an entry, in turns, and instructions where valgrind is installed. Both ends of a
-write are on one thread, so it counts what both do. What is told once a millisecond is not counted,
-for under valgrind a millisecond is over soon. For compare.py the last lines are "name value unit".
+write are on one thread, so it counts what both do. What is told once a millisecond, and of entries
+that were shown then (end_told), is not counted, for under valgrind a millisecond is over soon. For
+compare.py the last lines are "name value unit".
 """
 import os
 import re
@@ -29,7 +30,8 @@ def best(build, what, depth):
 def instructions(build, what, depth):
     count = 3200
     done = quietly("valgrind", "--tool=callgrind", "--toggle-collect=counted",
-                   "--toggle-collect=tell_look*", "--callgrind-out-file=/dev/null",
+                   "--toggle-collect=tell_look*", "--toggle-collect=end_told*",
+                   "--callgrind-out-file=/dev/null",
                    f"{build}/bench/urccl_work", what, str(count), depth)
     return int(re.search(r"Collected : (\d+)", done.stderr)[1]) / count
 

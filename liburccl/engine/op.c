@@ -88,7 +88,7 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
-/* Others hear of its end, or the program was shown it. */
+/* Others hear of its end, or the program was shown it. By its name bench/cost.py knows it. */
 __attribute__((noinline)) static void end_told(struct op *op)
 {
 	struct engine_ring *er = op->er;
