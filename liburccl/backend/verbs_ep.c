@@ -18,7 +18,7 @@
 
 #define CONNECT_NS (1 * NSEC_PER_SEC)
 #define BYE_NS	   (20 * NSEC_PER_MSEC)
-#define DRAIN_NS   (1 * NSEC_PER_SEC)
+#define DRAIN_NS   (100 * NSEC_PER_MSEC)
 #define PAGES_LEN  (2 * VERBS_SLOTS * VERBS_SLOT + 8)
 
 static const uint32_t depths[WAYS] = {VERBS_URGENT_DEPTH, VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};

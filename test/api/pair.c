@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <spawn.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include "pair.h"
 
 #define RIGHTS_ALL (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
@@ -97,6 +101,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			option_sim(p, v);
 		else if (option(argv[i], "--rdma=", &v))
 			option_rdma(p, v);
+		else if (option(argv[i], "--pull=", &v))
+			p->pull = v;
 		else
 			CHECK(!"an option that this test knows");
 	}
@@ -229,6 +235,34 @@ void pair_rails(struct pair *p, uint32_t down)
 {
 	side_rails(&p->a, &p->b, down);
 	side_rails(&p->b, &p->a, down);
+}
+
+static void pulled(struct pair *p)
+{
+	int status;
+
+	if (!p->pulling)
+		return;
+	CHECK_EQ(waitpid(p->pulling, &status, 0), p->pulling);
+	CHECK_EQ(status, 0);
+	p->pulling = 0;
+}
+
+void pair_pull(struct pair *p, uint32_t rail, int on)
+{
+	char command[256], *argv[] = {"sh", "-c", command, NULL};
+
+	if (p->sim) {
+		urccl_sim_pull(p->sim, rail, on);
+		return;
+	}
+	if (!p->pull)
+		SKIP("no --pull= says how a rail is pulled here");
+	pulled(p);
+	snprintf(command, sizeof(command), "exec %s %u %s", p->pull, rail, on ? "down" : "up");
+	CHECK_EQ(posix_spawn(&p->pulling, "/bin/sh", NULL, NULL, argv, environ), 0);
+	if (!on)
+		pulled(p);
 }
 
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the interface stand on: two contexts of this process, `a` that dialled and `b`
- *that accepted, connected over the transport that the command line names:
+ * What the tests of the interface stand on: two contexts of this process, `a` that dialled and
+ * `b` that accepted, connected over the transport that the command line names:
  *
  *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--seed=N]
- *	     [--secret=TEXT]
- *	     [--sim=FAULTS]
+ *	     [--secret=TEXT] [--sim=FAULTS]
+ *	     [--rdma=DEVICES OF a;OF b] [--pull=COMMAND]
  *
  * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits
- *does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.
+ * does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.
  */
 #ifndef API_PAIR_H
 #define API_PAIR_H
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 #include <liburccl.h>
 #include "test.h"
 
@@ -47,6 +48,8 @@ struct pair {
 	uint64_t seed;
 	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
 	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
+	const char *pull; /* but of transport sim: COMMAND RAIL down|up */
+	pid_t pulling; /* it, under way */
 };
 
 /* A buffer of b that a may touch. */
@@ -99,6 +102,9 @@ int side_take_within(struct side *s, struct side *other, uint64_t ns, struct urc
 void side_rails(struct side *s, struct side *other, uint32_t down);
 /* Both. */
 void pair_rails(struct pair *p, uint32_t down);
+/* Pulls the rail of this number (on), at both ends, soon: what is under way goes on meanwhile; or
+ * puts it back. Skips the test where no command can. */
+void pair_pull(struct pair *p, uint32_t rail, int on);
 /* Takes CQEs until the terminal one of user_data, which it returns; others must not come. */
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data);
 

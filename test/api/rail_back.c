@@ -57,10 +57,10 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, (uint64_t)DEPTH * LEN, 0);
 	has_share();
 	for (round = 0; round < 4; round++) {
-		urccl_sim_pull(p.sim, round & 1, 1);
+		pair_pull(&p, round & 1, 1);
 		pair_rails(&p, 1u << (round & 1));
 		CHECK_EQ(move(8), 0);
-		urccl_sim_pull(p.sim, round & 1, 0);
+		pair_pull(&p, round & 1, 0);
 		pair_rails(&p, 0);
 		has_share();
 	}

@@ -48,8 +48,8 @@ int main(int argc, char **argv)
 	start(LEN);
 	for (i = 0; !side_take_within(&p.a, &p.b, MOVES, &cqe, NULL); i++) {
 		CHECK_LE(i, MOST);
-		urccl_sim_pull(p.sim, 0, 1);
-		urccl_sim_pull(p.sim, 0, 0);
+		pair_pull(&p, 0, 1);
+		pair_pull(&p, 0, 0);
 		if (next(&cqe))
 			break;
 	}

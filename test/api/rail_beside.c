@@ -41,10 +41,10 @@ static void one(struct pair *p)
 	for (i = 0; i < 3; i++)
 		CHECK(!(move(p, &t) & URCCL_PATH_REPLAYED));
 	CHECK(!p->a.rails_down && !p->b.rails_down);
-	urccl_sim_pull(p->sim, 0, 1);
+	pair_pull(p, 0, 1);
 	pair_rails(p, 1);
 	move(p, &t);
-	urccl_sim_pull(p->sim, 0, 0);
+	pair_pull(p, 0, 0);
 	pair_rails(p, 0);
 	move(p, &t);
 	target_close(p, &t);

@@ -60,8 +60,8 @@ static void one(struct pair *p, uint32_t rail, uint64_t wait)
 	side_open(p, &p->b);
 	dial(p);
 	CHECK(!side_take_within(&p->a, &p->b, wait, &cqe, NULL));
-	urccl_sim_pull(p->sim, rail, 1);
-	urccl_sim_pull(p->sim, rail, 0);
+	pair_pull(p, rail, 1);
+	pair_pull(p, rail, 0);
 	/* Both sides hear of it before the peer is taken. */
 	if (side_take_within(&p->a, &p->b, 5000000, &cqe, NULL)) {
 		CHECK_EQ(cqe.res, -EHOSTUNREACH);

@@ -38,21 +38,23 @@ int main(int argc, char **argv)
 	uint64_t i;
 
 	pair_options(&p, argc, argv);
-	p.params.dead_after_ms = 2000;
+	/* A command that puts the rail back may be slow. */
+	p.params.dead_after_ms = p.transport == URCCL_TRANSPORT_SIM ? 2000 : 10000;
 	p.faults = "delay=1us..20us,early=50%";
 	pair_open(&p);
 	target_open(&p, &t, LEN, 0);
 	side_register(&p.a, local, LEN, 0);
 	for (i = 1; i < 5; i++) {
-		urccl_sim_pull(p.sim, 0, 1);
+		pair_pull(&p, 0, 1);
 		side_rails(&p.a, &p.b, 1);
 		put(2 * i);
-		urccl_sim_pull(p.sim, 0, 0);
+		pair_pull(&p, 0, 0);
 		arrives(2 * i);
 		side_rails(&p.a, &p.b, 0);
 		side_rails(&p.b, &p.a, 0);
 	}
-	urccl_sim_pull(p.sim, 0, 1);
+	pair_pull(&p, 0, 1);
+	side_rails(&p.a, &p.b, 1);
 	put(100);
 	cqe = pair_end(&p, &p.a, 100);
 	CHECK_EQ(cqe.res, -ECONNRESET);

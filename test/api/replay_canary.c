@@ -114,7 +114,7 @@ static void one(uint64_t round)
 		put(i, 2 * round);
 	CHECK_EQ(urccl_submit(p.a.ring), DEPTH);
 	turns(2 + (uint32_t)(round % 64));
-	urccl_sim_pull(p.sim, 1, 1);
+	pair_pull(&p, 1, 1);
 	ends(DEPTH - end_alone());
 	check(2 * round);
 	for (i = 0; i < DEPTH; i++)
@@ -123,7 +123,7 @@ static void one(uint64_t round)
 	ends(DEPTH - end_alone());
 	rest_alone();
 	check(2 * round + 1);
-	urccl_sim_pull(p.sim, 1, 0);
+	pair_pull(&p, 1, 0);
 	wait_rails();
 }
 

@@ -56,21 +56,21 @@ static void wait_down(uint32_t bits)
 static void one(uint64_t round)
 {
 	/* What a new rail carries is not known: it has a chunk of what is long. */
-	urccl_sim_pull(p.sim, 0, 1);
+	pair_pull(&p, 0, 1);
 	wait_down(1);
-	urccl_sim_pull(p.sim, 0, 0);
+	pair_pull(&p, 0, 0);
 	wait_down(0);
 	pattern_fill(local, LEN, 0, 2 * round);
 	urccl_prep_write(side_sqe(&p.a), t.remote, local, LEN, 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	pass(100000000);
-	urccl_sim_pull(p.sim, 1, 1);
+	pair_pull(&p, 1, 1);
 	ends(LEN);
 	CHECK(pattern_holds(t.bytes, LEN, 0, 2 * round));
 	pattern_fill(t.bytes, LEN, 0, 2 * round + 1);
 	pass(3000000000);
 	CHECK(pattern_holds(t.bytes, LEN, 0, 2 * round + 1));
-	urccl_sim_pull(p.sim, 1, 0);
+	pair_pull(&p, 1, 0);
 	wait_down(0);
 }
 

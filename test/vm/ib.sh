@@ -144,7 +144,24 @@ ib_hosts() {
 	try "rails v and w, and a second host" two_hosts
 }
 
+# A behaviour of several rails, or of the only one, while links go down and up.
+rail_test() {
+	local devices="=rxe_v0,rxe_w0;=rxe_v1,rxe_w1" status
+
+	[ "$1" != rail_only ] || devices="=rxe_v0;=rxe_v1"
+	timeout 200 "$build/test/api/api-$1" --transport=ib "--rdma=$devices" --pull=test/vm/pull
+	status=$?
+	mend
+	return "$status"
+}
+
 ib_two_rails() {
+	local test tests="rail_down rail_back"
+
+	[ "$full" != --full ] || tests="$tests rail_only"
+	for test in $tests; do
+		try "$test, ib" rail_test "$test"
+	done
 	try "rails v and w at once, w pulled" two_rails
 }
 
