@@ -44,7 +44,7 @@
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_open.c from a
  * provider's name to a domain; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
- * fabric_key.c exposures and keys.
+ * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -62,6 +62,7 @@
 #define FABRIC_API	FI_VERSION(1, 17)
 #define FABRIC_NAME	96u	/* bytes of an endpoint's name */
 #define FABRIC_RAW	24u	/* bytes of a key that is no number */
+#define FABRIC_NUMBERED (3u * (uint32_t)sizeof(uint64_t)) /* of a part whose key is one */
 #define FABRIC_WORD	(FABRIC_NAME + 2 * sizeof(uint64_t) + FABRIC_RAW)
 #define FABRIC_COOKIE	16u
 #define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not taken */
@@ -156,6 +157,8 @@ enum fabric_message {
 	MESSAGE_ACK,			/* nothing but its header */
 	MESSAGE_WAY,			/* struct fabric_word, word: of the sender's way */
 	MESSAGE_JOINED,			/* struct fabric_word: our way knows yours of this number */
+	MESSAGE_ASK,			/* struct fabric_word: id of an exposure; more in */
+	MESSAGE_KEYS,			/* fabric_bound.c */
 	MESSAGE_REVOKE,			/* struct fabric_word: id of an exposure */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
@@ -291,6 +294,7 @@ struct fabric_ep {
 	uint32_t writes, proved, prove_to; /* acknowledged; of them, placed, or to be by prove */
 	struct fabric_op *free_ops;
 	struct list grants, keys;
+	struct fabric_grant *leaving;	/* JOB_CLOSE's */
 	uint32_t next_id;
 	struct fabric_slab *slab;	/* goes to the device with the first connect */
 	struct fabric_op ops[FABRIC_OPS];

@@ -202,6 +202,7 @@ static void way_step(struct fabric_ep *e)
 	}
 	if (e->broken || e->peer_number > e->number) {
 		e->broken = 0;
+		fabric_bound_leave(e);
 		job_post(e, JOB_CLOSE);
 		return;
 	}
@@ -261,6 +262,7 @@ void fabric_ep_job_done(struct fabric_ep *e)
 	e->job_out = 0;
 	if (e->job.type == JOB_CLOSE || e->job.type == JOB_END) {
 		e->ways_closed++;
+		fabric_bound_left(e);
 		fabric_move_reclaim(e);
 	}
 	if (e->job.type == JOB_END) {

@@ -5,7 +5,7 @@
  * of the pieces of memory that it covers; closing them takes it back.
  *
  * A key: version u8, rights u8, pieces u16, id u32, bytes u64, its owner's clock at which it
- * expires u64, in how long that is u64, what names that clock u64, then under SipHash with the
+ * expires u64, in how long that is u64, what names that clock u64, SipHash of all with the
  * owner's cookie [16] the pieces' parts. Little-endian.
  */
 #include <endian.h>
@@ -18,6 +18,7 @@ struct key_head {
 	uint32_t id;
 	uint64_t len, expires, left, boot;
 	uint8_t mac[16];
+	uint64_t way;
 };
 
 /* ---- for the peer's ---- */
@@ -46,28 +47,52 @@ void fabric_grant_close(struct fabric_grant *g)
 		fi_close(&g->mr[--g->n]->fid);
 }
 
-/* 0, or -errno with nothing left open. */
-static int grant_fill(struct fabric_device *d, struct fabric_grant *g, const struct exposure *x,
-		      uint8_t *parts)
+/* The piece at off, and how much of it is the exposure's. */
+static void *piece_at(const struct fabric_grant *g, uint64_t off, uint64_t *run)
 {
-	uint64_t off = x->off, end = x->off + x->len, run;
+	uint64_t left = g->off + g->len - off;
+	void *at = memory_at(g->memory, off, run);
+
+	if (*run > left)
+		*run = left;
+	return at;
+}
+
+int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
+{
+	uint64_t off, run;
 	int err;
 
-	for (; off < end; off += run) {
-		void *at = memory_at(x->memory, off, &run);
+	for (off = g->off; off < g->off + g->len; off += run) {
+		void *at = piece_at(g, off, &run);
 
-		run = run < end - off ? run : end - off;
-		err = fabric_region_open(d, &g->ep->way, at, run, access_of(x->rights),
+		err = fabric_region_open(d, &g->ep->way, at, run, access_of(g->rights),
 					 &g->mr[g->n]);
-		if (!err)
-			err = fabric_part_put(d, g->mr[g->n++], at, run, parts);
 		if (err) {
 			fabric_grant_close(g);
 			return err;
 		}
-		parts += fabric_part_bytes(d);
+		g->n++;
 	}
 	return 0;
+}
+
+int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant *g, uint32_t first,
+		       uint32_t n, uint8_t *to)
+{
+	uint64_t off, run;
+	uint32_t i = 0;
+	int err = 0;
+
+	for (off = g->off; i < first + n && !err; off += run, i++) {
+		void *at = piece_at(g, off, &run);
+
+		if (i < first)
+			continue;
+		err = fabric_part_put(d, g->n ? g->mr[i] : NULL, at, run, to);
+		to += fabric_part_bytes(d);
+	}
+	return err;
 }
 
 static void key_seal(const uint8_t *cookie, uint8_t *key, uint32_t len, uint8_t mac[16])
@@ -77,9 +102,9 @@ static void key_seal(const uint8_t *cookie, uint8_t *key, uint32_t len, uint8_t 
 }
 
 static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
-		   const struct exposure *x, uint8_t *key)
+		   const struct exposure *x, uint32_t n, uint8_t *key)
 {
-	uint32_t len = (uint32_t)sizeof(struct key_head) + g->n * fabric_part_bytes(d);
+	uint32_t len = (uint32_t)sizeof(struct key_head) + n * fabric_part_bytes(d);
 	uint64_t now = clock_ns(), left = 0;
 	struct key_head h;
 
@@ -90,12 +115,13 @@ static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 	h = (struct key_head){
 		.version = FABRIC_VERSION,
 		.rights = (uint8_t)x->rights,
-		.n = htole16((uint16_t)g->n),
+		.n = htole16((uint16_t)n),
 		.id = htole32(g->id),
 		.len = htole64(x->len),
 		.expires = htole64(x->expires_ns),
 		.left = htole64(left),
 		.boot = htole64(d->boot),
+		.way = htole64(g->n ? g->ep->number : 0),
 	};
 	memcpy(key, &h, sizeof(h));
 	key_seal(g->ep->ours, key, len, h.mac);
@@ -122,9 +148,8 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	struct fabric_ep *e = fabric_ep(x->ep);
 	struct fabric_device *d = fabric_ep_device(e);
 	uint32_t n = access_of(x->rights) ? count_pieces(x) : 0;
-	uint8_t *parts = (uint8_t *)key + sizeof(struct key_head);
 	struct fabric_grant *g;
-	int err;
+	int err = 0;
 
 	x->scratch = 0;
 	if (key_max < KEY_MAX || n > (KEY_MAX - sizeof(struct key_head)) / fabric_part_bytes(d))
@@ -138,8 +163,17 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	g->id = ++e->next_id;
 	g->expires_ns = x->expires_ns;
 	g->none = !n;
-	err = n ? grant_fill(d, g, x, parts) : 0;
+	g->memory = x->memory;
+	g->off = x->off;
+	g->len = x->len;
+	g->rights = x->rights;
+	/* Of a way that is made anew regions are made when they are asked for. */
+	if (n && (!d->bound || e->way_state == WAY_READY))
+		err = fabric_grant_fill(d, g);
+	if (!err)
+		err = fabric_grant_parts(d, g, 0, n, (uint8_t *)key + sizeof(struct key_head));
 	if (err) {
+		fabric_grant_close(g);
 		free(g);
 		return err;
 	}
@@ -147,7 +181,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	list_init(&g->expiring);
 	expire_at(d, g);
 	x->scratch = (uint64_t)(uintptr_t)g;
-	return key_put(d, g, x, key);
+	return key_put(d, g, x, n, key);
 }
 
 static void grant_job(struct fabric_grant *g)
@@ -236,7 +270,7 @@ int fabric_unexpose(struct exposure *x)
 
 	if (!g)
 		return 0;
-	if (g->ep->ending && !g->ep->ended)
+	if ((g->ep->ending && !g->ep->ended) || g->leaves)
 		return -EINPROGRESS;
 	if (!g->ep->ended) {
 		/* Of one that has expired the regions may be closed, and a write still land. */
@@ -362,6 +396,7 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	k->rights = le16toh(h.n) ? h.rights : 0;
 	k->len = len;
 	k->expires_ns = expires_here(d, &h);
+	k->way = (uint32_t)le64toh(h.way);
 	err = parts_read(d, k, le16toh(h.n), (const uint8_t *)key + sizeof(h));
 	if (err) {
 		key_free(d, k);

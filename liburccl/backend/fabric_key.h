@@ -18,7 +18,12 @@ struct fabric_grant {
 	uint32_t ways;		 /* fabric_ep.ways_closed when it was to be asked */
 	uint64_t deadline_ns;	 /* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
-	uint32_t n; /* regions; the helper's while job_out, or the ep ends */
+	const struct memory *memory; /* what it covers */
+	uint64_t off, len;
+	uint32_t rights;
+	uint8_t leaves;		   /* the helper has n and mr: JOB_CLOSE */
+	struct fabric_grant *next; /* of those */
+	uint32_t n;		   /* regions; the helper's while job_out, or the ep ends */
 	struct fid_mr *mr[];
 };
 
@@ -27,7 +32,10 @@ struct fabric_key {
 	struct list link; /* fabric_ep.keys */
 	uint32_t id, rights;
 	uint64_t len, expires_ns;
-	uint32_t out;	    /* operations that the provider has */
+	uint32_t out;		       /* operations that the provider has */
+	uint32_t way;		       /* of the owner's, whose regions' keys these are; 0: none */
+	uint32_t renewed, renewed_way; /* parts that are of this one */
+	uint64_t asked_ns;
 	uint8_t revoked;    /* says its owner */
 	uint8_t unanswered; /* who waits for our word that nothing is out */
 	uint8_t forgotten;  /* here, and waits for a proof alone */
@@ -63,5 +71,20 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id);    /* says the peer */
 void fabric_keys_answer(struct fabric_ep *e);		     /* those that are quiet */
 void fabric_grants_close(struct fabric_ep *e);		     /* of those that are revoked */
 void fabric_grants_tick(struct fabric_device *d);
+/* Makes its regions on the way as it is. 0, or -errno with none left open. */
+int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g);
+/* What a peer is to know of n of its pieces; where it has no regions their lengths alone. */
+int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant *g, uint32_t first,
+		       uint32_t n, uint8_t *to);
+
+/* fabric_bound.c */
+void fabric_bound_leave(struct fabric_ep *e); /* before JOB_CLOSE */
+void fabric_bound_close(struct fabric_ep *e); /* helper */
+void fabric_bound_left(struct fabric_ep *e);  /* after it */
+/* Says the peer: 0 or -EPROTO. */
+int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,
+		      const uint8_t *data, uint32_t len);
+/* 0: its keys are of another way than ours, and are asked for. */
+int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k);
 
 #endif

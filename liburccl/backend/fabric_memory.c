@@ -85,7 +85,7 @@ int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void
 		    uint8_t *to)
 {
 	uint64_t base = d->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)at : 0;
-	uint64_t words[3] = {0, htole64(len), htole64(fi_mr_key(mr))};
+	uint64_t words[3] = {0, htole64(len), htole64(mr ? fi_mr_key(mr) : 0)};
 	size_t room = d->raw;
 	int err = 0;
 

@@ -208,6 +208,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 			c->res = -EACCES;
 			return 1;
 		}
+		if (moves(c) && !fabric_bound_ready(e, key_of(c)))
+			return 0;
 		rma = moves(c) ? piece(d, c) : proof(e);
 		if (FABRIC_OPS - e->ops_out <= left ||
 		    (bulk && e->bulk_out && e->bulk_out + rma.len > FABRIC_WINDOW))
@@ -278,10 +280,13 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 		come_out(e, c);
 }
 
-/* What concerns the one operation alone; all else leaves in doubt what the peer still gets. */
-static int is_refusal(int err)
+/* What concerns the one operation alone; all else leaves in doubt what the peer still gets. A key
+ * that is not known may have gone with the peer's way. */
+static int is_refusal(const struct fabric_device *d, int err)
 {
-	return err == FI_EACCES || err == FI_EPERM || err == FI_ENOKEY || err == FI_EKEYREJECTED;
+	if (err == FI_ENOKEY || err == FI_EKEYREJECTED)
+		return !d->bound;
+	return err == FI_EACCES || err == FI_EPERM;
 }
 
 static void read_error(struct fabric_ep *e)
@@ -290,7 +295,7 @@ static void read_error(struct fabric_ep *e)
 
 	if (fi_cq_readerr(e->way.cq, &err, 0) != 1)
 		return;
-	if (err.op_context && is_refusal(err.err))
+	if (err.op_context && is_refusal(fabric_ep_device(e), err.err))
 		op_done(e, container_of(err.op_context, struct fabric_op, context), -EACCES);
 	else
 		fabric_ep_break(e);

@@ -86,10 +86,10 @@ static int check_info(const struct fi_info *info)
 	if (info->mode & ~(FI_CONTEXT | FI_CONTEXT2))
 		return fail(-EOPNOTSUPP, "provider %s asks for modes %llx that this version lacks",
 			    prov, (unsigned long long)info->mode);
-	if (mode & FI_MR_ENDPOINT)
+	if (mode & FI_MR_ENDPOINT && mode & (FI_MR_LOCAL | FI_MR_RAW))
 		return fail(-EOPNOTSUPP,
-			    "provider %s asks for memory modes %llx that this version lacks "
-			    "(FI_MR_ENDPOINT)",
+			    "provider %s asks for memory modes %llx, and FI_MR_ENDPOINT is not "
+			    "carried together with FI_MR_LOCAL or FI_MR_RAW",
 			    prov, (unsigned long long)mode);
 	if (mode & FI_MR_RAW && (key_size < sizeof(uint64_t) || key_size > FABRIC_RAW))
 		return fail(-EOPNOTSUPP,

@@ -302,6 +302,12 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 	case MESSAGE_JOINED:
 		e->peer_joined = w.number > e->peer_joined ? w.number : e->peer_joined;
 		break;
+	case MESSAGE_ASK:
+	case MESSAGE_KEYS:
+		data += sizeof(w);
+		if (fabric_bound_hear(e, type, w.number, data, len - (uint32_t)sizeof(w)))
+			fabric_ep_down(e, -EPROTO);
+		break;
 	case MESSAGE_REVOKE:
 		fabric_key_revoke(e, w.number);
 		break;
@@ -369,27 +375,23 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 static int is_said_again(struct fabric_slot *s)
 {
 	uint32_t state = s->ep ? s->ep->state : EP_CLOSED;
+	int last = s->ep && head_of(s)->type == MESSAGE_BYE;
 
-	return s->ep &&
-	       (state == EP_UP || state == EP_CONNECTING || head_of(s)->type == MESSAGE_BYE);
+	return last || state == EP_UP || state == EP_CONNECTING;
 }
 
 static void failed(struct fabric_device *d, struct fabric_slot *s, int err)
 {
-	struct fabric_ep *e = s->ep;
-
 	if (s->receives) {
 		receive(d, s);
-		return;
-	}
-	/* It may have come all the same: that is what the numbers are for. */
-	if (is_said_again(s) && err != FI_ECANCELED) {
+	} else if (is_said_again(s) && err != FI_ECANCELED) {
+		/* It may have come all the same: that is what the numbers are for. */
 		list_del(&s->link);
-		list_add_tail(&s->link, &e->saying);
+		list_add_tail(&s->link, &s->ep->saying);
 		d->stalled = 1;
-		return;
+	} else {
+		sent(d, s);
 	}
-	sent(d, s);
 }
 
 static void read_error(struct fabric_device *d)

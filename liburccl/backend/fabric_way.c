@@ -190,9 +190,12 @@ static void end(struct fabric_ep *e)
 {
 	struct list *pos;
 
-	fabric_way_close(&e->way);
+	/* Regions that are of the way go first. */
+	if (!e->way.d->bound)
+		fabric_way_close(&e->way);
 	list_for_each(pos, &e->grants)
 		fabric_grant_close(list_entry(pos, struct fabric_grant, link));
+	fabric_way_close(&e->way);
 }
 
 static int work(struct fabric_device *d, struct msg *m)
@@ -201,6 +204,7 @@ static int work(struct fabric_device *d, struct msg *m)
 	case JOB_JOIN:
 		return join(d, container_of(m, struct fabric_ep, job));
 	case JOB_CLOSE:
+		fabric_bound_close(container_of(m, struct fabric_ep, job));
 		fabric_way_close(&container_of(m, struct fabric_ep, job)->way);
 		return 0;
 	case JOB_OPEN:

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FI_MR_ENDPOINT: a region is of one endpoint, so that its key ends with the way it was made on.
+ * Regions are closed before their way is, and made anew on the next one when the importer asks for
+ * them (MESSAGE_ASK, by exposure and first part u32): its chunks wait until it has all of the
+ * exposure (MESSAGE_KEYS). An ASK that nobody can answer yet finds no answer, and is repeated.
+ */
+#include <endian.h>
+#include "backend/fabric_key.h"
+
+#define ASK_NS (20 * NSEC_PER_MSEC)
+
+struct answer {		   /* behind a word with the exposure's id; little-endian */
+	uint32_t way;	   /* whose keys these are */
+	uint16_t first, n; /* parts; 0: there is nothing to be reached any more */
+	uint8_t parts[];
+};
+
+#define ANSWER_PARTS \
+	((MESSAGE_MAX - sizeof(struct fabric_word) - sizeof(struct answer)) / FABRIC_NUMBERED)
+
+/* ---- the owner ---- */
+
+void fabric_bound_leave(struct fabric_ep *e)
+{
+	struct list *pos;
+
+	e->leaving = NULL;
+	if (!fabric_ep_device(e)->bound)
+		return;
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		g->leaves = 1;
+		g->next = e->leaving;
+		e->leaving = g;
+	}
+}
+
+void fabric_bound_close(struct fabric_ep *e)
+{
+	struct fabric_grant *g;
+
+	for (g = e->leaving; g; g = g->next)
+		fabric_grant_close(g);
+}
+
+void fabric_bound_left(struct fabric_ep *e)
+{
+	for (; e->leaving; e->leaving = e->leaving->next)
+		e->leaving->leaves = 0;
+}
+
+static struct fabric_grant *grant_find(const struct fabric_ep *e, uint32_t id)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		if (g->id == id)
+			return g;
+	}
+	return NULL;
+}
+
+static int is_gone(const struct fabric_grant *g)
+{
+	return !g || g->deadline_ns || g->job_out || g->closed ||
+	       (g->expires_ns != NEVER_NS && clock_ns() >= g->expires_ns);
+}
+
+static void asked(struct fabric_ep *e, uint32_t id, uint32_t first)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fabric_grant *g = grant_find(e, id);
+	uint8_t bytes[sizeof(struct answer) + ANSWER_PARTS * FABRIC_NUMBERED];
+	struct answer a = {.way = htole32(e->number), .first = htole16((uint16_t)first)};
+	uint32_t n = 0;
+
+	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
+		return;
+	if (!is_gone(g) && (g->n || !fabric_grant_fill(d, g))) {
+		n = g->n > first ? g->n - first : 0;
+		n = n < ANSWER_PARTS ? n : (uint32_t)ANSWER_PARTS;
+		fabric_grant_parts(d, g, first, n, bytes + sizeof(a));
+	}
+	a.n = htole16((uint16_t)n);
+	memcpy(bytes, &a, sizeof(a));
+	fabric_say(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
+}
+
+/* ---- the importer ---- */
+
+static void ask(struct fabric_ep *e, struct fabric_key *k)
+{
+	uint32_t first = htole32(k->renewed_way == e->number ? k->renewed : 0);
+
+	if (fabric_say(e, MESSAGE_ASK, k->id, &first, sizeof(first)))
+		k->asked_ns = clock_ns();
+}
+
+int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	if (!d->bound || k->way == e->number)
+		return 1;
+	/* Whoever sleeps meanwhile is woken to ask again. */
+	d->stalled = 1;
+	if (k->way < e->number && clock_ns() - k->asked_ns >= ASK_NS)
+		ask(e, k);
+	return 0;
+}
+
+/* The next parts: 0, or -EPROTO: they are not those of the memory that it was. */
+static int renew(struct fabric_key *k, const uint8_t *from, uint32_t n)
+{
+	uint64_t words[3], begin;
+	uint32_t i;
+
+	for (i = 0; i < n; i++, from += sizeof(words)) {
+		struct fabric_part *p = &k->parts[k->renewed];
+
+		begin = k->renewed ? p[-1].len : 0;
+		memcpy(words, from, sizeof(words));
+		if (le64toh(words[1]) != p->len - begin)
+			return -EPROTO;
+		p->addr = le64toh(words[0]);
+		p->key = le64toh(words[2]);
+		k->renewed++;
+	}
+	return 0;
+}
+
+static int take(struct fabric_ep *e, struct fabric_key *k, const struct answer *a,
+		const uint8_t *parts)
+{
+	uint32_t n = le16toh(a->n);
+
+	/* What came before, or is of a way that is gone. */
+	if (le32toh(a->way) != e->number || k->way == e->number)
+		return 0;
+	if (!n) {
+		k->revoked = 1;
+		return 0;
+	}
+	if (k->renewed_way != e->number)
+		k->renewed = 0;
+	k->renewed_way = e->number;
+	if (le16toh(a->first) != k->renewed)
+		return 0;
+	if (n > k->n - k->renewed || renew(k, parts, n))
+		return -EPROTO;
+	if (k->renewed == k->n)
+		k->way = e->number;
+	else
+		ask(e, k);
+	return 0;
+}
+
+static int keys_come(struct fabric_ep *e, uint32_t id, const uint8_t *data, uint32_t len)
+{
+	struct list *pos;
+	struct answer a;
+	int err = 0;
+
+	if (len < sizeof(a))
+		return -EPROTO;
+	memcpy(&a, data, sizeof(a));
+	if (len != sizeof(a) + le16toh(a.n) * FABRIC_NUMBERED)
+		return -EPROTO;
+	list_for_each(pos, &e->keys) {
+		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
+
+		if (!err && k->id == id)
+			err = take(e, k, &a, data + sizeof(a));
+	}
+	return err;
+}
+
+int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,
+		      const uint8_t *data, uint32_t len)
+{
+	uint32_t first;
+
+	if (type == MESSAGE_KEYS)
+		return keys_come(e, id, data, len);
+	if (len != sizeof(first))
+		return -EPROTO;
+	memcpy(&first, data, sizeof(first));
+	asked(e, id, le32toh(first));
+	return 0;
+}
