@@ -92,6 +92,7 @@ static void fabric_close(struct device *dev)
 		close(d->timer);
 	if (d->dev.fd >= 0)
 		close(d->dev.fd);
+	fabric_turn_free(d);
 	free(d);
 }
 
@@ -115,6 +116,7 @@ static struct fabric_device *device_new(const struct device_config *config)
 	list_init(&d->expiring);
 	d->expire_ns = NEVER_NS;
 	fabric_queue_init(&d->out);
+	fabric_turn_init(d);
 	return d;
 }
 
@@ -299,7 +301,7 @@ static void wake_up(struct fabric_device *d)
 	timerfd_settime(d->timer, 0, &off, NULL);
 }
 
-static uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
+uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 {
 	struct fabric_device *d = fabric_device(dev);
 	struct list *pos, *tmp;
@@ -366,7 +368,7 @@ static int queue_has(struct fabric_device *d, struct fabric_way *way)
 	return fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
 }
 
-static int fabric_arm(struct device *dev)
+int fabric_arm(struct device *dev)
 {
 	struct fabric_device *d = fabric_device(dev);
 	struct list *pos;
@@ -399,16 +401,16 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
-#define FABRIC_BACKEND(name_, transport_, open_)                                             \
-	{                                                                                    \
-		.name = name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,          \
-		.scan = scan_one, .open = open_, .close = fabric_close, .reg = fabric_reg,   \
-		.unreg = fabric_unreg, .ep_open = fabric_ep_open, .ep_free = fabric_ep_free, \
-		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                \
-		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap, \
-		.import = fabric_import, .forget = fabric_forget, .warm = fabric_warm,       \
-		.post = fabric_post, .cancel = fabric_cancel, .poll = fabric_poll,           \
-		.arm = fabric_arm,                                                           \
+#define FABRIC_BACKEND(name_, transport_, open_)                                                  \
+	{                                                                                         \
+		.name = name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,               \
+		.scan = scan_one, .open = open_, .close = fabric_close, .reg = fabric_turn_reg,   \
+		.unreg = fabric_turn_unreg, .ep_open = fabric_turn_ep_open,                       \
+		.ep_free = fabric_turn_ep_free, .ep_connect = fabric_turn_ep_connect,             \
+		.ep_close = fabric_turn_ep_close, .expose = fabric_turn_expose,                   \
+		.unexpose = fabric_unexpose, .unmap = fabric_unmap, .import = fabric_turn_import, \
+		.forget = fabric_turn_forget, .warm = fabric_warm, .post = fabric_turn_post,      \
+		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND("fabric", URCCL_TRANSPORT_FABRIC, fabric_open);

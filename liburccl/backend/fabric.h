@@ -38,13 +38,14 @@
  *
  * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
  * thread of the device, by mailbox, and leaves alone what it handed over until it is back. All
- * objects are of FI_THREAD_SAFE domains; a way and its queue are only ever used by one thread at
- * a time.
+ * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
+ * by one thread at a time.
  *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_open.c from a
  * provider's name to a domain; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
- * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way.
+ * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way;
+ * fabric_turn.c the turns.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -335,6 +336,11 @@ struct fabric_device {
 	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
 	uint32_t armed;
 
+	/* turns */
+	uint32_t turns;			/* one call of the domain at a time */
+	uint32_t turn_wanted;		/* who has turn_queue writes: it waits for its own */
+	pthread_mutex_t turn, turn_queue;
+
 	/* the helper */
 	pthread_t thread;
 	int has_thread;
@@ -396,6 +402,8 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 		const struct device_config *config);
 
 /* fabric.c */
+uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n);
+int fabric_arm(struct device *dev);
 /* The chunk comes out; it is in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
 void fabric_tell(struct fabric_ep *e, enum fabric_news news);

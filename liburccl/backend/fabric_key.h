@@ -87,4 +87,25 @@ int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id
 /* 0: its keys are of another way than ours, and are asked for. */
 int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k);
 
+/* fabric_turn.c */
+void fabric_turn_init(struct fabric_device *d);
+void fabric_turn_free(struct fabric_device *d);
+void fabric_turn_take(struct fabric_device *d); /* control thread, helper */
+void fabric_turn_end(struct fabric_device *d);
+/* The backend's functions, each in its turn. */
+int fabric_turn_reg(struct device *dev, struct extent *extent);
+void fabric_turn_unreg(struct device *dev, struct extent *extent);
+int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
+void fabric_turn_ep_free(struct ep *ep);
+int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+			   const struct sockaddr_storage *via);
+void fabric_turn_ep_close(struct ep *ep);
+int fabric_turn_expose(struct exposure *exposure, void *key, uint32_t key_max);
+int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		       struct rkey *rkey);
+void fabric_turn_forget(struct ep *ep, struct rkey *rkey);
+uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n);
+uint32_t fabric_turn_poll(struct device *dev, struct event *events, uint32_t n);
+int fabric_turn_arm(struct device *dev);
+
 #endif

@@ -21,12 +21,10 @@ static struct fi_info *hints_make(const struct fabric_lib *lib, const char *prov
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = MR_MODES;
-	h->domain_attr->threading = FI_THREAD_SAFE;
 	/* The engine drives, and providers need no threads for it. */
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
 	/* Freed with the hints, by libfabric. */
 	h->fabric_attr->prov_name = prov ? strdup(prov) : NULL;
 	h->domain_attr->name = domain ? strdup(domain) : NULL;
@@ -76,6 +74,21 @@ static int get_info(struct fabric_device *d, const struct fi_info *hints,
 	return 0;
 }
 
+/* What we would rather have, or else what we can live with. */
+static int get_any(struct fabric_device *d, struct fi_info *hints,
+		   const struct device_config *config)
+{
+	int err = -FI_ENODATA;
+	uint32_t i;
+
+	for (i = 0; i < 4 && err == -FI_ENODATA; i++) {
+		hints->tx_attr->op_flags = i & 1 ? FI_TRANSMIT_COMPLETE : FI_DELIVERY_COMPLETE;
+		hints->domain_attr->threading = i & 2 ? FI_THREAD_DOMAIN : FI_THREAD_SAFE;
+		err = get_info(d, hints, config);
+	}
+	return err;
+}
+
 /* Why a provider that is there will not do. */
 static int check_info(const struct fi_info *info)
 {
@@ -110,6 +123,7 @@ static int set_modes(struct fabric_device *d)
 	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
 	d->raw = d->mr_mode & FI_MR_RAW ? (uint32_t)key_size : 0;
 	d->bound = !!(d->mr_mode & FI_MR_ENDPOINT);
+	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
 		return 0;
@@ -144,11 +158,7 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 
 	if (!hints)
 		return fail(-ENOMEM, "libfabric: no memory");
-	err = get_info(d, hints, config);
-	if (err == -FI_ENODATA) {
-		hints->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
-		err = get_info(d, hints, config);
-	}
+	err = get_any(d, hints, config);
 	d->lib.freeinfo(hints);
 	if (err)
 		return fail(err,

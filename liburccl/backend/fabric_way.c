@@ -232,6 +232,7 @@ static void *helper_run(void *arg)
 {
 	struct fabric_device *d = arg;
 	struct msg *m, *next;
+	int res;
 
 	for (;;) {
 		m = mailbox_take(&d->to_helper);
@@ -241,7 +242,10 @@ static void *helper_run(void *arg)
 			next = m->next;
 			if (m->type == JOB_STOP)
 				return NULL;
-			msg_reply(m, work(d, m));
+			fabric_turn_take(d);
+			res = work(d, m);
+			fabric_turn_end(d);
+			msg_reply(m, res);
 		}
 	}
 }

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
+ * and say that they wait; the engine, where it would wait for them on the way of data, finds
+ * nothing to do instead. It waits where it makes a key known, takes one, and opens or ends an ep,
+ * as long as a call of theirs takes. Where a provider serves threads as they come this is one
+ * look at a word.
+ */
+#include "backend/fabric_key.h"
+
+static int try_turn(struct fabric_device *d)
+{
+	if (!d->turns)
+		return 1;
+	return !load_acquire(&d->turn_wanted) && !pthread_mutex_trylock(&d->turn);
+}
+
+static void wait_turn(struct fabric_device *d)
+{
+	if (d->turns)
+		pthread_mutex_lock(&d->turn);
+}
+
+static void end_turn(struct fabric_device *d)
+{
+	if (d->turns)
+		pthread_mutex_unlock(&d->turn);
+}
+
+/* An engine that polls without a pause would leave none to who only waits. */
+void fabric_turn_take(struct fabric_device *d)
+{
+	if (!d->turns)
+		return;
+	pthread_mutex_lock(&d->turn_queue);
+	store_release(&d->turn_wanted, 1);
+	pthread_mutex_lock(&d->turn);
+	store_release(&d->turn_wanted, 0);
+}
+
+void fabric_turn_end(struct fabric_device *d)
+{
+	if (!d->turns)
+		return;
+	pthread_mutex_unlock(&d->turn);
+	pthread_mutex_unlock(&d->turn_queue);
+}
+
+void fabric_turn_init(struct fabric_device *d)
+{
+	pthread_mutex_init(&d->turn, NULL);
+	pthread_mutex_init(&d->turn_queue, NULL);
+}
+
+void fabric_turn_free(struct fabric_device *d)
+{
+	pthread_mutex_destroy(&d->turn);
+	pthread_mutex_destroy(&d->turn_queue);
+}
+
+/* ---- control thread ---- */
+
+int fabric_turn_reg(struct device *dev, struct extent *extent)
+{
+	int err;
+
+	fabric_turn_take(fabric_device(dev));
+	err = fabric_reg(dev, extent);
+	fabric_turn_end(fabric_device(dev));
+	return err;
+}
+
+void fabric_turn_unreg(struct device *dev, struct extent *extent)
+{
+	fabric_turn_take(fabric_device(dev));
+	fabric_unreg(dev, extent);
+	fabric_turn_end(fabric_device(dev));
+}
+
+int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
+{
+	int err;
+
+	fabric_turn_take(fabric_device(dev));
+	err = fabric_ep_open(dev, ep, addr, addr_len);
+	fabric_turn_end(fabric_device(dev));
+	return err;
+}
+
+void fabric_turn_ep_free(struct ep *ep)
+{
+	struct fabric_device *d = fabric_device(ep->dev);
+
+	fabric_turn_take(d);
+	fabric_ep_free(ep);
+	fabric_turn_end(d);
+}
+
+/* ---- engine ---- */
+
+int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
+			   const struct sockaddr_storage *via)
+{
+	int err;
+
+	wait_turn(fabric_device(ep->dev));
+	err = fabric_ep_connect(ep, addr, addr_len, active, via);
+	end_turn(fabric_device(ep->dev));
+	return err;
+}
+
+void fabric_turn_ep_close(struct ep *ep)
+{
+	wait_turn(fabric_device(ep->dev));
+	fabric_ep_close(ep);
+	end_turn(fabric_device(ep->dev));
+}
+
+int fabric_turn_expose(struct exposure *exposure, void *key, uint32_t key_max)
+{
+	struct fabric_device *d = fabric_device(exposure->ep->dev);
+	int n;
+
+	wait_turn(d);
+	n = fabric_expose(exposure, key, key_max);
+	end_turn(d);
+	return n;
+}
+
+int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+		       struct rkey *rkey)
+{
+	int err;
+
+	wait_turn(fabric_device(ep->dev));
+	err = fabric_import(ep, key, key_len, len, rkey);
+	end_turn(fabric_device(ep->dev));
+	return err;
+}
+
+void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
+{
+	wait_turn(fabric_device(ep->dev));
+	fabric_forget(ep, rkey);
+	end_turn(fabric_device(ep->dev));
+}
+
+uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	if (!try_turn(fabric_device(ep->dev)))
+		return 0;
+	n = fabric_post(ep, chunks, n);
+	end_turn(fabric_device(ep->dev));
+	return n;
+}
+
+uint32_t fabric_turn_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	if (!try_turn(fabric_device(dev)))
+		return 0;
+	n = fabric_poll(dev, events, n);
+	end_turn(fabric_device(dev));
+	return n;
+}
+
+int fabric_turn_arm(struct device *dev)
+{
+	int more;
+
+	if (!try_turn(fabric_device(dev)))
+		return 1;
+	more = fabric_arm(dev);
+	end_turn(fabric_device(dev));
+	return more;
+}
