@@ -139,7 +139,7 @@ struct urccl_params {
 					 * and the one of libfabric */
 	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near gpu,
 					 * see there */
-	const char *cxi_domain;		/* NULL: the first */
+	const char *cxi_domain;		/* NULL: by cxi_device_index */
 	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
 	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
 	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */
@@ -149,7 +149,7 @@ struct urccl_params {
 	uint32_t rdma_max_dest_rd_atomic;	/* and takes (16) */
 	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
 	uint32_t cxi_cq_size;		/* (8,192) */
-	int32_t	 cxi_device_index;	/* not carried out yet */
+	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU, or the first */
 	int32_t	 rdma_gid_index;	/* URCCL_AUTO: RoCE v2 over IPv4, where there is one */
 	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 6 */
 	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */

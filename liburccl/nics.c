@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From settings and machine to NICs. */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "nics.h"
 #include "topology/topology.h"
+
+#define CXI_DEVICES 4u
 
 /* A machine, what is asked of it, and the answer. */
 struct inquiry {
@@ -115,12 +118,37 @@ static struct nic_port *rails_of(const struct inquiry *in)
 	return nics;
 }
 
+/* Slingshot has no place in the tree: a node has four, one for each GPU in turn, as UCCL has it. */
+static int cxi_choose(const struct urccl_params *p, struct device_config *config)
+{
+	struct inquiry *in;
+	uint32_t i, before = 0;
+	int err;
+
+	if (!p->gpu || p->cxi_domain || p->cxi_device_index >= 0)
+		return 0;
+	err = inquiry_open(&in, p);
+	if (err)
+		return err;
+	for (i = 0; i < in->q.gpu; i++)
+		before += in->m.places[i].kind == PLACE_GPU;
+	inquiry_close(in);
+	config->nics = calloc(1, sizeof(*config->nics));
+	if (!config->nics)
+		return fail(-ENOMEM, "no memory for the list of NICs");
+	config->nnics = 1;
+	snprintf(config->nics->name, sizeof(config->nics->name), "cxi%u", before % CXI_DEVICES);
+	return 0;
+}
+
 int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_config *config)
 {
 	struct nic_port *nics = NULL;
 	struct inquiry *in;
 	int err;
 
+	if (transport == URCCL_TRANSPORT_CXI)
+		return cxi_choose(p, config);
 	if (!layers_of(transport) || nic_places(p->rdma_dev))
 		return 0;
 	err = inquiry_open(&in, p);

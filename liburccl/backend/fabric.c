@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/fabric_key.h"
+#include "backend/fabric_pick.h"
 
 #define CHUNK_BYTES (1024u * 1024)
 #define TALK_QUEUE  4096u /* completions */
@@ -14,29 +15,25 @@
 
 /* ---- the device ---- */
 
-struct found {
-	char prov[64], domain[64];
-};
-
-/* The words behind "fabric:" in the list of transports: PROVIDER or PROVIDER@DOMAIN. */
-static int find_name(const char *transports, struct found *f)
+/* Of the transport that ops is. */
+static int wish_of(const struct backend *ops, const struct device_config *config,
+		   struct fabric_wish *w)
 {
-	const char *at = transports ? strstr(transports, PREFIX) : NULL;
-	size_t len, prov;
+	const char *at;
 
+	if (ops == &backend_efa) {
+		fabric_efa_wish(w, config);
+		return 0;
+	}
+	if (ops == &backend_cxi) {
+		fabric_cxi_wish(w, config);
+		return fabric_cxi_threading(w, config->params);
+	}
+	at = config->params->transport ? strstr(config->params->transport, PREFIX) : NULL;
 	if (!at)
 		return fail(-EINVAL, "transport fabric wants a provider's name behind it, such as "
 				     "\"fabric:tcp;ofi_rxm\"");
-	at += strlen(PREFIX);
-	len = strcspn(at, ",?!");
-	prov = strcspn(at, "@,?!");
-	if (prov >= sizeof(f->prov) || len - prov > sizeof(f->domain))
-		return fail(-EINVAL, "\"%.*s\" is no name of a provider of libfabric", (int)len,
-			    at);
-	memcpy(f->prov, at, prov);
-	if (len > prov)
-		memcpy(f->domain, at + prov + 1, len - prov - 1);
-	return 0;
+	return fabric_wish_read(w, at + strlen(PREFIX));
 }
 
 /* Times of one machine can be compared; 0 is no machine's. */
@@ -143,8 +140,26 @@ static void set_about(struct fabric_device *d)
 		 i->domain_attr->name, d->waits ? "" : ", polled on a timer");
 }
 
-static int device_open(const struct backend *ops, const char *prov, const char *domain,
-		       const struct device_config *config, struct device **dev)
+static int open_all(struct fabric_device *d, const struct device_config *config)
+{
+	struct fabric_wish w;
+	int err = wish_of(d->dev.ops, config, &w);
+
+	if (!err)
+		err = fabric_load(&d->lib, config->params->libfabric_so);
+	if (!err)
+		err = open_fds(d);
+	if (!err)
+		err = fabric_find(d, &w, config);
+	if (!err)
+		err = talk_open(d);
+	if (!err)
+		err = fabric_check_endpoint(d, &w);
+	return err ? err : fabric_helper_start(d, config->params);
+}
+
+static int device_open(const struct backend *ops, const struct device_config *config,
+		       struct device **dev)
 {
 	struct fabric_device *d = device_new(config);
 	int err;
@@ -152,15 +167,8 @@ static int device_open(const struct backend *ops, const char *prov, const char *
 	if (!d)
 		return fail(-ENOMEM, "libfabric: no memory for the device");
 	d->dev.ops = ops;
-	err = fabric_load(&d->lib, config->params->libfabric_so);
-	if (!err)
-		err = open_fds(d);
-	if (!err)
-		err = fabric_find(d, prov, domain, config);
-	if (!err)
-		err = talk_open(d);
-	if (!err)
-		err = fabric_helper_start(d, config->params);
+	d->cq_size = ops == &backend_cxi ? config->params->cxi_cq_size : 0;
+	err = open_all(d, config);
 	if (err) {
 		fabric_close(&d->dev);
 		return err;
@@ -170,25 +178,30 @@ static int device_open(const struct backend *ops, const char *prov, const char *
 	return 0;
 }
 
-static int fabric_open(const struct device_config *config, struct device **dev)
+/* Where there is none, open() says why with a code of its own. */
+static uint32_t scan(const struct backend *ops, const struct device_config *config)
 {
-	struct found f = {.prov = ""};
-	int err = find_name(config->params->transport, &f);
+	struct fabric_wish w;
+	int n = wish_of(ops, config, &w);
 
-	if (err)
-		return err;
-	return device_open(&backend_fabric, f.prov, *f.domain ? f.domain : NULL, config, dev);
+	if (!n)
+		n = fabric_count(&w, config);
+	return n > 0 ? (uint32_t)n : 1;
 }
 
-static int efa_open(const struct device_config *config, struct device **dev)
-{
-	return device_open(&backend_efa, "efa", NULL, config, dev);
-}
+#define SCAN_AND_OPEN(transport_)                                                             \
+	static uint32_t transport_##_scan(const struct device_config *config)                 \
+	{                                                                                     \
+		return scan(&backend_##transport_, config);                                   \
+	}                                                                                     \
+	static int transport_##_open(const struct device_config *config, struct device **dev) \
+	{                                                                                     \
+		return device_open(&backend_##transport_, config, dev);                       \
+	}
 
-static int cxi_open(const struct device_config *config, struct device **dev)
-{
-	return device_open(&backend_cxi, "cxi", config->params->cxi_domain, config, dev);
-}
+SCAN_AND_OPEN(fabric)
+SCAN_AND_OPEN(efa)
+SCAN_AND_OPEN(cxi)
 
 /* ---- events ---- */
 
@@ -216,6 +229,13 @@ void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 	c->flags |= (uint8_t)flags;
 	c->state |= CHUNK_OUT;
 	fabric_queue_add(&fabric_ep_device(e)->out, c);
+}
+
+void fabric_undone(struct fabric_ep *e, struct chunk *c, uint32_t flags)
+{
+	uint32_t undone = c->flags & CHUNK_CANCELLED ? 0 : CHUNK_UNDONE;
+
+	fabric_out(e, c, e->res, flags | undone);
 }
 
 static void give(struct fabric_device *d, struct fabric_ep *e, uint32_t type, int res)
@@ -401,10 +421,11 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
-#define FABRIC_BACKEND(name_, transport_, open_)                                                  \
+#define FABRIC_BACKEND(name_, transport_)                                                         \
 	{                                                                                         \
-		.name = name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,               \
-		.scan = scan_one, .open = open_, .close = fabric_close, .reg = fabric_turn_reg,   \
+		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,              \
+		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                    \
+		.close = fabric_close, .reg = fabric_turn_reg,                                    \
 		.unreg = fabric_turn_unreg, .ep_open = fabric_turn_ep_open,                       \
 		.ep_free = fabric_turn_ep_free, .ep_connect = fabric_turn_ep_connect,             \
 		.ep_close = fabric_turn_ep_close, .expose = fabric_turn_expose,                   \
@@ -413,6 +434,6 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
 	}
 
-const struct backend backend_fabric = FABRIC_BACKEND("fabric", URCCL_TRANSPORT_FABRIC, fabric_open);
-const struct backend backend_efa = FABRIC_BACKEND("efa", URCCL_TRANSPORT_EFA, efa_open);
-const struct backend backend_cxi = FABRIC_BACKEND("cxi", URCCL_TRANSPORT_CXI, cxi_open);
+const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);
+const struct backend backend_efa = FABRIC_BACKEND(efa, URCCL_TRANSPORT_EFA);
+const struct backend backend_cxi = FABRIC_BACKEND(cxi, URCCL_TRANSPORT_CXI);

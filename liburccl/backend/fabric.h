@@ -41,8 +41,8 @@
  * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
  * by one thread at a time.
  *
- * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_open.c from a
- * provider's name to a domain; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
+ * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
+ * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
  * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way;
  * fabric_turn.c the turns.
@@ -244,7 +244,8 @@ struct fabric_ep {
 	uint32_t news;
 	int res;			/* why it is down */
 	uint32_t chunks;		/* taken and not given out */
-	uint64_t deadline_ns;		/* of connecting, or of our last word */
+	uint64_t deadline_ns;		/* of connecting, of a way in place of one that failed, or
+					 * of our last word */
 	uint64_t hello_ns;		/* when the active side says its first word again */
 	int active;
 	uint8_t ours[FABRIC_COOKIE], theirs[FABRIC_COOKIE];
@@ -314,6 +315,7 @@ struct fabric_device {
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
+	uint32_t cq_size;		/* at least; 0: what is needed */
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
 	int waits;			/* queues can be slept on */
@@ -396,16 +398,13 @@ static inline struct chunk *fabric_queue_pop(struct fabric_queue *q)
 /* 1: it was in q. */
 int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
 
-/* fabric_open.c */
-/* Sets info, fabric and domain. prov NULL: any. 0 or -errno with fail() text. */
-int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
-		const struct device_config *config);
-
 /* fabric.c */
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n);
 int fabric_arm(struct device *dev);
 /* The chunk comes out; it is in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
+/* One that the end of the ep left undone. */
+void fabric_undone(struct fabric_ep *e, struct chunk *c, uint32_t flags);
 void fabric_tell(struct fabric_ep *e, enum fabric_news news);
 
 /* fabric_ep.c */
@@ -418,6 +417,9 @@ struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *c
 void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
 void fabric_ep_down(struct fabric_ep *e, int res);
 void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another */
+/* The same of one that failed by itself. Where the peer is not heard to have another in time, that
+ * is the end of the ep: what it was to carry may go by another. */
+void fabric_ep_fault(struct fabric_ep *e);
 /* The peer's word on its way; FABRIC_WORD bytes or fewer. */
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);

@@ -235,6 +235,8 @@ void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, ui
 static void joined(struct fabric_ep *e)
 {
 	e->way_state = WAY_READY;
+	if (e->state == EP_UP)
+		e->deadline_ns = 0;
 	if (e->joined) {
 		e->wants |= WANT_JOINED;
 	} else {
@@ -364,6 +366,13 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	return 0;
 }
 
+void fabric_ep_fault(struct fabric_ep *e)
+{
+	if (e->state == EP_UP && !e->deadline_ns)
+		e->deadline_ns = clock_ns() + patience(fabric_ep_device(e));
+	fabric_ep_break(e);
+}
+
 /* Who speaks to us has joined our first way. */
 void fabric_ep_up(struct fabric_ep *e)
 {
@@ -438,6 +447,8 @@ void fabric_ep_tick(struct fabric_ep *e)
 
 	if (e->state == EP_CONNECTING && late)
 		fabric_ep_down(e, -ETIMEDOUT);
+	if (e->state == EP_UP && late)
+		fabric_ep_down(e, -EIO);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);
 	if (e->state == EP_CLOSING && e->ended && (late || (!e->bye_out && !e->wants)))

@@ -88,11 +88,12 @@ static void take(struct fabric_ep *e, struct chunk *c)
 	int err;
 
 	e->chunks++;
+	c->flags &= CHUNK_ACKED; /* it may have been out before, of another rail */
 	c->state = 0;
 	c->res = 0;
 	c->scratch[0] = c->scratch[1] = 0;
 	if (e->state != EP_UP) {
-		fabric_out(e, c, e->res, 0);
+		fabric_undone(e, c, CHUNK_QUIET);
 		return;
 	}
 	if (c->kind == CHUNK_SEND) {
@@ -195,7 +196,19 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	c->scratch[1]++;
 }
 
-/* 1: it has nothing more to be issued; 0: the way is full. */
+/* 1: it has been tried often enough; 0: it waits for another way. */
+static int fault(struct fabric_ep *e, struct chunk *c)
+{
+	if (c->state >= FABRIC_TRIES * CHUNK_TRY) {
+		c->res = -EIO;
+		return 1;
+	}
+	c->state = (uint8_t)(c->state + CHUNK_TRY);
+	fabric_ep_fault(e);
+	return 0;
+}
+
+/* 1: it has nothing more to be issued; 0: the way is full, or broken. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
 	uint32_t left = bulk ? FABRIC_OPS_LEFT : 0;
@@ -219,10 +232,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 			d->stalled = 1;
 			return 0;
 		}
-		if (err) {
-			c->res = -EIO;
-			return 1;
-		}
+		if (err)
+			return fault(e, c);
 		op_begin(e, e->free_ops, c, rma.len, bulk);
 	}
 	return 1;
@@ -248,7 +259,8 @@ void fabric_move_push(struct fabric_ep *e)
 	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP)
 		return;
 	push(e, &e->urgent, 0);
-	push(e, &e->bulk, 1);
+	if (e->way_state == WAY_READY)
+		push(e, &e->bulk, 1);
 }
 
 /* ---- coming back ---- */
@@ -298,7 +310,7 @@ static void read_error(struct fabric_ep *e)
 	if (err.op_context && is_refusal(fabric_ep_device(e), err.err))
 		op_done(e, container_of(err.op_context, struct fabric_op, context), -EACCES);
 	else
-		fabric_ep_break(e);
+		fabric_ep_fault(e);
 }
 
 void fabric_move_poll(struct fabric_ep *e)
@@ -404,8 +416,11 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 {
 	int res = c->state & CHUNK_NOW ? -ECANCELED : 0;
 
-	if (!res && e->state != EP_UP)
-		res = e->res;
+	if (!res && e->state != EP_UP) {
+		leave_queue(e, c);
+		fabric_undone(e, c, 0);
+		return;
+	}
 	if (!res && c->state >= FABRIC_TRIES * CHUNK_TRY)
 		res = -EIO;
 	if (res) {
@@ -444,7 +459,7 @@ static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
 	while ((c = q->head)) {
 		dequeue(e, q);
 		if (!c->scratch[1])
-			fabric_out(e, c, e->res, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
+			fabric_undone(e, c, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
 	}
 }
 

@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "backend/fabric_key.h"
+#include "backend/fabric_pick.h"
 
 #define MR_MODES                                                                        \
 	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
 	 FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 
 /* What this backend can live with: a provider answers with what it needs of it. */
-static struct fi_info *hints_make(const struct fabric_lib *lib, const char *prov,
-				  const char *domain)
+static struct fi_info *hints_make(const struct fabric_lib *lib, const struct fabric_wish *w,
+				  const struct urccl_params *params)
 {
 	struct fi_info *h = lib->dupinfo(NULL);
 
@@ -26,15 +27,10 @@ static struct fi_info *hints_make(const struct fabric_lib *lib, const char *prov
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	/* Freed with the hints, by libfabric. */
-	h->fabric_attr->prov_name = prov ? strdup(prov) : NULL;
-	h->domain_attr->name = domain ? strdup(domain) : NULL;
+	h->fabric_attr->prov_name = strdup(w->prov);
+	if (w->is_cxi)
+		fabric_cxi_hints(h, params);
 	return h;
-}
-
-static int is_ip(const struct fi_info *info)
-{
-	return info->addr_format == FI_SOCKADDR || info->addr_format == FI_SOCKADDR_IN ||
-	       info->addr_format == FI_SOCKADDR_IN6;
 }
 
 /* Of the address that the context listens on, where that names an interface. */
@@ -50,41 +46,53 @@ static const char *node_of(const struct device_config *config, char text[INET6_A
 	return inet_ntop(ss->ss_family, at, text, INET6_ADDRSTRLEN);
 }
 
-/* Providers on sockets are bound to where the context listens. */
-static int get_info(struct fabric_device *d, const struct fi_info *hints,
-		    const struct device_config *config)
+/* Providers on sockets are bound to where the context listens, unless a domain is named that is
+ * elsewhere: what is there comes first. */
+static int get_list(const struct fabric_lib *lib, const struct fi_info *hints,
+		    const struct fabric_wish *w, const struct device_config *config,
+		    struct fi_info **list)
 {
-	const struct fabric_lib *lib = &d->lib;
+	struct fi_info *at = NULL, **end = &at;
 	char text[INET6_ADDRSTRLEN];
-	struct fi_info *at = NULL;
 	const char *node;
 	int err;
 
-	err = lib->getinfo(FABRIC_API, NULL, NULL, 0, hints, &d->info);
+	err = lib->getinfo(FABRIC_API, NULL, NULL, 0, hints, list);
 	if (err)
 		return err;
-	node = is_ip(d->info) ? node_of(config, text) : NULL;
+	node = fabric_is_ip(*list) ? node_of(config, text) : NULL;
 	if (!node)
 		return 0;
 	err = lib->getinfo(FABRIC_API, node, NULL, FI_SOURCE, hints, &at);
-	if (err)
+	if (err && !w->ndomains) {
+		lib->freeinfo(*list);
 		return err;
-	lib->freeinfo(d->info);
-	d->info = at;
+	}
+	while (!err && *end)
+		end = &(*end)->next;
+	if (!err) {
+		*end = *list;
+		*list = at;
+	}
 	return 0;
 }
 
-/* What we would rather have, or else what we can live with. */
-static int get_any(struct fabric_device *d, struct fi_info *hints,
-		   const struct device_config *config)
+/* What we would rather have, or else what we can live with. Of efa-direct complete delivery cannot
+ * be had. */
+static int get_any(const struct fabric_lib *lib, struct fi_info *hints,
+		   const struct fabric_wish *w, const struct device_config *config,
+		   struct fi_info **list)
 {
 	int err = -FI_ENODATA;
 	uint32_t i;
 
 	for (i = 0; i < 4 && err == -FI_ENODATA; i++) {
-		hints->tx_attr->op_flags = i & 1 ? FI_TRANSMIT_COMPLETE : FI_DELIVERY_COMPLETE;
+		hints->tx_attr->op_flags =
+			i & 1 || w->is_efa ? FI_TRANSMIT_COMPLETE : FI_DELIVERY_COMPLETE;
 		hints->domain_attr->threading = i & 2 ? FI_THREAD_DOMAIN : FI_THREAD_SAFE;
-		err = get_info(d, hints, config);
+		if (w->threading != FI_THREAD_UNSPEC)
+			hints->domain_attr->threading = w->threading;
+		err = get_list(lib, hints, w, config, list);
 	}
 	return err;
 }
@@ -150,25 +158,52 @@ static int refused(const struct fabric_lib *lib, const char *what, int err)
 	return fail(err, "libfabric: %s: %s", what, lib->strerror(-err));
 }
 
-int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
-		const struct device_config *config)
+/* What will do, which the caller frees, and what of it is wanted. 0 or -errno with fail() text. */
+static int list_rails(const struct fabric_lib *lib, const struct fabric_wish *w,
+		      const struct device_config *config, struct fi_info **list,
+		      struct fabric_picked *p)
 {
-	struct fi_info *hints = hints_make(&d->lib, prov, domain);
+	struct fi_info *hints = hints_make(lib, w, config->params);
 	int err;
 
 	if (!hints)
 		return fail(-ENOMEM, "libfabric: no memory");
-	err = get_any(d, hints, config);
-	d->lib.freeinfo(hints);
+	err = get_any(lib, hints, w, config, list);
+	lib->freeinfo(hints);
 	if (err)
 		return fail(err,
-			    "libfabric has no provider %s%s%s here that gives reliable datagrams "
-			    "with remote reads and writes: %s. See fi_info",
-			    prov, domain ? " with domain " : "", domain ? domain : "",
-			    d->lib.strerror(-err));
-	err = check_info(d->info);
+			    "libfabric has no provider %s here that gives reliable datagrams with "
+			    "remote reads and writes: %s. See fi_info",
+			    w->prov, lib->strerror(-err));
+	err = fabric_pick(*list, w, p);
+	if (err)
+		lib->freeinfo(*list);
+	return err;
+}
+
+int fabric_count(const struct fabric_wish *w, const struct device_config *config)
+{
+	struct fabric_picked p;
+	struct fabric_lib lib;
+	struct fi_info *list;
+	int err = fabric_load(&lib, config->params->libfabric_so);
+
+	if (!err)
+		err = list_rails(&lib, w, config, &list, &p);
+	if (err)
+		return err;
+	lib.freeinfo(list);
+	return (int)p.n;
+}
+
+static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
+{
+	int err = check_info(d->info);
+
 	if (!err)
 		err = check_shm(d->info);
+	if (!err && w->is_cxi)
+		err = fabric_cxi_check(d->info);
 	if (err)
 		return err;
 	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
@@ -177,6 +212,23 @@ int fabric_find(struct fabric_device *d, const char *prov, const char *domain,
 	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
 	if (err)
 		return refused(&d->lib, "fi_domain", err);
+	err = w->is_cxi ? fabric_cxi_domain(d) : 0;
+	if (err)
+		return err;
 	err = set_modes(d);
 	return err ? refused(&d->lib, "fi_mr_reg", err) : 0;
+}
+
+int fabric_find(struct fabric_device *d, const struct fabric_wish *w,
+		const struct device_config *config)
+{
+	struct fabric_picked p;
+	struct fi_info *list;
+	int err = list_rails(&d->lib, w, config, &list, &p);
+
+	if (err)
+		return err;
+	d->info = config->number < p.n ? d->lib.dupinfo(p.rails[config->number]) : NULL;
+	d->lib.freeinfo(list);
+	return d->info ? domain_open(d, w) : fail(-ENODEV, "libfabric: a domain went away");
 }

@@ -470,11 +470,11 @@ void fabric_talk_end(struct fabric_ep *e)
 
 		e->unacked[i] = NULL;
 		if (c)
-			fabric_out(e, c, e->res, 0);
+			fabric_undone(e, c, 0);
 	}
 	while (e->sends.head) {
 		e->queued--;
-		fabric_out(e, fabric_queue_pop(&e->sends), e->res, CHUNK_QUIET);
+		fabric_undone(e, fabric_queue_pop(&e->sends), CHUNK_QUIET);
 	}
 	while (!list_empty(&e->saying)) {
 		struct fabric_slot *s = list_first(&e->saying, struct fabric_slot, link);

@@ -10,7 +10,7 @@
 
 static int queue_open(struct fabric_device *d, struct fabric_way *way, uint32_t size)
 {
-	struct fi_cq_attr attr = {.size = size,
+	struct fi_cq_attr attr = {.size = size > d->cq_size ? size : d->cq_size,
 				  .format = FI_CQ_FORMAT_MSG,
 				  .wait_obj = d->waits ? FI_WAIT_FD : FI_WAIT_NONE};
 

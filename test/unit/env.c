@@ -250,7 +250,7 @@ static void origins(void)
 	unsetenv("URCCL_RDMA_SL");
 	unsetenv("URCCL_THREAD_NAME");
 	CHECK_EQ(find(&p, "transport").used, 1);
-	CHECK_EQ(find(&p, "cxi_tx_queue_size").used, 0);
+	CHECK_EQ(find(&p, "nccl_so").used, 0);
 	CHECK(*find(&p, "rdma_sl").about);
 }
 

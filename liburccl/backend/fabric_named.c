@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the named forms, efa and cxi, ask of their providers beside what any provider is asked.
+ * Written by fi_efa(7) and fi_cxi(7): no such device was there to try it on. */
+#include <stdbool.h>
+#include <stdio.h>
+#include "backend/fabric_pick.h"
+
+/* Options that the headers of 1.17 lack: of rdma/fi_ext.h and rdma/fi_cxi_ext.h. */
+#define EFA_EMULATED_READ	(-(0xefa << 16) + 1) /* bool, of an endpoint */
+#define EFA_EMULATED_WRITE	(-(0xefa << 16) + 2)
+#define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3) /* bool, of a domain */
+#define CXI_SET_OPTIMIZED_MRS	(-(0xccc << 16) + 5)
+
+/* ---- efa ---- */
+
+void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config)
+{
+	*w = (struct fabric_wish){.prov = "efa",
+				  .nics = config->nics,
+				  .nnics = config->nnics,
+				  .most = EFA_RAILS,
+				  .is_efa = 1};
+}
+
+static int is_emulated(const struct fabric_device *d, int option)
+{
+	bool emulated = true;
+	size_t len = sizeof(emulated);
+
+	return fi_getopt(&d->talk.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len) || emulated;
+}
+
+/* What the provider does by messages is copied, and moves on only while the peer's process runs. */
+int fabric_check_endpoint(const struct fabric_device *d, const struct fabric_wish *w)
+{
+	const char *what = "reads";
+
+	if (!w->is_efa)
+		return 0;
+	if (!is_emulated(d, EFA_EMULATED_READ)) {
+		if (!is_emulated(d, EFA_EMULATED_WRITE))
+			return 0;
+		what = "writes";
+	}
+	return fail(-EOPNOTSUPP,
+		    "efa: on %s remote %s are emulated by messages, or libfabric is too old to say "
+		    "that they are not: fabric:efa goes by them all the same",
+		    d->info->domain_attr->name, what);
+}
+
+/* ---- cxi ---- */
+
+void fabric_cxi_wish(struct fabric_wish *w, const struct device_config *config)
+{
+	const struct urccl_params *p = config->params;
+
+	*w = (struct fabric_wish){.prov = "cxi", .most = 1, .is_cxi = 1};
+	if (p->cxi_domain)
+		snprintf(w->domains[w->ndomains++], sizeof(w->domains[0]), "%s", p->cxi_domain);
+	else if (p->cxi_device_index >= 0)
+		snprintf(w->domains[w->ndomains++], sizeof(w->domains[0]), "cxi%d",
+			 p->cxi_device_index);
+	else if (config->nnics)
+		snprintf(w->domains[w->ndomains++], sizeof(w->domains[0]), "%s",
+			 config->nics[0].name);
+}
+
+int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p)
+{
+	switch (p->cxi_threading) {
+	case URCCL_CXI_THREADING_AUTO:
+		return 0;
+	case URCCL_CXI_THREADING_SAFE:
+		w->threading = FI_THREAD_SAFE;
+		return 0;
+	case URCCL_CXI_THREADING_DOMAIN:
+		w->threading = FI_THREAD_DOMAIN;
+		return 0;
+	case URCCL_CXI_THREADING_COMPLETION:
+		w->threading = FI_THREAD_COMPLETION;
+		return 0;
+	default:
+		return fail(-EOPNOTSUPP, "cxi: cxi_threading is to be auto, safe, domain or "
+					 "completion: libfabric 2 has no other for two threads");
+	}
+}
+
+void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p)
+{
+	hints->tx_attr->size = p->cxi_tx_queue_size;
+	hints->rx_attr->size = p->cxi_rx_queue_size;
+}
+
+/* A key that the program chose may open what is registered under it later, and a region that was
+ * cached stays open: nothing could be revoked. */
+int fabric_cxi_check(const struct fi_info *info)
+{
+	if (info->domain_attr->mr_mode & FI_MR_PROV_KEY)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "cxi: %s has no keys of its own making (FI_MR_PROV_KEY), without "
+		    "which nothing that was given can be taken back",
+		    info->domain_attr->name);
+}
+
+/* Before any endpoint or region is made. */
+int fabric_cxi_domain(struct fabric_device *d)
+{
+	bool on = true, off = false;
+	int err = fi_control(&d->domain->fid, CXI_SET_MR_MATCH_EVENTS, &on);
+
+	if (!err)
+		err = fi_control(&d->domain->fid, CXI_SET_OPTIMIZED_MRS, &off);
+	if (!err)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "cxi: match events cannot be had, or optimised regions not be done without "
+		    "(%s): what is revoked might still be written",
+		    d->lib.strerror(err < 0 ? -err : err));
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which domains of a provider are rails, and in which order: a function of what fi_getinfo() lists
+ * and of the settings alone. The n-th of one side goes with the n-th of the other.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "backend/fabric_pick.h"
+
+#define BEHIND ",?!" /* a word of the list of transports */
+
+int fabric_wish_read(struct fabric_wish *w, const char *text)
+{
+	size_t len = strcspn(text, BEHIND), prov = strcspn(text, "@" BEHIND), n;
+	const char *at;
+
+	*w = (struct fabric_wish){.most = FABRIC_RAILS};
+	if (!prov || prov >= sizeof(w->prov))
+		return fail(-EINVAL, "\"%.*s\" is no name of a provider of libfabric", (int)len,
+			    text);
+	memcpy(w->prov, text, prov);
+	for (at = text + prov; *at == '@'; at += n + 1) {
+		n = strcspn(at + 1, "@" BEHIND);
+		if (!n || n >= sizeof(w->domains[0]) || w->ndomains == FABRIC_RAILS)
+			return fail(-EINVAL,
+				    "\"%.*s\": behind each @ is a domain's name, %u of them at "
+				    "most",
+				    (int)len, text, FABRIC_RAILS);
+		memcpy(w->domains[w->ndomains++], at + 1, n);
+	}
+	return 0;
+}
+
+static const char *domain_of(const struct fi_info *i)
+{
+	return i->domain_attr->name ? i->domain_attr->name : "";
+}
+
+/* Of the device, where the provider tells it: domains may be called otherwise. */
+static const char *nic_of(const struct fi_info *i)
+{
+	if (i->nic && i->nic->device_attr && i->nic->device_attr->name)
+		return i->nic->device_attr->name;
+	return domain_of(i);
+}
+
+static int is_called(const struct fi_info *i, const char *name)
+{
+	return !strcmp(domain_of(i), name) || !strcmp(nic_of(i), name);
+}
+
+/* efa-direct leaves all to the device; what it has besides is done by the provider's protocols. */
+static int is_direct(const struct fi_info *i)
+{
+	return i->fabric_attr->name && !strcmp(i->fabric_attr->name, "efa-direct");
+}
+
+/* The best of a device: the provider's own order but for that. */
+static const struct fi_info *best_of(const struct fi_info *list, const char *name)
+{
+	const struct fi_info *i, *best = NULL;
+
+	for (i = list; i; i = i->next)
+		if (is_called(i, name) && (!best || (is_direct(i) && !is_direct(best))))
+			best = i;
+	return best;
+}
+
+static int is_picked(const struct fabric_picked *p, const struct fi_info *i)
+{
+	uint32_t k;
+
+	for (k = 0; k < p->n; k++)
+		if (!strcmp(domain_of(p->rails[k]), domain_of(i)))
+			return 1;
+	return 0;
+}
+
+static void pick(struct fabric_picked *p, const struct fabric_wish *w, const struct fi_info *i)
+{
+	if (i && p->n < w->most)
+		p->rails[p->n++] = i;
+}
+
+/* One that is named twice is two rails. */
+static int pick_named(const struct fi_info *list, const struct fabric_wish *w,
+		      struct fabric_picked *p)
+{
+	uint32_t k;
+
+	for (k = 0; k < w->ndomains; k++) {
+		const struct fi_info *i = best_of(list, w->domains[k]);
+
+		if (!i)
+			return fail(-ENODEV,
+				    "libfabric: provider %s has no domain %s here that "
+				    "will do: %s is one",
+				    w->prov, w->domains[k], domain_of(list));
+		pick(p, w, i);
+	}
+	return 0;
+}
+
+/* As the plan of the machine has them. */
+static void pick_near(const struct fi_info *list, const struct fabric_wish *w,
+		      struct fabric_picked *p)
+{
+	uint32_t k;
+
+	for (k = 0; k < w->nnics; k++) {
+		const struct fi_info *i = best_of(list, w->nics[k].name);
+
+		if (i && !is_picked(p, i))
+			pick(p, w, i);
+	}
+}
+
+int fabric_is_ip(const struct fi_info *i)
+{
+	return i->addr_format == FI_SOCKADDR || i->addr_format == FI_SOCKADDR_IN ||
+	       i->addr_format == FI_SOCKADDR_IN6;
+}
+
+/* Interfaces of a host are no rails by themselves: loopback and bridges are among them. */
+static void pick_all(const struct fi_info *list, const struct fabric_wish *w,
+		     struct fabric_picked *p)
+{
+	const struct fi_info *i;
+
+	for (i = list; i; i = i->next) {
+		if (is_picked(p, i))
+			continue;
+		pick(p, w, best_of(list, domain_of(i)));
+		if (fabric_is_ip(list))
+			return;
+	}
+}
+
+int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct fabric_picked *p)
+{
+	int err = 0;
+
+	p->n = 0;
+	if (w->ndomains)
+		err = pick_named(list, w, p);
+	else if (w->nnics)
+		pick_near(list, w, p);
+	else
+		pick_all(list, w, p);
+	if (err || p->n)
+		return err;
+	return fail(-ENODEV,
+		    "libfabric: provider %s has no domain on the NICs that the settings allow: %s "
+		    "is one",
+		    w->prov, domain_of(list));
+}
