@@ -17,6 +17,7 @@ static void help(const char *usage)
 	       "  --cc NAME          congestion control of TCP streams\n"
 	       "  --pages 4k|thp     pages of the buffers (4k)\n"
 	       "  --device A,B       RDMA devices of the two ends (the first two)\n"
+	       "  --provider NAME    of libfabric (tcp;ofi_rxm)\n"
 	       "  --depth N          work requests in flight on a queue pair\n"
 	       "  --chain N          so many of them for one doorbell\n"
 	       "  --qps N            queue pairs (1)\n",
@@ -54,6 +55,9 @@ static void set(struct raw_options *o, int opt, const char *arg)
 		bad = !strchr(arg, ',');
 		o->device = arg;
 		break;
+	case 'P':
+		o->provider = arg;
+		break;
 	case 'q':
 		bad = bench_parse_size(arg, &o->depth) || !o->depth || o->depth > 8192;
 		break;
@@ -75,11 +79,11 @@ static void set(struct raw_options *o, int opt, const char *arg)
 void raw_options(struct raw_options *o, int argc, char **argv, const char *usage)
 {
 	static const struct option options[] = {
-		{"json", 0, NULL, 'j'},	  {"cpu", 1, NULL, 'c'},   {"duration", 1, NULL, 'd'},
-		{"mode", 1, NULL, 'm'},	  {"size", 1, NULL, 's'},  {"span", 1, NULL, 'w'},
-		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},  {"pages", 1, NULL, 'p'},
-		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'}, {"chain", 1, NULL, 'n'},
-		{"qps", 1, NULL, 'Q'},	  {NULL, 0, NULL, 0},
+		{"json", 0, NULL, 'j'},	  {"cpu", 1, NULL, 'c'},      {"duration", 1, NULL, 'd'},
+		{"mode", 1, NULL, 'm'},	  {"size", 1, NULL, 's'},     {"span", 1, NULL, 'w'},
+		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},     {"pages", 1, NULL, 'p'},
+		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'},    {"chain", 1, NULL, 'n'},
+		{"qps", 1, NULL, 'Q'},	  {"provider", 1, NULL, 'P'}, {NULL, 0, NULL, 0},
 	};
 	int opt;
 

@@ -21,10 +21,11 @@ struct raw_options {
 	const char *mode; /* one case only; NULL: all */
 	const char *cc;	  /* TCP_CONGESTION; NULL: the system's */
 	enum bench_pages pages;
-	const char *device; /* RDMA devices, "ours,theirs"; NULL: the first two */
-	uint64_t depth;	    /* work requests in flight; 0: the program's default */
-	uint64_t chain;	    /* work requests of one doorbell; 0: the program's default */
-	uint64_t qps;	    /* queue pairs; 0: one */
+	const char *device;   /* RDMA devices, "ours,theirs"; NULL: the first two */
+	const char *provider; /* of libfabric; NULL: the program's default */
+	uint64_t depth;	      /* work requests in flight; 0: the program's default */
+	uint64_t chain;	      /* work requests of one doorbell; 0: the program's default */
+	uint64_t qps;	      /* queue pairs; 0: one */
 };
 
 /*

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fabric.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define API    FI_VERSION(1, 17)
+#define BATCH  16
+#define RIGHTS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+static void check(long err, const char *what)
+{
+	if (err)
+		bench_die("%s: %s", what, fi_strerror((int)-err));
+}
+
+/* As the library asks. */
+static struct fi_info *hints_make(const char *provider)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	if (!h)
+		bench_die("out of memory");
+	h->caps = FI_MSG | FI_RMA;
+	h->mode = FI_CONTEXT | FI_CONTEXT2;
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->domain_attr->threading = FI_THREAD_SAFE;
+	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	h->fabric_attr->prov_name = strdup(provider);
+	return h;
+}
+
+/* On loopback, where addresses are those of the internet. */
+static struct fi_info *info_find(const char *provider)
+{
+	struct fi_info *hints = hints_make(provider), *info = NULL, *local;
+
+	check(fi_getinfo(API, NULL, NULL, 0, hints, &info), provider);
+	if (info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6) {
+		check(fi_getinfo(API, "127.0.0.1", NULL, FI_SOURCE, hints, &local), provider);
+		fi_freeinfo(info);
+		info = local;
+	}
+	fi_freeinfo(hints);
+	return info;
+}
+
+static void endpoint_open(struct end *e)
+{
+	struct fi_cq_attr cq = {.size = DEPTH_MAX, .format = FI_CQ_FORMAT_CONTEXT};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+	size_t len = sizeof(e->ours.name);
+
+	check(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
+	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
+	check(fi_cq_open(e->domain, &cq, &e->cq, NULL), "fi_cq_open");
+	check(fi_av_open(e->domain, &av, &e->av, NULL), "fi_av_open");
+	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	check(fi_enable(e->ep), "fi_enable");
+	check(fi_getname(&e->ep->fid, e->ours.name, &len), "fi_getname");
+}
+
+static void memory_open(struct end *e, const struct raw_options *o)
+{
+	int with_addresses = !!(e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR);
+
+	e->span = o->span;
+	e->buf = bench_map(e->span, o->pages);
+	check(fi_mr_reg(e->domain, e->buf, e->span, RIGHTS, 0, 1, 0, &e->mr, NULL), "fi_mr_reg");
+	e->ours.addr = with_addresses ? (uintptr_t)e->buf : 0;
+	e->ours.key = fi_mr_key(e->mr);
+}
+
+/* The sockets' buffers hold a card. */
+static void meet(struct end *e, int fd)
+{
+	char byte = 0;
+
+	if (send(fd, &e->ours, sizeof(e->ours), 0) != sizeof(e->ours) ||
+	    recv(fd, &e->theirs, sizeof(e->theirs), MSG_WAITALL) != sizeof(e->theirs))
+		bench_die("the other process failed");
+	if (fi_av_insert(e->av, e->theirs.name, 1, &e->peer, 0, NULL) != 1)
+		bench_die("fi_av_insert: the other's address is refused");
+	if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
+		bench_die("the other process failed");
+}
+
+void end_open(struct end *e, const struct raw_options *o, int fd)
+{
+	memset(e, 0, sizeof(*e));
+	e->info = info_find(o->provider);
+	endpoint_open(e);
+	memory_open(e, o);
+	meet(e, fd);
+}
+
+void end_close(struct end *e)
+{
+	fi_close(&e->ep->fid);
+	fi_close(&e->mr->fid);
+	fi_close(&e->av->fid);
+	fi_close(&e->cq->fid);
+	fi_close(&e->domain->fid);
+	fi_close(&e->fabric->fid);
+	fi_freeinfo(e->info);
+	munmap(e->buf, e->span);
+}
+
+int end_post(struct end *e, struct post *p, int reads, uint64_t off, uint64_t len)
+{
+	struct iovec iov = {.iov_base = e->buf + off, .iov_len = len};
+	struct fi_rma_iov rma = {.addr = e->theirs.addr + off, .len = len, .key = e->theirs.key};
+	void *desc = fi_mr_desc(e->mr);
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &desc,
+		.iov_count = 1,
+		.addr = e->peer,
+		.rma_iov = &rma,
+		.rma_iov_count = 1,
+		.context = &p->context,
+	};
+	ssize_t err = reads ? fi_readmsg(e->ep, &msg, FI_COMPLETION)
+			    : fi_writemsg(e->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+
+	if (err == -FI_EAGAIN)
+		return 0;
+	check(err, reads ? "fi_readmsg" : "fi_writemsg");
+	return 1;
+}
+
+uint32_t end_poll(struct end *e, struct post **out, uint32_t n)
+{
+	struct fi_cq_entry entries[BATCH];
+	struct fi_cq_err_entry err = {0};
+	ssize_t k, i;
+
+	k = fi_cq_read(e->cq, n ? entries : NULL, n < BATCH ? n : BATCH);
+	if (k == -FI_EAGAIN || !k)
+		return 0;
+	if (k < 0) {
+		fi_cq_readerr(e->cq, &err, 0);
+		bench_die("an operation failed: %s", fi_strerror(err.err));
+	}
+	for (i = 0; i < k; i++)
+		out[i] = (struct post *)entries[i].op_context;
+	return (uint32_t)k;
+}
