@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two domains of a provider are two rails: bulk goes by both, and where a way of the one is cut and
- * no other is to be had, for there is no descriptor, all goes on by the other until there is. */
+ * no other is to be had, for there is no descriptor, all goes on by the other until there is.
+ * With --interfaces first there are d0 and d1, in a network of this process's own. */
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include "ns.h"
 #include "pair.h"
 
 #define N	 4u
@@ -108,9 +110,23 @@ static void cut(void)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &normal), 0);
 }
 
+static void interfaces(void)
+{
+	if (ns_enter(CLONE_NEWNET, 1))
+		SKIP("no network of its own is to be had here");
+	if (system("ip link set lo up && for i in 0 1; do"
+		   " ip link add d$i type veth peer name e$i && ip addr add 10.9.$i.1/24 dev d$i &&"
+		   " ip link set d$i up && ip link set e$i up || exit 1; done"))
+		SKIP("no veth interfaces are to be had here");
+}
+
 int main(int argc, char **argv)
 {
-	pair_options(&p, argc, argv);
+	int own = argc > 1 && !strcmp(argv[1], "--interfaces");
+
+	if (own)
+		interfaces();
+	pair_options(&p, argc - own, argv + own);
 	CHECK_EQ(p.transport, URCCL_TRANSPORT_FABRIC);
 	p.params.tcp_tclass[URCCL_CLASS_CONTROL] = CONTROL;
 	pair_open(&p);

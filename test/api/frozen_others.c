@@ -61,15 +61,6 @@ static void freeze(int sig)
 	CHECK(WIFSTOPPED(status));
 }
 
-/* libfabric gives a buffer back when an endpoint was closed, after the outcome perhaps. */
-static int is_outcome(const struct urccl_cqe *cqe)
-{
-	if (p.transport != URCCL_TRANSPORT_FABRIC || !(cqe->flags & URCCL_CQE_MORE))
-		return 0;
-	CHECK_EQ(cqe->res, -ETIMEDOUT);
-	return 1;
-}
-
 /* Nothing but its end comes while the peer is stopped, unless others had gone already. */
 static uint32_t await_large(uint64_t start)
 {
@@ -78,7 +69,7 @@ static uint32_t await_large(uint64_t start)
 
 	for (;;) {
 		side_take(&p.a, NULL, &cqe, NULL);
-		if (is_outcome(&cqe))
+		if (pair_is_outcome(&p, &cqe))
 			continue;
 		CHECK(!(cqe.flags & URCCL_CQE_MORE));
 		if (cqe.user_data == 1)

@@ -104,6 +104,8 @@ static void take_ends(uint64_t killed_ns)
 
 	while (left || !lost) {
 		side_take(&p.a, NULL, &cqe, NULL);
+		if (pair_is_outcome(&p, &cqe))
+			continue;
 		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_LOST) {
 			CHECK_EQ(cqe.user_data, MARK);

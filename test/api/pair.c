@@ -265,12 +265,23 @@ void pair_pull(struct pair *p, uint32_t rail, int on)
 		pulled(p);
 }
 
+int pair_is_outcome(const struct pair *p, const struct urccl_cqe *cqe)
+{
+	if (p->transport != URCCL_TRANSPORT_FABRIC || !(cqe->flags & URCCL_CQE_MORE) ||
+	    urccl_cqe_kind(cqe) != URCCL_KIND_OP)
+		return 0;
+	CHECK_LE(cqe->res, -1);
+	return 1;
+}
+
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data)
 {
 	struct urccl_cqe cqe;
 
-	side_take(s, s == &p->a ? &p->b : &p->a, &cqe, NULL);
-	CHECK_EQ(cqe.user_data, user_data);
+	do {
+		side_take(s, s == &p->a ? &p->b : &p->a, &cqe, NULL);
+		CHECK_EQ(cqe.user_data, user_data);
+	} while (pair_is_outcome(p, &cqe));
 	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 	return cqe;
 }

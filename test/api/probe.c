@@ -132,7 +132,10 @@ static void gone(void)
 	if (is_inline()) {
 		/* Nobody drives it: sim and mapped memory do without. */
 		res = urccl_probe(p.a.ctx, p.a.peer, NULL, &out);
-		CHECK_EQ(res, p.transport == URCCL_TRANSPORT_TCP ? -ETIMEDOUT : 0);
+		CHECK_EQ(res,
+			 p.transport == URCCL_TRANSPORT_TCP || p.transport == URCCL_TRANSPORT_FABRIC
+				 ? -ETIMEDOUT
+				 : 0);
 		if (res)
 			CHECK(*urccl_errmsg());
 	}

@@ -180,6 +180,8 @@ static void on_cqe(const struct urccl_cqe *cqe)
 		notes++;
 		return;
 	}
+	if (pair_is_outcome(&p, cqe))
+		return;
 	CHECK_EQ(cqe->flags & URCCL_CQE_MORE, 0);
 	busy--;
 	if (cqe->user_data == 1000000)

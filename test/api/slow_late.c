@@ -62,8 +62,10 @@ static struct urccl_cqe take(uint64_t user_data)
 {
 	struct urccl_cqe cqe;
 
-	side_take(&p.a, NULL, &cqe, NULL);
-	CHECK_EQ(cqe.user_data, user_data);
+	do {
+		side_take(&p.a, NULL, &cqe, NULL);
+		CHECK_EQ(cqe.user_data, user_data);
+	} while (pair_is_outcome(&p, &cqe));
 	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 	return cqe;
 }
