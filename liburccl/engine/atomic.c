@@ -367,6 +367,20 @@ static void requests_again(struct engine_peer *p, struct atomic_batch *b)
 	}
 }
 
+void atomics_again(struct engine_peer *p)
+{
+	struct atomics *a = p->atomics;
+	uint32_t i;
+
+	for (i = 0; i < ATOMIC_WINDOW; i++) {
+		if (!a->slots[i].busy)
+			continue;
+		a->slots[i].again = 1;
+		slot_due(a, &a->slots[i], 1);
+	}
+	requests_due(p);
+}
+
 static void answers_again(struct engine_peer *p, const struct atomic_batch *b)
 {
 	const struct atomic_answer *m = (const void *)(b->bytes + sizeof(struct atomic_head));

@@ -234,6 +234,15 @@ void note_chunk_out(struct engine *e, struct chunk *c)
 		waiters_run(p);
 }
 
+void notes_again(struct engine_peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < NOTE_WINDOW; i++)
+		if (p->notes[i].busy)
+			slot_send(p, &p->notes[i]);
+}
+
 /* ---- receiver ---- */
 
 static void see(struct engine_peer *p, uint32_t seq)

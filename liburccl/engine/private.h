@@ -547,6 +547,7 @@ void notes_init(struct engine_peer *p);
 void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
 void notes_resume(struct engine_peer *p);
+void notes_again(struct engine_peer *p); /* a rail broke, with what it had taken */
 int notes_pending(struct engine *e); /* posts what event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
 /* What came out badly goes again: there is a rail, or there will be one. */
@@ -575,6 +576,7 @@ void atomic_message(struct engine *e, struct engine_peer *p, const void *data, u
 void atomics_init(struct atomics *a);
 int atomics_idle(const struct atomics *a);
 void atomics_resume(struct engine_peer *p);
+void atomics_again(struct engine_peer *p); /* likewise */
 /* Room for one more item of a message of this type to the peer; NULL: all are under way. */
 void *atomic_room(struct engine_peer *p, enum message_type type);
 

@@ -17,8 +17,9 @@
  * when a rail broke: it may be what breaks them. WRITEs that were acknowledged, and not proved to
  * be placed, may be lost with the rail: their entries begin again once their chunks are out and the
  * rail is fenced (OP_AGAIN; they wait in engine_peer.again, FLUSHING). Messages are numbered and go
- * again at once. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that breaks is the
- * peer's end, as the control thread says.
+ * again at once, also those that the rail took: its other end may have closed without looking at
+ * them, or at what they were answered with. Without CHUNK_UNDONE, or a peer that knows of fences, a
+ * rail that breaks is the peer's end, as the control thread says.
  */
 #include "engine/private.h"
 
@@ -194,6 +195,10 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	news(p, bit_of(rail));
 	if (p->rail == rail)
 		peer_choose(p);
+	if (p->state == PEER_UP) {
+		notes_again(p);
+		atomics_again(p);
+	}
 }
 
 /* ---- what goes again ---- */

@@ -13,6 +13,7 @@
  *	post=N		the N-th post of a request fails with ENOMEM, and those behind it
  *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
  *	swallow=N	what is posted after N posts never completes
+ *	kill=N:DEVICE	every N-th post of this device kills its queue pair, which goes into error
  *	report=1	at the end: doorbells, requests, signalled ones
  */
 #include <dlfcn.h>
@@ -27,9 +28,10 @@
 
 static struct {
 	void *real;
-	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, report;
+	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
+	char victim[64];
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
-	unsigned long doorbells, requests, signalled;
+	unsigned long doorbells, requests, signalled, victims, killed;
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	struct ibv_context_ops ops;
 } shim;
@@ -57,6 +59,19 @@ static long word(const char *text, const char *name, long none)
 	return none;
 }
 
+/* The name behind a word's number. */
+static void name_of(const char *text, const char *word, char *name, size_t size)
+{
+	const char *at = text ? strstr(text, word) : NULL;
+	size_t len;
+
+	at = at ? strchr(at, ':') : NULL;
+	if (!at++)
+		return;
+	len = strcspn(at, ",");
+	memcpy(name, at, len < size ? len : size - 1);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *text = getenv("SHIM");
@@ -75,14 +90,16 @@ __attribute__((constructor)) static void begin(void)
 	shim.post = word(text, "post", -1);
 	shim.remove = word(text, "remove", -1);
 	shim.swallow = word(text, "swallow", -1);
+	shim.kill = word(text, "kill", -1);
+	name_of(text, "kill=", shim.victim, sizeof(shim.victim));
 	shim.report = word(text, "report", 0);
 }
 
 __attribute__((destructor)) static void end(void)
 {
 	if (shim.report)
-		printf("shim: %lu doorbells, %lu requests, %lu signalled\n", shim.doorbells,
-		       shim.requests, shim.signalled);
+		printf("shim: %lu doorbells, %lu requests, %lu signalled, %lu killed\n",
+		       shim.doorbells, shim.requests, shim.signalled, shim.killed);
 }
 
 /* ---- what is posted ---- */
@@ -92,9 +109,21 @@ static int is_gone(void)
 	return shim.remove >= 0 && shim.doorbells >= (unsigned long)shim.remove;
 }
 
+static void kill_some(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (shim.kill <= 0 || strcmp(qp->context->device->name, shim.victim) ||
+	    __atomic_add_fetch(&shim.victims, 1, __ATOMIC_RELAXED) % (unsigned long)shim.kill)
+		return;
+	if (!REAL(ibv_modify_qp)(qp, &attr, IBV_QP_STATE))
+		__atomic_add_fetch(&shim.killed, 1, __ATOMIC_RELAXED);
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *w;
+	int rc;
 
 	*bad = wr;
 	shim.doorbells++;
@@ -108,7 +137,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		shim.requests++;
 		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);
 	}
-	return shim.ops.post_send(qp, wr, bad);
+	rc = shim.ops.post_send(qp, wr, bad);
+	kill_some(qp);
+	return rc;
 }
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)

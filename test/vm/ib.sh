@@ -155,6 +155,36 @@ rail_test() {
 	return "$status"
 }
 
+# notes_in_trouble N: so many notifications while both rails lose packets, the queue pairs of one
+# are killed, and the link of the other goes down and up.
+notes_in_trouble() {
+	local status flaps
+
+	bad v0 loss 1% && bad w0 loss 1% || return
+	while sleep 5; do
+		link_down w0
+		sleep 1
+		link_up w0
+	done &
+	flaps=$!
+	UCCL_IBV_SO=$PWD/$build/test/conformance/ibv_shim.so SHIM=kill=31:rxe_v0,report=1 \
+		timeout 1000 "$build/test/api/api-notes" --transport=ib --notes="$1" --breaks=$(($1 / 2000 + 1)) \
+		"--rdma==rxe_v0,rxe_w0;=rxe_v1,rxe_w1"
+	status=$?
+	kill "$flaps"
+	wait "$flaps"
+	dropped v0 || status=1
+	mend
+	return "$status"
+}
+
+ib_notes() {
+	local n=3000
+
+	[ "$full" != --full ] || n=100000
+	try "$n notifications in trouble, ib" notes_in_trouble "$n"
+}
+
 ib_two_rails() {
 	local test tests="rail_down rail_back"
 
@@ -193,6 +223,7 @@ ib() {
 	ib_conformance
 	ib_api
 	ib_two_rails
+	ib_notes
 	ib_pusher
 	ib_faults
 }
