@@ -50,7 +50,7 @@ struct words {
 	int random;	  /* order of placing and completing */
 	int early;	  /* a write is acknowledged before it is placed */
 	int no_delivery;  /* FI_DELIVERY_COMPLETE is refused */
-	int av_initiator; /* the target serves whom its own AV has */
+	int av_initiator; /* the target's own vector is to have it */
 	int no_fd;	  /* nothing to sleep on */
 	uint32_t eagain;  /* percent of the posts that are told to come again */
 	uint32_t cqerr;	  /* one of so many completions is an error; 0: none */

@@ -9,7 +9,7 @@
  *	order=random		pieces are placed, and operations complete, in any order
  *	ack=early		a write completes before it is placed, unless delivery is asked for
  *	delivery=none		and that is refused
- *	av_initiator		the target serves those alone that are in its own AV
+ *	av_initiator		the target's own vector is to have who reads and writes there
  *	wait=none		nothing to sleep on
  *	eagain=N%		of the posts are refused for now
  *	cqerr=N			about one of N operations fails, done or not
