@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Address vectors: tables of names. */
 #include <stdlib.h>
+#include <unistd.h>
 #include "prov.h"
 
 static struct prov_av *av_of(struct fid_av *fid)
@@ -27,10 +28,16 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 {
 	struct prov_av *av = av_of(fid);
 	const char *name = addr;
+	uint64_t us = 0;
 	size_t i;
 	int err;
 
 	(void)flags, (void)context;
+	domain_enter(av->domain);
+	if (words()->av_slow_us)
+		us = domain_random(av->domain, words()->av_slow_us);
+	domain_leave(av->domain);
+	usleep((useconds_t)us);
 	domain_enter(av->domain);
 	err = room_for(av, av->n + (uint32_t)count);
 	for (i = 0; !err && i < count; i++, name += strlen(name) + 1) {

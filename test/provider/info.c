@@ -68,7 +68,7 @@ static void describe(struct fi_info *i, uint32_t number)
 	i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
 	i->domain_attr->name = strdup(name);
 	i->domain_attr->threading = w->threading;
-	i->domain_attr->control_progress = i->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	i->domain_attr->control_progress = i->domain_attr->data_progress = w->progress;
 	i->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	i->domain_attr->av_type = FI_AV_TABLE;
 	i->domain_attr->mr_mode = (int)w->mr_mode;

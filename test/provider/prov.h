@@ -10,8 +10,8 @@
  * An endpoint (FI_EP_RDM, FI_MSG and FI_RMA) is a datagram socket of this machine, named like it.
  * A transfer goes in pieces, each answered by the target (wire.c). Nothing moves by itself: whoever
  * reads a completion queue, or asks whether he may sleep on it, drives the endpoints that are bound
- * to it (FI_PROGRESS_MANUAL), the target's side of others' reads and writes too. So a process that
- * is stopped answers nobody.
+ * to it (FI_PROGRESS_MANUAL), or all of the domain, the target's side of others' reads and writes
+ * too. So a process that is stopped answers nobody.
  *
  * One lock a domain, held by each call from its beginning to its end; with threading=domain who
  * finds it taken broke the rule.
@@ -47,6 +47,7 @@ struct words {
 	uint64_t mr_mode, mode;
 	uint32_t key_bytes; /* of a key that is a number */
 	enum fi_threading threading;
+	enum fi_progress progress;
 	int random;	  /* order of placing and completing */
 	int early;	  /* a write is acknowledged before it is placed */
 	int no_delivery;  /* FI_DELIVERY_COMPLETE is refused */
@@ -54,7 +55,7 @@ struct words {
 	int no_fd;	  /* nothing to sleep on */
 	uint32_t eagain;  /* percent of the posts that are told to come again */
 	uint32_t cqerr;	  /* one of so many completions is an error; 0: none */
-	uint32_t domains;
+	uint32_t domains, av_slow_us;
 	size_t max_msg, inject;
 	uint64_t seed;
 };

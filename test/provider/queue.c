@@ -17,6 +17,7 @@ static struct prov_cq *cq_of(struct fid_cq *fid)
 
 void cq_add(struct prov_cq *cq, void *context, uint64_t flags, size_t len, int err)
 {
+	struct itimerspec now = {.it_value = {.tv_nsec = 1}};
 	struct done *c = calloc(1, sizeof(*c));
 
 	if (!c)
@@ -27,18 +28,21 @@ void cq_add(struct prov_cq *cq, void *context, uint64_t flags, size_t len, int e
 					   .err = err,
 					   .prov_errno = err ? PROV_ERRNO : 0};
 	list_add_tail(&c->link, &cq->done);
+	/* Who is driven by others may sleep meanwhile. */
+	if (words()->progress == FI_PROGRESS_AUTO && cq->fd >= 0)
+		timerfd_settime(cq->timer, 0, &now, NULL);
 }
 
 /* 1: some of it has something to do that no packet will wake us for. */
 static int drive(struct prov_cq *cq)
 {
+	int all = words()->progress == FI_PROGRESS_AUTO, left = 0;
 	struct list *pos;
-	int left = 0;
 
 	list_for_each(pos, &cq->domain->eps) {
 		struct prov_ep *ep = list_entry(pos, struct prov_ep, link);
 
-		if (ep->enabled && (ep->tx == cq || ep->rx == cq))
+		if (ep->enabled && (all || ep->tx == cq || ep->rx == cq))
 			left |= wire_progress(ep);
 	}
 	return left;

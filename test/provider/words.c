@@ -10,6 +10,8 @@
  *	ack=early		a write completes before it is placed, unless delivery is asked for
  *	delivery=none		and that is refused
  *	av_initiator		the target's own vector is to have who reads and writes there
+ *	av_slow=N		microseconds at most that an insertion takes
+ *	progress=auto		a call for one endpoint drives all of the domain
  *	wait=none		nothing to sleep on
  *	eagain=N%		of the posts are refused for now
  *	cqerr=N			about one of N operations fails, done or not
@@ -79,6 +81,8 @@ static void number(struct words *w, const char *word, const char *value)
 		w->eagain = (uint32_t)n;
 	else if (!strcmp(word, "cqerr"))
 		w->cqerr = (uint32_t)n;
+	else if (!strcmp(word, "av_slow"))
+		w->av_slow_us = (uint32_t)n;
 	else if (!strcmp(word, "max_msg"))
 		w->max_msg = n;
 	else if (!strcmp(word, "inject"))
@@ -103,6 +107,8 @@ static void word_take(struct words *w, char *word)
 		w->early = 1;
 	else if (!strcmp(word, "delivery=none"))
 		w->no_delivery = 1;
+	else if (!strcmp(word, "progress=auto"))
+		w->progress = FI_PROGRESS_AUTO;
 	else if (!strcmp(word, "av_initiator"))
 		w->av_initiator = 1;
 	else if (!strcmp(word, "wait=none"))
@@ -122,6 +128,7 @@ static void word_take(struct words *w, char *word)
 static struct words the_words = {
 	.key_bytes = 8,
 	.threading = FI_THREAD_SAFE,
+	.progress = FI_PROGRESS_MANUAL,
 	.max_msg = 1u << 30,
 	.domains = 1,
 	.seed = 1,
