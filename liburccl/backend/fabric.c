@@ -356,7 +356,7 @@ static uint64_t timer_ns(const struct fabric_device *d)
 	struct list *pos;
 	uint64_t now;
 
-	if (d->stalled || (!d->waits && !list_empty(&d->eps)))
+	if (d->stalled || ((!d->waits || load_acquire(&d->unwatched)) && !list_empty(&d->eps)))
 		return RETRY_NS;
 	if (d->revoking)
 		return TICK_NS;
@@ -425,13 +425,13 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	{                                                                                         \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,              \
 		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                    \
-		.close = fabric_close, .reg = fabric_turn_reg,                                    \
-		.unreg = fabric_turn_unreg, .ep_open = fabric_turn_ep_open,                       \
-		.ep_free = fabric_turn_ep_free, .ep_connect = fabric_turn_ep_connect,             \
-		.ep_close = fabric_turn_ep_close, .expose = fabric_turn_expose,                   \
-		.unexpose = fabric_unexpose, .unmap = fabric_unmap, .import = fabric_turn_import, \
-		.forget = fabric_turn_forget, .warm = fabric_warm, .post = fabric_turn_post,      \
-		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
+		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,        \
+		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                   \
+		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_turn_ep_close,           \
+		.expose = fabric_turn_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap, \
+		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm,  \
+		.post = fabric_turn_post, .cancel = fabric_cancel, .poll = fabric_turn_poll,      \
+		.arm = fabric_turn_arm,                                                           \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

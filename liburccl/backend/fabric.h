@@ -80,6 +80,7 @@
 #define CONNECT_NS	(3 * NSEC_PER_SEC)	/* for the peer's first word */
 #define HELLO_NS	(20 * NSEC_PER_MSEC)	/* between first words */
 #define REVOKE_NS	(500 * NSEC_PER_MSEC)
+#define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a way in place of one that failed */
 #define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our last word to leave */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
 
@@ -319,6 +320,7 @@ struct fabric_device {
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
 	int waits;			/* queues can be slept on */
+	uint32_t unwatched;		/* the helper's: but not all of them, they are so many */
 	int timer;
 	struct fabric_way talk;
 	struct fabric_ep *table[FABRIC_TABLE];

@@ -369,7 +369,7 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 void fabric_ep_fault(struct fabric_ep *e)
 {
 	if (e->state == EP_UP && !e->deadline_ns)
-		e->deadline_ns = clock_ns() + patience(fabric_ep_device(e));
+		e->deadline_ns = clock_ns() + AGAIN_NS;
 	fabric_ep_break(e);
 }
 

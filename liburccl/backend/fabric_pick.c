@@ -3,9 +3,6 @@
  * Which domains of a provider are rails, and in which order: a function of what fi_getinfo() lists
  * and of the settings alone. The n-th of one side goes with the n-th of the other.
  */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include "backend/fabric_pick.h"
 
 #define BEHIND ",?!" /* a word of the list of transports */

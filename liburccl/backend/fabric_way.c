@@ -28,7 +28,14 @@ static int queue_watch(struct fabric_device *d, struct fabric_way *way)
 	err = fi_control(&way->cq->fid, FI_GETWAIT, &fd);
 	if (err)
 		return err;
-	return epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	if (!epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev))
+		return 0;
+	/* The kernel bounds by how many epolls one thing can be watched, and providers have things
+	 * that all their queues watch. */
+	if (errno != EINVAL)
+		return -errno;
+	store_release(&d->unwatched, 1);
+	return 0;
 }
 
 static int addresses_open(struct fabric_device *d, struct fabric_way *way)
@@ -96,8 +103,10 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 		what = "fi_mr_reg";
 		err = proof_open(d, way);
 	}
-	if (!err)
+	if (!err) {
+		what = "epoll_ctl";
 		err = queue_watch(d, way);
+	}
 	if (!err)
 		return 0;
 	fabric_way_close(way);
