@@ -19,6 +19,7 @@
  *	domains=N		urccl_test0, urccl_test1 ..
  *	seed=N
  */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,8 @@ void die(const char *where, const char *format, ...)
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
+	/* Other providers' handlers would write files of their own. */
+	signal(SIGABRT, SIG_DFL);
 	abort();
 }
 
