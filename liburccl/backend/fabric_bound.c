@@ -66,11 +66,11 @@ static struct fabric_grant *grant_find(const struct fabric_ep *e, uint32_t id)
 
 static int is_gone(const struct fabric_grant *g)
 {
-	return !g || g->deadline_ns || g->job_out || g->closed ||
+	return !g || g->none || g->deadline_ns || g->job_out || g->closed ||
 	       (g->expires_ns != NEVER_NS && clock_ns() >= g->expires_ns);
 }
 
-static void asked(struct fabric_ep *e, uint32_t id, uint32_t first)
+static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_grant *g = grant_find(e, id);
@@ -79,15 +79,18 @@ static void asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 	uint32_t n = 0;
 
 	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
-		return;
+		return 0;
 	if (!is_gone(g) && (g->n || !fabric_grant_fill(d, g))) {
-		n = g->n > first ? g->n - first : 0;
+		if (first >= g->n)
+			return -EPROTO;
+		n = g->n - first;
 		n = n < ANSWER_PARTS ? n : (uint32_t)ANSWER_PARTS;
 		fabric_grant_parts(d, g, first, n, bytes + sizeof(a));
 	}
 	a.n = htole16((uint16_t)n);
 	memcpy(bytes, &a, sizeof(a));
 	fabric_say(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
+	return 0;
 }
 
 /* ---- the importer ---- */
@@ -184,11 +187,12 @@ int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id
 {
 	uint32_t first;
 
+	if (!fabric_ep_device(e)->bound)
+		return -EPROTO;
 	if (type == MESSAGE_KEYS)
 		return keys_come(e, id, data, len);
 	if (len != sizeof(first))
 		return -EPROTO;
 	memcpy(&first, data, sizeof(first));
-	asked(e, id, le32toh(first));
-	return 0;
+	return asked(e, id, le32toh(first));
 }
