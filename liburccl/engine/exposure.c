@@ -66,7 +66,7 @@ void exposure_drop(struct engine *e, struct exposure *x)
 	list_del(&x->link);
 }
 
-void exposures_rest(struct engine *e, struct ep *ep)
+void exposures_rest(struct engine *e, struct ep *ep, int closed)
 {
 	struct list *pos;
 
@@ -75,8 +75,10 @@ void exposures_rest(struct engine *e, struct ep *ep)
 
 		if (!x->exposed || x->ep != ep)
 			continue;
-		if (ep->dev->ops->unexpose(x))
-			memory_strange(x->memory);
+		x->exposed = !!ep->dev->ops->unexpose(x);
+		if (!x->exposed || !closed)
+			continue;
+		memory_strange(x->memory);
 		x->exposed = 0;
 	}
 }

@@ -75,7 +75,7 @@ void rail_close(struct engine *e, struct rail *rail)
 	rail->ep->dev->ops->ep_close(rail->ep);
 	/* Not before: whoever finds the end open and nothing exposed takes that for a refusal. */
 	if (rails_stay(rail->peer))
-		exposures_rest(e, rail->ep);
+		exposures_rest(e, rail->ep, 0);
 }
 
 /* Whatever chunks of the lanes were never taken is of no use any more; entries' own went with their
@@ -136,6 +136,8 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 
 	if (!rail->closed || rail->down_out)
 		return 0;
+	if (rails_stay(rail->peer))
+		exposures_rest(e, rail->ep, 1);
 	list_for_each_safe(pos, tmp, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 

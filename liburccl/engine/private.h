@@ -589,8 +589,9 @@ void serve_due(struct engine_peer *p);					/* a message has come out */
 /* Bytes of key, or -errno: it is as if it had never been. */
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key);
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
-/* An ep is closed, and its peer is not lost: they live on, known to atomics alone; */
-void exposures_rest(struct engine *e, struct ep *ep);
+/* An ep is closed, and its peer is not lost: they live on, known to atomics alone. closed 0: it is
+ * about to be, and what its device is not done with stays until it is. */
+void exposures_rest(struct engine *e, struct ep *ep, int closed);
 void exposures_end(struct engine *e, struct engine_peer *p); /* until then */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
 void exposures_move(struct engine *e);			  /* those of memory that moves */
