@@ -154,7 +154,9 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	x->scratch = 0;
 	if (key_max < KEY_MAX || n > (KEY_MAX - sizeof(struct key_head)) / fabric_part_bytes(d))
 		return -E2BIG;
-	if (e->ending || e->state == EP_NEW)
+	if (e->ending)
+		return -ENOTCONN; /* its peer asks by another, or later */
+	if (e->state == EP_NEW)
 		return -ECONNRESET;
 	g = calloc(1, sizeof(*g) + n * sizeof(g->mr[0]));
 	if (!g)

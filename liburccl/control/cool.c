@@ -32,6 +32,9 @@ static int cool_free(const struct peer *p)
 	for (i = 0; i < KEY_WINDOW; i++)
 		if (p->fetch[i].id)
 			return 0;
+	for (i = 0; i < p->npaths; i++) /* a rail that is being made asks for keys soon */
+		if (!p->paths[i]->up || p->paths[i]->closing)
+			return 0;
 	return !p->said_bye && !p->leaving && !p->broken && !p->closing;
 }
 

@@ -113,7 +113,7 @@ void keys_of_rail(struct control *c, struct peer *p)
 	list_for_each(pos, &p->remotes) {
 		struct remote *r = list_entry(pos, struct remote, of_peer);
 
-		if (r->first_id && !r->refused)
+		if (r->used && !r->refused)
 			keys_want(c, r, 0);
 	}
 }
@@ -222,6 +222,7 @@ void keys_want(struct control *c, struct remote *r, int warm)
 		return;
 	if (r->refused && (warm || key_final(r->refused, r->revoked)))
 		return;
+	r->used = 1;
 	r->warm_wanted |= (uint8_t)warm;
 	if (!list_empty(&r->busy)) {
 		r->again = 1;

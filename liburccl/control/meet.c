@@ -211,7 +211,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 	path_close_others(c, p);
 	if (p->path->error && !path_returns(p->path))
 		meet_refuse(c, p, p->path->error);
-	else if (p->path->up)
+	else if (p->path->up || p->path->error)
 		meet_committed(c, p);
 	return 0;
 }
@@ -306,6 +306,8 @@ void meet_path_failed(struct control *c, struct path *path)
 		return;
 	if (p->dialled)
 		meet_tried(c, p, path, path->error);
+	else if (p->path == path && path_returns(path))
+		meet_committed(c, p);
 	else if (p->path == path)
 		meet_refuse(c, p, path->error);
 }

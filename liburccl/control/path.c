@@ -103,7 +103,7 @@ uint32_t path_is_rail(const struct path *path)
 
 int path_returns(const struct path *path)
 {
-	return path->up && path->peer->stays;
+	return path->peer->stays;
 }
 
 struct path *path_next(const struct peer *p)

@@ -222,7 +222,7 @@ int path_answered(struct path *path, const struct wire_hello *ack);
 int path_carries(const struct path *path);
 /* Of a peer that is up: its transport is the peer's. The numbers of others are their own. */
 uint32_t path_is_rail(const struct path *path);
-/* It came up; if it broke before its peer was, that is not the peer's end. */
+/* The chosen one: where it breaks before its peer is up, that is not the peer's end. */
 int path_returns(const struct path *path);
 struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
 /* Dialled: connects it, and with it all others of its transport that may be there beside it. */

@@ -244,7 +244,7 @@ int raise_path(struct control *c, struct peer *p, uint64_t id)
 	path_close_others(c, p);
 	if (p->path->error && !path_returns(p->path))
 		raise_give_up(c, p, p->path->error);
-	else if (p->path->up)
+	else if (p->path->up || p->path->error)
 		raise_done(c, p);
 	return 0;
 }
@@ -284,6 +284,8 @@ void raise_failed(struct control *c, struct path *path, int err)
 		path_close(c, path);
 		if (!paths_trying(p, NULL))
 			raise_try(c, p);
+	} else if (p->path == path && path_returns(path)) {
+		raise_done(c, p);
 	} else if (p->path == path) {
 		raise_give_up(c, p, err);
 	}

@@ -378,7 +378,11 @@ void atomics_again(struct engine_peer *p)
 		a->slots[i].again = 1;
 		slot_due(a, &a->slots[i], 1);
 	}
+	serve_all_again(p);
+	if (p->state != PEER_UP) /* atomics_resume() does the rest */
+		return;
 	requests_due(p);
+	serve_due(p);
 }
 
 static void answers_again(struct engine_peer *p, const struct atomic_batch *b)

@@ -238,9 +238,14 @@ void notes_again(struct engine_peer *p)
 {
 	uint32_t i;
 
+	p->ack_due |= p->seen != 0;
+	if (p->state != PEER_UP) /* notes_resume() does the rest */
+		return;
 	for (i = 0; i < NOTE_WINDOW; i++)
 		if (p->notes[i].busy)
 			slot_send(p, &p->notes[i]);
+	if (p->ack_due)
+		pending_add(p);
 }
 
 /* ---- receiver ---- */

@@ -321,8 +321,8 @@ void rail_event(struct engine *e, const struct event *ev)
 	switch (ev->type) {
 	case EVENT_UP:
 		rail->up = 1;
+		rail_done(&rail->connecting, 0); /* before keys of it are asked for */
 		rail_joined(e, rail);
-		rail_done(&rail->connecting, 0);
 		break;
 	case EVENT_DOWN:
 		rail_down(e, rail, ev->res);

@@ -583,6 +583,7 @@ void *atomic_room(struct engine_peer *p, enum message_type type);
 /* serve.c: atomics of peers on memory of ours */
 void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m);
 void serve_again(struct engine_peer *p, const struct atomic_answer *m); /* it came out badly */
+void serve_all_again(struct engine_peer *p);				/* a rail broke */
 void serve_due(struct engine_peer *p);					/* a message has come out */
 
 /* exposure.c */

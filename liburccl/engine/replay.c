@@ -18,7 +18,7 @@
  * be placed, may be lost with the rail: their entries begin again once their chunks are out and the
  * rail is fenced (OP_AGAIN; they wait in engine_peer.again, FLUSHING). Messages are numbered and go
  * again at once, also those that the rail took: its other end may have closed without looking at
- * them, or at what they were answered with. Without CHUNK_UNDONE, or a peer that knows of fences, a
+ * them; so do acknowledgements and answers. Without CHUNK_UNDONE, or a peer that knows of fences, a
  * rail that breaks is the peer's end, as the control thread says.
  */
 #include "engine/private.h"
@@ -195,10 +195,8 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	news(p, bit_of(rail));
 	if (p->rail == rail)
 		peer_choose(p);
-	if (p->state == PEER_UP) {
-		notes_again(p);
-		atomics_again(p);
-	}
+	notes_again(p);
+	atomics_again(p);
 }
 
 /* ---- what goes again ---- */

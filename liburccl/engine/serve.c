@@ -58,7 +58,7 @@ static void record_send(struct engine_peer *p, struct atomic_record *r)
 /* A peer that is paused here may not be so at its own end. */
 static int serves(const struct engine_peer *p)
 {
-	return p->state == PEER_UP || (p->state == PEER_COLD && p->rail && p->rail->up);
+	return p->state == PEER_UP || (p->state == PEER_COLD && p->nup);
 }
 
 void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m)
@@ -87,6 +87,17 @@ void serve_again(struct engine_peer *p, const struct atomic_answer *m)
 		return;
 	p->atomics->records_due += 1u - r->due;
 	r->due = 1;
+}
+
+void serve_all_again(struct engine_peer *p)
+{
+	struct atomics *a = p->atomics;
+	uint32_t i;
+
+	for (i = 0; i < ATOMIC_WINDOW; i++) {
+		a->records_due += (uint32_t)a->records[i].used - a->records[i].due;
+		a->records[i].due = a->records[i].used;
+	}
 }
 
 void serve_due(struct engine_peer *p)

@@ -168,7 +168,7 @@ notes_in_trouble() {
 	done &
 	flaps=$!
 	UCCL_IBV_SO=$PWD/$build/test/conformance/ibv_shim.so SHIM=kill=31:rxe_v0,report=1 \
-		timeout 1000 "$build/test/api/api-notes" --transport=ib --notes="$1" --breaks=$(($1 / 2000 + 1)) \
+		timeout 1000 "$build/test/api/api-notes" --transport=ib --notes="$1" --breaks=$(($1 / 5000 + 1)) \
 		"--rdma==rxe_v0,rxe_w0;=rxe_v1,rxe_w1"
 	status=$?
 	kill "$flaps"
