@@ -179,16 +179,16 @@ notes_in_trouble() {
 }
 
 ib_notes() {
-	local n=3000
+	local n=2000
 
 	[ "$full" != --full ] || n=100000
 	try "$n notifications in trouble, ib" notes_in_trouble "$n"
 }
 
 ib_two_rails() {
-	local test tests="rail_down rail_back"
+	local test tests="rail_down"
 
-	[ "$full" != --full ] || tests="$tests rail_only"
+	[ "$full" != --full ] || tests="$tests rail_back rail_only"
 	for test in $tests; do
 		try "$test, ib" rail_test "$test"
 	done
