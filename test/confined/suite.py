@@ -9,7 +9,7 @@ import sys
 LONG = re.compile(r"(evict|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
                   r"losing|fairness|away|address_space|storm|notes)-")
 # What a provider of libfabric's does where less is allowed is its own.
-ELSEWHERE = re.compile(r"fabric")
+ELSEWHERE = re.compile(r"fabric|provider$")
 
 
 def skip(why):
