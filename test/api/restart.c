@@ -40,7 +40,12 @@ static void die_at_work(struct urccl_remote remote)
 	child_start(&p, &new, LEN, place);
 	for (i = 0; i < 100; i++) {
 		cqe = side_end(&p.a, NULL, 0);
-		CHECK(cqe.res == LEN || cqe.res == -ECONNRESET);
+		/* The kernel takes a dead process's memory away before its queue pairs, so that its
+		 * NIC may still refuse what comes. */
+		if (p.transport == URCCL_TRANSPORT_IB && cqe.res == -EACCES)
+			continue;
+		if (cqe.res != LEN)
+			CHECK_EQ(cqe.res, -ECONNRESET);
 	}
 }
 
