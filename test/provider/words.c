@@ -13,7 +13,7 @@
  *	av_slow=N		microseconds at most that an insertion takes
  *	progress=auto		a call for one endpoint drives all of the domain
  *	wait=none		nothing to sleep on
- *	eagain=N%		of the posts are refused for now
+ *	eagain=N%		of the posts are told to come again
  *	cqerr=N			about one of N operations fails, done or not
  *	max_msg=N, inject=N	bytes
  *	domains=N		urccl_test0, urccl_test1 ..
