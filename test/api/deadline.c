@@ -7,7 +7,7 @@
 #define N	    50u
 #define LEN	    (256u << 10)
 #define DEADLINE_US 100000u
-#define SLACK_NS    ((PAIR_SLOW ? 5 : 1) * 50000000ull)
+#define SLACK_NS    ((PAIR_SLOW ? 3 : 1) * 50000000ull)
 
 static struct pair p;
 static struct target t;

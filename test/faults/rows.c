@@ -250,7 +250,8 @@ static void judge_codes(const struct run *r)
 	const struct row *row = &rows[r->cell.fault];
 	/* A NIC goes on without its host, but may be too slow for the deadline; so may a CPU be
 	 * under ThreadSanitizer. */
-	const int *codes = needs_cpu(r) || r->is_ib || PAIR_SLOW ? row->codes : row->mapped_codes;
+	int slow = PAIR_SLOW && row->deadline_ms;
+	const int *codes = needs_cpu(r) || r->is_ib || slow ? row->codes : row->mapped_codes;
 	uint32_t i;
 
 	if (survives(r)) {
