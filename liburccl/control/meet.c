@@ -172,7 +172,7 @@ void meet_dialled(struct control *c, struct peer *p)
 		meet_up(c, p);
 }
 
-/* PATH came and the rail is up here too. */
+/* PATH came, and the rail is up here too, or broke and is made anew. */
 static void meet_committed(struct control *c, struct peer *p)
 {
 	p->stage = STAGE_COMMITTED;

@@ -373,10 +373,13 @@ void atomics_again(struct engine_peer *p)
 	uint32_t i;
 
 	for (i = 0; i < ATOMIC_WINDOW; i++) {
-		if (!a->slots[i].busy)
+		struct atomic_slot *s = &a->slots[i];
+
+		/* What no device has had is known not to be done, if it is stopped. */
+		if (!s->busy || s->due || request_held(a, s->seq))
 			continue;
-		a->slots[i].again = 1;
-		slot_due(a, &a->slots[i], 1);
+		s->again = 1;
+		slot_due(a, s, 1);
 	}
 	serve_all_again(p);
 	if (p->state != PEER_UP) /* atomics_resume() does the rest */

@@ -2,7 +2,7 @@
 /* Many notifications, each behind a write or an atomic of its own or alone, while the network does
  * what it will: none is lost, none comes twice, each finds its bytes there, and each atomic was
  * done once. Every entry succeeds.
- * --notes=N, --breaks=N: how many RAIL events there shall be, or nothing was shown
+ * --notes=N, --breaks=N: RAIL events there shall be at least, or nothing was shown
  */
 #include <stdlib.h>
 #include "pair.h"
