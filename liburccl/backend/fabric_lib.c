@@ -52,12 +52,13 @@ static int no_descriptor(void)
 int fabric_load(struct fabric_lib *lib, const char *path)
 {
 	void *handle;
-	int err;
+	int err, full;
 
 	/* It stays: its providers' threads may outlive what we close. */
 	handle = dlopen(path ? path : SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!handle && no_descriptor())
-		return fail_errno(no_descriptor(), "libfabric cannot be loaded");
+	full = handle ? 0 : no_descriptor();
+	if (full)
+		return fail_errno(full, "libfabric cannot be loaded");
 	if (!handle)
 		return fail(-ELIBACC,
 			    "no libfabric: %s. Install libfabric1, or let libfabric_so name it",

@@ -10,14 +10,16 @@
 /* ---- regions ---- */
 
 /* A region of FI_MR_ENDPOINT is that of one endpoint. */
-static int region_enable(struct fid_mr *mr, struct fabric_way *way)
+static int region_enable(struct fid_mr **mr, struct fabric_way *way)
 {
-	int err = fi_mr_bind(mr, &way->ep->fid, 0);
+	int err = fi_mr_bind(*mr, &way->ep->fid, 0);
 
 	if (!err)
-		err = fi_mr_enable(mr);
-	if (err)
-		fi_close(&mr->fid);
+		err = fi_mr_enable(*mr);
+	if (!err)
+		return 0;
+	fi_close(&(*mr)->fid);
+	*mr = NULL;
 	return err;
 }
 
@@ -36,7 +38,7 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 		if (err != -FI_ENOKEY)
 			break;
 	}
-	return err || !d->bound ? err : region_enable(*mr, way);
+	return err || !d->bound ? err : region_enable(mr, way);
 }
 
 int fabric_reg(struct device *dev, struct extent *extent)

@@ -28,13 +28,22 @@ static uint64_t bytes_of(const struct fabric_ep *e, const struct chunk *c)
 	return proves(e, c) ? sizeof(uint64_t) : c->len;
 }
 
+/* Nothing of it was issued, or all that was is placed: what is acknowledged may land later. */
+static uint32_t quiet_of(const struct fabric_ep *e, const struct chunk *c)
+{
+	int late = fabric_ep_device(e)->acks && c->kind == CHUNK_WRITE && c->scratch[0];
+
+	return c->state >= CHUNK_TRY || late ? 0 : CHUNK_QUIET;
+}
+
 /* Nothing of it is under way. */
 static void come_out(struct fabric_ep *e, struct chunk *c)
 {
 	if (!fabric_ep_device(e)->acks || c->kind != CHUNK_WRITE || !c->scratch[0]) {
 		fabric_out(e, c, c->res, CHUNK_QUIET);
-	} else if (e->state != EP_UP ||
-		   (c->flags & (CHUNK_ACKED | CHUNK_CANCELLED)) == CHUNK_ACKED) {
+	} else if (e->state != EP_UP) {
+		fabric_undone(e, c, 0);
+	} else if ((c->flags & (CHUNK_ACKED | CHUNK_CANCELLED)) == CHUNK_ACKED) {
 		fabric_out(e, c, c->res, 0);
 	} else {
 		c->state |= CHUNK_ACKNOWLEDGED;
@@ -357,7 +366,10 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 	while ((c = e->unproved.head) &&
 	       (e->state != EP_UP || (int32_t)(e->prove_to - (uint32_t)c->scratch[0]) >= 0)) {
 		fabric_queue_pop(&e->unproved);
-		fabric_out(e, c, e->state == EP_UP ? c->res : e->res, res ? 0 : CHUNK_QUIET);
+		if (e->state == EP_UP)
+			fabric_out(e, c, c->res, res ? 0 : CHUNK_QUIET);
+		else
+			fabric_undone(e, c, res ? 0 : CHUNK_QUIET);
 	}
 	if (e->state == EP_UP)
 		e->wants |= WANT_REVOKED;
@@ -402,7 +414,11 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	 * ready, and the chunk comes out of its queue. */
 	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state >= CHUNK_TRY))) {
 		leave_queue(e, c);
-		fabric_out(e, c, -ECANCELED, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
+		c->res = -ECANCELED;
+		if (how == CANCEL_NOW)
+			fabric_out(e, c, c->res, quiet_of(e, c));
+		else
+			come_out(e, c);
 		return;
 	}
 	if (how != CANCEL_NOW)
@@ -459,7 +475,7 @@ static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
 	while ((c = q->head)) {
 		dequeue(e, q);
 		if (!c->scratch[1])
-			fabric_undone(e, c, c->state >= CHUNK_TRY ? 0 : CHUNK_QUIET);
+			fabric_undone(e, c, quiet_of(e, c));
 	}
 }
 
