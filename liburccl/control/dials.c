@@ -420,6 +420,8 @@ static void dial_note_late(struct dial *d)
 void dial_drop(struct control *c, struct control_req *req)
 {
 	struct waiter *w = req->owner;
+	uint64_t arg[3];
+	uint32_t reason;
 	struct dial *d;
 	struct peer *p;
 
@@ -430,13 +432,15 @@ void dial_drop(struct control *c, struct control_req *req)
 	list_del(&w->link);
 	free(w);
 	dial_note_late(d);
-	req_answer(req, -ECANCELED, d->reason, d->arg[0], d->arg[1], d->arg[2]);
-	if (!list_empty(&d->waiters))
-		return;
-	dial_free(c, d);
-	/* A handshake that was only for it ends with it. */
-	if (p && p->dialled && p->stage != STAGE_UP && list_empty(&p->dials))
-		peer_down(c, p, -ECANCELED, REASON_CANCELLED, 0, 0);
+	memcpy(arg, d->arg, sizeof(arg));
+	reason = d->reason;
+	/* A handshake that was only for it ends with it, and before the program is told. */
+	if (list_empty(&d->waiters)) {
+		dial_free(c, d);
+		if (p && p->dialled && p->stage != STAGE_UP && list_empty(&p->dials))
+			peer_down(c, p, -ECANCELED, REASON_CANCELLED, 0, 0);
+	}
+	req_answer(req, -ECANCELED, reason, arg[0], arg[1], arg[2]);
 }
 
 void dials_close(struct control *c)

@@ -3,6 +3,40 @@
  * side dials meanwhile it needs none, and there is no PEER event any more. */
 #include "control_rig.h"
 
+/* Until B has a peer of this incarnation, or none: a stranger of the same name is told. Some more
+ * of these, and a dialler is through all that comes before the ACCEPT, or nearly always. */
+static void until(struct side *b, uint64_t incarnation, enum wire_code answer, int times)
+{
+	struct wire_hello h = stranger_hello();
+	struct wire_refuse refuse;
+	uint8_t body[WIRE_BUF];
+	struct wire_header head;
+	int fd;
+
+	h.incarnation = incarnation;
+	h.nrails = 0;
+	while (times) {
+		fd = stranger_dial(b->port);
+		stranger_say_hello(fd, &h);
+		head = stranger_frame(fd, body, 0);
+		CHECK_EQ(head.type, WIRE_REFUSE);
+		CHECK_EQ(wire_get_refuse(body, head.len, &refuse), 0);
+		close(fd);
+		times -= refuse.code == answer;
+	}
+}
+
+/* The engine has had what was posted to it before. */
+static void turned(struct side *b)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(b->ring);
+
+	urccl_prep_nop(sqe);
+	urccl_sqe_set_data64(sqe, 10);
+	CHECK_EQ(urccl_submit(b->ring), 1);
+	CHECK_EQ(side_end_of(b, 10), 0);
+}
+
 static void waits(struct side *a, struct side *b)
 {
 	struct urccl_cqe cqe;
@@ -10,6 +44,9 @@ static void waits(struct side *a, struct side *b)
 
 	side_connect(a, b->blob, b->blob_len, 50000, 1);
 	CHECK_EQ(side_end_of(a, 1), -ETIMEDOUT);
+	/* A dialler that just gave up may be told of, if B did not hear of it yet. */
+	until(b, a->incarnation, WIRE_NO_PATH, 1);
+	turned(b);
 	side_connect(a, b->blob, b->blob_len, 0, 2);
 	side_accept(b, 3);
 	cqe = side_next(a);
@@ -41,36 +78,13 @@ static void stop_accepting(struct side *b)
 	}
 }
 
-/* Until B knows the dialler: a stranger of the same name is told that it is there. Some more of
- * these, and it is through all that comes before the ACCEPT, or nearly always. */
-static void until_held(struct side *b, uint64_t incarnation)
-{
-	struct wire_hello h = stranger_hello();
-	struct wire_refuse refuse;
-	uint8_t body[WIRE_BUF];
-	struct wire_header head;
-	int fd, held = 0;
-
-	h.incarnation = incarnation;
-	h.nrails = 0;
-	do {
-		fd = stranger_dial(b->port);
-		stranger_say_hello(fd, &h);
-		head = stranger_frame(fd, body, 0);
-		CHECK_EQ(head.type, WIRE_REFUSE);
-		CHECK_EQ(wire_get_refuse(body, head.len, &refuse), 0);
-		close(fd);
-		held += refuse.code == WIRE_EXISTS;
-	} while (held < 100);
-}
-
 static void dialled_back(struct side *a, struct side *b)
 {
 	struct urccl_cqe cqe;
 	uint32_t ab, ba;
 
 	side_connect(a, b->blob, b->blob_len, 0, 6);
-	until_held(b, a->incarnation);
+	until(b, a->incarnation, WIRE_EXISTS, 100);
 	side_connect(b, a->text, (uint32_t)strlen(a->text), 0, 7);
 	cqe = side_next(b);
 	CHECK_EQ(cqe.user_data, 7);
