@@ -342,28 +342,36 @@ static void grant_settled(struct control *c, struct grant *g)
 		peer_step(c, p);
 }
 
+/* One from the time before stays, for atomics. */
+static void grant_failed(struct control *c, struct grant *g, int err)
+{
+	grant_unpin(g);
+	grant_answer(c, g, err);
+	if (g->live)
+		grant_settled(c, g);
+	else
+		grant_gone(c, g);
+}
+
 static void grant_exposed(struct control *c, struct cmd *cmd)
 {
 	struct grant *g = container_of(cmd, struct grant, cmd);
 	int rc = cmd->e.msg.res;
 	uint8_t *key;
 
-	g->live = !rc;
-	g->pinned &= rc != 0;
-	g->rests = 0;
-	if (!rc) {
-		assert(cmd->e.len <= KEY_MAX);
-		g->key_len = cmd->e.len;
-		/* Keys are kept, and short. */
-		key = realloc(g->key, g->key_len ? g->key_len : 1);
-		if (key)
-			g->key = key;
-	}
-	grant_answer(c, g, g->doomed && !rc ? -EACCES : rc);
 	if (rc) {
-		grant_gone(c, g);
+		grant_failed(c, g, rc);
 		return;
 	}
+	g->live = 1;
+	g->pinned = g->rests = 0;
+	assert(cmd->e.len <= KEY_MAX);
+	g->key_len = cmd->e.len;
+	/* Keys are kept, and short. */
+	key = realloc(g->key, g->key_len ? g->key_len : 1);
+	if (key)
+		g->key = key;
+	grant_answer(c, g, g->doomed ? -EACCES : 0);
 	grant_settled(c, g);
 }
 
@@ -437,14 +445,8 @@ static void grant_pinned(struct control *c, struct errand *e)
 		rc = -ENOTCONN;
 	if (!rc)
 		rc = grant_post(c, g, path);
-	if (!rc)
-		return;
-	grant_unpin(g);
-	grant_answer(c, g, rc);
-	if (g->live) /* from the time before, for atomics */
-		grant_settled(c, g);
-	else
-		grant_gone(c, g);
+	if (rc)
+		grant_failed(c, g, rc);
 }
 
 static int grant_expose(struct control *c, struct grant *g, struct path *path)

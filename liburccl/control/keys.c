@@ -106,18 +106,6 @@ void keys_lose(struct peer *p, const struct path *path)
 	}
 }
 
-void keys_of_rail(struct control *c, struct peer *p)
-{
-	struct list *pos;
-
-	list_for_each(pos, &p->remotes) {
-		struct remote *r = list_entry(pos, struct remote, of_peer);
-
-		if (r->used && !r->refused)
-			keys_want(c, r, 0);
-	}
-}
-
 static void round_begin(struct control *c, struct remote *r);
 
 static void busy_begin(struct remote *r)
@@ -162,9 +150,14 @@ static int has_all(const struct remote *r)
 
 static void round_end(struct control *c, struct remote *r)
 {
-	/* A rail that ends keeps nobody from what others can. */
+	/* A rail that ends keeps nobody from what others can; and where all are out, one comes back
+	 * or the peer is given up. */
 	if (r->error == -ENOTCONN && r->peer->stays && has_all(r))
 		r->error = 0;
+	if (r->error == -ENOTCONN && r->peer->stays && !rails_up(r->peer)) {
+		r->rail_awaited = 1;
+		return;
+	}
 	if (r->error)
 		warm_note(r, r->error);
 	if (!lacks(r) && r->warm_wanted) {
@@ -205,15 +198,20 @@ static void round_skip(struct remote *r)
 	list_del(&r->fetching);
 }
 
-static void round_begin(struct control *c, struct remote *r)
+static void round_ask(struct control *c, struct remote *r)
 {
-	r->again = 0;
+	r->again = r->rail_awaited = 0;
 	r->error = 0;
 	r->next = r->tried = 0;
 	r->first = r->peer->path ? r->peer->path->rail.number : 0;
-	busy_begin(r);
 	list_add_tail(&r->fetching, &r->peer->fetching);
 	remotes_pump(c, r->peer);
+}
+
+static void round_begin(struct control *c, struct remote *r)
+{
+	busy_begin(r);
+	round_ask(c, r);
 }
 
 void keys_want(struct control *c, struct remote *r, int warm)
@@ -234,6 +232,20 @@ void keys_want(struct control *c, struct remote *r, int warm)
 	}
 }
 
+void keys_of_rail(struct control *c, struct peer *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &p->remotes) {
+		struct remote *r = list_entry(pos, struct remote, of_peer);
+
+		if (r->rail_awaited)
+			round_ask(c, r);
+		else if (r->used && !r->refused)
+			keys_want(c, r, 0);
+	}
+}
+
 void keys_leave(struct control *c, struct remote *r)
 {
 	struct peer *p = r->peer;
@@ -242,7 +254,7 @@ void keys_leave(struct control *c, struct remote *r)
 	list_del(&r->fetching);
 	r->tried = RAIL_NUMBERS;
 	r->out = 0;
-	r->again = 0;
+	r->again = r->rail_awaited = 0;
 	for (i = 0; i < KEY_WINDOW; i++)
 		if (p->fetch[i].remote == r)
 			p->fetch[i].remote = NULL;

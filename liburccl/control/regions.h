@@ -152,6 +152,7 @@ struct remote {
 	uint8_t deleting, revoked;
 	uint8_t again;	     /* keys were wanted once more while some were asked for */
 	uint8_t warm_wanted; /* when it has all keys */
+	uint8_t rail_awaited; /* its round goes on when there is one */
 	uint8_t used;	     /* its keys were wanted: a rail that comes asks for its own */
 	int32_t refused;     /* by the owner: -errno */
 	int32_t error;	     /* of this round */

@@ -3,32 +3,27 @@
  * own, for what it does for peers itself. */
 #include "engine/private.h"
 
-/* The control thread forgets it. */
-static int exposure_not(struct engine *e, struct exposure *x, int err)
-{
-	handles_del(&e->grants, x->grant);
-	list_del(&x->link);
-	return err;
-}
-
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
 {
 	uint32_t slot = HANDLE_SLOT(x->memory->handle);
 	int n, fresh;
 
 	if (slot >= e->nregions || e->regions[slot].memory != x->memory)
-		return exposure_not(e, x, -EACCES);
+		return -EACCES;
 	if (rail->ending)
-		return exposure_not(e, x, -ENOTCONN);
-	/* One whose rail is gone, and that has another now, is known by its number still. */
+		return -ENOTCONN;
+	/* One whose rail is gone, and that has another now, is known by its number still, also
+	 * where this one does not take it. */
 	fresh = list_empty(&x->link);
 	if (fresh)
 		x->grant = handles_add(&e->grants, x);
 	if (!x->grant)
 		return -ENOSPC;
 	n = x->ep->dev->ops->expose(x, key, KEY_MAX);
+	if (n < 0 && fresh)
+		handles_del(&e->grants, x->grant);
 	if (n < 0)
-		return exposure_not(e, x, n);
+		return n;
 	x->exposed = 1;
 	if (fresh)
 		list_add_tail(&x->link, &e->exposures);

@@ -54,7 +54,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 /* It does without this one for a while. */
 static int rails_stay(const struct engine_peer *p)
 {
-	return p->replays && p->state == PEER_UP;
+	return p->replays && (p->state == PEER_UP || p->state == PEER_COLD);
 }
 
 void rail_close(struct engine *e, struct rail *rail)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only rail of a peer dies and returns: entries wait and succeed, the peer is not lost. Gone
- * for longer than dead_after it is. */
+/* The only rail of a peer dies and returns: entries and WARM wait and succeed, the peer is not
+ * lost. Gone for longer than dead_after it is. */
 #include "pair.h"
 
 #define LEN (256u << 10)
@@ -32,6 +32,30 @@ static void arrives(uint64_t version)
 	CHECK_EQ(cqe.tag, version);
 }
 
+static void post_warm(uint32_t us)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_warm(sqe, p.a.peer);
+	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_data64(sqe, 1);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+/* The keys went with the rail: WARM has new ones when there is one again. */
+static void warms(void)
+{
+	pair_pull(&p, 0, 1);
+	side_rails(&p.a, &p.b, 1);
+	post_warm(1000);
+	CHECK_EQ(pair_end(&p, &p.a, 1).res, -ETIMEDOUT);
+	post_warm(0);
+	pair_pull(&p, 0, 0);
+	CHECK_EQ(pair_end(&p, &p.a, 1).res, 0);
+	side_rails(&p.a, &p.b, 0);
+	side_rails(&p.b, &p.a, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct urccl_cqe cqe;
@@ -52,6 +76,7 @@ int main(int argc, char **argv)
 		arrives(2 * i);
 		side_rails(&p.a, &p.b, 0);
 		side_rails(&p.b, &p.a, 0);
+		warms();
 	}
 	pair_pull(&p, 0, 1);
 	side_rails(&p.a, &p.b, 1);
