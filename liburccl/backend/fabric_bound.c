@@ -80,7 +80,10 @@ static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 
 	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
 		return 0;
-	if (!is_gone(g) && (g->n || !fabric_grant_fill(d, g))) {
+	/* Want of memory is for now: it asks again. */
+	if (!is_gone(g) && !g->n && fabric_grant_fill(d, g))
+		return 0;
+	if (!is_gone(g)) {
 		if (first >= g->n)
 			return -EPROTO;
 		n = g->n - first;

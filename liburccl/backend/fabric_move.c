@@ -302,9 +302,11 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 }
 
 /* What concerns the one operation alone; all else leaves in doubt what the peer still gets. A key
- * that is not known may have gone with the peer's way. */
-static int is_refusal(const struct fabric_device *d, int err)
+ * that is not known may have gone with the peer's way. A proof is refused by no owner. */
+static int is_refusal(const struct fabric_device *d, const struct fabric_op *op, int err)
 {
+	if (!op || !moves(op->chunk))
+		return 0;
 	if (err == FI_ENOKEY || err == FI_EKEYREJECTED)
 		return !d->bound;
 	return err == FI_EACCES || err == FI_EPERM;
@@ -313,11 +315,14 @@ static int is_refusal(const struct fabric_device *d, int err)
 static void read_error(struct fabric_ep *e)
 {
 	struct fi_cq_err_entry err = {0};
+	struct fabric_op *op = NULL;
 
 	if (fi_cq_readerr(e->way.cq, &err, 0) != 1)
 		return;
-	if (err.op_context && is_refusal(fabric_ep_device(e), err.err))
-		op_done(e, container_of(err.op_context, struct fabric_op, context), -EACCES);
+	if (err.op_context)
+		op = container_of(err.op_context, struct fabric_op, context);
+	if (is_refusal(fabric_ep_device(e), op, err.err))
+		op_done(e, op, -EACCES);
 	else
 		fabric_ep_fault(e);
 }
