@@ -35,7 +35,7 @@ static void look_at(const struct urccl_cqe *cqe)
 	there = (uint32_t)cqe->handle;
 }
 
-static void dial_all(uint32_t n, uint16_t silent)
+static void dial_all(uint32_t n, uint16_t nobody, uint16_t silent)
 {
 	uint8_t blobs[2][URCCL_METADATA_MAX];
 	char places[2][PLACE_MAX];
@@ -45,7 +45,7 @@ static void dial_all(uint32_t n, uint16_t silent)
 	struct urccl_cqe cqe;
 	uint32_t i, kind;
 
-	place_v4(places[0], free_port());
+	place_v4(places[0], nobody);
 	place_v4(places[1], silent);
 	for (i = 0; i < n; i++) {
 		kind = i % RES_MAX;
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 {
 	uint32_t n = 2000, before;
 	uint64_t until;
-	uint16_t port;
+	uint16_t port, nobody = free_port();
 	int silent, set = argc > 1 && sscanf(argv[1], "--dials=%u", &n) == 1;
 
 	pair_options(&p, argc - set, argv + set);
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	side_accept(&p.b, 1);
 	/* A provider of libfabric may keep its connection from device to device. */
 	before = fds_open() + (p.transport == URCCL_TRANSPORT_FABRIC ? 2 : 0);
-	dial_all(n, port);
+	dial_all(n, nobody, port);
 	p.b.peer.id = side_event(&p.b, &p.a, URCCL_KIND_PEER, NULL).peer;
 	side_silent(&p.b, &p.a, 1000000); /* one handshake for all of them */
 	close_all((n + RES_MAX - 1) / RES_MAX);

@@ -12,7 +12,7 @@
 #define LEN	 (16u << 20)
 #define CONTROL	 0xc0 /* traffic class, by which its connection is known */
 #define BOTH	 3u   /* rails, a bit each */
-#define PATIENCE 300000000ull
+#define PATIENCE 2000000000ull
 
 static struct pair p;
 static struct target t;

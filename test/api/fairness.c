@@ -66,9 +66,10 @@ static void small_ones(struct urccl_remote remote)
 
 	submit(remote, 64, 0);
 	CHECK_EQ(take(), 0);
-	submit(remote, len, 1);
+	prepare(remote, len, 1);
 	for (i = 0; i < SMALL; i++)
-		submit(remote, 64, 2);
+		prepare(remote, 64, 2);
+	CHECK_EQ(urccl_submit(p.a.ring), 1 + SMALL);
 	for (i = 0; i < SMALL; i++)
 		CHECK_EQ(take(), 2);
 	CHECK_EQ(take(), 1);

@@ -38,10 +38,16 @@ int raw_dial(uint16_t port)
 
 uint16_t free_port(void)
 {
-	uint16_t port;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	struct sockaddr_in in = loopback(0);
+	socklen_t len = sizeof(in);
 
-	close(raw_listen(&port));
-	return port;
+	/* Kept, so that no other process is given it; whoever says SO_REUSEADDR may listen. */
+	CHECK(fd >= 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&in, len), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	return ntohs(in.sin_port);
 }
 
 void place_v4(char text[PLACE_MAX], uint16_t port)

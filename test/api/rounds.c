@@ -10,9 +10,11 @@
 #include "fds.h"
 #include "meet.h"
 
-#define RW     (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
-#define PARTS  24u
-#define FEW    4u
+#define RW    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define PARTS 24u
+#define FEW   4u
+#define AGAIN \
+	50u /* more parts, where the machine was busy during the last: they grow all the same */
 #define US     20000000u
 #define SLACK  16u	  /* descriptors whose end is under way */
 #define GROWTH (2u << 20) /* bytes that an allocator may keep */
@@ -67,7 +69,7 @@ static uint64_t cheapest(uint64_t n, void (*round)(void))
 /* In parts: the second few tell what is usual, the last few what has become of it. */
 static void flat(const char *what, uint64_t rounds, void (*round)(void))
 {
-	uint64_t usual, last, memory, n = rounds / PARTS, i;
+	uint64_t usual, last, again, memory, n = rounds / PARTS, i;
 	uint32_t fds;
 
 	cheapest(n, round);
@@ -77,6 +79,11 @@ static void flat(const char *what, uint64_t rounds, void (*round)(void))
 	for (i = 0; i < rounds - 3 * FEW * n; i++)
 		round();
 	last = cheapest(n, round);
+	for (i = 0; i < AGAIN && last > 3 * usual + 10000000; i++) {
+		usleep(100000);
+		again = cheapest(n, round);
+		last = again < last ? again : last;
+	}
 	printf("%s: %.1f us of CPU a round, at the end %.1f; %lld KiB more\n", what,
 	       (double)usual * 1e-3 / (double)n, (double)last * 1e-3 / (double)n,
 	       ((long long)resident() - (long long)memory) / 1024);

@@ -51,13 +51,15 @@ static void post_all(void)
 
 static void take_all(void)
 {
-	uint32_t seen = 0;
+	uint32_t seen = 0, lost = 0;
 	struct urccl_cqe cqe;
 
-	while (seen != 0xe) {
+	while (seen != 0xe || !lost) {
 		side_take(&p.a, NULL, &cqe, NULL);
-		if (cqe.user_data > 3) /* WATCH */
+		if (cqe.user_data > 3) { /* WATCH */
+			lost |= urccl_cqe_kind(&cqe) == URCCL_KIND_LOST;
 			continue;
+		}
 		if (pair_is_outcome(&p, &cqe))
 			continue;
 		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);

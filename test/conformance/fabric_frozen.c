@@ -66,7 +66,9 @@ static uint32_t withdraw(const struct rig *rig, struct grant *grants, uint8_t *g
 	return left;
 }
 
-static void withdraw_all(struct rig *rig, struct rig *others, struct grant *grants, struct end *end)
+/* Returns how long the slowest SEND took. */
+static uint64_t withdraw_all(struct rig *rig, struct rig *others, struct grant *grants,
+			     struct end *end)
 {
 	uint64_t start = clock_ns(), sent = 0, slowest = 0;
 	uint8_t gone[MANY] = {0};
@@ -88,7 +90,7 @@ static void withdraw_all(struct rig *rig, struct rig *others, struct grant *gran
 	}
 	printf("withdrawn after %u ms, slowest SEND %u us\n",
 	       (unsigned)((clock_ns() - start) / NSEC_PER_MSEC), (unsigned)(slowest / 1000));
-	CHECK_LE(slowest, SOON);
+	return slowest;
 }
 
 void case_fabric_frozen(struct rig *rig)
@@ -99,17 +101,24 @@ void case_fabric_frozen(struct rig *rig)
 	struct area local, remote;
 	struct end *end = &frozen.end[0];
 	struct rig others;
-	uint32_t i;
+	uint64_t slowest = UINT64_MAX;
+	uint32_t i, tries;
 
 	rig_open(&others, &settings);
 	pair_open(rig, &frozen);
 	meet(rig, &others, &live);
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
-	for (i = 0; i < MANY; i++)
-		grant_open(&grants[i], &frozen.end[1], end, &remote, 0, LEN, RIGHTS);
-	CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, &local, 0, &grants[0], 0, LEN), 0);
-	withdraw_all(rig, &others, grants, &live.end[0]);
+	/* This thread may lose the processor for longer than that, but not three times. */
+	for (tries = 0; tries < 3 && slowest > SOON; tries++) {
+		for (i = 0; i < MANY && tries; i++)
+			rig->backend->forget(end->ep, &grants[i].rkey);
+		for (i = 0; i < MANY; i++)
+			grant_open(&grants[i], &frozen.end[1], end, &remote, 0, LEN, RIGHTS);
+		CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, &local, 0, &grants[0], 0, LEN), 0);
+		slowest = withdraw_all(rig, &others, grants, &live.end[0]);
+	}
+	CHECK_LE(slowest, SOON);
 	area_fill(&local, 0, LEN, 2, 0);
 	area_fill(&remote, 0, LEN, 1, 0);
 	/* ofi_rxd answers nothing at all to a key that it does not know. */

@@ -99,7 +99,7 @@ static void restarts(const struct settings *base)
 {
 	struct scene s;
 
-	begin(&s, base, "restart=20ms..40ms");
+	begin(&s, base, "restart=700ms..800ms");
 	WAIT(&s.rig, s.pair.end[0].down && s.pair.end[1].down);
 	CHECK_EQ(s.pair.end[0].down_res, -ECONNRESET);
 	CHECK_EQ(s.pair.end[1].down_res, -ECONNRESET);

@@ -9,7 +9,7 @@ POOL = ("--pool", "256M")
 PUSH = ("--cache", "128M", "--requests", 25, "--json")
 
 decode = Decode(*POOL, "--once", "--json")
-first = End("--push", decode.at, *PUSH, "--prefill-rate", 200000)
+first = End("--push", decode.at, *PUSH, "--prefill-rate", 50000)
 decode.wait_for("pusher 1")
 others = [End("--push", decode.at, *PUSH, *more) for more in ((), ("--abort", "20"), ("--pull",))]
 for end, aborted in zip([first] + others, (0, 0, 1, 0)):

@@ -103,7 +103,7 @@ void rails_link(int up);
 
 void canary_start(void);
 void canary_reset(void);
-uint64_t canary_ns(void); /* worst since the reset */
+uint64_t canary_ns(void); /* worst since the reset; takes some ms */
 
 /* ---- cell.c ---- */
 

@@ -6,6 +6,7 @@ for some seconds, or (denied) runs a command where system calls are denied.
 """
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -43,7 +44,16 @@ def run(*arguments, before=(), limits=(), status=0, **variables):
 
 
 def doctor(**how):
-    out, _, seconds = run("--doctor", "--json", **how)
+    """To contexts that do not meet in 300 ms it says "wrong": on a busy machine it looks again."""
+    for left in (2, 1, 0):
+        try:
+            out, _, seconds = run("--doctor", "--json", **how)
+        except SystemExit:
+            if not left:
+                raise
+            continue
+        if seconds < 2:
+            break
     return {c["name"]: c for c in json.loads(out)["checks"]}, seconds
 
 
@@ -124,6 +134,18 @@ def case_denied():
     found(checks, "seccomp", "note")
 
 
+def free_port():
+    """Below those that the kernel gives to whoever asks for none in particular."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
 def case_probe():
     probed = json.loads(run("--probe", "--json")[0])
     ways = {w["transport"]: w for w in probed["ways"]}
@@ -138,9 +160,7 @@ def case_probe():
     said = run("--probe", "127.0.0.1:1", "--transport", "tcp", status=1)[1]
     check("nobody listens at 127.0.0.1:1" in said, said)
     check("usage" in run("--probe", "--top", status=2)[1], "no usage")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{free.getsockname()[1]}"
+    where = f"127.0.0.1:{free_port()}"
     server = subprocess.Popen([*program, "--serve", "--listen", where], stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL)
     probe = [info, "--probe", where, "--transport", "tcp", "--json"]

@@ -48,7 +48,7 @@ int main(void)
 	side_open(&b, &p);
 	side_accept(&b, 1);
 	watch(&b, 2);
-	side_connect(&a, b.blob, b.blob_len, 1000000, 3);
+	side_connect(&a, b.blob, b.blob_len, 3000000, 3);
 	await(&held);
 	await(&ready);
 	cqe = side_next(&a);

@@ -6,7 +6,7 @@
 
 #include "control_rig.h"
 
-#define DEAD_AFTER_MS 400
+#define DEAD_AFTER_MS 1000
 
 /* Listens, tells its metadata, accepts, and lives until it is ended. */
 static void child(int out)

@@ -22,11 +22,13 @@ static void stale(struct side *a, struct urccl_params *p)
 {
 	struct side first, second;
 	char listen[32];
+	uint16_t port;
+	int fd = rig_port(&port);
 
-	side_open(&first, p);
-	snprintf(listen, sizeof(listen), "%s", first.text);
-	side_close(&first);
+	snprintf(listen, sizeof(listen), "127.0.0.1:%u", port);
 	p->listen = listen;
+	side_open(&first, p);
+	side_close(&first);
 	side_open(&second, p);
 	p->listen = NULL;
 	side_cannot_connect(a, first.blob, first.blob_len, -ESTALE, "another incarnation");
@@ -35,6 +37,7 @@ static void stale(struct side *a, struct urccl_params *p)
 	side_connect(a, listen, (uint32_t)strlen(listen), 0, 2);
 	CHECK_EQ(side_end_of(a, 2), 0);
 	side_close(&second);
+	close(fd);
 }
 
 static void listens(struct urccl_params *p, const char *listen)

@@ -105,13 +105,17 @@ static inline struct urccl_cqe side_next(struct side *s)
 	return copy;
 }
 
-/* The next CQE is the end of this entry; its res. */
+/* The end of this entry comes next; its res. The outcome may be told before it, where the control
+ * thread gets no processor. */
 static inline int64_t side_end_of(struct side *s, uint64_t data)
 {
-	struct urccl_cqe cqe = side_next(s);
+	struct urccl_cqe cqe;
 
-	CHECK_EQ(cqe.user_data, data);
-	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_OP);
+	do {
+		cqe = side_next(s);
+		CHECK_EQ(cqe.user_data, data);
+		CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_OP);
+	} while (cqe.flags & URCCL_CQE_MORE);
 	return cqe.res;
 }
 
@@ -164,6 +168,22 @@ static inline struct sockaddr_in rig_loopback(uint16_t port)
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
 	return in;
+}
+
+/* A port that no other process is given as long as the socket lives, and where a context may
+ * listen. */
+static inline int rig_port(uint16_t *port)
+{
+	struct sockaddr_in in = rig_loopback(0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	socklen_t len = sizeof(in);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&in, len), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	*port = ntohs(in.sin_port);
+	return fd;
 }
 
 static inline int stranger_dial(uint16_t port)

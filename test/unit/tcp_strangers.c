@@ -138,7 +138,7 @@ int main(void)
 {
 	struct urccl_params p = tcp_params();
 
-	p.dead_after_ms = 200;
+	p.dead_after_ms = 1000;
 	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), 0);
 	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
 	garbage();

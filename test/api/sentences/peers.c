@@ -60,7 +60,7 @@ static void strangers(void)
 	dials_text("nobody_listens", place, SOON_US, -ECONNREFUSED);
 	fds[0] = raw_listen(&port);
 	place_v4(place, port);
-	dials_text("silent_stranger", place, 200000, -ETIMEDOUT);
+	dials_text("silent_stranger", place, 1000000, -ETIMEDOUT);
 	close(fds[0]);
 	for (speaks = 0; speaks < 2; speaks++) {
 		fds[0] = raw_listen(&port);
@@ -103,7 +103,7 @@ static void other_contexts(void)
 	dials_side("own_address", &p.a, &p.a, SOON_US, -EINVAL);
 	started_anew(&q);
 	side_open(&q, &c);
-	dials_side("no_accept", &p.a, &c, 200000, -ETIMEDOUT);
+	dials_side("no_accept", &p.a, &c, 1000000, -ETIMEDOUT);
 	side_close(&c);
 	q.params.transport = "shm";
 	side_open(&q, &c);
