@@ -6,7 +6,7 @@
  */
 #include "pair.h"
 
-#define LEN    16384u
+#define LEN    (PAIR_SLOW ? 262144u : 16384u)
 #define N      1000u
 #define OTHERS 100u
 #define EVERY  (N / OTHERS)
