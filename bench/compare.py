@@ -172,7 +172,8 @@ def interval(values):
 
 
 class Goal:
-    """An expression with a bound: met by the median, or the bound lies inside the interval."""
+    """An expression with a bound: met by the median, or, of a ratio, the bound lies inside the
+    interval."""
 
     def __init__(self, text, say=""):
         match = GOAL.match(text)
@@ -185,9 +186,10 @@ class Goal:
         values = [value_of(self.expression, r) for r in rounds]
         median, (low, high) = statistics.median(values), interval(values)
         above = self.sign == ">="
+        ratio = "/" in self.expression or self.expression.endswith(".growth")
         if median >= self.bound if above else median <= self.bound:
             verdict = "met"
-        elif high >= self.bound if above else low <= self.bound:
+        elif ratio and (high >= self.bound if above else low <= self.bound):
             verdict = "within the interval"
         else:
             verdict = "missed"
