@@ -116,7 +116,7 @@ struct chunk {
 	uint32_t len;			/* bytes; SEND: at most MESSAGE_MAX */
 	void *local;			/* their address here */
 	const struct memory *memory;	/* the region that holds them; NULL for SEND */
-	const struct rkey *key;		/* READ, WRITE, FLUSH: of the remote */
+	const struct rkey *key;		/* READ, WRITE, FLUSH: of the remote; FLUSH: or NULL */
 	uint64_t off;			/* in what the key covers; FLUSH: 0 */
 	uint64_t scratch[2];		/* the backend's */
 	void *op;			/* the engine's */

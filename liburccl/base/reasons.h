@@ -47,7 +47,7 @@ REASON(ADDR_NULL,	"the entry points to nothing where it needs %u bytes")
 REASON(CHAIN,		"an earlier entry of its chain failed, whose CQE says why")
 REASON(FENCE,		"an entry that the fence waits for failed, whose CQE says why")
 REASON(FENCE_LOST,	"an entry that the fence may wait for failed, and more failed than are "
-			"kept apart")
+			"kept apart; or it ended acknowledged only, and its rail broke")
 REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")

@@ -50,13 +50,13 @@ static const struct rkey *key_in(const struct engine_remote *r, const struct rai
 	return NULL;
 }
 
-/* What the entry last wrote to may be known by another rail only. */
+/* What the entry last wrote to may be known by another rail only. NULL: it wrote nothing itself. */
 static const struct rkey *flush_key(const struct op *op, const struct rail *rail)
 {
 	const struct rkey *key = op->flush_key;
 	const struct list *pos;
 
-	if (!op->peer->replays)
+	if (!op->peer->replays || !key)
 		return key;
 	key = key_in(key_of(key)->remote, rail);
 	list_for_each(pos, &op->peer->remotes)
@@ -89,6 +89,7 @@ static int flush_post(struct engine *e, struct rail *rail)
 	}
 	rail->flush_busy = 1;
 	rail->proving = rail->unproved;
+	rail->acked_proving = rail->acked;
 	return 1;
 }
 
@@ -114,8 +115,10 @@ void flush_out(struct engine *e, struct chunk *c)
 		++rail->flush_tries < FLUSH_TRIES;
 
 	rail->flush_busy = 0;
-	if (!c->res)
+	if (!c->res) {
 		rail->unproved -= rail->proving;
+		rail->acked -= rail->acked_proving;
+	}
 	while (!list_empty(&rail->flushing)) {
 		op = list_first(&rail->flushing, struct op, link);
 		list_del(&op->link);
@@ -133,6 +136,60 @@ void flush_out(struct engine *e, struct chunk *c)
 		rail->flush_tries = 0;
 	if (!list_empty(&rail->flush_wait))
 		flush_wake(e, rail);
+}
+
+/* ---- what a FENCE follows ---- */
+
+static uint64_t ring_bit(const struct op *op)
+{
+	return 1ull << (op->er->index % 64);
+}
+
+void flush_owed(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	uint32_t i, word = op->er->index / 64;
+
+	if (op->bits & OP_AGAIN) { /* and its rail broke */
+		p->fence_lost[word] |= ring_bit(op);
+		return;
+	}
+	p->acked_rings[word] |= ring_bit(op);
+	for (i = 0; i < RAILS_MAX; i++)
+		if (p->rails[i])
+			p->rails[i]->acked += op->flush_rails >> p->rails[i]->number & 1;
+}
+
+/* Of entries that ended before their bytes were placed (ACKED) a notification tells no sooner. */
+int flush_fenced(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	uint32_t i, word = op->er->index / 64;
+
+	if (op->bits & OP_PROVED && p->fence_lost[word] & ring_bit(op)) {
+		op_fail(op, -ECANCELED, REASON_FENCE_LOST, 0, 0, 0);
+		return 1;
+	}
+	if (op->bits & OP_PROVED || !(op->sqe.flags & URCCL_SQE_FENCE) ||
+	    !(p->acked_rings[word] & ring_bit(op)))
+		return 0;
+	op->bits |= OP_PROVED;
+	for (i = 0; i < RAILS_MAX; i++)
+		if (p->rails[i] && p->rails[i]->acked)
+			op->flush_rails |= (uint8_t)(1u << p->rails[i]->number);
+	if (!op->flush_rails) /* others' flushes proved it all */
+		memset(p->acked_rings, 0, sizeof(p->acked_rings));
+	return op->flush_rails && flush_begin(op);
+}
+
+void flush_lost(struct rail *rail)
+{
+	struct engine_peer *p = rail->peer;
+	uint32_t i;
+
+	for (i = 0; i < RINGS_MAX / 64 && rail->acked; i++)
+		p->fence_lost[i] |= p->acked_rings[i];
+	rail->acked = 0;
 }
 
 /* Once a turn, so that the entries of a burst share one. */

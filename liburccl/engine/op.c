@@ -300,6 +300,17 @@ static void begin_data(struct op *op)
 	lane_add_op(op);
 }
 
+static void begin_note(struct op *op)
+{
+	if (!(op->sqe.flags & URCCL_SQE_FENCE)) {
+		note_start(op);
+		return;
+	}
+	op->bits |= OP_DONE_CURSOR;
+	op->state = OP_MOVING;
+	op_check(op);
+}
+
 void op_begin(struct op *op)
 {
 	struct engine_peer *p = op->peer;
@@ -325,7 +336,7 @@ void op_begin(struct op *op)
 		request_start(op);
 	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
 		peer_awaited(op_engine(op), p);
-		note_start(op);
+		begin_note(op);
 	} else {
 		peer_awaited(op_engine(op), p);
 		atomic_start(op);
@@ -381,6 +392,19 @@ static void end_moved(struct op *op)
 	op_end(op, (int64_t)op->placed);
 }
 
+static void end_acked(struct op *op)
+{
+	if (op->bits & OP_UNQUIET)
+		flush_owed(op);
+	end_moved(op);
+}
+
+static void promise(struct op *op)
+{
+	if (!flush_fenced(op))
+		note_start(op);
+}
+
 void op_check(struct op *op)
 {
 	/* A flush, the peer's word on a notification or an atomic and what the control thread has
@@ -408,9 +432,9 @@ void op_check(struct op *op)
 	if (wants_flush(op))
 		prove(op);
 	else if (op->bits & OP_PROMISED)
-		note_start(op);
+		promise(op);
 	else
-		end_moved(op);
+		end_acked(op);
 }
 
 /* ---- deadlines ---- */

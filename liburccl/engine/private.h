@@ -113,6 +113,7 @@ enum op_bits {
 	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
 	OP_AGAIN = 1 << 23,	/* all of it is to go again: replay.c */
+	OP_PROVED = 1 << 24, /* it asked for proof of what its FENCE follows */
 };
 
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
@@ -266,6 +267,7 @@ struct engine_peer {
 	struct list remotes;	    /* of it */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
+	uint64_t acked_rings[RINGS_MAX / 64]; /* with entries that ended acknowledged only */
 
 	struct op *watch;
 	struct list pending_link; /* in the engine's list of peers with something to tell */
@@ -507,6 +509,9 @@ void chunk_out(struct engine *e, struct chunk *c);
 /* flush.c: acknowledged writes are proved placed, by the rail that carried them */
 void flush_all(struct engine *e);
 int flush_begin(struct op *op); /* 0: there is no rail to do it by */
+void flush_owed(struct op *op); /* it ends well, and is acknowledged only */
+int flush_fenced(struct op *op); /* 0: its notification may go */
+void flush_lost(struct rail *rail); /* it broke */
 void flush_out(struct engine *e, struct chunk *c);
 
 /* stripe.c: bulk by several rails */

@@ -24,15 +24,18 @@ void ring_stop(struct engine_ring *er)
 
 int ring_is_quiet(struct engine *e, struct engine_ring *er)
 {
+	struct engine_peer *p;
 	struct list *pos;
 
 	/* Entries that were taken in this turn are still listed, also where they have ended. */
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
 	tell_ring_gone(er);
-	list_for_each(pos, &e->peers)
-		list_entry(pos, struct engine_peer, link)->fence_lost[er->index / 64] &=
-			~(1ull << (er->index % 64));
+	list_for_each(pos, &e->peers) {
+		p = list_entry(pos, struct engine_peer, link);
+		p->fence_lost[er->index / 64] &= ~(1ull << (er->index % 64));
+		p->acked_rings[er->index / 64] &= ~(1ull << (er->index % 64));
+	}
 	list_del(&er->link);
 	e->ring_index[er->index] = NULL;
 	er->index = RINGS_MAX;

@@ -188,6 +188,7 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 		return;
 	p->fencing |= bit_of(rail);
 	unaim_held(p, rail->ep);
+	flush_lost(rail);
 	unprove_all(e, rail);
 	list_del(&rail->flush_link);
 	unflush(&rail->flush_wait);

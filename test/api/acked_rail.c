@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rail breaks that acknowledged writes with URCCL_SQE_ACKED and was never asked whether they are
+ * placed. Their entries have ended; the next FENCE behind them fails and says why, so that no
+ * notification tells of bytes that nobody can prove any more, and the peer hears that it does not
+ * come. The one after that is as any other. */
+#include "pair.h"
+
+#define LEN   (1u << 20)
+#define DEPTH 4u
+
+static struct pair p;
+static struct target t;
+static uint8_t local[DEPTH * LEN];
+
+/* Returns which rails they went by, a bit each. */
+static uint32_t write_all(void)
+{
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+	uint32_t i, rails = 0;
+
+	for (i = 0; i < DEPTH; i++) {
+		sqe = side_sqe(&p.a);
+		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, (uint64_t)i * LEN);
+		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED);
+	}
+	CHECK_EQ(urccl_submit(p.a.ring), DEPTH);
+	for (i = 0; i < DEPTH; i++) {
+		side_take(&p.a, &p.b, &cqe, NULL);
+		CHECK_EQ(cqe.res, LEN);
+		CHECK(!(cqe.flags & URCCL_CQE_REMOTE_QUIET));
+		rails |= cqe.path >> URCCL_PATH_RAILS_SHIFT & 0xff;
+	}
+	return rails;
+}
+
+static struct urccl_cqe fenced(uint64_t tag, int64_t res)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe cqe, note;
+
+	urccl_prep_notify(sqe, p.a.peer, tag, NULL, 0);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK_EQ(cqe.res, res);
+	side_take(&p.b, &p.a, &note, NULL);
+	CHECK_EQ(urccl_cqe_kind(&note), URCCL_KIND_NOTE);
+	CHECK_EQ(note.tag, tag);
+	CHECK_EQ(note.res, res);
+	return cqe;
+}
+
+static void breaks(uint32_t rail)
+{
+	struct urccl_cqe cqe;
+
+	pattern_fill(local, sizeof(local), 0, rail + 1);
+	CHECK(write_all() >> rail & 1);
+	pair_pull(&p, rail, 1);
+	pair_rails(&p, 1u << rail);
+	cqe = fenced(1, -ECANCELED);
+	check_sentence(&p.a, &cqe, "acknowledged only");
+	fenced(2, 0);
+	write_all(); /* by the rail that is left */
+	fenced(3, 0);
+	CHECK(pattern_holds(t.bytes, sizeof(local), 0, rail + 1));
+	pair_pull(&p, rail, 0);
+	pair_rails(&p, 0);
+}
+
+int main(int argc, char **argv)
+{
+	pair_options(&p, argc, argv);
+	p.faults = "rails=2,rate=200m,early=100%,delay=1ms..1ms";
+	pair_open(&p);
+	target_open(&p, &t, sizeof(local), 0);
+	side_register(&p.a, local, sizeof(local), 0);
+	breaks(0);
+	breaks(1);
+	target_close(&p, &t);
+	pair_close(&p);
+	return 0;
+}
