@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts of paged KV caches, each written and read by one entry and compared byte by byte with
- * a loop of plain copies: [2, blocks, ...] and [blocks, 2, ...] with a tensor a layer, MLA, a slice
- * of heads from two ranks to four, and pages of 16 tokens against pages of 64. */
+ * a loop of plain WRITEs to another target, or of READs: [2, blocks, ...] and [blocks, 2, ...] with
+ * a tensor a layer, MLA, a slice of heads from two ranks to four, and pages of 16 tokens against
+ * pages of 64. */
 #include "pair.h"
 
 #define LEN    (8u << 20)
 #define PAGES  24u
 #define LAYERS 3u
+#define DEPTH  128u /* entries by hand at a time */
 
 static struct pair p;
-static struct target t;
-static uint8_t *local, *expected;
-static struct urccl_region region;
+static struct target t, expected;
+static uint8_t *local, *copy; /* what READs by hand gave */
+static struct urccl_region region, copies;
+static uint32_t unfinished;
 static uint32_t here[PAGES * 4], there[PAGES * 4];
 
 /* A table of pages in a random order, with some neighbours. */
@@ -36,17 +39,39 @@ static uint64_t index_of(uint64_t table, uint64_t i)
 	return table ? ((const uint32_t *)(uintptr_t)table)[i] : i;
 }
 
-/* The same by hand: for each block, to[remote place] = from[local place] (or back). */
+static void take(uint64_t block)
+{
+	struct urccl_cqe cqe;
+
+	side_take(&p.a, &p.b, &cqe, NULL);
+	CHECK_EQ(cqe.res, (int64_t)block);
+	unfinished--;
+}
+
+static void one_by_hand(uint64_t block, uint64_t l, uint64_t r, int read)
+{
+	struct urccl_sqe *sqe;
+
+	while (unfinished >= DEPTH)
+		take(block);
+	sqe = side_sqe(&p.a);
+	if (read)
+		urccl_prep_read(sqe, t.remote, copy + l, block, r);
+	else
+		urccl_prep_write(sqe, expected.remote, local + l, block, r);
+	urccl_sqe_set_region(sqe, read ? copies : region);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	unfinished++;
+}
+
+/* The same by hand: for each block an entry, from the local place to the remote one (or back). */
 static void by_hand(const struct urccl_paged *d, uint32_t k, uint64_t l, uint64_t r, int read)
 {
 	const struct urccl_dim *dim;
 	uint64_t i;
 
 	if (k == d->ndims || k == URCCL_DIMS_MAX) {
-		if (read)
-			memcpy(expected + l, t.bytes + r, d->block);
-		else
-			memcpy(expected + r, local + l, d->block);
+		one_by_hand(d->block, l, r, read);
 		return;
 	}
 	dim = &d->dim[k];
@@ -67,23 +92,26 @@ static uint64_t bytes_of(const struct urccl_paged *d)
 
 static void run(const struct urccl_paged *d, uint32_t n, int read)
 {
-	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_sqe *sqe;
 	uint64_t sum = 0;
 	uint32_t i;
 
 	pattern_fill(local, LEN, 0, 1 + (uint64_t)read);
 	pattern_fill(t.bytes, LEN, 0, 3);
-	memcpy(expected, read ? local : t.bytes, LEN);
+	memcpy(read ? copy : expected.bytes, read ? local : t.bytes, LEN);
 	for (i = 0; i < n; i++) {
 		by_hand(&d[i], 0, d[i].local_off, d[i].remote_off, read);
+		while (unfinished)
+			take(d[i].block);
 		sum += bytes_of(&d[i]);
 	}
+	sqe = side_sqe(&p.a);
 	if (read)
 		urccl_prep_read_paged(sqe, t.remote, region, d, n);
 	else
 		urccl_prep_write_paged(sqe, t.remote, region, d, n);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, (int64_t)sum);
-	CHECK(!memcmp(expected, read ? local : t.bytes, LEN));
+	CHECK(!memcmp(read ? copy : expected.bytes, read ? local : t.bytes, LEN));
 }
 
 static void both(const struct urccl_paged *d, uint32_t n)
@@ -197,16 +225,19 @@ int main(int argc, char **argv)
 {
 	pair_begin(&p, argc, argv);
 	target_open(&p, &t, LEN, p.seed & 1);
+	target_open(&p, &expected, LEN, p.seed & 1);
 	local = malloc(LEN);
-	expected = malloc(LEN);
-	CHECK(local && expected);
+	copy = malloc(LEN);
+	CHECK(local && copy);
 	region = side_register(&p.a, local, LEN, 0);
+	copies = side_register(&p.a, copy, LEN, 0);
 	planes_outside();
 	planes_inside();
 	mla();
 	head_slice();
 	page_sizes();
 	strides();
+	target_close(&p, &expected);
 	target_close(&p, &t);
 	pair_close(&p);
 	return 0;
