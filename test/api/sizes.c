@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes have 64 bits: nothing, one byte, and more than 2^31 and 2^32 bytes in one entry, each way,
- * with every figure of the CQE whole and the bytes at both ends where they should be. */
+ * with every figure of the CQE whole and the bytes at both ends where they should be.
+ *
+ *	api-sizes [--each] OPTIONS
+ *
+ * each: also in vectors and in pages, one segment or block of more than 2^32 bytes and many that
+ * are as much together. Over sim all of it is less.
+ */
 #include "span.h"
 
-#define RW (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define RW    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
+#define PARTS 8u
+
+enum form { RANGE, VECTOR, PAGED };
 
 static const uint64_t gib = 1ull << 30;
 static struct pair p;
@@ -33,23 +43,97 @@ static void end(void)
 	span_close(&there);
 }
 
+/* The first of n, and the rest in pieces of the same length. */
+static uint64_t part(uint64_t len, uint64_t first, uint32_t n, uint32_t i)
+{
+	uint64_t each = n > 1 ? (len - first) / (n - 1) : 0;
+
+	if (!i)
+		return first;
+	return i < n - 1 ? each : len - first - each * (n - 2);
+}
+
+static void vector(struct urccl_sqe *sqe, uint64_t len, uint64_t first, uint32_t n, int reads)
+{
+	static struct urccl_seg segs[PARTS];
+	uint64_t at = 0;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		segs[i] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)here.bytes + at,
+					     .len = part(len, first, n, i),
+					     .off = at,
+					     .region = region.id,
+					     .remote = remote.id};
+		at += segs[i].len;
+	}
+	CHECK_EQ(at, len);
+	if (reads)
+		urccl_prep_readv(sqe, p.a.peer, segs, n);
+	else
+		urccl_prep_writev(sqe, p.a.peer, segs, n);
+}
+
+/* One block, and a descriptor of as many as there are behind it. */
+static void paged(struct urccl_sqe *sqe, uint64_t len, uint64_t first, uint32_t n, int reads)
+{
+	static struct urccl_paged d[2];
+	uint64_t each = part(len, first, n, 1);
+
+	d[0] = (struct urccl_paged){.size = sizeof(d[0]), .ndims = 1, .block = first};
+	d[0].dim[0] = (struct urccl_dim){.count = 1};
+	d[1] = (struct urccl_paged){.size = sizeof(d[1]),
+				    .ndims = 1,
+				    .local_off = first,
+				    .remote_off = first,
+				    .block = each};
+	d[1].dim[0] = (struct urccl_dim){.count = n - 1,
+					 .local_stride = (int64_t)each,
+					 .remote_stride = (int64_t)each};
+	CHECK_EQ(first + (n - 1) * each, len);
+	if (reads)
+		urccl_prep_read_paged(sqe, remote, region, d, 2);
+	else
+		urccl_prep_write_paged(sqe, remote, region, d, 2);
+}
+
+static struct urccl_cqe run_entry(struct urccl_sqe *sqe)
+{
+	struct urccl_cqe cqe;
+
+	urccl_sqe_set_timeout(sqe, 400000000);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK(side_take_within(&p.a, &p.b, 20 * PAIR_LATE_NS, &cqe, NULL));
+	return cqe;
+}
+
 static struct urccl_cqe run(uint64_t len, int reads)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
-	struct urccl_cqe cqe;
 
 	if (reads)
 		urccl_prep_read(sqe, remote, here.bytes, len, 0);
 	else
 		urccl_prep_write(sqe, remote, here.bytes, len, 0);
 	urccl_sqe_set_region(sqe, region);
-	urccl_sqe_set_timeout(sqe, 100000000);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	CHECK(side_take_within(&p.a, &p.b, 4 * PAIR_LATE_NS, &cqe, NULL));
-	return cqe;
+	return run_entry(sqe);
 }
 
-static void move(uint64_t len, int reads)
+static struct urccl_cqe run_form(enum form form, uint64_t len, uint64_t first, int reads)
+{
+	struct urccl_sqe *sqe;
+
+	if (form == RANGE)
+		return run(len, reads);
+	sqe = side_sqe(&p.a);
+	if (form == VECTOR)
+		vector(sqe, len, first, PARTS, reads);
+	else
+		paged(sqe, len, first, PARTS, reads);
+	return run_entry(sqe);
+}
+
+static void move_form(enum form form, uint64_t len, uint64_t first, int reads)
 {
 	const struct span *from, *to;
 	struct urccl_cqe cqe;
@@ -59,12 +143,17 @@ static void move(uint64_t len, int reads)
 	to = reads ? &here : &there;
 	span_fill_ends(from, len, len);
 	to->bytes[len] = 0xee;
-	cqe = run(len, reads);
+	cqe = run_form(form, len, first, reads);
 	CHECK_EQ(cqe.res, (int64_t)len);
 	CHECK_EQ(cqe.wire, len);
 	CHECK(span_ends_hold(to, len, len));
 	CHECK_EQ(to->bytes[len], 0xee);
 	end();
+}
+
+static void move(uint64_t len, int reads)
+{
+	move_form(RANGE, len, 0, reads);
 }
 
 static void small(void)
@@ -85,23 +174,43 @@ static void small(void)
 	end();
 }
 
+/* much: of the greatest piece, or of all of them. */
+static void each_form(uint64_t much)
+{
+	const uint64_t rest = 7ull * 65537, each = much / PARTS + 17;
+	enum form form;
+	int reads;
+
+	for (form = VECTOR; form <= PAGED; form++) {
+		for (reads = 0; reads < 2; reads++) {
+			move_form(form, much + 1 + rest, much + 1, reads);
+			move_form(form, PARTS * each, each, reads);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
+	int each = argc > 1 && !strcmp(argv[1], "--each");
 	struct urccl_stats stats = {.size = sizeof(stats)};
 
-	pair_begin(&p, argc, argv);
+	pair_begin(&p, argc - each, argv + each);
 	small();
 	/* A packet at a time, with delays, takes minutes for more. */
 	if (p.transport == URCCL_TRANSPORT_SIM || PAIR_SLOW) {
 		move(gib / 16 + 1, 0);
 		move(gib / 16 + 1, 1);
+		each_form(gib / 64);
+	} else if (each) {
+		move(2 * gib, 1);
+		each_form(4 * gib);
 	} else {
 		move(2 * gib - 1, 0);
-		move(2 * gib, 1);
+		move(4 * gib + 1, 1);
 		move(4 * gib + 1, 0);
 		CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
 		CHECK_EQ(stats.bytes_written, 6 * gib + 1);
-		CHECK_EQ(stats.bytes_read, 2 * gib + 1);
+		CHECK_EQ(stats.bytes_read, 4 * gib + 2);
 	}
 	pair_close(&p);
 	return 0;
