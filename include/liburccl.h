@@ -56,8 +56,7 @@ enum urccl_allow {			/* a policy for something that may be had but is not
 };
 
 enum urccl_tcp_driver {
-	URCCL_TCP_AUTO = 0,		/* readiness, unless io_uring is permitted and was
-					 * measured better */
+	URCCL_TCP_AUTO = 0,		/* readiness */
 	URCCL_TCP_READINESS,		/* non-blocking sockets and epoll */
 	URCCL_TCP_IO_URING,		/* opening fails where io_uring is denied */
 };

@@ -9,7 +9,7 @@
 
 /* ---- the device ---- */
 
-/* AUTO is readiness: io_uring took more time for every size measured, small ones above all. */
+/* AUTO is readiness, which every kernel and container gives. */
 static const struct tcp_driver *choose_driver(const struct urccl_params *p)
 {
 	return p->tcp_driver == URCCL_TCP_IO_URING ? &tcp_uring : &tcp_ready;
@@ -104,8 +104,8 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 	d->driver = choose_driver(config->params);
 	d->dev.about = d->driver == &tcp_uring
 			       ? "any peer, by sockets and io_uring, which tcp_driver asks for"
-			       : "any peer, by sockets and epoll: io_uring took more time for "
-				 "every size measured";
+			       : "any peer, by sockets and epoll: io_uring is used where "
+				 "tcp_driver asks for it";
 	rc = d->driver->open(d);
 	if (rc)
 		d->driver = NULL;

@@ -119,6 +119,18 @@ void pair_options(struct pair *p, int argc, char **argv)
 
 /* ---- sides ---- */
 
+/* What is not to be had here: libcrypto, libfabric, its provider; io_uring, which a container
+ * denies, or has no memory to lock for. */
+static int is_not_here(const struct urccl_params *params, int res)
+{
+	int uring = params->tcp_driver == URCCL_TCP_IO_URING &&
+		    strstr(urccl_errmsg(), "tcp_driver io_uring");
+
+	return res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV || res == -ELIBACC ||
+	       res == -ENODATA ||
+	       (uring && (res == -EPERM || res == -EACCES || res == -ENOMEM || res == -EINVAL));
+}
+
 void side_open(const struct pair *p, struct side *s)
 {
 	struct urccl_params params = p->params;
@@ -127,9 +139,7 @@ void side_open(const struct pair *p, struct side *s)
 	if (s == &p->b && p->rdma[1])
 		params.rdma_dev = p->rdma[1];
 	res = urccl_open(&params, &s->ctx);
-	/* Without libcrypto too, or libfabric, or its provider. */
-	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV || res == -ELIBACC ||
-	    res == -ENODATA)
+	if (is_not_here(&params, res))
 		SKIP(urccl_errmsg());
 	if (res)
 		fprintf(stderr, "urccl_open: %s\n", urccl_errmsg());

@@ -34,7 +34,8 @@ struct cell {
 	enum kind kind;
 	enum fault fault;
 	uint32_t n;
-	int mapped; /* the peer's memory is of urccl_alloc() */
+	int mapped;	     /* the peer's memory is of urccl_alloc() */
+	uint32_t tcp_driver; /* enum urccl_tcp_driver */
 };
 
 /* ---- peer.c ---- */
@@ -55,6 +56,7 @@ struct settings {
 	char dial[64];	 /* not empty: it dials this place too */
 	char dir[64];	 /* not empty: where shm's sockets are */
 	uint32_t mapped;
+	uint32_t tcp_driver;
 	uint32_t dead_after_ms;
 };
 

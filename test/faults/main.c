@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults --transport=sim|shm|tcp|ib [--full] [--only=FAULT]: runs the matrix's part for a transport
- * and prints it. Without --full a choice of it, in seconds. */
+/* faults --transport=sim|shm|tcp|ib [--driver=io_uring] [--full] [--only=FAULT]: runs the matrix's
+ * part for a transport and prints it. Without --full a choice of it, in seconds. */
 #include "faults.h"
 
 static const char *const kind_names[KINDS] = {"write", "read", "writev", "paged", "notify"};
@@ -16,6 +16,7 @@ static const char *const fault_names[FAULTS] = {
 };
 
 static const char *transport = "tcp", *only, *no_net;
+static uint32_t tcp_driver;
 static int full;
 
 static void options(int argc, char **argv)
@@ -25,6 +26,8 @@ static void options(int argc, char **argv)
 	for (i = 1; i < argc; i++) {
 		if (!strncmp(argv[i], "--transport=", 12))
 			transport = argv[i] + 12;
+		else if (!strcmp(argv[i], "--driver=io_uring"))
+			tcp_driver = URCCL_TCP_IO_URING;
 		else if (!strncmp(argv[i], "--only=", 7))
 			only = argv[i] + 7;
 		else if (!strcmp(argv[i], "--full"))
@@ -93,7 +96,7 @@ static int chosen(const struct cell *c)
 
 static void row(enum fault fault, int mapped)
 {
-	struct cell c = {.fault = fault, .mapped = mapped};
+	struct cell c = {.fault = fault, .mapped = mapped, .tcp_driver = tcp_driver};
 	const char *why = missing(fault);
 	char say[SAY_MAX];
 
@@ -132,6 +135,22 @@ static const char *open_net(void)
 	return NULL;
 }
 
+/* Skips the test where the driver that is asked for is denied, before there are peers. */
+static void try_driver(void)
+{
+	static struct pair p;
+
+	if (!tcp_driver)
+		return;
+	p.params.size = sizeof(p.params);
+	urccl_params_init(&p.params);
+	p.params.transport = transport;
+	p.params.tcp_driver = tcp_driver;
+	p.ring_params = (struct urccl_ring_params){.size = sizeof(p.ring_params), .entries = 8};
+	side_open(&p, &p.a);
+	side_close(&p.a);
+}
+
 int main(int argc, char **argv)
 {
 	int mapped;
@@ -142,6 +161,7 @@ int main(int argc, char **argv)
 	no_net = open_net();
 	if (no_net && !strcmp(transport, "tcp"))
 		printf("not run: cells that need a network of their own: %s\n", no_net);
+	try_driver();
 	canary_start();
 	for (mapped = 0; mapped <= !strcmp(transport, "shm"); mapped++)
 		for (f = KILL; f < FAULTS; f++)

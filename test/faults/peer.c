@@ -154,6 +154,7 @@ void peer_main(int argc, char **argv)
 	urccl_params_init(&p.params);
 	p.ring_params.size = sizeof(p.ring_params);
 	p.params.transport = s.transport;
+	p.params.tcp_driver = s.tcp_driver;
 	if (!strcmp(s.transport, "ib"))
 		p.params.rdma_dev = RAIL_PEER;
 	p.params.listen = s.listen[0] ? s.listen : NULL;

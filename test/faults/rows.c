@@ -91,6 +91,7 @@ static void open_peer(struct run *r, struct settings *s, const char *transport, 
 	else
 		place_v4(s->listen, free_port());
 	s->mapped = (uint32_t)r->cell.mapped;
+	s->tcp_driver = r->cell.tcp_driver;
 	s->dead_after_ms = r->p.params.dead_after_ms;
 	peer_start(&r->peer, s);
 	side_open(&r->p, &r->p.a);
@@ -115,6 +116,7 @@ static void begin(struct run *r, struct settings *s, const char *transport, int 
 	r->p.params.size = sizeof(r->p.params);
 	urccl_params_init(&r->p.params);
 	r->p.params.transport = transport;
+	r->p.params.tcp_driver = r->cell.tcp_driver;
 	r->is_ib = !strcmp(transport, "ib");
 	if (r->is_ib)
 		r->p.params.rdma_dev = RAIL_OURS;
