@@ -7,38 +7,45 @@
  */
 #include <liburccl.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CLIENTS = 8, REQUESTS = 50, ANSWERS = 1024 };
+enum { CLIENTS = 8, REQUESTS = 50 };
 
 static struct urccl *ctx;
 static struct urccl_ring *ring;
-static uint64_t squares[ANSWERS]; /* answers under way: the library's until their CQEs */
-static uint32_t clients, answered, lost;
+static uint32_t clients, answered;
+static int family = -1; /* a socket between server and clients, which tells when these are gone */
 
+/* Ends this process when its children, who notice, have ended. */
 static _Noreturn void die(const char *what)
 {
-	fprintf(stderr, "epoll_server: %s: %s\n", what, urccl_errmsg());
+	fprintf(stderr, "epoll_server: %s: %s\n", what,
+		*urccl_errmsg() ? urccl_errmsg() : strerror(errno));
+	urccl_close(ctx);
+	close(family);
+	while (wait(NULL) > 0)
+		;
 	exit(1);
 }
 
-/* The request is the tag; the answer is its square. */
+/* The request is a tag; the answer is its square. */
 static void answer(struct urccl_peer peer, uint64_t request)
 {
-	uint64_t *square = &squares[answered++ % ANSWERS];
 	struct urccl_sqe *sqe = urccl_get_sqe(ring);
 
 	/* Each client has one request under way, so 8 clients never fill a ring of 256. */
 	if (!sqe)
 		die("the ring is full");
-	*square = request * request;
-	urccl_prep_notify(sqe, peer, request, square, sizeof(*square));
+	urccl_prep_notify(sqe, peer, request * request, NULL, 0);
 	urccl_submit(ring);
+	answered++;
 }
 
 static void on_cqe(const struct urccl_cqe *cqe)
@@ -55,7 +62,6 @@ static void on_cqe(const struct urccl_cqe *cqe)
 			answer(peer, cqe->tag);
 		break;
 	case URCCL_KIND_LOST:
-		lost++;
 		urccl_prep_close(urccl_get_sqe(ring), peer);
 		urccl_submit(ring);
 		break;
@@ -68,59 +74,59 @@ static void on_cqe(const struct urccl_cqe *cqe)
 	}
 }
 
+/* Until the last client is gone, however it ended. */
 static void serve(int epfd)
 {
 	struct epoll_event event;
 	struct urccl_cqe *cqe;
 
-	for (;;) {
+	do {
 		do {
 			while ((cqe = urccl_peek_cqe(ring))) {
 				on_cqe(cqe);
 				urccl_cqe_seen(ring, cqe);
 			}
 		} while (urccl_arm(ring, URCCL_FOR_CQE, 0));
-		if (lost == CLIENTS)
-			return;
-		epoll_wait(epfd, &event, 1, -1);
-	}
+	} while (epoll_wait(epfd, &event, 1, -1) < 1 || !(event.events & EPOLLHUP));
 }
 
-/* Submits, waits for one CQE and takes it. Returns a copy; *payload has a notification's word. */
-static struct urccl_cqe next(uint64_t *payload)
+/* Submits, waits for one CQE, and takes it. */
+static struct urccl_cqe next(void)
 {
 	struct urccl_cqe *cqe, copy;
 
-	if (urccl_submit_and_wait(ring, 1) < 0 || !(cqe = urccl_peek_cqe(ring)) || cqe->res < 0)
+	if (urccl_submit_and_wait(ring, 1) < 0 || !(cqe = urccl_peek_cqe(ring)))
 		die("client");
 	copy = *cqe;
-	if (copy.res == sizeof(*payload))
-		memcpy(payload, urccl_cqe_note(ring, cqe), sizeof(*payload));
 	urccl_cqe_seen(ring, cqe);
+	errno = (int)-copy.res;
+	if (copy.res < 0)
+		die("client");
 	return copy;
 }
 
 /* A client: asks, one request after the other. */
-static int ask(int from)
+static int ask(void)
 {
 	uint8_t metadata[URCCL_METADATA_MAX];
-	ssize_t len = read(from, metadata, sizeof(metadata));
-	uint64_t i, square = 0;
+	ssize_t len = recv(family, metadata, sizeof(metadata), 0);
 	struct urccl_peer peer;
-	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
+	uint64_t i;
 
+	errno = len ? errno : ECONNRESET;
 	if (len <= 0 || urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring))
 		die("client");
 	urccl_prep_connect(urccl_get_sqe(ring), metadata, (uint32_t)len);
-	peer.id = (uint32_t)next(&square).handle;
+	peer.id = (uint32_t)next().handle;
 	urccl_prep_watch(urccl_get_sqe(ring), peer);
 	for (i = 1; i <= REQUESTS; i++) {
-		sqe = urccl_get_sqe(ring);
+		struct urccl_sqe *sqe = urccl_get_sqe(ring);
+
 		urccl_prep_notify(sqe, peer, i, NULL, 0);
 		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
-		cqe = next(&square);
-		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE || cqe.tag != i || square != i * i)
+		cqe = next();
+		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE || cqe.tag != i * i)
 			die("a wrong answer");
 	}
 	urccl_close(ctx);
@@ -129,30 +135,40 @@ static int ask(int from)
 
 int main(void)
 {
-	int pipes[CLIENTS][2], epfd = epoll_create1(EPOLL_CLOEXEC), status, failed = 0, i, n;
-	struct epoll_event event = {.events = EPOLLIN};
+	int epfd = epoll_create1(EPOLL_CLOEXEC), ends[2], status, failed = 0, i, n;
+	struct epoll_event on_ring = {.events = EPOLLIN}, on_end = {.events = 0};
 	uint8_t metadata[URCCL_METADATA_MAX];
+	pid_t pid = 0;
 
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		die("socketpair");
+	family = ends[0];
 	/* The clients first: a context does not live through fork(). */
-	for (i = 0; i < CLIENTS; i++)
-		if (pipe(pipes[i]))
-			return 1;
-		else if (!fork())
-			return ask(pipes[i][0]);
+	for (i = 0; i < CLIENTS && (pid = fork()) > 0; i++)
+		;
+	if (pid < 0)
+		die("fork");
+	if (!pid) {
+		close(family);
+		family = ends[1];
+		return ask();
+	}
+	close(ends[1]);
 	if (urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring))
 		die("cannot open");
-	if (epoll_ctl(epfd, EPOLL_CTL_ADD, urccl_ring_fd(ring), &event))
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, urccl_ring_fd(ring), &on_ring) ||
+	    epoll_ctl(epfd, EPOLL_CTL_ADD, family, &on_end))
 		die("epoll");
 	urccl_prep_accept(urccl_get_sqe(ring));
 	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
 	urccl_submit(ring);
 	n = urccl_metadata(ctx, metadata, sizeof(metadata));
 	for (i = 0; i < CLIENTS; i++)
-		if (n < 0 || write(pipes[i][1], metadata, (size_t)n) != n)
+		if (n < 0 || send(family, metadata, (size_t)n, MSG_NOSIGNAL) != n)
 			die("cannot say where we are");
 	serve(epfd);
-	for (i = 0; i < CLIENTS; i++)
-		failed |= wait(&status) < 0 || status;
+	while (wait(&status) > 0)
+		failed += status != 0;
 	printf("%u requests of %d clients answered in one loop\n", answered, CLIENTS);
 	urccl_close(ctx);
 	return failed || answered != CLIENTS * REQUESTS;
