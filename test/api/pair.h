@@ -61,8 +61,11 @@ struct target {
 	struct urccl_remote remote; /* a's */
 };
 
-/* Reads the command line into p->params, without opening anything. */
+/* Reads the command line into p->params, without opening anything but for a moment: where the
+ * driver of tcp that it names is denied, the test is skipped (77). */
 void pair_options(struct pair *p, int argc, char **argv);
+/* That of these params. */
+void pair_try_driver(const struct urccl_params *params);
 /* Opens both, connects them, and watches on both rings. Ends the test where that fails; skips it
  * (77) where this machine cannot have the transport. */
 void pair_open(struct pair *p);

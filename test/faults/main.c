@@ -135,22 +135,6 @@ static const char *open_net(void)
 	return NULL;
 }
 
-/* Skips the test where the driver that is asked for is denied, before there are peers. */
-static void try_driver(void)
-{
-	static struct pair p;
-
-	if (!tcp_driver)
-		return;
-	p.params.size = sizeof(p.params);
-	urccl_params_init(&p.params);
-	p.params.transport = transport;
-	p.params.tcp_driver = tcp_driver;
-	p.ring_params = (struct urccl_ring_params){.size = sizeof(p.ring_params), .entries = 8};
-	side_open(&p, &p.a);
-	side_close(&p.a);
-}
-
 int main(int argc, char **argv)
 {
 	int mapped;
@@ -161,7 +145,8 @@ int main(int argc, char **argv)
 	no_net = open_net();
 	if (no_net && !strcmp(transport, "tcp"))
 		printf("not run: cells that need a network of their own: %s\n", no_net);
-	try_driver();
+	if (tcp_driver)
+		pair_try_driver(&(struct urccl_params){.tcp_driver = (uint8_t)tcp_driver});
 	canary_start();
 	for (mapped = 0; mapped <= !strcmp(transport, "shm"); mapped++)
 		for (f = KILL; f < FAULTS; f++)
