@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_SIZE UINT64_MAX /* none was asked for */
+
 static uint64_t size_value(int opt, const char *arg, uint64_t min, uint64_t max)
 {
 	uint64_t value;
@@ -241,12 +243,19 @@ static void place(struct options *o)
 			o->engine_cpu[end] = o->cpu[end];
 }
 
+static int is_note(const struct options *o)
+{
+	return o->op == URCCL_OP_NOTIFY || o->job == JOB_PING;
+}
+
 static void finish(struct options *o)
 {
 	uint64_t bytes;
 
 	if (options_atomic(o))
 		o->size = sizeof(uint64_t);
+	if (o->size == NO_SIZE)
+		o->size = is_note(o) ? 64 : 64 << 10;
 	bytes = options_entry_bytes(o);
 	if ((o->op == URCCL_OP_NOP || o->op == URCCL_OP_MSG_RING) && o->role != ROLE_SERVE) {
 		o->role = ROLE_NOP;
@@ -260,7 +269,7 @@ static void finish(struct options *o)
 		bench_die("say HOST:PORT, --serve, --self or --nop; --help has more");
 	if (o->is_inline && o->rings > 1)
 		bench_die("an inline context has one ring: --threads 1");
-	if (o->op == URCCL_OP_NOTIFY && o->size > URCCL_NOTE_MAX)
+	if (is_note(o) && o->size > URCCL_NOTE_MAX)
 		bench_die("a notification carries at most %u bytes: --size", URCCL_NOTE_MAX);
 	if (o->size % o->iovs && (o->op == URCCL_OP_WRITEV || o->op == URCCL_OP_READV))
 		bench_die("--size is the sum of the segments: a multiple of --iovs");
@@ -292,7 +301,7 @@ void options_parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){
 		.op = URCCL_OP_WRITE,
-		.size = 64 << 10,
+		.size = NO_SIZE,
 		.depth = 1,
 		.rings = 1,
 		.iovs = 16,
