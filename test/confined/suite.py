@@ -5,11 +5,15 @@ import pathlib
 import re
 import sys
 
-# Sums of many rounds, seconds each: they ask for no right that the others do not.
-LONG = re.compile(r"(evict|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
-                  r"losing|fairness|away|address_space|storm|notes)-")
-# What a provider of libfabric's does where less is allowed is its own.
-ELSEWHERE = re.compile(r"fabric|provider$")
+# What is not run again, and why.
+LEFT_OUT = [
+    (re.compile(r"^(evict|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
+                r"losing|fairness|away|address_space|storm|notes)-"),
+     "many rounds, seconds each, that ask for no right which the others do not"),
+    (re.compile(r"fabric|provider$"),
+     "what a provider of libfabric's does where less is allowed is its own"),
+]
+SCRIPT = "scripts that need the source tree, or Python's modules"
 
 
 def skip(why):
@@ -17,17 +21,29 @@ def skip(why):
     sys.exit(77)
 
 
-def tests(build, suites):
-    """(name, seconds, program, arguments) of the tests of these suites that were built here."""
-    found = []
+def reason(test, program, build, left_out):
+    """Why it is left out, or None."""
+    for pattern, why in left_out:
+        if pattern.search(test["name"]):
+            return why
+    return None if build in program.parents else SCRIPT
+
+
+def tests(build, suites, left_out=()):
+    """(name, seconds, program, arguments) of the tests of these suites that were built here; says
+    what is left out."""
+    found, without = [], {}
     for test in json.loads((build / "meson-info/intro-tests.json").read_text()):
         program = pathlib.Path(test["cmd"][0])
-        if LONG.match(test["name"]) or ELSEWHERE.search(test["name"]):
+        if not {s.split(":")[-1] for s in test["suite"]} & set(suites):
             continue
-        if build not in program.parents:
-            continue
-        if {s.split(":")[-1] for s in test["suite"]} & set(suites):
+        why = reason(test, program, build, [*LEFT_OUT, *left_out])
+        if why:
+            without.setdefault(why, []).append(test["name"])
+        else:
             found.append((test["name"], test["timeout"], program, test["cmd"][1:]))
+    for why, names in without.items():
+        print(f"left out, {len(names)} ({names[0]}, ...): {why}", flush=True)
     if not found:
         sys.exit(f"failed: no test in {suites}")
     return found
