@@ -77,13 +77,15 @@ static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 	uint8_t bytes[sizeof(struct answer) + ANSWER_PARTS * FABRIC_NUMBERED];
 	struct answer a = {.way = htole32(e->number), .first = htole16((uint16_t)first)};
 	uint32_t n = 0;
+	int err = 0;
 
 	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
 		return 0;
-	/* Want of memory is for now: it asks again. */
-	if (!is_gone(g) && !g->n && fabric_grant_fill(d, g))
+	if (!is_gone(g) && !g->n)
+		err = fabric_grant_fill(d, g);
+	if (err == -FI_ENOMEM || err == -FI_EAGAIN) /* for now: it asks again */
 		return 0;
-	if (!is_gone(g)) {
+	if (!err && !is_gone(g)) {
 		if (first >= g->n)
 			return -EPROTO;
 		n = g->n - first;

@@ -107,6 +107,7 @@ void keys_lose(struct peer *p, const struct path *path)
 }
 
 static void round_begin(struct control *c, struct remote *r);
+static void round_ask(struct control *c, struct remote *r);
 
 static void busy_begin(struct remote *r)
 {
@@ -150,12 +151,14 @@ static int has_all(const struct remote *r)
 
 static void round_end(struct control *c, struct remote *r)
 {
-	/* A rail that ends keeps nobody from what others can; and where all are out, one comes back
-	 * or the peer is given up. */
+	/* A rail that ends keeps nobody from what others can; and else one comes back, or came
+	 * meanwhile, or the peer is given up. */
 	if (r->error == -ENOTCONN && r->peer->stays && has_all(r))
 		r->error = 0;
-	if (r->error == -ENOTCONN && r->peer->stays && !rails_up(r->peer)) {
+	if (r->error == -ENOTCONN && r->peer->stays) {
 		r->rail_awaited = 1;
+		if (r->again && rails_up(r->peer))
+			round_ask(c, r);
 		return;
 	}
 	if (r->error)
@@ -222,7 +225,9 @@ void keys_want(struct control *c, struct remote *r, int warm)
 		return;
 	r->used = 1;
 	r->warm_wanted |= (uint8_t)warm;
-	if (!list_empty(&r->busy)) {
+	if (r->rail_awaited && rails_up(r->peer)) {
+		round_ask(c, r);
+	} else if (!list_empty(&r->busy)) {
 		r->again = 1;
 	} else if (lacks(r)) {
 		round_begin(c, r);

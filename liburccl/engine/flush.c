@@ -115,7 +115,7 @@ void flush_out(struct engine *e, struct chunk *c)
 		++rail->flush_tries < FLUSH_TRIES;
 
 	rail->flush_busy = 0;
-	if (!c->res) {
+	if (!c->res && rail->up) { /* else rail_broke() settled them */
 		rail->unproved -= rail->proving;
 		rail->acked -= rail->acked_proving;
 	}
@@ -145,41 +145,64 @@ static uint64_t ring_bit(const struct op *op)
 	return 1ull << (op->er->index % 64);
 }
 
+/* The next FENCE of these rings fails, and each that was taken before. */
+static void acked_lose(struct engine_peer *p, uint32_t word, uint64_t rings)
+{
+	p->fence_lost[word] |= rings;
+	p->acked_lost[word] |= rings;
+	p->acked_losses++;
+}
+
+static int is_owed(const struct rail *rail)
+{
+	return rail->acked && rail->unproved;
+}
+
 void flush_owed(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 	uint32_t i, word = op->er->index / 64;
 
 	if (op->bits & OP_AGAIN) { /* and its rail broke */
-		p->fence_lost[word] |= ring_bit(op);
+		acked_lose(p, word, ring_bit(op));
 		return;
 	}
 	p->acked_rings[word] |= ring_bit(op);
-	for (i = 0; i < RAILS_MAX; i++)
-		if (p->rails[i])
-			p->rails[i]->acked += op->flush_rails >> p->rails[i]->number & 1;
+	for (i = 0; i < p->nup; i++)
+		p->up[i]->acked += op->flush_rails >> p->up[i]->number & 1;
+}
+
+/* What of the rails that acknowledged something is left to be asked. */
+static int fence_ask(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	uint32_t i;
+
+	op->bits |= OP_PROVED;
+	for (i = 0; i < p->nup; i++)
+		if (is_owed(p->up[i]))
+			op->flush_rails |= (uint8_t)(1u << p->up[i]->number);
+	if (!op->flush_rails) /* others' flushes proved it all */
+		memset(p->acked_rings, 0, sizeof(p->acked_rings));
+	return op->flush_rails && flush_begin(op);
 }
 
 /* Of entries that ended before their bytes were placed (ACKED) a notification tells no sooner. */
 int flush_fenced(struct op *op)
 {
 	struct engine_peer *p = op->peer;
-	uint32_t i, word = op->er->index / 64;
+	uint32_t word = op->er->index / 64;
 
-	if (op->bits & OP_PROVED && p->fence_lost[word] & ring_bit(op)) {
+	if (!(op->sqe.flags & URCCL_SQE_FENCE))
+		return 0;
+	if (op->acked_losses != p->acked_losses && p->acked_lost[word] & ring_bit(op)) {
+		op->bits |= OP_FORGIVEN;
 		op_fail(op, -ECANCELED, REASON_FENCE_LOST, 0, 0, 0);
 		return 1;
 	}
-	if (op->bits & OP_PROVED || !(op->sqe.flags & URCCL_SQE_FENCE) ||
-	    !(p->acked_rings[word] & ring_bit(op)))
-		return 0;
-	op->bits |= OP_PROVED;
-	for (i = 0; i < RAILS_MAX; i++)
-		if (p->rails[i] && p->rails[i]->acked)
-			op->flush_rails |= (uint8_t)(1u << p->rails[i]->number);
-	if (!op->flush_rails) /* others' flushes proved it all */
-		memset(p->acked_rings, 0, sizeof(p->acked_rings));
-	return op->flush_rails && flush_begin(op);
+	if (op->bits & OP_PROVED)
+		return op->flush_rails && flush_begin(op);
+	return p->acked_rings[word] & ring_bit(op) && fence_ask(op);
 }
 
 void flush_lost(struct rail *rail)
@@ -187,8 +210,9 @@ void flush_lost(struct rail *rail)
 	struct engine_peer *p = rail->peer;
 	uint32_t i;
 
-	for (i = 0; i < RINGS_MAX / 64 && rail->acked; i++)
-		p->fence_lost[i] |= p->acked_rings[i];
+	for (i = 0; i < RINGS_MAX / 64 && is_owed(rail); i++)
+		if (p->acked_rings[i])
+			acked_lose(p, i, p->acked_rings[i]);
 	rail->acked = 0;
 }
 

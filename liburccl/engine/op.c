@@ -394,7 +394,7 @@ static void end_moved(struct op *op)
 
 static void end_acked(struct op *op)
 {
-	if (op->bits & OP_UNQUIET)
+	if (op->bits & OP_UNQUIET && !op_reads(op))
 		flush_owed(op);
 	end_moved(op);
 }

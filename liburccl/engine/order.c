@@ -220,6 +220,7 @@ static uint32_t enter_fence(struct op *op)
 	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
 	struct scope *s = op->scope_group ? op->scope_group : op->scope_all;
 
+	op->acked_losses = op->peer->acked_losses;
 	if (*lost & bit) {
 		*lost &= ~bit;
 		return REASON_FENCE_LOST;

@@ -135,6 +135,7 @@ struct op {
 	struct timer timer;
 	struct list link; /* lane, remote's or peer's or rail's waiters, ready list, flush list */
 	struct list drain_link, fence_link;
+	uint32_t acked_losses; /* FENCE: those of its peer when it was taken */
 	struct op *fresh_next; /* taken in this turn; the slot may meanwhile hold a later entry */
 	struct op *young_next; /* taken since the last look; likewise */
 	uint64_t seq;	       /* in its ring */
@@ -267,7 +268,10 @@ struct engine_peer {
 	struct list remotes;	    /* of it */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
-	uint64_t acked_rings[RINGS_MAX / 64]; /* with entries that ended acknowledged only */
+	/* Rings with entries that ended acknowledged only; those that ever lost some of them with a
+	 * rail, and how often that was, of any. */
+	uint64_t acked_rings[RINGS_MAX / 64], acked_lost[RINGS_MAX / 64];
+	uint32_t acked_losses;
 
 	struct op *watch;
 	struct list pending_link; /* in the engine's list of peers with something to tell */

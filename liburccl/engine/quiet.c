@@ -35,6 +35,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 		p = list_entry(pos, struct engine_peer, link);
 		p->fence_lost[er->index / 64] &= ~(1ull << (er->index % 64));
 		p->acked_rings[er->index / 64] &= ~(1ull << (er->index % 64));
+		p->acked_lost[er->index / 64] &= ~(1ull << (er->index % 64));
 	}
 	list_del(&er->link);
 	e->ring_index[er->index] = NULL;
@@ -146,7 +147,7 @@ static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, ui
 	for (i = 0; i < RAILS_MAX; i++) {
 		const struct rail *rail = r->peer->rails[i];
 
-		if (rail && rail->flush_busy)
+		if (rail && rail->flush_busy && rail->flush.key)
 			busy |= key_of(rail->flush.key)->remote == r;
 	}
 	return busy;

@@ -5,12 +5,14 @@
  * come. The one after that is as any other. */
 #include "pair.h"
 
-#define LEN   (1u << 20)
-#define DEPTH 4u
+#define LEN    (1u << 20)
+#define DEPTH  4u
+#define ROUNDS 24u
 
 static struct pair p;
 static struct target t;
 static uint8_t local[DEPTH * LEN];
+static uint32_t told, lost;
 
 /* Returns which rails they went by, a bit each. */
 static uint32_t write_all(void)
@@ -68,8 +70,86 @@ static void breaks(uint32_t rail)
 	pair_rails(&p, 0);
 }
 
+/* What was lost was told to one FENCE, and may be to one more. */
+static void settles(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe note;
+
+	urccl_prep_notify(sqe, p.a.peer, 5, NULL, 0);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	pair_run(&p, &p.a, sqe);
+	side_take(&p.b, &p.a, &note, NULL);
+	CHECK_EQ(note.tag, 5);
+	fenced(6, 0);
+}
+
+/* It breaks, at any moment, while the notification waits behind them: what is told is there. */
+static void breaks_midway(uint32_t rail, uint64_t version)
+{
+	uint64_t until = now_ns() + version * 700000;
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe, note;
+	uint32_t i;
+
+	pattern_fill(local, sizeof(local), 0, version);
+	for (i = 0; i < DEPTH; i++) {
+		sqe = side_sqe(&p.a);
+		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, (uint64_t)i * LEN);
+		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED | URCCL_SQE_SKIP_SUCCESS);
+	}
+	sqe = side_sqe(&p.a);
+	urccl_prep_notify(sqe, p.a.peer, version, NULL, 0);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_set_data64(sqe, version);
+	CHECK_EQ(urccl_submit(p.a.ring), DEPTH + 1);
+	while (now_ns() < until) {
+		side_turn(&p.a);
+		side_turn(&p.b);
+	}
+	pair_pull(&p, rail, 1);
+	cqe = pair_end(&p, &p.a, version);
+	CHECK(!cqe.res || cqe.res == -ECANCELED);
+	side_take(&p.b, &p.a, &note, NULL);
+	while (urccl_cqe_kind(&note) != URCCL_KIND_NOTE)
+		side_take(&p.b, &p.a, &note, NULL);
+	CHECK_EQ(note.tag, version);
+	CHECK_EQ(note.res, cqe.res);
+	CHECK(note.res || pattern_holds(t.bytes, sizeof(local), 0, version));
+	told += !note.res;
+	lost += note.res != 0;
+	pair_rails(&p, 1u << rail);
+	pair_pull(&p, rail, 0);
+	pair_rails(&p, 0);
+	if (note.res)
+		settles();
+}
+
+/* The remote goes while its peer is asked for proof: that ends in order. */
+static void forgets(void)
+{
+	struct urccl_sqe *sqe;
+	struct urccl_cqe note;
+
+	write_all();
+	sqe = side_sqe(&p.a);
+	urccl_prep_notify(sqe, p.a.peer, 4, NULL, 0);
+	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_set_data64(sqe, 4);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	side_turn(&p.a);
+	side_turn(&p.a);
+	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(pair_end(&p, &p.a, 4).res, 0);
+	side_take(&p.b, &p.a, &note, NULL);
+	CHECK_EQ(note.tag, 4);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &t.remote), 0);
+}
+
 int main(int argc, char **argv)
 {
+	uint64_t i;
+
 	pair_options(&p, argc, argv);
 	p.faults = "rails=2,rate=200m,early=100%,delay=1ms..1ms";
 	pair_open(&p);
@@ -77,6 +157,12 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, sizeof(local), 0);
 	breaks(0);
 	breaks(1);
+	for (i = 1; i <= ROUNDS; i++)
+		breaks_midway(i % 2, i);
+	printf("%u told, %u lost\n", told, lost);
+	CHECK(told);
+	CHECK(lost);
+	forgets();
 	target_close(&p, &t);
 	pair_close(&p);
 	return 0;
