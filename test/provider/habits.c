@@ -30,6 +30,7 @@ struct side {
 static int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
 		      const struct fi_info *hints, struct fi_info **info);
 static struct fi_info *(*dupinfo)(const struct fi_info *info);
+static void (*freeinfo)(struct fi_info *info);
 static int (*open_fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
 static struct fi_info *info;
@@ -58,6 +59,7 @@ static void load(void)
 		SKIP("no libfabric");
 	load_one(handle, "fi_getinfo", &getinfo);
 	load_one(handle, "fi_dupinfo", &dupinfo);
+	load_one(handle, "fi_freeinfo", &freeinfo);
 	load_one(handle, "fi_fabric", &open_fabric);
 }
 
@@ -75,9 +77,12 @@ static struct fi_info *hints_make(void)
 	return h;
 }
 
-static int ask(const struct fi_info *hints)
+static int ask(struct fi_info *hints)
 {
-	return getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+	int err = getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+
+	freeinfo(hints);
+	return err;
 }
 
 static void side_open(struct side *s)
