@@ -42,13 +42,19 @@ static void post_warm(uint32_t us)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 
-/* The keys went with the rail: WARM has new ones when there is one again. */
+/* The keys went with the rail: WARM has new ones when there is one again. What a program was told
+ * the control thread may hear a little later. */
 static void warms(void)
 {
+	int64_t res;
+
 	pair_pull(&p, 0, 1);
 	side_rails(&p.a, &p.b, 1);
-	post_warm(1000);
-	CHECK_EQ(pair_end(&p, &p.a, 1).res, -ETIMEDOUT);
+	do {
+		post_warm(1000);
+		res = pair_end(&p, &p.a, 1).res;
+		CHECK(!res || res == -ETIMEDOUT);
+	} while (!res);
 	post_warm(0);
 	pair_pull(&p, 0, 0);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, 0);
