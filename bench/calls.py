@@ -26,10 +26,10 @@ def counted(build, command):
     done = subprocess.run(f"exec {command}", shell=True, text=True, capture_output=True, check=True,
                           stdin=subprocess.DEVNULL,
                           env={"LD_PRELOAD": f"{build}/bench/libcalls.so", "PATH": "/usr/bin:/bin"})
-    found = [dict.fromkeys(WHAT, 0)]
+    found = dict.fromkeys(WHAT, 0)
     for name, n in re.findall(r"^calls\.(\w+) (\d+) calls$", done.stderr, re.M):
-        found[0][name] += int(n)
-    return found[0]
+        found[name] += int(n)
+    return found
 
 
 def main(arguments):

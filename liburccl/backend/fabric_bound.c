@@ -83,7 +83,7 @@ static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 		return 0;
 	if (!is_gone(g) && !g->n)
 		err = fabric_grant_fill(d, g);
-	if (err == -FI_ENOMEM || err == -FI_EAGAIN) /* for now: it asks again */
+	if (err == -FI_ENOMEM || err == -FI_EAGAIN) /* it asks again */
 		return 0;
 	if (!err && !is_gone(g)) {
 		if (first >= g->n)

@@ -238,6 +238,16 @@ void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *
 	CHECK(!"a CQE came in time");
 }
 
+void side_warm(struct side *s, uint32_t us, uint64_t user_data)
+{
+	struct urccl_sqe *sqe = side_sqe(s);
+
+	urccl_prep_warm(sqe, s->peer);
+	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_data64(sqe, user_data);
+	CHECK_EQ(urccl_submit(s->ring), 1);
+}
+
 void side_rails(struct side *s, struct side *other, uint32_t down)
 {
 	uint64_t late = now_ns() + PAIR_LATE_NS;

@@ -87,6 +87,8 @@ void side_connect(struct side *from, struct side *to);
 
 /* Lets an INLINE context work; nothing for others. */
 void side_turn(struct side *s);
+/* Submits WARM for the other one, with this timeout (0: the default). */
+void side_warm(struct side *s, uint32_t us, uint64_t user_data);
 
 /* For ThreadSanitizer: what every open side did up to now is before what the caller does next, and
  * what the caller did before what they do. */

@@ -32,16 +32,6 @@ static void arrives(uint64_t version)
 	CHECK_EQ(cqe.tag, version);
 }
 
-static void post_warm(uint32_t us)
-{
-	struct urccl_sqe *sqe = side_sqe(&p.a);
-
-	urccl_prep_warm(sqe, p.a.peer);
-	urccl_sqe_set_timeout(sqe, us);
-	urccl_sqe_set_data64(sqe, 1);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-}
-
 /* The keys went with the rail: WARM has new ones when there is one again. What a program was told
  * the control thread may hear a little later. */
 static void warms(void)
@@ -51,11 +41,11 @@ static void warms(void)
 	pair_pull(&p, 0, 1);
 	side_rails(&p.a, &p.b, 1);
 	do {
-		post_warm(1000);
+		side_warm(&p.a, 1000, 1);
 		res = pair_end(&p, &p.a, 1).res;
 		CHECK(!res || res == -ETIMEDOUT);
 	} while (!res);
-	post_warm(0);
+	side_warm(&p.a, 0, 1);
 	pair_pull(&p, 0, 0);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, 0);
 	side_rails(&p.a, &p.b, 0);

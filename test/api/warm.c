@@ -11,19 +11,9 @@ static struct pair p;
 static struct target t;
 static uint8_t *local;
 
-static void post_warm(uint32_t us)
-{
-	struct urccl_sqe *sqe = side_sqe(&p.a);
-
-	urccl_prep_warm(sqe, p.a.peer);
-	urccl_sqe_set_timeout(sqe, us);
-	urccl_sqe_set_data64(sqe, 1);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-}
-
 static struct urccl_cqe warm(void)
 {
-	post_warm(0);
+	side_warm(&p.a, 0, 1);
 	return pair_end(&p, &p.a, 1);
 }
 
@@ -33,11 +23,11 @@ static void waits(void)
 	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 
-	post_warm(50000);
+	side_warm(&p.a, 50000, 1);
 	side_take(&p.a, NULL, &cqe, NULL);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
-	post_warm(0);
+	side_warm(&p.a, 0, 1);
 	sqe = side_sqe(&p.a);
 	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
 	urccl_sqe_set_data64(sqe, 2);
@@ -50,7 +40,7 @@ static void waits(void)
 	CHECK_EQ(cqe.res, 1);
 	CHECK_EQ(warm().res, 0);
 	/* All is there: nothing is asked of the owner. */
-	post_warm(5000000);
+	side_warm(&p.a, 5000000, 1);
 	side_take(&p.a, NULL, &cqe, NULL);
 	CHECK_EQ(cqe.res, 0);
 	CHECK_EQ(cqe.path & URCCL_PATH_TRANSPORT, p.transport);
