@@ -4,14 +4,16 @@
  * carry and has on its way. Where that rail is full, another has the chunk only if it will be done
  * with it before the others could have done all that is left of the entry: so a slow rail helps
  * with what is long and leaves the end of it to the fast ones. What a rail carries is not known
- * before it has carried something: it gets one chunk of an entry so long that the loss is none.
+ * before it has carried something: it gets so small a piece of an entry that little is lost, or a
+ * piece that would have to wait.
  */
 #include "engine/private.h"
 
-#define RATE_NS	   (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries, */
-#define FIRST_NS   (50 * NSEC_PER_USEC) /* and so long at least */
-#define QUEUE_NS   (20 * NSEC_PER_MSEC) /* on its way, by that */
-#define TRY_CHUNKS 8u /* left of an entry of which a rail that is not known has one */
+#define RATE_NS	  (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries, */
+#define FIRST_NS  (50 * NSEC_PER_USEC) /* and so long at least */
+#define QUEUE_NS  (20 * NSEC_PER_MSEC) /* on its way, by that */
+#define TRY_SHARE 8u		       /* of what is left a rail that is not known has this part, */
+#define TRY_BYTES (16u << 10)	       /* and so much at least */
 
 void rail_busy(const struct engine *e, struct rail *rail)
 {
@@ -64,25 +66,36 @@ static int has_room(const struct rail *rail, uint32_t full)
 	return (double)rail->inflight_bytes <= most;
 }
 
-/* One that is not known, and may have a chunk to show itself. */
-static struct rail *rail_to_try(const struct engine_peer *p, uint64_t left, uint64_t len,
-				uint32_t full)
+/* One that is not known, and may have a piece to show itself. */
+static struct rail *rail_to_try(const struct engine_peer *p, uint64_t left, uint32_t full)
 {
 	uint32_t i;
 
 	if (!p->rail->rate)
 		return has_room(p->rail, full) ? p->rail : NULL;
-	for (i = 0; i < p->nup && left >= TRY_CHUNKS * len; i++)
+	if (left < TRY_SHARE * TRY_BYTES && has_room(p->rail, full))
+		return NULL;
+	for (i = 0; i < p->nup; i++)
 		if (!p->up[i]->rate && !p->up[i]->inflight_bytes && has_room(p->up[i], full))
 			return p->up[i];
 	return NULL;
+}
+
+static uint64_t piece_limit(const struct engine_peer *p, const struct rail *rail, uint64_t left)
+{
+	uint64_t most = chunk_limit(rail), share = left / TRY_SHARE & ~4095ull;
+
+	if (rail->rate || rail == p->rail)
+		return most;
+	share = share > TRY_BYTES ? share : TRY_BYTES;
+	return share < most ? share : most;
 }
 
 /* full: those that have no key. NULL: it is best to wait. */
 static struct rail *rail_for(const struct engine_peer *p, uint64_t left, uint64_t len,
 			     uint32_t full)
 {
-	struct rail *first = NULL, *best = rail_to_try(p, left, len, full);
+	struct rail *first = NULL, *best = rail_to_try(p, left, full);
 	uint32_t i;
 
 	if (best || !p->rail->rate)
@@ -118,7 +131,7 @@ uint32_t lane_stripe(struct engine *e, struct lane *l)
 		rail = rail_for(p, left, len, full);
 		if (!rail)
 			break;
-		c = op_chunk(e, op, rail, chunk_limit(rail));
+		c = op_chunk(e, op, rail, piece_limit(p, rail, left));
 		if (!c) { /* it waits or has ended, or the rail has no key for it */
 			full |= rail == p->rail ? 0 : 1u << rail->number;
 			continue;

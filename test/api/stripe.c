@@ -113,6 +113,17 @@ int main(int argc, char **argv)
 	check_bytes();
 	CHECK_EQ(rails(move(1u << 20, 8, 0, alone(87))), 3);
 	end();
+
+	/* All entries are short: the other rail is found all the same. */
+	begin(argc, argv, "clock=simulated,rails=2,rate=20m,delay=1us");
+	CHECK_EQ(rails(move(256u << 10, 8, 0, alone(65))), 3);
+	end();
+	begin(argc, argv, "clock=simulated,rails=2,rate=20m,delay=1us");
+	CHECK_EQ(rails(move(64u << 10, 32, 0, alone(65))), 3);
+	end();
+	begin(argc, argv, "clock=simulated,rails=2,rate=20m,rate@1=200k,delay=1us");
+	CHECK(move(256u << 10, 16, 0, alone(104)));
+	end();
 	free(local);
 	return 0;
 }
