@@ -170,12 +170,14 @@ struct rail {
 	uint64_t rate, rate_bytes, rate_busy_ns, rate_mark_ns;
 	/* The engine's: entries for the next flush, and those of the one on its way; WRITEs since
 	 * the last flush that came out as acknowledged only; those before the flush that is on its
-	 * way; and of both the entries that have ended so. */
+	 * way; of both the entries that have ended so; and up to which number all those of the peer
+	 * are proved by it, and will be. */
 	struct list flush_link; /* in the engine's, while flush_wait is not empty and none is out */
 	struct list flush_wait, flushing;
 	struct chunk flush;
 	uint32_t flush_busy, flush_tries;
 	uint32_t unproved, proving, acked, acked_proving;
+	uint64_t proved_seq, proving_seq;
 };
 
 /* What the data path is told at open. */

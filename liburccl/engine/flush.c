@@ -90,8 +90,144 @@ static int flush_post(struct engine *e, struct rail *rail)
 	rail->flush_busy = 1;
 	rail->proving = rail->unproved;
 	rail->acked_proving = rail->acked;
+	rail->proving_seq = rail->peer->acked_seq;
 	return 1;
 }
+
+/* ---- what a FENCE follows ---- */
+
+static int is_owed(const struct rail *rail)
+{
+	return rail->acked && rail->unproved;
+}
+
+static struct scope *scope_of(const struct op *op)
+{
+	return op->scope_group ? op->scope_group : op->scope_all;
+}
+
+void acked_forget(struct scope *s)
+{
+	struct scope *all;
+
+	if (list_empty(&s->acked_link))
+		return;
+	all = order_scope_all(s);
+	list_del(&s->acked_link);
+	s->acked_rails = 0;
+	s->er->acked_kept--;
+	all->unproved--;
+	order_settle(all);
+	if (s != all) {
+		s->unproved = 0;
+		order_settle(s);
+	}
+}
+
+/* Those are proved that each rail with some has proved. */
+static void acked_settle(struct engine_peer *p)
+{
+	uint64_t upto = UINT64_MAX;
+	struct scope *s;
+	uint32_t i;
+
+	for (i = 0; i < p->nup; i++)
+		if (is_owed(p->up[i]) && p->up[i]->proved_seq < upto)
+			upto = p->up[i]->proved_seq;
+	while (!list_empty(&p->acked_scopes)) {
+		s = list_first(&p->acked_scopes, struct scope, acked_link);
+		if (s->acked_seq > upto)
+			return;
+		acked_forget(s);
+	}
+}
+
+/* The next FENCE fails of this group, and of all, and each that was taken before. */
+static void acked_lose(struct engine_peer *p, struct scope *s)
+{
+	s->lost_at = p->acked_losses;
+	order_scope_all(s)->lost_at = p->acked_losses;
+	order_lost(s);
+	acked_forget(s);
+}
+
+int flush_may_wait(const struct op *op)
+{
+	return !list_empty(&scope_of(op)->acked_link) ||
+	       op->er->acked_kept < ACKED_KEPT(op->er->entries);
+}
+
+void flush_owed(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	struct scope *s = scope_of(op);
+	uint32_t i;
+
+	if (list_empty(&s->acked_link)) {
+		op->er->acked_kept++;
+		op->scope_all->unproved++;
+		s->unproved += s != op->scope_all;
+	}
+	list_del(&s->acked_link);
+	list_add_tail(&s->acked_link, &p->acked_scopes);
+	s->acked_seq = ++p->acked_seq;
+	s->acked_rails |= op->flush_rails;
+	for (i = 0; i < p->nup; i++)
+		p->up[i]->acked += op->flush_rails >> p->up[i]->number & 1;
+	if (op->bits & OP_AGAIN) { /* its rail broke */
+		p->acked_losses++;
+		acked_lose(p, s);
+	}
+}
+
+/* What of the rails that acknowledged something is left to be asked. */
+static int fence_ask(struct op *op)
+{
+	struct engine_peer *p = op->peer;
+	uint32_t i;
+
+	op->bits |= OP_PROVED;
+	for (i = 0; i < p->nup; i++)
+		if (is_owed(p->up[i]))
+			op->flush_rails |= (uint8_t)(1u << p->up[i]->number);
+	if (!op->flush_rails) /* others' flushes proved it all */
+		acked_settle(p);
+	return op->flush_rails && flush_begin(op);
+}
+
+/* Of entries that ended before their bytes were placed (ACKED) a notification tells no sooner. */
+int flush_fenced(struct op *op)
+{
+	struct scope *s = scope_of(op);
+
+	if (!(op->sqe.flags & URCCL_SQE_FENCE))
+		return 0;
+	if (s->lost_at > op->acked_losses) {
+		op->bits |= OP_FORGIVEN;
+		op_fail(op, -ECANCELED, REASON_FENCE_LOST, 0, 0, 0);
+		return 1;
+	}
+	if (op->bits & OP_PROVED)
+		return op->flush_rails && flush_begin(op);
+	return s->unproved && fence_ask(op);
+}
+
+void flush_lost(struct rail *rail)
+{
+	struct engine_peer *p = rail->peer;
+	struct list *pos, *tmp;
+	struct scope *s;
+
+	p->acked_losses += (uint32_t)is_owed(rail);
+	list_for_each_safe(pos, tmp, &p->acked_scopes) {
+		s = list_entry(pos, struct scope, acked_link);
+		if (is_owed(rail) && s->acked_rails >> rail->number & 1)
+			acked_lose(p, s);
+	}
+	rail->acked = 0;
+}
+
+/* ---- its end ---- */
 
 static void proved(struct op *op, const struct rail *rail)
 {
@@ -118,6 +254,8 @@ void flush_out(struct engine *e, struct chunk *c)
 	if (!c->res && rail->up) { /* else rail_broke() settled them */
 		rail->unproved -= rail->proving;
 		rail->acked -= rail->acked_proving;
+		rail->proved_seq = rail->proving_seq;
+		acked_settle(rail->peer);
 	}
 	while (!list_empty(&rail->flushing)) {
 		op = list_first(&rail->flushing, struct op, link);
@@ -136,84 +274,6 @@ void flush_out(struct engine *e, struct chunk *c)
 		rail->flush_tries = 0;
 	if (!list_empty(&rail->flush_wait))
 		flush_wake(e, rail);
-}
-
-/* ---- what a FENCE follows ---- */
-
-static uint64_t ring_bit(const struct op *op)
-{
-	return 1ull << (op->er->index % 64);
-}
-
-/* The next FENCE of these rings fails, and each that was taken before. */
-static void acked_lose(struct engine_peer *p, uint32_t word, uint64_t rings)
-{
-	p->fence_lost[word] |= rings;
-	p->acked_lost[word] |= rings;
-	p->acked_losses++;
-}
-
-static int is_owed(const struct rail *rail)
-{
-	return rail->acked && rail->unproved;
-}
-
-void flush_owed(struct op *op)
-{
-	struct engine_peer *p = op->peer;
-	uint32_t i, word = op->er->index / 64;
-
-	if (op->bits & OP_AGAIN) { /* and its rail broke */
-		acked_lose(p, word, ring_bit(op));
-		return;
-	}
-	p->acked_rings[word] |= ring_bit(op);
-	for (i = 0; i < p->nup; i++)
-		p->up[i]->acked += op->flush_rails >> p->up[i]->number & 1;
-}
-
-/* What of the rails that acknowledged something is left to be asked. */
-static int fence_ask(struct op *op)
-{
-	struct engine_peer *p = op->peer;
-	uint32_t i;
-
-	op->bits |= OP_PROVED;
-	for (i = 0; i < p->nup; i++)
-		if (is_owed(p->up[i]))
-			op->flush_rails |= (uint8_t)(1u << p->up[i]->number);
-	if (!op->flush_rails) /* others' flushes proved it all */
-		memset(p->acked_rings, 0, sizeof(p->acked_rings));
-	return op->flush_rails && flush_begin(op);
-}
-
-/* Of entries that ended before their bytes were placed (ACKED) a notification tells no sooner. */
-int flush_fenced(struct op *op)
-{
-	struct engine_peer *p = op->peer;
-	uint32_t word = op->er->index / 64;
-
-	if (!(op->sqe.flags & URCCL_SQE_FENCE))
-		return 0;
-	if (op->acked_losses != p->acked_losses && p->acked_lost[word] & ring_bit(op)) {
-		op->bits |= OP_FORGIVEN;
-		op_fail(op, -ECANCELED, REASON_FENCE_LOST, 0, 0, 0);
-		return 1;
-	}
-	if (op->bits & OP_PROVED)
-		return op->flush_rails && flush_begin(op);
-	return p->acked_rings[word] & ring_bit(op) && fence_ask(op);
-}
-
-void flush_lost(struct rail *rail)
-{
-	struct engine_peer *p = rail->peer;
-	uint32_t i;
-
-	for (i = 0; i < RINGS_MAX / 64 && is_owed(rail); i++)
-		if (p->acked_rings[i])
-			acked_lose(p, i, p->acked_rings[i]);
-	rail->acked = 0;
 }
 
 /* Once a turn, so that the entries of a burst share one. */

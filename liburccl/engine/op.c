@@ -370,7 +370,7 @@ static int wants_flush(const struct op *op)
 		return 0;
 	if (op->bits & OP_DECIDED)
 		return peer_answers(op);
-	return !(op->sqe.flags & URCCL_SQE_ACKED) || (op->bits & OP_PROMISED);
+	return !(op->sqe.flags & URCCL_SQE_ACKED) || op->bits & OP_PROMISED || !flush_may_wait(op);
 }
 
 /* All that was out is back: the next step of an entry whose outcome is decided. */

@@ -34,8 +34,8 @@ static void scope_unhash(struct engine_ring *er, struct scope *s)
 		er->last_scope = NULL;
 }
 
-/* Live entries need two scopes each at most and remembered failures two each, so there is always an
- * idle one. */
+/* Live entries need two scopes each at most, remembered failures two each and each that has
+ * something to prove two, so there is always an idle one. */
 static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, uint32_t group,
 			       uint32_t all)
 {
@@ -46,12 +46,13 @@ static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, ui
 		assert(!list_empty(&er->scopes_idle));
 		s = list_first(&er->scopes_idle, struct scope, idle);
 		list_del(&s->idle);
-	} while (s->unfinished || s->failed);
+	} while (s->unfinished || s->failed || s->unproved);
 	if (s->peer)
 		scope_unhash(er, s);
 	s->peer = p;
 	s->group = group;
 	s->all = all;
+	s->lost_at = 0;
 	s->hash_next = *bucket;
 	*bucket = s;
 	return s;
@@ -79,8 +80,18 @@ static struct scope *scope_of_peer(struct engine_ring *er, struct engine_peer *p
  * waiters has unfinished entries: theirs. */
 static void scope_settle(struct engine_ring *er, struct scope *s)
 {
-	if (list_empty(&s->idle) && !s->unfinished && !s->failed)
+	if (list_empty(&s->idle) && !s->unfinished && !s->failed && !s->unproved)
 		list_add_tail(&s->idle, &er->scopes_idle);
+}
+
+struct scope *order_scope_all(struct scope *s)
+{
+	return s->all ? s : scope_get(s->er, s->peer, 0, 1);
+}
+
+void order_settle(struct scope *s)
+{
+	scope_settle(s->er, s);
 }
 
 static void waiters_count(struct scope *s, const struct op *op)
@@ -124,24 +135,33 @@ static int scope_failed(struct scope *s, const struct op *op)
 
 /* ---- failures no FENCE was told of ---- */
 
-static void failure_keep(struct op *op)
+/* lost: bytes of an entry that had ended. */
+static void failure_keep(struct scope *all, struct scope *group, uint32_t lost)
 {
-	struct engine_ring *er = op->er;
+	struct engine_ring *er = all->er;
 
 	if (er->failures_kept == er->entries) {
-		op->peer->fence_lost[er->index / 64] |= 1ull << (er->index % 64);
+		all->peer->fence_lost[er->index / 64] |= 1ull << (er->index % 64);
 		return;
 	}
 	er->failures_kept++;
-	op->scope_all->failed++;
-	if (op->scope_group)
-		op->scope_group->failed++;
+	all->failed++;
+	all->lost |= lost;
+	if (!group)
+		return;
+	group->failed++;
+	group->lost |= lost;
+}
+
+void order_lost(struct scope *s)
+{
+	failure_keep(order_scope_all(s), s->all ? NULL : s, 1);
 }
 
 static void failures_forget(struct engine_ring *er, struct scope *s)
 {
 	er->failures_kept -= s->failed;
-	s->failed = 0;
+	s->failed = s->lost = 0;
 	scope_settle(er, s);
 }
 
@@ -161,7 +181,7 @@ static void failures_told(struct op *fence)
 	for (i = 0; i < er->nscopes; i++) {
 		s = &er->scopes[i];
 		if (s->peer == fence->peer && s->failed) {
-			s->failed = 0;
+			s->failed = s->lost = 0;
 			scope_settle(er, s);
 		}
 	}
@@ -219,6 +239,7 @@ static uint32_t enter_fence(struct op *op)
 	struct engine_ring *er = op->er;
 	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
 	struct scope *s = op->scope_group ? op->scope_group : op->scope_all;
+	uint32_t reason;
 
 	op->acked_losses = op->peer->acked_losses;
 	if (*lost & bit) {
@@ -226,8 +247,9 @@ static uint32_t enter_fence(struct op *op)
 		return REASON_FENCE_LOST;
 	}
 	if (s->failed) {
+		reason = s->lost ? REASON_FENCE_LOST : REASON_FENCE;
 		failures_told(op);
-		return REASON_FENCE;
+		return reason;
 	}
 	if (s->unfinished > 1) {
 		op->left = s->unfinished - 1;
@@ -298,7 +320,7 @@ void order_outcome(struct op *op, int failed)
 	if (op->scope_group)
 		told |= scope_failed(op->scope_group, op);
 	if (!told)
-		failure_keep(op);
+		failure_keep(op->scope_all, op->scope_group, 0);
 }
 
 void order_leave_peer(struct op *op)
@@ -342,7 +364,7 @@ int order_ring_init(struct engine_ring *er)
 {
 	uint32_t i, buckets = 1;
 
-	er->nscopes = 4 * er->entries;
+	er->nscopes = 4 * er->entries + 2 * ACKED_KEPT(er->entries);
 	while (buckets < er->nscopes)
 		buckets *= 2;
 	er->scope_mask = buckets - 1;
@@ -355,7 +377,9 @@ int order_ring_init(struct engine_ring *er)
 	list_init(&er->drains);
 	list_init(&er->scopes_idle);
 	for (i = 0; i < er->nscopes; i++) {
+		er->scopes[i].er = er;
 		list_init(&er->scopes[i].waiting);
+		list_init(&er->scopes[i].acked_link);
 		list_add_tail(&er->scopes[i].idle, &er->scopes_idle);
 	}
 	return 0;
@@ -369,6 +393,14 @@ void order_ring_fini(struct engine_ring *er)
 	er->scope_hash = NULL;
 }
 
+void order_ring_quiet(struct engine_ring *er)
+{
+	uint32_t i;
+
+	for (i = 0; i < er->nscopes; i++)
+		acked_forget(&er->scopes[i]);
+}
+
 /* Its entries have ended; what failed is of no use to anybody, since the handle is stale from now
  * on. */
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p)
@@ -376,13 +408,15 @@ void order_forget_peer(struct engine_ring *er, struct engine_peer *p)
 	struct scope *s;
 	uint32_t i;
 
+	while (!list_empty(&p->acked_scopes))
+		acked_forget(list_first(&p->acked_scopes, struct scope, acked_link));
 	for (i = 0; i < er->nscopes; i++) {
 		s = &er->scopes[i];
 		if (s->peer != p)
 			continue;
 		if (s->all)
 			er->failures_kept -= s->failed;
-		s->failed = 0;
+		s->failed = s->lost = 0;
 		scope_settle(er, s);
 		scope_unhash(er, s);
 	}

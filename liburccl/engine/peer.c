@@ -364,6 +364,7 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	list_init(&p->waiting);
 	list_init(&p->remotes);
 	list_init(&p->again);
+	list_init(&p->acked_scopes);
 	p->undone_tail = &p->undone;
 	list_init(&p->awaited.link);
 	list_init(&p->moved_link);

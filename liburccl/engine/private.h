@@ -116,6 +116,9 @@ enum op_bits {
 	OP_PROVED = 1 << 24, /* it asked for proof of what its FENCE follows */
 };
 
+/* So many scopes of a ring may have entries that ended acknowledged only and are not proved. */
+#define ACKED_KEPT(entries) ((entries) / 2)
+
 /* What one FENCE looks at: entries of one ring and peer, of one group or (all) of every group. */
 struct scope {
 	struct scope *hash_next;
@@ -124,8 +127,17 @@ struct scope {
 	uint32_t group;
 	uint32_t all;
 	uint32_t unfinished;
-	uint32_t failed;     /* failures that no FENCE was told of */
+	uint32_t failed;     /* failures that no FENCE was told of, */
+	uint32_t lost;	     /* and some of them are lost bytes */
 	struct list waiting; /* FENCE entries (op.fence_link) */
+	/* Entries of it ended acknowledged only (flush.c): in the list of its peer while they are
+	 * not proved. unproved: itself and, of all, each group that is in the list. */
+	struct engine_ring *er;
+	struct list acked_link;
+	uint64_t acked_seq;   /* of the last of them */
+	uint32_t acked_rails; /* by which they went: a bit each */
+	uint32_t unproved;
+	uint32_t lost_at; /* peer.acked_losses when some of them were lost; 0: never */
 };
 
 struct op {
@@ -213,7 +225,7 @@ struct engine_ring {
 	struct list messages_link; /* in the engine's, while there are some */
 	struct scope *scopes;
 	struct scope **scope_hash;
-	uint32_t nscopes, scope_mask, failures_kept;
+	uint32_t nscopes, scope_mask, failures_kept, acked_kept;
 	struct list scopes_idle;
 	struct scope *last_scope;
 	struct segment_flow *flow; /* of the last entry that moved data or told */
@@ -268,9 +280,10 @@ struct engine_peer {
 	struct list remotes;	    /* of it */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
-	/* Rings with entries that ended acknowledged only; those that ever lost some of them with a
-	 * rail, and how often that was, of any. */
-	uint64_t acked_rings[RINGS_MAX / 64], acked_lost[RINGS_MAX / 64];
+	/* Entries that ended acknowledged only are numbered; scopes with some that are not proved,
+	 * in the order of their last; and how often a rail broke that had some. */
+	uint64_t acked_seq;
+	struct list acked_scopes;
 	uint32_t acked_losses;
 
 	struct op *watch;
@@ -479,6 +492,10 @@ void order_leave_peer(struct op *op); /* FENCE does */
 void order_outcome(struct op *op, int failed);
 int order_ring_init(struct engine_ring *er);
 void order_ring_fini(struct engine_ring *er);
+void order_ring_quiet(struct engine_ring *er); /* its entries have ended */
+struct scope *order_scope_all(struct scope *s); /* that of all groups, of one that is in use */
+void order_settle(struct scope *s); /* it may be of no more use */
+void order_lost(struct scope *s); /* bytes of it that were acknowledged only: as a failure */
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 
 /* cursor.c */
@@ -513,7 +530,9 @@ void chunk_out(struct engine *e, struct chunk *c);
 /* flush.c: acknowledged writes are proved placed, by the rail that carried them */
 void flush_all(struct engine *e);
 int flush_begin(struct op *op); /* 0: there is no rail to do it by */
+int flush_may_wait(const struct op *op); /* it may end acknowledged only: that is remembered */
 void flush_owed(struct op *op); /* it ends well, and is acknowledged only */
+void acked_forget(struct scope *s);
 int flush_fenced(struct op *op); /* 0: its notification may go */
 void flush_lost(struct rail *rail); /* it broke */
 void flush_out(struct engine *e, struct chunk *c);

@@ -31,11 +31,10 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
 	tell_ring_gone(er);
+	order_ring_quiet(er);
 	list_for_each(pos, &e->peers) {
 		p = list_entry(pos, struct engine_peer, link);
 		p->fence_lost[er->index / 64] &= ~(1ull << (er->index % 64));
-		p->acked_rings[er->index / 64] &= ~(1ull << (er->index % 64));
-		p->acked_lost[er->index / 64] &= ~(1ull << (er->index % 64));
 	}
 	list_del(&er->link);
 	e->ring_index[er->index] = NULL;

@@ -2,12 +2,14 @@
 /* A rail breaks that acknowledged writes with URCCL_SQE_ACKED and was never asked whether they are
  * placed. Their entries have ended; the next FENCE behind them fails and says why, so that no
  * notification tells of bytes that nobody can prove any more, and the peer hears that it does not
- * come. The one after that is as any other. */
+ * come. The one after that is as any other. So it is for each group that lost some, and for those
+ * alone; and of more groups than the ring remembers the entries wait for their proof. */
 #include "pair.h"
 
 #define LEN    (1u << 20)
 #define DEPTH  4u
 #define ROUNDS 24u
+#define GROUPS 6u
 
 static struct pair p;
 static struct target t;
@@ -36,13 +38,14 @@ static uint32_t write_all(void)
 	return rails;
 }
 
-static struct urccl_cqe fenced(uint64_t tag, int64_t res)
+static struct urccl_cqe fenced_group(uint32_t group, uint64_t tag, int64_t res)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	struct urccl_cqe cqe, note;
 
 	urccl_prep_notify(sqe, p.a.peer, tag, NULL, 0);
 	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_set_group(sqe, group);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, res);
 	side_take(&p.b, &p.a, &note, NULL);
@@ -50,6 +53,84 @@ static struct urccl_cqe fenced(uint64_t tag, int64_t res)
 	CHECK_EQ(note.tag, tag);
 	CHECK_EQ(note.res, res);
 	return cqe;
+}
+
+static struct urccl_cqe fenced(uint64_t tag, int64_t res)
+{
+	return fenced_group(0, tag, res);
+}
+
+/* A write of each group from 1 on, and the rails it went by; returns how many were remembered. */
+static uint32_t write_groups(uint32_t n, uint32_t *rails)
+{
+	uint32_t remembered = 0, i;
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+
+	for (i = 0; i < n; i++) {
+		sqe = side_sqe(&p.a);
+		urccl_prep_write(sqe, t.remote, local, LEN / 8, 0);
+		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED);
+		urccl_sqe_set_group(sqe, i + 1);
+		cqe = pair_run(&p, &p.a, sqe);
+		CHECK_EQ(cqe.res, LEN / 8);
+		remembered += !(cqe.flags & URCCL_CQE_REMOTE_QUIET);
+		if (rails)
+			rails[i] = cqe.path >> URCCL_PATH_RAILS_SHIFT & 0xff;
+	}
+	return remembered;
+}
+
+static void breaks_groups(void)
+{
+	uint32_t rails[GROUPS], all, pulled, i, lost_by;
+	struct urccl_cqe cqe;
+
+	fenced(7, 0);
+	CHECK_EQ(write_groups(GROUPS, rails), GROUPS);
+	for (all = i = 0; i < GROUPS; i++)
+		all |= rails[i];
+	pulled = all & 1 ? 0 : 1;
+	pair_pull(&p, pulled, 1);
+	pair_rails(&p, 1u << pulled);
+	fenced_group(GROUPS + 1, 8, 0); /* it wrote nothing */
+	for (i = 0; i < GROUPS; i++) {
+		lost_by = rails[i] >> pulled & 1;
+		cqe = fenced_group(i + 1, 9, lost_by ? -ECANCELED : 0);
+		if (lost_by)
+			check_sentence(&p.a, &cqe, "acknowledged only");
+		fenced_group(i + 1, 10, 0);
+	}
+	fenced(11, 0);
+	pair_pull(&p, pulled, 0);
+	pair_rails(&p, 0);
+}
+
+/* A FENCE of any group is told for all. */
+static void breaks_for_any(void)
+{
+	uint32_t rails[GROUPS], i, pulled;
+
+	CHECK_EQ(write_groups(GROUPS, rails), GROUPS);
+	pulled = rails[0] & 1 ? 0 : 1;
+	pair_pull(&p, pulled, 1);
+	pair_rails(&p, 1u << pulled);
+	fenced(12, -ECANCELED);
+	for (i = 0; i < GROUPS; i++)
+		fenced_group(i + 1, 13, 0);
+	pair_pull(&p, pulled, 0);
+	pair_rails(&p, 0);
+}
+
+/* In time all are proved, by the flush of any entry, and there is room again. */
+static void remembers(void)
+{
+	uint32_t room = p.a.ring->entries / 2;
+
+	CHECK_EQ(write_groups(room + 5, NULL), room);
+	fenced(14, 0);
+	CHECK_EQ(write_groups(3, NULL), 3);
+	fenced(15, 0);
 }
 
 static void breaks(uint32_t rail)
@@ -157,6 +238,9 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, sizeof(local), 0);
 	breaks(0);
 	breaks(1);
+	breaks_groups();
+	breaks_for_any();
+	remembers();
 	for (i = 1; i <= ROUNDS; i++)
 		breaks_midway(i % 2, i);
 	printf("%u told, %u lost\n", told, lost);
