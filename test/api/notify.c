@@ -50,12 +50,21 @@ static void on_note(const struct urccl_cqe *cqe, const void *note)
 	arrived++;
 }
 
+static void stuck(void)
+{
+	fprintf(stderr, "%u came, %u ended\n", arrived, ended);
+	urccl_dump(p.a.ctx, 2);
+	urccl_dump(p.b.ctx, 2);
+	CHECK(!"all came in time");
+}
+
 /* 16 under way, so that each has its part of the memory to itself. */
 static void many(void)
 {
 	uint8_t note[URCCL_NOTE_MAX];
 	struct urccl_cqe cqe;
-	uint32_t sent = 0;
+	uint64_t until = now_ns() + PAIR_LATE_NS;
+	uint32_t sent = 0, before = 0;
 
 	while (arrived < N || ended < N) {
 		while (sent < N && (sent < 16 || (came[sent - 16] && done[sent - 16])))
@@ -67,6 +76,11 @@ static void many(void)
 			ended++;
 			done[cqe.user_data] = 1;
 		}
+		if (arrived + ended != before)
+			until = now_ns() + PAIR_LATE_NS;
+		before = arrived + ended;
+		if (now_ns() >= until)
+			stuck();
 	}
 }
 

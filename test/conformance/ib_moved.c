@@ -20,6 +20,15 @@ static void run(const char *name)
 	CHECK_EQ(system(command), 0);
 }
 
+/* A poll after arm() looks for what the device tells of its ports, others do now and then. */
+static void look(struct rig *rig)
+{
+	struct device *dev = rig->node[0].dev;
+
+	dev->ops->arm(dev);
+	rig_step(rig);
+}
+
 /* Of the kind that was best before; for a moment there is none. */
 static int is_other(const struct end *end, const uint8_t *before)
 {
@@ -37,7 +46,7 @@ static void move(struct rig *rig, const char *how)
 	memcpy(before, end.addr, sizeof(before));
 	run(how);
 	while (!is_other(&end, before)) {
-		rig_step(rig);
+		look(rig);
 		rig->backend->ep_free(end.ep);
 		end_open(&rig->node[0], &end);
 		CHECK(clock_ns() < until);

@@ -6,7 +6,6 @@
 #define LEN    (1u << 20)
 #define PIECES 16u
 #define EACH   (LEN / PIECES)
-#define MOST   100000u /* pieces until then */
 
 static void post_any(struct end *end, struct piece *p, uint32_t i, const struct area *local,
 		     const struct grant *g)
@@ -24,6 +23,7 @@ void case_ib_removed(struct rig *rig)
 	struct pair pair;
 	struct end *end = &pair.end[0];
 	struct grant g;
+	uint64_t until;
 	uint32_t i, n;
 
 	if (!getenv("SHIM"))
@@ -33,8 +33,8 @@ void case_ib_removed(struct rig *rig)
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	grant_open(&g, &pair.end[1], end, &remote, 0, LEN, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
-	for (n = 0; !end->down; n++) {
-		CHECK(n < MOST);
+	for (n = 0, until = clock_ns() + RIG_PATIENCE_NS; !end->down; n++) {
+		CHECK(clock_ns() < until);
 		i = n % PIECES;
 		if (!pieces[i].taken || pieces[i].out)
 			post_any(end, &pieces[i], i, &local, &g);

@@ -64,6 +64,20 @@ static void run_alone(struct node *node, struct piece *p)
 	CHECK_EQ(p->chunk.res, 0);
 }
 
+static void hear(struct node *node, struct told *t, uint32_t round)
+{
+	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
+	uint32_t seen;
+
+	while ((seen = load_acquire(&t->seen)) != round) {
+		turn(node);
+		if (clock_ns() < until)
+			continue;
+		fprintf(stderr, "round %u was not told; the last one was %u\n", round, seen);
+		CHECK(!"told in time");
+	}
+}
+
 static void round_trip(struct node *node, struct end *end, struct area *local,
 		       const struct grant *g, struct told *t, uint32_t round)
 {
@@ -78,8 +92,7 @@ static void round_trip(struct node *node, struct end *end, struct area *local,
 	}
 	piece_fill_send(&p, end, &round, sizeof(round));
 	run_alone(node, &p);
-	while (load_acquire(&t->seen) != round)
-		turn(node);
+	hear(node, t, round);
 }
 
 void case_told(struct rig *rig)
