@@ -12,7 +12,9 @@
  *    (IBV_WC_WR_FLUSH_ERR), signalled or not. Flushed means "this side does nothing more for it",
  *    and neither that it was not done (a WRITE's packets may have been on their way) nor that it
  *    was.
- *  - Memory is the device's until that completion; inline bytes were copied when it was posted.
+ *  - Memory is the device's until that completion; inline bytes were copied when it was posted, by
+ *    this processor: which can do that with memory of the host's and no other. A GPU's may be
+ *    registered by its address alone (nvidia_peermem); it is mapped there without any rights.
  *  - An acknowledgement of a WRITE says that the peer's device has its bytes, not that memory has
  *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and its
  *    own request to the memory does not pass the WRITE's (PCI Express base specification, 2.4.1:
@@ -339,7 +341,8 @@ void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ib
 struct verbs_local {
 	const struct memory *memory;
 	uint64_t off, addr;
-	int dmabuf;			/* the processor may not be able to read what was walked */
+	int unread;			/* the processor cannot read all that was walked, or nobody
+					 * can tell */
 };
 void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at);
 /* The next piece of it, at most max bytes. 0: the device does not know it. */

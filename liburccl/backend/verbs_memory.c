@@ -34,7 +34,7 @@
 struct verbs_mr {
 	uint64_t addr, each; /* each but the last has so many bytes */
 	uint32_t n;
-	int dmabuf; /* some of it is registered by that */
+	int unread; /* not all of it can be copied from: verbs_local.unread */
 	struct ibv_mr *mr[];
 };
 
@@ -103,13 +103,21 @@ static uint64_t piece_bytes(const struct verbs_device *d, uint64_t len)
 	return max > PIECE_ALIGN ? max & ~(PIECE_ALIGN - 1) : max;
 }
 
+/* Asked when its pages are there: a look at each, no fault. */
+static int is_unread(struct extent *x)
+{
+	if (x->read == EXTENT_READ_UNKNOWN)
+		x->read = memory_readable(x->addr, x->len) ? EXTENT_READ : EXTENT_UNREAD;
+	return x->read != EXTENT_READ;
+}
+
 int verbs_reg(struct device *dev, struct extent *x)
 {
 	struct verbs_device *d = verbs_device(dev);
 	uint64_t each = piece_bytes(d, x->len), at, len;
 	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
 	struct verbs_mr *m;
-	int err;
+	int err, dmabuf = 0;
 
 	m = malloc(sizeof(*m) + ((x->len + each - 1) / each) * sizeof(m->mr[0]));
 	if (!m)
@@ -117,11 +125,11 @@ int verbs_reg(struct device *dev, struct extent *x)
 	*m = (struct verbs_mr){.addr = x->addr, .each = each};
 	for (at = 0; at < x->len; at += len) {
 		len = x->len - at < each ? x->len - at : each;
-		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access, &m->dmabuf);
+		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access, &dmabuf);
 		/* It may be memory that this process cannot write to: then it is to be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
-			m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access = 0,
-					      &m->dmabuf);
+			m->mr[m->n] =
+				mr_make(d, x, x->addr + at, len, x->addr + at, access = 0, &dmabuf);
 		if (m->mr[m->n]) {
 			m->n++;
 			continue;
@@ -130,6 +138,7 @@ int verbs_reg(struct device *dev, struct extent *x)
 		mr_free(d, m);
 		return reg_failed(d, x, err);
 	}
+	m->unread = dmabuf || is_unread(x);
 	x->mr[dev->index] = m;
 	return 0;
 }
@@ -178,7 +187,7 @@ void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at)
 	l->memory = c->memory;
 	l->addr = (uintptr_t)c->local + at;
 	l->off = 0;
-	l->dmabuf = 0;
+	l->unread = 0;
 	if (c->memory->nspans > 1)
 		l->off = memory_offset(c->memory, (uintptr_t)c->local, c->len) + at;
 }
@@ -199,7 +208,7 @@ uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max, s
 	left = m->each - at % m->each;
 	run = run < left ? run : left;
 	run = run < max ? run : max;
-	l->dmabuf |= m->dmabuf;
+	l->unread |= m->unread;
 	sge->addr = l->addr;
 	sge->length = (uint32_t)run;
 	sge->lkey = m->mr[at / m->each]->lkey;

@@ -162,7 +162,7 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 		done += n;
 	}
 	/* The processor copies what goes inline. */
-	if (op == IBV_WR_RDMA_WRITE && done <= w->inlined && !local->dmabuf)
+	if (op == IBV_WR_RDMA_WRITE && done <= w->inlined && !local->unread)
 		wr->send_flags |= IBV_SEND_INLINE;
 	w->unproved += kind == SLOT_WRITE;
 	slot_at(w, w->head - 1)->last = at + done == c->len;

@@ -15,9 +15,16 @@ enum extent_moving {
 	EXTENT_MOVED,			/* done: what peers have mapped is no memory of ours */
 };
 
+/* Whether the processor can read all of an extent. */
+enum extent_read {
+	EXTENT_READ_UNKNOWN,
+	EXTENT_READ,
+	EXTENT_UNREAD,			/* not all: memory of a GPU, or nobody can tell */
+};
+
 /* Memory that the devices know as one piece: ranges of a region that touch in memory, in any order.
  * Regions whose ranges lie inside it share it. The control thread makes it and frees it with its
- * last user; in between nobody changes it but for users, moving and strange. */
+ * last user; in between nobody changes it but for users, read, moving and strange. */
 struct extent {
 	uint64_t addr, len;
 	uint64_t fd_off;		/* as in its spans */
@@ -26,6 +33,8 @@ struct extent {
 	uint32_t users;			/* control thread: pieces of regions */
 	uint32_t known;			/* the devices have it; whoever told them, then the control
 					 * thread */
+	uint32_t read;			/* enum extent_read; whoever tells the devices, once one of
+					 * them asks */
 	uint32_t moving;		/* enum extent_moving; control thread, read by devices */
 	uint32_t strange;		/* engine, read by control thread: a peer that was given up
 					 * may have it mapped */
@@ -149,6 +158,10 @@ void large_pages_ours(uint64_t addr, uint64_t len);
  * be read. Takes as long as the kernel needs. 0, or -errno: -ENOMEM, -EFAULT (no page can be had),
  * -EOPNOTSUPP (this kernel cannot be asked). */
 int memory_populate(uint64_t addr, uint64_t len);
+/* 1: the processor can read all of [addr, addr + len). 0: some of it it cannot, as it is memory of
+ * a device, or this kernel cannot be asked. What pages are missing come to be there; where none is,
+ * it costs a look at each. */
+int memory_readable(uint64_t addr, uint64_t len);
 /* Makes every page of a private mapping one of its own, as a store to it would. 0 or -errno. */
 int memory_unshare(uint64_t addr, uint64_t len);
 

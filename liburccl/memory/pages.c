@@ -8,6 +8,7 @@
 #include "memory/memory.h"
 
 #define LARGE (2u << 20)
+#define SLICE (64ull << 20) /* between which others may change what is mapped */
 
 /* Since Linux 5.14; C libraries have the names later. */
 #ifndef MADV_POPULATE_READ
@@ -112,6 +113,18 @@ int memory_populate(uint64_t addr, uint64_t len)
 	if (err == -EINVAL)
 		err = populate(from, addr + len, MADV_POPULATE_READ);
 	return err == -EINVAL ? -EOPNOTSUPP : err;
+}
+
+int memory_readable(uint64_t addr, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1), n;
+
+	for (len += addr - from; len; from += n, len -= n) {
+		n = len < SLICE ? len : SLICE;
+		if (populate(from, from + n, MADV_POPULATE_READ))
+			return 0;
+	}
+	return 1;
 }
 
 /* A kernel that cannot be asked: a store that changes nothing, which other threads' stores cannot

@@ -14,6 +14,8 @@
  *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
  *	swallow=N	what is posted after N posts never completes
  *	kill=N:DEVICE	every N-th post of this device kills its queue pair, which goes into error
+ *	opaque=1	memory that cannot be read is registered all the same, as that of a GPU
+ *			is: peers see bytes of 0x5a there
  *	report=1	at the end: doorbells, requests, signalled ones
  */
 #include <dlfcn.h>
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
@@ -29,12 +32,21 @@
 static struct {
 	void *real;
 	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
+	long opaque;
 	char victim[64];
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
 	unsigned long doorbells, requests, signalled, victims, killed;
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
+	struct {
+		struct ibv_mr *mr;
+		void *pages;
+		size_t len;
+	} opaques[8];
 	struct ibv_context_ops ops;
 } shim;
+
+/* For cases: requests whose bytes went inline. */
+EXPORT unsigned long shim_inlined;
 
 static void *real(const char *name)
 {
@@ -92,6 +104,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.swallow = word(text, "swallow", -1);
 	shim.kill = word(text, "kill", -1);
 	name_of(text, "kill=", shim.victim, sizeof(shim.victim));
+	shim.opaque = word(text, "opaque", 0);
 	shim.report = word(text, "report", 0);
 }
 
@@ -136,6 +149,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	for (w = wr; w; w = w->next) {
 		shim.requests++;
 		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);
+		shim_inlined += !!(w->send_flags & IBV_SEND_INLINE);
 	}
 	rc = shim.ops.post_send(qp, wr, bad);
 	kill_some(qp);
@@ -211,14 +225,43 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return qp;
 }
 
+/* Other pages under these addresses. */
+static struct ibv_mr *reg_opaque(struct ibv_pd *pd, const void *addr, size_t length, uint64_t iova,
+				 unsigned int access)
+{
+	size_t in = (uintptr_t)addr % (size_t)sysconf(_SC_PAGESIZE), len = in + length;
+	unsigned int i;
+	char *p;
+
+	for (i = 0; i < 8 && shim.opaques[i].mr; i++)
+		;
+	if (i == 8)
+		return NULL;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	memset(p, 0x5a, len);
+	shim.opaques[i].pages = p;
+	shim.opaques[i].len = len;
+	shim.opaques[i].mr = REAL(ibv_reg_mr_iova2)(pd, p + in, length, iova, access);
+	if (!shim.opaques[i].mr)
+		munmap(p, len);
+	return shim.opaques[i].mr;
+}
+
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				       unsigned int access)
 {
+	struct ibv_mr *mr;
+
 	if (shim.mr >= 0 && length > (size_t)shim.mr) {
 		errno = EINVAL;
 		return NULL;
 	}
-	return REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
+	mr = REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
+	if (!mr && errno == EFAULT && shim.opaque)
+		mr = reg_opaque(pd, addr, length, iova, access);
+	return mr;
 }
 
 static int cqe_ok(int cqe)
@@ -291,7 +334,16 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	return REAL(ibv_dereg_mr)(mr);
+	int rc = REAL(ibv_dereg_mr)(mr);
+	unsigned int i;
+
+	for (i = 0; i < 8 && !rc; i++) {
+		if (shim.opaques[i].mr != mr)
+			continue;
+		munmap(shim.opaques[i].pages, shim.opaques[i].len);
+		shim.opaques[i].mr = NULL;
+	}
+	return rc;
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
