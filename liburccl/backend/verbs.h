@@ -185,6 +185,7 @@ struct verbs_way {
 	struct chunk *half;		/* taken, and not all of its requests are posted */
 	uint32_t half_at;		/* bytes of it that are */
 	uint8_t failing;		/* in error */
+	uint8_t erred;			/* a completion said so: all behind it have their own */
 };
 
 /* A chain of requests that waits for its doorbell. */

@@ -403,8 +403,11 @@ void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status st
 	/* What was given up does not come back. */
 	if (number - w->acked >= w->posted - w->acked)
 		return;
+	/* None of those that were not asked for is missing before the first error, and none that
+	 * comes after it is left out: whose is missing then was not seen to be done. */
 	for (; w->acked != number; w->acked++)
-		request_done(w, w->acked, 0);
+		request_done(w, w->acked, w->erred ? -ECONNRESET : 0);
+	w->erred |= res != 0;
 	request_done(w, w->acked++, res);
 	retire(w);
 	if (res && !w->failing)

@@ -16,6 +16,8 @@
  *	kill=N:DEVICE	every N-th post of this device kills its queue pair, which goes into error
  *	opaque=1	memory that cannot be read is registered all the same, as that of a GPU
  *			is: peers see bytes of 0x5a there
+ *	lose=N		the N-th flushed completion behind an error, of the first queue pair that
+ *			has one, is never seen
  *	report=1	at the end: doorbells, requests, signalled ones
  */
 #include <dlfcn.h>
@@ -32,11 +34,13 @@
 static struct {
 	void *real;
 	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
-	long opaque;
+	long opaque, lose;
 	char victim[64];
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
 	unsigned long doorbells, requests, signalled, victims, killed;
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
+	uint32_t broken;		   /* the queue pair that loses one */
+	long flushed;			   /* of it */
 	struct {
 		struct ibv_mr *mr;
 		void *pages;
@@ -105,6 +109,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.kill = word(text, "kill", -1);
 	name_of(text, "kill=", shim.victim, sizeof(shim.victim));
 	shim.opaque = word(text, "opaque", 0);
+	shim.lose = word(text, "lose", -1);
 	shim.report = word(text, "report", 0);
 }
 
@@ -156,6 +161,29 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	return rc;
 }
 
+static int is_lost(const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return 0;
+	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+		shim.broken = shim.broken ? shim.broken : wc->qp_num;
+		return 0;
+	}
+	return wc->qp_num == shim.broken && ++shim.flushed == shim.lose;
+}
+
+static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	int n = shim.ops.poll_cq(cq, max, wc), i, out = 0;
+
+	if (shim.lose < 0 || n <= 0)
+		return n;
+	for (i = 0; i < n; i++)
+		if (!is_lost(&wc[i]))
+			wc[out++] = wc[i];
+	return out;
+}
+
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct ibv_context *context = REAL(ibv_open_device)(device);
@@ -165,6 +193,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (context->ops.post_send != post_send)
 		shim.ops = context->ops;
 	context->ops.post_send = post_send;
+	context->ops.poll_cq = poll_cq;
 	return context;
 }
 
