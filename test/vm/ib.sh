@@ -3,7 +3,12 @@
 # transport ib over them: conformance and api tests, the fault matrix, the pusher between two hosts.
 # It uses what suite has.
 
-# What crosses the rails is counted outside RDMA: bytes that the links' ends sent.
+# What crosses the rails is counted outside RDMA: bytes that the links' ends sent. Fewer are ARP's,
+# which sends 42 at a time.
+QUIET=1000
+# More are data.
+BUSY=1000000
+
 crosses() {
 	local device=$1 other=$2 before beside
 
@@ -14,7 +19,7 @@ crosses() {
 	before=$(($(sent "$device") - before))
 	beside=$(($(sent "$other") - beside))
 	echo "$device sent $before bytes, $other $beside"
-	[ "$before" -gt 1000000 ] && [ "$beside" = 0 ]
+	[ "$before" -gt "$BUSY" ] && [ "$beside" -lt "$QUIET" ]
 }
 
 # A link that is down carries nothing, and the other rail does not notice.
@@ -27,8 +32,13 @@ other_rail_down() {
 	link_up w0 && return "$status"
 }
 
-fails() {
-	! "$@"
+# A fault that nothing meets, ARP neither.
+elsewhere() {
+	local out
+
+	out=$(test/vm/with "w0 delay 1ms" -- "${raw[@]}" --device rxe_v0,rxe_v1 --mode write 2>&1) && return 1
+	echo "$out"
+	[[ $out == *"the fault did not happen: w0"* ]]
 }
 
 ib_rails() {
@@ -40,8 +50,7 @@ ib_rails() {
 	done
 	try "rail v, packets lost" test/vm/with "v0 loss 1%" -- \
 		"${raw[@]}" --device rxe_v0,rxe_v1 --mode write
-	try "a fault elsewhere is told" fails test/vm/with "w0 loss 50%" -- \
-		"${raw[@]}" --device rxe_v0,rxe_v1 --mode write
+	try "a fault elsewhere is told" elsewhere
 	try "rail v while w is down" other_rail_down
 	try "rail w, back again" "${raw[@]}" --device rxe_w0,rxe_w1
 }
@@ -109,32 +118,56 @@ pusher_over_ib() {
 		pusher --transport ib || return
 	beside=$(($(sent v0) - before))
 	echo "v0 sent $beside bytes"
-	[ "$beside" -gt 1000000 ]
+	[ "$beside" -gt "$BUSY" ]
 }
 
-# v_and_w TEST...: for some seconds v0 sends, and what w0 sends passes the test. So long is looked,
-# and nothing waited for: a link that is down sends nothing at all.
-v_and_w() {
-	local v w
+# busy PID DEVICE...: while the process lives, until each of them has sent that much from now on.
+busy() {
+	local pid=$1 device until=$((SECONDS + 40))
+	local -A goal
 
-	v=$(sent v0) w=$(sent w0)
-	sleep 4
-	v=$(($(sent v0) - v)) w=$(($(sent w0) - w))
-	echo "v0 sent $v bytes, w0 $w"
-	[ "$v" -gt 1000000 ] && [ "$w" "$@" ]
+	shift
+	for device; do
+		goal[$device]=$(($(sent "$device") + BUSY))
+	done
+	for device; do
+		until [ "$(sent "$device")" -gt "${goal[$device]}" ]; do
+			kill -0 "$pid" || return
+			if [ "$SECONDS" -ge "$until" ]; then
+				echo "$device did not send $BUSY bytes"
+				return 1
+			fi
+			sleep 0.1
+		done
+	done
 }
 
-# One is pulled under writes, and comes back: no write fails, and each has its share while it can.
+# v alone: so long is looked at w, whose link is down.
+v_alone() {
+	local w
+
+	w=$(sent w0)
+	sleep 3
+	busy "$1" v0 || return
+	w=$(($(sent w0) - w))
+	echo "w0 sent $w bytes"
+	[ "$w" -lt "$QUIET" ]
+}
+
+# One is pulled under writes, and comes back: no write fails, which would end them, and each has its
+# share while it can. 143: they were under way to the last.
 two_rails() {
 	local perf status=0
 
-	timeout 90 "$build/bench/urccl_perf" --self --op write --size 1m --depth 8 --duration 20 \
+	timeout 300 "$build/bench/urccl_perf" --self --op write --size 1m --depth 8 --duration 200 \
 		--transport ib --device =rxe_v0,rxe_w0 --server-device =rxe_v1,rxe_w1 &
 	perf=$!
-	v_and_w -gt 1000000 || status=1
-	link_down w0 && v_and_w = 0 || status=1
-	link_up w0 && v_and_w -gt 1000000 || status=1
-	wait "$perf" && return "$status"
+	busy "$perf" v0 w0 || status=1
+	link_down w0 && v_alone "$perf" || status=1
+	link_up w0 && busy "$perf" v0 w0 || status=1
+	kill "$perf"
+	wait "$perf"
+	[ "$?" = 143 ] && return "$status"
 }
 
 two_hosts() {
@@ -150,7 +183,7 @@ rail_test() {
 	local devices="=rxe_v0,rxe_w0;=rxe_v1,rxe_w1" status
 
 	[ "$1" != rail_only ] || devices="=rxe_v0;=rxe_v1"
-	timeout 200 "$build/test/api/api-$1" --transport=ib "--rdma=$devices" --pull=test/vm/pull
+	timeout 400 "$build/test/api/api-$1" --transport=ib "--rdma=$devices" --pull=test/vm/pull
 	status=$?
 	mend
 	return "$status"

@@ -121,8 +121,14 @@ link_down() {
 	ip link set "$1" down
 }
 
+# The ports at both of its ends were down.
 link_up() {
-	ip link set "$1" up && { [ ! -e "/sys/class/infiniband/rxe_$1" ] || rail_active "rxe_$1"; }
+	local end
+
+	ip link set "$1" up || return
+	for end in "${1%[01]}0" "${1%[01]}1"; do
+		[ ! -e "/sys/class/infiniband/rxe_$end" ] || rail_active "rxe_$end" || return
+	done
 }
 
 # Whatever a test left undone on the links is undone.
