@@ -218,6 +218,7 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	PROBE(sleep, e->config.incarnation, ns, e->turns);
 	n = epoll_for(e, events, 8, ns);
 	PROBE(wake, e->config.incarnation, n, e->turns);
+	e->now = clock_now(e->config.clock); /* what begins now has not waited */
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n; i++) {

@@ -164,10 +164,14 @@ struct rail {
 	uint64_t window;	       /* the engine's: bulk bytes that may be on their way */
 	uint64_t came[2]; /* the engine's: bytes that came out, by enum chunk_kind: READ, WRITE */
 	uint64_t told[2]; /* the engine's: of them, those that were told */
-	uint64_t measured_ns, measured_from; /* the engine's: since when, and what had come then */
+	/* The engine's: since when, what had come then, and the most that was on its way. */
+	uint64_t measured_ns, measured_from, measured_most;
 	/* The engine's, where the peer has several: what it carries a second (0: not known yet),
-	 * and what came out since that was looked at, while it was busy. */
-	uint64_t rate, rate_bytes, rate_busy_ns, rate_mark_ns;
+	 * and what came out since that was looked at, while it was busy, and had enough to do; what
+	 * it carried when it was forgotten, and after how long it is. */
+	uint64_t rate, rate_bytes, rate_busy_ns, rate_loaded_ns, rate_mark_ns;
+	uint64_t rate_was, forget_ns;
+	uint64_t gathered_bytes; /* the engine's: about to be posted */
 	/* The engine's: entries for the next flush, and those of the one on its way; WRITEs since
 	 * the last flush that came out as acknowledged only; those before the flush that is on its
 	 * way; of both the entries that have ended so; and up to which number all those of the peer

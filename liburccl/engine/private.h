@@ -511,6 +511,8 @@ uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* that holds
 /* schedule.c */
 void lane_add_op(struct op *op);
 void lane_remove_op(struct op *op);
+void held_add(struct lane *l, struct chunk *c); /* last of those that no device has */
+struct chunk *held_take(struct lane *l);	/* all of them */
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
 void lane_drop_held(struct op *op); /* chunks of a stopped entry that no device has */
 void chunk_free(struct engine *e, struct chunk *c);
@@ -539,7 +541,7 @@ void flush_out(struct engine *e, struct chunk *c);
 
 /* stripe.c: bulk by several rails */
 uint32_t lane_stripe(struct engine *e, struct lane *l);
-void rail_busy(const struct engine *e, struct rail *rail); /* it begins to carry something */
+void rail_busy(struct engine *e, struct rail *rail); /* it begins to carry something */
 void rail_carried(const struct engine *e, struct rail *rail, uint32_t len);
 
 /* replay.c: rails come and go */

@@ -63,12 +63,14 @@ static void news(struct engine_peer *p, uint32_t bit)
 void rail_joined(struct engine *e, struct rail *rail)
 {
 	struct engine_peer *p = rail->peer;
+	uint32_t i;
 
-	(void)e;
 	if (p->nup == RAIL_NUMBERS || (p->rails_up & bit_of(rail)))
 		return;
 	p->up[p->nup++] = rail;
 	p->rails_up |= bit_of(rail);
+	for (i = 0; i < p->nup; i++) /* what one carries is measured from now on */
+		rail_busy(e, p->up[i]);
 	if (p->state != PEER_UP)
 		return;
 	news(p, bit_of(rail));

@@ -57,13 +57,27 @@ void lane_remove_op(struct op *op)
 	list_del(&op->link);
 }
 
+void held_add(struct lane *l, struct chunk *c)
+{
+	c->next = NULL;
+	*l->held_tail = c;
+	l->held_tail = &c->next;
+}
+
+struct chunk *held_take(struct lane *l)
+{
+	struct chunk *all = l->held;
+
+	l->held = NULL;
+	l->held_tail = &l->held;
+	return all;
+}
+
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c)
 {
 	struct lane *l = &p->lanes[lane];
 
-	c->next = NULL;
-	*l->held_tail = c;
-	l->held_tail = &c->next;
+	held_add(l, c);
 	lane_wake(l);
 }
 
@@ -214,8 +228,9 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 	uint32_t took = rail->ep->dev->ops->post(rail->ep, batch, n), i;
 
 	if (took && !rail->inflight) {
-		rail->measured_ns = 0;
-		rail_busy(e, rail);
+		rail->measured_ns = rail->measured_most = 0;
+		if (rail->peer->nup > 1)
+			rail_busy(e, rail);
 		if (list_empty(&rail->peer->moved_link))
 			list_add_tail(&rail->peer->moved_link, &e->moved);
 	}
@@ -248,6 +263,8 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 
 	if (!rail || !rail->up)
 		return 0;
+	if (l->number == LANE_BULK && l->peer->nup > 1)
+		return lane_stripe(e, l);
 	while (l->held) {
 		for (n = 0; n < HELD_BATCH && l->held;) {
 			batch[n] = held_pop(l);
@@ -258,8 +275,6 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 		if (took < n)
 			return work;
 	}
-	if (l->number == LANE_BULK && l->peer->nup > 1)
-		return work + lane_stripe(e, l);
 	n = lane_fill(e, l, rail, batch, 0);
 	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
@@ -310,6 +325,8 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 {
 	uint64_t ns, came, rate_window;
 
+	if (rail->inflight_bytes + c->len > rail->measured_most)
+		rail->measured_most = rail->inflight_bytes + c->len;
 	rail->came[c->kind] += c->len;
 	if (rail->peer->nup > 1)
 		rail_carried(e, rail, c->len);
@@ -323,9 +340,15 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 		return;
 	came = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE] - rail->measured_from;
 	rate_window = (uint64_t)((double)came * WINDOW_NS / (double)ns);
-	/* A full window that came out in less than its time shows that more would have fitted. */
-	rate_window = rate_window * 2 < rail->window ? (rail->window + rate_window * 2) / 2
-						     : rate_window * 2;
+	/* A full window that came out in less than its time shows that more would have fitted; and
+	 * what was never half full shows nothing of less. */
+	if (rate_window * 2 >= rail->window)
+		rate_window *= 2;
+	else if (rail->measured_most >= rail->window / 2)
+		rate_window = (rail->window + rate_window * 2) / 2;
+	else
+		rate_window = rail->window;
+	rail->measured_most = 0;
 	rail->window = rate_window < WINDOW_MIN	  ? WINDOW_MIN
 		       : rate_window > WINDOW_MAX ? WINDOW_MAX
 						  : rate_window;

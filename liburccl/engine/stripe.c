@@ -3,148 +3,293 @@
  * Bulk by several rails. Each chunk goes where it will be out first, by what each rail was seen to
  * carry and has on its way. Where that rail is full, another has the chunk only if it will be done
  * with it before the others could have done all that is left of the entry: so a slow rail helps
- * with what is long and leaves the end of it to the fast ones. What a rail carries is not known
- * before it has carried something: it gets so small a piece of an entry that little is lost, or a
- * piece that would have to wait.
+ * with what is long and leaves the end of it to the fast ones.
+ *
+ * What a rail carries is bytes over the time in which it had some. While it has few on its way that
+ * is what was asked of it, and counts only if it is more than was known. A rail that is not known
+ * gets so small a piece of an entry that little is lost, or one that would have to wait, and then
+ * up to twice of what it has carried at a time, until that was enough to tell. One that carries
+ * nothing while others do is forgotten after a second, and tried again: ever more seldom while it
+ * is as slow as before.
  */
 #include "engine/private.h"
 
-#define RATE_NS	  (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries, */
-#define FIRST_NS  (50 * NSEC_PER_USEC) /* and so long at least */
-#define QUEUE_NS  (20 * NSEC_PER_MSEC) /* on its way, by that */
-#define TRY_SHARE 8u		       /* of what is left a rail that is not known has this part, */
-#define TRY_BYTES (16u << 10)	       /* and so much at least */
+#define RATE_NS	      (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries; */
+#define LOADED_BYTES  (256u << 10)	   /* with so many on its way it has enough to do; */
+#define KNOWN_BYTES   (2u << 20)	   /* it is known after so many, */
+#define KNOWN_NS      (5 * NSEC_PER_MSEC)  /* or so long, */
+#define KNOWN_MIN_NS  (50 * NSEC_PER_USEC) /* but not sooner */
+#define FORGET_NS     NSEC_PER_SEC
+#define FORGET_MAX_NS (60 * NSEC_PER_SEC)
+#define QUEUE_NS      (20 * NSEC_PER_MSEC) /* on its way, by what it carries */
+#define TRY_SHARE     8u	  /* of what is left a rail that is not known has this part, */
+#define TRY_BYTES     (16u << 10) /* and so much at least */
+#define GATHERED      8u	  /* chunks a rail, posted at once */
 
-void rail_busy(const struct engine *e, struct rail *rail)
+/* One lane's turn. */
+struct stripe {
+	struct engine *e;
+	struct lane *lane;
+	struct engine_peer *peer;
+	uint32_t keyless; /* rails that have no key for the entry: a bit each */
+	uint32_t full;	  /* whose device takes no more in this turn */
+	uint32_t work;
+	uint32_t n[RAIL_NUMBERS];
+	struct chunk *chunks[RAIL_NUMBERS][GATHERED];
+};
+
+static uint32_t bit_of(const struct rail *rail)
 {
+	return 1u << rail->number;
+}
+
+/* ---- what a rail carries ---- */
+
+void rail_busy(struct engine *e, struct rail *rail)
+{
+	e->now = clock_now(e->config.clock); /* it may have been long */
 	rail->rate_mark_ns = e->now;
+}
+
+static int is_loaded(const struct rail *rail)
+{
+	uint64_t enough = rail->window / 8;
+
+	return rail->inflight_bytes >= (enough < LOADED_BYTES ? enough : LOADED_BYTES);
+}
+
+static int is_telling(const struct rail *rail)
+{
+	if (rail->rate_busy_ns < KNOWN_MIN_NS)
+		return 0;
+	return rail->rate || rail->rate_bytes >= KNOWN_BYTES || rail->rate_busy_ns >= KNOWN_NS;
+}
+
+static void rate_set(struct rail *rail, uint64_t rate)
+{
+	uint64_t twice = 2 * rail->forget_ns;
+
+	if (!rail->rate) /* as slow as before? */
+		rail->forget_ns = rate >= 2 * rail->rate_was ? FORGET_NS
+				  : twice < FORGET_MAX_NS    ? twice
+							     : FORGET_MAX_NS;
+	rail->rate = rate;
 }
 
 void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 {
+	uint64_t ns = e->now - rail->rate_mark_ns, rate;
+
 	rail->rate_bytes += len;
-	rail->rate_busy_ns += e->now - rail->rate_mark_ns;
+	rail->rate_busy_ns += ns;
+	rail->rate_loaded_ns += is_loaded(rail) ? ns : 0;
 	rail->rate_mark_ns = e->now;
-	if (rail->rate_busy_ns < FIRST_NS)
+	if (!is_telling(rail))
 		return;
-	rail->rate = 1 + (uint64_t)((double)rail->rate_bytes * NSEC_PER_SEC /
-				    (double)rail->rate_busy_ns);
+	rate = 1 + (uint64_t)((double)rail->rate_bytes * NSEC_PER_SEC / (double)rail->rate_busy_ns);
+	if (rate > rail->rate || 2 * rail->rate_loaded_ns >= rail->rate_busy_ns)
+		rate_set(rail, rate);
 	if (rail->rate_busy_ns < RATE_NS)
 		return;
 	rail->rate_busy_ns /= 2; /* what is older counts less */
+	rail->rate_loaded_ns /= 2;
 	rail->rate_bytes /= 2;
+}
+
+static void forget(struct rail *rail)
+{
+	rail->rate_was = rail->rate;
+	rail->rate = rail->rate_bytes = rail->rate_busy_ns = rail->rate_loaded_ns = 0;
+}
+
+/* ---- where a chunk goes ---- */
+
+static uint64_t on_its_way(const struct rail *rail)
+{
+	return rail->inflight_bytes + rail->gathered_bytes;
 }
 
 /* When len bytes more would be out, in seconds. */
 static double finish(const struct rail *rail, uint64_t len)
 {
-	return (double)(rail->inflight_bytes + len) / (double)rail->rate;
+	return (double)(on_its_way(rail) + len) / (double)rail->rate;
 }
 
 /* All that others have and all that is left, by all of them together. */
-static double finish_others(const struct engine_peer *p, const struct rail *but, uint64_t left,
-			    uint32_t full)
+static double finish_others(const struct stripe *s, const struct rail *but, uint64_t left)
 {
 	double bytes = (double)left, rate = 1;
 	uint32_t i;
 
-	for (i = 0; i < p->nup; i++) {
-		if (p->up[i] == but || !p->up[i]->rate || full >> p->up[i]->number & 1)
+	for (i = 0; i < s->peer->nup; i++) {
+		const struct rail *rail = s->peer->up[i];
+
+		if (rail == but || !rail->rate || s->keyless & bit_of(rail))
 			continue;
-		bytes += (double)p->up[i]->inflight_bytes;
-		rate += (double)p->up[i]->rate;
+		bytes += (double)on_its_way(rail);
+		rate += (double)rail->rate;
 	}
 	return bytes / rate;
 }
 
-static int has_room(const struct rail *rail, uint32_t full)
+static int has_room(const struct stripe *s, const struct rail *rail)
 {
 	double most = rail->rate ? (double)rail->rate * QUEUE_NS / NSEC_PER_SEC : 1e18;
 
-	if (full >> rail->number & 1 || rail->inflight_bytes >= rail->window)
+	if ((s->keyless | s->full) & bit_of(rail) || on_its_way(rail) >= rail->window)
 		return 0;
-	return (double)rail->inflight_bytes <= most;
+	return (double)on_its_way(rail) <= most;
 }
 
 /* One that is not known, and may have a piece to show itself. */
-static struct rail *rail_to_try(const struct engine_peer *p, uint64_t left, uint32_t full)
+static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
 {
+	struct rail *best = s->peer->rail, *rail;
 	uint32_t i;
 
-	if (!p->rail->rate)
-		return has_room(p->rail, full) ? p->rail : NULL;
-	if (left < TRY_SHARE * TRY_BYTES && has_room(p->rail, full))
+	if (!best->rate)
+		return has_room(s, best) ? best : NULL;
+	if (left + on_its_way(best) < TRY_SHARE * TRY_BYTES && has_room(s, best))
 		return NULL;
-	for (i = 0; i < p->nup; i++)
-		if (!p->up[i]->rate && !p->up[i]->inflight_bytes && has_room(p->up[i], full))
-			return p->up[i];
+	for (i = 0; i < s->peer->nup; i++) {
+		rail = s->peer->up[i];
+		if (rail->rate && rail != best && !on_its_way(rail) &&
+		    s->e->now - rail->rate_mark_ns > rail->forget_ns)
+			forget(rail);
+		if (!rail->rate && on_its_way(rail) <= 2 * rail->rate_bytes && has_room(s, rail))
+			return rail;
+	}
 	return NULL;
 }
 
-static uint64_t piece_limit(const struct engine_peer *p, const struct rail *rail, uint64_t left)
+static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uint64_t left)
 {
 	uint64_t most = chunk_limit(rail), share = left / TRY_SHARE & ~4095ull;
 
-	if (rail->rate || rail == p->rail)
+	if (rail->rate || rail == s->peer->rail)
 		return most;
 	share = share > TRY_BYTES ? share : TRY_BYTES;
 	return share < most ? share : most;
 }
 
-/* full: those that have no key. NULL: it is best to wait. */
-static struct rail *rail_for(const struct engine_peer *p, uint64_t left, uint64_t len,
-			     uint32_t full)
+/* NULL: it is best to wait. */
+static struct rail *rail_for(const struct stripe *s, uint64_t left)
 {
-	struct rail *first = NULL, *best = rail_to_try(p, left, full);
+	struct rail *first = NULL, *best = rail_to_try(s, left), *rail;
+	uint64_t most = chunk_limit(s->peer->rail), len = left < most ? left : most;
 	uint32_t i;
 
-	if (best || !p->rail->rate)
+	if (best || !s->peer->rail->rate)
 		return best;
-	for (i = 0; i < p->nup; i++) {
-		struct rail *rail = p->up[i];
-
-		if (!rail->rate || full >> rail->number & 1)
+	for (i = 0; i < s->peer->nup; i++) {
+		rail = s->peer->up[i];
+		if (!rail->rate || s->keyless & bit_of(rail))
 			continue;
 		if (!first || finish(rail, len) < finish(first, len))
 			first = rail;
-		if (has_room(rail, full) && (!best || finish(rail, len) < finish(best, len)))
+		if (has_room(s, rail) && (!best || finish(rail, len) < finish(best, len)))
 			best = rail;
 	}
-	if (best == first || !best || finish(best, len) <= finish_others(p, best, left, full))
+	if (best == first || !best || finish(best, len) <= finish_others(s, best, left))
 		return best;
 	return NULL;
 }
 
-uint32_t lane_stripe(struct engine *e, struct lane *l)
-{
-	struct engine_peer *p = l->peer;
-	uint64_t most = chunk_limit(p->rail), left, len;
-	uint32_t work = 0, full = 0, budget = 2 * p->nup;
-	struct rail *rail;
-	struct chunk *c;
-	struct op *op;
+/* ---- one turn ---- */
 
-	while (!list_empty(&l->ops) && e->chunk_free && p->rail && budget) {
-		op = list_first(&l->ops, struct op, link);
-		left = cursor_left(op);
-		len = left < most ? left : most;
-		rail = rail_for(p, left, len, full);
+static void post(struct stripe *s, struct rail *rail)
+{
+	uint32_t n = s->n[rail->number], took;
+
+	if (!n)
+		return;
+	s->n[rail->number] = 0;
+	rail->gathered_bytes = 0;
+	took = batch_post(s->e, s->lane, rail, s->chunks[rail->number], n);
+	s->work += took;
+	s->full |= took < n ? bit_of(rail) : 0;
+}
+
+static void gather(struct stripe *s, struct rail *rail, struct chunk *c)
+{
+	s->chunks[rail->number][s->n[rail->number]++] = c;
+	rail->gathered_bytes += c->len;
+	if (s->n[rail->number] == GATHERED)
+		post(s, rail);
+}
+
+static struct rail *rail_of(const struct engine_peer *p, const struct chunk *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nup; i++)
+		if (p->up[i]->ep == c->ep)
+			return p->up[i];
+	return NULL;
+}
+
+/* What a device had no room for is for the same again: no other waits for that. */
+static void post_held(struct stripe *s)
+{
+	struct chunk *c, *next;
+	struct rail *rail;
+
+	for (c = held_take(s->lane); c; c = next) {
+		next = c->next;
+		rail = rail_of(s->peer, c);
+		if (!rail && !chunk_aim(c, s->peer->rail))
+			continue;
 		if (!rail)
-			break;
-		c = op_chunk(e, op, rail, piece_limit(p, rail, left));
-		if (!c) { /* it waits or has ended, or the rail has no key for it */
-			full |= rail == p->rail ? 0 : 1u << rail->number;
+			rail = s->peer->rail;
+		if (s->full & bit_of(rail) || !rail_post(s->e, rail, &c, 1)) {
+			s->full |= bit_of(rail);
+			held_add(s->lane, c);
 			continue;
 		}
-		list_del(&op->link);
-		if (op_exhausted(op))
-			op->bits |= OP_DONE_CURSOR;
-		else
-			list_add_tail(&op->link, &l->ops);
-		work++;
-		budget--;
-		if (!batch_post(e, l, rail, &c, 1))
-			break;
+		s->work++;
 	}
-	return work;
+}
+
+/* 0: there is no more to be done for now. */
+static uint64_t stripe_next(struct stripe *s)
+{
+	struct op *op = list_first(&s->lane->ops, struct op, link);
+	uint64_t left = cursor_left(op), len;
+	struct rail *rail = rail_for(s, left);
+	struct chunk *c;
+
+	if (!rail)
+		return 0;
+	c = op_chunk(s->e, op, rail, piece_limit(s, rail, left));
+	if (!c) { /* it waits or has ended, or the rail has no key for it */
+		s->keyless |= rail == s->peer->rail ? 0 : bit_of(rail);
+		return 1;
+	}
+	s->keyless = 0;
+	list_del(&op->link);
+	if (op_exhausted(op))
+		op->bits |= OP_DONE_CURSOR;
+	else
+		list_add_tail(&op->link, &s->lane->ops);
+	len = c->len;
+	gather(s, rail, c);
+	return len;
+}
+
+uint32_t lane_stripe(struct engine *e, struct lane *l)
+{
+	struct stripe s = {.e = e, .lane = l, .peer = l->peer};
+	uint64_t budget = 2ull * s.peer->nup * s.peer->rail->ep->dev->ops->chunk_bytes, len = 1;
+	uint32_t i, turns;
+
+	post_held(&s);
+	for (turns = 0; turns < POST_BATCH && len && budget && s.peer->rail; turns++) {
+		if (list_empty(&l->ops) || !e->chunk_free)
+			break;
+		len = stripe_next(&s);
+		budget -= len < budget ? len : budget;
+	}
+	for (i = 0; i < s.peer->nup; i++)
+		post(&s, s.peer->up[i]);
+	return s.work;
 }

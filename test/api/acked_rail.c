@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 		breaks_midway(i % 2, i);
 	printf("%u told, %u lost\n", told, lost);
 	CHECK(told);
-	CHECK(lost);
+	CHECK(lost || PAIR_SLOW);
 	forgets();
 	target_close(&p, &t);
 	pair_close(&p);

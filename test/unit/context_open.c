@@ -68,11 +68,11 @@ static void test_nothing_left(void)
 	int before, threads, i;
 	struct urccl *ctx;
 
-	threads = count_dir("/proc/self/task");
-	/* Once for what libc keeps. */
+	/* Once for what libc and sanitizers keep. */
 	CHECK_EQ(urccl_open(NULL, &ctx), 0);
 	urccl_close(ctx);
 	before = fds();
+	threads = count_dir("/proc/self/task");
 	for (i = 0; i < 20; i++) {
 		struct urccl_ring *ring;
 
@@ -86,9 +86,9 @@ static void test_nothing_left(void)
 	urccl_ring_close(NULL);
 	CHECK_EQ(fds(), before);
 	/* One that was joined is listed until the kernel is done with it. */
-	for (i = 0; i < 1000 && count_dir("/proc/self/task") != threads; i++)
+	for (i = 0; i < 1000 && count_dir("/proc/self/task") > threads; i++)
 		usleep(10000);
-	CHECK_EQ(count_dir("/proc/self/task"), threads);
+	CHECK_LE(count_dir("/proc/self/task"), threads);
 }
 
 /* With n descriptors to spare, for every n until it opens. */
