@@ -270,6 +270,7 @@ struct engine_peer {
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
+	uint32_t chunks;      /* of them */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	struct timer awaited; /* while some are: when to have the peer pinged */
@@ -399,6 +400,7 @@ struct engine {
 	struct chunk *chunks;
 	struct chunk *chunk_free;
 	uint32_t chunks_used;
+	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
 
 	struct engine_region_slot {
@@ -515,6 +517,7 @@ void held_add(struct lane *l, struct chunk *c); /* last of those that no device 
 struct chunk *held_take(struct lane *l);	/* all of them */
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
 void lane_drop_held(struct op *op); /* chunks of a stopped entry that no device has */
+int chunk_may(const struct engine *e, const struct engine_peer *p); /* it may have one more */
 void chunk_free(struct engine *e, struct chunk *c);
 uint64_t chunk_limit(const struct rail *rail);
 /* The entry's next chunk, for a rail; NULL: it has none now, or no chunk is free. */

@@ -13,19 +13,33 @@
 
 /* ---- chunks ---- */
 
-static struct chunk *chunk_new(struct engine *e)
+/* What is free is shared by those that have some, and one more: the only peer has a third of all,
+ * and n peers whose chunks do not come back leave one in n + 1. The threshold follows what is free,
+ * as in Choudhury and Hahne, Dynamic queue length thresholds (1998). */
+int chunk_may(const struct engine *e, const struct engine_peer *p)
 {
-	struct chunk *c = e->chunk_free;
+	return p->chunks * (1 + e->chunk_peers) < CHUNKS_MAX - e->chunks_used;
+}
 
-	if (c) {
-		e->chunk_free = c->next;
-		e->chunks_used++;
-	}
+static struct chunk *chunk_new(struct engine *e, struct op *op)
+{
+	struct chunk *c;
+
+	if (!chunk_may(e, op->peer))
+		return NULL;
+	c = e->chunk_free;
+	c->op = op;
+	e->chunk_free = c->next;
+	e->chunks_used++;
+	e->chunk_peers += !op->peer->chunks++;
 	return c;
 }
 
 void chunk_free(struct engine *e, struct chunk *c)
 {
+	struct op *op = c->op;
+
+	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;
 	e->chunk_free = c;
@@ -138,7 +152,7 @@ uint64_t chunk_limit(const struct rail *rail)
 static inline __attribute__((always_inline)) struct chunk *
 next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
-	struct chunk *c = e->chunk_free ? chunk_new(e) : NULL;
+	struct chunk *c = chunk_new(e, op);
 	struct piece p;
 	int n;
 
@@ -160,7 +174,6 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 		c->memory = p.memory;
 		c->key = &p.remote->rail_keys[rail->number][p.part].key;
 		c->off = p.off;
-		c->op = op;
 		c->seg = p.seg;
 		c->taken = 0;
 		c->tries = op->tries;
@@ -204,7 +217,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 	struct chunk *c;
 	struct op *op;
 
-	while (n < POST_BATCH && !list_empty(&l->ops) && e->chunk_free) {
+	while (n < POST_BATCH && !list_empty(&l->ops) && chunk_may(e, l->peer)) {
 		if (l->number == LANE_BULK && (bytes >= rail->window || !budget))
 			break;
 		op = list_first(&l->ops, struct op, link);

@@ -284,7 +284,7 @@ uint32_t lane_stripe(struct engine *e, struct lane *l)
 
 	post_held(&s);
 	for (turns = 0; turns < POST_BATCH && len && budget && s.peer->rail; turns++) {
-		if (list_empty(&l->ops) || !e->chunk_free)
+		if (list_empty(&l->ops) || !chunk_may(e, s.peer))
 			break;
 		len = stripe_next(&s);
 		budget -= len < budget ? len : budget;

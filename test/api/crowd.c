@@ -11,11 +11,11 @@ void crowd_open(struct crowd *c, int argc, char **argv, uint32_t n, uint32_t slo
 	c->sides = calloc(n, sizeof(*c->sides));
 	c->handles = calloc(n, sizeof(*c->handles));
 	CHECK(c->sides && c->handles);
+	c->p.ring_params.entries = 1024;
 	c->p.ring_params.event_slots = slots;
 	side_open(&c->p, &c->p.b);
 	side_accept(&c->p.b, 1);
 	c->p.params.flags |= URCCL_OPEN_INLINE;
-	c->p.ring_params.entries = 1024;
 	for (i = 0; i < n; i++) {
 		side_open(&c->p, &c->sides[i]);
 		side_connect(&c->sides[i], &c->p.b);
