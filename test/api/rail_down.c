@@ -9,7 +9,7 @@
 #define DEPTH	4u
 #define NO_RAIL 8u
 #define LOSS	((PAIR_SLOW ? 5 : 1) * 1000000000ull) /* ns, at most */
-#define LATE	2u /* so many may be longer, for the machine may be away */
+#define LATE	6u /* so many may be longer, for the machine may be away */
 
 static struct pair p;
 static struct target t;

@@ -7,10 +7,10 @@
 #define LEN	   65536u
 #define PIECES	   8u
 #define EACH	   (LEN / PIECES)
-#define MOST	   1000u  /* pieces until then */
-#define DEAD_AFTER 400u	  /* ms */
-#define DRAIN	   1000u  /* ms, likewise until a device is not asked any more */
-#define POLLS	   10000u /* more than this in time: the machine was not away */
+#define MOST	   1000u   /* pieces until then */
+#define DEAD_AFTER 400u	   /* ms */
+#define DRAIN	   1000u   /* ms, likewise until a device is not asked any more */
+#define POLLS	   300000u /* with fewer the machine was away: three times what it takes there */
 
 static void in_time(uint64_t since, uint32_t polls, uint64_t ms)
 {
