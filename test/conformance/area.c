@@ -137,8 +137,8 @@ int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t patter
 
 /* ---- grants ---- */
 
-void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
-		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns)
+int grant_try(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+	      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns)
 {
 	const struct backend *b = owner->node->dev->ops;
 	int n;
@@ -153,11 +153,20 @@ void grant_open_until(struct grant *g, struct end *owner, struct end *importer, 
 	if (g->exposure.ep->dev->pins)
 		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->exposure), 0);
 	n = b->expose(&g->exposure, g->key, sizeof(g->key));
-	CHECK(n > 0);
+	if (n < 0)
+		return n;
+	CHECK_GE(n, 1);
 	CHECK_LE(n, KEY_MAX);
 	g->key_len = (uint32_t)n;
 	if (importer)
 		CHECK_EQ(b->import(importer->ep, g->key, g->key_len, len, &g->rkey), 0);
+	return 0;
+}
+
+void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns)
+{
+	CHECK_EQ(grant_try(g, owner, importer, area, off, len, rights, expires_ns), 0);
 }
 
 void grant_open(struct grant *g, struct end *owner, struct end *importer, struct area *area,

@@ -250,7 +250,7 @@ void pair_open(struct rig *rig, struct pair *pair)
 
 void pair_mend(struct rig *rig, struct pair *pair)
 {
-	if (!rig->backend->breaks)
+	if (!rig->backend->breaks && !pair->end[0].down && !pair->end[1].down)
 		return;
 	pair_close(rig, pair);
 	pair_open(rig, pair);

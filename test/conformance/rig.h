@@ -127,6 +127,9 @@ int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t patter
 /* owner's peer may touch [off, off + len) of the area; importer, the peer's end, takes the key. */
 void grant_open(struct grant *g, struct end *owner, struct end *importer, struct area *area,
 		uint64_t off, uint64_t len, uint32_t rights);
+/* 0, or what expose() said. */
+int grant_try(struct grant *g, struct end *owner, struct end *importer, struct area *area,
+	      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns);
 void grant_open_until(struct grant *g, struct end *owner, struct end *importer, struct area *area,
 		      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns);
 /* Forgets and withdraws. */

@@ -85,19 +85,32 @@ static void end(struct unruly *u)
 	pair_mend(u->rig, &u->pair);
 }
 
+/* What was refused breaks a way of some providers, and its end follows where the machine is too
+ * busy to make another in time: then there is one more try. */
+static void beyond_right(struct unruly *u, uint32_t right, enum chunk_kind may,
+			 enum chunk_kind may_not)
+{
+	uint32_t tries;
+
+	for (tries = 0;; tries++) {
+		give(u, right, NEVER_NS);
+		if (!try(u, may, 0))
+			break;
+		CHECK(u->pair.end[0].down || u->pair.end[1].down);
+		CHECK_LE(tries, 1);
+		end(u);
+	}
+	CHECK(try(u, may_not, 0) < 0);
+	end(u);
+}
+
 static void beyond_rights(struct unruly *u)
 {
 	uint32_t i;
 
 	for (i = 0; i < 3; i++) {
-		give(u, URCCL_RIGHT_READ, NEVER_NS);
-		CHECK_EQ(try(u, CHUNK_READ, 0), 0);
-		CHECK(try(u, CHUNK_WRITE, 0) < 0);
-		end(u);
-		give(u, URCCL_RIGHT_WRITE, NEVER_NS);
-		CHECK_EQ(try(u, CHUNK_WRITE, 0), 0);
-		CHECK(try(u, CHUNK_READ, 0) < 0);
-		end(u);
+		beyond_right(u, URCCL_RIGHT_READ, CHUNK_READ, CHUNK_WRITE);
+		beyond_right(u, URCCL_RIGHT_WRITE, CHUNK_WRITE, CHUNK_READ);
 	}
 }
 
