@@ -141,25 +141,25 @@ static int has_room(const struct stripe *s, const struct rail *rail)
 	return (double)on_its_way(rail) <= most;
 }
 
-/* One that is not known, and may have a piece to show itself. */
+/* One that is not known, and may have a piece to show itself; the best has all until it is. */
 static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
 {
 	struct rail *best = s->peer->rail, *rail;
 	uint32_t i;
 
-	if (!best->rate)
-		return has_room(s, best) ? best : NULL;
 	if (left + on_its_way(best) < TRY_SHARE * TRY_BYTES && has_room(s, best))
-		return NULL;
+		return best->rate ? NULL : best;
 	for (i = 0; i < s->peer->nup; i++) {
 		rail = s->peer->up[i];
-		if (rail->rate && rail != best && !on_its_way(rail) &&
+		if (rail == best)
+			continue;
+		if (rail->rate && !on_its_way(rail) &&
 		    s->e->now - rail->rate_mark_ns > rail->forget_ns)
 			forget(rail);
 		if (!rail->rate && on_its_way(rail) <= 2 * rail->rate_bytes && has_room(s, rail))
 			return rail;
 	}
-	return NULL;
+	return !best->rate && has_room(s, best) ? best : NULL;
 }
 
 static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uint64_t left)

@@ -2,6 +2,7 @@
 /* A program that does nothing but epoll_wait() between its turns: in 20,000 random entries no
  * wake-up is lost, and (but for an INLINE context, whose fd also asks to be driven) hardly one is
  * for nothing. */
+#include <errno.h>
 #include <sys/epoll.h>
 #include "pair.h"
 
@@ -125,6 +126,8 @@ int main(int argc, char **argv)
 	while (ended < ENTRIES || notes < promised) {
 		int n = epoll_wait(epfd, ev, 2, LATE_MS);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n == 0) {
 			urccl_dump(p.a.ctx, 2);
 			urccl_dump(p.b.ctx, 2);
