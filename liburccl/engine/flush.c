@@ -148,7 +148,6 @@ static void acked_lose(struct engine_peer *p, struct scope *s)
 	s->lost_at = p->acked_losses;
 	order_scope_all(s)->lost_at = p->acked_losses;
 	order_lost(s);
-	acked_forget(s);
 }
 
 int flush_may_wait(const struct op *op)
@@ -177,6 +176,8 @@ void flush_owed(struct op *op)
 	if (op->bits & OP_AGAIN) { /* its rail broke */
 		p->acked_losses++;
 		acked_lose(p, s);
+		if (!s->acked_rails)
+			acked_forget(s);
 	}
 }
 
@@ -221,8 +222,13 @@ void flush_lost(struct rail *rail)
 	p->acked_losses += (uint32_t)is_owed(rail);
 	list_for_each_safe(pos, tmp, &p->acked_scopes) {
 		s = list_entry(pos, struct scope, acked_link);
-		if (is_owed(rail) && s->acked_rails >> rail->number & 1)
+		if (!(s->acked_rails >> rail->number & 1))
+			continue;
+		if (is_owed(rail) && s->acked_seq > rail->proved_seq)
 			acked_lose(p, s);
+		s->acked_rails &= ~(1u << rail->number);
+		if (!s->acked_rails)
+			acked_forget(s);
 	}
 	rail->acked = 0;
 }

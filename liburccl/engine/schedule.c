@@ -21,14 +21,14 @@ int chunk_may(const struct engine *e, const struct engine_peer *p)
 	return p->chunks * (1 + e->chunk_peers) < CHUNKS_MAX - e->chunks_used;
 }
 
-static struct chunk *chunk_new(struct engine *e, struct op *op)
+/* It has no entry yet: who looks at all chunks passes it by. */
+static struct chunk *chunk_new(struct engine *e, const struct op *op)
 {
 	struct chunk *c;
 
 	if (!chunk_may(e, op->peer))
 		return NULL;
 	c = e->chunk_free;
-	c->op = op;
 	e->chunk_free = c->next;
 	e->chunks_used++;
 	e->chunk_peers += !op->peer->chunks++;
@@ -174,12 +174,14 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 		c->memory = p.memory;
 		c->key = &p.remote->rail_keys[rail->number][p.part].key;
 		c->off = p.off;
+		c->op = op;
 		c->seg = p.seg;
 		c->taken = 0;
 		c->tries = op->tries;
 		c->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 		return c;
 	}
+	c->op = op;
 	chunk_free(e, c);
 	op->inflight--;
 	if (n == -EAGAIN && !(op->bits & OP_DECIDED)) {
@@ -222,6 +224,8 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			break;
 		op = list_first(&l->ops, struct op, link);
 		c = next_chunk(e, op, rail, most);
+		if (!c && rail != l->peer->rail)
+			break;
 		if (!c)
 			continue;
 		batch[n++] = c;

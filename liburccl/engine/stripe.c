@@ -35,6 +35,7 @@ struct stripe {
 	uint32_t full;	  /* whose device takes no more in this turn */
 	uint32_t work;
 	uint32_t n[RAIL_NUMBERS];
+	struct rail *rails[RAIL_NUMBERS];
 	struct chunk *chunks[RAIL_NUMBERS][GATHERED];
 };
 
@@ -197,25 +198,34 @@ static struct rail *rail_for(const struct stripe *s, uint64_t left)
 
 /* ---- one turn ---- */
 
-static void post(struct stripe *s, struct rail *rail)
+/* The rail may have broken since: handles that are looked up may have commands carried out. */
+static void post(struct stripe *s, uint32_t number)
 {
-	uint32_t n = s->n[rail->number], took;
+	struct rail *rail = s->rails[number];
+	uint32_t n = s->n[number], took, i;
 
 	if (!n)
 		return;
-	s->n[rail->number] = 0;
+	s->n[number] = 0;
 	rail->gathered_bytes = 0;
-	took = batch_post(s->e, s->lane, rail, s->chunks[rail->number], n);
+	for (i = 0; i < n && !rail->up; i++) {
+		s->chunks[number][i]->ep = NULL;
+		held_add(s->lane, s->chunks[number][i]);
+	}
+	if (!rail->up)
+		return;
+	took = batch_post(s->e, s->lane, rail, s->chunks[number], n);
 	s->work += took;
 	s->full |= took < n ? bit_of(rail) : 0;
 }
 
 static void gather(struct stripe *s, struct rail *rail, struct chunk *c)
 {
+	s->rails[rail->number] = rail;
 	s->chunks[rail->number][s->n[rail->number]++] = c;
 	rail->gathered_bytes += c->len;
 	if (s->n[rail->number] == GATHERED)
-		post(s, rail);
+		post(s, rail->number);
 }
 
 static struct rail *rail_of(const struct engine_peer *p, const struct chunk *c)
@@ -250,7 +260,7 @@ static void post_held(struct stripe *s)
 	}
 }
 
-/* 0: there is no more to be done for now. */
+/* 0: nothing more goes in this turn. */
 static uint64_t stripe_next(struct stripe *s)
 {
 	struct op *op = list_first(&s->lane->ops, struct op, link);
@@ -289,7 +299,7 @@ uint32_t lane_stripe(struct engine *e, struct lane *l)
 		len = stripe_next(&s);
 		budget -= len < budget ? len : budget;
 	}
-	for (i = 0; i < s.peer->nup; i++)
-		post(&s, s.peer->up[i]);
+	for (i = 0; i < RAIL_NUMBERS; i++)
+		post(&s, i);
 	return s.work;
 }
