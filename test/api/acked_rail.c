@@ -241,11 +241,11 @@ int main(int argc, char **argv)
 	breaks_groups();
 	breaks_for_any();
 	remembers();
-	for (i = 1; i <= ROUNDS; i++)
+	for (i = 1; i <= ROUNDS || (!lost && i <= 10 * ROUNDS); i++)
 		breaks_midway(i % 2, i);
 	printf("%u told, %u lost\n", told, lost);
 	CHECK(told);
-	CHECK(lost || PAIR_SLOW);
+	CHECK(lost);
 	forgets();
 	target_close(&p, &t);
 	pair_close(&p);
