@@ -142,8 +142,8 @@ struct urccl_params {
 	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
 	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
 	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */
-	uint32_t max_inflight_ops;	/* operations of one device at a time (256); not carried
-					 * out yet */
+	uint32_t max_inflight_ops;	/* pieces of entries that devices have at a time, of all
+					 * peers: up to 4,096 (that); entries beyond wait */
 	uint32_t rdma_max_rd_atomic;	/* READs and atomics a queue pair has out (16) */
 	uint32_t rdma_max_dest_rd_atomic;	/* and takes (16) */
 	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
@@ -155,8 +155,8 @@ struct urccl_params {
 	uint8_t	 rdma_port;		/* 0: all that are active */
 	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */
 	/* By enum urccl_class: */
-	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, else
-					 * 0 */
+	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, 8 on
+					 * EFA, else 0 */
 	int16_t	 rdma_tc[3];		/* traffic class, 0 to 255; URCCL_AUTO: 104 on RoCE, else
 					 * 0 */
 	int16_t	 tcp_tclass[3];		/* IP_TOS and IPV6_TCLASS: DSCP * 4, up to 252; 0: the
@@ -351,8 +351,9 @@ void urccl_close(struct urccl *ctx);
  * An INLINE context has one ring (-EBUSY). Does not wait for the network. */
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring);
 
-/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: no call on it
- * after or beside this one. NULL is fine. */
+/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: within 2 s, but
+ * for memory that a driver is just pinning for a REGISTER. No call on it after or beside this one.
+ * NULL is fine. */
 void urccl_ring_close(struct urccl_ring *ring);
 
 /*

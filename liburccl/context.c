@@ -28,10 +28,13 @@ const struct backend *context_backend(uint32_t transport)
 	return transport < ARRAY_SIZE(backends) ? backends[transport] : NULL;
 }
 
+/* ---- devices ---- */
+
 static int device_open(struct urccl *ctx, const struct backend *b, struct device_config *config)
 {
 	int err;
 
+	fail(0, "%s", "");
 	config->index = ctx->ndevices;
 	err = b->open(config, &ctx->devices[ctx->ndevices]);
 	if (!err)
@@ -39,8 +42,53 @@ static int device_open(struct urccl *ctx, const struct backend *b, struct device
 	return err;
 }
 
-/* Opens a transport's devices as the next ones: of several those that open. */
-static int transport_open(struct urccl *ctx, uint32_t transport)
+/* Those from number n on. */
+static void devices_close(struct urccl *ctx, uint32_t n)
+{
+	while (ctx->ndevices > n) {
+		struct device *dev = ctx->devices[--ctx->ndevices];
+
+		dev->ops->close(dev);
+	}
+}
+
+/* Keeps what fail() has to say of it. */
+static void refuse(struct urccl *ctx, uint32_t transport, int err)
+{
+	struct refusal *r = &ctx->refused[ctx->nrefused];
+
+	if (!*urccl_errmsg())
+		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
+	if (ctx->nrefused == REFUSALS_MAX)
+		return;
+	ctx->nrefused++;
+	r->transport = transport;
+	r->err = err;
+	snprintf(r->why, sizeof(r->why), "%s", urccl_errmsg());
+}
+
+/* All since number first in one sentence. */
+static int fail_refused(const struct urccl *ctx, uint32_t first)
+{
+	char all[512] = "";
+	struct text t = {all, sizeof(all), 0};
+	uint32_t i;
+
+	for (i = first; i < ctx->nrefused; i++)
+		text_add(&t, "%s%s", i > first ? "; " : "", ctx->refused[i].why);
+	return first < ctx->nrefused ? fail(ctx->refused[first].err, "%s", all) : -ENODEV;
+}
+
+/* shm has two ways to move bytes; what cma reads is in the ring's books and counts as that. */
+static int serves(const struct settings *s, uint32_t transport)
+{
+	return transport != URCCL_TRANSPORT_SHM || s->p.enforce != URCCL_ENFORCE_OWNER ||
+	       s->p.bounce != URCCL_ALLOW_NO;
+}
+
+/* Opens what devices open, and keeps why others do not: 0, or -errno with fail() text: there was
+ * none to try. */
+static int transport_try(struct urccl *ctx, uint32_t transport)
 {
 	struct device_config config = {
 		.params = &ctx->settings.p,
@@ -49,52 +97,67 @@ static int transport_open(struct urccl *ctx, uint32_t transport)
 		.nlisten = ctx->settings.nlisten,
 	};
 	const struct backend *b = context_backend(transport);
-	uint32_t n, before = ctx->ndevices;
-	int err;
+	int err, device_err;
+	uint32_t n;
 
 	if (!b)
 		return fail(-EOPNOTSUPP,
 			    "this version does not carry out transport %s: sim, shm, "
 			    "tcp, ib, efa, cxi and fabric:NAME are possible",
 			    transport_name(transport));
+	if (!serves(&ctx->settings, transport))
+		return fail(-EINVAL,
+			    "transport shm can move nothing: enforce=owner forbids it memory that "
+			    "peers map, and bounce=no its ring. Leave one of them out, or name "
+			    "another transport, such as tcp");
 	err = nics_choose(&ctx->settings.p, transport, &config);
 	if (err)
-		goto refuse;
+		return err;
 	err = -ENODEV;
 	fail(0, "%s", "");
 	n = b->scan(&config);
-	for (; config.number < n && ctx->ndevices < DEVICES_MAX; config.number++)
-		err = device_open(ctx, b, &config);
+	for (; config.number < n && ctx->ndevices < DEVICES_MAX; config.number++) {
+		device_err = device_open(ctx, b, &config);
+		if (device_err)
+			refuse(ctx, transport, device_err);
+		err = 0;
+	}
 	free(config.nics);
-	if (ctx->ndevices > before)
-		return 0;
-refuse:
-	if (!*urccl_errmsg())
-		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
-	ctx->refused[transport].err = err;
-	snprintf(ctx->refused[transport].why, sizeof(ctx->refused[transport].why), "%s",
-		 urccl_errmsg());
 	return err;
 }
 
-static void devices_close(struct urccl *ctx)
+/* Opens a transport's devices as the next ones: of several those that open, but each that the
+ * settings name, unless the transport itself may be missing. */
+static int transport_open(struct urccl *ctx, uint32_t transport, enum transport_how how)
 {
-	while (ctx->ndevices) {
-		struct device *dev = ctx->devices[--ctx->ndevices];
+	uint32_t before = ctx->ndevices, first = ctx->nrefused;
+	int err;
 
-		dev->ops->close(dev);
-	}
+	err = transport_try(ctx, transport);
+	if (err)
+		refuse(ctx, transport, err);
+	if (ctx->ndevices > before &&
+	    (ctx->nrefused == first || how == TRANSPORT_MAYBE ||
+	     !nics_are_named(&ctx->settings.p, transport)))
+		return 0;
+	devices_close(ctx, before);
+	return fail_refused(ctx, first);
 }
 
-/* Keeps the reason for dumps. */
-static void leave_out(struct urccl *ctx, uint32_t transport)
+/* What did not open since number first: kept for dumps. */
+static void leave_out(struct urccl *ctx, uint32_t first, const char *what)
 {
-	size_t len = strlen(ctx->left_out);
+	uint32_t i;
 
-	snprintf(ctx->left_out + len, sizeof(ctx->left_out) - len, "%s%s: %s", len ? "; " : "",
-		 transport_name(transport), urccl_errmsg());
-	log_text(&ctx->log, URCCL_LOG_WARN, "transport %s is left out: %s",
-		 transport_name(transport), urccl_errmsg());
+	for (i = first; i < ctx->nrefused; i++) {
+		const struct refusal *r = &ctx->refused[i];
+		const char *name = transport_name(r->transport);
+		size_t len = strlen(ctx->left_out);
+
+		snprintf(ctx->left_out + len, sizeof(ctx->left_out) - len, "%s%s: %s",
+			 len ? "; " : "", name, r->why);
+		log_text(&ctx->log, URCCL_LOG_WARN, "%s %s is left out: %s", what, name, r->why);
+	}
 }
 
 /* What was opened, in a line, and who set what. */
@@ -128,7 +191,11 @@ static int is_asked_for(const struct settings *s, uint32_t i)
 {
 	uint32_t transport = s->transports.list[i].transport;
 
-	if (s->transports.list[i].how != TRANSPORT_MAYBE)
+	if (s->transports.list[i].how == TRANSPORT_REQUIRED)
+		return 1;
+	if (!serves(s, transport))
+		return 0;
+	if (s->transports.list[i].how == TRANSPORT_NAMED)
 		return 1;
 	if (s->p.transport)
 		return 0;
@@ -137,28 +204,28 @@ static int is_asked_for(const struct settings *s, uint32_t i)
 	return transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver);
 }
 
-/* A program gets all transports that it named; of those it did not, or with "?", those that open.
- */
+/* A program gets all transports that it named and that can serve; of those it did not, or with "?",
+ * those that open. */
 static int devices_open(struct urccl *ctx)
 {
 	const struct settings *s = &ctx->settings;
-	uint32_t i;
 	int err = -EINVAL;
+	uint32_t i, first;
 
 	for (i = 0; i < s->transports.n; i++) {
-		err = transport_open(ctx, s->transports.list[i].transport);
-		if (!err)
-			continue;
-		if (is_asked_for(s, i))
+		first = ctx->nrefused;
+		err = transport_open(ctx, s->transports.list[i].transport,
+				     s->transports.list[i].how);
+		if (err && is_asked_for(s, i))
 			goto close_devices;
-		leave_out(ctx, s->transports.list[i].transport);
+		leave_out(ctx, first, err ? "transport" : "a device of transport");
 	}
 	if (ctx->ndevices)
 		return 0;
 	return fail(err, "no transport opened: %s", ctx->left_out);
 
 close_devices:
-	devices_close(ctx);
+	devices_close(ctx, 0);
 	return err;
 }
 
@@ -337,7 +404,7 @@ close_engine:
 close_control:
 	control_close(ctx->control);
 close_devices:
-	devices_close(ctx);
+	devices_close(ctx, 0);
 free_settings:
 	settings_free(&ctx->settings);
 unmap:
@@ -353,7 +420,7 @@ void urccl_close(struct urccl *ctx)
 	shut_down(ctx);
 	engine_close(ctx->engine);
 	control_close(ctx->control);
-	devices_close(ctx);
+	devices_close(ctx, 0);
 	log_text(&ctx->log, URCCL_LOG_INFO, "closed: incarnation %016llx",
 		 (unsigned long long)ctx->incarnation);
 	settings_free(&ctx->settings);

@@ -9,6 +9,15 @@
 #include "control/control.h"
 #include "engine/engine.h"
 
+#define REFUSALS_MAX (DEVICES_MAX + TRANSPORTS_MAX)
+
+/* A device, or all that a transport has, and why it is not in use. */
+struct refusal {
+	uint32_t transport; /* enum urccl_transport */
+	int err;	    /* -errno */
+	char why[512];
+};
+
 /* Pages of its own, zeroed in a forked child: there every call finds it dead. Fields without a
  * remark are set by urccl_open() and never change. */
 struct urccl {
@@ -23,11 +32,9 @@ struct urccl {
 	struct clock *clock;	/* simulated; NULL: the real one */
 	struct control *control;
 	struct engine *engine;
-	char left_out[512]; /* transports of the default list that did not open, and why */
-	struct {
-		int err; /* 0: it did, or was not tried */
-		char why[256];
-	} refused[TRANSPORTS_MAX + 1]; /* by enum urccl_transport */
+	char left_out[512]; /* what may be left out and did not open, and why */
+	struct refusal refused[REFUSALS_MAX];
+	uint32_t nrefused;
 
 	pthread_mutex_t lock; /* of rings and next_ring */
 	struct list rings;    /* struct context_ring.link */

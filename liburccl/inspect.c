@@ -25,9 +25,32 @@ static int is_open(const struct urccl *ctx, uint32_t transport)
 	return 0;
 }
 
-static void device_closed_info(const struct urccl *ctx, uint32_t transport,
+/* The k-th of the transport that did not open, or NULL. */
+static const struct refusal *refusal_of(const struct urccl *ctx, uint32_t transport, uint32_t k)
+{
+	uint32_t i;
+
+	for (i = 0; i < ctx->nrefused && context_backend(transport); i++)
+		if (ctx->refused[i].transport == transport && !k--)
+			return &ctx->refused[i];
+	return NULL;
+}
+
+/* What of the transport is told behind the devices that are open. */
+static uint32_t closed(const struct urccl *ctx, uint32_t transport)
+{
+	uint32_t n = 0;
+
+	while (refusal_of(ctx, transport, n))
+		n++;
+	return n || is_open(ctx, transport) ? n : 1;
+}
+
+/* The k-th of that. */
+static void device_closed_info(const struct urccl *ctx, uint32_t transport, uint32_t k,
 			       struct urccl_device *out)
 {
+	const struct refusal *r = refusal_of(ctx, transport, k);
 	const char *why;
 
 	out->transport = transport;
@@ -35,17 +58,17 @@ static void device_closed_info(const struct urccl *ctx, uint32_t transport,
 	if (!context_backend(transport)) {
 		out->state = URCCL_DEVICE_NOT_CARRIED;
 		why = "this version does not carry it out";
-	} else if (ctx->refused[transport].err) {
+	} else if (r) {
 		out->state = URCCL_DEVICE_FAILED;
-		out->error = ctx->refused[transport].err;
-		why = ctx->refused[transport].why;
+		out->error = r->err;
+		why = r->why;
 	} else {
 		out->state = URCCL_DEVICE_NOT_ASKED;
 		why = transport == URCCL_TRANSPORT_SIM
 			      ? "simulated networks are used where a program gives one"
 			      : "the setting transport does not name it";
 	}
-	snprintf(out->reason, sizeof(out->reason), "%s", why);
+	snprintf(out->reason, sizeof(out->reason), "%.255s", why);
 }
 
 int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device)
@@ -61,12 +84,16 @@ int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device)
 		return fill_sized(device, &all, sizeof(all), "struct urccl_device");
 	}
 	left = i - ctx->ndevices;
-	for (transport = 1; transport_name(transport); transport++)
-		if (!is_open(ctx, transport) && !left--)
+	for (transport = 1; transport_name(transport); transport++) {
+		uint32_t n = closed(ctx, transport);
+
+		if (left < n)
 			break;
+		left -= n;
+	}
 	if (!transport_name(transport))
 		return fail(-ENOENT, "there is no device %u", i);
-	device_closed_info(ctx, transport, &all);
+	device_closed_info(ctx, transport, left, &all);
 	return fill_sized(device, &all, sizeof(all), "struct urccl_device");
 }
 

@@ -167,6 +167,22 @@ int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_
 	return err;
 }
 
+int nics_are_named(const struct urccl_params *p, uint32_t transport)
+{
+	const char *fabric;
+
+	switch (transport) {
+	case URCCL_TRANSPORT_IB:
+	case URCCL_TRANSPORT_EFA:
+		return nic_names(p->rdma_dev);
+	case URCCL_TRANSPORT_FABRIC:
+		fabric = p->transport ? strstr(p->transport, "fabric:") : NULL;
+		return fabric && fabric[strcspn(fabric, "@,")] == '@';
+	default:
+		return 0;
+	}
+}
+
 /* ---- for people ---- */
 
 /* "GPU 0000:1b:00.0: mlx5_0 (PIX)" */

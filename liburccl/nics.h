@@ -11,6 +11,9 @@
  * there. */
 int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_config *config);
 
+/* The settings name the transport's NICs, one by one or by how their names begin. */
+int nics_are_named(const struct urccl_params *p, uint32_t transport);
+
 /* Lines: the NICs near this process or its GPU and why, then in short those of each GPU and each
  * NUMA node; snprintf's way. Reads the machine anew. */
 int nics_text(const struct urccl_params *p, char *buf, size_t len);

@@ -118,7 +118,7 @@ static struct fabric_device *device_new(const struct device_config *config)
 }
 
 /* Endpoints whose queues can be slept on, or else any. */
-static int talk_open(struct fabric_device *d)
+static int talk_try(struct fabric_device *d)
 {
 	int err;
 
@@ -128,6 +128,21 @@ static int talk_open(struct fabric_device *d)
 		return 0;
 	d->waits = 0;
 	return fabric_way_open(d, &d->talk, TALK_QUEUE);
+}
+
+/* What it carries is urgent; what later endpoints carry, that are made from the same info, bulk. */
+static int talk_open(struct fabric_device *d, const struct fabric_wish *w,
+		     const struct urccl_params *p)
+{
+	uint32_t *tclass = &d->info->tx_attr->tclass, bulk = *tclass;
+	int err = fabric_tclass(w, p, URCCL_CLASS_BULK, &bulk);
+
+	if (!err)
+		err = fabric_tclass(w, p, URCCL_CLASS_LATENCY, tclass);
+	if (!err)
+		err = talk_try(d);
+	*tclass = bulk;
+	return err;
 }
 
 static void set_about(struct fabric_device *d)
@@ -152,7 +167,7 @@ static int open_all(struct fabric_device *d, const struct device_config *config)
 	if (!err)
 		err = fabric_find(d, &w, config);
 	if (!err)
-		err = talk_open(d);
+		err = talk_open(d, &w, config->params);
 	if (!err)
 		err = fabric_check_endpoint(d, &w);
 	return err ? err : fabric_helper_start(d, config->params);

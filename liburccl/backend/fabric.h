@@ -150,6 +150,7 @@ int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_stop(struct fabric_device *d);
+int fabric_helper_work(struct fabric_device *d, struct msg *m);	/* a job; its result */
 
 /* ---- messages ---- */
 

@@ -11,6 +11,36 @@
 #define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3) /* bool, of a domain */
 #define CXI_SET_OPTIMIZED_MRS	(-(0xccc << 16) + 5)
 
+/* ---- classes ---- */
+
+/* Of EFA's two service levels; its provider goes by a label of libfabric's. */
+#define EFA_LOW_LATENCY 8
+
+static int efa_tclass(int16_t sl, int16_t tc, uint32_t *tclass)
+{
+	if (tc != URCCL_AUTO && tc)
+		return fail(-EOPNOTSUPP,
+			    "efa: rdma_tc is %d, and EFA has no traffic classes: leave it auto",
+			    tc);
+	if (sl != URCCL_AUTO && sl && sl != EFA_LOW_LATENCY)
+		return fail(-EOPNOTSUPP, "efa: rdma_sl is %d, and EFA has service levels 0 and %d",
+			    sl, EFA_LOW_LATENCY);
+	*tclass = sl ? FI_TC_LOW_LATENCY : FI_TC_UNSPEC;
+	return 0;
+}
+
+int fabric_tclass(const struct fabric_wish *w, const struct urccl_params *p, uint32_t cls,
+		  uint32_t *tclass)
+{
+	int16_t tc = p->rdma_tc[cls];
+
+	if (w->is_efa)
+		return efa_tclass(p->rdma_sl[cls], tc, tclass);
+	if (tc != URCCL_AUTO)
+		*tclass = fi_tc_dscp_set((uint8_t)(tc >> 2));
+	return 0;
+}
+
 /* ---- efa ---- */
 
 void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config)
@@ -18,6 +48,7 @@ void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config)
 	*w = (struct fabric_wish){.prov = "efa",
 				  .nics = config->nics,
 				  .nnics = config->nnics,
+				  .are_named = nic_names(config->params->rdma_dev),
 				  .most = EFA_RAILS,
 				  .is_efa = 1};
 }

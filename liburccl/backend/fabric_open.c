@@ -79,9 +79,8 @@ static int get_list(const struct fabric_lib *lib, const struct fi_info *hints,
 
 /* What we would rather have, or else what we can live with. Of efa-direct complete delivery cannot
  * be had. */
-static int get_any(const struct fabric_lib *lib, struct fi_info *hints,
-		   const struct fabric_wish *w, const struct device_config *config,
-		   struct fi_info **list)
+static int get_any(const struct fabric_lib *lib, struct fi_info *hints, const struct fabric_wish *w,
+		   const struct device_config *config, struct fi_info **list)
 {
 	int err = -FI_ENODATA;
 	uint32_t i;
@@ -153,9 +152,10 @@ static int check_shm(const struct fi_info *info)
 		    info->fabric_attr->prov_name);
 }
 
-static int refused(const struct fabric_lib *lib, const char *what, int err)
+static int refused(const struct fabric_device *d, const char *what, int err)
 {
-	return fail(err, "libfabric: %s: %s", what, lib->strerror(-err));
+	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
+		    d->lib.strerror(-err));
 }
 
 /* What will do, which the caller frees, and what of it is wanted. 0 or -errno with fail() text. */
@@ -208,15 +208,15 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 		return err;
 	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
 	if (err)
-		return refused(&d->lib, "fi_fabric", err);
+		return refused(d, "fi_fabric", err);
 	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
 	if (err)
-		return refused(&d->lib, "fi_domain", err);
+		return refused(d, "fi_domain", err);
 	err = w->is_cxi ? fabric_cxi_domain(d) : 0;
 	if (err)
 		return err;
 	err = set_modes(d);
-	return err ? refused(&d->lib, "fi_mr_reg", err) : 0;
+	return err ? refused(d, "fi_mr_reg", err) : 0;
 }
 
 int fabric_find(struct fabric_device *d, const struct fabric_wish *w,

@@ -100,17 +100,23 @@ static int pick_named(const struct fi_info *list, const struct fabric_wish *w,
 }
 
 /* As the plan of the machine has them. */
-static void pick_near(const struct fi_info *list, const struct fabric_wish *w,
-		      struct fabric_picked *p)
+static int pick_near(const struct fi_info *list, const struct fabric_wish *w,
+		     struct fabric_picked *p)
 {
 	uint32_t k;
 
 	for (k = 0; k < w->nnics; k++) {
 		const struct fi_info *i = best_of(list, w->nics[k].name);
 
+		if (!i && w->are_named)
+			return fail(-ENODEV,
+				    "libfabric: provider %s has no domain on %s, which rdma_dev "
+				    "names: %s is one",
+				    w->prov, w->nics[k].name, domain_of(list));
 		if (i && !is_picked(p, i))
 			pick(p, w, i);
 	}
+	return 0;
 }
 
 int fabric_is_ip(const struct fi_info *i)
@@ -142,7 +148,7 @@ int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct 
 	if (w->ndomains)
 		err = pick_named(list, w, p);
 	else if (w->nnics)
-		pick_near(list, w, p);
+		err = pick_near(list, w, p);
 	else
 		pick_all(list, w, p);
 	if (err || p->n)

@@ -19,6 +19,7 @@ struct fabric_wish {
 	uint32_t ndomains;		/* 0: all that will do */
 	const struct nic_port *nics;	/* those that the machine's plan has; NULL: any */
 	uint32_t nnics;
+	int are_named; /* in the settings: each is wanted */
 	uint32_t most;	    /* devices */
 	enum fi_threading threading;	/* FI_THREAD_UNSPEC: what can be had */
 	int is_cxi, is_efa; /* the named forms, which ask for more */
@@ -41,7 +42,7 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 int fabric_find(struct fabric_device *d, const struct fabric_wish *w,
 		const struct device_config *config);
 
-/* The named forms: fabric_named.c. */
+/* The named forms, and what classes of entries ask for: fabric_named.c. */
 void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config);
 void fabric_cxi_wish(struct fabric_wish *w, const struct device_config *config);
 void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p);
@@ -49,6 +50,10 @@ void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p);
 int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p);
 int fabric_cxi_check(const struct fi_info *info);
 int fabric_cxi_domain(struct fabric_device *d); /* that was just opened */
+/* libfabric's traffic class of endpoints for entries of this class, where the settings ask for one;
+ * else it stays the provider's. */
+int fabric_tclass(const struct fabric_wish *w, const struct urccl_params *p, uint32_t cls,
+		  uint32_t *tclass);
 /* What is only known of an endpoint that is open: talk. */
 int fabric_check_endpoint(const struct fabric_device *d, const struct fabric_wish *w);
 

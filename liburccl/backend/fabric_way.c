@@ -110,7 +110,8 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	if (!err)
 		return 0;
 	fabric_way_close(way);
-	return fail(err, "libfabric: %s: %s", what, d->lib.strerror(-err));
+	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
+		    d->lib.strerror(-err));
 }
 
 void fabric_way_close(struct fabric_way *way)
@@ -207,7 +208,7 @@ static void end(struct fabric_ep *e)
 	fabric_way_close(&e->way);
 }
 
-static int work(struct fabric_device *d, struct msg *m)
+int fabric_helper_work(struct fabric_device *d, struct msg *m)
 {
 	switch (m->type) {
 	case JOB_JOIN:
@@ -252,7 +253,7 @@ static void *helper_run(void *arg)
 			if (m->type == JOB_STOP)
 				return NULL;
 			fabric_turn_take(d);
-			res = work(d, m);
+			res = fabric_helper_work(d, m);
 			fabric_turn_end(d);
 			msg_reply(m, res);
 		}

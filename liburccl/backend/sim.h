@@ -31,6 +31,7 @@ struct urccl_sim {
 	uint64_t cookie;		/* in addresses and keys: tells networks apart */
 	int frozen;
 	uint32_t joined;		/* contexts */
+	uint64_t places;		/* devices, ever */
 	uint32_t pulled;		/* rails, a bit each */
 	struct sim_device *devices[SIM_DEVICES];
 };
@@ -100,7 +101,8 @@ struct sim_ep {
 	struct list ops, unsent;
 	uint32_t state;			/* enum sim_ep_state */
 	uint32_t id;			/* handle in dev->eps; 0: none */
-	uint32_t peer_slot, peer_id;
+	uint64_t peer_place;
+	uint32_t peer_id;
 	int32_t down;			/* why it ends */
 	int down_heard;			/* by a packet: a frozen network holds it back */
 	uint32_t taken;			/* chunks that are not out */
@@ -127,6 +129,8 @@ struct sim_device {
 	uint64_t restart_at, restarts;	/* the next one, and their number */
 	uint64_t line_free;		/* until then its link is busy with what was sent */
 	uint32_t slot;			/* in net->devices */
+	uint64_t place;			/* the slot, and which of those that had it: what is on
+					 * its way to one finds no later one */
 	uint32_t number;		/* of its context's */
 	int timer_fd, wake_fd;
 	int asleep;			/* armed, and nobody has written wake_fd since */
@@ -177,7 +181,7 @@ static inline void sim_unlock(struct sim_device *dev)
 int sim_join(struct urccl_sim *net, struct sim_device *dev);	/* 0 or -errno with fail() text */
 void sim_leave(struct sim_device *dev);
 /* NULL: no such ep any more. */
-struct sim_ep *sim_find_ep(struct urccl_sim *net, uint32_t slot, uint32_t id);
+struct sim_ep *sim_find_ep(struct urccl_sim *net, uint64_t place, uint32_t id);
 void sim_wake(struct sim_device *dev);
 /* A number that hangs on seed, what and number alone. */
 uint64_t sim_draw(uint64_t seed, uint32_t what, uint32_t number);
@@ -212,6 +216,8 @@ uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now);
 void sim_check_send(struct sim_packet *p, uint64_t draw);
 /* 0, or -EBADMSG: it is not what was sent. */
 int sim_check_arrived(const struct sim_packet *p);
+/* It has len bytes from now on, less than it had. */
+void sim_check_cut(struct sim_packet *p, uint32_t len);
 
 /* ---- sim_ep.c: struct backend's functions ---- */
 

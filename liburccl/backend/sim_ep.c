@@ -5,14 +5,14 @@
 
 /* What names an ep to its peer, and an exposure. Both ends are one process: no byte order. */
 struct sim_addr {
-	uint64_t cookie;
-	uint32_t slot, id;
+	uint64_t cookie, place;
+	uint32_t id, reserved;
 };
 
 struct sim_key {
-	uint64_t cookie;
-	uint32_t slot, exposure;
+	uint64_t cookie, place;
 	uint64_t len;
+	uint32_t exposure, reserved;
 };
 
 /* ---- ep: control thread ---- */
@@ -109,7 +109,7 @@ int sim_ep_open(struct device *d, struct ep **out, void *addr, uint32_t *addr_le
 {
 	struct sim_device *dev = to_sim_device(d);
 	struct sim_ep *ep = ep_new(dev);
-	struct sim_addr a = {.cookie = dev->net->cookie, .slot = dev->slot};
+	struct sim_addr a = {.cookie = dev->net->cookie, .place = dev->place};
 	int err;
 
 	if (!ep)
@@ -189,7 +189,7 @@ void sim_ep_down(struct sim_ep *ep, int err, int heard)
 
 static int names(const struct sim_ep *ep, const struct sim_ep *peer)
 {
-	return ep->peer_slot == peer->dev->slot && ep->peer_id == peer->id;
+	return ep->peer_place == peer->dev->place && ep->peer_id == peer->id;
 }
 
 static int is_dead(const struct sim_ep *ep)
@@ -229,10 +229,10 @@ int sim_ep_connect(struct ep *e, const void *addr, uint32_t len, int active,
 	sim_lock(ep->dev);
 	assert(ep->state == SIM_EP_NEW);
 	ep->state = SIM_EP_CONNECTING;
-	ep->peer_slot = a.slot;
+	ep->peer_place = a.place;
 	ep->peer_id = a.id;
 	if (a.cookie == net->cookie)
-		peer = sim_find_ep(net, a.slot, a.id);
+		peer = sim_find_ep(net, a.place, a.id);
 	ep_meet(ep, peer);
 	sim_unlock(ep->dev);
 	return 0;
@@ -255,7 +255,7 @@ void sim_ep_close(struct ep *e)
 	int in_order;
 
 	sim_lock(dev);
-	peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
+	peer = sim_find_ep(dev->net, ep->peer_place, ep->peer_id);
 	if (peer && names(peer, ep))
 		sim_ep_down(peer, -ECONNRESET, 1);
 	in_order = !ep->down;
@@ -275,7 +275,7 @@ void sim_ep_close(struct ep *e)
 int sim_expose(struct exposure *exposure, void *key, uint32_t key_max)
 {
 	struct sim_device *dev = to_sim_device(exposure->ep->dev);
-	struct sim_key k = {.cookie = dev->net->cookie, .slot = dev->slot, .len = exposure->len};
+	struct sim_key k = {.cookie = dev->net->cookie, .place = dev->place, .len = exposure->len};
 
 	if (key_max < sizeof(k))
 		return -ENOSPC;
@@ -308,7 +308,7 @@ int sim_import(struct ep *e, const void *key, uint32_t key_len, uint64_t len, st
 	if (key_len != sizeof(k))
 		return -EINVAL;
 	memcpy(&k, key, sizeof(k));
-	if (k.cookie != ep->dev->net->cookie || k.slot != ep->peer_slot || k.len != len)
+	if (k.cookie != ep->dev->net->cookie || k.place != ep->peer_place || k.len != len)
 		return -EACCES;
 	rkey->v[0] = k.exposure;
 	rkey->v[1] = 0;

@@ -103,6 +103,7 @@ int sim_join(struct urccl_sim *net, struct sim_device *dev)
 	if (slot < SIM_DEVICES) {
 		dev->net = net;
 		dev->slot = slot;
+		dev->place = net->places++ * SIM_DEVICES + slot;
 		net->devices[slot] = dev;
 		net->joined += !dev->number;
 	}
@@ -123,11 +124,11 @@ void sim_leave(struct sim_device *dev)
 	pthread_mutex_unlock(&net->lock);
 }
 
-struct sim_ep *sim_find_ep(struct urccl_sim *net, uint32_t slot, uint32_t id)
+struct sim_ep *sim_find_ep(struct urccl_sim *net, uint64_t place, uint32_t id)
 {
-	if (slot >= SIM_DEVICES || !net->devices[slot])
-		return NULL;
-	return handles_get(&net->devices[slot]->eps, id);
+	const struct sim_device *dev = net->devices[place % SIM_DEVICES];
+
+	return dev && dev->place == place ? handles_get(&dev->eps, id) : NULL;
 }
 
 /* The lock orders this with the other's arm, so that its announcement needs no order of its own. */

@@ -98,7 +98,7 @@ static int is_dropped(const struct sim_packet *p, enum sim_drawn way)
 
 static struct sim_ep *peer_of(const struct sim_ep *ep)
 {
-	return sim_find_ep(ep->dev->net, ep->peer_slot, ep->peer_id);
+	return sim_find_ep(ep->dev->net, ep->peer_place, ep->peer_id);
 }
 
 static struct exposure *find_exposure(const struct sim_op *op)
@@ -258,7 +258,8 @@ static int packet_maimed(struct sim_packet *p)
 	if (p->op->fault == SIM_FAULT_NOTHING)
 		return 0;
 	if (p->op->fault == SIM_FAULT_PARTIAL)
-		p->len = (uint32_t)(sim_draw(p->op->seed, DRAW_PART, p->number) % (p->len + 1ull));
+		sim_check_cut(p, (uint32_t)(sim_draw(p->op->seed, DRAW_PART, p->number) %
+					    (p->len + 1ull)));
 	return 1;
 }
 

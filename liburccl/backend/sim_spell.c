@@ -70,7 +70,7 @@ void sim_break_all(struct sim_device *dev)
 		ep = list_entry(pos, struct sim_ep, link);
 		if (ep->state != SIM_EP_UP && ep->state != SIM_EP_CONNECTING)
 			continue;
-		peer = sim_find_ep(dev->net, ep->peer_slot, ep->peer_id);
+		peer = sim_find_ep(dev->net, ep->peer_place, ep->peer_id);
 		if (peer)
 			sim_ep_down(peer, -ECONNRESET, 1);
 		sim_ep_down(ep, -ECONNRESET, 0);

@@ -11,7 +11,6 @@
 
 #define CHUNK_BYTES (1024u * 1024)
 #define WAYS_MAX    (1u << 18)
-#define FLUSH_LEN   64u
 #define BATCHES	    4u	  /* of completions a poll */
 #define ASYNC_POLLS 1024u /* between looks for asynchronous events, while nobody sleeps */
 #define FIRST_EPS   8u	  /* for whose completions there is room at first */
@@ -98,7 +97,7 @@ static int open_objects(struct verbs_device *d)
 	rc = cq_open(d);
 	if (rc)
 		return rc;
-	d->flush_page = verbs_pages(d, FLUSH_LEN, IBV_ACCESS_REMOTE_READ, &d->flush_mr);
+	d->flush_page = verbs_pages(d, VERBS_FLUSH_LEN, IBV_ACCESS_REMOTE_READ, &d->flush_mr);
 	return d->flush_page ? 0 : -ENOMEM;
 }
 
@@ -112,7 +111,7 @@ static void verbs_close(struct device *dev)
 {
 	struct verbs_device *d = verbs_device(dev);
 
-	verbs_pages_free(d, d->flush_page, FLUSH_LEN, d->flush_mr);
+	verbs_pages_free(d, d->flush_page, VERBS_FLUSH_LEN, d->flush_mr);
 	if (d->cq)
 		d->lib.destroy_cq(d->cq);
 	if (d->channel)

@@ -55,6 +55,9 @@
 #define VERBS_SLOTS   (VERBS_CREDITS + VERBS_WORDS)
 #define VERBS_HEADER  16u		/* bytes of a message's header */
 #define VERBS_SLOT    (VERBS_HEADER + MESSAGE_MAX)
+/* Pinned for each ep: as many receives as sends, and a word; and for all of a device. */
+#define VERBS_PAGES_LEN (2 * VERBS_SLOTS * VERBS_SLOT + 8)
+#define VERBS_FLUSH_LEN 64u
 #define VERBS_COOKIE  16u
 #define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
 /* Slots of a way, powers of two; one more than requests, as some devices round up what is more than

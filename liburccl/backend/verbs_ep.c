@@ -19,7 +19,6 @@
 #define CONNECT_NS (1 * NSEC_PER_SEC)
 #define BYE_NS	   (20 * NSEC_PER_MSEC)
 #define DRAIN_NS   (100 * NSEC_PER_MSEC)
-#define PAGES_LEN  (2 * VERBS_SLOTS * VERBS_SLOT + 8)
 
 static const uint32_t depths[WAYS] = {VERBS_URGENT_DEPTH, VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
 
@@ -82,7 +81,7 @@ static int begin(struct verbs_ep *e)
 	if (rc)
 		return fail(rc, "no random bytes for a connection's cookie: %s",
 			    strerrordesc_np(-rc));
-	e->pages = verbs_pages(d, PAGES_LEN, IBV_ACCESS_LOCAL_WRITE, &e->mr);
+	e->pages = verbs_pages(d, VERBS_PAGES_LEN, IBV_ACCESS_LOCAL_WRITE, &e->mr);
 	if (!e->pages)
 		return -ENOMEM;
 	e->word_at = (uintptr_t)e->pages + 2 * VERBS_SLOTS * VERBS_SLOT;
@@ -152,7 +151,7 @@ void verbs_ep_free(struct ep *ep)
 
 	for (i = 0; i < WAYS; i++)
 		verbs_qp_destroy(&e->way[i]);
-	verbs_pages_free(d, e->pages, PAGES_LEN, e->mr);
+	verbs_pages_free(d, e->pages, VERBS_PAGES_LEN, e->mr);
 	verbs_keys_free(e);
 	d->neps--;
 	free(e);

@@ -69,21 +69,41 @@ static int try_device(const struct nics *all, uint32_t i, uint32_t only, struct 
 
 static int none(const struct nics *all)
 {
-	const char *rules = all->params->rdma_dev;
-	char word[NIC_NAME_MAX + 1] = "";
-
 	if (!all->n)
 		return fail(-ENODEV, "ib: this machine shows no RDMA device: urccl_info --doctor "
 				     "says what is missing");
-	if (rules && nic_missing(rules, all->names, all->n, word, sizeof(word)))
-		return fail(-ENODEV,
-			    "ib: there is no RDMA device \"%s\", which rdma_dev names: "
-			    "%s is one",
-			    word, all->names[0]);
 	return fail(-ENODEV,
 		    "ib: none of the RDMA devices that the settings allow (%u are here) "
 		    "has an active port that can be opened",
 		    all->n);
+}
+
+/* What is named is not left out: 0, or -ENODEV with fail() text. */
+static int check_named(const struct nics *all)
+{
+	const char *rules = all->params->rdma_dev;
+	char word[NIC_NAME_MAX + 1] = "";
+	struct verbs_port one;
+	uint32_t i;
+
+	if (!rules || !all->n)
+		return 0;
+	if (nic_missing(rules, all->names, all->n, word, sizeof(word)))
+		return fail(-ENODEV,
+			    "ib: there is no RDMA device \"%s\", which rdma_dev names: "
+			    "%s is one",
+			    word, all->names[0]);
+	for (i = 0; i < all->n; i++) {
+		if (!nic_named(rules, all->names, all->n, i))
+			continue;
+		if (!try_device(all, i, 0, &one))
+			return fail(-ENODEV,
+				    "ib: %s, which rdma_dev names, has no active port that can be "
+				    "opened: bring its link up, or leave it out of rdma_dev",
+				    all->names[i]);
+		all->lib->close_device(one.context);
+	}
+	return 0;
 }
 
 /* The k-th to try. 0: it is not there. */
@@ -137,8 +157,11 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 	for (i = 0; all.names && i < n; i++)
 		all.names[i] = lib->get_device_name(all.list[i]);
 	all.n = all.names ? (uint32_t)n : 0;
-	rc = all.names ? choose(&all, number, out)
-		       : fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
+	rc = all.names ? 0 : fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
+	if (!rc && !out)
+		rc = check_named(&all);
+	if (!rc)
+		rc = choose(&all, number, out);
 	free(all.names);
 	lib->free_device_list(all.list);
 	return rc;

@@ -186,6 +186,7 @@ struct clock {
 	uint64_t happened;		/* counts what members did */
 	uint32_t held;
 	uint64_t held_at, held_since;	/* its time when it was held, and the wall clock's */
+	uint32_t news;			/* it was released, and nobody has gone on since */
 };
 
 struct clock_member {
@@ -203,6 +204,7 @@ void clock_leave(struct clock *c, struct clock_member *m);
 void clock_hold(struct clock *c);
 void clock_release(struct clock *c);
 void clock_busy(struct clock *c);	/* a member has something to do */
+void clock_taken(struct clock *c);	/* and that is entries: its program knows the news */
 /* The member has nothing to do before next (NEVER_NS: ever). */
 void clock_idle(struct clock *c, struct clock_member *m, uint64_t next);
 /* Somebody sleeps until then: 1: it is then; 0: not yet, really sleep a little. */
@@ -289,7 +291,8 @@ struct failure {			/* 64 bytes */
 	uint32_t segment;
 	uint8_t	 opcode, transport;
 	uint16_t reserved;
-	uint32_t after_us;		/* the deadline where the reason lacks it; 0: none */
+	uint32_t after_us;		/* the deadline, or how long it was under way, where the
+					 * reason lacks it; 0: none */
 	uint64_t arg[3];
 	uint64_t user_data;
 };
@@ -306,8 +309,9 @@ uint32_t failures_add(struct failures *f, const struct failure *what);
 int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
 /* The reason alone, with its figures filled in. */
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
-/* Errors of up to four transports in one figure: the newest is added. Its %p. */
-uint64_t rails_arg(uint64_t before, uint32_t transport, int err);
+/* Errors of up to four rails in one figure: the newest is added. rail: 1 + its number; 0: the one
+ * that its transport has. Its %p. */
+uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err);
 /* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
 
@@ -431,6 +435,8 @@ int nic_rules_check(const char *rules);
 int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_t i, uint32_t port);
 /* 1, and the first word (if it fits) that means no device. */
 int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size);
+/* 1: a word means the i-th alone, by its whole name or its place. */
+int nic_named(const char *rules, const char *const *names, uint32_t n, uint32_t i);
 /* They say which, not which not (rules NULL: neither). */
 int nic_names(const char *rules);
 /* They name some by a number, which is a place in the list if it is no name. */

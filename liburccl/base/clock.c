@@ -4,12 +4,15 @@
  * one: when all members have said so since anything last happened, or one many times over while
  * others were not called, or, for one that sleeps, at once. While somebody outside of it (a control
  * thread) is at work it stands still, so that it does not matter how long that takes, and if it
- * takes long, moves no faster than the wall clock, so that what is awaited is not late by ages.
+ * takes long, moves no faster than the wall clock, so that what is awaited is not late by ages. Nor
+ * does it move in the turns in which the program may hear of what that brought: how many there are
+ * hangs on the moment at which it came.
  */
 #include "base/base.h"
 
 #define PATIENCE 64u	      /* idle turns of one member that the others are waited for */
 #define STILL_NS NSEC_PER_SEC /* for which it stands still */
+#define NEWS	 16u	      /* idle turns of one member in which its program may go on */
 
 void clock_init(struct clock *c)
 {
@@ -62,6 +65,7 @@ static int move(struct clock *c, uint64_t to)
 	if (to > c->now)
 		store_release(&c->now, to);
 	c->happened++;
+	c->news = 0;
 	return 1;
 }
 
@@ -81,6 +85,7 @@ void clock_release(struct clock *c)
 	assert(c->held);
 	c->held--;
 	c->happened++;
+	c->news = 1;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -88,6 +93,13 @@ void clock_busy(struct clock *c)
 {
 	pthread_mutex_lock(&c->lock);
 	c->happened++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void clock_taken(struct clock *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->news = 0;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -109,7 +121,7 @@ void clock_idle(struct clock *c, struct clock_member *m, uint64_t next)
 		else
 			absent = 1;
 	}
-	if (!absent || m->turns >= PATIENCE)
+	if (m->turns >= PATIENCE || (!absent && (!c->news || m->turns >= NEWS)))
 		move(c, to);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -146,6 +146,20 @@ int nic_missing(const char *rules, const char *const *names, uint32_t n, char *w
 	return 0;
 }
 
+int nic_named(const char *rules, const char *const *names, uint32_t n, uint32_t i)
+{
+	const char *at = words_of(rules);
+	struct nic_word w;
+
+	while (at && !is_not(rules) && !word_at(&at, &w)) {
+		if (is_name(&w, names[i]))
+			return 1;
+		if (!is_exact(rules) && !is_any_name(&w, names, n) && is_index(&w, i))
+			return 1;
+	}
+	return 0;
+}
+
 int nic_places(const char *rules)
 {
 	const char *at = rules ? words_of(rules) : NULL;

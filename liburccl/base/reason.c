@@ -95,10 +95,13 @@ static void text_address(struct sentence *t, const uint64_t arg[3])
 		text_add(&t->text, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
-/* A transport and an errno in 16 bits each, the oldest in the highest. */
-uint64_t rails_arg(uint64_t before, uint32_t transport, int err)
+/* A transport, a rail of it and an errno in 16 bits each, the oldest in the highest. */
+uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err)
 {
-	return before << 16 | (transport & 15) << 12 | ((uint32_t)(err < 0 ? -err : err) & 0xfff);
+	uint32_t positive = (uint32_t)(err < 0 ? -err : err);
+
+	return before << 16 | (transport & 15) << 12 | (rail & 15) << 8 |
+	       (positive < 0xff ? positive : 0xff);
 }
 
 static void text_rails(struct sentence *t, uint64_t arg)
@@ -112,8 +115,11 @@ static void text_rails(struct sentence *t, uint64_t arg)
 
 		if (!rail)
 			continue;
-		text_add(&t->text, "%s%s: ", sep, name ? name : "the peer");
-		text_errno(t, rail & 0xfff);
+		text_add(&t->text, "%s%s", sep, name ? name : "the peer");
+		if (rail >> 8 & 15)
+			text_add(&t->text, " rail %u", (rail >> 8 & 15) - 1);
+		text_add(&t->text, ": ");
+		text_errno(t, rail & 0xff);
 		sep = ", ";
 	}
 	if (!arg)

@@ -2,7 +2,7 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
- * transports by bit, %i an interface by its index, %p errors of transports, %v two ranges of
+ * transports by bit, %i an interface by its index, %p errors of rails, %v two ranges of
  * versions, %g what getaddrinfo() said. %a is an address: the first two figures, with the port in
  * the low half of the third; %h the errno in its high half. */
 /* clang-format off */
@@ -20,13 +20,15 @@ REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u: shorten i
 REASON(NOTE_NULL,	"the notification has %u bytes and no address")
 REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is of an "
 			"earlier connection. Use the one of the newest CONNECT or PEER event")
-REASON(PEER_LOST,	"the peer was lost: connect again")
-REASON(PEER_RESTARTED,	"the peer was lost, and another incarnation answers at its address now: use the "
-			"handle of the newer CONNECT, and close this one")
+REASON(PEER_LOST,	"the peer was lost %u ms ago: connect again")
+REASON(PEER_RESTARTED,	"the peer was lost %u ms ago, and another incarnation answers at its address now: "
+			"use the handle of the newer CONNECT, and close this one")
 REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer "
 			"closed. Import its advert again")
 REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered. "
 			"Register it again, or name none to have the address looked up")
+REASON(REGION_GONE,	"region handle %x names no registered memory: nothing is left to take back. Drop the "
+			"handle when its first urccl_unregister() succeeds")
 REASON(REGION_NONE,	"no region holds the %u bytes at %x: register them first")
 REASON(REGION_RANGE,	"%u bytes at %x are not all inside region %x: name the region that has "
 			"them, or none to have them looked up")
@@ -35,7 +37,6 @@ REASON(REGION_OFFSET,	"%u bytes at offset %u pass the end of the local region, w
 REASON(REMOTE_RANGE,	"%u bytes at offset %u pass the end of the remote, which has %u: "
 			"shorten it, or import an advert of more")
 REASON(SEGS,		"%u segments are above the limit of %u: raise max_segs or split the entry")
-REASON(SEG_FIELD,	"segment %u has a reserved field that is not 0")
 REASON(SEG_PEER,	"segment %u names memory of another peer: one entry moves data of one peer, "
 			"so split it")
 REASON(PAGED_SIZE,	"descriptor %u has size %u, expected %u: set it to "
@@ -44,10 +45,13 @@ REASON(PAGED_DIMS,	"descriptor %u has %u dimensions, from 1 to %u are possible: 
 REASON(PAGED_BLOCKS,	"more than %u blocks in one entry: raise max_blocks or split it")
 REASON(PAGED_OVERFLOW,	"block %u lies at an offset that does not fit 64 bits")
 REASON(ADDR_NULL,	"the entry points to nothing where it needs %u bytes")
-REASON(CHAIN,		"an earlier entry of its chain failed, whose CQE says why")
-REASON(FENCE,		"an entry that the fence waits for failed, whose CQE says why")
+REASON(CHAIN,		"an earlier entry of its chain failed with %e: see the CQE of that one, and submit "
+			"the chain anew from there")
+REASON(FENCE,		"of the entries that the fence waits for %u failed: see the CQEs of those, and submit "
+			"them again, and this one behind them")
 REASON(FENCE_LOST,	"an entry that the fence may wait for failed, and more failed than are "
-			"kept apart; or it ended acknowledged only, and its rail broke")
+			"kept apart; or it ended acknowledged only, and its rail broke. Submit again what "
+			"this one is to follow, and it behind that")
 REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")
@@ -103,15 +107,16 @@ REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and a
 			"newer advert")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
-REASON(DEVICE,		"the device gave %e: try again, and if it stays connect anew; urccl_dump() "
-			"shows the connection")
-REASON(CHECKSUM,	"the bytes that came are not those that were sent: their checksums differ. "
+REASON(DEVICE,		"the device gave %e; %u of %u bytes were known to be placed. Try again, and if it "
+			"stays connect anew; urccl_dump() shows the connection")
+REASON(CHECKSUM,	"the %u bytes that came are not those that were sent: their checksums differ. "
 			"Memory that is written while it moves does that too; else look for a device "
 			"that damages data, and send them again")
 REASON(NO_REPLAY,	"rail %u broke, and the entry is not to be sent again on another path: what of "
-			"it was placed is not known. Without URCCL_SQE_NO_REPLAY it would have been")
+			"it was placed is not known. Submit it again if that does no harm, and then "
+			"leave URCCL_SQE_NO_REPLAY out")
 REASON(REPLAYS,		"a piece of the entry was on its way when a rail broke, %u times in turn: perhaps "
-			"it is what breaks them; urccl_dump() shows the peer's rails")
+			"it is what breaks them. Look at the peer's rails by urccl_dump()")
 REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
 			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
@@ -126,8 +131,8 @@ REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=
 			"that this side could map")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
 			"expired, or was never the peer's. Ask the peer for a newer one")
-REASON(KEYS_STALE,	"the peer has unregistered the region of the advert: ask it for an advert of what "
-			"it has now")
+REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "
+			"ask it for an advert of what it has now")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
@@ -161,6 +166,10 @@ REASON(DIAL_REQUIRED,	"the peer is where %t reaches, which the policy requires t
 			"offers no such way")
 REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with this peer did not come "
 			"up: %p")
+REASON(DIAL_POLICY,	"the peer's policy requires %t with this context, which offers it %t: let the "
+			"setting transport name that here, or require no other there")
+REASON(DIAL_POLICY_DOWN, "the transport that the peer's policy requires with this context did not come up "
+			"there: %p")
 REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl: dial the address in its metadata")
 REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names: "
 			"the process was started anew. Ask it for its new metadata")
@@ -168,7 +177,7 @@ REASON(DIAL_SECRET,	"%a wants a shared secret proved, and this context has none:
 			"or secret to the peer's")
 REASON(DIAL_NO_SECRET,	"%a has no shared secret, so it cannot prove who it is: give it this "
 			"context's, or set none here")
-REASON(DIAL_OTHER_SECRET, "%a has another shared secret than this context")
+REASON(DIAL_OTHER_SECRET, "%a has another shared secret than this context: give both the same")
 REASON(DIAL_UNPROVED,	"%a did not prove that it has the shared secret: it is not who it should "
 			"be")
 REASON(DIAL_FULL,	"%a is full: raise its max_peers, or close a peer there")
@@ -189,5 +198,4 @@ REASON(LINK_DOWN,	"interface %i, by which the peer is reached, is down, and no o
 REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")
 REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")
-REASON(NOTE_FAILED,	"the sender's entry failed with %e: the notification will not come")
 /* clang-format on */

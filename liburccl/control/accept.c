@@ -48,7 +48,7 @@ static struct path *accept_path(struct control *c, const struct wire_hello *h, u
 	if (number && h->version_max < WIRE_VERSION_RAILS)
 		return NULL;
 	if (!policy_allows(c, h->host, theirs->transport)) {
-		*err = -EACCES;
+		*err = *err ? *err : -EACCES;
 		return NULL;
 	}
 	path = path_open(dev, theirs->id, err);
@@ -106,10 +106,11 @@ void accept_answer(struct control *c, struct peer *p)
 	accept_send(c, p, &ack);
 }
 
-static void accept_not(struct control *c, struct conn *n, uint32_t npaths, int err)
+static void accept_not(struct control *c, struct conn *n, const struct wire_hello *h,
+		       uint32_t npaths, int err)
 {
 	if (!npaths)
-		conn_refuse(c, n, WIRE_NO_PATH, err);
+		conn_refuse_paths(c, n, policy_required(c, h->host), err);
 	else if (err == -EBUSY)
 		conn_refuse(c, n, WIRE_BUSY, 0);
 	else
@@ -129,10 +130,11 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	if (!p) {
 		for (i = 0; i < npaths; i++)
 			path_free(paths[i]);
-		accept_not(c, n, npaths, err);
+		accept_not(c, n, h, npaths, err);
 		dials_give(c, dials, NULL);
 		return;
 	}
+	p->required = policy_required(c, h->host);
 	for (i = 0; i < npaths; i++)
 		meet_take_path(c, p, paths[i]);
 	meet_begin(c, p);

@@ -468,16 +468,17 @@ static const struct conn_ops refused_ops = {
 	.expired = refused_nothing,
 };
 
-void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
+static void refuse(struct control *c, struct conn *n, uint32_t code, int err, uint32_t required)
 {
 	struct wire_refuse r = {.version_min = version_least(&c->config),
 				.version_max = WIRE_VERSION_MAX,
 				.code = code,
 				.incarnation = c->config.incarnation,
 				.transports = paths_possible(c),
-				.error = (uint32_t)-err};
+				.error = (uint32_t)-err,
+				.required = required};
 
-	log_refused(c, n, code, err);
+	log_refused(c, n, &r);
 	conn_send(c, n, c->tx, wire_put_refuse(c->tx, &r));
 	n->ops = &refused_ops;
 	n->owner = NULL;
@@ -486,4 +487,14 @@ void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
 	if (list_empty(&n->guest))
 		conn_guest(c, n);
 	alarm_set(c, &n->alarm, GUEST_SLOW_NS);
+}
+
+void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
+{
+	refuse(c, n, code, err, 0);
+}
+
+void conn_refuse_paths(struct control *c, struct conn *n, uint32_t required, int err)
+{
+	refuse(c, n, WIRE_NO_PATH, err, required);
 }

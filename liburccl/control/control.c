@@ -190,16 +190,20 @@ static void control_sleep(struct control *c)
 	conns_free(c);
 }
 
+void control_turn(struct control *c)
+{
+	control_sleep(c);
+	control_messages(c);
+	alarms_run(c);
+	conns_free(c);
+}
+
 static void *control_run(void *arg)
 {
 	struct control *c = arg;
 
-	while (!c->quitting) {
-		control_sleep(c);
-		control_messages(c);
-		alarms_run(c);
-		conns_free(c);
-	}
+	while (!c->quitting)
+		control_turn(c);
 	return NULL;
 }
 

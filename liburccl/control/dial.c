@@ -235,9 +235,12 @@ static void dial_no_path(struct dial *d, const struct wire_refuse *r)
 
 	for (i = 0; i < d->npaths; i++)
 		ours |= 1ull << d->paths[i]->rail.ep->dev->ops->transport;
-	if (ours & r->transports)
-		dial_note(d, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
-			  rails_arg(0, URCCL_TRANSPORT_NONE, (int)(r->error & 0xfff)), 0, 0);
+	if (r->required && !(ours >> r->required & 1))
+		dial_note(d, -EHOSTUNREACH, REASON_DIAL_POLICY, 1ull << r->required, ours, 0);
+	else if (ours & r->transports)
+		dial_note(d, -EHOSTUNREACH,
+			  r->required ? REASON_DIAL_POLICY_DOWN : REASON_DIAL_NO_PATH,
+			  rails_arg(0, r->required, 0, (int)(r->error & 0xfff)), 0, 0);
 	else
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
 }

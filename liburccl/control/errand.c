@@ -22,11 +22,11 @@ static void *errand_run(void *arg)
 }
 
 /* Without a thread it is done here. */
-static void errand_start(struct errand *e)
+static void errand_start(const struct control *c, struct errand *e)
 {
 	e->has_thread = !pthread_create(&e->thread, NULL, errand_run, e);
 	if (e->has_thread)
-		(void)pthread_setname_np(e->thread, "urccl-errand");
+		thread_name(c->config.params->thread_name, "errand", e->thread);
 	else
 		errand_run(e);
 }
@@ -38,7 +38,7 @@ static void errand_next(struct control *c, enum errand_kind kind)
 
 		list_del(&e->link);
 		c->nerrands[kind]++;
-		errand_start(e);
+		errand_start(c, e);
 	}
 }
 

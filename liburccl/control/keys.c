@@ -56,7 +56,7 @@ void warm_req(struct control *c, struct control_req *req)
 		return;
 	}
 	if (p->stage == STAGE_DOWN) {
-		req_answer(req, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+		req_answer(req, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0, 0);
 		return;
 	}
 	list_for_each(pos, &p->remotes)

@@ -62,12 +62,22 @@ static void meet_try(struct control *c, struct peer *p)
 		meet_limit(c, p);
 }
 
+/* Of those that both sides have of its transport: 1 + its number, or 0: it is the one. */
+static uint32_t meet_which(const struct peer *p, const struct path *path)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < p->nknown; i++)
+		n += p->known[i].transport == path_transport(path);
+	return n > 1 ? path->rail.number + 1 : 0;
+}
+
 static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
 {
 	uint32_t transport = path->rail.ep->dev->ops->transport;
 
 	p->rail_error = err;
-	p->rail_errors = rails_arg(p->rail_errors, transport, err);
+	p->rail_errors = rails_arg(p->rail_errors, transport, meet_which(p, path), err);
 	log_rail(c, p, transport, err);
 	engine_peer_missed(p->engine, transport, err);
 	if (err == -EPROTONOSUPPORT)
@@ -85,9 +95,9 @@ void meet_refuse(struct control *c, struct peer *p, int err)
 	struct conn *n = p->conn;
 
 	p->conn = NULL;
-	conn_refuse(c, n, WIRE_NO_PATH, err);
-	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH, rails_arg(0, URCCL_TRANSPORT_NONE, err),
-		  0);
+	conn_refuse_paths(c, n, p->required, err);
+	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
+		  rails_arg(0, URCCL_TRANSPORT_NONE, 0, err), 0);
 }
 
 void meet_yield(struct control *c, struct peer *p)
@@ -412,8 +422,9 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
 		if (wire_get_refuse(body, len, &r))
 			return -EPROTO;
-		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
-			  rails_arg(0, URCCL_TRANSPORT_NONE, (int)(r.error & 0xfff)), 0);
+		peer_down(c, p, -EHOSTUNREACH,
+			  r.required ? REASON_DIAL_POLICY_DOWN : REASON_DIAL_NO_PATH,
+			  rails_arg(0, r.required, 0, (int)(r.error & 0xfff)), 0);
 		return 0;
 	}
 	return wire_get_word(body, len, &word) ? -EPROTO : meet_word(c, p, type, word);

@@ -112,7 +112,7 @@ static void move_told(struct control *c, struct cmd *cmd)
 	int err = pthread_create(&m->thread, NULL, move_run, m);
 
 	if (!err) { /* res is the thread's from now on */
-		(void)pthread_setname_np(m->thread, "urccl-move");
+		thread_name(c->config.params->thread_name, "move", m->thread);
 		return;
 	}
 	m->res = -err;

@@ -198,6 +198,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	assert(p->stage != STAGE_DOWN);
 	log_peer_down(c, p, reason, arg, graceful);
 	p->stage = STAGE_DOWN;
+	p->lost_ns = clock_ns();
 	c->live--;
 	alarm_stop(&p->silence);
 	alarm_stop(&p->delay);

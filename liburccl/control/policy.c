@@ -106,7 +106,7 @@ void log_link(const struct control *c, const struct peer *p)
 		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
 }
 
-void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err)
+void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)
 {
 	static const char *const why[] = {
 		[WIRE_NO_VERSION] = "it speaks no version of the protocol that is known here",
@@ -123,13 +123,15 @@ void log_refused(const struct control *c, const struct conn *n, uint32_t code, i
 	};
 	/* These two are how dials that meet are sorted out, and nobody's fault. */
 	enum urccl_log_level level =
-		code == WIRE_EXISTS || code == WIRE_BUSY ? URCCL_LOG_DEBUG : URCCL_LOG_WARN;
+		r->code == WIRE_EXISTS || r->code == WIRE_BUSY ? URCCL_LOG_DEBUG : URCCL_LOG_WARN;
 	char name[80];
 
 	if (!log_wants(&c->log, level))
 		return;
 	addr_text(&n->remote, name, sizeof(name));
-	log_text(&c->log, level, "refused %s: %s%s%s", name,
-		 code == WIRE_FULL && err ? "something ran out" : why[code], err ? ": " : "",
-		 err ? strerrordesc_np(-err) : "");
+	log_text(&c->log, level, "refused %s: %s%s%s%s%s", name,
+		 r->code == WIRE_FULL && r->error ? "something ran out" : why[r->code],
+		 r->required ? ", and the policy requires " : "",
+		 r->required ? transport_name(r->required) : "", r->error ? ": " : "",
+		 r->error ? strerrordesc_np((int)r->error) : "");
 }

@@ -126,7 +126,7 @@ static uint32_t workers_wanted(uint64_t len)
 }
 
 /* How many could be started, or -errno: none. They share out the pieces once that is known. */
-static int workers_start(struct prefault *job, uint32_t n)
+static int workers_start(struct prefault *job, const char *prefix, uint32_t n)
 {
 	struct worker *w = job->workers;
 	int err = 0;
@@ -136,7 +136,7 @@ static int workers_start(struct prefault *job, uint32_t n)
 		err = pthread_create(&w->thread, NULL, worker_run, w);
 		if (err)
 			break;
-		(void)pthread_setname_np(w->thread, "urccl-pages");
+		thread_name(prefix, "pages", w->thread);
 		job->left++;
 		w++;
 	}
@@ -158,7 +158,7 @@ struct prefault *prefault_start(struct control *c, struct memory *m,
 	job->out = &c->back;
 	job->back = back;
 	job->arg = arg;
-	*err = workers_start(job, workers_wanted(m->len));
+	*err = workers_start(job, c->config.params->thread_name, workers_wanted(m->len));
 	if (!*err)
 		return job;
 	free(job);

@@ -135,6 +135,8 @@ void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len)
 void conn_close(struct control *c, struct conn *n);
 /* Says so and what stands behind it (0 or -errno), and closes once it was heard. */
 void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err);
+/* No transport is left for it; required: the one that the policy allows with it, or 0. */
+void conn_refuse_paths(struct control *c, struct conn *n, uint32_t required, int err);
 void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
 void conns_free(struct control *c); /* those closed since the last time */
@@ -266,7 +268,7 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
-void log_refused(const struct control *c, const struct conn *n, uint32_t code, int err);
+void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 
 /* ---- peers ---- */
 
@@ -304,7 +306,8 @@ struct peer {
 	uint32_t refs; /* the program's */
 	uint64_t incarnation;
 	enum peer_stage stage;
-	uint8_t dialled; /* by us */
+	uint64_t lost_ns; /* when it went down */
+	uint8_t dialled;  /* by us */
 	uint8_t leaving; /* BYE came: its end is in order */
 	uint8_t said_bye;
 	uint8_t added;	     /* the engine knows it */
@@ -395,6 +398,10 @@ void peer_ping(struct control *c, struct peer *p);
  * step. */
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
+static inline uint64_t peer_down_ms(const struct peer *p)
+{
+	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
+}
 /* It answers where others did that were lost: they were earlier incarnations of it. */
 void peer_replaces(struct control *c, const struct peer *p);
 void peer_step(struct control *c, struct peer *p);
@@ -522,6 +529,9 @@ int metadata_make(struct control *c, void *buf, uint32_t len);
 void control_step(struct control *c);
 
 /* ---- the thread ---- */
+
+/* Sleeps until something is there, and does all of it. */
+void control_turn(struct control *c);
 
 struct control {
 	struct control_config config;

@@ -330,7 +330,7 @@ static struct region *region_of(struct control *c, struct control_req *req)
 	struct region *r = handles_get(&c->region_handles, req->handle);
 
 	if (!r)
-		req_answer(req, -ESTALE, REASON_REGION_STALE, req->handle, 0, 0);
+		req_answer(req, -ESTALE, REASON_REGION_GONE, req->handle, 0, 0);
 	return r;
 }
 
@@ -433,7 +433,7 @@ void region_revoke(struct control *c, struct control_req *req)
 	if (!r)
 		return;
 	if (r->ending) {
-		req_answer(req, -ESTALE, REASON_REGION_STALE, req->handle, 0, 0);
+		req_answer(req, -ESTALE, REASON_REGION_GONE, req->handle, 0, 0);
 		return;
 	}
 	rc = random_bytes(r->key, sizeof(r->key));

@@ -168,7 +168,7 @@ void remote_import(struct control *c, struct control_req *req)
 	if (!p)
 		refuse(&t, -ESTALE, REASON_PEER_STALE, req->handle, 0);
 	else if (p->stage == STAGE_DOWN)
-		refuse(&t, -ECONNRESET, REASON_PEER_LOST, 0, 0);
+		refuse(&t, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0);
 	else if (req->msg.type == CONTROL_SCRATCH || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
 	if (!r) {

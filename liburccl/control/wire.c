@@ -240,7 +240,8 @@ uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r)
 	put(&w, r->code, 4);
 	put(&w, r->incarnation, 8);
 	put(&w, r->transports, 8);
-	put(&w, r->error, 4);
+	put(&w, r->error, 2);
+	put(&w, r->required, 2);
 	return frame_end(&w);
 }
 
@@ -254,7 +255,10 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r)
 	if (rd.bad || !r->code)
 		return -EPROTO;
 	r->transports = get(&rd, 8);
-	r->error = (uint32_t)get(&rd, 4);
+	r->error = (uint32_t)get(&rd, 2);
+	r->required = (uint32_t)get(&rd, 2);
+	if (r->code != WIRE_NO_PATH || r->required > URCCL_PATH_TRANSPORT)
+		r->required = 0; /* of a newer version, and not for us */
 	/* A newer acceptor may say more, an older one less. */
 	if (r->code == WIRE_NO_VERSION)
 		return 0;

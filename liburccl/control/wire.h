@@ -109,6 +109,9 @@ struct wire_refuse {
 	uint64_t incarnation; /* the sender's */
 	uint64_t transports;  /* of the sender: a bit for each enum urccl_transport */
 	uint32_t error;	      /* what stands behind the code, an errno; 0: nothing */
+	uint32_t required;    /* NO_PATH: the one transport that the sender's policy allows with
+			       * the dialler; 0: any, or not said. Older versions read it as the
+			       * high half of error, of which they look at the low 12 bits */
 };
 
 struct wire_key_req {

@@ -310,15 +310,29 @@ static int wait_for_verdict(const struct engine *e)
 	return 0;
 }
 
+/* Entries taken by all rings. */
+static uint32_t entered(const struct engine *e)
+{
+	const struct list *pos;
+	uint32_t n = 0;
+
+	list_for_each(pos, &e->rings)
+		n += list_entry(pos, struct engine_ring, link)->ring->own.sq_head;
+	return n;
+}
+
 static void drive_clock(struct engine *e)
 {
-	uint32_t holds = wait_for_keys(e) || wait_for_verdict(e);
+	uint32_t holds = wait_for_keys(e) || wait_for_verdict(e), taken = entered(e);
 
 	if (holds && !e->holds)
 		clock_hold(e->config.clock);
 	if (!holds && e->holds)
 		clock_release(e->config.clock);
 	e->holds = holds;
+	if (taken != e->entered)
+		clock_taken(e->config.clock);
+	e->entered = taken;
 	if (e->worked || turn_again(e))
 		clock_busy(e->config.clock);
 	else
@@ -491,6 +505,9 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	e->config = *config;
 	e->seldom = config->clock ? 0 : SELDOM - 1; /* that time is the same in the same turn */
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
+	e->chunks_max = config->params->max_inflight_ops;
+	if (e->chunks_max > CHUNKS_MAX)
+		e->chunks_max = CHUNKS_MAX;
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
 	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
 	if (!e->chunks || !e->owed.records || handles_init(&e->grants, GRANTS_MAX)) {

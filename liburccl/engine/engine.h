@@ -172,6 +172,7 @@ struct rail {
 	uint64_t rate, rate_bytes, rate_busy_ns, rate_loaded_ns, rate_mark_ns;
 	uint64_t rate_was, forget_ns;
 	uint64_t gathered_bytes; /* the engine's: about to be posted */
+	uint64_t up_ns;		 /* the engine's: since when it is up */
 	/* The engine's: entries for the next flush, and those of the one on its way; WRITEs since
 	 * the last flush that came out as acknowledged only; those before the flush that is on its
 	 * way; of both the entries that have ended so; and up to which number all those of the peer

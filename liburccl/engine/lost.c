@@ -33,6 +33,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	if (!p->lost_untold)
 		notes_drop(p);
 	p->lost_cause = cmd->cause;
+	p->lost_ns = e->now;
 	p->lost_res = cmd->reason == REASON_PEER_GOODBYE || cmd->reason == REASON_PEER_CLOSED
 			      ? 0
 			      : cmd->cause;

@@ -187,6 +187,12 @@ static void slot_settled(struct note_slot *s, int failed)
 	op_end(op, (int64_t)op->placed); /* also where it was stopped too late */
 }
 
+/* The receiver can only know of a failure that it was told of. */
+static int slot_may_be(const struct note_slot *s, int failed)
+{
+	return !failed || !s->op || s->op->bits & OP_DECIDED;
+}
+
 static void ack_received(struct engine_peer *p, const struct message *m)
 {
 	uint32_t i, behind;
@@ -199,6 +205,8 @@ static void ack_received(struct engine_peer *p, const struct message *m)
 		if (!s->busy || behind >= NOTE_STATES)
 			continue;
 		bit = 1ull << (s->seq % NOTE_STATES);
+		if (!slot_may_be(s, !!(m->more & bit)))
+			continue;
 		if ((m->tag | m->more) & bit)
 			slot_settled(s, !!(m->more & bit));
 		if (m->tag & bit) {

@@ -3,6 +3,7 @@
 #include "engine/private.h"
 
 #define AWAY_NS	     (5 * NSEC_PER_MSEC)
+#define SUMMED_MOST  65536u
 #define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
 
 void op_set_state(struct op *op, enum op_state state)
@@ -149,6 +150,31 @@ static uint32_t reached_segment(const struct op *op)
 	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
 }
 
+uint64_t op_asked(const struct op *op)
+{
+	const struct urccl_seg *s = (const void *)(uintptr_t)op->sqe.addr;
+	uint64_t sum = op->total;
+	uint32_t i;
+
+	if (op->bits & OP_DECIDED) /* nobody reads it */
+		return 0;
+	for (i = 0; op->bits & OP_IS_VECTOR && i < op->sqe.len && i < SUMMED_MOST; i++)
+		sum += s[i].len;
+	return sum < op->placed ? op->placed : sum;
+}
+
+/* Its deadline, or how long it was under way when others ended it: where the reason has neither. */
+static uint32_t after_us(const struct op *op, uint32_t reason)
+{
+	uint64_t us = 0;
+
+	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE)
+		us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
+	else if (reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST))
+		us = 1 + (op->started_ns ? op_engine(op)->now - op->started_ns : 0) / NSEC_PER_USEC;
+	return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+}
+
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct failure f = {
@@ -157,12 +183,11 @@ void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t 
 		.peer = op->peer ? op->peer->handle : 0,
 		.segment = op->first_bad,
 		.opcode = op->sqe.opcode,
+		.after_us = after_us(op, reason),
 		.arg = {a, b, c},
 		.user_data = op->sqe.user_data,
 	};
 
-	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE)
-		f.after_us = (uint32_t)((op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
 	if (op->peer && op->peer->rail)
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
@@ -259,11 +284,11 @@ void op_unblock(struct op *op)
 }
 
 /* Ends it from the ready list, not here: chains are long and the stack is not. */
-void op_block_failed(struct op *op, uint32_t reason)
+void op_block_failed(struct op *op, uint32_t reason, uint64_t arg)
 {
 	if (op->state != OP_WAITING || (op->bits & OP_DECIDED))
 		return;
-	decide(op, -ECANCELED, reason, 0, 0, 0);
+	decide(op, -ECANCELED, reason, arg, 0, 0);
 	if (reason == REASON_FENCE || reason == REASON_FENCE_LOST)
 		op->bits |= OP_FORGIVEN;
 	list_del(&op->drain_link);
@@ -472,7 +497,7 @@ void op_expired(struct op *op)
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late) {
 		stop(op, -ETIMEDOUT, REASON_DEADLINE,
-		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op->total);
+		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op_asked(op));
 	} else if (!(op->bits & OP_FORCED)) {
 		if (op->peer)
 			op->peer->silent = 1;

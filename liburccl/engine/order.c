@@ -127,7 +127,7 @@ static int scope_failed(struct scope *s, const struct op *op)
 		w = list_entry(pos, struct op, fence_link);
 		if (!behind(w, op))
 			continue;
-		op_block_failed(w, REASON_FENCE);
+		op_block_failed(w, REASON_FENCE, 1);
 		told = 1;
 	}
 	return told;
@@ -189,6 +189,7 @@ static void failures_told(struct op *fence)
 
 /* ---- entering ---- */
 
+/* The errno of the entry before it, which failed; 0: it did not. */
 static uint32_t enter_chain(struct op *op)
 {
 	struct engine_ring *er = op->er;
@@ -206,7 +207,7 @@ static uint32_t enter_chain(struct op *op)
 	}
 	er->chain_open = op->sqe.flags & URCCL_SQE_LINK;
 	er->chain_prev = er->chain_open ? op : NULL;
-	return failed ? REASON_CHAIN : 0;
+	return failed;
 }
 
 /* It waits for all that are taken but itself and those that have no end. */
@@ -234,7 +235,8 @@ static void enter_peer(struct op *op)
 	op->scope_group->unfinished++;
 }
 
-static uint32_t enter_fence(struct op *op)
+/* Why it fails at once, 0: it does not. n: for FENCE. */
+static uint32_t enter_fence(struct op *op, uint32_t *n)
 {
 	struct engine_ring *er = op->er;
 	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
@@ -248,6 +250,7 @@ static uint32_t enter_fence(struct op *op)
 	}
 	if (s->failed) {
 		reason = s->lost ? REASON_FENCE_LOST : REASON_FENCE;
+		*n = s->failed;
 		failures_told(op);
 		return reason;
 	}
@@ -262,19 +265,20 @@ static uint32_t enter_fence(struct op *op)
 /* It asks for an order, or follows one that does; or its ring closes. */
 __attribute__((noinline)) static int enter_ordered(struct op *op)
 {
-	uint32_t reason = 0, fence = 0;
+	uint32_t broke = 0, fence = 0, n = 0;
 
 	if (op->er->chain_open || op->sqe.flags & URCCL_SQE_LINK)
-		reason = enter_chain(op);
+		broke = enter_chain(op);
 	if (op->sqe.flags & URCCL_SQE_DRAIN)
 		enter_drain(op);
 	if (op->sqe.flags & URCCL_SQE_FENCE && op->scope_all)
-		fence = enter_fence(op);
+		fence = enter_fence(op, &n);
 	if (fence)
 		op->bits |= OP_FORGIVEN;
-	reason = reason ? reason : fence;
-	if (reason)
-		op_fail(op, -ECANCELED, reason, 0, 0, 0);
+	if (broke)
+		op_fail(op, -ECANCELED, REASON_CHAIN, broke, 0, 0);
+	else if (fence)
+		op_fail(op, -ECANCELED, fence, n, 0, 0);
 	else if (op->er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 	return op->bits & OP_DECIDED;
@@ -305,13 +309,13 @@ void order_outcome(struct op *op, int failed)
 
 	if (er->chain_prev == op) {
 		er->chain_prev = NULL;
-		er->chain_failed = (uint32_t)failed;
+		er->chain_failed = failed ? (uint32_t)-op->res : 0;
 	}
 	op->linked = NULL;
 	if (next)
 		next->linked_to = NULL;
 	if (next && failed)
-		op_block_failed(next, REASON_CHAIN);
+		op_block_failed(next, REASON_CHAIN, (uint64_t)-op->res);
 	else if (next)
 		op_unblock(next);
 	if (!failed || !op->scope_all || (op->bits & OP_FORGIVEN))

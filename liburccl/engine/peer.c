@@ -109,13 +109,13 @@ void *engine_remote_owner(const struct engine_remote *r)
 }
 
 /* There are no keys to be had. */
-void remote_fail(struct op *op, int err)
+void remote_fail(struct op *op, const struct engine_remote *r, int err)
 {
 	uint32_t reason = err == -EACCES   ? REASON_KEYS
 			  : err == -ESTALE ? REASON_KEYS_STALE
 					   : REASON_KEYS_FAILED;
 
-	op_fail(op, err, reason, (uint64_t)-err, 0, 0);
+	op_fail(op, err, reason, err == -ESTALE ? r->handle : (uint64_t)-err, 0, 0);
 }
 
 /* Once each: an atomic that has no key yet waits again. */
@@ -134,7 +134,7 @@ void remote_waiters(struct engine_remote *r, int err)
 		op = list_first(&now, struct op, link);
 		list_del(&op->link);
 		if (err)
-			remote_fail(op, err);
+			remote_fail(op, r, err);
 		else if (op_is_atomic(op))
 			atomic_start(op);
 		else
@@ -146,7 +146,7 @@ void remote_waiters(struct engine_remote *r, int err)
 void remote_need_keys(struct op *op, struct engine_remote *r)
 {
 	if (r->failed) {
-		remote_fail(op, r->failed);
+		remote_fail(op, r, r->failed);
 		return;
 	}
 	list_add_tail(&op->link, &r->waiters);
@@ -321,6 +321,7 @@ void rail_event(struct engine *e, const struct event *ev)
 	switch (ev->type) {
 	case EVENT_UP:
 		rail->up = 1;
+		rail->up_ns = e->now;
 		rail_done(&rail->connecting, 0); /* before keys of it are asked for */
 		rail_joined(e, rail);
 		break;

@@ -293,6 +293,7 @@ struct engine_peer {
 	uint32_t lost_detail, lost_reason;
 	uint64_t lost_arg;
 	int32_t lost_cause;   /* what its entries end with */
+	uint64_t lost_ns;     /* since when */
 	uint32_t event_told;  /* the program has its handle by a PEER event */
 	uint32_t lost_untold; /* LOST is to be posted */
 	uint32_t restarted;   /* lost, and another incarnation is there now */
@@ -363,6 +364,7 @@ struct engine {
 	int timerfd; /* INLINE: wakes the program's epoll at the next deadline */
 	struct clock_member member; /* of a simulated clock */
 	uint32_t holds;		    /* that clock, for keys, or the word that a peer is lost */
+	uint32_t entered;	    /* entries taken, when that clock was last looked at */
 	uint64_t now;
 	uint64_t turns;
 	uint32_t seldom; /* a busy one looks at everything where these bits of turns are 0 */
@@ -399,7 +401,7 @@ struct engine {
 	struct wheel wheel;
 	struct chunk *chunks;
 	struct chunk *chunk_free;
-	uint32_t chunks_used;
+	uint32_t chunks_used, chunks_max; /* max_inflight_ops, and one for each peer without any */
 	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
 
@@ -465,7 +467,8 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er);
 /* op.c */
 void op_begin(struct op *op);			      /* nothing blocks it (any more) */
 void op_unblock(struct op *op);			      /* one blocker less */
-void op_block_failed(struct op *op, uint32_t reason); /* what it waited for failed */
+/* What it waited for failed. */
+void op_block_failed(struct op *op, uint32_t reason, uint64_t arg);
 uint32_t op_run_listed(struct engine *e);
 static inline uint32_t op_run_ready(struct engine *e)
 {
@@ -473,6 +476,7 @@ static inline uint32_t op_run_ready(struct engine *e)
 }
 /* Notes why it failed; a later note takes the place of an earlier one. */
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
+uint64_t op_asked(const struct op *op); /* bytes in all, of so many segments, for sentences */
 __attribute__((cold)) void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
 				   uint64_t c);
 void op_stop(struct op *op, int res, uint32_t reason,
@@ -560,6 +564,9 @@ int rail_leaves(struct rail *rail); /* it is none of those that are up: 1, it wa
 /* Those that are up are of this transport alone: others have numbers of their own. */
 void rails_of(struct engine_peer *p, const struct backend *ops);
 void peer_choose(struct engine_peer *p); /* its best rail */
+/* Of its rails, of which one is up, for bulk that was on its way so often when one broke. */
+#define TRIES_STEADY 3u
+struct rail *peer_steady(const struct engine_peer *p);
 /* For chunks that nobody has: where they go now. 0: they wait for that elsewhere. */
 int chunk_aim(struct chunk *c, struct rail *rail);
 int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c); /* 1: it goes again */
@@ -665,7 +672,7 @@ static inline struct memory *region_find(const struct engine *e, uint32_t handle
 	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
 								       : NULL;
 }
-void remote_fail(struct op *op, int err);
+void remote_fail(struct op *op, const struct engine_remote *r, int err);
 void remote_waiters(struct engine_remote *r, int err); /* go on, or fail */
 void remote_need_keys(struct op *op, struct engine_remote *r);
 void remote_ask(struct engine_remote *r);

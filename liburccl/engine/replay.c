@@ -13,13 +13,14 @@
  *	a WRITE			for the fence, and then for that
  *	of an entry that stops	for the fence, as a proof that they are quiet, or until it is forced
  *
- * and entries with NO_REPLAY fail; so does that of a chunk which was on its way REPLAYS_MAX times
- * when a rail broke: it may be what breaks them. WRITEs that were acknowledged, and not proved to
- * be placed, may be lost with the rail: their entries begin again once their chunks are out and the
- * rail is fenced (OP_AGAIN; they wait in engine_peer.again, FLUSHING). Messages are numbered and go
- * again at once, also those that the rail took: its other end may have closed without looking at
- * them; so do acknowledgements and answers. Without CHUNK_UNDONE, or a peer that knows of fences, a
- * rail that breaks is the peer's end, as the control thread says.
+ * and entries with NO_REPLAY fail. Bulk that was on its way a few times when its rail broke goes by
+ * the one that is up for the longest; what was REPLAYS_MAX times fails: it may be what breaks them.
+ * WRITEs that were acknowledged, and not proved to be placed, may be lost with the rail: their
+ * entries begin again once their chunks are out and the rail is fenced (OP_AGAIN; they wait in
+ * engine_peer.again, FLUSHING). Messages are numbered and go again at once, also those that the
+ * rail took: its other end may have closed without looking at them; so do acknowledgements and
+ * answers. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that breaks is the peer's
+ * end, as the control thread says.
  */
 #include "engine/private.h"
 
@@ -30,6 +31,18 @@
 static uint32_t bit_of(const struct rail *rail)
 {
 	return 1u << rail->number;
+}
+
+/* Those that break again and again are not up for long. */
+struct rail *peer_steady(const struct engine_peer *p)
+{
+	struct rail *best = p->up[0];
+	uint32_t i;
+
+	for (i = 1; i < p->nup; i++)
+		if (p->up[i]->up_ns < best->up_ns)
+			best = p->up[i];
+	return best;
 }
 
 /* Best is who carries most, as far as that is known. */
@@ -334,7 +347,7 @@ static void run_chunks(struct engine_peer *p)
 		next = c->next;
 		op = c->op;
 		if (r->failed && !(op->bits & OP_DECIDED))
-			remote_fail(op, r->failed);
+			remote_fail(op, r, r->failed);
 		if (c->fence & p->fencing) {
 			undone_add(p, c);
 		} else if (op->bits & OP_DECIDED) {
@@ -342,7 +355,8 @@ static void run_chunks(struct engine_peer *p)
 			op_check(op);
 		} else if (!p->rail) {
 			undone_add(p, c);
-		} else if (aim(c, p->rail)) {
+		} else if ((c->tries >= TRIES_STEADY && aim(c, peer_steady(p))) ||
+			   aim(c, p->rail)) {
 			lane_add_chunk(p, op->lane, c);
 		} else {
 			undone_add(p, c);

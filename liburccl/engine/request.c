@@ -68,9 +68,9 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	uint32_t undo;
 
 	if (req->msg.res < 0) {
-		/* Its time was over: the control thread knows what it waited for. */
-		if (req->reason != REASON_NONE && op->res == -ETIMEDOUT &&
-		    (op->bits & (OP_DECIDED | OP_TOLD)) == OP_DECIDED)
+		/* Its time was over: the control thread knows what it waited for, and its end says
+		 * so also where the outcome was told before. */
+		if (req->reason != REASON_NONE && op->res == -ETIMEDOUT && op->bits & OP_DECIDED)
 			op_record(op, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
@@ -171,7 +171,8 @@ static void watch_start(struct op *op)
 	struct op **slot = p ? &p->watch : &e->watch_all, *old = *slot;
 
 	if (p && p->state == PEER_LOST && !p->lost_untold && list_empty(&p->parked_list)) {
-		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
+			0);
 		return;
 	}
 	*slot = op;

@@ -15,10 +15,14 @@
 
 /* What is free is shared by those that have some, and one more: the only peer has a third of all,
  * and n peers whose chunks do not come back leave one in n + 1. The threshold follows what is free,
- * as in Choudhury and Hahne, Dynamic queue length thresholds (1998). */
+ * as in Choudhury and Hahne, Dynamic queue length thresholds (1998). Who has none gets one, however
+ * few are allowed: else those in front would always have them. */
 int chunk_may(const struct engine *e, const struct engine_peer *p)
 {
-	return p->chunks * (1 + e->chunk_peers) < CHUNKS_MAX - e->chunks_used;
+	if (!p->chunks)
+		return e->chunks_used < CHUNKS_MAX;
+	return e->chunks_used < e->chunks_max &&
+	       p->chunks * (1 + e->chunk_peers) < e->chunks_max - e->chunks_used;
 }
 
 /* It has no entry yet: who looks at all chunks passes it by. */
@@ -224,7 +228,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			break;
 		op = list_first(&l->ops, struct op, link);
 		c = next_chunk(e, op, rail, most);
-		if (!c && rail != l->peer->rail)
+		if (!c && (rail != l->peer->rail || !rail->up))
 			break;
 		if (!c)
 			continue;
@@ -270,6 +274,17 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 	return took;
 }
 
+/* The rail broke while they were cut: they are aimed anew. */
+static void batch_hold(struct lane *l, struct chunk **batch, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		batch[i]->ep = NULL;
+		held_add(l, batch[i]);
+	}
+}
+
 /* What was held goes first, few at a time: while a device is full this is tried every turn, and
  * each chunk that is picked up only to be put back is a miss of the cache. */
 static uint32_t lane_post(struct engine *e, struct lane *l)
@@ -293,6 +308,10 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 			return work;
 	}
 	n = lane_fill(e, l, rail, batch, 0);
+	if (n && !rail->up) {
+		batch_hold(l, batch, n);
+		return work;
+	}
 	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
 
@@ -414,7 +433,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		if (flags & CHUNK_BOUNCES)
 			op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
 		else if (res == -EBADMSG)
-			op_fail(op, res, REASON_CHECKSUM, 0, 0, 0);
+			op_fail(op, res, REASON_CHECKSUM, len, 0, 0);
 		else if (res == -EOPNOTSUPP)
 			op_fail(op, res, REASON_CHECKSUM_OLD, 0, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
@@ -422,7 +441,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		else if (res == -ECONNRESET)
 			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
 		else
-			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, 0, 0);
+			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, op->placed, op_asked(op));
 	}
 	op_check(op);
 }

@@ -5,12 +5,12 @@
  * with it before the others could have done all that is left of the entry: so a slow rail helps
  * with what is long and leaves the end of it to the fast ones.
  *
- * What a rail carries is bytes over the time in which it had some. While it has few on its way that
- * is what was asked of it, and counts only if it is more than was known. A rail that is not known
- * gets so small a piece of an entry that little is lost, or one that would have to wait, and then
- * up to twice of what it has carried at a time, until that was enough to tell. One that carries
- * nothing while others do is forgotten after a second, and tried again: ever more seldom while it
- * is as slow as before.
+ * What a rail carries is bytes over the time in which it had some. While it has few on its way, and
+ * no large piece, that is what was asked of it, and counts only if it is more than was known. A
+ * rail that is not known gets so small a piece of an entry that little is lost, or one that would
+ * have to wait, and then up to twice of what it has carried at a time, until that was enough to
+ * tell. One that carries nothing while others do is forgotten after a second, and tried again: ever
+ * more seldom while it is as slow as before.
  */
 #include "engine/private.h"
 
@@ -52,11 +52,12 @@ void rail_busy(struct engine *e, struct rail *rail)
 	rail->rate_mark_ns = e->now;
 }
 
-static int is_loaded(const struct rail *rail)
+/* Until just now with the len bytes that came out: a slow one may have no more at a time. */
+static int is_loaded(const struct rail *rail, uint32_t len)
 {
 	uint64_t enough = rail->window / 8;
 
-	return rail->inflight_bytes >= (enough < LOADED_BYTES ? enough : LOADED_BYTES);
+	return rail->inflight_bytes + len >= (enough < LOADED_BYTES ? enough : LOADED_BYTES);
 }
 
 static int is_telling(const struct rail *rail)
@@ -83,7 +84,7 @@ void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 
 	rail->rate_bytes += len;
 	rail->rate_busy_ns += ns;
-	rail->rate_loaded_ns += is_loaded(rail) ? ns : 0;
+	rail->rate_loaded_ns += is_loaded(rail, len) ? ns : 0;
 	rail->rate_mark_ns = e->now;
 	if (!is_telling(rail))
 		return;
@@ -196,6 +197,19 @@ static struct rail *rail_for(const struct stripe *s, uint64_t left)
 	return NULL;
 }
 
+/* NULL: likewise. */
+static struct rail *rail_for_op(const struct stripe *s, const struct op *op, uint64_t left)
+{
+	struct rail *rail;
+
+	if (op->tries < TRIES_STEADY)
+		return rail_for(s, left);
+	rail = peer_steady(s->peer);
+	if (s->keyless & bit_of(rail))
+		return rail_for(s, left);
+	return has_room(s, rail) ? rail : NULL;
+}
+
 /* ---- one turn ---- */
 
 /* The rail may have broken since: handles that are looked up may have commands carried out. */
@@ -265,11 +279,16 @@ static uint64_t stripe_next(struct stripe *s)
 {
 	struct op *op = list_first(&s->lane->ops, struct op, link);
 	uint64_t left = cursor_left(op), len;
-	struct rail *rail = rail_for(s, left);
+	struct rail *rail = rail_for_op(s, op, left);
 	struct chunk *c;
 
-	if (!rail)
+	if (!rail && op->tries < TRIES_STEADY)
 		return 0;
+	if (!rail) { /* it waits for the one, others need not */
+		list_del(&op->link);
+		list_add_tail(&op->link, &s->lane->ops);
+		return 1;
+	}
 	c = op_chunk(s->e, op, rail, piece_limit(s, rail, left));
 	if (!c) { /* it waits or has ended, or the rail has no key for it */
 		s->keyless |= rail == s->peer->rail ? 0 : bit_of(rail);

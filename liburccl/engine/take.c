@@ -66,13 +66,14 @@ static int refuses(const struct engine_peer *p)
 static void refuse(struct op *op)
 {
 	const struct engine_peer *p = op->peer;
+	uint64_t ms = (op_engine(op)->now - p->lost_ns) / NSEC_PER_MSEC;
 
 	if (p->state <= PEER_UP)
 		op_fail(op, -ENETDOWN, REASON_LINK_DOWN, p->cut, 0, 0);
 	else if (p->restarted)
-		op_fail(op, -ESTALE, REASON_PEER_RESTARTED, 0, 0, 0);
+		op_fail(op, -ESTALE, REASON_PEER_RESTARTED, ms, 0, 0);
 	else
-		op_fail(op, -ECONNRESET, REASON_PEER_LOST, 0, 0, 0);
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, ms, 0, 0);
 }
 
 /* A look for what is not known yet hears news, which may end what it waits for: then it begins in

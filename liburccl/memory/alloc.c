@@ -122,7 +122,7 @@ void memory_free(struct allocation *a)
  * that: it shows the same pages, and each store gives this process a page of its own, made by the
  * kernel from what was stored before.
  */
-int memory_move(const struct allocation *a)
+int memory_move(struct allocation *a)
 {
 	uint64_t room = memory_room();
 	void *at = (void *)(uintptr_t)a->addr;
@@ -133,9 +133,11 @@ int memory_move(const struct allocation *a)
 	 * it does the other, on whatever processor. Where this cannot be had, the context switch
 	 * that has long been there does it. */
 	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	if (mmap(at, a->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, a->fd, 0) ==
-	    MAP_FAILED)
+	/* Once: what was stored since would be lost. */
+	if (!a->is_private && mmap(at, a->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+				   a->fd, 0) == MAP_FAILED)
 		return -errno;
+	a->is_private = 1;
 	return memory_unshare(a->addr, a->len);
 }
 

@@ -174,6 +174,7 @@ struct allocation {
 					 * full; -1: no longer shareable */
 	uint32_t users;			/* regions that hold part of it */
 	uint32_t moving;		/* control thread: not to be shown to anybody any more */
+	uint32_t is_private;		/* memory_move(): its mapping; not yet all its pages */
 };
 
 /* Bytes that this process could take now; an estimate. Reads files. */
@@ -189,7 +190,7 @@ void memory_free(struct allocation *a);
  * no store. Blocks for as long as the copy takes; any thread. The memfd stays, until the caller
  * closes it. 0, or -errno: some or all of the pages are still those of the memfd; may be called
  * again. */
-int memory_move(const struct allocation *a);
+int memory_move(struct allocation *a);
 /* The one of list (of struct allocation.link) that holds all of [addr, addr + len), or NULL. */
 struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len);
 

@@ -93,10 +93,13 @@ static struct fi_ops_domain domain_ops = {
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		       void *context)
 {
-	struct prov_domain *d = calloc(1, sizeof(*d));
+	unsigned long number = strtoul(info->domain_attr->name + strlen(PROV_NAME), NULL, 10);
+	struct prov_domain *d;
 	uint32_t i;
 
-	(void)info;
+	if (words()->broken >> number & 1)
+		return -FI_EACCES;
+	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -FI_ENOMEM;
 	d->fid = (struct fid_domain){

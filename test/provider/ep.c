@@ -322,13 +322,17 @@ static int sock_open(struct prov_ep *ep)
 		       : 0;
 }
 
+/* For a test to look up: of the last endpoint that was made; and how many there were. */
+#define EXPORT __attribute__((visibility("default")))
+EXPORT extern uint32_t urccl_test_tclass, urccl_test_endpoints;
+uint32_t urccl_test_tclass, urccl_test_endpoints;
+
 int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
 {
 	struct prov_domain *d = container_of(fid, struct prov_domain, fid);
 	struct prov_ep *ep = calloc(1, sizeof(*ep));
 	int err;
 
-	(void)info;
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->fid = (struct fid_ep){
@@ -354,6 +358,8 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 	d->objects++;
 	list_add_tail(&ep->link, &d->eps);
 	domain_leave(d);
+	__atomic_store_n(&urccl_test_tclass, info->tx_attr->tclass, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&urccl_test_endpoints, 1, __ATOMIC_RELAXED);
 	*out = &ep->fid;
 	return 0;
 }

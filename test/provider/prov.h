@@ -56,6 +56,7 @@ struct words {
 	uint32_t eagain;  /* percent of the posts that are told to come again */
 	uint32_t cqerr;	  /* one of so many completions is an error; 0: none */
 	uint32_t domains, av_slow_us;
+	uint32_t broken; /* domains that cannot be opened, a bit each */
 	size_t max_msg, inject;
 	uint64_t seed;
 };

@@ -17,6 +17,7 @@
  *	cqerr=N			about one of N operations fails, done or not
  *	max_msg=N, inject=N	bytes
  *	domains=N		urccl_test0, urccl_test1 ..
+ *	broken=BITS		those that cannot be opened
  *	seed=N
  */
 #include <signal.h>
@@ -92,6 +93,8 @@ static void number(struct words *w, const char *word, const char *value)
 		w->inject = n;
 	else if (!strcmp(word, "domains"))
 		w->domains = (uint32_t)n;
+	else if (!strcmp(word, "broken"))
+		w->broken = (uint32_t)n;
 	else if (!strcmp(word, "seed"))
 		w->seed = n;
 	else

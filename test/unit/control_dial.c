@@ -46,7 +46,7 @@ static void answered(struct side *a, const void *answer, size_t len, int res, co
 static void strangers(struct side *a)
 {
 	static const char http[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-	struct wire_refuse r = {7, 9, WIRE_NO_VERSION, 1, 0, 0};
+	struct wire_refuse r = {7, 9, WIRE_NO_VERSION, 1, 0, 0, 0};
 	uint8_t newer[WIRE_BUF];
 	uint32_t len;
 

@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 10,000 connections of strangers that say nothing, or begin and do not go on: few of them are kept
- * at a time, those that take their time are gone in time, and a peer gets through. */
+/* 10,000 connections of strangers that say nothing, or begin and do not go on, some with as much of
+ * a frame as there can be: few of them are kept at a time, with no more memory than liburccl(7)
+ * says, those that take their time are gone in time, and a peer gets through. */
 #include <fcntl.h>
 #include <sys/resource.h>
 
 #include "control/private.h"
 #include "control_rig.h"
 #include "fds.h"
+#include "resident.h"
 
 #define STRANGERS 10000u
 #define SECRET	  "known to the two of them"
 #define PEER_NS	  (25 * NSEC_PER_SEC) /* for one that comes behind all of them */
+#define EACH	  (16u << 10)	      /* bytes of what one has said */
+#define MORE	  (4ull << 20)	      /* of all of them, for all else, and for the peer */
 
 static int fds[STRANGERS];
+static uint64_t before;
+
+/* All of a HELLO but its end, as long as one can be. */
+static void begin_long(int fd)
+{
+	static uint8_t bytes[WIRE_MAGIC + WIRE_HEADER + WIRE_FRAME_MAX - 1];
+	const uint8_t header[WIRE_HEADER] = {WIRE_FRAME_MAX & 0xff, WIRE_FRAME_MAX >> 8, 0, 0,
+					     WIRE_HELLO};
+
+	memcpy(bytes, wire_magic, WIRE_MAGIC);
+	memcpy(bytes + WIRE_MAGIC, header, WIRE_HEADER);
+	(void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 static int dial(uint16_t port)
 {
@@ -33,6 +50,7 @@ static uint64_t behind_all(struct side *a, struct side *b)
 	side_connect(a, b->blob, b->blob_len, (uint32_t)(PEER_NS / NSEC_PER_USEC), 2);
 	while (!urccl_peek_cqe(a->ring) && clock_ns() - begin < 2 * PEER_NS) {
 		CHECK_LE(fds_open(), STRANGERS + GUESTS_MAX + 200);
+		CHECK_LE(resident(), before + GUESTS_MAX * EACH + MORE);
 		(void)urccl_wait(a->ring, NULL,
 				 &(struct urccl_wait_args){.size = sizeof(struct urccl_wait_args),
 							   .min_n = 1,
@@ -84,8 +102,11 @@ int main(void)
 	urccl_close(a.ctx);
 	side_open(&a, &p);
 	side_open(&b, &p);
+	before = resident();
 	for (i = 0; i < STRANGERS; i++)
 		fds[i] = dial(b.port);
+	for (i = 1; i < STRANGERS; i += 9)
+		begin_long(fds[i]);
 	/* Some of those whom the kernel lets through begin. */
 	for (i = 0; i < STRANGERS; i += 97)
 		(void)send(fds[i], wire_magic, i % (WIRE_MAGIC + 1), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -3,6 +3,7 @@
  * value with what is possible, and what came from where is told. */
 #include <stdlib.h>
 #include <unistd.h>
+#include "context.h"
 #include "params.h"
 #include "test.h"
 
@@ -348,6 +349,47 @@ static void the_printer(void)
 	close(old);
 }
 
+/* Every word of UCCL's and ours is read; what is not carried out is refused by name when a context
+ * is opened with it, rather than left out. */
+static void transport_words(void)
+{
+	static const char all[] = "ib,efa?,nccl,tcp,tcpx?,cxi,shm!,ipc,sim,fabric:tcp;ofi_rxm";
+	static const char *const words[] = {"ib",  "efa", "nccl", "tcp", "tcpx", "cxi",
+					    "shm", "ipc", "sim",  "fabric:tcp;ofi_rxm"};
+	static const char *const variables[] = {"URCCL_TRANSPORT", "UCCL_P2P_TRANSPORT"};
+	struct urccl_params p;
+	struct urccl *ctx;
+	uint32_t i, k;
+
+	for (k = 0; k < ARRAY_SIZE(variables); k++) {
+		for (i = 0; i <= ARRAY_SIZE(words); i++) {
+			const char *text = i < ARRAY_SIZE(words) ? words[i] : all;
+
+			p = fresh();
+			setenv(variables[k], text, 1);
+			CHECK_EQ(urccl_params_from_env(&p), 0);
+			is(&p, "transport", text, variables[k]);
+		}
+		unsetenv(variables[k]);
+	}
+	p = fresh();
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		uint32_t t = (uint32_t)transport_parse(words[i], strcspn(words[i], ":"));
+
+		if (context_backend(t))
+			continue;
+		p.transport = words[i];
+		CHECK_EQ(urccl_open(&p, &ctx), -EOPNOTSUPP);
+		says("does not carry out transport");
+		says(words[i]);
+	}
+	CHECK(!context_backend(URCCL_TRANSPORT_NCCL) && context_backend(URCCL_TRANSPORT_TCP));
+	refused("URCCL_TRANSPORT", "fabric", "fabric:NAME");
+	refused("URCCL_TRANSPORT", "fabric:", "fabric:NAME");
+	refused("URCCL_TRANSPORT", "tcp,tcp", "twice");
+	refused("URCCL_TRANSPORT", "TCP", "is not known");
+}
+
 static void the_list(void)
 {
 	struct urccl_setting s = {.size = sizeof(s)};
@@ -369,6 +411,7 @@ int main(void)
 	an_older_program();
 	a_log();
 	the_printer();
+	transport_words();
 	the_list();
 	return 0;
 }

@@ -140,7 +140,8 @@ static void any_provider(void)
 static void efa_form(void)
 {
 	struct nic_port nics[] = {{"rdmap16s28", 1}, {"rdmap0s31", 1}, {"mlx5_0", 1}};
-	struct device_config config = {.nics = nics, .nnics = 2};
+	struct urccl_params p = {.size = sizeof(p)};
+	struct device_config config = {.params = &p, .nics = nics, .nnics = 2};
 	struct fabric_wish w;
 	struct made m;
 	const struct fi_info *list = make(&m, efa, FI_ADDR_EFA);
@@ -151,6 +152,15 @@ static void efa_form(void)
 	config.nnics = 1;
 	fabric_efa_wish(&w, &config);
 	refuses(list, &w, "rdmap0s31");
+	/* One of several is passed over, unless it was named. */
+	config.nics = nics + 1;
+	config.nnics = 2;
+	fabric_efa_wish(&w, &config);
+	picks(list, &w, "efa-direct/rdmap0s31-rdm");
+	p.rdma_dev = "rdmap0s31,mlx5_0";
+	fabric_efa_wish(&w, &config);
+	refuses(list, &w, "no domain on mlx5_0, which rdma_dev names");
+	p.rdma_dev = NULL;
 	config.nnics = 0;
 	fabric_efa_wish(&w, &config);
 	picks(list, &w,
@@ -199,11 +209,41 @@ static void cxi_form(void)
 	CHECK_EQ(fabric_cxi_check(&info), 0);
 }
 
+static uint32_t class_of(const struct fabric_wish *w, int16_t sl, int16_t tc)
+{
+	struct urccl_params p = {.rdma_sl = {9, 9, 9}, .rdma_tc = {9, 9, 9}};
+	uint32_t tclass = 77; /* the provider's */
+
+	p.rdma_sl[URCCL_CLASS_LATENCY] = sl;
+	p.rdma_tc[URCCL_CLASS_LATENCY] = tc;
+	return fabric_tclass(w, &p, URCCL_CLASS_LATENCY, &tclass) ? UINT32_MAX : tclass;
+}
+
+/* EFA has two service levels and no traffic classes, the others code points and no levels. */
+static void classes(void)
+{
+	struct fabric_wish any = {.prov = "tcp"}, efa_wish = {.is_efa = 1};
+
+	CHECK_EQ(class_of(&any, URCCL_AUTO, URCCL_AUTO), 77);
+	CHECK_EQ(class_of(&any, 5, URCCL_AUTO), 77);
+	CHECK_EQ(class_of(&any, URCCL_AUTO, 0), FI_TC_DSCP);
+	CHECK_EQ(class_of(&any, URCCL_AUTO, 184), FI_TC_DSCP | 46);
+	CHECK_EQ(class_of(&any, URCCL_AUTO, 255), FI_TC_DSCP | 63);
+	CHECK_EQ(class_of(&efa_wish, URCCL_AUTO, URCCL_AUTO), FI_TC_LOW_LATENCY);
+	CHECK_EQ(class_of(&efa_wish, 8, 0), FI_TC_LOW_LATENCY);
+	CHECK_EQ(class_of(&efa_wish, 0, URCCL_AUTO), FI_TC_UNSPEC);
+	CHECK_EQ(class_of(&efa_wish, 3, URCCL_AUTO), UINT32_MAX);
+	CHECK(strstr(urccl_errmsg(), "rdma_sl is 3"));
+	CHECK_EQ(class_of(&efa_wish, URCCL_AUTO, 104), UINT32_MAX);
+	CHECK(strstr(urccl_errmsg(), "rdma_tc is 104"));
+}
+
 int main(void)
 {
 	names();
 	any_provider();
 	efa_form();
 	cxi_form();
+	classes();
 	return 0;
 }

@@ -129,6 +129,18 @@ static void test_texts(void)
 		"read, peer [::1]:1: the peer answered EACCES (Permission denied) instead of keys "
 		"for the advert: it was revoked, has expired, or was never the peer's. Ask the peer "
 		"for a newer one (EIO)");
+	f = (struct failure){.reason = REASON_DIAL_NO_PATH,
+			     .res = -EHOSTUNREACH,
+			     .opcode = URCCL_OP_CONNECT,
+			     .segment = UINT32_MAX};
+	f.arg[0] = rails_arg(0, URCCL_TRANSPORT_SHM, 0, -ENOENT);
+	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_IB, 1, -ETIMEDOUT);
+	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_IB, 8, -EIO);
+	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_NONE, 0, 0xfff);
+	text_is(&f, NULL,
+		"connect: none of the allowed transports reaches the peer: shm: ENOENT (No such "
+		"file or directory), ib rail 0: ETIMEDOUT (Connection timed out), ib rail 7: EIO "
+		"(Input/output error), the peer: error 255 (EHOSTUNREACH)");
 	f = (struct failure){.reason = 9999, .res = 0, .opcode = 200};
 	text_is(&f, NULL, "opcode 200: no reason was noted");
 }

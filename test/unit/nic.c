@@ -72,6 +72,25 @@ static void test_missing(void)
 	CHECK(nic_names("mlx5_0") && !nic_names("^mlx5_0") && !nic_names(NULL));
 }
 
+/* Letters as above: 'x' for a device that a word means alone. */
+static void named(const char *rules, const char *expected)
+{
+	uint32_t i;
+
+	for (i = 0; i < N; i++)
+		CHECK_EQ(nic_named(rules, names, N, i), expected[i] == 'x');
+}
+
+static void test_named(void)
+{
+	named("mlx5_0,mlx5_1:2", "xx....");
+	named("mlx5,rdmap79s0", "....x.");
+	named("=mlx5_10", "..x...");
+	named("0,4:1", "x...x.");
+	named("7,=0", ".....x");
+	named("^mlx5_1", "......");
+}
+
 static void test_refused(void)
 {
 	static const char *const bad[] = {"",	      ",",	  "mlx5_0,",	"mlx5_0:",
@@ -96,6 +115,7 @@ int main(void)
 {
 	test_words();
 	test_missing();
+	test_named();
 	test_refused();
 	return 0;
 }

@@ -94,6 +94,8 @@ static void moved(void)
 	CHECK_EQ(memory_move(a), 0);
 	CHECK(memory()[0] == 3 && memory()[LEN - 1] == 2);
 	memset(memory(), 4, LEN);
+	CHECK_EQ(memory_move(a), 0); /* again, as after half of it: what was stored since stays */
+	CHECK(all(memory(), 4));
 	rig_poll(&r, 0);
 	CHECK(!large.op && all(memory(), 4));
 	RIG_UNTIL(&r, large.op);

@@ -25,11 +25,18 @@ static void class_is_set(int fd, int index, int family)
 	CHECK_EQ(value, index ? 2 : 6);
 }
 
+static void congestion_is(int fd, const char *want)
+{
+	char name[16] = "";
+	socklen_t len = sizeof(name);
+
+	CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+	CHECK(!strcmp(name, want));
+}
+
 static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int ms, int family)
 {
 	const struct tcp_ep *e = tcp_ep(n->ep);
-	char name[16] = "";
-	socklen_t len;
 	uint32_t i;
 
 	CHECK_EQ(e->nlinks, links);
@@ -39,9 +46,7 @@ static void links_are_set(const struct tcp_node *n, uint32_t links, unsigned int
 		option_is(fd, TCP_NODELAY, 1);
 		option_is(fd, TCP_USER_TIMEOUT, ms);
 		class_is_set(fd, (int)i, family);
-		len = sizeof(name);
-		CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
-		CHECK(!strcmp(name, "reno"));
+		congestion_is(fd, "reno");
 	}
 }
 
@@ -90,6 +95,62 @@ static void refuses_nonsense(void)
 	CHECK(strstr(urccl_errmsg(), "\"no-such-control\""));
 }
 
+/* Whether the kernel lets us have it. */
+static int has_congestion(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	CHECK(fd >= 0);
+	rc = setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+	close(fd);
+	return !rc;
+}
+
+/* Each stream has that of its class; a class that is not named has the system's. */
+static void each_has_its_own(const char *setting, const char *latency, const char *bulk)
+{
+	struct urccl_params p = tcp_params();
+	struct tcp_node a, b;
+	uint32_t i;
+
+	p.tcp_congestion = setting;
+	p.tcp_streams = 2;
+	CHECK_EQ(tcp_try_open(&a, &p, AF_INET), 0);
+	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
+	tcp_open_ep(&a);
+	tcp_open_ep(&b);
+	tcp_connect(&b, &a, 0, AF_INET);
+	tcp_connect(&a, &b, 1, AF_INET);
+	TCP_WAIT(&a, &b, a.up && b.up);
+	for (i = 0; i < 6; i++) {
+		const struct tcp_ep *e = tcp_ep(i % 2 ? a.ep : b.ep);
+
+		CHECK_EQ(e->nlinks, 3);
+		congestion_is(e->links[i / 2].source.fd, i / 2 ? bulk : latency);
+	}
+	tcp_close_eps(&a, &b);
+	backend_tcp.close(a.dev);
+	backend_tcp.close(b.dev);
+}
+
+static void congestion_of_classes(void)
+{
+	char standard[16] = "";
+	socklen_t len = sizeof(standard);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, standard, &len), 0);
+	close(fd);
+	each_has_its_own("latency:reno", "reno", standard);
+	if (!has_congestion("cubic")) {
+		printf("no cubic here\n");
+		return;
+	}
+	each_has_its_own("bulk:reno,latency:cubic", "cubic", "reno");
+	each_has_its_own("control:reno,latency:reno,bulk:cubic", "reno", "cubic");
+}
+
 /* One that does not listen dials, and cannot be dialled. */
 static void dials_without_listening(void)
 {
@@ -115,6 +176,7 @@ int main(void)
 {
 	opens_with(AF_INET);
 	opens_with(AF_INET6);
+	congestion_of_classes();
 	refuses_nonsense();
 	dials_without_listening();
 	return 0;

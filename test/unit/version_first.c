@@ -101,6 +101,8 @@ static void says_no(void)
 	CHECK_EQ(r.code, WIRE_STALE);
 	CHECK_EQ(r.incarnation, 0x5eed);
 	CHECK_EQ(r.transports, 1u << URCCL_TRANSPORT_SHM | 1u << URCCL_TRANSPORT_TCP);
+	CHECK_EQ(r.error, 0);
+	CHECK_EQ(r.required, 0);
 }
 
 /* What it is dialled by: 127.0.0.1:18515. */

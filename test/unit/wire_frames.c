@@ -59,7 +59,7 @@ static void revoked(void)
 
 static void refuse(void)
 {
-	struct wire_refuse in = {1, 1, WIRE_FULL, 77, 1ull << 40, ENFILE}, out;
+	struct wire_refuse in = {1, 1, WIRE_FULL, 77, 1ull << 40, ENFILE, 0}, out;
 	uint8_t frame[WIRE_BUF];
 	uint32_t len = wire_put_refuse(frame, &in);
 	const uint8_t *body = wire_body(frame, len, WIRE_REFUSE);
@@ -72,6 +72,24 @@ static void refuse(void)
 	CHECK_EQ(out.version_max, 1);
 	wire_truncate(parse_refuse, body, len - WIRE_HEADER);
 	wire_change(parse_refuse, body, len - WIRE_HEADER);
+}
+
+/* In the half of the error that versions before it do not look at. */
+static void refuse_by_policy(void)
+{
+	struct wire_refuse in = {1, 1, WIRE_NO_PATH, 77, 8, EACCES, URCCL_TRANSPORT_SHM}, out;
+	uint8_t frame[WIRE_BUF], *body = frame + WIRE_HEADER;
+	uint32_t len = wire_put_refuse(frame, &in) - WIRE_HEADER;
+
+	CHECK_EQ(len, 28);
+	CHECK_EQ(body[24] | (body[25] & 0xf) << 8, EACCES);
+	CHECK_EQ(wire_get_refuse(body, len, &out), 0);
+	CHECK_EQ(out.error, EACCES);
+	CHECK_EQ(out.required, URCCL_TRANSPORT_SHM);
+	body[27] = 1; /* no transport: that it is refused is what counts */
+	CHECK_EQ(wire_get_refuse(body, len, &out), 0);
+	CHECK_EQ(out.code, WIRE_NO_PATH);
+	CHECK_EQ(out.required, 0);
 }
 
 static void word(void)
@@ -198,6 +216,7 @@ int main(void)
 	rail();
 	key_req_of_rail();
 	refuse();
+	refuse_by_policy();
 	revoked();
 	word();
 	key_req();
