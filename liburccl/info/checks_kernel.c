@@ -20,10 +20,13 @@ static int is_filtered(void)
 
 void check_seccomp(struct finding *f)
 {
-	if (is_filtered())
-		found(f, HEALTH_NOTE, "a filter says which system calls this process may make");
-	else
+	if (!is_filtered()) {
 		found(f, HEALTH_OK, "no filter");
+		return;
+	}
+	found(f, HEALTH_NOTE, "a filter says which system calls this process may make");
+	advise(f, "the lines of io_uring, cma and memfd say what of it matters; a container's is "
+		  "chosen by --security-opt seccomp=PROFILE");
 }
 
 void check_io_uring(struct finding *f)
@@ -84,6 +87,7 @@ void check_pid_namespace(struct finding *f)
 
 	if (n < 0) {
 		found(f, HEALTH_NOTE, "not to be told: %s", strerror(errno));
+		advise(f, "mount -t proc proc /proc: --top and --dump look there for processes");
 		return;
 	}
 	link[n] = 0;

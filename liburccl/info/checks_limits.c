@@ -34,6 +34,23 @@ static int has_uverbs(void)
 	return n;
 }
 
+#define FIRST_USER_NAMESPACE "user:[4026531837]"
+#define CAP_IPC_LOCK	     14
+
+/* The kernel asks for the capability in the first user namespace: a container's own is none. */
+static int is_exempt(void)
+{
+	char link[64], caps[32];
+	ssize_t n = readlink("/proc/self/ns/user", link, sizeof(link) - 1);
+
+	if (n < 0 || read_field("/proc/self/status", "CapEff", caps, sizeof(caps)))
+		return 0;
+	link[n] = 0;
+	return !strcmp(link, FIRST_USER_NAMESPACE) && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
+}
+
+#define REGISTERED_FEW (64 * MIB)
+
 /* A NIC's registered memory stays in place, and counts. */
 void check_memlock(struct finding *f)
 {
@@ -46,15 +63,15 @@ void check_memlock(struct finding *f)
 		return;
 	}
 	size_text(limit.rlim_cur, have);
-	if (has_uverbs()) {
-		found(f, HEALTH_WRONG, "%s may be locked; RDMA needs as much as is registered",
+	if (is_exempt()) {
+		found(f, HEALTH_OK, "unlimited by CAP_IPC_LOCK; without it %s might be locked",
 		      have);
-	} else {
-		found(f, HEALTH_NOTE,
-		      "%s may be locked: shm and tcp lock nothing, RDMA would need what is "
-		      "registered",
-		      have);
+		return;
 	}
+	found(f, has_uverbs() && limit.rlim_cur < REGISTERED_FEW ? HEALTH_WRONG : HEALTH_NOTE,
+	      "%s may be locked. RDMA needs what is registered, and for a context of ib %u KiB a "
+	      "rail and %u KiB a peer there, its device's queues besides; shm and tcp lock nothing",
+	      have, IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
 	advise(f, "ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; "
 		  "--ulimit memlock=-1:-1 for a container");
 }
@@ -133,60 +150,70 @@ void check_memfd(struct finding *f)
 
 /* ---- control groups ---- */
 
-/* The process's group of version 2, or of the memory controller of version 1. */
-static int group_file(const char *v2, const char *v1, char *line, size_t size)
+void check_group_memory(struct finding *f)
 {
-	char own[512], path[1024], *group;
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	int err = -ENOENT;
+	struct group_limit l;
+	char most[32], now[32];
 
-	if (!file)
-		return -errno;
-	while (err && fgets(own, sizeof(own), file)) {
-		own[strcspn(own, "\n")] = 0;
-		group = strrchr(own, ':');
-		if (!group)
-			continue;
-		if (!strncmp(own, "0::", 3))
-			snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group + 1, v2);
-		else if (strstr(own, ":memory:"))
-			snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/%s", group + 1, v1);
-		else
-			continue;
-		err = read_line(path, line, size);
-	}
-	fclose(file);
-	/* Inside a container the group is what is mounted. */
-	if (err) {
-		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", v2);
-		err = read_line(path, line, size);
-	}
-	if (err) {
-		snprintf(path, sizeof(path), "/sys/fs/cgroup/memory/%s", v1);
-		err = read_line(path, line, size);
-	}
-	return err;
-}
-
-void check_cgroup(struct finding *f)
-{
-	unsigned long long most, now;
-	char line[64], a[32], b[32];
-
-	if (group_file("memory.max", "memory.limit_in_bytes", line, sizeof(line)) ||
-	    !strcmp(line, "max") || (most = strtoull(line, NULL, 10)) > 1ull << 60) {
+	if (group_limit("", "memory", &l)) {
 		found(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
-	now = group_file("memory.current", "memory.usage_in_bytes", line, sizeof(line))
-		      ? 0
-		      : strtoull(line, NULL, 10);
-	found(f, now + 64 * MIB > most ? HEALTH_WRONG : HEALTH_OK,
+	found(f, l.now + 64 * MIB > l.most ? HEALTH_WRONG : HEALTH_OK,
 	      "the control group may have %s and has %s, files that can be dropped included",
-	      size_text(most, a), size_text(now, b));
+	      size_text(l.most, most), size_text(l.now, now));
 	if (f->health == HEALTH_WRONG)
 		advise(f, "raise the group's memory.max (--memory of a container): what "
 			  "urccl_alloc() gives is taken at once");
+}
+
+#define THREADS_CONTEXT 4u /* of one context: progress, control, and for a while some more */
+
+void check_group_threads(struct finding *f)
+{
+	struct group_limit l;
+
+	if (group_limit("", "pids", &l)) {
+		found(f, HEALTH_OK, "no limit of a control group");
+		return;
+	}
+	found(f, l.now + THREADS_CONTEXT > l.most ? HEALTH_WRONG : HEALTH_OK,
+	      "the control group may have %llu threads and has %llu: a context has up to %u",
+	      l.most, l.now, THREADS_CONTEXT);
+	if (f->health == HEALTH_WRONG)
+		advise(f, "raise the group's pids.max (--pids-limit of a container, TasksMax= of a "
+			  "systemd unit)");
+}
+
+#define OBJECTS_RAIL 5u /* a domain, two queues, memory, a channel of events */
+#define OBJECTS_PEER 4u /* three queue pairs and memory */
+
+static const char *count_text(unsigned long long n, char to[32])
+{
+	if (n == ~0ull)
+		return "any number of";
+	snprintf(to, 32, "%llu", n);
+	return to;
+}
+
+void check_group_rdma(struct finding *f)
+{
+	char handles[32], objects[32];
+	struct group_rdma l;
+
+	if (group_rdma("", &l)) {
+		found(f, HEALTH_OK, "no limit of a control group");
+		return;
+	}
+	found(f, !l.handles || l.objects < OBJECTS_RAIL + OBJECTS_PEER ? HEALTH_WRONG : HEALTH_NOTE,
+	      "a control group may have %s handles and %s objects, of %s: a context of ib takes 1 "
+	      "handle and %u objects a rail, %u a peer there, and one for each registered piece",
+	      count_text(l.handles, handles), count_text(l.objects, objects), l.device,
+	      OBJECTS_RAIL, OBJECTS_PEER);
+	advise(f,
+	       "echo '%s hca_handle=max hca_object=max' > rdma.max of the group and of those "
+	       "above it",
+	       l.device);
 }
 
 /* ---- huge pages ---- */

@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WAIT_MS 300
+#define WAIT_MS	       300
+#define DEVICE_WAIT_MS 1200 /* of a transport with queue pairs to be made */
 
 /* ---- loopback ---- */
 
@@ -76,6 +77,8 @@ void check_uverbs(struct finding *f)
 	nodes = count("/dev/infiniband/uverbs*");
 	if (!devices && !nodes) {
 		found(f, HEALTH_NOTE, "no RDMA device, and no uverbs node in /dev/infiniband");
+		advise(f, "only transport ib needs one: see lspci for a NIC, and load its driver "
+			  "(modprobe mlx5_ib, or rdma_rxe for an Ethernet one without RDMA)");
 		return;
 	}
 	if (!nodes) {
@@ -96,14 +99,31 @@ void check_uverbs(struct finding *f)
 
 /* ---- the library ---- */
 
+void check_settings(struct finding *f)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+
+	urccl_params_init(&p);
+	if (!urccl_params_from_env(&p)) {
+		found(f, HEALTH_OK, "what the environment sets is understood");
+		return;
+	}
+	found(f, HEALTH_WRONG, "%s", urccl_errmsg());
+	advise(f, "correct that variable, or unset it; here the defaults stand for all of them");
+}
+
 void check_open(struct finding *f)
 {
 	struct urccl_device d = {.size = sizeof(d)};
+	struct urccl_params p = *f->params;
 	struct urccl *ctx;
 	uint32_t i, n = 0;
 
-	if (urccl_open(NULL, &ctx)) {
+	p.listen = NULL; /* a server may have it already */
+	if (urccl_open(&p, &ctx)) {
 		found(f, HEALTH_WRONG, "no context can be opened: %s", urccl_errmsg());
+		advise(f, "mend what that names, and what is wrong in the lines above; or ask for "
+			  "another transport (--transport, URCCL_TRANSPORT)");
 		return;
 	}
 	found(f, HEALTH_OK, "a context opens with");
@@ -121,30 +141,42 @@ void check_open(struct finding *f)
 	urccl_close(ctx);
 }
 
-static void check_transport(struct finding *f, const char *transport)
+static void meet(struct finding *f, const struct urccl_params *p, uint32_t ms)
 {
-	struct urccl_params p = {.size = sizeof(p)};
 	struct end a = {0}, b = {0};
 	uint64_t began = now_ns();
 	char why[200] = "";
 	int err;
 
-	urccl_params_init(&p);
-	p.transport = transport;
-	err = end_open(&a, &p);
+	err = end_open(&a, p);
 	if (!err)
-		err = end_open(&b, &p);
+		err = end_open(&b, p);
 	if (err)
 		snprintf(why, sizeof(why), "%s", urccl_errmsg());
 	else
-		err = ends_meet(&a, &b, WAIT_MS, why, sizeof(why));
-	if (err)
+		err = ends_meet(&a, &b, ms, why, sizeof(why));
+	if (err) {
 		found(f, HEALTH_WRONG, "two contexts of this process cannot meet: %s", why);
-	else
+		advise(f,
+		       "urccl_info --transport %s says whether it opens by itself; on a machine "
+		       "that is very busy look once more",
+		       p->transport);
+	} else {
 		found(f, HEALTH_OK, "two contexts of this process met, all in %.1f ms",
 		      (double)(now_ns() - began) / 1e6);
+	}
 	end_close(&a);
 	end_close(&b);
+}
+
+/* As the defaults have it, whatever is asked for. */
+static void check_transport(struct finding *f, const char *transport)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+
+	urccl_params_init(&p);
+	p.transport = transport;
+	meet(f, &p, WAIT_MS);
 }
 
 void check_shm(struct finding *f)
@@ -155,4 +187,14 @@ void check_shm(struct finding *f)
 void check_tcp(struct finding *f)
 {
 	check_transport(f, "tcp");
+}
+
+/* Two that listen at one address do not open both. */
+void check_way(struct finding *f, const char *transport)
+{
+	struct urccl_params p = *f->params;
+
+	p.transport = transport;
+	p.listen = NULL;
+	meet(f, &p, DEVICE_WAIT_MS);
 }

@@ -2,7 +2,6 @@
 /* Each thing that the library needs or could use: what is there, and what to do where it is not. */
 #include "info.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -11,15 +10,18 @@ const struct check checks[] = {
 	{"files", check_nofile},
 	{"file size", check_fsize},
 	{"memfd", check_memfd},
-	{"memory", check_cgroup},
+	{"memory", check_group_memory},
+	{"threads", check_group_threads},
 	{"memlock", check_memlock},
 	{"rdma", check_uverbs},
+	{"rdma limits", check_group_rdma},
 	{"huge pages", check_huge},
 	{"io_uring", check_io_uring},
 	{"cma", check_cma},
 	{"pid namespace", check_pid_namespace},
 	{"/proc", check_proc},
 	{"seccomp", check_seccomp},
+	{"settings", check_settings},
 	{"library", check_open},
 	{"shm", check_shm},
 	{"tcp", check_tcp},
@@ -38,46 +40,16 @@ void found(struct finding *f, enum health health, const char *state, ...)
 
 void advise(struct finding *f, const char *advice, ...)
 {
+	size_t len = strlen(f->advice);
 	va_list args;
 
+	if (len)
+		len += (size_t)snprintf(f->advice + len, sizeof(f->advice) - len, "; ");
+	if (len >= sizeof(f->advice))
+		return;
 	va_start(args, advice);
-	vsnprintf(f->advice, sizeof(f->advice), advice, args);
+	vsnprintf(f->advice + len, sizeof(f->advice) - len, advice, args);
 	va_end(args);
-}
-
-int read_line(const char *path, char *to, size_t size)
-{
-	FILE *file = fopen(path, "re");
-	int err = 0;
-
-	if (!file)
-		return -errno;
-	if (!fgets(to, (int)size, file))
-		err = -EIO;
-	else
-		to[strcspn(to, "\n")] = 0;
-	fclose(file);
-	return err;
-}
-
-int read_field(const char *path, const char *name, char *to, size_t size)
-{
-	FILE *file = fopen(path, "re");
-	size_t len = strlen(name);
-	char line[512];
-	int err = -ENOENT;
-
-	if (!file)
-		return -errno;
-	while (err && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, name, len) || line[len] != ':')
-			continue;
-		line[strcspn(line, "\n")] = 0;
-		snprintf(to, size, "%s", line + len + 1 + strspn(line + len + 1, " \t"));
-		err = 0;
-	}
-	fclose(file);
-	return err;
 }
 
 static const char *const words[] = {
@@ -102,24 +74,70 @@ static void report(struct json *j, const char *name, const struct finding *f)
 	json_close(j, '}');
 }
 
-int doctor(int as_json)
+/* Once the finding is there: 1 if something is wrong. */
+static uint32_t tell(struct json *j, const char *name, const struct finding *f)
+{
+	report(j, name, f);
+	fflush(stdout);
+	return f->health == HEALTH_WRONG;
+}
+
+/* By each transport that is asked for beside those that are always tried. */
+static uint32_t other_ways(struct json *j, const struct urccl_params *p)
+{
+	const char *at = p->transport;
+	uint32_t wrong = 0;
+	char word[256];
+	int may_lack;
+	size_t n;
+
+	for (; at && *at; at += n + (at[n] == ',')) {
+		struct finding f = {.health = HEALTH_OK, .params = p};
+
+		n = strcspn(at, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)n, at);
+		may_lack = strchr(word, '?') != NULL;
+		word[strcspn(word, "?!")] = 0;
+		if (!strcmp(word, "shm") || !strcmp(word, "tcp") || !strcmp(word, "sim"))
+			continue;
+		check_way(&f, word);
+		if (may_lack && f.health == HEALTH_WRONG)
+			f.health = HEALTH_NOTE;
+		wrong += tell(j, word, &f);
+	}
+	return wrong;
+}
+
+static uint32_t all_checks(struct json *j, const char *transport)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	uint32_t i, wrong = 0;
+
+	urccl_params_init(&p);
+	if (urccl_params_from_env(&p)) /* a finding of its own */
+		urccl_params_init(&p);
+	if (transport)
+		p.transport = transport;
+	for (i = 0; i < nchecks; i++) {
+		struct finding f = {.health = HEALTH_OK, .params = &p};
+
+		checks[i].run(&f);
+		wrong += tell(j, checks[i].name, &f);
+	}
+	return wrong + other_ways(j, &p);
+}
+
+int doctor(const char *transport, int as_json)
 {
 	struct json out = {.to = stdout}, *j = as_json ? &out : NULL;
-	uint32_t i, wrong = 0;
+	uint32_t wrong;
 
 	if (j) {
 		json_open(j, NULL, '{');
 		json_text(j, "version", urccl_version());
 		json_open(j, "checks", '[');
 	}
-	for (i = 0; i < nchecks; i++) {
-		struct finding f = {.health = HEALTH_OK};
-
-		checks[i].run(&f);
-		report(j, checks[i].name, &f);
-		fflush(stdout);
-		wrong += f.health == HEALTH_WRONG;
-	}
+	wrong = all_checks(j, transport);
 	if (j) {
 		json_close(j, ']');
 		json_whole(j, "wrong", wrong);

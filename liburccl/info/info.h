@@ -36,9 +36,10 @@ enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_WRONG };
 
 /* What one check found. NOTE: less than could be, and nothing that is needed. */
 struct finding {
+	const struct urccl_params *params; /* what is asked for */
 	enum health health;
 	char state[256];  /* what is there */
-	char advice[512]; /* what to do; "": nothing */
+	char advice[512]; /* what to do; "": nothing, if all is well */
 };
 
 struct check {
@@ -51,23 +52,55 @@ extern const uint32_t nchecks;
 
 __attribute__((format(printf, 3, 4))) void found(struct finding *f, enum health health,
 						 const char *state, ...);
+/* Behind what was advised before. */
 __attribute__((format(printf, 2, 3))) void advise(struct finding *f, const char *advice, ...);
+
+/* ---- files.c ---- */
+
 /* The first line of a file, without its end: 0 or -errno. */
 int read_line(const char *path, char *to, size_t size);
 /* A field of a file of "name: value" lines. */
 int read_field(const char *path, const char *name, char *to, size_t size);
 
-int doctor(int as_json);
+/* ---- groups.c: what control groups let this process have; root: "", or where a tree like the
+ * system's is. -ENOENT: there is no limit ---- */
+
+/* Of the group that has the least left. */
+struct group_limit {
+	unsigned long long most, now;
+};
+
+/* controller: "memory", in bytes, or "pids", in threads. */
+int group_limit(const char *root, const char *controller, struct group_limit *out);
+
+/* The least of any device and any group. */
+struct group_rdma {
+	unsigned long long handles, objects; /* opened devices; what is made of them; ~0: any */
+	char device[64];		     /* to which the newest of them applies */
+};
+
+int group_rdma(const char *root, struct group_rdma *out);
+
+int doctor(const char *transport, int as_json);
+
+/* What a context of transport ib pins itself: at each rail, and there for each peer. */
+#define IB_PINS_RAIL 4096u
+#define IB_PINS_PEER 8192u
 
 /* checks_way.c, checks_limits.c, checks_kernel.c */
 void check_loopback(struct finding *f);
 void check_uverbs(struct finding *f);
+void check_settings(struct finding *f);
 void check_open(struct finding *f);
+/* Whether contexts meet by this transport. */
+void check_way(struct finding *f, const char *transport);
 void check_shm(struct finding *f);
 void check_tcp(struct finding *f);
 void check_memlock(struct finding *f);
 void check_nofile(struct finding *f);
-void check_cgroup(struct finding *f);
+void check_group_memory(struct finding *f);
+void check_group_threads(struct finding *f);
+void check_group_rdma(struct finding *f);
 void check_memfd(struct finding *f);
 void check_fsize(struct finding *f);
 void check_huge(struct finding *f);

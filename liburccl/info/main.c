@@ -9,7 +9,8 @@ static const char usage[] =
 	"usage: urccl_info [--transport LIST] [--json]   version, devices, plan and settings\n"
 	"       urccl_info --plan [--transport LIST] [--json]\n"
 	"                                                which way data goes: transports and NICs\n"
-	"       urccl_info --doctor [--json]             what this machine lacks, and what to do\n"
+	"       urccl_info --doctor [--transport LIST] [--json]\n"
+	"                                                what this machine lacks, and what to do\n"
 	"       urccl_info --probe [HOST:PORT] [--transport LIST] [--json]\n"
 	"                                                what the way there, or within here, gives\n"
 	"       urccl_info --top [PID] [--interval S] [--once] [--json]\n"
@@ -95,7 +96,7 @@ static int check(const struct options *o, pid_t *pid)
 
 	if (o->plan + o->doctor + o->probe + o->top + o->dump > 1)
 		return -1;
-	if (o->transport && (o->doctor | o->top | o->dump))
+	if (o->transport && (o->top | o->dump))
 		return -1;
 	*pid = 0;
 	if (o->probe)
@@ -125,7 +126,7 @@ int main(int argc, char **argv)
 	if (o.version)
 		return puts(urccl_version()) < 0;
 	if (o.doctor)
-		return doctor(o.json);
+		return doctor(o.transport, o.json);
 	if (o.probe)
 		return probe(o.what, o.transport, o.json);
 	if (o.dump)

@@ -4,19 +4,26 @@
 info.py URCCL_INFO CASE [PROGRAM...]: the tool as its users run it. PROGRAM is one that moves data
 for some seconds, or (denied) runs a command where system calls are denied.
 """
+import fcntl
 import json
 import os
+import pty
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import termios
 import time
 
 LIMIT = 30
+CLEAR = b"\x1b[H\x1b[J"
+OP_WRITE = 2  # of liburccl/abi.h
 
 
 def check(ok, why):
@@ -43,18 +50,21 @@ def run(*arguments, before=(), limits=(), status=0, **variables):
     return done.stdout, done.stderr, time.monotonic() - began
 
 
-def doctor(**how):
+def doctor(*more, **how):
     """To contexts that do not meet in 300 ms it says "wrong": on a busy machine it looks again."""
     for left in (2, 1, 0):
         try:
-            out, _, seconds = run("--doctor", "--json", **how)
+            out, _, seconds = run("--doctor", "--json", *more, **how)
         except SystemExit:
             if not left:
                 raise
             continue
         if seconds < 2:
             break
-    return {c["name"]: c for c in json.loads(out)["checks"]}, seconds
+    checks = {c["name"]: c for c in json.loads(out)["checks"]}
+    for c in checks.values():
+        check(c["state"] and (c["advice"] or c["health"] == "ok"), f"nothing is advised: {c}")
+    return checks, seconds
 
 
 def found(checks, name, health, *words):
@@ -103,19 +113,39 @@ def case_plan():
         shown = run("--plan", **{"URCCL_TOPOLOGY": machine, variable: value})[0]
         check(word in shown, f"{variable}={value}: {shown}")
     check("usage" in run("--plan", "--doctor", status=2)[1], "no usage")
+    check("usage" in run("--top", "--transport", "tcp", status=2)[1], "no usage")
 
 
 def case_doctor():
     checks, seconds = doctor()
     check(seconds < 2, f"{seconds} s")
-    check({"memlock", "cma", "io_uring", "rdma", "pid namespace", "memory"} <= set(checks), checks)
-    for name in ("shm", "tcp", "loopback", "library"):
+    check({"memlock", "cma", "io_uring", "rdma", "pid namespace", "memory", "threads",
+           "rdma limits"} <= set(checks), checks)
+    for name in ("shm", "tcp", "loopback", "library", "settings"):
         found(checks, name, "ok")
+    found(checks, "library", "ok", "shm, tcp")
+    for how in ((["--transport", "tcp"], {}), ([], {"URCCL_TRANSPORT": "tcp"}),
+                (["--transport", "tcp"], {"URCCL_TRANSPORT": "nccl"})):
+        checks, _ = doctor(*how[0], **how[1])
+        found(checks, "library", "ok", "tcp")
+        check("shm" not in checks["library"]["state"], checks["library"])
+    checks, _ = doctor("--transport", "tcp,nccl!", status=1)
+    for name in ("library", "nccl"):
+        found(checks, name, "wrong", "does not carry out transport nccl")
+    checks, _ = doctor(status=1, URCCL_CMA="perhaps")
+    found(checks, "settings", "wrong", "URCCL_CMA")
+    check("Something is wrong." in run("--doctor", status=1, URCCL_CMA="perhaps")[0], "the text")
+
+
+def may_lock_all():
+    with open("/proc/self/status") as status:
+        caps = re.search(r"CapEff:\s*(\w+)", status.read()).group(1)
+    return int(caps, 16) >> 14 & 1 and os.readlink("/proc/self/ns/user") == "user:[4026531837]"
 
 
 def case_limits():
     checks, _ = doctor(limits=[(resource.RLIMIT_MEMLOCK, 65536)])
-    check(checks["memlock"]["health"] != "ok", checks["memlock"])
+    check((checks["memlock"]["health"] == "ok") == bool(may_lock_all()), checks["memlock"])
     check("64 KiB" in checks["memlock"]["state"], checks["memlock"])
     checks, _ = doctor(limits=[(resource.RLIMIT_FSIZE, 65536)], status=1)
     found(checks, "file size", "wrong", "ulimit -f")
@@ -184,11 +214,18 @@ def case_namespaces():
     if not shutil.which("unshare") or subprocess.run([*spaces, "true"],
                                                      capture_output=True).returncode:
         skip("user namespaces are denied here")
-    checks, seconds = doctor(before=spaces, status=1)
+    checks, seconds = doctor(before=spaces, status=1, limits=[(resource.RLIMIT_MEMLOCK, 65536)])
     check(seconds < 2, f"{seconds} s")
+    # All capabilities, of a namespace that is not the machine's.
+    check(checks["memlock"]["health"] != "ok", checks["memlock"])
+    for word in ("64 KiB may be locked", "4 KiB a rail", "8 KiB a peer", "ulimit -l"):
+        check(word in checks["memlock"]["state"] + checks["memlock"]["advice"], checks["memlock"])
     found(checks, "loopback", "wrong", "ip link set lo up")
     found(checks, "pid namespace", "note", "its own")
     found(checks, "tcp", "wrong")
+
+
+PROBES = {"entry_taken", "entry_ended", "chunk_posted", "peer_up", "peer_lost", "sleep", "wake"}
 
 
 def case_probes():
@@ -200,8 +237,77 @@ def case_probes():
     there = set(re.findall(r"Provider: urccl\n\s*Name: (\w+)", notes))
     if not there and program[1] == "0":
         skip("built without sys/sdt.h")
-    wanted = {"entry_taken", "entry_ended", "chunk_posted", "peer_up", "peer_lost", "sleep", "wake"}
-    check(there == wanted, f"probes: {there}")
+    check(there == PROBES, f"probes: {there}")
+
+
+# In a mount namespace of its own: the kernel's events, if they are not to be seen yet.
+WITH_EVENTS = """
+    events=/sys/kernel/tracing/uprobe_events
+    [ -e $events ] || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+    [ -w $events ] || { echo "$events is not to be had"; exit 77; }
+    exec "$@"
+    """
+
+
+def run_perf(folder, *command, well=True):
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", WITH_EVENTS, "sh", "perf",
+                           "--buildid-dir", folder, *command], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode == 77:
+        skip(done.stdout.strip())
+    check(not well or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def watched(folder, library, *command):
+    """What perf sees of the probes while a command runs: {probe: [[argument, ...], ...]}."""
+    data, seen = os.path.join(folder, "data"), {}
+    # The kernel has one list of events for all: one run at a time, and none leaves its own there.
+    lock = open(os.path.join(tempfile.gettempdir(), "urccl-events.lock"), "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("failed: out of time"))
+    run_perf(folder, "buildid-cache", "--add", library)
+    run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)  # of one that was killed
+    try:
+        for name in sorted(PROBES):
+            run_perf(folder, "probe", "-q", "--add", "sdt_urccl:" + name)
+        run_perf(folder, "record", "-q", "-m", "2048", "-o", data, "-e", "sdt_urccl:*", "--", *command)
+    finally:
+        run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)
+    for line in run_perf(folder, "script", "-i", data, "-F", "event,trace").splitlines():
+        # One that the compiler made several of has a number behind its name.
+        name = re.search(r"sdt_urccl:([a-z_]+?)(_\d+)?:", line)
+        if name:
+            seen.setdefault(name[1], []).append(
+                [int(a, 0) for a in re.findall(r"arg\d=(-?\w+)", line)])
+    return seen
+
+
+def case_attach():
+    """perf attaches to every probe, and what they say of writes is so."""
+    library, has, mover = program[0], program[1], program[2:]
+    if has == "0":
+        skip("built without sys/sdt.h")
+    if os.geteuid():
+        skip("not root: who attaches to probes has to be")
+    for tool in "perf", "unshare":
+        if not shutil.which(tool):
+            skip(f"{tool} is not installed")
+    for needed in (["unshare", "--mount", "true"],
+                   ["perf", "record", "-q", "-e", "dummy", "-o", "/dev/null", "true"]):
+        if subprocess.run(needed, capture_output=True).returncode:
+            skip(f"{needed[0]} is denied here")
+    with tempfile.TemporaryDirectory() as folder:
+        seen = watched(folder, library, *mover)
+    check(set(seen) >= {"entry_taken", "entry_ended", "chunk_posted", "peer_up"}, sorted(seen))
+    check(all(len(a) == 3 for calls in seen.values() for a in calls), "arguments are missing")
+    taken = sorted(a[:2] for a in seen["entry_taken"] if a[2] == OP_WRITE)
+    ended = sorted(a[:2] for a in seen["entry_ended"] if a[2] == 4096)
+    check(len(taken) >= 200, f"{len(taken)} writes were taken")
+    check(taken == ended, f"{len(taken)} writes were taken, and {len(ended)} or others ended")
+    posted = [a[0] for a in seen["chunk_posted"] if a[1:] == [1, 4096]]
+    check(len(posted) == len(taken), f"{len(posted)} chunks of {len(taken)} writes")
+    check(set(posted) <= {a[0] for a in seen["peer_up"]}, "they are of other peers")
 
 
 def until(what, why):
@@ -247,6 +353,59 @@ def case_live():
         child.kill()
         child.wait()
     check("none of that number" in run("--dump", str(child.pid), status=1)[1], "a dead process")
+
+
+class Terminal:
+    """One that the table is shown on: what it was told, and what keys do."""
+
+    def __init__(self, *arguments):
+        self.ours, self.theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.theirs)
+        self.said = b""
+        self.run = subprocess.Popen([info, *arguments], stdin=self.theirs, stdout=self.theirs,
+                                    stderr=self.theirs)
+
+    def takes_keys(self):
+        """By themselves, unseen, Ctrl-C among them."""
+        flags = termios.tcgetattr(self.theirs)[3]
+        return not flags & (termios.ICANON | termios.ECHO | termios.ISIG)
+
+    def shows(self, tables):
+        """Reads until it has drawn that many, or is at an end: whether it has."""
+        def enough():
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.said += os.read(self.ours, 65536)
+            return self.said.count(CLEAR) >= tables or self.run.poll() is not None
+        until(enough, f"no {tables} tables: {self.said}")
+        return self.said.count(CLEAR) >= tables
+
+    def ends(self, key):
+        os.write(self.ours, key)
+        # What it still writes is taken, or it would wait for that.
+        until(lambda: not self.shows(1 << 30) or self.run.poll() is not None, "it goes on")
+        check(self.run.wait(LIMIT) == 0, f"{key}: status {self.run.returncode}\n{self.said}")
+        check(termios.tcgetattr(self.theirs) == self.before, f"{key}: not as it was before")
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+def case_keys():
+    """The table goes on until q, or Ctrl-C, and leaves the terminal as it was."""
+    child = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: contexts(child.pid), "no context of the child")
+        for key in b"q", b"\x03":
+            terminal = Terminal("--top", str(child.pid), "--interval", "0.1")
+            check(terminal.shows(2), f"it ended: {terminal.said}")
+            check(terminal.takes_keys(), "keys are not taken one by one")
+            for word in b"every 0.1 s", b"q: quit", b"ENTRIES/S", str(child.pid).encode():
+                check(word in terminal.said, f"no {word}: {terminal.said}")
+            os.write(terminal.ours, b"x")    # any other is none
+            check(terminal.shows(terminal.said.count(CLEAR) + 3), "it ended by another key")
+            terminal.ends(key)
+    finally:
+        child.kill()
+        child.wait()
 
 
 info, case, program = sys.argv[1], sys.argv[2], sys.argv[3:]
