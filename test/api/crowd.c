@@ -6,6 +6,8 @@ void crowd_open(struct crowd *c, int argc, char **argv, uint32_t n, uint32_t slo
 	uint32_t i;
 
 	pair_options(&c->p, argc, argv);
+	c->p.faults = c->faults;
+	c->p.params.max_inflight_ops = c->most;
 	pair_sim(&c->p);
 	c->n = n;
 	c->sides = calloc(n, sizeof(*c->sides));
@@ -54,18 +56,4 @@ uint32_t crowd_find(const struct crowd *c, uint32_t handle)
 		i++;
 	CHECK(i < c->n);
 	return i;
-}
-
-uint64_t resident(void)
-{
-	unsigned long long all, pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	CHECK(f);
-	CHECK_EQ(fscanf(f, "%llu %llu", &all, &pages), 2);
-	fclose(f);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	pages = 0;
-#endif
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

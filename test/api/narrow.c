@@ -36,7 +36,6 @@ static void begin(void)
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		CHECK_EQ(urccl_sim_open("seed=1,delay=500ns..5us,depth=16", &p.sim), 0);
 	p.params.sim_network = p.sim;
-	p.params.max_inflight_ops = 16;
 	p.ring_params.entries = RING;
 	pair_open(&p);
 	side_register(&p.a, local, sizeof(local), 0);

@@ -79,19 +79,15 @@ static uint32_t transport_to(struct side *s, uint32_t peer)
 	return info.transport;
 }
 
-/* Both have what is tested and one other; a's and b's lists say how it ends: by which transport, or
- * not at all with these words. */
-static void meets(const char *as, const char *bs, uint32_t transport, const char *words)
+/* How it ends: by which transport, or not at all with these words. */
+static void meets_as(const struct urccl_params *qa, const struct urccl_params *qb,
+		     uint32_t transport, const char *words)
 {
-	struct urccl_params qa = with(as), qb = with(bs);
 	struct side a, b;
 	struct urccl_cqe cqe;
 
-	/* Sockets in a folder that the other side does not have: shm cannot come up. */
-	if (words && strstr(bs, "shm"))
-		qb.socket_dir = "/tmp";
-	open_with(&a, &qa);
-	open_with(&b, &qb);
+	open_with(&a, qa);
+	open_with(&b, qb);
 	side_accept(&b, 1);
 	cqe = dial(&a, &b);
 	if (words) {
@@ -105,6 +101,17 @@ static void meets(const char *as, const char *bs, uint32_t transport, const char
 	side_close(&b);
 }
 
+/* Both have what is tested and one other; the rest is in a's and b's lists. */
+static void meets(const char *as, const char *bs, uint32_t transport, const char *words)
+{
+	struct urccl_params qa = with(as), qb = with(bs);
+
+	/* Sockets in a folder that the other side does not have: shm cannot come up. */
+	if (words && strstr(bs, "shm"))
+		qb.socket_dir = "/tmp";
+	meets_as(&qa, &qb, transport, words);
+}
+
 static void required(void)
 {
 	meets("shm,tcp", "tcp,shm", URCCL_TRANSPORT_SHM, NULL);
@@ -116,7 +123,62 @@ static void required(void)
 	/* What does not come up is not replaced. */
 	meets("shm!,tcp", "shm,tcp", 0, "requires with this peer did not come up: shm: ");
 	meets("shm!,tcp", "tcp", 0, "where shm reaches, which the policy requires");
-	meets("tcp", "shm!,tcp", 0, "EACCES");
+	meets("tcp", "shm!,tcp", 0, "the peer's policy requires shm with this context");
+}
+
+/* Each rail that was tried has its own reason: here those of a network that the peer is not on. */
+static void rails(void)
+{
+	struct urccl_params qa = p.params, qb = p.params;
+	struct urccl_sim *here, *there;
+	struct urccl_cqe cqe;
+	struct side a, b;
+
+	CHECK_EQ(urccl_sim_open("rails=2", &here), 0);
+	CHECK_EQ(urccl_sim_open("rails=2", &there), 0);
+	qa.sim_network = here;
+	qb.sim_network = there;
+	open_with(&a, &qa);
+	open_with(&b, &qb);
+	cqe = dial(&a, &b);
+	CHECK_EQ(cqe.res, -EHOSTUNREACH);
+	check_sentence(&a, &cqe, "none of the allowed transports reaches the peer: ");
+	check_sentence(&a, &cqe, "sim rail 0: ");
+	check_sentence(&a, &cqe, "sim rail 1: ");
+	side_close(&a);
+	side_close(&b);
+	CHECK_EQ(urccl_sim_close(here), 0);
+	CHECK_EQ(urccl_sim_close(there), 0);
+}
+
+/* enforce=owner and bounce=no leave shm nothing to move bytes by: it is no way, whoever dials, and
+ * a context that has no other, or requires it, does not open. */
+static void no_way_left(void)
+{
+	struct urccl_params strict = with("shm"), other = with("shm,tcp");
+	struct urccl_device d = {.size = sizeof(d)};
+	struct urccl *ctx;
+
+	strict.enforce = URCCL_ENFORCE_OWNER;
+	strict.bounce = URCCL_ALLOW_NO;
+	refused(&strict, -EINVAL, "enforce=owner");
+	refused(&strict, -EINVAL, "bounce=no");
+	strict.transport = "shm!,tcp";
+	refused(&strict, -EINVAL, "transport shm can move nothing");
+	strict.transport = "shm,tcp";
+	CHECK_EQ(urccl_open(&strict, &ctx), 0);
+	CHECK_EQ(urccl_devices(ctx, 0, &d), 0);
+	CHECK_EQ(d.transport, URCCL_TRANSPORT_TCP);
+	CHECK_EQ(urccl_devices(ctx, 2, &d), 0); /* behind sim */
+	CHECK_EQ(d.transport, URCCL_TRANSPORT_SHM);
+	CHECK_EQ(d.state, URCCL_DEVICE_FAILED);
+	CHECK(strstr(d.reason, "enforce=owner"));
+	urccl_close(ctx);
+	meets_as(&strict, &other, URCCL_TRANSPORT_TCP, NULL);
+	meets_as(&other, &strict, URCCL_TRANSPORT_TCP, NULL);
+	/* One of the two leaves it a way. */
+	strict.bounce = URCCL_ALLOW_DEFAULT;
+	meets_as(&strict, &other, URCCL_TRANSPORT_SHM, NULL);
 }
 
 static struct urccl_cqe write_to(struct target *t, uint8_t *local, uint64_t len)
@@ -215,7 +277,10 @@ int main(int argc, char **argv)
 	if (p.transport == URCCL_TRANSPORT_TCP) {
 		opening();
 		required();
+		no_way_left();
 	}
+	if (p.transport == URCCL_TRANSPORT_SIM)
+		rails();
 	p.params.cma = URCCL_ALLOW_NO;
 	by_owner(URCCL_ENFORCE_ANY, URCCL_ENFORCE_ANY);
 	by_owner(URCCL_ENFORCE_OWNER, URCCL_ENFORCE_ANY);

@@ -132,7 +132,10 @@ static void check_res(const struct entry *e, const struct urccl_cqe *cqe)
 		return;
 	if (res != -ECANCELED && !(res == -ETIMEDOUT && e->sqe.timeout_us) &&
 	    !(e->bad && (res == -EINVAL || res == -ERANGE))) {
-		fprintf(stderr, "opcode %u, flags 0x%x\n", e->sqe.opcode, e->sqe.flags);
+		char why[300];
+
+		urccl_explain(p.a.ctx, cqe, why, sizeof(why));
+		fprintf(stderr, "opcode %u, flags 0x%x: %s\n", e->sqe.opcode, e->sqe.flags, why);
 		CHECK_EQ(res, 0);
 	}
 	/* Where there is a deadline the peer may have had no time to say so. */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include "fds.h"
 #include "meet.h"
+#include "resident.h"
 
 #define RW    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define PARTS 24u
@@ -28,17 +29,6 @@
 static struct pair p;
 static struct target t;
 static uint8_t bytes[4096];
-
-static uint64_t resident(void)
-{
-	unsigned long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	CHECK(f);
-	CHECK_EQ(fscanf(f, "%*u %lu", &pages), 1);
-	fclose(f);
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 /* What this process has computed: others on the machine only slow it. */
 static uint64_t cpu_ns(void)

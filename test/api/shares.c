@@ -12,6 +12,8 @@
 #define ENTRIES	 4u /* for each */
 #define ROUNDS	 (PAIR_SLOW ? 8u : 40u)
 #define DEADLINE 100000000u
+#define FEW	 3u /* --few: pieces at a time of all, but that each may have one */
+#define FEW	 3u /* pieces at a time of all peers, but that each may have one (--few) */
 
 static struct crowd c;
 static struct urccl_remote remotes[PEERS];
@@ -114,7 +116,11 @@ int main(int argc, char **argv)
 	struct urccl_region from;
 	uint32_t i;
 
-	c.p.faults = "depth=30,rate=100m";
+	if (argc > 1 && !strcmp(argv[argc - 1], "--few")) {
+		c.most = FEW;
+		argc--;
+	}
+	c.faults = "depth=30,rate=100m";
 	crowd_open(&c, argc, argv, PEERS, 4 * PEERS);
 	pattern_fill(local, LEN, 0, 1);
 	from = side_register(&c.p.b, local, LEN, 0);

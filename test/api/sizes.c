@@ -202,6 +202,7 @@ int main(int argc, char **argv)
 		move(gib / 16 + 1, 1);
 		each_form(gib / 64);
 	} else if (each) {
+		move(2 * gib, 0);
 		move(2 * gib, 1);
 		each_form(4 * gib);
 	} else {

@@ -106,7 +106,7 @@ static void refused(void)
 	bad(unregisters(&p.a, 0x12345), -ESTALE, "0x12345");
 	cqe = registers(&p.a, (r[0] = range_of(local, LEN), r), 1, 0);
 	CHECK_EQ(unregisters(&p.a, cqe.handle).res, 0);
-	bad(unregisters(&p.a, cqe.handle), -ESTALE, "unregistered");
+	bad(unregisters(&p.a, cqe.handle), -ESTALE, "no registered memory");
 	bad(imports(ad, 0), -EINVAL, "elements");
 	ad[1].incarnation++;
 	bad(imports(ad, 2), -ESTALE, "advert 1");
@@ -165,7 +165,7 @@ static void chained(void)
 	urccl_sqe_set_data64(sqe, 5);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 5).res, 0);
-	bad(unregisters(&p.a, handle), -ESTALE, "unregistered");
+	bad(unregisters(&p.a, handle), -ESTALE, "no registered memory");
 }
 
 /* All of the ring at once: each ends, and each region is another. */

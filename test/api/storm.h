@@ -19,12 +19,15 @@
 #define DIALLING   0xd1a1ull
 #define WARMING	   0x3a43ull
 #define OTHER	   0x07e4ull /* CANCEL */
+#define DRAINED	   0xd4a1ull
+#define STALE	   0x57a1ull
 #define BASE	   100000ull
 
 struct place {
 	uint64_t off, size, len;
 	uint64_t version; /* of what the last entry's two buffers were overwritten with; 0: not */
 	uint32_t busy, lost; /* lost: something may still land at the peer */
+	uint32_t owed;	     /* by ACKED: the entry's index and 1; its bytes may not be there yet */
 };
 
 struct entry {
@@ -33,6 +36,10 @@ struct entry {
 	struct urccl_paged paged;
 	uint64_t len, tick;
 	uint32_t opcode, ms, promised, open, outcome, good, unknown, word, heard;
+	uint32_t flags, group, peer;
+	uint32_t torn;	 /* a bit of it may be flipped, and nobody looks */
+	uint32_t told;	 /* of its loss, if it had ended by then, which nobody knows */
+	uint32_t missed; /* its notification: the peer was closed, and nobody looked */
 	int64_t heard_res;
 };
 
@@ -45,15 +52,34 @@ extern struct place places[PLACES];
 extern uint8_t *bytes;
 extern uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
 extern uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
-extern uint64_t all_good, all_bad, all_notes, all_lost, all_revoked;
+extern uint32_t flips, draining, stale, doubtful;
+extern uint32_t calm; /* few entries fail but by the network: what follows them succeeds */
+extern uint64_t all_good, all_bad, all_notes, all_lost, all_revoked, all_restarted, all_proved,
+	all_silent, all_torn;
+
+/* Of what its buffers hold: as they were entered, and overwritten since. */
+static inline uint64_t versions(const struct entry *e, uint32_t scribbled)
+{
+	return 2 * (uint64_t)(e - entries) + 2 + scribbled;
+}
+
+static inline int is_read(const struct entry *e)
+{
+	return e->opcode == URCCL_OP_READ || e->opcode == URCCL_OP_READV ||
+	       e->opcode == URCCL_OP_READ_PAGED;
+}
 
 uint64_t below(uint64_t limit);
 struct urccl_sqe *next_sqe(uint64_t user_data);
 /* The last two buffers of a place are as the test left them. */
 void look_untouched(const struct place *at);
 void start(void);  /* one entry more, of any kind */
-void cancel(void); /* some of the latest */
-void tick(void);   /* a millisecond is counted */
+void cancel(void); /* some of the latest, or all that there is */
+void drain(void);  /* then those that ended in silence are known */
+void try_stale(struct urccl_peer peer, struct urccl_remote remote);
+void owe_nothing(void); /* what was acknowledged is never proved any more */
+void watch(void);
+void tick(void); /* a millisecond is counted */
 void on_a(const struct urccl_cqe *cqe);
 void on_b(const struct urccl_cqe *cqe);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries of storm.c, and what must be true of each when it ends. */
+/* The entries of storm.c; storm_ends.c has what must be true of each when it ends. */
 #include "storm.h"
 
 struct entry entries[ROUND + 64];
@@ -10,7 +10,9 @@ struct place places[PLACES];
 uint8_t *bytes;
 uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
 uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
-uint64_t all_good, all_bad, all_notes, all_lost, all_revoked;
+uint32_t flips, draining, stale, doubtful, calm;
+uint64_t all_good, all_bad, all_notes, all_lost, all_revoked, all_restarted, all_proved, all_silent,
+	all_torn;
 
 uint64_t below(uint64_t limit)
 {
@@ -18,11 +20,6 @@ uint64_t below(uint64_t limit)
 	state ^= state >> 7;
 	state ^= state << 17;
 	return (state >> 20) % limit;
-}
-
-static uint64_t versions(const struct entry *e, uint32_t scribbled)
-{
-	return 2 * (uint64_t)(e - entries) + 2 + scribbled;
 }
 
 struct urccl_sqe *next_sqe(uint64_t user_data)
@@ -36,18 +33,13 @@ struct urccl_sqe *next_sqe(uint64_t user_data)
 
 /* ---- entries ---- */
 
-static int is_read(const struct entry *e)
-{
-	return e->opcode == URCCL_OP_READ || e->opcode == URCCL_OP_READV ||
-	       e->opcode == URCCL_OP_READ_PAGED;
-}
-
 void look_untouched(const struct place *at)
 {
 	if (!at->version)
 		return;
 	CHECK(pattern_holds(bytes + at->off, at->len, at->off, at->version));
-	CHECK(at->lost || pattern_holds(t.bytes + at->off, at->len, at->off, at->version));
+	CHECK(at->lost || at->owed ||
+	      pattern_holds(t.bytes + at->off, at->len, at->off, at->version));
 }
 
 static struct place *take_place(void)
@@ -57,7 +49,7 @@ static struct place *take_place(void)
 	for (i = 0; i < PLACES; i++) {
 		struct place *at = &places[(from + i) % PLACES];
 
-		if (at->busy || at->lost)
+		if (at->busy || at->lost || at->owed)
 			continue;
 		look_untouched(at);
 		at->busy = 1;
@@ -154,31 +146,77 @@ static void prep(struct urccl_sqe *sqe, struct entry *e)
 	}
 }
 
+static uint32_t maybe_flag(uint32_t one_in, uint32_t flag)
+{
+	return below(one_in) ? 0 : flag;
+}
+
+static uint32_t data_flags(const struct entry *e)
+{
+	uint32_t flags = maybe_flag(8, URCCL_SQE_NO_REPLAY);
+
+	if (flips ? below(16) != 0 : !below(8))
+		flags |= URCCL_SQE_CHECKSUM;
+	if (!is_read(e))
+		flags |= maybe_flag(5, URCCL_SQE_ACKED);
+	return flags;
+}
+
 static void add_flags(struct urccl_sqe *sqe, struct entry *e)
 {
-	uint32_t flags = 0;
+	uint32_t flags = maybe_flag(8, calm ? 0 : URCCL_SQE_LINK) |
+			 maybe_flag(64, URCCL_SQE_DRAIN) | maybe_flag(16, URCCL_SQE_SKIP_SUCCESS);
 
-	if (!below(8))
-		flags |= URCCL_SQE_LINK;
-	if (!below(64))
-		flags |= URCCL_SQE_DRAIN;
 	if (e->opcode != URCCL_OP_NOP) {
-		flags |= below(16) ? 0 : (uint32_t)URCCL_SQE_FENCE;
-		urccl_sqe_set_group(sqe, (uint32_t)below(4));
+		flags |= maybe_flag(16, URCCL_SQE_FENCE);
+		e->group = (uint32_t)below(4);
+		urccl_sqe_set_group(sqe, e->group);
 		urccl_sqe_set_class(sqe, (enum urccl_class)below(3));
 	}
+	if (e->place)
+		flags |= data_flags(e);
+	e->torn = e->place && flips && !(flags & URCCL_SQE_CHECKSUM);
 	if (e->place && !below(4)) {
 		urccl_sqe_set_notify(sqe, n);
 		e->promised = 1;
 	}
 	urccl_sqe_set_flags(sqe, flags);
+	e->flags = flags;
+	e->peer = p.a.peer.id;
 	e->ms = TIMEOUT_MS;
-	if (!below(12)) {
+	if (!below(12) && !calm) {
 		uint32_t us = (uint32_t)(1 + below(below(2) ? 300 : 20000));
 
 		urccl_sqe_set_timeout(sqe, us);
 		e->ms = us / 1000 + 1;
 	}
+}
+
+static void enter(struct urccl_sqe *sqe, struct entry *e)
+{
+	urccl_sqe_set_data64(sqe, BASE + n);
+	e->tick = ticks;
+	e->open = 1;
+	open++;
+	n++;
+}
+
+/* What was acknowledged is asked for soon, by a notification behind it, or in its time. */
+static void ask_for(const struct entry *acked)
+{
+	struct entry *e = &entries[n];
+	struct urccl_sqe *sqe = next_sqe(0);
+
+	*e = (struct entry){.opcode = URCCL_OP_NOTIFY,
+			    .promised = 1,
+			    .group = below(2) ? acked->group : 0,
+			    .flags = URCCL_SQE_FENCE,
+			    .peer = acked->peer,
+			    .ms = TIMEOUT_MS};
+	urccl_prep_notify(sqe, p.a.peer, n, NULL, 0);
+	urccl_sqe_set_flags(sqe, e->flags);
+	urccl_sqe_set_group(sqe, e->group);
+	enter(sqe, e);
 }
 
 void start(void)
@@ -195,18 +233,19 @@ void start(void)
 	sqe = next_sqe(0);
 	prep(sqe, e);
 	add_flags(sqe, e);
-	urccl_sqe_set_data64(sqe, BASE + n);
-	e->tick = ticks;
-	e->open = 1;
-	open++;
-	n++;
+	enter(sqe, e);
+	if (!(e->flags & URCCL_SQE_ACKED) || below(4) == 0)
+		return;
+	ask_for(e);
+	ask_for(e); /* an earlier failure ends the first */
 }
 
 void cancel(void)
 {
 	static const enum urccl_cancel_by by[] = {URCCL_BY_USER_DATA, URCCL_BY_USER_DATA,
-						  URCCL_BY_PEER, URCCL_BY_REGION, URCCL_BY_REMOTE};
-	enum urccl_cancel_by how = by[below(below(8) ? 2 : 5)];
+						  URCCL_BY_PEER,      URCCL_BY_REGION,
+						  URCCL_BY_REMOTE,    URCCL_BY_ALL};
+	enum urccl_cancel_by how = by[below(below(8) ? 2 : 6)];
 	struct urccl_sqe *sqe = next_sqe(OTHER);
 	uint64_t key = BASE + (n ? n - 1 - below(n < 32 ? n : 32) : 0);
 
@@ -216,132 +255,9 @@ void cancel(void)
 		key = local.id;
 	if (how == URCCL_BY_REMOTE)
 		key = t.remote.id;
+	if (how == URCCL_BY_ALL)
+		key = 0;
 	urccl_prep_cancel(sqe, how, key);
 	sqe->user_data = OTHER;
 	others++;
-}
-
-/* ---- ends ---- */
-
-static void in_time(const struct entry *e)
-{
-	CHECK_LE(ticks - e->tick, e->ms + SLACK_MS);
-}
-
-static int res_allowed(const struct entry *e, int64_t res)
-{
-	if (res == -ECANCELED || res == -ETIMEDOUT)
-		return 1;
-	if (res == -EIO)
-		return may_fail && e->opcode != URCCL_OP_NOP;
-	return res == -ECONNRESET || res == -ESTALE || (res == -EACCES && all_revoked);
-}
-
-/* Both buffers are the program's: it overwrites them, and nobody else may. */
-static void end_data(struct entry *e, const struct urccl_cqe *cqe)
-{
-	struct place *at = e->place;
-	uint64_t off = at->off;
-
-	if (cqe->res >= 0)
-		CHECK(pattern_holds((is_read(e) ? bytes : t.bytes) + off, e->len, off,
-				    versions(e, 0)));
-	at->busy = 0;
-	at->len = e->len;
-	at->version = versions(e, 1);
-	at->lost = cqe->res < 0 && !is_read(e) && !(cqe->flags & URCCL_CQE_REMOTE_QUIET);
-	retired += at->lost;
-	pattern_fill(bytes + off, e->len, off, at->version);
-	if (!at->lost)
-		pattern_fill(t.bytes + off, e->len, off, at->version);
-}
-
-static void on_end(struct entry *e, const struct urccl_cqe *cqe)
-{
-	CHECK(e >= entries && e < entries + n && e->open);
-	if (!e->outcome)
-		in_time(e);
-	if (cqe->flags & URCCL_CQE_MORE) {
-		CHECK(!e->outcome);
-		e->outcome = 1;
-		return;
-	}
-	e->open = 0;
-	open--;
-	e->good = cqe->res >= 0;
-	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);
-	if (!e->good && !res_allowed(e, cqe->res)) {
-		char why[300];
-
-		urccl_explain(p.a.ctx, cqe, why, sizeof(why));
-		fprintf(stderr, "opcode %u, %lld: %s\n", e->opcode, (long long)cqe->res, why);
-		CHECK(!"a reason that it was given");
-	}
-	if (e->good)
-		CHECK_EQ(cqe->res, (int64_t)e->len);
-	all_good += e->good;
-	all_bad += !e->good;
-	if (e->opcode == URCCL_OP_FETCH_ADD) {
-		done[e->word] += e->good;
-		unknown[e->word] += !e->good && e->unknown;
-	}
-	if (e->place)
-		end_data(e, cqe);
-}
-
-void tick(void)
-{
-	struct urccl_sqe *sqe = next_sqe(TICKING);
-
-	urccl_prep_timeout(sqe, 1000000, 0);
-	sqe->user_data = TICKING;
-	CHECK_GE(urccl_submit(p.a.ring), 1);
-}
-
-void on_a(const struct urccl_cqe *cqe)
-{
-	ended += !(cqe->flags & URCCL_CQE_MORE);
-	if (cqe->user_data >= BASE) {
-		on_end(&entries[cqe->user_data - BASE], cqe);
-	} else if (cqe->user_data == TICKING) {
-		CHECK(cqe->res == -ETIME || cqe->res == -ECANCELED);
-		ticks++;
-		tick();
-	} else if (cqe->user_data == WATCHING) {
-		all_lost += urccl_cqe_kind(cqe) == URCCL_KIND_LOST;
-		if (urccl_cqe_kind(cqe) == URCCL_KIND_LOST && cqe->peer == p.a.peer.id)
-			connected = 0;
-	} else if (cqe->user_data == WARMING) {
-		warming = 0;
-	} else if (cqe->user_data == DIALLING) {
-		dialling = 0;
-		connected = !cqe->res;
-		if (connected)
-			p.a.peer.id = (uint32_t)cqe->handle;
-	} else {
-		others--;
-	}
-}
-
-static void on_note(const struct urccl_cqe *cqe)
-{
-	struct entry *e = &entries[cqe->tag];
-
-	CHECK(cqe->tag < n && e->promised && !e->heard);
-	e->heard = 1;
-	e->heard_res = cqe->res;
-	all_notes++;
-	if (cqe->res >= 0 && e->open && e->place && !is_read(e))
-		CHECK(pattern_holds(t.bytes + e->place->off, e->len, e->place->off,
-				    versions(e, 0)));
-}
-
-void on_b(const struct urccl_cqe *cqe)
-{
-	if (cqe->user_data == REVOKING)
-		revoking = 0;
-	else if (urccl_cqe_kind(cqe) == URCCL_KIND_NOTE)
-		on_note(cqe);
-	else if (urccl_cqe_kind(cqe) == URCCL_KIND_PEER)
-		p.b.peer.id = cqe->peer;
 }

@@ -2,12 +2,13 @@
 /* READV and WRITEV: segments of every size, of several regions and remotes of one peer, some of
  * them neighbours, some empty; one CQE, which on error names the segment; what came before it is
  * placed. */
-#include "pair.h"
+#include "meet.h"
 
 #define SEGS 500u
 #define LEN  (1u << 20)
 
 static struct pair p;
+static struct side other;
 static struct target t[3];
 static uint8_t local[2][LEN];
 static struct urccl_seg segs[SEGS];
@@ -114,6 +115,29 @@ static void bad(void)
 	segs[300] = good;
 }
 
+/* A segment in memory of a peer that is not the entry's: one entry moves data of one. */
+static void two_peers(void)
+{
+	static uint8_t bytes[64];
+	struct urccl_peer b = p.a.peer;
+	struct urccl_remote remote;
+	struct urccl_advert ad;
+	struct urccl_region region;
+
+	side_open(&p, &other);
+	side_accept(&other, 9);
+	side_connect(&p.a, &other);
+	region = side_register(&other, bytes, sizeof(bytes), URCCL_RIGHT_WRITE);
+	CHECK_EQ(urccl_advertise(other.ctx, region, 0, 64, URCCL_RIGHT_WRITE, 0, &ad), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &ad, 1, &remote), 0);
+	p.a.peer = b;
+	segs[300].remote = remote.id;
+	segs[300].off = 0;
+	segs[300].len = 1;
+	bad_segment(300, -EXDEV, "another peer");
+	CHECK_EQ(bytes[0], 0);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t i;
@@ -128,8 +152,10 @@ int main(int argc, char **argv)
 	moves(0);
 	bad();
 	CHECK_EQ(run(0, 0).res, 0);
+	two_peers();
 	for (i = 0; i < 3; i++)
 		target_close(&p, &t[i]);
+	side_close(&other);
 	pair_close(&p);
 	return 0;
 }

@@ -7,7 +7,7 @@ import sys
 
 # What is not run again, and why.
 LEFT_OUT = [
-    (re.compile(r"^(evict|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
+    (re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
                 r"losing|fairness|away|address_space|storm|notes)-"),
      "many rounds, seconds each, that ask for no right which the others do not"),
     (re.compile(r"fabric|provider$"),

@@ -49,8 +49,12 @@ static struct {
 	struct ibv_context_ops ops;
 } shim;
 
-/* For cases: requests whose bytes went inline. */
-EXPORT unsigned long shim_inlined;
+/* For cases: requests whose bytes went inline; and what queue pairs that were led to a peer had as
+ * service level and traffic class, in turn. */
+EXPORT unsigned long shim_inlined, shim_nroutes;
+EXPORT struct {
+	uint8_t sl, tclass;
+} shim_routes[256];
 
 static void *real(const char *name)
 {
@@ -402,7 +406,13 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return REAL(ibv_modify_qp)(qp, attr, mask);
+	int rc = REAL(ibv_modify_qp)(qp, attr, mask);
+
+	if (!rc && mask & IBV_QP_AV && shim_nroutes < 256) {
+		shim_routes[shim_nroutes].sl = attr->ah_attr.sl;
+		shim_routes[shim_nroutes++].tclass = attr->ah_attr.grh.traffic_class;
+	}
+	return rc;
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)

@@ -37,6 +37,12 @@ static void fill_arrays(const struct run *r)
 	}
 }
 
+static int is_bare(const struct run *r, uint32_t i)
+{
+	return r->cell.kind == NOTIFY && r->cell.fault != REVOKED &&
+	       (i + (uint32_t)r->cell.with_data) % 2 == 0;
+}
+
 /* One entry is as large as all the memory; of many each has a place, which it shares with some. */
 static void prepare(struct run *r, struct urccl_sqe *sqe, uint32_t i, uint32_t n)
 {
@@ -51,7 +57,9 @@ static void prepare(struct run *r, struct urccl_sqe *sqe, uint32_t i, uint32_t n
 	else if (kind == PAGED)
 		urccl_prep_write_paged(sqe, r->remote, r->region,
 				       &paged[n == 1 ? PLACES : i % PLACES], 1);
-	else if (kind == NOTIFY && r->cell.fault != REVOKED && i % 2 == 0)
+	else if (kind == ATOMIC)
+		urccl_prep_fetch_add(sqe, r->remote, off, 1);
+	else if (is_bare(r, i))
 		urccl_prep_notify(sqe, r->p.a.peer, r->tags + i, NULL, 0);
 	else
 		urccl_prep_write(sqe, r->remote, r->local + off, len, off);
@@ -61,7 +69,9 @@ static void prepare(struct run *r, struct urccl_sqe *sqe, uint32_t i, uint32_t n
 
 static int64_t expected(const struct run *r, uint32_t i, uint32_t n)
 {
-	if (r->cell.kind == NOTIFY && r->cell.fault != REVOKED && i % 2 == 0)
+	if (r->cell.kind == ATOMIC)
+		return sizeof(uint64_t);
+	if (is_bare(r, i))
 		return 0;
 	return n == 1 ? (int64_t)MEMORY : PLACE_LEN;
 }
@@ -83,13 +93,15 @@ void run_submit(struct run *r, uint32_t n, uint32_t timeout_us)
 
 /* ---- what comes back ---- */
 
-static void sim_events(struct run *r)
+void run_events(struct run *r)
 {
 	struct urccl_cqe cqe;
 
-	while (r->is_sim && r->p.b.ring && side_take_within(&r->p.b, NULL, 0, &cqe, NULL))
+	while (r->is_sim && r->p.b.ring && side_take_within(&r->p.b, NULL, 0, &cqe, NULL)) {
+		r->peers_lost += urccl_cqe_kind(&cqe) == URCCL_KIND_LOST;
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_NOTE && cqe.tag < N_MAX)
 			r->notes[cqe.tag] = (int8_t)(r->notes[cqe.tag] ? 2 : cqe.res < 0 ? -1 : 1);
+	}
 }
 
 static void on_cqe(struct run *r, const struct urccl_cqe *cqe, uint32_t n)
@@ -109,6 +121,7 @@ static void on_cqe(struct run *r, const struct urccl_cqe *cqe, uint32_t n)
 		o->last_ns = now_ns();
 	o->told[i] = cqe->flags & URCCL_CQE_MORE ? 1 : 2;
 	o->res[i] = cqe->res;
+	o->old[i] = cqe->old;
 	o->unknown[i] = !!(cqe->flags & URCCL_CQE_UNKNOWN);
 	if (o->told[i] == 1)
 		return;
@@ -130,7 +143,7 @@ void run_take(struct run *r, uint32_t n)
 		CHECK(now_ns() <= late);
 		if (side_take_within(&r->p.a, NULL, 1000000, &cqe, NULL))
 			on_cqe(r, &cqe, n);
-		sim_events(r);
+		run_events(r);
 	}
 }
 
@@ -172,11 +185,50 @@ static void our_places(struct run *r, uint8_t places[PLACES])
 						   i * PLACE_LEN, THEIRS);
 }
 
+/* Those of one word were done one after another. */
+static void check_olds(const struct run *r, uint32_t k, uint32_t n, uint64_t was, uint64_t now)
+{
+	uint32_t i, j;
+
+	for (i = k; i < n; i += PLACES) {
+		if (r->out.res[i] < 0)
+			continue;
+		CHECK(r->out.old[i] - was < now - was);
+		for (j = k; j < i; j += PLACES)
+			CHECK(r->out.res[j] < 0 || r->out.old[i] != r->out.old[j]);
+	}
+}
+
+void run_check_words(const struct run *r, uint32_t n, uint32_t more)
+{
+	const uint8_t *m = r->is_sim ? r->target.bytes : r->peer.memory;
+	uint32_t done, unknown, i, k;
+	uint64_t was, now;
+
+	for (k = 0; k < PLACES; k++) {
+		done = unknown = 0;
+		for (i = k; i < n; i += PLACES) {
+			done += r->out.res[i] >= 0;
+			unknown += r->out.unknown[i];
+		}
+		pattern_fill(&was, sizeof(was), k * PLACE_LEN, THEIRS);
+		now = __atomic_load_n((const uint64_t *)(const void *)(m + k * PLACE_LEN),
+				      __ATOMIC_ACQUIRE);
+		CHECK_GE(now - was, done);
+		CHECK_LE(now - was, done + unknown + (k ? 0 : more));
+		check_olds(r, k, n, was, now);
+	}
+}
+
 void run_check_bytes(struct run *r, uint32_t n, int alive)
 {
 	uint8_t places[PLACES];
 	uint32_t i, k;
 
+	if (r->cell.kind == ATOMIC) {
+		run_check_words(r, n, 0);
+		return;
+	}
 	if (r->cell.kind == READ)
 		our_places(r, places);
 	else if (r->cell.mapped && !alive)
@@ -189,6 +241,15 @@ void run_check_bytes(struct run *r, uint32_t n, int alive)
 		for (k = 0; k < PLACES; k++)
 			CHECK(places[k] || (n > 1 && k != i % PLACES));
 	}
+}
+
+static void take_notes(struct run *r, int8_t notes[N_MAX])
+{
+	run_events(r);
+	if (r->is_sim)
+		memcpy(notes, r->notes, N_MAX);
+	else
+		peer_notes(&r->peer, notes);
 }
 
 static int notes_hold(const struct run *r, const int8_t *notes, uint32_t n)
@@ -215,10 +276,18 @@ void run_check_notes(struct run *r, uint32_t n)
 	do {
 		CHECK(now_ns() < late);
 		side_silent(&r->p.a, NULL, 1000000);
-		sim_events(r);
-		if (r->is_sim)
-			memcpy(notes, r->notes, sizeof(notes));
-		else
-			peer_notes(&r->peer, notes);
+		take_notes(r, notes);
 	} while (!notes_hold(r, notes, n));
+}
+
+void run_check_notes_lost(struct run *r, uint32_t n)
+{
+	int8_t notes[N_MAX];
+	uint32_t i;
+
+	take_notes(r, notes);
+	for (i = 0; i < n; i++) {
+		CHECK_LE(notes[i], r->out.res[i] >= 0 || r->out.unknown[i] ? 1 : 0);
+		CHECK(r->out.res[i] < 0 || notes[i] == 1);
+	}
 }

@@ -8,6 +8,7 @@
 #define FAULTS_H
 
 #include <sys/types.h>
+#include "lateness.h"
 #include "meet.h"
 
 #define PLACES	  64u
@@ -17,7 +18,7 @@
 #define THEIRS	  3u /* version of the peer's bytes at first */
 #define OURS	  7u /* of what is written */
 
-enum kind { WRITE, READ, WRITEV, PAGED, NOTIFY, KINDS };
+enum kind { WRITE, READ, WRITEV, PAGED, NOTIFY, ATOMIC, KINDS };
 enum fault {
 	KILL,
 	STOP_SHORT,
@@ -27,6 +28,7 @@ enum fault {
 	LINK_DOWN,
 	REVOKED,
 	RESTART,
+	RESET,
 	FAULTS
 };
 
@@ -34,6 +36,7 @@ struct cell {
 	enum kind kind;
 	enum fault fault;
 	uint32_t n;
+	int with_data;	     /* NOTIFY: the first is that of a write, the second bare */
 	int mapped;	     /* the peer's memory is of urccl_alloc() */
 	uint32_t tcp_driver; /* enum urccl_tcp_driver */
 };
@@ -74,6 +77,7 @@ void peer_registers_anew(const struct peer *peer);
 void peer_notes(const struct peer *peer, int8_t notes[N_MAX]);
 /* 1: the place holds what is written there. */
 void peer_places(const struct peer *peer, uint8_t places[PLACES]);
+int peer_is_untouched(const struct peer *peer); /* 1: no byte of its memory was changed */
 
 /* ---- net.c ---- */
 
@@ -101,18 +105,13 @@ void rails_link(int up);
 #define RAIL_PEER   "=rxe_v1"
 #define RAILS_PEERS "/run/netns/far"
 
-/* ---- canary.c: how late this machine is ---- */
-
-void canary_start(void);
-void canary_reset(void);
-uint64_t canary_ns(void); /* worst since the reset; takes some ms */
-
 /* ---- cell.c ---- */
 
 struct outcome {
 	uint32_t ended, failed;
 	uint64_t last_ns; /* when the last outcome was seen */
 	int64_t res[N_MAX];
+	uint64_t old[N_MAX]; /* of atomics that succeeded */
 	uint8_t told[N_MAX], unknown[N_MAX];
 };
 
@@ -128,19 +127,26 @@ struct run {
 	uint8_t *local;	      /* MEMORY bytes */
 	uint64_t tags;	      /* the first entry's */
 	uint32_t lost;	      /* LOST events seen */
+	uint32_t peers_lost;  /* sim: those of the peer */
 	struct outcome out;
 	int8_t notes[N_MAX]; /* sim: as peer_notes() */
 };
 
 void run_submit(struct run *r, uint32_t n, uint32_t timeout_us);
+/* Takes what came to a simulated peer. */
+void run_events(struct run *r);
 /* Takes the ends of n entries into r->out: each comes once. */
 void run_take(struct run *r, uint32_t n);
 /* The end of one more entry of the cell's kind. */
 int64_t run_one(struct run *r, uint32_t timeout_us);
 /* What succeeded is there. */
 void run_check_bytes(struct run *r, uint32_t n, int alive);
+/* Atomics: so is what did, once; as many more may have been done to the first word. */
+void run_check_words(const struct run *r, uint32_t n, uint32_t more);
 /* Each notification came where its entry succeeded, and was reported where it failed. */
 void run_check_notes(struct run *r, uint32_t n);
+/* The same of a peer that lost us, which stands for those that failed. */
+void run_check_notes_lost(struct run *r, uint32_t n);
 
 /* ---- sim.c: the same on a simulated network ---- */
 
@@ -151,6 +157,9 @@ void sim_undo(const struct run *r);
 void sim_anew(struct run *r);
 
 /* ---- rows.c ---- */
+
+/* The fault comes before the entries do, which are too few or too quick for another order. */
+int run_is_cut_first(const struct run *r);
 
 #define SAY_MAX 64u
 /* Runs one cell and says what was seen. Ends the test where a promise is broken. */

@@ -124,7 +124,9 @@ static void is_cut(const struct met *m)
 	struct urccl_cqe cqe = writes(m);
 
 	CHECK_EQ(cqe.res, -ENETDOWN);
-	check_sentence(&p.a, &cqe, "interface fa");
+	check_sentence(&p.a, &cqe,
+		       "interface fa, by which the peer is reached, is down, and no other leads "
+		       "there: bring it up (ip link), and try again");
 	CHECK_LE(now_ns() - since, LONG_US / 2 * 1000ull);
 	since = now_ns();
 	CHECK_EQ(writes(m).res, -ENETDOWN);

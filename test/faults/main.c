@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults --transport=sim|shm|tcp|ib [--driver=io_uring] [--full] [--only=FAULT]: runs the matrix's
- * part for a transport and prints it. Without --full a choice of it, in seconds. */
+/* faults --transport=sim|shm|tcp|ib [--driver=io_uring] [--net] [--full] [--only=FAULT]: runs the
+ * matrix's part for a transport and prints it. Without --full a choice of it, in seconds. Of tcp
+ * the faults of a network are run with --net, and no others. */
 #include "faults.h"
 
-static const char *const kind_names[KINDS] = {"write", "read", "writev", "paged", "notify"};
+static const char *const kind_names[KINDS] = {
+	"write", "read", "writev", "paged", "notify", "atomic",
+};
 static const char *const fault_names[FAULTS] = {
 	[KILL] = "SIGKILL",
 	[STOP_SHORT] = "SIGSTOP, deadline 300 ms",
@@ -13,11 +16,12 @@ static const char *const fault_names[FAULTS] = {
 	[LINK_DOWN] = "our link down",
 	[REVOKED] = "region revoked",
 	[RESTART] = "restarted on the address",
+	[RESET] = "device reset",
 };
 
-static const char *transport = "tcp", *only, *no_net;
+static const char *transport = "tcp", *only;
 static uint32_t tcp_driver;
-static int full;
+static int full, net;
 
 static void options(int argc, char **argv)
 {
@@ -32,16 +36,21 @@ static void options(int argc, char **argv)
 			only = argv[i] + 7;
 		else if (!strcmp(argv[i], "--full"))
 			full = 1;
+		else if (!strcmp(argv[i], "--net"))
+			net = 1;
 		else
 			CHECK(!"an option that this test knows");
 	}
 }
 
+static int breaks_net(enum fault fault)
+{
+	return fault == DROP_SHORT || fault == DROP_DEAD || fault == LINK_DOWN;
+}
+
 /* NULL, or why there are no such cells. */
 static const char *missing(enum fault fault)
 {
-	int needs_net = fault == DROP_SHORT || fault == DROP_DEAD || fault == LINK_DOWN;
-
 	if (!strcmp(transport, "sim")) {
 		if (fault == STOP_DEAD)
 			return "n/a: the control connection is not simulated";
@@ -49,20 +58,23 @@ static const char *missing(enum fault fault)
 			return "n/a: its links have no interface of ours";
 		return NULL;
 	}
-	if (!strcmp(transport, "shm") && needs_net)
+	if (fault == RESET)
+		return "n/a: no device of theirs can be reset by a program";
+	if (!strcmp(transport, "shm") && breaks_net(fault))
 		return "n/a: no network between them";
-	return needs_net ? no_net : NULL;
+	return breaks_net(fault) && !net ? "by --net" : NULL;
 }
 
 /* What a simulated network calls it. */
 static const char *fault_name(enum fault fault)
 {
 	static const char *const sims[FAULTS] = {
-		[KILL] = "device reset (restart=)",
+		[KILL] = "SIGKILL: its device is dead (kill=), dead_after 1 s",
 		[STOP_SHORT] = "urccl_sim_freeze(), deadline 300 ms",
 		[DROP_SHORT] = "link down (flap=), deadline 300 ms",
-		[DROP_DEAD] = "link down (flap=), retries over",
+		[DROP_DEAD] = "its only rail is pulled, dead_after 1 s",
 		[RESTART] = "closed and opened anew on the address",
+		[RESET] = "device reset (restart=)",
 	};
 
 	return !strcmp(transport, "sim") && sims[fault] ? sims[fault] : fault_names[fault];
@@ -77,9 +89,9 @@ static int chosen(const struct cell *c)
 		return 1;
 	switch (c->fault) {
 	case KILL:
-		if (!strcmp(transport, "sim")) /* which waits for it */
-			return c->n > 1 && (c->kind == WRITE || c->kind == NOTIFY);
-		return c->n > 1;
+	case RESET: /* which take their time on a simulated network */
+		return c->n > 1 && (strcmp(transport, "sim") || c->kind == WRITE ||
+				    c->kind == NOTIFY || c->kind == ATOMIC);
 	case REVOKED:
 		return c->n > 1;
 	case STOP_SHORT:
@@ -90,17 +102,35 @@ static int chosen(const struct cell *c)
 	case DROP_SHORT:
 		return (c->n > 1) == (c->kind == NOTIFY) && (c->kind == NOTIFY || c->kind == READ);
 	default:
-		return c->n > 1 && c->kind == WRITE;
+		return c->n > 1 && (c->kind == WRITE || c->kind == NOTIFY);
 	}
+}
+
+/* Of a thousand every other one has data, and a region that is revoked is none of a bare one's. */
+static int has_two_forms(const struct cell *c)
+{
+	return c->kind == NOTIFY && c->n == 1 && c->fault != REVOKED;
+}
+
+static void cell(const struct cell *c)
+{
+	char say[SAY_MAX];
+
+	if (!chosen(c))
+		return;
+	printf("|   %-6s x %4u%s | ", kind_names[c->kind], c->n, c->with_data ? ", with data" : "");
+	fflush(stdout);
+	run_cell(c, transport, net, say);
+	printf("%s |\n", say);
+	fflush(stdout);
 }
 
 static void row(enum fault fault, int mapped)
 {
 	struct cell c = {.fault = fault, .mapped = mapped, .tcp_driver = tcp_driver};
 	const char *why = missing(fault);
-	char say[SAY_MAX];
 
-	if (why && mapped)
+	if ((why && mapped) || (!strcmp(transport, "tcp") && net && !breaks_net(fault)))
 		return;
 	printf("| %s%s | %s |\n", fault_name(fault),
 	       why	? ""
@@ -109,30 +139,28 @@ static void row(enum fault fault, int mapped)
 	       why ? why : "");
 	if (why)
 		return;
-	for (c.kind = WRITE; c.kind < KINDS; c.kind++)
-		for (c.n = 1; c.n <= N_MAX; c.n += N_MAX - 1) {
-			if (!chosen(&c))
-				continue;
-			printf("|   %-6s x %4u | ", kind_names[c.kind], c.n);
-			fflush(stdout);
-			run_cell(&c, transport, !no_net, say);
-			printf("%s |\n", say);
-			fflush(stdout);
-		}
+	for (c.kind = WRITE; c.kind < KINDS; c.kind++) {
+		/* Which go by the peer's processor however its memory is reached. */
+		if (c.kind == ATOMIC && mapped)
+			continue;
+		for (c.n = 1; c.n <= N_MAX; c.n += N_MAX - 1)
+			for (c.with_data = 0; c.with_data <= has_two_forms(&c); c.with_data++)
+				cell(&c);
+	}
 }
 
-static const char *open_net(void)
+/* A network for those that break one. */
+static void open_net(void)
 {
-	const char *why;
+	const char *why = NULL;
 
-	if (!strcmp(transport, "tcp"))
-		return net_open();
-	if (strcmp(transport, "ib"))
-		return "n/a";
-	why = rails_open();
+	if (!strcmp(transport, "ib"))
+		why = rails_open();
+	else if (net)
+		why = net_open();
 	if (why)
 		SKIP(why);
-	return NULL;
+	net |= !strcmp(transport, "ib");
 }
 
 int main(int argc, char **argv)
@@ -142,9 +170,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv);
 	options(argc, argv);
-	no_net = open_net();
-	if (no_net && !strcmp(transport, "tcp"))
-		printf("not run: cells that need a network of their own: %s\n", no_net);
+	open_net();
 	if (tcp_driver)
 		pair_try_driver(&(struct urccl_params){.tcp_driver = (uint8_t)tcp_driver});
 	canary_start();

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include "faults.h"
 
-#define RW	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
 #define TALK_FD 3
 #define MEM_FD	4
 
@@ -44,8 +44,8 @@ static void all(int fd, void *buf, size_t len, int out)
 
 static void advertise(struct urccl_advert *advert)
 {
-	region = side_register(&p.b, memory, MEMORY, RW);
-	CHECK_EQ(urccl_advertise(p.b.ctx, region, 0, MEMORY, RW, 0, advert), 0);
+	region = side_register(&p.b, memory, MEMORY, RIGHTS);
+	CHECK_EQ(urccl_advertise(p.b.ctx, region, 0, MEMORY, RIGHTS, 0, advert), 0);
 }
 
 static void serve_open(const struct settings *s)
@@ -108,6 +108,9 @@ static void answer(char c)
 	}
 	case 'L':
 		res = lost;
+		break;
+	case 'T':
+		res = pattern_holds(memory, MEMORY, 0, THEIRS);
 		break;
 	case 'N':
 		all(TALK_FD, notes, sizeof(notes), 1);
@@ -265,6 +268,14 @@ int64_t peer_lost(const struct peer *peer)
 
 	ask(peer, 'L', &res, sizeof(res));
 	return res;
+}
+
+int peer_is_untouched(const struct peer *peer)
+{
+	int64_t res;
+
+	ask(peer, 'T', &res, sizeof(res));
+	return res == 1;
 }
 
 void peer_registers_anew(const struct peer *peer)

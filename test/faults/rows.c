@@ -11,7 +11,7 @@
 #define EMULATED_MS 250u /* what the guest's processor, which is emulated, takes longer */
 #define LONG_MS	    10000u
 #define DEAD_MS	    1000u
-#define ALIVE_MS    10000u /* dead_after of a peer that is frozen for much less */
+#define ALIVE_MS    (PAIR_SLOW ? 10000u : 2000u) /* dead_after of a peer that is soon back */
 #define RAIL_MS	    400u
 #define ASLEEP	    0x5a
 #define RW	    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
@@ -35,6 +35,8 @@ static const struct row rows[FAULTS] = {
 	[LINK_DOWN] = {{ENETDOWN}, {ENETDOWN}, {0}, LONG_MS, LONG_MS, SHORT_MS, 0},
 	[REVOKED] = {{EACCES}, {EACCES}, {EACCES}, LONG_MS, LONG_MS, 2000, 0},
 	[RESTART] = {{ECONNRESET}, {ECONNRESET}, {ECONNRESET}, LONG_MS, LONG_MS, 2000, 1},
+	/* It forgets its connections and gets new ones, and what was on its way goes again. */
+	[RESET] = {{0}, {0}, {0}, LONG_MS, LONG_MS, SLACK_MS + RAIL_MS, 0},
 };
 
 static int one_of(int64_t res, const int *codes)
@@ -50,16 +52,23 @@ static int is_asleep(const struct run *r)
 	return r->cell.fault == STOP_SHORT || r->cell.fault == STOP_DEAD;
 }
 
-/* A device that forgets its connections gets new ones, and what was on its way goes again. */
-static int survives(const struct run *r)
+/* Nobody has a word of the end of a simulated peer: its device is dead, and goes on being. */
+static const struct row *row_of(const struct run *r)
 {
-	return r->is_sim && r->cell.fault == KILL;
+	return &rows[r->is_sim && r->cell.fault == KILL ? DROP_DEAD : r->cell.fault];
 }
 
-/* Its rail fails again and again, and each time is made anew: entries end, the peer does not. */
-static int only_rail(const struct run *r)
+/* The guest's processor, which is emulated, is away for longer. */
+static uint32_t dead_after_ms(const struct run *r)
 {
-	return r->is_sim && r->cell.fault == DROP_DEAD;
+	uint32_t ms = row_of(r)->dead_after_ms;
+
+	return r->is_ib && ms == ALIVE_MS ? LONG_MS : ms;
+}
+
+static int dies(const struct run *r)
+{
+	return r->cell.fault == KILL || r->cell.fault == RESTART;
 }
 
 static int cuts_network(const struct run *r)
@@ -72,7 +81,7 @@ static int cuts_network(const struct run *r)
  * or its NIC gives and takes it. */
 static int needs_cpu(const struct run *r)
 {
-	if (r->cell.kind == NOTIFY)
+	if (r->cell.kind == NOTIFY || r->cell.kind == ATOMIC)
 		return 1;
 	if (r->is_ib)
 		return cuts_network(r) || r->cell.fault == REVOKED;
@@ -117,15 +126,16 @@ static void begin(struct run *r, struct settings *s, const char *transport, int 
 	urccl_params_init(&r->p.params);
 	r->p.params.transport = transport;
 	r->p.params.tcp_driver = r->cell.tcp_driver;
+	r->is_sim = !strcmp(transport, "sim");
 	r->is_ib = !strcmp(transport, "ib");
 	if (r->is_ib)
 		r->p.params.rdma_dev = RAIL_OURS;
-	r->p.params.dead_after_ms = rows[r->cell.fault].dead_after_ms;
+	r->p.params.dead_after_ms = dead_after_ms(r);
 	r->p.ring_params = (struct urccl_ring_params){.size = sizeof(r->p.ring_params),
 						      .entries = 1024,
 						      .event_slots = 256};
 	r->p.seed = 1;
-	if (!strcmp(transport, "sim"))
+	if (r->is_sim)
 		sim_open(r);
 	else
 		open_peer(r, s, transport, in_net);
@@ -169,17 +179,22 @@ static void our_link(const struct run *r, int up)
 
 /* One entry, or what is quick, would be through before the fault comes: then the peer is cut off
  * first, and nothing that needs it can succeed. */
+int run_is_cut_first(const struct run *r)
+{
+	return r->cell.n == 1 || r->cell.kind == NOTIFY || r->cell.kind == ATOMIC || r->cell.mapped;
+}
+
 static void before(struct run *r)
 {
 	if (r->is_sim && r->cell.fault != STOP_SHORT) {
 		sim_before(r);
 		return;
 	}
-	if (r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped)
+	if (!run_is_cut_first(r))
 		return;
 	if (is_asleep(r))
 		freeze(r, 1);
-	else if ((r->cell.fault == KILL || r->cell.fault == RESTART) && needs_cpu(r))
+	else if (dies(r) && needs_cpu(r))
 		freeze(r, 1);
 	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
 		drop(r, 1);
@@ -195,15 +210,13 @@ static int64_t revoke_it(struct run *r)
 /* Of those that were not cut off first. */
 static void during(struct run *r)
 {
-	int first = !(r->cell.n > 1 && r->cell.kind != NOTIFY && !r->cell.mapped);
-
 	if (r->cell.fault == REVOKED)
 		CHECK_EQ(revoke_it(r), 0);
 	else if (r->is_sim && r->cell.fault != STOP_SHORT)
 		sim_during(r);
-	else if (r->cell.fault == KILL || r->cell.fault == RESTART)
+	else if (dies(r))
 		peer_kill(&r->peer);
-	else if (first)
+	else if (run_is_cut_first(r))
 		return;
 	else if (r->cell.fault == LINK_DOWN)
 		our_link(r, 0);
@@ -227,72 +240,79 @@ static void undo(struct run *r)
 
 /* ---- what must hold ---- */
 
+static int was_late(uint64_t canary)
+{
+	return canary > CANARY_LATE_NS;
+}
+
 /* Returns what to say of the time. */
 static const char *judge_time(const struct run *r, uint64_t since, uint64_t canary)
 {
 	uint64_t ms = (r->out.last_ns - since) / MS;
-	uint64_t within = rows[r->cell.fault].within_ms * (PAIR_SLOW ? 40ull : 1ull);
+	uint64_t within = row_of(r)->within_ms * (PAIR_SLOW ? 40ull : 1ull);
 
-	if (survives(r))
-		within += RAIL_MS;
 	if (r->is_ib)
 		within += EMULATED_MS;
 
 	if (ms <= within)
 		return "";
-	if (canary > 10 * MS)
+	if (was_late(canary))
 		return ", late as the machine";
 	fprintf(stderr, "the last outcome came after %llu ms\n", (unsigned long long)ms);
 	CHECK_LE(ms, within);
 	return "";
 }
 
-/* What cannot is to be in time, but not made to fail where the machine is late. */
+/* A NIC goes on without its host, but may be too slow for the deadline. */
 static int can_fail(const struct run *r)
 {
 	return needs_cpu(r) || r->is_ib;
 }
 
-static void judge_codes(const struct run *r)
+/* What needs nobody may still find no processor of ours before its deadline, if that was away for
+ * much of it. */
+static int may_be_late(const struct run *r, int64_t res, uint64_t canary)
 {
-	const struct row *row = &rows[r->cell.fault];
-	/* A NIC goes on without its host, but may be too slow for the deadline. */
-	const int *codes = needs_cpu(r) || r->is_ib ? row->codes : row->mapped_codes;
+	return res == -ETIMEDOUT && !can_fail(r) && (PAIR_SLOW || 2 * canary >= SHORT_MS * MS);
+}
+
+static void judge_codes(const struct run *r, uint64_t canary)
+{
+	const struct row *row = row_of(r);
+	const int *codes = can_fail(r) ? row->codes : row->mapped_codes;
 	uint32_t i;
 
-	if (survives(r)) {
-		CHECK_EQ(r->out.failed, 0);
-		return;
-	}
 	for (i = 0; i < r->cell.n; i++) {
-		if (r->out.res[i] >= 0 || one_of(r->out.res[i], codes))
+		if (r->out.res[i] >= 0 || one_of(r->out.res[i], codes) ||
+		    may_be_late(r, r->out.res[i], canary))
 			continue;
 		/* The kernel takes a dead process's memory away before its queue pairs, so that its
 		 * NIC may still refuse what comes. */
-		if (r->is_ib && r->out.res[i] == -EACCES &&
-		    (r->cell.fault == KILL || r->cell.fault == RESTART))
+		if (r->is_ib && r->out.res[i] == -EACCES && dies(r))
 			continue;
 		fprintf(stderr, "entry %u ended with %lld\n", i, (long long)r->out.res[i]);
 		CHECK(one_of(r->out.res[i], codes));
 	}
-	/* Where the peer was cut off first, nothing that needs it can have worked, unless its rail
-	 * was made anew in time. */
-	if (r->cell.n == 1 && needs_cpu(r) && r->cell.fault != REVOKED && !only_rail(r))
+	/* Where the peer was cut off first, nothing that needs it can have worked. */
+	if (r->cell.n == 1 && needs_cpu(r) && r->cell.fault != REVOKED && r->cell.fault != RESET)
 		CHECK_EQ(r->out.failed, 1);
 }
 
 static void judge_new(struct run *r)
 {
-	const struct row *row = &rows[r->cell.fault];
+	const struct row *row = row_of(r);
 	const int *codes = needs_cpu(r) ? row->new_codes : row->mapped_codes;
-	int64_t res = run_one(r, can_fail(r) && !survives(r) ? SHORT_MS * 1000 : LONG_MS * 1000);
+	int waits = can_fail(r) && r->cell.fault != RESET;
+	int64_t res;
 
+	canary_reset();
+	res = run_one(r, (waits ? SHORT_MS : row->deadline_ms) * 1000);
 	/* What was too slow before took its path with it. */
 	if (r->is_ib && is_asleep(r) && res < 0)
 		codes = row->new_codes;
-	if (only_rail(r) && (res == -ETIMEDOUT || res >= 0))
-		return; /* as long as that takes */
-	if (!codes[0] || survives(r))
+	if (res == -ETIMEDOUT && may_be_late(r, res, canary_ns()))
+		return;
+	if (!codes[0])
 		CHECK_GE(res, 0);
 	else if (!one_of(res, codes))
 		CHECK_EQ(res, -codes[0]);
@@ -326,6 +346,25 @@ static void comes_back(struct run *r)
 	side_silent(&r->p.a, NULL, 20 * MS);
 	for (i = 0; i < MEMORY; i += 97)
 		CHECK_EQ(r->local[i], ASLEEP);
+	if (r->cell.kind == ATOMIC) /* the one of judge_new() besides */
+		run_check_words(r, r->cell.n, 1);
+}
+
+/* It has lost us, too: what of ours has not come to it by then will not. */
+static void peer_loses_us(struct run *r)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	int64_t lost;
+
+	do {
+		CHECK(now_ns() < late);
+		side_silent(&r->p.a, NULL, MS);
+		run_events(r);
+		lost = r->is_sim ? r->peers_lost : peer_lost(&r->peer);
+	} while (!lost);
+	CHECK_EQ(lost, 1);
+	if (r->cell.kind == NOTIFY)
+		run_check_notes_lost(r, r->cell.n);
 }
 
 /* From the REVOKE's end on nothing lands. */
@@ -348,8 +387,7 @@ static void stays_revoked(struct run *r, uint8_t *snapshot)
 /* Another process at the same address: the old handles lead nowhere. */
 static void starts_anew(struct run *r, struct settings *s)
 {
-	uint32_t old = r->p.a.peer.id, i;
-	uint8_t places[PLACES];
+	uint32_t old = r->p.a.peer.id;
 	struct urccl_cqe cqe;
 	struct peer dead = r->peer;
 
@@ -361,11 +399,7 @@ static void starts_anew(struct run *r, struct settings *s)
 	CHECK_EQ(run_one(r, LONG_MS * 1000), -ESTALE);
 	CHECK_EQ(side_drop(&r->p.a, NULL, old), 0);
 	CHECK_EQ(run_one(r, LONG_MS * 1000), -ESTALE);
-	if (!s->mapped)
-		CHECK(pattern_holds(r->peer.memory, MEMORY, 0, THEIRS));
-	peer_places(&r->peer, places);
-	for (i = 0; i < PLACES; i++)
-		CHECK(!places[i]);
+	CHECK(peer_is_untouched(&r->peer));
 }
 
 /* ---- all of it ---- */
@@ -400,18 +434,18 @@ static void say_it(const struct run *r, uint64_t since, const char *late, char s
 
 static void go(struct run *r, struct settings *s, char say[SAY_MAX])
 {
-	const struct row *row = &rows[r->cell.fault];
+	const struct row *row = row_of(r);
 	uint8_t *snapshot = NULL;
-	const char *late;
-	uint64_t since;
+	uint64_t since, canary;
+	int loses;
 
 	before(r);
 	canary_reset();
-	run_submit(r, r->cell.n, (can_fail(r) ? row->deadline_ms : LONG_MS) * 1000);
+	run_submit(r, r->cell.n, row->deadline_ms * 1000);
 	since = now_ns();
 	during(r);
-	/* The kernel's word of a death is its parent's. */
-	if (r->cell.fault == KILL || r->cell.fault == RESTART)
+	/* The kernel's word of a death is its parent's; a simulated network has its own time. */
+	if (dies(r) || r->cell.fault == RESET)
 		since = now_ns();
 	if (r->cell.fault == REVOKED && !r->cell.mapped) {
 		snapshot = malloc(MEMORY);
@@ -419,14 +453,14 @@ static void go(struct run *r, struct settings *s, char say[SAY_MAX])
 		memcpy(snapshot, r->is_sim ? r->target.bytes : r->peer.memory, MEMORY);
 	}
 	run_take(r, r->cell.n);
-	late = judge_time(r, since, canary_ns());
-	say_it(r, since, late, say);
-	judge_codes(r);
+	canary = canary_ns();
+	say_it(r, since, judge_time(r, since, canary), say);
+	judge_codes(r, canary);
 	/* A mapping's owner can be asked again when it goes on. */
 	if (!r->cell.mapped || r->cell.kind == READ)
 		run_check_bytes(r, r->cell.n, 0);
-	if (row->loses && !survives(r) && !only_rail(r) &&
-	    (needs_cpu(r) || r->cell.fault == KILL || r->cell.fault == RESTART))
+	loses = row->loses && (needs_cpu(r) || dies(r));
+	if (loses)
 		await_lost(r);
 	judge_new(r);
 	if (r->cell.fault == RESTART && r->is_sim)
@@ -435,14 +469,13 @@ static void go(struct run *r, struct settings *s, char say[SAY_MAX])
 		starts_anew(r, s);
 	else if (r->cell.fault == REVOKED)
 		stays_revoked(r, snapshot);
-	else if (survives(r) && r->cell.kind == NOTIFY)
-		run_check_notes(r, r->cell.n);
 	else if (!row->loses)
 		comes_back(r);
 	else if (r->cell.fault != KILL)
 		undo(r);
-	if (r->cell.mapped && r->cell.fault != KILL && r->cell.fault != RESTART &&
-	    r->cell.kind != READ)
+	if (loses && (!dies(r) || (r->is_sim && r->cell.fault == KILL)))
+		peer_loses_us(r);
+	if (r->cell.mapped && !dies(r) && r->cell.kind != READ)
 		run_check_bytes(r, r->cell.n, 1);
 	free(snapshot);
 }

@@ -9,9 +9,8 @@
 #define RW	 (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static const char *const words[FAULTS] = {
-	[KILL] = "restart=1500ms",
 	[DROP_SHORT] = "flap=1500ms/1500ms,retries=30,resend=1ms",
-	[DROP_DEAD] = "flap=1500ms/1500ms,retries=5,resend=1ms",
+	[RESET] = "restart=1500ms",
 };
 
 static char place[PLACE_MAX];
@@ -27,14 +26,17 @@ static void await(uint32_t ms)
 
 void sim_open(struct run *r)
 {
-	r->is_sim = 1;
 	r->p.transport = URCCL_TRANSPORT_SIM;
 	r->p.faults = words[r->cell.fault];
 	pair_sim(&r->p);
 	side_open(&r->p, &r->p.a);
 	place_v4(place, free_port());
 	r->p.params.listen = place;
+	/* The peer's device, from then on. */
+	if (r->cell.fault == KILL)
+		r->p.params.sim = "kill=60s/1500ms";
 	pair_open(&r->p);
+	r->p.params.sim = NULL;
 	opened = now_ns();
 	target_open(&r->p, &r->target, MEMORY, 0);
 	pattern_fill(r->target.bytes, MEMORY, 0, THEIRS);
@@ -44,27 +46,35 @@ void sim_open(struct run *r)
 /* Frozen, the network holds what is under way until the peer is gone. */
 void sim_before(struct run *r)
 {
-	if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+	if (r->cell.fault == DROP_SHORT)
 		await(AFTER_MS + 20);
-	else if (r->cell.fault == KILL || r->cell.fault == RESTART)
+	else if (r->cell.fault == DROP_DEAD && run_is_cut_first(r))
+		urccl_sim_pull(r->p.sim, 0, 1);
+	else if (r->cell.fault == KILL || r->cell.fault == RESTART || r->cell.fault == RESET)
 		urccl_sim_freeze(r->p.sim, 1);
 }
 
 void sim_during(struct run *r)
 {
+	if (r->cell.fault == DROP_SHORT)
+		return;
+	if (r->cell.fault == DROP_DEAD) {
+		urccl_sim_pull(r->p.sim, 0, 1);
+		return;
+	}
 	if (r->cell.fault == RESTART)
 		side_close(&r->p.b);
-	else if (r->cell.fault == KILL)
-		await(AFTER_MS + 20);
 	else
-		return;
+		await(AFTER_MS + 20);
 	urccl_sim_freeze(r->p.sim, 0);
 }
 
 void sim_undo(const struct run *r)
 {
-	if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+	if (r->cell.fault == DROP_SHORT)
 		await(2 * AFTER_MS + 20);
+	else if (r->cell.fault == DROP_DEAD)
+		urccl_sim_pull(r->p.sim, 0, 0);
 }
 
 void sim_anew(struct run *r)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * survivors [--rounds=N] [--bound=F] [--figures]: how long writes of 4 KiB to one peer take, one at
- * a time, while another peer is idle, is frozen with 256 entries in flight to it, and dies with
- * them. Each round has all of them one after the other; what is compared is p99 of a round with p99
- * of its idle part. Fails where the median of the ratios is above the bound (0: never).
- * It measures: run it where nothing else runs. With --figures one round, for bench/compare.py.
+ * survivors [--transport=tcp|shm] [--rounds=N] [--bound=F] [--figures]: how long writes of 4 KiB to
+ * the ordinary memory of one peer take, one at a time, while another peer is idle, is frozen with
+ * 256 entries in flight to it, and dies with them. Each round has all of them one after the other;
+ * what is compared is p99 of a round with p99 of its idle part. Fails where the median of the
+ * ratios is above the bound (0: never). It measures: run it where nothing else runs. With --figures
+ * one round, for bench/compare.py.
  */
 #include "faults.h"
 
@@ -24,12 +25,17 @@ static uint8_t *local;
 static uint64_t samples[SAMPLES_MAX];
 static uint32_t stuck;
 
+static const char *transport = "tcp";
+static uint32_t rounds = 10;
+static double bound = 1.25;
+static int figures;
+
 static void meet(uint32_t i)
 {
 	struct urccl_cqe cqe;
 
 	place_v4(place[i].listen, free_port());
-	snprintf(place[i].transport, sizeof(place[i].transport), "tcp");
+	snprintf(place[i].transport, sizeof(place[i].transport), "%s", transport);
 	peer_start(&peers[i], &place[i]);
 	cqe = side_dialled(&p.a, NULL, peers[i].blob, peers[i].blob_len, 20000000);
 	CHECK_EQ(cqe.res, 0);
@@ -132,7 +138,7 @@ static int by_ratio(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void say(const uint64_t p99[PARTS], int figures)
+static void say(const uint64_t p99[PARTS])
 {
 	static const char *const names[PARTS] = {"idle", "frozen", "dying"};
 	int what;
@@ -146,32 +152,33 @@ static void say(const uint64_t p99[PARTS], int figures)
 		printf("\n");
 }
 
-int main(int argc, char **argv)
+static void options(int argc, char **argv)
 {
-	static double ratios[PARTS][ROUNDS_MAX];
-	uint64_t p99[PARTS];
-	uint32_t rounds = 10, i;
-	double bound = 1.25;
-	int k, what, figures = 0;
+	int i;
 
-	peer_main(argc, argv);
-	for (k = 1; k < argc; k++)
-		if (!strncmp(argv[k], "--rounds=", 9))
-			rounds = (uint32_t)strtoul(argv[k] + 9, NULL, 0);
-		else if (!strncmp(argv[k], "--bound=", 8))
-			bound = strtod(argv[k] + 8, NULL);
-		else if (!strcmp(argv[k], "--figures"))
+	for (i = 1; i < argc; i++)
+		if (!strncmp(argv[i], "--transport=", 12))
+			transport = argv[i] + 12;
+		else if (!strncmp(argv[i], "--rounds=", 9))
+			rounds = (uint32_t)strtoul(argv[i] + 9, NULL, 0);
+		else if (!strncmp(argv[i], "--bound=", 8))
+			bound = strtod(argv[i] + 8, NULL);
+		else if (!strcmp(argv[i], "--figures"))
 			figures = 1;
 		else
 			CHECK(!"an option that this program knows");
-	CHECK(rounds && rounds <= ROUNDS_MAX);
 	if (figures) {
 		rounds = 1;
 		bound = 0;
 	}
+	CHECK(rounds && rounds <= ROUNDS_MAX);
+}
+
+static void begin(void)
+{
 	p.params.size = sizeof(p.params);
 	urccl_params_init(&p.params);
-	p.params.transport = "tcp";
+	p.params.transport = transport;
 	p.ring_params = (struct urccl_ring_params){.size = sizeof(p.ring_params), .entries = 1024};
 	side_open(&p, &p.a);
 	local = calloc(1, 65536);
@@ -180,12 +187,13 @@ int main(int argc, char **argv)
 	meet(0);
 	meet(1);
 	part(IDLE); /* warm */
-	for (i = 0; i < rounds; i++) {
-		one_round(p99);
-		say(p99, figures);
-		for (what = FROZEN; what < PARTS; what++)
-			ratios[what][i] = (double)p99[what] / (double)p99[IDLE];
-	}
+}
+
+/* By the medians of what the parts were beside the idle one. */
+static void judge(double ratios[PARTS][ROUNDS_MAX])
+{
+	int what;
+
 	for (what = FROZEN; what < PARTS; what++)
 		qsort(ratios[what], rounds, sizeof(double), by_ratio);
 	if (!figures)
@@ -193,6 +201,25 @@ int main(int argc, char **argv)
 		       ratios[FROZEN][rounds / 2], ratios[DYING][rounds / 2]);
 	if (bound > 0)
 		CHECK(ratios[FROZEN][rounds / 2] <= bound && ratios[DYING][rounds / 2] <= bound);
+}
+
+int main(int argc, char **argv)
+{
+	static double ratios[PARTS][ROUNDS_MAX];
+	uint64_t p99[PARTS];
+	uint32_t i;
+	int what;
+
+	peer_main(argc, argv);
+	options(argc, argv);
+	begin();
+	for (i = 0; i < rounds; i++) {
+		one_round(p99);
+		say(p99);
+		for (what = FROZEN; what < PARTS; what++)
+			ratios[what][i] = (double)p99[what] / (double)p99[IDLE];
+	}
+	judge(ratios);
 	peer_end(&peers[0]);
 	peer_end(&peers[1]);
 	side_close(&p.a);

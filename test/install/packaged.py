@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 packaged.py ROOT DEB...: unpacks the packages side by side, looks at what is there, compiles
-README's C program against it, shared and static, and runs the tools.
+README's C program against it, shared and static, and runs the tools. The library has its probes:
+urccl_stats(3) says so.
 """
 import os
 import pathlib
@@ -43,6 +44,12 @@ def tools(tree):
               "--server-cpu", "-1", "--engine-cpu", "-1", "--duration", "0.1", env=env), end="")
 
 
+def probes(tree):
+    notes = run("readelf", "-n", one(tree, "liburccl.so.0"))
+    there = set(re.findall(r"Provider: urccl\n\s*Name: (\w+)", notes))
+    check({"entry_taken", "entry_ended", "chunk_posted"} <= there, f"probes: {sorted(there)}")
+
+
 def main(root, *debs):
     found = {run("dpkg-deb", "-f", d, "Package").strip() for d in debs}
     check(PACKAGES <= found, f"packages: {sorted(found)}")
@@ -53,6 +60,7 @@ def main(root, *debs):
             depends(deb)
             run("dpkg-deb", "-x", deb, tree)
         libraries(tree)
+        probes(tree)
         headers(tree)
         compiles(tree, pathlib.Path(root), pathlib.Path(tmp))
         tools(tree)

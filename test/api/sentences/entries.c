@@ -127,7 +127,11 @@ static void adverts(void)
 	urccl_prep_warm(sqe, p.a.peer);
 	run("warmed_after_a_revoke", -EACCES);
 	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	remote = imported(r, rw, 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	writes(remote, 64);
+	run("unregistered_there", -ESTALE);
+	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
 	ad.incarnation++;
 	imports("advert_of_another", &ad, -ESTALE);
 	ad = t.advert;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many faults, each with a sentence of its own that names whom or what it is about, the figure that
- * was seen, and what to do. The sentences are in a file, a line each:
+/* Many faults, each with a sentence of its own. They are in a file, a line each:
  *
  *	NAME SENTENCE
  *
- * where {port}, {pid}, {n} and {us} stand for a number, {handle} and {at} for 0x and a number, and
- * {limit} for what is this machine's. With --print the program writes such a file. */
+ * where {port}, {n} and {us} stand for a number, {handle} and {at} for 0x and a number. With
+ * --print the program writes such a file. A line
+ *
+ *	! NAME SENTENCE
+ *
+ * is of a fault of which a program hears whom or what it is about, the figure that was seen and
+ * what to do; these are marked: <peer or device>, [figure] and ^advice^. There are at least 30. */
 #include <ctype.h>
 #include "sentences.h"
 
@@ -16,28 +20,61 @@ struct target t;
 uint8_t local[8192];
 struct urccl_region region;
 
+#define MARKS 3u
+
 static struct line {
 	char name[64], text[512];
+	char marked[MARKS][512]; /* of a fault: whom, the figure, the advice; or "" */
 	int said;
 } lines[MAX];
-static uint32_t nlines, bad;
+static uint32_t nlines, nfaults, bad;
 static int prints;
 
 /* ---- the file ---- */
 
+/* Moves what is marked to its place, and the marks out of the text. */
+static void load_marks(struct line *l)
+{
+	static const char begins[] = "<[^", ends[] = ">]^";
+	char *to = l->text, *mark = NULL;
+	const char *from, *kind;
+	uint32_t k = 0;
+
+	for (from = l->text; *from; from++) {
+		kind = mark ? NULL : strchr(begins, *from);
+		if (mark && *from == ends[k]) {
+			snprintf(l->marked[k], sizeof(l->marked[k]), "%.*s", (int)(to - mark), mark);
+			mark = NULL;
+		} else if (kind) {
+			k = (uint32_t)(kind - begins);
+			CHECK(!l->marked[k][0]);
+			mark = to;
+		} else {
+			*to++ = *from;
+		}
+	}
+	*to = 0;
+	CHECK(!mark);
+	nfaults++;
+}
+
 static void load(const char *path)
 {
 	FILE *f = fopen(path, "r");
-	char line[640], *space;
+	char line[640], *space, *name;
 
 	CHECK(f);
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
-		space = strchr(line, ' ');
+		name = line[0] == '!' ? line + 2 : line;
+		space = strchr(name, ' ');
 		CHECK(space && nlines < MAX);
 		*space = 0;
-		snprintf(lines[nlines].name, sizeof(lines[0].name), "%.63s", line);
-		snprintf(lines[nlines++].text, sizeof(lines[0].text), "%.511s", space + 1);
+		snprintf(lines[nlines].name, sizeof(lines[0].name), "%.63s", name);
+		snprintf(lines[nlines].text, sizeof(lines[0].text), "%.511s", space + 1);
+		if (name != line)
+			load_marks(&lines[nlines]);
+		nlines++;
 	}
 	fclose(f);
 }
@@ -100,6 +137,14 @@ void said(const char *name, const char *sentence)
 	bad++;
 }
 
+void not_said(const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < nlines; i++)
+		lines[i].said += !strcmp(lines[i].name, name);
+}
+
 void said_call(const char *name, int64_t res, int64_t expected)
 {
 	if (res != expected)
@@ -129,18 +174,52 @@ static const char *body(const char *text)
 	return colon ? colon + 2 : text;
 }
 
+/* Without its figures: those alone do not make it another sentence. */
+static void words(const char *text, char to[512])
+{
+	for (text = body(text); *text; text++) {
+		if (*text == '{')
+			text += strcspn(text, "}");
+		else if (!isdigit((unsigned char)*text))
+			*to++ = *text;
+	}
+	*to = 0;
+}
+
+static void check_fault(const struct line *l)
+{
+	static const char *const subjects[] = {"peer 127.0.0.1:{port}", "127.0.0.1:{port}", "tcp"};
+	const char *figure = l->marked[1];
+	uint32_t i, named = 0;
+
+	for (i = 0; i < 3; i++)
+		named |= !strcmp(l->marked[0], subjects[i]);
+	if (!named || strstr(figure, "{port}") || !strpbrk(figure, "0123456789{") ||
+	    !strchr(l->marked[2], ' '))
+		fprintf(stderr, "%s: of \"%s\", saw \"%s\", so \"%s\"\n", l->name, l->marked[0],
+			figure, l->marked[2]);
+	CHECK(named && !strstr(figure, "{port}") && strpbrk(figure, "0123456789{"));
+	CHECK(strchr(l->marked[2], ' '));
+}
+
 static void check_file(void)
 {
+	char one[512], other[512];
 	uint32_t i, j;
 
 	for (i = 0; i < nlines; i++) {
 		if (!lines[i].said)
 			fprintf(stderr, "%s: not said\n", lines[i].name);
 		bad += !lines[i].said;
-		for (j = 0; j < i; j++)
-			CHECK(strcmp(body(lines[i].text), body(lines[j].text)));
+		if (lines[i].marked[0][0] || lines[i].marked[1][0] || lines[i].marked[2][0])
+			check_fault(&lines[i]);
+		words(lines[i].text, one);
+		for (j = 0; j < i; j++) {
+			words(lines[j].text, other);
+			CHECK(strcmp(one, other));
+		}
 	}
-	CHECK_GE(nlines, 30);
+	CHECK_GE(nfaults, 30);
 }
 
 /* The oldest of more failures than are kept. */
@@ -178,6 +257,7 @@ int main(int argc, char **argv)
 	too_old();
 	calls();
 	meetings();
+	networks();
 	target_close(&p, &t);
 	pair_close(&p);
 	losses();

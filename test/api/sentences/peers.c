@@ -31,16 +31,42 @@ static void dials_side(const char *name, struct side *from, struct side *to, uin
 	dials(name, from, blob, (uint32_t)len, us, res);
 }
 
-/* One that takes the connection, and says what no liburccl would, or nothing. */
-static void *stranger(void *arg)
+/* A line a field. */
+/* clang-format off */
+static const char no_liburccl[] = "HTTP/1.1 400 Bad Request\r\n\r\n<html>no</html>\r\n";
+static const uint8_t of_tomorrow[] = {
+	0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n',	/* magic */
+	16, 0, 0, 0, 3, 0, 0, 0,			/* length, REFUSE */
+	77, 0, 79, 0, 1, 0, 0, 0,			/* versions, NO_VERSION */
+	1, 2, 3, 4, 5, 6, 7, 8,				/* incarnation */
+};
+/* clang-format on */
+
+static const struct stranger {
+	const char *name;
+	const void *words; /* that it says to whoever connects */
+	size_t len;	   /* 0: nothing, and no more */
+	int res;
+} talkers[] = {
+	{"hangs_up", NULL, 0, -ECONNRESET},
+	{"other_protocol", no_liburccl, sizeof(no_liburccl), -EPROTO},
+	{"other_version", of_tomorrow, sizeof(of_tomorrow), -EPROTONOSUPPORT},
+};
+
+struct visit {
+	const struct stranger *by;
+	int listener;
+};
+
+static void *receive(void *arg)
 {
-	static const char words[] = "HTTP/1.1 400 Bad Request\r\n\r\n<html>no</html>\r\n";
-	int *fds = arg, fd = accept(fds[0], NULL, NULL);
+	const struct visit *v = arg;
+	int fd = accept(v->listener, NULL, NULL);
 	char byte;
 
 	CHECK(fd >= 0);
-	if (fds[1])
-		CHECK_GE(write(fd, words, sizeof(words)), 1);
+	if (v->by->len)
+		CHECK_EQ(write(fd, v->by->words, v->by->len), (int64_t)v->by->len);
 	else
 		shutdown(fd, SHUT_WR);
 	while (read(fd, &byte, 1) > 0)
@@ -49,29 +75,36 @@ static void *stranger(void *arg)
 	return NULL;
 }
 
-static void strangers(void)
+static void visits(const struct stranger *s)
 {
-	int fds[2], speaks;
+	struct visit v = {.by = s};
 	char place[PLACE_MAX];
 	pthread_t thread;
 	uint16_t port;
 
+	v.listener = raw_listen(&port);
+	place_v4(place, port);
+	CHECK_EQ(pthread_create(&thread, NULL, receive, &v), 0);
+	dials_text(s->name, place, SOON_US, s->res);
+	pthread_join(thread, NULL);
+	close(v.listener);
+}
+
+static void strangers(void)
+{
+	char place[PLACE_MAX];
+	uint16_t port;
+	uint32_t i;
+	int fd;
+
 	place_v4(place, free_port());
 	dials_text("nobody_listens", place, SOON_US, -ECONNREFUSED);
-	fds[0] = raw_listen(&port);
+	fd = raw_listen(&port);
 	place_v4(place, port);
 	dials_text("silent_stranger", place, 1000000, -ETIMEDOUT);
-	close(fds[0]);
-	for (speaks = 0; speaks < 2; speaks++) {
-		fds[0] = raw_listen(&port);
-		fds[1] = speaks;
-		place_v4(place, port);
-		CHECK_EQ(pthread_create(&thread, NULL, stranger, fds), 0);
-		dials_text(speaks ? "other_protocol" : "hangs_up", place, SOON_US,
-			   speaks ? -EPROTO : -ECONNRESET);
-		pthread_join(thread, NULL);
-		close(fds[0]);
-	}
+	close(fd);
+	for (i = 0; i < sizeof(talkers) / sizeof(talkers[0]); i++)
+		visits(&talkers[i]);
 	dials_text("no_address", "nonsense", SOON_US, -EINVAL);
 }
 
@@ -109,6 +142,10 @@ static void other_contexts(void)
 	side_open(&q, &c);
 	dials_side("nothing_in_common", &p.a, &c, SOON_US, -EHOSTUNREACH);
 	side_close(&c);
+	q.params.transport = "shm!,tcp";
+	side_open(&q, &c);
+	dials_side("required_by_the_peer", &p.a, &c, SOON_US, -EHOSTUNREACH);
+	side_close(&c);
 	q.params.transport = "tcp";
 	q.params.max_peers = 1;
 	side_open(&q, &c);
@@ -124,6 +161,55 @@ static void other_contexts(void)
 	cqe = side_end(&d, NULL, 0);
 	said_entry("peer_went", &d, &cqe, -ECONNRESET);
 	side_close(&d);
+}
+
+static void with_secret(struct side *s, const char *secret)
+{
+	struct pair q = p;
+
+	q.params.secret = secret;
+	q.params.secret_len = secret ? (uint32_t)strlen(secret) : 0;
+	side_open(&q, s);
+}
+
+static void dials_guarded(const char *name, const char *ours, const char *theirs)
+{
+	struct side c = {0}, d = {0};
+
+	with_secret(&c, ours);
+	with_secret(&d, theirs);
+	dials_side(name, &c, &d, SOON_US, -EACCES);
+	side_close(&c);
+	side_close(&d);
+}
+
+static int may_have_secrets(void)
+{
+	struct urccl_params params = p.params;
+	struct urccl *ctx;
+
+	params.secret = "one that they know";
+	params.secret_len = (uint32_t)strlen(params.secret);
+	if (urccl_open(&params, &ctx))
+		return 0;
+	urccl_close(ctx);
+	return 1;
+}
+
+static void secrets(void)
+{
+	static const char one[] = "one that they know", other[] = "one that only one knows";
+
+	if (!may_have_secrets()) {
+		printf("not run: secrets: %s\n", urccl_errmsg());
+		not_said("no_secret_here");
+		not_said("no_secret_there");
+		not_said("other_secret");
+		return;
+	}
+	dials_guarded("no_secret_here", NULL, one);
+	dials_guarded("no_secret_there", one, NULL);
+	dials_guarded("other_secret", one, other);
 }
 
 /* Memory that cannot be mapped, by a policy that wants nothing else. */
@@ -153,6 +239,7 @@ void meetings(void)
 {
 	strangers();
 	other_contexts();
+	secrets();
 	no_bounce();
 }
 
@@ -173,9 +260,9 @@ static struct urccl_cqe writes(uint32_t us, int then)
 	return side_end(&p.a, NULL, 0);
 }
 
-static void begin(void)
+static void begin(const char *listen)
 {
-	child_start(&p, &child, sizeof(local), NULL);
+	child_start(&p, &child, sizeof(local), listen);
 	child_connect(&p, &child);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &child.advert, 1, &remote), 0);
 	CHECK_EQ(writes(SOON_US, 0).res, sizeof(local));
@@ -189,6 +276,22 @@ static void stop(void)
 	CHECK_EQ(waitpid(child.pid, &status, WUNTRACED), child.pid);
 }
 
+/* Another process answers at its address. */
+static void restarts(void)
+{
+	char place[PLACE_MAX];
+	struct urccl_cqe cqe;
+
+	place_v4(place, free_port());
+	begin(place);
+	child_kill(&child);
+	child_start(&p, &child, sizeof(local), place);
+	CHECK_EQ(side_dialled(&p.a, NULL, place, (uint32_t)strlen(place), SOON_US).res, 0);
+	cqe = writes(SOON_US, 0);
+	said_entry("peer_restarted", &p.a, &cqe, -ESTALE);
+	child_kill(&child);
+}
+
 void losses(void)
 {
 	struct urccl_cqe cqe;
@@ -196,7 +299,7 @@ void losses(void)
 	p.params.dead_after_ms = 1000;
 	side_open(&p, &p.a);
 	side_register(&p.a, local, sizeof(local), 0);
-	begin();
+	begin(NULL);
 	stop();
 	cqe = writes(100000, 0);
 	said_entry("peer_frozen", &p.a, &cqe, -ETIMEDOUT);
@@ -204,10 +307,11 @@ void losses(void)
 	said_entry("peer_silent", &p.a, &cqe, -ECONNRESET);
 	cqe = writes(SOON_US, 0);
 	child_kill(&child);
-	begin();
+	begin(NULL);
 	stop();
 	cqe = writes(SOON_US, SIGKILL);
 	said_entry("peer_killed", &p.a, &cqe, -ECONNRESET);
 	CHECK_EQ(waitpid(child.pid, NULL, 0), child.pid);
+	restarts();
 	side_close(&p.a);
 }

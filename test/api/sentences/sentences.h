@@ -12,6 +12,8 @@ extern struct urccl_region region;
 
 /* The sentence of a fault, to be looked up by its name. */
 void said(const char *name, const char *sentence);
+/* It cannot be made to fail so on this machine. */
+void not_said(const char *name);
 /* Of a call that failed with res. */
 void said_call(const char *name, int64_t res, int64_t expected);
 /* Of an entry's end. */
@@ -20,6 +22,7 @@ void said_entry(const char *name, struct side *s, const struct urccl_cqe *cqe, i
 void calls(void);
 void entries(void);
 void meetings(void);
+void networks(void);
 void losses(void);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread on each CPU that wants to run every millisecond: when it could not, others could not
- * either. */
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
-#include "faults.h"
+#include "lateness.h"
+#include "pair.h"
 
 static struct singer {
 	uint64_t worst; /* what it was late since the reset; written by both */
@@ -76,4 +75,18 @@ uint64_t canary_ns(void)
 		worst = late > worst ? late : worst;
 	}
 	return worst;
+}
+
+uint64_t check_within(uint64_t start, uint64_t ns)
+{
+	uint64_t took = now_ns() - start, late;
+
+	if (took <= ns)
+		return took;
+	fprintf(stderr, "%llu ms, where %llu are promised\n", (unsigned long long)took / 1000000,
+		(unsigned long long)ns / 1000000);
+	late = canary_ns();
+	CHECK_GE(late, CANARY_LATE_NS);
+	CHECK_LE(took, 2 * ns + 4 * late); /* it may have been away more than once */
+	return took;
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How late this machine is: a thread on each CPU that wants to run every millisecond. When it could
+ * not, others could not either, and what took long is not the library's doing. */
+#ifndef API_LATENESS_H
+#define API_LATENESS_H
+
+#include <stdint.h>
+
+#define CANARY_LATE_NS 10000000ull /* no CPU for so long: nothing is to be said of time */
+
+void canary_start(void);
+void canary_reset(void);
+uint64_t canary_ns(void); /* worst since the reset; takes some ms */
+
+/* Ends the test if more than ns passed since start, just after the reset, and no thread was late
+ * meanwhile; returns what passed. */
+uint64_t check_within(uint64_t start, uint64_t ns);
+
+#endif
