@@ -15,7 +15,9 @@ median of the rounds' own ratios with its 95 % interval.
 A program prints lines "name value unit" or one JSON object: with metrics, as urccl_perf --json
 does, or of numbers by name, as kvcache_pusher --json does. A plan names its commands' places as
 {build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one that was not given is
-left out, with the goals that need it. A figure with a sweep is measured at each of its sizes,
+left out, with the goals that need it. A program that drives another library says which in a setting
+"library", and the report names it: of UCX and libfabric they take what LD_LIBRARY_PATH has before
+what is installed. A figure with a sweep is measured at each of its sizes,
 {size}, and --plot DIR draws its lines; --results FILE writes the draft of a report on all of it.
 """
 import argparse
@@ -36,6 +38,7 @@ import plot
 
 QUIET_STEP_S = 0.2
 NAME = re.compile(r"\b([a-z][a-z0-9_]*):([A-Za-z0-9_.]+)")
+LIBRARY = re.compile(r'^# library (.+)$|"library": "([^"]+)"', re.M)
 GOAL = re.compile(r"^(.*?)(>=|<=)\s*([0-9.e+-]+)\s*$")
 
 
@@ -120,6 +123,7 @@ def run_once(command, options):
     busy, stolen = cpu_times()[0] - busy, cpu_times()[1] - stolen
     foreign = busy - (children_seconds() - own)
     figures = parse(p.stdout)
+    options.met.update(m[1] or m[2] for m in LIBRARY.finditer(p.stdout))
     if p.returncode or not figures:
         raise Failed("%s\n  ended with %d: %s" % (command, p.returncode, p.stderr.strip()[-400:]))
     return figures, foreign > 0.08 * took + 0.03 or stolen > 0.05 * took + 0.02
@@ -342,6 +346,10 @@ def machine():
                                    platform.system(), platform.release())
 
 
+def beside(options):
+    return "- Beside %s." % (", ".join(sorted(options.met)) or "no other library")
+
+
 def placed(probe, options):
     if options.alone:
         return "- Every run was kept: nothing else ran on that machine."
@@ -353,7 +361,7 @@ def results(figures, probe, options):
     """The draft of a report: what on which machine, the goals, then each figure."""
     out = ["# What was measured", "", "- liburccl at %s, %s." % (
         first_line("git", "describe", "--always", "--dirty"), first_line("cc", "--version")),
-        "- Machine: %s." % machine(), placed(probe, options),
+        "- Machine: %s." % machine(), beside(options), placed(probe, options),
         "", "## Goals", "", "| figure | goal | bound | median | 95 % interval | verdict |",
         "|---|---|---|---|---|---|"]
     for x in figures:
@@ -380,7 +388,7 @@ def keep(figures, probe, options):
             f.write("\n".join(markdown(x) for x in figures))
     if options.json:
         with open(options.json, "w") as f:
-            json.dump({"probe_ns": probe.seen, "dropped": options.dropped,
+            json.dump({"probe_ns": probe.seen, "dropped": options.dropped, "beside": sorted(options.met),
                        "figures": [{"name": x.name, "commands": x.commands, "rounds": x.rounds,
                                     "goals": list(x.judged())} for x in parts(figures)]}, f)
     if options.results:
@@ -419,7 +427,7 @@ def arguments():
     p.add_argument("--json", help="write every figure of every round there")
     p.add_argument("--list", action="store_true", help="name the plan's figures and stop")
     options = p.parse_args()
-    options.set, options.dropped = dict(options.set), 0
+    options.set, options.dropped, options.met = dict(options.set), 0, set()
     if options.rough:
         options.rounds = 1
     return options
@@ -459,6 +467,7 @@ def main():
     if not probe.seen:
         print("the placement was not looked at: these are no figures")
         return
+    print(beside(options)[2:])
     print("%d runs were made again; probe %.0f ns (%.0f to %.0f)" % (
         options.dropped, statistics.median(probe.seen), min(probe.seen), max(probe.seen)))
 

@@ -3,7 +3,6 @@
 """What compare.py computes: intervals, goals, and figures out of a program's output."""
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 import unittest
@@ -11,6 +10,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import compare
+import promises
 
 
 def rounds(values):
@@ -61,7 +61,8 @@ class Goals(unittest.TestCase):
 
 class Alone(unittest.TestCase):
     def test_every_round_is_kept_and_nothing_is_probed(self):
-        options = argparse.Namespace(build="b", set={}, rounds=3, rough=False, alone=True, limit=10)
+        options = argparse.Namespace(build="b", set={}, rounds=3, rough=False, alone=True, limit=10,
+                                     met=set())
         figure = compare.Figure("f", {"runs": {"a": "echo rate 2 M/s"}}, options)
         figure.measure(None, options)
         self.assertEqual(len(figure.rounds), 3)
@@ -74,7 +75,7 @@ class Sweeps(unittest.TestCase):
 
     def sweep(self):
         options = argparse.Namespace(build="b", set={}, rounds=3, rough=True, alone=False, limit=10,
-                                     patience=1, dropped=0)
+                                     patience=1, dropped=0, met=set())
         sweep = compare.Sweep("s", self.TABLE, options)
         sweep.measure(None, options)
         return sweep
@@ -85,14 +86,39 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(list(sweep.points()), [(8, [(8, 8, 8)]), (64, [(64, 64, 64)])])
         self.assertIn("| 64 | 64 |", sweep.markdown())
 
-    def test_curves_are_drawn(self):
+    def test_curves_are_written(self):
         with tempfile.TemporaryDirectory() as tmp:
-            drawn = compare.plot.draw(self.sweep(), tmp)
+            compare.plot.draw(self.sweep(), tmp)
             with open(os.path.join(tmp, "s.dat")) as f:
                 self.assertEqual(f.read().splitlines()[1:], ["8 8 8 8", "64 64 64 64"])
-            self.assertEqual(len(drawn), 2 if shutil.which("gnuplot") else 0)
-            for path in drawn:
-                self.assertGreater(os.path.getsize(path), 1000)
+
+
+class Beside(unittest.TestCase):
+    def met(self, command):
+        options = argparse.Namespace(limit=10, met=set())
+        compare.run_once(command, options)
+        return options.met
+
+    def test_a_program_says_which_library_it_drives(self):
+        self.assertEqual(self.met("echo '# library UCX 1.2'; echo rate 2 M/s"), {"UCX 1.2"})
+        said = '{"settings": {"library": "libfabric 1.3"}, "metrics": [' \
+            '{"name": "r", "value": 2, "unit": "s"}]}'
+        self.assertEqual(self.met("echo '%s'" % said), {"libfabric 1.3"})
+        self.assertEqual(self.met("echo rate 2 M/s"), set())
+
+
+class Promises(unittest.TestCase):
+    def test_what_a_call_cost_is_not_its_own(self):
+        said = "ob=/x/liburccl.so\nfn=a\n0x10 5 3\n0x14 6 1\ncfn=b\ncalls=2 0x40 9\n0x14 6 90\n" \
+            "0x10 5 4\nob=/x/libc.so\nfn=c\n0x10 1 7\n"
+        self.assertEqual(promises.self_costs(said), {"/x/liburccl.so": {"0x10": 7, "0x14": 1},
+                                                     "/x/libc.so": {"0x10": 7}})
+
+    def test_an_address_is_of_the_innermost_that_is_named(self):
+        self.assertEqual(promises.group_of(["list_add_tail", "wheel_set", "enter_peer"]),
+                         "deadlines")
+        self.assertEqual(promises.group_of(["count_add", "tell_moved", "op_arm_fresh"]), None)
+        self.assertEqual(promises.group_of(["take"]), None)
 
 
 if __name__ == "__main__":

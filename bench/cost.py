@@ -5,7 +5,8 @@ cost.py [WITH WITHOUT]: what statistics and probes cost, by two builds, the seco
 -Dprobes=disabled -Dstatistics=false; where none are named it makes them, in build/cost. Shown are
 the least time of an entry, in turns, and instructions where valgrind is installed. Both ends of a
 write are on one thread, so it counts what both do. What is told once a millisecond, and of entries
-that were shown then (end_told), is not counted, for under valgrind a millisecond is over soon. For
+that were shown then (end_told), is not counted, for under valgrind a millisecond is over soon.
+Beside it the floor: bench/raw/tell.c, which does nothing but count messages at both ends. For
 compare.py the last lines are "name value unit".
 """
 import os
@@ -24,16 +25,31 @@ def quietly(*command):
 
 
 def best(build, what, depth):
-    return float(quietly(f"{build}/bench/urccl_work", what, "320000", depth).stdout)
+    said = quietly(f"{build}/bench/urccl_work", what, "320000", depth).stdout
+    return float(re.search(r"work.least (\S+)", said)[1])
+
+
+def collected(*command):
+    """Instructions of what is called counted()."""
+    done = quietly("valgrind", "--tool=callgrind", "--toggle-collect=counted*",
+                   "--toggle-collect=tell_look*", "--toggle-collect=end_told*",
+                   "--callgrind-out-file=/dev/null", *command)
+    return int(re.search(r"Collected : (\d+)", done.stderr)[1]), done.stdout
 
 
 def instructions(build, what, depth):
     count = 3200
-    done = quietly("valgrind", "--tool=callgrind", "--toggle-collect=counted",
-                   "--toggle-collect=tell_look*", "--toggle-collect=end_told*",
-                   "--callgrind-out-file=/dev/null",
-                   f"{build}/bench/urccl_work", what, str(count), depth)
-    return int(re.search(r"Collected : (\d+)", done.stderr)[1]) / count
+    return collected(f"{build}/bench/urccl_work", what, str(count), depth)[0] / count
+
+
+def floor(build):
+    """What it costs to count a message at both of its ends: ns, instructions or None."""
+    command = [f"{build}/bench/raw_tell", "--duration", "0.2"]
+    each = float(re.search(r"tell.each (\S+) ns", quietly(*command).stdout)[1])
+    if not shutil.which("valgrind"):
+        return each, None
+    counted, said = collected(*command)
+    return each, counted / float(re.search(r"tell.messages (\S+)", said)[1])
 
 
 def made():
@@ -41,13 +57,13 @@ def made():
     for build, options in zip(found, ([], ["-Dprobes=disabled", "-Dstatistics=false"])):
         if not os.path.exists(f"{build}/build.ninja"):
             quietly("meson", "setup", build, "--buildtype=release", "-Dtests=false", *options)
-        quietly("ninja", "-C", build, "bench/urccl_work")
+        quietly("ninja", "-C", build, "bench/urccl_work", "bench/raw_tell")
     return found
 
 
 def main(builds):
-    most = {}
-    print(f"{'entry':8} {'depth':5} {'with':>10} {'without':>10}  more")
+    most, least = {}, dict(zip(("ns", "instr."), floor(builds[0])))
+    print(f"{'entry':8} {'depth':5} {'with':>10} {'without':>10}  more  (floor)")
     for what in ("nop", "write", "mapped"):
         for depth in ("1", "32"):
             times = [[], []]
@@ -64,9 +80,12 @@ def main(builds):
             for unit, a, b in figures:
                 more = (a / b - 1) * 100
                 most[unit] = max(more, most.get(unit, more))
-                print(f"{what:8} {depth:5} {a:10.1f} {b:10.1f}  {more:.2f} % {unit}", flush=True)
+                print(f"{what:8} {depth:5} {a:10.1f} {b:10.1f}  {more:.2f} % {unit}"
+                      f"  ({least[unit] / b * 100:.2f} %)", flush=True)
+    print(f"floor.time {least['ns']:.2f} ns")
     print(f"most.time {most['ns']:.2f} %")
     if "instr." in most:
+        print(f"floor.instructions {least['instr.']:.1f} instructions")
         print(f"most.instructions {most['instr.']:.2f} %")
 
 

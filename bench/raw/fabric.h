@@ -3,7 +3,7 @@
 #ifndef BENCH_RAW_FABRIC_H
 #define BENCH_RAW_FABRIC_H
 
-#include "raw.h"
+#include "pair.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -30,6 +30,7 @@ struct end {
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	fi_addr_t peer;
+	void *desc; /* of our memory */
 	uint8_t *buf;
 	uint64_t span;
 	struct card ours, theirs;
@@ -41,10 +42,12 @@ struct post {
 };
 
 /*
- * Opens an endpoint of o->provider and tells the process at the other end of the socket fd of it;
- * both return when both know the other. Exits where that fails.
+ * Opens an endpoint of o->provider, whose writes are complete as the flags say
+ * (FI_DELIVERY_COMPLETE, or 0: as the provider sees it), with memory that holds the bytes of
+ * `which`, and tells the process at the other end of the socket fd of it; both return when both
+ * know the other. Exits where that fails.
  */
-void end_open(struct end *e, const struct raw_options *o, int fd);
+void end_open(struct end *e, const struct raw_options *o, int which, uint64_t flags, int fd);
 void end_close(struct end *e);
 
 /* Writes the len bytes at off to the other's memory, or reads them. 0: the queue is full, poll.

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define API    FI_VERSION(1, 17)
 #define BATCH  16
@@ -18,7 +16,7 @@ static void check(long err, const char *what)
 }
 
 /* As the library asks. */
-static struct fi_info *hints_make(const char *provider)
+static struct fi_info *hints_make(const char *provider, uint64_t flags)
 {
 	struct fi_info *h = fi_allocinfo();
 
@@ -32,15 +30,15 @@ static struct fi_info *hints_make(const char *provider)
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	h->tx_attr->op_flags = flags;
 	h->fabric_attr->prov_name = strdup(provider);
 	return h;
 }
 
 /* On loopback, where addresses are those of the internet. */
-static struct fi_info *info_find(const char *provider)
+static struct fi_info *info_find(const char *provider, uint64_t flags)
 {
-	struct fi_info *hints = hints_make(provider), *info = NULL, *local;
+	struct fi_info *hints = hints_make(provider, flags), *info = NULL, *local;
 
 	check(fi_getinfo(API, NULL, NULL, 0, hints, &info), provider);
 	if (info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6) {
@@ -49,6 +47,7 @@ static struct fi_info *info_find(const char *provider)
 		info = local;
 	}
 	fi_freeinfo(hints);
+	info->tx_attr->op_flags = flags;
 	return info;
 }
 
@@ -69,15 +68,17 @@ static void endpoint_open(struct end *e)
 	check(fi_getname(&e->ep->fid, e->ours.name, &len), "fi_getname");
 }
 
-static void memory_open(struct end *e, const struct raw_options *o)
+static void memory_open(struct end *e, const struct raw_options *o, int which)
 {
 	int with_addresses = !!(e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR);
 
 	e->span = o->span;
 	e->buf = bench_map(e->span, o->pages);
+	raw_fill(e->buf, e->span, (uint64_t)which);
 	check(fi_mr_reg(e->domain, e->buf, e->span, RIGHTS, 0, 1, 0, &e->mr, NULL), "fi_mr_reg");
 	e->ours.addr = with_addresses ? (uintptr_t)e->buf : 0;
 	e->ours.key = fi_mr_key(e->mr);
+	e->desc = fi_mr_desc(e->mr);
 }
 
 /* The sockets' buffers hold a card. */
@@ -85,21 +86,20 @@ static void meet(struct end *e, int fd)
 {
 	char byte = 0;
 
-	if (send(fd, &e->ours, sizeof(e->ours), 0) != sizeof(e->ours) ||
-	    recv(fd, &e->theirs, sizeof(e->theirs), MSG_WAITALL) != sizeof(e->theirs))
-		bench_die("the other process failed");
+	pair_send(fd, &e->ours, sizeof(e->ours));
+	pair_receive(fd, &e->theirs, sizeof(e->theirs));
 	if (fi_av_insert(e->av, e->theirs.name, 1, &e->peer, 0, NULL) != 1)
 		bench_die("fi_av_insert: the other's address is refused");
-	if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
-		bench_die("the other process failed");
+	pair_send(fd, &byte, sizeof(byte));
+	pair_receive(fd, &byte, sizeof(byte));
 }
 
-void end_open(struct end *e, const struct raw_options *o, int fd)
+void end_open(struct end *e, const struct raw_options *o, int which, uint64_t flags, int fd)
 {
 	memset(e, 0, sizeof(*e));
-	e->info = info_find(o->provider);
+	e->info = info_find(o->provider, flags);
 	endpoint_open(e);
-	memory_open(e, o);
+	memory_open(e, o, which);
 	meet(e, fd);
 }
 
@@ -117,24 +117,16 @@ void end_close(struct end *e)
 
 int end_post(struct end *e, struct post *p, int reads, uint64_t off, uint64_t len)
 {
-	struct iovec iov = {.iov_base = e->buf + off, .iov_len = len};
-	struct fi_rma_iov rma = {.addr = e->theirs.addr + off, .len = len, .key = e->theirs.key};
-	void *desc = fi_mr_desc(e->mr);
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &desc,
-		.iov_count = 1,
-		.addr = e->peer,
-		.rma_iov = &rma,
-		.rma_iov_count = 1,
-		.context = &p->context,
-	};
-	ssize_t err = reads ? fi_readmsg(e->ep, &msg, FI_COMPLETION)
-			    : fi_writemsg(e->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	uint64_t addr = e->theirs.addr + off, key = e->theirs.key;
+	ssize_t err;
 
+	if (reads)
+		err = fi_read(e->ep, e->buf + off, len, e->desc, e->peer, addr, key, &p->context);
+	else
+		err = fi_write(e->ep, e->buf + off, len, e->desc, e->peer, addr, key, &p->context);
 	if (err == -FI_EAGAIN)
 		return 0;
-	check(err, reads ? "fi_readmsg" : "fi_writemsg");
+	check(err, reads ? "fi_read" : "fi_write");
 	return 1;
 }
 

@@ -17,7 +17,8 @@ static void help(const char *usage)
 	       "  --cc NAME          congestion control of TCP streams\n"
 	       "  --pages 4k|thp     pages of the buffers (4k)\n"
 	       "  --device A,B       RDMA devices of the two ends (the first two)\n"
-	       "  --provider NAME    of libfabric (tcp;ofi_rxm)\n"
+	       "  --provider NAME    of libfabric (tcp;ofi_rxm), transports of UCX (tcp)\n"
+	       "  --alloc            memory that UCX allocates itself\n"
 	       "  --depth N          work requests in flight on a queue pair\n"
 	       "  --chain N          so many of them for one doorbell\n"
 	       "  --qps N            queue pairs (1)\n",
@@ -58,6 +59,9 @@ static void set(struct raw_options *o, int opt, const char *arg)
 	case 'P':
 		o->provider = arg;
 		break;
+	case 'a':
+		o->alloc = 1;
+		break;
 	case 'q':
 		bad = bench_parse_size(arg, &o->depth) || !o->depth || o->depth > 8192;
 		break;
@@ -83,7 +87,8 @@ void raw_options(struct raw_options *o, int argc, char **argv, const char *usage
 		{"mode", 1, NULL, 'm'},	  {"size", 1, NULL, 's'},     {"span", 1, NULL, 'w'},
 		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},     {"pages", 1, NULL, 'p'},
 		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'},    {"chain", 1, NULL, 'n'},
-		{"qps", 1, NULL, 'Q'},	  {"provider", 1, NULL, 'P'}, {NULL, 0, NULL, 0},
+		{"qps", 1, NULL, 'Q'},	  {"provider", 1, NULL, 'P'}, {"alloc", 0, NULL, 'a'},
+		{NULL, 0, NULL, 0},
 	};
 	int opt;
 
@@ -102,6 +107,31 @@ void raw_options(struct raw_options *o, int argc, char **argv, const char *usage
 int raw_wanted(const struct raw_options *o, const char *mode)
 {
 	return !o->mode || !strcmp(o->mode, mode);
+}
+
+static uint8_t byte_at(uint64_t i, uint64_t salt)
+{
+	uint64_t x = (i / 8 + 1) * 0x9e3779b97f4a7c15ull + salt * 0xbf58476d1ce4e5b9ull;
+
+	return (uint8_t)((x ^ x >> 29) >> i % 8 * 8);
+}
+
+void raw_fill(uint8_t *buf, uint64_t len, uint64_t salt)
+{
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		buf[i] = byte_at(i, salt);
+}
+
+int raw_same(const uint8_t *buf, uint64_t len, uint64_t salt)
+{
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		if (buf[i] != byte_at(i, salt))
+			return 0;
+	return 1;
 }
 
 void raw_latency(struct report *r, const char *name, const struct hist *h)

@@ -22,7 +22,8 @@ struct raw_options {
 	const char *cc;	  /* TCP_CONGESTION; NULL: the system's */
 	enum bench_pages pages;
 	const char *device;   /* RDMA devices, "ours,theirs"; NULL: the first two */
-	const char *provider; /* of libfabric; NULL: the program's default */
+	const char *provider; /* of libfabric, transports of UCX; NULL: the program's default */
+	int alloc;	      /* memory that the library measured allocates itself */
 	uint64_t depth;	      /* work requests in flight; 0: the program's default */
 	uint64_t chain;	      /* work requests of one doorbell; 0: the program's default */
 	uint64_t qps;	      /* queue pairs; 0: one */
@@ -36,6 +37,10 @@ void raw_options(struct raw_options *o, int argc, char **argv, const char *usage
 
 /* 1: --mode was not given or names this case. */
 int raw_wanted(const struct raw_options *o, const char *mode);
+
+/* Fills memory with bytes of their place and of a salt; whether they are there: 1, they are. */
+void raw_fill(uint8_t *buf, uint64_t len, uint64_t salt);
+int raw_same(const uint8_t *buf, uint64_t len, uint64_t salt);
 
 /* Writes avg (where it is known), p50, p99 and p99.9 of a histogram as NAME.p50 ... in ns. */
 void raw_latency(struct report *r, const char *name, const struct hist *h);
