@@ -5,8 +5,10 @@
 #include "crowd.h"
 
 #define SENDERS 32u
-#define DEPTH	48u  /* of each, at a time */
-#define EACH	240u /* in all: half of it takes much longer than a sender may be without a CPU */
+#define DEPTH	48u	     /* entries of each, at a time */
+#define EACH	48u	     /* have ended, in the mean, before senders are compared, */
+#define LONG_NS 500000000ull /* and so long it took: nobody is without a CPU for most of that */
+#define MOST	65536u	     /* of each, in all */
 #define LEN	65536u
 #define SLOTS	8u
 #define GROWTH	(48ull << 20)
@@ -14,8 +16,9 @@
 static struct crowd c;
 static struct urccl_remote remotes[SENDERS];
 static uint8_t *locals[SENDERS], *bytes;
-static uint32_t came[SENDERS][EACH], notes[SENDERS], begun[SENDERS], ended[SENDERS];
-static uint32_t all_ended, all_came;
+static uint8_t came[SENDERS][MOST];
+static uint32_t notes[SENDERS], begun[SENDERS], ended[SENDERS], all_begun, all_ended, all_came;
+static int compared;
 
 /* One write has its keys: what comes then does not wait for threads that nobody here drives. */
 static void warm(uint32_t i)
@@ -56,11 +59,12 @@ static void submit(uint32_t i, uint32_t n)
 {
 	struct urccl_sqe *sqe;
 
-	for (; n && begun[i] < EACH; n--) {
+	for (; n && !compared && begun[i] < MOST; n--) {
 		sqe = side_sqe(&c.sides[i]);
 		urccl_prep_write(sqe, remotes[i], locals[i], LEN, (uint64_t)i * LEN);
 		urccl_sqe_set_notify(sqe, begun[i]++);
 		urccl_sqe_set_timeout(sqe, 60000000);
+		all_begun++;
 	}
 	CHECK_GE(urccl_submit(c.sides[i].ring), 0);
 }
@@ -71,20 +75,21 @@ static void on_note(const struct urccl_cqe *cqe)
 
 	CHECK_EQ(urccl_cqe_kind(cqe), URCCL_KIND_NOTE);
 	CHECK_EQ(cqe->res, 0);
-	CHECK(cqe->tag < EACH && !came[i][cqe->tag]++);
+	CHECK(cqe->tag < begun[i] && !came[i][cqe->tag]++);
 	/* Until the last one, the next write goes to the same place. */
-	if (++notes[i] == EACH)
+	if (++notes[i] == begun[i])
 		CHECK(pattern_holds(bytes + (uint64_t)i * LEN, LEN, 0, i + 1));
 	all_came++;
 }
 
-/* When half of all is through nobody has less than a quarter of a fair share. */
-static void check_fair(void)
+/* Nobody has less than a quarter of a fair share. No more is begun then. */
+static void compare(void)
 {
 	uint32_t i;
 
 	for (i = 0; i < SENDERS; i++)
-		CHECK_GE(ended[i], EACH / 8);
+		CHECK_GE(ended[i], all_ended / SENDERS / 4);
+	compared = 1;
 }
 
 static void take_ends(uint32_t i)
@@ -96,8 +101,7 @@ static void take_ends(uint32_t i)
 		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 		CHECK_EQ(cqe.res, LEN);
 		ended[i]++;
-		if (++all_ended == SENDERS * EACH / 2)
-			check_fair();
+		all_ended++;
 	}
 	if (n)
 		submit(i, n);
@@ -105,7 +109,7 @@ static void take_ends(uint32_t i)
 
 int main(int argc, char **argv)
 {
-	uint64_t late, before;
+	uint64_t start, before;
 	struct urccl_cqe cqe;
 	uint32_t i;
 
@@ -113,18 +117,20 @@ int main(int argc, char **argv)
 	before = resident();
 	for (i = 0; i < SENDERS; i++)
 		submit(i, DEPTH);
-	late = now_ns() + 2 * PAIR_LATE_NS;
-	while (all_came < SENDERS * EACH || all_ended < SENDERS * EACH) {
-		CHECK(now_ns() < late);
+	for (start = now_ns(); all_came < all_begun || all_ended < all_begun;) {
+		CHECK(now_ns() < start + 2 * PAIR_LATE_NS);
 		crowd_turn(&c);
 		if (side_take_within(&c.p.b, NULL, 0, &cqe, NULL))
 			on_note(&cqe);
 		for (i = 0; i < SENDERS; i++)
 			take_ends(i);
+		if (!compared && all_ended >= SENDERS * EACH && now_ns() >= start + LONG_NS)
+			compare();
 	}
+	CHECK(compared);
 	CHECK_LE(resident(), before + GROWTH);
 	for (i = 0; i < SENDERS; i++)
-		CHECK_EQ(ended[i], EACH);
+		CHECK_EQ(ended[i], begun[i]);
 	crowd_close(&c);
 	for (i = 0; i < SENDERS; i++)
 		free(locals[i]);
