@@ -147,8 +147,8 @@ static void *cache_memory(struct node *n, uint64_t len, bool shared)
 	return p;
 }
 
-static int register_tensors(struct node *n, const struct side *s, uint32_t rights,
-			    struct urccl_region *region)
+int node_register(struct node *n, const struct side *s, uint32_t rights,
+		  struct urccl_region *region)
 {
 	uint32_t tensors = s->ranks * s->shape->layers, i;
 	struct urccl_range *ranges = calloc(tensors, sizeof(*ranges));
@@ -175,7 +175,7 @@ int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_reg
 	if (!s->base)
 		return problem(p, "no memory for a cache of %.2f GiB: %s", gib,
 			       rights ? urccl_errmsg() : strerror(errno));
-	if (register_tensors(n, s, rights, region))
+	if (node_register(n, s, rights, region))
 		return problem(p, "cannot register a cache of %.2f GiB: %s", gib, urccl_errmsg());
 	return 0;
 }

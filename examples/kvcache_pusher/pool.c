@@ -10,7 +10,7 @@
 #include <string.h>
 #include "pusher.h"
 
-#define NONE UINT32_MAX
+#define NONE NO_BLOCK
 
 int pool_open(struct pool *pool, uint32_t npages)
 {
@@ -275,5 +275,29 @@ void pool_put(struct pool *pool, const struct want *wants, uint32_t n, bool fill
 		if (filled && !wants[i].held)
 			block_filled(pool, wants[i].block);
 		block_unref(pool, wants[i].block);
+	}
+}
+
+void pool_set_aside(struct pool *pool, const struct want *wants, uint32_t n, uint32_t *list)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (wants[i].held) {
+			block_unref(pool, wants[i].block);
+			continue;
+		}
+		pool->blocks[wants[i].block].chain = *list;
+		*list = wants[i].block;
+	}
+}
+
+void pool_give_back(struct pool *pool, uint32_t *list)
+{
+	while (*list != NO_BLOCK) {
+		uint32_t b = *list;
+
+		*list = pool->blocks[b].chain;
+		block_unref(pool, b);
 	}
 }

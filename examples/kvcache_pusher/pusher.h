@@ -26,6 +26,7 @@
 
 #define NSEC		1000000000ull
 #define BLOCK_TOKENS	512u /* what one hash_id of a trace stands for */
+#define TOKENS_MAX	(1u << 30) /* of a request */
 #define DEFAULT_ADDRESS "127.0.0.1:7471"
 
 enum exit_status {
@@ -152,7 +153,8 @@ extern const char builtin_trace[], builtin_trace_end[];
 
 /* ---- pages and prefix blocks (pool.c) ---- */
 
-#define NO_PAGE UINT32_MAX
+#define NO_PAGE	 UINT32_MAX
+#define NO_BLOCK UINT32_MAX
 
 struct block { /* of a prefix: some pages with the KV of up to 512 tokens */
 	uint64_t hash;
@@ -161,7 +163,8 @@ struct block { /* of a prefix: some pages with the KV of up to 512 tokens */
 	uint32_t refs;	       /* requests that use it: never evicted while there is one */
 	bool known;	       /* found by its hash: filled and checked */
 	uint32_t older, newer; /* in the order of last use, while known and unused */
-	uint32_t chain;	       /* the next of its hash bucket, or of the free list */
+	uint32_t chain;	       /* the next of its hash bucket, of the free list, or of those set
+				* aside */
 };
 
 struct pool {
@@ -195,6 +198,10 @@ void pool_give(struct pool *pool, uint32_t n, const uint32_t *pages);
 int pool_get(struct pool *pool, struct want *wants, uint32_t n);
 /* The request ends. filled: its new blocks are right and may be found from now on. */
 void pool_put(struct pool *pool, const struct want *wants, uint32_t n, bool filled);
+/* The request ends, and its new blocks may still be written to: they join the list, which begins
+ * as NO_BLOCK, and nobody gets them before it is given back. */
+void pool_set_aside(struct pool *pool, const struct want *wants, uint32_t n, uint32_t *list);
+void pool_give_back(struct pool *pool, uint32_t *list);
 
 /* ---- one end (node.c) ---- */
 
@@ -219,6 +226,9 @@ void node_close(struct node *n);
 /* Memory for the side's tensors, registered with one range each; rights 0: no peer touches it. */
 int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
 	       struct problem *p);
+/* Registers them once more: a region that can be taken back without the first. */
+int node_register(struct node *n, const struct side *s, uint32_t rights,
+		  struct urccl_region *region); /* 0 or a negative errno */
 /* The next entry. The ring is sized, and pushers are admitted, so that there always is one. */
 struct urccl_sqe *node_sqe(struct node *n);
 void node_note(struct node *n, struct urccl_peer peer, uint64_t tag, const void *payload,

@@ -5,6 +5,8 @@
 #include <unistd.h>
 #include "serve.h"
 
+#define POOL_RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
 uint64_t serve_data(enum serve_entry what, const struct pusher *p, uint32_t slot)
 {
 	return (uint64_t)what << 56 | (uint64_t)(p ? p->index : 0) << 24 | slot;
@@ -80,13 +82,10 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 	s->side.ranks = job->o->tp_decode;
 	s->side.pages = (uint32_t)(job->o->pool_bytes / shape_page_bytes(&job->shape));
 	if (node_open(&s->node, &c, why) ||
-	    node_cache(&s->node, &s->side, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, &s->region, why))
+	    node_cache(&s->node, &s->side, POOL_RIGHTS, &s->region, why))
 		return -1;
 	if (pool_open(&s->pool, s->side.pages))
 		return problem(why, "no memory for a pool of %u pages", s->side.pages);
-	if (urccl_advertise(s->node.ctx, s->region, 0, side_bytes(&s->side),
-			    URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, 0, &s->advert))
-		return problem(why, "cannot advertise the pool: %s", urccl_errmsg());
 	start_listening(s);
 	if (write_metadata(s, ready, why))
 		return -1;
@@ -99,8 +98,8 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 static uint32_t entries_needed(const struct serve *s, const struct msg_hello *h)
 {
 	/* Of each request: page table, FETCHED, answer, cancel, and what is read; of each
-	 * pusher: a word, and CLOSE. */
-	return h->slots * (4 + (h->pull ? s->job->shape.layers : 0)) + 2;
+	 * pusher: two words, and the UNREGISTER of its pool. CLOSE comes after all of them. */
+	return h->slots * (4 + (h->pull ? s->job->shape.layers : 0)) + 3;
 }
 
 /* Why this hello cannot be let in, in its own words; 0 if it can. */
@@ -160,8 +159,10 @@ static int exchange_adverts(struct serve *s, struct pusher *p)
 	w->pages = s->side.pages;
 	w->verify = s->o->verify;
 	w->ask_bytes = p->question_bytes;
-	w->pool = s->advert;
-	if (urccl_advertise(s->node.ctx, p->post_region, 0, p->nslots * p->question_bytes,
+	if (node_register(&s->node, &s->side, POOL_RIGHTS, &p->pool_region) ||
+	    urccl_advertise(s->node.ctx, p->pool_region, 0, side_bytes(&s->side), POOL_RIGHTS, 0,
+			    &w->pool) ||
+	    urccl_advertise(s->node.ctx, p->post_region, 0, p->nslots * p->question_bytes,
 			    URCCL_RIGHT_WRITE, 0, &w->asks) ||
 	    urccl_import(s->node.ctx, p->peer, &p->hello.mailbox, 1, &p->mailbox))
 		return -1;
@@ -170,10 +171,11 @@ static int exchange_adverts(struct serve *s, struct pusher *p)
 		       : 0;
 }
 
-/* A word to the pusher as a whole; one at a time. */
-static void send_word(struct serve *s, struct pusher *p, enum message what, uint32_t len)
+/* A word to the pusher as a whole. */
+static void send_word(struct serve *s, struct pusher *p, enum message what, const void *payload,
+		      uint32_t len)
 {
-	node_note(&s->node, p->peer, tag_make(what, 0, 0), &p->word, len,
+	node_note(&s->node, p->peer, tag_make(what, 0, 0), payload, len,
 		  serve_data(SENTRY_WORD, p, 0));
 	p->inflight++;
 }
@@ -183,7 +185,7 @@ static void refuse(struct serve *s, struct pusher *p, const char *why)
 	say("pusher %u (%s) is refused: %s", p->number, p->address, why);
 	p->refused = true;
 	snprintf(p->word.refusal.text, sizeof(p->word.refusal.text), "%.255s", why);
-	send_word(s, p, MSG_REFUSAL, (uint32_t)strlen(p->word.refusal.text));
+	send_word(s, p, MSG_REFUSAL, &p->word, (uint32_t)strlen(p->word.refusal.text));
 }
 
 static void keep_figures(const struct serve *s, struct msg_stats *f)
@@ -216,7 +218,7 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 	p->reserved = entries_needed(s, &p->hello);
 	s->reserved += p->reserved;
 	keep_figures(s, &p->base);
-	send_word(s, p, MSG_WELCOME, sizeof(p->word.welcome));
+	send_word(s, p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
 	if (!s->o->quiet)
 		say("pusher %u (%s) %ss, %u requests at a time", p->number, p->address,
 		    p->hello.pull ? "offer" : "pushe", p->nslots);
@@ -240,6 +242,7 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 	s->npushers++;
 	p->index = i;
 	p->number = ++s->came;
+	p->unquiet = NO_BLOCK;
 	p->peer.id = cqe->peer;
 	p->reserved = 2;
 	s->reserved += p->reserved;
@@ -252,16 +255,8 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 
 static void pusher_free(struct serve *s, struct pusher *p)
 {
-	struct unquiet *u;
 	uint32_t i;
 
-	while ((u = p->unquiet)) {
-		p->unquiet = u->next;
-		pool_put(&s->pool, u->wants, u->n, false);
-		s->pages_back = true;
-		free(u->wants);
-		free(u);
-	}
 	for (i = 0; p->fills && i < p->nslots; i++)
 		fill_close(&p->fills[i]);
 	if (p->post_region.id && urccl_unregister(s->node.ctx, p->post_region))
@@ -293,13 +288,38 @@ static void maybe_close(struct serve *s, struct pusher *p)
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_CLOSE, p, 0));
 }
 
+static void take_back(struct serve *s, struct pusher *p)
+{
+	struct urccl_sqe *sqe;
+
+	if (!p->pool_region.id)
+		return;
+	sqe = node_sqe(&s->node);
+	urccl_prep_unregister(sqe, p->pool_region);
+	urccl_sqe_set_data64(sqe, serve_data(SENTRY_TAKE_BACK, p, 0));
+	p->inflight++;
+}
+
+static void taken_back(struct serve *s, struct pusher *p, const struct urccl_cqe *cqe)
+{
+	if (cqe->res < 0) {
+		say("pusher %u: the pool cannot be taken back from it, and what it had of it stays "
+		    "unused: %s",
+		    p->number, node_explain(&s->node, cqe));
+		return;
+	}
+	pool_give_back(&s->pool, &p->unquiet);
+	s->pages_back = true;
+}
+
 static void pusher_gone(struct serve *s, struct pusher *p)
 {
 	uint32_t i;
 
 	p->lost = true;
 	for (i = 0; p->fills && i < p->nslots; i++)
-		fill_lost(s, &p->fills[i]);
+		fill_lost(s, p, &p->fills[i]);
+	take_back(s, p);
 	s->pages_back = true;
 	s->done += p->done;
 	s->aborted += p->aborted;
@@ -340,7 +360,7 @@ static void got_lost(struct serve *s, struct pusher *p, const struct urccl_cqe *
 
 static void got_bye(struct serve *s, struct pusher *p)
 {
-	struct msg_stats *f = &p->word.stats;
+	struct msg_stats *f = &p->stats;
 
 	p->said_bye = true;
 	keep_figures(s, f);
@@ -353,7 +373,7 @@ static void got_bye(struct serve *s, struct pusher *p)
 	f->read_ns = p->busy.total;
 	f->path = p->path;
 	f->transports = p->transports;
-	send_word(s, p, MSG_STATS, sizeof(*f));
+	send_word(s, p, MSG_STATS, f, sizeof(*f));
 }
 
 static struct pusher *find(struct serve *s, uint32_t peer)
@@ -404,7 +424,9 @@ static void got_end(struct serve *s, const struct urccl_cqe *cqe)
 		return;
 	}
 	p->inflight--;
-	if (what != SENTRY_WORD)
+	if (what == SENTRY_TAKE_BACK)
+		taken_back(s, p, cqe);
+	else if (what != SENTRY_WORD)
 		fill_end_of_entry(s, p, &p->fills[cqe->user_data & 0xffffff], what, cqe);
 	else if (cqe->res < 0 && !p->said_bye && !serve_breaks(p, cqe))
 		serve_drop(s, p, node_explain(&s->node, cqe));

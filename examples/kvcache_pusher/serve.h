@@ -21,6 +21,7 @@ enum serve_entry {
 	SENTRY_ACCEPT = 1,
 	SENTRY_WATCH,
 	SENTRY_WORD,
+	SENTRY_TAKE_BACK,
 	SENTRY_CLOSE,
 	SENTRY_TABLE,
 	SENTRY_READ,
@@ -48,14 +49,6 @@ struct fill { /* one request that fills pages here */
 	struct msg_answer answer;
 };
 
-/* Blocks of an aborted request whose writes are not proved to have ended: nobody gets them while
- * its pusher is connected. */
-struct unquiet {
-	struct unquiet *next;
-	struct want *wants;
-	uint32_t n;
-};
-
 struct pusher {
 	uint32_t index, number; /* in the table; of all that ever came, from 1 */
 	struct urccl_peer peer;
@@ -65,17 +58,22 @@ struct pusher {
 	uint8_t *post;	   /* slots x question, then slots x page table */
 	uint64_t question_bytes, table_bytes;
 	struct urccl_region post_region;
+	/* The pool, as this pusher may use it. It is unregistered when the pusher is gone, and then
+	 * nothing of its lands any more: not if it is connected still, nor if it is frozen with the
+	 * memory mapped and goes on later. */
+	struct urccl_region pool_region;
 	struct urccl_remote mailbox, remote_cache;
 	struct fill *fills;
-	struct unquiet *unquiet;
+	uint32_t unquiet; /* blocks that it may still write to: nobody gets them until then */
 	uint32_t nslots, ndescs;
 	uint32_t reserved; /* entries of the ring that it may have under way */
 	uint32_t inflight;
 	union {
 		struct msg_welcome welcome;
 		struct msg_refusal refusal;
-		struct msg_stats stats;
-	} word;		       /* payload of the last word to it as a whole */
+	} word; /* payload of the first word to it as a whole */
+	struct msg_stats stats; /* and of the last: we may hear of BYE before we know that the first
+				 * has arrived */
 	struct msg_stats base; /* the server's figures when it came */
 	struct busy busy;      /* pull */
 	uint64_t read_bytes;
@@ -90,7 +88,6 @@ struct serve {
 	struct node node;
 	struct side side; /* the pool */
 	struct urccl_region region;
-	struct urccl_advert advert;
 	struct pool pool;
 	struct pusher *pushers[SERVE_PUSHERS];
 	uint32_t npushers, came;
@@ -117,7 +114,7 @@ void fill_note(struct serve *s, struct pusher *p, struct fill *f, enum message w
 void fill_end_of_entry(struct serve *s, struct pusher *p, struct fill *f, enum serve_entry what,
 		       const struct urccl_cqe *cqe);
 /* The pusher is gone. */
-void fill_lost(struct serve *s, struct fill *f);
+void fill_lost(struct serve *s, struct pusher *p, struct fill *f);
 /* Gives pages to those that wait, in order. */
 void fills_retry(struct serve *s);
 /* Checks for some time. Returns true if there is more to check. */

@@ -54,6 +54,14 @@ static void put_pages(struct serve *s, struct fill *f, bool filled)
 	s->pages_back = true;
 }
 
+/* What the pusher wrote may still land: its pages stay out of the pool until the pool is taken back
+ * from it. */
+static void set_aside(struct serve *s, struct pusher *p, struct fill *f)
+{
+	pool_set_aside(&s->pool, f->wants, f->nblocks, &p->unquiet);
+	s->pages_back = true; /* the blocks that were there before */
+}
+
 static void all_there(struct serve *s, struct pusher *p, struct fill *f)
 {
 	f->block = f->page = f->layer = f->wrong = 0;
@@ -261,27 +269,6 @@ static void cancel_reads(struct serve *s, struct pusher *p, struct fill *f)
 
 /* ---- aborting ---- */
 
-/* The pages stay out of the pool until the pusher, whose writes may still land, is gone. */
-static void keep_unquiet(struct serve *s, struct pusher *p, struct fill *f)
-{
-	struct unquiet *u = malloc(sizeof(*u));
-	struct want *wants = calloc(s->side.pages, sizeof(*wants));
-
-	say("pusher %u: request %u was aborted, but its writes are not known to have ended",
-	    p->number, f->id);
-	if (!u || !wants) {
-		free(u);
-		free(wants);
-		serve_drop(s, p, "there is no memory to remember its pages");
-		return;
-	}
-	u->wants = f->wants;
-	u->n = f->nblocks;
-	u->next = p->unquiet;
-	p->unquiet = u;
-	f->wants = wants;
-}
-
 static void got_abort(struct serve *s, struct pusher *p, struct fill *f,
 		      const struct msg_abort *word)
 {
@@ -294,12 +281,14 @@ static void got_abort(struct serve *s, struct pusher *p, struct fill *f,
 		cancel_reads(s, p, f);
 		return;
 	}
-	if (word->quiet)
+	if (word->quiet) {
 		put_pages(s, f, false);
-	else
-		keep_unquiet(s, p, f);
-	if (!p->lost)
-		answer(s, p, f, VERDICT_ABORTED);
+	} else {
+		say("pusher %u: request %u was aborted, but its writes are not known to have ended",
+		    p->number, f->id);
+		set_aside(s, p, f);
+	}
+	answer(s, p, f, VERDICT_ABORTED);
 }
 
 /* ---- what arrives ---- */
@@ -354,13 +343,13 @@ void fill_end_of_entry(struct serve *s, struct pusher *p, struct fill *f, enum s
 		got_question(s, p, f, id);
 }
 
-/* What the pusher had in flight has ended with it; what we read from it ends by itself. */
-void fill_lost(struct serve *s, struct fill *f)
+/* What we read from it ends by itself. */
+void fill_lost(struct serve *s, struct pusher *p, struct fill *f)
 {
 	if (f->state == JOB_FILLING && f->fetched < f->asked)
 		return;
 	if (f->state == JOB_FILLING || f->state == JOB_CHECKING)
-		put_pages(s, f, false);
+		set_aside(s, p, f);
 	f->state = JOB_IDLE;
 }
 

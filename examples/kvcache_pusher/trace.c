@@ -11,8 +11,6 @@
 #include <json-c/json.h>
 #include "pusher.h"
 
-#define TOKENS_MAX (1u << 30)
-
 uint32_t block_pages(uint32_t tokens, uint32_t block_tokens, uint32_t page, uint32_t i)
 {
 	uint32_t left = tokens - i * block_tokens;

@@ -136,6 +136,26 @@ static void random_requests(struct pool *pool)
 	CHECK_EQ(pool->nfree + pool->idle_pages, PAGES);
 }
 
+/* Blocks that are set aside are nobody's until they are given back. */
+static void set_aside(struct pool *pool)
+{
+	struct want w[2] = {want(40, 8), want(41, 8)};
+	uint32_t list = NO_BLOCK;
+
+	CHECK_EQ(pool_get(pool, w, 1), 0);
+	pool_put(pool, w, 1, true);
+	CHECK_EQ(pool_get(pool, w, 2), 0);
+	CHECK(w[0].held && !w[1].held);
+	pool_set_aside(pool, w, 2, &list);
+	CHECK_EQ(pool->nfree + pool->idle_pages, PAGES - 8);
+	pool_give_back(pool, &list);
+	CHECK_EQ(list, NO_BLOCK);
+	CHECK_EQ(pool->nfree + pool->idle_pages, PAGES);
+	CHECK_EQ(pool_get(pool, w, 2), 0);
+	CHECK(w[0].held && !w[1].held);
+	pool_put(pool, w, 2, false);
+}
+
 int main(void)
 {
 	struct pool pool;
@@ -147,6 +167,7 @@ int main(void)
 	pool_close(&pool);
 	CHECK_EQ(pool_open(&pool, PAGES), 0);
 	abort_one(&pool);
+	set_aside(&pool);
 	random_requests(&pool);
 	pool_close(&pool);
 	CHECK_EQ(pool_open(&pool, PAGES), 0);
