@@ -58,6 +58,8 @@ static int required(const struct config *c, const char *name, uint32_t max, uint
 
 #define STATE  "it has layers that keep a state and no KV cache"
 #define VARIES "its layers differ in shape"
+#define SHARED "some of its layers use another layer's cache"
+#define HEADS  "it says by another name than \"num_key_value_heads\" how many KV heads it has"
 
 static const struct {
 	const char *name, *why;
@@ -65,8 +67,10 @@ static const struct {
 	{"attn_layer_period", STATE},
 	{"block_types", STATE},
 	{"full_attention_interval", STATE},
+	{"full_attn_idxs", STATE},
 	{"hybrid_override_pattern", STATE},
 	{"layers_block_type", STATE},
+	{"linear_attn_config", STATE},
 	{"linear_conv_kernel_dim", STATE},
 	{"mamba_d_state", STATE},
 	{"ssm_cfg", STATE},
@@ -75,9 +79,16 @@ static const struct {
 	{"global_head_dim", VARIES},
 	{"num_kv_heads_per_layer", VARIES},
 	{"num_key_value_heads_per_layer", VARIES},
+	{"swa_num_key_value_heads", VARIES},
+	{"multi_query", HEADS},
+	{"multi_query_group_num", HEADS},
+	{"n_head_kv", HEADS},
+	{"num_attention_groups", HEADS},
+	{"num_kv_heads", HEADS},
+	{"num_kv_shared_layers", SHARED},
+	{"use_cla", SHARED},
 	{"cross_attention_layers", "it has cross-attention layers, whose cache is another"},
 	{"index_head_dim", "its sparse attention has an indexer cache beside the KV cache"},
-	{"num_kv_shared_layers", "some of its layers use another layer's cache"},
 };
 
 static bool is_set(struct json_object *v)
@@ -88,7 +99,7 @@ static bool is_set(struct json_object *v)
 		return json_object_array_length(v) > 0;
 	if (json_object_is_type(v, json_type_int))
 		return json_object_get_int64(v) != 0;
-	return true;
+	return !json_object_is_type(v, json_type_boolean) || json_object_get_boolean(v);
 }
 
 static int check_layer_types(const struct config *c, struct problem *p)
@@ -110,6 +121,21 @@ static int check_layer_types(const struct config *c, struct problem *p)
 	return 0;
 }
 
+/* The same by numbers: 1 is attention. */
+static int check_attn_types(const struct config *c, struct problem *p)
+{
+	struct json_object *types = member(c, "attn_type_list");
+	size_t i;
+
+	if (!types || !json_object_is_type(types, json_type_array))
+		return 0;
+	for (i = 0; i < json_object_array_length(types); i++)
+		if (json_object_get_int64(json_object_array_get_idx(types, i)) != 1)
+			return problem(p, "%s: cannot lay out \"attn_type_list\": %s", c->name,
+				       STATE);
+	return 0;
+}
+
 static int check_refused(const struct config *c, struct problem *p)
 {
 	struct json_object *v = member(c, "is_encoder_decoder");
@@ -125,7 +151,7 @@ static int check_refused(const struct config *c, struct problem *p)
 		if (is_set(member(c, refused[i].name)))
 			return problem(p, "%s: cannot lay out \"%s\": %s", c->name, refused[i].name,
 				       refused[i].why);
-	return check_layer_types(c, p);
+	return check_layer_types(c, p) || check_attn_types(c, p) ? -1 : 0;
 }
 
 /* ---- shapes ---- */

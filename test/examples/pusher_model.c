@@ -80,6 +80,10 @@ int main(void)
 		", \"dtype\": \"bfloat16\", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
 		(struct shape){.layers = 4, .planes = 2, .heads = 8, .dim = 64, .elt = 2});
 
+	laid_out("{" GQA ", \"dtype\": \"bfloat16\", \"multi_query\": false, \"use_cla\": false,"
+		 " \"attn_type_list\": [1, 1, 1, 1]}",
+		 (struct shape){.layers = 4, .planes = 2, .heads = 8, .dim = 64, .elt = 2});
+
 	CHECK_EQ(load("{" GQA ", \"dtype\": \"bfloat16\"}", "fp8", &s, &p), 0);
 	CHECK_EQ(s.elt, 1);
 	CHECK_EQ(shape_token_bytes(&s), 4 * 2 * 8 * 64);
@@ -95,6 +99,18 @@ int main(void)
 	refused("{" GQA ", \"num_key_value_heads\": -1}", "bf16", "num_key_value_heads");
 	refused("{" GQA ", \"layer_types\": [\"linear_attention\"]}", "bf16", "linear_attention");
 	refused("{" GQA ", \"mamba_d_state\": 16}", "bf16", "mamba_d_state");
+	refused("{" GQA ", \"linear_attn_config\": {\"kda_layers\": [1]}}", "bf16",
+		"linear_attn_config");
+	refused("{" GQA ", \"full_attn_idxs\": [2]}", "bf16", "full_attn_idxs");
+	refused("{" GQA ", \"attn_type_list\": [1, 0, 0, 1]}", "bf16", "attn_type_list");
+	refused("{" GQA ", \"multi_query\": true}", "bf16", "multi_query");
+	refused("{" GQA ", \"multi_query_group_num\": 2}", "bf16", "multi_query_group_num");
+	refused("{" GQA ", \"num_kv_heads\": 8}", "bf16", "num_kv_heads");
+	refused("{" GQA ", \"n_head_kv\": 8}", "bf16", "n_head_kv");
+	refused("{\"text_config\": {" GQA ", \"num_attention_groups\": 1}}", "bf16",
+		"num_attention_groups");
+	refused("{" GQA ", \"swa_num_key_value_heads\": 4}", "bf16", "swa_num_key_value_heads");
+	refused("{" GQA ", \"use_cla\": true}", "bf16", "use_cla");
 	refused("{" GQA ", \"is_encoder_decoder\": true}", "bf16", "is_encoder_decoder");
 	refused("{" GQA ", \"kv_lora_rank\": 512}", "bf16", "qk_rope_head_dim");
 	refused("{" GQA ", \"v_head_dim\": 128}", "bf16", "v_head_dim");
