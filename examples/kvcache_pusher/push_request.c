@@ -201,6 +201,7 @@ static void write_failed(struct push *p, struct slot *s, const struct urccl_cqe 
 {
 	if (!(cqe->flags & URCCL_CQE_REMOTE_QUIET))
 		s->abort.quiet = 0;
+	p->tally.cancelled += s->cancelled && cqe->res == -ECANCELED;
 	if (s->cancelled || s->failed || push_breaks(p, cqe))
 		return;
 	s->failed = true;

@@ -150,8 +150,8 @@ void report_progress(struct tally *t, uint64_t now)
 		bar[i] = i < full ? '#' : '.';
 	bar[BAR_WIDTH] = 0;
 	busy = (double)(t->busy.total + (t->busy.n ? now - t->busy.since : 0));
-	len = snprintf(line, sizeof(line), "[%s] %u/%u requests, %llu blocks sent, %llu reused", bar,
-		       gone, t->total, (unsigned long long)t->blocks_sent,
+	len = snprintf(line, sizeof(line), "[%s] %u/%u requests, %llu blocks sent, %llu reused",
+		       bar, gone, t->total, (unsigned long long)t->blocks_sent,
 		       (unsigned long long)t->blocks_reused);
 	if (!t->o->pull)
 		snprintf(line + len, sizeof(line) - (size_t)len, ", %.1f GB, %.1f GB/s",
@@ -215,8 +215,8 @@ static void print_table(const struct tally *t)
 		printf(", %u not finished", unfinished(t));
 	printf("%s\n", t->interrupted ? " (interrupted)" : "");
 	if (t->aborted)
-		printf("  aborted         %u in mid-transfer, %u with proof that nothing more lands\n",
-		       t->aborted, t->quiet);
+		printf("  aborted         %u in mid-transfer, %llu writes cancelled, %u with proof that nothing more lands\n",
+		       t->aborted, (unsigned long long)t->cancelled, t->quiet);
 	print_refused(t);
 	printf("  blocks          %llu sent, %llu reused (%.0f %%), %llu evicted\n",
 	       (unsigned long long)t->blocks_sent, (unsigned long long)t->blocks_reused,
@@ -270,6 +270,7 @@ static struct json_object *requests_json(const struct tally *t)
 	add_count(o, "unfinished", unfinished(t));
 	add_count(o, "aborted", t->aborted);
 	add_count(o, "aborted_quiet", t->quiet);
+	add_count(o, "cancelled_writes", t->cancelled);
 	add_count(o, "refused", t->nrefused);
 	for (i = 0; i < t->nrefused; i++)
 		json_object_array_add(lines, json_object_new_int64(t->refused[i]));

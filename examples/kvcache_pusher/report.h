@@ -17,6 +17,7 @@ struct tally {
 	uint32_t total; /* requests of the trace */
 	uint32_t done, wrong, aborted, quiet, failed;
 	uint32_t *refused, nrefused; /* lines of requests longer than the pool */
+	uint64_t cancelled; /* writes that a CANCEL ended */
 	uint64_t blocks_sent, blocks_reused;
 	uint64_t bytes; /* of transfers that succeeded */
 	struct busy busy;
