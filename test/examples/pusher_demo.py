@@ -15,10 +15,12 @@ check(result["cpu_s_per_gb"]["total"] > 0 and result["verify"]["seconds"] > 0, r
 check(said.count("\n") == 1 and "prefill replays 60 requests" in said, said)
 
 # Computing takes its time, and is no part of what is exposed: at least 1,000 tokens a request.
-result, said = demo("--requests", 8, "--prefill-rate", 20000)
+result, said = demo("--requests", 3, "--prefill-rate", 5000)
 all_right(result)
 check(result["total_ms"]["p50"] >= 50, result["total_ms"])
-check(result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
+check(0 < result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
+# A layer is written long before the next is computed: for most of the time nothing is in flight.
+check(result["bytes"] / result["gb_per_s"] / 1e9 < 0.7 * result["seconds"], result)
 
 result, said = demo("--requests", 8, "--no-verify")
 check(result["requests"]["right"] == 8 and not result["verify"]["on"], result)
