@@ -24,6 +24,8 @@ LEFT_OUT = [(re.compile("-tcp-io_uring"),
 # The main job, of 256 MiB, which takes seconds.
 PUSHER = "examples/kvcache_pusher/kvcache_pusher"
 DEMO = ["--demo", "--json", "--requests", "10", "--pool", "256M", "--cache", "256M", "--transport"]
+# And what takes other ways through it.
+DEMOS = {"demo": [], "tp": ["--tp", "1:2"], "pull": ["--pull"], "abort": ["--abort", "50"]}
 
 
 def as_nobody():
@@ -44,8 +46,8 @@ def copy(build, file, to):
 def demos(build):
     if not (build / PUSHER).exists():
         return []
-    return [("pusher demo " + transport, 60, build / PUSHER, [*DEMO, transport])
-            for transport in ("shm", "tcp")]
+    return [(f"pusher {name} {transport}", 60, build / PUSHER, [*DEMO, transport, *more])
+            for name, more in DEMOS.items() for transport in ("shm", "tcp")]
 
 
 def main(build, suites):
