@@ -188,7 +188,8 @@ struct backend {
 					 * of the control connection do: by the same interface */
 
 	/* How many devices open() opens with these settings, index and number aside, by number
-	 * from 0 on; 0: none, the reason in fail(). */
+	 * from 0 on; 0: none, the reason in fail(). Those that are named and are not there count,
+	 * last: open() says of each what is wrong. */
 	uint32_t (*scan)(const struct device_config *config);
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);

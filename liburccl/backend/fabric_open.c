@@ -193,7 +193,7 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 	if (err)
 		return err;
 	lib.freeinfo(list);
-	return (int)p.n;
+	return (int)(p.n + p.nmissing);
 }
 
 static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
@@ -222,13 +222,19 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 int fabric_find(struct fabric_device *d, const struct fabric_wish *w,
 		const struct device_config *config)
 {
+	const struct fi_info *info;
 	struct fabric_picked p;
 	struct fi_info *list;
 	int err = list_rails(&d->lib, w, config, &list, &p);
 
 	if (err)
 		return err;
-	d->info = config->number < p.n ? d->lib.dupinfo(p.rails[config->number]) : NULL;
+	info = fabric_picked_at(list, w, &p, config->number);
+	err = info ? 0 : -ENODEV;
+	if (info) {
+		d->info = d->lib.dupinfo(info);
+		err = d->info ? domain_open(d, w) : fail(-ENOMEM, "libfabric: no memory");
+	}
 	d->lib.freeinfo(list);
-	return d->info ? domain_open(d, w) : fail(-ENODEV, "libfabric: a domain went away");
+	return err;
 }

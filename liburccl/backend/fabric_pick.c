@@ -80,28 +80,31 @@ static void pick(struct fabric_picked *p, const struct fabric_wish *w, const str
 		p->rails[p->n++] = i;
 }
 
+static void miss(struct fabric_picked *p, const char *name)
+{
+	if (p->nmissing < FABRIC_RAILS)
+		p->missing[p->nmissing++] = name;
+}
+
 /* One that is named twice is two rails. */
-static int pick_named(const struct fi_info *list, const struct fabric_wish *w,
-		      struct fabric_picked *p)
+static void pick_named(const struct fi_info *list, const struct fabric_wish *w,
+		       struct fabric_picked *p)
 {
 	uint32_t k;
 
 	for (k = 0; k < w->ndomains; k++) {
 		const struct fi_info *i = best_of(list, w->domains[k]);
 
-		if (!i)
-			return fail(-ENODEV,
-				    "libfabric: provider %s has no domain %s here that "
-				    "will do: %s is one",
-				    w->prov, w->domains[k], domain_of(list));
-		pick(p, w, i);
+		if (i)
+			pick(p, w, i);
+		else
+			miss(p, w->domains[k]);
 	}
-	return 0;
 }
 
 /* As the plan of the machine has them. */
-static int pick_near(const struct fi_info *list, const struct fabric_wish *w,
-		     struct fabric_picked *p)
+static void pick_near(const struct fi_info *list, const struct fabric_wish *w,
+		      struct fabric_picked *p)
 {
 	uint32_t k;
 
@@ -109,14 +112,10 @@ static int pick_near(const struct fi_info *list, const struct fabric_wish *w,
 		const struct fi_info *i = best_of(list, w->nics[k].name);
 
 		if (!i && w->are_named)
-			return fail(-ENODEV,
-				    "libfabric: provider %s has no domain on %s, which rdma_dev "
-				    "names: %s is one",
-				    w->prov, w->nics[k].name, domain_of(list));
-		if (i && !is_picked(p, i))
+			miss(p, w->nics[k].name);
+		else if (i && !is_picked(p, i))
 			pick(p, w, i);
 	}
-	return 0;
 }
 
 int fabric_is_ip(const struct fi_info *i)
@@ -142,19 +141,35 @@ static void pick_all(const struct fi_info *list, const struct fabric_wish *w,
 
 int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct fabric_picked *p)
 {
-	int err = 0;
-
-	p->n = 0;
+	p->n = p->nmissing = 0;
 	if (w->ndomains)
-		err = pick_named(list, w, p);
+		pick_named(list, w, p);
 	else if (w->nnics)
-		err = pick_near(list, w, p);
+		pick_near(list, w, p);
 	else
 		pick_all(list, w, p);
-	if (err || p->n)
-		return err;
+	if (p->n || p->nmissing)
+		return 0;
 	return fail(-ENODEV,
 		    "libfabric: provider %s has no domain on the NICs that the settings allow: %s "
 		    "is one",
 		    w->prov, domain_of(list));
+}
+
+const struct fi_info *fabric_picked_at(const struct fi_info *list, const struct fabric_wish *w,
+				       const struct fabric_picked *p, uint32_t number)
+{
+	if (number < p->n)
+		return p->rails[number];
+	if (number - p->n >= p->nmissing)
+		fail(-ENODEV, "libfabric: a domain went away");
+	else if (w->ndomains)
+		fail(-ENODEV,
+		     "libfabric: provider %s has no domain %s here that will do: %s is one",
+		     w->prov, p->missing[number - p->n], domain_of(list));
+	else
+		fail(-ENODEV,
+		     "libfabric: provider %s has no domain on %s, which rdma_dev names: %s is one",
+		     w->prov, p->missing[number - p->n], domain_of(list));
+	return NULL;
 }

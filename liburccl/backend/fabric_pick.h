@@ -28,13 +28,19 @@ struct fabric_wish {
 struct fabric_picked {
 	const struct fi_info *rails[FABRIC_RAILS];
 	uint32_t n;
+	const char *missing[FABRIC_RAILS]; /* the wish's names that no domain has */
+	uint32_t nmissing;
 };
 
 /* The words behind "fabric:", up to the next transport: PROVIDER or PROVIDER@DOMAIN@DOMAIN...
  * 0 or -EINVAL with fail() text. */
 int fabric_wish_read(struct fabric_wish *w, const char *text);
-/* Of what fi_getinfo() lists. 0, or -errno with fail() text where none will do. */
+/* Of what fi_getinfo() lists. 0, or -errno with fail() text: none will do, and none is named. */
 int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct fabric_picked *p);
+/* The number-th: rails, and behind them those that are missing, for which it is NULL with fail()
+ * text: the transport may do without them, and each is told by itself. */
+const struct fi_info *fabric_picked_at(const struct fi_info *list, const struct fabric_wish *w,
+				       const struct fabric_picked *p, uint32_t number);
 int fabric_is_ip(const struct fi_info *info); /* its names are internet addresses */
 /* How many devices fabric_find() finds; -errno with fail() text. */
 int fabric_count(const struct fabric_wish *w, const struct device_config *config);

@@ -184,7 +184,9 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 
 static uint32_t verbs_scan(const struct device_config *config)
 {
-	return verbs_ports(config);
+	struct verbs_lib lib;
+
+	return verbs_lib_open(&lib, config->params->ibv_so) ? 0 : verbs_ports(&lib, config);
 }
 
 static int verbs_open(const struct device_config *config, struct device **dev)

@@ -134,8 +134,9 @@ struct verbs_port {
 	uint32_t nown;
 };
 
-/* How many ports the settings let us use; 0: none, the reason in fail(). */
-uint32_t verbs_ports(const struct device_config *config);
+/* How many ports the settings let us use, and behind them those that they name and that cannot be
+ * opened; 0: none, the reason in fail(). */
+uint32_t verbs_ports(const struct verbs_lib *lib, const struct device_config *config);
 /* Opens the one of config's number. 0 or -errno with fail() text. */
 int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port);

@@ -78,32 +78,34 @@ static int none(const struct nics *all)
 		    all->n);
 }
 
-/* What is named is not left out: 0, or -ENODEV with fail() text. */
-static int check_named(const struct nics *all)
+/* How many of what is named cannot be opened; the number-th is what fail() has to say. */
+static uint32_t unusable(const struct nics *all, uint32_t number)
 {
 	const char *rules = all->params->rdma_dev;
 	char word[NIC_NAME_MAX + 1] = "";
+	uint32_t i, found = 0;
 	struct verbs_port one;
-	uint32_t i;
 
 	if (!rules || !all->n)
 		return 0;
-	if (nic_missing(rules, all->names, all->n, word, sizeof(word)))
-		return fail(-ENODEV,
-			    "ib: there is no RDMA device \"%s\", which rdma_dev names: "
-			    "%s is one",
-			    word, all->names[0]);
+	for (; nic_missing(rules, all->names, all->n, found, word, sizeof(word)); found++)
+		if (found == number)
+			fail(-ENODEV,
+			     "ib: there is no RDMA device \"%s\", which rdma_dev names: "
+			     "%s is one",
+			     word, all->names[0]);
 	for (i = 0; i < all->n; i++) {
 		if (!nic_named(rules, all->names, all->n, i))
 			continue;
-		if (!try_device(all, i, 0, &one))
-			return fail(-ENODEV,
-				    "ib: %s, which rdma_dev names, has no active port that can be "
-				    "opened: bring its link up, or leave it out of rdma_dev",
-				    all->names[i]);
-		all->lib->close_device(one.context);
+		if (try_device(all, i, 0, &one))
+			all->lib->close_device(one.context);
+		else if (found++ == number)
+			fail(-ENODEV,
+			     "ib: %s, which rdma_dev names, has no active port that can be "
+			     "opened: bring its link up, or leave it out of rdma_dev",
+			     all->names[i]);
 	}
-	return 0;
+	return found;
 }
 
 /* The k-th to try. 0: it is not there. */
@@ -119,25 +121,43 @@ static int try(const struct nics *all, uint32_t k, struct verbs_port *out)
 	return 0;
 }
 
-/* Opens the number-th that can be used; with out NULL counts them. */
-static int choose(const struct nics *all, uint32_t number, struct verbs_port *out)
+/* How many can be used, up to the number-th, which stays open in *out. */
+static uint32_t usable(const struct nics *all, uint32_t number, struct verbs_port *out)
 {
-	struct verbs_port one;
 	uint32_t i, found = 0, n = all->rails ? all->nrails : all->n;
+	struct verbs_port one;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && found <= number; i++) {
 		if (!try(all, i, &one))
 			continue;
-		if (out && found == number) {
+		if (found++ == number)
 			*out = one;
-			return 0;
-		}
-		all->lib->close_device(one.context);
-		found++;
+		else
+			all->lib->close_device(one.context);
 	}
-	return found && !out ? (int)found : none(all);
+	return found;
 }
 
+/* Those that are named and cannot be opened have numbers too, the last: the transport may do
+ * without them, and each is told by itself. */
+static int count(const struct nics *all)
+{
+	struct verbs_port unused;
+	uint32_t n = usable(all, UINT32_MAX, &unused) + unusable(all, UINT32_MAX);
+
+	return n ? (int)n : none(all);
+}
+
+static int choose(const struct nics *all, uint32_t number, struct verbs_port *out)
+{
+	uint32_t n = usable(all, number, out);
+
+	if (n > number)
+		return 0;
+	return unusable(all, number - n) > number - n ? -ENODEV : none(all);
+}
+
+/* Opens the number-th; with out NULL counts them. */
 static int walk(const struct verbs_lib *lib, const struct device_config *config, uint32_t number,
 		struct verbs_port *out)
 {
@@ -157,24 +177,19 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 	for (i = 0; all.names && i < n; i++)
 		all.names[i] = lib->get_device_name(all.list[i]);
 	all.n = all.names ? (uint32_t)n : 0;
-	rc = all.names ? 0 : fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
-	if (!rc && !out)
-		rc = check_named(&all);
-	if (!rc)
-		rc = choose(&all, number, out);
+	if (!all.names)
+		rc = fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
+	else
+		rc = out ? choose(&all, number, out) : count(&all);
 	free(all.names);
 	lib->free_device_list(all.list);
 	return rc;
 }
 
-uint32_t verbs_ports(const struct device_config *config)
+uint32_t verbs_ports(const struct verbs_lib *lib, const struct device_config *config)
 {
-	struct verbs_lib lib;
-	int n;
+	int n = walk(lib, config, 0, NULL);
 
-	if (verbs_lib_open(&lib, config->params->ibv_so))
-		return 0;
-	n = walk(&lib, config, 0, NULL);
 	return n > 0 ? (uint32_t)n : 0;
 }
 

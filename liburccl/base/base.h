@@ -433,8 +433,9 @@ struct nic_port {
 int nic_rules_check(const char *rules);
 /* names: all n of this host, in the order of the verbs; the i-th, and its port. */
 int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_t i, uint32_t port);
-/* 1, and the first word (if it fits) that means no device. */
-int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size);
+/* 1, and the k-th word (if it fits) that means no device. */
+int nic_missing(const char *rules, const char *const *names, uint32_t n, uint32_t k, char *word,
+		size_t size);
 /* 1: a word means the i-th alone, by its whole name or its place. */
 int nic_named(const char *rules, const char *const *names, uint32_t n, uint32_t i);
 /* They say which, not which not (rules NULL: neither). */

@@ -124,7 +124,8 @@ int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_
 	return hit != others;
 }
 
-int nic_missing(const char *rules, const char *const *names, uint32_t n, char *word, size_t size)
+int nic_missing(const char *rules, const char *const *names, uint32_t n, uint32_t k, char *word,
+		size_t size)
 {
 	const char *at = words_of(rules);
 	struct nic_word w;
@@ -135,7 +136,7 @@ int nic_missing(const char *rules, const char *const *names, uint32_t n, char *w
 	while (at && !word_at(&at, &w)) {
 		for (i = 0; i < n && !means(&w, is_exact(rules), names, n, i); i++)
 			;
-		if (i < n)
+		if (i < n || k--)
 			continue;
 		if (size > w.len) {
 			memcpy(word, w.name, w.len);

@@ -50,7 +50,9 @@ static uint32_t count(struct urccl *ctx, uint32_t state, const char *a, const ch
 		if (d.transport != URCCL_TRANSPORT_FABRIC || d.state != state)
 			continue;
 		says(d.reason, n++ ? b : a);
-		CHECK_EQ(d.error, state == URCCL_DEVICE_FAILED ? -EACCES : 0);
+		CHECK_EQ(d.error, state != URCCL_DEVICE_FAILED		 ? 0
+				  : strstr(d.reason, "no domain urccl_") ? -ENODEV
+									 : -EACCES);
 	}
 	return n;
 }
@@ -91,6 +93,9 @@ static void named(void)
 	CHECK_EQ(urccl_open(&p, &ctx), -EACCES);
 	says(urccl_errmsg(), "urccl_test1");
 	says(urccl_errmsg(), "urccl_test2");
+	p = with(PROVIDER "@urccl_test0@urccl_test9");
+	CHECK_EQ(urccl_open(&p, &ctx), -ENODEV);
+	says(urccl_errmsg(), "no domain urccl_test9 here");
 	p = with(PROVIDER "@urccl_test0");
 	ctx = opened(&p);
 	CHECK_EQ(nlines, 0);
@@ -109,6 +114,16 @@ static void maybe(void)
 	says(lines[0], "urccl_test1");
 	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "", ""), 1);
 	CHECK_EQ(count(ctx, URCCL_DEVICE_FAILED, "urccl_test1", ""), 1);
+	urccl_close(ctx);
+	/* Nor need each be there. */
+	p = with(PROVIDER "@urccl_test9@urccl_test0@urccl_test1?");
+	ctx = opened(&p);
+	CHECK_EQ(nlines, 2);
+	says(lines[0], "urccl_test1");
+	says(lines[1], "a device of transport fabric is left out: ");
+	says(lines[1], "no domain urccl_test9 here");
+	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "urccl_test0", ""), 1);
+	CHECK_EQ(count(ctx, URCCL_DEVICE_FAILED, "urccl_test1", "urccl_test9"), 2);
 	urccl_close(ctx);
 	p = with(PROVIDER "@urccl_test1?,tcp");
 	ctx = opened(&p);

@@ -26,12 +26,18 @@ static void means(const char *rules, const char *expected)
 	CHECK(!strcmp(got, expected));
 }
 
-static void missing(const char *rules, const char *word)
+static void missing_at(const char *rules, uint32_t k, const char *word)
 {
 	char got[NIC_NAME_MAX + 1] = "";
 
-	CHECK_EQ(nic_missing(rules, names, N, got, sizeof(got)), word != NULL);
+	CHECK_EQ(nic_missing(rules, names, N, k, got, sizeof(got)), word != NULL);
 	CHECK(!strcmp(got, word ? word : ""));
+}
+
+static void missing(const char *rules, const char *word)
+{
+	missing_at(rules, 0, word);
+	missing_at(rules, 1, NULL);
 }
 
 static void test_words(void)
@@ -65,6 +71,9 @@ static void test_missing(void)
 	missing("mlx5_0,mlx4_0:1", "mlx4_0");
 	missing("mlx5_0,9", "9");
 	missing("=mlx5", "mlx5");
+	missing_at("mlx4_1,mlx5_0,9:2", 0, "mlx4_1");
+	missing_at("mlx4_1,mlx5_0,9:2", 1, "9");
+	missing_at("mlx4_1,mlx5_0,9:2", 2, NULL);
 	/* What is not there needs no keeping out. */
 	missing("^mlx4_0", NULL);
 	CHECK(nic_places("mlx5_0,4") && nic_places("^4:1") && !nic_places("mlx5_0:1"));

@@ -87,7 +87,7 @@ plan_sees() {
 		'^ +[1-4]\. rxe_v0 port 1: ' '^ +[1-4]\. rxe_w1 port 1: '
 }
 
-# Of those that are named none is left out; of those that are not, the others are used.
+# Of those that are named none is left out, but with "?"; of those that are not, the others are used.
 named_is_down() {
 	local text status=0 tries
 
@@ -103,6 +103,9 @@ named_is_down() {
 		status=1
 	text=$(URCCL_RDMA_DEV==rxe_v0,rxe_9 "$info" --transport ib 2>&1) && status=1
 	says "$text" 'no context can be opened: ib: there is no RDMA device "rxe_9"' || status=1
+	text=$(URCCL_RDMA_DEV==rxe_v0,rxe_w0,rxe_9 "$info" --transport 'ib?') || status=1
+	says "$text" 'peers that rxe_v0 port 1 reaches' 'no RDMA device "rxe_9"' \
+		'rxe_w0, which rdma_dev names, has no active port' || status=1
 	link_up w0 && return "$status"
 }
 
