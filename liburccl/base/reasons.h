@@ -107,8 +107,12 @@ REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and a
 			"newer advert")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
+REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
+			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEVICE,		"the device gave %e; %u of %u bytes were known to be placed. Try again, and if it "
 			"stays connect anew; urccl_dump() shows the connection")
+REASON(DEVICE_LONG,	"the device gave %e; %u bytes of %u segments were known to be placed. Try again, "
+			"and if it stays connect anew; urccl_dump() shows the connection")
 REASON(CHECKSUM,	"the %u bytes that came are not those that were sent: their checksums differ. "
 			"Memory that is written while it moves does that too; else look for a device "
 			"that damages data, and send them again")

@@ -272,8 +272,7 @@ void flush_out(struct engine *e, struct chunk *c)
 			proved(op, rail);
 		} else {
 			op_set_state(op, OP_MOVING);
-			op_fail(op, c->res, REASON_DEVICE, (uint64_t)-c->res, op->placed,
-				op_asked(op));
+			op_fail_device(op, c->res);
 			op_check(op);
 		}
 	}

@@ -3,7 +3,7 @@
 #include "engine/private.h"
 
 #define AWAY_NS	     (5 * NSEC_PER_MSEC)
-#define SUMMED_MOST  65536u
+#define SUMMED_MOST  256u /* segments; many entries may fail in one turn */
 #define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
 
 void op_set_state(struct op *op, enum op_state state)
@@ -150,15 +150,13 @@ static uint32_t reached_segment(const struct op *op)
 	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
 }
 
-uint64_t op_asked(const struct op *op)
+static uint64_t asked(const struct op *op)
 {
 	const struct urccl_seg *s = (const void *)(uintptr_t)op->sqe.addr;
 	uint64_t sum = op->total;
 	uint32_t i;
 
-	if (op->bits & OP_DECIDED) /* nobody reads it */
-		return 0;
-	for (i = 0; op->bits & OP_IS_VECTOR && i < op->sqe.len && i < SUMMED_MOST; i++)
+	for (i = 0; op->bits & OP_IS_VECTOR && i < op->sqe.len; i++)
 		sum += s[i].len;
 	return sum < op->placed ? op->placed : sum;
 }
@@ -168,7 +166,7 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 {
 	uint64_t us = 0;
 
-	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE)
+	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE && reason != REASON_DEADLINE_LONG)
 		us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
 	else if (reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST))
 		us = 1 + (op->started_ns ? op_engine(op)->now - op->started_ns : 0) / NSEC_PER_USEC;
@@ -246,6 +244,23 @@ static void stop(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
 {
 	stop(op, res, reason, a, b, c);
+}
+
+/* Nobody has summed up how many bytes a long vector has. */
+static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason_long,
+			uint64_t figure)
+{
+	if (op->bits & OP_DECIDED)
+		return;
+	if (op->bits & OP_IS_VECTOR && op->sqe.len > SUMMED_MOST)
+		stop(op, res, reason_long, figure, op->placed, op->sqe.len);
+	else
+		stop(op, res, reason, figure, op->placed, asked(op));
+}
+
+void op_fail_device(struct op *op, int res)
+{
+	fail_midway(op, res, REASON_DEVICE, REASON_DEVICE_LONG, (uint64_t)-res);
 }
 
 void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg)
@@ -496,8 +511,8 @@ void op_expired(struct op *op)
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late) {
-		stop(op, -ETIMEDOUT, REASON_DEADLINE,
-		     (op->deadline_ns - op->started_ns) / NSEC_PER_USEC, op->placed, op_asked(op));
+		fail_midway(op, -ETIMEDOUT, REASON_DEADLINE, REASON_DEADLINE_LONG,
+			    (op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
 	} else if (!(op->bits & OP_FORCED)) {
 		if (op->peer)
 			op->peer->silent = 1;

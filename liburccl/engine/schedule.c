@@ -441,7 +441,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		else if (res == -ECONNRESET)
 			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
 		else
-			op_fail(op, res, REASON_DEVICE, (uint64_t)-res, op->placed, op_asked(op));
+			op_fail_device(op, res);
 	}
 	op_check(op);
 }

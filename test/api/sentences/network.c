@@ -5,6 +5,7 @@
 #include "sentences.h"
 
 #define FEW  16u
+#define LONG 300u /* segments */
 #define MANY 512u /* fewer than records of failures are kept */
 
 static struct pair q;
@@ -49,6 +50,23 @@ static void submit(uint32_t flags)
 	CHECK_EQ(urccl_submit(q.a.ring), 1);
 }
 
+/* A vector whose bytes nobody sums up. */
+static void submit_long(uint32_t timeout_us)
+{
+	static struct urccl_seg segs[LONG];
+	struct urccl_sqe *sqe = side_sqe(&q.a);
+	uint32_t i;
+
+	for (i = 0; i < LONG; i++)
+		segs[i] = (struct urccl_seg){.addr = (uintptr_t)local,
+					     .len = 8,
+					     .off = 8ull * i,
+					     .remote = there.remote.id};
+	urccl_prep_writev(sqe, q.a.peer, segs, LONG);
+	urccl_sqe_set_timeout(sqe, timeout_us);
+	CHECK_EQ(urccl_submit(q.a.ring), 1);
+}
+
 static void fails_by(const char *name, const struct urccl_cqe *cqe, int64_t res)
 {
 	said_entry(name, &q.a, cqe, res);
@@ -73,6 +91,13 @@ static void devices(void)
 	network("error=100%", FEW);
 	submit(0);
 	fails("device_error", -EIO);
+	submit_long(20000000);
+	fails("device_error_long", -EIO);
+	network_end();
+	network("delay=1us", FEW);
+	urccl_sim_freeze(q.sim, 1);
+	submit_long(100000);
+	fails("peer_frozen_long", -ETIMEDOUT);
 	network_end();
 	network("flip=100%", FEW);
 	submit(URCCL_SQE_CHECKSUM);
