@@ -182,19 +182,19 @@ static uint64_t begun(void)
 	return now_ns();
 }
 
+static void took(uint64_t ns)
+{
+	slowest = ns > slowest ? ns : slowest;
+}
+
 static void timed(uint64_t start)
 {
-	uint64_t ns = check_within(start, LATE_NS);
-
-	slowest = ns > slowest ? ns : slowest;
+	took(check_within(start, LATE_NS));
 }
 
 static void unregister(uint32_t n)
 {
-	uint64_t start = begun();
-
-	CHECK_EQ(urccl_unregister(p.a.ctx, region[n]), 0);
-	timed(start);
+	took(check_taken_back(urccl_unregister, p.a.ctx, region[n]));
 	given_back(n);
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
 #include "lateness.h"
 #include "pair.h"
+
+#define TAKEN_NS 2000000000ull
 
 static struct singer {
 	uint64_t worst; /* what it was late since the reset; written by both */
@@ -89,4 +92,24 @@ uint64_t check_within(uint64_t start, uint64_t ns)
 	CHECK_GE(late, CANARY_LATE_NS);
 	CHECK_LE(took, 2 * ns + 4 * late); /* it may have been away more than once */
 	return took;
+}
+
+uint64_t check_taken_back(int (*call)(struct urccl *, struct urccl_region), struct urccl *ctx,
+			  struct urccl_region region)
+{
+	uint64_t start = now_ns();
+	int res;
+
+	canary_reset();
+	for (;;) {
+		res = call(ctx, region);
+		if (res != -ETIMEDOUT)
+			break;
+		CHECK_GE(canary_ns(), CANARY_LATE_NS);
+		check_within(start, TAKEN_NS);
+	}
+	if (res)
+		fprintf(stderr, "%s\n", urccl_errmsg());
+	CHECK_EQ(res, 0);
+	return check_within(start, TAKEN_NS);
 }

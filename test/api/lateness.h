@@ -5,6 +5,7 @@
 #define API_LATENESS_H
 
 #include <stdint.h>
+#include <liburccl.h>
 
 #define CANARY_LATE_NS 10000000ull /* no CPU for so long: nothing is to be said of time */
 
@@ -15,5 +16,9 @@ uint64_t canary_ns(void); /* worst since the reset; takes some ms */
 /* Ends the test if more than ns passed since start, just after the reset, and no thread was late
  * meanwhile; returns what passed. */
 uint64_t check_within(uint64_t start, uint64_t ns);
+/* Takes the region back by urccl_unregister() or urccl_revoke(), which give up after 2 s: another
+ * call is made, and they have longer, only where a thread was late meanwhile. What passed. */
+uint64_t check_taken_back(int (*call)(struct urccl *, struct urccl_region), struct urccl *ctx,
+			  struct urccl_region region);
 
 #endif

@@ -19,7 +19,6 @@
 #define ALL	(LEN + PIECE + OURS)
 #define RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define ROUNDS	4u
-#define LATE_NS 2000000000ull
 
 enum how { REVOKE, UNREGISTER, LOST, WAYS };
 
@@ -162,18 +161,6 @@ static void memory_open(void)
 	}
 }
 
-static void take_back(enum how how)
-{
-	uint64_t start = now_ns();
-
-	canary_reset();
-	if (how == REVOKE)
-		CHECK_EQ(urccl_revoke(p.b.ctx, region[0]), 0);
-	else
-		CHECK_EQ(urccl_unregister(p.b.ctx, region[0]), 0);
-	check_within(start, LATE_NS);
-}
-
 static void pause_ms(uint32_t ms)
 {
 	struct urccl_cqe cqe;
@@ -275,7 +262,7 @@ static void round_of(enum how how, uint32_t us)
 		speak_to(peer);
 		await_lost();
 	}
-	take_back(how);
+	check_taken_back(how == REVOKE ? urccl_revoke : urccl_unregister, p.b.ctx, region[0]);
 	count_end(&c);
 	memset(bytes, 0x77, LEN);
 	goes_on(pid);

@@ -9,7 +9,6 @@
 #define N	64u
 #define LEN	(512u << 10)
 #define ROUNDS	2000u
-#define LATE_NS 2000000000ull
 
 static struct pair p;
 static struct target t;
@@ -63,15 +62,6 @@ static void check_still(const uint8_t *bytes)
 		CHECK_EQ(bytes[i], 0x77);
 }
 
-static void unregister(struct urccl *ctx, struct urccl_region r)
-{
-	uint64_t start = now_ns();
-
-	canary_reset();
-	CHECK_EQ(urccl_unregister(ctx, r), 0);
-	check_within(start, LATE_NS);
-}
-
 /* The first entry fetches the key. */
 static void write_one(void)
 {
@@ -91,7 +81,7 @@ static void of_the_peer(int shared)
 	if (shared)
 		write_one();
 	submit_all();
-	unregister(p.b.ctx, t.region);
+	check_taken_back(urccl_unregister, p.b.ctx, t.region);
 	memset(t.bytes, 0x77, 16ull * LEN);
 	take_all(-EACCES, "revoked");
 	check_still(t.bytes);
@@ -103,7 +93,7 @@ static void of_ours(void)
 {
 	target_open(&p, &t, 16ull * LEN, 0);
 	submit_all();
-	unregister(p.a.ctx, region);
+	check_taken_back(urccl_unregister, p.a.ctx, region);
 	memset(local, 0x77, 16ull * LEN);
 	take_all(-ECANCELED, "unregistered");
 	check_still(local);
