@@ -17,10 +17,10 @@
  * the one that is up for the longest; what was REPLAYS_MAX times fails: it may be what breaks them.
  * WRITEs that were acknowledged, and not proved to be placed, may be lost with the rail: their
  * entries begin again once their chunks are out and the rail is fenced (OP_AGAIN; they wait in
- * engine_peer.again, FLUSHING). Messages are numbered and go again at once, also those that the
- * rail took: its other end may have closed without looking at them; so do acknowledgements and
- * answers. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that breaks is the peer's
- * end, as the control thread says.
+ * engine_peer.again, FLUSHING), as often as chunks go again. Messages are numbered and go again at
+ * once, also those that the rail took: its other end may have closed without looking at them; so do
+ * acknowledgements and answers. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that
+ * breaks is the peer's end, as the control thread says.
  */
 #include "engine/private.h"
 
@@ -376,19 +376,23 @@ static void ends(struct op *op)
 }
 
 /* What rails that are up have acknowledged of the first time may land late all the same: it is
- * proved with what goes now. */
+ * proved with what goes now. That a rail broke counts, also where nothing was under way. */
 static void begin_again(struct op *op)
 {
 	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op->fence = 0;
+	op->worst += op->worst == op->tries;
 	op->tries = op->worst;
 	op->placed = 0;
 	op->path |= URCCL_PATH_REPLAYED;
 	cursor_again(op);
 	op_set_state(op, OP_MOVING);
-	lane_add_op(op);
+	if (op->tries < REPLAYS_MAX)
+		lane_add_op(op);
+	else
+		op_fail(op, -ECONNRESET, REASON_REPLAYS, REPLAYS_MAX, 0, 0);
 }
 
 static void run_entries(struct engine_peer *p)
