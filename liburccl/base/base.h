@@ -309,7 +309,7 @@ uint32_t failures_add(struct failures *f, const struct failure *what);
 int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
 /* The reason alone, with its figures filled in. */
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
-/* Errors of up to four rails in one figure: the newest is added. rail: 1 + its number; 0: the one
+/* Errors of up to three rails in one figure: the newest is added. rail: 1 + its number; 0: the one
  * that its transport has. Its %p. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err);
 /* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */

@@ -95,31 +95,39 @@ static void text_address(struct sentence *t, const uint64_t arg[3])
 		text_add(&t->text, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
-/* A transport, a rail of it and an errno in 16 bits each, the oldest in the highest. */
+#define RAILS_TOLD 3u
+#define RAIL_BITS  21u
+#define ERROR_BITS 13u /* of them: libfabric has codes of its own behind those of the system */
+#define ERROR_MOST ((1u << ERROR_BITS) - 1)
+
+/* Of the last three a transport and a rail of it in four bits each, and an error; the oldest is in
+ * the highest bits. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err)
 {
 	uint32_t positive = (uint32_t)(err < 0 ? -err : err);
+	uint64_t kept = before & ((1ull << (RAILS_TOLD - 1) * RAIL_BITS) - 1);
 
-	return before << 16 | (transport & 15) << 12 | (rail & 15) << 8 |
-	       (positive < 0xff ? positive : 0xff);
+	return kept << RAIL_BITS | (transport & 15) << (ERROR_BITS + 4) |
+	       (rail & 15) << ERROR_BITS | (positive < ERROR_MOST ? positive : ERROR_MOST);
 }
 
 static void text_rails(struct sentence *t, uint64_t arg)
 {
 	const char *sep = "";
-	int i;
+	uint32_t i;
 
-	for (i = 48; i >= 0; i -= 16) {
-		uint32_t rail = (uint32_t)(arg >> i) & 0xffff;
-		const char *name = transport_name(rail >> 12);
+	for (i = RAILS_TOLD; i-- > 0;) {
+		uint32_t one = (uint32_t)(arg >> i * RAIL_BITS) & ((1u << RAIL_BITS) - 1);
+		uint32_t rail = one >> ERROR_BITS & 15;
+		const char *name = transport_name(one >> (ERROR_BITS + 4));
 
-		if (!rail)
+		if (!one)
 			continue;
 		text_add(&t->text, "%s%s", sep, name ? name : "the peer");
-		if (rail >> 8 & 15)
-			text_add(&t->text, " rail %u", (rail >> 8 & 15) - 1);
+		if (rail)
+			text_add(&t->text, " rail %u", rail - 1);
 		text_add(&t->text, ": ");
-		text_errno(t, rail & 0xff);
+		text_errno(t, one & ERROR_MOST);
 		sep = ", ";
 	}
 	if (!arg)

@@ -325,7 +325,7 @@ struct peer {
 	struct alarm delay;	/* HOLD_NS, or RAIL_GRACE_NS if broken */
 	int broken;		/* -errno of the rail in use */
 	int rail_error;		/* of the last one that did not come up */
-	uint64_t rail_errors;	/* of the last four: rails_arg() */
+	uint64_t rail_errors;	/* of the last three: rails_arg() */
 	uint32_t required;	/* the one transport that the policy allows with it; 0: any */
 	uint64_t rail_versions; /* -EPROTONOSUPPORT: of which versions, for a reason */
 	struct path *paths[WIRE_RAILS];
