@@ -33,6 +33,7 @@ struct stripe {
 	struct engine_peer *peer;
 	uint32_t keyless; /* rails that have no key for the entry: a bit each */
 	uint32_t full;	  /* whose device takes no more in this turn */
+	const struct op *waits; /* the first that waits for a rail, since a chunk was cut */
 	uint32_t work;
 	uint32_t n[RAIL_NUMBERS];
 	struct rail *rails[RAIL_NUMBERS];
@@ -274,6 +275,11 @@ static void post_held(struct stripe *s)
 	}
 }
 
+static int is_first(const struct lane *l, const struct op *op)
+{
+	return !list_empty(&l->ops) && list_first(&l->ops, struct op, link) == op;
+}
+
 /* 0: nothing more goes in this turn. */
 static uint64_t stripe_next(struct stripe *s)
 {
@@ -285,16 +291,24 @@ static uint64_t stripe_next(struct stripe *s)
 	if (!rail && op->tries < TRIES_STEADY)
 		return 0;
 	if (!rail) { /* it waits for the one, others need not */
+		if (s->waits == op)
+			return 0;
+		s->waits = s->waits ? s->waits : op;
+		s->keyless = 0;
 		list_del(&op->link);
 		list_add_tail(&op->link, &s->lane->ops);
 		return 1;
 	}
 	c = op_chunk(s->e, op, rail, piece_limit(s, rail, left));
 	if (!c) { /* it waits or has ended, or the rail has no key for it */
-		s->keyless |= rail == s->peer->rail ? 0 : bit_of(rail);
+		if (!is_first(s->lane, op))
+			s->keyless = 0;
+		else if (rail != s->peer->rail)
+			s->keyless |= bit_of(rail);
 		return 1;
 	}
 	s->keyless = 0;
+	s->waits = NULL;
 	list_del(&op->link);
 	if (op_exhausted(op))
 		op->bits |= OP_DONE_CURSOR;
