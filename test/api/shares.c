@@ -12,7 +12,6 @@
 #define ENTRIES	 4u /* for each */
 #define ROUNDS	 (PAIR_SLOW ? 8u : 40u)
 #define DEADLINE 100000000u
-#define FEW	 3u /* --few: pieces at a time of all, but that each may have one */
 #define FEW	 3u /* pieces at a time of all peers, but that each may have one (--few) */
 
 static struct crowd c;
