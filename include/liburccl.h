@@ -107,8 +107,8 @@ struct urccl_params {
 	uint32_t timeout_ms;		/* of an entry that gives none (30 s) */
 	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as
 					 * lost (10 s) */
-	uint32_t spin_us;		/* how long an idle progress thread spins before it
-					 * sleeps (20); ~0: for ever */
+	uint32_t spin_us;		/* how long an idle progress thread, and urccl_wait(), spin
+					 * before they sleep (20); ~0: for ever */
 	uint32_t max_peers;		/* connected at a time (4,096) */
 	uint32_t max_segs;		/* segments of a READV or WRITEV (2^20) */
 	uint32_t max_blocks;		/* blocks of a paged entry (2^32 - 2) */

@@ -161,7 +161,8 @@ enum urccl_transport {
 enum urccl_cancel_by {
 	URCCL_BY_USER_DATA,
 	URCCL_BY_PEER,
-	URCCL_BY_REGION,	/* not by segments whose region is 0 */
+	URCCL_BY_REGION,	/* of region 0, too, where the memory lies in it when the
+				 * CANCEL begins */
 	URCCL_BY_REMOTE,
 	URCCL_BY_ALL,
 };
@@ -270,8 +271,8 @@ struct urccl_cqe {
 
 enum urccl_path {			/* path bits */
 	URCCL_PATH_TRANSPORT	= 0x3f,		/* enum urccl_transport */
-	URCCL_PATH_RAILS_SHIFT	= 6,		/* 8 bits: rails used, as numbered by
-						 * urccl_peer_info() */
+	URCCL_PATH_RAILS_SHIFT	= 6,		/* 8 bits: rails used, as RAIL events number
+						 * them */
 	URCCL_PATH_BOUNCE_LOCAL	= 1 << 14,
 	URCCL_PATH_BOUNCE_REMOTE = 1 << 15,
 	URCCL_PATH_EMULATED	= 1 << 16,	/* the device lacks it: done by messages and the
