@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: defaults, structs of other versions, and refusals that name what is wrong. */
+#include <netinet/in.h>
+
 #include "params.h"
 #include "test.h"
 
@@ -22,6 +24,11 @@ static void refused(const struct urccl_params *p, int err, const char *words)
 	CHECK(strstr(urccl_errmsg(), words));
 }
 
+static const struct sockaddr_in *v4(const struct sockaddr_storage *ss)
+{
+	return (const struct sockaddr_in *)ss;
+}
+
 static void check_default(const struct settings *s)
 {
 	CHECK_EQ(s->p.size, sizeof(s->p));
@@ -38,6 +45,11 @@ static void check_default(const struct settings *s)
 	CHECK_EQ(s->transports.list[1].transport, URCCL_TRANSPORT_TCP);
 	CHECK_EQ(s->transports.list[1].how, TRANSPORT_MAYBE);
 	CHECK(s->listens);
+	/* Nobody but this machine, where the program does not say otherwise. */
+	CHECK_EQ(s->nlisten, 1);
+	CHECK_EQ(s->listen[0].ss_family, AF_INET);
+	CHECK_EQ(ntohl(v4(&s->listen[0])->sin_addr.s_addr), INADDR_LOOPBACK);
+	CHECK_EQ(v4(&s->listen[0])->sin_port, 0);
 }
 
 static void test_defaults(void)
