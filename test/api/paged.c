@@ -15,6 +15,7 @@ static struct target t, expected;
 static uint8_t *local, *copy; /* what READs by hand gave */
 static struct urccl_region region, copies;
 static uint32_t unfinished;
+static uint64_t merged, chunks; /* of the last paged entry */
 static uint32_t here[PAGES * 4], there[PAGES * 4];
 
 /* A table of pages in a random order, with some neighbours. */
@@ -92,6 +93,7 @@ static uint64_t bytes_of(const struct urccl_paged *d)
 
 static void run(const struct urccl_paged *d, uint32_t n, int read)
 {
+	struct urccl_stats before = {.size = sizeof(before)}, after = before;
 	struct urccl_sqe *sqe;
 	uint64_t sum = 0;
 	uint32_t i;
@@ -110,7 +112,11 @@ static void run(const struct urccl_paged *d, uint32_t n, int read)
 		urccl_prep_read_paged(sqe, t.remote, region, d, n);
 	else
 		urccl_prep_write_paged(sqe, t.remote, region, d, n);
+	CHECK_EQ(urccl_stats(p.a.ctx, &before), 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, (int64_t)sum);
+	CHECK_EQ(urccl_stats(p.a.ctx, &after), 0);
+	merged = after.merged - before.merged;
+	chunks = after.chunks - before.chunks;
 	CHECK(!memcmp(read ? copy : expected.bytes, read ? local : t.bytes, LEN));
 }
 
@@ -207,16 +213,23 @@ static void page_sizes(void)
 	both(&d, 1);
 }
 
-/* Strides may go backwards; everything in order is one run. */
+/* Strides may go backwards, and nothing is joined; everything in order is one run, whose blocks are
+ * all joined to the one before, but for those that begin a chunk. */
 static void strides(void)
 {
 	struct urccl_paged d = {.size = sizeof(d), .ndims = 1, .block = 100, .local_off = 99 * 100};
+	int read;
 
 	d.dim[0] = dim(100, -100, 300, 0);
 	both(&d, 1);
+	CHECK_EQ(merged, 0);
 	d.local_off = 0;
 	d.dim[0] = dim(1000, 100, 100, 0);
-	both(&d, 1);
+	for (read = 0; read < 2; read++) {
+		run(&d, 1, read);
+		CHECK_GE(merged + chunks, 1000);
+		CHECK_LE(chunks, 20);
+	}
 	d.dim[0].count = 0;
 	both(&d, 1);
 }
