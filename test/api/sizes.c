@@ -5,7 +5,7 @@
  *	api-sizes [--each] OPTIONS
  *
  * each: also in vectors and in pages, one segment or block of more than 2^32 bytes and many that
- * are as much together. Over sim all of it is less.
+ * are as much together. Over sim, where no --sim= says that there are no delays, all of it is less.
  */
 #include "span.h"
 
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
 	pair_begin(&p, argc - each, argv + each);
 	small();
 	/* A packet at a time, with delays, takes minutes for more. */
-	if (p.transport == URCCL_TRANSPORT_SIM || PAIR_SLOW) {
+	if ((p.transport == URCCL_TRANSPORT_SIM && !p.faults) || PAIR_SLOW) {
 		move(gib / 16 + 1, 0);
 		move(gib / 16 + 1, 1);
 		each_form(gib / 64);
