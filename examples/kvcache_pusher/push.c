@@ -239,7 +239,7 @@ static void got_note(struct push *p, const struct urccl_cqe *cqe)
 		return;
 	if (cqe->res < 0)
 		push_fatal(p, "a word of decode's will not come: %s", strerror((int)-cqe->res));
-	else if (what == MSG_WELCOME && len == sizeof(p->welcome))
+	else if (what == MSG_WELCOME && len == sizeof(p->welcome) && !p->pool_remote.id)
 		welcomed(p, payload);
 	else if (what == MSG_REFUSAL)
 		push_fatal(p, "decode refuses: %.*s", (int)len, (const char *)payload);

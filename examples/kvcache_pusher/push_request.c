@@ -408,6 +408,9 @@ static void maybe_end(struct push *p, struct slot *s)
 		return;
 	count_request(p, s);
 	pool_give(&p->pages, s->nsend, s->src);
+	/* Pulling, it may end by a failed read before all of it is computed. */
+	if (p->computing == s)
+		p->computing = NULL;
 	s->state = SLOT_IDLE;
 }
 
@@ -454,6 +457,12 @@ void request_end_of_entry(struct push *p, struct slot *s, enum push_entry what,
 	maybe_end(p, s);
 }
 
+/* Pulling, decode may answer that it failed at any time. */
+static bool awaits_answer(const struct push *p, const struct slot *s)
+{
+	return !s->answered && s->state >= (p->o->pull ? SLOT_COMPUTING : SLOT_SENT);
+}
+
 void request_note(struct push *p, struct slot *s, enum message what, const void *payload,
 		  uint32_t len)
 {
@@ -461,10 +470,10 @@ void request_note(struct push *p, struct slot *s, enum message what, const void 
 
 	if (what == MSG_TABLE) {
 		got_table(p, s);
-	} else if (what == MSG_FETCHED) {
+	} else if (what == MSG_FETCHED && p->o->pull && s->state >= SLOT_SENT) {
 		s->told = true;
 		s->told_at = p->node.now;
-	} else if (what == MSG_ANSWER && len == sizeof(answer)) {
+	} else if (what == MSG_ANSWER && len == sizeof(answer) && awaits_answer(p, s)) {
 		memcpy(&answer, payload, sizeof(answer));
 		s->answered = true;
 		s->verdict = answer.verdict;

@@ -81,7 +81,8 @@ static bool question_makes_sense(const struct serve *s, const struct pusher *p,
 {
 	uint64_t before = (uint64_t)(ask->nblocks - 1) * ask->block_tokens;
 
-	return ask->nblocks && ask->nblocks <= s->side.pages && ask->block_tokens &&
+	return ask->nblocks && ask->nblocks <= s->side.pages && ask->tokens <= TOKENS_MAX &&
+	       ask->block_tokens && ask->block_tokens <= TOKENS_MAX &&
 	       ask->block_tokens % s->job->shape.page == 0 && ask->tokens > before &&
 	       ask->tokens - before <= ask->block_tokens &&
 	       ask->npages == tokens_pages(ask->tokens, s->job->shape.page) &&
@@ -274,7 +275,7 @@ static void got_abort(struct serve *s, struct pusher *p, struct fill *f,
 {
 	/* Pulling, the last read may have ended before the word came: then it is a request like
 	 * any other. */
-	if (f->state != JOB_FILLING)
+	if (f->state != JOB_FILLING || f->aborted)
 		return;
 	f->aborted = true;
 	if (p->hello.pull && f->fetched < f->asked) {
