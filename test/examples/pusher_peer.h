@@ -7,8 +7,9 @@
 #include "proto.h"
 #include "test.h"
 
-#define PEER_SLOTS 3u
-#define PEER_BYTES (4u << 20) /* of page tables, of questions, and of what is written */
+#define PEER_SLOTS   3u
+#define PEER_BYTES   (4u << 20) /* of page tables, of questions, and of what is written */
+#define PEER_LATE_NS 20000000000ull
 
 struct peer {
 	const char *transport;
@@ -29,7 +30,7 @@ struct peer {
 /* Of the built-in model; notes: how many of decode's words are taken before they were looked at. */
 void peer_open(struct peer *p, const char *transport, uint32_t notes);
 void peer_close(struct peer *p);
-/* With its hello as it is, or cut to len bytes. */
+/* With the first len bytes of its hello. */
 void peer_connect(struct peer *p, const char *metadata, uint32_t len);
 /* Takes decode's first word. */
 void peer_welcomed(struct peer *p);
@@ -44,6 +45,10 @@ void peer_await_lost(struct peer *p);
 
 /* Says something; its res. */
 int64_t peer_says(struct peer *p, uint64_t tag, const void *payload, uint32_t len);
+/* Says it n times, all at once, until decode does not hear any more. */
+void peer_repeats(struct peer *p, uint32_t n, uint64_t tag, const void *payload, uint32_t len);
+/* Says it behind a write that fails, so that it does not arrive. */
+void peer_breaks(struct peer *p, uint64_t tag);
 /* Writes the question and asks it. A question that makes sense: */
 void peer_asks(struct peer *p, uint32_t slot, uint32_t id, const struct msg_ask *ask,
 	       const uint32_t *pages);
