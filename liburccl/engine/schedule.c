@@ -185,6 +185,9 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 		c->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 		return c;
 	}
+	/* It was cut, and goes back: what follows it is bad, or was to be looked up and ended. */
+	if (n == 1 && p.seg < op->first_bad)
+		op->first_bad = p.seg;
 	c->op = op;
 	chunk_free(e, c);
 	op->inflight--;
