@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-confined.py BUILD SUITE...: runs the tests of these suites once more as a container with the least
-rights would: an unprivileged user in user, mount, PID, IPC and network namespaces of its own, with
-64 KiB of lockable memory and nothing writable at /dev/shm.
+confined.py BUILD SUITE... [all]: runs the tests of these suites once more as a container with the
+least rights would, each behaviour over one transport, or all: an unprivileged user in user, mount,
+PID, IPC and network namespaces of its own, with 64 KiB of lockable memory and nothing writable at
+/dev/shm.
 """
 import os
 import pathlib
