@@ -110,10 +110,12 @@ void end_open(struct end *e, const struct raw_options *o, int which, int fd)
 	memset(e, 0, sizeof(*e));
 	worker_open(e, o->provider);
 	memory_open(e, o, which);
+	/* Both have an endpoint: a worker without any leaves its progress to a thread of UCX's. */
 	if (which == SECOND)
 		tell(e, fd);
-	else
-		hear(e, fd);
+	hear(e, fd);
+	if (which == FIRST)
+		tell(e, fd);
 }
 
 void end_close(struct end *e)
