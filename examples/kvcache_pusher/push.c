@@ -248,6 +248,9 @@ static void got_note(struct push *p, const struct urccl_cqe *cqe)
 		p->tally.have_stats = true;
 	} else if (slot < p->nslots && p->slots[slot].id == tag_id(cqe->tag))
 		request_note(p, &p->slots[slot], what, payload, len);
+	else if (slot < p->nslots && p->o->pull && what == MSG_FETCHED &&
+		 tag_id(cqe->tag) < p->slots[slot].id)
+		return; /* its ANSWER came first: they are in no order */
 	else
 		push_fatal(p, "decode said something that is not of this protocol");
 }

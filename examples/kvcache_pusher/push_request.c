@@ -463,6 +463,15 @@ static bool awaits_answer(const struct push *p, const struct slot *s)
 	return !s->answered && s->state >= (p->o->pull ? SLOT_COMPUTING : SLOT_SENT);
 }
 
+/* Pulling, decode has all of it: FETCHED says so, or the answer that overtook it. */
+static void told(struct push *p, struct slot *s)
+{
+	if (!p->o->pull || s->told)
+		return;
+	s->told = true;
+	s->told_at = p->node.now;
+}
+
 void request_note(struct push *p, struct slot *s, enum message what, const void *payload,
 		  uint32_t len)
 {
@@ -470,11 +479,11 @@ void request_note(struct push *p, struct slot *s, enum message what, const void 
 
 	if (what == MSG_TABLE) {
 		got_table(p, s);
-	} else if (what == MSG_FETCHED && p->o->pull && s->state >= SLOT_SENT) {
-		s->told = true;
-		s->told_at = p->node.now;
+	} else if (what == MSG_FETCHED && p->o->pull && (s->answered || s->state >= SLOT_SENT)) {
+		told(p, s);
 	} else if (what == MSG_ANSWER && len == sizeof(answer) && awaits_answer(p, s)) {
 		memcpy(&answer, payload, sizeof(answer));
+		told(p, s);
 		s->answered = true;
 		s->verdict = answer.verdict;
 		if (answer.verdict == VERDICT_WRONG)

@@ -215,8 +215,8 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 		refuse(s, p, "decode has no memory for it, or its adverts are no good");
 		return;
 	}
+	s->reserved += entries_needed(s, &p->hello) - p->reserved;
 	p->reserved = entries_needed(s, &p->hello);
-	s->reserved += p->reserved;
 	keep_figures(s, &p->base);
 	send_word(s, p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
 	if (!s->o->quiet)
@@ -302,6 +302,11 @@ static void take_back(struct serve *s, struct pusher *p)
 
 static void taken_back(struct serve *s, struct pusher *p, const struct urccl_cqe *cqe)
 {
+	/* It is frozen and has the memory: again, where others may want it. */
+	if (cqe->res == -ETIMEDOUT && !s->over && !s->o->once) {
+		take_back(s, p);
+		return;
+	}
 	if (cqe->res < 0) {
 		say("pusher %u: the pool cannot be taken back from it, and what it had of it stays "
 		    "unused: %s",

@@ -200,9 +200,11 @@ static void ends(uint32_t which, uint8_t how)
 		return;
 	cqe.user_data = sqe->user_data;
 	cqe.res = what == SENTRY_READ ? 64 : 0;
-	if (how & 1 && what != SENTRY_CLOSE && what != SENTRY_TAKE_BACK)
+	if (how & 1 && what == SENTRY_TAKE_BACK)
+		cqe.res = -ETIMEDOUT;
+	else if (how & 1 && what != SENTRY_CLOSE)
 		cqe.res = how & 2 ? -ECONNRESET : how & 4 ? -ECANCELED : -ETIMEDOUT;
-	if (what == SENTRY_TAKE_BACK)
+	if (what == SENTRY_TAKE_BACK && !cqe.res)
 		writes_ended(s.pushers[sqe->user_data >> 24 & 0xffff], UINT32_MAX);
 	got_end(&s, &cqe);
 }
@@ -266,6 +268,7 @@ static void leave(void)
 		check();
 	}
 	must(s.pool.nfree + s.pool.idle_pages == PAGES);
+	must(s.reserved == 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
