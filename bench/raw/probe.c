@@ -8,11 +8,12 @@
 
 #include <pthread.h>
 
-enum { ROUNDS = 10000, PASSES = 6 };
+enum { ROUNDS = 10000, PASSES = 6 }; /* rounds of a pass, or fewer in less than a second */
 
 static _Alignas(128) uint64_t ping; /* written by main */
 static _Alignas(128) uint64_t pong; /* written by answer() */
 static struct raw_options options;
+static uint64_t rounds;
 
 static void *answer(void *arg)
 {
@@ -20,7 +21,7 @@ static void *answer(void *arg)
 
 	(void)arg;
 	bench_pin(options.cpu[1]);
-	for (i = 1; i <= ROUNDS * PASSES; i++) {
+	for (i = 1; i <= rounds * PASSES; i++) {
 		while (__atomic_load_n(&ping, __ATOMIC_ACQUIRE) != i)
 			;
 		__atomic_store_n(&pong, i, __ATOMIC_RELEASE);
@@ -36,7 +37,7 @@ static double best_pass(void)
 	int pass;
 
 	for (pass = 0; pass < PASSES; pass++) {
-		uint64_t start = bench_now(), end = i + ROUNDS;
+		uint64_t start = bench_now(), end = i + rounds;
 		double ns;
 
 		for (; i < end; i++) {
@@ -44,7 +45,7 @@ static double best_pass(void)
 			while (__atomic_load_n(&pong, __ATOMIC_ACQUIRE) != i)
 				;
 		}
-		ns = (double)(bench_now() - start) / ROUNDS;
+		ns = (double)(bench_now() - start) / (double)rounds;
 		if (pass && ns < best)
 			best = ns;
 	}
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	raw_options(&options, argc, argv, "raw_probe: cache-line round trip between two CPUs");
+	rounds = options.seconds < 1 ? 1 + (uint64_t)(ROUNDS * options.seconds) : ROUNDS;
 	report_open(&report, "raw_probe", options.json);
 	bench_pin(options.cpu[0]);
 	if (pthread_create(&thread, NULL, answer, NULL))

@@ -38,10 +38,8 @@ static void end(struct scene *s)
 }
 
 /* All bytes there and back. */
-static uint64_t round_trip(struct scene *s, uint64_t pattern)
+static void round_trip(struct scene *s, uint64_t pattern)
 {
-	uint64_t from = clock_ns();
-
 	area_fill(&s->local, 0, LEN, pattern, 0);
 	CHECK_EQ(piece_move(&s->rig, CHUNK_WRITE, &s->pair.end[0], &s->local, 0, &s->grant, 0, LEN),
 		 0);
@@ -50,7 +48,6 @@ static uint64_t round_trip(struct scene *s, uint64_t pattern)
 	CHECK_EQ(piece_move(&s->rig, CHUNK_READ, &s->pair.end[0], &s->local, 0, &s->grant, 0, LEN),
 		 0);
 	CHECK(area_is(&s->local, 0, LEN, pattern, 0));
-	return clock_ns() - from;
 }
 
 /* A message arrives at least once. */
@@ -65,19 +62,20 @@ static void message(struct scene *s)
 	WAIT(&s->rig, s->pair.end[1].messages > before);
 }
 
-/* In no less than least_ns. */
+/* In no less than least_ns, of whichever part. */
 static void survives(const struct settings *base, const char *faults, uint64_t least_ns)
 {
 	struct scene s;
-	uint64_t took = 0;
+	uint64_t from;
 	uint32_t i;
 
 	begin(&s, base, faults);
+	from = clock_ns();
 	for (i = 1; i <= ROUNDS; i++) {
-		took += round_trip(&s, i);
+		round_trip(&s, i);
 		message(&s);
 	}
-	CHECK_GE(took, least_ns);
+	CHECK_GE(clock_ns() - from, least_ns);
 	end(&s);
 }
 

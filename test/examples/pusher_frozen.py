@@ -22,7 +22,7 @@ def says(process, word):
     check(line == word + "\n", line, decode.said)
 
 
-os.environ["URCCL_DEAD_AFTER_MS"] = "500"
+os.environ["URCCL_DEAD_AFTER_MS"] = "2000"
 for _ in range(ROUNDS):
     decode = Decode("--pool", "32M")
     frozen = by_hand("writes")
