@@ -9,6 +9,7 @@
 
 #include "control/private.h"
 #include "engine/message.h"
+#include "fuzz.h"
 
 #define ADDR	   4u /* bytes of an address: versions, and 1 in the third if it does not come up */
 #define KEY	   8u
@@ -16,12 +17,6 @@
 
 static struct event events[EVENTS_MAX];
 static uint32_t nevents, neps;
-
-static void must(int yes)
-{
-	if (!yes)
-		abort();
-}
 
 static void tell_event(struct event ev)
 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include <backend/fabric_key.h>
+#include "fuzz.h"
 
 #define OUT  1024u /* operations that an endpoint has */
 #define NAME 16u   /* bytes of its name */
@@ -15,12 +16,6 @@
 
 static int opened;	      /* objects, and keys of the other side's that are mapped */
 static const uint8_t *theirs; /* whom messages are for */
-
-static void must(int yes)
-{
-	if (!yes)
-		abort();
-}
 
 struct queue {
 	struct fid_cq fid;

@@ -3,17 +3,8 @@
  * which side we are, and how much of the handshake goes as it should; then frames: a byte for the
  * type, one for the length, the body. Nobody without the secret is met, whatever comes in whatever
  * order, and a handshake that failed stays so. */
-#include <stdlib.h>
-
 #include "control/auth.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int cond)
-{
-	if (!cond)
-		__builtin_trap();
-}
+#include "fuzz.h"
 
 /* In place of libcrypto, which would take all the time: a keyed hash that nobody guesses either. */
 static unsigned char *hash(const void *digest, const void *key, int key_len,

@@ -20,13 +20,6 @@
 #define DIALLING 0xd1a1ull
 #define LATE_NS	 (8 * NSEC_PER_SEC) /* no input takes so long to end */
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 static struct control *c;
 static struct engine *e;
 static struct ring *r;
@@ -40,14 +33,6 @@ static uint32_t peer, remote; /* of the connection, 0: none */
 static int listener = -1, fd = -1;
 static char target[32];
 static struct sockaddr_in loopback;
-
-static uint8_t take(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->at++;
-}
 
 /* ---- the library, turned by hand ---- */
 

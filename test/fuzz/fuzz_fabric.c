@@ -16,13 +16,6 @@
 #define KEYS   3u
 #define EVENTS 64u
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 static struct fabric_device d;
 static struct fi_info info;
 static struct fi_ep_attr ep_attr = {.max_msg_size = LEN / 4};
@@ -35,26 +28,6 @@ static struct rkey keys[KEYS];
 static struct chunk chunks[CHUNKS];
 static uint32_t is_out[CHUNKS]; /* they are the provider's side */
 static uint32_t closed, sum;
-
-static uint64_t take(struct input *in, uint32_t n)
-{
-	uint64_t v = 0;
-
-	while (n-- && in->left) {
-		v = v << 8 | *in->at++;
-		in->left--;
-	}
-	return v;
-}
-
-static uint32_t take_bytes(struct input *in, void *to, size_t n)
-{
-	n = n < in->left ? n : in->left;
-	memcpy(to, in->at, n);
-	in->at += n;
-	in->left -= n;
-	return (uint32_t)n;
-}
 
 /* ---- both sides of the ep ---- */
 
@@ -113,14 +86,14 @@ static void message(struct input *in)
 {
 	_Alignas(8) uint8_t buf[FABRIC_BUF];
 	struct fabric_head *h = (void *)buf;
-	uint32_t how = (uint32_t)take(in, 1), len;
+	uint32_t how = (uint32_t)take_number(in, 1), len;
 
 	memset(buf, 0, sizeof(buf));
 	h->type = (uint8_t)(how % 12);
-	h->seq = e->taken + (uint32_t)take(in, 1);
-	h->taken = e->acked + (how & 0x10 ? (uint32_t)take(in, 1) : 0);
-	len = take_bytes(in, buf + sizeof(*h), take(in, 1));
-	h->len = (uint16_t)(how & 0x20 ? take(in, 2) : len);
+	h->seq = e->taken + (uint32_t)take_number(in, 1);
+	h->taken = e->acked + (how & 0x10 ? (uint32_t)take_number(in, 1) : 0);
+	len = take_bytes(in, buf + sizeof(*h), take_number(in, 1));
+	h->len = (uint16_t)(how & 0x20 ? take_number(in, 2) : len);
 	if (how & 0x40) {
 		h->checked = 1;
 		h->crc = crc32c(0, buf + sizeof(*h), len);
@@ -136,22 +109,22 @@ static void word(struct input *in)
 		struct fabric_head h;
 		struct fabric_word w;
 		uint8_t more[MESSAGE_MAX - sizeof(struct fabric_word)];
-	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take(in, 1) % 10)}};
+	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % 10)}};
 	uint32_t len = 0;
 
-	m.w.number = (uint32_t)take(in, 1) % 8;
+	m.w.number = (uint32_t)take_number(in, 1) % 8;
 	if (m.h.type == MESSAGE_WAY) {
 		len = NAME + (d.acks ? fabric_part_bytes(&d) : 0);
 		memset(m.more, 1, len);
 	} else if (m.h.type == MESSAGE_KEYS) {
 		m.more[0] = (uint8_t)e->number;
-		m.more[4] = (uint8_t)take(in, 1);
-		m.more[6] = (uint8_t)take(in, 1) % 4;
+		m.more[4] = (uint8_t)take_number(in, 1);
+		m.more[6] = (uint8_t)take_number(in, 1) % 4;
 		len = 8 + m.more[6] * FABRIC_NUMBERED;
 		take_bytes(in, m.more + 8, len - 8);
 	} else if (m.h.type == MESSAGE_ASK) {
 		len = 4;
-		m.more[0] = (uint8_t)take(in, 1);
+		m.more[0] = (uint8_t)take_number(in, 1);
 	}
 	m.w.len = len;
 	m.h.len = (uint16_t)(sizeof(m.w) + len);
@@ -171,8 +144,8 @@ static void done(struct input *in, struct fabric_way *way)
 	ep = container_of(way->ep, struct endpoint, fid);
 	if (!ep->nops)
 		return;
-	i = (uint32_t)take(in, 1) % ep->nops;
-	cq_add(ep->cq, ep->ops[i].context, 0, errs[take(in, 1) % ARRAY_SIZE(errs)]);
+	i = (uint32_t)take_number(in, 1) % ep->nops;
+	cq_add(ep->cq, ep->ops[i].context, 0, errs[take_number(in, 1) % ARRAY_SIZE(errs)]);
 	ep->ops[i] = ep->ops[--ep->nops];
 	poll_once();
 }
@@ -180,13 +153,13 @@ static void done(struct input *in, struct fabric_way *way)
 static void import(struct input *in)
 {
 	_Alignas(8) uint8_t key[KEY_MAX], mac[16];
-	uint32_t i = (uint32_t)take(in, 1) % KEYS, sealed = (uint32_t)take(in, 1), len, n, k;
+	uint32_t i = (uint32_t)take_number(in, 1) % KEYS, sealed = (uint32_t)take_number(in, 1), len, n, k;
 	uint32_t part = fabric_part_bytes(&d);
 	struct rkey rkey;
 
 	if (keys[i].v[0])
 		return;
-	len = take_bytes(in, key, take(in, 1));
+	len = take_bytes(in, key, take_number(in, 1));
 	if (sealed % 4 && len >= 64) {
 		n = (len - 64) / part;
 		len = 64 + n * part;
@@ -206,7 +179,7 @@ static void import(struct input *in)
 
 static void forget(struct input *in)
 {
-	uint32_t i = (uint32_t)take(in, 1) % KEYS, k;
+	uint32_t i = (uint32_t)take_number(in, 1) % KEYS, k;
 
 	for (k = 0; k < CHUNKS; k++)
 		if (is_out[k] && chunks[k].key == &keys[i])
@@ -218,7 +191,7 @@ static void forget(struct input *in)
 
 static void post(struct input *in)
 {
-	uint32_t i = (uint32_t)take(in, 1) % CHUNKS, kind = (uint32_t)take(in, 1);
+	uint32_t i = (uint32_t)take_number(in, 1) % CHUNKS, kind = (uint32_t)take_number(in, 1);
 	struct chunk *c = &chunks[i];
 	const struct rkey *key = &keys[kind / 4 % KEYS];
 
@@ -228,21 +201,21 @@ static void post(struct input *in)
 			    .kind = (uint8_t)(kind % 4),
 			    .cls = (uint8_t)(kind / 16 % 3),
 			    .flags = kind & 64 && kind % 4 == CHUNK_WRITE ? CHUNK_ACKED : 0,
-			    .len = (uint32_t)take(in, 1) * 16 % (LEN + 1),
+			    .len = (uint32_t)take_number(in, 1) * 16 % (LEN + 1),
 			    .local = local,
 			    .key = kind % 4 == CHUNK_SEND ? NULL : key};
 	if (c->kind == CHUNK_SEND)
 		c->len %= MESSAGE_MAX + 1;
 	if (c->kind == CHUNK_FLUSH)
 		c->len = 0;
-	c->off = take(in, 1) * 16;
+	c->off = take_number(in, 1) * 16;
 	c->checksum = c->kind == CHUNK_SEND && kind & 128;
 	is_out[i] = backend_fabric.post(&e->ep, &c, 1);
 }
 
 static void cancel(struct input *in)
 {
-	uint32_t i = (uint32_t)take(in, 1);
+	uint32_t i = (uint32_t)take_number(in, 1);
 
 	if (is_out[i % CHUNKS])
 		backend_fabric.cancel(&chunks[i % CHUNKS], i & 128 ? CANCEL_NOW : CANCEL_ASK);
@@ -252,7 +225,7 @@ static void cancel(struct input *in)
 static void expose(struct input *in)
 {
 	uint8_t key[KEY_MAX];
-	uint32_t how = (uint32_t)take(in, 1);
+	uint32_t how = (uint32_t)take_number(in, 1);
 
 	if (exposure.scratch) {
 		(void)backend_fabric.unexpose(&exposure);
@@ -271,7 +244,7 @@ static void deed(struct input *in)
 {
 	static void (*const deeds[])(struct input * in) = {message, word,   import, forget,
 							   post,    cancel, expose};
-	uint32_t what = (uint32_t)take(in, 1) % 12;
+	uint32_t what = (uint32_t)take_number(in, 1) % 12;
 
 	if (what < ARRAY_SIZE(deeds))
 		deeds[what](in);
@@ -342,7 +315,7 @@ static int connects(struct input *in, uint32_t how)
 	theirs = e->theirs;
 	ep->bonded = how >> 3 & 1;
 	if (how & 16)
-		len = take_bytes(in, addr, take(in, 1) % EP_ADDR_MAX);
+		len = take_bytes(in, addr, take_number(in, 1) % EP_ADDR_MAX);
 	else
 		memcpy(addr, ours, len);
 	if (!(how & 16))
@@ -395,7 +368,7 @@ static void leave(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
-	uint32_t how = (uint32_t)take(&in, 1), i;
+	uint32_t how = (uint32_t)take_number(&in, 1), i;
 
 	begin(how);
 	if (connects(&in, how)) {

@@ -7,9 +7,8 @@
  * ACK made of a few, an entry, a CANCEL, a device that gives back what it took, a program that
  * looks.
  */
-#include <stdlib.h>
-
 #include "../unit/engine_rig.h"
+#include "fuzz.h"
 
 #define ENTRIES 16u
 #define SLOTS	4u   /* events that wait for the program */
@@ -17,30 +16,9 @@
 #define MADE	0xa5a5000000000000ull
 #define STOPS	0x5709ull /* CANCEL */
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 static struct engine_rig rig;
 static uint8_t told[NUMBERS];
 static uint32_t entered, ended, stopping, watching;
-
-static void must(int yes)
-{
-	if (!yes)
-		abort();
-}
-
-static uint8_t take(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->at++;
-}
 
 /* ---- what the engine says and does ---- */
 

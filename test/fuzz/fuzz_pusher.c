@@ -7,14 +7,7 @@
 #include <unistd.h>
 
 #include "pusher.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int cond)
-{
-	if (!cond)
-		abort();
-}
+#include "fuzz.h"
 
 static void said(const struct problem *p)
 {

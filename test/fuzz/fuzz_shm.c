@@ -6,41 +6,16 @@
 #include <sys/mman.h>
 #include <backend/shm.h>
 #include "../unit/shm_rig.h"
+#include "fuzz.h"
 
 #define LEN    8192u
 #define CHUNKS 4u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
 
 static struct shm_rig rig;
 static uint8_t memory[LEN], local[LEN];
 static int fds[3];
 static struct rkey forged;
 static struct chunk chunk[CHUNKS];
-
-static uint64_t take(struct input *in, uint32_t bytes)
-{
-	uint64_t v = 0;
-
-	while (bytes-- && in->left) {
-		v = v << 8 | *in->at++;
-		in->left--;
-	}
-	return v;
-}
-
-static void take_bytes(struct input *in, void *to, size_t n)
-{
-	n = n < in->left ? n : in->left;
-	memcpy(to, in->at, n);
-	in->at += n;
-	in->left -= n;
-}
 
 static struct shm_ep *hostile(void)
 {
@@ -49,12 +24,12 @@ static struct shm_ep *hostile(void)
 
 static void send_record(struct input *in)
 {
-	struct shm_record r = {.type = (uint32_t)take(in, 1) % 7};
-	uint32_t fd = (uint32_t)take(in, 1) % 4;
+	struct shm_record r = {.type = (uint32_t)take_number(in, 1) % 7};
+	uint32_t fd = (uint32_t)take_number(in, 1) % 4;
 
-	r.serial = take(in, 1);
-	r.writable = take(in, 1) % 3;
-	if (take(in, 1) % 8 == 0)
+	r.serial = take_number(in, 1);
+	r.writable = take_number(in, 1) % 3;
+	if (take_number(in, 1) % 8 == 0)
 		take_bytes(in, &r, sizeof(r));
 	if (hostile()->sock >= 0)
 		shm_link_send(hostile(), &r, fd < 3 ? fds[fd] : -1);
@@ -63,20 +38,20 @@ static void send_record(struct input *in)
 /* The head or tail of a ring, near to what it was or anything. */
 static void write_word(struct input *in)
 {
-	uint32_t which = (uint32_t)take(in, 1);
+	uint32_t which = (uint32_t)take_number(in, 1);
 	struct shm_pages *p = &hostile()->pages;
 	struct shm_ring *r = which & 2 ? &p->out[which & 1] : &p->in[which & 1];
 
-	store_release(r->mine, which & 4 ? (uint32_t)take(in, 4) : r->at + (uint32_t)take(in, 2));
+	store_release(r->mine, which & 4 ? (uint32_t)take_number(in, 4) : r->at + (uint32_t)take_number(in, 2));
 }
 
 static void write_bytes(struct input *in)
 {
-	uint32_t n = (uint32_t)take(in, 1);
+	uint32_t n = (uint32_t)take_number(in, 1);
 	struct shm_ring *r = &hostile()->pages.out[n & 1];
 
 	for (; n; n--)
-		r->bytes[r->at++ & r->mask] = (uint8_t)take(in, 1);
+		r->bytes[r->at++ & r->mask] = (uint8_t)take_number(in, 1);
 	store_release(r->mine, r->at);
 }
 
@@ -84,7 +59,7 @@ static void write_bytes(struct input *in)
 static void write_seals(struct input *in)
 {
 	struct shm_ep *e = hostile();
-	uint32_t i, n = (uint32_t)take(in, 1);
+	uint32_t i, n = (uint32_t)take_number(in, 1);
 
 	for (i = 0; e->far.seed && i < n; i++) {
 		e->pages.seals[0]->writes[i] = e->far.seed + i;
@@ -95,7 +70,7 @@ static void write_seals(struct input *in)
 static void import_key(struct input *in)
 {
 	uint8_t key[KEY_MAX];
-	uint32_t n = (uint32_t)take(in, 1);
+	uint32_t n = (uint32_t)take_number(in, 1);
 	struct rkey rkey;
 
 	take_bytes(in, key, n < in->left ? n : (n = (uint32_t)in->left));
@@ -108,12 +83,12 @@ static void import_key(struct input *in)
 
 static void post(struct input *in)
 {
-	uint32_t i = (uint32_t)take(in, 1) % CHUNKS;
+	uint32_t i = (uint32_t)take_number(in, 1) % CHUNKS;
 	struct chunk *c = &chunk[i];
 
 	if (!forged.v[0] || (c->ep && !c->op))
 		return;
-	*c = rig_chunk(take(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS, &forged, 0);
+	*c = rig_chunk(take_number(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS, &forged, 0);
 	c->ep = rig.ep[0];
 	if (!backend_shm.post(rig.ep[0], &c, 1))
 		c->ep = NULL;
@@ -123,7 +98,7 @@ static void deed(struct input *in)
 {
 	static void (*const deeds[])(struct input * in) = {send_record, write_word, write_bytes,
 							   import_key,	post,	    write_seals};
-	uint32_t n = (uint32_t)take(in, 1) % (ARRAY_SIZE(deeds) + 1);
+	uint32_t n = (uint32_t)take_number(in, 1) % (ARRAY_SIZE(deeds) + 1);
 
 	if (n < ARRAY_SIZE(deeds))
 		deeds[n](in);

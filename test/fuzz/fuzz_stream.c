@@ -4,14 +4,13 @@
  * tells of frames that are nearly right. Whatever comes, memory outside the exposure is left alone,
  * every chunk comes out once, and its memory is then left alone, too. */
 #include "backend/stream.h"
+#include "fuzz.h"
 
 #define CHUNKS 24u
 #define POSTS  96u
 #define LOCAL  4096u
 #define REGION 8192u
 #define GUARD  64u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint8_t region[GUARD + REGION + GUARD], local[CHUNKS][LOCAL];
 static struct chunk chunks[CHUNKS];
@@ -22,12 +21,6 @@ static const uint8_t zeros[LOCAL];
 static uint32_t out, posted, sent;
 static int async;
 static struct rkey rkey;
-
-static void must(int cond)
-{
-	if (!cond)
-		__builtin_trap();
-}
 
 /* Bytes of a buffer of ours from there are zero as they were. */
 static void untouched(const uint8_t *bytes, uint32_t from)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "pusher.h"
+#include "fuzz.h"
 
 #define STUB_ENTRIES 128u
 
@@ -18,30 +19,11 @@ struct stub_entry {
 	struct urccl_sqe sqe;
 };
 
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 static struct stub_entry stub_entries[STUB_ENTRIES];
 static uint32_t stub_busy, stub_objects;
 static struct urccl_cqe stub_cqe;
 static _Alignas(8) uint8_t stub_note[URCCL_NOTE_MAX];
 static struct urccl_ring stub_ring = {.cqes = &stub_cqe, .notes = stub_note};
-
-static void must(int cond)
-{
-	if (!cond)
-		abort();
-}
-
-static uint8_t take(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->at++;
-}
 
 /* ---- what arrives ---- */
 
