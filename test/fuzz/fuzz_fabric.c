@@ -153,7 +153,7 @@ static void done(struct input *in, struct fabric_way *way)
 static void import(struct input *in)
 {
 	_Alignas(8) uint8_t key[KEY_MAX], mac[16];
-	uint32_t i = (uint32_t)take_number(in, 1) % KEYS, sealed = (uint32_t)take_number(in, 1), len, n, k;
+	uint32_t i = take(in) % KEYS, sealed = take(in), len, n, k;
 	uint32_t part = fabric_part_bytes(&d);
 	struct rkey rkey;
 

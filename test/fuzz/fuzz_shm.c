@@ -42,7 +42,8 @@ static void write_word(struct input *in)
 	struct shm_pages *p = &hostile()->pages;
 	struct shm_ring *r = which & 2 ? &p->out[which & 1] : &p->in[which & 1];
 
-	store_release(r->mine, which & 4 ? (uint32_t)take_number(in, 4) : r->at + (uint32_t)take_number(in, 2));
+	store_release(r->mine, which & 4 ? (uint32_t)take_number(in, 4)
+					 : r->at + (uint32_t)take_number(in, 2));
 }
 
 static void write_bytes(struct input *in)
@@ -88,7 +89,8 @@ static void post(struct input *in)
 
 	if (!forged.v[0] || (c->ep && !c->op))
 		return;
-	*c = rig_chunk(take_number(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS, &forged, 0);
+	*c = rig_chunk(take_number(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS,
+		       &forged, 0);
 	c->ep = rig.ep[0];
 	if (!backend_shm.post(rig.ep[0], &c, 1))
 		c->ep = NULL;
