@@ -140,6 +140,8 @@ REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
+REASON(METADATA_VERSION,	"the metadata blob is of version %u, and this library reads version %u: both "
+			"ends need versions of liburccl that know the same")
 REASON(DIAL_SELF,	"the address %a is this context's own: dial another, or move bytes by "
 			"memcpy()")
 REASON(DIAL,		"%a cannot be reached: %h")

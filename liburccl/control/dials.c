@@ -322,6 +322,16 @@ static void waiter_add(struct waiter *w, struct dial *d, struct control_req *req
 	list_add_tail(&w->link, &d->waiters);
 }
 
+static void dial_note_target(struct dial *d, int err)
+{
+	if (err == -ENOMEM)
+		dial_note(d, err, REASON_NO_MEMORY, sizeof(struct job), 0, 0);
+	else if (err == -EPROTONOSUPPORT)
+		dial_note(d, err, REASON_METADATA_VERSION, d->target[1], METADATA_VERSION, 0);
+	else
+		dial_note(d, err, REASON_DIAL_TEXT, 0, 0, 0);
+}
+
 static void dial_begin(struct control *c, struct waiter *w, struct control_req *req)
 {
 	struct dial *d = calloc(1, sizeof(*d));
@@ -343,8 +353,7 @@ static void dial_begin(struct control *c, struct waiter *w, struct control_req *
 		dial_note_host(d, &d->hosts[0], -EINVAL, REASON_DIAL_SELF, 0);
 		dial_fail(c, d);
 	} else if (rc) {
-		dial_note(d, rc, rc == -ENOMEM ? REASON_NO_MEMORY : REASON_DIAL_TEXT,
-			  sizeof(struct job), 0, 0);
+		dial_note_target(d, rc);
 		dial_fail(c, d);
 	} else if (!d->job) {
 		dial_start(c, d);

@@ -6,9 +6,8 @@
  */
 #include "control/wire.h"
 
-#define METADATA_VERSION 1u
-#define METADATA_HEAD	 16u
-#define METADATA_CHECK	 8u
+#define METADATA_HEAD  16u
+#define METADATA_CHECK 8u
 
 _Static_assert(METADATA_HEAD + METADATA_HOSTS * 17 + METADATA_CHECK <= METADATA_MAX, "fits");
 _Static_assert(METADATA_MAX <= URCCL_METADATA_MAX, "fits what programs provide");

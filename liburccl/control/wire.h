@@ -166,6 +166,7 @@ int wire_get_revoke(const uint8_t *body, uint32_t len, struct wire_revoke *r);
 
 /* ---- the metadata blob: how to dial a context ---- */
 
+#define METADATA_VERSION 1u
 #define METADATA_HOSTS 16u
 #define METADATA_MAX   320u
 

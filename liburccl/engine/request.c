@@ -230,12 +230,13 @@ void timeouts_count(struct engine_ring *er)
 
 /* ---- CANCEL ---------------------------------------------------------------------------------- */
 
+/* 0 is no handle, but what a segment has that leaves its region to be looked up. */
 static int seg_matches(const struct op *op, uint32_t by, uint64_t key)
 {
 	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
 	uint64_t i;
 
-	if (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV)
+	if (!key || (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV))
 		return 0;
 	for (i = 0; i < op->sqe.len; i++)
 		if ((by == URCCL_BY_REGION ? s[i].region : s[i].remote) == key)

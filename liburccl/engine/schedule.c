@@ -144,12 +144,20 @@ void lane_drop_held(struct op *op)
 
 /* ---- posting ---- */
 
+/* What the transport finds good, or less, if less was asked for. */
+uint64_t chunk_bytes(const struct rail *rail)
+{
+	uint32_t most = rail->ep->dev->ops->chunk_bytes;
+	uint32_t asked = rail->peer->engine->config.params->chunk_bytes;
+
+	return asked && asked < most ? asked : most;
+}
+
 uint64_t chunk_limit(const struct rail *rail)
 {
-	const struct device *dev = rail->ep->dev;
-	uint64_t quarter = rail->window / 4;
+	uint64_t quarter = rail->window / 4, most = chunk_bytes(rail);
 
-	return quarter < dev->ops->chunk_bytes ? quarter : dev->ops->chunk_bytes;
+	return quarter < most ? quarter : most;
 }
 
 /* NULL also where the rail has no key: an entry waits for those of the best one. */
@@ -221,7 +229,7 @@ int op_exhausted(const struct op *op)
 static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
 			  uint32_t n)
 {
-	uint64_t budget = 2ull * rail->ep->dev->ops->chunk_bytes, bytes = rail->inflight_bytes;
+	uint64_t budget = 2 * chunk_bytes(rail), bytes = rail->inflight_bytes;
 	uint64_t most = chunk_limit(rail);
 	struct chunk *c;
 	struct op *op;

@@ -322,7 +322,7 @@ static uint64_t stripe_next(struct stripe *s)
 uint32_t lane_stripe(struct engine *e, struct lane *l)
 {
 	struct stripe s = {.e = e, .lane = l, .peer = l->peer};
-	uint64_t budget = 2ull * s.peer->nup * s.peer->rail->ep->dev->ops->chunk_bytes, len = 1;
+	uint64_t budget = 2 * s.peer->nup * chunk_bytes(s.peer->rail), len = 1;
 	uint32_t i, turns;
 
 	post_held(&s);

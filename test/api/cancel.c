@@ -94,7 +94,7 @@ static void by_key(enum urccl_cancel_by by, uint64_t key, uint64_t first, uint64
 }
 
 /* Vectors that leave the region of their memory to be looked up. */
-static void by_address(void)
+static void submit_vectors(void)
 {
 	static struct urccl_seg segs[N][2];
 	struct urccl_sqe *sqe;
@@ -114,9 +114,28 @@ static void by_address(void)
 			urccl_prep_writev(sqe, p.a.peer, segs[i], 2);
 		urccl_sqe_set_data64(sqe, i / 8);
 	}
+}
+
+static void by_address(void)
+{
+	submit_vectors();
 	submit_cancel(URCCL_BY_REGION, region.id);
 	CHECK(take_all(N, 0, N) != -ENOENT);
 	check_quiet();
+}
+
+/* Which none of them has that says nothing of its region. */
+static void by_no_handle(void)
+{
+	struct urccl_cqe cqe;
+	uint32_t left;
+
+	submit_vectors();
+	submit_cancel(URCCL_BY_REGION, 0);
+	for (left = N + 1; left; left--) {
+		side_take(&p.a, &p.b, &cqe, NULL);
+		CHECK_EQ(cqe.res, cqe.user_data == MARK ? -ENOENT : (int64_t)LEN);
+	}
 }
 
 static void none_matches(void)
@@ -164,6 +183,7 @@ int main(int argc, char **argv)
 	by_key(URCCL_BY_REGION, region.id, 0, N);
 	by_key(URCCL_BY_REMOTE, t.remote.id, 0, N);
 	by_address();
+	by_no_handle();
 	none_matches();
 	multishot();
 	/* These end the test's own WATCH too. */

@@ -63,7 +63,7 @@ static void submit(uint32_t i, uint32_t n)
 		sqe = side_sqe(&c.sides[i]);
 		urccl_prep_write(sqe, remotes[i], locals[i], LEN, (uint64_t)i * LEN);
 		urccl_sqe_set_notify(sqe, begun[i]++);
-		urccl_sqe_set_timeout(sqe, 60000000);
+		urccl_sqe_set_timeout(sqe, 300000000);
 		all_begun++;
 	}
 	CHECK_GE(urccl_submit(c.sides[i].ring), 0);

@@ -18,6 +18,21 @@ static void damaged(struct side *a, const struct side *b)
 		side_cannot_connect(a, b->blob, i, -EINVAL, "metadata");
 }
 
+/* Whole, and of a version to come. */
+static void unknown(struct side *a, const struct side *b)
+{
+	static const uint8_t key[16];
+	uint8_t blob[URCCL_METADATA_MAX], check[16];
+	uint32_t len = b->blob_len - 8;
+
+	memcpy(blob, b->blob, len);
+	blob[1] = METADATA_VERSION + 6;
+	siphash128(key, blob, len, check);
+	memcpy(blob + len, check, 8);
+	side_cannot_connect(a, blob, b->blob_len, -EPROTONOSUPPORT,
+			    "version 7, and this library reads version 1");
+}
+
 static void stale(struct side *a, struct urccl_params *p)
 {
 	struct side first, second;
@@ -81,7 +96,9 @@ int main(void)
 	side_open(&a, &p);
 	side_open(&b, &p);
 	CHECK_EQ(urccl_metadata(a.ctx, small, sizeof(small)), -ENOSPC);
+	unknown(&a, &b);
 	damaged(&a, &b);
+	unknown(&a, &b);
 	stale(&a, &p);
 	listens(&p, "0.0.0.0:0");
 	if (has_ipv6()) {
