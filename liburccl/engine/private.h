@@ -523,8 +523,8 @@ void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
 void lane_drop_held(struct op *op); /* chunks of a stopped entry that no device has */
 int chunk_may(const struct engine *e, const struct engine_peer *p); /* it may have one more */
 void chunk_free(struct engine *e, struct chunk *c);
-uint64_t chunk_bytes(const struct rail *rail); /* the largest piece of an entry, */
-uint64_t chunk_limit(const struct rail *rail); /* while its window is as it is */
+uint64_t chunk_bytes(const struct rail *rail); /* the largest piece of an entry */
+uint64_t chunk_limit(const struct rail *rail); /* and of bulk while its window is small */
 /* The entry's next chunk, for a rail; NULL: it has none now, or no chunk is free. */
 struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
 int op_exhausted(const struct op *op); /* it is known to have no more */
