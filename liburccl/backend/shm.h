@@ -341,6 +341,7 @@ enum shm_state {
 struct shm_queue {
 	struct chunk *head, **end;
 	uint32_t n;
+	uint32_t cancelled; /* 1: of some of them it was asked */
 };
 
 /* Pages of its own, so that tables without use cost nothing. */

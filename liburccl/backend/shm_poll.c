@@ -118,10 +118,12 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 {
 	struct shm_ep *e = container_of(c->ep, struct shm_ep, ep);
 
-	if (c->state == STATE_COPY)
+	if (c->state == STATE_COPY) {
 		c->flags |= CHUNK_CANCELLED;
-	else
+		e->copies[way_of(c)].cancelled = 1;
+	} else {
 		stream_cancel(c, how);
+	}
 	if (e->far.held)
 		shm_ep_wait(e);
 }
@@ -153,7 +155,7 @@ static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 	for (done = 0; c && done < n && *max; done++, c = c->next) {
 		const struct shm_remote *r = shm_remote(c->key);
 
-		c->res = c->flags & CHUNK_CANCELLED ? -ECANCELED : shm_remote_allows(r, c);
+		c->res = shm_remote_allows(r, c);
 		if (c->res)
 			continue;
 		if (shm_remote_by_ring(r))
@@ -185,6 +187,25 @@ static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
 		q->end = &q->head;
 }
 
+/* What was cancelled waits for none of the copies before it. One walk for all of them. */
+static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
+{
+	struct chunk *c = q->head, *next;
+
+	*q = (struct shm_queue){.end = &q->head};
+	for (; c; c = next) {
+		next = c->next;
+		if (c->flags & CHUNK_CANCELLED) {
+			out(e->dev, c, -ECANCELED);
+			continue;
+		}
+		*q->end = c;
+		q->end = &c->next;
+		q->n++;
+	}
+	*q->end = NULL;
+}
+
 /* Copies the chunks of one queue, at most max bytes, into at most n events. Copies count if the
  * memory is the owner's even after them: else they are looked at once more. */
 static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct event *events,
@@ -193,6 +214,8 @@ static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct ev
 	struct shm_queue *q = &e->copies[w];
 	uint32_t got = 0, done;
 
+	if (q->cancelled)
+		drop_cancelled(e, q);
 	do {
 		done = copy_some(q, &max, n - got);
 		while (shm_views_moved(e))

@@ -9,6 +9,7 @@
 #define ROUNDS 8u
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define POLLS  100000u /* of its own, far above what any driver needs */
+#define FEW    16u     /* likewise where no device has to be asked */
 
 static void start(struct rig *rig, struct end *end, struct piece *pieces, struct area *local,
 		  const struct grant *g)
@@ -22,6 +23,21 @@ static void start(struct rig *rig, struct end *end, struct piece *pieces, struct
 	}
 	for (i = (uint32_t)rig_random(rig, 200); i; i--)
 		node_poll(end->node);
+}
+
+/* The last of them does not wait for those before it. */
+static void stop_last(struct rig *rig, struct end *end, struct piece *last)
+{
+	uint32_t polls;
+
+	if (last->out || rig->backend->breaks)
+		return;
+	rig->backend->cancel(&last->chunk, CANCEL_NOW);
+	for (polls = 0; !last->out; polls++) {
+		CHECK(polls < FEW);
+		node_poll(end->node);
+	}
+	CHECK_EQ(last->chunk.res, -ECANCELED);
 }
 
 static void stop(struct rig *rig, struct end *end, struct piece *pieces)
@@ -81,6 +97,7 @@ void case_cancel_now(struct rig *rig)
 	grant_open(&g, &pair.end[1], &pair.end[0], &remote, 0, LEN, RIGHTS);
 	for (round = 0; round < ROUNDS; round++) {
 		start(rig, &pair.end[0], pieces, &local, &g);
+		stop_last(rig, &pair.end[0], &pieces[PIECES - 1]);
 		stop(rig, &pair.end[0], pieces);
 		go_on(rig, &pair, &local, &remote, &g, 1000 + round);
 	}
