@@ -135,7 +135,7 @@ void note_owe(struct op *op)
 	struct engine_peer *p = op->peer;
 
 	op->bits &= ~(uint32_t)OP_PROMISED;
-	if (p->state == PEER_UP || p->state == PEER_COLD)
+	if (p->state <= PEER_UP)
 		owe(p, op->sqe.tag, op->res);
 	if (p->state == PEER_COLD)
 		peer_want(p);

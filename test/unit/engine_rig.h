@@ -284,8 +284,8 @@ static inline void rig_key(struct engine_rig *rig, uint32_t remote, uint32_t num
 	rig_command(rig, &cmd, ENGINE_REMOTE_KEYS);
 }
 
-/* Up by rail 0, with remotes that have no keys yet. */
-static inline void rig_peer_open(struct engine_rig *rig)
+/* Rail 0 is up, and the peer not yet; its remotes have no keys. */
+static inline void rig_peer_add(struct engine_rig *rig)
 {
 	struct engine_cmd cmd = {0};
 	uint64_t len = RIG_BYTES;
@@ -296,14 +296,25 @@ static inline void rig_peer_open(struct engine_rig *rig)
 	cmd.peer = rig->peer;
 	rig_command(rig, &cmd, ENGINE_PEER_ADD);
 	rig_rail_open(rig, 0);
-	cmd = (struct engine_cmd){.peer = rig->peer, .rail = &rig->rail[0], .replays = 1};
-	rig_command(rig, &cmd, ENGINE_PEER_UP);
 	for (i = 0; i < RIG_REMOTES; i++) {
 		rig->remote[i] = engine_remote_new(RIG_HANDLE + i, rig->peer, &len, 1);
 		CHECK(rig->remote[i]);
 		cmd = (struct engine_cmd){.remote = rig->remote[i]};
 		rig_command(rig, &cmd, ENGINE_REMOTE_ADD);
 	}
+}
+
+static inline void rig_peer_up(struct engine_rig *rig)
+{
+	struct engine_cmd cmd = {.peer = rig->peer, .rail = &rig->rail[0], .replays = 1};
+
+	rig_command(rig, &cmd, ENGINE_PEER_UP);
+}
+
+static inline void rig_peer_open(struct engine_rig *rig)
+{
+	rig_peer_add(rig);
+	rig_peer_up(rig);
 }
 
 /* Its entries end, whatever the device still has. */
