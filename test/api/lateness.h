@@ -16,6 +16,8 @@ uint64_t canary_ns(void); /* worst since the reset; takes some ms */
 /* Ends the test if more than ns passed since start, just after the reset, and no thread was late
  * meanwhile; returns what passed. */
 uint64_t check_within(uint64_t start, uint64_t ns);
+/* The same of what passed, where a thread was late by so much meanwhile. */
+void check_took(uint64_t took, uint64_t ns, uint64_t late);
 /* Takes the region back by urccl_unregister() or urccl_revoke(), which give up after 2 s: another
  * call is made, and they have longer, only where a thread was late meanwhile. What passed. */
 uint64_t check_taken_back(int (*call)(struct urccl *, struct urccl_region), struct urccl *ctx,
