@@ -8,6 +8,7 @@
 #define MANY   200u /* beyond what two eps have */
 #define LATE   (10 * NSEC_PER_SEC)
 #define SOON   (250 * NSEC_PER_MSEC)
+#define TRIES  8u /* on a machine that is busy with others; each loses the processor by chance */
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static uint64_t data[MESSAGE_MAX / 8];
@@ -141,8 +142,8 @@ void case_fabric_frozen(struct rig *rig)
 	meet(rig, &others, &live);
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
-	for (tries = 0; !once(rig, &others, &live.end[0], &local, &remote); tries++)
-		CHECK_LE(tries, 1);
+	for (tries = 1; !once(rig, &others, &live.end[0], &local, &remote); tries++)
+		CHECK(tries < TRIES);
 	part(rig, &others, &live);
 	area_close(&local);
 	area_close(&remote);
