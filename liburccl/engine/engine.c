@@ -171,6 +171,7 @@ static int arm(struct engine *e)
 		if (dev->fd >= 0 && dev->ops->arm(dev))
 			return 1;
 	}
+	e->sleeps++;
 	return 0;
 }
 

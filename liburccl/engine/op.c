@@ -4,7 +4,7 @@
 
 #define AWAY_NS	     (5 * NSEC_PER_MSEC)
 #define SUMMED_MOST  256u /* segments; many entries may fail in one turn */
-#define FORCED_TURNS 64u /* polls that a device has to give up a chunk that it was told to */
+#define FORCED_TURNS 64u  /* polls that a device has to give up a chunk that it was told to */
 
 void op_set_state(struct op *op, enum op_state state)
 {
@@ -480,7 +480,8 @@ void op_check(struct op *op)
 /* ---- deadlines ---- */
 
 /* A timer that comes so late was not looked at: this thread did not run (or nobody called, INLINE).
- * The peer's silence says nothing then, its word may lie here unread. Once an entry. */
+ * The peer's silence says nothing then, its word may lie here unread; nor does the device's. Once
+ * before the entry is forced, and once after. */
 static int was_away(struct op *op)
 {
 	uint64_t due = op->timer.tick << WHEEL_TICK_SHIFT;
@@ -491,13 +492,26 @@ static int was_away(struct op *op)
 	return 1;
 }
 
+/* A sleep stands for as many turns: it begins where nothing was to do, and a device wakes it. */
+static uint32_t looks(const struct engine *e)
+{
+	return (uint32_t)(e->turns + FORCED_TURNS * e->sleeps);
+}
+
+static void force(struct op *op)
+{
+	op->left = looks(op_engine(op));
+	op->bits &= ~(uint32_t)OP_EXCUSED;
+	op_force(op);
+}
+
 /* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
- * without; and where the device was polled often since and that is not enough, the outcome is told
- * before the end. */
+ * without; and where the device was polled often since, or nothing came of it before a sleep, and
+ * that is not enough, the outcome is told before the end. */
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
-	uint32_t late = op->bits & OP_LATE, turns = (uint32_t)e->turns;
+	uint32_t late = op->bits & OP_LATE;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
 		list_del(&op->drain_link); /* of those that count, or that wait for their turn */
@@ -505,8 +519,12 @@ void op_expired(struct op *op)
 		return;
 	}
 	op->bits |= OP_LATE;
-	if (late && !(op->bits & OP_FORCED) && was_away(op)) {
+	if (late && was_away(op)) {
 		wheel_set(&e->wheel, &op->timer, e->now + AWAY_NS);
+		return;
+	}
+	if (late && op->bits & OP_FORCED && looks(e) - op->left >= FORCED_TURNS) {
+		op_tell(op); /* from here on there is nothing to do but to wait for the device */
 		return;
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
@@ -516,10 +534,7 @@ void op_expired(struct op *op)
 	} else if (!(op->bits & OP_FORCED)) {
 		if (op->peer)
 			op->peer->silent = 1;
-		op->left = turns;
-		op_force(op);
-	} else if (turns - op->left >= FORCED_TURNS) {
-		op_tell(op);
+		force(op);
 	}
 }
 
@@ -532,8 +547,7 @@ void op_hurry(struct op *op)
 		return;
 	/* Rings that are closed in turn wait for one word of it, not each for its own. */
 	if (op->peer && op->peer->silent && (op->bits & OP_DECIDED)) {
-		op->left = (uint32_t)e->turns;
-		op_force(op);
+		force(op);
 		if (op->state == OP_FREE)
 			return;
 	}

@@ -367,6 +367,7 @@ struct engine {
 	uint32_t entered;	    /* entries taken, when that clock was last looked at */
 	uint64_t now;
 	uint64_t turns;
+	uint64_t sleeps; /* begun */
 	uint32_t seldom; /* a busy one looks at everything where these bits of turns are 0 */
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;

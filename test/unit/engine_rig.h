@@ -34,6 +34,7 @@ struct engine_rig {
 	uint32_t closed[RIG_RAILS];	 /* by the engine */
 	struct chunk *taken[RIG_CHUNKS]; /* oldest first */
 	uint32_t ntaken, nevents;
+	uint32_t hung;			 /* 1: it is deaf to being asked for what it took */
 	struct event events[RIG_EVENTS]; /* for the next polls */
 };
 
@@ -87,7 +88,7 @@ static inline void rig_cancel(struct chunk *c, enum cancel_how how)
 	uint32_t i;
 
 	(void)how;
-	for (i = 0; i < rig->ntaken; i++)
+	for (i = 0; i < rig->ntaken && !rig->hung; i++)
 		if (rig->taken[i] == c)
 			rig_out(rig, i, -ECANCELED, CHUNK_QUIET);
 }
@@ -211,7 +212,9 @@ static inline void rig_command(struct engine_rig *rig, struct engine_cmd *cmd,
 
 /* ---- life ---- */
 
-static inline void rig_engine_open(struct engine_rig *rig, uint32_t entries, uint32_t event_slots)
+/* The clock: NULL for the real one. The fd tells of the device; -1: it is polled on a timer. */
+static inline void rig_engine_open_by(struct engine_rig *rig, struct clock *clock, int fd,
+				      uint32_t entries, uint32_t event_slots)
 {
 	struct engine_config config = {.params = &rig->params,
 				       .control = &rig->control,
@@ -219,7 +222,8 @@ static inline void rig_engine_open(struct engine_rig *rig, uint32_t entries, uin
 				       .ndevices = 1,
 				       .is_inline = 1,
 				       .incarnation = 1,
-				       .left_out = ""};
+				       .left_out = "",
+				       .clock = clock};
 	struct engine_cmd cmd = {0};
 
 	memset(rig, 0, sizeof(*rig));
@@ -227,7 +231,7 @@ static inline void rig_engine_open(struct engine_rig *rig, uint32_t entries, uin
 	urccl_params_init(&rig->params);
 	mailbox_init(&rig->control, wake_open());
 	mailbox_init(&rig->back, wake_open());
-	rig->dev = (struct device){.ops = &rig_backend, .fd = -1};
+	rig->dev = (struct device){.ops = &rig_backend, .fd = fd, .next_ns = NEVER_NS};
 	rig->devices[0] = &rig->dev;
 	CHECK_EQ(engine_open(&config, &rig->e), 0);
 	rig->r = rig_open(entries, event_slots, URCCL_RING_INLINE, &rig->home);
@@ -244,6 +248,11 @@ static inline void rig_engine_open(struct engine_rig *rig, uint32_t entries, uin
 		(struct span){.len = RIG_BYTES, .addr = (uintptr_t)rig->bytes, .fd = -1};
 	cmd = (struct engine_cmd){.memory = rig->memory};
 	rig_command(rig, &cmd, ENGINE_REGION_ADD);
+}
+
+static inline void rig_engine_open(struct engine_rig *rig, uint32_t entries, uint32_t event_slots)
+{
+	rig_engine_open_by(rig, NULL, -1, entries, event_slots);
 }
 
 static inline void rig_engine_close(struct engine_rig *rig)
