@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that dial a ring whose event slots are used up wait in their CONNECTs; each slot that is
- * given back lets one through, and none is lost. */
+ * given back lets one through, and none is lost. How many slots there are the ring says, or, if it
+ * says nothing, its context. */
 #include "meet.h"
 
 #define N     6u
@@ -35,20 +36,28 @@ static void until(uint32_t n)
 	}
 }
 
-int main(int argc, char **argv)
+/* b has SLOTS by the ring's word, or by the context's. */
+static void b_open(int by_ring)
+{
+	struct pair few = p;
+
+	few.ring_params.event_slots = by_ring ? SLOTS : 0;
+	few.params.event_slots = by_ring ? 2 * SLOTS : SLOTS;
+	side_open(&few, &p.b);
+	side_accept(&p.b, 1);
+}
+
+static void fills(int by_ring)
 {
 	uint8_t blob[URCCL_METADATA_MAX];
-	struct urccl_cqe cqe;
 	uint32_t i, seen[N] = {0};
+	struct urccl_cqe cqe;
 	int len;
 
-	pair_options(&p, argc, argv);
-	pair_sim(&p);
 	for (i = 0; i < N; i++)
 		side_open(&p, &guests[i]);
-	p.ring_params.event_slots = SLOTS;
-	side_open(&p, &p.b);
-	side_accept(&p.b, 1);
+	b_open(by_ring);
+	connected = 0;
 	len = urccl_metadata(p.b.ctx, blob, sizeof(blob));
 	CHECK_GE(len, 1);
 	for (i = 0; i < N; i++)
@@ -68,6 +77,14 @@ int main(int argc, char **argv)
 	for (i = 0; i < N; i++)
 		side_close(&guests[i]);
 	side_close(&p.b);
+}
+
+int main(int argc, char **argv)
+{
+	pair_options(&p, argc, argv);
+	pair_sim(&p);
+	fills(1);
+	fills(0);
 	if (p.sim)
 		CHECK_EQ(urccl_sim_close(p.sim), 0);
 	return 0;
