@@ -25,12 +25,18 @@ static struct urccl_cqe add(struct urccl_remote remote, uint64_t off, uint64_t a
 	return pair_run(&p, &p.a, sqe);
 }
 
-static struct urccl_cqe swap(uint64_t off, uint64_t expected, uint64_t desired)
+static struct urccl_cqe swap_at(struct urccl_remote remote, uint64_t off, uint64_t expected,
+				uint64_t desired)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_cmp_swap(sqe, t.remote, off, expected, desired);
+	urccl_prep_cmp_swap(sqe, remote, off, expected, desired);
 	return pair_run(&p, &p.a, sqe);
+}
+
+static struct urccl_cqe swap(uint64_t off, uint64_t expected, uint64_t desired)
+{
+	return swap_at(t.remote, off, expected, desired);
 }
 
 static void check_done(const struct urccl_cqe *cqe, uint64_t old)
@@ -126,13 +132,29 @@ static void ordered(void)
 
 /* ---- what is refused ---- */
 
+/* What it would swap is what most words are. */
+static struct urccl_cqe try(int is_swap, struct urccl_remote remote, uint64_t off)
+{
+	return is_swap ? swap_at(remote, off, 0, 1) : add(remote, off, 1);
+}
+
+/* Both; no word is changed. */
 static void refused(struct urccl_remote remote, uint64_t off, int64_t res, const char *why)
 {
-	struct urccl_cqe cqe = add(remote, off, 1);
+	uint64_t before[WORDS];
+	struct urccl_cqe cqe;
+	uint32_t i, k;
 
-	CHECK_EQ(cqe.res, res);
-	CHECK_EQ(cqe.flags, URCCL_KIND_OP | URCCL_CQE_REMOTE_QUIET);
-	check_sentence(&p.a, &cqe, why);
+	for (i = 0; i < WORDS; i++)
+		before[i] = word(i);
+	for (k = 0; k < 2; k++) {
+		cqe = try((int)k, remote, off);
+		CHECK_EQ(cqe.res, res);
+		CHECK_EQ(cqe.flags, URCCL_KIND_OP | URCCL_CQE_REMOTE_QUIET);
+		check_sentence(&p.a, &cqe, why);
+	}
+	for (i = 0; i < WORDS; i++)
+		CHECK_EQ(word(i), before[i]);
 }
 
 static struct urccl_remote give(uint64_t off, uint64_t len, uint32_t rights, uint64_t ttl_ms)
@@ -165,6 +187,31 @@ static void places(void)
 	refused(joined, 0, -EINVAL, "two adverts");
 	refused(joined, 5, -EINVAL, "multiple of 8");
 	CHECK_EQ(add(joined, 16, 1).old, 9);
+}
+
+/* A word on a multiple of 8 of which a half is in another range, that is elsewhere. */
+static void ranges(void)
+{
+	struct urccl_range range[] = {
+		{.addr = (uintptr_t)&words[300], .len = 12, .fd = -1},
+		{.addr = (uintptr_t)&words[310], .len = 16, .fd = -1},
+	};
+	struct urccl_region region;
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+
+	CHECK_EQ(urccl_register(p.b.ctx, range, 2, URCCL_RIGHT_ATOMIC, &region), 0);
+	CHECK_EQ(urccl_advertise(p.b.ctx, region, 0, 28, URCCL_RIGHT_ATOMIC, 0, &advert), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
+	refused(remote, 8, -EINVAL, "one range");
+	refused(remote, 21, -ERANGE, "remote");
+	words[300] = words[310] = 0;
+	CHECK_EQ(add(remote, 0, 3).res, 8);
+	CHECK_EQ(add(remote, 12, 4).res, 8);
+	CHECK_EQ(word(300), 3);
+	CHECK_EQ(word(310), 4);
+	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unregister(p.b.ctx, region), 0);
 }
 
 static void rights(void)
@@ -245,6 +292,7 @@ int main(int argc, char **argv)
 	many();
 	ordered();
 	places();
+	ranges();
 	rights();
 	time_up();
 	taken_back();

@@ -82,6 +82,27 @@ static struct urccl_sqe *add_entry(void)
 	return sqe;
 }
 
+static struct urccl_sqe *swap_entry(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_cmp_swap(sqe, t.remote, 0, 1, 2);
+	return sqe;
+}
+
+static void swaps(void)
+{
+	WRONG(swap_entry(), sqe->region = region.id, -EINVAL, "byte 20");
+	WRONG(swap_entry(), sqe->tag = 1, -EINVAL, "byte 48");
+	WRONG(swap_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
+	WRONG(swap_entry(), sqe->dtype = URCCL_FP32, -EINVAL, "byte 1");
+	WRONG(swap_entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
+	WRONG(swap_entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EINVAL, "flags");
+	WRONG(swap_entry(), sqe->remote ^= 1u << 20, -ESTALE, "remote handle");
+	WRONG(swap_entry(), sqe->off = t.len - 7, -ERANGE, "8 bytes at offset 4089");
+	WRONG(swap_entry(), sqe->off = 4, -EINVAL, "multiple of 8");
+}
+
 static void atomics(void)
 {
 	WRONG(add_entry(), sqe->swap = 1, -EINVAL, "byte 32");
@@ -99,8 +120,6 @@ static void atomics(void)
 	WRONG(add_entry(), urccl_sqe_set_notify(sqe, 1);
 	      urccl_sqe_set_note(p.a.ring, sqe, local, 257), -E2BIG, "257");
 	WRONG(add_entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
-	WRONG(add_entry(), urccl_prep_cmp_swap(sqe, t.remote, 0, 1, 2);
-	      sqe->region = region.id, -EINVAL, "byte 20");
 }
 
 static void messages(void)
@@ -116,6 +135,14 @@ static void messages(void)
 	      sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
 	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
 	      sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->region = region.id, -EINVAL, "byte 20");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->reserved = 1, -EINVAL, "byte 60");
+	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, id, 1, 1, 1);
+	      sqe->dtype = URCCL_FP32, -EINVAL, "byte 1");
 }
 
 /* Of the slow calls. */
@@ -230,6 +257,7 @@ int main(int argc, char **argv)
 	handles();
 	pages();
 	atomics();
+	swaps();
 	messages();
 	target_close(&p, &t);
 	pair_close(&p);
