@@ -271,6 +271,9 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	(void)via;
 	if (err < 0)
 		return err;
+	/* Who dials goes another way then, if there is one. */
+	if (active && (e->addr.policy | e->peer.policy) == (SHM_NO_VIEWS | SHM_NO_BOUNCE))
+		return -EACCES;
 	e->version = (uint8_t)err;
 	if (ep->bonded)
 		bind_cookies(e);

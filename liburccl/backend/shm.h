@@ -23,6 +23,7 @@
 #include "backend/stream.h"
 
 #define SHM_CHECKS 2u			/* the first version whose streams have CHECK */
+#define SHM_POLICIES 3u			/* the first whose addresses have a policy */
 #define SHM_COOKIE 16u
 #define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
@@ -244,11 +245,15 @@ struct shm_record {
 };
 _Static_assert(sizeof(struct shm_record) == 64, "one size for all records");
 
+/* What a side forbids. Both of them, at one end or at either, leave nothing to move bytes by. */
+enum shm_policy { SHM_NO_VIEWS = 1 << 0, SHM_NO_BOUNCE = 1 << 1 };
+
 /* The address of an ep. */
 struct shm_addr {
 	uint8_t versions[EP_VERSIONS];	/* the least and the greatest that it speaks */
 	uint8_t in_dir;			/* the name is a file in socket_dir, else abstract */
-	uint8_t reserved[5];
+	uint8_t policy;			/* enum shm_policy */
+	uint8_t reserved[4];
 	char	name[SHM_NAME];
 	uint8_t cookie[SHM_COOKIE];
 };

@@ -13,7 +13,7 @@
 
 #ifndef SHM_VERSION_MAX
 #define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 2u
+#define SHM_VERSION_MAX 3u
 #endif
 #define PREFIX	   "urccl-"
 #define KNOCKS_MAX 64u			 /* before others get their turn */
@@ -89,6 +89,8 @@ int shm_door_open(struct shm_ep *e)
 	e->addr.versions[0] = SHM_VERSION_MIN;
 	e->addr.versions[1] = SHM_VERSION_MAX;
 	e->addr.in_dir = e->dev->socket_dir != NULL;
+	e->addr.policy = (uint8_t)((e->dev->by_owner ? SHM_NO_VIEWS : 0) |
+				   (e->dev->no_bounce ? SHM_NO_BOUNCE : 0));
 	err = name_make(e->addr.name);
 	if (!err)
 		err = random_bytes(e->addr.cookie, SHM_COOKIE);
@@ -121,6 +123,10 @@ int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
 	/* A newer one may say what this version does not know. */
 	newer = out->versions[1] > SHM_VERSION_MAX;
 	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
+		return -EPROTO;
+	if (!newer && out->policy & ~(SHM_NO_VIEWS | SHM_NO_BOUNCE))
+		return -EPROTO;
+	if (out->versions[1] < SHM_POLICIES && out->policy)
 		return -EPROTO;
 	if (out->in_dir > 1 || !name_valid(out->name))
 		return -EPROTO;

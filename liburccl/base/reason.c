@@ -118,8 +118,8 @@ static void text_rails(struct sentence *t, uint64_t arg)
 
 	for (i = RAILS_TOLD; i-- > 0;) {
 		uint32_t one = (uint32_t)(arg >> i * RAIL_BITS) & ((1u << RAIL_BITS) - 1);
-		uint32_t rail = one >> ERROR_BITS & 15;
-		const char *name = transport_name(one >> (ERROR_BITS + 4));
+		uint32_t rail = one >> ERROR_BITS & 15, transport = one >> (ERROR_BITS + 4);
+		const char *name = transport_name(transport);
 
 		if (!one)
 			continue;
@@ -128,6 +128,9 @@ static void text_rails(struct sentence *t, uint64_t arg)
 			text_add(&t->text, " rail %u", rail - 1);
 		text_add(&t->text, ": ");
 		text_errno(t, one & ERROR_MOST);
+		if (transport == URCCL_TRANSPORT_SHM && t->named == EACCES)
+			text_add(&t->text, ": enforce=owner at one end and bounce=no at the other "
+					   "leave it nothing to move bytes by");
 		sep = ", ";
 	}
 	if (!arg)

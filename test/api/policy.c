@@ -151,8 +151,9 @@ static void rails(void)
 	CHECK_EQ(urccl_sim_close(there), 0);
 }
 
-/* enforce=owner and bounce=no leave shm nothing to move bytes by: it is no way, whoever dials, and
- * a context that has no other, or requires it, does not open. */
+/* enforce=owner and bounce=no, at one end or one at each, leave shm nothing to move bytes by:
+ * it is no way, whoever dials, and a context that has both, and no other transport or requires
+ * shm, does not open. */
 static void no_way_left(void)
 {
 	struct urccl_params strict = with("shm"), other = with("shm,tcp");
@@ -179,6 +180,15 @@ static void no_way_left(void)
 	/* One of the two leaves it a way. */
 	strict.bounce = URCCL_ALLOW_DEFAULT;
 	meets_as(&strict, &other, URCCL_TRANSPORT_SHM, NULL);
+	/* Each takes one. */
+	other.bounce = URCCL_ALLOW_NO;
+	meets_as(&strict, &other, URCCL_TRANSPORT_TCP, NULL);
+	meets_as(&other, &strict, URCCL_TRANSPORT_TCP, NULL);
+	strict.transport = "shm";
+	meets_as(&strict, &other, 0, "shm: EACCES");
+	meets_as(&other, &strict, 0, "bounce=no");
+	other.transport = "shm!,tcp";
+	meets_as(&other, &strict, 0, "requires with this peer did not come up: shm: EACCES");
 }
 
 static struct urccl_cqe write_to(struct target *t, uint8_t *local, uint64_t len)
