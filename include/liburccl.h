@@ -401,8 +401,8 @@ int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off,
 		    uint32_t rights, uint64_t ttl_ms, struct urccl_advert *advert);
 
 /* Makes n adverts of one connected peer one remote: one offset space in their order. Waits for
- * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer. -EINVAL:
- * no advert of a version known here. */
+ * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer.
+ * -EPROTONOSUPPORT: of a version not known here. -EINVAL: malformed. -E2BIG: above 65,536. */
 int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
 		 uint32_t n, struct urccl_remote *remote);
 
@@ -410,7 +410,8 @@ int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_a
 int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
 
 /* A blob that says how to dial this context, for CONNECT. Returns its length in bytes, at most
- * URCCL_METADATA_MAX; -ENOSPC if it is above len. Does not wait. */
+ * URCCL_METADATA_MAX; -ENOSPC if it is above len, -EOPNOTSUPP if the context does not listen. Does
+ * not wait. */
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 
@@ -499,8 +500,8 @@ int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urc
  */
 int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
 
-/* Submits, then waits for n CQEs, for ever. Returns how many entries were submitted; if none were,
- * what urccl_wait() said. */
+/* Submits, then waits for n CQEs, for ever. Returns how many entries were submitted; if none were
+ * and urccl_wait() failed, its error. */
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
 /* What urccl_submit() and urccl_peek_cqe() do when it is not only a store or a load: wake the
