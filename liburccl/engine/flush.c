@@ -241,7 +241,7 @@ static void proved(struct op *op, const struct rail *rail)
 	if (op->flush_rails && flush_begin(op))
 		return;
 	if (!(op->bits & OP_AGAIN))
-		op->bits &= ~(uint32_t)OP_UNQUIET;
+		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
 	op_set_state(op, OP_MOVING);
 	op_check(op);
 }

@@ -50,6 +50,12 @@ __attribute__((cold)) static void count_failure(const struct op *op)
 		tell_add(&c->failed, 1);
 }
 
+/* What is under way, or was acknowledged only, may be any of it. */
+static uint32_t first_unplaced(const struct op *op)
+{
+	return op->inflight || op->bits & OP_UNPROVED ? 0 : op->first_bad;
+}
+
 static inline void post_outcome(struct op *op, uint32_t more)
 {
 	struct urccl_cqe *cqe = ring_post(op->er->ring, op->sqe.flags & URCCL_SQE_NO_WAKE);
@@ -61,7 +67,7 @@ static inline void post_outcome(struct op *op, uint32_t more)
 		cqe->flags |= checked_flag(op);
 	cqe->path = outcome_path(op);
 	if (op->res < 0) {
-		cqe->fail.segment = op->first_bad;
+		cqe->fail.segment = first_unplaced(op);
 		cqe->fail.detail = op->detail;
 		if (!more)
 			count_failure(op);
@@ -250,12 +256,14 @@ void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, ui
 static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason_long,
 			uint64_t figure)
 {
+	uint64_t placed = op->bits & OP_UNPROVED ? 0 : op->placed;
+
 	if (op->bits & OP_DECIDED)
 		return;
 	if (op->bits & OP_IS_VECTOR && op->sqe.len > SUMMED_MOST)
-		stop(op, res, reason_long, figure, op->placed, op->sqe.len);
+		stop(op, res, reason_long, figure, placed, op->sqe.len);
 	else
-		stop(op, res, reason, figure, op->placed, asked(op));
+		stop(op, res, reason, figure, placed, asked(op));
 }
 
 void op_fail_device(struct op *op, int res)

@@ -94,6 +94,7 @@ enum op_bits {
 	OP_DONE_CURSOR = 1 << 2, /* every piece was made into a chunk */
 	OP_UNQUIET = 1 << 3, /* a chunk came out without proof that nothing of it lands any more */
 	OP_UNKNOWN = 1 << 4, /* it failed, and its notification may have arrived */
+	OP_UNPROVED = 1 << 5, /* a WRITE of it was acknowledged, and may not be placed yet */
 	OP_MULTISHOT = 1 << 6,
 	OP_SMALL = 1 << 7,     /* in the lane of small entries */
 	OP_ASKED = 1 << 8,     /* chunks on the way were asked to come back */
@@ -171,7 +172,7 @@ struct op {
 		uint64_t until; /* TIMEOUT: completions at which it ends */
 	};
 	uint64_t total;	 /* bytes the entry describes */
-	uint64_t placed; /* bytes that came out well */
+	uint64_t placed; /* bytes that came out well, some of them UNPROVED */
 	uint64_t handle; /* for the CQE: of what was made, or an atomic's old value */
 	uint64_t started_ns;
 	uint64_t deadline_ns;

@@ -365,9 +365,12 @@ static void run_chunks(struct engine_peer *p)
 	}
 }
 
-/* One that was stopped is quiet now, but for what another rail acknowledged. */
+/* One that was stopped is quiet now, but for what another rail acknowledged; what this one did is
+ * never proved. */
 static void ends(struct op *op)
 {
+	if (op->bits & OP_UNPROVED)
+		op->first_bad = 0;
 	op->bits &= ~(uint32_t)(OP_AGAIN | OP_FLUSHED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
@@ -379,7 +382,7 @@ static void ends(struct op *op)
  * proved with what goes now. That a rail broke counts, also where nothing was under way. */
 static void begin_again(struct op *op)
 {
-	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED);
+	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED | OP_UNPROVED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op->fence = 0;

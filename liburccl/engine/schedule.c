@@ -425,7 +425,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	}
 	op->path |= c->path | rail->path;
 	if (!(flags & CHUNK_QUIET)) {
-		op->bits |= OP_UNQUIET;
+		op->bits |= res || op_reads(op) ? OP_UNQUIET : OP_UNQUIET | OP_UNPROVED;
 		op->flush_key = c->key;
 		op->flush_rails |= (uint8_t)(1u << rail->number);
 		rail->unproved += !op_reads(op);

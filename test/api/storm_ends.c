@@ -23,12 +23,39 @@ static int is_owed(const struct entry *e, const struct urccl_cqe *cqe)
 	return e->flags & URCCL_SQE_ACKED && !e->promised && !(cqe->flags & URCCL_CQE_REMOTE_QUIET);
 }
 
-static int bytes_hold(const struct entry *e, const uint8_t *base)
+static int first_hold(const struct entry *e, uint64_t len)
 {
-	int hold = pattern_holds(base + e->place->off, e->len, e->place->off, versions(e, 0));
+	const uint8_t *base = is_read(e) ? bytes : t.bytes;
+	int hold = pattern_holds(base + e->place->off, len, e->place->off, versions(e, 0));
 
 	all_torn += !hold && e->torn;
 	return hold || e->torn;
+}
+
+static int bytes_hold(const struct entry *e)
+{
+	return first_hold(e, e->len);
+}
+
+static uint64_t bytes_before(const struct entry *e, uint32_t segment)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	if (segment == UINT32_MAX)
+		return e->len;
+	if (e->opcode == URCCL_OP_READ_PAGED || e->opcode == URCCL_OP_WRITE_PAGED)
+		return segment * e->paged.block;
+	for (i = 0; i < segment; i++)
+		sum += e->segs[i].len;
+	return sum;
+}
+
+/* A program may go on from the segment that is named. */
+static void check_placed(const struct entry *e, const struct urccl_cqe *cqe)
+{
+	if (e->place && cqe->res < 0)
+		CHECK(first_hold(e, bytes_before(e, cqe->fail.segment)));
 }
 
 /* Both buffers are the program's: it overwrites them, and nobody else may. But those of the peer
@@ -42,7 +69,7 @@ static void end_data(struct entry *e, const struct urccl_cqe *cqe)
 	at->lost = e->told && at->owed;
 	at->owed = e->told ? 0 : at->owed;
 	if (cqe->res >= 0 && !at->owed && !at->lost)
-		CHECK(bytes_hold(e, is_read(e) ? bytes : t.bytes));
+		CHECK(bytes_hold(e));
 	at->busy = 0;
 	at->len = e->len;
 	at->version = versions(e, 1);
@@ -65,7 +92,7 @@ static void proves(const struct entry *fence)
 		if (!e || e > fence || e->peer != fence->peer ||
 		    (fence->group && fence->group != e->group))
 			continue;
-		CHECK(bytes_hold(e, t.bytes));
+		CHECK(bytes_hold(e));
 		at->owed = 0;
 		all_proved++;
 		pattern_fill(t.bytes + at->off, at->len, at->off, at->version);
@@ -172,6 +199,7 @@ static void on_end(struct entry *e, const struct urccl_cqe *cqe)
 	CHECK(e >= entries && e < entries + n && e->open);
 	if (!e->outcome)
 		in_time(e);
+	check_placed(e, cqe);
 	if (cqe->flags & URCCL_CQE_MORE) {
 		CHECK(!e->outcome);
 		e->outcome = 1;
@@ -287,7 +315,7 @@ static void on_note(const struct urccl_cqe *cqe)
 	e->heard_res = cqe->res;
 	all_notes++;
 	if (cqe->res >= 0 && e->open && e->place && !is_read(e))
-		CHECK(bytes_hold(e, t.bytes));
+		CHECK(bytes_hold(e));
 }
 
 void on_b(const struct urccl_cqe *cqe)
