@@ -228,6 +228,13 @@ static void dial_connected(struct control *c, struct conn *n)
 
 /* ---- the answer ---- */
 
+/* Before any CONNECT ends: its program may try the handle of who was there before at once. */
+static void dial_found(struct control *c, const struct host *h, struct peer *p)
+{
+	peer_answers(c, p, &h->addr);
+	dials_follow(c, &h->addr, p);
+}
+
 static void dial_no_path(struct dial *d, const struct wire_refuse *r)
 {
 	uint64_t ours = 0;
@@ -251,7 +258,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 	struct peer *p = r->code == WIRE_EXISTS ? peer_find(c, r->incarnation) : NULL;
 
 	if (p)
-		dials_follow(c, &h->addr, p);
+		dial_found(c, h, p);
 	dial_leave(c, h, HOST_FAILED);
 	switch (r->code) {
 	case WIRE_EXISTS:
@@ -348,8 +355,8 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	d->own = 1;
 	list_add_tail(&d->of_peer, &p->dials);
 	dial_hand_over(c, d, p, ack);
+	dial_found(c, h, p);
 	dials_give(c, others, p);
-	dials_follow(c, &h->addr, p);
 	meet_unhold(c);
 	meet_begin(c, p);
 }
@@ -375,7 +382,7 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	 * through. */
 	if (old && (old->dialled || old->stage != STAGE_RAILS ||
 		    c->config.incarnation > ack->incarnation)) {
-		dials_follow(c, &h->addr, old);
+		dial_found(c, h, old);
 		dial_attach(c, d, old);
 		return;
 	}

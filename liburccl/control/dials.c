@@ -135,6 +135,9 @@ void dial_attach(struct control *c, struct dial *d, struct peer *p)
 	dial_stop(c, d);
 	d->peer = p;
 	d->own = 0;
+	/* The blob says where it is: nearest first. */
+	if (d->expected && d->nhosts)
+		peer_answers(c, p, &d->hosts[0].addr);
 	list_add_tail(&d->of_peer, &p->dials);
 	if (p->stage == STAGE_UP)
 		p->refs += dials_succeed(c, p);

@@ -115,8 +115,6 @@ void meet_yield(struct control *c, struct peer *p)
 static void meet_up(struct control *c, struct peer *p)
 {
 	assert(p->stage == STAGE_COMMITTED);
-	/* Before the CONNECT ends: its program may try the old handle at once. */
-	peer_replaces(c, p);
 	p->stage = STAGE_UP;
 	p->transport = path_transport(p->path);
 	log_peer_up(c, p);

@@ -55,6 +55,16 @@ static void peer_unhash(struct control *c, struct peer *p)
 	*at = p->hash_next;
 }
 
+/* The same incarnation was met before: it is where it was. */
+static void peer_known(const struct control *c, struct peer *p)
+{
+	const struct peer *before;
+
+	for (before = *peer_hash(c, p->incarnation); before; before = before->hash_next)
+		if (before->incarnation == p->incarnation && before->at.ss_family)
+			p->at = before->at;
+}
+
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err)
 {
@@ -105,6 +115,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->untold);
 	list_init(&p->revoking);
 	list_add_tail(&p->link, &c->peers);
+	peer_known(c, p);
 	p->hash_next = *peer_hash(c, p->incarnation);
 	*peer_hash(c, p->incarnation) = p;
 	c->live++;
@@ -226,27 +237,31 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	peer_step(c, p);
 }
 
-static int peer_was_at(const struct peer *old, const struct peer *p)
+static int peer_was_at(const struct peer *old, const struct peer *p,
+		       const struct sockaddr_storage *at)
 {
-	return old->stage == STAGE_DOWN && old->dialled && old->added && !old->deleting &&
-	       !old->up.out && old->incarnation != p->incarnation &&
-	       addr_same(&old->remote, &p->remote) &&
-	       addr_port(&old->remote) == addr_port(&p->remote);
+	return old->added && !old->deleting && !old->restarted.out &&
+	       old->incarnation != p->incarnation && addr_same(&old->at, at) &&
+	       addr_port(&old->at) == addr_port(at);
 }
 
-void peer_replaces(struct control *c, const struct peer *p)
+void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at)
 {
 	struct list *pos;
 
 	list_for_each(pos, &c->peers) {
 		struct peer *old = list_entry(pos, struct peer, link);
 
-		if (!p->dialled || !peer_was_at(old, p))
+		if (!peer_was_at(old, p, at))
 			continue;
-		old->up.e.peer = old->engine;
-		old->up.e.owner = old;
-		cmd_post(c, &old->up, ENGINE_PEER_RESTARTED, peer_cmd_back);
+		old->restarted.e.peer = old->engine;
+		old->restarted.e.owner = old;
+		cmd_post(c, &old->restarted, ENGINE_PEER_RESTARTED, peer_cmd_back);
+		/* Should it be dead without our knowing, this finds out. */
+		peer_ping(c, old);
 	}
+	if (!p->at.ss_family)
+		p->at = *at;
 }
 
 static void peer_close_paths(struct control *c, struct peer *p)
@@ -283,7 +298,7 @@ void peer_step(struct control *c, struct peer *p)
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
 	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out ||
-	    p->fences_out)
+	    p->restarted.out || p->fences_out)
 		return;
 	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */

@@ -366,6 +366,7 @@ struct peer {
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
 	struct sockaddr_storage remote;
+	struct sockaddr_storage at; /* where we dial it; no family: we did not yet */
 	enum heat heat;
 	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
 	uint8_t want_said;	     /* accepted: WANT went */
@@ -380,6 +381,7 @@ struct peer {
 	uint32_t cut;		     /* the same, down; 0: it is up */
 	uint64_t down_ns;	     /* since when it is seen down; 0: it is up */
 	struct cmd cutting;	     /* the engine is told of it */
+	struct cmd restarted;	     /* and that another incarnation is where it was */
 };
 
 /* peer.c: what a peer is, and its end */
@@ -402,8 +404,9 @@ static inline uint64_t peer_down_ms(const struct peer *p)
 {
 	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
 }
-/* It answers where others did that were lost: they were earlier incarnations of it. */
-void peer_replaces(struct control *c, const struct peer *p);
+/* It was found there: others that were are earlier incarnations of it, and are asked for a sign of
+ * life. */
+void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
 void peer_step(struct control *c, struct peer *p);
 void peer_close(struct control *c, struct peer *p); /* its last reference is gone */
 void peer_close_req(struct control *c, struct control_req *req);

@@ -36,8 +36,8 @@ enum engine_cmd_type {
 				lost first */
 	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL
 			   * would), LOST is posted, rails close; back when all that is done */
-	ENGINE_PEER_RESTARTED, /* peer, lost: another incarnation is at its address; new entries
-				  on the handle end with -ESTALE */
+	ENGINE_PEER_RESTARTED, /* peer: another incarnation is at its address; once it is lost, new
+				  entries on the handle end with -ESTALE */
 	ENGINE_PEER_CUT,       /* peer, arg: interface that is down: entries and new ones end with
 				  -ENETDOWN; 0: no longer */
 	ENGINE_PEER_IDLE,      /* peer: back with 0, or -EBUSY: something of it is under way */

@@ -297,7 +297,7 @@ struct engine_peer {
 	uint64_t lost_ns;     /* since when */
 	uint32_t event_told;  /* the program has its handle by a PEER event */
 	uint32_t lost_untold; /* LOST is to be posted */
-	uint32_t restarted;   /* lost, and another incarnation is there now */
+	uint32_t restarted;   /* another incarnation is where it was */
 	uint32_t cut;	      /* interface to it that is down; 0: it is up */
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
