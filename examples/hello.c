@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char greeting[] = "hello, other memory";
+
 /* One side: a context and a ring. */
 struct side {
 	struct urccl *ctx;
@@ -64,7 +66,6 @@ static void owner_listen(struct side *owner)
 static int write_greeting(struct side *writer, const void *metadata, uint32_t len,
 			  const struct urccl_advert *advert)
 {
-	static const char greeting[] = "hello, other memory";
 	struct urccl_remote remote;
 	struct urccl_region region;
 	struct urccl_range range = {(uintptr_t)greeting, sizeof(greeting), 0, -1, 0};
@@ -98,7 +99,7 @@ static int write_greeting(struct side *writer, const void *metadata, uint32_t le
 	return 0;
 }
 
-/* Takes the owner's events until the notification is there. */
+/* Takes the owner's events until the notification is there, and with it what was written. */
 static int owner_hear(struct side *owner, const char *memory)
 {
 	struct urccl_cqe *cqe;
@@ -117,7 +118,7 @@ static int owner_hear(struct side *owner, const char *memory)
 		}
 		urccl_cqe_seen(owner->ring, cqe);
 	}
-	return 0;
+	return strcmp(memory, greeting);
 }
 
 int main(void)

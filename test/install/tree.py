@@ -8,6 +8,7 @@ import sys
 
 TIMEOUT = 60
 HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h"}
+SAYS = '20 bytes written: "hello, other memory"\n'     # README's program, whose status is 0 anyway
 
 
 def check(ok, why):
@@ -74,6 +75,11 @@ def texts(tree, build):
             check(str(tree) not in text and build not in text, f"{path.name} names the build")
 
 
+def runs(program, **kw):
+    said = run(program, **kw)
+    check(said == SAYS, f"README's program says {said!r}")
+
+
 def compiles(tree, root, work):
     """README's program, both ways that pkg-config offers, made and run in work."""
     pc = one(tree, "liburccl.pc")
@@ -84,13 +90,13 @@ def compiles(tree, root, work):
     source.write_text(program(root / "README.md"))
     flags = run("pkg-config", "--cflags", "--libs", "liburccl", env=env).split()
     run("cc", *warn, source, *flags, "-o", work / "shared")
-    print(run(work / "shared", env=at_run, cwd=work), end="")
+    runs(work / "shared", env=at_run, cwd=work)
     check("liburccl.so.0" in run("readelf", "-d", work / "shared"), "the shared program needs no .so")
     # As a program does that wants this one library in itself and libc as it is.
     flags = run("pkg-config", "--static", "--cflags", "--libs", "liburccl", env=env).split()
     run("cc", *warn, source, "-Wl,-Bstatic", *[f for f in flags if f != "-pthread"], "-Wl,-Bdynamic",
         "-pthread", "-o", work / "static")
     check("liburccl" not in run("readelf", "-d", work / "static"), "the static program needs a .so")
-    print(run(work / "static", env=env, cwd=work), end="")
+    runs(work / "static", env=env, cwd=work)
     version = run("pkg-config", "--modversion", "liburccl", env=env).strip()
     check((one(tree, "liburccl.so").resolve()).name.endswith(version), f"the .pc says {version}")
