@@ -48,6 +48,9 @@ with tempfile.TemporaryDirectory() as folder:
     decode.send(2)
     decode.end(130)
 
+# What is there to choose from fits a terminal.
+check(all(len(line) <= 80 for line in End("--help").end().splitlines()), "--help is too wide")
+
 # A result that nobody gets is no success.
 for form in ["--quiet", "--json"]:
     with open("/dev/full", "w") as full:
