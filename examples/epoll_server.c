@@ -2,8 +2,8 @@
 /*
  * A server of many clients in one epoll loop: each asks by a notification and is answered by one.
  *
- * What to see: the loop in serve(): reap until nothing is left, arm, sleep. The ring's fd stands in
- * the epoll set like any other, and one ring has the events of all clients.
+ * What to see: the loop in serve(): reap until nothing is left, submit the answers, arm, sleep. The
+ * ring's fd stands in the epoll set like any other, and one ring has the events of all clients.
  */
 #include <liburccl.h>
 
@@ -35,19 +35,7 @@ static _Noreturn void die(const char *what)
 	exit(1);
 }
 
-/* The request is a tag; the answer is its square. */
-static void answer(struct urccl_peer peer, uint64_t request)
-{
-	struct urccl_sqe *sqe = urccl_get_sqe(ring);
-
-	/* Each client has one request under way, so 8 clients never fill a ring of 256. */
-	if (!sqe)
-		die("the ring is full");
-	urccl_prep_notify(sqe, peer, request * request, NULL, 0);
-	urccl_submit(ring);
-	answered++;
-}
-
+/* Each client has one request under way, so 8 clients never fill a ring of 256. */
 static void on_cqe(const struct urccl_cqe *cqe)
 {
 	struct urccl_peer peer = {cqe->peer};
@@ -57,13 +45,14 @@ static void on_cqe(const struct urccl_cqe *cqe)
 	case URCCL_KIND_PEER:
 		printf("client %u came\n", ++clients);
 		break;
-	case URCCL_KIND_NOTE:
-		if (cqe->res >= 0)
-			answer(peer, cqe->tag);
+	case URCCL_KIND_NOTE: /* the request is a tag; the answer is its square */
+		if (cqe->res < 0)
+			break;
+		urccl_prep_notify(urccl_get_sqe(ring), peer, cqe->tag * cqe->tag, NULL, 0);
+		answered++;
 		break;
 	case URCCL_KIND_LOST:
 		urccl_prep_close(urccl_get_sqe(ring), peer);
-		urccl_submit(ring);
 		break;
 	default:
 		/* An answer whose client has what it wants and went away is no harm. */
@@ -86,6 +75,7 @@ static void serve(int epfd)
 				on_cqe(cqe);
 				urccl_cqe_seen(ring, cqe);
 			}
+			urccl_submit(ring);
 		} while (urccl_arm(ring, URCCL_FOR_CQE, 0));
 	} while (epoll_wait(epfd, &event, 1, -1) < 1 || !(event.events & EPOLLHUP));
 }
