@@ -159,7 +159,7 @@ int main(void)
 		CHECK_EQ(urccl_arm(&r->pub, 4, 0), -EINVAL);
 		test_once(r);
 		test_no_wake(r);
-	test_shown(r);
+		test_shown(r);
 		test_late_write(r);
 		test_doorbell(r);
 		rig_close(r);
