@@ -220,10 +220,14 @@ int dials_unknown(const struct control *c)
 
 /* ---- requests ---- */
 
+/* In one form, so that dials that meet there know it. */
 static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
 {
-	if (d->nhosts < METADATA_HOSTS && !dial_host_at(d, addr))
-		d->hosts[d->nhosts++].addr = *addr;
+	struct sockaddr_storage at = *addr;
+
+	addr_unmap(&at);
+	if (d->nhosts < METADATA_HOSTS && !dial_host_at(d, &at))
+		d->hosts[d->nhosts++].addr = at;
 }
 
 static void host_fill(struct sockaddr_storage *ss, const struct metadata_host *h, uint32_t port)
