@@ -2,9 +2,11 @@
 /*
  * ring_litmus [ROUNDS]: no wake-up is lost and few are empty. One thread plays the engine, this one
  * the program, which sleeps in every way there is, mixed at random, with a second fd in its epoll
- * loop; both sides wait odd times so that announcing and posting meet in every order.
+ * loop; both sides wait odd times so that announcing and posting meet in every order. Each thread
+ * has a CPU of its own: on one they would take turns and never meet.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include "ring_rig.h"
@@ -16,8 +18,23 @@
 static struct ring *ring;
 static int other_fd, epoll_fd;
 static uint32_t stop;
-static uint64_t engine_sleeps, engine_wakes;		    /* engine's */
-static uint64_t fd_sleeps, other_wakes, empty_wakes, waits; /* program's */
+static cpu_set_t cpus;
+/* Met: an announcement found that what it was for had come since the look before it. */
+static uint64_t engine_sleeps, engine_met, engine_wakes;	    /* engine's */
+static uint64_t fd_sleeps, fd_met, other_wakes, empty_wakes, waits; /* program's */
+
+/* This thread, to the nth of the CPUs that we may use. */
+static void pin(uint32_t nth)
+{
+	uint32_t cpu;
+	cpu_set_t one;
+
+	for (cpu = 0; !CPU_ISSET(cpu, &cpus) || nth--; cpu++)
+		;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+}
 
 /* Up to about a microsecond, in steps of a nanosecond or so: the races are that narrow. */
 static void dawdle(uint64_t *seed)
@@ -32,8 +49,10 @@ static void engine_sleep(void)
 {
 	struct pollfd p = {.fd = ring->home->fd, .events = POLLIN};
 
-	if (ring_arm_sq(ring))
+	if (ring_arm_sq(ring)) {
+		count_add(&engine_met, 1);
 		return;
+	}
 	count_add(&engine_sleeps, 1);
 	CHECK_EQ(poll(&p, 1, LOST_MS), 1);
 	wake_drain(ring->home->fd);
@@ -52,6 +71,7 @@ static void *engine(void *arg)
 	uint64_t seed = 0x9e3779b97f4a7c15ull;
 	uint64_t looks = 0;
 
+	pin(1);
 	while (!load_acquire(&stop)) {
 		uint32_t n = ring_submitted(ring);
 
@@ -122,7 +142,9 @@ static void wait_by_fd(uint64_t *seed, uint64_t *next, uint64_t until)
 		if (*next == until)
 			return;
 		dawdle(seed);
-		if (!urccl_arm(&ring->pub, URCCL_FOR_CQE, 0))
+		if (urccl_arm(&ring->pub, URCCL_FOR_CQE, 0))
+			fd_met++;
+		else
 			woken = fd_sleep();
 	}
 }
@@ -188,6 +210,10 @@ int main(int argc, char **argv)
 	struct mailbox home;
 	pthread_t thread;
 
+	CHECK_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	if (CPU_COUNT(&cpus) < 2)
+		SKIP("needs two CPUs");
+	pin(0);
 	ring = rig_open(ENTRIES, 1, 0, &home);
 	rig_age(ring, UINT32_MAX - 1000, 0x7fffffff - 1000);
 	other_fd = wake_open();
@@ -202,13 +228,19 @@ int main(int argc, char **argv)
 	wake_write(home.fd);
 	pthread_join(thread, NULL);
 	printf("%llu rounds: the program slept %llu times on its fds (%llu for the other one, %llu "
-	       "empty) and called wait %llu times; the engine slept %llu times, woke the program "
-	       "%llu times\n",
+	       "empty), was about to %llu times and called wait %llu times; the engine slept %llu "
+	       "times, was about to %llu times, woke the program %llu times\n",
 	       (unsigned long long)rounds, (unsigned long long)fd_sleeps,
 	       (unsigned long long)other_wakes, (unsigned long long)empty_wakes,
-	       (unsigned long long)waits, (unsigned long long)engine_sleeps,
+	       (unsigned long long)fd_met, (unsigned long long)waits,
+	       (unsigned long long)engine_sleeps, (unsigned long long)engine_met,
 	       (unsigned long long)engine_wakes);
 	CHECK_LE(empty_wakes, fd_sleeps / 100 + 10);
+	/* Both slept, and were about to; threads that take turns are that 10 times and once. */
+	CHECK_GE(fd_sleeps, rounds / 20);
+	CHECK_GE(fd_met, rounds / 50);
+	CHECK_GE(engine_sleeps, rounds / 1000);
+	CHECK_GE(engine_met, rounds / 10000);
 	rig_close(ring);
 	return 0;
 }
