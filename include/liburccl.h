@@ -209,7 +209,8 @@ struct urccl_setting {
 	const char *uccl;		/* UCCL's variable that means the same, or NULL */
 	char	 variable[40];		/* "URCCL_TIMEOUT_MS" */
 	char	 origin[40];		/* "default", "params", or the variable it came from */
-	char	 value[256];		/* as the variable would give it */
+	char	 value[256];		/* as the variable would give it; of what is not given, what
+					 * is in force, or "" where no text says that */
 };
 
 /* A number that is 0 is the default. */

@@ -3,9 +3,8 @@
 
 #include "params.h"
 
-#define POSSIBLE	   "sim, shm, tcp, ib, efa, cxi and fabric:NAME are possible"
-#define DEFAULT_TRANSPORTS "shm?,tcp?"
-#define FABRIC		   "fabric:"
+#define POSSIBLE "sim, shm, tcp, ib, efa, cxi and fabric:NAME are possible"
+#define FABRIC	 "fabric:"
 
 void urccl_params_init(struct urccl_params *p)
 {
@@ -154,7 +153,7 @@ static int read_listen(struct settings *s)
 	if (!s->listens)
 		return 0;
 	n = rules ? listen_choose(text, rules, s->listen)
-		  : listen_parse(text ? text : "127.0.0.1:0", s->listen);
+		  : listen_parse(text ? text : DEFAULT_LISTEN, s->listen);
 	if (n < 0)
 		return n;
 	s->nlisten = (uint32_t)n;

@@ -139,11 +139,11 @@ static int check_sim(const char *text)
 
 const struct setting settings_table[] = {
 	{TEXT(transport, check_transport), .uccl = "UCCL_P2P_TRANSPORT", .used = 1,
-	 .about = "transports that may be used, best first"},
-	{TEXT(listen, check_listen), .used = 1,
+	 .otherwise = DEFAULT_TRANSPORTS, .about = "transports that may be used, best first"},
+	{TEXT(listen, check_listen), .used = 1, .otherwise = DEFAULT_LISTEN, .by_ifname = "[::]:0",
 	 .about = "addresses and port to listen on; empty: none"},
 	{TEXT(socket_ifname, check_ifname), .uccl = "UCCL_SOCKET_IFNAME", .used = 1,
-	 .about = "interfaces to listen on and to dial from"},
+	 .about = "interfaces to listen on and to dial from; not given: any"},
 	{TEXT(secret_file, check_given), .used = 1,
 	 .about = "file with the secret that peers prove to share; not given: none"},
 	{NUMBER(timeout_ms, 1, UINT32_MAX, 30000), .used = 1,
@@ -167,7 +167,7 @@ const struct setting settings_table[] = {
 	 .about = "events unseen at a time, of a ring that says nothing"},
 	{TEXT(tcp_congestion, check_congestion), .used = 1,
 	 .about = "congestion control of data streams and, as class control, of control "
-		  "connections"},
+		  "connections; not given: the system's"},
 	{CHOICE(tcp_driver, driver_words, URCCL_TCP_IO_URING, URCCL_TCP_AUTO), .used = 1,
 	 .about = "how tcp moves bytes"},
 	{NUMBER(tcp_streams, 1, 8, 1), .used = 1, .about = "bulk streams of tcp a peer"},
@@ -183,10 +183,13 @@ const struct setting settings_table[] = {
 	 .about = "data may go through memory of the library (yes)"},
 	{TEXT(socket_dir, check_given), .used = 1,
 	 .about = "where the rendezvous sockets of shm are made; not given: abstract names"},
-	{TEXT(thread_name, check_name), .used = 1, .about = "what names of threads begin with"},
-	{TEXT(progress_cpus, check_cpus), .used = 1, .about = "CPUs of progress threads"},
+	{TEXT(thread_name, check_name), .used = 1, .otherwise = THREAD_PREFIX,
+	 .about = "what names of threads begin with"},
+	{TEXT(progress_cpus, check_cpus), .used = 1,
+	 .about = "CPUs of progress threads; not given: those of the thread that opens"},
 	{TEXT(control_cpus, check_cpus), .used = 1,
-	 .about = "CPUs of the control thread, of those that resolve names and of libfabric's"},
+	 .about = "CPUs of the control thread, of those that resolve names and of libfabric's; "
+		  "not given: those of the thread that opens"},
 	{NUMBER(progress_nice, -20, 19, 0), .used = 1,
 	 .about = "nice level of progress threads; 0: unchanged"},
 	{NUMBER(control_nice, -20, 19, 0), .used = 1,
@@ -194,7 +197,7 @@ const struct setting settings_table[] = {
 	{CHOICE(log_level, level_words, URCCL_LOG_DEBUG, URCCL_LOG_DEFAULT), .used = 1,
 	 .uccl = "UCCL_P2P_LOG_LEVEL", .about = "what the log is told"},
 	{TEXT(rdma_dev, check_nics), .used = 1, .uccl = "UCCL_P2P_RDMA_DEV",
-	 .about = "NICs to use"},
+	 .about = "NICs to use; not given: those near gpu"},
 	{NUMBER(rdma_port, 0, 255, 0), .used = 1, .about = "port of a NIC; 0: all that are active"},
 	{NUMBER(rdma_gid_index, AUTO, 255, AUTO), .used = 1, .words = auto_words,
 	 .uccl = "UCCL_P2P_RDMA_GID_INDEX", .about = "index in the port's table of GIDs"},
@@ -235,10 +238,10 @@ const struct setting settings_table[] = {
 	 .about = "entries of the receive queue"},
 	{NUMBER(cxi_cq_size, 1, 1u << 20, 8192), .used = 1, .uccl = "UCCL_CXI_CQ_SIZE",
 	 .about = "entries of the completion queue"},
-	{TEXT(ibv_so, check_given), .used = 1, .uccl = "UCCL_IBV_SO",
+	{TEXT(ibv_so, check_given), .used = 1, .uccl = "UCCL_IBV_SO", .otherwise = IBV_SO,
 	 .about = "libibverbs to load"},
 	{TEXT(libfabric_so, check_given), .used = 1, .uccl = "UCCL_LIBFABRIC_SO",
-	 .about = "libfabric to load"},
+	 .otherwise = LIBFABRIC_SO, .about = "libfabric to load"},
 	{TEXT(nccl_so, check_given), .uccl = "UCCL_NCCL_SO", .about = "NCCL to load"},
 	{TEXT(gpu, check_given), .used = 1,
 	 .about = "GPU whose NICs are used; not given: those near "
@@ -246,7 +249,8 @@ const struct setting settings_table[] = {
 	{TEXT(topology, check_given), .used = 1,
 	 .about = "file that says how the machine is built; not given: /sys"},
 	{TEXT(sim, check_sim), .used = 1,
-	 .about = "what goes wrong with this context on a simulated network"},
+	 .about = "what goes wrong with this context on a simulated network; not given: as the "
+		  "network has it"},
 };
 
 const uint32_t settings_count = ARRAY_SIZE(settings_table);

@@ -6,6 +6,10 @@
 
 #include "base/base.h"
 
+/* What is so where nothing is given. */
+#define DEFAULT_TRANSPORTS "shm?,tcp?"
+#define DEFAULT_LISTEN	   "127.0.0.1:0"
+
 #define SETTINGS_MAX (sizeof(((struct urccl_params *)0)->origins) / sizeof(uint16_t))
 
 enum setting_kind {
@@ -36,6 +40,8 @@ struct setting {
 	int64_t step;			/* between values; 0: 1 */
 	const struct word *words;	/* choices, or names of some numbers; NULL: none */
 	int (*check)(const char *text); /* SET_TEXT: 0, or -errno with fail() text */
+	const char *otherwise;		/* likewise: what not given means, where a text says it */
+	const char *by_ifname;		/* that where socket_ifname is given; NULL: the same */
 };
 
 extern const struct setting settings_table[];
@@ -60,7 +66,7 @@ int setting_check(const struct setting *row, const struct urccl_params *p);
 int setting_is_default(const struct setting *row, const struct urccl_params *p);
 /* Reads a value from text, words of UCCL's if is_uccl; checks it too. A string is not copied. */
 int setting_parse(const struct setting *row, const char *text, int is_uccl, struct urccl_params *p);
-/* The value as setting_parse() takes it; a string that is not given is "". */
+/* The value as setting_parse() takes it; a string that is not given and means no other is "". */
 void setting_text(const struct setting *row, const struct urccl_params *p, char *buf, size_t len);
 
 /* Where a value came from: of a variable, until the program changed it. */

@@ -303,6 +303,8 @@ void setting_text(const struct setting *row, const struct urccl_params *p, char 
 	if (row->kind == SET_TEXT) {
 		const char *s = setting_string(row, p);
 
+		if (!s)
+			s = row->by_ifname && p->socket_ifname ? row->by_ifname : row->otherwise;
 		snprintf(buf, len, "%s", s ? s : "");
 		return;
 	}

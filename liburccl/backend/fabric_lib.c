@@ -5,8 +5,6 @@
 #include <unistd.h>
 #include "backend/fabric.h"
 
-#define SONAME "libfabric.so.1"
-
 /* to: a pointer to a function. POSIX has dlsym()'s be one too, ISO C lets it be copied. */
 static int bind_symbol(void *handle, const char *name, void *to)
 {
@@ -55,7 +53,7 @@ int fabric_load(struct fabric_lib *lib, const char *path)
 	int err, full;
 
 	/* It stays: its providers' threads may outlive what we close. */
-	handle = dlopen(path ? path : SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	handle = dlopen(path ? path : LIBFABRIC_SO, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	full = handle ? 0 : no_descriptor();
 	if (full)
 		return fail_errno(full, "libfabric cannot be loaded");

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include "backend/verbs.h"
 
-#define LIBRARY "libibverbs.so.1"
-
 static int find(void *lib, const char *so, const char *name, void *function)
 {
 	void *found = dlsym(lib, name);
@@ -22,7 +20,7 @@ int verbs_lib_open(struct verbs_lib *lib, const char *so)
 	void *handle, *found;
 	int err = 0;
 
-	so = so ? so : LIBRARY;
+	so = so ? so : IBV_SO;
 	handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return fail(-EOPNOTSUPP,

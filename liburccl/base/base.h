@@ -351,7 +351,12 @@ int cpus_parse(const char *text, struct cpus *cpus); /* "0-3,8": 0 or -EINVAL */
 /* The first that is wanted and not there, or -ENOENT. */
 int cpus_missing(const struct cpus *wanted, const struct cpus *there);
 
+/* Libraries that are loaded where the settings name no others. */
+#define IBV_SO	     "libibverbs.so.1"
+#define LIBFABRIC_SO "libfabric.so.1"
+
 #define THREAD_NAME_MAX 7 /* bytes of a name's beginning */
+#define THREAD_PREFIX	"urccl" /* where none is given */
 struct thread_how {
 	const char *prefix, *part; /* its name: "urccl", "control" */
 	const char *setting;	   /* for sentences: "control" of control_cpus */

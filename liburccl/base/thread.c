@@ -30,7 +30,7 @@ void thread_name(const char *prefix, const char *part, pthread_t thread)
 {
 	char name[NAME_MAX_BYTES];
 
-	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : "urccl", part);
+	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : THREAD_PREFIX, part);
 	(void)pthread_setname_np(thread, name);
 }
 

@@ -71,6 +71,14 @@ static void show_plan(struct urccl *ctx, struct json *j)
 	free(text);
 }
 
+/* An empty text that was given is not as if none were. */
+static const char *shown(const struct urccl_setting *s)
+{
+	if (*s->value)
+		return s->value;
+	return strcmp(s->origin, "default") ? "\"\"" : "(not given)";
+}
+
 /* What a variable or an option set is marked; what waits for transports to come is left to JSON. */
 static void show_settings(const struct urccl_params *p, struct json *j)
 {
@@ -84,8 +92,7 @@ static void show_settings(const struct urccl_params *p, struct json *j)
 	for (i = 0; !urccl_settings(p, i, &s); i++) {
 		if (!j) {
 			if (s.used || strcmp(s.origin, "default"))
-				printf("  %-26s %-24s %s\n", s.variable,
-				       *s.value ? s.value : "\"\"", s.origin);
+				printf("  %-26s %-24s %s\n", s.variable, shown(&s), s.origin);
 			continue;
 		}
 		json_open(j, NULL, '{');

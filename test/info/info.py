@@ -88,6 +88,14 @@ def case_show():
     check(settings["timeout_ms"]["value"] == "1234", settings["timeout_ms"])
     check(settings["timeout_ms"]["origin"] == "URCCL_TIMEOUT_MS", settings["timeout_ms"])
     check(settings["cma"]["origin"] == "default", settings["cma"])
+    for name, value in (("transport", "shm?,tcp?"), ("listen", "127.0.0.1:0"),
+                        ("thread_name", "urccl"), ("libfabric_so", "libfabric.so.1")):
+        check((settings[name]["value"], settings[name]["origin"]) == (value, "default"),
+              settings[name])
+    lines = [line.split() for line in run(URCCL_LISTEN="")[0].splitlines()]
+    check(["URCCL_LISTEN", '""', "URCCL_LISTEN"] in lines, lines)
+    check(["URCCL_SECRET_FILE", "(not", "given)", "default"] in lines, lines)
+    check(["URCCL_THREAD_NAME", "urccl", "default"] in lines, lines)
     check("URCCL_CMA" in run(URCCL_CMA="perhaps", status=1)[1], "a bad variable is not named")
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")

@@ -222,6 +222,21 @@ static void every_name_of_uccl(void)
 	}
 }
 
+/* Without listen p listens where it does with the text. */
+static void stands_for(struct urccl_params *p, const char *text)
+{
+	struct settings without, with;
+
+	CHECK_EQ(settings_read(&without, p), 0);
+	p->listen = text;
+	CHECK_EQ(settings_read(&with, p), 0);
+	p->listen = NULL;
+	CHECK_EQ(with.nlisten, without.nlisten);
+	CHECK(!memcmp(with.listen, without.listen, sizeof(with.listen)));
+	settings_free(&without);
+	settings_free(&with);
+}
+
 /* What was not set keeps its value and says whose that is; ours goes before UCCL's; what the
  * program changes afterwards is its own. */
 static void origins(void)
@@ -241,11 +256,25 @@ static void origins(void)
 	is(&p, "max_segs", "7", "params");
 	is(&p, "socket_dir", "/tmp", "params");
 	is(&p, "spin_us", "20", "default");
-	is(&p, "listen", "", "default");
+	is(&p, "transport", "shm?,tcp?", "default");
+	is(&p, "listen", "127.0.0.1:0", "default");
+	is(&p, "ibv_so", "libibverbs.so.1", "default");
+	is(&p, "libfabric_so", "libfabric.so.1", "default");
+	is(&p, "secret_file", "", "default");
+	p.listen = "";
+	is(&p, "listen", "", "params");
+	p.listen = NULL;
+	p.socket_ifname = "lo";
+	is(&p, "listen", "[::]:0", "default");
+	stands_for(&p, "[::]:0");
+	p.socket_ifname = NULL;
+	stands_for(&p, "127.0.0.1:0");
 	p.timeout_ms = 124;
 	p.thread_name = "vk";
 	is(&p, "timeout_ms", "124", "params");
 	is(&p, "thread_name", "vk", "params");
+	p.thread_name = NULL;
+	is(&p, "thread_name", "urccl", "default");
 	unsetenv("URCCL_TIMEOUT_MS");
 	unsetenv("UCCL_P2P_RDMA_SL");
 	unsetenv("URCCL_RDMA_SL");
