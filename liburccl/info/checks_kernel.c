@@ -11,16 +11,17 @@
 
 #define FIRST_PID_NAMESPACE "pid:[4026531836]"
 
-static int is_filtered(void)
+static int is_filtered(struct finding *f)
 {
 	char mode[16];
 
-	return !read_field("/proc/self/status", "Seccomp", mode, sizeof(mode)) && *mode == '2';
+	return !read_field(under(f, "/proc/self/status"), "Seccomp", mode, sizeof(mode)) &&
+	       *mode == '2';
 }
 
 void check_seccomp(struct finding *f)
 {
-	if (!is_filtered()) {
+	if (!is_filtered(f)) {
 		found(f, HEALTH_OK, "no filter");
 		return;
 	}
@@ -40,15 +41,15 @@ void check_io_uring(struct finding *f)
 		found(f, HEALTH_OK, "permitted");
 		return;
 	}
-	read_line("/proc/sys/kernel/io_uring_disabled", disabled, sizeof(disabled));
-	if (err == ENOSYS && !is_filtered())
+	read_line(under(f, "/proc/sys/kernel/io_uring_disabled"), disabled, sizeof(disabled));
+	if (err == ENOSYS && !is_filtered(f))
 		found(f, HEALTH_NOTE, "this kernel has none: tcp uses epoll");
-	else if (*disabled == '2' || (*disabled == '1' && err == EPERM && !is_filtered()))
+	else if (*disabled == '2' || (*disabled == '1' && err == EPERM && !is_filtered(f)))
 		found(f, HEALTH_NOTE,
 		      "denied by the sysctl kernel.io_uring_disabled, which is %s: "
 		      "tcp uses epoll",
 		      disabled);
-	else if (is_filtered())
+	else if (is_filtered(f))
 		found(f, HEALTH_NOTE, "denied by a seccomp filter (%s): tcp uses epoll",
 		      strerror(err));
 	else
@@ -65,12 +66,12 @@ void check_cma(struct finding *f)
 
 	if (process_vm_readv(getpid(), &a, 1, &b, 1, 0) != 1) {
 		found(f, HEALTH_NOTE, "process_vm_readv is denied%s: %s",
-		      is_filtered() ? " by a seccomp filter" : "", strerror(errno));
+		      is_filtered(f) ? " by a seccomp filter" : "", strerror(errno));
 		advise(f, "only the setting cma needs it: --cap-add SYS_PTRACE, or a seccomp "
 			  "profile that permits process_vm_readv");
 		return;
 	}
-	read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
+	read_line(under(f, "/proc/sys/kernel/yama/ptrace_scope"), scope, sizeof(scope));
 	found(f, *scope == '0' ? HEALTH_OK : HEALTH_NOTE,
 	      "process_vm_readv is permitted, and kernel.yama.ptrace_scope is %s%s", scope,
 	      *scope == '0'   ? ""
@@ -83,7 +84,7 @@ void check_cma(struct finding *f)
 void check_pid_namespace(struct finding *f)
 {
 	char link[64];
-	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
+	ssize_t n = readlink(under(f, "/proc/self/ns/pid"), link, sizeof(link) - 1);
 
 	if (n < 0) {
 		found(f, HEALTH_NOTE, "not to be told: %s", strerror(errno));
@@ -104,12 +105,12 @@ void check_proc(struct finding *f)
 {
 	struct stat st;
 
-	if (stat("/proc/self/status", &st)) {
+	if (stat(under(f, "/proc/self/status"), &st)) {
 		found(f, HEALTH_WRONG, "not mounted: %s", strerror(errno));
 		advise(f, "mount -t proc proc /proc");
 		return;
 	}
-	if (stat("/proc/1", &st)) {
+	if (stat(under(f, "/proc/1"), &st)) {
 		found(f, HEALTH_NOTE, "other users' processes are hidden (hidepid)");
 		advise(f, "--top and --dump see your own processes, which is mostly enough");
 		return;

@@ -24,10 +24,10 @@ static const char *size_text(unsigned long long n, char to[32])
 	return to;
 }
 
-static int has_uverbs(void)
+static int has_uverbs(struct finding *f)
 {
 	glob_t g;
-	int n = glob("/dev/infiniband/uverbs*", 0, NULL, &g) ? 0 : (int)g.gl_pathc;
+	int n = glob(under(f, "/dev/infiniband/uverbs*"), 0, NULL, &g) ? 0 : (int)g.gl_pathc;
 
 	if (n)
 		globfree(&g);
@@ -38,12 +38,12 @@ static int has_uverbs(void)
 #define CAP_IPC_LOCK	     14
 
 /* The kernel asks for the capability in the first user namespace: a container's own is none. */
-static int is_exempt(void)
+static int is_exempt(struct finding *f)
 {
 	char link[64], caps[32];
-	ssize_t n = readlink("/proc/self/ns/user", link, sizeof(link) - 1);
+	ssize_t n = readlink(under(f, "/proc/self/ns/user"), link, sizeof(link) - 1);
 
-	if (n < 0 || read_field("/proc/self/status", "CapEff", caps, sizeof(caps)))
+	if (n < 0 || read_field(under(f, "/proc/self/status"), "CapEff", caps, sizeof(caps)))
 		return 0;
 	link[n] = 0;
 	return !strcmp(link, FIRST_USER_NAMESPACE) && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
@@ -63,12 +63,12 @@ void check_memlock(struct finding *f)
 		return;
 	}
 	size_text(limit.rlim_cur, have);
-	if (is_exempt()) {
+	if (is_exempt(f)) {
 		found(f, HEALTH_OK, "unlimited by CAP_IPC_LOCK; without it %s might be locked",
 		      have);
 		return;
 	}
-	found(f, has_uverbs() && limit.rlim_cur < REGISTERED_FEW ? HEALTH_WRONG : HEALTH_NOTE,
+	found(f, has_uverbs(f) && limit.rlim_cur < REGISTERED_FEW ? HEALTH_WRONG : HEALTH_NOTE,
 	      "%s may be locked. RDMA needs what is registered, and for a context of ib %u KiB a "
 	      "rail and %u KiB a peer there, its device's queues besides; shm and tcp lock nothing",
 	      have, IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
@@ -132,7 +132,7 @@ void check_memfd(struct finding *f)
 	char mode[16] = "0";
 	int fd = memory_file(), err;
 
-	read_line("/proc/sys/vm/memfd_noexec", mode, sizeof(mode));
+	read_line(under(f, "/proc/sys/vm/memfd_noexec"), mode, sizeof(mode));
 	if (fd < 0) {
 		found(f, HEALTH_WRONG, "no memory file can be made: %s", strerror(errno));
 		advise(f, "permit memfd_create() where seccomp denies it");
@@ -155,7 +155,7 @@ void check_group_memory(struct finding *f)
 	struct group_limit l;
 	char most[32], now[32];
 
-	if (group_limit("", "memory", &l)) {
+	if (group_limit(f->root, "memory", &l)) {
 		found(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
@@ -173,7 +173,7 @@ void check_group_threads(struct finding *f)
 {
 	struct group_limit l;
 
-	if (group_limit("", "pids", &l)) {
+	if (group_limit(f->root, "pids", &l)) {
 		found(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
@@ -201,7 +201,7 @@ void check_group_rdma(struct finding *f)
 	char handles[32], objects[32];
 	struct group_rdma l;
 
-	if (group_rdma("", &l)) {
+	if (group_rdma(f->root, &l)) {
 		found(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
@@ -236,8 +236,9 @@ void check_huge(struct finding *f)
 {
 	char heap[32], shared[32];
 
-	chosen("/sys/kernel/mm/transparent_hugepage/enabled", heap, sizeof(heap));
-	chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof(shared));
+	chosen(under(f, "/sys/kernel/mm/transparent_hugepage/enabled"), heap, sizeof(heap));
+	chosen(under(f, "/sys/kernel/mm/transparent_hugepage/shmem_enabled"), shared,
+	       sizeof(shared));
 	found(f, !strcmp(shared, "advise") || !strcmp(shared, "always") ? HEALTH_OK : HEALTH_NOTE,
 	      "of ordinary memory: %s; of shared memory: %s", heap, shared);
 	if (f->health == HEALTH_NOTE)

@@ -37,6 +37,9 @@ enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_WRONG };
 /* What one check found. NOTE: less than could be, and nothing that is needed. */
 struct finding {
 	const struct urccl_params *params; /* what is asked for */
+	const char *root;		   /* "", or where a tree like the system's is */
+	uint64_t until_ns;		   /* nobody is waited for any longer */
+	char path[256];			   /* of under() */
 	enum health health;
 	char state[256];  /* what is there */
 	char advice[512]; /* what to do; "": nothing, if all is well */
@@ -50,6 +53,8 @@ struct check {
 extern const struct check checks[];
 extern const uint32_t nchecks;
 
+/* Where the system's path is, until the next call. */
+const char *under(struct finding *f, const char *path);
 __attribute__((format(printf, 3, 4))) void found(struct finding *f, enum health health,
 						 const char *state, ...);
 /* Behind what was advised before. */
@@ -92,7 +97,7 @@ void check_loopback(struct finding *f);
 void check_uverbs(struct finding *f);
 void check_settings(struct finding *f);
 void check_open(struct finding *f);
-/* Whether contexts meet by this transport. */
+/* Whether contexts meet by this transport, in what is left of the time. */
 void check_way(struct finding *f, const char *transport);
 void check_shm(struct finding *f);
 void check_tcp(struct finding *f);

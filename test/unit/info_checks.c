@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What urccl_info --doctor says of a machine that lacks this or that, and what it advises. The
+ * machine is a tree of files like the system's; where there is nothing in it, there is nothing. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "info/info.h"
+#include "test.h"
+
+#define GROUP  "/sys/fs/cgroup/box/"
+#define WAY_NS 1400000000ull /* for one, and a little more */
+
+static char root[64];
+static struct finding f;
+
+/* ---- the machine ---- */
+
+/* The folders above it are made, too. */
+static const char *place(const char *name)
+{
+	static char path[512];
+	char *slash;
+
+	snprintf(path, sizeof(path), "%s%s", root, name);
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		CHECK(!mkdir(path, 0700) || errno == EEXIST);
+		*slash = '/';
+	}
+	return path;
+}
+
+static void put(const char *name, const char *text)
+{
+	FILE *file = fopen(place(name), "w");
+
+	CHECK(file);
+	CHECK_GE(fprintf(file, "%s\n", text), 0);
+	CHECK_EQ(fclose(file), 0);
+}
+
+static void put_link(const char *name, const char *to)
+{
+	CHECK_EQ(symlink(to, place(name)), 0);
+}
+
+static void begin(void)
+{
+	snprintf(root, sizeof(root), "/tmp/urccl-checks-XXXXXX");
+	CHECK(mkdtemp(root));
+}
+
+static void end(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	CHECK_EQ(system(command), 0);
+}
+
+/* ---- what is found ---- */
+
+/* advice: words of it; NULL: there is none. */
+static void says(void (*check)(struct finding *), enum health health, const char *state,
+		 const char *advice)
+{
+	f = (struct finding){.root = root};
+	check(&f);
+	if (f.health != health || !strstr(f.state, state) ||
+	    (advice ? !strstr(f.advice, advice) : *f.advice))
+		fprintf(stderr, "%d: %s -> %s\n", (int)f.health, f.state, f.advice);
+	CHECK_EQ(f.health, health);
+	CHECK(strstr(f.state, state));
+	CHECK(advice ? strstr(f.advice, advice) != NULL : !*f.advice);
+}
+
+static void uverbs(void)
+{
+	begin();
+	says(check_uverbs, HEALTH_NOTE, "no RDMA device, and no uverbs node", "modprobe mlx5_ib");
+	put("/sys/class/infiniband/mlx5_0/node_type", "1: CA");
+	put("/sys/class/infiniband/mlx5_1/node_type", "1: CA");
+	says(check_uverbs, HEALTH_WRONG, "2 RDMA devices and no uverbs node", "modprobe ib_uverbs");
+	says(check_uverbs, HEALTH_WRONG, "2 RDMA devices", "--device=/dev/infiniband");
+	/* What root cannot open either. */
+	put_link("/dev/infiniband/uverbs0", "uverbs0");
+	says(check_uverbs, HEALTH_WRONG, "cannot be opened", "rights 0666");
+	CHECK_EQ(unlink(place("/dev/infiniband/uverbs0")), 0);
+	put("/dev/infiniband/uverbs0", "");
+	put("/dev/infiniband/uverbs1", "");
+	says(check_uverbs, HEALTH_OK, "2 RDMA devices, 2 uverbs nodes", NULL);
+	end();
+}
+
+/* Where the call itself is denied, there is nothing to be said of Yama. */
+static void ptrace_scope(void)
+{
+	begin();
+	f = (struct finding){.root = root};
+	check_cma(&f);
+	if (!strstr(f.state, "is permitted")) {
+		printf("not here: %s\n", f.state);
+		end();
+		return;
+	}
+	says(check_cma, HEALTH_OK, "ptrace_scope is 0", NULL);
+	put("/proc/sys/kernel/yama/ptrace_scope", "1");
+	says(check_cma, HEALTH_NOTE, "ptrace_scope is 1: of children only", "ptrace_scope=0");
+	put("/proc/sys/kernel/yama/ptrace_scope", "3");
+	says(check_cma, HEALTH_NOTE, "ptrace_scope is 3: only if privileged", "ptrace_scope=0");
+	end();
+}
+
+static void groups(void)
+{
+	begin();
+	put("/proc/self/cgroup", "0::/box");
+	says(check_group_memory, HEALTH_OK, "no limit", NULL);
+	says(check_group_threads, HEALTH_OK, "no limit", NULL);
+	says(check_group_rdma, HEALTH_OK, "no limit", NULL);
+	put(GROUP "memory.max", "1073741824");
+	put(GROUP "memory.current", "536870912");
+	says(check_group_memory, HEALTH_OK, "1.0 GiB and has 512.0 MiB", NULL);
+	put(GROUP "memory.current", "1073000000");
+	says(check_group_memory, HEALTH_WRONG, "1.0 GiB and has 1023.3 MiB", "memory.max");
+	put(GROUP "pids.max", "64");
+	put(GROUP "pids.current", "60");
+	says(check_group_threads, HEALTH_OK, "64 threads and has 60", NULL);
+	put(GROUP "pids.current", "61");
+	says(check_group_threads, HEALTH_WRONG, "64 threads and has 61", "pids.max");
+	put(GROUP "rdma.max", "mlx5_0 hca_handle=2 hca_object=1000");
+	says(check_group_rdma, HEALTH_NOTE, "2 handles and 1000 objects, of mlx5_0", "rdma.max");
+	put(GROUP "rdma.max", "mlx5_0 hca_handle=max hca_object=8");
+	says(check_group_rdma, HEALTH_WRONG, "any number of handles and 8",
+	     "'mlx5_0 hca_handle=max");
+	end();
+}
+
+/* A capability counts in the first user namespace alone. */
+static void memlock(void)
+{
+	struct rlimit limit = {.rlim_cur = 65536, .rlim_max = 65536};
+
+	CHECK_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	begin();
+	put("/proc/self/status", "CapEff:\t0000000000004000");
+	put_link("/proc/self/ns/user", "user:[4026531837]");
+	says(check_memlock, HEALTH_OK, "unlimited by CAP_IPC_LOCK", NULL);
+	CHECK_EQ(unlink(place("/proc/self/ns/user")), 0);
+	put_link("/proc/self/ns/user", "user:[4026532000]");
+	says(check_memlock, HEALTH_NOTE, "64 KiB may be locked", "ulimit -l unlimited");
+	put("/dev/infiniband/uverbs0", "");
+	says(check_memlock, HEALTH_WRONG, "64 KiB may be locked", "LimitMEMLOCK=infinity");
+	end();
+}
+
+static void processes(void)
+{
+	begin();
+	says(check_proc, HEALTH_WRONG, "not mounted", "mount -t proc");
+	says(check_pid_namespace, HEALTH_NOTE, "not to be told", "mount -t proc");
+	says(check_seccomp, HEALTH_OK, "no filter", NULL);
+	put("/proc/self/status", "Name:\tx\nSeccomp:\t2");
+	says(check_proc, HEALTH_NOTE, "hidden", "your own processes");
+	says(check_seccomp, HEALTH_NOTE, "a filter", "--security-opt seccomp=");
+	put("/proc/1/status", "");
+	says(check_proc, HEALTH_OK, "mounted", NULL);
+	put_link("/proc/self/ns/pid", "pid:[4026532001]");
+	says(check_pid_namespace, HEALTH_NOTE, "one of its own", "--pid=host");
+	CHECK_EQ(unlink(place("/proc/self/ns/pid")), 0);
+	put_link("/proc/self/ns/pid", "pid:[4026531836]");
+	says(check_pid_namespace, HEALTH_OK, "the host's", NULL);
+	end();
+}
+
+static void huge_pages(void)
+{
+	begin();
+	put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always advise [never]");
+	says(check_huge, HEALTH_NOTE, "madvise; of shared memory: never", "echo advise >");
+	put("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [advise] never");
+	says(check_huge, HEALTH_OK, "of shared memory: advise", NULL);
+	end();
+}
+
+/* ---- ways ---- */
+
+/* None of them leads anywhere: they share the time, and whose is too short says that alone. */
+static void ways(void)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	uint64_t began = now_ns();
+	uint32_t i;
+
+	urccl_params_init(&p);
+	CHECK_EQ(urccl_sim_open("", &p.sim_network), 0);
+	urccl_sim_freeze(p.sim_network, 1);
+	for (i = 0; i < 3; i++) {
+		f = (struct finding){.params = &p, .root = "", .until_ns = began + WAY_NS};
+		check_way(&f, "sim");
+		CHECK_EQ(f.health, i ? HEALTH_NOTE : HEALTH_WRONG);
+		CHECK(strstr(f.state, i ? "not known" : "cannot meet"));
+		CHECK(strstr(f.advice, "--transport sim"));
+	}
+	CHECK_GE(now_ns() - began, WAY_NS - 1000000);
+	CHECK_LE(now_ns() - began, 2 * WAY_NS); /* of 3.6 s */
+	f = (struct finding){.params = &p, .root = "", .until_ns = now_ns() + 20000000000};
+	urccl_sim_freeze(p.sim_network, 0);
+	check_way(&f, "sim");
+	CHECK_EQ(f.health, HEALTH_OK);
+	CHECK_EQ(urccl_sim_close(p.sim_network), 0);
+}
+
+int main(void)
+{
+	uverbs();
+	ptrace_scope();
+	groups();
+	memlock();
+	processes();
+	huge_pages();
+	ways();
+	return 0;
+}
