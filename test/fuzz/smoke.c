@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a fuzz target where libFuzzer is not there: on each file named, and on inputs made of them
- * and of nothing by a fixed seed. It finds what is near the surface; `./dev fuzz` digs.
+ * and of random bytes by a fixed seed. It finds what is near the surface; `./dev fuzz` digs.
  */
 #include <stdint.h>
 #include <string.h>
@@ -61,6 +61,19 @@ static void set_edge(struct input *in)
 		memcpy(in->data + next((uint32_t)(in->size - width + 1)), &v, width);
 }
 
+/* A few bytes out of it, now and then all to the end. */
+
+/* A few bytes out of it, now and then all to the end. */
+static void cut(struct input *in)
+{
+	size_t at = next((uint32_t)in->size + 1), n = in->size - at, few = next(8);
+
+	if (n > few && next(8))
+		n = few;
+	in->size -= n;
+	memmove(in->data + at, in->data + at + n, in->size - at);
+}
+
 static void mutate(struct input *in)
 {
 	uint32_t times = 1 + next(4);
@@ -76,7 +89,7 @@ static void mutate(struct input *in)
 				in->data[next((uint32_t)in->size)] = (uint8_t)next(256);
 			break;
 		case 2:
-			in->size = next((uint32_t)in->size + 1);
+			cut(in);
 			break;
 		case 3:
 			while (in->size < INPUT_MAX && next(8))
@@ -89,21 +102,39 @@ static void mutate(struct input *in)
 	}
 }
 
+static void make_random(struct input *in)
+{
+	size_t i;
+
+	in->size = 1 + next(8u << next(8));
+	for (i = 0; i < in->size; i++)
+		in->data[i] = (uint8_t)next(256);
+}
+
 int main(int argc, char **argv)
 {
 	static struct input in;
-	uint32_t n = 1, i;
+	uint32_t n = 1, empty = 0, i;
+	uint64_t bytes = 0;
 
-	/* seeds[0] is the empty input. */
+	/* seeds[0] is the empty input, and later random bytes. */
 	for (; (int)n < argc && n < SEEDS_MAX; n++)
 		read_seed(&seeds[n], argv[n]);
 	for (i = 0; i < n; i++)
 		run(&seeds[i]);
 	for (i = 0; i < ROUNDS; i++) {
-		in = seeds[next(n)];
+		/* Mostly on from the one before: what a parser falls for may be steps away. */
+		if (!next(4)) {
+			make_random(&seeds[0]);
+			in = seeds[next(n)];
+		}
 		mutate(&in);
 		run(&in);
+		empty += !in.size;
+		bytes += in.size;
 	}
-	printf("%u seeds, %u inputs made of them\n", n - 1, ROUNDS);
+	printf("%u seeds, %u inputs made of them, %u empty, of %u bytes\n", n - 1, ROUNDS, empty,
+	       (uint32_t)(bytes / ROUNDS));
+	CHECK_LE(empty, ROUNDS / 20);
 	return 0;
 }
