@@ -33,7 +33,7 @@ const char options_help[] =
 	"  --handshakes N      CONNECT to another process and CLOSE, N times one after the other\n"
 	"  --idle-peers N      N contexts of another process dial us; what they cost for --duration\n"
 	"  --register N        what registering N tensors of --size bytes costs: no peer\n"
-	"  --random N          N random entries by epoll alone; counts wake-ups lost and empty\n"
+	"  --random N          N random entries by epoll alone; counts empty wake-ups, ends at a lost one\n"
 	"\n"
 	"how (both ends with --self)\n"
 	"  --inline            no progress thread: our calls drive the devices\n"

@@ -117,7 +117,6 @@ static void print(const struct options *o, const struct end *e, double seconds, 
 	report_metric(&r, (double)e->sleeps, "sleeps", "sleeps");
 	report_metric(&r, (double)e->empty, "sleeps", "empty");
 	report_metric(&r, share * 100, "%", "empty.share");
-	report_metric(&r, 0, "sleeps", "lost");
 	report_metric(&r, cpu, "s", "cpu.client");
 	report_close(&r);
 }
