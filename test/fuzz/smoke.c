@@ -62,8 +62,6 @@ static void set_edge(struct input *in)
 }
 
 /* A few bytes out of it, now and then all to the end. */
-
-/* A few bytes out of it, now and then all to the end. */
 static void cut(struct input *in)
 {
 	size_t at = next((uint32_t)in->size + 1), n = in->size - at, few = next(8);
