@@ -88,15 +88,13 @@ static uint32_t cool_going(const struct control *c, uint64_t now)
 	return n;
 }
 
-/* An INLINE context asks nobody: who said yes waits for its engine, which turns when it is driven.
- */
 static void cool_some(struct control *c)
 {
 	uint32_t max = c->config.params->max_warm, going, n = 0;
 	uint64_t now = clock_ns();
 	struct peer *p;
 
-	if (!max || c->ending || c->config.params->flags & URCCL_OPEN_INLINE)
+	if (!max || c->ending)
 		return;
 	if (c->nwarm <= max) {
 		alarm_stop(&c->cool_alarm);
