@@ -40,7 +40,7 @@ struct entry {
 	uint32_t torn;	 /* a bit of it may be flipped, and nobody looks */
 	uint32_t told;	 /* of its loss, if it had ended by then, which nobody knows */
 	uint32_t missed; /* its notification: the peer was closed, and nobody looked */
-	int64_t heard_res;
+	int64_t res, heard_res;
 };
 
 /* Of the round, but for the last line: of the whole run. */

@@ -162,6 +162,7 @@ static void ends(struct entry *e, const struct urccl_cqe *cqe)
 {
 	e->open = 0;
 	open--;
+	e->res = cqe->res;
 	e->good = cqe->res >= 0;
 	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);
 	if (e->good)
