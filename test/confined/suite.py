@@ -62,3 +62,13 @@ def tests(build, suites, left_out=()):
     if not found:
         sys.exit(f"failed: no test in {suites}")
     return found if "all" in suites else once_each(found)
+
+
+def unseen(done):
+    """The transports of which no more passed than was skipped; done has each test's arguments and
+    exit status."""
+    seen = {}
+    for arguments, status in done:
+        for transport in re.findall(r"--transport[= ](\w+)", " ".join(arguments)):
+            seen[transport] = seen.get(transport, 0) + {0: 1, 77: -1}.get(status, 0)
+    return [transport for transport, more in seen.items() if more <= 0]
