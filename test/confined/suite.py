@@ -10,7 +10,7 @@ LEFT_OUT = [
     (re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
                 r"losing|fairness|away|address_space|storm|notes)-"),
      "many rounds, seconds each, that ask for no right which the others do not"),
-    (re.compile(r"fabric|provider$"),
+    (re.compile(r"fabric|cxi|provider$"),
      "what a provider of libfabric's does where less is allowed is its own"),
 ]
 SCRIPT = "scripts that need the source tree, or Python's modules"
