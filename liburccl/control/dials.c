@@ -130,14 +130,28 @@ uint32_t dials_succeed(struct control *c, struct peer *p)
 	return n;
 }
 
+/* Who dialled us is where its blob says so of the address that it comes from. */
+static void dial_placed(struct control *c, const struct dial *d, struct peer *p)
+{
+	struct sockaddr_storage from = p->remote;
+	uint32_t i;
+
+	addr_unmap(&from);
+	for (i = 0; i < d->nhosts; i++) {
+		if (addr_same(&d->hosts[i].addr, &from)) {
+			peer_answers(c, p, &d->hosts[i].addr);
+			return;
+		}
+	}
+}
+
 void dial_attach(struct control *c, struct dial *d, struct peer *p)
 {
 	dial_stop(c, d);
 	d->peer = p;
 	d->own = 0;
-	/* The blob says where it is: nearest first. */
-	if (d->expected && d->nhosts)
-		peer_answers(c, p, &d->hosts[0].addr);
+	if (d->expected && !p->at.ss_family)
+		dial_placed(c, d, p);
 	list_add_tail(&d->of_peer, &p->dials);
 	if (p->stage == STAGE_UP)
 		p->refs += dials_succeed(c, p);

@@ -55,14 +55,17 @@ static void peer_unhash(struct control *c, struct peer *p)
 	*at = p->hash_next;
 }
 
-/* The same incarnation was met before: it is where it was. */
+/* Who comes by itself is where the same incarnation was found last. */
 static void peer_known(const struct control *c, struct peer *p)
 {
 	const struct peer *before;
 
-	for (before = *peer_hash(c, p->incarnation); before; before = before->hash_next)
-		if (before->incarnation == p->incarnation && before->at.ss_family)
+	for (before = *peer_hash(c, p->incarnation); before; before = before->hash_next) {
+		if (before->incarnation == p->incarnation && before->at.ss_family) {
 			p->at = before->at;
+			return;
+		}
+	}
 }
 
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
@@ -115,7 +118,8 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->untold);
 	list_init(&p->revoking);
 	list_add_tail(&p->link, &c->peers);
-	peer_known(c, p);
+	if (!dialled)
+		peer_known(c, p);
 	p->hash_next = *peer_hash(c, p->incarnation);
 	*peer_hash(c, p->incarnation) = p;
 	c->live++;

@@ -330,11 +330,9 @@ void raise_req(struct control *c, struct control_req *req)
 	uint32_t reason = req->reason;
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	if (!p || p->stage != STAGE_UP)
-		return;
-	if (reason)
+	if (p && reason && p->stage != STAGE_DOWN)
 		peer_down(c, p, -ECONNRESET, reason, arg, 0);
-	if (reason || p->heat < HEAT_PAUSING)
+	if (!p || p->stage != STAGE_UP || p->heat < HEAT_PAUSING)
 		return;
 	p->wanted = p->own_want = 1;
 	raise_step(c, p);

@@ -528,7 +528,8 @@ void op_expired(struct op *op)
 	}
 	op->bits |= OP_LATE;
 	if (late && was_away(op)) {
-		wheel_set(&e->wheel, &op->timer, e->now + AWAY_NS);
+		wheel_set(&e->wheel, &op->timer,
+			  e->now + (op->bits & OP_FORCED ? NSEC_PER_MSEC : AWAY_NS));
 		return;
 	}
 	if (late && op->bits & OP_FORCED && looks(e) - op->left >= FORCED_TURNS) {
