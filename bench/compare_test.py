@@ -107,6 +107,21 @@ class Beside(unittest.TestCase):
         self.assertEqual(self.met("echo rate 2 M/s"), set())
 
 
+class Plans(unittest.TestCase):
+    def test_each_plan_says_what_to_run(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        plans = [name for name in os.listdir(here) if name.endswith(".toml")]
+        self.assertIn("figures.toml", plans)
+        for name in plans:
+            with self.subTest(name):
+                options = argparse.Namespace(what=[os.path.join(here, name)], only=[], rough=True,
+                                             build="build", set={})
+                figures = compare.plan(options)
+                self.assertTrue(figures)
+                parts = list(compare.parts(figures))
+                self.assertFalse([f.name for f in parts if not f.commands and not f.left_out])
+
+
 class Promises(unittest.TestCase):
     def test_what_a_call_cost_is_not_its_own(self):
         said = "ob=/x/liburccl.so\nfn=a\n0x10 5 3\n0x14 6 1\ncfn=b\ncalls=2 0x40 9\n0x14 6 90\n" \
