@@ -248,13 +248,28 @@ void meetings(void)
 static struct child child;
 static struct urccl_remote remote;
 
+static uint64_t chunks(void)
+{
+	struct urccl_stats st = {.size = sizeof(st)};
+
+	CHECK_EQ(urccl_stats(p.a.ctx, &st), 0);
+	return st.chunks;
+}
+
+/* An entry that is taken when its peer is lost already has another sentence. */
 static struct urccl_cqe writes(uint32_t us, int then)
 {
+	uint64_t before = chunks(), late = now_ns() + PAIR_LATE_NS;
 	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe cqe;
 
 	urccl_prep_write(sqe, remote, local, sizeof(local), 0);
 	urccl_sqe_set_timeout(sqe, us);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	while (then && chunks() == before) {
+		CHECK(now_ns() < late);
+		CHECK(!side_take_within(&p.a, NULL, 100000, &cqe, NULL));
+	}
 	if (then)
 		kill(child.pid, then);
 	return side_end(&p.a, NULL, 0);
