@@ -196,6 +196,7 @@ void check_way(struct finding *f, const char *transport)
 {
 	struct urccl_params p = *f->params;
 	uint64_t now = now_ns(), left_ms = now < f->until_ns ? (f->until_ns - now) / 1000000 : 0;
+	int err;
 
 	p.transport = transport;
 	p.listen = NULL;
@@ -203,7 +204,8 @@ void check_way(struct finding *f, const char *transport)
 		meet(f, &p, DEVICE_WAIT_MS);
 		return;
 	}
-	if (left_ms && meet(f, &p, (uint32_t)left_ms) != -ETIMEDOUT)
+	err = left_ms ? meet(f, &p, (uint32_t)left_ms) : -ETIME;
+	if (err != -ETIMEDOUT && err != -ETIME)
 		return;
 	*f->advice = 0;
 	found(f, HEALTH_NOTE, "not known: other transports took the time that there is");

@@ -9,8 +9,9 @@
 #include "info/info.h"
 #include "test.h"
 
-#define GROUP  "/sys/fs/cgroup/box/"
-#define WAY_NS 1400000000ull /* for one, and a little more */
+#define GROUP	"/sys/fs/cgroup/box/"
+#define WAY_NS	1700000000ull /* for one, and a little more */
+#define EACH_NS 1200000000ull /* what each had if they did not share it */
 
 static char root[64];
 static struct finding f;
@@ -192,12 +193,13 @@ static void huge_pages(void)
 static void ways(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
-	uint64_t began = now_ns();
+	uint64_t began;
 	uint32_t i;
 
 	urccl_params_init(&p);
 	CHECK_EQ(urccl_sim_open("", &p.sim_network), 0);
 	urccl_sim_freeze(p.sim_network, 1);
+	began = now_ns();
 	for (i = 0; i < 3; i++) {
 		f = (struct finding){.params = &p, .root = "", .until_ns = began + WAY_NS};
 		check_way(&f, "sim");
@@ -206,10 +208,13 @@ static void ways(void)
 		CHECK(strstr(f.advice, "--transport sim"));
 	}
 	CHECK_GE(now_ns() - began, WAY_NS - 1000000);
-	CHECK_LE(now_ns() - began, 2 * WAY_NS); /* of 3.6 s */
-	f = (struct finding){.params = &p, .root = "", .until_ns = now_ns() + 20000000000};
 	urccl_sim_freeze(p.sim_network, 0);
-	check_way(&f, "sim");
+	CHECK_LE(now_ns() - began, 3 * EACH_NS);
+	/* They meet as soon as the machine has time for it. */
+	for (i = 0; i < 8 && f.health != HEALTH_OK; i++) {
+		f = (struct finding){.params = &p, .root = "", .until_ns = now_ns() + 20000000000};
+		check_way(&f, "sim");
+	}
 	CHECK_EQ(f.health, HEALTH_OK);
 	CHECK_EQ(urccl_sim_close(p.sim_network), 0);
 }
