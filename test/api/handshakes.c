@@ -11,7 +11,7 @@
 
 #define GUESTS 24u
 #define DIALS  4u /* of each */
-#define US     20000000u
+#define US     (PAIR_SLOW ? 120000000u : 20000000u)
 
 static struct pair p;
 static struct side guests[GUESTS];

@@ -7,7 +7,7 @@
 #define LEN	   2048u
 #define STEP	   (2 * LEN)   /* they do not touch */
 #define ACKED_NS   30000000ull /* the acknowledgements have come then, and no bytes */
-#define TIMEOUT_US 500000u
+#define TIMEOUT_US 5000000u    /* of simulated time, which a thread that is away takes, too */
 
 static struct pair p;
 static struct target t;

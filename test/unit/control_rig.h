@@ -180,6 +180,7 @@ static inline int rig_port(uint16_t *port)
 
 	CHECK(fd >= 0);
 	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+	in.sin_addr.s_addr = htonl(INADDR_ANY); /* some listen at all addresses */
 	CHECK_EQ(bind(fd, (struct sockaddr *)&in, len), 0);
 	CHECK_EQ(getsockname(fd, (struct sockaddr *)&in, &len), 0);
 	*port = ntohs(in.sin_port);

@@ -7,7 +7,7 @@
 
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, LEN = 4096, TIMEOUT_MS = 10, LATE_MS = 50, SLEEPS = 12 };
+enum { ENTRIES = 8, LEN = 4096, TIMEOUT_MS = 10, LATE_MS = 50, SLEEPS = 32 };
 
 static struct engine_rig rig;
 
@@ -89,8 +89,8 @@ static void away(int fd)
 	clock_fini(&clock);
 }
 
-/* With a thread that does not spin; how often it slept is the same on a machine that is late, for
- * it is not woken any more when it has told. */
+/* With a thread that does not spin: it sleeps a fraction of the 64 times that it would look, on a
+ * machine that is late, too, for it is not woken any more when it has told. */
 static void threaded(int fd)
 {
 	struct engine_cmd stop = {0};

@@ -14,6 +14,7 @@
 
 #define ENTRIES 32u
 #define LOST_MS 30000 /* a wake-up that takes longer is lost */
+#define TRIES	10u   /* on a machine that is busy with others they seldom run at once */
 
 static struct ring *ring;
 static int other_fd, epoll_fd;
@@ -182,7 +183,8 @@ static void wait_for_room(uint64_t *seed)
 
 static void run(uint64_t rounds)
 {
-	uint64_t seed = 88172645463325252ull, next = 0, round, made = 0;
+	static uint64_t seed = 88172645463325252ull, next, made;
+	uint64_t round;
 
 	for (round = 0; round < rounds; round++) {
 		uint32_t n =
@@ -203,9 +205,17 @@ static void run(uint64_t rounds)
 	}
 }
 
+/* Both slept, and were about to: some 10 times and once where threads take turns. */
+static int have_met(uint64_t rounds)
+{
+	return fd_sleeps >= rounds / 50 && fd_met >= rounds / 50 &&
+	       load_relaxed(&engine_sleeps) >= rounds / 1000 &&
+	       load_relaxed(&engine_met) >= rounds / 10000;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
+	uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, tries;
 	struct epoll_event ev = {.events = EPOLLIN};
 	struct mailbox home;
 	pthread_t thread;
@@ -224,23 +234,21 @@ int main(int argc, char **argv)
 	CHECK_EQ(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, ring->pub.fd, &ev), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, engine, NULL), 0);
 	run(rounds);
+	for (tries = 1; tries < TRIES && !have_met(rounds); tries++)
+		run(rounds);
 	store_release(&stop, 1);
 	wake_write(home.fd);
 	pthread_join(thread, NULL);
-	printf("%llu rounds: the program slept %llu times on its fds (%llu for the other one, %llu "
+	printf("%llu x %llu rounds: the program slept %llu times on its fds (%llu for the other one, %llu "
 	       "empty), was about to %llu times and called wait %llu times; the engine slept %llu "
 	       "times, was about to %llu times, woke the program %llu times\n",
-	       (unsigned long long)rounds, (unsigned long long)fd_sleeps,
+	       (unsigned long long)tries, (unsigned long long)rounds, (unsigned long long)fd_sleeps,
 	       (unsigned long long)other_wakes, (unsigned long long)empty_wakes,
 	       (unsigned long long)fd_met, (unsigned long long)waits,
 	       (unsigned long long)engine_sleeps, (unsigned long long)engine_met,
 	       (unsigned long long)engine_wakes);
 	CHECK_LE(empty_wakes, fd_sleeps / 100 + 10);
-	/* Both slept, and were about to: some 10 times and once where threads take turns. */
-	CHECK_GE(fd_sleeps, rounds / 50);
-	CHECK_GE(fd_met, rounds / 50);
-	CHECK_GE(engine_sleeps, rounds / 1000);
-	CHECK_GE(engine_met, rounds / 10000);
+	CHECK(have_met(rounds));
 	rig_close(ring);
 	return 0;
 }
