@@ -14,13 +14,18 @@ check(result["exposed_ms"]["p50"] <= result["total_ms"]["p50"], result)
 check(result["cpu_s_per_gb"]["total"] > 0 and result["verify"]["seconds"] > 0, result)
 check(said.count("\n") == 1 and "prefill replays 60 requests" in said, said)
 
-# Computing takes its time, and is no part of what is exposed: at least 1,000 tokens a request.
-result, said = demo("--requests", 3, "--prefill-rate", 5000)
-all_right(result)
-check(result["total_ms"]["p50"] >= 50, result["total_ms"])
-check(0 < result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
-# A layer is written long before the next is computed: for most of the time nothing is in flight.
-check(result["bytes"] / result["gb_per_s"] / 1e9 < 0.7 * result["seconds"], result)
+# Computing takes its time, and is no part of what is exposed: at least 1,000 tokens a request. A
+# layer is written long before the next is computed, so that for most of the time nothing is in
+# flight: where writes are slow, under a sanitizer, computing has to be slower.
+for tokens_a_second in 5000, 2000, 500:
+    result, said = demo("--requests", 3, "--prefill-rate", tokens_a_second)
+    all_right(result)
+    check(result["total_ms"]["p50"] >= 50, result["total_ms"])
+    check(0 < result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
+    if result["bytes"] / result["gb_per_s"] / 1e9 < 0.7 * result["seconds"]:
+        break
+else:
+    check(False, result)
 
 result, said = demo("--requests", 8, "--no-verify")
 check(result["requests"]["right"] == 8 and not result["verify"]["on"], result)
