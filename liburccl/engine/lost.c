@@ -29,7 +29,7 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 			    .opcode = URCCL_OP_WATCH,
 			    .arg = {cmd->arg}};
 
-	p->lost_untold = p->state == PEER_UP || p->state == PEER_COLD || p->event_told;
+	p->lost_untold = p->state == PEER_UP || p->state == PEER_COLD || p->handle_told;
 	if (!p->lost_untold)
 		notes_drop(p);
 	p->lost_cause = cmd->cause;

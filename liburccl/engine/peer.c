@@ -38,6 +38,14 @@ struct engine_peer *peer_get(struct engine *e, uint32_t handle)
 	return peer_find(e, handle);
 }
 
+void peer_handle_told(struct engine *e, uint32_t handle)
+{
+	struct engine_peer *p = peer_find(e, handle);
+
+	if (p)
+		p->handle_told = 1;
+}
+
 struct engine_remote *remote_get(struct engine *e, uint32_t handle)
 {
 	struct engine_remote *r = remote_find(e, handle);

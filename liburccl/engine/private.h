@@ -295,7 +295,7 @@ struct engine_peer {
 	uint64_t lost_arg;
 	int32_t lost_cause;   /* what its entries end with */
 	uint64_t lost_ns;     /* since when */
-	uint32_t event_told;  /* the program has its handle by a PEER event */
+	uint32_t handle_told; /* the program has its handle, by a PEER event or its CONNECT */
 	uint32_t lost_untold; /* LOST is to be posted */
 	uint32_t restarted;   /* another incarnation is where it was */
 	uint32_t cut;	      /* interface to it that is down; 0: it is up */
@@ -665,6 +665,7 @@ void timeouts_count(struct engine_ring *er);
 
 /* peer.c */
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
+void peer_handle_told(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
 /* Without a look for news of it. */

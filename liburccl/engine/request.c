@@ -85,6 +85,8 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	/* Nobody hears of what was made: it goes. */
 	if (undo && ((op->bits & OP_TOLD) || op->er->closing))
 		ask_post(op, &ask_of(op)->req, undo);
+	else if (op->sqe.opcode == URCCL_OP_CONNECT)
+		peer_handle_told(op_engine(op), req->handle);
 }
 
 void request_back(struct engine *e, struct control_req *req)
@@ -131,7 +133,7 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 	cqe->handle = cmd->peer->handle;
 	if (cmd->len)
 		memcpy(payload, cmd->data, cmd->len);
-	cmd->peer->event_told = 1;
+	cmd->peer->handle_told = 1;
 	return 1;
 }
 

@@ -326,10 +326,9 @@ static inline void rig_peer_open(struct engine_rig *rig)
 	rig_peer_up(rig);
 }
 
-/* Its entries end, whatever the device still has. */
-static inline void rig_peer_close(struct engine_rig *rig)
+static inline void rig_remotes_close(struct engine_rig *rig)
 {
-	struct engine_cmd cmd = {0};
+	struct engine_cmd cmd;
 	uint32_t i;
 
 	for (i = 0; i < RIG_REMOTES; i++) {
@@ -337,15 +336,32 @@ static inline void rig_peer_close(struct engine_rig *rig)
 		rig_command(rig, &cmd, ENGINE_REMOTE_DEL);
 		engine_remote_free(rig->remote[i]);
 	}
-	cmd = (struct engine_cmd){.peer = rig->peer,
-				  .cause = -ECONNRESET,
-				  .reason = REASON_PEER_RESET};
+}
+
+static inline void rig_peer_lost(struct engine_rig *rig)
+{
+	struct engine_cmd cmd = {
+		.peer = rig->peer, .cause = -ECONNRESET, .reason = REASON_PEER_RESET};
+
 	rig_command(rig, &cmd, ENGINE_PEER_LOST);
 	CHECK_EQ(rig->ntaken, 0);
-	cmd = (struct engine_cmd){.peer = rig->peer};
+}
+
+static inline void rig_peer_del(struct engine_rig *rig)
+{
+	struct engine_cmd cmd = {.peer = rig->peer};
+
 	rig_command(rig, &cmd, ENGINE_PEER_DEL);
 	engine_peer_free(rig->peer);
 	rig->peer = NULL;
+}
+
+/* Its entries end, whatever the device still has. */
+static inline void rig_peer_close(struct engine_rig *rig)
+{
+	rig_remotes_close(rig);
+	rig_peer_lost(rig);
+	rig_peer_del(rig);
 }
 
 /* ---- the program ---- */
