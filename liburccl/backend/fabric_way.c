@@ -61,7 +61,8 @@ static int endpoint_enable(struct fabric_way *way)
 		err = fi_enable(way->ep);
 	if (!err)
 		err = fi_getname(&way->ep->fid, way->word, &len);
-	way->name_len = way->word_len = (uint32_t)len;
+	if (!err)
+		way->name_len = way->word_len = (uint32_t)len;
 	return err;
 }
 
@@ -133,10 +134,10 @@ void fabric_way_close(struct fabric_way *way)
 		fabric_part_free(way->d, &way->theirs);
 	if (way->proof)
 		fi_close(&way->proof->fid);
-	if (way->ep) {
+	if (way->ep && way->name_len) /* else it was not enabled, and nobody could connect */
 		settle(way);
+	if (way->ep)
 		fi_close(&way->ep->fid);
-	}
 	if (way->av)
 		fi_close(&way->av->fid);
 	if (way->cq)
