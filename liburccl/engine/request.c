@@ -85,7 +85,7 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	/* Nobody hears of what was made: it goes. */
 	if (undo && ((op->bits & OP_TOLD) || op->er->closing))
 		ask_post(op, &ask_of(op)->req, undo);
-	else if (op->sqe.opcode == URCCL_OP_CONNECT)
+	else if (undo && op->sqe.opcode == URCCL_OP_CONNECT)
 		peer_handle_told(op_engine(op), req->handle);
 }
 
