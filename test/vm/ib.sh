@@ -183,9 +183,10 @@ pusher_over_ib() {
 	[ "$beside" -gt "$BUSY" ]
 }
 
-# busy PID DEVICE...: while the process lives, until each of them has sent that much from now on.
+# busy PID DEVICE...: while the process lives, until each of them has sent that much from now on. A
+# rail that carried nothing is tried again after up to a minute.
 busy() {
-	local pid=$1 device until=$((SECONDS + 40))
+	local pid=$1 device until=$((SECONDS + 80))
 	local -A goal
 
 	shift
