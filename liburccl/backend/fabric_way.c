@@ -278,7 +278,7 @@ static void *helper_run(void *arg)
 
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p)
 {
-	struct thread_how how = {.prefix = p->thread_name ? p->thread_name : THREAD_PREFIX,
+	struct thread_how how = {.prefix = p->thread_name,
 				 .part = "fabric",
 				 .setting = "control",
 				 .cpus = p->control_cpus,

@@ -366,7 +366,7 @@ struct peer {
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
 	struct sockaddr_storage remote;
-	struct sockaddr_storage at; /* where we dial it; no family: we did not yet */
+	struct sockaddr_storage at; /* where it was found or its blob says; no family: unknown */
 	enum heat heat;
 	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
 	uint8_t want_said;	     /* accepted: WANT went */
