@@ -14,11 +14,13 @@ median of the rounds' own ratios with its 95 % interval.
 
 A program prints lines "name value unit" or one JSON object: with metrics, as urccl_perf --json
 does, or of numbers by name, as kvcache_pusher --json does. A plan names its commands' places as
-{build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one that was not given is
-left out, with the goals that need it. A program that drives another library says which in a setting
-"library", and the report names it: of UCX and libfabric they take what LD_LIBRARY_PATH has before
-what is installed. A figure with a sweep is measured at each of its sizes,
-{size}, and --plot DIR draws its lines; --results FILE writes the draft of a report on all of it.
+{build} and {NAME}; --set NAME=VALUE gives the latter, and a command with one that was not given
+is left out, with the goals that need it. A figure with a list "each" is one figure for each table
+in it, NAME.AS, whose values stand for {VALUE} in its title, commands and goals. A program that
+drives another library says which in a setting "library", and the report names it: of UCX and
+libfabric they take what LD_LIBRARY_PATH has before what is installed. A figure with a sweep is
+measured at each of its sizes, {size}, and --plot DIR draws its lines; --results FILE writes the
+draft of a report on all of it.
 """
 import argparse
 import fnmatch
@@ -206,17 +208,18 @@ class Figure:
     """One comparison of a plan."""
 
     def __init__(self, name, table, options):
-        self.name, self.title = name, table.get("title", name)
+        values = table.get("values", {})
+        self.name, self.title = name, table.get("title", name).format(**values)
         self.rounds_wanted = 1 if options.rough else table.get("rounds", options.rounds)
         self.show = table.get("show", [])
-        names = {"build": options.build, "size": table.get("size", ""), **options.set}
+        names = {"build": options.build, "size": table.get("size", ""), **values, **options.set}
         self.commands, self.left_out = {}, []
         for run, command in table["runs"].items():
             try:
                 self.commands[run] = command.format(**names)
             except KeyError:
                 self.left_out.append(run)
-        self.goals = [Goal(g[1], g[0]) for g in table.get("goals", [])]
+        self.goals = [Goal(g[1].format(**values), g[0]) for g in table.get("goals", [])]
         self.rounds, self.failures = [], {}
 
     def measure(self, probe, options):
@@ -406,7 +409,7 @@ def pair(text):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", nargs="+", help="a plan (.toml), or NAME=COMMAND ...")
+    p.add_argument("what", nargs="+", help="plans (.toml), or NAME=COMMAND ...")
     p.add_argument("--build", default="build/release", help="where bench/ was built")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--placement", choices=["near", "far", "any"], default="near")
@@ -433,13 +436,21 @@ def arguments():
     return options
 
 
+def tables(plans):
+    """(name, table) of each figure in the plans, those with a list "each" by its values."""
+    for path in plans:
+        with open(path, "rb") as f:
+            for name, table in tomllib.load(f).items():
+                for values in table.get("each", [{}]):
+                    yield ".".join([name, *([values["as"]] if values else [])]), \
+                        {**table, "values": values}
+
+
 def plan(options):
     if options.what[0].endswith(".toml"):
-        with open(options.what[0], "rb") as f:
-            tables = tomllib.load(f)
         wanted = options.only or ["*"]
         return [Sweep(n, t, options) if "sweep" in t else Figure(n, t, options)
-                for n, t in tables.items()
+                for n, t in tables(options.what)
                 if any(fnmatch.fnmatch(n, w) for w in wanted)]
     runs = dict(pair(w) for w in options.what)
     return [Figure("comparison", {"runs": runs, "goals": [["", g] for g in options.goal]}, options)]

@@ -122,6 +122,25 @@ class Plans(unittest.TestCase):
                 self.assertFalse([f.name for f in parts if not f.commands and not f.left_out])
 
 
+    def test_a_list_of_values_makes_a_figure_of_each(self):
+        plan = b"""
+[f]
+title = "{n} bytes"
+each = [{ as = "few", n = 1 }, { as = "many", n = 9 }]
+goals = [["as many", "a:rate >= {n}"]]
+[f.runs]
+a = "echo rate {n} M/s"
+"""
+        with tempfile.NamedTemporaryFile(suffix=".toml") as f:
+            f.write(plan)
+            f.flush()
+            options = argparse.Namespace(what=[f.name], only=["f.m*"], rough=True, build="b", set={})
+            many, = compare.plan(options)
+        self.assertEqual((many.name, many.title), ("f.many", "9 bytes"))
+        self.assertEqual(many.commands, {"a": "echo rate 9 M/s"})
+        self.assertEqual(many.goals[0].bound, 9)
+
+
 class Promises(unittest.TestCase):
     def test_what_a_call_cost_is_not_its_own(self):
         said = "ob=/x/liburccl.so\nfn=a\n0x10 5 3\n0x14 6 1\ncfn=b\ncalls=2 0x40 9\n0x14 6 90\n" \
