@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-man.py HEADER PAGES ALIASES: each function of the header has a page that shows it as it is declared,
-no page shows, names or refers to another, liburccl(7) leads to all of them, and what formats pages
-has nothing to say against them.
+man.py PAGES ALIASES SENTENCES HEADER...: each function of the headers has a page that shows it as
+it is declared, no page shows, names or refers to another, liburccl(7) leads to all of them, and
+what formats pages has nothing to say against them. The error of each sentence about an entry is on
+its operation's page, or on one that its ERRORS lead to.
 """
 import pathlib
 import re
@@ -60,6 +61,30 @@ def refers(page, pages, aliases, declared):
     check(sections[0] == "NAME" and sections[-1] == "SEE ALSO", f"{page.name}: {sections}")
 
 
+def section(page, name):
+    """Its text, to the next section."""
+    return page.read_text().partition(f".Sh {name}\n")[2].partition("\n.Sh ")[0]
+
+
+def errors_of(page, pages):
+    """Those that a page names, and those it leaves to others."""
+    told = section(page, "ERRORS")
+    for name in re.findall(r"^\.Xr (urccl_\w+) 3", told, re.M):
+        if name not in (page.stem, "urccl_explain"):
+            told += section(pages / f"{name}.3", "ERRORS")
+    return set(re.findall(r"-(E[A-Z0-9]+)", told))
+
+
+def explained(sentences, pages, page_of):
+    """What an entry's sentence ends with in brackets is an error that its page tells of."""
+    found = re.findall(r"^(?:! )?(\w+) (\w+)[,:].*\((E[A-Z0-9]+)\)$", sentences.read_text(), re.M)
+    found = [f for f in found if f"urccl_prep_{f[1]}" in page_of]
+    check(found, f"{sentences.name} has no sentence about an entry")
+    for what, op, error in found:
+        page = pages / page_of[f"urccl_prep_{op}"]
+        check(error in errors_of(page, pages), f"{page.name} does not tell of -{error} ({what})")
+
+
 def complaints(page):
     """What mandoc says of a page, or man and groff where there is no mandoc."""
     if shutil.which("mandoc"):
@@ -80,8 +105,10 @@ def wide(page):
             check(len(line) + 6 <= WIDE, f"{page.name}: wider than a terminal: {line}")
 
 
-def main(header, pages, aliases):
-    declared, described, told = prototypes(header), {}, {}
+def main(pages, aliases, sentences, *headers):
+    declared, described, told = {}, {}, {}
+    for header in headers:
+        declared.update(prototypes(header))
     for page in sorted(pages.glob("*.3")):
         for name, prototype in shown(page).items():
             check(name not in described, f"{name} is on {page.name} and {told.get(name)}")
@@ -95,10 +122,11 @@ def main(header, pages, aliases):
         check(described[name] == prototype, f"{name}: {described[name]}, declared {prototype}")
         check(name in names(pages / told[name]), f"{name} is not in NAME of {told[name]}")
     for page in sorted(pages.glob("*.[1-9]")):
-        refers(page, pages, aliases, set(declared) | macros(header))
+        refers(page, pages, aliases, set(declared).union(*map(macros, headers)))
         wide(page)
         said = complaints(page)
         check(not said, f"{page.name}:\n{said}")
+    explained(sentences, pages, told)
     tour = (pages / "liburccl.7").read_text()
     led = set(re.findall(r"^\.Xr ((?:lib)?urccl\S*) \d", tour, re.M))
     left = sorted({p.stem for p in pages.glob("*.[1-6]")} - led)
@@ -110,4 +138,4 @@ def macros(header):
     return set(re.findall(r"^#define (urccl_\w+)\(", without_comments(header), re.M))
 
 
-main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
+main(*map(pathlib.Path, sys.argv[1:4]), *sys.argv[4:])
