@@ -197,11 +197,7 @@ static int is_asked_for(const struct settings *s, uint32_t i)
 		return 0;
 	if (s->transports.list[i].how == TRANSPORT_NAMED)
 		return 1;
-	if (s->p.transport)
-		return 0;
-	if (transport == URCCL_TRANSPORT_SHM)
-		return s->p.socket_dir != NULL;
-	return transport == URCCL_TRANSPORT_TCP && (s->p.tcp_congestion || s->p.tcp_driver);
+	return !s->p.transport && settings_ask_for(&s->p, transport);
 }
 
 /* A program gets all transports that it named and that can serve; of those it did not, or with "?",

@@ -42,6 +42,7 @@ struct setting {
 	int (*check)(const char *text); /* SET_TEXT: 0, or -errno with fail() text */
 	const char *otherwise;		/* likewise: what not given means, where a text says it */
 	const char *by_ifname;		/* that where socket_ifname is given; NULL: the same */
+	uint32_t asks_for;		/* enum urccl_transport that giving it asks for; 0: none */
 };
 
 extern const struct setting settings_table[];
@@ -64,6 +65,8 @@ void setting_fill(const struct setting *row, struct urccl_params *p);
 /* 0, or -EINVAL with fail() text that says what is possible. */
 int setting_check(const struct setting *row, const struct urccl_params *p);
 int setting_is_default(const struct setting *row, const struct urccl_params *p);
+/* One that is this transport's alone is given. */
+int settings_ask_for(const struct urccl_params *p, uint32_t transport);
 /* Reads a value from text, words of UCCL's if is_uccl; checks it too. A string is not copied. */
 int setting_parse(const struct setting *row, const char *text, int is_uccl, struct urccl_params *p);
 /* The value as setting_parse() takes it; a string that is not given and means no other is "". */

@@ -85,6 +85,17 @@ int setting_is_default(const struct setting *row, const struct urccl_params *p)
 	return 1;
 }
 
+int settings_ask_for(const struct urccl_params *p, uint32_t transport)
+{
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++)
+		if (settings_table[i].asks_for == transport &&
+		    !setting_is_default(&settings_table[i], p))
+			return 1;
+	return 0;
+}
+
 /* ---- what is possible ---- */
 
 static const char *word_of(const struct word *words, int64_t value)
