@@ -90,7 +90,8 @@ REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: there is no memory, or the limit fo
 REASON(REG_DEVICE,	"no memory or no room in a device to register the region: %e")
 REASON(PREFAULT,	"the pages could not be had: %e at address %x")
 REASON(PREFAULT_THREAD,	"no thread could be had to ask for the pages: %e")
-REASON(HANDLES,		"no handle is left for another object")
+REASON(HANDLES,		"all %u handles of this kind are taken: unregister regions, or forget remotes, that "
+			"are done with")
 REASON(RANDOM,		"no random bytes for the region's key: %e")
 REASON(REGION_TAKEN,	"another call or entry unregisters region %x")
 REASON(REGION_BUSY,	"region %x is still in use: an entry on it has not ended, or a peer that has "

@@ -72,7 +72,10 @@ static void ring_back(struct control *c, struct cmd *cmd)
 
 	(void)c;
 	if (res < 0)
-		fail(res, "the engine does not take another ring: %s", strerrordesc_np(-res));
+		fail(res,
+		     "this context has the %u rings that one may have open: close one, or open "
+		     "another context",
+		     RINGS_MAX);
 	call_answer(rc->call, res);
 	free(rc);
 }

@@ -159,7 +159,7 @@ static int region_enter(struct control *c, struct region *r, struct trouble *t)
 
 	r->memory->handle = handles_add(&c->region_handles, r);
 	if (!r->memory->handle) {
-		*t = (struct trouble){-ENFILE, REASON_HANDLES, {0}};
+		*t = (struct trouble){-ENFILE, REASON_HANDLES, {c->region_handles.max}};
 		return t->res;
 	}
 	map = memory_map_add(c->map, r->memory);

@@ -75,7 +75,7 @@ static struct remote *remote_new(struct control *c, struct peer *p, const struct
 	remote_init(r, p, req->data, n);
 	r->handle = handles_add(&c->remote_handles, r);
 	if (!r->handle) {
-		refuse(t, -ENFILE, REASON_HANDLES, 0, 0);
+		refuse(t, -ENFILE, REASON_HANDLES, c->remote_handles.max, 0);
 		goto free_remote;
 	}
 	r->engine = remote_engine(r);

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 
 #define HELLO_MAX    URCCL_NOTE_MAX
+#define RINGS_MAX    256u /* of a context */
 #define RAIL_NUMBERS 8u /* of a peer: as many as a path has bits for */
 
 struct engine;

@@ -24,7 +24,6 @@
 #include "segment/segment.h"
 #include "engine/timer.h"
 
-#define RINGS_MAX    256u
 #define CHUNKS_MAX   4096u /* of an engine, taken by devices at a time */
 #define RAILS_MAX    16u   /* of a peer: one a device of this context at most */
 #define NOTE_WINDOW  32u   /* notifications of one peer sent and not acknowledged */

@@ -20,10 +20,10 @@ static void none_left(struct handles *h)
 	h->max = h->used - h->retired;
 }
 
-static void says_so(int res)
+static void says_so(int res, const char *limit)
 {
 	CHECK_EQ(res, -ENFILE);
-	CHECK(strstr(urccl_errmsg(), "no handle is left"));
+	CHECK(strstr(urccl_errmsg(), limit));
 }
 
 static void regions(struct side *s, struct urccl_region *first)
@@ -33,7 +33,7 @@ static void regions(struct side *s, struct urccl_region *first)
 	CHECK_EQ(registers(s, 0, first), 0);
 	CHECK_EQ(registers(s, 1, &second), 0);
 	none_left(&s->ctx->control->region_handles);
-	says_so(registers(s, 2, &none));
+	says_so(registers(s, 2, &none), "all 2 handles of this kind are taken");
 	CHECK_EQ(none.id, 0);
 	CHECK_EQ(urccl_unregister(s->ctx, second), 0);
 	CHECK_EQ(registers(s, 2, &none), 0);
@@ -47,7 +47,7 @@ static void remotes(struct side *s, uint32_t peer, const struct urccl_advert *ad
 
 	CHECK_EQ(urccl_import(s->ctx, of, ad, 1, &first), 0);
 	none_left(&s->ctx->control->remote_handles);
-	says_so(urccl_import(s->ctx, of, ad, 1, &none));
+	says_so(urccl_import(s->ctx, of, ad, 1, &none), "all 1 handles of this kind are taken");
 	CHECK_EQ(none.id, 0);
 	CHECK_EQ(urccl_forget(s->ctx, first), 0);
 	CHECK_EQ(urccl_import(s->ctx, of, ad, 1, &none), 0);
