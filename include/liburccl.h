@@ -135,7 +135,8 @@ struct urccl_params {
 	const char *progress_cpus;	/* where progress threads may run, "0-3,8"; NULL: where
 					 * the thread that opens may */
 	const char *control_cpus;	/* likewise the control thread, those that resolve names,
-					 * and the one of libfabric */
+					 * and the one of libfabric; not those that make or
+					 * move pages, or wait for a device, for a while */
 	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near gpu,
 					 * see there */
 	const char *cxi_domain;		/* NULL: by cxi_device_index */
@@ -164,7 +165,7 @@ struct urccl_params {
 	int16_t	 tcp_priority[3];	/* SO_PRIORITY, 0 to 15; 0: the system's */
 	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
 					 * thread that opens */
-	int8_t	 control_nice;		/* likewise of the control thread */
+	int8_t	 control_nice;		/* likewise of the control thread and all that it starts */
 	uint8_t	 log_level;		/* enum urccl_log_level */
 	uint8_t	 enforce;		/* enum urccl_enforce */
 	uint8_t	 bounce;		/* enum urccl_allow: data may go through memory of the

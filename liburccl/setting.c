@@ -189,12 +189,12 @@ const struct setting settings_table[] = {
 	{TEXT(progress_cpus, check_cpus), .used = 1,
 	 .about = "CPUs of progress threads; not given: those of the thread that opens"},
 	{TEXT(control_cpus, check_cpus), .used = 1,
-	 .about = "CPUs of the control thread, of those that resolve names and of libfabric's; "
-		  "not given: those of the thread that opens"},
+	 .about = "CPUs of the control thread, of those that resolve names and of libfabric's, and "
+		  "of no other; not given: those of the thread that opens"},
 	{NUMBER(progress_nice, -20, 19, 0), .used = 1,
 	 .about = "nice level of progress threads; 0: unchanged"},
 	{NUMBER(control_nice, -20, 19, 0), .used = 1,
-	 .about = "nice level of the control thread; 0: unchanged"},
+	 .about = "nice level of the control thread and all that it starts; 0: unchanged"},
 	{CHOICE(log_level, level_words, URCCL_LOG_DEBUG, URCCL_LOG_DEFAULT), .used = 1,
 	 .uccl = "UCCL_P2P_LOG_LEVEL", .about = "what the log is told"},
 	{TEXT(rdma_dev, check_nics), .used = 1, .uccl = "UCCL_P2P_RDMA_DEV",

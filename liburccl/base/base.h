@@ -350,6 +350,7 @@ struct cpus {
 int cpus_parse(const char *text, struct cpus *cpus); /* "0-3,8": 0 or -EINVAL */
 /* The first that is wanted and not there, or -ENOENT. */
 int cpus_missing(const struct cpus *wanted, const struct cpus *there);
+uint32_t cpus_count(const struct cpus *cpus);
 
 /* Libraries that are loaded where the settings name no others. */
 #define IBV_SO	     "libibverbs.so.1"
@@ -368,7 +369,12 @@ struct thread_how {
  * text: there is none. */
 int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(void *arg),
 		 void *arg);
-void thread_name(const char *prefix, const char *part, pthread_t thread);
+/* Likewise for a while, of a thread that has every signal blocked: on these CPUs, or where who
+ * starts it may run (cpus is NULL, or they cannot be had). 0 or -errno. */
+int helper_start(pthread_t *thread, const char *prefix, const char *part, const struct cpus *cpus,
+		 void *(*run)(void *arg), void *arg);
+/* Where this thread may run; none where that is not to be had. */
+void thread_cpus(struct cpus *cpus);
 
 /* ---- settings that each class has for itself ---- */
 

@@ -41,6 +41,15 @@ int cpus_parse(const char *text, struct cpus *cpus)
 	}
 }
 
+uint32_t cpus_count(const struct cpus *cpus)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < CPUS_MAX / 64; i++)
+		n += (uint32_t)__builtin_popcountll(cpus->bits[i]);
+	return n;
+}
+
 int cpus_missing(const struct cpus *wanted, const struct cpus *there)
 {
 	uint32_t i;

@@ -26,12 +26,18 @@ struct start {
 	int cpu; /* NO_CPU: that could not be had */
 };
 
-void thread_name(const char *prefix, const char *part, pthread_t thread)
+static void thread_name(const char *prefix, const char *part, pthread_t thread)
 {
 	char name[NAME_MAX_BYTES];
 
 	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : THREAD_PREFIX, part);
 	(void)pthread_setname_np(thread, name);
+}
+
+void thread_cpus(struct cpus *cpus)
+{
+	if (sched_getaffinity(0, sizeof(cpus->bits), (cpu_set_t *)(void *)cpus->bits))
+		memset(cpus, 0, sizeof(*cpus));
 }
 
 /* The kernel takes what of the set it can give: some of it is not all of it. */
@@ -45,8 +51,8 @@ static int settle_cpus(struct start *s)
 	err = sched_setaffinity(0, sizeof(s->cpus.bits), wanted) ? errno : 0;
 	if (err && err != EINVAL)
 		return -err;
-	if (!err && sched_getaffinity(0, sizeof(got.bits), (cpu_set_t *)(void *)got.bits))
-		return -errno;
+	if (!err)
+		thread_cpus(&got);
 	s->cpu = cpus_missing(&s->cpus, &got);
 	return s->cpu < 0 ? 0 : -EINVAL;
 }
@@ -134,4 +140,31 @@ int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(v
 		return 0;
 	pthread_join(*thread, NULL);
 	return s.settled == NO_CPU ? no_cpu(&s) : no_nice(&s);
+}
+
+/* Before it runs: one that has ended has no number any more, by which the kernel would be told. */
+static int create_on(pthread_t *thread, const struct cpus *cpus, void *(*run)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	int err;
+
+	pthread_attr_init(&attr);
+	err = pthread_attr_setaffinity_np(&attr, sizeof(cpus->bits),
+					  (const cpu_set_t *)(const void *)cpus->bits);
+	if (!err)
+		err = pthread_create(thread, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+int helper_start(pthread_t *thread, const char *prefix, const char *part, const struct cpus *cpus,
+		 void *(*run)(void *arg), void *arg)
+{
+	int err = cpus ? create_on(thread, cpus, run, arg) : -EINVAL;
+
+	if (err)
+		err = -pthread_create(thread, NULL, run, arg);
+	if (!err)
+		thread_name(prefix, part, *thread);
+	return err;
 }

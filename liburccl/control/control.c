@@ -292,6 +292,11 @@ struct mailbox *control_mailbox(struct control *c)
 	return &c->mailbox;
 }
 
+const struct cpus *helper_cpus(const struct control *c)
+{
+	return c->config.params->control_cpus ? &c->opener : NULL;
+}
+
 int control_start(struct control *c, struct engine *engine)
 {
 	const struct urccl_params *p = c->config.params;
@@ -304,6 +309,7 @@ int control_start(struct control *c, struct engine *engine)
 	};
 	int rc;
 
+	thread_cpus(&c->opener);
 	c->engine = engine;
 	c->to_engine = engine_mailbox(engine);
 	rc = thread_start(&c->thread, &how, control_run, c);

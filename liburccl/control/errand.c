@@ -24,10 +24,9 @@ static void *errand_run(void *arg)
 /* Without a thread it is done here. */
 static void errand_start(const struct control *c, struct errand *e)
 {
-	e->has_thread = !pthread_create(&e->thread, NULL, errand_run, e);
-	if (e->has_thread)
-		thread_name(c->config.params->thread_name, "errand", e->thread);
-	else
+	e->has_thread = !helper_start(&e->thread, c->config.params->thread_name, "errand",
+				      helper_cpus(c), errand_run, e);
+	if (!e->has_thread)
 		errand_run(e);
 }
 

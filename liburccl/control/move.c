@@ -109,13 +109,12 @@ void move_back(struct control *c, struct msg *msg)
 static void move_told(struct control *c, struct cmd *cmd)
 {
 	struct move *m = container_of(cmd, struct move, cmd);
-	int err = pthread_create(&m->thread, NULL, move_run, m);
+	int err = helper_start(&m->thread, c->config.params->thread_name, "move", helper_cpus(c),
+			       move_run, m);
 
-	if (!err) { /* res is the thread's from now on */
-		thread_name(c->config.params->thread_name, "move", m->thread);
+	if (!err) /* res is the thread's from now on */
 		return;
-	}
-	m->res = -err;
+	m->res = err;
 	move_done(c, m);
 }
 

@@ -2,7 +2,6 @@
 /* Pages of a region that are to be there when it is registered. The kernel takes its time to make
  * them, so threads of their own ask for them, and the control thread keeps answering peers. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "control/private.h"
 
@@ -115,34 +114,38 @@ void prefault_stop(struct prefault *job)
 	store_release(&job->stop, 1);
 }
 
-/* As many threads as the machine and the bytes are good for. */
-static uint32_t workers_wanted(uint64_t len)
+/* As many threads as the CPUs that they may run on, and the bytes, are good for. */
+static uint32_t workers_wanted(const struct control *c, uint64_t len)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	const struct cpus *theirs = helper_cpus(c);
 	uint64_t n = len / EACH + 1;
+	struct cpus own;
+	uint32_t cpus;
 
+	thread_cpus(&own);
+	cpus = cpus_count(theirs ? theirs : &own);
 	n = n < WORKERS_MAX ? n : WORKERS_MAX;
-	return cpus > 0 && n > (uint64_t)cpus ? (uint32_t)cpus : (uint32_t)n;
+	return cpus && n > cpus ? cpus : (uint32_t)n;
 }
 
 /* How many could be started, or -errno: none. They share out the pieces once that is known. */
-static int workers_start(struct prefault *job, const char *prefix, uint32_t n)
+static int workers_start(struct control *c, struct prefault *job, uint32_t n)
 {
+	const char *prefix = c->config.params->thread_name;
 	struct worker *w = job->workers;
 	int err = 0;
 
 	while (job->left < n && !err) {
 		*w = (struct worker){.msg.type = MSG_PREFAULTED, .job = job, .index = job->left};
-		err = pthread_create(&w->thread, NULL, worker_run, w);
+		err = helper_start(&w->thread, prefix, "pages", helper_cpus(c), worker_run, w);
 		if (err)
 			break;
-		thread_name(prefix, "pages", w->thread);
 		job->left++;
 		w++;
 	}
 	store_release(&job->nworkers, job->left);
 	futex_wake(&job->nworkers);
-	return job->left ? 0 : -err;
+	return job->left ? 0 : err;
 }
 
 struct prefault *prefault_start(struct control *c, struct memory *m,
@@ -158,7 +161,7 @@ struct prefault *prefault_start(struct control *c, struct memory *m,
 	job->out = &c->back;
 	job->back = back;
 	job->arg = arg;
-	*err = workers_start(job, c->config.params->thread_name, workers_wanted(m->len));
+	*err = workers_start(c, job, workers_wanted(c, m->len));
 	if (!*err)
 		return job;
 	free(job);

@@ -156,6 +156,12 @@ void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
 /* "10.0.0.2:7777", "[::1]:7777" */
 void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
+/* ---- control.c ---- */
+
+/* Of threads that work on the program's memory: control_cpus, which is to keep the control thread
+ * out of the way, would make them wait for it and for one another. NULL: as the control thread. */
+const struct cpus *helper_cpus(const struct control *c);
+
 /* ---- errand.c ---- */
 
 #define MSG_ERRAND 204 /* beside the types of commands, requests and calls */
@@ -542,6 +548,7 @@ struct control {
 	struct mailbox *to_engine;
 	struct mailbox mailbox; /* requests of engines, calls */
 	struct mailbox back;	/* commands and jobs that are done */
+	struct cpus opener; /* where the thread may run that opened the context */
 	int wake_fd, epoll_fd;
 	int link_fd; /* news of interfaces; -1: nobody is reached by any */
 	struct alarm link_alarm;

@@ -138,9 +138,8 @@ static int resolver_staff(struct resolver *r)
 	if (r->njobs < r->idle || r->nthreads == THREADS_MAX)
 		return 0;
 	/* The control thread has every signal blocked, and so has what it starts, where it is. */
-	if (pthread_create(t, NULL, resolver_run, r))
+	if (helper_start(t, r->prefix, "names", NULL, resolver_run, r))
 		return r->nthreads ? 0 : -EAGAIN;
-	thread_name(r->prefix, "names", *t);
 	r->nthreads++;
 	r->running++;
 	return 0;

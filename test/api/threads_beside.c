@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that the library has for a while alone, for what takes the kernel long: PREFAULT runs on
  * several where there are several CPUs, REGISTERs of a device that pins run beside one another, and
- * their names begin as those of the others do. */
+ * their names begin as those of the others do. They run where the program does, whatever CPUs the
+ * control thread is kept to. */
 #include <dirent.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include "pair.h"
 
@@ -15,6 +17,16 @@
 
 static struct pair p;
 static uint8_t memory[PINNED][LEN];
+static cpu_set_t cpus; /* of the program */
+
+/* As long as the thread is there. */
+static void runs_everywhere(const char *tid)
+{
+	cpu_set_t its;
+
+	if (!sched_getaffinity(atoi(tid), sizeof(its), &its))
+		CHECK(CPU_EQUAL(&its, &cpus));
+}
 
 /* Threads of this process with this name. */
 static uint32_t named(const char *name)
@@ -36,7 +48,10 @@ static uint32_t named(const char *name)
 		if (fgets(comm, sizeof(comm), f))
 			comm[strcspn(comm, "\n")] = 0;
 		fclose(f);
-		n += !strcmp(comm, name);
+		if (strcmp(comm, name))
+			continue;
+		runs_everywhere(d->d_name);
+		n++;
 	}
 	closedir(dir);
 	return n;
@@ -130,12 +145,18 @@ static int registers(void)
 
 int main(int argc, char **argv)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint32_t wanted = cpus < 1 ? 1 : cpus < 4 ? (uint32_t)cpus : 4, i;
+	uint32_t wanted, i;
+	char first[16];
 
+	CHECK_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	wanted = CPU_COUNT(&cpus) < 4 ? (uint32_t)CPU_COUNT(&cpus) : 4;
+	for (i = 0; !CPU_ISSET(i, &cpus);)
+		i++;
+	snprintf(first, sizeof(first), "%u", i);
 	pair_options(&p, argc, argv);
 	p.faults = "pin=300ms";
 	p.params.thread_name = NAME;
+	p.params.control_cpus = first;
 	pair_open(&p);
 	for (i = 0; i < TRIES && !prefaults(wanted); i++)
 		;
