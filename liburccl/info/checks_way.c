@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -70,31 +71,66 @@ static size_t count(const char *pattern)
 	return n;
 }
 
+struct nodes {
+	size_t n, open; /* there; that can be opened */
+	int err;	/* of the first of the others */
+	char name[32];	/* its */
+};
+
+/* Rights are not all: a container's device cgroup refuses what they allow. */
+static struct nodes nodes_open(const char *pattern)
+{
+	struct nodes nodes = {0};
+	size_t i;
+	glob_t g;
+	int fd;
+
+	if (glob(pattern, 0, NULL, &g))
+		return nodes;
+	nodes.n = g.gl_pathc;
+	for (i = 0; i < g.gl_pathc; i++) {
+		fd = open(g.gl_pathv[i], O_RDWR | O_CLOEXEC);
+		if (fd >= 0) {
+			nodes.open++;
+			close(fd);
+		} else if (!nodes.err) {
+			nodes.err = errno;
+			snprintf(nodes.name, sizeof(nodes.name), "%s",
+				 strrchr(g.gl_pathv[i], '/') + 1);
+		}
+	}
+	globfree(&g);
+	return nodes;
+}
+
 void check_uverbs(struct finding *f)
 {
-	size_t devices = count(under(f, "/sys/class/infiniband/*")), nodes;
+	size_t devices = count(under(f, "/sys/class/infiniband/*"));
+	struct nodes nodes = nodes_open(under(f, "/dev/infiniband/uverbs*"));
 
-	nodes = count(under(f, "/dev/infiniband/uverbs*"));
-	if (!devices && !nodes) {
+	if (!devices && !nodes.n) {
 		found(f, HEALTH_NOTE, "no RDMA device, and no uverbs node in /dev/infiniband");
 		advise(f, "only transport ib needs one: see lspci for a NIC, and load its driver "
 			  "(modprobe mlx5_ib, or rdma_rxe for an Ethernet one without RDMA)");
 		return;
 	}
-	if (!nodes) {
+	if (!nodes.n) {
 		found(f, HEALTH_WRONG, "%zu RDMA devices and no uverbs node in /dev/infiniband",
 		      devices);
 		advise(f, "modprobe ib_uverbs; --device=/dev/infiniband for a container");
 		return;
 	}
-	if (!access(under(f, "/dev/infiniband/uverbs0"), R_OK | W_OK) || errno == ENOENT) {
+	if (!nodes.err) {
 		found(f, HEALTH_OK, "%zu RDMA devices, %zu uverbs nodes: transport ib may use them",
-		      devices, nodes);
+		      devices, nodes.n);
 		return;
 	}
-	found(f, HEALTH_WRONG, "the uverbs nodes cannot be opened: %s", strerror(errno));
+	found(f, nodes.open ? HEALTH_NOTE : HEALTH_WRONG,
+	      "%zu of %zu uverbs nodes can be opened; %s: %s", nodes.open, nodes.n, nodes.name,
+	      strerror(nodes.err));
 	advise(f, "rights 0666 on /dev/infiniband/uverbs* (rdma-core's udev rules), or the group "
-		  "that may");
+		  "that may; of a container also --device=/dev/infiniband/%s, without which its "
+		  "device cgroup refuses what the rights allow", nodes.name);
 }
 
 /* ---- the library ---- */

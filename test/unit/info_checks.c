@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "info/info.h"
 #include "test.h"
@@ -77,6 +79,19 @@ static void says(void (*check)(struct finding *), enum health health, const char
 	CHECK(advice ? strstr(f.advice, advice) != NULL : !*f.advice);
 }
 
+/* As to a device that a control group withholds: rights allow what open() refuses. */
+static void put_socket(const char *name)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	CHECK(fd >= 0);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%.100s", place(name));
+	CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	close(fd);
+	CHECK_EQ(access(at.sun_path, R_OK | W_OK), 0);
+}
+
 static void uverbs(void)
 {
 	begin();
@@ -87,9 +102,16 @@ static void uverbs(void)
 	says(check_uverbs, HEALTH_WRONG, "2 RDMA devices", "--device=/dev/infiniband");
 	/* What root cannot open either. */
 	put_link("/dev/infiniband/uverbs0", "uverbs0");
-	says(check_uverbs, HEALTH_WRONG, "cannot be opened", "rights 0666");
+	says(check_uverbs, HEALTH_WRONG, "0 of 1 uverbs nodes can be opened", "rights 0666");
 	CHECK_EQ(unlink(place("/dev/infiniband/uverbs0")), 0);
+	/* The first need not be there. */
+	put_socket("/dev/infiniband/uverbs1");
+	says(check_uverbs, HEALTH_WRONG, "0 of 1 uverbs nodes can be opened; uverbs1: ",
+	     "--device=/dev/infiniband/uverbs1");
 	put("/dev/infiniband/uverbs0", "");
+	says(check_uverbs, HEALTH_NOTE, "1 of 2 uverbs nodes can be opened; uverbs1: ",
+	     "device cgroup");
+	CHECK_EQ(unlink(place("/dev/infiniband/uverbs1")), 0);
 	put("/dev/infiniband/uverbs1", "");
 	says(check_uverbs, HEALTH_OK, "2 RDMA devices, 2 uverbs nodes", NULL);
 	end();
