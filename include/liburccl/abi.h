@@ -62,7 +62,7 @@ enum urccl_sqe_flags {
 	URCCL_SQE_FENCE		= 1 << 2, /* starts when all earlier entries of this ring, peer
 					   * and group have succeeded (group 0: of any group);
 					   * else -ECANCELED */
-	URCCL_SQE_SKIP_SUCCESS	= 1 << 3, /* no CQE when it succeeds */
+	URCCL_SQE_SKIP_SUCCESS	= 1 << 3, /* no CQE when it succeeds; not on what gives a handle */
 	URCCL_SQE_NO_WAKE	= 1 << 4, /* its CQE wakes nobody by itself */
 	URCCL_SQE_NOTIFY	= 1 << 5, /* tell the peer, with tag (and ext->note), when the
 					   * data is placed */

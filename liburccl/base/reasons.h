@@ -195,6 +195,8 @@ REASON(CANCELS,		"%u CANCELs by region wait in this ring for entries that name t
 			"by address alone: take their CQEs first, or name the region in the entries")
 REASON(CANCEL_KEY,	"key kind %u is not known, or its key must be 0")
 REASON(LINK_MULTISHOT,	"an entry that may end many times cannot start a chain")
+REASON(SKIP_HANDLE,	"the handle that %o gives comes in its CQE, and with SKIP_SUCCESS there is none: "
+			"leave that flag out")
 REASON(FENCE_PEER,	"FENCE needs an entry that has a peer")
 REASON(PEER_RESET,	"the connection broke with %e: the peer's process ended or a link was cut. "
 			"Connect again")

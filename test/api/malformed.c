@@ -159,6 +159,12 @@ static void slow_fields(void)
 	      sqe->len = 1ull << 32, -E2BIG, "limit");
 	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
 	      sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that register gives");
+	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
+	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that import gives");
+	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 11);
+	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that connect gives");
 	WRONG(nop_entry(), urccl_prep_unregister(sqe, region); sqe->addr = 1, -EINVAL, "byte 24");
 	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "byte 40");
 	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
