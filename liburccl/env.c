@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from the environment, and to tools. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,7 +8,7 @@
 #include "setting.h"
 
 #define OURS	  "URCCL_"
-#define NAME_MOST 64u /* bytes of a variable's name that are looked at */
+#define NAME_MOST 128u /* bytes of a variable's name that are looked at */
 
 /* ---- what means nothing any more ---- */
 
@@ -103,6 +104,27 @@ static int is_setting(const char *name, size_t len)
 	return 0;
 }
 
+/* What Kubernetes gives every pod for a Service that is called urccl or urccl-something. */
+static int is_service(const char *name, size_t len, const char *value)
+{
+	static const char *const patterns[] = {
+		"*_SERVICE_HOST",      "*_SERVICE_PORT",	"*_SERVICE_PORT_*",
+		"*_PORT_[0-9]*_TCP",   "*_PORT_[0-9]*_UDP",	"*_PORT_[0-9]*_SCTP",
+		"*_PORT_[0-9]*_TCP_*", "*_PORT_[0-9]*_UDP_*", "*_PORT_[0-9]*_SCTP_*",
+	};
+	char copy[NAME_MOST];
+	size_t i;
+
+	if (len >= sizeof(copy))
+		return 0;
+	memcpy(copy, name, len);
+	copy[len] = 0;
+	for (i = 0; i < ARRAY_SIZE(patterns); i++)
+		if (!fnmatch(patterns[i], copy, 0))
+			return 1;
+	return !fnmatch("*_PORT", copy, 0) && !fnmatch("[a-z]*://*:[0-9]*", value, 0);
+}
+
 static int check_names(void)
 {
 	char **e;
@@ -110,8 +132,10 @@ static int check_names(void)
 	for (e = environ; e && *e; e++) {
 		size_t len = strcspn(*e, "=");
 
-		if (!strncmp(*e, OURS, strlen(OURS)) && !is_setting(*e, len))
-			return unknown(*e, len < 2 * NAME_MOST ? len : 2 * NAME_MOST);
+		if (strncmp(*e, OURS, strlen(OURS)) || is_setting(*e, len) ||
+		    is_service(*e, len, *e + len + !!(*e)[len]))
+			continue;
+		return unknown(*e, len < NAME_MOST ? len : NAME_MOST);
 	}
 	return 0;
 }
