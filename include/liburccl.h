@@ -413,8 +413,8 @@ int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_a
 int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
 
 /* A blob that says how to dial this context, for CONNECT. Returns its length in bytes, at most
- * URCCL_METADATA_MAX; -ENOSPC if it is above len, -EOPNOTSUPP if the context does not listen. Does
- * not wait. */
+ * URCCL_METADATA_MAX; -ENOSPC if it is above len, -EOPNOTSUPP if the context does not listen,
+ * -E2BIG if it listens on all of more than 16 addresses. Does not wait. */
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 

@@ -143,12 +143,27 @@ static int none_of(const char *rules)
 		    rules, names);
 }
 
-static int add(struct sockaddr_storage *out, int n, const struct sockaddr_storage *ss,
-	       in_port_t port)
+static int too_many(const struct netif *netif)
 {
-	if (n == (int)LISTEN_MAX || listed(out, n, ss))
+	const struct sockaddr_storage *ss = &netif->addr;
+	const void *at = ss->ss_family == AF_INET
+				 ? (const void *)&((const struct sockaddr_in *)ss)->sin_addr
+				 : (const void *)&((const struct sockaddr_in6 *)ss)->sin6_addr;
+	char text[INET6_ADDRSTRLEN];
+
+	return fail(-E2BIG,
+		    "socket_ifname allows more addresses than the %u that a context listens on; "
+		    "%s of %s is one too many: name fewer interfaces, or in listen the addresses",
+		    LISTEN_MAX, inet_ntop(ss->ss_family, at, text, sizeof(text)), netif->name);
+}
+
+static int add(struct sockaddr_storage *out, int n, const struct netif *netif, in_port_t port)
+{
+	if (listed(out, n, &netif->addr))
 		return n;
-	out[n] = *ss;
+	if (n == (int)LISTEN_MAX)
+		return too_many(netif);
+	out[n] = netif->addr;
 	port_set(&out[n], port);
 	return n + 1;
 }
@@ -159,13 +174,13 @@ static int add_allowed(struct sockaddr_storage *out, int n, const struct sockadd
 {
 	int i, any = !want || addr_wildcard(want);
 
-	for (i = 0; i < nall; i++) {
+	for (i = 0; i < nall && n >= 0; i++) {
 		int fits = any ? !want || want->ss_family == AF_INET6 ||
 					   all[i].addr.ss_family == AF_INET
 			       : addr_same(want, &all[i].addr);
 
 		if (fits)
-			n = add(out, n, &all[i].addr, want ? port_of(want) : 0);
+			n = add(out, n, &all[i], want ? port_of(want) : 0);
 	}
 	return n;
 }
@@ -186,6 +201,8 @@ int listen_choose(const char *text, const char *rules, struct sockaddr_storage o
 	for (i = 0; i < nwant; i++) {
 		had = n;
 		n = add_allowed(out, n, &want[i], all, nall);
+		if (n < 0)
+			return n;
 		if (n == had)
 			return fail(-EADDRNOTAVAIL,
 				    "listen is \"%s\": its address %d is on none of "

@@ -44,7 +44,8 @@ int ring_params_read(struct urccl_ring_params *out, const struct urccl_ring_para
 /* "127.0.0.1:0", "10.0.0.1:7777,[::1]:7777": how many, at most LISTEN_MAX, or -EINVAL with fail()
  * text. */
 int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX]);
-/* The same as the interfaces allow; text NULL: their addresses, any port. Also -EADDRNOTAVAIL. */
+/* The same as the interfaces allow; text NULL: their addresses, any port. Also -EADDRNOTAVAIL,
+ * -E2BIG. */
 int listen_choose(const char *text, const char *rules, struct sockaddr_storage out[LISTEN_MAX]);
 /* "shm!,tcp?": 0, or -EINVAL with fail() text. */
 int transports_parse(const char *text, struct transports *t);
