@@ -58,7 +58,7 @@ static const struct name {
 	{"rdma_retry_count", "0", "8", NULL},
 	{"rdma_max_rd_atomic", "1", "0", NULL},
 	{"rdma_max_dest_rd_atomic", "255", "256", NULL},
-	{"max_inflight_ops", "32", "0", NULL},
+	{"max_inflight_ops", "4096", "4097", NULL},
 	{"disable_ipc", "1", "2", NULL},
 	{"compress_strategy", "split_only", "zip", "split"},
 	{"min_compress_bytes", "2m", "9223372036854775808", "2097152"},

@@ -123,6 +123,7 @@ static void test_refusals(void)
 	REFUSED(sim_network, (struct urccl_sim *)&p, -EINVAL, "name sim");
 	REFUSED(sim, "drop=2", -EINVAL, "sim \"drop=2\": drop=2: a share is wanted");
 	REFUSED(tcp_streams, 9, -EINVAL, "tcp_streams is 9: from 1 to 8");
+	REFUSED(max_inflight_ops, 4097, -EINVAL, "max_inflight_ops is 4097: from 1 to 4096");
 	REFUSED(max_peers, UINT32_MAX, -EINVAL, "max_peers");
 	REFUSED(max_blocks, UINT32_MAX, -EINVAL, "max_blocks");
 	REFUSED(chunk_bytes, UINT32_MAX, -EINVAL, "chunk_bytes");
