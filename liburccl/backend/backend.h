@@ -52,6 +52,7 @@ struct device {
 	uint32_t pins;			/* 1: its reg, and pin, take a while, and it knows memory by
 					 * its pages: these must stay */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
+	uint64_t turn;			/* the engine's, at each poll: counts up */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
 };
@@ -62,6 +63,8 @@ struct ep {
 	uint8_t bonded;			/* likewise: who connects must know bond, a key that both
 					 * sides of the peer's own handshake alone have */
 	uint8_t bond[EP_BOND];
+	uint64_t used;			/* turn at which the peer's last read or write came by it,
+					 * where the backend sees these; any thread reads it */
 	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };

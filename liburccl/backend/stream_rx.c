@@ -25,8 +25,15 @@ static int begin_numbered(struct stream *s, const struct frame *f)
 	return 0;
 }
 
+/* The peer makes use of us. */
+static void used(struct stream *s)
+{
+	store_relaxed(&s->ep->used, s->ep->dev->turn);
+}
+
 static int begin_write(struct stream *s, const struct frame *f)
 {
+	used(s);
 	s->rx.exposure = NULL;
 	s->rx.status = stream_check(s, f->id, f->off, f->len, URCCL_RIGHT_WRITE, &s->rx.exposure,
 				    &s->rx.at);
@@ -48,6 +55,7 @@ static int begin_read(struct stream *s, const struct frame *f)
 
 	if (s->rx.requested - s->tx.replied >= (s->tx_lent ? 2 : 1) * STREAM_READS)
 		return -EPROTO;
+	used(s);
 	r->off = f->off;
 	r->id = f->id;
 	r->len = f->len;

@@ -10,8 +10,8 @@
  *	       <- COLD, and both close their rails
  *
  * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
- * shown that it runs. Only entries of ours tell when we last used a peer, so one that uses us says
- * no as long as it does.
+ * shown that it runs. Not every transport shows what a peer reads and writes here by itself, so one
+ * that does says no as long as it does.
  */
 #include "control/private.h"
 
@@ -56,6 +56,20 @@ static int cool_can(const struct peer *p, uint64_t now)
 	       !p->up.out && now - p->cool_ns >= COOL_AGAIN_NS && cool_free(p);
 }
 
+/* By either side: the engine's turn. */
+static uint64_t peer_used(const struct peer *p)
+{
+	uint64_t used = engine_peer_used(p->engine), heard = engine_peer_heard(p->engine);
+	uint32_t i;
+
+	used = heard > used ? heard : used;
+	for (i = 0; i < p->npaths; i++) {
+		heard = load_relaxed(&p->paths[i]->rail.ep->used);
+		used = heard > used ? heard : used;
+	}
+	return used;
+}
+
 static struct peer *cool_next(const struct control *c, uint64_t now)
 {
 	uint64_t used, least = UINT64_MAX;
@@ -65,7 +79,7 @@ static struct peer *cool_next(const struct control *c, uint64_t now)
 	list_for_each(pos, &c->warm) {
 		struct peer *p = list_entry(pos, struct peer, warm);
 
-		used = engine_peer_used(p->engine);
+		used = peer_used(p);
 		if (used >= least || !cool_can(p, now))
 			continue;
 		least = used;

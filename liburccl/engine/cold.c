@@ -119,3 +119,8 @@ uint64_t engine_peer_used(const struct engine_peer *p)
 {
 	return load_relaxed(&p->used);
 }
+
+uint64_t engine_peer_heard(const struct engine_peer *p)
+{
+	return load_relaxed(&p->heard);
+}

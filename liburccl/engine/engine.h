@@ -221,6 +221,8 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 void engine_peer_free(struct engine_peer *p);
 /* Of two peers, the one that an entry of ours named later has the greater number; any thread. */
 uint64_t engine_peer_used(const struct engine_peer *p);
+/* Likewise, that notified us or had an atomic carried out by us later. In turns, as ep.used. */
+uint64_t engine_peer_heard(const struct engine_peer *p);
 /* A transport did not come up with it; err -errno, 0: the peer did not want it. */
 void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err);
 /* A remote of nparts adverts whose lengths are lens. */

@@ -338,16 +338,17 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 	_Alignas(struct message) uint8_t copy[MESSAGE_MAX];
 	const struct message *m = (const struct message *)copy;
 
-	(void)e;
 	if (len > sizeof(copy))
 		return;
 	memcpy(copy, data, len);
 	if (!message_valid(m, len))
 		return;
-	if (m->type == MESSAGE_ACK)
+	if (m->type == MESSAGE_ACK) {
 		ack_received(p, m);
-	else
-		note_received(p, m);
+		return;
+	}
+	store_relaxed(&p->heard, e->turns);
+	note_received(p, m);
 }
 
 /* ---- to the program ---- */

@@ -273,6 +273,7 @@ struct engine_peer {
 	uint32_t chunks;      /* of them */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
+	uint64_t heard;	      /* likewise, in which its last notification or atomic came */
 	struct timer awaited; /* while some are: when to have the peer pinged */
 	struct control_req ping;
 	uint32_t pinging;

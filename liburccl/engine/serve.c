@@ -70,6 +70,7 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 	 * is up here. */
 	if (!serves(p) || (r->used && ahead < 0))
 		return;
+	store_relaxed(&p->heard, e->turns);
 	if (!r->used || ahead) {
 		r->used = 1;
 		r->answer = (struct atomic_answer){.seq = m->seq, .res = -ECANCELED};

@@ -212,7 +212,8 @@ static struct memory *make_memory(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct handles grants;
-	struct ep ep = {0};
+	struct device dev = {0};
+	struct ep ep = {.dev = &dev};
 	struct exposure e = {
 		.ep = &ep,
 		.memory = make_memory(),

@@ -18,6 +18,7 @@ struct side {
 	struct stream_sink sink;
 	struct stream_gather gather;
 	struct handles grants;
+	struct device dev;
 	struct ep ep;
 	struct pipe_end in;
 	struct side *peer;
@@ -63,6 +64,7 @@ static inline void pair_init(struct pair *p, uint64_t seed)
 
 		CHECK_EQ(handles_init(&s->grants, 1024), 0);
 		stream_sink_init(&s->sink);
+		s->ep.dev = &s->dev;
 		stream_init(&s->stream, &s->ep, &s->grants, &s->sink);
 		s->peer = &p->side[!i];
 		s->in.first = s->in.n = 0;
