@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-packaged.py ROOT DEB...: unpacks the packages side by side, looks at what is there, compiles
-README's C program against it, shared and static, and runs the tools. The library has its probes:
+packaged.py ROOT DEB...: installs the packages into a folder of their own, or unpacks them there
+where that is root's alone, looks at what is there, compiles README's C program against it, shared
+and static, runs the tools, and takes everything away again. The library has its probes:
 urccl_stats(3) says so.
 """
 import os
@@ -11,7 +12,7 @@ import re
 import sys
 import tempfile
 
-from tree import check, compiles, headers, libraries, one, run
+from tree import check, compiles, headers, libraries, man_pages, one, run
 
 PACKAGES = {"liburccl0", "liburccl-ffi0", "liburccl-dev", "liburccl-tools"}
 
@@ -50,20 +51,40 @@ def probes(tree):
     check({"entry_taken", "entry_ended", "chunk_posted"} <= there, f"probes: {sorted(there)}")
 
 
+def dpkg(tree, *what):
+    """With a database of its own, in which nothing else is installed: not even libc."""
+    admin = tree / "var/lib/dpkg"
+    for folder in "info", "updates":
+        (admin / folder).mkdir(parents=True, exist_ok=True)
+    (admin / "status").touch()
+    run("dpkg", f"--root={tree}", "--force-depends", *what)
+
+
+def files(tree):
+    return {p for p in tree.rglob("*") if not p.is_dir() and "var" not in p.relative_to(tree).parts}
+
+
 def main(root, *debs):
     found = {run("dpkg-deb", "-f", d, "Package").strip() for d in debs}
     check(PACKAGES <= found, f"packages: {sorted(found)}")
     owned_once(debs)
+    by_dpkg = not os.geteuid()
     with tempfile.TemporaryDirectory() as tmp:
         tree = pathlib.Path(tmp) / "root"
         for deb in debs:
             depends(deb)
-            run("dpkg-deb", "-x", deb, tree)
+            by_dpkg or run("dpkg-deb", "-x", deb, tree)
+        if by_dpkg:
+            dpkg(tree, "--install", *debs)
         libraries(tree)
         probes(tree)
         headers(tree)
+        man_pages(tree, pathlib.Path(root))
         compiles(tree, pathlib.Path(root), pathlib.Path(tmp))
         tools(tree)
+        if by_dpkg:
+            dpkg(tree, "--purge", *sorted(found))
+            check(not files(tree), f"left behind: {sorted(files(tree))}")
 
 
 main(*sys.argv[1:])

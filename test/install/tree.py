@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a tree into which the library was installed or unpacked must be."""
+import gzip
 import os
 import re
 import subprocess
@@ -57,14 +58,21 @@ def headers(tree):
     check(found == HEADERS, f"headers: {sorted(found)}")
 
 
+def page_there(man, name):
+    """As it is, or as a package has it."""
+    return any((man / (name + ending)).is_file() for ending in ("", ".gz"))
+
+
 def man_pages(tree, root):
-    man = one(tree, "liburccl.7").parent.parent
+    man = one(tree, "liburccl.7*").parent.parent
     for page in sorted((root / "liburccl/man").glob("*.[1-9]")):
-        check((man / f"man{page.suffix[1:]}" / page.name).is_file(), f"{page.name} is not installed")
-    for page in man.rglob("*.3"):
-        first = page.read_text().partition("\n")[0]
+        check(page_there(man, f"man{page.suffix[1:]}/{page.name}"), f"{page.name} is not installed")
+    for page in man.rglob("*.3*"):
+        read = gzip.open if page.suffix == ".gz" else open
+        with read(page, "rt") as f:
+            first = f.readline().strip()
         if first.startswith(".so "):
-            check((man / first[4:]).is_file(), f"{page.name} leads to {first[4:]}")
+            check(page_there(man, first[4:]), f"{page.name} leads to {first[4:]}")
 
 
 def texts(tree, build):
