@@ -3,8 +3,10 @@
 #include "end.h"
 #include "result.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static const uint64_t untouched_bytes = 64ull << 30;
@@ -164,17 +166,50 @@ static void untouched(struct bench *b)
 	munmap(p, untouched_bytes);
 }
 
-static void prefault(struct bench *b)
+/* Memory without pages, of the kind that madvise() is asked for. */
+static void *fresh(int pages)
 {
 	void *p = addresses(prefault_bytes);
+
+	if (madvise(p, prefault_bytes, pages))
+		bench_die("madvise: %s", strerror(errno));
+	return p;
+}
+
+static void prefault(struct bench *b, int pages, const char *name)
+{
+	void *p = fresh(pages);
 	struct urccl_range r = {.addr = (uintptr_t)p, .len = prefault_bytes, .fd = -1};
 	uint64_t start = bench_now();
 	struct urccl_region region = make(b, &r, 1, URCCL_RIGHT_WRITE | URCCL_REG_PREFAULT);
 	double ns = (double)(bench_now() - start);
 
-	figure(b, (double)prefault_bytes / ns, "GB/s", "prefault");
+	figure(b, (double)prefault_bytes / ns, "GB/s", name);
 	unmake(b, region);
 	munmap(p, prefault_bytes);
+}
+
+/* The same by one thread's call, without the library, in GB/s: the floor. */
+static double populate(int pages)
+{
+	void *p = fresh(pages);
+	uint64_t start = bench_now();
+	double ns;
+
+	if (madvise(p, prefault_bytes, MADV_POPULATE_WRITE))
+		bench_die("MADV_POPULATE_WRITE: %s", strerror(errno));
+	ns = (double)(bench_now() - start);
+	munmap(p, prefault_bytes);
+	return (double)prefault_bytes / ns;
+}
+
+/* Memory that nobody used for a while a virtual machine has to get from its host first, at a tenth
+ * of the rate: so all of it is had once before. */
+static void pages(struct bench *b, int kind, const char *ours, const char *floor)
+{
+	populate(kind);
+	prefault(b, kind, ours);
+	figure(b, populate(kind), "GB/s", floor);
 }
 
 /* ---- all ---- */
@@ -231,7 +266,8 @@ void register_measure(const struct options *o)
 	entries(&b, 0, "entry_each_in_pool.end");
 	unmake(&b, whole);
 	untouched(&b);
-	prefault(&b);
+	pages(&b, MADV_HUGEPAGE, "prefault.huge", "populate.huge");
+	pages(&b, MADV_NOHUGEPAGE, "prefault.small", "populate.small");
 	if (o->json)
 		report_close(&b.report);
 	end_close(&b.end);
