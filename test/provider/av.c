@@ -9,6 +9,17 @@ static struct prov_av *av_of(struct fid_av *fid)
 	return container_of(fid, struct prov_av, fid);
 }
 
+/* For a test to look up: how many names there are, in all vectors. */
+__attribute__((visibility("default"))) extern uint32_t urccl_test_names;
+uint32_t urccl_test_names;
+
+const char *av_name(const struct prov_av *av, fi_addr_t addr)
+{
+	if (addr >= av->n || !av->names[addr][0])
+		DIE("address %llu is not in the vector", (unsigned long long)addr);
+	return av->names[addr];
+}
+
 static int room_for(struct prov_av *av, uint32_t n)
 {
 	void *more;
@@ -46,9 +57,25 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		if (fi_addr)
 			fi_addr[i] = av->n;
 		av->n++;
+		__atomic_add_fetch(&urccl_test_names, 1, __ATOMIC_RELAXED);
 	}
 	domain_leave(av->domain);
 	return err ? err : (int)count;
+}
+
+/* Nothing is under way to it. */
+static void check_unused(const struct prov_av *av, const char *name)
+{
+	struct list *pos;
+	uint32_t i;
+
+	list_for_each(pos, &av->domain->eps) {
+		const struct prov_ep *ep = list_entry(pos, struct prov_ep, link);
+
+		for (i = 0; ep->av == av && i < TX_SIZE; i++)
+			if (ep->ops[i].type && !memcmp(ep->ops[i].to, name, NAME_BYTES))
+				DIE("an operation is under way to %s, which is removed", name);
+	}
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -58,17 +85,13 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 
 	(void)flags;
 	domain_enter(av->domain);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		check_unused(av, av_name(av, fi_addr[i]));
 		av->names[fi_addr[i]][0] = '\0';
+		__atomic_sub_fetch(&urccl_test_names, 1, __ATOMIC_RELAXED);
+	}
 	domain_leave(av->domain);
 	return 0;
-}
-
-const char *av_name(const struct prov_av *av, fi_addr_t addr)
-{
-	if (addr >= av->n || !av->names[addr][0])
-		DIE("address %llu is not in the vector", (unsigned long long)addr);
-	return av->names[addr];
 }
 
 int av_knows(const struct prov_av *av, const char *name)
@@ -84,12 +107,15 @@ int av_knows(const struct prov_av *av, const char *name)
 static int av_close(struct fid *fid)
 {
 	struct prov_av *av = container_of(fid, struct prov_av, fid.fid);
+	uint32_t i;
 
 	domain_enter(av->domain);
 	if (av->eps)
 		DIE("%u endpoints are bound to the vector", av->eps);
 	av->domain->objects--;
 	domain_leave(av->domain);
+	for (i = 0; i < av->n; i++)
+		__atomic_sub_fetch(&urccl_test_names, av->names[i][0] != '\0', __ATOMIC_RELAXED);
 	free(av->names);
 	free(av);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Endpoints, and what is posted to them. */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -8,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "prov.h"
+
+#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, bool: since libfabric 1.21 */
 
 static struct prov_ep *ep_of(struct fid_ep *fid)
 {
@@ -43,12 +46,18 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
 		       void *context)
 {
 	struct prov_ep *ep = ep_of(fid);
-	struct receive *r = calloc(1, sizeof(*r));
+	uint32_t dead = words()->recv_dead;
+	struct receive *r;
 
-	if (!r)
-		return -FI_ENOMEM;
 	(void)from;
 	domain_enter(ep->domain);
+	if (++ep->posted >= dead && dead) {
+		domain_leave(ep->domain);
+		return -FI_EIO;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		DIE("no memory for a receive");
 	if (!ep->enabled)
 		DIE("a receive on an endpoint that is not enabled");
 	memory_local(ep->domain, desc, buf, len, FI_RECV);
@@ -75,15 +84,43 @@ static uint64_t done_flags(uint32_t type)
 	return FI_RMA | (type == PACKET_READ ? FI_READ : FI_WRITE);
 }
 
+/* An operation's end that the words ask for, or 0. */
+static int error_for(struct prov_ep *ep, const struct op *op, uint32_t times)
+{
+	const struct words *w = words();
+
+	if (op->type == PACKET_SEND && w->cut && !domain_random(ep->domain, times * w->cut))
+		return FI_ECANCELED;
+	return w->cqerr && !domain_random(ep->domain, times * w->cqerr) ? FI_EIO : 0;
+}
+
 void op_end(struct prov_ep *ep, struct op *op, int err)
 {
-	uint32_t one_of = words()->cqerr;
-
-	if (!err && one_of && !domain_random(ep->domain, one_of))
-		err = FI_EIO;
+	if (!err)
+		err = error_for(ep, op, 1);
 	list_del(&op->link);
 	cq_add(ep->tx, op->context, done_flags(op->type), op->len, err);
 	op->type = 0;
+}
+
+/* 1: it has ended, and others with it. */
+static int ends_always(struct prov_ep *ep, struct op *op)
+{
+	const struct words *w = words();
+	uint32_t i;
+
+	if (op->type == PACKET_SEND || !op->len)
+		return 0;
+	if (op->len == w->poison) {
+		op_end(ep, op, FI_EIO);
+		return 1;
+	}
+	if (op->len != w->cutter)
+		return 0;
+	for (i = 0; i < TX_SIZE; i++)
+		if (ep->ops[i].type)
+			op_end(ep, &ep->ops[i], FI_ECANCELED);
+	return 1;
 }
 
 static struct op *op_free(struct prov_ep *ep)
@@ -104,6 +141,7 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 	const struct words *w = words();
 	struct op *op = op_free(ep);
 	uint32_t id;
+	int err;
 
 	if (!ep->enabled)
 		DIE("an operation on an endpoint that is not enabled");
@@ -122,8 +160,9 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 	list_init(&op->link);
 	list_add_tail(&op->link, &ep->sending);
 	/* Never begun, and nobody is to rely on that. */
-	if (w->cqerr && !domain_random(ep->domain, 2 * w->cqerr))
-		op_end(ep, op, FI_EIO);
+	err = ends_always(ep, op) ? 0 : error_for(ep, op, 2);
+	if (err)
+		op_end(ep, op, err);
 	wire_push(ep);
 	return 0;
 }
@@ -226,6 +265,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	if (command != FI_ENABLE)
 		return -FI_ENOSYS;
 	domain_enter(ep->domain);
+	if (words()->shm && !ep->no_shm)
+		DIE("FI_OPT_SHARED_MEMORY_PERMITTED: nobody forbade it");
 	if (!ep->av || !ep->tx || !ep->rx)
 		DIE("enabled without a vector and queues for both directions");
 	ep->enabled = 1;
@@ -251,7 +292,13 @@ static int ep_close(struct fid *fid)
 	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
 	struct prov_domain *d = ep->domain;
 
+	usleep(words()->close_slow);
 	domain_enter(d);
+	if (ep->refused < words()->busy) {
+		ep->refused++;
+		domain_leave(d);
+		return -FI_EBUSY;
+	}
 	if (ep->regions)
 		DIE("%u regions are bound to the endpoint", ep->regions);
 	wire_end(ep);
@@ -282,7 +329,23 @@ static struct fi_ops ep_fid_ops = {
 	.control = ep_control,
 };
 
-static struct fi_ops_ep ep_ops = {.size = sizeof(struct fi_ops_ep)};
+static int ep_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
+{
+	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+
+	if (level != FI_OPT_ENDPOINT || name != SHARED_MEMORY_PERMITTED || !words()->shm)
+		return -FI_ENOPROTOOPT;
+	if (len != sizeof(bool))
+		return -FI_EINVAL;
+	domain_enter(ep->domain);
+	if (ep->enabled)
+		DIE("an option of an endpoint that is enabled");
+	ep->no_shm = !*(const bool *)value;
+	domain_leave(ep->domain);
+	return 0;
+}
+
+static struct fi_ops_ep ep_ops = {.size = sizeof(struct fi_ops_ep), .setopt = ep_setopt};
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),

@@ -10,11 +10,14 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "test.h"
+
+#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*: since libfabric 1.21 */
 
 #define LEN   100000u
 #define OPS   64u
@@ -37,6 +40,7 @@ static struct fi_info *info;
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct side a, b;
+static bool shm; /* permitted */
 static uint8_t local[LEN], remote[LEN];
 static struct fi_context2 contexts[OPS];
 
@@ -95,6 +99,7 @@ static void side_open(struct side *s)
 	CHECK_EQ(fi_endpoint(domain, info, &s->ep, NULL), 0);
 	CHECK_EQ(fi_ep_bind(s->ep, &s->av->fid, 0), 0);
 	CHECK_EQ(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	fi_setopt(&s->ep->fid, FI_OPT_ENDPOINT, SHARED_MEMORY_PERMITTED, &shm, sizeof(shm));
 	CHECK_EQ(fi_enable(s->ep), 0);
 }
 
@@ -243,6 +248,117 @@ static void errors(void)
 	CHECK(e.prov_errno && e.op_context == contexts);
 }
 
+/* Of those that are said to be cancelled some have come. */
+static void cut(void)
+{
+	struct fi_cq_err_entry e = {0};
+	struct fi_cq_msg_entry entry;
+	uint32_t i, n = 0, came = 0;
+	uint8_t in[2 * OPS];
+
+	for (i = 0; i < 2 * OPS; i++)
+		CHECK_EQ(fi_recv(b.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	for (i = 0; i < OPS; i++)
+		CHECK_EQ(fi_send(a.ep, local, 1, NULL, a.other, &contexts[i]), 0);
+	for (i = 0; i < TURNS / 10; i++) {
+		came += fi_cq_read(b.cq, &entry, 1) == 1;
+		if (fi_cq_read(a.cq, &entry, 1) != -FI_EAVAIL)
+			continue;
+		CHECK_EQ(fi_cq_readerr(a.cq, &e, 0), 1);
+		CHECK_EQ(e.err, FI_ECANCELED);
+		n++;
+	}
+	printf("%u of %u messages cut, %u came\n", n, OPS, came);
+	CHECK(n && n < OPS && came > OPS - n && came < OPS);
+}
+
+/* How the next completion of a went, which is an error. */
+static struct fi_cq_err_entry next_error(void)
+{
+	struct fi_cq_err_entry e = {0};
+	struct fi_cq_msg_entry entry;
+
+	CHECK_EQ(fi_cq_read(a.cq, &entry, 1), -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(a.cq, &e, 0), 1);
+	return e;
+}
+
+static void poison(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move(0, 0, 100, fi_mr_key(mr), NULL, &contexts[0], 0), 0);
+	CHECK_EQ(move(0, 0, 99, fi_mr_key(mr), NULL, &contexts[1], 0), 0);
+	CHECK(next_error().op_context == &contexts[1]);
+	CHECK(next_done(1) == &contexts[0]);
+}
+
+static void cutter(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move(0, 0, 100, fi_mr_key(mr), NULL, &contexts[0], 0), 0);
+	CHECK_EQ(move(0, 0, 99, fi_mr_key(mr), NULL, &contexts[1], 0), 0);
+	CHECK_EQ(next_error().err, FI_ECANCELED);
+	CHECK_EQ(next_error().err, FI_ECANCELED);
+	CHECK(!next_done(1));
+}
+
+/* One completion, and then errors. */
+static void dies(struct fid_cq *cq)
+{
+	struct fi_cq_msg_entry entry;
+
+	CHECK_EQ(fi_cq_read(cq, &entry, 1), -FI_EIO);
+	CHECK_EQ(fi_cq_read(cq, &entry, 1), -FI_EIO);
+}
+
+static void dead_queues(void)
+{
+	struct fi_cq_msg_entry entry;
+	char in;
+
+	CHECK_EQ(fi_recv(b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	CHECK_EQ(fi_recv(b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EIO);
+	CHECK_EQ(fi_send(a.ep, local, 1, NULL, a.other, contexts), 0);
+	CHECK_EQ(fi_cq_read(b.cq, &entry, 1), 1);
+	dies(b.cq);
+	CHECK_EQ(fi_cq_read(a.cq, &entry, 1), 1);
+	dies(a.cq);
+}
+
+static void removed_name(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0), 0);
+	fi_av_remove(a.av, &a.other, 1, 0);
+}
+
+static void permitted(void)
+{
+	shm = true;
+	side_open(&a);
+}
+
+/* It goes on until it is closed. */
+static void busy(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+	uint64_t key = fi_mr_key(mr);
+
+	CHECK_EQ(fi_close(&mr->fid), -FI_EBUSY);
+	memset(local, 1, LEN);
+	CHECK_EQ(move(0, 0, 1, key, NULL, contexts, 0), 0);
+	CHECK_EQ(fi_close(&a.ep->fid), -FI_EBUSY);
+	CHECK(next_done(1));
+	CHECK_EQ(remote[0], 1);
+	CHECK_EQ(fi_close(&a.ep->fid), -FI_EBUSY);
+	CHECK_EQ(fi_close(&a.ep->fid), 0);
+	CHECK_EQ(fi_close(&mr->fid), -FI_EBUSY);
+	CHECK_EQ(fi_close(&mr->fid), 0);
+}
+
 static void refuses_modes(void)
 {
 	struct fi_info *h = hints_make();
@@ -374,6 +490,14 @@ static const struct {
 	{"order=random", any_order, NULL},
 	{"eagain=50", comes_again, NULL},
 	{"cqerr=20", errors, NULL},
+	{"cut=4", cut, NULL},
+	{"busy=2", busy, NULL},
+	{"poison=99", poison, NULL},
+	{"cutter=99", cutter, NULL},
+	{"tx_dead=1,rx_dead=1,recv_dead=2", dead_queues, NULL},
+	{"shm", manual, NULL},
+	{"shm", permitted, "nobody forbade it"},
+	{"", removed_name, "which is removed"},
 	{"av_initiator", known, NULL},
 	{"av_initiator", stranger, "not in the vector of its target"},
 	{"mr=endpoint+raw,threading=domain,delivery=none", refuses_modes, NULL},

@@ -185,6 +185,11 @@ static int region_close(struct fid *fid)
 	struct list *pos;
 
 	domain_enter(d);
+	if (r->refused < words()->busy) {
+		r->refused++;
+		domain_leave(d);
+		return -FI_EBUSY;
+	}
 	check_unused(r);
 	list_for_each(pos, &d->eps)
 		wire_place(list_entry(pos, struct prov_ep, link));

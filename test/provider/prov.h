@@ -55,6 +55,13 @@ struct words {
 	int no_fd;	  /* nothing to sleep on */
 	uint32_t eagain;  /* percent of the posts that are told to come again */
 	uint32_t cqerr;	  /* one of so many completions is an error; 0: none */
+	uint32_t cut;	  /* one of so many messages ends with FI_ECANCELED; 0: none */
+	uint32_t poison, cutter;   /* bytes of what fails always, alone or with all others */
+	uint32_t tx_dead, rx_dead; /* completions after which a queue gives errors alone */
+	uint32_t recv_dead;	   /* likewise of receives that are posted */
+	uint32_t close_slow;	   /* microseconds */
+	uint32_t busy;		   /* closes of an endpoint or a region that are refused */
+	int shm;		   /* endpoints are to forbid shared memory */
 	uint32_t domains, av_slow_us;
 	uint32_t broken; /* domains that cannot be opened, a bit each */
 	size_t max_msg, inject;
@@ -83,6 +90,7 @@ struct region {
 	struct list link;   /* prov_domain.keys */
 	struct prov_ep *ep; /* with FI_MR_ENDPOINT, once bound */
 	int enabled;
+	uint32_t refused; /* closes */
 	uint8_t *buf;
 	size_t len;
 	uint64_t access, key;
@@ -107,6 +115,7 @@ struct prov_cq {
 	struct prov_domain *domain;
 	enum fi_cq_format format;
 	uint32_t bound; /* endpoints */
+	uint32_t given; /* completions */
 	struct list done;
 	int fd, timer; /* epoll, and what it is woken by for work left; -1 */
 };
@@ -137,7 +146,10 @@ struct prov_ep {
 	struct prov_cq *tx, *rx;
 	struct prov_av *av;
 	int enabled, sock;
+	int no_shm;	  /* its user forbade it */
+	uint32_t posted;  /* receives, ever */
 	uint32_t regions; /* bound */
+	uint32_t refused; /* closes */
 	char name[NAME_BYTES];
 	char full[NAME_BYTES]; /* whose socket had no room, lately */
 	struct op ops[TX_SIZE];

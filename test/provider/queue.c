@@ -61,12 +61,31 @@ static void put(const struct prov_cq *cq, void *buf, ssize_t i, const struct fi_
 						 .len = e->len};
 }
 
+/* 1: it has given all that it will. */
+static int is_dead(struct prov_cq *cq)
+{
+	uint32_t after = words()->tx_dead;
+	struct list *pos;
+
+	list_for_each(pos, &cq->domain->eps) {
+		struct prov_ep *ep = list_entry(pos, struct prov_ep, link);
+
+		if (ep->rx == cq && ep->posted)
+			after = words()->rx_dead;
+	}
+	return after && cq->given >= after;
+}
+
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
 	struct prov_cq *cq = cq_of(fid);
 	ssize_t n = 0;
 
 	domain_enter(cq->domain);
+	if (is_dead(cq)) {
+		domain_leave(cq->domain);
+		return -FI_EIO;
+	}
 	drive(cq);
 	while ((size_t)n < count && !list_empty(&cq->done)) {
 		struct done *c = list_first(&cq->done, struct done, link);
@@ -79,6 +98,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 		list_del(&c->link);
 		free(c);
 	}
+	cq->given += n > 0 ? (uint32_t)n : 0;
 	domain_leave(cq->domain);
 	return n ? n : -FI_EAGAIN;
 }

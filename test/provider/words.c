@@ -15,6 +15,17 @@
  *	wait=none		nothing to sleep on
  *	eagain=N%		of the posts are told to come again
  *	cqerr=N			about one of N operations fails, done or not
+ *	cut=N			about one of N messages ends with FI_ECANCELED, as with a connection
+ *				that was cut: it has come or not
+ *	poison=N		a read or write of N bytes fails, always
+ *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
+ *	tx_dead=N, rx_dead=N	a queue gives N completions and then errors alone: one without
+ *				receives, or with them
+ *	recv_dead=N		likewise fi_recv(), from the Nth of an endpoint on
+ *	close_slow=N		microseconds that it takes to close an endpoint
+ *	shm			endpoints are told not to go by shared memory
+ *	busy=N			an endpoint or a region is closed when that is asked for the
+ *				N+1st time: until then it goes on
  *	max_msg=N, inject=N	bytes
  *	domains=N		urccl_test0, urccl_test1 ..
  *	broken=BITS		those that cannot be opened
@@ -75,16 +86,38 @@ static uint64_t bits(const struct bit *known, char *list)
 	return all;
 }
 
+/* 1: it is one. */
+static int fault(struct words *w, const char *word, uint32_t n)
+{
+	const struct {
+		const char *word;
+		uint32_t *to;
+	} all[] = {
+		{"eagain", &w->eagain},		{"cqerr", &w->cqerr},
+		{"cut", &w->cut},		{"poison", &w->poison},
+		{"cutter", &w->cutter},		{"tx_dead", &w->tx_dead},
+		{"rx_dead", &w->rx_dead},	{"recv_dead", &w->recv_dead},
+		{"close_slow", &w->close_slow}, {"busy", &w->busy},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(all); i++) {
+		if (strcmp(word, all[i].word))
+			continue;
+		*all[i].to = n;
+		return 1;
+	}
+	return 0;
+}
+
 static void number(struct words *w, const char *word, const char *value)
 {
 	uint64_t n = strtoull(value, NULL, 0);
 
+	if (fault(w, word, (uint32_t)n))
+		return;
 	if (!strcmp(word, "key"))
 		w->key_bytes = (uint32_t)n;
-	else if (!strcmp(word, "eagain"))
-		w->eagain = (uint32_t)n;
-	else if (!strcmp(word, "cqerr"))
-		w->cqerr = (uint32_t)n;
 	else if (!strcmp(word, "av_slow"))
 		w->av_slow_us = (uint32_t)n;
 	else if (!strcmp(word, "max_msg"))
@@ -117,6 +150,8 @@ static void word_take(struct words *w, char *word)
 		w->progress = FI_PROGRESS_AUTO;
 	else if (!strcmp(word, "av_initiator"))
 		w->av_initiator = 1;
+	else if (!strcmp(word, "shm"))
+		w->shm = 1;
 	else if (!strcmp(word, "wait=none"))
 		w->no_fd = 1;
 	else if (!strncmp(word, "mr=", 3))
