@@ -380,12 +380,13 @@ static int is_said_again(struct fabric_slot *s)
 	return last || state == EP_UP || state == EP_CONNECTING;
 }
 
-static void failed(struct fabric_device *d, struct fabric_slot *s, int err)
+static void failed(struct fabric_device *d, struct fabric_slot *s)
 {
 	if (s->receives) {
 		receive(d, s);
-	} else if (is_said_again(s) && err != FI_ECANCELED) {
-		/* It may have come all the same: that is what the numbers are for. */
+	} else if (is_said_again(s)) {
+		/* Whatever the error, that of a connection that was cut (FI_ECANCELED) too. It may
+		 * have come all the same: that is what the numbers are for. */
 		list_del(&s->link);
 		list_add_tail(&s->link, &s->ep->saying);
 		d->stalled = 1;
@@ -400,7 +401,7 @@ static void read_error(struct fabric_device *d)
 
 	/* Without a context nobody knows whose it is: what it was about shows by its silence. */
 	if (fi_cq_readerr(d->talk.cq, &err, 0) == 1 && err.op_context)
-		failed(d, container_of(err.op_context, struct fabric_slot, context), err.err);
+		failed(d, container_of(err.op_context, struct fabric_slot, context));
 }
 
 void fabric_talk_poll(struct fabric_device *d)
