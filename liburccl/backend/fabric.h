@@ -148,6 +148,9 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len);
 /* -EAFNOSUPPORT: it is an internet address of the other kind; -EINVAL: anything else. */
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
+/* efa goes by provider shm to peers of its own host unless told not to. 0, or -errno with fail()
+ * text. */
+int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_stop(struct fabric_device *d);
 int fabric_helper_work(struct fabric_device *d, struct msg *m);	/* a job; its result */
@@ -315,6 +318,7 @@ struct fabric_device {
 	uint32_t raw;			/* FI_MR_RAW: bytes of a key; else 0 */
 	uint32_t bound;			/* FI_MR_ENDPOINT */
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
+	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
 	uint32_t cq_size;		/* at least; 0: what is needed */

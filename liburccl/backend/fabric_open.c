@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a provider's name to a domain. */
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "backend/fabric_key.h"
 #include "backend/fabric_pick.h"
+
+#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, of an endpoint, bool: since libfabric 1.21 */
 
 #define MR_MODES                                                                        \
 	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
@@ -152,6 +155,29 @@ static int check_shm(const struct fi_info *info)
 		    info->fabric_attr->prov_name);
 }
 
+/* Its own variable says so of all endpoints, in versions too that know no option of one. */
+static int efa_has_shm(const struct fi_info *info)
+{
+	const char *on = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
+
+	return strstr(info->fabric_attr->prov_name, "efa") && !(on && !strcmp(on, "0"));
+}
+
+int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep)
+{
+	bool permitted = false;
+	int err = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, SHARED_MEMORY_PERMITTED, &permitted,
+			    sizeof(permitted));
+
+	if (!err || !d->has_shm)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "provider efa goes by shared memory to peers of this host, where one that is "
+		    "stopped and goes on touches memory that is in other use by then, and libfabric "
+		    "%u.%u has no option against it: set FI_EFA_ENABLE_SHM_TRANSFER=0",
+		    FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version));
+}
+
 static int refused(const struct fabric_device *d, const char *what, int err)
 {
 	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
@@ -215,6 +241,7 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 	err = w->is_cxi ? fabric_cxi_domain(d) : 0;
 	if (err)
 		return err;
+	d->has_shm = (uint32_t)efa_has_shm(d->info);
 	err = set_modes(d);
 	return err ? refused(d, "fi_mr_reg", err) : 0;
 }

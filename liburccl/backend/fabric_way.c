@@ -99,6 +99,10 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 		err = fi_endpoint(d->domain, d->info, &way->ep, NULL);
 	}
 	if (!err) {
+		what = NULL;
+		err = fabric_shm_forbid(d, way->ep);
+	}
+	if (!err) {
 		what = "fi_enable";
 		err = endpoint_enable(way);
 	}
@@ -113,7 +117,7 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	if (!err)
 		return 0;
 	fabric_way_close(way);
-	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
+	return !what ? err : fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
 		    d->lib.strerror(-err));
 }
 

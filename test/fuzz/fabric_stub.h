@@ -164,6 +164,13 @@ static int ep_getname(fid_t fid, void *addr, size_t *len)
 	return 0;
 }
 
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+	(void)fid, (void)level, (void)name, (void)value, (void)len;
+	return -FI_ENOPROTOOPT;
+}
+
+static struct fi_ops_ep ep_ops = {.setopt = ep_setopt};
 static struct fi_ops_msg msg_ops = {.recv = ep_recv, .send = ep_send};
 static struct fi_ops_rma rma_ops = {.readmsg = ep_rma, .writemsg = ep_rma};
 static struct fi_ops_cm cm_ops = {.getname = ep_getname};
@@ -173,6 +180,7 @@ static int dom_endpoint(struct fid_domain *dom, struct fi_info *i, struct fid_ep
 	struct endpoint *ep = obj_new(sizeof(*ep), FI_CLASS_EP);
 
 	(void)dom, (void)i, (void)ctx;
+	ep->fid.ops = &ep_ops;
 	ep->fid.msg = &msg_ops;
 	ep->fid.rma = &rma_ops;
 	ep->fid.cm = &cm_ops;
