@@ -356,6 +356,8 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
+		if (d->dead)
+			fabric_ep_down(e, -EIO);
 		fabric_move_poll(e);
 		fabric_ep_tick(e);
 	}

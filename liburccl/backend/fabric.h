@@ -343,6 +343,7 @@ struct fabric_device {
 	struct fabric_queue out;	/* chunks to give out */
 	uint64_t now;
 	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
+	int dead;			/* the engine's: -errno with which talk failed for good */
 	uint32_t armed;
 
 	/* turns */

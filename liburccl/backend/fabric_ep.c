@@ -100,9 +100,13 @@ static void address_put(const struct fabric_device *d, const struct fabric_ep *e
 int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 {
 	struct fabric_device *d = fabric_device(dev);
-	struct fabric_ep *e = ep_new(dev);
-	int err;
+	int err = load_acquire(&d->dead);
+	struct fabric_ep *e;
 
+	if (err)
+		return fail(-EIO, "libfabric: the endpoint for messages of %s failed: %s",
+			    d->info->domain_attr->name, d->lib.strerror(-err));
+	e = ep_new(dev);
 	if (!e)
 		return fail(-ENOMEM, "no memory for a connection's state");
 	err = random_bytes(e->ours, sizeof(e->ours));
@@ -345,6 +349,8 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	int err = parse_addr(&a, addr, len);
 
 	(void)via;
+	if (!err && d->dead)
+		err = -EIO;
 	if (!err)
 		err = fabric_name_error(d, a.names, a.talk_len);
 	if (!err && !fabric_word_fits(d, a.names + a.talk_len, a.way_len))

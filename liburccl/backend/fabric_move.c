@@ -316,8 +316,11 @@ static void read_error(struct fabric_ep *e)
 {
 	struct fi_cq_err_entry err = {0};
 	struct fabric_op *op = NULL;
+	ssize_t n = fi_cq_readerr(e->way.cq, &err, 0);
 
-	if (fi_cq_readerr(e->way.cq, &err, 0) != 1)
+	if (n < 0 && n != -FI_EAGAIN)
+		fabric_ep_fault(e);
+	if (n != 1)
 		return;
 	if (err.op_context)
 		op = container_of(err.op_context, struct fabric_op, context);
@@ -337,6 +340,8 @@ void fabric_move_poll(struct fabric_ep *e)
 		n = fi_cq_read(e->way.cq, entries, BATCH);
 		if (n == -FI_EAVAIL)
 			read_error(e);
+		else if (n < 0 && n != -FI_EAGAIN)
+			fabric_ep_fault(e); /* a queue that says nothing any more */
 		else if (n <= 0)
 			break;
 		for (i = 0; i < n; i++)

@@ -16,6 +16,13 @@ static struct fabric_head *head_of(struct fabric_slot *s)
 
 /* ---- room ---- */
 
+/* Without talk no ep can go on. */
+static void talk_dies(struct fabric_device *d, int err)
+{
+	if (!d->dead)
+		store_release(&d->dead, err);
+}
+
 static void receive(struct fabric_device *d, struct fabric_slot *s)
 {
 	ssize_t err = fi_recv(d->talk.ep, s->buf, FABRIC_BUF, s->desc, FI_ADDR_UNSPEC, &s->context);
@@ -25,6 +32,8 @@ static void receive(struct fabric_device *d, struct fabric_slot *s)
 		return;
 	list_add_tail(&s->link, &d->unposted);
 	d->stalled = 1;
+	if (err != -FI_EAGAIN)
+		talk_dies(d, (int)err);
 }
 
 static void receive_all(struct fabric_device *d, struct list *from)
@@ -399,8 +408,12 @@ static void read_error(struct fabric_device *d)
 {
 	struct fi_cq_err_entry err = {0};
 
+	ssize_t n = fi_cq_readerr(d->talk.cq, &err, 0);
+
+	if (n < 0 && n != -FI_EAGAIN)
+		talk_dies(d, (int)n);
 	/* Without a context nobody knows whose it is: what it was about shows by its silence. */
-	if (fi_cq_readerr(d->talk.cq, &err, 0) == 1 && err.op_context)
+	if (n == 1 && err.op_context)
 		failed(d, container_of(err.op_context, struct fabric_slot, context));
 }
 
@@ -410,11 +423,13 @@ void fabric_talk_poll(struct fabric_device *d)
 	uint32_t room = (d->max - d->nevents) / 2;
 	ssize_t i, n;
 
-	if (!room)
+	if (!room || d->dead)
 		return;
 	n = fi_cq_read(d->talk.cq, entries, room < BATCH ? room : BATCH);
 	if (n == -FI_EAVAIL)
 		read_error(d);
+	else if (n < 0 && n != -FI_EAGAIN)
+		talk_dies(d, (int)n);
 	for (i = 0; i < n; i++) {
 		struct fabric_slot *s =
 			container_of(entries[i].op_context, struct fabric_slot, context);
@@ -430,6 +445,8 @@ void fabric_talk_begin(struct fabric_device *d)
 {
 	struct list *pos;
 
+	if (d->dead)
+		return;
 	receive_all(d, &d->given);
 	receive_all(d, &d->unposted);
 	list_for_each(pos, &d->eps) {
