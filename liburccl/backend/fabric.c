@@ -236,6 +236,7 @@ int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c)
 
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 {
+	fabric_move_clear(e, c);
 	if (c == &e->prove) {
 		fabric_move_proved(e, res);
 		return;

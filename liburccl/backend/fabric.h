@@ -73,7 +73,7 @@
 #define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
-#define FABRIC_TRIES	4u	/* ways on which a chunk is tried */
+#define FABRIC_TRIES	3u	/* ways that a chunk may break */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie */
 #define FABRIC_TEXT	200u
 
@@ -221,7 +221,9 @@ enum fabric_chunk {
 	CHUNK_QUEUED = 2,		/* in urgent or bulk */
 	CHUNK_OUT = 4,			/* waits to be given out */
 	CHUNK_ACKNOWLEDGED = 8,		/* in unproved, scratch[0] the writes until then */
-	CHUNK_TRY = 16,			/* from here on: the ways that broke under it */
+	CHUNK_BROKE = 16,		/* a way broke under it */
+	CHUNK_SUSPECT = 32,		/* and nobody knows whether by it: it goes alone */
+	CHUNK_TRY = 64,			/* from here on: the ways that it broke */
 };
 
 struct fabric_queue {
@@ -294,6 +296,8 @@ struct fabric_ep {
 	/* chunks */
 	struct fabric_queue urgent, bulk;
 	uint32_t queued, ops_out;
+	uint32_t suspects;		/* chunks with CHUNK_SUSPECT: no others go meanwhile */
+	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
 	uint64_t bulk_out;		/* bytes */
 	struct fabric_queue unproved;	/* WRITEs that are acknowledged */
 	struct chunk prove;		/* a FLUSH of our own */
@@ -456,6 +460,8 @@ void fabric_move_poll(struct fabric_ep *e);
 /* Begins to prove that what was acknowledged is placed; 1: there is nothing to prove. */
 int fabric_move_prove(struct fabric_ep *e);
 void fabric_move_proved(struct fabric_ep *e, int res);
+/* The chunk is not, or no more, one of those that may have broken a way. */
+void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
 /* The way is closed: what was on it goes again, or comes out. */
 void fabric_move_reclaim(struct fabric_ep *e);
 /* Everything of the ep that waits comes out. */

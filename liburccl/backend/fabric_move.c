@@ -33,12 +33,19 @@ static uint32_t quiet_of(const struct fabric_ep *e, const struct chunk *c)
 {
 	int late = fabric_ep_device(e)->acks && c->kind == CHUNK_WRITE && c->scratch[0];
 
-	return c->state >= CHUNK_TRY || late ? 0 : CHUNK_QUIET;
+	return c->state & CHUNK_BROKE || late ? 0 : CHUNK_QUIET;
+}
+
+void fabric_move_clear(struct fabric_ep *e, struct chunk *c)
+{
+	e->suspects -= !!(c->state & CHUNK_SUSPECT);
+	c->state &= (uint8_t)~CHUNK_SUSPECT;
 }
 
 /* Nothing of it is under way. */
 static void come_out(struct fabric_ep *e, struct chunk *c)
 {
+	fabric_move_clear(e, c);
 	if (!fabric_ep_device(e)->acks || c->kind != CHUNK_WRITE || !c->scratch[0]) {
 		fabric_out(e, c, c->res, CHUNK_QUIET);
 	} else if (e->state != EP_UP) {
@@ -78,12 +85,31 @@ static int is_urgent(const struct chunk *c)
 	return c->kind == CHUNK_FLUSH || c->cls != URCCL_CLASS_BULK || c->len <= FABRIC_SMALL;
 }
 
+static struct fabric_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
+{
+	return is_urgent(c) ? &e->urgent : &e->bulk;
+}
+
 static void enqueue(struct fabric_ep *e, struct chunk *c)
 {
 	c->scratch[0] = 0;
 	c->state |= CHUNK_QUEUED;
 	e->queued++;
-	fabric_queue_add(is_urgent(c) ? &e->urgent : &e->bulk, c);
+	fabric_queue_add(queue_of(e, c), c);
+}
+
+/* Ahead of all others. */
+static void enqueue_again(struct fabric_ep *e, struct chunk *c)
+{
+	struct fabric_queue *q = queue_of(e, c);
+
+	c->scratch[0] = 0;
+	c->state |= CHUNK_QUEUED;
+	e->queued++;
+	c->next = q->head;
+	q->head = c;
+	if (!c->next)
+		q->tail = &c->next;
 }
 
 static void dequeue(struct fabric_ep *e, struct fabric_queue *q)
@@ -205,16 +231,37 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	c->scratch[1]++;
 }
 
+/* 1: it has broken ways often enough. */
+static int is_given_up(const struct chunk *c)
+{
+	return c->state >= FABRIC_TRIES * CHUNK_TRY;
+}
+
+/* It, and nothing else, is why the way breaks. */
+static void broke(struct fabric_ep *e, struct chunk *c)
+{
+	c->state = (uint8_t)(c->state + CHUNK_TRY);
+	fabric_ep_fault(e);
+}
+
 /* 1: it has been tried often enough; 0: it waits for another way. */
 static int fault(struct fabric_ep *e, struct chunk *c)
 {
-	if (c->state >= FABRIC_TRIES * CHUNK_TRY) {
+	if (is_given_up(c)) {
 		c->res = -EIO;
 		return 1;
 	}
-	c->state = (uint8_t)(c->state + CHUNK_TRY);
-	fabric_ep_fault(e);
+	broke(e, c);
 	return 0;
+}
+
+/* After a way that failed without saying by what those that were on it go first, and one at a
+ * time: if it was one of them, the next failure shows by which. */
+static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
+{
+	if (!e->suspects)
+		return 1;
+	return c->state & CHUNK_SUSPECT && e->ops_out == c->scratch[1];
 }
 
 /* 1: it has nothing more to be issued; 0: the way is full, or broken. */
@@ -231,6 +278,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 			return 1;
 		}
 		if (moves(c) && !fabric_bound_ready(e, key_of(c)))
+			return 0;
+		if (!is_its_turn(e, c))
 			return 0;
 		rma = moves(c) ? piece(d, c) : proof(e);
 		if (FABRIC_OPS - e->ops_out <= left ||
@@ -312,6 +361,18 @@ static int is_refusal(const struct fabric_device *d, const struct fabric_op *op,
 	return err == FI_EACCES || err == FI_EPERM;
 }
 
+/* FI_ECANCELED is of those that a connection took along. */
+static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, int err)
+{
+	return err != FI_ECANCELED || e->ops_out == op->chunk->scratch[1];
+}
+
+static void fault_of_any(struct fabric_ep *e)
+{
+	e->faulted = 1;
+	fabric_ep_fault(e);
+}
+
 static void read_error(struct fabric_ep *e)
 {
 	struct fi_cq_err_entry err = {0};
@@ -326,8 +387,10 @@ static void read_error(struct fabric_ep *e)
 		op = container_of(err.op_context, struct fabric_op, context);
 	if (is_refusal(fabric_ep_device(e), op, err.err))
 		op_done(e, op, -EACCES);
+	else if (op && is_to_blame(e, op, err.err))
+		broke(e, op->chunk);
 	else
-		fabric_ep_fault(e);
+		fault_of_any(e);
 }
 
 void fabric_move_poll(struct fabric_ep *e)
@@ -389,11 +452,6 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 
 /* ---- stopping ---- */
 
-static struct fabric_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
-{
-	return is_urgent(c) ? &e->urgent : &e->bulk;
-}
-
 static void leave_queue(struct fabric_ep *e, struct chunk *c)
 {
 	if (!(c->state & CHUNK_QUEUED))
@@ -422,7 +480,7 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	}
 	/* A way that is made anew may still be the peer's old one: the word then is that it is
 	 * ready, and the chunk comes out of its queue. */
-	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state >= CHUNK_TRY))) {
+	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state & CHUNK_BROKE))) {
 		leave_queue(e, c);
 		c->res = -ECANCELED;
 		if (how == CANCEL_NOW)
@@ -447,20 +505,22 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		fabric_undone(e, c, 0);
 		return;
 	}
-	if (!res && c->state >= FABRIC_TRIES * CHUNK_TRY)
+	if (!res && is_given_up(c))
 		res = -EIO;
 	if (res) {
 		leave_queue(e, c);
 		fabric_out(e, c, res, 0);
 		return;
 	}
-	c->state = (uint8_t)(c->state + CHUNK_TRY);
+	c->state |= CHUNK_BROKE;
+	if (e->faulted && !(c->state & CHUNK_SUSPECT)) {
+		c->state |= CHUNK_SUSPECT;
+		e->suspects++;
+	}
 	c->res = 0;
 	c->path |= URCCL_PATH_REPLAYED;
-	if (c->state & CHUNK_QUEUED)
-		c->scratch[0] = 0;
-	else
-		enqueue(e, c);
+	leave_queue(e, c);
+	enqueue_again(e, c);
 }
 
 void fabric_move_reclaim(struct fabric_ep *e)
@@ -476,6 +536,7 @@ void fabric_move_reclaim(struct fabric_ep *e)
 		if (!c->scratch[1])
 			reclaim(e, c);
 	}
+	e->faulted = 0;
 }
 
 static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
