@@ -81,6 +81,7 @@
 #define HELLO_NS	(20 * NSEC_PER_MSEC)	/* between first words */
 #define REVOKE_NS	(500 * NSEC_PER_MSEC)
 #define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a way in place of one that failed */
+#define AGAIN_MAX_NS	(5 * NSEC_PER_SEC)	/* for it, while both sides are at work on it */
 #define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our last word to leave */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
 
@@ -240,6 +241,7 @@ enum fabric_want {
 	WANT_REVOKE = 8,		/* for grants that are to be taken back */
 	WANT_BYE = 16,
 	WANT_JOINED = 32,
+	WANT_ANSWER = 64,		/* a sign of life */
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -253,6 +255,7 @@ struct fabric_ep {
 	uint32_t chunks;		/* taken and not given out */
 	uint64_t deadline_ns;		/* of connecting, of a way in place of one that failed, or
 					 * of our last word */
+	uint64_t again_ns;		/* likewise of a way: beyond which it is not put off */
 	uint64_t hello_ns;		/* when the active side says its first word again */
 	int active;
 	uint8_t ours[FABRIC_COOKIE], theirs[FABRIC_COOKIE];
@@ -285,6 +288,7 @@ struct fabric_ep {
 	uint32_t slots;			/* in the two: FABRIC_SLOTS at most */
 	uint32_t wants;			/* enum fabric_want: to be said */
 	uint32_t heard;			/* of the peer */
+	uint32_t answered;		/* it was heard since deadline_ns was put off */
 	uint32_t bye_out;		/* talk has our last word */
 	uint32_t seq, acked;		/* of DATA: sent last, taken by the peer */
 	struct chunk *unacked[FABRIC_CREDITS];	/* by seq */
@@ -429,8 +433,8 @@ struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *c
 void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
 void fabric_ep_down(struct fabric_ep *e, int res);
 void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another */
-/* The same of one that failed by itself. Where the peer is not heard to have another in time, that
- * is the end of the ep: what it was to carry may go by another. */
+/* The same of one that failed by itself. Where there is no other in time, and the peer is not heard
+ * or keeps us waiting, that is the end of the ep: what it was to carry may go by another. */
 void fabric_ep_fault(struct fabric_ep *e);
 /* The peer's word on its way; FABRIC_WORD bytes or fewer. */
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);

@@ -372,11 +372,32 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	return 0;
 }
 
+/* The peer is asked for a sign of life meanwhile. */
+static void put_off(struct fabric_ep *e, uint64_t now)
+{
+	e->deadline_ns = now + AGAIN_NS;
+	e->answered = 0;
+	e->wants |= WANT_ANSWER;
+}
+
 void fabric_ep_fault(struct fabric_ep *e)
 {
-	if (e->state == EP_UP && !e->deadline_ns)
-		e->deadline_ns = clock_ns() + AGAIN_NS;
+	uint64_t now = clock_ns();
+
+	if (e->state == EP_UP && !e->deadline_ns) {
+		e->again_ns = now + AGAIN_MAX_NS;
+		put_off(e, now);
+	}
 	fabric_ep_break(e);
+}
+
+/* One helper makes the ways of all eps, one after the other, ours and the peer's. */
+static void way_is_late(struct fabric_ep *e, uint64_t now)
+{
+	if (now < e->again_ns && (e->job_out || e->answered))
+		put_off(e, now);
+	else
+		fabric_ep_down(e, -EIO);
 }
 
 /* Who speaks to us has joined our first way. */
@@ -454,7 +475,7 @@ void fabric_ep_tick(struct fabric_ep *e)
 	if (e->state == EP_CONNECTING && late)
 		fabric_ep_down(e, -ETIMEDOUT);
 	if (e->state == EP_UP && late)
-		fabric_ep_down(e, -EIO);
+		way_is_late(e, now);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);
 	if (e->state == EP_CLOSING && e->ended && (late || (!e->bye_out && !e->wants)))

@@ -149,6 +149,8 @@ static void say_wants(struct fabric_ep *e)
 		return;
 	if (e->wants & WANT_HELLO && fabric_say(e, MESSAGE_HELLO, e->heard, NULL, 0))
 		e->wants &= ~(uint32_t)WANT_HELLO;
+	if (e->wants & WANT_ANSWER && fabric_say(e, MESSAGE_HELLO, 0, NULL, 0))
+		e->wants &= ~(uint32_t)WANT_ANSWER;
 	/* A way that is being made anew is said when it is there. */
 	if (e->wants & WANT_WAY &&
 	    ((e->job_out && e->job.type != JOB_JOIN) ||
@@ -342,6 +344,7 @@ static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
 	e = fabric_ep_find(d, h->cookie);
 	if (!e || (e->state != EP_CONNECTING && e->state != EP_UP))
 		return 0;
+	e->answered = 1;
 	fabric_ep_up(e);
 	if (e->state == EP_UP && acked(e, le32toh(h->taken))) {
 		fabric_ep_down(e, -EPROTO);
