@@ -63,26 +63,34 @@ static int open_fds(struct fabric_device *d)
 	return 0;
 }
 
-static void fabric_close(struct device *dev)
+/* What cannot be closed is left, with all that it refers to. */
+static int close_domain(struct fabric_device *d)
 {
-	struct fabric_device *d = fabric_device(dev);
-
-	fabric_helper_stop(d);
-	fabric_way_close(&d->talk);
-	if (d->proof_mr)
-		fi_close(&d->proof_mr->fid);
+	if (fabric_way_end(d, &d->talk) ||
+	    (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
+		return -EBUSY;
 	while (d->slabs) {
 		struct fabric_slab *slab = d->slabs;
 
 		d->slabs = slab->next;
-		if (slab->mr)
-			fi_close(&slab->mr->fid);
-		free(slab);
+		fabric_slab_close(d, slab);
 	}
-	if (d->domain)
-		fi_close(&d->domain->fid);
+	if (d->domain && fabric_fid_end(d, &d->domain->fid))
+		return -EBUSY;
 	if (d->fabric)
-		fi_close(&d->fabric->fid);
+		fabric_fid_end(d, &d->fabric->fid);
+	return 0;
+}
+
+static void fabric_close(struct device *dev)
+{
+	struct fabric_device *d = fabric_device(dev);
+	int err;
+
+	fabric_helper_stop(d);
+	fabric_turn_take(d);
+	err = close_domain(d);
+	fabric_turn_end(d);
 	if (d->info)
 		d->lib.freeinfo(d->info);
 	if (d->timer >= 0)
@@ -90,7 +98,8 @@ static void fabric_close(struct device *dev)
 	if (d->dev.fd >= 0)
 		close(d->dev.fd);
 	fabric_turn_free(d);
-	free(d);
+	if (!err)
+		free(d);
 }
 
 static struct fabric_device *device_new(const struct device_config *config)
@@ -126,6 +135,8 @@ static int talk_try(struct fabric_device *d)
 	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
 	if (!err)
 		return 0;
+	if (d->talk.cq) /* which a provider would not close */
+		return err;
 	d->waits = 0;
 	return fabric_way_open(d, &d->talk, TALK_QUEUE);
 }
@@ -318,10 +329,7 @@ static void jobs_take(struct fabric_device *d)
 	for (; m; m = next) {
 		next = m->next;
 		if (m->type == JOB_KEY) {
-			struct fabric_grant *g = container_of(m, struct fabric_grant, job);
-
-			g->job_out = 0;
-			g->closed = 1;
+			fabric_grant_closed(container_of(m, struct fabric_grant, job));
 		} else {
 			fabric_ep_job_done(container_of(m, struct fabric_ep, job));
 		}

@@ -7,9 +7,9 @@
  * way, that carries READs and WRITEs between the two and nothing else. So a message waits behind
  * no bulk, and what libfabric can only end by fi_close() of a whole endpoint ends for one peer:
  *
- *  - a provider gives a buffer back by a completion or by the return of fi_close(). CANCEL_NOW of
- *    a chunk that the provider has closes the way; so does any error of an operation, as nobody
- *    says what else it left behind;
+ *  - a provider gives a buffer back by a completion or by the return of fi_close(), if that is
+ *    not -FI_EBUSY. CANCEL_NOW of a chunk that the provider has closes the way; so does any error
+ *    of an operation, as nobody says what else it left behind;
  *  - then both sides open their next way. Each closes its old one first and tells the other the
  *    new one's name and number over talk (MESSAGE_WAY); a side that hears of a higher number than
  *    its own follows. Who has heard the peer's word for the number that it has itself knows that
@@ -37,7 +37,9 @@
  * closed: eps of one peer may share the entry, and it must not go under messages on their way.
  *
  * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
- * thread of the device, by mailbox, and leaves alone what it handed over until it is back. All
+ * thread of the device, by mailbox, and leaves alone what it handed over until it is back. What a
+ * provider says is busy the helper closes again, every other millisecond for as long as it takes,
+ * and has not answered until then: nothing of it is quiet, or revoked. All
  * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
  * by one thread at a time.
  *
@@ -120,6 +122,7 @@ struct fabric_way {
 	struct fabric_part theirs;	/* its word */
 	int has_theirs;
 	uint32_t name_len, word_len;
+	uint32_t settled;		/* its end has begun: who was to connect has */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
 };
 
@@ -142,7 +145,16 @@ enum fabric_job {
 
 /* 0 or -errno with fail() text. Where a provider has queues to sleep on they are watched. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
-void fabric_way_close(struct fabric_way *way);
+/* 0: it is closed; -FI_EBUSY: not all of it, and what was on it may still be under way. Then it is
+ * to be said again. */
+int fabric_way_close(struct fabric_way *way);
+/* Likewise. With any other error a provider has given up the object, and must not see it again. */
+int fabric_fid_close(struct fid *fid);
+/* The same for the control thread, in its turn: these wait, and give it up after a while. */
+int fabric_way_end(struct fabric_device *d, struct fabric_way *way);
+int fabric_fid_end(struct fabric_device *d, struct fid *fid);
+/* 0 or -errno. */
+int fabric_peer_add(struct fid_av *av, const void *name, fi_addr_t *peer);
 /* A name from outside that a provider may be shown: some are upset by one of another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 /* Likewise a way's word. */
@@ -154,7 +166,8 @@ int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_stop(struct fabric_device *d);
-int fabric_helper_work(struct fabric_device *d, struct msg *m);	/* a job; its result */
+/* A job: its result. Of one that closes -FI_EBUSY: it is to be done again. */
+int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
 /* ---- messages ---- */
 
@@ -310,6 +323,7 @@ struct fabric_ep {
 	struct fabric_op *free_ops;
 	struct list grants, keys;
 	struct fabric_grant *leaving;	/* JOB_CLOSE's */
+	uint32_t keys_out;		/* JOB_KEYs of its grants */
 	uint32_t next_id;
 	struct fabric_slab *slab;	/* goes to the device with the first connect */
 	struct fabric_op ops[FABRIC_OPS];
@@ -426,6 +440,7 @@ void fabric_tell(struct fabric_ep *e, enum fabric_news news);
 /* fabric_ep.c */
 int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_ep_free(struct ep *ep);
+void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab);	/* may be NULL */
 int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		      const struct sockaddr_storage *via);
 void fabric_ep_close(struct ep *ep);

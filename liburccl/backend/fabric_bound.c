@@ -37,12 +37,15 @@ void fabric_bound_leave(struct fabric_ep *e)
 	}
 }
 
-void fabric_bound_close(struct fabric_ep *e)
+int fabric_bound_close(struct fabric_ep *e)
 {
 	struct fabric_grant *g;
+	int err = 0;
 
 	for (g = e->leaving; g; g = g->next)
-		fabric_grant_close(g);
+		if (fabric_grant_close(g))
+			err = -FI_EBUSY;
+	return err;
 }
 
 void fabric_bound_left(struct fabric_ep *e)
@@ -81,7 +84,7 @@ static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 
 	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
 		return 0;
-	if (!is_gone(g) && !g->n)
+	if (!is_gone(g))
 		err = fabric_grant_fill(d, g);
 	if (err == -FI_ENOMEM || err == -FI_EAGAIN) /* it asks again */
 		return 0;

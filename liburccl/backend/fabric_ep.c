@@ -48,10 +48,11 @@ static int slab_open(struct fabric_device *d, struct fabric_slab **out)
 	return 0;
 }
 
-static void slab_close(struct fabric_slab *slab)
+void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab)
 {
-	if (slab && slab->mr)
-		fi_close(&slab->mr->fid);
+	/* What a provider still has stays where it is. */
+	if (slab && slab->mr && fabric_fid_end(d, &slab->mr->fid))
+		return;
 	free(slab);
 }
 
@@ -119,14 +120,16 @@ int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len
 	}
 	err = fabric_way_open(d, &e->way, FABRIC_OPS);
 	if (err)
-		goto close_slab;
+		goto close_way;
 	e->way_state = WAY_WAITS;
 	address_put(d, e, addr, len);
 	*ep = &e->ep;
 	return 0;
 
-close_slab:
-	slab_close(e->slab);
+close_way:
+	if (fabric_way_end(d, &e->way))
+		return err;
+	fabric_slab_close(d, e->slab);
 free_ep:
 	free(e);
 	return err;
@@ -135,11 +138,13 @@ free_ep:
 void fabric_ep_free(struct ep *ep)
 {
 	struct fabric_ep *e = fabric_ep(ep);
+	struct fabric_device *d = fabric_ep_device(e);
 
 	while (!list_empty(&e->keys))
 		fabric_key_free(e, list_first(&e->keys, struct fabric_key, link));
-	fabric_way_close(&e->way);
-	slab_close(e->slab);
+	if (fabric_way_end(d, &e->way))
+		return; /* which has, with the way, what operations refer to */
+	fabric_slab_close(d, e->slab);
 	free(e);
 }
 
@@ -478,6 +483,7 @@ void fabric_ep_tick(struct fabric_ep *e)
 		way_is_late(e, now);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);
-	if (e->state == EP_CLOSING && e->ended && (late || (!e->bye_out && !e->wants)))
+	if (e->state == EP_CLOSING && e->ended && !e->keys_out &&
+	    (late || (!e->bye_out && !e->wants)))
 		closed(e);
 }

@@ -41,10 +41,12 @@ static uint32_t count_pieces(const struct exposure *x)
 	return n;
 }
 
-void fabric_grant_close(struct fabric_grant *g)
+int fabric_grant_close(struct fabric_grant *g)
 {
-	while (g->n)
-		fi_close(&g->mr[--g->n]->fid);
+	for (; g->n; g->n--)
+		if (fabric_fid_close(&g->mr[g->n - 1]->fid))
+			return -FI_EBUSY;
+	return 0;
 }
 
 /* The piece at off, and how much of it is the exposure's. */
@@ -61,17 +63,20 @@ static void *piece_at(const struct fabric_grant *g, uint64_t off, uint64_t *run)
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
 {
 	uint64_t off, run;
+	uint32_t i = 0;
 	int err;
 
-	for (off = g->off; off < g->off + g->len; off += run) {
+	if (g->n == g->pieces)
+		return 0;
+	for (off = g->off; off < g->off + g->len; off += run, i++) {
 		void *at = piece_at(g, off, &run);
 
+		if (i < g->n)
+			continue;
 		err = fabric_region_open(d, &g->ep->way, at, run, access_of(g->rights),
 					 &g->mr[g->n]);
-		if (err) {
-			fabric_grant_close(g);
+		if (err)
 			return err;
-		}
 		g->n++;
 	}
 	return 0;
@@ -143,6 +148,37 @@ static void expire_at(struct fabric_device *d, struct fabric_grant *g)
 		d->expire_ns = expires_at(g);
 }
 
+static void grant_job(struct fabric_grant *g)
+{
+	struct fabric_device *d = fabric_ep_device(g->ep);
+
+	if (g->job_out || g->closed)
+		return;
+	g->job_out = 1;
+	g->ep->keys_out++;
+	g->job.type = JOB_KEY;
+	g->job.reply = &d->from_helper;
+	list_del(&g->expiring);
+	mailbox_post(&d->to_helper, &g->job);
+}
+
+static void grant_free(struct fabric_grant *g)
+{
+	fabric_ep_device(g->ep)->revoking -= g->deadline_ns != 0;
+	list_del(&g->expiring);
+	list_del(&g->link);
+	free(g);
+}
+
+void fabric_grant_closed(struct fabric_grant *g)
+{
+	g->job_out = 0;
+	g->closed = 1;
+	g->ep->keys_out--;
+	if (g->failed)
+		grant_free(g);
+}
+
 int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 {
 	struct fabric_ep *e = fabric_ep(x->ep);
@@ -165,6 +201,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	g->id = ++e->next_id;
 	g->expires_ns = x->expires_ns;
 	g->none = !n;
+	g->pieces = n;
 	g->memory = x->memory;
 	g->off = x->off;
 	g->len = x->len;
@@ -174,29 +211,16 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 		err = fabric_grant_fill(d, g);
 	if (!err)
 		err = fabric_grant_parts(d, g, 0, n, (uint8_t *)key + sizeof(struct key_head));
-	if (err) {
-		fabric_grant_close(g);
-		free(g);
-		return err;
-	}
 	list_add_tail(&g->link, &e->grants);
 	list_init(&g->expiring);
+	if (err) {
+		g->failed = 1;
+		grant_job(g);
+		return err;
+	}
 	expire_at(d, g);
 	x->scratch = (uint64_t)(uintptr_t)g;
 	return key_put(d, g, x, n, key);
-}
-
-static void grant_job(struct fabric_grant *g)
-{
-	struct fabric_device *d = fabric_ep_device(g->ep);
-
-	if (g->job_out || g->closed)
-		return;
-	g->job_out = 1;
-	g->job.type = JOB_KEY;
-	g->job.reply = &d->from_helper;
-	list_del(&g->expiring);
-	mailbox_post(&d->to_helper, &g->job);
 }
 
 /* Not said before the next poll: an ep that is closed at once tells its peer that alone. The time
@@ -257,14 +281,6 @@ static int grant_is_quiet(struct fabric_grant *g)
 	return 0;
 }
 
-static void grant_free(struct fabric_grant *g)
-{
-	fabric_ep_device(g->ep)->revoking -= g->deadline_ns != 0;
-	list_del(&g->expiring);
-	list_del(&g->link);
-	free(g);
-}
-
 int fabric_unexpose(struct exposure *x)
 {
 	struct fabric_grant *g = (struct fabric_grant *)(uintptr_t)x->scratch;
@@ -272,7 +288,7 @@ int fabric_unexpose(struct exposure *x)
 
 	if (!g)
 		return 0;
-	if ((g->ep->ending && !g->ep->ended) || g->leaves)
+	if ((g->ep->ending && !g->ep->ended) || g->leaves || (g->ep->ended && g->job_out))
 		return -EINPROGRESS;
 	if (!g->ep->ended) {
 		/* Of one that has expired the regions may be closed, and a write still land. */

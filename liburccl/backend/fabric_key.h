@@ -15,6 +15,7 @@ struct fabric_grant {
 	uint8_t asked, answered; /* the peer, to let go */
 	uint8_t job_out, closed; /* the regions are closed */
 	uint8_t none;		 /* it has none: nothing of it can be reached */
+	uint8_t failed;		 /* it never was: nobody withdraws it */
 	uint32_t ways;		 /* fabric_ep.ways_closed when it was to be asked */
 	uint64_t deadline_ns;	 /* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
@@ -23,6 +24,7 @@ struct fabric_grant {
 	uint32_t rights;
 	uint8_t leaves;		   /* the helper has n and mr: JOB_CLOSE */
 	struct fabric_grant *next; /* of those */
+	uint32_t pieces;	   /* of memory, each of which gets a region */
 	uint32_t n;		   /* regions; the helper's while job_out, or the ep ends */
 	struct fid_mr *mr[];
 };
@@ -65,13 +67,14 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 		  struct rkey *rkey);
 void fabric_forget(struct ep *ep, struct rkey *rkey);
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k);
-void fabric_grant_close(struct fabric_grant *g);	     /* helper */
+int fabric_grant_close(struct fabric_grant *g);		     /* helper; as fabric_way_close() */
+void fabric_grant_closed(struct fabric_grant *g);	     /* its JOB_KEY is back */
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id); /* says the peer */
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id);    /* says the peer */
 void fabric_keys_answer(struct fabric_ep *e);		     /* those that are quiet */
 void fabric_grants_close(struct fabric_ep *e);		     /* of those that are revoked */
 void fabric_grants_tick(struct fabric_device *d);
-/* Makes its regions on the way as it is. 0, or -errno with none left open. */
+/* Makes the regions that it lacks, on the way as it is. 0, or -errno: it may have some. */
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g);
 /* What a peer is to know of n of its pieces; where it has no regions their lengths alone. */
 int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant *g, uint32_t first,
@@ -79,7 +82,7 @@ int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant 
 
 /* fabric_bound.c */
 void fabric_bound_leave(struct fabric_ep *e); /* before JOB_CLOSE */
-void fabric_bound_close(struct fabric_ep *e); /* helper */
+int fabric_bound_close(struct fabric_ep *e);  /* helper; as fabric_way_close() */
 void fabric_bound_left(struct fabric_ep *e);  /* after it */
 /* Says the peer: 0 or -EPROTO. */
 int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,

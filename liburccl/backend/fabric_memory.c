@@ -59,8 +59,9 @@ void fabric_unreg(struct device *dev, struct extent *extent)
 {
 	struct fid_mr *mr = extent->mr[dev->index];
 
+	/* No operation and no key names it: one that is busy for ever touches nothing. */
 	if (mr)
-		fi_close(&mr->fid);
+		fabric_fid_end(fabric_device(dev), &mr->fid);
 	extent->mr[dev->index] = NULL;
 }
 

@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/poll.h>
+#include <time.h>
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
+#define BUSY_NS	     (2 * NSEC_PER_MSEC) /* until what was busy is closed again */
+#define BUSY_MAX_NS  (2 * NSEC_PER_SEC)	 /* that the control thread waits for it */
 #define SETTLE_READS 8u /* of what a connection that has come needs to be made */
 
 /* ---- endpoints ---- */
@@ -116,6 +119,7 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	}
 	if (!err)
 		return 0;
+	/* What is busy even so is closed with its owner. */
 	fabric_way_close(way);
 	return !what ? err : fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
 		    d->lib.strerror(-err));
@@ -130,27 +134,73 @@ static void settle(struct fabric_way *way)
 
 	for (i = 0; i < SETTLE_READS; i++)
 		fi_cq_read(way->cq, NULL, 0);
+	way->settled = 1;
 }
 
-void fabric_way_close(struct fabric_way *way)
+int fabric_fid_close(struct fid *fid)
+{
+	int err = fi_close(fid);
+
+	return err == -FI_EBUSY || err == -FI_EAGAIN ? -FI_EBUSY : 0;
+}
+
+int fabric_way_close(struct fabric_way *way)
 {
 	if (way->has_theirs)
 		fabric_part_free(way->d, &way->theirs);
-	if (way->proof)
-		fi_close(&way->proof->fid);
-	if (way->ep && way->name_len) /* else it was not enabled, and nobody could connect */
-		settle(way);
-	if (way->ep)
-		fi_close(&way->ep->fid);
-	if (way->av)
-		fi_close(&way->av->fid);
-	if (way->cq)
-		fi_close(&way->cq->fid);
 	way->has_theirs = 0;
+	if (way->proof && fabric_fid_close(&way->proof->fid))
+		return -FI_EBUSY;
 	way->proof = NULL;
+	if (way->ep && way->name_len && !way->settled) /* else nobody can connect */
+		settle(way);
+	if (way->ep && fabric_fid_close(&way->ep->fid))
+		return -FI_EBUSY;
 	way->ep = NULL;
+	if (way->av && fabric_fid_close(&way->av->fid))
+		return -FI_EBUSY;
 	way->av = NULL;
+	if (way->cq && fabric_fid_close(&way->cq->fid))
+		return -FI_EBUSY;
 	way->cq = NULL;
+	return 0;
+}
+
+/* ---- for who may wait ---- */
+
+/* 1: it may be tried again, a moment later. */
+static int is_tried_again(struct fabric_device *d, uint64_t until)
+{
+	struct timespec moment = {.tv_nsec = (long)BUSY_NS};
+
+	if (clock_ns() >= until)
+		return 0;
+	fabric_turn_end(d);
+	nanosleep(&moment, NULL);
+	fabric_turn_take(d);
+	return 1;
+}
+
+int fabric_fid_end(struct fabric_device *d, struct fid *fid)
+{
+	uint64_t until = clock_ns() + BUSY_MAX_NS;
+	int err;
+
+	do
+		err = fabric_fid_close(fid);
+	while (err && is_tried_again(d, until));
+	return err;
+}
+
+int fabric_way_end(struct fabric_device *d, struct fabric_way *way)
+{
+	uint64_t until = clock_ns() + BUSY_MAX_NS;
+	int err;
+
+	do
+		err = fabric_way_close(way);
+	while (err && is_tried_again(d, until));
+	return err;
 }
 
 static int peer_add(struct fid_av *av, const void *name, fi_addr_t *peer)
@@ -216,16 +266,25 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 	return err ? err : peer_add(e->way.av, e->join_word, &e->way.peer);
 }
 
-static void end(struct fabric_ep *e)
+static int end(struct fabric_ep *e)
 {
 	struct list *pos;
+	int err = 0;
 
 	/* Regions that are of the way go first. */
 	if (!e->way.d->bound)
-		fabric_way_close(&e->way);
+		err = fabric_way_close(&e->way);
 	list_for_each(pos, &e->grants)
-		fabric_grant_close(list_entry(pos, struct fabric_grant, link));
-	fabric_way_close(&e->way);
+		if (fabric_grant_close(list_entry(pos, struct fabric_grant, link)))
+			err = -FI_EBUSY;
+	return err ? err : fabric_way_close(&e->way);
+}
+
+static int leave(struct fabric_ep *e)
+{
+	int err = fabric_bound_close(e);
+
+	return err ? err : fabric_way_close(&e->way);
 }
 
 int fabric_helper_work(struct fabric_device *d, struct msg *m)
@@ -234,48 +293,73 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 	case JOB_JOIN:
 		return join(d, container_of(m, struct fabric_ep, job));
 	case JOB_CLOSE:
-		fabric_bound_close(container_of(m, struct fabric_ep, job));
-		fabric_way_close(&container_of(m, struct fabric_ep, job)->way);
-		return 0;
+		return leave(container_of(m, struct fabric_ep, job));
 	case JOB_OPEN:
 		return fabric_way_open(d, &container_of(m, struct fabric_ep, job)->way, FABRIC_OPS);
 	case JOB_END:
-		end(container_of(m, struct fabric_ep, job));
+		return end(container_of(m, struct fabric_ep, job));
 		return 0;
 	default:
-		fabric_grant_close(container_of(m, struct fabric_grant, job));
-		return 0;
+		return fabric_grant_close(container_of(m, struct fabric_grant, job));
 	}
 }
 
-static void helper_sleep(struct mailbox *m)
+static void helper_sleep(struct mailbox *m, int ms)
 {
 	struct pollfd pfd = {.fd = m->fd, .events = POLLIN};
 
 	if (mailbox_arm(m))
 		return;
-	poll(&pfd, 1, -1);
+	poll(&pfd, 1, ms);
 	wake_drain(m->fd);
+}
+
+/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet. */
+static int job_run(struct fabric_device *d, struct msg *m)
+{
+	int res;
+
+	fabric_turn_take(d);
+	res = fabric_helper_work(d, m);
+	fabric_turn_end(d);
+	if (res == -FI_EBUSY && m->type != JOB_JOIN && m->type != JOB_OPEN)
+		return 0;
+	msg_reply(m, res);
+	return 1;
+}
+
+/* Those that are over leave the list. */
+static void jobs_again(struct fabric_device *d, struct msg **list)
+{
+	struct msg *m, *next;
+
+	for (m = *list; m; m = next) {
+		next = m->next;
+		if (job_run(d, m))
+			*list = next;
+		else
+			list = &m->next;
+	}
 }
 
 static void *helper_run(void *arg)
 {
 	struct fabric_device *d = arg;
-	struct msg *m, *next;
-	int res;
+	struct msg *m, *next, *busy = NULL;
 
 	for (;;) {
 		m = mailbox_take(&d->to_helper);
 		if (!m)
-			helper_sleep(&d->to_helper);
+			helper_sleep(&d->to_helper, busy ? (int)(BUSY_NS / NSEC_PER_MSEC) : -1);
+		jobs_again(d, &busy);
 		for (; m; m = next) {
 			next = m->next;
 			if (m->type == JOB_STOP)
 				return NULL;
-			fabric_turn_take(d);
-			res = fabric_helper_work(d, m);
-			fabric_turn_end(d);
-			msg_reply(m, res);
+			if (job_run(d, m))
+				continue;
+			m->next = busy;
+			busy = m;
 		}
 	}
 }
