@@ -88,6 +88,7 @@ static void fabric_close(struct device *dev)
 	int err;
 
 	fabric_helper_stop(d);
+	fabric_known_free(d);
 	fabric_turn_take(d);
 	err = close_domain(d);
 	fabric_turn_end(d);
@@ -122,6 +123,7 @@ static struct fabric_device *device_new(const struct device_config *config)
 	list_init(&d->expiring);
 	d->expire_ns = NEVER_NS;
 	fabric_queue_init(&d->out);
+	fabric_known_init(d);
 	fabric_turn_init(d);
 	return d;
 }
@@ -328,11 +330,12 @@ static void jobs_take(struct fabric_device *d)
 
 	for (; m; m = next) {
 		next = m->next;
-		if (m->type == JOB_KEY) {
+		if (m->type == JOB_KEY)
 			fabric_grant_closed(container_of(m, struct fabric_grant, job));
-		} else {
+		else if (m->type == JOB_FORGET)
+			free(container_of(m, struct fabric_known, job));
+		else
 			fabric_ep_job_done(container_of(m, struct fabric_ep, job));
-		}
 	}
 }
 

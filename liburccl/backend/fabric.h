@@ -33,9 +33,6 @@
  * runs too while the word waits for a slot: an ep has its share of those and no more, as a peer
  * that is frozen gives none back. The keys go before the next way is opened.
  *
- * Names. Talk knows each endpoint that it was ever told of (fi_av_insert) until the device is
- * closed: eps of one peer may share the entry, and it must not go under messages on their way.
- *
  * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
  * thread of the device, by mailbox, and leaves alone what it handed over until it is back. What a
  * provider says is busy the helper closes again, every other millisecond for as long as it takes,
@@ -46,6 +43,7 @@
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
+ * fabric_known.c whom talk knows;
  * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way;
  * fabric_turn.c the turns.
  */
@@ -76,7 +74,8 @@
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
-#define FABRIC_TABLE	1024u	/* lists of eps by cookie */
+#define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
+#define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
 #define FABRIC_TEXT	200u
 
 #define CONNECT_NS	(3 * NSEC_PER_SEC)	/* for the peer's first word */
@@ -140,6 +139,7 @@ enum fabric_job {
 	JOB_OPEN,			/* another is opened */
 	JOB_END,			/* the way is closed, and every key of the ep */
 	JOB_KEY,			/* an exposure's keys are taken away */
+	JOB_FORGET,			/* talk knows a name no more */
 	JOB_STOP,
 };
 
@@ -168,6 +168,28 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_stop(struct fabric_device *d);
 /* A job: its result. Of one that closes -FI_EBUSY: it is to be done again. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
+
+/* ---- whom talk knows: fabric_known.c ---- */
+
+struct fabric_known {
+	struct msg job;			/* JOB_FORGET */
+	struct list link;		/* in its list of fabric_device.known, by name */
+	struct list idle;		/* fabric_device.idle */
+	uint32_t uses;			/* eps, and slots that talk has */
+	uint32_t inserted;		/* the helper's */
+	fi_addr_t addr;			/* likewise until an ep of the name has joined */
+	uint8_t name[FABRIC_NAME];
+};
+
+void fabric_known_init(struct fabric_device *d);
+void fabric_known_free(struct fabric_device *d);	/* there is no helper any more */
+/* The engine's. One that is new takes the spare. */
+struct fabric_known *fabric_known_take(struct fabric_device *d, const uint8_t *name,
+				       struct fabric_known **spare);
+void fabric_known_put(struct fabric_device *d, struct fabric_known *k);
+/* The helper's. */
+int fabric_known_insert(struct fabric_device *d, struct fabric_known *k);
+void fabric_known_remove(struct fabric_device *d, struct fabric_known *k);
 
 /* ---- messages ---- */
 
@@ -205,6 +227,7 @@ struct fabric_slot {
 	struct fi_context2 context;	/* first: completions name it */
 	struct list link;		/* fabric_device.free_slots, fabric_ep.saying or .said */
 	struct fabric_ep *ep;		/* NULL: a receive, or of an ep that has ended */
+	struct fabric_known *known;	/* whom it is for, while talk has it */
 	void *desc;
 	uint32_t receives, len;
 	uint8_t buf[FABRIC_BUF];
@@ -286,7 +309,6 @@ struct fabric_ep {
 	uint32_t peer_len, join_len;
 	uint8_t peer_word[FABRIC_WORD];
 	uint8_t join_word[FABRIC_WORD];	/* JOB_JOIN's */
-	uint8_t talk_name[FABRIC_NAME];	/* the peer's talk */
 	struct msg job;			/* to the helper and back */
 	uint32_t job_out;
 	uint32_t joined;		/* talk knows the peer, from then on */
@@ -295,7 +317,8 @@ struct fabric_ep {
 	uint32_t ended;			/* it is back */
 
 	/* talk */
-	fi_addr_t peer;
+	struct fabric_known *known;	/* the peer's; NULL: it was not connected */
+	struct fabric_known *spare;	/* for that */
 	struct list saying;		/* slots that talk has not taken */
 	struct list said;		/* and those that it has */
 	uint32_t slots;			/* in the two: FABRIC_SLOTS at most */
@@ -351,6 +374,9 @@ struct fabric_device {
 	int timer;
 	struct fabric_way talk;
 	struct fabric_ep *table[FABRIC_TABLE];
+	struct list known[FABRIC_TABLE];
+	struct list idle;		/* of known: those that nobody needs, the oldest first */
+	uint32_t nidle;
 	struct list eps;		/* connected */
 	uint32_t neps, slots;		/* of them; slots made for eps */
 	uint32_t orphans;		/* slots that talk has, of eps that ended */

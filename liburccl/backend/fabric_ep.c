@@ -63,8 +63,12 @@ static struct fabric_ep *ep_new(struct device *dev)
 
 	if (!e)
 		return NULL;
+	e->spare = calloc(1, sizeof(*e->spare));
+	if (!e->spare) {
+		free(e);
+		return NULL;
+	}
 	e->ep.dev = dev;
-	e->peer = FI_ADDR_UNSPEC;
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->saying);
@@ -131,6 +135,7 @@ close_way:
 		return err;
 	fabric_slab_close(d, e->slab);
 free_ep:
+	free(e->spare);
 	free(e);
 	return err;
 }
@@ -145,6 +150,7 @@ void fabric_ep_free(struct ep *ep)
 	if (fabric_way_end(d, &e->way))
 		return; /* which has, with the way, what operations refer to */
 	fabric_slab_close(d, e->slab);
+	free(e->spare);
 	free(e);
 }
 
@@ -350,6 +356,7 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 {
 	struct fabric_ep *e = fabric_ep(ep);
 	struct fabric_device *d = fabric_ep_device(e);
+	uint8_t name[FABRIC_NAME] = {0};
 	struct ep_addr a;
 	int err = parse_addr(&a, addr, len);
 
@@ -363,7 +370,8 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	if (err)
 		return err;
 	cookies_set(e, &a);
-	memcpy(e->talk_name, a.names, a.talk_len);
+	memcpy(name, a.names, a.talk_len);
+	e->known = fabric_known_take(d, name, &e->spare);
 	memcpy(e->peer_word, a.names + a.talk_len, a.way_len);
 	e->peer_len = a.way_len;
 	e->number = e->peer_number = 1;
@@ -454,6 +462,7 @@ static void closed(struct fabric_ep *e)
 		table_remove(d, e);
 		list_del(&e->all);
 		d->neps--;
+		fabric_known_put(d, e->known);
 	}
 	fabric_tell(e, NEWS_CLOSED);
 }

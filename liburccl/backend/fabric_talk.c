@@ -73,7 +73,7 @@ void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
 /* 0, or -errno: the slot is where it was. */
 static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 {
-	ssize_t err = fi_send(d->talk.ep, s->buf, s->len, s->desc, s->ep->peer, &s->context);
+	ssize_t err = fi_send(d->talk.ep, s->buf, s->len, s->desc, s->ep->known->addr, &s->context);
 
 	if (err) {
 		d->stalled = 1;
@@ -81,6 +81,8 @@ static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 	}
 	list_del(&s->link);
 	list_add_tail(&s->link, &s->ep->said);
+	s->known = s->ep->known;
+	s->known->uses++;
 	return 0;
 }
 
@@ -369,6 +371,7 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 {
 	struct fabric_ep *e = s->ep;
 
+	fabric_known_put(d, s->known);
 	list_del(&s->link);
 	list_add_tail(&s->link, &d->free_slots);
 	s->ep = NULL;
@@ -399,6 +402,7 @@ static void failed(struct fabric_device *d, struct fabric_slot *s)
 	} else if (is_said_again(s)) {
 		/* Whatever the error, that of a connection that was cut (FI_ECANCELED) too. It may
 		 * have come all the same: that is what the numbers are for. */
+		fabric_known_put(d, s->known);
 		list_del(&s->link);
 		list_add_tail(&s->link, &s->ep->saying);
 		d->stalled = 1;

@@ -203,7 +203,7 @@ int fabric_way_end(struct fabric_device *d, struct fabric_way *way)
 	return err;
 }
 
-static int peer_add(struct fid_av *av, const void *name, fi_addr_t *peer)
+int fabric_peer_add(struct fid_av *av, const void *name, fi_addr_t *peer)
 {
 	int n = fi_av_insert(av, name, 1, peer, 0, NULL);
 
@@ -255,7 +255,7 @@ int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_
 static int join(struct fabric_device *d, struct fabric_ep *e)
 {
 	uint32_t more = proof_bytes(d);
-	int err = e->joined ? 0 : peer_add(d->talk.av, e->talk_name, &e->peer);
+	int err = e->joined ? 0 : fabric_known_insert(d, e->known);
 
 	if (!err && more) {
 		const uint8_t *part = e->join_word + e->join_len - more;
@@ -263,7 +263,7 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 		err = fabric_part_read(d, part, &e->way.theirs);
 		e->way.has_theirs = !err;
 	}
-	return err ? err : peer_add(e->way.av, e->join_word, &e->way.peer);
+	return err ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);
 }
 
 static int end(struct fabric_ep *e)
@@ -298,6 +298,8 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 		return fabric_way_open(d, &container_of(m, struct fabric_ep, job)->way, FABRIC_OPS);
 	case JOB_END:
 		return end(container_of(m, struct fabric_ep, job));
+	case JOB_FORGET:
+		fabric_known_remove(d, container_of(m, struct fabric_known, job));
 		return 0;
 	default:
 		return fabric_grant_close(container_of(m, struct fabric_grant, job));

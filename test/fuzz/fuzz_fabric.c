@@ -274,6 +274,7 @@ static void begin(uint32_t how)
 	list_init(&d.expiring);
 	d.expire_ns = NEVER_NS;
 	fabric_queue_init(&d.out);
+	fabric_known_init(&d);
 	fabric_turn_init(&d);
 	info.ep_attr = &ep_attr;
 	info.domain_attr = &domain_attr;
@@ -356,6 +357,7 @@ static void leave(void)
 	struct fabric_slab *slab;
 
 	backend_fabric.ep_free(&e->ep);
+	fabric_known_free(&d);
 	fabric_way_close(&d.talk);
 	while ((slab = d.slabs)) {
 		d.slabs = slab->next;
