@@ -69,7 +69,6 @@ int cursor_lookup(struct op *op)
 {
 	const struct urccl_sqe *sqe = &op->sqe;
 
-	op->bits &= ~(uint32_t)OP_LOOKUP;
 	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
 	op->cursor.element.memory = op->memory;
 	/* The look may have heard of its end. */

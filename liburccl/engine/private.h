@@ -105,7 +105,7 @@ enum op_bits {
 		1 << 13, /* a FENCE that failed for an earlier entry: not a failure of its own */
 	OP_OUTCOME = 1 << 14, /* followers were told */
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
-	OP_LOOKUP = 1 << 16,  /* its memory is to be looked up when it starts */
+	OP_LOOKUP = 1 << 16,  /* its memory is looked up when it starts, not when it is taken */
 	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
 	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */

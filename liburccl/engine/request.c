@@ -259,7 +259,7 @@ static int matches(const struct op *cancel, const struct op *op)
 		return (op->peer && op->peer->handle == key) ||
 		       (op->sqe.opcode == URCCL_OP_CLOSE && op->sqe.peer == key);
 	case URCCL_BY_REGION:
-		return (op->memory && op->memory->handle == key) ||
+		return (op->memory && !(op->bits & OP_LOOKUP) && op->memory->handle == key) ||
 		       ((op->sqe.opcode == URCCL_OP_UNREGISTER ||
 			 op->sqe.opcode == URCCL_OP_REVOKE) &&
 			op->sqe.region == key) ||
@@ -279,13 +279,16 @@ static int lies_in(const struct engine *e, uint64_t addr, uint64_t len, uint64_t
 	return m && m->handle == key;
 }
 
-/* Some of the entry's memory is named by its address alone, and is of the region. */
+/* Some of the entry's memory is named by its address alone, may be looked up only after a CANCEL
+ * began, and is of the region. */
 static int found_in(const struct op *op, uint64_t key)
 {
 	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
 	const struct engine *e = op_engine(op);
 	uint64_t i;
 
+	if (op->bits & OP_LOOKUP && op->memory)
+		return op->memory->handle == key;
 	if (op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_WRITE)
 		return !op->sqe.region && !op->memory && lies_in(e, op->sqe.addr, op->sqe.len, key);
 	if (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV)
@@ -296,8 +299,9 @@ static int found_in(const struct op *op, uint64_t key)
 	return 0;
 }
 
-/* Later another region may be there: what was found is noted, by a bit that is this CANCEL's until
- * it ends. 0, or -E2BIG: there is none left. */
+/* Later another region may be there, and such an entry may be of that when it ends: what was found
+ * is noted, by a bit that is this CANCEL's until it ends, and nothing else is its target. 0, or
+ * -E2BIG: there is none left. */
 static int cancel_find(struct op *cancel)
 {
 	struct engine_ring *er = cancel->er;
