@@ -507,7 +507,7 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	e->seldom = config->clock ? 0 : SELDOM - 1; /* that time is the same in the same turn */
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
 	e->chunks_max = config->params->max_inflight_ops;
-	assert(e->chunks_max <= CHUNKS_MAX); /* the setting's own limit */
+	assert(e->chunks_max <= CHUNKS_SHARED); /* the setting's own limit */
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
 	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
 	if (!e->chunks || !e->owed.records || handles_init(&e->grants, GRANTS_MAX)) {

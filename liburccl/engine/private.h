@@ -24,7 +24,9 @@
 #include "segment/segment.h"
 #include "engine/timer.h"
 
-#define CHUNKS_MAX   4096u /* of an engine, taken by devices at a time */
+#define CHUNKS_SHARED 4096u /* of an engine, taken by devices at a time, */
+#define CHUNKS_ALONE  1024u /* and more of them for peers that have none */
+#define CHUNKS_MAX    (CHUNKS_SHARED + CHUNKS_ALONE)
 #define RAILS_MAX    16u   /* of a peer: one a device of this context at most */
 #define NOTE_WINDOW  32u   /* notifications of one peer sent and not acknowledged */
 #define NOTE_STATES  64u   /* sequence numbers a receiver remembers: two windows */

@@ -16,7 +16,8 @@
 /* What is free is shared by those that have some, and one more: the only peer has a third of all,
  * and n peers whose chunks do not come back leave one in n + 1. The threshold follows what is free,
  * as in Choudhury and Hahne, Dynamic queue length thresholds (1998). Who has none gets one, however
- * few are allowed: else those in front would always have them. */
+ * few are allowed: else those in front would always have them. Some are for that alone: more than a
+ * hundred such peers leave nothing else, and more than a thousand not even those. */
 int chunk_may(const struct engine *e, const struct engine_peer *p)
 {
 	if (!p->chunks)

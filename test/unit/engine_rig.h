@@ -14,8 +14,8 @@
 #define RIG_RAILS   2u
 #define RIG_REMOTES 2u
 #define RIG_BYTES   (256u << 10) /* of the region, and of each remote */
-#define RIG_CHUNKS  512u
-#define RIG_EVENTS  1024u
+#define RIG_CHUNKS  8192u
+#define RIG_EVENTS  2048u
 #define RIG_TURNS   64u /* more than anything here takes */
 
 struct engine_rig {
