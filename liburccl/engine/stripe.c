@@ -6,21 +6,27 @@
  * with what is long and leaves the end of it to the fast ones.
  *
  * What a rail carries is bytes over the time in which it had some. While it has few on its way, and
- * no large piece, that is what was asked of it, and counts only if it is more than was known. A
- * rail that is not known gets so small a piece of an entry that little is lost, or one that would
- * have to wait, and then up to twice of what it has carried at a time, until that was enough to
- * tell. One that carries nothing while others do is forgotten after a second, and tried again: ever
- * more seldom while it is as slow as before.
+ * no large piece, that is what was asked of it, and counts only if it is more than was known.
+ *
+ * A rail that is not known is tried with so small a piece of an entry that little is lost, or one
+ * that would have to wait, and then in rounds with twice as much on its way, as long as that brings
+ * more: where its pieces wait for a machine that is busy with the other rails, or have a long way,
+ * how long few of them take says nothing of what it carries. It is known when rounds bring no more,
+ * or were large. One that carries nothing while others do is forgotten after a second, and tried
+ * again: ever more seldom while it is as slow as before. But every other second it gets the first
+ * piece, and if that takes half as long as it did, all the rest.
  */
 #include "engine/private.h"
 
 #define RATE_NS	      (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries; */
 #define LOADED_BYTES  (256u << 10)	   /* with so many on its way it has enough to do; */
 #define KNOWN_BYTES   (2u << 20)	   /* it is known after so many, */
-#define KNOWN_NS      (5 * NSEC_PER_MSEC)  /* or so long, */
-#define KNOWN_MIN_NS  (50 * NSEC_PER_USEC) /* but not sooner */
+#define KNOWN_NS      (5 * NSEC_PER_MSEC)  /* or so long, and rounds */
+#define KNOWN_FLAT    2u		   /* in a row that brought no more, */
+#define KNOWN_MIN_NS  (50 * NSEC_PER_USEC) /* but not sooner; nor is a round over */
 #define FORGET_NS     NSEC_PER_SEC
 #define FORGET_MAX_NS (60 * NSEC_PER_SEC)
+#define FIRST_NS      (2 * NSEC_PER_SEC) /* between first pieces */
 #define QUEUE_NS      (20 * NSEC_PER_MSEC) /* on its way, by what it carries */
 #define TRY_SHARE     8u	  /* of what is left a rail that is not known has this part, */
 #define TRY_BYTES     (16u << 10) /* and so much at least */
@@ -61,21 +67,70 @@ static int is_loaded(const struct rail *rail, uint32_t len)
 	return rail->inflight_bytes + len >= (enough < LOADED_BYTES ? enough : LOADED_BYTES);
 }
 
+static uint64_t a_second(uint64_t bytes, uint64_t ns)
+{
+	return 1 + (uint64_t)((double)bytes * NSEC_PER_SEC / (double)ns);
+}
+
+/* So much it has on its way, and a round is over when that came out. */
+static uint64_t round_size(const struct rail *rail)
+{
+	return TRY_BYTES << rail->rounds_more;
+}
+
+/* 1: it is not to be tried further yet, for its first piece took as long as the last time. */
+static int is_as_it_was(const struct engine *e, struct rail *rail, uint64_t first)
+{
+	int is = rail->rate_was && e->now < rail->again_ns && first < 2 * rail->first_rate;
+
+	if (!is)
+		rail->first_rate = first;
+	return is;
+}
+
+static void round_look(const struct engine *e, struct rail *rail)
+{
+	uint64_t bytes = rail->rate_bytes - rail->round_bytes;
+	uint64_t ns = rail->rate_busy_ns - rail->round_ns, rate;
+
+	if (ns < KNOWN_MIN_NS || bytes < round_size(rail))
+		return;
+	rate = a_second(bytes, ns);
+	if (!rail->round_rate && is_as_it_was(e, rail, rate)) {
+		rail->rate = rail->rate_was;
+		return;
+	}
+	if (rate / 3 * 2 < rail->round_rate) {
+		rail->rounds_flat++;
+	} else {
+		rail->rounds_flat = 0;
+		rail->rounds_more++;
+	}
+	rail->round_rate = rate > rail->round_rate ? rate : rail->round_rate;
+	rail->round_bytes = rail->rate_bytes;
+	rail->round_ns = rail->rate_busy_ns;
+}
+
 static int is_telling(const struct rail *rail)
 {
 	if (rail->rate_busy_ns < KNOWN_MIN_NS)
 		return 0;
-	return rail->rate || rail->rate_bytes >= KNOWN_BYTES || rail->rate_busy_ns >= KNOWN_NS;
+	if (rail->rate || rail->rate_bytes >= KNOWN_BYTES)
+		return 1;
+	return rail->rate_busy_ns >= KNOWN_NS && rail->rounds_flat >= KNOWN_FLAT;
 }
 
-static void rate_set(struct rail *rail, uint64_t rate)
+/* It was not known. */
+static void rate_found(const struct engine *e, struct rail *rail, uint64_t rate)
 {
 	uint64_t twice = 2 * rail->forget_ns;
 
-	if (!rail->rate) /* as slow as before? */
-		rail->forget_ns = rate >= 2 * rail->rate_was ? FORGET_NS
-				  : twice < FORGET_MAX_NS    ? twice
-							     : FORGET_MAX_NS;
+	if (rate < rail->round_rate) /* rounds before were too small to tell */
+		rate = rail->round_rate;
+	rail->forget_ns = rate >= 2 * rail->rate_was ? FORGET_NS /* as slow as before? */
+			  : twice < FORGET_MAX_NS    ? twice
+						     : FORGET_MAX_NS;
+	rail->again_ns = e->now + rail->forget_ns;
 	rail->rate = rate;
 }
 
@@ -87,11 +142,15 @@ void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 	rail->rate_busy_ns += ns;
 	rail->rate_loaded_ns += is_loaded(rail, len) ? ns : 0;
 	rail->rate_mark_ns = e->now;
+	if (!rail->rate)
+		round_look(e, rail);
 	if (!is_telling(rail))
 		return;
-	rate = 1 + (uint64_t)((double)rail->rate_bytes * NSEC_PER_SEC / (double)rail->rate_busy_ns);
-	if (rate > rail->rate || 2 * rail->rate_loaded_ns >= rail->rate_busy_ns)
-		rate_set(rail, rate);
+	rate = a_second(rail->rate_bytes, rail->rate_busy_ns);
+	if (!rail->rate)
+		rate_found(e, rail, rate);
+	else if (rate > rail->rate || 2 * rail->rate_loaded_ns >= rail->rate_busy_ns)
+		rail->rate = rate;
 	if (rail->rate_busy_ns < RATE_NS)
 		return;
 	rail->rate_busy_ns /= 2; /* what is older counts less */
@@ -103,6 +162,8 @@ static void forget(struct rail *rail)
 {
 	rail->rate_was = rail->rate;
 	rail->rate = rail->rate_bytes = rail->rate_busy_ns = rail->rate_loaded_ns = 0;
+	rail->round_rate = rail->round_bytes = rail->round_ns = 0;
+	rail->rounds_more = rail->rounds_flat = 0;
 }
 
 /* ---- where a chunk goes ---- */
@@ -144,6 +205,21 @@ static int has_room(const struct stripe *s, const struct rail *rail)
 	return (double)on_its_way(rail) <= most;
 }
 
+/* So much more may one that is not known have on its way. */
+static uint64_t try_room(const struct rail *rail)
+{
+	uint64_t most = round_size(rail);
+
+	return most > on_its_way(rail) ? most - on_its_way(rail) : 0;
+}
+
+static int is_forgotten(const struct engine *e, const struct rail *rail)
+{
+	uint64_t after = rail->forget_ns < FIRST_NS ? rail->forget_ns : FIRST_NS;
+
+	return rail->rate && !on_its_way(rail) && e->now - rail->rate_mark_ns > after;
+}
+
 /* One that is not known, and may have a piece to show itself; the best has all until it is. */
 static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
 {
@@ -156,10 +232,9 @@ static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
 		rail = s->peer->up[i];
 		if (rail == best)
 			continue;
-		if (rail->rate && !on_its_way(rail) &&
-		    s->e->now - rail->rate_mark_ns > rail->forget_ns)
+		if (is_forgotten(s->e, rail))
 			forget(rail);
-		if (!rail->rate && on_its_way(rail) <= 2 * rail->rate_bytes && has_room(s, rail))
+		if (!rail->rate && try_room(rail) && has_room(s, rail))
 			return rail;
 	}
 	return !best->rate && has_room(s, best) ? best : NULL;
@@ -171,6 +246,7 @@ static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uin
 
 	if (rail->rate || rail == s->peer->rail)
 		return most;
+	share = share < try_room(rail) ? share : try_room(rail);
 	share = share > TRY_BYTES ? share : TRY_BYTES;
 	return share < most ? share : most;
 }
