@@ -5,7 +5,8 @@
  * so, who is reached by what is looked up again. A peer that no interface leads to any more is cut
  * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it.
  * Its connection stays, as long as TCP and dead_after let it. A peer whose bytes do not go by
- * addresses of this host is left alone: its transport knows its own links.
+ * addresses of this host is left alone: its transport knows its own links. But one that is back may
+ * be what a rail that does not come was waiting for.
  */
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
@@ -318,10 +319,12 @@ void links_look(struct control *c, struct alarm *a)
 }
 
 /* Whoever is told nothing by the kernel waits for deadlines, as before. */
-static void links_open(struct control *c)
+void links_listen(struct control *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &c->link_fd};
 
+	if (c->link_fd >= 0)
+		return;
 	c->link_fd = netlink(RTMGRP_LINK);
 	if (c->link_fd < 0 || !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->link_fd, &ev))
 		return;
@@ -340,9 +343,7 @@ void link_watch(struct control *c, struct peer *p)
 	fd = netlink(0);
 	if (fd < 0)
 		return;
-	/* First, so that no news is missed of what is found now. */
-	if (c->link_fd < 0)
-		links_open(c);
+	links_listen(c); /* first, so that no news is missed of what is found now */
 	link = way_to(p, fd);
 	if (link > 0)
 		p->via = (uint32_t)link;
@@ -360,6 +361,8 @@ static void news(struct control *c, uint32_t link, int down)
 
 	if (down)
 		look_in(c, DOWN_NS);
+	else
+		rails_hope(c);
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 

@@ -21,9 +21,12 @@
 #define HELLO_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for its answer */
 #define PATH_NS		(30 * NSEC_PER_SEC)    /* for PATH after HELLO_ACK */
 #define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up, if there are others */
-#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)  /* likewise, of a peer that has some */
-#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to */
-#define RAIL_REST_MAX	(500 * NSEC_PER_MSEC)
+#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)  /* likewise, if the peer has some: doubles up to */
+#define RAIL_TRY_MAX	(5 * NSEC_PER_SEC)
+#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to, */
+#define RAIL_REST_MAX	(30 * NSEC_PER_SEC)
+#define RAIL_REST_ONLY	(500 * NSEC_PER_MSEC)  /* and where the peer has no other up to */
+#define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)  /* so long it was up, and is tried at once */
 #define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
 #define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
 #define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise one that has said nothing at all */
@@ -259,6 +262,7 @@ void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);
+void rails_hope(struct control *c); /* an interface is back: those of all peers may come */
 int rails_fence(struct control *c, struct peer *p, uint64_t number); /* FENCE came, */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* RAIL or RAIL_ACK */
 		const uint8_t *body, uint32_t len);
@@ -346,7 +350,8 @@ struct peer {
 	uint32_t theirs; /* those whose other end is closed */
 	struct {
 		struct cmd fenced; /* the engine hears that both are */
-		uint64_t at, rest; /* when it is tried again, and how long that was put off */
+		uint64_t at;	   /* when it is tried again; 0: now */
+		uint32_t tries;	   /* in vain, since there was a sign that it may come */
 	} rail[RAIL_NUMBERS];
 	uint32_t fences_out;
 	struct alarm rails_alarm;
@@ -460,6 +465,7 @@ void raise_expired(struct control *c, struct peer *p); /* of its connection's al
 void link_watch(struct control *c, struct peer *p); /* it is up: what leads to it */
 void links_look(struct control *c, struct alarm *a);
 void links_event(struct control *c);
+void links_listen(struct control *c); /* to what the kernel says of them; rails_hope() follows */
 void links_close(struct control *c);
 
 /* ---- accept.c ---- */
@@ -550,7 +556,7 @@ struct control {
 	struct mailbox back;	/* commands and jobs that are done */
 	struct cpus opener; /* where the thread may run that opened the context */
 	int wake_fd, epoll_fd;
-	int link_fd; /* news of interfaces; -1: nobody is reached by any */
+	int link_fd; /* news of interfaces; -1: nobody is reached by any, nor has lost a rail */
 	struct alarm link_alarm;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;

@@ -9,8 +9,10 @@
  * lands any more. The other end closes its own when it hears that, and says so too. When both are,
  * the engine is told (ENGINE_RAIL_FENCED), and the dialler makes the rail anew: RAIL with an ep of
  * its own, RAIL_ACK with the acceptor's, or FENCE again, and after some rest the next try. A rail
- * that did not come up when the two met is one that is closed. The peer is lost when it has had no
- * rail for dead_after, or its connection ends.
+ * that did not come up when the two met is one that is closed. One that does not come for long is
+ * tried ever more seldom, and given ever more time, for its machines may be slow: until another
+ * rail of the peer comes that did not, or the last one breaks, or an interface of ours is back. The
+ * peer is lost when it has had no rail for dead_after, or its connection ends.
  */
 #include "control/private.h"
 
@@ -61,23 +63,38 @@ uint32_t rails_up(const struct peer *p)
 
 /* ---- made anew ---- */
 
-/* Longer each time. */
-static void rail_rest(struct peer *p, uint32_t number)
+static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 {
-	uint64_t *rest = &p->rail[number].rest;
+	for (; times && ns < most; times--)
+		ns *= 2;
+	return ns < most ? ns : most;
+}
 
-	*rest = *rest ? *rest * 2 : RAIL_REST_NS;
-	if (*rest > RAIL_REST_MAX)
-		*rest = RAIL_REST_MAX;
-	p->rail[number].at = clock_ns() + *rest;
+/* Longer each time. */
+static void rail_rest(struct control *c, struct peer *p, uint32_t number)
+{
+	uint64_t most = rails_up(p) ? RAIL_REST_MAX : RAIL_REST_ONLY;
+
+	links_listen(c);
+	p->rail[number].at = clock_ns() + doubled(RAIL_REST_NS, p->rail[number].tries++, most);
 }
 
 void rails_rest(struct peer *p, const struct path *path)
 {
 	uint64_t now = clock_ns(), lived = now - path->since;
 
-	p->rail[path->rail.number].rest = 0;
-	p->rail[path->rail.number].at = lived < RAIL_REST_MAX ? now + RAIL_REST_NS : 0;
+	p->rail[path->rail.number].tries = 0;
+	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_REST_NS : 0;
+}
+
+/* They are as if they had not been tried. */
+static void hope(struct peer *p)
+{
+	uint32_t n;
+
+	for (n = 0; n < RAIL_NUMBERS; n++)
+		if (!rail_path(p, n))
+			p->rail[n].at = p->rail[n].tries = 0;
 }
 
 static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
@@ -119,7 +136,7 @@ static void rail_make(struct control *c, struct peer *p, uint32_t number)
 	struct path *path = rail_open(c, p, number);
 
 	if (!path) {
-		rail_rest(p, number);
+		rail_rest(c, p, number);
 		return;
 	}
 	p->theirs &= ~(1u << number);
@@ -144,13 +161,18 @@ static int is_open(const struct peer *p)
 	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
 }
 
+static uint64_t rail_patience(const struct peer *p, uint32_t number)
+{
+	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
+}
+
 /* When there is something to do for it; 0: nothing now. */
 static uint64_t rail_due(const struct peer *p, uint32_t number)
 {
 	const struct path *path = rail_path(p, number);
 
 	if (path)
-		return path->closing || path->up ? 0 : path->since + RAIL_TRY_NS;
+		return path->closing || path->up ? 0 : path->since + rail_patience(p, number);
 	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
 	if (p->heat != HEAT_WARM) /* it may stay */
@@ -164,7 +186,7 @@ static void rail_step(struct control *c, struct peer *p, uint32_t number)
 
 	if (path) {
 		log_rail(c, p, p->transport, -ETIMEDOUT);
-		rail_rest(p, number);
+		rail_rest(c, p, number);
 		rail_close(c, path);
 	} else {
 		rail_make(c, p, number);
@@ -196,6 +218,20 @@ static void rails_step(struct control *c, struct peer *p)
 void rails_alarm(struct control *c, struct alarm *a)
 {
 	rails_step(c, container_of(a, struct peer, rails_alarm));
+}
+
+void rails_hope(struct control *c)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (!is_open(p))
+			continue;
+		hope(p);
+		rails_step(c, p);
+	}
 }
 
 /* ---- closed at both ends ---- */
@@ -317,6 +353,8 @@ void rails_came(struct control *c, struct path *path)
 		alarm_stop(&p->delay);
 	}
 	keys_of_rail(c, p);
+	if (p->rail[path->rail.number].tries)
+		hope(p);
 	rails_step(c, p);
 }
 
@@ -325,7 +363,7 @@ void rails_missed(struct control *c, struct path *path)
 	struct peer *p = path->peer;
 
 	log_rail(c, p, p->transport, path->error);
-	rail_rest(p, path->rail.number);
+	rail_rest(c, p, path->rail.number);
 	rail_close(c, path);
 }
 
@@ -337,12 +375,14 @@ void rails_broke(struct control *c, struct path *path, int err)
 		return;
 	log_rail(c, p, p->transport, err);
 	if (!path->up)
-		rail_rest(p, path->rail.number);
+		rail_rest(c, p, path->rail.number);
 	rail_close(c, path);
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;
 	p->broken = err;
 	alarm_set(c, &p->delay, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+	hope(p);
+	rails_step(c, p);
 }
 
 /* ---- begin and end ---- */
@@ -354,7 +394,7 @@ void rails_begin(struct control *c, struct peer *p)
 	for (n = 0; n < RAIL_NUMBERS && is_open(p); n++) {
 		struct path *path = p->rails >> n & 1 ? rail_path(p, n) : NULL;
 
-		p->rail[n].at = p->rail[n].rest = 0;
+		p->rail[n].at = p->rail[n].tries = 0;
 		if (path)
 			path->since = clock_ns();
 		if (path && path->error)
