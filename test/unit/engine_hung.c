@@ -7,7 +7,7 @@
 
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, LEN = 4096, TIMEOUT_MS = 10, LATE_MS = 50, SLEEPS = 32 };
+enum { ENTRIES = 8, LEN = 4096, TIMEOUT_MS = 10, LATE_MS = 50, SOON_MS = 3, SLEEPS = 32 };
 
 static struct engine_rig rig;
 
@@ -67,11 +67,13 @@ static void asleep(int fd)
 	clock_fini(&clock);
 }
 
-/* Back from its sleep after the entry was forced, it has the device's word before it tells. */
+/* Back from its sleep after the entry was forced, it has the device's word before it tells, and
+ * does not wait long for it. */
 static void away(int fd)
 {
 	struct urccl_cqe cqe;
 	struct clock clock;
+	uint64_t back;
 
 	clock_init(&clock);
 	begin(&clock, fd);
@@ -80,11 +82,13 @@ static void away(int fd)
 	while (engine_sleep(rig.e, 0))
 		engine_drive(rig.e);
 	clock_sleep(&clock, clock_now(&clock) + NSEC_PER_SEC);
+	back = clock_now(&clock);
 	engine_drive(rig.e);
 	CHECK(!rig_cqe(&rig, &cqe));
 	while (!rig_cqe(&rig, &cqe))
 		turn_and_sleep();
 	is_outcome(cqe);
+	CHECK_LE(clock_now(&clock) - back, SOON_MS * NSEC_PER_MSEC);
 	end();
 	clock_fini(&clock);
 }
