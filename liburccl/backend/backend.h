@@ -18,12 +18,12 @@
  *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer
  *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO), nobody else notices.
  *
- * Threads: scan, open, close, reg, unreg, ep_open and ep_free run on the control thread, may
- * block and allocate, and share nothing with a running engine but what each says. All other
- * functions run on the one engine thread that owns the device, never block, never log, and after
- * ep_open and import never allocate. A backend has no globals, calls nothing of the engine, and
- * starts no threads, but where calls of a library may block that the engine cannot do without
- * (fabric.h).
+ * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin and
+ * unpin on any, several at a time; these may block and allocate, and share nothing with a running
+ * engine but what each says. All other functions run on the one engine thread that owns the device,
+ * never block, never log, and after ep_open and import never allocate. A backend has no globals,
+ * calls nothing of the engine, and starts no threads, but where calls of a library may block that
+ * the engine cannot do without (fabric.h).
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -49,8 +49,9 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
-	uint32_t pins;			/* 1: its reg, and pin, take a while, and it knows memory by
-					 * its pages: these must stay */
+	uint32_t pins;			/* 1: it has pin and unpin, these and reg and unreg take a
+					 * while, and it knows memory by its pages: these must
+					 * stay */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	uint64_t turn;			/* the engine's, at each poll: counts up */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
@@ -132,6 +133,15 @@ struct chunk {
 	uint8_t tries;			/* the engine's: how often it came out undone */
 };
 
+/* Memory that a device has ready for peers to touch, and how they may: one for all exposures that
+ * give the same by this device. The control thread's; between pin and unpin only mr changes. */
+struct pin {
+	const struct memory *memory;
+	uint64_t off, len;		/* range of the region */
+	uint32_t rights;		/* enum urccl_rights */
+	void *mr;			/* what the device made of it; the device's */
+};
+
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */
 struct exposure {
 	struct list link;		/* the engine's */
@@ -139,13 +149,15 @@ struct exposure {
 	struct engine_peer *peer;	/* the engine's */
 	uint8_t exposed;		/* the engine's: the device has it */
 	struct memory *memory;
+	const struct pin *pin;		/* of devices that pin: of the same range and rights */
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
 	uint32_t grant;			/* the engine's: what peers' atomics name it by */
 	uint32_t id;			/* the backend's */
 	uint64_t scratch;		/* the backend's */
 	uint64_t expires_ns;		/* its owner's clock after which accesses fail; NEVER_NS:
-					 * never */
+					 * never. Of devices that pin: the control thread takes
+					 * the pin back then */
 };
 
 enum event_type {
@@ -198,10 +210,18 @@ struct backend {
 	int (*open)(const struct device_config *config, struct device **dev);
 	void (*close)(struct device *dev);	/* no eps left */
 	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
-	 * extent. Any thread, several at a time. */
+	 * extent. */
 	int (*reg)(struct device *dev, struct extent *extent);
-	/* No exposure of memory in it is left, no chunk uses it. */
-	void (*unreg)(struct device *dev, struct extent *extent);
+	/* No pin and no exposure of memory in it is left, no chunk uses it. 0, or -errno: the
+	 * device has (some of) it still; it may be called again. */
+	int (*unreg)(struct device *dev, struct extent *extent);
+	/* Of devices that pin: makes a range ready for peers, ahead of expose and without an ep. 0
+	 * or -errno. */
+	int (*pin)(struct device *dev, struct pin *pin);
+	/* No exposure is of it any more. Once it returned 0 nothing reaches the memory by what
+	 * peers were told of it, and an access that was half received lands no more; -errno: as for
+	 * unreg. */
+	int (*unpin)(struct device *dev, struct pin *pin);
 	/* A new ep and its address, which goes to the peer's ep_connect. */
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 	/* Never connected, or EVENT_CLOSED came; what was imported and not forgotten goes too. */
@@ -219,17 +239,14 @@ struct backend {
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
 
-	/* Of devices that pin: what of expose may block, ahead of it and without the ep. 0 or
-	 * -errno. Undone by unpin on the control thread, or once expose was done by unexpose. */
-	int (*pin)(struct device *dev, struct exposure *exposure);
-	void (*unpin)(struct device *dev, struct exposure *exposure);
 	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
 	 * key, or -errno. */
 	int (*expose)(struct exposure *exposure, void *key, uint32_t key_max);
-	/* Later accesses fail with -EACCES, and one that is half received lands no more. 0:
-	 * done, the exposure is the engine's again; -EINPROGRESS: a kernel call still has the
-	 * memory, or the peer has it mapped and has not said that it let go: poll and call
-	 * again. After EVENT_CLOSED: -EINPROGRESS if it may have it mapped even now. */
+	/* Later accesses fail with -EACCES, and one that is half received lands no more; of a
+	 * device that pins that is so once unpin has returned. 0: done, the exposure is the
+	 * engine's again; -EINPROGRESS: a kernel call still has the memory, or the peer has it
+	 * mapped and has not said that it let go: poll and call again. After EVENT_CLOSED:
+	 * -EINPROGRESS if it may have it mapped even now. */
 	int (*unexpose)(struct exposure *exposure);
 	/* The memory of the exposure gets other pages soon (extent.moving): from now on the peer
 	 * reaches it through this side alone. An access by what it has mapped counts for it only

@@ -50,7 +50,7 @@ struct fabric_key {
 int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,
 		       uint64_t access, struct fid_mr **mr);
 int fabric_reg(struct device *dev, struct extent *extent);
-void fabric_unreg(struct device *dev, struct extent *extent);
+int fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
 uint32_t fabric_part_bytes(const struct fabric_device *d);
 int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void *at, uint64_t len,
@@ -97,7 +97,7 @@ void fabric_turn_take(struct fabric_device *d); /* control thread, helper */
 void fabric_turn_end(struct fabric_device *d);
 /* The backend's functions, each in its turn. */
 int fabric_turn_reg(struct device *dev, struct extent *extent);
-void fabric_turn_unreg(struct device *dev, struct extent *extent);
+int fabric_turn_unreg(struct device *dev, struct extent *extent);
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_turn_ep_free(struct ep *ep);
 int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,

@@ -55,7 +55,7 @@ int fabric_reg(struct device *dev, struct extent *extent)
 	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
 }
 
-void fabric_unreg(struct device *dev, struct extent *extent)
+int fabric_unreg(struct device *dev, struct extent *extent)
 {
 	struct fid_mr *mr = extent->mr[dev->index];
 
@@ -63,6 +63,7 @@ void fabric_unreg(struct device *dev, struct extent *extent)
 	if (mr)
 		fabric_fid_end(fabric_device(dev), &mr->fid);
 	extent->mr[dev->index] = NULL;
+	return 0;
 }
 
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c)

@@ -70,11 +70,14 @@ int fabric_turn_reg(struct device *dev, struct extent *extent)
 	return err;
 }
 
-void fabric_turn_unreg(struct device *dev, struct extent *extent)
+int fabric_turn_unreg(struct device *dev, struct extent *extent)
 {
+	int err;
+
 	fabric_turn_take(fabric_device(dev));
-	fabric_unreg(dev, extent);
+	err = fabric_unreg(dev, extent);
 	fabric_turn_end(fabric_device(dev));
+	return err;
 }
 
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)

@@ -157,7 +157,7 @@ struct shm_key {
 _Static_assert(sizeof(struct shm_key) <= KEY_MAX, "a key fits");
 
 int shm_reg(struct device *dev, struct extent *extent);
-void shm_unreg(struct device *dev, struct extent *extent);
+int shm_unreg(struct device *dev, struct extent *extent);
 int shm_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int shm_unexpose(struct exposure *exposure);
 void shm_unmap(struct exposure *exposure);

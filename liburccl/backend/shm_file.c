@@ -46,10 +46,11 @@ int shm_reg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-void shm_unreg(struct device *dev, struct extent *extent)
+int shm_unreg(struct device *dev, struct extent *extent)
 {
 	free(extent->mr[dev->index]);
 	extent->mr[dev->index] = NULL;
+	return 0;
 }
 
 /* A descriptor for the peer, which is to be closed if it is not the span's own. */

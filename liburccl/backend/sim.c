@@ -177,22 +177,19 @@ static int reg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-static int pin(struct device *dev, struct exposure *exposure)
+static int pin(struct device *dev, struct pin *pin)
 {
-	(void)exposure;
+	(void)pin;
 	pin_pages(dev);
 	return 0;
 }
 
-static void unpin(struct device *dev, struct exposure *exposure)
+static int unreg(struct device *dev, struct extent *extent)
 {
-	(void)dev;
-	(void)exposure;
-}
-
-static void unreg(struct device *dev, struct extent *extent)
-{
+	if (dev->pins)
+		pin_pages(dev);
 	extent->mr[dev->index] = NULL;
+	return 0;
 }
 
 static int warm(struct ep *ep, struct rkey *rkey)
@@ -439,12 +436,12 @@ const struct backend backend_sim = {
 	.close = device_close,
 	.reg = reg,
 	.unreg = unreg,
+	.pin = pin,
+	.unpin = pin, /* takes as long */
 	.ep_open = sim_ep_open,
 	.ep_free = sim_ep_free,
 	.ep_connect = sim_ep_connect,
 	.ep_close = sim_ep_close,
-	.pin = pin,
-	.unpin = unpin,
 	.expose = sim_expose,
 	.unexpose = sim_unexpose,
 	.unmap = unmap,

@@ -137,10 +137,11 @@ static int tcp_reg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-static void tcp_unreg(struct device *dev, struct extent *extent)
+static int tcp_unreg(struct device *dev, struct extent *extent)
 {
 	(void)dev;
 	(void)extent;
+	return 0;
 }
 
 /* ---- exposures ---- */

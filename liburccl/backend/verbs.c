@@ -141,7 +141,6 @@ void verbs_device_init(struct verbs_device *d, const struct device_config *confi
 	list_init(&d->kicked);
 	list_init(&d->messages);
 	list_init(&d->given);
-	list_init(&d->expiring);
 }
 
 /* READs prove that WRITEs are placed. */
@@ -309,7 +308,7 @@ static void all_down(struct verbs_device *d, int res)
 
 static void device_broke(struct verbs_device *d, int res)
 {
-	d->broken = res;
+	store_release(&d->broken, res);
 	all_down(d, res);
 }
 
@@ -453,7 +452,6 @@ static void ticks(struct verbs_device *d)
 		return;
 	d->next_ns = NEVER_NS;
 	verbs_ep_tick(d, now);
-	verbs_expire(d, now);
 }
 
 static void kicks(struct verbs_device *d)
@@ -528,13 +526,13 @@ const struct backend backend_ib = {
 	.close = verbs_close,
 	.reg = verbs_reg,
 	.unreg = verbs_unreg,
+	.pin = verbs_pin,
+	.unpin = verbs_unpin,
 	.ep_open = verbs_ep_open,
 	.ep_free = verbs_ep_free,
 	.ep_meet = verbs_ep_meet,
 	.ep_connect = verbs_ep_connect,
 	.ep_close = verbs_ep_close,
-	.pin = verbs_pin,
-	.unpin = verbs_unpin,
 	.expose = verbs_expose,
 	.unexpose = verbs_unexpose,
 	.unmap = verbs_unmap,

@@ -268,15 +268,14 @@ struct verbs_device {
 	struct list eps, telling, kicked;
 	struct list messages;		/* verbs_receive.link: that wait for poll */
 	struct list given;		/* given out by the last poll */
-	struct list expiring;		/* verbs_grant.link */
 	struct chunk *done;		/* out, oldest first */
 	struct chunk **done_end;
-	uint64_t next_ns;		/* the nearest deadline of eps and grants; NEVER_NS */
+	uint64_t next_ns;		/* the nearest deadline of eps; NEVER_NS */
 	uint64_t armed_ns;		/* that the timer is set to; NEVER_NS */
 	uint64_t watch_ns;		/* when progress is looked at; NEVER_NS: nobody waits */
 	uint32_t polls;
 	uint32_t slept;			/* armed since the last poll */
-	int broken;			/* -errno: the device is no more */
+	int broken;			/* -errno: the device is no more; others may look */
 	uint32_t port_news;		/* the port may be addressed otherwise by now: counted by
 					 * the engine's thread */
 	int nwc;			/* completions that arm() found: poll takes them first */
@@ -322,9 +321,9 @@ struct verbs_key {			/* an imported one */
 };
 
 int verbs_reg(struct device *dev, struct extent *extent);
-void verbs_unreg(struct device *dev, struct extent *extent);
-int verbs_pin(struct device *dev, struct exposure *exposure);
-void verbs_unpin(struct device *dev, struct exposure *exposure);
+int verbs_unreg(struct device *dev, struct extent *extent);
+int verbs_pin(struct device *dev, struct pin *pin);
+int verbs_unpin(struct device *dev, struct pin *pin);
 int verbs_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int verbs_unexpose(struct exposure *exposure);
 void verbs_unmap(struct exposure *exposure);
@@ -333,8 +332,6 @@ int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 void verbs_forget(struct ep *ep, struct rkey *rkey);
 void verbs_keys_free(struct verbs_ep *e);	/* all that are left */
 int verbs_warm(struct ep *ep, struct rkey *rkey);
-/* Takes back what has expired. */
-void verbs_expire(struct verbs_device *d, uint64_t now);
 /* May the key be used so: 0, -EACCES, -ERANGE. */
 int verbs_allowed(const struct verbs_key *k, const struct chunk *c);
 /* Memory of the library for its devices; what peers may read begins at address 0 for them. NULL:

@@ -2,13 +2,15 @@
 /*
  * Registered memory, and what peers may touch of it.
  *
- * An extent is registered once, for this side's own requests. What a peer may touch is registered
- * anew for each exposure, with its range and rights and no more, and is taken back by
- * ibv_dereg_mr(), after which the device lets nothing in, not even the rest of a WRITE that was
- * half received. (A memory window would cost less where much memory is exposed again and again. But
- * its end need not stop a WRITE that has begun: rxe looks a window up at a message's first packet
- * alone.) Keys are of the protection domain: who guesses one of another ep's 32-bit keys is let in
- * as that ep would be. Devices choose them, mlx5 and rxe with a part that changes at each use.
+ * An extent is registered once, for this side's own requests. What peers may touch is registered
+ * once more, with the range and rights of an advert and no more: a pin, which all who were given
+ * that advert share. It is taken back by ibv_dereg_mr(), after which the device lets nothing in,
+ * not even the rest of a WRITE that was half received. Both take as long as there are pages, so
+ * that no engine's thread does either. (A memory window would cost less where much memory is
+ * exposed again and again. But its end need not stop a WRITE that has begun: rxe looks a window up
+ * at a message's first packet alone.) Keys are of the protection domain: who guesses one of another
+ * ep's 32-bit keys is let in as that ep would be. Devices choose them, mlx5 and rxe with a part
+ * that changes at each use.
  *
  * Peers do not learn addresses: a piece begins at its address modulo 1 GiB, so that the device can
  * use pages as large as the memory has.
@@ -38,11 +40,8 @@ struct verbs_mr {
 	struct ibv_mr *mr[];
 };
 
-/* An exposure's registrations; the engine has those that have a place in device.expiring or a
- * key. */
-struct verbs_grant {
-	struct list link; /* in device.expiring */
-	uint64_t expires_ns;
+/* And of a pin. */
+struct verbs_pinned {
 	uint32_t n;
 	struct ibv_mr *mr[];
 };
@@ -87,11 +86,18 @@ static int reg_failed(const struct verbs_device *d, const struct extent *x, int 
 		    (unsigned long long)x->len, strerrordesc_np(err));
 }
 
-static void mr_free(struct verbs_device *d, struct verbs_mr *m)
+/* The last first. 0, or -errno, and so many are left. What a device had that is gone the kernel has
+ * taken back by itself; it answers nothing but EIO then. */
+static int mrs_free(const struct verbs_device *d, struct ibv_mr **mr, uint32_t *n)
 {
-	while (m->n)
-		d->lib.dereg_mr(m->mr[--m->n]);
-	free(m);
+	int err;
+
+	for (; *n; --*n) {
+		err = abs(d->lib.dereg_mr(mr[*n - 1]));
+		if (err && (err != EIO || !load_acquire(&d->broken)))
+			return -err;
+	}
+	return 0;
 }
 
 static uint64_t piece_bytes(const struct verbs_device *d, uint64_t len)
@@ -135,7 +141,8 @@ int verbs_reg(struct device *dev, struct extent *x)
 			continue;
 		}
 		err = errno;
-		mr_free(d, m);
+		(void)mrs_free(d, m->mr, &m->n);
+		free(m);
 		return reg_failed(d, x, err);
 	}
 	m->unread = dmabuf || is_unread(x);
@@ -143,13 +150,16 @@ int verbs_reg(struct device *dev, struct extent *x)
 	return 0;
 }
 
-void verbs_unreg(struct device *dev, struct extent *x)
+int verbs_unreg(struct device *dev, struct extent *x)
 {
 	struct verbs_mr *m = x->mr[dev->index];
+	int rc = m ? mrs_free(verbs_device(dev), m->mr, &m->n) : 0;
 
+	if (rc)
+		return rc;
 	x->mr[dev->index] = NULL;
-	if (m)
-		mr_free(verbs_device(dev), m);
+	free(m);
+	return 0;
 }
 
 void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struct ibv_mr **mr)
@@ -217,7 +227,7 @@ uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max, s
 	return (uint32_t)run;
 }
 
-/* ---- exposures ---- */
+/* ---- pins and exposures ---- */
 
 static unsigned int access_of(uint32_t rights)
 {
@@ -231,14 +241,7 @@ static unsigned int access_of(uint32_t rights)
 	return access;
 }
 
-static void grant_end(struct verbs_device *d, struct verbs_grant *g)
-{
-	list_del(&g->link);
-	while (g->n)
-		d->lib.dereg_mr(g->mr[--g->n]);
-}
-
-/* Bytes from offset off of the exposure's region on that lie together in memory, at most max. */
+/* Bytes from offset off of the region on that one registration takes, at most max. */
 static uint64_t run_at(const struct verbs_device *d, const struct memory *m, uint64_t off,
 		       uint64_t max, const struct extent **x, uint64_t *addr)
 {
@@ -251,14 +254,14 @@ static uint64_t run_at(const struct verbs_device *d, const struct memory *m, uin
 	return run < max ? run : max;
 }
 
-static uint32_t pieces_of(const struct verbs_device *d, const struct exposure *e)
+static uint32_t pieces_of(const struct verbs_device *d, const struct pin *p)
 {
 	const struct extent *x;
 	uint64_t at = 0, addr;
 	uint32_t n = 0;
 
-	while (at < e->len && n <= PIECES_MAX) {
-		at += run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
+	while (at < p->len && n <= PIECES_MAX) {
+		at += run_at(d, p->memory, p->off + at, p->len - at, &x, &addr);
 		n++;
 	}
 	return n;
@@ -315,90 +318,90 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 }
 
 /* 0 or -errno. */
-static int grant_pieces(struct verbs_device *d, const struct exposure *e, struct verbs_grant *g)
+static int pin_pieces(struct verbs_device *d, const struct pin *p, struct verbs_pinned *made)
 {
 	const struct extent *x;
 	uint64_t at, addr, run;
 	int dmabuf = 0;
 
-	for (at = 0; at < e->len; at += run) {
-		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
-		g->mr[g->n] =
-			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(e->rights), &dmabuf);
-		if (!g->mr[g->n])
+	for (at = 0; at < p->len; at += run) {
+		run = run_at(d, p->memory, p->off + at, p->len - at, &x, &addr);
+		made->mr[made->n] =
+			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(p->rights), &dmabuf);
+		if (!made->mr[made->n])
 			return -errno;
-		g->n++;
+		made->n++;
 	}
 	return 0;
 }
 
-int verbs_pin(struct device *dev, struct exposure *e)
+int verbs_pin(struct device *dev, struct pin *p)
 {
 	struct verbs_device *d = verbs_device(dev);
-	uint32_t n = pieces_of(d, e);
-	struct verbs_grant *g;
+	uint32_t n = pieces_of(d, p);
+	struct verbs_pinned *made;
 	int rc;
 
 	if (n > PIECES_MAX)
 		return -ENOSPC;
-	g = malloc(sizeof(*g) + n * sizeof(g->mr[0]));
-	if (!g)
+	made = malloc(sizeof(*made) + n * sizeof(made->mr[0]));
+	if (!made)
 		return -ENOMEM;
-	*g = (struct verbs_grant){.expires_ns = e->expires_ns};
-	list_init(&g->link);
-	e->scratch = (uintptr_t)g;
-	rc = grant_pieces(d, e, g);
-	if (rc)
-		verbs_unpin(dev, e);
+	made->n = 0;
+	rc = pin_pieces(d, p, made);
+	if (!rc) {
+		p->mr = made;
+		return 0;
+	}
+	/* Nobody was told of these keys. */
+	(void)mrs_free(d, made->mr, &made->n);
+	free(made);
 	return rc;
 }
 
-void verbs_unpin(struct device *dev, struct exposure *e)
+int verbs_unpin(struct device *dev, struct pin *p)
 {
-	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
+	struct verbs_pinned *made = p->mr;
+	int rc = mrs_free(verbs_device(dev), made->mr, &made->n);
 
-	grant_end(verbs_device(dev), g);
-	free(g);
-	e->scratch = 0;
+	if (rc)
+		return rc;
+	p->mr = NULL;
+	free(made);
+	return 0;
 }
 
-static void key_pieces(struct verbs_device *d, const struct exposure *e,
-		       const struct verbs_grant *g, uint8_t *p)
+static void key_pieces(const struct verbs_device *d, const struct pin *pin, uint8_t *p)
 {
+	const struct verbs_pinned *made = pin->mr;
 	const struct extent *x;
 	uint64_t at = 0, addr, run;
 	uint32_t i;
 
-	for (i = 0; i < g->n; i++, at += run, p += KEY_PIECE) {
-		run = run_at(d, e->memory, e->off + at, e->len - at, &x, &addr);
+	for (i = 0; i < made->n; i++, at += run, p += KEY_PIECE) {
+		run = run_at(d, pin->memory, pin->off + at, pin->len - at, &x, &addr);
 		put64(p, at);
-		put32(p + 8, g->mr[i]->rkey);
+		put32(p + 8, made->mr[i]->rkey);
 		put32(p + 12, (uint32_t)(addr & IOVA_MASK));
 	}
 }
 
 int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
 {
-	struct verbs_device *d = verbs_device(e->ep->dev);
-	struct verbs_grant *g = (struct verbs_grant *)(uintptr_t)e->scratch;
-	uint32_t len = KEY_HEADER + g->n * KEY_PIECE;
+	uint32_t n = ((const struct verbs_pinned *)e->pin->mr)->n, len = KEY_HEADER + n * KEY_PIECE;
 
 	if (len > key_max)
 		return -ENOSPC;
-	key_header(e, g->n, key);
-	key_pieces(d, e, g, (uint8_t *)key + KEY_HEADER);
+	key_header(e, n, key);
+	key_pieces(verbs_device(e->ep->dev), e->pin, (uint8_t *)key + KEY_HEADER);
 	put32((uint8_t *)key + 4, crc32c(0, key, len));
-	if (e->expires_ns != NEVER_NS) {
-		list_add_tail(&g->link, &d->expiring);
-		verbs_until(d, e->expires_ns);
-	}
 	return (int)len;
 }
 
+/* The pin is what ends it. */
 int verbs_unexpose(struct exposure *e)
 {
-	if (e->scratch)
-		verbs_unpin(e->ep->dev, e);
+	(void)e;
 	return 0;
 }
 
@@ -406,21 +409,6 @@ int verbs_unexpose(struct exposure *e)
 void verbs_unmap(struct exposure *e)
 {
 	(void)e;
-}
-
-/* The grant stays, without keys, until it is taken back. */
-void verbs_expire(struct verbs_device *d, uint64_t now)
-{
-	struct list *pos, *tmp;
-
-	list_for_each_safe(pos, tmp, &d->expiring) {
-		struct verbs_grant *g = list_entry(pos, struct verbs_grant, link);
-
-		if (g->expires_ns <= now)
-			grant_end(d, g);
-		else
-			verbs_until(d, g->expires_ns);
-	}
 }
 
 /* ---- keys ---- */

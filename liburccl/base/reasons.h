@@ -88,6 +88,8 @@ REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: there is no memory, or the limit fo
 			"%u KiB, is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 "
 			"of a container)")
 REASON(REG_DEVICE,	"no memory or no room in a device to register the region: %e")
+REASON(UNPIN,		"a device does not give the %u bytes of the region back: %e. Peers may reach what "
+			"they were granted of them: try again, or close the context")
 REASON(PREFAULT,	"the pages could not be had: %e at address %x")
 REASON(PREFAULT_THREAD,	"no thread could be had to ask for the pages: %e")
 REASON(HANDLES,		"all %u handles of this kind are taken: unregister regions, or forget remotes, that "

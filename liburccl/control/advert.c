@@ -209,16 +209,10 @@ static struct grant *grant_new(struct control *c, struct path *path, struct regi
 	return g;
 }
 
-int grant_busy(const struct grant *g)
+/* The engine has it, or it waits. */
+static int grant_busy(const struct grant *g)
 {
-	return g->cmd.out || g->pin.out;
-}
-
-static void grant_unpin(struct grant *g)
-{
-	if (g->pinned)
-		g->dev->ops->unpin(g->dev, &g->e);
-	g->pinned = 0;
+	return g->cmd.out || g->waits;
 }
 
 static void grant_free(struct control *c, struct grant *g)
@@ -226,7 +220,7 @@ static void grant_free(struct control *c, struct grant *g)
 	struct grant **at = &c->grants[g->hash & c->grants_mask];
 
 	assert(!grant_busy(g));
-	grant_unpin(g);
+	pin_put(c, g);
 	while (*at != g)
 		at = &(*at)->hash_next;
 	*at = g->hash_next;
@@ -336,21 +330,29 @@ static void grant_settled(struct control *c, struct grant *g)
 	/* Revoked meanwhile; unless others of the region's wait to be told: then it goes with them.
 	 */
 	if (g->doomed && !g->region->ending && !g->region->nuntold)
-		grant_unexpose(c, g);
+		grant_end(c, g);
 	region_step(c, g->region);
 	if (p->stage == STAGE_DOWN)
 		peer_step(c, p);
 }
 
-/* One from the time before stays, for atomics. */
+/* Its rail went meanwhile: what was pinned stays for the one that is made anew. */
+static int grant_rests(const struct grant *g, int err)
+{
+	return err == -ENOTCONN && g->pin && !g->doomed && g->peer->stage == STAGE_UP &&
+	       g->peer->stays;
+}
+
+/* One from the time before stays too, for atomics. */
 static void grant_failed(struct control *c, struct grant *g, int err)
 {
-	grant_unpin(g);
 	grant_answer(c, g, err);
-	if (g->live)
-		grant_settled(c, g);
-	else
+	if (!g->live && !grant_rests(g, err)) {
 		grant_gone(c, g);
+		return;
+	}
+	g->rests = 1;
+	grant_settled(c, g);
 }
 
 static void grant_exposed(struct control *c, struct cmd *cmd)
@@ -364,7 +366,7 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 		return;
 	}
 	g->live = 1;
-	g->pinned = g->rests = 0;
+	g->rests = 0;
 	assert(cmd->e.len <= KEY_MAX);
 	g->key_len = cmd->e.len;
 	/* Keys are kept, and short. */
@@ -380,8 +382,15 @@ static void grant_unexposed(struct control *c, struct cmd *cmd)
 	grant_gone(c, container_of(cmd, struct grant, cmd));
 }
 
-void grant_unexpose(struct control *c, struct grant *g)
+/* One that is busy is looked at when it no longer is. */
+void grant_end(struct control *c, struct grant *g)
 {
+	if (grant_busy(g))
+		return;
+	if (!g->live) {
+		grant_free(c, g);
+		return;
+	}
 	g->cmd.e.exposure = &g->e;
 	cmd_post(c, &g->cmd, ENGINE_UNEXPOSE, grant_unexposed);
 }
@@ -400,7 +409,7 @@ static void grants_sweep(struct control *c, struct peer *p)
 		if (!g->live || grant_busy(g) || g->doomed || !g->expires_ms || g->expires_ms > now)
 			continue;
 		grant_doom(g);
-		grant_unexpose(c, g);
+		grant_end(c, g);
 	}
 	p->grants_sweep = p->ngrants + 1024;
 }
@@ -423,21 +432,11 @@ static int grant_post(struct control *c, struct grant *g, struct path *path)
 	return 0;
 }
 
-static int grant_pin(struct errand *e)
-{
-	struct grant *g = container_of(e, struct grant, pin);
-
-	return g->dev->ops->pin(g->dev, &g->e);
-}
-
 /* Its rail may be gone, or the advert be revoked. */
-static void grant_pinned(struct control *c, struct errand *e)
+void grant_pinned(struct control *c, struct grant *g, int rc)
 {
-	struct grant *g = container_of(e, struct grant, pin);
 	struct path *path = rail_path(g->peer, g->rail);
-	int rc = e->res;
 
-	g->pinned = !rc;
 	if (!rc && g->doomed)
 		rc = -EACCES;
 	if (!rc && (g->peer->stage != STAGE_UP || !path || path->closing || !path->posted ||
@@ -451,11 +450,14 @@ static void grant_pinned(struct control *c, struct errand *e)
 
 static int grant_expose(struct control *c, struct grant *g, struct path *path)
 {
+	int rc = 0;
+
 	g->dev = path->rail.ep->dev;
-	if (!g->dev->pins)
-		return grant_post(c, g, path);
-	errand_begin(c, &g->pin, ERRAND_PIN, grant_pin, grant_pinned);
-	return 0;
+	if (g->dev->pins)
+		rc = pin_get(c, g);
+	if (rc == -EINPROGRESS)
+		return 0;
+	return rc ? rc : grant_post(c, g, path);
 }
 
 void grants_rest(struct peer *p, uint32_t number)

@@ -234,7 +234,8 @@ static int control_tables(struct control *c)
 	    handles_init(&c->remote_handles, max))
 		return fail(-ENOMEM, "no memory for the tables of handles");
 	c->peer_hash = calloc(PEER_HASH, sizeof(struct peer *));
-	if (!c->peer_hash)
+	c->pins = calloc(PIN_HASH, sizeof(struct pinned *));
+	if (!c->peer_hash || !c->pins)
 		return fail(-ENOMEM, "no memory for the tables of handles");
 	return 0;
 }
@@ -242,6 +243,7 @@ static int control_tables(struct control *c)
 int control_open(const struct control_config *config, struct control **control)
 {
 	struct control *c = calloc(1, sizeof(*c));
+	uint32_t i;
 	int rc;
 
 	if (!c)
@@ -258,8 +260,8 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->peers);
 	list_init(&c->held);
 	list_init(&c->warm);
-	list_init(&c->errands[ERRAND_REACH]);
-	list_init(&c->errands[ERRAND_PIN]);
+	for (i = 0; i < ERRAND_KINDS; i++)
+		list_init(&c->errands[i]);
 	list_init(&c->pins_held);
 	list_init(&c->dials);
 	list_init(&c->regions);
@@ -352,6 +354,7 @@ void control_close(struct control *c)
 	handles_fini(&c->region_handles);
 	handles_fini(&c->remote_handles);
 	free(c->grants);
+	free(c->pins);
 	free(c->peer_hash);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);

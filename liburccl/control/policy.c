@@ -106,6 +106,13 @@ void log_link(const struct control *c, const struct peer *p)
 		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
 }
 
+void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err)
+{
+	log_text(&c->log, URCCL_LOG_WARN, "%s does not give %llu bytes back that it has pinned: %s",
+		 dev ? transport_name(dev->ops->transport) : "a device", (unsigned long long)len,
+		 strerrordesc_np(-err));
+}
+
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)
 {
 	static const char *const why[] = {

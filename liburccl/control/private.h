@@ -173,6 +173,7 @@ const struct cpus *helper_cpus(const struct control *c);
 enum errand_kind {
 	ERRAND_REACH, /* some seconds at most */
 	ERRAND_PIN,   /* as long as there is memory */
+	ERRAND_UNPIN, /* likewise */
 	ERRAND_KINDS
 };
 
@@ -278,6 +279,8 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
+/* A device does not give back what it has pinned. */
+void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 
 /* ---- peers ---- */
@@ -592,6 +595,7 @@ struct control {
 	uint64_t cool_rest_ns;
 	struct grant **grants; /* hash */
 	uint32_t grants_mask, ngrants;
+	struct pinned **pins; /* PIN_HASH lists */
 	uint64_t revoke_round;
 	struct resolver *resolver;
 	struct control_call *shutdown;

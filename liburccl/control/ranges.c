@@ -326,13 +326,18 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
-static void extent_unreg(const struct control *c, struct extent *a, uint32_t n)
+/* The first n devices. 0, or the first -errno. */
+static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 {
+	int err = 0, rc;
+
 	while (n) {
 		struct device *dev = c->config.devices[--n];
 
-		dev->ops->unreg(dev, a);
+		rc = dev->ops->unreg(dev, a);
+		err = err ? err : rc;
 	}
+	return err;
 }
 
 /* The kernel counts pinned pages against a limit, and says no more than ENOMEM. */
@@ -357,7 +362,7 @@ static int extent_reg(const struct control *c, struct extent *a, struct trouble 
 
 		rc = dev->ops->reg(dev, a);
 		if (rc) {
-			extent_unreg(c, a, i);
+			(void)extent_unreg(c, a, i);
 			return reg_refused(dev, a, rc, t);
 		}
 	}
@@ -394,15 +399,6 @@ int extents_slow(const struct control *c, const struct region *r)
 	return new &&devices_pin(c);
 }
 
-static void extent_put(struct control *c, struct extent *a)
-{
-	if (--a->users)
-		return;
-	extent_unreg(c, a, a->known ? c->config.ndevices : 0);
-	extent_hold(c, a, 0);
-	free(a);
-}
-
 static struct extent *extent_get(struct control *c, struct region *r, const struct extent *like,
 				 struct trouble *t)
 {
@@ -423,10 +419,43 @@ static struct extent *extent_get(struct control *c, struct region *r, const stru
 	return a;
 }
 
-void extents_put(struct control *c, struct region *r)
+/* Nobody finds those that are left, which have no user: their region is in no map. */
+int extents_leave(struct control *c, struct region *r)
 {
-	while (r->nextents)
-		extent_put(c, r->extents[--r->nextents]);
+	uint32_t i, left = 0, known = 0;
+
+	for (i = 0; i < r->nextents; i++) {
+		struct extent *a = r->extents[i];
+
+		if (a->users && --a->users)
+			continue;
+		known |= a->known;
+		r->extents[left++] = a;
+	}
+	r->nextents = left;
+	return known && devices_pin(c);
+}
+
+int extents_unreg(const struct control *c, struct region *r)
+{
+	int err = 0, rc;
+	uint32_t i;
+
+	for (i = 0; i < r->nextents; i++) {
+		rc = r->extents[i]->known ? extent_unreg(c, r->extents[i], c->config.ndevices) : 0;
+		err = err ? err : rc;
+	}
+	return err;
+}
+
+void extents_free(struct control *c, struct region *r)
+{
+	while (r->nextents) {
+		struct extent *a = r->extents[--r->nextents];
+
+		extent_hold(c, a, 0);
+		free(a);
+	}
 	free(r->extents);
 	r->extents = NULL;
 }
@@ -458,10 +487,8 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 		if (like.fd >= 0 && move_begun(c, like.addr))
 			like.fd = -1;
 		a = extent_get(c, r, &like, t);
-		if (!a) {
-			extents_put(c, r);
+		if (!a)
 			return t->res;
-		}
 		r->extents[r->nextents++] = a;
 		for (; k < next; k++)
 			span_at(m, k)->extent = a;

@@ -43,6 +43,7 @@ static struct region *region_new(struct control *c, struct control_req *req, str
 	list_init(&r->link);
 	list_init(&r->grants);
 	list_init(&r->doomed);
+	list_init(&r->pins);
 	list_init(&r->revoking);
 	list_init(&r->due);
 	alarm_init(&r->alarm, region_expired);
@@ -71,7 +72,6 @@ static void region_forget(struct control *c, struct region *r)
 	alarm_stop(&r->told);
 	alarm_stop(&r->lag);
 	handles_del(&c->region_handles, r->memory->handle);
-	extents_put(c, r);
 	region_free_record(r);
 	control_step(c);
 }
@@ -90,12 +90,36 @@ static void region_revoked(struct control *c, struct region *r)
 	(void)c;
 }
 
-/* Nothing touches it any more. */
-static void region_gone(struct control *c, struct region *r)
+/* A device has still what it should have given back: whoever waits for that hears of it, and may
+ * try again. */
+static void region_kept(struct region *r, int err)
+{
+	struct control_req *req = r->unregistering;
+
+	alarm_stop(&r->alarm);
+	r->unregistering = NULL;
+	if (req)
+		req_answer(req, -EIO, REASON_UNPIN, r->memory->len, (uint64_t)-err, 0);
+	while (!list_empty(&r->revoking)) {
+		req = list_first(&r->revoking, struct control_req, link);
+		list_del(&req->link);
+		req_answer(req, -EIO, REASON_UNPIN, r->memory->len, (uint64_t)-err, 0);
+	}
+}
+
+/* Devices know nothing of it any more, or (err) do not say so. */
+static void region_gone(struct control *c, struct region *r, int err)
 {
 	struct control_req *req = r->registering ? r->registering : r->unregistering;
 	int failed = r->failed;
 
+	if (err)
+		log_unpinned(c, NULL, r->memory->len, err);
+	if (err && !failed && !c->ending) {
+		region_kept(r, err);
+		return;
+	}
+	extents_free(c, r);
 	/* Who gave up waiting was told that the region is still there: it stays for the next one to
 	 * take. */
 	if (!req && !c->ending)
@@ -106,14 +130,41 @@ static void region_gone(struct control *c, struct region *r)
 		req_answer(req, failed, failed ? REASON_NO_MEMORY : REASON_NONE, sizeof(*r), 0, 0);
 }
 
+static int region_unreg(struct errand *e)
+{
+	struct region *r = container_of(e, struct region, unreg);
+
+	return extents_unreg(r->control, r);
+}
+
+static void region_unregged(struct control *c, struct errand *e)
+{
+	region_gone(c, container_of(e, struct region, unreg), e->res);
+}
+
+/* Nothing touches it any more. */
+static void region_quiet(struct control *c, struct region *r)
+{
+	if (r->unreg.out)
+		return;
+	r->control = c;
+	if (extents_leave(c, r))
+		errand_begin(c, &r->unreg, ERRAND_UNPIN, region_unreg, region_unregged);
+	else
+		region_gone(c, r, extents_unreg(c, r));
+}
+
 void region_step(struct control *c, struct region *r)
 {
 	if (r->add.out || r->del.out)
 		return;
+	if (r->nstuck && r->nstuck == r->ndoomed && list_empty(&r->doomed) && !r->nuntold)
+		region_kept(r, r->stuck);
 	if (r->ending == REGION_LEAVING) {
 		grants_free_region(c, r);
-		if (list_empty(&r->grants) && list_empty(&r->doomed) && !move_wanted(c, r))
-			region_gone(c, r);
+		if (list_empty(&r->pins) && list_empty(&r->grants) && list_empty(&r->doomed) &&
+		    !move_wanted(c, r))
+			region_quiet(c, r);
 		return;
 	}
 	if (r->nuntold)
@@ -124,7 +175,8 @@ void region_step(struct control *c, struct region *r)
 	}
 	if (r->keys_go)
 		revoke_keys(c, r);
-	if (list_empty(&r->doomed) && (list_empty(&r->revoking) || !move_wanted(c, r)))
+	if (list_empty(&r->doomed) && !r->ndoomed &&
+	    (list_empty(&r->revoking) || !move_wanted(c, r)))
 		region_revoked(c, r);
 }
 
@@ -181,13 +233,30 @@ static void region_tell(struct control *c, struct region *r)
 	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
 }
 
+static void region_refused(struct control *c, struct errand *e)
+{
+	struct region *r = container_of(e, struct region, unreg);
+	struct control_req *req = r->registering;
+	struct trouble t = r->trouble;
+
+	if (e->res)
+		log_unpinned(c, NULL, r->memory->len, e->res);
+	extents_free(c, r);
+	region_free_record(r);
+	req_trouble(req, &t);
+}
+
+/* It never was one. */
 static void region_refuse(struct control *c, struct region *r, const struct trouble *t)
 {
-	struct control_req *req = r->registering;
-
-	extents_put(c, r);
-	region_free_record(r);
-	req_trouble(req, t);
+	r->trouble = *t;
+	r->control = c;
+	if (extents_leave(c, r)) {
+		errand_begin(c, &r->unreg, ERRAND_UNPIN, region_unreg, region_refused);
+		return;
+	}
+	r->unreg.res = extents_unreg(c, r);
+	region_refused(c, &r->unreg);
 }
 
 /* Devices know its memory. */
@@ -314,7 +383,9 @@ struct region *region_own(struct control *c, const struct urccl_range *range, ui
 	struct region *r = region_new(c, &req, &t);
 
 	if (r && (extents_get(c, r, &t) || extents_reg(c, r, &t) || region_enter(c, r, &t))) {
-		extents_put(c, r);
+		(void)extents_leave(c, r);
+		(void)extents_unreg(c, r);
+		extents_free(c, r);
 		region_free_record(r);
 		r = NULL;
 	}
@@ -418,6 +489,7 @@ void region_unregister(struct control *c, struct control_req *req)
 	}
 	r->unregistering = req;
 	region_await(c, r, req);
+	pins_again(c, r);
 	if (!r->ending) {
 		r->ending = REGION_ENDING;
 		revoke_begin(c, r);
@@ -443,6 +515,7 @@ void region_revoke(struct control *c, struct control_req *req)
 	}
 	list_add_tail(&req->link, &r->revoking);
 	region_await(c, r, req);
+	pins_again(c, r);
 	revoke_begin(c, r);
 	region_step(c, r);
 }
@@ -481,6 +554,7 @@ void regions_end(struct control *c)
 
 		/* No ring is left that could look anything up: without maps this takes no longer
 		 * where there are many. */
+		pins_again(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);
 		region_step(c, r);

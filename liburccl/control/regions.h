@@ -21,11 +21,16 @@ struct region {
 	uint8_t keys_go;	    /* those of doomed grants, once all importers were told */
 	struct list grants, doomed;
 	uint32_t nuntold; /* doomed grants whose peer has not said that it heard */
+	struct list pins; /* struct pinned */
+	uint32_t ndoomed, nstuck; /* of them, those not to be given again; and of these, those
+				   * that a device did not let go of: */
+	int stuck;		  /* why */
 	struct cmd add, del;
 	struct prefault *prefault; /* before it is one; then */
 	struct errand pin;	   /* extents_reg(), with */
 	struct control *control;
 	struct trouble trouble;
+	struct errand unreg; /* extents_unreg(), at its end */
 	uint8_t held; /* in control.pins_held, by link */
 	struct alarm told;	   /* REVOKE_NS */
 	struct alarm lag;	   /* MOVE_NS */
@@ -63,7 +68,12 @@ int extents_get(struct control *c, struct region *r, struct trouble *t);
 int extents_reg(const struct control *c, struct region *r, struct trouble *t);
 int devices_pin(const struct control *c);
 int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
-void extents_put(struct control *c, struct region *r);
+/* In three steps: those that others use too are theirs alone (1: devices know some of the rest, and
+ * to take it back may take a while); the devices forget the rest (any thread; 0, or -errno: some do
+ * not, and it may be called again); and they are no more. */
+int extents_leave(struct control *c, struct region *r);
+int extents_unreg(const struct control *c, struct region *r);
+void extents_free(struct control *c, struct region *r);
 
 /* prefault.c: back comes when no page of it is asked for any more; err and addr: where it failed.
  * NULL with *err: not begun. */
@@ -102,13 +112,14 @@ struct grant {
 	uint32_t hash;
 	uint64_t expires_ms; /* of the advert */
 	struct device *dev;  /* of ours, of its rail */
-	struct errand pin;   /* where it pins */
+	struct pinned *pin;  /* where it pins */
+	struct list of_pin;
 	struct cmd cmd;	     /* EXPOSE or UNEXPOSE */
 	uint8_t *key;	     /* what importers are told */
 	uint32_t key_len;
-	uint8_t pinned;	    /* and the engine does not have it */
+	uint8_t waits;	    /* for the pin to be made */
 	uint8_t live;	    /* the engine has it */
-	uint8_t rests;	    /* its rail is gone: only atomics know it */
+	uint8_t rests;	    /* its rail is gone: only atomics, and the pin, know it */
 	uint8_t rail;	    /* number */
 	uint8_t doomed;	    /* expired or revoked */
 	struct list untold; /* of peer.untold */
@@ -132,9 +143,34 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 void grants_free_peer(struct control *c, struct peer *p);
 void grants_free_region(struct control *c, struct region *r);
 void grants_rest(struct peer *p, uint32_t number); /* the rail is gone */
-int grant_busy(const struct grant *g);		 /* an errand or the engine has it */
-void grant_doom(struct grant *g); /* not to be given again */
-void grant_unexpose(struct control *c, struct grant *g);
+void grant_doom(struct grant *g);		 /* not to be given again */
+void grant_end(struct control *c, struct grant *g); /* one that was doomed */
+void grant_pinned(struct control *c, struct grant *g, int rc); /* its pin was made, or not */
+
+/* pins.c: ranges that a device has ready for peers, shared by the grants of all that give the same.
+ * ERRAND_PIN and ERRAND_UNPIN have the pin in turn. */
+#define PIN_HASH 4096u /* lists */
+
+struct pinned {
+	struct pin pin;
+	struct device *dev;
+	struct region *region;
+	uint64_t expires_ns;
+	struct list of_region, grants;
+	struct pinned *hash_next, **bucket;
+	struct errand errand;
+	struct alarm expiry;
+	uint8_t made;	/* the device has it */
+	uint8_t doomed; /* not to be given again */
+	uint8_t stuck;	/* the device did not let go of it */
+	uint8_t held;	/* it is being looked at, and stays */
+};
+
+/* g has one, 0; -EINPROGRESS: grant_pinned() follows; -ENOMEM. */
+int pin_get(struct control *c, struct grant *g);
+void pin_put(struct control *c, struct grant *g);
+void pins_doom(struct region *r);
+void pins_again(struct control *c, struct region *r); /* those that are stuck */
 
 struct remote {
 	struct list of_peer;  /* of peer.remotes */

@@ -40,6 +40,7 @@ void revoke_begin(struct control *c, struct region *r)
 		if (g->live)
 			revoke_tell(c, g);
 	}
+	pins_doom(r);
 	r->keys_go = 1;
 	if (r->nuntold && list_empty(&r->told.link))
 		alarm_set(c, &r->told, REVOKE_NS);
@@ -51,12 +52,8 @@ void revoke_keys(struct control *c, struct region *r)
 
 	r->keys_go = 0;
 	alarm_stop(&r->told);
-	list_for_each_safe(pos, tmp, &r->doomed) {
-		struct grant *g = list_entry(pos, struct grant, of_region);
-
-		if (g->live && !grant_busy(g))
-			grant_unexpose(c, g);
-	}
+	list_for_each_safe(pos, tmp, &r->doomed)
+		grant_end(c, list_entry(pos, struct grant, of_region));
 	move_await(c, r);
 }
 

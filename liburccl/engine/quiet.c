@@ -119,7 +119,8 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
 	return found;
 }
 
-/* 1: nothing of ours and no peer touches it any more. */
+/* 1: nothing of ours and no peer touches it any more, but what a device has pinned for peers, which
+ * the control thread takes back. */
 int region_is_quiet(struct engine *e, struct memory *m)
 {
 	struct list *pos, *tmp;

@@ -69,8 +69,9 @@ void check_memlock(struct finding *f)
 		return;
 	}
 	found(f, has_uverbs(f) && limit.rlim_cur < REGISTERED_FEW ? HEALTH_WRONG : HEALTH_NOTE,
-	      "%s may be locked. RDMA needs what is registered, and for a context of ib %u KiB a "
-	      "rail and %u KiB a peer there, its device's queues besides; shm and tcp lock nothing",
+	      "%s may be locked. A context of ib needs, for each rail, what is registered, that again "
+	      "where peers use adverts of it, %u KiB, and %u KiB a peer, its device's queues besides; "
+	      "shm and tcp lock nothing",
 	      have, IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
 	advise(f, "ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; "
 		  "--ulimit memlock=-1:-1 for a container");

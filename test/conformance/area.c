@@ -150,8 +150,10 @@ int grant_try(struct grant *g, struct end *owner, struct end *importer, struct a
 					.len = len,
 					.rights = rights,
 					.expires_ns = expires_ns};
+	g->pin = (struct pin){.memory = area->memory, .off = off, .len = len, .rights = rights};
+	g->exposure.pin = &g->pin;
 	if (g->exposure.ep->dev->pins)
-		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->exposure), 0);
+		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->pin), 0);
 	n = b->expose(&g->exposure, g->key, sizeof(g->key));
 	if (n < 0)
 		return n;
@@ -181,6 +183,8 @@ void grant_withdraw(struct rig *rig, struct grant *g)
 
 	WAIT(rig, (err = rig->backend->unexpose(&g->exposure)) != -EINPROGRESS);
 	CHECK_EQ(err, 0);
+	if (g->exposure.ep->dev->pins)
+		CHECK_EQ(rig->backend->unpin(g->exposure.ep->dev, &g->pin), 0);
 }
 
 void grant_close(struct rig *rig, struct grant *g)

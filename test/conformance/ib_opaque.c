@@ -55,7 +55,7 @@ static void make_opaque(struct area *local, uint32_t first)
 	struct device *dev = local->node->dev;
 	uint8_t *at = local->bytes;
 
-	dev->ops->unreg(dev, &local->extent);
+	CHECK_EQ(dev->ops->unreg(dev, &local->extent), 0);
 	CHECK_EQ(mprotect(at + first * PAGE, (4 - first) * PAGE, PROT_NONE), 0);
 	local->extent.read = EXTENT_READ_UNKNOWN;
 	CHECK_EQ(dev->ops->reg(dev, &local->extent), 0);

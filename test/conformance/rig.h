@@ -64,6 +64,7 @@ struct area {
 
 struct grant {
 	struct exposure exposure;
+	struct pin pin;			/* of devices that pin */
 	uint8_t key[KEY_MAX];
 	uint32_t key_len;
 	struct end *importer;

@@ -156,9 +156,10 @@ static int stub_reg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-static void stub_unreg(struct device *dev, struct extent *extent)
+static int stub_unreg(struct device *dev, struct extent *extent)
 {
 	(void)dev, (void)extent;
+	return 0;
 }
 
 static const struct backend stub = {

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What devices have pinned for peers. Grants that give the same of a region by the same device
+ * share one pin, to whichever peers and by whichever of their rails, and it stays while there is
+ * one: a rail that breaks takes its queue pairs along and no memory. A pin is
+ *
+ *	being made (grants of it wait) -> made -> [doomed] -> being taken back -> gone, or stuck
+ *
+ * and no new grant has it once it is doomed: its region's adverts end, its own has expired, or no
+ * grant is left. Making and taking back last as long as there is memory, and are errands. What is
+ * taken back holds until that is done, so that UNREGISTER and REVOKE wait for it; where the device
+ * does not let go they fail and say so, and the next one tries again.
+ */
+#include <stdlib.h>
+
+#include "control/private.h"
+
+/* ---- found again ---- */
+
+static struct pinned **pin_bucket(struct control *c, const struct grant *g)
+{
+	uint64_t h = (uint64_t)(uintptr_t)g->region ^ (uint64_t)(uintptr_t)g->dev << 7;
+
+	h = (h ^ g->e.off) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 29 ^ g->e.len) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 29 ^ g->expires_ms << 3 ^ g->e.rights) * 0x9e3779b97f4a7c15ull;
+	return &c->pins[(h >> 32) % PIN_HASH];
+}
+
+static struct pinned *pin_find(struct control *c, const struct grant *g)
+{
+	struct pinned *p = *pin_bucket(c, g);
+
+	while (p && (p->region != g->region || p->dev != g->dev || p->pin.off != g->e.off ||
+		     p->pin.len != g->e.len || p->pin.rights != g->e.rights ||
+		     p->expires_ns != g->e.expires_ns))
+		p = p->hash_next;
+	return p;
+}
+
+static void pin_unhash(struct pinned *p)
+{
+	struct pinned **at = p->bucket;
+
+	while (*at != p)
+		at = &(*at)->hash_next;
+	*at = p->hash_next;
+}
+
+/* ---- its end ---- */
+
+static void pin_free(struct pinned *p)
+{
+	list_del(&p->of_region);
+	p->region->ndoomed--;
+	free(p);
+}
+
+static void pin_doom(struct pinned *p)
+{
+	if (p->doomed)
+		return;
+	p->doomed = 1;
+	p->region->ndoomed++;
+	alarm_stop(&p->expiry);
+	pin_unhash(p);
+}
+
+static int pin_undo(struct errand *e)
+{
+	struct pinned *p = container_of(e, struct pinned, errand);
+
+	return p->dev->ops->unpin(p->dev, &p->pin);
+}
+
+/* With the context its devices close, and whatever they have goes with them. */
+static void pin_undone(struct control *c, struct errand *e)
+{
+	struct pinned *p = container_of(e, struct pinned, errand);
+	struct region *r = p->region;
+
+	if (e->res && !c->ending) {
+		log_unpinned(c, p->dev, p->pin.len, e->res);
+		p->stuck = 1;
+		r->nstuck++;
+		r->stuck = e->res;
+	} else {
+		pin_free(p);
+	}
+	region_step(c, r);
+}
+
+static void pin_step(struct control *c, struct pinned *p)
+{
+	if (p->held || p->errand.out || !list_empty(&p->grants))
+		return;
+	pin_doom(p);
+	if (p->made)
+		errand_begin(c, &p->errand, ERRAND_UNPIN, pin_undo, pin_undone);
+	else
+		pin_free(p);
+}
+
+void pin_put(struct control *c, struct grant *g)
+{
+	struct pinned *p = g->pin;
+
+	if (!p)
+		return;
+	g->pin = NULL;
+	g->e.pin = NULL;
+	list_del(&g->of_pin);
+	pin_step(c, p);
+}
+
+void pins_doom(struct region *r)
+{
+	struct list *pos;
+
+	list_for_each(pos, &r->pins)
+		pin_doom(list_entry(pos, struct pinned, of_region));
+}
+
+void pins_again(struct control *c, struct region *r)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &r->pins) {
+		struct pinned *p = list_entry(pos, struct pinned, of_region);
+
+		if (!p->stuck)
+			continue;
+		p->stuck = 0;
+		r->nstuck--;
+		pin_step(c, p);
+	}
+}
+
+/* By a simulated clock it may be earlier than the alarm has it. */
+static void pin_expired(struct control *c, struct alarm *a)
+{
+	struct pinned *p = container_of(a, struct pinned, expiry);
+	uint64_t now = clock_now(c->config.clock);
+	struct list *pos, *tmp;
+
+	if (now < p->expires_ns) {
+		alarm_set(c, &p->expiry, p->expires_ns - now);
+		return;
+	}
+	pin_doom(p);
+	p->held = 1;
+	list_for_each_safe(pos, tmp, &p->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_pin);
+
+		if (g->doomed)
+			continue;
+		grant_doom(g);
+		grant_end(c, g);
+	}
+	p->held = 0;
+	pin_step(c, p);
+}
+
+/* ---- its beginning ---- */
+
+static int pin_do(struct errand *e)
+{
+	struct pinned *p = container_of(e, struct pinned, errand);
+
+	return p->dev->ops->pin(p->dev, &p->pin);
+}
+
+static struct grant *first_of(const struct pinned *p)
+{
+	return list_first(&p->grants, struct grant, of_pin);
+}
+
+/* The first of those that wait for it becomes the last of those that have it, or has none. */
+static void pin_tell(struct control *c, struct pinned *p, int res)
+{
+	struct grant *g = first_of(p);
+
+	g->waits = 0;
+	if (res) {
+		pin_put(c, g);
+	} else {
+		list_del(&g->of_pin);
+		list_add_tail(&g->of_pin, &p->grants);
+	}
+	grant_pinned(c, g, res);
+}
+
+static void pin_done(struct control *c, struct errand *e)
+{
+	struct pinned *p = container_of(e, struct pinned, errand);
+	struct region *r = p->region;
+	int res = e->res;
+
+	p->made = !res;
+	if (res)
+		pin_doom(p);
+	p->held = 1;
+	while (!list_empty(&p->grants) && first_of(p)->waits)
+		pin_tell(c, p, res);
+	p->held = 0;
+	pin_step(c, p);
+	region_step(c, r);
+}
+
+static struct pinned *pin_new(struct control *c, const struct grant *g)
+{
+	struct pinned *p = calloc(1, sizeof(*p));
+	uint64_t now = clock_now(c->config.clock);
+
+	if (!p)
+		return NULL;
+	p->pin = (struct pin){.memory = g->e.memory,
+			      .off = g->e.off,
+			      .len = g->e.len,
+			      .rights = g->e.rights};
+	p->dev = g->dev;
+	p->region = g->region;
+	p->expires_ns = g->e.expires_ns;
+	list_init(&p->grants);
+	list_init(&p->errand.link);
+	alarm_init(&p->expiry, pin_expired);
+	if (p->expires_ns != NEVER_NS)
+		alarm_set(c, &p->expiry, p->expires_ns > now ? p->expires_ns - now : 0);
+	list_add_tail(&p->of_region, &g->region->pins);
+	p->bucket = pin_bucket(c, g);
+	p->hash_next = *p->bucket;
+	*p->bucket = p;
+	errand_begin(c, &p->errand, ERRAND_PIN, pin_do, pin_done);
+	return p;
+}
+
+int pin_get(struct control *c, struct grant *g)
+{
+	if (g->pin && g->pin->dev != g->dev)
+		pin_put(c, g);
+	if (g->pin)
+		return 0;
+	g->pin = pin_find(c, g);
+	if (!g->pin)
+		g->pin = pin_new(c, g);
+	if (!g->pin)
+		return -ENOMEM;
+	g->e.pin = &g->pin->pin;
+	list_add_tail(&g->of_pin, &g->pin->grants);
+	g->waits = !g->pin->made;
+	return g->waits ? -EINPROGRESS : 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What transport ib has a device register and deregister, and when: what may take a while when
+ * memory is pinned and unpinned, and nothing where the engine exposes it, takes that back, or looks
+ * after the device; and what the device does not give back it may be asked for again. */
+#include "verbs_device.h"
+
+static void exposures_share(void)
+{
+	struct pin pin = {.off = PAGE, .len = GIB, .rights = URCCL_RIGHT_WRITE};
+	struct exposure x[2];
+	uint8_t key[2][KEY_MAX];
+	struct extent extent;
+	uint32_t i;
+
+	begin(UINT64_MAX);
+	pin.memory = memory(&extent, BASE, 2 * GIB);
+	CHECK_EQ(verbs_pin(&d.dev, &pin), 0);
+	CHECK_EQ(nregs, 1);
+	CHECK_EQ(mrs[0].addr, BASE + PAGE);
+	CHECK_EQ(mrs[0].len, GIB);
+	CHECK_EQ(mrs[0].access, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
+	for (i = 0; i < 2; i++) {
+		x[i] = (struct exposure){.ep = &e.ep,
+					 .pin = &pin,
+					 .len = pin.len,
+					 .rights = pin.rights,
+					 .expires_ns = i ? 1 : NEVER_NS};
+		CHECK_GE(verbs_expose(&x[i], key[i], KEY_MAX), 1);
+	}
+	/* Neither an end nor a time that has passed is the engine's to wait for. */
+	CHECK_EQ(verbs_unexpose(&x[0]), 0);
+	verbs_ep_tick(&d, NEVER_NS - 1);
+	CHECK_EQ(verbs_unexpose(&x[1]), 0);
+	CHECK_EQ(nregs, 1);
+	CHECK_EQ(nderegs, 0);
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), 0);
+	CHECK_EQ(live(), 0);
+	free((void *)(uintptr_t)pin.memory);
+}
+
+/* A device's own word counts, but where it is gone and has none. */
+static void is_not_given_back(void)
+{
+	struct pin pin = {.len = PAGE, .rights = URCCL_RIGHT_READ};
+	struct extent extent;
+
+	begin(0);
+	pin.memory = memory(&extent, BASE, PAGE);
+	CHECK_EQ(verbs_reg(&d.dev, &extent), 0);
+	CHECK_EQ(verbs_pin(&d.dev, &pin), 0);
+	dereg_fails = EBUSY;
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), -EBUSY);
+	CHECK_EQ(verbs_unreg(&d.dev, &extent), -EBUSY);
+	dereg_fails = EIO;
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), -EIO);
+	CHECK_EQ(live(), 2);
+	dereg_fails = 0;
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), 0);
+	CHECK_EQ(live(), 1);
+	d.broken = -EIO;
+	dereg_fails = EIO;
+	CHECK_EQ(verbs_unreg(&d.dev, &extent), 0);
+	CHECK(!extent.mr[0]);
+	free((void *)(uintptr_t)pin.memory);
+}
+
+int main(void)
+{
+	exposures_share();
+	is_not_given_back();
+	return 0;
+}
