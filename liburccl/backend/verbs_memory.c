@@ -30,11 +30,12 @@
 #define KEY_HEADER  32u
 #define KEY_PIECE   16u
 #define PIECES_MAX  ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
-#define PIECE_ALIGN (1ull << 30) /* where an extent above max_mr_size is cut */
+#define PIECE_ALIGN (1ull << 30) /* of a limit above that: pages may be as large */
+#define PAGE	    4096ull
 
 /* What a device made of an extent. */
 struct verbs_mr {
-	uint64_t addr, each; /* each but the last has so many bytes */
+	uint64_t addr, each; /* cut at every so many bytes from there */
 	uint32_t n;
 	int unread; /* not all of it can be copied from: verbs_local.unread */
 	struct ibv_mr *mr[];
@@ -100,13 +101,25 @@ static int mrs_free(const struct verbs_device *d, struct ibv_mr **mr, uint32_t *
 	return 0;
 }
 
-static uint64_t piece_bytes(const struct verbs_device *d, uint64_t len)
+/* A registration has at most max_mr_size bytes, which some devices count in pages. What has more is
+ * cut at multiples of as much as fits, wherever it begins; 0: it has not. */
+static uint64_t cut_at(const struct verbs_device *d, uint64_t addr, uint64_t len)
 {
 	uint64_t max = d->port.attr.max_mr_size;
 
-	if (!max || len <= max)
-		return len;
-	return max > PIECE_ALIGN ? max & ~(PIECE_ALIGN - 1) : max;
+	if (!max || (len <= max && addr % PAGE <= max - len))
+		return 0;
+	if (max >= PIECE_ALIGN)
+		return max & ~(PIECE_ALIGN - 1);
+	return max >= PAGE ? max & ~(PAGE - 1) : max;
+}
+
+/* Of len bytes at addr, those before the next cut. */
+static uint64_t piece_bytes(uint64_t each, uint64_t addr, uint64_t len)
+{
+	uint64_t run = each ? each - addr % each : len;
+
+	return run < len ? run : len;
 }
 
 /* Asked when its pages are there: a look at each, no fault. */
@@ -117,25 +130,38 @@ static int is_unread(struct extent *x)
 	return x->read != EXTENT_READ;
 }
 
+static struct verbs_mr *mr_new(const struct verbs_device *d, const struct extent *x)
+{
+	uint64_t each = cut_at(d, x->addr, x->len), addr = x->addr;
+	struct verbs_mr *m;
+
+	if (each)
+		addr -= addr % each;
+	else
+		each = x->len;
+	m = malloc(sizeof(*m) + ((x->addr + x->len - 1 - addr) / each + 1) * sizeof(m->mr[0]));
+	if (m)
+		*m = (struct verbs_mr){.addr = addr, .each = each};
+	return m;
+}
+
 int verbs_reg(struct device *dev, struct extent *x)
 {
 	struct verbs_device *d = verbs_device(dev);
-	uint64_t each = piece_bytes(d, x->len), at, len;
 	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
-	struct verbs_mr *m;
+	struct verbs_mr *m = mr_new(d, x);
 	int err, dmabuf = 0;
+	uint64_t at, len;
 
-	m = malloc(sizeof(*m) + ((x->len + each - 1) / each) * sizeof(m->mr[0]));
 	if (!m)
 		return fail(-ENOMEM, "ib: no memory for an extent's registrations");
-	*m = (struct verbs_mr){.addr = x->addr, .each = each};
-	for (at = 0; at < x->len; at += len) {
-		len = x->len - at < each ? x->len - at : each;
-		m->mr[m->n] = mr_make(d, x, x->addr + at, len, x->addr + at, access, &dmabuf);
+	for (at = x->addr; at < x->addr + x->len; at += len) {
+		len = m->each - (at - m->addr) % m->each;
+		len = len < x->addr + x->len - at ? len : x->addr + x->len - at;
+		m->mr[m->n] = mr_make(d, x, at, len, at, access, &dmabuf);
 		/* It may be memory that this process cannot write to: then it is to be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
-			m->mr[m->n] =
-				mr_make(d, x, x->addr + at, len, x->addr + at, access = 0, &dmabuf);
+			m->mr[m->n] = mr_make(d, x, at, len, at, access = 0, &dmabuf);
 		if (m->mr[m->n]) {
 			m->n++;
 			continue;
@@ -246,12 +272,11 @@ static uint64_t run_at(const struct verbs_device *d, const struct memory *m, uin
 		       uint64_t max, const struct extent **x, uint64_t *addr)
 {
 	const struct span *s = memory_span(m, off);
-	uint64_t run = s->len - (off - s->start), most = piece_bytes(d, run);
+	uint64_t run = s->len - (off - s->start);
 
 	*x = s->extent;
 	*addr = s->addr + (off - s->start);
-	run = run < most ? run : most;
-	return run < max ? run : max;
+	return piece_bytes(cut_at(d, s->addr, s->len), *addr, run < max ? run : max);
 }
 
 static uint32_t pieces_of(const struct verbs_device *d, const struct pin *p)
