@@ -108,6 +108,9 @@ REASON(ADVERT_STALE,	"advert %u is of another context than the peer, or of an ea
 REASON(ADVERTS_SUM,	"the adverts together pass 64 bits")
 REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and ask the peer for a "
 			"newer advert")
+REASON(WARM_MEMORY,	"remote %x has no keys: the peer cannot pin its memory for this side, as it has none left, "
+			"or its limit for locked memory is passed (ulimit -l). Its log has the figures: raise "
+			"that there, or import less")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
@@ -140,6 +143,10 @@ REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revok
 			"expired, or was never the peer's. Ask the peer for a newer one")
 REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "
 			"ask it for an advert of what it has now")
+REASON(KEYS_MEMORY,	"the peer cannot pin the memory of the advert for this side (%u bytes are "
+			"imported): it has none left, or its limit for locked memory is passed (ulimit -l, "
+			"LimitMEMLOCK= of systemd, --ulimit memlock=-1 of a container). Its log has the "
+			"figures: raise that there, or import less")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")

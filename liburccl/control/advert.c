@@ -343,9 +343,20 @@ static int grant_rests(const struct grant *g, int err)
 	       g->peer->stays;
 }
 
+/* Who asks learns what ran out here, and asks again with each entry: this side's program is told
+ * once. */
+static void grant_short(struct control *c, const struct grant *g, int err)
+{
+	if (err == -ENOTCONN || key_refused(err) || g->region->short_told)
+		return;
+	g->region->short_told = 1;
+	log_short(c, g->dev, g->e.len, err);
+}
+
 /* One from the time before stays too, for atomics. */
 static void grant_failed(struct control *c, struct grant *g, int err)
 {
+	grant_short(c, g, err);
 	grant_answer(c, g, err);
 	if (!g->live && !grant_rests(g, err)) {
 		grant_gone(c, g);
@@ -367,6 +378,7 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 	}
 	g->live = 1;
 	g->rests = 0;
+	g->region->short_told = 0;
 	assert(cmd->e.len <= KEY_MAX);
 	g->key_len = cmd->e.len;
 	/* Keys are kept, and short. */

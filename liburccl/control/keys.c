@@ -11,6 +11,13 @@
 
 /* ---- WARM ---- */
 
+static uint32_t warm_reason(const struct control_req *req)
+{
+	if (!req->msg.res)
+		return REASON_NONE;
+	return req->arg[1] == ENOMEM ? REASON_WARM_MEMORY : REASON_WARM_KEYS;
+}
+
 static void warm_step(struct control *c, struct peer *p)
 {
 	uint64_t done = UINT64_MAX;
@@ -25,13 +32,12 @@ static void warm_step(struct control *c, struct peer *p)
 		if (req->turn > done)
 			continue;
 		list_del(&req->link);
-		req_answer(req, req->msg.res, req->msg.res ? REASON_WARM_KEYS : REASON_NONE,
-			   req->arg[0], req->arg[1], 0);
+		req_answer(req, req->msg.res, warm_reason(req), req->arg[0], req->arg[1], 0);
 	}
 }
 
-/* Whoever waits for the remote will hear why it has no keys. */
-static void warm_note(struct remote *r, int err)
+/* Whoever waits for the remote will hear why it has no keys, and what its owner said. */
+static void warm_note(struct remote *r, int err, uint32_t why)
 {
 	struct list *pos;
 
@@ -42,7 +48,7 @@ static void warm_note(struct remote *r, int err)
 			continue;
 		req->msg.res = err;
 		req->arg[0] = r->handle;
-		req->arg[1] = (uint64_t)-err;
+		req->arg[1] = why;
 	}
 }
 
@@ -149,6 +155,13 @@ static int has_all(const struct remote *r)
 	return 1;
 }
 
+/* status: an errno, what the owner said; 0: it was not that. */
+static void round_failed(struct remote *r, int res, uint32_t status)
+{
+	r->error = res;
+	r->why = res == -EREMOTEIO && status ? status : (uint32_t)-res;
+}
+
 static void round_end(struct control *c, struct remote *r)
 {
 	/* A rail that ends keeps nobody from what others can; and else one comes back, or came
@@ -162,7 +175,7 @@ static void round_end(struct control *c, struct remote *r)
 		return;
 	}
 	if (r->error)
-		warm_note(r, r->error);
+		warm_note(r, r->error, r->why);
 	if (!lacks(r) && r->warm_wanted) {
 		warm_post(c, r);
 		return;
@@ -273,7 +286,7 @@ void remote_refuse(struct control *c, struct remote *r, int err)
 
 	r->refused = err;
 	if (!list_empty(&r->busy))
-		warm_note(r, err);
+		warm_note(r, err, (uint32_t)-err);
 	keys_leave(c, r);
 	if (again)
 		keys_want(c, r, 0);
@@ -291,7 +304,7 @@ static void part_settled(struct control *c, struct remote *r, const struct fetch
 	if (res == -ENOTCONN && r->peer->stays && !f->path) /* of a rail that is gone */
 		r->again = 1;
 	else if (res)
-		r->error = res;
+		round_failed(r, res, (uint32_t)f->cmd.e.arg);
 	else if (f->path)
 		r->has[f->part] |= (uint8_t)(1u << f->number);
 	if (!r->out && round_is_over(r))
@@ -316,8 +329,8 @@ static void fetch_back(struct control *c, struct cmd *cmd)
 		peer_step(c, p);
 }
 
-/* Tells the engine what became of a part. */
-static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int cause)
+/* Tells the engine what became of a part; status: the owner's own word. */
+static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int cause, int status)
 {
 	f->id = 0;
 	f->cmd.e.remote = f->remote->engine;
@@ -325,8 +338,7 @@ static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int c
 	f->cmd.e.rail = f->path && !f->path->closing ? &f->path->rail : NULL;
 	f->cmd.e.part = f->part;
 	f->cmd.e.cause = cause;
-	f->cmd.e.reason = cause ? REASON_KEYS : REASON_NONE;
-	f->cmd.e.arg = (uint64_t)-cause;
+	f->cmd.e.arg = (uint64_t)-status;
 	f->cmd.e.data = f->data;
 	f->cmd.e.owner = p;
 	p->fetch_out++;
@@ -355,7 +367,7 @@ void remotes_pump(struct control *c, struct peer *p)
 		round_skip(r);
 		if (round_is_over(r)) {
 			if (!rails_up(p))
-				r->error = -ENOTCONN;
+				round_failed(r, -ENOTCONN, 0);
 			if (!r->out)
 				round_end(c, r);
 			continue;
@@ -417,6 +429,6 @@ int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep
 		else
 			cause = -ENOMEM;
 	}
-	fetch_done(c, p, f, cause);
+	fetch_done(c, p, f, cause, rep->status ? rep->status : cause);
 	return 0;
 }

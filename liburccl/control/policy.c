@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which transports may be used with whom, and what the program is told of it. */
+#include <sys/resource.h>
+
 #include "control/private.h"
 
 uint32_t host_id(void)
@@ -104,6 +106,28 @@ void log_link(const struct control *c, const struct peer *p)
 	reason_text(p->cut ? REASON_LINK_DOWN : REASON_NONE, args, why, sizeof(why));
 	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
 		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
+}
+
+/* The kernel counts what is pinned against the limit for locked memory, and says no more than
+ * ENOMEM. */
+void log_short(const struct control *c, const struct device *dev, uint64_t len, int err)
+{
+	const char *name = transport_name(dev->ops->transport);
+	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+
+	if (err != -ENOMEM || !dev->pins || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		log_text(&c->log, URCCL_LOG_WARN,
+			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s", name,
+			 (unsigned long long)len, strerrordesc_np(-err));
+	else
+		log_text(&c->log, URCCL_LOG_WARN,
+			 "%s cannot pin %llu bytes for peers, whose entries fail, beside %llu KiB "
+			 "that are pinned: there is no memory, or the limit for locked memory, "
+			 "%llu KiB, is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit "
+			 "memlock=-1 of a container)",
+			 name, (unsigned long long)len, (unsigned long long)memory_pinned() / 1024,
+			 (unsigned long long)limit.rlim_cur / 1024);
 }
 
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err)

@@ -279,7 +279,8 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
-/* A device does not give back what it has pinned. */
+/* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
+void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 

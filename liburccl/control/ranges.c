@@ -347,7 +347,7 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 
 	if (rc == -ENOMEM && dev->pins && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY)
-		return refuse(t, rc, REASON_REG_MEMLOCK, dev->ops->transport, a->len,
+		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
 			      (uint64_t)limit.rlim_cur / 1024);
 	return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }

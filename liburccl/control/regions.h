@@ -25,6 +25,7 @@ struct region {
 	uint32_t ndoomed, nstuck; /* of them, those not to be given again; and of these, those
 				   * that a device did not let go of: */
 	int stuck;		  /* why */
+	uint8_t short_told;	  /* no device was ready for the last grant, which was logged */
 	struct cmd add, del;
 	struct prefault *prefault; /* before it is one; then */
 	struct errand pin;	   /* extents_reg(), with */
@@ -191,7 +192,8 @@ struct remote {
 	uint8_t rail_awaited; /* its round goes on when there is one */
 	uint8_t used;	     /* its keys were wanted: a rail that comes asks for its own */
 	int32_t refused;     /* by the owner: -errno */
-	int32_t error;	     /* of this round */
+	int32_t error;	     /* of this round, */
+	uint32_t why;	     /* and the errno behind it */
 	uint64_t first_id;   /* of the first KEY_REQ for it; 0: none */
 	uint32_t tried;	     /* of this round: rails that are through; RAIL_NUMBERS: all */
 	uint32_t first;	     /* the number of its first */

@@ -159,6 +159,8 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 	(void)e;
 	if (!res)
 		res = rail ? key_import(cmd) : -ENOTCONN;
+	if (res)
+		r->why = res == cmd->cause ? (uint32_t)cmd->arg : (uint32_t)-res;
 	if (res && keys_fail(p, rail, res))
 		key_failed(r, res);
 	else if (p->rail && r->nkeys[p->rail->number] == r->nparts)

@@ -50,7 +50,7 @@ enum engine_cmd_type {
 	ENGINE_RAIL_FENCED,    /* peer, part (its number): both ends of that rail are closed */
 	ENGINE_REMOTE_ADD,     /* remote: back with len, likewise */
 	ENGINE_REMOTE_KEYS, /* remote, rail, part, data, len, grant: answers CONTROL_KEYS, or cause:
-			       no key */
+			       no key, and arg: an errno, what its owner said */
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
 	ENGINE_REMOTE_REVOKE, /* remote: the same with -EACCES, and later ones too */
 	ENGINE_REMOTE_WARM,   /* remote, part (0): back when its memory is there to be used */

@@ -119,11 +119,19 @@ void *engine_remote_owner(const struct engine_remote *r)
 /* There are no keys to be had. */
 void remote_fail(struct op *op, const struct engine_remote *r, int err)
 {
-	uint32_t reason = err == -EACCES   ? REASON_KEYS
-			  : err == -ESTALE ? REASON_KEYS_STALE
-					   : REASON_KEYS_FAILED;
-
-	op_fail(op, err, reason, err == -ESTALE ? r->handle : (uint64_t)-err, 0, 0);
+	switch (err) {
+	case -EACCES:
+		op_fail(op, err, REASON_KEYS, EACCES, 0, 0);
+		return;
+	case -ESTALE:
+		op_fail(op, err, REASON_KEYS_STALE, r->handle, 0, 0);
+		return;
+	default:
+		if (r->why == ENOMEM)
+			op_fail(op, err, REASON_KEYS_MEMORY, r->len, 0, 0);
+		else
+			op_fail(op, err, REASON_KEYS_FAILED, r->why, 0, 0);
+	}
 }
 
 /* Once each: an atomic that has no key yet waits again. */

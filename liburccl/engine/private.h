@@ -347,6 +347,7 @@ struct engine_remote {
 	struct rail_key *rail_keys[RAIL_NUMBERS]; /* of each part; NULL: none ever */
 	uint32_t mapped; /* of them, those whose owner is not asked */
 	int32_t failed;	 /* why there never will be, else 0 */
+	uint32_t why;	 /* errno of the last that was not to be had, as its owner said it */
 	uint32_t deleting, revoked;
 	struct list waiters; /* entries that wait for the keys */
 	struct control_req req;

@@ -179,6 +179,8 @@ struct allocation {
 
 /* Bytes that this process could take now; an estimate. Reads files. */
 uint64_t memory_room(void);
+/* Bytes that devices have pinned for this process; 0: none, or not to be known. Reads a file. */
+uint64_t memory_pinned(void);
 /* 0, or -EFBIG with fail() text: a memfd of so many bytes is above the process's limit for files,
  * and making it would not fail but raise SIGXFSZ. */
 int memory_file_check(uint64_t len);

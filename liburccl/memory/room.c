@@ -29,6 +29,14 @@ static int read_named(const char *path, const char *name, uint64_t *value)
 	return found;
 }
 
+uint64_t memory_pinned(void)
+{
+	uint64_t kib = 0;
+
+	(void)read_named("/proc/self/status", "VmPin", &kib);
+	return kib * 1024;
+}
+
 /* A file that holds one number. "max" and what cannot be read are no limit. */
 static uint64_t read_number(const char *path)
 {
