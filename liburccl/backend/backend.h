@@ -52,6 +52,8 @@ struct device {
 	uint32_t pins;			/* 1: it has pin and unpin, these and reg and unreg take a
 					 * while, and it knows memory by its pages: these must
 					 * stay */
+	uint32_t dmabuf;		/* 1: its reg and pin take dma-bufs; else it is never given
+					 * an extent that is one */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	uint64_t turn;			/* the engine's, at each poll: counts up */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something

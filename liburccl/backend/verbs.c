@@ -178,6 +178,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 		 d->port.name, gid_text(&d->port.ends[0], gid));
 	d->dev.about = d->about;
 	d->dev.pins = 1;
+	d->dev.dmabuf = d->lib.reg_dmabuf_mr != NULL;
 	return 0;
 }
 

@@ -49,22 +49,18 @@ struct verbs_pinned {
 
 /* ---- registering ---- */
 
-/* A part of memory that the extent describes; *dmabuf: by its dma-buf. NULL: errno says why. */
+/* A part of memory that the extent describes. NULL: errno says why. */
 static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
-			      uint64_t len, uint64_t iova, unsigned int access, int *dmabuf)
+			      uint64_t len, uint64_t iova, unsigned int access)
 {
 	struct ibv_mr *mr;
 
 	errno = 0;
-	mr = d->lib.reg_mr_iova2(d->pd, (void *)(uintptr_t)addr, len, iova, access);
-	/* Memory of a device has no pages that the kernel could pin: its dma-buf is registered. */
-	if (!mr && errno == EFAULT && x->fd >= 0 && d->lib.reg_dmabuf_mr) {
+	if (x->is_dmabuf)
 		mr = d->lib.reg_dmabuf_mr(d->pd, x->fd_off + (addr - x->addr), len, iova, x->fd,
 					  (int)access);
-		*dmabuf |= mr != NULL;
-		if (!mr)
-			errno = EFAULT;
-	}
+	else
+		mr = d->lib.reg_mr_iova2(d->pd, (void *)(uintptr_t)addr, len, iova, access);
 	if (!mr && !errno)
 		errno = EIO;
 	return mr;
@@ -150,18 +146,18 @@ int verbs_reg(struct device *dev, struct extent *x)
 	struct verbs_device *d = verbs_device(dev);
 	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
 	struct verbs_mr *m = mr_new(d, x);
-	int err, dmabuf = 0;
 	uint64_t at, len;
+	int err;
 
 	if (!m)
 		return fail(-ENOMEM, "ib: no memory for an extent's registrations");
 	for (at = x->addr; at < x->addr + x->len; at += len) {
 		len = m->each - (at - m->addr) % m->each;
 		len = len < x->addr + x->len - at ? len : x->addr + x->len - at;
-		m->mr[m->n] = mr_make(d, x, at, len, at, access, &dmabuf);
+		m->mr[m->n] = mr_make(d, x, at, len, at, access);
 		/* It may be memory that this process cannot write to: then it is to be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
-			m->mr[m->n] = mr_make(d, x, at, len, at, access = 0, &dmabuf);
+			m->mr[m->n] = mr_make(d, x, at, len, at, access = 0);
 		if (m->mr[m->n]) {
 			m->n++;
 			continue;
@@ -171,7 +167,7 @@ int verbs_reg(struct device *dev, struct extent *x)
 		free(m);
 		return reg_failed(d, x, err);
 	}
-	m->unread = dmabuf || is_unread(x);
+	m->unread = x->is_dmabuf || is_unread(x);
 	x->mr[dev->index] = m;
 	return 0;
 }
@@ -193,13 +189,13 @@ void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struc
 	int theirs = access & IBV_ACCESS_REMOTE_READ;
 	struct extent x = {.fd = -1, .len = len};
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int err, dmabuf = 0;
+	int err;
 
 	if (p == MAP_FAILED) {
 		fail(-ENOMEM, "ib: no memory for messages");
 		return NULL;
 	}
-	*mr = mr_make(d, &x, (uintptr_t)p, len, theirs ? 0 : (uintptr_t)p, access, &dmabuf);
+	*mr = mr_make(d, &x, (uintptr_t)p, len, theirs ? 0 : (uintptr_t)p, access);
 	if (*mr)
 		return p;
 	err = errno;
@@ -347,12 +343,11 @@ static int pin_pieces(struct verbs_device *d, const struct pin *p, struct verbs_
 {
 	const struct extent *x;
 	uint64_t at, addr, run;
-	int dmabuf = 0;
 
 	for (at = 0; at < p->len; at += run) {
 		run = run_at(d, p->memory, p->off + at, p->len - at, &x, &addr);
 		made->mr[made->n] =
-			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(p->rights), &dmabuf);
+			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(p->rights));
 		if (!made->mr[made->n])
 			return -errno;
 		made->n++;

@@ -68,8 +68,14 @@ REASON(RANGES,		"%u ranges are above the limit of %u")
 REASON(RANGE_RESERVED,	"range %u: reserved must be 0")
 REASON(RANGE_ADDR,	"range %u has no address")
 REASON(RANGE_LEN,	"range %u has no length")
-REASON(RANGE_FD,	"range %u has a file descriptor (%u), which this version does not carry "
-			"out: set fd to -1 and addr to the mapping")
+REASON(RANGE_FD,	"range %u has a file descriptor (%u), of a dma-buf, which %t cannot reach: open a "
+			"context whose transport is ib alone, with rdma-core 34 or later; of other memory "
+			"set fd to -1 and addr to the mapping")
+REASON(RANGE_FD_PAGE,	"range %u has a file descriptor, and addr and fd_off are not alike modulo 4096: "
+			"choose an addr that is as fd_off")
+REASON(RANGE_FD_RIGHTS,	"range %u has a file descriptor, of a dma-buf, which processors need not reach: "
+			"URCCL_RIGHT_ATOMIC and URCCL_REG_PREFAULT are for other memory")
+REASON(RANGE_FD_DUP,	"the descriptor %u of a range cannot be duplicated: %l")
 REASON(RANGE_FD_NONE,	"range %u: without a file descriptor fd is -1 and fd_off 0")
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")
 REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped: register them when they are, "
@@ -87,6 +93,8 @@ REASON(ATOMIC_NATIVE,	"URCCL_REG_ATOMIC_NATIVE needs a device that carries atomi
 REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: there is no memory, or the limit for locked memory, "
 			"%u KiB, is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 "
 			"of a container)")
+REASON(REG_DMABUF,	"%t cannot register the dma-buf that fd of a range is to be: %e. Device, driver and "
+			"rdma-core must each be able to")
 REASON(REG_DEVICE,	"no memory or no room in a device to register the region: %e")
 REASON(UNPIN,		"a device does not give the %u bytes of the region back: %e. Peers may reach what "
 			"they were granted of them: try again, or close the context")

@@ -2,6 +2,7 @@
 /* From the ranges of a program to the memory of a region and the extents that devices know: ranges
  * that touch are one extent, and what lies inside an extent of another region shares it, so that
  * ten thousand tensors of one pool cost one registration. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include "control/private.h"
 
 #define RIGHTS (ADVERT_RIGHTS | URCCL_REG_PREFAULT)
+#define PAGE   4096u
 
 /* ---- what a program may register ---- */
 
@@ -19,7 +21,34 @@ static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint6
 	return res;
 }
 
-static int range_check(const struct urccl_range *r, uint32_t i, struct trouble *t)
+/* Where the transports of a context are several an entry may go by any: so each must be able to. */
+static uint64_t transports_without_dmabuf(const struct control *c)
+{
+	uint64_t bits = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (!c->config.devices[i]->dmabuf)
+			bits |= 1ull << c->config.devices[i]->ops->transport;
+	return bits;
+}
+
+static int dmabuf_check(const struct control *c, const struct urccl_range *r, uint32_t i,
+			uint64_t rights, struct trouble *t)
+{
+	uint64_t cannot = transports_without_dmabuf(c);
+
+	if (cannot)
+		return refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, cannot);
+	if (rights & (URCCL_RIGHT_ATOMIC | URCCL_REG_PREFAULT))
+		return refuse(t, -EINVAL, REASON_RANGE_FD_RIGHTS, i, 0, 0);
+	if ((r->addr ^ r->fd_off) % PAGE || r->len > UINT64_MAX - r->fd_off)
+		return refuse(t, -EINVAL, REASON_RANGE_FD_PAGE, i, 0, 0);
+	return 0;
+}
+
+static int range_check(const struct control *c, const struct urccl_range *r, uint32_t i,
+		       uint64_t rights, struct trouble *t)
 {
 	if (r->reserved)
 		return refuse(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
@@ -27,16 +56,17 @@ static int range_check(const struct urccl_range *r, uint32_t i, struct trouble *
 		return refuse(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
 	if (!r->len)
 		return refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
-	if (r->fd >= 0)
-		return refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, 0);
-	if (r->fd != -1 || r->fd_off)
-		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	if (r->len > UINT64_MAX - r->addr)
 		return refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
+	if (r->fd >= 0)
+		return dmabuf_check(c, r, i, rights, t);
+	if (r->fd != -1 || r->fd_off)
+		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	return 0;
 }
 
-int ranges_check(const struct urccl_range *ranges, uint64_t n, uint64_t rights, struct trouble *t)
+int ranges_check(const struct control *c, const struct urccl_range *ranges, uint64_t n,
+		 uint64_t rights, struct trouble *t)
 {
 	uint64_t total = 0;
 	uint32_t i;
@@ -50,7 +80,7 @@ int ranges_check(const struct urccl_range *ranges, uint64_t n, uint64_t rights, 
 	if (rights & ~(uint64_t)RIGHTS)
 		return refuse(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0, 0);
 	for (i = 0; i < n; i++) {
-		if (range_check(&ranges[i], i, t))
+		if (range_check(c, &ranges[i], i, rights, t))
 			return t->res;
 		if (ranges[i].len > UINT64_MAX - total)
 			return refuse(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
@@ -128,17 +158,22 @@ static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 {
 	const struct span *s = span_at(m, k);
 
-	*like = (struct extent){.fd = s->fd, .fd_off = s->fd_off, .rights = m->rights, .users = 1};
+	*like = (struct extent){.fd = s->fd,
+				.fd_off = s->fd_off,
+				.is_dmabuf = s->is_dmabuf,
+				.rights = m->rights,
+				.users = 1};
 	return ranges_run(m, k, &like->addr, &like->len);
 }
 
-/* That of a region which holds all of it and gives no less; NULL: there is none. */
+/* That of a region which holds all of it and gives no less; NULL: there is none. Whether two
+ * descriptors are of one dma-buf nobody can tell. */
 static struct extent *extent_find(struct control *c, const struct extent *like)
 {
 	struct memory *m = memory_map_find(c->map, like->addr, like->len);
 	struct extent *a;
 
-	if (!m)
+	if (!m || like->is_dmabuf)
 		return NULL;
 	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
 	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
@@ -163,7 +198,8 @@ static int unmapped(const struct memory *m, struct trouble *t)
 {
 	uint32_t i = 0;
 
-	while (i + 1 < m->nspans && is_mapped(m->spans[i].addr, m->spans[i].len))
+	while (i + 1 < m->nspans &&
+	       (m->spans[i].is_dmabuf || is_mapped(m->spans[i].addr, m->spans[i].len)))
 		i++;
 	return refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
 }
@@ -174,9 +210,11 @@ static int spans_mapped(struct memory *m, struct trouble *t)
 	uint32_t k, next;
 
 	for (k = 0; k < m->nspans; k = next) {
-		addr = span_at(m, k)->addr;
+		const struct span *s = span_at(m, k);
+
+		addr = s->addr;
 		next = run_end(m, k, &end);
-		if (!is_mapped(addr, end - addr))
+		if (!s->is_dmabuf && !is_mapped(addr, end - addr))
 			return unmapped(m, t);
 	}
 	return 0;
@@ -237,7 +275,7 @@ static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 
 	while (m->rights && k < m->nspans && !rc) {
 		k = run_extent(m, k, &run);
-		if (extent_find(c, &run))
+		if (run.is_dmabuf || extent_find(c, &run))
 			continue;
 		if (!looked++)
 			rc = list_open(c);
@@ -264,6 +302,8 @@ static void spans_find_files(struct control *c, struct memory *m)
 	for (i = 0; i < m->nspans; i++) {
 		struct span *s = &m->spans[i];
 
+		if (s->is_dmabuf)
+			continue;
 		if (!a || s->addr < a->addr || s->addr - a->addr > a->len ||
 		    s->len > a->len - (s->addr - a->addr))
 			a = memory_allocation(&c->allocations, s->addr, s->len);
@@ -297,7 +337,9 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 		m->spans[i].start = m->len;
 		m->spans[i].len = ranges[i].len;
 		m->spans[i].addr = ranges[i].addr;
-		m->spans[i].fd = -1;
+		m->spans[i].fd = ranges[i].fd;
+		m->spans[i].fd_off = ranges[i].fd_off;
+		m->spans[i].is_dmabuf = ranges[i].fd >= 0;
 		m->len += ranges[i].len;
 	}
 	spans_find_files(c, m);
@@ -317,7 +359,7 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	list_for_each(pos, &c->allocations) {
 		struct allocation *b = list_entry(pos, struct allocation, link);
 
-		if (a->addr >= b->addr + b->len || a->addr + a->len <= b->addr)
+		if (a->is_dmabuf || a->addr >= b->addr + b->len || a->addr + a->len <= b->addr)
 			continue;
 		if (on)
 			b->users++;
@@ -345,6 +387,9 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 {
 	struct rlimit limit;
 
+	if (a->is_dmabuf)
+		return refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport, (uint64_t)-rc,
+			      0);
 	if (rc == -ENOMEM && dev->pins && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY)
 		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
@@ -399,6 +444,25 @@ int extents_slow(const struct control *c, const struct region *r)
 	return new &&devices_pin(c);
 }
 
+/* The program may close its descriptor. */
+static struct extent *extent_new(const struct extent *like, struct trouble *t)
+{
+	struct extent *a = malloc(sizeof(*a));
+
+	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
+	if (!a)
+		return NULL;
+	*a = *like;
+	if (!a->is_dmabuf)
+		return a;
+	a->fd = fcntl(like->fd, F_DUPFD_CLOEXEC, 0);
+	if (a->fd >= 0)
+		return a;
+	refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)like->fd, (uint64_t)errno, 0);
+	free(a);
+	return NULL;
+}
+
 static struct extent *extent_get(struct control *c, struct region *r, const struct extent *like,
 				 struct trouble *t)
 {
@@ -409,13 +473,9 @@ static struct extent *extent_get(struct control *c, struct region *r, const stru
 		a->users++;
 		return a;
 	}
-	a = malloc(sizeof(*a));
-	if (!a) {
-		refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
-		return NULL;
-	}
-	*a = *like;
-	extent_hold(c, a, 1);
+	a = extent_new(like, t);
+	if (a)
+		extent_hold(c, a, 1);
 	return a;
 }
 
@@ -454,6 +514,8 @@ void extents_free(struct control *c, struct region *r)
 		struct extent *a = r->extents[--r->nextents];
 
 		extent_hold(c, a, 0);
+		if (a->is_dmabuf)
+			close(a->fd);
 		free(a);
 	}
 	free(r->extents);
@@ -484,7 +546,7 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 		struct extent *a, like;
 
 		next = run_extent(m, k, &like);
-		if (like.fd >= 0 && move_begun(c, like.addr))
+		if (like.fd >= 0 && !like.is_dmabuf && move_begun(c, like.addr))
 			like.fd = -1;
 		a = extent_get(c, r, &like, t);
 		if (!a)

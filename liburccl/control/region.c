@@ -357,7 +357,7 @@ void region_register(struct control *c, struct control_req *req)
 	struct region *r = NULL;
 	int err;
 
-	if (!ranges_check(req->data, req->len, req->rights, &t))
+	if (!ranges_check(c, req->data, req->len, req->rights, &t))
 		r = region_new(c, req, &t);
 	if (!r) {
 		req_trouble(req, &t);
@@ -579,8 +579,8 @@ void region_info(struct control *c, struct control_call *call)
 	info->shared = r->nshared;
 	info->mappable = c->config.params->enforce != URCCL_ENFORCE_OWNER;
 	for (i = 0; i < r->memory->nspans; i++)
-		info->mappable &=
-			r->memory->spans[i].fd >= 0 && !move_begun(c, r->memory->spans[i].addr);
+		info->mappable &= r->memory->spans[i].fd >= 0 && !r->memory->spans[i].is_dmabuf &&
+				  !move_begun(c, r->memory->spans[i].addr);
 	call_answer(call, 0);
 }
 

@@ -57,7 +57,8 @@ void regions_pin(struct control *c); /* those that waited, once no memory is bei
 void regions_end(struct control *c);		       /* all of them; control_step() follows */
 
 /* ranges.c: what a program registers, as memory of a region. 0 (NULL) with *t: -errno. */
-int ranges_check(const struct urccl_range *ranges, uint64_t n, uint64_t rights, struct trouble *t);
+int ranges_check(const struct control *c, const struct urccl_range *ranges, uint64_t n,
+		 uint64_t rights, struct trouble *t);
 struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
 			     uint32_t rights, struct trouble *t);
 void ranges_free(struct memory *m);

@@ -29,6 +29,7 @@ struct extent {
 	uint64_t addr, len;
 	uint64_t fd_off;		/* as in its spans */
 	int	 fd;
+	uint32_t is_dmabuf;		/* likewise; fd is a duplicate, the extent's own */
 	uint32_t rights;		/* enum urccl_rights: of the region it was made for */
 	uint32_t users;			/* control thread: pieces of regions */
 	uint32_t known;			/* the devices have it; whoever told them, then the control
@@ -49,6 +50,7 @@ struct span {
 	uint64_t fd_off;		/* of its first byte in fd */
 	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary
 					 * memory */
+	uint32_t is_dmabuf;		/* it is one: devices may reach it, processors need not */
 	struct extent *extent;		/* that it lies in */
 };
 

@@ -129,7 +129,9 @@ static void refused(void)
 	bad_range((struct urccl_range){.addr = at, .len = UINT64_MAX, .fd = -1}, 1, 0, -EFAULT,
 		  "end of memory");
 	bad_range((struct urccl_range){.addr = 4096, .len = 16, .fd = -1}, 1, 0, -EFAULT, "mapped");
-	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = 0}, 1, 0, -EOPNOTSUPP, "fd");
+	/* Of whatever it is, it is no dma-buf. */
+	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = 0, .fd_off = at % 4096}, 1, 0,
+		  -EOPNOTSUPP, "fd");
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1, .reserved = 1}, 1, 0,
 		  -EINVAL, "reserved");
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1}, 1, 1u << 7, -EOPNOTSUPP,

@@ -35,6 +35,13 @@ static inline struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint
 	return &m->mr;
 }
 
+static inline struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t off, size_t len, uint64_t iova,
+					int fd, int access)
+{
+	CHECK_EQ(fd, 77);
+	return reg(pd, (void *)(uintptr_t)off, len, iova, (unsigned int)access);
+}
+
 static inline int dereg(struct ibv_mr *mr)
 {
 	nderegs++;
@@ -63,6 +70,7 @@ static inline void begin(uint64_t max_mr_size)
 	memset(&e, 0, sizeof(e));
 	verbs_device_init(&d, &config);
 	d.lib.reg_mr_iova2 = reg;
+	d.lib.reg_dmabuf_mr = reg_dmabuf;
 	d.lib.dereg_mr = dereg;
 	d.port.attr.max_mr_size = max_mr_size;
 	e.ep.dev = &d.dev;

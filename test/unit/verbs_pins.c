@@ -38,6 +38,35 @@ static void exposures_share(void)
 	free((void *)(uintptr_t)pin.memory);
 }
 
+/* Registered by its descriptor and where it is in that, for the addresses that entries use. */
+static void is_dmabuf(void)
+{
+	struct pin pin = {.off = 2 * PAGE, .len = PAGE, .rights = URCCL_RIGHT_READ};
+	struct verbs_local at = {.addr = BASE};
+	struct extent extent;
+	struct ibv_sge sge;
+
+	begin(0);
+	at.memory = pin.memory = memory(&extent, BASE, 4 * PAGE);
+	extent.fd = 77;
+	extent.fd_off = 5 * PAGE;
+	extent.is_dmabuf = 1;
+	CHECK_EQ(verbs_reg(&d.dev, &extent), 0);
+	CHECK_EQ(mrs[0].addr, 5 * PAGE);
+	CHECK_EQ(mrs[0].len, 4 * PAGE);
+	CHECK_EQ(mrs[0].iova, BASE);
+	CHECK(verbs_local_next(&at, 0, 8, &sge) && at.unread); /* no processor copies from it */
+	CHECK_EQ(verbs_pin(&d.dev, &pin), 0);
+	CHECK_EQ(mrs[1].addr, 7 * PAGE);
+	CHECK_EQ(mrs[1].len, PAGE);
+	CHECK_EQ(mrs[1].iova % PAGE, 0);
+	CHECK_EQ(mrs[1].access, IBV_ACCESS_REMOTE_READ);
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), 0);
+	CHECK_EQ(verbs_unreg(&d.dev, &extent), 0);
+	CHECK_EQ(live(), 0);
+	free((void *)(uintptr_t)pin.memory);
+}
+
 /* A device's own word counts, but where it is gone and has none. */
 static void is_not_given_back(void)
 {
@@ -68,5 +97,6 @@ int main(void)
 {
 	exposures_share();
 	is_not_given_back();
+	is_dmabuf();
 	return 0;
 }
