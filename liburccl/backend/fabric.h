@@ -338,6 +338,7 @@ struct fabric_ep {
 	uint32_t queued, ops_out;
 	uint32_t suspects;		/* chunks with CHUNK_SUSPECT: no others go meanwhile */
 	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
+	uint32_t more;			/* the provider was promised another operation at once */
 	uint64_t bulk_out;		/* bytes */
 	struct fabric_queue unproved;	/* WRITEs that are acknowledged */
 	struct chunk prove;		/* a FLUSH of our own */
@@ -363,6 +364,7 @@ struct fabric_device {
 	uint32_t raw;			/* FI_MR_RAW: bytes of a key; else 0 */
 	uint32_t bound;			/* FI_MR_ENDPOINT */
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
+	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */

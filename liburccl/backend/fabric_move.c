@@ -194,10 +194,23 @@ static struct fi_rma_iov proof(const struct fabric_ep *e)
 	return (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key};
 }
 
+/* Which of its rules the operation goes by. One that the provider copies costs it no look at the
+ * memory's translation, and one that another follows at once no doorbell. */
+static uint64_t flags_of(const struct fabric_ep *e, const struct chunk *c, uint64_t len, int more)
+{
+	const struct fabric_device *d = fabric_ep_device(e);
+	uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
+
+	if (c->kind != CHUNK_WRITE)
+		return flags;
+	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) | (len <= d->inject ? FI_INJECT : 0);
+}
+
 static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rma,
-		     struct fabric_op *op)
+		     struct fabric_op *op, int more)
 {
 	struct fabric_device *d = fabric_ep_device(e);
+	uint64_t flags = flags_of(e, c, rma->len, more);
 	void *desc = fabric_desc(d, c);
 	void *local = proves(e, c) ? (void *)&d->proof[1] : (char *)c->local + c->scratch[0];
 	struct iovec iov = {.iov_base = local, .iov_len = rma->len};
@@ -212,8 +225,8 @@ static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rm
 	};
 
 	if (c->kind != CHUNK_WRITE)
-		return fi_readmsg(e->way.ep, &msg, FI_COMPLETION);
-	return fi_writemsg(e->way.ep, &msg, FI_COMPLETION | (d->acks ? 0 : FI_DELIVERY_COMPLETE));
+		return fi_readmsg(e->way.ep, &msg, flags);
+	return fi_writemsg(e->way.ep, &msg, flags);
 }
 
 static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c, uint64_t len,
@@ -264,6 +277,18 @@ static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
 	return c->state & CHUNK_SUSPECT && e->ops_out == c->scratch[1];
 }
 
+/* 1: what is behind the chunk in its queue goes at once, unless the provider is full. Of what is
+ * urgent alone: that is small, and many. */
+static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
+{
+	const struct chunk *next = c->next;
+
+	if (!next || e->suspects || c->scratch[0] + len < c->len || e->ops_out + 1 >= FABRIC_OPS)
+		return 0;
+	return moves(next) && next->len && !(next->flags & CHUNK_CANCELLED) &&
+	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
+}
+
 /* 1: it has nothing more to be issued; 0: the way is full, or broken. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
@@ -271,6 +296,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fi_rma_iov rma;
 	ssize_t err;
+	int more;
 
 	while (c->scratch[0] < bytes_of(e, c)) {
 		if (moves(c) && !key_lives(key_of(c))) {
@@ -285,13 +311,15 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		if (FABRIC_OPS - e->ops_out <= left ||
 		    (bulk && e->bulk_out && e->bulk_out + rma.len > FABRIC_WINDOW))
 			return 0;
-		err = issue(e, c, &rma, e->free_ops);
+		more = !bulk && moves(c) && is_followed(e, c, rma.len);
+		err = issue(e, c, &rma, e->free_ops, more);
 		if (err == -FI_EAGAIN) {
 			d->stalled = 1;
 			return 0;
 		}
 		if (err)
 			return fault(e, c);
+		e->more = (uint32_t)more;
 		op_begin(e, e->free_ops, c, rma.len, bulk);
 	}
 	return 1;
@@ -319,6 +347,9 @@ void fabric_move_push(struct fabric_ep *e)
 	push(e, &e->urgent, 0);
 	if (e->way_state == WAY_READY)
 		push(e, &e->bulk, 1);
+	/* What was to follow found no room, and is cancelled: nobody else would end the chain. */
+	if (e->way_state == WAY_READY && e->more && !e->urgent.head && !e->bulk.head)
+		fabric_ep_break(e);
 }
 
 /* ---- coming back ---- */
@@ -537,6 +568,7 @@ void fabric_move_reclaim(struct fabric_ep *e)
 			reclaim(e, c);
 	}
 	e->faulted = 0;
+	e->more = 0;
 }
 
 static void end_queue(struct fabric_ep *e, struct fabric_queue *q)

@@ -124,6 +124,14 @@ static int check_info(const struct fi_info *info)
 	return 0;
 }
 
+/* As a chunk's bytes are counted. */
+static uint32_t inject_of(const struct fi_info *info)
+{
+	size_t n = info->tx_attr->inject_size;
+
+	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
+}
+
 /* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
 static int set_modes(struct fabric_device *d)
 {
@@ -135,6 +143,7 @@ static int set_modes(struct fabric_device *d)
 	d->bound = !!(d->mr_mode & FI_MR_ENDPOINT);
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
+	d->inject = inject_of(d->info);
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
 		return 0;
 	return fabric_region_open(d, NULL, &d->proof[1], sizeof(d->proof[1]), FI_READ,

@@ -99,6 +99,8 @@ void op_end(struct prov_ep *ep, struct op *op, int err)
 	if (!err)
 		err = error_for(ep, op, 1);
 	list_del(&op->link);
+	free(op->copy);
+	op->copy = NULL;
 	cq_add(ep->tx, op->context, done_flags(op->type), op->len, err);
 	op->type = 0;
 }
@@ -133,6 +135,33 @@ static struct op *op_free(struct prov_ep *ep)
 	return NULL;
 }
 
+/* For a test to look up: how many reads and writes there were, of them those that were copied at
+ * once, and that others were promised to follow. */
+#define EXPORT __attribute__((visibility("default")))
+EXPORT extern uint32_t urccl_test_moves, urccl_test_injected, urccl_test_more;
+uint32_t urccl_test_moves, urccl_test_injected, urccl_test_more;
+
+static void count(const struct op *op)
+{
+	if (op->type == PACKET_SEND)
+		return;
+	__atomic_add_fetch(&urccl_test_moves, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&urccl_test_injected, !!(op->flags & FI_INJECT), __ATOMIC_RELAXED);
+	__atomic_add_fetch(&urccl_test_more, !!(op->flags & FI_MORE), __ATOMIC_RELAXED);
+}
+
+/* What it is written from is its user's again. */
+static void inject(struct op *op)
+{
+	if (!(op->flags & FI_INJECT))
+		return;
+	op->copy = malloc(op->len ? op->len : 1);
+	if (!op->copy)
+		DIE("no memory for what is injected");
+	memcpy(op->copy, op->buf, op->len);
+	op->buf = op->copy;
+}
+
 /* How it begins: with the domain's lock. 0 or -errno. */
 static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 {
@@ -157,6 +186,9 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 	memcpy(op->to, av_name(ep->av, to), NAME_BYTES);
 	if (op->type != PACKET_SEND)
 		memory_raw(ep->domain, op->key, op->raw);
+	inject(op);
+	count(op);
+	ep->more = w->more && op->flags & FI_MORE;
 	list_init(&op->link);
 	list_add_tail(&op->link, &ep->sending);
 	/* Never begun, and nobody is to rely on that. */
@@ -199,8 +231,10 @@ static ssize_t move(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t f
 	if (msg->iov_count != 1 || msg->rma_iov_count != 1 ||
 	    msg->msg_iov->iov_len != msg->rma_iov->len)
 		DIE("one range at each side, of one length, is what it was asked to move");
-	if (flags & ~(uint64_t)(FI_COMPLETION | FI_MORE | FI_DELIVERY_COMPLETE))
+	if (flags & ~(uint64_t)(FI_COMPLETION | FI_MORE | FI_DELIVERY_COMPLETE | FI_INJECT))
 		return -FI_EBADFLAGS;
+	if (flags & FI_INJECT && (type == PACKET_READ || msg->rma_iov->len > words()->inject))
+		DIE("%zu bytes of a read or a write are not injected", msg->rma_iov->len);
 	if (flags & FI_DELIVERY_COMPLETE && words()->no_delivery)
 		return -FI_EBADFLAGS;
 	what.buf = msg->msg_iov->iov_base;
@@ -291,6 +325,7 @@ static int ep_close(struct fid *fid)
 {
 	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
 	struct prov_domain *d = ep->domain;
+	uint32_t i;
 
 	usleep(words()->close_slow);
 	domain_enter(d);
@@ -302,6 +337,9 @@ static int ep_close(struct fid *fid)
 	if (ep->regions)
 		DIE("%u regions are bound to the endpoint", ep->regions);
 	wire_end(ep);
+	for (i = 0; i < TX_SIZE; i++)
+		if (ep->ops[i].type)
+			free(ep->ops[i].copy);
 	while (!list_empty(&ep->receives)) {
 		struct receive *r = list_first(&ep->receives, struct receive, link);
 
@@ -386,7 +424,6 @@ static int sock_open(struct prov_ep *ep)
 }
 
 /* For a test to look up: of the last endpoint that was made; and how many there were. */
-#define EXPORT __attribute__((visibility("default")))
 EXPORT extern uint32_t urccl_test_tclass, urccl_test_endpoints;
 uint32_t urccl_test_tclass, urccl_test_endpoints;
 

@@ -327,6 +327,32 @@ static void dead_queues(void)
 	dies(a.cq);
 }
 
+static void promised(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+	uint64_t key = fi_mr_key(mr);
+
+	CHECK_EQ(move(0, 0, 1, key, NULL, &contexts[0], FI_MORE), 0);
+	CHECK(!next_done(1));
+	CHECK_EQ(move(0, 1, 1, key, NULL, &contexts[1], 0), 0);
+	CHECK(next_done(1) == &contexts[0]);
+	CHECK(next_done(1) == &contexts[1]);
+}
+
+static void injected(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+	uint64_t key = fi_mr_key(mr);
+
+	memset(local, 1, LEN);
+	CHECK_EQ(move(0, 0, 64, key, NULL, contexts, FI_INJECT | FI_MORE), 0);
+	memset(local, 2, LEN);
+	CHECK_EQ(move(0, 64, 1, key, NULL, &contexts[1], 0), 0);
+	CHECK(next_done(1) == contexts && next_done(1));
+	CHECK(remote[0] == 1 && remote[63] == 1 && remote[64] == 2);
+	move(0, 0, 65, key, NULL, contexts, FI_INJECT);
+}
+
 static void removed_name(void)
 {
 	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
@@ -496,6 +522,8 @@ static const struct {
 	{"cutter=99", cutter, NULL},
 	{"tx_dead=1,rx_dead=1,recv_dead=2", dead_queues, NULL},
 	{"shm", manual, NULL},
+	{"more", promised, NULL},
+	{"more,inject=64", injected, "are not injected"},
 	{"shm", permitted, "nobody forbade it"},
 	{"", removed_name, "which is removed"},
 	{"av_initiator", known, NULL},

@@ -61,6 +61,7 @@ struct words {
 	uint32_t recv_dead;	   /* likewise of receives that are posted */
 	uint32_t close_slow;	   /* microseconds */
 	uint32_t busy;		   /* closes of an endpoint or a region that are refused */
+	int more;		   /* FI_MORE is not begun */
 	int shm;		   /* endpoints are to forbid shared memory */
 	uint32_t domains, av_slow_us;
 	uint32_t broken; /* domains that cannot be opened, a bit each */
@@ -126,6 +127,7 @@ struct op {		  /* of an initiator */
 	uint32_t type;	  /* enum packet_type; 0: free */
 	void *context, *desc;
 	uint8_t *buf;
+	uint8_t *copy; /* FI_INJECT */
 	size_t len, sent, answered;
 	uint64_t flags, addr, key, again_ns;
 	uint8_t raw[RAW_BYTES];
@@ -147,6 +149,7 @@ struct prov_ep {
 	struct prov_av *av;
 	int enabled, sock;
 	int no_shm;	  /* its user forbade it */
+	int more;	  /* another operation was promised */
 	uint32_t posted;  /* receives, ever */
 	uint32_t regions; /* bound */
 	uint32_t refused; /* closes */

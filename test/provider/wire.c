@@ -319,7 +319,7 @@ void wire_push(struct prov_ep *ep)
 	struct list *pos, *tmp;
 	uint64_t now;
 
-	if (list_empty(&ep->sending))
+	if (list_empty(&ep->sending) || ep->more)
 		return;
 	now = now_ns();
 	list_for_each_safe(pos, tmp, &ep->sending) {

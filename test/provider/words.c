@@ -24,6 +24,7 @@
  *	recv_dead=N		likewise fi_recv(), from the Nth of an endpoint on
  *	close_slow=N		microseconds that it takes to close an endpoint
  *	shm			endpoints are told not to go by shared memory
+ *	more			what has FI_MORE begins when one without it follows
  *	busy=N			an endpoint or a region is closed when that is asked for the
  *				N+1st time: until then it goes on
  *	max_msg=N, inject=N	bytes
@@ -150,6 +151,8 @@ static void word_take(struct words *w, char *word)
 		w->progress = FI_PROGRESS_AUTO;
 	else if (!strcmp(word, "av_initiator"))
 		w->av_initiator = 1;
+	else if (!strcmp(word, "more"))
+		w->more = 1;
 	else if (!strcmp(word, "shm"))
 		w->shm = 1;
 	else if (!strcmp(word, "wait=none"))
