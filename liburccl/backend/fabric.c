@@ -450,6 +450,14 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
+/* An exposure's regions are made, and closed, with it: some are of its ep. */
+static int nothing_to_pin(struct device *dev, struct pin *pin)
+{
+	(void)dev;
+	(void)pin;
+	return 0;
+}
+
 #define FABRIC_BACKEND(name_, transport_)                                                         \
 	{                                                                                         \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,              \
@@ -459,8 +467,8 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_turn_ep_close,           \
 		.expose = fabric_turn_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap, \
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm,  \
-		.post = fabric_turn_post, .cancel = fabric_cancel, .poll = fabric_turn_poll,      \
-		.arm = fabric_turn_arm,                                                           \
+		.pin = nothing_to_pin, .unpin = nothing_to_pin, .post = fabric_turn_post,         \
+		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

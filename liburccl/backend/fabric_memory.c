@@ -58,12 +58,11 @@ int fabric_reg(struct device *dev, struct extent *extent)
 int fabric_unreg(struct device *dev, struct extent *extent)
 {
 	struct fid_mr *mr = extent->mr[dev->index];
+	int err = mr ? fabric_fid_end(fabric_device(dev), &mr->fid) : 0;
 
-	/* No operation and no key names it: one that is busy for ever touches nothing. */
-	if (mr)
-		fabric_fid_end(fabric_device(dev), &mr->fid);
-	extent->mr[dev->index] = NULL;
-	return 0;
+	if (!err)
+		extent->mr[dev->index] = NULL;
+	return err;
 }
 
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
