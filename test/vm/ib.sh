@@ -184,7 +184,7 @@ pusher_over_ib() {
 }
 
 # busy PID DEVICE...: while the process lives, until each of them has sent that much from now on. A
-# rail that carried nothing is tried again after up to a minute.
+# rail that did not come up is tried again after up to half a minute.
 busy() {
 	local pid=$1 device until=$((SECONDS + 80))
 	local -A goal
