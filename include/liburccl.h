@@ -867,13 +867,14 @@ URCCL_INLINE void urccl_sqe_set_group(struct urccl_sqe *sqe, uint32_t group)
 	sqe->group = group;
 }
 
-/* The second half of the entry, cleared. */
+/* The second half of the entry, cleared when it is first asked for after urccl_prep_*(). */
 URCCL_INLINE struct urccl_ext *urccl_sqe_ext(struct urccl_ring *ring, struct urccl_sqe *sqe)
 {
 	struct urccl_ext *ext = &ring->exts[sqe - ring->sqes];
 	struct urccl_ext zero = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
-	*ext = zero;
+	if (!(sqe->flags & URCCL_SQE_EXT))
+		*ext = zero;
 	sqe->flags |= URCCL_SQE_EXT;
 	return ext;
 }
