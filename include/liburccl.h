@@ -897,6 +897,33 @@ URCCL_INLINE void urccl_sqe_set_note(struct urccl_ring *ring, struct urccl_sqe *
 	ext->note_len = len;
 }
 
+/* The entry starts when *word >= value; of reads and writes. Store to it with release, at least:
+ * what was stored before is there when the entry reads it. Nothing rings then: the library looks,
+ * while it sleeps every 50 us or so. word lies in memory registered with some right, and is the
+ * library's to read until the CQE. */
+URCCL_INLINE void urccl_sqe_set_wait(struct urccl_ring *ring, struct urccl_sqe *sqe,
+				     const uint64_t *word, uint64_t value)
+{
+	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
+
+	ext->wait_kind = URCCL_SYNC_WORD;
+	ext->wait_ptr = (uint64_t)(uintptr_t)word;
+	ext->wait_value = value;
+}
+
+/* *word = value, with release, before the CQE of an entry that succeeded, for which it says the
+ * same; one that fails leaves it alone. Of reads and writes. word lies in memory registered with
+ * URCCL_RIGHT_WRITE, and is the library's until the CQE. */
+URCCL_INLINE void urccl_sqe_set_signal(struct urccl_ring *ring, struct urccl_sqe *sqe,
+				       uint64_t *word, uint64_t value)
+{
+	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
+
+	ext->signal_kind = URCCL_SYNC_WORD;
+	ext->signal_ptr = (uint64_t)(uintptr_t)word;
+	ext->signal_value = value;
+}
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

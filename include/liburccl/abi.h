@@ -169,13 +169,15 @@ enum urccl_cancel_by {
 
 enum urccl_sync {
 	URCCL_SYNC_NONE = 0,
-	URCCL_SYNC_WORD,		/* u64 in host or device memory: wait >=, signal = */
+	URCCL_SYNC_WORD,		/* u64 in host or device memory: wait >=, signal =; on a
+					 * multiple of 8, in registered memory */
 	URCCL_SYNC_CUDA_EVENT,
 	URCCL_SYNC_HIP_EVENT,
 };
 
 /* The second half of an entry. Each SQ slot has one beside it in the ring; urccl_sqe_ext(ring,
- * sqe) clears it, sets URCCL_SQE_EXT and returns it, so the program keeps no storage of its own. */
+ * sqe) clears it, sets URCCL_SQE_EXT and returns it, so the program keeps no storage of its own.
+ * wait and signal are of reads and writes. */
 struct urccl_ext {			/* 64 bytes */
 	uint32_t reserved2;		/*  0 */
 	uint32_t note_len;		/*  4 at most URCCL_NOTE_MAX */

@@ -14,6 +14,9 @@ REASON(FIELD,		"field at byte %u of the entry is not used by this operation and 
 			"0, not %x: prepare the entry anew")
 REASON(EXT_FIELD,	"field at byte %u of the entry's second half is not carried out by this "
 			"version and must be 0")
+REASON(EXT_WORD,	"the word at %x, to wait for or to set, must have an address, on a multiple of 8")
+REASON(WORD_RIGHTS,	"the word at %x is in no memory that is known to be readable and, to be set, writable: "
+			"register it with URCCL_RIGHT_READ or URCCL_RIGHT_WRITE")
 REASON(DTYPE,		"compression as type %u is not carried out by this version: set dtype to 0")
 REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u: shorten it, or write it "
 			"to memory of the peer's")

@@ -160,41 +160,79 @@ static struct verdict check_note(uint64_t addr, uint64_t len)
 	return fine;
 }
 
-static int ext_unused(const struct urccl_ext *x, uint32_t *place)
+/* The first byte of the second half that is set and not used; its size: there is none. */
+static uint32_t ext_surplus(const struct urccl_ext *x, int is_data)
 {
 	struct urccl_ext rest = *x;
 	const uint8_t *bytes = (const uint8_t *)&rest;
-	uint32_t i;
+	uint32_t i = 0;
 
 	rest.note_len = 0;
 	rest.note = 0;
-	for (i = 0; i < sizeof(rest); i++) {
-		*place = i;
-		if (bytes[i])
-			return 0;
+	if (is_data) {
+		rest.wait_kind = rest.signal_kind = 0;
+		rest.wait_ptr = rest.wait_value = rest.signal_ptr = rest.signal_value = 0;
 	}
-	return 1;
+	while (i < sizeof(rest) && !bytes[i])
+		i++;
+	return i;
 }
 
-/* The second half: only the notification's payload (CONNECT: the hello) is carried out. */
+/* A word to wait for, or to set: where its kind and address are. */
+static struct verdict check_word(uint8_t kind, uint32_t kind_at, uint64_t ptr, uint32_t ptr_at,
+				 uint64_t value)
+{
+	if (kind > URCCL_SYNC_WORD)
+		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, kind_at, 0);
+	if (!kind && ptr)
+		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at, ptr);
+	if (!kind && value)
+		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at + 8, value);
+	if (kind && (!ptr || ptr % 8))
+		return wrong(-EINVAL, REASON_EXT_WORD, ptr, 0);
+	return fine;
+}
+
+static struct verdict check_sync(struct op *op, const struct urccl_ext *x)
+{
+	struct verdict v = check_word(x->wait_kind, 16, x->wait_ptr, 24, x->wait_value);
+	struct sync *s = sync_of(op);
+
+	if (!v.res)
+		v = check_word(x->signal_kind, 17, x->signal_ptr, 40, x->signal_value);
+	if (v.res || !(x->wait_kind | x->signal_kind))
+		return v;
+	s->wait = (const uint64_t *)(uintptr_t)x->wait_ptr;
+	s->wait_value = x->wait_value;
+	s->signal = (uint64_t *)(uintptr_t)x->signal_ptr;
+	s->signal_value = x->signal_value;
+	s->wait_memory = s->signal_memory = NULL;
+	op->bits |= x->wait_kind ? OP_AWAITS : 0;
+	op->bits |= x->signal_kind ? OP_SIGNALS | OP_CHAINED : 0;
+	return fine;
+}
+
+/* The second half: the notification's payload (CONNECT: the hello) and, of data, words. */
 static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 {
+	struct verdict v;
 	uint32_t place;
-	int reserved;
 
 	if (!(op->sqe.flags & URCCL_SQE_EXT))
 		return fine;
-	if (!ext_unused(x, &place)) {
-		reserved = place < 4 || (place >= 20 && place < 24) || place >= 56;
-		return reserved ? wrong(-EINVAL, REASON_FIELD, 64 + place, 1)
-				: wrong(-EOPNOTSUPP, REASON_EXT_FIELD, place, 0);
-	}
+	place = ext_surplus(x, op_is_data(op));
+	if (place == offsetof(struct urccl_ext, codec) ||
+	    place == offsetof(struct urccl_ext, codec) + 1)
+		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, place, 0);
+	if (place < sizeof(*x))
+		return wrong(-EINVAL, REASON_FIELD, 64 + place, ((const uint8_t *)x)[place]);
 	if (op->sqe.opcode != URCCL_OP_CONNECT && !(op->sqe.flags & URCCL_SQE_NOTIFY) &&
 	    x->note_len)
 		return wrong(-EINVAL, REASON_FIELD, 68, x->note_len);
 	op->note = x->note;
 	op->note_len = x->note_len;
-	return check_note(x->note, x->note_len);
+	v = check_note(x->note, x->note_len);
+	return !v.res && op_is_data(op) ? check_sync(op, x) : v;
 }
 
 static struct verdict check_rest(struct op *op)

@@ -28,8 +28,8 @@ static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len
 }
 
 /* It is not known yet, or not there, or not of that size: news of it is heard first. */
-__attribute__((noinline)) static struct memory *missing_memory(struct op *op, uint32_t region,
-							       uint64_t addr, uint64_t len)
+__attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t region,
+							uint64_t addr, uint64_t len)
 {
 	struct engine *e = op_engine(op);
 	struct memory *m;
@@ -62,7 +62,7 @@ static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr
 
 	if (m && (!region || memory_holds(m, addr, len)))
 		return m;
-	return missing_memory(op, region, addr, len);
+	return cursor_missing(op, region, addr, len);
 }
 
 int cursor_lookup(struct op *op)

@@ -11,7 +11,9 @@
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
 #define SELDOM	   16u /* turns for one of a busy engine in which it looks at everything */
-#define POLL_NS	   (1 * NSEC_PER_MSEC) /* how long to sleep where nothing wakes us */
+#define POLL_NS	   (1 * NSEC_PER_MSEC)	/* how long to sleep where nothing wakes us */
+#define WORD_NS	   (50 * NSEC_PER_USEC) /* likewise, where an entry waits for a word */
+#define WORDS_TURN 64u			/* of them that one turn looks at */
 
 /* ---- a turn ---- */
 
@@ -75,6 +77,8 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		flush_all(e);
 	if (e->sweep)
 		sweep_chunks(e);
+	if (!list_empty(&e->words))
+		sync_look(e, WORDS_TURN);
 	e->wants_slots = 0;
 	if (!list_empty(&e->pending))
 		e->wants_slots |= (uint32_t)notes_pending(e);
@@ -86,7 +90,7 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		retry_commands(e);
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
 		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
-		   !list_empty(&e->commands);
+		   !list_empty(&e->words) || !list_empty(&e->commands);
 }
 
 /* Devices without rails have strangers to look at, at most. */
@@ -157,7 +161,7 @@ static int arm(struct engine *e)
 	uint32_t i;
 
 	e->armed = 1;
-	if (mailbox_arm(&e->mailbox))
+	if (sync_look(e, UINT32_MAX) || mailbox_arm(&e->mailbox))
 		return 1;
 	list_for_each(pos, &e->rings) {
 		struct ring *r = list_entry(pos, struct engine_ring, link)->ring;
@@ -188,6 +192,8 @@ static uint64_t sleep_ns(const struct engine *e)
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)
 			ns = POLL_NS;
+	if (!list_empty(&e->words) && ns > WORD_NS)
+		ns = WORD_NS;
 	return ns;
 }
 
@@ -233,16 +239,19 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	return n;
 }
 
-static void thread_sleep(struct engine *e)
+/* 0: it has slept, and nothing woke it but its timer. */
+static int thread_sleep(struct engine *e)
 {
+	int woken = 1;
 	uint64_t ns;
 
 	if (!arm(e)) {
 		ns = sleep_ns(e);
 		tell_asleep(e, ns);
-		epoll_sleep(e, ns);
+		woken = epoll_sleep(e, ns) != 0;
 	}
 	disarm(e);
+	return woken;
 }
 
 static void *thread_main(void *arg)
@@ -260,8 +269,9 @@ static void *thread_main(void *arg)
 			cpu_relax();
 			continue;
 		}
-		e->idle_since = 0;
-		thread_sleep(e);
+		/* Who wakes often to look finds nothing mostly, and does not spin then. */
+		if (thread_sleep(e))
+			e->idle_since = 0;
 	}
 	msg_reply(&e->stop->msg, 0);
 	return NULL;
@@ -476,6 +486,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->pending_accepts);
 	list_init(&e->messages);
 	list_init(&e->moved);
+	list_init(&e->words);
 	e->young_tail = &e->young;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);

@@ -17,6 +17,8 @@ static void init_ops(struct engine_ring *er)
 		list_init(&op->link);
 		list_init(&op->drain_link);
 		list_init(&op->fence_link);
+		list_init(&er->syncs[i].link);
+		er->syncs[i].op = op;
 		op->told = er->untold_entries ? &er->untold_entries[i] : tell_record(er, i);
 	}
 }
@@ -51,8 +53,10 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	list_init(&er->messages_link);
 	er->ops = calloc(n, sizeof(*er->ops));
 	er->asks = calloc(n, sizeof(*er->asks));
+	er->syncs = calloc(n, sizeof(*er->syncs));
 	er->free = calloc(n, sizeof(*er->free));
-	if (!er->ops || !er->asks || !er->free || order_ring_init(er) || tell_ring(er)) {
+	if (!er->ops || !er->asks || !er->syncs || !er->free || order_ring_init(er) ||
+	    tell_ring(er)) {
 		engine_ring_free(er);
 		return fail(-ENOMEM, "no memory for a ring of %u entries", n);
 	}
@@ -71,6 +75,7 @@ void engine_ring_free(struct engine_ring *er)
 	free(er->untold_entries);
 	free(er->ops);
 	free(er->asks);
+	free(er->syncs);
 	free(er->free);
 	free(er);
 }

@@ -95,11 +95,14 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
-/* Others hear of its end, or the program was shown it. By its name bench/cost.py knows it. */
+/* Others hear of its end, or the program was shown it, or is to see it in a word. By its name
+ * bench/cost.py knows it. */
 __attribute__((noinline)) static void end_told(struct op *op)
 {
 	struct engine_ring *er = op->er;
 
+	if (op->bits & OP_SIGNALS && op->res >= 0)
+		sync_signal(op);
 	outcome_known(op);
 	order_leave(op);
 	if (er->watched) {
@@ -217,6 +220,7 @@ static void withdraw(struct op *op)
 		list_del(&op->link);
 		list_del(&op->drain_link);
 		list_del(&op->fence_link);
+		sync_leave(op);
 		break;
 	case OP_MOVING:
 		lane_remove_op(op);
@@ -316,6 +320,7 @@ void op_block_failed(struct op *op, uint32_t reason, uint64_t arg)
 		op->bits |= OP_FORGIVEN;
 	list_del(&op->drain_link);
 	list_del(&op->fence_link);
+	sync_leave(op);
 	list_add_tail(&op->link, &op_engine(op)->ready);
 }
 

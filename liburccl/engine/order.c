@@ -262,7 +262,7 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 	return 0;
 }
 
-/* It asks for an order, or follows one that does; or its ring closes. */
+/* It asks for an order, or follows one that does; or has words; or its ring closes. */
 __attribute__((noinline)) static int enter_ordered(struct op *op)
 {
 	uint32_t broke = 0, fence = 0, n = 0;
@@ -281,6 +281,8 @@ __attribute__((noinline)) static int enter_ordered(struct op *op)
 		op_fail(op, -ECANCELED, fence, n, 0, 0);
 	else if (op->er->closing)
 		op_fail(op, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
+	else if (op->bits & (OP_AWAITS | OP_SIGNALS))
+		sync_enter(op);
 	return op->bits & OP_DECIDED;
 }
 
@@ -294,7 +296,7 @@ int order_enter(struct op *op)
 	else if (op->peer)
 		enter_peer(op);
 	if (er->chain_open | er->closing |
-	    (op->sqe.flags & (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_FENCE)))
+	    (op->sqe.flags & (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_FENCE | URCCL_SQE_EXT)))
 		return enter_ordered(op);
 	return 0;
 }

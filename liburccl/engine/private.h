@@ -111,11 +111,14 @@ enum op_bits {
 	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
 	OP_IS_DATA = 1 << 18, /* from its check on: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
-	OP_CHAINED = 1 << 20,	/* it has LINK, or the entry before it has */
+	OP_CHAINED = 1 << 20, /* it has LINK, or the entry before it has; or OP_SIGNALS: somebody
+				 may wait for its end */
 	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
 	OP_AGAIN = 1 << 23,	/* all of it is to go again: replay.c */
 	OP_PROVED = 1 << 24, /* it asked for proof of what its FENCE follows */
+	OP_AWAITS = 1 << 25,  /* it has a word to wait for: sync.c */
+	OP_SIGNALS = 1 << 26, /* likewise, to set when it succeeds */
 };
 
 /* So many scopes of a ring may have entries that ended acknowledged only and are not proved. */
@@ -197,6 +200,17 @@ struct op {
 	struct cursor cursor;
 };
 
+/* Start-when and signal-when of an entry with OP_AWAITS, OP_SIGNALS. */
+struct sync {
+	struct list link; /* in the engine's words, while its word is not there */
+	struct op *op;
+	const uint64_t *wait;
+	uint64_t wait_value;
+	uint64_t *signal;
+	uint64_t signal_value;
+	struct memory *wait_memory, *signal_memory; /* regions that they lie in, while looked at */
+};
+
 /* What an entry asked the control thread for. */
 struct ask {
 	struct control_req req, drop;
@@ -213,6 +227,7 @@ struct engine_ring {
 	uint32_t entries;
 	struct op *ops;
 	struct ask *asks; /* one beside each op */
+	struct sync *syncs; /* likewise */
 	struct op **free; /* a stack */
 	uint32_t nfree;
 	uint64_t seq;
@@ -392,14 +407,15 @@ struct engine {
 	struct list pending_accepts; /* PEER_EVENT commands */
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
 	struct list moved;	     /* peers whose bytes are to be told */
+	struct list words;	     /* awaited: struct sync */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *young, **young_tail; /* taken since the last look, oldest first */
 	struct op *accept, *watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
-	uint32_t rare;	      /* flushes, pending, pending_accepts, messages or commands may not be
-				 empty: rare_add() */
+	uint32_t rare;	      /* flushes, pending, pending_accepts, messages, words or commands may
+				 not be empty: rare_add() */
 	uint32_t lanes_set;   /* of lanes a bit each: it may not be empty */
 	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: no sleep until they are done */
 
@@ -453,6 +469,11 @@ static inline int op_is_atomic(const struct op *op)
 static inline int op_reads(const struct op *op)
 {
 	return op->sqe.opcode & 1;
+}
+
+static inline struct sync *sync_of(const struct op *op)
+{
+	return &op->er->syncs[op - op->er->ops];
 }
 
 /* check.c */
@@ -509,7 +530,18 @@ void order_settle(struct scope *s); /* it may be of no more use */
 void order_lost(struct scope *s); /* bytes of it that were acknowledged only: as a failure */
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 
+/* sync.c */
+void sync_enter(struct op *op); /* OP_AWAITS, OP_SIGNALS: looks its words up; op_fail() if wrong */
+void sync_leave(struct op *op); /* its word is not waited for any more */
+/* Of the words that are awaited, this many at most: entries whose word is there go on. How many. */
+uint32_t sync_look(struct engine *e, uint32_t most);
+void sync_signal(const struct op *op);			 /* it has succeeded */
+int sync_in(const struct op *op, const struct memory *m); /* a word that it needs is in there */
+
 /* cursor.c */
+/* What a look for local memory did not find, or not of that size, once news of it is heard. NULL
+ * with op_fail() done. */
+struct memory *cursor_missing(struct op *op, uint32_t region, uint64_t addr, uint64_t len);
 int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_fail() done */
 int cursor_lookup(struct op *op); /* of OP_LOOKUP; likewise */
 /* 1, 0 at the end, or -errno likewise; -EAGAIN: the rail of this number has no key for it. */

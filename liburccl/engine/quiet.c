@@ -83,7 +83,8 @@ static int region_in(const struct op *op, const void *what)
 {
 	return op->memory == what || (op->cursor.cur.len && op->cursor.cur.memory == what) ||
 	       (op->cursor.element.pos < op->cursor.element.len &&
-		op->cursor.element.memory == what);
+		op->cursor.element.memory == what) ||
+	       sync_in(op, what);
 }
 
 static int remote_in(const struct op *op, const void *what)

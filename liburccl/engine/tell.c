@@ -77,6 +77,7 @@ static void show(struct op *op)
 	store_relaxed(&t->placed, op->placed);
 	store_relaxed(&t->peer, op->peer ? op->peer->handle : 0);
 	store_relaxed(&t->opcode, op->sqe.opcode);
+	store_relaxed(&t->awaits, op->bits & OP_AWAITS && !list_empty(&sync_of(op)->link));
 	tell_state(op);
 }
 

@@ -48,6 +48,13 @@ static inline void tell_state(const struct op *op)
 	store_relaxed(&op->told->state, op->state);
 }
 
+/* The word that it waits for is there. */
+static inline void tell_word(const struct op *op)
+{
+	if (URCCL_TELLS && (op->bits & OP_SHOWN))
+		store_relaxed(&op->told->awaits, 0);
+}
+
 /* Some of it came out, and not all. */
 static inline void tell_placed(const struct op *op)
 {

@@ -134,6 +134,7 @@ int segment_entry_get(const struct segment *s, const struct segment_ring *r, uin
 	out->opcode = load_relaxed(&e->opcode);
 	out->state = load_relaxed(&e->state);
 	out->stopping = load_relaxed(&e->stopping);
+	out->awaits = out->state == SEGMENT_WAITING && load_relaxed(&e->awaits);
 	out->started_ns = load_relaxed(&e->started_ns);
 	out->user_data = load_relaxed(&e->user_data);
 	out->total = load_relaxed(&e->total);

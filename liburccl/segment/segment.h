@@ -101,7 +101,7 @@ struct segment_entry {
 	uint8_t opcode;
 	uint8_t state; /* enum segment_entry_state */
 	uint8_t stopping;
-	uint8_t reserved;
+	uint8_t awaits; /* 1: WAITING, for a word of the program's too */
 };
 
 struct segment_peer {
@@ -193,7 +193,7 @@ int segment_text(const struct segment_view *v, uint64_t now_ns, int fd);
 
 /* One entry, checked. */
 struct segment_entry_view {
-	uint32_t slot, opcode, state, stopping, peer;
+	uint32_t slot, opcode, state, stopping, awaits, peer;
 	uint64_t started_ns, user_data, total, placed;
 };
 /* Entries that the ring ever took; and of them those that ended, one way or another. */

@@ -198,8 +198,9 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 	const char *name = opcode_name(v->opcode);
 	char ago[24];
 
-	dprintf(fd, "  entry %u: %s, %s%s", v->slot, name ? name : "?",
-		segment_state_name(v->state), v->stopping ? ", stopping" : "");
+	dprintf(fd, "  entry %u: %s, %s%s%s", v->slot, name ? name : "?",
+		segment_state_name(v->state), v->awaits ? " for a word" : "",
+		v->stopping ? ", stopping" : "");
 	if (v->peer)
 		dprintf(fd, ", peer 0x%x", v->peer);
 	dprintf(fd, ", user_data 0x%llx, since %s", (ull)v->user_data,

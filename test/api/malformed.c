@@ -5,7 +5,8 @@
 
 static struct pair p;
 static struct target t;
-static uint8_t local[8192], before[4096];
+static _Alignas(8) uint8_t local[8192];
+static uint8_t before[4096];
 static struct urccl_region region;
 
 /* Runs the entry as changed; then a good one, and looks at the target. */
@@ -80,6 +81,40 @@ static struct urccl_sqe *add_entry(void)
 
 	urccl_prep_fetch_add(sqe, t.remote, 0, 1);
 	return sqe;
+}
+
+/* What it is to wait for, or to set, and no more. */
+static void words(void)
+{
+	static uint64_t nowhere;
+	uint64_t *word = (uint64_t *)(void *)local;
+	struct urccl_ring *ring = p.a.ring;
+
+	WRONG(write_entry(), urccl_sqe_set_wait(ring, sqe, NULL, 0), -EINVAL, "address");
+	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, NULL, 0), -EINVAL, "address");
+	WRONG(write_entry(), urccl_sqe_set_wait(ring, sqe, (void *)(local + 4), 0), -EINVAL,
+	      "multiple of 8");
+	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, (void *)(local + 1), 0), -EINVAL,
+	      "multiple of 8");
+	WRONG(write_entry(), urccl_sqe_set_wait(ring, sqe, &nowhere, 0), -EFAULT, "no region");
+	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, (uint64_t *)8, 0), -EFAULT,
+	      "no region");
+	WRONG(write_entry(), urccl_sqe_set_wait(ring, sqe, word, 0), -EACCES, "URCCL_RIGHT_READ");
+	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EACCES,
+	      "URCCL_RIGHT_WRITE");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = URCCL_SYNC_CUDA_EVENT,
+	      -EOPNOTSUPP, "byte 16");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_kind = URCCL_SYNC_HIP_EVENT,
+	      -EOPNOTSUPP, "byte 17");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = 99, -EOPNOTSUPP, "byte 16");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_ptr = 8, -EINVAL, "byte 88");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_value = 1, -EINVAL, "byte 96");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_ptr = 8, -EINVAL, "byte 104");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_value = 1, -EINVAL, "byte 112");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved0 = 1, -EINVAL, "byte 84");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved1 = 1, -EINVAL, "byte 120");
+	WRONG(add_entry(), urccl_sqe_set_wait(ring, sqe, word, 0), -EINVAL, "byte 80");
+	WRONG(add_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EINVAL, "byte 81");
 }
 
 static struct urccl_sqe *swap_entry(void)
@@ -262,6 +297,7 @@ int main(int argc, char **argv)
 	ranges();
 	handles();
 	pages();
+	words();
 	atomics();
 	swaps();
 	messages();
