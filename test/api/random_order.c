@@ -2,8 +2,9 @@
 /* Random entries of every kind with random order flags against a model of what they promise: each
  * ends once; LINK, DRAIN and FENCE let nothing start that must wait, CANCEL ends after all it
  * names, notifications and messages come once or are reported, an atomic is done as often as it
- * says, room comes back. In between references to the peer come and go, and at times the last one
- * goes in the middle of everything. */
+ * says, no word is too late for what waits for it, or set for nothing, room comes back. In between
+ * references to the peer come and go, and at times the last one goes in the middle of everything.
+ */
 #include "random_order.h"
 
 #define PHASE	 1000u /* entries between two looks at an empty ring */
@@ -16,6 +17,9 @@ static uint8_t *bytes, blob[URCCL_METADATA_MAX];
 static uint32_t blob_len, watching;
 static uint32_t adds_done, adds_unknown, heard_b;
 static uint64_t seed;
+static struct {
+	uint64_t ticks, set[N + 64];
+} words;
 
 static uint32_t below(uint32_t max)
 {
@@ -33,6 +37,18 @@ static void maybe_tell(struct entry *e, struct urccl_sqe *sqe)
 		return;
 	e->promised = 1;
 	urccl_sqe_set_notify(sqe, n);
+}
+
+static void maybe_words(struct entry *e, struct urccl_sqe *sqe)
+{
+	if (!below(6)) {
+		e->wait = words.ticks + below(4);
+		urccl_sqe_set_wait(p.a.ring, sqe, &words.ticks, e->wait);
+	}
+	if (!below(6)) {
+		e->signals = 1;
+		urccl_sqe_set_signal(p.a.ring, sqe, &words.set[n], 1);
+	}
 }
 
 static void prep_data(struct entry *e, struct urccl_sqe *sqe)
@@ -60,6 +76,7 @@ static void prep_data(struct entry *e, struct urccl_sqe *sqe)
 	else
 		urccl_prep_read_paged(sqe, t.remote, local, &e->paged, 1);
 	maybe_tell(e, sqe);
+	maybe_words(e, sqe);
 }
 
 /* Each that is done adds 1 to the word behind the bytes that all others move. */
@@ -198,10 +215,21 @@ static void start(void)
 
 /* ---- taking ---- */
 
+/* Of an entry that has ended. */
+static void check_words(uint32_t i)
+{
+	const struct entry *e = &entries[i];
+	uint64_t set = __atomic_load_n(&words.set[i], __ATOMIC_ACQUIRE);
+
+	CHECK(e->outcome != DONE || e->wait <= words.ticks);
+	CHECK_EQ(set, e->outcome == DONE && e->signals);
+}
+
 static void take(uint64_t ns)
 {
 	struct urccl_cqe cqe;
 
+	__atomic_store_n(&words.ticks, words.ticks + below(2), __ATOMIC_RELEASE);
 	while (side_take_within(&p.a, &p.b, ns, &cqe, NULL)) {
 		ns = 0;
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_MSG) {
@@ -213,8 +241,10 @@ static void take(uint64_t ns)
 			watching = 0;
 			continue;
 		}
-		if (!(cqe.flags & URCCL_CQE_MORE))
-			on_end((uint32_t)(cqe.user_data - BASE), &cqe);
+		if (cqe.flags & URCCL_CQE_MORE)
+			continue;
+		on_end((uint32_t)(cqe.user_data - BASE), &cqe);
+		check_words((uint32_t)(cqe.user_data - BASE));
 	}
 }
 
@@ -304,6 +334,7 @@ static void end_phase(void)
 	}
 	for (i = phase; i < n; i++) {
 		check_notes(i);
+		check_words(i);
 		if (entries[i].sqe.opcode == URCCL_OP_MSG_RING)
 			CHECK_EQ(entries[i].messages, entries[i].outcome == DONE);
 	}
@@ -354,6 +385,7 @@ int main(int argc, char **argv)
 	bytes = calloc(1, BYTES);
 	CHECK(bytes);
 	local = side_register(&p.a, bytes, BYTES, 0);
+	side_register(&p.a, &words, sizeof(words), URCCL_RIGHT_WRITE);
 	blob_len = (uint32_t)urccl_metadata(p.b.ctx, blob, sizeof(blob));
 	watching = refs = 1;
 	while (n < N) {

@@ -15,7 +15,8 @@ struct entry {
 	struct urccl_seg segs[2];
 	struct urccl_paged paged;
 	struct urccl_range range;
-	uint32_t outcome, has_peer, told, promised, unknown, bad, owes, messages;
+	uint32_t outcome, has_peer, told, promised, unknown, bad, owes, messages, signals;
+	uint64_t wait; /* it starts when so many ticks have passed */
 	int64_t res, heard;
 };
 
