@@ -8,6 +8,7 @@
 #include "context.h"
 #include "nics.h"
 #include "backend/backend.h"
+#include "segment/segment.h"
 
 static const struct backend *const backends[] = {
 	[URCCL_TRANSPORT_SIM] = &backend_sim,	    [URCCL_TRANSPORT_SHM] = &backend_shm,
@@ -160,11 +161,26 @@ static void leave_out(struct urccl *ctx, uint32_t first, const char *what)
 	}
 }
 
+#define SETTING_TEXT sizeof(((struct segment_head *)0)->settings[0])
+
+/* 0: it is as nobody set it. */
+static int setting_line(const struct urccl *ctx, uint32_t i, char text[SETTING_TEXT])
+{
+	const struct setting *row = &settings_table[i];
+	char origin[VARIABLE_MAX], value[256];
+
+	if (setting_is_default(row, &ctx->settings.p))
+		return 0;
+	setting_origin(row, &ctx->settings.p, origin);
+	setting_text(row, &ctx->settings.p, value, sizeof(value));
+	snprintf(text, SETTING_TEXT, "%s = \"%s\" (%s)", row->name, value, origin);
+	return 1;
+}
+
 /* What was opened, in a line, and who set what. */
 static void log_open(const struct urccl *ctx)
 {
-	const struct urccl_params *p = &ctx->settings.p;
-	char plan[128] = "", origin[VARIABLE_MAX], value[256];
+	char plan[128] = "", text[SETTING_TEXT];
 	size_t at = 0;
 	uint32_t i;
 
@@ -175,14 +191,9 @@ static void log_open(const struct urccl *ctx)
 		 urccl_version(), (unsigned long long)ctx->incarnation,
 		 ctx->is_inline ? ", inline" : "",
 		 ctx->secret.is_set ? ", with a shared secret" : "", plan);
-	for (i = 0; i < settings_count && log_wants(&ctx->log, URCCL_LOG_DEBUG); i++) {
-		if (setting_is_default(&settings_table[i], p))
-			continue;
-		setting_origin(&settings_table[i], p, origin);
-		setting_text(&settings_table[i], p, value, sizeof(value));
-		log_text(&ctx->log, URCCL_LOG_DEBUG, "setting %s = \"%s\" (%s)",
-			 settings_table[i].name, value, origin);
-	}
+	for (i = 0; i < settings_count && log_wants(&ctx->log, URCCL_LOG_DEBUG); i++)
+		if (setting_line(ctx, i, text))
+			log_text(&ctx->log, URCCL_LOG_DEBUG, "setting %s", text);
 }
 
 /* A setting that is a transport's alone asks for it as naming it does, where no transport was
@@ -311,6 +322,19 @@ static int control_make(struct urccl *ctx)
 	return control_open(&config, &ctx->control);
 }
 
+_Static_assert(SETTINGS_MAX <= SEGMENT_SETTINGS, "each can be told");
+
+/* For whoever looks from outside: they stay as they are. */
+static void settings_tell(struct urccl *ctx)
+{
+	char text[SETTING_TEXT];
+	uint32_t i, n = 0;
+
+	for (i = 0; i < settings_count; i++)
+		if (setting_line(ctx, i, text))
+			engine_tell_setting(ctx->engine, n++, text);
+}
+
 static int engine_make(struct urccl *ctx)
 {
 	struct engine_config config = {
@@ -323,8 +347,11 @@ static int engine_make(struct urccl *ctx)
 		.left_out = ctx->left_out,
 		.clock = ctx->clock,
 	};
+	int err = engine_open(&config, &ctx->engine);
 
-	return engine_open(&config, &ctx->engine);
+	if (!err)
+		settings_tell(ctx);
+	return err;
 }
 
 /* Ends peers, regions and the engine's thread. Where the engine has none, this one runs it. */
@@ -423,23 +450,6 @@ void urccl_close(struct urccl *ctx)
 	context_unmap(ctx);
 }
 
-/* Those that are not the defaults. */
-static void dump_settings(const struct urccl_params *p, int fd)
-{
-	char origin[VARIABLE_MAX], value[256];
-	uint32_t i;
-
-	for (i = 0; i < settings_count; i++) {
-		const struct setting *row = &settings_table[i];
-
-		if (setting_is_default(row, p))
-			continue;
-		setting_origin(row, p, origin);
-		setting_text(row, p, value, sizeof(value));
-		dprintf(fd, "setting %s = \"%s\" (%s)\n", row->name, value, origin);
-	}
-}
-
 int urccl_dump(struct urccl *ctx, int fd)
 {
 	int err = context_check(ctx);
@@ -451,6 +461,5 @@ int urccl_dump(struct urccl *ctx, int fd)
 		err = engine_dump(ctx->engine, fd);
 	if (err)
 		return fail(err, "nothing can be written to fd %d: %s", fd, strerrordesc_np(-err));
-	dump_settings(&ctx->settings.p, fd);
 	return 0;
 }

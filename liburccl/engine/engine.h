@@ -244,6 +244,8 @@ enum urccl_enforced engine_remote_enforced(const struct engine_remote *r); /* an
 /* ---- any thread, also beside a stuck engine ---- */
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats);
+/* Before it is started: one for dumps, by number from 0 on. */
+void engine_tell_setting(struct engine *e, uint32_t i, const char *text);
 int engine_dump(const struct engine *e, int fd); /* 0 or -errno: fd takes nothing */
 const struct failures *engine_failures(const struct engine *e);
 

@@ -45,6 +45,14 @@ int tell_open(struct engine *e)
 	return 0;
 }
 
+void engine_tell_setting(struct engine *e, uint32_t i, const char *text)
+{
+	struct segment_head *h = &segment_of(e->segment)->head;
+
+	assert(i < SEGMENT_SETTINGS);
+	snprintf(h->settings[i], sizeof(h->settings[i]), "%s", text);
+}
+
 /* ---- the engine's thread ---- */
 
 struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i)

@@ -19,11 +19,12 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   2u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   3u /* of this layout: another is not read */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* of all rings */
 #define SEGMENT_DEVICES	   16u
+#define SEGMENT_SETTINGS   96u
 #define SEGMENT_CLASSES	   3u
 #define SEGMENT_CELL_BITS  4u /* 16 cells a power of two: 6 % wide */
 #define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
@@ -136,6 +137,8 @@ struct segment_head {
 	struct segment_device devices[SEGMENT_DEVICES];
 	char left_out[512];   /* transports that did not open, and why */
 	char alone[128];      /* why no other process can read this; "" if it can */
+	/* Those that are not the defaults: "listen = \"\" (params)"; the first empty one ends them. */
+	char settings[SEGMENT_SETTINGS][320];
 	uint32_t peers_there; /* control thread: peers' records that are allocated */
 	uint32_t reserved1;
 };

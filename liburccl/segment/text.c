@@ -94,6 +94,19 @@ static void text_engine(const struct segment *s, uint64_t now, int fd)
 		(ull)c.notes_received);
 }
 
+static void text_settings(const struct segment *s, int fd)
+{
+	char text[sizeof(s->head.settings[0])];
+	uint32_t i;
+
+	for (i = 0; i < SEGMENT_SETTINGS; i++) {
+		segment_string(s->head.settings[i], sizeof(text), text, sizeof(text));
+		if (!*text)
+			return;
+		dprintf(fd, "setting %s\n", text);
+	}
+}
+
 /* ---- latencies ---- */
 
 static const char *latency_text(const struct segment_latency *l, double q, char to[24])
@@ -251,5 +264,6 @@ int segment_text(const struct segment_view *v, uint64_t now_ns, int fd)
 		text_peer(&v->s->peers[i], fd);
 	for (i = 0; i < SEGMENT_RINGS; i++)
 		text_ring(v->s, &v->s->rings[i], now_ns, fd);
+	text_settings(v->s, fd);
 	return 0;
 }
