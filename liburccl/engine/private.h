@@ -439,6 +439,7 @@ struct engine {
 	struct segment_file *segment;
 	struct segment_engine *told;
 	uint64_t look_ns;	  /* when to tell of the rings again */
+	uint32_t told_ahead;	  /* some were told since, before a device had their chunks */
 	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];
 };

@@ -258,8 +258,10 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n)
 {
-	uint32_t took = rail->ep->dev->ops->post(rail->ep, batch, n), i;
+	uint32_t took, i;
 
+	tell_ahead(e, batch, n);
+	took = rail->ep->dev->ops->post(rail->ep, batch, n);
 	if (took && !rail->inflight) {
 		rail->measured_ns = rail->measured_most = 0;
 		if (rail->peer->nup > 1)

@@ -26,7 +26,8 @@ static inline void tell_add(uint64_t *word, uint64_t n)
 		count_add(word, n);
 }
 
-/* ---- entries: shown from the first look after their turn on ---- */
+/* ---- entries: shown from the first look after their turn on. Those of the first chunks after a
+ * look before a device has them: should it not come back, it is known with what ---- */
 
 static inline void tell_young(struct engine *e, struct op *op)
 {
@@ -36,6 +37,14 @@ static inline void tell_young(struct engine *e, struct op *op)
 	op->young_next = NULL;
 	*e->young_tail = op;
 	e->young_tail = &op->young_next;
+}
+
+void tell_look_ahead(struct engine *e, struct chunk *const *batch, uint32_t n);
+
+static inline void tell_ahead(struct engine *e, struct chunk *const *batch, uint32_t n)
+{
+	if (URCCL_TELLS && !e->told_ahead)
+		tell_look_ahead(e, batch, n);
 }
 
 void tell_lasting(struct op *op); /* at once: it has no end in sight */

@@ -93,9 +93,10 @@ enum segment_entry_state {
 };
 
 /* The engine's. Told at its first look, a millisecond later or so and before it sleeps, after the
- * turn that took the entry; from then on at each change. */
+ * turn that took the entry; from then on at each change. Those of the first chunks that a device
+ * gets after a look are told before that, and their time at the next look. */
 struct segment_entry {
-	uint64_t started_ns;
+	uint64_t started_ns; /* 0: it was just taken */
 	uint64_t user_data;
 	uint64_t total, placed; /* bytes */
 	uint32_t peer;		/* handle, 0: none */

@@ -192,16 +192,21 @@ struct oldest {
 	struct segment_entry_view e[OLDEST];
 };
 
+/* One that was just taken has no time yet. */
+static int is_older(const struct segment_entry_view *a, const struct segment_entry_view *b)
+{
+	return a->started_ns - 1 < b->started_ns - 1;
+}
+
 static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
 {
-	uint64_t at = v->started_ns;
 	uint32_t i;
 
-	if (o->n == OLDEST && o->e[OLDEST - 1].started_ns <= at)
+	if (o->n == OLDEST && !is_older(v, &o->e[OLDEST - 1]))
 		return;
 	if (o->n < OLDEST)
 		o->n++;
-	for (i = o->n - 1; i && o->e[i - 1].started_ns > at; i--)
+	for (i = o->n - 1; i && is_older(v, &o->e[i - 1]); i--)
 		o->e[i] = o->e[i - 1];
 	o->e[i] = *v;
 }
@@ -216,8 +221,11 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 		v->stopping ? ", stopping" : "");
 	if (v->peer)
 		dprintf(fd, ", peer 0x%x", v->peer);
-	dprintf(fd, ", user_data 0x%llx, since %s", (ull)v->user_data,
-		time_text(since(now, v->started_ns), ago));
+	dprintf(fd, ", user_data 0x%llx", (ull)v->user_data);
+	if (v->started_ns)
+		dprintf(fd, ", since %s", time_text(since(now, v->started_ns), ago));
+	else
+		dprintf(fd, ", just taken");
 	if (v->total)
 		dprintf(fd, ", %llu of %llu bytes", (ull)v->placed, (ull)v->total);
 	dprintf(fd, "\n");

@@ -364,6 +364,27 @@ def case_live():
     check("none of that number" in run("--dump", str(child.pid), status=1)[1], "a dead process")
 
 
+def case_stuck():
+    """An engine that hangs in the turn that took an entry has named that."""
+    child = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        said = child.stdout.readline()
+        if said.startswith("skipped: "):
+            skip(said[9:].strip())
+        check(said == "stuck\n", f"it ended: {said}")
+        dumped = until(lambda: stuck(child), "it is not stuck")
+        entry = r"  entry \d+: write, \w+, peer 0x\w+, user_data 0x57ac4, just taken"
+        check(re.search(entry, dumped), f"its write is not named:\n{dumped}")
+    finally:
+        child.kill()
+        child.wait()
+
+
+def stuck(child):
+    dumped = run("--dump", str(child.pid))[0]
+    return dumped if ": stuck\n" in dumped else None
+
+
 class Terminal:
     """One that the table is shown on: what it was told, and what keys do."""
 
