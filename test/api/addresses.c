@@ -13,17 +13,30 @@
 
 static struct pair p;
 
+/* As the kernel lists it: in words of its own order. */
+static void listed(const char *host, char hex[33])
+{
+	uint32_t words[4], i, n = strchr(host, ':') ? 4 : 1;
+
+	CHECK_EQ(inet_pton(n == 4 ? AF_INET6 : AF_INET, host, words), 1);
+	for (i = 0; i < n; i++)
+		snprintf(hex + 8 * i, 9, "%08X", words[i]);
+}
+
 /* Connections of this process's network to an address, from one (NULL: any). */
 static uint32_t connections(const char *from, const char *to)
 {
-	uint32_t f = from ? inet_addr(from) : 0, t = inet_addr(to), local, remote, state, n = 0;
-	FILE *file = fopen("/proc/self/net/tcp", "r");
-	char line[512];
+	FILE *file = fopen(strchr(to, ':') ? "/proc/self/net/tcp6" : "/proc/self/net/tcp", "r");
+	char line[512], local[33], remote[33], f[33] = "", t[33];
+	uint32_t state, n = 0;
 
 	CHECK(file);
+	listed(to, t);
+	if (from)
+		listed(from, f);
 	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "%*d: %x:%*x %x:%*x %x", &local, &remote, &state) == 3)
-			n += state == 1 && remote == t && (!from || local == f);
+		if (sscanf(line, "%*d: %32[^:]:%*x %32[^:]:%*x %x", local, remote, &state) == 3)
+			n += state == 1 && !strcmp(remote, t) && (!from || !strcmp(local, f));
 	fclose(file);
 	return n;
 }
@@ -38,6 +51,13 @@ static void check_streams(const char *from, const char *to)
 	CHECK_GE(connections(from, to), least);
 }
 
+/* "10.0.0.1:7777", "[fd00::1]:7777" */
+static int is_at(const char *address, const char *host)
+{
+	address += *address == '[';
+	return !strncmp(address, host, strlen(host)) && strchr(":]", address[strlen(host)]);
+}
+
 static void come_and_go(const void *target, uint32_t len, const char *from, const char *to)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
@@ -48,9 +68,9 @@ static void come_and_go(const void *target, uint32_t len, const char *from, cons
 		check_sentence(&p.a, &cqe, "no sentence can excuse it");
 	b = side_event(&p.b, &p.a, URCCL_KIND_PEER, NULL).peer;
 	CHECK_EQ(urccl_peer_info(p.b.ctx, (struct urccl_peer){b}, &info), 0);
-	if (from && strncmp(info.address, from, strlen(from)))
+	if (from && !is_at(info.address, from))
 		fprintf(stderr, "it came from %s, not %s\n", info.address, from);
-	CHECK(!from || !strncmp(info.address, from, strlen(from)));
+	CHECK(!from || is_at(info.address, from));
 	CHECK_EQ(side_tell(&p.a, &p.b, a, 7), 0);
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 7);
 	if (to)
@@ -80,7 +100,7 @@ static void text(const char *host, uint16_t port, const char *from)
 {
 	char at[PLACE_MAX];
 
-	snprintf(at, sizeof(at), "%s:%u", host, port);
+	snprintf(at, sizeof(at), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 	come_and_go(at, (uint32_t)strlen(at), from, host);
 }
 
@@ -140,6 +160,15 @@ static int own_network(void)
 		"ip link set uw0 up && ip link set uw1 up; } 2>/dev/null");
 }
 
+/* Two networks of IPv6 at each, whose numbers differ in a part of a byte. */
+static int own_v6(void)
+{
+	return run("{ ip addr add fd00:77:0:8::1/61 dev uv0 nodad && "
+		   "ip addr add fd00:77:0:10::1/61 dev uv0 nodad && "
+		   "ip addr add fd00:77:0:9::2/61 dev uw0 nodad && "
+		   "ip addr add fd00:77:0:11::2/61 dev uw0 nodad; } 2>/dev/null");
+}
+
 static void interfaces(void)
 {
 	uint8_t blob[URCCL_METADATA_MAX];
@@ -159,6 +188,23 @@ static void interfaces(void)
 	side_close(&p.b);
 }
 
+/* Who dials an address has one of its interfaces' that is of the same network. */
+static void interfaces_v6(void)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	uint16_t port;
+	int len = serve(NULL, "=uv0", blob, &port);
+
+	CHECK_EQ(blob[4], 3);
+	CHECK_EQ(blob[16], 4);
+	CHECK_EQ(blob[21], 6);
+	come_and_go(blob, (uint32_t)len, NULL, NULL);
+	text("10.77.0.1", port, "10.78.0.1");
+	text("fd00:77:0:8::1", port, "fd00:77:0:9::2");
+	text("fd00:77:0:10::1", port, "fd00:77:0:11::2");
+	side_close(&p.b);
+}
+
 /* In a process of its own, made before there are threads. */
 static pid_t apart(void)
 {
@@ -174,6 +220,15 @@ static pid_t apart(void)
 	side_open(&p, &p.a);
 	interfaces();
 	side_close(&p.a);
+	if (own_v6()) {
+		p.params.listen = NULL;
+		p.params.socket_ifname = "uw";
+		side_open(&p, &p.a);
+		interfaces_v6();
+		side_close(&p.a);
+	} else {
+		printf("no IPv6 here\n");
+	}
 	test_end(0);
 }
 
