@@ -4,6 +4,7 @@
 info.py URCCL_INFO CASE [PROGRAM...]: the tool as its users run it. PROGRAM is one that moves data
 for some seconds, or (denied) runs a command where system calls are denied.
 """
+import errno
 import fcntl
 import json
 import os
@@ -267,21 +268,10 @@ def run_perf(folder, *command, well=True):
     return done.stdout
 
 
-def watched(folder, library, *command):
-    """What perf sees of the probes while a command runs: {probe: [[argument, ...], ...]}."""
+def recorded(folder, command):
+    """{probe: [[argument, ...], ...]}"""
     data, seen = os.path.join(folder, "data"), {}
-    # The kernel has one list of events for all: one run at a time, and none leaves its own there.
-    lock = open(os.path.join(tempfile.gettempdir(), "urccl-events.lock"), "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("failed: out of time"))
-    run_perf(folder, "buildid-cache", "--add", library)
-    run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)  # of one that was killed
-    try:
-        for name in sorted(PROBES):
-            run_perf(folder, "probe", "-q", "--add", "sdt_urccl:" + name)
-        run_perf(folder, "record", "-q", "-m", "2048", "-o", data, "-e", "sdt_urccl:*", "--", *command)
-    finally:
-        run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)
+    run_perf(folder, "record", "-q", "-m", "2048", "-o", data, "-e", "sdt_urccl:*", "--", *command)
     for line in run_perf(folder, "script", "-i", data, "-F", "event,trace").splitlines():
         # One that the compiler made several of has a number behind its name.
         name = re.search(r"sdt_urccl:([a-z_]+?)(_\d+)?:", line)
@@ -291,9 +281,25 @@ def watched(folder, library, *command):
     return seen
 
 
+def watched(folder, library, *commands):
+    """What perf sees of the probes while each command runs."""
+    # The kernel has one list of events for all: one run at a time, and none leaves its own there.
+    lock = open(os.path.join(tempfile.gettempdir(), "urccl-events.lock"), "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("failed: out of time"))
+    run_perf(folder, "buildid-cache", "--add", library)
+    run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)  # of one that was killed
+    try:
+        for name in sorted(PROBES):
+            run_perf(folder, "probe", "-q", "--add", "sdt_urccl:" + name)
+        return [recorded(folder, command) for command in commands]
+    finally:
+        run_perf(folder, "probe", "-q", "--del", "sdt_urccl:*", well=False)
+
+
 def case_attach():
-    """perf attaches to every probe, and what they say of writes is so."""
-    library, has, mover = program[0], program[1], program[2:]
+    """perf attaches to every probe and sees each, and what they say of writes is so."""
+    library, has, killed, mover = program[0], program[1], program[2:4], program[4:]
     if has == "0":
         skip("built without sys/sdt.h")
     if os.geteuid():
@@ -306,9 +312,13 @@ def case_attach():
         if subprocess.run(needed, capture_output=True).returncode:
             skip(f"{needed[0]} is denied here")
     with tempfile.TemporaryDirectory() as folder:
-        seen = watched(folder, library, *mover)
-    check(set(seen) >= {"entry_taken", "entry_ended", "chunk_posted", "peer_up"}, sorted(seen))
-    check(all(len(a) == 3 for calls in seen.values() for a in calls), "arguments are missing")
+        seen, ends = watched(folder, library, mover, killed)
+    for calls in [*seen.values(), *ends.values()]:
+        check(all(len(a) == 3 for a in calls), "arguments are missing")
+    check(set(ends) == PROBES, sorted(ends))
+    lost = {a[0]: a[2] for a in ends["peer_lost"]}
+    check(-errno.ECONNRESET in lost.values(), f"nobody was lost by a reset: {lost}")
+    check(set(lost) <= {a[0] for a in ends["peer_up"]}, "they are of other peers")
     taken = sorted(a[:2] for a in seen["entry_taken"] if a[2] == OP_WRITE)
     ended = sorted(a[:2] for a in seen["entry_ended"] if a[2] == 4096)
     check(len(taken) >= 200, f"{len(taken)} writes were taken")
