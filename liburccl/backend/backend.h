@@ -55,7 +55,7 @@ struct device {
 	uint32_t dmabuf;		/* 1: its reg and pin take dma-bufs; else it is never given
 					 * an extent that is one */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
-	uint64_t turn;			/* the engine's, at each poll: counts up */
+	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
 };

@@ -28,7 +28,10 @@ static int begin_numbered(struct stream *s, const struct frame *f)
 /* The peer makes use of us. */
 static void used(struct stream *s)
 {
-	store_relaxed(&s->ep->used, s->ep->dev->turn);
+	const uint64_t *turn = s->ep->dev->turn;
+
+	if (turn)
+		store_relaxed(&s->ep->used, *turn);
 }
 
 static int begin_write(struct stream *s, const struct frame *f)

@@ -509,6 +509,7 @@ static void init_times(struct engine *e)
 int engine_open(const struct engine_config *config, struct engine **engine)
 {
 	struct engine *e = aligned_alloc(64, (sizeof(*e) + 63) & ~(size_t)63);
+	uint32_t i;
 	int res;
 
 	if (!e)
@@ -540,6 +541,8 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 		engine_close(e);
 		return fail(-ENOMEM, "no memory for the engine's statistics");
 	}
+	for (i = 0; i < config->ndevices; i++)
+		config->devices[i]->turn = &e->turns;
 	*engine = e;
 	return 0;
 }

@@ -488,10 +488,8 @@ void chunk_out(struct engine *e, struct chunk *c)
 
 static uint32_t poll_device(struct engine *e, struct device *dev)
 {
-	uint32_t i, n;
+	uint32_t i, n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
 
-	dev->turn = e->turns;
-	n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
 	for (i = 0; i < n; i++) {
 		if (e->events[i].type == EVENT_CHUNK)
 			chunk_out(e, e->events[i].chunk);
