@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cuts entries into chunks and hands them to devices; takes them back. Each peer has a lane for
- * control messages and one each for entries of class latency, small ones and bulk; every turn gives
- * every lane of every peer its share, an entry at a time a chunk, so that neither peers nor entries
- * wait behind others' sizes.
+ * control messages and one each for entries of class latency, small ones and bulk, which large ones
+ * of any class are; every turn gives every lane of every peer its share, an entry at a time a
+ * chunk, so that neither peers nor entries wait behind others' sizes.
  */
 #include "engine/private.h"
 
 #define WINDOW_MIN (256u << 10)
 #define WINDOW_MAX (64u << 20)
-#define WINDOW_NS  (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long */
+#define WINDOW_NS  (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long, */
+#define WINDOWS	   2u			/* and with what goes before bulk this many of that */
 
 /* ---- chunks ---- */
 
@@ -227,17 +228,26 @@ int op_exhausted(const struct op *op)
 	       op->cursor.element.pos == op->cursor.element.len;
 }
 
+/* What may be on its way behind this turn: bulk leaves room for what goes before it. */
+static uint64_t lane_limit(const struct lane *l, const struct rail *rail)
+{
+	uint64_t share;
+
+	if (l->number != LANE_BULK)
+		return WINDOWS * rail->window;
+	share = rail->inflight_bytes + 2 * chunk_bytes(rail);
+	return share < rail->window ? share : rail->window;
+}
+
 static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
 			  uint32_t n)
 {
-	uint64_t budget = 2 * chunk_bytes(rail), bytes = rail->inflight_bytes;
+	uint64_t bytes = rail->inflight_bytes, limit = lane_limit(l, rail);
 	uint64_t most = chunk_limit(rail);
 	struct chunk *c;
 	struct op *op;
 
-	while (n < POST_BATCH && !list_empty(&l->ops) && chunk_may(e, l->peer)) {
-		if (l->number == LANE_BULK && (bytes >= rail->window || !budget))
-			break;
+	while (n < POST_BATCH && bytes < limit && !list_empty(&l->ops) && chunk_may(e, l->peer)) {
 		op = list_first(&l->ops, struct op, link);
 		c = next_chunk(e, op, rail, most);
 		if (!c && (rail != l->peer->rail || !rail->up))
@@ -246,7 +256,6 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			continue;
 		batch[n++] = c;
 		bytes += c->len;
-		budget -= c->len < budget ? c->len : budget;
 		list_del(&op->link);
 		if (op_exhausted(op))
 			op->bits |= OP_DONE_CURSOR;

@@ -3,17 +3,43 @@
  * wait. */
 #include "engine/private.h"
 
-#define SMALL_BYTES 16384u /* entries up to here have a lane of their own */
-#define SHOW	    8u	   /* entries taken until the program sees what became of them */
+#define SMALL_BYTES  16384u /* entries up to here have a lane of their own, */
+#define URGENT_BYTES 65536u /* and those of the classes above bulk up to here have theirs */
+#define URGENT_SEGS  1024u
+#define SHOW	     8u /* entries taken until the program sees what became of them */
 
-static void choose_lane(struct op *op)
+/* What a vector is in all is known when its segments were reached; one that is short is soon
+ * looked at. */
+static int is_short_vector(const struct op *op)
+{
+	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
+	uint64_t left = URGENT_BYTES, i;
+
+	if (op->sqe.len > URGENT_SEGS)
+		return 0;
+	for (i = 0; i < op->sqe.len && s[i].len <= left; i++)
+		left -= s[i].len;
+	return i == op->sqe.len;
+}
+
+/* What is long is bulk whatever its class, or all that goes before bulk would wait behind it. */
+__attribute__((noinline, cold)) static void choose_by_class(struct op *op)
 {
 	static const uint8_t lanes[] = {LANE_BULK, LANE_LATENCY, LANE_CONTROL}; /* by class */
 
-	uint32_t cls = (uint32_t)op->sqe.flags >> URCCL_SQE_CLASS_SHIFT;
-	int is_small = !cls && op->total <= SMALL_BYTES && !(op->bits & OP_IS_VECTOR);
+	int is_short = op->bits & OP_IS_VECTOR ? is_short_vector(op) : op->total <= URGENT_BYTES;
 
-	op->lane = is_small ? LANE_SMALL : lanes[cls];
+	op->lane = is_short ? lanes[op->sqe.flags >> URCCL_SQE_CLASS_SHIFT] : LANE_BULK;
+}
+
+static void choose_lane(struct op *op)
+{
+	int is_small = op->total <= SMALL_BYTES && !(op->bits & OP_IS_VECTOR);
+
+	if (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT)
+		choose_by_class(op);
+	else
+		op->lane = is_small ? LANE_SMALL : LANE_BULK;
 }
 
 /* It stays OP_FREE until its handles are known: news that is heard in looking for them is of
