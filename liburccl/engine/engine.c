@@ -11,9 +11,10 @@
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
 #define SELDOM	   16u /* turns for one of a busy engine in which it looks at everything */
-#define POLL_NS	   (1 * NSEC_PER_MSEC)	/* how long to sleep where nothing wakes us */
-#define WORD_NS	   (50 * NSEC_PER_USEC) /* likewise, where an entry waits for a word */
-#define WORDS_TURN 64u			/* of them that one turn looks at */
+#define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* how long to sleep where nothing wakes us, */
+#define SLOTS_NS   (100 * NSEC_PER_MSEC) /* at most where a program may take no CQEs, */
+#define WORD_NS	   (50 * NSEC_PER_USEC)	 /* and where an entry waits for a word */
+#define WORDS_TURN 64u			 /* of them that one turn looks at */
 
 /* ---- a turn ---- */
 
@@ -86,6 +87,8 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		e->wants_slots |= (uint32_t)accepts_pending(e);
 	if (!list_empty(&e->messages))
 		e->wants_slots |= (uint32_t)msg_rings_pending(e);
+	if (!e->wants_slots)
+		e->starved_ns = 0;
 	if (!list_empty(&e->commands))
 		retry_commands(e);
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
@@ -154,9 +157,19 @@ static void disarm(struct engine *e)
 	}
 }
 
+/* Since when no program has taken CQEs while an event waits for a slot. */
+static void note_starved(struct engine *e, uint64_t heads)
+{
+	if (e->starved_ns && heads == e->heads)
+		return;
+	e->starved_ns = e->now;
+	e->heads = heads;
+}
+
 /* Announces sleep to everybody who can end it; 1: there is something, not (all) announced. */
 static int arm(struct engine *e)
 {
+	uint64_t heads = 0;
 	struct list *pos;
 	uint32_t i;
 
@@ -168,7 +181,11 @@ static int arm(struct engine *e)
 
 		if (ring_arm_sq(r) || (e->wants_slots && ring_arm_slots(r)))
 			return 1;
+		if (e->wants_slots)
+			heads += load_relaxed(&r->consumer_line.cq_head);
 	}
+	if (e->wants_slots)
+		note_starved(e, heads);
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 
@@ -179,15 +196,31 @@ static int arm(struct engine *e)
 	return 0;
 }
 
+/* A program that arms or waits says that it has given event slots back (ring_arm_slots()); one that
+ * only looks and takes says nothing, for its inlines wake nobody. So it is looked at again: soon,
+ * and after as long again as it has taken nothing, which is the most that an event comes late. */
+static uint64_t slots_ns(const struct engine *e)
+{
+	uint64_t ns = e->starved_ns ? e->now - e->starved_ns : 0;
+
+	if (!e->wants_slots)
+		return NEVER_NS;
+	if (ns < POLL_NS || e->config.clock)
+		return POLL_NS;
+	return ns < SLOTS_NS ? ns : SLOTS_NS;
+}
+
 /* How long may be slept, by the deadlines and by what can only be looked at. */
 static uint64_t sleep_ns(const struct engine *e)
 {
-	uint64_t next = wheel_next(&e->wheel), ns = NEVER_NS;
+	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e);
 	uint32_t i;
 
-	if (next != NEVER_NS)
-		ns = next > e->now ? next - e->now : 0;
-	if ((e->wants_slots | e->flush_full | e->lanes_set) && ns > POLL_NS)
+	if (next != NEVER_NS) {
+		next = next > e->now ? next - e->now : 0;
+		ns = next < ns ? next : ns;
+	}
+	if ((e->flush_full | e->lanes_set) && ns > POLL_NS)
 		ns = POLL_NS;
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)

@@ -392,6 +392,8 @@ struct engine {
 	uint32_t stopping;
 	struct engine_cmd *stop;
 	uint64_t idle_since;
+	uint64_t starved_ns; /* an event waits, and no program took CQEs since; 0: not known */
+	uint64_t heads;	     /* of all rings, then */
 	uint64_t timer_set; /* INLINE: what timerfd is set to */
 	uint32_t coarse;    /* epoll_pwait2() is not to be had */
 	uint32_t worked;    /* INLINE: the last turn did something: the next may too */
@@ -411,7 +413,7 @@ struct engine {
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *young, **young_tail; /* taken since the last look, oldest first */
 	struct op *accept, *watch_all;
-	uint32_t wants_slots; /* an event waits for the program to take CQEs: look again soon */
+	uint32_t wants_slots; /* an event waits for the program to take CQEs */
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
 	uint32_t rare;	      /* flushes, pending, pending_accepts, messages, words or commands may
