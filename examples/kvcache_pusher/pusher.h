@@ -10,7 +10,8 @@
  *	pattern.c	what stands in a page, and whether it still does
  *	node.c		one end: context, ring and the loop's sleep
  *	proto.h		what the two ends say to each other
- *	serve.c		decode: the pool and its pushers; serve_request.c: one request there
+ *	serve.c		decode: the pool and its pushers; serve_request.c: one request there;
+ *			serve_door.c: pushers for which there is no place
  *	push.c		prefill: the replay of the trace; push_request.c: one request there
  *	report.c	progress bar, table, JSON
  *	demo.c		both roles

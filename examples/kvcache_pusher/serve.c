@@ -60,7 +60,7 @@ static void start_listening(struct serve *s)
 	sqe = node_sqe(&s->node);
 	urccl_prep_watch(sqe, (struct urccl_peer){0});
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_WATCH, NULL, 0));
-	s->reserved = 2;
+	s->reserved = 2 + SERVE_DOOR;
 	urccl_submit(s->node.ring);
 }
 
@@ -235,7 +235,7 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 	if (i < SERVE_PUSHERS && s->reserved + 2 <= SERVE_ENTRIES)
 		p = calloc(1, sizeof(*p));
 	if (!p) {
-		say("no room for another pusher: its connection waits for nothing");
+		door_refuse(s, (struct urccl_peer){cqe->peer});
 		return;
 	}
 	s->pushers[i] = p;
@@ -423,6 +423,10 @@ static void got_end(struct serve *s, const struct urccl_cqe *cqe)
 		s->over = true;
 		return;
 	}
+	if (what == SENTRY_NO_PLACE || what == SENTRY_SHUT) {
+		door_end_of_entry(s, cqe);
+		return;
+	}
 	p = s->pushers[cqe->user_data >> 24 & 0xffff];
 	if (what == SENTRY_CLOSE) {
 		pusher_free(s, p);
@@ -506,6 +510,7 @@ static int serve_close(struct serve *s)
 			free(p);
 		}
 	}
+	free(s->door_queue);
 	pool_close(&s->pool);
 	return res;
 }

@@ -6,7 +6,10 @@
 #include "report.h"
 
 #define SERVE_ENTRIES 4096u
+#ifndef SERVE_PUSHERS
 #define SERVE_PUSHERS 256u
+#endif
+#define SERVE_DOOR 8u /* entries for those that find no place, one each at a time */
 
 enum job_state {
 	JOB_IDLE = 0,
@@ -16,7 +19,8 @@ enum job_state {
 	JOB_ANSWERED, /* the answer is under way */
 };
 
-/* What an entry is, in the top byte of its user_data; then the pusher and the slot. */
+/* What an entry is, in the top byte of its user_data; then the pusher and the slot, or (NO_PLACE,
+ * SHUT) the peer's handle. */
 enum serve_entry {
 	SENTRY_ACCEPT = 1,
 	SENTRY_WATCH,
@@ -28,6 +32,8 @@ enum serve_entry {
 	SENTRY_FETCHED,
 	SENTRY_ANSWER,
 	SENTRY_CANCEL,
+	SENTRY_NO_PLACE,
+	SENTRY_SHUT,
 };
 
 struct fill { /* one request that fills pages here */
@@ -91,7 +97,9 @@ struct serve {
 	struct pool pool;
 	struct pusher *pushers[SERVE_PUSHERS];
 	uint32_t npushers, came;
-	uint32_t reserved; /* entries promised to pushers */
+	uint32_t reserved; /* entries promised to pushers, and those of the door */
+	uint32_t at_door;
+	uint32_t *door_queue, door_waits, door_max; /* handles of those behind them */
 	uint64_t orders;
 	uint64_t checked, wrong, verify_cpu;
 	uint32_t done, aborted, vanished;
@@ -104,6 +112,17 @@ void serve_drop(struct serve *s, struct pusher *p, const char *why);
 /* The entry failed because the connection broke: LOST follows and says so. */
 bool serve_breaks(const struct pusher *p, const struct urccl_cqe *cqe);
 uint64_t serve_data(enum serve_entry what, const struct pusher *p, uint32_t slot);
+static inline uint64_t serve_door_data(enum serve_entry what, uint32_t peer)
+{
+	return (uint64_t)what << 56 | peer;
+}
+
+/* ---- no place (serve_door.c) ---- */
+
+/* Tells it so, and gives its handle back. */
+void door_refuse(struct serve *s, struct urccl_peer peer);
+/* NO_PLACE or SHUT. */
+void door_end_of_entry(struct serve *s, const struct urccl_cqe *cqe);
 
 /* ---- requests (serve_request.c) ---- */
 

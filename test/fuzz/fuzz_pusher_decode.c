@@ -3,16 +3,19 @@
  * What kvcache_pusher's decode is told by pushers: hellos, questions in its memory, notes.
  * Whatever they say, no pusher has more entries under way than were reserved for it, no page is
  * another's before the pusher that had it has said that its writes ended or the pool is taken back
- * from it, and when all of them are gone every page is free. The first byte says how decode runs;
- * then a byte says what happens next.
+ * from it, and when all of them are gone every page is free and every handle of those for which
+ * there was no place is given back. The first byte says how decode runs; then a byte says what
+ * happens next.
  */
+#define SERVE_PUSHERS 3u
 #include "pusher_stub.h"
 
 #include "serve.c"
+#include "serve_door.c"
 #include "serve_request.c"
 
 #define PAGES	16u
-#define PUSHERS 3u
+#define PUSHERS SERVE_PUSHERS
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +24,7 @@ static struct job job;
 static struct options o;
 static struct pusher *writer[PAGES]; /* whose writes to the page may land */
 static uint32_t writer_slot[PAGES];
+static uint32_t turned_away, shut;
 
 static struct pusher *some_pusher(struct input *in)
 {
@@ -73,7 +77,7 @@ static void check_fill(const struct fill *f)
 
 static void check(void)
 {
-	uint32_t under_way[PUSHERS] = {0}, i, k;
+	uint32_t under_way[PUSHERS] = {0}, at_door = 0, i, k;
 
 	for (i = 0; i < STUB_ENTRIES; i++) {
 		struct stub_entry *e = &stub_entries[i];
@@ -81,11 +85,16 @@ static void check(void)
 
 		if (!e->busy || what == SENTRY_ACCEPT || what == SENTRY_WATCH)
 			continue;
+		if (what >= SENTRY_NO_PLACE) {
+			at_door++;
+			continue;
+		}
 		under_way[e->sqe.user_data >> 24 & 0xffff]++;
 		if (what == SENTRY_TABLE && !e->seen)
 			check_table(&e->sqe);
 		e->seen = true;
 	}
+	must(at_door == s.at_door && at_door <= SERVE_DOOR);
 	for (i = 0; i < PUSHERS; i++) {
 		must(!under_way[i] || under_way[i] <= s.pushers[i]->reserved);
 		for (k = 0; s.pushers[i] && s.pushers[i]->fills && k < s.pushers[i]->nslots; k++)
@@ -107,8 +116,7 @@ static void comes(struct input *in)
 	uint32_t len = sizeof(h);
 	uint8_t how = take(in);
 
-	if (s.npushers == PUSHERS)
-		return;
+	turned_away += s.npushers == PUSHERS;
 	h.slots = how & 3;
 	h.pull = how >> 2 & 1;
 	h.pages = how & 8 ? PAGES : take(in);
@@ -202,8 +210,9 @@ static void ends(uint32_t which, uint8_t how)
 	cqe.res = what == SENTRY_READ ? 64 : 0;
 	if (how & 1 && what == SENTRY_TAKE_BACK)
 		cqe.res = -ETIMEDOUT;
-	else if (how & 1 && what != SENTRY_CLOSE)
+	else if (how & 1 && what != SENTRY_CLOSE && what != SENTRY_SHUT)
 		cqe.res = how & 2 ? -ECONNRESET : how & 4 ? -ECANCELED : -ETIMEDOUT;
+	shut += what == SENTRY_SHUT;
 	if (what == SENTRY_TAKE_BACK && !cqe.res)
 		writes_ended(s.pushers[sqe->user_data >> 24 & 0xffff], UINT32_MAX);
 	got_end(&s, &cqe);
@@ -262,13 +271,14 @@ static void leave(void)
 		if (s.pushers[i] && !s.pushers[i]->closing)
 			is_lost(s.pushers[i], -ECONNRESET);
 	check();
-	while (s.npushers) {
+	while (s.npushers || s.at_door) {
 		ends(0, 0);
 		turn();
 		check();
 	}
 	must(s.pool.nfree + s.pool.idle_pages == PAGES);
-	must(s.reserved == 2);
+	must(shut == turned_away);
+	must(s.reserved == 2 + SERVE_DOOR);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -285,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	job.o = &o;
 	memset(writer, 0, sizeof(writer));
 	memset(stub_entries, 0, sizeof(stub_entries));
-	stub_busy = 0;
+	stub_busy = turned_away = shut = 0;
 	must(!serve_open(&s, &job, -1, &why));
 	stub_entries[0].busy = stub_entries[1].busy = false; /* ACCEPT and WATCH do not end */
 	stub_busy = 0;
