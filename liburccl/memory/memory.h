@@ -183,6 +183,9 @@ struct allocation {
 uint64_t memory_room(void);
 /* Bytes that devices have pinned for this process; 0: none, or not to be known. Reads a file. */
 uint64_t memory_pinned(void);
+/* What its control groups let it have of that, by the files under root ("": the machine's);
+ * UINT64_MAX: all. */
+uint64_t memory_groups_room(const char *root);
 /* 0, or -EFBIG with fail() text: a memfd of so many bytes is above the process's limit for files,
  * and making it would not fail but raise SIGXFSZ. */
 int memory_file_check(uint64_t len);

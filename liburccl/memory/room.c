@@ -72,26 +72,44 @@ static const struct group_files group_v1 = {"/sys/fs/cgroup/memory", "memory.lim
 					    "total_active_file"};
 
 /* What the group may still use: file pages that can be dropped count as free. */
-static uint64_t group_room(const struct group_files *g, const char *group)
+static uint64_t group_room(const char *root, const struct group_files *g, const char *group)
 {
 	uint64_t limit, used, inactive = 0, active = 0;
-	char path[LINE + 128];
+	char path[LINE + 256];
 
-	snprintf(path, sizeof(path), "%s%s/%s", g->mount, group, g->limit);
+	snprintf(path, sizeof(path), "%s%s%s/%s", root, g->mount, group, g->limit);
 	limit = read_number(path);
-	snprintf(path, sizeof(path), "%s%s/%s", g->mount, group, g->used);
+	snprintf(path, sizeof(path), "%s%s%s/%s", root, g->mount, group, g->used);
 	used = read_number(path);
 	if (limit == UINT64_MAX || used == UINT64_MAX)
 		return UINT64_MAX;
-	snprintf(path, sizeof(path), "%s%s/memory.stat", g->mount, group);
+	snprintf(path, sizeof(path), "%s%s%s/memory.stat", root, g->mount, group);
 	read_named(path, g->inactive, &inactive);
 	read_named(path, g->active, &active);
 	used -= used < inactive + active ? used : inactive + active;
 	return limit > used ? limit - used : 0;
 }
 
+/* Its limit binds all groups below it, so a process is bound by the least on the way to the root.
+ * In a container the way may be one of the host's, which is not to be seen; then the root that is
+ * seen is the container's own. Of group nothing is left. */
+static uint64_t way_room(const char *root, const struct group_files *g, char *group)
+{
+	uint64_t room = UINT64_MAX, least;
+	char *slash;
+
+	do {
+		least = group_room(root, g, group);
+		room = least < room ? least : room;
+		slash = strrchr(group, '/');
+		if (slash)
+			*slash = 0;
+	} while (slash);
+	return room;
+}
+
 /* A line of /proc/self/cgroup: "0::/group", or "4:memory:/group". */
-static uint64_t group_line_room(char *line)
+static uint64_t line_room(const char *root, char *line)
 {
 	char *controllers = strchr(line, ':'), *group;
 
@@ -101,26 +119,30 @@ static uint64_t group_line_room(char *line)
 	*group++ = 0;
 	group[strcspn(group, "\n")] = 0;
 	if (!*controllers)
-		return group_room(&group_v2, group);
-	return strcmp(controllers, "memory") ? UINT64_MAX : group_room(&group_v1, group);
+		return way_room(root, &group_v2, group);
+	return strcmp(controllers, "memory") ? UINT64_MAX : way_room(root, &group_v1, group);
 }
 
-uint64_t memory_room(void)
+uint64_t memory_groups_room(const char *root)
 {
-	uint64_t room = machine_room(), group;
+	uint64_t room = group_room(root, &group_v2, ""), least;
 	char line[LINE];
 	FILE *f;
 
-	/* In a container the group's path may be one of the host's; then the root that is seen is
-	 * the container's own. */
-	group = group_room(&group_v2, "");
-	room = group < room ? group : room;
-	f = fopen("/proc/self/cgroup", "re");
+	snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
+	f = fopen(line, "re");
 	while (f && fgets(line, sizeof(line), f)) {
-		group = group_line_room(line);
-		room = group < room ? group : room;
+		least = line_room(root, line);
+		room = least < room ? least : room;
 	}
 	if (f)
 		fclose(f);
 	return room;
+}
+
+uint64_t memory_room(void)
+{
+	uint64_t room = machine_room(), groups = memory_groups_room("");
+
+	return groups < room ? groups : room;
 }

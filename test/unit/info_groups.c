@@ -1,50 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What control groups let a process have: the least of its own group's limits and of those of the
  * groups above it. Read from folders made as the kernel makes them, of version 1 and 2. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "info/info.h"
-#include "test.h"
+#include "tree.h"
 
 #define V2 "/sys/fs/cgroup"
-
-static char root[64];
-
-/* The file and all folders above it. */
-static void put(const char *name, const char *text)
-{
-	char path[512], *slash;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s%s", root, name);
-	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		CHECK(!mkdir(path, 0700) || errno == EEXIST);
-		*slash = '/';
-	}
-	f = fopen(path, "w");
-	CHECK(f);
-	CHECK_GE(fprintf(f, "%s\n", text), 0);
-	CHECK_EQ(fclose(f), 0);
-}
 
 /* A machine of its own each. */
 static void begin(const char *groups)
 {
-	snprintf(root, sizeof(root), "/tmp/urccl-groups-XXXXXX");
-	CHECK(mkdtemp(root));
+	tree_begin();
 	put("/proc/self/cgroup", groups);
-}
-
-static void end(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	CHECK_EQ(system(command), 0);
 }
 
 static void limited(const char *controller, unsigned long long most, unsigned long long now)
@@ -86,7 +52,7 @@ static void test_second(void)
 	put(V2 "/kubepods/pids.max", "64");
 	put(V2 "/kubepods/pids.current", "60");
 	limited("pids", 64, 60);
-	end();
+	tree_end();
 }
 
 /* A container sees its own group as the root, or a way to it that is not mounted there. */
@@ -95,12 +61,12 @@ static void test_container(void)
 	begin("0::/");
 	put(V2 "/memory.max", "4096");
 	limited("memory", 4096, 0);
-	end();
+	tree_end();
 	begin("0::/../elsewhere/box");
 	put(V2 "/pids.max", "100");
 	put(V2 "/pids.current", "3");
 	limited("pids", 100, 3);
-	end();
+	tree_end();
 }
 
 static void test_first(void)
@@ -114,7 +80,7 @@ static void test_first(void)
 	limited("memory", 7000, 6000);
 	put(V2 "/pids/job/pids.max", "5");
 	limited("pids", 5, 0);
-	end();
+	tree_end();
 }
 
 static void test_rdma(void)
@@ -135,7 +101,7 @@ static void test_rdma(void)
 	CHECK_EQ(group_rdma(root, &l), 0);
 	CHECK_EQ(l.handles, 0);
 	CHECK_EQ(l.objects, 2000);
-	end();
+	tree_end();
 }
 
 int main(void)
