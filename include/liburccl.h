@@ -68,8 +68,8 @@ enum urccl_log_level {			/* each tells what those before it tell */
 
 enum urccl_enforce {			/* who keeps a peer to an advert's rights, range and
 					 * expiry */
-	URCCL_ENFORCE_ANY = 0,		/* of mapped memory the importer's library, but for the
-					 * right to write */
+	URCCL_ENFORCE_ANY = 0,		/* of mapped memory the importer's library and, for the
+					 * right to write, the descriptor that it was given */
 	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
 };
 

@@ -9,7 +9,9 @@
  * A descriptor gives the whole memfd for as long as it is mapped, so what must be held against the
  * peer's will, an expiry, is left to the ring; range and the right to read are kept by the
  * importer's library, and so is the end of the exposure: it is asked to let go, and the exposure
- * ends when it says that it has, or is gone, or the memory has other pages (shm_unmap()).
+ * ends when it says that it has, or is gone, or the memory has other pages (shm_unmap()). Who may
+ * not write gets a descriptor to read by; of one who opens the file anew, which a process of the
+ * same user can, nothing is kept: what is not to be mapped at all is left to the ring.
  */
 #include <fcntl.h>
 #include <stdio.h>

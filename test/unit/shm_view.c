@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped memory: chunks are placed without the owner's help, within the range and the rights of
  * the key; adverts of one allocation share a view; what cannot be mapped goes through the ring. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
 #include "fds.h"
 #include "shm_rig.h"
 
@@ -8,6 +13,43 @@
 #define BOUNCED (URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE)
 
 static uint8_t local[LEN];
+static uint32_t sent_to_read, sent_to_write;
+
+/* What the peer does with a file to read. */
+static void only_to_read(int fd)
+{
+	void *p = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK(mprotect(p, LEN, PROT_READ | PROT_WRITE) && errno == EACCES);
+	munmap(p, LEN);
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p == MAP_FAILED && errno == EACCES);
+	CHECK(write(fd, "", 1) < 0 && errno == EBADF);
+}
+
+static void look_at(int fd)
+{
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+		only_to_read(fd);
+		sent_to_read++;
+	} else {
+		sent_to_write++;
+	}
+}
+
+/* In place of the system's: the library sends descriptors by it. */
+ssize_t sendmsg(int sock, const struct msghdr *m, int flags)
+{
+	struct cmsghdr *c = m->msg_control ? CMSG_FIRSTHDR(m) : NULL;
+	int fd;
+
+	if (c && c->cmsg_type == SCM_RIGHTS) {
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+		look_at(fd);
+	}
+	return syscall(SYS_sendmsg, sock, m, flags);
+}
 
 /* Only the importer is polled: the owner's CPU has no part in it. */
 static int alone(struct shm_rig *r, struct chunk *c)
@@ -104,6 +146,7 @@ int main(void)
 
 	rig_open(&r, NULL);
 	rig_connect(&r);
+	sent_to_read = sent_to_write = 0; /* the ring */
 	CHECK_EQ(memory_alloc(LEN, &a), 0);
 	m = rig_memory(&r, 1, (void *)(uintptr_t)a->addr, LEN, a->fd);
 	before = fds_open();
@@ -113,6 +156,8 @@ int main(void)
 	/* One view to read and one to write. */
 	CHECK_EQ(fds_open(), before);
 	CHECK_EQ(mappings(), mapped + 2);
+	CHECK_EQ(sent_to_read, 1);
+	CHECK_EQ(sent_to_write, 1);
 	copies(&r, a, &rkey[1]);
 	limits(&r, &rkey[0], &rkey[2]);
 	expiring(&r, m);
