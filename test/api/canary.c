@@ -4,9 +4,9 @@
  * terminal CQE on our buffer is ours, and with REMOTE_QUIET the peer's is the peer's: both are
  * scribbled on, watched, and must not change; nor must what was scribbled here turn up there.
  *
- *	canary [what pair.h takes] [--shared] [--rounds=N] [--bytes=N]
+ *	canary [what pair.h takes] [--rounds=N] [--bytes=N]
  *
- * --shared: the peer's memory is of urccl_alloc(). The seed is printed; --seed runs it again.
+ * The seed is printed; --seed runs it again.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -35,14 +35,12 @@ static uint64_t random_below(uint64_t n)
 }
 
 /* Takes what is this test's own off the command line; the pair takes the rest. */
-static void options(int argc, char **argv, int *shared)
+static void options(int argc, char **argv)
 {
 	int i, n = 1, seeded = 0;
 
 	for (i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--shared"))
-			*shared = 1;
-		else if (!strncmp(argv[i], "--rounds=", 9))
+		if (!strncmp(argv[i], "--rounds=", 9))
 			rounds = strtoull(argv[i] + 9, NULL, 0);
 		else if (!strncmp(argv[i], "--bytes=", 8))
 			bytes = strtoull(argv[i] + 8, NULL, 0);
@@ -193,16 +191,15 @@ static void measure(int reads)
 
 int main(int argc, char **argv)
 {
-	int shared = 0;
 	uint64_t i;
 
-	options(argc, argv, &shared);
+	options(argc, argv);
 	try_open();
 	pair_open(&p);
 	printf("seed %llu, %llu rounds of %llu bytes\n", (unsigned long long)p.seed,
 	       (unsigned long long)rounds, (unsigned long long)bytes);
 	fflush(stdout);
-	target_open(&p, &t, bytes, shared);
+	target_open(&p, &t, bytes, p.shared);
 	local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(local != MAP_FAILED);
 	region = side_register(&p.a, local, bytes, 0);

@@ -237,8 +237,8 @@ static void strides(void)
 int main(int argc, char **argv)
 {
 	pair_begin(&p, argc, argv);
-	target_open(&p, &t, LEN, p.seed & 1);
-	target_open(&p, &expected, LEN, p.seed & 1);
+	target_open(&p, &t, LEN, p.shared);
+	target_open(&p, &expected, LEN, p.shared);
 	local = malloc(LEN);
 	copy = malloc(LEN);
 	CHECK(local && copy);

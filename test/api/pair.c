@@ -109,6 +109,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->params.flags |= URCCL_OPEN_INLINE;
 		else if (option(argv[i], "--cma", &v))
 			p->params.cma = URCCL_ALLOW_YES;
+		else if (option(argv[i], "--shared", &v))
+			p->shared = 1;
 		else if (option(argv[i], "--secret=", &v))
 			option_secret(p, v);
 		else if (option(argv[i], "--seed=", &v))

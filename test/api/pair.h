@@ -4,8 +4,10 @@
  * `b` that accepted, connected over the transport that the command line names:
  *
  *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--seed=N]
- *	     [--secret=TEXT] [--sim=FAULTS]
+ *	     [--secret=TEXT] [--sim=FAULTS] [--shared]
  *	     [--rdma=DEVICES OF a;OF b] [--pull=COMMAND]
+ *
+ * --shared: b's memory is of urccl_alloc(), in tests of much that can be done with either kind.
  *
  * Both ends are driven by the test's one thread (INLINE) or drive themselves; a test that waits
  * does it by pair_wait() and friends, which turn both and end the test when nothing comes for long.
@@ -46,6 +48,7 @@ struct pair {
 	uint32_t transport; /* enum urccl_transport asked for */
 	char name[16]; /* of it, without what it is to carry out */
 	uint64_t seed;
+	int shared;	    /* for target_open() */
 	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
 	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
 	const char *pull; /* but of transport sim: COMMAND RAIL down|up */

@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 
 	pair_begin(&p, argc, argv);
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
-	target_open(&p, &t, (uint64_t)PLACES * SLOT_BYTES, p.seed & 1);
+	target_open(&p, &t, (uint64_t)PLACES * SLOT_BYTES, p.shared);
 	while (places < SLOTS) {
 		slots[places].place = places;
 		places++;

@@ -381,7 +381,7 @@ int main(int argc, char **argv)
 
 	pair_begin(&p, argc, argv);
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
-	target_open(&p, &t, BYTES + 64, p.seed & 1);
+	target_open(&p, &t, BYTES + 64, p.shared);
 	bytes = calloc(1, BYTES);
 	CHECK(bytes);
 	local = side_register(&p.a, bytes, BYTES, 0);
