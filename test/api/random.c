@@ -22,7 +22,7 @@ static struct slot {
 	struct urccl_seg segs[4];
 	struct urccl_paged paged;
 } slots[SLOTS];
-static uint32_t busy, ended, succeeded, notes, places;
+static uint32_t busy, ended, succeeded, cancelled, timed_out, late_quiet, notes, places;
 
 static uint64_t random_below(uint64_t n)
 {
@@ -162,7 +162,11 @@ static void on_end(const struct urccl_cqe *cqe)
 			CHECK(places < PLACES);
 			s->place = places++;
 		}
-		CHECK(cqe->res == -ECANCELED || cqe->res == -ETIMEDOUT);
+		/* A deadline is its own alone: who waited for it is cancelled. */
+		CHECK_EQ(cqe->res, s->timed && cqe->res == -ETIMEDOUT ? -ETIMEDOUT : -ECANCELED);
+		cancelled += cqe->res == -ECANCELED;
+		timed_out += cqe->res == -ETIMEDOUT;
+		late_quiet += cqe->res == -ETIMEDOUT && cqe->flags & URCCL_CQE_REMOTE_QUIET;
 		/* On a busy machine a deadline leaves the peer no time for its word. */
 		CHECK(s->opcode == URCCL_OP_NOTIFY || s->timed ||
 		      cqe->flags & (URCCL_CQE_REMOTE_QUIET | URCCL_CQE_UNKNOWN));
@@ -233,8 +237,12 @@ int main(int argc, char **argv)
 			on_cqe(&cqe);
 		drain_b();
 	}
+	printf("%u succeeded, %u cancelled, %u timed out, %u of them quiet\n", succeeded, cancelled,
+	       timed_out, late_quiet);
 	CHECK_EQ(ended, ROUNDS);
+	CHECK_EQ(succeeded + cancelled + timed_out, ROUNDS);
 	CHECK_GE(succeeded, ROUNDS / 4);
+	CHECK_GE(cancelled, ROUNDS / 100);
 	CHECK_GE(notes, 100);
 	target_close(&p, &t);
 	pair_close(&p);

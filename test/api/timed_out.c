@@ -14,6 +14,7 @@
 #define MOST	   400u	     /* rounds at all */
 #define STARVED_NS 10000000u /* that excuses a round */
 #define UNEXCUSED  5u	     /* where it was the machine that had no processor for its own */
+#define EXCUSED	   20u	     /* and three more for each that was quiet */
 
 static struct pair p;
 static struct target t;
@@ -174,7 +175,7 @@ static uint32_t half_us(void)
 
 int main(int argc, char **argv)
 {
-	uint32_t i, quiet = 0, bad = 0, timeout_us = 0;
+	uint32_t i, quiet = 0, bad = 0, loud = 0, timeout_us = 0;
 	uint64_t starved;
 	struct round r;
 
@@ -191,12 +192,14 @@ int main(int argc, char **argv)
 		r = take_all();
 		bad += (uint32_t)is_bad(&r, starved);
 		CHECK_LE(bad, UNEXCUSED);
+		loud += counts() && r.loud;
+		CHECK_LE(loud, EXCUSED + 3 * quiet);
 		if (r.loud || !r.begun)
 			continue;
 		if (quiet++ % 8 == 0)
 			check_quiet();
 	}
-	printf("%u rounds, %u of them loud without cause\n", i, bad);
+	printf("%u rounds, %u of them loud, %u of those without cause\n", i, loud, bad);
 	target_close(&p, &t);
 	pair_close(&p);
 	free(local);
