@@ -34,6 +34,14 @@ static struct urccl_sqe *write_entry(void)
 	return sqe;
 }
 
+static struct urccl_sqe *read_entry(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_read(sqe, t.remote, local, 64, 0);
+	return sqe;
+}
+
 static struct urccl_sqe *nop_entry(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
@@ -226,19 +234,52 @@ static void linked(void)
 	CHECK_EQ(pair_run(&p, &p.a, nop_entry()).res, 0);
 }
 
-static void ranges(void)
+static void ranges_of(struct urccl_sqe *(*entry)(void))
 {
-	WRONG(write_entry(), sqe->off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
-	WRONG(write_entry(), sqe->off = 1ull << 63, -ERANGE, "remote");
-	WRONG(write_entry(), sqe->off = UINT64_MAX, -ERANGE, "remote");
-	WRONG(write_entry(), sqe->len = UINT64_MAX, -ERANGE, "remote");
-	WRONG(write_entry(), sqe->len = 1ull << 63, -ERANGE, "remote");
-	WRONG(write_entry(), sqe->addr += sizeof(local) - 63, -EFAULT, "region");
-	WRONG(write_entry(), sqe->addr = 0, -EFAULT, "region");
-	WRONG(write_entry(), sqe->addr = UINT64_MAX, -EFAULT, "region");
-	WRONG(write_entry(), sqe->region = region.id;
-	      sqe->addr += sizeof(local) - 63, -ERANGE, "region");
-	WRONG(write_entry(), sqe->region = region.id; sqe->addr--, -ERANGE, "region");
+	WRONG(entry(), sqe->off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
+	WRONG(entry(), sqe->len = t.len + 1, -ERANGE, "4097 bytes at offset 0");
+	WRONG(entry(), sqe->off = 1ull << 63, -ERANGE, "remote");
+	WRONG(entry(), sqe->off = UINT64_MAX, -ERANGE, "remote");
+	WRONG(entry(), sqe->len = UINT64_MAX, -ERANGE, "remote");
+	WRONG(entry(), sqe->len = 1ull << 63, -ERANGE, "remote");
+	WRONG(entry(), sqe->addr += sizeof(local) - 63, -EFAULT, "region");
+	WRONG(entry(), sqe->addr--, -EFAULT, "region");
+	WRONG(entry(), sqe->addr = 0, -EFAULT, "region");
+	WRONG(entry(), sqe->addr = UINT64_MAX, -EFAULT, "region");
+	WRONG(entry(), sqe->region = region.id; sqe->addr += sizeof(local) - 63, -ERANGE, "region");
+	WRONG(entry(), sqe->region = region.id; sqe->addr--, -ERANGE, "region");
+}
+
+/* A vector of one segment, as changed. */
+static void segments(int read)
+{
+	struct urccl_seg s = {.addr = (uintptr_t)local, .len = 64, .remote = t.remote.id};
+
+#define SEGMENT(change, res, why)                                  \
+	do {                                                       \
+		struct urccl_seg bad = s;                          \
+		struct urccl_sqe *sqe = side_sqe(&p.a);            \
+		change;                                            \
+		if (read)                                          \
+			urccl_prep_readv(sqe, p.a.peer, &bad, 1);  \
+		else                                               \
+			urccl_prep_writev(sqe, p.a.peer, &bad, 1); \
+		wrong(sqe, res, why);                              \
+	} while (0)
+	SEGMENT(bad.off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
+	SEGMENT(bad.len = t.len + 1, -ERANGE, "4097 bytes at offset 0");
+	SEGMENT(bad.off = 1ull << 63, -ERANGE, "remote");
+	SEGMENT(bad.off = UINT64_MAX, -ERANGE, "remote");
+	SEGMENT(bad.len = 1ull << 63, -ERANGE, "remote");
+	SEGMENT(bad.len = UINT64_MAX, -ERANGE, "remote");
+	SEGMENT(bad.addr += sizeof(local) - 63, -EFAULT, "region");
+	SEGMENT(bad.addr--, -EFAULT, "region");
+	SEGMENT(bad.addr = 1ull << 63, -EFAULT, "region");
+	SEGMENT(bad.region = region.id; bad.addr += sizeof(local) - 63, -ERANGE, "region");
+	SEGMENT(bad.region = region.id; bad.addr--, -ERANGE, "region");
+	SEGMENT(bad.region = region.id; bad.addr = 1ull << 63, -ERANGE, "region");
+	SEGMENT(bad.region = 77, -ESTALE, "region handle");
+	SEGMENT(bad.remote ^= 7, -ESTALE, "remote handle");
 }
 
 static void handles(void)
@@ -256,20 +297,23 @@ static void handles(void)
 	WRONG(nop_entry(), urccl_prep_watch(sqe, (struct urccl_peer){99}), -ESTALE, "peer handle");
 }
 
-static void pages(void)
+static void pages(int read)
 {
 	struct urccl_paged d = {.size = sizeof(d),
 				.ndims = 1,
 				.block = 64,
 				.dim = {{.count = 4, .local_stride = 64, .remote_stride = 64}}};
 
-#define PAGED(change, res, why)                                         \
-	do {                                                            \
-		struct urccl_paged bad = d;                             \
-		struct urccl_sqe *sqe = side_sqe(&p.a);                 \
-		urccl_prep_write_paged(sqe, t.remote, region, &bad, 1); \
-		change;                                                 \
-		wrong(sqe, res, why);                                   \
+#define PAGED(change, res, why)                                                 \
+	do {                                                                    \
+		struct urccl_paged bad = d;                                     \
+		struct urccl_sqe *sqe = side_sqe(&p.a);                         \
+		if (read)                                                       \
+			urccl_prep_read_paged(sqe, t.remote, region, &bad, 1);  \
+		else                                                            \
+			urccl_prep_write_paged(sqe, t.remote, region, &bad, 1); \
+		change;                                                         \
+		wrong(sqe, res, why);                                           \
 	} while (0)
 	PAGED(bad.size = 8, -EINVAL, "size 8");
 	PAGED(bad.ndims = 0, -EINVAL, "0 dimensions");
@@ -278,7 +322,11 @@ static void pages(void)
 	PAGED(bad.block = 1ull << 63, -ERANGE, "64 bits");
 	PAGED(bad.remote_off = UINT64_MAX - 5, -ERANGE, "remote");
 	PAGED(bad.local_off = UINT64_MAX - 5, -ERANGE, "region");
-	PAGED(bad.remote_off = t.len - 1, -ERANGE, "remote");
+	PAGED(bad.remote_off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
+	PAGED(bad.local_off = sizeof(local) - 63, -ERANGE, "region");
+	PAGED(bad.block = t.len + 1; bad.dim[0].count = 1, -ERANGE, "4097 bytes at offset 0");
+	PAGED(bad.remote_off = 1ull << 63, -ERANGE, "remote");
+	PAGED(bad.local_off = 1ull << 63, -ERANGE, "region");
 	PAGED(sqe->region = 0, -ESTALE, "region");
 	PAGED(sqe->addr = 0, -EINVAL, "nothing");
 	PAGED(sqe->len = (1u << 20) + 1, -E2BIG, "limit");
@@ -294,9 +342,13 @@ int main(int argc, char **argv)
 	fields();
 	slow_fields();
 	linked();
-	ranges();
+	ranges_of(read_entry);
+	ranges_of(write_entry);
+	segments(1);
+	segments(0);
 	handles();
-	pages();
+	pages(1);
+	pages(0);
 	words();
 	atomics();
 	swaps();
