@@ -7,12 +7,13 @@ import sys
 
 # What is not run again, and why.
 LEFT_OUT = [
-    (re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|atomic_stop|"
-                r"losing|fairness|away|address_space|storm|notes)-"),
-     "many rounds, seconds each, that ask for no right which the others do not"),
     (re.compile(r"fabric|cxi|provider$"),
      "what a provider of libfabric's does where less is allowed is its own"),
 ]
+# What has many rounds, seconds each, and asks for no right which the others do not: with "all" over
+# one transport each, else not at all.
+ROUNDS = re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|"
+                    r"atomic_stop|losing|fairness|away|address_space|storm|notes)-")
 SCRIPT = "scripts that need the source tree, or Python's modules"
 # Arguments that say where a behaviour is looked at, and not which.
 WHERE = re.compile(r"--(transport|driver)=|--(cma|inline)$")
@@ -47,21 +48,24 @@ def once_each(found):
 def tests(build, suites, left_out=()):
     """(name, seconds, program, arguments) of the tests of these suites that were built here; says
     what is left out. Each behaviour once, unless one of the suites is "all"."""
-    found, without = [], {}
+    found, rounds, without = [], [], {}
     for test in json.loads((build / "meson-info/intro-tests.json").read_text()):
         program = pathlib.Path(test["cmd"][0])
         if not {s.split(":")[-1] for s in test["suite"]} & set(suites):
             continue
         why = reason(test, program, build, [*LEFT_OUT, *left_out])
+        if not why and ROUNDS.match(test["name"]) and "all" not in suites:
+            why = "many rounds, seconds each, that ask for no right which the others do not"
         if why:
             without.setdefault(why, []).append(test["name"])
         else:
-            found.append((test["name"], test["timeout"], program, test["cmd"][1:]))
+            some = rounds if ROUNDS.match(test["name"]) else found
+            some.append((test["name"], test["timeout"], program, test["cmd"][1:]))
     for why, names in without.items():
         print(f"left out, {len(names)} ({names[0]}, ...): {why}", flush=True)
     if not found:
         sys.exit(f"failed: no test in {suites}")
-    return found if "all" in suites else once_each(found)
+    return found + once_each(rounds) if "all" in suites else once_each(found)
 
 
 def unseen(done):
