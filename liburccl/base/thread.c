@@ -131,6 +131,11 @@ int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(v
 		return fail(-EINVAL, "%s_cpus \"%s\": a list like \"0-3,8\" is wanted",
 			    how->setting, how->cpus);
 	err = create(thread, &s);
+	if (err == -EAGAIN)
+		return fail(err,
+			    "no %s thread can be started: RLIMIT_NPROC (ulimit -u) or pids.max of "
+			    "the control group allows no more",
+			    how->part);
 	if (err)
 		return fail(err, "no %s thread can be started: %s", how->part,
 			    strerrordesc_np(-err));

@@ -252,6 +252,12 @@ static void dial_no_path(struct dial *d, const struct wire_refuse *r)
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
 }
 
+/* What has run out there, if it was said, or its place for peers. */
+static int what_ran_out(const struct wire_refuse *r)
+{
+	return r->error == ENOMEM || r->error == ENFILE ? -(int)r->error : -EMFILE;
+}
+
 static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			 const struct wire_refuse *r)
 {
@@ -286,7 +292,8 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		dial_note_host(d, h, -EINVAL, REASON_DIAL_SELF, 0);
 		break;
 	case WIRE_FULL:
-		dial_note_host(d, h, -EMFILE, r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL,
+		dial_note_host(d, h, what_ran_out(r),
+			       r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL,
 			       (int)(r->error & 0xfff));
 		break;
 	case WIRE_NO_PATH:

@@ -99,8 +99,13 @@ static int64_t try_connect(uint32_t more, const uint8_t *blob, uint32_t len)
 	allow(more);
 	cqe = side_dialled(&p.a, &p.b, blob, len, 700000);
 	allow_all();
-	if (cqe.res)
-		check_sentence(&p.a, &cqe, "");
+	if (!cqe.res)
+		return 0;
+	check_sentence(&p.a, &cqe, "");
+	/* None for us, or none at the peer, which may not even be able to say so. */
+	CHECK(cqe.res == -EMFILE || cqe.res == -ETIMEDOUT || cqe.res == -ECONNRESET ||
+	      cqe.res == -EHOSTUNREACH);
+	CHECK(more || cqe.res == -EMFILE);
 	return cqe.res;
 }
 
