@@ -9,6 +9,8 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 
 	w->tick = now_ns >> WHEEL_TICK_SHIFT;
 	w->soonest = UINT64_MAX;
+	w->last_at = UINT64_MAX;
+	w->last_shift = 0;
 	list_init(&w->due);
 	for (l = 0; l < WHEEL_LEVELS; l++) {
 		w->busy[l] = 0;
@@ -32,7 +34,10 @@ static void wheel_place(struct wheel *w, struct timer *t)
 	ahead = (t->tick >> (level * WHEEL_BITS)) - at;
 	at += ahead < SLOT_MASK ? ahead : SLOT_MASK;
 	slot = (uint32_t)at & SLOT_MASK;
-	list_add_tail(&t->link, &w->slots[level][slot]);
+	w->last = &w->slots[level][slot];
+	w->last_at = at;
+	w->last_shift = level * WHEEL_BITS;
+	list_add_tail(&t->link, w->last);
 	w->busy[level] |= 1ull << slot;
 	at <<= level * WHEEL_BITS;
 	if (at < w->soonest)
@@ -44,7 +49,10 @@ void wheel_set(struct wheel *w, struct timer *t, uint64_t ns)
 	t->tick = (ns >> WHEEL_TICK_SHIFT) + 1;
 	if (t->tick < w->tick)
 		t->tick = w->tick;
-	wheel_place(w, t);
+	if (t->tick >> w->last_shift == w->last_at) /* as most: their times are alike */
+		list_add_tail(&t->link, w->last);
+	else
+		wheel_place(w, t);
 }
 
 void wheel_unset(struct timer *t)
@@ -109,6 +117,7 @@ static void wheel_turn(struct wheel *w)
 				wheel_place(w, t);
 		}
 	}
+	w->last_at = UINT64_MAX;
 }
 
 struct timer *wheel_expired(struct wheel *w, uint64_t now_ns)

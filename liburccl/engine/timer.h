@@ -23,6 +23,9 @@ struct wheel {
 	uint64_t busy[WHEEL_LEVELS]; /* a bit for each slot that may hold timers */
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 	struct list due; /* given out by wheel_expired(), oldest slot first */
+	struct list *last;   /* slot of the last that was placed: of all ticks that, shifted, are */
+	uint64_t last_at;    /* this, until a slot is emptied; UINT64_MAX: of none */
+	uint32_t last_shift;
 };
 
 void wheel_init(struct wheel *w, uint64_t now_ns);
