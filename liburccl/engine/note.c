@@ -182,9 +182,10 @@ static void slot_settled(struct note_slot *s, int failed)
 		op_end(op, op->res);
 		return;
 	}
-	if (op->sqe.opcode <= URCCL_OP_NOTIFY)
-		tell_moved(op);
-	op_end(op, (int64_t)op->placed); /* also where it was stopped too late */
+	if (op->sqe.opcode <= URCCL_OP_NOTIFY) /* also where it was stopped too late */
+		op_end_moved(op);
+	else
+		op_end(op, (int64_t)op->placed);
 }
 
 /* The receiver can only know of a failure that it was told of. */

@@ -94,7 +94,7 @@ void order_settle(struct scope *s)
 	scope_settle(s->er, s);
 }
 
-static void waiters_count(struct scope *s, const struct op *op)
+__attribute__((noinline)) static void waiters_count(struct scope *s, const struct op *op)
 {
 	struct list *pos, *tmp;
 	struct op *w;

@@ -219,6 +219,16 @@ struct ask {
 	uint32_t dropped;
 };
 
+/* Entries of one flow that succeeded in the same poll of the devices: they are told together. */
+struct burst {
+	struct segment_flow *flow;
+	uint32_t what; /* the first bytes of their SQEs: opcode, dtype, flags */
+	uint32_t ended;
+	uint64_t bytes;
+	uint64_t started_ns; /* of the last of them that outlived the turn that took it, */
+	uint32_t later;	     /* and how many were taken with it */
+};
+
 struct engine_ring {
 	struct ring *ring;
 	struct engine *engine;
@@ -245,8 +255,6 @@ struct engine_ring {
 	uint32_t nscopes, scope_mask, failures_kept, acked_kept;
 	struct list scopes_idle;
 	struct scope *last_scope;
-	struct segment_flow *flow; /* of the last entry that moved data or told */
-	uint32_t flow_what;	   /* the first bytes of its SQE: opcode, dtype, flags */
 	struct segment_ring *told, untold;
 	struct segment_entry *untold_entries; /* where the segment has no room for them */
 };
@@ -442,6 +450,7 @@ struct engine {
 	struct segment_engine *told;
 	uint64_t look_ns;	  /* when to tell of the rings again */
 	uint32_t told_ahead;	  /* some were told since, before a device had their chunks */
+	struct burst burst;
 	struct failures failures; /* read by any thread */
 	struct event events[EVENTS_BATCH];
 };
@@ -514,6 +523,7 @@ void op_hurry(struct op *op); /* stopped, and a call waits: its deadline is soon
 void op_force(struct op *op); /* what is still out comes back without the peer's word */
 void op_check(struct op *op); /* something came back: the next step, or the end */
 void op_end(struct op *op, int64_t res);
+void op_end_moved(struct op *op); /* data or a notification, and well */
 void op_expired(struct op *op);
 void op_set_state(struct op *op, enum op_state state);
 int op_arm_fresh(struct engine *e); /* 0: they have all ended, and the clock is as it was */

@@ -267,7 +267,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n)
 {
-	uint32_t took, i;
+	uint32_t took, i, peer = rail->peer->handle;
 
 	tell_ahead(e, batch, n);
 	took = rail->ep->dev->ops->post(rail->ep, batch, n);
@@ -279,9 +279,11 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 			list_add_tail(&rail->peer->moved_link, &e->moved);
 	}
 	for (i = 0; i < took; i++) {
-		rail->inflight_bytes += batch[i]->len;
-		PROBE(chunk_posted, rail->peer->handle, batch[i]->kind, batch[i]->len);
-		batch[i]->taken = 1;
+		struct chunk *c = batch[i];
+
+		rail->inflight_bytes += c->len;
+		PROBE(chunk_posted, peer, c->kind, c->len);
+		c->taken = 1;
 	}
 	rail->inflight += took;
 	tell_add(&e->told->count.chunks, took);
@@ -519,6 +521,7 @@ uint32_t poll_devices(struct engine *e, uint32_t all)
 		if (dev->rails || all)
 			work += poll_device(e, dev);
 	}
+	tell_polled(e);
 	return work;
 }
 

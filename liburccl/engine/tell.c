@@ -212,7 +212,38 @@ void tell_ring_gone(struct engine_ring *er)
 	tell(&t->all_ended, 0);
 }
 
-void tell_flow(struct engine_ring *er, const struct op *op)
+static void tell_times(struct engine *e)
+{
+	struct burst *b = &e->burst;
+
+	count_add(&b->flow->cells[segment_cell(e->now - b->started_ns)], b->later);
+	b->later = 0;
+}
+
+__attribute__((noinline)) void tell_burst(struct engine *e)
+{
+	struct burst *b = &e->burst;
+
+	count_add(&b->flow->at_once, b->ended - b->later);
+	count_add(&b->flow->bytes, b->bytes);
+	if (b->later)
+		tell_times(e);
+	b->ended = 0;
+	b->bytes = 0;
+}
+
+__attribute__((noinline)) void tell_turn(const struct op *op)
+{
+	struct burst *b = &op_engine(op)->burst;
+
+	if (b->later) {
+		b->ended -= b->later;
+		tell_times(op_engine(op));
+	}
+	b->started_ns = op->started_ns;
+}
+
+static struct segment_flow *flow_of(const struct op *op)
 {
 	uint32_t opcode = op->sqe.opcode, flow;
 
@@ -220,8 +251,17 @@ void tell_flow(struct engine_ring *er, const struct op *op)
 	flow = opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !(opcode & 1);
 	flow += (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
 	assert(flow < SEGMENT_ALL_FLOWS);
-	memcpy(&er->flow_what, &op->sqe, sizeof(er->flow_what));
-	er->flow = &er->engine->told->flows[flow];
+	return &op_engine(op)->told->flows[flow];
+}
+
+__attribute__((noinline)) void tell_another(const struct op *op)
+{
+	struct burst *b = &op_engine(op)->burst;
+
+	if (b->ended)
+		tell_burst(op_engine(op));
+	memcpy(&b->what, &op->sqe, sizeof(b->what));
+	b->flow = flow_of(op);
 }
 
 static void look(struct engine *e, uint32_t most)

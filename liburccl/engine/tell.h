@@ -76,7 +76,9 @@ static inline void tell_placed(const struct op *op)
 int tell_open(struct engine *e); /* 0 or -ENOMEM */
 void tell_peer(const struct engine_peer *p);
 void tell_rail(struct rail *rail); /* the bytes that came out */
-void tell_flow(struct engine_ring *er, const struct op *op); /* which it is of */
+void tell_burst(struct engine *e);
+void tell_another(const struct op *op); /* a burst of its flow begins */
+void tell_turn(const struct op *op);	/* likewise, of its turn */
 void tell_ring_gone(struct engine_ring *er);
 void tell_look(struct engine *e); /* what only the rings and lists know */
 void tell_look_closely(struct engine *e);
@@ -88,22 +90,28 @@ struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i);
 /* A read, write or notification succeeded: most are of the flow of the one before. */
 static inline void tell_moved(const struct op *op)
 {
-	struct engine_ring *er = op->er;
-	struct segment_flow *f;
-	uint64_t *cell;
+	struct burst *b = &op_engine(op)->burst;
 	uint32_t what;
 
 	if (!URCCL_TELLS)
 		return;
 	memcpy(&what, &op->sqe, sizeof(what));
-	if (er->flow_what != what)
-		tell_flow(er, op);
-	f = er->flow;
-	cell = &f->at_once;
-	if (op->started_ns)
-		cell = &f->cells[segment_cell(er->engine->now - op->started_ns)];
-	count_add(cell, 1);
-	count_add(&f->bytes, op->placed);
+	if (b->what != what)
+		tell_another(op);
+	b->ended++;
+	b->bytes += op->placed;
+}
+
+/* ... after the turn that took it: most were taken with the one before. */
+static inline void tell_later(const struct op *op)
+{
+	struct burst *b = &op_engine(op)->burst;
+
+	if (!URCCL_TELLS)
+		return;
+	if (b->started_ns != op->started_ns)
+		tell_turn(op);
+	b->later++;
 }
 
 static inline void tell_taken(const struct engine_ring *er)
@@ -115,6 +123,13 @@ static inline void tell_taken(const struct engine_ring *er)
 static inline void tell_ended(const struct engine_ring *er)
 {
 	tell32(&er->told->ended, er->ring->own.done);
+}
+
+/* Likewise: it is a poll that makes entries succeed. */
+static inline void tell_polled(struct engine *e)
+{
+	if (URCCL_TELLS && e->burst.ended)
+		tell_burst(e);
 }
 
 static inline void tell_turned(struct engine *e)
