@@ -134,6 +134,7 @@ void pair_options(struct pair *p, int argc, char **argv)
 	if (!p->rdma[0])
 		option_rdma(p, "=rxe_v0;=rxe_v1");
 	p->params.rdma_dev = p->rdma[0];
+	p->params.ibv_so = getenv("UCCL_IBV_SO");
 	p->params.rdma_ack_timeout = 18; /* emulated processors answer late */
 }
 

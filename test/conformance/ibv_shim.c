@@ -2,7 +2,8 @@
 /*
  * A libibverbs to be loaded by UCCL_IBV_SO: the real one, with less of a device than there is, and
  * with an end that soft-RoCE cannot have. It passes every call on; what a device can do is masked,
- * what is posted is counted. SHIM, by comma:
+ * what is posted is counted. SHIM_SO names another than the system's as the real one. SHIM, by
+ * comma:
  *
  *	inline=N	bytes inline at most; queue pairs that ask for more are refused
  *	mr=N		bytes of a memory region at most
@@ -12,7 +13,13 @@
  *	gids=0		no table of GIDs in one call (rdma-core before 32)
  *	post=N		the N-th post of a request fails with ENOMEM, and those behind it
  *	remove=N	after N posts the device is gone: DEVICE_FATAL, and posts fail with EIO
+ *	unplug=N	after N posts it is pulled out: posts fail with EIO, and its descriptors
+ *			are at their end (over test/verbs alone)
  *	swallow=N	what is posted after N posts never completes
+ *	mute=N		the N-th queue pair, from 0 on, of each three never completes a request
+ *	sge_rd=N	pieces of memory that a READ may name
+ *	fail=N:STATUS	the N-th completion of a READ or WRITE has this status (enum
+ *			ibv_wc_status), and its queue pair is in error
  *	kill=N:DEVICE	every N-th post of this device kills its queue pair, which goes into error
  *	opaque=1	memory that cannot be read is registered all the same, as that of a GPU
  *			is: peers see bytes of 0x5a there
@@ -29,15 +36,19 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT	__attribute__((visibility("default")))
+#define QPS_MAX 64u
 
 static struct {
 	void *real;
 	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
-	long opaque, lose;
-	char victim[64];
+	long opaque, lose, unplug, mute, sge_rd, fail;
+	char victim[64], status[8];
 	/* Of all devices; cases drive them from one thread or count no more than roughly. */
-	unsigned long doorbells, requests, signalled, victims, killed;
+	unsigned long signalled, victims, killed, completed;
+	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making */
+	unsigned long nqps;
+	uint32_t failed; /* the queue pair that did */
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	uint32_t broken;		   /* the queue pair that loses one */
 	long flushed;			   /* of it */
@@ -49,9 +60,9 @@ static struct {
 	struct ibv_context_ops ops;
 } shim;
 
-/* For cases: requests whose bytes went inline; and what queue pairs that were led to a peer had as
- * service level and traffic class, in turn. */
-EXPORT unsigned long shim_inlined, shim_nroutes;
+/* For cases: doorbells; requests, and of these whose bytes went inline; and what queue pairs that
+ * were led to a peer had as service level and traffic class, in turn. */
+EXPORT unsigned long shim_doorbells, shim_requests, shim_inlined, shim_nroutes;
 EXPORT struct {
 	uint8_t sl, tclass;
 } shim_routes[256];
@@ -94,9 +105,9 @@ static void name_of(const char *text, const char *word, char *name, size_t size)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *text = getenv("SHIM");
+	const char *text = getenv("SHIM"), *so = getenv("SHIM_SO");
 
-	shim.real = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+	shim.real = dlopen(so ? so : "libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!shim.real) {
 		fprintf(stderr, "shim: %s\n", dlerror());
 		return;
@@ -114,6 +125,11 @@ __attribute__((constructor)) static void begin(void)
 	name_of(text, "kill=", shim.victim, sizeof(shim.victim));
 	shim.opaque = word(text, "opaque", 0);
 	shim.lose = word(text, "lose", -1);
+	shim.unplug = word(text, "unplug", -1);
+	shim.mute = word(text, "mute", -1);
+	shim.sge_rd = word(text, "sge_rd", -1);
+	shim.fail = word(text, "fail", -1);
+	name_of(text, "fail=", shim.status, sizeof(shim.status));
 	shim.report = word(text, "report", 0);
 }
 
@@ -121,14 +137,50 @@ __attribute__((destructor)) static void end(void)
 {
 	if (shim.report)
 		printf("shim: %lu doorbells, %lu requests, %lu signalled, %lu killed\n",
-		       shim.doorbells, shim.requests, shim.signalled, shim.killed);
+		       shim_doorbells, shim_requests, shim.signalled, shim.killed);
 }
 
 /* ---- what is posted ---- */
 
 static int is_gone(void)
 {
-	return shim.remove >= 0 && shim.doorbells >= (unsigned long)shim.remove;
+	return shim.remove >= 0 && shim_doorbells >= (unsigned long)shim.remove;
+}
+
+static int is_unplugged(void)
+{
+	static int done;
+	void (*unplug)(void);
+
+	if (shim.unplug < 0 || shim_doorbells < (unsigned long)shim.unplug)
+		return 0;
+	if (!done++) {
+		void *f = real("double_unplug");
+
+		memcpy(&unplug, &f, sizeof(unplug));
+		unplug();
+	}
+	return 1;
+}
+
+static int is_mute(const struct ibv_qp *qp)
+{
+	unsigned long i;
+
+	if (shim.mute < 0)
+		return 0;
+	for (i = (unsigned long)shim.mute; i < shim.nqps; i += 3)
+		if (shim.qps[i] == qp)
+			return 1;
+	return 0;
+}
+
+static int names_too_much(const struct ibv_send_wr *wr)
+{
+	for (; wr && shim.sge_rd >= 0; wr = wr->next)
+		if (wr->opcode == IBV_WR_RDMA_READ && wr->num_sge > shim.sge_rd)
+			return 1;
+	return 0;
 }
 
 static void kill_some(struct ibv_qp *qp)
@@ -148,15 +200,17 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	int rc;
 
 	*bad = wr;
-	shim.doorbells++;
-	if (is_gone())
+	__atomic_add_fetch(&shim_doorbells, 1, __ATOMIC_RELAXED);
+	if (is_gone() || is_unplugged())
 		return EIO;
-	if (shim.post >= 0 && shim.doorbells >= (unsigned long)shim.post)
+	if (shim.post >= 0 && shim_doorbells >= (unsigned long)shim.post)
 		return ENOMEM;
-	if (shim.swallow >= 0 && shim.doorbells > (unsigned long)shim.swallow)
+	if (names_too_much(wr))
+		return EINVAL;
+	if ((shim.swallow >= 0 && shim_doorbells > (unsigned long)shim.swallow) || is_mute(qp))
 		return 0;
 	for (w = wr; w; w = w->next) {
-		shim.requests++;
+		__atomic_add_fetch(&shim_requests, 1, __ATOMIC_RELAXED);
 		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);
 		shim_inlined += !!(w->send_flags & IBV_SEND_INLINE);
 	}
@@ -176,10 +230,41 @@ static int is_lost(const struct ibv_wc *wc)
 	return wc->qp_num == shim.broken && ++shim.flushed == shim.lose;
 }
 
+static struct ibv_qp *numbered(uint32_t number)
+{
+	unsigned long i;
+
+	for (i = 0; i < shim.nqps && (!shim.qps[i] || shim.qps[i]->qp_num != number);)
+		i++;
+	return i < shim.nqps ? shim.qps[i] : NULL;
+}
+
+/* What a device had done behind it was not done. */
+static void fail_one(struct ibv_wc *wc)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp *qp;
+
+	if (wc->status != IBV_WC_SUCCESS ||
+	    (wc->opcode != IBV_WC_RDMA_WRITE && wc->opcode != IBV_WC_RDMA_READ))
+		return;
+	if (wc->qp_num == shim.failed)
+		wc->status = IBV_WC_WR_FLUSH_ERR;
+	qp = numbered(wc->qp_num);
+	if (!qp || __atomic_add_fetch(&shim.completed, 1, __ATOMIC_RELAXED) !=
+			   (unsigned long)shim.fail)
+		return;
+	shim.failed = wc->qp_num;
+	wc->status = (enum ibv_wc_status)strtol(shim.status, NULL, 0);
+	REAL(ibv_modify_qp)(qp, &attr, IBV_QP_STATE);
+}
+
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
 	int n = shim.ops.poll_cq(cq, max, wc), i, out = 0;
 
+	for (i = 0; i < n && shim.fail >= 0; i++)
+		fail_one(&wc[i]);
 	if (shim.lose < 0 || n <= 0)
 		return n;
 	for (i = 0; i < n; i++)
@@ -241,6 +326,8 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)shim.reads;
 	if (shim.cqe >= 0)
 		attr->max_cqe = (int)shim.cqe;
+	if (shim.sge_rd >= 0)
+		attr->max_sge_rd = (int)shim.sge_rd;
 	return rc;
 }
 
@@ -255,6 +342,8 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	qp = REAL(ibv_create_qp)(pd, attr);
 	if (qp && shim.inlined >= 0)
 		attr->cap.max_inline_data = (uint32_t)shim.inlined;
+	if (qp && shim.nqps < QPS_MAX)
+		shim.qps[__atomic_fetch_add(&shim.nqps, 1, __ATOMIC_RELAXED)] = qp;
 	return qp;
 }
 
@@ -355,6 +444,11 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 	return REAL(ibv_query_pkey)(context, port, index, pkey);
 }
 
+EXPORT int ibv_fork_init(void)
+{
+	return REAL(ibv_fork_init)();
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	return REAL(ibv_alloc_pd)(context);
@@ -417,5 +511,10 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	unsigned long i;
+
+	for (i = 0; i < shim.nqps; i++)
+		if (shim.qps[i] == qp)
+			shim.qps[i] = NULL;
 	return REAL(ibv_destroy_qp)(qp);
 }
