@@ -98,6 +98,9 @@ enum chunk_flags {
 					 * enough, no proof that it is placed is wanted */
 	CHUNK_UNDONE = 1 << 4,		/* out, with an error: its ep broke, and nobody knows
 					 * whether it was done; not where somebody does */
+	CHUNK_REFUSED = 1 << 5,		/* out, with -EACCES: the peer's device would not have
+					 * it, and its ep broke; whether the owner took the memory
+					 * back, or is no more itself, the device does not know */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */

@@ -216,10 +216,10 @@ static uint32_t undone(const struct chunk *c, int res)
 	return 0;
 }
 
-void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet)
+void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t flags)
 {
 	c->res = res;
-	c->flags = (uint8_t)(quiet | undone(c, res));
+	c->flags = (uint8_t)(flags | undone(c, res));
 	c->state = 0;
 	c->next = NULL;
 	verbs_ep(c->ep)->done++;

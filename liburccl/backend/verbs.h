@@ -303,8 +303,8 @@ static inline struct verbs_device *verbs_ep_device(const struct verbs_ep *e)
 
 /* A device that is all zeroes becomes one that has nothing open. */
 void verbs_device_init(struct verbs_device *d, const struct device_config *config);
-/* The chunk comes out. */
-void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t quiet);
+/* The chunk comes out; flags: CHUNK_QUIET, CHUNK_REFUSED. */
+void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t flags);
 /* There is something to do at that time. */
 void verbs_until(struct verbs_device *d, uint64_t ns);
 

@@ -307,7 +307,8 @@ static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 
 	if (c->kind == CHUNK_WRITE && c->flags & CHUNK_ACKED && !res)
 		quiet = 0;
-	verbs_out(verbs_ep_device(e), c, res, quiet ? CHUNK_QUIET : 0);
+	verbs_out(verbs_ep_device(e), c, res,
+		  (quiet ? CHUNK_QUIET : 0) | (res == -EACCES ? CHUNK_REFUSED : 0));
 }
 
 static void proof_done(struct verbs_way *w, uint32_t number, struct chunk *flush, int res)

@@ -13,8 +13,12 @@
  *	a WRITE			for the fence, and then for that
  *	of an entry that stops	for the fence, as a proof that they are quiet, or until it is forced
  *
- * and entries with NO_REPLAY fail. Bulk that was on its way a few times when its rail broke goes by
- * the one that is up for the longest; what was REPLAYS_MAX times fails: it may be what breaks them.
+ * and entries with NO_REPLAY fail. What the peer's device refused breaks the rail as well, and goes
+ * again likewise, of NO_REPLAY too as far as nothing of it was done: the rail that is made anew has
+ * no keys, so that the peer is asked for them, and says whether it took the memory back; one that
+ * is no more says nothing, and is lost. Bulk that was on its way a few times when its rail broke
+ * goes by the one that is up for the longest; what was REPLAYS_MAX times fails: it may be what
+ * breaks them.
  * WRITEs that were acknowledged, and not proved to be placed, may be lost with the rail: their
  * entries begin again once their chunks are out and the rail is fenced (OP_AGAIN; they wait in
  * engine_peer.again, FLUSHING), as often as chunks go again. Messages are numbered and go again at
@@ -277,6 +281,14 @@ static void chunk_ends(struct rail *rail, struct chunk *c)
 	c->flags |= CHUNK_QUIET;
 }
 
+/* All of it. */
+static int was_refused(const struct chunk *c)
+{
+	const uint32_t both = CHUNK_REFUSED | CHUNK_QUIET;
+
+	return (c->flags & both) == both;
+}
+
 int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c)
 {
 	struct engine_peer *p = rail->peer;
@@ -285,7 +297,7 @@ int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c)
 	if (!p->replays || p->state != PEER_UP)
 		return 0;
 	rail_broke(e, rail, c->res);
-	if (op->sqe.flags & URCCL_SQE_NO_REPLAY)
+	if (op->sqe.flags & URCCL_SQE_NO_REPLAY && !was_refused(c))
 		op_fail(op, -ECONNRESET, REASON_NO_REPLAY, rail->number, 0, 0);
 	else if (++c->tries == REPLAYS_MAX)
 		op_fail(op, -ECONNRESET, REASON_REPLAYS, REPLAYS_MAX, 0, 0);

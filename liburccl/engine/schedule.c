@@ -428,7 +428,7 @@ static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
 
 static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
-	int undone = c->flags & CHUNK_UNDONE && chunk_undone(e, rail, c);
+	int undone = c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c);
 	struct op *op = c->op;
 	uint32_t seg = c->seg, flags = c->flags, len = c->len;
 	int res = c->res;
@@ -461,6 +461,8 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 			op_fail(op, res, REASON_CHECKSUM, len, 0, 0);
 		else if (res == -EOPNOTSUPP)
 			op_fail(op, res, REASON_CHECKSUM_OLD, 0, 0, 0);
+		else if (flags & CHUNK_REFUSED) /* that ends the peer */
+			op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
 		else if (res == -ECONNRESET)

@@ -287,10 +287,6 @@ static void judge_codes(const struct run *r, uint64_t canary)
 		if (r->out.res[i] >= 0 || one_of(r->out.res[i], codes) ||
 		    may_be_late(r, r->out.res[i], canary))
 			continue;
-		/* The kernel takes a dead process's memory away before its queue pairs, so that its
-		 * NIC may still refuse what comes. */
-		if (r->is_ib && r->out.res[i] == -EACCES && dies(r))
-			continue;
 		fprintf(stderr, "entry %u ended with %lld\n", i, (long long)r->out.res[i]);
 		CHECK(one_of(r->out.res[i], codes));
 	}
