@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device and its poll. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +165,11 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 	if (rc)
 		return fail(rc, "ib: no memory for the table of queue pairs");
 	rc = verbs_lib_open(&d->lib, config->params->ibv_so);
+	/* Before Linux 5.12 a child of fork() would leave the parent with other pages than the
+	 * device has; later kernels, which it asks, need nothing. It says no where another library
+	 * has registered memory by now, and then that one's word counts. */
+	if (!rc)
+		d->lib.fork_init();
 	if (!rc)
 		rc = verbs_port_open(&d->lib, config, &d->port);
 	if (!rc)
@@ -307,9 +313,12 @@ static void all_down(struct verbs_device *d, int res)
 		verbs_ep_down(list_entry(pos, struct verbs_ep, all), res);
 }
 
+/* Descriptors of a device that was pulled out are readable for ever: nobody is to wake for that. */
 static void device_broke(struct verbs_device *d, int res)
 {
 	store_release(&d->broken, res);
+	epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, d->channel->fd, NULL);
+	epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, d->port.context->async_fd, NULL);
 	all_down(d, res);
 }
 
@@ -378,6 +387,9 @@ static void async_events(struct verbs_device *d)
 		async_event(d, &event);
 		d->lib.ack_async_event(&event);
 	}
+	/* Who is asked for news when the device is gone may have missed that piece. */
+	if (errno != EAGAIN && errno != EINTR && !d->broken)
+		device_broke(d, -EIO);
 }
 
 /* ---- sleeping ---- */
@@ -391,13 +403,14 @@ void verbs_until(struct verbs_device *d, uint64_t ns)
 static void set_timer(struct verbs_device *d)
 {
 	struct itimerspec when = {.it_value.tv_sec = 0};
+	uint64_t at = d->next_ns ? d->next_ns : 1; /* 0 stops it */
 
 	if (d->next_ns == d->armed_ns)
 		return;
 	d->armed_ns = d->next_ns;
 	if (d->next_ns != NEVER_NS) {
-		when.it_value.tv_sec = (time_t)(d->next_ns / NSEC_PER_SEC);
-		when.it_value.tv_nsec = (long)(d->next_ns % NSEC_PER_SEC) + 1;
+		when.it_value.tv_sec = (time_t)(at / NSEC_PER_SEC);
+		when.it_value.tv_nsec = (long)(at % NSEC_PER_SEC);
 	}
 	timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }

@@ -78,6 +78,7 @@
 #define VERBS_FUNCTIONS(X)                                                                         \
 	X(struct ibv_device **, get_device_list, (int *n))                                         \
 	X(void, free_device_list, (struct ibv_device **list))                                      \
+	X(int, fork_init, (void))                                                                  \
 	X(const char *, get_device_name, (struct ibv_device *device))                              \
 	X(struct ibv_context *, open_device, (struct ibv_device *device))                          \
 	X(int, close_device, (struct ibv_context *context))                                        \
@@ -188,6 +189,9 @@ struct verbs_way {
 	uint32_t receives;		/* posted and not back */
 	struct chunk *half;		/* taken, and not all of its requests are posted */
 	uint32_t half_at;		/* bytes of it that are */
+	/* acked when it was last looked at, and since when it is that */
+	uint32_t seen;
+	uint64_t seen_ns;
 	uint8_t failing;		/* in error */
 	uint8_t erred;			/* a completion said so: all behind it have their own */
 };
@@ -242,9 +246,6 @@ struct verbs_ep {
 	struct gid_end ends[VERBS_ENDS]; /* what the peer was told of the port */
 	uint8_t nends, mtu;
 	struct list keys;
-	/* completions of requests when they were last counted, and since when they are so many */
-	uint32_t seen;
-	uint64_t seen_ns;
 };
 
 struct verbs_device {
@@ -299,6 +300,16 @@ static inline struct verbs_device *verbs_ep_device(const struct verbs_ep *e)
 	return verbs_device(e->ep.dev);
 }
 
+/* Pieces of local memory that a request may name. Some say of READs that it is none. */
+static inline uint32_t verbs_sges(const struct verbs_device *d, int reads)
+{
+	int most = reads ? d->port.attr.max_sge_rd : d->port.attr.max_sge;
+
+	if (most < 1)
+		return 1;
+	return (uint32_t)most < VERBS_SGES ? (uint32_t)most : VERBS_SGES;
+}
+
 /* ---- verbs.c ---- */
 
 /* A device that is all zeroes becomes one that has nothing open. */
@@ -345,11 +356,15 @@ struct verbs_local {
 	uint64_t off, addr;
 	int unread;			/* the processor cannot read all that was walked, or nobody
 					 * can tell */
+	int read_only;			/* the device may not write to all of it */
 };
 void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at);
 /* The next piece of it, at most max bytes. 0: the device does not know it. */
 uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
 			  struct ibv_sge *sge);
+
+/* All local bytes of the chunk are memory that the device may write to. */
+int verbs_writable(const struct chunk *c, uint32_t index);
 
 /* ---- a way's requests: verbs_ring.c ---- */
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include "backend/verbs.h"
 
-#define CONNECT_NS (1 * NSEC_PER_SEC)
+#define CONNECT_NS (NSEC_PER_SEC / 2)
 #define BYE_NS	   (20 * NSEC_PER_MSEC)
 #define DRAIN_NS   (100 * NSEC_PER_MSEC)
 
@@ -102,7 +102,6 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	e->ep.dev = dev;
 	e->state = EP_NEW;
 	e->deadline_ns = NEVER_NS;
-	e->seen = UINT32_MAX;
 	list_init(&e->all);
 	list_init(&e->telling);
 	list_init(&e->kicked);
@@ -112,6 +111,7 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	for (i = 0; i < WAYS; i++) {
 		e->way[i].ep = e;
 		e->way[i].depth = depths[i];
+		e->way[i].seen = UINT32_MAX;
 	}
 }
 
@@ -398,26 +398,30 @@ void verbs_ep_watch(struct verbs_device *d)
 }
 
 /* 1: it has requests under way. A device repeats them for as long as its own timers want, which may
- * be for ever. */
-static int progresses(struct verbs_ep *e, uint64_t now)
+ * be for ever. What other ways do says nothing of this one. */
+static int way_progresses(struct verbs_way *w, uint64_t now)
 {
-	uint32_t i, busy = 0, seen = 0;
-
-	for (i = 0; i < WAYS; i++) {
-		seen += e->way[i].acked;
-		busy |= e->way[i].acked != e->way[i].posted;
-	}
-	if (!busy || e->state != EP_UP) {
-		e->seen = seen - 1; /* time begins with the next request */
+	if (w->acked == w->posted || w->ep->state != EP_UP) {
+		w->seen = w->acked - 1; /* time begins with the next request */
 		return 0;
 	}
-	if (seen != e->seen) {
-		e->seen = seen;
-		e->seen_ns = now;
-	} else if (now - e->seen_ns >= patience(verbs_ep_device(e))) {
-		verbs_ep_down(e, -ETIMEDOUT);
+	if (w->acked != w->seen) {
+		w->seen = w->acked;
+		w->seen_ns = now;
+	} else if (now - w->seen_ns >= patience(verbs_ep_device(w->ep))) {
+		verbs_ep_down(w->ep, -ETIMEDOUT);
 	}
 	return 1;
+}
+
+static int progresses(struct verbs_ep *e, uint64_t now)
+{
+	int busy = 0;
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++)
+		busy |= way_progresses(&e->way[i], now);
+	return busy;
 }
 
 static void watch(struct verbs_device *d, uint64_t now)

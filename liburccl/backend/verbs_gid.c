@@ -224,7 +224,7 @@ int gid_ends(const struct gid_port *port, const struct gid_wish *wish,
 		const struct gid_entry *e = &port->gids[i];
 		uint8_t kind = kind_of(port, e);
 
-		if (is_useless(e->gid))
+		if (is_useless(e->gid) || e->index > GID_INDEX_MAX)
 			continue;
 		if (!best[kind] || merit(port, wish, e) > merit(port, wish, best[kind]))
 			best[kind] = e;

@@ -16,6 +16,7 @@
 
 #define GID_BYTES 16u
 #define GIDS_MAX  1024u /* of a port that are looked at; mlx5 has 256, rxe 1,024 */
+#define GID_INDEX_MAX 255u /* of a queue pair's address, which has a byte for it */
 
 enum gid_layer { /* of the port's link */
 		 GID_LAYER_ETHERNET,

@@ -38,6 +38,7 @@ struct verbs_mr {
 	uint64_t addr, each; /* cut at every so many bytes from there */
 	uint32_t n;
 	int unread; /* not all of it can be copied from: verbs_local.unread */
+	int read_only; /* not all of it was to be had to write to */
 	struct ibv_mr *mr[];
 };
 
@@ -168,6 +169,7 @@ int verbs_reg(struct device *dev, struct extent *x)
 		return reg_failed(d, x, err);
 	}
 	m->unread = x->is_dmabuf || is_unread(x);
+	m->read_only = !access;
 	x->mr[dev->index] = m;
 	return 0;
 }
@@ -219,7 +221,7 @@ void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at)
 	l->memory = c->memory;
 	l->addr = (uintptr_t)c->local + at;
 	l->off = 0;
-	l->unread = 0;
+	l->unread = l->read_only = 0;
 	if (c->memory->nspans > 1)
 		l->off = memory_offset(c->memory, (uintptr_t)c->local, c->len) + at;
 }
@@ -241,12 +243,27 @@ uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max, s
 	run = run < left ? run : left;
 	run = run < max ? run : max;
 	l->unread |= m->unread;
+	l->read_only |= m->read_only;
 	sge->addr = l->addr;
 	sge->length = (uint32_t)run;
 	sge->lkey = m->mr[at / m->each]->lkey;
 	l->addr += run;
 	l->off += run;
 	return (uint32_t)run;
+}
+
+int verbs_writable(const struct chunk *c, uint32_t index)
+{
+	struct verbs_local l;
+	struct ibv_sge sge;
+	uint32_t at, n;
+
+	verbs_local_at(&l, c, 0);
+	for (at = 0; at < c->len && !l.read_only; at += n) {
+		n = verbs_local_next(&l, index, c->len - at, &sge);
+		assert(n);
+	}
+	return !l.read_only;
 }
 
 /* ---- pins and exposures ---- */

@@ -48,7 +48,7 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = w->depth - 1,
 			.max_recv_wr = w == &e->way[WAY_URGENT] ? VERBS_SLOTS : 1,
-			.max_send_sge = VERBS_SGES,
+			.max_send_sge = verbs_sges(d, 0),
 			.max_recv_sge = 1,
 			.max_inline_data = w == &e->way[WAY_URGENT] ? VERBS_INLINE : 0},
 	};

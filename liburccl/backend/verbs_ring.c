@@ -149,12 +149,13 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	enum ibv_wr_opcode op = kind == SLOT_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	struct ibv_send_wr *wr = request(w, op, c, kind);
 	uint32_t left = c->len - at, max = d->port.port_attr.max_msg_sz, done = 0, n;
+	int most = (int)verbs_sges(d, kind == SLOT_READ);
 	uint64_t run;
 
 	wr->wr.rdma.remote_addr = remote_at(key_of(c), c->off + at, &wr->wr.rdma.rkey, &run);
 	left = left < run ? left : (uint32_t)run;
 	left = max && left > max ? max : left;
-	while (left && wr->num_sge < (int)VERBS_SGES) {
+	while (left && wr->num_sge < most) {
 		n = verbs_local_next(local, d->dev.index, left, &wr->sg_list[wr->num_sge]);
 		assert(n);
 		wr->num_sge++;
@@ -217,9 +218,15 @@ static int take(struct verbs_ep *e, struct chunk *c)
 /* What is refused here, without asking the peer: 0 or -errno. */
 static int refused(const struct chunk *c)
 {
+	int res;
+
 	if (c->kind == CHUNK_SEND || c->kind == CHUNK_FLUSH)
 		return 0;
-	return c->checksum ? -EOPNOTSUPP : verbs_allowed(key_of(c), c);
+	res = c->checksum ? -EOPNOTSUPP : verbs_allowed(key_of(c), c);
+	/* Of a device it would end the queue pair. */
+	if (!res && c->kind == CHUNK_READ && !verbs_writable(c, c->ep->dev->index))
+		res = -EFAULT;
+	return res;
 }
 
 static int post_one(struct verbs_ep *e, struct chunk *c)
@@ -381,13 +388,13 @@ static int result_of(enum ibv_wc_status status)
 		return 0;
 	case IBV_WC_REM_ACCESS_ERR:
 		return -EACCES;
-	case IBV_WC_REM_OP_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 		return -EREMOTEIO;
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 	case IBV_WC_LOC_QP_OP_ERR: /* rxe's word for a port whose link is down, too */
+	case IBV_WC_REM_OP_ERR:	   /* the peer's queue pair cannot go on */
 	case IBV_WC_FATAL_ERR:
 	case IBV_WC_GENERAL_ERR:
 		return -ECONNRESET;

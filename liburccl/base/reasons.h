@@ -142,6 +142,9 @@ REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_
 			"bring the peer up to date")
 REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
 			"or does not give the right: ask the peer for one that does")
+REASON(READ_ONLY,	"%u bytes could not be placed at %x: not all of that memory can be written to, as "
+			"it is mapped read-only, or memory of either end was unmapped. Map it "
+			"PROT_WRITE, and register it then")
 REASON(ATOMIC_SPLIT,	"the word at offset %u of the remote lies in two adverts: an atomic acts "
 			"on 8 bytes of one")
 REASON(ATOMIC_ALIGN,	"the word at offset %u of the remote is not 8 bytes of one range, on a "

@@ -20,7 +20,7 @@
 
 #define HELLO_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for its answer */
 #define PATH_NS		(30 * NSEC_PER_SEC)    /* for PATH after HELLO_ACK */
-#define TRY_NS		(1500 * NSEC_PER_MSEC) /* for a rail to come up, if there are others */
+#define TRY_NS		(900 * NSEC_PER_MSEC)  /* for a rail to come up, if there are others */
 #define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)  /* likewise, if the peer has some: doubles up to */
 #define RAIL_TRY_MAX	(5 * NSEC_PER_SEC)
 #define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to, */

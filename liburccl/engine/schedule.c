@@ -431,6 +431,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	int undone = c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c);
 	struct op *op = c->op;
 	uint32_t seg = c->seg, flags = c->flags, len = c->len;
+	const void *local = c->local;
 	int res = c->res;
 
 	if (undone) {
@@ -465,6 +466,8 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 			op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
+		else if (res == -EFAULT && op_reads(op))
+			op_fail(op, res, REASON_READ_ONLY, len, (uintptr_t)local, 0);
 		else if (res == -ECONNRESET)
 			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
 		else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device is taken away in mid-transfer, or takes nothing more (SHIM=remove=N, post=N of
- * ibv_shim.c): every chunk comes out, the ep is down and can be closed, local memory is quiet. */
+/* The device is taken away in mid-transfer, or takes nothing more (SHIM=remove=N, unplug=N, post=N
+ * of ibv_shim.c): every chunk comes out, the ep is down and can be closed, local memory is quiet;
+ * and who sleeps on it is woken no more. */
+#include <poll.h>
 #include "rig.h"
 
 #define LEN    (1u << 20)
@@ -14,6 +16,17 @@ static void post_any(struct end *end, struct piece *p, uint32_t i, const struct 
 		   EACH);
 	p->chunk.cls = i % 2 ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK;
 	piece_try(p);
+}
+
+/* What it had to say first is heard. */
+static void sleeps(struct device *dev, struct rig *rig)
+{
+	struct pollfd pfd = {.fd = dev->fd, .events = POLLIN};
+
+	CHECK_EQ(dev->ops->arm(dev), 0);
+	rig_step(rig);
+	CHECK_EQ(dev->ops->arm(dev), 0);
+	CHECK_EQ(poll(&pfd, 1, 0), 0);
 }
 
 void case_ib_removed(struct rig *rig)
@@ -52,6 +65,7 @@ void case_ib_removed(struct rig *rig)
 	CHECK(area_is(&local, 0, LEN, 3, 0));
 	grant_close(rig, &g);
 	pair_close(rig, &pair);
+	sleeps(rig->node[0].dev, rig);
 	area_close(&local);
 	area_close(&remote);
 }

@@ -51,6 +51,18 @@ static const struct table tables[] = {
 	 .kind = GID_V1_IPV4,
 	 .kinds = 2},
 
+	/* Written: a queue pair's address has a byte for the index, so that better ones behind it
+	 * are none. */
+	{"behind 255",
+	 {{0, "fe80::202:c9ff:feb3:8421", V1, OWN},
+	  {255, "::ffff:12.12.12.12", V1, OWN},
+	  {256, "::ffff:12.12.12.13", V2, OWN},
+	  {299, "2001:db8::1", V2, OWN}},
+	 .control = "12.12.12.13",
+	 .index = 255,
+	 .kind = GID_V1_IPV4,
+	 .kinds = 2},
+
 	/* The same with the control connection on the VLAN: the network that is known to lead
 	 * there. */
 	{"mlx4, by VLAN",

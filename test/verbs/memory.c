@@ -4,6 +4,7 @@
 #include "double.h"
 
 static struct region *regions[MRS];
+static int may_fork;
 static uint8_t uses[MRS];
 static uint32_t last;
 
@@ -42,6 +43,7 @@ static struct ibv_mr *add(struct region *r)
 
 EXPORT int ibv_fork_init(void)
 {
+	may_fork = 1;
 	return 0;
 }
 
@@ -51,6 +53,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	unsigned int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	struct region *r;
 
+	MUST(may_fork);
 	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
 		return NULL;
