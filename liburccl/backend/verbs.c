@@ -525,6 +525,8 @@ static void verbs_cancel(struct chunk *chunk, enum cancel_how how)
 	if (!chunk->state)
 		return;
 	chunk->flags |= CHUNK_CANCELLED;
+	if (verbs_ring_unhold(chunk))
+		return;
 	if (how == CANCEL_NOW)
 		verbs_ep_down(verbs_ep(chunk->ep), -ECANCELED);
 }

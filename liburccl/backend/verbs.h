@@ -47,6 +47,7 @@
 #define VERBS_VERSION 1u		/* of addresses, keys and messages */
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
+#define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most */
 #define VERBS_WCS     32u		/* completions looked at together */
 #define VERBS_INLINE  48u		/* bytes that we would like to post inline; a device may
 					 * have more for the same room */
@@ -189,6 +190,8 @@ struct verbs_way {
 	uint32_t receives;		/* posted and not back */
 	struct chunk *half;		/* taken, and not all of its requests are posted */
 	uint32_t half_at;		/* bytes of it that are */
+	struct chunk *held, **held_end;	/* taken, and none of theirs is, oldest first */
+	uint32_t nheld, held_bytes;
 	/* acked when it was last looked at, and since when it is that */
 	uint32_t seen;
 	uint64_t seen_ns;
@@ -383,6 +386,8 @@ void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status st
 /* Whatever is left comes out: the device has nothing of it any more. */
 void verbs_ring_drain(struct verbs_way *w);
 int verbs_ring_is_drained(const struct verbs_way *w);
+/* 1: nothing of the chunk was posted yet, and it comes out. */
+int verbs_ring_unhold(struct chunk *c);
 
 /* ---- messages: verbs_message.c ---- */
 

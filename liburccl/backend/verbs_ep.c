@@ -111,6 +111,7 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	for (i = 0; i < WAYS; i++) {
 		e->way[i].ep = e;
 		e->way[i].depth = depths[i];
+		e->way[i].held_end = &e->way[i].held;
 		e->way[i].seen = UINT32_MAX;
 	}
 }

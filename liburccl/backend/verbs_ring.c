@@ -7,6 +7,10 @@
  * unless one is under way already; when that comes back, the next one follows what was posted
  * meanwhile. So a single WRITE is proved one round trip after it was acknowledged at the latest,
  * and a stream of them costs one READ a round trip.
+ *
+ * A WRITE of few bytes that comes while a proof is under way gains nothing by going ahead of the
+ * next one: it is held and goes with that, and so do all that come meanwhile, by one doorbell. What
+ * is held has no slot.
  */
 #include "backend/verbs.h"
 
@@ -26,6 +30,16 @@ uint32_t verbs_ring_room(const struct verbs_way *w)
 	uint32_t used = w->head - w->tail + 1 + (id_of(w) == WAY_URGENT ? VERBS_WORDS : 0);
 
 	return used < w->depth - 1 ? w->depth - 1 - used : 0;
+}
+
+/* Why a chunk that is not known to be done comes out. */
+static int undone(const struct verbs_ep *e, const struct chunk *c)
+{
+	if (c->res)
+		return c->res;
+	if (c->flags & CHUNK_CANCELLED || e->state == EP_CLOSING)
+		return -ECANCELED;
+	return -ECONNRESET;
 }
 
 /* ---- doorbells ---- */
@@ -96,8 +110,15 @@ static void prove(struct verbs_way *w, struct chunk *flush)
 	w->proving += !flush;
 }
 
+static void release(struct verbs_way *w);
+
 static void finish(struct verbs_way *w)
 {
+	const struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+
+	/* By a doorbell that is rung anyhow they may as well go. */
+	if (w->held && (!w->proving || chain->n))
+		release(w);
 	if (w->failing) {
 		/* They have slots, and come out with the rest. */
 		verbs_ep_device(w->ep)->chain[id_of(w)].n = 0;
@@ -183,15 +204,86 @@ static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 	w->half_at = at;
 }
 
+/* ---- what waits for a doorbell ---- */
+
+static struct verbs_way *way_of(struct verbs_ep *e, const struct chunk *c)
+{
+	if (c->cls != URCCL_CLASS_BULK)
+		return &e->way[WAY_URGENT];
+	return &e->way[c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES];
+}
+
+static int may_wait(const struct verbs_way *w, const struct chunk *c)
+{
+	return w->proving && kind_of(c) == SLOT_WRITE && w->held_bytes + c->len <= VERBS_HOLD;
+}
+
+static void hold(struct verbs_way *w, struct chunk *c)
+{
+	c->next = NULL;
+	*w->held_end = c;
+	w->held_end = &c->next;
+	w->nheld++;
+	w->held_bytes += c->len;
+}
+
+static void unhold(struct verbs_way *w, struct chunk **at)
+{
+	struct chunk *c = *at;
+
+	*at = c->next;
+	if (!c->next)
+		w->held_end = at;
+	w->nheld--;
+	w->held_bytes -= c->len;
+}
+
+static void release(struct verbs_way *w)
+{
+	struct chunk *c;
+
+	while ((c = w->held) && w->ep->state == EP_UP && !w->half && !w->failing &&
+	       verbs_ring_room(w)) {
+		unhold(w, &w->held);
+		data_post(w, c, 0);
+	}
+}
+
+/* No byte of it was on its way. */
+static void unheld_out(struct verbs_way *w, struct chunk **at)
+{
+	struct chunk *c = *at;
+
+	unhold(w, at);
+	verbs_out(verbs_ep_device(w->ep), c, undone(w->ep, c), CHUNK_QUIET);
+}
+
+int verbs_ring_unhold(struct chunk *c)
+{
+	struct verbs_way *w = way_of(verbs_ep(c->ep), c);
+	struct chunk **at;
+
+	for (at = &w->held; *at; at = &(*at)->next) {
+		if (*at != c)
+			continue;
+		unheld_out(w, at);
+		return 1;
+	}
+	return 0;
+}
+
+/* ---- taking ---- */
+
 static int data_take(struct verbs_ep *e, struct chunk *c)
 {
-	struct verbs_way *w = &e->way[WAY_URGENT];
+	struct verbs_way *w = way_of(e, c);
 
-	if (c->cls == URCCL_CLASS_BULK)
-		w = &e->way[c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES];
-	if (w->half || !verbs_ring_room(w))
+	if (w->half || verbs_ring_room(w) <= w->nheld)
 		return 0;
-	data_post(w, c, 0);
+	if (may_wait(w, c))
+		hold(w, c);
+	else
+		data_post(w, c, 0);
 	return 1;
 }
 
@@ -295,16 +387,6 @@ void verbs_ring_kick(struct verbs_ep *e)
 }
 
 /* ---- completions ---- */
-
-/* Why a chunk that is not known to be done comes out. */
-static int undone(const struct verbs_ep *e, const struct chunk *c)
-{
-	if (c->res)
-		return c->res;
-	if (c->flags & CHUNK_CANCELLED || e->state == EP_CLOSING)
-		return -ECANCELED;
-	return -ECONNRESET;
-}
 
 /* Of a WRITE that failed some bytes may still be on their way; one request that the peer refused
  * left none, but those before it were no more than acknowledged. */
@@ -443,4 +525,6 @@ void verbs_ring_drain(struct verbs_way *w)
 	w->half = NULL;
 	if (half)
 		data_out(w->ep, half, undone(w->ep, half));
+	while (w->held)
+		unheld_out(w, &w->held);
 }
