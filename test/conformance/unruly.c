@@ -114,15 +114,26 @@ static void beyond_rights(struct unruly *u)
 	}
 }
 
-/* It may be let in for a moment after; once it was refused, it is for ever. */
+/* It may be let in for a moment after; once it was refused, it is for ever. Of a device that pins
+ * the control thread takes the pin back then. */
 static void beyond_time(struct unruly *u, enum chunk_kind kind)
 {
 	uint64_t expires = clock_ns() + SOON, until = expires + RIG_PATIENCE_NS;
+	struct device *owner = u->pair.end[1].ep->dev;
+	int over = 0;
 
 	give(u, RIGHTS, expires);
-	while (!try(u, kind, 1))
+	while (!try(u, kind, 1)) {
 		CHECK(clock_ns() < until);
+		CHECK(!over);
+		if (!owner->pins || clock_ns() < expires)
+			continue;
+		CHECK_EQ(owner->ops->unpin(owner, &u->grant.pin), 0);
+		over = 1;
+	}
 	CHECK_GE(clock_ns(), expires);
+	if (over) /* for end() */
+		CHECK_EQ(owner->ops->pin(owner, &u->grant.pin), 0);
 	if (!u->rig->backend->breaks)
 		CHECK(try(u, kind, 0) < 0);
 	end(u);
