@@ -11,8 +11,16 @@ static int is_there(const struct sync *s)
 	return load_acquire(s->wait) >= s->wait_value;
 }
 
-/* The region that a word lies in; NULL with op_fail() done. That the processor may touch memory is
- * looked at where peers are given rights to it. */
+/* That the processor may touch memory is looked at where peers are given rights to it; a dma-buf is
+ * for devices. */
+static int is_ours(const struct memory *m, uint64_t at, uint32_t rights)
+{
+	const struct extent *x = memory_span(m, memory_offset(m, at, WORD_BYTES))->extent;
+
+	return x->rights & rights && !x->is_dmabuf;
+}
+
+/* The region that a word lies in; NULL with op_fail() done. */
 static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t rights)
 {
 	struct memory_map *map = op_engine(op)->map;
@@ -21,7 +29,7 @@ static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t 
 
 	if (!m)
 		m = cursor_missing(op, 0, at, WORD_BYTES);
-	if (!m || memory_span(m, memory_offset(m, at, WORD_BYTES))->extent->rights & rights)
+	if (!m || is_ours(m, at, rights))
 		return m;
 	op_fail(op, -EACCES, REASON_WORD_RIGHTS, at, 0, 0);
 	return NULL;

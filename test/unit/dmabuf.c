@@ -82,6 +82,18 @@ static void is_refused(struct urccl_range range)
 	CHECK_EQ(tries(&r.b, range, RIGHTS, "cannot be duplicated"), -EBADF);
 }
 
+/* This side's threads look at no word in it. */
+static void has_no_word(void)
+{
+	struct urccl_sqe *sqe = urccl_get_sqe(r.b.ring);
+
+	urccl_prep_write(sqe, (struct urccl_remote){1}, NULL, 0, 0);
+	urccl_sqe_set_data64(sqe, 77);
+	urccl_sqe_set_wait(r.b.ring, sqe, (const uint64_t *)PLACE, 1);
+	CHECK_EQ(urccl_submit(r.b.ring), 1);
+	CHECK_EQ(side_end_of(&r.b, 77), -EACCES);
+}
+
 int main(void)
 {
 	int fd = memfd_create("device", MFD_CLOEXEC);
@@ -101,6 +113,7 @@ int main(void)
 	CHECK_EQ(regs, RAILS);
 	CHECK(own != fd);
 	CHECK_EQ(close(fd), 0);
+	has_no_word();
 	CHECK_EQ(urccl_region_info(r.b.ctx, t.region, &info), 0);
 	CHECK(!info.mappable);
 	CHECK_EQ(urccl_advertise(r.b.ctx, t.region, 0, LEN, RIGHTS, 0, &t.advert), 0);
