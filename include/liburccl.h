@@ -245,7 +245,7 @@ struct urccl_region_info {
 	uint64_t len;			/* bytes of its offset space */
 	uint32_t rights;		/* enum urccl_rights */
 	uint32_t mappable;		/* 1: peers on this host write into it without our CPU
-					 * (urccl_alloc memory) */
+					 * (urccl_alloc memory, sealed memfds) */
 	uint32_t extents;		/* pieces of memory that devices know it by: ranges that
 					 * touch are one */
 	uint32_t shared;		/* of them, those that lie inside one of a region that
@@ -367,7 +367,10 @@ void urccl_ring_close(struct urccl_ring *ring);
  * for the network. Ranges that touch, and those inside a region that gives no less, cost the
  * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
  * -EFAULT: not all of it is mapped. -EACCES: rights to write (to read) where it is mapped without;
- * it must not lose them while it is registered.
+ * it must not lose them while it is registered. A range with a descriptor is a view of a memfd of
+ * the program's, which peers of this host map where its size is sealed; where nothing is mapped at
+ * its address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is too
+ * short, or not what is mapped there.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);

@@ -140,7 +140,8 @@ struct urccl_range {			/* REGISTER: range k begins at the sum of the lengths
 					 *    base the program likes */
 	uint64_t len;			/*  8 not 0 */
 	uint64_t fd_off;		/* 16 */
-	int32_t	 fd;			/* 24 dma-buf or memfd; -1: none */
+	int32_t	 fd;			/* 24 dma-buf or memfd, of which it is a shared view, or
+					 *    becomes one; -1: none */
 	uint32_t reserved;		/* 28 */
 };
 

@@ -98,8 +98,11 @@ static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
 {
 	struct shm_file *f = file_find(e, b, writable);
 
-	if (f || load_acquire(&s->extent->moving))
-		return f && !f->moved ? f : NULL;
+	/* Another view of the file may be as it was. */
+	if (load_acquire(&s->extent->moving))
+		return NULL;
+	if (f)
+		return f->moved ? NULL : f;
 	for (f = e->files; f < e->files + SHM_FILES && f->serial; f++)
 		;
 	if (f == e->files + SHM_FILES)

@@ -78,6 +78,10 @@ REASON(RANGE_FD_PAGE,	"range %u has a file descriptor, and addr and fd_off are n
 			"choose an addr that is as fd_off")
 REASON(RANGE_FD_RIGHTS,	"range %u has a file descriptor, of a dma-buf, which processors need not reach: "
 			"URCCL_RIGHT_ATOMIC and URCCL_REG_PREFAULT are for other memory")
+REASON(RANGE_FD_SIZE,	"range %u passes the end of its file, which has %u bytes: ftruncate() it before")
+REASON(RANGE_FD_MAPPED,	"range %u: what is mapped at %x is not its part of the file, shared: mmap() it there, "
+			"MAP_SHARED, or give an address where nothing is mapped")
+REASON(RANGE_FD_MAP,	"range %u: its file could not be mapped at %x: %e")
 REASON(RANGE_FD_DUP,	"the descriptor %u of a range cannot be duplicated: %l")
 REASON(RANGE_FD_NONE,	"range %u: without a file descriptor fd is -1 and fd_off 0")
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")

@@ -58,8 +58,10 @@ static int range_check(const struct control *c, const struct urccl_range *r, uin
 		return refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
 	if (r->len > UINT64_MAX - r->addr)
 		return refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
-	if (r->fd >= 0)
+	if (r->fd >= 0 && !memory_file_is(r->fd))
 		return dmabuf_check(c, r, i, rights, t);
+	if (r->fd >= 0)
+		return 0; /* files.c looks at it */
 	if (r->fd != -1 || r->fd_off)
 		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	return 0;
@@ -119,20 +121,15 @@ static int spans_sort(struct memory *m)
 	return 0;
 }
 
-static struct span *span_at(struct memory *m, uint32_t k)
-{
-	return &m->spans[m->by_addr ? m->by_addr[k] : k];
-}
-
 /* Those from k on, by address, that are one run of memory: of one file, or of none. Where it ends,
  * and the first that is not of it. */
 static uint32_t run_end(struct memory *m, uint32_t k, uint64_t *end)
 {
-	const struct span *first = span_at(m, k), *s;
+	const struct span *first = ranges_span(m, k), *s;
 
 	*end = first->addr + first->len;
 	while (++k < m->nspans) {
-		s = span_at(m, k);
+		s = ranges_span(m, k);
 		if (s->addr > *end || s->fd != first->fd ||
 		    (s->fd >= 0 && s->fd_off - first->fd_off != s->addr - first->addr))
 			break;
@@ -147,7 +144,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 	uint64_t end;
 	uint32_t next;
 
-	*addr = span_at(m, k)->addr;
+	*addr = ranges_span(m, k)->addr;
 	next = run_end(m, k, &end);
 	*len = end - *addr;
 	return next;
@@ -156,7 +153,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 /* The same as the extent that it would be, with one user. */
 static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 {
-	const struct span *s = span_at(m, k);
+	const struct span *s = ranges_span(m, k);
 
 	*like = (struct extent){.fd = s->fd,
 				.fd_off = s->fd_off,
@@ -210,7 +207,7 @@ static int spans_mapped(struct memory *m, struct trouble *t)
 	uint32_t k, next;
 
 	for (k = 0; k < m->nspans; k = next) {
-		const struct span *s = span_at(m, k);
+		const struct span *s = ranges_span(m, k);
 
 		addr = s->addr;
 		next = run_end(m, k, &end);
@@ -258,12 +255,17 @@ static int run_allowed(struct mappings *maps, const struct memory *m, const stru
 }
 
 /* It stays open, since that takes longer than a look. */
-static int list_open(struct control *c)
+int ranges_list(struct control *c, struct trouble *t)
 {
+	int rc = 0;
+
 	if (c->mappings.fd < 0)
-		return mappings_open(&c->mappings);
-	mappings_anew(&c->mappings);
-	return 0;
+		rc = mappings_open(&c->mappings);
+	else
+		mappings_anew(&c->mappings);
+	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
+		return 1;
+	return rc ? refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
 }
 
 /* What lies in an extent that gives as much was looked at when that was made. */
@@ -278,12 +280,9 @@ static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 		if (run.is_dmabuf || extent_find(c, &run))
 			continue;
 		if (!looked++)
-			rc = list_open(c);
-		/* Where there is no /proc nothing can be known. */
-		if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
-			return 0;
+			rc = ranges_list(c, t);
 		if (rc)
-			return refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0);
+			return rc < 0 ? rc : 0;
 		rc = run_allowed(&c->mappings, m, &run, t);
 	}
 	return rc;
@@ -294,41 +293,45 @@ static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 /* Spans that lie in an allocation are views of its file; neighbours often lie in the same. */
 static void spans_find_files(struct control *c, struct memory *m)
 {
-	const struct allocation *a = NULL;
+	struct allocation *a = NULL;
 	uint32_t i;
 
-	if (list_empty(&c->allocations))
-		return;
 	for (i = 0; i < m->nspans; i++) {
 		struct span *s = &m->spans[i];
 
 		if (s->is_dmabuf)
 			continue;
+		s->fd = -1;
+		s->fd_off = 0;
+		if (list_empty(&c->allocations))
+			continue;
 		if (!a || s->addr < a->addr || s->addr - a->addr > a->len ||
 		    s->len > a->len - (s->addr - a->addr))
 			a = memory_allocation(&c->allocations, s->addr, s->len);
-		if (!a || a->moving)
+		if (!a)
+			continue;
+		files_hold(s, a);
+		if (a->moving)
 			continue;
 		s->fd = a->fd;
-		s->fd_off = s->addr - a->addr;
+		s->fd_off = a->fd_off + (s->addr - a->addr);
 	}
 }
 
-void ranges_free(struct memory *m)
+void ranges_free(struct control *c, struct memory *m)
 {
 	if (!m)
 		return;
+	files_drop(c, m);
 	free(m->by_addr);
 	free(m);
 }
 
-struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
-			     uint32_t rights, struct trouble *t)
+static struct memory *memory_new(const struct urccl_range *ranges, uint32_t n, uint32_t rights)
 {
 	struct memory *m = calloc(1, sizeof(*m) + n * sizeof(m->spans[0]));
 	uint32_t i;
 
-	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
 	if (!m)
 		return NULL;
 	m->rights = rights & ADVERT_RIGHTS;
@@ -339,19 +342,33 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 		m->spans[i].addr = ranges[i].addr;
 		m->spans[i].fd = ranges[i].fd;
 		m->spans[i].fd_off = ranges[i].fd_off;
-		m->spans[i].is_dmabuf = ranges[i].fd >= 0;
+		m->spans[i].is_dmabuf = ranges[i].fd >= 0 && !memory_file_is(ranges[i].fd);
 		m->len += ranges[i].len;
 	}
-	spans_find_files(c, m);
-	if (!spans_sort(m) && !spans_mapped(m, t) && !spans_allowed(c, m, t))
-		return m;
-	ranges_free(m);
+	return m;
+}
+
+struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
+			     uint32_t rights, struct trouble *t)
+{
+	struct memory *m = memory_new(ranges, n, rights);
+
+	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
+	if (!m)
+		return NULL;
+	if (!spans_sort(m) && !files_find(c, m, t)) {
+		spans_find_files(c, m);
+		if (!spans_mapped(m, t) && !spans_allowed(c, m, t))
+			return m;
+	}
+	ranges_free(c, m);
 	return NULL;
 }
 
 /* ---- extents ---- */
 
-/* An allocation that part of it lies in is not to be freed. */
+/* An allocation that part of it lies in is not to be freed. Files of the program's are held by the
+ * spans that lie in them. */
 static void extent_hold(struct control *c, const struct extent *a, int on)
 {
 	struct list *pos;
@@ -359,7 +376,8 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	list_for_each(pos, &c->allocations) {
 		struct allocation *b = list_entry(pos, struct allocation, link);
 
-		if (a->is_dmabuf || a->addr >= b->addr + b->len || a->addr + a->len <= b->addr)
+		if (a->is_dmabuf || b->kind != ALLOCATION_OURS || a->addr >= b->addr + b->len ||
+		    a->addr + a->len <= b->addr)
 			continue;
 		if (on)
 			b->users++;
@@ -553,7 +571,7 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 			return t->res;
 		r->extents[r->nextents++] = a;
 		for (; k < next; k++)
-			span_at(m, k)->extent = a;
+			ranges_span(m, k)->extent = a;
 	}
 	return 0;
 }

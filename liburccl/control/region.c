@@ -52,15 +52,15 @@ static struct region *region_new(struct control *c, struct control_req *req, str
 	return r;
 
 free_memory:
-	ranges_free(r->memory);
+	ranges_free(c, r->memory);
 free_region:
 	free(r);
 	return NULL;
 }
 
-static void region_free_record(struct region *r)
+static void region_free_record(struct control *c, struct region *r)
 {
-	ranges_free(r->memory);
+	ranges_free(c, r->memory);
 	free(r);
 }
 
@@ -72,7 +72,7 @@ static void region_forget(struct control *c, struct region *r)
 	alarm_stop(&r->told);
 	alarm_stop(&r->lag);
 	handles_del(&c->region_handles, r->memory->handle);
-	region_free_record(r);
+	region_free_record(c, r);
 	control_step(c);
 }
 
@@ -242,7 +242,7 @@ static void region_refused(struct control *c, struct errand *e)
 	if (e->res)
 		log_unpinned(c, NULL, r->memory->len, e->res);
 	extents_free(c, r);
-	region_free_record(r);
+	region_free_record(c, r);
 	req_trouble(req, &t);
 }
 
@@ -344,7 +344,7 @@ static void region_prefaulted(struct control *c, void *arg, int res, uint64_t ad
 		region_reg(c, r);
 		return;
 	}
-	region_free_record(r);
+	region_free_record(c, r);
 	if (res)
 		req_answer(req, res, REASON_PREFAULT, (uint64_t)-res, addr, 0);
 	else
@@ -372,7 +372,7 @@ void region_register(struct control *c, struct control_req *req)
 	r->prefault = prefault_start(c, r->memory, region_prefaulted, r, &err);
 	if (r->prefault)
 		return;
-	region_free_record(r);
+	region_free_record(c, r);
 	req_answer(req, err, REASON_PREFAULT_THREAD, (uint64_t)-err, 0, 0);
 }
 
@@ -386,7 +386,7 @@ struct region *region_own(struct control *c, const struct urccl_range *range, ui
 		(void)extents_leave(c, r);
 		(void)extents_unreg(c, r);
 		extents_free(c, r);
-		region_free_record(r);
+		region_free_record(c, r);
 		r = NULL;
 	}
 	if (r)
@@ -599,7 +599,7 @@ void region_free(struct control *c, struct control_call *call)
 	list_for_each(pos, &c->allocations) {
 		struct allocation *a = list_entry(pos, struct allocation, link);
 
-		if (a->addr != call->addr)
+		if (a->addr != call->addr || a->kind != ALLOCATION_OURS)
 			continue;
 		if (a->users) {
 			call_answer(call,

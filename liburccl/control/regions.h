@@ -61,8 +61,16 @@ int ranges_check(const struct control *c, const struct urccl_range *ranges, uint
 		 uint64_t rights, struct trouble *t);
 struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
 			     uint32_t rights, struct trouble *t);
-void ranges_free(struct memory *m);
-/* The run of memory that begins with the k-th span by address; the first that is not of it. */
+void ranges_free(struct control *c, struct memory *m);
+/* The system's list of mappings, as it is now, into control.mappings. 0, -errno with *t; 1: there
+ * is none, and nothing can be known. */
+int ranges_list(struct control *c, struct trouble *t);
+/* The k-th span by address. */
+static inline struct span *ranges_span(struct memory *m, uint32_t k)
+{
+	return &m->spans[m->by_addr ? m->by_addr[k] : k];
+}
+/* The run of memory that begins with it; the first that is not of it. */
 uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len);
 /* The extents of its spans. */
 int extents_get(struct control *c, struct region *r, struct trouble *t);
@@ -76,6 +84,13 @@ int extents_slow(const struct control *c, const struct region *r); /* 1: that ma
 int extents_leave(struct control *c, struct region *r);
 int extents_unreg(const struct control *c, struct region *r);
 void extents_free(struct control *c, struct region *r);
+
+/* files.c: ranges that are views of a file of the program's. Finds each, or maps it, and has an
+ * allocation for those that peers may map, and those mapped here. 0, or -errno with *t. */
+int files_find(struct control *c, struct memory *m, struct trouble *t);
+void files_hold(struct span *s, struct allocation *a); /* it lies in it */
+/* Those that no region holds any more go, as do those that were found for m alone. */
+void files_drop(struct control *c, struct memory *m);
 
 /* prefault.c: back comes when no page of it is asked for any more; err and addr: where it failed.
  * NULL with *err: not begun. */

@@ -110,7 +110,8 @@ free_record:
 
 void memory_free(struct allocation *a)
 {
-	munmap((void *)(uintptr_t)a->addr, a->len);
+	if (a->kind != ALLOCATION_VIEW)
+		munmap((void *)(uintptr_t)a->addr, a->len);
 	if (a->fd >= 0)
 		close(a->fd);
 	free(a);
@@ -135,7 +136,7 @@ int memory_move(struct allocation *a)
 	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	/* Once: what was stored since would be lost. */
 	if (!a->is_private && mmap(at, a->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
-				   a->fd, 0) == MAP_FAILED)
+				   a->fd, (off_t)a->fd_off) == MAP_FAILED)
 		return -errno;
 	a->is_private = 1;
 	return memory_unshare(a->addr, a->len);

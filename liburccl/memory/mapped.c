@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ struct query {
 #define QUERY	       _IOWR('f', 17, struct query)
 #define QUERY_READABLE 0x01u
 #define QUERY_WRITABLE 0x02u
+#define QUERY_SHARED   0x08u
 #define QUERY_OR_NEXT  0x10u
 
 _Static_assert(sizeof(struct query) == 104, "as the kernel has it");
@@ -88,10 +90,15 @@ static int query(struct mappings *m, uint64_t addr)
 	m->end = q.end;
 	m->prot = (q.how & QUERY_READABLE ? PROT_READ : 0) |
 		  (q.how & QUERY_WRITABLE ? PROT_WRITE : 0);
+	m->shared = (q.how & QUERY_SHARED) != 0;
+	m->major = q.major;
+	m->minor = q.minor;
+	m->inode = q.inode;
+	m->offset = q.offset;
 	return 1;
 }
 
-/* ---- the list: lines of "start-end rwxp ..." ---- */
+/* ---- the list: lines of "start-end rwxp offset major:minor inode ..." ---- */
 
 /* The next byte, or -1: that was all. */
 static int text_byte(struct mappings *m)
@@ -110,13 +117,13 @@ static int text_byte(struct mappings *m)
 	return (uint8_t)m->text[m->at++];
 }
 
-static uint64_t text_number(struct mappings *m)
+/* Up to what ends it, which is left in *c. */
+static uint64_t text_number(struct mappings *m, uint32_t base, int *c)
 {
 	uint64_t n = 0;
-	int c;
 
-	while ((c = text_byte(m)) >= '0')
-		n = n << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	while ((*c = text_byte(m)) >= '0' && *c != ':')
+		n = n * base + (uint64_t)(*c <= '9' ? *c - '0' : *c - 'a' + 10);
 	return n;
 }
 
@@ -124,12 +131,19 @@ static int text_line(struct mappings *m)
 {
 	int c;
 
-	m->start = text_number(m);
-	m->end = text_number(m);
+	m->start = text_number(m, 16, &c);
+	m->end = text_number(m, 16, &c);
 	m->prot = text_byte(m) == 'r' ? PROT_READ : 0;
 	m->prot |= text_byte(m) == 'w' ? PROT_WRITE : 0;
-	while ((c = text_byte(m)) >= 0 && c != '\n')
-		;
+	text_byte(m);
+	m->shared = text_byte(m) == 's';
+	text_byte(m);
+	m->offset = text_number(m, 16, &c);
+	m->major = (uint32_t)text_number(m, 16, &c);
+	m->minor = (uint32_t)text_number(m, 16, &c);
+	m->inode = text_number(m, 10, &c);
+	while (c >= 0 && c != '\n')
+		c = text_byte(m);
 	return c == '\n';
 }
 
@@ -168,4 +182,27 @@ int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, ui
 			return -EACCES;
 	}
 	return 0;
+}
+
+static int is_view(const struct mappings *m, uint64_t at, const struct stat *file, uint64_t off)
+{
+	return m->shared && m->inode == file->st_ino && m->major == major(file->st_dev) &&
+	       m->minor == minor(file->st_dev) && m->offset + (at - m->start) == off;
+}
+
+int mappings_view(struct mappings *m, uint64_t addr, uint64_t len, const struct stat *file,
+		  uint64_t off, int *prot)
+{
+	uint64_t at, end = addr + len;
+
+	if (!mappings_find(m, addr) || m->start >= end)
+		return 0;
+	*prot = PROT_READ | PROT_WRITE;
+	for (at = addr; at < end; at = m->end) {
+		if (!mappings_find(m, at) || m->start > at ||
+		    !is_view(m, at, file, off + (at - addr)))
+			return -EINVAL;
+		*prot &= m->prot;
+	}
+	return 1;
 }

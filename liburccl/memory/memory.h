@@ -5,6 +5,7 @@
 #define MEMORY_H
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include "base/base.h"
 
 #define DEVICES_MAX 16u			/* of a context */
@@ -42,6 +43,8 @@ struct extent {
 	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
 };
 
+struct allocation;
+
 /* One range of a region. */
 struct span {
 	uint64_t start;			/* offset in the region of its first byte */
@@ -52,6 +55,8 @@ struct span {
 					 * memory */
 	uint32_t is_dmabuf;		/* it is one: devices may reach it, processors need not */
 	struct extent *extent;		/* that it lies in */
+	struct allocation *file;	/* control thread: that it lies in, where that is a file of
+					 * the program's; or NULL */
 };
 
 /* A region's memory. The control thread makes it and frees it once every engine has let go; in
@@ -124,6 +129,9 @@ struct mappings {			/* the system's list of them, from low addresses to high */
 	uint32_t reads;			/* the list: it cannot be asked for one */
 	uint64_t start, end;		/* of the one that was found last */
 	int	 prot;			/* of it: PROT_READ, PROT_WRITE */
+	int	 shared;		/* MAP_SHARED */
+	uint32_t major, minor;		/* of the file that it is a view of, if any */
+	uint64_t inode, offset;		/* likewise; offset: of its first byte in the file */
 	uint32_t at, len;		/* of text */
 	char	 text[4096];
 };
@@ -136,6 +144,10 @@ void mappings_anew(struct mappings *m);	/* as they are now, not when it was aske
 int mappings_find(struct mappings *m, uint64_t addr);
 /* 0: all of [addr, addr + len) is mapped with prot; -EACCES, -EFAULT (unmapped) from *where on. */
 int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, uint64_t *where);
+/* 1: [addr, addr + len) is a shared view of the file from off on, and *prot what all of it may be
+ * used for. 0: nothing is mapped there. -EINVAL: something else is, at least in part. */
+int mappings_view(struct mappings *m, uint64_t addr, uint64_t len, const struct stat *file,
+		  uint64_t off, int *prot);
 
 /* ---- pages ---- */
 
@@ -167,13 +179,22 @@ int memory_readable(uint64_t addr, uint64_t len);
 /* Makes every page of a private mapping one of its own, as a store to it would. 0 or -errno. */
 int memory_unshare(uint64_t addr, uint64_t len);
 
-/* ---- shareable memory (urccl_alloc): a sealed memfd each ---- */
+/* ---- shareable memory: a sealed memfd each, of urccl_alloc() or the program's own ---- */
+
+enum allocation_kind {
+	ALLOCATION_OURS,
+	ALLOCATION_MAPPED,		/* a file of the program's, which the library mapped */
+	ALLOCATION_VIEW,		/* one that the program mapped */
+};
 
 struct allocation {
 	struct list link;
 	uint64_t addr, len;		/* len: rounded up to pages */
-	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, allocated in
-					 * full; -1: no longer shareable */
+	uint64_t fd_off;		/* of its first byte in fd */
+	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, where it is
+					 * ours allocated in full; -1: not, or no longer,
+					 * shareable */
+	uint32_t kind;			/* enum allocation_kind */
 	uint32_t users;			/* regions that hold part of it */
 	uint32_t moving;		/* control thread: not to be shown to anybody any more */
 	uint32_t is_private;		/* memory_move(): its mapping; not yet all its pages */
@@ -192,6 +213,15 @@ int memory_file_check(uint64_t len);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);
 void memory_free(struct allocation *a);
+int memory_file_is(int fd); /* 1: it is a memfd */
+/* 1: peers may map it, for it can neither shrink nor grow, and all its pages are there, now and
+ * later. */
+int memory_file_shareable(int fd);
+/* The pages of a file of the program's that hold len bytes from off on: at addr, where they are
+ * mapped (ALLOCATION_VIEW), or where they come to be (ALLOCATION_MAPPED). It is shareable where
+ * the file is and there are descriptors left. 0 or -errno. */
+int memory_file(int fd, uint64_t addr, uint64_t len, uint64_t off, enum allocation_kind kind,
+		struct allocation **out);
 /* Gives it pages of this process's own, with the same bytes under the same addresses, so that who
  * has the memfd mapped changes nothing here any more. Other threads may use it meanwhile and lose
  * no store. Blocks for as long as the copy takes; any thread. The memfd stays, until the caller

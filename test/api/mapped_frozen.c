@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that a peer has mapped is taken back although the peer is stopped, at any moment of its
- * writing: revoked, unregistered, and unregistered when the peer was counted as lost meanwhile.
- * From then on nothing of the peer lands, and when it goes on its entries fail. Our own threads,
- * and another peer that may go on, lose no store by it.
+ * Memory that a peer has mapped, of urccl_alloc() or views of a memfd of ours, is taken back
+ * although the peer is stopped, at any moment of its writing: revoked, unregistered, and
+ * unregistered when the peer was counted as lost meanwhile. From then on nothing of the peer lands,
+ * and when it goes on its entries fail. Our own threads, and other peers that may go on, lose no
+ * store by it.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,12 +15,12 @@
 #include "lateness.h"
 #include "meet.h"
 
-#define LEN	(8u << 20)
-#define PIECE	(1u << 20)
-#define OURS	4096u /* behind what is advertised: our own thread's */
-#define ALL	(LEN + PIECE + OURS)
-#define RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
-#define ROUNDS	4u
+#define LEN    (8u << 20)
+#define PIECE  (1u << 20)
+#define OURS   4096u /* behind what is advertised: our own thread's */
+#define ALL    (LEN + PIECE + OURS)
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define ROUNDS 4u
 
 enum how { REVOKE, UNREGISTER, LOST, WAYS };
 
@@ -35,6 +37,7 @@ static struct pair p;
 static struct shared *shared;
 static struct urccl_region region[2];
 static uint8_t *bytes;
+static int file = -1; /* that bytes is a view of; -1: memory of urccl_alloc() */
 static uint64_t failures;
 
 static uint64_t load(const void *word)
@@ -144,21 +147,49 @@ static void count_end(struct counter *c)
 		CHECK_EQ(words[i], c->counts[i]);
 }
 
-static void memory_open(void)
+static void file_open(void)
+{
+	file = memfd_create("frozen", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CHECK_EQ(fallocate(file, 0, 0, ALL), 0);
+	CHECK_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+	bytes = mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	CHECK(bytes != MAP_FAILED);
+}
+
+static void memory_open(int of_file)
 {
 	void *at;
 	uint32_t i;
 
-	CHECK_EQ(urccl_alloc(p.b.ctx, ALL, &at), 0);
-	bytes = at;
+	if (of_file) {
+		file_open();
+	} else {
+		CHECK_EQ(urccl_alloc(p.b.ctx, ALL, &at), 0);
+		bytes = at;
+	}
 	memset(bytes, 0, ALL);
 	for (i = 0; i < 2; i++) {
 		uint64_t len = i ? PIECE : LEN;
+		struct urccl_range range = {.addr = (uint64_t)(uintptr_t)bytes + i * LEN,
+					    .len = len,
+					    .fd = file,
+					    .fd_off = of_file ? i * LEN : 0};
 
-		region[i] = side_register(&p.b, bytes + i * LEN, len, RIGHTS);
+		CHECK_EQ(urccl_register(p.b.ctx, &range, 1, RIGHTS, &region[i]), 0);
 		CHECK_EQ(urccl_advertise(p.b.ctx, region[i], 0, len, RIGHTS, 0, &shared->advert[i]),
 			 0);
 	}
+}
+
+static void memory_close(void)
+{
+	if (file < 0) {
+		CHECK_EQ(urccl_free(p.b.ctx, bytes), 0);
+		return;
+	}
+	munmap(bytes, ALL);
+	close(file);
+	file = -1;
 }
 
 static void pause_ms(uint32_t ms)
@@ -213,17 +244,45 @@ static void still(uint8_t value)
 static uint8_t others[PIECE];
 static struct urccl_remote other;
 
-static void other_writes(uint8_t value)
+static void side_writes(struct side *s, struct urccl_remote to, uint8_t value, const uint8_t *at)
 {
-	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_sqe *sqe = side_sqe(s);
 
 	memset(others, value, PIECE);
-	urccl_prep_write(sqe, other, others, PIECE, 0);
+	urccl_prep_write(sqe, to, others, PIECE, 0);
 	urccl_sqe_set_data64(sqe, 7);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	CHECK_EQ(side_end(&p.a, &p.b, 7).res, PIECE);
-	CHECK_EQ(bytes[LEN], value);
-	CHECK_EQ(bytes[LEN + PIECE - 1], value);
+	CHECK_EQ(urccl_submit(s->ring), 1);
+	CHECK_EQ(side_end(s, &p.b, 7).res, PIECE);
+	CHECK_EQ(at[0], value);
+	CHECK_EQ(at[PIECE - 1], value);
+}
+
+static void other_writes(uint8_t value)
+{
+	side_writes(&p.a, other, value, bytes + LEN);
+}
+
+/* One that comes later may have both, and what it writes is seen: that of the region that was not
+ * taken back is in the file still. */
+static void new_one_writes(void)
+{
+	struct urccl_remote remote[2];
+	struct side s = {0};
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	CHECK_EQ(urccl_advertise(p.b.ctx, region[0], 0, LEN, RIGHTS, 0, &shared->advert[0]), 0);
+	side_open(&p, &s);
+	cqe = side_dialled(&s, &p.b, shared->blob, shared->blob_len, 20000000);
+	CHECK_EQ(cqe.res, 0);
+	s.peer.id = (uint32_t)cqe.handle;
+	CHECK(peer_comes());
+	side_register(&s, others, PIECE, 0);
+	for (i = 2; i-- > 0;) {
+		CHECK_EQ(urccl_import(s.ctx, s.peer, &shared->advert[i], 1, &remote[i]), 0);
+		side_writes(&s, remote[i], (uint8_t)(0x44 + i), bytes + i * LEN);
+	}
+	side_close(&s);
 }
 
 static void goes_on(pid_t pid)
@@ -244,13 +303,13 @@ static int taken(enum how how)
 	return shared->failed == -EACCES || (how != REVOKE && shared->failed == -ESTALE);
 }
 
-static void round_of(enum how how, uint32_t us)
+static void round_of(enum how how, uint32_t us, int of_file)
 {
 	static struct counter c;
 	uint32_t peer;
 	pid_t pid;
 
-	memory_open();
+	memory_open(of_file);
 	pid = peer_start();
 	peer = peer_comes();
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &shared->advert[1], 1, &other), 0);
@@ -273,10 +332,12 @@ static void round_of(enum how how, uint32_t us)
 	kill(pid, SIGKILL);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	CHECK_EQ(urccl_forget(p.a.ctx, other), 0);
-	if (how == REVOKE)
+	if (how == REVOKE) {
+		new_one_writes();
 		CHECK_EQ(urccl_unregister(p.b.ctx, region[0]), 0);
+	}
 	CHECK_EQ(urccl_unregister(p.b.ctx, region[1]), 0);
-	CHECK_EQ(urccl_free(p.b.ctx, bytes), 0);
+	memory_close();
 }
 
 int main(int argc, char **argv)
@@ -299,7 +360,7 @@ int main(int argc, char **argv)
 	shared->blob_len = (uint32_t)len;
 	for (how = 0; how < WAYS; how++)
 		for (i = 0; i < ROUNDS; i++)
-			round_of(how, i * 137 + how * 61);
+			round_of(how, i * 137 + how * 61, i % 2);
 	printf("%llu of %u found their advert revoked\n", (unsigned long long)failures,
 	       WAYS * ROUNDS);
 	pair_close(&p);

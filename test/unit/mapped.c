@@ -9,8 +9,9 @@
 #define MAX 4096u
 
 struct seen {
-	uint64_t start, end;
-	int prot;
+	uint64_t start, end, inode, offset;
+	uint32_t major, minor;
+	int prot, shared;
 };
 
 static struct seen asked[MAX], listed[MAX];
@@ -32,7 +33,8 @@ static uint32_t walk(struct seen *out, int reads)
 	open_as(&m, reads);
 	for (; mappings_find(&m, addr) && m.start < 1ull << 63; addr = m.end) {
 		CHECK(n < MAX && m.start >= addr && m.end > m.start);
-		out[n++] = (struct seen){m.start, m.end, m.prot};
+		out[n++] = (struct seen){m.start, m.end,   m.inode, m.offset,
+					 m.major, m.minor, m.prot,  m.shared};
 	}
 	CHECK_EQ(m.reads, reads);
 	mappings_close(&m);
@@ -57,6 +59,11 @@ static void both_ways(void)
 		CHECK_EQ(asked[i].start, listed[i].start);
 		CHECK_EQ(asked[i].end, listed[i].end);
 		CHECK_EQ(asked[i].prot, listed[i].prot);
+		CHECK_EQ(asked[i].shared, listed[i].shared);
+		CHECK_EQ(asked[i].inode, listed[i].inode);
+		CHECK_EQ(asked[i].major, listed[i].major);
+		CHECK_EQ(asked[i].minor, listed[i].minor);
+		CHECK(!asked[i].inode || asked[i].offset == listed[i].offset);
 	}
 }
 
@@ -87,6 +94,44 @@ static void several(uint64_t at, int reads)
 	CHECK(!mappings_find(&m, UINT64_MAX - 1));
 	allowed(&m, at, page, rw, 0, 0);
 	mappings_close(&m);
+}
+
+/* A file of two pages, each mapped by itself, and what is not that. */
+static void views(int fd, uint64_t at, int reads)
+{
+	struct mappings m;
+	struct stat file, other;
+	int prot = 0;
+
+	CHECK_EQ(fstat(fd, &file), 0);
+	other = file;
+	other.st_ino++;
+	open_as(&m, reads);
+	CHECK_EQ(mappings_view(&m, at, 2 * page, &file, 0, &prot), 1);
+	CHECK_EQ(prot, PROT_READ);
+	CHECK_EQ(mappings_view(&m, at + 9, page, &file, 9, &prot), 1);
+	CHECK_EQ(mappings_view(&m, at, page, &file, 0, &prot), 1);
+	CHECK_EQ(prot, PROT_READ | PROT_WRITE);
+	CHECK_EQ(mappings_view(&m, at, page, &other, 0, &prot), -EINVAL);
+	CHECK_EQ(mappings_view(&m, at, page, &file, page, &prot), -EINVAL);
+	CHECK_EQ(mappings_view(&m, at, 3 * page, &file, 0, &prot), -EINVAL); /* a private one */
+	CHECK_EQ(mappings_view(&m, at + 3 * page, page, &file, 0, &prot), 0);
+	CHECK_EQ(mappings_view(&m, at + page, 3 * page, &file, page, &prot), -EINVAL);
+	mappings_close(&m);
+}
+
+static void map_views(int fd)
+{
+	uint8_t *at = mmap(NULL, 4 * page, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	CHECK(at != MAP_FAILED);
+	CHECK(mmap(at, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at);
+	CHECK(mmap(at + page, page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)page) ==
+	      at + page);
+	CHECK_EQ(munmap(at + 3 * page, page), 0);
+	views(fd, (uintptr_t)at, 0);
+	views(fd, (uintptr_t)at, 1);
+	CHECK_EQ(munmap(at, 3 * page), 0);
 }
 
 /* What was there when it was first asked, and is not any more. */
@@ -124,5 +169,7 @@ int main(void)
 	several((uintptr_t)at, 1);
 	changes(0);
 	changes(1);
+	CHECK_EQ(ftruncate(fd, (off_t)(2 * page)), 0);
+	map_views(fd);
 	return 0;
 }
