@@ -102,6 +102,8 @@ static int64_t try_connect(uint32_t more, const uint8_t *blob, uint32_t len)
 	if (!cqe.res)
 		return 0;
 	check_sentence(&p.a, &cqe, "");
+	if (p.transport == URCCL_TRANSPORT_FABRIC)
+		return cqe.res; /* what a provider says */
 	/* None for us, or none at the peer, which may not even be able to say so. */
 	CHECK(cqe.res == -EMFILE || cqe.res == -ETIMEDOUT || cqe.res == -ECONNRESET ||
 	      cqe.res == -EHOSTUNREACH);

@@ -9,6 +9,7 @@ import sys
 LEFT_OUT = [
     (re.compile(r"fabric|cxi|provider$"),
      "what a provider of libfabric's does where less is allowed is its own"),
+    (re.compile(r"(^|-)ib(-|$)"), "what stands in for libibverbs is only in those tests' environment"),
 ]
 # What has many rounds, seconds each, and asks for no right which the others do not: with "all" over
 # one transport each, else not at all.

@@ -115,7 +115,8 @@ static void beyond_rights(struct unruly *u)
 }
 
 /* It may be let in for a moment after; once it was refused, it is for ever. Of a device that pins
- * the control thread takes the pin back then. */
+ * the control thread takes the pin back then, which ends it at once where the device does not end
+ * it by itself, in its own time. */
 static void beyond_time(struct unruly *u, enum chunk_kind kind)
 {
 	uint64_t expires = clock_ns() + SOON, until = expires + RIG_PATIENCE_NS;
@@ -125,8 +126,8 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	give(u, RIGHTS, expires);
 	while (!try(u, kind, 1)) {
 		CHECK(clock_ns() < until);
-		CHECK(!over);
-		if (!owner->pins || clock_ns() < expires)
+		CHECK(!over || !u->rig->backend->breaks);
+		if (over || !owner->pins || clock_ns() < expires)
 			continue;
 		CHECK_EQ(owner->ops->unpin(owner, &u->grant.pin), 0);
 		over = 1;

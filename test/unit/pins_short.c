@@ -32,7 +32,7 @@ static void says(const struct urccl_cqe *cqe, const char *part)
 
 int main(void)
 {
-	struct rlimit limit = {1 << 20, 1 << 20};
+	struct rlimit limit = {32 << 10, 32 << 10};
 	struct urccl_remote remote;
 	struct urccl_cqe cqe;
 	struct urccl_sqe *sqe;
@@ -53,7 +53,7 @@ int main(void)
 	}
 	CHECK_EQ(load_acquire(&lines), 1);
 	CHECK(strstr(line, "sim cannot pin 65536 bytes for peers"));
-	CHECK(strstr(line, "the limit for locked memory, 1024 KiB, is passed (ulimit -l"));
+	CHECK(strstr(line, "the limit for locked memory, 32 KiB, is passed (ulimit -l"));
 
 	sqe = urccl_get_sqe(r.a.ring);
 	urccl_prep_warm(sqe, r.ab);
