@@ -227,7 +227,7 @@ def case_namespaces():
     check(seconds < 2, f"{seconds} s")
     # All capabilities, of a namespace that is not the machine's.
     check(checks["memlock"]["health"] != "ok", checks["memlock"])
-    for word in ("64 KiB may be locked", "4 KiB a rail", "8 KiB a peer", "ulimit -l"):
+    for word in ("64 KiB may be locked", "for each rail", "4 KiB, and 8 KiB a peer", "ulimit -l"):
         check(word in checks["memlock"]["state"] + checks["memlock"]["advice"], checks["memlock"])
     found(checks, "loopback", "wrong", "ip link set lo up")
     found(checks, "pid namespace", "note", "its own")
