@@ -165,11 +165,6 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 	if (rc)
 		return fail(rc, "ib: no memory for the table of queue pairs");
 	rc = verbs_lib_open(&d->lib, config->params->ibv_so);
-	/* Before Linux 5.12 a child of fork() would leave the parent with other pages than the
-	 * device has; later kernels, which it asks, need nothing. It says no where another library
-	 * has registered memory by now, and then that one's word counts. */
-	if (!rc)
-		d->lib.fork_init();
 	if (!rc)
 		rc = verbs_port_open(&d->lib, config, &d->port);
 	if (!rc)

@@ -79,7 +79,6 @@
 #define VERBS_FUNCTIONS(X)                                                                         \
 	X(struct ibv_device **, get_device_list, (int *n))                                         \
 	X(void, free_device_list, (struct ibv_device **list))                                      \
-	X(int, fork_init, (void))                                                                  \
 	X(const char *, get_device_name, (struct ibv_device *device))                              \
 	X(struct ibv_context *, open_device, (struct ibv_device *device))                          \
 	X(int, close_device, (struct ibv_context *context))                                        \

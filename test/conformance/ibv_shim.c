@@ -444,11 +444,6 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 	return REAL(ibv_query_pkey)(context, port, index, pkey);
 }
 
-EXPORT int ibv_fork_init(void)
-{
-	return REAL(ibv_fork_init)();
-}
-
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	return REAL(ibv_alloc_pd)(context);

@@ -4,7 +4,6 @@
 #include "double.h"
 
 static struct region *regions[MRS];
-static int may_fork;
 static uint8_t uses[MRS];
 static uint32_t last;
 
@@ -41,19 +40,12 @@ static struct ibv_mr *add(struct region *r)
 	return &r->mr;
 }
 
-EXPORT int ibv_fork_init(void)
-{
-	may_fork = 1;
-	return 0;
-}
-
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				       unsigned int access)
 {
 	unsigned int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	struct region *r;
 
-	MUST(may_fork);
 	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
 		return NULL;
