@@ -106,11 +106,11 @@ static uint32_t run(const struct urccl_remote *remotes)
 }
 
 /* On a busy machine a peer that has to copy may itself not run for a while, which is not the
- * engine's doing: an engine that favours one does so every time. With cma the peers' own threads
- * do all of the copying, more of them than there may be CPUs. */
+ * engine's doing: an engine that favours one does so every time. Peers' threads are more than there
+ * may be CPUs; without threads each has its turn. */
 static void fair(const struct urccl_remote *remotes)
 {
-	uint32_t least = p.params.cma == URCCL_ALLOW_YES ? PIECES / 4 : PIECES * 2 / 3, i;
+	uint32_t least = p.params.flags & URCCL_OPEN_INLINE ? PIECES * 2 / 3 : PIECES / 4, i;
 
 	/* The others' paths are as warm as the first one's. */
 	for (i = 1; i < PEERS; i++) {
