@@ -9,13 +9,13 @@
 #define PIECES 24u
 #define SMALL  32u
 #define CHAIN  3u
-#define PEERS  8u /* of the second part: b and others */
+#define PEERS  8u /* of the second part, at most: b and others */
 #define DEPTH  2u
 #define ROUNDS 5u
 
 static struct pair p;
 static struct side others[PEERS - 1]; /* their handles are a's */
-static uint32_t nothers;
+static uint32_t npeers, nothers;
 static struct span here, there, far; /* a's, b's, the others' */
 static struct urccl_region region;
 
@@ -93,27 +93,27 @@ static uint32_t run(const struct urccl_remote *remotes)
 	uint32_t done[PEERS] = {0}, least = PIECES, i;
 	uint64_t who;
 
-	for (i = 0; i < DEPTH * PEERS; i++)
-		prepare(remotes[i % PEERS], PIECE, i % PEERS);
-	CHECK_EQ(urccl_submit(p.a.ring), DEPTH * PEERS);
+	for (i = 0; i < DEPTH * npeers; i++)
+		prepare(remotes[i % npeers], PIECE, i % npeers);
+	CHECK_EQ(urccl_submit(p.a.ring), DEPTH * npeers);
 	while (who = take(), ++done[who] < PIECES)
 		submit(remotes[who], PIECE, who);
-	for (i = 1; i < DEPTH * PEERS; i++)
+	for (i = 1; i < DEPTH * npeers; i++)
 		take();
-	for (i = 0; i < PEERS; i++)
+	for (i = 0; i < npeers; i++)
 		least = done[i] < least ? done[i] : least;
 	return least;
 }
 
 /* On a busy machine a peer that has to copy may itself not run for a while, which is not the
- * engine's doing: an engine that favours one does so every time. Peers' threads are more than there
- * may be CPUs; without threads each has its turn. */
+ * engine's doing: an engine that favours one does so every time. Where each peer has threads two of
+ * them are as many as there may be CPUs for, and less is asked; without, each has its turn. */
 static void fair(const struct urccl_remote *remotes)
 {
-	uint32_t least = p.params.flags & URCCL_OPEN_INLINE ? PIECES * 2 / 3 : PIECES / 4, i;
+	uint32_t least = npeers > 2 ? PIECES * 2 / 3 : PIECES / 4, i;
 
 	/* The others' paths are as warm as the first one's. */
-	for (i = 1; i < PEERS; i++) {
+	for (i = 1; i < npeers; i++) {
 		submit(remotes[i], PIECE, 0);
 		CHECK_EQ(take(), 0);
 	}
@@ -141,6 +141,7 @@ int main(int argc, char **argv)
 	uint32_t i;
 
 	pair_begin(&p, argc, argv);
+	npeers = p.params.flags & URCCL_OPEN_INLINE ? PEERS : 2;
 	span_open(&here, LARGE);
 	span_open(&there, LARGE);
 	span_open(&far, (PEERS - 1) * PIECE);
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
 	small_ones(remotes[0], LARGE, URCCL_CLASS_BULK);
 	small_ones(remotes[0], LARGE / 4, URCCL_CLASS_LATENCY);
 	small_ones(remotes[0], LARGE / 4, URCCL_CLASS_CONTROL);
-	for (i = 1; i < PEERS; i++)
+	for (i = 1; i < npeers; i++)
 		remotes[i] = other_open(&others[i - 1], far.bytes + (i - 1) * PIECE);
 	fair(remotes);
 	for (i = 0; i < nothers; i++)
