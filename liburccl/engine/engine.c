@@ -129,6 +129,7 @@ static uint32_t turn(struct engine *e)
 		work += poll_devices(e, 0);
 	}
 	work += op_run_ready(e);
+	tell_succeeded(e);
 	publish_all(e);
 	return work;
 }

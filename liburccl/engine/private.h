@@ -219,7 +219,7 @@ struct ask {
 	uint32_t dropped;
 };
 
-/* Entries of one flow that succeeded in the same poll of the devices: they are told together. */
+/* Entries of one flow that succeeded in the same turn: they are told together. */
 struct burst {
 	struct segment_flow *flow;
 	uint32_t what; /* the first bytes of their SQEs: opcode, dtype, flags */

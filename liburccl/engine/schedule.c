@@ -526,7 +526,6 @@ uint32_t poll_devices(struct engine *e, uint32_t all)
 		if (dev->rails || all)
 			work += poll_device(e, dev);
 	}
-	tell_polled(e);
 	return work;
 }
 

@@ -154,6 +154,7 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 		take(e, er, sqe);
 		if (i % SHOW)
 			continue;
+		tell_succeeded(e);
 		tell_ended(er);
 		ring_show(r);
 	}

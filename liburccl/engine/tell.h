@@ -125,8 +125,8 @@ static inline void tell_ended(const struct engine_ring *er)
 	tell32(&er->told->ended, er->ring->own.done);
 }
 
-/* Likewise: it is a poll that makes entries succeed. */
-static inline void tell_polled(struct engine *e)
+/* Likewise: those that succeeded in this turn. */
+static inline void tell_succeeded(struct engine *e)
 {
 	if (URCCL_TELLS && e->burst.ended)
 		tell_burst(e);

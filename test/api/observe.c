@@ -47,6 +47,7 @@ static void counts(void)
 	CHECK_EQ(cqe.res, -ERANGE);
 	check_sentence(&p.a, &cqe, "write");
 	CHECK_EQ(side_tell(&p.a, &p.b, p.a.peer.id, 3), 0);
+	CHECK_EQ(stats_of(&p.a).notes_sent - before.notes_sent, 1); /* as soon as its CQE is seen */
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 3);
 	side_accept(&p.a, 50);
 	sqe = side_sqe(&p.a);
