@@ -3,10 +3,10 @@
 #include "backend/shm.h"
 
 #define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
-#define SLICE_BESIDE  (8u << 10)   /* likewise while something urgent comes now and then */
+#define SLICE_BESIDE  (4u << 10)   /* likewise while something urgent comes now and then */
 #define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
 #define COPY_BYTES    (256u << 10) /* copied by one poll before the engine gets its turn */
-#define COPY_BESIDE   (8u << 10)   /* likewise beside something urgent */
+#define COPY_BESIDE   (4u << 10)   /* likewise beside something urgent */
 #define POLL_BYTES    (256u << 10) /* moved through rings by one poll at least, if it is there */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
