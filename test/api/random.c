@@ -140,11 +140,11 @@ static void start(struct slot *s, uint64_t version)
 	busy++;
 }
 
-static void cancel(void)
+static void cancel(uint64_t slot)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, random_below(SLOTS));
+	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, slot);
 	urccl_sqe_set_data64(sqe, 1000000);
 	busy++;
 }
@@ -227,8 +227,10 @@ int main(int argc, char **argv)
 				break;
 			if (!s->busy)
 				start(s, ++i);
+			/* Of one that may be anywhere, or that cannot have got far. */
 			if (!random_below(20))
-				cancel();
+				cancel(random_below(2) ? random_below(SLOTS)
+						       : (uint64_t)(s - slots));
 		}
 		CHECK_GE(urccl_submit(p.a.ring), 0);
 		if (side_take_within(&p.a, &p.b, random_below(4) ? 0 : 100000, &cqe, NULL))

@@ -44,7 +44,7 @@ static struct {
 	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
 	long opaque, lose, unplug, mute, sge_rd, fail;
 	char victim[64], status[8];
-	/* Of all devices; cases drive them from one thread or count no more than roughly. */
+	/* Of all devices, each of which may have a thread. */
 	unsigned long signalled, victims, killed, completed;
 	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making */
 	unsigned long nqps;
@@ -194,6 +194,11 @@ static void kill_some(struct ibv_qp *qp)
 		__atomic_add_fetch(&shim.killed, 1, __ATOMIC_RELAXED);
 }
 
+static void count(unsigned long *n, int is_so)
+{
+	__atomic_add_fetch(n, is_so != 0, __ATOMIC_RELAXED);
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *w;
@@ -211,8 +216,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		return 0;
 	for (w = wr; w; w = w->next) {
 		__atomic_add_fetch(&shim_requests, 1, __ATOMIC_RELAXED);
-		shim.signalled += !!(w->send_flags & IBV_SEND_SIGNALED);
-		shim_inlined += !!(w->send_flags & IBV_SEND_INLINE);
+		count(&shim.signalled, w->send_flags & IBV_SEND_SIGNALED);
+		count(&shim_inlined, w->send_flags & IBV_SEND_INLINE);
 	}
 	rc = shim.ops.post_send(qp, wr, bad);
 	kill_some(qp);
