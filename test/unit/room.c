@@ -9,24 +9,24 @@
 #define V1  "/sys/fs/cgroup/memory"
 #define ALL UINT64_MAX
 
-static void group(const char *folder, const char *most, const char *used)
+static void put_in(const char *mount, const char *folder, const char *file, const char *text)
 {
 	char name[256];
 
-	snprintf(name, sizeof(name), V2 "%s/memory.max", folder);
-	put(name, most);
-	snprintf(name, sizeof(name), V2 "%s/memory.current", folder);
-	put(name, used);
+	snprintf(name, sizeof(name), "%s%s/%s", mount, folder, file);
+	put(name, text);
+}
+
+static void group(const char *folder, const char *most, const char *used)
+{
+	put_in(V2, folder, "memory.max", most);
+	put_in(V2, folder, "memory.current", used);
 }
 
 static void group_v1(const char *folder, const char *most, const char *used)
 {
-	char name[256];
-
-	snprintf(name, sizeof(name), V1 "%s/memory.limit_in_bytes", folder);
-	put(name, most);
-	snprintf(name, sizeof(name), V1 "%s/memory.usage_in_bytes", folder);
-	put(name, used);
+	put_in(V1, folder, "memory.limit_in_bytes", most);
+	put_in(V1, folder, "memory.usage_in_bytes", used);
 }
 
 static void has(uint64_t room)
