@@ -68,6 +68,17 @@ static inline void rig_out(struct engine_rig *rig, uint32_t i, int32_t res, uint
 	rig_event(rig, (struct event){.type = EVENT_CHUNK, .chunk = c});
 }
 
+/* That it has. */
+static inline uint64_t rig_bytes_taken(const struct engine_rig *rig)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < rig->ntaken; i++)
+		n += rig->taken[i]->len;
+	return n;
+}
+
 static inline uint32_t rig_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 {
 	struct engine_rig *rig = rig_of(ep->dev);
@@ -386,6 +397,22 @@ static inline struct urccl_sqe *rig_write(struct engine_rig *rig, uint32_t remot
 	return sqe;
 }
 
+/* So many blocks of RIG_BYTES, all from and to one place; *paged stays until the entry ends. */
+static inline struct urccl_sqe *rig_write_blocks(struct engine_rig *rig, struct urccl_paged *paged,
+						 uint32_t blocks, uint64_t user_data)
+{
+	struct urccl_sqe *sqe = rig_sqe(rig, user_data);
+
+	*paged = (struct urccl_paged){.size = sizeof(*paged),
+				      .ndims = 1,
+				      .block = RIG_BYTES,
+				      .dim[0] = {.count = blocks}};
+	urccl_prep_write_paged(sqe, (struct urccl_remote){RIG_HANDLE},
+			       (struct urccl_region){RIG_HANDLE}, paged, 1);
+	sqe->user_data = user_data;
+	return sqe;
+}
+
 /* What was prepared is there for the engine, which is turned by hand. */
 static inline void rig_enter(struct engine_rig *rig)
 {
@@ -402,6 +429,14 @@ static inline int rig_cqe(struct engine_rig *rig, struct urccl_cqe *cqe)
 	*cqe = r->pub.cqes[r->consumer_line.cq_head & r->pub.cq_mask];
 	urccl_cq_advance(&r->pub, 1);
 	return 1;
+}
+
+/* All that was submitted has ended; how does not matter. */
+static inline void rig_all_ended(struct engine_rig *rig)
+{
+	CHECK_EQ(rig->r->own.done, rig->r->own.sq_head);
+	while (rig_cqe(rig, &(struct urccl_cqe){0}))
+		;
 }
 
 /* It comes next. */

@@ -13,16 +13,6 @@ enum { ENTRIES = 512 };
 
 static struct engine_rig rig;
 
-static uint64_t bytes_taken(void)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < rig.ntaken; i++)
-		n += rig.taken[i]->len;
-	return n;
-}
-
 static void begin(void)
 {
 	rig_peer_open(&rig);
@@ -32,9 +22,7 @@ static void begin(void)
 static void end(void)
 {
 	rig_peer_close(&rig);
-	CHECK_EQ(rig.r->own.done, rig.r->own.sq_head);
-	while (rig_cqe(&rig, &(struct urccl_cqe){0}))
-		;
+	rig_all_ended(&rig);
 }
 
 /* The device takes all that it is given, and lets nothing out. */
@@ -59,21 +47,15 @@ static void is_bulk(void)
 /* Those of each class have their own way past a long one. */
 static void past_a_long_one(enum urccl_class cls)
 {
-	struct urccl_paged paged = {.size = sizeof(paged),
-				    .ndims = 1,
-				    .block = RIG_BYTES,
-				    .dim[0] = {.count = BLOCKS}};
-	struct urccl_sqe *sqe = rig_sqe(&rig, 1);
+	struct urccl_paged paged;
 	enum urccl_class small;
 	uint32_t n;
 
 	begin();
-	urccl_prep_write_paged(sqe, (struct urccl_remote){RIG_HANDLE},
-			       (struct urccl_region){RIG_HANDLE}, &paged, 1);
-	urccl_sqe_set_class(sqe, cls);
+	urccl_sqe_set_class(rig_write_blocks(&rig, &paged, BLOCKS, 1), cls);
 	enter();
 	is_bulk();
-	CHECK_LE(bytes_taken(), rig.rail[0].window + (64u << 10));
+	CHECK_LE(rig_bytes_taken(&rig), rig.rail[0].window + (64u << 10));
 	for (small = URCCL_CLASS_BULK; small <= URCCL_CLASS_CONTROL; small++) {
 		n = rig.ntaken;
 		urccl_sqe_set_class(rig_write(&rig, 0, SMALL, 2), small);
@@ -96,8 +78,8 @@ static void many_short_ones(enum urccl_class cls)
 	for (i = 0; i < ENTRIES; i++)
 		urccl_sqe_set_class(rig_write(&rig, 0, SHORT, i), cls);
 	enter();
-	CHECK_GE(bytes_taken(), most / 2);
-	CHECK_LE(bytes_taken(), most + SHORT);
+	CHECK_GE(rig_bytes_taken(&rig), most / 2);
+	CHECK_LE(rig_bytes_taken(&rig), most + SHORT);
 	CHECK_EQ(rig.taken[0]->cls, URCCL_CLASS_LATENCY);
 	end();
 }
@@ -118,7 +100,7 @@ static void vector(uint32_t seg_bytes, enum urccl_class as)
 	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	enter();
-	CHECK_EQ(bytes_taken(), SEGS * seg_bytes);
+	CHECK_EQ(rig_bytes_taken(&rig), SEGS * seg_bytes);
 	for (i = 0; i < rig.ntaken; i++)
 		CHECK_EQ(rig.taken[i]->cls, as);
 	end();

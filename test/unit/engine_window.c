@@ -13,16 +13,6 @@ enum { ENTRIES = 8 };
 static struct engine_rig rig;
 static uint64_t most, on_its_way;
 
-static uint64_t bytes_taken(void)
-{
-	uint64_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < rig.ntaken; i++)
-		n += rig.taken[i]->len;
-	return n;
-}
-
 /* What is let out was there: time away is no time in which more went. */
 static void let_out(uint64_t rate, uint64_t *left, uint64_t ns)
 {
@@ -34,20 +24,8 @@ static void let_out(uint64_t rate, uint64_t *left, uint64_t ns)
 	if (!rig.ntaken)
 		*left = 0;
 	rig_turns(&rig);
-	on_its_way = bytes_taken();
+	on_its_way = rig_bytes_taken(&rig);
 	most = on_its_way > most ? on_its_way : most;
-}
-
-static void enter(struct urccl_paged *paged)
-{
-	struct urccl_sqe *sqe = rig_sqe(&rig, 1);
-
-	*paged = (struct urccl_paged){.size = sizeof(*paged), .ndims = 1, .block = RIG_BYTES};
-	paged->dim[0] = (struct urccl_dim){.count = BLOCKS};
-	urccl_prep_write_paged(sqe, (struct urccl_remote){RIG_HANDLE},
-			       (struct urccl_region){RIG_HANDLE}, paged, 1);
-	sqe->user_data = 1;
-	rig_enter(&rig);
 }
 
 /* Until so much was on its way (fast), or no more than that can be (slow). */
@@ -70,7 +48,8 @@ static void moves(uint64_t rate, uint64_t much, int fast)
 
 	rig_peer_open(&rig);
 	rig_key(&rig, 0, 0);
-	enter(&paged);
+	rig_write_blocks(&rig, &paged, BLOCKS, 1);
+	rig_enter(&rig);
 	most = 0;
 	until(rate, much, fast);
 	most = 0;
@@ -81,9 +60,7 @@ static void moves(uint64_t rate, uint64_t much, int fast)
 	CHECK(most);
 	CHECK_LE(most, rate / 40 > much ? rate / 40 : much);
 	rig_peer_close(&rig);
-	CHECK_EQ(rig.r->own.done, rig.r->own.sq_head);
-	while (rig_cqe(&rig, &(struct urccl_cqe){0}))
-		;
+	rig_all_ended(&rig);
 }
 
 int main(void)
