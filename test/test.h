@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* _exit(), not exit(): other threads of the test may still run. */
@@ -45,6 +46,17 @@ __attribute__((noreturn)) static inline void test_end(int status)
 #define CHECK_NE(a, b) CHECK_CMP(a, !=, b)
 #define CHECK_GE(a, b) CHECK_CMP(a, >=, b)
 #define CHECK_LE(a, b) CHECK_CMP(a, <=, b)
+
+/* part is in text; both are strings, and evaluated once. */
+#define CHECK_SAYS(text, part)                                                                     \
+	do {                                                                                       \
+		const char *check_text = (text), *check_part = (part);                             \
+		if (!strstr(check_text, check_part)) {                                             \
+			fprintf(stderr, "%s:%d: %s: failed: \"%s\" does not say \"%s\"\n",         \
+				__FILE__, __LINE__, __func__, check_text, check_part);             \
+			test_end(1);                                                               \
+		}                                                                                  \
+	} while (0)
 
 /* reason: what this machine cannot do, a string literal or a char pointer. */
 #define SKIP(reason)                                                                               \

@@ -112,9 +112,7 @@ static void refused(const char *listen, const char *ifname, int res, const char 
 	params.listen = listen;
 	params.socket_ifname = ifname;
 	CHECK_EQ(urccl_open(&params, &ctx), res);
-	if (!strstr(urccl_errmsg(), word))
-		fprintf(stderr, "%s\n", urccl_errmsg());
-	CHECK(strstr(urccl_errmsg(), word));
+	CHECK_SAYS(urccl_errmsg(), word);
 }
 
 static void several(void)

@@ -32,9 +32,7 @@ static uint32_t count(struct urccl *ctx, uint32_t transport, uint32_t state, con
 		CHECK_EQ(d.error != 0, d.state == URCCL_DEVICE_FAILED);
 		if (d.transport != transport)
 			continue;
-		if (!strstr(d.reason, word))
-			fprintf(stderr, "\"%s\" has no \"%s\"\n", d.reason, word);
-		CHECK(strstr(d.reason, word));
+		CHECK_SAYS(d.reason, word);
 		found += d.state == state;
 	}
 	device(ctx, i, -ENOENT);
@@ -67,9 +65,7 @@ static void plan_has(struct urccl_peer peer, struct urccl_region region, struct 
 	CHECK_GE(n, 20);
 	CHECK_EQ(strlen(text), n);
 	CHECK(word);
-	if (!strstr(text, word))
-		fprintf(stderr, "\"%s\" has no \"%s\"\n", text, word);
-	CHECK(strstr(text, word));
+	CHECK_SAYS(text, word);
 	CHECK_EQ(text[n - 1], '\n');
 	CHECK_EQ(urccl_plan(s->ctx, peer, region, less, sizeof(less)), n);
 	CHECK(!strncmp(less, text, sizeof(less) - 1) && !less[sizeof(less) - 1]);

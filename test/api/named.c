@@ -33,13 +33,6 @@ static struct urccl_params with(const char *transport)
 	return p;
 }
 
-static void says(const char *sentence, const char *word)
-{
-	if (!strstr(sentence, word))
-		fprintf(stderr, "\"%s\" does not say \"%s\"\n", sentence, word);
-	CHECK(strstr(sentence, word));
-}
-
 /* How many devices of libfabric are in this state; each says whom it is about: one of words. */
 static uint32_t count(struct urccl *ctx, uint32_t state, const char *a, const char *b)
 {
@@ -49,7 +42,7 @@ static uint32_t count(struct urccl *ctx, uint32_t state, const char *a, const ch
 	for (i = 0; !urccl_devices(ctx, i, &d); i++) {
 		if (d.transport != URCCL_TRANSPORT_FABRIC || d.state != state)
 			continue;
-		says(d.reason, n++ ? b : a);
+		CHECK_SAYS(d.reason, n++ ? b : a);
 		CHECK_EQ(d.error, state != URCCL_DEVICE_FAILED		 ? 0
 				  : strstr(d.reason, "no domain urccl_") ? -ENODEV
 									 : -EACCES);
@@ -74,9 +67,9 @@ static void not_named(void)
 	struct urccl *ctx = opened(&p);
 
 	CHECK_EQ(nlines, 2);
-	says(lines[0], "a device of transport fabric is left out: ");
-	says(lines[0], "urccl_test1");
-	says(lines[1], "urccl_test2");
+	CHECK_SAYS(lines[0], "a device of transport fabric is left out: ");
+	CHECK_SAYS(lines[0], "urccl_test1");
+	CHECK_SAYS(lines[1], "urccl_test2");
 	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "urccl_test0", ""), 1);
 	CHECK_EQ(count(ctx, URCCL_DEVICE_FAILED, "urccl_test1", "urccl_test2"), 2);
 	urccl_close(ctx);
@@ -88,14 +81,14 @@ static void named(void)
 	struct urccl *ctx;
 
 	CHECK_EQ(urccl_open(&p, &ctx), -EACCES);
-	says(urccl_errmsg(), "urccl_test1");
+	CHECK_SAYS(urccl_errmsg(), "urccl_test1");
 	p = with(PROVIDER "@urccl_test2@urccl_test0@urccl_test1");
 	CHECK_EQ(urccl_open(&p, &ctx), -EACCES);
-	says(urccl_errmsg(), "urccl_test1");
-	says(urccl_errmsg(), "urccl_test2");
+	CHECK_SAYS(urccl_errmsg(), "urccl_test1");
+	CHECK_SAYS(urccl_errmsg(), "urccl_test2");
 	p = with(PROVIDER "@urccl_test0@urccl_test9");
 	CHECK_EQ(urccl_open(&p, &ctx), -ENODEV);
-	says(urccl_errmsg(), "no domain urccl_test9 here");
+	CHECK_SAYS(urccl_errmsg(), "no domain urccl_test9 here");
 	p = with(PROVIDER "@urccl_test0");
 	ctx = opened(&p);
 	CHECK_EQ(nlines, 0);
@@ -110,8 +103,8 @@ static void maybe(void)
 	struct urccl *ctx = opened(&p);
 
 	CHECK_EQ(nlines, 1);
-	says(lines[0], "a device of transport fabric is left out: ");
-	says(lines[0], "urccl_test1");
+	CHECK_SAYS(lines[0], "a device of transport fabric is left out: ");
+	CHECK_SAYS(lines[0], "urccl_test1");
 	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "", ""), 1);
 	CHECK_EQ(count(ctx, URCCL_DEVICE_FAILED, "urccl_test1", ""), 1);
 	urccl_close(ctx);
@@ -119,24 +112,24 @@ static void maybe(void)
 	p = with(PROVIDER "@urccl_test9@urccl_test0@urccl_test1?");
 	ctx = opened(&p);
 	CHECK_EQ(nlines, 2);
-	says(lines[0], "urccl_test1");
-	says(lines[1], "a device of transport fabric is left out: ");
-	says(lines[1], "no domain urccl_test9 here");
+	CHECK_SAYS(lines[0], "urccl_test1");
+	CHECK_SAYS(lines[1], "a device of transport fabric is left out: ");
+	CHECK_SAYS(lines[1], "no domain urccl_test9 here");
 	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "urccl_test0", ""), 1);
 	CHECK_EQ(count(ctx, URCCL_DEVICE_FAILED, "urccl_test1", "urccl_test9"), 2);
 	urccl_close(ctx);
 	p = with(PROVIDER "@urccl_test1?,tcp");
 	ctx = opened(&p);
 	CHECK_EQ(nlines, 1);
-	says(lines[0], "transport fabric is left out: ");
-	says(lines[0], "urccl_test1");
+	CHECK_SAYS(lines[0], "transport fabric is left out: ");
+	CHECK_SAYS(lines[0], "urccl_test1");
 	CHECK_EQ(count(ctx, URCCL_DEVICE_OPEN, "", ""), 0);
 	urccl_close(ctx);
 	p = with(PROVIDER "@urccl_test1@urccl_test2?");
 	CHECK_EQ(urccl_open(&p, &ctx), -EACCES);
-	says(urccl_errmsg(), "no transport opened: fabric: ");
-	says(urccl_errmsg(), "urccl_test1");
-	says(urccl_errmsg(), "urccl_test2");
+	CHECK_SAYS(urccl_errmsg(), "no transport opened: fabric: ");
+	CHECK_SAYS(urccl_errmsg(), "urccl_test1");
+	CHECK_SAYS(urccl_errmsg(), "urccl_test2");
 }
 
 int main(void)

@@ -98,9 +98,7 @@ static void dump_says(const char *words)
 	n = fread(text, 1, sizeof(text) - 1, f);
 	text[n] = 0;
 	fclose(f);
-	if (!strstr(text, words))
-		fprintf(stderr, "%s", text);
-	CHECK(strstr(text, words));
+	CHECK_SAYS(text, words);
 }
 
 static void meet(uint32_t transport)

@@ -20,9 +20,7 @@ static void bad(int fd, const void *at, uint64_t off, uint64_t len, int res, con
 	struct urccl_region region = {0};
 
 	CHECK_EQ(urccl_register(p.a.ctx, &range, 1, URCCL_RIGHT_READ, &region), res);
-	if (!strstr(urccl_errmsg(), why))
-		fprintf(stderr, "the sentence is: %s\n", urccl_errmsg());
-	CHECK(strstr(urccl_errmsg(), why));
+	CHECK_SAYS(urccl_errmsg(), why);
 	CHECK(!region.id);
 }
 

@@ -41,9 +41,7 @@ static void refused(const struct urccl_params *p, int err, const char *words)
 
 	CHECK_EQ(urccl_open(p, &ctx), err);
 	CHECK(ctx == (void *)&words);
-	if (!strstr(urccl_errmsg(), words))
-		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
-	CHECK(strstr(urccl_errmsg(), words));
+	CHECK_SAYS(urccl_errmsg(), words);
 	CHECK_EQ(fds(), before);
 }
 

@@ -59,9 +59,7 @@ static void fails(struct side *a, const char *text, uint32_t us, int64_t res, co
 	} while (early);
 	CHECK_EQ(cqe.res, res);
 	CHECK(urccl_explain(a->ctx, &cqe, why, sizeof(why)) > 0);
-	if (!strstr(why, words))
-		fprintf(stderr, "%s\n", why);
-	CHECK(strstr(why, words));
+	CHECK_SAYS(why, words);
 }
 
 int main(void)

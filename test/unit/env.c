@@ -132,9 +132,7 @@ _Static_assert(ARRAY_SIZE(uccl) == ARRAY_SIZE(uccl_names), "a name each");
 
 static void says(const char *words)
 {
-	if (!strstr(urccl_errmsg(), words))
-		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
-	CHECK(strstr(urccl_errmsg(), words));
+	CHECK_SAYS(urccl_errmsg(), words);
 }
 
 static struct urccl_setting find(const struct urccl_params *p, const char *name)

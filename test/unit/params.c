@@ -19,9 +19,7 @@ static void refused(const struct urccl_params *p, int err, const char *words)
 	struct settings s;
 
 	CHECK_EQ(settings_read(&s, p), err);
-	if (!strstr(urccl_errmsg(), words))
-		fprintf(stderr, "\"%s\" does not say \"%s\"\n", urccl_errmsg(), words);
-	CHECK(strstr(urccl_errmsg(), words));
+	CHECK_SAYS(urccl_errmsg(), words);
 }
 
 static const struct sockaddr_in *v4(const struct sockaddr_storage *ss)

@@ -25,9 +25,7 @@ static void says(const struct urccl_cqe *cqe, const char *part)
 	char text[512];
 
 	CHECK(urccl_explain(r.a.ctx, cqe, text, sizeof(text)) > 0);
-	if (!strstr(text, part))
-		fprintf(stderr, "%s\n", text);
-	CHECK(strstr(text, part));
+	CHECK_SAYS(text, part);
 }
 
 int main(void)

@@ -35,9 +35,7 @@ __attribute__((noreturn)) static void child(int err, const char *says)
 	refuse(err);
 	p.tcp_driver = URCCL_TCP_IO_URING;
 	CHECK_EQ(tcp_try_open(&n, &p, AF_INET), -err);
-	if (!strstr(urccl_errmsg(), says))
-		fprintf(stderr, "not said: %s: %s\n", says, urccl_errmsg());
-	CHECK(strstr(urccl_errmsg(), says));
+	CHECK_SAYS(urccl_errmsg(), says);
 	CHECK(strstr(urccl_errmsg(), "tcp_driver io_uring"));
 	p.tcp_driver = URCCL_TCP_READINESS;
 	CHECK_EQ(tcp_try_open(&n, &p, AF_INET), 0);
