@@ -203,6 +203,15 @@ static void interfaces_v6(void)
 	side_close(&p.b);
 }
 
+static void dialling_from_uw(void (*what)(void))
+{
+	p.params.listen = NULL;
+	p.params.socket_ifname = "uw";
+	side_open(&p, &p.a);
+	what();
+	side_close(&p.a);
+}
+
 /* In a process of its own, made before there are threads. */
 static pid_t apart(void)
 {
@@ -214,19 +223,11 @@ static pid_t apart(void)
 		test_end(77);
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		pair_sim(&p);
-	p.params.socket_ifname = "uw";
-	side_open(&p, &p.a);
-	interfaces();
-	side_close(&p.a);
-	if (own_v6()) {
-		p.params.listen = NULL;
-		p.params.socket_ifname = "uw";
-		side_open(&p, &p.a);
-		interfaces_v6();
-		side_close(&p.a);
-	} else {
+	dialling_from_uw(interfaces);
+	if (own_v6())
+		dialling_from_uw(interfaces_v6);
+	else
 		printf("no IPv6 here\n");
-	}
 	test_end(0);
 }
 
