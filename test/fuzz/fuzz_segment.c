@@ -9,67 +9,94 @@
 #include "segment/segment.h"
 
 #define PEERS 64u
+#define SIZE  (sizeof(struct segment) + PEERS * sizeof(struct segment_peer))
+#define NEAR  1024u /* words */
+#define TOLD  64u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct segment *fresh(size_t len)
+static void set_ring(struct segment *s, uint32_t number, uint32_t first)
 {
-	struct segment *s = aligned_alloc(4096, len);
+	struct segment_ring *r = &s->rings[number];
 	uint32_t i;
+
+	r->id = number + 1;
+	r->first = first;
+	r->told = r->entries = TOLD;
+	for (i = 0; i < TOLD; i++)
+		s->entries[first + i].state = (uint8_t)i;
+}
+
+/* Rings, entries and peers at both ends of their tables, and no byte behind the last peer. */
+static struct segment *fresh(void)
+{
+	struct segment *s = aligned_alloc(_Alignof(struct segment), SIZE);
 
 	if (!s)
 		abort();
-	memset(s, 0, len);
+	memset(s, 0, SIZE);
 	s->head.magic = SEGMENT_MAGIC;
 	s->head.version = SEGMENT_VERSION;
-	s->head.bytes = len;
+	s->head.bytes = SIZE;
 	s->head.peers_there = PEERS;
-	s->rings[0].id = 1;
-	s->rings[0].told = s->rings[0].entries = 64;
-	for (i = 0; i < 64; i++)
-		s->entries[i].state = (uint8_t)i;
+	set_ring(s, 0, 0);
+	set_ring(s, SEGMENT_RINGS - 1, SEGMENT_ENTRIES - TOLD);
+	s->peers[0].handle = s->peers[PEERS - 1].handle = 1;
 	return s;
 }
 
-/* Near the beginnings of the tables, where the words are that others depend on. */
-static size_t place(uint32_t at, size_t len)
+/* By the two highest bits: near the beginning of a table, where those words are that others depend
+ * on, near its end, or anywhere in it. */
+static size_t place(uint32_t at)
 {
 	static const size_t begins[] = {
 		0,
 		offsetof(struct segment, engine),
 		offsetof(struct segment, rings),
 		offsetof(struct segment, entries),
-		sizeof(struct segment),
+		offsetof(struct segment, peers),
+		SIZE,
 	};
+	uint32_t number = at & 0x3fffffff, table = number % 5;
+	size_t words = (begins[table + 1] - begins[table]) / 8;
+	size_t near = words < NEAR ? words : NEAR, word = number / 5;
 
-	at &= 0x7fffffff;
-	return (begins[at % 5] + at / 5 % 1024 * 8) % (len - 8) & ~(size_t)7;
+	switch (at >> 30) {
+	case 3:
+		word %= words;
+		break;
+	case 2:
+		word = words - 1 - word % near;
+		break;
+	default:
+		word %= near;
+		break;
+	}
+	return begins[table] + word * 8;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const size_t len = sizeof(struct segment) + PEERS * sizeof(struct segment_peer);
-	static struct segment *s;
+	static struct segment *s, *untouched;
 	static int null = -1;
 	struct segment_view v;
-	uint64_t word, zero = 0;
 	uint32_t at;
 	size_t i;
 
 	if (!s) {
-		s = fresh((len + 4095) & ~(size_t)4095);
+		s = fresh();
+		untouched = fresh();
 		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	}
 	for (i = 0; i + 12 <= size; i += 12) {
 		memcpy(&at, data + i, 4);
-		memcpy(&word, data + i + 4, 8);
-		memcpy((char *)s + place(at, len), &word, 8);
+		memcpy((char *)s + place(at), data + i + 4, 8);
 	}
-	v = (struct segment_view){s, len};
+	v = (struct segment_view){s, SIZE};
 	segment_text(&v, 1, null);
 	for (i = 0; i + 12 <= size; i += 12) {
 		memcpy(&at, data + i, 4);
-		memcpy((char *)s + place(at, len), &zero, 8);
+		memcpy((char *)s + place(at), (char *)untouched + place(at), 8);
 	}
 	return 0;
 }
