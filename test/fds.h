@@ -4,6 +4,8 @@
 
 #include <dirent.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include "test.h"
 
 /* Descriptors of this process that are open, and the same few more each time: for comparing. */
@@ -16,6 +18,20 @@ static inline uint32_t fds_open(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
+	return n;
+}
+
+/* Mappings of memfds in this process. */
+static inline uint32_t memfds_mapped(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	uint32_t n = 0;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:") != NULL;
+	fclose(f);
 	return n;
 }
 

@@ -18,26 +18,12 @@ struct held {
 	uint32_t fds, mappings;
 };
 
-/* Of memfds: what is mapped for a peer. */
-static uint32_t count_mappings(void)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
-	uint32_t n = 0;
-
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, "memfd:") != NULL;
-	fclose(f);
-	return n;
-}
-
 static struct held look(void)
 {
 	struct held h = {.allocations = allocations_held()};
 
 	h.fds = fds_open();
-	h.mappings = count_mappings();
+	h.mappings = memfds_mapped(); /* for a peer */
 	return h;
 }
 

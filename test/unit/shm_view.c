@@ -121,20 +121,6 @@ static void expiring(struct shm_rig *r, struct memory *m)
 	RIG_UNTIL(r, !backend_shm.unexpose(&x));
 }
 
-/* Mappings of memfds in this process. */
-static uint32_t mappings(void)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
-	uint32_t n = 0;
-
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, "memfd:") != NULL;
-	fclose(f);
-	return n;
-}
-
 int main(void)
 {
 	struct exposure x[3];
@@ -150,12 +136,12 @@ int main(void)
 	CHECK_EQ(memory_alloc(LEN, &a), 0);
 	m = rig_memory(&r, 1, (void *)(uintptr_t)a->addr, LEN, a->fd);
 	before = fds_open();
-	mapped = mappings();
+	mapped = memfds_mapped();
 	for (i = 0; i < 3; i++)
 		rig_expose(&r, 1, m, i ? m->rights : URCCL_RIGHT_READ, &x[i], &rkey[i]);
 	/* One view to read and one to write. */
 	CHECK_EQ(fds_open(), before);
-	CHECK_EQ(mappings(), mapped + 2);
+	CHECK_EQ(memfds_mapped(), mapped + 2);
 	CHECK_EQ(sent_to_read, 1);
 	CHECK_EQ(sent_to_write, 1);
 	copies(&r, a, &rkey[1]);
@@ -165,7 +151,7 @@ int main(void)
 		backend_shm.forget(r.ep[0], &rkey[i]);
 		RIG_UNTIL(&r, !backend_shm.unexpose(&x[i]));
 	}
-	RIG_UNTIL(&r, mappings() == mapped);
+	RIG_UNTIL(&r, memfds_mapped() == mapped);
 	/* Once more after all of it was let go. */
 	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
 	copies(&r, a, &rkey[0]);
