@@ -175,8 +175,7 @@ struct urccl_params {
 	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
 	uint32_t max_warm;		/* peers with a data path at a time; beyond it those idle
 					 * for longest give theirs back and get it again when it
-					 * is needed; 0: no limit, and the one possible with
-					 * URCCL_OPEN_INLINE */
+					 * is needed; 0: no limit */
 	uint16_t origins[96];		/* the library's: which urccl_params_from_env() set */
 	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
 					 * (names that begin so), "=eth0" (just that), "^docker"

@@ -21,12 +21,6 @@ static int check_rest(const struct urccl_params *p)
 	if (p->flags & ~(uint32_t)URCCL_OPEN_INLINE)
 		return fail(-EINVAL, "flags are 0x%x: URCCL_OPEN_INLINE (0x%x) is possible",
 			    p->flags, URCCL_OPEN_INLINE);
-	/* Who is asked to go waits for our engine, which turns when it is driven. */
-	if (p->flags & URCCL_OPEN_INLINE && p->max_warm)
-		return fail(-EINVAL,
-			    "max_warm is %u, and a context with URCCL_OPEN_INLINE asks no peer to "
-			    "let its data path go: 0 is possible",
-			    p->max_warm);
 	if (p->reserved0)
 		return fail(-EINVAL, "reserved0 is %u, not 0", p->reserved0);
 	if (p->reserved2)

@@ -10,8 +10,9 @@
  *	       <- COLD, and both close their rails
  *
  * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
- * shown that it runs. Not every transport shows what a peer reads and writes here by itself, so one
- * that does says no as long as it does.
+ * shown that it runs, though that of an INLINE context does so when it is driven. Not every
+ * transport shows what a peer reads and writes here by itself, so one that does says no as long as
+ * it does.
  */
 #include "control/private.h"
 
@@ -88,8 +89,8 @@ static struct peer *cool_next(const struct control *c, uint64_t now)
 	return best;
 }
 
-/* Those that are about to go; one that does not answer is not counted on. */
-static uint32_t cool_going(const struct control *c, uint64_t now)
+/* Those that are about to go and have come so far; one that does not answer is not counted on. */
+static uint32_t cool_going(const struct control *c, enum heat least, uint64_t now)
 {
 	const struct list *pos;
 	uint32_t n = 0;
@@ -97,7 +98,7 @@ static uint32_t cool_going(const struct control *c, uint64_t now)
 	list_for_each(pos, &c->warm) {
 		const struct peer *p = list_entry(pos, struct peer, warm);
 
-		n += p->heat != HEAT_WARM && now - p->cool_ns < COOL_AGAIN_NS;
+		n += p->heat >= least && now - p->cool_ns < COOL_AGAIN_NS;
 	}
 	return n;
 }
@@ -114,7 +115,7 @@ static void cool_some(struct control *c)
 		alarm_stop(&c->cool_alarm);
 		return;
 	}
-	going = cool_going(c, now);
+	going = cool_going(c, HEAT_LOOKING, now);
 	for (; n < COOL_BATCH && c->nwarm > max + going; n++, going++) {
 		p = cool_next(c, now);
 		if (!p)
@@ -192,16 +193,21 @@ static void cool_stay(struct control *c, struct peer *p)
 	cool_some(c);
 }
 
+/* The engine of an INLINE context may look at many together, after a long time: of those no more
+ * are asked than have to go. */
 static void cool_looked(struct control *c, struct cmd *cmd)
 {
+	uint32_t max = c->config.params->max_warm;
 	struct peer *p = cmd->e.owner;
+	uint64_t now = clock_ns();
 
 	if (p->stage != STAGE_UP) {
 		peer_step(c, p);
-	} else if (cmd->e.msg.res) {
+	} else if (cmd->e.msg.res || c->nwarm <= max + cool_going(c, HEAT_ASKING, now)) {
 		cool_stay(c, p);
 	} else {
 		p->heat = HEAT_ASKING;
+		p->cool_ns = now;
 		peer_send(c, p, WIRE_COOL, 0);
 	}
 }
@@ -234,6 +240,7 @@ static void cool_paused(struct control *c, struct cmd *cmd)
 	}
 	if (!cmd->e.msg.res && cool_free(p) && !p->wanted) {
 		p->heat = HEAT_COMMITTED;
+		p->cool_ns = clock_ns();
 		peer_send(c, p, WIRE_COLD, 0);
 		return;
 	}

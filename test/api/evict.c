@@ -2,7 +2,7 @@
 /* A hub that may have WARM data paths talks to PEERS contexts at random, both ways, half of them
  * dialled by it and half by them: every entry is carried out as if all were there, contents are
  * right, events come, and few paths are there at a time: no more than WARM when it is quiet. With
- * --inline the peers are driven by the test. */
+ * --inline the peers are driven by the test, and then the hub, too. */
 #include "meet.h"
 
 #define WARM  4u
@@ -56,6 +56,7 @@ static void turn_all(void)
 {
 	uint32_t i;
 
+	side_turn(hub);
 	for (i = 0; i < npeers; i++)
 		side_turn(&friends[i].s);
 }
@@ -292,12 +293,12 @@ static void friend_begin(struct friend *f, struct urccl_region region)
 	CHECK_EQ(urccl_import(f->s.ctx, f->s.peer, &ad, 1, &f->of_hub), 0);
 }
 
-static void begin(int argc, char **argv)
+static void begin(uint32_t hub_flags)
 {
 	struct urccl_region region;
 	uint32_t flags, i;
 
-	pair_options(&p, argc, argv);
+	returns = 0;
 	npeers = PAIR_SLOW ? 16 : 64;
 	friends = calloc(npeers, sizeof(*friends));
 	local = calloc(npeers, LEN);
@@ -305,7 +306,7 @@ static void begin(int argc, char **argv)
 	CHECK(friends && local && hub_bytes);
 	pair_sim(&p);
 	flags = p.params.flags;
-	p.params.flags = 0;
+	p.params.flags = hub_flags;
 	p.params.max_warm = WARM;
 	side_open(&p, hub);
 	p.params.flags = flags;
@@ -318,11 +319,28 @@ static void begin(int argc, char **argv)
 		friend_begin(&friends[i], region);
 }
 
-int main(int argc, char **argv)
+static void end(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < npeers; i++) {
+		side_close(&friends[i].s);
+		free(friends[i].bytes[1]);
+	}
+	side_close(hub);
+	if (p.sim)
+		CHECK_EQ(urccl_sim_close(p.sim), 0);
+	p.params.sim_network = p.sim = NULL;
+	free(friends);
+	free(local);
+	free(hub_bytes);
+}
+
+static void converse(uint32_t hub_flags)
 {
 	uint32_t i, rounds;
 
-	begin(argc, argv);
+	begin(hub_flags);
 	/* A peer that the test drives takes a wait of the test's for every step. */
 	rounds = PAIR_SLOW || friends[0].s.ring->flags & URCCL_RING_INLINE ? 100 : 400;
 	quiet();
@@ -334,10 +352,14 @@ int main(int argc, char **argv)
 	for (i = 0; i < 3; i++)
 		both_ends();
 	quiet();
-	for (i = 0; i < npeers; i++)
-		side_close(&friends[i].s);
-	side_close(hub);
-	if (p.sim)
-		CHECK_EQ(urccl_sim_close(p.sim), 0);
+	end();
+}
+
+int main(int argc, char **argv)
+{
+	pair_options(&p, argc, argv);
+	converse(0);
+	if (p.params.flags & URCCL_OPEN_INLINE)
+		converse(URCCL_OPEN_INLINE);
 	return 0;
 }

@@ -125,13 +125,14 @@ static uint64_t live(int argc, char **argv, uint64_t seed, uint32_t idle)
 	return hash;
 }
 
-static void refused(const char *transport, uint32_t flags, const char *words)
+static void refused(const char *transport, uint32_t flags, uint32_t max_warm, const char *words)
 {
 	struct urccl_params params = p.params;
 	struct urccl *ctx = NULL;
 
 	params.transport = transport;
 	params.flags = flags;
+	params.max_warm = max_warm;
 	CHECK_EQ(urccl_open(&params, &ctx), -EINVAL);
 	CHECK(!ctx && strstr(urccl_errmsg(), words));
 }
@@ -148,8 +149,9 @@ int main(int argc, char **argv)
 	pair_options(&p, argc, argv);
 	CHECK_EQ(urccl_sim_open("clock=simulated", &p.sim), 0);
 	p.params.sim_network = p.sim;
-	refused("sim", 0, "URCCL_OPEN_INLINE");
-	refused("sim,tcp", URCCL_OPEN_INLINE, "transport sim alone");
+	refused("sim", 0, 0, "URCCL_OPEN_INLINE");
+	refused("sim,tcp", URCCL_OPEN_INLINE, 0, "transport sim alone");
+	refused("sim", URCCL_OPEN_INLINE, 4, "max_warm is 4");
 	CHECK_EQ(urccl_sim_close(p.sim), 0);
 	return 0;
 }

@@ -147,11 +147,6 @@ static void test_refusals(void)
 	p.cma = URCCL_ALLOW_YES;
 	p.enforce = URCCL_ENFORCE_OWNER;
 	refused(&p, -EINVAL, "enforce=owner");
-	p = fresh();
-	p.flags = URCCL_OPEN_INLINE;
-	p.max_warm = 4;
-	refused(&p, -EINVAL, "max_warm is 4");
-	refused(&p, -EINVAL, "URCCL_OPEN_INLINE");
 }
 
 /* What the program gave may be gone after the call. */
