@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,16 +23,6 @@ static const char *size_text(unsigned long long n, char to[32])
 	return to;
 }
 
-static int has_uverbs(struct finding *f)
-{
-	glob_t g;
-	int n = glob(under(f, "/dev/infiniband/uverbs*"), 0, NULL, &g) ? 0 : (int)g.gl_pathc;
-
-	if (n)
-		globfree(&g);
-	return n;
-}
-
 #define FIRST_USER_NAMESPACE "user:[4026531837]"
 #define CAP_IPC_LOCK	     14
 
@@ -49,9 +38,80 @@ static int is_exempt(struct finding *f)
 	return !strcmp(link, FIRST_USER_NAMESPACE) && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
 }
 
-#define REGISTERED_FEW (64 * MIB)
+/* ---- memory that a NIC's driver keeps in place, and counts ---- */
 
-/* A NIC's registered memory stays in place, and counts. */
+/* Whether the setting names a transport, "ib" in "shm,ib?" or "fabric" in "fabric:verbs". */
+static int is_asked_for(const struct urccl_params *p, const char *name)
+{
+	const char *at = p->transport ? p->transport : "";
+	size_t len = strlen(name);
+
+	for (; *at; at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1 : strlen(at))
+		if (!strncmp(at, name, len) && strcspn(at, "?!:,") == len)
+			return 1;
+	return 0;
+}
+
+/* Rails of transport ib that these settings open, or would with more memory. */
+static uint32_t count_rails(const struct urccl_params *asked)
+{
+	struct urccl_device d = {.size = sizeof(d)};
+	struct urccl_params p = *asked;
+	struct urccl *ctx;
+	uint32_t i, n = 0;
+
+	p.transport = "shm?,ib?";
+	p.listen = NULL;
+	if (urccl_open(&p, &ctx))
+		return 0;
+	for (i = 0; !urccl_devices(ctx, i, &d); i++)
+		n += d.transport == URCCL_TRANSPORT_IB &&
+		     (d.state == URCCL_DEVICE_OPEN || d.error == -ENOMEM);
+	urccl_close(ctx);
+	return n;
+}
+
+/* have: what may be locked. What is registered is the program's to know. */
+static void check_pins(struct finding *f, unsigned long long have)
+{
+	const struct urccl_params *p = f->params;
+	uint32_t warm = p->max_warm && p->max_warm < p->max_peers, rails = count_rails(p);
+	uint32_t peers = warm ? p->max_warm : p->max_peers;
+	unsigned long long need;
+	char has[32], needs[32], left[32];
+
+	rails = rails ? rails : 1; /* why there is none is another finding */
+	need = rails * (IB_PINS_RAIL + (unsigned long long)peers * IB_PINS_PEER);
+	size_text(have, has);
+	size_text(need, needs);
+	size_text(need > have ? 0 : have - need, left);
+	found(f, need > have ? HEALTH_WRONG : HEALTH_NOTE,
+	      "%s may be locked; ib with %u %s and %u peers (%s) needs %s itself, its devices' "
+	      "queues besides: %s are left for what is registered, for each rail and again where "
+	      "peers use adverts of it",
+	      has, rails, rails == 1 ? "rail" : "rails", peers, warm ? "max_warm" : "max_peers",
+	      needs, left);
+	if (need > have)
+		advise(f, "fewer peers with a path at a time (URCCL_MAX_WARM)");
+}
+
+static void check_unpinned(struct finding *f, unsigned long long have)
+{
+	const struct urccl_params *p = f->params;
+	int by_provider = is_asked_for(p, "efa") || is_asked_for(p, "cxi") ||
+			  is_asked_for(p, "fabric");
+	char has[32];
+
+	found(f, HEALTH_NOTE,
+	      "%s may be locked; %s. ib, not asked for, needs for each rail what is registered, that "
+	      "again where peers use adverts of it, %u KiB, and %u KiB a peer, its device's queues "
+	      "besides",
+	      size_text(have, has),
+	      by_provider ? "a provider of libfabric needs what is registered, or more"
+			  : "these settings need nothing of it",
+	      IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
+}
+
 void check_memlock(struct finding *f)
 {
 	struct rlimit limit = {0};
@@ -62,20 +122,20 @@ void check_memlock(struct finding *f)
 		found(f, HEALTH_OK, "unlimited");
 		return;
 	}
-	size_text(limit.rlim_cur, have);
 	if (is_exempt(f)) {
 		found(f, HEALTH_OK, "unlimited by CAP_IPC_LOCK; without it %s might be locked",
-		      have);
+		      size_text(limit.rlim_cur, have));
 		return;
 	}
-	found(f, has_uverbs(f) && limit.rlim_cur < REGISTERED_FEW ? HEALTH_WRONG : HEALTH_NOTE,
-	      "%s may be locked. A context of ib needs, for each rail, what is registered, that again "
-	      "where peers use adverts of it, %u KiB, and %u KiB a peer, its device's queues besides; "
-	      "shm and tcp lock nothing",
-	      have, IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
+	if (is_asked_for(f->params, "ib"))
+		check_pins(f, limit.rlim_cur);
+	else
+		check_unpinned(f, limit.rlim_cur);
 	advise(f, "ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; "
 		  "--ulimit memlock=-1:-1 for a container");
 }
+
+/* ---- files ---- */
 
 #define FILES_CONTEXT 40u /* of one context with a ring, some peers and the program's own */
 #define FILES_MANY    4096u

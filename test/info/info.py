@@ -4,6 +4,7 @@
 info.py URCCL_INFO CASE [PROGRAM...]: the tool as its users run it. PROGRAM is one that moves data
 for some seconds, or (denied) runs a command where system calls are denied.
 """
+import ctypes
 import errno
 import fcntl
 import json
@@ -24,6 +25,7 @@ import time
 
 LIMIT = 30
 CLEAR = b"\x1b[H\x1b[J"
+PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14  # of linux/prctl.h and linux/capability.h
 OP_WRITE = 2  # of liburccl/abi.h
 
 
@@ -37,10 +39,12 @@ def skip(why):
     sys.exit(77)
 
 
-def run(*arguments, before=(), limits=(), status=0, **variables):
+def run(*arguments, before=(), limits=(), unprivileged=False, status=0, **variables):
     def prepare():
         for what, value in limits:
             resource.setrlimit(what, (value, value))
+        if unprivileged:
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
 
     began = time.monotonic()
     done = subprocess.run([*before, info, *arguments], stdin=subprocess.DEVNULL, text=True,
@@ -149,7 +153,7 @@ def case_doctor():
 def may_lock_all():
     with open("/proc/self/status") as status:
         caps = re.search(r"CapEff:\s*(\w+)", status.read()).group(1)
-    return int(caps, 16) >> 14 & 1 and os.readlink("/proc/self/ns/user") == "user:[4026531837]"
+    return int(caps, 16) >> CAP_IPC_LOCK & 1 and os.readlink("/proc/self/ns/user") == "user:[4026531837]"
 
 
 def case_limits():
@@ -161,6 +165,20 @@ def case_limits():
     checks, _ = doctor(limits=[(resource.RLIMIT_NOFILE, 12)], status=1)
     found(checks, "files", "wrong", "ulimit -n", "12 ")
     found(checks, "library", "wrong", "no context can be opened")
+
+
+def case_memlock():
+    """What two rails need, of devices that are made up."""
+    how = {"limits": [(resource.RLIMIT_MEMLOCK, 57344)], "unprivileged": may_lock_all(),
+           "UCCL_IBV_SO": program[0], "URCCL_RDMA_DEV": "=rxe_v0,rxe_w0"}
+    checks, seconds = doctor("--transport", "ib", URCCL_MAX_PEERS="3", **how)
+    check(seconds < 2, f"{seconds} s")
+    found(checks, "memlock", "note", "56 KiB may be locked", "2 rails and 3 peers (max_peers)",
+          "needs 56 KiB itself", "0 KiB are left", "ulimit -l")
+    checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_PEERS="4", status=1, **how)
+    found(checks, "memlock", "wrong", "needs 72 KiB itself", "URCCL_MAX_WARM")
+    checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_PEERS="4", URCCL_MAX_WARM="2", **how)
+    found(checks, "memlock", "note", "2 peers (max_warm) needs 40 KiB itself", "16 KiB are left")
 
 
 def case_denied():

@@ -17,6 +17,7 @@
 
 static char root[64];
 static struct finding f;
+static struct urccl_params params;
 
 /* ---- the machine ---- */
 
@@ -69,7 +70,7 @@ static void end(void)
 static void says(void (*check)(struct finding *), enum health health, const char *state,
 		 const char *advice)
 {
-	f = (struct finding){.root = root};
+	f = (struct finding){.root = root, .params = &params};
 	check(&f);
 	if (f.health != health || !strstr(f.state, state) ||
 	    (advice ? !strstr(f.advice, advice) : *f.advice))
@@ -161,6 +162,30 @@ static void groups(void)
 	end();
 }
 
+/* Of a rail, where no device is to be found: 4 KiB, and 8 for each peer that may have a path. */
+static void pins(void)
+{
+	params.transport = "tcp,ib?";
+	params.ibv_so = "/nowhere/libibverbs.so";
+	says(check_memlock, HEALTH_WRONG,
+	     "64 KiB may be locked; ib with 1 rail and 4096 peers (max_peers) needs 32.0 MiB itself",
+	     "URCCL_MAX_WARM); ulimit -l");
+	params.max_peers = 8;
+	says(check_memlock, HEALTH_WRONG, "needs 68 KiB itself", "LimitMEMLOCK=infinity");
+	CHECK(strstr(f.state, "0 KiB are left"));
+	params.max_peers = 7;
+	says(check_memlock, HEALTH_NOTE, "needs 60 KiB itself", "LimitMEMLOCK=infinity");
+	CHECK(strstr(f.state, "4 KiB are left for what is registered"));
+	CHECK(!strstr(f.advice, "fewer"));
+	params.max_peers = 4096;
+	params.max_warm = 5;
+	says(check_memlock, HEALTH_NOTE, "5 peers (max_warm) needs 44 KiB itself", "ulimit -l");
+	CHECK(strstr(f.state, "20 KiB are left"));
+	params.max_peers = 4;
+	says(check_memlock, HEALTH_NOTE, "4 peers (max_peers) needs 36 KiB itself", "ulimit -l");
+	urccl_params_init(&params);
+}
+
 /* A capability counts in the first user namespace alone. */
 static void memlock(void)
 {
@@ -173,9 +198,11 @@ static void memlock(void)
 	says(check_memlock, HEALTH_OK, "unlimited by CAP_IPC_LOCK", NULL);
 	CHECK_EQ(unlink(place("/proc/self/ns/user")), 0);
 	put_link("/proc/self/ns/user", "user:[4026532000]");
-	says(check_memlock, HEALTH_NOTE, "64 KiB may be locked", "ulimit -l unlimited");
-	put("/dev/infiniband/uverbs0", "");
-	says(check_memlock, HEALTH_WRONG, "64 KiB may be locked", "LimitMEMLOCK=infinity");
+	says(check_memlock, HEALTH_NOTE, "64 KiB may be locked; these settings need nothing",
+	     "ulimit -l unlimited");
+	params.transport = "shm,fabric:verbs?";
+	says(check_memlock, HEALTH_NOTE, "libfabric needs what is registered", "ulimit -l");
+	pins();
 	end();
 }
 
@@ -243,6 +270,8 @@ static void ways(void)
 
 int main(void)
 {
+	params.size = sizeof(params);
+	urccl_params_init(&params);
 	uverbs();
 	ptrace_scope();
 	groups();
