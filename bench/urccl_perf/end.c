@@ -36,6 +36,8 @@ struct urccl *end_context(const struct options *o, int which, const char *listen
 		p.rdma_dev = o->device[which];
 	if (o->chunk)
 		p.chunk_bytes = o->chunk;
+	if (which == OURS)
+		p.max_warm = o->max_warm;
 	/* The library pins nothing: its threads run where the thread was that opened it. */
 	bench_pin(o->engine_cpu[which]);
 	if (urccl_open(&p, &ctx) < 0)

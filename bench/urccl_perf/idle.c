@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,18 +14,20 @@
 
 enum { VISITORS_MAX = 1024 }; /* of a process */
 
-static const double settle_seconds = 2;
+static const double settle_seconds = 2, let_go_seconds = 300;
 
 /* Peers that have come, and notifications: each peer sends one, so that its whole path is there. */
 struct guests {
 	struct end end;
 	uint32_t peers, notes;
+	struct urccl_peer *peer; /* each of them */
 };
 
 struct idle_figures {
 	double seconds, cpu;
 	uint64_t rss[2], pss[2]; /* bytes; pss: without peers, with them */
 	uint64_t engine_sleeps;
+	uint32_t warm; /* peers with a data path */
 };
 
 static void guests_event(struct end *e, const struct urccl_cqe *cqe)
@@ -33,7 +36,9 @@ static void guests_event(struct end *e, const struct urccl_cqe *cqe)
 
 	switch (urccl_cqe_kind(cqe)) {
 	case URCCL_KIND_PEER:
-		g->peers++;
+		if (g->peers == e->options->idle_peers)
+			bench_die("somebody else has dialled us");
+		g->peer[g->peers++].id = cqe->peer;
 		break;
 	case URCCL_KIND_NOTE:
 		g->notes++;
@@ -84,7 +89,7 @@ static void visit(const struct options *o, const struct whom *whom, uint32_t i)
 	struct urccl_ring *ring;
 	struct urccl *ctx;
 
-	own.is_inline = 1;
+	own.is_inline = !o->max_warm; /* to let its path go it needs a thread: we do not drive it */
 	ctx = end_context(&own, SERVERS, ""); /* nobody dials it */
 	if (urccl_ring_open(ctx, &p, &ring) < 0)
 		bench_die("visitor %u: %s", i, urccl_errmsg());
@@ -163,6 +168,33 @@ static void receive(struct guests *g, const struct options *o, pid_t child)
 	}
 }
 
+static uint32_t count_warm(const struct guests *g)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+	uint32_t i, n = 0;
+
+	for (i = 0; i < g->peers; i++) {
+		if (urccl_peer_info(g->end.ctx, g->peer[i], &info))
+			bench_die("%s", urccl_errmsg());
+		n += info.warm;
+	}
+	return n;
+}
+
+/* Until no more have a data path than may. */
+static uint32_t let_go(struct guests *g, const struct options *o)
+{
+	uint64_t until = bench_now() + (uint64_t)(let_go_seconds * 1e9);
+	uint32_t n;
+
+	while ((n = count_warm(g)) > o->max_warm && o->max_warm) {
+		if (bench_now() > until)
+			bench_die("%u of %u peers still have their data path", n, g->peers);
+		rest(g, 0.1);
+	}
+	return n;
+}
+
 static void print(const struct options *o, const struct idle_figures *f)
 {
 	double share = f->cpu / f->seconds * 100;
@@ -171,14 +203,15 @@ static void print(const struct options *o, const struct idle_figures *f)
 	struct report r;
 
 	if (!o->json) {
-		printf("%u idle peers for %.0f s: %.4f %% of a core, the engine slept %lu times; "
-		       "%.1f MiB resident alone, %.1f KiB (Pss) more for each peer\n",
-		       o->idle_peers, f->seconds, share, f->engine_sleeps,
+		printf("%u idle peers, %u warm, for %.0f s: %.4f %% of a core, the engine slept %lu "
+		       "times; %.1f MiB resident alone, %.1f KiB (Pss) more for each peer\n",
+		       o->idle_peers, f->warm, f->seconds, share, f->engine_sleeps,
 		       (double)f->rss[0] / 1048576, each);
 		return;
 	}
 	result_open(&r, o, 0);
 	report_metric(&r, o->idle_peers, "peers", "peers");
+	report_metric(&r, f->warm, "peers", "warm");
 	report_metric(&r, f->seconds, "s", "seconds");
 	report_metric(&r, f->cpu, "s", "cpu.client");
 	report_metric(&r, share, "%", "cpu.share");
@@ -226,13 +259,13 @@ static void host(struct guests *g, const struct options *o)
 
 void idle_measure(const struct options *o)
 {
-	struct guests g = {.peers = 0};
+	struct guests g = {.peer = calloc(o->idle_peers + 1, sizeof(*g.peer))};
 	struct idle_figures f = {0};
 	uint8_t blob[URCCL_METADATA_MAX];
 	int fd[2], n;
 	pid_t child;
 
-	if (pipe(fd) < 0 || (child = fork()) < 0)
+	if (!g.peer || pipe(fd) < 0 || (child = fork()) < 0)
 		bench_die("cannot start the peers: %s", strerror(errno));
 	if (!child) {
 		close(fd[1]);
@@ -248,6 +281,7 @@ void idle_measure(const struct options *o)
 	if (n < 0 || write(fd[1], blob, (size_t)n) != n)
 		bench_die("cannot say where we are: %s", urccl_errmsg());
 	receive(&g, o, child);
+	f.warm = let_go(&g, o);
 	watch_quietly(&g, o, &f);
 	print(o, &f);
 	fflush(stdout);
@@ -256,4 +290,5 @@ void idle_measure(const struct options *o)
 	waitpid(child, NULL, 0);
 	end_close(&g.end);
 	urccl_close(g.end.ctx);
+	free(g.peer);
 }

@@ -110,6 +110,9 @@ static int set_work(struct options *o, int opt, const char *arg)
 		o->job = JOB_IDLE;
 		o->idle_peers = count_value(opt, arg, 0, 100000);
 		return 1;
+	case OPT_MAX_WARM:
+		o->max_warm = count_value(opt, arg, 1, 100000);
+		return 1;
 	case OPT_REGISTER:
 		o->job = JOB_REGISTER;
 		o->tensors = count_value(opt, arg, 1, 1u << 20);

@@ -84,6 +84,7 @@ struct options {
 	double seconds, warmup;
 	uint64_t count; /* entries instead of seconds */
 	uint32_t idle_peers;
+	uint32_t max_warm; /* of them with a data path at a time; 0: all */
 	uint64_t random; /* entries of JOB_RANDOM */
 	uint64_t handshakes;
 	uint32_t tensors; /* of JOB_REGISTER */

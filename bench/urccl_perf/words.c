@@ -74,6 +74,7 @@ const struct option long_options[] = {
 	{"count", 1, NULL, OPT_COUNT},
 	{"handshakes", 1, NULL, OPT_HANDSHAKES},
 	{"idle-peers", 1, NULL, OPT_IDLE_PEERS},
+	{"max-warm", 1, NULL, OPT_MAX_WARM},
 	{"random", 1, NULL, OPT_RANDOM},
 	{"register", 1, NULL, OPT_REGISTER},
 	{"inline", 0, NULL, OPT_INLINE},
