@@ -12,10 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 60000 };
+enum { ANSWER_MS = 60000, PARTS = 10 };
 
 struct handshakes {
 	double seconds, cpu[2];
+	double least; /* both ends' CPU for one, in the part that took the least of it */
 	struct hist connect, close;
 };
 
@@ -147,25 +148,41 @@ static void print(const struct options *o, const struct handshakes *f)
 	report_metric(&r, f->cpu[OURS] / n * 1e6, "us", "cpu.client");
 	report_metric(&r, f->cpu[SERVERS] / n * 1e6, "us", "cpu.server");
 	report_metric(&r, cpu, "us", "cpu.handshake");
+	report_metric(&r, f->least * 1e6, "us", "cpu.least");
 	report_close(&r);
+}
+
+/* n of them. What others on the machine do to us is only ever too much, so the part that took the
+ * least CPU tells what a handshake does. */
+static void part(struct end *e, const struct whom *whom, int sock, uint64_t n,
+		 struct handshakes *f)
+{
+	double before[2] = {[OURS] = bench_cpu_seconds(), [SERVERS] = host_cpu(sock)}, ours, hosts;
+	uint64_t since = bench_now(), i;
+
+	for (i = 0; i < n; i++)
+		meet(e, whom, f);
+	f->seconds += (double)(bench_now() - since) * 1e-9;
+	ours = bench_cpu_seconds() - before[OURS];
+	hosts = host_cpu(sock) - before[SERVERS];
+	f->cpu[OURS] += ours;
+	f->cpu[SERVERS] += hosts;
+	if (!f->least || (ours + hosts) / (double)n < f->least)
+		f->least = (ours + hosts) / (double)n;
 }
 
 static void measure(struct end *e, const struct options *o, const struct whom *whom, int sock)
 {
 	static struct handshakes f;
-	double host_before;
-	uint64_t since, i;
+	uint64_t each = (o->handshakes + PARTS - 1) / PARTS, done, i;
 
 	for (i = 0; i < o->handshakes / 10 + 1; i++)
 		meet(e, whom, NULL);
-	host_before = host_cpu(sock);
-	f.cpu[OURS] = bench_cpu_seconds();
-	since = bench_now();
-	for (i = 0; i < o->handshakes; i++)
-		meet(e, whom, &f);
-	f.seconds = (double)(bench_now() - since) * 1e-9;
-	f.cpu[OURS] = bench_cpu_seconds() - f.cpu[OURS];
-	f.cpu[SERVERS] = host_cpu(sock) - host_before;
+	for (done = 0; done < o->handshakes; done += each) {
+		if (each > o->handshakes - done)
+			each = o->handshakes - done;
+		part(e, whom, sock, each, &f);
+	}
 	print(o, &f);
 }
 
