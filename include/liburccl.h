@@ -198,6 +198,9 @@ struct urccl_params {
 	const char *topology;		/* a file that says how the machine is built, where /sys
 					 * does not: urccl_info(1); "hwloc": libhwloc knows; NULL:
 					 * /sys */
+	uint32_t idle_after_ms;		/* a peer that neither side has used for so long gives its
+					 * data path back as beyond max_warm; 0: never */
+	uint32_t reserved3;
 };
 
 /* A setting, for tools. */
@@ -233,7 +236,8 @@ struct urccl_peer_info {
 	uint8_t	 hello[256];		/* the peer's hello payload */
 	char	 address[64];		/* of the control connection: "10.0.0.2:7777" */
 	uint32_t warm;			/* 1: it has its data path; 0: not up, or let go for
-					 * max_warm: the next entry brings it back */
+					 * max_warm or idle_after_ms: the next entry brings it
+					 * back */
 	uint32_t reserved;
 };
 enum urccl_peer_state { URCCL_PEER_CONNECTING = 1, URCCL_PEER_UP, URCCL_PEER_LOST };

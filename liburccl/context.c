@@ -248,11 +248,11 @@ static int clock_choose(struct urccl *ctx)
 	if (!ctx->is_inline)
 		return fail(-EINVAL, "clock=simulated is for contexts with URCCL_OPEN_INLINE");
 	/* Who is idle, and for how long, is seen by the machine's own. */
-	if (ctx->settings.p.max_warm)
+	if (ctx->settings.p.max_warm || ctx->settings.p.idle_after_ms)
 		return fail(-EINVAL,
-			    "max_warm is %u, and with clock=simulated no peer lets its data path "
-			    "go: 0 is possible",
-			    ctx->settings.p.max_warm);
+			    "max_warm is %u and idle_after_ms %u, and with clock=simulated no "
+			    "peer lets its data path go: 0 is possible",
+			    ctx->settings.p.max_warm, ctx->settings.p.idle_after_ms);
 	for (i = 0; i < ctx->ndevices; i++)
 		if (ctx->devices[i]->clock != ctx->clock)
 			return fail(-EINVAL, "clock=simulated is for transport sim alone");

@@ -269,6 +269,7 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->moves);
 	alarm_init(&c->listen_alarm, NULL);
 	alarm_init(&c->cool_alarm, cool_alarm);
+	alarm_init(&c->idle_alarm, cool_idle);
 	alarm_init(&c->link_alarm, links_look);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where more peers than max_warm have a data path, those that were not used for the longest time
- * are asked to let theirs go. The connection stays, and so do handles, numbers, adverts and what
- * the program knows; keys go with the rails.
+ * are asked to let theirs go, and so is who was not used for idle_after_ms. The connection stays,
+ * and so do handles, numbers, adverts and what the program knows; keys go with the rails.
  *
  *	asker: COOL ->	other pauses the peer, if it is idle there too
  *	       <- COOL_YES		(or COOL_NO)
@@ -12,7 +12,8 @@
  * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
  * shown that it runs, though that of an INLINE context does so when it is driven. Not every
  * transport shows what a peer reads and writes here by itself, so one that does says no as long as
- * it does.
+ * it does: where others need the room, and where it is told for how long nobody used the path
+ * here, if it did so in that time.
  */
 #include "control/private.h"
 
@@ -20,6 +21,7 @@
 #define COOL_AGAIN_NS  (25 * NSEC_PER_MSEC) /* until who said no, or nothing, is asked again */
 #define COOL_REST_NS   (2 * NSEC_PER_SEC)   /* as long as nobody can go: doubles up to that */
 #define COOL_BATCH     16u
+#define IDLE_LOOKS     4u /* in idle_after_ms, whether somebody used a peer */
 
 /* Nothing that concerns keys is between the two. */
 static int cool_free(const struct peer *p)
@@ -49,7 +51,7 @@ static void cool_post(struct control *c, struct peer *p, enum engine_cmd_type ty
 
 /* ---- whom to ask ---- */
 
-static void cool_look(struct control *c, struct peer *p);
+static void cool_look(struct control *c, struct peer *p, uint32_t ms);
 
 static int cool_can(const struct peer *p, uint64_t now)
 {
@@ -120,7 +122,7 @@ static void cool_some(struct control *c)
 		p = cool_next(c, now);
 		if (!p)
 			break;
-		cool_look(c, p);
+		cool_look(c, p, 0);
 	}
 	if (!list_empty(&c->cool_alarm.link))
 		return;
@@ -134,6 +136,45 @@ void cool_alarm(struct control *c, struct alarm *a)
 {
 	(void)a;
 	cool_some(c);
+}
+
+/* ---- whom nobody uses ---- */
+
+static void idle_rest(struct control *c)
+{
+	uint64_t after = c->config.params->idle_after_ms * NSEC_PER_MSEC;
+
+	if (after && !list_empty(&c->warm) && list_empty(&c->idle_alarm.link))
+		alarm_set(c, &c->idle_alarm, after / IDLE_LOOKS);
+}
+
+static int is_idle(const struct control *c, struct peer *p, uint64_t now)
+{
+	uint64_t used = peer_used(p);
+
+	/* Since the last look: when, nobody noted. */
+	if (used != p->idle_seen) {
+		p->idle_seen = used;
+		p->idle_ns = now;
+	}
+	return now - p->idle_ns >= c->config.params->idle_after_ms * NSEC_PER_MSEC;
+}
+
+void cool_idle(struct control *c, struct alarm *a)
+{
+	uint64_t now = clock_ns();
+	struct list *pos;
+
+	(void)a;
+	if (c->ending)
+		return;
+	list_for_each(pos, &c->warm) {
+		struct peer *p = list_entry(pos, struct peer, warm);
+
+		if (is_idle(c, p, now) && cool_can(p, now))
+			cool_look(c, p, c->config.params->idle_after_ms);
+	}
+	idle_rest(c);
 }
 
 /* Something changed: asking is worth it soon. */
@@ -164,8 +205,11 @@ void cool_warm(struct control *c, struct peer *p)
 	p->heat = HEAT_WARM;
 	p->wanted = p->want_said = 0;
 	p->raise_ns = p->cool_ns = 0;
+	p->idle_seen = peer_used(p);
+	p->idle_ns = clock_ns();
 	list_add_tail(&p->warm, &c->warm);
 	c->nwarm++;
+	idle_rest(c);
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
 	p->up.e.replays = p->stays;
@@ -182,6 +226,8 @@ void cool_leave(struct control *c, struct peer *p)
 	c->nwarm--;
 	if (c->nwarm <= c->config.params->max_warm)
 		alarm_stop(&c->cool_alarm);
+	if (!c->nwarm)
+		alarm_stop(&c->idle_alarm);
 }
 
 /* ---- who asks ---- */
@@ -189,7 +235,7 @@ void cool_leave(struct control *c, struct peer *p)
 static void cool_stay(struct control *c, struct peer *p)
 {
 	p->heat = HEAT_WARM;
-	p->cool_ns = clock_ns();
+	p->cool_ns = p->idle_ns = clock_ns();
 	cool_some(c);
 }
 
@@ -203,18 +249,21 @@ static void cool_looked(struct control *c, struct cmd *cmd)
 
 	if (p->stage != STAGE_UP) {
 		peer_step(c, p);
-	} else if (cmd->e.msg.res || c->nwarm <= max + cool_going(c, HEAT_ASKING, now)) {
+	} else if (cmd->e.msg.res ||
+		   (!p->cool_ms && c->nwarm <= max + cool_going(c, HEAT_ASKING, now))) {
 		cool_stay(c, p);
 	} else {
 		p->heat = HEAT_ASKING;
 		p->cool_ns = now;
-		peer_send(c, p, WIRE_COOL, 0);
+		peer_send(c, p, WIRE_COOL, p->cool_ms);
 	}
 }
 
-static void cool_look(struct control *c, struct peer *p)
+/* ms: COOL says. */
+static void cool_look(struct control *c, struct peer *p, uint32_t ms)
 {
 	p->heat = HEAT_LOOKING;
+	p->cool_ms = ms;
 	p->cool_ns = clock_ns();
 	cool_post(c, p, ENGINE_PEER_IDLE, cool_looked);
 }
@@ -262,16 +311,17 @@ static int cool_yes(struct control *c, struct peer *p)
 
 /* ---- who is asked ---- */
 
-static int cool_recent(struct peer *p)
+static int cool_recent(struct peer *p, uint64_t ms)
 {
-	uint64_t used = engine_peer_used(p->engine), now = clock_ns();
+	uint64_t used = engine_peer_used(p->engine), now = clock_ns(), recent = ms * NSEC_PER_MSEC;
 
 	/* Since the last look: when, nobody noted. */
 	if (used != p->used_seen) {
 		p->used_seen = used;
 		p->used_ns = now;
 	}
-	return p->used_ns && now - p->used_ns < COOL_RECENT_NS;
+	recent = recent > COOL_RECENT_NS ? recent : COOL_RECENT_NS;
+	return p->used_ns && now - p->used_ns < recent;
 }
 
 static void cool_yielded(struct control *c, struct cmd *cmd)
@@ -293,15 +343,17 @@ static void cool_yielded(struct control *c, struct cmd *cmd)
 	peer_send(c, p, WIRE_COOL_NO, 0);
 }
 
-static int cool_asked(struct control *c, struct peer *p)
+static int cool_asked(struct control *c, struct peer *p, uint64_t ms)
 {
+	if (ms > UINT32_MAX)
+		return -EPROTO;
 	if (p->heat == HEAT_ASKING && p->dialled)
 		return 0;
 	if (p->heat == HEAT_ASKING)
 		p->heat = HEAT_WARM;
 	if (p->heat > HEAT_LOOKING)
 		return -EPROTO;
-	if (p->heat == HEAT_LOOKING || p->cool.out || !cool_free(p) || cool_recent(p)) {
+	if (p->heat == HEAT_LOOKING || p->cool.out || !cool_free(p) || cool_recent(p, ms)) {
 		peer_send(c, p, WIRE_COOL_NO, 0);
 		return 0;
 	}
@@ -367,13 +419,13 @@ static int cool_cold(struct control *c, struct peer *p)
 	return 0;
 }
 
-int cool_word(struct control *c, struct peer *p, uint32_t type)
+int cool_word(struct control *c, struct peer *p, uint32_t type, uint64_t word)
 {
 	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD)
 		return -EPROTO;
 	switch (type) {
 	case WIRE_COOL:
-		return cool_asked(c, p);
+		return cool_asked(c, p, word);
 	case WIRE_COOL_YES:
 		return cool_yes(c, p);
 	case WIRE_COOL_NO:

@@ -387,7 +387,9 @@ struct peer {
 	uint8_t want_said;	     /* accepted: WANT went */
 	struct list warm;	     /* of control.warm */
 	struct cmd cool;	     /* the engine's word for each step */
-	uint64_t cool_ns;	     /* when it was last to be asked */
+	uint64_t cool_ns;	     /* when it was last to be asked, */
+	uint32_t cool_ms;	     /* and what COOL says then */
+	uint64_t idle_seen, idle_ns; /* of both sides' use: at the last look, and since when */
 	uint64_t used_seen, used_ns; /* engine_peer_used() at the last look, and since when */
 	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
 	struct alarm raise_alarm;    /* cold: to try again */
@@ -448,8 +450,9 @@ void meet_dialled(struct control *c,
 /* cool.c: the data path goes */
 void cool_warm(struct control *c, struct peer *p);  /* it has one now: others may have to go */
 void cool_leave(struct control *c, struct peer *p); /* it has none, or is down */
-int cool_word(struct control *c, struct peer *p, uint32_t type);
+int cool_word(struct control *c, struct peer *p, uint32_t type, uint64_t word);
 void cool_alarm(struct control *c, struct alarm *a);
+void cool_idle(struct control *c, struct alarm *a);
 
 /* raise.c: it comes back */
 void raise_step(struct control *c, struct peer *p); /* cold: looks whether it can and should */
@@ -594,6 +597,7 @@ struct control {
 	uint32_t nwarm;
 	struct alarm cool_alarm; /* more than max_warm: to ask again */
 	uint64_t cool_rest_ns;
+	struct alarm idle_alarm; /* to look whom nobody uses */
 	struct grant **grants; /* hash */
 	uint32_t grants_mask, ngrants;
 	struct pinned **pins; /* PIN_HASH lists */

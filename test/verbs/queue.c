@@ -17,6 +17,20 @@ __attribute__((constructor)) static void begin(void)
 	double_late = late ? (uint32_t)strtoul(late + 5, NULL, 0) : 0;
 }
 
+/* Those that are there. */
+EXPORT uint32_t double_count_qps(void);
+EXPORT uint32_t double_count_qps(void)
+{
+	const struct qp *q;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&double_lock);
+	for (q = double_qps; q; q = q->next)
+		n++;
+	pthread_mutex_unlock(&double_lock);
+	return n;
+}
+
 static struct cq *cq_of(struct ibv_cq *cq)
 {
 	return (struct cq *)(void *)cq;
