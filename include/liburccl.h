@@ -200,7 +200,9 @@ struct urccl_params {
 					 * /sys */
 	uint32_t idle_after_ms;		/* a peer that neither side has used for so long gives its
 					 * data path back as beyond max_warm; 0: never */
-	uint32_t reserved3;
+	uint32_t max_qps;		/* queue pairs of transport ib at a time: beyond it as
+					 * beyond max_warm, and one peer has those that it needs;
+					 * 0: no limit */
 };
 
 /* A setting, for tools. */
@@ -236,8 +238,8 @@ struct urccl_peer_info {
 	uint8_t	 hello[256];		/* the peer's hello payload */
 	char	 address[64];		/* of the control connection: "10.0.0.2:7777" */
 	uint32_t warm;			/* 1: it has its data path; 0: not up, or let go for
-					 * max_warm or idle_after_ms: the next entry brings it
-					 * back */
+					 * max_warm, max_qps or idle_after_ms: the next entry
+					 * brings it back */
 	uint32_t reserved;
 };
 enum urccl_peer_state { URCCL_PEER_CONNECTING = 1, URCCL_PEER_UP, URCCL_PEER_LOST };

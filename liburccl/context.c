@@ -236,6 +236,26 @@ close_devices:
 	return err;
 }
 
+/* Who is idle, and for how long, is seen by the machine's own clock. */
+static int check_simulated(const struct urccl_params *p)
+{
+	const struct {
+		const char *name;
+		uint32_t value;
+	} asks[] = {{"max_warm", p->max_warm},
+		    {"max_qps", p->max_qps},
+		    {"idle_after_ms", p->idle_after_ms}};
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(asks); i++)
+		if (asks[i].value)
+			return fail(-EINVAL,
+				    "%s is %u, and with clock=simulated no peer lets its data path "
+				    "go: 0 is possible",
+				    asks[i].name, asks[i].value);
+	return 0;
+}
+
 /* A simulated clock can know that nobody has anything to do only where one thread does it all. */
 static int clock_choose(struct urccl *ctx)
 {
@@ -247,16 +267,10 @@ static int clock_choose(struct urccl *ctx)
 		return 0;
 	if (!ctx->is_inline)
 		return fail(-EINVAL, "clock=simulated is for contexts with URCCL_OPEN_INLINE");
-	/* Who is idle, and for how long, is seen by the machine's own. */
-	if (ctx->settings.p.max_warm || ctx->settings.p.idle_after_ms)
-		return fail(-EINVAL,
-			    "max_warm is %u and idle_after_ms %u, and with clock=simulated no "
-			    "peer lets its data path go: 0 is possible",
-			    ctx->settings.p.max_warm, ctx->settings.p.idle_after_ms);
 	for (i = 0; i < ctx->ndevices; i++)
 		if (ctx->devices[i]->clock != ctx->clock)
 			return fail(-EINVAL, "clock=simulated is for transport sim alone");
-	return 0;
+	return check_simulated(&ctx->settings.p);
 }
 
 static int incarnation_new(uint64_t *incarnation)

@@ -204,6 +204,7 @@ struct backend {
 					 * CHUNK_UNDONE, and once both ends are closed nothing of
 					 * them lands any more: they may go again by another ep */
 
+	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
 	uint32_t by_address;		/* 1: bytes go between the two hosts' addresses, as those
 					 * of the control connection do: by the same interface */
 

@@ -64,10 +64,18 @@ static int cq_make(struct verbs_device *d, uint32_t eps)
 	return d->cq ? 0 : refuse(d, "completion queue");
 }
 
+/* That the settings allow at a time. */
+static uint32_t eps_most(const struct urccl_params *p)
+{
+	uint32_t eps = p->max_warm ? p->max_warm : p->max_peers;
+
+	return p->max_qps && p->max_qps / WAYS < eps ? p->max_qps / WAYS : eps;
+}
+
 /* Some devices cannot enlarge one, and say so only when they are asked: it has its size then. */
 static int cq_open(struct verbs_device *d)
 {
-	uint32_t eps = d->settings.max_warm ? d->settings.max_warm : d->settings.max_peers;
+	uint32_t eps = eps_most(&d->settings);
 	int rc = cq_make(d, FIRST_EPS);
 
 	if (rc)
@@ -532,6 +540,7 @@ const struct backend backend_ib = {
 	.chunk_bytes = CHUNK_BYTES,
 	.breaks = 1,
 	.tells_undone = 1,
+	.qps = WAYS,
 	.scan = verbs_scan,
 	.open = verbs_open,
 	.close = verbs_close,

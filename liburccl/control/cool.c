@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where more peers than max_warm have a data path, those that were not used for the longest time
- * are asked to let theirs go, and so is who was not used for idle_after_ms. The connection stays,
- * and so do handles, numbers, adverts and what the program knows; keys go with the rails.
+ * Where more peers than max_warm have a data path, or these have more queue pairs than max_qps,
+ * those that were not used for the longest time are asked to let theirs go, and so is who was not
+ * used for idle_after_ms. The connection stays, and so do handles, numbers, adverts and what the
+ * program knows; keys go with the rails.
  *
  *	asker: COOL ->	other pauses the peer, if it is idle there too
  *	       <- COOL_YES		(or COOL_NO)
@@ -73,8 +74,34 @@ static uint64_t peer_used(const struct peer *p)
 	return used;
 }
 
-static struct peer *cool_next(const struct control *c, uint64_t now)
+/* What peers have that are not about to go. */
+struct kept {
+	uint32_t peers, qps;
+};
+
+static int kept_peers_over(const struct control *c, const struct kept *k)
 {
+	return c->config.params->max_warm && k->peers > c->config.params->max_warm;
+}
+
+/* One may have more than all, as it has several rails. */
+static int kept_over(const struct control *c, const struct kept *k)
+{
+	uint32_t max = c->config.params->max_qps;
+
+	return kept_peers_over(c, k) || (max && k->qps > max && k->peers > 1);
+}
+
+static void kept_less(struct kept *k, const struct peer *p)
+{
+	k->peers--;
+	k->qps -= p->qps;
+}
+
+/* Of what there are too many. */
+static struct peer *cool_next(const struct control *c, const struct kept *k, uint64_t now)
+{
+	int any = kept_peers_over(c, k);
 	uint64_t used, least = UINT64_MAX;
 	struct peer *best = NULL;
 	struct list *pos;
@@ -83,7 +110,7 @@ static struct peer *cool_next(const struct control *c, uint64_t now)
 		struct peer *p = list_entry(pos, struct peer, warm);
 
 		used = peer_used(p);
-		if (used >= least || !cool_can(p, now))
+		if (used >= least || !cool_can(p, now) || (!any && !p->qps))
 			continue;
 		least = used;
 		best = p;
@@ -91,38 +118,39 @@ static struct peer *cool_next(const struct control *c, uint64_t now)
 	return best;
 }
 
-/* Those that are about to go and have come so far; one that does not answer is not counted on. */
-static uint32_t cool_going(const struct control *c, enum heat least, uint64_t now)
+/* Without those that are about to go and have come so far: one that does not answer is there. */
+static void cool_going(const struct control *c, enum heat least, struct kept *k, uint64_t now)
 {
 	const struct list *pos;
-	uint32_t n = 0;
 
 	list_for_each(pos, &c->warm) {
 		const struct peer *p = list_entry(pos, struct peer, warm);
 
-		n += p->heat >= least && now - p->cool_ns < COOL_AGAIN_NS;
+		if (p->heat >= least && now - p->cool_ns < COOL_AGAIN_NS)
+			kept_less(k, p);
 	}
-	return n;
 }
 
 static void cool_some(struct control *c)
 {
-	uint32_t max = c->config.params->max_warm, going, n = 0;
+	struct kept kept = {c->nwarm, c->nqps};
 	uint64_t now = clock_ns();
 	struct peer *p;
+	uint32_t n;
 
-	if (!max || c->ending)
+	if (c->ending)
 		return;
-	if (c->nwarm <= max) {
+	if (!kept_over(c, &kept)) {
 		alarm_stop(&c->cool_alarm);
 		return;
 	}
-	going = cool_going(c, HEAT_LOOKING, now);
-	for (; n < COOL_BATCH && c->nwarm > max + going; n++, going++) {
-		p = cool_next(c, now);
+	cool_going(c, HEAT_LOOKING, &kept, now);
+	for (n = 0; n < COOL_BATCH && kept_over(c, &kept); n++) {
+		p = cool_next(c, &kept, now);
 		if (!p)
 			break;
 		cool_look(c, p, 0);
+		kept_less(&kept, p);
 	}
 	if (!list_empty(&c->cool_alarm.link))
 		return;
@@ -200,6 +228,13 @@ static void cool_upped(struct control *c, struct cmd *cmd)
 	cool_soon(c);
 }
 
+static uint32_t peer_qps(const struct peer *p)
+{
+	uint32_t rails = p->stays ? (uint32_t)__builtin_popcount(p->rails) : 1;
+
+	return rails * p->path->rail.ep->dev->ops->qps;
+}
+
 void cool_warm(struct control *c, struct peer *p)
 {
 	p->heat = HEAT_WARM;
@@ -209,6 +244,8 @@ void cool_warm(struct control *c, struct peer *p)
 	p->idle_ns = clock_ns();
 	list_add_tail(&p->warm, &c->warm);
 	c->nwarm++;
+	p->qps = peer_qps(p);
+	c->nqps += p->qps;
 	idle_rest(c);
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
@@ -224,7 +261,8 @@ void cool_leave(struct control *c, struct peer *p)
 		return;
 	list_del(&p->warm);
 	c->nwarm--;
-	if (c->nwarm <= c->config.params->max_warm)
+	c->nqps -= p->qps;
+	if (!kept_over(c, &(struct kept){c->nwarm, c->nqps}))
 		alarm_stop(&c->cool_alarm);
 	if (!c->nwarm)
 		alarm_stop(&c->idle_alarm);
@@ -243,14 +281,14 @@ static void cool_stay(struct control *c, struct peer *p)
  * are asked than have to go. */
 static void cool_looked(struct control *c, struct cmd *cmd)
 {
-	uint32_t max = c->config.params->max_warm;
+	struct kept kept = {c->nwarm, c->nqps};
 	struct peer *p = cmd->e.owner;
 	uint64_t now = clock_ns();
 
+	cool_going(c, HEAT_ASKING, &kept, now);
 	if (p->stage != STAGE_UP) {
 		peer_step(c, p);
-	} else if (cmd->e.msg.res ||
-		   (!p->cool_ms && c->nwarm <= max + cool_going(c, HEAT_ASKING, now))) {
+	} else if (cmd->e.msg.res || (!p->cool_ms && !kept_over(c, &kept))) {
 		cool_stay(c, p);
 	} else {
 		p->heat = HEAT_ASKING;

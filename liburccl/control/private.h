@@ -386,6 +386,7 @@ struct peer {
 	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
 	uint8_t want_said;	     /* accepted: WANT went */
 	struct list warm;	     /* of control.warm */
+	uint32_t qps;		     /* of its rails, while it is there */
 	struct cmd cool;	     /* the engine's word for each step */
 	uint64_t cool_ns;	     /* when it was last to be asked, */
 	uint32_t cool_ms;	     /* and what COOL says then */
@@ -594,8 +595,8 @@ struct control {
 	struct list pins_held;		   /* regions that wait for moves to end */
 	uint32_t npinning;		   /* regions of which devices are being told */
 	struct list warm;    /* peers with a data path */
-	uint32_t nwarm;
-	struct alarm cool_alarm; /* more than max_warm: to ask again */
+	uint32_t nwarm, nqps;
+	struct alarm cool_alarm; /* more than max_warm, or max_qps: to ask again */
 	uint64_t cool_rest_ns;
 	struct alarm idle_alarm; /* to look whom nobody uses */
 	struct grant **grants; /* hash */

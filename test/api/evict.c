@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hub that may have WARM data paths talks to PEERS contexts at random, both ways, half of them
+/* A hub that may have few data paths talks to PEERS contexts at random, both ways, half of them
  * dialled by it and half by them: every entry is carried out as if all were there, contents are
- * right, events come, and few paths are there at a time: no more than WARM when it is quiet. With
- * --inline the peers are driven by the test, and then the hub, too. */
+ * right, events come, and few paths are there at a time: no more than that when it is quiet. With
+ * --inline the peers are driven by the test, and then the hub, too. --max-qps=N, before all else:
+ * of ib, the hub may have N queue pairs instead, three a peer. */
 #include "meet.h"
 
-#define WARM  4u
 #define LEN   16384u
 #define SLOTS 4u /* of each peer's memory and of the hub's */
 
@@ -22,7 +22,7 @@ static struct friend
 }
 *friends;
 
-static uint32_t npeers, returns;
+static uint32_t npeers, returns, warm_most = 4, max_qps;
 static uint8_t *local, *hub_bytes; /* LEN for each peer */
 static uint64_t state = 88172645463325252ull;
 
@@ -189,7 +189,7 @@ static void one_end(uint32_t rounds)
 	}
 	printf("%u returns in %u entries, at most %u of %u warm\n", returns, rounds, most, npeers);
 	CHECK_GE(returns, rounds / 4);
-	CHECK_LE(most, WARM + npeers / 4);
+	CHECK_LE(most, warm_most + npeers / 4);
 }
 
 /* ---- many at once: half of the peers all write and are written to ---- */
@@ -238,13 +238,13 @@ static void quiet(void)
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 	uint32_t i, n;
 
-	while ((n = count_warm()) > WARM) {
+	while ((n = count_warm()) > warm_most) {
 		turn_all();
 		CHECK(now_ns() < until);
 	}
 	for (i = 0, n = 0; i < npeers; i++)
 		n += (uint32_t)warm(&friends[i].s, friends[i].s.peer);
-	CHECK_LE(n, WARM + 1); /* the last may be on its way here */
+	CHECK_LE(n, warm_most + 1); /* the last may be on its way here */
 }
 
 /* ---- beginning and end ---- */
@@ -307,10 +307,11 @@ static void begin(uint32_t hub_flags)
 	pair_sim(&p);
 	flags = p.params.flags;
 	p.params.flags = hub_flags;
-	p.params.max_warm = WARM;
+	p.params.max_warm = max_qps ? 0 : warm_most;
+	p.params.max_qps = max_qps;
 	side_open(&p, hub);
 	p.params.flags = flags;
-	p.params.max_warm = 0;
+	p.params.max_warm = p.params.max_qps = 0;
 	side_accept(hub, 1);
 	side_watch(hub, (struct urccl_peer){0}, 2);
 	side_register(hub, local, (uint64_t)npeers * LEN, 0);
@@ -357,7 +358,11 @@ static void converse(uint32_t hub_flags)
 
 int main(int argc, char **argv)
 {
-	pair_options(&p, argc, argv);
+	int limited = argc > 1 && sscanf(argv[1], "--max-qps=%u", &max_qps) == 1;
+
+	if (limited)
+		warm_most = max_qps / 3;
+	pair_options(&p, argc - limited, argv + limited);
 	converse(0);
 	if (p.params.flags & URCCL_OPEN_INLINE)
 		converse(URCCL_OPEN_INLINE);

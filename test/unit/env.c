@@ -27,6 +27,7 @@ static const struct name {
 	{"spin_us", "forever", "-1", NULL},
 	{"max_peers", "17", "1048577", NULL},
 	{"max_warm", "4", "-1", NULL},
+	{"max_qps", "12", "-1", NULL},
 	{"idle_after_ms", "60000", "4294967296", NULL},
 	{"max_segs", "4", "4294967295", NULL},
 	{"max_blocks", "4294967294", "4294967295", NULL},
