@@ -52,6 +52,10 @@ struct device {
 	uint32_t pins;			/* 1: it has pin and unpin, these and reg and unreg take a
 					 * while, and it knows memory by its pages: these must
 					 * stay */
+	uint32_t mrs_max;		/* memory regions that it can have, of all programs; 0: that
+					 * is not what bounds it */
+	uint32_t mrs;			/* and that this context has: those who make and end them
+					 * count, any thread reads */
 	uint32_t dmabuf;		/* 1: its reg and pin take dma-bufs; else it is never given
 					 * an extent that is one */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */

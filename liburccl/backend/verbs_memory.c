@@ -64,7 +64,21 @@ static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, ui
 		mr = d->lib.reg_mr_iova2(d->pd, (void *)(uintptr_t)addr, len, iova, access);
 	if (!mr && !errno)
 		errno = EIO;
+	if (mr)
+		__atomic_add_fetch(&d->dev.mrs, 1, __ATOMIC_RELAXED);
 	return mr;
+}
+
+static int mr_free(struct verbs_device *d, struct ibv_mr *mr)
+{
+	int err = abs(d->lib.dereg_mr(mr));
+
+	/* What a device had that is gone the kernel has taken back by itself; it answers nothing
+	 * but EIO then. */
+	if (err && (err != EIO || !load_acquire(&d->broken)))
+		return -err;
+	__atomic_sub_fetch(&d->dev.mrs, 1, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* The kernel counts pinned pages against the limit for locked memory, and says no more than
@@ -84,16 +98,15 @@ static int reg_failed(const struct verbs_device *d, const struct extent *x, int 
 		    (unsigned long long)x->len, strerrordesc_np(err));
 }
 
-/* The last first. 0, or -errno, and so many are left. What a device had that is gone the kernel has
- * taken back by itself; it answers nothing but EIO then. */
-static int mrs_free(const struct verbs_device *d, struct ibv_mr **mr, uint32_t *n)
+/* The last first. 0, or -errno, and so many are left. */
+static int mrs_free(struct verbs_device *d, struct ibv_mr **mr, uint32_t *n)
 {
-	int err;
+	int rc;
 
 	for (; *n; --*n) {
-		err = abs(d->lib.dereg_mr(mr[*n - 1]));
-		if (err && (err != EIO || !load_acquire(&d->broken)))
-			return -err;
+		rc = mr_free(d, mr[*n - 1]);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -210,7 +223,7 @@ void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ib
 {
 	if (!pages)
 		return;
-	d->lib.dereg_mr(mr);
+	(void)mr_free(d, mr);
 	munmap(pages, len);
 }
 

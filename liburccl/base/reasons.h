@@ -102,6 +102,9 @@ REASON(REG_MEMLOCK,	"%t cannot pin %u bytes: there is no memory, or the limit fo
 			"of a container)")
 REASON(REG_DMABUF,	"%t cannot register the dma-buf that fd of a range is to be: %e. Device, driver and "
 			"rdma-core must each be able to")
+REASON(REG_REGIONS,	"%t cannot register the memory: there is none to do it with, or none is left of the "
+			"%u memory regions that the device can have (max_mr), of which this context has "
+			"%u: register fewer, larger ranges")
 REASON(REG_DEVICE,	"no memory or no room in a device to register the region: %e")
 REASON(UNPIN,		"a device does not give the %u bytes of the region back: %e. Peers may reach what "
 			"they were granted of them: try again, or close the context")
@@ -124,8 +127,8 @@ REASON(ADVERTS_SUM,	"the adverts together pass 64 bits")
 REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and ask the peer for a "
 			"newer advert")
 REASON(WARM_MEMORY,	"remote %x has no keys: the peer cannot pin its memory for this side, as it has none left, "
-			"or its limit for locked memory is passed (ulimit -l). Its log has the figures: raise "
-			"that there, or import less")
+			"no memory region of its device is, or its limit for locked memory is passed (ulimit "
+			"-l). Its log has the figures: raise that there, or import less")
 REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
@@ -162,9 +165,9 @@ REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revok
 REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "
 			"ask it for an advert of what it has now")
 REASON(KEYS_MEMORY,	"the peer cannot pin the memory of the advert for this side (%u bytes are "
-			"imported): it has none left, or its limit for locked memory is passed (ulimit -l, "
-			"LimitMEMLOCK= of systemd, --ulimit memlock=-1 of a container). Its log has the "
-			"figures: raise that there, or import less")
+			"imported): it has none left, no memory region of its device is, or its limit for "
+			"locked memory is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 "
+			"of a container). Its log has the figures: raise that there, or import less")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")

@@ -108,26 +108,39 @@ void log_link(const struct control *c, const struct peer *p)
 		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
 }
 
+/* It may be that too; "" where it cannot. */
+static void short_of_regions(const struct device *dev, int err, char *text, size_t size)
+{
+	*text = 0;
+	if (err == -ENOMEM && dev->mrs_max)
+		snprintf(text, size,
+			 ", or none is left of the %u memory regions that the device can have "
+			 "(max_mr), of which this context has %u",
+			 dev->mrs_max, load_relaxed(&dev->mrs));
+}
+
 /* The kernel counts what is pinned against the limit for locked memory, and says no more than
  * ENOMEM. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err)
 {
 	const char *name = transport_name(dev->ops->transport);
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+	char regions[160];
 
+	short_of_regions(dev, err, regions, sizeof(regions));
 	if (err != -ENOMEM || !dev->pins || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		log_text(&c->log, URCCL_LOG_WARN,
-			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s", name,
-			 (unsigned long long)len, strerrordesc_np(-err));
+			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s%s",
+			 name, (unsigned long long)len, strerrordesc_np(-err), regions);
 	else
 		log_text(&c->log, URCCL_LOG_WARN,
 			 "%s cannot pin %llu bytes for peers, whose entries fail, beside %llu KiB "
 			 "that are pinned: there is no memory, or the limit for locked memory, "
 			 "%llu KiB, is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit "
-			 "memlock=-1 of a container)",
+			 "memlock=-1 of a container)%s",
 			 name, (unsigned long long)len, (unsigned long long)memory_pinned() / 1024,
-			 (unsigned long long)limit.rlim_cur / 1024);
+			 (unsigned long long)limit.rlim_cur / 1024, regions);
 }
 
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err)

@@ -400,6 +400,11 @@ static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 	return err;
 }
 
+static int mrs_used_up(const struct device *dev)
+{
+	return dev->mrs_max && load_relaxed(&dev->mrs) >= dev->mrs_max;
+}
+
 /* The kernel counts pinned pages against a limit, and says no more than ENOMEM. */
 static int reg_refused(const struct device *dev, const struct extent *a, int rc, struct trouble *t)
 {
@@ -408,10 +413,13 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 	if (a->is_dmabuf)
 		return refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport, (uint64_t)-rc,
 			      0);
-	if (rc == -ENOMEM && dev->pins && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	if (rc == -ENOMEM && dev->pins && !mrs_used_up(dev) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY)
 		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
 			      (uint64_t)limit.rlim_cur / 1024);
+	if (rc == -ENOMEM && dev->mrs_max)
+		return refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport, dev->mrs_max,
+			      load_relaxed(&dev->mrs));
 	return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }
 

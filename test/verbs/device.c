@@ -26,6 +26,11 @@ const uint8_t *nic_gid(uint32_t number)
 	return gids[number];
 }
 
+struct nic *context_nic(struct ibv_context *context)
+{
+	return (struct nic *)(void *)verbs_get_ctx(context);
+}
+
 /* ---- devices ---- */
 
 EXPORT struct ibv_device **ibv_get_device_list(int *n)
@@ -131,7 +136,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 		.max_sge_rd = SGES_MAX,
 		.max_cq = 1024,
 		.max_cqe = CQE_MAX,
-		.max_mr = MRS,
+		.max_mr = (int)double_regions,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,
 		.phys_port_cnt = 1,
@@ -149,7 +154,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				    size_t max, uint32_t flags, size_t entry_size)
 {
-	const struct nic *n = (const struct nic *)(const void *)verbs_get_ctx(context);
+	const struct nic *n = context_nic(context);
 
 	MUST(max && !flags && entry_size == sizeof(*entries));
 	*entries = (struct ibv_gid_entry){.port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};

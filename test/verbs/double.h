@@ -12,7 +12,7 @@
  *
  * A request is done when it is posted; with late=N in SHIM when its completion queue was looked at
  * N times since. One whose peer is not there, or has broken, is never done: the time that a device
- * repeats it for is not over.
+ * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions.
  */
 #ifndef DOUBLE_H
 #define DOUBLE_H
@@ -46,6 +46,7 @@ struct nic {
 	struct verbs_context verbs;
 	struct nic *next;
 	uint32_t number;
+	uint32_t nregions;
 	int bell; /* the other end of async_fd; -1: it was taken away */
 };
 
@@ -102,11 +103,12 @@ struct region {
 };
 
 extern pthread_mutex_t double_lock; /* of all */
-extern uint32_t double_late;
+extern uint32_t double_late, double_regions;
 extern struct qp *double_qps;
 
 /* device.c */
 const uint8_t *nic_gid(uint32_t number);
+struct nic *context_nic(struct ibv_context *context);
 
 /* memory.c */
 /* The len bytes at addr by that key; NULL: it does not give them. */

@@ -28,9 +28,17 @@ static int is_there(uint64_t addr, uint64_t len, int writable)
 
 static struct ibv_mr *add(struct region *r)
 {
+	struct nic *n = context_nic(r->mr.context);
 	uint32_t i;
 
 	pthread_mutex_lock(&double_lock);
+	if (n->nregions == double_regions) {
+		pthread_mutex_unlock(&double_lock);
+		free(r);
+		errno = ENOMEM;
+		return NULL;
+	}
+	n->nregions++;
 	for (i = (last + 1) % MRS; regions[i]; i = (i + 1) % MRS)
 		MUST(i != last);
 	last = i;
@@ -71,6 +79,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	pthread_mutex_lock(&double_lock);
 	MUST(&regions[mr->lkey >> 8]->mr == mr);
 	regions[mr->lkey >> 8] = NULL;
+	context_nic(mr->context)->nregions--;
 	pthread_mutex_unlock(&double_lock);
 	free(mr);
 	return 0;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include "double.h"
 
-uint32_t double_late;
+uint32_t double_late, double_regions;
 struct qp *double_qps;
 
 static struct qp *numbered[QPS];
@@ -13,8 +13,10 @@ static uint32_t last = 16;
 __attribute__((constructor)) static void begin(void)
 {
 	const char *words = getenv("SHIM"), *late = words ? strstr(words, "late=") : NULL;
+	const char *regions = words ? strstr(words, "regions=") : NULL;
 
 	double_late = late ? (uint32_t)strtoul(late + 5, NULL, 0) : 0;
+	double_regions = regions ? (uint32_t)strtoul(regions + 8, NULL, 0) : MRS;
 }
 
 /* Those that are there. */
