@@ -230,7 +230,8 @@ enum urccl_cqe_flags {
 					   * an outcome whose buffer is not yet quiet */
 	URCCL_CQE_REMOTE_QUIET	= 1 << 5, /* nothing of this entry lands at the peer any more:
 					   * proved */
-	URCCL_CQE_NOT_FLUSHED	= 1 << 6, /* a kernel launched now may not see the bytes */
+	URCCL_CQE_NOT_FLUSHED	= 1 << 6, /* bytes went to memory of a device (NOTE: may have):
+					   * a kernel launched now may not see them */
 	URCCL_CQE_CHECKED	= 1 << 7, /* checksum compared */
 	URCCL_CQE_UNKNOWN	= 1 << 8, /* failed, and may have happened all the same
 					   * (notification, atomic) */

@@ -105,6 +105,9 @@ enum chunk_flags {
 	CHUNK_REFUSED = 1 << 5,		/* out, with -EACCES: the peer's device would not have
 					 * it, and its ep broke; whether the owner took the memory
 					 * back, or is no more itself, the device does not know */
+	CHUNK_UNFLUSHED = 1 << 6,	/* out: bytes went to memory of another device, there or
+					 * here, which may not have them yet: what proves them
+					 * placed does so of the host's memory alone */
 };
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */

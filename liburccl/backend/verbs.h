@@ -73,6 +73,8 @@
  * receive. */
 #define VERBS_IS_RECEIVE (1u << 31)
 #define VERBS_NUMBER	 (VERBS_IS_RECEIVE - 1)
+/* Beside the rights of a key: it is of memory of a device. Older versions do not look at it. */
+#define VERBS_KEY_DEVICE 0x80u
 
 /* ---- the library: verbs_lib.c ---- */
 
@@ -326,7 +328,7 @@ void verbs_until(struct verbs_device *d, uint64_t ns);
 struct verbs_key {			/* an imported one */
 	struct list link;		/* verbs_ep.keys */
 	uint64_t len, expires_ns;
-	uint32_t rights, n;
+	uint32_t rights, n;		/* rights: VERBS_KEY_DEVICE too */
 	struct verbs_piece {
 		uint64_t start;		/* in what the key covers */
 		uint32_t rkey, iova;

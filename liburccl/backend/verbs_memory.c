@@ -15,9 +15,9 @@
  * Peers do not learn addresses: a piece begins at its address modulo 1 GiB, so that the device can
  * use pages as large as the memory has.
  *
- * A key, little-endian: version u8, rights u8, pieces u16, CRC32C of all with 0 here u32, length
- * u64, ns for which it stands u64 (~0: for ever), first half of its ep's cookie [8]; then for each
- * piece its start in the exposure u64, key u32, address u32.
+ * A key, little-endian: version u8, rights and VERBS_KEY_DEVICE u8, pieces u16, CRC32C of all with
+ * 0 here u32, length u64, ns for which it stands u64 (~0: for ever), first half of its ep's cookie
+ * [8]; then for each piece its start in the exposure u64, key u32, address u32.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -361,6 +361,8 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 	memset(key, 0, KEY_HEADER);
 	key[0] = VERBS_VERSION;
 	key[1] = (uint8_t)(e->rights & (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE));
+	if (memory_is_device(e->pin->memory))
+		key[1] |= VERBS_KEY_DEVICE;
 	key[2] = (uint8_t)n;
 	key[3] = (uint8_t)(n >> 8);
 	put64(key + 8, e->len);

@@ -189,6 +189,9 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	w->unproved += kind == SLOT_WRITE;
 	slot_at(w, w->head - 1)->last = at + done == c->len;
 	c->scratch[0] = at;
+	c->scratch[1] |= (uint64_t)(kind == SLOT_READ
+					    ? local->unread
+					    : (key_of(c)->rights & VERBS_KEY_DEVICE) != 0);
 	return done;
 }
 
@@ -329,6 +332,7 @@ static int post_one(struct verbs_ep *e, struct chunk *c)
 	c->res = 0;
 	c->path = 0;
 	c->state = 1;
+	c->scratch[1] = 0;
 	if (!res && e->state != EP_UP)
 		res = -ECONNRESET;
 	if (!res)
@@ -397,7 +401,8 @@ static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 	if (c->kind == CHUNK_WRITE && c->flags & CHUNK_ACKED && !res)
 		quiet = 0;
 	verbs_out(verbs_ep_device(e), c, res,
-		  (quiet ? CHUNK_QUIET : 0) | (res == -EACCES ? CHUNK_REFUSED : 0));
+		  (quiet ? CHUNK_QUIET : 0) | (res == -EACCES ? CHUNK_REFUSED : 0) |
+			  (c->scratch[1] ? CHUNK_UNFLUSHED : 0));
 }
 
 static void proof_done(struct verbs_way *w, uint32_t number, struct chunk *flush, int res)

@@ -25,6 +25,8 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 	if (n < 0)
 		return n;
 	x->exposed = 1;
+	if (x->rights & URCCL_RIGHT_WRITE && memory_is_device(x->memory))
+		x->peer->unflushed = 1;
 	if (fresh)
 		list_add_tail(&x->link, &e->exposures);
 	return n;

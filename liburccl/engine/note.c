@@ -369,7 +369,8 @@ static int deliver_note(struct engine_peer *p, struct op *w, struct parked_note 
 		return 0;
 	cqe->user_data = w->sqe.user_data;
 	cqe->res = n->res;
-	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE;
+	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE |
+		     (p->unflushed ? URCCL_CQE_NOT_FLUSHED : 0);
 	cqe->peer = p->handle;
 	cqe->tag = n->tag;
 	memcpy(payload, n->payload, n->len);

@@ -26,7 +26,8 @@ static uint32_t outcome_flags(const struct op *op)
 	/* An atomic may have been done and its notification failed. */
 	if (op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed))
 		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN;
-	return URCCL_KIND_OP | (op->bits & OP_UNQUIET ? 0 : URCCL_CQE_REMOTE_QUIET);
+	return URCCL_KIND_OP | (op->bits & OP_UNQUIET ? 0 : URCCL_CQE_REMOTE_QUIET) |
+	       (op->bits & OP_UNFLUSHED ? URCCL_CQE_NOT_FLUSHED : 0);
 }
 
 static uint32_t outcome_path(const struct op *op)

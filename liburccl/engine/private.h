@@ -119,6 +119,7 @@ enum op_bits {
 	OP_PROVED = 1 << 24, /* it asked for proof of what its FENCE follows */
 	OP_AWAITS = 1 << 25,  /* it has a word to wait for: sync.c */
 	OP_SIGNALS = 1 << 26, /* likewise, to set when it succeeds */
+	OP_UNFLUSHED = 1 << 27, /* bytes went to memory of a device, which may not have them yet */
 };
 
 /* So many scopes of a ring may have entries that ended acknowledged only and are not proved. */
@@ -296,6 +297,7 @@ struct engine_peer {
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
 	uint32_t chunks;      /* of them */
+	uint32_t unflushed;   /* it was given memory of a device to write to */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	uint64_t heard;	      /* likewise, in which its last notification or atomic came */

@@ -426,6 +426,21 @@ static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
 
 /* ---- coming back ---- */
 
+/* What the entry's outcome is not to say of it. */
+static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
+{
+	if (c->flags & CHUNK_UNFLUSHED)
+		op->bits |= OP_UNFLUSHED;
+	if (c->flags & CHUNK_QUIET)
+		return;
+	op->bits |= c->res || op_reads(op) ? OP_UNQUIET : OP_UNQUIET | OP_UNPROVED;
+	op->flush_key = c->key;
+	op->flush_rails |= (uint8_t)(1u << rail->number);
+	rail->unproved += !op_reads(op);
+	if (!rail->up)
+		chunk_unproved(rail, op);
+}
+
 static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
 	int undone = c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c);
@@ -439,14 +454,8 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		return;
 	}
 	op->path |= c->path | rail->path;
-	if (!(flags & CHUNK_QUIET)) {
-		op->bits |= res || op_reads(op) ? OP_UNQUIET : OP_UNQUIET | OP_UNPROVED;
-		op->flush_key = c->key;
-		op->flush_rails |= (uint8_t)(1u << rail->number);
-		rail->unproved += !op_reads(op);
-		if (!rail->up)
-			chunk_unproved(rail, op);
-	}
+	if ((flags & (CHUNK_QUIET | CHUNK_UNFLUSHED)) != CHUNK_QUIET)
+		data_owes(rail, op, c);
 	chunk_free(e, c);
 	op->inflight--;
 	if (!res) {

@@ -71,6 +71,17 @@ struct memory {
 	struct span spans[];		/* by start, without gaps */
 };
 
+/* Some of it is not the host's, as far as devices that know it found out. */
+static inline int memory_is_device(const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nspans; i++)
+		if (m->spans[i].extent->is_dmabuf || m->spans[i].extent->read == EXTENT_UNREAD)
+			return 1;
+	return 0;
+}
+
 /* The span that holds offset off < m->len. O(log n), O(1) for one. */
 const struct span *memory_span(const struct memory *m, uint64_t off);
 

@@ -100,6 +100,8 @@ struct region {
 	struct ibv_mr mr;
 	uint64_t iova;
 	unsigned int access;
+	void *mapped; /* a dma-buf's, from the begin of a page on */
+	size_t mapped_len;
 };
 
 extern pthread_mutex_t double_lock; /* of all */

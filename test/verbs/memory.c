@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory regions. A key is a place in their table and how often that was used, in the low byte. */
 #include <errno.h>
+#include <sys/mman.h>
 #include "double.h"
 
 static struct region *regions[MRS];
@@ -74,13 +75,41 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	return add(r);
 }
 
+/* Of any file that can be mapped. */
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access)
+{
+	uint64_t in_page = offset % 4096;
+	struct region *r = calloc(1, sizeof(*r));
+
+	MUST(r);
+	r->mapped_len = in_page + length;
+	r->mapped = mmap(NULL, r->mapped_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			 (off_t)(offset - in_page));
+	if (r->mapped == MAP_FAILED) {
+		free(r);
+		return NULL;
+	}
+	r->mr.context = pd->context;
+	r->mr.pd = pd;
+	r->mr.addr = (uint8_t *)r->mapped + in_page;
+	r->mr.length = length;
+	r->iova = iova;
+	r->access = (unsigned int)access;
+	return add(r);
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	const struct region *r = (const struct region *)(const void *)mr;
+
 	pthread_mutex_lock(&double_lock);
 	MUST(&regions[mr->lkey >> 8]->mr == mr);
 	regions[mr->lkey >> 8] = NULL;
 	context_nic(mr->context)->nregions--;
 	pthread_mutex_unlock(&double_lock);
+	if (r->mapped)
+		munmap(r->mapped, r->mapped_len);
 	free(mr);
 	return 0;
 }
