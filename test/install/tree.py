@@ -9,7 +9,22 @@ import sys
 
 TIMEOUT = 60
 HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h"}
-SAYS = '20 bytes written: "hello, other memory"\n'     # README's program, whose status is 0 anyway
+SAYS = '20 bytes written: "hello, other memory"\n'     # README's program
+# Loaded before a program: a signal that ends every wait, again and again.
+SIGNALS = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stddef.h>
+#include <sys/time.h>
+static void nothing(int s) { (void)s; }
+__attribute__((constructor)) static void begin(void)
+{
+	struct sigaction act = {.sa_handler = nothing};
+	struct itimerval often = {{0, 1000}, {0, 1000}};
+	sigaction(SIGALRM, &act, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+"""
 
 
 def check(ok, why):
@@ -27,6 +42,7 @@ def run(*args, **kw):
 def program(readme):
     for block in re.findall(r"^```c\n(.*?)^```$", readme.read_text(), re.S | re.M):
         if "int main(" in block:
+            check(block.count("\n") <= 25, f"README's program has {block.count(chr(10))} lines")
             return block
     sys.exit(f"failed: {readme} has no C program")
 
@@ -88,6 +104,24 @@ def runs(program, **kw):
     check(said == SAYS, f"README's program says {said!r}")
 
 
+def interrupted(program, work, env):
+    """A wait that a signal ends is no completion."""
+    (work / "signals.c").write_text(SIGNALS)
+    run("cc", "-shared", "-fPIC", work / "signals.c", "-o", work / "signals.so")
+    runs(program, env=dict(env, LD_PRELOAD=str(work / "signals.so")), cwd=work)
+
+
+def fails(source, flags, work, env):
+    """README's program, changed so that it writes past the end, does not say it has succeeded."""
+    text = source.read_text()
+    past = text.replace("text, sizeof(text), 0)", "text, sizeof(text), 64)")
+    check(past != text, "README's program has no write to be changed")
+    (work / "past.c").write_text(past)
+    run("cc", "-std=c11", work / "past.c", *flags, "-o", work / "past")
+    done = subprocess.run([work / "past"], env=env, cwd=work, timeout=TIMEOUT, check=False)
+    check(done.returncode == 1, f"README's program ends with {done.returncode} after a failed write")
+
+
 def compiles(tree, root, work):
     """README's program, both ways that pkg-config offers, made and run in work."""
     pc = one(tree, "liburccl.pc")
@@ -99,6 +133,8 @@ def compiles(tree, root, work):
     flags = run("pkg-config", "--cflags", "--libs", "liburccl", env=env).split()
     run("cc", *warn, source, *flags, "-o", work / "shared")
     runs(work / "shared", env=at_run, cwd=work)
+    interrupted(work / "shared", work, at_run)
+    fails(source, flags, work, at_run)
     check("liburccl.so.0" in run("readelf", "-d", work / "shared"), "the shared program needs no .so")
     # As a program does that wants this one library in itself and libc as it is.
     flags = run("pkg-config", "--static", "--cflags", "--libs", "liburccl", env=env).split()
