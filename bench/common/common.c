@@ -120,6 +120,12 @@ int bench_parse_double(const char *text, double *value)
 	return errno || end == text || *end ? -1 : 0;
 }
 
+void bench_flush(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		bench_die("cannot write the result: %s", strerror(errno));
+}
+
 void bench_die(const char *fmt, ...)
 {
 	va_list ap;

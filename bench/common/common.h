@@ -34,6 +34,9 @@ void *bench_map(size_t len, enum bench_pages pages);
 int bench_parse_size(const char *text, uint64_t *value);
 int bench_parse_double(const char *text, double *value);
 
+/* What was printed so far is written; exits where it cannot be, as on a full disk. */
+void bench_flush(void);
+
 /* Prints "program: sentence" to stderr and exits with 1. */
 void bench_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 

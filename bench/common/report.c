@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
+#include "common.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ void report_metric(struct report *r, double value, const char *unit, const char 
 	va_end(ap);
 	if (!r->json) {
 		printf("%s %.6g %s\n", name, value, unit);
-		fflush(stdout);
+		bench_flush();
 		return;
 	}
 	printf("%s\n  {\"name\": ", r->metrics++ ? "," : "}, \"metrics\": [");
@@ -74,5 +75,5 @@ void report_close(struct report *r)
 {
 	if (r->json)
 		printf("%s]}\n", r->metrics ? "\n" : "}, \"metrics\": [");
-	fflush(stdout);
+	bench_flush();
 }

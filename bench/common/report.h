@@ -21,6 +21,7 @@ void report_setting(struct report *r, const char *name, const char *fmt, ...)
 void report_metric(struct report *r, double value, const char *unit, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Exits where it cannot be written, as report_metric() does. */
 void report_close(struct report *r);
 
 #endif

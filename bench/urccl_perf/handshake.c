@@ -209,7 +209,7 @@ void handshake_measure(const struct options *o)
 	end_open(&e, o, end_context(o, OURS, o->listen), o->wait);
 	e.event = ours_event;
 	measure(&e, o, &whom, fd[0]);
-	fflush(stdout);
+	bench_flush();
 	end_close(&e);
 	urccl_close(e.ctx);
 	close(fd[0]);

@@ -284,7 +284,7 @@ void idle_measure(const struct options *o)
 	f.warm = let_go(&g, o);
 	watch_quietly(&g, o, &f);
 	print(o, &f);
-	fflush(stdout);
+	bench_flush();
 	/* The peers end with their pipe; how they are lost is not what is measured here. */
 	close(fd[1]);
 	waitpid(child, NULL, 0);

@@ -55,7 +55,7 @@ static void run_self(const struct options *o)
 		bench_die("the server did not start");
 	whom.len = (uint32_t)n;
 	run_client(o, &whom);
-	fflush(stdout);
+	bench_flush();
 	if (waitpid(child, &status, 0) < 0 || status)
 		bench_die("the server failed");
 }
@@ -71,36 +71,42 @@ static void run_against(const struct options *o)
 	run_client(o, &whom);
 }
 
+static void run_load(struct options *o)
+{
+	switch (o->role) {
+	case ROLE_SERVE:
+		o->listen = o->listen ? o->listen : default_listen;
+		serve(o, 0, -1);
+		break;
+	case ROLE_SELF:
+		run_self(o);
+		break;
+	case ROLE_NOP:
+		run_client(o, NULL);
+		break;
+	default:
+		run_against(o);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
 
 	options_parse(&o, argc, argv);
-	if (o.job == JOB_IDLE) {
+	switch (o.job) {
+	case JOB_IDLE:
 		idle_measure(&o);
-		return 0;
-	}
-	if (o.job == JOB_HANDSHAKES) {
+		break;
+	case JOB_HANDSHAKES:
 		handshake_measure(&o);
-		return 0;
-	}
-	if (o.job == JOB_REGISTER) {
+		break;
+	case JOB_REGISTER:
 		register_measure(&o);
-		return 0;
-	}
-	switch (o.role) {
-	case ROLE_SERVE:
-		o.listen = o.listen ? o.listen : default_listen;
-		serve(&o, 0, -1);
-		break;
-	case ROLE_SELF:
-		run_self(&o);
-		break;
-	case ROLE_NOP:
-		run_client(&o, NULL);
 		break;
 	default:
-		run_against(&o);
+		run_load(&o);
 	}
+	bench_flush();
 	return 0;
 }

@@ -223,6 +223,7 @@ static void set(struct options *o, int opt, const char *arg)
 		break;
 	case OPT_HELP:
 		fputs(options_help, stdout);
+		bench_flush();
 		exit(0);
 	default:
 		exit(2);

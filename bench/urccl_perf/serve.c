@@ -283,7 +283,7 @@ void serve(const struct options *o, int once, int say_fd)
 		say_where(s, say_fd);
 	} else {
 		printf("listening on %s; stop with Ctrl-C\n", o->listen);
-		fflush(stdout);
+		bench_flush();
 	}
 	while (!once || !s->served || s->clients) {
 		if (s->worker)
