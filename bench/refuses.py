@@ -34,8 +34,14 @@ def full_disk(program):
     refuses(program, FULL, "--help", full=True)
 
 
+def options(program):
+    refuses(program, "unrecognized option", "--nonsense", *NOP)
+    refuses(program, "requires an argument", *NOP, "--size")
+
+
 def main(program):
     full_disk(program)
+    options(program)
 
 
 main(sys.argv[1])

@@ -225,8 +225,8 @@ static void set(struct options *o, int opt, const char *arg)
 		fputs(options_help, stdout);
 		bench_flush();
 		exit(0);
-	default:
-		exit(2);
+	default: /* getopt_long() has said why */
+		exit(1);
 	}
 }
 
