@@ -37,6 +37,8 @@ def full_disk(program):
 def options(program):
     refuses(program, "unrecognized option", "--nonsense", *NOP)
     refuses(program, "requires an argument", *NOP, "--size")
+    for seconds in "nan", "-1", "1e9", "inf", "":
+        refuses(program, "--duration wants seconds", *NOP, "--duration", seconds)
 
 
 def main(program):

@@ -27,7 +27,7 @@ static double seconds_value(int opt, const char *arg)
 {
 	double value;
 
-	if (bench_parse_double(arg, &value) || value < 0 || value > 86400)
+	if (bench_parse_double(arg, &value) || !(value >= 0 && value <= 86400)) /* nor NaN */
 		bench_die("--%s wants seconds, not '%s'", option_name(opt), arg);
 	return value;
 }
