@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""refuses.py URCCL_PERF: it ends with 1, and a sentence, where it could not do what it was asked for."""
+"""
+refuses.py URCCL_PERF: it ends with 1, and a sentence, where it could not do what it was asked for;
+and does it where it has one CPU, whichever.
+"""
+import json
 import os
 import subprocess
 import sys
@@ -41,8 +45,26 @@ def options(program):
         refuses(program, "--duration wants seconds", *NOP, "--duration", seconds)
 
 
+def cpus(program):
+    """The first two where it may run, and on one CPU none; what is asked for must be there."""
+    may = sorted(os.sched_getaffinity(0))
+    for own in may[-1:], may[-2:]:
+        os.sched_setaffinity(0, own)
+        a, b = own if len(own) == 2 else (-1, -1)
+        for job, wanted in ("--nop", f"{a},-1 engine {b},-1"), ("--self", f"{a},{b} engine {a},{b}"):
+            done = subprocess.run([program, job, "--count", "10", "--warmup", "0", "--transport", "shm",
+                                   "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=30, check=True)
+            found = json.loads(done.stdout)["settings"]["cpus"]
+            if found != wanted:
+                sys.exit(f"failed: {job} on CPUs {own}: {found}, and not {wanted}")
+    os.sched_setaffinity(0, may)
+    refuses(program, "cannot run on cpu 1023", "--nop", "--count", "10", "--cpu", "1023")
+
+
 def main(program):
     full_disk(program)
+    cpus(program)
     options(program)
 
 

@@ -45,6 +45,19 @@ void bench_pin(int cpu)
 		bench_die("cannot run on cpu %d: %s", cpu, strerror(errno));
 }
 
+int bench_cpu(int n)
+{
+	cpu_set_t set;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return -1;
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET((unsigned int)cpu, &set) && !n--)
+			return cpu;
+	return -1;
+}
+
 /* Adds up every "key N kB" line of a file of /proc/self. */
 static uint64_t proc_kilobytes(const char *path, const char *key)
 {

@@ -20,6 +20,9 @@ double bench_cpu_seconds(void);
 /* Binds the calling thread (and threads it makes later) to one CPU; below 0 does nothing. */
 void bench_pin(int cpu);
 
+/* The n-th CPU, from 0, of those where this thread may run; -1: there are fewer. */
+int bench_cpu(int n);
+
 /* Resident and proportional set size of this process in bytes. */
 uint64_t bench_rss(void);
 uint64_t bench_pss(void);

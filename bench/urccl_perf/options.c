@@ -230,18 +230,19 @@ static void set(struct options *o, int opt, const char *arg)
 	}
 }
 
-/* A CPU that was not given: the two ends side by side where we start both, else any. */
+/* A CPU that was not given: the two ends side by side where we start both and may use two, else
+ * any. */
 static void place(struct options *o)
 {
 	static const int unset = -2;
-	int end;
+	int end, second = bench_cpu(1), first = second < 0 ? -1 : bench_cpu(0);
 
 	if (o->cpu[OURS] == unset)
-		o->cpu[OURS] = o->role == ROLE_SELF || o->role == ROLE_NOP ? 0 : -1;
+		o->cpu[OURS] = o->role == ROLE_SELF || o->role == ROLE_NOP ? first : -1;
 	if (o->cpu[SERVERS] == unset)
-		o->cpu[SERVERS] = o->role == ROLE_SELF ? 1 : -1;
+		o->cpu[SERVERS] = o->role == ROLE_SELF ? second : -1;
 	if (o->role == ROLE_NOP && o->engine_cpu[OURS] == unset)
-		o->engine_cpu[OURS] = 1;
+		o->engine_cpu[OURS] = second;
 	for (end = OURS; end <= SERVERS; end++)
 		if (o->engine_cpu[end] == unset)
 			o->engine_cpu[end] = o->cpu[end];

@@ -53,6 +53,8 @@ const char options_help[] =
 	"  --device LIST       RDMA devices: rxe_v0,rxe_w0; --server-device the server's (ours)\n"
 	"  --chunk N           largest piece handed to a device\n"
 	"  --spin-us N         how long an idle progress thread spins\n"
-	"  --cpu N             our thread's CPU; --server-cpu N the server's (0 and 1 with --self)\n"
-	"  --engine-cpu N      the library's threads' CPU (ours; 1 with --nop); --server-engine-cpu\n"
+	"  --cpu N             our thread's CPU, -1: any; --server-cpu N the server's (with --self\n"
+	"                      the first two that we may use, if there are two)\n"
+	"  --engine-cpu N      the library's threads' CPU (ours; the second with --nop);\n"
+	"                      --server-engine-cpu\n"
 	"  --json              one JSON object instead of a table\n";
