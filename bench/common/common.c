@@ -58,7 +58,7 @@ int bench_cpu(int n)
 	return -1;
 }
 
-/* Adds up every "key N kB" line of a file of /proc/self. */
+/* Adds up every "key N kB" line of a file of /proc. */
 static uint64_t proc_kilobytes(const char *path, const char *key)
 {
 	char line[256];
@@ -84,18 +84,32 @@ uint64_t bench_pss(void)
 	return proc_kilobytes("/proc/self/smaps_rollup", "Pss:");
 }
 
-void *bench_map(size_t len, enum bench_pages pages)
+int bench_has_memory(uint64_t len)
+{
+	return len <= proc_kilobytes("/proc/meminfo", "MemAvailable:");
+}
+
+void *bench_try_map(size_t len, enum bench_pages pages)
 {
 	/* Huge pages are whole and aligned: the last one is, too, and one more is asked for. */
 	size_t huge = 2u << 20, whole = (len + huge - 1) / huge * huge + huge;
 	uint8_t *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
-		bench_die("cannot map %zu bytes: %s", whole, strerror(errno));
+		return NULL;
 	madvise(p, whole, MADV_DONTFORK);
 	madvise(p, whole, pages == BENCH_PAGES_THP ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	p += (huge - (uintptr_t)p % huge) % huge;
 	memset(p, 1, len);
+	return p;
+}
+
+void *bench_map(size_t len, enum bench_pages pages)
+{
+	void *p = bench_try_map(len, pages);
+
+	if (!p)
+		bench_die("cannot map %zu bytes: %s", len, strerror(errno));
 	return p;
 }
 

@@ -27,11 +27,17 @@ int bench_cpu(int n);
 uint64_t bench_rss(void);
 uint64_t bench_pss(void);
 
+/* 1: the system can give so many bytes without taking them from others. */
+int bench_has_memory(uint64_t len);
+
 /*
  * Private anonymous memory, every page present, filled with one byte; never shared with a forked
  * child.
  */
 void *bench_map(size_t len, enum bench_pages pages);
+
+/* The same, or NULL with errno where it is not to be had. */
+void *bench_try_map(size_t len, enum bench_pages pages);
 
 /* "4096", "64k", "1m", "1g" (powers of two), "0x10"; -1 if it is something else. */
 int bench_parse_size(const char *text, uint64_t *value);

@@ -191,24 +191,45 @@ void end_fail(struct end *e, const char *what, const struct urccl_cqe *cqe)
 	bench_die("%s failed: %s (%s)", what, why, strerror((int)-cqe->res));
 }
 
-void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages)
+static void area_free(struct area *a, struct urccl *ctx)
+{
+	if (a->alloc)
+		urccl_free(ctx, a->base);
+	else
+		munmap(a->base, a->len);
+}
+
+int area_try(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages)
 {
 	struct urccl_range range = {.len = len, .fd = -1};
-	void *base;
+	void *base = NULL;
+	int err = 0;
 
-	if (!alloc) {
-		base = bench_map(len, pages);
-	} else {
-		if (urccl_alloc(ctx, len, &base) < 0)
-			bench_die("cannot allocate %lu bytes: %s", len, urccl_errmsg());
+	if (alloc)
+		err = urccl_alloc(ctx, len, &base);
+	else
+		base = bench_try_map(len, pages);
+	if (!base)
+		return err ? err : -errno;
+	if (alloc)
 		memset(base, 1, len);
-	}
 	a->base = base;
 	a->len = len;
 	a->alloc = alloc;
 	range.addr = (uintptr_t)base;
-	if (urccl_register(ctx, &range, 1, AREA_RIGHTS, &a->region) < 0)
-		bench_die("cannot register %lu bytes: %s", len, urccl_errmsg());
+	err = urccl_register(ctx, &range, 1, AREA_RIGHTS, &a->region);
+	if (err < 0)
+		area_free(a, ctx);
+	return err;
+}
+
+void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages)
+{
+	int err = area_try(a, ctx, len, alloc, pages);
+
+	if (err < 0)
+		bench_die("cannot make and register %lu bytes: %s", len,
+			  *urccl_errmsg() ? urccl_errmsg() : strerror(-err));
 }
 
 int area_close(struct area *a, struct urccl *ctx)
@@ -217,9 +238,6 @@ int area_close(struct area *a, struct urccl *ctx)
 
 	if (err < 0)
 		return err;
-	if (a->alloc)
-		urccl_free(ctx, a->base);
-	else
-		munmap(a->base, a->len);
+	area_free(a, ctx);
 	return 0;
 }

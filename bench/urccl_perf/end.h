@@ -83,7 +83,11 @@ void end_fail(struct end *e, const char *what, const struct urccl_cqe *cqe)
 
 enum { AREA_RIGHTS = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC };
 
-/* Memory of len bytes as the options say, every page present, registered with AREA_RIGHTS. */
+/* Memory of len bytes as the options say, every page present, registered with AREA_RIGHTS. 0, or
+ * -errno: nothing was made. */
+int area_try(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages);
+
+/* The same; exits where it cannot be had. */
 void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages);
 
 /* 0, or -errno if a peer still uses it; then it is left as it is. */

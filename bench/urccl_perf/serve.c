@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SESSIONS = 64 };
+enum { SESSIONS = 64, BLOCKS_MAX = 1 << 24 };
 static const uint64_t memory_max = 64ull << 30;
 
 /* A client that asked for memory. */
@@ -45,14 +45,18 @@ static struct session *session_of(struct server *s, uint32_t peer)
 
 /*
  * The payload must outlive the entry. It is a notification's worth, so each control entry keeps its
- * own: as many as the ring has entries for control.
+ * own: as many as the ring has entries for control. A client that does not take what it is told
+ * is told no more: there is an entry left for the end of each.
  */
 static void tell(struct server *s, uint32_t peer, enum talk tag, const void *payload, uint32_t len)
 {
 	static uint8_t kept[1024][URCCL_NOTE_MAX];
 	uint8_t *copy = kept[s->end.numbers % 1024];
-	struct urccl_sqe *sqe = end_sqe(&s->end);
+	struct urccl_sqe *sqe;
 
+	if (urccl_sq_space_left(s->end.ring) <= SESSIONS)
+		return;
+	sqe = end_sqe(&s->end);
 	memcpy(copy, payload, len);
 	urccl_prep_notify(sqe, (struct urccl_peer){peer}, tag, copy, len);
 	end_submit(&s->end, sqe);
@@ -70,30 +74,53 @@ static void tell_result(struct server *s, struct session *c)
 	tell(s, c->peer, TALK_RESULT, &r, sizeof(r));
 }
 
+/* What it would have us do is possible, in its memory and ours, with tables that are not out of
+ * proportion. */
+static int work_is_sane(const struct talk_request *r)
+{
+	int is_vector = r->op == URCCL_OP_WRITEV || r->op == URCCL_OP_READV;
+	int is_paged = r->op == URCCL_OP_WRITE_PAGED || r->op == URCCL_OP_READ_PAGED;
+	uint64_t block = r->size, bytes = r->size;
+
+	if (r->op > URCCL_OP_CMP_SWAP || !r->depth || r->depth > 8192 || !r->iovs || !r->blocks ||
+	    !r->planes || !r->run || r->table > TABLE_DENSE || r->cls > URCCL_CLASS_CONTROL)
+		return -EINVAL;
+	if (is_vector && r->size % r->iovs)
+		return -EINVAL;
+	if (is_vector)
+		block = r->size / r->iovs;
+	if (is_paged && (__builtin_mul_overflow(bytes, r->blocks, &bytes) ||
+			 __builtin_mul_overflow(bytes, r->planes, &bytes)))
+		return -EINVAL;
+	if (!r->span || r->span > r->len || bytes > r->span)
+		return -EINVAL;
+	if (!is_vector && !is_paged)
+		return 0;
+	if (!block)
+		return -EINVAL;
+	return r->span / block > BLOCKS_MAX ? -E2BIG : 0;
+}
+
 static int request_is_sane(const struct talk_request *r)
 {
 	if (r->version != TALK_VERSION)
 		return -EPROTONOSUPPORT;
 	if (!r->len || r->len > memory_max)
 		return -E2BIG;
-	if (!r->bidirectional)
-		return 0;
-	if (r->op > URCCL_OP_CMP_SWAP || !r->depth || r->depth > 8192 || !r->iovs || !r->blocks ||
-	    !r->planes || !r->run || r->table > TABLE_DENSE || r->cls > URCCL_CLASS_CONTROL)
-		return -EINVAL;
-	return r->span && r->span <= r->len ? 0 : -EINVAL;
+	return r->bidirectional ? work_is_sane(r) : 0;
 }
 
 /* What the client wants us to do towards it, as options of our own. */
 static void prepare_work(struct server *s, struct session *c, const struct talk_request *r)
 {
 	struct options *o = &c->load_options;
+	uint32_t depth_max = s->end.ring->entries / 2; /* the rest is for what we tell */
 
 	*o = *s->options;
 	o->op = (enum urccl_op)r->op;
 	o->size = r->size;
 	o->span = r->span;
-	o->depth = r->depth;
+	o->depth = r->depth < depth_max ? r->depth : depth_max;
 	o->iovs = r->iovs;
 	o->blocks = r->blocks;
 	o->planes = r->planes;
@@ -103,10 +130,28 @@ static void prepare_work(struct server *s, struct session *c, const struct talk_
 	c->load.target.peer.id = c->peer;
 	c->load.target.region = c->area.region;
 	c->load.target.local = c->area.base;
-	if (options_entry_bytes(o) > r->span)
-		return;
 	if (urccl_import(s->end.ctx, c->load.target.peer, &r->back, 1, &c->load.target.remote) == 0)
 		c->works = 1;
+}
+
+/* 0: c has memory for it; or -errno, and is as it was. */
+static int session_open(struct server *s, struct session *c, uint32_t peer,
+			const struct talk_request *r)
+{
+	struct area area;
+	int err;
+
+	if (!bench_has_memory(r->len))
+		return -ENOMEM;
+	err = area_try(&area, s->end.ctx, r->len, r->alloc,
+		       r->thp ? BENCH_PAGES_THP : BENCH_PAGES_4K);
+	if (err)
+		return err;
+	memset(c, 0, sizeof(*c));
+	c->peer = peer;
+	c->area = area;
+	s->clients++;
+	return 0;
 }
 
 static void answer_request(struct server *s, uint32_t peer, const struct talk_request *r)
@@ -117,12 +162,9 @@ static void answer_request(struct server *s, uint32_t peer, const struct talk_re
 	offer.err = request_is_sane(r);
 	if (!offer.err && (!c || session_of(s, peer)))
 		offer.err = -EBUSY;
+	if (!offer.err)
+		offer.err = session_open(s, c, peer, r);
 	if (!offer.err) {
-		memset(c, 0, sizeof(*c));
-		c->peer = peer;
-		s->clients++;
-		area_open(&c->area, s->end.ctx, r->len, r->alloc,
-			  r->thp ? BENCH_PAGES_THP : BENCH_PAGES_4K);
 		urccl_advertise(s->end.ctx, c->area.region, 0, r->len, AREA_RIGHTS, 0,
 				&offer.advert);
 		if (r->bidirectional)
