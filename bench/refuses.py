@@ -62,8 +62,16 @@ def cpus(program):
     refuses(program, "cannot run on cpu 1023", "--nop", "--count", "10", "--cpu", "1023")
 
 
+def nothing_compared(program):
+    for job in (NOP, (*SELF, "--op", "notify"), (*SELF, "--op", "msg_ring"),
+                (*SELF, "--ping-pong"), (*SELF, "--random", "10"), (*SELF, "--size", "0"),
+                (*PLAIN, "--handshakes", "5"), (*PLAIN, "--register", "10")):
+        refuses(program, "--check compares bytes", *job, "--check")
+
+
 def main(program):
     full_disk(program)
+    nothing_compared(program)
     cpus(program)
     options(program)
 

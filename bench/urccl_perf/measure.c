@@ -191,7 +191,8 @@ static void print(const struct options *o, const struct figures *f, const struct
 		if (beside)
 			result_line(o, beside, "beside");
 		if (o->check)
-			printf("%lu bytes compared, all right\n", checked);
+			printf("%lu bytes compared, all right%s\n", checked,
+			       o->bidirectional ? "; none of those that the server moved" : "");
 		return;
 	}
 	result_open(&r, o, f->path);

@@ -253,6 +253,12 @@ static int is_note(const struct options *o)
 	return o->op == URCCL_OP_NOTIFY || o->job == JOB_PING;
 }
 
+/* What load_check() can compare. */
+static int is_compared(const struct options *o)
+{
+	return o->job == JOB_LOAD && o->role != ROLE_NOP && o->op != URCCL_OP_NOTIFY && o->size;
+}
+
 static void finish(struct options *o)
 {
 	uint64_t bytes;
@@ -280,6 +286,8 @@ static void finish(struct options *o)
 		bench_die("--size is the sum of the segments: a multiple of --iovs");
 	if (options_scattered(o) && !bytes)
 		bench_die("--size of a vector or a page is not 0");
+	if (o->check && !is_compared(o))
+		bench_die("--check compares bytes that were moved, and here none are");
 	if (o->job == JOB_RANDOM) {
 		o->wait = WAIT_EPOLL;
 		o->span = o->span > 65536 ? o->span : 65536;

@@ -27,7 +27,7 @@ const char options_help[] =
 	"  --background-depth N  so many of them (2)\n"
 	"  --acked             the device's acknowledgement is enough: no proof of placement\n"
 	"  --ping-pong         notifications of --size bytes that the server answers\n"
-	"  --check             compare the bytes afterwards\n"
+	"  --check             compare the bytes afterwards, those that we moved\n"
 	"  --duration S        seconds measured (1); --warmup S before (0.2)\n"
 	"  --count N           entries instead of seconds\n"
 	"  --handshakes N      CONNECT to another process and CLOSE, N times one after the other\n"
