@@ -46,7 +46,12 @@ REASON(PAGED_SIZE,	"descriptor %u has size %u, expected %u: set it to "
 			"sizeof(struct urccl_paged)")
 REASON(PAGED_DIMS,	"descriptor %u has %u dimensions, from 1 to %u are possible: split it")
 REASON(PAGED_BLOCKS,	"more than %u blocks in one entry: raise max_blocks or split it")
-REASON(PAGED_OVERFLOW,	"block %u lies at an offset that does not fit 64 bits")
+REASON(PAGED_BYTES,	"the bytes of all blocks do not fit 64 bits at descriptor %u, of %u blocks of %u "
+			"bytes: correct its block and counts")
+REASON(PAGED_LOCAL,	"descriptor %u leads to an offset of the local region that is below 0 or does not "
+			"fit 64 bits: correct local_off, the strides or local_index")
+REASON(PAGED_REMOTE,	"descriptor %u leads to an offset of the remote that is below 0 or does not fit "
+			"64 bits: correct remote_off, the strides or remote_index")
 REASON(ADDR_NULL,	"the entry points to nothing where it needs %u bytes")
 REASON(CHAIN,		"an earlier entry of its chain failed with %e: see the CQE of that one, and submit "
 			"the chain anew from there")

@@ -169,7 +169,7 @@ __attribute__((noinline)) static int open_paged(struct op *op)
 		}
 		if (__builtin_mul_overflow(n, paged_at(op, i)->block, &part) ||
 		    __builtin_add_overflow(bytes, part, &bytes)) {
-			op_fail(op, -ERANGE, REASON_PAGED_OVERFLOW, n, 0, 0);
+			op_fail(op, -ERANGE, REASON_PAGED_BYTES, i, n, paged_at(op, i)->block);
 			return -ERANGE;
 		}
 	}
@@ -290,6 +290,19 @@ static int sum_inside(int128 sum, uint64_t len, uint64_t limit)
 	return sum >= 0 && sum + len <= (int128)limit;
 }
 
+/* A sum may be such that no offset can be told. */
+__attribute__((noinline)) static int block_outside(struct op *op, int128 sum, uint64_t len,
+						   uint64_t limit, int is_local)
+{
+	if (sum < 0 || sum > (int128)UINT64_MAX)
+		op_fail(op, -ERANGE, is_local ? REASON_PAGED_LOCAL : REASON_PAGED_REMOTE,
+			op->cursor.desc, 0, 0);
+	else
+		op_fail(op, -ERANGE, is_local ? REASON_REGION_OFFSET : REASON_REMOTE_RANGE, len,
+			(uint64_t)sum, limit);
+	return -ERANGE;
+}
+
 static int next_block(struct op *op)
 {
 	struct cursor *c = &op->cursor;
@@ -302,16 +315,10 @@ static int next_block(struct op *op)
 	d = paged_at(op, c->desc);
 	local = c->local_sum[d->ndims - 1];
 	remote = c->remote_sum[d->ndims - 1];
-	if (!sum_inside(remote, d->block, op->remote->len)) {
-		op_fail(op, -ERANGE, REASON_REMOTE_RANGE, d->block, (uint64_t)remote,
-			op->remote->len);
-		return -ERANGE;
-	}
-	if (!sum_inside(local, d->block, op->memory->len)) {
-		op_fail(op, -ERANGE, REASON_REGION_OFFSET, d->block, (uint64_t)local,
-			op->memory->len);
-		return -ERANGE;
-	}
+	if (!sum_inside(remote, d->block, op->remote->len))
+		return block_outside(op, remote, d->block, op->remote->len, 0);
+	if (!sum_inside(local, d->block, op->memory->len))
+		return block_outside(op, local, d->block, op->memory->len, 1);
 	el->memory = op->memory;
 	el->remote = op->remote;
 	el->local = (uint64_t)local;

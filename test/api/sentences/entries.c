@@ -44,6 +44,7 @@ static void places(void)
 
 static void arrays(void)
 {
+	static const uint32_t one[4] = {1}, two[4] = {2};
 	static struct urccl_seg segs[1001];
 	struct urccl_paged d = {.size = sizeof(d), .ndims = 1, .block = 64, .dim = {{.count = 4}}};
 
@@ -61,6 +62,11 @@ static void arrays(void)
 	PAGED("paged_size", bad.size = 8, -EINVAL);
 	PAGED("paged_dimensions", bad.ndims = 5, -EINVAL);
 	PAGED("paged_blocks", bad.dim[0].count = 1001, -E2BIG);
+	PAGED("paged_bytes", bad.block = 1ull << 63, -ERANGE);
+	PAGED("paged_below", bad.dim[0].local_stride = -64; bad.dim[0].local_index = (uintptr_t)one,
+	      -ERANGE);
+	PAGED("paged_far", bad.dim[0].remote_stride = INT64_MAX; bad.remote_off = INT64_MAX;
+	      bad.dim[0].remote_index = (uintptr_t)two, -ERANGE);
 	PAGED("paged_outside", bad.local_off = sizeof(local) - 1, -ERANGE);
 }
 
