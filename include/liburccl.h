@@ -356,7 +356,8 @@ int urccl_open(const struct urccl_params *p, struct urccl **ctx);
 void urccl_close(struct urccl *ctx);
 
 /* p may be NULL. The ring's memory is the library's; urccl_ring_close() or urccl_close() frees it.
- * An INLINE context has one ring (-EBUSY). Does not wait for the network. */
+ * A context has up to 256 rings (-EMFILE), an INLINE one has one (-EBUSY). Does not wait for the
+ * network. */
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring);
 
 /* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: within 2 s, but
@@ -399,7 +400,8 @@ int urccl_revoke(struct urccl *ctx, struct urccl_region region);
  * peer that has it mapped must be kept out and does not let go, all of it gets other pages, with
  * the same bytes under the same addresses: it is there twice until that peer is gone, stores of
  * other threads are not lost, other peers go on through the ring, and a forked child sees it no
- * more. What has the pages pinned (O_DIRECT, fixed buffers) keeps the old ones. */
+ * more. What has the pages pinned (O_DIRECT, fixed buffers) keeps the old ones.
+ * -EFBIG: len is above RLIMIT_FSIZE. */
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr);
 
 /* addr is what urccl_alloc() gave; -EBUSY while a region holds part of it. */
@@ -498,8 +500,9 @@ void urccl_sim_pull(struct urccl_sim *sim, unsigned int rail, int on);
  * CQEs (entries) there are and the first in *cqe, not yet taken (cqe may be NULL); after
  * args->min_wait_ns one is enough. -ETIME: the timeout passed first, with *cqe the first if there
  * is any, else NULL. -EINTR: a signal. args NULL: one, for ever. -EINVAL: more than there can be.
- * -EPERM: the ring of this process's parent. A CQE stays where it is, the library's, until it is
- * taken. Consumer; with room, the one thread that is both.
+ * -E2BIG: args of a newer header, with what is not known here set. -EPERM: the ring of this
+ * process's parent. A CQE stays where it is, the library's, until it is taken. Consumer; with room,
+ * the one thread that is both.
  */
 int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urccl_wait_args *args);
 
