@@ -174,6 +174,8 @@ REASON(KEYS_MEMORY,	"the peer cannot pin the memory of the advert for this side 
 			"locked memory is passed (ulimit -l, LimitMEMLOCK= of systemd, --ulimit memlock=-1 "
 			"of a container). Its log has the figures: raise that there, or import less")
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
+REASON(DIAL_NONE,	"there is no address to dial, or one of no bytes: pass \"host:port\", or what "
+			"urccl_metadata() gave at the peer")
 REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
 			"version known here")
 REASON(METADATA_VERSION,	"the metadata blob is of version %u, and this library reads version %u: both "

@@ -246,7 +246,7 @@ static struct verdict check_rest(struct op *op)
 		return check_note(s->addr, s->len);
 	case URCCL_OP_CONNECT:
 		if (!s->addr || !s->len)
-			return wrong(-EINVAL, REASON_ADDR_NULL, 1, 0);
+			return wrong(-EINVAL, REASON_DIAL_NONE, 0, 0);
 		return s->len > URCCL_METADATA_MAX ? wrong(-EINVAL, REASON_DIAL_TEXT, 0, 0) : fine;
 	case URCCL_OP_REGISTER:
 	case URCCL_OP_IMPORT:

@@ -21,6 +21,8 @@ static void slow_fields(void)
 	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that import gives");
 	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 11);
 	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that connect gives");
+	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 0), -EINVAL, "no address to dial");
+	WRONG(nop_entry(), urccl_prep_connect(sqe, NULL, 11), -EINVAL, "no address to dial");
 	WRONG(nop_entry(), urccl_prep_unregister(sqe, region); sqe->addr = 1, -EINVAL, "byte 24");
 	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "byte 40");
 	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);

@@ -73,6 +73,9 @@ static void arrays(void)
 static void handles(void)
 {
 	sqe = side_sqe(&p.a);
+	urccl_prep_connect(sqe, "127.0.0.1:1", 0);
+	run("nobody_to_dial", -EINVAL);
+	sqe = side_sqe(&p.a);
 	urccl_prep_notify(sqe, p.a.peer, 1, local, 257);
 	run("long_notification", -E2BIG);
 	sqe = side_sqe(&p.a);
