@@ -345,14 +345,14 @@ static uint64_t next_due(const struct sim_device *dev)
 	return next;
 }
 
-/* What came up before what came, and an end last: nothing speaks of an ep before its up or after
- * its end. */
 /* Peers map nothing. */
 static void unmap(struct exposure *exposure)
 {
 	(void)exposure;
 }
 
+/* What came up before what came, and an end last: nothing speaks of an ep before its up or after
+ * its end. */
 static uint32_t poll(struct device *d, struct event *events, uint32_t n)
 {
 	struct sim_device *dev = to_sim_device(d);
