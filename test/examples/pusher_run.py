@@ -22,17 +22,17 @@ def check(held, *what):
         sys.exit(1)
 
 
-def command(*args):
-    line = [BINARY, *map(str, args)]
+def command(*args, binary=BINARY):
+    line = [binary, *map(str, args)]
     return line + ["--transport", TRANSPORT] if TRANSPORT else line
 
 
 class End:
     """One process; its stderr is read as it comes, so that a test can wait for a line."""
 
-    def __init__(self, *args, stdout=subprocess.PIPE):
-        self.process = subprocess.Popen(command(*args), stdin=subprocess.DEVNULL, text=True,
-                                        stdout=stdout, stderr=subprocess.PIPE)
+    def __init__(self, *args, stdout=subprocess.PIPE, binary=BINARY):
+        self.process = subprocess.Popen(command(*args, binary=binary), stdin=subprocess.DEVNULL,
+                                        text=True, stdout=stdout, stderr=subprocess.PIPE)
         self.said, self.news, self.over = "", threading.Condition(), False
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -92,6 +92,15 @@ def model(folder, **config):
             "torch_dtype": "bfloat16"}
     path = pathlib.Path(folder) / "config.json"
     path.write_text(json.dumps({**base, **config}))
+    return path
+
+
+def trace(folder, *requests):
+    """A trace of these: when each is due, in ms, and its blocks."""
+    path = pathlib.Path(folder) / f"{len(os.listdir(folder))}.jsonl"
+    path.write_text("".join(json.dumps({"timestamp": due, "input_length": 512 * len(blocks),
+                                        "output_length": 1, "hash_ids": blocks}) + "\n"
+                            for due, blocks in requests))
     return path
 
 
