@@ -124,8 +124,8 @@ struct msg_answer {
 	uint32_t wrong; /* pages, each of one layer */
 };
 
-struct msg_stats {			    /* decode's, since this pusher came */
-	uint64_t cpu_ns;		    /* without checking */
+struct msg_stats {			    /* decode's, of this pusher's requests */
+	uint64_t cpu_ns;		    /* all of decode's since it came, but checking */
 	uint64_t verify_ns, checked, wrong; /* pages, each of one layer */
 	uint64_t evicted;		    /* blocks */
 	uint64_t read_bytes, read_ns;	    /* pull: in flight */

@@ -188,13 +188,9 @@ static void refuse(struct serve *s, struct pusher *p, const char *why)
 	send_word(s, p, MSG_REFUSAL, &p->word, (uint32_t)strlen(p->word.refusal.text));
 }
 
-static void keep_figures(const struct serve *s, struct msg_stats *f)
+static uint64_t cpu_without_checking(const struct serve *s)
 {
-	f->cpu_ns = process_cpu_ns() - s->verify_cpu;
-	f->verify_ns = s->verify_cpu;
-	f->checked = s->checked;
-	f->wrong = s->wrong;
-	f->evicted = s->pool.evicted;
+	return process_cpu_ns() - s->verify_cpu;
 }
 
 static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32_t len)
@@ -217,7 +213,7 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 	}
 	s->reserved += entries_needed(s, &p->hello) - p->reserved;
 	p->reserved = entries_needed(s, &p->hello);
-	keep_figures(s, &p->base);
+	p->cpu_start = cpu_without_checking(s);
 	send_word(s, p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
 	if (!s->o->quiet)
 		say("pusher %u (%s) %ss, %u requests at a time", p->number, p->address,
@@ -365,20 +361,10 @@ static void got_lost(struct serve *s, struct pusher *p, const struct urccl_cqe *
 
 static void got_bye(struct serve *s, struct pusher *p)
 {
-	struct msg_stats *f = &p->stats;
-
 	p->said_bye = true;
-	keep_figures(s, f);
-	f->cpu_ns -= p->base.cpu_ns;
-	f->verify_ns -= p->base.verify_ns;
-	f->checked -= p->base.checked;
-	f->wrong -= p->base.wrong;
-	f->evicted -= p->base.evicted;
-	f->read_bytes = p->read_bytes;
-	f->read_ns = p->busy.total;
-	f->path = p->path;
-	f->transports = p->transports;
-	send_word(s, p, MSG_STATS, f, sizeof(*f));
+	p->stats.cpu_ns = cpu_without_checking(s) - p->cpu_start;
+	p->stats.read_ns = p->busy.total;
+	send_word(s, p, MSG_STATS, &p->stats, sizeof(p->stats));
 }
 
 static struct pusher *find(struct serve *s, uint32_t peer)

@@ -80,10 +80,8 @@ struct pusher {
 	} word; /* payload of the first word to it as a whole */
 	struct msg_stats stats; /* and of the last: we may hear of BYE before we know that the first
 				 * has arrived */
-	struct msg_stats base; /* the server's figures when it came */
-	struct busy busy;      /* pull */
-	uint64_t read_bytes;
-	uint32_t path, transports;
+	uint64_t cpu_start;	/* our CPU time when it came, but checking */
+	struct busy busy;	/* pull */
 	uint32_t done, wrong, aborted;
 	bool refused, said_bye, lost, closing;
 };

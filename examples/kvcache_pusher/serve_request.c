@@ -179,13 +179,22 @@ static struct fill *first_in(struct serve *s, enum job_state state, struct pushe
 	return best;
 }
 
+static int get_pages(struct serve *s, struct pusher *p, struct fill *f)
+{
+	uint64_t evicted = s->pool.evicted;
+	int res = pool_get(&s->pool, f->wants, f->nblocks);
+
+	p->stats.evicted += s->pool.evicted - evicted;
+	return res;
+}
+
 void fills_retry(struct serve *s)
 {
 	struct pusher *p;
 	struct fill *f;
 
 	s->pages_back = false;
-	while ((f = first_in(s, JOB_WAITING, &p)) && !pool_get(&s->pool, f->wants, f->nblocks)) {
+	while ((f = first_in(s, JOB_WAITING, &p)) && !get_pages(s, p, f)) {
 		f->asked = f->fetched = f->wrong = 0;
 		f->aborted = f->read_failed = false;
 		write_table(s, p, f);
@@ -247,8 +256,8 @@ static void end_of_read(struct serve *s, struct pusher *p, struct fill *f,
 	busy_end(&p->busy, s->node.now);
 	f->fetched++;
 	if (cqe->res >= 0) {
-		p->read_bytes += (uint64_t)cqe->res;
-		tally_path(&p->path, &p->transports, cqe->path);
+		p->stats.read_bytes += (uint64_t)cqe->res;
+		tally_path(&p->stats.path, &p->stats.transports, cqe->path);
 	} else if (!f->aborted && !f->read_failed) {
 		f->read_failed = true;
 		if (!serve_breaks(p, cqe))
@@ -358,15 +367,17 @@ void fill_lost(struct serve *s, struct pusher *p, struct fill *f)
 
 #define CHECK_BYTES (4u << 20) /* of pages, before the loop looks at the ring again */
 
-static void check_page(struct serve *s, struct fill *f)
+static void check_page(struct serve *s, struct pusher *p, struct fill *f)
 {
 	const struct want *w = &f->wants[f->block];
 
 	if (f->chain == NO_PAGE)
 		f->chain = s->pool.blocks[w->block].first;
 	s->checked++;
+	p->stats.checked++;
 	if (!page_right(&s->side, f->chain, f->layer, w->hash, f->page)) {
 		s->wrong++;
+		p->stats.wrong++;
 		f->wrong++;
 	}
 	/* Pages of one layer are near each other, those of one page's layers far apart. */
@@ -386,15 +397,17 @@ bool fills_check(struct serve *s)
 	const struct shape *shape = &s->job->shape;
 	uint32_t n =
 		1 + (uint32_t)(CHECK_BYTES * (uint64_t)shape->layers / shape_page_bytes(shape));
-	uint64_t cpu = thread_cpu_ns();
+	uint64_t start = thread_cpu_ns(), took;
 	struct pusher *p = NULL;
 	struct fill *f = first_in(s, JOB_CHECKING, &p);
 
 	if (!f)
 		return false;
 	while (n-- && f->block < f->nblocks)
-		check_page(s, f);
-	s->verify_cpu += thread_cpu_ns() - cpu;
+		check_page(s, p, f);
+	took = thread_cpu_ns() - start;
+	s->verify_cpu += took;
+	p->stats.verify_ns += took;
 	if (f->block < f->nblocks)
 		return true;
 	put_pages(s, f, !f->wrong);
