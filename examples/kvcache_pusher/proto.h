@@ -22,7 +22,7 @@
 #include "pusher.h"
 
 #define PROTO_MAGIC	0x687375702d766bull /* "kv-push", as bytes */
-#define PROTO_VERSION	1u
+#define PROTO_VERSION	2u
 #define PROTO_SLOTS_MAX 64u
 
 enum message {
@@ -131,6 +131,8 @@ struct msg_stats {			    /* decode's, of this pusher's requests */
 	uint64_t read_bytes, read_ns;	    /* pull: in flight */
 	uint32_t path;			    /* pull: URCCL_PATH_* seen */
 	uint32_t transports;		    /* pull: bits 1 << enum urccl_transport */
+	uint32_t beside;		    /* cpu_ns is of other pushers' requests, too */
+	uint32_t reserved;
 };
 
 static inline uint64_t table_bytes(uint32_t pages)

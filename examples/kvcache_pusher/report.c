@@ -90,6 +90,11 @@ static double cpu_per_gb(const struct tally *t, uint64_t ns)
 	return moved_bytes(t) ? (double)ns / (double)moved_bytes(t) : 0;
 }
 
+static bool decode_cpu_known(const struct tally *t)
+{
+	return t->have_stats && !t->decode.beside;
+}
+
 static const char *const transports[] = {
 	"none", "sim", "shm", "tcp", "ib", "efa", "cxi", "fabric", "ipc", "nccl", "tcpx",
 };
@@ -188,6 +193,18 @@ static void print_times(const char *name, const struct times *t, const char *wha
 	       quantile(t, 0.99), quantile(t, 1), what);
 }
 
+static void print_cpu(const struct tally *t)
+{
+	if (decode_cpu_known(t))
+		printf("  CPU             %.3f s a GB: %.3f prefill, %.3f decode\n",
+		       cpu_per_gb(t, t->cpu_ns + t->decode.cpu_ns), cpu_per_gb(t, t->cpu_ns),
+		       cpu_per_gb(t, t->decode.cpu_ns));
+	else
+		printf("  CPU             %.3f s a GB of prefill; %s\n", cpu_per_gb(t, t->cpu_ns),
+		       t->have_stats ? "decode's was for other pushers, too"
+				     : "decode did not say");
+}
+
 static void print_verify(const struct tally *t)
 {
 	if (!t->verify)
@@ -229,9 +246,7 @@ static void print_table(const struct tally *t)
 		    t->o->pull ? "last compute to all read" : "last compute to notification");
 	print_times("total time", &t->whole,
 		    t->o->speed > 0 ? "due to notification" : "asked to notification");
-	printf("  CPU             %.3f s a GB: %.3f prefill, %.3f decode\n",
-	       cpu_per_gb(t, t->cpu_ns + t->decode.cpu_ns), cpu_per_gb(t, t->cpu_ns),
-	       cpu_per_gb(t, t->decode.cpu_ns));
+	print_cpu(t);
 	printf("  path            %s\n", path);
 	print_verify(t);
 }
@@ -296,13 +311,18 @@ static struct json_object *shape_json(const struct tally *t)
 	return o;
 }
 
+/* null: decode's is not known. */
 static struct json_object *cpu_json(const struct tally *t)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_figure(o, "total", cpu_per_gb(t, t->cpu_ns + t->decode.cpu_ns));
+	json_object_object_add(o, "total", NULL);
 	add_figure(o, "prefill", cpu_per_gb(t, t->cpu_ns));
-	add_figure(o, "decode", cpu_per_gb(t, t->decode.cpu_ns));
+	json_object_object_add(o, "decode", NULL);
+	if (decode_cpu_known(t)) {
+		add_figure(o, "total", cpu_per_gb(t, t->cpu_ns + t->decode.cpu_ns));
+		add_figure(o, "decode", cpu_per_gb(t, t->decode.cpu_ns));
+	}
 	return o;
 }
 

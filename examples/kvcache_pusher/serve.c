@@ -193,6 +193,20 @@ static uint64_t cpu_without_checking(const struct serve *s)
 	return process_cpu_ns() - s->verify_cpu;
 }
 
+/* CPU time is the process's: from when there are several nobody knows what one of them took. */
+static void beside_others(struct serve *s, struct pusher *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < SERVE_PUSHERS; i++) {
+		struct pusher *q = s->pushers[i];
+
+		if (!q || q == p || q->refused || q->lost || q->said_bye)
+			continue;
+		p->stats.beside = q->stats.beside = 1;
+	}
+}
+
 static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32_t len)
 {
 	struct problem why;
@@ -214,6 +228,7 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 	s->reserved += entries_needed(s, &p->hello) - p->reserved;
 	p->reserved = entries_needed(s, &p->hello);
 	p->cpu_start = cpu_without_checking(s);
+	beside_others(s, p);
 	send_word(s, p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
 	if (!s->o->quiet)
 		say("pusher %u (%s) %ss, %u requests at a time", p->number, p->address,

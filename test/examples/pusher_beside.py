@@ -26,6 +26,9 @@ def figures(end, status, pages, wrong, evicted):
     check(verify["pages"] == pages and verify["wrong"] == wrong, verify)
     check((verify["seconds"] > 0) == (pages > 0), verify)
     check(result["blocks"]["evicted"] == evicted, result["blocks"])
+    # Of decode's CPU time nobody knows whose it was.
+    cpu = result["cpu_s_per_gb"]
+    check(cpu["decode"] is None and cpu["total"] is None and (cpu["prefill"] > 0) == (pages > 0), cpu)
 
 
 with tempfile.TemporaryDirectory() as folder:

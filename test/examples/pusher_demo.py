@@ -34,3 +34,4 @@ end = End("--demo", "--requests", 10)
 table = end.end()
 for word in ("requests", "blocks", "moved", "exposed time", "total time", "CPU", "path", "verified"):
     check(word in table, f"no {word} in:\n{table}")
+check("prefill, " in table and "decode did not say" not in table, table)
