@@ -74,6 +74,15 @@ static int get_number(const struct builder *b, struct json_object *line, const c
 	return 0;
 }
 
+/* json-c makes of a number that is above 64 bits the highest of them: that one is as bad. */
+static int get_hash(struct json_object *id, uint64_t *out)
+{
+	if (!json_object_is_type(id, json_type_int) || json_object_get_int64(id) < 0)
+		return -1;
+	*out = json_object_get_uint64(id);
+	return *out == UINT64_MAX ? -1 : 0;
+}
+
 static int get_hashes(struct builder *b, struct json_object *line, uint32_t want, struct problem *p)
 {
 	struct json_object *ids;
@@ -92,10 +101,10 @@ static int get_hashes(struct builder *b, struct json_object *line, uint32_t want
 	for (i = 0; i < n; i++) {
 		struct json_object *id = json_object_array_get_idx(ids, i);
 
-		if (!json_object_is_type(id, json_type_int))
-			return problem(p, "%s:%u: hash_ids[%zu] is not a whole number", b->name,
-				       b->line, i);
-		b->t->hashes[b->nhashes + i] = (uint64_t)json_object_get_int64(id);
+		if (get_hash(id, &b->t->hashes[b->nhashes + i]))
+			return problem(
+				p, "%s:%u: hash_ids[%zu] is not a whole number from 0 to 2^64 - 2",
+				b->name, b->line, i);
 	}
 	return 0;
 }

@@ -52,6 +52,23 @@ static void good(void)
 	trace_free(&t);
 }
 
+/* Hashes of 64 bits stay what they are. */
+static void wide(void)
+{
+	struct problem p;
+	struct trace t;
+
+	CHECK_EQ(load("{\"timestamp\": 0, \"input_length\": 1025, \"output_length\": 1, "
+		      "\"hash_ids\": [9223372036854775807, 9223372036854775808, "
+		      "18446744073709551614]}\n",
+		      1, &t, &p),
+		 0);
+	CHECK_EQ(t.requests[0].hash[0], INT64_MAX);
+	CHECK_EQ(t.requests[0].hash[1], INT64_MAX + 1ull);
+	CHECK_EQ(t.requests[0].hash[2], UINT64_MAX - 1);
+	trace_free(&t);
+}
+
 /* A tenth of the tokens: blocks stay blocks, of whole pages. */
 static void scaled(void)
 {
@@ -83,6 +100,7 @@ int main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	good();
+	wide();
 	scaled();
 	built_in();
 	bad("", name, "no requests");
@@ -98,6 +116,11 @@ int main(void)
 	bad("{\"timestamp\": 1, \"input_length\": 513, \"output_length\": 9, \"hash_ids\": [1]}\n",
 	    ":1:", "hash_ids");
 	bad("{\"timestamp\": 1, \"input_length\": 2, \"output_length\": 9, \"hash_ids\": [\"a\"]}\n",
+	    ":1:", "hash_ids[0]");
+	bad("{\"timestamp\": 1, \"input_length\": 2, \"output_length\": 9, \"hash_ids\": [-1]}\n",
+	    ":1:", "hash_ids[0]");
+	bad("{\"timestamp\": 1, \"input_length\": 2, \"output_length\": 9, "
+	    "\"hash_ids\": [18446744073709551615]}\n",
 	    ":1:", "hash_ids[0]");
 	bad("{\"timestamp\": 1, \"input_length\": 2, \"output_length\": 9}\n", ":1:", "hash_ids");
 	unlink(name);
