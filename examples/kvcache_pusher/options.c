@@ -22,14 +22,15 @@ static const char help[] =
 	"  --model FILE        a Hugging Face config.json\n"
 	"                      (built in: 24 layers, 2 KV heads of 64, bf16)\n"
 	"  --kv-dtype TYPE     bf16, fp16, fp32 or fp8 (the model's)\n"
-	"  --page-size N       tokens of a page (16)\n"
+	"  --page-size N       tokens of a page, of which 512 are a multiple (16)\n"
 	"  --layout nhd|hnd    [page, heads, dim] or [heads, page, dim] in a page (nhd)\n"
 	"  --tp P:D            ranks of prefill and decode, which share the heads (1:1)\n"
 	"Replay (push, demo):\n"
 	"  --trace FILE        requests in the Mooncake format (built in: 235 of them)\n"
 	"  --requests N        at most N of them\n"
 	"  --speed X           X times the trace's own pace; 0: as fast as possible (0)\n"
-	"  --scale X           X times the trace's token counts (1)\n"
+	"  --scale X           X times the trace's token counts, each 512 of them rounded\n"
+	"                      to whole pages (1)\n"
 	"  --prefill-rate N    tokens computed a second; 0: as fast as possible (0)\n"
 	"  --parallel N        requests under way at a time, up to 64 (4)\n"
 	"  --pull              decode reads each layer, instead of prefill writing it\n"
@@ -160,6 +161,12 @@ static int get_u32(const char *text, uint32_t min, uint32_t max, uint32_t *out)
 	return 0;
 }
 
+/* A block of a trace is whole pages. */
+static int get_page(const char *text, uint32_t *out)
+{
+	return get_u32(text, 1, BLOCK_TOKENS, out) || BLOCK_TOKENS % *out ? -1 : 0;
+}
+
 /* "1G", "512M", "65536" */
 static int get_size(const char *text, uint64_t *out)
 {
@@ -251,7 +258,7 @@ static int set_value(struct options *o, int id, const char *text)
 		o->kv_dtype = text;
 		return 0;
 	case OPT_PAGE:
-		return get_u32(text, 1, 4096, &o->page);
+		return get_page(text, &o->page);
 	case OPT_LAYOUT:
 		return get_layout(text, o);
 	case OPT_TP:

@@ -30,7 +30,9 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, "--demo", "--tp", "4", words=["--tp"])
     refused(2, "--demo", "--pool", "4K", words=["--pool"])
     refused(2, "--demo", "--kv-dtype", "int7", words=["int7"])
-    refused(2, "--demo", "--page-size", "0", words=["--page-size"])
+    # A trace's blocks are of 512 tokens: of whole pages, or its requests would be others.
+    for page in 0, 48, 1024:
+        refused(2, "--demo", "--requests", 1, "--page-size", page, words=["--page-size", str(page)])
     refused(2, "--demo", "--nonsense", words=["--nonsense"])
     refused(2, words=["--demo", "--serve", "--push"])
     refused(2, "--serve", "--pull", words=["--pull is for --push"])
