@@ -131,7 +131,7 @@ struct request {
 	uint32_t line; /* in the trace, from 1 */
 	uint32_t tokens;
 	uint32_t nblocks;
-	uint64_t due_ns;      /* since the start, at the trace's own speed */
+	uint64_t due_ns;      /* after the first request, at the trace's own speed */
 	const uint64_t *hash; /* nblocks of them */
 };
 

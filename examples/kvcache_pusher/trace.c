@@ -29,6 +29,7 @@ struct builder { /* of a trace */
 	const struct options *o;
 	const char *name;
 	uint32_t line;
+	double first; /* timestamp of the first request */
 	size_t nhashes, room_hashes;
 	uint32_t room;
 };
@@ -136,11 +137,13 @@ static int add_request(struct builder *b, struct json_object *line, struct probl
 	if ((uint64_t)nblocks * b->t->block_tokens > TOKENS_MAX)
 		return problem(p, "%s:%u: --scale makes it longer than %u tokens", b->name, b->line,
 			       TOKENS_MAX);
+	if (!b->t->n)
+		b->first = timestamp;
 	r = &b->t->requests[b->t->n++];
 	r->line = b->line;
 	r->tokens = scaled_tokens(b, (uint32_t)tokens, nblocks);
 	r->nblocks = nblocks;
-	r->due_ns = (uint64_t)(timestamp * 1e6);
+	r->due_ns = timestamp > b->first ? (uint64_t)((timestamp - b->first) * 1e6) : 0;
 	b->nhashes += nblocks;
 	return 0;
 }

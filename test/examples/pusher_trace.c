@@ -41,7 +41,6 @@ static void good(void)
 	CHECK_EQ(t.n, 2);
 	CHECK_EQ(t.requests[1].line, 3);
 	CHECK_EQ(t.requests[0].tokens, 600);
-	CHECK_EQ(t.requests[0].due_ns, 5000000);
 	CHECK_EQ(t.requests[0].nblocks, 2);
 	CHECK_EQ(t.requests[1].hash[0], 7);
 	CHECK_EQ(t.requests[1].hash[1], 8);
@@ -49,6 +48,23 @@ static void good(void)
 	CHECK_EQ(block_pages(600, 512, 16, 0), 32);
 	CHECK_EQ(block_pages(600, 512, 16, 1), 6);
 	CHECK_EQ(tokens_pages(600, 16), 38);
+	trace_free(&t);
+}
+
+#define AT(ms) \
+	"{\"timestamp\": " ms ", \"input_length\": 1, \"output_length\": 9, \"hash_ids\": [7]}\n"
+
+/* A trace that was cut out of a longer one begins late: its first request is due at once. */
+static void late(void)
+{
+	struct problem p;
+	struct trace t;
+
+	CHECK_EQ(load(AT("4000") AT("4000.5") AT("3000") AT("9000"), 1, &t, &p), 0);
+	CHECK_EQ(t.requests[0].due_ns, 0);
+	CHECK_EQ(t.requests[1].due_ns, 500000);
+	CHECK_EQ(t.requests[2].due_ns, 0);
+	CHECK_EQ(t.requests[3].due_ns, 5 * NSEC);
 	trace_free(&t);
 }
 
@@ -100,6 +116,7 @@ int main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	good();
+	late();
 	wide();
 	scaled();
 	built_in();
