@@ -266,19 +266,25 @@ static struct json_object *parse(const char *name, const char *text, size_t len,
 	struct json_tokener *tok = json_tokener_new();
 	struct json_object *root = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
 	enum json_tokener_error error = tok ? json_tokener_get_error(tok) : json_tokener_error_size;
+	size_t end = tok ? json_tokener_get_parse_end(tok) : 0;
+	int res = 0;
 
+	while (end < len && strchr(" \t\r\n", text[end]))
+		end++;
 	if (!root)
-		problem(p, "%s: not JSON: %s", name,
-			error == json_tokener_continue ? "it ends too early"
-						       : json_tokener_error_desc(error));
-	else if (!json_object_is_type(root, json_type_object)) {
-		problem(p, "%s: not a JSON object", name);
-		json_object_put(root);
-		root = NULL;
-	}
+		res = problem(p, "%s: not JSON: %s", name,
+			      error == json_tokener_continue ? "it ends too early"
+							     : json_tokener_error_desc(error));
+	else if (end != len)
+		res = problem(p, "%s: not JSON: more behind its end", name);
+	else if (!json_object_is_type(root, json_type_object))
+		res = problem(p, "%s: not a JSON object", name);
 	if (tok)
 		json_tokener_free(tok);
-	return root;
+	if (!res)
+		return root;
+	json_object_put(root);
+	return NULL;
 }
 
 #define CONFIG_MAX (1u << 20)

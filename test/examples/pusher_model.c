@@ -84,7 +84,7 @@ int main(void)
 		 " \"attn_type_list\": [1, 1, 1, 1]}",
 		 (struct shape){.layers = 4, .planes = 2, .heads = 8, .dim = 64, .elt = 2});
 
-	CHECK_EQ(load("{" GQA ", \"dtype\": \"bfloat16\"}", "fp8", &s, &p), 0);
+	CHECK_EQ(load("{" GQA ", \"dtype\": \"bfloat16\"} \r\n\n", "fp8", &s, &p), 0);
 	CHECK_EQ(s.elt, 1);
 	CHECK_EQ(shape_token_bytes(&s), 4 * 2 * 8 * 64);
 
@@ -115,6 +115,8 @@ int main(void)
 	refused("{" GQA ", \"kv_lora_rank\": 512}", "bf16", "qk_rope_head_dim");
 	refused("{" GQA ", \"v_head_dim\": 128}", "bf16", "v_head_dim");
 	refused("{" GQA, "bf16", "too early");
+	refused("{" GQA "} x", "bf16", "not JSON");
+	refused("{" GQA "}\n{" GQA "}\n", "bf16", "not JSON");
 	refused("[]", "bf16", "object");
 	refused("not json", "bf16", "not JSON");
 	unlink(write_config(""));
