@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What kvcache_pusher's prefill is told by a decode: notes, and page tables in its memory.
- * Whatever they say, it writes into pages that decode has and from pages of its own, has no more
- * entries under way than its ring holds, and counts each request once. The first byte says how it
- * runs; then a byte says what happens next.
+ * Whatever they say, it writes into pages that decode has and from pages of its own, says of an
+ * aborted request that nothing more of it lands only if each of its writes ended with that proof,
+ * has no more entries under way than its ring holds, and counts each request once. The first byte
+ * says how it runs; then a byte says what happens next.
  */
 #include "pusher_stub.h"
 
@@ -19,17 +20,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct push p;
 static struct job job;
 static struct options o;
+static bool unproved[2]; /* of a slot's writes one failed that may still land */
 
 /* ---- what must hold ---- */
 
-static void check_write(const struct urccl_sqe *sqe)
+static void check_write(const struct slot *s)
 {
-	const struct slot *s = &p.slots[sqe->user_data & 0xffffffff];
 	uint32_t i;
 
 	must(s->nsend && s->nsend <= s->npages && s->npages <= OURS);
 	for (i = 0; i < s->nsend; i++)
 		must(s->src[i] < OURS && s->dst[i] < p.pool.pages);
+}
+
+static void check_entry(const struct urccl_sqe *sqe)
+{
+	uint64_t what = sqe->user_data >> 56;
+	const struct slot *s = &p.slots[sqe->user_data & 0xffffffff];
+
+	if (what == ENTRY_ASK)
+		unproved[s->index] = false;
+	else if (what == ENTRY_WRITE)
+		check_write(s);
+	else if (what == ENTRY_ABORT)
+		must(s->abort.quiet == !unproved[s->index]);
 }
 
 static void check(void)
@@ -38,9 +52,8 @@ static void check(void)
 	uint32_t i;
 
 	for (i = 0; i < STUB_ENTRIES; i++) {
-		if (stub_entries[i].busy && !stub_entries[i].seen &&
-		    stub_entries[i].sqe.user_data >> 56 == ENTRY_WRITE)
-			check_write(&stub_entries[i].sqe);
+		if (stub_entries[i].busy && !stub_entries[i].seen)
+			check_entry(&stub_entries[i].sqe);
 		stub_entries[i].seen = true;
 	}
 	must(stub_busy <= ring_entries(&p));
@@ -123,6 +136,8 @@ static void ends(uint32_t which, uint8_t how)
 	cqe.res = how & 1 ? how & 2 ? -ECANCELED : -ETIMEDOUT : 0;
 	if (how & 4)
 		cqe.flags |= URCCL_CQE_REMOTE_QUIET;
+	if (sqe->user_data >> 56 == ENTRY_WRITE && (how & 5) == 1)
+		unproved[sqe->user_data & 0xffffffff] = true;
 	got_end(&p, &cqe);
 }
 
