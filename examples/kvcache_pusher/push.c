@@ -112,6 +112,22 @@ static int open_slots(struct push *p, struct problem *why)
 	return 0;
 }
 
+/*
+ * Unchecked, nobody fills the cache, and memory that was never written is no memory yet. If there
+ * is not so much of it the kernel would end a process for that: urccl_alloc() says no.
+ */
+static int fill_cache(struct push *p, struct problem *why)
+{
+	uint64_t len = side_bytes(&p->cache);
+	void *room;
+
+	if (!p->o->pull && (urccl_alloc(p->node.ctx, len, &room) || urccl_free(p->node.ctx, room)))
+		return problem(why, "no memory for a cache of %.2f GiB: %s",
+			       (double)len / (1u << 30), urccl_errmsg());
+	memset(p->cache.base, 1, len);
+	return 0;
+}
+
 static int push_open(struct push *p, const struct job *job, struct problem *why)
 {
 	struct node_config c = {.transport = job->o->transport, .listen = ""};
@@ -132,11 +148,9 @@ static int push_open(struct push *p, const struct job *job, struct problem *why)
 	if (node_open(&p->node, &c, why) ||
 	    node_cache(&p->node, &p->cache, job->o->pull ? URCCL_RIGHT_READ : 0, &p->cache_region,
 		       why) ||
-	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
+	    (!job->o->verify && fill_cache(p, why)) || open_post(p, why) || make_hello(p, why) ||
+	    open_slots(p, why))
 		return -1;
-	/* Nobody will write it, and memory that was never written is no memory yet. */
-	if (!job->o->verify)
-		memset(p->cache.base, 1, side_bytes(&p->cache));
 	return 0;
 }
 

@@ -40,6 +40,9 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, "--push", "@" + folder + "/none", words=["/none"])
     refused(2, "--serve", "127.0.0.1:0", words=["127.0.0.1:0", "--metadata"])
     refused(1, "--push", "127.0.0.1:1", "--requests", 1, words=["cannot connect"])
+    for more in [], ["--pull"]:
+        refused(1, "--push", "127.0.0.1:1", "--no-verify", "--page-size", 512, "--cache", "16T", *more,
+                words=["no memory for a cache of 16384"])
 
     # Both ends must mean the same thing.
     decode = Decode("--pool", "64M")
