@@ -95,11 +95,18 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 
 /* ---- pushers ---- */
 
+/* Page table, FETCHED, answer, cancel, and what is read. */
+static uint32_t entries_of_request(const struct serve *s, const struct msg_hello *h)
+{
+	return 4 + (h->pull ? s->job->shape.layers : 0);
+}
+
+/* Two words, and the UNREGISTER of its pool. CLOSE comes after all others. */
+#define ENTRIES_OF_PUSHER 3u
+
 static uint32_t entries_needed(const struct serve *s, const struct msg_hello *h)
 {
-	/* Of each request: page table, FETCHED, answer, cancel, and what is read; of each
-	 * pusher: two words, and the UNREGISTER of its pool. CLOSE comes after all of them. */
-	return h->slots * (4 + (h->pull ? s->job->shape.layers : 0)) + 3;
+	return h->slots * entries_of_request(s, h) + ENTRIES_OF_PUSHER;
 }
 
 /* Why this hello cannot be let in, in its own words; 0 if it can. */
@@ -125,8 +132,15 @@ static int judge_hello(const struct serve *s, const struct msg_hello *h, uint32_
 	if (!h->slots || h->slots > PROTO_SLOTS_MAX || !h->pages)
 		return problem(p, "%u requests under way over %u pages cannot be", h->slots,
 			       h->pages);
+	if (entries_needed(s, h) > SERVE_ALONE)
+		return problem(
+			p,
+			"%u requests at a time of %u layers each are more than decode reads: --parallel %u"
+			" at most",
+			h->slots, s->job->shape.layers,
+			(SERVE_ALONE - ENTRIES_OF_PUSHER) / entries_of_request(s, h));
 	if (s->reserved + entries_needed(s, h) > SERVE_ENTRIES)
-		return problem(p, "no room for another pusher beside %u", s->npushers);
+		return problem(p, "no room for another pusher beside %u", s->npushers - 1);
 	return 0;
 }
 

@@ -10,6 +10,8 @@
 #define SERVE_PUSHERS 256u
 #endif
 #define SERVE_DOOR 8u /* entries for those that find no place, one each at a time */
+/* What is left for one pusher alone: two are for listening, two are its own before its hello. */
+#define SERVE_ALONE (SERVE_ENTRIES - SERVE_DOOR - 4u)
 
 enum job_state {
 	JOB_IDLE = 0,

@@ -53,6 +53,16 @@ with tempfile.TemporaryDirectory() as folder:
     decode.send(2)
     decode.end(130)
 
+# Entries of rings, of which a deep model needs more.
+with tempfile.TemporaryDirectory() as folder:
+    deep = ("--model", model(folder, num_hidden_layers=80, num_key_value_heads=1, head_dim=8), "--requests", 1)
+    decode = Decode(*deep[:2], "--pool", "64M")
+    refused(1, "--push", decode.at, *deep, "--pull", "--parallel", 64,
+            words=["decode refuses", "64 requests", "80 layers", "--parallel 48 at most"])
+    End("--push", decode.at, *deep, "--pull", "--parallel", 48).end()
+    decode.send(2)
+    decode.end(130)
+
 # What is there to choose from fits a terminal.
 check(all(len(line) <= 80 for line in End("--help").end().splitlines()), "--help is too wide")
 
