@@ -28,6 +28,14 @@ static int check_cache(const struct shape *s, const char *option, uint64_t bytes
 	return 0;
 }
 
+static int check_parallel(const struct options *o, const struct shape *s, struct problem *p)
+{
+	if (o->parallel > push_requests_max(s))
+		return problem(p, "--parallel %u: of %u layers each it can be %u requests at most",
+			       o->parallel, s->layers, push_requests_max(s));
+	return 0;
+}
+
 static int load(const struct options *o, struct job *job, struct problem *p)
 {
 	const struct shape *s = &job->shape;
@@ -39,7 +47,9 @@ static int load(const struct options *o, struct job *job, struct problem *p)
 	    check_cache(s, "--pool", o->pool_bytes, p) ||
 	    check_cache(s, "--cache", o->cache_bytes, p))
 		return -1;
-	return o->role == ROLE_SERVE ? 0 : trace_load(o, &job->trace, p);
+	if (o->role == ROLE_SERVE)
+		return 0;
+	return check_parallel(o, s, p) ? -1 : trace_load(o, &job->trace, p);
 }
 
 /* "@FILE": the metadata that --serve wrote there. */

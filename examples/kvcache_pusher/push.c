@@ -37,11 +37,21 @@ uint64_t push_data(enum push_entry what, const struct slot *s)
 
 /* ---- setting up ---- */
 
+#define RING_MAX       32768u /* a ring has no more entries */
+#define PUSH_BESIDE    8u     /* entries of the connection */
+#define REQUEST_BESIDE 8u     /* of a request, beside one for each layer */
+
+uint32_t push_requests_max(const struct shape *s)
+{
+	return (RING_MAX - PUSH_BESIDE) / (s->layers + REQUEST_BESIDE);
+}
+
 static uint32_t ring_entries(const struct push *p)
 {
-	uint32_t want = p->nslots * (p->job->shape.layers + 8) + 8, entries = 64;
+	uint32_t want = p->nslots * (p->job->shape.layers + REQUEST_BESIDE) + PUSH_BESIDE;
+	uint32_t entries = 64;
 
-	while (entries < want && entries < 32768)
+	while (entries < want)
 		entries <<= 1;
 	return entries;
 }

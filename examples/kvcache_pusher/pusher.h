@@ -262,6 +262,8 @@ struct job {
 /* Returns an exit status. ready: where the dialling blob is written once it listens, -1:
  * nowhere. */
 int serve_run(const struct job *job, int ready);
+/* How many requests may be under way at most. */
+uint32_t push_requests_max(const struct shape *s);
 /* to: text or blob for CONNECT. */
 int push_run(const struct job *job, const void *to, uint32_t to_len);
 int demo_run(const struct job *job);

@@ -62,6 +62,10 @@ with tempfile.TemporaryDirectory() as folder:
     End("--push", decode.at, *deep, "--pull", "--parallel", 48).end()
     decode.send(2)
     decode.end(130)
+    deeper = model(folder, num_hidden_layers=504, num_key_value_heads=1, head_dim=8)
+    refused(2, "--demo", "--model", deeper, "--requests", 1, "--parallel", 64,
+            words=["--parallel 64", "504 layers", "63 requests"])
+    demo("--model", deeper, "--requests", 1, "--parallel", 63)
 
 # What is there to choose from fits a terminal.
 check(all(len(line) <= 80 for line in End("--help").end().splitlines()), "--help is too wide")
