@@ -47,8 +47,8 @@ static const char help[] =
 	"  --json              the result as one JSON object on stdout\n"
 	"  --quiet             no bar, no remarks\n"
 	"\n"
-	"Exit status: 0 every page right; 1 the run failed; 2 options, model or trace are\n"
-	"no good; 130 interrupted.\n";
+	"Exit status: 0 every page right; 1 one was wrong, or the run failed; 2 options,\n"
+	"model or trace are no good; 130 interrupted, and no page was wrong.\n";
 
 enum option_id {
 	OPT_HELP = 1,

@@ -449,6 +449,16 @@ static void leave(struct push *p)
 	wait_for(p, &never, "the connection did not close");
 }
 
+/* A wrong page is no better for having been interrupted. */
+static int exit_status(const struct tally *t)
+{
+	if (t->wrong || t->decode.wrong)
+		return EXIT_FAILED;
+	if (t->interrupted)
+		return EXIT_INTERRUPTED;
+	return t->failed || t->quiet < t->aborted ? EXIT_FAILED : t->status;
+}
+
 int push_run(const struct job *job, const void *to, uint32_t to_len)
 {
 	struct problem why;
@@ -467,12 +477,7 @@ int push_run(const struct job *job, const void *to, uint32_t to_len)
 		if (report_end(&p.tally))
 			p.tally.status = EXIT_FAILED;
 	}
-	status = p.tally.status;
-	if (!status && (p.tally.wrong || p.tally.failed || p.tally.quiet < p.tally.aborted ||
-			p.tally.decode.wrong))
-		status = EXIT_FAILED;
-	if (p.tally.interrupted)
-		status = EXIT_INTERRUPTED;
+	status = exit_status(&p.tally);
 	push_close(&p);
 	return status;
 }

@@ -553,7 +553,7 @@ int serve_run(const struct job *job, int ready)
 	if (!s.over && s.node.interrupts) {
 		if (!s.o->quiet)
 			say("interrupted: closing %u connections", s.npushers);
-		status = EXIT_INTERRUPTED;
+		status = s.wrong ? EXIT_FAILED : EXIT_INTERRUPTED;
 	}
 	return serve_close(&s) && status == EXIT_FINE ? EXIT_FAILED : status;
 }

@@ -3,6 +3,7 @@
 """A pusher that makes up one byte wrong: both ends name the request, count one wrong page and end
 with 1; nobody is given the block again, and its next request fills it anew."""
 import json
+import signal
 import sys
 import tempfile
 
@@ -32,6 +33,17 @@ with tempfile.TemporaryDirectory() as folder:
         check(result["wrong"] == 1 and result["right"] == 3, result)
         check("pusher 1: request 1 has 1 wrong pages of a layer" in decode.said, decode.said)
         check("3 requests right, 1 wrong" in decode.said, decode.said)
+
+    # Interrupted afterwards, neither end forgets it.
+    decode = Decode("--pool", "64M")
+    end = End("--push", decode.at, "--trace", trace(folder, (0, [7]), (3600000, [8])), "--speed", 1, "--json",
+              binary=WRONG)
+    end.wait_for(NAMED)
+    end.send(signal.SIGINT)
+    result = json.loads(end.end(1))
+    check(result["interrupted"] and result["requests"]["unfinished"] == 1, result)
+    decode.send(signal.SIGINT)
+    decode.end(1)
 
     end = End("--demo", *push, "--pool", "64M", binary=WRONG)
     table = end.end(1)
