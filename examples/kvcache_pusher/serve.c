@@ -40,13 +40,16 @@ static int write_metadata(const struct serve *s, int ready, struct problem *why)
 static void say_ready(const struct serve *s)
 {
 	const struct shape *shape = &s->job->shape;
+	const char *port = strrchr(s->o->address, ':');
+	bool any = port && !strcmp(port, ":0");
 	char text[200];
 
 	if (s->o->quiet)
 		return;
 	shape_text(shape, text, sizeof(text));
-	say("decode listens on %s: %s; a pool of %u pages, %llu tokens", s->o->address, text,
-	    s->side.pages, (unsigned long long)s->side.pages * shape->page);
+	say("decode listens %s%s: %s; a pool of %u pages, %llu tokens",
+	    any ? "for --push @" : "on ", any ? s->o->metadata : s->o->address, text, s->side.pages,
+	    (unsigned long long)s->side.pages * shape->page);
 }
 
 /* ACCEPT gives an event for each context that dials us, WATCH what they say and that they are

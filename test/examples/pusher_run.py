@@ -76,7 +76,8 @@ class Decode(End):
         self.metadata = pathlib.Path(self.folder.name) / "metadata"
         self.at = "@" + str(self.metadata)
         super().__init__("--serve", "127.0.0.1:0", "--metadata", self.metadata, *args)
-        self.wait_for("decode listens on")
+        # Which port it is only the metadata says.
+        self.wait_for("decode listens for --push " + re.escape(self.at))
 
 
 def demo(*args, status=0):
