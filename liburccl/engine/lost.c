@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a peer: its entries end, its rails close, LOST is told, the handle goes stale. */
+/*
+ * The end of a peer: its entries end, its rails close, LOST is told, the handle goes stale. What a
+ * driver that hangs keeps holds up the last alone: an entry whose outcome was told is not waited
+ * for, nor for long a rail that does not close.
+ */
 #include "engine/private.h"
 
-#define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: how long the peer's word is waited for */
+#define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: how long the peer's word is waited for; */
+#define CLOSING_NS  (5 * NSEC_PER_SEC) /* and LOST for rails that close, of which bytes may land */
 
 /* PEER events not yet told: nobody is to hear of it any more. */
 void peer_events_drop(struct engine *e, struct engine_peer *p, int res)
@@ -130,6 +135,23 @@ static void forget_rail(struct engine *e, struct rail *rail)
 	lanes_clear(p);
 }
 
+/* What is not out although it was asked for: its outcome is told. */
+void peer_losing_expired(struct engine *e, struct engine_peer *p)
+{
+	if (p->closing) {
+		p->lost_due = 1;
+		pending_add(p);
+		return;
+	}
+	peer_force(e, p);
+	peer_hurry(e, p);
+}
+
+int peer_is_heard(const struct engine_peer *p)
+{
+	return p->state <= PEER_UP || (p->state == PEER_LOSING && p->lost_untold);
+}
+
 /* 1: closed, and nothing of it is on its way to the control thread. */
 int rail_is_closed(struct engine *e, struct rail *rail)
 {
@@ -154,14 +176,23 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 	return 1;
 }
 
+static void closing_begin(struct engine *e, struct engine_peer *p)
+{
+	p->closing = 1;
+	wheel_unset(&p->awaited);
+	wheel_set(&e->wheel, &p->awaited, e->now + CLOSING_NS);
+}
+
 int peer_is_lost(struct engine *e, struct engine_peer *p)
 {
 	uint32_t i, open = 0;
 
 	if (p->state == PEER_LOST)
 		return 1;
-	if (p->unfinished)
+	if (p->unfinished > p->kept)
 		return 0;
+	if (!p->closing)
+		closing_begin(e, p);
 	for (i = 0; i < RAILS_MAX; i++) {
 		struct rail *rail = p->rails[i];
 
@@ -170,12 +201,13 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		rail_close(e, rail);
 		open += !rail_is_closed(e, rail);
 	}
-	if (open || p->pinging || p->want_out)
+	if (open || p->unfinished || p->pinging || p->want_out)
 		return 0;
 	lanes_clear(p);
 	exposures_end(e, p);
 	wheel_unset(&p->awaited);
 	p->state = PEER_LOST;
+	p->lost_due = 1;
 	pending_add(p);
 	return 1;
 }

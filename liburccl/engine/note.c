@@ -459,7 +459,7 @@ static void ack_send(struct engine_peer *p)
 
 enum { DELIVER_NOTHING, DELIVER_DONE, DELIVER_NO_SLOT };
 
-/* A note, or when there is none, and its entries have ended, LOST: nothing of it comes after. */
+/* A note, or when there is none, and LOST is due, that: nothing of it comes after. */
 static int deliver(struct engine_peer *p)
 {
 	struct op *w = watcher(p);
@@ -474,7 +474,7 @@ static int deliver(struct engine_peer *p)
 	}
 	if (p->rails_news && p->state == PEER_UP)
 		return deliver_rail(p, w) ? DELIVER_DONE : DELIVER_NO_SLOT;
-	if (!p->lost_untold || p->state != PEER_LOST)
+	if (!p->lost_untold || !p->lost_due)
 		return DELIVER_NOTHING;
 	if (!deliver_lost(p, w))
 		return DELIVER_NO_SLOT;

@@ -90,6 +90,8 @@ void op_tell(struct op *op)
 	if (op->bits & OP_TOLD)
 		return;
 	op->bits |= OP_TOLD;
+	if (op->scope_all)
+		op->peer->kept++;
 	post_outcome(op, URCCL_CQE_MORE);
 	outcome_known(op);
 }
@@ -104,6 +106,8 @@ __attribute__((noinline)) static void end_told(struct op *op)
 		count_failure(op);
 	else if (op->bits & OP_SIGNALS)
 		sync_signal(op);
+	if (op->bits & OP_TOLD && op->scope_all)
+		op->peer->kept--;
 	outcome_known(op);
 	order_leave(op);
 	if (er->watched) {
@@ -135,7 +139,7 @@ static inline __attribute__((always_inline)) void end(struct op *op, int64_t res
 	}
 	r->own.done++;
 	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
-	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_SHOWN) || er->watched || res < 0)
+	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_SHOWN | OP_TOLD) || er->watched || res < 0)
 		end_told(op);
 	if (op->scope_all)
 		order_leave_peer(op);

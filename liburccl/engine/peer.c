@@ -230,6 +230,12 @@ void peer_force(struct engine *e, struct engine_peer *p)
 	peer_each(e, p, 0, op_force);
 }
 
+/* The outcome of each is told soon, also where a device keeps its buffer. */
+void peer_hurry(struct engine *e, struct engine_peer *p)
+{
+	peer_each(e, p, 0, op_hurry);
+}
+
 /* Nothing goes there and nobody answers: its entries end as when its word is not waited for. */
 static void stop_cut(struct op *op)
 {
@@ -258,7 +264,7 @@ void peer_awaited(struct engine *e, struct engine_peer *p)
 void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_LOSING)
-		peer_force(e, p);
+		peer_losing_expired(e, p);
 	if (!p->unfinished || (p->state != PEER_UP && p->state != PEER_COLD))
 		return;
 	if (!p->pinging) {
@@ -349,7 +355,7 @@ void rail_event(struct engine *e, const struct event *ev)
 		break;
 	default:
 		rail->peer->silent = 0;
-		if (rail->peer->state <= PEER_LOSING)
+		if (peer_is_heard(rail->peer))
 			message(e, rail->peer, ev->data, ev->len);
 		break;
 	}

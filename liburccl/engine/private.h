@@ -297,6 +297,7 @@ struct engine_peer {
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
 	uint32_t chunks;      /* of them */
+	uint32_t kept;	      /* of the entries, those whose outcome was told before their end */
 	uint32_t unflushed;   /* it was given memory of a device to write to */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
@@ -324,6 +325,8 @@ struct engine_peer {
 	uint64_t lost_ns;     /* since when */
 	uint32_t handle_told; /* the program has its handle, by a PEER event or its CONNECT */
 	uint32_t lost_untold; /* LOST is to be posted */
+	uint32_t lost_due;    /* and its time has come */
+	uint32_t closing;     /* LOSING: its rails close */
 	uint32_t restarted;   /* another incarnation is where it was */
 	uint32_t cut;	      /* interface to it that is down; 0: it is up */
 
@@ -733,6 +736,7 @@ void remote_ask(struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
+void peer_hurry(struct engine *e, struct engine_peer *p);
 void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
@@ -753,6 +757,9 @@ int remote_is_revoked(struct engine *e, struct engine_remote *r);
 
 /* lost.c */
 void peer_lost(struct engine *e, struct engine_cmd *cmd);
+void peer_losing_expired(struct engine *e, struct engine_peer *p);
+/* 0: it is lost, and LOST was told: nothing of it comes after that. */
+int peer_is_heard(const struct engine_peer *p);
 void peer_events_drop(struct engine *e, struct engine_peer *p, int res);
 int peer_is_lost(struct engine *e, struct engine_peer *p);
 void peer_del(struct engine *e, struct engine_peer *p);

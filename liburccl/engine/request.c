@@ -172,7 +172,7 @@ static void watch_start(struct op *op)
 	struct engine_peer *p = op->peer;
 	struct op **slot = p ? &p->watch : &e->watch_all, *old = *slot;
 
-	if (p && p->state == PEER_LOST && !p->lost_untold && list_empty(&p->parked_list)) {
+	if (p && p->lost_due && !p->lost_untold && list_empty(&p->parked_list)) {
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
 			0);
 		return;

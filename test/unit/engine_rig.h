@@ -34,7 +34,8 @@ struct engine_rig {
 	uint32_t closed[RIG_RAILS];	 /* by the engine */
 	struct chunk *taken[RIG_CHUNKS]; /* oldest first */
 	uint32_t ntaken, nevents;
-	uint32_t hung;			 /* 1: it is deaf to being asked for what it took */
+	uint32_t hung;			 /* 1: it is deaf to being asked for what it took; */
+	uint32_t stuck;			 /* 1: and keeps it when an ep is closed, which never is */
 	struct event events[RIG_EVENTS]; /* for the next polls */
 };
 
@@ -54,6 +55,7 @@ static inline void rig_event(struct engine_rig *rig, struct event ev)
 {
 	CHECK(rig->nevents < RIG_EVENTS);
 	rig->events[rig->nevents++] = ev;
+	rig->dev.next_ns = 0; /* a simulated clock stands still for it */
 }
 
 /* The i-th of those that it has comes out. */
@@ -112,19 +114,29 @@ static inline uint32_t rig_poll(struct device *dev, struct event *events, uint32
 	memcpy(events, rig->events, n * sizeof(events[0]));
 	rig->nevents -= n;
 	memmove(rig->events, rig->events + n, rig->nevents * sizeof(events[0]));
+	if (!rig->nevents)
+		dev->next_ns = NEVER_NS;
 	return n;
+}
+
+/* It is, with what it still has. */
+static inline void rig_closed(struct engine_rig *rig, struct ep *ep)
+{
+	uint32_t i;
+
+	for (i = rig->ntaken; i-- > 0;)
+		if (rig->taken[i]->ep == ep)
+			rig_out(rig, i, -ECONNRESET, CHUNK_UNDONE);
+	rig_event(rig, (struct event){.type = EVENT_CLOSED, .ep = ep});
 }
 
 static inline void rig_ep_close(struct ep *ep)
 {
 	struct engine_rig *rig = rig_of(ep->dev);
-	uint32_t i;
 
 	rig->closed[rig_number(rig, ep)] = 1;
-	for (i = rig->ntaken; i-- > 0;)
-		if (rig->taken[i]->ep == ep)
-			rig_out(rig, i, -ECONNRESET, CHUNK_UNDONE);
-	rig_event(rig, (struct event){.type = EVENT_CLOSED, .ep = ep});
+	if (!rig->stuck)
+		rig_closed(rig, ep);
 }
 
 static inline int rig_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
