@@ -468,8 +468,8 @@ uint64_t cursor_left(const struct op *op)
 	const struct element *el = &c->element;
 	uint64_t here = c->cur.len + el->len - el->pos, before;
 
-	if (is_range(op))
-		return here;
+	if (is_range(op) || (op->bits & OP_IS_VECTOR && c->elements == op->sqe.len))
+		return here; /* a vector may be of no segment */
 	if (!is_paged(op))
 		return here + (op->sqe.len - c->elements) *
 				      (c->elements ? el->len : seg_at(op, 0)->len);
