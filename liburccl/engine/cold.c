@@ -103,8 +103,23 @@ void peer_want(struct engine_peer *p)
 
 void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
-	if (!p->want_out)
+	if (p->want_out) {
+		p->unwanted = reason;
+		p->unwanted_arg = arg;
+	} else {
 		want(p, reason, arg);
+	}
+}
+
+void peer_want_back(struct control_req *req)
+{
+	struct engine_peer *p = container_of(req, struct engine_peer, want);
+	uint32_t reason = p->unwanted;
+
+	p->want_out = 0;
+	p->unwanted = 0;
+	if (reason && p->state <= PEER_UP)
+		peer_give_up(p->engine, p, reason, p->unwanted_arg);
 }
 
 void peer_forget_keys(struct engine_peer *p)

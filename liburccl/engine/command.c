@@ -427,7 +427,7 @@ static void request_returned(struct engine *e, struct control_req *req)
 		peer_ping_back(e, req);
 		break;
 	case CONTROL_WANT:
-		container_of(req, struct engine_peer, want)->want_out = 0;
+		peer_want_back(req);
 		break;
 	default:
 		request_back(e, req);

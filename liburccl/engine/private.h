@@ -307,6 +307,8 @@ struct engine_peer {
 	uint32_t pinging;
 	struct control_req want;
 	uint32_t wanted, want_out;  /* COLD: the control thread was told so; that is not back */
+	uint32_t unwanted;	    /* it was given up meanwhile: reason, and its arg */
+	uint64_t unwanted_arg;
 	struct list remotes;	    /* of it */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails: failures were forgotten */
@@ -705,6 +707,7 @@ void peer_go(struct engine *e, struct engine_peer *p); /* its entries move (agai
 void peer_want(struct engine_peer *p);		       /* it is paused, and something waits */
 /* It has no rail, and is to be taken for lost. */
 void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg);
+void peer_want_back(struct control_req *req);
 void peer_forget_keys(struct engine_peer *p);	       /* its rail is about to close */
 
 /* request.c: what the control thread carries out; ACCEPT, WATCH, CANCEL, TIMEOUT */
