@@ -240,7 +240,7 @@ static void proved(struct op *op, const struct rail *rail)
 	op->flush_rails &= (uint8_t) ~(1u << rail->number);
 	if (op->flush_rails && flush_begin(op))
 		return;
-	if (!(op->bits & OP_AGAIN))
+	if (!(op->bits & OP_AGAIN) && !op->flush_rails) /* else one broke while the peer goes */
 		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
 	op_set_state(op, OP_MOVING);
 	op_check(op);
