@@ -95,6 +95,14 @@ static void text_address(struct sentence *t, const uint64_t arg[3])
 		text_add(&t->text, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
+/* Where that is one of more that its name has than are tried. */
+static void text_of_many(struct sentence *t, const uint64_t arg[3])
+{
+	if (arg[2] >> 48)
+		text_add(&t->text, ". Its name has %u addresses, of which the first few are tried",
+			 (unsigned int)(arg[2] >> 48));
+}
+
 #define RAILS_TOLD 3u
 #define RAIL_BITS  21u
 #define ERROR_BITS 13u /* of them: libfabric has codes of its own behind those of the system */
@@ -191,18 +199,23 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args[3])
 {
 	const char *s = reason < REASON_LAST ? texts[reason] : texts[REASON_NONE];
+	int is_address = 0;
 	size_t arg = 0;
 
 	for (; *s; s++) {
-		if (*s != '%' || !s[1] || arg == 3)
+		if (*s != '%' || !s[1] || arg == 3) {
 			text_add(&t->text, "%c", *s);
-		else if (*++s == 'a')
+		} else if (*++s == 'a') {
 			text_address(t, args);
-		else if (*s == 'h')
-			text_errno(t, args[2] >> 32);
-		else
+			is_address = 1;
+		} else if (*s == 'h') {
+			text_errno(t, args[2] >> 32 & 0xffff);
+		} else {
 			text_figure(t, *s, args[arg++]);
+		}
 	}
+	if (is_address)
+		text_of_many(t, args);
 }
 
 int fail_errno(int err, const char *what)

@@ -35,6 +35,7 @@ struct dial {
 	uint64_t since;
 	uint64_t expected; /* incarnation; 0: any */
 	struct job *job;   /* its name is being resolved */
+	uint16_t of_many;  /* addresses that it has, if not all of them are hosts; else 0 */
 	struct alarm alarm;
 	int resting; /* until the alarm, then all addresses again */
 	uint64_t rest_ns;

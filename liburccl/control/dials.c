@@ -40,7 +40,7 @@ void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b,
 	d->arg[2] = e;
 }
 
-/* Address and port, and the errno with it, for %a and %h. */
+/* Address and port, and the errno with it, for %a and %h. Above is of_many. */
 static void addr_args(const struct sockaddr_storage *ss, int err, uint64_t arg[3])
 {
 	const struct sockaddr_in6 *in6 = (const void *)ss;
@@ -61,6 +61,7 @@ void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reas
 	uint64_t arg[3];
 
 	addr_args(&h->addr, err, arg);
+	arg[2] |= (uint64_t)d->of_many << 48;
 	dial_note(d, res, reason, arg[0], arg[1], arg[2]);
 }
 
@@ -494,6 +495,8 @@ void dial_resolved(struct control *c, struct msg *msg)
 		d->job = NULL;
 		for (i = 0; i < job->n; i++)
 			dial_add_host(d, &job->addr[i]);
+		if (job->found > job->n)
+			d->of_many = job->found < UINT16_MAX ? (uint16_t)job->found : UINT16_MAX;
 		if (!job->n)
 			dial_note(d, job->error, REASON_DIAL_NAME, (uint64_t)(int64_t)job->gai, 0,
 				  0);

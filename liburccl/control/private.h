@@ -522,7 +522,8 @@ struct job {		 /* a name to be resolved, for a dial */
 	struct msg msg;
 	struct dial *dial; /* the control thread's; NULL: nobody waits any more */
 	char host[256], port[8];
-	uint32_t n; /* results */
+	uint32_t n; /* results, */
+	uint32_t found; /* of so many */
 	int error;  /* -errno */
 	int gai;    /* what getaddrinfo() said */
 	struct sockaddr_storage addr[METADATA_HOSTS];

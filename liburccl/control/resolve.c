@@ -50,8 +50,10 @@ static void resolver_look_up(struct job *job)
 
 	job->error = rc ? resolver_errno(rc) : -EHOSTUNREACH;
 	job->gai = rc ? rc : EAI_NONAME;
-	for (ai = all; ai && job->n < METADATA_HOSTS; ai = ai->ai_next) {
+	for (ai = all; ai; ai = ai->ai_next) {
 		if (ai->ai_family != AF_INET && ai->ai_family != AF_INET6)
+			continue;
+		if (job->found++ >= METADATA_HOSTS)
 			continue;
 		memset(&job->addr[job->n], 0, sizeof(job->addr[job->n]));
 		memcpy(&job->addr[job->n++], ai->ai_addr, ai->ai_addrlen);
