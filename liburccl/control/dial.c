@@ -118,12 +118,18 @@ static enum host_state dial_try(struct control *c, struct dial *d, struct host *
 
 void dial_next(struct control *c, struct dial *d)
 {
+	struct peer *p;
 	struct host *h;
 
 	alarm_stop(&d->alarm);
 	if (dial_host(d, HOST_HELLO))
 		return;
 	while ((h = dial_host(d, HOST_FRESH))) {
+		p = dials_found(c, d, &h->addr);
+		if (p) {
+			dial_attach(c, d, p);
+			return;
+		}
 		h->state = dial_try(c, d, h);
 		if (h->state != HOST_FAILED) {
 			if (dial_host(d, HOST_FRESH))

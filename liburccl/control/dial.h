@@ -71,6 +71,9 @@ void dial_rest(struct control *c, struct dial *d);
 struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr);
 /* Is another dial connecting there that may find what this one looks for? */
 int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr);
+/* The peer that another has found there, and waits for; NULL: none has. */
+struct peer *dials_found(const struct control *c, const struct dial *d,
+			 const struct sockaddr_storage *addr);
 /* It found the peer there: those that follow it have it too. */
 void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p);
 /* It left: they look for themselves. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dials that meet at one address, by whatever names: one connects there, and the others wait for
- * what it finds. */
+ * what it finds, or with it for what it has found. */
 #include "control/dial.h"
 
 static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
@@ -30,6 +30,20 @@ int dials_lead(const struct control *c, const struct dial *d, const struct socka
 			return 1;
 	}
 	return 0;
+}
+
+struct peer *dials_found(const struct control *c, const struct dial *d,
+			 const struct sockaddr_storage *addr)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &c->dials) {
+		struct peer *p = list_entry(pos, struct dial, link)->peer;
+
+		if (p && same_addr(&p->at, addr) && (!d->expected || d->expected == p->incarnation))
+			return p;
+	}
+	return NULL;
 }
 
 static struct dial *dial_following(const struct control *c, const struct sockaddr_storage *addr)
