@@ -29,11 +29,12 @@ static void standard(char control[CONTROL_MAX])
 static int sockets(int tclass, int priority, const char *control)
 {
 	struct sockaddr_storage ss;
-	char c[CONTROL_MAX];
 	int fd, n = 0, t, pr;
 	socklen_t len;
 
 	for (fd = 3; fd < 1024; fd++) {
+		char c[CONTROL_MAX] = ""; /* an emulator gives four bytes of it, and no end */
+
 		len = sizeof(ss);
 		if (getpeername(fd, (struct sockaddr *)&ss, &len) || ss.ss_family != AF_INET)
 			continue;
