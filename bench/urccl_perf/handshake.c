@@ -154,8 +154,7 @@ static void print(const struct options *o, const struct handshakes *f)
 
 /* n of them. What others on the machine do to us is only ever too much, so the part that took the
  * least CPU tells what a handshake does. */
-static void part(struct end *e, const struct whom *whom, int sock, uint64_t n,
-		 struct handshakes *f)
+static void part(struct end *e, const struct whom *whom, int sock, uint64_t n, struct handshakes *f)
 {
 	double before[2] = {[OURS] = bench_cpu_seconds(), [SERVERS] = host_cpu(sock)}, ours, hosts;
 	uint64_t since = bench_now(), i;

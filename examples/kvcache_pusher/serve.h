@@ -79,7 +79,7 @@ struct pusher {
 	union {
 		struct msg_welcome welcome;
 		struct msg_refusal refusal;
-	} word; /* payload of the first word to it as a whole */
+	} word;			/* payload of the first word to it as a whole */
 	struct msg_stats stats; /* and of the last: we may hear of BYE before we know that the first
 				 * has arrived */
 	uint64_t cpu_start;	/* our CPU time when it came, but checking */

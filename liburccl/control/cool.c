@@ -7,14 +7,14 @@
  *
  *	asker: COOL ->	other pauses the peer, if it is idle there too
  *	       <- COOL_YES		(or COOL_NO)
- *	pauses it: COLD ->		(or, busy by now, COOL_NO: the other goes on)
+ *	pauses it: COLD ->		(or COOL_NO: the other goes on)
  *	       <- COLD, and both close their rails
  *
  * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
  * shown that it runs, though that of an INLINE context does so when it is driven. Not every
  * transport shows what a peer reads and writes here by itself, so one that does says no as long as
- * it does: where others need the room, and where it is told for how long nobody used the path
- * here, if it did so in that time.
+ * it does; and where it did since it was last asked, which is idle_after_ms ago for who goes by
+ * that.
  */
 #include "control/private.h"
 
@@ -52,7 +52,7 @@ static void cool_post(struct control *c, struct peer *p, enum engine_cmd_type ty
 
 /* ---- whom to ask ---- */
 
-static void cool_look(struct control *c, struct peer *p, uint32_t ms);
+static void cool_look(struct control *c, struct peer *p, int unused);
 
 static int cool_can(const struct peer *p, uint64_t now)
 {
@@ -200,7 +200,7 @@ void cool_idle(struct control *c, struct alarm *a)
 		struct peer *p = list_entry(pos, struct peer, warm);
 
 		if (is_idle(c, p, now) && cool_can(p, now))
-			cool_look(c, p, c->config.params->idle_after_ms);
+			cool_look(c, p, 1);
 	}
 	idle_rest(c);
 }
@@ -277,31 +277,25 @@ static void cool_stay(struct control *c, struct peer *p)
 	cool_some(c);
 }
 
-/* The engine of an INLINE context may look at many together, after a long time: of those no more
- * are asked than have to go. */
 static void cool_looked(struct control *c, struct cmd *cmd)
 {
-	struct kept kept = {c->nwarm, c->nqps};
 	struct peer *p = cmd->e.owner;
-	uint64_t now = clock_ns();
 
-	cool_going(c, HEAT_ASKING, &kept, now);
 	if (p->stage != STAGE_UP) {
 		peer_step(c, p);
-	} else if (cmd->e.msg.res || (!p->cool_ms && !kept_over(c, &kept))) {
+	} else if (cmd->e.msg.res) {
 		cool_stay(c, p);
 	} else {
 		p->heat = HEAT_ASKING;
-		p->cool_ns = now;
-		peer_send(c, p, WIRE_COOL, p->cool_ms);
+		peer_send(c, p, WIRE_COOL, 0);
 	}
 }
 
-/* ms: COOL says. */
-static void cool_look(struct control *c, struct peer *p, uint32_t ms)
+/* unused: not because there are too many. */
+static void cool_look(struct control *c, struct peer *p, int unused)
 {
 	p->heat = HEAT_LOOKING;
-	p->cool_ms = ms;
+	p->cool_unused = (uint8_t)unused;
 	p->cool_ns = clock_ns();
 	cool_post(c, p, ENGINE_PEER_IDLE, cool_looked);
 }
@@ -337,11 +331,23 @@ static void cool_paused(struct control *c, struct cmd *cmd)
 	cool_stay(c, p);
 }
 
+/* Those that answer late, as contexts that nobody drove for a while, ours or theirs, may have been
+ * asked one after the other, and all answer at once: no more go than have to. */
 static int cool_yes(struct control *c, struct peer *p)
 {
+	struct kept kept = {c->nwarm, c->nqps};
+	uint64_t now = clock_ns();
+
 	if (p->heat != HEAT_ASKING)
 		return -EPROTO;
+	cool_going(c, HEAT_PAUSING, &kept, now);
+	if (!p->cool_unused && !kept_over(c, &kept)) {
+		peer_send(c, p, WIRE_COOL_NO, 0);
+		cool_stay(c, p);
+		return 0;
+	}
 	p->heat = HEAT_PAUSING;
+	p->cool_ns = now;
 	p->wanted = p->own_want = 0;
 	cool_post(c, p, ENGINE_PEER_PAUSE, cool_paused);
 	return 0;
@@ -349,17 +355,16 @@ static int cool_yes(struct control *c, struct peer *p)
 
 /* ---- who is asked ---- */
 
-static int cool_recent(struct peer *p, uint64_t ms)
+static int cool_recent(struct peer *p)
 {
-	uint64_t used = engine_peer_used(p->engine), now = clock_ns(), recent = ms * NSEC_PER_MSEC;
+	uint64_t used = engine_peer_used(p->engine), now = clock_ns();
 
 	/* Since the last look: when, nobody noted. */
 	if (used != p->used_seen) {
 		p->used_seen = used;
 		p->used_ns = now;
 	}
-	recent = recent > COOL_RECENT_NS ? recent : COOL_RECENT_NS;
-	return p->used_ns && now - p->used_ns < recent;
+	return p->used_ns && now - p->used_ns < COOL_RECENT_NS;
 }
 
 static void cool_yielded(struct control *c, struct cmd *cmd)
@@ -381,17 +386,15 @@ static void cool_yielded(struct control *c, struct cmd *cmd)
 	peer_send(c, p, WIRE_COOL_NO, 0);
 }
 
-static int cool_asked(struct control *c, struct peer *p, uint64_t ms)
+static int cool_asked(struct control *c, struct peer *p)
 {
-	if (ms > UINT32_MAX)
-		return -EPROTO;
 	if (p->heat == HEAT_ASKING && p->dialled)
 		return 0;
 	if (p->heat == HEAT_ASKING)
 		p->heat = HEAT_WARM;
 	if (p->heat > HEAT_LOOKING)
 		return -EPROTO;
-	if (p->heat == HEAT_LOOKING || p->cool.out || !cool_free(p) || cool_recent(p, ms)) {
+	if (p->heat == HEAT_LOOKING || p->cool.out || !cool_free(p) || cool_recent(p)) {
 		peer_send(c, p, WIRE_COOL_NO, 0);
 		return 0;
 	}
@@ -457,13 +460,13 @@ static int cool_cold(struct control *c, struct peer *p)
 	return 0;
 }
 
-int cool_word(struct control *c, struct peer *p, uint32_t type, uint64_t word)
+int cool_word(struct control *c, struct peer *p, uint32_t type)
 {
 	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD)
 		return -EPROTO;
 	switch (type) {
 	case WIRE_COOL:
-		return cool_asked(c, p, word);
+		return cool_asked(c, p);
 	case WIRE_COOL_YES:
 		return cool_yes(c, p);
 	case WIRE_COOL_NO:

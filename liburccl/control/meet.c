@@ -365,7 +365,7 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		p->leaving = 1;
 		return 0;
 	default:
-		return cool_word(c, p, type, word);
+		return cool_word(c, p, type);
 	}
 }
 

@@ -389,7 +389,7 @@ struct peer {
 	uint32_t qps;		     /* of its rails, while it is there */
 	struct cmd cool;	     /* the engine's word for each step */
 	uint64_t cool_ns;	     /* when it was last to be asked, */
-	uint32_t cool_ms;	     /* and what COOL says then */
+	uint8_t cool_unused;	     /* and not because there were too many */
 	uint64_t idle_seen, idle_ns; /* of both sides' use: at the last look, and since when */
 	uint64_t used_seen, used_ns; /* engine_peer_used() at the last look, and since when */
 	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
@@ -451,7 +451,7 @@ void meet_dialled(struct control *c,
 /* cool.c: the data path goes */
 void cool_warm(struct control *c, struct peer *p);  /* it has one now: others may have to go */
 void cool_leave(struct control *c, struct peer *p); /* it has none, or is down */
-int cool_word(struct control *c, struct peer *p, uint32_t type, uint64_t word);
+int cool_word(struct control *c, struct peer *p, uint32_t type);
 void cool_alarm(struct control *c, struct alarm *a);
 void cool_idle(struct control *c, struct alarm *a);
 

@@ -46,8 +46,7 @@ enum wire_type {
 	WIRE_REVOKED,	/* importer: nothing is on its way that uses those of this REVOKE, or of any
 		       * before it */
 	/* Since version 2: the data path goes while nobody needs it, and comes back. */
-	WIRE_COOL,     /* may it go? nothing of mine is under way, and if it says for how many ms
-			* nobody used it here, then only if nobody did there */
+	WIRE_COOL,     /* may it go? nothing of mine is under way */
 	WIRE_COOL_YES, /* nothing of mine either, and nothing begins until you have said more */
 	WIRE_COOL_NO,  /* not now; after a YES: I need it after all */
 	WIRE_COLD,     /* it goes, say so too and close it; on the way back: not now, close it */
@@ -145,8 +144,8 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Types with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED, COOL (ms, which
- * older versions say as 0 and do not look at); READY, BYE and the others of version 2 (0). */
+/* Types with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE and
+ * those of version 2 (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 

@@ -98,8 +98,8 @@ static void check_pins(struct finding *f, unsigned long long have)
 static void check_unpinned(struct finding *f, unsigned long long have)
 {
 	const struct urccl_params *p = f->params;
-	int by_provider = is_asked_for(p, "efa") || is_asked_for(p, "cxi") ||
-			  is_asked_for(p, "fabric");
+	int by_provider =
+		is_asked_for(p, "efa") || is_asked_for(p, "cxi") || is_asked_for(p, "fabric");
 	char has[32];
 
 	found(f, HEALTH_NOTE,

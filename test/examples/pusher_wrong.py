@@ -24,10 +24,10 @@ def found(result, said):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    push = ("--trace", trace(folder, *((0, [block]) for block in BLOCKS)), "--parallel", 1, "--cache", "64M")
+    quick = ("--trace", trace(folder, *((0, [block]) for block in BLOCKS)), "--parallel", 1, "--cache", "64M")
     for mode in [], ["--pull"]:
         decode = Decode("--pool", "64M", "--once", "--json")
-        end = End("--push", decode.at, *push, *mode, "--json", binary=WRONG)
+        end = End("--push", decode.at, *quick, *mode, "--json", binary=WRONG)
         found(json.loads(end.end(1)), end.said)
         result = json.loads(decode.end(1))
         check(result["wrong"] == 1 and result["right"] == 3, result)
@@ -35,17 +35,18 @@ with tempfile.TemporaryDirectory() as folder:
         check("3 requests right, 1 wrong" in decode.said, decode.said)
 
     # Interrupted afterwards, neither end forgets it.
+    slow = ("--trace", trace(folder, (0, [7]), (3600000, [8])), "--speed", 1, "--cache", "64M", "--json")
     decode = Decode("--pool", "64M")
-    end = End("--push", decode.at, "--trace", trace(folder, (0, [7]), (3600000, [8])), "--speed", 1, "--json",
-              binary=WRONG)
-    end.wait_for(NAMED)
-    end.send(signal.SIGINT)
-    result = json.loads(end.end(1))
-    check(result["interrupted"] and result["requests"]["unfinished"] == 1, result)
+    push, demo = End("--push", decode.at, *slow, binary=WRONG), End("--demo", *slow, binary=WRONG)
+    for end in push, demo:
+        end.wait_for(NAMED)
+        end.send(signal.SIGINT)
+        result = json.loads(end.end(1))
+        check(result["interrupted"] and result["requests"]["unfinished"] == 1, result)
     decode.send(signal.SIGINT)
     decode.end(1)
 
-    end = End("--demo", *push, "--pool", "64M", binary=WRONG)
+    end = End("--demo", *quick, "--pool", "64M", binary=WRONG)
     table = end.end(1)
     check(NAMED in end.said, end.said)
     check("3 of 4 right, 1 wrong, 0 failed" in table, table)
