@@ -49,9 +49,9 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
-	uint32_t pins;			/* 1: it has pin and unpin, these and reg and unreg take a
-					 * while, and it knows memory by its pages: these must
-					 * stay */
+	uint32_t pins;			/* 1: it has pin and unpin; these and reg and unreg take a
+					 * while */
+	uint32_t by_pages;		/* 1: it knows memory by its pages: these must stay */
 	uint32_t mrs_max;		/* memory regions that it can have, of all programs; 0: that
 					 * is not what bounds it */
 	uint32_t mrs;			/* and that this context has: those who make and end them

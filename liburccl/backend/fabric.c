@@ -332,6 +332,8 @@ static void jobs_take(struct fabric_device *d)
 		next = m->next;
 		if (m->type == JOB_KEY)
 			fabric_grant_closed(container_of(m, struct fabric_grant, job));
+		else if (m->type == JOB_FILL)
+			fabric_bound_filled(container_of(m, struct fabric_grant, fill));
 		else if (m->type == JOB_FORGET)
 			free(container_of(m, struct fabric_known, job));
 		else
@@ -450,14 +452,6 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
-/* An exposure's regions are made, and closed, with it: some are of its ep. */
-static int nothing_to_pin(struct device *dev, struct pin *pin)
-{
-	(void)dev;
-	(void)pin;
-	return 0;
-}
-
 #define FABRIC_BACKEND(name_, transport_)                                                         \
 	{                                                                                         \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,              \
@@ -465,9 +459,9 @@ static int nothing_to_pin(struct device *dev, struct pin *pin)
 		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,        \
 		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                   \
 		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_turn_ep_close,           \
-		.expose = fabric_turn_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap, \
+		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap,      \
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm,  \
-		.pin = nothing_to_pin, .unpin = nothing_to_pin, .post = fabric_turn_post,         \
+		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,     \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
 	}
 

@@ -26,26 +26,30 @@
  * device, which goes with the name of its way, pushes there what was acknowledged before: one at a
  * time, for all of those, and before we say that we let go of a region.
  *
+ * What peers may touch are regions that all who were given the same range share: a pin, which no
+ * engine's thread makes or closes. Of FI_MR_ENDPOINT they are an exposure's own, which the helper
+ * makes, see fabric_bound.c.
+ *
  * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
  * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
  * for what is out and answers (MESSAGE_REVOKED); the key is taken away then. An importer that
  * does not answer within REVOKE_NS loses its way, which ends whatever was on it. That time
  * runs too while the word waits for a slot: an ep has its share of those and no more, as a peer
- * that is frozen gives none back. The keys go before the next way is opened.
+ * that is frozen gives none back. The keys go before the next way is opened, those of a pin for all
+ * who have it.
  *
  * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
  * thread of the device, by mailbox, and leaves alone what it handed over until it is back. What a
  * provider says is busy the helper closes again, every other millisecond for as long as it takes,
  * and has not answered until then: nothing of it is quiet, or revoked. All
  * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
- * by one thread at a time.
+ * by one thread at a time, but that the helper binds regions to it.
  *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
- * fabric_known.c whom talk knows;
- * fabric_key.c exposures and keys; fabric_bound.c those of providers whose keys end with a way;
- * fabric_turn.c the turns.
+ * fabric_known.c whom talk knows; fabric_pin.c pins; fabric_key.c exposures and keys;
+ * fabric_bound.c those of providers whose keys end with a way; fabric_turn.c the turns.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -137,8 +141,9 @@ enum fabric_job {
 	JOB_JOIN,			/* the way, and at first talk, learn the peer's name */
 	JOB_CLOSE,			/* the way is closed: what was on it is quiet here */
 	JOB_OPEN,			/* another is opened */
-	JOB_END,			/* the way is closed, and every key of the ep */
-	JOB_KEY,			/* an exposure's keys are taken away */
+	JOB_END,			/* the way is closed, and every key that is of it */
+	JOB_KEY,			/* an exposure's keys are taken away, or its pin's */
+	JOB_FILL,			/* an exposure's regions on its way are made */
 	JOB_FORGET,			/* talk knows a name no more */
 	JOB_STOP,
 };

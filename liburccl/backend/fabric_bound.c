@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * FI_MR_ENDPOINT: a region is of one endpoint, so that its key ends with the way it was made on.
- * Regions are closed before their way is, and made anew on the next one when the importer asks for
- * them (MESSAGE_ASK, by exposure and first part u32): its chunks wait until it has all of the
- * exposure (MESSAGE_KEYS). An ASK that nobody can answer yet finds no answer, and is repeated.
+ * Regions are made by the helper when something is exposed, closed before their way is, and made
+ * anew on the next one when the importer asks for them. He does so of all of them (MESSAGE_ASK, by
+ * exposure and first part u32): his chunks wait until he has all of the exposure (MESSAGE_KEYS). An
+ * ASK that nobody can answer yet finds no answer, and is repeated.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
@@ -73,32 +74,67 @@ static int is_gone(const struct fabric_grant *g)
 	       (g->expires_ns != NEVER_NS && clock_ns() >= g->expires_ns);
 }
 
-static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
+/* What it lacks, on the way as it is. */
+void fabric_bound_fill(struct fabric_grant *g)
 {
+	struct fabric_ep *e = g->ep;
 	struct fabric_device *d = fabric_ep_device(e);
-	struct fabric_grant *g = grant_find(e, id);
+
+	if (is_gone(g) || g->fill_out || g->leaves || e->way_state != WAY_READY || e->ending)
+		return;
+	g->fill_out = 1;
+	g->fill.type = JOB_FILL;
+	g->fill.reply = &d->from_helper;
+	mailbox_post(&d->to_helper, &g->fill);
+}
+
+/* n 0: there is nothing. */
+static void answer(struct fabric_grant *g, struct fabric_ep *e, uint32_t id, uint32_t first,
+		   uint32_t n)
+{
 	uint8_t bytes[sizeof(struct answer) + ANSWER_PARTS * FABRIC_NUMBERED];
 	struct answer a = {.way = htole32(e->number), .first = htole16((uint16_t)first)};
-	uint32_t n = 0;
-	int err = 0;
+
+	n = n < ANSWER_PARTS ? n : (uint32_t)ANSWER_PARTS;
+	a.n = htole16((uint16_t)n);
+	memcpy(bytes, &a, sizeof(a));
+	if (n)
+		fabric_range_parts(fabric_ep_device(e), &g->range, g->mr, first, n,
+				   bytes + sizeof(a));
+	fabric_say(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
+}
+
+static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
+{
+	struct fabric_grant *g = grant_find(e, id);
 
 	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
 		return 0;
-	if (!is_gone(g))
-		err = fabric_grant_fill(d, g);
-	if (err == -FI_ENOMEM || err == -FI_EAGAIN) /* it asks again */
+	if (is_gone(g) || g->fill_err) {
+		answer(NULL, e, id, first, 0);
 		return 0;
-	if (!err && !is_gone(g)) {
-		if (first >= g->n)
-			return -EPROTO;
-		n = g->n - first;
-		n = n < ANSWER_PARTS ? n : (uint32_t)ANSWER_PARTS;
-		fabric_grant_parts(d, g, first, n, bytes + sizeof(a));
 	}
-	a.n = htole16((uint16_t)n);
-	memcpy(bytes, &a, sizeof(a));
-	fabric_say(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
+	if (first >= g->pieces)
+		return -EPROTO;
+	if (!g->fill_out && g->n == g->pieces) {
+		answer(g, e, id, first, g->n - first);
+		return 0;
+	}
+	g->wanted = 1;
+	g->first = first;
+	fabric_bound_fill(g);
 	return 0;
+}
+
+void fabric_bound_filled(struct fabric_grant *g)
+{
+	int err = g->fill.res, again = err == -FI_ENOMEM || err == -FI_EAGAIN;
+
+	g->fill_out = 0;
+	g->fill_err = again ? 0 : err;
+	if (g->wanted && !again) /* else it asks again */
+		asked(g->ep, g->id, g->first);
+	g->wanted = 0;
 }
 
 /* ---- the importer ---- */

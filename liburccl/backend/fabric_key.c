@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: what is made known to the device, what peers may touch of it, and what we may of theirs.
- * An exposure has a region of libfabric's own, with its range and rights and a random key, for each
- * of the pieces of memory that it covers; closing them takes it back.
+ * What a peer may touch, and what we may of its memory. An exposure is a range's regions (see
+ * fabric_pin.c); closing them takes it back.
  *
  * A key: version u8, rights u8, pieces u16, id u32, bytes u64, its owner's clock at which it
  * expires u64, in how long that is u64, what names that clock u64, SipHash of all with the
@@ -18,86 +17,24 @@ struct key_head {
 	uint32_t id;
 	uint64_t len, expires, left, boot;
 	uint8_t mac[16];
-	uint64_t way;
+	uint64_t reserved;
 };
 
 /* ---- for the peer's ---- */
 
-static uint64_t access_of(uint32_t rights)
+uint32_t fabric_key_pieces(const struct fabric_device *d)
 {
-	return (rights & URCCL_RIGHT_READ ? FI_REMOTE_READ : 0) |
-	       (rights & URCCL_RIGHT_WRITE ? FI_REMOTE_WRITE : 0);
-}
-
-static uint32_t count_pieces(const struct exposure *x)
-{
-	uint64_t off = x->off, end = x->off + x->len, run;
-	uint32_t n;
-
-	for (n = 0; off < end; n++) {
-		memory_at(x->memory, off, &run);
-		off += run;
-	}
-	return n;
-}
-
-int fabric_grant_close(struct fabric_grant *g)
-{
-	for (; g->n; g->n--)
-		if (fabric_fid_close(&g->mr[g->n - 1]->fid))
-			return -FI_EBUSY;
-	return 0;
-}
-
-/* The piece at off, and how much of it is the exposure's. */
-static void *piece_at(const struct fabric_grant *g, uint64_t off, uint64_t *run)
-{
-	uint64_t left = g->off + g->len - off;
-	void *at = memory_at(g->memory, off, run);
-
-	if (*run > left)
-		*run = left;
-	return at;
+	return (KEY_MAX - (uint32_t)sizeof(struct key_head)) / fabric_part_bytes(d);
 }
 
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
 {
-	uint64_t off, run;
-	uint32_t i = 0;
-	int err;
-
-	if (g->n == g->pieces)
-		return 0;
-	for (off = g->off; off < g->off + g->len; off += run, i++) {
-		void *at = piece_at(g, off, &run);
-
-		if (i < g->n)
-			continue;
-		err = fabric_region_open(d, &g->ep->way, at, run, access_of(g->rights),
-					 &g->mr[g->n]);
-		if (err)
-			return err;
-		g->n++;
-	}
-	return 0;
+	return g->n == g->pieces ? 0 : fabric_range_open(d, &g->ep->way, &g->range, g->mr, &g->n);
 }
 
-int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant *g, uint32_t first,
-		       uint32_t n, uint8_t *to)
+int fabric_grant_close(struct fabric_grant *g)
 {
-	uint64_t off, run;
-	uint32_t i = 0;
-	int err = 0;
-
-	for (off = g->off; i < first + n && !err; off += run, i++) {
-		void *at = piece_at(g, off, &run);
-
-		if (i < first)
-			continue;
-		err = fabric_part_put(d, g->n ? g->mr[i] : NULL, at, run, to);
-		to += fabric_part_bytes(d);
-	}
-	return err;
+	return g->pin ? fabric_pin_close(g->pin) : fabric_range_close(g->mr, &g->n);
 }
 
 static void key_seal(const uint8_t *cookie, uint8_t *key, uint32_t len, uint8_t mac[16])
@@ -126,7 +63,6 @@ static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 		.expires = htole64(x->expires_ns),
 		.left = htole64(left),
 		.boot = htole64(d->boot),
-		.way = htole64(g->n ? g->ep->number : 0),
 	};
 	memcpy(key, &h, sizeof(h));
 	key_seal(g->ep->ours, key, len, h.mac);
@@ -141,7 +77,8 @@ static uint64_t expires_at(const struct fabric_grant *g)
 
 static void expire_at(struct fabric_device *d, struct fabric_grant *g)
 {
-	if (g->none || expires_at(g) == NEVER_NS)
+	/* A pin's end is the control thread's affair. */
+	if (g->none || g->pin || expires_at(g) == NEVER_NS)
 		return;
 	list_add_tail(&g->expiring, &d->expiring);
 	if (expires_at(g) < d->expire_ns)
@@ -175,50 +112,59 @@ void fabric_grant_closed(struct fabric_grant *g)
 	g->job_out = 0;
 	g->closed = 1;
 	g->ep->keys_out--;
-	if (g->failed)
-		grant_free(g);
+}
+
+static struct fabric_grant *grant_new(struct fabric_ep *e, const struct exposure *x,
+				      const struct pin *range, uint32_t pieces)
+{
+	uint32_t own = fabric_ep_device(e)->bound ? pieces : 0;
+	struct fabric_grant *g = calloc(1, sizeof(*g) + own * sizeof(g->mr[0]));
+
+	if (!g)
+		return NULL;
+	g->ep = e;
+	g->id = ++e->next_id;
+	g->expires_ns = x->expires_ns;
+	g->none = !pieces;
+	g->pin = fabric_ep_device(e)->bound ? NULL : x->pin;
+	g->range = *range;
+	g->pieces = pieces;
+	list_init(&g->expiring);
+	list_add_tail(&g->link, &e->grants);
+	return g;
+}
+
+/* Without a pin the lengths alone: the importer asks for the rest, which the helper makes. */
+static void parts_put(struct fabric_device *d, struct fabric_grant *g, uint8_t *to)
+{
+	if (g->pin)
+		memcpy(to, fabric_pin_parts(g->pin), (size_t)g->pieces * fabric_part_bytes(d));
+	else
+		fabric_range_parts(d, &g->range, NULL, 0, g->pieces, to);
 }
 
 int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 {
+	struct pin range = {.memory = x->memory, .off = x->off, .len = x->len, .rights = x->rights};
 	struct fabric_ep *e = fabric_ep(x->ep);
 	struct fabric_device *d = fabric_ep_device(e);
-	uint32_t n = access_of(x->rights) ? count_pieces(x) : 0;
+	uint32_t n = d->bound ? fabric_range_pieces(&range) : fabric_pin_pieces(x->pin);
 	struct fabric_grant *g;
-	int err = 0;
 
 	x->scratch = 0;
-	if (key_max < KEY_MAX || n > (KEY_MAX - sizeof(struct key_head)) / fabric_part_bytes(d))
+	if (key_max < KEY_MAX || n > fabric_key_pieces(d))
 		return -E2BIG;
 	if (e->ending)
 		return -ENOTCONN; /* its peer asks by another, or later */
 	if (e->state == EP_NEW)
 		return -ECONNRESET;
-	g = calloc(1, sizeof(*g) + n * sizeof(g->mr[0]));
+	g = grant_new(e, x, &range, n);
 	if (!g)
 		return -ENOMEM;
-	g->ep = e;
-	g->id = ++e->next_id;
-	g->expires_ns = x->expires_ns;
-	g->none = !n;
-	g->pieces = n;
-	g->memory = x->memory;
-	g->off = x->off;
-	g->len = x->len;
-	g->rights = x->rights;
-	/* Of a way that is made anew regions are made when they are asked for. */
-	if (n && (!d->bound || e->way_state == WAY_READY))
-		err = fabric_grant_fill(d, g);
-	if (!err)
-		err = fabric_grant_parts(d, g, 0, n, (uint8_t *)key + sizeof(struct key_head));
-	list_add_tail(&g->link, &e->grants);
-	list_init(&g->expiring);
-	if (err) {
-		g->failed = 1;
-		grant_job(g);
-		return err;
-	}
+	parts_put(d, g, (uint8_t *)key + sizeof(struct key_head));
 	expire_at(d, g);
+	if (d->bound)
+		fabric_bound_fill(g);
 	x->scratch = (uint64_t)(uintptr_t)g;
 	return key_put(d, g, x, n, key);
 }
@@ -266,38 +212,51 @@ void fabric_grants_close(struct fabric_ep *e)
 	}
 }
 
-/* Nothing of the peer's lands there any more, once the regions are closed. */
+/* Nothing of the peer's lands there any more, once the regions are closed. Those of a pin that has
+ * expired, or whose importer does not answer, are closed ahead of it: they go for all who have it,
+ * as it is taken back from all of them. */
 static int grant_is_quiet(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
+	uint64_t now;
 
 	if (g->answered || (g->deadline_ns && e->ways_closed != g->ways))
 		return 1;
 	grant_ask(g);
-	if (g->deadline_ns && clock_ns() >= g->deadline_ns) {
+	now = clock_ns();
+	if (g->pin && now >= expires_at(g))
+		grant_job(g);
+	if (g->deadline_ns && now >= g->deadline_ns) {
 		grant_job(g);
 		fabric_ep_break(e);
 	}
 	return 0;
 }
 
+/* 1: of an ep that goes on. */
+static int grant_is_over(struct fabric_grant *g)
+{
+	/* Of one that has expired the regions may be closed, and a write still land. */
+	if (!g->none && g->ep->state != EP_CONNECTING && !grant_is_quiet(g))
+		return 0;
+	if (g->pin)
+		return !g->job_out;
+	grant_job(g);
+	return g->closed;
+}
+
 int fabric_unexpose(struct exposure *x)
 {
 	struct fabric_grant *g = (struct fabric_grant *)(uintptr_t)x->scratch;
-	int quiet;
+	struct fabric_ep *e;
 
 	if (!g)
 		return 0;
-	if ((g->ep->ending && !g->ep->ended) || g->leaves || (g->ep->ended && g->job_out))
+	e = g->ep;
+	if ((e->ending && !e->ended) || g->leaves || (e->ended && g->job_out))
 		return -EINPROGRESS;
-	if (!g->ep->ended) {
-		/* Of one that has expired the regions may be closed, and a write still land. */
-		quiet = g->none || g->ep->state == EP_CONNECTING || grant_is_quiet(g);
-		if (quiet)
-			grant_job(g);
-		if (!quiet || !g->closed)
-			return -EINPROGRESS;
-	}
+	if (!e->ended && !grant_is_over(g))
+		return -EINPROGRESS;
 	grant_free(g);
 	x->scratch = 0;
 	return 0;
@@ -414,13 +373,14 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	k->rights = le16toh(h.n) ? h.rights : 0;
 	k->len = len;
 	k->expires_ns = expires_here(d, &h);
-	k->way = (uint32_t)le64toh(h.way);
 	err = parts_read(d, k, le16toh(h.n), (const uint8_t *)key + sizeof(h));
 	if (err) {
 		key_free(d, k);
 		return err;
 	}
 	list_add_tail(&k->link, &e->keys);
+	if (e->state == EP_UP) /* what it lacks is there sooner */
+		fabric_bound_ready(e, k);
 	*rkey = (struct rkey){.v = {(uint64_t)(uintptr_t)k}};
 	return 0;
 }

@@ -7,7 +7,7 @@
 
 /* Of an exposure. */
 struct fabric_grant {
-	struct msg job;	      /* JOB_KEY */
+	struct msg job, fill; /* JOB_KEY, JOB_FILL */
 	struct list link;     /* fabric_ep.grants */
 	struct list expiring; /* fabric_device.expiring: its keys go by themselves */
 	struct fabric_ep *ep;
@@ -15,17 +15,20 @@ struct fabric_grant {
 	uint8_t asked, answered; /* the peer, to let go */
 	uint8_t job_out, closed; /* the regions are closed */
 	uint8_t none;		 /* it has none: nothing of it can be reached */
-	uint8_t failed;		 /* it never was: nobody withdraws it */
 	uint32_t ways;		 /* fabric_ep.ways_closed when it was to be asked */
 	uint64_t deadline_ns;	 /* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
-	const struct memory *memory; /* what it covers */
-	uint64_t off, len;
-	uint32_t rights;
-	uint8_t leaves;		   /* the helper has n and mr: JOB_CLOSE */
+	const struct pin *pin; /* whose regions they are; NULL: they are its own, of its ep's way */
+	struct pin range;      /* what it covers */
+	uint8_t leaves;	       /* the helper has n and mr: JOB_CLOSE */
+	uint8_t fill_out;      /* likewise: JOB_FILL */
+	uint8_t wanted;	       /* the importer waits for its keys, from part first on */
+	uint32_t first;
+	int fill_err;
 	struct fabric_grant *next; /* of those */
-	uint32_t pieces;	   /* of memory, each of which gets a region */
-	uint32_t n;		   /* regions; the helper's while job_out, or the ep ends */
+	uint32_t pieces;	   /* of memory, each of which has a region */
+	uint32_t n;		   /* its own; the helper's while job_out or fill_out, or the ep
+				    * ends */
 	struct fid_mr *mr[];
 };
 
@@ -35,7 +38,8 @@ struct fabric_key {
 	uint32_t id, rights;
 	uint64_t len, expires_ns;
 	uint32_t out;		       /* operations that the provider has */
-	uint32_t way;		       /* of the owner's, whose regions' keys these are; 0: none */
+	uint32_t way;		       /* of the owner's, whose regions' keys these are; 0: it has
+					* none yet */
 	uint32_t renewed, renewed_way; /* parts that are of this one */
 	uint64_t asked_ns;
 	uint8_t revoked;    /* says its owner */
@@ -76,14 +80,31 @@ void fabric_grants_close(struct fabric_ep *e);		     /* of those that are revoke
 void fabric_grants_tick(struct fabric_device *d);
 /* Makes the regions that it lacks, on the way as it is. 0, or -errno: it may have some. */
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g);
-/* What a peer is to know of n of its pieces; where it has no regions their lengths alone. */
-int fabric_grant_parts(const struct fabric_device *d, const struct fabric_grant *g, uint32_t first,
-		       uint32_t n, uint8_t *to);
+uint32_t fabric_key_pieces(const struct fabric_device *d); /* that a key has room for */
+
+/* fabric_pin.c */
+int fabric_pin(struct device *dev, struct pin *pin);
+int fabric_unpin(struct device *dev, struct pin *pin);
+uint32_t fabric_pin_pieces(const struct pin *p);
+const uint8_t *fabric_pin_parts(const struct pin *p);
+int fabric_pin_close(const struct pin *p); /* helper; as fabric_way_close() */
+/* Of a range, whatever its mr: pieces of memory, 0 of one that nobody may touch. */
+uint32_t fabric_range_pieces(const struct pin *p);
+/* Makes the regions that are not among the n, of that way where regions are. 0, or -errno: it may
+ * have made some. */
+int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
+		      struct fid_mr **mr, uint32_t *n);
+/* What a peer is to know of n of its pieces; without regions their lengths alone. */
+int fabric_range_parts(const struct fabric_device *d, const struct pin *p, struct fid_mr **mr,
+		       uint32_t first, uint32_t n, uint8_t *to);
+int fabric_range_close(struct fid_mr **mr, uint32_t *n); /* as fabric_way_close() */
 
 /* fabric_bound.c */
-void fabric_bound_leave(struct fabric_ep *e); /* before JOB_CLOSE */
-int fabric_bound_close(struct fabric_ep *e);  /* helper; as fabric_way_close() */
-void fabric_bound_left(struct fabric_ep *e);  /* after it */
+void fabric_bound_fill(struct fabric_grant *g);	  /* the helper is to make what it lacks */
+void fabric_bound_filled(struct fabric_grant *g); /* its JOB_FILL is back */
+void fabric_bound_leave(struct fabric_ep *e);	  /* before JOB_CLOSE */
+int fabric_bound_close(struct fabric_ep *e);	  /* helper; as fabric_way_close() */
+void fabric_bound_left(struct fabric_ep *e);	  /* after it */
 /* Says the peer: 0 or -EPROTO. */
 int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,
 		      const uint8_t *data, uint32_t len);
@@ -98,12 +119,13 @@ void fabric_turn_end(struct fabric_device *d);
 /* The backend's functions, each in its turn. */
 int fabric_turn_reg(struct device *dev, struct extent *extent);
 int fabric_turn_unreg(struct device *dev, struct extent *extent);
+int fabric_turn_pin(struct device *dev, struct pin *pin);
+int fabric_turn_unpin(struct device *dev, struct pin *pin);
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_turn_ep_free(struct ep *ep);
 int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			   const struct sockaddr_storage *via);
 void fabric_turn_ep_close(struct ep *ep);
-int fabric_turn_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey);
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey);

@@ -144,7 +144,8 @@ static int set_modes(struct fabric_device *d)
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
-	d->dev.pins = !!(d->mr_mode & FI_MR_ALLOCATED);
+	d->dev.pins = !d->bound;
+	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
 		return 0;
 	return fabric_region_open(d, NULL, &d->proof[1], sizeof(d->proof[1]), FI_READ,

@@ -2,9 +2,8 @@
 /*
  * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
  * and say that they wait; the engine, where it would wait for them on the way of data, finds
- * nothing to do instead. It waits where it makes a key known, takes one, and opens or ends an ep,
- * as long as a call of theirs takes. Where a provider serves threads as they come this is one
- * look at a word.
+ * nothing to do instead. It waits where it takes a key, and opens or ends an ep, as long as a call
+ * of theirs takes. Where a provider serves threads as they come this is one look at a word.
  */
 #include "backend/fabric_key.h"
 
@@ -80,6 +79,26 @@ int fabric_turn_unreg(struct device *dev, struct extent *extent)
 	return err;
 }
 
+int fabric_turn_pin(struct device *dev, struct pin *pin)
+{
+	int err;
+
+	fabric_turn_take(fabric_device(dev));
+	err = fabric_pin(dev, pin);
+	fabric_turn_end(fabric_device(dev));
+	return err;
+}
+
+int fabric_turn_unpin(struct device *dev, struct pin *pin)
+{
+	int err;
+
+	fabric_turn_take(fabric_device(dev));
+	err = fabric_unpin(dev, pin);
+	fabric_turn_end(fabric_device(dev));
+	return err;
+}
+
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
 {
 	int err;
@@ -117,17 +136,6 @@ void fabric_turn_ep_close(struct ep *ep)
 	wait_turn(fabric_device(ep->dev));
 	fabric_ep_close(ep);
 	end_turn(fabric_device(ep->dev));
-}
-
-int fabric_turn_expose(struct exposure *exposure, void *key, uint32_t key_max)
-{
-	struct fabric_device *d = fabric_device(exposure->ep->dev);
-	int n;
-
-	wait_turn(d);
-	n = fabric_expose(exposure, key, key_max);
-	end_turn(d);
-	return n;
 }
 
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,

@@ -271,12 +271,13 @@ static int end(struct fabric_ep *e)
 	struct list *pos;
 	int err = 0;
 
-	/* Regions that are of the way go first. */
-	if (!e->way.d->bound)
-		err = fabric_way_close(&e->way);
-	list_for_each(pos, &e->grants)
-		if (fabric_grant_close(list_entry(pos, struct fabric_grant, link)))
+	/* Regions that are of the way go first; pins stay. */
+	list_for_each(pos, &e->grants) {
+		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
+
+		if (!g->pin && fabric_grant_close(g))
 			err = -FI_EBUSY;
+	}
 	return err ? err : fabric_way_close(&e->way);
 }
 
@@ -298,6 +299,8 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 		return fabric_way_open(d, &container_of(m, struct fabric_ep, job)->way, FABRIC_OPS);
 	case JOB_END:
 		return end(container_of(m, struct fabric_ep, job));
+	case JOB_FILL:
+		return fabric_grant_fill(d, container_of(m, struct fabric_grant, fill));
 	case JOB_FORGET:
 		fabric_known_remove(d, container_of(m, struct fabric_known, job));
 		return 0;
@@ -316,6 +319,11 @@ static void helper_sleep(struct mailbox *m, int ms)
 	wake_drain(m->fd);
 }
 
+static int closes(uint32_t job)
+{
+	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL;
+}
+
 /* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
@@ -324,7 +332,7 @@ static int job_run(struct fabric_device *d, struct msg *m)
 	fabric_turn_take(d);
 	res = fabric_helper_work(d, m);
 	fabric_turn_end(d);
-	if (res == -FI_EBUSY && m->type != JOB_JOIN && m->type != JOB_OPEN)
+	if (res == -FI_EBUSY && closes(m->type))
 		return 0;
 	msg_reply(m, res);
 	return 1;

@@ -112,7 +112,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	dev->faults = faults;
 	dev->number = config->number;
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
-	dev->device.pins = faults.pin_ns > 0;
+	dev->device.pins = dev->device.by_pages = faults.pin_ns > 0;
 	dev->device.next_ns = NEVER_NS;
 	err = open_fds(dev);
 	if (err) {

@@ -134,7 +134,7 @@ static int is_pinned(struct control *c, const struct allocation *a)
 	struct list *pos;
 	uint32_t i;
 
-	if (!devices_pin(c))
+	if (!devices_by_pages(c))
 		return 0;
 	list_for_each(pos, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);

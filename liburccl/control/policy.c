@@ -128,7 +128,7 @@ void log_short(const struct control *c, const struct device *dev, uint64_t len, 
 	char regions[160];
 
 	short_of_regions(dev, err, regions, sizeof(regions));
-	if (err != -ENOMEM || !dev->pins || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	if (err != -ENOMEM || !dev->by_pages || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		log_text(&c->log, URCCL_LOG_WARN,
 			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s%s",

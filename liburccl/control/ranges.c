@@ -413,7 +413,8 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 	if (a->is_dmabuf)
 		return refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport, (uint64_t)-rc,
 			      0);
-	if (rc == -ENOMEM && dev->pins && !mrs_used_up(dev) && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	if (rc == -ENOMEM && dev->by_pages && !mrs_used_up(dev) &&
+	    !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY)
 		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
 			      (uint64_t)limit.rlim_cur / 1024);
@@ -447,6 +448,16 @@ int devices_pin(const struct control *c)
 
 	for (i = 0; i < c->config.ndevices; i++)
 		if (c->config.devices[i]->pins)
+			return 1;
+	return 0;
+}
+
+int devices_by_pages(const struct control *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->by_pages)
 			return 1;
 	return 0;
 }

@@ -137,6 +137,14 @@ int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t patter
 
 /* ---- grants ---- */
 
+void grant_unpin(struct grant *g)
+{
+	struct device *dev = g->exposure.ep->dev;
+
+	if (dev->pins)
+		CHECK_EQ(dev->ops->unpin(dev, &g->pin), 0);
+}
+
 int grant_try(struct grant *g, struct end *owner, struct end *importer, struct area *area,
 	      uint64_t off, uint64_t len, uint32_t rights, uint64_t expires_ns)
 {
@@ -155,8 +163,10 @@ int grant_try(struct grant *g, struct end *owner, struct end *importer, struct a
 	if (g->exposure.ep->dev->pins)
 		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->pin), 0);
 	n = b->expose(&g->exposure, g->key, sizeof(g->key));
-	if (n < 0)
+	if (n < 0) {
+		grant_unpin(g);
 		return n;
+	}
 	CHECK_GE(n, 1);
 	CHECK_LE(n, KEY_MAX);
 	g->key_len = (uint32_t)n;
@@ -183,8 +193,7 @@ void grant_withdraw(struct rig *rig, struct grant *g)
 
 	WAIT(rig, (err = rig->backend->unexpose(&g->exposure)) != -EINPROGRESS);
 	CHECK_EQ(err, 0);
-	if (g->exposure.ep->dev->pins)
-		CHECK_EQ(rig->backend->unpin(g->exposure.ep->dev, &g->pin), 0);
+	grant_unpin(g);
 }
 
 void grant_close(struct rig *rig, struct grant *g)

@@ -24,6 +24,7 @@ static void of_nothing(struct rig *rig, struct pair *pair, struct area *remote)
 		CHECK(clock_ns() < until);
 		node_poll(&rig->node[1]);
 	}
+	grant_unpin(&g);
 	rig->backend->forget(pair->end[0].ep, &g.rkey);
 }
 
@@ -51,6 +52,8 @@ void case_fabric_expired(struct rig *rig)
 		CHECK_EQ(err, -EINPROGRESS);
 	if (err)
 		grant_withdraw(rig, &g);
+	else
+		grant_unpin(&g);
 	rig->backend->forget(pair.end[0].ep, &g.rkey);
 	CHECK(!pair.end[0].down && !pair.end[1].down);
 	pair_close(rig, &pair);

@@ -61,6 +61,8 @@ static uint32_t withdraw(const struct rig *rig, struct grant *grants, uint8_t *g
 		int err = gone[i] ? 0 : rig->backend->unexpose(&grants[i].exposure);
 
 		CHECK(!err || err == -EINPROGRESS);
+		if (!err && !gone[i])
+			grant_unpin(&grants[i]);
 		gone[i] = !err;
 		left += !gone[i];
 	}

@@ -1,26 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers come and go, each by a device of its own: what is known of them, and is not needed any
  * more, does not grow with their number. The provider of our tests counts the names. */
-#include <dlfcn.h>
 #include "rig.h"
 
 #define PEERS 200u
 #define MOST  80u
-
-static uint32_t names(void)
-{
-	char path[512];
-	const uint32_t *n;
-	void *provider;
-
-	snprintf(path, sizeof(path), "%s/liburccltest-fi.so", getenv("FI_PROVIDER_PATH"));
-	provider = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-	CHECK(provider);
-	n = dlsym(provider, "urccl_test_names");
-	CHECK(n);
-	dlclose(provider);
-	return __atomic_load_n(n, __ATOMIC_RELAXED); /* the first device's helper removes some */
-}
 
 /* A device like the first is rig's second one for a while. */
 static void come_and_go(struct rig *rig, uint64_t incarnation)
@@ -45,7 +29,7 @@ void case_fabric_known(struct rig *rig)
 		SKIP("only the provider of our tests counts names");
 	for (i = 0; i < PEERS; i++) {
 		come_and_go(rig, 1000 + i);
-		n = names();
+		n = provider_count("urccl_test_names");
 		most = n > most ? n : most;
 	}
 	printf("%u names at most\n", most);

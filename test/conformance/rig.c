@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two devices, their eps, and the events that come out of them. */
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include "rig.h"
 
@@ -107,6 +108,25 @@ void rig_close(struct rig *rig)
 	rig->backend->close(rig->node[1].dev);
 	if (rig->sim)
 		CHECK_EQ(urccl_sim_close(rig->sim), 0);
+}
+
+void *provider_symbol(const char *name)
+{
+	char path[512];
+	void *provider, *symbol;
+
+	snprintf(path, sizeof(path), "%s/liburccltest-fi.so", getenv("FI_PROVIDER_PATH"));
+	provider = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	CHECK(provider);
+	symbol = dlsym(provider, name);
+	CHECK(symbol);
+	dlclose(provider);
+	return symbol;
+}
+
+uint32_t provider_count(const char *name)
+{
+	return load_acquire((uint32_t *)provider_symbol(name));
 }
 
 /* ---- events ---- */

@@ -88,6 +88,10 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
 uint32_t node_poll(struct node *node);
 uint32_t rig_step(struct rig *rig);
 
+/* Of the provider of our tests, which is loaded; and what it counts by that name. */
+void *provider_symbol(const char *name);
+uint32_t provider_count(const char *name);
+
 #define RIG_PATIENCE_NS (30 * NSEC_PER_SEC)
 /* Polls both devices until cond holds; a test that waits longer has failed. */
 #define WAIT(rig, cond)                                                                            \
@@ -136,6 +140,8 @@ void grant_open_until(struct grant *g, struct end *owner, struct end *importer, 
 /* Forgets and withdraws. */
 void grant_close(struct rig *rig, struct grant *g);
 void grant_withdraw(struct rig *rig, struct grant *g);
+/* What follows unexpose() where a case calls that itself. */
+void grant_unpin(struct grant *g);
 
 /* ---- piece.c ---- */
 

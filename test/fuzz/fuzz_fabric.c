@@ -24,6 +24,7 @@ static struct fabric_ep *e;
 static uint8_t bytes[LEN], local[LEN];
 static struct memory *memory;
 static struct exposure exposure;
+static struct pin pin;
 static struct rkey keys[KEYS];
 static struct chunk chunks[CHUNKS];
 static uint32_t is_out[CHUNKS]; /* they are the provider's side */
@@ -221,6 +222,21 @@ static void cancel(struct input *in)
 		backend_fabric.cancel(&chunks[i % CHUNKS], i & 128 ? CANCEL_NOW : CANCEL_ASK);
 }
 
+static void unpin(void)
+{
+	if (!d.bound)
+		must(!backend_fabric.unpin(&d.dev, &pin));
+}
+
+/* 1: it is over. */
+static int unexpose(void)
+{
+	if (backend_fabric.unexpose(&exposure))
+		return 0;
+	unpin();
+	return 1;
+}
+
 /* It is, or is taken back, which takes some time. */
 static void expose(struct input *in)
 {
@@ -228,7 +244,7 @@ static void expose(struct input *in)
 	uint32_t how = (uint32_t)take_number(in, 1);
 
 	if (exposure.scratch) {
-		(void)backend_fabric.unexpose(&exposure);
+		unexpose();
 		return;
 	}
 	exposure = (struct exposure){.ep = &e->ep,
@@ -237,7 +253,15 @@ static void expose(struct input *in)
 				     .len = 1 + how * 8ull,
 				     .rights = how % 8,
 				     .expires_ns = how & 16 ? clock_ns() + how * 1000 : NEVER_NS};
-	(void)backend_fabric.expose(&exposure, key, KEY_MAX);
+	pin = (struct pin){.memory = memory,
+			   .off = exposure.off,
+			   .len = exposure.len,
+			   .rights = exposure.rights};
+	exposure.pin = &pin;
+	if (!d.bound && backend_fabric.pin(&d.dev, &pin))
+		return;
+	if (backend_fabric.expose(&exposure, key, KEY_MAX) < 0)
+		unpin();
 }
 
 static void deed(struct input *in)
@@ -345,7 +369,7 @@ static void end(void)
 		done(&in, &d.talk);
 		poll_once();
 	}
-	while (exposure.scratch && backend_fabric.unexpose(&exposure)) {
+	while (exposure.scratch && !unexpose()) {
 		must(clock_ns() < late);
 		help();
 		poll_once();

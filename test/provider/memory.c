@@ -288,6 +288,19 @@ static void check_allocated(const void *buf, size_t len)
 	}
 }
 
+/* For a test to look up: how many there were; and how many of who asks. */
+#define EXPORT __attribute__((visibility("default")))
+EXPORT extern uint32_t urccl_test_regions;
+EXPORT uint32_t urccl_test_own_regions(void);
+uint32_t urccl_test_regions;
+
+static _Thread_local uint32_t own_regions;
+
+uint32_t urccl_test_own_regions(void)
+{
+	return own_regions;
+}
+
 static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 		      uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr,
 		      void *context)
@@ -322,6 +335,8 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 		return err;
 	}
 	r->fid.key = words()->mr_mode & FI_MR_RAW ? FI_KEY_NOTAVAIL : r->key;
+	__atomic_add_fetch(&urccl_test_regions, 1, __ATOMIC_RELAXED);
+	own_regions++;
 	*mr = &r->fid;
 	return 0;
 }

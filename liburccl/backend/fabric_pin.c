@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A range of memory as regions of libfabric's own, one for each of the pieces that it lies in, with
+ * the range's rights and a random key. All who were given the range share them (struct pin), and
+ * no engine makes or closes them: both take as long as there is memory. Of a provider whose regions
+ * are of an endpoint (FI_MR_ENDPOINT) they are a grant's own.
+ */
+#include <stdlib.h>
+#include "backend/fabric_key.h"
+
+/* What a device made of a pin. */
+struct fabric_pinned {
+	uint32_t pieces, n; /* n: regions, the helper's once a grant's job closes them */
+	uint8_t *parts;	    /* what peers are told */
+	struct fid_mr *mr[];
+};
+
+static uint64_t access_of(uint32_t rights)
+{
+	return (rights & URCCL_RIGHT_READ ? FI_REMOTE_READ : 0) |
+	       (rights & URCCL_RIGHT_WRITE ? FI_REMOTE_WRITE : 0);
+}
+
+uint32_t fabric_range_pieces(const struct pin *p)
+{
+	uint64_t off = p->off, end = p->off + p->len, run;
+	uint32_t n;
+
+	if (!access_of(p->rights))
+		return 0;
+	for (n = 0; off < end; n++) {
+		memory_at(p->memory, off, &run);
+		off += run;
+	}
+	return n;
+}
+
+/* The piece at off, and how much of it is the range's. */
+static void *piece_at(const struct pin *p, uint64_t off, uint64_t *run)
+{
+	uint64_t left = p->off + p->len - off;
+	void *at = memory_at(p->memory, off, run);
+
+	if (*run > left)
+		*run = left;
+	return at;
+}
+
+int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
+		      struct fid_mr **mr, uint32_t *n)
+{
+	uint64_t off, run;
+	uint32_t i = 0;
+	int err;
+
+	for (off = p->off; off < p->off + p->len; off += run, i++) {
+		void *at = piece_at(p, off, &run);
+
+		if (i < *n)
+			continue;
+		err = fabric_region_open(d, way, at, run, access_of(p->rights), &mr[*n]);
+		if (err)
+			return err;
+		++*n;
+	}
+	return 0;
+}
+
+int fabric_range_parts(const struct fabric_device *d, const struct pin *p, struct fid_mr **mr,
+		       uint32_t first, uint32_t n, uint8_t *to)
+{
+	uint64_t off, run;
+	uint32_t i = 0;
+	int err = 0;
+
+	for (off = p->off; i < first + n && !err; off += run, i++) {
+		void *at = piece_at(p, off, &run);
+
+		if (i < first)
+			continue;
+		err = fabric_part_put(d, mr ? mr[i] : NULL, at, run, to);
+		to += fabric_part_bytes(d);
+	}
+	return err;
+}
+
+int fabric_range_close(struct fid_mr **mr, uint32_t *n)
+{
+	for (; *n; --*n)
+		if (fabric_fid_close(&mr[*n - 1]->fid))
+			return -FI_EBUSY;
+	return 0;
+}
+
+/* ---- pins ---- */
+
+static struct fabric_pinned *pinned_of(const struct pin *p)
+{
+	return p->mr;
+}
+
+uint32_t fabric_pin_pieces(const struct pin *p)
+{
+	return pinned_of(p)->pieces;
+}
+
+const uint8_t *fabric_pin_parts(const struct pin *p)
+{
+	return pinned_of(p)->parts;
+}
+
+int fabric_pin_close(const struct pin *p)
+{
+	return fabric_range_close(pinned_of(p)->mr, &pinned_of(p)->n);
+}
+
+static struct fabric_pinned *pinned_new(const struct fabric_device *d, uint32_t pieces)
+{
+	struct fabric_pinned *made = malloc(
+		sizeof(*made) + (size_t)pieces * (sizeof(made->mr[0]) + fabric_part_bytes(d)));
+
+	if (!made)
+		return NULL;
+	made->pieces = pieces;
+	made->n = 0;
+	made->parts = (uint8_t *)&made->mr[pieces];
+	return made;
+}
+
+static int pinned_free(struct fabric_device *d, struct fabric_pinned *made)
+{
+	for (; made->n; made->n--)
+		if (fabric_fid_end(d, &made->mr[made->n - 1]->fid))
+			return -EBUSY;
+	free(made);
+	return 0;
+}
+
+int fabric_pin(struct device *dev, struct pin *p)
+{
+	struct fabric_device *d = fabric_device(dev);
+	uint32_t pieces = fabric_range_pieces(p);
+	struct fabric_pinned *made;
+	int err = 0;
+
+	if (pieces > fabric_key_pieces(d))
+		return -E2BIG;
+	made = pinned_new(d, pieces);
+	if (!made)
+		return -ENOMEM;
+	if (pieces)
+		err = fabric_range_open(d, NULL, p, made->mr, &made->n);
+	if (!err)
+		err = fabric_range_parts(d, p, made->mr, 0, pieces, made->parts);
+	if (!err)
+		p->mr = made;
+	else
+		pinned_free(d, made); /* nobody was told of these keys */
+	return err;
+}
+
+int fabric_unpin(struct device *dev, struct pin *p)
+{
+	int err = pinned_free(fabric_device(dev), p->mr);
+
+	if (!err)
+		p->mr = NULL;
+	return err;
+}
