@@ -384,20 +384,25 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 /* In how long something is to be looked at that nobody will wake us for; 0: nothing is. */
 static uint64_t timer_ns(const struct fabric_device *d)
 {
+	uint64_t now = clock_ns(), at = d->expire_ns;
 	struct list *pos;
-	uint64_t now;
 
 	if (d->stalled || ((!d->waits || load_acquire(&d->unwatched)) && !list_empty(&d->eps)))
 		return RETRY_NS;
 	if (d->revoking)
 		return TICK_NS;
-	list_for_each(pos, &d->eps)
-		if (list_entry(pos, struct fabric_ep, all)->deadline_ns)
+	list_for_each(pos, &d->eps) {
+		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+		uint64_t again = e->resend_ns ? e->resend_ns : now + e->resend_in;
+
+		if (e->deadline_ns)
 			return TICK_NS;
-	if (d->expire_ns == NEVER_NS)
+		if (fabric_talk_awaits(e) && again < at)
+			at = again;
+	}
+	if (at == NEVER_NS)
 		return 0;
-	now = clock_ns();
-	return d->expire_ns > now ? d->expire_ns - now : 1;
+	return at > now ? at - now : 1;
 }
 
 static void timer_set(struct fabric_device *d)

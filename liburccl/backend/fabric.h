@@ -88,6 +88,8 @@
 #define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a way in place of one that failed */
 #define AGAIN_MAX_NS	(5 * NSEC_PER_SEC)	/* for it, while both sides are at work on it */
 #define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our last word to leave */
+#define RESEND_NS	(100 * NSEC_PER_MSEC)	/* for a word on what was said; twice as long */
+#define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time that it is said again, at most that */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
 
 struct fabric_device;
@@ -212,7 +214,8 @@ enum fabric_message {
 };
 
 struct fabric_head {			/* little-endian */
-	uint8_t type, checked;		/* enum fabric_message; 1: crc is there */
+	uint8_t type, checked;		/* enum fabric_message; 1: crc is there, and of an ACK
+					 * seq: of a SEND that was given up */
 	uint16_t len;			/* bytes that follow */
 	uint32_t seq;			/* of DATA, from 1 */
 	uint32_t taken;			/* greatest seq up to which all were taken here */
@@ -337,6 +340,8 @@ struct fabric_ep {
 	uint32_t taken;			/* of the peer's, up to which all are */
 	uint64_t beyond;		/* bit k: taken + 1 + k is too */
 	uint32_t told;			/* of it, to the peer */
+	uint64_t resend_ns;		/* when what is not answered is said again; 0: not set */
+	uint64_t resend_in;		/* how long that is waited for */
 
 	/* chunks */
 	struct fabric_queue urgent, bulk;
@@ -500,6 +505,9 @@ void fabric_talk_push(struct fabric_ep *e);
 void fabric_talk_begin(struct fabric_device *d);	/* of a poll */
 void fabric_talk_poll(struct fabric_device *d);
 void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);	/* room for another ep */
+/* Says again what the peer's answer is late for. */
+void fabric_talk_tick(struct fabric_ep *e);
+int fabric_talk_awaits(const struct fabric_ep *e);	/* an answer */
 void fabric_talk_end(struct fabric_ep *e);		/* its SENDs come out */
 void fabric_talk_leave(struct fabric_ep *e);		/* its slots are nobody's */
 int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);

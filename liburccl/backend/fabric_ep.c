@@ -79,6 +79,7 @@ static struct fabric_ep *ep_new(struct device *dev)
 	fabric_queue_init(&e->urgent);
 	fabric_queue_init(&e->bulk);
 	fabric_queue_init(&e->unproved);
+	e->resend_in = RESEND_NS;
 	for (i = 0; i < FABRIC_OPS; i++) {
 		e->ops[i].next = e->free_ops;
 		e->free_ops = &e->ops[i];
@@ -238,6 +239,9 @@ void fabric_ep_break(struct fabric_ep *e)
 
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len)
 {
+	/* It has not heard that we joined it. */
+	if (number == e->number && number == e->peer_number && e->way_state == WAY_READY)
+		e->wants |= WANT_JOINED;
 	if (number < e->number || number <= e->peer_number || len > FABRIC_WORD)
 		return;
 	e->peer_number = number;
@@ -490,6 +494,7 @@ void fabric_ep_tick(struct fabric_ep *e)
 		fabric_ep_down(e, -ETIMEDOUT);
 	if (e->state == EP_UP && late)
 		way_is_late(e, now);
+	fabric_talk_tick(e);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);
 	if (e->state == EP_CLOSING && e->ended && !e->keys_out &&

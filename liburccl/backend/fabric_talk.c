@@ -3,6 +3,12 @@
  * Messages: SENDs and what eps say to each other, copied into slots of talk. A SEND comes out when
  * the peer has said that it took it, so no provider's word on delivery is needed; the count that
  * says so goes with every message, or by itself if a poll brought none to go with.
+ *
+ * A provider may complete a message that never comes, where a connection goes or a peer's buffers
+ * are short. So the first SEND that the peer has not taken is said again after a while, and then
+ * the next; what was taken before is counted once, and answered. Of one that was given up meanwhile
+ * the number alone is said, as all behind it wait for that. A way is said again until the peer has
+ * joined it. All else is asked for again by who misses it, or has a time limit of its own.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
@@ -169,17 +175,25 @@ static void say_wants(struct fabric_ep *e)
 		e->wants &= ~(uint32_t)WANT_BYE;
 }
 
-static void send_data(struct fabric_ep *e, struct fabric_slot *s, struct chunk *c)
+static void send_data(struct fabric_ep *e, struct fabric_slot *s, const struct chunk *c,
+		      uint32_t seq)
 {
 	struct fabric_head *h = head_of(s);
 
 	memcpy(s->buf + sizeof(*h), c->local, c->len);
-	h->seq = htole32(++e->seq);
+	h->seq = htole32(seq);
 	if (c->checksum) {
 		h->checked = 1;
 		h->crc = htole32(crc32c(0, c->local, c->len));
 	}
-	e->unacked[e->seq % FABRIC_CREDITS] = c;
+	slot_go(e, s);
+}
+
+/* Of a SEND that was given up. */
+static void send_number(struct fabric_ep *e, struct fabric_slot *s, uint32_t seq)
+{
+	head_of(s)->seq = htole32(seq);
+	head_of(s)->checked = 1;
 	slot_go(e, s);
 }
 
@@ -200,12 +214,87 @@ void fabric_talk_push(struct fabric_ep *e)
 	}
 	say_wants(e);
 	while (e->sends.head && e->seq - e->acked < FABRIC_CREDITS && list_empty(&e->saying)) {
-		s = slot_take(e, MESSAGE_DATA, e->sends.head->len);
+		struct chunk *c = e->sends.head;
+
+		s = slot_take(e, MESSAGE_DATA, c->len);
 		if (!s)
 			break;
 		e->queued--;
-		send_data(e, s, fabric_queue_pop(&e->sends));
+		fabric_queue_pop(&e->sends);
+		e->unacked[++e->seq % FABRIC_CREDITS] = c;
+		send_data(e, s, c, e->seq);
 	}
+}
+
+/* ---- saying again ---- */
+
+/* Either side says its way until it has heard that the other one joined it. */
+static int way_is_awaited(const struct fabric_ep *e)
+{
+	return e->peer_joined < e->number &&
+	       (e->way_state == WAY_WAITS || e->way_state == WAY_READY);
+}
+
+int fabric_talk_awaits(const struct fabric_ep *e)
+{
+	return e->state == EP_UP && (e->acked != e->seq || way_is_awaited(e));
+}
+
+static int is_among(const struct list *slots, enum fabric_message type, uint32_t seq)
+{
+	struct list *pos;
+
+	list_for_each(pos, slots) {
+		const struct fabric_head *h = head_of(list_entry(pos, struct fabric_slot, link));
+
+		if (h->type == type && le32toh(h->seq) == seq)
+			return 1;
+	}
+	return 0;
+}
+
+/* It may come yet: the provider is not done with it. */
+static int is_on_its_way(const struct fabric_ep *e, enum fabric_message type, uint32_t seq)
+{
+	return is_among(&e->saying, type, seq) || is_among(&e->said, type, seq);
+}
+
+static void data_again(struct fabric_ep *e)
+{
+	uint32_t seq = e->acked + 1;
+	const struct chunk *c = e->unacked[seq % FABRIC_CREDITS];
+	enum fabric_message type = c ? MESSAGE_DATA : MESSAGE_ACK;
+	struct fabric_slot *s;
+
+	if (is_on_its_way(e, MESSAGE_DATA, seq) || is_on_its_way(e, type, seq))
+		return;
+	s = slot_take(e, type, c ? c->len : 0);
+	if (s && c)
+		send_data(e, s, c, seq);
+	else if (s)
+		send_number(e, s, seq);
+}
+
+void fabric_talk_tick(struct fabric_ep *e)
+{
+	uint64_t now;
+
+	if (!fabric_talk_awaits(e)) {
+		e->resend_ns = 0;
+		e->resend_in = RESEND_NS;
+		return;
+	}
+	now = clock_ns();
+	if (e->resend_ns && now < e->resend_ns)
+		return;
+	if (e->resend_ns) {
+		if (e->acked != e->seq)
+			data_again(e);
+		if (way_is_awaited(e) && !is_on_its_way(e, MESSAGE_WAY, 0))
+			e->wants |= WANT_WAY;
+		e->resend_in = e->resend_in < RESEND_MAX_NS / 2 ? 2 * e->resend_in : RESEND_MAX_NS;
+	}
+	e->resend_ns = now + e->resend_in;
 }
 
 /* What was taken and no message went to say so with. */
@@ -247,14 +336,19 @@ static int acked(struct fabric_ep *e, uint32_t n)
 		if (c)
 			fabric_out(e, c, 0, CHUNK_QUIET);
 	}
+	e->resend_ns = 0;
+	e->resend_in = RESEND_NS;
 	return 0;
 }
 
-/* 1: it comes for the first time; 0: it came before; -EPROTO. */
+/* 1: it comes for the first time; 0: it came before, and who said it again has not heard that;
+ * -EPROTO. */
 static int number_takes(struct fabric_ep *e, uint32_t seq)
 {
 	uint32_t ahead = seq - e->taken;
 
+	if ((int32_t)ahead <= 0)
+		e->told = e->taken - 1;
 	if ((int32_t)ahead <= 0)
 		return 0;
 	if (ahead > FABRIC_CREDITS)
@@ -354,6 +448,9 @@ static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
 	}
 	if (h->type == MESSAGE_DATA && e->state == EP_UP)
 		return hear_data(d, e, s, h);
+	if (h->type == MESSAGE_ACK && h->checked && e->state == EP_UP &&
+	    number_takes(e, le32toh(h->seq)) < 0)
+		fabric_ep_down(e, -EPROTO);
 	if (h->type != MESSAGE_ACK && h->type != MESSAGE_DATA)
 		hear_word(e, h->type, s->buf + sizeof(*h), le16toh(h->len));
 	return 0;

@@ -105,6 +105,17 @@ void op_end(struct prov_ep *ep, struct op *op, int err)
 	op->type = 0;
 }
 
+/* 1: it has ended, and nobody will hear it. */
+static int is_lost(struct prov_ep *ep, struct op *op)
+{
+	uint32_t lose = words()->lose;
+
+	if (op->type != PACKET_SEND || !lose || domain_random(ep->domain, lose))
+		return 0;
+	op_end(ep, op, 0);
+	return 1;
+}
+
 /* 1: it has ended, and others with it. */
 static int ends_always(struct prov_ep *ep, struct op *op)
 {
@@ -192,7 +203,7 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 	list_init(&op->link);
 	list_add_tail(&op->link, &ep->sending);
 	/* Never begun, and nobody is to rely on that. */
-	err = ends_always(ep, op) ? 0 : error_for(ep, op, 2);
+	err = is_lost(ep, op) || ends_always(ep, op) ? 0 : error_for(ep, op, 2);
 	if (err)
 		op_end(ep, op, err);
 	wire_push(ep);

@@ -272,6 +272,26 @@ static void cut(void)
 	CHECK(n && n < OPS && came > OPS - n && came < OPS);
 }
 
+/* All are said to have gone well. */
+static void lost(void)
+{
+	struct fi_cq_msg_entry entry;
+	uint32_t i, done = 0, came = 0;
+	uint8_t in[OPS];
+
+	for (i = 0; i < OPS; i++)
+		CHECK_EQ(fi_recv(b.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	for (i = 0; i < OPS; i++)
+		CHECK_EQ(fi_send(a.ep, local, 1, NULL, a.other, &contexts[i]), 0);
+	for (i = 0; i < TURNS / 10; i++) {
+		came += fi_cq_read(b.cq, &entry, 1) == 1;
+		done += fi_cq_read(a.cq, &entry, 1) == 1;
+	}
+	printf("%u of %u messages came\n", came, OPS);
+	CHECK_EQ(done, OPS);
+	CHECK(came && came < OPS);
+}
+
 /* How the next completion of a went, which is an error. */
 static struct fi_cq_err_entry next_error(void)
 {
@@ -517,6 +537,7 @@ static const struct {
 	{"eagain=50", comes_again, NULL},
 	{"cqerr=20", errors, NULL},
 	{"cut=4", cut, NULL},
+	{"lose=4", lost, NULL},
 	{"busy=2", busy, NULL},
 	{"poison=99", poison, NULL},
 	{"cutter=99", cutter, NULL},

@@ -56,6 +56,7 @@ struct words {
 	uint32_t eagain;  /* percent of the posts that are told to come again */
 	uint32_t cqerr;	  /* one of so many completions is an error; 0: none */
 	uint32_t cut;	  /* one of so many messages ends with FI_ECANCELED; 0: none */
+	uint32_t lose;	  /* likewise, completes and never comes */
 	uint32_t poison, cutter;   /* bytes of what fails always, alone or with all others */
 	uint32_t tx_dead, rx_dead; /* completions after which a queue gives errors alone */
 	uint32_t recv_dead;	   /* likewise of receives that are posted */

@@ -17,6 +17,7 @@
  *	cqerr=N			about one of N operations fails, done or not
  *	cut=N			about one of N messages ends with FI_ECANCELED, as with a connection
  *				that was cut: it has come or not
+ *	lose=N			about one of N messages completes, and never comes
  *	poison=N		a read or write of N bytes fails, always
  *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
  *	tx_dead=N, rx_dead=N	a queue gives N completions and then errors alone: one without
@@ -95,10 +96,11 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		uint32_t *to;
 	} all[] = {
 		{"eagain", &w->eagain},		{"cqerr", &w->cqerr},
-		{"cut", &w->cut},		{"poison", &w->poison},
-		{"cutter", &w->cutter},		{"tx_dead", &w->tx_dead},
-		{"rx_dead", &w->rx_dead},	{"recv_dead", &w->recv_dead},
-		{"close_slow", &w->close_slow}, {"busy", &w->busy},
+		{"cut", &w->cut},		{"lose", &w->lose},
+		{"poison", &w->poison},		{"cutter", &w->cutter},
+		{"tx_dead", &w->tx_dead},	{"rx_dead", &w->rx_dead},
+		{"recv_dead", &w->recv_dead},	{"close_slow", &w->close_slow},
+		{"busy", &w->busy},
 	};
 	size_t i;
 
