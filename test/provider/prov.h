@@ -13,8 +13,8 @@
  * to it (FI_PROGRESS_MANUAL), or all of the domain, the target's side of others' reads and writes
  * too. So a process that is stopped answers nobody.
  *
- * One lock a domain, held by each call from its beginning to its end; with threading=domain who
- * finds it taken broke the rule.
+ * One lock a domain, held by each call from its beginning to its end, in the order in which they
+ * come; with threading=domain who finds it taken broke the rule.
  */
 #ifndef PROV_H
 #define PROV_H
@@ -77,7 +77,7 @@ const struct words *words(void);
 struct prov_domain {
 	struct fid_domain fid;
 	struct fid_fabric *fabric;
-	pthread_mutex_t lock;
+	uint32_t tickets, turn; /* its lock: given out, and whose turn it is */
 	uint64_t random;
 	uint32_t objects;  /* queues, vectors, endpoints, regions, mapped keys */
 	uint32_t contexts; /* mode bits: contexts are ours while in flight */
