@@ -79,7 +79,7 @@ static void malformed(void)
 	fails(long_text, sizeof(long_text), -EINVAL, "address to dial");
 	fails("127.0.0.1\0:7", 12, -EINVAL, "address to dial");
 	fails("\0\1\2\3", 4, -EINVAL, "address to dial");
-	fails("x", 0, -EINVAL, "nothing");
+	fails("x", 0, -EINVAL, "no address to dial");
 }
 
 static void nobody(void)

@@ -17,7 +17,7 @@ import sys
 
 OWN = {"shm": "1 to 3", "tcp": "1 to 2"}
 TRANSPORTS = list(OWN)
-WORK = [["--op", "write", "--size", "64k"], ["--op", "readv", "--size", "64k"],
+WORK = [["--op", "write", "--size", "64k", "--check"], ["--op", "readv", "--size", "64k", "--check"],
         ["--op", "notify", "--size", "64"]]
 MOMENT = ["--duration", "0.05", "--warmup", "0.01", "--cpu", "-1", "--engine-cpu", "-1",
           "--server-cpu", "-1", "--server-engine-cpu", "-1"]
@@ -55,7 +55,7 @@ class Server:
 
 
 def dial(perf, library, server, transport, work):
-    return subprocess.run([perf, server.at, "--check", "--transport", transport, *MOMENT, *work],
+    return subprocess.run([perf, server.at, "--transport", transport, *MOMENT, *work],
                           env=preloaded(library), stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
 
