@@ -123,18 +123,20 @@ static int open_slots(struct push *p, struct problem *why)
 }
 
 /*
- * Unchecked, nobody fills the cache, and memory that was never written is no memory yet. If there
- * is not so much of it the kernel would end a process for that: urccl_alloc() says no.
+ * Unchecked, nobody fills the cache, and memory that was never written is no memory yet, so that we
+ * do. If there is not so much of it the kernel would end a process for that: urccl_alloc() says no,
+ * before devices have pinned what there is.
  */
-static int fill_cache(struct push *p, struct problem *why)
+static int cache_fits(struct push *p, struct problem *why)
 {
 	uint64_t len = side_bytes(&p->cache);
 	void *room;
 
-	if (!p->o->pull && (urccl_alloc(p->node.ctx, len, &room) || urccl_free(p->node.ctx, room)))
+	if (p->o->verify || p->o->pull)
+		return 0;
+	if (urccl_alloc(p->node.ctx, len, &room) || urccl_free(p->node.ctx, room))
 		return problem(why, "no memory for a cache of %.2f GiB: %s",
 			       (double)len / (1u << 30), urccl_errmsg());
-	memset(p->cache.base, 1, len);
 	return 0;
 }
 
@@ -155,12 +157,13 @@ static int push_open(struct push *p, const struct job *job, struct problem *why)
 	c.entries = ring_entries(p);
 	if (tally_open(&p->tally, job->o, &job->shape, job->trace.n))
 		return problem(why, "no memory for %u requests", job->trace.n);
-	if (node_open(&p->node, &c, why) ||
+	if (node_open(&p->node, &c, why) || cache_fits(p, why) ||
 	    node_cache(&p->node, &p->cache, job->o->pull ? URCCL_RIGHT_READ : 0, &p->cache_region,
 		       why) ||
-	    (!job->o->verify && fill_cache(p, why)) || open_post(p, why) || make_hello(p, why) ||
-	    open_slots(p, why))
+	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
 		return -1;
+	if (!job->o->verify)
+		memset(p->cache.base, 1, side_bytes(&p->cache));
 	return 0;
 }
 

@@ -76,7 +76,7 @@ static uint64_t peer_used(const struct peer *p)
 
 /* What peers have that are not about to go. */
 struct kept {
-	uint32_t peers, qps;
+	uint32_t peers, qps, owners; /* of queue pairs */
 };
 
 static int kept_peers_over(const struct control *c, const struct kept *k)
@@ -85,17 +85,23 @@ static int kept_peers_over(const struct control *c, const struct kept *k)
 }
 
 /* One may have more than all, as it has several rails. */
-static int kept_over(const struct control *c, const struct kept *k)
+static int kept_qps_over(const struct control *c, const struct kept *k)
 {
 	uint32_t max = c->config.params->max_qps;
 
-	return kept_peers_over(c, k) || (max && k->qps > max && k->peers > 1);
+	return max && k->qps > max && k->owners > 1;
+}
+
+static int kept_over(const struct control *c, const struct kept *k)
+{
+	return kept_peers_over(c, k) || kept_qps_over(c, k);
 }
 
 static void kept_less(struct kept *k, const struct peer *p)
 {
 	k->peers--;
 	k->qps -= p->qps;
+	k->owners -= p->qps != 0;
 }
 
 /* Of what there are too many. */
@@ -118,7 +124,8 @@ static struct peer *cool_next(const struct control *c, const struct kept *k, uin
 	return best;
 }
 
-/* Without those that are about to go and have come so far: one that does not answer is there. */
+/* Without those that are about to go and have come so far: one that does not answer is there, and
+ * one that said yes is not. */
 static void cool_going(const struct control *c, enum heat least, struct kept *k, uint64_t now)
 {
 	const struct list *pos;
@@ -126,14 +133,15 @@ static void cool_going(const struct control *c, enum heat least, struct kept *k,
 	list_for_each(pos, &c->warm) {
 		const struct peer *p = list_entry(pos, struct peer, warm);
 
-		if (p->heat >= least && now - p->cool_ns < COOL_AGAIN_NS)
+		if (p->heat == HEAT_PAUSING || p->heat == HEAT_COMMITTED ||
+		    (p->heat >= least && now - p->cool_ns < COOL_AGAIN_NS))
 			kept_less(k, p);
 	}
 }
 
 static void cool_some(struct control *c)
 {
-	struct kept kept = {c->nwarm, c->nqps};
+	struct kept kept = {c->nwarm, c->nqps, c->nowners};
 	uint64_t now = clock_ns();
 	struct peer *p;
 	uint32_t n;
@@ -246,6 +254,7 @@ void cool_warm(struct control *c, struct peer *p)
 	c->nwarm++;
 	p->qps = peer_qps(p);
 	c->nqps += p->qps;
+	c->nowners += p->qps != 0;
 	idle_rest(c);
 	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
@@ -262,7 +271,8 @@ void cool_leave(struct control *c, struct peer *p)
 	list_del(&p->warm);
 	c->nwarm--;
 	c->nqps -= p->qps;
-	if (!kept_over(c, &(struct kept){c->nwarm, c->nqps}))
+	c->nowners -= p->qps != 0;
+	if (!kept_over(c, &(struct kept){c->nwarm, c->nqps, c->nowners}))
 		alarm_stop(&c->cool_alarm);
 	if (!c->nwarm)
 		alarm_stop(&c->idle_alarm);
@@ -335,13 +345,14 @@ static void cool_paused(struct control *c, struct cmd *cmd)
  * asked one after the other, and all answer at once: no more go than have to. */
 static int cool_yes(struct control *c, struct peer *p)
 {
-	struct kept kept = {c->nwarm, c->nqps};
+	struct kept kept = {c->nwarm, c->nqps, c->nowners};
 	uint64_t now = clock_ns();
 
 	if (p->heat != HEAT_ASKING)
 		return -EPROTO;
 	cool_going(c, HEAT_PAUSING, &kept, now);
-	if (!p->cool_unused && !kept_over(c, &kept)) {
+	if (!p->cool_unused && !kept_peers_over(c, &kept) &&
+	    !(p->qps && kept_qps_over(c, &kept))) {
 		peer_send(c, p, WIRE_COOL_NO, 0);
 		cool_stay(c, p);
 		return 0;

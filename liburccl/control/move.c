@@ -134,6 +134,8 @@ static int is_pinned(struct control *c, const struct allocation *a)
 	struct list *pos;
 	uint32_t i;
 
+	if (c->npinning) /* of what memory is not in the list yet */
+		return 1;
 	if (!devices_by_pages(c))
 		return 0;
 	list_for_each(pos, &c->regions) {
@@ -143,7 +145,7 @@ static int is_pinned(struct control *c, const struct allocation *a)
 			if (r->extents[i]->addr - a->addr < a->len)
 				return 1;
 	}
-	return c->npinning > 0;
+	return 0;
 }
 
 /* One that failed, for want of memory, is tried again by the next call, and one that devices have

@@ -596,7 +596,7 @@ struct control {
 	struct list pins_held;		   /* regions that wait for moves to end */
 	uint32_t npinning;		   /* regions of which devices are being told */
 	struct list warm;    /* peers with a data path */
-	uint32_t nwarm, nqps;
+	uint32_t nwarm, nqps, nowners; /* and of these: queue pairs, and who has some */
 	struct alarm cool_alarm; /* more than max_warm, or max_qps: to ask again */
 	uint64_t cool_rest_ns;
 	struct alarm idle_alarm; /* to look whom nobody uses */
