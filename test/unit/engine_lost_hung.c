@@ -15,23 +15,13 @@ static struct engine_cmd lost;
 static struct clock sim;
 static uint64_t since;
 
-static void watch(uint32_t peer, uint64_t user_data)
-{
-	struct urccl_sqe *sqe = rig_sqe(&rig, user_data);
-
-	urccl_prep_watch(sqe, (struct urccl_peer){peer});
-	sqe->user_data = user_data;
-	rig_enter(&rig);
-	rig_turns(&rig);
-}
-
 static void begin(uint32_t writes, uint32_t stuck)
 {
 	clock_init(&sim);
 	rig_engine_open_by(&rig, &sim, -1, ENTRIES, SLOTS);
 	rig_peer_open(&rig);
 	rig_key(&rig, 0, 0);
-	watch(0, ALL);
+	rig_watch(&rig, 0, ALL);
 	rig.hung = 1;
 	rig.stuck = stuck;
 	if (writes)
@@ -122,7 +112,7 @@ static void for_ever(void)
 	note(2);
 	rig_turns(&rig);
 	CHECK(!rig_cqe(&rig, &cqe));
-	watch(RIG_HANDLE, LATER);
+	rig_watch(&rig, RIG_HANDLE, LATER);
 	CHECK_EQ(rig_ended(&rig, LATER).res, -ECONNRESET);
 	rig_closed(&rig, &rig.ep[0]);
 	rig_turns(&rig);

@@ -431,6 +431,16 @@ static inline void rig_enter(struct engine_rig *rig)
 	rig->r->producer_line.sq_tail = rig->r->pub.sqe_tail;
 }
 
+static inline void rig_watch(struct engine_rig *rig, uint32_t peer, uint64_t user_data)
+{
+	struct urccl_sqe *sqe = rig_sqe(rig, user_data);
+
+	urccl_prep_watch(sqe, (struct urccl_peer){peer});
+	sqe->user_data = user_data; /* each urccl_prep_ call sets it to 0 */
+	rig_enter(rig);
+	rig_turns(rig);
+}
+
 /* 1: the next CQE is taken. */
 static inline int rig_cqe(struct engine_rig *rig, struct urccl_cqe *cqe)
 {

@@ -7,16 +7,6 @@ enum { ENTRIES = 8, SLOTS = 4, LEN = 4096, WRITE = 1, EARLY, LATER, GONE, ALL, T
 
 static struct engine_rig rig;
 
-static void watch(uint32_t peer, uint64_t user_data)
-{
-	struct urccl_sqe *sqe = rig_sqe(&rig, user_data);
-
-	urccl_prep_watch(sqe, (struct urccl_peer){peer});
-	sqe->user_data = user_data;
-	rig_enter(&rig);
-	rig_turns(&rig);
-}
-
 static void nothing(void)
 {
 	struct urccl_cqe cqe;
@@ -62,16 +52,16 @@ static void of_the_peer(void)
 	struct urccl_cqe cqe;
 
 	begin(&lost);
-	watch(RIG_HANDLE, EARLY);
+	rig_watch(&rig, RIG_HANDLE, EARLY);
 	nothing();
-	watch(RIG_HANDLE, LATER);
+	rig_watch(&rig, RIG_HANDLE, LATER);
 	CHECK_EQ(rig_ended(&rig, EARLY).res, -ECANCELED);
 	nothing();
 	written();
 	cqe = rig_ended(&rig, LATER);
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
 	CHECK(!(cqe.flags & URCCL_CQE_MORE));
-	watch(RIG_HANDLE, GONE);
+	rig_watch(&rig, RIG_HANDLE, GONE);
 	CHECK_EQ(rig_ended(&rig, GONE).res, -ECONNRESET);
 	end(&lost);
 }
@@ -83,7 +73,7 @@ static void of_all(void)
 	struct urccl_cqe cqe;
 
 	begin(&lost);
-	watch(0, ALL);
+	rig_watch(&rig, 0, ALL);
 	nothing();
 	rig_event(&rig, (struct event){.type = EVENT_MESSAGE,
 				       .ep = &rig.ep[0],
@@ -97,7 +87,7 @@ static void of_all(void)
 	written();
 	cqe = rig_ended(&rig, ALL);
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
-	watch(RIG_HANDLE, GONE);
+	rig_watch(&rig, RIG_HANDLE, GONE);
 	CHECK_EQ(rig_ended(&rig, GONE).res, -ECONNRESET);
 	end(&lost);
 }
