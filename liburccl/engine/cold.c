@@ -91,7 +91,7 @@ static void want(struct engine_peer *p, uint32_t reason, uint64_t arg)
 				       .handle = p->handle,
 				       .reason = reason,
 				       .arg = {arg}};
-	mailbox_post(e->config.control, &p->want.msg);
+	control_ask(e, &p->want);
 }
 
 void peer_want(struct engine_peer *p)

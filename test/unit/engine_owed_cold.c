@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A peer without a data path is given up, since more notifications to it failed than are kept in
- * mind, while the control thread has it that the peer is wanted: it hears of that, too. */
+ * mind, while the control thread has it that the peer is wanted: it hears of that, too. A simulated
+ * clock stands still while it is asked, and goes on when it has answered. */
 #include "engine_rig.h"
 
 enum { ENTRIES = 1024, SLOTS = 4 };
@@ -61,15 +62,27 @@ static uint32_t wanted(void)
 	return reason;
 }
 
-int main(void)
+static void gives_up(struct clock *clock)
 {
-	rig_engine_open(&rig, ENTRIES, SLOTS);
+	rig_engine_open_by(&rig, clock, -1, ENTRIES, SLOTS);
 	rig_peer_open(&rig);
 	cool();
 	fail_many(OWED_MAX + 1);
+	CHECK_EQ(clock ? clock->held : 1, 1);
 	CHECK_EQ(wanted(), REASON_NONE);
 	CHECK_EQ(wanted(), REASON_OWED);
 	rig_peer_close(&rig);
+	CHECK_EQ(clock ? clock->held : 0, 0);
 	rig_engine_close(&rig);
+}
+
+int main(void)
+{
+	struct clock clock;
+
+	gives_up(NULL);
+	clock_init(&clock);
+	gives_up(&clock);
+	clock_fini(&clock);
 	return 0;
 }
