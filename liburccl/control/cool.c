@@ -445,6 +445,16 @@ static void cool_forget_keys(struct peer *p)
 	}
 }
 
+/* Where one could, others may: they are asked again as soon as at first. */
+static void cool_went(struct control *c)
+{
+	if (c->cool_rest_ns <= COOL_AGAIN_NS || list_empty(&c->cool_alarm.link))
+		return;
+	c->cool_rest_ns = COOL_AGAIN_NS;
+	alarm_stop(&c->cool_alarm);
+	alarm_set(c, &c->cool_alarm, COOL_AGAIN_NS);
+}
+
 static int cool_cold(struct control *c, struct peer *p)
 {
 	uint32_t i;
@@ -463,6 +473,7 @@ static int cool_cold(struct control *c, struct peer *p)
 	p->broken = 0;
 	alarm_stop(&p->delay);
 	cool_leave(c, p);
+	cool_went(c);
 	cool_forget_keys(p);
 	log_heat(c, p);
 	rails_end(p);

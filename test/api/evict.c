@@ -34,21 +34,12 @@ static uint32_t draw(uint32_t n)
 	return (uint32_t)(state >> 20) % n;
 }
 
-static int warm(const struct side *s, struct urccl_peer peer)
-{
-	struct urccl_peer_info info = {.size = sizeof(info)};
-
-	CHECK_EQ(urccl_peer_info(s->ctx, peer, &info), 0);
-	CHECK_EQ(info.state, URCCL_PEER_UP);
-	return (int)info.warm;
-}
-
 static uint32_t count_warm(void)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < npeers; i++)
-		n += (uint32_t)warm(hub, friends[i].peer);
+		n += (uint32_t)side_is_warm(hub, friends[i].peer);
 	return n;
 }
 
@@ -154,7 +145,7 @@ static void friend_writes(struct friend *f)
 
 static void something(struct friend *f, uint32_t choices)
 {
-	returns += !warm(hub, f->peer);
+	returns += !side_is_warm(hub, f->peer);
 	switch (draw(choices)) {
 	case 0:
 	case 1:
@@ -243,7 +234,7 @@ static void quiet(void)
 		CHECK(now_ns() < until);
 	}
 	for (i = 0, n = 0; i < npeers; i++)
-		n += (uint32_t)warm(&friends[i].s, friends[i].s.peer);
+		n += (uint32_t)side_is_warm(&friends[i].s, friends[i].s.peer);
 	CHECK_LE(n, warm_most + 1); /* the last may be on its way here */
 }
 

@@ -26,15 +26,6 @@ static void heard(void *arg, int level, const char *text)
 		__atomic_fetch_add(&cooled, 1, __ATOMIC_RELAXED);
 }
 
-static int warm(const struct side *s)
-{
-	struct urccl_peer_info info = {.size = sizeof(info)};
-
-	CHECK_EQ(urccl_peer_info(s->ctx, s->peer, &info), 0);
-	CHECK_EQ(info.state, URCCL_PEER_UP);
-	return (int)info.warm;
-}
-
 /* Over RDMA devices that are made up those of both sides are counted; else 0. */
 static uint32_t queue_pairs(void)
 {
@@ -55,7 +46,7 @@ static void goes(uint64_t since)
 {
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 
-	while (warm(&p.a) || warm(&p.b)) {
+	while (side_is_warm(&p.a, p.a.peer) || side_is_warm(&p.b, p.b.peer)) {
 		side_silent(&p.b, &p.a, 1000000);
 		CHECK(now_ns() < until);
 	}

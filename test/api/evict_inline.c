@@ -19,11 +19,7 @@ static uint8_t local[LEN], bytes[PEERS][LEN];
 
 static uint32_t warm(uint32_t i)
 {
-	struct urccl_peer_info info = {.size = sizeof(info)};
-
-	CHECK_EQ(urccl_peer_info(hub->ctx, peers[i], &info), 0);
-	CHECK_EQ(info.state, URCCL_PEER_UP);
-	return info.warm;
+	return (uint32_t)side_is_warm(hub, peers[i]);
 }
 
 static uint32_t turn_all(void)

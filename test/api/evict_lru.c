@@ -38,11 +38,7 @@ static uint32_t draw(uint32_t n)
 
 static uint32_t warm(uint32_t i)
 {
-	struct urccl_peer_info info = {.size = sizeof(info)};
-
-	CHECK_EQ(urccl_peer_info(hub->ctx, peers[i], &info), 0);
-	CHECK_EQ(info.state, URCCL_PEER_UP);
-	return info.warm;
+	return (uint32_t)side_is_warm(hub, peers[i]);
 }
 
 /* Until no more have one than may. */

@@ -24,21 +24,12 @@ static void heard(void *arg, int level, const char *text)
 		__atomic_fetch_add(&returned, 1, __ATOMIC_RELAXED);
 }
 
-static int warm(struct side *s, struct urccl_peer peer)
-{
-	struct urccl_peer_info info = {.size = sizeof(info)};
-
-	CHECK_EQ(urccl_peer_info(s->ctx, peer, &info), 0);
-	CHECK_EQ(info.state, URCCL_PEER_UP);
-	return (int)info.warm;
-}
-
 /* A peer that has its end of the path may be heard before our context has said so of ours. */
 static void comes_back(void)
 {
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 
-	while (!warm(&p.a, b)) {
+	while (!side_is_warm(&p.a, b)) {
 		side_turn(&p.b);
 		CHECK(now_ns() < until);
 	}
@@ -57,7 +48,7 @@ static void cool(void)
 {
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 
-	while (warm(&p.a, b) || warm(&p.b, p.b.peer)) {
+	while (side_is_warm(&p.a, b) || side_is_warm(&p.b, p.b.peer)) {
 		CHECK_EQ(notify_other(), 0);
 		side_turn(&p.b);
 		CHECK(now_ns() < until);

@@ -241,6 +241,15 @@ void side_take(struct side *s, struct side *other, struct urccl_cqe *cqe, void *
 	CHECK(!"a CQE came in time");
 }
 
+int side_is_warm(const struct side *s, struct urccl_peer peer)
+{
+	struct urccl_peer_info info = {.size = sizeof(info)};
+
+	CHECK_EQ(urccl_peer_info(s->ctx, peer, &info), 0);
+	CHECK_EQ(info.state, URCCL_PEER_UP);
+	return (int)info.warm;
+}
+
 void side_warm(struct side *s, uint32_t us, uint64_t user_data)
 {
 	struct urccl_sqe *sqe = side_sqe(s);

@@ -88,6 +88,9 @@ void side_close(struct side *s);
  * into to->peer. */
 void side_connect(struct side *from, struct side *to);
 
+/* 1: the peer, as this side calls it, which must be up, has its data path. */
+int side_is_warm(const struct side *s, struct urccl_peer peer);
+
 /* Lets an INLINE context work; nothing for others. */
 void side_turn(struct side *s);
 /* Submits WARM for the other one, with this timeout (0: the default). */
