@@ -60,8 +60,11 @@ int main(void)
 	CHECK_EQ(cqe.res, -EREMOTEIO);
 	says(&cqe, "cannot pin its memory");
 
+	/* What was begun before there was room may fail an entry yet. */
 	store_release(&seen.pin_fails, 0);
-	CHECK_EQ(writes(&r, &r.a, remote).res, LEN);
+	for (i = 0; (cqe = writes(&r, &r.a, remote)).res == -EREMOTEIO; i++)
+		CHECK(i < RAILS);
+	CHECK_EQ(cqe.res, LEN);
 	CHECK_EQ(urccl_unregister(r.b.ctx, t.region), 0);
 	rig_close(&r);
 	return 0;
