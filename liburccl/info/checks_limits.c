@@ -71,28 +71,41 @@ static uint32_t count_rails(const struct urccl_params *asked)
 	return n;
 }
 
+/* Rails of peers that there may be at a time, and what says so: the least of three. */
+static unsigned long long count_paths(const struct urccl_params *p, uint32_t rails, char of[48])
+{
+	uint32_t warm = p->max_warm && p->max_warm < p->max_peers;
+	uint32_t peers = warm ? p->max_warm : p->max_peers;
+	unsigned long long paths = (unsigned long long)peers * rails, most = p->max_qps / IB_QPS;
+
+	most = most < rails ? rails : most; /* one peer has what it needs */
+	if (p->max_qps && most < paths) {
+		snprintf(of, 48, "%u queue pairs (max_qps)", p->max_qps);
+		return most;
+	}
+	snprintf(of, 48, "%u peers (%s)", peers, warm ? "max_warm" : "max_peers");
+	return paths;
+}
+
 /* have: what may be locked. What is registered is the program's to know. */
 static void check_pins(struct finding *f, unsigned long long have)
 {
-	const struct urccl_params *p = f->params;
-	uint32_t warm = p->max_warm && p->max_warm < p->max_peers, rails = count_rails(p);
-	uint32_t peers = warm ? p->max_warm : p->max_peers;
+	uint32_t rails = count_rails(f->params);
+	char has[32], needs[32], left[32], of[48];
 	unsigned long long need;
-	char has[32], needs[32], left[32];
 
 	rails = rails ? rails : 1; /* why there is none is another finding */
-	need = rails * (IB_PINS_RAIL + (unsigned long long)peers * IB_PINS_PEER);
+	need = rails * IB_PINS_RAIL + count_paths(f->params, rails, of) * IB_PINS_PEER;
 	size_text(have, has);
 	size_text(need, needs);
 	size_text(need > have ? 0 : have - need, left);
 	found(f, need > have ? HEALTH_WRONG : HEALTH_NOTE,
-	      "%s may be locked; ib with %u %s and %u peers (%s) needs %s itself, its devices' "
-	      "queues besides: %s are left for what is registered, for each rail and again where "
-	      "peers use adverts of it",
-	      has, rails, rails == 1 ? "rail" : "rails", peers, warm ? "max_warm" : "max_peers",
-	      needs, left);
+	      "%s may be locked; ib with %u %s and %s needs %s itself, its devices' queues "
+	      "besides: %s are left for what is registered, for each rail and again where peers "
+	      "use adverts of it",
+	      has, rails, rails == 1 ? "rail" : "rails", of, needs, left);
 	if (need > have)
-		advise(f, "fewer peers with a path at a time (URCCL_MAX_WARM)");
+		advise(f, "fewer peers with a path at a time (URCCL_MAX_WARM, URCCL_MAX_QPS)");
 }
 
 static void check_unpinned(struct finding *f, unsigned long long have)

@@ -2,6 +2,7 @@
 #include "info.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ static int parse(int argc, char **argv, struct options *o)
 static int check(const struct options *o, pid_t *pid)
 {
 	char *end = NULL;
+	long number = 0;
 
 	if (o->plan + o->doctor + o->probe + o->top + o->dump > 1)
 		return -1;
@@ -102,9 +104,10 @@ static int check(const struct options *o, pid_t *pid)
 	if (o->probe)
 		return o->once ? -1 : 0;
 	if (o->what)
-		*pid = (pid_t)strtol(o->what, &end, 10);
-	if (o->what && (*end || *pid <= 0))
+		number = strtol(o->what, &end, 10);
+	if (o->what && (*end || number <= 0 || number > INT_MAX))
 		return -1;
+	*pid = (pid_t)number;
 	if (o->what && !o->top && !o->dump)
 		return -1;
 	if ((o->dump && (!o->what || o->json)) || (o->once && !o->top))

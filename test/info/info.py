@@ -88,6 +88,9 @@ def case_show():
     check(any("shm" in line for line in shown["plan"]), shown["plan"])
     only = json.loads(run("--json", "--transport", "tcp")[0])["devices"]
     check(only[0]["name"] == "tcp" and only[1]["state"] == "not asked for", only)
+    failed = json.loads(run("--json", "--transport", "shm?,tcp", URCCL_SOCKET_DIR="/no/such/dir")[0])
+    lacking = {d["name"]: d for d in failed["devices"]}["shm"]
+    check(lacking["state"] == "failed" and "/no/such/dir" in lacking["reason"], lacking)
     settings = {s["name"]: s for s in json.loads(
         run("--json", URCCL_TIMEOUT_MS="1234")[0])["settings"]}
     check(settings["timeout_ms"]["value"] == "1234", settings["timeout_ms"])
@@ -104,7 +107,10 @@ def case_show():
     check("URCCL_CMA" in run(URCCL_CMA="perhaps", status=1)[1], "a bad variable is not named")
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")
-    check("usage" in run("--dump", status=2)[1], "no usage")
+    for wrong in (["--dump"], ["--dump", "0"], ["--dump", "4294967297"], ["--dump", "1x"], ["--once"],
+                  ["--top", "--json"], ["--top", "--interval", "nan"], ["--top", "--interval", "0"],
+                  ["--nonsense"], ["1"], ["--probe", "--once"]):
+        check("usage" in run(*wrong, status=2)[1], f"no usage: {wrong}")
 
 
 def case_plan():
@@ -179,6 +185,8 @@ def case_memlock():
     found(checks, "memlock", "wrong", "needs 72 KiB itself", "URCCL_MAX_WARM")
     checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_PEERS="4", URCCL_MAX_WARM="2", **how)
     found(checks, "memlock", "note", "2 peers (max_warm) needs 40 KiB itself", "16 KiB are left")
+    checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_QPS="9", **how)
+    found(checks, "memlock", "note", "9 queue pairs (max_qps) needs 32 KiB itself")
 
 
 def case_denied():

@@ -169,7 +169,7 @@ static void pins(void)
 	params.ibv_so = "/nowhere/libibverbs.so";
 	says(check_memlock, HEALTH_WRONG,
 	     "64 KiB may be locked; ib with 1 rail and 4096 peers (max_peers) needs 32.0 MiB itself",
-	     "URCCL_MAX_WARM); ulimit -l");
+	     "(URCCL_MAX_WARM, URCCL_MAX_QPS); ulimit -l");
 	params.max_peers = 8;
 	says(check_memlock, HEALTH_WRONG, "needs 68 KiB itself", "LimitMEMLOCK=infinity");
 	CHECK(strstr(f.state, "0 KiB are left"));
@@ -182,6 +182,12 @@ static void pins(void)
 	says(check_memlock, HEALTH_NOTE, "5 peers (max_warm) needs 44 KiB itself", "ulimit -l");
 	CHECK(strstr(f.state, "20 KiB are left"));
 	params.max_peers = 4;
+	says(check_memlock, HEALTH_NOTE, "4 peers (max_peers) needs 36 KiB itself", "ulimit -l");
+	params.max_qps = 11;
+	says(check_memlock, HEALTH_NOTE, "11 queue pairs (max_qps) needs 28 KiB itself", "ulimit -l");
+	params.max_qps = 2; /* of one peer, all the same */
+	says(check_memlock, HEALTH_NOTE, "2 queue pairs (max_qps) needs 12 KiB itself", "ulimit -l");
+	params.max_qps = 12;
 	says(check_memlock, HEALTH_NOTE, "4 peers (max_peers) needs 36 KiB itself", "ulimit -l");
 	urccl_params_init(&params);
 }

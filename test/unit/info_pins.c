@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What urccl_info --doctor says that a context of transport ib pins by itself is what the transport
- * asks a device to pin, in whole pages of 4 KiB. */
+ * asks a device to pin, in whole pages of 4 KiB, and so are a peer's queue pairs. */
 #include "backend/verbs.h"
 #include "info/info.h"
 #include "test.h"
@@ -14,5 +14,6 @@ int main(void)
 {
 	CHECK_EQ(IB_PINS_RAIL, pages(VERBS_FLUSH_LEN));
 	CHECK_EQ(IB_PINS_PEER, pages(VERBS_PAGES_LEN));
+	CHECK_EQ(IB_QPS, backend_ib.qps);
 	return 0;
 }
