@@ -111,15 +111,26 @@ def interrupted(program, work, env):
     runs(program, env=dict(env, LD_PRELOAD=str(work / "signals.so")), cwd=work)
 
 
+# README's program with a mistake, and what it says of that.
+MISTAKES = (
+    ("region, 0, sizeof(memory)", "region, 1, sizeof(memory)", "pass the end of the region"),
+    ("urccl_metadata(there, blob", "urccl_metadata(here, blob", "this context's own"),
+    ("&advert, 1, &remote)", "&advert, 0, &remote)", "a remote needs an advert"),
+    ("text, sizeof(text), 0)", "text, sizeof(text), 64)", "pass the end of the remote"),
+)
+
+
 def fails(source, flags, work, env):
-    """README's program, changed so that it writes past the end, does not say it has succeeded."""
+    """It does not say it has succeeded, and says why not."""
     text = source.read_text()
-    past = text.replace("text, sizeof(text), 0)", "text, sizeof(text), 64)")
-    check(past != text, "README's program has no write to be changed")
-    (work / "past.c").write_text(past)
-    run("cc", "-std=c11", work / "past.c", *flags, "-o", work / "past")
-    done = subprocess.run([work / "past"], env=env, cwd=work, timeout=TIMEOUT, check=False)
-    check(done.returncode == 1, f"README's program ends with {done.returncode} after a failed write")
+    for right, wrong, words in MISTAKES:
+        check(text.count(right) == 1, f"README's program has {text.count(right)} {right!r}")
+        (work / "wrong.c").write_text(text.replace(right, wrong))
+        run("cc", "-std=c11", work / "wrong.c", *flags, "-o", work / "wrong")
+        done = subprocess.run([work / "wrong"], env=env, cwd=work, timeout=TIMEOUT, check=False,
+                              capture_output=True, text=True)
+        check((done.returncode, done.stdout) == (1, "") and words in done.stderr,
+              f"README's program with {wrong!r}: {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def compiles(tree, root, work):
