@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every word that a setting has, ours and those that users of UCCL know, means what it meant there;
+ * capitals make no difference. */
+#include <stdlib.h>
+
+#include <liburccl.h>
+#include "test.h"
+
+static const struct {
+	const char *variable, *word, *told; /* NULL: as it is */
+} words[] = {
+	{"UCCL_P2P_COMPRESS_STRATEGY", "none", NULL},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "off", "none"},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "0", "none"},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "split", NULL},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "split_only", "split"},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "encode", NULL},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "split_encode", "encode"},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "FULL", "encode"},
+	{"UCCL_P2P_COMPRESS_STRATEGY", "1", "encode"},
+	{"UCCL_P2P_LOG_LEVEL", "error", NULL},
+	{"UCCL_P2P_LOG_LEVEL", "warn", NULL},
+	{"UCCL_P2P_LOG_LEVEL", "Warning", "warn"},
+	{"UCCL_P2P_LOG_LEVEL", "info", NULL},
+	{"UCCL_P2P_LOG_LEVEL", "debug", NULL},
+	{"UCCL_P2P_LOG_LEVEL", "FATAL", "none"},
+	{"UCCL_P2P_LOG_LEVEL", "none", NULL},
+	{"UCCL_RDMA_ADAPTIVE_SLEEP", "0", "forever"},
+	{"UCCL_RDMA_ADAPTIVE_SLEEP", "1", "20"},
+	{"UCCL_CXI_THREADING", "safe", NULL},
+	{"UCCL_CXI_THREADING", "unspec", NULL},
+	{"UCCL_CXI_THREADING", "fid", NULL},
+	{"UCCL_CXI_THREADING", "domain", NULL},
+	{"UCCL_CXI_THREADING", "completion", NULL},
+	{"UCCL_CXI_THREADING", "endpoint", NULL},
+	{"UCCL_P2P_DISABLE_IPC", "0", NULL},
+	{"UCCL_P2P_DISABLE_IPC", "no", "0"},
+	{"UCCL_P2P_DISABLE_IPC", "false", "0"},
+	{"UCCL_P2P_DISABLE_IPC", "yes", "1"},
+	{"UCCL_P2P_DISABLE_IPC", "true", "1"},
+	{"UCCL_P2P_RDMA_GID_INDEX", "auto", NULL},
+	{"UCCL_P2P_RDMA_SL", "auto", NULL},
+	{"UCCL_P2P_RDMA_TC", "auto", NULL},
+	{"URCCL_RDMA_RETRY_COUNT", "auto", NULL},
+	{"URCCL_TCP_DRIVER", "auto", NULL},
+	{"URCCL_TCP_DRIVER", "readiness", NULL},
+	{"URCCL_TCP_DRIVER", "io_uring", NULL},
+	{"URCCL_CMA", "default", NULL},
+	{"URCCL_CMA", "0", "no"},
+	{"URCCL_CMA", "1", "yes"},
+	{"URCCL_BOUNCE", "no", NULL},
+	{"URCCL_BOUNCE", "YES", "yes"},
+	{"URCCL_ENFORCE", "any", NULL},
+	{"URCCL_ENFORCE", "owner", NULL},
+};
+
+static struct urccl_setting of(const struct urccl_params *p, const char *variable)
+{
+	struct urccl_setting s = {.size = sizeof(s)};
+	uint32_t i;
+
+	for (i = 0; !urccl_settings(p, i, &s); i++)
+		if (!strcmp(s.variable, variable) || (s.uccl && !strcmp(s.uccl, variable)))
+			return s;
+	CHECK(!"a setting of this variable");
+	return s;
+}
+
+int main(void)
+{
+	struct urccl_params p = {.size = sizeof(p)};
+	struct urccl_setting s;
+	uint32_t i;
+
+	clearenv();
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const char *told = words[i].told ? words[i].told : words[i].word;
+
+		urccl_params_init(&p);
+		setenv(words[i].variable, words[i].word, 1);
+		CHECK_EQ(urccl_params_from_env(&p), 0);
+		unsetenv(words[i].variable);
+		s = of(&p, words[i].variable);
+		if (strcmp(s.value, told) || strcmp(s.origin, words[i].variable))
+			fprintf(stderr, "%s=%s is \"%s\" by %s\n", words[i].variable, words[i].word,
+				s.value, s.origin);
+		CHECK(!strcmp(s.value, told));
+		CHECK(!strcmp(s.origin, words[i].variable));
+	}
+	return 0;
+}
