@@ -25,9 +25,9 @@ static int try_settings(struct tcp_device *d, const struct urccl_params *p)
 		err = class_socket_read(&d->classes[cls], p, cls);
 	if (err)
 		return err;
-	fd = tcp_socket(d, AF_INET);
+	fd = tcp_socket(AF_INET);
 	if (fd == -EAFNOSUPPORT)
-		fd = tcp_socket(d, AF_INET6);
+		fd = tcp_socket(AF_INET6);
 	if (fd < 0)
 		return fail_errno(fd, "tcp: no socket");
 	close(fd);
@@ -74,11 +74,13 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 	d->dev.fd = -1;
 	d->nbulk = config->params->tcp_streams;
 	d->dead_after_ms = config->params->dead_after_ms;
+	d->look_ms = tcp_look_ms(d->dead_after_ms);
 	d->is_inline = (config->params->flags & URCCL_OPEN_INLINE) != 0;
 	tcp_source_init(&d->timer, TCP_TIMER, -1);
 	list_init(&d->waiting);
 	list_init(&d->telling);
 	list_init(&d->sending);
+	list_init(&d->owed);
 	stream_sink_init(&d->sink);
 }
 

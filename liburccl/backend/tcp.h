@@ -6,8 +6,8 @@
  * hello before the stream begins.
  *
  * The files: tcp.c the table, poll and exposures; tcp_ep.c an ep from address to end; tcp_socket.c
- * sockets and listening; tcp_hello.c
- * dialling, accepting and greeting; tcp_ready.c and tcp_uring.c the drivers that move bytes.
+ * sockets and listening; tcp_hello.c dialling, accepting and greeting; tcp_alive.c whether the
+ * other end lives; tcp_ready.c and tcp_uring.c the drivers that move bytes.
  */
 #ifndef BACKEND_TCP_H
 #define BACKEND_TCP_H
@@ -81,6 +81,9 @@ struct tcp_link {
 	uint8_t hello[TCP_HELLO];
 	struct tcp_ep *ep;
 	struct list sending;		/* in device.sending: it may have something to send */
+	struct list owed;		/* in device.owed: what it sent may not be acknowledged */
+	uint32_t heard;			/* segments that had come at the last look */
+	uint64_t silent_ns;		/* clock_ns() since when none has; 0: there was no look */
 	struct tcp_async async;
 	struct stream stream;
 };
@@ -128,7 +131,8 @@ struct tcp_device {
 	const struct tcp_driver *driver;
 	struct tcp_source listeners[LISTEN_MAX], timer;
 	uint32_t nlisteners;
-	uint32_t ticking;		/* the timer is armed */
+	uint32_t tick_ms;		/* what the timer is armed with; 0: nothing */
+	uint32_t look_ms;		/* how often links that are owed something are looked at */
 	uint32_t full;			/* listeners are paused: no room, or no descriptors */
 	uint32_t nbulk;			/* bulk links an ep of ours wants */
 	uint32_t dead_after_ms;
@@ -138,6 +142,7 @@ struct tcp_device {
 	struct list waiting;		/* tcp_ep.waiting */
 	struct list telling;		/* tcp_ep.telling */
 	struct list sending;		/* tcp_link.sending */
+	struct list owed;		/* tcp_link.owed */
 	struct tcp_link *hot[TCP_HOT];
 	uint32_t nhot;
 	uint32_t cold;			/* work since epoll was asked, in polls */
@@ -192,8 +197,8 @@ uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int en
 
 /* tcp_hello.c */
 void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd);
-/* A socket with the device's settings, or -errno. */
-int tcp_socket(const struct tcp_device *d, int family);
+/* A socket with the settings of all, or -errno. */
+int tcp_socket(int family);
 /* n addresses, at one port. */
 int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at, uint32_t n);
 void tcp_unlisten(struct tcp_device *d);
@@ -211,7 +216,14 @@ void tcp_claim(struct tcp_ep *e);
 void tcp_close_source(struct tcp_device *d, struct tcp_source *s);
 /* epoll's word on anything but a link that is up. */
 void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events);
-/* Ticks while somebody waits for a deadline. */
-void tcp_tick(struct tcp_device *d);
+/* Ticks at least so often, while somebody waits for a deadline or an acknowledgement. */
+void tcp_tick(struct tcp_device *d, uint32_t ms);
+
+/* tcp_alive.c */
+uint32_t tcp_look_ms(uint32_t dead_after_ms);
+/* Bytes went out, which are to be acknowledged. */
+void tcp_link_sent(struct tcp_link *l);
+/* A tick: ends eps whose other end is silent. */
+void tcp_look(struct tcp_device *d);
 
 #endif

@@ -27,6 +27,7 @@ static void link_init(struct tcp_ep *e, uint32_t index)
 	l->index = index;
 	l->ep = e;
 	list_init(&l->sending);
+	list_init(&l->owed);
 	stream_init(&l->stream, &e->ep, &d->grants, &d->sink);
 }
 
@@ -191,7 +192,7 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 	e->state = EP_CONNECTING;
 	e->deadline_ns = clock_ns() + d->dead_after_ms * NSEC_PER_MSEC;
 	list_add_tail(&e->waiting, &d->waiting);
-	tcp_tick(d);
+	tcp_tick(d, TCP_TICK_MS);
 	if (active)
 		dial(e, via, a.port);
 	else
@@ -271,6 +272,7 @@ static void end_link(struct tcp_link *l)
 	int up = l->state == LINK_UP;
 
 	list_del(&l->sending);
+	list_del(&l->owed);
 	l->state = LINK_ENDING;
 	if (!up || d->driver->stop(l))
 		tcp_link_ended(l);

@@ -123,7 +123,7 @@ static void dialled(struct tcp_link *l)
 int tcp_dial(struct tcp_link *l, const struct sockaddr_storage *to)
 {
 	struct tcp_device *d = tcp_ep_device(l->ep);
-	int fd = tcp_socket(d, to->ss_family), rc;
+	int fd = tcp_socket(to->ss_family), rc;
 
 	if (fd < 0)
 		return fd;
@@ -314,7 +314,7 @@ static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 		s = stray_new(d);
 		tcp_source_init(&s->source, TCP_STRAY, fd);
 		s->since_ns = clock_ns();
-		tcp_tick(d);
+		tcp_tick(d, TCP_TICK_MS);
 		if (tcp_watch(d, &s->source, EPOLLIN))
 			stray_free(d, s);
 		else
@@ -326,17 +326,25 @@ static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 
 static void set_timer(struct tcp_device *d, uint32_t ms)
 {
-	struct itimerspec t = {.it_interval.tv_nsec = (long)(ms * NSEC_PER_MSEC)};
+	struct itimerspec t = {.it_interval = {ms / 1000, (long)(ms % 1000 * NSEC_PER_MSEC)}};
 
 	t.it_value = t.it_interval;
 	timerfd_settime(d->timer.fd, 0, &t, NULL);
-	d->ticking = ms != 0;
+	d->tick_ms = ms;
 }
 
-void tcp_tick(struct tcp_device *d)
+void tcp_tick(struct tcp_device *d, uint32_t ms)
 {
-	if (!d->ticking)
-		set_timer(d, TCP_TICK_MS);
+	if (!d->tick_ms || ms < d->tick_ms)
+		set_timer(d, ms);
+}
+
+/* Until the next tick is of use; 0: none is. */
+static uint32_t next_tick_ms(const struct tcp_device *d)
+{
+	if (d->nstrays || !list_empty(&d->waiting))
+		return TCP_TICK_MS;
+	return list_empty(&d->owed) ? 0 : d->look_ms;
 }
 
 static void timer_event(struct tcp_device *d)
@@ -357,10 +365,11 @@ static void timer_event(struct tcp_device *d)
 		if (now > e->deadline_ns)
 			tcp_ep_down(e, -ETIMEDOUT);
 	}
+	tcp_look(d);
 	if (d->full)
 		tcp_resume_listeners(d);
-	if (!d->nstrays && list_empty(&d->waiting))
-		set_timer(d, 0);
+	if (next_tick_ms(d) != d->tick_ms)
+		set_timer(d, next_tick_ms(d));
 }
 
 void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)

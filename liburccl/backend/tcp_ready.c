@@ -203,6 +203,7 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 		if (n > 0) {
 			heat(d, l);
 			count_moved(d, l, (uint32_t)n);
+			tcp_link_sent(l);
 			left -= (uint32_t)n;
 		}
 		if (l->blocked)

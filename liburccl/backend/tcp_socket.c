@@ -38,7 +38,7 @@ void tcp_pause_listeners(struct tcp_device *d)
 {
 	d->full = 1;
 	watch_listeners(d, 0);
-	tcp_tick(d);
+	tcp_tick(d, TCP_TICK_MS);
 }
 
 void tcp_resume_listeners(struct tcp_device *d)
@@ -63,17 +63,6 @@ void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
 		tcp_resume_listeners(d);
 }
 
-static int tune(const struct tcp_device *d, int fd)
-{
-	unsigned int ms = d->dead_after_ms;
-	int one = 1;
-
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
-		return -errno;
-	return 0;
-}
-
 socklen_t tcp_addr_len(const struct sockaddr_storage *ss)
 {
 	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -86,17 +75,17 @@ static in_port_t *addr_port(struct sockaddr_storage *ss)
 	return &((struct sockaddr_in *)ss)->sin_port;
 }
 
-int tcp_socket(const struct tcp_device *d, int family)
+int tcp_socket(int family)
 {
-	int fd, rc;
+	int fd, rc, one = 1;
 
 	if (family != AF_INET && family != AF_INET6)
 		return -EAFNOSUPPORT;
 	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = tune(d, fd);
-	if (rc) {
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))) {
+		rc = -errno;
 		close(fd);
 		return rc;
 	}
@@ -109,7 +98,7 @@ static int listen_one(struct tcp_device *d, const struct sockaddr_storage *at, i
 	struct tcp_source *s = &d->listeners[d->nlisteners];
 	struct sockaddr_storage ss = *at;
 	socklen_t len = tcp_addr_len(&ss);
-	int fd = tcp_socket(d, ss.ss_family);
+	int fd = tcp_socket(ss.ss_family);
 
 	if (fd < 0)
 		return fd;

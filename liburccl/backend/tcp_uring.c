@@ -159,6 +159,8 @@ static void sent(struct tcp_link *l, int res)
 	stream_sent(&l->stream, g, res > 0 ? (uint32_t)res : 0);
 	if (l->state != LINK_UP)
 		return;
+	if (res > 0)
+		tcp_link_sent(l);
 	if (res < 0 && res != -ECANCELED && !tcp_passes(res))
 		breaks(l, res);
 	else

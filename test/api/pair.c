@@ -407,17 +407,21 @@ void pair_begin(struct pair *p, int argc, char **argv)
 	pair_open(p);
 }
 
-void pair_begin_idle(struct pair *p, int argc, char **argv)
+void pair_open_idle(struct pair *p)
 {
-	uint32_t flags;
+	uint32_t flags = p->params.flags;
 
-	pair_options(p, argc, argv);
-	flags = p->params.flags;
 	p->params.flags |= URCCL_OPEN_INLINE;
 	pair_sim(p);
 	side_open(p, &p->b);
 	p->params.flags = flags;
 	pair_open(p);
+}
+
+void pair_begin_idle(struct pair *p, int argc, char **argv)
+{
+	pair_options(p, argc, argv);
+	pair_open_idle(p);
 }
 
 void pair_close(struct pair *p)

@@ -72,13 +72,14 @@ void pair_try_driver(const struct urccl_params *params);
 /* Opens both, connects them, and watches on both rings. Ends the test where that fails; skips it
  * (77) where this machine cannot have the transport. */
 void pair_open(struct pair *p);
+/* The same with b INLINE: it does nothing but when a wait of the pair turns it. */
+void pair_open_idle(struct pair *p);
 /* Makes the network of transport sim, for a test that opens a side by itself first, with params
  * of its own. */
 void pair_sim(struct pair *p);
 void pair_close(struct pair *p);
 /* All of the above with defaults. */
 void pair_begin(struct pair *p, int argc, char **argv);
-/* The same with b INLINE: it does nothing but when a wait of the pair turns it. */
 void pair_begin_idle(struct pair *p, int argc, char **argv);
 
 /* One more context like those of the pair, with a ring, not connected. */

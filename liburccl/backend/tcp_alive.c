@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the other end of a link lives that has not acknowledged all that was sent. It is dead
+ * when nothing at all has come by the connection for dead_after_ms, though it was asked again. For
+ * that it is looked at, every so often, until all is acknowledged.
+ *
+ * TCP_USER_TIMEOUT is not the same: it also ends a connection whose receiver computes and reads
+ * nothing, while its kernel answers the probes of the closed window. One of those may go unanswered
+ * (a kernel answers two a second), or be lost; and they come ever more seldom, so of a path that is
+ * cut while a window is closed for long the next ones tell. Who is cut off altogether has lost the
+ * control connection by then.
+ */
+#include <linux/tcp.h>
+#include "backend/tcp.h"
+
+#define LOOKS  8u /* per dead_after_ms */
+#define PROBES 2u /* in vain, on end */
+
+uint32_t tcp_look_ms(uint32_t dead_after_ms)
+{
+	return dead_after_ms / LOOKS > TCP_TICK_MS ? dead_after_ms / LOOKS : TCP_TICK_MS;
+}
+
+void tcp_link_sent(struct tcp_link *l)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+
+	if (!list_empty(&l->owed))
+		return;
+	l->silent_ns = 0;
+	list_add_tail(&l->owed, &d->owed);
+	tcp_tick(d, d->look_ms);
+}
+
+/* 0, or why the connection is broken. */
+static int look(struct tcp_link *l, uint64_t now)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+	struct tcp_info i = {0};
+	socklen_t len = sizeof(i);
+
+	/* Where a kernel does not say, the control connection alone tells. */
+	if (getsockopt(l->source.fd, IPPROTO_TCP, TCP_INFO, &i, &len) ||
+	    (!i.tcpi_unacked && !i.tcpi_notsent_bytes)) {
+		list_del(&l->owed);
+		return 0;
+	}
+	if (!l->silent_ns || i.tcpi_segs_in != l->heard || !(i.tcpi_unacked || i.tcpi_probes)) {
+		l->heard = i.tcpi_segs_in;
+		l->silent_ns = now;
+		return 0;
+	}
+	if (now - l->silent_ns < d->dead_after_ms * NSEC_PER_MSEC)
+		return 0;
+	return i.tcpi_retransmits || i.tcpi_probes >= PROBES ? -ETIMEDOUT : 0;
+}
+
+void tcp_look(struct tcp_device *d)
+{
+	uint64_t now = clock_ns();
+	uint32_t n = 0;
+	struct list *pos;
+
+	list_for_each(pos, &d->owed)
+		n++;
+	/* Each once, from the front: other links of an ep that ends leave the list, too. */
+	for (; n && !list_empty(&d->owed); n--) {
+		struct tcp_link *l = list_first(&d->owed, struct tcp_link, owed);
+		int rc = look(l, now);
+
+		if (list_empty(&l->owed))
+			continue;
+		list_del(&l->owed);
+		list_add_tail(&l->owed, &d->owed);
+		if (rc)
+			tcp_ep_down(l->ep, rc);
+	}
+}
