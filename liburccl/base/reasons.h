@@ -25,7 +25,7 @@ REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is
 			"earlier connection. Use the one of the newest CONNECT or PEER event")
 REASON(PEER_LOST,	"the peer was lost %u ms ago: connect again")
 REASON(PEER_RESTARTED,	"the peer was lost %u ms ago, and another incarnation answers at its address now: "
-			"use the handle of the newer CONNECT, and close this one")
+			"use the handle of the newer CONNECT or PEER event, and close this one")
 REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer "
 			"closed. Import its advert again")
 REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered. "

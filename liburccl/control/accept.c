@@ -137,6 +137,9 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	p->required = policy_required(c, h->host);
 	for (i = 0; i < npaths; i++)
 		meet_take_path(c, p, paths[i]);
+	/* Before the program hears of it, which may try the handle of who was there before. */
+	if (h->port)
+		peer_comes(c, p, h->port);
 	meet_begin(c, p);
 	dials_give(c, dials, p);
 }
@@ -267,6 +270,27 @@ struct listener *listener_of(struct control *c, const void *ptr)
 		if (ptr == &c->listeners[i])
 			return &c->listeners[i];
 	return NULL;
+}
+
+static int listens_at(const struct control *c, const struct listener *l,
+		      const struct sockaddr_storage *at)
+{
+	if (!addr_wildcard(&l->addr))
+		return addr_same(&l->addr, at);
+	return l->addr.ss_family == at->ss_family ||
+	       (l->addr.ss_family == AF_INET6 && c->nlisteners == 1);
+}
+
+uint32_t listener_port(const struct control *c, const struct sockaddr_storage *from)
+{
+	struct sockaddr_storage at = *from;
+	uint32_t i;
+
+	addr_unmap(&at);
+	for (i = 0; i < c->nlisteners; i++)
+		if (listens_at(c, &c->listeners[i], &at))
+			return addr_port(&c->listeners[i].addr);
+	return 0;
 }
 
 static void listener_watch(struct control *c, struct listener *l, int on)

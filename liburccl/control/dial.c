@@ -193,6 +193,7 @@ static int dial_send_hello(struct control *c, struct conn *n, struct wire_hello 
 
 static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 {
+	struct sockaddr_storage from;
 	struct wire_hello h = {.version_min = version_least(&c->config),
 			       .version_max = WIRE_VERSION_MAX,
 			       .incarnation = c->config.incarnation,
@@ -201,6 +202,8 @@ static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 			       .key_window = KEY_WINDOW,
 			       .note_len = d->hello_len};
 
+	conn_local(n, &from);
+	h.port = listener_port(c, &from);
 	memcpy(h.note, d->hello, d->hello_len);
 	path_say(d->paths, d->npaths, &h);
 	return dial_send_hello(c, n, &h);

@@ -241,15 +241,22 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	peer_step(c, p);
 }
 
+static int is_place(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	return addr_same(a, b) && addr_port(a) == addr_port(b);
+}
+
 static int peer_was_at(const struct peer *old, const struct peer *p,
 		       const struct sockaddr_storage *at)
 {
 	return old->added && !old->deleting && !old->restarted.out &&
-	       old->incarnation != p->incarnation && addr_same(&old->at, at) &&
-	       addr_port(&old->at) == addr_port(at);
+	       old->incarnation != p->incarnation &&
+	       (is_place(&old->at, at) || is_place(&old->place, at));
 }
 
-void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at)
+/* It is at this place: who was there before is not. */
+static void peer_takes_place(struct control *c, const struct peer *p,
+			     const struct sockaddr_storage *at)
 {
 	struct list *pos;
 
@@ -264,8 +271,23 @@ void peer_answers(struct control *c, struct peer *p, const struct sockaddr_stora
 		/* Should it be dead without our knowing, this finds out. */
 		peer_ping(c, old);
 	}
+}
+
+void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at)
+{
+	peer_takes_place(c, p, at);
 	if (!p->at.ss_family)
 		p->at = *at;
+}
+
+/* Its address is seen, its port is its word: good enough to tell whom it follows, and not to send a
+ * dial there to it. */
+void peer_comes(struct control *c, struct peer *p, uint32_t port)
+{
+	p->place = p->remote;
+	addr_unmap(&p->place);
+	addr_port_set(&p->place, port);
+	peer_takes_place(c, p, &p->place);
 }
 
 static void peer_close_paths(struct control *c, struct peer *p)

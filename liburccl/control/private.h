@@ -382,6 +382,7 @@ struct peer {
 	uint8_t hello[HELLO_MAX];
 	struct sockaddr_storage remote;
 	struct sockaddr_storage at; /* where it was found or its blob says; no family: unknown */
+	struct sockaddr_storage place; /* accepted: where it says that it listens; likewise */
 	enum heat heat;
 	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
 	uint8_t want_said;	     /* accepted: WANT went */
@@ -425,6 +426,8 @@ static inline uint64_t peer_down_ms(const struct peer *p)
 /* It was found there: others that were are earlier incarnations of it, and are asked for a sign of
  * life. */
 void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
+/* The same of one that came by itself, and says at which port it listens. */
+void peer_comes(struct control *c, struct peer *p, uint32_t port);
 void peer_step(struct control *c, struct peer *p);
 void peer_close(struct control *c, struct peer *p); /* its last reference is gone */
 void peer_close_req(struct control *c, struct control_req *req);
@@ -488,6 +491,8 @@ int listener_open(struct control *c); /* 0 or -errno with fail() text */
 /* ptr: of an epoll event; NULL: none of them. */
 struct listener *listener_of(struct control *c, const void *ptr);
 void listener_event(struct control *c, struct listener *l);
+/* The port where we can be dialled at this address of ours; 0: nowhere. */
+uint32_t listener_port(const struct control *c, const struct sockaddr_storage *from);
 void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
 /* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
  * could not be had. */

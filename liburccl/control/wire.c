@@ -161,6 +161,8 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 		put_rail(&w, &h->rails[i]);
 	if (h->version_max >= WIRE_FEATURES)
 		put_features(&w, h);
+	if (h->version_max >= WIRE_VERSION_PORT)
+		put(&w, h->port, 2);
 	return frame_end(&w);
 }
 
@@ -202,6 +204,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 		ids |= 1u << h->rails[i].id;
 	}
 	get_features(&r, h);
+	h->port = h->version_max < WIRE_VERSION_PORT ? 0 : (uint32_t)get(&r, 2);
 	/* A newer dialler may append what this version does not know. */
 	if (h->version_max > WIRE_VERSION_MAX)
 		r.left = 0;

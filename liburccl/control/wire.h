@@ -16,11 +16,12 @@
 
 #ifndef WIRE_VERSION_MAX
 #define WIRE_VERSION_MIN 1u
-#define WIRE_VERSION_MAX 3u
+#define WIRE_VERSION_MAX 4u
 #endif
 #define WIRE_VERSION_COLD 2u /* since which peers may go cold */
 #define WIRE_FEATURES	  2u /* since which hellos have features */
 #define WIRE_VERSION_RAILS 3u /* since which peers may have several rails, and lose one */
+#define WIRE_VERSION_PORT 4u /* since which hellos have one */
 #define WIRE_MAGIC	  8u
 #define WIRE_NONCE	  32u
 #define WIRE_PROOF_BYTES  32u
@@ -97,6 +98,8 @@ struct wire_hello {			   /* HELLO and HELLO_ACK */
 	uint32_t key_window;		   /* KEY_REQs that the sender takes unanswered, not 0 */
 	uint32_t features;		   /* WIRE_HAS_SECRET, or 0 */
 	uint8_t nonce[WIRE_NONCE];	   /* with WIRE_HAS_SECRET */
+	uint32_t port;			   /* HELLO: where the sender can be dialled at the address
+					    * that it comes from, 0: nowhere */
 	uint32_t note_len;
 	uint8_t note[HELLO_MAX];
 	uint32_t nrails;

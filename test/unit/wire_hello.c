@@ -12,6 +12,7 @@ static struct wire_hello sample(uint32_t nrails, uint32_t addr_len, uint32_t not
 		.expected = 0xfedcba9876543210ull,
 		.host = 0x89abcdefu,
 		.key_window = 16,
+		.port = 0xfedc,
 		.note_len = note_len,
 		.nrails = nrails,
 	};
@@ -41,6 +42,7 @@ static void round_trip(uint32_t nrails, uint32_t addr_len, uint32_t note_len)
 	CHECK_EQ(out.expected, in.expected);
 	CHECK_EQ(out.host, in.host);
 	CHECK_EQ(out.key_window, in.key_window);
+	CHECK_EQ(out.port, in.port);
 	CHECK_EQ(out.note_len, in.note_len);
 	CHECK_EQ(memcmp(out.note, in.note, note_len), 0);
 	CHECK_EQ(out.nrails, in.nrails);
