@@ -19,7 +19,9 @@
  *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and its
  *    own request to the memory does not pass the WRITE's (PCI Express base specification, 2.4.1:
  *    a read request stays behind posted writes, as long as these are not relaxed-ordered). So one
- *    READ of one byte proves all WRITEs before it: verbs_ring.c.
+ *    READ of one byte proves all WRITEs before it: verbs_ring.c. What holds a request up is what
+ *    goes the same way: to memory of another device, as a GPU's is, the NIC may still be writing
+ *    when the host's memory answers, so that WRITEs there have a READ from there besides.
  *  - A queue pair in error stays so. One refused access, or one request taken back, ends all three
  *    ways, and with them the ep: EVENT_DOWN. What was under way and is not done comes out with
  *    -ECONNRESET.
@@ -160,6 +162,7 @@ enum verbs_slot_kind {
 	SLOT_SEND,
 	SLOT_WORD,			/* a message of our own */
 	SLOT_PROOF,			/* the READ that proves; chunk: a FLUSH, or NULL */
+	SLOT_PUSH,			/* the READ of a device's memory, ahead of that */
 };
 
 /* A work request that was posted. */
@@ -188,6 +191,9 @@ struct verbs_way {
 	uint32_t plain;			/* requests behind the last signalled one */
 	uint32_t unproved;		/* requests of WRITEs behind the last SLOT_PROOF */
 	uint32_t proving;		/* SLOT_PROOFs under way that no FLUSH asked for */
+	uint32_t pushes;		/* 1: a SLOT_PUSH is owed, of these; it has a place */
+	uint32_t push_rkey;
+	uint64_t push_at;
 	uint32_t receives;		/* posted and not back */
 	struct chunk *half;		/* taken, and not all of its requests are posted */
 	uint32_t half_at;		/* bytes of it that are */

@@ -28,12 +28,14 @@ _Static_assert(sizeof(struct message) == VERBS_HEADER, "no gaps");
 
 /* ---- out ---- */
 
-/* For a word; one slot stays for a READ that proves. */
+/* For a word; one slot stays for a READ that proves, and another for one that is owed. */
 static int has_place(const struct verbs_ep *e)
 {
 	const struct verbs_way *w = &e->way[WAY_URGENT];
 
-	return e->sending < VERBS_SLOTS && w->head - w->tail + 2 < w->depth && !w->failing;
+	uint32_t used = w->head - w->tail + 2 + w->pushes;
+
+	return e->sending < VERBS_SLOTS && used < w->depth && !w->failing;
 }
 
 static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *data, uint32_t len)

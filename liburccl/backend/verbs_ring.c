@@ -6,7 +6,9 @@
  * WRITEs are proved in groups: behind the last of a chain goes a READ of a byte of the peer's,
  * unless one is under way already; when that comes back, the next one follows what was posted
  * meanwhile. So a single WRITE is proved one round trip after it was acknowledged at the latest,
- * and a stream of them costs one READ a round trip.
+ * and a stream of them costs one READ a round trip. Ahead of it goes one from each memory of a
+ * device that was written to since, where the peer gave the right to read it: requests of a queue
+ * pair end in order, so that the proof is of these, too.
  *
  * A WRITE of few bytes that comes while a proof is under way gains nothing by going ahead of the
  * next one: it is held and goes with that, and so do all that come meanwhile, by one doorbell. What
@@ -24,10 +26,13 @@ static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
 	return &w->slots[number & (w->depth - 1)];
 }
 
-/* One place is kept for a READ that proves, some of the urgent way for words of our own. */
+/* One place is kept for a READ that proves, one for a SLOT_PUSH that is owed, some of the urgent
+ * way for words of our own. */
 uint32_t verbs_ring_room(const struct verbs_way *w)
 {
-	uint32_t used = w->head - w->tail + 1 + (id_of(w) == WAY_URGENT ? VERBS_WORDS : 0);
+	uint32_t used = w->head - w->tail + 1 + w->pushes;
+
+	used += id_of(w) == WAY_URGENT ? VERBS_WORDS : 0;
 
 	return used < w->depth - 1 ? w->depth - 1 - used : 0;
 }
@@ -97,15 +102,30 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 	return wr;
 }
 
-/* A READ behind all that was posted. */
-static void prove(struct verbs_way *w, struct chunk *flush)
+/* A READ of a byte, behind all that was posted. */
+static void read_byte(struct verbs_way *w, struct chunk *flush, enum verbs_slot_kind kind,
+		      uint64_t at, uint32_t rkey)
 {
-	struct verbs_ep *e = w->ep;
-	struct ibv_send_wr *wr = request(w, IBV_WR_RDMA_READ, flush, SLOT_PROOF);
+	const struct verbs_ep *e = w->ep;
+	struct ibv_send_wr *wr = request(w, IBV_WR_RDMA_READ, flush, kind);
 
 	wr->sg_list[0] = (struct ibv_sge){.addr = e->word_at, .length = 1, .lkey = e->mr->lkey};
 	wr->num_sge = 1;
-	wr->wr.rdma.rkey = e->flush_rkey;
+	wr->wr.rdma.remote_addr = at;
+	wr->wr.rdma.rkey = rkey;
+}
+
+static void push(struct verbs_way *w)
+{
+	if (w->pushes)
+		read_byte(w, NULL, SLOT_PUSH, w->push_at, w->push_rkey);
+	w->pushes = 0;
+}
+
+static void prove(struct verbs_way *w, struct chunk *flush)
+{
+	push(w);
+	read_byte(w, flush, SLOT_PROOF, 0, w->ep->flush_rkey);
 	w->unproved = 0;
 	w->proving += !flush;
 }
@@ -154,11 +174,30 @@ static uint64_t remote_at(const struct verbs_key *k, uint64_t off, uint32_t *rke
 	return k->piece[lo].iova + (off - k->piece[lo].start);
 }
 
+/* It writes to memory of a device, which gives us a byte of it, too. */
+static int is_pushed(const struct chunk *c)
+{
+	uint32_t both = VERBS_KEY_DEVICE | URCCL_RIGHT_READ;
+
+	return c->kind == CHUNK_WRITE && (key_of(c)->rights & both) == both;
+}
+
+/* What is to be pushed is so while its key is known to stand, which later is not. */
 static enum verbs_slot_kind kind_of(const struct chunk *c)
 {
 	if (c->kind == CHUNK_READ)
 		return SLOT_READ;
-	return c->flags & CHUNK_ACKED ? SLOT_ACKED : SLOT_WRITE;
+	return c->flags & CHUNK_ACKED && !is_pushed(c) ? SLOT_ACKED : SLOT_WRITE;
+}
+
+/* A request of the chunk is to go there: what was owed elsewhere goes ahead of it. */
+static void owe_push(struct verbs_way *w, uint64_t at, uint32_t rkey)
+{
+	if (w->push_rkey != rkey)
+		push(w);
+	w->pushes = 1;
+	w->push_rkey = rkey;
+	w->push_at = at;
 }
 
 /* One request of the chunk's bytes from at on; how many went into it. */
@@ -168,12 +207,16 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	struct verbs_device *d = verbs_ep_device(w->ep);
 	enum verbs_slot_kind kind = kind_of(c);
 	enum ibv_wr_opcode op = kind == SLOT_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-	struct ibv_send_wr *wr = request(w, op, c, kind);
-	uint32_t left = c->len - at, max = d->port.port_attr.max_msg_sz, done = 0, n;
+	uint32_t left = c->len - at, max = d->port.port_attr.max_msg_sz, done = 0, n, rkey;
 	int most = (int)verbs_sges(d, kind == SLOT_READ);
-	uint64_t run;
+	uint64_t run, to = remote_at(key_of(c), c->off + at, &rkey, &run);
+	struct ibv_send_wr *wr;
 
-	wr->wr.rdma.remote_addr = remote_at(key_of(c), c->off + at, &wr->wr.rdma.rkey, &run);
+	if (is_pushed(c))
+		owe_push(w, to, rkey);
+	wr = request(w, op, c, kind);
+	wr->wr.rdma.remote_addr = to;
+	wr->wr.rdma.rkey = rkey;
 	left = left < run ? left : (uint32_t)run;
 	left = max && left > max ? max : left;
 	while (left && wr->num_sge < most) {
@@ -201,7 +244,7 @@ static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 	struct verbs_local local;
 
 	verbs_local_at(&local, c, at);
-	while (at < c->len && !w->failing && verbs_ring_room(w))
+	while (at < c->len && !w->failing && verbs_ring_room(w) > (uint32_t)is_pushed(c))
 		at += data_request(w, c, &local, at);
 	w->half = at < c->len ? c : NULL;
 	w->half_at = at;
@@ -398,7 +441,7 @@ static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 {
 	int quiet = !res || (res == -EACCES && !c->scratch[0]) || c->kind != CHUNK_WRITE;
 
-	if (c->kind == CHUNK_WRITE && c->flags & CHUNK_ACKED && !res)
+	if (c->kind == CHUNK_WRITE && kind_of(c) == SLOT_ACKED && !res)
 		quiet = 0;
 	verbs_out(verbs_ep_device(e), c, res,
 		  (quiet ? CHUNK_QUIET : 0) | (res == -EACCES ? CHUNK_REFUSED : 0) |
@@ -427,6 +470,8 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 	switch (s->kind) {
 	case SLOT_PROOF:
 		proof_done(w, number, c, res);
+		return;
+	case SLOT_PUSH:
 		return;
 	case SLOT_WORD:
 		e->sending--;

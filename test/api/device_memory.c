@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What came to memory of a device, which a NIC's word does not prove to be there, is said to be
  * NOT_FLUSHED: by the CQE of a write to a peer's and of a read into one's own, and by notifications
- * of who may have written to it; and nothing else is. A device's memory is a dma-buf; here it is a
- * file, which the made-up libibverbs takes for one. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include "pair.h"
+ * of who may have written to it; and nothing else is. */
+#include "device.h"
 
 #define LEN   8192u
 #define PLACE 0x10000u /* nothing is mapped there */
@@ -15,46 +10,6 @@
 
 static struct pair p;
 static uint8_t local[LEN];
-
-struct device {
-	int fd;
-	uint8_t *bytes;
-	struct urccl_region region;
-};
-
-/* A file whose system has no seals, by which a memfd is known. */
-static int file_open(void)
-{
-	static const char *const dirs[] = {".", "/var/tmp", "/tmp"};
-	uint32_t i;
-	int fd;
-
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		fd = open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-		if (fd >= 0 && fcntl(fd, F_GET_SEALS) < 0)
-			return fd;
-		close(fd);
-	}
-	SKIP("no directory has files that are told from a memfd");
-}
-
-static void device_open(struct device *d, struct side *s)
-{
-	struct urccl_range range = {.addr = PLACE, .len = LEN};
-
-	range.fd = d->fd = file_open();
-	CHECK_EQ(ftruncate(d->fd, LEN), 0);
-	d->bytes = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
-	CHECK(d->bytes != MAP_FAILED);
-	CHECK_EQ(urccl_register(s->ctx, &range, 1, RW, &d->region), 0);
-}
-
-static void device_close(struct device *d, struct side *s)
-{
-	CHECK_EQ(urccl_unregister(s->ctx, d->region), 0);
-	munmap(d->bytes, LEN);
-	close(d->fd);
-}
 
 /* NOT_FLUSHED, or 0. */
 static uint32_t owes(const struct urccl_cqe *cqe)
@@ -109,12 +64,11 @@ int main(int argc, char **argv)
 	struct target host;
 
 	pair_begin(&p, argc, argv);
-	if (!getenv("UCCL_IBV_SO"))
-		SKIP("UCCL_IBV_SO is not set: no device here takes a file for a dma-buf");
+	device_needs();
 	target_open(&p, &host, LEN, 0);
 	side_register(&p.a, local, LEN, 0);
-	device_open(&theirs, &p.b);
-	device_open(&ours, &p.a);
+	device_open(&theirs, &p.b, PLACE, LEN);
+	device_open(&ours, &p.a, PLACE, LEN);
 	CHECK_EQ(urccl_advertise(p.b.ctx, theirs.region, 0, LEN, RW, 0, &ad), 0);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &ad, 1, &remote), 0);
 

@@ -12,7 +12,9 @@
  *
  * A request is done when it is posted; with late=N in SHIM when its completion queue was looked at
  * N times since. One whose peer is not there, or has broken, is never done: the time that a device
- * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions.
+ * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions. With
+ * posted=1 what is written to a dma-buf is acknowledged and not there: a READ of the same region
+ * pushes it, as on the way to a GPU, and nothing else does.
  */
 #ifndef DOUBLE_H
 #define DOUBLE_H
@@ -102,10 +104,11 @@ struct region {
 	unsigned int access;
 	void *mapped; /* a dma-buf's, from the begin of a page on */
 	size_t mapped_len;
+	struct posted *posted; /* on its way there, newest first */
 };
 
 extern pthread_mutex_t double_lock; /* of all */
-extern uint32_t double_late, double_regions;
+extern uint32_t double_late, double_regions, double_posted;
 extern struct qp *double_qps;
 
 /* device.c */
@@ -116,6 +119,10 @@ struct nic *context_nic(struct ibv_context *context);
 /* The len bytes at addr by that key; NULL: it does not give them. */
 uint8_t *region_at(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
 		   unsigned int access);
+/* Where len bytes go that are for at, which that key gave: there, or as far as the way to it. */
+uint8_t *region_post(uint32_t key, uint8_t *at, uint32_t len);
+/* All that is on its way to where that key leads is there. */
+void region_push(uint32_t key);
 
 /* queue.c */
 void cq_add(struct ibv_cq *cq, const struct entry *e);

@@ -4,6 +4,13 @@
 #include <sys/mman.h>
 #include "double.h"
 
+struct posted {
+	struct posted *next;
+	uint8_t *to;
+	uint32_t len;
+	uint8_t bytes[];
+};
+
 static struct region *regions[MRS];
 static uint8_t uses[MRS];
 static uint32_t last;
@@ -105,6 +112,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 	pthread_mutex_lock(&double_lock);
 	MUST(&regions[mr->lkey >> 8]->mr == mr);
+	region_push(mr->lkey);
 	regions[mr->lkey >> 8] = NULL;
 	context_nic(mr->context)->nregions--;
 	pthread_mutex_unlock(&double_lock);
@@ -125,4 +133,37 @@ uint8_t *region_at(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_
 	    len > r->mr.length - (addr - r->iova))
 		return NULL;
 	return (uint8_t *)r->mr.addr + (addr - r->iova);
+}
+
+uint8_t *region_post(uint32_t key, uint8_t *at, uint32_t len)
+{
+	struct region *r = regions[key >> 8];
+	struct posted *p;
+
+	if (!r->mapped || !double_posted)
+		return at;
+	p = malloc(sizeof(*p) + len);
+	MUST(p);
+	*p = (struct posted){.next = r->posted, .to = at, .len = len};
+	r->posted = p;
+	return p->bytes;
+}
+
+/* In the order in which it came. */
+void region_push(uint32_t key)
+{
+	struct region *r = regions[key >> 8];
+	struct posted *p, *next, *first = NULL;
+
+	for (p = r->posted; p; p = next) {
+		next = p->next;
+		p->next = first;
+		first = p;
+	}
+	r->posted = NULL;
+	for (p = first; p; p = next) {
+		next = p->next;
+		memcpy(p->to, p->bytes, p->len);
+		free(p);
+	}
 }

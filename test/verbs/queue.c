@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include "double.h"
 
-uint32_t double_late, double_regions;
+uint32_t double_late, double_regions, double_posted;
 struct qp *double_qps;
 
 static struct qp *numbered[QPS];
@@ -16,6 +16,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *regions = words ? strstr(words, "regions=") : NULL;
 
 	double_late = late ? (uint32_t)strtoul(late + 5, NULL, 0) : 0;
+	double_posted = words && strstr(words, "posted=1");
 	double_regions = regions ? (uint32_t)strtoul(regions + 8, NULL, 0) : MRS;
 }
 

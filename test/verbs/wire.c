@@ -62,8 +62,13 @@ static enum ibv_wc_status rdma(const struct qp *q, const struct send *s, struct 
 							    : IBV_ACCESS_REMOTE_WRITE;
 	uint8_t *p = region_at(peer->qp.pd, s->rkey, s->remote, length(s), access);
 
-	if (p && peer->attr.qp_access_flags & access)
+	if (p && peer->attr.qp_access_flags & access) {
+		if (access == IBV_ACCESS_REMOTE_READ)
+			region_push(s->rkey);
+		else
+			p = region_post(s->rkey, p, length(s));
 		return move(q, s, p);
+	}
 	qp_break(peer);
 	return IBV_WC_REM_ACCESS_ERR;
 }
