@@ -45,7 +45,7 @@ static struct {
 	long opaque, lose, unplug, mute, sge_rd, fail;
 	char victim[64], status[8];
 	/* Of all devices, each of which may have a thread. */
-	unsigned long signalled, victims, killed, completed;
+	unsigned long victims, killed, completed;
 	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making */
 	unsigned long nqps;
 	uint32_t failed; /* the queue pair that did */
@@ -60,9 +60,10 @@ static struct {
 	struct ibv_context_ops ops;
 } shim;
 
-/* For cases: doorbells; requests, and of these whose bytes went inline; and what queue pairs that
- * were led to a peer had as service level and traffic class, in turn. */
-EXPORT unsigned long shim_doorbells, shim_requests, shim_inlined, shim_nroutes;
+/* For cases: doorbells; requests, and of these whose bytes went inline, and those that are
+ * signalled; and what queue pairs that were led to a peer had as service level and traffic class,
+ * in turn. */
+EXPORT unsigned long shim_doorbells, shim_requests, shim_inlined, shim_signalled, shim_nroutes;
 EXPORT struct {
 	uint8_t sl, tclass;
 } shim_routes[256];
@@ -137,7 +138,7 @@ __attribute__((destructor)) static void end(void)
 {
 	if (shim.report)
 		printf("shim: %lu doorbells, %lu requests, %lu signalled, %lu killed\n",
-		       shim_doorbells, shim_requests, shim.signalled, shim.killed);
+		       shim_doorbells, shim_requests, shim_signalled, shim.killed);
 }
 
 /* ---- what is posted ---- */
@@ -216,7 +217,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		return 0;
 	for (w = wr; w; w = w->next) {
 		__atomic_add_fetch(&shim_requests, 1, __ATOMIC_RELAXED);
-		count(&shim.signalled, w->send_flags & IBV_SEND_SIGNALED);
+		count(&shim_signalled, w->send_flags & IBV_SEND_SIGNALED);
 		count(&shim_inlined, w->send_flags & IBV_SEND_INLINE);
 	}
 	rc = shim.ops.post_send(qp, wr, bad);
