@@ -149,10 +149,11 @@ ib_conformance() {
 
 # Both ends in one process, on rxe_v0 and rxe_v1.
 IB_TESTS="write vector paged notify cancel fence atomic region memlock revoke revoke_storm frozen random restart"
+IB_TESTS="$IB_TESTS evict_idle unregister warm"
 IB_TESTS_FULL="accept advert away both_dial connect connect_end deadline early event_slots"
-IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_idle evict_return frozen_others incast link lost losing"
+IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_return frozen_others incast link lost losing"
 IB_TESTS_FULL="$IB_TESTS_FULL observe owed random_order references ring_full rings_close settings"
-IB_TESTS_FULL="$IB_TESTS_FULL slow_reader taken_back threads unregister warm"
+IB_TESTS_FULL="$IB_TESTS_FULL slow_reader taken_back threads"
 # With several rings or threads of the program's.
 IB_THREADED="away ring_full rings_close threads"
 
@@ -167,6 +168,8 @@ ib_api() {
 	for test in $IB_TESTS_FULL; do
 		try "$test, ib" timeout 400 "$build/test/api/api-$test" --transport=ib
 	done
+	# One of 64 peers at a time.
+	try "evict, ib, max_qps 4" timeout 400 "$build/test/api/api-evict" --max-qps=4 --transport=ib
 	for test in $IB_TESTS $IB_TESTS_FULL; do
 		[[ " $IB_THREADED " != *" $test "* ]] || continue
 		try "$test, ib, inline" \
