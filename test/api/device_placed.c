@@ -4,7 +4,7 @@
  * to the host by turns, more than a queue pair has places for: each that is completed has reached
  * its device, whatever it asked for; and what a notification follows has so when the notification
  * is seen. Over devices that are made up, where it does only when something reads there:
- * SHIM=posted=1. Where the peer may not read, it comes all the same, and nobody says when. */
+ * SHIM=posted=2. Where the peer may not read, it comes all the same, and nobody says when. */
 #include "device.h"
 
 #define N      96u

@@ -14,7 +14,8 @@
  * N times since. One whose peer is not there, or has broken, is never done: the time that a device
  * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions. With
  * posted=1 what is written to a dma-buf is acknowledged and not there: a READ of the same region
- * pushes it, as on the way to a GPU, and nothing else does.
+ * pushes it, as on the way to a GPU, and nothing else does. With posted=2 it is so of all memory:
+ * a READ of any of the host's pushes what that device wrote to the host's.
  */
 #ifndef DOUBLE_H
 #define DOUBLE_H
@@ -104,7 +105,6 @@ struct region {
 	unsigned int access;
 	void *mapped; /* a dma-buf's, from the begin of a page on */
 	size_t mapped_len;
-	struct posted *posted; /* on its way there, newest first */
 };
 
 extern pthread_mutex_t double_lock; /* of all */
@@ -123,6 +123,8 @@ uint8_t *region_at(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_
 uint8_t *region_post(uint32_t key, uint8_t *at, uint32_t len);
 /* All that is on its way to where that key leads is there. */
 void region_push(uint32_t key);
+/* All is that a device wrote. */
+void regions_push(const struct ibv_pd *pd);
 
 /* queue.c */
 void cq_add(struct ibv_cq *cq, const struct entry *e);

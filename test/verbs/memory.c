@@ -4,12 +4,14 @@
 #include <sys/mman.h>
 #include "double.h"
 
-struct posted {
+/* What is on its way, oldest first. */
+static struct posted {
 	struct posted *next;
+	const struct region *region;
 	uint8_t *to;
 	uint32_t len;
 	uint8_t bytes[];
-};
+} *posted, **posted_end = &posted;
 
 static struct region *regions[MRS];
 static uint8_t uses[MRS];
@@ -106,13 +108,30 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	return add(r);
 }
 
+/* In the order in which it came. */
+static void land(const struct region *r, const struct ibv_pd *pd)
+{
+	struct posted **at, *p;
+
+	for (at = &posted; (p = *at);) {
+		if (p->region != r && (p->region->mapped || p->region->mr.pd != pd)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		memcpy(p->to, p->bytes, p->len);
+		free(p);
+	}
+	posted_end = at;
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	const struct region *r = (const struct region *)(const void *)mr;
 
 	pthread_mutex_lock(&double_lock);
 	MUST(&regions[mr->lkey >> 8]->mr == mr);
-	region_push(mr->lkey);
+	land(r, NULL);
 	regions[mr->lkey >> 8] = NULL;
 	context_nic(mr->context)->nregions--;
 	pthread_mutex_unlock(&double_lock);
@@ -137,33 +156,31 @@ uint8_t *region_at(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_
 
 uint8_t *region_post(uint32_t key, uint8_t *at, uint32_t len)
 {
-	struct region *r = regions[key >> 8];
+	const struct region *r = regions[key >> 8];
 	struct posted *p;
 
-	if (!r->mapped || !double_posted)
+	if (double_posted < (r->mapped ? 1u : 2u))
 		return at;
 	p = malloc(sizeof(*p) + len);
 	MUST(p);
-	*p = (struct posted){.next = r->posted, .to = at, .len = len};
-	r->posted = p;
+	*p = (struct posted){.region = r, .to = at, .len = len};
+	*posted_end = p;
+	posted_end = &p->next;
 	return p->bytes;
 }
 
-/* In the order in which it came. */
 void region_push(uint32_t key)
 {
-	struct region *r = regions[key >> 8];
-	struct posted *p, *next, *first = NULL;
+	const struct region *r = regions[key >> 8];
 
-	for (p = r->posted; p; p = next) {
-		next = p->next;
-		p->next = first;
-		first = p;
-	}
-	r->posted = NULL;
-	for (p = first; p; p = next) {
-		next = p->next;
-		memcpy(p->to, p->bytes, p->len);
-		free(p);
-	}
+	land(r, r->mapped ? NULL : r->mr.pd);
+}
+
+void regions_push(const struct ibv_pd *pd)
+{
+	uint32_t i;
+
+	for (i = 0; i < MRS && posted; i++)
+		if (regions[i] && regions[i]->mr.pd == pd)
+			land(regions[i], pd);
 }

@@ -13,10 +13,11 @@ static uint32_t last = 16;
 __attribute__((constructor)) static void begin(void)
 {
 	const char *words = getenv("SHIM"), *late = words ? strstr(words, "late=") : NULL;
+	const char *posted = words ? strstr(words, "posted=") : NULL;
 	const char *regions = words ? strstr(words, "regions=") : NULL;
 
 	double_late = late ? (uint32_t)strtoul(late + 5, NULL, 0) : 0;
-	double_posted = words && strstr(words, "posted=1");
+	double_posted = posted ? (uint32_t)strtoul(posted + 7, NULL, 0) : 0;
 	double_regions = regions ? (uint32_t)strtoul(regions + 8, NULL, 0) : MRS;
 }
 
@@ -229,6 +230,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 		MUST(*at);
 	*at = q->next;
 	numbered[qp->qp_num % QPS] = NULL;
+	regions_push(qp->pd);
 	forget(cq_of(qp->send_cq), q);
 	forget(cq_of(qp->recv_cq), q);
 	pthread_mutex_unlock(&double_lock);

@@ -63,9 +63,10 @@ static enum ibv_wc_status rdma(const struct qp *q, const struct send *s, struct 
 	uint8_t *p = region_at(peer->qp.pd, s->rkey, s->remote, length(s), access);
 
 	if (p && peer->attr.qp_access_flags & access) {
-		if (access == IBV_ACCESS_REMOTE_READ)
+		/* A READ of nothing asks no memory. */
+		if (access == IBV_ACCESS_REMOTE_READ && length(s))
 			region_push(s->rkey);
-		else
+		else if (access == IBV_ACCESS_REMOTE_WRITE)
 			p = region_post(s->rkey, p, length(s));
 		return move(q, s, p);
 	}
