@@ -149,7 +149,7 @@ ib_conformance() {
 
 # Both ends in one process, on rxe_v0 and rxe_v1.
 IB_TESTS="write vector paged notify cancel fence atomic region memlock revoke revoke_storm frozen random restart"
-IB_TESTS="$IB_TESTS evict_idle unregister warm"
+IB_TESTS="$IB_TESTS acked evict_idle unregister warm"
 IB_TESTS_FULL="accept advert away both_dial connect connect_end deadline early event_slots"
 IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_return frozen_others incast link lost losing"
 IB_TESTS_FULL="$IB_TESTS_FULL observe owed random_order references ring_full rings_close settings"
