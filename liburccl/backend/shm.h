@@ -172,6 +172,8 @@ int shm_view_gone(struct shm_ep *e, uint64_t serial);
 int shm_views_moved(struct shm_ep *e);
 int shm_view_revoke(struct shm_ep *e, const struct shm_record *r);
 int shm_view_revoked(struct shm_ep *e, uint64_t number);
+/* The peer does not let go of what it has mapped, and the ep ends: none of it counts any more. */
+void shm_files_end(struct shm_ep *e);
 /* Says how far we have let go, if the peer does not know. */
 void shm_view_tell(struct shm_ep *e);
 /* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */

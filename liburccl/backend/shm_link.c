@@ -358,10 +358,12 @@ static void tick(struct shm_dev *d)
 
 		list_del(&e->waiting);
 		if (e->state == SHM_CLOSED) {
-			if (--e->leaving)
+			if (--e->leaving) {
 				shm_wait_tick(e);
-			else
-				shm_ep_left(e);
+				continue;
+			}
+			shm_files_end(e);
+			shm_ep_left(e);
 			continue;
 		}
 		if (!e->active) {
