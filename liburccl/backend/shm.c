@@ -10,7 +10,7 @@
 
 #define GRANTS	   (1u << HANDLE_SLOT_BITS)
 #define LAST_WORDS (1u << 20) /* bytes that a peer which hung up is heard of */
-#define LEAVING	   5u	      /* ticks of 20 ms for a peer to say that it has let go */
+#define LEAVING	   10u	      /* ticks of 20 ms for a peer to say that it has let go */
 
 static struct shm_dev *shm_dev(struct device *dev)
 {

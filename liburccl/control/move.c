@@ -7,6 +7,9 @@
  * First the engine tells every peer that has the memory mapped, those whose adverts hold good too,
  * that it counts no more; from then on they come through the ring. Then the pages are made, which
  * takes its time, on a thread of their own. What was moved is not mapped by peers any more.
+ *
+ * The end of the context does so for memory that the program keeps, views of files of its own, and
+ * once: there is nobody to try again.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -71,6 +74,13 @@ static void regions_step(struct control *c)
 		region_step(c, list_entry(pos, struct region, link));
 }
 
+static void move_left(struct control *c, struct allocation *a, int err)
+{
+	log_strange(c, a->addr, a->len, err);
+	close(a->fd);
+	a->fd = -1;
+}
+
 /* The engine has looked at what waits there. */
 static void move_ended(struct control *c, struct cmd *cmd)
 {
@@ -80,7 +90,7 @@ static void move_ended(struct control *c, struct cmd *cmd)
 	list_del(&m->link);
 	free(m);
 	regions_pin(c);
-	if (!res)
+	if (!res || c->ending)
 		regions_step(c);
 	control_step(c);
 }
@@ -93,6 +103,8 @@ static void move_done(struct control *c, struct move *m)
 		extents_mark(c, a, EXTENT_MOVED);
 		close(a->fd);
 		a->fd = -1;
+	} else if (c->ending) {
+		move_left(c, a, m->res);
 	}
 	cmd_post(c, &m->cmd, ENGINE_MOVE, move_ended);
 }
@@ -162,6 +174,8 @@ static void move_begin(struct control *c, struct allocation *a, struct region *r
 		return;
 	}
 	m = calloc(1, sizeof(*m));
+	if (!m && c->ending)
+		move_left(c, a, -ENOMEM);
 	if (!m)
 		return;
 	m->msg.type = MSG_MOVED;
@@ -210,7 +224,7 @@ int move_wanted(struct control *c, struct region *r)
 	int wanted = 0;
 	uint32_t i;
 
-	for (i = 0; i < r->nextents && !c->ending; i++) {
+	for (i = 0; i < r->nextents; i++) {
 		int strange = load_acquire(&r->extents[i]->strange) != 0;
 
 		if (r->extents[i]->fd < 0 || (!strange && list_empty(&c->moves)))
@@ -218,9 +232,9 @@ int move_wanted(struct control *c, struct region *r)
 		a = allocation_at(c, r->extents[i]->addr);
 		if (!a || a->fd < 0)
 			continue;
-		if (strange)
+		if (strange && (!c->ending || a->kind == ALLOCATION_VIEW))
 			move_begin(c, a, r);
-		wanted |= strange || is_under_way(c, a);
+		wanted |= (strange && !c->ending) || is_under_way(c, a);
 	}
 	return wanted;
 }

@@ -282,6 +282,8 @@ void log_link(const struct control *c, const struct peer *p);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
+/* Memory of the program's could not be moved. */
+void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 
 /* ---- peers ---- */
