@@ -157,6 +157,7 @@ struct pin {
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */
 struct exposure {
 	struct list link;		/* the engine's */
+	struct list expiring;		/* likewise */
 	struct ep *ep;
 	struct engine_peer *peer;	/* the engine's */
 	uint8_t exposed;		/* the engine's: the device has it */
@@ -211,6 +212,8 @@ struct backend {
 					 * CHUNK_UNDONE, and once both ends are closed nothing of
 					 * them lands any more: they may go again by another ep */
 
+	uint32_t outlasts;		/* 1: an access that began in time may outlast its
+					 * exposure: the engine ends it then, by unexpose */
 	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
 	uint32_t by_address;		/* 1: bytes go between the two hosts' addresses, as those
 					 * of the control connection do: by the same interface */

@@ -333,6 +333,7 @@ const struct backend backend_shm = {
 	.name = "shm",
 	.transport = URCCL_TRANSPORT_SHM,
 	.chunk_bytes = 1u << 20,
+	.outlasts = 1,
 	.scan = scan_one,
 	.open = device_open,
 	.close = device_close,

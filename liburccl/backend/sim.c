@@ -430,6 +430,7 @@ const struct backend backend_sim = {
 	.name = "sim",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64 << 10,
+	.outlasts = 1,
 	.tells_undone = 1,
 	.scan = device_scan,
 	.open = device_open,

@@ -246,6 +246,8 @@ void stream_settle_rx(struct stream *s)
 
 	assert(!s->rx_lent);
 	s->stuck &= ~STREAM_STUCK_RX;
+	if (s->rx.status)
+		s->rx.exposure = NULL; /* taken back meanwhile */
 	/* It waited for the part of the answer that came, whether or not the end of it is there. */
 	if (s->tx.answered != s->tx.asked)
 		c = stream_read(s, s->tx.answered)->chunk;
@@ -333,35 +335,36 @@ void stream_unexpose(struct handles *grants, struct exposure *e)
 	handles_del(grants, e->id);
 }
 
-static int lent_to_send(const struct stream *s, const struct exposure *e)
+/* The kernel has some of it. What it does not send of these frames is not to be offered again. */
+static int lent_to_send(struct stream *s, const struct exposure *e)
 {
 	uint32_t i;
+	int lent = 0;
 
 	for (i = 0; s->tx_lent && i < s->tx_lent->nframes; i++) {
-		const struct stream_frame *f = &s->tx_lent->frames[i];
+		struct stream_frame *f = &s->tx_lent->frames[i];
 
-		if (f->kind == FRAME_RESP && f->source == e && f->direct)
-			return 1;
+		if (f->kind != FRAME_RESP || f->source != e || !f->direct)
+			continue;
+		f->flags |= FRAME_TAKEN;
+		lent = 1;
 	}
-	return 0;
+	return lent;
 }
 
 int stream_revoke(struct stream *s, struct exposure *e)
 {
 	if (lent_to_send(s, e))
 		s->stuck |= STREAM_STUCK_TX;
-	else if (s->tx.half.kind == FRAME_RESP && s->tx.half.source == e) {
-		s->tx.half.source = NULL;
-		s->tx.reply_status = STATUS_ACCESS;
-	}
+	if (s->tx.half.kind == FRAME_RESP && s->tx.half.source == e)
+		stream_take_back(s);
 	stream_far_revoke(s, e);
 	if (s->rx.exposure == e) {
-		if (s->rx_lent) {
+		s->rx.status = STATUS_ACCESS;
+		if (s->rx_lent)
 			s->stuck |= STREAM_STUCK_RX;
-		} else {
+		else
 			s->rx.exposure = NULL;
-			s->rx.status = STATUS_ACCESS;
-		}
 	}
 	return s->stuck ? -EINPROGRESS : 0;
 }

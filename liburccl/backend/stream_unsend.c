@@ -3,6 +3,12 @@
  * to the one half sent. */
 #include "backend/stream_wire.h"
 
+void stream_take_back(struct stream *s)
+{
+	s->tx.half.source = NULL;
+	s->tx.reply_status = STATUS_ACCESS;
+}
+
 void stream_leave_half(struct stream *s, const struct stream_frame *f, const uint8_t *copied,
 		       uint32_t k)
 {
@@ -14,6 +20,8 @@ void stream_leave_half(struct stream *s, const struct stream_frame *f, const uin
 	h->at += k - done;
 	h->total -= k - done;
 	h->direct = 0;
+	if (f->flags & FRAME_TAKEN)
+		stream_take_back(s);
 	if (h->copied)
 		memcpy(s->tx.hold, copied + done, h->copied);
 }

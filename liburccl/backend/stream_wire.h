@@ -140,13 +140,18 @@ static inline struct stream_nak *stream_nak(struct stream *s, uint32_t number)
 	return &s->naks[number & (2 * STREAM_WRITES - 1)];
 }
 
-/* struct stream_frame.flags: an answer's payload without its end; that end */
+/* struct stream_frame.flags: an answer's payload without its end; that end; its memory was taken
+ * back while the kernel had it */
 #define FRAME_BEGUN 1u
 #define FRAME_END   2u
+#define FRAME_TAKEN 4u
 
 /* Keeps what is left of the frame after its first k bytes. copied: where its copied bytes are. */
 void stream_leave_half(struct stream *s, const struct stream_frame *f, const uint8_t *copied,
 		       uint32_t k);
+
+/* The rest of the answer that is half sent is filler, and its end says why. */
+void stream_take_back(struct stream *s);
 
 /* The chunk is the engine's again. */
 void stream_out(struct stream *s, struct chunk *c, int res, uint32_t quiet);

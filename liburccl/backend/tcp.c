@@ -274,6 +274,7 @@ const struct backend backend_tcp = {
 	.transport = URCCL_TRANSPORT_TCP,
 	.chunk_bytes = CHUNK_BYTES,
 	.by_address = 1,
+	.outlasts = 1,
 	.scan = scan_one,
 	.open = tcp_open,
 	.close = tcp_close,

@@ -96,13 +96,16 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		   !list_empty(&e->words) || !list_empty(&e->commands);
 }
 
-/* Devices without rails have strangers to look at, at most. */
+/* Devices without rails have strangers to look at, at most. What comes late is not placed by them
+ * first. */
 static uint32_t move(struct engine *e, uint32_t seldom)
 {
 	uint32_t work = 0;
 
 	if (e->lanes_set)
 		work += schedule(e);
+	if (!list_empty(&e->expiring))
+		exposures_expire(e);
 	if (e->rails || seldom)
 		work += poll_devices(e, seldom);
 	if (e->rare | e->sweep)
@@ -214,9 +217,10 @@ static uint64_t slots_ns(const struct engine *e)
 /* How long may be slept, by the deadlines and by what can only be looked at. */
 static uint64_t sleep_ns(const struct engine *e)
 {
-	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e);
+	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e), expires = exposures_next(e);
 	uint32_t i;
 
+	next = expires < next ? expires : next;
 	if (next != NEVER_NS) {
 		next = next > e->now ? next - e->now : 0;
 		ns = next < ns ? next : ns;
@@ -514,6 +518,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->peers);
 	list_init(&e->commands);
 	list_init(&e->exposures);
+	list_init(&e->expiring);
 	list_init(&e->ready);
 	list_init(&e->flushes);
 	list_init(&e->pending);

@@ -3,6 +3,20 @@
  * own, for what it does for peers itself. */
 #include "engine/private.h"
 
+/* By their time: the newest is nearly always the latest. */
+static void expiring_add(struct engine *e, struct exposure *x)
+{
+	struct list *pos = e->expiring.prev;
+
+	list_del(&x->expiring);
+	if (x->expires_ns == NEVER_NS || !x->ep->dev->ops->outlasts)
+		return;
+	while (pos != &e->expiring &&
+	       list_entry(pos, struct exposure, expiring)->expires_ns > x->expires_ns)
+		pos = pos->prev;
+	list_add_tail(&x->expiring, pos->next);
+}
+
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
 {
 	uint32_t slot = HANDLE_SLOT(x->memory->handle);
@@ -29,7 +43,14 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 		x->peer->unflushed = 1;
 	if (fresh)
 		list_add_tail(&x->link, &e->exposures);
+	expiring_add(e, x);
 	return n;
+}
+
+static void exposure_leave(struct exposure *x)
+{
+	list_del(&x->link);
+	list_del(&x->expiring);
 }
 
 int exposure_end(struct engine *e, struct exposure *x)
@@ -42,7 +63,7 @@ int exposure_end(struct engine *e, struct exposure *x)
 		res = x->ep->dev->ops->unexpose(x);
 	x->exposed = !!res;
 	if (!res)
-		list_del(&x->link);
+		exposure_leave(x);
 	return res;
 }
 
@@ -60,7 +81,7 @@ void exposure_drop(struct engine *e, struct exposure *x)
 	if (exposure_end(e, x))
 		memory_strange(x->memory);
 	x->exposed = 0;
-	list_del(&x->link);
+	exposure_leave(x);
 }
 
 void exposures_rest(struct engine *e, struct ep *ep, int closed)
@@ -112,4 +133,29 @@ void exposures_move(struct engine *e)
 		if (x->exposed && memory_is_moving(x->memory))
 			x->ep->dev->ops->unmap(x);
 	}
+}
+
+/* Its number stays: whoever carries out atomics looks at the time of each. */
+void exposures_expire(struct engine *e)
+{
+	uint64_t now = clock_now(e->config.clock);
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &e->expiring) {
+		struct exposure *x = list_entry(pos, struct exposure, expiring);
+
+		if (now <= x->expires_ns)
+			return;
+		if (x->exposed && x->ep->dev->ops->unexpose(x))
+			continue;
+		x->exposed = 0;
+		list_del(&x->expiring);
+	}
+}
+
+uint64_t exposures_next(const struct engine *e)
+{
+	if (list_empty(&e->expiring))
+		return NEVER_NS;
+	return list_first(&e->expiring, struct exposure, expiring)->expires_ns + 1;
 }

@@ -415,6 +415,7 @@ struct engine {
 	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
 
 	struct list rings, peers, commands, exposures;
+	struct list expiring; /* of exposures, those that the engine ends, by their time */
 	struct engine_ring *ring_index[RINGS_MAX];
 	struct list lanes[LANES]; /* peers' lanes with something to post */
 	struct list ready; /* entries whose last blocker went, or that failed before they started */
@@ -694,6 +695,9 @@ void exposures_rest(struct engine *e, struct ep *ep, int closed);
 void exposures_end(struct engine *e, struct engine_peer *p); /* until then */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
 void exposures_move(struct engine *e);			  /* those of memory that moves */
+/* Nothing that is under way outlasts the time of the exposure that it is by. */
+void exposures_expire(struct engine *e);
+uint64_t exposures_next(const struct engine *e); /* when it is to be called; NEVER_NS */
 
 /* msg_ring.c */
 void msg_ring_start(struct op *op);
