@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A million entries, as many at a time as the ring takes, over a device whose queue takes 16 (sim)
- * or what it takes: each ends once, with its bytes in place. */
+ * or what it takes: each ends once, with bytes that are its own in its place, and nobody else's are
+ * there. */
 #include "crowd.h"
 
 #define RING   4096u
@@ -12,7 +13,8 @@
 static struct pair p;
 static struct target t;
 static uint8_t local[RING * LEN];
-static uint8_t out[RING]; /* of each slot: an entry is under way */
+static uint8_t out[RING];    /* of each slot: an entry is under way */
+static uint64_t entry[RING]; /* the last one's number, and 1 */
 
 /* --entries=N: fewer, or more */
 static uint64_t options(int argc, char **argv)
@@ -40,18 +42,37 @@ static void begin(void)
 	pair_open(&p);
 	side_register(&p.a, local, sizeof(local), 0);
 	target_open(&p, &t, sizeof(local), 0);
-	pattern_fill(local, sizeof(local), 0, 1);
 }
 
-static void submit(uint32_t slot)
+/* Neighbours here are none there, and no place is that of its slot. */
+static uint64_t place(uint32_t slot)
+{
+	return (slot * 1237ull + 1) % RING * LEN;
+}
+
+static int holds(uint32_t slot)
+{
+	return pattern_holds(t.bytes + place(slot), LEN, place(slot), entry[slot]);
+}
+
+static void submit(uint32_t slot, uint64_t number)
 {
 	struct urccl_sqe *sqe = urccl_get_sqe(p.a.ring);
 
 	CHECK(sqe && !out[slot]);
-	urccl_prep_write(sqe, t.remote, local + slot * LEN, LEN, (uint64_t)slot * LEN);
+	entry[slot] = number + 1;
+	pattern_fill(local + slot * LEN, LEN, place(slot), entry[slot]);
+	urccl_prep_write(sqe, t.remote, local + slot * LEN, LEN, place(slot));
 	urccl_sqe_set_data64(sqe, slot);
 	urccl_sqe_set_timeout(sqe, 100000000);
 	out[slot] = 1;
+}
+
+static int is_zero(const uint8_t *at)
+{
+	static const uint8_t zero[LEN];
+
+	return !memcmp(at, zero, LEN);
 }
 
 int main(int argc, char **argv)
@@ -62,7 +83,7 @@ int main(int argc, char **argv)
 
 	begin();
 	for (i = 0; i < room && sent < n; i++, sent++)
-		submit(i);
+		submit(i, sent);
 	before = resident();
 	urccl_submit(p.a.ring);
 	while (ended < n) {
@@ -71,10 +92,11 @@ int main(int argc, char **argv)
 		CHECK(cqe.user_data < room && out[cqe.user_data]);
 		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 		CHECK_EQ(cqe.res, LEN);
+		CHECK(holds((uint32_t)cqe.user_data));
 		out[cqe.user_data] = 0;
 		ended++;
 		if (sent < n) {
-			submit((uint32_t)cqe.user_data);
+			submit((uint32_t)cqe.user_data, sent);
 			if (++sent - late >= 64 || sent == n) {
 				urccl_submit(p.a.ring);
 				late = sent;
@@ -83,7 +105,8 @@ int main(int argc, char **argv)
 	}
 	before += p.transport == URCCL_TRANSPORT_FABRIC ? POOLS : 0;
 	CHECK_LE(resident(), before + GROWTH);
-	CHECK(pattern_holds(t.bytes, (n < room ? n : room) * LEN, 0, 1));
+	for (i = 0; i < RING; i++)
+		CHECK(entry[i] ? holds(i) : is_zero(t.bytes + place(i)));
 	target_close(&p, &t);
 	pair_close(&p);
 	return 0;
