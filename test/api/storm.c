@@ -122,6 +122,7 @@ static void advertise(void)
 static void freeze(int on)
 {
 	frozen = (uint32_t)on;
+	causes.frozen |= frozen;
 	urccl_sim_freeze(p.sim, on);
 }
 
@@ -155,6 +156,7 @@ static void revoke_it(void)
 
 	freeze(0);
 	exact = 0;
+	causes.revoked = n;
 	urccl_prep_revoke(sqe, t.region);
 	sqe->user_data = REVOKING;
 	revoking = 1;
@@ -175,6 +177,7 @@ static void close_b(void)
 
 	for (i = 0; i < n; i++)
 		entries[i].missed = 1;
+	causes.closed = n;
 	side_close(&p.b);
 }
 
@@ -300,6 +303,28 @@ static void places_init(void)
 	memset(t.bytes, 0, t.len);
 }
 
+static uint32_t has(const char *words, const char *const *which)
+{
+	while (*which && !strstr(words, *which))
+		which++;
+	return *which != NULL;
+}
+
+/* What each word leads to: urccl_sim(7). */
+static struct causes causes_of(const char *faults, const char *own)
+{
+	static const char *const errors[] = {"error=", "partial=", NULL};
+	static const char *const flips[] = {"flip=", NULL};
+	static const char *const breaks[] = {"drop=", "flap=", "restart=", "kill", NULL};
+	static const char *const slow[] = {"drop=", "flap=",   "restart=", "kill",
+					   "rate",  "freeze=", NULL};
+
+	return (struct causes){.errors = has(faults, errors),
+			       .flips = has(faults, flips),
+			       .breaks = has(faults, breaks) || has(own, breaks),
+			       .slow = has(faults, slow) || has(own, slow)};
+}
+
 static void begin(char *faults, const char *own)
 {
 	places_init();
@@ -307,8 +332,7 @@ static void begin(char *faults, const char *own)
 	memset(unknown, 0, sizeof(unknown));
 	n = retired = connected = frozen = doubtful = ticking = 0;
 	submitted = ended = ticks = 0;
-	may_fail = strstr(faults, "error") || strstr(faults, "partial");
-	flips = !!strstr(faults, "flip");
+	causes = causes_of(faults, own);
 	dies = !!strstr(faults, ",kill=");
 	p.faults = faults;
 	p.seed = below(UINT32_MAX);

@@ -40,7 +40,21 @@ struct entry {
 	uint32_t torn;	 /* a bit of it may be flipped, and nobody looks */
 	uint32_t told;	 /* of its loss, if it had ended by then, which nobody knows */
 	uint32_t missed; /* its notification: the peer was closed, and nobody looked */
+	uint32_t remote, cancelled;
+	uint32_t own_us; /* its deadline, where it is not TIMEOUT_MS */
+	const struct entry *after; /* of its chain; NULL: it is the first */
 	int64_t res, heard_res;
+};
+
+/* What has gone wrong in the round so far, or may on its network: nothing fails without it. */
+struct causes {
+	uint32_t errors, flips; /* pieces fail at a device; bits are flipped */
+	uint32_t breaks;	/* rails and connections */
+	uint32_t slow;		/* longer than a deadline of TIMEOUT_MS */
+	uint32_t frozen;	/* by the test, for a while */
+	uint32_t closed;	/* entries that were entered before the peer was, the last time */
+	uint32_t revoked;	/* and before its region was */
+	uint32_t warm_failed;	/* a WARM, which is of the peer as well */
 };
 
 /* Of the round, but for the last line: of the whole run. */
@@ -51,8 +65,9 @@ extern struct urccl_region local;
 extern struct place places[PLACES];
 extern uint8_t *bytes;
 extern uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-extern uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
-extern uint32_t flips, draining, stale, doubtful;
+extern uint32_t n, open, others, dialling, warming, connected, revoking, frozen, retired;
+extern uint32_t draining, stale, doubtful;
+extern struct causes causes;
 extern uint32_t calm; /* few entries fail but by the network: what follows them succeeds */
 extern uint64_t all_good, all_bad, all_notes, all_lost, all_revoked, all_restarted, all_proved,
 	all_silent, all_torn;
@@ -68,6 +83,9 @@ static inline int is_read(const struct entry *e)
 	return e->opcode == URCCL_OP_READ || e->opcode == URCCL_OP_READV ||
 	       e->opcode == URCCL_OP_READ_PAGED;
 }
+
+/* Ends the test unless why it failed is one of the things that were done to it. */
+void check_cause(const struct entry *e, const struct urccl_cqe *cqe);
 
 uint64_t below(uint64_t limit);
 struct urccl_sqe *next_sqe(uint64_t user_data);

@@ -7,17 +7,6 @@ static void in_time(const struct entry *e)
 	CHECK_LE(ticks - e->tick, e->ms + SLACK_MS);
 }
 
-static int res_allowed(const struct entry *e, int64_t res)
-{
-	if (res == -EBADMSG)
-		return flips && e->flags & URCCL_SQE_CHECKSUM;
-	if (res == -ECANCELED || res == -ETIMEDOUT)
-		return 1;
-	if (res == -EIO)
-		return may_fail && e->opcode != URCCL_OP_NOP;
-	return res == -ECONNRESET || res == -ESTALE || (res == -EACCES && all_revoked);
-}
-
 static int is_owed(const struct entry *e, const struct urccl_cqe *cqe)
 {
 	return e->flags & URCCL_SQE_ACKED && !e->promised && !(cqe->flags & URCCL_CQE_REMOTE_QUIET);
@@ -137,17 +126,6 @@ static void end_fence(const struct entry *e, const struct urccl_cqe *cqe)
 		proves(e);
 }
 
-static void check_reason(const struct entry *e, const struct urccl_cqe *cqe)
-{
-	char why[300];
-
-	if (e->good || res_allowed(e, cqe->res))
-		return;
-	urccl_explain(p.a.ctx, cqe, why, sizeof(why));
-	fprintf(stderr, "opcode %u, %lld: %s\n", e->opcode, (long long)cqe->res, why);
-	CHECK(!"a reason that it was given");
-}
-
 static void check_flags(const struct entry *e, const struct urccl_cqe *cqe)
 {
 	uint32_t checked = cqe->flags & URCCL_CQE_CHECKED;
@@ -210,7 +188,8 @@ static void on_end(struct entry *e, const struct urccl_cqe *cqe)
 		silent_until(e);
 	doubtful |= cqe->res == -ESTALE;
 	ends(e, cqe);
-	check_reason(e, cqe);
+	if (!e->good)
+		check_cause(e, cqe);
 	check_flags(e, cqe);
 }
 
@@ -297,6 +276,7 @@ void on_a(const struct urccl_cqe *cqe)
 		stale--;
 	} else if (cqe->user_data == WARMING) {
 		warming = 0;
+		causes.warm_failed |= cqe->res < 0;
 	} else if (cqe->user_data == DIALLING) {
 		dialling = 0;
 		connected = !cqe->res;

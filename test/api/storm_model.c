@@ -9,10 +9,14 @@ struct urccl_region local;
 struct place places[PLACES];
 uint8_t *bytes;
 uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-uint32_t n, open, others, dialling, warming, connected, revoking, frozen, may_fail, retired;
-uint32_t flips, draining, stale, doubtful, calm;
+uint32_t n, open, others, dialling, warming, connected, revoking, frozen, retired;
+uint32_t draining, stale, doubtful, calm;
+struct causes causes;
 uint64_t all_good, all_bad, all_notes, all_lost, all_revoked, all_restarted, all_proved, all_silent,
 	all_torn;
+
+static const struct entry *last;  /* of the SQEs, if that was an entry */
+static const struct entry *chain; /* what the newest SQE is linked to */
 
 uint64_t below(uint64_t limit)
 {
@@ -28,6 +32,8 @@ struct urccl_sqe *next_sqe(uint64_t user_data)
 
 	submitted++;
 	sqe->user_data = user_data;
+	chain = last && last->flags & URCCL_SQE_LINK ? last : NULL;
+	last = NULL;
 	return sqe;
 }
 
@@ -155,7 +161,7 @@ static uint32_t data_flags(const struct entry *e)
 {
 	uint32_t flags = maybe_flag(8, URCCL_SQE_NO_REPLAY);
 
-	if (flips ? below(16) != 0 : !below(8))
+	if (causes.flips ? below(16) != 0 : !below(8))
 		flags |= URCCL_SQE_CHECKSUM;
 	if (!is_read(e))
 		flags |= maybe_flag(5, URCCL_SQE_ACKED);
@@ -175,7 +181,7 @@ static void add_flags(struct urccl_sqe *sqe, struct entry *e)
 	}
 	if (e->place)
 		flags |= data_flags(e);
-	e->torn = e->place && flips && !(flags & URCCL_SQE_CHECKSUM);
+	e->torn = e->place && causes.flips && !(flags & URCCL_SQE_CHECKSUM);
 	if (e->place && !below(4)) {
 		urccl_sqe_set_notify(sqe, n);
 		e->promised = 1;
@@ -189,6 +195,7 @@ static void add_flags(struct urccl_sqe *sqe, struct entry *e)
 
 		urccl_sqe_set_timeout(sqe, us);
 		e->ms = us / 1000 + 1;
+		e->own_us = us;
 	}
 }
 
@@ -196,6 +203,9 @@ static void enter(struct urccl_sqe *sqe, struct entry *e)
 {
 	urccl_sqe_set_data64(sqe, BASE + n);
 	e->tick = ticks;
+	e->remote = t.remote.id;
+	e->after = chain;
+	last = e;
 	e->open = 1;
 	open++;
 	n++;
@@ -240,6 +250,23 @@ void start(void)
 	ask_for(e); /* an earlier failure ends the first */
 }
 
+static int is_of(const struct entry *e, enum urccl_cancel_by how, uint64_t key)
+{
+	switch (how) {
+	case URCCL_BY_USER_DATA:
+		return key == BASE + (uint64_t)(e - entries);
+	case URCCL_BY_PEER:
+		return e->opcode != URCCL_OP_NOP && e->peer == key;
+	case URCCL_BY_REGION:
+		return e->place != NULL;
+	case URCCL_BY_REMOTE:
+		return e->opcode != URCCL_OP_NOP && e->opcode != URCCL_OP_NOTIFY &&
+		       e->remote == key;
+	default:
+		return 1;
+	}
+}
+
 void cancel(void)
 {
 	static const enum urccl_cancel_by by[] = {URCCL_BY_USER_DATA, URCCL_BY_USER_DATA,
@@ -247,6 +274,7 @@ void cancel(void)
 						  URCCL_BY_REMOTE,    URCCL_BY_ALL};
 	enum urccl_cancel_by how = by[below(below(8) ? 2 : 6)];
 	struct urccl_sqe *sqe = next_sqe(OTHER);
+	uint32_t i;
 	uint64_t key = BASE + (n ? n - 1 - below(n < 32 ? n : 32) : 0);
 
 	if (how == URCCL_BY_PEER)
@@ -260,4 +288,6 @@ void cancel(void)
 	urccl_prep_cancel(sqe, how, key);
 	sqe->user_data = OTHER;
 	others++;
+	for (i = 0; i < n; i++)
+		entries[i].cancelled |= entries[i].open && is_of(&entries[i], how, key);
 }
