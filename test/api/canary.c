@@ -2,7 +2,9 @@
 /*
  * Large writes and reads are stopped at a random moment, by CANCEL or by their deadline. From the
  * terminal CQE on our buffer is ours, and with REMOTE_QUIET the peer's is the peer's: both are
- * scribbled on, watched, and must not change; nor must what was scribbled here turn up there.
+ * scribbled on, watched, and must not change; nor must what was scribbled here turn up there. The
+ * peer lives and answers: its memory is proved to be quiet each time, and each outcome is in time
+ * and comes with its end, unless the machine was late by then.
  *
  *	canary [what pair.h takes] [--rounds=N] [--bytes=N]
  *
@@ -10,6 +12,7 @@
  */
 #include <sys/mman.h>
 #include <sys/random.h>
+#include "lateness.h"
 #include "pair.h"
 
 #define MARK	 1000u
@@ -18,6 +21,7 @@
 #define DATA	 0x11u /* what a write writes, and what a read finds */
 #define WATCH_NS 1000000u
 #define TEN_MIN	 (600ull * 1000000)
+#define SLACK_NS 50000000ull /* of an outcome, after the deadline */
 
 static struct pair p;
 static struct target t;
@@ -82,6 +86,15 @@ static void watch(uint64_t ns)
 	while (now_ns() < end);
 }
 
+/* Where threads get no time a living peer's word cannot come in time. */
+static void check_excused(const char *what)
+{
+	if (PAIR_SLOW || canary_ns() >= CANARY_LATE_NS)
+		return;
+	fprintf(stderr, "%s, on a machine that was not late\n", what);
+	CHECK(!"promised of a peer that answers");
+}
+
 static void submit(int reads, uint32_t timeout_us)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
@@ -109,11 +122,11 @@ static void submit_cancel(void)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 
-/* The entry's end, and before or after it what its CANCEL said. */
-static struct urccl_cqe take_end(int cancelled)
+/* The entry's end, and before or after it what its CANCEL said. *when: of the outcome. */
+static struct urccl_cqe take_end(int cancelled, uint64_t *when)
 {
 	struct urccl_cqe cqe, end = {0};
-	int ended = 0;
+	int ended = 0, told = 0;
 
 	while (!ended || cancelled) {
 		side_take(&p.a, &p.b, &cqe, NULL);
@@ -123,10 +136,14 @@ static struct urccl_cqe take_end(int cancelled)
 			continue;
 		}
 		CHECK(!ended);
+		*when = told ? *when : now_ns();
 		if (cqe.flags & URCCL_CQE_MORE) {
-			late++;
+			CHECK(!told++);
 			continue;
 		}
+		late += (uint64_t)told;
+		if (told)
+			check_excused("an outcome without its end");
 		end = cqe;
 		ended = 1;
 	}
@@ -150,25 +167,42 @@ static void check_end(const struct urccl_cqe *cqe, int timed)
 		return;
 	CHECK_EQ(cqe->res, timed ? -ETIMEDOUT : -ECANCELED);
 	stopped++;
-	if (!(cqe->flags & URCCL_CQE_REMOTE_QUIET))
-		unproved++;
+	if (cqe->flags & URCCL_CQE_REMOTE_QUIET)
+		return;
+	unproved++;
+	check_excused("not proved at the peer");
+}
+
+static void check_in_time(uint64_t took, uint64_t deadline)
+{
+	uint64_t ns = (deadline + SLACK_NS) * (PAIR_SLOW ? 40 : 1);
+
+	if (took > ns)
+		check_took(took, ns, canary_ns());
 }
 
 static void round_of(int reads, int timed)
 {
 	uint64_t ns = random_below(full_ns + full_ns / 8 + 1);
+	uint64_t start, when = 0;
 	struct urccl_cqe cqe;
 	int quiet;
 
 	memset(local, reads ? OURS : DATA, bytes);
 	memset(t.bytes, reads ? DATA : THEIRS, bytes);
+	canary_reset();
+	start = now_ns();
 	submit(reads, timed ? (uint32_t)(ns / 1000 + 1) : TEN_MIN);
 	if (!timed) {
 		run_for(ns);
 		submit_cancel();
 	}
-	cqe = take_end(!timed);
+	cqe = take_end(!timed, &when);
 	check_end(&cqe, timed);
+	if (timed && cqe.res < 0)
+		check_in_time(when - start, ns / 1000 * 1000 + 1000);
+	if (cqe.res > 0)
+		CHECK(all(local, DATA) && all(t.bytes, DATA));
 	quiet = reads || cqe.res > 0 || (cqe.flags & URCCL_CQE_REMOTE_QUIET);
 	memset(local, OURS, bytes);
 	if (quiet)
@@ -181,10 +215,10 @@ static void round_of(int reads, int timed)
 /* How long all of it takes: the moments are chosen from that. */
 static void measure(int reads)
 {
-	uint64_t start = now_ns(), ns;
+	uint64_t start = now_ns(), ns, when = 0;
 
 	submit(reads, TEN_MIN);
-	CHECK_EQ(take_end(0).res, bytes);
+	CHECK_EQ(take_end(0, &when).res, bytes);
 	ns = now_ns() - start;
 	full_ns = full_ns && full_ns < ns ? full_ns : ns;
 }
@@ -194,6 +228,7 @@ int main(int argc, char **argv)
 	uint64_t i;
 
 	options(argc, argv);
+	canary_start();
 	try_open();
 	pair_open(&p);
 	printf("seed %llu, %llu rounds of %llu bytes\n", (unsigned long long)p.seed,
@@ -207,7 +242,8 @@ int main(int argc, char **argv)
 		measure(i & 1);
 	for (i = 0; i < rounds; i++)
 		round_of(random_below(2) != 0, random_below(4) == 0);
-	printf("%llu stopped on their way, %llu of them unproved at the peer; %llu told early\n",
+	printf("%llu stopped on their way; where the machine was late %llu of them unproved at the peer, "
+	       "%llu told early\n",
 	       (unsigned long long)stopped, (unsigned long long)unproved, (unsigned long long)late);
 	CHECK(stopped || rounds < 8);
 	target_close(&p, &t);
