@@ -99,6 +99,10 @@ void run_events(struct run *r)
 
 	while (r->is_sim && r->p.b.ring && side_take_within(&r->p.b, NULL, 0, &cqe, NULL)) {
 		r->peers_lost += urccl_cqe_kind(&cqe) == URCCL_KIND_LOST;
+		if (cqe.user_data == REVOKE && urccl_cqe_kind(&cqe) == URCCL_KIND_OP) {
+			CHECK_EQ(cqe.res, 0);
+			r->revoked = 1;
+		}
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_NOTE && cqe.tag < N_MAX)
 			r->notes[cqe.tag] = (int8_t)(r->notes[cqe.tag] ? 2 : cqe.res < 0 ? -1 : 1);
 	}

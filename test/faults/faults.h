@@ -70,7 +70,8 @@ void peer_main(int argc, char **argv);
 void peer_stop(const struct peer *peer);
 void peer_go_on(const struct peer *peer);
 void peer_kill(struct peer *peer);
-int64_t peer_revokes(const struct peer *peer);
+void peer_revoke(const struct peer *peer);     /* asks for it, */
+int64_t peer_revoked(const struct peer *peer); /* and takes the answer */
 int64_t peer_lost(const struct peer *peer); /* LOST events that it got */
 void peer_registers_anew(const struct peer *peer);
 /* What it was told of each tag: 0 nothing, 1 it came, -1 it will not, 2 it came twice or more. */
@@ -115,6 +116,10 @@ struct outcome {
 	uint8_t told[N_MAX], unknown[N_MAX];
 };
 
+/* The fault comes after the entries, when some are through; just before them; or it is there by
+ * then, and nothing that should meet it can miss it. */
+enum early { LATE, EARLY, FIRST };
+
 struct run {
 	struct pair p; /* sim: b is the peer */
 	struct peer peer;
@@ -130,6 +135,9 @@ struct run {
 	uint64_t tags;	      /* the first entry's */
 	uint32_t lost;	      /* LOST events seen */
 	uint32_t peers_lost;  /* sim: those of the peer */
+	uint32_t early;	      /* enum early */
+	int missed;	      /* no entry met the fault */
+	int revoked;	      /* sim: the peer's REVOKE has ended */
 	struct outcome out;
 	int8_t notes[N_MAX]; /* sim: as peer_notes() */
 };
@@ -150,9 +158,13 @@ void run_check_notes(struct run *r, uint32_t n);
 /* The same of a peer that lost us, which stands for those that failed. */
 void run_check_notes_lost(struct run *r, uint32_t n);
 
+#define REVOKE 0x4e0cull /* user_data of a simulated peer's */
+
 /* ---- sim.c: the same on a simulated network ---- */
 
 void sim_open(struct run *r);
+void sim_revoke(struct run *r);	 /* as peer_revoke() */
+void sim_revoked(struct run *r); /* and peer_revoked() */
 void sim_before(struct run *r);
 void sim_during(struct run *r);
 void sim_undo(const struct run *r);

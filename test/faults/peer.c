@@ -254,11 +254,18 @@ static void ask(const struct peer *peer, char c, void *answer, size_t len)
 	all(peer->fd, answer, len, 0);
 }
 
-int64_t peer_revokes(const struct peer *peer)
+void peer_revoke(const struct peer *peer)
+{
+	char c = 'R';
+
+	all(peer->fd, &c, 1, 1);
+}
+
+int64_t peer_revoked(const struct peer *peer)
 {
 	int64_t res;
 
-	ask(peer, 'R', &res, sizeof(res));
+	all(peer->fd, &res, sizeof(res), 0);
 	return res;
 }
 

@@ -69,6 +69,27 @@ void sim_during(struct run *r)
 	urccl_sim_freeze(r->p.sim, 0);
 }
 
+void sim_revoke(struct run *r)
+{
+	struct urccl_sqe *sqe = side_sqe(&r->p.b);
+
+	urccl_prep_revoke(sqe, r->target.region);
+	urccl_sqe_set_data64(sqe, REVOKE);
+	CHECK_EQ(urccl_submit(r->p.b.ring), 1);
+}
+
+void sim_revoked(struct run *r)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+
+	while (!r->revoked) {
+		CHECK(now_ns() < late);
+		side_turn(&r->p.a);
+		side_turn(&r->p.b);
+		run_events(r);
+	}
+}
+
 void sim_undo(const struct run *r)
 {
 	if (r->cell.fault == DROP_SHORT)
