@@ -8,6 +8,7 @@
 #define FAULTS_H
 
 #include <sys/types.h>
+#include "held.h"
 #include "lateness.h"
 #include "meet.h"
 
@@ -73,6 +74,7 @@ void peer_kill(struct peer *peer);
 void peer_revoke(const struct peer *peer);     /* asks for it, */
 int64_t peer_revoked(const struct peer *peer); /* and takes the answer */
 int64_t peer_lost(const struct peer *peer); /* LOST events that it got */
+struct held peer_holds(const struct peer *peer);
 void peer_registers_anew(const struct peer *peer);
 /* What it was told of each tag: 0 nothing, 1 it came, -1 it will not, 2 it came twice or more. */
 void peer_notes(const struct peer *peer, int8_t notes[N_MAX]);

@@ -96,6 +96,12 @@ static void answer(char c)
 	uint32_t i;
 
 	switch (c) {
+	case 'H': {
+		struct held held = held_now();
+
+		all(TALK_FD, &held, sizeof(held), 1);
+		return;
+	}
 	case 'R':
 		res = urccl_revoke(p.b.ctx, region);
 		break;
@@ -290,6 +296,14 @@ void peer_registers_anew(const struct peer *peer)
 	int64_t res;
 
 	ask(peer, 'A', &res, sizeof(res));
+}
+
+struct held peer_holds(const struct peer *peer)
+{
+	struct held held;
+
+	ask(peer, 'H', &held, sizeof(held));
+	return held;
 }
 
 void peer_notes(const struct peer *peer, int8_t out[N_MAX])
