@@ -64,11 +64,11 @@ REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")
 REASON(PEER_CLOSED,	"this side closed the peer")
-REASON(FORGOTTEN,	"the remote was forgotten while the entry was unfinished: forget it when its "
+REASON(FORGOTTEN,	"remote %x was forgotten while the entry was unfinished: forget it when its "
 			"entries have ended")
-REASON(UNREGISTERED,	"the region was unregistered while the entry was unfinished: unregister it "
+REASON(UNREGISTERED,	"region %x was unregistered while the entry was unfinished: unregister it "
 			"when its entries have ended")
-REASON(REVOKED,		"the peer revoked the region while the entry was unfinished: ask it for "
+REASON(REVOKED,		"the peer revoked the region of remote %x while the entry was unfinished: ask it for "
 			"a newer advert")
 REASON(ARRAY_NONE,	"the array has no elements, or no address: there is nothing to register or "
 			"import")
@@ -152,8 +152,8 @@ REASON(REPLAYS,		"a piece of the entry was on its way when a rail broke, %u time
 			"it is what breaks them. Look at the peer's rails by urccl_dump()")
 REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
 			"bring the peer up to date")
-REASON(PEER_REFUSED,	"the peer refused the access with %e: the advert was revoked, has expired "
-			"or does not give the right: ask the peer for one that does")
+REASON(PEER_REFUSED,	"the peer refused the access to %u bytes with %e: the advert was revoked, has "
+			"expired or does not give the right: ask the peer for one that does")
 REASON(READ_ONLY,	"%u bytes could not be placed at %x: not all of that memory can be written to, as "
 			"it is mapped read-only, or memory of either end was unmapped. Map it "
 			"PROT_WRITE, and register it then")
@@ -165,8 +165,8 @@ REASON(RING_STALE,	"ring id %u names no open ring of this context: use urccl_rin
 REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=no "
 			"forbids: they move directly where the remote is memory of urccl_alloc() "
 			"that this side could map")
-REASON(KEYS,		"the peer answered %e instead of keys for the advert: it was revoked, has "
-			"expired, or was never the peer's. Ask the peer for a newer one")
+REASON(KEYS,		"the peer answered %e instead of keys for the advert of remote %x: it was revoked, "
+			"has expired, or was never the peer's. Ask the peer for a newer one")
 REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "
 			"ask it for an advert of what it has now")
 REASON(KEYS_MEMORY,	"the peer cannot pin the memory of the advert for this side (%u bytes are "

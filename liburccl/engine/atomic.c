@@ -254,7 +254,7 @@ static void refused(struct op *op, int res)
 	if (res == -EINVAL)
 		op_fail(op, res, REASON_ATOMIC_ALIGN, op->sqe.off, 0, 0);
 	else
-		op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
+		op_fail(op, res, REASON_PEER_REFUSED, sizeof(uint64_t), (uint64_t)-res, 0);
 }
 
 static void answered(struct op *op, const struct atomic_answer *m)

@@ -192,6 +192,13 @@ static uint64_t asked(const struct op *op)
 	return sum < op->placed ? op->placed : sum;
 }
 
+static int others_ended(const struct op *op, uint32_t reason)
+{
+	if (op->sqe.opcode == URCCL_OP_CONNECT && (op->res == -ECONNREFUSED || op->res == -EPROTO))
+		return 1;
+	return reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST);
+}
+
 /* Its deadline, or how long it was under way when others ended it: where the reason has neither. */
 static uint32_t after_us(const struct op *op, uint32_t reason)
 {
@@ -199,7 +206,7 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 
 	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE && reason != REASON_DEADLINE_LONG)
 		us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
-	else if (reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST))
+	else if (others_ended(op, reason))
 		us = 1 + (op->started_ns ? op_engine(op)->now - op->started_ns : 0) / NSEC_PER_USEC;
 	return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 }

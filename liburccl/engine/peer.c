@@ -121,7 +121,7 @@ void remote_fail(struct op *op, const struct engine_remote *r, int err)
 {
 	switch (err) {
 	case -EACCES:
-		op_fail(op, err, REASON_KEYS, EACCES, 0, 0);
+		op_fail(op, err, REASON_KEYS, EACCES, r->handle, 0);
 		return;
 	case -ESTALE:
 		op_fail(op, err, REASON_KEYS_STALE, r->handle, 0, 0);

@@ -4,9 +4,9 @@
 #include "engine/private.h"
 
 /* Ends soon, also where the peer does not answer: a call of the program waits for it. */
-static void stop_soon(struct op *op, int res, uint32_t reason)
+static void stop_soon(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
-	op_stop(op, res, reason, 0);
+	op_stop(op, res, reason, arg);
 	op_hurry(op);
 }
 
@@ -18,7 +18,7 @@ void ring_stop(struct engine_ring *er)
 
 	er->closing = 1;
 	for (i = 0; i < er->entries; i++)
-		stop_soon(&er->ops[i], -ESHUTDOWN, REASON_CLOSING);
+		stop_soon(&er->ops[i], -ESHUTDOWN, REASON_CLOSING, 0);
 	msg_ring_gone(er);
 }
 
@@ -60,10 +60,11 @@ static int chunk_of(const struct engine *e, const struct chunk *c, const void *w
 	return key_of(c->key)->remote == r;
 }
 
-/* Stops the entries of chunks that match; returns whether there are any. */
+/* Stops the entries of chunks that match, by a reason that names handle; returns whether there are
+ * any. */
 static int chunks_stop(struct engine *e,
 		       int (*match)(const struct engine *, const struct chunk *, const void *),
-		       const void *what, int res, uint32_t reason)
+		       const void *what, int res, uint32_t reason, uint32_t handle)
 {
 	int found = 0;
 	uint32_t i;
@@ -74,7 +75,7 @@ static int chunks_stop(struct engine *e,
 		if (!c->op || !match(e, c, what))
 			continue;
 		found = 1;
-		stop_soon(c->op, res, reason);
+		stop_soon(c->op, res, reason, handle);
 	}
 	return found;
 }
@@ -98,7 +99,7 @@ static int remote_in(const struct op *op, const void *what)
 }
 
 static int ops_stop(struct engine *e, int (*match)(const struct op *, const void *),
-		    const void *what, int res, uint32_t reason)
+		    const void *what, int res, uint32_t reason, uint32_t handle)
 {
 	struct list *pos;
 	int found = 0;
@@ -113,7 +114,7 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
 			if (op->state == OP_FREE || !(op_is_data(op) || op_is_atomic(op)) ||
 			    !match(op, what))
 				continue;
-			stop_soon(op, res, reason);
+			stop_soon(op, res, reason, handle);
 			found |= op->state != OP_FREE;
 		}
 	}
@@ -135,16 +136,17 @@ int region_is_quiet(struct engine *e, struct memory *m)
 		if (exposure_end(e, x))
 			busy = 1;
 	}
-	busy |= ops_stop(e, region_in, m, -ECANCELED, REASON_UNREGISTERED);
-	return !(chunks_stop(e, chunk_on, m, -ECANCELED, REASON_UNREGISTERED) | busy);
+	busy |= ops_stop(e, region_in, m, -ECANCELED, REASON_UNREGISTERED, m->handle);
+	busy |= chunks_stop(e, chunk_on, m, -ECANCELED, REASON_UNREGISTERED, m->handle);
+	return !busy;
 }
 
 static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, uint32_t reason)
 {
-	int busy = ops_stop(e, remote_in, r, res, reason);
+	int busy = ops_stop(e, remote_in, r, res, reason, r->handle);
 	uint32_t i;
 
-	busy |= chunks_stop(e, chunk_of, r, res, reason);
+	busy |= chunks_stop(e, chunk_of, r, res, reason, r->handle);
 	for (i = 0; i < RAILS_MAX; i++) {
 		const struct rail *rail = r->peer->rails[i];
 

@@ -474,7 +474,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		else if (flags & CHUNK_REFUSED) /* that ends the peer */
 			op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
-			op_fail(op, res, REASON_PEER_REFUSED, (uint64_t)-res, 0, 0);
+			op_fail(op, res, REASON_PEER_REFUSED, len, (uint64_t)-res, 0);
 		else if (res == -EFAULT && op_reads(op))
 			op_fail(op, res, REASON_READ_ONLY, len, (uintptr_t)local, 0);
 		else if (res == -ECONNRESET)

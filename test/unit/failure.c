@@ -119,16 +119,16 @@ static void test_texts(void)
 			     .peer = 0x100002,
 			     .segment = UINT32_MAX,
 			     .opcode = URCCL_OP_READ,
-			     .arg = {EACCES}};
+			     .arg = {EACCES, 0x300007}};
 	text_is(&f, NULL,
 		"read, peer handle 0x100002: the peer answered EACCES (Permission denied) instead "
-		"of keys for the advert: it was revoked, has expired, or was never the peer's. Ask "
-		"the peer for a newer one");
+		"of keys for the advert of remote 0x300007: it was revoked, has expired, or was "
+		"never the peer's. Ask the peer for a newer one");
 	f.res = -EIO;
 	text_is(&f, "[::1]:1",
 		"read, peer [::1]:1: the peer answered EACCES (Permission denied) instead of keys "
-		"for the advert: it was revoked, has expired, or was never the peer's. Ask the peer "
-		"for a newer one (EIO)");
+		"for the advert of remote 0x300007: it was revoked, has expired, or was never the "
+		"peer's. Ask the peer for a newer one (EIO)");
 	f = (struct failure){.reason = REASON_DIAL_NO_PATH,
 			     .res = -EHOSTUNREACH,
 			     .opcode = URCCL_OP_CONNECT,

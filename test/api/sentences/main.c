@@ -8,8 +8,9 @@
  *
  *	! NAME SENTENCE
  *
- * is of a fault of which a program hears whom or what it is about, the figure that was seen and
- * what to do; these are marked: <peer or device>, [figure] and ^advice^. There are at least 30. */
+ * is of a fault that is brought about, of which a program hears whom or what it is about, the
+ * figure that was seen and what to do; these are marked: <peer or device>, [figure] and ^advice^.
+ * There are at least 30. With ? for ! it is the same of an entry that is wrong in itself. */
 #include <ctype.h>
 #include "sentences.h"
 
@@ -55,7 +56,6 @@ static void load_marks(struct line *l)
 	}
 	*to = 0;
 	CHECK(!mark);
-	nfaults++;
 }
 
 static void load(const char *path)
@@ -66,7 +66,8 @@ static void load(const char *path)
 	CHECK(f);
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
-		name = line[0] == '!' ? line + 2 : line;
+		name = strchr("!?", line[0]) ? line + 2 : line;
+		nfaults += line[0] == '!';
 		space = strchr(name, ' ');
 		CHECK(space && nlines < MAX);
 		*space = 0;

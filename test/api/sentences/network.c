@@ -10,6 +10,7 @@
 
 static struct pair q;
 static struct target there;
+static struct urccl_region ours;
 
 static void network(const char *faults, uint32_t entries)
 {
@@ -27,7 +28,7 @@ static void network(const char *faults, uint32_t entries)
 	q.params.flags = 0;
 	pair_open(&q);
 	target_open(&q, &there, sizeof(local), 0);
-	side_register(&q.a, local, sizeof(local), 0);
+	ours = side_register(&q.a, local, sizeof(local), 0);
 	side_warm(&q.a, 0, 1);
 	CHECK_EQ(pair_end(&q, &q.a, 1).res, 0);
 }
@@ -156,6 +157,48 @@ static void others(void)
 	network_end();
 }
 
+/* What an entry under way needs is taken from it by its own program. */
+static void taken_back(void)
+{
+	int res;
+
+	network("delay=1us", FEW);
+	urccl_sim_freeze(q.sim, 1);
+	submit(0);
+	res = urccl_forget(q.a.ctx, there.remote);
+	CHECK(!res || res == -ETIMEDOUT);
+	fails("forgotten_meanwhile", -ECANCELED);
+	network_end();
+	network("delay=1us", FEW);
+	urccl_sim_freeze(q.sim, 1);
+	submit(0);
+	res = urccl_unregister(q.a.ctx, ours);
+	CHECK(!res || res == -ETIMEDOUT);
+	fails("unregistered_meanwhile", -ECANCELED);
+	network_end();
+}
+
+/* Its program takes us, and no packet of its device comes. */
+static void dead_on_arrival(void)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	struct side c = {0};
+	struct urccl_cqe cqe;
+	int len;
+
+	network("delay=1us", FEW);
+	side_open(&q, &c);
+	side_accept(&c, 1);
+	len = urccl_metadata(c.ctx, blob, sizeof(blob));
+	CHECK_GE(len, 1);
+	urccl_sim_freeze(q.sim, 1);
+	cqe = side_dialled(&q.a, &c, blob, (uint32_t)len, 300000);
+	said_entry("no_rail_comes_up", &q.a, &cqe, -ETIMEDOUT);
+	urccl_sim_freeze(q.sim, 0);
+	side_close(&c);
+	network_end();
+}
+
 /* Notifications that fail, to one who hears of none of it, until there are too many to keep. */
 static void owed(void)
 {
@@ -195,5 +238,7 @@ void networks(void)
 	rails();
 	rail_comes_and_goes();
 	others();
+	taken_back();
+	dead_on_arrival();
 	owed();
 }
