@@ -65,6 +65,8 @@ static inline void post_outcome(struct op *op, uint32_t more)
 	cqe->user_data = op->sqe.user_data;
 	cqe->res = op->res;
 	cqe->flags = outcome_flags(op) | more;
+	if (more) /* what is under way even now may land */
+		cqe->flags &= ~(uint32_t)URCCL_CQE_REMOTE_QUIET;
 	if (op->sqe.flags & URCCL_SQE_CHECKSUM)
 		cqe->flags |= checked_flag(op);
 	cqe->path = outcome_path(op);

@@ -25,6 +25,7 @@ static void is_outcome(struct urccl_cqe cqe)
 {
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	CHECK(cqe.flags & URCCL_CQE_MORE);
+	CHECK_EQ(cqe.flags & URCCL_CQE_REMOTE_QUIET, 0);
 	CHECK_EQ(rig.ntaken, 1);
 }
 
