@@ -49,7 +49,8 @@ static void devices_close(struct urccl *ctx, uint32_t n)
 	while (ctx->ndevices > n) {
 		struct device *dev = ctx->devices[--ctx->ndevices];
 
-		dev->ops->close(dev);
+		if (dev->ops->close(dev))
+			log_text(&ctx->log, URCCL_LOG_ERROR, "%s", urccl_errmsg());
 	}
 }
 
@@ -457,8 +458,11 @@ unmap:
 
 void urccl_close(struct urccl *ctx)
 {
+	struct control_call leaving = {.msg.type = CALL_LEAVING};
+
 	if (!ctx || !ctx->live)
 		return;
+	context_call(ctx, &leaving, 0);
 	context_rings_end(ctx);
 	shut_down(ctx);
 	engine_close(ctx->engine);

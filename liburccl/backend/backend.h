@@ -62,6 +62,9 @@ struct device {
 	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
+	uint32_t left;			/* 1: leave() gave up a call that does not return; any
+					 * thread reads it */
+	uint32_t kept;			/* operations that its driver even then has */
 };
 
 struct ep {
@@ -224,7 +227,9 @@ struct backend {
 	uint32_t (*scan)(const struct device_config *config);
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
-	void (*close)(struct device *dev);	/* no eps left */
+	/* No eps left. 0, or -EBUSY with fail() text: a call of its driver's has not returned, and
+	 * all that it may have is left where it is for ever. */
+	int (*close)(struct device *dev);
 	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
 	 * extent. */
 	int (*reg)(struct device *dev, struct extent *extent);
@@ -286,6 +291,11 @@ struct backend {
 	/* Announces sleep on dev->fd; 1: there is something to poll, do not sleep. The next poll
 	 * takes it back. */
 	int (*arm)(struct device *dev);
+	/* The context closes, and has waited for long. If a call of the driver's that ends or
+	 * closes something does not return, dev->left is set: all chunks come out, without
+	 * CHUNK_QUIET as the driver may have them even so, all eps are closed, and exposures and
+	 * pins are waited for no more. Else nothing; it is said again. NULL: nothing blocks so. */
+	void (*leave)(struct device *dev);
 };
 
 /* The greatest version that an ep of min to max and the one of this address speak, -EPROTO or, as

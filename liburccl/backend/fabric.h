@@ -45,6 +45,12 @@
  * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
  * by one thread at a time, but that the helper binds regions to it.
  *
+ * A call that does not return holds up whoever waits for it, but not the end of the context: the
+ * helper says since when it is in a job, and the engine takes that word from it (fabric_leave()).
+ * From then on no other thread calls the provider, and what that has stays where it is for ever:
+ * endpoints, regions, slots, the memory under them. A helper that comes back after all finds that
+ * it was left, and ends.
+ *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
@@ -91,6 +97,8 @@
 #define RESEND_NS	(100 * NSEC_PER_MSEC)	/* for a word on what was said; twice as long */
 #define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time that it is said again, at most that */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
+#define LEAVE_NS	NSEC_PER_SEC		/* for one job, where the context closes */
+#define HELPER_LEFT	UINT64_MAX		/* fabric_device.in_job: it was left there */
 
 struct fabric_device;
 struct fabric_ep;
@@ -172,7 +180,10 @@ int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32
  * text. */
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
-void fabric_helper_stop(struct fabric_device *d);
+/* It closes the domain and ends. 0, or -EBUSY: it has not come back, and has the device. */
+int fabric_helper_stop(struct fabric_device *d);
+/* 1: it is in a job for too long, and was left there: it touches nothing but that any more. */
+int fabric_helper_leave(struct fabric_device *d);
 /* A job: its result. Of one that closes -FI_EBUSY: it is to be done again. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
@@ -378,6 +389,7 @@ struct fabric_device {
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
+	int unclosed;			/* the provider would not close all of the domain */
 	uint32_t cq_size;		/* at least; 0: what is needed */
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
@@ -416,6 +428,10 @@ struct fabric_device {
 	int has_thread;
 	struct mailbox to_helper, from_helper;
 	struct msg stop;
+	uint64_t in_job;		/* clock since when it is in one, or has some that are busy;
+					 * HELPER_LEFT; 0: neither */
+	uint64_t busy_since;		/* the helper's: 0: none is */
+	uint32_t stopped;		/* futex: 1 */
 
 	/* of the poll under way */
 	struct event *events;
@@ -467,8 +483,12 @@ static inline struct chunk *fabric_queue_pop(struct fabric_queue *q)
 int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
 
 /* fabric.c */
+void fabric_domain_close(struct fabric_device *d);
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n);
 int fabric_arm(struct device *dev);
+/* The same of what is there, once the helper was left. */
+uint32_t fabric_poll_left(struct device *dev, struct event *events, uint32_t n);
+int fabric_arm_left(struct device *dev);
 /* The chunk comes out; it is in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
 /* One that the end of the ep left undone. */
@@ -481,7 +501,8 @@ void fabric_ep_free(struct ep *ep);
 void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab);	/* may be NULL */
 int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		      const struct sockaddr_storage *via);
-void fabric_ep_close(struct ep *ep);
+void fabric_ep_close(struct ep *ep);			/* calls no provider */
+void fabric_ep_leave(struct fabric_ep *e);		/* the helper was left */
 struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *cookie);
 void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
 void fabric_ep_down(struct fabric_ep *e, int res);
@@ -526,5 +547,7 @@ void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
 void fabric_move_reclaim(struct fabric_ep *e);
 /* Everything of the ep that waits comes out. */
 void fabric_move_end(struct fabric_ep *e);
+/* And what the provider has, which keeps it. */
+void fabric_move_leave(struct fabric_ep *e);
 
 #endif

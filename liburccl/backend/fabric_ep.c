@@ -443,7 +443,6 @@ static void begin_end(struct fabric_ep *e, enum fabric_state state, int res)
 	e->deadline_ns = clock_ns() + BYE_NS;
 	fabric_talk_end(e);
 	fabric_move_end(e);
-	fabric_talk_push(e);
 	way_step(e);
 }
 
@@ -461,10 +460,10 @@ static void closed(struct fabric_ep *e)
 	fabric_talk_leave(e);
 	e->state = EP_CLOSED;
 	e->deadline_ns = 0;
+	list_del(&e->all);
 	/* One whose peer's address was refused never got that far. */
-	if (!list_empty(&e->all)) {
+	if (e->known) {
 		table_remove(d, e);
-		list_del(&e->all);
 		d->neps--;
 		fabric_known_put(d, e->known);
 	}
@@ -478,11 +477,34 @@ void fabric_ep_close(struct ep *ep)
 	if (e->state == EP_CLOSING || e->state == EP_CLOSED)
 		return;
 	e->news = 0;
+	if (ep->dev->left) {
+		closed(e);
+		return;
+	}
+	if (e->state == EP_NEW)
+		list_add_tail(&e->all, &fabric_ep_device(e)->eps);
 	if (e->state == EP_DOWN)
 		e->state = EP_CLOSING;
 	else
 		begin_end(e, EP_CLOSING, -ECANCELED);
 	fabric_ep_tick(e);
+}
+
+void fabric_ep_leave(struct fabric_ep *e)
+{
+	int was_told = e->state == EP_DOWN && e->ended;
+
+	e->ending = e->ended = 1;
+	e->wants = 0;
+	e->res = e->state == EP_DOWN ? e->res : -ECANCELED;
+	if (e->state != EP_CLOSING)
+		e->state = EP_DOWN;
+	fabric_talk_end(e);
+	fabric_move_leave(e);
+	if (e->state == EP_CLOSING)
+		closed(e);
+	else if (!was_told)
+		fabric_tell(e, NEWS_DOWN);
 }
 
 void fabric_ep_tick(struct fabric_ep *e)

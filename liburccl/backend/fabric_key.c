@@ -126,7 +126,7 @@ static struct fabric_grant *grant_new(struct fabric_ep *e, const struct exposure
 	g->id = ++e->next_id;
 	g->expires_ns = x->expires_ns;
 	g->none = !pieces;
-	g->pin = fabric_ep_device(e)->bound ? NULL : x->pin;
+	g->pin = fabric_ep_device(e)->bound ? NULL : x->pin->mr;
 	g->range = *range;
 	g->pieces = pieces;
 	list_init(&g->expiring);
@@ -148,7 +148,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	struct pin range = {.memory = x->memory, .off = x->off, .len = x->len, .rights = x->rights};
 	struct fabric_ep *e = fabric_ep(x->ep);
 	struct fabric_device *d = fabric_ep_device(e);
-	uint32_t n = d->bound ? fabric_range_pieces(&range) : fabric_pin_pieces(x->pin);
+	uint32_t n = d->bound ? fabric_range_pieces(&range) : fabric_pin_pieces(x->pin->mr);
 	struct fabric_grant *g;
 
 	x->scratch = 0;
@@ -253,6 +253,10 @@ int fabric_unexpose(struct exposure *x)
 	if (!g)
 		return 0;
 	e = g->ep;
+	if (e->ep.dev->left) { /* the helper may be at it even now */
+		x->scratch = 0;
+		return 0;
+	}
 	if ((e->ending && !e->ended) || g->leaves || (e->ended && g->job_out))
 		return -EINPROGRESS;
 	if (!e->ended && !grant_is_over(g))

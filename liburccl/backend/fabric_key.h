@@ -5,6 +5,8 @@
 
 #include "backend/fabric.h"
 
+struct fabric_pinned; /* fabric_pin.c: what the device made of a pin */
+
 /* Of an exposure. */
 struct fabric_grant {
 	struct msg job, fill; /* JOB_KEY, JOB_FILL */
@@ -18,8 +20,8 @@ struct fabric_grant {
 	uint32_t ways;		 /* fabric_ep.ways_closed when it was to be asked */
 	uint64_t deadline_ns;	 /* for its answer; 0: it is not revoked */
 	uint64_t expires_ns;
-	const struct pin *pin; /* whose regions they are; NULL: they are its own, of its ep's way */
-	struct pin range;      /* what it covers */
+	struct fabric_pinned *pin; /* whose regions they are; NULL: its own, of its ep's way */
+	struct pin range;	   /* what it covers */
 	uint8_t leaves;	       /* the helper has n and mr: JOB_CLOSE */
 	uint8_t fill_out;      /* likewise: JOB_FILL */
 	uint8_t wanted;	       /* the importer waits for its keys, from part first on */
@@ -85,9 +87,9 @@ uint32_t fabric_key_pieces(const struct fabric_device *d); /* that a key has roo
 /* fabric_pin.c */
 int fabric_pin(struct device *dev, struct pin *pin);
 int fabric_unpin(struct device *dev, struct pin *pin);
-uint32_t fabric_pin_pieces(const struct pin *p);
-const uint8_t *fabric_pin_parts(const struct pin *p);
-int fabric_pin_close(const struct pin *p); /* helper; as fabric_way_close() */
+uint32_t fabric_pin_pieces(const struct fabric_pinned *p);
+const uint8_t *fabric_pin_parts(const struct fabric_pinned *p);
+int fabric_pin_close(struct fabric_pinned *p); /* helper; as fabric_way_close() */
 /* Of a range, whatever its mr: pieces of memory, 0 of one that nobody may touch. */
 uint32_t fabric_range_pieces(const struct pin *p);
 /* Makes the regions that are not among the n, of that way where regions are. 0, or -errno: it may
@@ -125,7 +127,6 @@ int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t
 void fabric_turn_ep_free(struct ep *ep);
 int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			   const struct sockaddr_storage *via);
-void fabric_turn_ep_close(struct ep *ep);
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey);
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey);

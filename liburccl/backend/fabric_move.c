@@ -590,3 +590,22 @@ void fabric_move_end(struct fabric_ep *e)
 	if (!e->proving)
 		fabric_move_proved(e, -ECANCELED);
 }
+
+void fabric_move_leave(struct fabric_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
+		struct chunk *c;
+
+		if (!e->ops[i].chunk)
+			continue;
+		e->ep.dev->kept++;
+		c = op_end(e, &e->ops[i]);
+		if (c->scratch[1])
+			continue;
+		leave_queue(e, c);
+		fabric_out(e, c, -ECANCELED, 0);
+	}
+	fabric_move_end(e);
+}

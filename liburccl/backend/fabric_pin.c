@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include "backend/fabric_key.h"
 
-/* What a device made of a pin. */
 struct fabric_pinned {
 	uint32_t pieces, n; /* n: regions, the helper's once a grant's job closes them */
 	uint8_t *parts;	    /* what peers are told */
@@ -94,24 +93,19 @@ int fabric_range_close(struct fid_mr **mr, uint32_t *n)
 
 /* ---- pins ---- */
 
-static struct fabric_pinned *pinned_of(const struct pin *p)
+uint32_t fabric_pin_pieces(const struct fabric_pinned *p)
 {
-	return p->mr;
+	return p->pieces;
 }
 
-uint32_t fabric_pin_pieces(const struct pin *p)
+const uint8_t *fabric_pin_parts(const struct fabric_pinned *p)
 {
-	return pinned_of(p)->pieces;
+	return p->parts;
 }
 
-const uint8_t *fabric_pin_parts(const struct pin *p)
+int fabric_pin_close(struct fabric_pinned *p)
 {
-	return pinned_of(p)->parts;
-}
-
-int fabric_pin_close(const struct pin *p)
-{
-	return fabric_range_close(pinned_of(p)->mr, &pinned_of(p)->n);
+	return fabric_range_close(p->mr, &p->n);
 }
 
 static struct fabric_pinned *pinned_new(const struct fabric_device *d, uint32_t pieces)

@@ -2,10 +2,16 @@
 /*
  * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
  * and say that they wait; the engine, where it would wait for them on the way of data, finds
- * nothing to do instead. It waits where it takes a key, and opens or ends an ep, as long as a call
- * of theirs takes. Where a provider serves threads as they come this is one look at a word.
+ * nothing to do instead. It waits where it takes a key, and where an ep begins, as long as a
+ * call of theirs takes. Where a provider serves threads as they come this is one look at a word.
  */
 #include "backend/fabric_key.h"
+
+/* 1: the helper was left in a call, and may have the turn for ever. */
+static int is_left(const struct fabric_device *d)
+{
+	return (int)load_acquire(&d->dev.left);
+}
 
 static int try_turn(struct fabric_device *d)
 {
@@ -59,61 +65,68 @@ void fabric_turn_free(struct fabric_device *d)
 
 /* ---- control thread ---- */
 
+/* 0, or -EBUSY: the helper was left in a call, and no other is made. */
+static int turn_begin(struct fabric_device *d)
+{
+	if (is_left(d))
+		return fail(-EBUSY, "libfabric: a call of the provider's does not return");
+	fabric_turn_take(d);
+	return 0;
+}
+
+static int turn_over(struct fabric_device *d, int err)
+{
+	fabric_turn_end(d);
+	return err;
+}
+
 int fabric_turn_reg(struct device *dev, struct extent *extent)
 {
-	int err;
+	struct fabric_device *d = fabric_device(dev);
+	int err = turn_begin(d);
 
-	fabric_turn_take(fabric_device(dev));
-	err = fabric_reg(dev, extent);
-	fabric_turn_end(fabric_device(dev));
-	return err;
+	return err ? err : turn_over(d, fabric_reg(dev, extent));
 }
 
 int fabric_turn_unreg(struct device *dev, struct extent *extent)
 {
-	int err;
+	struct fabric_device *d = fabric_device(dev);
+	int err = turn_begin(d);
 
-	fabric_turn_take(fabric_device(dev));
-	err = fabric_unreg(dev, extent);
-	fabric_turn_end(fabric_device(dev));
-	return err;
+	return err ? err : turn_over(d, fabric_unreg(dev, extent));
 }
 
 int fabric_turn_pin(struct device *dev, struct pin *pin)
 {
-	int err;
+	struct fabric_device *d = fabric_device(dev);
+	int err = turn_begin(d);
 
-	fabric_turn_take(fabric_device(dev));
-	err = fabric_pin(dev, pin);
-	fabric_turn_end(fabric_device(dev));
-	return err;
+	return err ? err : turn_over(d, fabric_pin(dev, pin));
 }
 
 int fabric_turn_unpin(struct device *dev, struct pin *pin)
 {
-	int err;
+	struct fabric_device *d = fabric_device(dev);
+	int err = turn_begin(d);
 
-	fabric_turn_take(fabric_device(dev));
-	err = fabric_unpin(dev, pin);
-	fabric_turn_end(fabric_device(dev));
-	return err;
+	return err ? err : turn_over(d, fabric_unpin(dev, pin));
 }
 
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
 {
-	int err;
+	struct fabric_device *d = fabric_device(dev);
+	int err = turn_begin(d);
 
-	fabric_turn_take(fabric_device(dev));
-	err = fabric_ep_open(dev, ep, addr, addr_len);
-	fabric_turn_end(fabric_device(dev));
-	return err;
+	return err ? err : turn_over(d, fabric_ep_open(dev, ep, addr, addr_len));
 }
 
+/* One whose helper was left is left with it. */
 void fabric_turn_ep_free(struct ep *ep)
 {
 	struct fabric_device *d = fabric_device(ep->dev);
 
-	fabric_turn_take(d);
+	if (turn_begin(d))
+		return;
 	fabric_ep_free(ep);
 	fabric_turn_end(d);
 }
@@ -125,17 +138,12 @@ int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, i
 {
 	int err;
 
+	if (is_left(fabric_device(ep->dev)))
+		return -EBUSY;
 	wait_turn(fabric_device(ep->dev));
 	err = fabric_ep_connect(ep, addr, addr_len, active, via);
 	end_turn(fabric_device(ep->dev));
 	return err;
-}
-
-void fabric_turn_ep_close(struct ep *ep)
-{
-	wait_turn(fabric_device(ep->dev));
-	fabric_ep_close(ep);
-	end_turn(fabric_device(ep->dev));
 }
 
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
@@ -143,6 +151,8 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 {
 	int err;
 
+	if (is_left(fabric_device(ep->dev)))
+		return -EBUSY;
 	wait_turn(fabric_device(ep->dev));
 	err = fabric_import(ep, key, key_len, len, rkey);
 	end_turn(fabric_device(ep->dev));
@@ -151,6 +161,10 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 {
+	if (is_left(fabric_device(ep->dev))) {
+		rkey->v[0] = 0;
+		return;
+	}
 	wait_turn(fabric_device(ep->dev));
 	fabric_forget(ep, rkey);
 	end_turn(fabric_device(ep->dev));
@@ -158,6 +172,8 @@ void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 
 uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 {
+	if (is_left(fabric_device(ep->dev)))
+		return fabric_post(ep, chunks, n);
 	if (!try_turn(fabric_device(ep->dev)))
 		return 0;
 	n = fabric_post(ep, chunks, n);
@@ -167,6 +183,8 @@ uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 
 uint32_t fabric_turn_poll(struct device *dev, struct event *events, uint32_t n)
 {
+	if (is_left(fabric_device(dev)))
+		return fabric_poll_left(dev, events, n);
 	if (!try_turn(fabric_device(dev)))
 		return 0;
 	n = fabric_poll(dev, events, n);
@@ -178,6 +196,8 @@ int fabric_turn_arm(struct device *dev)
 {
 	int more;
 
+	if (is_left(fabric_device(dev)))
+		return fabric_arm_left(dev);
 	if (!try_turn(fabric_device(dev)))
 		return 1;
 	more = fabric_arm(dev);

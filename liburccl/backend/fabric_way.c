@@ -324,13 +324,50 @@ static int closes(uint32_t job)
 	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL;
 }
 
-/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet. */
+/* In what is only its own and the provider's, and what is left where it is with them: not where
+ * memory is pinned, which is the program's, and may take as long as there is memory. */
+static int can_be_left(uint32_t job)
+{
+	return job != JOB_FILL;
+}
+
+static int is_left(struct fabric_device *d)
+{
+	return load_acquire(&d->in_job) == HELPER_LEFT;
+}
+
+int fabric_helper_leave(struct fabric_device *d)
+{
+	uint64_t since = load_acquire(&d->in_job);
+
+	return since && clock_ns() - since >= LEAVE_NS &&
+	       __atomic_compare_exchange_n(&d->in_job, &since, HELPER_LEFT, 0, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+/* The helper's: it is in what began then (0: in nothing). 0: it was left. */
+static int say_in_job(struct fabric_device *d, uint64_t since)
+{
+	uint64_t said = load_relaxed(&d->in_job);
+
+	return said != HELPER_LEFT &&
+	       __atomic_compare_exchange_n(&d->in_job, &said, since, 0, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet, or the
+ * helper was left. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
+	uint64_t since = d->busy_since ? d->busy_since : clock_ns();
 	int res;
 
 	fabric_turn_take(d);
+	if (!say_in_job(d, can_be_left(m->type) ? since : 0))
+		return 0;
 	res = fabric_helper_work(d, m);
+	if (!say_in_job(d, d->busy_since))
+		return 0; /* with the turn, where there are turns */
 	fabric_turn_end(d);
 	if (res == -FI_EBUSY && closes(m->type))
 		return 0;
@@ -352,6 +389,14 @@ static void jobs_again(struct fabric_device *d, struct msg **list)
 	}
 }
 
+static void *helper_ends(struct fabric_device *d)
+{
+	fabric_domain_close(d);
+	store_release(&d->stopped, 1);
+	futex_wake(&d->stopped);
+	return NULL;
+}
+
 static void *helper_run(void *arg)
 {
 	struct fabric_device *d = arg;
@@ -362,15 +407,21 @@ static void *helper_run(void *arg)
 		if (!m)
 			helper_sleep(&d->to_helper, busy ? (int)(BUSY_NS / NSEC_PER_MSEC) : -1);
 		jobs_again(d, &busy);
-		for (; m; m = next) {
+		for (; m && !is_left(d); m = next) {
 			next = m->next;
 			if (m->type == JOB_STOP)
-				return NULL;
+				return helper_ends(d);
 			if (job_run(d, m))
 				continue;
 			m->next = busy;
 			busy = m;
 		}
+		if (!busy)
+			d->busy_since = 0;
+		else if (!d->busy_since)
+			d->busy_since = clock_ns();
+		if (!say_in_job(d, d->busy_since))
+			return NULL;
 	}
 }
 
@@ -398,15 +449,37 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p)
 	return err;
 }
 
-void fabric_helper_stop(struct fabric_device *d)
+/* 1: it has, in time. */
+static int helper_stops(struct fabric_device *d)
 {
-	if (d->has_thread) {
-		d->stop.type = JOB_STOP;
-		mailbox_post(&d->to_helper, &d->stop);
+	uint64_t until = clock_ns() + LEAVE_NS, now;
+
+	if (d->dev.left)
+		return 0;
+	d->stop.type = JOB_STOP;
+	mailbox_post(&d->to_helper, &d->stop);
+	while (!load_acquire(&d->stopped)) {
+		now = clock_ns();
+		if (now >= until)
+			return 0;
+		futex_wait(&d->stopped, 0, until - now);
+	}
+	return 1;
+}
+
+int fabric_helper_stop(struct fabric_device *d)
+{
+	if (!d->has_thread) {
+		fabric_domain_close(d);
+	} else if (helper_stops(d)) {
 		pthread_join(d->thread, NULL);
+	} else {
+		pthread_detach(d->thread);
+		return -EBUSY;
 	}
 	if (d->to_helper.fd >= 0)
 		close(d->to_helper.fd);
 	if (d->from_helper.fd >= 0)
 		close(d->from_helper.fd);
+	return 0;
 }

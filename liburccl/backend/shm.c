@@ -118,7 +118,7 @@ free_tables:
 	return err;
 }
 
-static void device_close(struct device *dev)
+static int device_close(struct device *dev)
 {
 	struct shm_dev *d = shm_dev(dev);
 
@@ -127,6 +127,7 @@ static void device_close(struct device *dev)
 	handles_fini(&d->grants);
 	free(d->socket_dir);
 	free(d);
+	return 0;
 }
 
 /* ---- ep ---- */

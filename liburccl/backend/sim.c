@@ -146,7 +146,7 @@ free_dev:
 	return err;
 }
 
-static void device_close(struct device *d)
+static int device_close(struct device *d)
 {
 	struct sim_device *dev = to_sim_device(d);
 
@@ -158,6 +158,7 @@ static void device_close(struct device *d)
 	close_fds(dev);
 	free(dev->heap);
 	free(dev);
+	return 0;
 }
 
 /* Any memory will do. */

@@ -48,7 +48,7 @@ static int open_fds(struct tcp_device *d)
 	return rc ? fail(rc, "tcp: no room in epoll: %s", strerrordesc_np(-rc)) : 0;
 }
 
-static void tcp_close(struct device *dev)
+static int tcp_close(struct device *dev)
 {
 	struct tcp_device *d = tcp_device(dev);
 	uint32_t i;
@@ -65,6 +65,7 @@ static void tcp_close(struct device *dev)
 		close(d->dev.fd);
 	handles_fini(&d->grants);
 	free(d);
+	return 0;
 }
 
 static void device_init(struct tcp_device *d, const struct device_config *config)

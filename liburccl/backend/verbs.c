@@ -116,7 +116,7 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-static void verbs_close(struct device *dev)
+static int verbs_close(struct device *dev)
 {
 	struct verbs_device *d = verbs_device(dev);
 
@@ -132,6 +132,7 @@ static void verbs_close(struct device *dev)
 	verbs_port_close(&d->lib, &d->port);
 	handles_fini(&d->ways);
 	free(d);
+	return 0;
 }
 
 void verbs_device_init(struct verbs_device *d, const struct device_config *config)

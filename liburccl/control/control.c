@@ -271,6 +271,7 @@ int control_open(const struct control_config *config, struct control **control)
 	alarm_init(&c->cool_alarm, cool_alarm);
 	alarm_init(&c->idle_alarm, cool_idle);
 	alarm_init(&c->link_alarm, links_look);
+	alarm_init(&c->leave_alarm, call_leave);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)
 		fail(rc, "no random numbers: %s", strerrordesc_np(-rc));
@@ -333,6 +334,17 @@ static void control_free_jobs(struct control *c)
 	}
 }
 
+/* What a driver has of the memory, and of what, nobody knows. */
+static int is_left(const struct control *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (load_acquire(&c->config.devices[i]->left))
+			return 1;
+	return 0;
+}
+
 void control_close(struct control *c)
 {
 	if (c->started) {
@@ -349,7 +361,10 @@ void control_close(struct control *c)
 		struct allocation *a = list_first(&c->allocations, struct allocation, link);
 
 		list_del(&a->link);
-		memory_free(a);
+		if (is_left(c))
+			memory_leave(a);
+		else
+			memory_free(a);
 	}
 	handles_fini(&c->peer_handles);
 	handles_fini(&c->region_handles);

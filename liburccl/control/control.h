@@ -67,6 +67,8 @@ enum control_call_type {
 	CALL_PEER_NAME,	    /* handle -> text in data, n: for sentences */
 	CALL_RING_ADD,	    /* ring */
 	CALL_RING_DEL,	    /* ring: back when the engine has let go */
+	CALL_LEAVING,	    /* rings close and SHUTDOWN follows: what does not return in a driver
+			     * is to hold them up for a second and no longer */
 	CALL_SHUTDOWN,	    /* close every peer, region and the engine; back when all
 					 * is done */
 };

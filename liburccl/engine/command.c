@@ -337,6 +337,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_MOVE:
 		exposures_move(e);
 		return 0;
+	case ENGINE_LEAVE:
+		devices_leave(e);
+		return 0;
 	case ENGINE_RAIL_FENCED:
 		rail_fenced(e, cmd->peer, cmd->part);
 		return 0;

@@ -592,6 +592,7 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 		    uint32_t n);
 uint32_t schedule(struct engine *e);
 uint32_t poll_devices(struct engine *e, uint32_t all); /* also those that are not in use */
+void devices_leave(struct engine *e);
 void sweep_chunks(struct engine *e);
 void chunk_out(struct engine *e, struct chunk *c);
 

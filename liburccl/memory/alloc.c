@@ -108,13 +108,18 @@ free_record:
 	return err;
 }
 
+void memory_leave(struct allocation *a)
+{
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a);
+}
+
 void memory_free(struct allocation *a)
 {
 	if (a->kind != ALLOCATION_VIEW)
 		munmap((void *)(uintptr_t)a->addr, a->len);
-	if (a->fd >= 0)
-		close(a->fd);
-	free(a);
+	memory_leave(a);
 }
 
 /*

@@ -224,6 +224,7 @@ int memory_file_check(uint64_t len);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);
 void memory_free(struct allocation *a);
+void memory_leave(struct allocation *a); /* but the pages stay where they are */
 int memory_file_is(int fd); /* 1: it is a memfd */
 /* 1: peers may map it, for it can neither shrink nor grow, and all its pages are there, now and
  * later. */
