@@ -88,7 +88,7 @@
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
 #define FABRIC_TEXT	200u
 
-#define CONNECT_NS	(3 * NSEC_PER_SEC)	/* for the peer's first word */
+#define CONNECT_NS	(10 * NSEC_PER_SEC)	/* for the peer's first word */
 #define HELLO_NS	(20 * NSEC_PER_MSEC)	/* between first words */
 #define REVOKE_NS	(500 * NSEC_PER_MSEC)
 #define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a way in place of one that failed */
