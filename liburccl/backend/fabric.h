@@ -184,7 +184,8 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 int fabric_helper_stop(struct fabric_device *d);
 /* 1: it is in a job for too long, and was left there: it touches nothing but that any more. */
 int fabric_helper_leave(struct fabric_device *d);
-/* A job: its result. Of one that closes -FI_EBUSY: it is to be done again. */
+/* A job: its result. Of one that closes -FI_EBUSY: it is to be done again; of JOB_FILL 1: likewise,
+ * and others may be done first, but none that closes what it fills. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
 /* ---- whom talk knows: fabric_known.c ---- */

@@ -29,7 +29,11 @@ uint32_t fabric_key_pieces(const struct fabric_device *d)
 
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
 {
-	return g->n == g->pieces ? 0 : fabric_range_open(d, &g->ep->way, &g->range, g->mr, &g->n);
+	int err = 0;
+
+	if (g->n < g->pieces)
+		err = fabric_range_open(d, &g->ep->way, &g->range, g->mr, &g->n, g->n + 1);
+	return err ? err : g->n < g->pieces;
 }
 
 int fabric_grant_close(struct fabric_grant *g)

@@ -80,7 +80,8 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id);    /* says the peer */
 void fabric_keys_answer(struct fabric_ep *e);		     /* those that are quiet */
 void fabric_grants_close(struct fabric_ep *e);		     /* of those that are revoked */
 void fabric_grants_tick(struct fabric_device *d);
-/* Makes the regions that it lacks, on the way as it is. 0, or -errno: it may have some. */
+/* Makes a region that it lacks, on the way as it is. 1: it lacks more; 0, or -errno: it may have
+ * some. */
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g);
 uint32_t fabric_key_pieces(const struct fabric_device *d); /* that a key has room for */
 
@@ -92,10 +93,10 @@ const uint8_t *fabric_pin_parts(const struct fabric_pinned *p);
 int fabric_pin_close(struct fabric_pinned *p); /* helper; as fabric_way_close() */
 /* Of a range, whatever its mr: pieces of memory, 0 of one that nobody may touch. */
 uint32_t fabric_range_pieces(const struct pin *p);
-/* Makes the regions that are not among the n, of that way where regions are. 0, or -errno: it may
+/* Makes regions until there are most of them, of that way where regions are. 0, or -errno: it may
  * have made some. */
 int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
-		      struct fid_mr **mr, uint32_t *n);
+		      struct fid_mr **mr, uint32_t *n, uint32_t most);
 /* What a peer is to know of n of its pieces; without regions their lengths alone. */
 int fabric_range_parts(const struct fabric_device *d, const struct pin *p, struct fid_mr **mr,
 		       uint32_t first, uint32_t n, uint8_t *to);

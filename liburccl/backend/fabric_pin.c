@@ -46,13 +46,13 @@ static void *piece_at(const struct pin *p, uint64_t off, uint64_t *run)
 }
 
 int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
-		      struct fid_mr **mr, uint32_t *n)
+		      struct fid_mr **mr, uint32_t *n, uint32_t most)
 {
 	uint64_t off, run;
 	uint32_t i = 0;
 	int err;
 
-	for (off = p->off; off < p->off + p->len; off += run, i++) {
+	for (off = p->off; *n < most; off += run, i++) {
 		void *at = piece_at(p, off, &run);
 
 		if (i < *n)
@@ -143,7 +143,7 @@ int fabric_pin(struct device *dev, struct pin *p)
 	if (!made)
 		return -ENOMEM;
 	if (pieces)
-		err = fabric_range_open(d, NULL, p, made->mr, &made->n);
+		err = fabric_range_open(d, NULL, p, made->mr, &made->n, pieces);
 	if (!err)
 		err = fabric_range_parts(d, p, made->mr, 0, pieces, made->parts);
 	if (!err)

@@ -355,8 +355,8 @@ static int say_in_job(struct fabric_device *d, uint64_t since)
 					   __ATOMIC_ACQUIRE);
 }
 
-/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet, or the
- * helper was left. */
+/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet, or it
+ * fills and has more to make, or the helper was left. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
 	uint64_t since = d->busy_since ? d->busy_since : clock_ns();
@@ -369,7 +369,7 @@ static int job_run(struct fabric_device *d, struct msg *m)
 	if (!say_in_job(d, d->busy_since))
 		return 0; /* with the turn, where there are turns */
 	fabric_turn_end(d);
-	if (res == -FI_EBUSY && closes(m->type))
+	if ((res == -FI_EBUSY && closes(m->type)) || res > 0)
 		return 0;
 	msg_reply(m, res);
 	return 1;
@@ -389,6 +389,47 @@ static void jobs_again(struct fabric_device *d, struct msg **list)
 	}
 }
 
+/* ---- filling: a region at a time, as each may take long, and nobody is to wait for all ---- */
+
+static void fill_add(struct msg **list, struct msg *m)
+{
+	while (*list)
+		list = &(*list)->next;
+	m->next = NULL;
+	*list = m;
+}
+
+static void fill_on(struct fabric_device *d, struct msg **list)
+{
+	struct msg *m = *list, *next = m ? m->next : NULL;
+
+	if (m && job_run(d, m))
+		*list = next;
+}
+
+/* What the job closes is filled no more; whoever wants it asks again. */
+static void fills_stop(struct msg **list, const struct msg *job)
+{
+	const struct fabric_ep *e;
+
+	if (job->type == JOB_KEY)
+		e = container_of(job, struct fabric_grant, job)->ep;
+	else if (job->type == JOB_CLOSE || job->type == JOB_END)
+		e = container_of(job, struct fabric_ep, job);
+	else
+		return;
+	while (*list) {
+		struct msg *m = *list;
+
+		if (container_of(m, struct fabric_grant, fill)->ep != e) {
+			list = &m->next;
+			continue;
+		}
+		*list = m->next;
+		msg_reply(m, -FI_EAGAIN);
+	}
+}
+
 static void *helper_ends(struct fabric_device *d)
 {
 	fabric_domain_close(d);
@@ -400,22 +441,28 @@ static void *helper_ends(struct fabric_device *d)
 static void *helper_run(void *arg)
 {
 	struct fabric_device *d = arg;
-	struct msg *m, *next, *busy = NULL;
+	struct msg *m, *next, *busy = NULL, *fills = NULL;
 
 	for (;;) {
 		m = mailbox_take(&d->to_helper);
-		if (!m)
+		if (!m && !fills)
 			helper_sleep(&d->to_helper, busy ? (int)(BUSY_NS / NSEC_PER_MSEC) : -1);
 		jobs_again(d, &busy);
 		for (; m && !is_left(d); m = next) {
 			next = m->next;
 			if (m->type == JOB_STOP)
 				return helper_ends(d);
+			if (m->type == JOB_FILL) {
+				fill_add(&fills, m);
+				continue;
+			}
+			fills_stop(&fills, m);
 			if (job_run(d, m))
 				continue;
 			m->next = busy;
 			busy = m;
 		}
+		fill_on(d, &fills);
 		if (!busy)
 			d->busy_since = 0;
 		else if (!d->busy_since)

@@ -37,8 +37,13 @@ static void help(void)
 	struct msg *m = mailbox_take(&d.to_helper), *next;
 
 	for (; m; m = next) {
+		int res;
+
 		next = m->next;
-		msg_reply(m, fabric_helper_work(&d, m));
+		do
+			res = fabric_helper_work(&d, m);
+		while (res > 0);
+		msg_reply(m, res);
 	}
 }
 

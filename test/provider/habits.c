@@ -405,6 +405,19 @@ static void busy(void)
 	CHECK_EQ(fi_close(&mr->fid), 0);
 }
 
+static void again(void)
+{
+	struct fid_mr *mr;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		CHECK_EQ(fi_mr_reg(domain, remote, LEN, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL),
+			 -FI_EAGAIN);
+	mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+	CHECK_EQ(move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0), 0);
+	CHECK(next_done(1));
+}
+
 static void refuses_modes(void)
 {
 	struct fi_info *h = hints_make();
@@ -539,6 +552,7 @@ static const struct {
 	{"cut=4", cut, NULL},
 	{"lose=4", lost, NULL},
 	{"busy=2", busy, NULL},
+	{"mr_again=2,mr_slow=1000", again, NULL},
 	{"poison=99", poison, NULL},
 	{"cutter=99", cutter, NULL},
 	{"tx_dead=1,rx_dead=1,recv_dead=2", dead_queues, NULL},

@@ -323,8 +323,11 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 	r->len = len;
 	r->access = access;
 	r->enabled = !(words()->mr_mode & FI_MR_ENDPOINT);
+	usleep(words()->mr_slow);
 	domain_enter(d);
-	err = key_choose(d, r, key);
+	err = d->refused < words()->mr_again ? -FI_EAGAIN : key_choose(d, r, key);
+	if (err == -FI_EAGAIN)
+		d->refused++;
 	if (!err) {
 		list_add_tail(&r->link, &d->keys[r->key % KEY_LISTS]);
 		d->objects++;

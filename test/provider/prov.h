@@ -62,6 +62,8 @@ struct words {
 	uint32_t recv_dead;	   /* likewise of receives that are posted */
 	uint32_t close_slow;	   /* microseconds */
 	uint32_t busy;		   /* closes of an endpoint or a region that are refused */
+	uint32_t mr_again;	   /* a domain's first regions that are refused */
+	uint32_t mr_slow;	   /* microseconds */
 	int more;		   /* FI_MORE is not begun */
 	int shm;		   /* endpoints are to forbid shared memory */
 	uint32_t domains, av_slow_us;
@@ -81,6 +83,7 @@ struct prov_domain {
 	uint64_t random;
 	uint32_t objects;  /* queues, vectors, endpoints, regions, mapped keys */
 	uint32_t contexts; /* mode bits: contexts are ours while in flight */
+	uint32_t refused;  /* regions, by mr_again */
 	struct list eps;
 	struct list keys[KEY_LISTS]; /* of regions */
 	struct list mapped;
