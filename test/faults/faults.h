@@ -55,7 +55,7 @@ struct peer {
 };
 
 struct settings {
-	char transport[8];
+	char transport[40];
 	char listen[64]; /* one of NET_PEER and so on, and a port: it is in its network */
 	char dial[64];	 /* not empty: it dials this place too */
 	char dir[64];	 /* not empty: where shm's sockets are */

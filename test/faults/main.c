@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faults --transport=sim|shm|tcp|ib [--driver=io_uring] [--net] [--full] [--only=FAULT]: runs the
- * matrix's part for a transport and prints it. Without --full a choice of it, in seconds. Of tcp
- * the faults of a network are run with --net, and no others. */
+/* faults --transport=sim|shm|tcp|ib|fabric:PROVIDER [--driver=io_uring] [--net] [--full]
+ * [--only=FAULT]: runs the matrix's part for a transport and prints it. Without --full a choice of
+ * it, in seconds. Of tcp the faults of a network are run with --net, and no others. */
 #include "faults.h"
 
 static const char *const kind_names[KINDS] = {
