@@ -19,16 +19,18 @@ static uint32_t checked_flag(const struct op *op)
 	return op->res >= 0 || op->res == -EBADMSG ? URCCL_CQE_CHECKED : 0;
 }
 
+_Static_assert((int)OP_UNQUIET == (int)URCCL_CQE_REMOTE_QUIET &&
+		       (int)OP_UNFLUSHED == (int)URCCL_CQE_NOT_FLUSHED,
+	       "a CQE says them as they are, or the other way round");
+
 static uint32_t outcome_flags(const struct op *op)
 {
-	uint32_t unflushed = op->bits & OP_UNFLUSHED ? URCCL_CQE_NOT_FLUSHED : 0;
-
 	if (!(op->bits & (OP_IS_DATA | OP_IS_ATOMIC | OP_UNKNOWN)))
 		return URCCL_KIND_OP;
 	/* An atomic may have been done and its notification failed. */
 	if (op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed))
-		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN | unflushed;
-	return URCCL_KIND_OP | (op->bits & OP_UNQUIET ? 0 : URCCL_CQE_REMOTE_QUIET) | unflushed;
+		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN | (op->bits & OP_UNFLUSHED);
+	return URCCL_KIND_OP | ((op->bits ^ OP_UNQUIET) & (OP_UNQUIET | OP_UNFLUSHED));
 }
 
 static uint32_t outcome_path(const struct op *op)

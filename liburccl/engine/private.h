@@ -93,10 +93,10 @@ enum op_bits {
 	OP_DECIDED = 1 << 0,	 /* res is the outcome: nothing new is started for it */
 	OP_TOLD = 1 << 1,	 /* a CQE with MORE gave the outcome */
 	OP_DONE_CURSOR = 1 << 2, /* every piece was made into a chunk */
-	OP_UNQUIET = 1 << 3, /* a chunk came out without proof that nothing of it lands any more */
+	OP_UNPROVED = 1 << 3, /* a WRITE of it was acknowledged, and may not be placed yet */
 	OP_UNKNOWN = 1 << 4, /* it failed, and its notification may have arrived */
-	OP_UNPROVED = 1 << 5, /* a WRITE of it was acknowledged, and may not be placed yet */
-	OP_MULTISHOT = 1 << 6,
+	OP_UNQUIET = 1 << 5, /* a chunk came out without proof that nothing of it lands any more */
+	OP_UNFLUSHED = 1 << 6, /* bytes went to memory of a device, which may not have them yet */
 	OP_SMALL = 1 << 7,     /* in the lane of small entries */
 	OP_ASKED = 1 << 8,     /* chunks on the way were asked to come back */
 	OP_FORCED = 1 << 9,    /* ... without waiting for the peer */
@@ -119,7 +119,7 @@ enum op_bits {
 	OP_PROVED = 1 << 24, /* it asked for proof of what its FENCE follows */
 	OP_AWAITS = 1 << 25,  /* it has a word to wait for: sync.c */
 	OP_SIGNALS = 1 << 26, /* likewise, to set when it succeeds */
-	OP_UNFLUSHED = 1 << 27, /* bytes went to memory of a device, which may not have them yet */
+	OP_MULTISHOT = 1 << 27,
 };
 
 /* So many scopes of a ring may have entries that ended acknowledged only and are not proved. */
