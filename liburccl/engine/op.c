@@ -619,11 +619,13 @@ static void arm(struct engine *e, struct op *op)
 
 	op->started_ns = e->now;
 	tell_young(e, op);
-	op->deadline_ns = timeout < NEVER_NS - e->now ? e->now + timeout : NEVER_NS;
-	if (op->deadline_ns != NEVER_NS)
-		wheel_set(&e->wheel, &op->timer, op->deadline_ns);
-	else
+	if (timeout >= NEVER_NS - e->now) {
+		op->deadline_ns = NEVER_NS;
 		tell_lasting(op);
+		return;
+	}
+	op->deadline_ns = e->now + timeout;
+	wheel_set(&e->wheel, &op->timer, op->deadline_ns);
 }
 
 /* Deadlines of the entries taken in this turn that live on: one look at the clock for all, none for
