@@ -24,9 +24,9 @@ PROMISES = {
         timeout_of arm op_arm_fresh look_at_clock expire op_expired"""),
     "order": ("FENCE, LINK and DRAIN, and what a FENCE is told of.", """
         order_enter enter_peer enter_ordered enter_chain enter_drain enter_fence scope_bucket
-        scope_get scope_new scope_of_peer scope_unhash scope_settle scope_leave scope_failed
-        waiters_count order_leave_peer order_leave order_outcome outcome_known leave_drains behind
-        failure_keep op_unblock"""),
+        scope_get scope_new scope_of_peer scope_unhash scope_settle scope_left leave_scopes
+        scope_failed waiters_count order_leave_peer order_leave order_outcome outcome_known
+        leave_drains behind failure_keep op_unblock"""),
     "quiet": ("Nothing touches a buffer after its CQE, and the CQE says what was proved of the "
               "other end's.", """
         outcome_flags wants_flush peer_answers flush_owed flush_may_wait acked_forget is_owed

@@ -108,12 +108,12 @@ __attribute__((noinline)) static void waiters_count(struct scope *s, const struc
 	}
 }
 
-static void scope_leave(struct engine_ring *er, struct scope *s, const struct op *op)
+/* Somebody may hear of it. */
+static void scope_left(struct scope *s, const struct op *op)
 {
-	s->unfinished--;
 	if (!list_empty(&s->waiting))
 		waiters_count(s, op);
-	scope_settle(er, s);
+	scope_settle(op->er, s);
 }
 
 /* The failure ends every FENCE that waits for it. Returns whether there was one. */
@@ -329,12 +329,24 @@ void order_outcome(struct op *op, int failed)
 		failure_keep(op->scope_all, op->scope_group, 0);
 }
 
+__attribute__((noinline)) static void leave_scopes(const struct op *op)
+{
+	scope_left(op->scope_all, op);
+	if (!op->scope_group)
+		return;
+	op->scope_group->unfinished--;
+	scope_left(op->scope_group, op);
+}
+
+/* Nobody waits for most, and their scope is among the idle ones or stays in use. */
 void order_leave_peer(struct op *op)
 {
+	struct scope *s = op->scope_all;
+
 	op->peer->unfinished--;
-	scope_leave(op->er, op->scope_all, op);
-	if (op->scope_group)
-		scope_leave(op->er, op->scope_group, op);
+	s->unfinished--;
+	if (op->scope_group || !list_empty(&s->waiting) || (!s->unfinished && list_empty(&s->idle)))
+		leave_scopes(op);
 }
 
 static void leave_drains(struct op *op)
