@@ -5,7 +5,8 @@ promises.py [BUILD]: what of an entry's instructions serve only that it ends in 
 with its buffers quiet, and that old handles are known: the self cost of the functions below, also
 where they are inlined into others. By callgrind, of urccl_work in a build of release with line
 numbers (-Ddebug=true); where none is named it is made, in build/promises. Both ends of a write are
-on one thread, so it counts what both do. For compare.py the last lines are "name value unit".
+on one thread, so it counts what both do. Beside it the floor: bench/raw/keep.c, which does nothing
+but keep the promises of entries. For compare.py the last lines are "name value unit".
 """
 import collections
 import os
@@ -48,8 +49,15 @@ def made():
     build = "build/promises"
     if not os.path.exists(f"{build}/build.ninja"):
         quietly("meson", "setup", build, "--buildtype=release", "-Ddebug=true", "-Dtests=false")
-    quietly("ninja", "-C", build, "bench/urccl_work")
+    quietly("ninja", "-C", build, "bench/urccl_work", "bench/raw_keep")
     return build
+
+
+def floor(build):
+    done = quietly("valgrind", "--tool=callgrind", "--toggle-collect=counted*",
+                   "--callgrind-out-file=/dev/null", f"{build}/bench/raw_keep", "--duration", "0.2")
+    kept = float(re.search(r"keep.entries (\S+)", done.stdout)[1])
+    return int(re.search(r"Collected : (\d+)", done.stderr)[1]) / kept
 
 
 def self_costs(text):
@@ -130,6 +138,7 @@ def main(build, every):
                 print(f"    {n:8.1f} {group:10} {name}")
     for group, (why, _) in PROMISES.items():
         print(f"{group}: {why}")
+    print(f"floor.instructions {floor(build):.1f} instructions")
     print(f"most.instructions {most:.2f} %")
 
 
