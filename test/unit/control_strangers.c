@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers at the port (a browser, noise, somebody who says nothing, a frame of the wrong kind or
- * length) are closed at once or wait alone; a peer that connects meanwhile notices nothing. */
+ * length, one that ends anywhere) are closed at once or wait alone; a peer that connects meanwhile
+ * notices nothing. */
 #include "control_rig.h"
 
 static void closed(int fd)
@@ -62,6 +63,23 @@ static void slowly(uint16_t port)
 	close(fd);
 }
 
+/* A good beginning that ends behind any of its bytes is no HELLO. */
+static void truncated(uint16_t port)
+{
+	struct wire_hello h = stranger_hello();
+	uint8_t all[WIRE_MAGIC + WIRE_BUF];
+	uint32_t len = WIRE_MAGIC + wire_put_hello(all + WIRE_MAGIC, WIRE_HELLO, &h), i;
+
+	memcpy(all, wire_magic, WIRE_MAGIC);
+	for (i = 0; i < len; i++) {
+		int fd = stranger_dial(port);
+
+		stranger_say(fd, all, i);
+		CHECK_EQ(shutdown(fd, SHUT_WR), 0);
+		closed(fd);
+	}
+}
+
 int main(void)
 {
 	struct urccl_params p = rig_params();
@@ -78,6 +96,7 @@ int main(void)
 	}
 	noise(b.port);
 	slowly(b.port);
+	truncated(b.port);
 	sides_connect(&a, &b, &ab, &ba);
 	noise(b.port);
 	/* Still connected. */
