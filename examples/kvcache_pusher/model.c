@@ -267,11 +267,14 @@ static struct json_object *parse(const char *name, const char *text, size_t len,
 	struct json_object *root = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
 	enum json_tokener_error error = tok ? json_tokener_get_error(tok) : json_tokener_error_size;
 	size_t end = tok ? json_tokener_get_parse_end(tok) : 0;
+	const char *nul = memchr(text, 0, len);
 	int res = 0;
 
 	while (end < len && strchr(" \t\r\n", text[end]))
 		end++;
-	if (!root)
+	if (nul)
+		res = problem(p, "%s: not JSON: byte %zu is NUL", name, (size_t)(nul - text) + 1);
+	else if (!root)
 		res = problem(p, "%s: not JSON: %s", name,
 			      error == json_tokener_continue ? "it ends too early"
 							     : json_tokener_error_desc(error));

@@ -153,12 +153,16 @@ static int add_line(struct builder *b, const char *text, size_t len, struct prob
 	struct json_tokener *tok;
 	struct json_object *line;
 	enum json_tokener_error error;
+	const char *nul = memchr(text, 0, len);
 	size_t end;
 	int res;
 
+	b->line++;
+	if (nul)
+		return problem(p, "%s:%u: not JSON: byte %zu of the line is NUL", b->name, b->line,
+			       (size_t)(nul - text) + 1);
 	while (len && strchr(" \t\r\n", text[len - 1]))
 		len--;
-	b->line++;
 	if (!len)
 		return 0;
 	tok = json_tokener_new();
