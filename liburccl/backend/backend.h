@@ -16,7 +16,8 @@
  *    EVENT_MESSAGE, once or more often, in any order (the engine numbers its messages);
  *  - nothing orders chunks among each other;
  *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer
- *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO), nobody else notices.
+ *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO; -EILSEQ: a header is not what
+ *    its checksum says), nobody else notices.
  *
  * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin and
  * unpin on any, several at a time; these may block and allocate, and share nothing with a running

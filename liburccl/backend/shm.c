@@ -278,8 +278,10 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	e->version = (uint8_t)err;
 	if (ep->bonded)
 		bind_cookies(e);
-	for (w = 0; w < SHM_WAYS; w++)
+	for (w = 0; w < SHM_WAYS; w++) {
 		e->streams[w].checks = e->version >= SHM_CHECKS;
+		e->streams[w].checks_acks = e->version >= SHM_CHECKED_ACKS;
+	}
 	e->active = active != 0;
 	e->state = SHM_MEETING;
 	err = active ? shm_link_dial(e) : shm_door_await(e);

@@ -24,6 +24,7 @@
 
 #define SHM_CHECKS 2u			/* the first version whose streams have CHECK */
 #define SHM_POLICIES 3u			/* the first whose addresses have a policy */
+#define SHM_CHECKED_ACKS 4u		/* the first whose streams have STREAM_CHECKED_ACKS */
 #define SHM_COOKIE 16u
 #define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */

@@ -13,7 +13,7 @@
 
 #ifndef SHM_VERSION_MAX
 #define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 3u
+#define SHM_VERSION_MAX 4u
 #endif
 #define PREFIX	   "urccl-"
 #define KNOCKS_MAX 64u			 /* before others get their turn */

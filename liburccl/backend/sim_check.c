@@ -8,7 +8,7 @@ void sim_check_send(struct sim_packet *p, uint64_t draw)
 
 	if (op->checksum)
 		p->sum = crc32c(0, p->data, p->len);
-	/* What engines say among themselves has none, as little as a header of tcp. */
+	/* Of what engines say among themselves some have none, as little as a header of tcp. */
 	if (!p->len || (op->kind == CHUNK_SEND && !op->checksum))
 		return;
 	if (!sim_happens(op->ep->dev->faults.flip, draw))

@@ -136,12 +136,29 @@ static void ack_until(struct stream *s, uint32_t number)
 	}
 }
 
-int stream_acked(struct stream *s, uint32_t number)
+/* One of those before this number, and not before the peer's latest word, had a checksum, and its
+ * acknowledgement must. */
+__attribute__((noinline)) static int is_checked(struct stream *s, uint32_t number)
+{
+	uint32_t i;
+
+	for (i = s->tx.ack; i != number && i != s->tx.sent; i++) {
+		const struct chunk *c = *stream_unacked(s, i);
+
+		if (c && c->checksum)
+			return 1;
+	}
+	return 0;
+}
+
+int stream_acked(struct stream *s, uint32_t number, int check)
 {
 	uint32_t sure = stream_ackable(s);
 
 	if (number == s->tx.acked)
 		return 0;
+	if ((int32_t)(s->tx.checked - s->tx.ack) > 0 && !check && is_checked(s, number))
+		return -EILSEQ;
 	if (number - s->tx.acked <= sure - s->tx.acked) {
 		ack_until(s, number);
 		s->tx.ack = number;

@@ -21,13 +21,16 @@
  * driver fetches it from there, as long as the frame's seal holds (struct stream_far).
  * With CHECK the header carries the CRC32C of its payload, and its own: a payload that differs
  * fails its WRITE or READ, or is no message, and a header that does breaks the rules. A READ with
- * CHECK is answered with CHECK. What has it is not FAR.
+ * CHECK is answered with CHECK. What has it is not FAR. Only a header with CHECK acknowledges a
+ * WRITE or SEND that had it, and every NAK and DROP has it, as a bit of any may decide whether
+ * something succeeded.
  * A WRITE or SEND with AGAIN will be followed by another, or by an ACK that takes this back: until
  * then an acknowledgement may wait, so that bulk costs few. URGENT tells the receiver that what is
  * not bulk is about, so that it may take bulk in smaller slices.
  * Each end allows the other a window of unacknowledged WRITEs and SENDs and of unanswered READs, so
  * all that it can come to owe is bounded and has its place here; receiving never waits for sending,
- * so two ends cannot block each other. A peer that breaks any rule gives -EPROTO.
+ * so two ends cannot block each other. A peer that breaks any rule gives -EPROTO, and a header that
+ * is not the one that was sent, or has no checksum where one is due, -EILSEQ.
  *
  * How a driver moves bytes out, until stream_wants() says STREAM_NOTHING or the way is full:
  *	stream_gather(s, g, max);
@@ -51,9 +54,10 @@
 
 #ifndef STREAM_VERSION_MAX
 #define STREAM_VERSION_MIN 1u	/* of the frames */
-#define STREAM_VERSION_MAX 2u
+#define STREAM_VERSION_MAX 3u
 #endif
 #define STREAM_CHECKS	 2u	/* the first version with CHECK */
+#define STREAM_CHECKED_ACKS 3u	/* the first one that acknowledges with CHECK what had it */
 #define STREAM_HEADER	 32u	/* bytes of a header */
 #define STREAM_WRITES	 512u	/* window of WRITEs and SENDs; power of two */
 #define STREAM_READS	 128u	/* window of READs; power of two */
@@ -185,6 +189,7 @@ struct stream {
 	int broken;			/* the peer broke the rules */
 	int checks;			/* both ends speak STREAM_CHECKS; a driver sets it before
 					 * the first post */
+	int checks_acks;		/* and STREAM_CHECKED_ACKS */
 	int urgent;			/* something not bulk went or came; the driver clears it */
 	int failed;			/* what stream_fail() was told */
 
@@ -192,6 +197,7 @@ struct stream {
 		struct stream_queue queue[STREAM_QUEUES];
 		uint32_t queued;	/* chunks in them */
 		uint32_t sent, acked;	/* WRITEs and SENDs of ours */
+		uint32_t checked;	/* STREAM_CHECKED_ACKS: behind the last with CHECK */
 		uint32_t lent_from;	/* first of them of which the kernel has a part */
 		uint32_t ack;		/* the peer's latest word */
 		uint32_t asked, answered;	/* READs of ours */
@@ -221,6 +227,7 @@ struct stream {
 		uint32_t sum, expected;	/* CHECK: CRC32C of what came, and of all of it */
 		uint32_t fault;		/* status of our oldest READ's answer: not all of it came */
 		uint32_t placed;	/* WRITEs and SENDs of the peer, dealt with */
+		uint32_t checked;	/* STREAM_CHECKED_ACKS: behind the last with CHECK */
 		uint32_t unacked_bytes;	/* came since the last acknowledgement */
 		uint32_t again;		/* the peer will send another WRITE or SEND */
 		uint32_t requested;	/* READs of the peer */
@@ -281,8 +288,8 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 /* n bytes were received there. */
 void stream_placed(struct stream *s, uint32_t n);
 /* Takes the next bytes, which may lie in memory that the peer can change: each is read once.
- * Returns how many it took, less than len only if the sink is full; -EPROTO: the peer broke the
- * rules, end the connection. */
+ * Returns how many it took, less than len only if the sink is full; -EPROTO, -EILSEQ: the peer
+ * broke the rules or is misheard, end the connection. */
 ssize_t stream_rx(struct stream *s, const void *data, size_t len);
 
 /* ---- far ---- */

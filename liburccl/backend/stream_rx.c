@@ -94,10 +94,21 @@ static int begin_resp(struct stream *s, const struct frame *f)
 	return 0;
 }
 
+/* What has no payload has a checksum if both ends know of it: 0, -EPROTO or -EILSEQ. */
+static int check_of(const struct stream *s, const struct frame *f)
+{
+	if (f->flags & FRAME_CHECK)
+		return s->checks_acks && !f->sum[0] ? 0 : -EPROTO;
+	return s->checks_acks ? -EILSEQ : 0;
+}
+
 static int begin_nak(struct stream *s, const struct frame *f)
 {
 	struct chunk *c;
+	int rc = check_of(s, f);
 
+	if (rc)
+		return rc;
 	if (f->id - s->tx.acked >= s->tx.sent - s->tx.acked || !f->status || f->len || f->off)
 		return -EPROTO;
 	c = *stream_unacked(s, f->id);
@@ -111,6 +122,10 @@ static int begin_nak(struct stream *s, const struct frame *f)
 
 static int begin_drop(struct stream *s, const struct frame *f)
 {
+	int rc = check_of(s, f);
+
+	if (rc)
+		return rc;
 	if ((int32_t)(s->rx.requested - f->id) <= 0 || f->len || f->off)
 		return -EPROTO;
 	/* One that is answered already needs no more. */
@@ -124,6 +139,9 @@ static int begin_ack(struct stream *s, const struct frame *f)
 {
 	s->rx.left = 0;
 	s->rx.again = 0;
+	/* Without a checksum it acknowledges what had none. */
+	if (f->flags & FRAME_CHECK && check_of(s, f))
+		return -EPROTO;
 	return f->len || f->id || f->off ? -EPROTO : 0;
 }
 
@@ -139,11 +157,14 @@ static int begin(struct stream *s, const struct frame *f)
 		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT | FRAME_CHECK,
 		[FRAME_READ] = FRAME_URGENT | FRAME_CHECK,
 		[FRAME_RESP] = FRAME_MORE | FRAME_FAR | FRAME_CHECK,
+		[FRAME_NAK] = FRAME_CHECK,
+		[FRAME_DROP] = FRAME_CHECK,
+		[FRAME_ACK] = FRAME_CHECK,
 	};
 	int rc, check = f->flags & FRAME_CHECK;
 
 	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0)
-		return -EPROTO;
+		return f->kind == FRAME_DIFFERS && check ? -EILSEQ : -EPROTO;
 	if (check && (!s->checks || f->flags & FRAME_FAR))
 		return -EPROTO;
 	if (f->flags & FRAME_FAR ? !s->far || !s->far->peer_seed : !check && f->far)
@@ -153,7 +174,7 @@ static int begin(struct stream *s, const struct frame *f)
 	if (f->status >= (s->checks ? STATUS_LAST : STATUS_CHECKSUM) ||
 	    (f->status && f->kind != FRAME_RESP && f->kind != FRAME_NAK))
 		return -EPROTO;
-	rc = stream_acked(s, f->acked);
+	rc = stream_acked(s, f->acked, check);
 	if (rc)
 		return rc;
 	s->rx.kind = f->kind;
@@ -252,6 +273,8 @@ static void finish_numbered(struct stream *s)
 		s->rx.nak_next++;
 	}
 	s->rx.placed++;
+	if (s->rx.flags & FRAME_CHECK && s->checks_acks)
+		s->rx.checked = s->rx.placed;
 	s->rx.again = s->rx.flags & FRAME_AGAIN;
 	s->rx.unacked_bytes += s->rx.len;
 	s->rx.exposure = NULL;

@@ -173,12 +173,28 @@ static void gather_rest(struct stream *s, struct stream_gather *g, uint32_t max)
 	add_direct(g, f, max);
 }
 
+/* Some of what is to be acknowledged had a checksum. */
+static int checks_owed(const struct stream *s)
+{
+	return s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
+}
+
+static void gather_ack(struct stream *s, struct stream_gather *g, uint8_t flags)
+{
+	struct frame header = {.kind = FRAME_ACK, .flags = flags};
+
+	add_frame(s, g, &header, NULL, 0);
+	s->tx.again = 0;
+}
+
 static void gather_nak(struct stream *s, struct stream_gather *g)
 {
 	const struct stream_nak *nak = stream_nak(s, s->rx.nak_first);
 	struct frame header = {.kind = FRAME_NAK, .status = (uint8_t)nak->status};
 
 	header.id = nak->number;
+	if (s->checks_acks)
+		header.flags = FRAME_CHECK;
 	add_frame(s, g, &header, NULL, 0);
 	s->rx.nak_first++;
 }
@@ -196,6 +212,8 @@ static void gather_drop(struct stream *s, struct stream_gather *g)
 	s->tx.drop_from = number + 1;
 	s->tx.drops--;
 	header.id = number;
+	if (s->checks_acks)
+		header.flags = FRAME_CHECK;
 	add_frame(s, g, &header, NULL, 0);
 	g->frames[g->nframes - 1].at = number;
 }
@@ -243,6 +261,8 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	if (c->checksum && s->checks) {
 		header.flags |= FRAME_CHECK;
 		header.sum[0] = crc32c(0, c->local, c->len);
+		if (s->checks_acks)
+			s->tx.checked = s->tx.sent;
 	}
 	p = add_frame(s, g, &header, c, copied);
 	if (copied)
@@ -348,11 +368,15 @@ static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
 {
 	struct stream_queue *q = s->tx.queue;
 	int reply = replies_owed(s);
-	struct frame header = {.kind = FRAME_ACK};
 	int bulk;
 
 	if (naks_owed(s)) {
 		gather_nak(s, g);
+		return 1;
+	}
+	/* By itself, as what comes next may have no place for a checksum. */
+	if (checks_owed(s)) {
+		gather_ack(s, g, FRAME_CHECK);
 		return 1;
 	}
 	if (s->tx.drops) {
@@ -382,10 +406,8 @@ static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
 		gather_write(s, g, q[STREAM_WRITE_BULK].head, max);
 		return 1;
 	}
-	if (!g->nframes && (s->rx.placed != s->tx.acks || s->tx.again)) {
-		add_frame(s, g, &header, NULL, 0);
-		s->tx.again = 0;
-	}
+	if (!g->nframes && (s->rx.placed != s->tx.acks || s->tx.again))
+		gather_ack(s, g, 0);
 	return 0;
 }
 

@@ -14,13 +14,14 @@ enum frame_kind {
 	FRAME_NAK,
 	FRAME_DROP,
 	FRAME_ACK,
-	FRAME_LAST
+	FRAME_LAST,
+	FRAME_DIFFERS = UINT8_MAX	/* from what its checksum says */
 };
 
 #define FRAME_MORE   1u			/* RESP: its end is still to come */
 #define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
 #define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
-#define FRAME_CHECK  16u		/* WRITE, SEND, READ, RESP: it has checksums */
+#define FRAME_CHECK  16u		/* it has checksums */
 #define FRAME_FAR    8u			/* WRITE, RESP with MORE: payload stays at `far` */
 
 /* Of RESP and NAK. errno values differ between machines, these do not. */
@@ -74,15 +75,15 @@ static inline void frame_put(uint8_t *to, const struct frame *f)
 	memcpy(to, &le, sizeof(le));
 }
 
-/* A header that is not what its checksum says is of no kind. */
 static inline void frame_get(struct frame *f, const uint8_t *from)
 {
 	memcpy(f, from, sizeof(*f));
 	/* From here on the compiler must not look at `from` again: the peer may change it. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (f->flags & FRAME_CHECK) {
-		if (le32toh(f->sum[1]) != frame_sum(*f))
-			f->kind = 0;
+		/* What is of no kind was never a header. */
+		if (le32toh(f->sum[1]) != frame_sum(*f) && f->kind)
+			f->kind = FRAME_DIFFERS;
 		f->sum[0] = le32toh(f->sum[0]);
 	} else {
 		f->far = le64toh(f->far);
@@ -163,8 +164,9 @@ enum stream_queue_id stream_queue_of(const struct chunk *c);
 void stream_want_drop(struct stream *s, uint32_t number);
 /* WRITEs and SENDs of ours before this number come out when the peer acknowledges them. */
 uint32_t stream_ackable(const struct stream *s);
-/* Takes the peer's word that those before this number were dealt with: 0 or -EPROTO. */
-int stream_acked(struct stream *s, uint32_t number);
+/* Takes the peer's word, of which nobody knows that it is the peer's unless it has a checksum, that
+ * those before this number were dealt with: 0, -EPROTO or -EILSEQ. */
+int stream_acked(struct stream *s, uint32_t number, int check);
 /* Cancels whoever had to wait for the kernel. */
 void stream_settle_tx(struct stream *s);
 void stream_settle_rx(struct stream *s);

@@ -153,6 +153,7 @@ static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
 		if (a->reads < s->read_window)
 			s->read_window = a->reads;
 		s->checks = e->version >= STREAM_CHECKS;
+		s->checks_acks = e->version >= STREAM_CHECKED_ACKS;
 	}
 }
 

@@ -272,7 +272,7 @@ static int receive_some(struct tcp_device *d, struct tcp_link *l)
 		tcp_link_sends(l);
 	}
 	if (n < 0) {
-		if (n != -EPROTO)
+		if (n != -EPROTO && n != -EILSEQ)
 			drain(d, l->ep);
 		tcp_ep_down(l->ep, (int)n);
 	}

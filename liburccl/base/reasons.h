@@ -237,6 +237,9 @@ REASON(SKIP_HANDLE,	"the handle that %o gives comes in its CQE, and with SKIP_SU
 REASON(FENCE_PEER,	"FENCE needs an entry that has a peer")
 REASON(PEER_RESET,	"the connection broke with %e: the peer's process ended or a link was cut. "
 			"Connect again")
+REASON(PEER_GARBLED,	"the connection broke: a header that came is not the one that was sent, as its "
+			"checksum differs or is missing. Look for a device that damages data, and connect "
+			"again")
 REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited: it is frozen or cut "
 			"off. Connect again when it is back, or raise dead_after_ms")
 REASON(LINK_DOWN,	"interface %i, by which the peer is reached, is down, and no other leads there: bring "

@@ -390,7 +390,9 @@ void peer_delay(struct control *c, struct alarm *a)
 {
 	struct peer *p = container_of(a, struct peer, delay);
 
-	if (p->broken)
+	if (p->broken == -EILSEQ)
+		peer_down(c, p, -ECONNRESET, REASON_PEER_GARBLED, 0, 0);
+	else if (p->broken)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);
 	else
 		meet_ask(c, p);

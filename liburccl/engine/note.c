@@ -448,11 +448,13 @@ static void ack_send(struct engine_peer *p)
 				  .seq = p->seen,
 				  .tag = p->delivered,
 				  .more = p->dropped};
+	/* It speaks of all notifications, also of those whose entries have checksums. */
 	p->ack_chunk = (struct chunk){.ep = peer_ep(p),
 				      .kind = CHUNK_SEND,
 				      .cls = URCCL_CLASS_CONTROL,
 				      .len = sizeof(p->ack),
 				      .local = &p->ack,
+				      .checksum = 1,
 				      .op = p};
 	lane_add_chunk(p, LANE_CONTROL, &p->ack_chunk);
 }

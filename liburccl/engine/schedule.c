@@ -479,6 +479,8 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 			op_fail(op, res, REASON_READ_ONLY, len, (uintptr_t)local, 0);
 		else if (res == -ECONNRESET)
 			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
+		else if (res == -EILSEQ)
+			op_fail(op, -ECONNRESET, REASON_PEER_GARBLED, 0, 0, 0);
 		else
 			op_fail_device(op, res);
 	}

@@ -2,6 +2,7 @@
 /* A bit changes in shm's ring, between the two sides, which take turns: an entry with a checksum
  * fails with -EBADMSG, its notification comes with that, and the next one is none the worse. One
  * without a checksum succeeds with other bytes than it was given. */
+#include "in_ring.h"
 #include "meet.h"
 
 #define LEN   100000u
@@ -13,29 +14,13 @@ static uint8_t local[LEN];
 
 /* ---- the bit ---- */
 
-/* Where these bytes are in memory that processes share. */
-static uint8_t *in_ring(const uint8_t *piece)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long from, to;
-	uint8_t *at = NULL;
-	char line[512];
-
-	CHECK(f);
-	while (!at && fgets(line, sizeof(line), f))
-		if (strstr(line, "/memfd:") && sscanf(line, "%lx-%lx rw", &from, &to) == 2)
-			at = memmem((void *)from, to - from, piece, PIECE);
-	fclose(f);
-	return at;
-}
-
 /* The owner of the bytes has them sent, the other side is not called meanwhile. */
 static void flip(const uint8_t *piece, int reads)
 {
 	uint64_t late = now_ns() + PAIR_LATE_NS;
 	uint8_t *at;
 
-	while (!(at = in_ring(piece))) {
+	while (!(at = in_ring(piece, PIECE))) {
 		CHECK(now_ns() < late);
 		side_turn(&p.a);
 		if (reads)

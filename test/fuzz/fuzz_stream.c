@@ -151,7 +151,7 @@ static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 	memcpy(to, h, sizeof(h));
 	memset(to + sizeof(h), in[7], len);
 	if (in[1] & 0x10) {
-		sum = kind == 3 || in[1] & 0x40 ? 0 : crc32c(0, to + sizeof(h), len);
+		sum = kind == 3 || kind > 4 || in[1] & 0x40 ? 0 : crc32c(0, to + sizeof(h), len);
 		memcpy(to + 24, &sum, 4);
 		sum = crc32c(0, to, 28) ^ (in[1] >> 7);
 		memcpy(to + 28, &sum, 4);
@@ -233,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	stream_sink_init(&sink);
 	stream_init(&stream, &ep, &grants, &sink);
 	stream.checks = 1;
+	stream.checks_acks = data[0] >> 5 & 1;
 	stream_expose(&grants, &e, key, sizeof(key));
 	must(!stream_import(key, sizeof(key), REGION, &rkey));
 	for (i = 0; i < CHUNKS; i++)

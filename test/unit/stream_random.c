@@ -196,6 +196,7 @@ static void run(uint64_t seed)
 
 	pair_init(&pair, seed);
 	pair.side[0].stream.checks = pair.side[1].stream.checks = 1;
+	pair.side[0].stream.checks_acks = pair.side[1].stream.checks_acks = seed % 2;
 	memset(work, 0, sizeof(work));
 	memset(out, 0, sizeof(out));
 	memset(posted, 0, sizeof(posted));

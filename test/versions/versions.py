@@ -3,9 +3,10 @@
 """
 versions.py PERF OURS NEXT AFTER FIRST SECOND THIRD RAILS: the same program with libraries of
 different versions of the protocols, each way: with OURS, which speaks versions 1 to 4 and the
-transports' own protocols as in OWN, with NEXT (2 to 5; 1 to 4), AFTER (5 and 6; 4 and 5), FIRST (1;
-1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 and 2) and RAILS (1 to 4; 4 and 5). Those that have
-a version in common move checked bytes; those that have none say which versions there are.
+transports' own protocols as in OWN, with NEXT (2 to 5; 1 to 5), AFTER (5 and 6; 4 and 5), FIRST (1;
+1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 to 3) and RAILS (1 to 4; 5 and 6). Those that have a
+version in common move checked bytes, from the second on with checksums too; those that have none
+say which versions there are.
 
 versions.py PERF OLDER: OLDER is the program with its own library of an earlier release.
 """
@@ -15,10 +16,11 @@ import socket
 import subprocess
 import sys
 
-OWN = {"shm": "1 to 3", "tcp": "1 to 2"}
+OWN = {"shm": "1 to 4", "tcp": "1 to 3"}
 TRANSPORTS = list(OWN)
 WORK = [["--op", "write", "--size", "64k", "--check"], ["--op", "readv", "--size", "64k", "--check"],
         ["--op", "notify", "--size", "64"]]
+SUMMED = [work + ["--checksum"] for work in WORK[:2]]
 MOMENT = ["--duration", "0.05", "--warmup", "0.01", "--cpu", "-1", "--engine-cpu", "-1",
           "--server-cpu", "-1", "--server-engine-cpu", "-1"]
 TIMEOUT = 30
@@ -64,11 +66,11 @@ def name(library):
     return os.path.basename(library) if library else "its own library"
 
 
-def speak(perf, a, b, server_perf=None):
+def speak(perf, a, b, server_perf=None, works=WORK):
     """A library that dials the other, with each transport."""
     with Server(server_perf or perf, b) as server:
         for transport in TRANSPORTS:
-            for work in WORK:
+            for work in works:
                 done = dial(perf, a, server, transport, work)
                 if done.returncode:
                     sys.exit(f"failed: {name(a)} with {name(b)}, {transport}, {work}: "
@@ -95,11 +97,14 @@ def main(perf, ours, *others):
     for a, b in (ours, newer), (newer, after), (ours, first), (ours, second), (ours, third):
         speak(perf, a, b)
         speak(perf, b, a)
+    for other in newer, second, third:
+        speak(perf, ours, other, works=SUMMED)
+        speak(perf, other, ours, works=SUMMED)
     refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 4, the peer's 5 to 6")
     refuse(perf, after, ours, "protocol versions do not meet: ours are 5 to 6, the peer's 1 to 4")
     refuse(perf, first, newer, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 5")
-    refuse(perf, ours, rails, "transport's protocol do not meet: ours are {}, the peer's 4 to 5")
-    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 4 to 5, the peer's {}")
+    refuse(perf, ours, rails, "transport's protocol do not meet: ours are {}, the peer's 5 to 6")
+    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 5 to 6, the peer's {}")
     refuse(perf, ours, first, "the peer's version compares no checksums", ["--checksum"],
            "EOPNOTSUPP")
 
