@@ -104,7 +104,7 @@ static uint32_t move(struct engine *e, uint32_t seldom)
 
 	if (e->lanes_set)
 		work += schedule(e);
-	if (!list_empty(&e->expiring))
+	if (!list_empty(&e->expiring) || e->expired_ns != NEVER_NS)
 		exposures_expire(e);
 	if (e->rails || seldom)
 		work += poll_devices(e, seldom);
@@ -519,6 +519,8 @@ static void init_lists(struct engine *e)
 	list_init(&e->commands);
 	list_init(&e->exposures);
 	list_init(&e->expiring);
+	list_init(&e->expired);
+	e->expired_ns = NEVER_NS;
 	list_init(&e->ready);
 	list_init(&e->flushes);
 	list_init(&e->pending);

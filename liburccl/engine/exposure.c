@@ -3,6 +3,8 @@
  * own, for what it does for peers itself. */
 #include "engine/private.h"
 
+#define EXPIRED_NS (100 * NSEC_PER_MSEC) /* between asking peers to let go of what has expired */
+
 /* By their time: the newest is nearly always the latest. */
 static void expiring_add(struct engine *e, struct exposure *x)
 {
@@ -136,26 +138,51 @@ void exposures_move(struct engine *e)
 }
 
 /* Its number stays: whoever carries out atomics looks at the time of each. */
+static int expire(struct exposure *x)
+{
+	if (x->exposed && x->ep->dev->ops->unexpose(x))
+		return 0;
+	x->exposed = 0;
+	list_del(&x->expiring);
+	return 1;
+}
+
+/* Peers that have the memory mapped, and were asked to let go. Nobody waits for their word, and one
+ * that is stopped, or whose program computes, says none for long. */
+static void expired_ask(struct engine *e, uint64_t now)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &e->expired)
+		expire(list_entry(pos, struct exposure, expiring));
+	e->expired_ns = list_empty(&e->expired) ? NEVER_NS : now + EXPIRED_NS;
+}
+
 void exposures_expire(struct engine *e)
 {
 	uint64_t now = clock_now(e->config.clock);
-	struct list *pos, *tmp;
+	struct exposure *x;
 
-	list_for_each_safe(pos, tmp, &e->expiring) {
-		struct exposure *x = list_entry(pos, struct exposure, expiring);
-
+	if (now >= e->expired_ns)
+		expired_ask(e, now);
+	while (!list_empty(&e->expiring)) {
+		x = list_first(&e->expiring, struct exposure, expiring);
 		if (now <= x->expires_ns)
 			return;
-		if (x->exposed && x->ep->dev->ops->unexpose(x))
+		if (expire(x))
 			continue;
-		x->exposed = 0;
 		list_del(&x->expiring);
+		list_add_tail(&x->expiring, &e->expired);
+		if (e->expired_ns == NEVER_NS)
+			e->expired_ns = now + EXPIRED_NS;
 	}
 }
 
 uint64_t exposures_next(const struct engine *e)
 {
-	if (list_empty(&e->expiring))
-		return NEVER_NS;
-	return list_first(&e->expiring, struct exposure, expiring)->expires_ns + 1;
+	const struct exposure *x = list_first(&e->expiring, struct exposure, expiring);
+
+	if (list_empty(&e->expiring) || e->expired_ns <= x->expires_ns)
+		return e->expired_ns;
+	return x->expires_ns + 1;
 }

@@ -416,6 +416,8 @@ struct engine {
 
 	struct list rings, peers, commands, exposures;
 	struct list expiring; /* of exposures, those that the engine ends, by their time */
+	struct list expired;  /* those whose peers have them mapped even then */
+	uint64_t expired_ns;  /* when they are asked again; NEVER_NS: there are none */
 	struct engine_ring *ring_index[RINGS_MAX];
 	struct list lanes[LANES]; /* peers' lanes with something to post */
 	struct list ready; /* entries whose last blocker went, or that failed before they started */
