@@ -14,11 +14,14 @@ static int say(struct end *end, enum fabric_message type, uint32_t id, const voi
 {
 	/* Of this size, for the sanitizers to see who reads beyond. */
 	uint8_t *copy = malloc(len ? len : 1);
+	struct fabric_ep *e = fabric_ep(end->ep);
 	int res;
 
 	CHECK(copy);
 	memcpy(copy, data, len);
-	res = fabric_bound_hear(fabric_ep(end->ep), type, id, copy, len);
+	fabric_turn_take(fabric_ep_device(e)); /* as poll has it, beside a helper that fills */
+	res = fabric_bound_hear(e, type, id, copy, len);
+	fabric_turn_end(fabric_ep_device(e));
 	free(copy);
 	CHECK(!res || res == -EPROTO);
 	return res;

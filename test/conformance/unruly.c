@@ -115,8 +115,8 @@ static void beyond_rights(struct unruly *u)
 }
 
 /* It may be let in for a moment after; once it was refused, it is for ever. Of a device that pins
- * the control thread takes the pin back then, which ends it at once where the device does not end
- * it by itself, in its own time. */
+ * the exposure is ended then, and the control thread takes the pin back, which ends it at once
+ * where the device does not end it by itself, in its own time. */
 static void beyond_time(struct unruly *u, enum chunk_kind kind)
 {
 	uint64_t expires = clock_ns() + SOON, until = expires + RIG_PATIENCE_NS;
@@ -127,7 +127,8 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	while (!try(u, kind, 1)) {
 		CHECK(clock_ns() < until);
 		CHECK(!over || !u->rig->backend->breaks);
-		if (over || !owner->pins || clock_ns() < expires)
+		if (over || !owner->pins || clock_ns() < expires ||
+		    owner->ops->unexpose(&u->grant.exposure))
 			continue;
 		CHECK_EQ(owner->ops->unpin(owner, &u->grant.pin), 0);
 		over = 1;
