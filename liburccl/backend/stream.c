@@ -157,7 +157,8 @@ int stream_acked(struct stream *s, uint32_t number, int check)
 
 	if (number == s->tx.acked)
 		return 0;
-	if ((int32_t)(s->tx.checked - s->tx.ack) > 0 && !check && is_checked(s, number))
+	if (s->checks_acks && (int32_t)(s->tx.checked - s->tx.ack) > 0 && !check &&
+	    is_checked(s, number))
 		return -EILSEQ;
 	if (number - s->tx.acked <= sure - s->tx.acked) {
 		ack_until(s, number);

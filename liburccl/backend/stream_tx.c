@@ -176,7 +176,7 @@ static void gather_rest(struct stream *s, struct stream_gather *g, uint32_t max)
 /* Some of what is to be acknowledged had a checksum. */
 static int checks_owed(const struct stream *s)
 {
-	return s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
+	return s->checks_acks && s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
 }
 
 static void gather_ack(struct stream *s, struct stream_gather *g, uint8_t flags)
