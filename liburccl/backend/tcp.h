@@ -84,6 +84,8 @@ struct tcp_link {
 	struct list owed;		/* in device.owed: what it sent may not be acknowledged */
 	uint32_t heard;			/* segments that had come at the last look */
 	uint64_t silent_ns;		/* clock_ns() since when none has; 0: there was no look */
+	uint64_t acked;			/* bytes that had been acknowledged at the last look */
+	uint64_t stuck_ns;		/* clock_ns() since when no more are, though they may go */
 	struct tcp_async async;
 	struct stream stream;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the other end of a link lives that has not acknowledged all that was sent. It is dead
- * when nothing at all has come by the connection for dead_after_ms, though it was asked again. For
+ * when nothing at all has come by the connection for dead_after_ms, though it was asked again; so is
+ * a path by which what comes says, for as long, that none of what was sent again has arrived. For
  * that it is looked at, every so often, until all is acknowledged.
  *
  * TCP_USER_TIMEOUT is not the same: it also ends a connection whose receiver computes and reads
@@ -27,15 +28,30 @@ void tcp_link_sent(struct tcp_link *l)
 
 	if (!list_empty(&l->owed))
 		return;
-	l->silent_ns = 0;
+	l->silent_ns = l->stuck_ns = 0;
 	list_add_tail(&l->owed, &d->owed);
 	tcp_tick(d, d->look_ms);
+}
+
+static void compare(struct tcp_link *l, const struct tcp_info *i, uint64_t now)
+{
+	if (!l->silent_ns || i->tcpi_segs_in != l->heard || !(i->tcpi_unacked || i->tcpi_probes)) {
+		l->heard = i->tcpi_segs_in;
+		l->silent_ns = now;
+	}
+	/* A window that is closed is 0, as it is where a kernel does not say it. */
+	if (!l->stuck_ns || i->tcpi_bytes_acked != l->acked || !i->tcpi_unacked ||
+	    !i->tcpi_snd_wnd) {
+		l->acked = i->tcpi_bytes_acked;
+		l->stuck_ns = now;
+	}
 }
 
 /* 0, or why the connection is broken. */
 static int look(struct tcp_link *l, uint64_t now)
 {
 	struct tcp_device *d = tcp_ep_device(l->ep);
+	uint64_t dead_ns = d->dead_after_ms * NSEC_PER_MSEC;
 	struct tcp_info i = {0};
 	socklen_t len = sizeof(i);
 
@@ -45,14 +61,10 @@ static int look(struct tcp_link *l, uint64_t now)
 		list_del(&l->owed);
 		return 0;
 	}
-	if (!l->silent_ns || i.tcpi_segs_in != l->heard || !(i.tcpi_unacked || i.tcpi_probes)) {
-		l->heard = i.tcpi_segs_in;
-		l->silent_ns = now;
-		return 0;
-	}
-	if (now - l->silent_ns < d->dead_after_ms * NSEC_PER_MSEC)
-		return 0;
-	return i.tcpi_retransmits || i.tcpi_probes >= PROBES ? -ETIMEDOUT : 0;
+	compare(l, &i, now);
+	if (now - l->silent_ns >= dead_ns && (i.tcpi_retransmits || i.tcpi_probes >= PROBES))
+		return -ETIMEDOUT;
+	return now - l->stuck_ns >= dead_ns && i.tcpi_retransmits ? -ETIMEDOUT : 0;
 }
 
 void tcp_look(struct tcp_device *d)
