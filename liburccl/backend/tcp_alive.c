@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the other end of a link lives that has not acknowledged all that was sent. It is dead
- * when nothing at all has come by the connection for dead_after_ms, though it was asked again; so is
- * a path by which what comes says, for as long, that none of what was sent again has arrived. For
- * that it is looked at, every so often, until all is acknowledged.
+ * when nothing at all has come by the connection for dead_after_ms, though it was asked again. So
+ * is a path by which nothing that was sent again has arrived for as long, whatever comes. For that
+ * it is looked at, every so often, until all is acknowledged.
  *
  * TCP_USER_TIMEOUT is not the same: it also ends a connection whose receiver computes and reads
  * nothing, while its kernel answers the probes of the closed window. One of those may go unanswered

@@ -46,8 +46,11 @@ static void after(uint32_t before)
 	a->tx.sent = a->tx.acked = a->tx.ack = a->tx.lent_from = before;
 	b->rx.placed = b->tx.acks = before;
 	out = heard = 0;
-	chunk = (struct chunk){
-		.kind = CHUNK_SEND, .cls = URCCL_CLASS_CONTROL, .checksum = 1, .len = LEN, .local = from};
+	chunk = (struct chunk){.kind = CHUNK_SEND,
+			       .cls = URCCL_CLASS_CONTROL,
+			       .checksum = 1,
+			       .len = LEN,
+			       .local = from};
 	CHECK_EQ(stream_post(a, &chunk), 1);
 	pass(&pair.side[0]);
 	CHECK_EQ(heard, 1);
