@@ -289,7 +289,7 @@ static void release(struct verbs_way *w)
 	struct chunk *c;
 
 	while ((c = w->held) && w->ep->state == EP_UP && !w->half && !w->failing &&
-	       verbs_ring_room(w)) {
+	       verbs_ring_room(w) > (uint32_t)is_pushed(c)) {
 		unhold(w, &w->held);
 		data_post(w, c, 0);
 	}
@@ -324,7 +324,7 @@ static int data_take(struct verbs_ep *e, struct chunk *c)
 {
 	struct verbs_way *w = way_of(e, c);
 
-	if (w->half || verbs_ring_room(w) <= w->nheld)
+	if (w->half || verbs_ring_room(w) <= w->nheld + (uint32_t)is_pushed(c))
 		return 0;
 	if (may_wait(w, c))
 		hold(w, c);
