@@ -7,6 +7,7 @@
 #define LEN	4096u
 #define HOUR	(3600 * NSEC_PER_SEC)
 #define QUIET	(500 * NSEC_PER_MSEC)
+#define SETTLED 100 /* ms without a word */
 #define LATE_MS 20000
 #define WAKES	10u /* in QUIET: providers have some of their own */
 
@@ -21,12 +22,15 @@ static int sleep_once(struct node *node, int ms)
 
 static void idle(struct rig *rig, struct pair *pair, struct area *remote)
 {
-	uint64_t until;
+	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 	uint32_t wakes = 0;
 	struct grant g;
 
 	grant_open_until(&g, &pair->end[1], &pair->end[0], remote, 0, LEN, URCCL_RIGHT_WRITE,
 			 clock_ns() + HOUR);
+	/* The helper may still be at its keys: nobody sleeps meanwhile. */
+	while (sleep_once(&rig->node[1], SETTLED))
+		CHECK(clock_ns() < until);
 	until = clock_ns() + QUIET;
 	while (clock_ns() < until)
 		wakes += (uint32_t)sleep_once(&rig->node[1], (int)(QUIET / NSEC_PER_MSEC));
