@@ -342,7 +342,7 @@ static int is_left(const struct control *c)
 	for (i = 0; i < c->config.ndevices; i++)
 		if (load_acquire(&c->config.devices[i]->left))
 			return 1;
-	return 0;
+	return c->unpinned;
 }
 
 void control_close(struct control *c)

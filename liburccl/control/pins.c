@@ -79,12 +79,14 @@ static void pin_undone(struct control *c, struct errand *e)
 	struct pinned *p = container_of(e, struct pinned, errand);
 	struct region *r = p->region;
 
-	if (e->res && !c->ending) {
+	if (e->res)
 		log_unpinned(c, p->dev, p->pin.len, e->res);
+	if (e->res && !c->ending) {
 		p->stuck = 1;
 		r->nstuck++;
 		r->stuck = e->res;
 	} else {
+		c->unpinned |= e->res != 0;
 		pin_free(p);
 	}
 	region_step(c, r);

@@ -620,6 +620,7 @@ struct control {
 	struct alarm leave_alarm; /* when ENGINE_LEAVE is said, again */
 	uint8_t ending; /* SHUTDOWN: 1 peers go, 2 regions go, 3 the engine stops */
 	uint8_t quitting;
+	uint8_t unpinned; /* a device has what was forgotten here */
 	struct msg quit;
 	uint8_t rx[RX_MAX];
 	uint8_t tx[WIRE_BUF]; /* of a frame being made */

@@ -119,6 +119,7 @@ static void region_gone(struct control *c, struct region *r, int err)
 		region_kept(r, err);
 		return;
 	}
+	c->unpinned |= err != 0;
 	extents_free(c, r);
 	/* Who gave up waiting was told that the region is still there: it stays for the next one to
 	 * take. */
@@ -241,6 +242,7 @@ static void region_refused(struct control *c, struct errand *e)
 
 	if (e->res)
 		log_unpinned(c, NULL, r->memory->len, e->res);
+	c->unpinned |= e->res != 0;
 	extents_free(c, r);
 	region_free_record(c, r);
 	req_trouble(req, &t);
@@ -384,7 +386,7 @@ struct region *region_own(struct control *c, const struct urccl_range *range, ui
 
 	if (r && (extents_get(c, r, &t) || extents_reg(c, r, &t) || region_enter(c, r, &t))) {
 		(void)extents_leave(c, r);
-		(void)extents_unreg(c, r);
+		c->unpinned |= extents_unreg(c, r) != 0;
 		extents_free(c, r);
 		region_free_record(c, r);
 		r = NULL;

@@ -60,6 +60,10 @@ static int domain_close(struct fid *fid)
 	struct prov_domain *d = container_of(fid, struct prov_domain, fid.fid);
 
 	domain_enter(d);
+	if (d->objects && words()->mr_busy) {
+		domain_leave(d);
+		return -FI_EBUSY;
+	}
 	if (d->objects)
 		DIE("%u objects of the domain are open", d->objects);
 	domain_leave(d);

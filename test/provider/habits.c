@@ -387,6 +387,15 @@ static void permitted(void)
 	side_open(&a);
 }
 
+static void busy_region(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(fi_close(&mr->fid), -FI_EBUSY);
+	CHECK_EQ(fi_close(&mr->fid), 0);
+	CHECK_EQ(fi_close(&a.ep->fid), 0);
+}
+
 /* It goes on until it is closed. */
 static void busy(void)
 {
@@ -552,6 +561,7 @@ static const struct {
 	{"cut=4", cut, NULL},
 	{"lose=4", lost, NULL},
 	{"busy=2", busy, NULL},
+	{"mr_busy=1", busy_region, NULL},
 	{"mr_again=2,mr_slow=1000", again, NULL},
 	{"poison=99", poison, NULL},
 	{"cutter=99", cutter, NULL},

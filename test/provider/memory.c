@@ -185,7 +185,7 @@ static int region_close(struct fid *fid)
 	struct list *pos;
 
 	domain_enter(d);
-	if (r->refused < words()->busy) {
+	if (r->refused < words()->busy + words()->mr_busy) {
 		r->refused++;
 		domain_leave(d);
 		return -FI_EBUSY;

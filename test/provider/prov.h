@@ -62,6 +62,7 @@ struct words {
 	uint32_t recv_dead;	   /* likewise of receives that are posted */
 	uint32_t close_slow;	   /* microseconds */
 	uint32_t busy;		   /* closes of an endpoint or a region that are refused */
+	uint32_t mr_busy;	   /* the same of a region alone */
 	uint32_t mr_again;	   /* a domain's first regions that are refused */
 	uint32_t mr_slow;	   /* microseconds */
 	int more;		   /* FI_MORE is not begun */

@@ -28,6 +28,7 @@
  *	more			what has FI_MORE begins when one without it follows
  *	busy=N			an endpoint or a region is closed when that is asked for the
  *				N+1st time: until then it goes on
+ *	mr_busy=N		the same of a region alone
  *	mr_again=N		the first N regions of a domain are refused with FI_EAGAIN
  *	mr_slow=N		microseconds that it takes to make one
  *	max_msg=N, inject=N	bytes
@@ -103,7 +104,7 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		{"tx_dead", &w->tx_dead},	{"rx_dead", &w->rx_dead},
 		{"recv_dead", &w->recv_dead},	{"close_slow", &w->close_slow},
 		{"busy", &w->busy},		{"mr_again", &w->mr_again},
-		{"mr_slow", &w->mr_slow},
+		{"mr_slow", &w->mr_slow},		{"mr_busy", &w->mr_busy},
 	};
 	size_t i;
 
