@@ -459,9 +459,13 @@ unmap:
 void urccl_close(struct urccl *ctx)
 {
 	struct control_call leaving = {.msg.type = CALL_LEAVING};
+	uint64_t now = clock_ns();
+	uint32_t i;
 
 	if (!ctx || !ctx->live)
 		return;
+	for (i = 0; i < ctx->ndevices; i++) /* whose drivers may hold up who is to answer */
+		store_release(&ctx->devices[i]->leaving_ns, now);
 	context_call(ctx, &leaving, 0);
 	context_rings_end(ctx);
 	shut_down(ctx);

@@ -84,7 +84,8 @@ static int domain_end(struct fabric_device *d)
 
 void fabric_domain_close(struct fabric_device *d)
 {
-	fabric_turn_take(d);
+	if (fabric_turn_take(d)) /* the helper's turn, which nobody leaves now */
+		return;
 	d->unclosed = domain_end(d);
 	fabric_turn_end(d);
 }

@@ -182,8 +182,10 @@ int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 /* It closes the domain and ends. 0, or -EBUSY: it has not come back, and has the device. */
 int fabric_helper_stop(struct fabric_device *d);
-/* 1: it is in a job for too long, and was left there: it touches nothing but that any more. */
+/* 1: it is in a job for too long, and was left there: it touches nothing but that any more. Any
+ * thread. */
 int fabric_helper_leave(struct fabric_device *d);
+int fabric_helper_is_left(struct fabric_device *d);
 /* A job: its result. Of one that closes -FI_EBUSY: it is to be done again; of JOB_FILL 1: likewise,
  * and others may be done first, but none that closes what it fills. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);

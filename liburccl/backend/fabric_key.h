@@ -117,7 +117,9 @@ int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k);
 /* fabric_turn.c */
 void fabric_turn_init(struct fabric_device *d);
 void fabric_turn_free(struct fabric_device *d);
-void fabric_turn_take(struct fabric_device *d); /* control thread, helper */
+/* Control thread, helper, errands. 0, or -EBUSY: the helper was left, or is now that the context
+ * closes; the turn is ended all the same by who had it before. */
+int fabric_turn_take(struct fabric_device *d);
 void fabric_turn_end(struct fabric_device *d);
 /* The backend's functions, each in its turn. */
 int fabric_turn_reg(struct device *dev, struct extent *extent);

@@ -4,13 +4,54 @@
  * and say that they wait; the engine, where it would wait for them on the way of data, finds
  * nothing to do instead. It waits where it takes a key, and where an ep begins, as long as a
  * call of theirs takes. Where a provider serves threads as they come this is one look at a word.
+ *
+ * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now and
+ * then whether it has hung for too long: then it is left, nobody gets the turn any more, and who has
+ * it keeps it.
  */
+#include <time.h>
 #include "backend/fabric_key.h"
+
+#define LOOK_NS (20 * NSEC_PER_MSEC)
 
 /* 1: the helper was left in a call, and may have the turn for ever. */
 static int is_left(const struct fabric_device *d)
 {
 	return (int)load_acquire(&d->dev.left);
+}
+
+/* 1: likewise, or it is now. */
+static int gives_up(struct fabric_device *d)
+{
+	if (fabric_helper_is_left(d))
+		return 1;
+	return load_acquire(&d->dev.leaving_ns) && fabric_helper_leave(d);
+}
+
+/* By the clock that sanitizers know a timed lock of: where it is set back one look comes late. */
+static int lock(struct fabric_device *d, pthread_mutex_t *m)
+{
+	struct timespec at;
+
+	while (pthread_mutex_trylock(m)) {
+		if (gives_up(d))
+			return -EBUSY;
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_nsec += (long)LOOK_NS;
+		if (at.tv_nsec >= (long)NSEC_PER_SEC) {
+			at.tv_nsec -= (long)NSEC_PER_SEC;
+			at.tv_sec++;
+		}
+		if (!pthread_mutex_timedlock(m, &at))
+			return 0;
+	}
+	return 0;
+}
+
+static void unlock(struct fabric_device *d, pthread_mutex_t *m)
+{
+	if (!fabric_helper_is_left(d))
+		pthread_mutex_unlock(m);
 }
 
 static int try_turn(struct fabric_device *d)
@@ -20,35 +61,41 @@ static int try_turn(struct fabric_device *d)
 	return !load_acquire(&d->turn_wanted) && !pthread_mutex_trylock(&d->turn);
 }
 
-static void wait_turn(struct fabric_device *d)
+/* 0, or -EBUSY: the helper was left. */
+static int wait_turn(struct fabric_device *d)
 {
-	if (d->turns)
-		pthread_mutex_lock(&d->turn);
+	if (is_left(d))
+		return -EBUSY;
+	return d->turns ? lock(d, &d->turn) : 0;
 }
 
 static void end_turn(struct fabric_device *d)
 {
 	if (d->turns)
-		pthread_mutex_unlock(&d->turn);
+		unlock(d, &d->turn);
 }
 
 /* An engine that polls without a pause would leave none to who only waits. */
-void fabric_turn_take(struct fabric_device *d)
+int fabric_turn_take(struct fabric_device *d)
 {
-	if (!d->turns)
-		return;
-	pthread_mutex_lock(&d->turn_queue);
+	int err = d->turns ? lock(d, &d->turn_queue) : 0;
+
+	if (err || !d->turns)
+		return err;
 	store_release(&d->turn_wanted, 1);
-	pthread_mutex_lock(&d->turn);
+	err = lock(d, &d->turn);
 	store_release(&d->turn_wanted, 0);
+	if (err)
+		pthread_mutex_unlock(&d->turn_queue);
+	return err;
 }
 
 void fabric_turn_end(struct fabric_device *d)
 {
 	if (!d->turns)
 		return;
-	pthread_mutex_unlock(&d->turn);
-	pthread_mutex_unlock(&d->turn_queue);
+	unlock(d, &d->turn);
+	unlock(d, &d->turn_queue);
 }
 
 void fabric_turn_init(struct fabric_device *d)
@@ -68,9 +115,8 @@ void fabric_turn_free(struct fabric_device *d)
 /* 0, or -EBUSY: the helper was left in a call, and no other is made. */
 static int turn_begin(struct fabric_device *d)
 {
-	if (is_left(d))
+	if (is_left(d) || fabric_turn_take(d))
 		return fail(-EBUSY, "libfabric: a call of the provider's does not return");
-	fabric_turn_take(d);
 	return 0;
 }
 
@@ -136,11 +182,10 @@ void fabric_turn_ep_free(struct ep *ep)
 int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			   const struct sockaddr_storage *via)
 {
-	int err;
+	int err = wait_turn(fabric_device(ep->dev));
 
-	if (is_left(fabric_device(ep->dev)))
-		return -EBUSY;
-	wait_turn(fabric_device(ep->dev));
+	if (err)
+		return err;
 	err = fabric_ep_connect(ep, addr, addr_len, active, via);
 	end_turn(fabric_device(ep->dev));
 	return err;
@@ -149,11 +194,10 @@ int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, i
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey)
 {
-	int err;
+	int err = wait_turn(fabric_device(ep->dev));
 
-	if (is_left(fabric_device(ep->dev)))
-		return -EBUSY;
-	wait_turn(fabric_device(ep->dev));
+	if (err)
+		return err;
 	err = fabric_import(ep, key, key_len, len, rkey);
 	end_turn(fabric_device(ep->dev));
 	return err;
@@ -161,11 +205,10 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 {
-	if (is_left(fabric_device(ep->dev))) {
+	if (wait_turn(fabric_device(ep->dev))) {
 		rkey->v[0] = 0;
 		return;
 	}
-	wait_turn(fabric_device(ep->dev));
 	fabric_forget(ep, rkey);
 	end_turn(fabric_device(ep->dev));
 }

@@ -177,8 +177,7 @@ static int is_tried_again(struct fabric_device *d, uint64_t until)
 		return 0;
 	fabric_turn_end(d);
 	nanosleep(&moment, NULL);
-	fabric_turn_take(d);
-	return 1;
+	return !fabric_turn_take(d);
 }
 
 int fabric_fid_end(struct fabric_device *d, struct fid *fid)
@@ -331,7 +330,7 @@ static int can_be_left(uint32_t job)
 	return job != JOB_FILL;
 }
 
-static int is_left(struct fabric_device *d)
+int fabric_helper_is_left(struct fabric_device *d)
 {
 	return load_acquire(&d->in_job) == HELPER_LEFT;
 }
@@ -340,6 +339,8 @@ int fabric_helper_leave(struct fabric_device *d)
 {
 	uint64_t since = load_acquire(&d->in_job);
 
+	if (since == HELPER_LEFT)
+		return 1;
 	return since && clock_ns() - since >= LEAVE_NS &&
 	       __atomic_compare_exchange_n(&d->in_job, &since, HELPER_LEFT, 0, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
@@ -362,7 +363,8 @@ static int job_run(struct fabric_device *d, struct msg *m)
 	uint64_t since = d->busy_since ? d->busy_since : clock_ns();
 	int res;
 
-	fabric_turn_take(d);
+	if (fabric_turn_take(d))
+		return 0;
 	if (!say_in_job(d, can_be_left(m->type) ? since : 0))
 		return 0;
 	res = fabric_helper_work(d, m);
@@ -448,7 +450,7 @@ static void *helper_run(void *arg)
 		if (!m && !fills)
 			helper_sleep(&d->to_helper, busy ? (int)(BUSY_NS / NSEC_PER_MSEC) : -1);
 		jobs_again(d, &busy);
-		for (; m && !is_left(d); m = next) {
+		for (; m && !fabric_helper_is_left(d); m = next) {
 			next = m->next;
 			if (m->type == JOB_STOP)
 				return helper_ends(d);
@@ -501,7 +503,7 @@ static int helper_stops(struct fabric_device *d)
 {
 	uint64_t until = clock_ns() + LEAVE_NS, now;
 
-	if (d->dev.left)
+	if (fabric_helper_is_left(d))
 		return 0;
 	d->stop.type = JOB_STOP;
 	mailbox_post(&d->to_helper, &d->stop);

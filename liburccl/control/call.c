@@ -132,9 +132,13 @@ static void call_leaving(struct control *c, struct control_call *call)
 {
 	uint32_t i;
 
-	for (i = 0; i < c->config.ndevices; i++)
-		if (c->config.devices[i]->ops->leave)
-			alarm_set(c, &c->leave_alarm, LEAVE_NS);
+	for (i = 0; i < c->config.ndevices; i++) {
+		struct device *dev = c->config.devices[i];
+		uint64_t waited = clock_ns() - load_acquire(&dev->leaving_ns);
+
+		if (dev->ops->leave)
+			alarm_set(c, &c->leave_alarm, waited < LEAVE_NS ? LEAVE_NS - waited : 0);
+	}
 	call_answer(call, 0);
 }
 

@@ -3,7 +3,8 @@
  * A provider that does not come back from closing an endpoint, or says for ever that it is busy,
  * and has a buffer meanwhile: the entry's outcome comes in time, its end does not, and the context
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
- * memory stays. close_hangs [what pair.h takes] [--idle]: nothing is under way.
+ * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial]: nothing is under
+ * way; or memory is unregistered meanwhile; or another peer dialled.
  */
 #include <sys/mman.h>
 #include "lateness.h"
@@ -24,6 +25,7 @@ const char *__lsan_default_options(void)
 static const char left[] = "has not returned from a call that closes";
 static struct pair p;
 static uint32_t logged;
+static uint8_t unused[LEN];
 
 static void heard(void *arg, int level, const char *text)
 {
@@ -55,6 +57,32 @@ static void leave_one_under_way(void *local, struct target *t)
 	CHECK(!side_take_within(&p.a, &p.b, LATE_NS, &cqe, NULL));
 }
 
+/* What the provider has of it cannot be given back while it serves one thread at a time. */
+static void unregister_meanwhile(struct urccl_region region)
+{
+	CHECK(urccl_unregister(p.a.ctx, region) < 0);
+}
+
+/* The same of what a connection begins with: the thread that dials is held up. */
+static void dial_meanwhile(struct side *to)
+{
+	uint8_t blob[URCCL_METADATA_MAX];
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+	int len;
+
+	side_open(&p, to);
+	sqe = side_sqe(to);
+	urccl_prep_accept(sqe);
+	CHECK_EQ(urccl_submit(to->ring), 1);
+	len = urccl_metadata(to->ctx, blob, sizeof(blob));
+	CHECK_GE(len, 1);
+	sqe = side_sqe(&p.a);
+	urccl_prep_connect(sqe, blob, (uint32_t)len);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK(!side_take_within(&p.a, to, LATE_NS, &cqe, NULL));
+}
+
 /* The ring with it. */
 static void close_context(struct side *s)
 {
@@ -71,11 +99,14 @@ static void close_context(struct side *s)
 int main(int argc, char **argv)
 {
 	int idle = !strcmp(argv[argc - 1], "--idle");
-	struct side alone;
+	int unregisters = !strcmp(argv[argc - 1], "--unregister");
+	int dials = !strcmp(argv[argc - 1], "--dial");
+	struct urccl_region region;
+	struct side alone, other;
 	struct target t;
 	void *local;
 
-	pair_options(&p, argc - idle, argv);
+	pair_options(&p, argc - (idle || unregisters || dials), argv);
 	p.params.log = heard;
 	p.params.log_level = URCCL_LOG_ERROR;
 	canary_start();
@@ -83,14 +114,21 @@ int main(int argc, char **argv)
 	target_open(&p, &t, LEN, 1);
 	CHECK_EQ(urccl_alloc(p.a.ctx, LEN, &local), 0);
 	side_register(&p.a, local, LEN, URCCL_RIGHT_READ);
+	region = side_register(&p.a, unused, sizeof(unused), URCCL_RIGHT_READ);
 	canary_reset();
 	if (!idle)
 		leave_one_under_way(local, &t);
+	if (unregisters)
+		unregister_meanwhile(region);
+	if (dials)
+		dial_meanwhile(&other);
 	close_context(&p.a);
 	close_context(&p.b);
 	side_open(&p, &alone);
 	close_context(&alone);
-	CHECK_EQ(logged, 3);
+	if (dials)
+		close_context(&other);
+	CHECK_EQ(logged, dials ? 4 : 3);
 	CHECK(is_there(local) && is_there(t.bytes));
 	return 0;
 }
