@@ -46,6 +46,11 @@ static int device_open(struct urccl *ctx, const struct backend *b, struct device
 /* Those from number n on. */
 static void devices_close(struct urccl *ctx, uint32_t n)
 {
+	uint32_t i;
+
+	for (i = n; i < ctx->ndevices; i++)
+		if (ctx->devices[i]->ops->end)
+			ctx->devices[i]->ops->end(ctx->devices[i]);
 	while (ctx->ndevices > n) {
 		struct device *dev = ctx->devices[--ctx->ndevices];
 

@@ -230,6 +230,9 @@ struct backend {
 	uint32_t (*scan)(const struct device_config *config);
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
+	/* Close follows, and what may take it long begins: that of several devices is waited for
+	 * at once. NULL: nothing does. */
+	void (*end)(struct device *dev);
 	/* No eps left. 0, or -EBUSY with fail() text: a call of its driver's has not returned, and
 	 * all that it may have is left where it is for ever. */
 	int (*close)(struct device *dev);

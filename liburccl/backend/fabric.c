@@ -90,6 +90,11 @@ void fabric_domain_close(struct fabric_device *d)
 	fabric_turn_end(d);
 }
 
+static void fabric_end(struct device *dev)
+{
+	fabric_helper_end(fabric_device(dev));
+}
+
 static int fabric_close(struct device *dev)
 {
 	struct fabric_device *d = fabric_device(dev);
@@ -509,7 +514,7 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm,  \
 		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,     \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
-		.leave = fabric_leave,                                                            \
+		.leave = fabric_leave, .end = fabric_end,                                         \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

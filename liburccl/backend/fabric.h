@@ -180,7 +180,9 @@ int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32
  * text. */
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
-/* It closes the domain and ends. 0, or -EBUSY: it has not come back, and has the device. */
+/* It is to close the domain and end, from now on. */
+void fabric_helper_end(struct fabric_device *d);
+/* It has, a second after it was to. 0, or -EBUSY: it has not come back, and has the device. */
 int fabric_helper_stop(struct fabric_device *d);
 /* 1: it is in a job for too long, and was left there: it touches nothing but that any more. Any
  * thread. */
@@ -431,6 +433,7 @@ struct fabric_device {
 	int has_thread;
 	struct mailbox to_helper, from_helper;
 	struct msg stop;
+	uint64_t stop_ns;		/* clock when it is to have stopped; 0: it need not */
 	uint64_t in_job;		/* clock since when it is in one, or has some that are busy;
 					 * HELPER_LEFT; 0: neither */
 	uint64_t busy_since;		/* the helper's: 0: none is */

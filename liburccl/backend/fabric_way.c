@@ -498,20 +498,26 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p)
 	return err;
 }
 
+void fabric_helper_end(struct fabric_device *d)
+{
+	if (!d->has_thread || d->stop_ns || fabric_helper_is_left(d))
+		return;
+	d->stop_ns = clock_ns() + LEAVE_NS;
+	d->stop.type = JOB_STOP;
+	mailbox_post(&d->to_helper, &d->stop);
+}
+
 /* 1: it has, in time. */
 static int helper_stops(struct fabric_device *d)
 {
-	uint64_t until = clock_ns() + LEAVE_NS, now;
+	uint64_t now;
 
-	if (fabric_helper_is_left(d))
-		return 0;
-	d->stop.type = JOB_STOP;
-	mailbox_post(&d->to_helper, &d->stop);
+	fabric_helper_end(d);
 	while (!load_acquire(&d->stopped)) {
 		now = clock_ns();
-		if (now >= until)
+		if (now >= d->stop_ns) /* at once, where it was left */
 			return 0;
-		futex_wait(&d->stopped, 0, until - now);
+		futex_wait(&d->stopped, 0, d->stop_ns - now);
 	}
 	return 1;
 }
