@@ -360,11 +360,13 @@ static int say_in_job(struct fabric_device *d, uint64_t since)
  * fills and has more to make, or the helper was left. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
-	uint64_t since = d->busy_since ? d->busy_since : clock_ns();
+	uint64_t since;
 	int res;
 
 	if (fabric_turn_take(d))
 		return 0;
+	/* Not while it waits for the turn, which may be for a registration's time. */
+	since = d->busy_since ? d->busy_since : clock_ns();
 	if (!say_in_job(d, can_be_left(m->type) ? since : 0))
 		return 0;
 	res = fabric_helper_work(d, m);
@@ -384,10 +386,12 @@ static void jobs_again(struct fabric_device *d, struct msg **list)
 
 	for (m = *list; m; m = next) {
 		next = m->next;
-		if (job_run(d, m))
-			*list = next;
-		else
+		if (!job_run(d, m)) {
 			list = &m->next;
+			continue;
+		}
+		*list = next;
+		d->busy_since = clock_ns(); /* it is not at a standstill */
 	}
 }
 
@@ -405,8 +409,11 @@ static void fill_on(struct fabric_device *d, struct msg **list)
 {
 	struct msg *m = *list, *next = m ? m->next : NULL;
 
-	if (m && job_run(d, m))
-		*list = next;
+	if (!m)
+		return;
+	*list = next;
+	if (!job_run(d, m))
+		fill_add(list, m);
 }
 
 /* What the job closes is filled no more; whoever wants it asks again. */
