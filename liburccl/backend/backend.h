@@ -63,8 +63,8 @@ struct device {
 	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
-	uint64_t leaving_ns;		/* clock since when the context closes, who closes it writes;
-					 * 0: it does not */
+	uint64_t leaving_ns;		/* clock since when the context closes, 0: it does not; who
+					 * closes it writes it */
 	uint32_t left;			/* 1: leave() gave up a call that does not return; any
 					 * thread reads it */
 	uint32_t kept;			/* operations that its driver even then has */

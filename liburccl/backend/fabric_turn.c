@@ -5,9 +5,9 @@
  * nothing to do instead. It waits where it takes a key, and where an ep begins, as long as a
  * call of theirs takes. Where a provider serves threads as they come this is one look at a word.
  *
- * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now and
- * then whether it has hung for too long: then it is left, nobody gets the turn any more, and who has
- * it keeps it.
+ * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now
+ * and then whether it has hung for too long: then it is left, nobody gets the turn any more, and who
+ * has it keeps it.
  */
 #include <time.h>
 #include "backend/fabric_key.h"
