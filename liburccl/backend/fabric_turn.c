@@ -6,8 +6,8 @@
  * call of theirs takes. Where a provider serves threads as they come this is one look at a word.
  *
  * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now
- * and then whether it has hung for too long: then it is left, nobody gets the turn any more, and who
- * has it keeps it.
+ * and then whether it has hung for too long: then it is left, nobody gets the turn any more, and
+ * who has it keeps it.
  */
 #include <time.h>
 #include "backend/fabric_key.h"
