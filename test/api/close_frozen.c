@@ -139,6 +139,8 @@ int main(int argc, char **argv)
 {
 	uint32_t i;
 
+	if (PAIR_SLOW)
+		SKIP("the sanitizer starts no threads in a forked process");
 	writes = mmap(NULL, sizeof(*writes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	CHECK(writes != MAP_FAILED);
