@@ -78,17 +78,6 @@ static void one_goes(void)
 	CHECK_EQ(count_warm(), WARM);
 }
 
-static void meet(uint32_t i)
-{
-	struct side *f = &friends[i];
-
-	side_open(&p, f);
-	side_accept(f, 1);
-	side_connect(hub, f);
-	peers[i] = hub->peer;
-	side_watch(f, (struct urccl_peer){0}, 2);
-}
-
 int main(int argc, char **argv)
 {
 	uint32_t i;
@@ -100,7 +89,7 @@ int main(int argc, char **argv)
 	side_open(&p, hub);
 	p.params.max_warm = 0;
 	for (i = 0; i < PEERS; i++)
-		meet(i);
+		peers[i] = pair_meet(&p, hub, &friends[i]);
 	for (i = 0; i < ROUNDS; i++)
 		one_goes();
 	for (i = 0; i < PEERS; i++)

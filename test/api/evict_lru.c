@@ -85,11 +85,7 @@ static void meet(uint32_t i, const struct urccl_advert *ad)
 {
 	struct side *f = &friends[i];
 
-	side_open(&p, f);
-	side_accept(f, 1);
-	side_connect(hub, f);
-	peers[i] = hub->peer;
-	side_watch(f, (struct urccl_peer){0}, 2);
+	peers[i] = pair_meet(&p, hub, f);
 	side_register(f, local[i], sizeof(local[i]), 0);
 	CHECK_EQ(urccl_import(f->ctx, f->peer, ad, 1, &remotes[i]), 0);
 }

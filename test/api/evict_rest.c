@@ -77,17 +77,6 @@ static uint64_t all_go(void)
 	return now_ns() - first;
 }
 
-static void meet(uint32_t i)
-{
-	struct side *f = &friends[i];
-
-	side_open(&p, f);
-	side_accept(f, 1);
-	side_connect(hub, f);
-	peers[i] = hub->peer;
-	side_watch(f, (struct urccl_peer){0}, 2);
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t took;
@@ -101,7 +90,7 @@ int main(int argc, char **argv)
 	p.params.flags |= URCCL_OPEN_INLINE;
 	p.ring_params.event_slots = 1;
 	for (i = 0; i < PEERS; i++)
-		meet(i);
+		peers[i] = pair_meet(&p, hub, &friends[i]);
 	/* Who has no processor for a while is slow by itself. */
 	do {
 		CHECK(tries++ < TRIES);

@@ -113,6 +113,15 @@ struct urccl_cqe side_event(struct side *s, struct side *other, enum urccl_cqe_k
 	return cqe;
 }
 
+struct urccl_peer pair_meet(struct pair *p, struct side *hub, struct side *s)
+{
+	side_open(p, s);
+	side_accept(s, 1);
+	side_connect(hub, s);
+	side_watch(s, (struct urccl_peer){0}, 2);
+	return hub->peer;
+}
+
 int64_t side_drop(struct side *s, struct side *other, uint32_t peer)
 {
 	struct urccl_sqe *sqe = side_sqe(s);

@@ -25,6 +25,9 @@ struct urccl_cqe side_dialled(struct side *from, struct side *other, const void 
 /* The next CQE, which must be an event of this kind; note as in side_take(). */
 struct urccl_cqe side_event(struct side *s, struct side *other, enum urccl_cqe_kind kind,
 			    void *note);
+/* One more side, which the hub dials, and that hears what becomes of it (user_data 2): the hub's
+ * name of it. */
+struct urccl_peer pair_meet(struct pair *p, struct side *hub, struct side *s);
 /* The res of a CLOSE. */
 int64_t side_drop(struct side *s, struct side *other, uint32_t peer);
 /* The res of a NOTIFY without payload. */
