@@ -194,7 +194,7 @@ static void add(struct entry *e, struct urccl_sqe *sqe)
 	urccl_sqe_set_data64(sqe, BASE + n++);
 	e->sqe = *sqe;
 	e->outcome = sqe->flags & URCCL_SQE_SKIP_SUCCESS ? SILENT : OPEN;
-	open += e->outcome == OPEN;
+	nopen += e->outcome == OPEN;
 	asking += sqe->opcode == URCCL_OP_CONNECT || sqe->opcode == URCCL_OP_CLOSE;
 }
 
@@ -314,7 +314,7 @@ static void end_phase(void)
 	urccl_prep_nop(sqe);
 	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
 	add(e, sqe);
-	while (open || (closing && !lost)) {
+	while (nopen || (closing && !lost)) {
 		CHECK_GE(urccl_submit(p.a.ring), 0);
 		take(100000);
 		lost |= (uint32_t)take_b(0);

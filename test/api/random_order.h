@@ -23,7 +23,7 @@ struct entry {
 extern struct entry entries[N + 64];
 extern struct pair p;
 extern struct target t;
-extern uint32_t n, phase, open, refs, asking, closing;
+extern uint32_t n, phase, nopen, refs, asking, closing;
 extern struct urccl_region regions[N]; /* made by entries, */
 extern struct urccl_remote remotes[N]; /* and these */
 extern uint32_t nregions, nremotes;

@@ -6,7 +6,7 @@
 struct entry entries[N + 64];
 struct pair p;
 struct target t;
-uint32_t n, phase, open, refs, asking, closing;
+uint32_t n, phase, nopen, refs, asking, closing;
 struct urccl_region regions[N];
 struct urccl_remote remotes[N];
 uint32_t nregions, nremotes;
@@ -150,7 +150,7 @@ void on_end(uint32_t i, const struct urccl_cqe *cqe)
 
 	CHECK(i < n && (e->outcome == OPEN || (e->outcome == SILENT && cqe->res < 0)));
 	check_res(e, cqe);
-	open -= e->outcome == OPEN;
+	nopen -= e->outcome == OPEN;
 	e->outcome = good ? DONE : FAILED;
 	e->res = cqe->res;
 	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);

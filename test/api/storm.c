@@ -411,7 +411,7 @@ static void check_stats(void)
 
 static void end_entries(void)
 {
-	while (open || others) {
+	while (nopen || others) {
 		drain();
 		CHECK_GE(urccl_submit(p.a.ring), 2);
 		TURN_UNTIL(!draining);

@@ -65,7 +65,7 @@ extern struct urccl_region local;
 extern struct place places[PLACES];
 extern uint8_t *bytes;
 extern uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-extern uint32_t n, open, others, dialling, warming, connected, revoking, frozen, retired;
+extern uint32_t n, nopen, others, dialling, warming, connected, revoking, frozen, retired;
 extern uint32_t draining, stale, doubtful;
 extern struct causes causes;
 extern uint32_t calm; /* few entries fail but by the network: what follows them succeeds */

@@ -139,7 +139,7 @@ static void check_flags(const struct entry *e, const struct urccl_cqe *cqe)
 static void ends(struct entry *e, const struct urccl_cqe *cqe)
 {
 	e->open = 0;
-	open--;
+	nopen--;
 	e->res = cqe->res;
 	e->good = cqe->res >= 0;
 	e->unknown = !!(cqe->flags & URCCL_CQE_UNKNOWN);

@@ -9,7 +9,7 @@ struct urccl_region local;
 struct place places[PLACES];
 uint8_t *bytes;
 uint64_t state, ticks, submitted, ended, done[WORDS], unknown[WORDS];
-uint32_t n, open, others, dialling, warming, connected, revoking, frozen, retired;
+uint32_t n, nopen, others, dialling, warming, connected, revoking, frozen, retired;
 uint32_t draining, stale, doubtful, calm;
 struct causes causes;
 uint64_t all_good, all_bad, all_notes, all_lost, all_revoked, all_restarted, all_proved, all_silent,
@@ -207,7 +207,7 @@ static void enter(struct urccl_sqe *sqe, struct entry *e)
 	e->after = chain;
 	last = e;
 	e->open = 1;
-	open++;
+	nopen++;
 	n++;
 }
 

@@ -46,8 +46,8 @@ static struct {
 	char victim[64], status[8];
 	/* Of all devices, each of which may have a thread. */
 	unsigned long victims, killed, completed;
-	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making */
-	unsigned long nqps;
+	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making; gone: NULL */
+	unsigned long nqps;	     /* made, also those that had no place */
 	uint32_t failed; /* the queue pair that did */
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	uint32_t broken;		   /* the queue pair that loses one */
@@ -164,14 +164,19 @@ static int is_unplugged(void)
 	return 1;
 }
 
+static struct ibv_qp *made(unsigned long i)
+{
+	return __atomic_load_n(&shim.qps[i], __ATOMIC_ACQUIRE);
+}
+
 static int is_mute(const struct ibv_qp *qp)
 {
 	unsigned long i;
 
 	if (shim.mute < 0)
 		return 0;
-	for (i = (unsigned long)shim.mute; i < shim.nqps; i += 3)
-		if (shim.qps[i] == qp)
+	for (i = (unsigned long)shim.mute; i < QPS_MAX; i += 3)
+		if (made(i) == qp)
 			return 1;
 	return 0;
 }
@@ -238,11 +243,15 @@ static int is_lost(const struct ibv_wc *wc)
 
 static struct ibv_qp *numbered(uint32_t number)
 {
+	struct ibv_qp *qp;
 	unsigned long i;
 
-	for (i = 0; i < shim.nqps && (!shim.qps[i] || shim.qps[i]->qp_num != number);)
-		i++;
-	return i < shim.nqps ? shim.qps[i] : NULL;
+	for (i = 0; i < QPS_MAX; i++) {
+		qp = made(i);
+		if (qp && qp->qp_num == number)
+			return qp;
+	}
+	return NULL;
 }
 
 /* What a device had done behind it was not done. */
@@ -340,6 +349,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp *qp;
+	unsigned long i;
 
 	if (shim.inlined >= 0 && attr->cap.max_inline_data > (uint32_t)shim.inlined) {
 		errno = EINVAL;
@@ -348,8 +358,11 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	qp = REAL(ibv_create_qp)(pd, attr);
 	if (qp && shim.inlined >= 0)
 		attr->cap.max_inline_data = (uint32_t)shim.inlined;
-	if (qp && shim.nqps < QPS_MAX)
-		shim.qps[__atomic_fetch_add(&shim.nqps, 1, __ATOMIC_RELAXED)] = qp;
+	if (!qp)
+		return NULL;
+	i = __atomic_fetch_add(&shim.nqps, 1, __ATOMIC_RELAXED);
+	if (i < QPS_MAX)
+		__atomic_store_n(&shim.qps[i], qp, __ATOMIC_RELEASE);
 	return qp;
 }
 
@@ -514,8 +527,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	unsigned long i;
 
-	for (i = 0; i < shim.nqps; i++)
-		if (shim.qps[i] == qp)
-			shim.qps[i] = NULL;
+	for (i = 0; i < QPS_MAX; i++)
+		if (made(i) == qp)
+			__atomic_store_n(&shim.qps[i], NULL, __ATOMIC_RELEASE);
 	return REAL(ibv_destroy_qp)(qp);
 }
