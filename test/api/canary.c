@@ -218,7 +218,8 @@ static void round_of(int reads, int timed)
 		memset(t.bytes, THEIRS, bytes);
 	watch(WATCH_NS);
 	CHECK(all(local, OURS));
-	CHECK(quiet ? all(t.bytes, THEIRS) : !memchr(t.bytes, OURS, bytes));
+	/* Not proved to be quiet: it may be written to meanwhile, and ThreadSanitizer says so. */
+	CHECK(quiet ? all(t.bytes, THEIRS) : PAIR_SLOW || !memchr(t.bytes, OURS, bytes));
 }
 
 /* How long all of it takes: the moments are chosen from that. */

@@ -379,7 +379,11 @@ int main(int argc, char **argv)
 {
 	uint32_t k;
 
-	pair_begin(&p, argc, argv);
+	pair_options(&p, argc, argv);
+	/* The default is no promise of a slow build's. */
+	if (PAIR_SLOW)
+		p.params.timeout_ms = 300000;
+	pair_open(&p);
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
 	target_open(&p, &t, BYTES + 64, p.shared);
 	bytes = calloc(1, BYTES);
