@@ -2,8 +2,8 @@
 /*
  * Large writes and reads are stopped at a random moment, by CANCEL or by their deadline. From the
  * terminal CQE on our buffer is ours, and with REMOTE_QUIET the peer's is the peer's: both are
- * scribbled on, watched, and must not change; nor must what was scribbled here turn up there. The
- * peer lives and answers: its memory is proved to be quiet each time, and each outcome is in time
+ * scribbled on, watched, and must not change; nor must what was scribbled here turn up there. What
+ * is scribbled is what the next round moves, each time a byte that no recent round had. The peer lives and answers: its memory is proved to be quiet each time, and each outcome is in time
  * and comes with its end, unless the machine was late by then.
  *
  *	canary [what pair.h takes] [--rounds=N] [--bytes=N]
@@ -23,9 +23,6 @@
 #endif
 
 #define MARK	 1000u
-#define OURS	 0xa5u /* scribbled here, */
-#define THEIRS	 0x5au /* and at the peer */
-#define DATA	 0x11u /* what a write writes, and what a read finds */
 #define WATCH_NS 1000000u
 #define TEN_MIN	 (600ull * 1000000)
 #define SLACK_NS 50000000ull /* of an outcome, after the deadline */
@@ -36,6 +33,7 @@ static struct urccl_region region;
 static uint8_t *local;
 static uint64_t bytes = 64ull << 20, rounds = 24, seed, full_ns;
 static uint64_t stopped, unproved, late;
+static uint8_t ours, theirs, value; /* what fills our buffer, the peer's; the last one scribbled */
 
 static uint64_t random_below(uint64_t n)
 {
@@ -78,9 +76,15 @@ static void try_open(void)
 }
 
 /* Every byte is value. */
-static int all(const uint8_t *at, uint8_t value)
+static int all(const uint8_t *at, uint8_t byte)
 {
-	return at[0] == value && !memcmp(at, at + 1, bytes - 1);
+	return at[0] == byte && !memcmp(at, at + 1, bytes - 1);
+}
+
+static void scribble(uint8_t *at, uint8_t *what)
+{
+	*what = ++value;
+	memset(at, *what, bytes);
 }
 
 static void watch(uint64_t ns)
@@ -197,8 +201,6 @@ static void round_of(int reads, int timed)
 	struct urccl_cqe cqe;
 	int quiet;
 
-	memset(local, reads ? OURS : DATA, bytes);
-	memset(t.bytes, reads ? DATA : THEIRS, bytes);
 	canary_reset();
 	start = now_ns();
 	submit(reads, timed ? (uint32_t)(ns / 1000 + 1) : TEN_MIN);
@@ -211,15 +213,17 @@ static void round_of(int reads, int timed)
 	if (timed && cqe.res < 0)
 		check_in_time(when - start, ns / 1000 * 1000 + 1000);
 	if (cqe.res > 0)
-		CHECK(all(local, DATA) && all(t.bytes, DATA));
+		CHECK(all(local, reads ? theirs : ours) && all(t.bytes, reads ? theirs : ours));
 	quiet = reads || cqe.res > 0 || (cqe.flags & URCCL_CQE_REMOTE_QUIET);
-	memset(local, OURS, bytes);
+	scribble(local, &ours);
 	if (quiet)
-		memset(t.bytes, THEIRS, bytes);
+		scribble(t.bytes, &theirs);
 	watch(WATCH_NS);
-	CHECK(all(local, OURS));
+	CHECK(all(local, ours));
 	/* Not proved to be quiet: it may be written to meanwhile, and ThreadSanitizer says so. */
-	CHECK(quiet ? all(t.bytes, THEIRS) : PAIR_SLOW || !memchr(t.bytes, OURS, bytes));
+	CHECK(quiet ? all(t.bytes, theirs) : PAIR_SLOW || !memchr(t.bytes, ours, bytes));
+	if (!quiet)
+		scribble(t.bytes, &theirs);
 }
 
 /* How long all of it takes: the moments are chosen from that. */
@@ -248,8 +252,12 @@ int main(int argc, char **argv)
 	local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(local != MAP_FAILED);
 	region = side_register(&p.a, local, bytes, 0);
+	scribble(local, &ours);
+	scribble(t.bytes, &theirs);
 	for (i = 0; i < 3; i++)
 		measure(i & 1);
+	scribble(local, &ours);
+	scribble(t.bytes, &theirs);
 	for (i = 0; i < rounds; i++)
 		round_of(random_below(2) != 0, random_below(4) == 0);
 	printf("%llu stopped on their way, %llu of them unproved at the peer, %llu told early\n",
