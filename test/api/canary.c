@@ -33,7 +33,7 @@ static struct target t;
 static struct urccl_region region;
 static uint8_t *local;
 static uint64_t bytes = 64ull << 20, rounds = 24, seed, full_ns;
-static uint64_t stopped, unproved, early, late;
+static uint64_t round_now, stopped, unproved, early, late;
 static int count;
 static uint8_t ours, theirs, value; /* what fills our buffer, the peer's; the last one scribbled */
 
@@ -83,6 +83,24 @@ static void try_open(void)
 static int all(const uint8_t *at, uint8_t byte)
 {
 	return at[0] == byte && !memcmp(at, at + 1, bytes - 1);
+}
+
+/* Else says where, and what is there. */
+static void check_filled(const char *where, const uint8_t *at, uint8_t byte)
+{
+	uint64_t from = 0, to = bytes;
+
+	if (all(at, byte))
+		return;
+	while (at[from] == byte)
+		from++;
+	while (at[to - 1] == byte)
+		to--;
+	fprintf(stderr,
+		"round %llu, %s: %u where %u is due, from %llu to %llu; %llu unproved before\n",
+		(unsigned long long)round_now, where, at[from], byte, (unsigned long long)from,
+		(unsigned long long)to, (unsigned long long)unproved);
+	CHECK(!"a byte changed");
 }
 
 static void scribble(uint8_t *at, uint8_t *what)
@@ -201,6 +219,25 @@ static void check_in_time(uint64_t took, uint64_t deadline)
 		check_took(took, ns, canary_ns());
 }
 
+static void begin(void)
+{
+	pair_open(&p);
+	target_open(&p, &t, bytes, p.shared);
+	region = side_register(&p.a, local, bytes, 0);
+	scribble(local, &ours);
+	scribble(t.bytes, &theirs);
+}
+
+/* What nobody proved to be quiet is so when both contexts are closed. */
+static void meet_again(void)
+{
+	target_close(&p, &t);
+	pair_close(&p);
+	if (p.sim)
+		p.params.sim_network = NULL;
+	begin();
+}
+
 static void round_of(int reads, int timed)
 {
 	uint64_t ns = random_below(full_ns + full_ns / 8 + 1);
@@ -219,18 +256,23 @@ static void round_of(int reads, int timed)
 	check_end(&cqe, timed);
 	if (timed && cqe.res < 0)
 		check_in_time(when - start, ns / 1000 * 1000 + 1000);
-	if (cqe.res > 0)
-		CHECK(all(local, reads ? theirs : ours) && all(t.bytes, reads ? theirs : ours));
+	if (cqe.res > 0) {
+		check_filled("here", local, reads ? theirs : ours);
+		check_filled("there", t.bytes, reads ? theirs : ours);
+	}
 	quiet = reads || cqe.res > 0 || (cqe.flags & URCCL_CQE_REMOTE_QUIET);
 	scribble(local, &ours);
 	if (quiet)
 		scribble(t.bytes, &theirs);
 	watch(WATCH_NS);
-	CHECK(all(local, ours));
+	check_filled("here, after the end", local, ours);
 	/* Not proved to be quiet: it may be written to meanwhile, and ThreadSanitizer says so. */
-	CHECK(quiet ? all(t.bytes, theirs) : PAIR_SLOW || !memchr(t.bytes, ours, bytes));
+	if (quiet)
+		check_filled("there, after the end", t.bytes, theirs);
+	else
+		CHECK(PAIR_SLOW || !memchr(t.bytes, ours, bytes));
 	if (!quiet)
-		scribble(t.bytes, &theirs);
+		meet_again();
 }
 
 /* How long all of it takes: the moments are chosen from that. */
@@ -251,21 +293,17 @@ int main(int argc, char **argv)
 	options(argc, argv);
 	canary_start();
 	try_open();
-	pair_open(&p);
 	printf("seed %llu, %llu rounds of %llu bytes\n", (unsigned long long)p.seed,
 	       (unsigned long long)rounds, (unsigned long long)bytes);
 	fflush(stdout);
-	target_open(&p, &t, bytes, p.shared);
 	local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(local != MAP_FAILED);
-	region = side_register(&p.a, local, bytes, 0);
-	scribble(local, &ours);
-	scribble(t.bytes, &theirs);
+	begin();
 	for (i = 0; i < 3; i++)
 		measure(i & 1);
 	scribble(local, &ours);
 	scribble(t.bytes, &theirs);
-	for (i = 0; i < rounds; i++)
+	for (round_now = 0; round_now < rounds; round_now++)
 		round_of(random_below(2) != 0, random_below(4) == 0);
 	printf("%llu stopped on their way, %llu of them unproved at the peer, %llu told early, %llu late\n",
 	       (unsigned long long)stopped, (unsigned long long)unproved, (unsigned long long)early,
