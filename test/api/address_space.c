@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 64 GiB of addresses over one 64 MiB memfd that is mapped again and again, at both ends: every
- * offset is found, first and last bytes too, and one entry may be all of it.
+ * offset is found, first and last bytes too, and one entry may be all of it. Each window begins a
+ * page further into the file than the one before, so that no two addresses a multiple of 4 GiB from
+ * each other are the same byte.
  *
  *	api-address_space [--whole] OPTIONS
  */
@@ -9,6 +11,7 @@
 
 #define WINDOW (64ull << 20)
 #define WHOLE  (64ull << 30)
+#define SHIFT  4096ull /* of each window */
 #define RW     (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define MOVES  300u
 #define MOST   (1u << 20)
@@ -23,10 +26,23 @@ static struct space here, there;
 static struct urccl_region region, exposed;
 static struct urccl_remote remote;
 
+/* The byte of the file that an offset in the space is. */
+static uint64_t in_file(uint64_t at)
+{
+	return (at + at / WINDOW * SHIFT) % WINDOW;
+}
+
+static void map_at(uint8_t *at, uint64_t len, int fd, uint64_t off)
+{
+	if (len)
+		CHECK(mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			   (off_t)off) == at);
+}
+
 static int space_open(struct space *s)
 {
-	int fd = memfd_create("space", MFD_CLOEXEC), flags = MAP_SHARED | MAP_FIXED;
-	uint64_t at;
+	int fd = memfd_create("space", MFD_CLOEXEC);
+	uint64_t at, begins;
 
 	CHECK(fd >= 0);
 	CHECK_EQ(ftruncate(fd, WINDOW), 0);
@@ -35,9 +51,11 @@ static int space_open(struct space *s)
 	s->bytes = mmap(NULL, WHOLE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->bytes == MAP_FAILED)
 		return 0;
-	for (at = 0; at < WHOLE; at += WINDOW)
-		CHECK(mmap(s->bytes + at, WINDOW, PROT_READ | PROT_WRITE, flags, fd, 0) ==
-		      s->bytes + at);
+	for (at = 0; at < WHOLE; at += WINDOW) {
+		begins = in_file(at);
+		map_at(s->bytes + at, WINDOW - begins, fd, begins);
+		map_at(s->bytes + at + WINDOW - begins, begins, fd, 0);
+	}
 	close(fd);
 	return 1;
 }
@@ -64,22 +82,27 @@ static struct urccl_cqe run(uint64_t mine, uint64_t off, uint64_t len, int reads
 	return cqe;
 }
 
-/* Where an offset is in the window; no move of the test passes its end. */
+/* No move of the test passes the end of the file. */
 static void move(uint64_t mine, uint64_t off, uint64_t len, int reads)
 {
 	const struct space *from = reads ? &there : &here, *to = reads ? &here : &there;
-	uint64_t source = (reads ? off : mine) % WINDOW, target = (reads ? mine : off) % WINDOW;
+	uint64_t source = in_file(reads ? off : mine), target = in_file(reads ? mine : off);
 
 	pattern_fill(from->window + source, len, source, mine ^ off);
 	CHECK_EQ(run(mine, off, len, reads).res, (int64_t)len);
 	CHECK(pattern_holds(to->window + target, len, source, mine ^ off));
 }
 
-/* A place for len bytes inside one window. */
+/* A place for len bytes inside one window and in a row in the file. */
 static uint64_t place(uint64_t *x, uint64_t len)
 {
-	*x = *x * 6364136223846793005ull + 1442695040888963407ull;
-	return (*x >> 20) % (WHOLE / WINDOW) * WINDOW + (*x >> 34) % (WINDOW - len + 1);
+	uint64_t at;
+
+	do {
+		*x = *x * 6364136223846793005ull + 1442695040888963407ull;
+		at = (*x >> 20) % (WHOLE / WINDOW) * WINDOW + (*x >> 34) % (WINDOW - len + 1);
+	} while (in_file(at) + len > WINDOW);
+	return at;
 }
 
 static void places(void)

@@ -9,7 +9,7 @@
 #define WAITING	 200u /* MiB, far above what sockets and rings hold */
 #define EACH	 60u
 #define FIRST	 30u
-#define GROWTH	 (64ull << 20)
+#define GROWTH	 (24ull << 20) /* a tenth of it, and what pools a provider of libfabric fills */
 #define DEADLINE 100000000u
 
 static struct pair p; /* a writes; b is stalled */
@@ -54,6 +54,7 @@ static void begin(int argc, char **argv)
 	}
 }
 
+/* All large to who is stalled; every other one to the others. */
 static void submit(struct urccl_remote remote, uint32_t n, uint64_t user_data)
 {
 	uint32_t i;
@@ -61,7 +62,7 @@ static void submit(struct urccl_remote remote, uint32_t n, uint64_t user_data)
 	for (i = 0; i < n; i++) {
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
-		urccl_prep_write(sqe, remote, local, i % 2 ? LEN : 64, 0);
+		urccl_prep_write(sqe, remote, local, user_data == OTHERS || i % 2 ? LEN : 64, 0);
 		urccl_sqe_set_timeout(sqe, DEADLINE);
 		urccl_sqe_set_data64(sqe, user_data);
 	}

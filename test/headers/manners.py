@@ -10,7 +10,9 @@ import sys
 from public import check, run
 
 RUDE = {"abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fail", "raise", "kill",
-        "signal", "sigaction", "sigprocmask", "system", "setenv", "putenv", "unsetenv",
+        "signal", "sigaction", "sigprocmask", "sigqueue", "pthread_kill", "tgkill",
+        "pthread_exit", "timer_create", "err", "errx", "verr", "warn", "warnx", "error",
+        "system", "setenv", "putenv", "unsetenv",
         "printf", "puts", "putchar", "perror", "stdout", "stderr", "stdin", "syslog",
         "__printf_chk", "pthread_atfork", "__register_atfork", "malloc_hook"}
 # What the compiler's start files bring along.
