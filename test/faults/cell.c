@@ -256,18 +256,18 @@ static void take_notes(struct run *r, int8_t notes[N_MAX])
 		peer_notes(&r->peer, notes);
 }
 
+/* Each has come by now, or the peer was told that it will not: one of both, whatever its sender
+ * knows. */
 static int notes_hold(const struct run *r, const int8_t *notes, uint32_t n)
 {
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
 		CHECK_LE(notes[i], 1);
-		if (r->out.unknown[i])
-			continue;
-		if (notes[i])
-			CHECK_EQ(notes[i], r->out.res[i] >= 0 ? 1 : -1);
-		else
+		if (!notes[i])
 			return 0;
+		if (!r->out.unknown[i])
+			CHECK_EQ(notes[i], r->out.res[i] >= 0 ? 1 : -1);
 	}
 	return 1;
 }
