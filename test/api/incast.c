@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 32 contexts write to one at a time, each write with a notification, and it takes its few events
- * slowly: every entry succeeds, every notification comes once and after its bytes, no sender is far
- * behind the others, and memory stays as it was. */
+ * slowly: every entry succeeds, every notification comes once and after its own bytes, no sender is
+ * far behind the others, and memory stays as it was. A write has a place at both ends, which goes to
+ * another when it has ended and its notification was seen. */
 #include "crowd.h"
 
 #define SENDERS 32u
@@ -10,6 +11,7 @@
 #define LONG_NS 500000000ull /* and so long it took: nobody is without a CPU for most of that */
 #define MOST	65536u	     /* of each, in all */
 #define LEN	65536u
+#define PLACES	((uint64_t)DEPTH * LEN) /* of a sender */
 #define SLOTS	8u
 #define GROWTH	(48ull << 20)
 
@@ -17,7 +19,9 @@ static struct crowd c;
 static struct urccl_remote remotes[SENDERS];
 static uint8_t *locals[SENDERS], *bytes;
 static uint8_t came[SENDERS][MOST];
-static uint32_t notes[SENDERS], begun[SENDERS], ended[SENDERS], all_begun, all_ended, all_came;
+static uint32_t begun[SENDERS], ended[SENDERS], all_begun, all_ended, all_came;
+static uint32_t tag_of[SENDERS][DEPTH];
+static uint8_t awaited[SENDERS][DEPTH]; /* of a place: its write's end, its notification */
 static int compared;
 
 /* One write has its keys: what comes then does not wait for threads that nobody here drives. */
@@ -26,7 +30,7 @@ static void warm(uint32_t i)
 	struct urccl_sqe *sqe = side_sqe(&c.sides[i]);
 	struct urccl_cqe cqe;
 
-	urccl_prep_write(sqe, remotes[i], locals[i], 1, (uint64_t)i * LEN);
+	urccl_prep_write(sqe, remotes[i], locals[i], 1, i * PLACES);
 	CHECK_EQ(urccl_submit(c.sides[i].ring), 1);
 	side_take(&c.sides[i], &c.p.b, &cqe, NULL);
 	CHECK_EQ(cqe.res, 1);
@@ -39,47 +43,65 @@ static void begin(int argc, char **argv)
 	uint32_t i;
 
 	crowd_open(&c, argc, argv, SENDERS, SLOTS);
-	bytes = calloc(SENDERS, LEN);
+	bytes = malloc(SENDERS * PLACES);
 	CHECK(bytes);
-	region = side_register(&c.p.b, bytes, (uint64_t)SENDERS * LEN, URCCL_RIGHT_WRITE);
-	CHECK_EQ(urccl_advertise(c.p.b.ctx, region, 0, (uint64_t)SENDERS * LEN, URCCL_RIGHT_WRITE,
-				 0, &ad),
+	memset(bytes, 0xff, SENDERS * PLACES);
+	region = side_register(&c.p.b, bytes, SENDERS * PLACES, URCCL_RIGHT_WRITE);
+	CHECK_EQ(urccl_advertise(c.p.b.ctx, region, 0, SENDERS * PLACES, URCCL_RIGHT_WRITE, 0, &ad),
 		 0);
 	for (i = 0; i < SENDERS; i++) {
-		locals[i] = malloc(LEN);
+		locals[i] = malloc(PLACES);
 		CHECK(locals[i]);
-		pattern_fill(locals[i], LEN, 0, i + 1);
-		side_register(&c.sides[i], locals[i], LEN, 0);
+		memset(locals[i], 0xff, PLACES);
+		side_register(&c.sides[i], locals[i], PLACES, 0);
 		CHECK_EQ(urccl_import(c.sides[i].ctx, c.sides[i].peer, &ad, 1, &remotes[i]), 0);
 		warm(i);
 	}
 }
 
-static void submit(uint32_t i, uint32_t n)
+static uint64_t version(uint32_t i, uint32_t tag)
 {
+	return (uint64_t)i << 32 | (tag + 1);
+}
+
+static void submit(uint32_t i, uint32_t place)
+{
+	uint32_t tag = begun[i];
 	struct urccl_sqe *sqe;
 
-	for (; n && !compared && begun[i] < MOST; n--) {
-		sqe = side_sqe(&c.sides[i]);
-		urccl_prep_write(sqe, remotes[i], locals[i], LEN, (uint64_t)i * LEN);
-		urccl_sqe_set_notify(sqe, begun[i]++);
-		urccl_sqe_set_timeout(sqe, 300000000);
-		all_begun++;
-	}
-	CHECK_GE(urccl_submit(c.sides[i].ring), 0);
+	if (compared || tag == MOST)
+		return;
+	pattern_fill(locals[i] + place * LEN, LEN, 0, version(i, tag));
+	sqe = side_sqe(&c.sides[i]);
+	urccl_prep_write(sqe, remotes[i], locals[i] + place * LEN, LEN, i * PLACES + place * LEN);
+	urccl_sqe_set_notify(sqe, (uint64_t)tag * DEPTH + place);
+	urccl_sqe_set_data64(sqe, place);
+	urccl_sqe_set_timeout(sqe, 300000000);
+	CHECK_EQ(urccl_submit(c.sides[i].ring), 1);
+	awaited[i][place] = 2;
+	tag_of[i][place] = tag;
+	begun[i]++;
+	all_begun++;
+}
+
+static void seen(uint32_t i, uint32_t place)
+{
+	CHECK(awaited[i][place]);
+	if (!--awaited[i][place])
+		submit(i, place);
 }
 
 static void on_note(const struct urccl_cqe *cqe)
 {
-	uint32_t i = crowd_find(&c, cqe->peer);
+	uint32_t i = crowd_find(&c, cqe->peer), place = cqe->tag % DEPTH, tag = cqe->tag / DEPTH;
 
 	CHECK_EQ(urccl_cqe_kind(cqe), URCCL_KIND_NOTE);
 	CHECK_EQ(cqe->res, 0);
-	CHECK(cqe->tag < begun[i] && !came[i][cqe->tag]++);
-	/* Until the last one, the next write goes to the same place. */
-	if (++notes[i] == begun[i])
-		CHECK(pattern_holds(bytes + (uint64_t)i * LEN, LEN, 0, i + 1));
+	CHECK(tag < begun[i] && !came[i][tag]++);
+	CHECK_EQ(tag_of[i][place], tag);
+	CHECK(pattern_holds(bytes + i * PLACES + place * LEN, LEN, 0, version(i, tag)));
 	all_came++;
+	seen(i, place);
 }
 
 /* Nobody has less than a quarter of a fair share. No more is begun then. */
@@ -95,28 +117,27 @@ static void compare(void)
 static void take_ends(uint32_t i)
 {
 	struct urccl_cqe cqe;
-	uint32_t n = 0;
 
-	for (; side_take_within(&c.sides[i], NULL, 0, &cqe, NULL); n++) {
+	while (side_take_within(&c.sides[i], NULL, 0, &cqe, NULL)) {
 		CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 		CHECK_EQ(cqe.res, LEN);
 		ended[i]++;
 		all_ended++;
+		seen(i, (uint32_t)cqe.user_data);
 	}
-	if (n)
-		submit(i, n);
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t start, before;
 	struct urccl_cqe cqe;
-	uint32_t i;
+	uint32_t i, place;
 
 	begin(argc, argv);
 	before = resident();
 	for (i = 0; i < SENDERS; i++)
-		submit(i, DEPTH);
+		for (place = 0; place < DEPTH; place++)
+			submit(i, place);
 	for (start = now_ns(); all_came < all_begun || all_ended < all_begun;) {
 		CHECK(now_ns() < start + 2 * PAIR_LATE_NS);
 		crowd_turn(&c);
