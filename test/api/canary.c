@@ -6,10 +6,12 @@
  * is scribbled is what the next round moves, each time a byte that no recent round had. The peer lives and answers: its memory is proved to be quiet each time, and each outcome is in time
  * and comes with its end, unless the machine was late by then.
  *
- *	canary [what pair.h takes] [--rounds=N] [--bytes=N] [--count]
+ *	canary [what pair.h takes] [--rounds=N] [--bytes=N] [--count] [--fold=N]
  *
  * The seed is printed; --seed runs it again. With --count, for runs beside other work, what was late
- * or not proved in time is counted and not judged; a byte that changed is.
+ * or not proved in time is counted and not judged; a byte that changed is. With --fold both buffers
+ * are N bytes that are mapped again and again, in the processor's cache: a byte that is late at any
+ * of their addresses is seen among them.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -34,6 +36,7 @@ static struct urccl_region region;
 static uint8_t *local;
 static uint64_t bytes = 64ull << 20, rounds = 24, seed, full_ns;
 static uint64_t round_now, stopped, unproved, early, late;
+static uint64_t looked_at; /* bytes of a buffer, behind which they come again */
 static int count;
 static uint8_t ours, theirs, value; /* what fills our buffer, the peer's; the last one scribbled */
 
@@ -55,6 +58,8 @@ static void options(int argc, char **argv)
 			rounds = strtoull(argv[i] + 9, NULL, 0);
 		else if (!strncmp(argv[i], "--bytes=", 8))
 			bytes = strtoull(argv[i] + 8, NULL, 0);
+		else if (!strncmp(argv[i], "--fold=", 7))
+			looked_at = strtoull(argv[i] + 7, NULL, 0);
 		else if (!strcmp(argv[i], "--count"))
 			count = 1;
 		else
@@ -65,6 +70,8 @@ static void options(int argc, char **argv)
 	if (!seeded)
 		CHECK_EQ(getrandom(&p.seed, sizeof(p.seed), 0), sizeof(p.seed));
 	seed = p.seed | 1;
+	looked_at = looked_at ? looked_at : bytes;
+	CHECK_EQ(bytes % looked_at, 0);
 }
 
 /* io_uring is not to be had everywhere. */
@@ -82,13 +89,13 @@ static void try_open(void)
 /* Every byte is value. */
 static int all(const uint8_t *at, uint8_t byte)
 {
-	return at[0] == byte && !memcmp(at, at + 1, bytes - 1);
+	return at[0] == byte && !memcmp(at, at + 1, looked_at - 1);
 }
 
 /* Else says where, and what is there. */
 static void check_filled(const char *where, const uint8_t *at, uint8_t byte)
 {
-	uint64_t from = 0, to = bytes;
+	uint64_t from = 0, to = looked_at;
 
 	if (all(at, byte))
 		return;
@@ -106,7 +113,7 @@ static void check_filled(const char *where, const uint8_t *at, uint8_t byte)
 static void scribble(uint8_t *at, uint8_t *what)
 {
 	*what = ++value;
-	memset(at, *what, bytes);
+	memset(at, *what, looked_at);
 }
 
 static void watch(uint64_t ns)
@@ -219,10 +226,41 @@ static void check_in_time(uint64_t took, uint64_t deadline)
 		check_took(took, ns, canary_ns());
 }
 
+static uint8_t *memory(void)
+{
+	int fd, rw = PROT_READ | PROT_WRITE;
+	uint8_t *at = mmap(NULL, bytes, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t off;
+
+	CHECK(at != MAP_FAILED);
+	if (looked_at == bytes)
+		return at;
+	fd = memfd_create("canary", MFD_CLOEXEC);
+	CHECK_EQ(ftruncate(fd, (off_t)looked_at), 0);
+	for (off = 0; off < bytes; off += looked_at)
+		CHECK(mmap(at + off, looked_at, rw, MAP_SHARED | MAP_FIXED, fd, 0) == at + off);
+	close(fd);
+	return at;
+}
+
+static void open_target(void)
+{
+	uint32_t rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
+
+	if (looked_at == bytes) {
+		target_open(&p, &t, bytes, p.shared);
+		return;
+	}
+	t = (struct target){.bytes = memory(), .len = bytes};
+	t.region = side_register(&p.b, t.bytes, bytes, rights);
+	CHECK_EQ(urccl_advertise(p.b.ctx, t.region, 0, bytes, rights, 0, &t.advert), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &t.remote), 0);
+}
+
 static void begin(void)
 {
 	pair_open(&p);
-	target_open(&p, &t, bytes, p.shared);
+	open_target();
 	region = side_register(&p.a, local, bytes, 0);
 	scribble(local, &ours);
 	scribble(t.bytes, &theirs);
@@ -270,7 +308,7 @@ static void round_of(int reads, int timed)
 	if (quiet)
 		check_filled("there, after the end", t.bytes, theirs);
 	else
-		CHECK(PAIR_SLOW || !memchr(t.bytes, ours, bytes));
+		CHECK(PAIR_SLOW || !memchr(t.bytes, ours, looked_at));
 	if (!quiet)
 		meet_again();
 }
@@ -296,8 +334,7 @@ int main(int argc, char **argv)
 	printf("seed %llu, %llu rounds of %llu bytes\n", (unsigned long long)p.seed,
 	       (unsigned long long)rounds, (unsigned long long)bytes);
 	fflush(stdout);
-	local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(local != MAP_FAILED);
+	local = memory();
 	begin();
 	for (i = 0; i < 3; i++)
 		measure(i & 1);
