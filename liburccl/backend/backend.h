@@ -163,7 +163,8 @@ struct pin {
 /* What a peer may touch. The engine's; the backend's from expose to unexpose. */
 struct exposure {
 	struct list link;		/* the engine's */
-	struct list expiring;		/* likewise */
+	struct heap_node expiring;	/* likewise */
+	struct list expired;		/* likewise */
 	struct ep *ep;
 	struct engine_peer *peer;	/* the engine's */
 	uint8_t exposed;		/* the engine's: the device has it */

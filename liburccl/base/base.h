@@ -63,6 +63,22 @@ static inline void list_del(struct list *l)
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
+/* What is due at times of every order: adding costs a few words, the first of n O(log n) on the
+ * whole. Both begin as zeros. */
+struct heap_node {
+	uint64_t at;
+	struct heap_node *child, *next;	/* the first; the next child of the same */
+	struct heap_node **link;	/* what points to it; NULL: it is in none */
+};
+
+struct heap {
+	struct heap_node *trees;
+};
+
+void heap_add(struct heap *h, struct heap_node *n, uint64_t at); /* is in none */
+void heap_del(struct heap_node *n);		/* also of none */
+struct heap_node *heap_first(struct heap *h);	/* of those with the least at; NULL: empty */
+
 /* ---- words shared between threads: release/acquire; relaxed for counters that only tell ---- */
 
 #define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)

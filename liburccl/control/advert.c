@@ -193,7 +193,7 @@ static struct grant *grant_new(struct control *c, struct path *path, struct regi
 	g->hash = hash;
 	g->expires_ms = a->expires_ms;
 	list_init(&g->e.link);
-	list_init(&g->e.expiring);
+	list_init(&g->e.expired);
 	list_init(&g->untold);
 	g->rail = (uint8_t)path->rail.number;
 	g->e.memory = r->memory;

@@ -5,56 +5,53 @@
 
 void alarm_init(struct alarm *a, void (*fire)(struct control *c, struct alarm *a))
 {
-	list_init(&a->link);
-	a->fire = fire;
+	*a = (struct alarm){.fire = fire};
 }
 
-/* Looks from the end: an alarm that is set is nearly always the latest. */
 void alarm_set(struct control *c, struct alarm *a, uint64_t after_ns)
 {
-	struct list *pos = c->alarms.prev;
+	uint64_t now = clock_ns();
 
-	a->at = clock_ns() + after_ns;
-	list_del(&a->link);
-	for (pos = c->alarms.prev; pos != &c->alarms; pos = pos->prev)
-		if (list_entry(pos, struct alarm, link)->at <= a->at)
-			break;
-	list_add_tail(&a->link, pos->next);
+	heap_del(&a->due);
+	heap_add(&c->alarms, &a->due, after_ns < NEVER_NS - now ? now + after_ns : NEVER_NS);
 }
 
 void alarm_stop(struct alarm *a)
 {
-	list_del(&a->link);
+	heap_del(&a->due);
+}
+
+static struct alarm *first(struct control *c)
+{
+	struct heap_node *n = heap_first(&c->alarms);
+
+	return n ? container_of(n, struct alarm, due) : NULL;
 }
 
 void alarms_run(struct control *c)
 {
+	struct alarm *a = first(c);
 	uint64_t now;
 
-	if (list_empty(&c->alarms))
+	if (!a)
 		return;
-	now = clock_ns();
-	while (!list_empty(&c->alarms)) {
-		struct alarm *a = list_first(&c->alarms, struct alarm, link);
-
-		if (a->at > now)
-			return;
-		list_del(&a->link);
+	for (now = clock_ns(); a && a->due.at <= now; a = first(c)) {
+		heap_del(&a->due);
 		a->fire(c, a);
 	}
 }
 
-int alarms_wait_ms(const struct control *c)
+int alarms_wait_ms(struct control *c)
 {
+	const struct alarm *a = first(c);
 	uint64_t now, ms;
 
-	if (list_empty(&c->alarms))
+	if (!a)
 		return -1;
 	now = clock_ns();
-	if (list_first(&c->alarms, struct alarm, link)->at <= now)
+	if (a->due.at <= now)
 		return 0;
 	/* Rounded up, so that it is due when the thread wakes. */
-	ms = (list_first(&c->alarms, struct alarm, link)->at - now + NSEC_PER_MSEC - 1) /
-	     NSEC_PER_MSEC;
+	ms = (a->due.at - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
 	return ms > INT_MAX ? INT_MAX : (int)ms;
 }

@@ -253,7 +253,6 @@ int control_open(const struct control_config *config, struct control **control)
 	log_init(&c->log, config->params);
 	c->epoll_fd = c->wake_fd = c->reserve_fd = c->link_fd = c->mappings.fd = -1;
 	c->start_ns = clock_now(config->clock);
-	list_init(&c->alarms);
 	list_init(&c->conns);
 	list_init(&c->closed);
 	list_init(&c->guests);

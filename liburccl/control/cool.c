@@ -160,7 +160,7 @@ static void cool_some(struct control *c)
 		cool_look(c, p, 0);
 		kept_less(&kept, p);
 	}
-	if (!list_empty(&c->cool_alarm.link))
+	if (alarm_is_set(&c->cool_alarm))
 		return;
 	c->cool_rest_ns = c->cool_rest_ns ? 2 * c->cool_rest_ns : COOL_AGAIN_NS;
 	if (c->cool_rest_ns > COOL_REST_NS)
@@ -180,7 +180,7 @@ static void idle_rest(struct control *c)
 {
 	uint64_t after = c->config.params->idle_after_ms * NSEC_PER_MSEC;
 
-	if (after && !list_empty(&c->warm) && list_empty(&c->idle_alarm.link))
+	if (after && !list_empty(&c->warm) && !alarm_is_set(&c->idle_alarm))
 		alarm_set(c, &c->idle_alarm, after / IDLE_LOOKS);
 }
 
@@ -351,8 +351,7 @@ static int cool_yes(struct control *c, struct peer *p)
 	if (p->heat != HEAT_ASKING)
 		return -EPROTO;
 	cool_going(c, HEAT_PAUSING, &kept, now);
-	if (!p->cool_unused && !kept_peers_over(c, &kept) &&
-	    !(p->qps && kept_qps_over(c, &kept))) {
+	if (!p->cool_unused && !kept_peers_over(c, &kept) && !(p->qps && kept_qps_over(c, &kept))) {
 		peer_send(c, p, WIRE_COOL_NO, 0);
 		cool_stay(c, p);
 		return 0;
@@ -448,7 +447,7 @@ static void cool_forget_keys(struct peer *p)
 /* Where one could, others may: they are asked again as soon as at first. */
 static void cool_went(struct control *c)
 {
-	if (c->cool_rest_ns <= COOL_AGAIN_NS || list_empty(&c->cool_alarm.link))
+	if (c->cool_rest_ns <= COOL_AGAIN_NS || !alarm_is_set(&c->cool_alarm))
 		return;
 	c->cool_rest_ns = COOL_AGAIN_NS;
 	alarm_stop(&c->cool_alarm);

@@ -295,7 +295,7 @@ static void look_in(struct control *c, uint64_t ns)
 {
 	struct alarm *a = &c->link_alarm;
 
-	if (ns != NEVER_NS && (list_empty(&a->link) || a->at > clock_ns() + ns))
+	if (ns != NEVER_NS && (!alarm_is_set(a) || a->due.at > clock_ns() + ns))
 		alarm_set(c, a, ns);
 }
 

@@ -169,7 +169,7 @@ static void move_begin(struct control *c, struct allocation *a, struct region *r
 	if (a->fd < 0 || is_under_way(c, a))
 		return;
 	if (is_pinned(c, a)) {
-		if ((r->unregistering || !list_empty(&r->revoking)) && list_empty(&r->lag.link))
+		if ((r->unregistering || !list_empty(&r->revoking)) && !alarm_is_set(&r->lag))
 			alarm_set(c, &r->lag, MOVE_NS);
 		return;
 	}
@@ -195,7 +195,7 @@ void move_await(struct control *c, struct region *r)
 
 	for (i = 0; i < r->nextents && r->extents[i]->fd < 0; i++)
 		;
-	if (i < r->nextents && list_empty(&r->lag.link) && !c->ending)
+	if (i < r->nextents && !alarm_is_set(&r->lag) && !c->ending)
 		alarm_set(c, &r->lag, MOVE_NS);
 }
 

@@ -32,7 +32,7 @@ static int peers_room(struct control *c)
 		if (p->dialled || p->stage != STAGE_RAILS)
 			continue;
 		err = -EBUSY;
-		if (!p->answered || p->conn->alarm.at + GUEST_SLOW_NS > now + PATH_NS)
+		if (!p->answered || p->conn->alarm.due.at + GUEST_SLOW_NS > now + PATH_NS)
 			continue;
 		meet_refuse(c, p, -ETIMEDOUT);
 		return 0;
@@ -185,7 +185,7 @@ void peer_bye(struct control *c, struct peer *p)
 
 void peer_ping(struct control *c, struct peer *p)
 {
-	if (p->stage == STAGE_DOWN || !peer_listens(p) || !list_empty(&p->silence.link))
+	if (p->stage == STAGE_DOWN || !peer_listens(p) || alarm_is_set(&p->silence))
 		return;
 	peer_send(c, p, WIRE_PING, 0);
 	alarm_set(c, &p->silence, c->config.params->dead_after_ms * NSEC_PER_MSEC);

@@ -68,19 +68,22 @@ struct trouble {
 	uint64_t arg[3];
 };
 
-/* ---- alarms: one list, one sleep; nothing is due: nothing wakes ---- */
+/* ---- alarms: one sleep for all; nothing is due: nothing wakes ---- */
 
 struct alarm {
-	struct list link; /* of control.alarms, by time */
-	uint64_t at;
+	struct heap_node due; /* in control.alarms */
 	void (*fire)(struct control *c, struct alarm *a);
 };
 
 void alarm_init(struct alarm *a, void (*fire)(struct control *c, struct alarm *a));
 void alarm_set(struct control *c, struct alarm *a, uint64_t after_ns);
 void alarm_stop(struct alarm *a);
+static inline int alarm_is_set(const struct alarm *a)
+{
+	return a->due.link != NULL;
+}
 void alarms_run(struct control *c);
-int alarms_wait_ms(const struct control *c); /* until the next one, for epoll_wait() */
+int alarms_wait_ms(struct control *c); /* until the next one, for epoll_wait() */
 
 /* ---- commands to the engine: each is part of what it speaks of ---- */
 
@@ -589,7 +592,7 @@ struct control {
 	int started;
 	uint64_t start_ns; /* what adverts' expiry counts from */
 	uint8_t advert_key[16];
-	struct list alarms;
+	struct heap alarms;
 	struct list conns, closed; /* closed: freed after this round of events */
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;

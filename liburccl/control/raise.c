@@ -300,7 +300,7 @@ void raise_step(struct control *c, struct peer *p)
 	if (p->later) {
 		raise_accept(c, p);
 	} else if (p->wanted && p->dialled) {
-		if (list_empty(&p->raise_alarm.link))
+		if (!alarm_is_set(&p->raise_alarm))
 			raise_begin(c, p);
 	} else if (p->wanted && !p->want_said) {
 		p->want_said = 1;

@@ -475,7 +475,7 @@ void region_late(struct region *r, struct control_req *req, int res)
 static void region_await(struct control *c, struct region *r, struct control_req *req)
 {
 	req->owner = r;
-	if (req->call && list_empty(&r->alarm.link))
+	if (req->call && !alarm_is_set(&r->alarm))
 		alarm_set(c, &r->alarm, CALL_NS);
 }
 

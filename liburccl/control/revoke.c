@@ -42,7 +42,7 @@ void revoke_begin(struct control *c, struct region *r)
 	}
 	pins_doom(r);
 	r->keys_go = 1;
-	if (r->nuntold && list_empty(&r->told.link))
+	if (r->nuntold && !alarm_is_set(&r->told))
 		alarm_set(c, &r->told, REVOKE_NS);
 }
 

@@ -104,7 +104,7 @@ static uint32_t move(struct engine *e, uint32_t seldom)
 
 	if (e->lanes_set)
 		work += schedule(e);
-	if (!list_empty(&e->expiring) || e->expired_ns != NEVER_NS)
+	if (e->expiring.trees || e->expired_ns != NEVER_NS)
 		exposures_expire(e);
 	if (e->rails || seldom)
 		work += poll_devices(e, seldom);
@@ -215,7 +215,7 @@ static uint64_t slots_ns(const struct engine *e)
 }
 
 /* How long may be slept, by the deadlines and by what can only be looked at. */
-static uint64_t sleep_ns(const struct engine *e)
+static uint64_t sleep_ns(struct engine *e)
 {
 	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e), expires = exposures_next(e);
 	uint32_t i;
@@ -318,7 +318,7 @@ static void *thread_main(void *arg)
 /* ---- INLINE ---- */
 
 /* On a simulated clock: when there is something to do next. */
-static uint64_t next_ns(const struct engine *e)
+static uint64_t next_ns(struct engine *e)
 {
 	uint64_t ns = sleep_ns(e), next = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS,
 		 of_device;
@@ -518,7 +518,6 @@ static void init_lists(struct engine *e)
 	list_init(&e->peers);
 	list_init(&e->commands);
 	list_init(&e->exposures);
-	list_init(&e->expiring);
 	list_init(&e->expired);
 	e->expired_ns = NEVER_NS;
 	list_init(&e->ready);

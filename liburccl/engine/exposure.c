@@ -5,18 +5,17 @@
 
 #define EXPIRED_NS (100 * NSEC_PER_MSEC) /* between asking peers to let go of what has expired */
 
-/* By their time: the newest is nearly always the latest. */
+static void expiring_del(struct exposure *x)
+{
+	heap_del(&x->expiring);
+	list_del(&x->expired);
+}
+
 static void expiring_add(struct engine *e, struct exposure *x)
 {
-	struct list *pos = e->expiring.prev;
-
-	list_del(&x->expiring);
-	if (x->expires_ns == NEVER_NS || !x->ep->dev->ops->outlasts)
-		return;
-	while (pos != &e->expiring &&
-	       list_entry(pos, struct exposure, expiring)->expires_ns > x->expires_ns)
-		pos = pos->prev;
-	list_add_tail(&x->expiring, pos->next);
+	expiring_del(x);
+	if (x->expires_ns != NEVER_NS && x->ep->dev->ops->outlasts)
+		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
@@ -52,7 +51,7 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 static void exposure_leave(struct exposure *x)
 {
 	list_del(&x->link);
-	list_del(&x->expiring);
+	expiring_del(x);
 }
 
 int exposure_end(struct engine *e, struct exposure *x)
@@ -143,7 +142,7 @@ static int expire(struct exposure *x)
 	if (x->exposed && x->ep->dev->ops->unexpose(x))
 		return 0;
 	x->exposed = 0;
-	list_del(&x->expiring);
+	expiring_del(x);
 	return 1;
 }
 
@@ -154,8 +153,15 @@ static void expired_ask(struct engine *e, uint64_t now)
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &e->expired)
-		expire(list_entry(pos, struct exposure, expiring));
+		expire(list_entry(pos, struct exposure, expired));
 	e->expired_ns = list_empty(&e->expired) ? NEVER_NS : now + EXPIRED_NS;
+}
+
+static struct exposure *expiring_first(struct engine *e)
+{
+	struct heap_node *n = heap_first(&e->expiring);
+
+	return n ? container_of(n, struct exposure, expiring) : NULL;
 }
 
 void exposures_expire(struct engine *e)
@@ -165,24 +171,19 @@ void exposures_expire(struct engine *e)
 
 	if (now >= e->expired_ns)
 		expired_ask(e, now);
-	while (!list_empty(&e->expiring)) {
-		x = list_first(&e->expiring, struct exposure, expiring);
-		if (now <= x->expires_ns)
-			return;
+	while ((x = expiring_first(e)) && now > x->expires_ns) {
 		if (expire(x))
 			continue;
-		list_del(&x->expiring);
-		list_add_tail(&x->expiring, &e->expired);
+		heap_del(&x->expiring);
+		list_add_tail(&x->expired, &e->expired);
 		if (e->expired_ns == NEVER_NS)
 			e->expired_ns = now + EXPIRED_NS;
 	}
 }
 
-uint64_t exposures_next(const struct engine *e)
+uint64_t exposures_next(struct engine *e)
 {
-	const struct exposure *x = list_first(&e->expiring, struct exposure, expiring);
+	const struct exposure *x = expiring_first(e);
 
-	if (list_empty(&e->expiring) || e->expired_ns <= x->expires_ns)
-		return e->expired_ns;
-	return x->expires_ns + 1;
+	return !x || e->expired_ns <= x->expires_ns ? e->expired_ns : x->expires_ns + 1;
 }

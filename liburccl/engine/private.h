@@ -415,7 +415,7 @@ struct engine {
 	uint64_t default_timeout_ns, dead_after_ns, spin_ns;
 
 	struct list rings, peers, commands, exposures;
-	struct list expiring; /* of exposures, those that the engine ends, by their time */
+	struct heap expiring; /* of exposures, those that the engine ends, by their time */
 	struct list expired;  /* those whose peers have them mapped even then */
 	uint64_t expired_ns;  /* when they are asked again; NEVER_NS: there are none */
 	struct engine_ring *ring_index[RINGS_MAX];
@@ -700,7 +700,7 @@ void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
 void exposures_move(struct engine *e);			  /* those of memory that moves */
 /* Nothing that is under way outlasts the time of the exposure that it is by. */
 void exposures_expire(struct engine *e);
-uint64_t exposures_next(const struct engine *e); /* when it is to be called; NEVER_NS */
+uint64_t exposures_next(struct engine *e); /* when it is to be called; NEVER_NS */
 
 /* msg_ring.c */
 void msg_ring_start(struct op *op);

@@ -46,7 +46,7 @@ int main(void)
 	rig.dev.ops = &ops;
 	rig_peer_open(&rig);
 	list_init(&x.link);
-	list_init(&x.expiring);
+	list_init(&x.expired);
 	x.ep = &rig.ep[0];
 	x.memory = rig.memory;
 	x.expires_ns = clock_ns() + NSEC_PER_MSEC;
