@@ -80,8 +80,8 @@ void advert_make(struct control *c, struct control_call *call)
 	a.incarnation = c->config.incarnation;
 	a.offset = call->off;
 	a.length = call->len;
-	/* A time that does not fit is never. */
-	if (call->ttl_ms && call->ttl_ms < UINT64_MAX / NSEC_PER_MSEC - now)
+	/* A time that does not fit, in nanoseconds of the clock, is never. */
+	if (call->ttl_ms && call->ttl_ms < (NEVER_NS - c->start_ns) / NSEC_PER_MSEC - now)
 		a.expires_ms = now + call->ttl_ms;
 	token_half(c->advert_key, &a, a.token);
 	token_half(r->key, &a, a.token + HALF);

@@ -109,6 +109,21 @@ static void life(struct urccl_region region)
 	CHECK(clock_ns() >= until - NSEC_PER_MSEC);
 }
 
+/* As long a time as can be said is not over at once: to the nanosecond, it may not fit. */
+static void ages(struct urccl_region region)
+{
+	static const uint64_t ms[] = {UINT64_MAX, UINT64_MAX / NSEC_PER_MSEC + 1,
+				      UINT64_MAX / NSEC_PER_MSEC, UINT64_MAX / NSEC_PER_MSEC - 5000,
+				      1000000000000};
+	struct urccl_advert ad;
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ms); i++) {
+		CHECK_EQ(urccl_advertise(b.ctx, region, 0, LEN, URCCL_RIGHT_WRITE, ms[i], &ad), 0);
+		CHECK_EQ(use(&ad, 1, 8), 8);
+	}
+}
+
 int main(void)
 {
 	struct urccl_params p = rig_params();
@@ -126,6 +141,7 @@ int main(void)
 	changed(&ad);
 	limits(region);
 	life(region);
+	ages(region);
 	CHECK_EQ(urccl_unregister(b.ctx, region), 0);
 	forged(&ad);
 	CHECK_EQ(urccl_unregister(b.ctx, region), -ESTALE);
