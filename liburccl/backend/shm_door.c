@@ -3,7 +3,10 @@
  * Where an ep is found. Each listens under a random name until its peer has come, so a socket file
  * lives for one handshake only. The name is no secret: others may knock, many and without end. Who
  * is of another user is sent away at once, who says something else than the peer would as soon as
- * it is said; the rest wait beside each other, and who takes its time gives way.
+ * it is said. The rest wait beside each other, and who takes its time gives way to who comes later.
+ * Where all places are taken by who has just come, a newcomer is listened to once: the peer, which
+ * speaks as it connects, and dials again if it was sent away before it could, gets in by that
+ * however many others there are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +182,8 @@ static void guest_recv(struct shm_ep *e, struct shm_guest *g)
 	}
 }
 
-/* A place for one more; NULL: those that are here just came, and are given their time. */
+/* A place for one more; NULL: those that are here just came, and are given their time, or one of
+ * them was the peer. */
 static struct shm_guest *guest_place(struct shm_ep *e)
 {
 	struct shm_guest *oldest = e->guests;
@@ -192,6 +196,9 @@ static struct shm_guest *guest_place(struct shm_ep *e)
 			oldest = &e->guests[i];
 	}
 	if (clock_ns() - oldest->since_ns < SLOW_NS)
+		return NULL;
+	guest_recv(e, oldest); /* what it may have said meanwhile */
+	if (e->listener < 0)
 		return NULL;
 	guest_drop(e, oldest);
 	return oldest;
@@ -211,32 +218,36 @@ static int out_of_something(int err)
 	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
 }
 
+static void welcome(struct shm_ep *e, int sock)
+{
+	struct shm_guest now = {.sock = sock, .since_ns = clock_ns(), .in.fd = -1}, *g = NULL;
+
+	if (!shm_watch(e, sock, EPOLL_CTL_ADD, SHM_AT_DOOR)) {
+		guest_recv(e, &now);
+		if (now.sock < 0)
+			return;
+		g = guest_place(e);
+	}
+	if (!g || shm_watch(e, sock, EPOLL_CTL_MOD, SHM_AT_GUEST + (uint32_t)(g - e->guests)))
+		guest_drop(e, &now);
+	else
+		*g = now;
+}
+
 /* 0: nobody else is there, or not now. */
 static int let_in(struct shm_ep *e)
 {
-	struct shm_guest *g = guest_place(e);
-	int sock;
+	int sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (!g) {
-		listener_pause(e);
-		return 0;
-	}
-	sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (sock < 0) {
 		if (out_of_something(errno))
 			listener_pause(e);
 		return 0;
 	}
-	if (!shm_same_user(sock)) {
-		close(sock);
-		return 1;
-	}
-	g->sock = sock;
-	g->since_ns = clock_ns();
-	if (shm_watch(e, sock, EPOLL_CTL_ADD, SHM_AT_GUEST + (uint32_t)(g - e->guests)))
-		guest_drop(e, g);
+	if (shm_same_user(sock))
+		welcome(e, sock);
 	else
-		guest_recv(e, g);
+		close(sock);
 	return 1;
 }
 

@@ -298,6 +298,8 @@ static int link_dial(struct shm_ep *e, int fd)
 	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
 	err = hello_send(e, SHM_HELLO, fd);
+	if (err == -EPIPE || err == -ECONNRESET) /* taken for one of those who say nothing */
+		return -EAGAIN;
 	return err ? err : shm_watch(e, e->sock, EPOLL_CTL_ADD, SHM_AT_LINK);
 }
 
