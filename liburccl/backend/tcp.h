@@ -86,6 +86,7 @@ struct tcp_link {
 	uint64_t silent_ns;		/* clock_ns() since when none has; 0: there was no look */
 	uint64_t acked;			/* bytes that had been acknowledged at the last look */
 	uint64_t stuck_ns;		/* clock_ns() since when no more are, though they may go */
+	uint64_t looked_ns;		/* clock_ns() of the last look */
 	struct tcp_async async;
 	struct stream stream;
 };

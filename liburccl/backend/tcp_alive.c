@@ -10,6 +10,9 @@
  * (a kernel answers two a second), or be lost; and they come ever more seldom, so of a path that is
  * cut while a window is closed for long the next ones tell. Who is cut off altogether has lost the
  * control connection by then.
+ *
+ * Time in which nobody looked, since this process was stopped or its program did not call, is not
+ * counted, but for one look: the kernel may have asked in vain once, of a machine that was asleep.
  */
 #include <linux/tcp.h>
 #include "backend/tcp.h"
@@ -47,6 +50,17 @@ static void compare(struct tcp_link *l, const struct tcp_info *i, uint64_t now)
 	}
 }
 
+static void skip_absence(struct tcp_link *l, uint64_t now, uint64_t look_ns)
+{
+	uint64_t gap = now - l->looked_ns;
+
+	if (l->silent_ns && gap > 2 * look_ns) {
+		l->silent_ns += gap - look_ns;
+		l->stuck_ns += gap - look_ns;
+	}
+	l->looked_ns = now;
+}
+
 /* 0, or why the connection is broken. */
 static int look(struct tcp_link *l, uint64_t now)
 {
@@ -61,6 +75,7 @@ static int look(struct tcp_link *l, uint64_t now)
 		list_del(&l->owed);
 		return 0;
 	}
+	skip_absence(l, now, d->look_ms * NSEC_PER_MSEC);
 	compare(l, &i, now);
 	if (now - l->silent_ns >= dead_ns && (i.tcpi_retransmits || i.tcpi_probes >= PROBES))
 		return -ETIMEDOUT;
