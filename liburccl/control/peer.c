@@ -5,11 +5,18 @@
 
 #include "control/private.h"
 
+void peer_span(struct control *c, struct alarm *a)
+{
+	alarm_set(c, a, c->config.params->dead_after_ms * NSEC_PER_MSEC / SPANS);
+}
+
 static void peer_silent(struct control *c, struct alarm *a)
 {
 	struct peer *p = container_of(a, struct peer, silence);
 
-	if (p->cut)
+	if (--p->silence_spans)
+		peer_span(c, a);
+	else if (p->cut)
 		peer_down(c, p, -ENETDOWN, REASON_LINK_DOWN, p->cut, 0);
 	else
 		peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms,
@@ -188,7 +195,8 @@ void peer_ping(struct control *c, struct peer *p)
 	if (p->stage == STAGE_DOWN || !peer_listens(p) || alarm_is_set(&p->silence))
 		return;
 	peer_send(c, p, WIRE_PING, 0);
-	alarm_set(c, &p->silence, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+	p->silence_spans = SPANS;
+	peer_span(c, &p->silence);
 }
 
 /* ---- the end ---- */
@@ -390,7 +398,9 @@ void peer_delay(struct control *c, struct alarm *a)
 {
 	struct peer *p = container_of(a, struct peer, delay);
 
-	if (p->broken == -EILSEQ)
+	if (p->broken && p->delay_spans && --p->delay_spans)
+		peer_span(c, a);
+	else if (p->broken == -EILSEQ)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GARBLED, 0, 0);
 	else if (p->broken)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);
@@ -430,6 +440,7 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	if (p->path != path || (p->stays && !p->leaving))
 		return;
 	p->broken = err;
+	p->delay_spans = 0;
 	log_rail(c, p, p->transport, err);
 	if (p->leaving)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);

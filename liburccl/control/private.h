@@ -344,6 +344,8 @@ struct peer {
 	struct cmd add, up, event, lost, del;
 	struct alarm silence;	/* armed while a PING is unanswered */
 	struct alarm delay;	/* HOLD_NS, or RAIL_GRACE_NS if broken */
+	uint32_t silence_spans, delay_spans; /* of dead_after that are left of them; 0: delay is
+						HOLD_NS, or RAIL_GRACE_NS */
 	int broken;		/* -errno of the rail in use */
 	int rail_error;		/* of the last one that did not come up */
 	uint64_t rail_errors;	/* of the last three: rails_arg() */
@@ -441,6 +443,10 @@ void peer_close_req(struct control *c, struct control_req *req);
 void peer_rail_down_req(struct control *c, struct control_req *req);
 void peer_awaited_req(struct control *c, struct control_req *req);
 void peer_delay(struct control *c, struct alarm *a);
+/* dead_after is waited for in so many spans, one after another: in a time in which this process did
+ * not run, its peers had nobody to answer, and no more than one of them is over. */
+#define SPANS 4u
+void peer_span(struct control *c, struct alarm *a);
 
 /* meet.c: from HELLO_ACK to READY, on both sides */
 extern const struct conn_ops peer_conn_ops;

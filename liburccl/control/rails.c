@@ -380,7 +380,8 @@ void rails_broke(struct control *c, struct path *path, int err)
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;
 	p->broken = err;
-	alarm_set(c, &p->delay, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+	p->delay_spans = SPANS;
+	peer_span(c, &p->delay);
 	hope(p);
 	rails_step(c, p);
 }
