@@ -122,6 +122,8 @@ void files_drop(struct control *c, struct memory *m)
 		if (a->kind == ALLOCATION_OURS || a->users)
 			continue;
 		list_del(&a->link);
+		if (a->unmoved && a->fd >= 0)
+			log_strange(c, a->addr, a->len, -EBUSY);
 		memory_free(a);
 	}
 }

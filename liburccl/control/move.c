@@ -234,6 +234,7 @@ int move_wanted(struct control *c, struct region *r)
 			continue;
 		if (strange && (!c->ending || a->kind == ALLOCATION_VIEW))
 			move_begin(c, a, r);
+		a->unmoved |= strange && c->ending && a->kind == ALLOCATION_VIEW;
 		wanted |= (strange && !c->ending) || is_under_way(c, a);
 	}
 	return wanted;

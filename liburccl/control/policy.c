@@ -155,7 +155,8 @@ void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err)
 	log_text(&c->log, URCCL_LOG_WARN,
 		 "%llu bytes at 0x%llx were not taken from a peer that has them mapped and is "
 		 "stopped: %s; it may write to them when it goes on",
-		 (unsigned long long)len, (unsigned long long)addr, strerrordesc_np(-err));
+		 (unsigned long long)len, (unsigned long long)addr,
+		 err == -EBUSY ? "a device is just pinning memory" : strerrordesc_np(-err));
 }
 
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)

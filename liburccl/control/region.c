@@ -551,7 +551,7 @@ void regions_end(struct control *c)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &c->regions) {
+	list_for_each(pos, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);
 
 		/* No ring is left that could look anything up: without maps this takes no longer
@@ -559,8 +559,10 @@ void regions_end(struct control *c)
 		pins_again(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);
-		region_step(c, r);
 	}
+	/* None goes on whose pages would have to stay, so that those of others may be moved. */
+	list_for_each_safe(pos, tmp, &c->regions)
+		region_step(c, list_entry(pos, struct region, link));
 }
 
 void region_info(struct control *c, struct control_call *call)

@@ -208,6 +208,8 @@ struct allocation {
 	uint32_t kind;			/* enum allocation_kind */
 	uint32_t users;			/* regions that hold part of it */
 	uint32_t moving;		/* control thread: not to be shown to anybody any more */
+	uint32_t unmoved;		/* control thread: it was to be moved as the context ended,
+					 * and fd is -1 where that was done or is told */
 	uint32_t is_private;		/* memory_move(): its mapping; not yet all its pages */
 };
 
