@@ -10,7 +10,8 @@
 #include "engine/private.h"
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
-#define SELDOM	   16u /* turns for one of a busy engine in which it looks at everything */
+#define SELDOM	   16u	 /* turns for one of a busy engine in which it looks at everything */
+#define DUE_TURN   1024u /* deadlines that pass in one turn: other entries go on meanwhile */
 #define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* how long to sleep where nothing wakes us, */
 #define SLOTS_NS   (100 * NSEC_PER_MSEC) /* at most where a program may take no CQEs, */
 #define WORD_NS	   (50 * NSEC_PER_USEC)	 /* and where an entry waits for a word */
@@ -18,19 +19,20 @@
 
 /* ---- a turn ---- */
 
-/* What is due ends. */
+/* What is due ends; where that is much, the rest in the next turns, which all look at the clock. */
 static uint32_t expire(struct engine *e)
 {
 	struct timer *t;
 	uint32_t n;
 
 	tell_turned(e);
-	for (n = 0; (t = wheel_expired(&e->wheel, e->now)); n++) {
+	for (n = 0; n < DUE_TURN && (t = wheel_expired(&e->wheel, e->now)); n++) {
 		if (t->kind == TIMER_OP)
 			op_expired(container_of(t, struct op, timer));
 		else
 			peer_awaited_expired(e, container_of(t, struct engine_peer, awaited));
 	}
+	e->seldom = e->config.clock || n == DUE_TURN ? 0 : SELDOM - 1;
 	return n;
 }
 
