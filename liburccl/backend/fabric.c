@@ -148,10 +148,10 @@ static int talk_try(struct fabric_device *d)
 {
 	int err;
 
-	d->waits = 1;
+	d->waits = !d->restless;
 	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
-	if (!err)
-		return 0;
+	if (!err || !d->waits)
+		return err;
 	if (d->talk.cq) /* which a provider would not close */
 		return err;
 	d->waits = 0;

@@ -174,7 +174,8 @@ int fabric_peer_add(struct fid_av *av, const void *name, fi_addr_t *peer);
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 /* Likewise a way's word. */
 int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len);
-/* -EAFNOSUPPORT: it is an internet address of the other kind; -EINVAL: anything else. */
+/* -EAFNOSUPPORT: it is an internet address of the other kind; -EOPNOTSUPP: an endpoint of this
+ * process, where that must not be; -EINVAL: anything else. */
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 /* efa goes by provider shm to peers of its own host unless told not to. 0, or -errno with fail()
  * text. */
@@ -399,6 +400,8 @@ struct fabric_device {
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
 	int waits;			/* queues can be slept on */
+	int restless;			/* those that it says so of never let anybody sleep */
+	int apart;			/* endpoints of one process are not to meet each other */
 	uint32_t unwatched;		/* the helper's: but not all of them, they are so many */
 	int timer;
 	struct fabric_way talk;

@@ -132,6 +132,22 @@ static uint32_t inject_of(const struct fi_info *info)
 	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
 }
 
+/* What providers of libfabric 1.17 are said to be in their attributes, and are not. */
+static void set_quirks(struct fabric_device *d)
+{
+	const char *prov = d->info->fabric_attr->prov_name;
+	int is_net = !strcmp(prov, "net");
+
+	/* It was seen to crash where one thread closes an endpoint and another one polls, and
+	 * what its queues give to sleep on wakes at once from the first completion on. The tcp of
+	 * libfabric 2 came of it, and does neither. */
+	d->turns |= (uint32_t)is_net;
+	d->restless = is_net;
+	/* There two endpoints of a process use each other's memory where it is, and the one that is
+	 * closed first takes it from under the other. */
+	d->apart = !strcmp(prov, "shm");
+}
+
 /* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
 static int set_modes(struct fabric_device *d)
 {
@@ -144,6 +160,7 @@ static int set_modes(struct fabric_device *d)
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
+	set_quirks(d);
 	d->dev.pins = !d->bound;
 	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))

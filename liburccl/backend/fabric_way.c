@@ -224,12 +224,21 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 	}
 }
 
+/* Of provider shm, whose names begin with the number of the process: fi_shm://PID:USER:ENDPOINT. */
+static int is_of_this_process(const struct fabric_device *d, const uint8_t *name, uint32_t len)
+{
+	const char *ours = (const char *)d->talk.word, *pid = strstr(ours, "://");
+	size_t head = pid ? (size_t)(pid - ours) + 3 + strcspn(pid + 3, ":") + 1 : SIZE_MAX;
+
+	return head <= len && head <= d->talk.name_len && !memcmp(name, ours, head);
+}
+
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len)
 {
 	sa_family_t ours, theirs;
 
 	if (fabric_name_fits(d, name, len))
-		return 0;
+		return d->apart && is_of_this_process(d, name, len) ? -EOPNOTSUPP : 0;
 	memcpy(&ours, d->talk.word, sizeof(ours));
 	memcpy(&theirs, name, sizeof(theirs));
 	if ((ours == AF_INET && theirs == AF_INET6) || (ours == AF_INET6 && theirs == AF_INET))
