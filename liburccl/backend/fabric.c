@@ -12,6 +12,7 @@
 #define PREFIX	    "fabric:"
 #define RETRY_NS    (1 * NSEC_PER_MSEC)
 #define TICK_NS	    (10 * NSEC_PER_MSEC)
+#define TALK_PART   4u /* of the time, one is talk's where all spins */
 
 /* ---- the device ---- */
 
@@ -365,9 +366,24 @@ static void wake_up(struct fabric_device *d)
 	timerfd_settime(d->timer, 0, &off, NULL);
 }
 
+/* With some providers a look at a queue is a call of the system's, and who spins looks at the
+ * peers' ways between two at talk: so often that talk has a part of the time and no more, while
+ * nothing comes by it. Of providers that look at memory that is every other time. */
+static void talk_look(struct fabric_device *d, int woken)
+{
+	uint64_t now = clock_ns();
+
+	if (!woken && now < d->talk_ns)
+		return;
+	d->talk_ns = 0;
+	if (!fabric_talk_poll(d))
+		d->talk_ns = now + TALK_PART * (clock_ns() - now);
+}
+
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 {
 	struct fabric_device *d = fabric_device(dev);
+	int woken = (int)d->armed;
 	struct list *pos, *tmp;
 
 	d->events = events;
@@ -381,7 +397,7 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 	if (d->expire_ns != NEVER_NS)
 		fabric_grants_tick(d);
 	fabric_talk_begin(d);
-	fabric_talk_poll(d);
+	talk_look(d, woken);
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 

@@ -411,6 +411,7 @@ struct fabric_device {
 	uint32_t nidle;
 	struct list eps;		/* connected */
 	uint32_t neps, slots;		/* of them; slots made for eps */
+	uint64_t talk_ns;		/* before which its queue is not looked at */
 	uint32_t orphans;		/* slots that talk has, of eps that ended */
 	struct list telling;
 	struct list free_slots;		/* to send with */
@@ -533,7 +534,7 @@ int fabric_talk_waits(const struct fabric_ep *e);
 /* DATA and what else waits goes to talk, as far as it takes it. */
 void fabric_talk_push(struct fabric_ep *e);
 void fabric_talk_begin(struct fabric_device *d);	/* of a poll */
-void fabric_talk_poll(struct fabric_device *d);
+int fabric_talk_poll(struct fabric_device *d);		/* 0: nothing came */
 void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);	/* room for another ep */
 /* Says again what the peer's answer is late for. */
 void fabric_talk_tick(struct fabric_ep *e);

@@ -2,8 +2,8 @@
 /* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
 #include "backend/fabric_key.h"
 
-#define BATCH 16u /* completions of a read */
-#define READS 4u  /* such reads of a poll */
+#define BATCH 16 /* completions of a read */
+#define READS 4u /* such reads of a poll */
 
 /* ---- coming in ---- */
 
@@ -441,6 +441,8 @@ void fabric_move_poll(struct fabric_ep *e)
 		for (i = 0; i < n; i++)
 			op_done(e, container_of(entries[i].op_context, struct fabric_op, context),
 				0);
+		if (n > 0 && n < BATCH)
+			break; /* that is all: another look may be a call of the system's */
 	}
 	fabric_move_push(e);
 }

@@ -521,14 +521,14 @@ static void read_error(struct fabric_device *d)
 		failed(d, container_of(err.op_context, struct fabric_slot, context));
 }
 
-void fabric_talk_poll(struct fabric_device *d)
+int fabric_talk_poll(struct fabric_device *d)
 {
 	struct fi_cq_msg_entry entries[BATCH];
 	uint32_t room = (d->max - d->nevents) / 2;
 	ssize_t i, n;
 
 	if (!room || d->dead)
-		return;
+		return 1;
 	n = fi_cq_read(d->talk.cq, entries, room < BATCH ? room : BATCH);
 	if (n == -FI_EAVAIL)
 		read_error(d);
@@ -543,6 +543,7 @@ void fabric_talk_poll(struct fabric_device *d)
 		else
 			sent(d, s);
 	}
+	return n && n != -FI_EAGAIN;
 }
 
 void fabric_talk_begin(struct fabric_device *d)
