@@ -186,7 +186,8 @@ struct urccl_params {
 	const char *secret_file;	/* likewise, in a file that others cannot read; without
 					 * its last line's end. NULL, and no secret: none */
 	uint32_t secret_len;
-	uint32_t reserved2;
+	uint32_t rdma_relaxed_ordering;	/* enum urccl_allow: RDMA devices may write to memory in
+					 * any order, but for words of atomics (yes) */
 	const char *sim;		/* what goes wrong with this context's device on the
 					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
 					 * before what urccl_sim_open() was told, urccl_sim(7) has

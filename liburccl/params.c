@@ -23,8 +23,6 @@ static int check_rest(const struct urccl_params *p)
 			    p->flags, URCCL_OPEN_INLINE);
 	if (p->reserved0)
 		return fail(-EINVAL, "reserved0 is %u, not 0", p->reserved0);
-	if (p->reserved2)
-		return fail(-EINVAL, "reserved2 is %u, not 0", p->reserved2);
 	if (p->hello_len > URCCL_NOTE_MAX)
 		return fail(-EINVAL, "hello_len is %u: up to %u is possible", p->hello_len,
 			    URCCL_NOTE_MAX);

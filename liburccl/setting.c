@@ -27,6 +27,13 @@ static const struct word allow_words[] = {
 	{"yes", URCCL_ALLOW_YES},	  {"0", URCCL_ALLOW_NO},
 	{"1", URCCL_ALLOW_YES},		  {NULL, 0},
 };
+/* NCCL's 2 is its word for "where there is such a thing", which ours is. */
+static const struct word ordering_words[] = {
+	{"0", URCCL_ALLOW_NO},
+	{"1", URCCL_ALLOW_YES},
+	{"2", URCCL_ALLOW_YES},
+	{NULL, 0},
+};
 static const struct word flag_words[] = {
 	{"0", 0}, {"1", 1}, {"no", 0}, {"yes", 1}, {"false", 0}, {"true", 1}, {NULL, 0},
 };
@@ -219,6 +226,9 @@ const struct setting settings_table[] = {
 	{NUMBER(rdma_max_dest_rd_atomic, 1, 255, 16), .used = 1,
 	 .uccl = "UCCL_P2P_RDMA_MAX_DEST_RD_ATOMIC",
 	 .about = "READs and atomics a queue pair takes"},
+	{CHOICE(rdma_relaxed_ordering, allow_words, URCCL_ALLOW_YES, URCCL_ALLOW_DEFAULT),
+	 .used = 1, .uccl = "NCCL_IB_PCI_RELAXED_ORDERING", .uccl_words = ordering_words,
+	 .about = "devices may write to memory in any order (yes)"},
 	{NUMBER(max_qps, 0, UINT32_MAX, 0), .used = 1,
 	 .about = "queue pairs of ib at a time; 0: no limit"},
 	{NUMBER(max_inflight_ops, 1, 4096, 4096), .used = 1,

@@ -69,6 +69,28 @@ static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, ui
 	return mr;
 }
 
+/* A part of memory that the extent describes. NULL: errno says why. libibverbs and the kernel pass
+ * over the wish for relaxed order where they, device or machine cannot; a driver that does not know
+ * it may refuse it instead. */
+static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
+			      uint64_t len, uint64_t iova, unsigned int access)
+{
+	struct ibv_mr *mr = mr_ask(d, x, addr, len, iova, access);
+
+	if (!mr && access & IBV_ACCESS_RELAXED_ORDERING && (errno == EINVAL || errno == EOPNOTSUPP))
+		mr = mr_ask(d, x, addr, len, iova,
+			    access & ~(unsigned int)IBV_ACCESS_RELAXED_ORDERING);
+	return mr;
+}
+
+/* Of a region's bytes, with its rights: verbs.h says why they may be. */
+static unsigned int relaxed(const struct verbs_device *d, uint32_t rights)
+{
+	if (d->settings.rdma_relaxed_ordering == URCCL_ALLOW_NO || rights & URCCL_RIGHT_ATOMIC)
+		return 0;
+	return IBV_ACCESS_RELAXED_ORDERING;
+}
+
 static int mr_free(struct verbs_device *d, struct ibv_mr *mr)
 {
 	int err = abs(d->lib.dereg_mr(mr));
@@ -158,7 +180,7 @@ static struct verbs_mr *mr_new(const struct verbs_device *d, const struct extent
 int verbs_reg(struct device *dev, struct extent *x)
 {
 	struct verbs_device *d = verbs_device(dev);
-	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE | relaxed(d, x->rights);
 	struct verbs_mr *m = mr_new(d, x);
 	uint64_t at, len;
 	int err;
@@ -373,13 +395,13 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 /* 0 or -errno. */
 static int pin_pieces(struct verbs_device *d, const struct pin *p, struct verbs_pinned *made)
 {
+	unsigned int access = access_of(p->rights) | relaxed(d, p->memory->rights);
 	const struct extent *x;
 	uint64_t at, addr, run;
 
 	for (at = 0; at < p->len; at += run) {
 		run = run_at(d, p->memory, p->off + at, p->len - at, &x, &addr);
-		made->mr[made->n] =
-			mr_make(d, x, addr, run, addr & IOVA_MASK, access_of(p->rights));
+		made->mr[made->n] = mr_make(d, x, addr, run, addr & IOVA_MASK, access);
 		if (!made->mr[made->n])
 			return -errno;
 		made->n++;

@@ -3,6 +3,7 @@
 #ifndef VERBS_DEVICE_H
 #define VERBS_DEVICE_H
 
+#include <errno.h>
 #include "backend/verbs.h"
 #include "test.h"
 
@@ -20,7 +21,8 @@ static struct mr {
 	int live;
 } mrs[CALLS];
 static uint32_t nregs, nderegs;
-static int dereg_fails; /* errno */
+static int dereg_fails;	    /* errno */
+static int refuses_relaxed; /* errno */
 
 static inline struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 				 unsigned int access)
@@ -29,6 +31,10 @@ static inline struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint
 
 	(void)pd;
 	CHECK(nregs < CALLS);
+	if (refuses_relaxed && access & IBV_ACCESS_RELAXED_ORDERING) {
+		errno = refuses_relaxed;
+		return NULL;
+	}
 	*m = (struct mr){.addr = (uintptr_t)addr, .len = len, .iova = iova, .access = access};
 	m->mr.rkey = m->mr.lkey = 100 + nregs++;
 	m->live = 1;
@@ -76,7 +82,7 @@ static inline void begin(uint64_t max_mr_size)
 	e.ep.dev = &d.dev;
 	list_init(&e.keys);
 	nregs = nderegs = 0;
-	dereg_fails = 0;
+	dereg_fails = refuses_relaxed = 0;
 }
 
 static inline struct memory *memory(struct extent *x, uint64_t addr, uint64_t len)

@@ -4,6 +4,8 @@
  * after the device; and what the device does not give back it may be asked for again. */
 #include "verbs_device.h"
 
+#define RELAXED ((unsigned int)IBV_ACCESS_RELAXED_ORDERING)
+
 static void exposures_share(void)
 {
 	struct pin pin = {.off = PAGE, .len = GIB, .rights = URCCL_RIGHT_WRITE};
@@ -18,7 +20,7 @@ static void exposures_share(void)
 	CHECK_EQ(nregs, 1);
 	CHECK_EQ(mrs[0].addr, BASE + PAGE);
 	CHECK_EQ(mrs[0].len, GIB);
-	CHECK_EQ(mrs[0].access, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
+	CHECK_EQ(mrs[0].access & ~RELAXED, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
 	for (i = 0; i < 2; i++) {
 		x[i] = (struct exposure){.ep = &e.ep,
 					 .pin = &pin,
@@ -60,7 +62,7 @@ static void is_dmabuf(void)
 	CHECK_EQ(mrs[1].addr, 7 * PAGE);
 	CHECK_EQ(mrs[1].len, PAGE);
 	CHECK_EQ(mrs[1].iova % PAGE, 0);
-	CHECK_EQ(mrs[1].access, IBV_ACCESS_REMOTE_READ);
+	CHECK_EQ(mrs[1].access & ~RELAXED, IBV_ACCESS_REMOTE_READ);
 	CHECK_EQ(verbs_unpin(&d.dev, &pin), 0);
 	CHECK_EQ(verbs_unreg(&d.dev, &extent), 0);
 	CHECK_EQ(live(), 0);
@@ -93,8 +95,78 @@ static void is_not_given_back(void)
 	free((void *)(uintptr_t)pin.memory);
 }
 
+/* The access that is asked for a region with these rights, for what peers get of it with this one,
+ * and for pages of our own. */
+static void asks(uint32_t rights, uint32_t right, unsigned int own, unsigned int theirs)
+{
+	struct pin pin = {.len = PAGE, .rights = right};
+	struct extent extent;
+	struct memory *m = memory(&extent, BASE, PAGE);
+	struct ibv_mr *mr;
+	void *pages;
+
+	m->rights = extent.rights = rights;
+	pin.memory = m;
+	nregs = 0;
+	CHECK_EQ(verbs_reg(&d.dev, &extent), 0);
+	CHECK_EQ(verbs_pin(&d.dev, &pin), 0);
+	CHECK_EQ(nregs, 2);
+	CHECK_EQ(mrs[0].access, own);
+	CHECK_EQ(mrs[1].access, theirs);
+	pages = verbs_pages(&d, PAGE, IBV_ACCESS_LOCAL_WRITE, &mr);
+	CHECK(pages);
+	CHECK_EQ(mrs[2].access, IBV_ACCESS_LOCAL_WRITE);
+	verbs_pages_free(&d, pages, PAGE, mr);
+	CHECK_EQ(verbs_unpin(&d.dev, &pin), 0);
+	CHECK_EQ(verbs_unreg(&d.dev, &extent), 0);
+	CHECK_EQ(live(), 0);
+	free(m);
+}
+
+/* Data of the program's may come in any order, unless there are words of atomics among them: where
+ * the setting lets it, and where a driver refuses that, in the usual one. */
+static void comes_in_any_order(void)
+{
+	const unsigned int local = IBV_ACCESS_LOCAL_WRITE, read = IBV_ACCESS_REMOTE_READ,
+			   write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	const uint32_t both = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
+
+	begin(0);
+	asks(URCCL_RIGHT_WRITE, URCCL_RIGHT_WRITE, local | RELAXED, write | RELAXED);
+	asks(URCCL_RIGHT_READ, URCCL_RIGHT_READ, local | RELAXED, read | RELAXED);
+	asks(both, URCCL_RIGHT_WRITE, local | RELAXED, write | RELAXED);
+	asks(both | URCCL_RIGHT_ATOMIC, URCCL_RIGHT_WRITE, local, write);
+	refuses_relaxed = EINVAL;
+	asks(URCCL_RIGHT_WRITE, URCCL_RIGHT_WRITE, local, write);
+	refuses_relaxed = EOPNOTSUPP;
+	asks(URCCL_RIGHT_READ, URCCL_RIGHT_READ, local, read);
+	begin(0);
+	d.settings.rdma_relaxed_ordering = URCCL_ALLOW_NO;
+	asks(URCCL_RIGHT_WRITE, URCCL_RIGHT_WRITE, local, write);
+	begin(0);
+	d.settings.rdma_relaxed_ordering = URCCL_ALLOW_YES;
+	asks(URCCL_RIGHT_WRITE, URCCL_RIGHT_WRITE, local | RELAXED, write | RELAXED);
+}
+
+/* What is refused for another reason is not asked for twice, and what a device cannot have is told
+ * as before. */
+static void fails_as_before(void)
+{
+	struct extent extent;
+	struct memory *m;
+
+	begin(0);
+	m = memory(&extent, BASE, PAGE);
+	refuses_relaxed = ENOMEM;
+	CHECK_EQ(verbs_reg(&d.dev, &extent), -ENOMEM);
+	CHECK_EQ(nregs, 0);
+	free(m);
+}
+
 int main(void)
 {
+	comes_in_any_order();
+	fails_as_before();
 	exposures_share();
 	is_not_given_back();
 	is_dmabuf();

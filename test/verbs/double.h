@@ -15,7 +15,8 @@
  * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions. With
  * posted=1 what is written to a dma-buf is acknowledged and not there: a READ of the same region
  * pushes it, as on the way to a GPU, and nothing else does. With posted=2 it is so of all memory:
- * a READ of any of the host's pushes what that device wrote to the host's.
+ * a READ of any of the host's pushes what that device wrote to the host's. Of a region with
+ * IBV_ACCESS_RELAXED_ORDERING what was written last is there first then.
  */
 #ifndef DOUBLE_H
 #define DOUBLE_H

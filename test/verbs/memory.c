@@ -4,14 +4,14 @@
 #include <sys/mman.h>
 #include "double.h"
 
-/* What is on its way, oldest first. */
+/* What is on its way, as it lands: oldest first, but what may come in any order overtakes all. */
 static struct posted {
 	struct posted *next;
 	const struct region *region;
 	uint8_t *to;
 	uint32_t len;
 	uint8_t bytes[];
-} *posted, **posted_end = &posted;
+} * posted, **posted_end = &posted;
 
 static struct region *regions[MRS];
 static uint8_t uses[MRS];
@@ -108,7 +108,6 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	return add(r);
 }
 
-/* In the order in which it came. */
 static void land(const struct region *r, const struct ibv_pd *pd)
 {
 	struct posted **at, *p;
@@ -164,6 +163,11 @@ uint8_t *region_post(uint32_t key, uint8_t *at, uint32_t len)
 	p = malloc(sizeof(*p) + len);
 	MUST(p);
 	*p = (struct posted){.region = r, .to = at, .len = len};
+	if (r->access & IBV_ACCESS_RELAXED_ORDERING && posted) {
+		p->next = posted;
+		posted = p;
+		return p->bytes;
+	}
 	*posted_end = p;
 	posted_end = &p->next;
 	return p->bytes;
