@@ -114,7 +114,15 @@ enum chunk_flags {
 	CHUNK_UNFLUSHED = 1 << 6,	/* out: bytes went to memory of another device, there or
 					 * here, which may not have them yet: what proves them
 					 * placed does so of the host's memory alone */
+	CHUNK_CODED = 1 << 7,		/* out, with an error: scratch[0] is its device_code() */
 };
+
+/* What a device calls an error: the status of its completion and the vendor's own code, above an
+ * errno that it is told with. 0: it calls it nothing. */
+static inline uint64_t device_code(uint16_t status, uint32_t vendor)
+{
+	return (uint64_t)vendor << 32 | (uint32_t)status << 16;
+}
 
 /* A remote's key as import resolved it; what is in it is the backend's affair. */
 struct rkey {
@@ -140,7 +148,7 @@ struct chunk {
 	const struct memory *memory;	/* the region that holds them; NULL for SEND */
 	const struct rkey *key;		/* READ, WRITE, FLUSH: of the remote; FLUSH: or NULL */
 	uint64_t off;			/* in what the key covers; FLUSH: 0 */
-	uint64_t scratch[2];		/* the backend's */
+	uint64_t scratch[2];		/* the backend's; CHUNK_CODED */
 	void *op;			/* the engine's */
 	uint32_t seg;			/* the engine's */
 	uint8_t taken;			/* the engine's: a device has it */
@@ -185,8 +193,9 @@ enum event_type {
 	EVENT_MESSAGE,			/* data, len: from ep's peer, valid until the next poll
 					 * of the device */
 	EVENT_UP,			/* ep may post: both ends are there */
-	EVENT_DOWN,			/* ep is broken or never came up, res says why; its
-					 * chunks come out, then call ep_close */
+	EVENT_DOWN,			/* ep is broken or never came up, res says why, and code
+					 * what its device does; its chunks come out, then call
+					 * ep_close */
 	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and
 					 * may be freed */
 };
@@ -198,7 +207,10 @@ struct event {
 		struct chunk *chunk;
 		struct ep *ep;
 	};
-	const void *data;
+	union {
+		const void *data;
+		uint64_t code;
+	};
 	uint32_t len;
 };
 

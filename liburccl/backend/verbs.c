@@ -303,6 +303,9 @@ static void completion(struct verbs_device *d, const struct ibv_wc *wc)
 
 	if (!w)
 		return;
+	/* What is flushed came after it. */
+	if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR && !w->code)
+		w->code = device_code((uint16_t)wc->status, wc->vendor_err);
 	if (name & VERBS_IS_RECEIVE)
 		receive_done(w, name & VERBS_NUMBER, wc);
 	else

@@ -212,6 +212,7 @@ struct verbs_way {
 	/* acked when it was last looked at, and since when it is that */
 	uint32_t seen;
 	uint64_t seen_ns;
+	uint64_t code;			/* of the error that broke it: device_code() */
 	uint8_t failing;		/* in error */
 	uint8_t erred;			/* a completion said so: all behind it have their own */
 };

@@ -169,7 +169,11 @@ static void tell(struct verbs_ep *e, enum verbs_news news)
 
 static void give(struct event *event, struct verbs_ep *e, uint32_t type, int res)
 {
+	uint32_t i;
+
 	*event = (struct event){.type = type, .res = res, .ep = &e->ep};
+	for (i = 0; i < WAYS && !event->code; i++)
+		event->code = e->way[i].code;
 }
 
 static void forget(struct verbs_ep *e)

@@ -439,12 +439,17 @@ void verbs_ring_kick(struct verbs_ep *e)
  * left none, but those before it were no more than acknowledged. */
 static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 {
-	int quiet = !res || (res == -EACCES && !c->scratch[0]) || c->kind != CHUNK_WRITE;
+	const struct verbs_way *w = way_of(e, c);
+	int quiet = !res || (res == -EACCES && !c->scratch[0]) || c->kind != CHUNK_WRITE, coded;
 
 	if (c->kind == CHUNK_WRITE && kind_of(c) == SLOT_ACKED && !res)
 		quiet = 0;
+	coded = res && res != -ECONNRESET && res != -ECANCELED && w->code;
+	if (coded)
+		c->scratch[0] = w->code;
 	verbs_out(verbs_ep_device(e), c, res,
-		  (quiet ? CHUNK_QUIET : 0) | (res == -EACCES ? CHUNK_REFUSED : 0) |
+		  (quiet ? CHUNK_QUIET : 0) | (coded ? CHUNK_CODED : 0) |
+			  (res == -EACCES ? CHUNK_REFUSED : 0) |
 			  (c->scratch[1] ? CHUNK_UNFLUSHED : 0));
 }
 

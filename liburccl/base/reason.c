@@ -103,6 +103,15 @@ static void text_of_many(struct sentence *t, const uint64_t arg[3])
 			 (unsigned int)(arg[2] >> 48));
 }
 
+/* backend.h's device_code() above it. */
+static void text_device(struct sentence *t, uint64_t arg)
+{
+	text_errno(t, arg & 0xffff);
+	if (arg >> 16)
+		text_add(&t->text, ", status %u and the vendor's code 0x%x",
+			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32));
+}
+
 #define RAILS_TOLD 3u
 #define RAIL_BITS  21u
 #define ERROR_BITS 13u /* of them: libfabric has codes of its own behind those of the system */
@@ -172,6 +181,9 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 		return;
 	case 'e':
 		text_errno(t, arg);
+		return;
+	case 'd':
+		text_device(t, arg);
 		return;
 	case 'v':
 		text_add(&t->text, "ours are %u to %u, the peer's %u to %u",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
- * sign by name, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
+ * sign by name, %d one in the low half of 32 bits with what its device calls it above, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
  * transports by bit, %i an interface by its index, %p errors of rails, %v two ranges of
  * versions, %g what getaddrinfo() said. %a is an address: the first two figures, with the port in
  * the low half of the third; %h the errno in its high half. */
@@ -138,9 +138,9 @@ REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be plac
 			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
-REASON(DEVICE,		"the device gave %e; %u of %u bytes were known to be placed. Try again, and if it "
+REASON(DEVICE,		"the device gave %d; %u of %u bytes were known to be placed. Try again, and if it "
 			"stays connect anew; urccl_dump() shows the connection")
-REASON(DEVICE_LONG,	"the device gave %e; %u bytes of %u segments were known to be placed. Try again, "
+REASON(DEVICE_LONG,	"the device gave %d; %u bytes of %u segments were known to be placed. Try again, "
 			"and if it stays connect anew; urccl_dump() shows the connection")
 REASON(CHECKSUM,	"the %u bytes that came are not those that were sent: their checksums differ. "
 			"Memory that is written while it moves does that too; else look for a device "

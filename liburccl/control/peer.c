@@ -431,6 +431,8 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 		peer_down(c, p, err, reason, arg, 0);
 		return;
 	}
+	if (arg)
+		log_device(c, p, path, arg);
 	if (p->stays && p->stage == STAGE_UP && !p->leaving && p->heat < HEAT_COLD) {
 		rails_broke(c, path, err);
 		return;

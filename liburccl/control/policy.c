@@ -81,6 +81,21 @@ void log_rail(const struct control *c, const struct peer *p, uint32_t transport,
 		 transport_name(transport), err ? strerrordesc_np(-err) : "given back");
 }
 
+void log_device(const struct control *c, const struct peer *p, const struct path *path,
+		uint64_t code)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_INFO))
+		return;
+	addr_text(&p->remote, name, sizeof(name));
+	log_text(&c->log, URCCL_LOG_INFO,
+		 "peer %s: rail %u of transport %s: its device says status %u and the vendor's code "
+		 "0x%x",
+		 name, path->rail.number, transport_name(path_transport(path)),
+		 (unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
+}
+
 void log_heat(const struct control *c, const struct peer *p)
 {
 	char name[80];

@@ -282,6 +282,9 @@ void log_peer_up(const struct control *c, const struct peer *p);
 void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
 		   int graceful);
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
+/* What its device calls it: device_code(). */
+void log_device(const struct control *c, const struct peer *p, const struct path *path,
+		uint64_t code);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */

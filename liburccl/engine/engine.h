@@ -100,7 +100,7 @@ enum control_req_type {
 			 each part */
 	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow, and
 			     * RAIL_FENCED where the peer replays. With reason and arg[0]: the
-			     * peer is given up for that */
+			     * peer is given up for that; else arg[0] is a device_code() */
 	CONTROL_AWAITED,    /* handle: the peer has been awaited for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: how many, rights. Back: handle */
 	CONTROL_UNREGISTER, /* handle */

@@ -272,7 +272,7 @@ void flush_out(struct engine *e, struct chunk *c)
 			proved(op, rail);
 		} else {
 			op_set_state(op, OP_MOVING);
-			op_fail_device(op, c->res);
+			op_fail_device(op, c->res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
 			op_check(op);
 		}
 	}

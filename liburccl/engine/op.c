@@ -303,9 +303,9 @@ static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason
 		stop(op, res, reason, figure, placed, asked(op));
 }
 
-void op_fail_device(struct op *op, int res)
+void op_fail_device(struct op *op, int res, uint64_t code)
 {
-	fail_midway(op, res, REASON_DEVICE, REASON_DEVICE_LONG, (uint64_t)-res);
+	fail_midway(op, res, REASON_DEVICE, REASON_DEVICE_LONG, (uint64_t)-res | code);
 }
 
 void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg)

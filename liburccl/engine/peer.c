@@ -309,14 +309,14 @@ static void rail_report(struct engine *e, struct rail *rail, int res, uint32_t r
 	control_ask(e, &rail->down);
 }
 
-static void rail_down(struct engine *e, struct rail *rail, int res)
+static void rail_down(struct engine *e, struct rail *rail, int res, uint64_t code)
 {
 	rail_broke(e, rail, res);
 	if (rail->connecting) {
 		rail_missed(e, rail, res);
 		rail_done(&rail->connecting, res);
 	} else {
-		rail_report(e, rail, res, REASON_NONE, 0);
+		rail_report(e, rail, res, REASON_NONE, code);
 	}
 }
 
@@ -348,7 +348,7 @@ void rail_event(struct engine *e, const struct event *ev)
 		rail_joined(e, rail);
 		break;
 	case EVENT_DOWN:
-		rail_down(e, rail, ev->res);
+		rail_down(e, rail, ev->res, ev->code);
 		break;
 	case EVENT_CLOSED:
 		rail->closed = 1;

@@ -526,7 +526,8 @@ static inline uint32_t op_run_ready(struct engine *e)
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 __attribute__((cold)) void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
 				   uint64_t c);
-__attribute__((cold)) void op_fail_device(struct op *op, int res); /* says what was placed */
+__attribute__((cold)) void op_fail_device(struct op *op, int res,
+					   uint64_t code); /* says what was placed */
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* from outside; nothing if decided */
 void op_hurry(struct op *op); /* stopped, and a call waits: its deadline is soon */

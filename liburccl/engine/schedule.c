@@ -446,6 +446,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 	int undone = c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c);
 	struct op *op = c->op;
 	uint32_t seg = c->seg, flags = c->flags, len = c->len;
+	uint64_t code = c->scratch[0];
 	const void *local = c->local;
 	int res = c->res;
 
@@ -482,7 +483,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		else if (res == -EILSEQ)
 			op_fail(op, -ECONNRESET, REASON_PEER_GARBLED, 0, 0, 0);
 		else
-			op_fail_device(op, res);
+			op_fail_device(op, res, flags & CHUNK_CODED ? code : 0);
 	}
 	op_check(op);
 }

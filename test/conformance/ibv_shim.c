@@ -19,7 +19,8 @@
  *	mute=N		the N-th queue pair, from 0 on, of each three never completes a request
  *	sge_rd=N	pieces of memory that a READ may name
  *	fail=N:STATUS	the N-th completion of a READ or WRITE has this status (enum
- *			ibv_wc_status), and its queue pair is in error
+ *			ibv_wc_status) and 0x8a as its vendor's code, and its queue pair is in
+ *			error
  *	kill=N:DEVICE	every N-th post of this device kills its queue pair, which goes into error
  *	opaque=1	memory that cannot be read is registered all the same, as that of a GPU
  *			is: peers see bytes of 0x5a there
@@ -271,6 +272,7 @@ static void fail_one(struct ibv_wc *wc)
 		return;
 	shim.failed = wc->qp_num;
 	wc->status = (enum ibv_wc_status)strtol(shim.status, NULL, 0);
+	wc->vendor_err = 0x8a;
 	REAL(ibv_modify_qp)(qp, &attr, IBV_QP_STATE);
 }
 
