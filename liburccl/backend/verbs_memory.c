@@ -6,11 +6,17 @@
  * once more, with the range and rights of an advert and no more: a pin, which all who were given
  * that advert share. It is taken back by ibv_dereg_mr(), after which the device lets nothing in,
  * not even the rest of a WRITE that was half received. Both take as long as there are pages, so
- * that no engine's thread does either. (A memory window would cost less where much memory is
- * exposed again and again. But its end need not stop a WRITE that has begun: rxe looks a window up
- * at a message's first packet alone.) Keys are of the protection domain: who guesses one of another
+ * that no engine's thread does either. Keys are of the protection domain: who guesses one of another
  * ep's 32-bit keys is let in as that ep would be. Devices choose them, mlx5 and rxe with a part
  * that changes at each use.
+ *
+ * Memory windows are not used. They would spare pinning the bytes once more where an advert covers
+ * part of a region or gives fewer rights, which is done once for all peers and off the engine's
+ * thread. But the end of a window need not stop a WRITE that has begun: rxe looks a window up at a
+ * message's first packet alone. And a window is bound by a request on a queue pair, and takes
+ * effect with its completion: what all peers share would hang on the path to one of them, which may
+ * break before, after, or in between. Not every device has them, so that regions would stay beside
+ * them.
  *
  * Peers do not learn addresses: a piece begins at its address modulo 1 GiB, so that the device can
  * use pages as large as the memory has.
@@ -50,9 +56,8 @@ struct verbs_pinned {
 
 /* ---- registering ---- */
 
-/* A part of memory that the extent describes. NULL: errno says why. */
-static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
-			      uint64_t len, uint64_t iova, unsigned int access)
+static struct ibv_mr *mr_ask(struct verbs_device *d, const struct extent *x, uint64_t addr,
+			     uint64_t len, uint64_t iova, unsigned int access)
 {
 	struct ibv_mr *mr;
 

@@ -9,6 +9,11 @@
  * the sender's memory would need no receive, but no completion would wake a sender that sleeps for
  * want of credit.)
  *
+ * A WRITE_WITH_IMM into a slot of the receiver's would do no more than a SEND: it uses up a posted
+ * receive as well, and so needs the same credits; it has to be numbered and looked at likewise; and
+ * it would have peers write by a key to memory that the engine reads meanwhile, where a receive's
+ * place is the device's until its completion, of the receiver's choice, and bounds the length.
+ *
  * A message: type u8, flags u8, length u16, credits u16, 0 u16, CRC32C of its bytes u32, 0 u32;
  * then its bytes. Little-endian.
  */

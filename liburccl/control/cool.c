@@ -15,6 +15,12 @@
  * transport shows what a peer reads and writes here by itself, so one that does says no as long as
  * it does; and where it did since it was last asked, which is idle_after_ms ago for who goes by
  * that.
+ *
+ * A peer begins with a data path all the same, also where that costs devices queue pairs. CONNECT
+ * says that the transport reaches the peer, or why none does, which no exchange of addresses shows.
+ * A path that is there moves bytes while the process at its other end is stopped, or its INLINE
+ * program does something else; one that is to be made waits for both. And what a device has too
+ * little of is told to who connects, and not to an entry that meets it under its deadline.
  */
 #include "control/private.h"
 
