@@ -3,7 +3,8 @@
  * Reliable queue pairs between two processes, each on an RDMA device: writes and reads by size,
  * depth and queue pairs, one doorbell for each or for a chain; one inline write to its completion,
  * the same with a read of one byte behind it, which proves that it was placed; and a ping-pong of
- * writes with an immediate. Both ends spin on their completion queues.
+ * writes with an immediate, in which each may be acknowledged by one of its own. Both ends spin on
+ * their completion queues.
  */
 #include "verbs.h"
 
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { GO_ON = 0, STOP = 1 }; /* what an immediate says */
+enum { GO_ON = 0, STOP = 1, TAKEN = 2 }; /* what an immediate says */
 
 struct mode {
 	const char *name;
@@ -25,6 +26,7 @@ struct mode {
 	enum ibv_wr_opcode op;
 	uint64_t size;
 	uint32_t depth, chain;
+	int acks; /* a word is acknowledged when it comes, before it is answered */
 };
 
 static struct raw_options options;
@@ -288,13 +290,22 @@ static void placed(struct report *r, struct link *l, const struct mode *m)
 
 /* ---- there and back ---- */
 
-/* In a ping-pong no receive can complete while one's own word is yet to be sent. */
+/* In a ping-pong no word can come while one's own is yet to be sent; the other's acknowledgement
+ * can. */
 static void wait_sent(struct link *l, uint32_t *sent)
 {
 	struct ibv_wc wc;
 
-	while (*sent)
-		*sent -= (uint32_t)link_poll(l, &wc);
+	while (*sent) {
+		if (!link_poll(l, &wc))
+			continue;
+		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+			--*sent;
+		else if (wc.imm_data == TAKEN)
+			link_receive(l);
+		else
+			bench_die("a word came too soon");
+	}
 }
 
 static void send_word(struct link *l, const struct mode *m, uint32_t word, uint32_t *sent)
@@ -310,18 +321,23 @@ static void send_word(struct link *l, const struct mode *m, uint32_t word, uint3
 	++*sent;
 }
 
-static uint32_t wait_word(struct link *l, uint32_t *sent)
+static uint32_t wait_word(struct link *l, const struct mode *m, uint32_t *sent)
 {
 	struct ibv_wc wc;
 
 	for (;;) {
 		if (!link_poll(l, &wc))
 			continue;
-		if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-			link_receive(l);
-			return wc.imm_data;
+		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+			--*sent;
+			continue;
 		}
-		--*sent;
+		link_receive(l);
+		if (wc.imm_data == TAKEN)
+			continue;
+		if (m->acks)
+			send_word(l, m, TAKEN, sent);
+		return wc.imm_data;
 	}
 }
 
@@ -329,7 +345,7 @@ static void answer(struct link *l, const struct mode *m)
 {
 	uint32_t sent = 0;
 
-	while (wait_word(l, &sent) == GO_ON)
+	while (wait_word(l, m, &sent) == GO_ON)
 		send_word(l, m, GO_ON, &sent);
 	wait_sent(l, &sent);
 }
@@ -344,13 +360,13 @@ static void there_and_back(struct report *r, struct link *l, const struct mode *
 		bench_die("out of memory");
 	for (warm = 0; warm < 100; warm++) {
 		send_word(l, m, GO_ON, &sent);
-		wait_word(l, &sent);
+		wait_word(l, m, &sent);
 	}
 	start = now = bench_now();
 	while ((double)(now - start) < options.seconds * 1e9) {
 		before = now;
 		send_word(l, m, GO_ON, &sent);
-		wait_word(l, &sent);
+		wait_word(l, m, &sent);
 		now = bench_now();
 		hist_add(hist, now - before);
 	}
@@ -361,14 +377,15 @@ static void there_and_back(struct report *r, struct link *l, const struct mode *
 }
 
 static const struct mode modes[] = {
-	{"write", many, IBV_WR_RDMA_WRITE, 65536, 32, 1},
-	{"read", many, IBV_WR_RDMA_READ, 65536, 32, 1},
-	{"single", many, IBV_WR_RDMA_WRITE, 64, 128, 1},
-	{"chain", many, IBV_WR_RDMA_WRITE, 64, 128, 32},
-	{"blocks", many, IBV_WR_RDMA_WRITE, 4096, 128, 128},
-	{"latency", latency, IBV_WR_RDMA_WRITE, 8, 2, 1},
-	{"placed", placed, IBV_WR_RDMA_WRITE, 8, 4, 1},
-	{"imm", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1},
+	{"write", many, IBV_WR_RDMA_WRITE, 65536, 32, 1, 0},
+	{"read", many, IBV_WR_RDMA_READ, 65536, 32, 1, 0},
+	{"single", many, IBV_WR_RDMA_WRITE, 64, 128, 1, 0},
+	{"chain", many, IBV_WR_RDMA_WRITE, 64, 128, 32, 0},
+	{"blocks", many, IBV_WR_RDMA_WRITE, 4096, 128, 128, 0},
+	{"latency", latency, IBV_WR_RDMA_WRITE, 8, 2, 1, 0},
+	{"placed", placed, IBV_WR_RDMA_WRITE, 8, 4, 1, 0},
+	{"imm", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1, 0},
+	{"imm_acked", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1, 1},
 };
 
 int main(int argc, char **argv)
@@ -381,7 +398,8 @@ int main(int argc, char **argv)
 		"raw_verbs: reliable queue pairs between two processes\n"
 		"(--mode write|read: of 64 KiB; single|chain: of 64 bytes, a doorbell each or\n"
 		"for 32; blocks: 128 of 4 KiB for one; latency: one inline, to its completion;\n"
-		"placed: with a read of one byte behind it; imm: ping-pong of immediates)");
+		"placed: with a read of one byte behind it; imm: ping-pong of immediates;\n"
+		"imm_acked: each of them acknowledged by another)");
 	options.span = options.span ? options.span : 4u << 20;
 	report_open(&report, "raw_verbs", options.json);
 	report_setting(&report, "device", "%s", options.device ? options.device : "the first two");
