@@ -16,22 +16,23 @@
  *    this processor: which can do that with memory of the host's and no other. A GPU's may be
  *    registered by its address alone (nvidia_peermem); it is mapped there without any rights.
  *  - An acknowledgement of a WRITE says that the peer's device has its bytes, not that memory has
- *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and its
- *    own request to the memory does not pass the WRITE's (PCI Express base specification, 2.4.1:
- *    a read request stays behind posted writes, relaxed-ordered ones too). So one READ of one byte
- *    proves all WRITEs before it: verbs_ring.c. What holds a request up is what goes the same way:
- *    to memory of another device, as a GPU's is, the NIC may still be writing when the host's memory
- *    answers, so that WRITEs there have a READ from there besides.
+ *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and
+ *    its own request to the memory does not pass the WRITE's (PCI Express base specification,
+ *    2.4.1: a read request stays behind posted writes, relaxed-ordered ones too). So one READ of
+ *    one byte proves all WRITEs before it: verbs_ring.c. What holds a request up is what goes the
+ *    same way: to memory of another device, as a GPU's is, the NIC may still be writing when the
+ *    host's memory answers, so that WRITEs there have a READ from there besides.
  *  - Bytes of the program may reach memory in any order (IBV_ACCESS_RELAXED_ORDERING): a posted
- *    write with that attribute may pass others. Nothing here goes by their order among each other,
- *    and what follows them does not pass them, as the attribute counts of what would pass and not of
- *    what would be passed (the same table). The READ that proves is a read request, which that
- *    attribute never lets pass a posted write (P4); a notification goes when what it follows is
- *    proved (P5); a completion, and a message's bytes, are posted writes without it, as completion
- *    queues and our own pages do not have it, so that whoever sees the completion of a READ sees its
- *    bytes, and those of an ended queue pair land no more (P2; ibv_reg_mr(3) promises the same of
- *    all completions). Memory with words of atomics does without: its owner's processor reads and
- *    writes these meanwhile. rdma_relaxed_ordering=no leaves it out everywhere.
+ *    write with that attribute may pass others. Nothing here goes by their order among each
+ *    other, and what follows them does not pass them, as the attribute counts of what would pass
+ *    and not of what would be passed (the same table). The READ that proves is a read request,
+ *    which that attribute never lets pass a posted write (P4); a notification goes when what it
+ *    follows is proved (P5); a completion, and a message's bytes, are posted writes without it,
+ *    as completion queues and our own pages do not have it, so that whoever sees the completion
+ *    of a READ sees its bytes, and those of an ended queue pair land no more (P2; ibv_reg_mr(3)
+ *    promises the same of all completions). Memory with words of atomics does without: its
+ *    owner's processor reads and writes these meanwhile. rdma_relaxed_ordering=no leaves it out
+ *    everywhere.
  *  - A queue pair in error stays so. One refused access, or one request taken back, ends all three
  *    ways, and with them the ep: EVENT_DOWN. What was under way and is not done comes out with
  *    -ECONNRESET.

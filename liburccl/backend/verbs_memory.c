@@ -6,9 +6,9 @@
  * once more, with the range and rights of an advert and no more: a pin, which all who were given
  * that advert share. It is taken back by ibv_dereg_mr(), after which the device lets nothing in,
  * not even the rest of a WRITE that was half received. Both take as long as there are pages, so
- * that no engine's thread does either. Keys are of the protection domain: who guesses one of another
- * ep's 32-bit keys is let in as that ep would be. Devices choose them, mlx5 and rxe with a part
- * that changes at each use.
+ * that no engine's thread does either. Keys are of the protection domain: who guesses one of
+ * another ep's 32-bit keys is let in as that ep would be. Devices choose them, mlx5 and rxe with a
+ * part that changes at each use.
  *
  * Memory windows are not used. They would spare pinning the bytes once more where an advert covers
  * part of a region or gives fewer rights, which is done once for all peers and off the engine's

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
- * sign by name, %d one in the low half of 32 bits with what its device calls it above, %l likewise, of this process and with the limit it met, %o an opcode by name, %t
- * transports by bit, %i an interface by its index, %p errors of rails, %v two ranges of
- * versions, %g what getaddrinfo() said. %a is an address: the first two figures, with the port in
- * the low half of the third; %h the errno in its high half. */
+ * sign by name, %l likewise, of this process and with the limit it met, %d one of 16 bits with
+ * what its device calls it above, %o an opcode by name, %t transports by bit, %i an interface by
+ * its index, %p errors of rails, %v two ranges of versions, %g what getaddrinfo() said. %a is an
+ * address: the first two figures, with the port in the low half of the third; %h the errno in its
+ * high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
