@@ -90,10 +90,17 @@ static void turns(uint32_t n)
 /* All that it waits for is over now. */
 static void hurry(void)
 {
-	struct list *pos;
+	struct heap now = {0};
+	struct heap_node *n;
 
-	list_for_each(pos, &c->alarms)
-		list_entry(pos, struct alarm, link)->at = 0;
+	while ((n = heap_first(&c->alarms))) {
+		heap_del(n);
+		heap_add(&now, n, 0);
+	}
+	while ((n = heap_first(&now))) {
+		heap_del(n);
+		heap_add(&c->alarms, n, 0);
+	}
 }
 
 static void add_ring(void)
