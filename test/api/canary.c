@@ -3,15 +3,16 @@
  * Large writes and reads are stopped at a random moment, by CANCEL or by their deadline. From the
  * terminal CQE on our buffer is ours, and with REMOTE_QUIET the peer's is the peer's: both are
  * scribbled on, watched, and must not change; nor must what was scribbled here turn up there. What
- * is scribbled is what the next round moves, each time a byte that no recent round had. The peer lives and answers: its memory is proved to be quiet each time, and each outcome is in time
- * and comes with its end, unless the machine was late by then.
+ * is scribbled is what the next round moves, each time a byte that no recent round had. The peer
+ * lives and answers: its memory is proved to be quiet each time, and each outcome is in time and
+ * comes with its end, unless the machine was late by then.
  *
  *	canary [what pair.h takes] [--rounds=N] [--bytes=N] [--count] [--fold=N]
  *
- * The seed is printed; --seed runs it again. With --count, for runs beside other work, what was late
- * or not proved in time is counted and not judged; a byte that changed is. With --fold both buffers
- * are N bytes that are mapped again and again, in the processor's cache: a byte that is late at any
- * of their addresses is seen among them.
+ * The seed is printed; --seed runs it again. With --count, for runs beside other work, what was
+ * late or not proved in time is counted and not judged; a byte that changed is. With --fold both
+ * buffers are N bytes that are mapped again and again, in the processor's cache: a byte that is
+ * late at any of their addresses is seen among them.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
