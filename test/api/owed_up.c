@@ -10,6 +10,16 @@ static struct pair p;
 static struct side c; /* another peer of a; its handle is a's */
 static uint32_t ended, lost;
 
+/* With threads more entries fail behind it than have a record before this one takes it. */
+static void check_why(const struct urccl_cqe *cqe)
+{
+	char why[512];
+
+	CHECK_GE(urccl_explain(p.a.ctx, cqe, why, sizeof(why)), 10);
+	if (p.params.flags & URCCL_OPEN_INLINE || !strstr(why, "its record is gone"))
+		CHECK_SAYS(why, "notifications");
+}
+
 static void take(void)
 {
 	struct urccl_cqe cqe;
@@ -17,7 +27,7 @@ static void take(void)
 	while (side_take_within(&p.a, NULL, 0, &cqe, NULL)) {
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_LOST) {
 			CHECK_EQ(cqe.res, -ECONNRESET);
-			check_sentence(&p.a, &cqe, "notifications");
+			check_why(&cqe);
 			lost++;
 		} else if (!(cqe.flags & URCCL_CQE_MORE)) {
 			CHECK(cqe.res == -ETIMEDOUT || cqe.res == -ECONNRESET || cqe.res == 0);
