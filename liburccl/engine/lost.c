@@ -27,12 +27,6 @@ void peer_events_drop(struct engine *e, struct engine_peer *p, int res)
 void peer_lost(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_peer *p = cmd->peer;
-	struct failure f = {.reason = cmd->reason,
-			    .res = cmd->cause,
-			    .peer = p->handle,
-			    .segment = UINT32_MAX,
-			    .opcode = URCCL_OP_WATCH,
-			    .arg = {cmd->arg}};
 
 	p->lost_untold = p->state == PEER_UP || p->state == PEER_COLD || p->handle_told;
 	if (!p->lost_untold)
@@ -44,7 +38,6 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 			      : cmd->cause;
 	p->lost_reason = cmd->reason;
 	p->lost_arg = cmd->arg;
-	p->lost_detail = p->lost_res ? failures_add(&e->failures, &f) : 0;
 	p->state = PEER_LOSING;
 	owed_drop(p); /* LOST stands for them */
 	tell_peer(p);

@@ -382,6 +382,19 @@ static int deliver_note(struct engine_peer *p, struct op *w, struct parked_note 
 	return 1;
 }
 
+/* Written only now: its entries that failed meanwhile may have used up all records. */
+static uint32_t lost_record(const struct engine_peer *p)
+{
+	struct failure f = {.reason = p->lost_reason,
+			    .res = p->lost_cause,
+			    .peer = p->handle,
+			    .segment = UINT32_MAX,
+			    .opcode = URCCL_OP_WATCH,
+			    .arg = {p->lost_arg}};
+
+	return p->lost_res ? failures_add(&p->engine->failures, &f) : 0;
+}
+
 static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w,
 		      uint32_t more)
 {
@@ -390,7 +403,7 @@ static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, const 
 	cqe->flags = URCCL_KIND_LOST | more;
 	cqe->peer = p->handle;
 	cqe->fail.segment = UINT32_MAX;
-	cqe->fail.detail = p->lost_detail;
+	cqe->fail.detail = lost_record(p);
 }
 
 /* LOST is the end of a WATCH of that peer, and an event of a WATCH of all. 1: posted. */

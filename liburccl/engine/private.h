@@ -321,7 +321,7 @@ struct engine_peer {
 	struct op *watch;
 	struct list pending_link; /* in the engine's list of peers with something to tell */
 	int64_t lost_res;
-	uint32_t lost_detail, lost_reason;
+	uint32_t lost_reason;
 	uint64_t lost_arg;
 	int32_t lost_cause;   /* what its entries end with */
 	uint64_t lost_ns;     /* since when */
