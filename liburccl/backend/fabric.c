@@ -12,7 +12,8 @@
 #define PREFIX	    "fabric:"
 #define RETRY_NS    (1 * NSEC_PER_MSEC)
 #define TICK_NS	    (10 * NSEC_PER_MSEC)
-#define TALK_PART   4u /* of the time, one is talk's where all spins */
+#define TALK_PART   4u /* of the time, one is talk's where all spins, and a look counts */
+#define TALK_LOOK   (50 * NSEC_PER_USEC) /* as so long at most, however long we were away */
 
 /* ---- the device ---- */
 
@@ -371,13 +372,15 @@ static void wake_up(struct fabric_device *d)
  * nothing comes by it. Of providers that look at memory that is every other time. */
 static void talk_look(struct fabric_device *d, int woken)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), took;
 
 	if (!woken && now < d->talk_ns)
 		return;
 	d->talk_ns = 0;
-	if (!fabric_talk_poll(d))
-		d->talk_ns = now + TALK_PART * (clock_ns() - now);
+	if (fabric_talk_poll(d))
+		return;
+	took = clock_ns() - now;
+	d->talk_ns = now + TALK_PART * (took < TALK_LOOK ? took : TALK_LOOK);
 }
 
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)

@@ -79,18 +79,22 @@ static void *obj_new(size_t size, size_t fclass)
 	return fid;
 }
 
+/* As many as are asked for, up to one that failed: whoever gets fewer may take that for all. */
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t n)
 {
 	struct queue *q = container_of(fid, struct queue, fid);
+	struct fi_cq_msg_entry *to = buf;
+	size_t k;
 
-	if (!q->n || q->failed[0])
-		return q->n ? -FI_EAVAIL : -FI_EAGAIN;
-	(void)n;
-	memcpy(buf, &q->done[0], sizeof(q->done[0]));
-	q->n--;
-	memmove(q->done, q->done + 1, q->n * sizeof(q->done[0]));
-	memmove(q->failed, q->failed + 1, q->n * sizeof(q->failed[0]));
-	return 1;
+	if (q->n && q->failed[0])
+		return -FI_EAVAIL;
+	for (k = 0; k < n && q->n && !q->failed[0]; k++) {
+		to[k] = q->done[0];
+		q->n--;
+		memmove(q->done, q->done + 1, q->n * sizeof(q->done[0]));
+		memmove(q->failed, q->failed + 1, q->n * sizeof(q->failed[0]));
+	}
+	return k ? (ssize_t)k : -FI_EAGAIN;
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
