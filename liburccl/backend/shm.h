@@ -360,6 +360,7 @@ struct shm_ep {
 	struct list waiting;		/* likewise */
 	uint8_t state;			/* enum shm_state */
 	uint8_t active;
+	uint8_t refused;		/* times that the door was shut behind our hello */
 	uint8_t version;		/* that both sides speak */
 	uint8_t owed;			/* events to tell: 1 << enum event_type */
 	uint8_t announced;		/* our asleep word was set and not yet taken back */

@@ -11,6 +11,7 @@
 
 #define RECORDS_AT_ONCE 64u /* that one peer may have us read before others get their turn */
 #define TICK_NS		(20 * NSEC_PER_MSEC)
+#define REFUSED_MAX	8u /* hellos at a door that is shut */
 
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 {
@@ -253,6 +254,23 @@ static int on_record(struct shm_ep *e)
 	return -EPROTO;
 }
 
+/* With the next tick. */
+static void dial_again(struct shm_ep *e)
+{
+	link_drop(e);
+	shm_cma_close(e);
+	shm_pages_drop(&e->pages);
+	shm_wait_tick(e);
+}
+
+/* A crowd may have been at the door, and our hello on its way when we were taken for one of those
+ * who say nothing; who is refused for what it says is so each time. */
+static int was_shut_out(struct shm_ep *e, int err)
+{
+	return err == -ECONNRESET && e->state == SHM_MEETING && e->active &&
+	       e->refused++ < REFUSED_MAX;
+}
+
 void shm_link_recv(struct shm_ep *e)
 {
 	uint32_t i;
@@ -271,7 +289,9 @@ void shm_link_recv(struct shm_ep *e)
 		e->in.fd = -1;
 		e->in.got = 0;
 	}
-	if (err)
+	if (err && was_shut_out(e, err))
+		dial_again(e);
+	else if (err)
 		shm_ep_lost(e, err);
 }
 
@@ -315,10 +335,7 @@ int shm_link_dial(struct shm_ep *e)
 	close(fd);
 	if (err != -EAGAIN)
 		return err;
-	link_drop(e);
-	shm_cma_close(e);
-	shm_pages_drop(&e->pages);
-	shm_wait_tick(e);
+	dial_again(e);
 	return 0;
 }
 
