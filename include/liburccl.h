@@ -187,7 +187,7 @@ struct urccl_params {
 					 * its last line's end. NULL, and no secret: none */
 	uint32_t secret_len;
 	uint32_t rdma_relaxed_ordering;	/* enum urccl_allow: RDMA devices may write to memory in
-					 * any order, but for words of atomics (yes) */
+					 * any order, but for regions with ATOMIC (yes) */
 	const char *sim;		/* what goes wrong with this context's device on the
 					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
 					 * before what urccl_sim_open() was told, urccl_sim(7) has
@@ -374,10 +374,10 @@ void urccl_ring_close(struct urccl_ring *ring);
  * for the network. Ranges that touch, and those inside a region that gives no less, cost the
  * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
  * -EFAULT: not all of it is mapped. -EACCES: rights to write (to read) where it is mapped without;
- * it must not lose them, nor be unmapped, while it is registered: bytes are copied there without a
- * look, and the program would get SIGSEGV. A range with a descriptor is a view of a memfd of
- * the program's, which peers of this host map where its size is sealed; where nothing is mapped at
- * its address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is too
+ * it must not lose them, nor be unmapped, while it is registered: what is copied there is so without
+ * a look, and the program would get SIGSEGV. A range with a descriptor is a view of a memfd of the
+ * program's, which peers of this host map where its size is sealed; where nothing is mapped at its
+ * address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is too
  * short, or not what is mapped there.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
