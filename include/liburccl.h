@@ -374,7 +374,7 @@ void urccl_ring_close(struct urccl_ring *ring);
  * for the network. Ranges that touch, and those inside a region that gives no less, cost the
  * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
  * -EFAULT: not all of it is mapped. -EACCES: rights to write (to read) where it is mapped without;
- * it must not lose them, nor be unmapped, while it is registered: what is copied there is so without
+ * it must not lose them, nor be unmapped, while it is registered: bytes may be copied there without
  * a look, and the program would get SIGSEGV. A range with a descriptor is a view of a memfd of the
  * program's, which peers of this host map where its size is sealed; where nothing is mapped at its
  * address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is too
