@@ -3,27 +3,15 @@
  * time, and the peer gets through. A HELLO that is cut off, or comes back to who said it, or has
  * more behind it, does no harm; one that comes byte by byte is one. */
 #include <backend/shm.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sys/resource.h>
+#include "fds.h"
 #include "shm_rig.h"
 
 #define STRANGERS 10000u
 #define PATIENCE  (30 * NSEC_PER_SEC)
 
 static int fds[STRANGERS];
-
-static uint32_t descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 /* Of side 1, under its name. */
 static int knock(const struct shm_rig *r)
@@ -117,13 +105,13 @@ static void many(void)
 	waits(&r);
 	rec = hello(&r, &pages);
 	memset(rec.to, 0, SHM_COOKIE);
-	before = descriptors();
+	before = fds_open();
 	for (i = 0; i < STRANGERS; i++) {
 		fds[i] = let_in(&r);
 		if (i % 64) /* the others say nothing, */
 			(void)send(fds[i], &rec, i % 64, MSG_NOSIGNAL);
 		if (i % 1000 == 0)
-			CHECK_LE(descriptors(), before + i + 1 + SHM_GUESTS);
+			CHECK_LE(fds_open(), before + i + 1 + SHM_GUESTS);
 	}
 	begin = rig_ns();
 	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
