@@ -6,8 +6,9 @@
  * of ib, the hub may have N queue pairs instead, three a peer. */
 #include "meet.h"
 
-#define LEN   16384u
-#define SLOTS 4u /* of each peer's memory and of the hub's */
+#define LEN	16384u
+#define SLOTS	4u /* of each peer's memory and of the hub's */
+#define PACE_NS 2000000u
 
 static struct pair p;
 static struct side *hub = &p.a;
@@ -168,13 +169,24 @@ static void something(struct friend *f, uint32_t choices)
 	turn_all();
 }
 
+/* Who used its path in the last 10 ms keeps it: so that it hangs on no machine's speed how many do,
+ * an entry and what follows it take 2 ms, or longer. */
+static void pace(uint64_t until)
+{
+	while (now_ns() < until)
+		turn_all();
+}
+
 /* The hub alone has entries: nobody says no. */
 static void one_end(uint32_t rounds)
 {
 	uint32_t i, n, most = 0;
+	uint64_t begun;
 
 	for (i = 0; i < rounds; i++) {
+		begun = now_ns();
 		something(&friends[draw(npeers)], 6);
+		pace(begun + PACE_NS);
 		n = count_warm();
 		most = n > most ? n : most;
 	}
