@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "test.h"
 
 /* Descriptors of this process that are open, and the same few more each time: for comparing. */
@@ -19,6 +20,17 @@ static inline uint32_t fds_open(void)
 		n++;
 	closedir(dir);
 	return n;
+}
+
+/* Allows this process as many as it may have. 0: that is fewer than n. */
+static inline int fds_allow(uint64_t n)
+{
+	struct rlimit limit;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit.rlim_cur >= n;
 }
 
 /* Mappings of memfds in this process. */

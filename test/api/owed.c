@@ -2,7 +2,7 @@
 /* A receiver whose event slots are used up and that takes nothing: notifications to it end by their
  * deadlines, and when it takes its events again it hears of each one once, of those that came and
  * of those that will not. --senders=N, --notes=N */
-#include <sys/resource.h>
+#include "fds.h"
 #include "meet.h"
 
 #define SENDERS_MAX 1000u
@@ -38,12 +38,7 @@ static void options(int argc, char **argv)
 /* Each has some descriptors, at both sides. */
 static void need_descriptors(void)
 {
-	struct rlimit l;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &l), 0);
-	l.rlim_cur = l.rlim_max;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &l), 0);
-	if (l.rlim_cur < 18 * nsenders)
+	if (!fds_allow(18 * nsenders))
 		SKIP("too few file descriptors are allowed (ulimit -Hn)");
 }
 

@@ -3,7 +3,6 @@
  * a frame as there can be: few of them are kept at a time, with no more memory than liburccl(7)
  * says, those that take their time are gone in time, and a peer gets through. */
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include "control/private.h"
 #include "control_rig.h"
@@ -85,14 +84,10 @@ static void slowly(uint16_t port)
 int main(void)
 {
 	struct urccl_params p = rig_params();
-	struct rlimit limit;
 	struct side a, b;
 	uint32_t i;
 
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	if (limit.rlim_cur < STRANGERS + 1000)
+	if (!fds_allow(STRANGERS + 1000))
 		SKIP("RLIMIT_NOFILE does not allow 10,000 descriptors");
 	p.secret = SECRET;
 	p.secret_len = sizeof(SECRET) - 1;

@@ -11,14 +11,6 @@ enum { ENTRIES = 16, SLOTS = 4 };
 static struct engine_rig rig;
 static uint32_t asked, lets_go;
 
-static int expose(struct exposure *x, void *key, uint32_t key_max)
-{
-	(void)x;
-	CHECK_GE(key_max, 1);
-	memset(key, 0, 1);
-	return 1;
-}
-
 static int unexpose(struct exposure *x)
 {
 	(void)x;
@@ -40,7 +32,7 @@ int main(void)
 	struct engine_cmd cmd = {.exposure = &x, .rail = &rig.rail[0], .data = key};
 
 	ops.outlasts = 1;
-	ops.expose = expose;
+	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	rig_engine_open(&rig, ENTRIES, SLOTS);
 	rig.dev.ops = &ops;

@@ -18,14 +18,6 @@ static struct engine_rig rig;
 static struct exposure all[MANY];
 static uint32_t ended;
 
-static int expose(struct exposure *x, void *key, uint32_t key_max)
-{
-	(void)x;
-	CHECK_GE(key_max, 1);
-	memset(key, 0, 1);
-	return 1;
-}
-
 static int unexpose(struct exposure *x)
 {
 	CHECK(clock_ns() > x->expires_ns);
@@ -83,7 +75,7 @@ int main(void)
 	uint32_t how;
 
 	ops.outlasts = 1;
-	ops.expose = expose;
+	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	rig_engine_open(&rig, ENTRIES, SLOTS);
 	rig.dev.ops = &ops;

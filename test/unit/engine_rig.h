@@ -166,6 +166,15 @@ static inline int rig_arm(struct device *dev)
 	return rig_of(dev)->nevents != 0;
 }
 
+/* Of a copy of rig_backend that exposes memory: keys of a byte. */
+static inline int rig_expose(struct exposure *x, void *key, uint32_t key_max)
+{
+	(void)x;
+	CHECK_GE(key_max, 1);
+	memset(key, 0, 1);
+	return 1;
+}
+
 static const struct backend rig_backend = {
 	.name = "rig",
 	.transport = URCCL_TRANSPORT_SIM,

@@ -4,7 +4,6 @@
  * more behind it, does no harm; one that comes byte by byte is one. */
 #include <backend/shm.h>
 #include <errno.h>
-#include <sys/resource.h>
 #include "fds.h"
 #include "shm_rig.h"
 
@@ -206,26 +205,58 @@ static void oversized(void)
 	rig_close(&r);
 }
 
+/* Another one's door under the name of side 1, which side 0 dials. */
+static int dials_another(struct shm_rig *r)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	socklen_t len = offsetof(struct sockaddr_un, sun_path) + SHM_NAME;
+	struct shm_addr a;
+	int door;
+
+	rig_open(r, NULL);
+	backend_shm.ep_free(r->ep[1]);
+	memcpy(&a, r->addr[1], sizeof(a));
+	memcpy(sun.sun_path + 1, a.name, SHM_NAME - 1);
+	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CHECK_EQ(bind(door, (struct sockaddr *)&sun, len), 0);
+	CHECK_EQ(listen(door, 8), 0);
+	CHECK_EQ(backend_shm.ep_connect(r->ep[0], r->addr[1], r->addr_len[1], 1, NULL), 0);
+	return door;
+}
+
+/* Who is sent away with its HELLO unread may have met a crowd: it knocks again, and gives up where
+ * that goes on. */
+static void shut_out(void)
+{
+	uint64_t end = rig_ns() + PATIENCE;
+	struct shm_rig r;
+	int door = dials_another(&r), sock;
+	uint32_t knocks = 0;
+
+	while (!r.down[0]) {
+		CHECK(rig_ns() < end);
+		sock = accept(door, NULL, NULL);
+		if (sock >= 0) {
+			knocks++;
+			close(sock);
+		}
+		rig_poll(&r, 0);
+	}
+	CHECK_EQ(r.down[0], -ECONNRESET);
+	CHECK_GE(knocks, 2);
+	close(door);
+	backend_shm.close(r.dev[1]);
+	rig_end(&r, 0);
+}
+
 /* Who was dialled says what it heard. */
 static void reflected(void)
 {
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	struct shm_record rec;
-	struct shm_addr a;
 	struct shm_rig r;
-	int door, sock;
+	int door = dials_another(&r), sock = accept(door, NULL, NULL);
 
-	rig_open(&r, NULL);
-	backend_shm.ep_free(r.ep[1]);
-	memcpy(&a, r.addr[1], sizeof(a));
-	memcpy(sun.sun_path + 1, a.name, SHM_NAME - 1);
-	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK_EQ(bind(door, (struct sockaddr *)&sun,
-		      offsetof(struct sockaddr_un, sun_path) + SHM_NAME),
-		 0);
-	CHECK_EQ(listen(door, 8), 0);
-	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
-	sock = accept(door, NULL, NULL);
+	CHECK(sock >= 0);
 	CHECK_EQ(recv(sock, &rec, sizeof(rec), MSG_WAITALL), sizeof(rec));
 	CHECK_EQ(send(sock, &rec, sizeof(rec), MSG_NOSIGNAL), sizeof(rec));
 	while (!r.down[0])
@@ -239,17 +270,13 @@ static void reflected(void)
 
 int main(void)
 {
-	struct rlimit limit;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	if (limit.rlim_cur < STRANGERS + 1000)
+	if (!fds_allow(STRANGERS + 1000))
 		SKIP("RLIMIT_NOFILE does not allow 10,000 descriptors");
 	cut_off();
 	dribbled();
 	oversized();
 	reflected();
+	shut_out();
 	many();
 	return 0;
 }

@@ -3,7 +3,7 @@
  * time, and a peer gets through; and who says a byte now and then is no longer kept for it. */
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
+#include "fds.h"
 #include "tcp_pair.h"
 
 #define STRANGERS 10000u
@@ -82,12 +82,7 @@ static void close_both(void)
 
 int main(void)
 {
-	struct rlimit limit;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	if (limit.rlim_cur < STRANGERS + 1000)
+	if (!fds_allow(STRANGERS + 1000))
 		SKIP("RLIMIT_NOFILE does not allow 10,000 descriptors");
 	open_both(60000);
 	many();
