@@ -235,7 +235,8 @@ int move_wanted(struct control *c, struct region *r)
 		if (strange && (!c->ending || a->kind == ALLOCATION_VIEW))
 			move_begin(c, a, r);
 		a->unmoved |= strange && c->ending && a->kind == ALLOCATION_VIEW;
-		wanted |= (strange && !c->ending) || is_under_way(c, a);
+		/* What others pin is moved when these leave too. */
+		wanted |= (strange && c->ending < 2) || is_under_way(c, a);
 	}
 	return wanted;
 }
