@@ -402,8 +402,14 @@ def case_live():
 
 def case_stuck():
     """An engine that hangs in the turn that took an entry has named that."""
-    child = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
+        said = child.stdout.readline()
+        check(said == "ready\n", f"it ended: {said}")
+        # What it did before would hide what it does next: of chunks so close the first is named.
+        until(lambda: run("--dump", str(child.pid))[0].count(": asleep\n") == 2, "it is awake")
+        child.stdin.write("\n")
+        child.stdin.flush()
         said = child.stdout.readline()
         if said.startswith("skipped: "):
             skip(said[9:].strip())

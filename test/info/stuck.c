@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine that hangs in the turn that took an entry: what that is to send lies in a page that
- * does not come. Says "stuck" when the entry is submitted, and stays. */
+ * does not come. Says "ready" when all else is done, goes on at a line of its input, says "stuck"
+ * when the entry is submitted, and stays. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -48,6 +49,9 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, LEN, 0);
 	side_register(&p.a, page, LEN, 0);
 	CHECK_EQ(pair_run(&p, &p.a, writes(local)).res, LEN); /* all that it needs is there */
+	puts("ready");
+	fflush(stdout);
+	CHECK_EQ(getchar(), '\n');
 	withhold(page);
 	urccl_sqe_set_data64(writes(page), 0x57ac4);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
