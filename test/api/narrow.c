@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A million entries, as many at a time as the ring takes, over a device whose queue takes 16 (sim)
- * or what it takes: each ends once, with bytes that are its own in its place, and nobody else's are
- * there. */
+/* A million entries, as many at a time as the ring takes, over a device whose queue takes 16 (sim,
+ * where it is seen to be full) or what it takes: each ends once, with bytes that are its own in its
+ * place, and nobody else's are there. */
 #include "crowd.h"
 
 #define RING   4096u
 #define LEN    64u
+#define DEPTH  16u
 #define GROWTH (16ull << 20)
 #define POOLS \
 	(48ull << 20) /* that a provider of libfabric fills at first, however many there are */
@@ -75,6 +76,32 @@ static int is_zero(const uint8_t *at)
 	return !memcmp(at, zero, LEN);
 }
 
+static uint64_t handed(void)
+{
+	struct urccl_stats stats = {.size = sizeof(stats)};
+
+	CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
+	return stats.chunks;
+}
+
+/* What comes in is more than the queue takes, and the rest waits. */
+static void submit_to_full(void)
+{
+	uint64_t before = handed();
+	struct urccl_cqe cqe;
+
+	if (p.sim)
+		urccl_sim_freeze(p.sim, 1);
+	urccl_submit(p.a.ring);
+	if (!p.sim)
+		return;
+	do
+		CHECK(!side_take_within(&p.a, &p.b, 20000000, &cqe, NULL));
+	while (handed() - before < DEPTH);
+	CHECK_EQ(handed() - before, DEPTH);
+	urccl_sim_freeze(p.sim, 0);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t n = options(argc, argv), sent = 0, ended = 0, late = 0, before;
@@ -85,7 +112,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < room && sent < n; i++, sent++)
 		submit(i, sent);
 	before = resident();
-	urccl_submit(p.a.ring);
+	submit_to_full();
 	while (ended < n) {
 		if (!side_take_within(&p.a, &p.b, PAIR_LATE_NS, &cqe, NULL))
 			CHECK(!"something came");
