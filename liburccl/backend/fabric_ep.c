@@ -300,7 +300,6 @@ void fabric_ep_job_done(struct fabric_ep *e)
 		e->wants |= WANT_WAY;
 	}
 	way_step(e);
-	fabric_ep_tick(e);
 }
 
 /* ---- the beginning ---- */

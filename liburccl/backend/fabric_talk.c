@@ -145,8 +145,10 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 	memcpy(to, &w, sizeof(w));
 	if (len)
 		memcpy(to + sizeof(w), more, len);
-	if (type == MESSAGE_BYE)
+	if (type == MESSAGE_BYE) {
 		e->bye_out = 1;
+		e->deadline_ns = clock_ns() + BYE_NS; /* not while nobody polled */
+	}
 	slot_go(e, s);
 	return 1;
 }

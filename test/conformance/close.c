@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ep_close with chunks under way, while the peer does nothing: all come out, then CLOSED, then
- * neither side's memory changes; the peer sees DOWN. */
+ * neither side's memory changes; the peer sees DOWN. Also where the closer has no CPU for a while
+ * just then. */
+#include <time.h>
 #include "rig.h"
 
 #define LEN    (4u << 20)
 #define PIECES 16u
 #define EACH   (LEN / PIECES)
 #define ROUNDS 40u
+#define ABSENT 150000000 /* ns; longer than a last word is waited for */
 #define POLLS  100000u /* of its own, far above what any driver needs */
 
 static void start(struct rig *rig, struct end *end, struct piece *pieces, struct area *local,
@@ -24,12 +27,13 @@ static void start(struct rig *rig, struct end *end, struct piece *pieces, struct
 }
 
 /* The rig checks that all chunks are out when CLOSED comes. */
-static void close_alone(struct rig *rig, struct end *end)
+static void close_alone(struct rig *rig, struct end *end, const struct timespec *absent)
 {
 	uint64_t until = clock_ns() + 2 * NSEC_PER_SEC;
 	uint32_t polls;
 
 	rig->backend->ep_close(end->ep);
+	nanosleep(absent, NULL);
 	for (polls = 0; !end->closed; polls++) {
 		CHECK(polls < POLLS || clock_ns() < until);
 		node_poll(end->node);
@@ -50,8 +54,9 @@ static void check_quiet(struct rig *rig, struct area *local, struct area *remote
 	CHECK(area_is(remote, 0, LEN, 4, 0));
 }
 
-static void one(struct rig *rig, struct area *local, struct area *remote)
+static void one(struct rig *rig, struct area *local, struct area *remote, long absent_ns)
 {
+	struct timespec absent = {.tv_nsec = absent_ns};
 	struct piece pieces[PIECES];
 	struct grant g;
 	struct pair pair;
@@ -62,7 +67,7 @@ static void one(struct rig *rig, struct area *local, struct area *remote)
 		   URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
 	area_fill(local, 0, LEN, 1, 0);
 	start(rig, &pair.end[0], pieces, local, &g);
-	close_alone(rig, &pair.end[0]);
+	close_alone(rig, &pair.end[0], &absent);
 	for (i = 0; i < PIECES; i++)
 		CHECK(pieces[i].out);
 	check_quiet(rig, local, remote, &pair.end[1]);
@@ -78,7 +83,7 @@ void case_close(struct rig *rig)
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	for (round = 0; round < ROUNDS; round++)
-		one(rig, &local, &remote);
+		one(rig, &local, &remote, round ? 0 : ABSENT);
 	area_close(&local);
 	area_close(&remote);
 }
