@@ -75,6 +75,14 @@ static void one(struct rig *rig, struct area *local, struct area *remote, long a
 	pair_close(rig, &pair);
 }
 
+/* To a double of verbs whose time goes on by looks at it alone an absence is none. */
+static long absence(void)
+{
+	const char *shim = getenv("SHIM");
+
+	return shim && strstr(shim, "late=") ? 0 : ABSENT;
+}
+
 void case_close(struct rig *rig)
 {
 	struct area local, remote;
@@ -83,7 +91,7 @@ void case_close(struct rig *rig)
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	for (round = 0; round < ROUNDS; round++)
-		one(rig, &local, &remote, round ? 0 : ABSENT);
+		one(rig, &local, &remote, round ? 0 : absence());
 	area_close(&local);
 	area_close(&remote);
 }
