@@ -31,11 +31,12 @@ static void check_path(const struct urccl_cqe *cqe)
 
 static void write_one(struct target *t, uint64_t off, uint64_t len, uint64_t version)
 {
-	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 
 	memset(t->bytes, 0xee, t->len);
 	pattern_fill(source, len, off, version);
+	sqe = side_sqe(&p.a);
 	urccl_prep_write(sqe, t->remote, source, len, off);
 	urccl_sqe_set_data64(sqe, version);
 	cqe = pair_run(&p, &p.a, sqe);
