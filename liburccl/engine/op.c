@@ -228,7 +228,8 @@ void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t 
 		.user_data = op->sqe.user_data,
 	};
 
-	if (op->peer && op->peer->rail)
+	/* What comes after a loss goes no way, though the old one may be there for a moment. */
+	if (reason != REASON_PEER_LOST && op->peer && op->peer->rail)
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
 }
