@@ -9,6 +9,7 @@
 
 #define BUSY_NS	     (2 * NSEC_PER_MSEC) /* until what was busy is closed again */
 #define BUSY_MAX_NS  (2 * NSEC_PER_SEC)	 /* that the control thread waits for it */
+#define NAMES_TAKEN  1024u		 /* that are passed over, at most */
 #define SETTLE_READS 8u /* of what a connection that has come needs to be made */
 
 /* ---- endpoints ---- */
@@ -84,7 +85,7 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 	return err;
 }
 
-int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
+static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
 {
 	const char *what = "fi_cq_open";
 	int err;
@@ -123,6 +124,19 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	fabric_way_close(way);
 	return !what ? err : fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
 		    d->lib.strerror(-err));
+}
+
+/* Provider shm names an endpoint by the process's number and one that counts up, in /dev/shm, and
+ * what a killed process left there is another's when its number comes again. */
+int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
+{
+	uint32_t tries = d->apart ? NAMES_TAKEN : 1;
+	int err;
+
+	do
+		err = way_try(d, way, queue);
+	while (err == -FI_EBUSY && !way->cq && --tries);
+	return err;
 }
 
 /* tcp of libfabric 2 closes an endpoint under connections that are just being made to it, and reads
