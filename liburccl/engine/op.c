@@ -229,7 +229,7 @@ void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t 
 	};
 
 	/* What comes after a loss goes no way, though the old one may be there for a moment. */
-	if (reason != REASON_PEER_LOST && op->peer && op->peer->rail)
+	if (reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer && op->peer->rail)
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
 }

@@ -85,7 +85,7 @@ static uint64_t handed(void)
 }
 
 /* What comes in is more than the queue takes, and the rest waits. */
-static void submit_to_full(void)
+static void submit_to_full(uint64_t sent)
 {
 	uint64_t before = handed();
 	struct urccl_cqe cqe;
@@ -95,6 +95,7 @@ static void submit_to_full(void)
 	urccl_submit(p.a.ring);
 	if (!p.sim)
 		return;
+	CHECK_LE(DEPTH, sent);
 	do
 		CHECK(!side_take_within(&p.a, &p.b, 20000000, &cqe, NULL));
 	while (handed() - before < DEPTH);
@@ -112,7 +113,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < room && sent < n; i++, sent++)
 		submit(i, sent);
 	before = resident();
-	submit_to_full();
+	submit_to_full(sent);
 	while (ended < n) {
 		if (!side_take_within(&p.a, &p.b, PAIR_LATE_NS, &cqe, NULL))
 			CHECK(!"something came");

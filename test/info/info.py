@@ -400,19 +400,25 @@ def case_live():
     check("none of that number" in run("--dump", str(child.pid), status=1)[1], "a dead process")
 
 
+def says(child):
+    """Its next line; one that says why it cannot run ends the test."""
+    said = child.stdout.readline()
+    if said.startswith("skipped: "):
+        skip(said[9:].strip())
+    return said
+
+
 def case_stuck():
     """An engine that hangs in the turn that took an entry has named that."""
     child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        said = child.stdout.readline()
+        said = says(child)
         check(said == "ready\n", f"it ended: {said}")
         # What it did before would hide what it does next: of chunks so close the first is named.
         until(lambda: run("--dump", str(child.pid))[0].count(": asleep\n") == 2, "it is awake")
         child.stdin.write("\n")
         child.stdin.flush()
-        said = child.stdout.readline()
-        if said.startswith("skipped: "):
-            skip(said[9:].strip())
+        said = says(child)
         check(said == "stuck\n", f"it ended: {said}")
         dumped = until(lambda: stuck(child), "it is not stuck")
         entry = r"  entry \d+: write, \w+, peer 0x\w+, user_data 0x57ac4, just taken"

@@ -46,9 +46,10 @@ int main(int argc, char **argv)
 	urccl_params_init(&params);
 	params.transport = "fabric:shm";
 	res = urccl_open(&params, &ctx);
-	if (res && argc == 1)
+	if (res && res != -EBUSY && argc == 1)
 		SKIP(urccl_errmsg());
 	if (argc == 1) {
+		CHECK_EQ(res, 0);
 		CHECK(names_there());
 		execl("/proc/self/exe", argv[0], "again", NULL);
 		CHECK(!"it is another program");
