@@ -215,6 +215,13 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 	return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 }
 
+/* What comes after a loss goes no way, though the old one may be there for a moment. */
+static int went(const struct op *op, uint32_t reason)
+{
+	return reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer &&
+	       op->peer->rail;
+}
+
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct failure f = {
@@ -228,8 +235,7 @@ void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t 
 		.user_data = op->sqe.user_data,
 	};
 
-	/* What comes after a loss goes no way, though the old one may be there for a moment. */
-	if (reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer && op->peer->rail)
+	if (went(op, reason))
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A peer that is lost has LOST told when its entries have ended, and after the last note that came
- * of it: not before, also where somebody looks earlier; and a WATCH that comes after that ends. */
+ * of it: not before, also where somebody looks earlier; and a WATCH that comes after that ends.
+ * What was on its way names that; an entry that comes meanwhile goes none, though one is there. */
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, SLOTS = 4, LEN = 4096, WRITE = 1, EARLY, LATER, GONE, ALL, TAG = 7 };
+enum { ENTRIES = 8, SLOTS = 4, LEN = 4096, WRITE = 1, EARLY, LATER, GONE, ALL, MORE, TAG = 7 };
 
 static struct engine_rig rig;
 
@@ -31,11 +32,37 @@ static void begin(struct engine_cmd *lost)
 	rig_send(&rig, lost, ENGINE_PEER_LOST);
 }
 
+static void names(const struct urccl_cqe *cqe, uint32_t reason, uint32_t transport)
+{
+	struct failure why;
+
+	CHECK_EQ(failures_get(&rig.e->failures, cqe->fail.detail, &why), 0);
+	CHECK_EQ(why.reason, reason);
+	CHECK_EQ(why.transport, transport);
+}
+
+static void refused(int res, uint32_t reason)
+{
+	struct urccl_cqe cqe;
+
+	rig_write(&rig, 0, LEN, MORE);
+	rig_enter(&rig);
+	rig_turns(&rig);
+	CHECK(rig.peer->rail);
+	cqe = rig_ended(&rig, MORE);
+	CHECK_EQ(cqe.res, res);
+	names(&cqe, reason, 0);
+}
+
 static void written(void)
 {
+	struct urccl_cqe cqe;
+
 	rig_out(&rig, 0, -ECANCELED, CHUNK_QUIET);
 	rig_turns(&rig);
-	CHECK_EQ(rig_ended(&rig, WRITE).res, -ECONNRESET);
+	cqe = rig_ended(&rig, WRITE);
+	CHECK_EQ(cqe.res, -ECONNRESET);
+	names(&cqe, REASON_PEER_RESET, URCCL_TRANSPORT_SIM);
 }
 
 static void end(struct engine_cmd *lost)
@@ -63,6 +90,19 @@ static void of_the_peer(void)
 	CHECK(!(cqe.flags & URCCL_CQE_MORE));
 	rig_watch(&rig, RIG_HANDLE, GONE);
 	CHECK_EQ(rig_ended(&rig, GONE).res, -ECONNRESET);
+	end(&lost);
+}
+
+static void more_entries(void)
+{
+	struct engine_cmd lost;
+
+	begin(&lost);
+	rig_turns(&rig);
+	refused(-ECONNRESET, REASON_PEER_LOST);
+	rig.peer->restarted = 1;
+	refused(-ESTALE, REASON_PEER_RESTARTED);
+	written();
 	end(&lost);
 }
 
@@ -95,6 +135,7 @@ static void of_all(void)
 int main(void)
 {
 	of_the_peer();
+	more_entries();
 	of_all();
 	return 0;
 }
