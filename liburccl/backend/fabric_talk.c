@@ -147,7 +147,8 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 		memcpy(to + sizeof(w), more, len);
 	if (type == MESSAGE_BYE) {
 		e->bye_out = 1;
-		e->deadline_ns = clock_ns() + BYE_NS; /* not while nobody polled */
+		/* Between the close and this, nobody may have polled for longer than that. */
+		e->deadline_ns = clock_ns() + BYE_NS;
 	}
 	slot_go(e, s);
 	return 1;

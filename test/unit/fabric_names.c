@@ -46,18 +46,18 @@ int main(int argc, char **argv)
 	urccl_params_init(&params);
 	params.transport = "fabric:shm";
 	res = urccl_open(&params, &ctx);
-	if (res && res != -EBUSY && argc == 1)
+	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV || res == -ELIBACC ||
+	    res == -ENODATA)
 		SKIP(urccl_errmsg());
+	if (res)
+		fprintf(stderr, "%s\n", urccl_errmsg());
+	CHECK_EQ(res, 0);
 	if (argc == 1) {
-		CHECK_EQ(res, 0);
 		CHECK(names_there());
 		execl("/proc/self/exe", argv[0], "again", NULL);
 		CHECK(!"it is another program");
 	}
 	CHECK(before);
-	if (res)
-		fprintf(stderr, "%s\n", urccl_errmsg());
-	CHECK_EQ(res, 0);
 	urccl_close(ctx);
 	names_remove();
 	return 0;
