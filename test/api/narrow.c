@@ -76,18 +76,10 @@ static int is_zero(const uint8_t *at)
 	return !memcmp(at, zero, LEN);
 }
 
-static uint64_t handed(void)
-{
-	struct urccl_stats stats = {.size = sizeof(stats)};
-
-	CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
-	return stats.chunks;
-}
-
 /* What comes in is more than the queue takes, and the rest waits. */
 static void submit_to_full(uint64_t sent)
 {
-	uint64_t before = handed();
+	uint64_t before = side_stats(&p.a).chunks, until = now_ns() + PAIR_LATE_NS;
 	struct urccl_cqe cqe;
 
 	if (p.sim)
@@ -96,10 +88,11 @@ static void submit_to_full(uint64_t sent)
 	if (!p.sim)
 		return;
 	CHECK_LE(DEPTH, sent);
-	do
+	do {
+		CHECK_LE(now_ns(), until);
 		CHECK(!side_take_within(&p.a, &p.b, 20000000, &cqe, NULL));
-	while (handed() - before < DEPTH);
-	CHECK_EQ(handed() - before, DEPTH);
+	} while (side_stats(&p.a).chunks - before < DEPTH);
+	CHECK_EQ(side_stats(&p.a).chunks - before, DEPTH);
 	urccl_sim_freeze(p.sim, 0);
 }
 

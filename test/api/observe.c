@@ -11,15 +11,6 @@ static struct pair p;
 static struct target t;
 static uint8_t local[LEN];
 
-static struct urccl_stats stats_of(struct side *s)
-{
-	struct urccl_stats stats = {.size = sizeof(stats)};
-
-	CHECK_EQ(urccl_stats(s->ctx, &stats), 0);
-	CHECK_EQ(stats.size, sizeof(stats));
-	return stats;
-}
-
 static struct urccl_cqe run(struct urccl_sqe *sqe)
 {
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
@@ -28,7 +19,7 @@ static struct urccl_cqe run(struct urccl_sqe *sqe)
 
 static void counts(void)
 {
-	struct urccl_stats before = stats_of(&p.a), after, other = stats_of(&p.b);
+	struct urccl_stats before = side_stats(&p.a), after, other = side_stats(&p.b);
 	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 	uint32_t i;
@@ -47,7 +38,8 @@ static void counts(void)
 	CHECK_EQ(cqe.res, -ERANGE);
 	check_sentence(&p.a, &cqe, "write");
 	CHECK_EQ(side_tell(&p.a, &p.b, p.a.peer.id, 3), 0);
-	CHECK_EQ(stats_of(&p.a).notes_sent - before.notes_sent, 1); /* as soon as its CQE is seen */
+	/* as soon as its CQE is seen */
+	CHECK_EQ(side_stats(&p.a).notes_sent - before.notes_sent, 1);
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 3);
 	side_accept(&p.a, 50);
 	sqe = side_sqe(&p.a);
@@ -55,7 +47,7 @@ static void counts(void)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(side_end(&p.a, &p.b, 50).res, -ECANCELED);
 	CHECK_EQ(side_end(&p.a, &p.b, 0).res, 1);
-	after = stats_of(&p.a);
+	after = side_stats(&p.a);
 	CHECK_EQ(after.submitted - before.submitted, 15);
 	CHECK_EQ(after.completed - before.completed, 13);
 	CHECK_EQ(after.failed - before.failed, 1);
@@ -65,7 +57,7 @@ static void counts(void)
 	CHECK_EQ(after.bytes_read - before.bytes_read, LEN);
 	CHECK_GE(after.chunks - before.chunks, 11);
 	CHECK_EQ(after.notes_sent - before.notes_sent, 1);
-	CHECK_EQ(stats_of(&p.b).notes_received - other.notes_received, 1);
+	CHECK_EQ(side_stats(&p.b).notes_received - other.notes_received, 1);
 	CHECK_GE(after.turns, 1);
 }
 

@@ -140,6 +140,15 @@ void pair_options(struct pair *p, int argc, char **argv)
 
 /* ---- sides ---- */
 
+struct urccl_stats side_stats(const struct side *s)
+{
+	struct urccl_stats stats = {.size = sizeof(stats)};
+
+	CHECK_EQ(urccl_stats(s->ctx, &stats), 0);
+	CHECK_EQ(stats.size, sizeof(stats));
+	return stats;
+}
+
 void side_open(const struct pair *p, struct side *s)
 {
 	struct urccl_params params = p->params;

@@ -94,6 +94,7 @@ int side_is_warm(const struct side *s, struct urccl_peer peer);
 
 /* Lets an INLINE context work; nothing for others. */
 void side_turn(struct side *s);
+struct urccl_stats side_stats(const struct side *s);
 /* Submits WARM for the other one, with this timeout (0: the default). */
 void side_warm(struct side *s, uint32_t us, uint64_t user_data);
 

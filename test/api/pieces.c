@@ -10,17 +10,9 @@ static struct pair p;
 static struct target t;
 static uint8_t *local;
 
-static uint64_t chunks(void)
-{
-	struct urccl_stats stats = {.size = sizeof(stats)};
-
-	CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
-	return stats.chunks;
-}
-
 static uint64_t chunks_of(uint8_t opcode)
 {
-	uint64_t before = chunks();
+	uint64_t before = side_stats(&p.a).chunks;
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	if (opcode == URCCL_OP_READ)
@@ -30,7 +22,7 @@ static uint64_t chunks_of(uint8_t opcode)
 	urccl_sqe_set_data64(sqe, opcode);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(pair_end(&p, &p.a, opcode).res, LEN);
-	return chunks() - before;
+	return side_stats(&p.a).chunks - before;
 }
 
 /* The most pieces of the two entries. */

@@ -66,14 +66,6 @@ static uint64_t round_of(uint64_t value, int by_fd)
 	return took;
 }
 
-static uint64_t sleeps(void)
-{
-	struct urccl_stats stats = {.size = sizeof(stats)};
-
-	CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
-	return stats.sleeps;
-}
-
 static int is_shown(void)
 {
 	char text[16384] = "";
@@ -98,8 +90,8 @@ static void shown(void)
 		CHECK(now_ns() < late);
 		CHECK_EQ(urccl_wait(p.a.ring, NULL, &ms), -ETIME);
 	}
-	before = sleeps();
-	while (sleeps() < before + 10) {
+	before = side_stats(&p.a).sleeps;
+	while (side_stats(&p.a).sleeps < before + 10) {
 		CHECK(now_ns() < late);
 		CHECK_EQ(urccl_wait(p.a.ring, NULL, &ms), -ETIME);
 	}

@@ -30,21 +30,13 @@ static void send_notes(void)
 	}
 }
 
-static uint64_t sleeps(void)
-{
-	struct urccl_stats stats = {.size = sizeof(stats)};
-
-	CHECK_EQ(urccl_stats(p.b.ctx, &stats), 0);
-	return stats.sleeps;
-}
-
 static void thread_sleeps(void)
 {
 	const struct timespec ts = {LOOK_NS / 1000000000, LOOK_NS % 1000000000};
-	uint64_t before = sleeps();
+	uint64_t before = side_stats(&p.b).sleeps;
 
 	CHECK_EQ(nanosleep(&ts, NULL), 0);
-	CHECK_LE(sleeps() - before, SLEEPS);
+	CHECK_LE(side_stats(&p.b).sleeps - before, SLEEPS);
 	CHECK_EQ(urccl_cq_ready(p.b.ring), SLOTS);
 }
 
