@@ -34,6 +34,13 @@ static void ask_for(struct rig *rig, struct end *owner, uint32_t id, uint32_t fi
 	rig_step(rig);
 }
 
+/* An answer without parts is right: it says that nothing is to be reached any more. */
+static void with_parts(uint8_t *bytes, uint32_t len)
+{
+	if (len >= 8 && !bytes[6] && !bytes[7])
+		bytes[6] = 1;
+}
+
 static void any_keys(struct rig *rig, struct end *importer, uint32_t id)
 {
 	uint8_t bytes[MESSAGE_MAX];
@@ -43,6 +50,7 @@ static void any_keys(struct rig *rig, struct end *importer, uint32_t id)
 		len = (uint32_t)rig_random(rig, sizeof(bytes));
 		for (k = 0; k < len; k++)
 			bytes[k] = (uint8_t)rig_random(rig, i % 2 ? 256 : 3);
+		with_parts(bytes, len);
 		say(importer, MESSAGE_KEYS, id, bytes, len);
 	}
 }
