@@ -83,6 +83,10 @@
 #define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
+#define FABRIC_NARROW	60u	/* packets that a narrow provider has at a time */
+#define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */
+#define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
+#define FABRIC_PACKET	1408u	/* and of a packet, at least, if the operation has more */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
@@ -367,6 +371,7 @@ struct fabric_ep {
 	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
 	uint32_t more;			/* the provider was promised another operation at once */
 	uint64_t bulk_out;		/* bytes */
+	uint32_t packets_out;		/* where the provider is narrow */
 	struct fabric_queue unproved;	/* WRITEs that are acknowledged */
 	struct chunk prove;		/* a FLUSH of our own */
 	uint32_t proving;		/* it is under way */
@@ -392,6 +397,8 @@ struct fabric_device {
 	uint32_t bound;			/* FI_MR_ENDPOINT */
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
+	uint32_t narrow;		/* its window of packets is not to be filled */
+	uint64_t most;			/* bytes of an operation */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */

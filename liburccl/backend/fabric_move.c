@@ -180,8 +180,8 @@ static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk
 	len = k->parts[low].len - at;
 	if (len > c->len - c->scratch[0])
 		len = c->len - c->scratch[0];
-	if (len > d->info->ep_attr->max_msg_size)
-		len = d->info->ep_attr->max_msg_size;
+	if (len > d->most)
+		len = d->most;
 	return (struct fi_rma_iov){.addr = k->parts[low].addr + (at - from),
 				   .len = len,
 				   .key = k->parts[low].key};
@@ -229,6 +229,23 @@ static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rm
 	return fi_writemsg(e->way.ep, &msg, flags);
 }
 
+static uint32_t packets_of(uint64_t len)
+{
+	return 1 + (uint32_t)(len / FABRIC_PACKET);
+}
+
+/* 1: the provider may have so many bytes more. Bulk leaves room to what is urgent. */
+static int has_room(const struct fabric_ep *e, uint64_t len, uint32_t bulk)
+{
+	uint32_t left = bulk ? FABRIC_NARROW_LEFT : 0;
+
+	if (FABRIC_OPS - e->ops_out <= (bulk ? FABRIC_OPS_LEFT : 0))
+		return 0;
+	if (fabric_ep_device(e)->narrow && e->packets_out + packets_of(len) > FABRIC_NARROW - left)
+		return 0;
+	return !bulk || !e->bulk_out || e->bulk_out + len <= FABRIC_WINDOW;
+}
+
 static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c, uint64_t len,
 		     uint32_t bulk)
 {
@@ -238,6 +255,7 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	op->len = (uint32_t)len;
 	op->bulk = bulk;
 	e->bulk_out += bulk ? len : 0;
+	e->packets_out += packets_of(len);
 	if (moves(c))
 		key_of(c)->out++;
 	c->scratch[0] += len;
@@ -283,7 +301,8 @@ static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
 {
 	const struct chunk *next = c->next;
 
-	if (!next || e->suspects || c->scratch[0] + len < c->len || e->ops_out + 1 >= FABRIC_OPS)
+	if (!next || e->suspects || c->scratch[0] + len < c->len || e->ops_out + 1 >= FABRIC_OPS ||
+	    fabric_ep_device(e)->narrow)
 		return 0;
 	return moves(next) && next->len && !(next->flags & CHUNK_CANCELLED) &&
 	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
@@ -292,7 +311,6 @@ static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
 /* 1: it has nothing more to be issued; 0: the way is full, or broken. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
-	uint32_t left = bulk ? FABRIC_OPS_LEFT : 0;
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fi_rma_iov rma;
 	ssize_t err;
@@ -308,8 +326,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		if (!is_its_turn(e, c))
 			return 0;
 		rma = moves(c) ? piece(d, c) : proof(e);
-		if (FABRIC_OPS - e->ops_out <= left ||
-		    (bulk && e->bulk_out && e->bulk_out + rma.len > FABRIC_WINDOW))
+		if (!has_room(e, rma.len, bulk))
 			return 0;
 		more = !bulk && moves(c) && is_followed(e, c, rma.len);
 		err = issue(e, c, &rma, e->free_ops, more);
@@ -364,6 +381,7 @@ static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 	e->free_ops = op;
 	e->ops_out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
+	e->packets_out -= packets_of(op->len);
 	c->scratch[1]--;
 	e->writes += c->kind == CHUNK_WRITE;
 	if (k && !--k->out && (k->unanswered || k->forgotten))

@@ -146,6 +146,16 @@ static void set_quirks(struct fabric_device *d)
 	/* There two endpoints of a process use each other's memory where it is, and the one that is
 	 * closed first takes it from under the other. */
 	d->apart = !strcmp(prov, "shm");
+	/* An operation for whose packets its window has no room leaves some unsent, and a later one
+	 * may go before them. It then takes packets of which the peer has some for acknowledged,
+	 * says that a write is done that is not, or frees no room any more. So no more goes than
+	 * has room, with the peer's READs that come here; and a READ behind the writes goes by
+	 * their numbers, and shows that they are there. */
+	if (strstr(prov, "ofi_rxd")) {
+		d->acks = 1;
+		d->narrow = 1;
+		d->most = FABRIC_NARROW_OP;
+	}
 }
 
 /* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
@@ -160,6 +170,7 @@ static int set_modes(struct fabric_device *d)
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
+	d->most = d->info->ep_attr->max_msg_size;
 	set_quirks(d);
 	d->dev.pins = !d->bound;
 	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
@@ -181,6 +192,21 @@ static int check_shm(const struct fi_info *info)
 		    "provider %s copies by CMA, where a peer that is stopped and goes on touches "
 		    "memory that is in other use by then; set FI_SHM_DISABLE_CMA=1",
 		    info->fabric_attr->prov_name);
+}
+
+/* See set_quirks(). */
+static int check_rxd(const struct fi_info *info)
+{
+	const char *window = getenv("FI_OFI_RXD_MAX_UNACKED");
+
+	if (!strstr(info->fabric_attr->prov_name, "ofi_rxd") || !window ||
+	    strtol(window, NULL, 0) >= 2 * (long)FABRIC_NARROW)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "provider %s has a window of %s packets by FI_OFI_RXD_MAX_UNACKED, which writes "
+		    "of ours and of the peer's reads could fill, and then it loses the order of what "
+		    "it sends; unset it, or %u at least",
+		    info->fabric_attr->prov_name, window, 2 * FABRIC_NARROW);
 }
 
 /* Its own variable says so of all endpoints, in versions too that know no option of one. */
@@ -256,6 +282,8 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 
 	if (!err)
 		err = check_shm(d->info);
+	if (!err)
+		err = check_rxd(d->info);
 	if (!err && w->is_cxi)
 		err = fabric_cxi_check(d->info);
 	if (err)
