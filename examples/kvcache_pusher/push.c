@@ -217,19 +217,23 @@ static void connected(struct push *p, const struct urccl_cqe *cqe)
 
 /*
  * The keys of the pool come with the first entry that needs them: a small one, so that no request
- * waits for them. Where the pool is mapped it is also what makes the mapping real: one byte of each
- * window that the kernel maps at a fault, all into the same place.
+ * waits for them. Over shm, where the pool is mapped, it is also what makes the mapping real: one
+ * byte of each window that the kernel maps at a fault, all into the same place.
  */
 static void fetch_keys(struct push *p)
 {
+	struct urccl_peer_info info = {.size = sizeof(info)};
 	struct urccl_sqe *sqe = node_sqe(&p->node);
+	uint64_t windows = 1;
+
+	if (!urccl_peer_info(p->node.ctx, p->peer, &info) && info.transport == URCCL_TRANSPORT_SHM)
+		windows = (side_bytes(&p->pool) + FAULT_BYTES - 1) / FAULT_BYTES;
 
 	p->touch = (struct urccl_paged){
 		.size = sizeof(p->touch),
 		.ndims = 1,
 		.block = 1,
-		.dim = {{.count = (side_bytes(&p->pool) + FAULT_BYTES - 1) / FAULT_BYTES,
-			 .remote_stride = FAULT_BYTES}},
+		.dim = {{.count = windows, .remote_stride = FAULT_BYTES}},
 	};
 	urccl_prep_read_paged(sqe, p->pool_remote, p->post_region, &p->touch, 1);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_KEYS, NULL));
