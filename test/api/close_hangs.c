@@ -3,16 +3,18 @@
  * A provider that does not come back from closing an endpoint, or says for ever that it is busy,
  * and has a buffer meanwhile: the entry's outcome comes in time, its end does not, and the context
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
- * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial]: nothing is under
- * way; or memory is unregistered meanwhile; or another peer dialled.
+ * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside]:
+ * nothing is under way; or memory is unregistered meanwhile; or another peer dialled, or written
+ * to.
  */
 #include <sys/mman.h>
 #include "lateness.h"
-#include "pair.h"
+#include "meet.h"
 
 #define LEN	 4097u /* bytes that the provider fails, as its words have it */
 #define SHORT_US 300000u
 #define LATE_NS	 100000000u
+#define WRITES	 200u /* to another peer */
 #define CLOSE_NS 2000000000u
 
 /* What is left is left, also for who looks for leaks. */
@@ -23,9 +25,10 @@ const char *__lsan_default_options(void)
 }
 
 static const char left[] = "has not returned from a call that closes";
-static struct pair p;
+static struct pair p, beside; /* a in both */
+static struct target beside_target;
 static uint32_t logged;
-static uint8_t unused[LEN];
+static uint8_t ours[LEN];
 
 static void heard(void *arg, int level, const char *text)
 {
@@ -96,6 +99,36 @@ static void dial_meanwhile(struct side *to)
 	CHECK(!side_take_within(&p.a, to, LATE_NS, &cqe, NULL));
 }
 
+/* Another peer of a's, which it is connected to. */
+static void beside_open(void)
+{
+	beside.params = p.params;
+	beside.transport = p.transport;
+	beside.a = p.a;
+	side_open(&p, &beside.b);
+	side_accept(&beside.b, 1);
+	side_connect(&beside.a, &beside.b);
+	target_open(&beside, &beside_target, LEN, 1);
+}
+
+/* It knows nothing of the one that hangs. */
+static void write_beside(void)
+{
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	for (i = 0; i < WRITES; i++) {
+		struct urccl_sqe *sqe = side_sqe(&p.a);
+
+		pattern_fill(ours, LEN - 1, 0, i);
+		urccl_prep_write(sqe, beside_target.remote, ours, LEN - 1, 0);
+		CHECK_EQ(urccl_submit(p.a.ring), 1);
+		side_take(&p.a, &beside.b, &cqe, NULL);
+		CHECK_EQ(cqe.res, LEN - 1);
+		CHECK(pattern_holds(beside_target.bytes, LEN - 1, 0, i));
+	}
+}
+
 /* The ring with it. */
 static void close_context(struct side *s)
 {
@@ -114,6 +147,7 @@ int main(int argc, char **argv)
 	int idle = !strcmp(argv[argc - 1], "--idle");
 	int unregisters = !strcmp(argv[argc - 1], "--unregister");
 	int dials = !strcmp(argv[argc - 1], "--dial");
+	int writes = !strcmp(argv[argc - 1], "--beside");
 	struct urccl_region region;
 	struct side alone, other;
 	struct target t;
@@ -123,7 +157,7 @@ int main(int argc, char **argv)
 	if (dials)
 		SKIP("settle.c closes a ring of a living context here, which waits for the dial");
 #endif
-	pair_options(&p, argc - (idle || unregisters || dials), argv);
+	pair_options(&p, argc - (idle || unregisters || dials || writes), argv);
 	p.params.log = heard;
 	p.params.log_level = URCCL_LOG_ERROR;
 	canary_start();
@@ -131,7 +165,9 @@ int main(int argc, char **argv)
 	target_open(&p, &t, LEN, 1);
 	CHECK_EQ(urccl_alloc(p.a.ctx, LEN, &local), 0);
 	side_register(&p.a, local, LEN, URCCL_RIGHT_READ);
-	region = side_register(&p.a, unused, sizeof(unused), URCCL_RIGHT_READ);
+	region = side_register(&p.a, ours, sizeof(ours), URCCL_RIGHT_READ);
+	if (writes)
+		beside_open();
 	canary_reset();
 	if (!idle)
 		leave_one_under_way(local, &t);
@@ -139,13 +175,15 @@ int main(int argc, char **argv)
 		unregister_meanwhile(region);
 	if (dials)
 		dial_meanwhile(&other);
+	if (writes)
+		write_beside();
 	close_context(&p.a);
 	close_context(&p.b);
 	side_open(&p, &alone);
 	close_context(&alone);
-	if (dials)
-		close_context(&other);
-	CHECK_EQ(logged, dials ? 4 : 3);
+	if (dials || writes)
+		close_context(dials ? &other : &beside.b);
+	CHECK_EQ(logged, dials || writes ? 4 : 3);
 	CHECK(is_there(local) && is_there(t.bytes));
 	return 0;
 }
