@@ -387,8 +387,6 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 		return err;
 	}
 	list_add_tail(&k->link, &e->keys);
-	if (e->state == EP_UP) /* what it lacks is there sooner */
-		fabric_bound_ready(e, k);
 	*rkey = (struct rkey){.v = {(uint64_t)(uintptr_t)k}};
 	return 0;
 }
@@ -406,20 +404,30 @@ void fabric_key_free(struct fabric_ep *e, struct fabric_key *k)
 	key_free(fabric_ep_device(e), k);
 }
 
-void fabric_forget(struct ep *ep, struct rkey *rkey)
+void fabric_import_ask(struct ep *ep, struct rkey *rkey)
+{
+	struct fabric_ep *e = fabric_ep(ep);
+
+	if (e->state == EP_UP)
+		fabric_bound_ready(e, (struct fabric_key *)(uintptr_t)rkey->v[0]);
+}
+
+void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 {
 	struct fabric_key *k = (struct fabric_key *)(uintptr_t)rkey->v[0];
+	struct fabric_ep *e = fabric_ep(ep);
 
 	rkey->v[0] = 0;
 	if (!k)
 		return;
-	if (fabric_ep(ep)->state == EP_UP && !fabric_move_prove(fabric_ep(ep))) {
+	if (e->state == EP_UP && (!now || !fabric_move_prove(e))) {
 		k->forgotten = 1;
+		e->wants |= now ? 0 : WANT_REVOKED;
 		return;
 	}
 	if (k->unanswered)
-		answer(fabric_ep(ep), k->id);
-	fabric_key_free(fabric_ep(ep), k);
+		answer(e, k->id);
+	fabric_key_free(e, k);
 }
 
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id)

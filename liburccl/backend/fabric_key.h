@@ -71,7 +71,10 @@ int fabric_unexpose(struct exposure *exposure);
 void fabric_grants_ask(struct fabric_ep *e);
 int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		  struct rkey *rkey);
-void fabric_forget(struct ep *ep, struct rkey *rkey);
+/* Asks the peer for what an imported key lacks. */
+void fabric_import_ask(struct ep *ep, struct rkey *rkey);
+/* now 0: without a call of the provider's, if the ep is up. */
+void fabric_forget(struct ep *ep, struct rkey *rkey, int now);
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k);
 int fabric_grant_close(struct fabric_grant *g);		     /* helper; as fabric_way_close() */
 void fabric_grant_closed(struct fabric_grant *g);	     /* its JOB_KEY is back */

@@ -67,11 +67,11 @@ void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
 	d->slabs = slab;
 	d->slots += FABRIC_SLOTS;
 	for (i = 0; i < 2 * FABRIC_SLOTS; i++) {
-		if (slab->slots[i].receives)
-			receive(d, &slab->slots[i]);
-		else
-			list_add_tail(&slab->slots[i].link, &d->free_slots);
+		int receives = slab->slots[i].receives;
+
+		list_add_tail(&slab->slots[i].link, receives ? &d->unposted : &d->free_slots);
 	}
+	d->stalled = 1; /* the next poll posts them */
 }
 
 /* ---- saying ---- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
- * and say that they wait; the engine, where it would wait for them on the way of data, finds
- * nothing to do instead. It waits where it takes a key, and where an ep begins, as long as a
- * call of theirs takes. Where a provider serves threads as they come this is one look at a word.
+ * and say that they wait; the engine, where it would wait for them, finds nothing to do instead, so
+ * that a call that hangs holds up no deadline. It waits for a raw key alone, to be mapped or not to
+ * be any more. Where a provider serves threads as they come this is one look at a word.
  *
  * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now
  * and then whether it has hung for too long: then it is left, nobody gets the turn any more, and
@@ -179,38 +179,60 @@ void fabric_turn_ep_free(struct ep *ep)
 
 /* ---- engine ---- */
 
+/* It calls nothing of the provider's. */
 int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			   const struct sockaddr_storage *via)
 {
-	int err = wait_turn(fabric_device(ep->dev));
+	if (is_left(fabric_device(ep->dev)))
+		return -EBUSY;
+	return fabric_ep_connect(ep, addr, addr_len, active, via);
+}
 
-	if (err)
-		return err;
-	err = fabric_ep_connect(ep, addr, addr_len, active, via);
-	end_turn(fabric_device(ep->dev));
-	return err;
+static int key_turn(struct fabric_device *d)
+{
+	if (d->raw)
+		return wait_turn(d);
+	return is_left(d) ? -EBUSY : 0;
+}
+
+static void key_turn_end(struct fabric_device *d)
+{
+	if (d->raw)
+		end_turn(d);
 }
 
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey)
 {
-	int err = wait_turn(fabric_device(ep->dev));
+	struct fabric_device *d = fabric_device(ep->dev);
+	int err = key_turn(d);
 
 	if (err)
 		return err;
 	err = fabric_import(ep, key, key_len, len, rkey);
-	end_turn(fabric_device(ep->dev));
+	key_turn_end(d);
+	/* What it lacks is there sooner. */
+	if (!err && try_turn(d)) {
+		fabric_import_ask(ep, rkey);
+		end_turn(d);
+	}
 	return err;
 }
 
+/* A key that the peer is to be told of is forgotten by a poll that has the turn, if we have not. */
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 {
-	if (wait_turn(fabric_device(ep->dev))) {
+	struct fabric_device *d = fabric_device(ep->dev);
+	int now;
+
+	if (key_turn(d)) {
 		rkey->v[0] = 0;
 		return;
 	}
-	fabric_forget(ep, rkey);
-	end_turn(fabric_device(ep->dev));
+	now = d->raw || try_turn(d);
+	fabric_forget(ep, rkey, now);
+	if (now)
+		end_turn(d);
 }
 
 uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n)

@@ -3,9 +3,9 @@
  * A provider that does not come back from closing an endpoint, or says for ever that it is busy,
  * and has a buffer meanwhile: the entry's outcome comes in time, its end does not, and the context
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
- * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside]:
- * nothing is under way; or memory is unregistered meanwhile; or another peer dialled, or written
- * to.
+ * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside |
+ * --late]: nothing is under way; or memory is unregistered meanwhile; or another peer dialled, or
+ * written to, with success or, where the provider serves one thread at a time, an end in time.
  */
 #include <sys/mman.h>
 #include "lateness.h"
@@ -147,7 +147,8 @@ int main(int argc, char **argv)
 	int idle = !strcmp(argv[argc - 1], "--idle");
 	int unregisters = !strcmp(argv[argc - 1], "--unregister");
 	int dials = !strcmp(argv[argc - 1], "--dial");
-	int writes = !strcmp(argv[argc - 1], "--beside");
+	int late = !strcmp(argv[argc - 1], "--late");
+	int writes = late || !strcmp(argv[argc - 1], "--beside");
 	struct urccl_region region;
 	struct side alone, other;
 	struct target t;
@@ -175,7 +176,9 @@ int main(int argc, char **argv)
 		unregister_meanwhile(region);
 	if (dials)
 		dial_meanwhile(&other);
-	if (writes)
+	if (late)
+		CHECK(!(one_late(local, &beside_target).flags & URCCL_CQE_MORE));
+	else if (writes)
 		write_beside();
 	close_context(&p.a);
 	close_context(&p.b);
