@@ -150,7 +150,7 @@ static int talk_try(struct fabric_device *d)
 {
 	int err;
 
-	d->waits = !d->restless;
+	d->waits = !d->restless && !d->narrow;
 	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
 	if (!err || !d->waits)
 		return err;

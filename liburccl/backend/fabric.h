@@ -83,10 +83,11 @@
 #define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
-#define FABRIC_NARROW	60u	/* packets that a narrow provider has at a time */
+#define FABRIC_NARROW_WINDOW 128u /* packets of a narrow provider's window */
+#define FABRIC_NARROW	60u	/* of them, those of an ep's operations; its peer's READs as many */
 #define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
-#define FABRIC_PACKET	1408u	/* and of a packet, at least, if the operation has more */
+#define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */

@@ -132,6 +132,11 @@ static uint32_t inject_of(const struct fi_info *info)
 	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
 }
 
+static int is_rxd(const struct fi_info *info)
+{
+	return !!strstr(info->fabric_attr->prov_name, "ofi_rxd");
+}
+
 /* What providers of libfabric 1.17 are said to be in their attributes, and are not. */
 static void set_quirks(struct fabric_device *d)
 {
@@ -149,9 +154,10 @@ static void set_quirks(struct fabric_device *d)
 	/* An operation for whose packets its window has no room leaves some unsent, and a later one
 	 * may go before them. It then takes packets of which the peer has some for acknowledged,
 	 * says that a write is done that is not, or frees no room any more. So no more goes than
-	 * has room, with the peer's READs that come here; and a READ behind the writes goes by
-	 * their numbers, and shows that they are there. */
-	if (strstr(prov, "ofi_rxd")) {
+	 * has room, with the peer's READs that come here, unless acknowledgements are lost; and a
+	 * READ behind the writes goes by their numbers, and shows that they are there. What it
+	 * lost it sends again only when it is looked at. */
+	if (is_rxd(d->info)) {
 		d->acks = 1;
 		d->narrow = 1;
 		d->most = FABRIC_NARROW_OP;
@@ -194,19 +200,23 @@ static int check_shm(const struct fi_info *info)
 		    info->fabric_attr->prov_name);
 }
 
-/* See set_quirks(). */
+/* The window and the packets that set_quirks() counts on. It keeps the window's size in 16 bits. */
 static int check_rxd(const struct fi_info *info)
 {
-	const char *window = getenv("FI_OFI_RXD_MAX_UNACKED");
+	const char *prov = info->fabric_attr->prov_name, *window = getenv("FI_OFI_RXD_MAX_UNACKED");
+	long n = window ? strtol(window, NULL, 0) : FABRIC_NARROW_WINDOW;
 
-	if (!strstr(info->fabric_attr->prov_name, "ofi_rxd") || !window ||
-	    strtol(window, NULL, 0) >= 2 * (long)FABRIC_NARROW)
+	if (!is_rxd(info))
+		return 0;
+	if (strcmp(prov, "udp;ofi_rxd"))
+		return fail(-EOPNOTSUPP, "provider %s: of ofi_rxd, udp alone is carried", prov);
+	if (n >= (long)FABRIC_NARROW_WINDOW && n <= UINT16_MAX)
 		return 0;
 	return fail(-EOPNOTSUPP,
 		    "provider %s has a window of %s packets by FI_OFI_RXD_MAX_UNACKED, which writes "
-		    "of ours and of the peer's reads could fill, and then it loses the order of what "
-		    "it sends; unset it, or %u at least",
-		    info->fabric_attr->prov_name, window, 2 * FABRIC_NARROW);
+		    "of ours and the peer's reads could fill, and then it loses the order of what it "
+		    "sends; unset it, or set it to %u, or more, but %u at most",
+		    prov, window, FABRIC_NARROW_WINDOW, UINT16_MAX);
 }
 
 /* Its own variable says so of all endpoints, in versions too that know no option of one. */
