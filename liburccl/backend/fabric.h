@@ -303,7 +303,7 @@ struct fabric_queue {
 enum fabric_want {
 	WANT_HELLO = 1,
 	WANT_WAY = 2,
-	WANT_REVOKED = 4,		/* for keys that are unanswered */
+	WANT_REVOKED = 4,		/* for keys that are unanswered, or forgotten */
 	WANT_REVOKE = 8,		/* for grants that are to be taken back */
 	WANT_BYE = 16,
 	WANT_JOINED = 32,
@@ -424,7 +424,7 @@ struct fabric_device {
 	struct list telling;
 	struct list free_slots;		/* to send with */
 	struct list given;		/* receives: the engine reads them until the next poll */
-	struct list unposted;		/* receives that talk did not take */
+	struct list unposted;		/* receives that talk did not take, or is to be given */
 	struct list expiring;
 	uint64_t expire_ns;		/* when the next of them goes, or before; NEVER_NS */
 	uint32_t revoking;		/* grants whose importers have a time to answer in */

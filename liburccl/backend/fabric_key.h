@@ -46,7 +46,7 @@ struct fabric_key {
 	uint64_t asked_ns;
 	uint8_t revoked;    /* says its owner */
 	uint8_t unanswered; /* who waits for our word that nothing is out */
-	uint8_t forgotten;  /* here, and waits for a proof alone */
+	uint8_t forgotten;  /* here, and waits for a proof, or for a poll */
 	uint32_t n;
 	struct fabric_part parts[]; /* len is where the part ends in the remote */
 };

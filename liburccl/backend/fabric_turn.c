@@ -212,7 +212,7 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 	err = fabric_import(ep, key, key_len, len, rkey);
 	key_turn_end(d);
 	/* What it lacks is there sooner. */
-	if (!err && try_turn(d)) {
+	if (!err && d->bound && try_turn(d)) {
 		fabric_import_ask(ep, rkey);
 		end_turn(d);
 	}

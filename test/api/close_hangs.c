@@ -43,7 +43,7 @@ static int is_there(void *addr)
 }
 
 /* Its outcome comes in time. */
-static struct urccl_cqe one_late(void *local, struct target *t)
+static struct urccl_cqe one_late(struct side *to, void *local, struct target *t)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	uint64_t start = now_ns();
@@ -52,7 +52,7 @@ static struct urccl_cqe one_late(void *local, struct target *t)
 	urccl_prep_write(sqe, t->remote, local, LEN, 0);
 	urccl_sqe_set_timeout(sqe, SHORT_US);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	side_take(&p.a, &p.b, &cqe, NULL);
+	side_take(&p.a, to, &cqe, NULL);
 	check_within(start, SHORT_US * 1000ull + LATE_NS);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	return cqe;
@@ -62,12 +62,12 @@ static struct urccl_cqe one_late(void *local, struct target *t)
  * stood still until the deadline did not begin it. */
 static void leave_one_under_way(void *local, struct target *t)
 {
-	struct urccl_cqe cqe = one_late(local, t);
+	struct urccl_cqe cqe = one_late(&p.b, local, t);
 
 	while (!(cqe.flags & URCCL_CQE_MORE)) {
 		CHECK_GE(canary_ns(), CANARY_LATE_NS);
 		canary_reset();
-		cqe = one_late(local, t);
+		cqe = one_late(&p.b, local, t);
 	}
 	CHECK(!(cqe.flags & URCCL_CQE_REMOTE_QUIET));
 	CHECK(!side_take_within(&p.a, &p.b, LATE_NS, &cqe, NULL));
@@ -176,8 +176,9 @@ int main(int argc, char **argv)
 		unregister_meanwhile(region);
 	if (dials)
 		dial_meanwhile(&other);
+	canary_reset();
 	if (late)
-		CHECK(!(one_late(local, &beside_target).flags & URCCL_CQE_MORE));
+		CHECK(!(one_late(&beside.b, local, &beside_target).flags & URCCL_CQE_MORE));
 	else if (writes)
 		write_beside();
 	close_context(&p.a);
