@@ -198,6 +198,9 @@ enum event_type {
 					 * ep_close */
 	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and
 					 * may be freed */
+	EVENT_GROW,			/* call ep_grow, then ep_grown, when there is time: until
+					 * then ep moves what it can as it is. Not again before
+					 * ep_grown, which comes before ep_free */
 };
 
 struct event {
@@ -270,6 +273,10 @@ struct backend {
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
 	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);
 
+	/* What EVENT_GROW asked for and may block. Any thread, beside all but ep_free. 0, or
+	 * -errno with fail() text: ep stays as it is. NULL: nobody asks. */
+	int (*ep_grow)(struct ep *ep);
+
 	/* Engine thread. */
 	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
 	 * the host of via where the address names none. peer and len are that side's ep_open
@@ -278,6 +285,9 @@ struct backend {
 			  const struct sockaddr_storage *via);
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
+
+	/* ep_grow returned res; after ep_close, too. */
+	void (*ep_grown)(struct ep *ep, int res);
 
 	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
 	 * key, or -errno. */

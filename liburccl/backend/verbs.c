@@ -12,10 +12,10 @@
 
 #define CHUNK_BYTES (1024u * 1024)
 #define WAYS_MAX    (1u << 18)
-#define BATCHES	    4u	  /* of completions a poll */
-#define ASYNC_POLLS 1024u /* between looks for asynchronous events, while nobody sleeps */
-#define FIRST_EPS   8u	  /* for whose completions there is room at first */
-#define FIXED_EPS   512u  /* and, at most, where there never is more: 4 MiB */
+#define BATCHES	    4u	   /* of completions a poll */
+#define ASYNC_POLLS 1024u  /* between looks for asynchronous events, while nobody sleeps */
+#define FIRST_CQES  1024u  /* completions that there is room for at first */
+#define FIXED_CQES  65536u /* and, at most, where there never is more: 4 MiB */
 
 /* ---- opening ---- */
 
@@ -53,10 +53,10 @@ static int refuse(const struct verbs_device *d, const char *what)
 	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, strerrordesc_np(err));
 }
 
-/* For so many eps, as far as the device can. */
-static int cq_make(struct verbs_device *d, uint32_t eps)
+/* For so many completions, as far as the device can. */
+static int cq_make(struct verbs_device *d, uint32_t n)
 {
-	uint32_t max = (uint32_t)d->port.attr.max_cqe, n = eps * VERBS_CQES;
+	uint32_t max = (uint32_t)d->port.attr.max_cqe;
 
 	errno = 0;
 	d->ncqes = n < max ? n : max;
@@ -64,19 +64,21 @@ static int cq_make(struct verbs_device *d, uint32_t eps)
 	return d->cq ? 0 : refuse(d, "completion queue");
 }
 
-/* That the settings allow at a time. */
-static uint32_t eps_most(const struct urccl_params *p)
+/* Of all eps that the settings allow at a time. */
+static uint32_t cqes_most(const struct urccl_params *p)
 {
-	uint32_t eps = p->max_warm ? p->max_warm : p->max_peers;
+	uint32_t eps = p->max_warm ? p->max_warm : p->max_peers, each = VERBS_CQES_MOST;
 
-	return p->max_qps && p->max_qps / WAYS < eps ? p->max_qps / WAYS : eps;
+	if (p->max_qps && p->max_qps / WAYS < eps)
+		eps = p->max_qps / WAYS;
+	return eps < FIXED_CQES / each ? eps * each : FIXED_CQES;
 }
 
 /* Some devices cannot enlarge one, and say so only when they are asked: it has its size then. */
 static int cq_open(struct verbs_device *d)
 {
-	uint32_t eps = eps_most(&d->settings);
-	int rc = cq_make(d, FIRST_EPS);
+	uint32_t n = cqes_most(&d->settings);
+	int rc = cq_make(d, FIRST_CQES);
 
 	if (rc)
 		return rc;
@@ -86,10 +88,9 @@ static int cq_open(struct verbs_device *d)
 	d->fixed = 1;
 	d->lib.destroy_cq(d->cq);
 	d->cq = NULL;
-	eps = eps < FIXED_EPS ? eps : FIXED_EPS;
-	while (eps > FIRST_EPS && cq_make(d, eps))
-		eps /= 2;
-	return d->cq ? 0 : cq_make(d, FIRST_EPS);
+	while (n > FIRST_CQES && cq_make(d, n))
+		n /= 2;
+	return d->cq ? 0 : cq_make(d, FIRST_CQES);
 }
 
 static int open_objects(struct verbs_device *d)
@@ -131,6 +132,7 @@ static int verbs_close(struct device *dev)
 	close_fd(d->dev.fd);
 	verbs_port_close(&d->lib, &d->port);
 	handles_fini(&d->ways);
+	pthread_mutex_destroy(&d->room);
 	free(d);
 	return 0;
 }
@@ -145,6 +147,7 @@ void verbs_device_init(struct verbs_device *d, const struct device_config *confi
 	d->next_ns = NEVER_NS;
 	d->armed_ns = NEVER_NS;
 	d->watch_ns = NEVER_NS;
+	pthread_mutex_init(&d->room, NULL);
 	d->done_end = &d->done;
 	list_init(&d->eps);
 	list_init(&d->telling);
@@ -284,7 +287,7 @@ static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *w
 	w->receives -= w->receives > 0;
 	if (w->failing)
 		return;
-	if (wc->status != IBV_WC_SUCCESS || w != &e->way[WAY_URGENT]) {
+	if (wc->status != IBV_WC_SUCCESS || w != &e->way[WAY_FIRST]) {
 		verbs_ep_down(e, wc->status == IBV_WC_SUCCESS ? -EPROTO : -ECONNRESET);
 		return;
 	}
@@ -556,6 +559,8 @@ const struct backend backend_ib = {
 	.ep_open = verbs_ep_open,
 	.ep_free = verbs_ep_free,
 	.ep_meet = verbs_ep_meet,
+	.ep_grow = verbs_ep_grow,
+	.ep_grown = verbs_ep_grown,
 	.ep_connect = verbs_ep_connect,
 	.ep_close = verbs_ep_close,
 	.expose = verbs_expose,

@@ -2,9 +2,10 @@
 /*
  * Transport ib: InfiniBand and RoCE by libibverbs, which is loaded when a device is opened.
  *
- * A device is one port. An ep is three reliable-connected queue pairs (its ways), so that a few
+ * A device is one port. An ep is up to four reliable-connected queue pairs (its ways), so that a few
  * bytes wait behind nothing and answers to READs do not hold up WRITEs; all ways of a device share
- * one completion queue. What the rules of verbs make of that:
+ * one completion queue. The first way is small, and all that an idle peer has: messages go by it,
+ * and whatever has none of its own yet. What the rules of verbs make of that:
  *
  *  - A way's work requests are executed and completed in order. So only the last of a chain is
  *    signalled, and its completion stands for all before it. With an error it still does: whatever
@@ -33,7 +34,7 @@
  *    promises the same of all completions). Memory with words of atomics does without: its
  *    owner's processor reads and writes these meanwhile. rdma_relaxed_ordering=no leaves it out
  *    everywhere.
- *  - A queue pair in error stays so. One refused access, or one request taken back, ends all three
+ *  - A queue pair in error stays so. One refused access, or one request taken back, ends all
  *    ways, and with them the ep: EVENT_DOWN. What was under way and is not done comes out with
  *    -ECONNRESET.
  *  - A device does not say that a queue pair which only answers has broken. So each way keeps a
@@ -47,23 +48,25 @@
  *
  * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c
  * which port, and verbs_gid.c how it is addressed; verbs_memory.c registered memory, exposures,
- * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_ring.c a way's
- * requests and completions; verbs_message.c messages.
+ * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_grow.c those of
+ * bulk; verbs_ring.c a way's requests and completions; verbs_message.c messages.
  */
 #ifndef BACKEND_VERBS_H
 #define BACKEND_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include "backend/backend.h"
 #include "backend/verbs_gid.h"
 
-#define VERBS_VERSION 1u		/* of addresses, keys and messages */
+#define VERBS_VERSION 2u		/* of addresses, keys and messages */
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
 #define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most */
 #define VERBS_WCS     32u		/* completions looked at together */
 #define VERBS_INLINE  48u		/* bytes that we would like to post inline; a device may
 					 * have more for the same room */
+#define VERBS_SPARE_INLINE 28u		/* as many as lie where two pieces' addresses would */
 #define VERBS_CREDITS 8u		/* messages on their way to a receiver */
 #define VERBS_WORDS   4u		/* our own: up to two CREDITs, a BYE, and one to spare */
 #define VERBS_SLOTS   (VERBS_CREDITS + VERBS_WORDS)
@@ -75,19 +78,16 @@
 #define VERBS_COOKIE  16u
 #define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
 /* Slots of a way, powers of two; one more than requests, as some devices round up what is more than
- * such a number less one. With these an idle peer is to cost less than 64 KiB.
- *
- * They stay so: the size of a queue is that of its queue pair, and to leave one that is busy for a
- * larger one is to break it. 31 WRITEs on their way are enough where each has much: at 10 us to and
- * fro 4 KiB each are 12.7 GB/s, 16 KiB more than 400 Gbit/s. Eight times as many of the bulk ways'
- * would cost each peer, also one that never moves anything, 47 KiB more, at 64 bytes a request and
- * as many a completion, as mlx5 has them, and 16 a slot. (Counted, not measured.) */
-#define VERBS_URGENT_DEPTH 64u
-#define VERBS_WRITES_DEPTH 32u
-#define VERBS_READS_DEPTH  16u
-#define VERBS_DEPTH (VERBS_URGENT_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH)
-/* Completions that an ep can cause: of its requests and its receives. */
-#define VERBS_CQES (VERBS_DEPTH + VERBS_SLOTS + 2)
+ * such a number less one. The first one's are what an idle peer costs. What the others are for: at
+ * 10 us to and fro 127 WRITEs of 4 KiB are 50 GB/s, or 400 Gbit/s. */
+#define VERBS_FIRST_DEPTH  32u
+#define VERBS_SMALL_DEPTH  128u
+#define VERBS_WRITES_DEPTH 128u
+#define VERBS_READS_DEPTH  64u
+/* Completions that the first way can cause, of its requests and its receives, and all ways. */
+#define VERBS_CQES (VERBS_FIRST_DEPTH + VERBS_SLOTS)
+#define VERBS_CQES_MOST \
+	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + WAYS)
 /* A completion's name: a way's handle in the high half; in the low one a request's number, or which
  * receive. */
 #define VERBS_IS_RECEIVE (1u << 31)
@@ -170,7 +170,8 @@ void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
 
 /* ---- ways ---- */
 
-enum verbs_way_id { WAY_URGENT, WAY_WRITES, WAY_READS, WAYS };
+/* What is small, or of a class that does not wait, goes by the one; large WRITEs, large READs. */
+enum verbs_way_id { WAY_FIRST, WAY_SMALL, WAY_WRITES, WAY_READS, WAYS };
 
 enum verbs_slot_kind {
 	SLOT_WRITE,			/* comes out when it is proved */
@@ -187,6 +188,22 @@ struct verbs_slot {
 	struct chunk *chunk;
 	uint8_t kind;			/* enum verbs_slot_kind */
 	uint8_t last;			/* of its chunk's; SLOT_WORD: its type */
+};
+
+enum verbs_owed { OWES_WAY = 1, OWES_READY = 2 };
+
+/* How far a way but the first is: verbs_grow.c. The engine's, but for made. */
+struct verbs_grow {
+	uint8_t wanted;			/* something would go by it */
+	uint8_t made;			/* its queue pair and slots are: ep_grow's while that runs */
+	uint8_t told;			/* WAY is said, or owed: ours */
+	uint8_t heard;			/* the peer's came: qpn, psn */
+	uint8_t met;			/* ours is led to theirs */
+	uint8_t ready;			/* READY came: theirs is led to ours */
+	uint8_t gave_up;		/* there will be none */
+	uint8_t owes;			/* enum verbs_owed */
+	uint32_t ours;			/* number of the queue pair */
+	uint32_t qpn, psn;		/* theirs */
 };
 
 /*
@@ -222,6 +239,7 @@ struct verbs_way {
 	uint64_t code;			/* of the error that broke it: device_code() */
 	uint8_t failing;		/* in error */
 	uint8_t erred;			/* a completion said so: all behind it have their own */
+	struct verbs_grow grow;
 };
 
 /* A chain of requests that waits for its doorbell. */
@@ -233,8 +251,15 @@ struct verbs_chain {
 
 /* ---- eps ---- */
 
+/* How queue pairs are led to the peer's. */
+struct verbs_route {
+	struct gid_route gid;
+	uint8_t mtu;			/* enum ibv_mtu */
+	uint8_t reads;			/* that the peer takes of a queue pair */
+};
+
 enum verbs_ep_state { EP_NEW, EP_MET, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
-enum verbs_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4 };
+enum verbs_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4, NEWS_GROW = 8 };
 
 /* A receive's place. */
 struct verbs_receive {
@@ -258,7 +283,9 @@ struct verbs_ep {
 	struct list kicked;		/* in device.kicked: may have something to post */
 	uint32_t done;			/* chunks of it in device.done */
 	struct verbs_way way[WAYS];
-	struct verbs_slot slots[VERBS_DEPTH];
+	struct verbs_slot slots[VERBS_FIRST_DEPTH]; /* of the first */
+	struct verbs_way *growing;	/* ep_grow is asked for it; NULL: for none */
+	uint8_t meets;			/* and leads it to the peer's, too */
 	/* messages */
 	uint8_t *pages;			/* VERBS_SLOTS receives, then as many sends, a word */
 	struct ibv_mr *mr;		/* of pages */
@@ -271,8 +298,10 @@ struct verbs_ep {
 	uint32_t flush_rkey;		/* of its byte for READs */
 	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
 	uint32_t psn[WAYS];		/* at which we begin to send */
+	struct verbs_route route;
 	struct gid_end ends[VERBS_ENDS]; /* what the peer was told of the port */
 	uint8_t nends, mtu;
+	uint16_t pkey_index;
 	struct list keys;
 };
 
@@ -288,10 +317,13 @@ struct verbs_device {
 	struct ibv_mr *flush_mr;
 	struct urccl_params settings;	/* numbers alone: strings are the caller's */
 	/* control thread */
-	uint32_t neps;			/* open */
 	uint32_t port_seen;		/* port_news when the port was looked at */
-	uint32_t ncqes;			/* that the completion queue has room for */
-	uint32_t fixed;			/* and it cannot be enlarged */
+	/* who makes and ends queue pairs, any thread */
+	pthread_mutex_t room;
+	uint32_t neps;			/* open */
+	uint32_t cqes;			/* that theirs can cause, */
+	uint32_t ncqes;			/* and that the completion queue has room for */
+	uint32_t fixed;			/* it cannot be enlarged */
 	/* engine */
 	struct handles ways;		/* of struct verbs_way: what a completion names */
 	struct list eps, telling, kicked;
@@ -400,7 +432,7 @@ int verbs_writable(const struct chunk *c, uint32_t index);
 uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n);
 /* What lies in the next place for sends goes, of len bytes; c NULL: a word of that type. */
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len);
-/* What was put on the urgent way goes: before another ep of the device puts something there. */
+/* What was put on the first way goes: before another ep of the device puts something there. */
 void verbs_ring_bell(struct verbs_ep *e);
 /* Requests that the way takes now. */
 uint32_t verbs_ring_room(const struct verbs_way *w);
@@ -416,8 +448,8 @@ int verbs_ring_unhold(struct chunk *c);
 
 /* ---- messages: verbs_message.c ---- */
 
-/* Posts all receives. 0 or -errno. */
-int verbs_message_start(struct verbs_ep *e);
+/* Posts the receives of a way. 0 or -errno. */
+int verbs_message_start(struct verbs_way *w);
 /* 1: it was put in a chain; 0: there is no room. */
 int verbs_message_send(struct verbs_ep *e, struct chunk *c);
 void verbs_message_hello(struct verbs_ep *e);
@@ -426,7 +458,7 @@ void verbs_message_bye(struct verbs_ep *e);
 void verbs_message_kick(struct verbs_ep *e);
 /* A word of that type was taken by the peer's device. */
 void verbs_message_gone(struct verbs_ep *e, uint32_t type);
-/* Receive number i of the urgent way came with bytes. 0 or -errno: the ep ends. */
+/* Receive number i of the first way came with bytes. 0 or -errno: the ep ends. */
 int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes);
 /* At the start of a poll: receives of the last one are posted again. */
 void verbs_message_recycle(struct verbs_device *d);
@@ -435,10 +467,39 @@ void verbs_message_recycle(struct verbs_device *d);
 
 /* In state INIT. 0 or -errno with fail() text. */
 int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w);
+/* In state RTS, led to that one of the peer's, which begins to send at psn. 0 or -errno. */
+int verbs_qp_meet(struct verbs_way *w, uint32_t qpn, uint32_t psn);
 void verbs_qp_destroy(struct verbs_way *w);
 uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr);
 /* backend.h's: in state RTS. */
 int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
+
+/* ---- further ways: verbs_grow.c ---- */
+
+/* There is use for the way. */
+void verbs_grow(struct verbs_way *w);
+int verbs_ep_grow(struct ep *ep);
+void verbs_ep_grown(struct ep *ep, int res);
+/* What was not told yet is no longer wanted. */
+void verbs_grow_off(struct verbs_ep *e);
+void verbs_grow_free(struct verbs_ep *e);
+/* What WAY says: bytes. */
+uint32_t verbs_grow_say(const struct verbs_way *w, uint8_t *data);
+/* Such words came. 0 or -errno: the ep ends. */
+int verbs_grow_way(struct verbs_ep *e, const uint8_t *data, uint32_t len);
+int verbs_grow_ready(struct verbs_ep *e, const uint8_t *data, uint32_t len);
+
+/* Both ends have it. */
+static inline int verbs_way_is_there(const struct verbs_way *w)
+{
+	return w->grow.met && w->grow.ready;
+}
+
+/* Completions that it can cause. */
+static inline uint32_t verbs_way_cqes(const struct verbs_way *w)
+{
+	return w->depth + 1;
+}
 
 /* ---- verbs_ep.c ---- */
 
@@ -447,6 +508,13 @@ void verbs_ep_free(struct ep *ep);
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		     const struct sockaddr_storage *via);
 void verbs_ep_close(struct ep *ep);
+/* Room for so many completions of an ep's, which go with verbs_room_free(). 0 or -errno with fail()
+ * text. */
+int verbs_room(struct verbs_device *d, uint32_t cqes);
+void verbs_room_free(struct verbs_device *d, uint32_t cqes);
+/* What its queue pair causes is looked at, and received, from now on. 0 or -errno. */
+int verbs_way_start(struct verbs_way *w);
+void verbs_ep_tell(struct verbs_ep *e, enum verbs_news news);
 void verbs_ep_up(struct verbs_ep *e);
 /* The ep is broken: its ways go into error. */
 void verbs_ep_down(struct verbs_ep *e, int res);

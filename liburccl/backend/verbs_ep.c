@@ -8,9 +8,9 @@
  * answers, and who has heard one is up. So a peer that cannot be reached shows by our own time and
  * not by a device's retries.
  *
- * The end: data ways go into error at once, so that everything on them comes out flushed; the
- * urgent way first says BYE, which tells the peer to do the same, and has BYE_NS for it. Nothing of
- * an ep is left once each way has given all its completions back, receives too; a device that
+ * The end: other ways go into error at once, so that everything on them comes out flushed; the
+ * first one says BYE before that, which tells the peer to do the same, and has BYE_NS for it. Nothing
+ * of an ep is left once each way has given all its completions back, receives too; a device that
  * keeps them for longer than DRAIN_NS has its queue pair destroyed, after which it touches nothing.
  */
 #include <stdlib.h>
@@ -20,14 +20,15 @@
 #define BYE_NS	   (20 * NSEC_PER_MSEC)
 #define DRAIN_NS   (100 * NSEC_PER_MSEC)
 
-static const uint32_t depths[WAYS] = {VERBS_URGENT_DEPTH, VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
+static const uint32_t depths[WAYS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH, VERBS_WRITES_DEPTH,
+				      VERBS_READS_DEPTH};
 
 /* ---- the beginning ---- */
 
-/* Completions of all that an ep's ways can have posted. The queue never shrinks. */
-static int make_room(struct verbs_device *d)
+/* The queue never shrinks. */
+static int make_room(struct verbs_device *d, uint32_t cqes)
 {
-	uint64_t want = (uint64_t)(d->neps + 1) * VERBS_CQES;
+	uint64_t want = (uint64_t)d->cqes + cqes;
 	uint32_t max = (uint32_t)d->port.attr.max_cqe, more;
 	int rc;
 
@@ -55,6 +56,32 @@ static int make_room(struct verbs_device *d)
 	return 0;
 }
 
+int verbs_room(struct verbs_device *d, uint32_t cqes)
+{
+	int rc;
+
+	pthread_mutex_lock(&d->room);
+	rc = make_room(d, cqes);
+	if (!rc)
+		d->cqes += cqes;
+	pthread_mutex_unlock(&d->room);
+	return rc;
+}
+
+void verbs_room_free(struct verbs_device *d, uint32_t cqes)
+{
+	pthread_mutex_lock(&d->room);
+	d->cqes -= cqes;
+	pthread_mutex_unlock(&d->room);
+}
+
+static void count_ep(struct verbs_device *d, int more)
+{
+	pthread_mutex_lock(&d->room);
+	d->neps += (uint32_t)more;
+	pthread_mutex_unlock(&d->room);
+}
+
 /* How the port is addressed may have changed since. */
 static int look_again(struct verbs_device *d)
 {
@@ -71,7 +98,6 @@ static int look_again(struct verbs_device *d)
 static int begin(struct verbs_ep *e)
 {
 	struct verbs_device *d = verbs_ep_device(e);
-	struct verbs_slot *slots = e->slots;
 	uint32_t i;
 	int rc;
 
@@ -85,13 +111,10 @@ static int begin(struct verbs_ep *e)
 	if (!e->pages)
 		return -ENOMEM;
 	e->word_at = (uintptr_t)e->pages + 2 * VERBS_SLOTS * VERBS_SLOT;
-	for (i = 0; i < WAYS && !rc; i++) {
+	for (i = 0; i < WAYS; i++)
 		e->psn[i] &= 0xffffff;
-		e->way[i].slots = slots;
-		slots += depths[i];
-		rc = verbs_qp_make(e, &e->way[i]);
-	}
-	return rc;
+	e->way[WAY_FIRST].slots = e->slots;
+	return verbs_qp_make(e, &e->way[WAY_FIRST]);
 }
 
 static void ep_init(struct verbs_ep *e, struct device *dev)
@@ -123,17 +146,20 @@ int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr
 	int rc = look_again(d);
 
 	if (!rc)
-		rc = make_room(d);
+		rc = verbs_room(d, VERBS_CQES);
 	if (rc)
 		return rc;
 	e = malloc(sizeof(*e));
-	if (!e)
+	if (!e) {
+		verbs_room_free(d, VERBS_CQES);
 		return fail(-ENOMEM, "no memory for an ib connection's state");
+	}
 	ep_init(e, dev);
 	memcpy(e->ends, d->port.ends, sizeof(e->ends));
 	e->nends = (uint8_t)d->port.nends;
 	e->mtu = d->port.mtu;
-	d->neps++;
+	e->pkey_index = d->port.pkey_index;
+	count_ep(d, 1);
 	rc = begin(e);
 	if (rc) {
 		verbs_ep_free(&e->ep);
@@ -148,19 +174,19 @@ void verbs_ep_free(struct ep *ep)
 {
 	struct verbs_ep *e = verbs_ep(ep);
 	struct verbs_device *d = verbs_ep_device(e);
-	uint32_t i;
 
-	for (i = 0; i < WAYS; i++)
-		verbs_qp_destroy(&e->way[i]);
+	verbs_grow_free(e);
+	verbs_qp_destroy(&e->way[WAY_FIRST]);
 	verbs_pages_free(d, e->pages, VERBS_PAGES_LEN, e->mr);
 	verbs_keys_free(e);
-	d->neps--;
+	verbs_room_free(d, VERBS_CQES);
+	count_ep(d, -1);
 	free(e);
 }
 
 /* ---- news ---- */
 
-static void tell(struct verbs_ep *e, enum verbs_news news)
+void verbs_ep_tell(struct verbs_ep *e, enum verbs_news news)
 {
 	e->news |= news;
 	if (list_empty(&e->telling))
@@ -200,12 +226,15 @@ uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, in
 	list_for_each_safe(pos, tmp, &d->telling) {
 		struct verbs_ep *e = list_entry(pos, struct verbs_ep, telling);
 
-		news = ends ? e->news : e->news & NEWS_UP;
+		news = ends ? e->news : e->news & (NEWS_UP | NEWS_GROW);
 		if (out == n || !news || (ends && e->done))
 			continue;
 		if (news & NEWS_UP) {
 			e->news &= ~(uint32_t)NEWS_UP;
 			give(&events[out++], e, EVENT_UP, 0);
+		} else if (news & NEWS_GROW) {
+			e->news &= ~(uint32_t)NEWS_GROW;
+			give(&events[out++], e, EVENT_GROW, 0);
 		} else if (news & NEWS_DOWN) {
 			e->news &= ~(uint32_t)NEWS_DOWN;
 			give(&events[out++], e, EVENT_DOWN, e->res);
@@ -234,18 +263,16 @@ static uint64_t patience(const struct verbs_device *d)
 	return d->settings.dead_after_ms * NSEC_PER_MSEC;
 }
 
+int verbs_way_start(struct verbs_way *w)
+{
+	w->handle = handles_add(&verbs_ep_device(w->ep)->ways, w);
+	return w->handle ? verbs_message_start(w) : -ENOMEM;
+}
+
 static int start(struct verbs_ep *e)
 {
-	struct verbs_device *d = verbs_ep_device(e);
-	uint32_t i;
-
-	list_add_tail(&e->all, &d->eps);
-	for (i = 0; i < WAYS; i++) {
-		e->way[i].handle = handles_add(&d->ways, &e->way[i]);
-		if (!e->way[i].handle)
-			return -ENOMEM;
-	}
-	return verbs_message_start(e);
+	list_add_tail(&e->all, &verbs_ep_device(e)->eps);
+	return verbs_way_start(&e->way[WAY_FIRST]);
 }
 
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
@@ -279,7 +306,7 @@ void verbs_ep_up(struct verbs_ep *e)
 		return;
 	e->state = EP_UP;
 	e->deadline_ns = NEVER_NS;
-	tell(e, NEWS_UP);
+	verbs_ep_tell(e, NEWS_UP);
 }
 
 void verbs_ep_kick(struct verbs_ep *e)
@@ -290,7 +317,8 @@ void verbs_ep_kick(struct verbs_ep *e)
 
 /* ---- the end ---- */
 
-/* From now on nothing of it is sent or lands; the rest comes back flushed. */
+/* From now on nothing of it is sent or lands; the rest comes back flushed. One that was never
+ * started has nothing, and may be ep_grow's. */
 static void fail_way(struct verbs_way *w)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -298,6 +326,8 @@ static void fail_way(struct verbs_way *w)
 	if (w->failing)
 		return;
 	w->failing = 1;
+	if (!w->handle)
+		return;
 	/* A device that does not even do that is dealt with at the deadline. */
 	if (w->qp)
 		verbs_ep_device(w->ep)->lib.modify_qp(w->qp, &attr, IBV_QP_STATE);
@@ -321,7 +351,7 @@ void verbs_ep_down(struct verbs_ep *e, int res)
 		return;
 	e->res = res;
 	e->state = EP_DOWN;
-	tell(e, NEWS_DOWN);
+	verbs_ep_tell(e, NEWS_DOWN);
 	fail_ways(e);
 }
 
@@ -329,7 +359,7 @@ void verbs_ep_settle(struct verbs_ep *e)
 {
 	uint32_t i, left = 0;
 
-	if (e->state == EP_CLOSING && e->left && !e->way[WAY_URGENT].failing)
+	if (e->state == EP_CLOSING && e->left && !e->way[WAY_FIRST].failing)
 		fail_ways(e);
 	for (i = 0; i < WAYS; i++) {
 		struct verbs_way *w = &e->way[i];
@@ -342,7 +372,7 @@ void verbs_ep_settle(struct verbs_ep *e)
 		return;
 	e->deadline_ns = NEVER_NS;
 	if (e->state == EP_CLOSING)
-		tell(e, NEWS_CLOSED);
+		verbs_ep_tell(e, NEWS_CLOSED);
 }
 
 void verbs_ep_close(struct ep *ep)
@@ -354,12 +384,13 @@ void verbs_ep_close(struct ep *ep)
 	if (e->state == EP_CLOSING || e->state == EP_CLOSED)
 		return;
 	e->news &= ~(uint32_t)(NEWS_UP | NEWS_DOWN);
+	verbs_grow_off(e);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_del(&e->receive[i].link);
 	e->state = EP_CLOSING;
 	if (talks && !e->left) {
-		fail_way(&e->way[WAY_WRITES]);
-		fail_way(&e->way[WAY_READS]);
+		for (i = WAY_FIRST + 1; i < WAYS; i++)
+			fail_way(&e->way[i]);
 		set_deadline(e, BYE_NS);
 		verbs_message_bye(e);
 		verbs_ep_kick(e);
@@ -376,6 +407,8 @@ static void destroy_ways(struct verbs_ep *e)
 	for (i = 0; i < WAYS; i++) {
 		struct verbs_way *w = &e->way[i];
 
+		if (!w->handle)
+			continue;
 		verbs_qp_destroy(w);
 		verbs_ring_drain(w);
 		w->receives = 0;
@@ -388,7 +421,7 @@ static void expired(struct verbs_ep *e)
 	e->deadline_ns = NEVER_NS;
 	if (e->state == EP_CONNECTING)
 		verbs_ep_down(e, -ETIMEDOUT);
-	else if (!e->way[WAY_URGENT].failing)
+	else if (!e->way[WAY_FIRST].failing)
 		fail_ways(e);
 	else
 		destroy_ways(e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages: SENDs on the urgent way into receives that are always posted.
+ * Messages: SENDs on the first way into receives that are always posted.
  *
  * A sender has VERBS_CREDITS of them, and gets one back when its receive is posted again. What it
  * is owed goes with the next message, or, from half of them on, in a CREDIT, which needs none: as
@@ -20,7 +20,14 @@
 #include <endian.h>
 #include "backend/verbs.h"
 
-enum message_type { MESSAGE_HELLO = 1, MESSAGE_DATA, MESSAGE_CREDIT, MESSAGE_BYE };
+enum message_type {
+	MESSAGE_HELLO = 1,
+	MESSAGE_DATA,
+	MESSAGE_CREDIT,
+	MESSAGE_BYE,
+	MESSAGE_WAY, /* with READY: verbs_grow.c */
+	MESSAGE_READY
+};
 #define MESSAGE_SUMMED 1u
 
 struct message {
@@ -36,7 +43,7 @@ _Static_assert(sizeof(struct message) == VERBS_HEADER, "no gaps");
 /* For a word; one slot stays for a READ that proves, and another for one that is owed. */
 static int has_place(const struct verbs_ep *e)
 {
-	const struct verbs_way *w = &e->way[WAY_URGENT];
+	const struct verbs_way *w = &e->way[WAY_FIRST];
 
 	uint32_t used = w->head - w->tail + 2 + w->pushes;
 
@@ -61,11 +68,16 @@ static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *d
 	verbs_ring_send(e, c, type, VERBS_HEADER + len);
 }
 
+/* The last places are for words that need no credit. */
+static int has_credit(const struct verbs_ep *e)
+{
+	return e->credits && e->sending < VERBS_CREDITS && verbs_ring_room(&e->way[WAY_FIRST]);
+}
+
 int verbs_message_send(struct verbs_ep *e, struct chunk *c)
 {
 	assert(c->len <= MESSAGE_MAX);
-	/* The last places are for words. */
-	if (!e->credits || e->sending >= VERBS_CREDITS || !verbs_ring_room(&e->way[WAY_URGENT]))
+	if (!has_credit(e))
 		return 0;
 	e->credits--;
 	put(e, c, MESSAGE_DATA, c->local, c->len);
@@ -99,10 +111,33 @@ void verbs_message_bye(struct verbs_ep *e)
 	verbs_ring_bell(e);
 }
 
+/* WAY goes before READY, which is the beginning of it. */
+static void grow_kick(struct verbs_way *w)
+{
+	uint8_t word[MESSAGE_MAX];
+	uint32_t len = verbs_grow_say(w, word);
+
+	while (w->grow.owes && has_credit(w->ep)) {
+		int is_way = w->grow.owes & OWES_WAY;
+
+		w->grow.owes &= (uint8_t) ~(is_way ? OWES_WAY : OWES_READY);
+		w->ep->credits--;
+		put(w->ep, NULL, is_way ? MESSAGE_WAY : MESSAGE_READY, word,
+		    is_way ? len : sizeof(uint32_t));
+	}
+}
+
 void verbs_message_kick(struct verbs_ep *e)
 {
-	if (e->state == EP_UP && e->owed >= VERBS_CREDITS / 2 && has_place(e))
+	uint32_t i;
+
+	if (e->state != EP_UP)
+		return;
+	if (e->owed >= VERBS_CREDITS / 2 && has_place(e))
 		put(e, NULL, MESSAGE_CREDIT, NULL, 0);
+	for (i = WAY_FIRST + 1; i < WAYS; i++)
+		if (e->way[i].grow.owes && !e->way[WAY_FIRST].failing)
+			grow_kick(&e->way[i]);
 }
 
 void verbs_message_gone(struct verbs_ep *e, uint32_t type)
@@ -125,7 +160,7 @@ static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
 	struct ibv_recv_wr *bad, wr = {
 					 .wr_id = (uint64_t)w->handle << 32 | VERBS_IS_RECEIVE | i,
 					 .sg_list = &sge,
-					 .num_sge = w == &e->way[WAY_URGENT],
+					 .num_sge = w == &e->way[WAY_FIRST],
 				 };
 
 	if (ibv_post_recv(w->qp, &wr, &bad))
@@ -134,20 +169,21 @@ static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
 	return 0;
 }
 
-int verbs_message_start(struct verbs_ep *e)
+int verbs_message_start(struct verbs_way *w)
 {
+	struct verbs_ep *e = w->ep;
 	uint32_t i;
 	int rc = 0;
 
+	/* Nobody sends to the others: it comes back when the queue pair breaks. */
+	if (w != &e->way[WAY_FIRST])
+		return receive(w, e, 0);
 	e->credits = VERBS_CREDITS;
 	for (i = 0; i < VERBS_SLOTS && !rc; i++) {
 		e->receive[i].ep = e;
-		rc = receive(&e->way[WAY_URGENT], e, i);
+		rc = receive(w, e, i);
 	}
-	/* Nobody sends there: they come back when the queue pair breaks. */
-	if (!rc)
-		rc = receive(&e->way[WAY_WRITES], e, 0);
-	return rc ? rc : receive(&e->way[WAY_READS], e, 0);
+	return rc;
 }
 
 /* Its place is free again; credit: the peer may send another. */
@@ -155,7 +191,7 @@ static void again(struct verbs_ep *e, uint32_t i, uint32_t credit)
 {
 	if (e->state != EP_UP && e->state != EP_CONNECTING)
 		return;
-	if (receive(&e->way[WAY_URGENT], e, i)) {
+	if (receive(&e->way[WAY_FIRST], e, i)) {
 		verbs_ep_down(e, -EIO);
 		return;
 	}
@@ -225,6 +261,14 @@ int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes)
 	switch (m.type) {
 	case MESSAGE_HELLO:
 		rc = hello(e, at + VERBS_HEADER, le16toh(m.len));
+		again(e, i, 1);
+		return rc;
+	case MESSAGE_WAY:
+		rc = verbs_grow_way(e, at + VERBS_HEADER, le16toh(m.len));
+		again(e, i, 1);
+		return rc;
+	case MESSAGE_READY:
+		rc = verbs_grow_ready(e, at + VERBS_HEADER, le16toh(m.len));
 		again(e, i, 1);
 		return rc;
 	case MESSAGE_DATA:

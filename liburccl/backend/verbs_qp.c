@@ -2,9 +2,9 @@
 /*
  * Queue pairs, and the addresses by which two eps connect theirs.
  *
- * An address, little-endian: least and greatest version u8, GIDs u8, MTU u8; of the three ways the
- * numbers of their queue pairs u32, then the sequence numbers at which they begin to send u32; key
- * of the byte whose READ proves u32, READs that a way takes u8, 0 [3], cookie [16]; then for each
+ * An address, little-endian: least and greatest version u8, GIDs u8, MTU u8; of the first way the
+ * number of its queue pair u32, and the sequence number at which it begins to send u32; key of the
+ * byte whose READ proves u32, READs that a way takes u8, 0 [3], cookie [16]; then for each
  * GID its 16 bytes, LID u16, kind u8, 0 u8.
  */
 #include <endian.h>
@@ -21,7 +21,7 @@
 struct ep_addr {
 	uint8_t versions[EP_VERSIONS];
 	uint8_t nends, mtu;
-	uint32_t qpn[WAYS], psn[WAYS];
+	uint32_t qpn, psn;
 	uint32_t flush_rkey;
 	uint8_t reads, zero[3];
 	uint8_t cookie[VERBS_COOKIE];
@@ -33,10 +33,15 @@ struct ep_addr {
 };
 
 #define ADDR_LEN(n) (offsetof(struct ep_addr, end) + (n) * sizeof(((struct ep_addr *)0)->end[0]))
-_Static_assert(sizeof(struct ep_addr) == 52 + 20 * VERBS_ENDS, "no gaps");
+_Static_assert(sizeof(struct ep_addr) == 36 + 20 * VERBS_ENDS, "no gaps");
 _Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
 
 /* ---- queue pairs ---- */
+
+static int is_urgent(uint32_t way)
+{
+	return way == WAY_FIRST || way == WAY_SMALL;
+}
 
 int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 {
@@ -47,14 +52,15 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		.recv_cq = d->cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = w->depth - 1,
-			.max_recv_wr = w == &e->way[WAY_URGENT] ? VERBS_SLOTS : 1,
+			.max_recv_wr = w == &e->way[WAY_FIRST] ? VERBS_SLOTS : 1,
 			.max_send_sge = verbs_sges(d, 0),
 			.max_recv_sge = 1,
-			.max_inline_data = w == &e->way[WAY_URGENT] ? VERBS_INLINE : 0},
+			.max_inline_data = is_urgent((uint32_t)(w - e->way)) ? VERBS_INLINE
+									     : VERBS_SPARE_INLINE},
 	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = d->port.pkey_index,
+		.pkey_index = e->pkey_index,
 		.port_num = d->port.port,
 		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
@@ -97,13 +103,14 @@ static uint8_t reads_taken(const struct verbs_device *d)
 	return (uint8_t)(want < most ? want : most);
 }
 
-static uint8_t reads_out(const struct verbs_device *d, const struct ep_addr *a)
+/* That may be under way to a peer which takes so many. */
+static uint8_t reads_out(const struct verbs_device *d, uint8_t taken)
 {
 	uint32_t most = (uint32_t)d->port.attr.max_qp_init_rd_atom,
 		 want = d->settings.rdma_max_rd_atomic;
 
 	want = want < most ? want : most;
-	return (uint8_t)(want < a->reads ? want : a->reads);
+	return (uint8_t)(want < taken ? want : taken);
 }
 
 uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
@@ -113,15 +120,13 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 		.versions = {VERBS_VERSION, VERBS_VERSION},
 		.nends = e->nends,
 		.mtu = e->mtu,
+		.qpn = htole32(e->way[WAY_FIRST].qp->qp_num),
+		.psn = htole32(e->psn[WAY_FIRST]),
 		.flush_rkey = htole32(d->flush_mr->rkey),
 		.reads = reads_taken(d),
 	};
 	uint32_t i;
 
-	for (i = 0; i < WAYS; i++) {
-		a.qpn[i] = htole32(e->way[i].qp->qp_num);
-		a.psn[i] = htole32(e->psn[i]);
-	}
 	memcpy(a.cookie, e->cookie, sizeof(a.cookie));
 	for (i = 0; i < e->nends; i++) {
 		memcpy(a.end[i].gid, e->ends[i].gid, GID_BYTES);
@@ -136,7 +141,6 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 {
 	int version = ep_version(VERBS_VERSION, VERBS_VERSION, addr, len);
-	uint32_t i;
 
 	if (version < 0)
 		return version;
@@ -148,12 +152,10 @@ static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 		return -EINVAL;
 	if (a->mtu < IBV_MTU_256 || a->mtu > IBV_MTU_4096 || !a->reads)
 		return -EINVAL;
-	for (i = 0; i < WAYS; i++) {
-		a->qpn[i] = le32toh(a->qpn[i]);
-		a->psn[i] = le32toh(a->psn[i]);
-		if (a->qpn[i] >> 24 || a->psn[i] >> 24)
-			return -EINVAL;
-	}
+	a->qpn = le32toh(a->qpn);
+	a->psn = le32toh(a->psn);
+	if (a->qpn >> 24 || a->psn >> 24)
+		return -EINVAL;
 	a->flush_rkey = le32toh(a->flush_rkey);
 	return 0;
 }
@@ -163,7 +165,7 @@ static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 /* What a class asks for, or what suits the link. */
 static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t way, int roce)
 {
-	int16_t v = each[way == WAY_URGENT ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
+	int16_t v = each[is_urgent(way) ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
 
 	if (v != URCCL_AUTO)
 		return (uint8_t)v;
@@ -187,37 +189,37 @@ static void set_route(const struct verbs_device *d, uint32_t way, const struct g
 	ah->grh.traffic_class = of_class(d, d->settings.rdma_tc, way, ROCE_TC);
 }
 
-static int to_rtr(struct verbs_way *w, uint32_t way, const struct ep_addr *a,
-		  const struct gid_route *route)
+static int to_rtr(struct verbs_way *w, uint32_t qpn, uint32_t psn)
 {
+	const struct verbs_route *route = &w->ep->route;
 	const struct verbs_device *d = verbs_ep_device(w->ep);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = a->mtu < w->ep->mtu ? a->mtu : w->ep->mtu,
-		.dest_qp_num = a->qpn[way],
-		.rq_psn = a->psn[way],
+		.path_mtu = route->mtu,
+		.dest_qp_num = qpn,
+		.rq_psn = psn,
 		.max_dest_rd_atomic = reads_taken(d),
 		.min_rnr_timer = RNR_TIMER,
 	};
 
-	set_route(d, way, route, &attr.ah_attr);
+	set_route(d, (uint32_t)(w - w->ep->way), &route->gid, &attr.ah_attr);
 	return d->lib.modify_qp(w->qp, &attr,
 				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct verbs_way *w, uint32_t way, const struct ep_addr *a)
+static int to_rts(struct verbs_way *w)
 {
 	const struct verbs_device *d = verbs_ep_device(w->ep);
 	int32_t retries = d->settings.rdma_retry_count;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = w->ep->psn[way],
+		.sq_psn = w->ep->psn[w - w->ep->way],
 		.timeout = d->settings.rdma_ack_timeout,
 		.retry_cnt = retries == URCCL_AUTO ? RETRIES : (uint8_t)retries,
 		.rnr_retry = RNR_RETRY,
-		.max_rd_atomic = reads_out(d, a),
+		.max_rd_atomic = reads_out(d, w->ep->route.reads),
 	};
 
 	return d->lib.modify_qp(w->qp, &attr,
@@ -244,21 +246,26 @@ static int find_route(const struct verbs_ep *e, const struct ep_addr *a, struct 
 	return rc;
 }
 
+int verbs_qp_meet(struct verbs_way *w, uint32_t qpn, uint32_t psn)
+{
+	int rc = -abs(to_rtr(w, qpn, psn));
+
+	return rc ? rc : -abs(to_rts(w));
+}
+
 int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
 {
 	struct verbs_ep *e = verbs_ep(ep);
-	struct gid_route route;
 	struct ep_addr a;
-	uint32_t i;
 	int rc = read_addr(&a, addr, addr_len);
 
 	if (!rc)
-		rc = find_route(e, &a, &route);
-	for (i = 0; i < WAYS && !rc; i++) {
-		rc = -abs(to_rtr(&e->way[i], i, &a, &route));
-		if (!rc)
-			rc = -abs(to_rts(&e->way[i], i, &a));
-	}
+		rc = find_route(e, &a, &e->route.gid);
+	if (rc)
+		return rc;
+	e->route.mtu = a.mtu < e->mtu ? a.mtu : e->mtu;
+	e->route.reads = a.reads;
+	rc = verbs_qp_meet(&e->way[WAY_FIRST], a.qpn, a.psn);
 	if (rc)
 		return rc;
 	memcpy(e->peer, a.cookie, sizeof(e->peer));

@@ -26,13 +26,13 @@ static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
 	return &w->slots[number & (w->depth - 1)];
 }
 
-/* One place is kept for a READ that proves, one for a SLOT_PUSH that is owed, some of the urgent
+/* One place is kept for a READ that proves, one for a SLOT_PUSH that is owed, some of the first
  * way for words of our own. */
 uint32_t verbs_ring_room(const struct verbs_way *w)
 {
 	uint32_t used = w->head - w->tail + 1 + w->pushes;
 
-	used += id_of(w) == WAY_URGENT ? VERBS_WORDS : 0;
+	used += id_of(w) == WAY_FIRST ? VERBS_WORDS : 0;
 
 	return used < w->depth - 1 ? w->depth - 1 - used : 0;
 }
@@ -56,11 +56,12 @@ static void ring(struct verbs_way *w)
 	struct ibv_send_wr *bad = NULL;
 	uint32_t n = chain->n;
 
-	if (!n)
+	chain->n = 0;
+	/* What has a slot comes out with the rest. */
+	if (!n || w->failing)
 		return;
 	if (d->watch_ns == NEVER_NS)
 		verbs_ep_watch(d);
-	chain->n = 0;
 	chain->wr[n - 1].next = NULL;
 	chain->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
 	w->plain = 0;
@@ -73,10 +74,6 @@ static void ring(struct verbs_way *w)
 	verbs_ep_down(w->ep, -EIO);
 }
 
-_Static_assert(VERBS_CHAIN >= VERBS_URGENT_DEPTH && VERBS_CHAIN >= VERBS_WRITES_DEPTH &&
-		       VERBS_CHAIN >= VERBS_READS_DEPTH,
-	       "a chain holds whatever a way has slots for");
-
 /* The next request of the chain, with a slot. */
 static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode, struct chunk *c,
 				   enum verbs_slot_kind kind)
@@ -86,6 +83,8 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 
 	/* Whoever puts some of a way in it rings before another ep's turn. */
 	assert(!chain->n || chain->wr[0].wr_id >> 32 == w->handle);
+	if (chain->n == VERBS_CHAIN)
+		ring(w);
 	wr = &chain->wr[chain->n];
 	*wr = (struct ibv_send_wr){
 		.wr_id = (uint64_t)w->handle << 32 | (w->head & VERBS_NUMBER),
@@ -139,12 +138,7 @@ static void finish(struct verbs_way *w)
 	/* By a doorbell that is rung anyhow they may as well go. */
 	if (w->held && (!w->proving || chain->n))
 		release(w);
-	if (w->failing) {
-		/* They have slots, and come out with the rest. */
-		verbs_ep_device(w->ep)->chain[id_of(w)].n = 0;
-		return;
-	}
-	if (w->unproved && !w->proving)
+	if (w->unproved && !w->proving && !w->failing)
 		prove(w, NULL);
 	ring(w);
 }
@@ -232,9 +226,9 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	w->unproved += kind == SLOT_WRITE;
 	slot_at(w, w->head - 1)->last = at + done == c->len;
 	c->scratch[0] = at;
-	c->scratch[1] |= (uint64_t)(kind == SLOT_READ
-					    ? local->unread
-					    : (key_of(c)->rights & VERBS_KEY_DEVICE) != 0);
+	c->scratch[1] |=
+		(uint64_t)(kind == SLOT_READ ? local->unread
+					     : (key_of(c)->rights & VERBS_KEY_DEVICE) != 0);
 	return done;
 }
 
@@ -252,11 +246,24 @@ static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 
 /* ---- what waits for a doorbell ---- */
 
+/* The one that it is to take. */
+static struct verbs_way *way_for(struct verbs_ep *e, const struct chunk *c)
+{
+	enum verbs_way_id id = WAY_SMALL;
+
+	if (c->cls == URCCL_CLASS_BULK)
+		id = c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES;
+	if (verbs_way_is_there(&e->way[id]))
+		return &e->way[id];
+	if (id != WAY_SMALL)
+		verbs_grow(&e->way[id]);
+	return &e->way[WAY_FIRST];
+}
+
+/* And that it took. */
 static struct verbs_way *way_of(struct verbs_ep *e, const struct chunk *c)
 {
-	if (c->cls != URCCL_CLASS_BULK)
-		return &e->way[WAY_URGENT];
-	return &e->way[c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES];
+	return &e->way[c->state - 1];
 }
 
 static int may_wait(const struct verbs_way *w, const struct chunk *c)
@@ -322,10 +329,14 @@ int verbs_ring_unhold(struct chunk *c)
 
 static int data_take(struct verbs_ep *e, struct chunk *c)
 {
-	struct verbs_way *w = way_of(e, c);
+	struct verbs_way *w = way_for(e, c);
 
-	if (w->half || verbs_ring_room(w) <= w->nheld + (uint32_t)is_pushed(c))
+	c->state = (uint8_t)(id_of(w) + 1);
+	if (w->half || verbs_ring_room(w) <= w->nheld + (uint32_t)is_pushed(c)) {
+		if (c->cls != URCCL_CLASS_BULK)
+			verbs_grow(&e->way[WAY_SMALL]);
 		return 0;
+	}
 	if (may_wait(w, c))
 		hold(w, c);
 	else
@@ -333,16 +344,26 @@ static int data_take(struct verbs_ep *e, struct chunk *c)
 	return 1;
 }
 
-/* What was acknowledged and not proved went either way. */
+static int has_writes(const struct verbs_way *w)
+{
+	return w == &w->ep->way[WAY_FIRST] || verbs_way_is_there(w);
+}
+
+/* What was acknowledged and not proved went any way but that of READs. */
 static int flush_take(struct verbs_ep *e, struct chunk *c)
 {
-	struct verbs_way *urgent = &e->way[WAY_URGENT], *writes = &e->way[WAY_WRITES];
+	uint32_t i;
 
-	if (!verbs_ring_room(urgent) || !verbs_ring_room(writes))
-		return 0;
-	c->scratch[0] = 2;
-	prove(urgent, c);
-	prove(writes, c);
+	for (i = 0; i < WAY_READS; i++)
+		if (has_writes(&e->way[i]) && !verbs_ring_room(&e->way[i]))
+			return 0;
+	c->scratch[0] = 0;
+	for (i = 0; i < WAY_READS; i++) {
+		if (!has_writes(&e->way[i]))
+			continue;
+		prove(&e->way[i], c);
+		c->scratch[0]++;
+	}
 	return 1;
 }
 
@@ -374,7 +395,7 @@ static int post_one(struct verbs_ep *e, struct chunk *c)
 	c->flags &= CHUNK_ACKED;
 	c->res = 0;
 	c->path = 0;
-	c->state = 1;
+	c->state = WAY_FIRST + 1;
 	c->scratch[1] = 0;
 	if (!res && e->state != EP_UP)
 		res = -ECONNRESET;
@@ -398,7 +419,7 @@ uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n)
 
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len)
 {
-	struct verbs_way *w = &e->way[WAY_URGENT];
+	struct verbs_way *w = &e->way[WAY_FIRST];
 	struct ibv_send_wr *wr = request(w, IBV_WR_SEND, c, c ? SLOT_SEND : SLOT_WORD);
 	uint32_t place = VERBS_SLOTS + e->place;
 
@@ -415,7 +436,7 @@ void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_
 
 void verbs_ring_bell(struct verbs_ep *e)
 {
-	finish(&e->way[WAY_URGENT]);
+	finish(&e->way[WAY_FIRST]);
 }
 
 void verbs_ring_kick(struct verbs_ep *e)

@@ -111,6 +111,9 @@ void control_request(struct control *c, struct control_req *req)
 	case CONTROL_RAIL_DOWN:
 		peer_rail_down_req(c, req);
 		break;
+	case CONTROL_RAIL_GROW:
+		path_grow_req(c, req);
+		break;
 	case CONTROL_AWAITED:
 		peer_awaited_req(c, req);
 		break;

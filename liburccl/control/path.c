@@ -158,6 +158,7 @@ void path_close_others(struct control *c, struct peer *p)
 void path_free(struct path *path)
 {
 	assert(!path->connect.out && !path->close.out && !path->taken.out && !path->reach.out);
+	assert(!path->grow.out);
 	path->rail.ep->dev->ops->ep_free(path->rail.ep);
 	free(path);
 }
@@ -285,6 +286,30 @@ static void path_reached(struct control *c, struct errand *e)
 	meet_reached(c, p);
 	if (res)
 		meet_path_failed(c, path);
+}
+
+static int path_grow(struct errand *e)
+{
+	struct rail *rail = &container_of(e, struct path, grow)->rail;
+
+	return rail->ep->dev->ops->ep_grow(rail->ep);
+}
+
+static void path_grown(struct control *c, struct errand *e)
+{
+	struct path *path = container_of(e, struct path, grow);
+
+	if (e->res && !path->closing)
+		log_small(c, path, e->res);
+	req_answer(path->growing, e->res, REASON_NONE, 0, 0, 0);
+}
+
+void path_grow_req(struct control *c, struct control_req *req)
+{
+	struct path *path = container_of(req->rail, struct path, rail);
+
+	path->growing = req;
+	errand_begin(c, &path->grow, ERRAND_REACH, path_grow, path_grown);
 }
 
 void path_connect(struct control *c, struct path *path, int active)

@@ -89,11 +89,24 @@ void log_device(const struct control *c, const struct peer *p, const struct path
 	if (!log_wants(&c->log, URCCL_LOG_INFO))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_INFO,
-		 "peer %s: rail %u of transport %s: its device says status %u and the vendor's code "
-		 "0x%x",
-		 name, path->rail.number, transport_name(path_transport(path)),
-		 (unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
+	log_text(
+		&c->log, URCCL_LOG_INFO,
+		"peer %s: rail %u of transport %s: its device says status %u and the vendor's code "
+		"0x%x",
+		name, path->rail.number, transport_name(path_transport(path)),
+		(unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
+}
+
+void log_small(const struct control *c, const struct path *path, int err)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_WARN))
+		return;
+	addr_text(&path->peer->remote, name, sizeof(name));
+	log_text(&c->log, URCCL_LOG_WARN,
+		 "peer %s: rail %u of transport %s stays small, which bulk is slower by: %s", name,
+		 path->rail.number, transport_name(path_transport(path)), strerrordesc_np(-err));
 }
 
 void log_heat(const struct control *c, const struct peer *p)

@@ -209,6 +209,8 @@ void errand_done(struct control *c, struct msg *msg);
 struct path {
 	struct rail rail;
 	struct errand reach; /* ep_meet() */
+	struct errand grow;  /* ep_grow(), */
+	struct control_req *growing; /* which the engine asked for; it waits for that with close */
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
@@ -251,6 +253,7 @@ void path_await(struct control *c, struct path *path); /* then RAIL_ACK */
 /* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
 void path_close(struct control *c, struct path *path);
 int paths_reaching(const struct peer *p);
+void path_grow_req(struct control *c, struct control_req *req);
 
 /* ---- rails.c: those of a peer that has its data path ---- */
 
@@ -285,6 +288,8 @@ void log_rail(const struct control *c, const struct peer *p, uint32_t transport,
 /* What its device calls it: device_code(). */
 void log_device(const struct control *c, const struct peer *p, const struct path *path,
 		uint64_t code);
+/* Its ep stays as it is. */
+void log_small(const struct control *c, const struct path *path, int err);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */

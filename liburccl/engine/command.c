@@ -426,6 +426,9 @@ static void request_returned(struct engine *e, struct control_req *req)
 	case CONTROL_RAIL_DOWN:
 		req->rail->down_out = 0;
 		break;
+	case CONTROL_RAIL_GROW:
+		rail_grown(req);
+		break;
 	case CONTROL_AWAITED:
 		peer_ping_back(e, req);
 		break;

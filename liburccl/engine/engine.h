@@ -101,6 +101,7 @@ enum control_req_type {
 	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follow, and
 			     * RAIL_FENCED where the peer replays. With reason and arg[0]: the
 			     * peer is given up for that; else arg[0] is a device_code() */
+	CONTROL_RAIL_GROW,  /* rail: its ep asks for ep_grow(). Back: res */
 	CONTROL_AWAITED,    /* handle: the peer has been awaited for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: how many, rights. Back: handle */
 	CONTROL_UNREGISTER, /* handle */
@@ -162,6 +163,8 @@ struct rail {
 	uint32_t path;		       /* the engine's: of what goes by it */
 	uint32_t down_out;	       /* the engine's: down is not back */
 	struct control_req down;       /* the engine's */
+	uint32_t grow_out;	       /* the engine's: grow is not back */
+	struct control_req grow;       /* the engine's */
 	uint32_t inflight;	       /* the engine's: chunks taken and not out */
 	uint64_t inflight_bytes;       /* the engine's */
 	uint64_t window;	       /* the engine's: bulk bytes that may be on their way */

@@ -150,7 +150,7 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 {
 	struct list *pos, *tmp;
 
-	if (!rail->closed || rail->down_out)
+	if (!rail->closed || rail->down_out || rail->grow_out)
 		return 0;
 	if (rails_stay(rail->peer))
 		exposures_rest(e, rail->ep, 1);

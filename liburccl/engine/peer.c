@@ -320,6 +320,23 @@ static void rail_down(struct engine *e, struct rail *rail, int res, uint64_t cod
 	}
 }
 
+static void rail_grow(struct engine *e, struct rail *rail)
+{
+	assert(!rail->grow_out);
+	rail->grow_out = 1;
+	rail->grow = (struct control_req){.msg = {.type = CONTROL_RAIL_GROW, .reply = &e->mailbox},
+					  .rail = rail};
+	control_ask(e, &rail->grow);
+}
+
+void rail_grown(struct control_req *req)
+{
+	struct rail *rail = req->rail;
+
+	rail->grow_out = 0;
+	rail->ep->dev->ops->ep_grown(rail->ep, req->msg.res);
+}
+
 void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
 	if (p->rail)
@@ -349,6 +366,9 @@ void rail_event(struct engine *e, const struct event *ev)
 		break;
 	case EVENT_DOWN:
 		rail_down(e, rail, ev->res, ev->code);
+		break;
+	case EVENT_GROW:
+		rail_grow(e, rail);
 		break;
 	case EVENT_CLOSED:
 		rail->closed = 1;

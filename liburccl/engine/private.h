@@ -755,6 +755,8 @@ void peer_awaited_expired(struct engine *e, struct engine_peer *p);
 void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg);
 void peer_ping_back(struct engine *e, struct control_req *req);
 void rail_event(struct engine *e, const struct event *ev);
+/* The control thread answers. */
+void rail_grown(struct control_req *req);
 
 /* quiet.c: 1 once nothing touches it any more; called again until then */
 void ring_stop(struct engine_ring *er);

@@ -4,7 +4,8 @@
 #include <dlfcn.h>
 #include "rig.h"
 
-#define WAYS	3u /* queue pairs of an end: of what is urgent, and two of bulk */
+#define ROUTES	8u /* of a pair, as it becomes: each end's four queue pairs */
+#define SMALL	4u /* of which these are not of bulk, and the first */
 #define AUTO_SL 3
 #define AUTO_TC 104
 
@@ -31,29 +32,32 @@ static void is(struct route got, int sl, int tclass)
 	CHECK_EQ(got.tclass, tclass);
 }
 
-/* A device like the first, with these: what its end is given when it meets another. */
+static void again(struct rig *rig, struct node *node, const int16_t sl[3], const int16_t tc[3])
+{
+	struct device_config config = {.params = &node->params, .incarnation = 77};
+
+	rig->backend->close(node->dev);
+	memcpy(node->params.rdma_sl, sl, sizeof(node->params.rdma_sl));
+	memcpy(node->params.rdma_tc, tc, sizeof(node->params.rdma_tc));
+	CHECK_EQ(rig->backend->open(&config, &node->dev), 0);
+}
+
+/* The devices anew, with these: what their ends are given when they meet, and as they grow. */
 static void meets(struct rig *rig, const int16_t sl[3], const int16_t tc[3])
 {
-	struct node node = {.rig = rig, .params = rig->node[0].params};
-	struct device_config config = {.params = &node.params, .incarnation = 77};
-	struct end ours, theirs;
+	struct pair pair;
 	uint32_t i;
 
-	memcpy(node.params.rdma_sl, sl, sizeof(node.params.rdma_sl));
-	memcpy(node.params.rdma_tc, tc, sizeof(node.params.rdma_tc));
-	CHECK_EQ(rig->backend->open(&config, &node.dev), 0);
-	end_open(&node, &ours);
-	end_open(&rig->node[1], &theirs);
-	CHECK_EQ(rig->backend->ep_meet(ours.ep, theirs.addr, theirs.addr_len), 0);
-	for (i = 0; i < WAYS; i++) {
-		uint32_t cls = i == 0 ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK;
+	again(rig, &rig->node[0], sl, tc);
+	again(rig, &rig->node[1], sl, tc);
+	pair_open(rig, &pair);
+	for (i = 0; i < ROUTES; i++) {
+		uint32_t cls = i < SMALL ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK;
 
-		is(routed(WAYS - i), sl[cls] < 0 ? AUTO_SL : sl[cls],
+		is(routed(ROUTES - i), sl[cls] < 0 ? AUTO_SL : sl[cls],
 		   tc[cls] < 0 ? AUTO_TC : tc[cls]);
 	}
-	rig->backend->ep_free(ours.ep);
-	rig->backend->ep_free(theirs.ep);
-	rig->backend->close(node.dev);
+	pair_close(rig, &pair);
 }
 
 void case_ib_class(struct rig *rig)
@@ -62,8 +66,8 @@ void case_ib_class(struct rig *rig)
 	static const int16_t all[] = {6, 6, 6}, zero[] = {0, 0, 0};
 	static const int16_t sl[] = {[URCCL_CLASS_BULK] = 1, [URCCL_CLASS_LATENCY] = 5, 9};
 	static const int16_t tc[] = {[URCCL_CLASS_BULK] = 32, [URCCL_CLASS_LATENCY] = 184, 8};
-	static const int16_t some[] = {[URCCL_CLASS_BULK] = 2, [URCCL_CLASS_LATENCY] = URCCL_AUTO,
-				       URCCL_AUTO};
+	static const int16_t some[] = {
+		[URCCL_CLASS_BULK] = 2, [URCCL_CLASS_LATENCY] = URCCL_AUTO, URCCL_AUTO};
 
 	if (!getenv("SHIM"))
 		SKIP("SHIM and UCCL_IBV_SO are not set: nobody notes what queue pairs are given");

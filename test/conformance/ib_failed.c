@@ -6,7 +6,7 @@
 #include "rig.h"
 
 #define LEN    65536u
-#define PIECES 16u
+#define PIECES 8u
 #define EACH   (LEN / PIECES)
 
 static void is_undone(const struct chunk *c)
@@ -30,7 +30,7 @@ void case_ib_failed(struct rig *rig)
 	if (!words)
 		SKIP("SHIM and UCCL_IBV_SO are not set: no request fails here");
 	memset(pieces, 0, sizeof(pieces));
-	pair_open(rig, &pair);
+	pair_open_small(rig, &pair);
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	grant_open(&g, &pair.end[1], end, &remote, 0, LEN, URCCL_RIGHT_READ);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of an ep's queue pairs one completes nothing (SHIM=mute=2 of ibv_shim.c: that of large READs),
+/* Of an ep's queue pairs one completes nothing (SHIM=mute=63 of ibv_shim.c: that of large READs),
  * while the others go on: the ep is down after dead_after_ms all the same. */
 #include "rig.h"
 

@@ -16,7 +16,7 @@
  *	unplug=N	after N posts it is pulled out: posts fail with EIO, and its descriptors
  *			are at their end (over test/verbs alone)
  *	swallow=N	what is posted after N posts never completes
- *	mute=N		the N-th queue pair, from 0 on, of each three never completes a request
+ *	mute=N		queue pairs that were made for N requests never complete one
  *	sge_rd=N	pieces of memory that a READ may name
  *	fail=N:STATUS	the N-th completion of a READ or WRITE has this status (enum
  *			ibv_wc_status) and 0x8a as its vendor's code, and its queue pair is in
@@ -47,9 +47,10 @@ static struct {
 	char victim[64], status[8];
 	/* Of all devices, each of which may have a thread. */
 	unsigned long victims, killed, completed;
-	struct ibv_qp *qps[QPS_MAX]; /* in the order of their making; gone: NULL */
-	unsigned long nqps;	     /* made, also those that had no place */
-	uint32_t failed; /* the queue pair that did */
+	struct ibv_qp *qps[QPS_MAX];	   /* in the order of their making; gone: NULL */
+	int mutes[QPS_MAX];		   /* written ahead of that */
+	unsigned long nqps;		   /* made, also those that had no place */
+	uint32_t failed;		   /* the queue pair that did */
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	uint32_t broken;		   /* the queue pair that loses one */
 	long flushed;			   /* of it */
@@ -176,9 +177,9 @@ static int is_mute(const struct ibv_qp *qp)
 
 	if (shim.mute < 0)
 		return 0;
-	for (i = (unsigned long)shim.mute; i < QPS_MAX; i += 3)
+	for (i = 0; i < QPS_MAX; i++)
 		if (made(i) == qp)
-			return 1;
+			return shim.mutes[i];
 	return 0;
 }
 
@@ -267,8 +268,8 @@ static void fail_one(struct ibv_wc *wc)
 	if (wc->qp_num == shim.failed)
 		wc->status = IBV_WC_WR_FLUSH_ERR;
 	qp = numbered(wc->qp_num);
-	if (!qp || __atomic_add_fetch(&shim.completed, 1, __ATOMIC_RELAXED) !=
-			   (unsigned long)shim.fail)
+	if (!qp ||
+	    __atomic_add_fetch(&shim.completed, 1, __ATOMIC_RELAXED) != (unsigned long)shim.fail)
 		return;
 	shim.failed = wc->qp_num;
 	wc->status = (enum ibv_wc_status)strtol(shim.status, NULL, 0);
@@ -350,6 +351,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	uint32_t requests = attr->cap.max_send_wr;
 	struct ibv_qp *qp;
 	unsigned long i;
 
@@ -363,8 +365,10 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	if (!qp)
 		return NULL;
 	i = __atomic_fetch_add(&shim.nqps, 1, __ATOMIC_RELAXED);
-	if (i < QPS_MAX)
+	if (i < QPS_MAX) {
+		shim.mutes[i] = requests == (unsigned long)shim.mute;
 		__atomic_store_n(&shim.qps[i], qp, __ATOMIC_RELEASE);
+	}
 	return qp;
 }
 

@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include "rig.h"
 
+#define GROW_PIECES 64u
+
 /* What libfabric leaves of a connection that ends while it is made is its own. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -173,6 +175,11 @@ static void event(const struct node *node, const struct event *e)
 		end->down = 1;
 		end->down_res = e->res;
 		break;
+	case EVENT_GROW:
+		CHECK(end->up);
+		end->grown++;
+		node->dev->ops->ep_grown(e->ep, node->dev->ops->ep_grow(e->ep));
+		break;
 	case EVENT_CLOSED:
 		CHECK_EQ(end->out, end->taken);
 		end->closed = 1;
@@ -254,7 +261,57 @@ static int came_late(const struct end *end)
 	return end->down && !end->up && end->down_res == -ETIMEDOUT;
 }
 
-void pair_open(struct rig *rig, struct pair *pair)
+/* A way more is asked for twice by the end that has use for it, and once by the other. What each says
+ * then stands before a message. */
+static void pair_wait(struct rig *rig, struct pair *pair, uint32_t ways)
+{
+	struct piece piece;
+	uint32_t i;
+
+	WAIT(rig, pair->end[0].grown == 2 * ways && pair->end[1].grown == ways);
+	rig_step(rig);
+	for (i = 0; i < 2; i++) {
+		piece_fill_send(&piece, &pair->end[i], "", 1);
+		CHECK_EQ(piece_run(rig, &piece), 0);
+		WAIT(rig, pair->end[!i].messages == ways);
+	}
+}
+
+/* Small things, more than are taken at once, then a large WRITE and a large READ. */
+static void pair_grow(struct rig *rig, struct pair *pair)
+{
+	struct piece pieces[GROW_PIECES];
+	struct area local, remote;
+	struct grant g;
+	uint32_t i, n = 0;
+
+	area_open(&rig->node[0], &local, 1);
+	area_open(&rig->node[1], &remote, 1);
+	grant_open(&g, &pair->end[1], &pair->end[0], &remote, 0, 1,
+		   URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
+	do {
+		CHECK(n < GROW_PIECES);
+		piece_fill(&pieces[n], CHUNK_READ, &pair->end[0], &local, 0, &g, 0, 1);
+		pieces[n].chunk.cls = URCCL_CLASS_LATENCY;
+	} while (piece_try(&pieces[n++]));
+	for (i = 0; i < n - 1; i++)
+		WAIT(rig, pieces[i].out);
+	pair_wait(rig, pair, 1);
+	for (i = 0; i < 2; i++) {
+		piece_fill(&pieces[i], i ? CHUNK_READ : CHUNK_WRITE, &pair->end[0], &local, 0, &g,
+			   0, 1);
+		pieces[i].chunk.cls = URCCL_CLASS_BULK;
+		CHECK_EQ(piece_run(rig, &pieces[i]), 0);
+		pair_wait(rig, pair, i + 2);
+	}
+	grant_close(rig, &g);
+	area_close(&local);
+	area_close(&remote);
+	for (i = 0; i < 2; i++)
+		pair->end[i].taken = pair->end[i].out = pair->end[i].messages = 0;
+}
+
+void pair_open_small(struct rig *rig, struct pair *pair)
 {
 	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 	const struct end *a = &pair->end[0], *b = &pair->end[1];
@@ -266,6 +323,13 @@ void pair_open(struct rig *rig, struct pair *pair)
 		pair_close(rig, pair);
 		pair_begin(rig, pair);
 	}
+}
+
+void pair_open(struct rig *rig, struct pair *pair)
+{
+	pair_open_small(rig, pair);
+	if (rig->backend->ep_grow)
+		pair_grow(rig, pair);
 }
 
 void pair_mend(struct rig *rig, struct pair *pair)

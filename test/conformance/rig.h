@@ -45,6 +45,7 @@ struct end {
 	int32_t down_res;
 	uint32_t taken, out;		/* chunks */
 	uint32_t messages;		/* seen */
+	uint32_t grown;			/* times that it asked to grow */
 	void (*on_message)(struct end *end, const uint8_t *data, uint32_t len);
 	void *arg;			/* of on_message */
 };
@@ -103,8 +104,9 @@ uint32_t provider_count(const char *name);
 		}                                                                                  \
 	} while (0)
 
-/* Both eps of the pair, connected and up. */
+/* Both eps of the pair, connected and up, as large as they become; and as small as they begin. */
 void pair_open(struct rig *rig, struct pair *pair);
+void pair_open_small(struct rig *rig, struct pair *pair);
 /* The same without waiting. */
 void pair_start(struct rig *rig, struct pair *pair);
 void end_open(struct node *node, struct end *end);

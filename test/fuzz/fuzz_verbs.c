@@ -30,6 +30,18 @@ static int modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	(void)pd, (void)attr;
+	return &qp;
+}
+
+static int destroy_qp(struct ibv_qp *q)
+{
+	CHECK(q == &qp);
+	return 0;
+}
+
 static void make_device(struct verbs_device *d)
 {
 	static const struct urccl_params params = {.rdma_max_rd_atomic = 16,
@@ -39,14 +51,17 @@ static void make_device(struct verbs_device *d)
 	memset(d, 0, sizeof(*d));
 	verbs_device_init(d, &config);
 	d->lib.modify_qp = modify_qp;
+	d->lib.create_qp = create_qp;
+	d->lib.destroy_qp = destroy_qp;
+	d->ncqes = VERBS_CQES_MOST;
+	CHECK_EQ(handles_init(&d->ways, WAYS), 0);
 	d->port.attr.max_qp_rd_atom = d->port.attr.max_qp_init_rd_atom = 16;
 }
 
 static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 {
-	static const uint32_t depths[WAYS] = {VERBS_URGENT_DEPTH, VERBS_WRITES_DEPTH,
-					      VERBS_READS_DEPTH};
-	struct verbs_slot *slots = e->slots;
+	static const uint32_t depths[WAYS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH,
+					      VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
 	uint32_t i;
 
 	memset(e, 0, sizeof(*e));
@@ -64,12 +79,11 @@ static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 	list_init(&e->keys);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_init(&e->receive[i].link);
-	for (i = 0; i < WAYS; i++) {
-		e->way[i] =
-			(struct verbs_way){.qp = &qp, .ep = e, .slots = slots, .depth = depths[i]};
-		slots += depths[i];
-	}
-	CHECK_EQ(verbs_message_start(e), 0);
+	for (i = 0; i < WAYS; i++)
+		e->way[i] = (struct verbs_way){.ep = e, .depth = depths[i]};
+	e->way[WAY_FIRST].qp = &qp;
+	e->way[WAY_FIRST].slots = e->slots;
+	CHECK_EQ(verbs_message_start(&e->way[WAY_FIRST]), 0);
 }
 
 static void import(struct verbs_ep *e, const uint8_t *data, size_t size)
@@ -111,6 +125,8 @@ static void messages(struct verbs_device *d, struct verbs_ep *e, const uint8_t *
 		memcpy(e->pages + i * VERBS_SLOT, data, n);
 		if (verbs_message_came(e, i, n))
 			break;
+		if (e->growing)
+			verbs_ep_grown(&e->ep, verbs_ep_grow(&e->ep));
 		CHECK_LE(e->credits, VERBS_CREDITS);
 		data += n;
 		size -= n;
@@ -147,5 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		e.heard = data[0] & 4;
 		messages(&d, &e, data + 1, size - 1);
 	}
+	verbs_grow_free(&e);
+	handles_fini(&d.ways);
 	return 0;
 }

@@ -170,7 +170,8 @@ static struct urccl_params fresh(void)
 	return p;
 }
 
-/* Connects an ep to itself; what its queue pairs were told is in init, rtr and rts. */
+/* Connects an ep to itself, and makes it grow; what its queue pairs were told is in init, rtr and
+ * rts. */
 static void connects(const struct urccl_params *p)
 {
 	struct device_config config = {.params = p};
@@ -178,6 +179,7 @@ static void connects(const struct urccl_params *p)
 	uint8_t addr[EP_ADDR_MAX];
 	uint32_t len = sizeof(addr);
 	struct ep *ep;
+	uint32_t i;
 
 	CHECK(d);
 	verbs_device_init(d, &config);
@@ -188,6 +190,12 @@ static void connects(const struct urccl_params *p)
 	nqps = 0;
 	CHECK_EQ(verbs_ep_open(&d->dev, &ep, addr, &len), 0);
 	CHECK_EQ(verbs_ep_meet(ep, addr, len), 0);
+	CHECK_EQ(nqps, 1);
+	verbs_ep(ep)->meets = 1;
+	for (i = 1; i < WAYS; i++) {
+		verbs_ep(ep)->growing = &verbs_ep(ep)->way[i];
+		CHECK_EQ(verbs_ep_grow(ep), 0);
+	}
 	CHECK_EQ(nqps, WAYS);
 	verbs_ep_free(ep);
 	verbs_port_close(&lib, &d->port);
