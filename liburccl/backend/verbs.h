@@ -2,10 +2,10 @@
 /*
  * Transport ib: InfiniBand and RoCE by libibverbs, which is loaded when a device is opened.
  *
- * A device is one port. An ep is up to four reliable-connected queue pairs (its ways), so that a few
- * bytes wait behind nothing and answers to READs do not hold up WRITEs; all ways of a device share
- * one completion queue. The first way is small, and all that an idle peer has: messages go by it,
- * and whatever has none of its own yet. What the rules of verbs make of that:
+ * A device is one port. An ep is up to four reliable-connected queue pairs (its ways), so that a
+ * few bytes wait behind nothing and answers to READs do not hold up WRITEs; all ways of a device
+ * share one completion queue. The first way is small, and all that an idle peer has: messages go by
+ * it, and whatever has none of its own yet. What the rules of verbs make of that:
  *
  *  - A way's work requests are executed and completed in order. So only the last of a chain is
  *    signalled, and its completion stands for all before it. With an error it still does: whatever
@@ -195,7 +195,7 @@ enum verbs_owed { OWES_WAY = 1, OWES_READY = 2 };
 /* How far a way but the first is: verbs_grow.c. The engine's, but for made. */
 struct verbs_grow {
 	uint8_t wanted;			/* something would go by it */
-	uint8_t made;			/* its queue pair and slots are: ep_grow's while that runs */
+	uint8_t made;			/* its queue pair and slots are; ep_grow's */
 	uint8_t told;			/* WAY is said, or owed: ours */
 	uint8_t heard;			/* the peer's came: qpn, psn */
 	uint8_t met;			/* ours is led to theirs */

@@ -9,9 +9,10 @@
  * not by a device's retries.
  *
  * The end: other ways go into error at once, so that everything on them comes out flushed; the
- * first one says BYE before that, which tells the peer to do the same, and has BYE_NS for it. Nothing
- * of an ep is left once each way has given all its completions back, receives too; a device that
- * keeps them for longer than DRAIN_NS has its queue pair destroyed, after which it touches nothing.
+ * first one says BYE before that, which tells the peer to do the same, and has BYE_NS for it.
+ * Nothing of an ep is left once each way has given all its completions back, receives too; a device
+ * that keeps them for longer than DRAIN_NS has its queue pair destroyed, after which it touches
+ * nothing.
  */
 #include <stdlib.h>
 #include "backend/verbs.h"

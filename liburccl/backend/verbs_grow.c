@@ -13,8 +13,8 @@
  * Who cannot make one (-ENOMEM, the completion queue is full) goes on with the first way, and so
  * does its peer.
  *
- * WAY, little-endian: which u32, number of the queue pair u32, sequence number at which it begins to
- * send u32. READY: which u32.
+ * WAY, little-endian: which u32, number of the queue pair u32, sequence number at which it begins
+ * to send u32. READY: which u32.
  */
 #include <endian.h>
 #include <stdlib.h>

@@ -260,7 +260,7 @@ void check_group_threads(struct finding *f)
 }
 
 #define OBJECTS_RAIL 5u /* a domain, two queues, memory, a channel of events */
-#define OBJECTS_PEER 4u /* three queue pairs and memory */
+#define OBJECTS_PEER 5u /* four queue pairs, if it uses all, and memory */
 
 static const char *count_text(unsigned long long n, char to[32])
 {

@@ -88,11 +88,11 @@ int group_rdma(const char *root, struct group_rdma *out);
 
 int doctor(const char *transport, int as_json);
 
-/* What a context of transport ib pins itself: at each rail, and there for each peer, which has so
- * many queue pairs there. */
+/* What a context of transport ib pins itself: at each rail, and there for each peer, which may have
+ * so many queue pairs there. */
 #define IB_PINS_RAIL 4096u
 #define IB_PINS_PEER 8192u
-#define IB_QPS	     3u
+#define IB_QPS	     4u
 
 /* checks_way.c, checks_limits.c, checks_kernel.c */
 void check_loopback(struct finding *f);

@@ -3,7 +3,7 @@
  * dialled by it and half by them: every entry is carried out as if all were there, contents are
  * right, events come, and few paths are there at a time: no more than that when it is quiet. With
  * --inline the peers are driven by the test, and then the hub, too. --max-qps=N, before all else:
- * of ib, the hub may have N queue pairs instead, three a peer. */
+ * of ib, the hub may have N queue pairs instead, four a peer. */
 #include "meet.h"
 
 #define LEN	16384u
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 	int limited = argc > 1 && sscanf(argv[1], "--max-qps=%u", &max_qps) == 1;
 
 	if (limited)
-		warm_most = max_qps / 3;
+		warm_most = max_qps / 4;
 	pair_options(&p, argc - limited, argv + limited);
 	converse(0);
 	if (p.params.flags & URCCL_OPEN_INLINE)

@@ -17,6 +17,7 @@
  *			are at their end (over test/verbs alone)
  *	swallow=N	what is posted after N posts never completes
  *	mute=N		queue pairs that were made for N requests never complete one
+ *	refuse=N	queue pairs for N requests are not to be had
  *	sge_rd=N	pieces of memory that a READ may name
  *	fail=N:STATUS	the N-th completion of a READ or WRITE has this status (enum
  *			ibv_wc_status) and 0x8a as its vendor's code, and its queue pair is in
@@ -43,7 +44,7 @@
 static struct {
 	void *real;
 	long inlined, mr, reads, cqe, resize, gids, post, remove, swallow, kill, report;
-	long opaque, lose, unplug, mute, sge_rd, fail;
+	long opaque, lose, unplug, mute, refuse, sge_rd, fail;
 	char victim[64], status[8];
 	/* Of all devices, each of which may have a thread. */
 	unsigned long victims, killed, completed;
@@ -130,6 +131,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.lose = word(text, "lose", -1);
 	shim.unplug = word(text, "unplug", -1);
 	shim.mute = word(text, "mute", -1);
+	shim.refuse = word(text, "refuse", -1);
 	shim.sge_rd = word(text, "sge_rd", -1);
 	shim.fail = word(text, "fail", -1);
 	name_of(text, "fail=", shim.status, sizeof(shim.status));
@@ -355,6 +357,10 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct ibv_qp *qp;
 	unsigned long i;
 
+	if (requests == (unsigned long)shim.refuse) {
+		errno = ENOMEM;
+		return NULL;
+	}
 	if (shim.inlined >= 0 && attr->cap.max_inline_data > (uint32_t)shim.inlined) {
 		errno = EINVAL;
 		return NULL;

@@ -146,6 +146,14 @@ static void chunk_came_out(const struct node *node, struct chunk *chunk)
 	p->out = 1;
 }
 
+void end_grow(struct end *end)
+{
+	const struct backend *ops = end->node->dev->ops;
+
+	end->asks = 0;
+	ops->ep_grown(end->ep, ops->ep_grow(end->ep));
+}
+
 static void event(const struct node *node, const struct event *e)
 {
 	struct end *end;
@@ -178,7 +186,9 @@ static void event(const struct node *node, const struct event *e)
 	case EVENT_GROW:
 		CHECK(end->up);
 		end->grown++;
-		node->dev->ops->ep_grown(e->ep, node->dev->ops->ep_grow(e->ep));
+		end->asks = 1;
+		if (!end->grows_later)
+			end_grow(end);
 		break;
 	case EVENT_CLOSED:
 		CHECK_EQ(end->out, end->taken);
@@ -261,8 +271,8 @@ static int came_late(const struct end *end)
 	return end->down && !end->up && end->down_res == -ETIMEDOUT;
 }
 
-/* A way more is asked for twice by the end that has use for it, and once by the other. What each says
- * then stands before a message. */
+/* A way more is asked for twice by the end that has use for it, and once by the other. What each
+ * says then stands before a message. */
 static void pair_wait(struct rig *rig, struct pair *pair, uint32_t ways)
 {
 	struct piece piece;
@@ -348,6 +358,9 @@ void pair_close(struct rig *rig, struct pair *pair)
 		if (pair->end[i].ep && !pair->end[i].closed)
 			rig->backend->ep_close(pair->end[i].ep);
 	WAIT(rig, pair->end[0].closed && pair->end[1].closed);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
+		if (pair->end[i].asks)
+			end_grow(&pair->end[i]);
 		rig->backend->ep_free(pair->end[i].ep);
+	}
 }

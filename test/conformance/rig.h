@@ -46,6 +46,7 @@ struct end {
 	uint32_t taken, out;		/* chunks */
 	uint32_t messages;		/* seen */
 	uint32_t grown;			/* times that it asked to grow */
+	int grows_later, asks;		/* the case calls end_grow(); it is awaited */
 	void (*on_message)(struct end *end, const uint8_t *data, uint32_t len);
 	void *arg;			/* of on_message */
 };
@@ -110,6 +111,7 @@ void pair_open_small(struct rig *rig, struct pair *pair);
 /* The same without waiting. */
 void pair_start(struct rig *rig, struct pair *pair);
 void end_open(struct node *node, struct end *end);
+void end_grow(struct end *end);
 /* backend.h's ep_meet and ep_connect. */
 int end_connect(struct end *end, const void *addr, uint32_t len, int active,
 		const struct sockaddr_storage *via);

@@ -185,8 +185,8 @@ def case_memlock():
     found(checks, "memlock", "wrong", "needs 72 KiB itself", "URCCL_MAX_WARM")
     checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_PEERS="4", URCCL_MAX_WARM="2", **how)
     found(checks, "memlock", "note", "2 peers (max_warm) needs 40 KiB itself", "16 KiB are left")
-    checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_QPS="9", **how)
-    found(checks, "memlock", "note", "9 queue pairs (max_qps) needs 32 KiB itself")
+    checks, _ = doctor("--transport", "shm,ib?", URCCL_MAX_QPS="12", **how)
+    found(checks, "memlock", "note", "12 queue pairs (max_qps) needs 32 KiB itself")
 
 
 def case_denied():

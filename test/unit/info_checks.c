@@ -107,11 +107,11 @@ static void uverbs(void)
 	CHECK_EQ(unlink(place("/dev/infiniband/uverbs0")), 0);
 	/* The first need not be there. */
 	put_socket("/dev/infiniband/uverbs1");
-	says(check_uverbs, HEALTH_WRONG, "0 of 1 uverbs nodes can be opened; uverbs1: ",
-	     "--device=/dev/infiniband/uverbs1");
+	says(check_uverbs, HEALTH_WRONG,
+	     "0 of 1 uverbs nodes can be opened; uverbs1: ", "--device=/dev/infiniband/uverbs1");
 	put("/dev/infiniband/uverbs0", "");
-	says(check_uverbs, HEALTH_NOTE, "1 of 2 uverbs nodes can be opened; uverbs1: ",
-	     "device cgroup");
+	says(check_uverbs, HEALTH_NOTE,
+	     "1 of 2 uverbs nodes can be opened; uverbs1: ", "device cgroup");
 	CHECK_EQ(unlink(place("/dev/infiniband/uverbs1")), 0);
 	put("/dev/infiniband/uverbs1", "");
 	says(check_uverbs, HEALTH_OK, "2 RDMA devices, 2 uverbs nodes", NULL);
@@ -183,11 +183,13 @@ static void pins(void)
 	CHECK(strstr(f.state, "20 KiB are left"));
 	params.max_peers = 4;
 	says(check_memlock, HEALTH_NOTE, "4 peers (max_peers) needs 36 KiB itself", "ulimit -l");
-	params.max_qps = 11;
-	says(check_memlock, HEALTH_NOTE, "11 queue pairs (max_qps) needs 28 KiB itself", "ulimit -l");
+	params.max_qps = 15;
+	says(check_memlock, HEALTH_NOTE, "15 queue pairs (max_qps) needs 28 KiB itself",
+	     "ulimit -l");
 	params.max_qps = 2; /* of one peer, all the same */
-	says(check_memlock, HEALTH_NOTE, "2 queue pairs (max_qps) needs 12 KiB itself", "ulimit -l");
-	params.max_qps = 12;
+	says(check_memlock, HEALTH_NOTE, "2 queue pairs (max_qps) needs 12 KiB itself",
+	     "ulimit -l");
+	params.max_qps = 16;
 	says(check_memlock, HEALTH_NOTE, "4 peers (max_peers) needs 36 KiB itself", "ulimit -l");
 	urccl_params_init(&params);
 }

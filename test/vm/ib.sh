@@ -123,7 +123,7 @@ IB_LONG_CASES="addresses fair leak reopen sleep"
 # On a device that is less than soft-RoCE is, or comes to an end: see ibv_shim.c.
 IB_SHIMS="ib_room:cqe=8000 ib_removed:remove=300 ib_removed:post=500 ib_silent:swallow=100"
 IB_SHIMS="$IB_SHIMS ib_room:cqe=8000,resize=0 sizes:mr=65536 spans:mr=65536 placed:inline=0 quiet_write:reads=1 once:gids=0"
-IB_SHIMS="$IB_SHIMS ib_opaque:opaque=1 ib_flushed:lose=2 ib_class:report=0 ib_stuck:mute=63"
+IB_SHIMS="$IB_SHIMS ib_opaque:opaque=1 ib_flushed:lose=2 ib_class:report=0 ib_stuck:mute=63 ib_grow:refuse=127"
 IB_SHIMS="$IB_SHIMS ib_failed:fail=20:10 ib_failed:fail=20:11 spans:mr=65536,sge_rd=1"
 
 ib_conformance() {
@@ -139,7 +139,7 @@ ib_conformance() {
 			env UCCL_IBV_SO="$PWD/$build/test/conformance/ibv_shim.so" SHIM="$shim" \
 			"$program" --transport=ib --case="$case"
 	done
-	for case in ib_read_only ib_unreached ib_unruly; do
+	for case in ib_grow ib_read_only ib_unreached ib_unruly; do
 		try "conformance $case" timeout 200 "$program" --transport=ib --case="$case"
 	done
 	try "conformance ib_moved" env MOVE="ip addr del 10.78.0.1/24 dev v0 && ip addr add 10.78.0.101/24 dev v0" \
