@@ -267,7 +267,7 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 		return -EMFILE;
 	rail->peer = cmd->peer;
 	rail->ep->owner = rail;
-	rail->window = 4u << 20;
+	rail->window = WINDOW_MIN;
 	rail->path = rail->ep->dev->ops->transport | 1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
 	list_init(&rail->flush_link);
 	list_init(&rail->flush_wait);

@@ -196,13 +196,17 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 	return bytes / rate;
 }
 
+/* What one that is known carries in QUEUE_NS. */
+static double queue_bytes(const struct rail *rail)
+{
+	return (double)rail->rate * QUEUE_NS / NSEC_PER_SEC;
+}
+
 static int has_room(const struct stripe *s, const struct rail *rail)
 {
-	double most = rail->rate ? (double)rail->rate * QUEUE_NS / NSEC_PER_SEC : 1e18;
-
 	if ((s->keyless | s->full) & bit_of(rail) || on_its_way(rail) >= rail->window)
 		return 0;
-	return (double)on_its_way(rail) <= most;
+	return !rail->rate || (double)on_its_way(rail) <= queue_bytes(rail);
 }
 
 /* So much more may one that is not known have on its way. */
@@ -240,11 +244,24 @@ static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
 	return !best->rate && has_room(s, best) ? best : NULL;
 }
 
+/* A piece that a rail has for longer than its device awaits an acknowledgement is sent twice. */
+static uint64_t piece_known(const struct rail *rail)
+{
+	uint64_t most = chunk_limit(rail);
+	double queue = queue_bytes(rail);
+
+	if (queue >= (double)most)
+		return most;
+	return queue > TRY_BYTES ? (uint64_t)queue & ~4095ull : TRY_BYTES;
+}
+
 static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uint64_t left)
 {
 	uint64_t most = chunk_limit(rail), share = left / TRY_SHARE & ~4095ull;
 
-	if (rail->rate || rail == s->peer->rail)
+	if (rail->rate)
+		return piece_known(rail);
+	if (rail == s->peer->rail)
 		return most;
 	share = share < try_room(rail) ? share : try_room(rail);
 	share = share > TRY_BYTES ? share : TRY_BYTES;
