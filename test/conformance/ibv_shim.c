@@ -48,9 +48,8 @@ static struct {
 	char victim[64], status[8];
 	/* Of all devices, each of which may have a thread. */
 	unsigned long victims, killed, completed;
-	struct ibv_qp *qps[QPS_MAX];	   /* in the order of their making; gone: NULL */
-	int mutes[QPS_MAX];		   /* written ahead of that */
-	unsigned long nqps;		   /* made, also those that had no place */
+	struct ibv_qp *qps[QPS_MAX];	   /* NULL: a free place */
+	int mutes[QPS_MAX];		   /* that one; before anything is posted there */
 	uint32_t failed;		   /* the queue pair that did */
 	const struct ibv_context *told[8]; /* of DEVICE_FATAL */
 	uint32_t broken;		   /* the queue pair that loses one */
@@ -181,7 +180,7 @@ static int is_mute(const struct ibv_qp *qp)
 		return 0;
 	for (i = 0; i < QPS_MAX; i++)
 		if (made(i) == qp)
-			return shim.mutes[i];
+			return __atomic_load_n(&shim.mutes[i], __ATOMIC_ACQUIRE);
 	return 0;
 }
 
@@ -202,6 +201,18 @@ static void kill_some(struct ibv_qp *qp)
 		return;
 	if (!REAL(ibv_modify_qp)(qp, &attr, IBV_QP_STATE))
 		__atomic_add_fetch(&shim.killed, 1, __ATOMIC_RELAXED);
+}
+
+/* All queue pairs of the device are in error, whatever they have on their way. */
+EXPORT void shim_kill(const char *device);
+EXPORT void shim_kill(const char *device)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	unsigned long i;
+
+	for (i = 0; i < QPS_MAX; i++)
+		if (made(i) && !strcmp(made(i)->context->device->name, device))
+			REAL(ibv_modify_qp)(made(i), &attr, IBV_QP_STATE);
 }
 
 static void count(unsigned long *n, int is_so)
@@ -354,7 +365,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	uint32_t requests = attr->cap.max_send_wr;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp, *none = NULL;
 	unsigned long i;
 
 	if (requests == (unsigned long)shim.refuse) {
@@ -370,11 +381,16 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		attr->cap.max_inline_data = (uint32_t)shim.inlined;
 	if (!qp)
 		return NULL;
-	i = __atomic_fetch_add(&shim.nqps, 1, __ATOMIC_RELAXED);
-	if (i < QPS_MAX) {
-		shim.mutes[i] = requests == (unsigned long)shim.mute;
-		__atomic_store_n(&shim.qps[i], qp, __ATOMIC_RELEASE);
-	}
+	/* Those that have no place are not known again. */
+	for (i = 0; i < QPS_MAX; i++)
+		if (__atomic_compare_exchange_n(&shim.qps[i], &none, qp, 0, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			break;
+		else
+			none = NULL;
+	if (i < QPS_MAX)
+		__atomic_store_n(&shim.mutes[i], requests == (unsigned long)shim.mute,
+				 __ATOMIC_RELEASE);
 	return qp;
 }
 

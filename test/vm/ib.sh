@@ -306,6 +306,25 @@ ib_notes() {
 	try "$n notifications in trouble, ib" notes_in_trouble "$n"
 }
 
+# late_writes N: so many go again from a rail that is late, and whose queue pairs die.
+late_writes() {
+	local status
+
+	UCCL_IBV_SO=$PWD/$build/test/conformance/ibv_shim.so SHIM=report=1 \
+		timeout 3000 "$build/test/api/api-late_canary" --transport=ib --rounds="$1" \
+		--late=test/vm/late "--rdma==rxe_v0,rxe_w0;=rxe_v1,rxe_w1"
+	status=$?
+	mend
+	return "$status"
+}
+
+ib_late() {
+	local n=1000
+
+	[ "$full" != --full ] || n=10000
+	try "$n writes go again, ib" late_writes "$n"
+}
+
 ib_two_rails() {
 	local test tests="rail_down"
 
@@ -346,6 +365,7 @@ ib() {
 	ib_api
 	ib_fabric
 	ib_two_rails
+	ib_late
 	ib_notes
 	ib_pusher
 	ib_faults
