@@ -228,6 +228,9 @@ struct backend {
 	const char *name;
 	uint32_t transport;		/* enum urccl_transport */
 	uint32_t chunk_bytes;		/* a good size of a large entry's pieces */
+	uint32_t window;		/* bytes of bulk that a rail may have on its way before it
+					 * was seen to carry more; 0: several chunks. Few where what
+					 * is late to be acknowledged is sent again */
 	uint32_t breaks;		/* 1: an access that the peer refused, and CANCEL_NOW, end
 					 * the ep: EVENT_DOWN; 0: it goes on */
 	uint32_t tells_undone;		/* 1: chunks that came out since their ep broke have

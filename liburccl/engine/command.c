@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
+#define WINDOW (4u << 20) /* with which a rail begins whose transport names none */
+
 /* ---- tables ---- */
 
 /* Room for index i in *array of *n elements of size bytes, zeroed. On the engine's thread, but no
@@ -267,7 +269,9 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 		return -EMFILE;
 	rail->peer = cmd->peer;
 	rail->ep->owner = rail;
-	rail->window = WINDOW_MIN;
+	rail->window = rail->ep->dev->ops->window;
+	if (!rail->window)
+		rail->window = WINDOW;
 	rail->path = rail->ep->dev->ops->transport | 1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
 	list_init(&rail->flush_link);
 	list_init(&rail->flush_wait);

@@ -627,9 +627,6 @@ int rail_leaves(struct rail *rail); /* it is none of those that are up: 1, it wa
 /* Those that are up are of this transport alone: others have numbers of their own. */
 void rails_of(struct engine_peer *p, const struct backend *ops);
 void peer_choose(struct engine_peer *p); /* its best rail */
-/* Bytes of bulk that a rail may have on its way: with so many it begins, as a slow one would have
- * more for long, and fewer are never enough. */
-#define WINDOW_MIN (256u << 10)
 /* Of its rails, of which one is up, for bulk that was on its way so often when one broke. */
 #define TRIES_STEADY 3u
 struct rail *peer_steady(const struct engine_peer *p);

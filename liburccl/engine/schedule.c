@@ -7,6 +7,7 @@
  */
 #include "engine/private.h"
 
+#define WINDOW_MIN (256u << 10)
 #define WINDOW_MAX (64u << 20)
 #define WINDOW_NS  (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long, */
 #define WINDOWS	   2u			/* and with what goes before bulk this many of that */
