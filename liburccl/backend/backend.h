@@ -19,10 +19,11 @@
  *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO; -EILSEQ: a header is not what
  *    its checksum says), nobody else notices.
  *
- * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin and
- * unpin on any, several at a time; these may block and allocate, and share nothing with a running
- * engine but what each says. All other functions run on the one engine thread that owns the device,
- * never block, never log, and after ep_open and import never allocate. A backend has no globals,
+ * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin,
+ * unpin, ep_meet and ep_grow on any, several at a time; these may block and allocate, and share
+ * nothing with a running engine but what each says. All other functions run on the one engine
+ * thread that owns the device, never block, never log, and after ep_connect, ep_grown and import
+ * never allocate. A backend has no globals,
  * calls nothing of the engine, and starts no threads, but where calls of a library may block that
  * the engine cannot do without (fabric.h).
  */

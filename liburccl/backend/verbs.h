@@ -48,8 +48,8 @@
  *
  * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c
  * which port, and verbs_gid.c how it is addressed; verbs_memory.c registered memory, exposures,
- * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_grow.c those of
- * bulk; verbs_ring.c a way's requests and completions; verbs_message.c messages.
+ * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_grow.c further
+ * ones; verbs_ring.c a way's requests and completions; verbs_message.c messages.
  */
 #ifndef BACKEND_VERBS_H
 #define BACKEND_VERBS_H
@@ -87,12 +87,12 @@
 /* Completions that the first way can cause, of its requests and its receives, and all ways. */
 #define VERBS_CQES (VERBS_FIRST_DEPTH + VERBS_SLOTS)
 #define VERBS_CQES_MOST \
-	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + WAYS)
+	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + WAYS - 1)
 /* A completion's name: a way's handle in the high half; in the low one a request's number, or which
  * receive. */
 #define VERBS_IS_RECEIVE (1u << 31)
 #define VERBS_NUMBER	 (VERBS_IS_RECEIVE - 1)
-/* Beside the rights of a key: it is of memory of a device. Older versions do not look at it. */
+/* Beside the rights of a key: it is of memory of a device. */
 #define VERBS_KEY_DEVICE 0x80u
 
 /* ---- the library: verbs_lib.c ---- */
@@ -508,9 +508,9 @@ void verbs_ep_free(struct ep *ep);
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		     const struct sockaddr_storage *via);
 void verbs_ep_close(struct ep *ep);
-/* Room for so many completions of an ep's, which go with verbs_room_free(). 0 or -errno with fail()
- * text. */
-int verbs_room(struct verbs_device *d, uint32_t cqes);
+/* Room for so many completions of an ep's, which go with verbs_room_free(); w: of a further way,
+ * NULL: of its first. 0 or -errno with fail() text. */
+int verbs_room(struct verbs_device *d, const struct verbs_way *w, uint32_t cqes);
 void verbs_room_free(struct verbs_device *d, uint32_t cqes);
 /* What its queue pair causes is looked at, and received, from now on. 0 or -errno. */
 int verbs_way_start(struct verbs_way *w);

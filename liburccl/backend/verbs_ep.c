@@ -2,7 +2,7 @@
 /*
  * An ep from its address to its end.
  *
- * ep_open makes the queue pairs; ep_meet connects them to the peer's, which may take the kernel a
+ * ep_open makes a queue pair; ep_meet connects it to the peer's, which may take the kernel a
  * while: it looks for the peer's link address. Where nobody called it ahead, ep_connect does, on
  * the engine's thread; then it begins to talk: the side that is active says HELLO, the other one
  * answers, and who has heard one is up. So a peer that cannot be reached shows by our own time and
@@ -57,12 +57,27 @@ static int make_room(struct verbs_device *d, uint32_t cqes)
 	return 0;
 }
 
-int verbs_room(struct verbs_device *d, uint32_t cqes)
+/* A quarter is kept for peers that connect. */
+static int has_spare(const struct verbs_device *d, uint32_t cqes)
+{
+	uint32_t max = d->fixed ? d->ncqes : (uint32_t)d->port.attr.max_cqe;
+
+	if ((uint64_t)d->cqes + cqes <= max - max / 4)
+		return 0;
+	return fail(-ENOSPC,
+		    "ib: %s keeps what is left of its completion queue (of %u) for peers that "
+		    "connect",
+		    d->port.name, max);
+}
+
+int verbs_room(struct verbs_device *d, const struct verbs_way *w, uint32_t cqes)
 {
 	int rc;
 
 	pthread_mutex_lock(&d->room);
-	rc = make_room(d, cqes);
+	rc = w ? has_spare(d, cqes) : 0;
+	if (!rc)
+		rc = make_room(d, cqes);
 	if (!rc)
 		d->cqes += cqes;
 	pthread_mutex_unlock(&d->room);
@@ -147,7 +162,7 @@ int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr
 	int rc = look_again(d);
 
 	if (!rc)
-		rc = verbs_room(d, VERBS_CQES);
+		rc = verbs_room(d, NULL, VERBS_CQES);
 	if (rc)
 		return rc;
 	e = malloc(sizeof(*e));
@@ -352,6 +367,7 @@ void verbs_ep_down(struct verbs_ep *e, int res)
 		return;
 	e->res = res;
 	e->state = EP_DOWN;
+	verbs_grow_off(e);
 	verbs_ep_tell(e, NEWS_DOWN);
 	fail_ways(e);
 }

@@ -28,7 +28,7 @@ struct way_word {
 
 static int way_make(struct verbs_way *w)
 {
-	int rc = verbs_room(verbs_ep_device(w->ep), verbs_way_cqes(w));
+	int rc = verbs_room(verbs_ep_device(w->ep), w, verbs_way_cqes(w));
 
 	if (rc)
 		return rc;
@@ -57,8 +57,12 @@ int verbs_ep_grow(struct ep *ep)
 	struct verbs_way *w = e->growing;
 	int rc = w->grow.made ? 0 : way_make(w);
 
-	if (!rc && e->meets)
+	if (!rc && e->meets) {
 		rc = verbs_qp_meet(w, w->grow.qpn, w->grow.psn);
+		if (rc)
+			fail(rc, "ib: %s does not lead a queue pair to its peer's: %s",
+			     verbs_ep_device(e)->port.name, strerrordesc_np(-rc));
+	}
 	if (rc)
 		way_unmake(w);
 	return rc;
@@ -133,8 +137,9 @@ static int way_made(struct verbs_way *w, int meets)
 	if (!meets)
 		return 0;
 	rc = verbs_way_start(w);
+	g->gave_up = rc == -ENOMEM; /* it is not begun, and the first goes on */
 	if (rc)
-		return rc;
+		return g->gave_up ? 0 : rc;
 	g->met = 1;
 	owe(w, OWES_READY);
 	return 0;

@@ -448,7 +448,7 @@ void verbs_ring_kick(struct verbs_ep *e)
 	for (i = 0; i < WAYS; i++) {
 		struct verbs_way *w = &e->way[i];
 
-		if (w->half && !w->failing)
+		if (w->half && !w->failing && e->state == EP_UP)
 			data_post(w, w->half, w->half_at);
 		finish(w);
 	}

@@ -4,7 +4,7 @@
  * gigabytes) runs on threads of its own, one for each errand, so that it holds up neither the
  * control thread nor an engine. More than ERRANDS_MAX wait.
  *
- * Until back() nobody else touches what the errand is for.
+ * Until back() nobody else touches what the errand is for; of a rail that grows, what is new.
  */
 #include <pthread.h>
 

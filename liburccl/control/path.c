@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rails, from ep_open to ep_free. In between the engine has them. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "control/private.h"
@@ -290,9 +291,13 @@ static void path_reached(struct control *c, struct errand *e)
 
 static int path_grow(struct errand *e)
 {
-	struct rail *rail = &container_of(e, struct path, grow)->rail;
+	struct path *path = container_of(e, struct path, grow);
+	struct ep *ep = path->rail.ep;
+	int rc = ep->dev->ops->ep_grow(ep);
 
-	return rail->ep->dev->ops->ep_grow(rail->ep);
+	if (rc)
+		snprintf(path->small, sizeof(path->small), "%s", urccl_errmsg());
+	return rc;
 }
 
 static void path_grown(struct control *c, struct errand *e)
@@ -300,15 +305,14 @@ static void path_grown(struct control *c, struct errand *e)
 	struct path *path = container_of(e, struct path, grow);
 
 	if (e->res && !path->closing)
-		log_small(c, path, e->res);
-	req_answer(path->growing, e->res, REASON_NONE, 0, 0, 0);
+		log_small(c, path);
+	req_answer(&path->rail.grow, e->res, REASON_NONE, 0, 0, 0);
 }
 
 void path_grow_req(struct control *c, struct control_req *req)
 {
 	struct path *path = container_of(req->rail, struct path, rail);
 
-	path->growing = req;
 	errand_begin(c, &path->grow, ERRAND_REACH, path_grow, path_grown);
 }
 
@@ -328,6 +332,7 @@ void path_close(struct control *c, struct path *path)
 	if (path->closing)
 		return;
 	path->closing = 1;
+	errand_drop(c, &path->grow);
 	if (!path->tried) {
 		path_forget(path);
 		return;

@@ -97,16 +97,15 @@ void log_device(const struct control *c, const struct peer *p, const struct path
 		(unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
 }
 
-void log_small(const struct control *c, const struct path *path, int err)
+void log_small(const struct control *c, const struct path *path)
 {
 	char name[80];
 
-	if (!log_wants(&c->log, URCCL_LOG_WARN))
+	if (!log_wants(&c->log, URCCL_LOG_INFO))
 		return;
 	addr_text(&path->peer->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_WARN,
-		 "peer %s: rail %u of transport %s stays small, which bulk is slower by: %s", name,
-		 path->rail.number, transport_name(path_transport(path)), strerrordesc_np(-err));
+	log_text(&c->log, URCCL_LOG_INFO, "peer %s: rail %u stays as small as it is: %s", name,
+		 path->rail.number, path->small);
 }
 
 void log_heat(const struct control *c, const struct peer *p)

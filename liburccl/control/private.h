@@ -209,8 +209,8 @@ void errand_done(struct control *c, struct msg *msg);
 struct path {
 	struct rail rail;
 	struct errand reach; /* ep_meet() */
-	struct errand grow;  /* ep_grow(), */
-	struct control_req *growing; /* which the engine asked for; it waits for that with close */
+	struct errand grow;  /* ep_grow(): rail.grow, without which the engine does not close it */
+	char small[160];     /* why not: that thread's until it is done */
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
@@ -289,7 +289,7 @@ void log_rail(const struct control *c, const struct peer *p, uint32_t transport,
 void log_device(const struct control *c, const struct peer *p, const struct path *path,
 		uint64_t code);
 /* Its ep stays as it is. */
-void log_small(const struct control *c, const struct path *path, int err);
+void log_small(const struct control *c, const struct path *path);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */

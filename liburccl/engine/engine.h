@@ -87,8 +87,8 @@ struct engine_cmd {
 };
 
 /* Requests of the engine to the control thread. They are embedded in what they speak of; the
- * control thread sends each back, always soon; those that entries ask for when they are done, or
- * CONTROL_DROP says that nobody waits any more. */
+ * control thread sends each back, always soon, but RAIL_GROW when a kernel call is done; those that
+ * entries ask for when they are done, or CONTROL_DROP says that nobody waits any more. */
 enum control_req_type {
 	CONTROL_CONNECT = 64, /* data, len: whom to dial; hello, hello_len. Back: handle, or res and
 				 reason, arg */

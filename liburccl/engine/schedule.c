@@ -397,12 +397,14 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 		return;
 	}
 	ns = e->now - rail->measured_ns;
-	if (ns < WINDOW_NS)
-		return;
 	came = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE] - rail->measured_from;
-	rate_window = (uint64_t)((double)came * WINDOW_NS / (double)ns);
-	/* A full window that came out in less than its time shows that more would have fitted; and
-	 * what was never half full shows nothing of less. */
+	/* A full window that came out in less than its time shows that more would have fitted, also
+	 * where the rail is never busy for that long; what was never half full shows nothing of
+	 * less. */
+	if (ns < WINDOW_NS && came < rail->window)
+		return;
+	rate_window =
+		ns < WINDOW_NS ? rail->window : (uint64_t)((double)came * WINDOW_NS / (double)ns);
 	if (rate_window * 2 >= rail->window)
 		rate_window *= 2;
 	else if (rail->measured_most >= rail->window / 2)

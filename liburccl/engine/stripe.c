@@ -26,7 +26,7 @@
 #define KNOWN_MIN_NS  (50 * NSEC_PER_USEC) /* but not sooner; nor is a round over */
 #define FORGET_NS     NSEC_PER_SEC
 #define FORGET_MAX_NS (60 * NSEC_PER_SEC)
-#define FIRST_NS      (2 * NSEC_PER_SEC) /* between first pieces */
+#define FIRST_NS      (2 * NSEC_PER_SEC)   /* between first pieces */
 #define QUEUE_NS      (20 * NSEC_PER_MSEC) /* on its way, by what it carries */
 #define TRY_SHARE     8u	  /* of what is left a rail that is not known has this part, */
 #define TRY_BYTES     (16u << 10) /* and so much at least */
@@ -37,8 +37,8 @@ struct stripe {
 	struct engine *e;
 	struct lane *lane;
 	struct engine_peer *peer;
-	uint32_t keyless; /* rails that have no key for the entry: a bit each */
-	uint32_t full;	  /* whose device takes no more in this turn */
+	uint32_t keyless;	/* rails that have no key for the entry: a bit each */
+	uint32_t full;		/* whose device takes no more in this turn */
 	const struct op *waits; /* the first that waits for a rail, since a chunk was cut */
 	uint32_t work;
 	uint32_t n[RAIL_NUMBERS];
@@ -252,7 +252,9 @@ static uint64_t piece_known(const struct rail *rail)
 
 	if (queue >= (double)most)
 		return most;
-	return queue > TRY_BYTES ? (uint64_t)queue & ~4095ull : TRY_BYTES;
+	if (queue > TRY_BYTES)
+		return (uint64_t)queue & ~4095ull;
+	return TRY_BYTES < most ? TRY_BYTES : most;
 }
 
 static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uint64_t left)

@@ -259,8 +259,9 @@ void check_group_threads(struct finding *f)
 			  "systemd unit)");
 }
 
-#define OBJECTS_RAIL 5u /* a domain, two queues, memory, a channel of events */
-#define OBJECTS_PEER 5u /* four queue pairs, if it uses all, and memory */
+#define OBJECTS_RAIL  5u /* a domain, two queues, memory, a channel of events */
+#define OBJECTS_PEER  5u /* four queue pairs, if it uses all, and memory */
+#define OBJECTS_LEAST 2u /* one, and memory */
 
 static const char *count_text(unsigned long long n, char to[32])
 {
@@ -279,9 +280,10 @@ void check_group_rdma(struct finding *f)
 		found(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
-	found(f, !l.handles || l.objects < OBJECTS_RAIL + OBJECTS_PEER ? HEALTH_WRONG : HEALTH_NOTE,
+	found(f,
+	      !l.handles || l.objects < OBJECTS_RAIL + OBJECTS_LEAST ? HEALTH_WRONG : HEALTH_NOTE,
 	      "a control group may have %s handles and %s objects, of %s: a context of ib takes 1 "
-	      "handle and %u objects a rail, %u a peer there, and one for each registered piece",
+	      "handle and %u objects a rail, up to %u a peer there, and one for each registered piece",
 	      count_text(l.handles, handles), count_text(l.objects, objects), l.device,
 	      OBJECTS_RAIL, OBJECTS_PEER);
 	advise(f,
