@@ -63,6 +63,8 @@
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
 #define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most */
+#define VERBS_SIGNAL  65536u		/* bytes for which a completion costs next to nothing: who
+					 * has few large requests is not to wait for the last */
 #define VERBS_WCS     32u		/* completions looked at together */
 #define VERBS_INLINE  48u		/* bytes that we would like to post inline; a device may
 					 * have more for the same room */
@@ -222,7 +224,8 @@ struct verbs_way {
 	uint32_t handle;		/* in device.ways; 0: none */
 	uint32_t tail, acked, posted, head;
 	uint32_t proved;		/* WRITEs before this number are placed */
-	uint32_t plain;			/* requests behind the last signalled one */
+	uint32_t plain;			/* requests behind the last signalled one, */
+	uint32_t plain_bytes;		/* and theirs */
 	uint32_t unproved;		/* requests of WRITEs behind the last SLOT_PROOF */
 	uint32_t proving;		/* SLOT_PROOFs under way that no FLUSH asked for */
 	uint32_t pushes;		/* 1: a SLOT_PUSH is owed, of these; it has a place */

@@ -64,7 +64,7 @@ static void ring(struct verbs_way *w)
 		verbs_ep_watch(d);
 	chain->wr[n - 1].next = NULL;
 	chain->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
-	w->plain = 0;
+	w->plain = w->plain_bytes = 0;
 	if (!ibv_post_send(w->qp, chain->wr, &bad)) {
 		w->posted += n;
 		return;
@@ -72,6 +72,12 @@ static void ring(struct verbs_way *w)
 	/* There was room, so the device or its driver is not well. */
 	w->posted += bad ? (uint32_t)(bad - chain->wr) : n;
 	verbs_ep_down(w->ep, -EIO);
+}
+
+static void signal_it(struct verbs_way *w, struct ibv_send_wr *wr)
+{
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	w->plain = w->plain_bytes = 0;
 }
 
 /* The next request of the chain, with a slot. */
@@ -93,10 +99,8 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 		.opcode = opcode,
 	};
 	chain->n++;
-	if (++w->plain >= w->depth / 2) {
-		wr->send_flags = IBV_SEND_SIGNALED;
-		w->plain = 0;
-	}
+	if (++w->plain >= w->depth / 2)
+		signal_it(w, wr);
 	*slot_at(w, w->head++) = (struct verbs_slot){.chunk = c, .kind = (uint8_t)kind};
 	return wr;
 }
@@ -223,6 +227,9 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	/* The processor copies what goes inline. */
 	if (op == IBV_WR_RDMA_WRITE && done <= w->inlined && !local->unread)
 		wr->send_flags |= IBV_SEND_INLINE;
+	w->plain_bytes += done;
+	if (w->plain_bytes >= VERBS_SIGNAL)
+		signal_it(w, wr);
 	w->unproved += kind == SLOT_WRITE;
 	slot_at(w, w->head - 1)->last = at + done == c->len;
 	c->scratch[0] = at;
