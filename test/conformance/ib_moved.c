@@ -8,8 +8,8 @@
 #define LEN 100000u
 
 /* In an address: the first GID, and its kind. */
-#define GID_AT	52u
-#define KIND_AT 70u
+#define GID_AT	36u
+#define KIND_AT 54u
 
 static void run(const char *name)
 {

@@ -41,7 +41,7 @@ void case_ib_silent(struct rig *unused)
 	area_open(&rig.node[0], &local, LEN);
 	area_open(&rig.node[1], &remote, LEN);
 	grant_open(&g, &pair.end[1], end, &remote, 0, LEN, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
-	for (n = polls = 0, since = clock_ns(); !end->down; n++, polls++) {
+	for (n = polls = 0, since = clock_ns(); !end->down; polls++) {
 		CHECK(clock_ns() - since < RIG_PATIENCE_NS);
 		i = n % PIECES;
 		if (n < MOST && (!pieces[i].taken || pieces[i].out)) {
@@ -50,6 +50,7 @@ void case_ib_silent(struct rig *unused)
 			piece_fill(&pieces[i], i % 2 ? CHUNK_READ : CHUNK_WRITE, end, &local,
 				   i * EACH, &g, i * EACH, EACH);
 			piece_try(&pieces[i]);
+			n++;
 		}
 		rig_step(&rig);
 	}
