@@ -25,16 +25,16 @@ static void start(struct rig *rig, struct end *end, struct piece *pieces, struct
 		node_poll(end->node);
 }
 
-/* The last of them does not wait for those before it; a real device may have it by then. */
+/* The last of them does not wait for those before it. */
 static void stop_last(struct rig *rig, struct end *end, struct piece *last)
 {
-	uint32_t polls, most = strstr(rig->settings->transport, "verbs") ? POLLS : FEW;
+	uint32_t polls;
 
 	if (last->out || rig->backend->breaks)
 		return;
 	rig->backend->cancel(&last->chunk, CANCEL_NOW);
 	for (polls = 0; !last->out; polls++) {
-		CHECK(polls < most);
+		CHECK(polls < FEW);
 		node_poll(end->node);
 	}
 	CHECK_EQ(last->chunk.res, -ECANCELED);
