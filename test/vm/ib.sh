@@ -121,7 +121,7 @@ ib_info() {
 # emulated processor.
 IB_LONG_CASES="addresses fair leak reopen sleep"
 # On a device that is less than soft-RoCE is, or comes to an end: see ibv_shim.c.
-IB_SHIMS="ib_room:cqe=8000 ib_removed:remove=300 ib_removed:post=500 ib_silent:swallow=100"
+IB_SHIMS="ib_room:cqe=8000 ib_spare:cqe=8000 ib_removed:remove=300 ib_removed:post=500 ib_silent:swallow=100"
 IB_SHIMS="$IB_SHIMS ib_room:cqe=8000,resize=0 sizes:mr=65536 spans:mr=65536 placed:inline=0 quiet_write:reads=1 once:gids=0"
 IB_SHIMS="$IB_SHIMS ib_opaque:opaque=1 ib_flushed:lose=2 ib_class:report=0 ib_stuck:mute=63 ib_grow:refuse=127"
 IB_SHIMS="$IB_SHIMS ib_failed:fail=20:10 ib_failed:fail=20:11 spans:mr=65536,sge_rd=1"
