@@ -11,8 +11,7 @@
 #define POLLS  100000u /* of its own, far above what any driver needs */
 #define FEW    16u     /* likewise where no device has to be asked */
 
-static void start(struct rig *rig, struct end *end, struct piece *pieces, struct area *local,
-		  const struct grant *g)
+static void start(struct end *end, struct piece *pieces, struct area *local, const struct grant *g)
 {
 	uint32_t i;
 
@@ -21,11 +20,18 @@ static void start(struct rig *rig, struct end *end, struct piece *pieces, struct
 			   g, i * EACH, EACH);
 		CHECK(piece_try(&pieces[i]));
 	}
+}
+
+/* It goes on for a while. */
+static void go(struct rig *rig, struct end *end)
+{
+	uint32_t i;
+
 	for (i = (uint32_t)rig_random(rig, 200); i; i--)
 		node_poll(end->node);
 }
 
-/* The last of them does not wait for those before it. */
+/* The last of them does not wait for those before it. So early no device has it yet. */
 static void stop_last(struct rig *rig, struct end *end, struct piece *last)
 {
 	uint32_t polls;
@@ -96,8 +102,9 @@ void case_cancel_now(struct rig *rig)
 	area_open(&rig->node[1], &remote, LEN);
 	grant_open(&g, &pair.end[1], &pair.end[0], &remote, 0, LEN, RIGHTS);
 	for (round = 0; round < ROUNDS; round++) {
-		start(rig, &pair.end[0], pieces, &local, &g);
+		start(&pair.end[0], pieces, &local, &g);
 		stop_last(rig, &pair.end[0], &pieces[PIECES - 1]);
+		go(rig, &pair.end[0]);
 		stop(rig, &pair.end[0], pieces);
 		go_on(rig, &pair, &local, &remote, &g, 1000 + round);
 	}
