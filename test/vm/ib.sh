@@ -129,7 +129,7 @@ IB_SHIMS="$IB_SHIMS ib_failed:fail=20:10 ib_failed:fail=20:11 spans:mr=65536,sge
 ib_conformance() {
 	local program=$build/test/conformance/conformance case shim
 
-	for case in $("$program" --list | grep -vE '^(sim|ib|fabric)_'); do
+	for case in $("$program" --list | grep -vE '^(sim|ib|fabric)_|^cancel_beside$'); do
 		[ "$full" = --full ] || [[ " $IB_LONG_CASES " != *" $case "* ]] || continue
 		try "conformance $case, ib" timeout 200 "$program" --transport=ib --case="$case"
 	done
