@@ -10,7 +10,7 @@
 #define BUSY_NS	     (2 * NSEC_PER_MSEC) /* until what was busy is closed again */
 #define BUSY_MAX_NS  (2 * NSEC_PER_SEC)	 /* that the control thread waits for it */
 #define NAMES_TAKEN  1024u		 /* that are passed over, at most */
-#define SETTLE_READS 8u /* of what a connection that has come needs to be made */
+#define SETTLE_READS 8u			 /* of what a connection that has come needs to be made */
 
 /* ---- endpoints ---- */
 
@@ -85,6 +85,20 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 	return err;
 }
 
+/* Who asks for a peer's endpoint may have too many peers: NICs have few, cxi names 128. */
+static int refused(const struct fabric_device *d, const struct fabric_way *way, const char *what,
+		   int err)
+{
+	const struct fi_domain_attr *a = d->info->domain_attr;
+
+	if (way != &d->talk && (err == -FI_ENOSPC || err == -FI_ENOMEM))
+		return fail(err,
+			    "libfabric: %s of %s: %s; each peer takes an endpoint, of which it "
+			    "says to have %zu: set max_warm so that idle ones give theirs back",
+			    what, a->name, d->lib.strerror(-err), a->ep_cnt);
+	return fail(err, "libfabric: %s of %s: %s", what, a->name, d->lib.strerror(-err));
+}
+
 static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
 {
 	const char *what = "fi_cq_open";
@@ -122,8 +136,7 @@ static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t que
 		return 0;
 	/* What is busy even so is closed with its owner. */
 	fabric_way_close(way);
-	return !what ? err : fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
-		    d->lib.strerror(-err));
+	return what ? refused(d, way, what, err) : err;
 }
 
 /* Provider shm names an endpoint by the process's number and one that counts up, in /dev/shm, and

@@ -366,6 +366,7 @@ static int ep_close(struct fid *fid)
 	close(ep->sock);
 	list_del(&ep->link);
 	d->objects--;
+	d->neps--;
 	domain_leave(d);
 	free(ep);
 	return 0;
@@ -438,14 +439,38 @@ static int sock_open(struct prov_ep *ep)
 EXPORT extern uint32_t urccl_test_tclass, urccl_test_endpoints;
 uint32_t urccl_test_tclass, urccl_test_endpoints;
 
+/* 1: the domain has another one. */
+static int is_left(struct prov_domain *d)
+{
+	int left;
+
+	domain_enter(d);
+	left = !words()->eps || d->neps < words()->eps;
+	d->neps += (uint32_t)left;
+	domain_leave(d);
+	return left;
+}
+
+static void give_back(struct prov_domain *d)
+{
+	domain_enter(d);
+	d->neps--;
+	domain_leave(d);
+}
+
 int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
 {
 	struct prov_domain *d = container_of(fid, struct prov_domain, fid);
-	struct prov_ep *ep = calloc(1, sizeof(*ep));
+	struct prov_ep *ep;
 	int err;
 
-	if (!ep)
+	if (!is_left(d))
+		return -FI_ENOSPC;
+	ep = calloc(1, sizeof(*ep));
+	if (!ep) {
+		give_back(d);
 		return -FI_ENOMEM;
+	}
 	ep->fid = (struct fid_ep){
 		.fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &ep_fid_ops},
 		.ops = &ep_ops,
@@ -463,6 +488,7 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 		if (ep->sock >= 0)
 			close(ep->sock);
 		free(ep);
+		give_back(d);
 		return err;
 	}
 	domain_enter(d);

@@ -73,7 +73,8 @@ static void describe(struct fi_info *i, uint32_t number)
 	i->domain_attr->av_type = FI_AV_TABLE;
 	i->domain_attr->mr_mode = (int)w->mr_mode;
 	i->domain_attr->mr_key_size = w->mr_mode & FI_MR_RAW ? RAW_BYTES : w->key_bytes;
-	i->domain_attr->cq_cnt = i->domain_attr->ep_cnt = 65536;
+	i->domain_attr->cq_cnt = 65536;
+	i->domain_attr->ep_cnt = w->eps ? w->eps : 65536;
 	i->domain_attr->mr_cnt = 65536;
 	i->domain_attr->mr_iov_limit = 1;
 	i->fabric_attr->name = strdup(PROV_NAME);

@@ -65,6 +65,7 @@ struct words {
 	uint32_t mr_busy;	   /* the same of a region alone */
 	uint32_t mr_again;	   /* a domain's first regions that are refused */
 	uint32_t mr_slow;	   /* microseconds */
+	uint32_t eps;		   /* endpoints of a domain; 0: as many as are asked for */
 	int more;		   /* FI_MORE is not begun */
 	int shm;		   /* endpoints are to forbid shared memory */
 	uint32_t domains, av_slow_us;
@@ -85,6 +86,7 @@ struct prov_domain {
 	uint32_t objects;  /* queues, vectors, endpoints, regions, mapped keys */
 	uint32_t contexts; /* mode bits: contexts are ours while in flight */
 	uint32_t refused;  /* regions, by mr_again */
+	uint32_t neps;
 	struct list eps;
 	struct list keys[KEY_LISTS]; /* of regions */
 	struct list mapped;

@@ -31,6 +31,7 @@
  *	mr_busy=N		the same of a region alone
  *	mr_again=N		the first N regions of a domain are refused with FI_EAGAIN
  *	mr_slow=N		microseconds that it takes to make one
+ *	eps=N			endpoints of a domain
  *	max_msg=N, inject=N	bytes
  *	domains=N		urccl_test0, urccl_test1 ..
  *	broken=BITS		those that cannot be opened
@@ -98,13 +99,21 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		const char *word;
 		uint32_t *to;
 	} all[] = {
-		{"eagain", &w->eagain},		{"cqerr", &w->cqerr},
-		{"cut", &w->cut},		{"lose", &w->lose},
-		{"poison", &w->poison},		{"cutter", &w->cutter},
-		{"tx_dead", &w->tx_dead},	{"rx_dead", &w->rx_dead},
-		{"recv_dead", &w->recv_dead},	{"close_slow", &w->close_slow},
-		{"busy", &w->busy},		{"mr_again", &w->mr_again},
-		{"mr_slow", &w->mr_slow},		{"mr_busy", &w->mr_busy},
+		{"eagain", &w->eagain},
+		{"cqerr", &w->cqerr},
+		{"cut", &w->cut},
+		{"lose", &w->lose},
+		{"poison", &w->poison},
+		{"cutter", &w->cutter},
+		{"tx_dead", &w->tx_dead},
+		{"rx_dead", &w->rx_dead},
+		{"recv_dead", &w->recv_dead},
+		{"close_slow", &w->close_slow},
+		{"busy", &w->busy},
+		{"mr_again", &w->mr_again},
+		{"mr_slow", &w->mr_slow},
+		{"mr_busy", &w->mr_busy},
+		{"eps", &w->eps},
 	};
 	size_t i;
 

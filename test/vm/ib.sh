@@ -154,8 +154,6 @@ IB_TESTS_FULL="accept advert away both_dial connect connect_end deadline early e
 IB_TESTS_FULL="$IB_TESTS_FULL evict evict_end evict_return frozen_others incast link lost losing"
 IB_TESTS_FULL="$IB_TESTS_FULL observe owed random_order references ring_full rings_close settings"
 IB_TESTS_FULL="$IB_TESTS_FULL slow_reader taken_back threads"
-# With several rings or threads of the program's.
-IB_THREADED="away ring_full rings_close threads"
 
 ib_api() {
 	local test
@@ -171,7 +169,7 @@ ib_api() {
 	# One of 64 peers at a time.
 	try "evict, ib, max_qps 4" timeout 400 "$build/test/api/api-evict" --max-qps=4 --transport=ib
 	for test in $IB_TESTS $IB_TESTS_FULL; do
-		[[ " $IB_THREADED " != *" $test "* ]] || continue
+		[[ " $threaded " != *" $test "* ]] || continue
 		try "$test, ib, inline" \
 			timeout 400 "$build/test/api/api-$test" --transport=ib --inline
 	done
