@@ -26,6 +26,7 @@ struct end {
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_cq *cq;
+	int epoll; /* watches its descriptor; -1: it has none */
 	struct fid_av *av;
 	struct fid_ep *ep;
 	struct fid_mr *mr;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define API    FI_VERSION(1, 17)
 #define BATCH  32
@@ -15,8 +18,8 @@ static void check(long err, const char *what)
 		bench_die("%s: %s", what, fi_strerror((int)-err));
 }
 
-/* As the library asks, but for locks: one thread is all there is. */
-static struct fi_info *hints_make(const char *provider, uint64_t flags)
+/* As the library asks; but for locks, where one thread is all there is. */
+static struct fi_info *hints_make(const struct raw_options *o, uint64_t flags)
 {
 	struct fi_info *h = fi_allocinfo();
 
@@ -26,23 +29,23 @@ static struct fi_info *hints_make(const char *provider, uint64_t flags)
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	h->domain_attr->threading = o->sleeps ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	h->tx_attr->op_flags = flags;
-	h->fabric_attr->prov_name = strdup(provider);
+	h->fabric_attr->prov_name = strdup(o->provider);
 	return h;
 }
 
 /* On loopback, where addresses are those of the internet. */
-static struct fi_info *info_find(const char *provider, uint64_t flags)
+static struct fi_info *info_find(const struct raw_options *o, uint64_t flags)
 {
-	struct fi_info *hints = hints_make(provider, flags), *info = NULL, *local;
+	struct fi_info *hints = hints_make(o, flags), *info = NULL, *local;
 
-	check(fi_getinfo(API, NULL, NULL, 0, hints, &info), provider);
+	check(fi_getinfo(API, NULL, NULL, 0, hints, &info), o->provider);
 	if (info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6) {
-		check(fi_getinfo(API, "127.0.0.1", NULL, FI_SOURCE, hints, &local), provider);
+		check(fi_getinfo(API, "127.0.0.1", NULL, FI_SOURCE, hints, &local), o->provider);
 		fi_freeinfo(info);
 		info = local;
 	}
@@ -51,15 +54,31 @@ static struct fi_info *info_find(const char *provider, uint64_t flags)
 	return info;
 }
 
-static void endpoint_open(struct end *e)
+/* Who sleeps does so on several queues. */
+static void queue_watch(struct end *e)
 {
-	struct fi_cq_attr cq = {.size = DEPTH_MAX, .format = FI_CQ_FORMAT_CONTEXT};
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd;
+
+	check(fi_control(&e->cq->fid, FI_GETWAIT, &fd), "FI_GETWAIT");
+	e->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (e->epoll < 0 || epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev))
+		bench_die("epoll: %s", strerror(errno));
+}
+
+static void endpoint_open(struct end *e, int sleeps)
+{
+	struct fi_cq_attr cq = {.size = DEPTH_MAX,
+				.format = FI_CQ_FORMAT_CONTEXT,
+				.wait_obj = sleeps ? FI_WAIT_FD : FI_WAIT_NONE};
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	size_t len = sizeof(e->ours.name);
 
 	check(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
 	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
 	check(fi_cq_open(e->domain, &cq, &e->cq, NULL), "fi_cq_open");
+	if (sleeps)
+		queue_watch(e);
 	check(fi_av_open(e->domain, &av, &e->av, NULL), "fi_av_open");
 	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
 	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind");
@@ -97,14 +116,17 @@ static void meet(struct end *e, int fd)
 void end_open(struct end *e, const struct raw_options *o, int which, uint64_t flags, int fd)
 {
 	memset(e, 0, sizeof(*e));
-	e->info = info_find(o->provider, flags);
-	endpoint_open(e);
+	e->epoll = -1;
+	e->info = info_find(o, flags);
+	endpoint_open(e, o->sleeps);
 	memory_open(e, o, which);
 	meet(e, fd);
 }
 
 void end_close(struct end *e)
 {
+	if (e->epoll >= 0)
+		close(e->epoll);
 	fi_close(&e->ep->fid);
 	fi_close(&e->mr->fid);
 	fi_close(&e->av->fid);

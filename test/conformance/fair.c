@@ -2,7 +2,7 @@
 /* A few bytes do not wait for the megabytes that were posted before them. */
 #include "rig.h"
 
-#define BIG    16u
+#define BIG    48u
 #define EACH   (2u << 20)
 #define SMALL  64u
 #define ROUNDS 20u
