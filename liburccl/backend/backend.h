@@ -253,6 +253,9 @@ struct backend {
 	/* Close follows, and what may take it long begins: that of several devices is waited for
 	 * at once. NULL: nothing does. */
 	void (*end)(struct device *dev);
+	/* 1: its port has no link, so that it leads to nobody. Control thread. NULL: its devices
+	 * cannot tell. */
+	int (*is_cut)(struct device *dev);
 	/* No eps left. 0, or -EBUSY with fail() text: a call of its driver's has not returned, and
 	 * all that it may have is left where it is for ever. */
 	int (*close)(struct device *dev);

@@ -138,6 +138,11 @@ static int verbs_close(struct device *dev)
 	return 0;
 }
 
+static int verbs_is_cut(struct device *dev)
+{
+	return verbs_port_is_cut(&verbs_device(dev)->port);
+}
+
 void verbs_device_init(struct verbs_device *d, const struct device_config *config)
 {
 	d->dev.ops = &backend_ib;
@@ -553,6 +558,7 @@ const struct backend backend_ib = {
 	.qps = WAYS,
 	.scan = verbs_scan,
 	.open = verbs_open,
+	.is_cut = verbs_is_cut,
 	.close = verbs_close,
 	.reg = verbs_reg,
 	.unreg = verbs_unreg,

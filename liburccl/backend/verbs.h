@@ -169,6 +169,8 @@ int verbs_port_open(const struct verbs_lib *lib, const struct device_config *con
 int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *params,
 		     struct verbs_port *port);
 void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
+/* 1: it has no link; 0: it has, or cannot be asked. */
+int verbs_port_is_cut(const struct verbs_port *port);
 
 /* ---- ways ---- */
 

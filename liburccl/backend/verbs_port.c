@@ -314,6 +314,15 @@ static int read_port(const struct verbs_lib *lib, const struct urccl_params *p,
 	return rc ? rc : read_pkeys(lib, p, port);
 }
 
+int verbs_port_is_cut(const struct verbs_port *port)
+{
+	struct ibv_port_attr now = {0};
+
+	if (query_port(port->context, port->port, &now))
+		return 0;
+	return now.state != IBV_PORT_ACTIVE && now.state != IBV_PORT_ACTIVE_DEFER;
+}
+
 int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *p,
 		     struct verbs_port *port)
 {

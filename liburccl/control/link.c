@@ -4,9 +4,11 @@
  * connections that go by it: their packets are lost until it is back. So, a moment after it said
  * so, who is reached by what is looked up again. A peer that no interface leads to any more is cut
  * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it.
- * Its connection stays, as long as TCP and dead_after let it. A peer whose bytes do not go by
- * addresses of this host is left alone: its transport knows its own links. But one that is back may
- * be what a rail that does not come was waiting for.
+ * Its connection stays, as long as TCP and dead_after let it.
+ *
+ * A peer whose bytes do not go by addresses of this host is one of rails, whose devices know their
+ * own links: it is cut off when it has no rail and none of its devices has a link. An interface
+ * that is back may be what a rail that does not come was waiting for.
  */
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
@@ -268,7 +270,8 @@ static int is_away(struct peer *p, int fd)
 /* When to look again. */
 static uint64_t look_at(struct control *c, struct peer *p, int fd)
 {
-	int away = by_address(c, p) ? is_away(p, fd) : 0;
+	int addressed = by_address(c, p);
+	int away = addressed ? is_away(p, fd) : rails_are_cut(c, p);
 	uint64_t now = clock_ns();
 
 	if (away < 0)
@@ -282,13 +285,16 @@ static uint64_t look_at(struct control *c, struct peer *p, int fd)
 		p->down_ns = now;
 	if (!p->cut && now - p->down_ns < DOWN_NS)
 		return DOWN_NS - (now - p->down_ns);
-	cut(c, p, p->via);
+	cut(c, p, addressed ? p->via : CUT_PORTS);
 	return AGAIN_NS;
 }
 
-static int is_watched(const struct peer *p)
+/* p->broken: it has no rail. */
+static int is_watched(const struct control *c, const struct peer *p)
 {
-	return p->via && p->conn && p->stage == STAGE_UP;
+	if (p->stage != STAGE_UP)
+		return 0;
+	return by_address(c, p) ? p->via && p->conn : p->broken && p->stays;
 }
 
 static void look_in(struct control *c, uint64_t ns)
@@ -312,7 +318,7 @@ void links_look(struct control *c, struct alarm *a)
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
-		if (is_watched(p))
+		if (is_watched(c, p))
 			look_in(c, look_at(c, p, fd));
 	}
 	close(fd);
@@ -352,6 +358,22 @@ void link_watch(struct control *c, struct peer *p)
 	close(fd);
 }
 
+void link_lost(struct control *c, struct peer *p)
+{
+	if (by_address(c, p))
+		return;
+	p->down_ns = clock_ns();
+	look_in(c, DOWN_NS);
+}
+
+void link_back(struct control *c, struct peer *p)
+{
+	if (by_address(c, p))
+		return;
+	p->down_ns = 0;
+	cut(c, p, 0);
+}
+
 /* ---- the kernel's word ---- */
 
 /* Of this interface. Whoever is reached by another since the last look is looked at too. */
@@ -366,7 +388,7 @@ static void news(struct control *c, uint32_t link, int down)
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
-		if (p->via != link || !is_watched(p))
+		if (p->via != link || !is_watched(c, p))
 			continue;
 		if (!down)
 			p->down_ns = 0;

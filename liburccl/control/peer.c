@@ -17,7 +17,7 @@ static void peer_silent(struct control *c, struct alarm *a)
 	if (--p->silence_spans)
 		peer_span(c, a);
 	else if (p->cut)
-		peer_down(c, p, -ENETDOWN, REASON_LINK_DOWN, p->cut, 0);
+		peer_down(c, p, -ENETDOWN, cut_reason(p->cut), p->cut, 0);
 	else
 		peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms,
 			  0);
@@ -400,6 +400,8 @@ void peer_delay(struct control *c, struct alarm *a)
 
 	if (p->broken && p->delay_spans && --p->delay_spans)
 		peer_span(c, a);
+	else if (p->broken && p->cut)
+		peer_down(c, p, -ENETDOWN, cut_reason(p->cut), p->cut, 0);
 	else if (p->broken == -EILSEQ)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GARBLED, 0, 0);
 	else if (p->broken)

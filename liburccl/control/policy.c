@@ -130,7 +130,7 @@ void log_link(const struct control *c, const struct peer *p)
 	if (!log_wants(&c->log, URCCL_LOG_WARN))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
-	reason_text(p->cut ? REASON_LINK_DOWN : REASON_NONE, args, why, sizeof(why));
+	reason_text(p->cut ? cut_reason(p->cut) : REASON_NONE, args, why, sizeof(why));
 	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
 		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
 }

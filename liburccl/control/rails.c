@@ -61,6 +61,22 @@ uint32_t rails_up(const struct peer *p)
 	return bits;
 }
 
+int rails_are_cut(const struct control *c, const struct peer *p)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < p->nknown; i++) {
+		struct device *dev = c->config.devices[p->known[i].device];
+
+		if (p->known[i].transport != p->transport)
+			continue;
+		if (!dev->ops->is_cut || !dev->ops->is_cut(dev))
+			return 0;
+		n++;
+	}
+	return n != 0;
+}
+
 /* ---- made anew ---- */
 
 static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
@@ -352,6 +368,7 @@ void rails_came(struct control *c, struct path *path)
 		p->broken = 0;
 		alarm_stop(&p->delay);
 	}
+	link_back(c, p);
 	keys_of_rail(c, p);
 	if (p->rail[path->rail.number].tries)
 		hope(p);
@@ -382,6 +399,7 @@ void rails_broke(struct control *c, struct path *path, int err)
 	p->broken = err;
 	p->delay_spans = SPANS;
 	peer_span(c, &p->delay);
+	link_lost(c, p);
 	hope(p);
 	rails_step(c, p);
 }

@@ -239,7 +239,7 @@ void peer_hurry(struct engine *e, struct engine_peer *p)
 /* Nothing goes there and nobody answers: its entries end as when its word is not waited for. */
 static void stop_cut(struct op *op)
 {
-	op_stop(op, -ENETDOWN, REASON_LINK_DOWN, op->peer->cut);
+	op_stop(op, -ENETDOWN, cut_reason(op->peer->cut), op->peer->cut);
 	op_force(op);
 }
 

@@ -330,7 +330,7 @@ struct engine_peer {
 	uint32_t lost_due;    /* and its time has come */
 	uint32_t closing;     /* LOSING: its rails close */
 	uint32_t restarted;   /* another incarnation is where it was */
-	uint32_t cut;	      /* interface to it that is down; 0: it is up */
+	uint32_t cut;	      /* interface to it that is down, CUT_PORTS; 0: it is up */
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
 	struct owed_list owed;	  /* of notifications: likewise */
