@@ -88,6 +88,8 @@ void rail_joined(struct engine *e, struct rail *rail)
 	p->rails_up |= bit_of(rail);
 	for (i = 0; i < p->nup; i++) /* what one carries is measured from now on */
 		rail_busy(e, p->up[i]);
+	if (p->cut == CUT_PORTS) /* whoever is told of the rail may use it at once */
+		p->cut = 0;
 	if (p->state != PEER_UP)
 		return;
 	news(p, bit_of(rail));

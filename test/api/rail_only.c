@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The only rail of a peer dies and returns: entries and WARM wait and succeed, the peer is not
- * lost. Gone for longer than dead_after it is. */
+ * lost. Gone for longer than dead_after it is. Where a device knows that it has no link (ib), they
+ * fail at once, and so do new ones until it has one. */
 #include "pair.h"
 
 #define LEN (256u << 10)
@@ -8,6 +9,7 @@
 static struct pair p;
 static struct target t;
 static uint8_t local[LEN];
+static int knows; /* its links */
 
 static void put(uint64_t version)
 {
@@ -19,6 +21,23 @@ static void put(uint64_t version)
 	sqe->tag = version;
 	sqe->user_data = version;
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
+}
+
+/* Not where its device knows that it cannot go: neither what is under way, nor what is new. */
+static void fails(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct urccl_sqe *sqe = side_sqe(&p.a);
+
+		urccl_prep_write(sqe, t.remote, local, LEN, 0);
+		sqe->user_data = i;
+		CHECK_EQ(urccl_submit(p.a.ring), 1);
+		CHECK_EQ(pair_end(&p, &p.a, i).res, -ENETDOWN);
+	}
+	pair_pull(&p, 0, 0);
+	side_rails(&p.a, &p.b, 0);
 }
 
 static void arrives(uint64_t version)
@@ -43,8 +62,12 @@ static void warms(void)
 	do {
 		side_warm(&p.a, 1000, 1);
 		res = pair_end(&p, &p.a, 1).res;
-		CHECK(!res || res == -ETIMEDOUT);
+		CHECK(!res || res == -ETIMEDOUT || (knows && res == -ENETDOWN));
 	} while (!res);
+	if (knows) {
+		pair_pull(&p, 0, 0);
+		side_rails(&p.a, &p.b, 0);
+	}
 	side_warm(&p.a, 0, 1);
 	pair_pull(&p, 0, 0);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, 0);
@@ -61,12 +84,15 @@ int main(int argc, char **argv)
 	/* A command that puts the rail back may be slow. */
 	p.params.dead_after_ms = p.transport == URCCL_TRANSPORT_SIM ? 2000 : 10000;
 	p.faults = "delay=1us..20us,early=50%";
+	knows = p.transport == URCCL_TRANSPORT_IB;
 	pair_open(&p);
 	target_open(&p, &t, LEN, 0);
 	side_register(&p.a, local, LEN, 0);
 	for (i = 1; i < 5; i++) {
 		pair_pull(&p, 0, 1);
 		side_rails(&p.a, &p.b, 1);
+		if (knows)
+			fails();
 		put(2 * i);
 		pair_pull(&p, 0, 0);
 		arrives(2 * i);
@@ -78,7 +104,7 @@ int main(int argc, char **argv)
 	side_rails(&p.a, &p.b, 1);
 	put(100);
 	cqe = pair_end(&p, &p.a, 100);
-	CHECK_EQ(cqe.res, -ECONNRESET);
+	CHECK_EQ(cqe.res, knows ? -ENETDOWN : -ECONNRESET);
 	pair_close(&p);
 	return 0;
 }

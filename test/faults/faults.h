@@ -130,6 +130,7 @@ struct run {
 	int is_ib; /* the peer's NIC does what it is asked for; its CPU takes notifications */
 	uint32_t alive_ms; /* dead_after of a peer that is soon back */
 	uint64_t met_ns;   /* it was heard after that */
+	uint64_t struck_ns; /* the network was broken by then */
 	struct urccl_remote remote;
 	struct urccl_region region;
 	struct target target; /* sim: the peer's memory */

@@ -41,8 +41,8 @@ void rails_link(int up)
 {
 	uint64_t before = carrier_losses();
 
-	CHECK_EQ(net_shell(up ? "ip link set v0 up && ip link set c0 up"
-			      : "ip link set v0 down && ip link set c0 down"),
+	CHECK_EQ(net_shell(up ? "printf 'link set v0 up\\nlink set c0 up\\n' | ip -batch -"
+			      : "printf 'link set v0 down\\nlink set c0 down\\n' | ip -batch -"),
 		 0);
 	if (!up)
 		CHECK(carrier_losses() > before);

@@ -2,6 +2,7 @@
 /* One cell: the fault comes while entries are under way; every one ends once, in time and with the
  * right code; what succeeded is there; new entries on the old handles fail as they should; and when
  * the peer goes on it hears of what will not come, and our memory is left alone. */
+#include <pthread.h>
 #include <sys/mman.h>
 #include "faults.h"
 
@@ -238,28 +239,40 @@ static void before(struct run *r)
 		our_link(r, 0);
 }
 
-/* Of those that were not cut off first. */
-static void during(struct run *r)
+/* Commands of a shell, which take their time. */
+static void *break_net(void *arg)
+{
+	struct run *r = arg;
+
+	if (r->cell.fault == LINK_DOWN)
+		our_link(r, 0);
+	else
+		drop(r, 1);
+	r->struck_ns = now_ns();
+	return NULL;
+}
+
+/* Of those that were not cut off first. 1: it goes on by a thread. */
+static int during(struct run *r, pthread_t *thread)
 {
 	if (r->cell.fault == REVOKED) {
 		if (!r->early)
 			ask_to_revoke(r);
 		if (r->early != FIRST)
 			await_revoked(r);
-		return;
-	}
-	if (r->is_sim && r->cell.fault != STOP_SHORT)
+	} else if (r->is_sim && r->cell.fault != STOP_SHORT) {
 		sim_during(r);
-	else if (dies(r))
+	} else if (dies(r)) {
 		peer_kill(&r->peer);
-	else if (run_is_cut_first(r))
-		return;
-	else if (r->cell.fault == LINK_DOWN)
-		our_link(r, 0);
-	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
-		drop(r, 1);
-	else
+	} else if (run_is_cut_first(r)) {
+		return 0;
+	} else if (is_asleep(r)) {
 		freeze(r, 1);
+	} else {
+		CHECK_EQ(pthread_create(thread, NULL, break_net, r), 0);
+		return 1;
+	}
+	return 0;
 }
 
 static void undo(struct run *r)
@@ -481,13 +494,14 @@ static int go(struct run *r, struct settings *s, char say[SAY_MAX])
 	const struct row *row = row_of(r);
 	uint8_t *snapshot = NULL;
 	uint64_t since, canary;
-	int loses;
+	pthread_t thread;
+	int loses, goes_on;
 
 	before(r);
 	canary_reset();
 	run_submit(r, r->cell.n, row->deadline_ms * 1000);
 	since = now_ns();
-	during(r);
+	goes_on = during(r, &thread);
 	/* The kernel's word of a death is its parent's; a simulated network has its own time. */
 	if (dies(r) || r->cell.fault == RESET)
 		since = now_ns();
@@ -498,6 +512,11 @@ static int go(struct run *r, struct settings *s, char say[SAY_MAX])
 	}
 	run_take(r, r->cell.n);
 	canary = canary_ns();
+	if (goes_on)
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+	/* A command may be slow to get there. */
+	if (goes_on && r->cell.fault == LINK_DOWN)
+		since = r->struck_ns < r->out.last_ns ? r->struck_ns : r->out.last_ns;
 	if (is_overdue(r)) {
 		undo(r);
 		return 0;
