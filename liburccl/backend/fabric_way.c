@@ -86,12 +86,20 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 }
 
 /* Who asks for a peer's endpoint may have too many peers: NICs have few, cxi names 128. */
+static int is_one_too_many(const struct fabric_device *d, const struct fabric_way *way,
+			   const char *what, int err)
+{
+	if (way == &d->talk || (strcmp(what, "fi_endpoint") && strcmp(what, "fi_enable")))
+		return 0;
+	return err == -FI_ENOSPC || err == -FI_ENOMEM;
+}
+
 static int refused(const struct fabric_device *d, const struct fabric_way *way, const char *what,
 		   int err)
 {
 	const struct fi_domain_attr *a = d->info->domain_attr;
 
-	if (way != &d->talk && (err == -FI_ENOSPC || err == -FI_ENOMEM))
+	if (is_one_too_many(d, way, what, err))
 		return fail(err,
 			    "libfabric: %s of %s: %s; each peer takes an endpoint, of which it "
 			    "says to have %zu: set max_warm so that idle ones give theirs back",

@@ -140,7 +140,9 @@ static int verbs_close(struct device *dev)
 
 static int verbs_is_cut(struct device *dev)
 {
-	return verbs_port_is_cut(&verbs_device(dev)->port);
+	struct verbs_device *d = verbs_device(dev);
+
+	return load_acquire(&d->broken) || verbs_port_is_cut(&d->port);
 }
 
 void verbs_device_init(struct verbs_device *d, const struct device_config *config)

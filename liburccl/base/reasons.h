@@ -245,8 +245,8 @@ REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaite
 			"off. Connect again when it is back, or raise dead_after_ms")
 REASON(LINK_DOWN,	"interface %i, by which the peer is reached, is down, and no other leads there: bring "
 			"it up (ip link), and try again")
-REASON(PORTS_DOWN,	"none of our ports by which the peer is reached has a link: see to cables and switches, "
-			"or bring the interface up (ip link), and try again")
+REASON(PORTS_DOWN,	"none of our ports by which the peer is reached is active: see to cables, switches "
+			"and, of InfiniBand, the subnet manager, or bring the interface up (ip link), and try again")
 REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")
 REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")

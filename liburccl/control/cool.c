@@ -477,6 +477,7 @@ static int cool_cold(struct control *c, struct peer *p)
 	p->heat = HEAT_COLD;
 	p->broken = 0;
 	alarm_stop(&p->delay);
+	link_back(c, p);
 	cool_leave(c, p);
 	cool_went(c);
 	cool_forget_keys(p);

@@ -6,9 +6,9 @@
  * off: its entries end with -ENETDOWN, and so do new ones, until a later look finds a way to it.
  * Its connection stays, as long as TCP and dead_after let it.
  *
- * A peer whose bytes do not go by addresses of this host is one of rails, whose devices know their
- * own links: it is cut off when it has no rail and none of its devices has a link. An interface
- * that is back may be what a rail that does not come was waiting for.
+ * A peer whose bytes do not go by addresses of this host may have devices that know their own links
+ * (ib): it is cut off when it has no rail and none of them has a link. An interface that is back
+ * may be what a rail that does not come was waiting for.
  */
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
@@ -18,7 +18,7 @@
 
 #include "control/private.h"
 
-#define DOWN_NS	  (100 * NSEC_PER_MSEC) /* an interface that is back sooner was never away */
+#define DOWN_NS	  (100 * NSEC_PER_MSEC) /* a link that is back sooner was never away */
 #define AGAIN_NS  (250 * NSEC_PER_MSEC) /* while somebody is cut off */
 #define NEWS_MAX  8192u
 #define NEWS_READ 64 /* messages at a time */
@@ -213,36 +213,59 @@ static void cut_back(struct control *c, struct cmd *cmd)
 
 	if (p->stage == STAGE_DOWN)
 		peer_step(c, p);
-	else if (cmd->e.arg != p->cut)
+	else if (p->cut_again)
 		cut_post(c, p);
 }
 
 static void cut_post(struct control *c, struct peer *p)
 {
+	p->cut_again = 0;
 	p->cutting.e.peer = p->engine;
 	p->cutting.e.arg = p->cut;
 	p->cutting.e.owner = p;
 	cmd_post(c, &p->cutting, ENGINE_PEER_CUT, cut_back);
 }
 
+/* An engine that nobody drives for long takes the word as it is by then. */
 static void cut(struct control *c, struct peer *p, uint32_t link)
 {
-	if (p->cut == link)
+	uint32_t was = p->cut;
+
+	if (was == link)
 		return;
 	p->cut = link;
-	log_link(c, p);
-	if (!p->cutting.out)
+	log_link(c, p, was);
+	if (!p->cutting.out) {
 		cut_post(c, p);
+	} else {
+		store_release(&p->cutting.e.arg, link);
+		p->cut_again = 1;
+	}
 }
 
-static int by_address(const struct control *c, const struct peer *p)
+static const struct backend *ops_of(const struct control *c, const struct peer *p)
 {
 	uint32_t i;
 
 	for (i = 0; i < c->config.ndevices; i++)
 		if (c->config.devices[i]->ops->transport == p->transport)
-			return c->config.devices[i]->ops->by_address != 0;
-	return 0;
+			return c->config.devices[i]->ops;
+	return NULL;
+}
+
+static int by_address(const struct control *c, const struct peer *p)
+{
+	const struct backend *ops = ops_of(c, p);
+
+	return ops && ops->by_address;
+}
+
+/* It has no rail, and devices that know of their links. */
+static int is_lost(const struct control *c, const struct peer *p)
+{
+	const struct backend *ops = ops_of(c, p);
+
+	return p->broken && p->stays && ops && ops->is_cut;
 }
 
 /* The interface that leads to it, or -errno. */
@@ -267,11 +290,45 @@ static int is_away(struct peer *p, int fd)
 	return is_down(fd, link);
 }
 
-/* When to look again. */
-static uint64_t look_at(struct control *c, struct peer *p, int fd)
+/* A look at all of them. */
+struct look {
+	int fd;			      /* netlink; -1: not opened */
+	uint8_t links[UINT8_MAX + 1]; /* by device: 1: it has one, 2: it has none, 0: not asked */
+};
+
+/* 1: none of its devices has a link. */
+static int has_no_link(const struct control *c, const struct peer *p, struct look *look)
 {
-	int addressed = by_address(c, p);
-	int away = addressed ? is_away(p, fd) : rails_are_cut(c, p);
+	uint32_t i;
+
+	for (i = 0; i < p->nknown; i++) {
+		struct device *dev = c->config.devices[p->known[i].device];
+		uint8_t *link = &look->links[p->known[i].device];
+
+		if (p->known[i].transport != p->transport)
+			continue;
+		if (!*link)
+			*link = dev->ops->is_cut(dev) ? 2 : 1;
+		if (*link == 1)
+			return 0;
+	}
+	return 1;
+}
+
+/* 1, 0 or -errno, as is_away(). */
+static int is_unreached(const struct control *c, struct peer *p, struct look *look)
+{
+	if (!by_address(c, p))
+		return is_lost(c, p) && has_no_link(c, p, look);
+	if (look->fd < 0)
+		look->fd = netlink(0);
+	return look->fd < 0 ? look->fd : is_away(p, look->fd);
+}
+
+/* When to look again. A peer that has no rail may lose its link at any time. */
+static uint64_t look_at(struct control *c, struct peer *p, struct look *look)
+{
+	int away = is_unreached(c, p, look);
 	uint64_t now = clock_ns();
 
 	if (away < 0)
@@ -279,22 +336,21 @@ static uint64_t look_at(struct control *c, struct peer *p, int fd)
 	if (!away) {
 		p->down_ns = 0;
 		cut(c, p, 0);
-		return NEVER_NS;
+		return is_lost(c, p) ? DOWN_NS : NEVER_NS;
 	}
 	if (!p->down_ns)
 		p->down_ns = now;
 	if (!p->cut && now - p->down_ns < DOWN_NS)
 		return DOWN_NS - (now - p->down_ns);
-	cut(c, p, addressed ? p->via : CUT_PORTS);
+	cut(c, p, by_address(c, p) ? p->via : CUT_PORTS);
 	return AGAIN_NS;
 }
 
-/* p->broken: it has no rail. */
 static int is_watched(const struct control *c, const struct peer *p)
 {
 	if (p->stage != STAGE_UP)
 		return 0;
-	return by_address(c, p) ? p->via && p->conn : p->broken && p->stays;
+	return by_address(c, p) ? p->via && p->conn : p->cut || is_lost(c, p);
 }
 
 static void look_in(struct control *c, uint64_t ns)
@@ -307,21 +363,18 @@ static void look_in(struct control *c, uint64_t ns)
 
 void links_look(struct control *c, struct alarm *a)
 {
-	int fd = netlink(0);
+	struct look look = {.fd = -1};
 	struct list *pos;
 
 	(void)a;
-	if (fd < 0) {
-		look_in(c, AGAIN_NS);
-		return;
-	}
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
 		if (is_watched(c, p))
-			look_in(c, look_at(c, p, fd));
+			look_in(c, look_at(c, p, &look));
 	}
-	close(fd);
+	if (look.fd >= 0)
+		close(look.fd);
 }
 
 /* Whoever is told nothing by the kernel waits for deadlines, as before. */
@@ -360,10 +413,8 @@ void link_watch(struct control *c, struct peer *p)
 
 void link_lost(struct control *c, struct peer *p)
 {
-	if (by_address(c, p))
-		return;
-	p->down_ns = clock_ns();
-	look_in(c, DOWN_NS);
+	if (is_lost(c, p))
+		look_in(c, 1);
 }
 
 void link_back(struct control *c, struct peer *p)
@@ -388,7 +439,7 @@ static void news(struct control *c, uint32_t link, int down)
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
-		if (p->via != link || !is_watched(c, p))
+		if (p->via != link || !by_address(c, p) || !is_watched(c, p))
 			continue;
 		if (!down)
 			p->down_ns = 0;

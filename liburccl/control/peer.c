@@ -400,10 +400,10 @@ void peer_delay(struct control *c, struct alarm *a)
 
 	if (p->broken && p->delay_spans && --p->delay_spans)
 		peer_span(c, a);
-	else if (p->broken && p->cut)
-		peer_down(c, p, -ENETDOWN, cut_reason(p->cut), p->cut, 0);
 	else if (p->broken == -EILSEQ)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GARBLED, 0, 0);
+	else if (p->broken && p->cut == CUT_PORTS)
+		peer_down(c, p, -ENETDOWN, REASON_PORTS_DOWN, 0, 0);
 	else if (p->broken)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);
 	else

@@ -122,7 +122,7 @@ void log_heat(const struct control *c, const struct peer *p)
 			 transport_name(p->transport));
 }
 
-void log_link(const struct control *c, const struct peer *p)
+void log_link(const struct control *c, const struct peer *p, uint32_t was)
 {
 	const uint64_t args[3] = {p->cut};
 	char name[80], why[256];
@@ -132,7 +132,10 @@ void log_link(const struct control *c, const struct peer *p)
 	addr_text(&p->remote, name, sizeof(name));
 	reason_text(p->cut ? cut_reason(p->cut) : REASON_NONE, args, why, sizeof(why));
 	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
-		 p->cut ? "is cut off: " : "is reached again", p->cut ? why : "");
+		 p->cut		    ? "is cut off: "
+		 : was == CUT_PORTS ? "may be reached again"
+				    : "is reached again",
+		 p->cut ? why : "");
 }
 
 /* It may be that too; "" where it cannot. */

@@ -263,8 +263,6 @@ void rails_begin(struct control *c, struct peer *p); /* both ends have said so *
 void rails_end(struct peer *p);			     /* until rails_begin() */
 struct path *rail_path(const struct peer *p, uint32_t number); /* NULL: it has none */
 uint32_t rails_up(const struct peer *p);		       /* their numbers, a bit each */
-/* 1: none of its devices has a link. */
-int rails_are_cut(const struct control *c, const struct peer *p);
 void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
 void rails_broke(struct control *c, struct path *path, int err);
@@ -293,7 +291,7 @@ void log_device(const struct control *c, const struct peer *p, const struct path
 /* Its ep stays as it is. */
 void log_small(const struct control *c, const struct path *path);
 void log_heat(const struct control *c, const struct peer *p);
-void log_link(const struct control *c, const struct peer *p);
+void log_link(const struct control *c, const struct peer *p, uint32_t was);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
@@ -418,7 +416,8 @@ struct peer {
 	uint32_t via;		     /* interface that leads to it; 0: not looked at */
 	uint32_t cut;		     /* the same, down, or CUT_PORTS; 0: it is up */
 	uint64_t down_ns;	     /* since when it is seen down; 0: it is up */
-	struct cmd cutting;	     /* the engine is told of it */
+	struct cmd cutting;	     /* the engine is told of it, */
+	uint8_t cut_again;	     /* and is to be told what it is since */
 	struct cmd restarted;	     /* and that another incarnation is where it was */
 };
 
@@ -498,7 +497,7 @@ void raise_expired(struct control *c, struct peer *p); /* of its connection's al
 /* link.c: our interfaces go down and come back */
 void link_watch(struct control *c, struct peer *p); /* it is up: what leads to it */
 void link_lost(struct control *c, struct peer *p);  /* it has no rail any more, */
-void link_back(struct control *c, struct peer *p);  /* and has one again */
+void link_back(struct control *c, struct peer *p);  /* and has one again, or needs none */
 void links_look(struct control *c, struct alarm *a);
 void links_event(struct control *c);
 void links_listen(struct control *c); /* to what the kernel says of them; rails_hope() follows */

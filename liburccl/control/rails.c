@@ -61,22 +61,6 @@ uint32_t rails_up(const struct peer *p)
 	return bits;
 }
 
-int rails_are_cut(const struct control *c, const struct peer *p)
-{
-	uint32_t i, n = 0;
-
-	for (i = 0; i < p->nknown; i++) {
-		struct device *dev = c->config.devices[p->known[i].device];
-
-		if (p->known[i].transport != p->transport)
-			continue;
-		if (!dev->ops->is_cut || !dev->ops->is_cut(dev))
-			return 0;
-		n++;
-	}
-	return n != 0;
-}
-
 /* ---- made anew ---- */
 
 static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)

@@ -320,7 +320,7 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		cmd->peer->restarted = 1;
 		return 0;
 	case ENGINE_PEER_CUT:
-		peer_cut(e, cmd->peer, (uint32_t)cmd->arg);
+		peer_cut(e, cmd->peer, (uint32_t)load_acquire(&cmd->arg));
 		return 0;
 	case ENGINE_PEER_DEL:
 		peer_del(e, cmd->peer);

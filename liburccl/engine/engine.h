@@ -86,7 +86,7 @@ struct engine_cmd {
 	uint32_t grant;	 /* EXPOSE, REMOTE_KEYS: with the key, what atomics name the exposure by */
 	int32_t cause;	 /* -errno */
 	uint32_t reason; /* enum reason, for records */
-	uint64_t arg;	 /* of the reason */
+	uint64_t arg;	 /* of the reason; of PEER_CUT: the control thread's, also meanwhile */
 	int graceful;
 	void *data;
 	uint32_t len;

@@ -245,7 +245,7 @@ static void stop_cut(struct op *op)
 
 void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link)
 {
-	if (p->state > PEER_UP)
+	if (p->state > PEER_UP || (link == CUT_PORTS && p->nup))
 		return;
 	p->cut = link;
 	if (link)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -297,6 +298,23 @@ static void pulled(struct pair *p)
 	p->pulling = 0;
 }
 
+/* Of devices that are made up; 0: these are not. */
+static int pull_double(uint32_t rail, int on)
+{
+	static const char *const ends[2][2] = {{"rxe_v0", "rxe_v1"}, {"rxe_w0", "rxe_w1"}};
+	const char *so = getenv("UCCL_IBV_SO");
+	void *lib = so ? dlopen(so, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	void *found = lib ? dlsym(lib, "double_link") : NULL;
+	void (*link)(const char *device, int up);
+
+	if (!found)
+		return 0;
+	memcpy(&link, &found, sizeof(link));
+	link(ends[rail][0], !on);
+	link(ends[rail][1], !on);
+	return 1;
+}
+
 void pair_pull(struct pair *p, uint32_t rail, int on)
 {
 	char command[256], *argv[] = {"sh", "-c", command, NULL};
@@ -305,6 +323,8 @@ void pair_pull(struct pair *p, uint32_t rail, int on)
 		urccl_sim_pull(p->sim, rail, on);
 		return;
 	}
+	if (pull_double(rail, on))
+		return;
 	if (!p->pull)
 		SKIP("no --pull= says how a rail is pulled here");
 	pulled(p);

@@ -4,7 +4,8 @@
  * fail at once, and so do new ones until it has one. */
 #include "pair.h"
 
-#define LEN (256u << 10)
+#define LEN  (256u << 10)
+#define SOON 50000000ull /* ns: no look at a link, and no time to wait for one */
 
 static struct pair p;
 static struct target t;
@@ -23,21 +24,43 @@ static void put(uint64_t version)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 
-/* Not where its device knows that it cannot go: neither what is under way, nor what is new. */
+/* Where the peer is lost its WATCH ends, too. */
+static int64_t write_one(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe cqe;
+
+	urccl_prep_write(sqe, t.remote, local, LEN, 0);
+	sqe->user_data = 1;
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	do
+		side_take(&p.a, &p.b, &cqe, NULL);
+	while (urccl_cqe_kind(&cqe) != URCCL_KIND_OP || cqe.user_data != 1);
+	return cqe.res;
+}
+
+/* Not where its device knows that it cannot go: neither what waits, nor what is new. */
 static void fails(void)
 {
-	uint32_t i;
+	uint64_t start;
 
-	for (i = 0; i < 2; i++) {
-		struct urccl_sqe *sqe = side_sqe(&p.a);
-
-		urccl_prep_write(sqe, t.remote, local, LEN, 0);
-		sqe->user_data = i;
-		CHECK_EQ(urccl_submit(p.a.ring), 1);
-		CHECK_EQ(pair_end(&p, &p.a, i).res, -ENETDOWN);
-	}
+	CHECK_EQ(write_one(), -ENETDOWN);
+	start = now_ns();
+	CHECK_EQ(write_one(), -ENETDOWN);
+	CHECK_LE(now_ns() - start, SOON);
 	pair_pull(&p, 0, 0);
 	side_rails(&p.a, &p.b, 0);
+}
+
+/* Long after that the peer is lost. */
+static void is_lost(void)
+{
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	int64_t res;
+
+	while ((res = write_one()) == -ENETDOWN)
+		CHECK(now_ns() < late);
+	CHECK_EQ(res, -ECONNRESET);
 }
 
 static void arrives(uint64_t version)
@@ -82,7 +105,7 @@ int main(int argc, char **argv)
 
 	pair_options(&p, argc, argv);
 	/* A command that puts the rail back may be slow. */
-	p.params.dead_after_ms = p.transport == URCCL_TRANSPORT_SIM ? 2000 : 10000;
+	p.params.dead_after_ms = p.pull ? 10000 : 2000;
 	p.faults = "delay=1us..20us,early=50%";
 	knows = p.transport == URCCL_TRANSPORT_IB;
 	pair_open(&p);
@@ -105,6 +128,7 @@ int main(int argc, char **argv)
 	put(100);
 	cqe = pair_end(&p, &p.a, 100);
 	CHECK_EQ(cqe.res, knows ? -ENETDOWN : -ECONNRESET);
+	is_lost();
 	pair_close(&p);
 	return 0;
 }

@@ -34,7 +34,7 @@ static void start(struct round *r, uint32_t round)
 		piece_fill(&r->pieces[i], CHUNK_WRITE, end, &r->local, at, &r->grant, at, EACH);
 		CHECK(piece_try(&r->pieces[i]));
 	}
-	for (i = (uint32_t)rig_random(r->rig, STEPS); i; i--)
+	for (i = round ? (uint32_t)rig_random(r->rig, STEPS) : 0; i; i--)
 		rig_step(r->rig);
 }
 

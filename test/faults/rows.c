@@ -190,6 +190,11 @@ static void our_link(const struct run *r, int up)
 		net_link(up);
 }
 
+static int drops(const struct run *r)
+{
+	return r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD;
+}
+
 /* One entry, or what is quick, would be through before the fault comes: then the peer is cut off
  * first, and nothing that needs it can succeed. */
 int run_is_cut_first(const struct run *r)
@@ -233,7 +238,7 @@ static void before(struct run *r)
 		freeze(r, 1);
 	else if (dies(r) && needs_cpu(r))
 		freeze(r, 1);
-	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+	else if (drops(r))
 		drop(r, 1);
 	else if (r->cell.fault == LINK_DOWN)
 		our_link(r, 0);
@@ -281,7 +286,7 @@ static void undo(struct run *r)
 		sim_undo(r);
 	else if (is_asleep(r))
 		freeze(r, 0);
-	else if (r->cell.fault == DROP_SHORT || r->cell.fault == DROP_DEAD)
+	else if (drops(r))
 		drop(r, 0);
 	else if (r->cell.fault == LINK_DOWN)
 		our_link(r, 1);
@@ -523,7 +528,7 @@ static int go(struct run *r, struct settings *s, char say[SAY_MAX])
 	}
 	say_it(r, since, judge_time(r, since, canary), say);
 	judge_codes(r, canary);
-	r->missed = was_missed(r);
+	r->missed = was_missed(r) || (goes_on && drops(r) && r->struck_ns > r->out.last_ns);
 	/* A mapping's owner can be asked again when it goes on. */
 	if (!r->cell.mapped || r->cell.kind == READ)
 		run_check_bytes(r, r->cell.n, 0);

@@ -7,9 +7,12 @@
 
 #undef ibv_get_device_list
 
-static struct ibv_device devices[NICS] = {
-	{.name = "rxe_v0"}, {.name = "rxe_v1"}, {.name = "rxe_w0"}, {.name = "rxe_w1"}};
+static struct ibv_device devices[NICS] = {{.name = "rxe_v0"},
+					  {.name = "rxe_v1"},
+					  {.name = "rxe_w0"},
+					  {.name = "rxe_w1"}};
 static struct nic *nics;
+static int unlinked[NICS];
 static struct channel *channels;
 
 pthread_mutex_t double_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -24,6 +27,28 @@ const uint8_t *nic_gid(uint32_t number)
 	};
 
 	return gids[number];
+}
+
+int nic_has_link(uint32_t number)
+{
+	return !__atomic_load_n(&unlinked[number], __ATOMIC_ACQUIRE);
+}
+
+/* What programs are told is a byte: 1 where it is up. */
+EXPORT void double_link(const char *name, int up)
+{
+	const char is_up = (char)!!up;
+	struct nic *n;
+
+	pthread_mutex_lock(&double_lock);
+	for (n = nics; n; n = n->next) {
+		if (strcmp(devices[n->number].name, name))
+			continue;
+		__atomic_store_n(&unlinked[n->number], !up, __ATOMIC_RELEASE);
+		MUST(n->bell < 0 || write(n->bell, &is_up, 1) == 1);
+	}
+	qps_run();
+	pthread_mutex_unlock(&double_lock);
 }
 
 struct nic *context_nic(struct ibv_context *context)
@@ -57,11 +82,12 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len)
 {
-	(void)context;
+	uint32_t number = context_nic(context)->number;
+
 	if (port != 1 || len < sizeof(*attr))
 		return EINVAL;
 	*attr = (struct ibv_port_attr){
-		.state = IBV_PORT_ACTIVE,
+		.state = nic_has_link(number) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_4096,
 		.gid_tbl_len = 1,
@@ -179,15 +205,21 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 /* ---- what they tell ---- */
 
-/* Nothing, but that they are gone. */
+/* Of links, and that they are gone. */
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	char byte;
+	char is_up;
+	ssize_t n = read(context->async_fd, &is_up, 1);
 
-	(void)event;
-	if (!read(context->async_fd, &byte, 1))
-		errno = EIO;
-	return -1;
+	if (n != 1) {
+		errno = n ? errno : EIO;
+		return -1;
+	}
+	*event = (struct ibv_async_event){
+		.event_type = is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+		.element.port_num = 1,
+	};
+	return 0;
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)

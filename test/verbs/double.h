@@ -10,6 +10,9 @@
  *	queue.c		completion queues, queue pairs, what is posted
  *	wire.c		how a request is carried out
  *
+ * double_link(DEVICE, up) takes a port's link down, and up: its programs are told, and nothing is
+ * carried out meanwhile.
+ *
  * A request is done when it is posted; with late=N in SHIM when its completion queue was looked at
  * N times since. One whose peer is not there, or has broken, is never done: the time that a device
  * repeats it for is not over. With regions=N in SHIM an opened device has N memory regions. With
@@ -114,6 +117,7 @@ extern struct qp *double_qps;
 
 /* device.c */
 const uint8_t *nic_gid(uint32_t number);
+int nic_has_link(uint32_t number);
 struct nic *context_nic(struct ibv_context *context);
 
 /* memory.c */

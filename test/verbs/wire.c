@@ -2,7 +2,7 @@
 /* How a request is carried out: in the order of its queue pair, all of it at once, or not. */
 #include "double.h"
 
-#define NOT_YET ((enum ibv_wc_status)-1)
+#define NOT_YET ((enum ibv_wc_status) - 1)
 
 static struct nic *nic_of(const struct qp *q)
 {
@@ -58,8 +58,8 @@ static enum ibv_wc_status move(const struct qp *q, const struct send *s, uint8_t
 
 static enum ibv_wc_status rdma(const struct qp *q, const struct send *s, struct qp *peer)
 {
-	unsigned int access = s->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ
-							    : IBV_ACCESS_REMOTE_WRITE;
+	unsigned int access =
+		s->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 	uint8_t *p = region_at(peer->qp.pd, s->rkey, s->remote, length(s), access);
 
 	if (p && peer->attr.qp_access_flags & access) {
@@ -103,7 +103,7 @@ static enum ibv_wc_status carry_out(struct qp *q, const struct send *s)
 	struct qp *peer = peer_of(q);
 	enum ibv_wc_status status;
 
-	if (!peer)
+	if (!peer || !nic_has_link(nic_of(q)->number) || !nic_has_link(nic_of(peer)->number))
 		return NOT_YET;
 	status = move(q, s, NULL);
 	if (status != IBV_WC_SUCCESS)
