@@ -333,6 +333,8 @@ static void send_word(struct link *l, const struct mode *m, uint32_t word, uint3
 
 	if (*sent == m->depth)
 		wait_sent(l, sent);
+	if (m->busy)
+		something_else((int)*sent);
 	wr.imm_data = word;
 	wr.send_flags |= IBV_SEND_SIGNALED;
 	link_post(l, 0, &wr);
@@ -407,6 +409,7 @@ static const struct mode modes[] = {
 	{"placed_busy", placed, IBV_WR_RDMA_WRITE, 8, 4, 1, 0, 1},
 	{"imm", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1, 0, 0},
 	{"imm_acked", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1, 1, 0},
+	{"imm_acked_busy", there_and_back, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 64, 1, 1, 1},
 };
 
 int main(int argc, char **argv)
@@ -419,9 +422,9 @@ int main(int argc, char **argv)
 		"raw_verbs: reliable queue pairs between two processes\n"
 		"(--mode write|read: of 64 KiB; single|chain: of 64 bytes, a doorbell each or\n"
 		"for 32; blocks: 128 of 4 KiB for one; latency: one inline, to its completion;\n"
-		"placed: with a read of one byte behind it; these and read with _busy: other\n"
-		"code runs between them; imm: ping-pong of immediates; imm_acked: each of them\n"
-		"acknowledged by another)");
+		"placed: with a read of one byte behind it; imm: ping-pong of immediates;\n"
+		"imm_acked: each of them acknowledged by another; read, latency, placed and\n"
+		"imm_acked with _busy: other code runs between them)");
 	options.span = options.span ? options.span : 4u << 20;
 	report_open(&report, "raw_verbs", options.json);
 	report_setting(&report, "device", "%s", options.device ? options.device : "the first two");

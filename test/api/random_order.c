@@ -357,6 +357,12 @@ static void close_all(void)
 		CHECK(now_ns() <= late);
 	}
 	for (closing = 1; refs; refs--) {
+		while (!urccl_sq_space_left(p.a.ring)) {
+			CHECK_GE(urccl_submit(p.a.ring), 0);
+			take(100000);
+			take_b(0);
+			CHECK(now_ns() <= late);
+		}
 		e = next_entry(&sqe);
 		urccl_prep_close(sqe, p.a.peer);
 		add(e, sqe);
