@@ -402,6 +402,7 @@ static const struct mode modes[] = {
 	{"read_busy", many, IBV_WR_RDMA_READ, 65536, 32, 1, 0, 1},
 	{"single", many, IBV_WR_RDMA_WRITE, 64, 128, 1, 0, 0},
 	{"chain", many, IBV_WR_RDMA_WRITE, 64, 128, 32, 0, 0},
+	{"chain_busy", many, IBV_WR_RDMA_WRITE, 64, 128, 32, 0, 1},
 	{"blocks", many, IBV_WR_RDMA_WRITE, 4096, 128, 128, 0, 0},
 	{"latency", latency, IBV_WR_RDMA_WRITE, 8, 2, 1, 0, 0},
 	{"latency_busy", latency, IBV_WR_RDMA_WRITE, 8, 2, 1, 0, 1},
@@ -423,8 +424,8 @@ int main(int argc, char **argv)
 		"(--mode write|read: of 64 KiB; single|chain: of 64 bytes, a doorbell each or\n"
 		"for 32; blocks: 128 of 4 KiB for one; latency: one inline, to its completion;\n"
 		"placed: with a read of one byte behind it; imm: ping-pong of immediates;\n"
-		"imm_acked: each of them acknowledged by another; read, latency, placed and\n"
-		"imm_acked with _busy: other code runs between them)");
+		"imm_acked: each of them acknowledged by another; read, chain, latency, placed\n"
+		"and imm_acked with _busy: other code runs between them, or while none ends)");
 	options.span = options.span ? options.span : 4u << 20;
 	report_open(&report, "raw_verbs", options.json);
 	report_setting(&report, "device", "%s", options.device ? options.device : "the first two");
