@@ -290,10 +290,12 @@ static int is_away(struct peer *p, int fd)
 	return is_down(fd, link);
 }
 
-/* A look at all of them. */
+enum has_link { LINK_UNASKED, LINK_UP, LINK_NONE };
+
+/* A look at all of them: a device is asked once, however many peers it has. */
 struct look {
 	int fd;			      /* netlink; -1: not opened */
-	uint8_t links[UINT8_MAX + 1]; /* by device: 1: it has one, 2: it has none, 0: not asked */
+	uint8_t links[UINT8_MAX + 1]; /* enum has_link, by device */
 };
 
 /* 1: none of its devices has a link. */
@@ -307,9 +309,9 @@ static int has_no_link(const struct control *c, const struct peer *p, struct loo
 
 		if (p->known[i].transport != p->transport)
 			continue;
-		if (!*link)
-			*link = dev->ops->is_cut(dev) ? 2 : 1;
-		if (*link == 1)
+		if (*link == LINK_UNASKED)
+			*link = dev->ops->is_cut(dev) ? LINK_NONE : LINK_UP;
+		if (*link == LINK_UP)
 			return 0;
 	}
 	return 1;

@@ -10,7 +10,8 @@
 static struct pair p;
 static struct target t;
 static uint8_t local[LEN];
-static int knows; /* its links */
+static int knows;    /* its links */
+static int64_t lost; /* what WATCH said of it */
 
 static void put(uint64_t version)
 {
@@ -33,10 +34,13 @@ static int64_t write_one(void)
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
 	sqe->user_data = 1;
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	do
+	for (;;) {
 		side_take(&p.a, &p.b, &cqe, NULL);
-	while (urccl_cqe_kind(&cqe) != URCCL_KIND_OP || cqe.user_data != 1);
-	return cqe.res;
+		if (urccl_cqe_kind(&cqe) == URCCL_KIND_LOST)
+			lost = cqe.res;
+		else if (urccl_cqe_kind(&cqe) == URCCL_KIND_OP && cqe.user_data == 1)
+			return cqe.res;
+	}
 }
 
 /* Not where its device knows that it cannot go: neither what waits, nor what is new. */
@@ -61,6 +65,11 @@ static void is_lost(void)
 	while ((res = write_one()) == -ENETDOWN)
 		CHECK(now_ns() < late);
 	CHECK_EQ(res, -ECONNRESET);
+	while (!lost) {
+		CHECK(now_ns() < late);
+		write_one();
+	}
+	CHECK_EQ(lost, knows ? -ENETDOWN : -ECONNRESET);
 }
 
 static void arrives(uint64_t version)
