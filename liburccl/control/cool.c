@@ -25,10 +25,12 @@
 #include "control/private.h"
 
 #define COOL_RECENT_NS (10 * NSEC_PER_MSEC) /* who used the path so lately says no */
-#define COOL_AGAIN_NS  (25 * NSEC_PER_MSEC) /* until who said no, or nothing, is asked again */
-#define COOL_REST_NS   (2 * NSEC_PER_SEC)   /* as long as nobody can go: doubles up to that */
-#define COOL_BATCH     16u
-#define IDLE_LOOKS     4u /* in idle_after_ms, whether somebody used a peer */
+/* From one time that somebody is asked to the next, whatever it said, and when: who was asked first
+ * is so again. */
+#define COOL_AGAIN_NS (25 * NSEC_PER_MSEC)
+#define COOL_REST_NS  (2 * NSEC_PER_SEC) /* as long as nobody can go: doubles up to that */
+#define COOL_BATCH    16u
+#define IDLE_LOOKS    4u /* in idle_after_ms, whether somebody used a peer */
 
 /* Nothing that concerns keys is between the two. */
 static int cool_free(const struct peer *p)
@@ -289,7 +291,7 @@ void cool_leave(struct control *c, struct peer *p)
 static void cool_stay(struct control *c, struct peer *p)
 {
 	p->heat = HEAT_WARM;
-	p->cool_ns = p->idle_ns = clock_ns();
+	p->idle_ns = clock_ns();
 	cool_some(c);
 }
 

@@ -9,8 +9,9 @@
 #define PEERS	  3u
 #define ROUNDS	  25u /* of each kind */
 #define PROMPT_NS 25000000ull
-/* Who used us says no when asked, and yes when it is asked again, 25 ms later or 50 more. */
-#define AGAIN_NS 150000000ull
+/* Who used us says no when asked, and yes when it is asked again, 25 ms later; the one that used us
+ * after it is not asked again before 50, however late that one answers. */
+#define AGAIN_NS 50000000ull
 
 enum by { HUB_TELLS, FRIEND_TELLS, FRIEND_READS };
 
@@ -19,7 +20,7 @@ static struct side *hub = &p.a, friends[PEERS];
 static struct urccl_peer peers[PEERS]; /* as the hub calls them */
 static enum by by;
 static uint8_t memory[64], local[PEERS][64]; /* the hub's, and friends' */
-static struct urccl_remote remotes[PEERS]; /* it, as friends call it */
+static struct urccl_remote remotes[PEERS];   /* it, as friends call it */
 static uint64_t state = 7;
 
 static void swap(uint32_t *a, uint32_t *b)
@@ -173,7 +174,7 @@ static void rounds(enum by whose)
 	printf("the right one went %u of %u and %u of %u times\n", right[0], judged[0], right[1],
 	       judged[1]);
 	/* The first of a list, or its last, is right in one of the two cases alone, and any in half
-	 * of each. Who says no and is asked again may be asked behind another that was late. */
+	 * of each. Where answers are late, who has just come up may go. */
 	for (k = 0; k < 2; k++)
 		CHECK_GE(right[k] * 10, judged[k] * 7);
 	end();
