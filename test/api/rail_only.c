@@ -110,13 +110,19 @@ static void warms(void)
 int main(int argc, char **argv)
 {
 	struct urccl_cqe cqe;
+	uint32_t patience;
 	uint64_t i;
 
 	pair_options(&p, argc, argv);
-	/* A command that puts the rail back may be slow. */
-	p.params.dead_after_ms = p.pull ? 10000 : 2000;
+	/* A command that puts the rail back may be slow. The other one is to wait for longer: its
+	 * word that it lost us is not what we look for. */
+	patience = p.pull ? 10000 : 2000;
+	p.params.dead_after_ms = 2 * patience;
 	p.faults = "delay=1us..20us,early=50%";
 	knows = p.transport == URCCL_TRANSPORT_IB;
+	pair_sim(&p);
+	side_open(&p, &p.b);
+	p.params.dead_after_ms = patience;
 	pair_open(&p);
 	target_open(&p, &t, LEN, 0);
 	side_register(&p.a, local, LEN, 0);
