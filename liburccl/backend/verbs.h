@@ -62,7 +62,9 @@
 #define VERBS_VERSION 2u		/* of addresses, keys and messages */
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
-#define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most */
+#define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most, */
+#define VERBS_HELD    32u		/* and how many: with more a device of which 128 are asked
+					 * for at a time has done what it had before they come */
 #define VERBS_SIGNAL  65536u		/* bytes for which a completion costs next to nothing: who
 					 * has few large requests is not to wait for the last */
 #define VERBS_WCS     32u		/* completions looked at together */

@@ -10,9 +10,10 @@
  * device that was written to since, where the peer gave the right to read it: requests of a queue
  * pair end in order, so that the proof is of these, too.
  *
- * A WRITE of few bytes that comes while a proof is under way gains nothing by going ahead of the
- * next one: it is held and goes with that, and so do all that come meanwhile, by one doorbell. What
- * is held has no slot.
+ * A WRITE of few bytes that comes while a proof is under way would not be done sooner than the next
+ * proof: it is held and goes with that by one doorbell, and so does what comes meanwhile, up to as
+ * many as a doorbell is worth: all go then, lest the device has nothing to do. What is held has no
+ * slot.
  */
 #include "backend/verbs.h"
 
@@ -275,7 +276,8 @@ static struct verbs_way *way_of(struct verbs_ep *e, const struct chunk *c)
 
 static int may_wait(const struct verbs_way *w, const struct chunk *c)
 {
-	return w->proving && kind_of(c) == SLOT_WRITE && w->held_bytes + c->len <= VERBS_HOLD;
+	return w->proving && kind_of(c) == SLOT_WRITE && w->nheld < VERBS_HELD &&
+	       w->held_bytes + c->len <= VERBS_HOLD;
 }
 
 static void hold(struct verbs_way *w, struct chunk *c)
