@@ -68,8 +68,7 @@ static int open_fds(struct fabric_device *d)
 /* What cannot be closed is left, with all that it refers to. */
 static int domain_end(struct fabric_device *d)
 {
-	if (fabric_way_end(d, &d->talk) ||
-	    (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
+	if (fabric_way_end(d, &d->talk) || (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
 		return -EBUSY;
 	while (d->slabs) {
 		struct fabric_slab *slab = d->slabs;
@@ -102,11 +101,12 @@ static int fabric_close(struct device *dev)
 	struct fabric_device *d = fabric_device(dev);
 
 	if (fabric_helper_stop(d))
-		return fail(-EBUSY,
-			    "libfabric: provider %s has not returned from a call that closes, and "
-			    "was left in it: it keeps what is registered with it, and %u operations "
-			    "whose memory here must not be used again",
-			    d->info->fabric_attr->prov_name, dev->kept);
+		return fail(
+			-EBUSY,
+			"libfabric: provider %s has not returned from a call that closes, and "
+			"was left in it: it keeps what is registered with it, and %u operations "
+			"whose memory here must not be used again",
+			d->info->fabric_attr->prov_name, dev->kept);
 	fabric_known_free(d);
 	if (d->info)
 		d->lib.freeinfo(d->info);
@@ -452,7 +452,7 @@ static uint64_t timer_ns(const struct fabric_device *d)
 	uint64_t now = clock_ns(), at = d->expire_ns;
 	struct list *pos;
 
-	if (d->stalled || ((!d->waits || load_acquire(&d->unwatched)) && !list_empty(&d->eps)))
+	if (d->stalled || ((!d->waits || d->unwatched) && !list_empty(&d->eps)))
 		return RETRY_NS;
 	if (d->revoking)
 		return TICK_NS;
@@ -479,12 +479,29 @@ static void timer_set(struct fabric_device *d)
 	timerfd_settime(d->timer, 0, &at, NULL);
 }
 
+/* An epoll that watches a queue costs each packet that comes, also while nobody sleeps: so it does
+ * from when somebody first would. It forgets the descriptor when the queue is closed. */
+static void queue_watch(struct fabric_device *d, struct fabric_way *way)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd;
+
+	way->watched = 1;
+	/* The kernel bounds by how many epolls one thing can be watched, and providers have things
+	 * that all their queues watch. */
+	if (fi_control(&way->cq->fid, FI_GETWAIT, &fd) ||
+	    epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev))
+		d->unwatched = 1;
+}
+
 static int queue_has(struct fabric_device *d, struct fabric_way *way)
 {
 	struct fid *fid;
 
 	if (!d->waits || !way->cq)
 		return 0;
+	if (!way->watched)
+		queue_watch(d, way);
 	fid = &way->cq->fid;
 	return fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
 }
@@ -522,18 +539,18 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
-#define FABRIC_BACKEND(name_, transport_)                                                         \
-	{                                                                                         \
-		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,              \
-		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                    \
-		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,        \
-		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                   \
-		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_ep_close,                \
-		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap,      \
-		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm,  \
-		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,     \
-		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,        \
-		.leave = fabric_leave, .end = fabric_end,                                         \
+#define FABRIC_BACKEND(name_, transport_)                                                        \
+	{                                                                                        \
+		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
+		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                   \
+		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,       \
+		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                  \
+		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_ep_close,               \
+		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap,     \
+		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
+		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
+		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \
+		.leave = fabric_leave, .end = fabric_end,                                        \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

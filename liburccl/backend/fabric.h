@@ -141,6 +141,7 @@ struct fabric_way {
 	int has_theirs;
 	uint32_t name_len, word_len;
 	uint32_t settled;		/* its end has begun: who was to connect has */
+	uint32_t watched;		/* the device's epoll knows of the queue */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
 };
 
@@ -163,7 +164,7 @@ enum fabric_job {
 	JOB_STOP,
 };
 
-/* 0 or -errno with fail() text. Where a provider has queues to sleep on they are watched. */
+/* 0 or -errno with fail() text. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
 /* 0: it is closed; -FI_EBUSY: not all of it, and what was on it may still be under way. Then it is
  * to be said again. */
@@ -410,7 +411,7 @@ struct fabric_device {
 	int waits;			/* queues can be slept on */
 	int restless;			/* those that it says so of never let anybody sleep */
 	int apart;			/* endpoints of one process are not to meet each other */
-	uint32_t unwatched;		/* the helper's: but not all of them, they are so many */
+	int unwatched;			/* but not all of them, they are so many */
 	int timer;
 	struct fabric_way talk;
 	struct fabric_ep *table[FABRIC_TABLE];

@@ -124,11 +124,13 @@ static int check_info(const struct fi_info *info)
 	return 0;
 }
 
-/* As a chunk's bytes are counted. */
+/* As a chunk's bytes are counted. ofi_rxm copies them, and then sends the copy as any other. */
 static uint32_t inject_of(const struct fi_info *info)
 {
 	size_t n = info->tx_attr->inject_size;
 
+	if (strstr(info->fabric_attr->prov_name, "ofi_rxm"))
+		return 0;
 	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
 }
 
@@ -212,11 +214,12 @@ static int check_rxd(const struct fi_info *info)
 		return fail(-EOPNOTSUPP, "provider %s: of ofi_rxd, udp alone is carried", prov);
 	if (n >= (long)FABRIC_NARROW_WINDOW && n <= UINT16_MAX)
 		return 0;
-	return fail(-EOPNOTSUPP,
-		    "provider %s has a window of %s packets by FI_OFI_RXD_MAX_UNACKED, which writes "
-		    "of ours and the peer's reads could fill, and then it loses the order of what it "
-		    "sends; unset it, or set it to %u, or more, but %u at most",
-		    prov, window, FABRIC_NARROW_WINDOW, UINT16_MAX);
+	return fail(
+		-EOPNOTSUPP,
+		"provider %s has a window of %s packets by FI_OFI_RXD_MAX_UNACKED, which writes "
+		"of ours and the peer's reads could fill, and then it loses the order of what it "
+		"sends; unset it, or set it to %u, or more, but %u at most",
+		prov, window, FABRIC_NARROW_WINDOW, UINT16_MAX);
 }
 
 /* Its own variable says so of all endpoints, in versions too that know no option of one. */
@@ -235,11 +238,12 @@ int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep)
 
 	if (!err || !d->has_shm)
 		return 0;
-	return fail(-EOPNOTSUPP,
-		    "provider efa goes by shared memory to peers of this host, where one that is "
-		    "stopped and goes on touches memory that is in other use by then, and libfabric "
-		    "%u.%u has no option against it: set FI_EFA_ENABLE_SHM_TRANSFER=0",
-		    FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version));
+	return fail(
+		-EOPNOTSUPP,
+		"provider efa goes by shared memory to peers of this host, where one that is "
+		"stopped and goes on touches memory that is in other use by then, and libfabric "
+		"%u.%u has no option against it: set FI_EFA_ENABLE_SHM_TRANSFER=0",
+		FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version));
 }
 
 static int refused(const struct fabric_device *d, const char *what, int err)

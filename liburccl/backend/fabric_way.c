@@ -23,27 +23,6 @@ static int queue_open(struct fabric_device *d, struct fabric_way *way, uint32_t 
 	return fi_cq_open(d->domain, &attr, &way->cq, NULL);
 }
 
-/* epoll forgets the descriptor when the queue is closed. */
-static int queue_watch(struct fabric_device *d, struct fabric_way *way)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-	int fd, err;
-
-	if (!d->waits)
-		return 0;
-	err = fi_control(&way->cq->fid, FI_GETWAIT, &fd);
-	if (err)
-		return err;
-	if (!epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev))
-		return 0;
-	/* The kernel bounds by how many epolls one thing can be watched, and providers have things
-	 * that all their queues watch. */
-	if (errno != EINVAL)
-		return -errno;
-	store_release(&d->unwatched, 1);
-	return 0;
-}
-
 static int addresses_open(struct fabric_device *d, struct fabric_way *way)
 {
 	struct fi_av_attr attr = {.type = FI_AV_TABLE};
@@ -135,10 +114,6 @@ static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t que
 	if (!err) {
 		what = "fi_mr_reg";
 		err = proof_open(d, way);
-	}
-	if (!err) {
-		what = "epoll_ctl";
-		err = queue_watch(d, way);
 	}
 	if (!err)
 		return 0;
