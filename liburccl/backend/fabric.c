@@ -145,12 +145,13 @@ static struct fabric_device *device_new(const struct device_config *config)
 	return d;
 }
 
-/* Endpoints whose queues can be slept on, or else any. */
-static int talk_try(struct fabric_device *d)
+/* Endpoints whose queues can be slept on, or else any, and for who never sleeps: a queue that has a
+ * descriptor costs some providers time for each look and packet. */
+static int talk_try(struct fabric_device *d, const struct urccl_params *p)
 {
 	int err;
 
-	d->waits = !d->restless && !d->narrow;
+	d->waits = !d->restless && !d->narrow && p->spin_us != UINT32_MAX;
 	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
 	if (!err || !d->waits)
 		return err;
@@ -170,7 +171,7 @@ static int talk_open(struct fabric_device *d, const struct fabric_wish *w,
 	if (!err)
 		err = fabric_tclass(w, p, URCCL_CLASS_LATENCY, tclass);
 	if (!err)
-		err = talk_try(d);
+		err = talk_try(d, p);
 	*tclass = bulk;
 	return err;
 }

@@ -108,6 +108,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			option_driver(p, v);
 		else if (option(argv[i], "--inline", &v))
 			p->params.flags |= URCCL_OPEN_INLINE;
+		else if (option(argv[i], "--spins", &v))
+			p->params.spin_us = UINT32_MAX;
 		else if (option(argv[i], "--cma", &v))
 			p->params.cma = URCCL_ALLOW_YES;
 		else if (option(argv[i], "--shared", &v))
