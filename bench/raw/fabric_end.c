@@ -2,6 +2,7 @@
 #include "fabric.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,7 +30,7 @@ static struct fi_info *hints_make(const struct raw_options *o, uint64_t flags)
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	h->domain_attr->threading = o->sleeps ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+	h->domain_attr->threading = o->threads ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -113,10 +114,28 @@ static void meet(struct end *e, int fd)
 	pair_receive(fd, &byte, sizeof(byte));
 }
 
+static void *do_nothing(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Then locks, and the calls that may be cancelled, cost what they do in a program that has some. */
+static void thread_open(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, do_nothing, NULL))
+		bench_die("cannot start a thread");
+}
+
 void end_open(struct end *e, const struct raw_options *o, int which, uint64_t flags, int fd)
 {
 	memset(e, 0, sizeof(*e));
 	e->epoll = -1;
+	if (o->threads)
+		thread_open();
 	e->info = info_find(o, flags);
 	endpoint_open(e, o->sleeps);
 	memory_open(e, o, which);

@@ -19,8 +19,9 @@ static void help(const char *usage)
 	       "  --device A,B       RDMA devices of the two ends (the first two)\n"
 	       "  --provider NAME    of libfabric (tcp;ofi_rxm), transports of UCX (tcp)\n"
 	       "  --alloc            memory that UCX allocates itself\n"
-	       "  --sleeps           as a program of libfabric that may sleep on its queue, and has\n"
-	       "                     threads: it has a descriptor, and locks, and spins all the same\n"
+	       "  --threads          as a program of libfabric that has threads: it has locks, and\n"
+	       "                     another thread, which does nothing\n"
+	       "  --sleeps           likewise, that may sleep on its queue, and spins all the same\n"
 	       "  --depth N          work requests in flight on a queue pair\n"
 	       "  --chain N          so many of them for one doorbell\n"
 	       "  --qps N            queue pairs (1)\n",
@@ -66,6 +67,9 @@ static void set(struct raw_options *o, int opt, const char *arg)
 		break;
 	case 'S':
 		o->sleeps = 1;
+		/* fall through */
+	case 'T':
+		o->threads = 1;
 		break;
 	case 'q':
 		bad = bench_parse_size(arg, &o->depth) || !o->depth || o->depth > 8192;
@@ -93,7 +97,7 @@ void raw_options(struct raw_options *o, int argc, char **argv, const char *usage
 		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},     {"pages", 1, NULL, 'p'},
 		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'},    {"chain", 1, NULL, 'n'},
 		{"qps", 1, NULL, 'Q'},	  {"provider", 1, NULL, 'P'}, {"alloc", 0, NULL, 'a'},
-		{"sleeps", 0, NULL, 'S'}, {NULL, 0, NULL, 0},
+		{"sleeps", 0, NULL, 'S'}, {"threads", 0, NULL, 'T'},  {NULL, 0, NULL, 0},
 	};
 	int opt;
 

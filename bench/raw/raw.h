@@ -24,7 +24,8 @@ struct raw_options {
 	const char *device;   /* RDMA devices, "ours,theirs"; NULL: the first two */
 	const char *provider; /* of libfabric, transports of UCX; NULL: the program's default */
 	int alloc;	      /* memory that the library measured allocates itself */
-	int sleeps;	      /* queues can be slept on, by several threads */
+	int threads;	      /* another thread is there, which does nothing */
+	int sleeps;	      /* and queues can be slept on */
 	uint64_t depth;	      /* work requests in flight; 0: the program's default */
 	uint64_t chain;	      /* work requests of one doorbell; 0: the program's default */
 	uint64_t qps;	      /* queue pairs; 0: one */

@@ -485,13 +485,11 @@ static void timer_set(struct fabric_device *d)
 static void queue_watch(struct fabric_device *d, struct fabric_way *way)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
-	int fd;
 
 	way->watched = 1;
-	/* The kernel bounds by how many epolls one thing can be watched, and providers have things
-	 * that all their queues watch. */
-	if (fi_control(&way->cq->fid, FI_GETWAIT, &fd) ||
-	    epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &ev))
+	/* The kernel bounds what can be watched, and by how many epolls one thing can: providers
+	 * have things that all their queues watch. Then a timer does it. */
+	if (epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, way->fd, &ev))
 		d->unwatched = 1;
 }
 

@@ -141,7 +141,8 @@ struct fabric_way {
 	int has_theirs;
 	uint32_t name_len, word_len;
 	uint32_t settled;		/* its end has begun: who was to connect has */
-	uint32_t watched;		/* the device's epoll knows of the queue */
+	int fd;				/* of the queue, if the device waits */
+	uint32_t watched;		/* the device's epoll knows of it */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
 };
 
@@ -408,7 +409,7 @@ struct fabric_device {
 	uint32_t cq_size;		/* at least; 0: what is needed */
 	uint64_t boot;			/* names the clock of this machine */
 	uint32_t dead_after_ms;
-	int waits;			/* queues can be slept on */
+	int waits;			/* queues have something to sleep on */
 	int restless;			/* those that it says so of never let anybody sleep */
 	int apart;			/* endpoints of one process are not to meet each other */
 	int unwatched;			/* but not all of them, they are so many */

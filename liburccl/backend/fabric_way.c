@@ -19,8 +19,11 @@ static int queue_open(struct fabric_device *d, struct fabric_way *way, uint32_t 
 	struct fi_cq_attr attr = {.size = size > d->cq_size ? size : d->cq_size,
 				  .format = FI_CQ_FORMAT_MSG,
 				  .wait_obj = d->waits ? FI_WAIT_FD : FI_WAIT_NONE};
+	int err = fi_cq_open(d->domain, &attr, &way->cq, NULL);
 
-	return fi_cq_open(d->domain, &attr, &way->cq, NULL);
+	if (!err && d->waits)
+		err = fi_control(&way->cq->fid, FI_GETWAIT, &way->fd);
+	return err;
 }
 
 static int addresses_open(struct fabric_device *d, struct fabric_way *way)

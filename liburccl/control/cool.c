@@ -25,8 +25,8 @@
 #include "control/private.h"
 
 #define COOL_RECENT_NS (10 * NSEC_PER_MSEC) /* who used the path so lately says no */
-/* From one time that somebody is asked to the next, whatever it said, and when: who was asked first
- * is so again. */
+/* From one time that somebody is asked to the next, if it said no, or nothing: who was asked first
+ * is so again. From its no on, if that came later. */
 #define COOL_AGAIN_NS (25 * NSEC_PER_MSEC)
 #define COOL_REST_NS  (2 * NSEC_PER_SEC) /* as long as nobody can go: doubles up to that */
 #define COOL_BATCH    16u
@@ -290,8 +290,12 @@ void cool_leave(struct control *c, struct peer *p)
 
 static void cool_stay(struct control *c, struct peer *p)
 {
+	uint64_t now = clock_ns();
+
 	p->heat = HEAT_WARM;
-	p->idle_ns = clock_ns();
+	p->idle_ns = now;
+	if (now - p->cool_ns >= COOL_AGAIN_NS)
+		p->cool_ns = now;
 	cool_some(c);
 }
 
