@@ -223,12 +223,13 @@ static void set_timer(struct node *n, uint64_t until_ns)
 	timerfd_settime(n->timer, TFD_TIMER_ABSTIME, &it, NULL);
 }
 
-static void take_signals(struct node *n)
+int node_interrupts(struct node *n)
 {
 	struct signalfd_siginfo info;
 
 	while (read(n->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		n->interrupts++;
+	return n->interrupts;
 }
 
 static void sleep_until(struct node *n, uint64_t until_ns)
@@ -249,6 +250,6 @@ void node_wait(struct node *n, uint64_t until_ns)
 	/* arm says 1 if there is a CQE already: then there is no sleep. */
 	if (until_ns > now_ns() && !urccl_arm(n->ring, URCCL_FOR_CQE, 0))
 		sleep_until(n, until_ns);
-	take_signals(n);
+	node_interrupts(n);
 	n->now = now_ns();
 }

@@ -289,7 +289,7 @@ static void got_note(struct push *p, const struct urccl_cqe *cqe)
 static void got_lost(struct push *p, const struct urccl_cqe *cqe)
 {
 	p->lost = true;
-	if (p->leaving || p->stopping || p->node.interrupts)
+	if (p->leaving || p->stopping || node_interrupts(&p->node))
 		p->over = true;
 	else if (cqe->res == 0)
 		push_fatal(p, "decode has closed the connection");

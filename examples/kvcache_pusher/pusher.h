@@ -236,6 +236,9 @@ void node_note(struct node *n, struct urccl_peer peer, uint64_t tag, const void 
 	       uint32_t len, uint64_t user_data);
 /* Submits what was prepared, sleeps until a CQE, a signal or the time (0: only looks). */
 void node_wait(struct node *n, uint64_t until_ns);
+/* SIGINT and SIGTERM until now. Ctrl-C ends all of a terminal's processes, and one may hear of the
+ * other's end first. */
+int node_interrupts(struct node *n);
 const char *node_explain(struct node *n, const struct urccl_cqe *cqe);
 
 uint64_t now_ns(void);
