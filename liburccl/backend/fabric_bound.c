@@ -145,6 +145,7 @@ static void ask(struct fabric_ep *e, struct fabric_key *k)
 
 	if (fabric_say(e, MESSAGE_ASK, k->id, &first, sizeof(first)))
 		k->asked_ns = clock_ns();
+	k->asked_way = e->number;
 }
 
 int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k)
@@ -155,7 +156,7 @@ int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k)
 		return 1;
 	/* Whoever sleeps meanwhile is woken to ask again. */
 	d->stalled = 1;
-	if (k->way < e->number && clock_ns() - k->asked_ns >= ASK_NS)
+	if (k->asked_way != e->number || clock_ns() - k->asked_ns >= ASK_NS)
 		ask(e, k);
 	return 0;
 }

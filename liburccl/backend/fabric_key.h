@@ -44,6 +44,7 @@ struct fabric_key {
 					* none yet */
 	uint32_t renewed, renewed_way; /* parts that are of this one */
 	uint64_t asked_ns;
+	uint32_t asked_way;	       /* for those of which that was */
 	uint8_t revoked;    /* says its owner */
 	uint8_t unanswered; /* who waits for our word that nothing is out */
 	uint8_t forgotten;  /* here, and waits for a proof, or for a poll */
