@@ -15,9 +15,9 @@ uint32_t urccl_test_names;
 
 const char *av_name(const struct prov_av *av, fi_addr_t addr)
 {
-	if (addr >= av->n || !av->names[addr][0])
+	if (addr >= av->n || av->names[addr].gone)
 		DIE("address %llu is not in the vector", (unsigned long long)addr);
-	return av->names[addr];
+	return av->names[addr].name;
 }
 
 static int room_for(struct prov_av *av, uint32_t n)
@@ -26,7 +26,7 @@ static int room_for(struct prov_av *av, uint32_t n)
 
 	if (n <= av->room)
 		return 0;
-	more = realloc(av->names, 2 * (size_t)n * NAME_BYTES);
+	more = realloc(av->names, 2 * (size_t)n * sizeof(*av->names));
 	if (!more)
 		return -FI_ENOMEM;
 	av->names = more;
@@ -52,8 +52,8 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 	domain_enter(av->domain);
 	err = room_for(av, av->n + (uint32_t)count);
 	for (i = 0; !err && i < count; i++, name += strlen(name) + 1) {
-		strncpy(av->names[av->n], name, NAME_BYTES - 1);
-		av->names[av->n][NAME_BYTES - 1] = '\0';
+		av->names[av->n] = (struct known){.gone = 0};
+		strncpy(av->names[av->n].name, name, NAME_BYTES - 1);
 		if (fi_addr)
 			fi_addr[i] = av->n;
 		av->n++;
@@ -87,21 +87,31 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 	domain_enter(av->domain);
 	for (i = 0; i < count; i++) {
 		check_unused(av, av_name(av, fi_addr[i]));
-		av->names[fi_addr[i]][0] = '\0';
+		av->names[fi_addr[i]].gone = 1;
 		__atomic_sub_fetch(&urccl_test_names, 1, __ATOMIC_RELAXED);
 	}
 	domain_leave(av->domain);
 	return 0;
 }
 
-int av_knows(const struct prov_av *av, const char *name)
+static int has(const struct prov_av *av, const char *name, int gone)
 {
 	uint32_t i;
 
 	for (i = 0; i < av->n; i++)
-		if (!strcmp(av->names[i], name))
+		if (av->names[i].gone == gone && !strcmp(av->names[i].name, name))
 			return 1;
 	return 0;
+}
+
+int av_knows(const struct prov_av *av, const char *name)
+{
+	return has(av, name, 0);
+}
+
+int av_knew(const struct prov_av *av, const char *name)
+{
+	return has(av, name, 1);
 }
 
 static int av_close(struct fid *fid)
@@ -115,7 +125,7 @@ static int av_close(struct fid *fid)
 	av->domain->objects--;
 	domain_leave(av->domain);
 	for (i = 0; i < av->n; i++)
-		__atomic_sub_fetch(&urccl_test_names, av->names[i][0] != '\0', __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&urccl_test_names, !av->names[i].gone, __ATOMIC_RELAXED);
 	free(av->names);
 	free(av);
 	return 0;

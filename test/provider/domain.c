@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fabric and its domains. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 #include "prov.h"
@@ -71,6 +72,27 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
+/* Of rdma/fi_cxi_ext.h, which 1.17 lacks. */
+#define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3) /* bool */
+#define CXI_SET_OPTIMIZED_MRS	(-(0xccc << 16) + 5)
+
+void domain_makes(struct prov_domain *d, const char *what)
+{
+	if (!strcmp(words()->name, "cxi") && (!d->matches || d->optimizes))
+		DIE("%s of a domain whose regions are not told to go when they are closed", what);
+}
+
+static int cxi_control(struct prov_domain *d, int command, const bool *on)
+{
+	if (strcmp(words()->name, "cxi") != 0)
+		return -FI_ENOSYS;
+	if (command == CXI_SET_MR_MATCH_EVENTS)
+		d->matches = *on;
+	else
+		d->optimizes = *on;
+	return 0;
+}
+
 static int domain_control(struct fid *fid, int command, void *arg)
 {
 	struct prov_domain *d = container_of(fid, struct prov_domain, fid.fid);
@@ -81,6 +103,8 @@ static int domain_control(struct fid *fid, int command, void *arg)
 		res = memory_map(d, arg);
 	else if (command == FI_UNMAP_KEY)
 		res = memory_unmap(d, *(uint64_t *)arg);
+	else if (command == CXI_SET_MR_MATCH_EVENTS || command == CXI_SET_OPTIMIZED_MRS)
+		res = cxi_control(d, command, arg);
 	domain_leave(d);
 	return res;
 }
@@ -102,7 +126,7 @@ static struct fi_ops_domain domain_ops = {
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		       void *context)
 {
-	unsigned long number = strtoul(info->domain_attr->name + strlen(PROV_NAME), NULL, 10);
+	unsigned long number = strtoul(info->domain_attr->name + strlen(words()->name), NULL, 10);
 	struct prov_domain *d;
 	uint32_t i;
 
@@ -117,6 +141,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 		.mr = &memory_ops,
 	};
 	d->fabric = fabric;
+	d->optimizes = 1;
 	d->random = words()->seed;
 	d->contexts = !!(words()->mode & (FI_CONTEXT | FI_CONTEXT2));
 	list_init(&d->eps);

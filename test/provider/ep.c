@@ -11,6 +11,9 @@
 #include "prov.h"
 
 #define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, bool: since libfabric 1.21 */
+/* Of rdma/fi_ext.h, which 1.17 lacks: likewise. */
+#define EFA_EMULATED_READ  (-(0xefa << 16) + 1)
+#define EFA_EMULATED_WRITE (-(0xefa << 16) + 2)
 
 static struct prov_ep *ep_of(struct fid_ep *fid)
 {
@@ -395,7 +398,25 @@ static int ep_setopt(struct fid *fid, int level, int name, const void *value, si
 	return 0;
 }
 
-static struct fi_ops_ep ep_ops = {.size = sizeof(struct fi_ops_ep), .setopt = ep_setopt};
+/* Nothing is emulated by messages. */
+static int ep_getopt(struct fid *fid, int level, int name, void *value, size_t *len)
+{
+	(void)fid;
+	if (level != FI_OPT_ENDPOINT || strcmp(words()->name, "efa") != 0 ||
+	    (name != EFA_EMULATED_READ && name != EFA_EMULATED_WRITE))
+		return -FI_ENOPROTOOPT;
+	if (*len < sizeof(bool))
+		return -FI_ETOOSMALL;
+	*len = sizeof(bool);
+	*(bool *)value = false;
+	return 0;
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+};
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
@@ -464,6 +485,7 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 	struct prov_ep *ep;
 	int err;
 
+	domain_makes(d, "an endpoint");
 	if (!is_left(d))
 		return -FI_ENOSPC;
 	ep = calloc(1, sizeof(*ep));

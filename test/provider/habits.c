@@ -18,10 +18,14 @@
 #include "test.h"
 
 #define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*: since libfabric 1.21 */
+/* Of headers that 1.17 lacks. */
+#define EFA_EMULATED_READ	(-(0xefa << 16) + 1)
+#define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3)
+#define CXI_SET_OPTIMIZED_MRS	(-(0xccc << 16) + 5)
 
-#define LEN   100000u
-#define OPS   64u
-#define TURNS 1000000u
+#define LEN			100000u
+#define OPS			64u
+#define TURNS			1000000u
 
 struct side {
 	struct fid_ep *ep;
@@ -67,6 +71,14 @@ static void load(void)
 	load_one(handle, "fi_fabric", &open_fabric);
 }
 
+/* What the words call it. */
+static const char *provider_name(void)
+{
+	const char *words = getenv("URCCL_TEST_PROVIDER");
+
+	return !strncmp(words, "name=", 5) ? strndup(words + 5, 3) : "urccl_test";
+}
+
 static struct fi_info *hints_make(void)
 {
 	struct fi_info *h = dupinfo(NULL);
@@ -74,7 +86,7 @@ static struct fi_info *hints_make(void)
 	CHECK(h);
 	h->caps = FI_MSG | FI_RMA;
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
-	h->fabric_attr->prov_name = strdup("urccl_test");
+	h->fabric_attr->prov_name = strdup(provider_name());
 	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
 				  FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT;
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -112,11 +124,21 @@ static void meet(struct side *s, struct side *other)
 	CHECK_EQ(fi_av_insert(s->av, name, 1, &s->other, 0, NULL), 1);
 }
 
+/* Only cxi has something to be told. */
+static void tell(void)
+{
+	bool on = true, off = false, is_cxi = !strcmp(provider_name(), "cxi");
+
+	CHECK_EQ(fi_control(&domain->fid, CXI_SET_MR_MATCH_EVENTS, &on), is_cxi ? 0 : -FI_ENOSYS);
+	CHECK_EQ(fi_control(&domain->fid, CXI_SET_OPTIMIZED_MRS, &off), is_cxi ? 0 : -FI_ENOSYS);
+}
+
 static void begin(void)
 {
 	CHECK_EQ(ask(hints_make()), 0);
 	CHECK_EQ(open_fabric(info->fabric_attr, &fabric, NULL), 0);
 	CHECK_EQ(fi_domain(fabric, info, &domain, NULL), 0);
+	tell();
 	side_open(&a);
 	side_open(&b);
 	meet(&a, &b);
@@ -512,6 +534,33 @@ static void stranger(void)
 	CHECK(next_done(1));
 }
 
+/* What comes from one that was known is dropped. */
+static void removed_initiator(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	meet(&b, &a);
+	CHECK_EQ(fi_av_remove(b.av, &b.other, 1, 0), 0);
+	CHECK_EQ(move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0), 0);
+	CHECK(!next_done(1));
+}
+
+static void untold(void)
+{
+	CHECK_EQ(fi_domain(fabric, info, &domain, NULL), 0);
+	side_open(&a);
+}
+
+static void not_emulated(void)
+{
+	bool emulated = true;
+	size_t len = sizeof(emulated);
+
+	CHECK_EQ(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, EFA_EMULATED_READ, &emulated, &len), 0);
+	CHECK(!emulated);
+	manual();
+}
+
 static void known(void)
 {
 	meet(&b, &a);
@@ -573,6 +622,10 @@ static const struct {
 	{"", removed_name, "which is removed"},
 	{"av_initiator", known, NULL},
 	{"av_initiator", stranger, "not in the vector of its target"},
+	{"av_initiator", removed_initiator, NULL},
+	{"name=cxi,mr=prov_key", manual, NULL},
+	{"name=cxi,mr=prov_key", untold, "not told to go when they are closed"},
+	{"name=efa", not_emulated, NULL},
 	{"mr=endpoint+raw,threading=domain,delivery=none", refuses_modes, NULL},
 	{"mr=local", no_descriptor, "is no region's"},
 	{"mr=local", beyond_descriptor, "not in the region"},

@@ -49,7 +49,7 @@ static void describe(struct fi_info *i, uint32_t number)
 	const struct words *w = words();
 	char name[32];
 
-	snprintf(name, sizeof(name), PROV_NAME "%u", number);
+	snprintf(name, sizeof(name), "%s%u", w->name, number);
 	i->caps = CAPS;
 	i->mode = w->mode;
 	i->addr_format = FI_ADDR_STR;
@@ -78,7 +78,6 @@ static void describe(struct fi_info *i, uint32_t number)
 	i->domain_attr->mr_cnt = 65536;
 	i->domain_attr->mr_iov_limit = 1;
 	i->fabric_attr->name = strdup(PROV_NAME);
-	i->fabric_attr->prov_name = strdup(PROV_NAME);
 	i->fabric_attr->prov_version = FI_VERSION(1, 0);
 }
 
@@ -145,5 +144,6 @@ struct fi_provider *fi_prov_ini(void)
 	p = libfabric("fi_dupinfo");
 	memcpy(&dupinfo, &p, sizeof(p));
 	provider.fi_version = version();
+	provider.name = words()->name;
 	return &provider;
 }

@@ -311,6 +311,7 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 
 	if (offset || flags)
 		return -FI_EBADFLAGS;
+	domain_makes(d, "a region");
 	if (words()->mr_mode & FI_MR_ALLOCATED)
 		check_allocated(buf, len);
 	r = calloc(1, sizeof(*r));

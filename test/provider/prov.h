@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A provider for libfabric with the habits of devices that are not here: a library for its
- * FI_PROVIDER_PATH, named "urccl_test". What it asks of its user, and what it puts its user through,
- * is in one environment variable (words.c). It holds its user to what he was asked: who touches
- * memory that is not registered, leaves out a bind or an enable, reuses a context that is in
- * flight, calls from two threads at once where he may not, or closes what is in use is told so on
- * stderr, and aborted.
+ * FI_PROVIDER_PATH, named "urccl_test", or as one of those whose habits it has. What it asks of its
+ * user, and what it puts its user through, is in one environment variable (words.c). It holds its
+ * user to what he was asked: who touches memory that is not registered, leaves out a bind or an
+ * enable, reuses a context that is in flight, calls from two threads at once where he may not, or
+ * closes what is in use is told so on stderr, and aborted.
  *
  * An endpoint (FI_EP_RDM, FI_MSG and FI_RMA) is a datagram socket of this machine, named like it.
  * A transfer goes in pieces, each answered by the target (wire.c). Nothing moves by itself: whoever
@@ -44,6 +44,7 @@ _Noreturn void die(const char *where, const char *format, ...)
 /* ---- what it imposes: words.c ---- */
 
 struct words {
+	char name[16];
 	uint64_t mr_mode, mode;
 	uint32_t key_bytes; /* of a key that is a number */
 	enum fi_threading threading;
@@ -87,6 +88,7 @@ struct prov_domain {
 	uint32_t contexts; /* mode bits: contexts are ours while in flight */
 	uint32_t refused;  /* regions, by mr_again */
 	uint32_t neps;
+	int matches, optimizes; /* regions, as cxi's are told to */
 	struct list eps;
 	struct list keys[KEY_LISTS]; /* of regions */
 	struct list mapped;
@@ -105,12 +107,17 @@ struct region {
 	uint8_t raw[RAW_BYTES];
 };
 
+struct known { /* by a vector */
+	char name[NAME_BYTES];
+	int gone; /* it was removed */
+};
+
 struct prov_av {
 	struct fid_av fid;
 	struct prov_domain *domain;
 	uint32_t eps; /* bound */
 	uint32_t n, room;
-	char (*names)[NAME_BYTES];
+	struct known *names;
 };
 
 struct done { /* a completion */
@@ -178,6 +185,8 @@ uint64_t domain_random(struct prov_domain *d, uint64_t below);
 uint64_t now_ns(void);
 int no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int no_control(struct fid *fid, int command, void *arg);
+/* Something of it is made, by whose name the program ends if it was not told before what cxi is. */
+void domain_makes(struct prov_domain *d, const char *what);
 
 /* ---- memory.c ---- */
 
@@ -204,6 +213,7 @@ int cq_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context);
 const char *av_name(const struct prov_av *av, fi_addr_t addr);
 int av_knows(const struct prov_av *av, const char *name);
+int av_knew(const struct prov_av *av, const char *name);
 
 /* ---- ep.c ---- */
 

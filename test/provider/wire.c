@@ -206,9 +206,6 @@ static int reach(struct prov_ep *ep, const struct packet *p, uint8_t **at)
 	uint64_t access = p->type == PACKET_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE;
 	int err;
 
-	/* A device would drop it. Here the initiator broke the rule to wait until it is known. */
-	if (words()->av_initiator && !av_knows(ep->av, p->from))
-		DIE("%s has come, which is not in the vector of its target", p->from);
 	*at = memory_remote(ep, p->key, p->raw, p->addr, p->len, access, &err);
 	return err;
 }
@@ -282,12 +279,26 @@ static void held_some(struct prov_ep *ep)
 	}
 }
 
+/* 1: it is from nobody that the target has in its vector. A device would drop it, as we do where it
+ * was removed, which its initiator cannot know; else that broke the rule to wait until it is
+ * known. */
+static int is_strange(const struct prov_ep *ep, const struct packet *p)
+{
+	if (!words()->av_initiator || p->type == PACKET_SEND || av_knows(ep->av, p->from))
+		return 0;
+	if (!av_knew(ep->av, p->from))
+		DIE("%s has come, which is not in the vector of its target", p->from);
+	return 1;
+}
+
 static void take(struct prov_ep *ep, const struct packet *p, size_t bytes)
 {
 	const struct words *w = words();
 
 	if (p->type == PACKET_DATA || p->type == PACKET_ACK)
 		answered(ep, p);
+	else if (is_strange(ep, p))
+		return;
 	else if (w->random || (w->early && p->type == PACKET_WRITE))
 		hold(ep, p, bytes);
 	else

@@ -2,6 +2,7 @@
 /*
  * URCCL_TEST_PROVIDER: words with commas between. Without it the provider is an easy one.
  *
+ *	name=NAME		what it is called: cxi and efa have some of their controls, too
  *	mr=A+B..		of local, raw, virt_addr, allocated, prov_key, rma_event, endpoint
  *	key=N			bytes of a key, 1 to 8
  *	mode=A+B		of context, context2
@@ -172,6 +173,8 @@ static void word_take(struct words *w, char *word)
 		w->shm = 1;
 	else if (!strcmp(word, "wait=none"))
 		w->no_fd = 1;
+	else if (!strncmp(word, "name=", 5))
+		snprintf(w->name, sizeof(w->name), "%s", value + 1);
 	else if (!strncmp(word, "mr=", 3))
 		w->mr_mode = bits(mr_bits, value + 1);
 	else if (!strncmp(word, "mode=", 5))
@@ -185,6 +188,7 @@ static void word_take(struct words *w, char *word)
 }
 
 static struct words the_words = {
+	.name = PROV_NAME,
 	.key_bytes = 8,
 	.threading = FI_THREAD_SAFE,
 	.progress = FI_PROGRESS_MANUAL,
