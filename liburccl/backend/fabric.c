@@ -68,7 +68,8 @@ static int open_fds(struct fabric_device *d)
 /* What cannot be closed is left, with all that it refers to. */
 static int domain_end(struct fabric_device *d)
 {
-	if (fabric_way_end(d, &d->talk) || (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
+	if (fabric_way_end(d, &d->talk) || fabric_shared_close(d) ||
+	    (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
 		return -EBUSY;
 	while (d->slabs) {
 		struct fabric_slab *slab = d->slabs;
@@ -161,9 +162,9 @@ static int talk_try(struct fabric_device *d, const struct urccl_params *p)
 	return fabric_way_open(d, &d->talk, TALK_QUEUE);
 }
 
-/* What it carries is urgent; what later endpoints carry, that are made from the same info, bulk. */
-static int talk_open(struct fabric_device *d, const struct fabric_wish *w,
-		     const struct urccl_params *p)
+/* What talk carries is urgent; what later ones carry, that are made from the same info, bulk. */
+static int endpoints_open(struct fabric_device *d, const struct fabric_wish *w,
+			  const struct urccl_params *p)
 {
 	uint32_t *tclass = &d->info->tx_attr->tclass, bulk = *tclass;
 	int err = fabric_tclass(w, p, URCCL_CLASS_BULK, &bulk);
@@ -173,7 +174,7 @@ static int talk_open(struct fabric_device *d, const struct fabric_wish *w,
 	if (!err)
 		err = talk_try(d, p);
 	*tclass = bulk;
-	return err;
+	return err ? err : fabric_shared_open(d);
 }
 
 static void set_about(struct fabric_device *d)
@@ -198,7 +199,7 @@ static int open_all(struct fabric_device *d, const struct device_config *config)
 	if (!err)
 		err = fabric_find(d, &w, config);
 	if (!err)
-		err = talk_open(d, &w, config->params);
+		err = endpoints_open(d, &w, config->params);
 	if (!err)
 		err = fabric_check_endpoint(d, &w);
 	return err ? err : fabric_helper_start(d, config->params);
@@ -354,6 +355,8 @@ static void jobs_take(struct fabric_device *d)
 			fabric_bound_filled(container_of(m, struct fabric_grant, fill));
 		else if (m->type == JOB_FORGET)
 			free(container_of(m, struct fabric_known, job));
+		else if (m->type == JOB_SPARE || m->type == JOB_RETIRE)
+			fabric_shared_job_done(d, container_of(m, struct fabric_initiator, job));
 		else
 			fabric_ep_job_done(container_of(m, struct fabric_ep, job));
 	}
@@ -384,6 +387,15 @@ static void talk_look(struct fabric_device *d, int woken)
 	d->talk_ns = now + TALK_PART * (took < TALK_LOOK ? took : TALK_LOOK);
 }
 
+/* Who had no room on what all share is not to be after the same others each time. */
+static void take_turns(struct fabric_device *d)
+{
+	struct fabric_ep *e = list_first(&d->eps, struct fabric_ep, all);
+
+	list_del(&e->all);
+	list_add_tail(&e->all, &d->eps);
+}
+
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 {
 	struct fabric_device *d = fabric_device(dev);
@@ -402,6 +414,8 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 		fabric_grants_tick(d);
 	fabric_talk_begin(d);
 	talk_look(d, woken);
+	if (d->shared)
+		fabric_shared_poll(d);
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
@@ -410,6 +424,8 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 		fabric_move_poll(e);
 		fabric_ep_tick(e);
 	}
+	if (d->shared && d->stalled && !list_empty(&d->eps))
+		take_turns(d);
 	give_chunks(d);
 	give_news(d, NEWS_DOWN | NEWS_CLOSED);
 	d->max = 0;
@@ -453,7 +469,8 @@ static uint64_t timer_ns(const struct fabric_device *d)
 	uint64_t now = clock_ns(), at = d->expire_ns;
 	struct list *pos;
 
-	if (d->stalled || ((!d->waits || d->unwatched) && !list_empty(&d->eps)))
+	if (d->stalled || fabric_shared_waits(d) ||
+	    ((!d->waits || d->unwatched) && !list_empty(&d->eps)))
 		return RETRY_NS;
 	if (d->revoking)
 		return TICK_NS;
@@ -514,6 +531,8 @@ int fabric_arm(struct device *dev)
 	if (d->out.head || !list_empty(&d->telling) || !list_empty(&d->given))
 		return 1;
 	if (mailbox_arm(&d->from_helper) || queue_has(d, &d->talk))
+		return 1;
+	if (d->shared && fabric_shared_has(d, queue_has))
 		return 1;
 	list_for_each(pos, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);

@@ -4,8 +4,9 @@
  *
  * A device is one fi_domain and one endpoint of it, talk, that carries messages to and from all
  * peers: 320 bytes at most, copied on both sides. An ep has an endpoint of its own beside it, the
- * way, that carries READs and WRITEs between the two and nothing else. So a message waits behind
- * no bulk, and what libfabric can only end by fi_close() of a whole endpoint ends for one peer:
+ * way, that carries READs and WRITEs between the two and nothing else, or all peers share some (see
+ * below). So a message waits behind no bulk, and what libfabric can only end by fi_close() of a
+ * whole endpoint ends for one peer:
  *
  *  - a provider gives a buffer back by a completion or by the return of fi_close(), if that is
  *    not -FI_EBUSY. CANCEL_NOW of a chunk that the provider has closes the way; so does any error
@@ -18,8 +19,17 @@
  *  - EVENT_DOWN comes after the way is closed here, and the peer that we leave hears so by
  *    MESSAGE_BYE over talk, which no bulk blocks.
  *
- * One endpoint for each peer costs its memory and, with providers on sockets, its descriptors; a
- * shared one would have to drop every peer's operations for the sake of one peer that is frozen.
+ * One endpoint for each peer costs its memory and, with providers on sockets, its descriptors.
+ *
+ * NICs (efa, cxi) have few, and what they do for one peer does not end with another one's
+ * connection: there all peers share one endpoint that theirs reach, the target, and one by which
+ * ours reach them, the initiator, beside which a spare is open that all peers know. A way is then
+ * but the number, the keys that were made for it, and what was posted since. When something has to
+ * end that the provider does not end by itself, the spare is the initiator from then on, another
+ * spare is opened, and the old one is closed when the other peers' operations on it have come back,
+ * or after a while, and then their ways break too. What the peer may not do any more it cannot by
+ * its keys: these end with the way, at both ends, before the next one is told of. See
+ * fabric_shared.c.
  *
  * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE: what comes out is placed. Where a provider
  * does not know it, a completion is but the acknowledgement, and a READ of a word of the peer's
@@ -27,8 +37,8 @@
  * time, for all of those, and before we say that we let go of a region.
  *
  * What peers may touch are regions that all who were given the same range share: a pin, which no
- * engine's thread makes or closes. Of FI_MR_ENDPOINT they are an exposure's own, which the helper
- * makes, see fabric_bound.c.
+ * engine's thread makes or closes. Of FI_MR_ENDPOINT, and where peers share the target, they are an
+ * exposure's own, which the helper makes, see fabric_bound.c.
  *
  * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
  * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
@@ -53,9 +63,9 @@
  *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
- * address to end; fabric_talk.c messages; fabric_move.c chunks; fabric_memory.c regions;
- * fabric_known.c whom talk knows; fabric_pin.c pins; fabric_key.c exposures and keys;
- * fabric_bound.c those of providers whose keys end with a way; fabric_turn.c the turns.
+ * address to end; fabric_shared.c what peers share; fabric_talk.c messages; fabric_move.c chunks;
+ * fabric_memory.c regions; fabric_known.c whom talk knows; fabric_pin.c pins; fabric_key.c
+ * exposures and keys; fabric_bound.c those whose keys end with a way; fabric_turn.c the turns.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -89,8 +99,10 @@
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
 #define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
+#define FABRIC_REJECTED 32u	/* shared: keys that the peer may have made anew, in a row */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
+#define FABRIC_INITIATORS 3u	/* shared: in use, the spare, and one that is about to go */
 #define FABRIC_TEXT	200u
 
 #define CONNECT_NS	(10 * NSEC_PER_SEC)	/* for the peer's first word */
@@ -102,6 +114,7 @@
 #define RESEND_NS	(100 * NSEC_PER_MSEC)	/* for a word on what was said; twice as long */
 #define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time that it is said again, at most that */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
+#define DRAIN_NS	(50 * NSEC_PER_MSEC)	/* shared: for what is under way to come back */
 #define LEAVE_NS	NSEC_PER_SEC		/* for one job, where the context closes */
 #define HELPER_LEFT	UINT64_MAX		/* fabric_device.in_job: it was left there */
 
@@ -136,6 +149,7 @@ struct fabric_way {
 	struct fid_cq *cq;
 	struct fid_av *av;
 	fi_addr_t peer;
+	struct list names;		/* of av, where several eps have one: struct fabric_name */
 	struct fid_mr *proof;		/* the word that the peer may READ; NULL: it need not */
 	struct fabric_part theirs;	/* its word */
 	int has_theirs;
@@ -150,6 +164,7 @@ enum way_state {
 	WAY_CLOSED,
 	WAY_WAITS,			/* open; the peer's name of this number is not known */
 	WAY_READY,			/* both ends are open: chunks may go */
+	WAY_LEAVES,			/* shared: it breaks when what is under way is back */
 	WAY_JOB,			/* the helper has it */
 };
 
@@ -162,11 +177,16 @@ enum fabric_job {
 	JOB_KEY,			/* an exposure's keys are taken away, or its pin's */
 	JOB_FILL,			/* an exposure's regions on its way are made */
 	JOB_FORGET,			/* talk knows a name no more */
+	JOB_MEET,			/* an ep and initiators, ours and its peer's, learn names */
+	JOB_SPARE,			/* an initiator is opened */
+	JOB_RETIRE,			/* and closed */
 	JOB_STOP,
 };
 
 /* 0 or -errno with fail() text. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
+/* An ep's. Likewise. */
+int fabric_way_make(struct fabric_device *d, struct fabric_way *way);
 /* 0: it is closed; -FI_EBUSY: not all of it, and what was on it may still be under way. Then it is
  * to be said again. */
 int fabric_way_close(struct fabric_way *way);
@@ -222,6 +242,49 @@ void fabric_known_put(struct fabric_device *d, struct fabric_known *k);
 int fabric_known_insert(struct fabric_device *d, struct fabric_known *k);
 void fabric_known_remove(struct fabric_device *d, struct fabric_known *k);
 
+/* ---- what peers share: fabric_shared.c ---- */
+
+/* A name that a vector knows for an ep, or several, each of which has one of these. The helper's
+ * while a job has it. */
+struct fabric_name {
+	struct list link;		/* fabric_way.names; alone: no vector has it */
+	fi_addr_t addr;
+	uint8_t name[FABRIC_NAME];
+};
+
+enum initiator_state {
+	INITIATOR_NONE,
+	INITIATOR_OPENS,		/* the helper has it */
+	INITIATOR_OPEN,
+	INITIATOR_RETIRES,		/* nothing is posted to it any more */
+	INITIATOR_CLOSES,		/* the helper has it */
+};
+
+struct fabric_initiator {
+	struct msg job;			/* JOB_SPARE, JOB_RETIRE */
+	struct fabric_way way;
+	uint32_t state;			/* enum initiator_state */
+	uint32_t serial;		/* how many were before, from 1 */
+	uint64_t until_ns;		/* RETIRES: for others' operations to come back */
+};
+
+/* Of an ep: what one of our initiators and its peer know of each other. */
+struct fabric_acquaintance {
+	uint32_t met;			/* serial of the initiator that knows the peer's target */
+	uint32_t known;			/* of that whose name the peer has taken */
+	uint32_t out;			/* operations that it has of the ep */
+	uint32_t meets;			/* JOB_MEET's: serial, or 0: there is nothing to learn */
+	struct fabric_name target;	/* the peer's, in its vector */
+};
+
+/* Of an ep: an initiator of its peer's, which our target is to know. */
+struct fabric_source {
+	uint32_t serial;		/* the peer's count; 0: none */
+	uint32_t taken;			/* of that whose name it has */
+	uint8_t name[FABRIC_NAME];
+	struct fabric_name known;	/* by it */
+};
+
 /* ---- messages ---- */
 
 enum fabric_message {
@@ -235,6 +298,8 @@ enum fabric_message {
 	MESSAGE_REVOKE,			/* struct fabric_word: id of an exposure */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
+	MESSAGE_SOURCE,			/* struct fabric_word: serial of an initiator, its name */
+	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: we know it */
 };
 
 struct fabric_head {			/* little-endian */
@@ -280,7 +345,8 @@ struct fabric_op {
 	struct fabric_op *next;		/* free ones */
 	struct chunk *chunk;		/* NULL: free */
 	uint32_t len;
-	uint32_t bulk;
+	uint16_t bulk;
+	uint16_t slot;			/* fabric_ep.on: which initiator has it */
 };
 
 /* Bits of chunk.state. chunk.scratch[0]: bytes that the provider was given, [1]: operations of it
@@ -310,6 +376,8 @@ enum fabric_want {
 	WANT_BYE = 16,
 	WANT_JOINED = 32,
 	WANT_ANSWER = 64,		/* a sign of life */
+	WANT_SOURCE = 128,		/* initiators that the peer does not know */
+	WANT_SOURCE_KNOWN = 256,
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -348,6 +416,15 @@ struct fabric_ep {
 	uint32_t ending;		/* JOB_END is wanted, or out */
 	uint32_t ended;			/* it is back */
 
+	/* shared */
+	uint64_t leave_ns;		/* WAY_LEAVES, or it ends: until when that waits; 0: not */
+	uint32_t hurried;		/* what is under way is not to be waited for */
+	struct fabric_acquaintance on[FABRIC_INITIATORS]; /* [0] alone where nothing is shared */
+	struct fabric_source sources[FABRIC_INITIATORS];
+	struct fabric_source *source;	/* JOB_MEET's; NULL: none */
+	uint32_t source_serial;		/* likewise */
+	uint8_t source_name[FABRIC_NAME];
+
 	/* talk */
 	struct fabric_known *known;	/* the peer's; NULL: it was not connected */
 	struct fabric_known *spare;	/* for that */
@@ -369,7 +446,12 @@ struct fabric_ep {
 
 	/* chunks */
 	struct fabric_queue urgent, bulk;
+	struct fabric_way *via;		/* of the push under way: by what it goes, */
+	fi_addr_t to;			/* to whom, */
+	uint16_t slot;			/* and which of on counts it */
 	uint32_t queued, ops_out;
+	uint32_t rejected;		/* keys, one soon after the other */
+	uint64_t rejected_ns;		/* the last of them */
 	uint32_t suspects;		/* chunks with CHUNK_SUSPECT: no others go meanwhile */
 	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
 	uint32_t more;			/* the provider was promised another operation at once */
@@ -397,7 +479,8 @@ struct fabric_device {
 	uint64_t mr_mode;
 	uint64_t key_mask;
 	uint32_t raw;			/* FI_MR_RAW: bytes of a key; else 0 */
-	uint32_t bound;			/* FI_MR_ENDPOINT */
+	uint32_t shared;		/* target and initiators are all peers' */
+	uint32_t bound;			/* keys end with a way: FI_MR_ENDPOINT, or shared */
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t narrow;		/* its window of packets is not to be filled */
@@ -415,6 +498,12 @@ struct fabric_device {
 	int unwatched;			/* but not all of them, they are so many */
 	int timer;
 	struct fabric_way talk;
+	struct fabric_way target;	/* shared */
+	struct fabric_initiator initiators[FABRIC_INITIATORS];
+	struct fabric_initiator *current, *spare, *retiring; /* of them; NULL: there is none now */
+	uint32_t serial;		/* of the one that was opened last */
+	uint64_t spare_ns;		/* when a spare is tried again; 0: it need not be */
+	uint32_t leaving;		/* eps with leave_ns */
 	struct fabric_ep *table[FABRIC_TABLE];
 	struct list known[FABRIC_TABLE];
 	struct list idle;		/* of known: those that nobody needs, the oldest first */
@@ -533,7 +622,42 @@ void fabric_ep_fault(struct fabric_ep *e);
 /* The peer's word on its way; FABRIC_WORD bytes or fewer. */
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);
+void fabric_ep_step(struct fabric_ep *e);		/* what it needs next, if it needs it */
+/* 1: its way is being closed or made. */
+int fabric_ep_remakes(const struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
+
+/* fabric_shared.c: where d->shared, but for open and left. */
+int fabric_shared_open(struct fabric_device *d);		/* 0, or -errno with fail() text */
+int fabric_shared_close(struct fabric_device *d);		/* as fabric_way_end() */
+/* By what READs and WRITEs of the ep go. NULL: by nothing now. */
+struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot);
+/* 1: nothing of the ep is under way; 0: it is waited for, and this is asked again. */
+int fabric_shared_left(struct fabric_ep *e);
+/* Something of it will not come back by itself. */
+void fabric_shared_hurry(struct fabric_ep *e);
+/* Something was refused by the initiator that is in use, which others may do. */
+void fabric_shared_doubt(struct fabric_device *d);
+void fabric_shared_init(struct fabric_ep *e);
+int fabric_shared_meets(struct fabric_ep *e);			/* 1: JOB_MEET is to be posted */
+void fabric_shared_met(struct fabric_ep *e);			/* it is back */
+/* Initiators' names, and those of the peer's that our target has, as far as there are slots. */
+void fabric_shared_say(struct fabric_ep *e);
+int fabric_shared_awaits(const struct fabric_ep *e);		/* the peer's word on a name */
+/* The peer's initiator, and that it knows ours. 0 or -EPROTO. */
+int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len);
+int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
+void fabric_shared_poll(struct fabric_device *d);
+int fabric_shared_waits(const struct fabric_device *d);		/* for a time that nobody tells */
+/* 1: one of the queues has something. */
+int fabric_shared_has(struct fabric_device *d,
+		      int (*has)(struct fabric_device *d, struct fabric_way *way));
+void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i);
+/* The helper's jobs, and that of an ep that ends. */
+int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i);
+int fabric_shared_retire(struct fabric_initiator *i);
+int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
+void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
 /* fabric_talk.c */
 /* 1: said, or about to be; 0: the ep has no slot free. more NULL: nothing behind the number. */
@@ -563,8 +687,10 @@ int fabric_move_prove(struct fabric_ep *e);
 void fabric_move_proved(struct fabric_ep *e, int res);
 /* The chunk is not, or no more, one of those that may have broken a way. */
 void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
-/* The way is closed: what was on it goes again, or comes out. */
-void fabric_move_reclaim(struct fabric_ep *e);
+/* What that initiator, or the way, had is closed: it goes again, or comes out. */
+void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot);
+/* Takes completions of what peers share; -errno: it will give no more. */
+int fabric_move_read(struct fabric_device *d, struct fabric_way *way);
 /* Everything of the ep that waits comes out. */
 void fabric_move_end(struct fabric_ep *e);
 /* And what the provider has, which keeps it. */

@@ -80,6 +80,7 @@ static struct fabric_ep *ep_new(struct device *dev)
 	fabric_queue_init(&e->bulk);
 	fabric_queue_init(&e->unproved);
 	e->resend_in = RESEND_NS;
+	fabric_shared_init(e);
 	for (i = 0; i < FABRIC_OPS; i++) {
 		e->ops[i].next = e->free_ops;
 		e->free_ops = &e->ops[i];
@@ -123,7 +124,7 @@ int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len
 			   strerrordesc_np(-err));
 		goto free_ep;
 	}
-	err = fabric_way_open(d, &e->way, FABRIC_OPS);
+	err = fabric_way_make(d, &e->way);
 	if (err)
 		goto close_way;
 	e->way_state = WAY_WAITS;
@@ -197,8 +198,14 @@ static void job_post(struct fabric_ep *e, enum fabric_job type)
 	e->job.type = type;
 	e->job.reply = &d->from_helper;
 	e->job_out = 1;
-	e->way_state = WAY_JOB;
+	if (type != JOB_MEET)
+		e->way_state = WAY_JOB;
 	mailbox_post(&d->to_helper, &e->job);
+}
+
+int fabric_ep_remakes(const struct fabric_ep *e)
+{
+	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_MEET;
 }
 
 /* What the way needs next, if the helper does not have it. */
@@ -207,7 +214,8 @@ static void way_step(struct fabric_ep *e)
 	if (e->job_out || e->ended)
 		return;
 	if (e->ending) {
-		job_post(e, JOB_END);
+		if (fabric_shared_left(e))
+			job_post(e, JOB_END);
 		return;
 	}
 	if (e->way_state == WAY_CLOSED) {
@@ -217,6 +225,8 @@ static void way_step(struct fabric_ep *e)
 		return;
 	}
 	if (e->broken || e->peer_number > e->number) {
+		if (!fabric_shared_left(e))
+			return;
 		e->broken = 0;
 		fabric_bound_leave(e);
 		job_post(e, JOB_CLOSE);
@@ -226,12 +236,21 @@ static void way_step(struct fabric_ep *e)
 		memcpy(e->join_word, e->peer_word, sizeof(e->join_word));
 		e->join_len = e->peer_len;
 		job_post(e, JOB_JOIN);
+		return;
 	}
+	if (fabric_shared_meets(e))
+		job_post(e, JOB_MEET);
+}
+
+void fabric_ep_step(struct fabric_ep *e)
+{
+	if (e->state != EP_NEW && e->state != EP_CLOSED)
+		way_step(e);
 }
 
 void fabric_ep_break(struct fabric_ep *e)
 {
-	if (e->state != EP_UP || (e->job_out && e->job.type != JOB_JOIN))
+	if (e->state != EP_UP || fabric_ep_remakes(e))
 		return;
 	e->broken = 1;
 	way_step(e);
@@ -284,9 +303,14 @@ void fabric_ep_job_done(struct fabric_ep *e)
 	if (e->job.type == JOB_CLOSE || e->job.type == JOB_END) {
 		e->ways_closed++;
 		fabric_bound_left(e);
-		fabric_move_reclaim(e);
+		fabric_move_reclaim(e, 0);
 	}
-	if (e->job.type == JOB_END) {
+	if (e->job.type == JOB_MEET) {
+		if (res)
+			fabric_ep_down(e, res);
+		else
+			fabric_shared_met(e);
+	} else if (e->job.type == JOB_END) {
 		end_done(e);
 	} else if (res) {
 		e->way_state = WAY_CLOSED;
@@ -426,6 +450,7 @@ void fabric_ep_up(struct fabric_ep *e)
 		return;
 	e->state = EP_UP;
 	e->deadline_ns = 0;
+	e->wants |= fabric_ep_device(e)->shared ? WANT_SOURCE : 0;
 	fabric_tell(e, NEWS_UP);
 }
 
@@ -515,6 +540,8 @@ void fabric_ep_tick(struct fabric_ep *e)
 		fabric_ep_down(e, -ETIMEDOUT);
 	if (e->state == EP_UP && late)
 		way_is_late(e, now);
+	if (e->leave_ns)
+		way_step(e);
 	fabric_talk_tick(e);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);

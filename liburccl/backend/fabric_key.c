@@ -27,12 +27,20 @@ uint32_t fabric_key_pieces(const struct fabric_device *d)
 	return (KEY_MAX - (uint32_t)sizeof(struct key_head)) / fabric_part_bytes(d);
 }
 
+/* Whose its regions are. */
+static struct fabric_way *way_of(struct fabric_grant *g)
+{
+	struct fabric_device *d = fabric_ep_device(g->ep);
+
+	return d->shared ? &d->target : &g->ep->way;
+}
+
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
 {
 	int err = 0;
 
 	if (g->n < g->pieces)
-		err = fabric_range_open(d, &g->ep->way, &g->range, g->mr, &g->n, g->n + 1);
+		err = fabric_range_open(d, way_of(g), &g->range, g->mr, &g->n, g->n + 1);
 	return err ? err : g->n < g->pieces;
 }
 

@@ -38,7 +38,7 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 		if (err != -FI_ENOKEY)
 			break;
 	}
-	return err || !d->bound ? err : region_enable(mr, way);
+	return err || !(d->mr_mode & FI_MR_ENDPOINT) ? err : region_enable(mr, way);
 }
 
 int fabric_reg(struct device *dev, struct extent *extent)

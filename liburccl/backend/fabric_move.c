@@ -2,8 +2,9 @@
 /* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
 #include "backend/fabric_key.h"
 
-#define BATCH 16 /* completions of a read */
-#define READS 4u /* such reads of a poll */
+#define BATCH 16	  /* completions of a read */
+#define READS 4u	  /* such reads of a poll */
+#define AGAIN (-ERESTART) /* chunk.res: when all of it is back it goes again */
 
 /* ---- coming in ---- */
 
@@ -118,6 +119,15 @@ static void dequeue(struct fabric_ep *e, struct fabric_queue *q)
 	fabric_queue_pop(q)->state &= (uint8_t)~CHUNK_QUEUED;
 }
 
+static void leave_queue(struct fabric_ep *e, struct chunk *c)
+{
+	if (!(c->state & CHUNK_QUEUED))
+		return;
+	fabric_queue_remove(queue_of(e, c), c);
+	c->state &= (uint8_t)~CHUNK_QUEUED;
+	e->queued--;
+}
+
 static void take(struct fabric_ep *e, struct chunk *c)
 {
 	int err;
@@ -218,15 +228,15 @@ static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rm
 		.msg_iov = &iov,
 		.desc = &desc,
 		.iov_count = 1,
-		.addr = e->way.peer,
+		.addr = e->to,
 		.rma_iov = rma,
 		.rma_iov_count = 1,
 		.context = &op->context,
 	};
 
 	if (c->kind != CHUNK_WRITE)
-		return fi_readmsg(e->way.ep, &msg, flags);
-	return fi_writemsg(e->way.ep, &msg, flags);
+		return fi_readmsg(e->via->ep, &msg, flags);
+	return fi_writemsg(e->via->ep, &msg, flags);
 }
 
 static uint32_t packets_of(uint64_t len)
@@ -253,7 +263,9 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	e->ops_out++;
 	op->chunk = c;
 	op->len = (uint32_t)len;
-	op->bulk = bulk;
+	op->bulk = (uint16_t)bulk;
+	op->slot = e->slot;
+	e->on[op->slot].out++;
 	e->bulk_out += bulk ? len : 0;
 	e->packets_out += packets_of(len);
 	if (moves(c))
@@ -334,6 +346,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 			d->stalled = 1;
 			return 0;
 		}
+		if (err && d->shared)
+			fabric_shared_doubt(d);
 		if (err)
 			return fault(e, c);
 		e->more = (uint32_t)more;
@@ -357,9 +371,22 @@ static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
 	}
 }
 
+/* 1: operations may go. */
+static int via_set(struct fabric_ep *e)
+{
+	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP ||
+	    e->broken)
+		return 0;
+	e->via = &e->way;
+	e->to = e->way.peer;
+	if (fabric_ep_device(e)->shared)
+		e->via = fabric_shared_via(e, &e->to, &e->slot);
+	return !!e->via;
+}
+
 void fabric_move_push(struct fabric_ep *e)
 {
-	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP)
+	if (!via_set(e))
 		return;
 	push(e, &e->urgent, 0);
 	if (e->way_state == WAY_READY)
@@ -380,6 +407,7 @@ static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 	op->next = e->free_ops;
 	e->free_ops = op;
 	e->ops_out--;
+	e->on[op->slot].out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
 	e->packets_out -= packets_of(op->len);
 	c->scratch[1]--;
@@ -387,16 +415,6 @@ static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 	if (k && !--k->out && (k->unanswered || k->forgotten))
 		e->wants |= WANT_REVOKED;
 	return c;
-}
-
-static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
-{
-	struct chunk *c = op_end(e, op);
-
-	if (res)
-		c->res = res;
-	if (!c->scratch[1] && !(c->state & CHUNK_QUEUED))
-		come_out(e, c);
 }
 
 /* What concerns the one operation alone; all else leaves in doubt what the peer still gets. A key
@@ -422,46 +440,142 @@ static void fault_of_any(struct fabric_ep *e)
 	fabric_ep_fault(e);
 }
 
-static void read_error(struct fabric_ep *e)
+/* Nothing of it is on any way of ours. */
+static void reclaim(struct fabric_ep *e, struct chunk *c)
+{
+	int res = c->state & CHUNK_NOW ? -ECANCELED : 0;
+
+	if (!res && e->state != EP_UP) {
+		leave_queue(e, c);
+		fabric_undone(e, c, 0);
+		return;
+	}
+	if (!res && is_given_up(c))
+		res = -EIO;
+	if (res) {
+		leave_queue(e, c);
+		fabric_out(e, c, res, 0);
+		return;
+	}
+	c->state |= CHUNK_BROKE;
+	if (e->faulted && !(c->state & CHUNK_SUSPECT)) {
+		c->state |= CHUNK_SUSPECT;
+		e->suspects++;
+	}
+	c->res = 0;
+	c->path |= URCCL_PATH_REPLAYED;
+	leave_queue(e, c);
+	enqueue_again(e, c);
+}
+
+/* res AGAIN: what it moved goes again. */
+static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
+{
+	struct chunk *c = op_end(e, op);
+
+	if (res)
+		c->res = res;
+	if (c->scratch[1])
+		return;
+	if (c->res == AGAIN)
+		reclaim(e, c);
+	else if (!(c->state & CHUNK_QUEUED))
+		come_out(e, c);
+}
+
+/* 1: the peer made its keys anew, perhaps, and we have not heard so: nobody is to blame. */
+static int is_renewed(struct fabric_ep *e, int err)
+{
+	uint64_t now = clock_ns();
+
+	if (err != FI_ENOKEY && err != FI_EKEYREJECTED)
+		return 0;
+	if (now - e->rejected_ns > NSEC_PER_SEC)
+		e->rejected = 0;
+	e->rejected_ns = now;
+	return ++e->rejected < FABRIC_REJECTED;
+}
+
+/* One of a shared endpoint, which goes on: the operation is over, and the ep's way breaks, as
+ * nobody says what it left there. What comes of it while it breaks is no news. */
+static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
+{
+	struct chunk *c = op->chunk;
+
+	if (!e->broken && !is_renewed(e, err)) {
+		if (is_to_blame(e, op, err))
+			c->state = (uint8_t)(c->state + CHUNK_TRY);
+		else
+			e->faulted = 1;
+	}
+	fabric_ep_fault(e);
+	op_done(e, op, AGAIN);
+}
+
+/* Without a context nobody knows whose it is. */
+static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric_op *op, int err)
+{
+	struct fabric_ep *e = op ? fabric_ep(op->chunk->ep) : NULL;
+
+	if (is_refusal(d, op, err))
+		op_done(e, op, -EACCES);
+	else if (d->shared && !op)
+		return -FI_EIO;
+	else if (d->shared)
+		op_failed(e, op, err);
+	else if (op && is_to_blame(e, op, err))
+		broke(e, op->chunk);
+	else
+		fault_of_any(container_of(way, struct fabric_ep, way));
+	return 0;
+}
+
+static int read_error(struct fabric_device *d, struct fabric_way *way)
 {
 	struct fi_cq_err_entry err = {0};
 	struct fabric_op *op = NULL;
-	ssize_t n = fi_cq_readerr(e->way.cq, &err, 0);
+	ssize_t n = fi_cq_readerr(way->cq, &err, 0);
 
 	if (n < 0 && n != -FI_EAGAIN)
-		fabric_ep_fault(e);
+		return (int)n;
 	if (n != 1)
-		return;
+		return 0;
 	if (err.op_context)
 		op = container_of(err.op_context, struct fabric_op, context);
-	if (is_refusal(fabric_ep_device(e), op, err.err))
-		op_done(e, op, -EACCES);
-	else if (op && is_to_blame(e, op, err.err))
-		broke(e, op->chunk);
-	else
-		fault_of_any(e);
+	return failed(d, way, op, err.err);
 }
 
-void fabric_move_poll(struct fabric_ep *e)
+/* An error ends it: the way may be the helper's then. */
+int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
 {
 	struct fi_cq_msg_entry entries[BATCH];
 	uint32_t reads;
 	ssize_t i, n;
 
-	for (reads = 0; reads < READS && e->way_state != WAY_JOB && e->way.cq; reads++) {
-		n = fi_cq_read(e->way.cq, entries, BATCH);
+	for (reads = 0; reads < READS; reads++) {
+		n = fi_cq_read(way->cq, entries, BATCH);
 		if (n == -FI_EAVAIL)
-			read_error(e);
-		else if (n < 0 && n != -FI_EAGAIN)
-			fabric_ep_fault(e); /* a queue that says nothing any more */
-		else if (n <= 0)
-			break;
-		for (i = 0; i < n; i++)
-			op_done(e, container_of(entries[i].op_context, struct fabric_op, context),
-				0);
-		if (n > 0 && n < BATCH)
+			return read_error(d, way);
+		if (n < 0 && n != -FI_EAGAIN)
+			return (int)n;
+		for (i = 0; i < n; i++) {
+			struct fabric_op *op =
+				container_of(entries[i].op_context, struct fabric_op, context);
+
+			op_done(fabric_ep(op->chunk->ep), op, 0);
+		}
+		if (n < BATCH)
 			break; /* that is all: another look may be a call of the system's */
 	}
+	return 0;
+}
+
+void fabric_move_poll(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	if (e->way.cq && e->way_state != WAY_JOB && fabric_move_read(d, &e->way))
+		fabric_ep_fault(e); /* a queue that says nothing any more */
 	fabric_move_push(e);
 }
 
@@ -503,15 +617,6 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 
 /* ---- stopping ---- */
 
-static void leave_queue(struct fabric_ep *e, struct chunk *c)
-{
-	if (!(c->state & CHUNK_QUEUED))
-		return;
-	fabric_queue_remove(queue_of(e, c), c);
-	c->state &= (uint8_t)~CHUNK_QUEUED;
-	e->queued--;
-}
-
 void fabric_cancel(struct chunk *c, enum cancel_how how)
 {
 	struct fabric_ep *e = fabric_ep(c->ep);
@@ -543,47 +648,21 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	if (how != CANCEL_NOW)
 		return;
 	c->state |= CHUNK_NOW;
+	fabric_shared_hurry(e);
 	fabric_ep_break(e);
 }
 
-/* Nothing of it is on any way of ours. */
-static void reclaim(struct fabric_ep *e, struct chunk *c)
-{
-	int res = c->state & CHUNK_NOW ? -ECANCELED : 0;
-
-	if (!res && e->state != EP_UP) {
-		leave_queue(e, c);
-		fabric_undone(e, c, 0);
-		return;
-	}
-	if (!res && is_given_up(c))
-		res = -EIO;
-	if (res) {
-		leave_queue(e, c);
-		fabric_out(e, c, res, 0);
-		return;
-	}
-	c->state |= CHUNK_BROKE;
-	if (e->faulted && !(c->state & CHUNK_SUSPECT)) {
-		c->state |= CHUNK_SUSPECT;
-		e->suspects++;
-	}
-	c->res = 0;
-	c->path |= URCCL_PATH_REPLAYED;
-	leave_queue(e, c);
-	enqueue_again(e, c);
-}
-
-void fabric_move_reclaim(struct fabric_ep *e)
+void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot)
 {
 	uint32_t i;
 
-	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
+	for (i = 0; i < FABRIC_OPS && e->on[slot].out; i++) {
 		struct chunk *c;
 
-		if (!e->ops[i].chunk)
+		if (!e->ops[i].chunk || e->ops[i].slot != slot)
 			continue;
 		c = op_end(e, &e->ops[i]);
+		c->res = AGAIN;
 		if (!c->scratch[1])
 			reclaim(e, c);
 	}

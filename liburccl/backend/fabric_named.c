@@ -122,24 +122,52 @@ void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p)
 	hints->rx_attr->size = p->cxi_rx_queue_size;
 }
 
-/* A key that the program chose may open what is registered under it later, and a region that was
- * cached stays open: nothing could be revoked. */
-int fabric_cxi_check(const struct fi_info *info)
+/* ---- both, whether named or as fabric:efa, fabric:cxi ---- */
+
+static int is_cxi(const struct fi_info *info)
 {
-	if (info->domain_attr->mr_mode & FI_MR_PROV_KEY)
-		return 0;
-	return fail(-EOPNOTSUPP,
-		    "cxi: %s has no keys of its own making (FI_MR_PROV_KEY), without "
-		    "which nothing that was given can be taken back",
-		    info->domain_attr->name);
+	return !strcmp(info->fabric_attr->prov_name, "cxi");
+}
+
+static int is_efa(const struct fi_info *info)
+{
+	return !strcmp(info->fabric_attr->prov_name, "efa");
+}
+
+int fabric_is_nic(const struct fi_info *info)
+{
+	return is_cxi(info) || is_efa(info);
+}
+
+/* A key that the program chose may open what is registered under it later, and a region that is
+ * cached stays open: nothing could be revoked. efa caches unless it is asked for FI_MR_LOCAL. */
+int fabric_nic_check(const struct fi_info *info)
+{
+	int mode = info->domain_attr->mr_mode;
+
+	if (is_cxi(info) && !(mode & FI_MR_PROV_KEY))
+		return fail(-EOPNOTSUPP,
+			    "cxi: %s has no keys of its own making (FI_MR_PROV_KEY), without "
+			    "which nothing that was given can be taken back",
+			    info->domain_attr->name);
+	if (is_efa(info) && !(mode & FI_MR_LOCAL))
+		return fail(
+			-EOPNOTSUPP,
+			"efa: %s keeps regions that are closed (it has no FI_MR_LOCAL), so that "
+			"nothing that was given can be taken back",
+			info->domain_attr->name);
+	return 0;
 }
 
 /* Before any endpoint or region is made. */
-int fabric_cxi_domain(struct fabric_device *d)
+int fabric_nic_domain(struct fabric_device *d)
 {
 	bool on = true, off = false;
-	int err = fi_control(&d->domain->fid, CXI_SET_MR_MATCH_EVENTS, &on);
+	int err;
 
+	if (!is_cxi(d->info))
+		return 0;
+	err = fi_control(&d->domain->fid, CXI_SET_MR_MATCH_EVENTS, &on);
 	if (!err)
 		err = fi_control(&d->domain->fid, CXI_SET_OPTIMIZED_MRS, &off);
 	if (!err)

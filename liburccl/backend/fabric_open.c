@@ -174,7 +174,10 @@ static int set_modes(struct fabric_device *d)
 	d->mr_mode = (uint64_t)d->info->domain_attr->mr_mode;
 	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
 	d->raw = d->mr_mode & FI_MR_RAW ? (uint32_t)key_size : 0;
-	d->bound = !!(d->mr_mode & FI_MR_ENDPOINT);
+	/* They have few endpoints; and what is closed of their memory nothing reaches any more, by
+	 * whichever it came. */
+	d->shared = fabric_is_nic(d->info) && !d->raw;
+	d->bound = d->mr_mode & FI_MR_ENDPOINT || d->shared;
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
@@ -290,7 +293,7 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 	return (int)(p.n + p.nmissing);
 }
 
-static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
+static int domain_open(struct fabric_device *d)
 {
 	int err = check_info(d->info);
 
@@ -298,8 +301,8 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 		err = check_shm(d->info);
 	if (!err)
 		err = check_rxd(d->info);
-	if (!err && w->is_cxi)
-		err = fabric_cxi_check(d->info);
+	if (!err)
+		err = fabric_nic_check(d->info);
 	if (err)
 		return err;
 	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
@@ -308,7 +311,7 @@ static int domain_open(struct fabric_device *d, const struct fabric_wish *w)
 	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
 	if (err)
 		return refused(d, "fi_domain", err);
-	err = w->is_cxi ? fabric_cxi_domain(d) : 0;
+	err = fabric_nic_domain(d);
 	if (err)
 		return err;
 	d->has_shm = (uint32_t)efa_has_shm(d->info);
@@ -330,7 +333,7 @@ int fabric_find(struct fabric_device *d, const struct fabric_wish *w,
 	err = info ? 0 : -ENODEV;
 	if (info) {
 		d->info = d->lib.dupinfo(info);
-		err = d->info ? domain_open(d, w) : fail(-ENOMEM, "libfabric: no memory");
+		err = d->info ? domain_open(d) : fail(-ENOMEM, "libfabric: no memory");
 	}
 	d->lib.freeinfo(list);
 	return err;

@@ -52,10 +52,14 @@ int fabric_find(struct fabric_device *d, const struct fabric_wish *w,
 void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config);
 void fabric_cxi_wish(struct fabric_wish *w, const struct device_config *config);
 void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p);
+/* 1: the provider is efa or cxi, by whichever name it was asked for. */
+int fabric_is_nic(const struct fi_info *info);
 /* All below: 0, or -errno with fail() text. */
 int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p);
-int fabric_cxi_check(const struct fi_info *info);
-int fabric_cxi_domain(struct fabric_device *d); /* that was just opened */
+/* Of them: what was given could be taken back, as far as they say; and as far as they do what a
+ * domain that was just opened is told. */
+int fabric_nic_check(const struct fi_info *info);
+int fabric_nic_domain(struct fabric_device *d);
 /* libfabric's traffic class of endpoints for entries of this class, where the settings ask for one;
  * else it stays the provider's. */
 int fabric_tclass(const struct fabric_wish *w, const struct urccl_params *p, uint32_t cls,

@@ -8,7 +8,8 @@
  * are short. So the first SEND that the peer has not taken is said again after a while, and then
  * the next; what was taken before is counted once, and answered. Of one that was given up meanwhile
  * the number alone is said, as all behind it wait for that. A way is said again until the peer has
- * joined it. All else is asked for again by who misses it, or has a time limit of its own.
+ * joined it, and so is an initiator's name until the peer knows it. All else is asked for again by
+ * who misses it, or has a time limit of its own.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
@@ -164,12 +165,14 @@ static void say_wants(struct fabric_ep *e)
 		e->wants &= ~(uint32_t)WANT_ANSWER;
 	/* A way that is being made anew is said when it is there. */
 	if (e->wants & WANT_WAY &&
-	    ((e->job_out && e->job.type != JOB_JOIN) ||
+	    (fabric_ep_remakes(e) ||
 	     fabric_say(e, MESSAGE_WAY, e->number, e->way.word, e->way.word_len)))
 		e->wants &= ~(uint32_t)WANT_WAY;
 	if (e->wants & WANT_JOINED &&
 	    (e->way_state != WAY_READY || fabric_say(e, MESSAGE_JOINED, e->number, NULL, 0)))
 		e->wants &= ~(uint32_t)WANT_JOINED;
+	if (e->wants & (WANT_SOURCE | WANT_SOURCE_KNOWN))
+		fabric_shared_say(e);
 	if (e->wants & WANT_REVOKED)
 		fabric_keys_answer(e);
 	if (e->wants & WANT_REVOKE)
@@ -240,7 +243,8 @@ static int way_is_awaited(const struct fabric_ep *e)
 
 int fabric_talk_awaits(const struct fabric_ep *e)
 {
-	return e->state == EP_UP && (e->acked != e->seq || way_is_awaited(e));
+	return e->state == EP_UP &&
+	       (e->acked != e->seq || way_is_awaited(e) || fabric_shared_awaits(e));
 }
 
 static int is_among(const struct list *slots, enum fabric_message type, uint32_t seq)
@@ -295,6 +299,8 @@ void fabric_talk_tick(struct fabric_ep *e)
 			data_again(e);
 		if (way_is_awaited(e) && !is_on_its_way(e, MESSAGE_WAY, 0))
 			e->wants |= WANT_WAY;
+		if (fabric_shared_awaits(e) && !is_on_its_way(e, MESSAGE_SOURCE, 0))
+			e->wants |= WANT_SOURCE;
 		e->resend_in = e->resend_in < RESEND_MAX_NS / 2 ? 2 * e->resend_in : RESEND_MAX_NS;
 	}
 	e->resend_ns = now + e->resend_in;
@@ -426,6 +432,15 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 		break;
 	case MESSAGE_BYE:
 		fabric_ep_down(e, -ECONNRESET);
+		break;
+	case MESSAGE_SOURCE:
+		data += sizeof(w);
+		if (w.len != len - sizeof(w) || fabric_shared_hear(e, w.number, data, w.len))
+			fabric_ep_down(e, -EPROTO);
+		break;
+	case MESSAGE_SOURCE_KNOWN:
+		if (fabric_shared_knows(e, w.number))
+			fabric_ep_down(e, -EPROTO);
 		break;
 	default:
 		fabric_ep_down(e, -EPROTO);

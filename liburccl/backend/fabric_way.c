@@ -52,13 +52,19 @@ static int endpoint_enable(struct fabric_way *way)
 	return err;
 }
 
-/* What the peer READs for a proof. Its own messages need none. */
+/* 1: peers read and write there. */
+static int is_target(const struct fabric_device *d, const struct fabric_way *way)
+{
+	return d->shared ? way == &d->target : way != &d->talk;
+}
+
+/* What the peer READs for a proof. */
 static int proof_open(struct fabric_device *d, struct fabric_way *way)
 {
 	uint64_t len = sizeof(d->proof[0]);
 	int err;
 
-	if (!d->acks || way == &d->talk)
+	if (!d->acks || !is_target(d, way))
 		return 0;
 	err = fabric_region_open(d, way, &d->proof[0], len, FI_REMOTE_READ, &way->proof);
 	if (!err)
@@ -71,7 +77,8 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 static int is_one_too_many(const struct fabric_device *d, const struct fabric_way *way,
 			   const char *what, int err)
 {
-	if (way == &d->talk || (strcmp(what, "fi_endpoint") && strcmp(what, "fi_enable")))
+	if (way == &d->talk || d->shared ||
+	    (strcmp(what, "fi_endpoint") && strcmp(what, "fi_enable")))
 		return 0;
 	return err == -FI_ENOSPC || err == -FI_ENOMEM;
 }
@@ -97,6 +104,7 @@ static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t que
 	memset(way, 0, sizeof(*way));
 	way->d = d;
 	way->peer = FI_ADDR_UNSPEC;
+	list_init(&way->names);
 	err = queue_open(d, way, queue);
 	if (!err) {
 		what = "fi_av_open";
@@ -136,6 +144,18 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 		err = way_try(d, way, queue);
 	while (err == -FI_EBUSY && !way->cq && --tries);
 	return err;
+}
+
+/* Of shared endpoints a way has but what the peer is told. */
+int fabric_way_make(struct fabric_device *d, struct fabric_way *way)
+{
+	if (!d->shared)
+		return fabric_way_open(d, way, FABRIC_OPS);
+	*way = (struct fabric_way){.d = d,
+				   .name_len = d->target.name_len,
+				   .word_len = d->target.word_len};
+	memcpy(way->word, d->target.word, sizeof(way->word));
+	return 0;
 }
 
 /* tcp of libfabric 2 closes an endpoint under connections that are just being made to it, and reads
@@ -284,10 +304,10 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 		err = fabric_part_read(d, part, &e->way.theirs);
 		e->way.has_theirs = !err;
 	}
-	return err ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);
+	return err || d->shared ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);
 }
 
-static int end(struct fabric_ep *e)
+static int end(struct fabric_device *d, struct fabric_ep *e)
 {
 	struct list *pos;
 	int err = 0;
@@ -299,6 +319,8 @@ static int end(struct fabric_ep *e)
 		if (!g->pin && fabric_grant_close(g))
 			err = -FI_EBUSY;
 	}
+	if (!err && d->shared)
+		fabric_shared_part(d, e);
 	return err ? err : fabric_way_close(&e->way);
 }
 
@@ -317,9 +339,15 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 	case JOB_CLOSE:
 		return leave(container_of(m, struct fabric_ep, job));
 	case JOB_OPEN:
-		return fabric_way_open(d, &container_of(m, struct fabric_ep, job)->way, FABRIC_OPS);
+		return fabric_way_make(d, &container_of(m, struct fabric_ep, job)->way);
 	case JOB_END:
-		return end(container_of(m, struct fabric_ep, job));
+		return end(d, container_of(m, struct fabric_ep, job));
+	case JOB_MEET:
+		return fabric_shared_meet(d, container_of(m, struct fabric_ep, job));
+	case JOB_SPARE:
+		return fabric_shared_spare(d, container_of(m, struct fabric_initiator, job));
+	case JOB_RETIRE:
+		return fabric_shared_retire(container_of(m, struct fabric_initiator, job));
 	case JOB_FILL:
 		return fabric_grant_fill(d, container_of(m, struct fabric_grant, fill));
 	case JOB_FORGET:
@@ -342,7 +370,8 @@ static void helper_sleep(struct mailbox *m, int ms)
 
 static int closes(uint32_t job)
 {
-	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL;
+	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL && job != JOB_MEET &&
+	       job != JOB_SPARE;
 }
 
 /* In what is only its own and the provider's, and what is left where it is with them: not where

@@ -101,7 +101,7 @@ static int acked(enum how how)
 		missing = !is_there();
 	if (is_early() || p.transport == URCCL_TRANSPORT_IB)
 		CHECK_EQ(cqe.flags, plain_flags & ~(uint32_t)URCCL_CQE_REMOTE_QUIET);
-	else if (p.transport != URCCL_TRANSPORT_FABRIC) /* as its provider has it */
+	else if (!pair_is_fabric(&p)) /* as its provider has it */
 		CHECK_EQ(cqe.flags, plain_flags);
 	memset(local, 0x77, LEN);
 	return missing;

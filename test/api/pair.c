@@ -70,6 +70,10 @@ static uint32_t transport_of(const char *name)
 		return URCCL_TRANSPORT_SHM;
 	if (!strncmp(name, "fabric:", 7))
 		return URCCL_TRANSPORT_FABRIC;
+	if (!strcmp(name, "efa"))
+		return URCCL_TRANSPORT_EFA;
+	if (!strcmp(name, "cxi"))
+		return URCCL_TRANSPORT_CXI;
 	return !strcmp(name, "ib") ? URCCL_TRANSPORT_IB : URCCL_TRANSPORT_TCP;
 }
 
@@ -336,9 +340,15 @@ void pair_pull(struct pair *p, uint32_t rail, int on)
 		pulled(p);
 }
 
+int pair_is_fabric(const struct pair *p)
+{
+	return p->transport == URCCL_TRANSPORT_FABRIC || p->transport == URCCL_TRANSPORT_EFA ||
+	       p->transport == URCCL_TRANSPORT_CXI;
+}
+
 int pair_is_outcome(const struct pair *p, const struct urccl_cqe *cqe)
 {
-	if (p->transport != URCCL_TRANSPORT_FABRIC || !(cqe->flags & URCCL_CQE_MORE) ||
+	if (!pair_is_fabric(p) || !(cqe->flags & URCCL_CQE_MORE) ||
 	    urccl_cqe_kind(cqe) != URCCL_KIND_OP)
 		return 0;
 	CHECK_LE(cqe->res, -1);

@@ -121,6 +121,8 @@ void pair_rails(struct pair *p, uint32_t down);
 void pair_pull(struct pair *p, uint32_t rail, int on);
 /* Takes CQEs until the terminal one of user_data, which it returns; others must not come. */
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data);
+/* 1: over libfabric, by whichever of its names. */
+int pair_is_fabric(const struct pair *p);
 /* 1: over libfabric, an entry's outcome that comes before its end: a buffer is given back when an
  * endpoint was closed. */
 int pair_is_outcome(const struct pair *p, const struct urccl_cqe *cqe);

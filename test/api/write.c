@@ -9,12 +9,14 @@
 static struct pair p;
 static uint8_t source[LEN];
 
-/* A bit each: one, unless several devices were named. */
+/* A bit each: one, unless several devices were named, or are a GPU's. */
 static uint32_t rails_there(void)
 {
 	uint32_t n = 0;
 	const char *c;
 
+	if (p.transport == URCCL_TRANSPORT_EFA)
+		return 15;
 	for (c = p.params.transport; *c; c++)
 		n += *c == '@';
 	return n ? (1u << n) - 1 : 1;

@@ -14,10 +14,12 @@ static uint32_t send_all(struct rig *rig, struct end *end, struct piece *pieces)
 
 	for (n = 0; n < SENDS; n++) {
 		piece_fill_send(&pieces[n], end, &word, sizeof(word));
-		if (!piece_try(&pieces[n]))
+		/* It may be at something else right now. */
+		while (!piece_try(&pieces[n]) && !n)
+			node_poll(end->node);
+		if (!pieces[n].taken)
 			break;
 	}
-	CHECK(n);
 	/* The receiver's device takes them at its own polls only. */
 	for (i = (uint32_t)rig_random(rig, 60); i; i--)
 		node_poll(end->node);

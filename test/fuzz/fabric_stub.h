@@ -147,7 +147,7 @@ static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *de
 
 	(void)desc, (void)to;
 	must(len >= sizeof(*h) && len <= FABRIC_BUF && len == sizeof(*h) + le16toh(h->len));
-	must(h->type >= MESSAGE_HELLO && h->type <= MESSAGE_BYE);
+	must(h->type >= MESSAGE_HELLO && h->type <= MESSAGE_SOURCE_KNOWN);
 	must(!memcmp(h->cookie, theirs, sizeof(h->cookie)));
 	return op_begin(fid, context);
 }
@@ -210,7 +210,13 @@ static int av_insert(struct fid_av *av, const void *addr, size_t n, fi_addr_t *o
 	return (int)n;
 }
 
-static struct fi_ops_av av_ops = {.insert = av_insert};
+static int av_remove(struct fid_av *av, fi_addr_t *addr, size_t n, uint64_t flags)
+{
+	(void)av, (void)addr, (void)n, (void)flags;
+	return 0;
+}
+
+static struct fi_ops_av av_ops = {.insert = av_insert, .remove = av_remove};
 
 static int dom_av(struct fid_domain *dom, struct fi_av_attr *a, struct fid_av **out, void *ctx)
 {

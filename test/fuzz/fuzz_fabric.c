@@ -95,7 +95,7 @@ static void message(struct input *in)
 	uint32_t how = (uint32_t)take_number(in, 1), len;
 
 	memset(buf, 0, sizeof(buf));
-	h->type = (uint8_t)(how % 12);
+	h->type = (uint8_t)(how % 14);
 	h->seq = e->taken + (uint32_t)take_number(in, 1);
 	h->taken = e->acked + (how & 0x10 ? (uint32_t)take_number(in, 1) : 0);
 	len = take_bytes(in, buf + sizeof(*h), take_number(in, 1));
@@ -115,7 +115,7 @@ static void word(struct input *in)
 		struct fabric_head h;
 		struct fabric_word w;
 		uint8_t more[MESSAGE_MAX - sizeof(struct fabric_word)];
-	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % 10)}};
+	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % MESSAGE_SOURCE_KNOWN)}};
 	uint32_t len = 0;
 
 	m.w.number = (uint32_t)take_number(in, 1) % 8;
@@ -131,6 +131,9 @@ static void word(struct input *in)
 	} else if (m.h.type == MESSAGE_ASK) {
 		len = 4;
 		m.more[0] = (uint8_t)take_number(in, 1);
+	} else if (m.h.type == MESSAGE_SOURCE) {
+		len = NAME;
+		memset(m.more, (int)m.w.number, len);
 	}
 	m.w.len = len;
 	m.h.len = (uint16_t)(sizeof(m.w) + len);
@@ -154,6 +157,21 @@ static void done(struct input *in, struct fabric_way *way)
 	cq_add(ep->cq, ep->ops[i].context, 0, errs[take_number(in, 1) % ARRAY_SIZE(errs)]);
 	ep->ops[i] = ep->ops[--ep->nops];
 	poll_once();
+}
+
+/* Of what the ep, or all of them, have it by. */
+static void done_by_any(struct input *in)
+{
+	struct fabric_initiator *i;
+
+	if (!d.shared) {
+		if (e->way_state != WAY_JOB)
+			done(in, &e->way);
+		return;
+	}
+	i = &d.initiators[take_number(in, 1) % FABRIC_INITIATORS];
+	if (i->state == INITIATOR_OPEN || i->state == INITIATOR_RETIRES)
+		done(in, &i->way);
 }
 
 static void import(struct input *in)
@@ -281,8 +299,8 @@ static void deed(struct input *in)
 		help();
 	else if (what == 8)
 		done(in, &d.talk);
-	else if (what == 9 && e->way_state != WAY_JOB)
-		done(in, &e->way);
+	else if (what == 9)
+		done_by_any(in);
 	else
 		poll_once();
 }
@@ -312,10 +330,12 @@ static void begin(uint32_t how)
 	d.lib.strerror = no_words;
 	d.key_mask = ~0ull;
 	d.acks = how & 1;
-	d.bound = how >> 1 & 1;
+	d.shared = how >> 7 & 1;
+	d.bound = how >> 1 & 1 || d.shared;
 	d.raw = !d.bound && how & 4 ? RAW : 0;
 	theirs = NULL;
 	must(!fabric_way_open(&d, &d.talk, OUT));
+	must(!fabric_shared_open(&d));
 	memset(keys, 0, sizeof(keys));
 	memset(is_out, 0, sizeof(is_out));
 	memset(&exposure, 0, sizeof(exposure));
@@ -359,6 +379,21 @@ static void up(void)
 	poll_once();
 	word(&(struct input){(const uint8_t[]){0, 1}, 2});
 	word(&(struct input){(const uint8_t[]){4, 1}, 2});
+	if (!d.shared)
+		return;
+	help();
+	poll_once();
+	word(&(struct input){(const uint8_t[]){11, 1}, 2});
+	word(&(struct input){(const uint8_t[]){11, 2}, 2});
+}
+
+/* Nothing is stuck, or else it would be waited for. */
+static void done_shared(void)
+{
+	uint32_t k;
+
+	for (k = 0; d.shared && k < FABRIC_INITIATORS; k++)
+		done_by_any(&(struct input){(const uint8_t[]){(uint8_t)k, 0, 0}, 3});
 }
 
 static void end(void)
@@ -372,6 +407,7 @@ static void end(void)
 		help();
 		in = all;
 		done(&in, &d.talk);
+		done_shared();
 		poll_once();
 	}
 	while (exposure.scratch && !unexpose()) {
@@ -388,6 +424,7 @@ static void leave(void)
 	backend_fabric.ep_free(&e->ep);
 	fabric_known_free(&d);
 	fabric_way_close(&d.talk);
+	must(!fabric_shared_close(&d));
 	while ((slab = d.slabs)) {
 		d.slabs = slab->next;
 		free(slab);

@@ -195,9 +195,6 @@ static void cxi_form(void)
 	struct urccl_params p = {.cxi_device_index = URCCL_AUTO};
 	struct nic_port nic = {"cxi3", 0};
 	struct device_config config = {.params = &p};
-	struct fi_domain_attr attr = {.name = (char *)(uintptr_t) "cxi0",
-				      .mr_mode = FI_MR_ENDPOINT};
-	struct fi_info info = {.domain_attr = &attr};
 	struct fabric_wish w;
 	struct made m;
 	const struct fi_info *list = make(&m, cxi, FI_ADDR_CXI);
@@ -224,9 +221,27 @@ static void cxi_form(void)
 	CHECK_EQ(w.threading, FI_THREAD_DOMAIN);
 	p.cxi_threading = URCCL_CXI_THREADING_ENDPOINT;
 	CHECK_EQ(fabric_cxi_threading(&w, &p), -EOPNOTSUPP);
-	CHECK_EQ(fabric_cxi_check(&info), -EOPNOTSUPP);
-	attr.mr_mode |= FI_MR_PROV_KEY;
-	CHECK_EQ(fabric_cxi_check(&info), 0);
+}
+
+static int is_refused(const char *prov, int mr_mode, const char *word)
+{
+	struct fi_fabric_attr fabric = {.prov_name = (char *)(uintptr_t)prov};
+	struct fi_domain_attr domain = {.name = (char *)(uintptr_t) "d0", .mr_mode = mr_mode};
+	struct fi_info info = {.fabric_attr = &fabric, .domain_attr = &domain};
+	int err = fabric_nic_check(&info);
+
+	CHECK(!err || err == -EOPNOTSUPP);
+	return err && strstr(urccl_errmsg(), word);
+}
+
+/* What must be so that something can be taken back. */
+static void taken_back(void)
+{
+	CHECK(is_refused("cxi", FI_MR_ENDPOINT, "FI_MR_PROV_KEY"));
+	CHECK(!is_refused("cxi", FI_MR_ENDPOINT | FI_MR_PROV_KEY, ""));
+	CHECK(is_refused("efa", FI_MR_PROV_KEY, "FI_MR_LOCAL"));
+	CHECK(!is_refused("efa", FI_MR_LOCAL | FI_MR_PROV_KEY, ""));
+	CHECK(!is_refused("tcp;ofi_rxm", 0, ""));
 }
 
 static uint32_t class_of(const struct fabric_wish *w, int16_t sl, int16_t tc)
@@ -264,6 +279,7 @@ int main(void)
 	any_provider();
 	efa_form();
 	cxi_form();
+	taken_back();
 	classes();
 	return 0;
 }

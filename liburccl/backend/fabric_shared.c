@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a NIC has few endpoints, all peers share them. Peers reach the target, which stays as long
+ * as the device. Ours reach them by the current initiator; beside it a spare is open. Both have a
+ * serial, and before an ep goes by one its vector has the peer's target (JOB_MEET), and the peer's
+ * target has its name (MESSAGE_SOURCE, answered by MESSAGE_SOURCE_KNOWN and said again until then).
+ *
+ * When a way breaks, or its ep ends, nothing more is posted for it, and what is under way comes
+ * back: at once, as it is with all but what is stuck. If it does not in DRAIN_NS, or it was asked
+ * to end at once, the current initiator retires: the spare takes its place, and when the other eps'
+ * operations on the old one are back it is closed, which ends what is stuck, and another spare is
+ * opened. Those that are not back after DRAIN_NS are dropped with it, and their ways break: they go
+ * again when their peers have made new keys, as what was sent for them may land until then. One
+ * initiator retires at a time.
+ */
+#include "backend/fabric_key.h"
+
+#define QUEUE 4096u /* completions */
+
+static uint16_t slot_of(const struct fabric_device *d, const struct fabric_initiator *i)
+{
+	return (uint16_t)(i - d->initiators);
+}
+
+/* ---- names: the helper's ---- */
+
+static const struct fabric_name *name_find(const struct fabric_way *way, const uint8_t *name)
+{
+	struct list *pos;
+
+	list_for_each(pos, &way->names) {
+		const struct fabric_name *n = list_entry(pos, struct fabric_name, link);
+
+		if (!memcmp(n->name, name, FABRIC_NAME))
+			return n;
+	}
+	return NULL;
+}
+
+/* 0 or -errno. */
+static int name_take(struct fabric_way *way, struct fabric_name *n, const uint8_t *name)
+{
+	const struct fabric_name *same = name_find(way, name);
+	int err = 0;
+
+	if (same)
+		n->addr = same->addr;
+	else
+		err = fabric_peer_add(way->av, name, &n->addr);
+	if (err)
+		return err;
+	memcpy(n->name, name, FABRIC_NAME);
+	list_add_tail(&n->link, &way->names);
+	return 0;
+}
+
+/* One that a provider will not let go of is its own affair: it is not used again. */
+static void name_put(struct fabric_way *way, struct fabric_name *n)
+{
+	if (list_empty(&n->link))
+		return;
+	list_del(&n->link);
+	if (!name_find(way, n->name))
+		fi_av_remove(way->av, &n->addr, 1, 0);
+}
+
+/* With the vector. */
+static void names_leave(struct fabric_way *way)
+{
+	while (!list_empty(&way->names))
+		list_del(way->names.next);
+}
+
+/* ---- endpoints ---- */
+
+int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i)
+{
+	return fabric_way_open(d, &i->way, QUEUE);
+}
+
+int fabric_shared_retire(struct fabric_initiator *i)
+{
+	int err = fabric_way_close(&i->way);
+
+	if (!err)
+		names_leave(&i->way);
+	return err;
+}
+
+int fabric_shared_open(struct fabric_device *d)
+{
+	uint32_t k;
+	int err;
+
+	if (!d->shared)
+		return 0;
+	err = fabric_way_open(d, &d->target, QUEUE);
+	for (k = 0; !err && k < 2; k++) {
+		struct fabric_initiator *i = &d->initiators[k];
+
+		err = fabric_way_open(d, &i->way, QUEUE);
+		i->state = INITIATOR_OPEN;
+		i->serial = ++d->serial;
+	}
+	d->current = &d->initiators[0];
+	d->spare = &d->initiators[1];
+	return err;
+}
+
+int fabric_shared_close(struct fabric_device *d)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (fabric_way_end(d, &d->initiators[k].way))
+			return -EBUSY;
+	return fabric_way_end(d, &d->target);
+}
+
+static void spare_open(struct fabric_device *d)
+{
+	struct fabric_initiator *i = NULL;
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		if (d->initiators[k].state == INITIATOR_OPENS)
+			return;
+		if (d->initiators[k].state == INITIATOR_NONE)
+			i = &d->initiators[k];
+	}
+	if (d->spare || !i)
+		return;
+	d->spare_ns = 0;
+	i->state = INITIATOR_OPENS;
+	i->serial = ++d->serial;
+	i->job.type = JOB_SPARE;
+	i->job.reply = &d->from_helper;
+	mailbox_post(&d->to_helper, &i->job);
+}
+
+/* ---- peers get to know them ---- */
+
+int fabric_shared_meets(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	uint32_t k, any = 0;
+
+	if (!d->shared || !e->joined)
+		return 0;
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		const struct fabric_initiator *i = &d->initiators[k];
+		struct fabric_acquaintance *a = &e->on[k];
+
+		a->meets = i->state == INITIATOR_OPEN && a->met != i->serial ? i->serial : 0;
+		any |= a->meets;
+	}
+	e->source = NULL;
+	for (k = 0; k < FABRIC_INITIATORS && !e->source; k++)
+		if (e->sources[k].taken != e->sources[k].serial)
+			e->source = &e->sources[k];
+	if (!e->source)
+		return !!any;
+	e->source_serial = e->source->serial;
+	memcpy(e->source_name, e->source->name, sizeof(e->source_name));
+	return 1;
+}
+
+int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e)
+{
+	uint32_t proof = d->target.word_len - d->target.name_len, k;
+	uint8_t target[FABRIC_NAME] = {0};
+	int err = 0;
+
+	memcpy(target, e->join_word, e->join_len - proof);
+	for (k = 0; !err && k < FABRIC_INITIATORS; k++) {
+		struct fabric_way *way = &d->initiators[k].way;
+
+		if (!e->on[k].meets)
+			continue;
+		name_put(way, &e->on[k].target);
+		err = name_take(way, &e->on[k].target, target);
+	}
+	if (err || !e->source)
+		return err;
+	name_put(&d->target, &e->source->known);
+	return name_take(&d->target, &e->source->known, e->source_name);
+}
+
+void fabric_shared_met(struct fabric_ep *e)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (e->on[k].meets)
+			e->on[k].met = e->on[k].meets;
+	if (!e->source)
+		return;
+	e->source->taken = e->source_serial;
+	e->wants |= WANT_SOURCE_KNOWN;
+}
+
+void fabric_shared_init(struct fabric_ep *e)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		list_init(&e->on[k].target.link);
+		list_init(&e->sources[k].known.link);
+	}
+}
+
+void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		name_put(&d->initiators[k].way, &e->on[k].target);
+		name_put(&d->target, &e->sources[k].known);
+	}
+}
+
+static int is_unknown(const struct fabric_ep *e, uint32_t k)
+{
+	const struct fabric_initiator *i = &fabric_ep_device(e)->initiators[k];
+
+	return i->state == INITIATOR_OPEN && e->on[k].known != i->serial;
+}
+
+int fabric_shared_awaits(const struct fabric_ep *e)
+{
+	uint32_t k;
+
+	for (k = 0; fabric_ep_device(e)->shared && k < FABRIC_INITIATORS; k++)
+		if (is_unknown(e, k))
+			return 1;
+	return 0;
+}
+
+static int say_sources(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		const struct fabric_initiator *i = &d->initiators[k];
+
+		if (is_unknown(e, k) &&
+		    !fabric_say(e, MESSAGE_SOURCE, i->serial, i->way.word, i->way.name_len))
+			return 0;
+	}
+	return 1;
+}
+
+static int say_known(struct fabric_ep *e)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (e->sources[k].taken &&
+		    !fabric_say(e, MESSAGE_SOURCE_KNOWN, e->sources[k].taken, NULL, 0))
+			return 0;
+	return 1;
+}
+
+void fabric_shared_say(struct fabric_ep *e)
+{
+	if (e->wants & WANT_SOURCE && say_sources(e))
+		e->wants &= ~(uint32_t)WANT_SOURCE;
+	if (e->wants & WANT_SOURCE_KNOWN && say_known(e))
+		e->wants &= ~(uint32_t)WANT_SOURCE_KNOWN;
+}
+
+/* Its place is that of the oldest. */
+static struct fabric_source *source_at(struct fabric_ep *e, uint32_t serial)
+{
+	struct fabric_source *s = &e->sources[0];
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		if (e->sources[k].serial == serial)
+			return &e->sources[k];
+		if (e->sources[k].serial < s->serial)
+			s = &e->sources[k];
+	}
+	return s;
+}
+
+int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fabric_source *s = source_at(e, serial);
+
+	if (!d->shared || !serial || !fabric_name_fits(d, name, len))
+		return -EPROTO;
+	if (s->serial == serial && s->taken == serial)
+		e->wants |= WANT_SOURCE_KNOWN; /* it has not heard so */
+	if (s->serial >= serial)
+		return 0;
+	s->serial = serial;
+	memset(s->name, 0, sizeof(s->name));
+	memcpy(s->name, name, len);
+	fabric_ep_step(e);
+	return 0;
+}
+
+int fabric_shared_knows(struct fabric_ep *e, uint32_t serial)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	uint32_t k;
+
+	if (!d->shared)
+		return -EPROTO;
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (d->initiators[k].serial == serial)
+			e->on[k].known = serial;
+	return 0;
+}
+
+struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	struct fabric_initiator *i = d->current;
+	const struct fabric_acquaintance *a;
+
+	if (!i)
+		return NULL;
+	*slot = slot_of(d, i);
+	a = &e->on[*slot];
+	if (a->met != i->serial || a->known != i->serial)
+		return NULL;
+	*peer = a->target.addr;
+	return &i->way;
+}
+
+/* ---- leaving ---- */
+
+int fabric_shared_left(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	if (!d->shared)
+		return 1;
+	if (!e->ops_out) {
+		d->leaving -= e->leave_ns != 0;
+		e->leave_ns = 0;
+		e->hurried = 0;
+		return 1;
+	}
+	if (e->way_state == WAY_READY)
+		e->way_state = WAY_LEAVES;
+	if (!e->leave_ns) {
+		d->leaving++;
+		e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
+	}
+	return 0;
+}
+
+void fabric_shared_hurry(struct fabric_ep *e)
+{
+	e->hurried = 1;
+	if (e->leave_ns)
+		e->leave_ns = 1;
+}
+
+static void retire(struct fabric_device *d, struct fabric_initiator *i, uint64_t until)
+{
+	i->state = INITIATOR_RETIRES;
+	i->until_ns = until;
+	d->retiring = i;
+	d->current = d->spare;
+	d->spare = NULL;
+}
+
+void fabric_shared_doubt(struct fabric_device *d)
+{
+	if (d->spare && !d->retiring)
+		retire(d, d->current, clock_ns() + DRAIN_NS);
+}
+
+/* Its queue says nothing any more, or something that is nobody's. */
+static void fail_it(struct fabric_device *d, struct fabric_initiator *i)
+{
+	if (i->state == INITIATOR_RETIRES)
+		i->until_ns = 0;
+	else if (!d->retiring)
+		retire(d, i, 0);
+}
+
+/* 1: somebody's operations that are no reason to close it. */
+static int is_used(const struct fabric_device *d, uint16_t slot)
+{
+	struct list *pos;
+
+	list_for_each(pos, &d->eps) {
+		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (e->on[slot].out && !e->leave_ns)
+			return 1;
+	}
+	return 0;
+}
+
+static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, uint64_t now)
+{
+	uint16_t slot = slot_of(d, i);
+	struct list *pos;
+
+	if (i->state != INITIATOR_RETIRES || (now < i->until_ns && is_used(d, slot)))
+		return;
+	list_for_each(pos, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (e->on[slot].out && !e->leave_ns)
+			fabric_ep_break(e);
+	}
+	i->state = INITIATOR_CLOSES;
+	i->job.type = JOB_RETIRE;
+	i->job.reply = &d->from_helper;
+	mailbox_post(&d->to_helper, &i->job);
+	spare_open(d);
+}
+
+/* 1: something is on the current initiator that does not come back. */
+static int is_stuck(const struct fabric_device *d, uint64_t now)
+{
+	struct list *pos;
+	uint16_t slot;
+
+	if (!d->current)
+		return 0;
+	slot = slot_of(d, d->current);
+	list_for_each(pos, &d->eps) {
+		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (e->leave_ns && now >= e->leave_ns && e->on[slot].out)
+			return 1;
+	}
+	return 0;
+}
+
+static void tick(struct fabric_device *d)
+{
+	uint64_t now = clock_ns();
+
+	if (d->retiring)
+		close_if_due(d, d->retiring, now);
+	else if (d->leaving && (d->spare || d->spare_ns) && is_stuck(d, now))
+		retire(d, d->current, now + DRAIN_NS);
+	if (d->spare_ns && now >= d->spare_ns)
+		spare_open(d);
+}
+
+/* ---- the helper is back ---- */
+
+static void opened(struct fabric_device *d, struct fabric_initiator *i)
+{
+	struct list *pos, *tmp;
+
+	i->state = i->job.res ? INITIATOR_NONE : INITIATOR_OPEN;
+	if (i->job.res)
+		d->spare_ns = clock_ns() + AGAIN_NS;
+	else if (d->current)
+		d->spare = i;
+	else
+		d->current = i;
+	list_for_each_safe(pos, tmp, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (!d->current)
+			fabric_ep_down(e, -EIO);
+		else if (e->state == EP_UP)
+			e->wants |= WANT_SOURCE;
+		fabric_ep_step(e);
+	}
+}
+
+static void closed(struct fabric_device *d, struct fabric_initiator *i)
+{
+	uint16_t slot = slot_of(d, i);
+	struct list *pos, *tmp;
+
+	i->state = INITIATOR_NONE;
+	d->retiring = NULL;
+	list_for_each_safe(pos, tmp, &d->eps) {
+		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (e->on[slot].out)
+			fabric_move_reclaim(e, slot);
+		fabric_ep_step(e);
+	}
+}
+
+void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i)
+{
+	if (i->job.type == JOB_SPARE)
+		opened(d, i);
+	else
+		closed(d, i);
+	if (!i->job.res)
+		spare_open(d);
+}
+
+/* ---- looking ---- */
+
+/* Nothing comes there that is ours: but the peers' operations are moved on. */
+static int target_read(struct fabric_device *d)
+{
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_msg_entry entry;
+	ssize_t n = fi_cq_read(d->target.cq, &entry, 1);
+
+	if (n == -FI_EAVAIL)
+		n = fi_cq_readerr(d->target.cq, &err, 0);
+	return n < 0 && n != -FI_EAGAIN ? (int)n : 0;
+}
+
+static int is_looked_at(const struct fabric_device *d, const struct fabric_initiator *i)
+{
+	return i->state == INITIATOR_RETIRES || (i->state == INITIATOR_OPEN && i == d->current);
+}
+
+void fabric_shared_poll(struct fabric_device *d)
+{
+	uint32_t k;
+	int err = target_read(d);
+
+	if (err && !d->dead)
+		store_release(&d->dead, err);
+	for (k = 0; k < FABRIC_INITIATORS; k++) {
+		struct fabric_initiator *i = &d->initiators[k];
+
+		if (is_looked_at(d, i) && fabric_move_read(d, &i->way))
+			fail_it(d, i);
+	}
+	if (fabric_shared_waits(d))
+		tick(d);
+}
+
+int fabric_shared_waits(const struct fabric_device *d)
+{
+	if (d->retiring && d->retiring->state == INITIATOR_CLOSES)
+		return d->spare_ns != 0;
+	return d->retiring || d->leaving || d->spare_ns;
+}
+
+int fabric_shared_has(struct fabric_device *d,
+		      int (*has)(struct fabric_device *d, struct fabric_way *way))
+{
+	uint32_t k;
+
+	if (has(d, &d->target))
+		return 1;
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (is_looked_at(d, &d->initiators[k]) && has(d, &d->initiators[k].way))
+			return 1;
+	return 0;
+}
