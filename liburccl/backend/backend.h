@@ -51,8 +51,8 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
-	uint32_t pins;			/* 1: it has pin and unpin; these and reg and unreg take a
-					 * while */
+	uint32_t pins;			/* 1: it has pin and unpin, which take a while */
+	uint32_t slow;			/* 1: reg and unreg take a while */
 	uint32_t by_pages;		/* 1: it knows memory by its pages: these must stay */
 	uint32_t mrs_max;		/* memory regions that it can have, of all programs; 0: that
 					 * is not what bounds it */

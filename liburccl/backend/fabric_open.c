@@ -184,6 +184,7 @@ static int set_modes(struct fabric_device *d)
 	d->most = d->info->ep_attr->max_msg_size;
 	set_quirks(d);
 	d->dev.pins = !d->bound;
+	d->dev.slow = d->dev.pins || d->mr_mode & FI_MR_LOCAL;
 	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
 		return 0;

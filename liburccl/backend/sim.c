@@ -112,7 +112,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	dev->faults = faults;
 	dev->number = config->number;
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
-	dev->device.pins = dev->device.by_pages = faults.pin_ns > 0;
+	dev->device.pins = dev->device.slow = dev->device.by_pages = faults.pin_ns > 0;
 	dev->device.next_ns = NEVER_NS;
 	err = open_fds(dev);
 	if (err) {
@@ -172,7 +172,7 @@ static void pin_pages(struct device *dev)
 
 static int reg(struct device *dev, struct extent *extent)
 {
-	if (dev->pins)
+	if (dev->slow)
 		pin_pages(dev);
 	extent->mr[dev->index] = dev;
 	return 0;
@@ -187,7 +187,7 @@ static int pin(struct device *dev, struct pin *pin)
 
 static int unreg(struct device *dev, struct extent *extent)
 {
-	if (dev->pins)
+	if (dev->slow)
 		pin_pages(dev);
 	extent->mr[dev->index] = NULL;
 	return 0;

@@ -414,8 +414,7 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 		return refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport, (uint64_t)-rc,
 			      0);
 	if (rc == -ENOMEM && dev->by_pages && !mrs_used_up(dev) &&
-	    !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-	    limit.rlim_cur != RLIM_INFINITY)
+	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
 			      (uint64_t)limit.rlim_cur / 1024);
 	if (rc == -ENOMEM && dev->mrs_max)
@@ -442,12 +441,12 @@ static int extent_reg(const struct control *c, struct extent *a, struct trouble 
 	return 0;
 }
 
-int devices_pin(const struct control *c)
+int devices_slow(const struct control *c)
 {
 	uint32_t i;
 
 	for (i = 0; i < c->config.ndevices; i++)
-		if (c->config.devices[i]->pins)
+		if (c->config.devices[i]->slow)
 			return 1;
 	return 0;
 }
@@ -478,7 +477,7 @@ int extents_slow(const struct control *c, const struct region *r)
 
 	for (i = 0; i < r->nextents; i++)
 		new |= !r->extents[i]->known;
-	return new &&devices_pin(c);
+	return new &&devices_slow(c);
 }
 
 /* The program may close its descriptor. */
@@ -530,7 +529,7 @@ int extents_leave(struct control *c, struct region *r)
 		r->extents[left++] = a;
 	}
 	r->nextents = left;
-	return known && devices_pin(c);
+	return known && devices_slow(c);
 }
 
 int extents_unreg(const struct control *c, struct region *r)

@@ -76,7 +76,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 int extents_get(struct control *c, struct region *r, struct trouble *t);
 /* Makes those known to the devices that are not yet. Any thread, one at a time. */
 int extents_reg(const struct control *c, struct region *r, struct trouble *t);
-int devices_pin(const struct control *c);
+int devices_slow(const struct control *c);
 int devices_by_pages(const struct control *c);
 int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
 /* In three steps: those that others use too are theirs alone (1: devices know some of the rest, and

@@ -188,6 +188,8 @@ int main(int argc, char **argv)
 	if (dials || writes)
 		close_context(dials ? &other : &beside.b);
 	CHECK_EQ(logged, dials || writes ? 4 : 3);
-	CHECK(is_there(local) && is_there(t.bytes));
+	CHECK(is_there(local));
+	/* The peer has closed nothing of its own where peers share what is closed. */
+	CHECK(!strcmp(p.params.transport, "fabric:cxi") || is_there(t.bytes));
 	return 0;
 }

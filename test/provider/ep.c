@@ -139,6 +139,13 @@ static int ends_always(struct prov_ep *ep, struct op *op)
 	return 1;
 }
 
+/* Nobody pushes it any more. */
+static void keep_if_mute(struct op *op)
+{
+	if (op->type != PACKET_SEND && op->len && op->len == words()->mute)
+		list_del(&op->link);
+}
+
 static struct op *op_free(struct prov_ep *ep)
 {
 	uint32_t i;
@@ -209,6 +216,7 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 	err = is_lost(ep, op) || ends_always(ep, op) ? 0 : error_for(ep, op, 2);
 	if (err)
 		op_end(ep, op, err);
+	keep_if_mute(op);
 	wire_push(ep);
 	return 0;
 }

@@ -335,6 +335,17 @@ static void poison(void)
 	CHECK(next_done(1) == &contexts[0]);
 }
 
+static void mute(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move(0, 0, 99, fi_mr_key(mr), NULL, &contexts[0], 0), 0);
+	CHECK_EQ(move(0, 0, 100, fi_mr_key(mr), NULL, &contexts[1], 0), 0);
+	CHECK(next_done(1) == &contexts[1]);
+	CHECK(!next_done(1));
+	CHECK_EQ(fi_close(&a.ep->fid), 0);
+}
+
 static void cutter(void)
 {
 	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
@@ -614,6 +625,7 @@ static const struct {
 	{"mr_again=2,mr_slow=1000", again, NULL},
 	{"poison=99", poison, NULL},
 	{"cutter=99", cutter, NULL},
+	{"mute=99", mute, NULL},
 	{"tx_dead=1,rx_dead=1,recv_dead=2", dead_queues, NULL},
 	{"shm", manual, NULL},
 	{"more", promised, NULL},

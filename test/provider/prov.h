@@ -59,6 +59,7 @@ struct words {
 	uint32_t cut;	  /* one of so many messages ends with FI_ECANCELED; 0: none */
 	uint32_t lose;	  /* likewise, completes and never comes */
 	uint32_t poison, cutter;   /* bytes of what fails always, alone or with all others */
+	uint32_t mute;		   /* likewise of what never ends */
 	uint32_t tx_dead, rx_dead; /* completions after which a queue gives errors alone */
 	uint32_t recv_dead;	   /* likewise of receives that are posted */
 	uint32_t close_slow;	   /* microseconds */

@@ -21,6 +21,7 @@
  *	lose=N			about one of N messages completes, and never comes
  *	poison=N		a read or write of N bytes fails, always
  *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
+ *	mute=N			a read or write of N bytes does not begin, nor end
  *	tx_dead=N, rx_dead=N	a queue gives N completions and then errors alone: one without
  *				receives, or with them
  *	recv_dead=N		likewise fi_recv(), from the Nth of an endpoint on
@@ -106,6 +107,7 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		{"lose", &w->lose},
 		{"poison", &w->poison},
 		{"cutter", &w->cutter},
+		{"mute", &w->mute},
 		{"tx_dead", &w->tx_dead},
 		{"rx_dead", &w->rx_dead},
 		{"recv_dead", &w->recv_dead},

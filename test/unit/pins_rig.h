@@ -78,7 +78,7 @@ static inline int rig_dev_open(const struct device_config *config, struct device
 	if (rc)
 		return rc;
 	(*dev)->ops = &__wrap_backend_sim;
-	(*dev)->pins = (*dev)->by_pages = 1;
+	(*dev)->pins = (*dev)->slow = (*dev)->by_pages = 1;
 	return 0;
 }
 
