@@ -315,32 +315,31 @@ void fabric_grants_tick(struct fabric_device *d)
 
 /* ---- the peer's memory ---- */
 
-static void key_free(const struct fabric_device *d, struct fabric_key *k)
+int fabric_key_map(const struct fabric_device *d, struct fabric_key *k)
 {
-	while (k->n)
-		fabric_part_free(d, &k->parts[--k->n]);
-	free(k);
+	int err = 0;
+
+	for (; k->mapped < k->n && !err; k->mapped += !err)
+		err = fabric_part_map(d, k->raw + k->mapped * d->raw, &k->parts[k->mapped]);
+	return err;
 }
 
-/* Its n parts as they are in a key, checked: 0 or -errno; k->n of them are read. */
-static int parts_read(const struct fabric_device *d, struct fabric_key *k, uint32_t n,
-		      const uint8_t *from)
+/* Its parts as they are in a key, checked: 0 or -errno. */
+static int parts_read(const struct fabric_device *d, struct fabric_key *k, const uint8_t *from)
 {
 	uint64_t end = 0;
-	int err;
+	uint32_t i;
 
-	for (; k->n < n; from += fabric_part_bytes(d)) {
-		struct fabric_part *p = &k->parts[k->n];
+	for (i = 0; i < k->n; i++, from += fabric_part_bytes(d)) {
+		struct fabric_part *p = &k->parts[i];
 
-		err = fabric_part_read(d, from, p);
-		if (err)
-			return err;
-		k->n++;
+		fabric_part_read(from, p);
+		memcpy(k->raw + i * d->raw, fabric_part_raw(from), d->raw);
 		if (!p->len || __builtin_add_overflow(end, p->len, &end))
 			return -EINVAL;
 		p->len = end;
 	}
-	return n && end != k->len ? -EINVAL : 0;
+	return k->n && end != k->len ? -EINVAL : 0;
 }
 
 static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t len,
@@ -376,22 +375,26 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_key *k;
 	struct key_head h;
+	uint32_t n;
 	int err = key_check(e, key, key_len, &h);
 
 	if (err)
 		return err;
 	if (le64toh(h.len) != len)
 		return -EINVAL;
-	k = calloc(1, sizeof(*k) + le16toh(h.n) * sizeof(k->parts[0]));
+	n = le16toh(h.n);
+	k = calloc(1, sizeof(*k) + n * (sizeof(k->parts[0]) + d->raw));
 	if (!k)
 		return -ENOMEM;
+	k->n = n;
+	k->raw = (uint8_t *)&k->parts[n];
 	k->id = le32toh(h.id);
-	k->rights = le16toh(h.n) ? h.rights : 0;
+	k->rights = n ? h.rights : 0;
 	k->len = len;
 	k->expires_ns = expires_here(d, &h);
-	err = parts_read(d, k, le16toh(h.n), (const uint8_t *)key + sizeof(h));
+	err = parts_read(d, k, (const uint8_t *)key + sizeof(h));
 	if (err) {
-		key_free(d, k);
+		free(k);
 		return err;
 	}
 	list_add_tail(&k->link, &e->keys);
@@ -409,7 +412,9 @@ static void answer(struct fabric_ep *e, uint32_t id)
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k)
 {
 	list_del(&k->link);
-	key_free(fabric_ep_device(e), k);
+	while (k->mapped)
+		fabric_part_free(fabric_ep_device(e), &k->parts[--k->mapped]);
+	free(k);
 }
 
 void fabric_import_ask(struct ep *ep, struct rkey *rkey)
@@ -428,7 +433,9 @@ void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 	rkey->v[0] = 0;
 	if (!k)
 		return;
-	if (e->state == EP_UP && (!now || !fabric_move_prove(e))) {
+	/* A poll does it, or the end of the ep. */
+	if ((!now && (e->state == EP_UP || k->mapped)) ||
+	    (e->state == EP_UP && !fabric_move_prove(e))) {
 		k->forgotten = 1;
 		e->wants |= now ? 0 : WANT_REVOKED;
 		return;

@@ -48,7 +48,8 @@ struct fabric_key {
 	uint8_t revoked;    /* says its owner */
 	uint8_t unanswered; /* who waits for our word that nothing is out */
 	uint8_t forgotten;  /* here, and waits for a proof, or for a poll */
-	uint32_t n;
+	uint32_t n, mapped; /* parts, and those whose keys the provider knows */
+	uint8_t *raw;	    /* these keys, where they are no numbers: behind the parts */
 	struct fabric_part parts[]; /* len is where the part ends in the remote */
 };
 
@@ -62,8 +63,11 @@ void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
 uint32_t fabric_part_bytes(const struct fabric_device *d);
 int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void *at, uint64_t len,
 		    uint8_t *to);
-/* Not checked. What it makes known to the provider, free takes back. */
-int fabric_part_read(const struct fabric_device *d, const uint8_t *from, struct fabric_part *p);
+/* Not checked; and where its key begins that is no number. */
+void fabric_part_read(const uint8_t *from, struct fabric_part *p);
+const uint8_t *fabric_part_raw(const uint8_t *from);
+/* Such a key becomes a number of the provider's, until free. 0 or -errno. */
+int fabric_part_map(const struct fabric_device *d, const uint8_t *raw, struct fabric_part *p);
 void fabric_part_free(const struct fabric_device *d, const struct fabric_part *p);
 
 /* fabric_key.c */
@@ -72,9 +76,11 @@ int fabric_unexpose(struct exposure *exposure);
 void fabric_grants_ask(struct fabric_ep *e);
 int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		  struct rkey *rkey);
+/* The provider knows all of it, which it does from the first use on. 0 or -errno. */
+int fabric_key_map(const struct fabric_device *d, struct fabric_key *k);
 /* Asks the peer for what an imported key lacks. */
 void fabric_import_ask(struct ep *ep, struct rkey *rkey);
-/* now 0: without a call of the provider's, if the ep is up. */
+/* now 0: without a call of the provider's, which follows. */
 void fabric_forget(struct ep *ep, struct rkey *rkey, int now);
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k);
 int fabric_grant_close(struct fabric_grant *g);		     /* helper; as fabric_way_close() */

@@ -99,18 +99,27 @@ int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void
 	return err || room == d->raw ? err : -EINVAL;
 }
 
-int fabric_part_read(const struct fabric_device *d, const uint8_t *from, struct fabric_part *p)
+void fabric_part_read(const uint8_t *from, struct fabric_part *p)
 {
-	uint8_t raw[FABRIC_RAW];
-
 	memcpy(p, from, sizeof(*p));
 	p->addr = le64toh(p->addr);
 	p->len = le64toh(p->len);
 	p->key = le64toh(p->key);
+}
+
+const uint8_t *fabric_part_raw(const uint8_t *from)
+{
+	return from + 2 * sizeof(uint64_t);
+}
+
+int fabric_part_map(const struct fabric_device *d, const uint8_t *raw, struct fabric_part *p)
+{
+	uint8_t copy[FABRIC_RAW];
+
 	if (!d->raw)
 		return 0;
-	memcpy(raw, from + 2 * sizeof(uint64_t), d->raw);
-	return fi_mr_map_raw(d->domain, p->addr, raw, d->raw, &p->key, 0);
+	memcpy(copy, raw, d->raw);
+	return fi_mr_map_raw(d->domain, p->addr, copy, d->raw, &p->key, 0);
 }
 
 void fabric_part_free(const struct fabric_device *d, const struct fabric_part *p)

@@ -320,6 +320,16 @@ static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
 	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
 }
 
+/* 0: the provider will not have its key, and that is its result. */
+static int key_maps(const struct fabric_device *d, struct chunk *c)
+{
+	int err = fabric_key_map(d, key_of(c));
+
+	if (err)
+		c->res = err;
+	return !err;
+}
+
 /* 1: it has nothing more to be issued; 0: the way is full, or broken. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
@@ -335,6 +345,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		}
 		if (moves(c) && !fabric_bound_ready(e, key_of(c)))
 			return 0;
+		if (moves(c) && !key_maps(d, c))
+			return 1;
 		if (!is_its_turn(e, c))
 			return 0;
 		rma = moves(c) ? piece(d, c) : proof(e);

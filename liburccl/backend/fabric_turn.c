@@ -2,8 +2,8 @@
 /*
  * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
  * and say that they wait; the engine, where it would wait for them, finds nothing to do instead, so
- * that a call that hangs holds up no deadline. It waits for a raw key alone, to be mapped or not to
- * be any more. Where a provider serves threads as they come this is one look at a word.
+ * that a call that hangs holds up no deadline. Where a provider serves threads as they come this is
+ * one look at a word.
  *
  * A helper that hangs has the turn for ever. Once the context closes, who waits for it looks now
  * and then whether it has hung for too long: then it is left, nobody gets the turn any more, and
@@ -59,14 +59,6 @@ static int try_turn(struct fabric_device *d)
 	if (!d->turns)
 		return 1;
 	return !load_acquire(&d->turn_wanted) && !pthread_mutex_trylock(&d->turn);
-}
-
-/* 0, or -EBUSY: the helper was left. */
-static int wait_turn(struct fabric_device *d)
-{
-	if (is_left(d))
-		return -EBUSY;
-	return d->turns ? lock(d, &d->turn) : 0;
 }
 
 static void end_turn(struct fabric_device *d)
@@ -188,29 +180,15 @@ int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, i
 	return fabric_ep_connect(ep, addr, addr_len, active, via);
 }
 
-static int key_turn(struct fabric_device *d)
-{
-	if (d->raw)
-		return wait_turn(d);
-	return is_left(d) ? -EBUSY : 0;
-}
-
-static void key_turn_end(struct fabric_device *d)
-{
-	if (d->raw)
-		end_turn(d);
-}
-
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey)
 {
 	struct fabric_device *d = fabric_device(ep->dev);
-	int err = key_turn(d);
+	int err;
 
-	if (err)
-		return err;
+	if (is_left(d))
+		return -EBUSY;
 	err = fabric_import(ep, key, key_len, len, rkey);
-	key_turn_end(d);
 	/* What it lacks is there sooner. */
 	if (!err && d->bound && try_turn(d)) {
 		fabric_import_ask(ep, rkey);
@@ -219,17 +197,18 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 	return err;
 }
 
-/* A key that the peer is to be told of is forgotten by a poll that has the turn, if we have not. */
+/* A key that the peer is to be told of, or the provider, is forgotten by a poll that has the turn,
+ * if we have not. */
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 {
 	struct fabric_device *d = fabric_device(ep->dev);
 	int now;
 
-	if (key_turn(d)) {
+	if (is_left(d)) {
 		rkey->v[0] = 0;
 		return;
 	}
-	now = d->raw || try_turn(d);
+	now = try_turn(d);
 	fabric_forget(ep, rkey, now);
 	if (now)
 		end_turn(d);

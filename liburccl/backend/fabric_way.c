@@ -301,7 +301,8 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 	if (!err && more) {
 		const uint8_t *part = e->join_word + e->join_len - more;
 
-		err = fabric_part_read(d, part, &e->way.theirs);
+		fabric_part_read(part, &e->way.theirs);
+		err = fabric_part_map(d, fabric_part_raw(part), &e->way.theirs);
 		e->way.has_theirs = !err;
 	}
 	return err || d->shared ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);

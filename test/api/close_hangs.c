@@ -4,8 +4,9 @@
  * and has a buffer meanwhile: the entry's outcome comes in time, its end does not, and the context
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
  * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside |
- * --late]: nothing is under way; or memory is unregistered meanwhile; or another peer dialled, or
- * written to, with success or, where the provider serves one thread at a time, an end in time.
+ * --late | --import]: nothing is under way; or memory is unregistered meanwhile; or another peer
+ * dialled, or written to, with success or, where the provider serves one thread at a time, an end in
+ * time; or another advert of the same memory taken, used, with such an end, and given up.
  */
 #include <sys/mman.h>
 #include "lateness.h"
@@ -99,6 +100,20 @@ static void dial_meanwhile(struct side *to)
 	CHECK(!side_take_within(&p.a, to, LATE_NS, &cqe, NULL));
 }
 
+/* The engine does not wait for what hangs. */
+static void import_meanwhile(void *local, struct target *t)
+{
+	uint64_t start = now_ns();
+	struct target again = *t;
+
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &again.advert, 1, &again.remote), 0);
+	check_within(start, LATE_NS);
+	CHECK(!(one_late(&p.b, local, &again).flags & URCCL_CQE_MORE));
+	start = now_ns();
+	CHECK_EQ(urccl_forget(p.a.ctx, again.remote), 0);
+	check_within(start, LATE_NS);
+}
+
 /* Another peer of a's, which it is connected to. */
 static void beside_open(void)
 {
@@ -148,6 +163,7 @@ int main(int argc, char **argv)
 	int unregisters = !strcmp(argv[argc - 1], "--unregister");
 	int dials = !strcmp(argv[argc - 1], "--dial");
 	int late = !strcmp(argv[argc - 1], "--late");
+	int imports = !strcmp(argv[argc - 1], "--import");
 	int writes = late || !strcmp(argv[argc - 1], "--beside");
 	struct urccl_region region;
 	struct side alone, other;
@@ -158,7 +174,7 @@ int main(int argc, char **argv)
 	if (dials)
 		SKIP("settle.c closes a ring of a living context here, which waits for the dial");
 #endif
-	pair_options(&p, argc - (idle || unregisters || dials || writes), argv);
+	pair_options(&p, argc - (idle || unregisters || dials || writes || imports), argv);
 	p.params.log = heard;
 	p.params.log_level = URCCL_LOG_ERROR;
 	canary_start();
@@ -176,6 +192,8 @@ int main(int argc, char **argv)
 		unregister_meanwhile(region);
 	if (dials)
 		dial_meanwhile(&other);
+	if (imports)
+		import_meanwhile(local, &t);
 	canary_reset();
 	if (late)
 		CHECK(!(one_late(&beside.b, local, &beside_target).flags & URCCL_CQE_MORE));
