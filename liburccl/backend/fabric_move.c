@@ -586,7 +586,7 @@ void fabric_move_poll(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	if (e->way.cq && e->way_state != WAY_JOB && fabric_move_read(d, &e->way))
+	if (e->way_state != WAY_JOB && e->way.cq && fabric_move_read(d, &e->way))
 		fabric_ep_fault(e); /* a queue that says nothing any more */
 	fabric_move_push(e);
 }

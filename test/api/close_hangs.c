@@ -5,8 +5,8 @@
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
  * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside |
  * --late | --import]: nothing is under way; or memory is unregistered meanwhile; or another peer
- * dialled, or written to, with success or, where the provider serves one thread at a time, an end in
- * time; or another advert of the same memory taken, used, with such an end, and given up.
+ * dialled, or written to, with success or, where the provider serves one thread at a time, an end
+ * in time; or another advert of the same memory taken, used, with such an end, and given up.
  */
 #include <sys/mman.h>
 #include "lateness.h"
