@@ -53,7 +53,7 @@
  * provider says is busy the helper closes again, every other millisecond for as long as it takes,
  * and has not answered until then: nothing of it is quiet, or revoked. All
  * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
- * by one thread at a time, but that the helper binds regions to it.
+ * by one thread at a time, but that the helper binds regions to it and inserts names.
  *
  * A call that does not return holds up whoever waits for it, but not the end of the context: the
  * helper says since when it is in a job, and the engine takes that word from it (fabric_leave()).
@@ -80,6 +80,7 @@
 #include "backend/backend.h"
 
 #define FABRIC_VERSION	1u	/* of what eps say to each other */
+#define FABRIC_VERSION_SHARED 2u /* and those that share endpoints */
 #define FABRIC_API	FI_VERSION(1, 17)
 #define FABRIC_NAME	96u	/* bytes of an endpoint's name */
 #define FABRIC_RAW	24u	/* bytes of a key that is no number */
@@ -99,7 +100,6 @@
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
 #define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
-#define FABRIC_REJECTED 32u	/* shared: keys that the peer may have made anew, in a row */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
 #define FABRIC_INITIATORS 3u	/* shared: in use, the spare, and one that is about to go */
@@ -266,6 +266,9 @@ struct fabric_initiator {
 	uint32_t state;			/* enum initiator_state */
 	uint32_t serial;		/* how many were before, from 1 */
 	uint64_t until_ns;		/* RETIRES: for others' operations to come back */
+	uint64_t full_ns;		/* since when it takes nothing and gives nothing; 0 */
+	uint32_t errors;		/* one after the other */
+	uint32_t bad;			/* nothing more comes of it */
 };
 
 /* Of an ep: what one of our initiators and its peer know of each other. */
@@ -300,6 +303,7 @@ enum fabric_message {
 	MESSAGE_BYE,
 	MESSAGE_SOURCE,			/* struct fabric_word: serial of an initiator, its name */
 	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: we know it */
+	MESSAGE_LEAVES,			/* likewise, of our way: we make another, not as you do */
 };
 
 struct fabric_head {			/* little-endian */
@@ -338,6 +342,9 @@ struct fabric_slab {
 };
 
 /* ---- chunks ---- */
+
+#define WAY_OWN (1u << 31)		/* in a way's number: the one before was left by the sender
+					 * by itself; where endpoints are shared */
 
 /* What libfabric keeps about a READ or WRITE. */
 struct fabric_op {
@@ -378,6 +385,7 @@ enum fabric_want {
 	WANT_ANSWER = 64,		/* a sign of life */
 	WANT_SOURCE = 128,		/* initiators that the peer does not know */
 	WANT_SOURCE_KNOWN = 256,
+	WANT_LEAVES = 512,
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -406,6 +414,9 @@ struct fabric_ep {
 	uint32_t ways_closed;		/* that were */
 	uint32_t peer_number;		/* of the word below */
 	uint32_t peer_joined;		/* the peer's way of this number knows ours */
+	uint32_t own;			/* our way before broke here, and not as the peer's had */
+	uint32_t peer_left;		/* likewise the peer's, it says */
+	uint32_t peer_leaves;		/* which of our ways' peers goes so, it said before */
 	uint32_t peer_len, join_len;
 	uint8_t peer_word[FABRIC_WORD];
 	uint8_t join_word[FABRIC_WORD];	/* JOB_JOIN's */
@@ -450,8 +461,6 @@ struct fabric_ep {
 	fi_addr_t to;			/* to whom, */
 	uint16_t slot;			/* and which of on counts it */
 	uint32_t queued, ops_out;
-	uint32_t rejected;		/* keys, one soon after the other */
-	uint64_t rejected_ns;		/* the last of them */
 	uint32_t suspects;		/* chunks with CHUNK_SUSPECT: no others go meanwhile */
 	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
 	uint32_t more;			/* the provider was promised another operation at once */
@@ -485,6 +494,7 @@ struct fabric_device {
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t narrow;		/* its window of packets is not to be filled */
 	uint64_t most;			/* bytes of an operation */
+	uint32_t ops_most;		/* of an ep that the provider has; FABRIC_OPS or fewer */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
 	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
@@ -500,9 +510,11 @@ struct fabric_device {
 	struct fabric_way talk;
 	struct fabric_way target;	/* shared */
 	struct fabric_initiator initiators[FABRIC_INITIATORS];
-	struct fabric_initiator *current, *spare, *retiring; /* of them; NULL: there is none now */
+	struct fabric_initiator *current, *spare, *retiring; /* of them; NULL: there is none now;
+					 * retiring: INITIATOR_RETIRES */
 	uint32_t serial;		/* of the one that was opened last */
 	uint64_t spare_ns;		/* when a spare is tried again; 0: it need not be */
+	uint64_t doubt_ns;		/* before which no initiator goes for errors alone */
 	uint32_t leaving;		/* eps with leave_ns */
 	struct fabric_ep *table[FABRIC_TABLE];
 	struct list known[FABRIC_TABLE];
@@ -523,7 +535,8 @@ struct fabric_device {
 	struct fabric_queue out;	/* chunks to give out */
 	uint64_t now;
 	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
-	int dead;			/* the engine's: -errno with which talk failed for good */
+	int dead;			/* the engine's: -errno with which talk, or the target,
+					 * failed for good */
 	uint32_t armed;
 
 	/* turns */
@@ -636,17 +649,33 @@ struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
 int fabric_shared_left(struct fabric_ep *e);
 /* Something of it will not come back by itself. */
 void fabric_shared_hurry(struct fabric_ep *e);
-/* Something was refused by the initiator that is in use, which others may do. */
-void fabric_shared_doubt(struct fabric_device *d);
+/* What an initiator does: takes no more; takes something; refuses it, by this errno; fails it; did
+ * it. */
+void fabric_shared_full(struct fabric_device *d);
+static inline void fabric_shared_takes(struct fabric_device *d)
+{
+	if (d->shared)
+		d->current->full_ns = 0;
+}
+void fabric_shared_refused(struct fabric_device *d, int err);
+void fabric_shared_failed(struct fabric_device *d, uint16_t slot);
+static inline void fabric_shared_passed(struct fabric_device *d, uint16_t slot)
+{
+	d->initiators[slot].errors = 0;
+	d->initiators[slot].full_ns = 0;
+}
+uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot); /* operations */
 void fabric_shared_init(struct fabric_ep *e);
 int fabric_shared_meets(struct fabric_ep *e);			/* 1: JOB_MEET is to be posted */
 void fabric_shared_met(struct fabric_ep *e);			/* it is back */
 /* Initiators' names, and those of the peer's that our target has, as far as there are slots. */
 void fabric_shared_say(struct fabric_ep *e);
 int fabric_shared_awaits(const struct fabric_ep *e);		/* the peer's word on a name */
-/* The peer's initiator, and that it knows ours. 0 or -EPROTO. */
+int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the way breaks here, not as the peer's */
+/* The peer's initiator, that it knows ours, and that it leaves a way. 0 or -EPROTO. */
 int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len);
 int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
+int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
 int fabric_shared_waits(const struct fabric_device *d);		/* for a time that nobody tells */
 /* 1: one of the queues has something. */
@@ -656,6 +685,7 @@ void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i)
 /* The helper's jobs, and that of an ep that ends. */
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i);
 int fabric_shared_retire(struct fabric_initiator *i);
+void fabric_shared_forget(struct fabric_way *way);		/* its vector is closed */
 int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
 void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
@@ -689,6 +719,8 @@ void fabric_move_proved(struct fabric_ep *e, int res);
 void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
 /* What that initiator, or the way, had is closed: it goes again, or comes out. */
 void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot);
+/* Nothing of the way is left: the next one has no blame. */
+void fabric_move_begin(struct fabric_ep *e);
 /* Takes completions of what peers share; -errno: it will give no more. */
 int fabric_move_read(struct fabric_device *d, struct fabric_way *way);
 /* Everything of the ep that waits comes out. */

@@ -88,11 +88,16 @@ static struct fabric_ep *ep_new(struct device *dev)
 	return e;
 }
 
+static uint8_t version_of(const struct fabric_device *d)
+{
+	return d->shared ? FABRIC_VERSION_SHARED : FABRIC_VERSION;
+}
+
 static void address_put(const struct fabric_device *d, const struct fabric_ep *e, void *addr,
 			uint32_t *len)
 {
 	struct ep_addr a = {
-		.versions = {FABRIC_VERSION, FABRIC_VERSION},
+		.versions = {version_of(d), version_of(d)},
 		.talk_len = (uint8_t)d->talk.name_len,
 		.way_len = (uint8_t)e->way.word_len,
 	};
@@ -111,7 +116,8 @@ int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len
 	struct fabric_ep *e;
 
 	if (err)
-		return fail(-EIO, "libfabric: the endpoint for messages of %s failed: %s",
+		return fail(-EIO, "libfabric: the endpoint for messages%s of %s failed: %s",
+			    d->shared ? ", or that for peers' bytes," : "",
 			    d->info->domain_attr->name, d->lib.strerror(-err));
 	e = ep_new(dev);
 	if (!e)
@@ -227,6 +233,7 @@ static void way_step(struct fabric_ep *e)
 	if (e->broken || e->peer_number > e->number) {
 		if (!fabric_shared_left(e))
 			return;
+		e->own = (uint32_t)fabric_shared_is_own(e);
 		e->broken = 0;
 		fabric_bound_leave(e);
 		job_post(e, JOB_CLOSE);
@@ -256,14 +263,17 @@ void fabric_ep_break(struct fabric_ep *e)
 	way_step(e);
 }
 
-void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len)
+void fabric_ep_follow(struct fabric_ep *e, uint32_t said, const void *word, uint32_t len)
 {
+	uint32_t number = fabric_ep_device(e)->shared ? said & ~WAY_OWN : said;
+
 	/* It has not heard that we joined it. */
 	if (number == e->number && number == e->peer_number && e->way_state == WAY_READY)
 		e->wants |= WANT_JOINED;
 	if (number < e->number || number <= e->peer_number || len > FABRIC_WORD)
 		return;
 	e->peer_number = number;
+	e->peer_left = said != number;
 	e->peer_len = len;
 	memset(e->peer_word, 0, sizeof(e->peer_word));
 	memcpy(e->peer_word, word, len);
@@ -304,6 +314,7 @@ void fabric_ep_job_done(struct fabric_ep *e)
 		e->ways_closed++;
 		fabric_bound_left(e);
 		fabric_move_reclaim(e, 0);
+		fabric_move_begin(e);
 	}
 	if (e->job.type == JOB_MEET) {
 		if (res)
@@ -328,9 +339,10 @@ void fabric_ep_job_done(struct fabric_ep *e)
 
 /* ---- the beginning ---- */
 
-static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
+static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const void *addr,
+		      uint32_t len)
 {
-	int version = ep_version(FABRIC_VERSION, FABRIC_VERSION, addr, len);
+	int version = ep_version(version_of(d), version_of(d), addr, len);
 
 	if (version < 0)
 		return version;
@@ -342,7 +354,7 @@ static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 	    len < ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	/* A newer one may append what this version does not know. */
-	if (a->versions[1] <= FABRIC_VERSION && len != ADDR_HEAD + a->talk_len + a->way_len)
+	if (a->versions[1] <= version_of(d) && len != ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	return 0;
 }
@@ -385,7 +397,7 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	struct fabric_device *d = fabric_ep_device(e);
 	uint8_t name[FABRIC_NAME] = {0};
 	struct ep_addr a;
-	int err = parse_addr(&a, addr, len);
+	int err = parse_addr(d, &a, addr, len);
 
 	(void)via;
 	if (!err && d->dead)

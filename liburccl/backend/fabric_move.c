@@ -2,9 +2,12 @@
 /* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
 #include "backend/fabric_key.h"
 
-#define BATCH 16	  /* completions of a read */
-#define READS 4u	  /* such reads of a poll */
-#define AGAIN (-ERESTART) /* chunk.res: when all of it is back it goes again */
+#define BATCH 16 /* completions of a read */
+#define READS 4u /* such reads of a poll */
+
+/* chunk.res: when all of it is back it goes again; and where it was it that failed. */
+#define AGAIN	(-ERESTART)
+#define ACCUSED (-ESTALE)
 
 /* ---- coming in ---- */
 
@@ -99,16 +102,19 @@ static void enqueue(struct fabric_ep *e, struct chunk *c)
 	fabric_queue_add(queue_of(e, c), c);
 }
 
-/* Ahead of all others. */
+/* Ahead of all others, but for suspects, which others wait for. */
 static void enqueue_again(struct fabric_ep *e, struct chunk *c)
 {
 	struct fabric_queue *q = queue_of(e, c);
+	struct chunk **at = &q->head;
 
+	while (!(c->state & CHUNK_SUSPECT) && *at && (*at)->state & CHUNK_SUSPECT)
+		at = &(*at)->next;
 	c->scratch[0] = 0;
 	c->state |= CHUNK_QUEUED;
 	e->queued++;
-	c->next = q->head;
-	q->head = c;
+	c->next = *at;
+	*at = c;
 	if (!c->next)
 		q->tail = &c->next;
 }
@@ -249,7 +255,7 @@ static int has_room(const struct fabric_ep *e, uint64_t len, uint32_t bulk)
 {
 	uint32_t left = bulk ? FABRIC_NARROW_LEFT : 0;
 
-	if (FABRIC_OPS - e->ops_out <= (bulk ? FABRIC_OPS_LEFT : 0))
+	if (fabric_ep_device(e)->ops_most - e->ops_out <= (bulk ? FABRIC_OPS_LEFT : 0))
 		return 0;
 	if (fabric_ep_device(e)->narrow && e->packets_out + packets_of(len) > FABRIC_NARROW - left)
 		return 0;
@@ -313,11 +319,26 @@ static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
 {
 	const struct chunk *next = c->next;
 
-	if (!next || e->suspects || c->scratch[0] + len < c->len || e->ops_out + 1 >= FABRIC_OPS ||
-	    fabric_ep_device(e)->narrow)
+	if (!next || e->suspects || c->scratch[0] + len < c->len ||
+	    e->ops_out + 1 >= fabric_ep_device(e)->ops_most || fabric_ep_device(e)->narrow)
 		return 0;
 	return moves(next) && next->len && !(next->flags & CHUNK_CANCELLED) &&
 	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
+}
+
+/* It failed on a way that broke for it: unless the peer made its keys anew by itself, which fails
+ * what uses the old ones. 1: it has been tried often enough. */
+static int is_condemned(const struct fabric_ep *e, struct chunk *c)
+{
+	if (c->res != ACCUSED)
+		return 0;
+	c->res = 0;
+	if (e->peer_left)
+		return 0;
+	c->state = (uint8_t)(c->state + CHUNK_TRY);
+	if (is_given_up(c))
+		c->res = -EIO;
+	return is_given_up(c);
 }
 
 /* 0: the provider will not have its key, and that is its result. */
@@ -338,6 +359,8 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	ssize_t err;
 	int more;
 
+	if (is_condemned(e, c))
+		return 1;
 	while (c->scratch[0] < bytes_of(e, c)) {
 		if (moves(c) && !key_lives(key_of(c))) {
 			c->res = -EACCES;
@@ -356,12 +379,14 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		err = issue(e, c, &rma, e->free_ops, more);
 		if (err == -FI_EAGAIN) {
 			d->stalled = 1;
+			fabric_shared_full(d);
 			return 0;
 		}
-		if (err && d->shared)
-			fabric_shared_doubt(d);
-		if (err)
+		fabric_shared_takes(d);
+		if (err) {
+			fabric_shared_refused(d, (int)-err);
 			return fault(e, c);
+		}
 		e->more = (uint32_t)more;
 		op_begin(e, e->free_ops, c, rma.len, bulk);
 	}
@@ -401,7 +426,7 @@ void fabric_move_push(struct fabric_ep *e)
 	if (!via_set(e))
 		return;
 	push(e, &e->urgent, 0);
-	if (e->way_state == WAY_READY)
+	if (e->way_state == WAY_READY && !e->broken)
 		push(e, &e->bulk, 1);
 	/* What was to follow found no room, and is cancelled: nobody else would end the chain. */
 	if (e->way_state == WAY_READY && e->more && !e->urgent.head && !e->bulk.head)
@@ -443,7 +468,10 @@ static int is_refusal(const struct fabric_device *d, const struct fabric_op *op,
 /* FI_ECANCELED is of those that a connection took along. */
 static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, int err)
 {
-	return err != FI_ECANCELED || e->ops_out == op->chunk->scratch[1];
+	struct fabric_device *d = fabric_ep_device(e);
+	uint64_t out = d->shared ? fabric_shared_out(d, op->slot) : e->ops_out;
+
+	return err != FI_ECANCELED || out == op->chunk->scratch[1];
 }
 
 static void fault_of_any(struct fabric_ep *e)
@@ -462,7 +490,7 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		fabric_undone(e, c, 0);
 		return;
 	}
-	if (!res && is_given_up(c))
+	if (!res && is_given_up(c) && c->res != ACCUSED)
 		res = -EIO;
 	if (res) {
 		leave_queue(e, c);
@@ -474,54 +502,55 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		c->state |= CHUNK_SUSPECT;
 		e->suspects++;
 	}
-	c->res = 0;
+	if (c->res != ACCUSED)
+		c->res = 0;
 	c->path |= URCCL_PATH_REPLAYED;
 	leave_queue(e, c);
 	enqueue_again(e, c);
 }
 
-/* res AGAIN: what it moved goes again. */
+static int goes_again(const struct chunk *c)
+{
+	return c->res == AGAIN || c->res == ACCUSED;
+}
+
+/* Of several pieces that is what counts. */
+static void set_res(struct chunk *c, int res)
+{
+	if (res == ACCUSED || !goes_again(c))
+		c->res = res;
+}
+
 static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 {
 	struct chunk *c = op_end(e, op);
 
 	if (res)
-		c->res = res;
+		set_res(c, res);
 	if (c->scratch[1])
 		return;
-	if (c->res == AGAIN)
+	if (goes_again(c) || (c->state & CHUNK_NOW && c->state & CHUNK_QUEUED))
 		reclaim(e, c);
 	else if (!(c->state & CHUNK_QUEUED))
 		come_out(e, c);
-}
-
-/* 1: the peer made its keys anew, perhaps, and we have not heard so: nobody is to blame. */
-static int is_renewed(struct fabric_ep *e, int err)
-{
-	uint64_t now = clock_ns();
-
-	if (err != FI_ENOKEY && err != FI_EKEYREJECTED)
-		return 0;
-	if (now - e->rejected_ns > NSEC_PER_SEC)
-		e->rejected = 0;
-	e->rejected_ns = now;
-	return ++e->rejected < FABRIC_REJECTED;
 }
 
 /* One of a shared endpoint, which goes on: the operation is over, and the ep's way breaks, as
  * nobody says what it left there. What comes of it while it breaks is no news. */
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
-	struct chunk *c = op->chunk;
+	int res = AGAIN;
 
-	if (!e->broken && !is_renewed(e, err)) {
+	fabric_ep_device(e)->initiators[op->slot].full_ns = 0;
+	if (!e->broken && !e->leave_ns) {
+		fabric_shared_failed(fabric_ep_device(e), op->slot);
 		if (is_to_blame(e, op, err))
-			c->state = (uint8_t)(c->state + CHUNK_TRY);
+			res = ACCUSED;
 		else
 			e->faulted = 1;
 	}
 	fabric_ep_fault(e);
-	op_done(e, op, AGAIN);
+	op_done(e, op, res);
 }
 
 /* Without a context nobody knows whose it is. */
@@ -574,6 +603,7 @@ int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
 			struct fabric_op *op =
 				container_of(entries[i].op_context, struct fabric_op, context);
 
+			fabric_shared_passed(d, op->slot);
 			op_done(fabric_ep(op->chunk->ep), op, 0);
 		}
 		if (n < BATCH)
@@ -606,20 +636,27 @@ int fabric_move_prove(struct fabric_ep *e)
 	return 0;
 }
 
+/* By the proof that was out last. */
+static int is_proved(const struct fabric_ep *e, const struct chunk *c)
+{
+	return (int32_t)(e->prove_to - (uint32_t)c->scratch[0]) >= 0;
+}
+
 void fabric_move_proved(struct fabric_ep *e, int res)
 {
 	struct chunk *c;
+	uint32_t quiet;
 
 	e->proving = 0;
 	if (!res)
 		e->proved = e->prove_to;
-	while ((c = e->unproved.head) &&
-	       (e->state != EP_UP || (int32_t)(e->prove_to - (uint32_t)c->scratch[0]) >= 0)) {
+	while ((c = e->unproved.head) && (e->state != EP_UP || is_proved(e, c))) {
 		fabric_queue_pop(&e->unproved);
+		quiet = !res && is_proved(e, c) ? CHUNK_QUIET : 0;
 		if (e->state == EP_UP)
-			fabric_out(e, c, c->res, res ? 0 : CHUNK_QUIET);
+			fabric_out(e, c, c->res, quiet);
 		else
-			fabric_undone(e, c, res ? 0 : CHUNK_QUIET);
+			fabric_undone(e, c, quiet);
 	}
 	if (e->state == EP_UP)
 		e->wants |= WANT_REVOKED;
@@ -674,10 +711,14 @@ void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot)
 		if (!e->ops[i].chunk || e->ops[i].slot != slot)
 			continue;
 		c = op_end(e, &e->ops[i]);
-		c->res = AGAIN;
+		set_res(c, AGAIN);
 		if (!c->scratch[1])
 			reclaim(e, c);
 	}
+}
+
+void fabric_move_begin(struct fabric_ep *e)
+{
 	e->faulted = 0;
 	e->more = 0;
 }
@@ -688,7 +729,9 @@ static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
 
 	while ((c = q->head)) {
 		dequeue(e, q);
-		if (!c->scratch[1])
+		if (c->scratch[1])
+			set_res(c, AGAIN); /* what is back of it is not all */
+		else
 			fabric_undone(e, c, quiet_of(e, c));
 	}
 }

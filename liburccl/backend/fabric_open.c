@@ -166,6 +166,16 @@ static void set_quirks(struct fabric_device *d)
 	}
 }
 
+/* One peer that takes nothing leaves room on what all share. */
+static uint32_t ops_most(const struct fabric_device *d)
+{
+	size_t quarter = d->info->tx_attr->size / 4;
+
+	if (!d->shared || quarter >= FABRIC_OPS)
+		return FABRIC_OPS;
+	return quarter > 2 * FABRIC_OPS_LEFT ? (uint32_t)quarter : 2 * FABRIC_OPS_LEFT;
+}
+
 /* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
 static int set_modes(struct fabric_device *d)
 {
@@ -183,6 +193,7 @@ static int set_modes(struct fabric_device *d)
 	d->inject = inject_of(d->info);
 	d->most = d->info->ep_attr->max_msg_size;
 	set_quirks(d);
+	d->ops_most = ops_most(d);
 	d->dev.pins = !d->bound;
 	d->dev.slow = d->dev.pins || d->mr_mode & FI_MR_LOCAL;
 	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);

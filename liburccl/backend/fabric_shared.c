@@ -10,12 +10,20 @@
  * to end at once, the current initiator retires: the spare takes its place, and when the other eps'
  * operations on the old one are back it is closed, which ends what is stuck, and another spare is
  * opened. Those that are not back after DRAIN_NS are dropped with it, and their ways break: they go
- * again when their peers have made new keys, as what was sent for them may land until then. One
- * initiator retires at a time.
+ * again when their peers have made new keys, as what was sent for them may land until then. So it
+ * is with an initiator whose queue fails (at once), that fails all that it is given, or that takes
+ * nothing and gives nothing for a while, as with peers that stand still.
+ *
+ * An operation that fails may have met a key that the peer has made anew meanwhile: each NIC has
+ * another word for that. So who leaves a way by himself says so before (MESSAGE_LEAVES), upon which
+ * the peer leaves it too, and again with the next one's number (WAY_OWN): then nobody is to blame.
  */
 #include "backend/fabric_key.h"
 
-#define QUEUE 4096u /* completions */
+#define QUEUE	 4096u	      /* completions */
+#define ERRORS	 2u	      /* in a row, for an initiator to go: what failed has a try left */
+#define DOUBT_NS NSEC_PER_SEC /* between two that go for that */
+#define FULL_NS	 NSEC_PER_SEC /* that it may take nothing and give nothing */
 
 static uint16_t slot_of(const struct fabric_device *d, const struct fabric_initiator *i)
 {
@@ -64,8 +72,7 @@ static void name_put(struct fabric_way *way, struct fabric_name *n)
 		fi_av_remove(way->av, &n->addr, 1, 0);
 }
 
-/* With the vector. */
-static void names_leave(struct fabric_way *way)
+void fabric_shared_forget(struct fabric_way *way)
 {
 	while (!list_empty(&way->names))
 		list_del(way->names.next);
@@ -75,16 +82,14 @@ static void names_leave(struct fabric_way *way)
 
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i)
 {
-	return fabric_way_open(d, &i->way, QUEUE);
+	int err = fabric_way_close(&i->way); /* what a try that failed left busy */
+
+	return err ? err : fabric_way_open(d, &i->way, QUEUE);
 }
 
 int fabric_shared_retire(struct fabric_initiator *i)
 {
-	int err = fabric_way_close(&i->way);
-
-	if (!err)
-		names_leave(&i->way);
-	return err;
+	return fabric_way_close(&i->way);
 }
 
 int fabric_shared_open(struct fabric_device *d)
@@ -132,6 +137,8 @@ static void spare_open(struct fabric_device *d)
 		return;
 	d->spare_ns = 0;
 	i->state = INITIATOR_OPENS;
+	i->errors = i->bad = 0;
+	i->full_ns = 0;
 	i->serial = ++d->serial;
 	i->job.type = JOB_SPARE;
 	i->job.reply = &d->from_helper;
@@ -334,24 +341,46 @@ struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
 
 /* ---- leaving ---- */
 
+int fabric_shared_is_own(const struct fabric_ep *e)
+{
+	return e->peer_number <= e->number && e->peer_leaves != e->number;
+}
+
+static void leaves(struct fabric_ep *e)
+{
+	fabric_ep_device(e)->leaving++;
+	e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
+	if (e->way_state == WAY_READY)
+		e->way_state = WAY_LEAVES;
+	/* Before the keys go: what fails for that is not to be for its own. */
+	if (e->state == EP_UP && fabric_shared_is_own(e))
+		e->wants |= WANT_LEAVES;
+}
+
 int fabric_shared_left(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
 	if (!d->shared)
 		return 1;
-	if (!e->ops_out) {
-		d->leaving -= e->leave_ns != 0;
-		e->leave_ns = 0;
-		e->hurried = 0;
-		return 1;
-	}
-	if (e->way_state == WAY_READY)
-		e->way_state = WAY_LEAVES;
-	if (!e->leave_ns) {
-		d->leaving++;
-		e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
-	}
+	if (!e->leave_ns)
+		leaves(e);
+	if (e->ops_out || (e->wants & WANT_LEAVES && clock_ns() < e->leave_ns))
+		return 0;
+	d->leaving--;
+	e->leave_ns = 0;
+	e->hurried = 0;
+	return 1;
+}
+
+int fabric_shared_leaves(struct fabric_ep *e, uint32_t number)
+{
+	if (!fabric_ep_device(e)->shared)
+		return -EPROTO;
+	if (number != e->number)
+		return 0;
+	e->peer_leaves = number;
+	fabric_ep_break(e);
 	return 0;
 }
 
@@ -362,8 +391,11 @@ void fabric_shared_hurry(struct fabric_ep *e)
 		e->leave_ns = 1;
 }
 
-static void retire(struct fabric_device *d, struct fabric_initiator *i, uint64_t until)
+/* The current one. */
+static void retire(struct fabric_device *d, uint64_t until)
 {
+	struct fabric_initiator *i = d->current;
+
 	i->state = INITIATOR_RETIRES;
 	i->until_ns = until;
 	d->retiring = i;
@@ -371,19 +403,47 @@ static void retire(struct fabric_device *d, struct fabric_initiator *i, uint64_t
 	d->spare = NULL;
 }
 
-void fabric_shared_doubt(struct fabric_device *d)
+/* It may be the initiator, or what one peer asks for: so it goes, but not all the time. */
+static void doubt(struct fabric_device *d)
 {
-	if (d->spare && !d->retiring)
-		retire(d, d->current, clock_ns() + DRAIN_NS);
+	uint64_t now = clock_ns();
+
+	if (!d->spare || d->retiring || now < d->doubt_ns)
+		return;
+	d->doubt_ns = now + DOUBT_NS;
+	retire(d, now + DRAIN_NS);
 }
 
-/* Its queue says nothing any more, or something that is nobody's. */
-static void fail_it(struct fabric_device *d, struct fabric_initiator *i)
+void fabric_shared_refused(struct fabric_device *d, int err)
 {
-	if (i->state == INITIATOR_RETIRES)
-		i->until_ns = 0;
-	else if (!d->retiring)
-		retire(d, i, 0);
+	int is_peers = err == FI_EKEYREJECTED || err == FI_ENOKEY || err == FI_EMSGSIZE;
+
+	if (d->shared && !is_peers)
+		doubt(d);
+}
+
+void fabric_shared_failed(struct fabric_device *d, uint16_t slot)
+{
+	struct fabric_initiator *i = &d->initiators[slot];
+
+	if (++i->errors >= ERRORS && i == d->current)
+		doubt(d);
+}
+
+void fabric_shared_full(struct fabric_device *d)
+{
+	if (d->shared && d->current && !d->current->full_ns)
+		d->current->full_ns = clock_ns();
+}
+
+uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot)
+{
+	struct list *pos;
+	uint32_t n = 0;
+
+	list_for_each(pos, &d->eps)
+		n += list_entry(pos, struct fabric_ep, all)->on[slot].out;
+	return n;
 }
 
 /* 1: somebody's operations that are no reason to close it. */
@@ -414,19 +474,20 @@ static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, ui
 			fabric_ep_break(e);
 	}
 	i->state = INITIATOR_CLOSES;
+	d->retiring = NULL;
 	i->job.type = JOB_RETIRE;
 	i->job.reply = &d->from_helper;
 	mailbox_post(&d->to_helper, &i->job);
 	spare_open(d);
 }
 
-/* 1: something is on the current initiator that does not come back. */
+/* 1: something that is to end then is on the current initiator. */
 static int is_stuck(const struct fabric_device *d, uint64_t now)
 {
 	struct list *pos;
 	uint16_t slot;
 
-	if (!d->current)
+	if (!d->current || !d->leaving)
 		return 0;
 	slot = slot_of(d, d->current);
 	list_for_each(pos, &d->eps) {
@@ -438,19 +499,44 @@ static int is_stuck(const struct fabric_device *d, uint64_t now)
 	return 0;
 }
 
+/* 1: its place is to be taken; until then *until is what others' operations are waited for. */
+static int is_over(const struct fabric_device *d, uint64_t now, uint64_t *until)
+{
+	const struct fabric_initiator *i = d->current;
+
+	*until = now + DRAIN_NS;
+	if (!i)
+		return 0;
+	if (i->bad)
+		*until = 0;
+	return i->bad || (i->full_ns && now - i->full_ns >= FULL_NS) || is_stuck(d, now);
+}
+
 static void tick(struct fabric_device *d)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), until;
 
 	if (d->retiring)
 		close_if_due(d, d->retiring, now);
-	else if (d->leaving && (d->spare || d->spare_ns) && is_stuck(d, now))
-		retire(d, d->current, now + DRAIN_NS);
+	else if ((d->spare || d->spare_ns) && is_over(d, now, &until))
+		retire(d, until);
 	if (d->spare_ns && now >= d->spare_ns)
 		spare_open(d);
 }
 
 /* ---- the helper is back ---- */
+
+/* 1: one is being closed. */
+static int is_awaited(const struct fabric_device *d)
+{
+	uint32_t k;
+
+	for (k = 0; k < FABRIC_INITIATORS; k++)
+		if (d->initiators[k].state == INITIATOR_RETIRES ||
+		    d->initiators[k].state == INITIATOR_CLOSES)
+			return 1;
+	return 0;
+}
 
 static void opened(struct fabric_device *d, struct fabric_initiator *i)
 {
@@ -466,7 +552,7 @@ static void opened(struct fabric_device *d, struct fabric_initiator *i)
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		if (!d->current)
+		if (!d->current && !is_awaited(d)) /* which gives back an endpoint */
 			fabric_ep_down(e, -EIO);
 		else if (e->state == EP_UP)
 			e->wants |= WANT_SOURCE;
@@ -480,7 +566,6 @@ static void closed(struct fabric_device *d, struct fabric_initiator *i)
 	struct list *pos, *tmp;
 
 	i->state = INITIATOR_NONE;
-	d->retiring = NULL;
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
@@ -529,18 +614,37 @@ void fabric_shared_poll(struct fabric_device *d)
 	for (k = 0; k < FABRIC_INITIATORS; k++) {
 		struct fabric_initiator *i = &d->initiators[k];
 
-		if (is_looked_at(d, i) && fabric_move_read(d, &i->way))
-			fail_it(d, i);
+		/* It says nothing any more, or something that is nobody's. */
+		if (is_looked_at(d, i) && fabric_move_read(d, &i->way)) {
+			i->bad = 1;
+			i->until_ns = 0;
+		}
 	}
 	if (fabric_shared_waits(d))
 		tick(d);
 }
 
+/* 1: somebody waits for something that is not with the helper, or has not been able to say so. */
+static int is_left(const struct fabric_device *d)
+{
+	struct list *pos;
+
+	if (!d->leaving)
+		return 0;
+	list_for_each(pos, &d->eps) {
+		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+
+		if (e->leave_ns && !e->ops_out)
+			return 1;
+	}
+	return is_stuck(d, NEVER_NS);
+}
+
 int fabric_shared_waits(const struct fabric_device *d)
 {
-	if (d->retiring && d->retiring->state == INITIATOR_CLOSES)
-		return d->spare_ns != 0;
-	return d->retiring || d->leaving || d->spare_ns;
+	const struct fabric_initiator *i = d->current;
+
+	return d->retiring || d->spare_ns || (i && (i->bad || i->full_ns)) || is_left(d);
 }
 
 int fabric_shared_has(struct fabric_device *d,

@@ -155,6 +155,11 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 	return 1;
 }
 
+static uint32_t way_number(const struct fabric_ep *e)
+{
+	return e->number | (fabric_ep_device(e)->shared && e->own ? WAY_OWN : 0);
+}
+
 static void say_wants(struct fabric_ep *e)
 {
 	if (!e->joined)
@@ -166,11 +171,14 @@ static void say_wants(struct fabric_ep *e)
 	/* A way that is being made anew is said when it is there. */
 	if (e->wants & WANT_WAY &&
 	    (fabric_ep_remakes(e) ||
-	     fabric_say(e, MESSAGE_WAY, e->number, e->way.word, e->way.word_len)))
+	     fabric_say(e, MESSAGE_WAY, way_number(e), e->way.word, e->way.word_len)))
 		e->wants &= ~(uint32_t)WANT_WAY;
 	if (e->wants & WANT_JOINED &&
 	    (e->way_state != WAY_READY || fabric_say(e, MESSAGE_JOINED, e->number, NULL, 0)))
 		e->wants &= ~(uint32_t)WANT_JOINED;
+	if (e->wants & WANT_LEAVES &&
+	    (fabric_ep_remakes(e) || fabric_say(e, MESSAGE_LEAVES, e->number, NULL, 0)))
+		e->wants &= ~(uint32_t)WANT_LEAVES;
 	if (e->wants & (WANT_SOURCE | WANT_SOURCE_KNOWN))
 		fabric_shared_say(e);
 	if (e->wants & WANT_REVOKED)
@@ -440,6 +448,10 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 		break;
 	case MESSAGE_SOURCE_KNOWN:
 		if (fabric_shared_knows(e, w.number))
+			fabric_ep_down(e, -EPROTO);
+		break;
+	case MESSAGE_LEAVES:
+		if (fabric_shared_leaves(e, w.number))
 			fabric_ep_down(e, -EPROTO);
 		break;
 	default:

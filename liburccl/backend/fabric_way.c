@@ -192,6 +192,8 @@ int fabric_way_close(struct fabric_way *way)
 	way->ep = NULL;
 	if (way->av && fabric_fid_close(&way->av->fid))
 		return -FI_EBUSY;
+	if (way->av)
+		fabric_shared_forget(way);
 	way->av = NULL;
 	if (way->cq && fabric_fid_close(&way->cq->fid))
 		return -FI_EBUSY;

@@ -147,7 +147,7 @@ static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *de
 
 	(void)desc, (void)to;
 	must(len >= sizeof(*h) && len <= FABRIC_BUF && len == sizeof(*h) + le16toh(h->len));
-	must(h->type >= MESSAGE_HELLO && h->type <= MESSAGE_SOURCE_KNOWN);
+	must(h->type >= MESSAGE_HELLO && h->type <= MESSAGE_LEAVES);
 	must(!memcmp(h->cookie, theirs, sizeof(h->cookie)));
 	return op_begin(fid, context);
 }

@@ -95,7 +95,7 @@ static void message(struct input *in)
 	uint32_t how = (uint32_t)take_number(in, 1), len;
 
 	memset(buf, 0, sizeof(buf));
-	h->type = (uint8_t)(how % 14);
+	h->type = (uint8_t)(how % 15);
 	h->seq = e->taken + (uint32_t)take_number(in, 1);
 	h->taken = e->acked + (how & 0x10 ? (uint32_t)take_number(in, 1) : 0);
 	len = take_bytes(in, buf + sizeof(*h), take_number(in, 1));
@@ -115,7 +115,7 @@ static void word(struct input *in)
 		struct fabric_head h;
 		struct fabric_word w;
 		uint8_t more[MESSAGE_MAX - sizeof(struct fabric_word)];
-	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % MESSAGE_SOURCE_KNOWN)}};
+	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % MESSAGE_LEAVES)}};
 	uint32_t len = 0;
 
 	m.w.number = (uint32_t)take_number(in, 1) % 8;
@@ -329,6 +329,7 @@ static void begin(uint32_t how)
 	d.domain = &domain;
 	d.lib.strerror = no_words;
 	d.key_mask = ~0ull;
+	d.ops_most = FABRIC_OPS;
 	d.acks = how & 1;
 	d.shared = how >> 7 & 1;
 	d.bound = how >> 1 & 1 || d.shared;

@@ -120,6 +120,11 @@ static int av_close(struct fid *fid)
 	uint32_t i;
 
 	domain_enter(av->domain);
+	if (av->refused < words()->busy) {
+		av->refused++;
+		domain_leave(av->domain);
+		return -FI_EBUSY;
+	}
 	if (av->eps)
 		DIE("%u endpoints are bound to the vector", av->eps);
 	av->domain->objects--;

@@ -127,7 +127,8 @@ static int ends_always(struct prov_ep *ep, struct op *op)
 
 	if (op->type == PACKET_SEND || !op->len)
 		return 0;
-	if (op->len == w->poison) {
+	ep->moved++;
+	if (op->len == w->poison || (w->sick && ep->moved > w->sick)) {
 		op_end(ep, op, FI_EIO);
 		return 1;
 	}

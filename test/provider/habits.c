@@ -335,6 +335,27 @@ static void poison(void)
 	CHECK(next_done(1) == &contexts[0]);
 }
 
+static void sick(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0), 0);
+	CHECK(next_done(1));
+	CHECK_EQ(move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0), 0);
+	CHECK_EQ(next_error().err, FI_EIO);
+}
+
+static void rejected(void)
+{
+	struct fi_cq_msg_entry entry;
+	uint32_t i;
+
+	CHECK_EQ(move(0, 0, 1, 77, NULL, contexts, 0), 0);
+	for (i = 0; i < TURNS && fi_cq_read(a.cq, &entry, 1) != -FI_EAVAIL; i++)
+		turn_b();
+	CHECK_EQ(next_error().err, FI_EINVAL);
+}
+
 static void mute(void)
 {
 	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
@@ -626,6 +647,8 @@ static const struct {
 	{"poison=99", poison, NULL},
 	{"cutter=99", cutter, NULL},
 	{"mute=99", mute, NULL},
+	{"sick=1", sick, NULL},
+	{"reject=22", rejected, NULL},
 	{"tx_dead=1,rx_dead=1,recv_dead=2", dead_queues, NULL},
 	{"shm", manual, NULL},
 	{"more", promised, NULL},

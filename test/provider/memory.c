@@ -67,7 +67,7 @@ uint8_t *memory_remote(struct prov_ep *ep, uint64_t key, const uint8_t *raw, uin
 	const struct region *r = region_find(ep, key, raw);
 	uint64_t base;
 
-	*err = FI_EKEYREJECTED;
+	*err = (int)words()->reject;
 	if (!r)
 		return NULL;
 	*err = FI_EACCES;

@@ -60,6 +60,8 @@ struct words {
 	uint32_t lose;	  /* likewise, completes and never comes */
 	uint32_t poison, cutter;   /* bytes of what fails always, alone or with all others */
 	uint32_t mute;		   /* likewise of what never ends */
+	uint32_t sick;		   /* operations after which an endpoint fails all; 0: never */
+	uint32_t reject;	   /* errno of a key that is not known */
 	uint32_t tx_dead, rx_dead; /* completions after which a queue gives errors alone */
 	uint32_t recv_dead;	   /* likewise of receives that are posted */
 	uint32_t close_slow;	   /* microseconds */
@@ -117,6 +119,7 @@ struct prov_av {
 	struct fid_av fid;
 	struct prov_domain *domain;
 	uint32_t eps; /* bound */
+	uint32_t refused; /* closes */
 	uint32_t n, room;
 	struct known *names;
 };
@@ -132,6 +135,7 @@ struct prov_cq {
 	enum fi_cq_format format;
 	uint32_t bound; /* endpoints */
 	uint32_t given; /* completions */
+	uint32_t refused; /* closes */
 	struct list done;
 	int fd, timer; /* epoll, and what it is woken by for work left; -1 */
 };
@@ -166,6 +170,7 @@ struct prov_ep {
 	int no_shm;	  /* its user forbade it */
 	int more;	  /* another operation was promised */
 	uint32_t posted;  /* receives, ever */
+	uint32_t moved;	  /* reads and writes, ever */
 	uint32_t regions; /* bound */
 	uint32_t refused; /* closes */
 	char name[NAME_BYTES];

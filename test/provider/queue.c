@@ -189,6 +189,11 @@ static int cq_close(struct fid *fid)
 	struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
 
 	domain_enter(cq->domain);
+	if (cq->refused < words()->busy) {
+		cq->refused++;
+		domain_leave(cq->domain);
+		return -FI_EBUSY;
+	}
 	if (cq->bound)
 		DIE("%u endpoints are bound to the queue", cq->bound);
 	cq->domain->objects--;

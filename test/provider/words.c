@@ -21,6 +21,8 @@
  *	lose=N			about one of N messages completes, and never comes
  *	poison=N		a read or write of N bytes fails, always
  *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
+ *	sick=N			an endpoint fails all reads and writes behind its Nth
+ *	reject=N		the errno by which it fails what has a key that is not known
  *	mute=N			a read or write of N bytes does not begin, nor end
  *	tx_dead=N, rx_dead=N	a queue gives N completions and then errors alone: one without
  *				receives, or with them
@@ -28,8 +30,8 @@
  *	close_slow=N		microseconds that it takes to close an endpoint
  *	shm			endpoints are told not to go by shared memory
  *	more			what has FI_MORE begins when one without it follows
- *	busy=N			an endpoint or a region is closed when that is asked for the
- *				N+1st time: until then it goes on
+ *	busy=N			an endpoint, a region, a queue or a vector is closed when that is
+ *				asked for the N+1st time: until then it goes on
  *	mr_busy=N		the same of a region alone
  *	mr_again=N		the first N regions of a domain are refused with FI_EAGAIN
  *	mr_slow=N		microseconds that it takes to make one
@@ -108,6 +110,8 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		{"poison", &w->poison},
 		{"cutter", &w->cutter},
 		{"mute", &w->mute},
+		{"sick", &w->sick},
+		{"reject", &w->reject},
 		{"tx_dead", &w->tx_dead},
 		{"rx_dead", &w->rx_dead},
 		{"recv_dead", &w->recv_dead},
@@ -192,6 +196,7 @@ static void word_take(struct words *w, char *word)
 static struct words the_words = {
 	.name = PROV_NAME,
 	.key_bytes = 8,
+	.reject = FI_EKEYREJECTED,
 	.threading = FI_THREAD_SAFE,
 	.progress = FI_PROGRESS_MANUAL,
 	.max_msg = 1u << 30,
