@@ -578,6 +578,11 @@ static inline struct fabric_device *fabric_ep_device(const struct fabric_ep *e)
 	return fabric_device(e->ep.dev);
 }
 
+static inline uint8_t fabric_version(const struct fabric_device *d)
+{
+	return d->shared ? FABRIC_VERSION_SHARED : FABRIC_VERSION;
+}
+
 static inline void fabric_queue_init(struct fabric_queue *q)
 {
 	q->head = NULL;

@@ -88,16 +88,11 @@ static struct fabric_ep *ep_new(struct device *dev)
 	return e;
 }
 
-static uint8_t version_of(const struct fabric_device *d)
-{
-	return d->shared ? FABRIC_VERSION_SHARED : FABRIC_VERSION;
-}
-
 static void address_put(const struct fabric_device *d, const struct fabric_ep *e, void *addr,
 			uint32_t *len)
 {
 	struct ep_addr a = {
-		.versions = {version_of(d), version_of(d)},
+		.versions = {fabric_version(d), fabric_version(d)},
 		.talk_len = (uint8_t)d->talk.name_len,
 		.way_len = (uint8_t)e->way.word_len,
 	};
@@ -342,7 +337,7 @@ void fabric_ep_job_done(struct fabric_ep *e)
 static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const void *addr,
 		      uint32_t len)
 {
-	int version = ep_version(version_of(d), version_of(d), addr, len);
+	int version = ep_version(fabric_version(d), fabric_version(d), addr, len);
 
 	if (version < 0)
 		return version;
@@ -354,7 +349,7 @@ static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const vo
 	    len < ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	/* A newer one may append what this version does not know. */
-	if (a->versions[1] <= version_of(d) && len != ADDR_HEAD + a->talk_len + a->way_len)
+	if (a->versions[1] <= fabric_version(d) && len != ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	return 0;
 }

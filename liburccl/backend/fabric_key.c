@@ -67,7 +67,7 @@ static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 	else if (x->expires_ns > now)
 		left = x->expires_ns - now;
 	h = (struct key_head){
-		.version = FABRIC_VERSION,
+		.version = fabric_version(d),
 		.rights = (uint8_t)x->rights,
 		.n = htole16((uint16_t)n),
 		.id = htole32(g->id),
@@ -356,7 +356,7 @@ static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t l
 	key_seal(e->theirs, copy, len, mac);
 	if (!equal_const_time(mac, h->mac, sizeof(mac)))
 		return -EINVAL;
-	return h->version == FABRIC_VERSION ? 0 : -EPROTONOSUPPORT;
+	return h->version == fabric_version(fabric_ep_device(e)) ? 0 : -EPROTONOSUPPORT;
 }
 
 /* By our clock. Of another machine's we know what was left when the key was made. */

@@ -187,7 +187,7 @@ static void import(struct input *in)
 	if (sealed % 4 && len >= 64) {
 		n = (len - 64) / part;
 		len = 64 + n * part;
-		key[0] = FABRIC_VERSION;
+		key[0] = fabric_version(&d);
 		memcpy(key + 2, &(uint16_t){(uint16_t)n}, 2);
 		memcpy(key + 8, &(uint64_t){LEN}, 8);
 		for (k = 0; k < n && sealed & 16; k++) /* they are as long as it is */
