@@ -370,6 +370,7 @@ int fabric_shared_left(struct fabric_ep *e)
 	d->leaving--;
 	e->leave_ns = 0;
 	e->hurried = 0;
+	e->wants &= ~(uint32_t)WANT_LEAVES; /* or it would be said of the next one */
 	return 1;
 }
 
