@@ -25,11 +25,10 @@
  * connection: there all peers share one endpoint that theirs reach, the target, and one by which
  * ours reach them, the initiator, beside which a spare is open that all peers know. A way is then
  * but the number, the keys that were made for it, and what was posted since. When something has to
- * end that the provider does not end by itself, the spare is the initiator from then on, another
- * spare is opened, and the old one is closed when the other peers' operations on it have come back,
- * or after a while, and then their ways break too. What the peer may not do any more it cannot by
- * its keys: these end with the way, at both ends, before the next one is told of. See
- * fabric_shared.c.
+ * end that the provider does not end by itself, the spare is the initiator from then on, and the
+ * old one is closed when the other peers' operations on it have come back, or after a while, and
+ * then their ways break too. That nothing of an old way lands is by its keys: they end with it, at
+ * both ends, before the next one is told of. See fabric_shared.c.
  *
  * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE: what comes out is placed. Where a provider
  * does not know it, a completion is but the acknowledgement, and a READ of a word of the peer's

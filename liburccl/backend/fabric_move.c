@@ -344,7 +344,8 @@ static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 /* 0: the provider will not have its key, and that is its result. */
 static int key_maps(const struct fabric_device *d, struct chunk *c)
 {
-	int err = fabric_key_map(d, key_of(c));
+	struct fabric_key *k = key_of(c);
+	int err = k->mapped < k->n ? fabric_key_map(d, k) : 0;
 
 	if (err)
 		c->res = err;

@@ -73,7 +73,7 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 	return err;
 }
 
-/* Who asks for a peer's endpoint may have too many peers: NICs have few, cxi names 128. */
+/* Who asks for a peer's endpoint may have too many peers. */
 static int is_one_too_many(const struct fabric_device *d, const struct fabric_way *way,
 			   const char *what, int err)
 {

@@ -2,9 +2,9 @@
 /* Peers that share endpoints (eps=N of the provider of our tests, under the name of one whose peers
  * do): there are many more of them than endpoints. One of them is frozen, and what it does not take
  * is told to come out: it does, and what goes to the others meanwhile goes on and is not sent
- * twice; nor do they wait where more is for it than endpoints take. What waits for another one that
- * is frozen goes again when that goes on. And what came out undone does not land on what is written
- * later. */
+ * twice; nor do they wait where more is for it than endpoints take, or for long where several such
+ * ones fill what there is. What waits for another one that is frozen goes again when that goes on.
+ * And what came out undone does not land on what is written later. */
 #include "rig.h"
 
 #define LEN    (64u << 10)
@@ -12,6 +12,7 @@
 #define BESIDE 8u /* under way to the peer that goes on */
 #define ROUNDS 20u
 #define FILL   300u /* beyond what an endpoint of the provider has */
+#define FROZEN 6u   /* whose shares of one are more than it has */
 #define SOON   (500 * NSEC_PER_MSEC)
 #define LATE   (2 * NSEC_PER_SEC)
 
@@ -184,32 +185,36 @@ static void go_on(struct all *a, struct peer *p, uint32_t pattern)
 	CHECK(area_is(&p->remote, 0, LEN, pattern, 0));
 }
 
-/* Those that are frozen have all that the provider takes for them; the other one does not wait. */
-static void fill(struct all *a)
+/* n that are frozen have all that the provider takes for them; the other one waits so long at
+ * most. */
+static void fill(struct all *a, uint32_t n, uint64_t ns)
 {
-	static struct piece pieces[2][FILL];
+	static struct piece pieces[FROZEN][FILL];
+	static struct peer frozen[FROZEN];
 	struct piece live;
 	uint32_t i, k;
 
+	for (k = 0; k < n; k++)
+		meet(a, &frozen[k], &a->others.node[k % 2]);
 	a->away = 1;
-	for (k = 0; k < 2; k++)
+	for (k = 0; k < n; k++)
 		for (i = 0; i < FILL; i++) {
-			struct peer *p = k ? &a->waits : &a->stuck;
-
-			piece_fill(&pieces[k][i], CHUNK_WRITE, &p->pair.end[0], &a->local, 0,
-				   &p->grant, 0, 64);
+			piece_fill(&pieces[k][i], CHUNK_WRITE, &frozen[k].pair.end[0], &a->local, 0,
+				   &frozen[k].grant, 0, 64);
 			while (!piece_try(&pieces[k][i]))
 				step(a);
 		}
 	write_to(a, &a->live, &live);
-	UNTIL(a, live.out, SOON);
+	UNTIL(a, live.out, ns);
 	CHECK_EQ(live.chunk.res, 0);
 	a->away = 0;
-	for (k = 0; k < 2; k++)
+	for (k = 0; k < n; k++) {
 		for (i = 0; i < FILL; i++) {
 			UNTIL(a, pieces[k][i].out, RIG_PATIENCE_NS);
 			CHECK_EQ(pieces[k][i].chunk.res, 0);
 		}
+		part(a, &frozen[k]);
+	}
 }
 
 static uint64_t one(struct all *a, uint32_t round)
@@ -261,7 +266,8 @@ void case_fabric_shared(struct rig *rig)
 	meet(&a, &a.live, &rig->node[1]);
 	go_on(&a, &a.stuck, 1);
 	go_on(&a, &a.waits, 1);
-	fill(&a);
+	fill(&a, 2, SOON);
+	fill(&a, FROZEN, LATE);
 	for (round = 1; round <= ROUNDS; round++) {
 		took = one(&a, round);
 		most = took > most ? took : most;
