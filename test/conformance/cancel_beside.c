@@ -27,12 +27,12 @@ static void start(struct round *r, uint32_t round)
 
 	area_fill(&r->local, 0, LEN, round + 1, 0);
 	piece_fill(&r->big, CHUNK_WRITE, end, &r->local, 0, &r->grant, 0, BIG);
-	CHECK(piece_try(&r->big));
+	piece_take(&r->big);
 	for (i = 0; i < PIECES; i++) {
 		const uint64_t at = BIG + i * EACH;
 
 		piece_fill(&r->pieces[i], CHUNK_WRITE, end, &r->local, at, &r->grant, at, EACH);
-		CHECK(piece_try(&r->pieces[i]));
+		piece_take(&r->pieces[i]);
 	}
 	for (i = round ? (uint32_t)rig_random(r->rig, STEPS) : 0; i; i--)
 		rig_step(r->rig);

@@ -18,7 +18,7 @@ static void start(struct end *end, struct piece *pieces, struct area *local, con
 	for (i = 0; i < PIECES; i++) {
 		piece_fill(&pieces[i], i % 4 == 3 ? CHUNK_READ : CHUNK_WRITE, end, local, i * EACH,
 			   g, i * EACH, EACH);
-		CHECK(piece_try(&pieces[i]));
+		piece_take(&pieces[i]);
 	}
 }
 

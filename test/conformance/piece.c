@@ -42,6 +42,15 @@ int piece_try(struct piece *p)
 	return p->taken;
 }
 
+/* A helper of the backend's may be with its provider just now, but it waits for no poll of ours. */
+void piece_take(struct piece *p)
+{
+	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
+
+	while (!piece_try(p))
+		CHECK(clock_ns() < until);
+}
+
 void piece_post(struct rig *rig, struct piece *p)
 {
 	WAIT(rig, piece_try(p));
