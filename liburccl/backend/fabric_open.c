@@ -158,8 +158,11 @@ static void set_quirks(struct fabric_device *d)
 	 * says that a write is done that is not, or frees no room any more. So no more goes than
 	 * has room, with the peer's READs that come here, unless acknowledgements are lost; and a
 	 * READ behind the writes goes by their numbers, and shows that they are there. What it
-	 * lost it sends again only when it is looked at. */
+	 * lost it sends again only when it is looked at. Who polls inserts the names of peers that
+	 * speak first, without a lock, and one that another thread inserts just then is refused
+	 * (rxd_handle_rts, to 2.6 at least). */
 	if (is_rxd(d->info)) {
+		d->turns = 1;
 		d->acks = 1;
 		d->narrow = 1;
 		d->most = FABRIC_NARROW_OP;
