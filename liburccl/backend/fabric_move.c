@@ -280,28 +280,16 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c,
 	c->scratch[1]++;
 }
 
-/* 1: it has broken ways often enough. */
-static int is_given_up(const struct chunk *c)
+static int goes_again(const struct chunk *c)
 {
-	return c->state >= FABRIC_TRIES * CHUNK_TRY;
+	return c->res == AGAIN || c->res == ACCUSED;
 }
 
-/* It, and nothing else, is why the way breaks. */
-static void broke(struct fabric_ep *e, struct chunk *c)
+/* Of several pieces that is what counts. */
+static void set_res(struct chunk *c, int res)
 {
-	c->state = (uint8_t)(c->state + CHUNK_TRY);
-	fabric_ep_fault(e);
-}
-
-/* 1: it has been tried often enough; 0: it waits for another way. */
-static int fault(struct fabric_ep *e, struct chunk *c)
-{
-	if (is_given_up(c)) {
-		c->res = -EIO;
-		return 1;
-	}
-	broke(e, c);
-	return 0;
+	if (res == ACCUSED || !goes_again(c))
+		c->res = res;
 }
 
 /* After a way that failed without saying by what those that were on it go first, and one at a
@@ -326,8 +314,8 @@ static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
 	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
 }
 
-/* It failed on a way that broke for it: unless the peer made its keys anew by itself, which fails
- * what uses the old ones. 1: it has been tried often enough. */
+/* It failed on a way that broke for it: unless the peer left that by itself, which fails what is on
+ * it. 1: it has broken ways often enough. */
 static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 {
 	if (c->res != ACCUSED)
@@ -336,9 +324,10 @@ static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 	if (e->peer_left)
 		return 0;
 	c->state = (uint8_t)(c->state + CHUNK_TRY);
-	if (is_given_up(c))
-		c->res = -EIO;
-	return is_given_up(c);
+	if (c->state < FABRIC_TRIES * CHUNK_TRY)
+		return 0;
+	c->res = -EIO;
+	return 1;
 }
 
 /* 0: the provider will not have its key, and that is its result. */
@@ -386,7 +375,9 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		fabric_shared_takes(d);
 		if (err) {
 			fabric_shared_refused(d, (int)-err);
-			return fault(e, c);
+			set_res(c, ACCUSED);
+			fabric_ep_fault(e);
+			return 0;
 		}
 		e->more = (uint32_t)more;
 		op_begin(e, e->free_ops, c, rma.len, bulk);
@@ -475,12 +466,6 @@ static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, in
 	return err != FI_ECANCELED || out == op->chunk->scratch[1];
 }
 
-static void fault_of_any(struct fabric_ep *e)
-{
-	e->faulted = 1;
-	fabric_ep_fault(e);
-}
-
 /* Nothing of it is on any way of ours. */
 static void reclaim(struct fabric_ep *e, struct chunk *c)
 {
@@ -491,8 +476,6 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		fabric_undone(e, c, 0);
 		return;
 	}
-	if (!res && is_given_up(c) && c->res != ACCUSED)
-		res = -EIO;
 	if (res) {
 		leave_queue(e, c);
 		fabric_out(e, c, res, 0);
@@ -510,18 +493,6 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 	enqueue_again(e, c);
 }
 
-static int goes_again(const struct chunk *c)
-{
-	return c->res == AGAIN || c->res == ACCUSED;
-}
-
-/* Of several pieces that is what counts. */
-static void set_res(struct chunk *c, int res)
-{
-	if (res == ACCUSED || !goes_again(c))
-		c->res = res;
-}
-
 static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 {
 	struct chunk *c = op_end(e, op);
@@ -536,39 +507,45 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 		come_out(e, c);
 }
 
-/* One of a shared endpoint, which goes on: the operation is over, and the ep's way breaks, as
- * nobody says what it left there. What comes of it while it breaks is no news. */
+/* Nobody says what it left there, so the way breaks. What comes of it while it does is no news. A
+ * shared endpoint goes on, and the operation is over; another's have its word until it is closed.
+ */
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
+	struct fabric_device *d = fabric_ep_device(e);
 	int res = AGAIN;
 
-	fabric_ep_device(e)->initiators[op->slot].full_ns = 0;
+	d->initiators[op->slot].full_ns = 0;
 	if (!e->broken && !e->leave_ns) {
-		fabric_shared_failed(fabric_ep_device(e), op->slot);
+		fabric_shared_failed(d, op->slot);
 		if (is_to_blame(e, op, err))
 			res = ACCUSED;
 		else
 			e->faulted = 1;
 	}
 	fabric_ep_fault(e);
-	op_done(e, op, res);
+	if (d->shared)
+		op_done(e, op, res);
+	else
+		set_res(op->chunk, res);
 }
 
-/* Without a context nobody knows whose it is. */
+/* Without a context nobody knows whose it is. 0, or -errno: so it is with what all share. */
 static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric_op *op, int err)
 {
-	struct fabric_ep *e = op ? fabric_ep(op->chunk->ep) : NULL;
+	struct fabric_ep *e;
 
-	if (is_refusal(d, op, err))
-		op_done(e, op, -EACCES);
-	else if (d->shared && !op)
+	if (!op && d->shared)
 		return -FI_EIO;
-	else if (d->shared)
+	e = op ? fabric_ep(op->chunk->ep) : container_of(way, struct fabric_ep, way);
+	if (is_refusal(d, op, err)) {
+		op_done(e, op, -EACCES);
+	} else if (op) {
 		op_failed(e, op, err);
-	else if (op && is_to_blame(e, op, err))
-		broke(e, op->chunk);
-	else
-		fault_of_any(container_of(way, struct fabric_ep, way));
+	} else {
+		e->faulted |= !e->broken && !e->leave_ns;
+		fabric_ep_fault(e);
+	}
 	return 0;
 }
 
@@ -698,7 +675,7 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	if (how != CANCEL_NOW)
 		return;
 	c->state |= CHUNK_NOW;
-	fabric_shared_hurry(e);
+	fabric_ep_hurry(e);
 	fabric_ep_break(e);
 }
 

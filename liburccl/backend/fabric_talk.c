@@ -157,7 +157,7 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 
 static uint32_t way_number(const struct fabric_ep *e)
 {
-	return e->number | (fabric_ep_device(e)->shared && e->own ? WAY_OWN : 0);
+	return e->number | (e->own ? WAY_OWN : 0);
 }
 
 static void say_wants(struct fabric_ep *e)
@@ -451,8 +451,7 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 			fabric_ep_down(e, -EPROTO);
 		break;
 	case MESSAGE_LEAVES:
-		if (fabric_shared_leaves(e, w.number))
-			fabric_ep_down(e, -EPROTO);
+		fabric_ep_peer_leaves(e, w.number);
 		break;
 	default:
 		fabric_ep_down(e, -EPROTO);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fails at one peer's, or on what it shares with others, is not their affair. By words of the
- * provider of our tests: one entry takes all along that its endpoint has (cutter); an endpoint
- * fails all from some operation on (sick); and keys that are made anew again and again, which this
- * provider has another word for (reject). What another peer has meanwhile succeeds. */
+ * provider of our tests: one entry takes all along that its endpoint has, and so what the peer has
+ * on its way (cutter); an endpoint fails all from some operation on (sick); and keys that are made
+ * anew again and again, which this provider has another word for (reject). What another peer has
+ * meanwhile succeeds. */
 #include "rig.h"
 
 #define CUTTER 4097u
@@ -112,10 +113,42 @@ static void cut_many(struct rig *rig)
 	}
 }
 
+static void write_back(struct rig *rig)
+{
+	piece_fill(&bad.returns, CHUNK_WRITE, &bad.pair.end[1], &remote, 0, &bad.back, 0, BACK);
+	piece_post(rig, &bad.returns);
+}
+
+/* The peer always has something under way, which fails each time that the cutter does: neither is
+ * it blamed for that, nor is the cutter excused by it. */
+static void cut_both(struct rig *rig)
+{
+	uint32_t done = 0;
+
+	write_back(rig);
+	post(rig, &bad, 0, CUTTER);
+	while (done < ROUNDS) {
+		rig_step(rig);
+		if (bad.returns.out) {
+			CHECK_EQ(bad.returns.chunk.res, 0);
+			write_back(rig);
+		}
+		if (bad.pieces[0].out) {
+			CHECK_EQ(bad.pieces[0].chunk.res, -EIO);
+			done++;
+			post(rig, &bad, 0, CUTTER);
+		}
+	}
+	await(rig, &bad.returns);
+	CHECK_EQ(bad.returns.chunk.res, 0);
+	await(rig, &bad.pieces[0]);
+}
+
 static void cut(struct rig *rig)
 {
 	cut_one(rig);
 	cut_many(rig);
+	cut_both(rig);
 }
 
 static void sicken(struct rig *rig)
@@ -133,8 +166,7 @@ static void sicken(struct rig *rig)
 
 static void leave(struct rig *rig)
 {
-	piece_fill(&bad.returns, CHUNK_WRITE, &bad.pair.end[1], &remote, 0, &bad.back, 0, BACK);
-	piece_post(rig, &bad.returns);
+	write_back(rig);
 	while (!bad.returns.out && !(bad.returns.chunk.scratch[1]))
 		rig_step(rig);
 	if (!bad.returns.out)
