@@ -16,10 +16,9 @@
  *    its own follows. Who has heard the peer's word for the number that it has itself knows that
  *    the old ways are closed at both ends: nothing of them lands any more, here or there. Chunks
  *    that were on the old way and nobody cancelled then go again (URCCL_PATH_REPLAYED);
- *  - an operation that fails is tried again, FABRIC_TRIES times. It may have failed for what the
- *    peer closed, for which each provider has another word: so who leaves a way by himself says so
- *    before (MESSAGE_LEAVES), upon which the peer leaves it too, and again with the next one's
- *    number (WAY_OWN). Then nobody is to blame;
+ *  - an operation that fails breaks its way, and goes again; at the third time it is over. It is
+ *    not to blame if the peer had left the way by itself, as when it cancels: each provider has
+ *    another word for what comes of that, so the peer says it with its next way (WAY_OWN);
  *  - EVENT_DOWN comes after the way is closed here, and the peer that we leave hears so by
  *    MESSAGE_BYE over talk, which no bulk blocks.
  *
@@ -118,7 +117,6 @@
 #define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time that it is said again, at most that */
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
 #define DRAIN_NS	(50 * NSEC_PER_MSEC)	/* shared: for what is under way to come back */
-#define WORD_NS		NSEC_PER_MSEC		/* for a peer's word that it leaves a way too */
 #define LEAVE_NS	NSEC_PER_SEC		/* for one job, where the context closes */
 #define HELPER_LEFT	UINT64_MAX		/* fabric_device.in_job: it was left there */
 
@@ -168,7 +166,7 @@ enum way_state {
 	WAY_CLOSED,
 	WAY_WAITS,			/* open; the peer's name of this number is not known */
 	WAY_READY,			/* both ends are open: chunks may go */
-	WAY_LEAVES,			/* it breaks: fabric_ep.leave_ns */
+	WAY_LEAVES,			/* shared: it breaks when what is under way is back */
 	WAY_JOB,			/* the helper has it */
 };
 
@@ -349,6 +347,7 @@ struct fabric_slab {
 
 #define WAY_OWN (1u << 31)		/* in a way's number: the one before was left by the sender
 					 * by itself */
+#define WAY_MAX (1u << 30)		/* greatest number */
 
 /* What libfabric keeps about a READ or WRITE. */
 struct fabric_op {
@@ -418,7 +417,8 @@ struct fabric_ep {
 	uint32_t ways_closed;		/* that were */
 	uint32_t peer_number;		/* of the word below */
 	uint32_t peer_joined;		/* the peer's way of this number knows ours */
-	uint32_t own;			/* our way before broke here, and not as the peer's had */
+	uint32_t own;			/* our way before broke here, and not as the peer's had, nor
+					 * (but where endpoints are shared) as something failed */
 	uint32_t peer_left;		/* likewise the peer's, it says */
 	uint32_t peer_leaves;		/* which of our ways' peers goes so, it said before */
 	uint32_t peer_len, join_len;
@@ -428,13 +428,13 @@ struct fabric_ep {
 	uint32_t job_out;
 	uint32_t joined;		/* talk knows the peer, from then on */
 	uint32_t broken;		/* another way is wanted, once the helper is back */
+	uint32_t failed;		/* it was something that failed which broke the way */
 	uint32_t ending;		/* JOB_END is wanted, or out */
 	uint32_t ended;			/* it is back */
 
-	uint64_t leave_ns;		/* WAY_LEAVES, or it ends: until when that waits; 0: not */
-	uint32_t hurried;		/* it is not to be waited for */
-
 	/* shared */
+	uint64_t leave_ns;		/* WAY_LEAVES, or it ends: until when that waits; 0: not */
+	uint32_t hurried;		/* what is under way is not to be waited for */
 	struct fabric_acquaintance on[FABRIC_INITIATORS]; /* [0] alone where nothing is shared */
 	struct fabric_source sources[FABRIC_INITIATORS];
 	struct fabric_source *source;	/* JOB_MEET's; NULL: none */
@@ -642,10 +642,6 @@ void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another *
 /* The same of one that failed by itself. Where there is no other in time, and the peer is not heard
  * or keeps us waiting, that is the end of the ep: what it was to carry may go by another. */
 void fabric_ep_fault(struct fabric_ep *e);
-/* Something of the way will not come back by itself: nothing is waited for when it breaks. */
-void fabric_ep_hurry(struct fabric_ep *e);
-/* The peer leaves its way of this number. */
-void fabric_ep_peer_leaves(struct fabric_ep *e, uint32_t number);
 /* The peer's word on its way; FABRIC_WORD bytes or fewer. */
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);
@@ -654,11 +650,15 @@ void fabric_ep_step(struct fabric_ep *e);		/* what it needs next, if it needs it
 int fabric_ep_remakes(const struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
 
-/* fabric_shared.c: where d->shared, but for open and waits. */
+/* fabric_shared.c: where d->shared, but for open and left. */
 int fabric_shared_open(struct fabric_device *d);		/* 0, or -errno with fail() text */
 int fabric_shared_close(struct fabric_device *d);		/* as fabric_way_end() */
 /* By what READs and WRITEs of the ep go. NULL: by nothing now. */
 struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot);
+/* 1: nothing of the ep is under way; 0: it is waited for, and this is asked again. */
+int fabric_shared_left(struct fabric_ep *e);
+/* Something of it will not come back by itself. */
+void fabric_shared_hurry(struct fabric_ep *e);
 /* What an initiator does: takes no more; takes something; refuses it, by this errno; fails it; did
  * it. */
 void fabric_shared_full(struct fabric_device *d);
@@ -681,9 +681,11 @@ void fabric_shared_met(struct fabric_ep *e);			/* it is back */
 /* Initiators' names, and those of the peer's that our target has, as far as there are slots. */
 void fabric_shared_say(struct fabric_ep *e);
 int fabric_shared_awaits(const struct fabric_ep *e);		/* the peer's word on a name */
-/* The peer's initiator, and that it knows ours. 0 or -EPROTO. */
+int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the way breaks here, not as the peer's */
+/* The peer's initiator, that it knows ours, and that it leaves a way. 0 or -EPROTO. */
 int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len);
 int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
+int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
 int fabric_shared_waits(const struct fabric_device *d);		/* for a time that nobody tells */
 /* 1: one of the queues has something. */

@@ -209,75 +209,13 @@ int fabric_ep_remakes(const struct fabric_ep *e)
 	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_MEET;
 }
 
-/* 1: it breaks here, and not as the peer's has. */
-static int is_own(const struct fabric_ep *e)
-{
-	return e->peer_number <= e->number && e->peer_leaves != e->number;
-}
-
-static void leave(struct fabric_ep *e)
-{
-	struct fabric_device *d = fabric_ep_device(e);
-
-	d->leaving++;
-	d->talk_ns = 0;
-	e->leave_ns = clock_ns() + (e->hurried ? 0 : d->shared ? DRAIN_NS : WORD_NS);
-	if (e->way_state == WAY_READY)
-		e->way_state = WAY_LEAVES;
-	if (e->state != EP_UP || !is_own(e))
-		return;
-	/* Before anything of it goes: what fails at the peer for that is not to be for its own. */
-	if (!e->hurried || !fabric_say(e, MESSAGE_LEAVES, e->number, NULL, 0))
-		e->wants |= WANT_LEAVES;
-}
-
-/* 1: to be asked again. What failed of ours may have failed as the peer leaves, whose word on that
- * is then about to come; where endpoints are shared it has come when what was under way is back. */
-static int is_being_left(const struct fabric_ep *e)
-{
-	int late = clock_ns() >= e->leave_ns;
-
-	if (fabric_ep_device(e)->shared)
-		return e->ops_out || (e->wants & WANT_LEAVES && !late);
-	return e->state == EP_UP && is_own(e) && !late;
-}
-
-/* 1: nothing of the ep is under way that is to be waited for. */
-static int way_left(struct fabric_ep *e)
-{
-	if (!e->leave_ns)
-		leave(e);
-	if (is_being_left(e))
-		return 0;
-	fabric_ep_device(e)->leaving--;
-	e->leave_ns = 0;
-	e->hurried = 0;
-	e->wants &= ~(uint32_t)WANT_LEAVES; /* or it would be said of the next one */
-	return 1;
-}
-
-void fabric_ep_hurry(struct fabric_ep *e)
-{
-	e->hurried = 1;
-	if (e->leave_ns)
-		e->leave_ns = 1;
-}
-
-void fabric_ep_peer_leaves(struct fabric_ep *e, uint32_t number)
-{
-	if (number != e->number)
-		return;
-	e->peer_leaves = number;
-	fabric_ep_break(e);
-}
-
 /* What the way needs next, if the helper does not have it. */
 static void way_step(struct fabric_ep *e)
 {
 	if (e->job_out || e->ended)
 		return;
 	if (e->ending) {
-		if (way_left(e))
+		if (fabric_shared_left(e))
 			job_post(e, JOB_END);
 		return;
 	}
@@ -288,10 +226,10 @@ static void way_step(struct fabric_ep *e)
 		return;
 	}
 	if (e->broken || e->peer_number > e->number) {
-		if (!way_left(e))
+		if (!fabric_shared_left(e))
 			return;
-		e->own = (uint32_t)is_own(e);
-		e->broken = 0;
+		e->own = fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->failed);
+		e->broken = e->failed = 0;
 		fabric_bound_leave(e);
 		job_post(e, JOB_CLOSE);
 		return;
@@ -324,6 +262,10 @@ void fabric_ep_follow(struct fabric_ep *e, uint32_t said, const void *word, uint
 {
 	uint32_t number = said & ~WAY_OWN;
 
+	if (number > WAY_MAX) {
+		fabric_ep_down(e, -EPROTO);
+		return;
+	}
 	/* It has not heard that we joined it. */
 	if (number == e->number && number == e->peer_number && e->way_state == WAY_READY)
 		e->wants |= WANT_JOINED;
@@ -497,6 +439,7 @@ void fabric_ep_fault(struct fabric_ep *e)
 		e->again_ns = now + AGAIN_MAX_NS;
 		put_off(e, now);
 	}
+	e->failed |= !e->broken && !fabric_ep_remakes(e);
 	fabric_ep_break(e);
 }
 

@@ -675,7 +675,7 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	if (how != CANCEL_NOW)
 		return;
 	c->state |= CHUNK_NOW;
-	fabric_ep_hurry(e);
+	fabric_shared_hurry(e);
 	fabric_ep_break(e);
 }
 

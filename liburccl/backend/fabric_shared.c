@@ -13,6 +13,10 @@
  * again when their peers have made new keys, as what was sent for them may land until then. So it
  * is with an initiator whose queue fails (at once), that fails all that it is given, or that takes
  * nothing and gives nothing for a while, as with peers that stand still.
+ *
+ * An operation that fails may have met a key that the peer has made anew meanwhile. So who leaves a
+ * way by himself says so before (MESSAGE_LEAVES), upon which the peer leaves it too, and again with
+ * the next one's number (WAY_OWN), also where something of his had failed: then nobody is to blame.
  */
 #include "backend/fabric_key.h"
 
@@ -337,6 +341,59 @@ struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
 
 /* ---- leaving ---- */
 
+int fabric_shared_is_own(const struct fabric_ep *e)
+{
+	return e->peer_number <= e->number && e->peer_leaves != e->number;
+}
+
+static void leaves(struct fabric_ep *e)
+{
+	fabric_ep_device(e)->leaving++;
+	e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
+	if (e->way_state == WAY_READY)
+		e->way_state = WAY_LEAVES;
+	/* Before the keys go: what fails for that is not to be for its own. */
+	if (e->state == EP_UP && fabric_shared_is_own(e))
+		e->wants |= WANT_LEAVES;
+}
+
+int fabric_shared_left(struct fabric_ep *e)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+
+	if (!d->shared)
+		return 1;
+	if (!e->leave_ns)
+		leaves(e);
+	if (e->ops_out || (e->wants & WANT_LEAVES && clock_ns() < e->leave_ns))
+		return 0;
+	d->leaving--;
+	e->leave_ns = 0;
+	e->hurried = 0;
+	e->wants &= ~(uint32_t)WANT_LEAVES; /* or it would be said of the next one */
+	return 1;
+}
+
+int fabric_shared_leaves(struct fabric_ep *e, uint32_t number)
+{
+	if (!fabric_ep_device(e)->shared)
+		return -EPROTO;
+	if (number != e->number)
+		return 0;
+	e->peer_leaves = number;
+	fabric_ep_fault(e); /* it may not come to the next one */
+	return 0;
+}
+
+void fabric_shared_hurry(struct fabric_ep *e)
+{
+	if (fabric_ep_remakes(e))
+		return;
+	e->hurried = 1;
+	if (e->leave_ns)
+		e->leave_ns = 1;
+}
+
 /* The current one. */
 static void retire(struct fabric_device *d, uint64_t until)
 {
@@ -580,7 +637,7 @@ static int is_left(const struct fabric_device *d)
 	list_for_each(pos, &d->eps) {
 		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		if (e->leave_ns && (!d->shared || !e->ops_out))
+		if (e->leave_ns && !e->ops_out)
 			return 1;
 	}
 	return is_stuck(d, NEVER_NS);

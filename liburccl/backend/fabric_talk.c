@@ -451,7 +451,8 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 			fabric_ep_down(e, -EPROTO);
 		break;
 	case MESSAGE_LEAVES:
-		fabric_ep_peer_leaves(e, w.number);
+		if (fabric_shared_leaves(e, w.number))
+			fabric_ep_down(e, -EPROTO);
 		break;
 	default:
 		fabric_ep_down(e, -EPROTO);

@@ -119,8 +119,8 @@ static void write_back(struct rig *rig)
 	piece_post(rig, &bad.returns);
 }
 
-/* The peer always has something under way, which fails each time that the cutter does: neither is
- * it blamed for that, nor is the cutter excused by it. */
+/* The peer always has something under way, which fails each time that the cutter does: where
+ * endpoints are shared it is not blamed for that, nor is the cutter excused by it. */
 static void cut_both(struct rig *rig)
 {
 	uint32_t done = 0;
@@ -148,7 +148,8 @@ static void cut(struct rig *rig)
 {
 	cut_one(rig);
 	cut_many(rig);
-	cut_both(rig);
+	if (strstr(getenv("URCCL_TEST_PROVIDER"), "name="))
+		cut_both(rig);
 }
 
 static void sicken(struct rig *rig)
