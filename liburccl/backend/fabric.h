@@ -16,9 +16,10 @@
  *    its own follows. Who has heard the peer's word for the number that it has itself knows that
  *    the old ways are closed at both ends: nothing of them lands any more, here or there. Chunks
  *    that were on the old way and nobody cancelled then go again (URCCL_PATH_REPLAYED);
- *  - an operation that fails breaks its way, and goes again; at the third time it is over. It is
- *    not to blame if the peer had left the way by itself, as when it cancels: each provider has
- *    another word for what comes of that, so the peer says it with its next way (WAY_OWN);
+ *  - an operation that fails, and was not refused, breaks its way and goes again, by three ways at
+ *    most. It is not to blame if the peer had left the way by itself, as when it cancels: each
+ *    provider has another word for what comes of that, so the peer says it with its next way
+ *    (WAY_OWN);
  *  - EVENT_DOWN comes after the way is closed here, and the peer that we leave hears so by
  *    MESSAGE_BYE over talk, which no bulk blocks.
  *

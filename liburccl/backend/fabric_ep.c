@@ -439,7 +439,7 @@ void fabric_ep_fault(struct fabric_ep *e)
 		e->again_ns = now + AGAIN_MAX_NS;
 		put_off(e, now);
 	}
-	e->failed |= !e->broken && !fabric_ep_remakes(e);
+	e->failed |= e->state == EP_UP && !e->broken && !fabric_ep_remakes(e);
 	fabric_ep_break(e);
 }
 

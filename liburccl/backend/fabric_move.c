@@ -349,7 +349,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	ssize_t err;
 	int more;
 
-	if (is_condemned(e, c))
+	if (is_condemned(e, c) || c->res) /* a piece of it was refused */
 		return 1;
 	while (c->scratch[0] < bytes_of(e, c)) {
 		if (moves(c) && !key_lives(key_of(c))) {

@@ -16,7 +16,8 @@
  *
  * An operation that fails may have met a key that the peer has made anew meanwhile. So who leaves a
  * way by himself says so before (MESSAGE_LEAVES), upon which the peer leaves it too, and again with
- * the next one's number (WAY_OWN), also where something of his had failed: then nobody is to blame.
+ * the next one's number (WAY_OWN), also where something of his had failed: then nothing of the
+ * peer's is to blame.
  */
 #include "backend/fabric_key.h"
 
@@ -381,7 +382,7 @@ int fabric_shared_leaves(struct fabric_ep *e, uint32_t number)
 	if (number != e->number)
 		return 0;
 	e->peer_leaves = number;
-	fabric_ep_fault(e); /* it may not come to the next one */
+	fabric_ep_break(e);
 	return 0;
 }
 
