@@ -179,19 +179,40 @@ ib_api() {
 }
 
 # libfabric over the same devices. Its queues are for as many peers as it is told that there may be,
-# and soft-RoCE has none for the 256 that it takes by itself.
+# and soft-RoCE has none for the 256 that it takes by itself. Not frozen and restart, whose child
+# that was forked was seen not to connect; nor what goes by the clock of an emulated processor
+# (deadline, canary).
+FABRIC_RXM="verbs;ofi_rxm"
+FABRIC_SET="env FI_UNIVERSE_SIZE=85 FI_OFI_RXM_MSG_RX_SIZE=64 FI_OFI_RXM_MSG_TX_SIZE=64 FI_OFI_RXM_BUFFER_SIZE=1024"
 FABRIC_CASES="placed message quiet_write cancel_now"
 FABRIC_CASES_FULL="once revoked_midway"
+FABRIC_TESTS="write notify cancel random"
+FABRIC_TESTS_FULL="vector paged fence atomic revoke timeouts timed_out region"
+FABRIC_FAULTS_FULL=(SIGKILL restarted revoked)
+
+# Between two processes of this host: the other one has no address by which rdma_cm finds a device.
+pusher_over_rxm() {
+	PUSHER_SET=$FABRIC_SET PUSHER_REQUESTS=3 pusher --transport "fabric:$FABRIC_RXM@rxe_v0"
+}
 
 ib_fabric() {
-	local case cases=$FABRIC_CASES
-	local set=(env FI_UNIVERSE_SIZE=85 FI_OFI_RXM_MSG_RX_SIZE=64 FI_OFI_RXM_MSG_TX_SIZE=64
-		FI_OFI_RXM_BUFFER_SIZE=1024)
+	local case fault cases=$FABRIC_CASES tests=$FABRIC_TESTS
 
-	[ "$full" != --full ] || cases="$cases $FABRIC_CASES_FULL"
+	[ "$full" != --full ] || cases="$cases $FABRIC_CASES_FULL" tests="$tests $FABRIC_TESTS_FULL"
 	for case in $cases; do
-		try "conformance $case, verbs;ofi_rxm" timeout 200 "${set[@]}" \
-			"$build/test/conformance/conformance" "--transport=fabric:verbs;ofi_rxm" --case="$case"
+		try "conformance $case, $FABRIC_RXM" timeout 200 $FABRIC_SET \
+			"$build/test/conformance/conformance" "--transport=fabric:$FABRIC_RXM" --case="$case"
+	done
+	for case in $tests; do
+		try "$case, $FABRIC_RXM" timeout 120 $FABRIC_SET \
+			"$build/test/api/api-$case" "--transport=fabric:$FABRIC_RXM"
+	done
+	try "the pusher, $FABRIC_RXM" pusher_over_rxm
+	[ "$full" = --full ] || return
+	for fault in "${FABRIC_FAULTS_FULL[@]}"; do
+		try "faults, $FABRIC_RXM: $fault" timeout 200 $FABRIC_SET \
+			"$build/test/faults/faults" "--transport=fabric:$FABRIC_RXM" "--only=$fault"
+		mend
 	done
 }
 
