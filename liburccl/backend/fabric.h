@@ -429,7 +429,6 @@ struct fabric_ep {
 	uint32_t job_out;
 	uint32_t joined;		/* talk knows the peer, from then on */
 	uint32_t broken;		/* another way is wanted, once the helper is back */
-	uint32_t failed;		/* it was something that failed which broke the way */
 	uint32_t ending;		/* JOB_END is wanted, or out */
 	uint32_t ended;			/* it is back */
 
@@ -651,7 +650,8 @@ void fabric_ep_step(struct fabric_ep *e);		/* what it needs next, if it needs it
 int fabric_ep_remakes(const struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
 
-/* fabric_shared.c: where d->shared, but for open and left. */
+/* fabric_shared.c: where d->shared. Where not, there is nothing to open, to wait for or to be via,
+ * and what is said of an initiator is not looked at. */
 int fabric_shared_open(struct fabric_device *d);		/* 0, or -errno with fail() text */
 int fabric_shared_close(struct fabric_device *d);		/* as fabric_way_end() */
 /* By what READs and WRITEs of the ep go. NULL: by nothing now. */

@@ -209,6 +209,13 @@ int fabric_ep_remakes(const struct fabric_ep *e)
 	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_MEET;
 }
 
+/* Something had failed if there is a deadline: that may have been the peer's doing. Where endpoints
+ * are shared it heard of it first (MESSAGE_LEAVES). */
+static int claims_own(const struct fabric_ep *e)
+{
+	return fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->deadline_ns);
+}
+
 /* What the way needs next, if the helper does not have it. */
 static void way_step(struct fabric_ep *e)
 {
@@ -228,8 +235,8 @@ static void way_step(struct fabric_ep *e)
 	if (e->broken || e->peer_number > e->number) {
 		if (!fabric_shared_left(e))
 			return;
-		e->own = fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->failed);
-		e->broken = e->failed = 0;
+		e->own = (uint32_t)claims_own(e);
+		e->broken = 0;
 		fabric_bound_leave(e);
 		job_post(e, JOB_CLOSE);
 		return;
@@ -439,7 +446,6 @@ void fabric_ep_fault(struct fabric_ep *e)
 		e->again_ns = now + AGAIN_MAX_NS;
 		put_off(e, now);
 	}
-	e->failed |= e->state == EP_UP && !e->broken && !fabric_ep_remakes(e);
 	fabric_ep_break(e);
 }
 

@@ -375,7 +375,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		fabric_shared_takes(d);
 		if (err) {
 			fabric_shared_refused(d, (int)-err);
-			set_res(c, ACCUSED);
+			c->res = ACCUSED;
 			fabric_ep_fault(e);
 			return 0;
 		}
@@ -507,9 +507,8 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 		come_out(e, c);
 }
 
-/* Nobody says what it left there, so the way breaks. What comes of it while it does is no news. A
- * shared endpoint goes on, and the operation is over; another's have its word until it is closed.
- */
+/* Nobody says what it left there, so the way breaks. What comes of that meanwhile is no news. On a
+ * shared endpoint, which goes on, the operation is over; one's own has it until that is closed. */
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
 	struct fabric_device *d = fabric_ep_device(e);
