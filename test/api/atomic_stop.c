@@ -201,7 +201,8 @@ int main(int argc, char **argv)
 	enum how how;
 	uint32_t tries;
 
-	killed(argc, argv); /* first: a process of its own is forked where no thread is */
+	child_main(argc, argv);
+	killed(argc, argv);
 	pair_begin_idle(&p, argc, argv);
 	target_open(&p, &t, LEN, 0);
 	for (how = BY_DEADLINE; how < HOWS; how++) {

@@ -15,7 +15,10 @@ struct child {
 	struct urccl_advert advert; /* of all its memory, ordinary and zero at first */
 };
 
-/* Of the pair's params; listen as in those. Ends the test where the child cannot open. */
+/* First of main(), which is the child's, too: there it does not return. */
+void child_main(int argc, char **argv);
+/* Of the pair's command line and patience; listen as in its params. Ends the test where the child
+ * cannot open. */
 void child_start(const struct pair *p, struct child *c, uint64_t len, const char *listen);
 void child_kill(struct child *c);
 /* Waits until it has lost a peer: whatever that peer left with it has happened by then. */

@@ -277,6 +277,7 @@ int main(int argc, char **argv)
 {
 	uint32_t i, r, health;
 
+	child_main(argc, argv);
 	options(argc, argv);
 	local = mmap(NULL, (size_t)REGIONS * LEN, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

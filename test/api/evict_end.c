@@ -116,6 +116,7 @@ static void stopped(void)
 
 int main(int argc, char **argv)
 {
+	child_main(argc, argv);
 	pair_options(&p, argc, argv);
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		SKIP("a simulated network ends at the process");

@@ -49,6 +49,7 @@ static void beyond(void)
 
 int main(int argc, char **argv)
 {
+	child_main(argc, argv);
 	pair_options(&p, argc, argv);
 	child_start(&p, &c, LEN, "127.0.0.1:0");
 	side_open(&p, &p.a);

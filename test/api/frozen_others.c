@@ -111,6 +111,7 @@ int main(int argc, char **argv)
 	uint64_t start;
 	uint32_t n;
 
+	child_main(argc, argv);
 	pair_options(&p, argc, argv);
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		SKIP("a simulated network ends at the process");

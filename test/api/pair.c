@@ -99,6 +99,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 	int i;
 
 	memset(p, 0, sizeof(*p));
+	p->argc = argc;
+	p->argv = argv;
 	p->params.size = sizeof(p->params);
 	urccl_params_init(&p->params);
 	p->ring_params.size = sizeof(p->ring_params);

@@ -54,6 +54,8 @@ struct pair {
 	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
 	const char *pull; /* but of transport sim: COMMAND RAIL down|up */
 	pid_t pulling; /* it, under way */
+	int argc;      /* pair_options()'s */
+	char **argv;
 };
 
 /* A buffer of b that a may touch. */

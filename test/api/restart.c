@@ -51,6 +51,7 @@ int main(int argc, char **argv)
 	uint32_t handle, i;
 	struct urccl_cqe cqe;
 
+	child_main(argc, argv);
 	pair_options(&p, argc, argv);
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		SKIP("a simulated network ends at the process");

@@ -12,6 +12,7 @@
  * figure that was seen and what to do; these are marked: <peer or device>, [figure] and ^advice^.
  * There are at least 30. With ? for ! it is the same of an entry that is wrong in itself. */
 #include <ctype.h>
+#include "../child.h"
 #include "sentences.h"
 
 #define MAX 128u
@@ -44,7 +45,8 @@ static void load_marks(struct line *l)
 	for (from = l->text; *from; from++) {
 		kind = mark ? NULL : strchr(begins, *from);
 		if (mark && *from == ends[k]) {
-			snprintf(l->marked[k], sizeof(l->marked[k]), "%.*s", (int)(to - mark), mark);
+			snprintf(l->marked[k], sizeof(l->marked[k]), "%.*s", (int)(to - mark),
+				 mark);
 			mark = NULL;
 		} else if (kind) {
 			k = (uint32_t)(kind - begins);
@@ -245,6 +247,7 @@ int main(int argc, char **argv)
 {
 	char *none[] = {argv[0], NULL};
 
+	child_main(argc, argv);
 	CHECK(argc == 2);
 	prints = !strcmp(argv[1], "--print");
 	if (!prints)
