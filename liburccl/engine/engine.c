@@ -44,6 +44,7 @@ __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32
 			return 0;
 		e->now = clock_now(e->config.clock);
 	}
+	e->given = 0;
 	return expire(e);
 }
 
@@ -126,7 +127,7 @@ static uint32_t turn(struct engine *e)
 	seldom = (e->turns++ & e->seldom) == 0;
 	if (e->lanes_set | e->rails | e->rare | e->sweep | seldom)
 		work += move(e, seldom);
-	seldom |= work == 0;
+	seldom |= work == 0 || e->given >= LOOK_BYTES;
 	if (seldom || e->fresh)
 		work += look_at_clock(e, seldom);
 	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */

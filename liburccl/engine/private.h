@@ -33,6 +33,7 @@
 #define EVENTS_BATCH 128u
 #define POST_BATCH   64u
 #define HELD_BATCH   8u /* of those that a device had no room for */
+#define LOOK_BYTES   (1u << 20) /* to devices between two looks at the clock: a post may copy */
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* after the deadline, for the peer's word that nothing more lands */
 #define HURRY_NS (100 * NSEC_PER_MSEC) /* likewise where a call waits for the end, not a deadline */
@@ -403,6 +404,7 @@ struct engine {
 	uint64_t turns;
 	uint64_t sleeps; /* begun */
 	uint32_t seldom; /* a busy one looks at everything where these bits of turns are 0 */
+	uint64_t given;	 /* bytes to devices, since the last look at the clock */
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
 	struct engine_cmd *stop;

@@ -282,6 +282,7 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 		struct chunk *c = batch[i];
 
 		rail->inflight_bytes += c->len;
+		e->given += c->len;
 		PROBE(chunk_posted, peer, c->kind, c->len);
 		c->taken = 1;
 	}
@@ -329,7 +330,7 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 		}
 		took = batch_post(e, l, rail, batch, n);
 		work += took;
-		if (took < n)
+		if (took < n || e->given >= LOOK_BYTES)
 			return work;
 	}
 	n = lane_fill(e, l, rail, batch, 0);
