@@ -427,6 +427,7 @@ struct fabric_ep {
 	uint8_t join_word[FABRIC_WORD];	/* JOB_JOIN's */
 	struct msg job;			/* to the helper and back */
 	uint32_t job_out;
+	uint32_t reads;			/* of JOB_CLOSE and JOB_END: a READ of the way is out */
 	uint32_t joined;		/* talk knows the peer, from then on */
 	uint32_t broken;		/* another way is wanted, once the helper is back */
 	uint32_t ending;		/* JOB_END is wanted, or out */
@@ -498,6 +499,7 @@ struct fabric_device {
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t narrow;		/* its window of packets is not to be filled */
+	uint32_t frees_twice;		/* a READ that an endpoint is closed under */
 	uint64_t most;			/* bytes of an operation */
 	uint32_t ops_most;		/* of an ep that the provider has; FABRIC_OPS or fewer */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
@@ -700,6 +702,10 @@ void fabric_shared_forget(struct fabric_way *way);		/* its vector is closed */
 int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
 void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
+/* fabric_tcp.c: where d->frees_twice. The helper's, for a way that is about to be closed: 0, or
+ * -FI_EBUSY: not yet. */
+int fabric_tcp_settle(struct fabric_ep *e);
+
 /* fabric_talk.c */
 /* 1: said, or about to be; 0: the ep has no slot free. more NULL: nothing behind the number. */
 int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
@@ -730,6 +736,7 @@ void fabric_move_proved(struct fabric_ep *e, int res);
 void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
 /* What that initiator, or the way, had is closed: it goes again, or comes out. */
 void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot);
+int fabric_move_reads(const struct fabric_ep *e);		/* 1: a READ is out */
 /* Nothing of the way is left: the next one has no blame. */
 void fabric_move_begin(struct fabric_ep *e);
 /* Takes completions of what peers share; -errno: it will give no more. */

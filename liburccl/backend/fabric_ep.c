@@ -199,6 +199,7 @@ static void job_post(struct fabric_ep *e, enum fabric_job type)
 	e->job.type = type;
 	e->job.reply = &d->from_helper;
 	e->job_out = 1;
+	e->reads = (uint32_t)fabric_move_reads(e);
 	if (type != JOB_MEET)
 		e->way_state = WAY_JOB;
 	mailbox_post(&d->to_helper, &e->job);

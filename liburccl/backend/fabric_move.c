@@ -694,6 +694,16 @@ void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot)
 	}
 }
 
+int fabric_move_reads(const struct fabric_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < FABRIC_OPS && e->ops_out; i++)
+		if (e->ops[i].chunk && e->ops[i].chunk->kind != CHUNK_WRITE)
+			return 1;
+	return 0;
+}
+
 void fabric_move_begin(struct fabric_ep *e)
 {
 	e->faulted = 0;

@@ -153,6 +153,8 @@ static void set_quirks(struct fabric_device *d)
 	/* There two endpoints of a process use each other's memory where it is, and the one that is
 	 * closed first takes it from under the other. */
 	d->apart = !strcmp(prov, "shm");
+	/* Of others on addresses of a host no socket is found. */
+	d->frees_twice = FI_VERSION_LT(d->lib.version, FI_VERSION(1, 18)) && fabric_is_ip(d->info);
 	/* An operation for whose packets its window has no room leaves some unsent, and a later one
 	 * may go before them. It then takes packets of which the peer has some for acknowledged,
 	 * says that a write is done that is not, or frees no room any more. So no more goes than

@@ -310,6 +310,13 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 	return err || d->shared ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);
 }
 
+static int close_joined(struct fabric_device *d, struct fabric_ep *e)
+{
+	int err = d->frees_twice && e->reads && e->way.ep ? fabric_tcp_settle(e) : 0;
+
+	return err ? err : fabric_way_close(&e->way);
+}
+
 static int end(struct fabric_device *d, struct fabric_ep *e)
 {
 	struct list *pos;
@@ -324,14 +331,14 @@ static int end(struct fabric_device *d, struct fabric_ep *e)
 	}
 	if (!err && d->shared)
 		fabric_shared_part(d, e);
-	return err ? err : fabric_way_close(&e->way);
+	return err ? err : close_joined(d, e);
 }
 
-static int leave(struct fabric_ep *e)
+static int leave(struct fabric_device *d, struct fabric_ep *e)
 {
 	int err = fabric_bound_close(e);
 
-	return err ? err : fabric_way_close(&e->way);
+	return err ? err : close_joined(d, e);
 }
 
 int fabric_helper_work(struct fabric_device *d, struct msg *m)
@@ -340,7 +347,7 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 	case JOB_JOIN:
 		return join(d, container_of(m, struct fabric_ep, job));
 	case JOB_CLOSE:
-		return leave(container_of(m, struct fabric_ep, job));
+		return leave(d, container_of(m, struct fabric_ep, job));
 	case JOB_OPEN:
 		return fabric_way_make(d, &container_of(m, struct fabric_ep, job)->way);
 	case JOB_END:
