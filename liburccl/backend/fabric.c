@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 #include "backend/fabric_pick.h"
+#include "backend/fabric_pick.h"
 
 #define CHUNK_BYTES (1024u * 1024)
 #define TALK_QUEUE  4096u /* completions */
@@ -557,6 +558,17 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
+static int fabric_is_at(struct device *dev, const struct sockaddr_storage *own)
+{
+	struct fabric_device *d = fabric_device(dev);
+	struct sockaddr_storage ss = {0};
+
+	if (!fabric_is_ip(d->info))
+		return 0;
+	memcpy(&ss, d->talk.word, d->talk.name_len);
+	return addr_same(&ss, own);
+}
+
 #define FABRIC_BACKEND(name_, transport_)                                                        \
 	{                                                                                        \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
@@ -568,7 +580,7 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
 		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \
-		.leave = fabric_leave, .end = fabric_end,                                        \
+		.leave = fabric_leave, .end = fabric_end, .is_at = fabric_is_at,                 \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

@@ -253,11 +253,21 @@ static const struct backend *ops_of(const struct control *c, const struct peer *
 	return NULL;
 }
 
+/* All of its bytes go between the two addresses of the control connection. */
 static int by_address(const struct control *c, const struct peer *p)
 {
 	const struct backend *ops = ops_of(c, p);
+	struct sockaddr_storage own;
+	uint32_t i;
 
-	return ops && ops->by_address;
+	if (!ops || !ops->is_at)
+		return ops && ops->by_address;
+	conn_local(p->conn, &own);
+	addr_unmap(&own);
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->ops == ops && !ops->is_at(c->config.devices[i], &own))
+			return 0;
+	return 1;
 }
 
 /* It has no rail, and devices that know of their links. */
@@ -320,7 +330,7 @@ static int has_no_link(const struct control *c, const struct peer *p, struct loo
 /* 1, 0 or -errno, as is_away(). */
 static int is_unreached(const struct control *c, struct peer *p, struct look *look)
 {
-	if (!by_address(c, p))
+	if (!p->by_address)
 		return is_lost(c, p) && has_no_link(c, p, look);
 	if (look->fd < 0)
 		look->fd = netlink(0);
@@ -344,7 +354,7 @@ static uint64_t look_at(struct control *c, struct peer *p, struct look *look)
 		p->down_ns = now;
 	if (!p->cut && now - p->down_ns < DOWN_NS)
 		return DOWN_NS - (now - p->down_ns);
-	cut(c, p, by_address(c, p) ? p->via : CUT_PORTS);
+	cut(c, p, p->by_address ? p->via : CUT_PORTS);
 	return AGAIN_NS;
 }
 
@@ -352,7 +362,7 @@ static int is_watched(const struct control *c, const struct peer *p)
 {
 	if (p->stage != STAGE_UP)
 		return 0;
-	return by_address(c, p) ? p->via && p->conn : p->cut || is_lost(c, p);
+	return p->by_address ? p->via && p->conn : p->cut || is_lost(c, p);
 }
 
 static void look_in(struct control *c, uint64_t ns)
@@ -401,6 +411,7 @@ void link_watch(struct control *c, struct peer *p)
 	addr_unmap(&to);
 	if (!p->conn || addr_loopback(&to))
 		return;
+	p->by_address = (uint32_t)by_address(c, p);
 	fd = netlink(0);
 	if (fd < 0)
 		return;
@@ -421,7 +432,7 @@ void link_lost(struct control *c, struct peer *p)
 
 void link_back(struct control *c, struct peer *p)
 {
-	if (by_address(c, p))
+	if (p->by_address)
 		return;
 	p->down_ns = 0;
 	cut(c, p, 0);
@@ -441,7 +452,7 @@ static void news(struct control *c, uint32_t link, int down)
 	list_for_each(pos, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);
 
-		if (p->via != link || !by_address(c, p) || !is_watched(c, p))
+		if (p->via != link || !p->by_address || !is_watched(c, p))
 			continue;
 		if (!down)
 			p->down_ns = 0;

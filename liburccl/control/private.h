@@ -414,6 +414,7 @@ struct peer {
 	struct alarm raise_alarm;    /* cold: to try again */
 	struct wire_hello *later;    /* HELLO, to be answered when the old rails are closed */
 	uint32_t via;		     /* interface that leads to it; 0: not looked at */
+	uint32_t by_address;	     /* so do its bytes go */
 	uint32_t cut;		     /* the same, down, or CUT_PORTS; 0: it is up */
 	uint64_t down_ns;	     /* since when it is seen down; 0: it is up */
 	struct cmd cutting;	     /* the engine is told of it, */

@@ -218,7 +218,7 @@ static void check_end(const struct urccl_cqe *cqe, int timed)
 
 static void check_in_time(uint64_t took, uint64_t deadline)
 {
-	uint64_t ns = (deadline + SLACK_NS) * (PAIR_SLOW ? 40 : 1);
+	uint64_t ns = (deadline + SLACK_NS + emulated_ns()) * (PAIR_SLOW ? 40 : 1);
 
 	if (took <= ns)
 		return;

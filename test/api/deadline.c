@@ -11,7 +11,6 @@
 #define TRIES	    5u /* a thread may have had no processor for long */
 #define SLACK_NS    ((PAIR_SLOW ? 3 : 1) * 50000000ull)
 #define AWAY_NS	    200000000ull /* of the best of them, whatever the machine did */
-#define EMULATED_NS 250000000ull /* what a guest's processor, which is emulated, takes longer */
 
 static struct pair p;
 static struct target t;
@@ -38,8 +37,7 @@ static void submit_all(void)
 
 static uint64_t promised_ns(void)
 {
-	return DEADLINE_US * 1000ull + SLACK_NS +
-	       (p.transport == URCCL_TRANSPORT_IB ? EMULATED_NS : 0);
+	return DEADLINE_US * 1000ull + SLACK_NS + emulated_ns();
 }
 
 /* b works only while it is needed to connect: here nobody turns it. */

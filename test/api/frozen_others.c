@@ -79,7 +79,7 @@ static uint32_t await_large(uint64_t start)
 	}
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	/* A device goes on without its process, and ends what it was given. */
-	if (p.transport != URCCL_TRANSPORT_IB)
+	if (!pair_is_nic(&p))
 		CHECK(!(cqe.flags & URCCL_CQE_REMOTE_QUIET));
 	CHECK_LE(now_ns() - start, DEAD_US * 1000ull + LATE_NS);
 	return others;

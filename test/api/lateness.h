@@ -13,6 +13,9 @@ void canary_start(void);
 void canary_reset(void);
 uint64_t canary_ns(void); /* worst since the reset; takes some ms */
 
+/* What the guest's processor, which is emulated, takes longer; 0 elsewhere. */
+uint64_t emulated_ns(void);
+
 /* Ends the test if more than ns passed since start, just after the reset, and no thread was late
  * meanwhile; returns what passed. */
 uint64_t check_within(uint64_t start, uint64_t ns);

@@ -130,6 +130,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			option_rdma(p, v);
 		else if (option(argv[i], "--pull=", &v))
 			p->pull = v;
+		else if (option(argv[i], "--far=", &v))
+			p->far = v;
 		else
 			CHECK(!"an option that this test knows");
 	}
@@ -165,6 +167,8 @@ void side_open(const struct pair *p, struct side *s)
 
 	if (s == &p->b && p->rdma[1])
 		params.rdma_dev = p->rdma[1];
+	if (s == &p->b && p->far)
+		params.transport = p->far;
 	res = urccl_open(&params, &s->ctx);
 	/* Without libcrypto too, or libfabric, or its provider. */
 	if (res == -EOPNOTSUPP || res == -ENOSYS || res == -ENODEV || res == -ELIBACC ||
@@ -340,6 +344,11 @@ void pair_pull(struct pair *p, uint32_t rail, int on)
 	CHECK_EQ(posix_spawn(&p->pulling, "/bin/sh", NULL, NULL, argv, environ), 0);
 	if (!on)
 		pulled(p);
+}
+
+int pair_is_nic(const struct pair *p)
+{
+	return p->transport == URCCL_TRANSPORT_IB || strstr(p->params.transport, ":verbs");
 }
 
 int pair_is_fabric(const struct pair *p)

@@ -6,7 +6,7 @@
  *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--spins]
  *		[--seed=N]
  *	     [--secret=TEXT] [--sim=FAULTS] [--shared]
- *	     [--rdma=DEVICES OF a;OF b] [--pull=COMMAND]
+ *	     [--rdma=DEVICES OF a;OF b] [--pull=COMMAND] [--far=TRANSPORT OF b]
  *
  * --shared: b's memory is of urccl_alloc(), in tests of much that can be done with either kind.
  *
@@ -52,6 +52,7 @@ struct pair {
 	int shared;	    /* for target_open() */
 	const char *faults; /* of transport sim, but for the seed; NULL: some that do no harm */
 	const char *rdma[2]; /* of transport ib: rdma_dev of all but b, and of b */
+	const char *far;     /* transport of b, by another domain; NULL: the same */
 	const char *pull; /* but of transport sim: COMMAND RAIL down|up */
 	pid_t pulling; /* it, under way */
 	int argc;      /* pair_options()'s */
@@ -125,6 +126,8 @@ void pair_pull(struct pair *p, uint32_t rail, int on);
 struct urccl_cqe pair_end(struct pair *p, struct side *s, uint64_t user_data);
 /* 1: over libfabric, by whichever of its names. */
 int pair_is_fabric(const struct pair *p);
+/* 1: the peer's device carries READs and WRITEs out, without its process. */
+int pair_is_nic(const struct pair *p);
 /* 1: over libfabric, an entry's outcome that comes before its end: a buffer is given back when an
  * endpoint was closed. */
 int pair_is_outcome(const struct pair *p, const struct urccl_cqe *cqe);

@@ -98,12 +98,17 @@ void net_other(int up);	    /* our end of the second link */
 #define NET_OURS  "10.77.0.1"
 int net_shell(const char *command); /* its exit status */
 
-/* ---- rails.c: the same of transport ib, in the guest of test/vm ---- */
+/* ---- rails.c: the same of RDMA devices, in the guest of test/vm ---- */
 
 /* Uses the guest's second host and its rail v. NULL, or why there are none. */
 const char *rails_open(void);
-void rails_drop(int on); /* ends the test unless packets were dropped meanwhile */
+/* Ends the test unless packets were dropped meanwhile. rxm: the peer is of this host. */
+void rails_drop(int rxm, int on);
 void rails_link(int up);
+/* libfabric over them: rdma_cm finds a device by an address of the process's own network alone. */
+#define RXM	    "fabric:verbs;ofi_rxm"
+#define RXM_OURS    "rxe_v0"
+#define RXM_PEER    "rxe_v1"
 #define RAIL_OURS   "=rxe_v0"
 #define RAIL_PEER   "=rxe_v1"
 #define RAILS_PEERS "/run/netns/far"
@@ -127,7 +132,8 @@ struct run {
 	struct peer peer;
 	struct cell cell;
 	int is_sim;
-	int is_ib; /* the peer's NIC does what it is asked for; its CPU takes notifications */
+	int is_ib, is_rxm; /* of rails.c: */
+	int is_nic; /* the peer's NIC does what it is asked for; its CPU takes notifications */
 	uint32_t alive_ms; /* dead_after of a peer that is soon back */
 	uint64_t met_ns;   /* it was heard after that */
 	uint64_t struck_ns; /* the network was broken by then */

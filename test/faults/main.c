@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults --transport=sim|shm|tcp|ib|fabric:PROVIDER [--driver=io_uring] [--net] [--full]
  * [--only=FAULT]: runs the matrix's part for a transport and prints it. Without --full a choice of
- * it, in seconds. Of tcp the faults of a network are run with --net, and no others. */
+ * it, in seconds. With --net the faults of a network are run, and no others; with RDMA devices all
+ * are. */
 #include "faults.h"
 
 static const char *const kind_names[KINDS] = {
@@ -21,7 +22,7 @@ static const char *const fault_names[FAULTS] = {
 
 static const char *transport = "tcp", *only;
 static uint32_t tcp_driver;
-static int full, net;
+static int full, net, only_net;
 
 static void options(int argc, char **argv)
 {
@@ -37,7 +38,7 @@ static void options(int argc, char **argv)
 		else if (!strcmp(argv[i], "--full"))
 			full = 1;
 		else if (!strcmp(argv[i], "--net"))
-			net = 1;
+			net = only_net = 1;
 		else
 			CHECK(!"an option that this test knows");
 	}
@@ -60,6 +61,8 @@ static const char *missing(enum fault fault)
 	}
 	if (fault == RESET)
 		return "n/a: no device of theirs can be reset by a program";
+	if (!strcmp(transport, RXM) && fault == LINK_DOWN)
+		return "n/a: nobody tells it of a device's link";
 	if (!strcmp(transport, "shm") && breaks_net(fault))
 		return "n/a: no network between them";
 	return breaks_net(fault) && !net ? "by --net" : NULL;
@@ -120,7 +123,7 @@ static void cell(const struct cell *c)
 		return;
 	printf("|   %-6s x %4u%s | ", kind_names[c->kind], c->n, c->with_data ? ", with data" : "");
 	fflush(stdout);
-	run_cell(c, transport, net, say);
+	run_cell(c, transport, net && strcmp(transport, RXM), say);
 	printf("%s |\n", say);
 	fflush(stdout);
 }
@@ -130,7 +133,7 @@ static void row(enum fault fault, int mapped)
 	struct cell c = {.fault = fault, .mapped = mapped, .tcp_driver = tcp_driver};
 	const char *why = missing(fault);
 
-	if ((why && mapped) || (!strcmp(transport, "tcp") && net && !breaks_net(fault)))
+	if ((why && mapped) || (only_net && !breaks_net(fault)))
 		return;
 	printf("| %s%s | %s |\n", fault_name(fault),
 	       why	? ""
@@ -153,14 +156,15 @@ static void row(enum fault fault, int mapped)
 static void open_net(void)
 {
 	const char *why = NULL;
+	int rails = !strcmp(transport, "ib") || !strcmp(transport, RXM);
 
-	if (!strcmp(transport, "ib"))
+	if (rails)
 		why = rails_open();
 	else if (net)
 		why = net_open();
 	if (why)
 		SKIP(why);
-	net |= !strcmp(transport, "ib");
+	net |= rails;
 }
 
 int main(int argc, char **argv)

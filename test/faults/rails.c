@@ -25,17 +25,23 @@ const char *rails_open(void)
 	return NULL;
 }
 
-void rails_drop(int on)
+#define BATCH(devices, what) "for d in " devices "; do echo qdisc " what "; done | tc -batch -"
+
+void rails_drop(int rxm, int on)
 {
+	const char *cut = "ip netns exec far tc qdisc add dev c1 root netem loss 100% & " BATCH(
+		"v0 v1 c0", "add dev $d root netem loss 100%") " && wait $!";
+	const char *mend = BATCH("v0 v1 c0", "del dev $d root") " && ip netns exec far tc qdisc "
+								"del dev c1 root";
+
 	if (!on)
 		CHECK_EQ(net_shell("tc -s qdisc show dev v0 root | grep -q 'dropped [1-9]'"), 0);
+	if (rxm) {
+		cut = BATCH("v0 v1 lo", "add dev $d root netem loss 100%");
+		mend = BATCH("v0 v1 lo", "del dev $d root");
+	}
 	/* Soon: entries are under way. */
-	CHECK_EQ(net_shell(on ? "ip netns exec far tc qdisc add dev c1 root netem loss 100% & "
-				"for d in v0 v1 c0; do echo qdisc add dev $d root netem loss 100%; "
-				"done | tc -batch - && wait $!"
-			      : "for d in v0 v1 c0; do echo qdisc del dev $d root; done | "
-				"tc -batch - && ip netns exec far tc qdisc del dev c1 root"),
-		 0);
+	CHECK_EQ(net_shell(on ? cut : mend), 0);
 }
 
 void rails_link(int up)

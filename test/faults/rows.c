@@ -6,17 +6,16 @@
 #include <sys/mman.h>
 #include "faults.h"
 
-#define MS	    1000000ull
-#define SLACK_MS    50u	 /* after a deadline, and after the kernel's word of a death */
-#define SHORT_MS    300u /* deadline */
-#define EMULATED_MS 250u /* what the guest's processor, which is emulated, takes longer */
-#define LONG_MS	    10000u
-#define DEAD_MS	    1000u
-#define ALIVE_MS    2000u  /* dead_after of a peer that is soon back, at first */
-#define ALIVE_MAX   64000u /* on a machine where it was not */
-#define RAIL_MS	    400u
-#define ASLEEP	    0x5a
-#define RW	    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define MS	  1000000ull
+#define SLACK_MS  50u  /* after a deadline, and after the kernel's word of a death */
+#define SHORT_MS  300u /* deadline */
+#define LONG_MS	  10000u
+#define DEAD_MS	  1000u
+#define ALIVE_MS  2000u	 /* dead_after of a peer that is soon back, at first */
+#define ALIVE_MAX 64000u /* on a machine where it was not */
+#define RAIL_MS	  400u
+#define ASLEEP	  0x5a
+#define RW	  (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 struct row {
 	int codes[5];	     /* of entries under way that need the peer's CPU, 0 ends */
@@ -67,7 +66,7 @@ static uint32_t dead_after_ms(const struct run *r)
 
 	if (ms != ALIVE_MS)
 		return ms;
-	return r->is_ib && r->alive_ms < LONG_MS ? LONG_MS : r->alive_ms;
+	return emulated_ns() && r->alive_ms < LONG_MS ? LONG_MS : r->alive_ms;
 }
 
 /* It was to be back soon, and half of the time for which it may be silent is over: what comes from
@@ -95,7 +94,7 @@ static int needs_cpu(const struct run *r)
 {
 	if (r->cell.kind == NOTIFY || r->cell.kind == ATOMIC)
 		return 1;
-	if (r->is_ib)
+	if (r->is_nic)
 		return cuts_network(r) || r->cell.fault == REVOKED;
 	return !r->cell.mapped;
 }
@@ -106,7 +105,11 @@ static void open_peer(struct run *r, struct settings *s, const char *transport, 
 {
 	struct urccl_cqe cqe;
 
-	snprintf(s->transport, sizeof(s->transport), "%s", transport);
+	snprintf(s->transport, sizeof(s->transport), "%s%s", transport,
+		 r->is_rxm ? "@" RXM_PEER : "");
+	/* libfabric's providers on sockets are bound to where the context listens. */
+	if (in_net && !r->is_ib)
+		r->p.params.listen = NET_OURS ":0";
 	if (in_net)
 		snprintf(s->listen, sizeof(s->listen), NET_PEER ":7801");
 	else
@@ -136,10 +139,12 @@ static void begin(struct run *r, struct settings *s, const char *transport, int 
 {
 	r->p.params.size = sizeof(r->p.params);
 	urccl_params_init(&r->p.params);
-	r->p.params.transport = transport;
-	r->p.params.tcp_driver = r->cell.tcp_driver;
 	r->is_sim = !strcmp(transport, "sim");
 	r->is_ib = !strcmp(transport, "ib");
+	r->is_rxm = !strcmp(transport, RXM);
+	r->is_nic = r->is_ib || r->is_rxm;
+	r->p.params.transport = r->is_rxm ? RXM "@" RXM_OURS : transport;
+	r->p.params.tcp_driver = r->cell.tcp_driver;
 	if (r->is_ib)
 		r->p.params.rdma_dev = RAIL_OURS;
 	r->p.params.dead_after_ms = dead_after_ms(r);
@@ -176,15 +181,15 @@ static void freeze(struct run *r, int on)
 
 static void drop(const struct run *r, int on)
 {
-	if (r->is_ib)
-		rails_drop(on);
+	if (r->is_nic)
+		rails_drop(r->is_rxm, on);
 	else
 		net_drop(on);
 }
 
 static void our_link(const struct run *r, int up)
 {
-	if (r->is_ib)
+	if (r->is_nic)
 		rails_link(up);
 	else
 		net_link(up);
@@ -300,8 +305,7 @@ static const char *judge_time(const struct run *r, uint64_t since, uint64_t cana
 	uint64_t took = r->out.last_ns - since;
 	uint64_t within = row_of(r)->within_ms * MS * (PAIR_SLOW ? 40ull : 1ull);
 
-	if (r->is_ib)
-		within += EMULATED_MS * MS;
+	within += emulated_ns();
 	check_took(took, within, canary);
 	return took <= within ? "" : ", late as the machine";
 }
@@ -309,7 +313,7 @@ static const char *judge_time(const struct run *r, uint64_t since, uint64_t cana
 /* A NIC goes on without its host, but may be too slow for the deadline. */
 static int can_fail(const struct run *r)
 {
-	return needs_cpu(r) || r->is_ib;
+	return needs_cpu(r) || r->is_nic;
 }
 
 /* What needs nobody may still find no processor of ours before its deadline, if that was away for
@@ -351,7 +355,7 @@ static int judge_new(struct run *r)
 	if (is_overdue(r))
 		return 0;
 	/* What was too slow before took its path with it. */
-	if (r->is_ib && is_asleep(r) && res < 0)
+	if (r->is_nic && is_asleep(r) && res < 0)
 		codes = row->new_codes;
 	if (res == -ETIMEDOUT && may_be_late(r, res, canary_ns()))
 		return 1;
