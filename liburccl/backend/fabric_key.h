@@ -60,6 +60,8 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 int fabric_reg(struct device *dev, struct extent *extent);
 int fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
+/* 0: it is mapped to be read alone, and the provider pins it: a READ cannot land there. */
+int fabric_writable(const struct fabric_device *d, const struct chunk *c);
 uint32_t fabric_part_bytes(const struct fabric_device *d);
 int fabric_part_put(const struct fabric_device *d, struct fid_mr *mr, const void *at, uint64_t len,
 		    uint8_t *to);

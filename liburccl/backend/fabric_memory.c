@@ -7,6 +7,9 @@
 #include <endian.h>
 #include "backend/fabric_key.h"
 
+/* A region's context: nothing can be read into it. */
+#define READ_ONLY ((void *)1)
+
 /* ---- regions ---- */
 
 /* A region of FI_MR_ENDPOINT is that of one endpoint. */
@@ -44,13 +47,19 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 int fabric_reg(struct device *dev, struct extent *extent)
 {
 	struct fabric_device *d = fabric_device(dev);
+	void *addr = (void *)(uintptr_t)extent->addr;
 	struct fid_mr *mr = NULL;
 	int err;
 
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return 0;
-	err = fabric_region_open(d, NULL, (void *)(uintptr_t)extent->addr, extent->len,
-				 FI_READ | FI_WRITE, &mr);
+	err = fabric_region_open(d, NULL, addr, extent->len, FI_READ | FI_WRITE, &mr);
+	/* It may be memory that this process cannot write to: then it is to be sent. */
+	if (err == -FI_EFAULT) {
+		err = fabric_region_open(d, NULL, addr, extent->len, FI_WRITE, &mr);
+		if (!err)
+			mr->fid.context = READ_ONLY;
+	}
 	extent->mr[dev->index] = mr;
 	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
 }
@@ -65,16 +74,29 @@ int fabric_unreg(struct device *dev, struct extent *extent)
 	return err;
 }
 
-void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
+/* Of what the chunk has from at on; NULL: it needs none. */
+static struct fid_mr *region_of(const struct fabric_device *d, const struct chunk *c, uint64_t at)
 {
 	uint64_t off;
 
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return NULL;
-	if (c->kind == CHUNK_FLUSH)
-		return fi_mr_desc(d->proof_mr);
-	off = memory_offset(c->memory, (uint64_t)(uintptr_t)c->local + c->scratch[0], 1);
-	return fi_mr_desc(memory_span(c->memory, off)->extent->mr[d->dev.index]);
+	off = memory_offset(c->memory, (uint64_t)(uintptr_t)c->local + at, 1);
+	return memory_span(c->memory, off)->extent->mr[d->dev.index];
+}
+
+void *fabric_desc(const struct fabric_device *d, const struct chunk *c)
+{
+	struct fid_mr *mr = c->kind == CHUNK_FLUSH ? d->proof_mr : region_of(d, c, c->scratch[0]);
+
+	return mr ? fi_mr_desc(mr) : NULL;
+}
+
+int fabric_writable(const struct fabric_device *d, const struct chunk *c)
+{
+	const struct fid_mr *mr = c->len ? region_of(d, c, 0) : NULL;
+
+	return !mr || mr->fid.context != READ_ONLY;
 }
 
 /* ---- parts ---- */

@@ -70,7 +70,7 @@ static int key_lives(const struct fabric_key *k)
 }
 
 /* What this library keeps to by itself; the owner's region bounds what others try. */
-static int check(const struct chunk *c)
+static int check(const struct fabric_ep *e, const struct chunk *c)
 {
 	const struct fabric_key *k = key_of(c);
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
@@ -81,6 +81,8 @@ static int check(const struct chunk *c)
 		return -EACCES;
 	if (c->len > k->len || c->off > k->len - c->len)
 		return -ERANGE;
+	if (c->kind == CHUNK_READ && !fabric_writable(fabric_ep_device(e), c))
+		return -EFAULT;
 	return key_lives(k) ? 0 : -EACCES;
 }
 
@@ -152,7 +154,7 @@ static void take(struct fabric_ep *e, struct chunk *c)
 		fabric_queue_add(&e->sends, c);
 		return;
 	}
-	err = moves(c) ? check(c) : 0;
+	err = moves(c) ? check(e, c) : 0;
 	if (err)
 		fabric_out(e, c, err, CHUNK_QUIET);
 	else

@@ -76,10 +76,10 @@ static void set_faults(struct settings *s)
 }
 
 /* What looks at a transport's own faults is for that transport, and what wants a device that is
- * less than there is, for who names it. */
+ * less than there is, or one that pins memory, for who names it. */
 static int suits(const char *name, const char *transport)
 {
-	if (!strncmp(name, "ib_", 3))
+	if (!strncmp(name, "ib_", 3) || !strcmp(name, "read_only"))
 		return 0;
 	if (!strncmp(name, "fabric_", 7))
 		return !strncmp(transport, "fabric:", 7);

@@ -288,6 +288,15 @@ static void check_allocated(const void *buf, size_t len)
 	}
 }
 
+/* What is read to is pinned to be written to. Of what has no page to read either, as of kernels
+ * before 5.14, which do not look, nothing is said. */
+static int is_read_only(const void *buf)
+{
+	void *page = (void *)((uintptr_t)buf & ~(uintptr_t)(PAGE - 1));
+
+	return !madvise(page, PAGE, MADV_POPULATE_READ) && madvise(page, PAGE, MADV_POPULATE_WRITE);
+}
+
 /* For a test to look up: how many there were; and how many of who asks. */
 #define EXPORT __attribute__((visibility("default")))
 EXPORT extern uint32_t urccl_test_regions;
@@ -314,6 +323,8 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 	domain_makes(d, "a region");
 	if (words()->mr_mode & FI_MR_ALLOCATED)
 		check_allocated(buf, len);
+	if (words()->mr_mode & FI_MR_LOCAL && access & (FI_READ | FI_RECV) && is_read_only(buf))
+		return -FI_EFAULT;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -FI_ENOMEM;

@@ -7,7 +7,7 @@
 #define PAGE 4096u
 #define LEN  (2 * PAGE - 256) /* area_open() maps so many pages */
 
-void case_ib_read_only(struct rig *rig)
+void case_read_only(struct rig *rig)
 {
 	struct device *dev = rig->node[0].dev;
 	struct area local, remote;
