@@ -208,17 +208,36 @@ static int set_modes(struct fabric_device *d)
 				  &d->proof_mr);
 }
 
+static int is_set(const char *name, const char *value)
+{
+	const char *has = getenv(name);
+
+	return has && !strcmp(has, value);
+}
+
 /* With CMA a target that is stopped holds addresses of our memory, and goes on with them when it
  * runs again, whatever we closed since. */
 static int check_shm(const struct fi_info *info)
 {
-	const char *off = getenv("FI_SHM_DISABLE_CMA");
-
-	if (!strstr(info->fabric_attr->prov_name, "shm") || (off && !strcmp(off, "1")))
+	if (!strstr(info->fabric_attr->prov_name, "shm") || is_set("FI_SHM_DISABLE_CMA", "1"))
 		return 0;
 	return fail(-EOPNOTSUPP,
 		    "provider %s copies by CMA, where a peer that is stopped and goes on touches "
 		    "memory that is in other use by then; set FI_SHM_DISABLE_CMA=1",
+		    info->fabric_attr->prov_name);
+}
+
+/* Its cache registers with every right, and keeps what is closed (prov/verbs/src/verbs_mr.c, to 2.6
+ * at least). A configuration file of libfabric's is not looked at. */
+static int check_cache(const struct fi_info *info)
+{
+	if (!strstr(info->fabric_attr->prov_name, "verbs") ||
+	    is_set("FI_MR_CACHE_MONITOR", "disabled") || is_set("FI_MR_CACHE_MAX_COUNT", "0"))
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "provider %s caches registrations, where peers have all rights to memory "
+		    "that is registered, and go on having them when it is taken back; set "
+		    "FI_MR_CACHE_MONITOR=disabled",
 		    info->fabric_attr->prov_name);
 }
 
@@ -245,9 +264,8 @@ static int check_rxd(const struct fi_info *info)
 /* Its own variable says so of all endpoints, in versions too that know no option of one. */
 static int efa_has_shm(const struct fi_info *info)
 {
-	const char *on = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
-
-	return strstr(info->fabric_attr->prov_name, "efa") && !(on && !strcmp(on, "0"));
+	return strstr(info->fabric_attr->prov_name, "efa") &&
+	       !is_set("FI_EFA_ENABLE_SHM_TRANSFER", "0");
 }
 
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep)
@@ -318,6 +336,8 @@ static int domain_open(struct fabric_device *d)
 		err = check_shm(d->info);
 	if (!err)
 		err = check_rxd(d->info);
+	if (!err)
+		err = check_cache(d->info);
 	if (!err)
 		err = fabric_nic_check(d->info);
 	if (err)

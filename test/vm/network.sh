@@ -138,7 +138,7 @@ link_up() {
 mend() {
 	local device
 
-	for device in c0 v0 v1 w0 w1; do
+	for device in c0 v0 v1 w0 w1 lo; do
 		good "$device" 2>/dev/null
 		ip link set "$device" up
 	done
