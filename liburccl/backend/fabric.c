@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 #include "backend/fabric_pick.h"
-#include "backend/fabric_pick.h"
 
 #define CHUNK_BYTES (1024u * 1024)
 #define TALK_QUEUE  4096u /* completions */
@@ -109,6 +108,7 @@ static int fabric_close(struct device *dev)
 			"was left in it: it keeps what is registered with it, and %u operations "
 			"whose memory here must not be used again",
 			d->info->fabric_attr->prov_name, dev->kept);
+	fabric_tcp_close(d);
 	fabric_known_free(d);
 	if (d->info)
 		d->lib.freeinfo(d->info);
@@ -563,7 +563,8 @@ static int fabric_is_at(struct device *dev, const struct sockaddr_storage *own)
 	struct fabric_device *d = fabric_device(dev);
 	struct sockaddr_storage ss = {0};
 
-	if (!fabric_is_ip(d->info))
+	/* Of a NIC's provider they name the NIC, which is not down when its interface is. */
+	if (!fabric_is_ip(d->info) || strstr(d->info->fabric_attr->prov_name, "verbs"))
 		return 0;
 	memcpy(&ss, d->talk.word, d->talk.name_len);
 	return addr_same(&ss, own);

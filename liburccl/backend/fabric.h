@@ -158,6 +158,7 @@ struct fabric_way {
 	int has_theirs;
 	uint32_t name_len, word_len;
 	uint32_t settled;		/* its end has begun: who was to connect has */
+	uint64_t hard_ns;		/* likewise, where its device has tcp; 0: not */
 	int fd;				/* of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
@@ -499,7 +500,6 @@ struct fabric_device {
 	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t narrow;		/* its window of packets is not to be filled */
-	uint32_t frees_twice;		/* a READ that an endpoint is closed under */
 	uint64_t most;			/* bytes of an operation */
 	uint32_t ops_most;		/* of an ep that the provider has; FABRIC_OPS or fewer */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
@@ -542,6 +542,7 @@ struct fabric_device {
 	struct fabric_queue out;	/* chunks to give out */
 	uint64_t now;
 	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
+	struct fabric_tcp *tcp;		/* NULL: endpoints are closed as they are */
 	int dead;			/* the engine's: -errno with which talk, or the target,
 					 * failed for good */
 	uint32_t armed;
@@ -702,8 +703,11 @@ void fabric_shared_forget(struct fabric_way *way);		/* its vector is closed */
 int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
 void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
-/* fabric_tcp.c: where d->frees_twice. The helper's, for a way that is about to be closed: 0, or
- * -FI_EBUSY: not yet. */
+/* fabric_tcp.c */
+int fabric_tcp_open(struct fabric_device *d);		/* d->tcp, if that is needed. 0 or -errno */
+void fabric_tcp_close(struct fabric_device *d);
+/* Where there is d->tcp. The helper's, for a way that is about to be closed: 0, or -FI_EBUSY: not
+ * yet. */
 int fabric_tcp_settle(struct fabric_ep *e);
 
 /* fabric_talk.c */

@@ -153,8 +153,6 @@ static void set_quirks(struct fabric_device *d)
 	/* There two endpoints of a process use each other's memory where it is, and the one that is
 	 * closed first takes it from under the other. */
 	d->apart = !strcmp(prov, "shm");
-	/* Of others on addresses of a host no socket is found. */
-	d->frees_twice = FI_VERSION_LT(d->lib.version, FI_VERSION(1, 18)) && fabric_is_ip(d->info);
 	/* An operation for whose packets its window has no room leaves some unsent, and a later one
 	 * may go before them. It then takes packets of which the peer has some for acknowledged,
 	 * says that a write is done that is not, or frees no room any more. So no more goes than
@@ -224,20 +222,6 @@ static int check_shm(const struct fi_info *info)
 	return fail(-EOPNOTSUPP,
 		    "provider %s copies by CMA, where a peer that is stopped and goes on touches "
 		    "memory that is in other use by then; set FI_SHM_DISABLE_CMA=1",
-		    info->fabric_attr->prov_name);
-}
-
-/* Its cache registers with every right, and keeps what is closed (prov/verbs/src/verbs_mr.c, to 2.6
- * at least). A configuration file of libfabric's is not looked at. */
-static int check_cache(const struct fi_info *info)
-{
-	if (!strstr(info->fabric_attr->prov_name, "verbs") ||
-	    is_set("FI_MR_CACHE_MONITOR", "disabled") || is_set("FI_MR_CACHE_MAX_COUNT", "0"))
-		return 0;
-	return fail(-EOPNOTSUPP,
-		    "provider %s caches registrations, where peers have all rights to memory "
-		    "that is registered, and go on having them when it is taken back; set "
-		    "FI_MR_CACHE_MONITOR=disabled",
 		    info->fabric_attr->prov_name);
 }
 
@@ -328,6 +312,36 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 	return (int)(p.n + p.nmissing);
 }
 
+/* That of verbs registers with every right, and keeps what is closed (prov/verbs/src/verbs_mr.c, to
+ * 2.6 at least): two regions of one place are one. */
+static int check_cache(struct fabric_device *d)
+{
+	const char *prov = d->info->fabric_attr->prov_name;
+	struct fid_mr *one = NULL, *other = NULL;
+	size_t len = sizeof(d->proof[0]);
+	int err, cached;
+
+	if (!strstr(prov, "verbs"))
+		return 0;
+	err = fabric_region_open(d, NULL, &d->proof[0], len, FI_REMOTE_READ, &one);
+	if (!err)
+		err = fabric_region_open(d, NULL, &d->proof[0], len, FI_REMOTE_READ, &other);
+	cached = one == other;
+	if (other)
+		fabric_fid_close(&other->fid);
+	if (one)
+		fabric_fid_close(&one->fid);
+	if (err)
+		return refused(d, "fi_mr_reg", err);
+	if (!cached)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "provider %s caches registrations, where peers have all rights to memory "
+		    "that is registered, and go on having them when it is taken back; set "
+		    "FI_MR_CACHE_MONITOR=disabled",
+		    prov);
+}
+
 static int domain_open(struct fabric_device *d)
 {
 	int err = check_info(d->info);
@@ -336,8 +350,6 @@ static int domain_open(struct fabric_device *d)
 		err = check_shm(d->info);
 	if (!err)
 		err = check_rxd(d->info);
-	if (!err)
-		err = check_cache(d->info);
 	if (!err)
 		err = fabric_nic_check(d->info);
 	if (err)
@@ -353,7 +365,12 @@ static int domain_open(struct fabric_device *d)
 		return err;
 	d->has_shm = (uint32_t)efa_has_shm(d->info);
 	err = set_modes(d);
-	return err ? refused(d, "fi_mr_reg", err) : 0;
+	if (err)
+		return refused(d, "fi_mr_reg", err);
+	err = fabric_tcp_open(d);
+	if (err)
+		return fail_errno(err, "libfabric: the process's descriptors cannot be looked at");
+	return check_cache(d);
 }
 
 int fabric_find(struct fabric_device *d, const struct fabric_wish *w,

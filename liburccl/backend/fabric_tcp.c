@@ -16,8 +16,15 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
-#define ROUNDS 4u /* of looks at the sockets, before there is a pause */
-#define READS  8u /* for a provider to see what a socket has */
+#define ROUNDS	4u		      /* of looks at the sockets, before there is a pause */
+#define READS	8u		      /* for a provider to see what a socket has */
+#define HARD_NS (200 * NSEC_PER_MSEC) /* after which a peer that goes on sending is cut off */
+
+/* Opened with the device: a process that has no descriptor free is not kept waiting for one. */
+struct fabric_tcp {
+	DIR *all; /* descriptors of the process */
+	int own;  /* to hold the one that is looked at */
+};
 
 static uint16_t port_of(const struct sockaddr_storage *ss)
 {
@@ -54,37 +61,30 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 	return (is_at(&from, ours) || is_at(&to, theirs)) && is_connected(fd);
 }
 
-/* Of a descriptor of its own: the number may be another socket's by now. */
-static int receives_end(int fd, const struct sockaddr_storage *ours,
-			const struct sockaddr_storage *theirs)
+/* By a descriptor of its own: the number may be another socket's by now. */
+static int receives_end(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
+			const struct sockaddr_storage *theirs, int how)
 {
-	int own, is_one;
-
-	if (!is_between(fd, ours, theirs))
+	if (!is_between(fd, ours, theirs) || dup3(fd, t->own, O_CLOEXEC) < 0 ||
+	    !is_between(t->own, ours, theirs))
 		return 0;
-	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (own < 0)
-		return 1; /* the next look may find room */
-	is_one = is_between(own, ours, theirs);
-	if (is_one)
-		shutdown(own, SHUT_RD);
-	close(own);
-	return is_one;
+	shutdown(t->own, how);
+	return 1;
 }
 
-/* How many there are; -FI_EBUSY: that cannot be seen now. */
-static int sockets_end(const struct sockaddr_storage *ours, const struct sockaddr_storage *theirs)
+/* How many there are. */
+static uint32_t sockets_end(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
+			    const struct sockaddr_storage *theirs, int how)
 {
-	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
-	int n = 0;
+	uint32_t n = 0;
 
-	if (!dir)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -FI_EBUSY : 0;
-	while ((entry = readdir(dir)))
+	rewinddir(t->all);
+	while ((entry = readdir(t->all)))
 		if (entry->d_name[0] != '.')
-			n += receives_end(atoi(entry->d_name), ours, theirs);
-	closedir(dir);
+			n += (uint32_t)receives_end(t, atoi(entry->d_name), ours, theirs, how);
+	if (n)
+		dup3(dirfd(t->all), t->own, O_CLOEXEC); /* which keeps no socket open */
 	return n;
 }
 
@@ -96,19 +96,65 @@ static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
 	return ss;
 }
 
+/* What a peer goes on sending keeps the end from coming; behind SHUT_RDWR it is a fault, which ends
+ * what is received when what had come is read. */
 int fabric_tcp_settle(struct fabric_ep *e)
 {
+	const struct fabric_tcp *t = fabric_ep_device(e)->tcp;
 	struct sockaddr_storage ours = place_of(e->way.word, e->way.name_len);
 	struct sockaddr_storage theirs = place_of(e->join_word, e->join_len);
+	uint64_t now = clock_ns();
 	uint32_t i, k;
-	int n;
+	int how;
 
+	if (!e->way.hard_ns)
+		e->way.hard_ns = now + HARD_NS;
+	how = now < e->way.hard_ns ? SHUT_RD : SHUT_RDWR;
 	for (i = 0; i < ROUNDS; i++) {
-		n = sockets_end(&ours, &theirs);
-		if (n <= 0)
-			return n;
+		if (!sockets_end(t, &ours, &theirs, how))
+			return 0;
 		for (k = 0; k < READS; k++)
 			fi_cq_read(e->way.cq, NULL, 0);
 	}
 	return -FI_EBUSY;
+}
+
+static int applies(const struct fabric_device *d)
+{
+	const char *prov = d->info->fabric_attr->prov_name;
+
+	return FI_VERSION_LT(d->lib.version, FI_VERSION(1, 18)) &&
+	       (!strncmp(prov, "tcp", 3) || !strcmp(prov, "net"));
+}
+
+int fabric_tcp_open(struct fabric_device *d)
+{
+	struct fabric_tcp *t;
+	int err;
+
+	if (!applies(d))
+		return 0;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->all = opendir("/proc/self/fd");
+	t->own = t->all ? fcntl(dirfd(t->all), F_DUPFD_CLOEXEC, 0) : -1;
+	d->tcp = t;
+	if (t->own >= 0)
+		return 0;
+	err = -errno;
+	fabric_tcp_close(d);
+	return err == -ENOENT ? 0 : err; /* there is no /proc, and no help */
+}
+
+void fabric_tcp_close(struct fabric_device *d)
+{
+	if (!d->tcp)
+		return;
+	if (d->tcp->own >= 0)
+		close(d->tcp->own);
+	if (d->tcp->all)
+		closedir(d->tcp->all);
+	free(d->tcp);
+	d->tcp = NULL;
 }

@@ -409,9 +409,9 @@ void link_watch(struct control *c, struct peer *p)
 	int fd, link;
 
 	addr_unmap(&to);
+	p->by_address = p->conn && by_address(c, p);
 	if (!p->conn || addr_loopback(&to))
 		return;
-	p->by_address = (uint32_t)by_address(c, p);
 	fd = netlink(0);
 	if (fd < 0)
 		return;

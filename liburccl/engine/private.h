@@ -33,7 +33,7 @@
 #define EVENTS_BATCH 128u
 #define POST_BATCH   64u
 #define HELD_BATCH   8u /* of those that a device had no room for */
-#define LOOK_BYTES   (1u << 20) /* to devices between two looks at the clock: a post may copy */
+#define LOOK_BYTES   (1u << 20) /* to devices, and the clock is looked at: a post may copy */
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* after the deadline, for the peer's word that nothing more lands */
 #define HURRY_NS (100 * NSEC_PER_MSEC) /* likewise where a call waits for the end, not a deadline */

@@ -108,7 +108,7 @@ static void open_peer(struct run *r, struct settings *s, const char *transport, 
 	snprintf(s->transport, sizeof(s->transport), "%s%s", transport,
 		 r->is_rxm ? "@" RXM_PEER : "");
 	/* libfabric's providers on sockets are bound to where the context listens. */
-	if (in_net && !r->is_ib)
+	if (in_net && !strncmp(transport, "fabric:", 7))
 		r->p.params.listen = NET_OURS ":0";
 	if (in_net)
 		snprintf(s->listen, sizeof(s->listen), NET_PEER ":7801");

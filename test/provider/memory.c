@@ -5,6 +5,11 @@
 #include <unistd.h>
 #include "prov.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 #define PAGE 4096u
 
 struct mapped { /* a peer's raw key, and the number that stands for it */
