@@ -313,7 +313,7 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 }
 
 /* That of verbs registers with every right, and keeps what is closed (prov/verbs/src/verbs_mr.c, to
- * 2.6 at least): two regions of one place are one. */
+ * 2.6 at least): two regions of one place have one key. */
 static int check_cache(struct fabric_device *d)
 {
 	const char *prov = d->info->fabric_attr->prov_name;
@@ -326,7 +326,7 @@ static int check_cache(struct fabric_device *d)
 	err = fabric_region_open(d, NULL, &d->proof[0], len, FI_REMOTE_READ, &one);
 	if (!err)
 		err = fabric_region_open(d, NULL, &d->proof[0], len, FI_REMOTE_READ, &other);
-	cached = one == other;
+	cached = !err && fi_mr_key(one) == fi_mr_key(other);
 	if (other)
 		fabric_fid_close(&other->fid);
 	if (one)
