@@ -158,7 +158,7 @@ struct fabric_way {
 	int has_theirs;
 	uint32_t name_len, word_len;
 	uint32_t settled;		/* its end has begun: who was to connect has */
-	uint64_t hard_ns;		/* fabric_tcp.c's: until when its end is soft; 0: it has not begun */
+	uint64_t hard_ns;		/* fabric_tcp.c: its end is soft until then; 0: not begun */
 	int fd;				/* of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
