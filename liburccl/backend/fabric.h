@@ -67,8 +67,9 @@
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
  * address to end; fabric_shared.c what peers share; fabric_talk.c messages; fabric_move.c chunks;
- * fabric_memory.c regions; fabric_known.c whom talk knows; fabric_pin.c pins; fabric_key.c
- * exposures and keys; fabric_bound.c those whose keys end with a way; fabric_turn.c the turns.
+ * fabric_issue.c operations; fabric_memory.c regions; fabric_known.c whom talk knows; fabric_pin.c
+ * pins; fabric_key.c exposures and keys; fabric_bound.c those whose keys end with a way;
+ * fabric_turn.c the turns.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -97,6 +98,8 @@
 #define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
+#define FABRIC_RANGES	4u	/* chunks of an operation */
+#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several */
 #define FABRIC_NARROW_WINDOW 128u /* packets of a narrow provider's window */
 #define FABRIC_NARROW	60u	/* of them, those of an ep's operations; its peer's READs as many */
 #define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */
@@ -355,10 +358,22 @@ struct fabric_slab {
 struct fabric_op {
 	struct fi_context2 context;	/* first */
 	struct fabric_op *next;		/* free ones */
-	struct chunk *chunk;		/* NULL: free */
+	struct chunk *chunk;		/* the first; NULL: free */
 	uint32_t len;
-	uint16_t bulk;
+	uint8_t n;			/* chunks; of several next leads from one on */
+	uint8_t bulk;
 	uint16_t slot;			/* fabric_ep.on: which initiator has it */
+};
+
+/* What one is to move: a piece of a chunk, or several chunks that are one after the other in their
+ * queue, whole. */
+struct fabric_gathered {
+	struct chunk *first, *last;
+	uint64_t len;
+	uint32_t n;
+	struct iovec local[FABRIC_RANGES];
+	struct fi_rma_iov remote[FABRIC_RANGES];
+	void *desc[FABRIC_RANGES];
 };
 
 /* Bits of chunk.state. chunk.scratch[0]: bytes that the provider was given, [1]: operations of it
@@ -501,6 +516,7 @@ struct fabric_device {
 	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
 	uint32_t narrow;		/* its window of packets is not to be filled */
 	uint64_t most;			/* bytes of an operation */
+	uint32_t ranges;		/* chunks of one; FABRIC_RANGES or fewer */
 	uint32_t ops_most;		/* of an ep that the provider has; FABRIC_OPS or fewer */
 	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
 	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
@@ -727,6 +743,15 @@ int fabric_talk_awaits(const struct fabric_ep *e);	/* an answer */
 void fabric_talk_end(struct fabric_ep *e);		/* its SENDs come out */
 void fabric_talk_leave(struct fabric_ep *e);		/* its slots are nobody's */
 int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
+
+/* fabric_issue.c */
+int fabric_moves(const struct chunk *c);		/* it is a READ or a WRITE */
+/* The next piece of the chunk, which has one left, and what may go with it. */
+void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered *g);
+/* 0: it goes, or the first of it does, and that is g then; -FI_EAGAIN: the provider is full;
+ * -errno: it refuses the first. */
+ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
+		     uint32_t bulk);
 
 /* fabric_move.c */
 uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n);

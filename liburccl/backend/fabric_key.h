@@ -53,6 +53,10 @@ struct fabric_key {
 	struct fabric_part parts[]; /* len is where the part ends in the remote */
 };
 
+/* fabric_issue.c */
+struct fabric_key *fabric_key_of(const struct chunk *c); /* that moves */
+int fabric_key_lives(const struct fabric_key *k);	 /* it is not revoked, nor over */
+
 /* fabric_memory.c */
 /* A region with a random key that nobody has, of that way where regions are. 0 or -errno. */
 int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,

@@ -11,16 +11,6 @@
 
 /* ---- coming in ---- */
 
-static struct fabric_key *key_of(const struct chunk *c)
-{
-	return (struct fabric_key *)(uintptr_t)c->key->v[0];
-}
-
-static int moves(const struct chunk *c)
-{
-	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
-}
-
 /* A FLUSH that has to be done, and not only to come out. */
 static int proves(const struct fabric_ep *e, const struct chunk *c)
 {
@@ -64,15 +54,10 @@ static void come_out(struct fabric_ep *e, struct chunk *c)
 	}
 }
 
-static int key_lives(const struct fabric_key *k)
-{
-	return !k->revoked && (k->expires_ns == NEVER_NS || clock_ns() < k->expires_ns);
-}
-
 /* What this library keeps to by itself; the owner's region bounds what others try. */
 static int check(const struct fabric_ep *e, const struct chunk *c)
 {
-	const struct fabric_key *k = key_of(c);
+	const struct fabric_key *k = fabric_key_of(c);
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
 
 	if (c->checksum)
@@ -83,7 +68,7 @@ static int check(const struct fabric_ep *e, const struct chunk *c)
 		return -ERANGE;
 	if (c->kind == CHUNK_READ && !fabric_writable(fabric_ep_device(e), c))
 		return -EFAULT;
-	return key_lives(k) ? 0 : -EACCES;
+	return fabric_key_lives(k) ? 0 : -EACCES;
 }
 
 static int is_urgent(const struct chunk *c)
@@ -154,7 +139,7 @@ static void take(struct fabric_ep *e, struct chunk *c)
 		fabric_queue_add(&e->sends, c);
 		return;
 	}
-	err = moves(c) ? check(e, c) : 0;
+	err = fabric_moves(c) ? check(e, c) : 0;
 	if (err)
 		fabric_out(e, c, err, CHUNK_QUIET);
 	else
@@ -179,74 +164,6 @@ uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 
 /* ---- going out ---- */
 
-/* The next piece of the chunk: in one part of the key. */
-static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk *c)
-{
-	const struct fabric_key *k = key_of(c);
-	uint64_t at = c->off + c->scratch[0], from = 0, len;
-	uint32_t low = 0, high = k->n - 1, mid;
-
-	while (low < high) {
-		mid = (low + high) / 2;
-		if (k->parts[mid].len <= at)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low)
-		from = k->parts[low - 1].len;
-	len = k->parts[low].len - at;
-	if (len > c->len - c->scratch[0])
-		len = c->len - c->scratch[0];
-	if (len > d->most)
-		len = d->most;
-	return (struct fi_rma_iov){.addr = k->parts[low].addr + (at - from),
-				   .len = len,
-				   .key = k->parts[low].key};
-}
-
-static struct fi_rma_iov proof(const struct fabric_ep *e)
-{
-	const struct fabric_part *p = &e->way.theirs;
-
-	return (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key};
-}
-
-/* Which of its rules the operation goes by. One that the provider copies costs it no look at the
- * memory's translation, and one that another follows at once no doorbell. */
-static uint64_t flags_of(const struct fabric_ep *e, const struct chunk *c, uint64_t len, int more)
-{
-	const struct fabric_device *d = fabric_ep_device(e);
-	uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
-
-	if (c->kind != CHUNK_WRITE)
-		return flags;
-	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) | (len <= d->inject ? FI_INJECT : 0);
-}
-
-static ssize_t issue(struct fabric_ep *e, struct chunk *c, struct fi_rma_iov *rma,
-		     struct fabric_op *op, int more)
-{
-	struct fabric_device *d = fabric_ep_device(e);
-	uint64_t flags = flags_of(e, c, rma->len, more);
-	void *desc = fabric_desc(d, c);
-	void *local = proves(e, c) ? (void *)&d->proof[1] : (char *)c->local + c->scratch[0];
-	struct iovec iov = {.iov_base = local, .iov_len = rma->len};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov,
-		.desc = &desc,
-		.iov_count = 1,
-		.addr = e->to,
-		.rma_iov = rma,
-		.rma_iov_count = 1,
-		.context = &op->context,
-	};
-
-	if (c->kind != CHUNK_WRITE)
-		return fi_readmsg(e->via->ep, &msg, flags);
-	return fi_writemsg(e->via->ep, &msg, flags);
-}
-
 static uint32_t packets_of(uint64_t len)
 {
 	return 1 + (uint32_t)(len / FABRIC_PACKET);
@@ -264,22 +181,28 @@ static int has_room(const struct fabric_ep *e, uint64_t len, uint32_t bulk)
 	return !bulk || !e->bulk_out || e->bulk_out + len <= FABRIC_WINDOW;
 }
 
-static void op_begin(struct fabric_ep *e, struct fabric_op *op, struct chunk *c, uint64_t len,
+static void op_begin(struct fabric_ep *e, struct fabric_op *op, const struct fabric_gathered *g,
 		     uint32_t bulk)
 {
+	struct chunk *c = g->first;
+	uint32_t i;
+
 	e->free_ops = op->next;
 	e->ops_out++;
 	op->chunk = c;
-	op->len = (uint32_t)len;
-	op->bulk = (uint16_t)bulk;
+	op->n = (uint8_t)g->n;
+	op->len = (uint32_t)g->len;
+	op->bulk = (uint8_t)bulk;
 	op->slot = e->slot;
 	e->on[op->slot].out++;
-	e->bulk_out += bulk ? len : 0;
-	e->packets_out += packets_of(len);
-	if (moves(c))
-		key_of(c)->out++;
-	c->scratch[0] += len;
-	c->scratch[1]++;
+	e->bulk_out += bulk ? g->len : 0;
+	e->packets_out += packets_of(g->len);
+	for (i = 0; i < g->n; i++, c = c->next) {
+		if (fabric_moves(c))
+			fabric_key_of(c)->out++;
+		c->scratch[0] += g->remote[i].len;
+		c->scratch[1]++;
+	}
 }
 
 static int goes_again(const struct chunk *c)
@@ -303,19 +226,6 @@ static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
 	return c->state & CHUNK_SUSPECT && e->ops_out == c->scratch[1];
 }
 
-/* 1: what is behind the chunk in its queue goes at once, unless the provider is full. Of what is
- * urgent alone: that is small, and many. */
-static int is_followed(struct fabric_ep *e, const struct chunk *c, uint64_t len)
-{
-	const struct chunk *next = c->next;
-
-	if (!next || e->suspects || c->scratch[0] + len < c->len ||
-	    e->ops_out + 1 >= fabric_ep_device(e)->ops_most || fabric_ep_device(e)->narrow)
-		return 0;
-	return moves(next) && next->len && !(next->flags & CHUNK_CANCELLED) &&
-	       key_lives(key_of(next)) && fabric_bound_ready(e, key_of(next));
-}
-
 /* It failed on a way that broke for it: unless the peer left that by itself, which fails what is on
  * it. 1: it has broken ways often enough. */
 static int is_condemned(const struct fabric_ep *e, struct chunk *c)
@@ -335,54 +245,71 @@ static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 /* 0: the provider will not have its key, and that is its result. */
 static int key_maps(const struct fabric_device *d, struct chunk *c)
 {
-	struct fabric_key *k = key_of(c);
-	int err = k->mapped < k->n ? fabric_key_map(d, k) : 0;
+	struct fabric_key *k = fabric_moves(c) ? fabric_key_of(c) : NULL;
+	int err = k && k->mapped < k->n ? fabric_key_map(d, k) : 0;
 
 	if (err)
 		c->res = err;
 	return !err;
 }
 
-/* 1: it has nothing more to be issued; 0: the way is full, or broken. */
-static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
+/* 0: its key is revoked, or over, and that is its result. */
+static int key_lives(struct chunk *c)
+{
+	if (!fabric_moves(c) || fabric_key_lives(fabric_key_of(c)))
+		return 1;
+	c->res = -EACCES;
+	return 0;
+}
+
+/* 0: the next piece of it is to wait. */
+static int may_go(struct fabric_ep *e, const struct chunk *c)
+{
+	return (!fabric_moves(c) || fabric_bound_ready(e, fabric_key_of(c))) && is_its_turn(e, c);
+}
+
+/* The next piece of the chunk goes, with others behind it that are whole. 0: the way is full, or
+ * broken. */
+static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
 	struct fabric_device *d = fabric_ep_device(e);
-	struct fi_rma_iov rma;
+	struct fabric_gathered g;
 	ssize_t err;
-	int more;
 
+	fabric_gather(e, c, &g);
+	if (!has_room(e, g.len, bulk))
+		return 0;
+	err = fabric_issue(e, &g, e->free_ops, bulk);
+	if (err == -FI_EAGAIN) {
+		d->stalled = 1;
+		fabric_shared_full(d);
+		return 0;
+	}
+	fabric_shared_takes(d);
+	if (err) {
+		fabric_shared_refused(d, (int)-err);
+		c->res = ACCUSED;
+		fabric_ep_fault(e);
+		return 0;
+	}
+	op_begin(e, e->free_ops, &g, bulk);
+	return 1;
+}
+
+/* 1: it has nothing more to be issued, or went with those before it. */
+static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
+{
 	if (is_condemned(e, c) || c->res) /* a piece of it was refused */
 		return 1;
 	while (c->scratch[0] < bytes_of(e, c)) {
-		if (moves(c) && !key_lives(key_of(c))) {
-			c->res = -EACCES;
+		if (!key_lives(c))
 			return 1;
-		}
-		if (moves(c) && !fabric_bound_ready(e, key_of(c)))
+		if (!may_go(e, c))
 			return 0;
-		if (moves(c) && !key_maps(d, c))
+		if (!key_maps(fabric_ep_device(e), c))
 			return 1;
-		if (!is_its_turn(e, c))
+		if (!issue(e, c, bulk))
 			return 0;
-		rma = moves(c) ? piece(d, c) : proof(e);
-		if (!has_room(e, rma.len, bulk))
-			return 0;
-		more = !bulk && moves(c) && is_followed(e, c, rma.len);
-		err = issue(e, c, &rma, e->free_ops, more);
-		if (err == -FI_EAGAIN) {
-			d->stalled = 1;
-			fabric_shared_full(d);
-			return 0;
-		}
-		fabric_shared_takes(d);
-		if (err) {
-			fabric_shared_refused(d, (int)-err);
-			c->res = ACCUSED;
-			fabric_ep_fault(e);
-			return 0;
-		}
-		e->more = (uint32_t)more;
-		op_begin(e, e->free_ops, c, rma.len, bulk);
 	}
 	return 1;
 }
@@ -429,10 +356,12 @@ void fabric_move_push(struct fabric_ep *e)
 
 /* ---- coming back ---- */
 
-static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
+/* The operation is over: then is called for each of its chunks, with res. */
+static void op_end(struct fabric_ep *e, struct fabric_op *op,
+		   void (*then)(struct fabric_ep *e, struct chunk *c, int res), int res)
 {
-	struct chunk *c = op->chunk;
-	struct fabric_key *k = moves(c) ? key_of(c) : NULL;
+	struct chunk *c = op->chunk, *next;
+	uint32_t n = op->n;
 
 	op->chunk = NULL;
 	op->next = e->free_ops;
@@ -441,18 +370,23 @@ static struct chunk *op_end(struct fabric_ep *e, struct fabric_op *op)
 	e->on[op->slot].out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
 	e->packets_out -= packets_of(op->len);
-	c->scratch[1]--;
-	e->writes += c->kind == CHUNK_WRITE;
-	if (k && !--k->out && (k->unanswered || k->forgotten))
-		e->wants |= WANT_REVOKED;
-	return c;
+	for (; n; n--, c = next) {
+		struct fabric_key *k = fabric_moves(c) ? fabric_key_of(c) : NULL;
+
+		next = c->next;
+		c->scratch[1]--;
+		e->writes += c->kind == CHUNK_WRITE;
+		if (k && !--k->out && (k->unanswered || k->forgotten))
+			e->wants |= WANT_REVOKED;
+		then(e, c, res);
+	}
 }
 
 /* What concerns the one operation alone; all else leaves in doubt what the peer still gets. A key
  * that is not known may have gone with the peer's way. A proof is refused by no owner. */
 static int is_refusal(const struct fabric_device *d, const struct fabric_op *op, int err)
 {
-	if (!op || !moves(op->chunk))
+	if (!op || !fabric_moves(op->chunk))
 		return 0;
 	if (err == FI_ENOKEY || err == FI_EKEYREJECTED)
 		return !d->bound;
@@ -466,6 +400,12 @@ static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, in
 	uint64_t out = d->shared ? fabric_shared_out(d, op->slot) : e->ops_out;
 
 	return err != FI_ECANCELED || out == op->chunk->scratch[1];
+}
+
+static void suspect(struct fabric_ep *e, struct chunk *c)
+{
+	e->suspects += !(c->state & CHUNK_SUSPECT);
+	c->state |= CHUNK_SUSPECT;
 }
 
 /* Nothing of it is on any way of ours. */
@@ -484,10 +424,8 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		return;
 	}
 	c->state |= CHUNK_BROKE;
-	if (e->faulted && !(c->state & CHUNK_SUSPECT)) {
-		c->state |= CHUNK_SUSPECT;
-		e->suspects++;
-	}
+	if (e->faulted)
+		suspect(e, c);
 	if (c->res != ACCUSED)
 		c->res = 0;
 	c->path |= URCCL_PATH_REPLAYED;
@@ -495,10 +433,9 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 	enqueue_again(e, c);
 }
 
-static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
+/* A piece of it is over. */
+static void piece_done(struct fabric_ep *e, struct chunk *c, int res)
 {
-	struct chunk *c = op_end(e, op);
-
 	if (res)
 		set_res(c, res);
 	if (c->scratch[1])
@@ -509,12 +446,29 @@ static void op_done(struct fabric_ep *e, struct fabric_op *op, int res)
 		come_out(e, c);
 }
 
+/* It was one of several, and goes again alone. */
+static void piece_refused(struct fabric_ep *e, struct chunk *c, int res)
+{
+	suspect(e, c);
+	piece_done(e, c, res);
+}
+
+static void op_refused(struct fabric_ep *e, struct fabric_op *op)
+{
+	if (op->n == 1)
+		op_end(e, op, piece_done, -EACCES);
+	else
+		op_end(e, op, piece_refused, AGAIN);
+}
+
 /* Nobody says what it left there, so the way breaks. What comes of that meanwhile is no news. On a
  * shared endpoint, which goes on, the operation is over; one's own has it until that is closed. */
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	int res = AGAIN;
+	struct chunk *c = op->chunk;
+	uint32_t i;
 
 	d->initiators[op->slot].full_ns = 0;
 	if (!e->broken && !e->leave_ns) {
@@ -526,9 +480,9 @@ static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 	}
 	fabric_ep_fault(e);
 	if (d->shared)
-		op_done(e, op, res);
-	else
-		set_res(op->chunk, res);
+		op_end(e, op, piece_done, res);
+	for (i = 0; !d->shared && i < op->n; i++, c = c->next)
+		set_res(c, res);
 }
 
 /* Without a context nobody knows whose it is. 0, or -errno: so it is with what all share. */
@@ -540,7 +494,7 @@ static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric
 		return -FI_EIO;
 	e = op ? fabric_ep(op->chunk->ep) : container_of(way, struct fabric_ep, way);
 	if (is_refusal(d, op, err)) {
-		op_done(e, op, -EACCES);
+		op_refused(e, op);
 	} else if (op) {
 		op_failed(e, op, err);
 	} else {
@@ -583,7 +537,7 @@ int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
 				container_of(entries[i].op_context, struct fabric_op, context);
 
 			fabric_shared_passed(d, op->slot);
-			op_done(fabric_ep(op->chunk->ep), op, 0);
+			op_end(fabric_ep(op->chunk->ep), op, piece_done, 0);
 		}
 		if (n < BATCH)
 			break; /* that is all: another look may be a call of the system's */
@@ -680,20 +634,20 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	fabric_ep_break(e);
 }
 
+static void piece_closed(struct fabric_ep *e, struct chunk *c, int res)
+{
+	set_res(c, res);
+	if (!c->scratch[1])
+		reclaim(e, c);
+}
+
 void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot)
 {
 	uint32_t i;
 
-	for (i = 0; i < FABRIC_OPS && e->on[slot].out; i++) {
-		struct chunk *c;
-
-		if (!e->ops[i].chunk || e->ops[i].slot != slot)
-			continue;
-		c = op_end(e, &e->ops[i]);
-		set_res(c, AGAIN);
-		if (!c->scratch[1])
-			reclaim(e, c);
-	}
+	for (i = 0; i < FABRIC_OPS && e->on[slot].out; i++)
+		if (e->ops[i].chunk && e->ops[i].slot == slot)
+			op_end(e, &e->ops[i], piece_closed, AGAIN);
 }
 
 int fabric_move_reads(const struct fabric_ep *e)
@@ -734,21 +688,21 @@ void fabric_move_end(struct fabric_ep *e)
 		fabric_move_proved(e, -ECANCELED);
 }
 
+static void piece_left(struct fabric_ep *e, struct chunk *c, int res)
+{
+	e->ep.dev->kept++;
+	if (c->scratch[1])
+		return;
+	leave_queue(e, c);
+	fabric_out(e, c, res, 0);
+}
+
 void fabric_move_leave(struct fabric_ep *e)
 {
 	uint32_t i;
 
-	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
-		struct chunk *c;
-
-		if (!e->ops[i].chunk)
-			continue;
-		e->ep.dev->kept++;
-		c = op_end(e, &e->ops[i]);
-		if (c->scratch[1])
-			continue;
-		leave_queue(e, c);
-		fabric_out(e, c, -ECANCELED, 0);
-	}
+	for (i = 0; i < FABRIC_OPS && e->ops_out; i++)
+		if (e->ops[i].chunk)
+			op_end(e, &e->ops[i], piece_left, -ECANCELED);
 	fabric_move_end(e);
 }

@@ -134,6 +134,18 @@ static uint32_t inject_of(const struct fi_info *info)
 	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
 }
 
+/* Places that one operation takes from and puts to. */
+static uint32_t ranges_of(const struct fi_info *info)
+{
+	size_t n = info->tx_attr->iov_limit;
+
+	if (info->tx_attr->rma_iov_limit < n)
+		n = info->tx_attr->rma_iov_limit;
+	if (!n)
+		return 1;
+	return n < FABRIC_RANGES ? (uint32_t)n : FABRIC_RANGES;
+}
+
 static int is_rxd(const struct fi_info *info)
 {
 	return !!strstr(info->fabric_attr->prov_name, "ofi_rxd");
@@ -194,6 +206,7 @@ static int set_modes(struct fabric_device *d)
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
+	d->ranges = ranges_of(d->info);
 	d->most = d->info->ep_attr->max_msg_size;
 	set_quirks(d);
 	d->ops_most = ops_most(d);

@@ -19,11 +19,10 @@ static void start(struct rig *rig, struct end *end, struct piece *pieces, struct
 {
 	uint32_t i;
 
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < MANY; i++)
 		piece_fill(&pieces[i], CHUNK_WRITE, end, local, i * ROOM, g, i * ROOM,
 			   length_of(i));
-		piece_post(rig, &pieces[i]);
-	}
+	pieces_post(rig, pieces, MANY);
 }
 
 /* 0: the pair is down, as no way came in time. */

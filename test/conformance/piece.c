@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chunks as cases see them. */
+#include <stdlib.h>
 #include "rig.h"
 
 void piece_fill(struct piece *p, enum chunk_kind kind, struct end *end, const struct area *local,
@@ -54,6 +55,26 @@ void piece_take(struct piece *p)
 void piece_post(struct rig *rig, struct piece *p)
 {
 	WAIT(rig, piece_try(p));
+}
+
+void pieces_post(struct rig *rig, struct piece *pieces, uint32_t n)
+{
+	struct end *end = pieces->chunk.ep->owner;
+	struct chunk **chunks = malloc(n * sizeof(struct chunk *));
+	uint32_t i, taken, done = 0;
+
+	CHECK(chunks);
+	for (i = 0; i < n; i++) {
+		chunks[i] = &pieces[i].chunk;
+		pieces[i].taken = 1;
+	}
+	while (done < n) {
+		taken = rig->backend->post(end->ep, chunks + done, n - done);
+		end->taken += taken;
+		done += taken;
+		rig_step(rig);
+	}
+	free(chunks);
 }
 
 int32_t piece_run(struct rig *rig, struct piece *p)

@@ -156,6 +156,8 @@ void piece_fill_send(struct piece *p, struct end *end, void *data, uint32_t len)
 void piece_post(struct rig *rig, struct piece *p);
 /* 1: taken. */
 int piece_try(struct piece *p);
+/* Posts n of one end together; polls both while the queue is full. */
+void pieces_post(struct rig *rig, struct piece *pieces, uint32_t n);
 /* There is room for it, without a poll of either. */
 void piece_take(struct piece *p);
 /* Posts and waits; returns its res. */

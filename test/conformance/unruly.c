@@ -8,6 +8,9 @@
 #define LEN    50000u
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define SOON   (5 * NSEC_PER_MSEC)
+#define MANY   32u
+#define EACH   (LEN / MANY)
+#define TRIES  8u /* on a machine that is too busy to make a way anew in time */
 
 /* Of both kinds of keys. */
 #define RIGHTS_AT 1u
@@ -141,6 +144,81 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	end(u);
 }
 
+/* ---- beside what is no offence ---- */
+
+static int is_offence(uint32_t i)
+{
+	return i % 16 == 5;
+}
+
+/* All at once, so that a provider may be given several at a time. */
+static void post_mixed(struct unruly *u, struct piece *pieces, enum chunk_kind kind,
+		       const struct grant *good)
+{
+	struct end *end = &u->pair.end[0];
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++)
+		piece_fill(&pieces[i], kind, end, &u->local, i * EACH,
+			   is_offence(i) ? &u->grant : good, i * EACH, EACH);
+	pieces_post(u->rig, pieces, MANY);
+	WAIT(u->rig, end->out == end->taken);
+}
+
+static void check_mixed(struct unruly *u, const struct piece *pieces, enum chunk_kind kind,
+			const struct area *good)
+{
+	const struct area *to = kind == CHUNK_READ ? &u->local : good;
+	uint64_t pattern = kind == CHUNK_READ ? 3 : 1;
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++) {
+		if (is_offence(i)) {
+			CHECK(pieces[i].chunk.res < 0);
+			CHECK(kind == CHUNK_WRITE ||
+			      area_is(&u->local, i * EACH, EACH, 1, i * EACH));
+			continue;
+		}
+		CHECK_EQ(pieces[i].chunk.res, 0);
+		if (kind == CHUNK_WRITE && !(pieces[i].chunk.flags & CHUNK_QUIET))
+			piece_flush(u->rig, &u->pair.end[0], &u->grant);
+		CHECK(area_is(to, i * EACH, EACH, pattern, i * EACH));
+	}
+	CHECK(area_is(&u->remote, 0, LEN, 2, 0));
+}
+
+/* 0: the pair is down, as no way came in time. */
+static int mix(struct unruly *u, uint32_t right, enum chunk_kind kind, struct area *other)
+{
+	struct piece pieces[MANY];
+	struct grant good;
+	int up;
+
+	area_fill(&u->local, 0, LEN, 1, 0);
+	area_fill(&u->remote, 0, LEN, 2, 0);
+	area_fill(other, 0, LEN, 3, 0);
+	give(u, right, NEVER_NS);
+	grant_open(&good, &u->pair.end[1], &u->pair.end[0], other, 0, LEN, RIGHTS);
+	post_mixed(u, pieces, kind, &good);
+	up = !u->pair.end[0].down && !u->pair.end[1].down;
+	if (up)
+		check_mixed(u, pieces, kind, other);
+	grant_close(u->rig, &good);
+	end(u);
+	return up;
+}
+
+static void beside(struct unruly *u, uint32_t right, enum chunk_kind kind)
+{
+	struct area other;
+	uint32_t tries;
+
+	area_open(&u->rig->node[1], &other, LEN);
+	for (tries = 1; !mix(u, right, kind, &other); tries++)
+		CHECK(tries < TRIES);
+	area_close(&other);
+}
+
 static void unruly(struct rig *rig,
 		   void (*forge)(const struct end *owner, uint8_t *key, uint32_t len))
 {
@@ -152,6 +230,10 @@ static void unruly(struct rig *rig,
 	beyond_rights(&u);
 	beyond_time(&u, CHUNK_WRITE);
 	beyond_time(&u, CHUNK_READ);
+	if (!rig->backend->breaks) {
+		beside(&u, URCCL_RIGHT_READ, CHUNK_WRITE);
+		beside(&u, URCCL_RIGHT_WRITE, CHUNK_READ);
+	}
 	pair_close(rig, &u.pair);
 	area_close(&u.local);
 	area_close(&u.remote);

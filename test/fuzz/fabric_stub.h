@@ -154,8 +154,13 @@ static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *de
 
 static ssize_t ep_rma(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
+	size_t i;
+
 	(void)flags;
-	must(msg->rma_iov->len == msg->msg_iov->iov_len);
+	must(msg->iov_count && msg->iov_count <= FABRIC_RANGES);
+	must(msg->rma_iov_count == msg->iov_count);
+	for (i = 0; i < msg->iov_count; i++)
+		must(msg->rma_iov[i].len && msg->rma_iov[i].len == msg->msg_iov[i].iov_len);
 	return op_begin(fid, msg->context);
 }
 

@@ -330,6 +330,8 @@ static void begin(uint32_t how)
 	d.lib.strerror = no_words;
 	d.key_mask = ~0ull;
 	d.ops_most = FABRIC_OPS;
+	d.most = UINT64_MAX;
+	d.ranges = FABRIC_RANGES;
 	d.acks = how & 1;
 	d.shared = how >> 7 & 1;
 	d.bound = how >> 1 & 1 || d.shared;

@@ -119,6 +119,16 @@ static int is_lost(struct prov_ep *ep, struct op *op)
 	return 1;
 }
 
+static int has_range(const struct op *op, size_t len)
+{
+	uint32_t i;
+
+	for (i = 0; i < op->n; i++)
+		if (op->ranges[i].len == len)
+			return 1;
+	return 0;
+}
+
 /* 1: it has ended, and others with it. */
 static int ends_always(struct prov_ep *ep, struct op *op)
 {
@@ -128,11 +138,11 @@ static int ends_always(struct prov_ep *ep, struct op *op)
 	if (op->type == PACKET_SEND || !op->len)
 		return 0;
 	ep->moved++;
-	if (op->len == w->poison || (w->sick && ep->moved > w->sick)) {
+	if (has_range(op, w->poison) || (w->sick && ep->moved > w->sick)) {
 		op_end(ep, op, FI_EIO);
 		return 1;
 	}
-	if (op->len != w->cutter)
+	if (!has_range(op, w->cutter))
 		return 0;
 	for (i = 0; i < TX_SIZE; i++)
 		if (ep->ops[i].type)
@@ -143,7 +153,7 @@ static int ends_always(struct prov_ep *ep, struct op *op)
 /* Nobody pushes it any more. */
 static void keep_if_mute(struct op *op)
 {
-	if (op->type != PACKET_SEND && op->len && op->len == words()->mute)
+	if (op->type != PACKET_SEND && op->len && has_range(op, words()->mute))
 		list_del(&op->link);
 }
 
@@ -175,20 +185,39 @@ static void count(const struct op *op)
 /* What it is written from is its user's again. */
 static void inject(struct op *op)
 {
+	size_t at = 0;
+	uint32_t i;
+
 	if (!(op->flags & FI_INJECT))
 		return;
 	op->copy = malloc(op->len ? op->len : 1);
 	if (!op->copy)
 		DIE("no memory for what is injected");
-	memcpy(op->copy, op->buf, op->len);
-	op->buf = op->copy;
+	for (i = 0; i < op->n; at += op->ranges[i++].len) {
+		memcpy(op->copy + at, op->ranges[i].buf, op->ranges[i].len);
+		op->ranges[i].buf = op->copy + at;
+	}
+}
+
+/* Its memory here may be used, and its keys have their names. */
+static void ranges_take(struct prov_ep *ep, struct op *op)
+{
+	static const uint64_t access[] = {
+		[PACKET_SEND] = FI_SEND, [PACKET_WRITE] = FI_WRITE, [PACKET_READ] = FI_READ};
+	uint32_t i;
+
+	for (i = 0; i < op->n; i++) {
+		struct range *r = &op->ranges[i];
+
+		memory_local(ep->domain, r->desc, r->buf, r->len, access[op->type]);
+		if (op->type != PACKET_SEND)
+			memory_raw(ep->domain, r->key, r->raw);
+	}
 }
 
 /* How it begins: with the domain's lock. 0 or -errno. */
 static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 {
-	static const uint64_t access[] = {
-		[PACKET_SEND] = FI_SEND, [PACKET_WRITE] = FI_WRITE, [PACKET_READ] = FI_READ};
 	const struct words *w = words();
 	struct op *op = op_free(ep);
 	uint32_t id;
@@ -200,14 +229,12 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 		return -FI_EMSGSIZE;
 	if (!op || (w->eagain && domain_random(ep->domain, 100) < w->eagain))
 		return -FI_EAGAIN;
-	memory_local(ep->domain, what->desc, what->buf, what->len, access[what->type]);
 	context_take(ep, what->context);
 	id = op->id;
 	*op = *what;
 	op->id = (id ? id + TX_SIZE : (uint32_t)(op - ep->ops) + TX_SIZE);
 	memcpy(op->to, av_name(ep->av, to), NAME_BYTES);
-	if (op->type != PACKET_SEND)
-		memory_raw(ep->domain, op->key, op->raw);
+	ranges_take(ep, op);
 	inject(op);
 	count(op);
 	ep->more = w->more && op->flags & FI_MORE;
@@ -237,11 +264,9 @@ static ssize_t post(struct fid_ep *fid, const struct op *what, fi_addr_t to)
 static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to,
 		       void *context)
 {
-	struct op what = {.type = PACKET_SEND,
-			  .buf = (uint8_t *)(uintptr_t)buf,
-			  .len = len,
-			  .desc = desc,
-			  .context = context};
+	struct op what = {.type = PACKET_SEND, .len = len, .context = context, .n = 1};
+
+	what.ranges[0] = (struct range){.buf = (uint8_t *)(uintptr_t)buf, .len = len, .desc = desc};
 
 	return len > PIECE_BYTES ? -FI_EMSGSIZE : post(fid, &what, to);
 }
@@ -250,21 +275,28 @@ static ssize_t move(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t f
 		    enum packet_type type)
 {
 	struct op what = {.type = type, .context = msg->context, .flags = flags};
+	uint32_t i;
 
-	if (msg->iov_count != 1 || msg->rma_iov_count != 1 ||
-	    msg->msg_iov->iov_len != msg->rma_iov->len)
-		DIE("one range at each side, of one length, is what it was asked to move");
+	if (!msg->iov_count || msg->iov_count > words()->iov ||
+	    msg->rma_iov_count != msg->iov_count)
+		DIE("as many ranges at either side, %u at most, are what it moves", words()->iov);
+	what.n = (uint32_t)msg->iov_count;
+	for (i = 0; i < what.n; i++) {
+		if (msg->msg_iov[i].iov_len != msg->rma_iov[i].len || (!msg->rma_iov[i].len && i))
+			DIE("a range at either side is of one length");
+		what.ranges[i] = (struct range){.buf = msg->msg_iov[i].iov_base,
+						.len = msg->rma_iov[i].len,
+						.desc = msg->desc ? msg->desc[i] : NULL,
+						.addr = msg->rma_iov[i].addr,
+						.key = msg->rma_iov[i].key};
+		what.len += msg->rma_iov[i].len;
+	}
 	if (flags & ~(uint64_t)(FI_COMPLETION | FI_MORE | FI_DELIVERY_COMPLETE | FI_INJECT))
 		return -FI_EBADFLAGS;
-	if (flags & FI_INJECT && (type == PACKET_READ || msg->rma_iov->len > words()->inject))
-		DIE("%zu bytes of a read or a write are not injected", msg->rma_iov->len);
+	if (flags & FI_INJECT && (type == PACKET_READ || what.len > words()->inject))
+		DIE("%zu bytes of a read or a write are not injected", what.len);
 	if (flags & FI_DELIVERY_COMPLETE && words()->no_delivery)
 		return -FI_EBADFLAGS;
-	what.buf = msg->msg_iov->iov_base;
-	what.len = msg->msg_iov->iov_len;
-	what.desc = msg->desc ? *msg->desc : NULL;
-	what.addr = msg->rma_iov->addr;
-	what.key = msg->rma_iov->key;
 	return post(fid, &what, msg->addr);
 }
 

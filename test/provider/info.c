@@ -58,7 +58,7 @@ static void describe(struct fi_info *i, uint32_t number)
 	i->tx_attr->op_flags = FI_TRANSMIT_COMPLETE | delivery();
 	i->tx_attr->size = TX_SIZE;
 	i->tx_attr->inject_size = w->inject;
-	i->tx_attr->iov_limit = i->tx_attr->rma_iov_limit = 1;
+	i->tx_attr->iov_limit = i->tx_attr->rma_iov_limit = w->iov;
 	i->rx_attr->caps = CAPS;
 	i->rx_attr->mode = w->mode;
 	i->rx_attr->size = 1024;

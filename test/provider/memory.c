@@ -165,6 +165,16 @@ void memory_raw(struct prov_domain *d, uint64_t key, uint8_t raw[RAW_BYTES])
 
 /* ---- regions ---- */
 
+static int uses(const struct op *op, const struct region *r)
+{
+	uint32_t i;
+
+	for (i = 0; op->type && i < op->n; i++)
+		if (op->ranges[i].desc == r)
+			return 1;
+	return 0;
+}
+
 /* Nothing of ours is under way there. */
 static void check_unused(const struct region *r)
 {
@@ -175,7 +185,7 @@ static void check_unused(const struct region *r)
 		struct prov_ep *ep = list_entry(pos, struct prov_ep, link);
 
 		for (i = 0; i < TX_SIZE; i++)
-			if (ep->ops[i].type && ep->ops[i].desc == r)
+			if (uses(&ep->ops[i], r))
 				DIE("an operation under way uses the region that is closed");
 		list_for_each(at, &ep->receives)
 			if (list_entry(at, struct receive, link)->desc == r)

@@ -34,6 +34,7 @@
 #define RAW_BYTES   24u	   /* of a key that does not fit a number */
 #define PIECE_BYTES 16384u /* that a datagram carries */
 #define TX_SIZE	    256u   /* operations of an endpoint */
+#define RANGES_MAX  4u	   /* of an operation */
 #define KEY_LISTS   1024u
 
 /* Ends the program: prints the sentence and calls abort(). */
@@ -75,6 +76,7 @@ struct words {
 	uint32_t domains, av_slow_us;
 	uint32_t broken; /* domains that cannot be opened, a bit each */
 	size_t max_msg, inject;
+	uint32_t iov; /* ranges of an operation */
 	uint64_t seed;
 };
 
@@ -140,16 +142,24 @@ struct prov_cq {
 	int fd, timer; /* epoll, and what it is woken by for work left; -1 */
 };
 
+struct range {
+	uint8_t *buf;
+	void *desc;
+	size_t len;
+	uint64_t addr, key;
+	uint8_t raw[RAW_BYTES];
+};
+
 struct op {		  /* of an initiator */
 	struct list link; /* prov_ep.sending */
 	uint32_t id;	  /* slot, and how often it was used */
 	uint32_t type;	  /* enum packet_type; 0: free */
-	void *context, *desc;
-	uint8_t *buf;
+	void *context;
+	struct range ranges[RANGES_MAX];
+	uint32_t n; /* of them */
 	uint8_t *copy; /* FI_INJECT */
 	size_t len, sent, answered;
-	uint64_t flags, addr, key, again_ns;
-	uint8_t raw[RAW_BYTES];
+	uint64_t flags, again_ns;
 	char to[NAME_BYTES];
 	int begun, err;
 };

@@ -66,22 +66,41 @@ static int transmit(struct prov_ep *ep, const char *to, const struct packet *p, 
 
 /* ---- the initiator ---- */
 
+/* The range that has the byte at off of the operation, which becomes its offset there. */
+static const struct range *range_at(const struct op *op, size_t *off)
+{
+	const struct range *r = op->ranges;
+
+	while (r < &op->ranges[op->n - 1] && *off >= r->len)
+		*off -= r++->len;
+	return r;
+}
+
 static struct packet piece_of(const struct prov_ep *ep, const struct op *op)
 {
-	size_t left = op->len - op->sent;
+	size_t off = op->sent;
+	const struct range *r = range_at(op, &off);
+	size_t left = r->len - off;
 	struct packet p = {
 		.type = op->type,
 		.op = op->id,
 		.len = (uint32_t)(left < PIECE_BYTES ? left : PIECE_BYTES),
 		.delivery = !!(op->flags & FI_DELIVERY_COMPLETE),
 		.off = op->sent,
-		.addr = op->addr + op->sent,
+		.addr = r->addr + off,
 	};
 
-	memcpy(&p.key, op->raw, sizeof(p.key));
-	memcpy(p.raw, op->raw, sizeof(p.raw));
+	memcpy(&p.key, r->raw, sizeof(p.key));
+	memcpy(p.raw, r->raw, sizeof(p.raw));
 	memcpy(p.from, ep->name, sizeof(p.from));
 	return p;
+}
+
+static uint8_t *bytes_at(const struct op *op, size_t off)
+{
+	const struct range *r = range_at(op, &off);
+
+	return r->buf + off;
 }
 
 /* 0: all of it is out, or it has ended; EAGAIN. */
@@ -89,7 +108,7 @@ static int op_push(struct prov_ep *ep, struct op *op)
 {
 	while (!op->begun || op->sent < op->len) {
 		struct packet p = piece_of(ep, op);
-		int err = transmit(ep, op->to, &p, op->buf + op->sent,
+		int err = transmit(ep, op->to, &p, bytes_at(op, op->sent),
 				   op->type == PACKET_READ ? 0 : p.len);
 
 		if (err == EAGAIN)
@@ -127,7 +146,7 @@ static void answered(struct prov_ep *ep, const struct packet *p)
 	if (!op)
 		return;
 	if (p->type == PACKET_DATA)
-		memcpy(op->buf + p->off, p->bytes, p->len);
+		memcpy(bytes_at(op, p->off), p->bytes, p->len);
 	if (p->err == FI_EAGAIN) {
 		send_again(ep, op);
 		return;

@@ -19,7 +19,7 @@
  *	cut=N			about one of N messages ends with FI_ECANCELED, as with a connection
  *				that was cut: it has come or not
  *	lose=N			about one of N messages completes, and never comes
- *	poison=N		a read or write of N bytes fails, always
+ *	poison=N		a read or write that has a range of N bytes fails, always
  *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
  *	sick=N			an endpoint fails all reads and writes behind its Nth
  *	reject=N		the errno by which it fails what has a key that is not known
@@ -37,6 +37,7 @@
  *	mr_slow=N		microseconds that it takes to make one
  *	eps=N			endpoints of a domain
  *	max_msg=N, inject=N	bytes
+ *	iov=N			ranges that an operation may have at either side, 1 to 4
  *	domains=N		urccl_test0, urccl_test1 ..
  *	broken=BITS		those that cannot be opened
  *	seed=N
@@ -143,6 +144,8 @@ static void number(struct words *w, const char *word, const char *value)
 		w->key_bytes = (uint32_t)n;
 	else if (!strcmp(word, "av_slow"))
 		w->av_slow_us = (uint32_t)n;
+	else if (!strcmp(word, "iov"))
+		w->iov = (uint32_t)n;
 	else if (!strcmp(word, "max_msg"))
 		w->max_msg = n;
 	else if (!strcmp(word, "inject"))
@@ -200,6 +203,7 @@ static struct words the_words = {
 	.threading = FI_THREAD_SAFE,
 	.progress = FI_PROGRESS_MANUAL,
 	.max_msg = 1u << 30,
+	.iov = 1,
 	.domains = 1,
 	.seed = 1,
 };
@@ -214,6 +218,8 @@ static void words_read(void)
 	free(copy);
 	if (!the_words.key_bytes || the_words.key_bytes > 8)
 		DIE("a key has 1 to 8 bytes");
+	if (!the_words.iov || the_words.iov > RANGES_MAX)
+		DIE("an operation has 1 to %u ranges", RANGES_MAX);
 }
 
 const struct words *words(void)

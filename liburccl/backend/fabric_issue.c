@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one operation moves, and the call that begins it. Chunks that are next to each other in
+ * their queue go together, each whole, where the provider takes several ranges at a time: a call
+ * and a completion cost it more than a page does.
+ */
+#include "backend/fabric_key.h"
+
+int fabric_moves(const struct chunk *c)
+{
+	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
+}
+
+struct fabric_key *fabric_key_of(const struct chunk *c)
+{
+	return (struct fabric_key *)(uintptr_t)c->key->v[0];
+}
+
+int fabric_key_lives(const struct fabric_key *k)
+{
+	return !k->revoked && (k->expires_ns == NEVER_NS || clock_ns() < k->expires_ns);
+}
+
+/* ---- what it moves ---- */
+
+/* The next piece of the chunk: in one part of the key. */
+static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk *c)
+{
+	const struct fabric_key *k = fabric_key_of(c);
+	uint64_t at = c->off + c->scratch[0], from = 0, len;
+	uint32_t low = 0, high = k->n - 1, mid;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		if (k->parts[mid].len <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low)
+		from = k->parts[low - 1].len;
+	len = k->parts[low].len - at;
+	if (len > c->len - c->scratch[0])
+		len = c->len - c->scratch[0];
+	if (len > d->most)
+		len = d->most;
+	return (struct fi_rma_iov){.addr = k->parts[low].addr + (at - from),
+				   .len = len,
+				   .key = k->parts[low].key};
+}
+
+static void add(const struct fabric_device *d, struct fabric_gathered *g, struct chunk *c,
+		struct fi_rma_iov remote)
+{
+	g->local[g->n].iov_base = (char *)c->local + c->scratch[0];
+	g->local[g->n].iov_len = remote.len;
+	g->desc[g->n] = fabric_desc(d, c);
+	g->remote[g->n++] = remote;
+	g->len += remote.len;
+	g->last = c;
+}
+
+/* A FLUSH that has to be done is a READ of the peer's word. */
+static void add_proof(struct fabric_ep *e, struct fabric_gathered *g, struct chunk *c)
+{
+	struct fabric_device *d = fabric_ep_device(e);
+	const struct fabric_part *p = &e->way.theirs;
+
+	add(d, g, c, (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
+	g->local[0].iov_base = &d->proof[1];
+}
+
+/* 1: it may go at once, and is in the way of nothing. */
+static int is_free(struct fabric_ep *e, const struct chunk *c)
+{
+	return fabric_moves(c) && c->len && !c->res && !(c->flags & CHUNK_CANCELLED) &&
+	       fabric_key_lives(fabric_key_of(c)) && fabric_bound_ready(e, fabric_key_of(c));
+}
+
+/* It may be what broke a way, or was refused among others. */
+static int goes_alone(const struct chunk *c)
+{
+	return c->state >= CHUNK_TRY || c->state & CHUNK_SUSPECT;
+}
+
+/* Others are added while that is all of them. */
+static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
+{
+	const struct fabric_device *d = fabric_ep_device(e);
+	uint64_t most = d->most < FABRIC_GATHER ? d->most : FABRIC_GATHER;
+	struct fi_rma_iov remote;
+	struct chunk *c;
+
+	if (goes_alone(g->first) || g->first->scratch[0] || g->len < g->first->len)
+		return;
+	while (g->n < d->ranges && (c = g->last->next)) {
+		if (c->kind != g->first->kind || g->len + c->len > most || goes_alone(c) ||
+		    !is_free(e, c) || fabric_key_of(c)->mapped < fabric_key_of(c)->n)
+			return;
+		remote = piece(d, c);
+		if (remote.len < c->len)
+			return;
+		add(d, g, c, remote);
+	}
+}
+
+void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered *g)
+{
+	g->first = c;
+	g->n = 0;
+	g->len = 0;
+	if (!fabric_moves(c)) {
+		add_proof(e, g, c);
+		return;
+	}
+	add(fabric_ep_device(e), g, c, piece(fabric_ep_device(e), c));
+	add_more(e, g);
+}
+
+/* ---- the call ---- */
+
+/* 1: what is behind it in its queue goes at once, unless the provider is full. Of what is urgent
+ * alone: that is small, and many. */
+static int is_followed(struct fabric_ep *e, const struct fabric_gathered *g, uint32_t bulk)
+{
+	const struct fabric_device *d = fabric_ep_device(e);
+
+	if (bulk || !fabric_moves(g->first) || d->narrow || e->suspects || !g->last->next)
+		return 0;
+	if (g->first->scratch[0] + g->remote[0].len < g->first->len ||
+	    e->ops_out + 1 >= d->ops_most)
+		return 0;
+	return is_free(e, g->last->next);
+}
+
+/* Which of its rules the operation goes by. One that the provider copies costs it no look at the
+ * memory's translation, and one that another follows at once no doorbell. */
+static uint64_t flags_of(const struct fabric_device *d, const struct fabric_gathered *g,
+			 uint32_t more)
+{
+	uint64_t flags = FI_COMPLETION | (more ? FI_MORE : 0);
+
+	if (g->first->kind != CHUNK_WRITE)
+		return flags;
+	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) | (g->len <= d->inject ? FI_INJECT : 0);
+}
+
+static ssize_t call(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
+		    uint32_t more)
+{
+	uint64_t flags = flags_of(fabric_ep_device(e), g, more);
+	struct fi_msg_rma msg = {
+		.msg_iov = g->local,
+		.desc = g->desc,
+		.iov_count = g->n,
+		.addr = e->to,
+		.rma_iov = g->remote,
+		.rma_iov_count = g->n,
+		.context = &op->context,
+	};
+
+	if (g->first->kind != CHUNK_WRITE)
+		return fi_readmsg(e->via->ep, &msg, flags);
+	return fi_writemsg(e->via->ep, &msg, flags);
+}
+
+/* The first alone. */
+static void shrink(struct fabric_gathered *g)
+{
+	g->n = 1;
+	g->len = g->remote[0].len;
+	g->last = g->first;
+}
+
+ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
+		     uint32_t bulk)
+{
+	uint32_t more = (uint32_t)is_followed(e, g, bulk);
+	ssize_t err = call(e, g, op, more);
+
+	/* It does not say which it will not have: alone that shows. */
+	if (err && err != -FI_EAGAIN && g->n > 1) {
+		shrink(g);
+		more = (uint32_t)is_followed(e, g, bulk);
+		err = call(e, g, op, more);
+	}
+	if (!err)
+		e->more = more;
+	return err;
+}
