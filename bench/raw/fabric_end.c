@@ -9,9 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define API    FI_VERSION(1, 17)
-#define BATCH  32
-#define RIGHTS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define API	    FI_VERSION(1, 17)
+#define BATCH	    32
+#define NAMES_TAKEN 64
+#define RIGHTS	    (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 static void check(long err, const char *what)
 {
@@ -67,6 +68,14 @@ static void queue_watch(struct end *e)
 		bench_die("epoll: %s", strerror(errno));
 }
 
+static int endpoint_try(struct end *e)
+{
+	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	return fi_enable(e->ep);
+}
+
 static void endpoint_open(struct end *e, int sleeps)
 {
 	struct fi_cq_attr cq = {.size = DEPTH_MAX,
@@ -74,6 +83,7 @@ static void endpoint_open(struct end *e, int sleeps)
 				.wait_obj = sleeps ? FI_WAIT_FD : FI_WAIT_NONE};
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	size_t len = sizeof(e->ours.name);
+	int err, tries = 0;
 
 	check(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
 	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
@@ -81,10 +91,11 @@ static void endpoint_open(struct end *e, int sleeps)
 	if (sleeps)
 		queue_watch(e);
 	check(fi_av_open(e->domain, &av, &e->av, NULL), "fi_av_open");
-	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
-	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind");
-	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-	check(fi_enable(e->ep), "fi_enable");
+	/* Provider shm's names are by the process's number and one that counts up; what a killed
+	 * process left in /dev/shm has some. */
+	while ((err = endpoint_try(e)) == -FI_EBUSY && ++tries < NAMES_TAKEN)
+		fi_close(&e->ep->fid);
+	check(err, "fi_enable");
 	check(fi_getname(&e->ep->fid, e->ours.name, &len), "fi_getname");
 }
 
