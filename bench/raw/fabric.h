@@ -17,6 +17,7 @@ enum { DEPTH_MAX = 8192, NAME_MAX_LEN = 256 };
 /* What an end tells the other. */
 struct card {
 	uint8_t name[NAME_MAX_LEN];
+	uint8_t messages[NAME_MAX_LEN]; /* of the endpoint that has those */
 	uint64_t addr, key;
 };
 
@@ -29,6 +30,11 @@ struct end {
 	int epoll; /* watches its descriptor; -1: it has none */
 	struct fid_av *av;
 	struct fid_ep *ep;
+	struct fid_cq *messages; /* another endpoint's queue; NULL: there is none */
+	struct fid_av *messages_av;
+	struct fid_ep *messages_ep;
+	uint32_t looks;
+	uint64_t deadline; /* ns: of nothing, but it is looked whether it has passed */
 	struct fid_mr *mr;
 	fi_addr_t peer;
 	void *desc; /* of our memory */

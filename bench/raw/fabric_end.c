@@ -9,10 +9,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define API	    FI_VERSION(1, 17)
-#define BATCH	    32
-#define NAMES_TAKEN 64
-#define RIGHTS	    (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define API	      FI_VERSION(1, 17)
+#define BATCH	      32
+#define NAMES_TAKEN   64
+#define MESSAGES_PART 4
+#define LATER	      1000000000ull /* ns */
+#define RIGHTS	      (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 static void check(long err, const char *what)
 {
@@ -68,35 +70,47 @@ static void queue_watch(struct end *e)
 		bench_die("epoll: %s", strerror(errno));
 }
 
-static int endpoint_try(struct end *e)
+static int endpoint_try(struct end *e, struct fid_cq *cq, struct fid_av *av, struct fid_ep **ep)
 {
-	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
-	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind");
-	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-	return fi_enable(e->ep);
+	check(fi_endpoint(e->domain, e->info, ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(*ep, &av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(*ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	return fi_enable(*ep);
 }
 
-static void endpoint_open(struct end *e, int sleeps)
+/* With a queue and a vector of its own. */
+static void endpoint_open(struct end *e, int sleeps, struct fid_cq **cq, struct fid_av **av,
+			  struct fid_ep **ep)
 {
-	struct fi_cq_attr cq = {.size = DEPTH_MAX,
-				.format = FI_CQ_FORMAT_CONTEXT,
-				.wait_obj = sleeps ? FI_WAIT_FD : FI_WAIT_NONE};
-	struct fi_av_attr av = {.type = FI_AV_TABLE};
-	size_t len = sizeof(e->ours.name);
+	struct fi_cq_attr cq_attr = {.size = DEPTH_MAX,
+				     .format = FI_CQ_FORMAT_CONTEXT,
+				     .wait_obj = sleeps ? FI_WAIT_FD : FI_WAIT_NONE};
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 	int err, tries = 0;
+
+	check(fi_cq_open(e->domain, &cq_attr, cq, NULL), "fi_cq_open");
+	check(fi_av_open(e->domain, &av_attr, av, NULL), "fi_av_open");
+	/* Provider shm's names are by the process's number and one that counts up; what a killed
+	 * process left in /dev/shm has some. */
+	while ((err = endpoint_try(e, *cq, *av, ep)) == -FI_EBUSY && ++tries < NAMES_TAKEN)
+		fi_close(&(*ep)->fid);
+	check(err, "fi_enable");
+}
+
+static void endpoints_open(struct end *e, const struct raw_options *o)
+{
+	size_t len = sizeof(e->ours.name), other = sizeof(e->ours.messages);
 
 	check(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
 	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
-	check(fi_cq_open(e->domain, &cq, &e->cq, NULL), "fi_cq_open");
-	if (sleeps)
+	if (o->messages)
+		endpoint_open(e, o->sleeps, &e->messages, &e->messages_av, &e->messages_ep);
+	endpoint_open(e, o->sleeps, &e->cq, &e->av, &e->ep);
+	if (o->sleeps)
 		queue_watch(e);
-	check(fi_av_open(e->domain, &av, &e->av, NULL), "fi_av_open");
-	/* Provider shm's names are by the process's number and one that counts up; what a killed
-	 * process left in /dev/shm has some. */
-	while ((err = endpoint_try(e)) == -FI_EBUSY && ++tries < NAMES_TAKEN)
-		fi_close(&e->ep->fid);
-	check(err, "fi_enable");
 	check(fi_getname(&e->ep->fid, e->ours.name, &len), "fi_getname");
+	if (o->messages)
+		check(fi_getname(&e->messages_ep->fid, e->ours.messages, &other), "fi_getname");
 }
 
 static void memory_open(struct end *e, const struct raw_options *o, int which)
@@ -125,6 +139,25 @@ static void meet(struct end *e, int fd)
 	pair_receive(fd, &byte, sizeof(byte));
 }
 
+/* A message each way: what a connection costs who looks at it shows where there is one. */
+static void greet(struct end *e)
+{
+	struct fi_context2 sends, receives;
+	struct fi_cq_entry entry;
+	uint64_t said = 1, heard;
+	uint32_t left = 2;
+	fi_addr_t peer;
+
+	if (fi_av_insert(e->messages_av, e->theirs.messages, 1, &peer, 0, NULL) != 1)
+		bench_die("fi_av_insert: the other's address is refused");
+	check(fi_recv(e->messages_ep, &heard, sizeof(heard), NULL, peer, &receives), "fi_recv");
+	while (fi_send(e->messages_ep, &said, sizeof(said), NULL, peer, &sends) == -FI_EAGAIN)
+		fi_cq_read(e->messages, &entry, 0);
+	while (left)
+		if (fi_cq_read(e->messages, &entry, 1) == 1)
+			left--;
+}
+
 static void *do_nothing(void *arg)
 {
 	for (;;)
@@ -148,15 +181,22 @@ void end_open(struct end *e, const struct raw_options *o, int which, uint64_t fl
 	if (o->threads)
 		thread_open();
 	e->info = info_find(o, flags);
-	endpoint_open(e, o->sleeps);
+	endpoints_open(e, o);
 	memory_open(e, o, which);
 	meet(e, fd);
+	if (o->messages)
+		greet(e);
 }
 
 void end_close(struct end *e)
 {
 	if (e->epoll >= 0)
 		close(e->epoll);
+	if (e->messages) {
+		fi_close(&e->messages_ep->fid);
+		fi_close(&e->messages_av->fid);
+		fi_close(&e->messages->fid);
+	}
 	fi_close(&e->ep->fid);
 	fi_close(&e->mr->fid);
 	fi_close(&e->av->fid);
@@ -182,12 +222,25 @@ int end_post(struct end *e, struct post *p, int reads, uint64_t off, uint64_t le
 	return 1;
 }
 
+/* What a program that takes messages, and ends what takes too long, does in each turn. */
+static void turn(struct end *e)
+{
+	struct fi_cq_entry entry;
+
+	if (bench_now() > e->deadline)
+		e->deadline = bench_now() + LATER;
+	if (e->looks++ % MESSAGES_PART == 0 && fi_cq_read(e->messages, &entry, 1) != -FI_EAGAIN)
+		bench_die("a message from nobody");
+}
+
 uint32_t end_poll(struct end *e, struct post **out, uint32_t n)
 {
 	struct fi_cq_entry entries[BATCH];
 	struct fi_cq_err_entry err = {0};
 	ssize_t k, i;
 
+	if (e->messages)
+		turn(e);
 	k = fi_cq_read(e->cq, n ? entries : NULL, n < BATCH ? n : BATCH);
 	if (k == -FI_EAGAIN || !k)
 		return 0;

@@ -22,6 +22,9 @@ static void help(const char *usage)
 	       "  --threads          as a program of libfabric that has threads: it has locks, and\n"
 	       "                     another thread, which does nothing\n"
 	       "  --sleeps           likewise, that may sleep on its queue, and spins all the same\n"
+	       "  --messages         as one that has threads, and takes messages at another endpoint,\n"
+	       "                     at whose queue it looks every fourth time, and keeps deadlines:\n"
+	       "                     at the clock each time\n"
 	       "  --depth N          work requests in flight on a queue pair\n"
 	       "  --chain N          so many of them for one doorbell\n"
 	       "  --qps N            queue pairs (1)\n",
@@ -67,6 +70,10 @@ static void set(struct raw_options *o, int opt, const char *arg)
 		break;
 	case 'S':
 		o->sleeps = 1;
+		o->threads = 1;
+		break;
+	case 'M':
+		o->messages = 1;
 		/* fall through */
 	case 'T':
 		o->threads = 1;
@@ -97,7 +104,8 @@ void raw_options(struct raw_options *o, int argc, char **argv, const char *usage
 		{"cc", 1, NULL, 'C'},	  {"help", 0, NULL, 'h'},     {"pages", 1, NULL, 'p'},
 		{"device", 1, NULL, 'D'}, {"depth", 1, NULL, 'q'},    {"chain", 1, NULL, 'n'},
 		{"qps", 1, NULL, 'Q'},	  {"provider", 1, NULL, 'P'}, {"alloc", 0, NULL, 'a'},
-		{"sleeps", 0, NULL, 'S'}, {"threads", 0, NULL, 'T'},  {NULL, 0, NULL, 0},
+		{"sleeps", 0, NULL, 'S'}, {"threads", 0, NULL, 'T'},  {"messages", 0, NULL, 'M'},
+		{NULL, 0, NULL, 0},
 	};
 	int opt;
 

@@ -26,6 +26,7 @@ struct raw_options {
 	int alloc;	      /* memory that the library measured allocates itself */
 	int threads;	      /* another thread is there, which does nothing */
 	int sleeps;	      /* and queues can be slept on */
+	int messages;	      /* and a queue of messages is looked at, and the clock */
 	uint64_t depth;	      /* work requests in flight; 0: the program's default */
 	uint64_t chain;	      /* work requests of one doorbell; 0: the program's default */
 	uint64_t qps;	      /* queue pairs; 0: one */
