@@ -99,12 +99,14 @@
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
 #define FABRIC_RANGES	4u	/* chunks of an operation */
-#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several */
+#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several, */
+#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* and is urgent */
 #define FABRIC_NARROW_WINDOW 128u /* packets of a narrow provider's window */
 #define FABRIC_NARROW	60u	/* of them, those of an ep's operations; its peer's READs as many */
 #define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
-#define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more */
+#define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more; of the */
+#define FABRIC_PACKET_RANGE 24u /* first so many fewer for each chunk behind the first */
 #define FABRIC_TRIES	3u	/* ways that a chunk may break */
 #define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
 #define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
@@ -370,7 +372,7 @@ struct fabric_op {
 struct fabric_gathered {
 	struct chunk *first, *last;
 	uint64_t len;
-	uint32_t n;
+	uint32_t n, bulk;
 	struct iovec local[FABRIC_RANGES];
 	struct fi_rma_iov remote[FABRIC_RANGES];
 	void *desc[FABRIC_RANGES];
@@ -385,7 +387,8 @@ enum fabric_chunk {
 	CHUNK_ACKNOWLEDGED = 8,		/* in unproved, scratch[0] the writes until then */
 	CHUNK_BROKE = 16,		/* a way broke under it */
 	CHUNK_SUSPECT = 32,		/* and nobody knows whether by it: it goes alone */
-	CHUNK_TRY = 64,			/* from here on: the ways that it broke */
+	CHUNK_TRY = 64,			/* from here on: the ways that it broke, or others beside
+					 * it in its operation; of one that was refused so, one */
 };
 
 struct fabric_queue {
@@ -747,11 +750,10 @@ int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how
 /* fabric_issue.c */
 int fabric_moves(const struct chunk *c);		/* it is a READ or a WRITE */
 /* The next piece of the chunk, which has one left, and what may go with it. */
-void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered *g);
+void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct fabric_gathered *g);
 /* 0: it goes, or the first of it does, and that is g then; -FI_EAGAIN: the provider is full;
  * -errno: it refuses the first. */
-ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
-		     uint32_t bulk);
+ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op);
 
 /* fabric_move.c */
 uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n);

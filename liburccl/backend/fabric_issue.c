@@ -50,9 +50,9 @@ static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk
 }
 
 static void add(const struct fabric_device *d, struct fabric_gathered *g, struct chunk *c,
-		struct fi_rma_iov remote)
+		void *local, struct fi_rma_iov remote)
 {
-	g->local[g->n].iov_base = (char *)c->local + c->scratch[0];
+	g->local[g->n].iov_base = local;
 	g->local[g->n].iov_len = remote.len;
 	g->desc[g->n] = fabric_desc(d, c);
 	g->remote[g->n++] = remote;
@@ -66,8 +66,8 @@ static void add_proof(struct fabric_ep *e, struct fabric_gathered *g, struct chu
 	struct fabric_device *d = fabric_ep_device(e);
 	const struct fabric_part *p = &e->way.theirs;
 
-	add(d, g, c, (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
-	g->local[0].iov_base = &d->proof[1];
+	add(d, g, c, &d->proof[1],
+	    (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
 }
 
 /* 1: it may go at once, and is in the way of nothing. */
@@ -87,7 +87,8 @@ static int goes_alone(const struct chunk *c)
 static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
 {
 	const struct fabric_device *d = fabric_ep_device(e);
-	uint64_t most = d->most < FABRIC_GATHER ? d->most : FABRIC_GATHER;
+	uint64_t limit = g->bulk ? FABRIC_GATHER : FABRIC_GATHER_URGENT,
+		 most = d->most < limit ? d->most : limit;
 	struct fi_rma_iov remote;
 	struct chunk *c;
 
@@ -100,12 +101,15 @@ static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
 		remote = piece(d, c);
 		if (remote.len < c->len)
 			return;
-		add(d, g, c, remote);
+		add(d, g, c, c->local, remote);
 	}
 }
 
-void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered *g)
+void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct fabric_gathered *g)
 {
+	const struct fabric_device *d = fabric_ep_device(e);
+
+	g->bulk = bulk;
 	g->first = c;
 	g->n = 0;
 	g->len = 0;
@@ -113,7 +117,7 @@ void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered 
 		add_proof(e, g, c);
 		return;
 	}
-	add(fabric_ep_device(e), g, c, piece(fabric_ep_device(e), c));
+	add(d, g, c, (char *)c->local + c->scratch[0], piece(d, c));
 	add_more(e, g);
 }
 
@@ -121,11 +125,11 @@ void fabric_gather(struct fabric_ep *e, struct chunk *c, struct fabric_gathered 
 
 /* 1: what is behind it in its queue goes at once, unless the provider is full. Of what is urgent
  * alone: that is small, and many. */
-static int is_followed(struct fabric_ep *e, const struct fabric_gathered *g, uint32_t bulk)
+static int is_followed(struct fabric_ep *e, const struct fabric_gathered *g)
 {
 	const struct fabric_device *d = fabric_ep_device(e);
 
-	if (bulk || !fabric_moves(g->first) || d->narrow || e->suspects || !g->last->next)
+	if (g->bulk || !fabric_moves(g->first) || d->narrow || e->suspects || !g->last->next)
 		return 0;
 	if (g->first->scratch[0] + g->remote[0].len < g->first->len ||
 	    e->ops_out + 1 >= d->ops_most)
@@ -172,16 +176,15 @@ static void shrink(struct fabric_gathered *g)
 	g->last = g->first;
 }
 
-ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
-		     uint32_t bulk)
+ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op)
 {
-	uint32_t more = (uint32_t)is_followed(e, g, bulk);
+	uint32_t more = (uint32_t)is_followed(e, g);
 	ssize_t err = call(e, g, op, more);
 
 	/* It does not say which it will not have: alone that shows. */
 	if (err && err != -FI_EAGAIN && g->n > 1) {
 		shrink(g);
-		more = (uint32_t)is_followed(e, g, bulk);
+		more = (uint32_t)is_followed(e, g);
 		err = call(e, g, op, more);
 	}
 	if (!err)

@@ -164,25 +164,24 @@ uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 
 /* ---- going out ---- */
 
-static uint32_t packets_of(uint64_t len)
+static uint32_t packets_of(uint64_t len, uint32_t n)
 {
-	return 1 + (uint32_t)(len / FABRIC_PACKET);
+	return 1 + (uint32_t)((len + (n - 1) * FABRIC_PACKET_RANGE) / FABRIC_PACKET);
 }
 
-/* 1: the provider may have so many bytes more. Bulk leaves room to what is urgent. */
-static int has_room(const struct fabric_ep *e, uint64_t len, uint32_t bulk)
+/* 1: the provider may have that, too. Bulk leaves room to what is urgent. */
+static int has_room(const struct fabric_ep *e, const struct fabric_gathered *g)
 {
-	uint32_t left = bulk ? FABRIC_NARROW_LEFT : 0;
+	uint32_t left = g->bulk ? FABRIC_NARROW_LEFT : 0, packets = packets_of(g->len, g->n);
 
-	if (fabric_ep_device(e)->ops_most - e->ops_out <= (bulk ? FABRIC_OPS_LEFT : 0))
+	if (fabric_ep_device(e)->ops_most - e->ops_out <= (g->bulk ? FABRIC_OPS_LEFT : 0))
 		return 0;
-	if (fabric_ep_device(e)->narrow && e->packets_out + packets_of(len) > FABRIC_NARROW - left)
+	if (fabric_ep_device(e)->narrow && e->packets_out + packets > FABRIC_NARROW - left)
 		return 0;
-	return !bulk || !e->bulk_out || e->bulk_out + len <= FABRIC_WINDOW;
+	return !g->bulk || !e->bulk_out || e->bulk_out + g->len <= FABRIC_WINDOW;
 }
 
-static void op_begin(struct fabric_ep *e, struct fabric_op *op, const struct fabric_gathered *g,
-		     uint32_t bulk)
+static void op_begin(struct fabric_ep *e, struct fabric_op *op, const struct fabric_gathered *g)
 {
 	struct chunk *c = g->first;
 	uint32_t i;
@@ -192,11 +191,11 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, const struct fab
 	op->chunk = c;
 	op->n = (uint8_t)g->n;
 	op->len = (uint32_t)g->len;
-	op->bulk = (uint8_t)bulk;
+	op->bulk = (uint8_t)g->bulk;
 	op->slot = e->slot;
 	e->on[op->slot].out++;
-	e->bulk_out += bulk ? g->len : 0;
-	e->packets_out += packets_of(g->len);
+	e->bulk_out += g->bulk ? g->len : 0;
+	e->packets_out += packets_of(g->len, g->n);
 	for (i = 0; i < g->n; i++, c = c->next) {
 		if (fabric_moves(c))
 			fabric_key_of(c)->out++;
@@ -276,10 +275,10 @@ static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	struct fabric_gathered g;
 	ssize_t err;
 
-	fabric_gather(e, c, &g);
-	if (!has_room(e, g.len, bulk))
+	fabric_gather(e, c, bulk, &g);
+	if (!has_room(e, &g))
 		return 0;
-	err = fabric_issue(e, &g, e->free_ops, bulk);
+	err = fabric_issue(e, &g, e->free_ops);
 	if (err == -FI_EAGAIN) {
 		d->stalled = 1;
 		fabric_shared_full(d);
@@ -292,7 +291,7 @@ static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 		fabric_ep_fault(e);
 		return 0;
 	}
-	op_begin(e, e->free_ops, &g, bulk);
+	op_begin(e, e->free_ops, &g);
 	return 1;
 }
 
@@ -369,24 +368,25 @@ static void op_end(struct fabric_ep *e, struct fabric_op *op,
 	e->ops_out--;
 	e->on[op->slot].out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
-	e->packets_out -= packets_of(op->len);
+	e->packets_out -= packets_of(op->len, n);
+	e->writes += c->kind == CHUNK_WRITE ? n : 0; /* before any asks for a proof of its own */
 	for (; n; n--, c = next) {
 		struct fabric_key *k = fabric_moves(c) ? fabric_key_of(c) : NULL;
 
 		next = c->next;
 		c->scratch[1]--;
-		e->writes += c->kind == CHUNK_WRITE;
 		if (k && !--k->out && (k->unanswered || k->forgotten))
 			e->wants |= WANT_REVOKED;
 		then(e, c, res);
 	}
 }
 
-/* What concerns the one operation alone; all else leaves in doubt what the peer still gets. A key
- * that is not known may have gone with the peer's way. A proof is refused by no owner. */
+/* What concerns the one operation alone; all else leaves in doubt what the peer still gets, as does
+ * one of several chunks that are placed later. A key that is not known may have gone with the
+ * peer's way. A proof is refused by no owner. */
 static int is_refusal(const struct fabric_device *d, const struct fabric_op *op, int err)
 {
-	if (!op || !fabric_moves(op->chunk))
+	if (!op || !fabric_moves(op->chunk) || (op->n > 1 && d->acks))
 		return 0;
 	if (err == FI_ENOKEY || err == FI_EKEYREJECTED)
 		return !d->bound;
@@ -400,12 +400,6 @@ static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, in
 	uint64_t out = d->shared ? fabric_shared_out(d, op->slot) : e->ops_out;
 
 	return err != FI_ECANCELED || out == op->chunk->scratch[1];
-}
-
-static void suspect(struct fabric_ep *e, struct chunk *c)
-{
-	e->suspects += !(c->state & CHUNK_SUSPECT);
-	c->state |= CHUNK_SUSPECT;
 }
 
 /* Nothing of it is on any way of ours. */
@@ -424,8 +418,10 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		return;
 	}
 	c->state |= CHUNK_BROKE;
-	if (e->faulted)
-		suspect(e, c);
+	if (e->faulted && !(c->state & CHUNK_SUSPECT)) {
+		c->state |= CHUNK_SUSPECT;
+		e->suspects++;
+	}
 	if (c->res != ACCUSED)
 		c->res = 0;
 	c->path |= URCCL_PATH_REPLAYED;
@@ -446,11 +442,18 @@ static void piece_done(struct fabric_ep *e, struct chunk *c, int res)
 		come_out(e, c);
 }
 
-/* It was one of several, and goes again alone. */
+/* It was one of several, of which nothing is under way any more: it goes again, alone. */
 static void piece_refused(struct fabric_ep *e, struct chunk *c, int res)
 {
-	suspect(e, c);
-	piece_done(e, c, res);
+	if (c->flags & CHUNK_CANCELLED) {
+		piece_done(e, c, res);
+	} else if (e->state != EP_UP) {
+		fabric_undone(e, c, CHUNK_QUIET);
+	} else {
+		c->state = (uint8_t)(c->state + CHUNK_TRY);
+		c->path |= URCCL_PATH_REPLAYED;
+		enqueue_again(e, c);
+	}
 }
 
 static void op_refused(struct fabric_ep *e, struct fabric_op *op)
@@ -458,7 +461,7 @@ static void op_refused(struct fabric_ep *e, struct fabric_op *op)
 	if (op->n == 1)
 		op_end(e, op, piece_done, -EACCES);
 	else
-		op_end(e, op, piece_refused, AGAIN);
+		op_end(e, op, piece_refused, -ECANCELED);
 }
 
 /* Nobody says what it left there, so the way breaks. What comes of that meanwhile is no news. On a
@@ -690,7 +693,6 @@ void fabric_move_end(struct fabric_ep *e)
 
 static void piece_left(struct fabric_ep *e, struct chunk *c, int res)
 {
-	e->ep.dev->kept++;
 	if (c->scratch[1])
 		return;
 	leave_queue(e, c);
@@ -701,8 +703,11 @@ void fabric_move_leave(struct fabric_ep *e)
 {
 	uint32_t i;
 
-	for (i = 0; i < FABRIC_OPS && e->ops_out; i++)
-		if (e->ops[i].chunk)
-			op_end(e, &e->ops[i], piece_left, -ECANCELED);
+	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
+		if (!e->ops[i].chunk)
+			continue;
+		e->ep.dev->kept++;
+		op_end(e, &e->ops[i], piece_left, -ECANCELED);
+	}
 	fabric_move_end(e);
 }
