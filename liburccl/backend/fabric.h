@@ -387,8 +387,8 @@ enum fabric_chunk {
 	CHUNK_ACKNOWLEDGED = 8,		/* in unproved, scratch[0] the writes until then */
 	CHUNK_BROKE = 16,		/* a way broke under it */
 	CHUNK_SUSPECT = 32,		/* and nobody knows whether by it: it goes alone */
-	CHUNK_TRY = 64,			/* from here on: the ways that it broke, or others beside
-					 * it in its operation; of one that was refused so, one */
+	CHUNK_TRY = 64,			/* from here on: the ways that it broke, or one beside it
+					 * in its operation; and 1 if one beside it was refused */
 };
 
 struct fabric_queue {
@@ -605,6 +605,11 @@ static inline struct fabric_device *fabric_ep_device(const struct fabric_ep *e)
 	return fabric_device(e->ep.dev);
 }
 
+static inline int fabric_moves(const struct chunk *c)
+{
+	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
+}
+
 static inline uint8_t fabric_version(const struct fabric_device *d)
 {
 	return d->shared ? FABRIC_VERSION_SHARED : FABRIC_VERSION;
@@ -748,7 +753,6 @@ void fabric_talk_leave(struct fabric_ep *e);		/* its slots are nobody's */
 int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
 
 /* fabric_issue.c */
-int fabric_moves(const struct chunk *c);		/* it is a READ or a WRITE */
 /* The next piece of the chunk, which has one left, and what may go with it. */
 void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct fabric_gathered *g);
 /* 0: it goes, or the first of it does, and that is g then; -FI_EAGAIN: the provider is full;

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one operation moves, and the call that begins it. Chunks that are next to each other in
- * their queue go together, each whole, where the provider takes several ranges at a time: a call
- * and a completion cost it more than a page does.
+ * their queue go together, each whole, where the provider takes several ranges at a time: of what
+ * is small a call and a completion cost more than the bytes.
  */
 #include "backend/fabric_key.h"
-
-int fabric_moves(const struct chunk *c)
-{
-	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE;
-}
-
-struct fabric_key *fabric_key_of(const struct chunk *c)
-{
-	return (struct fabric_key *)(uintptr_t)c->key->v[0];
-}
 
 int fabric_key_lives(const struct fabric_key *k)
 {

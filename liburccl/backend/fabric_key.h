@@ -53,9 +53,14 @@ struct fabric_key {
 	struct fabric_part parts[]; /* len is where the part ends in the remote */
 };
 
+/* Of a chunk that moves. */
+static inline struct fabric_key *fabric_key_of(const struct chunk *c)
+{
+	return (struct fabric_key *)(uintptr_t)c->key->v[0];
+}
+
 /* fabric_issue.c */
-struct fabric_key *fabric_key_of(const struct chunk *c); /* that moves */
-int fabric_key_lives(const struct fabric_key *k);	 /* it is not revoked, nor over */
+int fabric_key_lives(const struct fabric_key *k); /* it is not revoked, nor over */
 
 /* fabric_memory.c */
 /* A region with a random key that nobody has, of that way where regions are. 0 or -errno. */

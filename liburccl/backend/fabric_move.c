@@ -253,7 +253,7 @@ static int key_maps(const struct fabric_device *d, struct chunk *c)
 }
 
 /* 0: its key is revoked, or over, and that is its result. */
-static int key_lives(struct chunk *c)
+static int key_holds(struct chunk *c)
 {
 	if (!fabric_moves(c) || fabric_key_lives(fabric_key_of(c)))
 		return 1;
@@ -301,7 +301,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	if (is_condemned(e, c) || c->res) /* a piece of it was refused */
 		return 1;
 	while (c->scratch[0] < bytes_of(e, c)) {
-		if (!key_lives(c))
+		if (!key_holds(c))
 			return 1;
 		if (!may_go(e, c))
 			return 0;
@@ -469,8 +469,8 @@ static void op_refused(struct fabric_ep *e, struct fabric_op *op)
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
 	struct fabric_device *d = fabric_ep_device(e);
-	int res = AGAIN;
 	struct chunk *c = op->chunk;
+	int res = AGAIN;
 	uint32_t i;
 
 	d->initiators[op->slot].full_ns = 0;
@@ -482,9 +482,11 @@ static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 			e->faulted = 1;
 	}
 	fabric_ep_fault(e);
-	if (d->shared)
+	if (d->shared) {
 		op_end(e, op, piece_done, res);
-	for (i = 0; !d->shared && i < op->n; i++, c = c->next)
+		return;
+	}
+	for (i = 0; i < op->n; i++, c = c->next)
 		set_res(c, res);
 }
 

@@ -264,9 +264,13 @@ static ssize_t post(struct fid_ep *fid, const struct op *what, fi_addr_t to)
 static ssize_t ep_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to,
 		       void *context)
 {
-	struct op what = {.type = PACKET_SEND, .len = len, .context = context, .n = 1};
-
-	what.ranges[0] = (struct range){.buf = (uint8_t *)(uintptr_t)buf, .len = len, .desc = desc};
+	struct op what = {
+		.type = PACKET_SEND,
+		.context = context,
+		.ranges = {{.buf = (uint8_t *)(uintptr_t)buf, .len = len, .desc = desc}},
+		.n = 1,
+		.len = len,
+	};
 
 	return len > PIECE_BYTES ? -FI_EMSGSIZE : post(fid, &what, to);
 }
@@ -282,8 +286,10 @@ static ssize_t move(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t f
 		DIE("as many ranges at either side, %u at most, are what it moves", words()->iov);
 	what.n = (uint32_t)msg->iov_count;
 	for (i = 0; i < what.n; i++) {
-		if (msg->msg_iov[i].iov_len != msg->rma_iov[i].len || (!msg->rma_iov[i].len && i))
-			DIE("a range at either side is of one length");
+		if (msg->msg_iov[i].iov_len != msg->rma_iov[i].len)
+			DIE("a range is of one length at either side");
+		if (!msg->rma_iov[i].len && what.n > 1)
+			DIE("an empty range among others");
 		what.ranges[i] = (struct range){.buf = msg->msg_iov[i].iov_base,
 						.len = msg->rma_iov[i].len,
 						.desc = msg->desc ? msg->desc[i] : NULL,
