@@ -215,6 +215,7 @@ struct path {
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
 	uint64_t since;	   /* clock when it began, or came up */
+	uint64_t until;	   /* a rail's that does not come: when it is closed */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];

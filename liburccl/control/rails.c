@@ -87,14 +87,13 @@ void rails_rest(struct peer *p, const struct path *path)
 	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_REST_NS : 0;
 }
 
-/* They are as if they had not been tried. */
+/* They are as if they had not been tried; one that is under way has the time that it was given. */
 static void hope(struct peer *p)
 {
 	uint32_t n;
 
 	for (n = 0; n < RAIL_NUMBERS; n++)
-		if (!rail_path(p, n))
-			p->rail[n].at = p->rail[n].tries = 0;
+		p->rail[n].at = p->rail[n].tries = 0;
 }
 
 static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
@@ -108,6 +107,11 @@ static struct device *rail_device(const struct control *c, const struct peer *p,
 	return NULL;
 }
 
+static uint64_t rail_patience(const struct peer *p, uint32_t number)
+{
+	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
+}
+
 static struct path *rail_open(struct control *c, struct peer *p, uint32_t number)
 {
 	int err;
@@ -117,6 +121,7 @@ static struct path *rail_open(struct control *c, struct peer *p, uint32_t number
 		return NULL;
 	path->rail.number = number;
 	path->since = clock_ns();
+	path->until = path->since + rail_patience(p, number);
 	path_take(c, p, path);
 	return path;
 }
@@ -161,18 +166,13 @@ static int is_open(const struct peer *p)
 	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
 }
 
-static uint64_t rail_patience(const struct peer *p, uint32_t number)
-{
-	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
-}
-
 /* When there is something to do for it; 0: nothing now. */
 static uint64_t rail_due(const struct peer *p, uint32_t number)
 {
 	const struct path *path = rail_path(p, number);
 
 	if (path)
-		return path->closing || path->up ? 0 : path->since + rail_patience(p, number);
+		return path->closing || path->up ? 0 : path->until;
 	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
 	if (p->heat != HEAT_WARM) /* it may stay */
@@ -398,8 +398,10 @@ void rails_begin(struct control *c, struct peer *p)
 		struct path *path = p->rails >> n & 1 ? rail_path(p, n) : NULL;
 
 		p->rail[n].at = p->rail[n].tries = 0;
-		if (path)
+		if (path) {
 			path->since = clock_ns();
+			path->until = path->since + RAIL_TRY_NS;
+		}
 		if (path && path->error)
 			rails_broke(c, path, path->error);
 		else if (!path && p->rails >> n & 1)
