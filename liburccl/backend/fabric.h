@@ -99,8 +99,8 @@
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
 #define FABRIC_RANGES	4u	/* chunks of an operation */
-#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several, */
-#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* and is urgent */
+#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several; where it is urgent, */
+#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* or as many times the first's */
 #define FABRIC_NARROW_WINDOW 128u /* packets of a narrow provider's window */
 #define FABRIC_NARROW	60u	/* of them, those of an ep's operations; its peer's READs as many */
 #define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */

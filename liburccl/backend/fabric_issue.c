@@ -73,12 +73,23 @@ static int goes_alone(const struct chunk *c)
 	return c->state >= CHUNK_TRY || c->state & CHUNK_SUSPECT;
 }
 
+/* What is urgent is not to take much longer for what goes with it. */
+static uint64_t most_of(const struct fabric_device *d, const struct fabric_gathered *g)
+{
+	uint64_t most = (uint64_t)FABRIC_RANGES * g->first->len;
+
+	if (most < FABRIC_GATHER_URGENT)
+		most = FABRIC_GATHER_URGENT;
+	if (g->bulk || most > FABRIC_GATHER)
+		most = FABRIC_GATHER;
+	return d->most < most ? d->most : most;
+}
+
 /* Others are added while that is all of them. */
 static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
 {
 	const struct fabric_device *d = fabric_ep_device(e);
-	uint64_t limit = g->bulk ? FABRIC_GATHER : FABRIC_GATHER_URGENT,
-		 most = d->most < limit ? d->most : limit;
+	uint64_t most = most_of(d, g);
 	struct fi_rma_iov remote;
 	struct chunk *c;
 

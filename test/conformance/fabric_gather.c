@@ -10,6 +10,7 @@
 #define LONG_LEN 100000u /* more than is gathered */
 #define SMALL	 1024u	 /* up to that they go first, with what is urgent */
 #define LEN	 (MANY * ROOM + LONG_LEN)
+#define URGENT	 5000u /* bytes of each of those, but the first */
 #define MUTE	 777u /* bytes, as the words have it */
 #define FEW	 4u   /* in one operation, of which the second is that */
 
@@ -88,6 +89,33 @@ static void both_ways(struct rig *rig, struct end *end, struct area *local, stru
 	check_all(local, most, 4, 3);
 }
 
+/* ---- urgent ones, which go with what does not make them much longer ---- */
+
+static uint32_t move_urgent(struct rig *rig, struct end *end, const struct area *local,
+			    const struct grant *g, uint32_t n, uint32_t first)
+{
+	uint32_t i, before = provider_count("urccl_test_moves");
+	struct piece pieces[MANY];
+
+	for (i = 0; i < n; i++) {
+		piece_fill(&pieces[i], CHUNK_READ, end, local, i * ROOM, g, i * ROOM,
+			   i ? URGENT : first);
+		pieces[i].chunk.cls = URCCL_CLASS_LATENCY;
+	}
+	pieces_post(rig, pieces, n);
+	WAIT(rig, end->out == end->taken);
+	for (i = 0; i < n; i++)
+		CHECK_EQ(pieces[i].chunk.res, 0);
+	return provider_count("urccl_test_moves") - before;
+}
+
+static void urgent(struct rig *rig, struct end *end, const struct area *local,
+		   const struct grant *g)
+{
+	CHECK_EQ(move_urgent(rig, end, local, g, MANY, URGENT), MANY / ranges());
+	CHECK_EQ(move_urgent(rig, end, local, g, 1 + ranges(), 8), 2);
+}
+
 /* ---- that ends never ---- */
 
 static void post_few(struct rig *rig, struct end *end, struct piece *pieces,
@@ -161,6 +189,7 @@ void case_fabric_gather(struct rig *rig)
 		   URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
 	both_ways(rig, &pair.end[0], &local, &remote, &g, 1000);  /* urgent */
 	both_ways(rig, &pair.end[0], &local, &remote, &g, 15000); /* bulk, and some of the other */
+	urgent(rig, &pair.end[0], &local, &g);
 	if (has_word("mute=777")) {
 		cancel_some(rig, &pair.end[0], &local, &remote, &g);
 		close_on_it(rig, &pair.end[0], &local, &g);
