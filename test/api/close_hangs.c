@@ -3,10 +3,11 @@
  * A provider that does not come back from closing an endpoint, or says for ever that it is busy,
  * and has a buffer meanwhile: the entry's outcome comes in time, its end does not, and the context
  * closes within 2 s all the same, as one without a peer does. The log says what was left, and the
- * memory stays. close_hangs [what pair.h takes] [--idle | --unregister | --dial | --beside |
- * --late | --import]: nothing is under way; or memory is unregistered meanwhile; or another peer
- * dialled, or written to, with success or, where the provider serves one thread at a time, an end
- * in time; or another advert of the same memory taken, used, with such an end, and given up.
+ * memory stays. close_hangs [what pair.h takes] [--idle | --group | --unregister | --dial |
+ * --beside | --late | --import]: nothing is under way; or several entries are, in one operation; or
+ * memory is unregistered meanwhile; or another peer dialled, or written to, with success or, where
+ * the provider serves one thread at a time, an end in time; or another advert of the same memory
+ * taken, used, with such an end, and given up.
  */
 #include <sys/mman.h>
 #include "lateness.h"
@@ -16,6 +17,7 @@
 #define SHORT_US 300000u
 #define LATE_NS	 100000000u
 #define WRITES	 200u /* to another peer */
+#define GROUP	 4u   /* ranges that the provider takes in one operation then */
 #define CLOSE_NS 2000000000u
 
 /* What is left is left, also for who looks for leaks. */
@@ -43,34 +45,42 @@ static int is_there(void *addr)
 	return !msync(addr, LEN, MS_ASYNC);
 }
 
-/* Its outcome comes in time. */
-static struct urccl_cqe one_late(struct side *to, void *local, struct target *t)
+/* Outcomes of n that are submitted together come in time. Returns how many have no end yet. */
+static uint32_t outcomes(struct side *to, void *local, struct target *t, uint32_t n)
 {
-	struct urccl_sqe *sqe = side_sqe(&p.a);
 	uint64_t start = now_ns();
 	struct urccl_cqe cqe;
+	uint32_t i, more = 0;
 
-	urccl_prep_write(sqe, t->remote, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, SHORT_US);
-	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	side_take(&p.a, to, &cqe, NULL);
-	check_within(start, SHORT_US * 1000ull + LATE_NS);
-	CHECK_EQ(cqe.res, -ETIMEDOUT);
-	return cqe;
+	for (i = 0; i < n; i++) {
+		struct urccl_sqe *sqe = side_sqe(&p.a);
+
+		urccl_prep_write(sqe, t->remote, local, LEN, 0);
+		urccl_sqe_set_timeout(sqe, SHORT_US);
+	}
+	CHECK_EQ(urccl_submit(p.a.ring), n);
+	for (i = 0; i < n; i++) {
+		side_take(&p.a, to, &cqe, NULL);
+		check_within(start, SHORT_US * 1000ull + LATE_NS);
+		CHECK_EQ(cqe.res, -ETIMEDOUT);
+		if (!(cqe.flags & URCCL_CQE_MORE))
+			continue;
+		CHECK(!(cqe.flags & URCCL_CQE_REMOTE_QUIET));
+		more++;
+	}
+	return more;
 }
 
-/* It breaks its way, which is never closed: its outcome comes, and nothing else. A machine that
- * stood still until the deadline did not begin it. */
-static void leave_one_under_way(void *local, struct target *t)
+/* They break their way, which is never closed: their outcomes come, and nothing else. A machine
+ * that stood still until the deadline did not begin them. */
+static void leave_under_way(void *local, struct target *t, uint32_t n)
 {
-	struct urccl_cqe cqe = one_late(&p.b, local, t);
+	struct urccl_cqe cqe;
 
-	while (!(cqe.flags & URCCL_CQE_MORE)) {
+	while (outcomes(&p.b, local, t, n) != n) {
 		CHECK_GE(canary_ns(), CANARY_LATE_NS);
 		canary_reset();
-		cqe = one_late(&p.b, local, t);
 	}
-	CHECK(!(cqe.flags & URCCL_CQE_REMOTE_QUIET));
 	CHECK(!side_take_within(&p.a, &p.b, LATE_NS, &cqe, NULL));
 }
 
@@ -108,7 +118,7 @@ static void import_meanwhile(void *local, struct target *t)
 
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &again.advert, 1, &again.remote), 0);
 	check_within(start, LATE_NS);
-	CHECK(!(one_late(&p.b, local, &again).flags & URCCL_CQE_MORE));
+	CHECK_EQ(outcomes(&p.b, local, &again, 1), 0);
 	start = now_ns();
 	CHECK_EQ(urccl_forget(p.a.ctx, again.remote), 0);
 	check_within(start, LATE_NS);
@@ -160,6 +170,7 @@ static void close_context(struct side *s)
 int main(int argc, char **argv)
 {
 	int idle = !strcmp(argv[argc - 1], "--idle");
+	int groups = !strcmp(argv[argc - 1], "--group");
 	int unregisters = !strcmp(argv[argc - 1], "--unregister");
 	int dials = !strcmp(argv[argc - 1], "--dial");
 	int late = !strcmp(argv[argc - 1], "--late");
@@ -174,7 +185,8 @@ int main(int argc, char **argv)
 	if (dials)
 		SKIP("settle.c closes a ring of a living context here, which waits for the dial");
 #endif
-	pair_options(&p, argc - (idle || unregisters || dials || writes || imports), argv);
+	pair_options(&p, argc - (idle || groups || unregisters || dials || writes || imports),
+		     argv);
 	p.params.log = heard;
 	p.params.log_level = URCCL_LOG_ERROR;
 	canary_start();
@@ -187,7 +199,7 @@ int main(int argc, char **argv)
 		beside_open();
 	canary_reset();
 	if (!idle)
-		leave_one_under_way(local, &t);
+		leave_under_way(local, &t, groups ? GROUP : 1);
 	if (unregisters)
 		unregister_meanwhile(region);
 	if (dials)
@@ -196,10 +208,11 @@ int main(int argc, char **argv)
 		import_meanwhile(local, &t);
 	canary_reset();
 	if (late)
-		CHECK(!(one_late(&beside.b, local, &beside_target).flags & URCCL_CQE_MORE));
+		CHECK_EQ(outcomes(&beside.b, local, &beside_target, 1), 0);
 	else if (writes)
 		write_beside();
 	close_context(&p.a);
+	CHECK(!groups || strstr(urccl_errmsg(), " 1 operations "));
 	close_context(&p.b);
 	side_open(&p, &alone);
 	close_context(&alone);

@@ -23,7 +23,7 @@
  *	cutter=N		and with it, as FI_ECANCELED, all that is under way beside it
  *	sick=N			an endpoint fails all reads and writes behind its Nth
  *	reject=N		the errno by which it fails what has a key that is not known
- *	mute=N			a read or write of N bytes does not begin, nor end
+ *	mute=N			one that has such a range does not begin, nor end
  *	tx_dead=N, rx_dead=N	a queue gives N completions and then errors alone: one without
  *				receives, or with them
  *	recv_dead=N		likewise fi_recv(), from the Nth of an endpoint on
