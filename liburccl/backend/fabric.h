@@ -163,7 +163,6 @@ struct fabric_way {
 	int has_theirs;
 	uint32_t name_len, word_len;
 	uint32_t settled;		/* its end has begun: who was to connect has */
-	uint64_t hard_ns;		/* fabric_tcp.c: its end is soft until then; 0: not begun */
 	int fd;				/* of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
 	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
@@ -730,9 +729,8 @@ void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 /* fabric_tcp.c */
 int fabric_tcp_open(struct fabric_device *d);		/* d->tcp, if that is needed. 0 or -errno */
 void fabric_tcp_close(struct fabric_device *d);
-/* Where there is d->tcp. The helper's, for a way that is about to be closed: 0, or -FI_EBUSY: not
- * yet. */
-int fabric_tcp_settle(struct fabric_ep *e);
+/* Where there is d->tcp. The helper's, for a way that is about to be closed. */
+void fabric_tcp_settle(struct fabric_ep *e);
 
 /* fabric_talk.c */
 /* 1: said, or about to be; 0: the ep has no slot free. more NULL: nothing behind the number. */

@@ -3,22 +3,19 @@
  * libfabric's tcp, and net, before 1.18: where an endpoint is closed with a READ of which a part of
  * the bytes is here, they take it for two and free it twice (prov/tcp/src/tcpx_ep.c,
  * tcpx_ep_flush_all_queues; "Suspicion of bug where RX entry is freed twice" mended it in 1.18). A
- * connection that ends under a READ they get right: so before the endpoint is closed its
- * connections receive the end of what comes. Nobody tells their sockets: they are those of this
- * process at the port of the endpoint, or connected to that of the peer's, which are nobody else's.
+ * connection that fails under a READ they get right: so before the endpoint is closed its
+ * connections fail. Nobody tells their sockets: they are those of this process at the port of the
+ * endpoint, or connected to that of the peer's, which are nobody else's.
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
-#define ROUNDS	4u		      /* of looks at the sockets, before there is a pause */
-#define READS	8u		      /* for a provider to see what a socket has */
-#define HARD_NS (200 * NSEC_PER_MSEC) /* after which a peer that goes on sending is cut off */
+#define READS 8u /* for a provider to see what a socket has */
 
 /* Opened with the device: a process that has no descriptor free is not kept waiting for one. */
 struct fabric_tcp {
@@ -38,17 +35,7 @@ static int is_at(const struct sockaddr_storage *ss, const struct sockaddr_storag
 	return port_of(ss) && port_of(ss) == port_of(place) && addr_same(ss, place);
 }
 
-/* 1: the provider has not ended it. */
-static int is_connected(int fd)
-{
-	struct tcp_info info;
-	socklen_t len = sizeof(info);
-
-	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
-	       (info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT);
-}
-
-/* 1: a connection of the two, still. */
+/* 1: a connection of the two. */
 static int is_between(int fd, const struct sockaddr_storage *ours,
 		      const struct sockaddr_storage *theirs)
 {
@@ -58,23 +45,29 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 	if (getsockname(fd, (struct sockaddr *)&from, &from_len) ||
 	    getpeername(fd, (struct sockaddr *)&to, &to_len))
 		return 0;
-	return (is_at(&from, ours) || is_at(&to, theirs)) && is_connected(fd);
+	return is_at(&from, ours) || is_at(&to, theirs);
 }
 
-/* By a descriptor of its own: the number may be another socket's by now. */
-static int receives_end(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
-			const struct sockaddr_storage *theirs, int how)
+/* By a descriptor of its own: the number may be another socket's by now. Disconnected, a socket has
+ * nothing to be received any more, nor gets anything, but the fault; that it is to be read for that,
+ * the provider hears of one that is shut down. */
+static int fails(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
+		 const struct sockaddr_storage *theirs)
 {
+	static const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
 	if (!is_between(fd, ours, theirs) || dup3(fd, t->own, O_CLOEXEC) < 0 ||
 	    !is_between(t->own, ours, theirs))
 		return 0;
-	shutdown(t->own, how);
+	if (connect(t->own, &nowhere, sizeof(nowhere)))
+		return 0;
+	shutdown(t->own, SHUT_RD); /* done, and refused all the same */
 	return 1;
 }
 
-/* How many there are. */
-static uint32_t sockets_end(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
-			    const struct sockaddr_storage *theirs, int how)
+/* How many there were. */
+static uint32_t sockets_fail(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
+			     const struct sockaddr_storage *theirs)
 {
 	struct dirent *entry;
 	uint32_t n = 0;
@@ -82,9 +75,8 @@ static uint32_t sockets_end(const struct fabric_tcp *t, const struct sockaddr_st
 	rewinddir(t->all);
 	while ((entry = readdir(t->all)))
 		if (entry->d_name[0] != '.')
-			n += (uint32_t)receives_end(t, atoi(entry->d_name), ours, theirs, how);
-	if (n)
-		dup3(dirfd(t->all), t->own, O_CLOEXEC); /* which keeps no socket open */
+			n += (uint32_t)fails(t, atoi(entry->d_name), ours, theirs);
+	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* which keeps no socket open */
 	return n;
 }
 
@@ -96,27 +88,16 @@ static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
 	return ss;
 }
 
-/* What a peer goes on sending keeps the end from coming; behind SHUT_RDWR it is a fault, which ends
- * what is received when what had come is read. */
-int fabric_tcp_settle(struct fabric_ep *e)
+void fabric_tcp_settle(struct fabric_ep *e)
 {
-	const struct fabric_tcp *t = fabric_ep_device(e)->tcp;
 	struct sockaddr_storage ours = place_of(e->way.word, e->way.name_len);
 	struct sockaddr_storage theirs = place_of(e->join_word, e->join_len);
-	uint64_t now = clock_ns();
-	uint32_t i, k;
-	int how;
+	uint32_t i;
 
-	if (!e->way.hard_ns)
-		e->way.hard_ns = now + HARD_NS;
-	how = now < e->way.hard_ns ? SHUT_RD : SHUT_RDWR;
-	for (i = 0; i < ROUNDS; i++) {
-		if (!sockets_end(t, &ours, &theirs, how))
-			return 0;
-		for (k = 0; k < READS; k++)
-			fi_cq_read(e->way.cq, NULL, 0);
-	}
-	return -FI_EBUSY;
+	if (!sockets_fail(fabric_ep_device(e)->tcp, &ours, &theirs))
+		return;
+	for (i = 0; i < READS; i++)
+		fi_cq_read(e->way.cq, NULL, 0);
 }
 
 static int applies(const struct fabric_device *d)

@@ -312,9 +312,9 @@ static int join(struct fabric_device *d, struct fabric_ep *e)
 
 static int close_joined(struct fabric_device *d, struct fabric_ep *e)
 {
-	int err = d->tcp && e->reads && e->way.ep ? fabric_tcp_settle(e) : 0;
-
-	return err ? err : fabric_way_close(&e->way);
+	if (d->tcp && e->reads && e->way.ep)
+		fabric_tcp_settle(e);
+	return fabric_way_close(&e->way);
 }
 
 static int end(struct fabric_device *d, struct fabric_ep *e)
