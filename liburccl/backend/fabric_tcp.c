@@ -49,8 +49,8 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 }
 
 /* By a descriptor of its own: the number may be another socket's by now. Disconnected, a socket has
- * nothing to be received any more, nor gets anything, but the fault; that it is to be read for that,
- * the provider hears of one that is shut down. */
+ * nothing more to be received but the fault; that it is to be read for that, the provider hears of
+ * one that is shut down. */
 static int fails(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
 		 const struct sockaddr_storage *theirs)
 {
