@@ -23,6 +23,7 @@ ALLOWED = r"""
     | parameter\ \d+\ of\ type\ '.*'\ has\ sub-type\ changes:
     | in\ (pointed\ to|unqualified\ underlying)\ type\ '(const\ )?(struct\ )?(SIZED)(\ const)?'.*:
     | \d+\ data\ member\ insertions?:
+    | no\ data\ member\ changes?\ \(\d+\ filtered\);
     | type\ size\ hasn't\ changed
     | (return\ type|type\ of\ .*)\ changed:
     | \d+\ enumerator\ (insertion|change)s?:
