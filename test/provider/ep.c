@@ -227,7 +227,8 @@ static ssize_t op_post(struct prov_ep *ep, const struct op *what, fi_addr_t to)
 		DIE("an operation on an endpoint that is not enabled");
 	if (what->len > w->max_msg)
 		return -FI_EMSGSIZE;
-	if (!op || (w->eagain && domain_random(ep->domain, 100) < w->eagain))
+	if (!op || (w->eagain && domain_random(ep->domain, 100) < w->eagain) ||
+	    (w->iov_room && what->n > w->iov_room))
 		return -FI_EAGAIN;
 	context_take(ep, what->context);
 	id = op->id;

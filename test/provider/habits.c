@@ -154,20 +154,29 @@ static struct fid_mr *region(void *buf, size_t len, uint64_t access, uint64_t ke
 	return mr;
 }
 
-static ssize_t move(int is_read, uint32_t off, uint32_t len, uint64_t key, void *desc,
-		    void *context, uint64_t flags)
+/* The same range, n times. */
+static ssize_t move_many(int is_read, uint32_t off, uint32_t len, uint64_t key, void *desc,
+			 void *context, uint64_t flags, uint32_t n)
 {
-	struct iovec iov = {local + off, len};
-	struct fi_rma_iov rma = {.addr = off, .len = len, .key = key};
-	struct fi_msg_rma msg = {.msg_iov = &iov,
-				 .desc = &desc,
-				 .iov_count = 1,
+	struct iovec iov[2] = {{local + off, len}, {local + off, len}};
+	struct fi_rma_iov rma[2] = {{.addr = off, .len = len, .key = key},
+				    {.addr = off, .len = len, .key = key}};
+	void *descs[2] = {desc, desc};
+	struct fi_msg_rma msg = {.msg_iov = iov,
+				 .desc = descs,
+				 .iov_count = n,
 				 .addr = a.other,
-				 .rma_iov = &rma,
-				 .rma_iov_count = 1,
+				 .rma_iov = rma,
+				 .rma_iov_count = n,
 				 .context = context};
 
 	return is_read ? fi_readmsg(a.ep, &msg, flags) : fi_writemsg(a.ep, &msg, flags);
+}
+
+static ssize_t move(int is_read, uint32_t off, uint32_t len, uint64_t key, void *desc,
+		    void *context, uint64_t flags)
+{
+	return move_many(is_read, off, len, key, desc, context, flags, 1);
 }
 
 /* The target does nothing by itself. */
@@ -247,6 +256,15 @@ static void comes_again(void)
 	for (i = 0; i < OPS; i++)
 		again += move(0, 0, 1, fi_mr_key(mr), NULL, contexts, 0) == -FI_EAGAIN;
 	CHECK(again > OPS / 4 && again < OPS);
+}
+
+static void no_room_for_two(void)
+{
+	struct fid_mr *mr = region(remote, LEN, FI_REMOTE_WRITE, 1);
+
+	CHECK_EQ(move_many(0, 0, 1, fi_mr_key(mr), NULL, &contexts[0], 0, 2), -FI_EAGAIN);
+	CHECK_EQ(move_many(0, 0, 1, fi_mr_key(mr), NULL, &contexts[0], 0, 1), 0);
+	CHECK(next_done(1) == &contexts[0]);
 }
 
 static void errors(void)
@@ -638,6 +656,7 @@ static const struct {
 	{"ack=early,order=random", early, NULL},
 	{"order=random", any_order, NULL},
 	{"eagain=50", comes_again, NULL},
+	{"iov=2,iov_room=1", no_room_for_two, NULL},
 	{"cqerr=20", errors, NULL},
 	{"cut=4", cut, NULL},
 	{"lose=4", lost, NULL},

@@ -76,7 +76,8 @@ struct words {
 	uint32_t domains, av_slow_us;
 	uint32_t broken; /* domains that cannot be opened, a bit each */
 	size_t max_msg, inject;
-	uint32_t iov; /* ranges of an operation */
+	uint32_t iov;	   /* ranges of an operation */
+	uint32_t iov_room; /* those that there is ever room for; 0: for all */
 	uint64_t seed;
 };
 

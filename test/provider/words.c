@@ -38,6 +38,7 @@
  *	eps=N			endpoints of a domain
  *	max_msg=N, inject=N	bytes
  *	iov=N			ranges that an operation may have at either side, 1 to 4
+ *	iov_room=N		what has more of them is told to come again, always
  *	domains=N		urccl_test0, urccl_test1 ..
  *	broken=BITS		those that cannot be opened
  *	seed=N
@@ -122,6 +123,7 @@ static int fault(struct words *w, const char *word, uint32_t n)
 		{"mr_slow", &w->mr_slow},
 		{"mr_busy", &w->mr_busy},
 		{"eps", &w->eps},
+		{"iov_room", &w->iov_room},
 	};
 	size_t i;
 
