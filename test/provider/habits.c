@@ -99,8 +99,12 @@ static struct fi_info *hints_make(void)
 
 static int ask(struct fi_info *hints)
 {
-	int err = getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+	int err;
 
+	if (info)
+		freeinfo(info);
+	info = NULL;
+	err = getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
 	freeinfo(hints);
 	return err;
 }
