@@ -215,7 +215,6 @@ struct path {
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
 	uint64_t since;	   /* clock when it began, or came up */
-	uint64_t until;	   /* a rail's that does not come: when it is closed */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
 	uint8_t addr[EP_ADDR_MAX];
@@ -374,6 +373,7 @@ struct peer {
 		struct cmd fenced; /* the engine hears that both are */
 		uint64_t at;	   /* when it is tried again; 0: now */
 		uint32_t tries;	   /* in vain, since there was a sign that it may come */
+		uint32_t hoped;	   /* there was one while it was tried */
 	} rail[RAIL_NUMBERS];
 	uint32_t fences_out;
 	struct alarm rails_alarm;

@@ -70,30 +70,36 @@ static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 	return ns < most ? ns : most;
 }
 
-/* Longer each time. */
+/* Longer each time, and not for long behind a sign that it may come. */
 static void rail_rest(struct control *c, struct peer *p, uint32_t number)
 {
-	uint64_t most = rails_up(p) ? RAIL_REST_MAX : RAIL_REST_ONLY;
+	uint64_t most = rails_up(p) && !p->rail[number].hoped ? RAIL_REST_MAX : RAIL_REST_ONLY;
 
 	links_listen(c);
 	p->rail[number].at = clock_ns() + doubled(RAIL_REST_NS, p->rail[number].tries++, most);
+	p->rail[number].hoped = 0;
 }
 
 void rails_rest(struct peer *p, const struct path *path)
 {
 	uint64_t now = clock_ns(), lived = now - path->since;
 
-	p->rail[path->rail.number].tries = 0;
+	p->rail[path->rail.number].tries = p->rail[path->rail.number].hoped = 0;
 	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_REST_NS : 0;
 }
 
-/* They are as if they had not been tried; one that is under way has the time that it was given. */
+/* They are as if they had not been tried; a try that is under way has its time. */
 static void hope(struct peer *p)
 {
+	const struct path *path;
 	uint32_t n;
 
-	for (n = 0; n < RAIL_NUMBERS; n++)
-		p->rail[n].at = p->rail[n].tries = 0;
+	for (n = 0; n < RAIL_NUMBERS; n++) {
+		path = rail_path(p, n);
+		p->rail[n].hoped = path && !path->up && !path->closing;
+		if (!p->rail[n].hoped)
+			p->rail[n].at = p->rail[n].tries = 0;
+	}
 }
 
 static struct device *rail_device(const struct control *c, const struct peer *p, uint32_t number)
@@ -107,11 +113,6 @@ static struct device *rail_device(const struct control *c, const struct peer *p,
 	return NULL;
 }
 
-static uint64_t rail_patience(const struct peer *p, uint32_t number)
-{
-	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
-}
-
 static struct path *rail_open(struct control *c, struct peer *p, uint32_t number)
 {
 	int err;
@@ -121,7 +122,6 @@ static struct path *rail_open(struct control *c, struct peer *p, uint32_t number
 		return NULL;
 	path->rail.number = number;
 	path->since = clock_ns();
-	path->until = path->since + rail_patience(p, number);
 	path_take(c, p, path);
 	return path;
 }
@@ -166,13 +166,18 @@ static int is_open(const struct peer *p)
 	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
 }
 
+static uint64_t rail_patience(const struct peer *p, uint32_t number)
+{
+	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
+}
+
 /* When there is something to do for it; 0: nothing now. */
 static uint64_t rail_due(const struct peer *p, uint32_t number)
 {
 	const struct path *path = rail_path(p, number);
 
 	if (path)
-		return path->closing || path->up ? 0 : path->until;
+		return path->closing || path->up ? 0 : path->since + rail_patience(p, number);
 	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
 	if (p->heat != HEAT_WARM) /* it may stay */
@@ -397,11 +402,9 @@ void rails_begin(struct control *c, struct peer *p)
 	for (n = 0; n < RAIL_NUMBERS && is_open(p); n++) {
 		struct path *path = p->rails >> n & 1 ? rail_path(p, n) : NULL;
 
-		p->rail[n].at = p->rail[n].tries = 0;
-		if (path) {
+		p->rail[n].at = p->rail[n].tries = p->rail[n].hoped = 0;
+		if (path)
 			path->since = clock_ns();
-			path->until = path->since + RAIL_TRY_NS;
-		}
 		if (path && path->error)
 			rails_broke(c, path, path->error);
 		else if (!path && p->rails >> n & 1)
