@@ -182,9 +182,9 @@ ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabr
 	uint32_t more = (uint32_t)is_followed(e, g);
 	ssize_t err = call(e, g, op, more);
 
-	/* It does not say which it will not have, nor, with nothing under way, if there is ever
-	 * room for so many: alone that shows. */
-	if (err && g->n > 1 && (err != -FI_EAGAIN || !e->ops_out)) {
+	/* It does not say which it will not have, nor if there is ever room for so many, where
+	 * nothing is under way, or what is waits for this one: alone that shows. */
+	if (err && g->n > 1 && (err != -FI_EAGAIN || !e->ops_out || e->more)) {
 		shrink(g);
 		more = (uint32_t)is_followed(e, g);
 		err = call(e, g, op, more);
