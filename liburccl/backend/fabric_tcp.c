@@ -4,8 +4,9 @@
  * the bytes is here, they take it for two and free it twice (prov/tcp/src/tcpx_ep.c,
  * tcpx_ep_flush_all_queues; "Suspicion of bug where RX entry is freed twice" mended it in 1.18). A
  * connection that fails under a READ they get right: so before the endpoint is closed its
- * connections fail. Nobody tells their sockets: they are those of this process at the port of the
- * endpoint, or connected to that of the peer's, which are nobody else's.
+ * connections fail, and what had come on one that the peer has reset is taken. Nobody tells their
+ * sockets: they are those of this process at the port of the endpoint, or connected to that of the
+ * peer's, which are nobody else's.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,7 +16,9 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
-#define READS 8u /* for a provider to see what a socket has */
+/* For a provider to take what a socket may have, and to see its end: each takes what it has copied
+ * out of the socket beforehand, or a part of one READ. */
+#define READS (4 * FABRIC_OPS)
 
 /* Opened with the device: a process that has no descriptor free is not kept waiting for one. */
 struct fabric_tcp {
@@ -51,33 +54,28 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 /* By a descriptor of its own: the number may be another socket's by now. Disconnected, a socket has
  * nothing more to be received but the fault; that it is to be read for that, the provider hears of
  * one that is shut down. */
-static int fails(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
-		 const struct sockaddr_storage *theirs)
+static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
+		     const struct sockaddr_storage *theirs)
 {
 	static const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
 
 	if (!is_between(fd, ours, theirs) || dup3(fd, t->own, O_CLOEXEC) < 0 ||
 	    !is_between(t->own, ours, theirs))
-		return 0;
-	if (connect(t->own, &nowhere, sizeof(nowhere)))
-		return 0;
-	shutdown(t->own, SHUT_RD); /* done, and refused all the same */
-	return 1;
+		return;
+	connect(t->own, &nowhere, sizeof(nowhere));
+	shutdown(t->own, SHUT_RDWR); /* done, and refused all the same */
 }
 
-/* How many there were. */
-static uint32_t sockets_fail(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
-			     const struct sockaddr_storage *theirs)
+static void fail_all(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
+		     const struct sockaddr_storage *theirs)
 {
 	struct dirent *entry;
-	uint32_t n = 0;
 
 	rewinddir(t->all);
 	while ((entry = readdir(t->all)))
 		if (entry->d_name[0] != '.')
-			n += (uint32_t)fails(t, atoi(entry->d_name), ours, theirs);
+			fail_one(t, atoi(entry->d_name), ours, theirs);
 	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* which keeps no socket open */
-	return n;
 }
 
 static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
@@ -94,8 +92,7 @@ void fabric_tcp_settle(struct fabric_ep *e)
 	struct sockaddr_storage theirs = place_of(e->join_word, e->join_len);
 	uint32_t i;
 
-	if (!sockets_fail(fabric_ep_device(e)->tcp, &ours, &theirs))
-		return;
+	fail_all(fabric_ep_device(e)->tcp, &ours, &theirs);
 	for (i = 0; i < READS; i++)
 		fi_cq_read(e->way.cq, NULL, 0);
 }

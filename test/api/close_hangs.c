@@ -31,6 +31,7 @@ static const char left[] = "has not returned from a call that closes";
 static struct pair p, beside; /* a in both */
 static struct target beside_target;
 static uint32_t logged;
+static int repeated; /* more were under way than the last ones */
 static uint8_t ours[LEN];
 
 static void heard(void *arg, int level, const char *text)
@@ -80,6 +81,7 @@ static void leave_under_way(void *local, struct target *t, uint32_t n)
 	while (outcomes(&p.b, local, t, n) != n) {
 		CHECK_GE(canary_ns(), CANARY_LATE_NS);
 		canary_reset();
+		repeated = 1;
 	}
 	CHECK(!side_take_within(&p.a, &p.b, LATE_NS, &cqe, NULL));
 }
@@ -212,7 +214,7 @@ int main(int argc, char **argv)
 	else if (writes)
 		write_beside();
 	close_context(&p.a);
-	CHECK(!groups || strstr(urccl_errmsg(), " 1 operations "));
+	CHECK(!groups || repeated || strstr(urccl_errmsg(), " 1 operations "));
 	close_context(&p.b);
 	side_open(&p, &alone);
 	close_context(&alone);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Before the endpoint of an old libfabric's tcp is closed its connections fail, so that the
  * provider, which is played here, ends them itself: whatever came on them, also while the peer goes
- * on sending, and where no descriptor is free. Others' connections are left alone. */
+ * on sending, or has reset them, and where no descriptor is free. Others' connections are left
+ * alone. */
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@
 
 /* Between an endpoint of ours and one of the peer's. */
 static struct connection {
-	int ours, theirs; /* -1: ended */
+	int ours, theirs; /* -1: closed */
 } ways[WAYS], others[WAYS];
 
 static ssize_t provider_read(struct fid_cq *from, void *buf, size_t n);
@@ -85,28 +87,35 @@ static void send_some(const struct connection *c)
 {
 	static const char bytes[4096];
 
-	send(c->theirs, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (c->theirs >= 0)
+		send(c->theirs, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* It takes far less than comes, and ends what fails. */
+/* It looks at what there is to be read, takes far less than comes, and ends what fails. */
+static void take_some(struct connection *c)
+{
+	struct pollfd pfd = {.fd = c->ours, .events = POLLIN};
+	char bytes[16];
+	ssize_t came;
+
+	if (poll(&pfd, 1, 0) != 1 || !(pfd.revents & POLLIN))
+		return;
+	came = recv(c->ours, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (came > 0 || (came < 0 && errno == EAGAIN))
+		return;
+	close(c->ours);
+	c->ours = -1;
+}
+
 static ssize_t provider_read(struct fid_cq *from, void *buf, size_t n)
 {
 	uint32_t i;
-	char byte;
 
 	(void)from, (void)buf, (void)n;
 	for (i = 0; i < WAYS; i++) {
-		struct connection *c = &ways[i];
-		ssize_t came;
-
-		send_some(c);
-		if (c->ours < 0)
-			continue;
-		came = recv(c->ours, &byte, 1, MSG_DONTWAIT);
-		if (came > 0 || (came < 0 && errno == EAGAIN))
-			continue;
-		close(c->ours);
-		c->ours = -1;
+		send_some(&ways[i]);
+		if (ways[i].ours >= 0)
+			take_some(&ways[i]);
 	}
 	return -FI_EAGAIN;
 }
@@ -142,6 +151,20 @@ static void settle(void)
 		close(ways[i].theirs);
 	}
 	check_others();
+}
+
+/* The peer ends with something that it did not take: what it sent before is there to be taken. */
+static void reset(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < WAYS; i++) {
+		CHECK_EQ(send(ways[i].ours, "a", 1, MSG_NOSIGNAL), 1);
+		send_some(&ways[i]);
+		close(ways[i].theirs);
+		ways[i].theirs = -1;
+	}
+	settle();
 }
 
 /* Takes all descriptors that are left. */
@@ -192,6 +215,8 @@ int main(void)
 		SKIP("there is no /proc");
 	meet_all();
 	settle();
+	meet_all();
+	reset();
 	no_files();
 	fabric_tcp_close(&d);
 	d.lib.version = FI_VERSION(1, 18);
