@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "backend/shm.h"
 
-#define PIECES	  16u	     /* of the destination, in one call */
+#define PIECES 16u /* of the destination, in one call */
 
 /* Bytes of one call: as many as a chunk has, fewer while something urgent comes now and then. */
 #define FETCH	     (1u << 20)
@@ -118,19 +118,23 @@ static int reason(struct shm_ep *e, ssize_t got, int whole, int broken)
 	return whole ? broken : -EFAULT;
 }
 
-/* Fetches len bytes to n pieces, and the seal at *theirs over *word. */
-static int fetch(struct shm_ep *e, struct iovec *to, uint32_t n, uint64_t far, uint32_t len,
-		 const uint64_t *theirs, uint64_t *word)
+/* Where the peer has what is here at that place of its seals. */
+static void *at_peer(const struct shm_ep *e, const uint64_t *seal)
 {
-	uint64_t at =
-		e->cma.seals + (uint64_t)((const char *)theirs - (const char *)e->pages.seals[1]);
-	struct iovec from[] = {
-		{(void *)(uintptr_t)far, len},
-		{(void *)(uintptr_t)at, sizeof(*theirs)},
-	};
+	uint64_t off = (uint64_t)((const char *)seal - (const char *)e->pages.seals[1]);
 
-	to[n] = (struct iovec){word, sizeof(*word)};
-	return (int)process_vm_readv(e->cma.pid, to, n + 1, from, ARRAY_SIZE(from), 0);
+	return (void *)(uintptr_t)(e->cma.seals + off);
+}
+
+/* 1: the peer sees that it is fetched, and had not broken the seal. Who is stopped between that and
+ * the call holds the peer up until it goes on: so all is prepared before, and the seal looked at
+ * once, with which it is in the cache. */
+static int announce(uint64_t *word, const uint64_t *theirs, uint64_t seal)
+{
+	if (load_acquire(theirs) != seal)
+		return 0;
+	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal;
 }
 
 uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
@@ -139,6 +143,7 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	struct stream *s = &e->streams[w];
 	struct iovec to[PIECES + 1];
 	uint64_t *word = &e->pages.side[0]->fetching, seal;
+	struct iovec from[2];
 	const uint64_t *theirs;
 	uint32_t n, i, index, staging, len = 0;
 	int answer, err, got = 0, whole = 1;
@@ -155,9 +160,12 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	seal = stream_far_seal(s, &answer, &index);
 	theirs = answer ? &e->pages.seals[1]->answers[index] : &e->pages.seals[1]->writes[index];
 	err = answer ? -EACCES : -ECANCELED;
-	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal) {
-		got = fetch(e, to, n, s->rx.far, len, theirs, word);
+	/* The bytes, and the seal over the word. */
+	from[0] = (struct iovec){(void *)(uintptr_t)s->rx.far, len};
+	from[1] = (struct iovec){at_peer(e, theirs), sizeof(*theirs)};
+	to[n] = (struct iovec){word, sizeof(*word)};
+	if (announce(word, theirs, seal)) {
+		got = (int)process_vm_readv(e->cma.pid, to, n + 1, from, 2, 0);
 		whole = got == (int)(len + sizeof(*word));
 		if (whole && load_acquire(word) == seal)
 			err = 0;
