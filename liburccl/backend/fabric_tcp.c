@@ -6,7 +6,7 @@
  * connection that fails under a READ they get right: so before the endpoint is closed its
  * connections fail, and what had come on one that the peer has reset is taken. Nobody tells their
  * sockets: they are those of this process at the port of the endpoint, or connected to that of the
- * peer's, which are nobody else's.
+ * peer's, which are nobody else's while the peer lives.
  */
 #include <dirent.h>
 #include <fcntl.h>
