@@ -63,7 +63,8 @@ static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_s
 	    !is_between(t->own, ours, theirs))
 		return;
 	connect(t->own, &nowhere, sizeof(nowhere));
-	shutdown(t->own, SHUT_RDWR); /* done, and refused all the same */
+	/* Done, and refused all the same; alone it does, where disconnecting is not permitted. */
+	shutdown(t->own, SHUT_RDWR);
 }
 
 static void fail_all(const struct fabric_tcp *t, const struct sockaddr_storage *ours,
