@@ -8,6 +8,7 @@
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
  *   views	the peer's memfds as mapped here, so that chunks are plain copies
  *   cma		large payloads of other memory, read from the peer's process
+ *   gate	what the peer's reads have to pass, and cannot once it is taken away
  *
  * Everything in the pages and on the link may be written by a hostile peer at any time: words are
  * checked when they are taken over, bytes are parsed by the stream, which looks at none twice.
@@ -25,6 +26,7 @@
 #define SHM_CHECKS 2u			/* the first version whose streams have CHECK */
 #define SHM_POLICIES 3u			/* the first whose addresses have a policy */
 #define SHM_CHECKED_ACKS 4u		/* the first whose streams have STREAM_CHECKED_ACKS */
+#define SHM_GATES 5u			/* the first whose sides fetch past a gate */
 #define SHM_COOKIE 16u
 #define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
@@ -52,7 +54,8 @@ struct shm_side {
 	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
 	_Alignas(128) uint32_t least;	/* struct stream_far's */
-	_Alignas(128) uint64_t fetching;	/* likewise */
+	_Alignas(128) uint64_t fetching;	/* likewise; 0, or whose seal it is */
+	uint64_t inside;		/* not 0: that fetch is past the gate; the kernel's word */
 	/* Files of its memory that have other pages now: how many there ever were, and the serials
 	 * of the last few. */
 	_Alignas(128) uint32_t moves;
@@ -62,6 +65,7 @@ struct shm_side {
 /* The seals of what one side leaves where it is; of its own pages, which come with the first. */
 struct shm_seals {
 	uint64_t name;			/* tells these pages from any others */
+	uint64_t gate;			/* where it stands, in that side's process */
 	uint64_t writes[STREAM_WRITES];
 	uint64_t answers[STREAM_READS];
 };
@@ -200,15 +204,29 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
 /* ---- cma ---- */
 
-/*
- * What is left for P1 here: a peer that is stopped between its look at the seal of a WRITE and its
- * entry into the kernel, a few instructions, may still read the local buffer when it goes on. Such
- * a chunk, and with it the end of the ep, waits until the peer has gone on or is dead.
- */
+struct shm_gate {
+	void *at;			/* the page; NULL: there is none */
+	int fd;				/* of the file behind it; -1: nobody has hold of it */
+	uint8_t closed;
+};
+
+/* 0 or -errno. */
+int shm_gate_make(struct shm_gate *g);
+/* Nobody comes past it from now on, until it is opened. 1: and of whoever came past the word says
+ * so; 0: ask again; the kernel may have waited for one in it for up to 0.2 s. */
+int shm_gate_close(struct shm_gate *g);
+/* Nobody is on the way who was to be stopped. 0, or -errno: it stays closed. */
+int shm_gate_open(struct shm_gate *g);
+/* One that is closed stays so for ever. */
+void shm_gate_drop(struct shm_gate *g);
+
 struct shm_cma {
 	pid_t pid;
 	int pidfd;			/* -1: nothing can be fetched */
 	uint64_t seals;			/* the peer's, in its process */
+	struct shm_gate gate;		/* before our memory */
+	uint64_t waited;		/* the word of the peer's that is waited for, */
+	uint64_t since_ns;		/* since then */
 };
 
 /* The pages are there: the address of our seals for the peer; 0: it is not allowed here. */
@@ -217,8 +235,12 @@ uint64_t shm_cma_begin(struct shm_ep *e);
 void shm_cma_meet(struct shm_ep *e, uint64_t seals);
 /* Fetches some of the payload that comes next; how many bytes, or skipped. */
 uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w);
-/* Lets out the chunk that waits for the peer; 0: it still does. */
+/* Lets out the chunk that waits for the peer, which may be fetching it; 0: something still does. */
 int shm_cma_settle(struct shm_ep *e);
+/* 1: the peer may be fetching an answer out of what was exposed. */
+int shm_cma_behind(struct shm_ep *e);
+/* Opens the gate, if the peer has gone on; 0: again later. */
+int shm_cma_mend(struct shm_ep *e);
 /* The ep goes, before anything that it left is taken back. */
 void shm_cma_leave(struct shm_ep *e);
 void shm_cma_close(struct shm_ep *e);

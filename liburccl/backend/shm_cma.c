@@ -23,6 +23,9 @@
 /* A call costs about a microsecond beside its copy; shorter ones are as well off in the ring. */
 #define LEAST (64u << 10)
 
+/* For a peer to finish what it began when that was taken back, before the gate is closed to it. */
+#define PATIENCE_NS NSEC_PER_MSEC
+
 static int alive(const struct shm_cma *c)
 {
 	struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
@@ -54,8 +57,9 @@ uint64_t shm_cma_begin(struct shm_ep *e)
 {
 	struct shm_seals *seals = e->pages.seals[0];
 
-	if (!e->dev->cma)
+	if (!e->dev->cma || e->version < SHM_GATES || shm_gate_make(&e->cma.gate))
 		return 0;
+	seals->gate = (uintptr_t)e->cma.gate.at;
 	e->far.seed = seals->name = seed_of(&e->addr);
 	e->far.writes = seals->writes;
 	e->far.answers = seals->answers;
@@ -95,27 +99,94 @@ void shm_cma_close(struct shm_ep *e)
 	if (e->cma.pidfd >= 0)
 		close(e->cma.pidfd);
 	e->cma.pidfd = -1;
+	e->streams[SHM_BULK].far = NULL;
+	shm_gate_drop(&e->cma.gate);
+}
+
+/* ---- what was taken back and may be fetched ---- */
+
+static uint64_t announced(const struct shm_ep *e)
+{
+	return e->far.fetching ? load_acquire(e->far.fetching) : 0;
+}
+
+/* It opens again with a tick: other fetches of the peer fail at it until then. */
+static int gate_close(struct shm_ep *e)
+{
+	if (!e->cma.gate.closed && e->state == SHM_UP)
+		shm_wait_tick(e);
+	return shm_gate_close(&e->cma.gate);
+}
+
+/* Who is dead fetches nothing, and who is stopped before its call will find the gate closed. One
+ * that came past it is in the kernel, which does not stop there. */
+static void press(struct shm_ep *e)
+{
+	struct shm_cma *c = &e->cma;
+	uint64_t word = announced(e), now = clock_ns();
+
+	if (c->pidfd >= 0 && !alive(c)) {
+		e->far.fetching = NULL;
+	} else if (word != c->waited) {
+		c->waited = word;
+		c->since_ns = now;
+	} else if (word && now - c->since_ns >= PATIENCE_NS && gate_close(e) &&
+		   !load_acquire(&e->pages.side[1]->inside)) {
+		e->far.stopped = word;
+	}
+}
+
+int shm_cma_behind(struct shm_ep *e)
+{
+	const struct stream *s = &e->streams[SHM_BULK];
+
+	if (stream_far_behind(s))
+		press(e);
+	return stream_far_behind(s);
 }
 
 int shm_cma_settle(struct shm_ep *e)
 {
-	if (e->far.held && e->cma.pidfd >= 0 && !alive(&e->cma))
-		e->far.fetching = NULL;
-	return stream_far_settle(&e->streams[SHM_BULK]);
+	struct stream *s = &e->streams[SHM_BULK];
+
+	if (!stream_far_settle(s))
+		press(e);
+	return stream_far_settle(s) && !shm_cma_behind(e);
 }
 
-/* Why bytes did not come; got is what the kernel said. -ECONNRESET: the peer is no more, or leaves:
- * what it takes back then was not revoked. */
-static int reason(struct shm_ep *e, ssize_t got, int whole, int broken)
+int shm_cma_mend(struct shm_ep *e)
 {
-	if (got < 0 && errno == EPERM) {
+	struct shm_gate *g = &e->cma.gate;
+
+	return !g->closed || (announced(e) != e->cma.waited && !shm_gate_open(g));
+}
+
+/* ---- fetching ---- */
+
+/* One call, and what came of it: the kernel's answer, and its words. */
+struct fetch {
+	const uint64_t *theirs; /* where the peer has the seal, */
+	uint64_t seal;		/* and what it is while it is whole */
+	uint32_t len;
+	ssize_t got;
+};
+
+/* Why bytes did not come. -EAGAIN: the gate is closed, for something else's sake; -ECONNRESET: the
+ * peer is no more, or leaves: what it takes back then was not revoked. */
+static int reason(struct shm_ep *e, const struct fetch *f, int broken)
+{
+	const struct shm_side *us = e->pages.side[0];
+
+	if (f->got < 0 && errno == EPERM) {
 		/* It was allowed before: from now on the ring. */
 		store_release(&e->pages.side[0]->least, 0);
 		return -EACCES;
 	}
 	if (!alive(&e->cma) || !probe(e))
 		return -ECONNRESET;
-	return whole ? broken : -EFAULT;
+	if (load_acquire(f->theirs) != f->seal)
+		return broken;
+	return load_acquire(&us->inside) ? -EFAULT : -EAGAIN;
 }
 
 /* Where the peer has what is here at that place of its seals. */
@@ -126,60 +197,66 @@ static void *at_peer(const struct shm_ep *e, const uint64_t *seal)
 	return (void *)(uintptr_t)(e->cma.seals + off);
 }
 
-/* 1: the peer sees that it is fetched, and had not broken the seal. Who is stopped between that and
- * the call holds the peer up until it goes on: so all is prepared before, and the seal looked at
- * once, with which it is in the cache. */
-static int announce(uint64_t *word, const uint64_t *theirs, uint64_t seal)
+/* 1: the peer sees that it is fetched, and had not broken the seal. */
+static int announce(struct shm_side *us, const struct fetch *f)
 {
-	if (load_acquire(theirs) != seal)
+	store_release(&us->inside, 0);
+	__atomic_store_n(&us->fetching, ~f->seal, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(f->theirs, __ATOMIC_SEQ_CST) == f->seal;
+}
+
+/* to[1] and the n - 1 behind it are of the destination. The gate goes over the one word, and the
+ * seal, behind the bytes, over the other. */
+static int fetch(struct shm_ep *e, struct fetch *f, struct iovec *to, uint32_t n)
+{
+	struct shm_side *us = e->pages.side[0];
+	uint64_t gate = load_acquire(&e->pages.seals[1]->gate);
+	struct iovec from[3] = {
+		{(void *)(uintptr_t)gate, sizeof(us->inside)},
+		{(void *)(uintptr_t)e->streams[SHM_BULK].rx.far, f->len},
+		{at_peer(e, f->theirs), sizeof(*f->theirs)},
+	};
+
+	to[0] = (struct iovec){&us->inside, sizeof(us->inside)};
+	to[n + 1] = (struct iovec){&us->fetching, sizeof(us->fetching)};
+	f->got = 0;
+	if (!announce(us, f))
 		return 0;
-	__atomic_store_n(word, ~seal, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(theirs, __ATOMIC_SEQ_CST) == seal;
+	f->got = process_vm_readv(e->cma.pid, to, n + 2, from, ARRAY_SIZE(from), 0);
+	return f->got == (ssize_t)(sizeof(us->inside) + f->len + sizeof(us->fetching)) &&
+	       load_acquire(&us->fetching) == f->seal;
 }
 
 uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 {
 	uint32_t max = e->dev->beside ? FETCH_BESIDE : FETCH;
 	struct stream *s = &e->streams[w];
-	struct iovec to[PIECES + 1];
-	uint64_t *word = &e->pages.side[0]->fetching, seal;
-	struct iovec from[2];
-	const uint64_t *theirs;
-	uint32_t n, i, index, staging, len = 0;
-	int answer, err, got = 0, whole = 1;
+	struct iovec to[PIECES + 2];
+	struct fetch f = {0};
+	uint32_t n, i, index, staging;
+	int answer, err = 0;
 
 	if (e->state != SHM_UP)
 		return 0;
-	n = stream_into(s, to, PIECES, max, &staging);
+	n = stream_into(s, to + 1, PIECES, max, &staging);
 	if (!n) {
 		stream_fetch_end(s, 0);
 		return 1;
 	}
-	for (i = 0; i < n; i++)
-		len += (uint32_t)to[i].iov_len;
-	seal = stream_far_seal(s, &answer, &index);
-	theirs = answer ? &e->pages.seals[1]->answers[index] : &e->pages.seals[1]->writes[index];
-	err = answer ? -EACCES : -ECANCELED;
-	/* The bytes, and the seal over the word. */
-	from[0] = (struct iovec){(void *)(uintptr_t)s->rx.far, len};
-	from[1] = (struct iovec){at_peer(e, theirs), sizeof(*theirs)};
-	to[n] = (struct iovec){word, sizeof(*word)};
-	if (announce(word, theirs, seal)) {
-		got = (int)process_vm_readv(e->cma.pid, to, n + 1, from, 2, 0);
-		whole = got == (int)(len + sizeof(*word));
-		if (whole && load_acquire(word) == seal)
-			err = 0;
-	}
-	if (err)
-		err = reason(e, got, whole, err);
-	__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
-	if (err == -ECONNRESET) {
+	for (i = 1; i <= n; i++)
+		f.len += (uint32_t)to[i].iov_len;
+	f.seal = stream_far_seal(s, &answer, &index);
+	f.theirs = answer ? &e->pages.seals[1]->answers[index] : &e->pages.seals[1]->writes[index];
+	if (!fetch(e, &f, to, n))
+		err = reason(e, &f, answer ? -EACCES : -ECANCELED);
+	__atomic_store_n(&e->pages.side[0]->fetching, 0, __ATOMIC_SEQ_CST);
+	if (err == -ECONNRESET)
 		shm_ep_lost(e, err);
+	if (err == -ECONNRESET || err == -EAGAIN)
 		return 0;
-	}
 	if (err)
 		stream_fetch_end(s, err);
 	else
-		stream_placed(s, len);
-	return len;
+		stream_placed(s, f.len);
+	return f.len;
 }

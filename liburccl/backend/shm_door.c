@@ -16,7 +16,7 @@
 
 #ifndef SHM_VERSION_MAX
 #define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 4u
+#define SHM_VERSION_MAX 5u
 #endif
 #define PREFIX	   "urccl-"
 #define KNOCKS_MAX 64u			 /* before others get their turn */

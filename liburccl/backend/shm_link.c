@@ -376,6 +376,11 @@ static void tick(struct shm_dev *d)
 		struct shm_ep *e = list_first(&now, struct shm_ep, waiting);
 
 		list_del(&e->waiting);
+		if (e->state == SHM_UP && e->cma.gate.closed) {
+			if (!shm_cma_mend(e))
+				shm_wait_tick(e);
+			continue;
+		}
 		if (e->state == SHM_CLOSED) {
 			if (--e->leaving) {
 				shm_wait_tick(e);

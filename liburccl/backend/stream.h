@@ -110,6 +110,7 @@ void stream_sink_forget(struct stream_sink *k, const struct ep *ep);
 struct stream_far {
 	const uint32_t *least;		/* the peer's: shortest payload it fetches; 0: none */
 	const uint64_t *fetching;	/* the peer's: ~seal, before it looks; NULL: it is gone */
+	uint64_t stopped;		/* the driver's: with this word it fetches nothing */
 	uint64_t *writes, *answers;	/* our seals, by number in their windows */
 	uint64_t seed;			/* of our seals */
 	uint64_t peer_seed;		/* of the peer's; 0: we fetch nothing */
@@ -302,6 +303,8 @@ uint64_t stream_far_seal(const struct stream *s, int *answer, uint32_t *index);
 void stream_fetch_end(struct stream *s, int err);
 /* Lets out the chunk that was held, if it is fetched no more; 0: it still is. */
 int stream_far_settle(struct stream *s);
+/* The peer is fetching an answer that was taken back. */
+int stream_far_behind(const struct stream *s);
 
 /* Memory that the kernel has and somebody waits for: cancelled NOW, or revoked. */
 #define STREAM_STUCK_TX 1

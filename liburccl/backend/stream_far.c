@@ -7,13 +7,18 @@
  * sees the other, and a broken seal without an announcement is the proof that nothing is fetched
  * under it ever again. The kernel is asked to copy the seal behind the bytes and over the
  * announcement: what was fetched counts only if the seal was still whole then, and a peer that is
- * stopped after its call holds up nobody.
+ * stopped after its call holds up nobody. Of one that is stopped before it the driver may know that
+ * the call will fail: then the announcement counts for nothing.
  */
 #include "backend/stream_wire.h"
 
+/* A seal, less the seed: the number of a WRITE, or ANSWER and that of a READ. */
+#define ANSWER	(1ull << 32)
+#define NOTHING UINT64_MAX
+
 static uint64_t seal_of(uint64_t seed, int answer, uint32_t number)
 {
-	return seed + ((uint64_t)answer << 32) + number;
+	return seed + (answer ? ANSWER : 0) + number;
 }
 
 static uint64_t *write_seal(const struct stream_far *far, uint32_t number)
@@ -60,10 +65,17 @@ int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const 
 	return 1;
 }
 
+/* The seal that the peer has announced, less our seed. */
+static uint64_t announced(const struct stream_far *far)
+{
+	uint64_t word = far->fetching ? __atomic_load_n(far->fetching, __ATOMIC_SEQ_CST) : 0;
+
+	return !word || word == far->stopped ? NOTHING : ~word - far->seed;
+}
+
 static int is_fetched(const struct stream_far *far, uint32_t number)
 {
-	return far->fetching &&
-	       __atomic_load_n(far->fetching, __ATOMIC_SEQ_CST) == ~seal_of(far->seed, 0, number);
+	return announced(far) == number;
 }
 
 static void hold_end(struct stream *s)
@@ -103,6 +115,14 @@ int stream_far_settle(struct stream *s)
 		return 0;
 	hold_end(s);
 	return 1;
+}
+
+int stream_far_behind(const struct stream *s)
+{
+	uint64_t n = s->far ? announced(s->far) : NOTHING;
+
+	return n >> 32 == ANSWER >> 32 &&
+	       s->far->answers[n & (STREAM_READS - 1)] != s->far->seed + n;
 }
 
 void stream_far_revoke(struct stream *s, const struct exposure *e)

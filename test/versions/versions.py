@@ -3,8 +3,8 @@
 """
 versions.py PERF OURS NEXT AFTER FIRST SECOND THIRD RAILS: the same program with libraries of
 different versions of the protocols, each way: with OURS, which speaks versions 1 to 4 and the
-transports' own protocols as in OWN, with NEXT (2 to 5; 1 to 5), AFTER (5 and 6; 4 and 5), FIRST (1;
-1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 to 3) and RAILS (1 to 4; 5 and 6). Those that have a
+transports' own protocols as in OWN, with NEXT (2 to 5; 1 to 6), AFTER (5 and 6; 4 to 6), FIRST (1;
+1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 to 3) and RAILS (1 to 4; 6 and 7). Those that have a
 version in common move checked bytes, from the second on with checksums too; those that have none
 say which versions there are.
 
@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 
-OWN = {"shm": "1 to 4", "tcp": "1 to 3"}
+OWN = {"shm": "1 to 5", "tcp": "1 to 3"}
 TRANSPORTS = list(OWN)
 WORK = [["--op", "write", "--size", "64k", "--check"], ["--op", "readv", "--size", "64k", "--check"],
         ["--op", "notify", "--size", "64"]]
@@ -103,8 +103,8 @@ def main(perf, ours, *others):
     refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 4, the peer's 5 to 6")
     refuse(perf, after, ours, "protocol versions do not meet: ours are 5 to 6, the peer's 1 to 4")
     refuse(perf, first, newer, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 5")
-    refuse(perf, ours, rails, "transport's protocol do not meet: ours are {}, the peer's 5 to 6")
-    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 5 to 6, the peer's {}")
+    refuse(perf, ours, rails, "transport's protocol do not meet: ours are {}, the peer's 6 to 7")
+    refuse(perf, rails, ours, "transport's protocol do not meet: ours are 6 to 7, the peer's {}")
     refuse(perf, ours, first, "the peer's version compares no checksums", ["--checksum"],
            "EOPNOTSUPP")
 
