@@ -11,8 +11,8 @@
 #define SMALL	 1024u	 /* up to that they go first, with what is urgent */
 #define LEN	 (MANY * ROOM + LONG_LEN)
 #define URGENT	 5000u /* bytes of each of those, but the first */
-#define MUTE	 777u /* bytes, as the words have it */
-#define FEW	 4u   /* in one operation, of which the second is that */
+#define MUTE	 777u  /* bytes, as the words have it */
+#define FEW	 4u    /* in one operation, of which the second is that */
 
 static int has_word(const char *word)
 {
@@ -116,6 +116,37 @@ static void urgent(struct rig *rig, struct end *end, const struct area *local,
 	CHECK_EQ(move_urgent(rig, end, local, g, 1 + ranges(), 8), 2);
 }
 
+/* ---- that fail ---- */
+
+/* The owner has taken one's key back, and who uses it has not heard of that: it alone fails. */
+static void stale(struct rig *rig, struct pair *pair, struct area *local, struct area *remote,
+		  const struct grant *g)
+{
+	struct end *end = &pair->end[0];
+	uint32_t i, n = ranges(), before;
+	struct piece pieces[FEW];
+	struct grant old;
+
+	grant_open(&old, &pair->end[1], end, remote, 0, FEW * ROOM, URCCL_RIGHT_WRITE);
+	CHECK_EQ(piece_move(rig, CHUNK_WRITE, end, local, 0, &old, 0, 100), 0);
+	area_fill(local, 0, FEW * ROOM, 7, 0);
+	area_fill(remote, 0, FEW * ROOM, 8, 0);
+	while (rig->backend->unexpose(&old.exposure))
+		node_poll(&rig->node[1]);
+	before = provider_count("urccl_test_moves");
+	for (i = 0; i < n; i++)
+		piece_fill(&pieces[i], CHUNK_WRITE, end, local, i * ROOM, i == 1 ? &old : g,
+			   i * ROOM, 100);
+	pieces_post(rig, pieces, n);
+	CHECK_EQ(provider_count("urccl_test_moves") - before, 1);
+	WAIT(rig, end->out == end->taken);
+	for (i = 0; i < n; i++) {
+		CHECK_EQ(pieces[i].chunk.res, i == 1 ? -EACCES : 0);
+		CHECK(area_is(remote, i * ROOM, 100, i == 1 ? 8 : 7, i * ROOM));
+	}
+	rig->backend->forget(end->ep, &old.rkey);
+}
+
 /* ---- that ends never ---- */
 
 static void post_few(struct rig *rig, struct end *end, struct piece *pieces,
@@ -190,6 +221,8 @@ void case_fabric_gather(struct rig *rig)
 	both_ways(rig, &pair.end[0], &local, &remote, &g, 1000);  /* urgent */
 	both_ways(rig, &pair.end[0], &local, &remote, &g, 15000); /* bulk, and some of the other */
 	urgent(rig, &pair.end[0], &local, &g);
+	if (ranges() > 1)
+		stale(rig, &pair, &local, &remote, &g);
 	if (has_word("mute=777")) {
 		cancel_some(rig, &pair.end[0], &local, &remote, &g);
 		close_on_it(rig, &pair.end[0], &local, &g);
