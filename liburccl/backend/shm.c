@@ -93,7 +93,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	err = fds_open(d);
 	if (err)
 		goto free_tables;
-	d->cma = config->params->cma == URCCL_ALLOW_YES;
+	d->cma = config->params->cma == URCCL_ALLOW_YES && shm_gate_works();
 	d->no_bounce = config->params->bounce == URCCL_ALLOW_NO;
 	d->by_owner = config->params->enforce == URCCL_ENFORCE_OWNER;
 	d->dev.ops = &backend_shm;

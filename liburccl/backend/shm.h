@@ -204,43 +204,58 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
 /* ---- cma ---- */
 
+/*
+ * Faults that hold a chunk which is taken back, or the end of an exposure, and with them the end of
+ * the ep, for longer than its deadline (P1, and P2 has it so): memory at either side that is slow
+ * to come while the kernel copies it, and a peer that is stopped just as its call found part of the
+ * memory gone.
+ */
 struct shm_gate {
 	void *at;			/* the page; NULL: there is none */
 	int fd;				/* of the file behind it; -1: nobody has hold of it */
 	uint8_t closed;
 };
 
+/* 1: gates close for certain on this system. */
+int shm_gate_works(void);
 /* 0 or -errno. */
 int shm_gate_make(struct shm_gate *g);
 /* Nobody comes past it from now on, until it is opened. 1: and of whoever came past the word says
- * so; 0: ask again; the kernel may have waited for one in it for up to 0.2 s. */
+ * so; 0: ask again, not soon: the kernel may have waited up to 0.2 s for a call that has hold of
+ * the page. */
 int shm_gate_close(struct shm_gate *g);
 /* Nobody is on the way who was to be stopped. 0, or -errno: it stays closed. */
 int shm_gate_open(struct shm_gate *g);
-/* One that is closed stays so for ever. */
 void shm_gate_drop(struct shm_gate *g);
+/* Likewise, but its place, a page without memory, stays in everybody's way for ever. */
+void shm_gate_leave(struct shm_gate *g);
 
 struct shm_cma {
 	pid_t pid;
 	int pidfd;			/* -1: nothing can be fetched */
 	uint64_t seals;			/* the peer's, in its process */
+	uint8_t shut;			/* the peer's gate was closed when we came */
+
 	struct shm_gate gate;		/* before our memory */
-	uint64_t waited;		/* the word of the peer's that is waited for, */
-	uint64_t since_ns;		/* since then */
+	uint64_t waited;		/* the word of the peer's that is waited for; 0: none; */
+	uint64_t until_ns;		/* it has so long */
+	uint64_t stuck;			/* the word for which the gate was closed last */
+	uint32_t tries;			/* to open it again, that failed */
 };
 
-/* The pages are there: the address of our seals for the peer; 0: it is not allowed here. */
+/* The pages are there: the address of our seals for the peer; 0: nothing is fetched, either way. */
 uint64_t shm_cma_begin(struct shm_ep *e);
-/* The link is proved: fetches from the peer if its seals can be read there. */
+/* Begun, and the link is proved: fetches from the peer if its seals can be read there. */
 void shm_cma_meet(struct shm_ep *e, uint64_t seals);
 /* Fetches some of the payload that comes next; how many bytes, or skipped. */
 uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w);
 /* Lets out the chunk that waits for the peer, which may be fetching it; 0: something still does. */
 int shm_cma_settle(struct shm_ep *e);
-/* 1: the peer may be fetching an answer out of what was exposed. */
-int shm_cma_behind(struct shm_ep *e);
-/* Opens the gate, if the peer has gone on; 0: again later. */
-int shm_cma_mend(struct shm_ep *e);
+/* 1: the peer may be fetching an answer out of what was exposed (NULL: of anything). */
+int shm_cma_behind(struct shm_ep *e, const struct exposure *x);
+/* Of one that is up: opens the gate if the peer has gone on, and comes to the peer's again. 0:
+ * again with the next tick; -errno: it cannot be opened. */
+int shm_cma_tick(struct shm_ep *e);
 /* The ep goes, before anything that it left is taken back. */
 void shm_cma_leave(struct shm_ep *e);
 void shm_cma_close(struct shm_ep *e);
@@ -317,7 +332,8 @@ int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct 
 int shm_door_await(struct shm_ep *e);			/* passive */
 void shm_door_event(struct shm_ep *e, uint32_t at);	/* epoll's word on listener and guests */
 void shm_door_retry(struct shm_ep *e);			/* its listener was paused */
-/* Looks after the ep again in a while: shm_door_retry(), or a dial. */
+/* Looks after the ep again in a while: shm_door_retry(), a dial, shm_cma_tick(), or whether the
+ * peer has let go. */
 void shm_wait_tick(struct shm_ep *e);
 
 int shm_link_open(struct shm_ep *e);
@@ -344,9 +360,9 @@ struct shm_dev {
 	struct device dev;		/* fd: an epoll over the links */
 	char *socket_dir;		/* NULL: abstract names */
 	int timer;			/* ticks while an ep is in waiting */
-	struct list waiting;		/* eps whose listener is paused, or that dial again */
+	struct list waiting;		/* eps for which the next tick does something */
 	struct list hot;		/* eps whose rings each poll looks at */
-	struct list notices;		/* eps that owe an event */
+	struct list notices;		/* eps that owe an event, or wait for a fetch */
 	struct list reaping;		/* eps with views to unmap */
 	uint32_t nhot;
 	uint32_t until_look;		/* polls */
@@ -418,6 +434,7 @@ struct shm_ep {
 	uint32_t moves, moves_seen;	/* files that we, that the peer gave other pages */
 	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
 	uint8_t hung_up;		/* by the peer: it touches nothing any more */
+	uint8_t settled;		/* closed, and the peer fetches nothing any more */
 };
 
 /* Chunks. */
@@ -431,7 +448,7 @@ int shm_arm(struct device *dev);
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
 void shm_ep_left(struct shm_ep *e);	/* closed, and it waits for the peer no longer */
-void shm_ep_wait(struct shm_ep *e);	/* it has a chunk that is held */
+void shm_ep_wait(struct shm_ep *e);	/* polled until shm_cma_settle() */
 void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
 void shm_ep_cool(struct shm_ep *e);	/* or are not */
 

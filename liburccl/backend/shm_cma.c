@@ -5,7 +5,8 @@
  *
  * Who is read is certain twice over: the pid is the kernel's word on the link, and the pages that
  * both sides share must be mapped where the peer says, before the first read and at each: the
- * frame's seal, a number no one else knows, is read there by the same call, behind the bytes.
+ * frame's seal, a number no one else knows, is read there by the same call, behind the bytes. In
+ * front of them it reads the peer's gate, which the peer closes to calls that come late.
  * A process that has the pid by luck, one that called exec() and a child (a fork does not inherit
  * these pages) have no seal there.
  */
@@ -23,14 +24,18 @@
 /* A call costs about a microsecond beside its copy; shorter ones are as well off in the ring. */
 #define LEAST (64u << 10)
 
-/* For a peer to finish what it began when that was taken back, before the gate is closed to it. */
+/* For a peer to finish what it began when that was taken back, before the gate is closed to it; and
+ * before that is tried again, for it may take its time. */
 #define PATIENCE_NS NSEC_PER_MSEC
+#define AGAIN_NS    NSEC_PER_SEC
+
+#define OPEN_TRIES  50u /* ticks */
 
 static int alive(const struct shm_cma *c)
 {
 	struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
 
-	return poll(&p, 1, 0) == 0;
+	return poll(&p, 1, 0) <= 0; /* a signal may have come between */
 }
 
 /* The peer has our common pages where it said. */
@@ -75,8 +80,8 @@ void shm_cma_meet(struct shm_ep *e, uint64_t seals)
 	socklen_t len = sizeof(cred);
 
 	/* No pid: it lives in another PID namespace. */
-	if (!e->dev->cma || !seals || getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
-	    cred.pid <= 0)
+	if (!e->streams[SHM_BULK].far || !seals ||
+	    getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) || cred.pid <= 0)
 		return;
 	e->cma.pid = cred.pid;
 	e->cma.seals = seals;
@@ -94,55 +99,76 @@ void shm_cma_leave(struct shm_ep *e)
 		__atomic_store_n(&e->pages.seals[0]->name, 0, __ATOMIC_SEQ_CST);
 }
 
-void shm_cma_close(struct shm_ep *e)
-{
-	if (e->cma.pidfd >= 0)
-		close(e->cma.pidfd);
-	e->cma.pidfd = -1;
-	e->streams[SHM_BULK].far = NULL;
-	shm_gate_drop(&e->cma.gate);
-}
-
-/* ---- what was taken back and may be fetched ---- */
-
-static uint64_t announced(const struct shm_ep *e)
+static uint64_t word_of(const struct shm_ep *e)
 {
 	return e->far.fetching ? load_acquire(e->far.fetching) : 0;
 }
 
-/* It opens again with a tick: other fetches of the peer fail at it until then. */
+/* Somebody may be stopped before our gate, for whom it was closed. */
+static int is_besieged(const struct shm_ep *e)
+{
+	return e->cma.gate.closed && word_of(e) == e->cma.stuck;
+}
+
+void shm_cma_close(struct shm_ep *e)
+{
+	struct shm_cma *c = &e->cma;
+
+	if (is_besieged(e))
+		shm_gate_leave(&c->gate);
+	else
+		shm_gate_drop(&c->gate);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+	c->pidfd = -1;
+	e->far.fetching = NULL;
+	e->streams[SHM_BULK].far = NULL;
+}
+
+/* ---- what was taken back and may be fetched ---- */
+
+/* With a tick it opens again: other fetches of the peer fail at it until then. */
 static int gate_close(struct shm_ep *e)
 {
-	if (!e->cma.gate.closed && e->state == SHM_UP)
+	if (e->state == SHM_UP && list_empty(&e->waiting))
 		shm_wait_tick(e);
 	return shm_gate_close(&e->cma.gate);
 }
 
+static void wait_for(struct shm_cma *c, uint64_t word, uint64_t ns)
+{
+	c->waited = word;
+	c->until_ns = clock_ns() + ns;
+}
+
 /* Who is dead fetches nothing, and who is stopped before its call will find the gate closed. One
- * that came past it is in the kernel, which does not stop there. */
+ * that is past it is in the kernel, which copies and does not stop there. */
 static void press(struct shm_ep *e)
 {
 	struct shm_cma *c = &e->cma;
-	uint64_t word = announced(e), now = clock_ns();
+	uint64_t word = word_of(e);
 
 	if (c->pidfd >= 0 && !alive(c)) {
 		e->far.fetching = NULL;
 	} else if (word != c->waited) {
-		c->waited = word;
-		c->since_ns = now;
-	} else if (word && now - c->since_ns >= PATIENCE_NS && gate_close(e) &&
-		   !load_acquire(&e->pages.side[1]->inside)) {
-		e->far.stopped = word;
+		wait_for(c, word, PATIENCE_NS);
+	} else if (word && clock_ns() >= c->until_ns) {
+		c->stuck = word;
+		if (!gate_close(e))
+			wait_for(c, word, AGAIN_NS);
+		else if (!load_acquire(&e->pages.side[1]->inside))
+			e->far.stopped = word;
 	}
 }
 
-int shm_cma_behind(struct shm_ep *e)
+int shm_cma_behind(struct shm_ep *e, const struct exposure *x)
 {
 	const struct stream *s = &e->streams[SHM_BULK];
 
-	if (stream_far_behind(s))
-		press(e);
-	return stream_far_behind(s);
+	if (e->settled || !stream_far_behind(s, x))
+		return 0;
+	press(e);
+	return stream_far_behind(s, x);
 }
 
 int shm_cma_settle(struct shm_ep *e)
@@ -151,14 +177,24 @@ int shm_cma_settle(struct shm_ep *e)
 
 	if (!stream_far_settle(s))
 		press(e);
-	return stream_far_settle(s) && !shm_cma_behind(e);
+	if (!stream_far_settle(s) || shm_cma_behind(e, NULL))
+		return 0;
+	e->cma.waited = 0;
+	return 1;
 }
 
-int shm_cma_mend(struct shm_ep *e)
+int shm_cma_tick(struct shm_ep *e)
 {
-	struct shm_gate *g = &e->cma.gate;
+	struct shm_cma *c = &e->cma;
+	int err;
 
-	return !g->closed || (announced(e) != e->cma.waited && !shm_gate_open(g));
+	c->shut = 0;
+	shm_ep_warm(e);
+	if (is_besieged(e))
+		return 0;
+	err = c->gate.closed ? shm_gate_open(&c->gate) : 0;
+	c->tries = err ? c->tries + 1 : 0;
+	return !err ? 1 : c->tries < OPEN_TRIES ? 0 : err;
 }
 
 /* ---- fetching ---- */
@@ -236,7 +272,7 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	uint32_t n, i, index, staging;
 	int answer, err = 0;
 
-	if (e->state != SHM_UP)
+	if (e->state != SHM_UP || e->cma.shut)
 		return 0;
 	n = stream_into(s, to + 1, PIECES, max, &staging);
 	if (!n) {
@@ -250,10 +286,15 @@ uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w)
 	if (!fetch(e, &f, to, n))
 		err = reason(e, &f, answer ? -EACCES : -ECANCELED);
 	__atomic_store_n(&e->pages.side[0]->fetching, 0, __ATOMIC_SEQ_CST);
-	if (err == -ECONNRESET)
+	if (err == -ECONNRESET) {
 		shm_ep_lost(e, err);
-	if (err == -ECONNRESET || err == -EAGAIN)
 		return 0;
+	}
+	if (err == -EAGAIN) {
+		e->cma.shut = 1;
+		shm_wait_tick(e);
+		return 0;
+	}
 	if (err)
 		stream_fetch_end(s, err);
 	else

@@ -263,7 +263,7 @@ int shm_unexpose(struct exposure *x)
 	stream_unexpose(&e->dev->grants, x);
 	for (w = 0; w < SHM_WAYS; w++)
 		stream_revoke(&e->streams[w], x);
-	if (shm_cma_behind(e)) {
+	if (shm_cma_behind(e, x)) {
 		shm_ep_wait(e);
 		return -EINPROGRESS;
 	}

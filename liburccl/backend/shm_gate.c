@@ -23,10 +23,10 @@ static size_t page(void)
 
 static int file_make(void)
 {
-	int err = memory_file_check(page()), fd;
+	int fd, err;
 
-	if (err)
-		return err;
+	if (!memory_file_fits(page()))
+		return -EFBIG;
 	fd = memfd_open("urccl-gate");
 	if (fd < 0)
 		return fd;
@@ -38,33 +38,24 @@ static int file_make(void)
 	return err;
 }
 
-/* What else could come to lie at the place would let everybody past. */
-static int take_away(struct shm_gate *g)
-{
-	void *at = mmap(g->at, page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-
-	return at == MAP_FAILED ? -errno : 0;
-}
-
-/* A child that inherited the page would have hold of it for good. */
-static int put_up(struct shm_gate *g)
-{
-	int err;
-
-	if (mmap(g->at, page(), PROT_READ, MAP_SHARED | MAP_FIXED, g->fd, 0) == MAP_FAILED)
-		return -errno;
-	if (!madvise(g->at, page(), MADV_DONTFORK))
-		return 0;
-	err = -errno;
-	take_away(g);
-	return err;
-}
-
 static void file_close(struct shm_gate *g)
 {
 	if (g->fd >= 0)
 		close(g->fd);
 	g->fd = -1;
+}
+
+int shm_gate_close(struct shm_gate *g)
+{
+	/* What else could come to lie at the place would let everybody past. */
+	if (!g->closed && mmap(g->at, page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			       -1, 0) == MAP_FAILED)
+		return 0;
+	g->closed = 1;
+	if (g->fd >= 0 && fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
+		return 0;
+	file_close(g);
+	return 1;
 }
 
 int shm_gate_open(struct shm_gate *g)
@@ -73,23 +64,20 @@ int shm_gate_open(struct shm_gate *g)
 
 	file_close(g);
 	g->fd = file_make();
-	err = g->fd < 0 ? g->fd : put_up(g);
-	if (err)
+	if (g->fd < 0)
+		return g->fd;
+	if (mmap(g->at, page(), PROT_READ, MAP_SHARED | MAP_FIXED, g->fd, 0) == MAP_FAILED) {
+		err = -errno;
 		file_close(g);
-	else
-		g->closed = 0;
+		return err;
+	}
+	g->closed = 0;
+	/* A child that inherited the page would have hold of it for good. */
+	if (!madvise(g->at, page(), MADV_DONTFORK))
+		return 0;
+	err = -errno;
+	shm_gate_close(g);
 	return err;
-}
-
-int shm_gate_close(struct shm_gate *g)
-{
-	if (!g->closed && take_away(g))
-		return 0;
-	g->closed = 1;
-	if (g->fd >= 0 && fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
-		return 0;
-	file_close(g);
-	return 1;
 }
 
 int shm_gate_make(struct shm_gate *g)
@@ -106,13 +94,28 @@ int shm_gate_make(struct shm_gate *g)
 	return err;
 }
 
-/* Somebody may be stopped before a closed one: its place is left, a page without memory. */
 void shm_gate_drop(struct shm_gate *g)
 {
-	if (!g->at)
-		return;
-	if (!g->closed)
+	if (g->at)
 		munmap(g->at, page());
-	file_close(g);
+	shm_gate_leave(g);
+}
+
+void shm_gate_leave(struct shm_gate *g)
+{
+	if (g->at)
+		file_close(g);
 	g->at = NULL;
+}
+
+int shm_gate_works(void)
+{
+	struct shm_gate g;
+	int works;
+
+	if (shm_gate_make(&g))
+		return 0;
+	works = shm_gate_close(&g);
+	shm_gate_drop(&g);
+	return works;
 }

@@ -154,12 +154,12 @@ int shm_link_proved(const struct shm_ep *e)
 	return e->sock >= 0 && (e->active || e->state == SHM_UP);
 }
 
-static int hello_send(struct shm_ep *e, uint32_t type, int fd)
+static int hello_send(struct shm_ep *e, uint32_t type, uint64_t seals, int fd)
 {
 	struct shm_record r = {
 		.type = type,
 		.version = e->version,
-		.serial = shm_cma_begin(e),
+		.serial = seals,
 	};
 
 	memcpy(r.to, e->peer.cookie, SHM_COOKIE);
@@ -177,11 +177,13 @@ static int hello_valid(const struct shm_ep *e, const struct shm_record *rx)
 static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 {
 	int err = shm_pages_take(&e->pages, in->fd);
+	uint64_t seals;
 
 	if (err)
 		return err;
+	seals = shm_cma_begin(e);
 	shm_cma_meet(e, in->rx.serial);
-	err = hello_send(e, SHM_WELCOME, -1);
+	err = hello_send(e, SHM_WELCOME, seals, -1);
 	if (!err)
 		err = shm_watch(e, e->sock, EPOLL_CTL_MOD, SHM_AT_LINK);
 	if (err) {
@@ -317,7 +319,7 @@ static int link_dial(struct shm_ep *e, int fd)
 	 * apart. */
 	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
-	err = hello_send(e, SHM_HELLO, fd);
+	err = hello_send(e, SHM_HELLO, shm_cma_begin(e), fd);
 	if (err == -EPIPE || err == -ECONNRESET) /* taken for one of those who say nothing */
 		return -EAGAIN;
 	return err ? err : shm_watch(e, e->sock, EPOLL_CTL_ADD, SHM_AT_LINK);
@@ -356,11 +358,51 @@ void shm_wait_tick(struct shm_ep *e)
 	list_add_tail(&e->waiting, &e->dev->waiting);
 }
 
+/* Closed: the peer has had its time, or has some left. */
+static void tick_closed(struct shm_ep *e)
+{
+	if (--e->leaving) {
+		shm_wait_tick(e);
+		return;
+	}
+	shm_files_end(e);
+	shm_ep_left(e);
+}
+
+static void tick_up(struct shm_ep *e)
+{
+	int done = shm_cma_tick(e);
+
+	if (done < 0)
+		shm_ep_lost(e, done);
+	else if (!done)
+		shm_wait_tick(e);
+}
+
+static void tick_dial(struct shm_ep *e)
+{
+	int err = shm_link_dial(e);
+
+	if (err)
+		shm_ep_lost(e, err);
+}
+
+static void tick_ep(struct shm_ep *e)
+{
+	if (e->state == SHM_CLOSED)
+		tick_closed(e);
+	else if (e->state == SHM_UP)
+		tick_up(e);
+	else if (e->active)
+		tick_dial(e);
+	else
+		shm_door_retry(e);
+}
+
 static void tick(struct shm_dev *d)
 {
 	struct list now;
 	uint64_t ticks;
-	int err;
 
 	if (read(d->timer, &ticks, sizeof(ticks)) < 0)
 		return;
@@ -376,27 +418,7 @@ static void tick(struct shm_dev *d)
 		struct shm_ep *e = list_first(&now, struct shm_ep, waiting);
 
 		list_del(&e->waiting);
-		if (e->state == SHM_UP && e->cma.gate.closed) {
-			if (!shm_cma_mend(e))
-				shm_wait_tick(e);
-			continue;
-		}
-		if (e->state == SHM_CLOSED) {
-			if (--e->leaving) {
-				shm_wait_tick(e);
-				continue;
-			}
-			shm_files_end(e);
-			shm_ep_left(e);
-			continue;
-		}
-		if (!e->active) {
-			shm_door_retry(e);
-			continue;
-		}
-		err = shm_link_dial(e);
-		if (err)
-			shm_ep_lost(e, err);
+		tick_ep(e);
 	}
 }
 

@@ -325,6 +325,8 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 			continue;
 		}
 		e->owed &= (uint8_t) ~(1u << order[i]);
+		/* All seals are broken: what the peer says from now on means nothing. */
+		e->settled |= order[i] == EVENT_CLOSED;
 		events[got++] = (struct event){
 			.type = order[i],
 			.res = order[i] == EVENT_DOWN ? e->why : 0,

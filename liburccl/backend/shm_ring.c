@@ -157,14 +157,16 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 	return n;
 }
 
-/* Whatever the words say, if they say something new. */
+/* Whatever the words say, if they say something new. What is behind a closed gate waits for a tick,
+ * and what came behind that with it. */
 static int way_busy(const struct shm_ep *e, enum shm_way w)
 {
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
+	int is_far = stream_is_far(&e->streams[w]);
 
-	if (in->seen != in->at || load_acquire(in->theirs) != in->seen)
+	if (is_far && !e->cma.shut)
 		return 1;
-	if (stream_is_far(&e->streams[w]))
+	if (!is_far && (in->seen != in->at || load_acquire(in->theirs) != in->seen))
 		return 1;
 	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
 		return 0;

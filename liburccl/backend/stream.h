@@ -115,7 +115,7 @@ struct stream_far {
 	uint64_t seed;			/* of our seals */
 	uint64_t peer_seed;		/* of the peer's; 0: we fetch nothing */
 	struct chunk *held;		/* is to come out and is being fetched; res says as what */
-	uint32_t grants[STREAM_READS];	/* of the answers */
+	uint32_t grants[STREAM_READS];	/* of the answers; 0: not one that stays */
 };
 
 /* Chunks not yet sent. */
@@ -303,8 +303,8 @@ uint64_t stream_far_seal(const struct stream *s, int *answer, uint32_t *index);
 void stream_fetch_end(struct stream *s, int err);
 /* Lets out the chunk that was held, if it is fetched no more; 0: it still is. */
 int stream_far_settle(struct stream *s);
-/* The peer is fetching an answer that was taken back. */
-int stream_far_behind(const struct stream *s);
+/* The peer is fetching an answer out of that exposure, or any (NULL), which was taken back. */
+int stream_far_behind(const struct stream *s, const struct exposure *e);
 
 /* Memory that the kernel has and somebody waits for: cancelled NOW, or revoked. */
 #define STREAM_STUCK_TX 1

@@ -53,6 +53,8 @@ int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const 
 	uint64_t run;
 	void *from;
 
+	if (s->far)
+		s->far->grants[slot] = 0;
 	if (f->flags & FRAME_CHECK || !stays(s, f->len) || e->expires_ns != NEVER_NS)
 		return 0;
 	from = memory_at(e->memory, at, &run);
@@ -117,12 +119,16 @@ int stream_far_settle(struct stream *s)
 	return 1;
 }
 
-int stream_far_behind(const struct stream *s)
+/* What a peer says of others than the last answers is no word of ours. */
+int stream_far_behind(const struct stream *s, const struct exposure *e)
 {
 	uint64_t n = s->far ? announced(s->far) : NOTHING;
+	uint32_t slot = n & (STREAM_READS - 1);
 
-	return n >> 32 == ANSWER >> 32 &&
-	       s->far->answers[n & (STREAM_READS - 1)] != s->far->seed + n;
+	if (n >> 32 != ANSWER >> 32 || s->tx.replied - (uint32_t)n >= STREAM_READS ||
+	    s->far->answers[slot])
+		return 0;
+	return e ? s->far->grants[slot] == e->id : s->far->grants[slot] != 0;
 }
 
 void stream_far_revoke(struct stream *s, const struct exposure *e)
@@ -130,10 +136,8 @@ void stream_far_revoke(struct stream *s, const struct exposure *e)
 	uint32_t i;
 
 	for (i = 0; s->far && i < STREAM_READS; i++)
-		if (s->far->grants[i] == e->id) {
+		if (s->far->grants[i] == e->id)
 			__atomic_store_n(&s->far->answers[i], 0, __ATOMIC_SEQ_CST);
-			s->far->grants[i] = 0;
-		}
 }
 
 /* ---- who fetches it ---- */

@@ -52,12 +52,20 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 		    strerrordesc_np(-err));
 }
 
-int memory_file_check(uint64_t len)
+int memory_file_fits(uint64_t len)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || len <= limit.rlim_cur)
+	return getrlimit(RLIMIT_FSIZE, &limit) || len <= limit.rlim_cur;
+}
+
+int memory_file_check(uint64_t len)
+{
+	struct rlimit limit = {0};
+
+	if (memory_file_fits(len))
 		return 0;
+	getrlimit(RLIMIT_FSIZE, &limit);
 	return fail(
 		-EFBIG,
 		"a memfd of %llu bytes is above the limit of %llu: raise RLIMIT_FSIZE (ulimit -f)",

@@ -220,8 +220,9 @@ uint64_t memory_pinned(void);
 /* What its control groups let it have of that, by the files under root ("": the machine's);
  * UINT64_MAX: all. */
 uint64_t memory_groups_room(const char *root);
-/* 0, or -EFBIG with fail() text: a memfd of so many bytes is above the process's limit for files,
- * and making it would not fail but raise SIGXFSZ. */
+/* 0: a memfd of so many bytes is above the process's limit for files, and making it would not fail
+ * but raise SIGXFSZ. memory_file_check(): 0, or -EFBIG with fail() text then. */
+int memory_file_fits(uint64_t len);
 int memory_file_check(uint64_t len);
 /* 0 or -errno with fail() text. */
 int memory_alloc(uint64_t len, struct allocation **out);

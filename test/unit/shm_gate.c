@@ -79,7 +79,7 @@ static void held(void)
 	CHECK_EQ(shm_gate_close(&g), 1);
 	/* Who may still be stopped before it finds nothing else there. */
 	v.iov_base = g.at;
-	shm_gate_drop(&g);
+	shm_gate_leave(&g);
 	CHECK(!is_free(v.iov_base));
 	close(p[0]);
 	close(p[1]);
@@ -105,6 +105,7 @@ static void beside_a_child(void)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(status, 0);
 	close(p[0]);
+	shm_gate_drop(&g);
 }
 
 /* What cannot be opened again stays closed, and costs nothing. */
@@ -140,6 +141,7 @@ int main(void)
 
 	if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != (ssize_t)sizeof(from))
 		SKIP("process_vm_readv is denied here");
+	CHECK(shm_gate_works());
 	opens_and_closes();
 	held();
 	beside_a_child();
