@@ -207,13 +207,14 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 /*
  * Faults that hold a chunk which is taken back, or the end of an exposure, and with them the end of
  * the ep, for longer than its deadline (P1, and P2 has it so): memory at either side that is slow
- * to come while the kernel copies it, and a peer that is stopped just as its call found part of the
- * memory gone.
+ * to come while the kernel copies it, a peer that is stopped just as its call found part of the
+ * memory gone, and one that says it were in a call and is not.
  */
 struct shm_gate {
 	void *at;			/* the page; NULL: there is none */
-	int fd;				/* of the file behind it; -1: nobody has hold of it */
-	uint8_t closed;
+	int fd;				/* of the file behind it, while it is open and after */
+	uint8_t closed;			/* nobody comes past it */
+	uint8_t empty;			/* and nobody has hold of it */
 };
 
 /* 1: gates close for certain on this system. */
@@ -232,7 +233,7 @@ void shm_gate_leave(struct shm_gate *g);
 
 struct shm_cma {
 	pid_t pid;
-	int pidfd;			/* -1: nothing can be fetched */
+	int pidfd;			/* -1: nothing is fetched, either way */
 	uint64_t seals;			/* the peer's, in its process */
 	uint8_t shut;			/* the peer's gate was closed when we came */
 

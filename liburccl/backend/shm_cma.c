@@ -58,12 +58,29 @@ static uint64_t seed_of(const struct shm_addr *addr)
 	return seed | 1;
 }
 
+/* 0: the process at the other end cannot be told from others, as one of another PID namespace: its
+ * death would not be seen. */
+static int peer_find(struct shm_ep *e)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) || cred.pid <= 0)
+		return 0;
+	e->cma.pid = cred.pid;
+	e->cma.pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+	return e->cma.pidfd >= 0;
+}
+
 uint64_t shm_cma_begin(struct shm_ep *e)
 {
 	struct shm_seals *seals = e->pages.seals[0];
 
-	if (!e->dev->cma || e->version < SHM_GATES || shm_gate_make(&e->cma.gate))
+	if (!e->dev->cma || e->version < SHM_GATES || !peer_find(e) ||
+	    shm_gate_make(&e->cma.gate)) {
+		shm_cma_close(e);
 		return 0;
+	}
 	seals->gate = (uintptr_t)e->cma.gate.at;
 	e->far.seed = seals->name = seed_of(&e->addr);
 	e->far.writes = seals->writes;
@@ -76,18 +93,11 @@ uint64_t shm_cma_begin(struct shm_ep *e)
 
 void shm_cma_meet(struct shm_ep *e, uint64_t seals)
 {
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	/* No pid: it lives in another PID namespace. */
-	if (!e->streams[SHM_BULK].far || !seals ||
-	    getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) || cred.pid <= 0)
+	if (!e->streams[SHM_BULK].far || !seals)
 		return;
-	e->cma.pid = cred.pid;
 	e->cma.seals = seals;
 	e->far.peer_seed = seed_of(&e->peer);
-	e->cma.pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
-	if (e->cma.pidfd >= 0 && probe(e) && alive(&e->cma))
+	if (probe(e) && alive(&e->cma))
 		store_release(&e->pages.side[0]->least, LEAST);
 	else
 		e->far.peer_seed = 0;
@@ -95,8 +105,13 @@ void shm_cma_meet(struct shm_ep *e, uint64_t seals)
 
 void shm_cma_leave(struct shm_ep *e)
 {
-	if (e->pages.side[0])
-		__atomic_store_n(&e->pages.seals[0]->name, 0, __ATOMIC_SEQ_CST);
+	uint32_t i;
+
+	if (!e->streams[SHM_BULK].far)
+		return;
+	__atomic_store_n(&e->pages.seals[0]->name, 0, __ATOMIC_SEQ_CST);
+	for (i = 0; i < STREAM_READS; i++)
+		__atomic_store_n(&e->far.answers[i], 0, __ATOMIC_SEQ_CST);
 }
 
 static uint64_t word_of(const struct shm_ep *e)
@@ -122,6 +137,7 @@ void shm_cma_close(struct shm_ep *e)
 		close(c->pidfd);
 	c->pidfd = -1;
 	e->far.fetching = NULL;
+	e->far.peer_seed = 0;
 	e->streams[SHM_BULK].far = NULL;
 }
 
@@ -148,7 +164,7 @@ static void press(struct shm_ep *e)
 	struct shm_cma *c = &e->cma;
 	uint64_t word = word_of(e);
 
-	if (c->pidfd >= 0 && !alive(c)) {
+	if (!alive(c)) {
 		e->far.fetching = NULL;
 	} else if (word != c->waited) {
 		wait_for(c, word, PATIENCE_NS);
@@ -186,15 +202,17 @@ int shm_cma_settle(struct shm_ep *e)
 int shm_cma_tick(struct shm_ep *e)
 {
 	struct shm_cma *c = &e->cma;
-	int err;
 
+	if (c->shut)
+		shm_ep_warm(e);
 	c->shut = 0;
-	shm_ep_warm(e);
 	if (is_besieged(e))
 		return 0;
-	err = c->gate.closed ? shm_gate_open(&c->gate) : 0;
-	c->tries = err ? c->tries + 1 : 0;
-	return !err ? 1 : c->tries < OPEN_TRIES ? 0 : err;
+	if (c->gate.closed && shm_gate_open(&c->gate))
+		return ++c->tries < OPEN_TRIES ? 0 : -EIO;
+	c->tries = 0;
+	e->far.stopped = 0;
+	return 1;
 }
 
 /* ---- fetching ---- */

@@ -10,6 +10,7 @@
  * nobody has hold of a page: that it gives it is the proof that the word is as it stays.
  */
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "backend/shm.h"
@@ -38,6 +39,23 @@ static int file_make(void)
 	return err;
 }
 
+/* By a descriptor that only reads: a mapping by one that may write would count as somebody who does
+ * so, also that which a child inherits. */
+static int file_map(int fd, void *at)
+{
+	char path[64];
+	int err = 0, reader;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	if (reader < 0)
+		return -errno;
+	if (mmap(at, page(), PROT_READ, MAP_SHARED | MAP_FIXED, reader, 0) == MAP_FAILED)
+		err = -errno;
+	close(reader);
+	return err;
+}
+
 static void file_close(struct shm_gate *g)
 {
 	if (g->fd >= 0)
@@ -52,31 +70,25 @@ int shm_gate_close(struct shm_gate *g)
 			       -1, 0) == MAP_FAILED)
 		return 0;
 	g->closed = 1;
-	if (g->fd >= 0 && fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
+	if (!g->empty && fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
 		return 0;
-	file_close(g);
+	g->empty = 1;
 	return 1;
 }
 
+/* The old file kept the place of its descriptor. */
 int shm_gate_open(struct shm_gate *g)
 {
 	int err;
 
 	file_close(g);
+	g->closed = g->empty = 1;
 	g->fd = file_make();
 	if (g->fd < 0)
 		return g->fd;
-	if (mmap(g->at, page(), PROT_READ, MAP_SHARED | MAP_FIXED, g->fd, 0) == MAP_FAILED) {
-		err = -errno;
-		file_close(g);
-		return err;
-	}
-	g->closed = 0;
-	/* A child that inherited the page would have hold of it for good. */
-	if (!madvise(g->at, page(), MADV_DONTFORK))
-		return 0;
-	err = -errno;
-	shm_gate_close(g);
+	err = file_map(g->fd, g->at);
+	if (!err)
+		g->closed = g->empty = 0;
 	return err;
 }
 

@@ -135,6 +135,14 @@ static uint32_t ring_room(struct shm_ep *e, enum shm_way w, uint32_t max)
 	return room < max ? room : max;
 }
 
+/* 1: more came in, which is looked at first. */
+static int is_behind(const struct shm_ep *e, enum shm_way w)
+{
+	const struct shm_ring *in = &e->pages.in[w];
+
+	return in->seen != in->at && !(e->cma.shut && stream_is_far(&e->streams[w]));
+}
+
 uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 {
 	struct stream_gather *g = &e->dev->gather;
@@ -144,7 +152,7 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 
 	if (want == STREAM_NOTHING)
 		return 0;
-	if (want == STREAM_ACK && e->pages.in[w].seen != e->pages.in[w].at)
+	if (want == STREAM_ACK && is_behind(e, w))
 		return 0;
 	n = ring_room(e, w, max);
 	if (n < STREAM_HELD)

@@ -45,6 +45,12 @@ int stream_far_write(struct stream *s, struct frame *f, uint32_t number, const s
 	return 1;
 }
 
+void stream_far_next(struct stream *s, uint32_t number)
+{
+	if (s->far)
+		s->far->grants[number & (STREAM_READS - 1)] = 0;
+}
+
 /* One that ends by the clock is not left to the peer's. */
 int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const struct exposure *e,
 		      uint64_t at)
@@ -53,8 +59,6 @@ int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const 
 	uint64_t run;
 	void *from;
 
-	if (s->far)
-		s->far->grants[slot] = 0;
 	if (f->flags & FRAME_CHECK || !stays(s, f->len) || e->expires_ns != NEVER_NS)
 		return 0;
 	from = memory_at(e->memory, at, &run);
@@ -119,13 +123,14 @@ int stream_far_settle(struct stream *s)
 	return 1;
 }
 
-/* What a peer says of others than the last answers is no word of ours. */
+/* What a peer says of others than the last answers means nothing. The oldest that it may be at has
+ * a whole window behind it. */
 int stream_far_behind(const struct stream *s, const struct exposure *e)
 {
 	uint64_t n = s->far ? announced(s->far) : NOTHING;
 	uint32_t slot = n & (STREAM_READS - 1);
 
-	if (n >> 32 != ANSWER >> 32 || s->tx.replied - (uint32_t)n >= STREAM_READS ||
+	if (n >> 32 != ANSWER >> 32 || s->tx.replied - (uint32_t)n > STREAM_READS ||
 	    s->far->answers[slot])
 		return 0;
 	return e ? s->far->grants[slot] == e->id : s->far->grants[slot] != 0;

@@ -346,6 +346,7 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 		gather_reply_end(s, g, s->tx.reply_status, NULL, 0, 0);
 		return;
 	}
+	stream_far_next(s, s->tx.replied);
 	if (!r->dropped)
 		status = stream_check(s, r->id, r->off, r->len, URCCL_RIGHT_READ, &e, &at);
 	if (status || r->len <= STREAM_COPY) {

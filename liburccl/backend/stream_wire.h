@@ -181,6 +181,8 @@ uint32_t stream_check(const struct stream *s, uint32_t id, uint64_t off, uint32_
 int stream_far_write(struct stream *s, struct frame *f, uint32_t number, const struct chunk *c);
 int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const struct exposure *e,
 		      uint64_t at);
+/* The answer to that READ of the peer begins. */
+void stream_far_next(struct stream *s, uint32_t number);
 /* Breaks the seal of our WRITE that is to come out with res. 1: it is held until the peer, which is
  * fetching it, is done. */
 int stream_far_hold(struct stream *s, struct chunk *c, int res);

@@ -22,15 +22,16 @@ static struct exposure x;
 static struct rkey rkey;
 static uint8_t version; /* that the sides speak at most; 0: the last there is */
 
-/* What happens while who fetches is stopped before its call; once. */
+/* What happens while who fetches is stopped before its call; once, after so many others. */
 static void (*meanwhile)(void);
+static uint32_t calls_before;
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long nto,
 			 const struct iovec *from, unsigned long nfrom, unsigned long flags)
 {
 	void (*f)(void) = nfrom > 1 ? meanwhile : NULL;
 
-	if (f) {
+	if (f && !(calls_before && calls_before--)) {
 		meanwhile = NULL;
 		f();
 	}

@@ -7,7 +7,7 @@
 #define TICKS_NS (50 * NSEC_PER_MSEC) /* in which what comes by ticks has come */
 #define TELLS_NS (10 * NSEC_PER_SEC)
 
-static struct chunk first, second;
+static struct chunk first, second, reads[STREAM_READS];
 
 /* Mappings of a place that are refused. */
 static uint32_t maps_denied;
@@ -91,10 +91,15 @@ static void cancel_first(void)
 /* The next one finds the gate closed at first, which is waited for without haste. */
 static void next_waits(void)
 {
+	uint64_t until = rig_ns() + TELLS_NS;
+
 	while (!side(1)->cma.shut)
 		rig_poll(&r, 1);
 	CHECK(!second.op);
-	CHECK_EQ(backend_shm.arm(r.dev[1]), 0);
+	while (backend_shm.arm(r.dev[1])) {
+		CHECK(rig_ns() < until);
+		rig_poll(&r, 1);
+	}
 }
 
 static void cancelled(void (*how)(void))
@@ -156,9 +161,39 @@ static void cancelled_for_good(void)
 	gates_denied = UINT32_MAX;
 	RIG_UNTIL(&r, r.down[0] && second.op);
 	gates_denied = 0;
-	CHECK_EQ(r.down[0], -EMFILE);
-	CHECK_EQ(second.res, -EMFILE);
+	CHECK_EQ(r.down[0], -EIO);
+	CHECK_EQ(second.res, -EIO);
 	CHECK(all(memory, 0));
+	end();
+}
+
+static void close_gate(void)
+{
+	CHECK_EQ(shm_gate_close(&side(0)->cma.gate), 1);
+}
+
+/* Nor is what was placed before kept from its sender, though more came in. */
+static void told_meanwhile(void)
+{
+	struct chunk third;
+
+	begin_again();
+	third = half(1);
+	rig_post(&r, 0, &first);
+	rig_poll(&r, 0);
+	rig_post(&r, 0, &second);
+	rig_post(&r, 0, &third);
+	rig_poll(&r, 0);
+	calls_before = 1;
+	meanwhile = close_gate;
+	next_waits();
+	poll_for(0, TICKS_NS);
+	CHECK(first.op && !second.op && !third.op);
+	CHECK_EQ(first.res, 0);
+	CHECK_EQ(shm_gate_open(&side(0)->cma.gate), 0);
+	RIG_UNTIL(&r, second.op && third.op);
+	CHECK(!second.res && !third.res);
+	CHECK(all(memory, 1));
 	end();
 }
 
@@ -241,24 +276,60 @@ static void revoked(void)
 	end();
 }
 
-/* An end that closes waits for it, too. */
+/* Of as many as may be asked for, all of which are answered, the peer is at the first. */
+static void withdraw_all(void)
+{
+	const struct stream *s = &side(1)->streams[SHM_BULK];
+
+	CHECK_EQ(s->tx.replied, 1 + STREAM_READS);
+	withdraw();
+}
+
+static void revoked_many(void)
+{
+	uint32_t i;
+
+	begin_again();
+	for (i = 0; i < STREAM_READS; i++) {
+		reads[i] = rig_chunk(CHUNK_READ, local + i % 4 * LEN / 4, LEN / 4, &rkey, 0);
+		rig_post(&r, 0, &reads[i]);
+	}
+	rig_poll(&r, 0);
+	poll_for(1, TICKS_NS);
+	meanwhile = withdraw_all;
+	for (i = 0; i < STREAM_READS; i++) {
+		RIG_UNTIL(&r, reads[i].op);
+		CHECK_EQ(reads[i].res, -EACCES);
+	}
+	CHECK(!meanwhile);
+	CHECK(all(local, 1));
+	rig_expose(&r, 1, m, URCCL_RIGHT_READ, &x, &rkey);
+	end();
+}
+
+/* An end that closes waits for it, too, whether that was taken back before or not. */
 static void close_1(void)
 {
-	CHECK_EQ(backend_shm.unexpose(&x), -EINPROGRESS);
 	close_side(1);
 	CHECK(side(1)->cma.gate.closed);
 	CHECK_EQ(backend_shm.unexpose(&x), 0);
 	memset(memory, 4, LEN);
 }
 
-static void closed_by_owner(void)
+static void close_1_revoked(void)
+{
+	CHECK_EQ(backend_shm.unexpose(&x), -EINPROGRESS);
+	close_1();
+}
+
+static void closed_by_owner(void (*how)(void))
 {
 	struct chunk c;
 
 	begin_again();
 	c = start(CHUNK_READ);
 	rig_post(&r, 0, &c);
-	meanwhile = close_1;
+	meanwhile = how;
 	RIG_UNTIL(&r, c.op && r.down[0]);
 	CHECK(!meanwhile);
 	CHECK(c.res < 0);
@@ -288,6 +359,7 @@ static int believed(uint64_t number)
 static void lies(void)
 {
 	struct chunk c;
+	uint32_t i;
 
 	begin_again(); /* answer 0 */
 	word = &side(0)->pages.side[0]->fetching;
@@ -299,6 +371,12 @@ static void lies(void)
 	CHECK_EQ(backend_shm.unexpose(&x), 0);
 	CHECK(believed(1));
 	CHECK(!believed(2));
+	CHECK(!believed(1 + STREAM_READS));
+	rig_expose(&r, 1, m, URCCL_RIGHT_READ, &x, &rkey);
+	for (i = 3; i <= 1 + STREAM_READS; i++)
+		CHECK_EQ(rig_do(&r, 0, &c), 0);
+	CHECK(!believed(1 + STREAM_READS));
+	CHECK_EQ(backend_shm.unexpose(&x), 0);
 	CHECK(!believed(1 + STREAM_READS));
 	store_release(word, ~(side(1)->far.seed + (1ull << 32) + 2));
 	close_side(1);
@@ -320,9 +398,12 @@ int main(void)
 	cancelled(cancel_first_short);
 	cancelled(cancel_first_late);
 	cancelled_for_good();
+	told_meanwhile();
 	closed();
 	revoked();
-	closed_by_owner();
+	revoked_many();
+	closed_by_owner(close_1);
+	closed_by_owner(close_1_revoked);
 	lies();
 	return 0;
 }
