@@ -8,7 +8,7 @@
 
 #define LEN	16384u
 #define SLOTS	4u /* of each peer's memory and of the hub's */
-#define PACE_NS 2000000u
+#define PACE_NS (PAIR_SLOW ? 10000000u : 2000000u)
 
 static struct pair p;
 static struct side *hub = &p.a;
