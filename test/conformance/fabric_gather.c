@@ -133,6 +133,7 @@ static void stale(struct rig *rig, struct pair *pair, struct area *local, struct
 	area_fill(remote, 0, FEW * ROOM, 8, 0);
 	while (rig->backend->unexpose(&old.exposure))
 		node_poll(&rig->node[1]);
+	grant_unpin(&old);
 	before = provider_count("urccl_test_moves");
 	for (i = 0; i < n; i++)
 		piece_fill(&pieces[i], CHUNK_WRITE, end, local, i * ROOM, i == 1 ? &old : g,
