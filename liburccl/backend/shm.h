@@ -210,6 +210,8 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
  * to come while the kernel copies it, a peer that is stopped just as its call found part of the
  * memory gone, and one that says it were in a call and is not.
  */
+
+/* What a call of the peer's has to pass: it names the page first. */
 struct shm_gate {
 	void *at;			/* the page; NULL: there is none */
 	int fd;				/* of the file behind it, while it is open and after */

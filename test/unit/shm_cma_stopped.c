@@ -102,10 +102,9 @@ static void next_waits(void)
 	}
 }
 
-static void cancelled(void (*how)(void))
+/* Of two that were asked for, the peer is stopped before the first. */
+static void stops(void (*how)(void))
 {
-	uint32_t i;
-
 	begin_again();
 	rig_post(&r, 0, &first);
 	rig_post(&r, 0, &second);
@@ -113,6 +112,13 @@ static void cancelled(void (*how)(void))
 	meanwhile = how;
 	next_waits();
 	CHECK(first.op && !meanwhile);
+}
+
+static void cancelled(void (*how)(void))
+{
+	uint32_t i;
+
+	stops(how);
 	RIG_UNTIL(&r, second.op);
 	CHECK_EQ(second.res, 0);
 	CHECK_EQ(second.path, 0);
@@ -149,15 +155,10 @@ static void cancel_first_late(void)
 	gates_denied = 3;
 }
 
-/* It can not be opened at all. */
+/* It cannot be opened at all. */
 static void cancelled_for_good(void)
 {
-	begin_again();
-	rig_post(&r, 0, &first);
-	rig_post(&r, 0, &second);
-	rig_poll(&r, 0);
-	meanwhile = cancel_first;
-	next_waits();
+	stops(cancel_first);
 	gates_denied = UINT32_MAX;
 	RIG_UNTIL(&r, r.down[0] && second.op);
 	gates_denied = 0;
