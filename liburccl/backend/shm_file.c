@@ -13,8 +13,6 @@
  * not write gets a descriptor to read by; of one who opens the file anew, which a process of the
  * same user can, nothing is kept: what is not to be mapped at all is left to the ring.
  */
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -58,14 +56,7 @@ int shm_unreg(struct device *dev, struct extent *extent)
 /* A descriptor for the peer, which is to be closed if it is not the span's own. */
 static int file_fd(const struct span *s, uint32_t writable)
 {
-	char path[64];
-	int fd;
-
-	if (writable)
-		return s->fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return writable ? s->fd : memfd_reader(s->fd);
 }
 
 static int file_send(struct shm_ep *e, const struct shm_file *f, const struct span *s)

@@ -10,7 +10,6 @@
  * nobody has hold of a page: that it gives it is the proof that the word is as it stays.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "backend/shm.h"
@@ -43,13 +42,10 @@ static int file_make(void)
  * so, also that which a child inherits. */
 static int file_map(int fd, void *at)
 {
-	char path[64];
-	int err = 0, reader;
+	int err = 0, reader = memfd_reader(fd);
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	reader = open(path, O_RDONLY | O_CLOEXEC);
 	if (reader < 0)
-		return -errno;
+		return reader;
 	if (mmap(at, page(), PROT_READ, MAP_SHARED | MAP_FIXED, reader, 0) == MAP_FAILED)
 		err = -errno;
 	close(reader);

@@ -187,6 +187,8 @@ void handles_del(struct handles *h, uint32_t handle);
 
 /* A memfd that can be sealed, is closed by exec() and never executed: its descriptor or -errno. */
 int memfd_open(const char *name);
+/* Another descriptor of it, through which nobody can write, or -errno. */
+int memfd_reader(int fd);
 
 /* ---- clock ---- */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of memory. */
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/base.h"
@@ -18,4 +20,14 @@ int memfd_open(const char *name)
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd < 0 ? -errno : fd;
+}
+
+int memfd_reader(int fd)
+{
+	char path[64];
+	int reader;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	return reader < 0 ? -errno : reader;
 }
