@@ -50,7 +50,7 @@ static struct urccl_cqe next(struct end *e)
 	struct urccl_cqe *cqe, copy;
 
 	while (!(cqe = urccl_peek_cqe(e->ring))) {
-		urccl_ring_drive(e == &a ? b.ring : a.ring);
+		__urccl_ring_drive(e == &a ? b.ring : a.ring);
 		if (yields)
 			sched_yield();
 	}

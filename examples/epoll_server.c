@@ -76,7 +76,7 @@ static void serve(int epfd)
 				urccl_cqe_seen(ring, cqe);
 			}
 			urccl_submit(ring);
-		} while (urccl_arm(ring, URCCL_FOR_CQE, 0));
+		} while (urccl_arm(ring, URCCL_ARM_FOR_CQE, 0));
 	} while (epoll_wait(epfd, &event, 1, -1) < 1 || !(event.events & EPOLLHUP));
 }
 
@@ -114,7 +114,7 @@ static int ask(void)
 		struct urccl_sqe *sqe = urccl_get_sqe(ring);
 
 		urccl_prep_notify(sqe, peer, i, NULL, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 		cqe = next();
 		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE || cqe.tag != i * i)
 			die("a wrong answer");

@@ -89,7 +89,7 @@ static int write_greeting(struct side *writer, const void *metadata, uint32_t le
 	}
 	sqe = urccl_get_sqe(writer->ring);
 	urccl_prep_write(sqe, remote, greeting, sizeof(greeting), 0);
-	urccl_sqe_set_notify(sqe, 42);
+	urccl_sqe_set_notify(writer->ring, sqe, 42, NULL, 0);
 	urccl_submit(writer->ring);
 	cqe = next(writer, "write");
 	if (!cqe)

@@ -104,7 +104,7 @@ static void serve(void)
 				on_cqe(cqe);
 				urccl_cqe_seen(ring, cqe);
 			}
-		} while (urccl_arm(ring, URCCL_FOR_CQE, 0));
+		} while (urccl_arm(ring, URCCL_ARM_FOR_CQE, 0));
 		if (lost == clients)
 			return;
 		err = io_uring_submit_and_wait(&loop, 1);
@@ -151,7 +151,7 @@ static int ask(const struct sockaddr_un *at, socklen_t at_len)
 	for (i = 1; i <= REQUESTS; i++) {
 		sqe = urccl_get_sqe(ring);
 		urccl_prep_notify(sqe, peer, i, NULL, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 		cqe = next(&square);
 		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE || cqe.tag != i || square != i * i)
 			die("client", "a wrong answer");

@@ -78,13 +78,13 @@ static void prepare(struct urccl_peer peer, struct urccl_remote remote, uint32_t
 		sqe = urccl_get_sqe(ring);
 		urccl_prep_write(sqe, remote, memory + off, PART, off);
 		urccl_sqe_set_group(sqe, group);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 	}
 	len = snprintf(texts[batch], sizeof(texts[batch]), "%d bytes in %d writes", BATCH, PARTS);
 	sqe = urccl_get_sqe(ring);
 	urccl_prep_notify(sqe, peer, batch, texts[batch], (uint32_t)len);
 	urccl_sqe_set_group(sqe, group);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 }
 
 static int send_batches(int from, uint32_t batches)

@@ -42,6 +42,32 @@ extern "C" {
 #define URCCL_INLINE static inline
 #endif
 
+/* A struct whose first member is its size, all else zero:
+ *	struct urccl_stats stats = URCCL_INIT(urccl_stats); */
+#ifdef __cplusplus
+#define URCCL_INIT(type)                  \
+	[] {                              \
+		struct type it = {};      \
+		it.size = sizeof(it);     \
+		return it;                \
+	}()
+#else
+#define URCCL_INIT(type)                    \
+	{                                   \
+		.size = sizeof(struct type) \
+	}
+#endif
+
+/* A struct urccl_range of ordinary memory: without a file descriptor. */
+#ifdef __cplusplus
+#define URCCL_RANGE(address, length)                                                          \
+	(urccl_range{(uint64_t)(uintptr_t)(address), static_cast<uint64_t>(length), 0, -1, 0})
+#else
+#define URCCL_RANGE(address, length)                                                          \
+	((struct urccl_range){                                                                \
+		.addr = (uint64_t)(uintptr_t)(address), .len = (length), .fd = -1})
+#endif
+
 struct urccl;		/* a context: devices, threads, listener, regions, peers */
 struct urccl_sim;	/* a simulated network inside this process: urccl_sim_open() */
 
@@ -104,7 +130,7 @@ struct urccl_params {
 	const void *hello;		/* what we answer as the dialled one, at most
 					 * URCCL_NOTE_MAX bytes */
 	uint32_t hello_len;
-	uint32_t timeout_ms;		/* of an entry that gives none (30 s) */
+	uint32_t deadline_ms;		/* of an entry that gives none (30 s) */
 	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as
 					 * lost (10 s) */
 	uint32_t spin_us;		/* how long an idle progress thread, and urccl_wait(), spin
@@ -206,20 +232,6 @@ struct urccl_params {
 					 * 0: no limit */
 };
 
-/* A setting, for tools. */
-struct urccl_setting {
-	uint32_t size;			/* sizeof(struct urccl_setting), set by the caller */
-	uint32_t used;			/* 1: this version goes by it; 0: checked and kept, and
-					 * not carried out yet */
-	const char *name;		/* "timeout_ms", the library's for ever */
-	const char *about;		/* what it is, likewise */
-	const char *uccl;		/* UCCL's variable that means the same, or NULL */
-	char	 variable[40];		/* "URCCL_TIMEOUT_MS" */
-	char	 origin[40];		/* "default", "params", or the variable it came from */
-	char	 value[256];		/* as the variable would give it; of what is not given, what
-					 * is in force, or "" where no text says that */
-};
-
 /* A number that is 0 is the default. */
 struct urccl_ring_params {
 	uint32_t size;			/* sizeof(struct urccl_ring_params) */
@@ -289,44 +301,6 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 					 * woke */
 };
 
-enum urccl_probe_flags {
-	URCCL_PROBE_NO_BURST = 1 << 0,	/* round trips alone */
-};
-struct urccl_probe_args {
-	uint32_t size;			/* sizeof(struct urccl_probe_args) */
-	uint32_t flags;			/* enum urccl_probe_flags */
-	uint32_t exchanges;		/* round trips, up to 4,096; 0: 32 */
-	uint32_t reserved;
-	uint64_t bytes;			/* of a burst, at most; 0: 16 MiB */
-	uint64_t burst_ns;		/* a burst posts for so long at most; 0: 50 ms */
-};
-struct urccl_probe {			/* what the way to a peer gave */
-	uint32_t size;			/* sizeof(struct urccl_probe), set by the caller */
-	uint32_t path;			/* URCCL_PATH_* of all entries: transport, rails */
-	uint32_t mapped;		/* 1: the peer's memory is mapped here, and its CPU has no
-					 * part in it */
-	uint32_t exchanges;
-	uint64_t rtt_min_ns, rtt_median_ns;	/* of an 8-byte write to its CQE */
-	uint64_t written, write_ns;	/* bytes, and the time from the first to the last of
-					 * them; 0: no burst */
-	uint64_t read, read_ns;
-};
-
-enum urccl_device_state {
-	URCCL_DEVICE_OPEN = 1,		/* in use, in the order of preference */
-	URCCL_DEVICE_FAILED,		/* may be used and did not open */
-	URCCL_DEVICE_NOT_ASKED,		/* the settings do not name its transport */
-	URCCL_DEVICE_NOT_CARRIED,	/* this version does not carry its transport out */
-};
-struct urccl_device {
-	uint32_t size;			/* sizeof(struct urccl_device), set by the caller */
-	uint32_t transport;		/* enum urccl_transport */
-	uint32_t state;			/* enum urccl_device_state */
-	int32_t	 error;			/* of FAILED: -errno */
-	char	 name[32];
-	char	 reason[256];		/* OPEN: whom it reaches and how; else why it is not */
-};
-
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */
 
 /* Fills *p with the defaults. p->size says how much of it the caller has; if it is none that can
@@ -340,10 +314,6 @@ void urccl_params_init(struct urccl_params *p);
  * *p is then as it was. With URCCL_LOG_LEVEL, p->log if NULL becomes one that prints to standard
  * error. */
 int urccl_params_from_env(struct urccl_params *p);
-
-/* Fills *setting, whose size the caller has set, with the i-th setting as p (NULL: the defaults)
- * has it. -ENOENT: there are no more. */
-int urccl_settings(const struct urccl_params *p, uint32_t i, struct urccl_setting *setting);
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
  * The context is the program's to close. A transport that p names, or that a setting of its own
@@ -422,7 +392,7 @@ int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_a
 		 uint32_t n, struct urccl_remote *remote);
 
 /* Ends the remote; entries on it that are unfinished end with -ECANCELED. */
-int urccl_forget(struct urccl *ctx, struct urccl_remote remote);
+int urccl_unimport(struct urccl *ctx, struct urccl_remote remote);
 
 /* A blob that says how to dial this context, for CONNECT. Returns its length in bytes, at most
  * URCCL_METADATA_MAX; -ENOSPC if it is above len, -EOPNOTSUPP if the context does not listen,
@@ -431,39 +401,15 @@ int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
 
 /* Fill *info, whose size the caller has set. None waits for the network. */
-int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
-int urccl_region_info(struct urccl *ctx, struct urccl_region region,
+int urccl_get_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);
+int urccl_get_region_info(struct urccl *ctx, struct urccl_region region,
 		      struct urccl_region_info *info);
-int urccl_remote_info(struct urccl *ctx, struct urccl_remote remote,
+int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
 		      struct urccl_remote_info *info);
-
-/* Fills *device, whose size the caller has set, with the i-th device: those in use, best first,
- * then the transports that are not. -ENOENT: there are no more. Does not wait. */
-int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device);
-
-/* Writes as text which way data goes to the peer (id 0: to any), and (region id not 0) to and from
- * the region. Returns the text's length, as snprintf does: what does not fit len bytes is cut off.
- * Does not wait for the network. */
-int urccl_plan(struct urccl *ctx, struct urccl_peer peer, struct urccl_region region, char *buf,
-	       uint32_t len);
-
-/* Measures the way to a connected peer and fills *probe, whose size the caller has set: round
- * trips, one after the other, then a burst of writes and one of reads, a few entries of 256 KiB at
- * a time. args may be NULL. Ordinary memory here, and there a piece of shareable memory that the
- * peer's library has for this; programs on either side see nothing of it but its traffic. Waits for
- * the peer, at most the context's timeout_ms (-ETIMEDOUT); in an INLINE context this thread drives
- * it, and one at the peer must be driven there. -ECONNRESET: the peer is lost; -EOPNOTSUPP: its
- * library is too old. */
-int urccl_probe(struct urccl *ctx, struct urccl_peer peer, const struct urccl_probe_args *args,
-		struct urccl_probe *probe);
 
 /* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
  * engine. */
-int urccl_stats(struct urccl *ctx, struct urccl_stats *stats);
-
-/* Writes the state of engines, rings and peers to fd as text. Never waits for an engine, takes
- * no lock; waits for fd. -EBADF and the like: fd takes nothing. */
-int urccl_dump(struct urccl *ctx, int fd);
+int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats);
 
 /* A sentence on why the entry or event of *cqe failed, from the context's last 1,024 error
  * records. Returns its length (without the 0), as snprintf does: what does not fit len bytes is cut
@@ -498,21 +444,26 @@ void urccl_sim_pull(struct urccl_sim *sim, unsigned int rail, int on);
 /* ---- Rings: out of line ---------------------------------------------------------------------- */
 
 /*
- * Waits until args->min_n CQEs are there, or args->room entries can be taken. Returns how many
- * CQEs (entries) there are and the first in *cqe, not yet taken (cqe may be NULL); after
- * args->min_wait_ns one is enough. -ETIME: the timeout passed first, with *cqe the first if there
- * is any, else NULL. -EINTR: a signal. args NULL: one, for ever. -EINVAL: more than there can be.
- * -E2BIG: args of a newer header, with what is not known here set. -EPERM: the ring of this
- * process's parent. A CQE stays where it is, the library's, until it is taken. Consumer; with room,
- * the one thread that is both.
+ * Waits until args->min_n CQEs are there; after args->min_wait_ns one is enough. Returns their
+ * number, and the first in *cqe (cqe may be NULL). args NULL: one CQE, without a timeout.
+ * -ETIME: the timeout passed first; *cqe is the first CQE, or NULL if there is none. -EINTR: a
+ * signal. -EINVAL: min_n is above the size of the CQ. -E2BIG: args of a newer header, with a member
+ * set that this library does not know. -EPERM: the ring of this process's parent. A CQE stays the
+ * library's until it is taken. Consumer.
  */
 int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urccl_wait_args *args);
+
+/* Waits until n entries have room (0: one), for at most timeout_ns (~0: without a limit). Returns
+ * the number that have. An unfinished entry has none; one that ended counts, and urccl_get_sqe()
+ * gives it out once its CQE is taken. -ETIME, -EINTR, -EPERM. -EINVAL: n is above the ring's
+ * entries. For a thread that is both producer and consumer. */
+int urccl_wait_room(struct urccl_ring *ring, uint32_t n, uint64_t timeout_ns);
 
 /*
  * Asks for one wake-up of the ring's fd: for a CQE, for n entries of room, or for either (enum
  * urccl_arm_for). 0: armed, nothing there, sleep. 1: it is there, not armed. -EINVAL, -EPERM. Does
  * not wait. Consumer. The loop around it:
- *	for (;;) { do reap(); while (urccl_arm(ring, URCCL_FOR_CQE, 0)); epoll_wait(...); }
+ *	for (;;) { do reap(); while (urccl_arm(ring, URCCL_ARM_FOR_CQE, 0)); epoll_wait(...); }
  */
 int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
 
@@ -520,10 +471,9 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
  * and urccl_wait() failed, its error. */
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
-/* What urccl_submit() and urccl_peek_cqe() do when it is not only a store or a load: wake the
- * progress thread, or drive an INLINE context. Programs have no use for them. */
-void urccl_ring_wake(struct urccl_ring *ring);
-void urccl_ring_drive(struct urccl_ring *ring);
+/* For the inlines below only: wake the progress thread; drive an INLINE context. */
+void __urccl_ring_wake(struct urccl_ring *ring);
+void __urccl_ring_drive(struct urccl_ring *ring);
 
 /* ---- Rings: inline --------------------------------------------------------------------------- */
 
@@ -570,9 +520,9 @@ URCCL_INLINE int urccl_submit(struct urccl_ring *ring)
 	n = ring->sqe_tail - __atomic_load_n(ring->sq_tail, __ATOMIC_RELAXED);
 	__atomic_store_n(ring->sq_tail, ring->sqe_tail, __ATOMIC_SEQ_CST);
 	if (ring->flags & URCCL_RING_INLINE)
-		urccl_ring_drive(ring);
+		__urccl_ring_drive(ring);
 	else if (__atomic_load_n(ring->sq_flags, __ATOMIC_SEQ_CST))
-		urccl_ring_wake(ring);
+		__urccl_ring_wake(ring);
 	return (int)n;
 }
 
@@ -593,7 +543,7 @@ URCCL_INLINE struct urccl_cqe *urccl_peek_cqe(struct urccl_ring *ring)
 	if (!urccl_cq_ready(ring)) {
 		if (!(ring->flags & URCCL_RING_INLINE))
 			return NULL;
-		urccl_ring_drive(ring);
+		__urccl_ring_drive(ring);
 		if (!urccl_cq_ready(ring))
 			return NULL;
 	}
@@ -649,6 +599,31 @@ URCCL_INLINE uint32_t urccl_cqe_kind(const struct urccl_cqe *cqe)
 	return cqe->flags & URCCL_CQE_KIND_MASK;
 }
 
+/* The peer of a CONNECT that succeeded, or of a PEER, NOTE, RAIL or LOST event. */
+URCCL_INLINE struct urccl_peer urccl_cqe_peer(const struct urccl_cqe *cqe)
+{
+	struct urccl_peer peer = {urccl_cqe_kind(cqe) == URCCL_KIND_OP ? (uint32_t)cqe->handle
+								      : cqe->peer};
+
+	return peer;
+}
+
+/* The region of a REGISTER that succeeded. */
+URCCL_INLINE struct urccl_region urccl_cqe_region(const struct urccl_cqe *cqe)
+{
+	struct urccl_region region = {(uint32_t)cqe->handle};
+
+	return region;
+}
+
+/* The remote of an IMPORT that succeeded. */
+URCCL_INLINE struct urccl_remote urccl_cqe_remote(const struct urccl_cqe *cqe)
+{
+	struct urccl_remote remote = {(uint32_t)cqe->handle};
+
+	return remote;
+}
+
 /* for (each CQE that is there); take them afterwards with urccl_cq_advance(). head is a
  * uint32_t. */
 #define urccl_for_each_cqe(ring, head, cqe)                                                        \
@@ -657,15 +632,36 @@ URCCL_INLINE uint32_t urccl_cqe_kind(const struct urccl_cqe *cqe)
 	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                 \
 	     (head)++)
 
+/* Waits for one CQE, at most ns nanoseconds (~0: without a limit). 0, or -ETIME, -EINTR, -EPERM
+ * with *cqe NULL. Consumer. */
+URCCL_INLINE int urccl_wait_cqe_timeout(struct urccl_ring *ring, struct urccl_cqe **cqe,
+					uint64_t ns)
+{
+	struct urccl_wait_args args = {sizeof(args), 1, ns, 0};
+	int n;
+
+	*cqe = urccl_peek_cqe(ring);
+	if (*cqe)
+		return 0;
+	n = urccl_wait(ring, cqe, &args);
+	return n < 0 ? n : 0;
+}
+
+/* The same, without a limit. */
+URCCL_INLINE int urccl_wait_cqe(struct urccl_ring *ring, struct urccl_cqe **cqe)
+{
+	return urccl_wait_cqe_timeout(ring, cqe, ~0ull);
+}
+
 /* ---- Entries: each fills the 64 bytes, nothing more ------------------------------------------ */
 
-URCCL_INLINE void urccl_prep(struct urccl_sqe *sqe, uint8_t opcode, uint32_t object, uint64_t addr,
-			     uint64_t len, uint64_t off)
+URCCL_INLINE void __urccl_prep(struct urccl_sqe *sqe, uint8_t opcode, uint32_t object,
+			       uint64_t addr, uint64_t len, uint64_t off)
 {
 	sqe->opcode = opcode;
 	sqe->dtype = 0;
 	sqe->flags = 0;
-	sqe->timeout_us = URCCL_TIMEOUT_DEFAULT;
+	sqe->deadline_us = URCCL_DEADLINE_DEFAULT;
 	sqe->user_data = 0;
 	sqe->remote = object;
 	sqe->region = 0;
@@ -679,34 +675,34 @@ URCCL_INLINE void urccl_prep(struct urccl_sqe *sqe, uint8_t opcode, uint32_t obj
 
 URCCL_INLINE void urccl_prep_nop(struct urccl_sqe *sqe)
 {
-	urccl_prep(sqe, URCCL_OP_NOP, 0, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_NOP, 0, 0, 0, 0);
 }
 
 /* len bytes at off of the remote into buf */
 URCCL_INLINE void urccl_prep_read(struct urccl_sqe *sqe, struct urccl_remote remote, void *buf,
 				  uint64_t len, uint64_t off)
 {
-	urccl_prep(sqe, URCCL_OP_READ, remote.id, (uint64_t)(uintptr_t)buf, len, off);
+	__urccl_prep(sqe, URCCL_OP_READ, remote.id, (uint64_t)(uintptr_t)buf, len, off);
 }
 
 /* len bytes of buf to off of the remote */
 URCCL_INLINE void urccl_prep_write(struct urccl_sqe *sqe, struct urccl_remote remote,
 				   const void *buf, uint64_t len, uint64_t off)
 {
-	urccl_prep(sqe, URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off);
+	__urccl_prep(sqe, URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off);
 }
 
 /* Segments of one peer; segs is the library's until the CQE. */
 URCCL_INLINE void urccl_prep_readv(struct urccl_sqe *sqe, struct urccl_peer peer,
 				   const struct urccl_seg *segs, uint32_t n)
 {
-	urccl_prep(sqe, URCCL_OP_READV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
+	__urccl_prep(sqe, URCCL_OP_READV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
 }
 
 URCCL_INLINE void urccl_prep_writev(struct urccl_sqe *sqe, struct urccl_peer peer,
 				    const struct urccl_seg *segs, uint32_t n)
 {
-	urccl_prep(sqe, URCCL_OP_WRITEV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
+	__urccl_prep(sqe, URCCL_OP_WRITEV, peer.id, (uint64_t)(uintptr_t)segs, n, 0);
 }
 
 /* n descriptors between one region and one remote; they and their index tables are the library's
@@ -715,7 +711,7 @@ URCCL_INLINE void urccl_prep_read_paged(struct urccl_sqe *sqe, struct urccl_remo
 					struct urccl_region region,
 					const struct urccl_paged *paged, uint32_t n)
 {
-	urccl_prep(sqe, URCCL_OP_READ_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
+	__urccl_prep(sqe, URCCL_OP_READ_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
 	sqe->region = region.id;
 }
 
@@ -723,7 +719,7 @@ URCCL_INLINE void urccl_prep_write_paged(struct urccl_sqe *sqe, struct urccl_rem
 					 struct urccl_region region,
 					 const struct urccl_paged *paged, uint32_t n)
 {
-	urccl_prep(sqe, URCCL_OP_WRITE_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
+	__urccl_prep(sqe, URCCL_OP_WRITE_PAGED, remote.id, (uint64_t)(uintptr_t)paged, n, 0);
 	sqe->region = region.id;
 }
 
@@ -731,7 +727,7 @@ URCCL_INLINE void urccl_prep_write_paged(struct urccl_sqe *sqe, struct urccl_rem
 URCCL_INLINE void urccl_prep_notify(struct urccl_sqe *sqe, struct urccl_peer peer, uint64_t tag,
 				    const void *payload, uint32_t len)
 {
-	urccl_prep(sqe, URCCL_OP_NOTIFY, peer.id, (uint64_t)(uintptr_t)payload, len, 0);
+	__urccl_prep(sqe, URCCL_OP_NOTIFY, peer.id, (uint64_t)(uintptr_t)payload, len, 0);
 	sqe->tag = tag;
 }
 
@@ -741,39 +737,39 @@ URCCL_INLINE void urccl_prep_notify(struct urccl_sqe *sqe, struct urccl_peer pee
 URCCL_INLINE void urccl_prep_fetch_add(struct urccl_sqe *sqe, struct urccl_remote remote,
 				       uint64_t off, uint64_t addend)
 {
-	urccl_prep(sqe, URCCL_OP_FETCH_ADD, remote.id, addend, 0, off);
+	__urccl_prep(sqe, URCCL_OP_FETCH_ADD, remote.id, addend, 0, off);
 }
 
 /* The same, but where the word is expected it becomes desired: it did if old is expected. */
 URCCL_INLINE void urccl_prep_cmp_swap(struct urccl_sqe *sqe, struct urccl_remote remote,
 				      uint64_t off, uint64_t expected, uint64_t desired)
 {
-	urccl_prep(sqe, URCCL_OP_CMP_SWAP, remote.id, expected, desired, off);
+	__urccl_prep(sqe, URCCL_OP_CMP_SWAP, remote.id, expected, desired, off);
 }
 
 /* to: a metadata blob or "host:port" text of len bytes, the library's until the CQE, whose
  * handle is the peer. */
 URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint32_t len)
 {
-	urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
+	__urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
 }
 
 /* A PEER event for each context that dials us, until cancelled. */
 URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 {
-	urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);
 }
 
 /* The NOTE, RAIL and, last, LOST events of the peer (id 0: of all) come to this ring. */
 URCCL_INLINE void urccl_prep_watch(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
-	urccl_prep(sqe, URCCL_OP_WATCH, peer.id, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_WATCH, peer.id, 0, 0, 0);
 }
 
 /* Drops one reference to the peer; the last one ends the connection. */
 URCCL_INLINE void urccl_prep_close(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
-	urccl_prep(sqe, URCCL_OP_CLOSE, peer.id, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_CLOSE, peer.id, 0, 0, 0);
 }
 
 /* As urccl_register(): the CQE's handle is the region, the program's to unregister. n ranges, the
@@ -781,20 +777,20 @@ URCCL_INLINE void urccl_prep_close(struct urccl_sqe *sqe, struct urccl_peer peer
 URCCL_INLINE void urccl_prep_register(struct urccl_sqe *sqe, const struct urccl_range *ranges,
 				      uint32_t n, uint32_t rights)
 {
-	urccl_prep(sqe, URCCL_OP_REGISTER, 0, (uint64_t)(uintptr_t)ranges, n, rights);
+	__urccl_prep(sqe, URCCL_OP_REGISTER, 0, (uint64_t)(uintptr_t)ranges, n, rights);
 }
 
 /* As urccl_unregister(), waiting as long as the entry's deadline. */
 URCCL_INLINE void urccl_prep_unregister(struct urccl_sqe *sqe, struct urccl_region region)
 {
-	urccl_prep(sqe, URCCL_OP_UNREGISTER, 0, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_UNREGISTER, 0, 0, 0, 0);
 	sqe->region = region.id;
 }
 
 /* As urccl_revoke(), waiting as long as the entry's deadline. */
 URCCL_INLINE void urccl_prep_revoke(struct urccl_sqe *sqe, struct urccl_region region)
 {
-	urccl_prep(sqe, URCCL_OP_REVOKE, 0, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_REVOKE, 0, 0, 0, 0);
 	sqe->region = region.id;
 }
 
@@ -803,21 +799,21 @@ URCCL_INLINE void urccl_prep_revoke(struct urccl_sqe *sqe, struct urccl_region r
 URCCL_INLINE void urccl_prep_import(struct urccl_sqe *sqe, struct urccl_peer peer,
 				    const struct urccl_advert *adverts, uint32_t n)
 {
-	urccl_prep(sqe, URCCL_OP_IMPORT, peer.id, (uint64_t)(uintptr_t)adverts, n, 0);
+	__urccl_prep(sqe, URCCL_OP_IMPORT, peer.id, (uint64_t)(uintptr_t)adverts, n, 0);
 }
 
 /* Ends when all is done that first entries to the peer would have to wait for: it is connected, the
  * keys of the remotes imported so far are here, their mappings made and populated. */
 URCCL_INLINE void urccl_prep_warm(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
-	urccl_prep(sqe, URCCL_OP_WARM, peer.id, 0, 0, 0);
+	__urccl_prep(sqe, URCCL_OP_WARM, peer.id, 0, 0, 0);
 }
 
 /* Ends this ring's entries that match: by user_data, or by a handle's id (enum urccl_cancel_by;
  * BY_ALL: key 0). */
 URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by by, uint64_t key)
 {
-	urccl_prep(sqe, URCCL_OP_CANCEL, 0, 0, (uint64_t)by, 0);
+	__urccl_prep(sqe, URCCL_OP_CANCEL, 0, 0, (uint64_t)by, 0);
 	sqe->tag = key;
 }
 
@@ -825,7 +821,7 @@ URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by 
  * time alone). */
 URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_t count)
 {
-	urccl_prep(sqe, URCCL_OP_TIMEOUT, 0, 0, ns, count);
+	__urccl_prep(sqe, URCCL_OP_TIMEOUT, 0, 0, ns, count);
 }
 
 /* A MSG event with this user_data, res and tag on a ring of the same context, by its
@@ -834,7 +830,7 @@ URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_
 URCCL_INLINE void urccl_prep_msg_ring(struct urccl_sqe *sqe, uint32_t ring_id, uint64_t user_data,
 				      int64_t res, uint64_t tag)
 {
-	urccl_prep(sqe, URCCL_OP_MSG_RING, ring_id, user_data, (uint64_t)res, 0);
+	__urccl_prep(sqe, URCCL_OP_MSG_RING, ring_id, user_data, (uint64_t)res, 0);
 	sqe->tag = tag;
 }
 
@@ -854,7 +850,7 @@ URCCL_INLINE void *urccl_cqe_get_data(const struct urccl_cqe *cqe)
 }
 
 /* Adds flags (enum urccl_sqe_flags). */
-URCCL_INLINE void urccl_sqe_set_flags(struct urccl_sqe *sqe, uint32_t flags)
+URCCL_INLINE void urccl_sqe_add_flags(struct urccl_sqe *sqe, uint32_t flags)
 {
 	sqe->flags |= (uint16_t)flags;
 }
@@ -865,9 +861,9 @@ URCCL_INLINE void urccl_sqe_set_class(struct urccl_sqe *sqe, enum urccl_class cl
 }
 
 /* Microseconds until the CQE, every wait included; 0: the context's default. */
-URCCL_INLINE void urccl_sqe_set_timeout(struct urccl_sqe *sqe, uint32_t us)
+URCCL_INLINE void urccl_sqe_set_deadline_us(struct urccl_sqe *sqe, uint32_t us)
 {
-	sqe->timeout_us = us;
+	sqe->deadline_us = us;
 }
 
 URCCL_INLINE void urccl_sqe_set_region(struct urccl_sqe *sqe, struct urccl_region region)
@@ -892,22 +888,32 @@ URCCL_INLINE struct urccl_ext *urccl_sqe_ext(struct urccl_ring *ring, struct urc
 	return ext;
 }
 
-/* Tells the peer, when the entry's data is placed, with a NOTE of this tag; with a payload,
- * urccl_sqe_set_note(). */
-URCCL_INLINE void urccl_sqe_set_notify(struct urccl_sqe *sqe, uint64_t tag)
-{
-	sqe->flags |= URCCL_SQE_NOTIFY;
-	sqe->tag = tag;
-}
-
-/* The payload of a notification on data, or of a CONNECT's hello: the library's until the CQE. */
-URCCL_INLINE void urccl_sqe_set_note(struct urccl_ring *ring, struct urccl_sqe *sqe,
-				     const void *payload, uint32_t len)
+URCCL_INLINE void __urccl_set_payload(struct urccl_ring *ring, struct urccl_sqe *sqe,
+				      const void *payload, uint32_t len)
 {
 	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
 
 	ext->note = (uint64_t)(uintptr_t)payload;
 	ext->note_len = len;
+}
+
+/* The peer gets a NOTE event with this tag when the entry's data is placed. payload: at most
+ * URCCL_NOTE_MAX bytes, the library's until the CQE; NULL and 0: none. */
+URCCL_INLINE void urccl_sqe_set_notify(struct urccl_ring *ring, struct urccl_sqe *sqe, uint64_t tag,
+				       const void *payload, uint32_t len)
+{
+	sqe->flags |= URCCL_SQE_NOTIFY;
+	sqe->tag = tag;
+	if (len)
+		__urccl_set_payload(ring, sqe, payload, len);
+}
+
+/* The hello of a CONNECT, which the peer's PEER event brings: at most URCCL_NOTE_MAX bytes, the
+ * library's until the CQE. */
+URCCL_INLINE void urccl_sqe_set_hello(struct urccl_ring *ring, struct urccl_sqe *sqe,
+				      const void *hello, uint32_t len)
+{
+	__urccl_set_payload(ring, sqe, hello, len);
 }
 
 /* The entry starts when *word >= value; of reads and writes. Store to it with release, at least:

@@ -217,7 +217,7 @@ int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_a
 	return err ? err : context_request(ctx, req, &remote->id);
 }
 
-int urccl_forget(struct urccl *ctx, struct urccl_remote remote)
+int urccl_unimport(struct urccl *ctx, struct urccl_remote remote)
 {
 	struct control_req req = {.msg.type = CONTROL_FORGET, .handle = remote.id};
 	int err = context_check(ctx);
@@ -233,7 +233,7 @@ int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len)
 	return err ? err : context_call(ctx, &call, 0);
 }
 
-int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info)
+int urccl_get_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info)
 {
 	struct urccl_peer_info all = {.size = sizeof(all)};
 	struct control_call call = {.msg.type = CALL_PEER_INFO, .handle = peer.id, .info = &all};
@@ -244,7 +244,8 @@ int urccl_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer
 	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_peer_info");
 }
 
-int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urccl_region_info *info)
+int urccl_get_region_info(struct urccl *ctx, struct urccl_region region,
+			  struct urccl_region_info *info)
 {
 	struct urccl_region_info all = {.size = sizeof(all)};
 	struct control_call call = {.msg.type = CALL_REGION_INFO,
@@ -257,7 +258,8 @@ int urccl_region_info(struct urccl *ctx, struct urccl_region region, struct urcc
 	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_region_info");
 }
 
-int urccl_remote_info(struct urccl *ctx, struct urccl_remote remote, struct urccl_remote_info *info)
+int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
+			  struct urccl_remote_info *info)
 {
 	struct urccl_remote_info all = {.size = sizeof(all)};
 	struct control_call call = {.msg.type = CALL_REMOTE_INFO,
@@ -270,7 +272,7 @@ int urccl_remote_info(struct urccl *ctx, struct urccl_remote remote, struct urcc
 	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_remote_info");
 }
 
-int urccl_stats(struct urccl *ctx, struct urccl_stats *stats)
+int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats)
 {
 	struct urccl_stats all = {.size = sizeof(all)};
 	int err = context_check_out(ctx, stats);

@@ -43,7 +43,7 @@ uint32_t urccl_dims_max(void)
 	return URCCL_DIMS_MAX;
 }
 
-uint32_t urccl_timeout_default(void)
+uint32_t urccl_deadline_default(void)
 {
-	return URCCL_TIMEOUT_DEFAULT;
+	return URCCL_DEADLINE_DEFAULT;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* urccl_probe(): what the way to a peer gives, measured with entries of a ring of its own between
+/* urccl_measure(): what the way to a peer gives, measured with entries of a ring of its own between
  * memory of its own and the peer's scratch memory. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void post(struct way *w, int reads, uint32_t len)
 	else
 		urccl_prep_write(sqe, w->remote, w->local, len, off);
 	urccl_sqe_set_region(sqe, w->region);
-	urccl_sqe_set_timeout(sqe, us_left(w));
+	urccl_sqe_set_deadline_us(sqe, us_left(w));
 	urccl_submit(ring);
 }
 
@@ -120,7 +120,7 @@ static int exchanges(struct way *w, uint64_t *times, uint32_t n)
 
 /* Some entries at a time until so many bytes were posted or so much time is over; all of them come
  * back. */
-static int burst(struct way *w, int reads, const struct urccl_probe_args *a, uint64_t *bytes,
+static int burst(struct way *w, int reads, const struct urccl_measure_args *a, uint64_t *bytes,
 		 uint64_t *ns)
 {
 	uint64_t began = clock_ns(), left = a->bytes, now;
@@ -150,7 +150,7 @@ static int burst(struct way *w, int reads, const struct urccl_probe_args *a, uin
 	return (int)err;
 }
 
-static int bursts(struct way *w, const struct urccl_probe_args *a, struct urccl_probe *out)
+static int bursts(struct way *w, const struct urccl_measure_args *a, struct urccl_measurement *out)
 {
 	int err = burst(w, 0, a, &out->written, &out->write_ns);
 
@@ -158,12 +158,12 @@ static int bursts(struct way *w, const struct urccl_probe_args *a, struct urccl_
 }
 
 /* The first entries fetch the key and meet pages for the first time: they do not count. */
-static int measure(struct way *w, const struct urccl_probe_args *a, struct urccl_probe *out)
+static int measure(struct way *w, const struct urccl_measure_args *a, struct urccl_measurement *out)
 {
-	struct urccl_probe_args once = {.bytes = DEPTH * PIECE, .burst_ns = NEVER_NS};
+	struct urccl_measure_args once = {.bytes = DEPTH * PIECE, .burst_ns = NEVER_NS};
 	uint64_t *times = calloc(a->exchanges, sizeof(*times));
-	struct urccl_probe ignored;
-	int bulk = !(a->flags & URCCL_PROBE_NO_BURST), err;
+	struct urccl_measurement ignored;
+	int bulk = !(a->flags & URCCL_MEASURE_NO_BURST), err;
 
 	if (!times)
 		return fail(-ENOMEM, "no memory for %u times", a->exchanges);
@@ -183,7 +183,8 @@ static int measure(struct way *w, const struct urccl_probe_args *a, struct urccl
 }
 
 /* In an INLINE context this thread runs the engine. */
-static int measure_driven(struct way *w, const struct urccl_probe_args *a, struct urccl_probe *out)
+static int measure_driven(struct way *w, const struct urccl_measure_args *a,
+			  struct urccl_measurement *out)
 {
 	int err;
 
@@ -221,30 +222,30 @@ static void way_close(struct way *w)
 	if (w->region.id)
 		urccl_unregister(w->ctx, w->region);
 	if (w->remote.id)
-		urccl_forget(w->ctx, w->remote);
+		urccl_unimport(w->ctx, w->remote);
 	free(w->local);
 	fail(0, "%s", said);
 }
 
-static int way_mapped(const struct way *w, struct urccl_probe *out)
+static int way_mapped(const struct way *w, struct urccl_measurement *out)
 {
 	struct urccl_remote_info info = {.size = sizeof(info)};
-	int err = urccl_remote_info(w->ctx, w->remote, &info);
+	int err = urccl_get_remote_info(w->ctx, w->remote, &info);
 
 	out->mapped = info.enforced == URCCL_ENFORCED_BY_IMPORTER;
 	return err;
 }
 
-static int args_read(struct urccl_probe_args *a, const struct urccl_probe_args *args)
+static int args_read(struct urccl_measure_args *a, const struct urccl_measure_args *args)
 {
 	int err;
 
-	*a = (struct urccl_probe_args){.size = sizeof(*a)};
-	err = args ? copy_sized(a, sizeof(*a), args, "struct urccl_probe_args") : 0;
+	*a = (struct urccl_measure_args){.size = sizeof(*a)};
+	err = args ? copy_sized(a, sizeof(*a), args, "struct urccl_measure_args") : 0;
 	if (err)
 		return err;
-	if (a->reserved || a->flags & ~(uint32_t)URCCL_PROBE_NO_BURST)
-		return fail(-EINVAL, "flags 0x%x of a probe: URCCL_PROBE_NO_BURST is possible",
+	if (a->reserved || a->flags & ~(uint32_t)URCCL_MEASURE_NO_BURST)
+		return fail(-EINVAL, "flags 0x%x of a probe: URCCL_MEASURE_NO_BURST is possible",
 			    a->flags);
 	if (a->exchanges > EXCHANGES_MOST)
 		return fail(-EINVAL, "%u exchanges: %u are possible", a->exchanges, EXCHANGES_MOST);
@@ -254,19 +255,19 @@ static int args_read(struct urccl_probe_args *a, const struct urccl_probe_args *
 	return 0;
 }
 
-int urccl_probe(struct urccl *ctx, struct urccl_peer peer, const struct urccl_probe_args *args,
-		struct urccl_probe *probe)
+int urccl_measure(struct urccl *ctx, struct urccl_peer peer, const struct urccl_measure_args *args,
+		  struct urccl_measurement *probe)
 {
 	struct way w = {.ctx = ctx, .peer = peer};
-	struct urccl_probe all = {.size = sizeof(all)};
-	struct urccl_probe_args a;
+	struct urccl_measurement all = {.size = sizeof(all)};
+	struct urccl_measure_args a;
 	int err = context_check_out(ctx, probe);
 
 	if (!err)
 		err = args_read(&a, args);
 	if (err)
 		return err;
-	w.deadline = clock_ns() + ctx->settings.p.timeout_ms * NSEC_PER_MSEC;
+	w.deadline = clock_ns() + ctx->settings.p.deadline_ms * NSEC_PER_MSEC;
 	w.local = aligned_alloc(4096, PIECE);
 	if (!w.local)
 		return fail(-ENOMEM, "no memory for %u bytes", PIECE);
@@ -277,5 +278,5 @@ int urccl_probe(struct urccl *ctx, struct urccl_peer peer, const struct urccl_pr
 	if (!err)
 		err = way_mapped(&w, &all);
 	way_close(&w);
-	return err ? err : fill_sized(probe, &all, sizeof(all), "struct urccl_probe");
+	return err ? err : fill_sized(probe, &all, sizeof(all), "struct urccl_measurement");
 }

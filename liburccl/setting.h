@@ -48,7 +48,7 @@ struct setting {
 extern const struct setting settings_table[];
 extern const uint32_t settings_count;
 
-/* The row's variable: "URCCL_TIMEOUT_MS". */
+/* The row's variable: "URCCL_DEADLINE_MS". */
 #define VARIABLE_MAX 40u
 void setting_variable(const struct setting *row, char name[VARIABLE_MAX]);
 

@@ -109,7 +109,7 @@ static void sleep_on_fd(struct end *e)
 	struct epoll_event event;
 	int n, armed;
 
-	armed = urccl_arm(e->ring, URCCL_FOR_CQE, 0);
+	armed = urccl_arm(e->ring, URCCL_ARM_FOR_CQE, 0);
 	if (armed < 0)
 		bench_die("urccl_arm: %s", strerror(-armed));
 	if (armed)

@@ -174,7 +174,7 @@ static uint32_t count_warm(const struct guests *g)
 	uint32_t i, n = 0;
 
 	for (i = 0; i < g->peers; i++) {
-		if (urccl_peer_info(g->end.ctx, g->peer[i], &info))
+		if (urccl_get_peer_info(g->end.ctx, g->peer[i], &info))
 			bench_die("%s", urccl_errmsg());
 		n += info.warm;
 	}
@@ -232,13 +232,13 @@ static void watch_quietly(struct guests *g, const struct options *o, struct idle
 	rest(g, settle_seconds);
 	f->rss[1] = bench_rss();
 	f->pss[1] = bench_pss();
-	urccl_stats(g->end.ctx, &before);
+	urccl_get_stats(g->end.ctx, &before);
 	start = bench_now();
 	f->cpu = bench_cpu_seconds();
 	rest(g, o->seconds);
 	f->cpu = bench_cpu_seconds() - f->cpu;
 	f->seconds = (double)(bench_now() - start) * 1e-9;
-	urccl_stats(g->end.ctx, &after);
+	urccl_get_stats(g->end.ctx, &after);
 	f->engine_sleeps = after.sleeps - before.sleeps;
 }
 

@@ -83,7 +83,7 @@ static void prep(struct load *l, struct urccl_sqe *sqe, uint64_t data)
 	}
 	if (!l->lookup && (l->op == URCCL_OP_WRITE || l->op == URCCL_OP_READ))
 		urccl_sqe_set_region(sqe, t->region);
-	urccl_sqe_set_flags(sqe, l->flags);
+	urccl_sqe_add_flags(sqe, l->flags);
 	if (++l->next >= p->entries)
 		l->next = 0;
 }

@@ -130,7 +130,7 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 	if (c->sink)
 		sink_mark(c->sink, &c->end);
 	before = client_mark(c, TALK_START);
-	urccl_stats(c->ctx, &then);
+	urccl_get_stats(c->ctx, &then);
 	f->cpu[OURS] = bench_cpu_seconds();
 	if (beside)
 		load_start(beside, ~0ull);
@@ -138,7 +138,7 @@ static void measure(struct client *c, struct worker *w, struct figures *f, struc
 	if (beside)
 		load_stop(beside);
 	f->cpu[OURS] = bench_cpu_seconds() - f->cpu[OURS];
-	urccl_stats(c->ctx, &now);
+	urccl_get_stats(c->ctx, &now);
 	f->chunks = now.chunks - then.chunks;
 	f->merged = now.merged - then.merged;
 	after = client_mark(c, TALK_STOP);

@@ -60,7 +60,7 @@ static void check_shared(struct bench *b, struct urccl_region region, uint32_t s
 {
 	struct urccl_region_info info = {.size = sizeof(info)};
 
-	if (urccl_region_info(b->ctx, region, &info) < 0)
+	if (urccl_get_region_info(b->ctx, region, &info) < 0)
 		bench_die("cannot ask about a region: %s", urccl_errmsg());
 	if (info.shared != shared || info.extents != 1)
 		bench_die("%u extents, %u of them shared: not what is to be measured", info.extents,

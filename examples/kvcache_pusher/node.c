@@ -96,7 +96,7 @@ static int open_ring(struct node *n, const struct node_config *c, struct problem
 	params.hello = c->hello;
 	params.hello_len = c->hello_len;
 	/* A long request queues behind others: its last layer may wait for all of them. */
-	params.timeout_ms = 120000;
+	params.deadline_ms = 120000;
 	if (urccl_open(&params, &n->ctx))
 		return problem(p, "cannot open liburccl: %s", urccl_errmsg());
 	if (urccl_ring_open(n->ctx, &rp, &n->ring))
@@ -248,7 +248,7 @@ void node_wait(struct node *n, uint64_t until_ns)
 {
 	urccl_submit(n->ring);
 	/* arm says 1 if there is a CQE already: then there is no sleep. */
-	if (until_ns > now_ns() && !urccl_arm(n->ring, URCCL_FOR_CQE, 0))
+	if (until_ns > now_ns() && !urccl_arm(n->ring, URCCL_ARM_FOR_CQE, 0))
 		sleep_until(n, until_ns);
 	node_interrupts(n);
 	n->now = now_ns();

@@ -201,7 +201,7 @@ static void connected(struct push *p, const struct urccl_cqe *cqe)
 		return;
 	}
 	p->peer.id = (uint32_t)cqe->handle;
-	if (urccl_peer_info(p->node.ctx, p->peer, &info) || info.hello_len < sizeof(id)) {
+	if (urccl_get_peer_info(p->node.ctx, p->peer, &info) || info.hello_len < sizeof(id)) {
 		push_fatal(p, "what listens there is no kvcache_pusher --serve");
 		return;
 	}
@@ -226,7 +226,8 @@ static void fetch_keys(struct push *p)
 	struct urccl_sqe *sqe = node_sqe(&p->node);
 	uint64_t windows = 1;
 
-	if (!urccl_peer_info(p->node.ctx, p->peer, &info) && info.transport == URCCL_TRANSPORT_SHM)
+	if (!urccl_get_peer_info(p->node.ctx, p->peer, &info) &&
+	    info.transport == URCCL_TRANSPORT_SHM)
 		windows = (side_bytes(&p->pool) + FAULT_BYTES - 1) / FAULT_BYTES;
 
 	p->touch = (struct urccl_paged){
@@ -357,8 +358,8 @@ static int dial(struct push *p, const void *to, uint32_t to_len)
 	struct urccl_sqe *sqe = node_sqe(&p->node);
 
 	urccl_prep_connect(sqe, to, to_len);
-	urccl_sqe_set_note(p->node.ring, sqe, &p->hello, sizeof(p->hello));
-	urccl_sqe_set_timeout(sqe, SECONDS_TO_ANSWER * 1000000u);
+	urccl_sqe_set_hello(p->node.ring, sqe, &p->hello, sizeof(p->hello));
+	urccl_sqe_set_deadline_us(sqe, SECONDS_TO_ANSWER * 1000000u);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_CONNECT, NULL));
 	return wait_for(p, &p->welcomed, "no welcome from decode");
 }

@@ -70,7 +70,7 @@ static void ask(struct push *p, struct slot *s)
 			 s->index * p->welcome.ask_bytes);
 	urccl_sqe_set_region(sqe, p->post_region);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
-	urccl_sqe_set_notify(sqe, tag_make(MSG_ASK, s->index, s->id));
+	urccl_sqe_set_notify(p->node.ring, sqe, tag_make(MSG_ASK, s->index, s->id), NULL, 0);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_ASK, s));
 	s->inflight++;
 	s->state = SLOT_ASKED;
@@ -168,7 +168,7 @@ static void abort_request(struct push *p, struct slot *s)
 	}
 	s->state = SLOT_SETTLING;
 	sqe = node_sqe(&p->node);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, push_data(ENTRY_WRITE, s));
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, push_data(ENTRY_WRITE, s));
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_CANCEL, s));
 	s->inflight++;
 }
@@ -184,7 +184,7 @@ static void settle(struct push *p, struct slot *s)
 	urccl_prep_write(sqe, p->pool_remote, p->cache.base, 0, 0);
 	urccl_sqe_set_region(sqe, p->cache_region);
 	urccl_sqe_set_group(sqe, s->id);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_SETTLE, s));
 	s->settling = true;
 	s->inflight++;
@@ -316,7 +316,7 @@ static void tell_done(struct push *p, struct slot *s)
 	struct urccl_sqe *sqe = node_sqe(&p->node);
 
 	urccl_prep_notify(sqe, p->peer, tag_make(MSG_DONE, s->index, s->id), NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_group(sqe, s->id);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_DONE, s));

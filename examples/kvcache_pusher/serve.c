@@ -274,7 +274,7 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 	p->peer.id = cqe->peer;
 	p->reserved = 2;
 	s->reserved += p->reserved;
-	if (!urccl_peer_info(s->node.ctx, p->peer, &info))
+	if (!urccl_get_peer_info(s->node.ctx, p->peer, &info))
 		memcpy(p->address, info.address, sizeof(p->address));
 	welcome(s, p, urccl_cqe_note(s->node.ring, cqe), (uint32_t)cqe->res);
 }
@@ -308,9 +308,9 @@ static void maybe_close(struct serve *s, struct pusher *p)
 		return;
 	p->closing = true;
 	if (p->mailbox.id)
-		urccl_forget(s->node.ctx, p->mailbox);
+		urccl_unimport(s->node.ctx, p->mailbox);
 	if (p->remote_cache.id)
-		urccl_forget(s->node.ctx, p->remote_cache);
+		urccl_unimport(s->node.ctx, p->remote_cache);
 	sqe = node_sqe(&s->node);
 	urccl_prep_close(sqe, p->peer);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_CLOSE, p, 0));

@@ -36,7 +36,7 @@ void door_refuse(struct serve *s, struct urccl_peer peer)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	urccl_peer_info(s->node.ctx, peer, &info);
+	urccl_get_peer_info(s->node.ctx, peer, &info);
 	say("pusher %u (%s) is refused: no place beside %u", ++s->came, info.address, s->npushers);
 	s->vanished++;
 	if (s->at_door < SERVE_DOOR)

@@ -154,7 +154,7 @@ static void write_table(struct serve *s, struct pusher *p, struct fill *f)
 			 f->index * table_bytes(p->hello.pages));
 	urccl_sqe_set_region(sqe, p->post_region);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
-	urccl_sqe_set_notify(sqe, tag_make(MSG_TABLE, f->index, f->id));
+	urccl_sqe_set_notify(s->node.ring, sqe, tag_make(MSG_TABLE, f->index, f->id), NULL, 0);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_TABLE, p, f->index));
 	begin_entry(p, f);
 	f->state = JOB_FILLING;
@@ -272,7 +272,7 @@ static void cancel_reads(struct serve *s, struct pusher *p, struct fill *f)
 {
 	struct urccl_sqe *sqe = node_sqe(&s->node);
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, serve_data(SENTRY_READ, p, f->index));
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, serve_data(SENTRY_READ, p, f->index));
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_CANCEL, p, f->index));
 	begin_entry(p, f);
 }

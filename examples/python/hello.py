@@ -42,7 +42,7 @@ FUNCTIONS = {       # what it returns (a c_int below 0 is an error), and takes
     "urccl_open": (c_int, c_void_p, POINTER(c_void_p)),
     "urccl_close": (None, c_void_p),
     "urccl_register": (c_int, c_void_p, POINTER(Range), c_uint32, c_uint32, POINTER(Region)),
-    "urccl_region_info": (c_int, c_void_p, Region, POINTER(Info)),
+    "urccl_get_region_info": (c_int, c_void_p, Region, POINTER(Info)),
     "urccl_advertise": (c_int, c_void_p, Region, c_uint64, c_uint64, c_uint32, c_uint64, Advert),
     "urccl_import": (c_int, c_void_p, Peer, Advert, c_uint32, POINTER(Remote)),
     "urccl_metadata": (c_int, c_void_p, c_void_p, c_uint32),
@@ -57,7 +57,7 @@ FUNCTIONS = {       # what it returns (a c_int below 0 is an error), and takes
     "urccl_cqe_at": (POINTER(Cqe), c_void_p, c_uint32),
     "urccl_cq_advance": (None, c_void_p, c_uint32),
     "urccl_sqe_set_data64": (None, c_void_p, c_uint64),
-    "urccl_sqe_set_notify": (None, c_void_p, c_uint64),
+    "urccl_sqe_set_notify": (None, c_void_p, c_void_p, c_uint64, c_void_p, c_uint32),
     "urccl_prep_nop": (None, c_void_p),
     "urccl_prep_accept": (None, c_void_p),
     "urccl_prep_watch": (None, c_void_p, Peer),
@@ -141,7 +141,7 @@ class Side:
         prepare(sqe, *arguments)
         self.lib.urccl_sqe_set_data64(sqe, number)
         if notify is not None:
-            self.lib.urccl_sqe_set_notify(sqe, notify)
+            self.lib.urccl_sqe_set_notify(self.ring, sqe, notify, None, 0)
         future = asyncio.get_running_loop().create_future()
         self.under_way[number] = future, arguments      # alive for as long as the library looks
         self.lib.urccl_submit(self.ring)
@@ -152,7 +152,7 @@ class Side:
         self.lib.urccl_register(self.ctx, byref(Range(ctypes.addressof(array), size, 0, -1, 0)), 1,
                                 rights, byref(region))
         info = Info(size=ctypes.sizeof(Info))
-        self.lib.urccl_region_info(self.ctx, region, byref(info))
+        self.lib.urccl_get_region_info(self.ctx, region, byref(info))
         assert (info.nranges, info.len, info.rights) == (1, size, rights)
         return region
 

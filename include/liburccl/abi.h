@@ -46,12 +46,12 @@ enum urccl_op {				/* values are ABI: never renumbered */
 };
 
 enum urccl_dtype {
-	URCCL_BYTES = 0,
-	URCCL_BF16,
-	URCCL_FP16,
-	URCCL_FP32,
-	URCCL_FP8_E4M3,
-	URCCL_FP8_E5M2,
+	URCCL_DTYPE_BYTES = 0,
+	URCCL_DTYPE_BF16,
+	URCCL_DTYPE_FP16,
+	URCCL_DTYPE_FP32,
+	URCCL_DTYPE_FP8_E4M3,
+	URCCL_DTYPE_FP8_E5M2,
 };
 
 enum urccl_sqe_flags {
@@ -83,14 +83,14 @@ enum urccl_class {
 	URCCL_CLASS_CONTROL = 2,
 };
 
-#define URCCL_TIMEOUT_DEFAULT	0u		/* the context's; ACCEPT, WATCH, TIMEOUT: none */
+#define URCCL_DEADLINE_DEFAULT	0u		/* the context's; ACCEPT, WATCH, TIMEOUT: none */
 #define URCCL_NOTE_MAX		256u
 
 struct urccl_sqe {
 	uint8_t	 opcode;		/*  0 enum urccl_op */
 	uint8_t	 dtype;			/*  1 not 0: may be compressed, as this type */
 	uint16_t flags;			/*  2 enum urccl_sqe_flags, class */
-	uint32_t timeout_us;		/*  4 from submission to CQE, every wait included */
+	uint32_t deadline_us;		/*  4 from submission to CQE, every wait included */
 	uint64_t user_data;		/*  8 */
 	union {				/* 16 what the entry acts on */
 		uint32_t remote;	/*    READ WRITE *_PAGED FETCH_ADD CMP_SWAP */
@@ -160,12 +160,12 @@ enum urccl_transport {
 };
 
 enum urccl_cancel_by {
-	URCCL_BY_USER_DATA,
-	URCCL_BY_PEER,
-	URCCL_BY_REGION,	/* of region 0, too, where the memory lies in it when the
+	URCCL_CANCEL_BY_USER_DATA,
+	URCCL_CANCEL_BY_PEER,
+	URCCL_CANCEL_BY_REGION,	/* of region 0, too, where the memory lies in it when the
 				 * CANCEL begins */
-	URCCL_BY_REMOTE,
-	URCCL_BY_ALL,
+	URCCL_CANCEL_BY_REMOTE,
+	URCCL_CANCEL_BY_ALL,
 };
 
 enum urccl_sync {
@@ -306,7 +306,7 @@ struct urccl_advert {			/* a capability, not a key: says what, who and until
 URCCL_STATIC_ASSERT(sizeof(struct urccl_sqe) == 64);
 URCCL_AT(urccl_sqe, dtype, 1);
 URCCL_AT(urccl_sqe, flags, 2);
-URCCL_AT(urccl_sqe, timeout_us, 4);
+URCCL_AT(urccl_sqe, deadline_us, 4);
 URCCL_AT(urccl_sqe, user_data, 8);
 URCCL_AT(urccl_sqe, remote, 16);
 URCCL_AT(urccl_sqe, region, 20);
@@ -382,8 +382,8 @@ enum urccl_sq_flags {
 };
 
 enum urccl_arm_for {
-	URCCL_FOR_CQE		= 1 << 0,
-	URCCL_FOR_ROOM		= 1 << 1,
+	URCCL_ARM_FOR_CQE		= 1 << 0,
+	URCCL_ARM_FOR_ROOM		= 1 << 1,
 };
 
 enum urccl_arm_state {
@@ -398,8 +398,6 @@ struct urccl_wait_args {
 	uint64_t timeout_ns;		/* ~0: for ever */
 	uint64_t min_wait_ns;		/* gather so long before returning with fewer than min_n;
 					 * 0: none */
-	uint32_t room;			/* instead: until so many entries can be taken */
-	uint32_t reserved;
 };
 
 #undef URCCL_AT

@@ -25,7 +25,7 @@ uint32_t urccl_version_patch(void);
 uint32_t urccl_metadata_max(void);
 uint32_t urccl_note_max(void);
 uint32_t urccl_dims_max(void);
-uint32_t urccl_timeout_default(void);
+uint32_t urccl_deadline_default(void);
 
 #pragma GCC visibility pop
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -252,11 +252,12 @@ static struct verdict check_rest(struct op *op)
 	case URCCL_OP_IMPORT:
 		return s->addr && s->len ? fine : wrong(-EINVAL, REASON_ARRAY_NONE, 0, 0);
 	case URCCL_OP_CANCEL:
-		if (s->key_kind > URCCL_BY_ALL || (s->key_kind == URCCL_BY_ALL && s->key))
+		if (s->key_kind > URCCL_CANCEL_BY_ALL ||
+		    (s->key_kind == URCCL_CANCEL_BY_ALL && s->key))
 			return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, 0);
 		return fine;
 	case URCCL_OP_TIMEOUT:
-		return s->timeout_us ? wrong(-EINVAL, REASON_FIELD, 4, s->timeout_us) : fine;
+		return s->deadline_us ? wrong(-EINVAL, REASON_FIELD, 4, s->deadline_us) : fine;
 	default:
 		return fine;
 	}

@@ -543,7 +543,7 @@ static void init_times(struct engine *e)
 	const struct urccl_params *p = e->config.params;
 
 	e->spin_ns = p->spin_us == UINT32_MAX ? NEVER_NS : p->spin_us * NSEC_PER_USEC;
-	e->default_timeout_ns = p->timeout_ms * NSEC_PER_MSEC;
+	e->default_timeout_ns = p->deadline_ms * NSEC_PER_MSEC;
 	e->dead_after_ns = p->dead_after_ms * NSEC_PER_MSEC;
 	e->now = clock_now(e->config.clock);
 	wheel_init(&e->wheel, e->now);

@@ -615,8 +615,8 @@ static uint64_t timeout_of(const struct engine *e, const struct op *op)
 		return HURRY_NS;
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT)
 		return op->sqe.ns;
-	if (op->sqe.timeout_us)
-		return op->sqe.timeout_us * NSEC_PER_USEC;
+	if (op->sqe.deadline_us)
+		return op->sqe.deadline_us * NSEC_PER_USEC;
 	return op->bits & OP_MULTISHOT ? NEVER_NS : e->default_timeout_ns;
 }
 

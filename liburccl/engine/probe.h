@@ -2,7 +2,7 @@
 /*
  * Places that bpftrace, perf and SystemTap can watch: each is one instruction that does nothing,
  * and a note in the library that says where it is and where its arguments are. They are there where
- * <sys/sdt.h> was when the library was built; urccl_stats(3) lists them.
+ * <sys/sdt.h> was when the library was built; urccl_get_stats(3) lists them.
  */
 #ifndef PROBE_H
 #define PROBE_H

@@ -241,7 +241,7 @@ static int seg_matches(const struct op *op, uint32_t by, uint64_t key)
 	if (!key || (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV))
 		return 0;
 	for (i = 0; i < op->sqe.len; i++)
-		if ((by == URCCL_BY_REGION ? s[i].region : s[i].remote) == key)
+		if ((by == URCCL_CANCEL_BY_REGION ? s[i].region : s[i].remote) == key)
 			return 1;
 	return 0;
 }
@@ -253,20 +253,21 @@ static int matches(const struct op *cancel, const struct op *op)
 	if (op->sqe.opcode == URCCL_OP_CANCEL || cancel->seq <= op->seq)
 		return 0;
 	switch (cancel->sqe.key_kind) {
-	case URCCL_BY_USER_DATA:
+	case URCCL_CANCEL_BY_USER_DATA:
 		return op->sqe.user_data == key;
-	case URCCL_BY_PEER:
+	case URCCL_CANCEL_BY_PEER:
 		return (op->peer && op->peer->handle == key) ||
 		       (op->sqe.opcode == URCCL_OP_CLOSE && op->sqe.peer == key);
-	case URCCL_BY_REGION:
+	case URCCL_CANCEL_BY_REGION:
 		return (op->memory && !(op->bits & OP_LOOKUP) && op->memory->handle == key) ||
 		       ((op->sqe.opcode == URCCL_OP_UNREGISTER ||
 			 op->sqe.opcode == URCCL_OP_REVOKE) &&
 			op->sqe.region == key) ||
-		       (op->targeted & cancel->targeted) || seg_matches(op, URCCL_BY_REGION, key);
-	case URCCL_BY_REMOTE:
+		       (op->targeted & cancel->targeted) ||
+		       seg_matches(op, URCCL_CANCEL_BY_REGION, key);
+	case URCCL_CANCEL_BY_REMOTE:
 		return (op->remote && op->remote->handle == key) ||
-		       seg_matches(op, URCCL_BY_REMOTE, key);
+		       seg_matches(op, URCCL_CANCEL_BY_REMOTE, key);
 	default:
 		return 1;
 	}
@@ -364,7 +365,7 @@ static void cancel_start(struct op *cancel)
 	uint32_t i;
 
 	op_set_state(cancel, OP_PARKED);
-	if (cancel->sqe.key_kind == URCCL_BY_REGION && cancel_find(cancel)) {
+	if (cancel->sqe.key_kind == URCCL_CANCEL_BY_REGION && cancel_find(cancel)) {
 		op_fail(cancel, -E2BIG, REASON_CANCELS, 32, 0, 0);
 		return;
 	}

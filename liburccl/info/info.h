@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 #include "segment/segment.h"
 
 #define INFO_WRONG 1 /* exit codes: something is wrong, or not there */

@@ -28,7 +28,7 @@ int end_dial(struct end *e, const void *to, uint32_t len, uint32_t ms, char *why
 	int res;
 
 	urccl_prep_connect(sqe, to, len);
-	urccl_sqe_set_timeout(sqe, ms * 1000);
+	urccl_sqe_set_deadline_us(sqe, ms * 1000);
 	urccl_submit(e->ring);
 	res = urccl_wait(e->ring, &cqe, &args);
 	if (res < 0 || !cqe) {
@@ -76,7 +76,7 @@ static void name_of(struct urccl *ctx, uint32_t path, struct urccl_device *d)
 	snprintf(d->name, sizeof(d->name), "?");
 }
 
-static void report(const char *name, const struct urccl_probe *p, struct json *j)
+static void report(const char *name, const struct urccl_measurement *p, struct json *j)
 {
 	if (!j) {
 		printf("%-9s  %-6s  %9.2f us  %9.2f us  %8.2f GB/s  %8.2f GB/s\n", name,
@@ -101,8 +101,8 @@ static void report(const char *name, const struct urccl_probe *p, struct json *j
 static int measure(struct end *e, struct json *j, char *why, uint32_t why_len)
 {
 	struct urccl_device d = {.size = sizeof(d)};
-	struct urccl_probe p = {.size = sizeof(p)};
-	int err = urccl_probe(e->ctx, e->peer, NULL, &p);
+	struct urccl_measurement p = {.size = sizeof(p)};
+	int err = urccl_measure(e->ctx, e->peer, NULL, &p);
 
 	if (err) {
 		snprintf(why, why_len, "%s", urccl_errmsg());

@@ -94,15 +94,15 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 
 	if (!ring->flags)
 		return fail_dead();
-	if (!what || what & ~(uint32_t)(URCCL_FOR_CQE | URCCL_FOR_ROOM))
+	if (!what || what & ~(uint32_t)(URCCL_ARM_FOR_CQE | URCCL_ARM_FOR_ROOM))
 		return fail(-EINVAL,
-			    "urccl_arm() for 0x%x: URCCL_FOR_CQE, URCCL_FOR_ROOM or both "
+			    "urccl_arm() for 0x%x: URCCL_ARM_FOR_CQE, URCCL_ARM_FOR_ROOM or both "
 			    "are possible",
 			    what);
-	if (what & URCCL_FOR_ROOM && n > ring->entries)
+	if (what & URCCL_ARM_FOR_ROOM && n > ring->entries)
 		return fail(-EINVAL, "room for %u entries in a ring of %u", n, ring->entries);
-	goal_cqes(r, &g, what & URCCL_FOR_CQE ? 1 : NEVER);
-	goal_room(r, &g, what & URCCL_FOR_ROOM ? (n ? n : 1) : 0);
+	goal_cqes(r, &g, what & URCCL_ARM_FOR_CQE ? 1 : NEVER);
+	goal_room(r, &g, what & URCCL_ARM_FOR_ROOM ? (n ? n : 1) : 0);
 	if (ring->flags & URCCL_RING_INLINE)
 		return arm_inline(r, &g);
 	return announce(r, &g, URCCL_ARM_FD);
@@ -209,15 +209,10 @@ static int wait_args(struct urccl_wait_args *a, const struct urccl_wait_args *ar
 	}
 	if (!a->min_n)
 		a->min_n = 1;
-	if (a->reserved)
-		return fail(-EINVAL, "reserved field of the wait is %u, not 0", a->reserved);
 	if (a->min_n > ring->cq_mask + 1)
 		return fail(-EINVAL,
 			    "a wait for %u completions of a ring that holds %u: wait for less",
 			    a->min_n, ring->cq_mask + 1);
-	if (a->room > ring->entries)
-		return fail(-EINVAL, "a wait for room for %u entries in a ring of %u", a->room,
-			    ring->entries);
 	return 0;
 }
 
@@ -236,18 +231,33 @@ int urccl_wait(struct urccl_ring *ring, struct urccl_cqe **cqe, const struct urc
 	err = wait_args(&a, args, ring);
 	if (err)
 		return err;
-	goal_cqes(r, &g, a.room ? NEVER : a.min_n);
-	goal_room(r, &g, a.room);
-	err = wait_for(r, &g, a.timeout_ns, a.room ? 0 : a.min_wait_ns);
+	goal_cqes(r, &g, a.min_n);
+	goal_room(r, &g, 0);
+	err = wait_for(r, &g, a.timeout_ns, a.min_wait_ns);
 	ready = urccl_cq_ready(ring);
 	if (cqe && ready)
 		*cqe = &ring->cqes[load_relaxed(&r->consumer_line.cq_head) & ring->cq_mask];
+	return err ? err : (int)ready;
+}
+
+int urccl_wait_room(struct urccl_ring *ring, uint32_t n, uint64_t timeout_ns)
+{
+	struct ring *r = ring_of(ring);
+	struct goal g;
+	int err;
+
+	if (!ring->flags)
+		return fail_dead();
+	if (n > ring->entries)
+		return fail(-EINVAL,
+			    "a wait for room for %u entries in a ring of %u: wait for less", n,
+			    ring->entries);
+	goal_cqes(r, &g, NEVER);
+	goal_room(r, &g, n ? n : 1);
+	err = wait_for(r, &g, timeout_ns, 0);
 	if (err)
 		return err;
-	if (a.room)
-		return (int)(ring->entries -
-			     (ring->sqe_tail - load_acquire(&r->publish_line.sq_done)));
-	return (int)ready;
+	return (int)(ring->entries - (ring->sqe_tail - load_acquire(&r->publish_line.sq_done)));
 }
 
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n)
@@ -268,7 +278,7 @@ int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n)
 	return err < 0 && !submitted ? err : submitted;
 }
 
-void urccl_ring_wake(struct urccl_ring *ring)
+void __urccl_ring_wake(struct urccl_ring *ring)
 {
 	struct ring *r = ring_of(ring);
 
@@ -276,7 +286,7 @@ void urccl_ring_wake(struct urccl_ring *ring)
 		wake_write(r->home->fd);
 }
 
-void urccl_ring_drive(struct urccl_ring *ring)
+void __urccl_ring_drive(struct urccl_ring *ring)
 {
 	struct ring *r = ring_of(ring);
 

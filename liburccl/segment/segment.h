@@ -189,7 +189,7 @@ void segment_peer_give(struct segment_peer *p);
  * another version; or -errno. */
 int segment_view_open(int fd, struct segment_view *v);
 void segment_view_close(struct segment_view *v);
-/* The counts as urccl_stats() gives them. */
+/* The counts as urccl_get_stats() gives them. */
 void segment_stats(const struct segment *s, struct urccl_stats *out);
 /* All of it as text; now_ns: CLOCK_MONOTONIC. */
 /* 0, or -errno where fd takes nothing. */

@@ -44,7 +44,7 @@ enum urccl_op { URCCL_OP_NOP, URCCL_OP_READ, URCCL_OP_WRITE, URCCL_OP_LAST };
 enum urccl_rights { URCCL_RIGHT_READ = 1 << 0, URCCL_RIGHT_WRITE = 1 << 1 };
 void urccl_params_init(struct urccl_params *p);
 void urccl_close(struct urccl *ctx);
-int urccl_stats(struct urccl *ctx, struct urccl_stats *s);
+int urccl_get_stats(struct urccl *ctx, struct urccl_stats *s);
 enum urccl_op urccl_any(struct urccl_sqe *s);
 """
 CHANGES = [
@@ -66,7 +66,7 @@ PROGRAM = """
 #include <liburccl.h>
 void urccl_params_init(struct urccl_params *p) { p->size = 0; }
 void urccl_close(struct urccl *ctx%s) { (void)ctx; }
-int urccl_stats(struct urccl *ctx, struct urccl_stats *s) { (void)ctx; return (int)s->size; }
+int urccl_get_stats(struct urccl *ctx, struct urccl_stats *s) { (void)ctx; return (int)s->size; }
 enum urccl_op urccl_any(struct urccl_sqe *s) { s->opcode = 0; return URCCL_OP_NOP; }
 """
 

@@ -24,8 +24,8 @@ static void dial_with_hello(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_connect(sqe, blob, blob_len);
-	urccl_sqe_set_note(p.a.ring, sqe, hello_a, sizeof(hello_a));
-	urccl_sqe_set_timeout(sqe, US);
+	urccl_sqe_set_hello(p.a.ring, sqe, hello_a, sizeof(hello_a));
+	urccl_sqe_set_deadline_us(sqe, US);
 	urccl_sqe_set_data64(sqe, 5);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -34,7 +34,7 @@ static void check_info(struct side *s, const char *hello, uint32_t len)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_peer_info(s->ctx, s->peer, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(s->ctx, s->peer, &info), 0);
 	CHECK_EQ(info.state, URCCL_PEER_UP);
 	CHECK_EQ(info.transport, p.transport);
 	CHECK(info.incarnation);

@@ -74,7 +74,7 @@ static struct urccl_sqe *entry(enum how how, uint32_t flags)
 		urccl_prep_writev(sqe, p.a.peer, segs, 2);
 	else
 		urccl_prep_write_paged(sqe, t.remote, region, &pages, 1);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	return sqe;
 }
 
@@ -135,7 +135,7 @@ static struct urccl_sqe *fenced_notify(uint64_t tag)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_notify(sqe, p.a.peer, tag, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	return sqe;
 }
 
@@ -168,7 +168,7 @@ static void notifies(enum how how)
 	struct urccl_sqe *sqe = entry(how, URCCL_SQE_ACKED);
 	struct urccl_cqe cqe;
 
-	urccl_sqe_set_notify(sqe, 3);
+	urccl_sqe_set_notify(p.a.ring, sqe, 3, NULL, 0);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, LEN);
 	CHECK(cqe.flags & URCCL_CQE_REMOTE_QUIET);
@@ -177,8 +177,8 @@ static void notifies(enum how how)
 	acked(how);
 	sqe = side_sqe(&p.a);
 	urccl_prep_write(sqe, t.remote, local, 0, 0);
-	urccl_sqe_set_notify(sqe, 4);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE | URCCL_SQE_NOTIFY);
+	urccl_sqe_set_notify(p.a.ring, sqe, 4, NULL, 0);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE | URCCL_SQE_NOTIFY);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, 0);
 	hear(4);
 }

@@ -26,7 +26,7 @@ static uint32_t write_all(void)
 	for (i = 0; i < DEPTH; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, (uint64_t)i * LEN);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_ACKED);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), DEPTH);
 	for (i = 0; i < DEPTH; i++) {
@@ -44,7 +44,7 @@ static struct urccl_cqe fenced_group(uint32_t group, uint64_t tag, int64_t res)
 	struct urccl_cqe cqe, note;
 
 	urccl_prep_notify(sqe, p.a.peer, tag, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_group(sqe, group);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, res);
@@ -71,7 +71,7 @@ static uint32_t write_groups(uint32_t from, uint32_t n, uint32_t *rails)
 	for (i = 0; i < n; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local, LEN / 8, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_ACKED);
 		urccl_sqe_set_group(sqe, from + i + 1);
 		cqe = pair_run(&p, &p.a, sqe);
 		CHECK_EQ(cqe.res, LEN / 8);
@@ -169,7 +169,7 @@ static void settles(void)
 	struct urccl_cqe note;
 
 	urccl_prep_notify(sqe, p.a.peer, 5, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	pair_run(&p, &p.a, sqe);
 	side_take(&p.b, &p.a, &note, NULL);
 	CHECK_EQ(note.tag, 5);
@@ -188,11 +188,11 @@ static void breaks_midway(uint32_t rail, uint64_t version)
 	for (i = 0; i < DEPTH; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, (uint64_t)i * LEN);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED | URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_ACKED | URCCL_SQE_SKIP_SUCCESS);
 	}
 	sqe = side_sqe(&p.a);
 	urccl_prep_notify(sqe, p.a.peer, version, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_data64(sqe, version);
 	CHECK_EQ(urccl_submit(p.a.ring), DEPTH + 1);
 	while (now_ns() < until) {
@@ -226,12 +226,12 @@ static void forgets(void)
 	write_all();
 	sqe = side_sqe(&p.a);
 	urccl_prep_notify(sqe, p.a.peer, 4, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_data64(sqe, 4);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	side_turn(&p.a);
 	side_turn(&p.a);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	CHECK_EQ(pair_end(&p, &p.a, 4).res, 0);
 	side_take(&p.b, &p.a, &note, NULL);
 	CHECK_EQ(note.tag, 4);

@@ -76,7 +76,7 @@ static struct urccl_cqe run(uint64_t mine, uint64_t off, uint64_t len, int reads
 	else
 		urccl_prep_write(sqe, remote, here.bytes + mine, len, off);
 	urccl_sqe_set_region(sqe, region);
-	urccl_sqe_set_timeout(sqe, 600000000);
+	urccl_sqe_set_deadline_us(sqe, 600000000);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK(side_take_within(&p.a, &p.b, 600000000000ull, &cqe, NULL));
 	return cqe;
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 	places();
 	if (all)
 		whole();
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, exposed), 0);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	pair_close(&p);

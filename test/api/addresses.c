@@ -67,7 +67,7 @@ static void come_and_go(const void *target, uint32_t len, const char *from, cons
 	if (cqe.res)
 		check_sentence(&p.a, &cqe, "no sentence can excuse it");
 	b = side_event(&p.b, &p.a, URCCL_KIND_PEER, NULL).peer;
-	CHECK_EQ(urccl_peer_info(p.b.ctx, (struct urccl_peer){b}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(p.b.ctx, (struct urccl_peer){b}, &info), 0);
 	if (from && !is_at(info.address, from))
 		fprintf(stderr, "it came from %s, not %s\n", info.address, from);
 	CHECK(!from || is_at(info.address, from));

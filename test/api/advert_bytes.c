@@ -50,7 +50,7 @@ static void changed(uint32_t byte, uint32_t bit)
 	at_use++;
 	for (i = 0; i < sizeof(local); i++)
 		CHECK_EQ(local[i], 0x5a);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 }
 
 int main(int argc, char **argv)

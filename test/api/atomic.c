@@ -111,14 +111,13 @@ static void ordered(void)
 	for (i = 0; i < 30; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, &ten, 8, 64);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 		sqe = side_sqe(&p.a);
 		urccl_prep_fetch_add(sqe, t.remote, 64, 1);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE | URCCL_SQE_LINK | URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE | URCCL_SQE_LINK | URCCL_SQE_SKIP_SUCCESS);
 		sqe = side_sqe(&p.a);
 		urccl_prep_cmp_swap(sqe, t.remote, 64, 11, 12);
-		urccl_sqe_set_notify(sqe, 1000 + i);
-		urccl_sqe_set_note(p.a.ring, sqe, payload, sizeof(payload));
+		urccl_sqe_set_notify(p.a.ring, sqe, 1000 + i, payload, sizeof(payload));
 		cqe = pair_run(&p, &p.a, sqe);
 		check_done(&cqe, 11);
 		cqe = side_event(&p.b, &p.a, URCCL_KIND_NOTE, note);
@@ -210,7 +209,7 @@ static void ranges(void)
 	CHECK_EQ(add(remote, 12, 4).res, 8);
 	CHECK_EQ(word(300), 3);
 	CHECK_EQ(word(310), 4);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, region), 0);
 }
 
@@ -263,7 +262,7 @@ static void taken_back(void)
 	struct urccl_cqe cqe;
 
 	CHECK_EQ(add(stale, 0, 0).res, 8);
-	CHECK_EQ(urccl_forget(p.a.ctx, stale), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, stale), 0);
 	sqe = side_sqe(&p.a);
 	urccl_prep_fetch_add(sqe, stale, 0, 1);
 	cqe = pair_run(&p, &p.a, sqe);

@@ -34,7 +34,7 @@ static void submit_all(struct urccl_remote remote, uint32_t us)
 		sqe = side_sqe(&p.a);
 		urccl_prep_fetch_add(sqe, remote, 0, 1);
 		urccl_sqe_set_data64(sqe, i);
-		urccl_sqe_set_timeout(sqe, us);
+		urccl_sqe_set_deadline_us(sqe, us);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }
@@ -80,13 +80,13 @@ static void stop(enum how how)
 	struct urccl_sqe *sqe;
 
 	if (how == BY_FORGET) {
-		CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+		CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	} else if (how == BY_CANCEL) {
 		sqe = side_sqe(&p.a);
-		urccl_prep_cancel(sqe, URCCL_BY_PEER, p.a.peer.id);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_PEER, p.a.peer.id);
 		urccl_sqe_set_data64(sqe, N);
 		/* The peer's word is waited for until then. */
-		urccl_sqe_set_timeout(sqe, 10000000);
+		urccl_sqe_set_deadline_us(sqe, 10000000);
 		CHECK_EQ(urccl_submit(p.a.ring), 1);
 	}
 }
@@ -158,7 +158,7 @@ static void told(void)
 	struct urccl_cqe cqe;
 
 	urccl_prep_fetch_add(sqe, t.remote, 4, 1);
-	urccl_sqe_set_notify(sqe, 77);
+	urccl_sqe_set_notify(p.a.ring, sqe, 77, NULL, 0);
 	urccl_sqe_set_data64(sqe, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	side_take(&p.a, &p.b, &cqe, NULL);

@@ -43,10 +43,10 @@ static int how_it_ends(void)
 	struct urccl_cqe cqe;
 
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, 2000);
+	urccl_sqe_set_deadline_us(sqe, 2000);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (now_ns() - start < 3000000)
-		urccl_ring_drive(p.a.ring);
+		__urccl_ring_drive(p.a.ring);
 	nap(60000000);
 	b_looked();
 	do

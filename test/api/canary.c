@@ -138,7 +138,7 @@ static void check_excused(const char *what)
 	CHECK(!"promised of a peer that answers");
 }
 
-static void submit(int reads, uint32_t timeout_us)
+static void submit(int reads, uint32_t deadline_us)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
@@ -147,15 +147,15 @@ static void submit(int reads, uint32_t timeout_us)
 	else
 		urccl_prep_write(sqe, t.remote, local, bytes, 0);
 	urccl_sqe_set_region(sqe, region);
-	urccl_sqe_set_timeout(sqe, timeout_us);
+	urccl_sqe_set_deadline_us(sqe, deadline_us);
 	urccl_sqe_set_data64(sqe, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 
 static void submit_cancel(void)
 {
-	static const enum urccl_cancel_by how[] = {URCCL_BY_USER_DATA, URCCL_BY_REGION,
-						   URCCL_BY_REMOTE};
+	static const enum urccl_cancel_by how[] = {URCCL_CANCEL_BY_USER_DATA,
+						   URCCL_CANCEL_BY_REGION, URCCL_CANCEL_BY_REMOTE};
 	uint64_t keys[] = {1, region.id, t.remote.id};
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	uint64_t i = random_below(3);

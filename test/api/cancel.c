@@ -119,7 +119,7 @@ static void submit_vectors(void)
 static void by_address(void)
 {
 	submit_vectors();
-	submit_cancel(URCCL_BY_REGION, region.id);
+	submit_cancel(URCCL_CANCEL_BY_REGION, region.id);
 	CHECK(take_all(N, 0, N) != -ENOENT);
 	check_quiet();
 }
@@ -131,7 +131,7 @@ static void by_no_handle(void)
 	uint32_t left;
 
 	submit_vectors();
-	submit_cancel(URCCL_BY_REGION, 0);
+	submit_cancel(URCCL_CANCEL_BY_REGION, 0);
 	for (left = N + 1; left; left--) {
 		side_take(&p.a, &p.b, &cqe, NULL);
 		CHECK_EQ(cqe.res, cqe.user_data == MARK ? -ENOENT : (int64_t)LEN);
@@ -140,10 +140,10 @@ static void by_no_handle(void)
 
 static void none_matches(void)
 {
-	submit_cancel(URCCL_BY_USER_DATA, 77777);
+	submit_cancel(URCCL_CANCEL_BY_USER_DATA, 77777);
 	CHECK_EQ(pair_end(&p, &p.a, MARK).res, -ENOENT);
 	submit_writes(t.remote);
-	submit_cancel(URCCL_BY_REMOTE, other.remote.id);
+	submit_cancel(URCCL_CANCEL_BY_REMOTE, other.remote.id);
 	{
 		uint32_t left = N + 1;
 		struct urccl_cqe cqe;
@@ -163,7 +163,7 @@ static void multishot(void)
 
 	urccl_prep_accept(sqe);
 	urccl_sqe_set_data64(sqe, 4242);
-	submit_cancel(URCCL_BY_USER_DATA, 4242);
+	submit_cancel(URCCL_CANCEL_BY_USER_DATA, 4242);
 	side_take(&p.a, &p.b, &cqe, NULL);
 	CHECK_EQ(cqe.user_data, 4242);
 	CHECK_EQ(cqe.res, -ECANCELED);
@@ -179,18 +179,18 @@ int main(int argc, char **argv)
 	CHECK(local);
 	memset(local, 1, 8ull * LEN);
 	region = side_register(&p.a, local, 8ull * LEN, 0);
-	by_key(URCCL_BY_USER_DATA, 3, 3, 3);
-	by_key(URCCL_BY_REGION, region.id, 0, N);
-	by_key(URCCL_BY_REMOTE, t.remote.id, 0, N);
+	by_key(URCCL_CANCEL_BY_USER_DATA, 3, 3, 3);
+	by_key(URCCL_CANCEL_BY_REGION, region.id, 0, N);
+	by_key(URCCL_CANCEL_BY_REMOTE, t.remote.id, 0, N);
 	by_address();
 	by_no_handle();
 	none_matches();
 	multishot();
 	/* These end the test's own WATCH too. */
 	submit_writes(t.remote);
-	submit_cancel(URCCL_BY_ALL, 0);
+	submit_cancel(URCCL_CANCEL_BY_ALL, 0);
 	take_all(N + 1, 0, UINT64_MAX);
-	by_key(URCCL_BY_PEER, p.a.peer.id, 0, N);
+	by_key(URCCL_CANCEL_BY_PEER, p.a.peer.id, 0, N);
 	target_close(&p, &other);
 	target_close(&p, &t);
 	pair_close(&p);

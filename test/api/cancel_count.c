@@ -52,7 +52,7 @@ static void submit_reads(uint32_t flags)
 		sqe = side_sqe(&p.a);
 		urccl_prep_read(sqe, remote_of(i), local + i * LEN, LEN, 0);
 		urccl_sqe_set_region(sqe, region_of(i));
-		urccl_sqe_set_flags(sqe, flags);
+		urccl_sqe_add_flags(sqe, flags);
 		urccl_sqe_set_data64(sqe, data_of(i));
 	}
 	CHECK_GE(urccl_submit(p.a.ring), N);
@@ -71,7 +71,7 @@ static uint64_t chunks(void)
 {
 	struct urccl_stats st = {.size = sizeof(st)};
 
-	CHECK_EQ(urccl_stats(p.a.ctx, &st), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &st), 0);
 	return st.chunks;
 }
 
@@ -126,11 +126,11 @@ static void take(struct side *other)
 static int matches(enum urccl_cancel_by by, uint64_t key, uint32_t i)
 {
 	switch (by) {
-	case URCCL_BY_USER_DATA:
+	case URCCL_CANCEL_BY_USER_DATA:
 		return key == data_of(i);
-	case URCCL_BY_REMOTE:
+	case URCCL_CANCEL_BY_REMOTE:
 		return key == remote_of(i).id;
-	case URCCL_BY_REGION:
+	case URCCL_CANCEL_BY_REGION:
 		return key == region_of(i).id;
 	default:
 		return 1;
@@ -171,8 +171,8 @@ static void check_counts(enum urccl_cancel_by by, uint64_t key, uint32_t others)
 /* The second CANCEL is taken behind the first, and lets go what waits. */
 static void one(int moving, enum urccl_cancel_by by, uint64_t key)
 {
-	uint32_t watch = by == URCCL_BY_PEER || by == URCCL_BY_ALL;
-	uint32_t hold = !moving && by == URCCL_BY_ALL;
+	uint32_t watch = by == URCCL_CANCEL_BY_PEER || by == URCCL_CANCEL_BY_ALL;
+	uint32_t hold = !moving && by == URCCL_CANCEL_BY_ALL;
 
 	memset(&seen, 0, sizeof(seen));
 	if (moving)
@@ -180,7 +180,7 @@ static void one(int moving, enum urccl_cancel_by by, uint64_t key)
 	else
 		submit_waiting();
 	submit_cancel(by, key, MARK);
-	submit_cancel(URCCL_BY_USER_DATA, HOLD, UNHOLD);
+	submit_cancel(URCCL_CANCEL_BY_USER_DATA, HOLD, UNHOLD);
 	while (!seen.unheld)
 		take(NULL);
 	urccl_sim_freeze(p.sim, 0);
@@ -194,11 +194,11 @@ static void one(int moving, enum urccl_cancel_by by, uint64_t key)
 
 static void by_each_key(int moving)
 {
-	one(moving, URCCL_BY_USER_DATA, 3);
-	one(moving, URCCL_BY_REGION, regions[0].id);
-	one(moving, URCCL_BY_REMOTE, targets[1].remote.id);
-	one(moving, URCCL_BY_PEER, p.a.peer.id);
-	one(moving, URCCL_BY_ALL, 0);
+	one(moving, URCCL_CANCEL_BY_USER_DATA, 3);
+	one(moving, URCCL_CANCEL_BY_REGION, regions[0].id);
+	one(moving, URCCL_CANCEL_BY_REMOTE, targets[1].remote.id);
+	one(moving, URCCL_CANCEL_BY_PEER, p.a.peer.id);
+	one(moving, URCCL_CANCEL_BY_ALL, 0);
 }
 
 /* The keys come while the peer works. */

@@ -24,7 +24,7 @@ static struct urccl_cqe move(struct urccl_sqe *sqe, int64_t res)
 {
 	struct urccl_cqe cqe;
 
-	urccl_sqe_set_flags(sqe, URCCL_SQE_CHECKSUM);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, res);
 	CHECK(cqe.flags & URCCL_CQE_CHECKED);
@@ -109,8 +109,7 @@ static void notified(void)
 
 	pattern_fill(local, LEN, 0, 11);
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_notify(sqe, 77);
-	urccl_sqe_set_note(p.a.ring, sqe, "placed", 6);
+	urccl_sqe_set_notify(p.a.ring, sqe, 77, "placed", 6);
 	move(sqe, LEN);
 	cqe = side_event(&p.b, &p.a, URCCL_KIND_NOTE, note);
 	CHECK_EQ(cqe.tag, 77);
@@ -152,8 +151,8 @@ static int one(uint32_t i, uint32_t len, uint32_t flags)
 		urccl_prep_read(sqe, t.remote, local, len, 0);
 	else
 		urccl_prep_write(sqe, t.remote, local, len, 0);
-	urccl_sqe_set_flags(sqe, flags);
-	urccl_sqe_set_notify(sqe, i);
+	urccl_sqe_add_flags(sqe, flags);
+	urccl_sqe_set_notify(p.a.ring, sqe, i, NULL, 0);
 	cqe = pair_run(&p, &p.a, sqe);
 	told(i, cqe.res);
 	if (cqe.res == (int64_t)len)
@@ -193,7 +192,7 @@ static void maimed(void)
 	for (i = 0; i < ROUNDS; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local, LEN / 64, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_CHECKSUM);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);
 		cqe = pair_run(&p, &p.a, sqe);
 		CHECK(cqe.res == LEN / 64 || cqe.res == -EIO);
 		failed += cqe.res < 0;
@@ -252,7 +251,7 @@ static void changed(void)
 		CHECK(now_ns() < until);
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local, LEN, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_CHECKSUM);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);
 		cqe = pair_run(&p, &p.a, sqe);
 	} while (cqe.res == LEN);
 	CHECK_EQ(cqe.res, -EBADMSG);

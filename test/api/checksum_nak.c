@@ -50,7 +50,7 @@ static void submit(void)
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
 		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, i * LEN);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_CHECKSUM);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 }

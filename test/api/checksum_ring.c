@@ -41,8 +41,8 @@ static void submit(int reads, uint32_t len, uint64_t tag, uint32_t flags)
 		urccl_prep_read(sqe, t.remote, local, len, 0);
 	else
 		urccl_prep_write(sqe, t.remote, local, len, 0);
-	urccl_sqe_set_flags(sqe, flags);
-	urccl_sqe_set_notify(sqe, tag);
+	urccl_sqe_add_flags(sqe, flags);
+	urccl_sqe_set_notify(p.a.ring, sqe, tag, NULL, 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 

@@ -174,8 +174,8 @@ static struct urccl_sqe *entry(int reads, uint32_t len, uint64_t tag)
 		urccl_prep_read(sqe, t.remote, local, len, 0);
 	else
 		urccl_prep_write(sqe, t.remote, local, len, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_CHECKSUM);
-	urccl_sqe_set_notify(sqe, tag);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);
+	urccl_sqe_set_notify(p.a.ring, sqe, tag, NULL, 0);
 	return sqe;
 }
 
@@ -218,7 +218,7 @@ static void hits_note(void)
 	pattern_fill(payload, sizeof(payload), 0, 3);
 	arm(1, 32 + 64 + 32 + 24 + 50);
 	sqe = entry(0, 64, 8);
-	urccl_sqe_set_note(p.a.ring, sqe, payload, sizeof(payload));
+	urccl_sqe_set_notify(p.a.ring, sqe, 8, payload, sizeof(payload));
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, 64);
 	cqe = side_event(&p.b, &p.a, URCCL_KIND_NOTE, note);
 	CHECK_EQ(cqe.tag, 8);

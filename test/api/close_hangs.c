@@ -57,7 +57,7 @@ static uint32_t outcomes(struct side *to, void *local, struct target *t, uint32_
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
 		urccl_prep_write(sqe, t->remote, local, LEN, 0);
-		urccl_sqe_set_timeout(sqe, SHORT_US);
+		urccl_sqe_set_deadline_us(sqe, SHORT_US);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), n);
 	for (i = 0; i < n; i++) {
@@ -122,7 +122,7 @@ static void import_meanwhile(void *local, struct target *t)
 	check_within(start, LATE_NS);
 	CHECK_EQ(outcomes(&p.b, local, &again, 1), 0);
 	start = now_ns();
-	CHECK_EQ(urccl_forget(p.a.ctx, again.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, again.remote), 0);
 	check_within(start, LATE_NS);
 }
 

@@ -40,10 +40,10 @@ static void submit_all(void)
 			urccl_prep_read(sqe, t.remote, local + off, LEN, off);
 		} else {
 			urccl_prep_write(sqe, t.remote, local + off, LEN, off);
-			urccl_sqe_set_flags(sqe, URCCL_SQE_NOTIFY);
+			urccl_sqe_add_flags(sqe, URCCL_SQE_NOTIFY);
 			sqe->tag = i;
 		}
-		urccl_sqe_set_timeout(sqe, 100000000);
+		urccl_sqe_set_deadline_us(sqe, 100000000);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), (int)N);
 }

@@ -54,12 +54,12 @@ static void one_of_two(void)
 	cqe = side_end(&p.a, NULL, 1);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	side_silent(&p.a, NULL, 10000000);
-	cancel(URCCL_BY_USER_DATA, 2, 1, 2);
+	cancel(URCCL_CANCEL_BY_USER_DATA, 2, 1, 2);
 	dial(10000000, 3);
 	dial(10000000, 4);
-	cancel(URCCL_BY_USER_DATA, 3, 1, 3);
+	cancel(URCCL_CANCEL_BY_USER_DATA, 3, 1, 3);
 	side_silent(&p.a, NULL, 10000000);
-	cancel(URCCL_BY_ALL, 0, 1, 4);
+	cancel(URCCL_CANCEL_BY_ALL, 0, 1, 4);
 }
 
 int main(int argc, char **argv)
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 	one_of_two();
 	for (i = 0; i < 8; i++)
 		dial(10000000, (uint64_t)(10 + i));
-	cancel(URCCL_BY_ALL, 0, 8, 10);
+	cancel(URCCL_CANCEL_BY_ALL, 0, 8, 10);
 	for (i = 0; i < 8; i++)
 		dial(30000000, (uint64_t)i);
 	start = now_ns();

@@ -30,7 +30,7 @@ static void submit_all(void)
 		else
 			urccl_prep_read(sqe, t.remote, local + i * LEN, LEN, i * LEN);
 		urccl_sqe_set_data64(sqe, i);
-		urccl_sqe_set_timeout(sqe, DEADLINE_US);
+		urccl_sqe_set_deadline_us(sqe, DEADLINE_US);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }

@@ -23,7 +23,7 @@ static uint32_t writes(struct urccl_remote to, const void *from, uint32_t flags)
 	struct urccl_cqe cqe;
 
 	urccl_prep_write(sqe, to, from, LEN, 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, LEN);
 	return owes(&cqe);

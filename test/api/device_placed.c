@@ -37,7 +37,7 @@ static struct urccl_sqe *write_at(uint32_t i, uint32_t flags, uint64_t version)
 	pattern_fill(local + i * LEN, LEN, i, version);
 	urccl_prep_write(sqe, remote[place_of(i)], local + i * LEN, LEN, i * LEN);
 	urccl_sqe_set_class(sqe, i % 4 ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_data64(sqe, i);
 	return sqe;
 }
@@ -70,12 +70,12 @@ static void notified(uint64_t version, int each)
 	for (i = 0; i < n; i++) {
 		sqe = write_at(i, URCCL_SQE_ACKED, version);
 		if (each)
-			urccl_sqe_set_notify(sqe, i);
+			urccl_sqe_set_notify(p.a.ring, sqe, i, NULL, 0);
 	}
 	if (!each) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_notify(sqe, p.a.peer, 0, NULL, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), (int)(n + !each));
 	for (i = 0; i < (each ? n : 1); i++) {

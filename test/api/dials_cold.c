@@ -86,7 +86,7 @@ static void dial_all(void)
 	for (i = 0; i < peers * dials; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_connect(sqe, blobs[i % peers], blob_lens[i % peers]);
-		urccl_sqe_set_timeout(sqe, DIAL_US);
+		urccl_sqe_set_deadline_us(sqe, DIAL_US);
 		urccl_sqe_set_data64(sqe, i % peers);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), (int)(peers * dials));
@@ -184,7 +184,7 @@ static void part_all(void)
 	take_all(peers * dials, on_closed);
 	for (i = 0; i < peers; i++) {
 		CHECK_EQ(side_drop(&sides[i], &p.a, sides[i].peer.id), 0);
-		urccl_prep_cancel(side_sqe(&sides[i]), URCCL_BY_USER_DATA, 1);
+		urccl_prep_cancel(side_sqe(&sides[i]), URCCL_CANCEL_BY_USER_DATA, 1);
 		CHECK_EQ(urccl_submit(sides[i].ring), 1);
 		/* The ACCEPT, and what the CANCEL says. */
 		side_event(&sides[i], NULL, URCCL_KIND_OP, NULL);

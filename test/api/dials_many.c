@@ -55,7 +55,7 @@ static void dial_all(uint32_t n, uint16_t nobody, uint16_t silent)
 					   (uint32_t)strlen(places[kind / 2]));
 		else
 			urccl_prep_connect(sqe, blobs[kind / 2], (uint32_t)len[kind / 2]);
-		urccl_sqe_set_timeout(sqe, kind == 3 ? US : 0);
+		urccl_sqe_set_deadline_us(sqe, kind == 3 ? US : 0);
 		urccl_sqe_set_data64(sqe, i);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), (int)n);

@@ -23,7 +23,7 @@ static int64_t run_fence(uint32_t group)
 {
 	struct urccl_sqe *sqe = write_entry(group);
 
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	return pair_run(&p, &p.a, sqe).res;
 }
 
@@ -43,7 +43,7 @@ static void fences(void)
 	sqe->reserved = 1;
 	fenced(sqe, -EINVAL);
 	sqe = write_entry(7);
-	sqe->dtype = URCCL_BF16;
+	sqe->dtype = URCCL_DTYPE_BF16;
 	fenced(sqe, -EOPNOTSUPP);
 	sqe = write_entry(7);
 	sqe->off = t.len;
@@ -60,7 +60,7 @@ static void fences(void)
 	sqe->reserved = 1;
 	sqe->user_data = 1;
 	sqe = write_entry(7);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	sqe->user_data = 2;
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, -EINVAL);
@@ -83,21 +83,21 @@ static void promises(void)
 	struct urccl_sqe *sqe = write_entry(0);
 
 	hear(0, -E2BIG); /* of fences() */
-	urccl_sqe_set_notify(sqe, 11);
+	urccl_sqe_set_notify(p.a.ring, sqe, 11, NULL, 0);
 	sqe->off = t.len;
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ERANGE);
 	hear(11, -ERANGE);
 	sqe = write_entry(0);
-	urccl_sqe_set_notify(sqe, 12);
+	urccl_sqe_set_notify(p.a.ring, sqe, 12, NULL, 0);
 	sqe->reserved = 1;
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -EINVAL);
 	hear(12, -EINVAL);
 	sqe = write_entry(0);
 	sqe->reserved = 1;
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -EINVAL);
 	sqe = write_entry(0);
-	urccl_sqe_set_notify(sqe, 13);
+	urccl_sqe_set_notify(p.a.ring, sqe, 13, NULL, 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ECANCELED);
 	hear(13, -ECANCELED);
 }
@@ -112,19 +112,19 @@ static void waiting(void)
 	for (i = 0; i < p.ring_params.event_slots + WINDOW; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_notify(sqe, p.a.peer, i, NULL, 0);
-		urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 		CHECK_EQ(urccl_submit(p.a.ring), 1);
 	}
 	sqe = write_entry(0);
 	sqe->reserved = 1;
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -EINVAL);
 	sqe = side_sqe(&p.a);
 	urccl_prep_writev(sqe, p.a.peer, NULL, 3); /* nothing is there */
-	urccl_sqe_set_notify(sqe, 1000);
+	urccl_sqe_set_notify(p.a.ring, sqe, 1000, NULL, 0);
 	sqe->user_data = 1000;
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_REMOTE, t.remote.id);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REMOTE, t.remote.id);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 1000).res, -ECANCELED);
 	CHECK_EQ(pair_end(&p, &p.a, 0).res, -ENOENT);

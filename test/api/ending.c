@@ -127,8 +127,8 @@ static void submit(uint32_t r)
 		if (random_below(2))
 			urccl_sqe_set_region(sqe, region[n]);
 		if (!random_below(4))
-			urccl_sqe_set_notify(sqe, i);
-		urccl_sqe_set_timeout(sqe, 60000000);
+			urccl_sqe_set_notify(ring[r], sqe, i, NULL, 0);
+		urccl_sqe_set_deadline_us(sqe, 60000000);
 		users[n] |= 1u << r;
 	}
 	CHECK_EQ(urccl_submit(ring[r]), ENTRIES);

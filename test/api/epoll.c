@@ -90,7 +90,7 @@ static uint32_t turn(void)
 
 	do {
 		n += reap_b();
-	} while (urccl_arm(p.b.ring, URCCL_FOR_CQE, 0));
+	} while (urccl_arm(p.b.ring, URCCL_ARM_FOR_CQE, 0));
 	do {
 		n += reap_a();
 		/* Now and then everything drains, so that there are sleeps of every depth. */
@@ -98,7 +98,7 @@ static uint32_t turn(void)
 			while (nfree && submitted < ENTRIES)
 				start(free_slots[--nfree]);
 		CHECK_GE(urccl_submit(p.a.ring), 0);
-	} while (urccl_arm(p.a.ring, URCCL_FOR_CQE, 0));
+	} while (urccl_arm(p.a.ring, URCCL_ARM_FOR_CQE, 0));
 	return n;
 }
 

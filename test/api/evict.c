@@ -92,7 +92,7 @@ static void writes(struct friend *f, uint32_t note)
 	urccl_prep_write(sqe, kind ? f->ordinary : f->mapped, local, LEN, slot * LEN);
 	urccl_sqe_set_data64(sqe, 5);
 	if (note)
-		urccl_sqe_set_notify(sqe, tag);
+		urccl_sqe_set_notify(hub->ring, sqe, tag, NULL, 0);
 	CHECK_EQ(run(hub, &f->s, 5).res, LEN);
 	CHECK(pattern_holds(f->bytes[kind] + slot * LEN, len, place(f, kind, slot), version));
 	if (!note)
@@ -135,7 +135,7 @@ static void friend_writes(struct friend *f)
 
 	pattern_fill(f->bytes[1] + SLOTS * LEN, LEN, i, ++f->hub_version);
 	urccl_prep_write(sqe, f->of_hub, f->bytes[1] + SLOTS * LEN, LEN, 0);
-	urccl_sqe_set_notify(sqe, f->hub_version);
+	urccl_sqe_set_notify(p.a.ring, sqe, f->hub_version, NULL, 0);
 	urccl_sqe_set_data64(sqe, 8);
 	CHECK_EQ(run(&f->s, hub, 8).res, LEN);
 	CHECK(pattern_holds(hub_bytes + (uint64_t)i * LEN, LEN, i, f->hub_version));

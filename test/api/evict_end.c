@@ -21,7 +21,7 @@ static void post_write(struct urccl_remote to, uint32_t us, uint64_t id)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, to, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, id);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -59,7 +59,7 @@ static void begin(uint32_t round)
 	CHECK_EQ(run_write(other_remote, 20000000), LEN);
 	if (round % 2) {
 		do
-			CHECK_EQ(urccl_peer_info(p.a.ctx, its_peer, &info), 0);
+			CHECK_EQ(urccl_get_peer_info(p.a.ctx, its_peer, &info), 0);
 		while (info.warm && now_ns() < until);
 		post_write(remote, 200000, 2);
 	}

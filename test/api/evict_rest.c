@@ -35,7 +35,7 @@ static void occupy(void)
 	for (i = 0; i < NOTES * PEERS; i++) {
 		sqe = side_sqe(hub);
 		urccl_prep_notify(sqe, peers[i % PEERS], 5, NULL, 0);
-		urccl_sqe_set_timeout(sqe, LONG_US);
+		urccl_sqe_set_deadline_us(sqe, LONG_US);
 		urccl_sqe_set_data64(sqe, 6);
 	}
 	CHECK_EQ(urccl_submit(hub->ring), NOTES * PEERS);

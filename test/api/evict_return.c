@@ -116,8 +116,8 @@ static void by_notes(void)
 	cool();
 	for (i = 0; i < 8; i++) {
 		sqe = write_entry(i);
-		urccl_sqe_set_notify(sqe, 100 + i);
-		urccl_sqe_set_flags(sqe, i ? URCCL_SQE_FENCE : 0);
+		urccl_sqe_set_notify(p.a.ring, sqe, 100 + i, NULL, 0);
+		urccl_sqe_add_flags(sqe, i ? URCCL_SQE_FENCE : 0);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), 8);
 	for (i = 0; i < 8; i++) {
@@ -168,7 +168,7 @@ static void by_failure(void)
 	cool();
 	sqe = write_entry(11);
 	sqe->off = t.len;
-	urccl_sqe_set_notify(sqe, 12);
+	urccl_sqe_set_notify(p.a.ring, sqe, 12, NULL, 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ERANGE);
 	cqe = side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL);
 	CHECK_EQ(cqe.tag, 12);
@@ -198,7 +198,7 @@ static void revoked(void)
 	urccl_prep_write(sqe, remote, local, 64, 0);
 	urccl_sqe_set_data64(sqe, 14);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 }
 
 /* Nobody drives b: entries that wait for it end by their deadline or are cancelled; b comes back
@@ -212,14 +212,14 @@ static void waits(void)
 		return;
 	cool();
 	sqe = write_entry(15);
-	urccl_sqe_set_timeout(sqe, 30000);
+	urccl_sqe_set_deadline_us(sqe, 30000);
 	sqe = write_entry(16);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	side_take(&p.a, NULL, &cqe, NULL);
 	CHECK_EQ(cqe.user_data, 15);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 16);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 16);
 	urccl_sqe_set_data64(sqe, 17);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	side_take(&p.a, NULL, &cqe, NULL);
@@ -237,7 +237,7 @@ static void closed(void)
 	struct urccl_cqe cqe;
 
 	cool();
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	sqe = side_sqe(&p.a);
 	urccl_prep_close(sqe, b);
 	urccl_sqe_set_data64(sqe, 19);

@@ -64,7 +64,7 @@ static int begin(struct urccl_remote remote, int reads)
 		urccl_prep_read(sqe, remote, local, LEN, 0);
 	else
 		urccl_prep_write(sqe, remote, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, 60000000);
+	urccl_sqe_set_deadline_us(sqe, 60000000);
 	urccl_sqe_set_data64(sqe, 9);
 	CHECK_EQ(urccl_submit(p.b.ring), 1);
 	for (i = 0; i < TURNS; i++) {
@@ -121,7 +121,7 @@ static void one(int reads, uint64_t ttl_ms)
 		read_back();
 	else
 		written();
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	if (!begun)
 		one(reads, 2 * ttl_ms);
 }

@@ -37,7 +37,7 @@ static struct urccl_sqe *prepare(struct urccl_remote remote, uint64_t len, uint6
 
 	urccl_prep_write(sqe, remote, here.bytes, len, 0);
 	urccl_sqe_set_region(sqe, region);
-	urccl_sqe_set_timeout(sqe, 60000000);
+	urccl_sqe_set_deadline_us(sqe, 60000000);
 	urccl_sqe_set_data64(sqe, user_data);
 	return sqe;
 }
@@ -79,7 +79,7 @@ static void small_ones(struct urccl_remote remote, uint64_t len, enum urccl_clas
 	for (i = 0; i < SMALL; i++)
 		prepare(remote, 64, 2);
 	for (i = 0; i < CHAIN; i++)
-		urccl_sqe_set_flags(prepare(remote, 64, 2), i + 1 < CHAIN ? URCCL_SQE_LINK : 0);
+		urccl_sqe_add_flags(prepare(remote, 64, 2), i + 1 < CHAIN ? URCCL_SQE_LINK : 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1 + SMALL + CHAIN);
 	for (i = 0; i < SMALL + CHAIN; i++)
 		CHECK_EQ(take(), 2);

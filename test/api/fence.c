@@ -14,7 +14,7 @@ static void write_in(uint32_t group, uint64_t data, uint64_t off, uint32_t flags
 	urccl_prep_write(sqe, t.remote, local, sizeof(local), off);
 	urccl_sqe_set_group(sqe, group);
 	urccl_sqe_set_data64(sqe, data);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 }
 
 static void fence(uint32_t group, uint64_t data)
@@ -23,7 +23,7 @@ static void fence(uint32_t group, uint64_t data)
 
 	urccl_prep_notify(sqe, p.a.peer, data, NULL, 0);
 	urccl_sqe_set_group(sqe, group);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_data64(sqe, data);
 }
 

@@ -37,7 +37,7 @@ static void child(void)
 	CHECK_EQ(urccl_submit(p.a.ring), -EPERM);
 	is_dead(urccl_submit_and_wait(p.a.ring, 1));
 	is_dead(urccl_wait(p.a.ring, &first, NULL));
-	is_dead(urccl_arm(p.a.ring, URCCL_FOR_CQE, 0));
+	is_dead(urccl_arm(p.a.ring, URCCL_ARM_FOR_CQE, 0));
 	CHECK_EQ(urccl_ring_fd(p.a.ring), -EPERM);
 	urccl_cq_advance(p.a.ring, 1);
 	is_dead(urccl_register(p.a.ctx, &range, 1, 0, &region));
@@ -46,10 +46,10 @@ static void child(void)
 	is_dead(urccl_free(p.a.ctx, t.bytes));
 	is_dead(urccl_advertise(p.b.ctx, t.region, 0, 1, URCCL_RIGHT_READ, 0, &advert));
 	is_dead(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &remote));
-	is_dead(urccl_forget(p.a.ctx, t.remote));
+	is_dead(urccl_unimport(p.a.ctx, t.remote));
 	is_dead(urccl_metadata(p.a.ctx, buf, sizeof(buf)));
-	is_dead(urccl_peer_info(p.a.ctx, p.a.peer, &info));
-	is_dead(urccl_stats(p.a.ctx, &stats));
+	is_dead(urccl_get_peer_info(p.a.ctx, p.a.peer, &info));
+	is_dead(urccl_get_stats(p.a.ctx, &stats));
 	is_dead(urccl_dump(p.a.ctx, 2));
 	is_dead(urccl_explain(p.a.ctx, &cqe, (char *)buf, sizeof(buf)));
 	is_dead(urccl_ring_open(p.a.ctx, NULL, &ring));

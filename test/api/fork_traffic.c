@@ -60,7 +60,7 @@ static void child(void)
 	struct urccl_stats stats = {.size = sizeof(stats)};
 
 	if (urccl_get_sqe(p.a.ring) || urccl_submit(p.a.ring) != -EPERM ||
-	    urccl_stats(p.a.ctx, &stats) != -EPERM || urccl_peek_cqe(p.b.ring))
+	    urccl_get_stats(p.a.ctx, &stats) != -EPERM || urccl_peek_cqe(p.b.ring))
 		_exit(1);
 	_exit(0);
 }

@@ -28,7 +28,7 @@ static void submit_all(uint32_t us)
 			urccl_prep_write(sqe, remote, local + i * LEN, LEN, i * LEN);
 		else
 			urccl_prep_read(sqe, remote, local + i * LEN, LEN, i * LEN);
-		urccl_sqe_set_timeout(sqe, us);
+		urccl_sqe_set_deadline_us(sqe, us);
 		urccl_sqe_set_data64(sqe, i);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);

@@ -27,7 +27,7 @@ static void submit_write(uint64_t at, uint32_t len, uint32_t us, uint64_t user_d
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, remote, local + at, len, at);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, user_data);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -45,7 +45,7 @@ static void submit_read(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_read(sqe, remote, back, LEN, ALL - LEN);
-	urccl_sqe_set_timeout(sqe, LONG_US);
+	urccl_sqe_set_deadline_us(sqe, LONG_US);
 	urccl_sqe_set_data64(sqe, FIRST + OTHERS);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }

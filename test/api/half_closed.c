@@ -69,7 +69,7 @@ static void prepare(uint32_t i)
 	else
 		urccl_prep_read(sqe, t.remote, local, LEN, 0);
 	urccl_sqe_set_data64(sqe, i);
-	urccl_sqe_set_timeout(sqe, DEADLINE);
+	urccl_sqe_set_deadline_us(sqe, DEADLINE);
 }
 
 /* 1: both are lost. 0: neither, which is shown by one entry more, and need not be so. */

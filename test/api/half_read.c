@@ -34,7 +34,7 @@ static int64_t read_all(uint32_t us)
 
 	memset(local, 0, LEN);
 	urccl_prep_read(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	do
 		side_take(&p.a, NULL, &cqe, NULL);

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	CHECK_EQ(moves(remote, 0, 0, 0, 8), -EFAULT);
 
 	CHECK_EQ(urccl_unregister(p.a.ctx, part), 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, theirs), 0);
 	pair_close(&p);
 	munmap(here, 2 * LEN);

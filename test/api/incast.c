@@ -74,9 +74,9 @@ static void submit(uint32_t i, uint32_t place)
 	pattern_fill(locals[i] + place * LEN, LEN, 0, version(i, tag));
 	sqe = side_sqe(&c.sides[i]);
 	urccl_prep_write(sqe, remotes[i], locals[i] + place * LEN, LEN, i * PLACES + place * LEN);
-	urccl_sqe_set_notify(sqe, (uint64_t)tag * DEPTH + place);
+	urccl_sqe_set_notify(c.sides[i].ring, sqe, (uint64_t)tag * DEPTH + place, NULL, 0);
 	urccl_sqe_set_data64(sqe, place);
-	urccl_sqe_set_timeout(sqe, 300000000);
+	urccl_sqe_set_deadline_us(sqe, 300000000);
 	CHECK_EQ(urccl_submit(c.sides[i].ring), 1);
 	awaited[i][place] = 2;
 	tag_of[i][place] = tag;

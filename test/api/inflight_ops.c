@@ -35,11 +35,11 @@ static uint64_t chunks(void)
 {
 	struct urccl_stats stats = {.size = sizeof(stats)};
 
-	CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &stats), 0);
 	return stats.chunks;
 }
 
-static void post(uint32_t n, uint32_t timeout_us)
+static void post(uint32_t n, uint32_t deadline_us)
 {
 	uint32_t i;
 
@@ -47,7 +47,7 @@ static void post(uint32_t n, uint32_t timeout_us)
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
 		urccl_prep_write(sqe, t.remote, local + i * LEN, LEN, i * LEN);
-		urccl_sqe_set_timeout(sqe, timeout_us);
+		urccl_sqe_set_deadline_us(sqe, deadline_us);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), n);
 }

@@ -15,7 +15,7 @@ static struct urccl_sqe *entry(uint64_t data, uint32_t flags)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, t.remote, local, sizeof(local), 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_data64(sqe, data);
 	return sqe;
 }
@@ -111,7 +111,7 @@ static void long_chain(void)
 	for (i = 1; i < n; i++) {
 		sqe = side_sqe(&p.a);
 		urccl_prep_nop(sqe);
-		urccl_sqe_set_flags(sqe, i < n - 1 ? URCCL_SQE_LINK : 0);
+		urccl_sqe_add_flags(sqe, i < n - 1 ? URCCL_SQE_LINK : 0);
 	}
 	urccl_submit(p.a.ring);
 	for (i = 0; i < n; i++) {

@@ -92,7 +92,7 @@ static void submit_some(struct urccl_remote remote)
 		else
 			urccl_prep_notify(sqe, p.a.peer, i, NULL, 0);
 		urccl_sqe_set_data64(sqe, i);
-		urccl_sqe_set_timeout(sqe, 20000000);
+		urccl_sqe_set_deadline_us(sqe, 20000000);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }

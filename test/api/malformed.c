@@ -13,19 +13,18 @@ static void fields(void)
 	WRONG(nop_entry(), sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
 	WRONG(write_entry(), sqe->reserved = 5, -EINVAL, "byte 60");
 	WRONG(write_entry(), sqe->tag = 5, -EINVAL, "byte 48");
-	WRONG(write_entry(), sqe->dtype = URCCL_BF16, -EOPNOTSUPP, "dtype");
+	WRONG(write_entry(), sqe->dtype = URCCL_DTYPE_BF16, -EOPNOTSUPP, "dtype");
 	WRONG(write_entry(), sqe->flags = 1 << 11, -EOPNOTSUPP, "flags");
 	WRONG(write_entry(), sqe->flags = 3 << URCCL_SQE_CLASS_SHIFT, -EOPNOTSUPP, "flags");
 	WRONG(write_entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
 	WRONG(write_entry(), urccl_sqe_ext(p.a.ring, sqe)->reserved1 = 1, -EINVAL, "byte");
-	WRONG(write_entry(), urccl_sqe_set_notify(sqe, 1);
-	      urccl_sqe_set_note(p.a.ring, sqe, local, 257), -E2BIG, "257");
-	WRONG(write_entry(), urccl_sqe_set_notify(sqe, 1);
-	      urccl_sqe_set_note(p.a.ring, sqe, NULL, 1), -EINVAL, "no address");
+	WRONG(write_entry(), urccl_sqe_set_notify(p.a.ring, sqe, 1, local, 257), -E2BIG, "257");
+	WRONG(write_entry(), urccl_sqe_set_notify(p.a.ring, sqe, 1, NULL, 1), -EINVAL,
+	      "no address");
 	WRONG(nop_entry(), urccl_prep_notify(sqe, p.a.peer, 1, local, 300), -E2BIG, "300");
 	WRONG(nop_entry(), urccl_prep_cancel(sqe, (enum urccl_cancel_by)9, 0), -EINVAL, "kind 9");
-	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_BY_ALL, 1), -EINVAL, "key");
-	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0); sqe->timeout_us = 1, -EINVAL, "byte 4");
+	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_CANCEL_BY_ALL, 1), -EINVAL, "key");
+	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0); sqe->deadline_us = 1, -EINVAL, "byte 4");
 }
 
 int main(int argc, char **argv)

@@ -15,7 +15,7 @@ static void atomic(struct urccl_sqe *(*entry)(void))
 	WRONG(entry(), sqe->region = region.id, -EINVAL, "byte 20");
 	WRONG(entry(), sqe->tag = 1, -EINVAL, "byte 48");
 	WRONG(entry(), sqe->reserved = 1, -EINVAL, "byte 60");
-	WRONG(entry(), sqe->dtype = URCCL_FP32, -EINVAL, "byte 1");
+	WRONG(entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "byte 1");
 	WRONG(entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
 	WRONG(entry(), sqe->flags = URCCL_SQE_NO_REPLAY, -EINVAL, "flags");
 	WRONG(entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EINVAL, "flags");
@@ -23,8 +23,7 @@ static void atomic(struct urccl_sqe *(*entry)(void))
 	WRONG(entry(), sqe->off = t.len - 7, -ERANGE, "8 bytes at offset 4089");
 	WRONG(entry(), sqe->off = UINT64_MAX, -ERANGE, "remote");
 	WRONG(entry(), sqe->off = 4, -EINVAL, "multiple of 8");
-	WRONG(entry(), urccl_sqe_set_notify(sqe, 1);
-	      urccl_sqe_set_note(p.a.ring, sqe, local, 257), -E2BIG, "257");
+	WRONG(entry(), urccl_sqe_set_notify(p.a.ring, sqe, 1, local, 257), -E2BIG, "257");
 	WRONG(entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
 }
 

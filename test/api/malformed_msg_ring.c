@@ -22,7 +22,7 @@ static void messages(void)
 	WRONG(msg_entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
 	WRONG(msg_entry(), sqe->region = region.id, -EINVAL, "byte 20");
 	WRONG(msg_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
-	WRONG(msg_entry(), sqe->dtype = URCCL_FP32, -EINVAL, "byte 1");
+	WRONG(msg_entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "byte 1");
 }
 
 int main(int argc, char **argv)

@@ -21,7 +21,8 @@ static void slow_fields(void)
 	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that import gives");
 	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 11);
 	      sqe->flags = URCCL_SQE_SKIP_SUCCESS, -EINVAL, "the handle that connect gives");
-	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 0), -EINVAL, "no address to dial");
+	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 0), -EINVAL,
+	      "no address to dial");
 	WRONG(nop_entry(), urccl_prep_connect(sqe, NULL, 11), -EINVAL, "no address to dial");
 	WRONG(nop_entry(), urccl_prep_unregister(sqe, region); sqe->addr = 1, -EINVAL, "byte 24");
 	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "byte 40");
@@ -41,7 +42,7 @@ static void linked(void)
 	struct urccl_cqe cqe;
 
 	urccl_prep_accept(sqe);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -EINVAL);
 	check_sentence(&p.a, &cqe, "chain");

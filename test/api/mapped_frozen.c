@@ -68,7 +68,7 @@ __attribute__((noreturn)) static void writer(struct pair its)
 	for (i = 0;; i++) {
 		sqe = side_sqe(s);
 		urccl_prep_write(sqe, remote, local, PIECE, i % (LEN / PIECE) * PIECE);
-		urccl_sqe_set_timeout(sqe, 60000000);
+		urccl_sqe_set_deadline_us(sqe, 60000000);
 		urccl_sqe_set_data64(sqe, 5);
 		CHECK_EQ(urccl_submit(s->ring), 1);
 		cqe = side_end(s, NULL, 5);
@@ -217,7 +217,7 @@ static void speak_to(uint32_t peer)
 	struct urccl_sqe *sqe = side_sqe(&p.b);
 
 	urccl_prep_notify(sqe, (struct urccl_peer){peer}, 1, NULL, 0);
-	urccl_sqe_set_timeout(sqe, 60000000);
+	urccl_sqe_set_deadline_us(sqe, 60000000);
 	CHECK_EQ(urccl_submit(p.b.ring), 1);
 }
 
@@ -331,7 +331,7 @@ static void round_of(enum how how, uint32_t us, int of_file)
 	other_writes(0x22);
 	kill(pid, SIGKILL);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	CHECK_EQ(urccl_forget(p.a.ctx, other), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, other), 0);
 	if (how == REVOKE) {
 		new_one_writes();
 		CHECK_EQ(urccl_unregister(p.b.ctx, region[0]), 0);

@@ -78,7 +78,7 @@ void side_dial(struct side *from, const void *target, uint32_t len, uint32_t us,
 	struct urccl_sqe *sqe = side_sqe(from);
 
 	urccl_prep_connect(sqe, target, len);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, user_data);
 	CHECK_GE(urccl_submit(from->ring), 1);
 }

@@ -29,9 +29,9 @@ static void no_place(struct urccl *ctx, struct urccl_region region)
 	refused(urccl_advertise(ctx, region, 0, 1, URCCL_RIGHT_READ, 0, NULL), -EINVAL, "NULL");
 	refused(urccl_import(ctx, p.a.peer, &advert, 1, NULL), -EINVAL, "NULL");
 	refused(urccl_metadata(ctx, NULL, URCCL_METADATA_MAX), -EINVAL, "NULL");
-	refused(urccl_peer_info(ctx, p.a.peer, NULL), -EINVAL, "NULL");
-	refused(urccl_region_info(ctx, region, NULL), -EINVAL, "NULL");
-	refused(urccl_stats(ctx, NULL), -EINVAL, "NULL");
+	refused(urccl_get_peer_info(ctx, p.a.peer, NULL), -EINVAL, "NULL");
+	refused(urccl_get_region_info(ctx, region, NULL), -EINVAL, "NULL");
+	refused(urccl_get_stats(ctx, NULL), -EINVAL, "NULL");
 	refused(urccl_explain(ctx, NULL, why, sizeof(why)), -EINVAL, "NULL");
 	refused(urccl_explain(ctx, &cqe, NULL, 1), -EINVAL, "NULL");
 	refused(urccl_sim_open(NULL, NULL), -EINVAL, "nowhere");
@@ -45,7 +45,7 @@ static void no_context(void)
 	struct urccl_stats stats = {.size = sizeof(stats)};
 
 	refused(urccl_ring_open(NULL, NULL, &ring), -EINVAL, "no context");
-	refused(urccl_stats(NULL, &stats), -EINVAL, "no context");
+	refused(urccl_get_stats(NULL, &stats), -EINVAL, "no context");
 	refused(urccl_dump(NULL, 2), -EINVAL, "no context");
 	CHECK(!ring);
 	urccl_ring_close(NULL);
@@ -61,9 +61,9 @@ static void no_such_handle(struct urccl *ctx, uint32_t id)
 	struct urccl_remote remote;
 
 	refused(urccl_unregister(ctx, (struct urccl_region){id}), -ESTALE, "region handle");
-	refused(urccl_forget(ctx, (struct urccl_remote){id}), -ESTALE, "remote handle");
-	refused(urccl_peer_info(ctx, (struct urccl_peer){id}, &peer), -ESTALE, "peer handle");
-	refused(urccl_region_info(ctx, (struct urccl_region){id}, &region), -ESTALE,
+	refused(urccl_unimport(ctx, (struct urccl_remote){id}), -ESTALE, "remote handle");
+	refused(urccl_get_peer_info(ctx, (struct urccl_peer){id}, &peer), -ESTALE, "peer handle");
+	refused(urccl_get_region_info(ctx, (struct urccl_region){id}, &region), -ESTALE,
 		"region handle");
 	refused(urccl_advertise(ctx, (struct urccl_region){id}, 0, 1, 1, 0, &advert), -ESTALE,
 		"region handle");
@@ -92,10 +92,11 @@ static void bad_size(struct urccl *ctx, struct urccl_region region, uint32_t siz
 	refused(urccl_open(&u.params, &other), -EINVAL, "size of struct urccl_params");
 	refused(urccl_ring_open(ctx, &u.ring, &ring), -EINVAL, "size of struct urccl_ring_params");
 	refused(urccl_wait(p.a.ring, NULL, &u.wait), -EINVAL, "size of struct urccl_wait_args");
-	refused(urccl_peer_info(ctx, p.a.peer, &u.peer), -EINVAL, "size of struct urccl_peer_info");
-	refused(urccl_region_info(ctx, region, &u.region), -EINVAL,
+	refused(urccl_get_peer_info(ctx, p.a.peer, &u.peer), -EINVAL,
+		"size of struct urccl_peer_info");
+	refused(urccl_get_region_info(ctx, region, &u.region), -EINVAL,
 		"size of struct urccl_region_info");
-	refused(urccl_stats(ctx, &u.stats), -EINVAL, "size of struct urccl_stats");
+	refused(urccl_get_stats(ctx, &u.stats), -EINVAL, "size of struct urccl_stats");
 	CHECK(!other && !ring);
 	CHECK_EQ(u.size, size);
 }
@@ -120,7 +121,7 @@ static void entries(struct urccl_region region)
 	CHECK_EQ(cqe.res, -EINVAL);
 	check_sentence(&p.a, &cqe, "opcode 255");
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 77);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 77);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -ENOENT);
 	check_sentence(&p.a, &cqe, "no unfinished entry matched");

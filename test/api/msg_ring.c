@@ -110,7 +110,7 @@ static void too_late(void)
 	for (i = 0; i < SLOTS + 2; i++) {
 		send_to(urccl_ring_id(other), i, i, i);
 		if (i == SLOTS)
-			urccl_sqe_set_timeout(
+			urccl_sqe_set_deadline_us(
 				&p.a.ring->sqes[(p.a.ring->sqe_tail - 1) & p.a.ring->sq_mask],
 				20000);
 	}
@@ -123,7 +123,7 @@ static void too_late(void)
 	check_end(&cqe, -ETIMEDOUT);
 	check_sentence(&p.a, &cqe, "20000 us");
 	sqe = urccl_get_sqe(p.a.ring);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 7);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 7);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	cqe = take(p.a.ring);
 	check_end(&cqe, -ECANCELED);
@@ -191,7 +191,7 @@ static void *listener(void *arg)
 			came++;
 			urccl_cqe_seen(other, cqe);
 		}
-		if (came < MESSAGES && !urccl_arm(other, URCCL_FOR_CQE, 0))
+		if (came < MESSAGES && !urccl_arm(other, URCCL_ARM_FOR_CQE, 0))
 			CHECK_EQ(poll(&fd, 1, (int)(PAIR_LATE_NS / 1000000)), 1);
 	}
 	return NULL;

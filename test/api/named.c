@@ -5,7 +5,7 @@
  * cannot be opened. */
 #include <errno.h>
 #include <string.h>
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 #include "test.h"
 
 #define PROVIDER "fabric:urccl_test"

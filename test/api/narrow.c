@@ -65,7 +65,7 @@ static void submit(uint32_t slot, uint64_t number)
 	pattern_fill(local + slot * LEN, LEN, place(slot), entry[slot]);
 	urccl_prep_write(sqe, t.remote, local + slot * LEN, LEN, place(slot));
 	urccl_sqe_set_data64(sqe, slot);
-	urccl_sqe_set_timeout(sqe, 100000000);
+	urccl_sqe_set_deadline_us(sqe, 100000000);
 	out[slot] = 1;
 }
 

@@ -118,7 +118,7 @@ static int64_t prepare(struct urccl_sqe *sqe, enum kind kind)
 		return (int64_t)BLOCKS * BLOCK;
 	case NOTED:
 		urccl_prep_write(sqe, t.remote, local, LEN, 0);
-		urccl_sqe_set_notify(sqe, kind);
+		urccl_sqe_set_notify(p.a.ring, sqe, kind, NULL, 0);
 		return LEN;
 	default:
 		urccl_prep_notify(sqe, p.a.peer, kind, local, URCCL_NOTE_MAX);

@@ -51,10 +51,10 @@ static void begin(uint64_t tag)
 		memcpy(local + off, &tag, sizeof(tag));
 		memcpy(local + off + LEN - sizeof(tag), &tag, sizeof(tag));
 		urccl_prep_write(sqe, t.remote, local + off, LEN, off);
-		urccl_sqe_set_notify(sqe, tag);
+		urccl_sqe_set_notify(p.a.ring, sqe, tag, NULL, 0);
 	} else if (is_atomic(tag)) {
 		urccl_prep_fetch_add(sqe, t.remote, SUM, 1);
-		urccl_sqe_set_notify(sqe, tag);
+		urccl_sqe_set_notify(p.a.ring, sqe, tag, NULL, 0);
 	} else {
 		urccl_prep_notify(sqe, p.a.peer, tag, NULL, 0);
 	}

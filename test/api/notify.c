@@ -24,9 +24,8 @@ static void send(uint32_t i)
 	} else {
 		pattern_fill(local + (i % 16) * LEN, LEN, 0, i);
 		urccl_prep_write(sqe, t.remote, local + (i % 16) * LEN, LEN, (i % 16) * LEN);
-		urccl_sqe_set_notify(sqe, i);
-		if (i % 3 == 1)
-			urccl_sqe_set_note(p.a.ring, sqe, &payload[i], sizeof(payload[i]));
+		urccl_sqe_set_notify(p.a.ring, sqe, i, &payload[i],
+				     i % 3 == 1 ? sizeof(payload[i]) : 0);
 	}
 	urccl_sqe_set_data64(sqe, i);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
@@ -119,7 +118,7 @@ static void failing(void)
 
 	CHECK_EQ(urccl_unregister(p.b.ctx, t.region), 0);
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_notify(sqe, 99);
+	urccl_sqe_set_notify(p.a.ring, sqe, 99, NULL, 0);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -ESTALE);
 	side_take(&p.b, &p.a, &cqe, NULL);

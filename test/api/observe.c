@@ -43,7 +43,7 @@ static void counts(void)
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 3);
 	side_accept(&p.a, 50);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 50);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 50);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(side_end(&p.a, &p.b, 50).res, -ECANCELED);
 	CHECK_EQ(side_end(&p.a, &p.b, 0).res, 1);

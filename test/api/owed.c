@@ -78,12 +78,12 @@ static void send_all(void)
 			sqe = side_sqe(&senders[i]);
 			if (k % 4 == 3) {
 				urccl_prep_write(sqe, remotes[i], local, 64, 4000);
-				urccl_sqe_set_notify(sqe, k);
+				urccl_sqe_set_notify(senders[i].ring, sqe, k, NULL, 0);
 			} else {
 				urccl_prep_notify(sqe, senders[i].peer, k, NULL, 0);
 			}
 			urccl_sqe_set_data64(sqe, k);
-			urccl_sqe_set_timeout(sqe, 100000);
+			urccl_sqe_set_deadline_us(sqe, 100000);
 		}
 		CHECK_EQ(urccl_submit(senders[i].ring), (int)nnotes);
 	}

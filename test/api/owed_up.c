@@ -47,7 +47,7 @@ static void run_up(void)
 			struct urccl_sqe *sqe = urccl_get_sqe(p.a.ring);
 
 			urccl_prep_notify(sqe, p.a.peer, sent, NULL, 0);
-			urccl_sqe_set_timeout(sqe, 10000);
+			urccl_sqe_set_deadline_us(sqe, 10000);
 		}
 		urccl_submit(p.a.ring);
 		side_turn(&p.a);

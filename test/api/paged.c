@@ -112,9 +112,9 @@ static void run(const struct urccl_paged *d, uint32_t n, int read)
 		urccl_prep_read_paged(sqe, t.remote, region, d, n);
 	else
 		urccl_prep_write_paged(sqe, t.remote, region, d, n);
-	CHECK_EQ(urccl_stats(p.a.ctx, &before), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &before), 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, (int64_t)sum);
-	CHECK_EQ(urccl_stats(p.a.ctx, &after), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &after), 0);
 	merged = after.merged - before.merged;
 	chunks = after.chunks - before.chunks;
 	CHECK(!memcmp(read ? copy : expected.bytes, read ? local : t.bytes, LEN));

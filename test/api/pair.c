@@ -155,7 +155,7 @@ struct urccl_stats side_stats(const struct side *s)
 {
 	struct urccl_stats stats = {.size = sizeof(stats)};
 
-	CHECK_EQ(urccl_stats(s->ctx, &stats), 0);
+	CHECK_EQ(urccl_get_stats(s->ctx, &stats), 0);
 	CHECK_EQ(stats.size, sizeof(stats));
 	return stats;
 }
@@ -193,7 +193,7 @@ void side_close(struct side *s)
 void side_turn(struct side *s)
 {
 	if (s && s->ring && s->ring->flags & URCCL_RING_INLINE)
-		urccl_ring_drive(s->ring);
+		__urccl_ring_drive(s->ring);
 }
 
 struct urccl_sqe *side_sqe(struct side *s)
@@ -267,7 +267,7 @@ int side_is_warm(const struct side *s, struct urccl_peer peer)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_peer_info(s->ctx, peer, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(s->ctx, peer, &info), 0);
 	CHECK_EQ(info.state, URCCL_PEER_UP);
 	return (int)info.warm;
 }
@@ -277,7 +277,7 @@ void side_warm(struct side *s, uint32_t us, uint64_t user_data)
 	struct urccl_sqe *sqe = side_sqe(s);
 
 	urccl_prep_warm(sqe, s->peer);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, user_data);
 	CHECK_EQ(urccl_submit(s->ring), 1);
 }
@@ -548,7 +548,7 @@ static void region_close(struct pair *p, struct urccl_region region)
 
 void target_close(struct pair *p, struct target *t)
 {
-	CHECK_EQ(urccl_forget(p->a.ctx, t->remote), 0);
+	CHECK_EQ(urccl_unimport(p->a.ctx, t->remote), 0);
 	region_close(p, t->region);
 	if (urccl_free(p->b.ctx, t->bytes))
 		munmap(t->bytes, t->len);

@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/types.h>
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 #include "test.h"
 
 #ifdef __SANITIZE_THREAD__

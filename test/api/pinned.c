@@ -41,7 +41,7 @@ static void others_go_on(uint64_t since)
 		CHECK_EQ(cqe.user_data, i);
 		CHECK_EQ(cqe.res, SMALL);
 	}
-	CHECK_EQ(urccl_region_info(p.b.ctx, warm.region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(p.b.ctx, warm.region, &info), 0);
 	in_time += now_ns() - since < PIN;
 }
 
@@ -56,12 +56,12 @@ static struct urccl_cqe the_last(void)
 	return cqe;
 }
 
-static void post_register(const struct urccl_range *r, uint32_t timeout_us)
+static void post_register(const struct urccl_range *r, uint32_t deadline_us)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_register(sqe, r, 1, RW);
-	urccl_sqe_set_timeout(sqe, timeout_us);
+	urccl_sqe_set_deadline_us(sqe, deadline_us);
 	urccl_sqe_set_data64(sqe, LAST);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -84,7 +84,7 @@ static void registers(void)
 	r.addr += SMALL;
 	r.len -= SMALL;
 	CHECK_EQ(urccl_register(p.a.ctx, &r, 1, RW, &second), 0);
-	CHECK_EQ(urccl_region_info(p.a.ctx, second, &info), 0);
+	CHECK_EQ(urccl_get_region_info(p.a.ctx, second, &info), 0);
 	CHECK_EQ(info.shared, 1);
 	CHECK_EQ(urccl_unregister(p.a.ctx, first), 0);
 	CHECK_EQ(urccl_unregister(p.a.ctx, second), 0);
@@ -155,9 +155,9 @@ static int taken_back(int unregister)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	cqe = the_last();
 	CHECK(cqe.res == -EACCES || (unregister && cqe.res == -ESTALE));
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	if (!unregister) {
-		CHECK_EQ(urccl_region_info(p.b.ctx, t.region, &info), 0);
+		CHECK_EQ(urccl_get_region_info(p.b.ctx, t.region, &info), 0);
 		CHECK(info.mappable);
 		CHECK_EQ(urccl_unregister(p.b.ctx, t.region), 0);
 	}

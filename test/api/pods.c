@@ -118,7 +118,7 @@ static void meet(uint32_t transport)
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, 0);
 	b.id = (uint32_t)cqe.handle;
-	CHECK_EQ(urccl_peer_info(p.a.ctx, b, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(p.a.ctx, b, &info), 0);
 	CHECK_EQ(info.transport, transport);
 	sqe = side_sqe(&p.a);
 	urccl_prep_notify(sqe, b, 1, NULL, 0);

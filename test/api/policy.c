@@ -73,7 +73,7 @@ static uint32_t transport_to(struct side *s, uint32_t peer)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_peer_info(s->ctx, (struct urccl_peer){peer}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(s->ctx, (struct urccl_peer){peer}, &info), 0);
 	return info.transport;
 }
 
@@ -231,7 +231,7 @@ static uint32_t enforced(const struct target *t)
 {
 	struct urccl_remote_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_remote_info(p.a.ctx, t->remote, &info), 0);
+	CHECK_EQ(urccl_get_remote_info(p.a.ctx, t->remote, &info), 0);
 	CHECK_EQ(info.len, t->len);
 	CHECK_EQ(info.peer.id, p.a.peer.id);
 	CHECK_EQ(info.rights, t->advert.rights);
@@ -242,7 +242,7 @@ static uint32_t mappable(const struct target *t)
 {
 	struct urccl_region_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_region_info(p.b.ctx, t->region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(p.b.ctx, t->region, &info), 0);
 	return info.mappable;
 }
 

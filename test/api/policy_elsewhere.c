@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	check_sentence(&p.a, &cqe, "requires with this peer did not come up: shm: ");
 	cqe = dial(&p.a, &elsewhere);
 	CHECK_EQ(cqe.res, 0);
-	CHECK_EQ(urccl_peer_info(p.a.ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(p.a.ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &info), 0);
 	CHECK_EQ(info.transport, URCCL_TRANSPORT_TCP);
 	side_close(&elsewhere);
 	side_close(&near_by);

@@ -38,7 +38,7 @@ static void post(uint8_t *m, struct urccl_range *r, uint64_t len, uint32_t us)
 
 	*r = (struct urccl_range){.addr = (uintptr_t)m, .len = len, .fd = -1};
 	urccl_prep_register(sqe, r, 1, RW);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -102,7 +102,7 @@ static void stopped(int by_cancel)
 	post(m, &r, MUCH, by_cancel ? 0 : 20000);
 	if (by_cancel) {
 		sqe = side_sqe(&p.a);
-		urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
 		urccl_sqe_set_data64(sqe, 2);
 		CHECK_EQ(urccl_submit(p.a.ring), 1);
 	}

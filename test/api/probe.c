@@ -21,17 +21,17 @@ static void *turn_b(void *arg)
 	return NULL;
 }
 
-static int probe(struct urccl_peer peer, const struct urccl_probe_args *args,
-		 struct urccl_probe *out)
+static int probe(struct urccl_peer peer, const struct urccl_measure_args *args,
+		 struct urccl_measurement *out)
 {
 	pthread_t thread;
 	int res;
 
-	*out = (struct urccl_probe){.size = sizeof(*out)};
+	*out = (struct urccl_measurement){.size = sizeof(*out)};
 	stop = 0;
 	if (is_inline())
 		CHECK_EQ(pthread_create(&thread, NULL, turn_b, NULL), 0);
-	res = urccl_probe(p.a.ctx, peer, args, out);
+	res = urccl_measure(p.a.ctx, peer, args, out);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	if (is_inline()) {
 		CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -42,8 +42,8 @@ static int probe(struct urccl_peer peer, const struct urccl_probe_args *args,
 
 static void measures(void)
 {
-	struct urccl_probe_args args = {.size = sizeof(args), .exchanges = 5, .bytes = 3 << 20};
-	struct urccl_probe out;
+	struct urccl_measure_args args = {.size = sizeof(args), .exchanges = 5, .bytes = 3 << 20};
+	struct urccl_measurement out;
 	int i;
 
 	for (i = 0; i < 2; i++) {
@@ -63,7 +63,7 @@ static void measures(void)
 	}
 	CHECK_EQ(probe(p.a.peer, NULL, &out), 0);
 	CHECK_EQ(out.exchanges, 32);
-	args.flags = URCCL_PROBE_NO_BURST;
+	args.flags = URCCL_MEASURE_NO_BURST;
 	CHECK_EQ(probe(p.a.peer, &args, &out), 0);
 	CHECK_GE(out.rtt_min_ns, 1);
 	CHECK_EQ(out.written + out.write_ns + out.read + out.read_ns, 0);
@@ -72,8 +72,8 @@ static void measures(void)
 /* No longer than it may: a burst without end of bytes ends by its time. */
 static void bounded(void)
 {
-	struct urccl_probe_args args = {.size = sizeof(args), .bytes = 1ull << 50, .burst_ns = 1};
-	struct urccl_probe out;
+	struct urccl_measure_args args = {.size = sizeof(args), .bytes = 1ull << 50, .burst_ns = 1};
+	struct urccl_measurement out;
 
 	CHECK_EQ(probe(p.a.peer, &args, &out), 0);
 	CHECK_GE(out.written, 256 << 10);
@@ -83,25 +83,25 @@ static void bounded(void)
 
 static void refused(void)
 {
-	struct urccl_probe_args args = {.size = sizeof(args), .exchanges = 4097};
+	struct urccl_measure_args args = {.size = sizeof(args), .exchanges = 4097};
 	struct urccl_peer nobody = {0x12345};
-	struct urccl_probe out;
+	struct urccl_measurement out;
 
 	CHECK_EQ(probe(nobody, NULL, &out), -ESTALE);
 	CHECK(*urccl_errmsg());
 	CHECK_EQ(probe(p.a.peer, &args, &out), -EINVAL);
-	args = (struct urccl_probe_args){.size = sizeof(args), .flags = 2};
+	args = (struct urccl_measure_args){.size = sizeof(args), .flags = 2};
 	CHECK_EQ(probe(p.a.peer, &args, &out), -EINVAL);
-	CHECK_EQ(urccl_probe(p.a.ctx, p.a.peer, NULL, NULL), -EINVAL);
+	CHECK_EQ(urccl_measure(p.a.ctx, p.a.peer, NULL, NULL), -EINVAL);
 	CHECK_EQ(out.exchanges, 0);
 }
 
 static void *elsewhere(void *arg)
 {
-	struct urccl_probe out = {.size = sizeof(out)};
+	struct urccl_measurement out = {.size = sizeof(out)};
 
 	(void)arg;
-	CHECK_EQ(urccl_probe(p.a.ctx, p.a.peer, NULL, &out), is_inline() ? -EBUSY : 0);
+	CHECK_EQ(urccl_measure(p.a.ctx, p.a.peer, NULL, &out), is_inline() ? -EBUSY : 0);
 	return NULL;
 }
 
@@ -126,12 +126,12 @@ static void ring_untouched(void)
 
 static void gone(void)
 {
-	struct urccl_probe out = {.size = sizeof(out)};
+	struct urccl_measurement out = {.size = sizeof(out)};
 	int res;
 
 	if (is_inline()) {
 		/* Nobody drives it: sim and mapped memory do without. */
-		res = urccl_probe(p.a.ctx, p.a.peer, NULL, &out);
+		res = urccl_measure(p.a.ctx, p.a.peer, NULL, &out);
 		CHECK_EQ(res,
 			 p.transport == URCCL_TRANSPORT_TCP || p.transport == URCCL_TRANSPORT_FABRIC
 				 ? -ETIMEDOUT
@@ -140,7 +140,7 @@ static void gone(void)
 			CHECK(*urccl_errmsg());
 	}
 	side_close(&p.b);
-	res = urccl_probe(p.a.ctx, p.a.peer, NULL, &out);
+	res = urccl_measure(p.a.ctx, p.a.peer, NULL, &out);
 	CHECK(res == -ECONNRESET || res == -ESTALE);
 	CHECK(*urccl_errmsg());
 }
@@ -148,7 +148,7 @@ static void gone(void)
 int main(int argc, char **argv)
 {
 	pair_options(&p, argc, argv);
-	p.params.timeout_ms = PAIR_SLOW ? 20000 : 2000;
+	p.params.deadline_ms = PAIR_SLOW ? 20000 : 2000;
 	pair_open(&p);
 	measures();
 	bounded();

@@ -19,7 +19,7 @@ static void put(uint64_t version)
 
 	pattern_fill(local, LEN, 0, version);
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_NOTIFY);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_NOTIFY);
 	sqe->tag = version;
 	sqe->user_data = version;
 	CHECK_EQ(urccl_submit(p.a.ring), 1);

@@ -128,14 +128,14 @@ static void start(struct slot *s, uint64_t version)
 	if (!random_below(64))
 		flags |= URCCL_SQE_DRAIN;
 	if (s->opcode != URCCL_OP_NOTIFY && !random_below(8))
-		urccl_sqe_set_notify(sqe, version);
-	urccl_sqe_set_flags(sqe, flags);
+		urccl_sqe_set_notify(p.a.ring, sqe, version, NULL, 0);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_group(sqe, (uint32_t)random_below(4));
 	urccl_sqe_set_class(sqe, (enum urccl_class)random_below(3));
 	urccl_sqe_set_data64(sqe, (uint64_t)(s - slots));
 	s->timed = !random_below(32);
 	if (s->timed)
-		urccl_sqe_set_timeout(sqe, (uint32_t)(1 + random_below(300)));
+		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + random_below(300)));
 	s->busy = 1;
 	busy++;
 }
@@ -144,7 +144,7 @@ static void cancel(uint64_t slot)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, slot);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, slot);
 	urccl_sqe_set_data64(sqe, 1000000);
 	busy++;
 }

@@ -47,7 +47,7 @@ static void maybe_tell(struct entry *e, struct urccl_sqe *sqe)
 	if (below(4))
 		return;
 	e->promised = 1;
-	urccl_sqe_set_notify(sqe, n);
+	urccl_sqe_set_notify(p.a.ring, sqe, n, NULL, 0);
 }
 
 static void maybe_words(struct entry *e, struct urccl_sqe *sqe)
@@ -105,15 +105,16 @@ static void prep_cancel(struct urccl_sqe *sqe)
 	uint32_t kind = below(24);
 
 	if (kind == 0)
-		urccl_prep_cancel(sqe, URCCL_BY_ALL, 0);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_ALL, 0);
 	else if (kind == 1)
-		urccl_prep_cancel(sqe, URCCL_BY_PEER, p.a.peer.id);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_PEER, p.a.peer.id);
 	else if (kind == 2)
-		urccl_prep_cancel(sqe, URCCL_BY_REGION, local.id);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REGION, local.id);
 	else if (kind == 3)
-		urccl_prep_cancel(sqe, URCCL_BY_REMOTE, t.remote.id);
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REMOTE, t.remote.id);
 	else
-		urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, BASE + n - below(n < 40 ? n + 1 : 40));
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA,
+				  BASE + n - below(n < 40 ? n + 1 : 40));
 }
 
 /* Of memory and remotes of their own, which come and go. */
@@ -167,7 +168,7 @@ static void add_flags(struct entry *e, struct urccl_sqe *sqe)
 	uint32_t op = sqe->opcode;
 
 	e->has_peer = op >= URCCL_OP_READ && op <= URCCL_OP_CMP_SWAP;
-	urccl_sqe_set_flags(sqe, (below(5) ? 0 : URCCL_SQE_LINK) |
+	urccl_sqe_add_flags(sqe, (below(5) ? 0 : URCCL_SQE_LINK) |
 					 (below(40) ? 0 : URCCL_SQE_DRAIN) |
 					 (below(4) ? 0 : URCCL_SQE_SKIP_SUCCESS) |
 					 (below(6) ? 0 : URCCL_SQE_NO_WAKE));
@@ -175,12 +176,12 @@ static void add_flags(struct entry *e, struct urccl_sqe *sqe)
 	    op == URCCL_OP_IMPORT) /* their ends count */
 		sqe->flags &= (uint16_t)~URCCL_SQE_SKIP_SUCCESS;
 	if (e->has_peer) {
-		urccl_sqe_set_flags(sqe, below(6) ? 0 : URCCL_SQE_FENCE);
+		urccl_sqe_add_flags(sqe, below(6) ? 0 : URCCL_SQE_FENCE);
 		urccl_sqe_set_class(sqe, (enum urccl_class)below(3));
 		urccl_sqe_set_group(sqe, below(4));
 	}
 	if (op != URCCL_OP_TIMEOUT && op != URCCL_OP_CONNECT && op != URCCL_OP_CLOSE && !below(16))
-		urccl_sqe_set_timeout(sqe, 1 + below(2000));
+		urccl_sqe_set_deadline_us(sqe, 1 + below(2000));
 	if (!below(40) && op != URCCL_OP_CLOSE) {
 		sqe->reserved = e->bad = 1;
 	} else if (!below(40) &&
@@ -281,7 +282,8 @@ static int take_b(uint64_t ns)
 /* Its receiver is to hear of its end, for certain. */
 static int is_owed(const struct entry *e)
 {
-	return e->promised && !closing && e->res == -ECANCELED && !e->unknown && !e->sqe.timeout_us;
+	return e->promised && !closing && e->res == -ECANCELED && !e->unknown &&
+	       !e->sqe.deadline_us;
 }
 
 static void check_notes(uint32_t i)
@@ -323,7 +325,7 @@ static void end_phase(void)
 	uint32_t i, told, lost = 0;
 
 	urccl_prep_nop(sqe);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
 	add(e, sqe);
 	while (nopen || (closing && !lost)) {
 		CHECK_GE(urccl_submit(p.a.ring), 0);
@@ -333,7 +335,7 @@ static void end_phase(void)
 	}
 	CHECK_EQ(e->outcome, DONE);
 	for (; nremotes; nremotes--)
-		CHECK_EQ(urccl_forget(p.a.ctx, remotes[nremotes - 1]), closing ? -ESTALE : 0);
+		CHECK_EQ(urccl_unimport(p.a.ctx, remotes[nremotes - 1]), closing ? -ESTALE : 0);
 	for (i = phase; i < n; i++)
 		while (is_owed(&entries[i]) && entries[i].heard == UNHEARD && now_ns() <= late)
 			take_b(100000);
@@ -399,7 +401,7 @@ int main(int argc, char **argv)
 	pair_options(&p, argc, argv);
 	/* The default is no promise of a slow build's. */
 	if (PAIR_SLOW)
-		p.params.timeout_ms = 300000;
+		p.params.deadline_ms = 300000;
 	pair_open(&p);
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
 	target_open(&p, &t, BYTES + 64, p.shared);

@@ -93,13 +93,13 @@ static int matches(const struct entry *cancel, const struct entry *e)
 	if (op == URCCL_OP_CANCEL || e->bad)
 		return 0;
 	switch (cancel->sqe.key_kind) {
-	case URCCL_BY_USER_DATA:
+	case URCCL_CANCEL_BY_USER_DATA:
 		return e->sqe.user_data == key;
-	case URCCL_BY_PEER:
+	case URCCL_CANCEL_BY_PEER:
 		return e->has_peer || op == URCCL_OP_CLOSE;
-	case URCCL_BY_REGION: /* no bytes are of no region */
+	case URCCL_CANCEL_BY_REGION: /* no bytes are of no region */
 		return e->has_peer && op < URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
-	case URCCL_BY_REMOTE:
+	case URCCL_CANCEL_BY_REMOTE:
 		return e->has_peer && op != URCCL_OP_NOTIFY && !maybe_blind(e);
 	default:
 		return 1;
@@ -130,7 +130,7 @@ static void check_res(const struct entry *e, const struct urccl_cqe *cqe)
 		return;
 	if (e->sqe.opcode == URCCL_OP_TIMEOUT && res == -ETIME)
 		return;
-	if (res != -ECANCELED && !(res == -ETIMEDOUT && e->sqe.timeout_us) &&
+	if (res != -ECANCELED && !(res == -ETIMEDOUT && e->sqe.deadline_us) &&
 	    !(e->bad && (res == -EINVAL || res == -ERANGE))) {
 		char why[300];
 
@@ -139,7 +139,7 @@ static void check_res(const struct entry *e, const struct urccl_cqe *cqe)
 		CHECK_EQ(res, 0);
 	}
 	/* Where there is a deadline the peer may have had no time to say so. */
-	if (e->has_peer && e->sqe.opcode != URCCL_OP_NOTIFY && !e->sqe.timeout_us)
+	if (e->has_peer && e->sqe.opcode != URCCL_OP_NOTIFY && !e->sqe.deadline_us)
 		CHECK(cqe->flags & (URCCL_CQE_REMOTE_QUIET | URCCL_CQE_UNKNOWN) || closing);
 }
 

@@ -116,7 +116,7 @@ static void stale(void)
 	CHECK_EQ(side_drop(&p.b, &p.a, p.b.peer.id), 0);
 	CHECK_EQ(side_tell(&p.b, &p.a, p.b.peer.id, 1), -ESTALE);
 	CHECK_EQ(side_drop(&p.b, &p.a, p.b.peer.id), -ESTALE);
-	CHECK_EQ(urccl_forget(p.b.ctx, at_a.remote), -ESTALE);
+	CHECK_EQ(urccl_unimport(p.b.ctx, at_a.remote), -ESTALE);
 }
 
 int main(int argc, char **argv)

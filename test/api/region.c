@@ -25,7 +25,7 @@ static struct urccl_region register_many(struct side *s, uint8_t **ranges)
 	}
 	CHECK_EQ(urccl_register(s->ctx, r, RANGES, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE, &region),
 		 0);
-	CHECK_EQ(urccl_region_info(s->ctx, region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(s->ctx, region, &info), 0);
 	CHECK_EQ(info.nranges, RANGES);
 	CHECK_EQ(info.len, TOTAL);
 	CHECK_EQ(info.rights, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
@@ -134,7 +134,7 @@ static void refused(void)
 		  -EINVAL, "reserved");
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1}, 1, 1u << 7, -EOPNOTSUPP,
 		  "rights");
-	CHECK_EQ(urccl_region_info(p.a.ctx, (struct urccl_region){77}, &info), -ESTALE);
+	CHECK_EQ(urccl_get_region_info(p.a.ctx, (struct urccl_region){77}, &info), -ESTALE);
 }
 
 /* Memory of ours that peers can map. */
@@ -151,7 +151,7 @@ static void allocated(void)
 	CHECK_EQ((uintptr_t)addr % 4096, 0);
 	CHECK(!((uint8_t *)addr)[9999]);
 	region = side_register(&p.b, (uint8_t *)addr + 100, 5000, URCCL_RIGHT_READ);
-	CHECK_EQ(urccl_region_info(p.b.ctx, region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(p.b.ctx, region, &info), 0);
 	CHECK_EQ(info.mappable, 1);
 	CHECK_EQ(urccl_free(p.b.ctx, addr), -EBUSY);
 	CHECK_EQ(urccl_free(p.b.ctx, (uint8_t *)addr + 4096), -EINVAL);

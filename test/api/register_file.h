@@ -86,9 +86,9 @@ static inline void check_way(const struct target *t, int seals)
 	struct urccl_region_info region = {.size = sizeof(region)};
 	struct urccl_remote_info remote = {.size = sizeof(remote)};
 
-	CHECK_EQ(urccl_region_info(p.b.ctx, t->region, &region), 0);
+	CHECK_EQ(urccl_get_region_info(p.b.ctx, t->region, &region), 0);
 	CHECK_EQ(region.mappable, seals == SEALS);
-	CHECK_EQ(urccl_remote_info(p.a.ctx, t->remote, &remote), 0);
+	CHECK_EQ(urccl_get_remote_info(p.a.ctx, t->remote, &remote), 0);
 	CHECK_EQ(remote.enforced, p.transport == URCCL_TRANSPORT_SHM && seals == SEALS
 					  ? URCCL_ENFORCED_BY_IMPORTER
 					  : URCCL_ENFORCED_BY_OWNER);

@@ -16,7 +16,7 @@ static void registers(uint32_t flags, uint64_t data)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_register(sqe, &range, 1, 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_data64(sqe, data);
 }
 
@@ -28,7 +28,7 @@ static void moves(int reads, uint32_t flags, uint64_t data)
 		urccl_prep_read(sqe, t.remote, local, LEN, 0);
 	else
 		urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_data64(sqe, data);
 }
 
@@ -99,13 +99,13 @@ static void stopped(void)
 	moves(0, URCCL_SQE_DRAIN, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 2);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 2);
 	urccl_sqe_set_data64(sqe, 3);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(pair_end(&p, &p.a, 2).res, -ECANCELED);
 	CHECK_EQ(pair_end(&p, &p.a, 3).res, 1);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
 	urccl_sqe_set_data64(sqe, 4);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, -ECANCELED);

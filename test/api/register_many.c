@@ -19,7 +19,7 @@ static void check_info(struct urccl_region region, uint32_t extents, uint32_t sh
 {
 	struct urccl_region_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_region_info(p.a.ctx, region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(p.a.ctx, region, &info), 0);
 	CHECK_EQ(info.extents, extents);
 	CHECK_EQ(info.shared, shared);
 }

@@ -94,7 +94,7 @@ static void read_only_moves(void)
 	urccl_prep_read(sqe, remote, there, 64, 0);
 	CHECK_EQ(pair_run(&p, &p.b, sqe).res, 64);
 	CHECK(!memcmp(there, m + 4 * page, 64));
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 }
 

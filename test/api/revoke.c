@@ -125,7 +125,7 @@ static void under_way(int by_call)
 
 	for (; !under_way_once(by_call); tries++) {
 		CHECK(tries < TRIES);
-		CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+		CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 		t.remote = import();
 		CHECK_EQ(moves(t.remote, 0).res, 64);
 	}
@@ -142,8 +142,8 @@ static void anew(void)
 	CHECK_EQ(moves(again, 0).res, 64);
 	CHECK_EQ(moves(again, 1).res, 64);
 	refused(unused);
-	CHECK_EQ(urccl_forget(p.a.ctx, unused), 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, unused), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	t.remote = again;
 }
 
@@ -163,7 +163,7 @@ static void ours(void)
 	urccl_prep_write(sqe, remote, t.bytes, 64, 0);
 	CHECK_EQ(pair_run(&p, &p.b, sqe).res, 64);
 	CHECK(!memcmp(there, t.bytes, 64));
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 }
 
@@ -199,7 +199,7 @@ static void registered_anew(void)
 	CHECK_EQ(moves(met, 0).res, 64);
 	CHECK_EQ(revokes().res, 0);
 	refused(met);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	t.remote = import();
 	CHECK_EQ(moves(t.remote, 0).res, 64);
 	unregisters();
@@ -211,9 +211,9 @@ static void registered_anew(void)
 	gone(met);
 	gone(t.remote);
 	CHECK_EQ(t.bytes[0], 0x55);
-	CHECK_EQ(urccl_forget(p.a.ctx, unused), 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, met), 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, unused), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, met), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	t.remote = again;
 }
 
@@ -233,7 +233,7 @@ static void both(void)
 	CHECK_EQ(pair_end(&p, &p.b, 2).res, 0);
 	take_all(1);
 	gone(t.remote);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 }
 
 static void run(int shared)
@@ -247,10 +247,10 @@ static void run(int shared)
 	/* An INLINE importer does not answer while this thread is in the owner's call. */
 	if (!is_inline)
 		under_way(1);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	t.remote = import();
 	ours();
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	t.remote = import();
 	registered_anew();
 	both();

@@ -83,7 +83,7 @@ static uint32_t once(void)
 
 static void advertised_anew(void)
 {
-	CHECK_EQ(urccl_forget(p.a.ctx, storm.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, storm.remote), 0);
 	CHECK_EQ(urccl_advertise(p.b.ctx, storm.region, 0, storm.len, RW, 0, &storm.advert), 0);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &storm.advert, 1, &storm.remote), 0);
 }

@@ -28,7 +28,7 @@ static void prep_write(struct urccl_ring *ring, uint32_t flags)
 
 	CHECK(sqe);
 	urccl_prep_write(sqe, t.remote, local, sizeof(local), 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 }
 
 static void fill(struct urccl_ring *ring, uint32_t flags)
@@ -56,9 +56,6 @@ static void wait_ready(struct side *s, uint32_t n)
 
 static void full(struct side *s)
 {
-	struct urccl_wait_args room = {.size = sizeof(room),
-				       .room = ENTRIES,
-				       .timeout_ns = PAIR_LATE_NS};
 	struct urccl_cqe *cqe;
 	uint32_t i;
 
@@ -74,7 +71,7 @@ static void full(struct side *s)
 	CHECK(!urccl_peek_cqe(s->ring));
 	/* Silent successes make room by themselves. */
 	fill(s->ring, URCCL_SQE_SKIP_SUCCESS);
-	CHECK_EQ(urccl_wait(s->ring, NULL, &room), ENTRIES);
+	CHECK_EQ(urccl_wait_room(s->ring, ENTRIES, PAIR_LATE_NS), ENTRIES);
 	prep_write(s->ring, 0);
 	CHECK_EQ(urccl_submit(s->ring), 1);
 	side_end(s, &p.b, 0);
@@ -85,7 +82,7 @@ static void by_the_fd(struct side *s)
 	struct pollfd pfd = {.fd = urccl_ring_fd(s->ring), .events = POLLIN};
 
 	fill(s->ring, 0);
-	while (!urccl_arm(s->ring, URCCL_FOR_ROOM, ENTRIES))
+	while (!urccl_arm(s->ring, URCCL_ARM_FOR_ROOM, ENTRIES))
 		CHECK_EQ(poll(&pfd, 1, (int)(PAIR_LATE_NS / 1000000)), 1);
 	CHECK_EQ(urccl_cq_ready(s->ring), ENTRIES);
 	urccl_cq_advance(s->ring, ENTRIES);

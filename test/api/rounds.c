@@ -117,14 +117,14 @@ static void remote_round(void)
 		first_remote = r;
 	else
 		CHECK_NE(r.id, first_remote.id);
-	CHECK_EQ(urccl_forget(p.a.ctx, r), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, r), 0);
 }
 
 static void remotes_stale(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	CHECK_EQ(urccl_forget(p.a.ctx, first_remote), -ESTALE);
+	CHECK_EQ(urccl_unimport(p.a.ctx, first_remote), -ESTALE);
 	urccl_prep_write(sqe, first_remote, bytes, 1, 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
 }

@@ -25,10 +25,10 @@ struct shared {
 	struct urccl_advert advert;
 	uint8_t blob[URCCL_METADATA_MAX];
 	uint32_t blob_len;
-	uint32_t submitted;   /* the sender's */
-	uint32_t waits;	      /* the sender's: times that nothing came for 10 ms */
-	uint8_t held[TAGS];   /* the sender's: it ended, with success */
-	uint8_t taken[TAGS];  /* the receiver's */
+	uint32_t submitted;  /* the sender's */
+	uint32_t waits;	     /* the sender's: times that nothing came for 10 ms */
+	uint8_t held[TAGS];  /* the sender's: it ended, with success */
+	uint8_t taken[TAGS]; /* the receiver's */
 };
 
 static struct pair p;
@@ -89,12 +89,12 @@ static void submit(struct side *s, struct urccl_remote remote, uint8_t *local, u
 	if (tag % 2) {
 		pattern_fill(from, LEN, 0, tag);
 		urccl_prep_write(sqe, remote, from, LEN, (uint64_t)(from - local));
-		urccl_sqe_set_notify(sqe, tag);
+		urccl_sqe_set_notify(s->ring, sqe, tag, NULL, 0);
 	} else {
 		urccl_prep_notify(sqe, s->peer, tag, NULL, 0);
 	}
 	urccl_sqe_set_data64(sqe, tag);
-	urccl_sqe_set_timeout(sqe, 60000000);
+	urccl_sqe_set_deadline_us(sqe, 60000000);
 	__atomic_store_n(&shared->submitted, tag + 1, __ATOMIC_RELEASE);
 	CHECK_EQ(urccl_submit(s->ring), 1);
 }

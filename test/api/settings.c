@@ -37,8 +37,8 @@ static void timeouts(struct side *hasty, struct side *patient)
 	check_sentence(hasty, &cqe, "100000 us");
 	side_silent(patient, NULL, 0);
 	sqe = side_sqe(patient);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 	CHECK_EQ(urccl_submit(patient->ring), 1);
 	CHECK_EQ(side_end(patient, NULL, 1).res, -ECANCELED);
 	close(fd);
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 	pair_options(&p, argc, argv);
 	pair_sim(&p);
 	common = p.params;
-	p.params.timeout_ms = 100;
+	p.params.deadline_ms = 100;
 	p.params.max_segs = 3;
 	side_open(&p, &p.a);
 	/* The next is of the other kind, driven or threaded. */

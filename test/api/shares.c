@@ -45,7 +45,7 @@ static void submit(uint32_t i, uint32_t n)
 	while (n-- > 0) {
 		sqe = side_sqe(&c.p.b);
 		urccl_prep_writev(sqe, (struct urccl_peer){.id = c.handles[i]}, segs[i], SEGMENTS);
-		urccl_sqe_set_timeout(sqe, DEADLINE);
+		urccl_sqe_set_deadline_us(sqe, DEADLINE);
 		urccl_sqe_set_data64(sqe, i);
 	}
 	CHECK_GE(urccl_submit(c.p.b.ring), 0);

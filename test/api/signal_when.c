@@ -96,7 +96,7 @@ static void pages(void)
 
 	pattern_fill(m.bytes, LEN, 0, 101);
 	urccl_prep_write_paged(sqe, t.remote, region, &d, 1);
-	urccl_sqe_set_notify(sqe, 5);
+	urccl_sqe_set_notify(p.a.ring, sqe, 5, NULL, 0);
 	urccl_sqe_set_signal(p.a.ring, sqe, &m.words[3], 8);
 	await(3, 8);
 	CHECK(pattern_holds(t.bytes, LEN, 0, 101));
@@ -109,7 +109,7 @@ static void silent(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, t.remote, m.bytes, LEN, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 	urccl_sqe_set_signal(p.a.ring, sqe, &m.words[4], 9);
 	await(4, 9);
 }

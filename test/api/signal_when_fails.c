@@ -37,11 +37,11 @@ int main(int argc, char **argv)
 	fails(write_at(1), -ERANGE);
 	sqe = write_at(0);
 	urccl_sqe_set_wait(p.a.ring, sqe, &m.never, 1);
-	urccl_sqe_set_timeout(sqe, 10000);
+	urccl_sqe_set_deadline_us(sqe, 10000);
 	fails(sqe, -ETIMEDOUT);
 	sqe = write_at(1);
 	urccl_sqe_set_data64(sqe, 1);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	sqe = write_at(0);
 	urccl_sqe_set_signal(p.a.ring, sqe, &m.signal, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);

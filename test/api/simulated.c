@@ -62,7 +62,7 @@ static void hours(int argc, char **argv)
 	urccl_sim_freeze(p.sim, 1);
 	sqe = side_sqe(&p.a);
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_timeout(sqe, 4000000000u);
+	urccl_sqe_set_deadline_us(sqe, 4000000000u);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	check_sentence(&p.a, &cqe, "4000000000 us");
@@ -85,7 +85,7 @@ static void start(uint32_t i)
 	else
 		urccl_prep_write(sqe, t.remote, local + slot, len, slot);
 	if (below(4) == 0)
-		urccl_sqe_set_timeout(sqe, (uint32_t)(1 + below(3000)));
+		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + below(3000)));
 	urccl_sqe_set_data64(sqe, i);
 }
 

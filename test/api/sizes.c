@@ -36,7 +36,7 @@ static void begin(uint64_t len)
 
 static void end(void)
 {
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, exposed), 0);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	span_close(&here);
@@ -101,7 +101,7 @@ static struct urccl_cqe run_entry(struct urccl_sqe *sqe)
 {
 	struct urccl_cqe cqe;
 
-	urccl_sqe_set_timeout(sqe, 400000000);
+	urccl_sqe_set_deadline_us(sqe, 400000000);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK(side_take_within(&p.a, &p.b, 20 * PAIR_LATE_NS, &cqe, NULL));
 	return cqe;
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 		move(2 * gib - 1, 0);
 		move(4 * gib + 1, 1);
 		move(4 * gib + 1, 0);
-		CHECK_EQ(urccl_stats(p.a.ctx, &stats), 0);
+		CHECK_EQ(urccl_get_stats(p.a.ctx, &stats), 0);
 		CHECK_EQ(stats.bytes_written, 6 * gib + 1);
 		CHECK_EQ(stats.bytes_read, 4 * gib + 2);
 	}

@@ -78,7 +78,7 @@ static void whole_way(void)
 	pattern_fill(local, LEN, 0, 3);
 	CHECK_EQ(writes((struct urccl_remote){(uint32_t)remote.handle}, local, 200).res, 200);
 	CHECK(!memcmp(t.bytes, local, 100) && !memcmp(t.bytes + 4096, local + 100, 100));
-	CHECK_EQ(urccl_forget(p.a.ctx, (struct urccl_remote){(uint32_t)remote.handle}), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, (struct urccl_remote){(uint32_t)remote.handle}), 0);
 	CHECK_EQ(unregisters(&p.b, theirs.handle).res, 0);
 	CHECK_EQ(unregisters(&p.a, ours.handle).res, 0);
 	CHECK_EQ(writes(t.remote, local, 8).res, -EFAULT);
@@ -129,11 +129,11 @@ static void chained(void)
 
 	sqe = side_sqe(&p.a);
 	urccl_prep_register(sqe, &good, 1, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	urccl_sqe_set_data64(sqe, 1);
 	sqe = side_sqe(&p.a);
 	urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	urccl_sqe_set_data64(sqe, 2);
 	sqe = side_sqe(&p.a);
 	urccl_prep_warm(sqe, p.a.peer);
@@ -145,10 +145,10 @@ static void chained(void)
 	cqe = pair_end(&p, &p.a, 2);
 	CHECK_EQ(cqe.res, 0);
 	CHECK_EQ(pair_end(&p, &p.a, 3).res, 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, (struct urccl_remote){(uint32_t)cqe.handle}), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, (struct urccl_remote){(uint32_t)cqe.handle}), 0);
 	sqe = side_sqe(&p.a);
 	urccl_prep_register(sqe, &none, 1, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	urccl_sqe_set_data64(sqe, 3);
 	sqe = side_sqe(&p.a);
 	urccl_prep_unregister(sqe, (struct urccl_region){(uint32_t)handle});
@@ -158,10 +158,10 @@ static void chained(void)
 	CHECK_EQ(pair_end(&p, &p.a, 4).res, -ECANCELED);
 	sqe = side_sqe(&p.a);
 	urccl_prep_unregister(sqe, (struct urccl_region){(uint32_t)handle});
-	urccl_sqe_set_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 	sqe = side_sqe(&p.a);
 	urccl_prep_nop(sqe);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
 	urccl_sqe_set_data64(sqe, 5);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 5).res, 0);

@@ -123,7 +123,7 @@ static struct urccl_cqe within(struct urccl_sqe *sqe, uint32_t us)
 	uint64_t start = now_ns();
 	struct urccl_cqe cqe;
 
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, 7);
 	cqe = run(&p.a, sqe);
 	CHECK_LE(now_ns() - start, us * 1000ull + SLACK_NS);

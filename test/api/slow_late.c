@@ -54,7 +54,7 @@ static void post(int unregisters, uint32_t us, uint64_t user_data)
 		urccl_prep_unregister(sqe, region);
 	else
 		urccl_prep_revoke(sqe, region);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	urccl_sqe_set_data64(sqe, user_data);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -80,7 +80,7 @@ static void enforced(void)
 	post(1, 5000000, 2);
 	CHECK_EQ(take(2).res, 0);
 	CHECK_EQ(b_writes(), -ESTALE);
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	free(bytes);
 }
 
@@ -113,7 +113,7 @@ static int cancelled(int unregisters, uint64_t since)
 
 	post(unregisters, 0, 4);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_REGION, region.id);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REGION, region.id);
 	urccl_sqe_set_data64(sqe, 5);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	side_take(&p.a, NULL, &cqe[0], NULL);
@@ -154,7 +154,7 @@ static void goes_on(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_nop(sqe);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
 	urccl_sqe_set_data64(sqe, 8);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
@@ -169,7 +169,7 @@ static int revokes(void)
 	/* Its adverts are void; the region is there. */
 	CHECK_EQ(b_writes(), -EACCES);
 	CHECK_EQ(urccl_advertise(p.a.ctx, region, 0, LEN, RW, 0, &ad), 0);
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	CHECK_EQ(urccl_import(p.b.ctx, p.b.peer, &ad, 1, &remote), 0);
 	CHECK_EQ(b_writes(), 64);
 	return 1;
@@ -202,7 +202,7 @@ static int mapped(void)
 	CHECK_EQ(pair_end(&p, &p.a, 8).res, 0);
 	CHECK_EQ(urccl_free(p.a.ctx, bytes), 0);
 	CHECK_EQ(b_writes(), -ESTALE);
-	CHECK_EQ(urccl_forget(p.b.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.b.ctx, remote), 0);
 	return saw;
 }
 

@@ -20,7 +20,7 @@ static void submit_all(void)
 		for (k = 0; k < EACH; k++) {
 			sqe = side_sqe(&c.sides[i]);
 			urccl_prep_notify(sqe, c.sides[i].peer, k, &c.sides[i], 16);
-			urccl_sqe_set_timeout(sqe, 100000000);
+			urccl_sqe_set_deadline_us(sqe, 100000000);
 		}
 		CHECK_EQ(urccl_submit(c.sides[i].ring), (int)EACH);
 	}

@@ -63,7 +63,7 @@ static void submit(struct urccl_remote remote, uint32_t n, uint64_t user_data)
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
 		urccl_prep_write(sqe, remote, local, user_data == OTHERS || i % 2 ? LEN : 64, 0);
-		urccl_sqe_set_timeout(sqe, DEADLINE);
+		urccl_sqe_set_deadline_us(sqe, DEADLINE);
 		urccl_sqe_set_data64(sqe, user_data);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), (int)n);

@@ -22,7 +22,7 @@ static struct urccl_sqe *entry(uint64_t data, uint32_t flags)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, t.remote, local + data * LEN, LEN, data * LEN);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	urccl_sqe_set_data64(sqe, data);
 	return sqe;
 }

@@ -39,7 +39,7 @@ static int64_t next(int by_fd)
 	int64_t res;
 
 	while (by_fd && !urccl_cq_ready(p.a.ring)) {
-		if (!urccl_arm(p.a.ring, URCCL_FOR_CQE, 0))
+		if (!urccl_arm(p.a.ring, URCCL_ARM_FOR_CQE, 0))
 			CHECK_EQ(poll(&fd, 1, 20000), 1);
 	}
 	CHECK_GE(urccl_wait(p.a.ring, &cqe, NULL), 1);

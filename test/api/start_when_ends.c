@@ -49,7 +49,7 @@ static void cancelled(void)
 	waiting(1, &word);
 	taken();
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
 	urccl_sqe_set_data64(sqe, 2);
 	urccl_submit(p.a.ring);
 	ends(1, -ECANCELED, "cancelled");
@@ -63,8 +63,8 @@ static void late(void)
 	uint64_t start = now_ns();
 
 	canary_reset();
-	urccl_sqe_set_timeout(sqe, DEADLINE_US);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK);
+	urccl_sqe_set_deadline_us(sqe, DEADLINE_US);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	waiting(2, &word);
 	urccl_submit(p.a.ring);
 	ends(1, -ETIMEDOUT, "100000 us");
@@ -96,7 +96,7 @@ static void forgotten(void)
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &t.advert, 1, &t.remote), 0);
 	waiting(1, &word);
 	taken();
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	ends(1, -ECANCELED, "forgotten");
 	t.remote = remote;
 }

@@ -82,7 +82,7 @@ static char address[PLACE_MAX];	   /* b's */
 static int is_lost(void)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
-	int res = urccl_peer_info(p.a.ctx, p.a.peer, &info);
+	int res = urccl_get_peer_info(p.a.ctx, p.a.peer, &info);
 
 	CHECK(!res || res == -ESTALE);
 	return res || info.state == URCCL_PEER_LOST;
@@ -165,7 +165,7 @@ static void revoke_it(void)
 	owe_nothing();
 	advertise();
 	if (connected)
-		urccl_forget(p.a.ctx, t.remote);
+		urccl_unimport(p.a.ctx, t.remote);
 	import();
 }
 
@@ -402,7 +402,7 @@ static void check_stats(void)
 {
 	struct urccl_stats s = {.size = sizeof(s)};
 
-	CHECK_EQ(urccl_stats(p.a.ctx, &s), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &s), 0);
 	CHECK_EQ(s.submitted, submitted);
 	CHECK_EQ(s.completed + s.failed + s.cancelled + s.timed_out, ended);
 	CHECK_EQ(urccl_sq_space_left(p.a.ring), p.ring_params.entries - 2); /* WATCH and TIMEOUT */
@@ -526,7 +526,7 @@ int main(int argc, char **argv)
 
 	pair_options(&p, argc, argv);
 	p.params.flags |= URCCL_OPEN_INLINE;
-	p.params.timeout_ms = TIMEOUT_MS;
+	p.params.deadline_ms = DEADLINE_MS;
 	p.params.dead_after_ms =
 		3600000; /* nobody is asked, over a real socket, whether it lives */
 	place_v4(address, free_port());

@@ -11,7 +11,7 @@
 #define PLACES	   (SMALL + LARGE)
 #define MARGIN	   64u /* at the end of each, never touched */
 #define WORDS	   8u
-#define TIMEOUT_MS 1500u
+#define DEADLINE_MS 1500u
 #define SLACK_MS   50u
 #define WATCHING   0x3a7cull
 #define TICKING	   0x71c4ull
@@ -41,7 +41,7 @@ struct entry {
 	uint32_t told;	 /* of its loss, if it had ended by then, which nobody knows */
 	uint32_t missed; /* its notification: the peer was closed, and nobody looked */
 	uint32_t remote, cancelled;
-	uint32_t own_us; /* its deadline, where it is not TIMEOUT_MS */
+	uint32_t own_us; /* its deadline, where it is not DEADLINE_MS */
 	const struct entry *after; /* of its chain; NULL: it is the first */
 	int64_t res, heard_res;
 };
@@ -50,7 +50,7 @@ struct entry {
 struct causes {
 	uint32_t errors, flips; /* pieces fail at a device; bits are flipped */
 	uint32_t breaks;	/* rails and connections */
-	uint32_t slow;		/* longer than a deadline of TIMEOUT_MS */
+	uint32_t slow;		/* longer than a deadline of DEADLINE_MS */
 	uint32_t frozen;	/* by the test, for a while */
 	uint32_t closed;	/* entries that were entered before the peer was, the last time */
 	uint32_t revoked;	/* and before its region was */

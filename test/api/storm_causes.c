@@ -120,7 +120,7 @@ static int names_deadline(const struct entry *e, const char *why)
 	char after[64];
 
 	snprintf(after, sizeof(after), "not finished after %u us;",
-		 e->own_us ? e->own_us : TIMEOUT_MS * 1000);
+		 e->own_us ? e->own_us : DEADLINE_MS * 1000);
 	return strstr(why, after) != NULL;
 }
 

@@ -201,7 +201,7 @@ void drain(void)
 	others++;
 	sqe = next_sqe(0);
 	urccl_prep_nop(sqe);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_DRAIN);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
 	sqe->user_data = DRAINED;
 	draining = 1;
 }

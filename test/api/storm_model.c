@@ -183,17 +183,17 @@ static void add_flags(struct urccl_sqe *sqe, struct entry *e)
 		flags |= data_flags(e);
 	e->torn = e->place && causes.flips && !(flags & URCCL_SQE_CHECKSUM);
 	if (e->place && !below(4)) {
-		urccl_sqe_set_notify(sqe, n);
+		urccl_sqe_set_notify(p.a.ring, sqe, n, NULL, 0);
 		e->promised = 1;
 	}
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	e->flags = flags;
 	e->peer = p.a.peer.id;
-	e->ms = TIMEOUT_MS;
+	e->ms = DEADLINE_MS;
 	if (!below(12) && !calm) {
 		uint32_t us = (uint32_t)(1 + below(below(2) ? 300 : 20000));
 
-		urccl_sqe_set_timeout(sqe, us);
+		urccl_sqe_set_deadline_us(sqe, us);
 		e->ms = us / 1000 + 1;
 		e->own_us = us;
 	}
@@ -222,9 +222,9 @@ static void ask_for(const struct entry *acked)
 			    .group = below(2) ? acked->group : 0,
 			    .flags = URCCL_SQE_FENCE,
 			    .peer = acked->peer,
-			    .ms = TIMEOUT_MS};
+			    .ms = DEADLINE_MS};
 	urccl_prep_notify(sqe, p.a.peer, n, NULL, 0);
-	urccl_sqe_set_flags(sqe, e->flags);
+	urccl_sqe_add_flags(sqe, e->flags);
 	urccl_sqe_set_group(sqe, e->group);
 	enter(sqe, e);
 }
@@ -253,13 +253,13 @@ void start(void)
 static int is_of(const struct entry *e, enum urccl_cancel_by how, uint64_t key)
 {
 	switch (how) {
-	case URCCL_BY_USER_DATA:
+	case URCCL_CANCEL_BY_USER_DATA:
 		return key == BASE + (uint64_t)(e - entries);
-	case URCCL_BY_PEER:
+	case URCCL_CANCEL_BY_PEER:
 		return e->opcode != URCCL_OP_NOP && e->peer == key;
-	case URCCL_BY_REGION:
+	case URCCL_CANCEL_BY_REGION:
 		return e->place != NULL;
-	case URCCL_BY_REMOTE:
+	case URCCL_CANCEL_BY_REMOTE:
 		return e->opcode != URCCL_OP_NOP && e->opcode != URCCL_OP_NOTIFY &&
 		       e->remote == key;
 	default:
@@ -269,21 +269,21 @@ static int is_of(const struct entry *e, enum urccl_cancel_by how, uint64_t key)
 
 void cancel(void)
 {
-	static const enum urccl_cancel_by by[] = {URCCL_BY_USER_DATA, URCCL_BY_USER_DATA,
-						  URCCL_BY_PEER,      URCCL_BY_REGION,
-						  URCCL_BY_REMOTE,    URCCL_BY_ALL};
+	static const enum urccl_cancel_by by[] = {
+		URCCL_CANCEL_BY_USER_DATA, URCCL_CANCEL_BY_USER_DATA, URCCL_CANCEL_BY_PEER,
+		URCCL_CANCEL_BY_REGION,	   URCCL_CANCEL_BY_REMOTE,    URCCL_CANCEL_BY_ALL};
 	enum urccl_cancel_by how = by[below(below(8) ? 2 : 6)];
 	struct urccl_sqe *sqe = next_sqe(OTHER);
 	uint32_t i;
 	uint64_t key = BASE + (n ? n - 1 - below(n < 32 ? n : 32) : 0);
 
-	if (how == URCCL_BY_PEER)
+	if (how == URCCL_CANCEL_BY_PEER)
 		key = p.a.peer.id;
-	if (how == URCCL_BY_REGION)
+	if (how == URCCL_CANCEL_BY_REGION)
 		key = local.id;
-	if (how == URCCL_BY_REMOTE)
+	if (how == URCCL_CANCEL_BY_REMOTE)
 		key = t.remote.id;
-	if (how == URCCL_BY_ALL)
+	if (how == URCCL_CANCEL_BY_ALL)
 		key = 0;
 	urccl_prep_cancel(sqe, how, key);
 	sqe->user_data = OTHER;

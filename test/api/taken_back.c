@@ -42,7 +42,7 @@ static void submit_all(void)
 			urccl_prep_read(sqe, t.remote, local, LEN, 0);
 		else
 			urccl_prep_write(sqe, t.remote, local, LEN, 0);
-		urccl_sqe_set_timeout(sqe, DEADLINE_US);
+		urccl_sqe_set_deadline_us(sqe, DEADLINE_US);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }
@@ -56,7 +56,7 @@ static void give_back(uint32_t what)
 	if (what == 0) {
 		CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	} else if (what == 1) {
-		CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+		CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	} else if (what == 2) {
 		urccl_ring_close(p.a.ring);
 		p.a.ring = NULL;

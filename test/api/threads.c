@@ -86,7 +86,7 @@ static void worker_submit(struct worker *w, uint32_t slot, uint64_t version)
 	pattern_fill(w->out[slot], LEN, off, version);
 	urccl_prep_write(sqe, t.remote, w->out[slot], LEN, off);
 	urccl_sqe_set_region(sqe, w->region);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_LINK | URCCL_SQE_SKIP_SUCCESS);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK | URCCL_SQE_SKIP_SUCCESS);
 	urccl_sqe_set_data64(sqe, SLOTS);
 	sqe = urccl_get_sqe(w->ring);
 	CHECK(sqe);

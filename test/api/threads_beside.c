@@ -82,7 +82,7 @@ static void cancel(struct urccl_cqe *cqe)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	struct urccl_cqe own;
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
 	urccl_sqe_set_data64(sqe, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	do {

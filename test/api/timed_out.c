@@ -20,7 +20,7 @@ static struct pair p;
 static struct target t;
 static uint8_t *local;
 
-static void submit_all(uint32_t timeout_us)
+static void submit_all(uint32_t deadline_us)
 {
 	struct urccl_sqe *sqe;
 	uint32_t i;
@@ -34,7 +34,7 @@ static void submit_all(uint32_t timeout_us)
 		else
 			urccl_prep_write(sqe, t.remote, local + off, LEN, off);
 		urccl_sqe_set_data64(sqe, i);
-		urccl_sqe_set_timeout(sqe, timeout_us);
+		urccl_sqe_set_deadline_us(sqe, deadline_us);
 	}
 	CHECK_EQ(urccl_submit(p.a.ring), N);
 }
@@ -175,7 +175,7 @@ static uint32_t half_us(void)
 
 int main(int argc, char **argv)
 {
-	uint32_t i, quiet = 0, bad = 0, loud = 0, timeout_us = 0;
+	uint32_t i, quiet = 0, bad = 0, loud = 0, deadline_us = 0;
 	uint64_t starved;
 	struct round r;
 
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 	for (i = 0; quiet < ROUNDS; i++) {
 		CHECK_LE(i, MOST);
 		starved = starved_ns();
-		submit_all(i % 8 ? timeout_us : (timeout_us = half_us()));
+		submit_all(i % 8 ? deadline_us : (deadline_us = half_us()));
 		r = take_all();
 		bad += (uint32_t)is_bad(&r, starved);
 		CHECK_LE(bad, UNEXCUSED);

@@ -14,7 +14,7 @@ static void timeout(uint64_t ns, uint64_t count, uint64_t data, uint32_t flags)
 
 	urccl_prep_timeout(sqe, ns, count);
 	urccl_sqe_set_data64(sqe, data);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 }
 
 static void nop(uint64_t data, uint32_t flags)
@@ -23,14 +23,14 @@ static void nop(uint64_t data, uint32_t flags)
 
 	urccl_prep_nop(sqe);
 	urccl_sqe_set_data64(sqe, data);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 }
 
 static void cancel(uint64_t key, uint64_t data)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, key);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, key);
 	urccl_sqe_set_data64(sqe, data);
 }
 

@@ -17,7 +17,7 @@ static struct urccl_cqe reads(uint8_t *local, uint64_t len)
 	struct urccl_cqe cqe;
 
 	urccl_prep_read(sqe, t.remote, local, len, 0);
-	urccl_sqe_set_timeout(sqe, 5000000);
+	urccl_sqe_set_deadline_us(sqe, 5000000);
 	urccl_sqe_set_data64(sqe, 3);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	do

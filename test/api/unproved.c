@@ -42,8 +42,8 @@ static void acknowledged(uint32_t flags)
 
 	memset(t.bytes, 0, sizeof(local));
 	pattern_fill(local, sizeof(local), 0, ++version);
-	urccl_sqe_set_flags(sqe, flags);
-	urccl_sqe_set_timeout(sqe, TIMEOUT_US);
+	urccl_sqe_add_flags(sqe, flags);
+	urccl_sqe_set_deadline_us(sqe, TIMEOUT_US);
 	urccl_sqe_set_data64(sqe, 1);
 	sqe = side_sqe(&p.a);
 	urccl_prep_timeout(sqe, ACKED_NS, 0);

@@ -6,9 +6,9 @@
 #include "lateness.h"
 #include "pair.h"
 
-#define N	64u
-#define LEN	(512u << 10)
-#define ROUNDS	2000u
+#define N      64u
+#define LEN    (512u << 10)
+#define ROUNDS 2000u
 
 static struct pair p;
 static struct target t;
@@ -85,7 +85,7 @@ static void of_the_peer(int shared)
 	memset(t.bytes, 0x77, 16ull * LEN);
 	take_all(-EACCES, "revoked");
 	check_still(t.bytes);
-	CHECK_EQ(urccl_forget(p.a.ctx, t.remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	CHECK(!shared || !urccl_free(p.b.ctx, t.bytes));
 }
 

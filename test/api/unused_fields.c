@@ -100,7 +100,7 @@ static const char *set(struct urccl_sqe *sqe, uint32_t field)
 		sqe->reserved = 1;
 		return "byte 60 of";
 	default:
-		sqe->dtype = URCCL_FP16;
+		sqe->dtype = URCCL_DTYPE_FP16;
 		return "byte 1 of";
 	}
 }
@@ -140,7 +140,7 @@ static void flags(uint32_t op)
 		if (uses[op].flags & flag)
 			continue;
 		sqe = entry(op);
-		urccl_sqe_set_flags(sqe, flag);
+		urccl_sqe_add_flags(sqe, flag);
 		refused(sqe, word_of(op, flag));
 		if (flag == URCCL_SQE_LINK)
 			CHECK_EQ(pair_run(&p, &p.a, entry(URCCL_OP_NOP)).res, -ECANCELED);

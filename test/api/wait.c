@@ -33,14 +33,12 @@ static void submit_timeout(uint64_t ns, uint64_t user_data)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }
 
-static int wait(uint32_t min_n, uint64_t timeout_ns, uint64_t min_wait_ns, uint32_t room,
-		struct urccl_cqe **cqe)
+static int wait(uint32_t min_n, uint64_t timeout_ns, uint64_t min_wait_ns, struct urccl_cqe **cqe)
 {
 	struct urccl_wait_args args = {.size = sizeof(args),
 				       .min_n = min_n,
 				       .timeout_ns = timeout_ns,
-				       .min_wait_ns = min_wait_ns,
-				       .room = room};
+				       .min_wait_ns = min_wait_ns};
 
 	return urccl_wait(p.a.ring, cqe, &args);
 }
@@ -51,13 +49,13 @@ static void several(void)
 	int n;
 
 	submit_writes(N);
-	CHECK_EQ(wait(N, PAIR_LATE_NS, 0, 0, &cqe), N);
+	CHECK_EQ(wait(N, PAIR_LATE_NS, 0, &cqe), N);
 	CHECK_EQ(cqe->res, LEN);
 	/* There are no more: the time runs out, and what is there is shown. */
-	CHECK_EQ(wait(N + 1, 1000000, 0, 0, &cqe), -ETIME);
+	CHECK_EQ(wait(N + 1, 1000000, 0, &cqe), -ETIME);
 	CHECK(cqe);
 	urccl_cq_advance(p.a.ring, N);
-	CHECK_EQ(wait(1, 0, 0, 0, &cqe), -ETIME);
+	CHECK_EQ(wait(1, 0, 0, &cqe), -ETIME);
 	CHECK(!cqe);
 	for (n = N / 2; n; n--)
 		submit_writes(2);
@@ -73,14 +71,14 @@ static void gather(void)
 	uint64_t start;
 
 	submit_writes(3);
-	CHECK_EQ(wait(3, PAIR_LATE_NS, 0, 0, &cqe), 3);
+	CHECK_EQ(wait(3, PAIR_LATE_NS, 0, &cqe), 3);
 	start = now_ns();
-	CHECK_EQ(wait(10, PAIR_LATE_NS, 50000000, 0, &cqe), 3);
+	CHECK_EQ(wait(10, PAIR_LATE_NS, 50000000, &cqe), 3);
 	CHECK_GE(now_ns() - start, 50000000);
 	urccl_cq_advance(p.a.ring, 3);
 	start = now_ns();
 	submit_timeout(60000000, 7);
-	CHECK_EQ(wait(10, PAIR_LATE_NS, 1000000, 0, &cqe), 1);
+	CHECK_EQ(wait(10, PAIR_LATE_NS, 1000000, &cqe), 1);
 	CHECK_GE(now_ns() - start, 60000000);
 	CHECK_EQ(cqe->res, -ETIME);
 	urccl_cq_advance(p.a.ring, 1);
@@ -97,16 +95,16 @@ static void room(void)
 	start = now_ns();
 	submit_timeout(30000000, 2);
 	CHECK(!urccl_get_sqe(p.a.ring));
-	n = wait(0, 1000000, 0, 1, NULL);
+	n = urccl_wait_room(p.a.ring, 1, 1000000);
 	CHECK(n == -ETIME || (n == 1 && now_ns() - start >= 30000000));
 	/* Room is counted as if what is there had been seen. */
-	CHECK_EQ(wait(0, PAIR_LATE_NS, 0, 1, NULL), 1);
+	CHECK_EQ(urccl_wait_room(p.a.ring, 1, PAIR_LATE_NS), 1);
 	CHECK(!urccl_get_sqe(p.a.ring));
-	CHECK_EQ(wait(0, PAIR_LATE_NS, 0, 1, NULL), 1);
+	CHECK_EQ(urccl_wait_room(p.a.ring, 1, PAIR_LATE_NS), 1);
 	CHECK_EQ(pair_end(&p, &p.a, 2).res, -ETIME);
-	urccl_prep_cancel(side_sqe(&p.a), URCCL_BY_USER_DATA, 1);
+	urccl_prep_cancel(side_sqe(&p.a), URCCL_CANCEL_BY_USER_DATA, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	CHECK_GE(wait(0, PAIR_LATE_NS, 0, entries / 2, NULL), (int)(entries / 2));
+	CHECK_GE(urccl_wait_room(p.a.ring, entries / 2, PAIR_LATE_NS), (int)(entries / 2));
 	for (i = 0; i < entries - 1; i++)
 		CHECK_EQ(pair_end(&p, &p.a, 1).res, -ECANCELED);
 	CHECK_EQ(pair_end(&p, &p.a, 0).res, entries - 1);
@@ -123,11 +121,11 @@ static void wakes_nobody(void)
 {
 	struct urccl_sqe *sqe;
 
-	while (urccl_arm(p.a.ring, URCCL_FOR_CQE, 0))
+	while (urccl_arm(p.a.ring, URCCL_ARM_FOR_CQE, 0))
 		;
 	sqe = side_sqe(&p.a);
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_NO_WAKE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_NO_WAKE);
 	urccl_sqe_set_data64(sqe, 1);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (!urccl_cq_ready(p.a.ring))
@@ -149,12 +147,9 @@ static void refused(void)
 	struct urccl_wait_args args = {.size = sizeof(args), .min_n = 1u << 20};
 
 	CHECK_EQ(urccl_wait(p.a.ring, NULL, &args), -EINVAL);
-	args = (struct urccl_wait_args){.size = sizeof(args), .room = 1u << 20};
-	CHECK_EQ(urccl_wait(p.a.ring, NULL, &args), -EINVAL);
-	args = (struct urccl_wait_args){.size = sizeof(args), .reserved = 1};
-	CHECK_EQ(urccl_wait(p.a.ring, NULL, &args), -EINVAL);
+	CHECK_EQ(urccl_wait_room(p.a.ring, 1u << 20, 0), -EINVAL);
 	CHECK_EQ(urccl_arm(p.a.ring, 0, 0), -EINVAL);
-	CHECK_EQ(urccl_arm(p.a.ring, URCCL_FOR_ROOM, 1u << 20), -EINVAL);
+	CHECK_EQ(urccl_arm(p.a.ring, URCCL_ARM_FOR_ROOM, 1u << 20), -EINVAL);
 	CHECK(strstr(urccl_errmsg(), "room"));
 }
 

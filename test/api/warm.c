@@ -33,7 +33,7 @@ static void waits(void)
 	CHECK_EQ(cqe.flags & URCCL_CQE_MORE, 0);
 	side_warm(&p.a, 0, 1);
 	sqe = side_sqe(&p.a);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 1);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 1);
 	urccl_sqe_set_data64(sqe, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	side_take(&p.a, NULL, &cqe, NULL);
@@ -88,7 +88,7 @@ static void refused(void)
 	check_sentence(&p.a, &cqe, "has no keys");
 	/* That is known now. */
 	CHECK_EQ(warm().res, 0);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, region), 0);
 }
 

@@ -61,7 +61,7 @@ static void node_open(struct rig *rig, struct node *node)
 	node->params = (struct urccl_params){
 		.size = sizeof(struct urccl_params),
 		.transport = s->transport,
-		.timeout_ms = 30000,
+		.deadline_ms = 30000,
 		.dead_after_ms = s->dead_after_ms,
 		.max_peers = 4096,
 		.tcp_driver = driver_of(s->driver),

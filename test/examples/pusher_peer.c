@@ -96,7 +96,7 @@ void peer_connect(struct peer *p, const char *metadata, uint32_t len)
 	CHECK(n);
 	fclose(f);
 	urccl_prep_connect(sqe, blob, (uint32_t)n);
-	urccl_sqe_set_note(p->data, sqe, &p->hello, len);
+	urccl_sqe_set_hello(p->data, sqe, &p->hello, len);
 	cqe = end_of(p, sqe);
 	CHECK_EQ(cqe.res, 0);
 	p->decode.id = (uint32_t)cqe.handle;
@@ -151,7 +151,7 @@ void peer_breaks(struct peer *p, uint64_t tag)
 	sqe = entry(p);
 	urccl_prep_notify(sqe, p->decode, tag, NULL, 0);
 	urccl_sqe_set_group(sqe, 1);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	CHECK_EQ(end_of(p, sqe).res, -ECANCELED);
 }
 
@@ -246,7 +246,7 @@ void peer_asks(struct peer *p, uint32_t slot, uint32_t id, const struct msg_ask 
 		memcpy(at + len, pages, ask->npages * sizeof(*pages));
 	len += pages ? ask->npages * sizeof(*pages) : 0;
 	urccl_prep_write(sqe, p->asks, at, len, slot * p->welcome.ask_bytes);
-	urccl_sqe_set_notify(sqe, tag_make(MSG_ASK, slot, id));
+	urccl_sqe_set_notify(p->data, sqe, tag_make(MSG_ASK, slot, id), NULL, 0);
 	/* Decode may close the connection before we know that it has arrived. */
 	res = end_of(p, sqe).res;
 	CHECK(res == (int64_t)len || res == -ECONNRESET);

@@ -64,7 +64,7 @@ static void prepare(struct run *r, struct urccl_sqe *sqe, uint32_t i, uint32_t n
 	else
 		urccl_prep_write(sqe, r->remote, r->local + off, len, off);
 	if (kind == NOTIFY && sqe->opcode == URCCL_OP_WRITE)
-		urccl_sqe_set_notify(sqe, r->tags + i);
+		urccl_sqe_set_notify(r->p.a.ring, sqe, r->tags + i, NULL, 0);
 }
 
 static int64_t expected(const struct run *r, uint32_t i, uint32_t n)
@@ -76,7 +76,7 @@ static int64_t expected(const struct run *r, uint32_t i, uint32_t n)
 	return n == 1 ? (int64_t)MEMORY : PLACE_LEN;
 }
 
-void run_submit(struct run *r, uint32_t n, uint32_t timeout_us)
+void run_submit(struct run *r, uint32_t n, uint32_t deadline_us)
 {
 	struct urccl_sqe *sqe;
 	uint32_t i;
@@ -86,7 +86,7 @@ void run_submit(struct run *r, uint32_t n, uint32_t timeout_us)
 		sqe = side_sqe(&r->p.a);
 		prepare(r, sqe, i, n);
 		urccl_sqe_set_data64(sqe, i);
-		urccl_sqe_set_timeout(sqe, timeout_us);
+		urccl_sqe_set_deadline_us(sqe, deadline_us);
 	}
 	CHECK_EQ(urccl_submit(r->p.a.ring), (int)n);
 }
@@ -151,13 +151,13 @@ void run_take(struct run *r, uint32_t n)
 	}
 }
 
-int64_t run_one(struct run *r, uint32_t timeout_us)
+int64_t run_one(struct run *r, uint32_t deadline_us)
 {
 	struct outcome before = r->out;
 	int64_t res;
 
 	r->tags = N_MAX; /* which nobody counts */
-	run_submit(r, 1, timeout_us);
+	run_submit(r, 1, deadline_us);
 	run_take(r, 1);
 	res = r->out.res[0];
 	r->out = before;

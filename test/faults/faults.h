@@ -151,13 +151,13 @@ struct run {
 	int8_t notes[N_MAX]; /* sim: as peer_notes() */
 };
 
-void run_submit(struct run *r, uint32_t n, uint32_t timeout_us);
+void run_submit(struct run *r, uint32_t n, uint32_t deadline_us);
 /* Takes what came to a simulated peer. */
 void run_events(struct run *r);
 /* Takes the ends of n entries into r->out: each comes once. */
 void run_take(struct run *r, uint32_t n);
 /* The end of one more entry of the cell's kind. */
-int64_t run_one(struct run *r, uint32_t timeout_us);
+int64_t run_one(struct run *r, uint32_t deadline_us);
 /* What succeeded is there. */
 void run_check_bytes(struct run *r, uint32_t n, int alive);
 /* Atomics: so is what did, once; as many more may have been done to the first word. */

@@ -14,7 +14,7 @@ static int64_t writes(struct urccl_remote remote)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, remote, local, sizeof(local), 0);
-	urccl_sqe_set_timeout(sqe, LONG_US);
+	urccl_sqe_set_deadline_us(sqe, LONG_US);
 	urccl_sqe_set_data64(sqe, 2);
 	return pair_run(&p, &p.a, sqe).res;
 }

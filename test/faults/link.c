@@ -94,7 +94,7 @@ static struct urccl_sqe *write_to(const struct met *m)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
 	urccl_prep_write(sqe, m->memory, local, sizeof(local), 0);
-	urccl_sqe_set_timeout(sqe, LONG_US);
+	urccl_sqe_set_deadline_us(sqe, LONG_US);
 	urccl_sqe_set_data64(sqe, 2);
 	return sqe;
 }

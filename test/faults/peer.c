@@ -140,7 +140,7 @@ __attribute__((noreturn)) static void serve(void)
 	for (;;) {
 		do
 			take_events();
-		while (urccl_arm(p.b.ring, URCCL_FOR_CQE, 0));
+		while (urccl_arm(p.b.ring, URCCL_ARM_FOR_CQE, 0));
 		poll(fds, 2, -1);
 		if (!(fds[0].revents & (POLLIN | POLLHUP)))
 			continue;

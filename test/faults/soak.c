@@ -90,7 +90,7 @@ static void prepare(uint32_t slot, uint32_t i)
 		break;
 	case 2:
 		urccl_prep_write(sqe, remotes[i], local + off, len, off);
-		urccl_sqe_set_notify(sqe, N_MAX);
+		urccl_sqe_set_notify(p.a.ring, sqe, N_MAX, NULL, 0);
 		break;
 	default:
 		urccl_prep_write(sqe, remotes[i], local + off, len, off);

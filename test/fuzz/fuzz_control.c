@@ -326,7 +326,7 @@ static void program(struct input *in)
 		drop_reference(peer);
 		break;
 	case 5:
-		urccl_prep_cancel(entry(), URCCL_BY_USER_DATA, DIALLING);
+		urccl_prep_cancel(entry(), URCCL_CANCEL_BY_USER_DATA, DIALLING);
 		break;
 	default:
 		hurry();
@@ -422,7 +422,7 @@ static void end(uint8_t how)
 	int again;
 
 	hang_up((how & 17) == 16);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, DIALLING);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, DIALLING);
 	for (i = 0; !is_over(); i++) {
 		must(clock_ns() < late);
 		turn();

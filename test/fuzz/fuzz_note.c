@@ -173,7 +173,7 @@ static void cancel(struct input *in)
 
 	if (!sqe)
 		return;
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 2 + take(in) % (entered + 1));
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 2 + take(in) % (entered + 1));
 	sqe->user_data = STOPS;
 	stopping++;
 	rig_enter(&rig);

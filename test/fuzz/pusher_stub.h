@@ -168,8 +168,8 @@ static int stub_peer_info(struct urccl_peer_info *info)
 #define urccl_alloc(c, n, p)	     (*(p) = NULL, 0)
 #define urccl_free(c, p)	     ((void)(p), 0)
 #define urccl_import(c, p, a, n, o)   stub_object(&(o)->id)
-#define urccl_forget(c, r)	     ((void)(r))
+#define urccl_unimport(c, r)	     ((void)(r))
 #define urccl_advertise(c, r, o, n, a, t, out) stub_advertise(out)
-#define urccl_peer_info(c, p, i)     stub_peer_info(i)
+#define urccl_get_peer_info(c, p, i)     stub_peer_info(i)
 
 #endif

@@ -31,14 +31,14 @@ def without_comments(path):
 
 
 def inlines(path):
-    """The functions a header defines for programs to compile in."""
-    return set(re.findall(r"^URCCL_INLINE [^;{(]*?\b(\w+)\(", without_comments(path), re.M))
+    """The functions a header defines for programs to compile in, without those for itself."""
+    return set(re.findall(r"^URCCL_INLINE [^;{(]*?\b(urccl_\w+)\(", without_comments(path), re.M))
 
 
 def declared(path):
     """The functions a header declares and leaves to the library."""
     text = re.sub(r"^URCCL_INLINE [^;{]*\{.*?^\}", "", without_comments(path), flags=re.S | re.M)
-    return set(re.findall(r"^[a-z][^;{}#=]*?\b(urccl_\w+)\([^;{}]*\);", text, re.M))
+    return set(re.findall(r"^[a-z][^;{}#=]*?\b((?:__)?urccl_\w+)\([^;{}]*\);", text, re.M))
 
 
 def mapped(path):

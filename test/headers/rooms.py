@@ -21,7 +21,7 @@ MAY = {
     "engine": {"base", "memory", "ring", "backend", "segment"},
     "control": {"base", "memory", "backend", "engine"},
 }
-PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h"}
+PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h", "liburccl/inspect.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 
 root = pathlib.Path(sys.argv[1])

@@ -92,9 +92,9 @@ def case_show():
     lacking = {d["name"]: d for d in failed["devices"]}["shm"]
     check(lacking["state"] == "failed" and "/no/such/dir" in lacking["reason"], lacking)
     settings = {s["name"]: s for s in json.loads(
-        run("--json", URCCL_TIMEOUT_MS="1234")[0])["settings"]}
-    check(settings["timeout_ms"]["value"] == "1234", settings["timeout_ms"])
-    check(settings["timeout_ms"]["origin"] == "URCCL_TIMEOUT_MS", settings["timeout_ms"])
+        run("--json", URCCL_DEADLINE_MS="1234")[0])["settings"]}
+    check(settings["deadline_ms"]["value"] == "1234", settings["deadline_ms"])
+    check(settings["deadline_ms"]["origin"] == "URCCL_DEADLINE_MS", settings["deadline_ms"])
     check(settings["cma"]["origin"] == "default", settings["cma"])
     for name, value in (("transport", "shm?,tcp?"), ("listen", "127.0.0.1:0"),
                         ("thread_name", "urccl"), ("libfabric_so", "libfabric.so.1")):

@@ -4,7 +4,7 @@
 packaged.py ROOT DEB...: installs the packages into a folder of their own, or unpacks them there
 where that is root's alone, looks at what is there, compiles README's C program against it, shared
 and static, runs the tools, and takes everything away again. The library has its probes:
-urccl_stats(3) says so.
+urccl_get_stats(3) says so.
 """
 import os
 import pathlib

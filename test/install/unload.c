@@ -47,12 +47,12 @@ static int (*open_ring)(struct urccl *ctx, const struct urccl_ring_params *p,
 			struct urccl_ring **ring);
 static void (*ring_wake)(struct urccl_ring *ring);
 
-void urccl_ring_wake(struct urccl_ring *ring)
+void __urccl_ring_wake(struct urccl_ring *ring)
 {
 	ring_wake(ring);
 }
 
-void urccl_ring_drive(struct urccl_ring *ring)
+void __urccl_ring_drive(struct urccl_ring *ring)
 {
 	(void)ring;
 	CHECK(!"an INLINE context");
@@ -63,7 +63,7 @@ static void find(void *library)
 	*(void **)&open_context = symbol(library, "urccl_open");
 	*(void **)&close_context = symbol(library, "urccl_close");
 	*(void **)&open_ring = symbol(library, "urccl_ring_open");
-	*(void **)&ring_wake = symbol(library, "urccl_ring_wake");
+	*(void **)&ring_wake = symbol(library, "__urccl_ring_wake");
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
  * on. */
 #include <sys/wait.h>
 
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 #include "test.h"
 
 static void child(struct urccl *ctx, struct urccl_ring *ring)
@@ -28,11 +28,11 @@ static void child(struct urccl *ctx, struct urccl_ring *ring)
 	CHECK_EQ(urccl_free(ctx, addr), -EPERM);
 	CHECK_EQ(urccl_advertise(ctx, region, 0, 1, 0, 0, &advert), -EPERM);
 	CHECK_EQ(urccl_import(ctx, peer, &advert, 1, &remote), -EPERM);
-	CHECK_EQ(urccl_forget(ctx, remote), -EPERM);
+	CHECK_EQ(urccl_unimport(ctx, remote), -EPERM);
 	CHECK_EQ(urccl_metadata(ctx, buf, sizeof(buf)), -EPERM);
-	CHECK_EQ(urccl_peer_info(ctx, peer, &pi), -EPERM);
-	CHECK_EQ(urccl_region_info(ctx, region, &ri), -EPERM);
-	CHECK_EQ(urccl_stats(ctx, &st), -EPERM);
+	CHECK_EQ(urccl_get_peer_info(ctx, peer, &pi), -EPERM);
+	CHECK_EQ(urccl_get_region_info(ctx, region, &ri), -EPERM);
+	CHECK_EQ(urccl_get_stats(ctx, &st), -EPERM);
 	CHECK_EQ(urccl_dump(ctx, STDOUT_FILENO), -EPERM);
 	CHECK_EQ(urccl_explain(ctx, &cqe, buf, sizeof(buf)), -EPERM);
 	CHECK(*urccl_errmsg());

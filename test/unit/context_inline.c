@@ -30,7 +30,7 @@ static void *from_another(void *arg)
 	CHECK(*urccl_errmsg());
 	/* What needs no engine does not mind. */
 	CHECK_GE(urccl_metadata(ctx, blob, sizeof(blob)), 1);
-	CHECK_EQ(urccl_stats(ctx, &st), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &st), 0);
 	return NULL;
 }
 
@@ -65,11 +65,11 @@ static void timer_of_another_sleep(struct urccl_ring *ring)
 	timeout_entry(ring, 200000000);
 	CHECK_EQ(urccl_submit(ring), 2);
 	/* Once the first has come there is nothing to arm for. */
-	while (!urccl_cq_ready(ring) && urccl_arm(ring, URCCL_FOR_CQE, 0))
+	while (!urccl_cq_ready(ring) && urccl_arm(ring, URCCL_ARM_FOR_CQE, 0))
 		;
-	CHECK_EQ(urccl_stats(ctx, &before), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &before), 0);
 	CHECK_EQ(urccl_wait(ring, NULL, &two), 2);
-	CHECK_EQ(urccl_stats(ctx, &after), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &after), 0);
 	CHECK_LE(after.turns - before.turns, 2000);
 	urccl_cq_advance(ring, 2);
 }

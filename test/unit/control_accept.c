@@ -68,7 +68,7 @@ static void stop_accepting(struct side *b)
 	struct urccl_sqe *sqe = urccl_get_sqe(b->ring);
 	int ends;
 
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, 3);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 3);
 	urccl_sqe_set_data64(sqe, 5);
 	urccl_submit(b->ring);
 	for (ends = 0; ends < 2; ends++) {

@@ -37,7 +37,7 @@ static int64_t use(const struct urccl_advert *advert, int write, uint32_t len)
 	urccl_sqe_set_data64(sqe, 4);
 	urccl_submit(a.ring);
 	res = side_end_of(&a, 4);
-	CHECK_EQ(urccl_forget(a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(a.ctx, remote), 0);
 	return res;
 }
 

@@ -31,7 +31,7 @@ static uint32_t connected(struct side *s, uint64_t incarnation, uint32_t *told)
 	struct urccl_cqe cqe = ended(s, 7, told);
 
 	CHECK_EQ(cqe.res, 0);
-	CHECK_EQ(urccl_peer_info(s->ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(s->ctx, (struct urccl_peer){(uint32_t)cqe.handle}, &info), 0);
 	CHECK_EQ(info.incarnation, incarnation);
 	return (uint32_t)cqe.handle;
 }

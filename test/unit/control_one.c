@@ -72,9 +72,9 @@ static void dial_all(struct side *a, struct urccl_ring **ring, const uint8_t *bl
 	}
 	/* The engine has posted them all, and the control thread answers this after them. */
 	do
-		CHECK_EQ(urccl_stats(a->ctx, &s), 0);
+		CHECK_EQ(urccl_get_stats(a->ctx, &s), 0);
 	while (s.submitted < RINGS * EACH);
-	CHECK_EQ(urccl_region_info(a->ctx, (struct urccl_region){1}, &info), -ESTALE);
+	CHECK_EQ(urccl_get_region_info(a->ctx, (struct urccl_region){1}, &info), -ESTALE);
 	tell(&arrived);
 }
 

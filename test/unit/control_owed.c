@@ -11,7 +11,7 @@
 static struct side a, b;
 
 /* Its end, or b has nothing to say yet. */
-static int64_t notify(uint32_t n, uint64_t len, uint32_t timeout_us)
+static int64_t notify(uint32_t n, uint64_t len, uint32_t deadline_us)
 {
 	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
@@ -21,7 +21,7 @@ static int64_t notify(uint32_t n, uint64_t len, uint32_t timeout_us)
 		sqe = urccl_get_sqe(b.ring);
 		CHECK(sqe);
 		urccl_prep_notify(sqe, (struct urccl_peer){FIRST}, i, &a, len);
-		urccl_sqe_set_timeout(sqe, timeout_us);
+		urccl_sqe_set_deadline_us(sqe, deadline_us);
 	}
 	CHECK_EQ(urccl_submit(b.ring), (int)n);
 	while (n) {

@@ -53,11 +53,11 @@ static void ends_in_order(struct side *b, uint32_t peer)
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
 	CHECK_EQ(cqe.peer, peer);
 	CHECK_EQ(cqe.res, 0);
-	CHECK_EQ(urccl_peer_info(b->ctx, (struct urccl_peer){peer}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(b->ctx, (struct urccl_peer){peer}, &info), 0);
 	CHECK_EQ(info.state, URCCL_PEER_LOST);
 	side_hang_up(b, peer, 6);
 	CHECK_EQ(side_end_of(b, 6), 0);
-	CHECK_EQ(urccl_peer_info(b->ctx, (struct urccl_peer){peer}, &info), -ESTALE);
+	CHECK_EQ(urccl_get_peer_info(b->ctx, (struct urccl_peer){peer}, &info), -ESTALE);
 }
 
 int main(void)

@@ -105,7 +105,7 @@ static void beside(const char *one, const char *other)
 	first = comes(&b);
 	open_at(&c, other);
 	end(&c, comes(&c));
-	CHECK_EQ(urccl_peer_info(a.ctx, (struct urccl_peer){first}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(a.ctx, (struct urccl_peer){first}, &info), 0);
 	CHECK_EQ(info.state, URCCL_PEER_UP);
 	end(&b, first);
 }

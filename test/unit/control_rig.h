@@ -58,14 +58,14 @@ static inline void side_close(struct side *s)
 	urccl_close(s->ctx);
 }
 
-static inline void side_connect(struct side *s, const void *to, uint32_t len, uint32_t timeout_us,
+static inline void side_connect(struct side *s, const void *to, uint32_t len, uint32_t deadline_us,
 				uint64_t data)
 {
 	struct urccl_sqe *sqe = urccl_get_sqe(s->ring);
 
 	CHECK(sqe);
 	urccl_prep_connect(sqe, to, len);
-	urccl_sqe_set_timeout(sqe, timeout_us);
+	urccl_sqe_set_deadline_us(sqe, deadline_us);
 	urccl_sqe_set_data64(sqe, data);
 	CHECK_EQ(urccl_submit(s->ring), 1);
 }
@@ -137,11 +137,11 @@ static inline void side_cannot_connect(struct side *s, const void *to, uint32_t 
 }
 
 /* Dials and gets through: the handle. */
-static inline uint32_t side_connected(struct side *from, struct side *to, uint32_t timeout_us)
+static inline uint32_t side_connected(struct side *from, struct side *to, uint32_t deadline_us)
 {
 	struct urccl_cqe cqe;
 
-	side_connect(from, to->blob, to->blob_len, timeout_us, 2);
+	side_connect(from, to->blob, to->blob_len, deadline_us, 2);
 	cqe = side_next(from);
 	CHECK_EQ(cqe.res, 0);
 	return (uint32_t)cqe.handle;

@@ -50,7 +50,7 @@ static void notify(struct side *a, uint32_t to, uint64_t data)
 	struct urccl_sqe *sqe = urccl_get_sqe(a->ring);
 
 	urccl_prep_notify(sqe, (struct urccl_peer){to}, 7, NULL, 0);
-	urccl_sqe_set_timeout(sqe, NOTIFY_US);
+	urccl_sqe_set_deadline_us(sqe, NOTIFY_US);
 	urccl_sqe_set_data64(sqe, data);
 	CHECK_GE(urccl_submit(a->ring), 1);
 }

@@ -114,7 +114,7 @@ int main(void)
 	CHECK(own != fd);
 	CHECK_EQ(close(fd), 0);
 	has_no_word();
-	CHECK_EQ(urccl_region_info(r.b.ctx, t.region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(r.b.ctx, t.region, &info), 0);
 	CHECK(!info.mappable);
 	CHECK_EQ(urccl_advertise(r.b.ctx, t.region, 0, LEN, RIGHTS, 0, &t.advert), 0);
 	imports(&r.a, r.ab, &t);

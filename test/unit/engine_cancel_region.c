@@ -33,7 +33,7 @@ static void cancel(uint32_t handle)
 {
 	struct urccl_sqe *sqe = rig_sqe(&rig, CANCEL);
 
-	urccl_prep_cancel(sqe, URCCL_BY_REGION, handle);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REGION, handle);
 	sqe->user_data = CANCEL;
 	rig_enter(&rig);
 	rig_turns(&rig);

@@ -18,7 +18,7 @@ static void acked(uint32_t number, uint32_t group)
 	rig.rail[number].rate = 2;
 	rig.rail[1 - number].rate = 1;
 	peer_choose(rig.peer);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_ACKED);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_ACKED);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	urccl_sqe_set_group(sqe, group);
 	rig_enter(&rig);
@@ -35,7 +35,7 @@ static void fence(uint32_t group)
 	struct urccl_sqe *sqe = rig_sqe(&rig, ++entry);
 
 	urccl_prep_notify(sqe, (struct urccl_peer){RIG_HANDLE}, entry, NULL, 0);
-	urccl_sqe_set_flags(sqe, URCCL_SQE_FENCE);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_group(sqe, group);
 	sqe->user_data = entry;
 	rig_enter(&rig);

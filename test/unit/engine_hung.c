@@ -7,7 +7,7 @@
 
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, LEN = 4096, TIMEOUT_MS = 10, LATE_MS = 50, SOON_MS = 3, SLEEPS = 32 };
+enum { ENTRIES = 8, LEN = 4096, DEADLINE_MS = 10, LATE_MS = 50, SOON_MS = 3, SLEEPS = 32 };
 
 static struct engine_rig rig;
 
@@ -17,7 +17,7 @@ static void begin(struct clock *clock, int fd)
 	rig_peer_open(&rig);
 	rig_key(&rig, 0, 0);
 	rig.hung = 1;
-	urccl_sqe_set_timeout(rig_write(&rig, 0, LEN, 1), TIMEOUT_MS * 1000);
+	urccl_sqe_set_deadline_us(rig_write(&rig, 0, LEN, 1), DEADLINE_MS * 1000);
 	rig_enter(&rig);
 }
 
@@ -63,7 +63,7 @@ static void asleep(int fd)
 	while (!rig_cqe(&rig, &cqe))
 		turn_and_sleep();
 	is_outcome(cqe);
-	CHECK_LE(clock_now(&clock) - start, (TIMEOUT_MS + LATE_MS) * NSEC_PER_MSEC);
+	CHECK_LE(clock_now(&clock) - start, (DEADLINE_MS + LATE_MS) * NSEC_PER_MSEC);
 	end();
 	clock_fini(&clock);
 }

@@ -25,7 +25,7 @@ static void begin(uint32_t writes, uint32_t stuck)
 	rig.hung = 1;
 	rig.stuck = stuck;
 	if (writes)
-		urccl_sqe_set_timeout(rig_write(&rig, 0, LEN, WRITE), HOUR_US);
+		urccl_sqe_set_deadline_us(rig_write(&rig, 0, LEN, WRITE), HOUR_US);
 	rig_enter(&rig);
 	rig_turns(&rig);
 	CHECK_EQ(rig.ntaken, writes);

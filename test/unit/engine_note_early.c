@@ -25,7 +25,7 @@ static void fail_two(void)
 	rig_turns(&rig);
 	CHECK_EQ(rig_ended(&rig, MALFORMED).res, -E2BIG);
 	sqe = rig_sqe(&rig, CANCEL);
-	urccl_prep_cancel(sqe, URCCL_BY_USER_DATA, CANCELLED);
+	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, CANCELLED);
 	sqe->user_data = CANCEL;
 	rig_enter(&rig);
 	rig_turns(&rig);

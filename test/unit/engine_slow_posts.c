@@ -58,7 +58,7 @@ static void run(uint32_t rails, uint32_t turned_away)
 
 	begin(rails);
 	for (i = 0; i < ENTRIES; i++)
-		urccl_sqe_set_timeout(rig_write(&rig, 0, RIG_BYTES, i), AFTER_US);
+		urccl_sqe_set_deadline_us(rig_write(&rig, 0, RIG_BYTES, i), AFTER_US);
 	rig_enter(&rig);
 	full = turned_away;
 	late = began = 0;

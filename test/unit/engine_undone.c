@@ -42,7 +42,7 @@ int main(void)
 	rig_peer_add(&rig);
 	sqe = rig_sqe(&rig, CONNECT);
 	urccl_prep_connect(sqe, "127.0.0.1:1", 11);
-	urccl_sqe_set_timeout(sqe, TIMEOUT_US);
+	urccl_sqe_set_deadline_us(sqe, TIMEOUT_US);
 	sqe->user_data = CONNECT;
 	rig_enter(&rig);
 	connect = asked(CONTROL_CONNECT);

@@ -23,7 +23,7 @@ static uint32_t lost_behind(uint8_t flags)
 
 	rig_peer_open(&rig);
 	rig_key(&rig, 0, 0);
-	urccl_sqe_set_notify(rig_write(&rig, 0, LEN, ENTRY), 7);
+	urccl_sqe_set_notify(&rig.r->pub, rig_write(&rig, 0, LEN, ENTRY), 7, NULL, 0);
 	rig_enter(&rig);
 	rig_turns(&rig);
 	comes_out(CHUNK_WRITE, flags);

@@ -23,7 +23,7 @@ static void enter(uint32_t n, uint32_t flags)
 					     .remote = RIG_HANDLE + (i >= SEGS - n)};
 	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	sqe->user_data = 1;
 	rig_enter(&rig);
 	rig_turns(&rig);

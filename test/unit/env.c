@@ -22,7 +22,7 @@ static const struct name {
 } names[] = {
 	{"transport", "tcp,shm?", "udp", NULL},
 	{"listen", "127.0.0.1:7777", "localhost", NULL},
-	{"timeout_ms", "1500", "0", NULL},
+	{"deadline_ms", "1500", "0", NULL},
 	{"dead_after_ms", "0x10", "soon", "16"},
 	{"spin_us", "forever", "-1", NULL},
 	{"max_peers", "17", "1048577", NULL},
@@ -248,13 +248,13 @@ static void origins(void)
 
 	p.max_segs = 7;
 	p.socket_dir = "/tmp";
-	setenv("URCCL_TIMEOUT_MS", "123", 1);
+	setenv("URCCL_DEADLINE_MS", "123", 1);
 	setenv("UCCL_P2P_RDMA_SL", "1", 1);
 	setenv("URCCL_RDMA_SL", "2", 1);
 	setenv("URCCL_THREAD_NAME", "kv", 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);
-	CHECK_EQ(p.timeout_ms, 123);
-	is(&p, "timeout_ms", "123", "URCCL_TIMEOUT_MS");
+	CHECK_EQ(p.deadline_ms, 123);
+	is(&p, "deadline_ms", "123", "URCCL_DEADLINE_MS");
 	is(&p, "rdma_sl", "2", "URCCL_RDMA_SL");
 	is(&p, "max_segs", "7", "params");
 	is(&p, "socket_dir", "/tmp", "params");
@@ -272,13 +272,13 @@ static void origins(void)
 	stands_for(&p, "[::]:0");
 	p.socket_ifname = NULL;
 	stands_for(&p, "127.0.0.1:0");
-	p.timeout_ms = 124;
+	p.deadline_ms = 124;
 	p.thread_name = "vk";
-	is(&p, "timeout_ms", "124", "params");
+	is(&p, "deadline_ms", "124", "params");
 	is(&p, "thread_name", "vk", "params");
 	p.thread_name = NULL;
 	is(&p, "thread_name", "urccl", "default");
-	unsetenv("URCCL_TIMEOUT_MS");
+	unsetenv("URCCL_DEADLINE_MS");
 	unsetenv("UCCL_P2P_RDMA_SL");
 	unsetenv("URCCL_RDMA_SL");
 	unsetenv("URCCL_THREAD_NAME");
@@ -302,7 +302,7 @@ static void what_is_none(void)
 {
 	struct urccl_params p = fresh();
 
-	refused("URCCL_TIMEOUT", "1", "did you mean URCCL_TIMEOUT_MS?");
+	refused("URCCL_DEADLINE", "1", "did you mean URCCL_DEADLINE_MS?");
 	refused("URCCL_TCP_STREAM", "1", "did you mean URCCL_TCP_STREAMS?");
 	refused("URCCL_P2P_TRANSPORT", "tcp", "did you mean URCCL_TRANSPORT?");
 	refused("UCCL_P2P_RDMA_CC", "timely", "no congestion control");
@@ -328,14 +328,14 @@ static void an_older_program(void)
 
 	urccl_params_init(&p);
 	p.log_level = 77;
-	setenv("URCCL_TIMEOUT_MS", "5", 1);
+	setenv("URCCL_DEADLINE_MS", "5", 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);
-	CHECK_EQ(p.timeout_ms, 5);
+	CHECK_EQ(p.deadline_ms, 5);
 	CHECK_EQ(p.log_level, 77);
 	setenv("URCCL_THREAD_NAME", "x", 1);
 	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
 	says("URCCL_THREAD_NAME");
-	unsetenv("URCCL_TIMEOUT_MS");
+	unsetenv("URCCL_DEADLINE_MS");
 	unsetenv("URCCL_THREAD_NAME");
 }
 
@@ -386,8 +386,8 @@ static void the_printer(void)
 static void transport_words(void)
 {
 	static const char all[] = "ib,efa?,nccl,tcp,tcpx?,cxi,shm!,ipc,sim,fabric:tcp;ofi_rxm";
-	static const char *const words[] = {"ib",  "efa", "nccl", "tcp", "tcpx", "cxi",
-					    "shm", "ipc", "sim",  "fabric:tcp;ofi_rxm"};
+	static const char *const words[] = {"ib",  "efa", "nccl", "tcp", "tcpx",
+					    "cxi", "shm", "ipc",  "sim", "fabric:tcp;ofi_rxm"};
 	static const char *const variables[] = {"URCCL_TRANSPORT", "UCCL_P2P_TRANSPORT"};
 	struct urccl_params p;
 	struct urccl *ctx;

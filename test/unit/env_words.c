@@ -3,7 +3,7 @@
  * capitals make no difference. */
 #include <stdlib.h>
 
-#include <liburccl.h>
+#include <liburccl/inspect.h>
 #include "test.h"
 
 static const struct {

@@ -49,7 +49,7 @@ static void remotes(struct side *s, uint32_t peer, const struct urccl_advert *ad
 	none_left(&s->ctx->control->remote_handles);
 	says_so(urccl_import(s->ctx, of, ad, 1, &none), "all 1 handles of this kind are taken");
 	CHECK_EQ(none.id, 0);
-	CHECK_EQ(urccl_forget(s->ctx, first), 0);
+	CHECK_EQ(urccl_unimport(s->ctx, first), 0);
 	CHECK_EQ(urccl_import(s->ctx, of, ad, 1, &none), 0);
 	CHECK_NE(none.id, first.id);
 }

@@ -170,7 +170,7 @@ static int moved(struct side *a, struct side *b)
 		return said(rc);
 	sqe = urccl_get_sqe(a->ring);
 	urccl_prep_write(sqe, remote, from, sizeof(from), 0);
-	urccl_sqe_set_timeout(sqe, patience_us);
+	urccl_sqe_set_deadline_us(sqe, patience_us);
 	urccl_sqe_set_data64(sqe, 3);
 	CHECK_EQ(urccl_submit(a->ring), 1);
 	if (outcome(a, 3, &cqe) < 0)

@@ -42,12 +42,12 @@ static void sleeps(uint32_t flags)
 	p.flags = flags;
 	CHECK_EQ(urccl_open(&p, &ctx), 0);
 	CHECK_EQ(urccl_ring_open(ctx, NULL, &ring), 0);
-	CHECK_EQ(urccl_stats(ctx, &before), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &before), 0);
 	urccl_prep_timeout(urccl_get_sqe(ring), 200000000, 0);
 	CHECK_EQ(urccl_submit(ring), 1);
 	CHECK_EQ(urccl_wait(ring, &cqe, &args), 1);
 	CHECK_EQ(cqe->res, -ETIME);
-	CHECK_EQ(urccl_stats(ctx, &after), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &after), 0);
 	CHECK_LE(after.turns - before.turns, 20000);
 	urccl_close(ctx);
 }

@@ -30,7 +30,7 @@ static const struct sockaddr_in *v4(const struct sockaddr_storage *ss)
 static void check_default(const struct settings *s)
 {
 	CHECK_EQ(s->p.size, sizeof(s->p));
-	CHECK_EQ(s->p.timeout_ms, 30000);
+	CHECK_EQ(s->p.deadline_ms, 30000);
 	CHECK_EQ(s->p.dead_after_ms, 10000);
 	CHECK_EQ(s->p.spin_us, 20);
 	CHECK_EQ(s->p.max_peers, 4096);
@@ -69,20 +69,20 @@ static void test_versions(void)
 		struct urccl_params p;
 		uint8_t newer[64];
 	} longer = {.p = fresh(), .newer = {0}};
-	struct urccl_params shorter = {.size = offsetof(struct urccl_params, timeout_ms),
+	struct urccl_params shorter = {.size = offsetof(struct urccl_params, deadline_ms),
 				       .transport = "tcp",
-				       .timeout_ms = 1,
+				       .deadline_ms = 1,
 				       .tcp_streams = 99};
 	struct settings s;
 
 	CHECK_EQ(settings_read(&s, &shorter), 0);
-	CHECK_EQ(s.p.timeout_ms, 30000);
+	CHECK_EQ(s.p.deadline_ms, 30000);
 	CHECK_EQ(s.transports.n, 1);
 	CHECK_EQ(s.transports.list[0].how, TRANSPORT_NAMED);
 	settings_free(&s);
 	urccl_params_init(&shorter);
-	CHECK_EQ(shorter.timeout_ms, 1);
-	CHECK_EQ(shorter.size, offsetof(struct urccl_params, timeout_ms));
+	CHECK_EQ(shorter.deadline_ms, 1);
+	CHECK_EQ(shorter.size, offsetof(struct urccl_params, deadline_ms));
 	CHECK(!shorter.transport);
 
 	longer.p.size = sizeof(longer);

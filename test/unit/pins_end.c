@@ -30,7 +30,7 @@ static void not_yet(void)
 
 	for (i = 0; i < MANY; i++)
 		CHECK_EQ(writes(&r, &r.a, beside).res, LEN);
-	CHECK_EQ(urccl_region_info(r.b.ctx, t.region, &info), 0);
+	CHECK_EQ(urccl_get_region_info(r.b.ctx, t.region, &info), 0);
 	CHECK(!urccl_peek_cqe(r.b.ring));
 }
 
@@ -50,7 +50,7 @@ static void is_waited_for(int revoke)
 	CHECK_EQ(seen.unpins, unpins + RAILS);
 	CHECK_EQ(seen.unregs, unregs + (revoke ? 0 : RAILS));
 	CHECK_EQ(writes(&r, &r.a, remote).res, revoke ? -EACCES : -ESTALE);
-	CHECK_EQ(urccl_forget(r.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(r.a.ctx, remote), 0);
 }
 
 /* Nobody had its memory: it alone is given back. */

@@ -38,7 +38,7 @@ static void is_shared(void)
 	CHECK_EQ(writes(&r, &r.c, of_c).res, LEN);
 	warms(&r.c, r.cb);
 	CHECK_EQ(seen.pins, RAILS);
-	CHECK_EQ(urccl_forget(r.c.ctx, of_c), 0);
+	CHECK_EQ(urccl_unimport(r.c.ctx, of_c), 0);
 }
 
 static void outlives_rails(void)
@@ -73,7 +73,7 @@ static void is_narrow(void)
 	imports(&r.a, r.ab, &part);
 	warms(&r.a, r.ab);
 	CHECK_EQ(seen.pins, 3 * RAILS);
-	CHECK_EQ(urccl_forget(r.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(r.a.ctx, remote), 0);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ static int is_warm(struct side *s, uint32_t peer)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	CHECK_EQ(urccl_peer_info(s->ctx, (struct urccl_peer){peer}, &info), 0);
+	CHECK_EQ(urccl_get_peer_info(s->ctx, (struct urccl_peer){peer}, &info), 0);
 	CHECK_EQ(info.state, URCCL_PEER_UP);
 	return (int)info.warm;
 }

@@ -21,11 +21,11 @@ static void test_once(struct ring *r)
 	/* Not armed: completions write nothing. */
 	complete(r, 2, 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 1);
 	see_all(r);
 
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	complete(r, 1, 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 1);
 	see_all(r);
@@ -45,8 +45,8 @@ static void test_no_wake(struct ring *r)
 		complete(r, 1, URCCL_SQE_NO_WAKE);
 		see_all(r);
 	}
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, 0), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, 0), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	complete(r, 1, URCCL_SQE_NO_WAKE);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
 	complete(r, 1, 0);
@@ -55,7 +55,7 @@ static void test_no_wake(struct ring *r)
 
 	/* Room alone is armed for: a CQE must not wake, however the counters lie. */
 	rig_submit(r, ENTRIES, 0, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, ENTRIES), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, ENTRIES), 0);
 	for (i = 0; i < ENTRIES; i++) {
 		struct urccl_sqe sqe = rig_take(r);
 
@@ -81,7 +81,7 @@ static void end_one(struct ring *r, uint32_t flags)
  * is not. */
 static void test_shown(struct ring *r)
 {
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	end_one(r, 0);
 	CHECK_EQ(urccl_cq_ready(&r->pub), 1);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
@@ -92,9 +92,9 @@ static void test_shown(struct ring *r)
 	wake_drain(r->pub.fd);
 
 	end_one(r, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 1);
 	see_all(r);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	end_one(r, URCCL_SQE_NO_WAKE);
 	CHECK_EQ(ring_publish(r), 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
@@ -108,20 +108,20 @@ static void test_shown(struct ring *r)
 /* The engine's write comes late: the program saw the CQE and armed again meanwhile. */
 static void test_late_write(struct ring *r)
 {
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	CHECK_EQ(sleep_take(&r->arm_line.cq_arm), URCCL_ARM_FD); /* the engine, about to write */
 	complete(r, 1, 0);
 	see_all(r);
 	wake_write(r->pub.fd);
 	CHECK_EQ(rig_readable(r->pub.fd), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
 
 	CHECK_EQ(sleep_take(&r->arm_line.cq_arm), URCCL_ARM_FD);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	wake_write(r->pub.fd); /* after the drain: the one empty wake-up */
 	CHECK_EQ(rig_readable(r->pub.fd), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
 	complete(r, 1, 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 1);

@@ -138,7 +138,7 @@ static void test_woken(struct ring *r)
 		while (urccl_cq_ready(&r->pub))
 			see(r, &data);
 		if (way)
-			CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+			CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 		else
 			CHECK_EQ(urccl_wait(&r->pub, NULL, &none), -ETIME);
 		CHECK(rig_readable(fd));

@@ -22,10 +22,10 @@ static void child(struct urccl_ring *ring)
 	urccl_cq_advance(ring, 1);
 	CHECK_EQ(urccl_wait(ring, &cqe, NULL), -EPERM);
 	CHECK(!cqe);
-	CHECK_EQ(urccl_arm(ring, URCCL_FOR_CQE, 0), -EPERM);
+	CHECK_EQ(urccl_arm(ring, URCCL_ARM_FOR_CQE, 0), -EPERM);
 	CHECK_EQ(urccl_ring_fd(ring), -EPERM);
-	urccl_ring_wake(ring);
-	urccl_ring_drive(ring);
+	__urccl_ring_wake(ring);
+	__urccl_ring_drive(ring);
 }
 
 int main(void)

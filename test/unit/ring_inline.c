@@ -99,14 +99,14 @@ static void test_wait(struct ring *r, struct machine *m)
 static void test_arm(struct ring *r, struct machine *m)
 {
 	start(m, 100);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	CHECK_EQ(m->drives, 1);
 	/* A device has something already: drive again before sleeping. */
 	m->wants = 1;
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 1);
 	start(m, 2);
 	rig_submit(r, 1, 0, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 1);
 	CHECK_EQ(m->drives, 2);
 	see_all(r);
 	/* The fd is the engine's: nothing is written to it. */

@@ -143,7 +143,7 @@ static void wait_by_fd(uint64_t *seed, uint64_t *next, uint64_t until)
 		if (*next == until)
 			return;
 		dawdle(seed);
-		if (urccl_arm(&ring->pub, URCCL_FOR_CQE, 0))
+		if (urccl_arm(&ring->pub, URCCL_ARM_FOR_CQE, 0))
 			fd_met++;
 		else
 			woken = fd_sleep();
@@ -167,10 +167,8 @@ static void wait_by_call(uint64_t *seed, uint64_t *next, uint64_t until)
 /* Waits for the room of all that is unfinished, by call or fd. */
 static void wait_for_room(uint64_t *seed)
 {
-	struct urccl_wait_args a = {.size = sizeof(a), .timeout_ns = LOST_MS * NSEC_PER_MSEC};
-	uint32_t by_fd = (uint32_t)random_below(seed, 2), what = URCCL_FOR_ROOM;
+	uint32_t by_fd = (uint32_t)random_below(seed, 2), what = URCCL_ARM_FOR_ROOM;
 
-	a.room = ENTRIES;
 	dawdle(seed);
 	while (by_fd && !urccl_arm(&ring->pub, what, ENTRIES)) {
 		int woken = fd_sleep();
@@ -178,7 +176,7 @@ static void wait_for_room(uint64_t *seed)
 		empty_wakes += woken && ring->pub.sqe_tail != load_acquire(ring->pub.sq_done);
 	}
 	waits += !by_fd;
-	CHECK_EQ(urccl_wait(&ring->pub, NULL, &a), ENTRIES);
+	CHECK_EQ(urccl_wait_room(&ring->pub, ENTRIES, LOST_MS * NSEC_PER_MSEC), ENTRIES);
 }
 
 static void run(uint64_t rounds)

@@ -88,7 +88,7 @@ static inline void rig_submit(struct ring *r, uint32_t n, uint32_t flags, uint64
 
 		CHECK(sqe);
 		urccl_prep_nop(sqe);
-		urccl_sqe_set_flags(sqe, flags);
+		urccl_sqe_add_flags(sqe, flags);
 		urccl_sqe_set_data64(sqe, data + i);
 	}
 	CHECK_EQ(urccl_submit(&r->pub), n);

@@ -6,9 +6,7 @@
 
 static int wait_room(struct ring *r, uint32_t n)
 {
-	struct urccl_wait_args a = {.size = sizeof(a), .room = n};
-
-	return urccl_wait(&r->pub, NULL, &a);
+	return urccl_wait_room(&r->pub, n, 0);
 }
 
 static void see_all(struct ring *r)
@@ -35,18 +33,18 @@ static void test_arm(struct ring *r)
 	struct urccl_sqe sqe;
 	uint32_t i;
 
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, 1), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, ENTRIES), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, ENTRIES + 1), -EINVAL);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, 1), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, ENTRIES), 1);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, ENTRIES + 1), -EINVAL);
 	rig_submit(r, ENTRIES, 0, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, 3), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, 3), 0);
 	for (i = 1; i <= ENTRIES; i++) {
 		sqe = rig_take(r);
 		rig_end(r, &sqe);
 		CHECK_EQ(ring_publish(r), i == 3);
 		CHECK_EQ(rig_readable(r->pub.fd), i >= 3);
 		/* CQEs alone are not what was armed for. */
-		CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 1);
+		CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 1);
 	}
 	see_all(r);
 }
@@ -55,15 +53,15 @@ static void test_arm(struct ring *r)
 static void test_silent(struct ring *r)
 {
 	rig_submit(r, ENTRIES, URCCL_SQE_SKIP_SUCCESS, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM, 1), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM, 1), 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
 	rig_turn(r);
 	CHECK_EQ(rig_readable(r->pub.fd), 1);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_CQE, 0), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_CQE, 0), 0);
 	CHECK_EQ(rig_readable(r->pub.fd), 0);
 
 	rig_submit(r, ENTRIES, URCCL_SQE_NO_WAKE, 0);
-	CHECK_EQ(urccl_arm(&r->pub, URCCL_FOR_ROOM | URCCL_FOR_CQE, 2), 0);
+	CHECK_EQ(urccl_arm(&r->pub, URCCL_ARM_FOR_ROOM | URCCL_ARM_FOR_CQE, 2), 0);
 	rig_turn(r);
 	CHECK_EQ(rig_readable(r->pub.fd), 1);
 	see_all(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The segment that a context shows: found among the process's descriptors, sealed, with the counts
- * of urccl_stats(); what is none is refused; without a memory file the context works all the same.
- */
+ * of urccl_get_stats(); what is none is refused; without a memory file the context works all the
+ * same. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -87,7 +87,7 @@ static void test_shown(void)
 	CHECK_NE(ftruncate(fd, 0), 0);
 	CHECK_EQ(v.s->head.pid, (uint32_t)getpid());
 	CHECK(!strcmp(v.s->head.library, urccl_version()));
-	CHECK_EQ(urccl_stats(ctx, &own), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &own), 0);
 	segment_stats(v.s, &seen);
 	CHECK_EQ(seen.submitted, 100);
 	CHECK_EQ(seen.completed, own.completed);

@@ -38,7 +38,7 @@ static struct urccl_stats stats(void)
 {
 	struct urccl_stats s = {.size = sizeof(s)};
 
-	CHECK_EQ(urccl_stats(ctx, &s), 0);
+	CHECK_EQ(urccl_get_stats(ctx, &s), 0);
 	return s;
 }
 

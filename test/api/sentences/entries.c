@@ -63,8 +63,8 @@ static void arrays(void)
 	PAGED("paged_dimensions", bad.ndims = 5, -EINVAL);
 	PAGED("paged_blocks", bad.dim[0].count = 1001, -E2BIG);
 	PAGED("paged_bytes", bad.block = 1ull << 63, -ERANGE);
-	PAGED("paged_below", bad.dim[0].local_stride = -64; bad.dim[0].local_index = (uintptr_t)one,
-	      -ERANGE);
+	PAGED("paged_below", bad.dim[0].local_stride = -64;
+	      bad.dim[0].local_index = (uintptr_t)one, -ERANGE);
 	PAGED("paged_far", bad.dim[0].remote_stride = INT64_MAX; bad.remote_off = INT64_MAX;
 	      bad.dim[0].remote_index = (uintptr_t)two, -ERANGE);
 	PAGED("paged_outside", bad.local_off = sizeof(local) - 1, -ERANGE);
@@ -91,10 +91,10 @@ static void behind(uint32_t first, uint32_t second, const char *name)
 	struct urccl_cqe cqe;
 
 	writes(t.remote, 64)->off = t.len;
-	urccl_sqe_set_flags(sqe, first);
+	urccl_sqe_add_flags(sqe, first);
 	urccl_sqe_set_data64(sqe, 1);
 	writes(t.remote, 64);
-	urccl_sqe_set_flags(sqe, second);
+	urccl_sqe_add_flags(sqe, second);
 	urccl_sqe_set_data64(sqe, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 1).res, -ERANGE);
@@ -129,18 +129,18 @@ static void adverts(void)
 
 	writes(remote, 64);
 	run("no_right_to_write", -EACCES);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	remote = imported(r, rw, 0);
 	CHECK_EQ(urccl_revoke(p.b.ctx, r), 0);
 	sqe = side_sqe(&p.a);
 	urccl_prep_warm(sqe, p.a.peer);
 	run("warmed_after_a_revoke", -EACCES);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	remote = imported(r, rw, 0);
 	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
 	writes(remote, 64);
 	run("unregistered_there", -ESTALE);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 	ad.incarnation++;
 	imports("advert_of_another", &ad, -ESTALE);
 	ad = t.advert;
@@ -154,7 +154,7 @@ static void adverts(void)
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &ad, 1, &remote), 0);
 	writes(remote, 64);
 	run("advert_forged", -EACCES);
-	CHECK_EQ(urccl_forget(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
 }
 
 void entries(void)

@@ -47,12 +47,12 @@ static void submit(uint32_t flags)
 	struct urccl_sqe *sqe = side_sqe(&q.a);
 
 	urccl_prep_write(sqe, there.remote, local, sizeof(local), 0);
-	urccl_sqe_set_flags(sqe, flags);
+	urccl_sqe_add_flags(sqe, flags);
 	CHECK_EQ(urccl_submit(q.a.ring), 1);
 }
 
 /* A vector whose bytes nobody sums up. */
-static void submit_long(uint32_t timeout_us)
+static void submit_long(uint32_t deadline_us)
 {
 	static struct urccl_seg segs[LONG];
 	struct urccl_sqe *sqe = side_sqe(&q.a);
@@ -64,7 +64,7 @@ static void submit_long(uint32_t timeout_us)
 					     .off = 8ull * i,
 					     .remote = there.remote.id};
 	urccl_prep_writev(sqe, q.a.peer, segs, LONG);
-	urccl_sqe_set_timeout(sqe, timeout_us);
+	urccl_sqe_set_deadline_us(sqe, deadline_us);
 	CHECK_EQ(urccl_submit(q.a.ring), 1);
 }
 
@@ -165,7 +165,7 @@ static void taken_back(void)
 	network("delay=1us", FEW);
 	urccl_sim_freeze(q.sim, 1);
 	submit(0);
-	res = urccl_forget(q.a.ctx, there.remote);
+	res = urccl_unimport(q.a.ctx, there.remote);
 	CHECK(!res || res == -ETIMEDOUT);
 	fails("forgotten_meanwhile", -ECANCELED);
 	network_end();
@@ -213,7 +213,7 @@ static void owed(void)
 			sqe = urccl_get_sqe(q.a.ring);
 			CHECK(sqe);
 			urccl_prep_notify(sqe, q.a.peer, i, NULL, 0);
-			urccl_sqe_set_timeout(sqe, 1000);
+			urccl_sqe_set_deadline_us(sqe, 1000);
 		}
 		if (i)
 			CHECK_EQ(urccl_submit(q.a.ring), MANY);

@@ -252,7 +252,7 @@ static uint64_t chunks(void)
 {
 	struct urccl_stats st = {.size = sizeof(st)};
 
-	CHECK_EQ(urccl_stats(p.a.ctx, &st), 0);
+	CHECK_EQ(urccl_get_stats(p.a.ctx, &st), 0);
 	return st.chunks;
 }
 
@@ -264,7 +264,7 @@ static struct urccl_cqe writes(uint32_t us, int then)
 	struct urccl_cqe cqe;
 
 	urccl_prep_write(sqe, remote, local, sizeof(local), 0);
-	urccl_sqe_set_timeout(sqe, us);
+	urccl_sqe_set_deadline_us(sqe, us);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (then && chunks() == before) {
 		CHECK(now_ns() < late);
