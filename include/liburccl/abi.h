@@ -13,8 +13,10 @@ extern "C" {
 #define URCCL_STATIC_ASSERT(x) _Static_assert(x, #x)
 #endif
 
-/* A handle: slot in the low 20 bits, generation in the high 12; 0 is "none". A slot whose
- * generation would wrap is retired, so a stale handle can never name a new object. */
+/* A handle: slot in bits 0 to 19, generation in bits 20 to 29, kind in bits 30 and 31; 0 is "none".
+ * A slot whose generation would wrap is retired, so a stale handle never names a new object; the
+ * kind keeps one object from being taken for another. A context has at most 1,048,576 peers,
+ * regions and remotes each at a time, and 2^30 of each in its life. */
 struct urccl_peer   { uint32_t id; };
 struct urccl_region { uint32_t id; };
 struct urccl_remote { uint32_t id; };	/* implies its peer */

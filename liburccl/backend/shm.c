@@ -85,7 +85,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	if (!d)
 		return fail(-ENOMEM, "no memory for the shm device");
 	d->socket_dir = dir ? strdup(dir) : NULL;
-	err = handles_init(&d->grants, GRANTS);
+	err = handles_init(&d->grants, GRANTS, HANDLE_INTERNAL);
 	if (err || (dir && !d->socket_dir)) {
 		err = fail(-ENOMEM, "no memory for the shm device's tables");
 		goto free_tables;

@@ -119,12 +119,12 @@ static int device_open(const struct device_config *config, struct device **out)
 		fail(err, "sim: no file descriptor for a device");
 		goto free_dev;
 	}
-	err = handles_init(&dev->eps, SIM_EPS);
+	err = handles_init(&dev->eps, SIM_EPS, HANDLE_INTERNAL);
 	if (err) {
 		fail(err, "sim: no memory for eps");
 		goto close_dev_fds;
 	}
-	err = handles_init(&dev->exposures, SIM_EXPOSURES);
+	err = handles_init(&dev->exposures, SIM_EXPOSURES, HANDLE_INTERNAL);
 	if (err) {
 		fail(err, "sim: no memory for exposures");
 		goto fini_eps;

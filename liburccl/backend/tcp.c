@@ -87,7 +87,7 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 
 static int device_open(struct tcp_device *d, const struct device_config *config)
 {
-	int rc = handles_init(&d->grants, GRANTS_MAX);
+	int rc = handles_init(&d->grants, GRANTS_MAX, HANDLE_INTERNAL);
 
 	if (rc)
 		return fail(rc, "tcp: no memory for the table of exposures");

@@ -180,7 +180,7 @@ static int check_reads(const struct verbs_device *d)
 static int device_open(struct verbs_device *d, const struct device_config *config)
 {
 	char gid[GID_TEXT];
-	int rc = handles_init(&d->ways, WAYS_MAX);
+	int rc = handles_init(&d->ways, WAYS_MAX, HANDLE_INTERNAL);
 
 	if (rc)
 		return fail(rc, "ib: no memory for the table of queue pairs");

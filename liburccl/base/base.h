@@ -157,13 +157,25 @@ int mailbox_arm(struct mailbox *m);
 void msg_reply(struct msg *msg, int res);
 
 /* ---- handles ----
- * Slot in the low 20 bits, generation in the high 12, never 0. A slot whose generation would wrap
- * is retired. */
+ * Slot in bits 0 to 19, generation in bits 20 to 29, kind in bits 30 and 31; never 0. A slot whose
+ * generation would wrap is retired: a table gives out 2^30 handles in its life. Tables whose
+ * handles no program sees use the bits of the kind for the generation too. */
 
-#define HANDLE_SLOT_BITS 20u
-#define HANDLE_SLOT(h) ((h) & ((1u << HANDLE_SLOT_BITS) - 1))
+#define HANDLE_SLOT_BITS  20u
+#define HANDLE_KIND_SHIFT 30u
+#define HANDLE_SLOT(h)	  ((h) & ((1u << HANDLE_SLOT_BITS) - 1))
+#define HANDLE_KIND(h)	  ((h) >> HANDLE_KIND_SHIFT)
+#define HANDLE_OF_KIND(k) ((uint32_t)(k) << HANDLE_KIND_SHIFT)
+
+enum handle_kind {
+	HANDLE_INTERNAL = 0,	/* seen by no program; a ring's id looks the same */
+	HANDLE_PEER,
+	HANDLE_REGION,
+	HANDLE_REMOTE,
+};
 
 struct handles {
+	enum handle_kind kind;
 	uint32_t max;			/* slots in use and free at most */
 	uint32_t used;			/* slots ever handed out */
 	uint32_t retired;		/* of them, those of the last generation: never used
@@ -177,11 +189,20 @@ struct handles {
 	} *slots;
 };
 
-int handles_init(struct handles *h, uint32_t max);	/* 0 or -ENOMEM */
+int handles_init(struct handles *h, uint32_t max, enum handle_kind kind); /* 0 or -ENOMEM */
 void handles_fini(struct handles *h);
 uint32_t handles_add(struct handles *h, void *object);	/* 0: all slots in use */
 void *handles_get(const struct handles *h, uint32_t handle);	/* NULL: stale, or never was */
 void handles_del(struct handles *h, uint32_t handle);
+/* Why a handle that a program gave names nothing. */
+struct handle_error {
+	int res;		/* -EINVAL: of another kind than wanted; -ESTALE */
+	uint32_t reason;	/* for -ESTALE the one that the caller gave */
+	uint64_t arg[2];
+};
+struct handle_error handle_error(uint32_t handle, enum handle_kind wanted, uint32_t stale);
+/* The same for a call: returns res, with fail() text. */
+int fail_handle(uint32_t handle, enum handle_kind wanted, uint32_t stale);
 
 /* ---- files of memory ---- */
 

@@ -7,13 +7,12 @@
 #define SLOTS_FIRST 64u
 #define SLOTS_LIMIT (1u << HANDLE_SLOT_BITS)
 /* Generations start at 1, so that slot 0 never gives the handle 0. */
-#define GENERATION(h)	((h) >> HANDLE_SLOT_BITS)
-#define GENERATION_ONE	(1u << HANDLE_SLOT_BITS)
-#define GENERATION_LAST (UINT32_MAX >> HANDLE_SLOT_BITS)
+#define GENERATION_ONE (1u << HANDLE_SLOT_BITS)
 
-int handles_init(struct handles *h, uint32_t max)
+int handles_init(struct handles *h, uint32_t max, enum handle_kind kind)
 {
 	memset(h, 0, sizeof(*h));
+	h->kind = kind;
 	h->max = max < SLOTS_LIMIT ? max : SLOTS_LIMIT;
 	h->free = NO_SLOT;
 	h->size = h->max < SLOTS_FIRST ? h->max : SLOTS_FIRST;
@@ -54,7 +53,7 @@ static uint32_t handles_fresh(struct handles *h)
 	if (slot == h->size && handles_grow(h))
 		return NO_SLOT;
 	h->used++;
-	h->slots[slot].handle = GENERATION_ONE | slot;
+	h->slots[slot].handle = HANDLE_OF_KIND(h->kind) | GENERATION_ONE | slot;
 	return slot;
 }
 
@@ -82,6 +81,13 @@ void *handles_get(const struct handles *h, uint32_t handle)
 	return h->slots[slot].object;
 }
 
+static int is_last_generation(const struct handles *h, uint32_t handle)
+{
+	uint32_t next = handle + GENERATION_ONE;
+
+	return next < handle || (h->kind && HANDLE_KIND(next) != h->kind);
+}
+
 void handles_del(struct handles *h, uint32_t handle)
 {
 	uint32_t slot = HANDLE_SLOT(handle);
@@ -91,7 +97,7 @@ void handles_del(struct handles *h, uint32_t handle)
 		return;
 	s = &h->slots[slot];
 	s->object = NULL;
-	if (GENERATION(handle) == GENERATION_LAST) {
+	if (is_last_generation(h, handle)) {
 		s->handle = 0;
 		h->retired++;
 		return;
@@ -99,4 +105,23 @@ void handles_del(struct handles *h, uint32_t handle)
 	s->handle = handle + GENERATION_ONE;
 	s->next = h->free;
 	h->free = slot;
+}
+
+struct handle_error handle_error(uint32_t handle, enum handle_kind wanted, uint32_t stale)
+{
+	if (!handle && wanted)
+		return (struct handle_error){-EINVAL, REASON_HANDLE_NONE, {HANDLE_OF_KIND(wanted)}};
+	if (HANDLE_KIND(handle) != wanted)
+		return (struct handle_error){-EINVAL,
+					     REASON_HANDLE_KIND,
+					     {handle, HANDLE_OF_KIND(wanted)}};
+	return (struct handle_error){-ESTALE, stale, {handle}};
+}
+
+int fail_handle(uint32_t handle, enum handle_kind wanted, uint32_t stale)
+{
+	struct handle_error e = handle_error(handle, wanted, stale);
+	uint64_t arg[3] = {e.arg[0], e.arg[1]};
+
+	return fail_reason(e.res, e.reason, arg);
 }

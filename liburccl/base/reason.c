@@ -164,6 +164,21 @@ static void text_interface(struct sentence *t, uint64_t arg)
 		text_add(&t->text, "%llu", (unsigned long long)arg);
 }
 
+/* The kind of a handle, and the handle itself where it is more than a kind. */
+static void text_kind(struct sentence *t, uint32_t handle)
+{
+	static const char *const kinds[] = {
+		[HANDLE_INTERNAL] = "a ring's id",
+		[HANDLE_PEER] = "a peer's handle",
+		[HANDLE_REGION] = "a region's handle",
+		[HANDLE_REMOTE] = "a remote's handle",
+	};
+
+	text_add(&t->text, "%s", kinds[HANDLE_KIND(handle)]);
+	if (handle != HANDLE_OF_KIND(HANDLE_KIND(handle)))
+		text_add(&t->text, " (0x%x)", handle);
+}
+
 static void text_figure(struct sentence *t, char kind, uint64_t arg)
 {
 	switch (kind) {
@@ -192,6 +207,9 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 		return;
 	case 'l':
 		text_limit(t, arg);
+		return;
+	case 'k':
+		text_kind(t, (uint32_t)arg);
 		return;
 	case 'i':
 		text_interface(t, arg);

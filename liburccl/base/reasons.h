@@ -5,7 +5,7 @@
  * what its device calls it above, %o an opcode by name, %t transports by bit, %i an interface by
  * its index, %p errors of rails, %v two ranges of versions, %g what getaddrinfo() said. %a is an
  * address: the first two figures, with the port in the low half of the third; %h the errno in its
- * high half. */
+ * high half. %k is the kind of a handle. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
@@ -22,13 +22,15 @@ REASON(DTYPE,		"compression as type %u is not carried out by this version: set d
 REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u: shorten it, or write it "
 			"to memory of the peer's")
 REASON(NOTE_NULL,	"the notification has %u bytes and no address")
+REASON(HANDLE_KIND,	"this is %k; %k is wanted: look at the order of the arguments")
+REASON(HANDLE_NONE,	"the handle is 0, which names nothing; %k is wanted: look whether it was set")
 REASON(PEER_STALE,	"peer handle %x names no connected peer: it was closed, or is of an "
 			"earlier connection. Use the one of the newest CONNECT or PEER event")
 REASON(PEER_LOST,	"the peer was lost %u ms ago: connect again")
 REASON(PEER_RESTARTED,	"the peer was lost %u ms ago, and another incarnation answers at its address now: "
 			"use the handle of the newer CONNECT or PEER event, and close this one")
-REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was forgotten, or its peer "
-			"closed. Import its advert again")
+REASON(REMOTE_STALE,	"remote handle %x names no imported memory: it was ended by urccl_unimport(), "
+			"or its peer closed. Import its advert again")
 REASON(REGION_STALE,	"region handle %x names no registered memory: it was unregistered. "
 			"Register it again, or name none to have the address looked up")
 REASON(REGION_GONE,	"region handle %x names no registered memory: nothing is left to take back. Drop the "
@@ -65,8 +67,8 @@ REASON(CANCELLED,	"cancelled")
 REASON(REPLACED,	"a newer entry of the same kind took over")
 REASON(CLOSING,		"the ring or the context is being closed")
 REASON(PEER_CLOSED,	"this side closed the peer")
-REASON(FORGOTTEN,	"remote %x was forgotten while the entry was unfinished: forget it when its "
-			"entries have ended")
+REASON(FORGOTTEN,	"remote %x was ended by urccl_unimport() while the entry was unfinished: call that when "
+			"its entries have ended")
 REASON(UNREGISTERED,	"region %x was unregistered while the entry was unfinished: unregister it "
 			"when its entries have ended")
 REASON(REVOKED,		"the peer revoked the region of remote %x while the entry was unfinished: ask it for "

@@ -64,8 +64,7 @@ void advert_make(struct control *c, struct control_call *call)
 	int rc;
 
 	if (!r || r->ending) {
-		call_answer(call, fail(-ESTALE, "region handle 0x%x names no registered memory",
-				       call->handle));
+		call_answer(call, fail_handle(call->handle, HANDLE_REGION, REASON_REGION_STALE));
 		return;
 	}
 	rc = advert_range(call, r);

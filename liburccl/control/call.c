@@ -35,7 +35,7 @@ static void call_peer_info(struct control *c, struct control_call *call)
 	struct urccl_peer_info *info = call->info;
 
 	if (!p) {
-		call_answer(call, -ESTALE);
+		call_answer(call, fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
 		return;
 	}
 	info->transport = p->transport;
@@ -55,7 +55,7 @@ static void call_peer_name(struct control *c, struct control_call *call)
 
 	if (p)
 		addr_text(&p->remote, call->data, call->n);
-	call_answer(call, p ? 0 : -ESTALE);
+	call_answer(call, p ? 0 : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
 }
 
 /* ---- rings: the engine's affair ---- */

@@ -38,6 +38,13 @@ void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, u
 		call_answer(req->call, res < 0 ? fail_reason(res, reason, req->arg) : res);
 }
 
+void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale)
+{
+	struct handle_error e = handle_error(req->handle, wanted, stale);
+
+	req_answer(req, e.res, e.reason, e.arg[0], e.arg[1], 0);
+}
+
 static void control_back(struct control *c, struct msg *msg)
 {
 	struct cmd *cmd;
@@ -233,8 +240,9 @@ static int control_tables(struct control *c)
 {
 	uint32_t max = 1u << HANDLE_SLOT_BITS;
 
-	if (handles_init(&c->peer_handles, max) || handles_init(&c->region_handles, max) ||
-	    handles_init(&c->remote_handles, max))
+	if (handles_init(&c->peer_handles, max, HANDLE_PEER) ||
+	    handles_init(&c->region_handles, max, HANDLE_REGION) ||
+	    handles_init(&c->remote_handles, max, HANDLE_REMOTE))
 		return fail(-ENOMEM, "no memory for the tables of handles");
 	c->peer_hash = calloc(PEER_HASH, sizeof(struct peer *));
 	c->pins = calloc(PIN_HASH, sizeof(struct pinned *));

@@ -58,7 +58,7 @@ void warm_req(struct control *c, struct control_req *req)
 	struct list *pos;
 
 	if (!p) {
-		req_answer(req, -ESTALE, REASON_PEER_STALE, req->handle, 0, 0);
+		req_answer_handle(req, HANDLE_PEER, REASON_PEER_STALE);
 		return;
 	}
 	if (p->stage == STAGE_DOWN) {

@@ -159,7 +159,6 @@ struct peer *peer_of(struct control *c, uint32_t handle)
 
 	if (p && (p->refs || p->event.out))
 		return p;
-	fail(-ESTALE, "peer handle 0x%x names no connected peer", handle);
 	return NULL;
 }
 
@@ -369,7 +368,7 @@ void peer_close_req(struct control *c, struct control_req *req)
 
 	req->owner = NULL;
 	if (!p || !p->refs) {
-		req_answer(req, -ESTALE, REASON_PEER_STALE, req->handle, 0, 0);
+		req_answer_handle(req, HANDLE_PEER, REASON_PEER_STALE);
 		return;
 	}
 	if (--p->refs) {

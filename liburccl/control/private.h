@@ -651,5 +651,7 @@ struct control {
 /* To the entry or the call that asked; a failure's sentence is the reason's. */
 void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
 		uint64_t c);
+/* req->handle names nothing: -EINVAL if it is of another kind than wanted, else -ESTALE. */
+void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale);
 
 #endif

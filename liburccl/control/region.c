@@ -403,7 +403,7 @@ static struct region *region_of(struct control *c, struct control_req *req)
 	struct region *r = handles_get(&c->region_handles, req->handle);
 
 	if (!r)
-		req_answer(req, -ESTALE, REASON_REGION_GONE, req->handle, 0, 0);
+		req_answer_handle(req, HANDLE_REGION, REASON_REGION_GONE);
 	return r;
 }
 
@@ -572,8 +572,7 @@ void region_info(struct control *c, struct control_call *call)
 	uint32_t i;
 
 	if (!r) {
-		call_answer(call, fail(-ESTALE, "region handle 0x%x names no registered memory",
-				       call->handle));
+		call_answer(call, fail_handle(call->handle, HANDLE_REGION, REASON_REGION_STALE));
 		return;
 	}
 	info->nranges = r->memory->nspans;

@@ -159,15 +159,16 @@ void remote_import(struct control *c, struct control_req *req)
 	struct urccl_advert scratch;
 	struct trouble t;
 
-	if (req->msg.type == CONTROL_SCRATCH && p) {
+	if (!p) {
+		req_answer_handle(req, HANDLE_PEER, REASON_PEER_STALE);
+		return;
+	}
+	if (req->msg.type == CONTROL_SCRATCH) {
 		scratch_advert(p->incarnation, &scratch);
 		req->data = &scratch;
 		req->len = 1;
 	}
-
-	if (!p)
-		refuse(&t, -ESTALE, REASON_PEER_STALE, req->handle, 0);
-	else if (p->stage == STAGE_DOWN)
+	if (p->stage == STAGE_DOWN)
 		refuse(&t, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0);
 	else if (req->msg.type == CONTROL_SCRATCH || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
@@ -193,7 +194,7 @@ void remote_forget(struct control *c, struct control_req *req)
 	struct remote *r = handles_get(&c->remote_handles, req->handle);
 
 	if (!r || r->deleting || r->req) {
-		req_answer(req, -ESTALE, REASON_REMOTE_STALE, req->handle, 0, 0);
+		req_answer_handle(req, HANDLE_REMOTE, REASON_REMOTE_STALE);
 		return;
 	}
 	r->req = req;
@@ -207,8 +208,7 @@ void remote_info(struct control *c, struct control_call *call)
 	uint32_t i;
 
 	if (!r || r->deleting) {
-		call_answer(call, fail(-ESTALE, "remote handle 0x%x names no imported memory",
-				       call->handle));
+		call_answer(call, fail_handle(call->handle, HANDLE_REMOTE, REASON_REMOTE_STALE));
 		return;
 	}
 	info->nadverts = r->n;

@@ -100,6 +100,13 @@ static struct verdict wrong(int res, uint32_t reason, uint64_t a, uint64_t b)
 	return (struct verdict){res, reason, a, b};
 }
 
+static struct verdict wrong_handle(uint32_t handle, enum handle_kind wanted, uint32_t stale)
+{
+	struct handle_error e = handle_error(handle, wanted, stale);
+
+	return wrong(e.res, e.reason, e.arg[0], e.arg[1]);
+}
+
 static const struct verdict fine = {0, REASON_NONE, 0, 0};
 
 static uint32_t fields_set(const struct urccl_sqe *s)
@@ -235,6 +242,24 @@ static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 	return !v.res && op_is_data(op) ? check_sync(op, x) : v;
 }
 
+/* The kind of handle that a CANCEL's key is; 0: none. */
+static const uint8_t cancel_kinds[] = {
+	[URCCL_CANCEL_BY_PEER] = HANDLE_PEER,
+	[URCCL_CANCEL_BY_REGION] = HANDLE_REGION,
+	[URCCL_CANCEL_BY_REMOTE] = HANDLE_REMOTE,
+};
+
+static struct verdict check_cancel(const struct urccl_sqe *s)
+{
+	uint8_t wanted = s->key_kind < sizeof(cancel_kinds) ? cancel_kinds[s->key_kind] : 0;
+
+	if (s->key_kind > URCCL_CANCEL_BY_ALL || (s->key_kind == URCCL_CANCEL_BY_ALL && s->key))
+		return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, 0);
+	if (wanted && HANDLE_KIND((uint32_t)s->key) != wanted)
+		return wrong_handle((uint32_t)s->key, wanted, REASON_NONE);
+	return fine;
+}
+
 static struct verdict check_rest(struct op *op)
 {
 	struct urccl_sqe *s = &op->sqe;
@@ -252,10 +277,7 @@ static struct verdict check_rest(struct op *op)
 	case URCCL_OP_IMPORT:
 		return s->addr && s->len ? fine : wrong(-EINVAL, REASON_ARRAY_NONE, 0, 0);
 	case URCCL_OP_CANCEL:
-		if (s->key_kind > URCCL_CANCEL_BY_ALL ||
-		    (s->key_kind == URCCL_CANCEL_BY_ALL && s->key))
-			return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, 0);
-		return fine;
+		return check_cancel(s);
 	case URCCL_OP_TIMEOUT:
 		return s->deadline_us ? wrong(-EINVAL, REASON_FIELD, 4, s->deadline_us) : fine;
 	default:
@@ -286,8 +308,8 @@ static int resolve(struct engine *e, struct op *op, const struct shape *shape)
 static struct verdict unresolved(const struct op *op, const struct shape *shape)
 {
 	if (shape->object == OBJECT_REMOTE)
-		return wrong(-ESTALE, REASON_REMOTE_STALE, op->sqe.remote, 0);
-	return wrong(-ESTALE, REASON_PEER_STALE, op->sqe.peer, 0);
+		return wrong_handle(op->sqe.remote, HANDLE_REMOTE, REASON_REMOTE_STALE);
+	return wrong_handle(op->sqe.peer, HANDLE_PEER, REASON_PEER_STALE);
 }
 
 /* Nothing of it needs a closer look: a dozen operations on words decide that for almost every

@@ -43,7 +43,7 @@ __attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t 
 	}
 	m = region_get(e, region);
 	if (!m) {
-		op_fail(op, -ESTALE, REASON_REGION_STALE, region, 0, 0);
+		op_fail_handle(op, region, HANDLE_REGION, REASON_REGION_STALE);
 		return NULL;
 	}
 	if (!memory_holds(m, addr, len)) {
@@ -155,10 +155,8 @@ __attribute__((noinline)) static int open_paged(struct op *op)
 	if (open_segs(op))
 		return -EINVAL;
 	op->memory = region_get(op_engine(op), op->sqe.region);
-	if (!op->memory) {
-		op_fail(op, -ESTALE, REASON_REGION_STALE, op->sqe.region, 0, 0);
-		return -ESTALE;
-	}
+	if (!op->memory)
+		return op_fail_handle(op, op->sqe.region, HANDLE_REGION, REASON_REGION_STALE);
 	for (i = 0; i < op->sqe.len; i++) {
 		if (check_descriptor(op, i))
 			return -EINVAL;
@@ -206,10 +204,8 @@ static int next_seg(struct op *op)
 		return 0;
 	s = seg_at(op, c->elements);
 	r = remote_get(op_engine(op), s->remote);
-	if (!r) {
-		op_fail(op, -ESTALE, REASON_REMOTE_STALE, s->remote, 0, 0);
-		return -ESTALE;
-	}
+	if (!r)
+		return op_fail_handle(op, s->remote, HANDLE_REMOTE, REASON_REMOTE_STALE);
 	if (r->peer != op->peer) {
 		op_fail(op, -EXDEV, REASON_SEG_PEER, c->elements, 0, 0);
 		return -EXDEV;
@@ -471,8 +467,8 @@ uint64_t cursor_left(const struct op *op)
 	if (is_range(op) || (op->bits & OP_IS_VECTOR && c->elements == op->sqe.len))
 		return here; /* a vector may be of no segment */
 	if (!is_paged(op))
-		return here + (op->sqe.len - c->elements) *
-				      (c->elements ? el->len : seg_at(op, 0)->len);
+		return here +
+		       (op->sqe.len - c->elements) * (c->elements ? el->len : seg_at(op, 0)->len);
 	before = c->elements * el->len;
 	return here + (op->total > before ? op->total - before : 0);
 }

@@ -565,7 +565,8 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	assert(e->chunks_max <= CHUNKS_SHARED); /* the setting's own limit */
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
 	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
-	if (!e->chunks || !e->owed.records || handles_init(&e->grants, GRANTS_MAX)) {
+	if (!e->chunks || !e->owed.records ||
+	    handles_init(&e->grants, GRANTS_MAX, HANDLE_INTERNAL)) {
 		free(e->chunks);
 		free(e->owed.records);
 		free(e);

@@ -42,7 +42,7 @@ void msg_ring_start(struct op *op)
 	struct engine_ring *to = ring_find(e, op->sqe.ring);
 
 	if (!to) {
-		op_fail(op, -ESTALE, REASON_RING_STALE, op->sqe.ring, 0, 0);
+		op_fail_handle(op, op->sqe.ring, HANDLE_INTERNAL, REASON_RING_STALE);
 		return;
 	}
 	if (list_empty(&to->messages) && post(to, op)) {

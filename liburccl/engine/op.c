@@ -296,7 +296,15 @@ void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, ui
 	stop(op, res, reason, a, b, c);
 }
 
-/* Nobody has summed up how many bytes a long vector has. */
+int op_fail_handle(struct op *op, uint32_t handle, enum handle_kind wanted, uint32_t stale)
+{
+	struct handle_error e = handle_error(handle, wanted, stale);
+
+	op_fail(op, e.res, e.reason, e.arg[0], e.arg[1], 0);
+	return e.res;
+}
+
+/* The total length of a long vector is unknown: segments are read lazily. */
 static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason_long,
 			uint64_t figure)
 {

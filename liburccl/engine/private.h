@@ -528,6 +528,9 @@ static inline uint32_t op_run_ready(struct engine *e)
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
 __attribute__((cold)) void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
 				   uint64_t c);
+/* Its handle names nothing: returns the error that it fails with. */
+__attribute__((cold)) int op_fail_handle(struct op *op, uint32_t handle, enum handle_kind wanted,
+					 uint32_t stale);
 __attribute__((cold)) void op_fail_device(struct op *op, int res,
 					   uint64_t code); /* says what was placed */
 void op_stop(struct op *op, int res, uint32_t reason,

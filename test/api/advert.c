@@ -126,7 +126,7 @@ static void of_another(void)
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &mine, 1, &remote), -ESTALE);
 	CHECK(strstr(urccl_errmsg(), "another context"));
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &mine, 0, &remote), -EINVAL);
-	CHECK_EQ(urccl_import(p.a.ctx, (struct urccl_peer){123}, &mine, 1, &remote), -ESTALE);
+	CHECK_EQ(urccl_import(p.a.ctx, (struct urccl_peer){NO_PEER}, &mine, 1, &remote), -ESTALE);
 }
 
 static void ends(void)

@@ -82,9 +82,9 @@ static void plans(void)
 	plan_has(p.a.peer, none, &p.a, p.name);
 	plan_has(p.b.peer, t.region, &p.b, "map it");
 	plan_has(any, ordinary.region, &p.b, "ordinary memory");
-	CHECK_EQ(urccl_plan(p.a.ctx, (struct urccl_peer){99}, none, text, 8), -ESTALE);
+	CHECK_EQ(urccl_plan(p.a.ctx, (struct urccl_peer){NO_PEER}, none, text, 8), -ESTALE);
 	CHECK(strstr(urccl_errmsg(), "peer handle"));
-	CHECK_EQ(urccl_plan(p.a.ctx, any, (struct urccl_region){99}, text, 8), -ESTALE);
+	CHECK_EQ(urccl_plan(p.a.ctx, any, (struct urccl_region){NO_REGION}, text, 8), -ESTALE);
 	CHECK(strstr(urccl_errmsg(), "region handle"));
 	CHECK_EQ(urccl_plan(p.a.ctx, any, none, NULL, 8), -EINVAL);
 	CHECK_EQ(urccl_plan(NULL, any, none, text, 8), -EINVAL);

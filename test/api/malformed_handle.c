@@ -4,17 +4,19 @@
 
 static void handles(void)
 {
-	WRONG(write_entry(), sqe->remote = 0, -ESTALE, "remote handle");
+	WRONG(write_entry(), sqe->remote = 0, -EINVAL, "a remote's handle is wanted");
 	WRONG(write_entry(), sqe->remote ^= 1u << 20, -ESTALE, "remote handle");
 	WRONG(write_entry(), sqe->remote ^= 7, -ESTALE, "remote handle");
-	WRONG(write_entry(), sqe->region = 77, -ESTALE, "region handle");
-	WRONG(nop_entry(), urccl_prep_notify(sqe, (struct urccl_peer){0}, 1, NULL, 0), -ESTALE,
-	      "peer handle");
+	WRONG(write_entry(), sqe->region = NO_REGION, -ESTALE, "region handle");
+	WRONG(nop_entry(), urccl_prep_notify(sqe, (struct urccl_peer){0}, 1, NULL, 0), -EINVAL,
+	      "a peer's handle is wanted");
 	WRONG(nop_entry(),
-	      urccl_prep_notify(sqe, (struct urccl_peer){p.a.peer.id ^ 1u << 30}, 1, NULL, 0),
+	      urccl_prep_notify(sqe, (struct urccl_peer){p.a.peer.id ^ 1u << 29}, 1, NULL, 0),
 	      -ESTALE, "peer handle");
-	WRONG(nop_entry(), urccl_prep_close(sqe, (struct urccl_peer){99}), -ESTALE, "peer handle");
-	WRONG(nop_entry(), urccl_prep_watch(sqe, (struct urccl_peer){99}), -ESTALE, "peer handle");
+	WRONG(nop_entry(), urccl_prep_close(sqe, (struct urccl_peer){NO_PEER}), -ESTALE,
+	      "peer handle");
+	WRONG(nop_entry(), urccl_prep_watch(sqe, (struct urccl_peer){NO_PEER}), -ESTALE,
+	      "peer handle");
 }
 
 int main(int argc, char **argv)

@@ -28,7 +28,8 @@ static void pages(int read)
 	PAGED(bad.ndims = 0, -EINVAL, "0 dimensions");
 	PAGED(bad.ndims = 5, -EINVAL, "5 dimensions");
 	PAGED(bad.dim[0].count = 1ull << 40, -E2BIG, "blocks");
-	PAGED(bad.block = 1ull << 63, -ERANGE, "descriptor 0, of 4 blocks of 9223372036854775808 bytes");
+	PAGED(bad.block = 1ull << 63, -ERANGE,
+	      "descriptor 0, of 4 blocks of 9223372036854775808 bytes");
 	PAGED(bad.remote_off = UINT64_MAX - 5, -ERANGE, "remote");
 	PAGED(bad.local_off = UINT64_MAX - 5, -ERANGE, "region");
 	PAGED(bad.remote_off = t.len - 63, -ERANGE, "64 bytes at offset 4033");
@@ -38,14 +39,15 @@ static void pages(int read)
 	PAGED(bad.local_off = 1ull << 63, -ERANGE, "region");
 	/* Sums whose low 64 bits are an offset: 4 times 2^62, and 4; and those below 0. */
 	far.remote_stride = far.local_stride = 1ll << 62;
-	PAGED(bad.remote_off = 4; bad.dim[0] = far, -ERANGE, "offset of the remote that is below 0");
+	PAGED(bad.remote_off = 4;
+	      bad.dim[0] = far, -ERANGE, "offset of the remote that is below 0");
 	far.remote_stride = -1024;
 	PAGED(bad.dim[0] = far, -ERANGE, "offset of the remote that is below 0");
 	far.remote_stride = 0;
 	PAGED(bad.local_off = 4; bad.dim[0] = far, -ERANGE, "offset of the local region that is");
 	far.local_stride = -1024;
 	PAGED(bad.dim[0] = far, -ERANGE, "offset of the local region that is");
-	PAGED(sqe->region = 0, -ESTALE, "region");
+	PAGED(sqe->region = 0, -EINVAL, "a region's handle is wanted");
 	PAGED(sqe->addr = 0, -EINVAL, "nothing");
 	PAGED(sqe->len = (1u << 20) + 1, -E2BIG, "limit");
 }

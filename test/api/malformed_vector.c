@@ -31,7 +31,7 @@ static void segments(int read)
 	SEGMENT(bad.region = region.id; bad.addr += sizeof(local) - 63, -ERANGE, "region");
 	SEGMENT(bad.region = region.id; bad.addr--, -ERANGE, "region");
 	SEGMENT(bad.region = region.id; bad.addr = 1ull << 63, -ERANGE, "region");
-	SEGMENT(bad.region = 77, -ESTALE, "region handle");
+	SEGMENT(bad.region = NO_REGION, -ESTALE, "region handle");
 	SEGMENT(bad.remote ^= 7, -ESTALE, "remote handle");
 }
 

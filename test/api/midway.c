@@ -88,7 +88,7 @@ static void vectors(void)
 	vector((struct urccl_seg){.off = t.len}, -ERANGE);
 	vector((struct urccl_seg){.addr = 1ull << 60}, -EFAULT);
 	vector((struct urccl_seg){.addr = N * STEP, .region = region.id}, -ERANGE);
-	vector((struct urccl_seg){.region = 12345}, -ESTALE);
+	vector((struct urccl_seg){.region = NO_REGION}, -ESTALE);
 	vector((struct urccl_seg){.remote = 1u << 25}, -ESTALE);
 }
 

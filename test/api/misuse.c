@@ -60,16 +60,17 @@ static void no_such_handle(struct urccl *ctx, uint32_t id)
 	struct urccl_advert advert;
 	struct urccl_remote remote;
 
-	refused(urccl_unregister(ctx, (struct urccl_region){id}), -ESTALE, "region handle");
-	refused(urccl_unimport(ctx, (struct urccl_remote){id}), -ESTALE, "remote handle");
-	refused(urccl_get_peer_info(ctx, (struct urccl_peer){id}, &peer), -ESTALE, "peer handle");
-	refused(urccl_get_region_info(ctx, (struct urccl_region){id}, &region), -ESTALE,
-		"region handle");
-	refused(urccl_advertise(ctx, (struct urccl_region){id}, 0, 1, 1, 0, &advert), -ESTALE,
-		"region handle");
+	const struct urccl_peer no_peer = {1u << 30 | id};
+	const struct urccl_region no_region = {2u << 30 | id};
+
+	refused(urccl_unregister(ctx, no_region), -ESTALE, "region handle");
+	refused(urccl_unimport(ctx, (struct urccl_remote){3u << 30 | id}), -ESTALE,
+		"remote handle");
+	refused(urccl_get_peer_info(ctx, no_peer, &peer), -ESTALE, "peer handle");
+	refused(urccl_get_region_info(ctx, no_region, &region), -ESTALE, "region handle");
+	refused(urccl_advertise(ctx, no_region, 0, 1, 1, 0, &advert), -ESTALE, "region handle");
 	memset(&advert, 0, sizeof(advert));
-	refused(urccl_import(ctx, (struct urccl_peer){id}, &advert, 1, &remote), -ESTALE,
-		"peer handle");
+	refused(urccl_import(ctx, no_peer, &advert, 1, &remote), -ESTALE, "peer handle");
 }
 
 /* Each call of a struct with a size, with a size that is none. */
@@ -107,10 +108,10 @@ static void entries(struct urccl_region region)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	struct urccl_cqe cqe;
 
-	urccl_prep_close(sqe, (struct urccl_peer){0});
+	urccl_prep_close(sqe, (struct urccl_peer){NO_PEER});
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
 	sqe = side_sqe(&p.a);
-	urccl_prep_write(sqe, (struct urccl_remote){0}, bytes, 1, 0);
+	urccl_prep_write(sqe, (struct urccl_remote){NO_REMOTE}, bytes, 1, 0);
 	urccl_sqe_set_region(sqe, region);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ESTALE);
 	sqe = side_sqe(&p.a);
@@ -147,8 +148,8 @@ int main(int argc, char **argv)
 	region = side_register(&p.a, bytes, sizeof(bytes), URCCL_RIGHT_READ);
 	no_place(p.a.ctx, region);
 	no_context();
-	no_such_handle(p.a.ctx, 0);
-	no_such_handle(p.a.ctx, ~0u);
+	no_such_handle(p.a.ctx, 1);
+	no_such_handle(p.a.ctx, ~0u >> 2);
 	bad_size(p.a.ctx, region, 0);
 	bad_size(p.a.ctx, region, 7);
 	bad_size(p.a.ctx, region, ~0u);

@@ -59,6 +59,11 @@ struct pair {
 	char **argv;
 };
 
+/* Handles of their kinds that name nothing. */
+#define NO_PEER	  (1u << 30 | 0x12345)
+#define NO_REGION (2u << 30 | 0x12345)
+#define NO_REMOTE (3u << 30 | 0x12345)
+
 /* A buffer of b that a may touch. */
 struct target {
 	uint8_t *bytes; /* b's */

@@ -84,7 +84,7 @@ static void bounded(void)
 static void refused(void)
 {
 	struct urccl_measure_args args = {.size = sizeof(args), .exchanges = 4097};
-	struct urccl_peer nobody = {0x12345};
+	struct urccl_peer nobody = {NO_PEER};
 	struct urccl_measurement out;
 
 	CHECK_EQ(probe(nobody, NULL, &out), -ESTALE);

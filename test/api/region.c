@@ -134,7 +134,7 @@ static void refused(void)
 		  -EINVAL, "reserved");
 	bad_range((struct urccl_range){.addr = at, .len = 16, .fd = -1}, 1, 1u << 7, -EOPNOTSUPP,
 		  "rights");
-	CHECK_EQ(urccl_get_region_info(p.a.ctx, (struct urccl_region){77}, &info), -ESTALE);
+	CHECK_EQ(urccl_get_region_info(p.a.ctx, (struct urccl_region){NO_REGION}, &info), -ESTALE);
 }
 
 /* Memory of ours that peers can map. */

@@ -169,16 +169,16 @@ static void ours(void)
 
 static void stale(void)
 {
-	struct urccl_region none = {0x4567};
+	struct urccl_region none = {NO_REGION};
 	struct urccl_sqe *sqe = side_sqe(&p.b);
 	struct urccl_cqe cqe;
 
 	CHECK_EQ(urccl_revoke(p.b.ctx, none), -ESTALE);
-	CHECK(strstr(urccl_errmsg(), "0x4567"));
+	CHECK(strstr(urccl_errmsg(), "0x80012345"));
 	urccl_prep_revoke(sqe, none);
 	cqe = pair_run(&p, &p.b, sqe);
 	CHECK_EQ(cqe.res, -ESTALE);
-	check_sentence(&p.b, &cqe, "0x4567");
+	check_sentence(&p.b, &cqe, "0x80012345");
 }
 
 static void gone(struct urccl_remote remote)

@@ -103,7 +103,7 @@ static void refused(void)
 	bad(registers(&p.a, r, 1, 1u << 20), -EOPNOTSUPP, "rights");
 	r[0].len = 0;
 	bad(registers(&p.a, r, 1, 0), -EINVAL, "length");
-	bad(unregisters(&p.a, 0x12345), -ESTALE, "0x12345");
+	bad(unregisters(&p.a, NO_REGION), -ESTALE, "0x80012345");
 	cqe = registers(&p.a, (r[0] = range_of(local, LEN), r), 1, 0);
 	CHECK_EQ(unregisters(&p.a, cqe.handle).res, 0);
 	bad(unregisters(&p.a, cqe.handle), -ESTALE, "no registered memory");
@@ -116,7 +116,7 @@ static void refused(void)
 	ad[1] = t.advert;
 	ad[1].version++;
 	bad(imports(ad, 2), -EPROTONOSUPPORT, "version");
-	bad(warms((struct urccl_peer){0x777}), -ESTALE, "0x777");
+	bad(warms((struct urccl_peer){NO_PEER}), -ESTALE, "0x40012345");
 }
 
 /* A chain of them: each begins when the one before has succeeded; what fails ends the rest. */

@@ -109,7 +109,7 @@ static void bad(void)
 	segs[300].remote ^= 1u << 25;
 	bad_segment(300, -ESTALE, "remote");
 	segs[300] = good;
-	segs[300].region = 12345;
+	segs[300].region = NO_REGION;
 	segs[300].len = 1;
 	bad_segment(300, -ESTALE, "region");
 	segs[300] = good;

@@ -36,7 +36,7 @@ static void begin(void)
 	memset(&e, 0, sizeof(e));
 	for (i = 0; i < LANES; i++)
 		list_init(&e.lanes[i]);
-	same(!handles_init(&e.grants, 16));
+	same(!handles_init(&e.grants, 16, HANDLE_INTERNAL));
 	peer = calloc(1, sizeof(*peer));
 	same(!!peer);
 	peer->atomics = calloc(1, sizeof(*peer->atomics));

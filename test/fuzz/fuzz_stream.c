@@ -225,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t key[STREAM_KEY_BYTES];
 	uint32_t i, turn = 0;
 
-	if (!size || handles_init(&grants, 4))
+	if (!size || handles_init(&grants, 4, HANDLE_INTERNAL))
 		return 0;
 	memset(region, 0xa5, sizeof(region));
 	out = posted = 0;

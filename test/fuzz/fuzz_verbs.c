@@ -54,7 +54,7 @@ static void make_device(struct verbs_device *d)
 	d->lib.create_qp = create_qp;
 	d->lib.destroy_qp = destroy_qp;
 	d->ncqes = VERBS_CQES_MOST;
-	CHECK_EQ(handles_init(&d->ways, WAYS), 0);
+	CHECK_EQ(handles_init(&d->ways, WAYS, HANDLE_INTERNAL), 0);
 	d->port.attr.max_qp_rd_atom = d->port.attr.max_qp_init_rd_atom = 16;
 }
 

@@ -4,8 +4,10 @@
 #include "base/base.h"
 #include "control_rig.h"
 
-#define FIRST (1u << HANDLE_SLOT_BITS) /* the handle of a context's first peer */
-#define MANY  70000u		       /* above what an engine keeps */
+#define FIRST                          \
+	(HANDLE_OF_KIND(HANDLE_PEER) | \
+	 1u << HANDLE_SLOT_BITS) /* the handle of a context's first peer */
+#define MANY  70000u		 /* above what an engine keeps */
 #define BURST 128u
 
 static struct side a, b;

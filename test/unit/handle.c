@@ -3,15 +3,13 @@
 #include "base/base.h"
 #include "test.h"
 
-#define GENERATIONS 4095u
-
 static void test_names(void)
 {
 	struct handles h;
 	int objects[3];
 	uint32_t ids[3], i;
 
-	CHECK_EQ(handles_init(&h, 3), 0);
+	CHECK_EQ(handles_init(&h, 3, HANDLE_PEER), 0);
 	for (i = 0; i < 3; i++) {
 		ids[i] = handles_add(&h, &objects[i]);
 		CHECK(ids[i]);
@@ -35,18 +33,21 @@ static void test_names(void)
 }
 
 /* One live object at a time, for longer than three slots last: no handle comes twice. */
-static void test_retirement(void)
+static void test_retirement(enum handle_kind kind)
 {
+	const uint32_t generations = kind ? 1023 : 4095;
+	static uint8_t seen[4][4096];
 	struct handles h;
-	static uint8_t seen[4][GENERATIONS + 1];
 	uint32_t i, id, last = 0;
 	int object;
 
-	CHECK_EQ(handles_init(&h, 1), 0);
-	for (i = 0; i < 3 * GENERATIONS + 1; i++) {
+	memset(seen, 0, sizeof(seen));
+	CHECK_EQ(handles_init(&h, 1, kind), 0);
+	for (i = 0; i < 3 * generations + 1; i++) {
 		id = handles_add(&h, &object);
 		CHECK(id);
 		CHECK(HANDLE_SLOT(id) < 4);
+		CHECK(!kind || HANDLE_KIND(id) == kind);
 		CHECK(!seen[HANDLE_SLOT(id)][id >> HANDLE_SLOT_BITS]++);
 		CHECK(!handles_get(&h, last));
 		CHECK(handles_get(&h, id) == &object);
@@ -64,7 +65,7 @@ static void test_growth(void)
 	struct handles h;
 	uint32_t i;
 
-	CHECK_EQ(handles_init(&h, 5000), 0);
+	CHECK_EQ(handles_init(&h, 5000, HANDLE_INTERNAL), 0);
 	for (i = 0; i < 5000; i++)
 		CHECK_EQ(HANDLE_SLOT(handles_add(&h, &h)), i);
 	CHECK_EQ(handles_add(&h, &h), 0);
@@ -75,7 +76,9 @@ static void test_growth(void)
 int main(void)
 {
 	test_names();
-	test_retirement();
+	test_retirement(HANDLE_INTERNAL);
+	test_retirement(HANDLE_PEER);
+	test_retirement(HANDLE_REMOTE);
 	test_growth();
 	return 0;
 }

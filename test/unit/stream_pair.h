@@ -62,7 +62,7 @@ static inline void pair_init(struct pair *p, uint64_t seed)
 	for (i = 0; i < 2; i++) {
 		struct side *s = &p->side[i];
 
-		CHECK_EQ(handles_init(&s->grants, 1024), 0);
+		CHECK_EQ(handles_init(&s->grants, 1024, HANDLE_INTERNAL), 0);
 		stream_sink_init(&s->sink);
 		s->ep.dev = &s->dev;
 		stream_init(&s->stream, &s->ep, &s->grants, &s->sink);

@@ -27,9 +27,9 @@ static void places(void)
 	writes(t.remote, 64)->region = region.id;
 	sqe->addr += sizeof(local);
 	run("outside_the_region", -ERANGE);
-	writes(t.remote, 64)->region = 77;
+	writes(t.remote, 64)->region = NO_REGION;
 	run("no_such_region", -ESTALE);
-	writes((struct urccl_remote){77}, 64);
+	writes((struct urccl_remote){NO_REMOTE}, 64);
 	run("no_such_remote", -ESTALE);
 	writes(t.remote, 64)->reserved = 5;
 	run("unused_field", -EINVAL);
@@ -79,7 +79,7 @@ static void handles(void)
 	urccl_prep_notify(sqe, p.a.peer, 1, local, 257);
 	run("long_notification", -E2BIG);
 	sqe = side_sqe(&p.a);
-	urccl_prep_notify(sqe, (struct urccl_peer){99}, 1, NULL, 0);
+	urccl_prep_notify(sqe, (struct urccl_peer){NO_PEER}, 1, NULL, 0);
 	run("no_such_peer", -ESTALE);
 	sqe = side_sqe(&p.a);
 	urccl_prep_msg_ring(sqe, 4711, 1, 1, 1);
