@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -73,12 +74,9 @@ COUNTED(RECEIVED, ssize_t, process_vm_readv,
 	 unsigned long rn, unsigned long flags),
 	pid, l, ln, r, rn, flags)
 COUNTED(WAITED, int, epoll_wait, (int fd, struct epoll_event *ev, int n, int ms), fd, ev, n, ms)
-COUNTED(WAITED, int, epoll_pwait2,
-	(int fd, struct epoll_event *ev, int n, const struct timespec *t, const sigset_t *s), fd,
-	ev, n, t, s)
 COUNTED(WAITED, int, poll, (struct pollfd * fds, nfds_t n, int ms), fds, n, ms)
 
-/* io_uring's: io_uring_enter(2) both submits and waits. */
+/* io_uring's, which both submit and wait, and the library's epoll_pwait2(). */
 long syscall(long number, ...)
 {
 	static long (*next)(long number, ...);
@@ -92,5 +90,6 @@ long syscall(long number, ...)
 	va_end(more);
 	if (!next)
 		*(void **)&next = dlsym(RTLD_NEXT, "syscall");
-	return count(OTHER, next(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+	return count(number == SYS_epoll_pwait2 ? WAITED : OTHER,
+		     next(number, a[0], a[1], a[2], a[3], a[4], a[5]));
 }

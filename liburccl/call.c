@@ -92,8 +92,7 @@ int context_answer(struct urccl *ctx, struct control_call *call, int drives)
 		clock_release(ctx->clock);
 	if (call->msg.res >= 0)
 		return call->msg.res;
-	return fail(call->msg.res, "%s",
-		    *call->error ? call->error : strerrordesc_np(-call->msg.res));
+	return fail(call->msg.res, "%s", *call->error ? call->error : errno_text(-call->msg.res));
 }
 
 int context_call(struct urccl *ctx, struct control_call *call, int needs_engine)
@@ -304,7 +303,7 @@ static const char *answer_text(int err)
 	case ETIME:
 		return "the time passed";
 	default:
-		return strerrordesc_np(err);
+		return errno_text(err);
 	}
 }
 
@@ -313,7 +312,7 @@ static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 {
 	int err = cqe->res < 0 && cqe->res > -4096 ? (int)-cqe->res : 0;
 	uint32_t detail = cqe_detail(cqe);
-	const char *text = detail ? strerrordesc_np(err) : answer_text(err);
+	const char *text = detail ? errno_text(err) : answer_text(err);
 
 	if (cqe->res >= 0)
 		return snprintf(buf, len, "it succeeded");
@@ -323,8 +322,8 @@ static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 		return snprintf(buf, len,
 				"%s (%s); its record is gone: those of a context's last %u "
 				"failures are kept, so explain sooner",
-				text, strerrorname_np(err), FAILURES);
-	return snprintf(buf, len, "%s (%s)", text, strerrorname_np(err));
+				text, errno_name(err), FAILURES);
+	return snprintf(buf, len, "%s (%s)", text, errno_name(err));
 }
 
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len)

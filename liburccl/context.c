@@ -65,7 +65,7 @@ static void refuse(struct urccl *ctx, uint32_t transport, int err)
 	struct refusal *r = &ctx->refused[ctx->nrefused];
 
 	if (!*urccl_errmsg())
-		fail(err, "transport %s: %s", transport_name(transport), strerrordesc_np(-err));
+		fail(err, "transport %s: %s", transport_name(transport), errno_text(-err));
 	if (ctx->nrefused == REFUSALS_MAX)
 		return;
 	ctx->nrefused++;
@@ -143,9 +143,8 @@ static int transport_open(struct urccl *ctx, uint32_t transport, enum transport_
 	err = transport_try(ctx, transport);
 	if (err)
 		refuse(ctx, transport, err);
-	if (ctx->ndevices > before &&
-	    (ctx->nrefused == first || how == TRANSPORT_MAYBE ||
-	     !nics_are_named(&ctx->settings.p, transport)))
+	if (ctx->ndevices > before && (ctx->nrefused == first || how == TRANSPORT_MAYBE ||
+				       !nics_are_named(&ctx->settings.p, transport)))
 		return 0;
 	devices_close(ctx, before);
 	return fail_refused(ctx, first);
@@ -286,7 +285,7 @@ static int incarnation_new(uint64_t *incarnation)
 	do {
 		err = random_bytes(incarnation, sizeof(*incarnation));
 	} while (!err && !*incarnation);
-	return err ? fail(err, "no random numbers: %s", strerrordesc_np(-err)) : 0;
+	return err ? fail(err, "no random numbers: %s", errno_text(-err)) : 0;
 }
 
 static struct urccl *context_map(void)
@@ -493,6 +492,6 @@ int urccl_dump(struct urccl *ctx, int fd)
 	if (!err)
 		err = engine_dump(ctx->engine, fd);
 	if (err)
-		return fail(err, "nothing can be written to fd %d: %s", fd, strerrordesc_np(-err));
+		return fail(err, "nothing can be written to fd %d: %s", fd, errno_text(-err));
 	return 0;
 }

@@ -64,7 +64,7 @@ static int explain(const struct way *w, const struct urccl_cqe *cqe)
 			    "is older",
 			    w->peer.id);
 	if (failures_get(engine_failures(w->ctx->engine), cqe->fail.detail, &f))
-		return fail((int)cqe->res, "%s", strerrordesc_np((int)-cqe->res));
+		return fail((int)cqe->res, "%s", errno_text((int)-cqe->res));
 	failure_text(&f, NULL, why, sizeof(why));
 	return fail((int)cqe->res, "%s", why);
 }

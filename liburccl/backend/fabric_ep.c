@@ -121,8 +121,7 @@ int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len
 	if (!err)
 		err = slab_open(d, &e->slab);
 	if (err) {
-		err = fail(err, "libfabric: no buffers for a connection: %s",
-			   strerrordesc_np(-err));
+		err = fail(err, "libfabric: no buffers for a connection: %s", errno_text(-err));
 		goto free_ep;
 	}
 	err = fabric_way_make(d, &e->way);

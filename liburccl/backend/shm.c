@@ -33,7 +33,7 @@ static int params_check(const struct urccl_params *p)
 		return fail(-errno,
 			    "socket_dir: no socket can be made in \"%s\": %s; make it, and let "
 			    "this user write to it",
-			    p->socket_dir, strerrordesc_np(errno));
+			    p->socket_dir, errno_text(errno));
 	return 0;
 }
 

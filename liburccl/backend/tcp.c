@@ -45,7 +45,7 @@ static int open_fds(struct tcp_device *d)
 	if (d->timer.fd < 0)
 		return fail_errno(-errno, "tcp: no timer descriptor");
 	rc = tcp_watch(d, &d->timer, EPOLLIN);
-	return rc ? fail(rc, "tcp: no room in epoll: %s", strerrordesc_np(-rc)) : 0;
+	return rc ? fail(rc, "tcp: no room in epoll: %s", errno_text(-rc)) : 0;
 }
 
 static int tcp_close(struct device *dev)
@@ -102,7 +102,7 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 			return fail(rc,
 				    "tcp: cannot listen for data connections: %s; listen or "
 				    "socket_ifname must name addresses of this host",
-				    strerrordesc_np(-rc));
+				    errno_text(-rc));
 	}
 	d->driver = choose_driver(config->params);
 	d->dev.about = d->driver == &tcp_uring

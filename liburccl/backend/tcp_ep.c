@@ -47,8 +47,7 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 
 	rc = random_bytes(a.cookie, sizeof(a.cookie));
 	if (rc)
-		return fail(rc, "no random bytes for a connection's cookie: %s",
-			    strerrordesc_np(-rc));
+		return fail(rc, "no random bytes for a connection's cookie: %s", errno_text(-rc));
 	e = malloc(sizeof(*e) + nmax * sizeof(e->links[0]));
 	if (!e)
 		return fail(-ENOMEM, "no memory for a tcp connection's state");

@@ -114,7 +114,7 @@ static int refused(int rc)
 	case -EINVAL:
 		return fail(rc, "tcp_driver io_uring: the kernel is older than 6.1");
 	default:
-		return fail(rc, "tcp_driver io_uring: io_uring_setup(): %s", strerrordesc_np(-rc));
+		return fail(rc, "tcp_driver io_uring: io_uring_setup(): %s", errno_text(-rc));
 	}
 }
 

@@ -27,7 +27,7 @@ static int watch(struct verbs_device *d, int fd, const char *what)
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
 	    epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, fd, &event))
-		return fail(-errno, "ib: cannot wait for %s: %s", what, strerrordesc_np(errno));
+		return fail(-errno, "ib: cannot wait for %s: %s", what, errno_text(errno));
 	return 0;
 }
 
@@ -51,7 +51,7 @@ static int refuse(const struct verbs_device *d, const char *what)
 {
 	int err = errno ? errno : ENOMEM;
 
-	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, strerrordesc_np(err));
+	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, errno_text(err));
 }
 
 /* For so many completions, as far as the device can. */

@@ -52,7 +52,7 @@ static int make_room(struct verbs_device *d, uint32_t cqes)
 	if (rc)
 		return fail(-abs(rc),
 			    "ib: %s does not enlarge its completion queue to %u, for %u peers: %s",
-			    d->port.name, more, d->neps + 1, strerrordesc_np(abs(rc)));
+			    d->port.name, more, d->neps + 1, errno_text(abs(rc)));
 	d->ncqes = more;
 	return 0;
 }
@@ -121,8 +121,7 @@ static int begin(struct verbs_ep *e)
 	if (!rc)
 		rc = random_bytes(e->psn, sizeof(e->psn));
 	if (rc)
-		return fail(rc, "no random bytes for a connection's cookie: %s",
-			    strerrordesc_np(-rc));
+		return fail(rc, "no random bytes for a connection's cookie: %s", errno_text(-rc));
 	e->pages = verbs_pages(d, VERBS_PAGES_LEN, IBV_ACCESS_LOCAL_WRITE, &e->mr);
 	if (!e->pages)
 		return -ENOMEM;

@@ -61,7 +61,7 @@ int verbs_ep_grow(struct ep *ep)
 		rc = verbs_qp_meet(w, w->grow.qpn, w->grow.psn);
 		if (rc)
 			fail(rc, "ib: %s does not lead a queue pair to its peer's: %s",
-			     verbs_ep_device(e)->port.name, strerrordesc_np(-rc));
+			     verbs_ep_device(e)->port.name, errno_text(-rc));
 	}
 	if (rc)
 		way_unmake(w);

@@ -43,7 +43,7 @@
 struct verbs_mr {
 	uint64_t addr, each; /* cut at every so many bytes from there */
 	uint32_t n;
-	int unread; /* not all of it can be copied from: verbs_local.unread */
+	int unread;    /* not all of it can be copied from: verbs_local.unread */
 	int read_only; /* not all of it was to be had to write to */
 	struct ibv_mr *mr[];
 };
@@ -122,7 +122,7 @@ static int reg_failed(const struct verbs_device *d, const struct extent *x, int 
 			    d->port.name, (unsigned long long)x->len,
 			    (unsigned long long)limit.rlim_cur / 1024);
 	return fail(-err, "ib: %s cannot register %llu bytes: %s", d->port.name,
-		    (unsigned long long)x->len, strerrordesc_np(err));
+		    (unsigned long long)x->len, errno_text(err));
 }
 
 /* The last first. 0, or -errno, and so many are left. */

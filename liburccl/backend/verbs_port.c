@@ -277,7 +277,7 @@ static int read_gids(const struct verbs_lib *lib, const struct urccl_params *p,
 		n = gid_ends(&out->gid_port, &wish, out->ends);
 		out->gid_port.gids = NULL;
 	} else {
-		fail(n, "ib: the GIDs of %s cannot be read: %s", out->name, strerrordesc_np(-n));
+		fail(n, "ib: the GIDs of %s cannot be read: %s", out->name, errno_text(-n));
 	}
 	free(gids);
 	if (n < 0)
@@ -331,7 +331,7 @@ int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *p,
 
 	if (rc)
 		return fail(-abs(rc), "ib: %s cannot be asked for its state: %s", port->name,
-			    strerrordesc_np(abs(rc)));
+			    errno_text(abs(rc)));
 	rc = read_port(lib, p, &fresh);
 	if (rc)
 		return rc;

@@ -76,13 +76,12 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		return fail(errno ? -errno : -ENOMEM,
 			    "ib: %s gives no queue pair (it has %d at most; with max_qps idle "
 			    "peers give theirs back): %s",
-			    d->port.name, d->port.attr.max_qp,
-			    strerrordesc_np(errno ? errno : ENOMEM));
+			    d->port.name, d->port.attr.max_qp, errno_text(errno ? errno : ENOMEM));
 	w->inlined = init.cap.max_inline_data;
 	rc = d->lib.modify_qp(w->qp, &attr,
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	return rc ? fail(-rc, "ib: %s does not initialise a queue pair: %s", d->port.name,
-			 strerrordesc_np(rc))
+			 errno_text(rc))
 		  : 0;
 }
 

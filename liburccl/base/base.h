@@ -493,6 +493,10 @@ int nic_names(const char *rules);
 /* They name some by a number, which is a place in the list if it is no name. */
 int nic_places(const char *rules);
 
+/* The name and the C locale's text of an errno value: "EPERM"; NULL if there is none. */
+const char *errno_name(int err);
+const char *errno_text(int err);
+
 /* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
 const char *opcode_name(uint32_t opcode);
 const char *transport_name(uint32_t transport);

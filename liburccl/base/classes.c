@@ -98,20 +98,21 @@ static int try_on(const struct class_socket *cs, const char *name, int fd)
 	int err = cs->congestion[0] ? set_congestion(fd, cs->congestion) : 0;
 
 	if (err == -ENOENT || err == -EPERM)
-		return fail(err, "the kernel does not give tcp_congestion \"%s\": see "
+		return fail(err,
+			    "the kernel does not give tcp_congestion \"%s\": see "
 			    "net.ipv4.tcp_available_congestion_control and, for who is not root, "
-			    "net.ipv4.tcp_allowed_congestion_control", cs->congestion);
+			    "net.ipv4.tcp_allowed_congestion_control",
+			    cs->congestion);
 	if (err)
-		return fail(err, "tcp_congestion \"%s\": %s", cs->congestion,
-			    strerrordesc_np(-err));
+		return fail(err, "tcp_congestion \"%s\": %s", cs->congestion, errno_text(-err));
 	err = cs->tclass ? set_tclass(fd, cs->tclass) : 0;
 	if (err)
 		return fail(err, "tcp_tclass %d of class %s: %s", cs->tclass, name,
-			    strerrordesc_np(-err));
+			    errno_text(-err));
 	err = cs->priority ? set_priority(fd, cs->priority) : 0;
 	if (err)
 		return fail(err, "tcp_priority %d of class %s: %s; above 6 it needs CAP_NET_ADMIN",
-			    cs->priority, name, strerrordesc_np(-err));
+			    cs->priority, name, errno_text(-err));
 	return 0;
 }
 
@@ -121,8 +122,8 @@ int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uin
 	int fd, err;
 
 	memset(cs, 0, sizeof(*cs));
-	if (p->tcp_congestion && (classes_split(p->tcp_congestion, &w) ||
-				  w.len[cls] >= sizeof(cs->congestion)))
+	if (p->tcp_congestion &&
+	    (classes_split(p->tcp_congestion, &w) || w.len[cls] >= sizeof(cs->congestion)))
 		return fail(-EINVAL, "tcp_congestion \"%.100s\" names no congestion control",
 			    p->tcp_congestion);
 	if (w.at[cls])
@@ -135,7 +136,7 @@ int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uin
 	if (fd < 0 && errno == EAFNOSUPPORT)
 		fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return fail(-errno, "tcp: no socket: %s", strerrordesc_np(errno));
+		return fail(-errno, "tcp: no socket: %s", errno_text(errno));
 	err = try_on(cs, class_name(cls), fd);
 	close(fd);
 	return err;

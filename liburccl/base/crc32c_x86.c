@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CRC32C by the crc32 instruction of SSE4.2. */
-#include <sys/platform/x86.h>
+#include <cpuid.h>
 #include "base/crc32c.h"
 
 #define FAST __attribute__((target("sse4.2")))
 
-/* The C library looked at the processor when the program began. */
+/* A virtual machine takes a microsecond and more for CPUID, so each thread asks once. */
 int crc32c_is_fast(void)
 {
-	return x86_cpu_active(x86_cpu_SSE4_2);
+	static _Thread_local uint8_t asked, fast;
+	uint32_t a, b, c = 0, d;
+
+	if (!asked) {
+		fast = __get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2;
+		asked = 1;
+	}
+	return fast;
 }
 
 FAST static uint32_t three(uint32_t crc, const uint8_t *p, uint32_t run,

@@ -43,13 +43,13 @@ struct sentence {
 static void text_errno(struct sentence *t, uint64_t arg)
 {
 	int64_t err = (int64_t)arg < 0 ? -(int64_t)arg : (int64_t)arg;
-	const char *name = err > 0 && err < 4096 ? strerrorname_np((int)err) : NULL;
+	const char *name = err > 0 && err < 4096 ? errno_name((int)err) : NULL;
 
 	if (!name) {
 		text_add(&t->text, "error %lld", (long long)(int64_t)arg);
 		return;
 	}
-	text_add(&t->text, "%s (%s)", name, strerrordesc_np((int)err));
+	text_add(&t->text, "%s (%s)", name, errno_text((int)err));
 	t->named = (int)err;
 }
 
@@ -312,7 +312,7 @@ static int text_end(const struct text *t)
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len)
 {
 	struct sentence t = {.text = {buf, len, 0}};
-	const char *name = f->res < 0 && f->res > -4096 ? strerrorname_np(-f->res) : NULL;
+	const char *name = f->res < 0 && f->res > -4096 ? errno_name(-f->res) : NULL;
 
 	text_subject(&t, f, peer_name);
 	text_reason(&t, f->reason, f->arg);

@@ -30,7 +30,8 @@ static void thread_name(const char *prefix, const char *part, pthread_t thread)
 {
 	char name[NAME_MAX_BYTES];
 
-	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : THREAD_PREFIX, part);
+	snprintf(name, sizeof(name), "%.*s-%s", THREAD_NAME_MAX, prefix ? prefix : THREAD_PREFIX,
+		 part);
 	(void)pthread_setname_np(thread, name);
 }
 
@@ -89,7 +90,7 @@ static int no_cpu(const struct start *s)
 
 	if (s->cpu < 0)
 		return fail(s->err, "%s_cpus \"%s\" cannot be had: %s", how->setting, how->cpus,
-			    strerrordesc_np(-s->err));
+			    errno_text(-s->err));
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d", s->cpu);
 	if (access(path, F_OK))
 		return fail(s->err, "%s_cpus \"%s\": this machine has no CPU %d: see lscpu",
@@ -105,7 +106,7 @@ static int no_nice(const struct start *s)
 	return fail(s->err,
 		    "%s_nice %d cannot be had: %s; what is below 0 needs CAP_SYS_NICE or "
 		    "RLIMIT_NICE",
-		    s->how->setting, s->how->nice, strerrordesc_np(-s->err));
+		    s->how->setting, s->how->nice, errno_text(-s->err));
 }
 
 /* Signals are for the program's threads. */
@@ -137,8 +138,7 @@ int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(v
 			    "the control group allows no more",
 			    how->part);
 	if (err)
-		return fail(err, "no %s thread can be started: %s", how->part,
-			    strerrordesc_np(-err));
+		return fail(err, "no %s thread can be started: %s", how->part, errno_text(-err));
 	while (!load_acquire(&s.done))
 		futex_wait(&s.done, 0, NEVER_NS);
 	if (s.settled == SETTLED)

@@ -492,7 +492,7 @@ int listener_open(struct control *c)
 		return fail(rc,
 			    "cannot listen on %s: %s; give an address of this host and a port that "
 			    "is free (0: any)",
-			    text, strerrordesc_np(-rc));
+			    text, errno_text(-rc));
 	}
 	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	listeners_watch(c, 1);

@@ -230,7 +230,7 @@ static int control_wake_open(struct control *c)
 	if (c->wake_fd < 0)
 		return fail_errno(c->wake_fd, "cannot open an eventfd");
 	if (epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
-		return fail(-errno, "cannot watch an eventfd: %s", strerrordesc_np(errno));
+		return fail(-errno, "cannot watch an eventfd: %s", errno_text(errno));
 	mailbox_init(&c->mailbox, c->wake_fd);
 	mailbox_init(&c->back, c->wake_fd);
 	return 0;
@@ -284,7 +284,7 @@ int control_open(const struct control_config *config, struct control **control)
 	alarm_init(&c->leave_alarm, call_leave);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)
-		fail(rc, "no random numbers: %s", strerrordesc_np(-rc));
+		fail(rc, "no random numbers: %s", errno_text(-rc));
 	if (!rc)
 		rc = class_socket_read(&c->socket, config->params, URCCL_CLASS_CONTROL);
 	if (!rc)

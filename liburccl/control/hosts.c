@@ -56,7 +56,7 @@ static int hosts_of_interfaces(struct metadata *m, int family)
 	int i, n = netifs(all, NETIFS_MAX, NULL), loopback, err = 0;
 
 	if (n < 0)
-		return fail(n, "cannot list the addresses of this host: %s", strerrordesc_np(-n));
+		return fail(n, "cannot list the addresses of this host: %s", errno_text(-n));
 	for (loopback = 0; loopback <= 1; loopback++)
 		for (i = 0; i < n && !err; i++)
 			if (host_fits(&all[i], family, loopback))

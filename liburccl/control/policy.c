@@ -78,7 +78,7 @@ void log_rail(const struct control *c, const struct peer *p, uint32_t transport,
 		return;
 	addr_text(&p->remote, name, sizeof(name));
 	log_text(&c->log, URCCL_LOG_INFO, "peer %s: transport %s: %s", name,
-		 transport_name(transport), err ? strerrordesc_np(-err) : "given back");
+		 transport_name(transport), err ? errno_text(-err) : "given back");
 }
 
 void log_device(const struct control *c, const struct peer *p, const struct path *path,
@@ -162,7 +162,7 @@ void log_short(const struct control *c, const struct device *dev, uint64_t len, 
 	    limit.rlim_cur == RLIM_INFINITY)
 		log_text(&c->log, URCCL_LOG_WARN,
 			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s%s",
-			 name, (unsigned long long)len, strerrordesc_np(-err), regions);
+			 name, (unsigned long long)len, errno_text(-err), regions);
 	else
 		log_text(&c->log, URCCL_LOG_WARN,
 			 "%s cannot pin %llu bytes for peers, whose entries fail, beside %llu KiB "
@@ -177,7 +177,7 @@ void log_unpinned(const struct control *c, const struct device *dev, uint64_t le
 {
 	log_text(&c->log, URCCL_LOG_WARN, "%s does not give %llu bytes back that it has pinned: %s",
 		 dev ? transport_name(dev->ops->transport) : "a device", (unsigned long long)len,
-		 strerrordesc_np(-err));
+		 errno_text(-err));
 }
 
 void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err)
@@ -186,7 +186,7 @@ void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err)
 		 "%llu bytes at 0x%llx were not taken from a peer that has them mapped and is "
 		 "stopped: %s; it may write to them when it goes on",
 		 (unsigned long long)len, (unsigned long long)addr,
-		 err == -EBUSY ? "a device is just pinning memory" : strerrordesc_np(-err));
+		 err == -EBUSY ? "a device is just pinning memory" : errno_text(-err));
 }
 
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)
@@ -216,5 +216,5 @@ void log_refused(const struct control *c, const struct conn *n, const struct wir
 		 r->code == WIRE_FULL && r->error ? "something ran out" : why[r->code],
 		 r->required ? ", and the policy requires " : "",
 		 r->required ? transport_name(r->required) : "", r->error ? ": " : "",
-		 r->error ? strerrordesc_np((int)r->error) : "");
+		 r->error ? errno_text((int)r->error) : "");
 }

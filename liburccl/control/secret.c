@@ -34,7 +34,7 @@ static int check_file(int fd, const char *name)
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return fail(-errno, "secret_file: \"%s\": %s", name, strerrordesc_np(errno));
+		return fail(-errno, "secret_file: \"%s\": %s", name, errno_text(errno));
 	if (!S_ISREG(st.st_mode))
 		return fail(-EINVAL, "secret_file: \"%s\" is not a regular file", name);
 	if (st.st_uid != geteuid() && st.st_uid)
@@ -58,12 +58,12 @@ static int read_file(struct secret *s, const char *name)
 
 	if (fd < 0)
 		return fail(-errno, "secret_file: \"%s\" cannot be read: %s", name,
-			    strerrordesc_np(errno));
+			    errno_text(errno));
 	err = check_file(fd, name);
 	if (!err) {
 		n = read(fd, bytes, sizeof(bytes));
 		if (n < 0)
-			err = fail(-errno, "secret_file: \"%s\": %s", name, strerrordesc_np(errno));
+			err = fail(-errno, "secret_file: \"%s\": %s", name, errno_text(errno));
 	}
 	close(fd);
 	if (n > 0 && bytes[n - 1] == '\n') /* an editor's */

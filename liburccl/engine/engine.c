@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "engine/private.h"
@@ -246,8 +247,9 @@ static int epoll_for(struct engine *e, struct epoll_event *events, int max, uint
 	uint64_t ms = ns / NSEC_PER_MSEC + (ns % NSEC_PER_MSEC != 0);
 	int n;
 
-	if (!e->coarse) {
-		n = epoll_pwait2(e->epfd, events, max, ns == NEVER_NS ? NULL : &ts, NULL);
+	if (!e->coarse) { /* glibc has epoll_pwait2() since 2.35 */
+		n = (int)syscall(SYS_epoll_pwait2, e->epfd, events, max,
+				 ns == NEVER_NS ? NULL : &ts, NULL, (size_t)0);
 		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
 			return n;
 		e->coarse = 1;

@@ -18,12 +18,12 @@ static int memfd_fill(int fd, uint64_t len)
 		if (errno == EINTR)
 			continue;
 		return fail(-ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)len,
-			    strerrordesc_np(errno));
+			    errno_text(errno));
 	}
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		int err = -errno;
 
-		return fail(err, "a memfd cannot be sealed: %s", strerrordesc_np(-err));
+		return fail(err, "a memfd cannot be sealed: %s", errno_text(-err));
 	}
 	return 0;
 }
@@ -37,11 +37,11 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 
 	if (ftruncate(fd, (off_t)len))
 		return fail(-ENOMEM, "no memfd of %llu bytes: %s", (unsigned long long)len,
-			    strerrordesc_np(errno));
+			    errno_text(errno));
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return fail(-ENOMEM, "no address space for %llu bytes: %s", (unsigned long long)len,
-			    strerrordesc_np(errno));
+			    errno_text(errno));
 	*addr = (uint64_t)(uintptr_t)p;
 	large_pages_ours(*addr, len);
 	err = memory_populate(*addr, len);
@@ -49,7 +49,7 @@ static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 		return 0;
 	munmap(p, len);
 	return fail(-ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)len,
-		    strerrordesc_np(-err));
+		    errno_text(-err));
 }
 
 int memory_file_fits(uint64_t len)
@@ -95,7 +95,7 @@ int memory_alloc(uint64_t len, struct allocation **out)
 		goto free_record;
 	a->fd = memfd_open("urccl");
 	if (a->fd < 0) {
-		err = fail(a->fd, "no memfd: %s", strerrordesc_np(-a->fd));
+		err = fail(a->fd, "no memfd: %s", errno_text(-a->fd));
 		goto free_record;
 	}
 	err = memfd_map(a->fd, a->len, &a->addr);

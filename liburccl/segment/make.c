@@ -140,7 +140,7 @@ struct segment_file *segment_open(const struct segment_params *p)
 	pthread_mutex_init(&f->lock, NULL);
 	h = &f->s->head;
 	if (err)
-		snprintf(h->alone, sizeof(h->alone), "no memory file: %s", strerrordesc_np(-err));
+		snprintf(h->alone, sizeof(h->alone), "no memory file: %s", errno_text(-err));
 	h->version = SEGMENT_VERSION;
 	h->npeers = npeers;
 	h->bytes = bytes;

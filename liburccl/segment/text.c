@@ -151,7 +151,7 @@ static void text_missed(uint32_t missed, int fd)
 {
 	const char *transport = transport_name(missed & 0xff);
 	int err = (int)(missed >> 8);
-	const char *why = err ? strerrordesc_np(err) : NULL;
+	const char *why = err ? errno_text(err) : NULL;
 
 	if (!transport)
 		return;

@@ -72,5 +72,5 @@ int machine_read_file(struct machine *m, const char *path)
 done:
 	if (fd >= 0)
 		close(fd);
-	return fail(err, "topology \"%.200s\" cannot be read: %s", path, strerrordesc_np(-err));
+	return fail(err, "topology \"%.200s\" cannot be read: %s", path, errno_text(-err));
 }
