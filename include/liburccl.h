@@ -754,7 +754,7 @@ URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint
 	__urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
 }
 
-/* A PEER event for each context that dials us, until cancelled. */
+/* A PEER event for each context that dials us, until cancelled. -EOPNOTSUPP: we do not listen. */
 URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 {
 	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);
@@ -809,8 +809,8 @@ URCCL_INLINE void urccl_prep_warm(struct urccl_sqe *sqe, struct urccl_peer peer)
 	__urccl_prep(sqe, URCCL_OP_WARM, peer.id, 0, 0, 0);
 }
 
-/* Ends this ring's entries that match: by user_data, or by a handle's id (enum urccl_cancel_by;
- * BY_ALL: key 0). */
+/* Ends this ring's entries that match: by user_data, a handle's id or a group (enum
+ * urccl_cancel_by; BY_ALL: key 0). */
 URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by by, uint64_t key)
 {
 	__urccl_prep(sqe, URCCL_OP_CANCEL, 0, 0, (uint64_t)by, 0);
@@ -818,10 +818,12 @@ URCCL_INLINE void urccl_prep_cancel(struct urccl_sqe *sqe, enum urccl_cancel_by 
 }
 
 /* Ends with -ETIME after ns, or with 0 after count further completions of this ring (count 0: by
- * time alone). */
-URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_t count)
+ * time alone). flags: enum urccl_timeout_flags; without them -ETIME breaks a chain of LINK. */
+URCCL_INLINE void urccl_prep_timeout(struct urccl_sqe *sqe, uint64_t ns, uint64_t count,
+				     uint64_t flags)
 {
 	__urccl_prep(sqe, URCCL_OP_TIMEOUT, 0, 0, ns, count);
+	sqe->timeout_flags = flags;
 }
 
 /* A MSG event with this user_data, res and tag on a ring of the same context, by its

@@ -121,7 +121,8 @@ struct urccl_sqe {
 	};
 	union {				/* 48 */
 		uint64_t tag;		/*    notification's tag */
-		uint64_t key;		/*    CANCEL: user_data or handle */
+		uint64_t key;		/*    CANCEL: user_data, handle or group */
+		uint64_t timeout_flags;	/*    TIMEOUT: enum urccl_timeout_flags */
 	};
 	uint32_t group;			/* 56 what FENCE waits for */
 	uint32_t reserved;		/* 60 */
@@ -168,6 +169,12 @@ enum urccl_cancel_by {
 				 * CANCEL begins */
 	URCCL_CANCEL_BY_REMOTE,
 	URCCL_CANCEL_BY_ALL,
+	URCCL_CANCEL_BY_GROUP,	/* sqe->group, not 0; of any peer */
+};
+
+enum urccl_timeout_flags {
+	URCCL_TIMEOUT_ETIME_SUCCESS	= 1 << 0, /* -ETIME is a success: LINK goes on behind it,
+						   * and with SKIP_SUCCESS it has no CQE */
 };
 
 enum urccl_sync {

@@ -233,7 +233,11 @@ REASON(PEERS_FULL,	"max_peers (%u) is reached: close peers, or raise it")
 REASON(NO_MEMORY,	"no memory for %u bytes")
 REASON(CANCELS,		"%u CANCELs by region wait in this ring for entries that name their memory "
 			"by address alone: take their CQEs first, or name the region in the entries")
-REASON(CANCEL_KEY,	"key kind %u is not known, or its key must be 0")
+REASON(CANCEL_KEY,	"CANCEL by kind %u of key: the kind is not known, or it does not have the key %u. BY_ALL has "
+			"the key 0, BY_GROUP a group from 1 to 2^32 - 1")
+REASON(TIMEOUT_FLAGS,	"flags %x mean nothing on a TIMEOUT: URCCL_TIMEOUT_ETIME_SUCCESS or 0 is possible")
+REASON(NO_LISTENER,	"the setting listen is \"\", so nobody can dial this context: open it with an address to "
+			"listen on, such as \"127.0.0.1:0\"")
 REASON(LINK_MULTISHOT,	"an entry that may end many times cannot start a chain")
 REASON(SKIP_HANDLE,	"the handle that %o gives comes in its CQE, and with SKIP_SUCCESS there is none: "
 			"leave that flag out")

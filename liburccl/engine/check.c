@@ -91,7 +91,7 @@ static const struct shape {
 	[URCCL_OP_IMPORT] = CLOSELY(OBJECT_PEER, F_OBJECT | F_ADDR | F_LEN, 0, HANDLE_FLAGS),
 	[URCCL_OP_WARM] = CLOSELY(OBJECT_PEER, F_OBJECT, 0, ORDER_FLAGS),
 	[URCCL_OP_CANCEL] = CLOSELY(OBJECT_NONE, F_LEN | F_TAG, 0, ORDER_FLAGS),
-	[URCCL_OP_TIMEOUT] = CLOSELY(OBJECT_NONE, F_LEN | F_OFF, 0, ORDER_FLAGS),
+	[URCCL_OP_TIMEOUT] = CLOSELY(OBJECT_NONE, F_LEN | F_OFF | F_TAG, 0, ORDER_FLAGS),
 	[URCCL_OP_MSG_RING] = PLAIN(OBJECT_NONE, F_OBJECT | F_ADDR | F_LEN | F_TAG, 0, ORDER_FLAGS),
 };
 
@@ -249,12 +249,22 @@ static const uint8_t cancel_kinds[] = {
 	[URCCL_CANCEL_BY_REMOTE] = HANDLE_REMOTE,
 };
 
+/* A CANCEL whose kind is known and can have its key. Group 0 is no group. */
+static int has_key(const struct urccl_sqe *s)
+{
+	if (s->key_kind == URCCL_CANCEL_BY_ALL)
+		return !s->key;
+	if (s->key_kind == URCCL_CANCEL_BY_GROUP)
+		return s->key && s->key <= UINT32_MAX;
+	return s->key_kind < URCCL_CANCEL_BY_ALL;
+}
+
 static struct verdict check_cancel(const struct urccl_sqe *s)
 {
 	uint8_t wanted = s->key_kind < sizeof(cancel_kinds) ? cancel_kinds[s->key_kind] : 0;
 
-	if (s->key_kind > URCCL_CANCEL_BY_ALL || (s->key_kind == URCCL_CANCEL_BY_ALL && s->key))
-		return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, 0);
+	if (!has_key(s))
+		return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, s->key);
 	if (wanted && HANDLE_KIND((uint32_t)s->key) != wanted)
 		return wrong_handle((uint32_t)s->key, wanted, REASON_NONE);
 	return fine;
@@ -279,6 +289,8 @@ static struct verdict check_rest(struct op *op)
 	case URCCL_OP_CANCEL:
 		return check_cancel(s);
 	case URCCL_OP_TIMEOUT:
+		if (s->timeout_flags & ~(uint64_t)URCCL_TIMEOUT_ETIME_SUCCESS)
+			return wrong(-EINVAL, REASON_TIMEOUT_FLAGS, s->timeout_flags, 0);
 		return s->deadline_us ? wrong(-EINVAL, REASON_FIELD, 4, s->deadline_us) : fine;
 	default:
 		return fine;

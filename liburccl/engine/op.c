@@ -82,10 +82,17 @@ static inline void post_outcome(struct op *op, uint32_t more)
 	}
 }
 
+/* A TIMEOUT whose end by time the program counts as a success. */
+static int may_expire(const struct op *op)
+{
+	return op->sqe.opcode == URCCL_OP_TIMEOUT &&
+	       op->sqe.timeout_flags & URCCL_TIMEOUT_ETIME_SUCCESS;
+}
+
 static void outcome_known(struct op *op)
 {
 	if (!(op->bits & OP_OUTCOME) && (op->bits & OP_CHAINED || op->res < 0))
-		order_outcome(op, op->res < 0 && op->res != -ETIME);
+		order_outcome(op, op->res < 0 && !(op->res == -ETIME && may_expire(op)));
 	op->bits |= OP_OUTCOME;
 }
 
@@ -575,7 +582,7 @@ void op_expired(struct op *op)
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
 		list_del(&op->drain_link); /* of those that count, or that wait for their turn */
-		op_end(op, -ETIME);
+		op_end(op, may_expire(op) && op->sqe.flags & URCCL_SQE_SKIP_SUCCESS ? 0 : -ETIME);
 		return;
 	}
 	op->bits |= OP_LATE;

@@ -108,11 +108,22 @@ void request_back(struct engine *e, struct control_req *req)
 
 /* ---- ACCEPT ---------------------------------------------------------------------------------- */
 
+static int listens(const struct engine *e)
+{
+	const char *listen = e->config.params->listen;
+
+	return !listen || *listen;
+}
+
 static void accept_start(struct op *op)
 {
 	struct engine *e = op_engine(op);
 	struct op *old = e->accept;
 
+	if (!listens(e)) {
+		op_fail(op, -EOPNOTSUPP, REASON_NO_LISTENER, 0, 0, 0);
+		return;
+	}
 	e->accept = op;
 	op_set_state(op, OP_PARKED);
 	if (old)
@@ -268,6 +279,8 @@ static int matches(const struct op *cancel, const struct op *op)
 	case URCCL_CANCEL_BY_REMOTE:
 		return (op->remote && op->remote->handle == key) ||
 		       seg_matches(op, URCCL_CANCEL_BY_REMOTE, key);
+	case URCCL_CANCEL_BY_GROUP:
+		return op->sqe.group == key;
 	default:
 		return 1;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CANCEL by each of its five keys: every match ends, each once, before the CANCEL's own CQE, which
+/* CANCEL by each of its six keys: every match ends, each once, before the CANCEL's own CQE, which
  * counts those that it ended; others are left alone; what was cancelled is quiet at both ends where
  * the peer answers, so that both buffers can be used for something else at once. */
 #include "pair.h"
@@ -7,6 +7,7 @@
 #define N	 64u
 #define LEN	 (1u << 20)
 #define MARK	 1000u
+#define HOUR_NS	 3600000000000ull
 #define WATCHING 0x3a7cu /* the pair's own WATCH */
 
 static struct pair p;
@@ -26,6 +27,7 @@ static void submit_writes(struct urccl_remote remote)
 		else
 			urccl_prep_write(sqe, remote, local + (i % 8) * LEN, LEN, (i % 8) * LEN);
 		urccl_sqe_set_region(sqe, region);
+		urccl_sqe_set_group(sqe, 1 + i / 8);
 		urccl_sqe_set_data64(sqe, i / 8);
 	}
 }
@@ -155,6 +157,32 @@ static void none_matches(void)
 	}
 }
 
+/* An entry that waits for its turn, of a group, and one of another. */
+static void of_a_group(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	uint32_t i;
+
+	urccl_prep_timeout(sqe, HOUR_NS, 0, 0);
+	urccl_sqe_set_data64(sqe, 4241);
+	for (i = 1; i <= 2; i++) {
+		sqe = side_sqe(&p.a);
+		urccl_prep_write(sqe, t.remote, local, 64, 0);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
+		urccl_sqe_set_group(sqe, i);
+		urccl_sqe_set_data64(sqe, i);
+	}
+	submit_cancel(URCCL_CANCEL_BY_GROUP, 1);
+	CHECK_EQ(pair_end(&p, &p.a, 1).res, -ECANCELED);
+	CHECK_EQ(pair_end(&p, &p.a, MARK).res, 1);
+	submit_cancel(URCCL_CANCEL_BY_GROUP, 3);
+	CHECK_EQ(pair_end(&p, &p.a, MARK).res, -ENOENT);
+	submit_cancel(URCCL_CANCEL_BY_USER_DATA, 4241);
+	CHECK_EQ(pair_end(&p, &p.a, 4241).res, -ECANCELED);
+	CHECK_EQ(pair_end(&p, &p.a, MARK).res, 1);
+	CHECK_EQ(pair_end(&p, &p.a, 2).res, 64);
+}
+
 /* ACCEPT and WATCH live on until somebody ends them. */
 static void multishot(void)
 {
@@ -182,6 +210,8 @@ int main(int argc, char **argv)
 	by_key(URCCL_CANCEL_BY_USER_DATA, 3, 3, 3);
 	by_key(URCCL_CANCEL_BY_REGION, region.id, 0, N);
 	by_key(URCCL_CANCEL_BY_REMOTE, t.remote.id, 0, N);
+	by_key(URCCL_CANCEL_BY_GROUP, 4, 3, 3);
+	of_a_group();
 	by_address();
 	by_no_handle();
 	none_matches();

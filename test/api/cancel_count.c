@@ -91,7 +91,7 @@ static void submit_waiting(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, HOLD_NS, 0);
+	urccl_prep_timeout(sqe, HOLD_NS, 0, 0);
 	urccl_sqe_set_data64(sqe, HOLD);
 	submit_reads(URCCL_SQE_DRAIN);
 }

@@ -133,6 +133,7 @@ static void serve(const char *listen)
 
 int main(int argc, char **argv)
 {
+	struct urccl_cqe cqe;
 	char own[PLACE_MAX], at[PLACE_MAX], name[PLACE_MAX];
 	uint16_t port = free_port();
 
@@ -166,6 +167,10 @@ int main(int argc, char **argv)
 	side_open(&p, &p.a);
 	CHECK_EQ(urccl_metadata(p.a.ctx, name, sizeof(name)), -EOPNOTSUPP);
 	CHECK(strstr(urccl_errmsg(), "listen"));
+	side_accept(&p.a, 7);
+	cqe = side_end(&p.a, NULL, 7);
+	CHECK_EQ(cqe.res, -EOPNOTSUPP);
+	check_sentence(&p.a, &cqe, "nobody can dial this context");
 	serve(at);
 	visit_text(at);
 	pair_close(&p);

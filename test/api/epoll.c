@@ -36,7 +36,7 @@ static void start(uint32_t slot)
 		urccl_prep_nop(sqe);
 		break;
 	case 1:
-		urccl_prep_timeout(sqe, below(60000), 0);
+		urccl_prep_timeout(sqe, below(60000), 0, 0);
 		break;
 	case 2:
 		urccl_prep_notify(sqe, p.a.peer, slot, NULL, 0);

@@ -74,7 +74,7 @@ static void drain(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	uint64_t start = now_ns();
 
-	urccl_prep_timeout(sqe, 10000000, 0);
+	urccl_prep_timeout(sqe, 10000000, 0, 0);
 	urccl_sqe_set_data64(sqe, 1);
 	entry(2, URCCL_SQE_DRAIN);
 	urccl_submit(p.a.ring);

@@ -29,7 +29,7 @@ static void watch_later(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, 3600000000000ull, 0);
+	urccl_prep_timeout(sqe, 3600000000000ull, 0, 0);
 	urccl_sqe_add_flags(sqe, URCCL_SQE_LINK);
 	urccl_sqe_set_data64(sqe, 1);
 	sqe = side_sqe(&p.a);

@@ -24,7 +24,12 @@ static void fields(void)
 	WRONG(nop_entry(), urccl_prep_notify(sqe, p.a.peer, 1, local, 300), -E2BIG, "300");
 	WRONG(nop_entry(), urccl_prep_cancel(sqe, (enum urccl_cancel_by)9, 0), -EINVAL, "kind 9");
 	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_CANCEL_BY_ALL, 1), -EINVAL, "key");
-	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0); sqe->deadline_us = 1, -EINVAL, "byte 4");
+	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_CANCEL_BY_GROUP, 0), -EINVAL, "a group");
+	WRONG(nop_entry(), urccl_prep_cancel(sqe, URCCL_CANCEL_BY_GROUP, 1ull << 32), -EINVAL,
+	      "key 4294967296");
+	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0, 2), -EINVAL, "flags 0x2");
+	WRONG(nop_entry(), urccl_prep_timeout(sqe, 1, 0, 0);
+	      sqe->deadline_us = 1, -EINVAL, "byte 4");
 }
 
 int main(int argc, char **argv)

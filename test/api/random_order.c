@@ -112,6 +112,8 @@ static void prep_cancel(struct urccl_sqe *sqe)
 		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REGION, local.id);
 	else if (kind == 3)
 		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REMOTE, t.remote.id);
+	else if (kind == 4)
+		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_GROUP, 1 + below(3));
 	else
 		urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA,
 				  BASE + n - below(n < 40 ? n + 1 : 40));
@@ -152,7 +154,7 @@ static void prep_other(struct entry *e, struct urccl_sqe *sqe)
 		urccl_prep_notify(sqe, p.a.peer, n, NULL, 0);
 		e->promised = 1;
 	} else if (kind < 8) {
-		urccl_prep_timeout(sqe, below(3000000), below(6));
+		urccl_prep_timeout(sqe, below(3000000), below(6), below(2));
 	} else if (kind == 8 && refs < 4) {
 		urccl_prep_connect(sqe, blob, blob_len);
 	} else if (kind == 9 && refs > 1) {

@@ -101,6 +101,8 @@ static int matches(const struct entry *cancel, const struct entry *e)
 		return e->has_peer && op < URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
 	case URCCL_CANCEL_BY_REMOTE:
 		return e->has_peer && op != URCCL_OP_NOTIFY && !maybe_blind(e);
+	case URCCL_CANCEL_BY_GROUP:
+		return e->sqe.group == key;
 	default:
 		return 1;
 	}
@@ -146,7 +148,8 @@ static void check_res(const struct entry *e, const struct urccl_cqe *cqe)
 void on_end(uint32_t i, const struct urccl_cqe *cqe)
 {
 	struct entry *e = &entries[i];
-	uint32_t op = e->sqe.opcode, good = cqe->res >= 0 || cqe->res == -ETIME;
+	uint32_t op = e->sqe.opcode;
+	uint32_t good = cqe->res >= 0 || (cqe->res == -ETIME && e->sqe.timeout_flags);
 
 	CHECK(i < n && (e->outcome == OPEN || (e->outcome == SILENT && cqe->res < 0)));
 	check_res(e, cqe);

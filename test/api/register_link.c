@@ -76,7 +76,7 @@ static void never(void)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	struct urccl_cqe cqe;
 
-	urccl_prep_timeout(sqe, 10000000, 0);
+	urccl_prep_timeout(sqe, 10000000, 0, 0);
 	urccl_sqe_set_data64(sqe, 1);
 	moves(0, URCCL_SQE_DRAIN | URCCL_SQE_LINK, 2);
 	moves(0, 0, 3);
@@ -94,7 +94,7 @@ static void stopped(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, 1000000000000, 0);
+	urccl_prep_timeout(sqe, 1000000000000, 0, 0);
 	urccl_sqe_set_data64(sqe, 1);
 	moves(0, URCCL_SQE_DRAIN, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);

@@ -58,7 +58,7 @@ static void wait_long(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, WAIT_NS, 0);
+	urccl_prep_timeout(sqe, WAIT_NS, 0, 0);
 	sqe->user_data = 4;
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ETIME);
 }

@@ -96,7 +96,7 @@ static void rest_alone(void)
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 	struct urccl_cqe cqe;
 
-	urccl_prep_timeout(side_sqe(&p.a), 6000000000, 0);
+	urccl_prep_timeout(side_sqe(&p.a), 6000000000, 0, 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (!side_take_within(&p.a, NULL, 0, &cqe, NULL)) {
 		CHECK(now_ns() < until);

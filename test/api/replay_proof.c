@@ -30,7 +30,7 @@ static void ends(int64_t res)
 
 static void pass(uint64_t ns)
 {
-	urccl_prep_timeout(side_sqe(&p.a), ns, 0);
+	urccl_prep_timeout(side_sqe(&p.a), ns, 0, 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	ends(-ETIME);
 }

@@ -50,7 +50,7 @@ static void hours(int argc, char **argv)
 	begin(argc, argv, "clock=simulated,delay=10us", p.seed);
 	CHECK_EQ(urccl_wait(p.a.ring, &c, &args), -ETIME);
 	sqe = side_sqe(&p.a);
-	urccl_prep_timeout(sqe, HOUR, 0);
+	urccl_prep_timeout(sqe, HOUR, 0, 0);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	CHECK_EQ(urccl_wait(p.a.ring, &c, &args), 1);
 	CHECK_EQ(c->res, -ETIME);

@@ -111,7 +111,7 @@ static void both(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, 5000000, 0);
+	urccl_prep_timeout(sqe, 5000000, 0, 0);
 	urccl_sqe_set_data64(sqe, 9);
 	waiting(1, URCCL_SQE_DRAIN, 1);
 	urccl_submit(p.a.ring);

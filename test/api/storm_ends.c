@@ -234,7 +234,7 @@ void tick(void)
 {
 	struct urccl_sqe *sqe = next_sqe(TICKING);
 
-	urccl_prep_timeout(sqe, 1000000, 0);
+	urccl_prep_timeout(sqe, 1000000, 0, 0);
 	sqe->user_data = TICKING;
 	CHECK_GE(urccl_submit(p.a.ring), 1);
 }

@@ -66,7 +66,7 @@ static uint32_t move(uint32_t len, uint32_t depth, enum how how, uint64_t ns)
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 	struct urccl_cqe cqe;
 
-	urccl_prep_timeout(sqe, ns, 0);
+	urccl_prep_timeout(sqe, ns, 0, 0);
 	sqe->user_data = n;
 	while (ended < n || !late) {
 		for (; started < n && started - ended < depth; started++)
@@ -139,7 +139,7 @@ static void rest(uint64_t ns)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, ns, 0);
+	urccl_prep_timeout(sqe, ns, 0, 0);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ETIME);
 }
 

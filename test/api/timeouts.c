@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TIMEOUT: by time with -ETIME, by completions with 0, whichever comes first, and once; its time
- * runs while it waits for its turn; its end by time breaks no chain; it can be cancelled. */
+ * runs while it waits for its turn; its end by time breaks a chain, unless a flag says that this is
+ * a success; it can be cancelled. */
 #include "pair.h"
 
 #define HOUR_NS 3600000000000ull
@@ -8,13 +9,18 @@
 
 static struct pair p;
 
-static void timeout(uint64_t ns, uint64_t count, uint64_t data, uint32_t flags)
+static void timeout_as(uint64_t how, uint64_t ns, uint64_t count, uint64_t data, uint32_t flags)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, ns, count);
+	urccl_prep_timeout(sqe, ns, count, how);
 	urccl_sqe_set_data64(sqe, data);
 	urccl_sqe_add_flags(sqe, flags);
+}
+
+static void timeout(uint64_t ns, uint64_t count, uint64_t data, uint32_t flags)
+{
+	timeout_as(0, ns, count, data, flags);
 }
 
 static void nop(uint64_t data, uint32_t flags)
@@ -111,7 +117,7 @@ static void silent(void)
 static void waiting(void)
 {
 	timeout(HOUR_NS, 0, 1, URCCL_SQE_LINK);
-	timeout(SOON_NS, 1, 2, URCCL_SQE_LINK);
+	timeout_as(URCCL_TIMEOUT_ETIME_SUCCESS, SOON_NS, 1, 2, URCCL_SQE_LINK);
 	nop(3, URCCL_SQE_LINK);
 	timeout(2 * SOON_NS, 0, 4, URCCL_SQE_DRAIN);
 	urccl_submit(p.a.ring);
@@ -121,19 +127,51 @@ static void waiting(void)
 	urccl_submit(p.a.ring);
 	expect(1, -ECANCELED);
 	expect_all(7, 8, (const int64_t[]){0, 1});
-	/* by time: the chain goes on; cancelled: it does not */
-	timeout(SOON_NS, 0, 1, URCCL_SQE_LINK);
-	nop(2, 0);
+	nothing_more();
+}
+
+static void chained(uint64_t how, uint64_t ns, uint32_t flags)
+{
+	timeout_as(how, ns, 0, 1, URCCL_SQE_LINK | flags);
+	nop(2, URCCL_SQE_LINK);
+	nop(3, 0);
+}
+
+/* As in io_uring. */
+static void chains(void)
+{
+	struct urccl_cqe cqe;
+	uint32_t i;
+
+	chained(0, SOON_NS, 0);
+	urccl_submit(p.a.ring);
+	expect(1, -ETIME);
+	cqe = pair_end(&p, &p.a, 2);
+	CHECK_EQ(cqe.res, -ECANCELED);
+	check_sentence(&p.a, &cqe, "ETIME");
+	expect(3, -ECANCELED);
+	chained(0, SOON_NS, URCCL_SQE_SKIP_SUCCESS);
+	urccl_submit(p.a.ring);
+	expect(1, -ETIME);
+	expect(2, -ECANCELED);
+	expect(3, -ECANCELED);
+	chained(URCCL_TIMEOUT_ETIME_SUCCESS, SOON_NS, 0);
 	urccl_submit(p.a.ring);
 	expect(1, -ETIME);
 	expect(2, 0);
-	timeout(HOUR_NS, 0, 1, URCCL_SQE_LINK);
-	nop(2, 0);
+	expect(3, 0);
+	chained(URCCL_TIMEOUT_ETIME_SUCCESS, SOON_NS, URCCL_SQE_SKIP_SUCCESS);
+	urccl_submit(p.a.ring);
+	expect(2, 0);
+	expect(3, 0);
+	chained(URCCL_TIMEOUT_ETIME_SUCCESS, HOUR_NS, 0);
 	cancel(1, 99);
 	urccl_submit(p.a.ring);
 	expect(1, -ECANCELED);
-	expect(2, -ECANCELED);
-	expect(99, 1);
+	for (i = 0; i < 3; i++) {
+		side_take(&p.a, &p.b, &cqe, NULL);
+		CHECK_EQ(cqe.res, cqe.user_data == 99 ? 1 : -ECANCELED);
+	}
 	nothing_more();
 }
 
@@ -146,6 +184,7 @@ int main(int argc, char **argv)
 	by_time();
 	silent();
 	waiting();
+	chains();
 	pair_close(&p);
 	return 0;
 }

@@ -46,7 +46,7 @@ static void acknowledged(uint32_t flags)
 	urccl_sqe_set_deadline_us(sqe, TIMEOUT_US);
 	urccl_sqe_set_data64(sqe, 1);
 	sqe = side_sqe(&p.a);
-	urccl_prep_timeout(sqe, ACKED_NS, 0);
+	urccl_prep_timeout(sqe, ACKED_NS, 0, 0);
 	urccl_sqe_set_data64(sqe, 2);
 	CHECK_EQ(urccl_submit(p.a.ring), 2);
 	CHECK_EQ(pair_end(&p, &p.a, 2).res, -ETIME);

@@ -28,7 +28,7 @@ static void submit_timeout(uint64_t ns, uint64_t user_data)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	urccl_prep_timeout(sqe, ns, 0);
+	urccl_prep_timeout(sqe, ns, 0, 0);
 	urccl_sqe_set_data64(sqe, user_data);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 }

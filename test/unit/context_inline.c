@@ -51,7 +51,7 @@ static void timeout_entry(struct urccl_ring *ring, uint64_t ns)
 	struct urccl_sqe *sqe = urccl_get_sqe(ring);
 
 	CHECK(sqe);
-	urccl_prep_timeout(sqe, ns, 0);
+	urccl_prep_timeout(sqe, ns, 0, 0);
 }
 
 /* The fd's timer, set for a sleep in the program's epoll, rings while urccl_wait() sleeps for

@@ -14,7 +14,7 @@ static void submit(void)
 	uint32_t i;
 
 	for (i = 0; i < ENTRIES; i++)
-		urccl_prep_timeout(rig_sqe(&rig, i), AFTER, 0);
+		urccl_prep_timeout(rig_sqe(&rig, i), AFTER, 0, 0);
 	rig_enter(&rig);
 	rig_turns(&rig);
 }

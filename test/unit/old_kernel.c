@@ -43,7 +43,7 @@ static void sleeps(uint32_t flags)
 	CHECK_EQ(urccl_open(&p, &ctx), 0);
 	CHECK_EQ(urccl_ring_open(ctx, NULL, &ring), 0);
 	CHECK_EQ(urccl_get_stats(ctx, &before), 0);
-	urccl_prep_timeout(urccl_get_sqe(ring), 200000000, 0);
+	urccl_prep_timeout(urccl_get_sqe(ring), 200000000, 0, 0);
 	CHECK_EQ(urccl_submit(ring), 1);
 	CHECK_EQ(urccl_wait(ring, &cqe, &args), 1);
 	CHECK_EQ(cqe->res, -ETIME);

@@ -117,7 +117,7 @@ static void test_rings(void)
 	for (i = 0; i < 3; i++) {
 		struct urccl_sqe *sqe = urccl_get_sqe(others[i]);
 
-		urccl_prep_timeout(sqe, 3600 * NSEC_PER_SEC, 0);
+		urccl_prep_timeout(sqe, 3600 * NSEC_PER_SEC, 0, 0);
 		urccl_sqe_set_data64(sqe, 0x1230 + i);
 		urccl_submit(others[i]);
 	}
@@ -129,7 +129,7 @@ static void test_rings(void)
 	urccl_ring_close(others[0]);
 	CHECK(!strstr(dump(NULL), "user_data 0x1230"));
 	CHECK_EQ(urccl_ring_open(ctx, &p, &others[0]), 0);
-	urccl_prep_timeout(urccl_get_sqe(others[0]), 1, 0);
+	urccl_prep_timeout(urccl_get_sqe(others[0]), 1, 0, 0);
 	urccl_submit(others[0]);
 	CHECK_EQ(urccl_wait(others[0], &cqe, NULL), 1);
 	CHECK_EQ(cqe->res, -ETIME);

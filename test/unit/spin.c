@@ -53,7 +53,7 @@ static struct urccl_stats waits(uint32_t flags, uint32_t spin_us)
 	begin(flags, spin_us);
 	before = stats();
 	for (i = 0; i < WAITS; i++) {
-		urccl_prep_timeout(urccl_get_sqe(ring), WAIT_NS, 0);
+		urccl_prep_timeout(urccl_get_sqe(ring), WAIT_NS, 0, 0);
 		CHECK_EQ(urccl_submit(ring), 1);
 		CHECK_EQ(urccl_wait(ring, &cqe, &args), 1);
 		CHECK_EQ(cqe->res, -ETIME);
