@@ -127,8 +127,8 @@ struct urccl_params {
 	const char *listen;		/* "10.0.0.1:7777,[::1]:7777": up to 16 addresses, one
 					 * port (0: any); NULL: loopback, or what socket_ifname
 					 * names, any port; "": do not listen */
-	const void *hello;		/* what we answer as the dialled one, at most
-					 * URCCL_NOTE_MAX bytes */
+	const void *hello;		/* what we answer as the dialled one, where the ACCEPT has no
+					 * hello, at most URCCL_NOTE_MAX bytes */
 	uint32_t hello_len;
 	uint32_t deadline_ms;		/* of an entry that gives none (30 s) */
 	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as
@@ -910,8 +910,9 @@ URCCL_INLINE void urccl_sqe_set_notify(struct urccl_ring *ring, struct urccl_sqe
 		__urccl_set_payload(ring, sqe, payload, len);
 }
 
-/* The hello of a CONNECT, which the peer's PEER event brings: at most URCCL_NOTE_MAX bytes, the
- * library's until the CQE. */
+/* The hello of a CONNECT, which the peer's PEER event brings; of an ACCEPT, which those that it
+ * accepts find in urccl_get_peer_info() when their CONNECT ends, in place of params.hello. At most
+ * URCCL_NOTE_MAX bytes, the library's until the CQE without MORE. */
 URCCL_INLINE void urccl_sqe_set_hello(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				      const void *hello, uint32_t len)
 {

@@ -131,6 +131,27 @@ static void meet_up(struct control *c, struct peer *p)
 	remotes_pump(c, p);
 }
 
+/* An older peer has the hello of HELLO_ACK alone. */
+static void meet_say_accepted(struct control *c, const struct peer *p)
+{
+	uint8_t frame[WIRE_HEADER + HELLO_MAX];
+
+	if (p->version < WIRE_VERSION_ACCEPTED || !p->event.e.answer || !p->conn)
+		return;
+	conn_send(c, p->conn, frame,
+		  wire_put_bytes(frame, WIRE_ACCEPTED, p->answer, p->event.e.answer_len));
+}
+
+static int meet_accepted(struct peer *p, const uint8_t *body, uint32_t len)
+{
+	if (p->version < WIRE_VERSION_ACCEPTED || !p->dialled || p->stage != STAGE_COMMITTED ||
+	    len > HELLO_MAX)
+		return -EPROTO;
+	p->hello_len = len;
+	memcpy(p->hello, body, len);
+	return 0;
+}
+
 static void meet_event_back(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
@@ -143,9 +164,10 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 		req_answer(p->closing, 0, REASON_NONE, 0, 0, 0);
 		p->closing = NULL;
 	}
-	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res)
+	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res) {
+		meet_say_accepted(c, p);
 		meet_up(c, p);
-	else if (p->stage == STAGE_COMMITTED)
+	} else if (p->stage == STAGE_COMMITTED)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-cmd->e.msg.res, 0);
 	else if (p->stage == STAGE_UP && !p->refs)
 		peer_close(c, p);
@@ -162,6 +184,7 @@ void meet_ask(struct control *c, struct peer *p)
 	p->event.e.peer = p->engine;
 	p->event.e.data = p->hello;
 	p->event.e.len = p->hello_len;
+	p->event.e.answer = p->answer;
 	p->event.e.owner = p;
 	cmd_post(c, &p->event, ENGINE_PEER_EVENT, meet_event_back);
 }
@@ -415,6 +438,8 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 		return meet_keys(c, p, type, body, len);
 	if (type == WIRE_RAIL || type == WIRE_RAIL_ACK)
 		return rails_frame(c, p, type, body, len);
+	if (type == WIRE_ACCEPTED)
+		return meet_accepted(p, body, len);
 	if (type == WIRE_HELLO || type == WIRE_HELLO_ACK)
 		return meet_again(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {

@@ -398,6 +398,7 @@ struct peer {
 	struct control_req *closing;	/* the last CLOSE */
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
+	uint8_t answer[HELLO_MAX]; /* accepted: the ACCEPT's, of event */
 	struct sockaddr_storage remote;
 	struct sockaddr_storage at; /* where it was found or its blob says; no family: unknown */
 	struct sockaddr_storage place; /* accepted: where it says that it listens; likewise */

@@ -16,12 +16,13 @@
 
 #ifndef WIRE_VERSION_MAX
 #define WIRE_VERSION_MIN 1u
-#define WIRE_VERSION_MAX 4u
+#define WIRE_VERSION_MAX 5u
 #endif
 #define WIRE_VERSION_COLD 2u /* since which peers may go cold */
 #define WIRE_FEATURES	  2u /* since which hellos have features */
 #define WIRE_VERSION_RAILS 3u /* since which peers may have several rails, and lose one */
 #define WIRE_VERSION_PORT 4u /* since which hellos have one */
+#define WIRE_VERSION_ACCEPTED 5u /* since which an ACCEPT may have a hello of its own */
 #define WIRE_MAGIC	  8u
 #define WIRE_NONCE	  32u
 #define WIRE_PROOF_BYTES  32u
@@ -59,6 +60,8 @@ enum wire_type {
 	WIRE_FENCE,	/* my end of that rail is closed: nothing of yours lands by it any more */
 	WIRE_RAIL,	/* dialler, after both: my new ep of that rail */
 	WIRE_RAIL_ACK,	/* acceptor: and mine; or FENCE: not now */
+	WIRE_ACCEPTED,	/* acceptor, since version 5, before READY: my ACCEPT's hello, in place of
+			 * that of HELLO_ACK */
 	WIRE_TYPES
 };
 
@@ -156,7 +159,7 @@ int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 uint32_t wire_put_rail(uint8_t *buf, uint32_t type, const struct wire_rail *rail);
 int wire_get_rail(const uint8_t *body, uint32_t len, struct wire_rail *rail);
 
-/* CHALLENGE and PROOF: so many bytes. */
+/* CHALLENGE, PROOF and ACCEPTED: so many bytes. */
 uint32_t wire_put_bytes(uint8_t *buf, uint32_t type, const void *bytes, uint32_t len);
 
 uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r);

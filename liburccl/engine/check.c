@@ -82,7 +82,7 @@ static const struct shape {
 	[URCCL_OP_CMP_SWAP] =
 		PLAIN(OBJECT_REMOTE, ATOMIC_FIELDS | F_LEN, OP_IS_ATOMIC, ATOMIC_FLAGS),
 	[URCCL_OP_CONNECT] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN, 0, HANDLE_FLAGS | URCCL_SQE_EXT),
-	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, OP_MULTISHOT, URCCL_SQE_NO_WAKE),
+	[URCCL_OP_ACCEPT] = CLOSELY(OBJECT_NONE, 0, OP_MULTISHOT, URCCL_SQE_NO_WAKE | URCCL_SQE_EXT),
 	[URCCL_OP_WATCH] = CLOSELY(OBJECT_WATCHED, F_OBJECT, OP_MULTISHOT, URCCL_SQE_NO_WAKE),
 	[URCCL_OP_CLOSE] = CLOSELY(OBJECT_CLOSED, F_OBJECT, 0, ORDER_FLAGS),
 	[URCCL_OP_REGISTER] = CLOSELY(OBJECT_NONE, F_ADDR | F_LEN | F_OFF, 0, HANDLE_FLAGS),
@@ -219,7 +219,12 @@ static struct verdict check_sync(struct op *op, const struct urccl_ext *x)
 	return fine;
 }
 
-/* The second half: the notification's payload (CONNECT: the hello) and, of data, words. */
+static int has_hello(const struct urccl_sqe *s)
+{
+	return s->opcode == URCCL_OP_CONNECT || s->opcode == URCCL_OP_ACCEPT;
+}
+
+/* The second half: the payload of the notification, or the hello, and, of data, words. */
 static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 {
 	struct verdict v;
@@ -233,8 +238,7 @@ static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, place, 0);
 	if (place < sizeof(*x))
 		return wrong(-EINVAL, REASON_FIELD, 64 + place, ((const uint8_t *)x)[place]);
-	if (op->sqe.opcode != URCCL_OP_CONNECT && !(op->sqe.flags & URCCL_SQE_NOTIFY) &&
-	    x->note_len)
+	if (!has_hello(&op->sqe) && !(op->sqe.flags & URCCL_SQE_NOTIFY) && x->note_len)
 		return wrong(-EINVAL, REASON_FIELD, 68, x->note_len);
 	op->note = x->note;
 	op->note_len = x->note_len;

@@ -130,6 +130,18 @@ static void accept_start(struct op *op)
 		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
 }
 
+/* The payload is the program's, which it keeps as long as the ACCEPT is there. */
+static void answer(const struct op *accept, struct engine_cmd *cmd)
+{
+	if (!(accept->sqe.flags & URCCL_SQE_EXT)) {
+		cmd->answer = NULL;
+		return;
+	}
+	cmd->answer_len = accept->note_len;
+	if (accept->note_len)
+		memcpy(cmd->answer, (const void *)(uintptr_t)accept->note, accept->note_len);
+}
+
 static int post_peer(struct op *accept, struct engine_cmd *cmd)
 {
 	void *payload;
@@ -145,6 +157,7 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 	if (cmd->len)
 		memcpy(payload, cmd->data, cmd->len);
 	cmd->peer->handle_told = 1;
+	answer(accept, cmd);
 	return 1;
 }
 

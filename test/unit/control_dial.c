@@ -55,7 +55,7 @@ static void strangers(struct side *a)
 	answered(a, NULL, 0, -ECONNRESET, "ECONNRESET");
 	memcpy(newer, wire_magic, WIRE_MAGIC);
 	len = WIRE_MAGIC + wire_put_refuse(newer + WIRE_MAGIC, &r);
-	answered(a, newer, len, -EPROTONOSUPPORT, "ours are 1 to 4, the peer's 7 to 9");
+	answered(a, newer, len, -EPROTONOSUPPORT, "ours are 1 to 5, the peer's 7 to 9");
 }
 
 static void bad_text(struct side *a)

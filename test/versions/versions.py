@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-versions.py PERF OURS NEXT AFTER FIRST SECOND THIRD RAILS: the same program with libraries of
-different versions of the protocols, each way: with OURS, which speaks versions 1 to 4 and the
-transports' own protocols as in OWN, with NEXT (2 to 5; 1 to 6), AFTER (5 and 6; 4 to 6), FIRST (1;
-1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 to 3) and RAILS (1 to 4; 6 and 7). Those that have a
-version in common move checked bytes, from the second on with checksums too; those that have none
-say which versions there are.
+versions.py PERF OURS NEXT AFTER FIRST SECOND THIRD FOURTH RAILS: the same program with libraries of
+different versions of the protocols, each way: with OURS, which speaks versions 1 to 5 and the
+transports' own protocols as in OWN, with NEXT (2 to 6; 1 to 6), AFTER (6 and 7; 4 to 6), FIRST (1;
+1), SECOND (1 and 2; 1 and 2), THIRD (1 to 3; 1 to 3), FOURTH (1 to 4; 1 to 5) and RAILS (1 to 5; 6
+and 7). Those that have a version in common move checked bytes, from the second on with checksums
+too; those that have none say which versions there are.
 
 versions.py PERF OLDER: OLDER is the program with its own library of an earlier release.
 """
@@ -93,16 +93,17 @@ def main(perf, ours, *others):
         speak(perf, None, None, ours)
         speak(ours, None, None, perf)
         return
-    newer, after, first, second, third, rails = others
-    for a, b in (ours, newer), (newer, after), (ours, first), (ours, second), (ours, third):
+    newer, after, first, second, third, fourth, rails = others
+    for a, b in ((ours, newer), (newer, after), (ours, first), (ours, second), (ours, third),
+                 (ours, fourth)):
         speak(perf, a, b)
         speak(perf, b, a)
     for other in newer, second, third:
         speak(perf, ours, other, works=SUMMED)
         speak(perf, other, ours, works=SUMMED)
-    refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 4, the peer's 5 to 6")
-    refuse(perf, after, ours, "protocol versions do not meet: ours are 5 to 6, the peer's 1 to 4")
-    refuse(perf, first, newer, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 5")
+    refuse(perf, ours, after, "protocol versions do not meet: ours are 1 to 5, the peer's 6 to 7")
+    refuse(perf, after, ours, "protocol versions do not meet: ours are 6 to 7, the peer's 1 to 5")
+    refuse(perf, first, newer, "protocol versions do not meet: ours are 1 to 1, the peer's 2 to 6")
     refuse(perf, ours, rails, "transport's protocol do not meet: ours are {}, the peer's 6 to 7")
     refuse(perf, rails, ours, "transport's protocol do not meet: ours are 6 to 7, the peer's {}")
     refuse(perf, ours, first, "the peer's version compares no checksums", ["--checksum"],
