@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting takes this device long, for it copies. The engine still sees deadlines that pass meanwhile
- * and posts little after them, by one rail or two, also when the device's queue was full. The posts
- * themselves move the clock, so that a busy machine changes nothing. */
+/* Posting takes this device long, for it copies. The engine still sees deadlines that pass
+ * meanwhile and posts little after them, by one rail or two, also when the device's queue was full.
+ * The posts themselves move the clock, so that a busy machine changes nothing. */
 #include "engine_rig.h"
 
 #define ENTRIES	  200u
