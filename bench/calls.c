@@ -51,14 +51,14 @@ static ssize_t count(enum what what, ssize_t res)
 }
 
 /* The C library's function, found at its first call. */
-#define COUNTED(what, type, name, declared, ...) \
-	type name declared \
-	{ \
-		static type(*next) declared; \
-\
-		if (!next) \
+#define COUNTED(what, type, name, declared, ...)                   \
+	type name declared                                         \
+	{                                                          \
+		static type(*next) declared;                       \
+                                                                   \
+		if (!next)                                         \
 			*(void **)&next = dlsym(RTLD_NEXT, #name); \
-		return (type)count(what, next(__VA_ARGS__)); \
+		return (type)count(what, next(__VA_ARGS__));       \
 	}
 
 COUNTED(SENT, ssize_t, send, (int fd, const void *buf, size_t n, int flags), fd, buf, n, flags)
@@ -69,10 +69,6 @@ COUNTED(RECEIVED, ssize_t, recv, (int fd, void *buf, size_t n, int flags), fd, b
 COUNTED(RECEIVED, ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), fd, m, flags)
 COUNTED(RECEIVED, ssize_t, read, (int fd, void *buf, size_t n), fd, buf, n)
 COUNTED(RECEIVED, ssize_t, readv, (int fd, const struct iovec *v, int n), fd, v, n)
-COUNTED(RECEIVED, ssize_t, process_vm_readv,
-	(pid_t pid, const struct iovec *l, unsigned long ln, const struct iovec *r,
-	 unsigned long rn, unsigned long flags),
-	pid, l, ln, r, rn, flags)
 COUNTED(WAITED, int, epoll_wait, (int fd, struct epoll_event *ev, int n, int ms), fd, ev, n, ms)
 COUNTED(WAITED, int, poll, (struct pollfd * fds, nfds_t n, int ms), fds, n, ms)
 

@@ -143,9 +143,7 @@ struct urccl_params {
 	const char *tcp_congestion;	/* TCP_CONGESTION, "cubic" or
 					 * "bulk:bbr,latency:cubic"; NULL: the system's */
 	uint8_t	 tcp_driver;		/* enum urccl_tcp_driver */
-	uint8_t	 cma;			/* enum urccl_allow: process_vm_readv between processes
-					 * of one user (no) */
-	uint16_t reserved0;
+	uint8_t	 reserved0[3];
 	uint32_t tcp_streams;		/* bulk streams a peer, 1 to 8 (1) */
 	const char *socket_dir;		/* where shm's rendezvous sockets are made; NULL:
 					 * abstract names */

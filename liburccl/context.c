@@ -86,7 +86,7 @@ static int fail_refused(const struct urccl *ctx, uint32_t first)
 	return first < ctx->nrefused ? fail(ctx->refused[first].err, "%s", all) : -ENODEV;
 }
 
-/* shm has two ways to move bytes; what cma reads is in the ring's books and counts as that. */
+/* shm moves bytes by mapped memory or by its ring; the two settings forbid one each. */
 static int serves(const struct settings *s, uint32_t transport)
 {
 	return transport != URCCL_TRANSPORT_SHM || s->p.enforce != URCCL_ENFORCE_OWNER ||
@@ -202,7 +202,7 @@ static void log_open(const struct urccl *ctx)
 }
 
 /* A setting that is a transport's alone asks for it as naming it does, where no transport was
- * named; one that allows (cma) does not. */
+ * named. */
 static int is_asked_for(const struct settings *s, uint32_t i)
 {
 	uint32_t transport = s->transports.list[i].transport;

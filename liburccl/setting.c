@@ -185,8 +185,6 @@ const struct setting settings_table[] = {
 	 .about = "traffic class of tcp (DSCP * 4); 0: the system's"},
 	{EACH_CLASS(tcp_priority, 0, 15, 0), .used = 1, .asks_for = URCCL_TRANSPORT_TCP,
 	 .about = "SO_PRIORITY of tcp; above 6 needs CAP_NET_ADMIN; 0: the system's"},
-	{CHOICE(cma, allow_words, URCCL_ALLOW_YES, URCCL_ALLOW_DEFAULT), .used = 1,
-	 .about = "process_vm_readv between processes of one user (no)"},
 	{CHOICE(enforce, enforce_words, URCCL_ENFORCE_OWNER, URCCL_ENFORCE_ANY), .used = 1,
 	 .about = "who keeps a peer to an advert"},
 	{CHOICE(bounce, allow_words, URCCL_ALLOW_YES, URCCL_ALLOW_DEFAULT), .used = 1,

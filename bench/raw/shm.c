@@ -134,12 +134,9 @@ static void source(const int *say, const int *wait_for)
 	_exit(0);
 }
 
-/* sealed: eight bytes of another page come by the same call behind the message, as to a reader that
- * must know that what it read was still the owner's to give. */
-static void vm_readv(struct report *report, const char *name, int sealed)
+static void vm_readv(struct report *report)
 {
 	uint8_t *buf, *remote;
-	uint64_t seal;
 	uint64_t at = 0, start, ns, bytes = 0;
 	int say[2], keep[2];
 	double cpu;
@@ -159,14 +156,9 @@ static void vm_readv(struct report *report, const char *name, int sealed)
 	cpu = bench_cpu_seconds();
 	start = bench_now();
 	do {
-		struct iovec to[] = {{buf + at, options.size}, {&seal, sizeof(seal)}};
-		struct iovec from[] = {
-			{remote + at, options.size},
-			{remote + next(at, options.size), sizeof(seal)},
-		};
-		ssize_t want = (ssize_t)(options.size + (sealed ? sizeof(seal) : 0));
+		struct iovec to = {buf + at, options.size}, from = {remote + at, options.size};
 
-		if (process_vm_readv(child, to, 1u + sealed, from, 1u + sealed, 0) != want)
+		if (process_vm_readv(child, &to, 1, &from, 1, 0) != (ssize_t)options.size)
 			bench_die("process_vm_readv: %s", strerror(errno));
 		bytes += options.size;
 		at = next(at, options.size);
@@ -175,10 +167,10 @@ static void vm_readv(struct report *report, const char *name, int sealed)
 	cpu = bench_cpu_seconds() - cpu;
 	close(keep[1]);
 	waitpid(child, NULL, 0);
-	report_metric(report, (double)bytes / (double)ns, "GB/s", "shm.%s.bandwidth", name);
-	report_metric(report, cpu / ((double)bytes * 1e-9), "s/GB", "shm.%s.cpu", name);
+	report_metric(report, (double)bytes / (double)ns, "GB/s", "shm.vm_readv.bandwidth");
+	report_metric(report, cpu / ((double)bytes * 1e-9), "s/GB", "shm.vm_readv.cpu");
 	report_metric(report, (double)ns * (double)options.size / (double)bytes, "ns",
-		      "shm.%s.call", name);
+		      "shm.vm_readv.call");
 }
 
 static void copy(struct report *report)
@@ -213,7 +205,7 @@ int main(int argc, char **argv)
 
 	raw_options(&options, argc, argv,
 		    "raw_shm: copies between two processes "
-		    "(--mode two_copy|vm_readv|vm_readv_sealed|memcpy)");
+		    "(--mode two_copy|vm_readv|memcpy)");
 	options.size = options.size ? options.size : 1u << 20;
 	options.span = options.span > options.size ? options.span : options.size;
 	report_open(&report, "raw_shm", options.json);
@@ -223,9 +215,7 @@ int main(int argc, char **argv)
 	if (raw_wanted(&options, "two_copy") && options.size % SLOT == 0)
 		two_copy(&report);
 	if (raw_wanted(&options, "vm_readv"))
-		vm_readv(&report, "vm_readv", 0);
-	if (raw_wanted(&options, "vm_readv_sealed"))
-		vm_readv(&report, "vm_readv_sealed", 1);
+		vm_readv(&report);
 	if (raw_wanted(&options, "memcpy"))
 		copy(&report);
 	report_close(&report);

@@ -26,8 +26,6 @@ struct urccl *end_context(const struct options *o, int which, const char *listen
 		p.tcp_driver = (uint8_t)o->driver;
 	if (o->is_inline)
 		p.flags |= URCCL_OPEN_INLINE;
-	if (o->cma)
-		p.cma = URCCL_ALLOW_YES;
 	if (o->streams)
 		p.tcp_streams = o->streams;
 	if (o->spin_us_given)

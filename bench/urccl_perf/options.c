@@ -170,9 +170,6 @@ static int set_context(struct options *o, int opt, const char *arg)
 	case OPT_STREAMS:
 		o->streams = count_value(opt, arg, 1, 8);
 		return 1;
-	case OPT_CMA:
-		o->cma = 1;
-		return 1;
 	case OPT_CHUNK:
 		o->chunk = count_value(opt, arg, 1, 1u << 31);
 		return 1;

@@ -72,7 +72,6 @@ struct options {
 	const char *cc;
 	uint32_t driver; /* enum urccl_tcp_driver */
 	uint32_t streams;
-	int cma;
 	uint32_t spin_us;
 	int spin_us_given;
 	uint32_t chunk;

@@ -49,7 +49,6 @@ const char options_help[] =
 	"  --cc NAME           congestion control of data streams: cubic\n"
 	"  --driver NAME       tcp's: auto, readiness, io_uring\n"
 	"  --streams N         tcp's bulk streams\n"
-	"  --cma               allow process_vm_readv\n"
 	"  --device LIST       RDMA devices: rxe_v0,rxe_w0; --server-device the server's (ours)\n"
 	"  --chunk N           largest piece handed to a device\n"
 	"  --spin-us N         how long an idle progress thread spins\n"

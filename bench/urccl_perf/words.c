@@ -92,7 +92,6 @@ const struct option long_options[] = {
 	{"cc", 1, NULL, OPT_CC},
 	{"driver", 1, NULL, OPT_DRIVER},
 	{"streams", 1, NULL, OPT_STREAMS},
-	{"cma", 0, NULL, OPT_CMA},
 	{"chunk", 1, NULL, OPT_CHUNK},
 	{"device", 1, NULL, OPT_DEVICE},
 	{"server-device", 1, NULL, OPT_SERVER_DEVICE},

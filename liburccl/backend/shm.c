@@ -93,16 +93,11 @@ static int device_open(const struct device_config *config, struct device **dev)
 	err = fds_open(d);
 	if (err)
 		goto free_tables;
-	d->cma = config->params->cma == URCCL_ALLOW_YES && shm_gate_works();
 	d->no_bounce = config->params->bounce == URCCL_ALLOW_NO;
 	d->by_owner = config->params->enforce == URCCL_ENFORCE_OWNER;
 	d->dev.ops = &backend_shm;
-	d->dev.about =
-		d->cma ? "peers of this host: memory of urccl_alloc() is mapped, other memory "
-			 "read by process_vm_readv where the system permits it, else copied "
-			 "through a ring"
-		       : "peers of this host: memory of urccl_alloc() is mapped, other memory "
-			 "copied through a ring";
+	d->dev.about = "peers of this host: memory of urccl_alloc() is mapped, other memory "
+		       "copied through a ring";
 	d->dev.index = config->index;
 	list_init(&d->waiting);
 	list_init(&d->hot);
@@ -143,7 +138,6 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		return fail(-ENOMEM, "no memory for an ep of shm");
 	e->ep.dev = dev;
 	e->dev = d;
-	e->cma.pidfd = -1;
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
@@ -170,22 +164,16 @@ static void ep_free(struct ep *ep)
 	struct shm_ep *e = shm_ep(ep);
 
 	shm_link_close(e);
-	shm_cma_close(e);
 	shm_pages_drop(&e->pages);
 	shm_views_drop(e);
 	munmap(e, sizeof(*e));
 }
 
-void shm_ep_wait(struct shm_ep *e)
-{
-	if (list_empty(&e->notice))
-		list_add_tail(&e->notice, &e->dev->notices);
-}
-
 static void owe(struct shm_ep *e, enum event_type type)
 {
 	e->owed |= (uint8_t)(1u << type);
-	shm_ep_wait(e);
+	if (list_empty(&e->notice))
+		list_add_tail(&e->notice, &e->dev->notices);
 }
 
 void shm_ep_warm(struct shm_ep *e)
@@ -239,11 +227,8 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	if (was != SHM_MEETING && was != SHM_UP)
 		return;
 	e->state = SHM_DOWN;
-	shm_cma_leave(e);
 	shm_link_close(e);
 	shm_ep_cool(e);
-	if (why == -ECONNRESET)
-		e->far.fetching = NULL;
 	if (was == SHM_UP && why == -ECONNRESET)
 		last_words(e);
 	shm_chunks_fail(e, e->why);
@@ -316,7 +301,6 @@ static void ep_close(struct ep *ep)
 	int waits = is_waited_for(e);
 
 	e->state = SHM_CLOSED;
-	shm_cma_leave(e);
 	if (!waits)
 		shm_link_close(e);
 	shm_ep_cool(e);

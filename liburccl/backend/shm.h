@@ -7,8 +7,6 @@
  *		and doorbells, and hangs up when the peer dies
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
  *   views	the peer's memfds as mapped here, so that chunks are plain copies
- *   cma		large payloads of other memory, read from the peer's process
- *   gate	what the peer's reads have to pass, and cannot once it is taken away
  *
  * Everything in the pages and on the link may be written by a hostile peer at any time: words are
  * checked when they are taken over, bytes are parsed by the stream, which looks at none twice.
@@ -53,21 +51,10 @@ struct shm_side {
 	} in[SHM_WAYS];
 	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
-	_Alignas(128) uint32_t least;	/* struct stream_far's */
-	_Alignas(128) uint64_t fetching;	/* likewise; 0, or whose seal it is */
-	uint64_t inside;		/* not 0: that fetch is past the gate; the kernel's word */
 	/* Files of its memory that have other pages now: how many there ever were, and the serials
 	 * of the last few. */
 	_Alignas(128) uint32_t moves;
 	uint64_t moved[SHM_MOVES];
-};
-
-/* The seals of what one side leaves where it is; of its own pages, which come with the first. */
-struct shm_seals {
-	uint64_t name;			/* tells these pages from any others */
-	uint64_t gate;			/* where it stands, in that side's process */
-	uint64_t writes[STREAM_WRITES];
-	uint64_t answers[STREAM_READS];
 };
 
 /* Why an ep wants its doorbell rung. */
@@ -86,7 +73,6 @@ struct shm_ring {
 
 struct shm_pages {
 	struct shm_side *side[2];	/* ours, theirs; NULL: not mapped */
-	struct shm_seals *seals[2];
 	void *map;
 	struct shm_ring out[SHM_WAYS], in[SHM_WAYS];
 };
@@ -202,67 +188,6 @@ int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
  * -EBADMSG: its checksum. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
 
-/* ---- cma ---- */
-
-/*
- * Faults that hold a chunk which is taken back, or the end of an exposure, and with them the end of
- * the ep, for longer than its deadline (P1, and P2 has it so): memory at either side that is slow
- * to come while the kernel copies it, a peer that is stopped just as its call found part of the
- * memory gone, and one that says it were in a call and is not.
- */
-
-/* What a call of the peer's has to pass: it names the page first. */
-struct shm_gate {
-	void *at;			/* the page; NULL: there is none */
-	int fd;				/* of the file behind it, while it is open and after */
-	uint8_t closed;			/* nobody comes past it */
-	uint8_t empty;			/* and nobody has hold of it */
-};
-
-/* 1: gates close for certain on this system. */
-int shm_gate_works(void);
-/* 0 or -errno. */
-int shm_gate_make(struct shm_gate *g);
-/* Nobody comes past it from now on, until it is opened. 1: and of whoever came past the word says
- * so; 0: ask again, not soon: the kernel may have waited up to 0.2 s for a call that has hold of
- * the page. */
-int shm_gate_close(struct shm_gate *g);
-/* Nobody is on the way who was to be stopped. 0, or -errno: it stays closed. */
-int shm_gate_open(struct shm_gate *g);
-void shm_gate_drop(struct shm_gate *g);
-/* Likewise, but its place, a page without memory, stays in everybody's way for ever. */
-void shm_gate_leave(struct shm_gate *g);
-
-struct shm_cma {
-	pid_t pid;
-	int pidfd;			/* -1: nothing is fetched, either way */
-	uint64_t seals;			/* the peer's, in its process */
-	uint8_t shut;			/* the peer's gate was closed when we came */
-
-	struct shm_gate gate;		/* before our memory */
-	uint64_t waited;		/* the word of the peer's that is waited for; 0: none; */
-	uint64_t until_ns;		/* it has so long */
-	uint64_t stuck;			/* the word for which the gate was closed last */
-	uint32_t tries;			/* to open it again, that failed */
-};
-
-/* The pages are there: the address of our seals for the peer; 0: nothing is fetched, either way. */
-uint64_t shm_cma_begin(struct shm_ep *e);
-/* Begun, and the link is proved: fetches from the peer if its seals can be read there. */
-void shm_cma_meet(struct shm_ep *e, uint64_t seals);
-/* Fetches some of the payload that comes next; how many bytes, or skipped. */
-uint32_t shm_cma_fetch(struct shm_ep *e, enum shm_way w);
-/* Lets out the chunk that waits for the peer, which may be fetching it; 0: something still does. */
-int shm_cma_settle(struct shm_ep *e);
-/* 1: the peer may be fetching an answer out of what was exposed (NULL: of anything). */
-int shm_cma_behind(struct shm_ep *e, const struct exposure *x);
-/* Of one that is up: opens the gate if the peer has gone on, and comes to the peer's again. 0:
- * again with the next tick; -errno: it cannot be opened. */
-int shm_cma_tick(struct shm_ep *e);
-/* The ep goes, before anything that it left is taken back. */
-void shm_cma_leave(struct shm_ep *e);
-void shm_cma_close(struct shm_ep *e);
-
 /* ---- link ---- */
 
 enum shm_record_type {
@@ -281,8 +206,8 @@ struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
 	uint32_t version;		/* that both sides speak */
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
-	uint64_t serial;		/* FILE, GONE; HELLO, WELCOME: of shm_cma_begin(); of the
-					 * revocation: REVOKE, REVOKED */
+	uint64_t serial;		/* FILE, GONE: of the file; REVOKE, REVOKED: of the
+					 * revocation */
 	uint64_t len;			/* FILE; REVOKE: the grant */
 	uint64_t writable;		/* FILE */
 };
@@ -335,8 +260,7 @@ int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct 
 int shm_door_await(struct shm_ep *e);			/* passive */
 void shm_door_event(struct shm_ep *e, uint32_t at);	/* epoll's word on listener and guests */
 void shm_door_retry(struct shm_ep *e);			/* its listener was paused */
-/* Looks after the ep again in a while: shm_door_retry(), a dial, shm_cma_tick(), or whether the
- * peer has let go. */
+/* Looks after the ep again in a while: shm_door_retry(), a dial, or whether the peer has let go. */
 void shm_wait_tick(struct shm_ep *e);
 
 int shm_link_open(struct shm_ep *e);
@@ -348,6 +272,9 @@ void shm_link_close(struct shm_ep *e);
 /* 1: a record is whole, 0: not yet, -ECONNRESET: hung up, -EPROTO. */
 int shm_record_recv(int sock, struct shm_inlet *in);
 int shm_same_user(int sock);
+/* A pidfd of the process at the other end, which the caller closes; -errno: it cannot be told from
+ * others, as one of another PID namespace. */
+int shm_peer_find(int sock);
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at);
 void shm_watched_close(struct shm_ep *e, int fd);
 /* The other end is the peer for certain. */
@@ -365,13 +292,12 @@ struct shm_dev {
 	int timer;			/* ticks while an ep is in waiting */
 	struct list waiting;		/* eps for which the next tick does something */
 	struct list hot;		/* eps whose rings each poll looks at */
-	struct list notices;		/* eps that owe an event, or wait for a fetch */
+	struct list notices;		/* eps that owe an event */
 	struct list reaping;		/* eps with views to unmap */
 	uint32_t nhot;
 	uint32_t until_look;		/* polls */
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
-	uint8_t cma;			/* allowed */
 	uint8_t no_bounce;		/* what would go through a ring is refused */
 	uint8_t by_owner;		/* nothing is mapped, here or there */
 	struct stream_sink sink;
@@ -420,8 +346,6 @@ struct shm_ep {
 	uint8_t blocked[SHM_WAYS];	/* out ring has no room for what is to be sent */
 	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
 	struct stream streams[SHM_WAYS];
-	struct stream_far far;		/* of bulk */
-	struct shm_cma cma;
 
 	uint64_t serial;		/* of files, given out last; begins at random, so that a
 					 * key means nothing to any other ep */
@@ -437,7 +361,6 @@ struct shm_ep {
 	uint32_t moves, moves_seen;	/* files that we, that the peer gave other pages */
 	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
 	uint8_t hung_up;		/* by the peer: it touches nothing any more */
-	uint8_t settled;		/* closed, and the peer fetches nothing any more */
 };
 
 /* Chunks. */
@@ -451,7 +374,6 @@ int shm_arm(struct device *dev);
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
 void shm_ep_left(struct shm_ep *e);	/* closed, and it waits for the peer no longer */
-void shm_ep_wait(struct shm_ep *e);	/* polled until shm_cma_settle() */
 void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
 void shm_ep_cool(struct shm_ep *e);	/* or are not */
 

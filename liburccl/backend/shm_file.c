@@ -244,8 +244,7 @@ static int has_moved(const struct exposure *x)
 	return 1;
 }
 
-/* Ends the grant at once; then waits for a peer that is fetching out of it, and for the word of one
- * that has the memory mapped. */
+/* Ends the grant at once; then waits for the word of a peer that has the memory mapped. */
 int shm_unexpose(struct exposure *x)
 {
 	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
@@ -254,10 +253,6 @@ int shm_unexpose(struct exposure *x)
 	stream_unexpose(&e->dev->grants, x);
 	for (w = 0; w < SHM_WAYS; w++)
 		stream_revoke(&e->streams[w], x);
-	if (shm_cma_behind(e, x)) {
-		shm_ep_wait(e);
-		return -EINPROGRESS;
-	}
 	if (!x->scratch || e->hung_up)
 		return 0;
 	if (x->scratch == MAPPED)

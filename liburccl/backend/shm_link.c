@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/shm.h"
@@ -59,6 +60,20 @@ int shm_same_user(int sock)
 	socklen_t len = sizeof(cred);
 
 	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.uid == geteuid();
+}
+
+int shm_peer_find(int sock)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -errno;
+	if (cred.pid <= 0)
+		return -ESRCH;
+	fd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+	return fd < 0 ? -errno : fd;
 }
 
 int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd)
@@ -154,12 +169,11 @@ int shm_link_proved(const struct shm_ep *e)
 	return e->sock >= 0 && (e->active || e->state == SHM_UP);
 }
 
-static int hello_send(struct shm_ep *e, uint32_t type, uint64_t seals, int fd)
+static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 {
 	struct shm_record r = {
 		.type = type,
 		.version = e->version,
-		.serial = seals,
 	};
 
 	memcpy(r.to, e->peer.cookie, SHM_COOKIE);
@@ -177,19 +191,14 @@ static int hello_valid(const struct shm_ep *e, const struct shm_record *rx)
 static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 {
 	int err = shm_pages_take(&e->pages, in->fd);
-	uint64_t seals;
 
 	if (err)
 		return err;
-	seals = shm_cma_begin(e);
-	shm_cma_meet(e, in->rx.serial);
-	err = hello_send(e, SHM_WELCOME, seals, -1);
+	err = hello_send(e, SHM_WELCOME, -1);
 	if (!err)
 		err = shm_watch(e, e->sock, EPOLL_CTL_MOD, SHM_AT_LINK);
-	if (err) {
-		shm_cma_close(e);
+	if (err)
 		shm_pages_drop(&e->pages);
-	}
 	return err;
 }
 
@@ -235,7 +244,6 @@ static int on_record(struct shm_ep *e)
 	if (e->state == SHM_MEETING) {
 		if (rx->type != SHM_WELCOME || !e->active || !hello_valid(e, rx))
 			return -EPROTO;
-		shm_cma_meet(e, rx->serial);
 		shm_ep_up(e);
 		return 0;
 	}
@@ -260,7 +268,6 @@ static int on_record(struct shm_ep *e)
 static void dial_again(struct shm_ep *e)
 {
 	link_drop(e);
-	shm_cma_close(e);
 	shm_pages_drop(&e->pages);
 	shm_wait_tick(e);
 }
@@ -319,7 +326,7 @@ static int link_dial(struct shm_ep *e, int fd)
 	 * apart. */
 	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
-	err = hello_send(e, SHM_HELLO, shm_cma_begin(e), fd);
+	err = hello_send(e, SHM_HELLO, fd);
 	if (err == -EPIPE || err == -ECONNRESET) /* taken for one of those who say nothing */
 		return -EAGAIN;
 	return err ? err : shm_watch(e, e->sock, EPOLL_CTL_ADD, SHM_AT_LINK);
@@ -369,16 +376,6 @@ static void tick_closed(struct shm_ep *e)
 	shm_ep_left(e);
 }
 
-static void tick_up(struct shm_ep *e)
-{
-	int done = shm_cma_tick(e);
-
-	if (done < 0)
-		shm_ep_lost(e, done);
-	else if (!done)
-		shm_wait_tick(e);
-}
-
 static void tick_dial(struct shm_ep *e)
 {
 	int err = shm_link_dial(e);
@@ -391,8 +388,6 @@ static void tick_ep(struct shm_ep *e)
 {
 	if (e->state == SHM_CLOSED)
 		tick_closed(e);
-	else if (e->state == SHM_UP)
-		tick_up(e);
 	else if (e->active)
 		tick_dial(e);
 	else

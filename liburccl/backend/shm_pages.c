@@ -15,12 +15,10 @@
  * bigger one does not. */
 #define BULK_BYTES  (256u << 10)
 #define QUICK_BYTES (16u << 10)
-#define SEALS_BYTES 8192u /* of one side */
-#define MAP_BYTES   (WORDS_BYTES + 2 * QUICK_BYTES + 2 * BULK_BYTES + 2 * SEALS_BYTES)
+#define MAP_BYTES   (WORDS_BYTES + 2 * QUICK_BYTES + 2 * BULK_BYTES)
 #define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 _Static_assert(sizeof(struct shm_side) <= WORDS_EACH, "the words of a side fit their part");
-_Static_assert(sizeof(struct shm_seals) <= SEALS_BYTES, "so do its seals");
 
 int shm_sealed(int fd, uint64_t len, uint64_t *size)
 {
@@ -83,8 +81,6 @@ static int pages_map(struct shm_pages *p, int fd, uint32_t us)
 		return err;
 	ours = p->side[0] = (void *)((char *)p->map + us * WORDS_EACH);
 	theirs = p->side[1] = (void *)((char *)p->map + !us * WORDS_EACH);
-	for (w = 0; w < 2; w++)
-		p->seals[w] = (void *)((char *)p->map + MAP_BYTES - (1 + (us ^ w)) * SEALS_BYTES);
 	for (w = 0; w < SHM_WAYS; w++) {
 		ring_init(&p->out[w], ring_bytes(p, us, w), w, &ours->out[w].head,
 			  &theirs->in[w].tail);

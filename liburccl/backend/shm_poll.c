@@ -124,8 +124,6 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 	} else {
 		stream_cancel(c, how);
 	}
-	if (e->far.held)
-		shm_ep_wait(e);
 }
 
 /* ---- poll ---- */
@@ -296,28 +294,15 @@ static void rings_all(struct shm_dev *d, uint32_t max)
 		shm_rings_tell(list_entry(pos, struct shm_ep, hot));
 }
 
-/* The first that has let go of all its chunks. */
-static struct shm_ep *notice_first(struct shm_dev *d)
-{
-	struct list *pos;
-
-	list_for_each(pos, &d->notices) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, notice);
-
-		if (shm_cma_settle(e))
-			return e;
-	}
-	return NULL;
-}
-
 /* What eps owe comes behind what they had. */
 static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 {
 	static const enum event_type order[] = {EVENT_UP, EVENT_DOWN, EVENT_CLOSED};
-	struct shm_ep *e;
 	uint32_t got = 0, i;
 
-	while (got < n && (e = notice_first(d)) && stream_sink_empty(&d->sink)) {
+	while (got < n && !list_empty(&d->notices) && stream_sink_empty(&d->sink)) {
+		struct shm_ep *e = list_first(&d->notices, struct shm_ep, notice);
+
 		for (i = 0; i < ARRAY_SIZE(order) && !(e->owed & 1u << order[i]); i++)
 			;
 		if (i == ARRAY_SIZE(order)) {
@@ -325,8 +310,6 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 			continue;
 		}
 		e->owed &= (uint8_t) ~(1u << order[i]);
-		/* All seals are broken: what the peer says from now on means nothing. */
-		e->settled |= order[i] == EVENT_CLOSED;
 		events[got++] = (struct event){
 			.type = order[i],
 			.res = order[i] == EVENT_DOWN ? e->why : 0,

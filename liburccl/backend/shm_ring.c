@@ -79,8 +79,6 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 	struct shm_ring *r = &e->pages.in[w];
 	uint32_t n, used;
 
-	if (stream_is_far(&e->streams[w]))
-		return shm_cma_fetch(e, w);
 	if (r->seen == r->at) {
 		if (head_look(r)) {
 			shm_ep_lost(e, -EPROTO);
@@ -140,7 +138,7 @@ static int is_behind(const struct shm_ep *e, enum shm_way w)
 {
 	const struct shm_ring *in = &e->pages.in[w];
 
-	return in->seen != in->at && !(e->cma.shut && stream_is_far(&e->streams[w]));
+	return in->seen != in->at;
 }
 
 uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
@@ -165,16 +163,12 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 	return n;
 }
 
-/* Whatever the words say, if they say something new. What is behind a closed gate waits for a tick,
- * and what came behind that with it. */
+/* Whatever the words say, if they say something new. */
 static int way_busy(const struct shm_ep *e, enum shm_way w)
 {
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
-	int is_far = stream_is_far(&e->streams[w]);
 
-	if (is_far && !e->cma.shut)
-		return 1;
-	if (!is_far && (in->seen != in->at || load_acquire(in->theirs) != in->seen))
+	if (in->seen != in->at || load_acquire(in->theirs) != in->seen)
 		return 1;
 	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
 		return 0;

@@ -211,13 +211,10 @@ static void cancel_write_now(struct stream *s, struct chunk *c)
 		s->stuck |= STREAM_STUCK_TX;
 		return;
 	}
-	if (s->far && s->far->held == c)
-		return;
 	if (s->tx.half.source == c)
 		s->tx.half.source = NULL;
 	*stream_unacked(s, chunk_number(c)) = NULL;
-	if (!stream_far_hold(s, c, -ECANCELED))
-		stream_out(s, c, -ECANCELED, 0);
+	stream_out(s, c, -ECANCELED, 0);
 }
 
 void stream_cancel(struct chunk *c, enum cancel_how how)
@@ -234,8 +231,6 @@ void stream_cancel(struct chunk *c, enum cancel_how how)
 		cancel_read(s, c, how);
 	} else if (how == CANCEL_NOW) {
 		cancel_write_now(s, c);
-	} else {
-		stream_far_break(s, chunk_number(c));
 	}
 }
 
@@ -293,7 +288,7 @@ void stream_fail(struct stream *s, int res)
 	}
 	for (; s->tx.acked != s->tx.sent; s->tx.acked++) {
 		c = *stream_unacked(s, s->tx.acked);
-		if (c && !stream_far_hold(s, c, res))
+		if (c)
 			stream_out(s, c, res, 0);
 	}
 	for (; s->tx.answered != s->tx.asked; s->tx.answered++) {
@@ -376,7 +371,6 @@ int stream_revoke(struct stream *s, struct exposure *e)
 		s->stuck |= STREAM_STUCK_TX;
 	if (s->tx.half.kind == FRAME_RESP && s->tx.half.source == e)
 		stream_take_back(s);
-	stream_far_revoke(s, e);
 	if (s->rx.exposure == e) {
 		s->rx.status = STATUS_ACCESS;
 		if (s->rx_lent)

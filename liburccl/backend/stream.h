@@ -17,13 +17,10 @@
  *	DROP	answer request number id no further
  *	ACK	nothing but the acknowledgement that every header carries: how many WRITEs and
  *		SENDs of the other direction were dealt with, modulo 2^32
- * The payload of a WRITE or RESP with FAR stays in its sender's memory, at `far`: the receiver's
- * driver fetches it from there, as long as the frame's seal holds (struct stream_far).
  * With CHECK the header carries the CRC32C of its payload, and its own: a payload that differs
  * fails its WRITE or READ, or is no message, and a header that does breaks the rules. A READ with
- * CHECK is answered with CHECK. What has it is not FAR. Only a header with CHECK acknowledges a
- * WRITE or SEND that had it, and every NAK and DROP has it, as a bit of any may decide whether
- * something succeeded.
+ * CHECK is answered with CHECK. Only a header with CHECK acknowledges a WRITE or SEND that had it,
+ * and every NAK and DROP has it, as a bit of any may decide whether something succeeded.
  * A WRITE or SEND with AGAIN will be followed by another, or by an ACK that takes this back: until
  * then an acknowledgement may wait, so that bulk costs few. URGENT tells the receiver that what is
  * not bulk is about, so that it may take bulk in smaller slices.
@@ -41,7 +38,6 @@
  *	n = recv(iov and staging bytes behind them);
  *	stream_placed(s, those of the n bytes that went to iov);
  *	stream_rx(s, staging, the others);
- * While stream_is_far() the payload is fetched instead, to where stream_into() says.
  * A driver that hands memory to the kernel and comes back later says so by tx_lent and rx_lent.
  * What comes out waits in the device's sink until its poll gives it to the engine.
  */
@@ -100,23 +96,6 @@ int stream_sink_empty(const struct stream_sink *k);
 void stream_sink_forget(struct stream_sink *k, const struct ep *ep);
 
 /* ---- a stream's state: private to the files of the stream, but where a driver is named ---- */
-
-/*
- * Payloads that stay where they are until the peer fetches them; a driver that can has one of these
- * in each stream. Each such WRITE or answer has a seal, in memory that both sides see, which says
- * that its bytes may be fetched. Who takes them back breaks it, and by the peer's word, which it
- * sets before it looks at the seal, knows whether a fetch that saw it whole may be under way.
- */
-struct stream_far {
-	const uint32_t *least;		/* the peer's: shortest payload it fetches; 0: none */
-	const uint64_t *fetching;	/* the peer's: ~seal, before it looks; NULL: it is gone */
-	uint64_t stopped;		/* the driver's: with this word it fetches nothing */
-	uint64_t *writes, *answers;	/* our seals, by number in their windows */
-	uint64_t seed;			/* of our seals */
-	uint64_t peer_seed;		/* of the peer's; 0: we fetch nothing */
-	struct chunk *held;		/* is to come out and is being fetched; res says as what */
-	uint32_t grants[STREAM_READS];	/* of the answers; 0: not one that stays */
-};
 
 /* Chunks not yet sent. */
 struct stream_queue {
@@ -177,7 +156,6 @@ struct stream {
 	struct ep *ep;
 	const struct handles *grants;	/* of struct exposure, by grant id: the device's */
 	struct stream_sink *sink;	/* the device's */
-	struct stream_far *far;		/* the driver's; NULL: it has none */
 	/* What the peer allows us, at most ours: a driver may lower them before the first post. */
 	uint32_t write_window, read_window;
 
@@ -224,7 +202,6 @@ struct stream {
 		struct exposure *exposure;	/* WRITE's target; NULL: discard */
 		struct chunk *chunk;	/* RESP's target; NULL: discard */
 		uint64_t at;		/* in the exposure's region, or in the chunk */
-		uint64_t far;		/* FAR: in the peer's memory */
 		uint32_t sum, expected;	/* CHECK: CRC32C of what came, and of all of it */
 		uint32_t fault;		/* status of our oldest READ's answer: not all of it came */
 		uint32_t placed;	/* WRITEs and SENDs of the peer, dealt with */
@@ -292,19 +269,6 @@ void stream_placed(struct stream *s, uint32_t n);
  * Returns how many it took, less than len only if the sink is full; -EPROTO, -EILSEQ: the peer
  * broke the rules or is misheard, end the connection. */
 ssize_t stream_rx(struct stream *s, const void *data, size_t len);
-
-/* ---- far ---- */
-
-/* The next payload bytes are to be fetched, from rx.far to where stream_into() says, under the seal
- * at index of the peer's `answers` or `writes`; stream_placed() or stream_fetch_end() follows. */
-int stream_is_far(const struct stream *s);
-uint64_t stream_far_seal(const struct stream *s, int *answer, uint32_t *index);
-/* The rest of this payload does not come: 0: nobody wants it, or -errno. */
-void stream_fetch_end(struct stream *s, int err);
-/* Lets out the chunk that was held, if it is fetched no more; 0: it still is. */
-int stream_far_settle(struct stream *s);
-/* The peer is fetching an answer out of that exposure, or any (NULL), which was taken back. */
-int stream_far_behind(const struct stream *s, const struct exposure *e);
 
 /* Memory that the kernel has and somebody waits for: cancelled NOW, or revoked. */
 #define STREAM_STUCK_TX 1

@@ -10,9 +10,11 @@
 #define STAGING_BULK (2 * STREAM_HEADER)
 
 static const int status_errno[STATUS_LAST] = {
-	[STATUS_OK] = 0,	  [STATUS_ACCESS] = -EACCES,
-	[STATUS_RANGE] = -ERANGE, [STATUS_DROPPED] = -ECANCELED,
-	[STATUS_FAULT] = -EFAULT, [STATUS_CHECKSUM] = -EBADMSG,
+	[STATUS_OK] = 0,
+	[STATUS_ACCESS] = -EACCES,
+	[STATUS_RANGE] = -ERANGE,
+	[STATUS_DROPPED] = -ECANCELED,
+	[STATUS_CHECKSUM] = -EBADMSG,
 };
 
 /* ---- headers ---- */
@@ -81,7 +83,7 @@ static int begin_resp(struct stream *s, const struct frame *f)
 		return -EPROTO;
 	if (f->len > r->len - s->rx.got || (f->status && (more || f->len)))
 		return -EPROTO;
-	if (!more && ((!f->status && f->len != r->len - s->rx.got) || f->flags & FRAME_FAR))
+	if (!more && !f->status && f->len != r->len - s->rx.got)
 		return -EPROTO;
 	s->rx.chunk = r->chunk;
 	if (r->chunk && r->chunk->flags & CHUNK_CANCELLED)
@@ -153,10 +155,10 @@ static int begin(struct stream *s, const struct frame *f)
 		[FRAME_ACK] = begin_ack,
 	};
 	static const uint32_t flags[FRAME_LAST] = {
-		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT | FRAME_FAR | FRAME_CHECK,
+		[FRAME_WRITE] = FRAME_AGAIN | FRAME_URGENT | FRAME_CHECK,
 		[FRAME_SEND] = FRAME_AGAIN | FRAME_URGENT | FRAME_CHECK,
 		[FRAME_READ] = FRAME_URGENT | FRAME_CHECK,
-		[FRAME_RESP] = FRAME_MORE | FRAME_FAR | FRAME_CHECK,
+		[FRAME_RESP] = FRAME_MORE | FRAME_CHECK,
 		[FRAME_NAK] = FRAME_CHECK,
 		[FRAME_DROP] = FRAME_CHECK,
 		[FRAME_ACK] = FRAME_CHECK,
@@ -165,9 +167,7 @@ static int begin(struct stream *s, const struct frame *f)
 
 	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0)
 		return f->kind == FRAME_DIFFERS && check ? -EILSEQ : -EPROTO;
-	if (check && (!s->checks || f->flags & FRAME_FAR))
-		return -EPROTO;
-	if (f->flags & FRAME_FAR ? !s->far || !s->far->peer_seed : !check && f->far)
+	if (check ? !s->checks : f->sum[0] | f->sum[1])
 		return -EPROTO;
 	if (f->flags & ~flags[f->kind])
 		return -EPROTO;
@@ -181,7 +181,6 @@ static int begin(struct stream *s, const struct frame *f)
 	s->rx.flags = f->flags;
 	s->urgent |= f->flags & FRAME_URGENT;
 	s->rx.len = f->len;
-	s->rx.far = f->far;
 	s->rx.sum = 0;
 	s->rx.expected = check ? f->sum[0] : 0;
 	rc = kinds[f->kind](s, f);
@@ -204,7 +203,6 @@ static void *target_at(const struct stream *s, uint64_t *run)
 static void advance(struct stream *s, uint32_t n)
 {
 	s->rx.at += n;
-	s->rx.far += n;
 	s->rx.left -= n;
 }
 
@@ -290,8 +288,6 @@ static void finish_resp(struct stream *s)
 	s->rx.got += s->rx.len;
 	if (!is_intact(s))
 		s->rx.fault = STATUS_CHECKSUM;
-	if (c && s->rx.flags & FRAME_FAR)
-		c->path = 0;
 	s->rx.chunk = NULL;
 	if (s->rx.flags & FRAME_MORE)
 		return;
@@ -346,9 +342,7 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 	uint32_t n = 0, got = 0;
 
 	*staging = s->rx.bulk ? STAGING_BULK : STAGING;
-	if (!s->rx.active || s->rx.kind == FRAME_SEND)
-		return 0;
-	if (s->rx.left < DIRECT_MIN && !(s->rx.flags & FRAME_FAR))
+	if (!s->rx.active || s->rx.kind == FRAME_SEND || s->rx.left < DIRECT_MIN)
 		return 0;
 	if (s->rx.kind == FRAME_WRITE ? !s->rx.exposure : !s->rx.chunk) {
 		*staging = STAGING;
@@ -439,8 +433,6 @@ ssize_t stream_rx(struct stream *s, const void *data, size_t len)
 				return rc;
 			}
 		}
-		if (stream_is_far(s))
-			break;
 		while (s->rx.left && p != end) {
 			n = take_payload(s, p, (size_t)(end - p));
 			if (!n)

@@ -243,7 +243,6 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	uint32_t copied = c->len <= STREAM_COPY ? c->len : 0;
 	struct frame header = {.kind = FRAME_SEND, .len = c->len};
 	uint8_t *p;
-	int far;
 
 	stream_dequeue(s, c);
 	s->tx.sent++;
@@ -257,7 +256,6 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 		header.id = (uint32_t)c->key->v[0];
 		header.off = c->off;
 	}
-	far = stream_far_write(s, &header, s->tx.sent - 1, c);
 	if (c->checksum && s->checks) {
 		header.flags |= FRAME_CHECK;
 		header.sum[0] = crc32c(0, c->local, c->len);
@@ -271,9 +269,7 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 	c->res = 0;
 	*stream_unacked(s, s->tx.sent - 1) = c;
 	c->scratch[1] = s->tx.sent - 1;
-	if (far)
-		c->path = 0;
-	else if (copied != c->len)
+	if (copied != c->len)
 		frame_direct(g, 0, c->len, max);
 }
 
@@ -340,13 +336,11 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 	struct exposure *e = NULL;
 	uint32_t status = STATUS_DROPPED;
 	uint64_t at = 0;
-	int far;
 
 	if (s->tx.reply_begun) {
 		gather_reply_end(s, g, s->tx.reply_status, NULL, 0, 0);
 		return;
 	}
-	stream_far_next(s, s->tx.replied);
 	if (!r->dropped)
 		status = stream_check(s, r->id, r->off, r->len, URCCL_RIGHT_READ, &e, &at);
 	if (status || r->len <= STREAM_COPY) {
@@ -355,11 +349,9 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 	}
 	header.id = s->tx.replied;
 	add_sum(s, &header, e, at);
-	far = stream_far_answer(s, &header, s->tx.replied, e, at);
-	add_frame(s, g, &header, far ? NULL : e, 0);
+	add_frame(s, g, &header, e, 0);
 	g->frames[g->nframes - 1].flags = FRAME_BEGUN;
-	if (!far)
-		frame_direct(g, at, r->len, max);
+	frame_direct(g, at, r->len, max);
 	s->tx.reply_begun = 1;
 	s->tx.reply_status = STATUS_OK;
 }

@@ -22,11 +22,10 @@ enum frame_kind {
 #define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
 #define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
 #define FRAME_CHECK  16u		/* it has checksums */
-#define FRAME_FAR    8u			/* WRITE, RESP with MORE: payload stays at `far` */
 
 /* Of RESP and NAK. errno values differ between machines, these do not. */
 enum frame_status {
-	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED, STATUS_FAULT,
+	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED,
 	STATUS_CHECKSUM,		/* since STREAM_CHECKS */
 	STATUS_LAST
 };
@@ -41,11 +40,8 @@ struct frame {
 	uint32_t acked;			/*  8 */
 	uint32_t id;			/* 12 WRITE, READ: grant; RESP, NAK, DROP: number */
 	uint64_t off;			/* 16 WRITE, READ */
-	union {				/* 24 */
-		uint64_t far;		/*    FAR: address of the payload */
-		uint32_t sum[2];	/*    CHECK: CRC32C of the payload, and of the header up
+	uint32_t sum[2];		/* 24 CHECK: CRC32C of the payload, and of the header up
 					 *    to here */
-	};
 };
 
 #define FRAME_SUMMED 28u		/* bytes of a header that its own checksum covers */
@@ -65,7 +61,6 @@ static inline void frame_put(uint8_t *to, const struct frame *f)
 		.acked = htole32(f->acked),
 		.id = htole32(f->id),
 		.off = htole64(f->off),
-		.far = htole64(f->far),
 	};
 
 	if (f->flags & FRAME_CHECK) {
@@ -85,8 +80,6 @@ static inline void frame_get(struct frame *f, const uint8_t *from)
 		if (le32toh(f->sum[1]) != frame_sum(*f) && f->kind)
 			f->kind = FRAME_DIFFERS;
 		f->sum[0] = le32toh(f->sum[0]);
-	} else {
-		f->far = le64toh(f->far);
 	}
 	f->len = le32toh(f->len);
 	f->acked = le32toh(f->acked);
@@ -175,20 +168,6 @@ void stream_settle_rx(struct stream *s);
  * exposure's region. */
 uint32_t stream_check(const struct stream *s, uint32_t id, uint64_t off, uint32_t len,
 		      uint32_t right, struct exposure **e, uint64_t *at);
-
-/* Makes the frame one whose payload stays where it is, under a seal; 0: it must take it along.
- * number: of the WRITE or of the peer's READ. */
-int stream_far_write(struct stream *s, struct frame *f, uint32_t number, const struct chunk *c);
-int stream_far_answer(struct stream *s, struct frame *f, uint32_t number, const struct exposure *e,
-		      uint64_t at);
-/* The answer to that READ of the peer begins. */
-void stream_far_next(struct stream *s, uint32_t number);
-/* Breaks the seal of our WRITE that is to come out with res. 1: it is held until the peer, which is
- * fetching it, is done. */
-int stream_far_hold(struct stream *s, struct chunk *c, int res);
-void stream_far_break(struct stream *s, uint32_t number);
-/* Breaks those of answers out of the exposure. */
-void stream_far_revoke(struct stream *s, const struct exposure *e);
 
 /* A message of the stream's ep, for poll. 0: the sink is full. */
 int stream_sink_add(struct stream_sink *k, struct ep *ep, const void *data, uint32_t len);

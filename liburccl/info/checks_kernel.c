@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define FIRST_PID_NAMESPACE "pid:[4026531836]"
@@ -26,7 +25,7 @@ void check_seccomp(struct finding *f)
 		return;
 	}
 	found(f, HEALTH_NOTE, "a filter says which system calls this process may make");
-	advise(f, "the lines of io_uring, cma and memfd say what of it matters; a container's is "
+	advise(f, "the lines of io_uring and memfd say what of it matters; a container's is "
 		  "chosen by --security-opt seccomp=PROFILE");
 }
 
@@ -58,29 +57,6 @@ void check_io_uring(struct finding *f)
 		  "container's seccomp profile that permits io_uring_*");
 }
 
-/* Reading itself is denied to no process but by a filter; others' memory by Yama too. */
-void check_cma(struct finding *f)
-{
-	char from = 1, to = 0, scope[16] = "0";
-	struct iovec a = {&to, 1}, b = {&from, 1};
-
-	if (process_vm_readv(getpid(), &a, 1, &b, 1, 0) != 1) {
-		found(f, HEALTH_NOTE, "process_vm_readv is denied%s: %s",
-		      is_filtered(f) ? " by a seccomp filter" : "", strerror(errno));
-		advise(f, "only the setting cma needs it: --cap-add SYS_PTRACE, or a seccomp "
-			  "profile that permits process_vm_readv");
-		return;
-	}
-	read_line(under(f, "/proc/sys/kernel/yama/ptrace_scope"), scope, sizeof(scope));
-	found(f, *scope == '0' ? HEALTH_OK : HEALTH_NOTE,
-	      "process_vm_readv is permitted, and kernel.yama.ptrace_scope is %s%s", scope,
-	      *scope == '0'   ? ""
-	      : *scope == '1' ? ": of children only, unless privileged"
-			      : ": only if privileged");
-	if (*scope != '0')
-		advise(f, "only the setting cma needs it: sysctl kernel.yama.ptrace_scope=0");
-}
-
 void check_pid_namespace(struct finding *f)
 {
 	char link[64];
@@ -98,7 +74,7 @@ void check_pid_namespace(struct finding *f)
 	}
 	found(f, HEALTH_NOTE, "one of its own: --top and --dump see the processes inside");
 	advise(f, "shm meets peers outside all the same where the network namespace or the "
-		  "setting socket_dir is shared; cma does not (--pid=host)");
+		  "setting socket_dir is shared");
 }
 
 void check_proc(struct finding *f)

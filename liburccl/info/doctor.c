@@ -19,7 +19,6 @@ const struct check checks[] = {
 	{"rdma limits", check_group_rdma},
 	{"huge pages", check_huge},
 	{"io_uring", check_io_uring},
-	{"cma", check_cma},
 	{"pid namespace", check_pid_namespace},
 	{"/proc", check_proc},
 	{"seccomp", check_seccomp},

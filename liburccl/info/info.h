@@ -112,7 +112,6 @@ void check_memfd(struct finding *f);
 void check_fsize(struct finding *f);
 void check_huge(struct finding *f);
 void check_io_uring(struct finding *f);
-void check_cma(struct finding *f);
 void check_pid_namespace(struct finding *f);
 void check_proc(struct finding *f);
 void check_seccomp(struct finding *f);

@@ -218,7 +218,7 @@ static void warm(void)
 static int needs_peer(void)
 {
 	return p.transport == URCCL_TRANSPORT_SIM || p.transport == URCCL_TRANSPORT_TCP ||
-	       (p.transport == URCCL_TRANSPORT_SHM && p.params.cma != URCCL_ALLOW_YES);
+	       p.transport == URCCL_TRANSPORT_SHM;
 }
 
 int main(int argc, char **argv)

@@ -116,8 +116,6 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->params.flags |= URCCL_OPEN_INLINE;
 		else if (option(argv[i], "--spins", &v))
 			p->params.spin_us = UINT32_MAX;
-		else if (option(argv[i], "--cma", &v))
-			p->params.cma = URCCL_ALLOW_YES;
 		else if (option(argv[i], "--shared", &v))
 			p->shared = 1;
 		else if (option(argv[i], "--secret=", &v))

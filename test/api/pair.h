@@ -3,7 +3,7 @@
  * What the tests of the interface stand on: two contexts of this process, `a` that dialled and
  * `b` that accepted, connected over the transport that the command line names:
  *
- *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--cma] [--inline] [--spins]
+ *	test [--transport=sim|shm|tcp] [--driver=readiness|io_uring] [--inline] [--spins]
  *		[--seed=N]
  *	     [--secret=TEXT] [--sim=FAULTS] [--shared]
  *	     [--rdma=DEVICES OF a;OF b] [--pull=COMMAND] [--far=TRANSPORT OF b]

@@ -289,7 +289,6 @@ int main(int argc, char **argv)
 	}
 	if (p.transport == URCCL_TRANSPORT_SIM)
 		rails();
-	p.params.cma = URCCL_ALLOW_NO;
 	by_owner(URCCL_ENFORCE_ANY, URCCL_ENFORCE_ANY);
 	by_owner(URCCL_ENFORCE_OWNER, URCCL_ENFORCE_ANY);
 	by_owner(URCCL_ENFORCE_ANY, URCCL_ENFORCE_OWNER);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 denied.py DENY BUILD SUITE... [all]: runs the tests of these suites once more under DENY, which
-takes io_uring and process_vm_readv away as many containers do: each behaviour over one transport,
+takes io_uring away as many containers do: each behaviour over one transport,
 or all. A test that asks for io_uring by name is to be told that it is denied, and not to get
 something else.
 """

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deny COMMAND...: runs it with io_uring and process_vm_* answered by EPERM. */
+/* deny COMMAND...: runs it with io_uring answered by EPERM. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,11 +16,9 @@ int main(int argc, char **argv)
 {
 	static struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		DENY(SYS_io_uring_setup, 5),
-		DENY(SYS_io_uring_enter, 4),
-		DENY(SYS_io_uring_register, 3),
-		DENY(SYS_process_vm_readv, 2),
-		DENY(SYS_process_vm_writev, 1),
+		DENY(SYS_io_uring_setup, 3),
+		DENY(SYS_io_uring_enter, 2),
+		DENY(SYS_io_uring_register, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 	};

@@ -17,7 +17,7 @@ ROUNDS = re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|cana
                     r"atomic_stop|losing|fairness|away|address_space|storm|notes)-")
 SCRIPT = "scripts that need the source tree, or Python's modules"
 # Arguments that say where a behaviour is looked at, and not which.
-WHERE = re.compile(r"--(transport|driver)=|--(cma|inline)$")
+WHERE = re.compile(r"--(transport|driver)=|--inline$")
 
 
 def skip(why):

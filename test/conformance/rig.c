@@ -66,7 +66,6 @@ static void node_open(struct rig *rig, struct node *node)
 		.max_peers = 4096,
 		.tcp_driver = driver_of(s->driver),
 		.tcp_streams = 1,
-		.cma = s->cma ? URCCL_ALLOW_YES : URCCL_ALLOW_NO,
 		.sim_network = rig->sim,
 		.rdma_dev = s->rdma[node - rig->node],
 		.rdma_gid_index = URCCL_AUTO,

@@ -15,7 +15,6 @@ struct settings {
 	const char *transport, *driver, *name;
 	uint64_t seed;
 	int shared;			/* memory is made by memory_alloc() */
-	int cma;			/* is allowed */
 	uint32_t dead_after_ms;
 	char sim[120];			/* its faults */
 	char rdma[2][32];		/* the two devices */

@@ -56,18 +56,6 @@ static void write_bytes(struct input *in)
 	store_release(r->mine, r->at);
 }
 
-/* So that whatever the bytes say is far away is fetched from there. */
-static void write_seals(struct input *in)
-{
-	struct shm_ep *e = hostile();
-	uint32_t i, n = (uint32_t)take_number(in, 1);
-
-	for (i = 0; e->far.seed && i < n; i++) {
-		e->pages.seals[0]->writes[i] = e->far.seed + i;
-		e->pages.seals[0]->answers[i % STREAM_READS] = e->far.seed + (1ull << 32) + i;
-	}
-}
-
 static void import_key(struct input *in)
 {
 	uint8_t key[KEY_MAX];
@@ -99,7 +87,7 @@ static void post(struct input *in)
 static void deed(struct input *in)
 {
 	static void (*const deeds[])(struct input * in) = {send_record, write_word, write_bytes,
-							   import_key,	post,	    write_seals};
+							   import_key, post};
 	uint32_t n = (uint32_t)take_number(in, 1) % (ARRAY_SIZE(deeds) + 1);
 
 	if (n < ARRAY_SIZE(deeds))
@@ -114,7 +102,6 @@ static void begin(void)
 {
 	if (rig.dev[0])
 		return;
-	rig_cma = URCCL_ALLOW_YES;
 	rig_device(&rig.dev[0], NULL);
 	rig_device(&rig.dev[1], NULL);
 	fds[0] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);

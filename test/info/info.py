@@ -95,7 +95,7 @@ def case_show():
         run("--json", URCCL_DEADLINE_MS="1234")[0])["settings"]}
     check(settings["deadline_ms"]["value"] == "1234", settings["deadline_ms"])
     check(settings["deadline_ms"]["origin"] == "URCCL_DEADLINE_MS", settings["deadline_ms"])
-    check(settings["cma"]["origin"] == "default", settings["cma"])
+    check(settings["bounce"]["origin"] == "default", settings["bounce"])
     for name, value in (("transport", "shm?,tcp?"), ("listen", "127.0.0.1:0"),
                         ("thread_name", "urccl"), ("libfabric_so", "libfabric.so.1")):
         check((settings[name]["value"], settings[name]["origin"]) == (value, "default"),
@@ -104,7 +104,7 @@ def case_show():
     check(["URCCL_LISTEN", '""', "URCCL_LISTEN"] in lines, lines)
     check(["URCCL_SECRET_FILE", "(not", "given)", "default"] in lines, lines)
     check(["URCCL_THREAD_NAME", "urccl", "default"] in lines, lines)
-    check("URCCL_CMA" in run(URCCL_CMA="perhaps", status=1)[1], "a bad variable is not named")
+    check("URCCL_BOUNCE" in run(URCCL_BOUNCE="perhaps", status=1)[1], "a bad variable is not named")
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")
     for wrong in (["--dump"], ["--dump", "0"], ["--dump", "4294967297"], ["--dump", "1x"], ["--once"],
@@ -138,7 +138,7 @@ def case_plan():
 def case_doctor():
     checks, seconds = doctor()
     check(seconds < 2, f"{seconds} s")
-    check({"memlock", "cma", "io_uring", "rdma", "pid namespace", "memory", "threads",
+    check({"memlock", "io_uring", "rdma", "pid namespace", "memory", "threads",
            "rdma limits"} <= set(checks), checks)
     for name in ("shm", "tcp", "loopback", "library", "settings"):
         found(checks, name, "ok")
@@ -151,9 +151,9 @@ def case_doctor():
     checks, _ = doctor("--transport", "tcp,nccl!", status=1)
     for name in ("library", "nccl"):
         found(checks, name, "wrong", "does not carry out transport nccl")
-    checks, _ = doctor(status=1, URCCL_CMA="perhaps")
-    found(checks, "settings", "wrong", "URCCL_CMA")
-    check("Something is wrong." in run("--doctor", status=1, URCCL_CMA="perhaps")[0], "the text")
+    checks, _ = doctor(status=1, URCCL_BOUNCE="perhaps")
+    found(checks, "settings", "wrong", "URCCL_BOUNCE")
+    check("Something is wrong." in run("--doctor", status=1, URCCL_BOUNCE="perhaps")[0], "the text")
 
 
 def may_lock_all():
@@ -195,7 +195,6 @@ def case_denied():
     checks, seconds = doctor(before=program)
     check(seconds < 2, f"{seconds} s")
     found(checks, "io_uring", "note", "seccomp", "tcp uses epoll")
-    found(checks, "cma", "note", "seccomp")
     found(checks, "seccomp", "note")
 
 

@@ -38,7 +38,6 @@ static const struct name {
 	{"tcp_streams", "8", "9", NULL},
 	{"tcp_tclass", "bulk:8,latency:0xb8", "3", "bulk:8,latency:184,control:0"},
 	{"tcp_priority", "6", "16", NULL},
-	{"cma", "yes", "perhaps", NULL},
 	{"enforce", "owner", "me", NULL},
 	{"bounce", "no", "2", NULL},
 	{"socket_dir", "/run/urccl", "", NULL},
@@ -312,6 +311,7 @@ static void what_is_none(void)
 	refused("UCCL_TCP_OOB_PORT", "1", "URCCL_LISTEN");
 	refused("UCCL_TCPX_OOB_PORT", "1", "URCCL_LISTEN");
 	refused("UCCL_EFA_SO", "x", "URCCL_LIBFABRIC_SO");
+	refused("URCCL_CMA", "yes", "process_vm_readv");
 	/* Those of UCCL's other parts are not ours to judge. */
 	setenv("UCCL_EP_TRANSPORT", "cxi", 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);

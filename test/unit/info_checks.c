@@ -118,25 +118,6 @@ static void uverbs(void)
 	end();
 }
 
-/* Where the call itself is denied, there is nothing to be said of Yama. */
-static void ptrace_scope(void)
-{
-	begin();
-	f = (struct finding){.root = root};
-	check_cma(&f);
-	if (!strstr(f.state, "is permitted")) {
-		printf("not here: %s\n", f.state);
-		end();
-		return;
-	}
-	says(check_cma, HEALTH_OK, "ptrace_scope is 0", NULL);
-	put("/proc/sys/kernel/yama/ptrace_scope", "1");
-	says(check_cma, HEALTH_NOTE, "ptrace_scope is 1: of children only", "ptrace_scope=0");
-	put("/proc/sys/kernel/yama/ptrace_scope", "3");
-	says(check_cma, HEALTH_NOTE, "ptrace_scope is 3: only if privileged", "ptrace_scope=0");
-	end();
-}
-
 static void groups(void)
 {
 	begin();
@@ -281,7 +262,6 @@ int main(void)
 	params.size = sizeof(params);
 	urccl_params_init(&params);
 	uverbs();
-	ptrace_scope();
 	groups();
 	memlock();
 	processes();

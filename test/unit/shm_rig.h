@@ -21,9 +21,6 @@ struct shm_rig {
 	uint32_t message_len[2];
 };
 
-/* Of the devices opened from now on. */
-static uint8_t rig_cma;
-
 static inline uint64_t rig_ns(void)
 {
 	struct timespec ts;
@@ -37,7 +34,6 @@ static inline void rig_device(struct device **dev, const char *socket_dir)
 	struct urccl_params params = {
 		.size = sizeof(params),
 		.socket_dir = socket_dir,
-		.cma = rig_cma,
 	};
 	struct device_config config = {.params = &params};
 

@@ -6,7 +6,7 @@ struct lie {
 	const char *what;
 	uint8_t kind, flags, status, reserved0;
 	uint32_t len, acked, id;
-	uint64_t off, far;
+	uint64_t off, sums;
 };
 
 enum { WRITE = 1, SEND, READ, RESP, NAK, DROP, ACK };
@@ -19,9 +19,8 @@ static const struct lie lies[] = {
 	{.what = "a flag on a WRITE", .kind = WRITE, .flags = 1},
 	{.what = "an unknown flag", .kind = RESP, .flags = 2},
 	{.what = "a reserved byte", .kind = ACK, .reserved0 = 1},
-	{.what = "an address without FAR", .kind = ACK, .far = 1},
+	{.what = "a checksum without CHECK", .kind = ACK, .sums = 1},
 	{.what = "an unknown status", .kind = NAK, .status = 5},
-	{.what = "a payload far away", .kind = WRITE, .flags = 8, .len = 600, .far = 4096},
 	{.what = "a status on a SEND", .kind = SEND, .status = 1},
 	{.what = "a SEND too long", .kind = SEND, .len = MESSAGE_MAX + 1},
 	{.what = "a SEND with an offset", .kind = SEND, .off = 1},
@@ -81,7 +80,7 @@ static void put(uint8_t *h, const struct lie *l)
 	memcpy(h + 8, &l->acked, 4);
 	memcpy(h + 12, &l->id, 4);
 	memcpy(h + 16, &l->off, 8);
-	memcpy(h + 24, &l->far, 8);
+	memcpy(h + 24, &l->sums, 8);
 }
 
 static void tell(const struct lie *lie, uint32_t cut)
