@@ -55,7 +55,7 @@ static ssize_t count(enum what what, ssize_t res)
 	type name declared                                         \
 	{                                                          \
 		static type(*next) declared;                       \
-                                                                   \
+	\
 		if (!next)                                         \
 			*(void **)&next = dlsym(RTLD_NEXT, #name); \
 		return (type)count(what, next(__VA_ARGS__));       \

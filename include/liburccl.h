@@ -99,8 +99,6 @@ enum urccl_enforce {			/* who keeps a peer to an advert's rights, range and
 	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
 };
 
-enum urccl_compress { URCCL_COMPRESS_NONE = 0, URCCL_COMPRESS_SPLIT, URCCL_COMPRESS_ENCODE };
-
 enum urccl_cxi_threading {		/* fi_domain(3) */
 	URCCL_CXI_THREADING_AUTO = 0, URCCL_CXI_THREADING_SAFE, URCCL_CXI_THREADING_UNSPEC,
 	URCCL_CXI_THREADING_FID, URCCL_CXI_THREADING_DOMAIN, URCCL_CXI_THREADING_COMPLETION,
@@ -111,123 +109,135 @@ enum urccl_cxi_threading {		/* fi_domain(3) */
 #define URCCL_AUTO (-1)
 
 /*
- * Settings of a context. urccl_params_init() fills in the defaults; a struct of an older header
- * is shorter and gets the defaults of the rest, a longer one must be zero where this library
- * does not know it (else -E2BIG). A number that is 0 where 0 makes no sense is the default.
- * Strings and buffers are copied. urccl_params_from_env(3) lists what each may be, and the
- * environment variable of the same name.
+ * Settings of a context. urccl_params_init() fills in the defaults. A struct of an older header is
+ * shorter and gets the defaults of the rest; a longer one must be zero where this library does not
+ * know it (else -E2BIG). A number that is 0 where 0 makes no sense is the default. Strings and
+ * buffers are copied. urccl_params_from_env(3) lists the values of each setting and its environment
+ * variable.
  */
 struct urccl_params {
-	uint32_t size;			/* sizeof(struct urccl_params) */
+	uint32_t size;			/* set by urccl_params_init() */
 	uint32_t flags;			/* enum urccl_open_flags */
-	const char *transport;		/* "shm,tcp": those that may be used, best first; "shm?"
-					 * may be left out where it does not open, and towards
-					 * whom "shm!" reaches no other is used. NULL:
+
+	/* Connections. */
+	const char *transport;		/* "shm,tcp": transports that may be used, best first;
+					 * "shm?" is left out where it does not open, and a peer
+					 * that "shm!" reaches is reached by no other. NULL:
 					 * "shm?,tcp?" */
 	const char *listen;		/* "10.0.0.1:7777,[::1]:7777": up to 16 addresses, one
-					 * port (0: any); NULL: loopback, or what socket_ifname
-					 * names, any port; "": do not listen */
-	const void *hello;		/* what we answer as the dialled one, where the ACCEPT has no
-					 * hello, at most URCCL_NOTE_MAX bytes */
-	uint32_t hello_len;
-	uint32_t deadline_ms;		/* of an entry that gives none (30 s) */
-	uint32_t dead_after_ms;		/* silence after which a peer that is awaited counts as
-					 * lost (10 s) */
-	uint32_t spin_us;		/* how long an idle progress thread, and urccl_wait(), spin
-					 * before they sleep (20); ~0: for ever */
+					 * port (0: any); NULL: loopback, or the addresses of
+					 * socket_ifname, any port; "": do not listen */
+	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
+					 * (names that begin so), "=eth0" (just that), "^docker"
+					 * (all but those); NULL: any */
+	const void *hello;		/* sent to a dialler where the ACCEPT has no hello */
+	const void *secret;		/* shared by all that may connect: each side proves that
+					 * it has it. urccl_open() makes a key of it */
+	const char *secret_file;	/* a file with the secret that others cannot read; the end
+					 * of its last line is left out. NULL: none */
+	uint32_t hello_len;		/* at most URCCL_NOTE_MAX */
+	uint32_t secret_len;		/* 16 to 1,024; 0: none */
+
+	/* Times. */
+	uint32_t deadline_ms;		/* of an entry that sets none (30 s) */
+	uint32_t dead_after_ms;		/* a peer that is awaited and silent for so long is lost
+					 * (10 s) */
+	uint32_t idle_after_ms;		/* a peer unused for so long gives up its data path until
+					 * the next entry; 0: never */
+	uint32_t spin_us;		/* time that an idle progress thread, and urccl_wait(),
+					 * spin before they sleep (20); ~0: no limit */
+
+	/* Limits. */
 	uint32_t max_peers;		/* connected at a time (4,096) */
+	uint32_t max_warm;		/* peers with a data path at a time: beyond it the ones
+					 * idle for longest give theirs up; 0: no limit */
 	uint32_t max_segs;		/* segments of a READV or WRITEV (2^20) */
 	uint32_t max_blocks;		/* blocks of a paged entry (2^32 - 2) */
-	uint32_t chunk_bytes;		/* largest piece of an entry handed to a device at a
+	uint32_t max_inflight_ops;	/* chunks that devices hold at a time, of all peers, 1 to
+					 * 4,096 (4,096); entries beyond wait */
+	uint32_t chunk_bytes;		/* largest piece of an entry that a device gets at a
 					 * time; 0: the transport's */
-	const char *tcp_congestion;	/* TCP_CONGESTION, "cubic" or
-					 * "bulk:bbr,latency:cubic"; NULL: the system's */
-	uint8_t	 tcp_driver;		/* enum urccl_tcp_driver */
-	uint8_t	 reserved0[3];
-	uint32_t tcp_streams;		/* bulk streams a peer, 1 to 8 (1) */
-	const char *socket_dir;		/* where shm's rendezvous sockets are made; NULL:
-					 * abstract names */
-	struct urccl_sim *sim_network;	/* transport sim: the network to join; must outlive the
-					 * context */
-	/* Told what happens, a line without its end; level: enum urccl_log_level. From the control
-	 * thread and from urccl_open() and urccl_close(), never from a progress thread. Must not
-	 * call the library. NULL: silence. */
+	uint32_t event_slots;		/* of a ring that sets none, 1 to 32,768 (256) */
+
+	/* Policy. */
+	uint8_t	 enforce;		/* enum urccl_enforce */
+	uint8_t	 bounce;		/* enum urccl_allow: data may be copied through memory of
+					 * the library (yes) */
+
+	/* Log and threads. */
+	uint8_t	 log_level;		/* enum urccl_log_level */
+	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
+					 * thread that opens */
+	int8_t	 control_nice;		/* of the control thread and all threads that it starts */
+	uint8_t	 reserved0[7];
+	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
+	 * control thread, urccl_open() and urccl_close(), never by a progress thread. Must not call
+	 * the library. NULL: silence. */
 	void (*log)(void *arg, int level, const char *text);
 	void *log_arg;
-	const char *thread_name;	/* the threads' names begin with it, up to 7 bytes; NULL:
+	const char *thread_name;	/* prefix of the threads' names, up to 7 bytes; NULL:
 					 * "urccl" */
-	const char *progress_cpus;	/* where progress threads may run, "0-3,8"; NULL: where
-					 * the thread that opens may */
-	const char *control_cpus;	/* likewise the control thread, those that resolve names,
-					 * and the one of libfabric; not those that make or
-					 * move pages, or wait for a device, for a while */
-	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1"; NULL: those near gpu,
-					 * see there */
-	const char *cxi_domain;		/* NULL: by cxi_device_index */
-	const char *ibv_so, *libfabric_so, *nccl_so;	/* libraries to load */
-	uint64_t min_compress_bytes;	/* shorter entries are not compressed (16 MiB) */
-	uint32_t event_slots;		/* of a ring that gives none, 1 to 32,768 (256) */
-	uint32_t max_inflight_ops;	/* pieces of entries that devices have at a time, of all
-					 * peers: up to 4,096 (that); entries beyond wait */
-	uint32_t rdma_max_rd_atomic;	/* READs and atomics a queue pair has out (16) */
-	uint32_t rdma_max_dest_rd_atomic;	/* and takes (16) */
-	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
-	uint32_t cxi_cq_size;		/* (8,192) */
-	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU, or the first */
+	const char *progress_cpus;	/* CPUs of progress threads, "0-3,8"; NULL: those of the
+					 * thread that opens */
+	const char *control_cpus;	/* CPUs of the control thread, the resolver threads and
+					 * libfabric's thread. Short-lived threads that prefault
+					 * memory or wait for a device are not bound */
+
+	/* The machine. */
+	const char *gpu;		/* "0000:1b:00.0", or the rank among the GPUs of this
+					 * process by PCI address: ib, efa and cxi use the NICs
+					 * near it; NULL: near the CPUs of the thread that opens */
+	const char *topology;		/* a file that describes the machine, or "hwloc", instead
+					 * of /sys: urccl_info(1); NULL: /sys */
+
+	/* tcp. Arrays are indexed by enum urccl_class. */
+	const char *tcp_congestion;	/* TCP_CONGESTION, "cubic" or
+					 * "bulk:bbr,latency:cubic"; NULL: the system's */
+	int16_t	 tcp_tclass[3];		/* IP_TOS and IPV6_TCLASS: DSCP * 4, up to 252; 0: the
+					 * system's */
+	int16_t	 tcp_priority[3];	/* SO_PRIORITY, 0 to 15; 0: the system's */
+	uint32_t tcp_streams;		/* bulk streams per peer, 1 to 8 (1) */
+	uint8_t	 tcp_driver;		/* enum urccl_tcp_driver */
+	uint8_t	 reserved1[7];
+
+	/* shm. */
+	const char *socket_dir;		/* directory of its rendezvous sockets; NULL: abstract
+					 * names */
+
+	/* ib, and of these the NICs, classes and libraries of efa and fabric. */
+	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1:2"; NULL: those near gpu */
+	const char *ibv_so;		/* libibverbs to load */
+	uint32_t rdma_relaxed_ordering;	/* enum urccl_allow: devices may write to memory in any
+					 * order, but for regions with ATOMIC (yes) */
+	uint32_t rdma_max_rd_atomic;	/* READs and atomics that a queue pair has out (16) */
+	uint32_t rdma_max_dest_rd_atomic; /* and accepts (16) */
+	uint32_t max_qps;		/* queue pairs at a time: beyond it peers give up their
+					 * data path as beyond max_warm, and one peer has those
+					 * that it needs; 0: no limit */
 	int32_t	 rdma_gid_index;	/* URCCL_AUTO: RoCE v2 over IPv4, where there is one */
 	int32_t	 rdma_retry_count;	/* 0 to 7; URCCL_AUTO: 6 */
-	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */
-	uint8_t	 rdma_port;		/* 0: all that are active */
-	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */
-	/* By enum urccl_class: */
 	int16_t	 rdma_sl[3];		/* service level, 0 to 15; URCCL_AUTO: 3 on RoCE, 8 on
 					 * EFA, else 0 */
 	int16_t	 rdma_tc[3];		/* traffic class, 0 to 255; URCCL_AUTO: 104 on RoCE, else
 					 * 0 */
-	int16_t	 tcp_tclass[3];		/* IP_TOS and IPV6_TCLASS: DSCP * 4, up to 252; 0: the
-					 * system's */
-	int16_t	 tcp_priority[3];	/* SO_PRIORITY, 0 to 15; 0: the system's */
-	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
-					 * thread that opens */
-	int8_t	 control_nice;		/* likewise of the control thread and all that it starts */
-	uint8_t	 log_level;		/* enum urccl_log_level */
-	uint8_t	 enforce;		/* enum urccl_enforce */
-	uint8_t	 bounce;		/* enum urccl_allow: data may go through memory of the
-					 * library (yes) */
-	uint8_t	 disable_ipc;		/* 1: transport ipc is not used */
-	uint8_t	 compress_strategy;	/* enum urccl_compress */
+	uint16_t rdma_pkey;		/* P_Key; 0: the first of the port's table */
+	uint8_t	 rdma_port;		/* 0: all that are active */
+	uint8_t	 rdma_ack_timeout;	/* 4.096 us * 2^n, n from 1 to 31 (14) */
+
+	/* cxi, and the libfabric of efa and fabric too. */
+	const char *libfabric_so;	/* libfabric to load */
+	const char *cxi_domain;		/* NULL: by cxi_device_index */
+	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
+	uint32_t cxi_cq_size;		/* (8,192) */
+	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU, or the first */
 	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
-	uint32_t max_warm;		/* peers with a data path at a time; beyond it those idle
-					 * for longest give theirs back and get it again when it
-					 * is needed; 0: no limit */
-	uint16_t origins[96];		/* the library's: which urccl_params_from_env() set */
-	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
-					 * (names that begin so), "=eth0" (just that), "^docker"
-					 * (all but those); NULL: any */
-	const void *secret;		/* shared by all that may connect: each side proves that
-					 * it has it, 16 to 1,024 bytes. urccl_open() makes a key
-					 * of it and looks at it no more */
-	const char *secret_file;	/* likewise, in a file that others cannot read; without
-					 * its last line's end. NULL, and no secret: none */
-	uint32_t secret_len;
-	uint32_t rdma_relaxed_ordering;	/* enum urccl_allow: RDMA devices may write to memory in
-					 * any order, but for regions with ATOMIC (yes) */
-	const char *sim;		/* what goes wrong with this context's device on the
-					 * simulated network, "drop=0.1%,freeze=5ms/1s": goes
-					 * before what urccl_sim_open() was told, urccl_sim(7) has
-					 * the words; NULL: nothing else */
-	const char *gpu;		/* the GPU whose memory is moved, "0000:1b:00.0" or its
-					 * rank among those of this process, by PCI address:
-					 * transport ib uses the NICs near it; NULL: those near
-					 * the CPUs that the thread that opens may run on */
-	const char *topology;		/* a file that says how the machine is built, where /sys
-					 * does not: urccl_info(1); "hwloc": libhwloc knows; NULL:
-					 * /sys */
-	uint32_t idle_after_ms;		/* a peer that neither side has used for so long gives its
-					 * data path back as beyond max_warm; 0: never */
-	uint32_t max_qps;		/* queue pairs of transport ib at a time: beyond it as
-					 * beyond max_warm, and one peer has those that it needs;
-					 * 0: no limit */
+	uint8_t	 reserved2[7];
+
+	/* sim. */
+	struct urccl_sim *sim_network;	/* the network to join; must outlive the context */
+	const char *sim;		/* faults of this context's device, "drop=0.1%,
+					 * freeze=5ms/1s": they go before those of
+					 * urccl_sim_open(); urccl_sim(7). NULL: none of its own */
 };
 
 /* A number that is 0 is the default. */
@@ -301,17 +311,27 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */
 
-/* Fills *p with the defaults. p->size says how much of it the caller has; if it is none that can
- * be, *p is left alone and urccl_open() says so. */
-void urccl_params_init(struct urccl_params *p);
+/* For the inline below only: fills size bytes of *p. */
+void __urccl_params_init(struct urccl_params *p, uint32_t size);
+
+/* Fills *p with the defaults. */
+URCCL_INLINE void urccl_params_init(struct urccl_params *p)
+{
+	__urccl_params_init(p, sizeof(*p));
+}
 
 /* Sets in *p what environment variables give: URCCL_ and the member's name in capitals, or, where
- * that is not set, the variable of UCCL that means the same; urccl_params_from_env(3) lists them.
+ * that is not set, UCCL's variable of the same meaning; urccl_params_from_env(3) lists them.
  * Strings are the environment's: they stand until it is changed, and urccl_open() copies them.
- * -EINVAL: a variable that does not parse, that means nothing any more, or (URCCL_*) that is none;
- * *p is then as it was. With URCCL_LOG_LEVEL, p->log if NULL becomes one that prints to standard
- * error. */
+ * -EINVAL: a variable that does not parse, an obsolete one, or a URCCL_* that is none; *p is then
+ * unchanged. With URCCL_LOG_LEVEL, p->log if NULL becomes one that prints to standard error. */
 int urccl_params_from_env(struct urccl_params *p);
+
+/* Sets one setting by its name in lower case without URCCL_, "deadline_ms", to a value as its
+ * variable takes it. A string is not copied: it must live until urccl_open() returns. -ENOENT: no
+ * such setting; the sentence has the nearest name. -EINVAL: the value; the sentence says which are
+ * possible. *p is then unchanged. */
+int urccl_params_set(struct urccl_params *p, const char *name, const char *value);
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
  * The context is the program's to close. A transport that p names, or that a setting of its own
@@ -397,6 +417,11 @@ int urccl_unimport(struct urccl *ctx, struct urccl_remote remote);
  * -E2BIG if it listens on all of more than 16 addresses. Does not wait. */
 int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len);
 #define URCCL_METADATA_MAX 512u
+
+/* Writes the i-th address that this context listens on, with its port, as text: "10.0.0.1:7777".
+ * Returns the text's length, as snprintf does: text that does not fit len bytes is cut off.
+ * -ENOENT: there are no more. -EOPNOTSUPP: the context does not listen. Does not wait. */
+int urccl_listening(struct urccl *ctx, uint32_t i, char *buf, uint32_t len);
 
 /* Fill *info, whose size the caller has set. None waits for the network. */
 int urccl_get_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info);

@@ -232,6 +232,14 @@ int urccl_metadata(struct urccl *ctx, void *buf, uint32_t len)
 	return err ? err : context_call(ctx, &call, 0);
 }
 
+int urccl_listening(struct urccl *ctx, uint32_t i, char *buf, uint32_t len)
+{
+	struct control_call call = {.msg.type = CALL_LISTENING, .off = i, .data = buf, .n = len};
+	int err = context_check_out(ctx, buf);
+
+	return err ? err : context_call(ctx, &call, 0);
+}
+
 int urccl_get_peer_info(struct urccl *ctx, struct urccl_peer peer, struct urccl_peer_info *info)
 {
 	struct urccl_peer_info all = {.size = sizeof(all)};

@@ -172,17 +172,16 @@ static void leave_out(struct urccl *ctx, uint32_t first, const char *what)
 static int setting_line(const struct urccl *ctx, uint32_t i, char text[SETTING_TEXT])
 {
 	const struct setting *row = &settings_table[i];
-	char origin[VARIABLE_MAX], value[256];
+	char value[256];
 
 	if (setting_is_default(row, &ctx->settings.p))
 		return 0;
-	setting_origin(row, &ctx->settings.p, origin);
 	setting_text(row, &ctx->settings.p, value, sizeof(value));
-	snprintf(text, SETTING_TEXT, "%s = \"%s\" (%s)", row->name, value, origin);
+	snprintf(text, SETTING_TEXT, "%s = \"%s\"", row->name, value);
 	return 1;
 }
 
-/* What was opened, in a line, and who set what. */
+/* One line with the devices, and one for each setting that is not the default. */
 static void log_open(const struct urccl *ctx)
 {
 	char plan[128] = "", text[SETTING_TEXT];

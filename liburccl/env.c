@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings from the environment, and to tools. */
+/* Settings from the environment, by name, and for tools. */
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,21 +76,33 @@ static uint32_t distance(const char *a, size_t len, const char *b)
 	return row[blen];
 }
 
+/* The setting whose name is nearest: of a mistyped one. */
+static const struct setting *nearest(const char *name, size_t len)
+{
+	const struct setting *best = NULL;
+	uint32_t i, d, least = UINT32_MAX;
+	char lower[NAME_MOST];
+	size_t n;
+
+	for (n = 0; n < len && n < NAME_MOST; n++)
+		lower[n] = (char)tolower((unsigned char)name[n]);
+	for (i = 0; i < settings_count; i++) {
+		d = distance(lower, n, settings_table[i].name);
+		if (d < least) {
+			least = d;
+			best = &settings_table[i];
+		}
+	}
+	return best;
+}
+
 static int unknown(const char *name, size_t len)
 {
-	char variable[VARIABLE_MAX], best[VARIABLE_MAX] = "";
-	uint32_t i, d, least = UINT32_MAX;
+	char variable[VARIABLE_MAX];
 
-	for (i = 0; i < settings_count; i++) {
-		setting_variable(&settings_table[i], variable);
-		d = distance(name, len < NAME_MOST ? len : NAME_MOST, variable);
-		if (d >= least)
-			continue;
-		least = d;
-		memcpy(best, variable, sizeof(best));
-	}
+	setting_variable(nearest(name + strlen(OURS), len - strlen(OURS)), variable);
 	return fail(-EINVAL, "%.*s is no setting of liburccl: did you mean %s?", (int)len, name,
-		    best);
+		    variable);
 }
 
 static int is_setting(const char *name, size_t len)
@@ -156,22 +169,26 @@ static int has_room(const struct setting *row, uint32_t size)
 	return row->at + row->width * (row->kind == SET_CLASSES ? CLASSES : 1) <= size;
 }
 
+static int fail_room(const char *name, const struct setting *row, uint32_t room)
+{
+	return fail(-EINVAL,
+		    "%s is set and cannot be passed on: this program's struct urccl_params has %u "
+		    "bytes, %zu are needed: compile it with the header of this library",
+		    name, room, row->at + row->width);
+}
+
 /* room: bytes that the program's struct has. */
-static int from_variable(const struct setting *row, const char *variable, enum origin from,
+static int from_variable(const struct setting *row, const char *variable, int is_uccl,
 			 struct urccl_params *p, uint32_t room)
 {
 	const char *text = getenv(variable);
 
 	if (!text)
 		return 0;
-	if (setting_parse(row, text, from == ORIGIN_UCCL, p))
+	if (setting_parse(row, text, is_uccl, p))
 		return bad(variable, text);
 	if (!has_room(row, room))
-		return fail(-EINVAL,
-			    "%s is set and cannot be passed on: this program's struct "
-			    "urccl_params has %u bytes, %zu are needed",
-			    variable, room, row->at + row->width);
-	setting_note_origin(row, p, from);
+		return fail_room(variable, row, room);
 	return 1;
 }
 
@@ -181,9 +198,9 @@ static int from_env(const struct setting *row, struct urccl_params *p, uint32_t 
 	int found;
 
 	setting_variable(row, variable);
-	found = from_variable(row, variable, ORIGIN_URCCL, p, room);
+	found = from_variable(row, variable, 0, p, room);
 	if (!found && row->uccl)
-		found = from_variable(row, row->uccl, ORIGIN_UCCL, p, room);
+		found = from_variable(row, row->uccl, 1, p, room);
 	return found < 0 ? found : 0;
 }
 
@@ -218,13 +235,43 @@ int urccl_params_from_env(struct urccl_params *p)
 	return fill_sized(p, &all, sizeof(all), "struct urccl_params");
 }
 
-/* ---- to tools ---- */
+/* ---- by name ---- */
+
+static const struct setting *setting_of(const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++)
+		if (!strcmp(settings_table[i].name, name))
+			return &settings_table[i];
+	return NULL;
+}
+
+int urccl_params_set(struct urccl_params *p, const char *name, const char *value)
+{
+	const struct setting *row = name ? setting_of(name) : NULL;
+	struct urccl_params all;
+	int err;
+
+	if (!p || !name || !value)
+		return fail(-EINVAL, "settings, name and value must not be NULL");
+	if (!row)
+		return fail(-ENOENT, "\"%.60s\" is no setting of liburccl: did you mean \"%s\"?",
+			    name, nearest(name, strlen(name))->name);
+	settings_defaults(&all);
+	err = copy_sized(&all, sizeof(all), p, "struct urccl_params");
+	if (!err)
+		err = setting_parse(row, value, 0, &all);
+	if (!err && !has_room(row, p->size))
+		err = fail_room(name, row, p->size);
+	return err ? err : fill_sized(p, &all, sizeof(all), "struct urccl_params");
+}
 
 int urccl_settings(const struct urccl_params *p, uint32_t i, struct urccl_setting *setting)
 {
 	struct urccl_setting s = {.size = sizeof(s)};
 	const struct setting *row;
-	struct urccl_params all;
+	struct urccl_params all, defaults;
 	int err;
 
 	if (!setting)
@@ -232,17 +279,18 @@ int urccl_settings(const struct urccl_params *p, uint32_t i, struct urccl_settin
 	if (i >= settings_count)
 		return fail(-ENOENT, "there are %u settings", settings_count);
 	settings_defaults(&all);
+	defaults = all;
 	err = p ? copy_sized(&all, sizeof(all), p, "struct urccl_params") : 0;
 	if (err)
 		return err;
 	row = &settings_table[i];
 	setting_fill(row, &all);
-	s.used = (uint32_t)row->used;
+	s.is_default = (uint32_t)setting_is_default(row, &all);
 	s.name = row->name;
 	s.about = row->about;
 	s.uccl = row->uccl;
 	setting_variable(row, s.variable);
-	setting_origin(row, &all, s.origin);
 	setting_text(row, &all, s.value, sizeof(s.value));
+	setting_text(row, &defaults, s.default_value, sizeof(s.default_value));
 	return fill_sized(setting, &s, sizeof(s), "struct urccl_setting");
 }

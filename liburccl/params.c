@@ -6,23 +6,36 @@
 #define POSSIBLE "sim, shm, tcp, ib, efa, cxi and fabric:NAME are possible"
 #define FABRIC	 "fabric:"
 
-void urccl_params_init(struct urccl_params *p)
+void __urccl_params_init(struct urccl_params *p, uint32_t size)
 {
 	struct urccl_params all;
 
 	settings_defaults(&all);
+	p->size = size;
 	fill_sized(p, &all, sizeof(all), "struct urccl_params");
 }
 
 /* ---- what the table does not say ---- */
+
+static int any_set(const uint8_t *bytes, size_t n)
+{
+	while (n)
+		if (bytes[--n])
+			return 1;
+	return 0;
+}
 
 static int check_rest(const struct urccl_params *p)
 {
 	if (p->flags & ~(uint32_t)URCCL_OPEN_INLINE)
 		return fail(-EINVAL, "flags are 0x%x: URCCL_OPEN_INLINE (0x%x) is possible",
 			    p->flags, URCCL_OPEN_INLINE);
-	if (p->reserved0[0] | p->reserved0[1] | p->reserved0[2])
-		return fail(-EINVAL, "reserved0 is not 0");
+	if (any_set(p->reserved0, sizeof(p->reserved0)) ||
+	    any_set(p->reserved1, sizeof(p->reserved1)) ||
+	    any_set(p->reserved2, sizeof(p->reserved2)))
+		return fail(-EINVAL,
+			    "a reserved member of struct urccl_params is not 0: begin with "
+			    "urccl_params_init()");
 	if (p->hello_len > URCCL_NOTE_MAX)
 		return fail(-EINVAL, "hello_len is %u: up to %u is possible", p->hello_len,
 			    URCCL_NOTE_MAX);

@@ -10,7 +10,7 @@
 #define DEFAULT_TRANSPORTS "shm?,tcp?"
 #define DEFAULT_LISTEN	   "127.0.0.1:0"
 
-#define SETTINGS_MAX (sizeof(((struct urccl_params *)0)->origins) / sizeof(uint16_t))
+#define SETTINGS_MAX 96u
 
 enum setting_kind {
 	SET_NUMBER,
@@ -31,7 +31,6 @@ struct setting {
 	const char *uccl;	       /* UCCL's variable, or NULL */
 	const struct word *uccl_words; /* what its values mean; NULL: the same */
 	const char *about;
-	int used; /* this version goes by it */
 	enum setting_kind kind;
 	size_t at;    /* in struct urccl_params */
 	size_t width; /* bytes of it, or of one of its classes */
@@ -71,13 +70,6 @@ int settings_ask_for(const struct urccl_params *p, uint32_t transport);
 int setting_parse(const struct setting *row, const char *text, int is_uccl, struct urccl_params *p);
 /* The value as setting_parse() takes it; a string that is not given and means no other is "". */
 void setting_text(const struct setting *row, const struct urccl_params *p, char *buf, size_t len);
-
-/* Where a value came from: of a variable, until the program changed it. */
-enum origin { ORIGIN_PARAMS, ORIGIN_URCCL, ORIGIN_UCCL };
-void setting_note_origin(const struct setting *row, struct urccl_params *p, enum origin from);
-/* "default", "params", "URCCL_LISTEN", "UCCL_IBV_SO" */
-void setting_origin(const struct setting *row, const struct urccl_params *p,
-		    char buf[VARIABLE_MAX]);
 
 /* Of some texts. */
 int check_transport(const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of settings: in the struct, as text, and where they came from. */
+/* Values of settings: in the struct, and as text. */
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -329,43 +329,4 @@ void setting_text(const struct setting *row, const struct urccl_params *p, char 
 		if (at < len)
 			at += (size_t)value_text(row, setting_get(row, p, cls), buf + at, len - at);
 	}
-}
-
-/* ---- where it came from ---- */
-
-#define ORIGIN_BITS 2u
-
-/* Tells a value from any other, but for one in 16,384. */
-static uint16_t mark_of(const struct setting *row, const struct urccl_params *p, enum origin from)
-{
-	const uint8_t *at = (const uint8_t *)p + row->at;
-	size_t len = row->width * classes_of(row);
-	uint32_t hash = 2166136261u; /* FNV-1a (Fowler, Noll, Vo) */
-
-	if (row->kind == SET_TEXT) {
-		at = (const uint8_t *)setting_string(row, p);
-		len = at ? strlen((const char *)at) : 0;
-	}
-	while (len--)
-		hash = (hash ^ *at++) * 16777619u;
-	return (uint16_t)((hash ^ hash >> 16) << ORIGIN_BITS | from);
-}
-
-void setting_note_origin(const struct setting *row, struct urccl_params *p, enum origin from)
-{
-	p->origins[row - settings_table] = mark_of(row, p, from);
-}
-
-void setting_origin(const struct setting *row, const struct urccl_params *p, char buf[VARIABLE_MAX])
-{
-	uint16_t mark = p->origins[row - settings_table];
-	enum origin from = mark & ((1u << ORIGIN_BITS) - 1);
-
-	if (from == ORIGIN_URCCL && mark == mark_of(row, p, from))
-		setting_variable(row, buf);
-	else if (from == ORIGIN_UCCL && row->uccl && mark == mark_of(row, p, from))
-		snprintf(buf, VARIABLE_MAX, "%s", row->uccl);
-	else
-		snprintf(buf, VARIABLE_MAX, "%s",
-			 setting_is_default(row, p) ? "default" : "params");
 }

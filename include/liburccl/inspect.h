@@ -14,18 +14,16 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* A setting, for tools. */
 struct urccl_setting {
-	uint32_t size;	   /* sizeof(struct urccl_setting), set by the caller */
-	uint32_t used;	   /* 1: this version goes by it; 0: checked and kept, and
-					 * not carried out yet */
-	const char *name;  /* "deadline_ms", the library's for ever */
-	const char *about; /* what it is, likewise */
-	const char *uccl;  /* UCCL's variable that means the same, or NULL */
-	char variable[40]; /* "URCCL_DEADLINE_MS" */
-	char origin[40];   /* "default", "params", or the variable it came from */
-	char value[256];   /* as the variable would give it; of what is not given, what
-					 * is in force, or "" where no text says that */
+	uint32_t size;	     /* sizeof(struct urccl_setting), set by the caller */
+	uint32_t is_default; /* 1: value is the default */
+	const char *name;    /* "deadline_ms"; this and the next two are static */
+	const char *about;   /* one line about it */
+	const char *uccl;    /* UCCL's variable of the same meaning, or NULL */
+	char variable[40];   /* "URCCL_DEADLINE_MS" */
+	char value[256];     /* as urccl_params_set() takes it; "" where no text says
+					 * it */
+	char default_value[64];
 };
 
 /* Fills *setting, whose size the caller has set, with the i-th setting as p (NULL: the defaults)
@@ -36,7 +34,7 @@ enum urccl_device_state {
 	URCCL_DEVICE_OPEN = 1,	  /* in use, in the order of preference */
 	URCCL_DEVICE_FAILED,	  /* may be used and did not open */
 	URCCL_DEVICE_NOT_ASKED,	  /* the settings do not name its transport */
-	URCCL_DEVICE_NOT_CARRIED, /* this version does not carry its transport out */
+	URCCL_DEVICE_NOT_CARRIED, /* this version does not have its transport */
 };
 struct urccl_device {
 	uint32_t size;	    /* sizeof(struct urccl_device), set by the caller */
@@ -44,7 +42,8 @@ struct urccl_device {
 	uint32_t state;	    /* enum urccl_device_state */
 	int32_t error;	    /* of FAILED: -errno */
 	char name[32];
-	char reason[256]; /* OPEN: whom it reaches and how; else why it is not */
+	char reason[256]; /* OPEN: the peers that it reaches, and how; else why it
+					 * is not open */
 };
 
 /* Fills *device, whose size the caller has set, with the i-th device: those in use, best first,

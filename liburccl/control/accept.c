@@ -293,6 +293,18 @@ uint32_t listener_port(const struct control *c, const struct sockaddr_storage *f
 	return 0;
 }
 
+int listener_text(const struct control *c, uint32_t i, char *buf, uint32_t len)
+{
+	char text[80];
+
+	if (!c->nlisteners)
+		return fail(-EOPNOTSUPP, "the context does not listen: set listen to an address");
+	if (i >= c->nlisteners)
+		return fail(-ENOENT, "the context listens on %u addresses", c->nlisteners);
+	addr_text(&c->listeners[i].addr, text, sizeof(text));
+	return snprintf(buf, len, "%s", text);
+}
+
 static void listener_watch(struct control *c, struct listener *l, int on)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = l};

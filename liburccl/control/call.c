@@ -187,6 +187,9 @@ static void call_dispatch(struct control *c, struct control_call *call)
 	case CALL_METADATA:
 		call_answer(call, metadata_make(c, call->data, call->n));
 		break;
+	case CALL_LISTENING:
+		call_answer(call, listener_text(c, (uint32_t)call->off, call->data, call->n));
+		break;
 	case CALL_PEER_INFO:
 		call_peer_info(c, call);
 		break;

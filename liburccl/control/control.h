@@ -61,6 +61,7 @@ enum control_call_type {
 	CALL_FREE,	    /* addr -> allocation: the caller's again */
 	CALL_ADVERTISE,	    /* handle, off, len, rights, ttl_ms -> *advert */
 	CALL_METADATA,	    /* data, n -> res: bytes */
+	CALL_LISTENING,	    /* off: which, data, n -> res: bytes of text */
 	CALL_PEER_INFO,	    /* handle, info */
 	CALL_REGION_INFO,   /* handle, info */
 	CALL_REMOTE_INFO,   /* handle, info */

@@ -520,6 +520,8 @@ struct listener *listener_of(struct control *c, const void *ptr);
 void listener_event(struct control *c, struct listener *l);
 /* The port where we can be dialled at this address of ours; 0: nowhere. */
 uint32_t listener_port(const struct control *c, const struct sockaddr_storage *from);
+/* The address and port of the i-th listener: snprintf()'s result, or -errno with fail() text. */
+int listener_text(const struct control *c, uint32_t i, char *buf, uint32_t len);
 void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
 /* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
  * could not be had. */

@@ -34,7 +34,8 @@ enum engine_cmd_type {
 	ENGINE_PEER_ADD,     /* peer: entries on it wait until it is up */
 	ENGINE_PEER_UP,	     /* peer, rail: entries move; PEER_EVENT still held: -ECANCELED */
 	ENGINE_PEER_EVENT,   /* peer, data, len: back when ACCEPT's ring has the event, with its
-				hello if it has one in answer, answer_len; -ECONNRESET: lost first */
+				hello if it has one in answer, answer_len; -ECONNRESET: lost first
+				*/
 	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL
 			   * would), LOST is posted, rails close; back when all that is done */
 	ENGINE_PEER_RESTARTED, /* peer: another incarnation is at its address; once it is lost, new

@@ -76,10 +76,10 @@ static const char *shown(const struct urccl_setting *s)
 {
 	if (*s->value)
 		return s->value;
-	return strcmp(s->origin, "default") ? "\"\"" : "(not given)";
+	return s->is_default ? "(not given)" : "\"\"";
 }
 
-/* What a variable or an option set is marked; what waits for transports to come is left to JSON. */
+/* Settings that are not the default are marked. */
 static void show_settings(const struct urccl_params *p, struct json *j)
 {
 	struct urccl_setting s = {.size = sizeof(s)};
@@ -91,18 +91,18 @@ static void show_settings(const struct urccl_params *p, struct json *j)
 		printf("\nSettings\n");
 	for (i = 0; !urccl_settings(p, i, &s); i++) {
 		if (!j) {
-			if (s.used || strcmp(s.origin, "default"))
-				printf("  %-26s %-24s %s\n", s.variable, shown(&s), s.origin);
+			printf("  %-26s %s%s\n", s.variable, shown(&s),
+			       s.is_default ? "" : "  (set)");
 			continue;
 		}
 		json_open(j, NULL, '{');
 		json_text(j, "name", s.name);
 		json_text(j, "value", s.value);
-		json_text(j, "origin", s.origin);
+		json_text(j, "default", s.default_value);
+		json_whole(j, "is_default", s.is_default);
 		json_text(j, "variable", s.variable);
 		json_text(j, "uccl", s.uccl ? s.uccl : "");
 		json_text(j, "about", s.about);
-		json_whole(j, "used", s.used);
 		json_close(j, '}');
 	}
 	if (j)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hello of an ACCEPT is what those that it accepts find, also those that dialled before it came;
- * where it has none, they find the context's. A newer ACCEPT brings another. */
+/* Diallers get the hello of the ACCEPT that accepts them, also if they dialled before it came, or
+ * the hello of the context where it has none. A newer ACCEPT brings another. */
 #include "meet.h"
 
 static const char of_context[] = "the context's";

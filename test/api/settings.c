@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	cqe = dial(&p.a, &other);
 	CHECK_EQ(cqe.res, 0);
 	limits(&p.a, (uint32_t)cqe.handle, 3, -E2BIG);
-	limits(&other, side_event(&other, &p.a, URCCL_KIND_PEER, NULL).peer, 100, -ESTALE);
+	limits(&other, side_event(&other, &p.a, URCCL_KIND_PEER, NULL).peer, 100, -EINVAL);
 	timeouts(&p.a, &other);
 	no_common_transport(&p.a);
 	side_close(&other);

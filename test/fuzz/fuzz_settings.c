@@ -16,7 +16,7 @@ static void check(int ok)
 static void one(const struct setting *row, const char *text, int is_uccl)
 {
 	struct urccl_params p, before, again;
-	char shown[TEXT_MAX + 64], origin[VARIABLE_MAX];
+	char shown[TEXT_MAX + 64];
 
 	settings_defaults(&p);
 	before = p;
@@ -26,13 +26,9 @@ static void one(const struct setting *row, const char *text, int is_uccl)
 		return;
 	}
 	check(!setting_check(row, &p));
-	setting_note_origin(row, &p, is_uccl ? ORIGIN_UCCL : ORIGIN_URCCL);
-	setting_origin(row, &p, origin);
-	check(!strcmp(origin, is_uccl ? row->uccl : origin));
 	setting_text(row, &p, shown, sizeof(shown));
 	settings_defaults(&again);
 	check(!setting_parse(row, shown, 0, &again));
-	setting_note_origin(row, &again, is_uccl ? ORIGIN_UCCL : ORIGIN_URCCL);
 	if (row->kind == SET_TEXT)
 		check(!strcmp(setting_string(row, &p), setting_string(row, &again)));
 	else

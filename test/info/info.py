@@ -94,16 +94,16 @@ def case_show():
     settings = {s["name"]: s for s in json.loads(
         run("--json", URCCL_DEADLINE_MS="1234")[0])["settings"]}
     check(settings["deadline_ms"]["value"] == "1234", settings["deadline_ms"])
-    check(settings["deadline_ms"]["origin"] == "URCCL_DEADLINE_MS", settings["deadline_ms"])
-    check(settings["bounce"]["origin"] == "default", settings["bounce"])
+    check(settings["deadline_ms"]["default"] == "30000", settings["deadline_ms"])
+    check(settings["deadline_ms"]["is_default"] == 0, settings["deadline_ms"])
+    check(settings["bounce"]["is_default"] == 1, settings["bounce"])
     for name, value in (("transport", "shm?,tcp?"), ("listen", "127.0.0.1:0"),
                         ("thread_name", "urccl"), ("libfabric_so", "libfabric.so.1")):
-        check((settings[name]["value"], settings[name]["origin"]) == (value, "default"),
-              settings[name])
+        check((settings[name]["value"], settings[name]["is_default"]) == (value, 1), settings[name])
     lines = [line.split() for line in run(URCCL_LISTEN="")[0].splitlines()]
-    check(["URCCL_LISTEN", '""', "URCCL_LISTEN"] in lines, lines)
-    check(["URCCL_SECRET_FILE", "(not", "given)", "default"] in lines, lines)
-    check(["URCCL_THREAD_NAME", "urccl", "default"] in lines, lines)
+    check(["URCCL_LISTEN", '""', "(set)"] in lines, lines)
+    check(["URCCL_SECRET_FILE", "(not", "given)"] in lines, lines)
+    check(["URCCL_THREAD_NAME", "urccl"] in lines, lines)
     check("URCCL_BOUNCE" in run(URCCL_BOUNCE="perhaps", status=1)[1], "a bad variable is not named")
     check("liburccl" in run()[0] and "Plan" in run()[0], "no text")
     check("no such" in run("--transport", "no such", status=1)[1], "a bad transport is not named")

@@ -61,9 +61,6 @@ static const struct name {
 	{"rdma_max_dest_rd_atomic", "255", "256", NULL},
 	{"rdma_relaxed_ordering", "no", "2", NULL},
 	{"max_inflight_ops", "4096", "4097", NULL},
-	{"disable_ipc", "1", "2", NULL},
-	{"compress_strategy", "split_only", "zip", "split"},
-	{"min_compress_bytes", "2m", "9223372036854775808", "2097152"},
 	{"cxi_domain", "cxi0", "", NULL},
 	{"cxi_device_index", "auto", "256", NULL},
 	{"cxi_threading", "endpoint", "none", NULL},
@@ -72,7 +69,6 @@ static const struct name {
 	{"cxi_cq_size", "64", "1048577", NULL},
 	{"ibv_so", "libibverbs.so.1", "", NULL},
 	{"libfabric_so", "/opt/lib/libfabric.so.1", "", NULL},
-	{"nccl_so", "libnccl.so.2", "", NULL},
 	{"sim", "seed=7,delay=2us..50us,drop=0.1%", "drop=0.1", NULL},
 	{"gpu", "0000:1b:00.0", "", NULL},
 	{"topology", "machine.txt", "", NULL},
@@ -92,9 +88,6 @@ static const struct name uccl[] = {
 	{"rdma_max_dest_rd_atomic", "16", "0", NULL},
 	{"rdma_relaxed_ordering", "2", "3", "yes"},
 	{"max_inflight_ops", "32", "x", NULL},
-	{"disable_ipc", "1", "maybe", NULL},
-	{"compress_strategy", "1", "2", "encode"},
-	{"min_compress_bytes", "16777216", "", NULL},
 	{"cxi_domain", "cxi1", "", NULL},
 	{"cxi_device_index", "3", "-2", NULL},
 	{"cxi_threading", "safe", "unsafe", NULL},
@@ -103,7 +96,6 @@ static const struct name uccl[] = {
 	{"cxi_cq_size", "8192", "0", NULL},
 	{"ibv_so", "libibverbs.so", "", NULL},
 	{"libfabric_so", "libfabric.so", "", NULL},
-	{"nccl_so", "libnccl.so", "", NULL},
 };
 
 static const char *const uccl_names[] = {
@@ -119,9 +111,6 @@ static const char *const uccl_names[] = {
 	"UCCL_P2P_RDMA_MAX_DEST_RD_ATOMIC",
 	"NCCL_IB_PCI_RELAXED_ORDERING",
 	"UCCL_P2P_MAX_INFLIGHT_OPS",
-	"UCCL_P2P_DISABLE_IPC",
-	"UCCL_P2P_COMPRESS_STRATEGY",
-	"UCCL_P2P_MIN_COMPRESS_BYTES",
 	"UCCL_CXI_DOMAIN",
 	"UCCL_CXI_DEVICE_INDEX",
 	"UCCL_CXI_THREADING",
@@ -130,7 +119,6 @@ static const char *const uccl_names[] = {
 	"UCCL_CXI_CQ_SIZE",
 	"UCCL_IBV_SO",
 	"UCCL_LIBFABRIC_SO",
-	"UCCL_NCCL_SO",
 };
 _Static_assert(ARRAY_SIZE(uccl) == ARRAY_SIZE(uccl_names), "a name each");
 
@@ -152,20 +140,28 @@ static struct urccl_setting find(const struct urccl_params *p, const char *name)
 	return s;
 }
 
-static void is(const struct urccl_params *p, const char *name, const char *value,
-	       const char *origin)
+/* A string that is not NULL, also where it says the default. */
+static int is_given(const struct urccl_params *p, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++)
+		if (!strcmp(settings_table[i].name, name))
+			return !setting_is_default(&settings_table[i], p);
+	return 0;
+}
+
+static void is(const struct urccl_params *p, const char *name, const char *value)
 {
 	struct urccl_setting s = find(p, name);
 
-	if (strcmp(s.value, value) || strcmp(s.origin, origin))
-		fprintf(stderr, "%s is \"%s\" by %s, not \"%s\" by %s\n", name, s.value, s.origin,
-			value, origin);
+	if (strcmp(s.value, value))
+		fprintf(stderr, "%s is \"%s\", not \"%s\"\n", name, s.value, value);
 	CHECK(!strcmp(s.value, value));
-	CHECK(!strcmp(s.origin, origin));
+	CHECK_EQ(s.is_default, !is_given(p, name));
 }
 
-/* Read, shown with its origin, taken by an open; refused where it is bad, and nothing is changed
- * then. */
+/* A good value by variable and by name; a bad one is refused and changes nothing. */
 static void one(const struct name *n, const char *variable)
 {
 	struct urccl_params p = fresh(), before;
@@ -173,9 +169,9 @@ static void one(const struct name *n, const char *variable)
 
 	setenv(variable, n->good, 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);
-	is(&p, n->name, n->told ? n->told : n->good, variable);
+	is(&p, n->name, n->told ? n->told : n->good);
 	CHECK_EQ(settings_read(&s, &p), 0);
-	is(&s.p, n->name, n->told ? n->told : n->good, variable);
+	is(&s.p, n->name, n->told ? n->told : n->good);
 	settings_free(&s);
 	setenv(variable, n->bad, 1);
 	before = p;
@@ -239,9 +235,8 @@ static void stands_for(struct urccl_params *p, const char *text)
 	settings_free(&with);
 }
 
-/* What was not set keeps its value and says whose that is; ours goes before UCCL's; what the
- * program changes afterwards is its own. */
-static void origins(void)
+/* A variable of ours goes before UCCL's; members that no variable sets keep their values. */
+static void values(void)
 {
 	struct urccl_params p = fresh();
 
@@ -250,40 +245,54 @@ static void origins(void)
 	setenv("URCCL_DEADLINE_MS", "123", 1);
 	setenv("UCCL_P2P_RDMA_SL", "1", 1);
 	setenv("URCCL_RDMA_SL", "2", 1);
-	setenv("URCCL_THREAD_NAME", "kv", 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);
 	CHECK_EQ(p.deadline_ms, 123);
-	is(&p, "deadline_ms", "123", "URCCL_DEADLINE_MS");
-	is(&p, "rdma_sl", "2", "URCCL_RDMA_SL");
-	is(&p, "max_segs", "7", "params");
-	is(&p, "socket_dir", "/tmp", "params");
-	is(&p, "spin_us", "20", "default");
-	is(&p, "transport", "shm?,tcp?", "default");
-	is(&p, "listen", "127.0.0.1:0", "default");
-	is(&p, "ibv_so", "libibverbs.so.1", "default");
-	is(&p, "libfabric_so", "libfabric.so.1", "default");
-	is(&p, "secret_file", "", "default");
+	is(&p, "rdma_sl", "2");
+	is(&p, "max_segs", "7");
+	is(&p, "socket_dir", "/tmp");
+	is(&p, "spin_us", "20");
+	is(&p, "transport", "shm?,tcp?");
+	is(&p, "listen", "127.0.0.1:0");
+	is(&p, "ibv_so", "libibverbs.so.1");
+	is(&p, "libfabric_so", "libfabric.so.1");
+	is(&p, "secret_file", "");
+	is(&p, "thread_name", "urccl");
 	p.listen = "";
-	is(&p, "listen", "", "params");
+	is(&p, "listen", "");
 	p.listen = NULL;
 	p.socket_ifname = "lo";
-	is(&p, "listen", "[::]:0", "default");
+	is(&p, "listen", "[::]:0");
 	stands_for(&p, "[::]:0");
 	p.socket_ifname = NULL;
 	stands_for(&p, "127.0.0.1:0");
-	p.deadline_ms = 124;
-	p.thread_name = "vk";
-	is(&p, "deadline_ms", "124", "params");
-	is(&p, "thread_name", "vk", "params");
-	p.thread_name = NULL;
-	is(&p, "thread_name", "urccl", "default");
 	unsetenv("URCCL_DEADLINE_MS");
 	unsetenv("UCCL_P2P_RDMA_SL");
 	unsetenv("URCCL_RDMA_SL");
-	unsetenv("URCCL_THREAD_NAME");
-	CHECK_EQ(find(&p, "transport").used, 1);
-	CHECK_EQ(find(&p, "nccl_so").used, 0);
 	CHECK(*find(&p, "rdma_sl").about);
+}
+
+/* The same table by name, without the environment. */
+static void by_name(void)
+{
+	struct urccl_params p = fresh(), before;
+
+	CHECK_EQ(urccl_params_set(&p, "deadline_ms", "250"), 0);
+	CHECK_EQ(p.deadline_ms, 250);
+	CHECK_EQ(urccl_params_set(&p, "tcp_priority", "bulk:1,latency:2"), 0);
+	CHECK_EQ(p.tcp_priority[URCCL_CLASS_LATENCY], 2);
+	CHECK_EQ(urccl_params_set(&p, "chunk_bytes", "64k"), 0);
+	CHECK_EQ(p.chunk_bytes, 65536);
+	before = p;
+	CHECK_EQ(urccl_params_set(&p, "deadline", "250"), -ENOENT);
+	says("\"deadline_ms\"");
+	CHECK_EQ(urccl_params_set(&p, "tcp_streams", "9"), -EINVAL);
+	says("from 1 to 8");
+	CHECK_EQ(urccl_params_set(&p, "transport", "carrier-pigeon"), -EINVAL);
+	says("carrier-pigeon");
+	CHECK_EQ(urccl_params_set(&p, "transport", NULL), -EINVAL);
+	CHECK_EQ(urccl_params_set(&p, NULL, "1"), -EINVAL);
+	CHECK_EQ(urccl_params_set(NULL, "transport", "tcp"), -EINVAL);
+	CHECK(!memcmp(&p, &before, sizeof(p)));
 }
 
 static void refused(const char *variable, const char *value, const char *words)
@@ -324,9 +333,9 @@ static void what_is_none(void)
 /* A program of an older header has no member for a newer setting: that is said. */
 static void an_older_program(void)
 {
-	struct urccl_params p = {.size = offsetof(struct urccl_params, log)};
+	struct urccl_params p;
 
-	urccl_params_init(&p);
+	__urccl_params_init(&p, offsetof(struct urccl_params, log_level));
 	p.log_level = 77;
 	setenv("URCCL_DEADLINE_MS", "5", 1);
 	CHECK_EQ(urccl_params_from_env(&p), 0);
@@ -335,6 +344,8 @@ static void an_older_program(void)
 	setenv("URCCL_THREAD_NAME", "x", 1);
 	CHECK_EQ(urccl_params_from_env(&p), -EINVAL);
 	says("URCCL_THREAD_NAME");
+	CHECK_EQ(urccl_params_set(&p, "thread_name", "x"), -EINVAL);
+	says("thread_name");
 	unsetenv("URCCL_DEADLINE_MS");
 	unsetenv("URCCL_THREAD_NAME");
 }
@@ -400,7 +411,7 @@ static void transport_words(void)
 			p = fresh();
 			setenv(variables[k], text, 1);
 			CHECK_EQ(urccl_params_from_env(&p), 0);
-			is(&p, "transport", text, variables[k]);
+			is(&p, "transport", text);
 		}
 		unsetenv(variables[k]);
 	}
@@ -438,7 +449,8 @@ int main(void)
 	clearenv();
 	every_name();
 	every_name_of_uccl();
-	origins();
+	values();
+	by_name();
 	what_is_none();
 	an_older_program();
 	a_log();

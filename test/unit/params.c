@@ -80,7 +80,7 @@ static void test_versions(void)
 	CHECK_EQ(s.transports.n, 1);
 	CHECK_EQ(s.transports.list[0].how, TRANSPORT_NAMED);
 	settings_free(&s);
-	urccl_params_init(&shorter);
+	__urccl_params_init(&shorter, shorter.size);
 	CHECK_EQ(shorter.deadline_ms, 1);
 	CHECK_EQ(shorter.size, offsetof(struct urccl_params, deadline_ms));
 	CHECK(!shorter.transport);
@@ -90,7 +90,7 @@ static void test_versions(void)
 	settings_free(&s);
 	longer.newer[63] = 1;
 	refused(&longer.p, -E2BIG, "struct urccl_params");
-	urccl_params_init(&longer.p);
+	__urccl_params_init(&longer.p, sizeof(longer));
 	CHECK_EQ(longer.newer[63], 0);
 	CHECK_EQ(longer.p.size, sizeof(longer));
 	longer.p.size = 0;
@@ -137,7 +137,9 @@ static void test_refusals(void)
 	REFUSED(rdma_dev, "mlx5_0:0", -EINVAL, "rdma_dev \"mlx5_0:0\"");
 	REFUSED(thread_name, "too long", -EINVAL, "thread_name \"too long\"");
 	REFUSED(event_slots, 32769, -EINVAL, "event_slots is 32769");
-	REFUSED(reserved0[2], 1, -EINVAL, "reserved0");
+	REFUSED(reserved0[2], 1, -EINVAL, "reserved");
+	REFUSED(reserved1[0], 1, -EINVAL, "reserved");
+	REFUSED(reserved2[6], 1, -EINVAL, "reserved");
 	REFUSED(hello_len, 257, -EINVAL, "hello_len is 257");
 	REFUSED(hello_len, 1, -EINVAL, "hello is NULL");
 	REFUSED(listen, "localhost:7777", -EINVAL, "localhost:7777");
