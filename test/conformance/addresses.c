@@ -60,7 +60,7 @@ static void random_addresses(struct rig *rig, const struct end *peer)
 	uint8_t addr[EP_ADDR_MAX];
 	uint32_t i, j, len;
 
-	for (i = 0; i < RANDOM; i++) {
+	for (i = 0; i < rig_rounds(rig, RANDOM); i++) {
 		len = i % 2 ? peer->addr_len : (uint32_t)rig_random(rig, EP_ADDR_MAX + 1);
 		for (j = 0; j < len; j++)
 			addr[j] = (uint8_t)rig_random(rig, 256);

@@ -53,7 +53,7 @@ void case_close_message(struct rig *rig)
 	uint32_t round;
 
 	pair_open(rig, &stays);
-	for (round = 0; round < ROUNDS; round++)
+	for (round = 0; round < rig_rounds(rig, ROUNDS); round++)
 		one(rig, &stays);
 	pair_close(rig, &stays);
 }

@@ -57,7 +57,7 @@ void case_fair(struct rig *rig)
 	area_open(&rig->node[1], &remote, size);
 	grant_open(&g, &pair.end[1], &pair.end[0], &remote, 0, size, URCCL_RIGHT_WRITE);
 	until = clock_ns() + MOST;
-	for (round = 0; round < ROUNDS && (!round || clock_ns() < until); round++)
+	for (round = 0; round < rig_rounds(rig, ROUNDS) && (!round || clock_ns() < until); round++)
 		told += (uint32_t)one(rig, &pair.end[0], &local, &g);
 	grant_close(rig, &g);
 	pair_close(rig, &pair);

@@ -56,7 +56,7 @@ void case_lost(struct rig *rig)
 
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
-	for (round = 0; round < ROUNDS; round++)
+	for (round = 0; round < rig_rounds(rig, ROUNDS); round++)
 		one(rig, &local, &remote);
 	area_close(&local);
 	area_close(&remote);

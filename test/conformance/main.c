@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conformance --transport=sim|shm|tcp|ib|fabric:PROVIDER [--driver=readiness|io_uring]
- *             [--memory=shared] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME]
+ *             [--memory=shared] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME] [--long]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
  * on devices of its own. --list names them.
@@ -41,6 +41,8 @@ static int parse(struct settings *s, const char *arg)
 		s->shared = !strcmp(v, "shared");
 	else if ((v = value(arg, "--rdma")))
 		return sscanf(v, "%31[^,],%31s", s->rdma[0], s->rdma[1]) == 2 ? 0 : -EINVAL;
+	else if (!strcmp(arg, "--long"))
+		s->is_long = 1;
 	else
 		return -EINVAL;
 	return 0;

@@ -47,7 +47,7 @@ static void say(struct rig *rig, struct end *end)
 	uint32_t id, slot;
 
 	memset(pieces, 0, sizeof(pieces));
-	for (id = 0; id < SENDS; id++) {
+	for (id = 0; id < rig_rounds(rig, SENDS); id++) {
 		slot = id % SLOTS;
 		if (pieces[slot].taken) {
 			WAIT(rig, pieces[slot].out);
@@ -74,7 +74,7 @@ void case_message(struct rig *rig)
 	}
 	for (i = 0; i < 2; i++) {
 		say(rig, &pair.end[i]);
-		WAIT(rig, talks[!i].distinct == SENDS);
+		WAIT(rig, talks[!i].distinct == rig_rounds(rig, SENDS));
 	}
 	pair_close(rig, &pair);
 }

@@ -45,7 +45,7 @@ static void storm(struct rig *rig, struct side *side)
 
 	if (p->out)
 		CHECK_EQ(p->chunk.res, 0);
-	if (side->posted < ROUNDS && (!p->taken || p->out))
+	if (side->posted < rig_rounds(rig, ROUNDS) && (!p->taken || p->out))
 		post_any(rig, side, i);
 }
 
@@ -53,6 +53,7 @@ void case_once(struct rig *rig)
 {
 	static struct side sides[2];
 	struct pair pair;
+	uint32_t rounds = rig_rounds(rig, ROUNDS);
 	uint64_t until;
 	int i;
 
@@ -66,14 +67,14 @@ void case_once(struct rig *rig)
 	for (i = 0; i < 2; i++)
 		grant_open(&sides[i].grant, &pair.end[!i], &pair.end[i], &sides[!i].target, 0,
 			   PIECES * SLOT, URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
-	while (sides[0].posted < ROUNDS || sides[1].posted < ROUNDS) {
+	while (sides[0].posted < rounds || sides[1].posted < rounds) {
 		storm(rig, &sides[rig_random(rig, 2)]);
 		if (!rig_random(rig, 4))
 			rig_step(rig);
 	}
 	for (i = 0; i < 2; i++) {
 		WAIT(rig, pair.end[i].out == pair.end[i].taken);
-		CHECK_EQ(pair.end[i].taken, ROUNDS);
+		CHECK_EQ(pair.end[i].taken, rounds);
 	}
 	/* The rig would see one that came out again. */
 	for (until = clock_ns() + NSEC_PER_MSEC; clock_ns() < until;)

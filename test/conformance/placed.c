@@ -36,7 +36,7 @@ void case_placed(struct rig *rig)
 	area_open(&rig->node[0], &local, PIECES * LEN);
 	area_open(&rig->node[1], &remote, PIECES * LEN);
 	grant_open(&g, &pair.end[1], &pair.end[0], &remote, 0, PIECES * LEN, URCCL_RIGHT_WRITE);
-	for (loop = 0; loop < LOOPS; loop++) {
+	for (loop = 0; loop < rig_rounds(rig, LOOPS); loop++) {
 		for (i = 0; i < PIECES; i++) {
 			piece_fill(&pieces[i], CHUNK_WRITE, &pair.end[0], &local, i * LEN, &g,
 				   i * LEN, 1 + (uint32_t)rig_random(rig, LEN));

@@ -32,7 +32,7 @@ void case_refused(struct rig *unused)
 	/* So long a device may keep a caller whose ep it does not know yet. */
 	settings.dead_after_ms = 100;
 	rig_open(&rig, &settings);
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 0; round < rig_rounds(&rig, ROUNDS); round++) {
 		end_open(&rig.node[1], &gone);
 		rig.backend->ep_free(gone.ep);
 		dial(&rig, &gone);

@@ -33,6 +33,11 @@ uint64_t rig_random(struct rig *rig, uint64_t below)
 	return (rig->random >> 24) % below;
 }
 
+uint32_t rig_rounds(const struct rig *rig, uint32_t n)
+{
+	return rig->backend == &backend_fabric && !rig->settings->is_long ? (n + 7) / 8 : n;
+}
+
 static struct sockaddr_storage loopback(void)
 {
 	struct sockaddr_storage ss;

@@ -15,6 +15,7 @@ struct settings {
 	const char *transport, *driver, *name;
 	uint64_t seed;
 	int shared;			/* memory is made by memory_alloc() */
+	int is_long;			/* rig_rounds() */
 	uint32_t dead_after_ms;
 	char sim[120];			/* its faults */
 	char rdma[2][32];		/* the two devices */
@@ -84,6 +85,9 @@ struct piece {
 void rig_open(struct rig *rig, const struct settings *settings);
 void rig_close(struct rig *rig);
 uint64_t rig_random(struct rig *rig, uint64_t below);
+/* How often a case repeats: n times, or over libfabric n / 8 unless it is told --long, for
+ * endpoints and operations cost ten times as much there. */
+uint32_t rig_rounds(const struct rig *rig, uint32_t n);
 
 /* Events of one device are looked after; returns how many there were. */
 uint32_t node_poll(struct node *node);

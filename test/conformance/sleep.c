@@ -66,7 +66,7 @@ static void *answer(void *arg)
 	struct sleeper *s = arg;
 	uint32_t round;
 
-	for (round = 1; round <= ROUNDS; round++) {
+	for (round = 1; round <= rig_rounds(s->rig, ROUNDS); round++) {
 		hear_round(s, round, round % 7);
 		send_round(s, round);
 	}
@@ -90,7 +90,7 @@ void case_sleep(struct rig *rig)
 		pair.end[i].arg = &s[i];
 	}
 	CHECK_EQ(pthread_create(&thread, NULL, answer, &s[1]), 0);
-	for (round = 1; round <= ROUNDS; round++) {
+	for (round = 1; round <= rig_rounds(rig, ROUNDS); round++) {
 		send_round(&s[0], round);
 		hear_round(&s[0], round, round % 5);
 	}

@@ -73,7 +73,7 @@ void case_two_eps(struct rig *rig)
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
 	area_open(&rig->node[1], &other, LEN);
-	for (round = 0; round < ROUNDS; round++)
+	for (round = 0; round < rig_rounds(rig, ROUNDS); round++)
 		one(rig, &stays, &local, &remote, &other, round);
 	pair_close(rig, &stays);
 	area_close(&local);
