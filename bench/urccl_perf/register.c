@@ -10,7 +10,9 @@
 #include <sys/mman.h>
 
 static const uint64_t untouched_bytes = 64ull << 30;
-static const uint64_t prefault_bytes = 1ull << 30;
+static const uint64_t prefault_most = 1ull << 30;
+static const uint64_t prefault_least = 2ull << 20;
+static const uint64_t prefault_tensor = 128ull << 10; /* for each tensor, within these bounds */
 
 struct bench {
 	const struct options *o;
@@ -19,6 +21,7 @@ struct bench {
 	struct report report;
 	uint8_t *pool;
 	uint64_t len; /* of the pool */
+	uint64_t prefault_bytes;
 	struct urccl_range *ranges;
 	struct urccl_region *regions;
 };
@@ -167,49 +170,49 @@ static void untouched(struct bench *b)
 }
 
 /* Memory without pages, of the kind that madvise() is asked for. */
-static void *fresh(int pages)
+static void *fresh(const struct bench *b, int pages)
 {
-	void *p = addresses(prefault_bytes);
+	void *p = addresses(b->prefault_bytes);
 
-	if (madvise(p, prefault_bytes, pages))
+	if (madvise(p, b->prefault_bytes, pages))
 		bench_die("madvise: %s", strerror(errno));
 	return p;
 }
 
 static void prefault(struct bench *b, int pages, const char *name)
 {
-	void *p = fresh(pages);
-	struct urccl_range r = {.addr = (uintptr_t)p, .len = prefault_bytes, .fd = -1};
+	void *p = fresh(b, pages);
+	struct urccl_range r = {.addr = (uintptr_t)p, .len = b->prefault_bytes, .fd = -1};
 	uint64_t start = bench_now();
 	struct urccl_region region = make(b, &r, 1, URCCL_RIGHT_WRITE | URCCL_REG_PREFAULT);
 	double ns = (double)(bench_now() - start);
 
-	figure(b, (double)prefault_bytes / ns, "GB/s", name);
+	figure(b, (double)b->prefault_bytes / ns, "GB/s", name);
 	unmake(b, region);
-	munmap(p, prefault_bytes);
+	munmap(p, b->prefault_bytes);
 }
 
 /* The same by one thread's call, without the library, in GB/s: the floor. */
-static double populate(int pages)
+static double populate(const struct bench *b, int pages)
 {
-	void *p = fresh(pages);
+	void *p = fresh(b, pages);
 	uint64_t start = bench_now();
 	double ns;
 
-	if (madvise(p, prefault_bytes, MADV_POPULATE_WRITE))
+	if (madvise(p, b->prefault_bytes, MADV_POPULATE_WRITE))
 		bench_die("MADV_POPULATE_WRITE: %s", strerror(errno));
 	ns = (double)(bench_now() - start);
-	munmap(p, prefault_bytes);
-	return (double)prefault_bytes / ns;
+	munmap(p, b->prefault_bytes);
+	return (double)b->prefault_bytes / ns;
 }
 
 /* Memory that nobody used for a while a virtual machine has to get from its host first, at a tenth
  * of the rate: so all of it is had once before. */
 static void pages(struct bench *b, int kind, const char *ours, const char *floor)
 {
-	populate(kind);
+	populate(b, kind);
 	prefault(b, kind, ours);
-	figure(b, populate(kind), "GB/s", floor);
+	figure(b, populate(b, kind), "GB/s", floor);
 }
 
 /* ---- all ---- */
@@ -221,6 +224,11 @@ static void bench_open(struct bench *b)
 	uint64_t state = 88172645463325252ull;
 
 	b->len = (uint64_t)n * b->o->size;
+	b->prefault_bytes = n * prefault_tensor & ~(prefault_least - 1);
+	if (b->prefault_bytes < prefault_least)
+		b->prefault_bytes = prefault_least;
+	if (b->prefault_bytes > prefault_most)
+		b->prefault_bytes = prefault_most;
 	b->pool = addresses(b->len);
 	b->ranges = calloc(n, sizeof(*b->ranges));
 	b->regions = calloc(n, sizeof(*b->regions));
