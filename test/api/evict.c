@@ -2,8 +2,9 @@
 /* A hub that may have few data paths talks to PEERS contexts at random, both ways, half of them
  * dialled by it and half by them: every entry is carried out as if all were there, contents are
  * right, events come, and few paths are there at a time: no more than that when it is quiet. With
- * --inline the peers are driven by the test, and then the hub, too. --max-qps=N, before all else:
- * of ib, the hub may have N queue pairs instead, four a peer. */
+ * --inline the peers are driven by the test, and then the hub, too. Before all else, --max-qps=N:
+ * of ib, the hub may have N queue pairs instead, four a peer; or --whole: more peers and more
+ * entries. */
 #include "meet.h"
 
 #define LEN	16384u
@@ -24,6 +25,7 @@ static struct friend
 *friends;
 
 static uint32_t npeers, returns, warm_most = 4, max_qps;
+static int is_whole;
 static uint8_t *local, *hub_bytes; /* LEN for each peer */
 static uint64_t state = 88172645463325252ull;
 
@@ -302,7 +304,7 @@ static void begin(uint32_t hub_flags)
 	uint32_t flags, i;
 
 	returns = 0;
-	npeers = PAIR_SLOW ? 16 : 64;
+	npeers = PAIR_SLOW ? 16 : is_whole ? 64 : 24;
 	friends = calloc(npeers, sizeof(*friends));
 	local = calloc(npeers, LEN);
 	hub_bytes = calloc(npeers, LEN);
@@ -346,7 +348,8 @@ static void converse(uint32_t hub_flags)
 
 	begin(hub_flags);
 	/* A peer that the test drives takes a wait of the test's for every step. */
-	rounds = PAIR_SLOW || friends[0].s.ring->flags & URCCL_RING_INLINE ? 100 : 400;
+	rounds = PAIR_SLOW || friends[0].s.ring->flags & URCCL_RING_INLINE ? 25 : 100;
+	rounds *= is_whole ? 4 : 1;
 	quiet();
 	one_end(rounds);
 	quiet();
@@ -365,7 +368,8 @@ int main(int argc, char **argv)
 
 	if (limited)
 		warm_most = max_qps / 4;
-	pair_options(&p, argc - limited, argv + limited);
+	is_whole = argc > 1 && !strcmp(argv[1], "--whole");
+	pair_options(&p, argc - limited - is_whole, argv + limited + is_whole);
 	converse(0);
 	if (p.params.flags & URCCL_OPEN_INLINE)
 		converse(URCCL_OPEN_INLINE);

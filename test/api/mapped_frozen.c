@@ -20,7 +20,6 @@
 #define OURS   4096u /* behind what is advertised: our own thread's */
 #define ALL    (LEN + PIECE + OURS)
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
-#define ROUNDS 4u
 
 enum how { REVOKE, UNREGISTER, LOST, WAYS };
 
@@ -38,7 +37,7 @@ static struct shared *shared;
 static struct urccl_region region[2];
 static uint8_t *bytes;
 static int file = -1; /* that bytes is a view of; -1: memory of urccl_alloc() */
-static uint64_t failures;
+static uint64_t failures, rounds = 2;
 
 static uint64_t load(const void *word)
 {
@@ -342,13 +341,14 @@ static void round_of(enum how how, uint32_t us, int of_file)
 
 int main(int argc, char **argv)
 {
+	int set = argc > 1 && sscanf(argv[1], "--rounds=%lu", &rounds) == 1;
 	uint32_t i, how;
 	int len;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	CHECK(shared != MAP_FAILED);
-	pair_options(&p, argc, argv);
+	pair_options(&p, argc - set, argv + set);
 	p.params.dead_after_ms = 1000;
 	canary_start();
 	pair_open(&p);
@@ -359,10 +359,10 @@ int main(int argc, char **argv)
 	CHECK_GE(len, 1);
 	shared->blob_len = (uint32_t)len;
 	for (how = 0; how < WAYS; how++)
-		for (i = 0; i < ROUNDS; i++)
+		for (i = 0; i < rounds; i++)
 			round_of(how, i * 137 + how * 61, i % 2);
-	printf("%llu of %u found their advert revoked\n", (unsigned long long)failures,
-	       WAYS * ROUNDS);
+	printf("%llu of %llu found their advert revoked\n", (unsigned long long)failures,
+	       (unsigned long long)(WAYS * rounds));
 	pair_close(&p);
 	return 0;
 }

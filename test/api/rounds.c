@@ -166,7 +166,7 @@ static void peers(uint64_t n)
 
 int main(int argc, char **argv)
 {
-	uint64_t n = 400, handles = 5000;
+	uint64_t n = 120, handles = 5000;
 	int set = argc > 1 && sscanf(argv[1], "--rounds=%lu,%lu", &n, &handles) == 2;
 
 	pair_begin(&p, argc - set, argv + set);
