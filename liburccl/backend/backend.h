@@ -337,15 +337,12 @@ struct backend {
 	void (*leave)(struct device *dev);
 };
 
-/* The greatest version that an ep of min to max and the one of this address speak, -EPROTO or, as
- * there is none, -EPROTONOSUPPORT. */
-static inline int ep_version(uint32_t min, uint32_t max, const uint8_t *addr, uint32_t len)
+/* The ep of this address speaks the version: 0, -EPROTO: malformed, or -EPROTONOSUPPORT. */
+static inline int ep_version_check(uint32_t version, const uint8_t *addr, uint32_t len)
 {
 	if (len < EP_VERSIONS || !addr[0] || addr[0] > addr[1])
 		return -EPROTO;
-	if (addr[0] > max || addr[1] < min)
-		return -EPROTONOSUPPORT;
-	return (int)(addr[1] < max ? addr[1] : max);
+	return addr[0] <= version && version <= addr[1] ? 0 : -EPROTONOSUPPORT;
 }
 
 /* Of transports that have one device at most. */

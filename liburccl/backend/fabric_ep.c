@@ -348,10 +348,10 @@ void fabric_ep_job_done(struct fabric_ep *e)
 static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const void *addr,
 		      uint32_t len)
 {
-	int version = ep_version(fabric_version(d), fabric_version(d), addr, len);
+	int err = ep_version_check(fabric_version(d), addr, len);
 
-	if (version < 0)
-		return version;
+	if (err)
+		return err;
 	if (len < ADDR_HEAD || len > sizeof(*a))
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));

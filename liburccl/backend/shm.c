@@ -252,21 +252,15 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 {
 	struct shm_ep *e = shm_ep(ep);
 	int err = shm_door_addr_check(addr, addr_len, &e->peer);
-	uint32_t w;
 
 	(void)via;
-	if (err < 0)
+	if (err)
 		return err;
 	/* Who dials goes another way then, if there is one. */
 	if (active && (e->addr.policy | e->peer.policy) == (SHM_NO_VIEWS | SHM_NO_BOUNCE))
 		return -EACCES;
-	e->version = (uint8_t)err;
 	if (ep->bonded)
 		bind_cookies(e);
-	for (w = 0; w < SHM_WAYS; w++) {
-		e->streams[w].checks = e->version >= SHM_CHECKS;
-		e->streams[w].checks_acks = e->version >= SHM_CHECKED_ACKS;
-	}
 	e->active = active != 0;
 	e->state = SHM_MEETING;
 	err = active ? shm_link_dial(e) : shm_door_await(e);

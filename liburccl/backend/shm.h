@@ -21,10 +21,7 @@
 #include "backend/backend.h"
 #include "backend/stream.h"
 
-#define SHM_CHECKS 2u			/* the first version whose streams have CHECK */
-#define SHM_POLICIES 3u			/* the first whose addresses have a policy */
-#define SHM_CHECKED_ACKS 4u		/* the first whose streams have STREAM_CHECKED_ACKS */
-#define SHM_GATES 5u			/* the first whose sides fetch past a gate */
+#define SHM_VERSION 1u
 #define SHM_COOKIE 16u
 #define SHM_NAME 32u			/* of a rendezvous socket, with its 0 */
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
@@ -204,7 +201,7 @@ enum shm_record_type {
 /* All that goes over a link. Both ends are on one host, so it is in the host's byte order. */
 struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
-	uint32_t version;		/* that both sides speak */
+	uint32_t version;		/* HELLO, WELCOME: SHM_VERSION */
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
 	uint64_t serial;		/* FILE, GONE: of the file; REVOKE, REVOKED: of the
 					 * revocation */
@@ -252,7 +249,6 @@ _Static_assert(SHM_AT_GUEST + SHM_GUESTS - 1 <= SHM_AT_MASK, "each guest has a n
 int shm_door_dir_fits(const char *dir);			/* for a name behind it */
 int shm_door_open(struct shm_ep *e);			/* fills e->addr and listens there */
 void shm_door_close(struct shm_ep *e);
-/* Also the version that both speak. */
 int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
 /* Of the peer's socket; -EHOSTUNREACH: it is in a directory that we do not have. */
 int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct sockaddr_un *sun,
@@ -328,7 +324,6 @@ struct shm_ep {
 	uint8_t state;			/* enum shm_state */
 	uint8_t active;
 	uint8_t refused;		/* times that the door was shut behind our hello */
-	uint8_t version;		/* that both sides speak */
 	uint8_t owed;			/* events to tell: 1 << enum event_type */
 	uint8_t announced;		/* our asleep word was set and not yet taken back */
 	uint8_t bell_due;		/* the peer took it, and its doorbell was not seen yet */

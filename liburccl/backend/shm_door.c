@@ -14,10 +14,6 @@
 #include <unistd.h>
 #include "backend/shm.h"
 
-#ifndef SHM_VERSION_MAX
-#define SHM_VERSION_MIN 1u
-#define SHM_VERSION_MAX 5u
-#endif
 #define PREFIX	   "urccl-"
 #define KNOCKS_MAX 64u			 /* before others get their turn */
 #define SLOW_NS	   (250 * NSEC_PER_MSEC) /* after which a guest gives way to another */
@@ -89,8 +85,7 @@ int shm_door_open(struct shm_ep *e)
 	for (i = 0; i < SHM_GUESTS; i++)
 		e->guests[i].sock = e->guests[i].in.fd = -1;
 	e->listener = -1;
-	e->addr.versions[0] = SHM_VERSION_MIN;
-	e->addr.versions[1] = SHM_VERSION_MAX;
+	e->addr.versions[0] = e->addr.versions[1] = SHM_VERSION;
 	e->addr.in_dir = e->dev->socket_dir != NULL;
 	e->addr.policy = (uint8_t)((e->dev->by_owner ? SHM_NO_VIEWS : 0) |
 				   (e->dev->no_bounce ? SHM_NO_BOUNCE : 0));
@@ -116,24 +111,22 @@ int shm_door_open(struct shm_ep *e)
 int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
 {
 	static const uint8_t none[sizeof(out->reserved)];
-	int version = ep_version(SHM_VERSION_MIN, SHM_VERSION_MAX, addr, len), newer;
+	int err = ep_version_check(SHM_VERSION, addr, len), newer;
 
-	if (version < 0)
-		return version;
+	if (err)
+		return err;
 	if (len < sizeof(*out))
 		return -EPROTO;
 	memcpy(out, addr, sizeof(*out));
 	/* A newer one may say what this version does not know. */
-	newer = out->versions[1] > SHM_VERSION_MAX;
+	newer = out->versions[1] > SHM_VERSION;
 	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
 		return -EPROTO;
 	if (!newer && out->policy & ~(SHM_NO_VIEWS | SHM_NO_BOUNCE))
 		return -EPROTO;
-	if (out->versions[1] < SHM_POLICIES && out->policy)
-		return -EPROTO;
 	if (out->in_dir > 1 || !name_valid(out->name))
 		return -EPROTO;
-	return version;
+	return 0;
 }
 
 /* ---- guests ---- */

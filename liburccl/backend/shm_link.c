@@ -173,7 +173,7 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 {
 	struct shm_record r = {
 		.type = type,
-		.version = e->version,
+		.version = SHM_VERSION,
 	};
 
 	memcpy(r.to, e->peer.cookie, SHM_COOKIE);
@@ -183,7 +183,7 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 
 static int hello_valid(const struct shm_ep *e, const struct shm_record *rx)
 {
-	return rx->version == e->version && equal_const_time(rx->to, e->addr.cookie, SHM_COOKIE) &&
+	return rx->version == SHM_VERSION && equal_const_time(rx->to, e->addr.cookie, SHM_COOKIE) &&
 	       equal_const_time(rx->from, e->peer.cookie, SHM_COOKIE);
 }
 

@@ -110,8 +110,6 @@ int stream_post(struct stream *s, struct chunk *c)
 	/* A WRITE that came out was placed. */
 	if (c->kind == CHUNK_FLUSH || s->failed)
 		stream_out(s, c, s->failed, CHUNK_QUIET);
-	else if (c->checksum && !s->checks && c->kind != CHUNK_SEND)
-		stream_out(s, c, -EOPNOTSUPP, CHUNK_QUIET);
 	else
 		enqueue(s, c);
 	return 1;
@@ -157,8 +155,7 @@ int stream_acked(struct stream *s, uint32_t number, int check)
 
 	if (number == s->tx.acked)
 		return 0;
-	if (s->checks_acks && (int32_t)(s->tx.checked - s->tx.ack) > 0 && !check &&
-	    is_checked(s, number))
+	if ((int32_t)(s->tx.checked - s->tx.ack) > 0 && !check && is_checked(s, number))
 		return -EILSEQ;
 	if (number - s->tx.acked <= sure - s->tx.acked) {
 		ack_until(s, number);

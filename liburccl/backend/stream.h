@@ -48,12 +48,7 @@
 #include <sys/uio.h>
 #include "backend/backend.h"
 
-#ifndef STREAM_VERSION_MAX
-#define STREAM_VERSION_MIN 1u	/* of the frames */
-#define STREAM_VERSION_MAX 3u
-#endif
-#define STREAM_CHECKS	 2u	/* the first version with CHECK */
-#define STREAM_CHECKED_ACKS 3u	/* the first one that acknowledges with CHECK what had it */
+#define STREAM_VERSION	 1u	/* of the frames */
 #define STREAM_HEADER	 32u	/* bytes of a header */
 #define STREAM_WRITES	 512u	/* window of WRITEs and SENDs; power of two */
 #define STREAM_READS	 128u	/* window of READs; power of two */
@@ -166,9 +161,6 @@ struct stream {
 	int rx_lent;
 	int stuck;			/* STREAM_STUCK_* */
 	int broken;			/* the peer broke the rules */
-	int checks;			/* both ends speak STREAM_CHECKS; a driver sets it before
-					 * the first post */
-	int checks_acks;		/* and STREAM_CHECKED_ACKS */
 	int urgent;			/* something not bulk went or came; the driver clears it */
 	int failed;			/* what stream_fail() was told */
 
@@ -176,7 +168,7 @@ struct stream {
 		struct stream_queue queue[STREAM_QUEUES];
 		uint32_t queued;	/* chunks in them */
 		uint32_t sent, acked;	/* WRITEs and SENDs of ours */
-		uint32_t checked;	/* STREAM_CHECKED_ACKS: behind the last with CHECK */
+		uint32_t checked;	/* behind the last with CHECK */
 		uint32_t lent_from;	/* first of them of which the kernel has a part */
 		uint32_t ack;		/* the peer's latest word */
 		uint32_t asked, answered;	/* READs of ours */
@@ -205,7 +197,7 @@ struct stream {
 		uint32_t sum, expected;	/* CHECK: CRC32C of what came, and of all of it */
 		uint32_t fault;		/* status of our oldest READ's answer: not all of it came */
 		uint32_t placed;	/* WRITEs and SENDs of the peer, dealt with */
-		uint32_t checked;	/* STREAM_CHECKED_ACKS: behind the last with CHECK */
+		uint32_t checked;	/* behind the last with CHECK */
 		uint32_t unacked_bytes;	/* came since the last acknowledgement */
 		uint32_t again;		/* the peer will send another WRITE or SEND */
 		uint32_t requested;	/* READs of the peer */

@@ -96,18 +96,18 @@ static int begin_resp(struct stream *s, const struct frame *f)
 	return 0;
 }
 
-/* What has no payload has a checksum if both ends know of it: 0, -EPROTO or -EILSEQ. */
-static int check_of(const struct stream *s, const struct frame *f)
+/* A header with CHECK and no payload: 0, -EPROTO or -EILSEQ. */
+static int check_of(const struct frame *f)
 {
 	if (f->flags & FRAME_CHECK)
-		return s->checks_acks && !f->sum[0] ? 0 : -EPROTO;
-	return s->checks_acks ? -EILSEQ : 0;
+		return f->sum[0] ? -EPROTO : 0;
+	return -EILSEQ;
 }
 
 static int begin_nak(struct stream *s, const struct frame *f)
 {
 	struct chunk *c;
-	int rc = check_of(s, f);
+	int rc = check_of(f);
 
 	if (rc)
 		return rc;
@@ -124,7 +124,7 @@ static int begin_nak(struct stream *s, const struct frame *f)
 
 static int begin_drop(struct stream *s, const struct frame *f)
 {
-	int rc = check_of(s, f);
+	int rc = check_of(f);
 
 	if (rc)
 		return rc;
@@ -142,7 +142,7 @@ static int begin_ack(struct stream *s, const struct frame *f)
 	s->rx.left = 0;
 	s->rx.again = 0;
 	/* Without a checksum it acknowledges what had none. */
-	if (f->flags & FRAME_CHECK && check_of(s, f))
+	if (f->flags & FRAME_CHECK && check_of(f))
 		return -EPROTO;
 	return f->len || f->id || f->off ? -EPROTO : 0;
 }
@@ -167,11 +167,9 @@ static int begin(struct stream *s, const struct frame *f)
 
 	if (f->kind >= FRAME_LAST || !kinds[f->kind] || f->reserved0)
 		return f->kind == FRAME_DIFFERS && check ? -EILSEQ : -EPROTO;
-	if (check ? !s->checks : f->sum[0] | f->sum[1])
+	if ((!check && f->sum[0] | f->sum[1]) || f->flags & ~flags[f->kind])
 		return -EPROTO;
-	if (f->flags & ~flags[f->kind])
-		return -EPROTO;
-	if (f->status >= (s->checks ? STATUS_LAST : STATUS_CHECKSUM) ||
+	if (f->status >= STATUS_LAST ||
 	    (f->status && f->kind != FRAME_RESP && f->kind != FRAME_NAK))
 		return -EPROTO;
 	rc = stream_acked(s, f->acked, check);
@@ -271,7 +269,7 @@ static void finish_numbered(struct stream *s)
 		s->rx.nak_next++;
 	}
 	s->rx.placed++;
-	if (s->rx.flags & FRAME_CHECK && s->checks_acks)
+	if (s->rx.flags & FRAME_CHECK)
 		s->rx.checked = s->rx.placed;
 	s->rx.again = s->rx.flags & FRAME_AGAIN;
 	s->rx.unacked_bytes += s->rx.len;

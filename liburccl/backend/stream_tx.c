@@ -176,7 +176,7 @@ static void gather_rest(struct stream *s, struct stream_gather *g, uint32_t max)
 /* Some of what is to be acknowledged had a checksum. */
 static int checks_owed(const struct stream *s)
 {
-	return s->checks_acks && s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
+	return s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
 }
 
 static void gather_ack(struct stream *s, struct stream_gather *g, uint8_t flags)
@@ -190,18 +190,18 @@ static void gather_ack(struct stream *s, struct stream_gather *g, uint8_t flags)
 static void gather_nak(struct stream *s, struct stream_gather *g)
 {
 	const struct stream_nak *nak = stream_nak(s, s->rx.nak_first);
-	struct frame header = {.kind = FRAME_NAK, .status = (uint8_t)nak->status};
+	struct frame header = {.kind = FRAME_NAK,
+			       .flags = FRAME_CHECK,
+			       .status = (uint8_t)nak->status};
 
 	header.id = nak->number;
-	if (s->checks_acks)
-		header.flags = FRAME_CHECK;
 	add_frame(s, g, &header, NULL, 0);
 	s->rx.nak_first++;
 }
 
 static void gather_drop(struct stream *s, struct stream_gather *g)
 {
-	struct frame header = {.kind = FRAME_DROP};
+	struct frame header = {.kind = FRAME_DROP, .flags = FRAME_CHECK};
 	uint32_t number = s->tx.drop_from;
 
 	if (number - s->tx.answered >= s->tx.asked - s->tx.answered)
@@ -212,8 +212,6 @@ static void gather_drop(struct stream *s, struct stream_gather *g)
 	s->tx.drop_from = number + 1;
 	s->tx.drops--;
 	header.id = number;
-	if (s->checks_acks)
-		header.flags = FRAME_CHECK;
 	add_frame(s, g, &header, NULL, 0);
 	g->frames[g->nframes - 1].at = number;
 }
@@ -256,11 +254,10 @@ static void gather_write(struct stream *s, struct stream_gather *g, struct chunk
 		header.id = (uint32_t)c->key->v[0];
 		header.off = c->off;
 	}
-	if (c->checksum && s->checks) {
+	if (c->checksum) {
 		header.flags |= FRAME_CHECK;
 		header.sum[0] = crc32c(0, c->local, c->len);
-		if (s->checks_acks)
-			s->tx.checked = s->tx.sent;
+		s->tx.checked = s->tx.sent;
 	}
 	p = add_frame(s, g, &header, c, copied);
 	if (copied)

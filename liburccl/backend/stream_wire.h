@@ -21,12 +21,12 @@ enum frame_kind {
 #define FRAME_MORE   1u			/* RESP: its end is still to come */
 #define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
 #define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
-#define FRAME_CHECK  16u		/* it has checksums */
+#define FRAME_CHECK  8u			/* it has checksums */
 
 /* Of RESP and NAK. errno values differ between machines, these do not. */
 enum frame_status {
 	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED,
-	STATUS_CHECKSUM,		/* since STREAM_CHECKS */
+	STATUS_CHECKSUM,
 	STATUS_LAST
 };
 

@@ -102,7 +102,6 @@ struct tcp_ep {
 	uint32_t news;			/* enum tcp_news, not yet told */
 	int res;			/* why it is down */
 	int active;
-	uint32_t version;		/* that both sides speak */
 	uint32_t nlinks;		/* in use: the smaller of what both sides want */
 	uint32_t ready;			/* of them */
 	uint32_t ending;		/* of them */

@@ -36,7 +36,7 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 	struct tcp_device *d = tcp_device(dev);
 	uint32_t i, nmax = 1 + d->nbulk;
 	struct ep_addr a = {
-		.versions = {STREAM_VERSION_MIN, STREAM_VERSION_MAX},
+		.versions = {STREAM_VERSION, STREAM_VERSION},
 		.nbulk = (uint8_t)d->nbulk,
 		.port = htole16(d->port),
 		.writes = htole16(STREAM_WRITES),
@@ -119,25 +119,25 @@ uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int en
 
 /* ---- the beginning ---- */
 
-/* The version that both speak, or -EINVAL, -EPROTO, -EPROTONOSUPPORT: not an address of ours. */
+/* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT: not an address of ours. */
 static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 {
-	int version = ep_version(STREAM_VERSION_MIN, STREAM_VERSION_MAX, addr, len);
+	int err = ep_version_check(STREAM_VERSION, addr, len);
 
-	if (version < 0)
-		return version;
+	if (err)
+		return err;
 	if (len < sizeof(*a))
 		return -EINVAL;
 	memcpy(a, addr, sizeof(*a));
 	/* A newer one may append what this version does not know. */
-	if (a->versions[1] <= STREAM_VERSION_MAX && (len != sizeof(*a) || a->reserved))
+	if (a->versions[1] <= STREAM_VERSION && (len != sizeof(*a) || a->reserved))
 		return -EINVAL;
 	a->port = le16toh(a->port);
 	a->writes = le16toh(a->writes);
 	a->reads = le16toh(a->reads);
 	if (!a->nbulk || a->nbulk >= TCP_LINKS_MAX || !a->writes || !a->reads)
 		return -EINVAL;
-	return version;
+	return 0;
 }
 
 static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
@@ -151,8 +151,6 @@ static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
 			s->write_window = a->writes;
 		if (a->reads < s->read_window)
 			s->read_window = a->reads;
-		s->checks = e->version >= STREAM_CHECKS;
-		s->checks_acks = e->version >= STREAM_CHECKED_ACKS;
 	}
 }
 
@@ -180,11 +178,10 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 	struct ep_addr a;
 	int rc = parse_addr(&a, addr, addr_len);
 
-	if (rc < 0)
+	if (rc)
 		return rc;
 	if (active && !a.port)
 		return -EADDRNOTAVAIL;
-	e->version = (uint32_t)rc;
 	e->nlinks = 1 + (a.nbulk < d->nbulk ? a.nbulk : d->nbulk);
 	memcpy(e->peer, a.cookie, sizeof(e->peer));
 	set_windows(e, &a);

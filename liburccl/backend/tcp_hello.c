@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections until their streams begin: dialling, accepting, greeting. A hello is 32 bytes:
- *	magic u32, version that both speak u16, link u8, reserved u8, cookie of whom it is for
+ *	magic u32, version u16, link u8, reserved u8, cookie of whom it is for
  *	[16], reserved [8]
  * The dialling side sends it first; the answer comes when all of the ep's connections are there. */
 #include <endian.h>
@@ -60,7 +60,7 @@ static int send_hello(struct tcp_link *l)
 {
 	struct hello h = {
 		.magic = htole32(MAGIC),
-		.version = htole16((uint16_t)l->ep->version),
+		.version = htole16(STREAM_VERSION),
 		.link = (uint8_t)l->index,
 	};
 
@@ -94,10 +94,7 @@ static int parse_hello(struct hello *h, const uint8_t *from)
 	memcpy(h, from, sizeof(*h));
 	if (le32toh(h->magic) != MAGIC || h->reserved0 || h->reserved1)
 		return -EPROTO;
-	h->version = le16toh(h->version);
-	if (h->version < STREAM_VERSION_MIN || h->version > STREAM_VERSION_MAX)
-		return -EPROTONOSUPPORT;
-	return 0;
+	return le16toh(h->version) == STREAM_VERSION ? 0 : -EPROTONOSUPPORT;
 }
 
 /* ---- the dialling side ---- */
@@ -150,7 +147,7 @@ static void greeted(struct tcp_link *l)
 		return;
 	if (rc > 0) {
 		rc = parse_hello(&h, l->hello);
-		if (!rc && (h.link != l->index || h.version != l->ep->version || !names(l->ep, &h)))
+		if (!rc && (h.link != l->index || !names(l->ep, &h)))
 			rc = -EPROTO;
 	}
 	if (!rc)
@@ -198,8 +195,7 @@ static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 	struct tcp_link *l;
 	int fd = s->source.fd, rc;
 
-	if (h->link >= e->nlinks || h->version != e->version ||
-	    e->links[h->link].state != LINK_IDLE) {
+	if (h->link >= e->nlinks || e->links[h->link].state != LINK_IDLE) {
 		stray_free(d, s);
 		return;
 	}

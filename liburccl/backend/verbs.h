@@ -59,7 +59,7 @@
 #include "backend/backend.h"
 #include "backend/verbs_gid.h"
 
-#define VERBS_VERSION 2u		/* of addresses, keys and messages */
+#define VERBS_VERSION 1u		/* of addresses, keys and messages */
 #define VERBS_SGES    2u		/* pieces of local memory of a request */
 #define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
 #define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most, */

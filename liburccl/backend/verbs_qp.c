@@ -139,10 +139,10 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 /* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT. */
 static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 {
-	int version = ep_version(VERBS_VERSION, VERBS_VERSION, addr, len);
+	int err = ep_version_check(VERBS_VERSION, addr, len);
 
-	if (version < 0)
-		return version;
+	if (err)
+		return err;
 	if (len < ADDR_LEN(1) || len > sizeof(*a))
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));

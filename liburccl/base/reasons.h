@@ -153,8 +153,8 @@ REASON(NO_REPLAY,	"rail %u broke, and the entry is not to be sent again on anoth
 			"leave URCCL_SQE_NO_REPLAY out")
 REASON(REPLAYS,		"a piece of the entry was on its way when a rail broke, %u times in turn: perhaps "
 			"it is what breaks them. Look at the peer's rails by urccl_dump()")
-REASON(CHECKSUM_OLD,	"the peer's version compares no checksums: leave URCCL_SQE_CHECKSUM out, or "
-			"bring the peer up to date")
+REASON(CHECKSUM_NONE,	"this transport compares no checksums: leave URCCL_SQE_CHECKSUM out, or use tcp "
+			"or shm")
 REASON(PEER_REFUSED,	"the peer refused the access to %u bytes with %e: the advert was revoked, has "
 			"expired or does not give the right: ask the peer for one that does")
 REASON(READ_ONLY,	"%u bytes could not be placed at %x: not all of that memory can be written to, as "

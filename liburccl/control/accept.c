@@ -44,9 +44,6 @@ static struct path *accept_path(struct control *c, const struct wire_hello *h, u
 
 	if (!dev || number >= RAIL_NUMBERS)
 		return NULL;
-	/* Who knows nothing of several has one of each. */
-	if (number && h->version_max < WIRE_VERSION_RAILS)
-		return NULL;
 	if (!policy_allows(c, h->host, theirs->transport)) {
 		*err = *err ? *err : -EACCES;
 		return NULL;
@@ -93,8 +90,8 @@ static void accept_send(struct control *c, struct peer *p, const struct wire_hel
 
 void accept_answer(struct control *c, struct peer *p)
 {
-	struct wire_hello ack = {.version_min = p->version,
-				 .version_max = p->version,
+	struct wire_hello ack = {.version_min = WIRE_VERSION,
+				 .version_max = WIRE_VERSION,
 				 .incarnation = c->config.incarnation,
 				 .host = c->host,
 				 .key_window = KEY_WINDOW};
@@ -215,9 +212,7 @@ static void guest_hello(struct control *c, struct conn *n, const struct wire_hel
 {
 	int here = c->config.secret->is_set, there = !!(h->features & WIRE_HAS_SECRET);
 
-	if (h->version_max < version_least(&c->config))
-		conn_refuse(c, n, WIRE_NO_VERSION, 0);
-	else if (here && !there)
+	if (here && !there)
 		conn_refuse(c, n, WIRE_SECRET, 0);
 	else if (there && !here)
 		conn_refuse(c, n, WIRE_NO_SECRET, 0);
@@ -360,8 +355,8 @@ static int accept_room(struct control *c)
 /* No descriptors are left: with the one in reserve a dialler at least hears that. */
 static int accept_shed(struct control *c, const struct listener *l, int err)
 {
-	struct wire_refuse r = {.version_min = WIRE_VERSION_MIN,
-				.version_max = WIRE_VERSION_MAX,
+	struct wire_refuse r = {.version_min = WIRE_VERSION,
+				.version_max = WIRE_VERSION,
 				.code = WIRE_FULL,
 				.incarnation = c->config.incarnation,
 				.error = (uint32_t)err};

@@ -510,9 +510,7 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
 {
-	struct path *path =
-		rail_path(p, p->version < WIRE_VERSION_RAILS && p->path ? p->path->rail.number
-									: req->rail);
+	struct path *path = rail_path(p, req->rail);
 	struct region *r = NULL;
 	struct grant *g = NULL;
 	int status = -EACCES;

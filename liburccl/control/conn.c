@@ -470,8 +470,8 @@ static const struct conn_ops refused_ops = {
 
 static void refuse(struct control *c, struct conn *n, uint32_t code, int err, uint32_t required)
 {
-	struct wire_refuse r = {.version_min = version_least(&c->config),
-				.version_max = WIRE_VERSION_MAX,
+	struct wire_refuse r = {.version_min = WIRE_VERSION,
+				.version_max = WIRE_VERSION,
 				.code = code,
 				.incarnation = c->config.incarnation,
 				.transports = paths_possible(c),

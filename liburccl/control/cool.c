@@ -64,8 +64,8 @@ static void cool_look(struct control *c, struct peer *p, int unused);
 
 static int cool_can(const struct peer *p, uint64_t now)
 {
-	return p->heat == HEAT_WARM && p->version >= WIRE_VERSION_COLD && !p->cool.out &&
-	       !p->up.out && now - p->cool_ns >= COOL_AGAIN_NS && cool_free(p);
+	return p->heat == HEAT_WARM && !p->cool.out && !p->up.out &&
+	       now - p->cool_ns >= COOL_AGAIN_NS && cool_free(p);
 }
 
 /* By either side: the engine's turn. */
@@ -496,7 +496,7 @@ static int cool_cold(struct control *c, struct peer *p)
 
 int cool_word(struct control *c, struct peer *p, uint32_t type)
 {
-	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD)
+	if (p->stage != STAGE_UP)
 		return -EPROTO;
 	switch (type) {
 	case WIRE_COOL:

@@ -194,8 +194,8 @@ static int dial_send_hello(struct control *c, struct conn *n, struct wire_hello 
 static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 {
 	struct sockaddr_storage from;
-	struct wire_hello h = {.version_min = version_least(&c->config),
-			       .version_max = WIRE_VERSION_MAX,
+	struct wire_hello h = {.version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION,
 			       .incarnation = c->config.incarnation,
 			       .expected = d->expected,
 			       .host = c->host,
@@ -290,8 +290,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		return;
 	case WIRE_NO_VERSION:
 		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION,
-			  versions_arg(version_least(&c->config), WIRE_VERSION_MAX, r->version_min,
-				       r->version_max),
+			  versions_arg(WIRE_VERSION, WIRE_VERSION, r->version_min, r->version_max),
 			  0, 0);
 		break;
 	case WIRE_STALE:

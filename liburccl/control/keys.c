@@ -374,7 +374,7 @@ void remotes_pump(struct control *c, struct peer *p)
 		}
 		f->number = round_rail(r);
 		f->path = rail_path(p, f->number);
-		req.rail = p->version >= WIRE_VERSION_RAILS ? f->number : 0;
+		req.rail = f->number;
 		f->remote = r;
 		f->part = r->next;
 		f->id = ++p->fetch_seq;

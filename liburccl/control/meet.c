@@ -136,7 +136,7 @@ static void meet_say_accepted(struct control *c, const struct peer *p)
 {
 	uint8_t frame[WIRE_HEADER + HELLO_MAX];
 
-	if (p->version < WIRE_VERSION_ACCEPTED || !p->event.e.answer || !p->conn)
+	if (!p->event.e.answer || !p->conn)
 		return;
 	conn_send(c, p->conn, frame,
 		  wire_put_bytes(frame, WIRE_ACCEPTED, p->answer, p->event.e.answer_len));
@@ -144,7 +144,7 @@ static void meet_say_accepted(struct control *c, const struct peer *p)
 
 static int meet_accepted(struct peer *p, const uint8_t *body, uint32_t len)
 {
-	if (p->version < WIRE_VERSION_ACCEPTED || !p->dialled || p->stage != STAGE_COMMITTED ||
+	if (!p->dialled || p->stage != STAGE_COMMITTED ||
 	    len > HELLO_MAX)
 		return -EPROTO;
 	p->hello_len = len;
@@ -417,8 +417,8 @@ static int meet_again(struct control *c, struct peer *p, uint32_t type, const ui
 {
 	struct wire_hello h;
 
-	if (p->stage != STAGE_UP || p->version < WIRE_VERSION_COLD ||
-	    wire_get_hello(body, len, &h) || h.incarnation != p->incarnation)
+	if (p->stage != STAGE_UP || wire_get_hello(body, len, &h) ||
+	    h.incarnation != p->incarnation)
 		return -EPROTO;
 	return raise_hello(c, p, type, &h);
 }

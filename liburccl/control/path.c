@@ -120,7 +120,7 @@ struct path *path_next(const struct peer *p)
 void paths_try(struct control *c, struct peer *p, struct path *path)
 {
 	uint32_t transport = path_transport(path), i;
-	int beside = p->version >= WIRE_VERSION_RAILS && path->rail.ep->dev->ops->tells_undone;
+	int beside = path->rail.ep->dev->ops->tells_undone;
 
 	path_connect(c, path, 1);
 	for (i = 0; i < p->npaths && beside; i++)

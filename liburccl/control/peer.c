@@ -103,7 +103,6 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	p->bonded = n->auth != NULL;
 	p->incarnation = hello->incarnation;
 	p->dialled = (uint8_t)dialled;
-	p->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max : WIRE_VERSION_MAX;
 	p->conn = n;
 	p->remote = n->remote;
 	p->hello_len = hello->note_len;

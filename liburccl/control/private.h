@@ -149,12 +149,6 @@ void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
 void conns_free(struct control *c); /* those closed since the last time */
 void conns_close(struct control *c);
-/* The least version that is spoken here: who has a secret wants it proved. */
-static inline uint32_t version_least(const struct control_config *config)
-{
-	return config->secret->is_set && WIRE_VERSION_MIN < WIRE_FEATURES ? WIRE_FEATURES
-									  : WIRE_VERSION_MIN;
-}
 /* So that a peer which vanished is noticed by the kernel. */
 void conn_options(const struct control *c, int fd);
 /* Our end's address, with port 0. */
@@ -345,7 +339,6 @@ struct peer {
 	uint8_t deleting;
 	uint8_t bonded; /* data connections prove that they are of this one by bond */
 	uint8_t bond[AUTH_BOND];
-	uint32_t version;   /* of the protocol */
 	uint32_t transport; /* of the path, also when that is gone */
 	struct conn *conn;  /* NULL: gone */
 	struct engine_peer *engine;

@@ -34,7 +34,7 @@ void rails_agree(struct peer *p)
 	const struct backend *ops = p->path->rail.ep->dev->ops;
 	uint32_t i;
 
-	p->stays = p->version >= WIRE_VERSION_RAILS && ops->tells_undone;
+	p->stays = ops->tells_undone;
 	p->rails = p->theirs = 0;
 	for (i = 0; i < p->nknown && p->stays; i++)
 		if (p->known[i].transport == ops->transport)

@@ -76,8 +76,8 @@ static int raise_open(struct control *c, struct peer *p)
 
 static void raise_say_hello(struct control *c, struct peer *p)
 {
-	struct wire_hello h = {.version_min = p->version,
-			       .version_max = p->version,
+	struct wire_hello h = {.version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION,
 			       .incarnation = c->config.incarnation,
 			       .expected = p->incarnation,
 			       .host = c->host,

@@ -125,13 +125,10 @@ static void put_features(struct writer *w, const struct wire_hello *h)
 
 static void get_features(struct reader *r, struct wire_hello *h)
 {
-	h->features = 0;
-	if (h->version_max < WIRE_FEATURES)
-		return;
 	h->features = (uint32_t)get(r, 4);
 	if (h->features & WIRE_HAS_SECRET)
 		get_bytes(r, h->nonce, sizeof(h->nonce));
-	if (h->features & ~WIRE_HAS_SECRET && h->version_max <= WIRE_VERSION_MAX)
+	if (h->features & ~WIRE_HAS_SECRET && h->version_max <= WIRE_VERSION)
 		r->bad = 1;
 }
 
@@ -159,10 +156,8 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 	put_bytes(&w, h->note, h->note_len);
 	for (i = 0; i < h->nrails; i++)
 		put_rail(&w, &h->rails[i]);
-	if (h->version_max >= WIRE_FEATURES)
-		put_features(&w, h);
-	if (h->version_max >= WIRE_VERSION_PORT)
-		put(&w, h->port, 2);
+	put_features(&w, h);
+	put(&w, h->port, 2);
 	return frame_end(&w);
 }
 
@@ -186,7 +181,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 	get_versions(&r, &h->version_min, &h->version_max);
 	if (r.bad || !h->version_min || h->version_min > h->version_max)
 		return -EPROTO;
-	if (h->version_min > WIRE_VERSION_MAX || h->version_max < WIRE_VERSION_MIN)
+	if (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION)
 		return -EPROTONOSUPPORT;
 	h->nrails = (uint32_t)get(&r, 2);
 	h->note_len = (uint32_t)get(&r, 2);
@@ -204,9 +199,9 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 		ids |= 1u << h->rails[i].id;
 	}
 	get_features(&r, h);
-	h->port = h->version_max < WIRE_VERSION_PORT ? 0 : (uint32_t)get(&r, 2);
+	h->port = (uint32_t)get(&r, 2);
 	/* A newer dialler may append what this version does not know. */
-	if (h->version_max > WIRE_VERSION_MAX)
+	if (h->version_max > WIRE_VERSION)
 		r.left = 0;
 	return get_done(&r);
 }
@@ -262,10 +257,10 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r)
 	r->required = (uint32_t)get(&rd, 2);
 	if (r->code != WIRE_NO_PATH || r->required > URCCL_PATH_TRANSPORT)
 		r->required = 0; /* of a newer version, and not for us */
-	/* A newer acceptor may say more, an older one less. */
+	/* A newer acceptor may append what this version does not know. */
 	if (r->code == WIRE_NO_VERSION)
 		return 0;
-	if (r->version_max > WIRE_VERSION_MAX)
+	if (r->version_max > WIRE_VERSION)
 		rd.left = 0;
 	return get_done(&rd);
 }
@@ -292,8 +287,7 @@ uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r)
 
 	put(&w, r->id, 8);
 	put_bytes(&w, &r->advert, sizeof(r->advert));
-	if (r->rail)
-		put(&w, r->rail, 4);
+	put(&w, r->rail, 4);
 	return frame_end(&w);
 }
 
@@ -303,11 +297,8 @@ int wire_get_key_req(const uint8_t *body, uint32_t len, struct wire_key_req *r)
 
 	r->id = get(&rd, 8);
 	get_bytes(&rd, &r->advert, sizeof(r->advert));
-	r->rail = 0;
-	if (!rd.left)
-		return get_done(&rd);
 	r->rail = (uint32_t)get(&rd, 4);
-	return r->rail && r->rail < RAIL_NUMBERS ? get_done(&rd) : -EPROTO;
+	return r->rail < RAIL_NUMBERS ? get_done(&rd) : -EPROTO;
 }
 
 uint32_t wire_put_key_rep(uint8_t *buf, const struct wire_key_rep *r)

@@ -5,8 +5,8 @@
  * the body. Every get function accepts any bytes and returns 0 or -EPROTO; every put function fills
  * a frame, header included, and returns its length, at most WIRE_BUF.
  *
- * The magic, the header and the beginning of HELLO and REFUSE (their versions) are the same in
- * every version.
+ * HELLO and REFUSE begin with the least and the greatest version that their sender speaks; these,
+ * the magic and the header stay the same in every version.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -14,15 +14,7 @@
 #include "backend/backend.h"
 #include "engine/engine.h"
 
-#ifndef WIRE_VERSION_MAX
-#define WIRE_VERSION_MIN 1u
-#define WIRE_VERSION_MAX 5u
-#endif
-#define WIRE_VERSION_COLD 2u /* since which peers may go cold */
-#define WIRE_FEATURES	  2u /* since which hellos have features */
-#define WIRE_VERSION_RAILS 3u /* since which peers may have several rails, and lose one */
-#define WIRE_VERSION_PORT 4u /* since which hellos have one */
-#define WIRE_VERSION_ACCEPTED 5u /* since which an ACCEPT may have a hello of its own */
+#define WIRE_VERSION	  1u
 #define WIRE_MAGIC	  8u
 #define WIRE_NONCE	  32u
 #define WIRE_PROOF_BYTES  32u
@@ -47,7 +39,7 @@ enum wire_type {
 	WIRE_REVOKE,	/* owner: keys given so far for this region end, use them no more */
 	WIRE_REVOKED,	/* importer: nothing is on its way that uses those of this REVOKE, or of any
 		       * before it */
-	/* Since version 2: the data path goes while nobody needs it, and comes back. */
+	/* The data path goes while nobody needs it, and comes back. */
 	WIRE_COOL,     /* may it go? nothing of mine is under way */
 	WIRE_COOL_YES, /* nothing of mine either, and nothing begins until you have said more */
 	WIRE_COOL_NO,  /* not now; after a YES: I need it after all */
@@ -55,8 +47,8 @@ enum wire_type {
 	WIRE_WANT,     /* acceptor: entries wait, HELLO please */
 	WIRE_CHALLENGE, /* acceptor: prove with this that you have the secret */
 	WIRE_PROOF,	/* both: here it is; the acceptor's is of the HELLO_ACK that follows */
-	/* Since version 3: rails come and go by their number: of those of the one transport that
-	 * HELLO names, in its order. */
+	/* Rails come and go by their number: of those of the one transport that HELLO names, in
+	 * its order. */
 	WIRE_FENCE,	/* my end of that rail is closed: nothing of yours lands by it any more */
 	WIRE_RAIL,	/* dialler, after both: my new ep of that rail */
 	WIRE_RAIL_ACK,	/* acceptor: and mine; or FENCE: not now */
@@ -116,13 +108,12 @@ struct wire_refuse {
 	uint64_t transports;  /* of the sender: a bit for each enum urccl_transport */
 	uint32_t error;	      /* what stands behind the code, an errno; 0: nothing */
 	uint32_t required;    /* NO_PATH: the one transport that the sender's policy allows with
-			       * the dialler; 0: any, or not said. Older versions read it as the
-			       * high half of error, of which they look at the low 12 bits */
+			       * the dialler; 0: any */
 };
 
 struct wire_key_req {
 	uint64_t id;
-	uint32_t rail; /* number; not 0 since version 3 only */
+	uint32_t rail; /* number */
 	struct urccl_advert advert;
 };
 
@@ -150,8 +141,8 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Types with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE and
- * those of version 2 (0). */
+/* Types with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE, COOL,
+ * COOL_YES, COOL_NO, COLD and WANT (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 

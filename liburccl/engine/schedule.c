@@ -474,7 +474,7 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		else if (res == -EBADMSG)
 			op_fail(op, res, REASON_CHECKSUM, len, 0, 0);
 		else if (res == -EOPNOTSUPP)
-			op_fail(op, res, REASON_CHECKSUM_OLD, 0, 0, 0);
+			op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
 		else if (flags & CHUNK_REFUSED) /* that ends the peer */
 			op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)

@@ -9,7 +9,7 @@
 
 /* A header begins with its kind, flags, status, a reserved byte, and the length: a NAK, with a
  * checksum, for a checksum. The number is behind that and the acknowledgement. */
-static const uint8_t nak[] = {5, 16, 5, 0, 0, 0, 0, 0};
+static const uint8_t nak[] = {5, 8, 4, 0, 0, 0, 0, 0};
 #define NAK_NUMBER 12
 
 static struct pair p;

@@ -45,11 +45,11 @@ static int stub_ep_connect(struct ep *ep, const void *addr, uint32_t len, int ac
 			   const struct sockaddr_storage *via)
 {
 	const uint8_t *a = addr;
-	int version = ep_version(1, 1, a, len);
+	int err = ep_version_check(1, a, len);
 
 	(void)active, (void)via;
-	if (version < 0 || len != ADDR)
-		return version < 0 ? version : -EINVAL;
+	if (err || len != ADDR)
+		return err ? err : -EINVAL;
 	tell_event((struct event){.type = a[2] ? EVENT_DOWN : EVENT_UP,
 				  .res = a[2] ? -EIO : 0,
 				  .ep = ep});

@@ -61,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int (*come)(uint32_t, const uint8_t *, uint32_t);
 	uint8_t frame[WIRE_BUF];
-	struct wire_hello h = {.version_min = WIRE_FEATURES,
-			       .version_max = WIRE_VERSION_MAX,
+	struct wire_hello h = {.version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION,
 			       .incarnation = 1,
 			       .key_window = 1,
 			       .features = WIRE_HAS_SECRET};

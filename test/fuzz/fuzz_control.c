@@ -197,16 +197,15 @@ static void say(const void *buf, size_t len)
 
 static void say_hello(uint32_t type, uint32_t how)
 {
-	struct wire_hello h = {.version_min = 1 + (how & 3) % WIRE_VERSION_MAX,
-			       .version_max = WIRE_VERSION_MAX,
+	struct wire_hello h = {.version_min = 1 + ((how & 15) == 15),
+			       .version_max = WIRE_VERSION,
 			       .incarnation = THEIRS,
 			       .key_window = 1 + (how >> 4 & 1),
 			       .nrails = 1 + (how >> 5 & 1)};
 	uint8_t frame[WIRE_BUF];
 	uint32_t i;
 
-	if (type == WIRE_HELLO_ACK || h.version_min > h.version_max)
-		h.version_min = h.version_max;
+	h.version_max = h.version_min > h.version_max ? h.version_min : h.version_max;
 	for (i = 0; i < h.nrails; i++) {
 		h.rails[i] = (struct wire_rail){.transport = URCCL_TRANSPORT_TCP,
 						.id = i,

@@ -135,7 +135,7 @@ static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 	uint32_t len = (in[3] | (in[4] & 0x0fu) << 8) << (in[4] >> 5 & 1), kind = in[0] % 8;
 	uint32_t acked = stream.tx.acked + (in[5] >> 4), off = in[6] << 5;
 	uint32_t id = kind == 1 || kind == 3 ? grant : stream.tx.answered;
-	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 0x17, in[2] % 6};
+	uint8_t h[STREAM_HEADER] = {(uint8_t)kind, in[1] & 0x0f, in[2] % 6};
 	uint32_t sum;
 
 	/* The rest of the answer that is due. */
@@ -150,7 +150,7 @@ static size_t frame(uint8_t *to, const uint8_t *in, uint32_t grant)
 	memcpy(h + 16, &off, 4);
 	memcpy(to, h, sizeof(h));
 	memset(to + sizeof(h), in[7], len);
-	if (in[1] & 0x10) {
+	if (in[1] & 0x08) {
 		sum = kind == 3 || kind > 4 || in[1] & 0x40 ? 0 : crc32c(0, to + sizeof(h), len);
 		memcpy(to + 24, &sum, 4);
 		sum = crc32c(0, to, 28) ^ (in[1] >> 7);
@@ -232,8 +232,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	async = data[0] >> 6 & 1;
 	stream_sink_init(&sink);
 	stream_init(&stream, &ep, &grants, &sink);
-	stream.checks = 1;
-	stream.checks_acks = data[0] >> 5 & 1;
 	stream_expose(&grants, &e, key, sizeof(key));
 	must(!stream_import(key, sizeof(key), REGION, &rkey));
 	for (i = 0; i < CHUNKS; i++)

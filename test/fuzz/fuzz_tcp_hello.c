@@ -25,8 +25,7 @@ static void good(uint8_t out[TCP_HELLO], uint8_t link)
 
 	memset(out, 0, TCP_HELLO);
 	memcpy(out, "UCCL", 4);
-	out[4] = (uint8_t)ep()->version;
-	out[5] = (uint8_t)(ep()->version >> 8);
+	out[4] = STREAM_VERSION;
 	out[6] = link;
 	memcpy(whose, ep()->cookie, TCP_COOKIE);
 	whose[TCP_COOKIE] = link;
@@ -161,7 +160,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
 	tcp_open_ep(&node);
 	ep()->state = EP_CONNECTING;
-	ep()->version = STREAM_VERSION_MAX;
 	ep()->nlinks = ep()->nmax;
 	ep()->deadline_ns = UINT64_MAX;
 	ep()->ep.bonded = !!(how & BONDED);

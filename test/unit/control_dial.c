@@ -47,6 +47,7 @@ static void strangers(struct side *a)
 {
 	static const char http[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
 	struct wire_refuse r = {7, 9, WIRE_NO_VERSION, 1, 0, 0, 0};
+	struct wire_hello ack = stranger_hello();
 	uint8_t newer[WIRE_BUF];
 	uint32_t len;
 
@@ -54,8 +55,14 @@ static void strangers(struct side *a)
 	answered(a, "SSH-2.0-x\r\n", 11, -EPROTO, "not liburccl");
 	answered(a, NULL, 0, -ECONNRESET, "ECONNRESET");
 	memcpy(newer, wire_magic, WIRE_MAGIC);
+	ack.rails[0].addr_len = 26;
+	ack.rails[0].addr[0] = 2;
+	ack.rails[0].addr[1] = 3;
 	len = WIRE_MAGIC + wire_put_refuse(newer + WIRE_MAGIC, &r);
-	answered(a, newer, len, -EPROTONOSUPPORT, "ours are 1 to 5, the peer's 7 to 9");
+	answered(a, newer, len, -EPROTONOSUPPORT, "ours are 1 to 1, the peer's 7 to 9");
+	len = WIRE_MAGIC + wire_put_hello(newer + WIRE_MAGIC, WIRE_HELLO_ACK, &ack);
+	answered(a, newer, len, -EPROTONOSUPPORT,
+		 "of the transport's protocol do not meet: ours are 1 to 1, the peer's 2 to 3");
 }
 
 static void bad_text(struct side *a)

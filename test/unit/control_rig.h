@@ -254,8 +254,8 @@ static inline struct wire_header stranger_frame(int fd, uint8_t *buf, int greete
 /* A HELLO as a dialler with one rail of tcp would say it. */
 static inline struct wire_hello stranger_hello(void)
 {
-	struct wire_hello h = {.version_min = WIRE_VERSION_MIN,
-			       .version_max = WIRE_VERSION_MAX,
+	struct wire_hello h = {.version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION,
 			       .incarnation = 0x5eed,
 			       .key_window = 1,
 			       .nrails = 1};

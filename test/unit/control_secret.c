@@ -94,10 +94,6 @@ static void no_secret(uint16_t port)
 
 	stranger_say_hello(fd, &h);
 	hears_no(fd, WIRE_SECRET, 0);
-	h.version_min = h.version_max = 1;
-	fd = stranger_dial(port);
-	stranger_say_hello(fd, &h);
-	hears_no(fd, WIRE_NO_VERSION, 0);
 }
 
 /* A proof of an earlier handshake, and what the acceptor said itself. */
@@ -172,7 +168,7 @@ static void breaks_rules(uint16_t port)
 
 static int stream_dial(const struct wire_rail *rail, uint8_t link, const uint8_t *cookie)
 {
-	uint8_t greeting[32] = {'U', 'C', 'C', 'L', 2, 0, link, 0};
+	uint8_t greeting[32] = {'U', 'C', 'C', 'L', 1, 0, link, 0};
 	int fd = stranger_dial((uint16_t)(rail->addr[4] | rail->addr[5] << 8));
 
 	memcpy(greeting + 8, cookie, COOKIE);
@@ -196,7 +192,7 @@ static void streams(struct side *a)
 {
 	/* clang-format off */
 	static const uint8_t addr[] = {
-		1, 2, 1, 0, 1, 0, 64, 0, 64, 0,
+		1, 1, 1, 0, 1, 0, 64, 0, 64, 0,
 		1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 	};
 	/* clang-format on */

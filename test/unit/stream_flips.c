@@ -70,8 +70,6 @@ static uint32_t answered(uint32_t heard, uint64_t taken, uint32_t flip)
 	m->nspans = 1;
 	m->spans[0] = (struct span){.len = sizeof(to), .addr = (uintptr_t)to, .fd = -1};
 	pair_init(&pair, 1);
-	for (n = 0; n < 2; n++)
-		pair.side[n].stream.checks = pair.side[n].stream.checks_acks = 1;
 	pair.side[0].on_event = on_event;
 	out = succeeded = 0;
 	stream_expose(&pair.side[1].grants, &e, key, sizeof(key));

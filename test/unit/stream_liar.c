@@ -11,6 +11,8 @@ struct lie {
 
 enum { WRITE = 1, SEND, READ, RESP, NAK, DROP, ACK };
 
+#define CHECK_FLAG 8u
+
 /* Said to a stream that sent two WRITEs and a SEND, all unacknowledged, and a READ of 600 bytes;
  * both kinds are numbered from 0. */
 static const struct lie lies[] = {
@@ -73,7 +75,10 @@ static void post_all(struct side *s, const struct rkey *rkey)
 
 static void put(uint8_t *h, const struct lie *l)
 {
-	uint8_t head[] = {l->kind, l->flags, l->status, l->reserved0};
+	int summed = l->kind == NAK || l->kind == DROP;
+	uint8_t head[] = {l->kind, (uint8_t)(l->flags | (summed ? CHECK_FLAG : 0)), l->status,
+			  l->reserved0};
+	uint32_t sum;
 
 	memcpy(h, head, 4);
 	memcpy(h + 4, &l->len, 4);
@@ -81,6 +86,10 @@ static void put(uint8_t *h, const struct lie *l)
 	memcpy(h + 12, &l->id, 4);
 	memcpy(h + 16, &l->off, 8);
 	memcpy(h + 24, &l->sums, 8);
+	if (!summed)
+		return;
+	sum = crc32c(0, h, 28);
+	memcpy(h + 28, &sum, 4);
 }
 
 static void tell(const struct lie *lie, uint32_t cut)

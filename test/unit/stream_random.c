@@ -3,23 +3,23 @@
  * each comes out once, and every byte is where a model says. */
 #include "stream_pair.h"
 
-#define CHUNKS	 64u
-#define SLOT	 (96u * 1024)		/* each chunk has its own bytes at either end */
-#define ROUNDS	 60u
-#define TURNS	 6000u
+#define CHUNKS 64u
+#define SLOT   (96u * 1024) /* each chunk has its own bytes at either end */
+#define ROUNDS 60u
+#define TURNS  6000u
 
 struct work {
 	struct chunk chunk;
 	int busy, cancelled;
-	int received, awaited;	/* its message */
-	int retired;		/* its place at the peer is not known any more */
+	int received, awaited; /* its message */
+	int retired;	       /* its place at the peer is not known any more */
 	uint32_t tag;
 };
 
 static struct pair pair;
 static struct work work[2][CHUNKS];
-static uint8_t *local[2], *remote[2];	/* remote[i]: what side i's chunks reach, at the other */
-static uint8_t *model[2];		/* what remote[i] must hold */
+static uint8_t *local[2], *remote[2]; /* remote[i]: what side i's chunks reach, at the other */
+static uint8_t *model[2];	      /* what remote[i] must hold */
 static struct memory *memory[2];
 static struct exposure exposure[2];
 static struct rkey rkey[2];
@@ -119,8 +119,8 @@ static void on_event(struct side *s, const struct event *e)
 
 static uint32_t random_len(uint32_t max)
 {
-	static const uint32_t edges[] = {0, 1, 8, STREAM_COPY - 1, STREAM_COPY, STREAM_COPY + 1,
-					 4095, 4096, 32768, SLOT};
+	static const uint32_t edges[] = {
+		0, 1, 8, STREAM_COPY - 1, STREAM_COPY, STREAM_COPY + 1, 4095, 4096, 32768, SLOT};
 
 	if (pair_random(&pair, 2))
 		return edges[pair_random(&pair, ARRAY_SIZE(edges))] % (max + 1);
@@ -195,8 +195,6 @@ static void run(uint64_t seed)
 	int i, posting = 1;
 
 	pair_init(&pair, seed);
-	pair.side[0].stream.checks = pair.side[1].stream.checks = 1;
-	pair.side[0].stream.checks_acks = pair.side[1].stream.checks_acks = seed % 2;
 	memset(work, 0, sizeof(work));
 	memset(out, 0, sizeof(out));
 	memset(posted, 0, sizeof(posted));

@@ -31,7 +31,7 @@ static int dial(uint8_t link)
 {
 	struct sockaddr_storage to = loopback(AF_INET);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	uint8_t h[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION_MAX, 0, link};
+	uint8_t h[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION, 0, link};
 
 	((struct sockaddr_in *)&to)->sin_port = htons(tcp_device(b.dev)->port);
 	memcpy(h + 8, b.addr + TCP_ADDR - TCP_COOKIE, TCP_COOKIE);

@@ -31,7 +31,7 @@ static void turn(void)
 
 static void many(void)
 {
-	static const uint8_t begin[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION_MAX};
+	static const uint8_t begin[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION};
 	uint32_t i;
 
 	for (i = 0; i < STRANGERS; i++) {
@@ -48,7 +48,7 @@ static void many(void)
 static void slowly(uint64_t patience_ns)
 {
 	struct pollfd pfd = {dial(), POLLIN, 0};
-	uint8_t hello[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION_MAX};
+	uint8_t hello[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION};
 	uint64_t next = 0;
 	uint32_t said = 0;
 

@@ -40,7 +40,7 @@ static void hello(uint8_t *h, const struct tcp_node *to, uint8_t link)
 {
 	memset(h, 0, TCP_HELLO);
 	memcpy(h, "UCCL", 4);
-	h[4] = STREAM_VERSION_MAX;
+	h[4] = STREAM_VERSION;
 	h[6] = link;
 	memcpy(h + 8, to->addr + TCP_ADDR - TCP_COOKIE, TCP_COOKIE);
 }
@@ -54,7 +54,7 @@ static void garbage(void)
 	memset(h, 0xff, sizeof(h));
 	say(h, sizeof(h));
 	hello(h, &b, 0);
-	h[4] = STREAM_VERSION_MAX + 1;
+	h[4] = STREAM_VERSION + 1;
 	say(h, sizeof(h));
 	hello(h, &b, 0);
 	h[7] = 1;

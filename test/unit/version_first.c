@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer of the first version, byte by byte as it spoke then: it gets in as long as version 1 is
- * spoken here. These bytes are never changed; a version that drops the first one refuses them. */
+/* The first version of the protocols, byte by byte: a peer that speaks it gets in as long as
+ * version 1 is spoken here. One that speaks version 2 as well gets in too, one that speaks version 2
+ * alone is refused. Once a release speaks version 1 its bytes here are never changed. */
 #include <stddef.h>
 
 #include "backend/shm.h"
@@ -10,10 +11,10 @@
 
 /* A line a field. */
 /* clang-format off */
-/* 69 bytes of HELLO: versions 1 to 1, incarnation 0x5eed, note "old", one rail of tcp. */
+/* 75 bytes of HELLO: versions 1 to 1, incarnation 0x5eed, note "old", one rail of tcp. */
 static const uint8_t hello[] = {
 	0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n',	/* magic */
-	69, 0, 0, 0, 1, 0, 0, 0,			/* length, HELLO */
+	75, 0, 0, 0, 1, 0, 0, 0,			/* length, HELLO */
 	1, 0, 1, 0, 1, 0, 3, 0,				/* versions, rails, note */
 	0xed, 0x5e, 0, 0, 0, 0, 0, 0,			/* incarnation */
 	0, 0, 0, 0, 0, 0, 0, 0,				/* expected: any */
@@ -22,13 +23,18 @@ static const uint8_t hello[] = {
 	3, 0, 0, 0, 26, 0, 0, 0,			/* tcp, rail 0, length of its address */
 	1, 1, 1, 0, 1, 0, 64, 0, 64, 0,			/* versions, streams, port, windows */
 	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+	0, 0, 0, 0, 0, 0,				/* features, port */
 };
 /* clang-format on */
 
-/* 66 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, greatest version of the rail,
- * stream count, port, windows and cookie are the acceptor's. */
-static const uint8_t ack_begin[] = {66, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0};
-static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1};
+#define VERSIONS     16u /* where they stand in hello: least and greatest u16 */
+#define RAIL_COOKIE  (sizeof(hello) - 6 - COOKIE)
+#define RAIL_VERSION (RAIL_COOKIE - 10) /* least and greatest u8 */
+
+/* 72 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, stream count, port, windows and
+ * cookie are the acceptor's. */
+static const uint8_t ack_begin[] = {72, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0};
+static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1, 1};
 
 static const uint8_t path[] = {8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 static const uint8_t ready[] = {8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -48,21 +54,21 @@ static void stream_answered(int fd, uint8_t link)
 {
 	uint8_t expected[32] = {'U', 'C', 'C', 'L', 1, 0, link, 0}, answer[32];
 
-	memcpy(expected + 8, hello + sizeof(hello) - COOKIE, COOKIE);
+	memcpy(expected + 8, hello + RAIL_COOKIE, COOKIE);
 	CHECK_EQ(stranger_hear(fd, answer, sizeof(answer)), sizeof(answer));
 	CHECK_EQ(memcmp(answer, expected, sizeof(answer)), 0);
 }
 
-static void gets_in(struct side *a)
+static void gets_in(struct side *a, const uint8_t *said, size_t len)
 {
-	uint8_t magic[8], ack[74], last[sizeof(ready)];
+	uint8_t magic[8], ack[80], last[sizeof(ready)];
 	const uint8_t *rail = ack + 40;
 	int fd = stranger_dial(a->port), stream[2];
 	struct urccl_cqe cqe;
 	uint16_t port;
 
 	side_accept(a, 1);
-	stranger_say(fd, hello, sizeof(hello));
+	stranger_say(fd, said, len);
 	CHECK_EQ(stranger_hear(fd, magic, sizeof(magic)), sizeof(magic));
 	CHECK_EQ(memcmp(magic, hello, sizeof(magic)), 0);
 	CHECK_EQ(stranger_hear(fd, ack, sizeof(ack)), sizeof(ack));
@@ -84,7 +90,39 @@ static void gets_in(struct side *a)
 	close(fd);
 }
 
-/* What a first version says no with. */
+/* Its HELLO is longer, by what version 1 does not know. */
+static void newer_gets_in(struct side *a)
+{
+	uint8_t said[sizeof(hello) + 4];
+
+	memcpy(said, hello, sizeof(hello));
+	memset(said + sizeof(hello), 0xaa, 4);
+	said[8] += 4;
+	said[VERSIONS + 2] = 2;
+	said[RAIL_VERSION + 1] = 2;
+	gets_in(a, said, sizeof(said));
+}
+
+static void is_refused(struct side *a)
+{
+	uint8_t said[sizeof(hello)], body[WIRE_BUF];
+	int fd = stranger_dial(a->port);
+	struct wire_header head;
+	struct wire_refuse r;
+
+	memcpy(said, hello, sizeof(hello));
+	said[VERSIONS] = said[VERSIONS + 2] = 2;
+	stranger_say(fd, said, sizeof(said));
+	head = stranger_frame(fd, body, 0);
+	CHECK_EQ(head.type, WIRE_REFUSE);
+	CHECK_EQ(wire_get_refuse(body, head.len, &r), 0);
+	CHECK_EQ(r.code, WIRE_NO_VERSION);
+	CHECK_EQ(r.version_min, 1);
+	CHECK_EQ(r.version_max, 1);
+	close(fd);
+}
+
+/* The REFUSE of version 1. */
 static void says_no(void)
 {
 	/* clang-format off */
@@ -136,9 +174,15 @@ static void shares_memory(void)
 		1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 	};
 	/* clang-format on */
+	uint8_t newer[sizeof(addr)];
 	struct shm_addr a;
 
-	CHECK_EQ(shm_door_addr_check(addr, sizeof(addr), &a), 1);
+	CHECK_EQ(shm_door_addr_check(addr, sizeof(addr), &a), 0);
+	memcpy(newer, addr, sizeof(addr));
+	newer[1] = 2;
+	CHECK_EQ(shm_door_addr_check(newer, sizeof(newer), &a), 0);
+	newer[0] = 2;
+	CHECK_EQ(shm_door_addr_check(newer, sizeof(newer), &a), -EPROTONOSUPPORT);
 	CHECK_EQ(offsetof(struct shm_record, version), 4);
 	CHECK_EQ(offsetof(struct shm_record, to), 8);
 	CHECK_EQ(offsetof(struct shm_record, from), 24);
@@ -152,7 +196,11 @@ int main(void)
 	struct side a;
 
 	side_open(&a, &p);
-	gets_in(&a);
+	newer_gets_in(&a);
+	side_close(&a);
+	side_open(&a, &p);
+	gets_in(&a, hello, sizeof(hello));
+	is_refused(&a);
 	side_close(&a);
 	says_no();
 	is_dialled();

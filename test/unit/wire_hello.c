@@ -6,8 +6,8 @@
 static struct wire_hello sample(uint32_t nrails, uint32_t addr_len, uint32_t note_len)
 {
 	struct wire_hello h = {
-		.version_min = WIRE_VERSION_MIN,
-		.version_max = WIRE_VERSION_MAX,
+		.version_min = WIRE_VERSION,
+		.version_max = WIRE_VERSION,
 		.incarnation = 0x0123456789abcdefull,
 		.expected = 0xfedcba9876543210ull,
 		.host = 0x89abcdefu,
@@ -71,14 +71,14 @@ static void versions(void)
 	uint8_t frame[WIRE_BUF + 8];
 	uint32_t len;
 
-	h.version_min = h.version_max = WIRE_VERSION_MAX + 1;
+	h.version_min = h.version_max = WIRE_VERSION + 1;
 	len = wire_put_hello(frame, WIRE_HELLO, &h);
 	CHECK_EQ(parse(frame + WIRE_HEADER, len - WIRE_HEADER), -EPROTONOSUPPORT);
-	h.version_min = WIRE_VERSION_MAX;
+	h.version_min = WIRE_VERSION;
 	len = wire_put_hello(frame, WIRE_HELLO, &h);
 	memset(frame + len, 0xaa, 8);
 	CHECK_EQ(wire_get_hello(frame + WIRE_HEADER, len - WIRE_HEADER + 8, &out), 0);
-	CHECK_EQ(out.version_max, WIRE_VERSION_MAX + 1);
+	CHECK_EQ(out.version_max, WIRE_VERSION + 1);
 	h.version_max = 0;
 	len = wire_put_hello(frame, WIRE_HELLO, &h);
 	CHECK_EQ(parse(frame + WIRE_HEADER, len - WIRE_HEADER), -EPROTO);
