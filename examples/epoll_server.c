@@ -101,18 +101,19 @@ static int ask(void)
 	uint8_t metadata[URCCL_METADATA_MAX];
 	ssize_t len = recv(family, metadata, sizeof(metadata), 0);
 	struct urccl_peer peer;
+	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 	uint64_t i;
 
 	errno = len ? errno : ECONNRESET;
 	if (len <= 0 || urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring))
 		die("client");
-	urccl_prep_connect(urccl_get_sqe(ring), metadata, (uint32_t)len);
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_connect(sqe, metadata, (uint32_t)len);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH); /* the answers come here */
 	peer.id = (uint32_t)next().handle;
-	urccl_prep_watch(urccl_get_sqe(ring), peer);
 	for (i = 1; i <= REQUESTS; i++) {
-		struct urccl_sqe *sqe = urccl_get_sqe(ring);
-
+		sqe = urccl_get_sqe(ring);
 		urccl_prep_notify(sqe, peer, i, NULL, 0);
 		urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
 		cqe = next();
@@ -128,6 +129,7 @@ int main(void)
 	int epfd = epoll_create1(EPOLL_CLOEXEC), ends[2], status, failed = 0, i, n;
 	struct epoll_event on_ring = {.events = EPOLLIN}, on_end = {.events = 0};
 	uint8_t metadata[URCCL_METADATA_MAX];
+	struct urccl_sqe *sqe;
 	pid_t pid = 0;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
@@ -149,8 +151,9 @@ int main(void)
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, urccl_ring_fd(ring), &on_ring) ||
 	    epoll_ctl(epfd, EPOLL_CTL_ADD, family, &on_end))
 		die("epoll");
-	urccl_prep_accept(urccl_get_sqe(ring));
-	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH); /* the requests come here */
 	urccl_submit(ring);
 	n = urccl_metadata(ctx, metadata, sizeof(metadata));
 	for (i = 0; i < CLIENTS; i++)

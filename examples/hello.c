@@ -55,11 +55,13 @@ static struct urccl_cqe *next(struct side *s, const char *what)
 	return cqe;
 }
 
-/* The owner lets peers in and wants to hear their notifications. */
+/* The owner lets peers in and, by WATCH, wants to hear their notifications. */
 static void owner_listen(struct side *owner)
 {
-	urccl_prep_accept(urccl_get_sqe(owner->ring));
-	urccl_prep_watch(urccl_get_sqe(owner->ring), (struct urccl_peer){0});
+	struct urccl_sqe *sqe = urccl_get_sqe(owner->ring);
+
+	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	urccl_submit(owner->ring);
 }
 

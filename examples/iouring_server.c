@@ -145,9 +145,10 @@ static int ask(const struct sockaddr_un *at, socklen_t at_len)
 		die("client", "nobody said where to dial");
 	if (urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring))
 		die("client", urccl_errmsg());
-	urccl_prep_connect(urccl_get_sqe(ring), metadata, (uint32_t)metadata_len);
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_connect(sqe, metadata, (uint32_t)metadata_len);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH); /* the answers come here */
 	peer.id = (uint32_t)next(&square).handle;
-	urccl_prep_watch(urccl_get_sqe(ring), peer);
 	for (i = 1; i <= REQUESTS; i++) {
 		sqe = urccl_get_sqe(ring);
 		urccl_prep_notify(sqe, peer, i, NULL, 0);
@@ -163,6 +164,7 @@ static int ask(const struct sockaddr_un *at, socklen_t at_len)
 int main(int argc, char **argv)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct urccl_sqe *sqe;
 	socklen_t at_len = sizeof(at.sun_family); /* no name: the kernel finds one */
 	unsigned long i, n = 8;
 	int status, failed = 0, err;
@@ -194,8 +196,9 @@ int main(int argc, char **argv)
 	if (urccl_open(NULL, &ctx) || urccl_ring_open(ctx, NULL, &ring) ||
 	    (metadata_len = urccl_metadata(ctx, metadata, sizeof(metadata))) < 0)
 		die("cannot open", urccl_errmsg());
-	urccl_prep_accept(urccl_get_sqe(ring));
-	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH); /* the requests come here */
 	urccl_submit(ring);
 	serve();
 	for (i = 0; i < n; i++)

@@ -5,7 +5,7 @@
  *
  * What to see: everything is submitted at once. FENCE and a group put a notification behind the
  * writes of its own batch and of no other; its completion stands for theirs, which are skipped.
- * The receiver WATCHes: when it hears of a batch, every byte of it is there.
+ * The receiver watches whom it accepts: when it hears of a batch, every byte of it is there.
  */
 #include <liburccl.h>
 
@@ -152,6 +152,7 @@ int main(int argc, char **argv)
 {
 	struct invitation inv = {.len = 0};
 	struct urccl_region region;
+	struct urccl_sqe *sqe;
 	unsigned long batches = 3;
 	int to[2], status;
 	char *end = "";
@@ -172,8 +173,9 @@ int main(int argc, char **argv)
 	region = begin(URCCL_RIGHT_WRITE);
 	if (urccl_advertise(ctx, region, 0, sizeof(memory), URCCL_RIGHT_WRITE, 0, &inv.advert))
 		die("cannot share memory", urccl_errmsg());
-	urccl_prep_accept(urccl_get_sqe(ring));
-	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	urccl_submit(ring);
 	inv.len = urccl_metadata(ctx, inv.metadata, sizeof(inv.metadata));
 	if (inv.len < 0 || write(to[1], &inv, sizeof(inv)) != sizeof(inv))

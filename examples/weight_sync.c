@@ -168,14 +168,16 @@ static int trainer(int to)
 	uint64_t version, n, right = 0, all = replicas * layers * versions;
 	struct dial dial = {.len = 0};
 	struct note note = {.right = 0};
+	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 
 	dial.len = urccl_metadata(ctx, dial.metadata, sizeof(dial.metadata));
 	if (dial.len < 0 ||
 	    urccl_advertise(ctx, region, 0, memory_len, URCCL_RIGHT_READ, 0, &note.advert))
 		die("cannot share", urccl_errmsg());
-	urccl_prep_accept(urccl_get_sqe(ring));
-	urccl_prep_watch(urccl_get_sqe(ring), (struct urccl_peer){0});
+	sqe = urccl_get_sqe(ring);
+	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	for (n = 0; n < replicas; n++)
 		if (write(to, &dial, sizeof(dial)) != sizeof(dial))
 			die("trainer", "cannot say where we are");
@@ -220,6 +222,7 @@ static int replica(int from)
 	struct urccl_remote remote = {0};
 	struct note note, report;
 	struct urccl_peer peer;
+	struct urccl_sqe *sqe;
 	struct urccl_cqe cqe;
 	struct dial dial;
 	uint64_t n;
@@ -227,9 +230,10 @@ static int replica(int from)
 	if (read(from, &dial, sizeof(dial)) != sizeof(dial))
 		return 1;
 	begin(0);
-	urccl_prep_connect(entry(), dial.metadata, (uint32_t)dial.len);
+	sqe = entry();
+	urccl_prep_connect(sqe, dial.metadata, (uint32_t)dial.len);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	peer.id = (uint32_t)take(NULL).handle;
-	urccl_prep_watch(urccl_get_sqe(ring), peer); /* what was told before waits for us */
 	for (n = 0; n < versions && !gone;) {
 		cqe = take(&note);
 		if (urccl_cqe_kind(&cqe) != URCCL_KIND_NOTE)

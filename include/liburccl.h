@@ -771,13 +771,14 @@ URCCL_INLINE void urccl_prep_cmp_swap(struct urccl_sqe *sqe, struct urccl_remote
 }
 
 /* to: a metadata blob or "host:port" text of len bytes, the library's until the CQE, whose
- * handle is the peer. */
+ * handle is the peer. With URCCL_SQE_WATCH its events come to this ring. */
 URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint32_t len)
 {
 	__urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
 }
 
-/* A PEER event for each context that dials us, until cancelled. -EOPNOTSUPP: we do not listen. */
+/* A PEER event for each context that dials us, until cancelled; with URCCL_SQE_WATCH each is watched
+ * too. -EOPNOTSUPP: we do not listen. */
 URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 {
 	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);

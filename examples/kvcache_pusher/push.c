@@ -193,7 +193,6 @@ static void push_close(struct push *p)
 static void connected(struct push *p, const struct urccl_cqe *cqe)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
-	struct urccl_sqe *sqe;
 	struct msg_id id;
 
 	if (cqe->res < 0) {
@@ -206,13 +205,8 @@ static void connected(struct push *p, const struct urccl_cqe *cqe)
 		return;
 	}
 	memcpy(&id, info.hello, sizeof(id));
-	if (id.magic != PROTO_MAGIC || id.version != PROTO_VERSION) {
+	if (id.magic != PROTO_MAGIC || id.version != PROTO_VERSION)
 		push_fatal(p, "what listens there is no kvcache_pusher --serve of this version");
-		return;
-	}
-	sqe = node_sqe(&p->node);
-	urccl_prep_watch(sqe, p->peer);
-	urccl_sqe_set_data64(sqe, push_data(ENTRY_WATCH, NULL));
 }
 
 /*
@@ -360,6 +354,7 @@ static int dial(struct push *p, const void *to, uint32_t to_len)
 	urccl_prep_connect(sqe, to, to_len);
 	urccl_sqe_set_hello(p->node.ring, sqe, &p->hello, sizeof(p->hello));
 	urccl_sqe_set_deadline_us(sqe, SECONDS_TO_ANSWER * 1000000u);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_CONNECT, NULL));
 	return wait_for(p, &p->welcomed, "no welcome from decode");
 }

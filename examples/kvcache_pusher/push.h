@@ -20,7 +20,6 @@ enum slot_state {
  * have the same user_data, so that one CANCEL reaches them. */
 enum push_entry {
 	ENTRY_CONNECT = 1,
-	ENTRY_WATCH,
 	ENTRY_KEYS,
 	ENTRY_CLOSE,
 	ENTRY_BYE,

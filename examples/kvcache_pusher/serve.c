@@ -52,18 +52,16 @@ static void say_ready(const struct serve *s)
 	    (unsigned long long)s->side.pages * shape->page);
 }
 
-/* ACCEPT gives an event for each context that dials us, WATCH what they say and that they are
- * lost. */
+/* ACCEPT gives an event for each context that dials us, and its WATCH what they say and that they
+ * are lost. */
 static void start_listening(struct serve *s)
 {
 	struct urccl_sqe *sqe = node_sqe(&s->node);
 
 	urccl_prep_accept(sqe);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_ACCEPT, NULL, 0));
-	sqe = node_sqe(&s->node);
-	urccl_prep_watch(sqe, (struct urccl_peer){0});
-	urccl_sqe_set_data64(sqe, serve_data(SENTRY_WATCH, NULL, 0));
-	s->reserved = 2 + SERVE_DOOR;
+	s->reserved = 1 + SERVE_DOOR;
 	urccl_submit(s->node.ring);
 }
 
@@ -434,7 +432,7 @@ static void got_end(struct serve *s, const struct urccl_cqe *cqe)
 	enum serve_entry what = (enum serve_entry)(cqe->user_data >> 56);
 	struct pusher *p;
 
-	if (what == SENTRY_ACCEPT || what == SENTRY_WATCH) {
+	if (what == SENTRY_ACCEPT) {
 		if (!s->over)
 			say("cannot listen: %s", node_explain(&s->node, cqe));
 		s->vanished++;

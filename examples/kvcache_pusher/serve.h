@@ -25,7 +25,6 @@ enum job_state {
  * SHUT) the peer's handle. */
 enum serve_entry {
 	SENTRY_ACCEPT = 1,
-	SENTRY_WATCH,
 	SENTRY_WORD,
 	SENTRY_TAKE_BACK,
 	SENTRY_CLOSE,

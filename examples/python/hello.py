@@ -31,7 +31,7 @@ Cqe = layout("Cqe", user_data=c_uint64, res=c_int64, flags=c_uint32, peer=c_uint
 Info = layout("Info", size=c_uint32, nranges=c_uint32, len=c_uint64, rights=c_uint32,
               mappable=c_uint32)
 Advert = ctypes.c_uint8 * 64
-RIGHT_WRITE, FOR_CQE = 1 << 1, 1 << 0
+RIGHT_WRITE, FOR_CQE, SQE_WATCH = 1 << 1, 1 << 0, 1 << 10
 KIND_MASK, KIND_OP, KIND_NOTE, CQE_MORE = 0x0f, 0, 2, 1 << 4
 
 FUNCTIONS = {       # what it returns (a c_int below 0 is an error), and takes
@@ -57,10 +57,10 @@ FUNCTIONS = {       # what it returns (a c_int below 0 is an error), and takes
     "urccl_cqe_at": (POINTER(Cqe), c_void_p, c_uint32),
     "urccl_cq_advance": (None, c_void_p, c_uint32),
     "urccl_sqe_set_data64": (None, c_void_p, c_uint64),
+    "urccl_sqe_add_flags": (None, c_void_p, c_uint32),
     "urccl_sqe_set_notify": (None, c_void_p, c_void_p, c_uint64, c_void_p, c_uint32),
     "urccl_prep_nop": (None, c_void_p),
     "urccl_prep_accept": (None, c_void_p),
-    "urccl_prep_watch": (None, c_void_p, Peer),
     "urccl_prep_connect": (None, c_void_p, c_void_p, c_uint32),
     "urccl_prep_write": (None, c_void_p, Remote, c_void_p, c_uint64, c_uint64),
 }
@@ -135,11 +135,12 @@ class Side:
         else:
             future.set_result((cqe.res, cqe.handle))
 
-    def submit(self, prepare, *arguments, notify=None):
+    def submit(self, prepare, *arguments, flags=0, notify=None):
         """Submits an entry; the future has its res and handle."""
         sqe, number = self.lib.urccl_get_sqe(self.ring), next(self.numbers)
         prepare(sqe, *arguments)
         self.lib.urccl_sqe_set_data64(sqe, number)
+        self.lib.urccl_sqe_add_flags(sqe, flags)
         if notify is not None:
             self.lib.urccl_sqe_set_notify(self.ring, sqe, notify, None, 0)
         future = asyncio.get_running_loop().create_future()
@@ -167,8 +168,7 @@ async def hello(lib):
     advert, remote = Advert(), Remote()
     region = owner.register(shared, RIGHT_WRITE)
     lib.urccl_advertise(owner.ctx, region, 0, len(memory), RIGHT_WRITE, 0, advert)
-    owner.submit(lib.urccl_prep_accept)
-    owner.submit(lib.urccl_prep_watch, Peer(0))
+    owner.submit(lib.urccl_prep_accept, flags=SQE_WATCH)
 
     _, peer = await asyncio.wait_for(writer.submit(lib.urccl_prep_connect, blob, size), LIMIT)
     writer.register(source, 0)

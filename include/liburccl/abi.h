@@ -76,6 +76,8 @@ enum urccl_sqe_flags {
 					   * memory */
 	URCCL_SQE_EXT		= 1 << 9, /* the ring's ext slot of this entry is filled:
 					   * urccl_sqe_ext() */
+	URCCL_SQE_WATCH		= 1 << 10, /* CONNECT, ACCEPT: the events of the peers that it gives
+					    * come to this ring, with the entry's user_data */
 	URCCL_SQE_CLASS_SHIFT	= 14,	  /* bits 14-15: enum urccl_class */
 };
 

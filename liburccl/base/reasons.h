@@ -141,6 +141,10 @@ REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be plac
 			"the timeout, or see urccl_dump() for what it waits for")
 REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
 			"the timeout, or see urccl_dump() for what it waits for")
+REASON(NOTE_HELD,	"the peer's library answers, but no ring there watches us, or its event slots are full: let the "
+			"peer's program CONNECT or ACCEPT with URCCL_SQE_WATCH, or WATCH, and take its events")
+REASON(NOTE_SILENT,	"the peer's library has said nothing for %u ms: it is frozen, cut off or slow. See its "
+			"process with urccl_info, or raise the deadline")
 REASON(DEVICE,		"the device gave %d; %u of %u bytes were known to be placed. Try again, and if it "
 			"stays connect anew; urccl_dump() shows the connection")
 REASON(DEVICE_LONG,	"the device gave %d; %u bytes of %u segments were known to be placed. Try again, "

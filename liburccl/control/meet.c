@@ -131,7 +131,7 @@ static void meet_up(struct control *c, struct peer *p)
 	remotes_pump(c, p);
 }
 
-/* An older peer has the hello of HELLO_ACK alone. */
+/* The hello of the ACCEPT, which replaces that of HELLO_ACK. */
 static void meet_say_accepted(struct control *c, const struct peer *p)
 {
 	uint8_t frame[WIRE_HEADER + HELLO_MAX];
@@ -144,8 +144,7 @@ static void meet_say_accepted(struct control *c, const struct peer *p)
 
 static int meet_accepted(struct peer *p, const uint8_t *body, uint32_t len)
 {
-	if (!p->dialled || p->stage != STAGE_COMMITTED ||
-	    len > HELLO_MAX)
+	if (!p->dialled || p->stage != STAGE_COMMITTED || len > HELLO_MAX)
 		return -EPROTO;
 	p->hello_len = len;
 	memcpy(p->hello, body, len);

@@ -237,6 +237,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	p->rails_news |= p->rails_up ^ p->rails_said;
 	p->rail = cmd->rail->up ? cmd->rail : NULL;
 	store_relaxed(&p->used, e->turns);
+	p->heard_ns = e->now;
 	peer_go(e, p);
 	if (!p->rail)
 		peer_choose(p);

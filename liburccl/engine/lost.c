@@ -208,12 +208,10 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 void peer_del(struct engine *e, struct engine_peer *p)
 {
 	struct list *pos;
-	struct op *watch = p->watch;
+	struct op *watch = p->watch.op;
 
-	if (watch) {
-		p->watch = NULL;
+	if (watch)
 		watch_end(watch, p);
-	}
 	peer_stop_watches(e, p);
 	list_for_each(pos, &e->rings)
 		order_forget_peer(list_entry(pos, struct engine_ring, link), p);

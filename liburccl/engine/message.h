@@ -31,11 +31,17 @@ struct message {
 	uint64_t more; /* NOTE: 0, or -res of the failed entry; ACK: numbers failed, a bit each */
 };
 
+enum slot_state {
+	SLOT_FREE,
+	SLOT_SENT, /* the receiver has not acknowledged it */
+	SLOT_HELD, /* nor has a ring of the receiver, which answers */
+};
+
 /* A notification on its way: the sender's record. Numbers of the window have a record each: seq %
  * NOTE_WINDOW. */
 struct note_slot {
 	struct op *op;	 /* NULL: nobody waits for it any more */
-	uint8_t busy;	 /* the receiver has not delivered it */
+	uint8_t busy;	 /* enum slot_state */
 	uint8_t sending; /* its chunk is not out */
 	uint8_t again;	 /* it changed, or was not taken: send it once the chunk is out */
 	uint8_t checksum; /* of its entry: it has one itself */

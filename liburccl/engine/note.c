@@ -72,7 +72,7 @@ static struct note_slot *slot_next(struct engine_peer *p)
 static void slot_take(struct engine_peer *p, struct note_slot *s)
 {
 	s->seq = p->note_next++;
-	s->busy = 1;
+	s->busy = SLOT_SENT;
 	p->notes_busy++;
 	tell_add(&p->engine->told->count.notes_sent, 1);
 }
@@ -161,6 +161,31 @@ void note_stop(struct op *op)
 	slot_send(p, s);
 }
 
+/* Of an entry without a slot: some that it waits for wait there. */
+static int is_held(const struct op *op)
+{
+	const struct engine_peer *p = op->peer;
+	uint32_t i;
+
+	if (op->note_slot != NOTE_WINDOW)
+		return p->notes[op->note_slot].busy == SLOT_HELD;
+	for (i = 0; i < NOTE_WINDOW; i++)
+		if (p->notes[i].busy == SLOT_HELD)
+			return 1;
+	return 0;
+}
+
+void note_expired(struct op *op)
+{
+	const struct engine_peer *p = op->peer;
+	uint64_t ms = (op_engine(op)->now - p->heard_ns) / NSEC_PER_MSEC;
+
+	if (is_held(op))
+		op_stop(op, -ETIMEDOUT, REASON_NOTE_HELD, 0);
+	else
+		op_stop(op, -ETIMEDOUT, REASON_NOTE_SILENT, ms);
+}
+
 /* Nobody's word is waited for any more. */
 void note_force(struct op *op)
 {
@@ -202,14 +227,18 @@ static void ack_received(struct engine_peer *p, const struct message *m)
 	for (i = 0; i < NOTE_WINDOW; i++) {
 		struct note_slot *s = &p->notes[i];
 
+		if (!s->busy)
+			continue;
 		behind = m->seq - s->seq;
-		if (!s->busy || behind >= NOTE_STATES)
+		if (behind >= NOTE_STATES)
 			continue;
 		bit = 1ull << (s->seq % NOTE_STATES);
 		if (!slot_may_be(s, !!(m->more & bit)))
 			continue;
 		if ((m->tag | m->more) & bit)
 			slot_settled(s, !!(m->more & bit));
+		else
+			s->busy = SLOT_HELD;
 		if (m->tag & bit) {
 			s->busy = 0;
 			p->notes_busy--;
@@ -354,23 +383,23 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 
 /* ---- to the program ---- */
 
-static struct op *watcher(const struct engine_peer *p)
+/* er NULL: nobody watches. */
+static const struct watch *watcher(const struct engine_peer *p)
 {
-	return p->watch ? p->watch : p->engine->watch_all;
+	return p->watch.er ? &p->watch : &p->engine->watch_all;
 }
 
 /* 1: posted; 0: no event slot. */
-static int deliver_note(struct engine_peer *p, struct op *w, struct parked_note *n)
+static int deliver_note(struct engine_peer *p, const struct watch *w, struct parked_note *n)
 {
 	void *payload;
 	struct urccl_cqe *cqe = ring_post_event(w->er->ring, &payload);
 
 	if (!cqe)
 		return 0;
-	cqe->user_data = w->sqe.user_data;
+	cqe->user_data = w->user_data;
 	cqe->res = n->res;
-	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE |
-		     (p->unflushed ? URCCL_CQE_NOT_FLUSHED : 0);
+	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE | (p->unflushed ? URCCL_CQE_NOT_FLUSHED : 0);
 	cqe->peer = p->handle;
 	cqe->tag = n->tag;
 	memcpy(payload, n->payload, n->len);
@@ -395,10 +424,10 @@ static uint32_t lost_record(const struct engine_peer *p)
 	return p->lost_res ? failures_add(&p->engine->failures, &f) : 0;
 }
 
-static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w,
+static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, uint64_t user_data,
 		      uint32_t more)
 {
-	cqe->user_data = w->sqe.user_data;
+	cqe->user_data = user_data;
 	cqe->res = p->lost_res;
 	cqe->flags = URCCL_KIND_LOST | more;
 	cqe->peer = p->handle;
@@ -406,26 +435,25 @@ static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, const 
 	cqe->fail.detail = lost_record(p);
 }
 
-/* LOST is the end of a WATCH of that peer, and an event of a WATCH of all. 1: posted. */
-static int deliver_lost(struct engine_peer *p, struct op *w)
+/* LOST is the end of a WATCH of that peer, and else an event. 1: posted. */
+static int deliver_lost(struct engine_peer *p, const struct watch *w)
 {
 	struct urccl_cqe *cqe;
 	void *payload;
 
-	if (w == p->watch) {
-		p->watch = NULL;
-		watch_end(w, p);
+	if (w == &p->watch && w->op) {
+		watch_end(w->op, p);
 		return 1;
 	}
 	cqe = ring_post_event(w->er->ring, &payload);
 	if (!cqe)
 		return 0;
-	lost_fill(p, cqe, w, URCCL_CQE_MORE);
+	lost_fill(p, cqe, w->user_data, URCCL_CQE_MORE);
 	return 1;
 }
 
 /* The first rail that is not as it was told. 1: told, or there is none. */
-static int deliver_rail(struct engine_peer *p, const struct op *w)
+static int deliver_rail(struct engine_peer *p, const struct watch *w)
 {
 	uint32_t number = (uint32_t)__builtin_ctz(p->rails_news), bit = 1u << number;
 	struct urccl_cqe *cqe;
@@ -435,7 +463,7 @@ static int deliver_rail(struct engine_peer *p, const struct op *w)
 		cqe = ring_post_event(w->er->ring, &payload);
 		if (!cqe)
 			return 0;
-		cqe->user_data = w->sqe.user_data;
+		cqe->user_data = w->user_data;
 		cqe->res = p->rails_up & bit ? 0 : p->rail_res[number];
 		cqe->flags = URCCL_KIND_RAIL | URCCL_CQE_MORE;
 		cqe->peer = p->handle;
@@ -448,7 +476,7 @@ static int deliver_rail(struct engine_peer *p, const struct op *w)
 
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w)
 {
-	lost_fill(p, cqe, w, 0);
+	lost_fill(p, cqe, w->sqe.user_data, 0);
 }
 
 static void ack_send(struct engine_peer *p)
@@ -477,10 +505,10 @@ enum { DELIVER_NOTHING, DELIVER_DONE, DELIVER_NO_SLOT };
 /* A note, or when there is none, and LOST is due, that: nothing of it comes after. */
 static int deliver(struct engine_peer *p)
 {
-	struct op *w = watcher(p);
+	const struct watch *w = watcher(p);
 
 	/* Until then the program does not have its handle: PEER_UP looks again. */
-	if (p->state == PEER_CONNECTING || !w)
+	if (p->state == PEER_CONNECTING || !w->er)
 		return DELIVER_NOTHING;
 	if (!list_empty(&p->parked_list)) {
 		struct parked_note *n = list_first(&p->parked_list, struct parked_note, link);
@@ -526,6 +554,13 @@ void notes_resume(struct engine_peer *p)
 		pending_add(p);
 }
 
+static void tell_parked(const struct engine_peer *p)
+{
+	uint64_t parked = list_empty(&p->parked_list) ? 0 : p->arrived & ~p->delivered;
+
+	tell32(&p->told->parked, parked ? (uint32_t)__builtin_popcountll(parked) : 0);
+}
+
 int notes_pending(struct engine *e)
 {
 	int waits = deliver_all(e);
@@ -535,8 +570,9 @@ int notes_pending(struct engine *e)
 	list_for_each_safe(pos, tmp, &e->pending) {
 		p = list_entry(pos, struct engine_peer, pending_link);
 		ack_send(p);
+		tell_parked(p);
 		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due &&
-		    (!p->rails_news || !watcher(p)))
+		    (!p->rails_news || !watcher(p)->er))
 			list_del(&p->pending_link);
 	}
 	return waits;

@@ -596,7 +596,9 @@ void op_expired(struct op *op)
 		return;
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
-	if (!late) {
+	if (!late && op->state == OP_NOTING) {
+		note_expired(op);
+	} else if (!late) {
 		fail_midway(op, -ETIMEDOUT, REASON_DEADLINE, REASON_DEADLINE_LONG,
 			    (op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
 	} else if (!(op->bits & OP_FORCED)) {

@@ -8,7 +8,7 @@
 
 /* ---- looking up ---- */
 
-static struct engine_peer *peer_find(const struct engine *e, uint32_t handle)
+struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle)
 {
 	struct engine_peer *p;
 
@@ -30,17 +30,17 @@ static struct engine_remote *remote_find(const struct engine *e, uint32_t handle
 
 struct engine_peer *peer_get(struct engine *e, uint32_t handle)
 {
-	struct engine_peer *p = peer_find(e, handle);
+	struct engine_peer *p = peer_lookup(e, handle);
 
 	if (p)
 		return p;
 	engine_lookup_missed(e);
-	return peer_find(e, handle);
+	return peer_lookup(e, handle);
 }
 
 void peer_handle_told(struct engine *e, uint32_t handle)
 {
-	struct engine_peer *p = peer_find(e, handle);
+	struct engine_peer *p = peer_lookup(e, handle);
 
 	if (p)
 		p->handle_told = 1;
@@ -375,6 +375,7 @@ void rail_event(struct engine *e, const struct event *ev)
 		break;
 	default:
 		rail->peer->silent = 0;
+		rail->peer->heard_ns = e->now;
 		if (peer_is_heard(rail->peer))
 			message(e, rail->peer, ev->data, ev->len);
 		break;

@@ -275,6 +275,13 @@ struct lane {
 };
 
 /* COLD: paused, with its rail or, in time, without; entries wait as in CONNECTING. */
+/* Where the events of a peer, or of all, go. */
+struct watch {
+	struct engine_ring *er; /* NULL: nowhere */
+	uint64_t user_data;
+	struct op *op; /* the WATCH; NULL: a CONNECT or an ACCEPT asked, which has no entry for it */
+};
+
 enum peer_state { PEER_CONNECTING, PEER_COLD, PEER_UP, PEER_LOSING, PEER_LOST };
 
 struct engine_peer {
@@ -303,6 +310,7 @@ struct engine_peer {
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
 	uint64_t used;	      /* turn that took the last of them; the control thread reads it */
 	uint64_t heard;	      /* likewise, in which its last notification or atomic came */
+	uint64_t heard_ns;    /* when its last message came, or it came up */
 	struct timer awaited; /* while some are: when to have the peer pinged */
 	struct control_req ping;
 	uint32_t pinging;
@@ -319,7 +327,7 @@ struct engine_peer {
 	struct list acked_scopes;
 	uint32_t acked_losses;
 
-	struct op *watch;
+	struct watch watch;
 	struct list pending_link; /* in the engine's list of peers with something to tell */
 	int64_t lost_res;
 	uint32_t lost_reason;
@@ -432,7 +440,8 @@ struct engine {
 	struct list words;	     /* awaited: struct sync */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *young, **young_tail; /* taken since the last look, oldest first */
-	struct op *accept, *watch_all;
+	struct op *accept;
+	struct watch watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs */
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
@@ -649,6 +658,7 @@ void note_start(struct op *op); /* the entry's notification is due: sent, or wai
 void note_owe(struct op *op);	/* it failed: the peer hears of it, and the entry ends */
 void note_stop(struct op *op);
 void note_force(struct op *op);
+void note_expired(struct op *op); /* its deadline passed in NOTING: it fails, and says why */
 void note_chunk_out(struct engine *e, struct chunk *c);
 void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void notes_init(struct engine_peer *p);
@@ -728,12 +738,15 @@ void request_start(struct op *op);
 void request_stop(struct op *op);
 void request_back(struct engine *e, struct control_req *req);
 void watch_end(struct op *op, struct engine_peer *p); /* with LOST */
+void watches_gone(struct engine_ring *er);	      /* the ring closes */
 int accepts_pending(struct engine *e); /* posts PEER events; 1: some wait for slots */
 void cancel_target_ended(struct op *op);
 void timeouts_count(struct engine_ring *er);
 
 /* peer.c */
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
+/* Without a look for news of it. */
+struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle);
 void peer_handle_told(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);

@@ -20,6 +20,7 @@ void ring_stop(struct engine_ring *er)
 	for (i = 0; i < er->entries; i++)
 		stop_soon(&er->ops[i], -ESHUTDOWN, REASON_CLOSING, 0);
 	msg_ring_gone(er);
+	watches_gone(er);
 }
 
 int ring_is_quiet(struct engine *e, struct engine_ring *er)

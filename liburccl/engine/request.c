@@ -9,6 +9,56 @@ static struct ask *ask_of(const struct op *op)
 	return &op->er->asks[op - op->er->ops];
 }
 
+/* ---- where events go -------------------------------------------------------------------------- */
+
+/* What nobody heard of yet. */
+static void rails_pending(struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->rails_news)
+			pending_add(p);
+	}
+}
+
+static void watch_put(struct engine *e, struct engine_peer *p, struct watch w)
+{
+	*(p ? &p->watch : &e->watch_all) = w;
+	tell32(p ? &p->told->watched : &e->told->watched, w.er ? w.er->ring->pub.id : 0);
+}
+
+/* p NULL: of all. What had them before ends. */
+static void watch_set(struct engine *e, struct engine_peer *p, struct watch w)
+{
+	struct op *old = p ? p->watch.op : e->watch_all.op;
+
+	watch_put(e, p, w);
+	if (old)
+		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+	if (p)
+		pending_add(p);
+	else
+		rails_pending(e);
+}
+
+void watches_gone(struct engine_ring *er)
+{
+	struct engine *e = er->engine;
+	struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->watch.er != er)
+			continue;
+		watch_put(e, p, (struct watch){NULL, 0, NULL});
+		pending_add(p); /* the WATCH of all may have them */
+	}
+}
+
 /* ---- what the control thread carries out ----------------------------------------------------- */
 
 /* undo: what ends an object that nobody heard of. */
@@ -63,6 +113,19 @@ static void ask_stop(struct op *op)
 	ask_post(op, &ask->drop, CONTROL_DROP);
 }
 
+/* Before its CQE, which comes before the first event all the same: those wait for the turn's end. */
+static void connect_watch(const struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct engine_peer *p;
+
+	if (!(op->sqe.flags & URCCL_SQE_WATCH) || op->res || op->er->closing)
+		return;
+	p = peer_lookup(e, (uint32_t)op->handle);
+	if (p)
+		watch_set(e, p, (struct watch){op->er, op->sqe.user_data, NULL});
+}
+
 static void ask_answered(struct op *op, const struct control_req *req)
 {
 	uint32_t undo;
@@ -102,8 +165,10 @@ void request_back(struct engine *e, struct control_req *req)
 		ask->dropped = 1; /* there is nothing left to drop */
 		ask_answered(op, req);
 	}
-	if (!--ask->out)
-		op_end(op, op->res);
+	if (--ask->out)
+		return;
+	connect_watch(op);
+	op_end(op, op->res);
 }
 
 /* ---- ACCEPT ---------------------------------------------------------------------------------- */
@@ -158,6 +223,9 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 		memcpy(payload, cmd->data, cmd->len);
 	cmd->peer->handle_told = 1;
 	answer(accept, cmd);
+	if (accept->sqe.flags & URCCL_SQE_WATCH)
+		watch_set(op_engine(accept), cmd->peer,
+			  (struct watch){accept->er, accept->sqe.user_data, NULL});
 	return 1;
 }
 
@@ -177,38 +245,18 @@ int accepts_pending(struct engine *e)
 
 /* ---- WATCH ----------------------------------------------------------------------------------- */
 
-/* What nobody heard of yet. */
-static void rails_pending(struct engine *e)
-{
-	struct list *pos;
-
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
-		if (p->rails_news)
-			pending_add(p);
-	}
-}
-
 static void watch_start(struct op *op)
 {
 	struct engine *e = op_engine(op);
 	struct engine_peer *p = op->peer;
-	struct op **slot = p ? &p->watch : &e->watch_all, *old = *slot;
 
 	if (p && p->lost_due && !p->lost_untold && list_empty(&p->parked_list)) {
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
 			0);
 		return;
 	}
-	*slot = op;
 	op_set_state(op, OP_PARKED);
-	if (old)
-		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
-	if (p)
-		pending_add(p);
-	else
-		rails_pending(e);
+	watch_set(e, p, (struct watch){op->er, op->sqe.user_data, op});
 }
 
 /* As op_end(), but the CQE is the peer's LOST event. */
@@ -217,6 +265,7 @@ void watch_end(struct op *op, struct engine_peer *p)
 	struct ring *r = op->er->ring;
 	struct urccl_cqe cqe;
 
+	watch_put(op_engine(op), p, (struct watch){NULL, 0, NULL});
 	lost_cqe(p, &cqe, op);
 	op->bits |= OP_OUTCOME;
 	op_end(op, cqe.res);
@@ -444,10 +493,10 @@ void request_stop(struct op *op)
 	}
 	if (e->accept == op)
 		e->accept = NULL;
-	if (e->watch_all == op)
-		e->watch_all = NULL;
-	if (op->peer && op->peer->watch == op)
-		op->peer->watch = NULL;
+	if (e->watch_all.op == op)
+		watch_put(e, NULL, (struct watch){NULL, 0, NULL});
+	if (op->peer && op->peer->watch.op == op)
+		watch_put(e, op->peer, (struct watch){NULL, 0, NULL});
 	if (op->sqe.opcode == URCCL_OP_CANCEL)
 		cancel_forget(op);
 	list_del(&op->drain_link); /* TIMEOUT, CANCEL */

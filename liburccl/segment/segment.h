@@ -19,7 +19,7 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   3u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   4u /* of this layout: another is not read */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* of all rings */
@@ -63,6 +63,8 @@ struct segment_engine {
 	uint64_t wake_at_ns; /* asleep: until then at most; ~0: until something comes */
 	uint32_t state;	     /* enum segment_engine_state */
 	uint32_t chunks;     /* that devices had at that look */
+	uint32_t watched;    /* id of the ring that watches all peers; 0: none */
+	uint32_t reserved;
 	struct segment_count count;
 	struct segment_flow flows[SEGMENT_ALL_FLOWS];
 };
@@ -113,6 +115,8 @@ struct segment_peer {
 	uint32_t transport; /* engine: enum urccl_transport */
 	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
 	uint64_t bytes[2];  /* engine: out, in, at its last look */
+	uint32_t watched;   /* engine: id of the ring that watches this one; 0: none */
+	uint32_t parked;    /* engine: notifications of it that no ring has yet */
 	char name[88];	    /* address of its control connection */
 };
 

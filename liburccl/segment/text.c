@@ -163,7 +163,22 @@ static void text_missed(uint32_t missed, int fd)
 	dprintf(fd, "  not over %s: %s\n", transport, why ? why : "?");
 }
 
-static void text_peer(const struct segment_peer *p, int fd)
+/* Notifications that wait here, and so at their sender. */
+static void text_parked(const struct segment *s, const struct segment_peer *p, uint32_t handle,
+			int fd)
+{
+	uint32_t n = load_relaxed(&p->parked), ring = load_relaxed(&p->watched);
+	const char *noun = n == 1 ? "notification waits" : "notifications wait";
+
+	if (!ring)
+		ring = load_relaxed(&s->engine.watched);
+	if (n && ring)
+		dprintf(fd, "  %u %s for event slots of ring %u\n", n, noun, ring);
+	else if (n)
+		dprintf(fd, "  no ring watches peer 0x%x; %u %s\n", handle, n, noun);
+}
+
+static void text_peer(const struct segment *s, const struct segment_peer *p, int fd)
 {
 	static const char *const peer_states[] = {
 		[URCCL_PEER_CONNECTING] = "connecting",
@@ -182,6 +197,7 @@ static void text_peer(const struct segment_peer *p, int fd)
 		transport ? transport : "no transport yet", (ull)load_relaxed(&p->incarnation),
 		(ull)load_relaxed(&p->bytes[0]), (ull)load_relaxed(&p->bytes[1]));
 	text_missed(load_relaxed(&p->missed), fd);
+	text_parked(s, p, handle, fd);
 }
 
 /* ---- rings and their entries ---- */
@@ -269,7 +285,7 @@ int segment_text(const struct segment_view *v, uint64_t now_ns, int fd)
 	text_engine(v->s, now_ns, fd);
 	text_flows(v->s, fd);
 	for (i = 0; i < n; i++)
-		text_peer(&v->s->peers[i], fd);
+		text_peer(v->s, &v->s->peers[i], fd);
 	for (i = 0; i < SEGMENT_RINGS; i++)
 		text_ring(v->s, &v->s->rings[i], now_ns, fd);
 	text_settings(v->s, fd);

@@ -38,8 +38,8 @@ static const struct {
 	[URCCL_OP_NOTIFY] = {OBJECT | ADDR | LEN | TAG | GROUP, FENCED},
 	[URCCL_OP_FETCH_ADD] = {OBJECT | ADDR | OFF | GROUP, TELLS},
 	[URCCL_OP_CMP_SWAP] = {OBJECT | ADDR | LEN | OFF | GROUP, TELLS},
-	[URCCL_OP_CONNECT] = {ADDR | LEN, HANDLE},
-	[URCCL_OP_ACCEPT] = {0, URCCL_SQE_NO_WAKE},
+	[URCCL_OP_CONNECT] = {ADDR | LEN, HANDLE | URCCL_SQE_WATCH},
+	[URCCL_OP_ACCEPT] = {0, URCCL_SQE_NO_WAKE | URCCL_SQE_WATCH},
 	[URCCL_OP_WATCH] = {OBJECT, URCCL_SQE_NO_WAKE},
 	[URCCL_OP_WARM] = {OBJECT, ORDER},
 	[URCCL_OP_CLOSE] = {OBJECT, ORDER},
@@ -126,8 +126,10 @@ static const char *word_of(uint32_t op, uint32_t flag)
 		return "chain";
 	if (flag == URCCL_SQE_FENCE)
 		return "FENCE";
-	return flag == URCCL_SQE_SKIP_SUCCESS && uses[op].flags == HANDLE ? "SKIP_SUCCESS"
-									  : "flags";
+	if (flag == URCCL_SQE_SKIP_SUCCESS &&
+	    (uses[op].flags & ~(uint32_t)URCCL_SQE_WATCH) == HANDLE)
+		return "SKIP_SUCCESS";
+	return "flags";
 }
 
 /* A LINK that cannot be has begun a chain all the same, which the next entry ends. */
@@ -136,8 +138,8 @@ static void flags(uint32_t op)
 	struct urccl_sqe *sqe;
 	uint32_t flag;
 
-	for (flag = 1; flag < URCCL_SQE_EXT; flag <<= 1) {
-		if (uses[op].flags & flag)
+	for (flag = 1; flag <= URCCL_SQE_WATCH; flag <<= 1) {
+		if (uses[op].flags & flag || flag == URCCL_SQE_EXT)
 			continue;
 		sqe = entry(op);
 		urccl_sqe_add_flags(sqe, flag);

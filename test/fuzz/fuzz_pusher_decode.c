@@ -83,7 +83,7 @@ static void check(void)
 		struct stub_entry *e = &stub_entries[i];
 		uint32_t what = (uint32_t)(e->sqe.user_data >> 56);
 
-		if (!e->busy || what == SENTRY_ACCEPT || what == SENTRY_WATCH)
+		if (!e->busy || what == SENTRY_ACCEPT)
 			continue;
 		if (what >= SENTRY_NO_PLACE) {
 			at_door++;
@@ -204,7 +204,7 @@ static void ends(uint32_t which, uint8_t how)
 
 	sqe = stub_end(which, &copy);
 	what = sqe ? (uint32_t)(sqe->user_data >> 56) : 0;
-	if (what <= SENTRY_WATCH)
+	if (what <= SENTRY_ACCEPT)
 		return;
 	cqe.user_data = sqe->user_data;
 	cqe.res = what == SENTRY_READ ? 64 : 0;

@@ -130,7 +130,7 @@ static void ends(uint32_t which, uint8_t how)
 	struct urccl_sqe copy;
 
 	sqe = stub_end(which, &copy);
-	if (!sqe || sqe->user_data >> 56 == ENTRY_WATCH)
+	if (!sqe)
 		return;
 	cqe.user_data = sqe->user_data;
 	cqe.res = how & 1 ? how & 2 ? -ECANCELED : -ETIMEDOUT : 0;

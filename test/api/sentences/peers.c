@@ -235,10 +235,31 @@ static void no_bounce(void)
 	pair_close(&q);
 }
 
+static void nobody_watches(void)
+{
+	struct side c = {0}, d = {0};
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+
+	side_open(&p, &c);
+	side_open(&p, &d);
+	side_accept(&d, 1);
+	side_connect(&c, &d);
+	sqe = side_sqe(&c);
+	urccl_prep_notify(sqe, c.peer, 1, NULL, 0);
+	urccl_sqe_set_deadline_us(sqe, 100000);
+	CHECK_EQ(urccl_submit(c.ring), 1);
+	cqe = side_end(&c, &d, 0);
+	said_entry("nobody_watches", &c, &cqe, -ETIMEDOUT);
+	side_close(&c);
+	side_close(&d);
+}
+
 void meetings(void)
 {
 	strangers();
 	other_contexts();
+	nobody_watches();
 	secrets();
 	no_bounce();
 }
