@@ -374,24 +374,22 @@ int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t
 /* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at
  * most 2 s (-ETIMEDOUT: still registered; call again). Peers' accesses under way fail with -EACCES,
  * later ones with -ESTALE. A peer that has memory of urccl_alloc() mapped is asked to let go of
- * it; from one that does not, frozen, or INLINE and not called, it is taken: see urccl_alloc(). */
+ * it. While one does not, frozen, or INLINE and not called, or lost while it was so, the result is
+ * -ETIMEDOUT, and that peer may still read and write the memory: until its process ends. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
 /* Ends every advert of the region, which stays registered and may be advertised anew: those who
  * imported it hear of it first and fail their entries with -EACCES, then the keys go. Waits until
- * no transfer of a peer touches the region, at most 2 s (-ETIMEDOUT: memory that a peer has mapped
- * could not be taken from it in this time, or there is no room for a second copy; the adverts are
- * void all the same, call again to wait on). */
+ * no transfer of a peer touches the region, at most 2 s (-ETIMEDOUT: a peer has the
+ * memory mapped and has not let go, as for urccl_unregister(); the adverts are void all the same,
+ * call again to wait on). */
 int urccl_revoke(struct urccl *ctx, struct urccl_region region);
 
 /* len bytes of page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so
  * neither /dev/shm nor mlock. Its pages are there when the call returns, which takes time where
- * they are many. Not yet registered; the context's until urccl_free() or urccl_close(). Where a
- * peer that has it mapped must be kept out and does not let go, all of it gets other pages, with
- * the same bytes under the same addresses: it is there twice until that peer is gone, stores of
- * other threads are not lost, other peers go on through the ring, and a forked child sees it no
- * more. What has the pages pinned (O_DIRECT, fixed buffers) keeps the old ones.
- * -EFBIG: len is above RLIMIT_FSIZE. */
+ * they are many. Not yet registered; the context's until urccl_free() or urccl_close(). The system
+ * has the pages for as long as a peer has them mapped, also after that. -EFBIG: len is above
+ * RLIMIT_FSIZE. */
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr);
 
 /* addr is what urccl_alloc() gave; -EBUSY while a region holds part of it. */

@@ -177,6 +177,8 @@ struct exposure {
 	struct ep *ep;
 	struct engine_peer *peer;	/* the engine's */
 	uint8_t exposed;		/* the engine's: the device has it */
+	uint8_t maybe_mapped;		/* likewise: its ep is closed, and the peer has not said
+					 * that it let go of the memory */
 	struct memory *memory;
 	const struct pin *pin;		/* of devices that pin: of the same range and rights */
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
@@ -279,6 +281,10 @@ struct backend {
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 	/* Never connected, or EVENT_CLOSED came; what was imported and not forgotten goes too. */
 	void (*ep_free)(struct ep *ep);
+	/* After EVENT_CLOSED: a descriptor on which epoll tells EPOLLRDHUP once the peer's process
+	 * has let go of all that it has mapped, or has ended; the caller closes it. -1: it has let
+	 * go. NULL: peers map nothing. */
+	int (*importer)(struct ep *ep);
 	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
 	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);
@@ -308,10 +314,6 @@ struct backend {
 	 * mapped and has not said that it let go: poll and call again. After EVENT_CLOSED:
 	 * -EINPROGRESS if it may have it mapped even now. */
 	int (*unexpose)(struct exposure *exposure);
-	/* The memory of the exposure gets other pages soon (extent.moving): from now on the peer
-	 * reaches it through this side alone. An access by what it has mapped counts for it only
-	 * if that ended before; it is not waited for. */
-	void (*unmap)(struct exposure *exposure);
 	/* Resolves a key for chunks on ep. 0 or -errno; the bytes come from the peer. */
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);

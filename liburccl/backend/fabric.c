@@ -545,11 +545,6 @@ int fabric_arm(struct device *dev)
 	return 0;
 }
 
-static void fabric_unmap(struct exposure *exposure)
-{
-	(void)exposure;
-}
-
 /* What a first chunk would have to do was done when the ep came up. */
 static int fabric_warm(struct ep *ep, struct rkey *rkey)
 {
@@ -577,7 +572,7 @@ static int fabric_is_at(struct device *dev, const struct sockaddr_storage *own)
 		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,       \
 		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                  \
 		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_ep_close,               \
-		.expose = fabric_expose, .unexpose = fabric_unexpose, .unmap = fabric_unmap,     \
+		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
 		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \

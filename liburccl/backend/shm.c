@@ -138,6 +138,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		return fail(-ENOMEM, "no memory for an ep of shm");
 	e->ep.dev = dev;
 	e->dev = d;
+	e->importer = -1;
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
@@ -164,6 +165,8 @@ static void ep_free(struct ep *ep)
 	struct shm_ep *e = shm_ep(ep);
 
 	shm_link_close(e);
+	if (e->importer >= 0)
+		close(e->importer);
 	shm_pages_drop(&e->pages);
 	shm_views_drop(e);
 	munmap(e, sizeof(*e));
@@ -276,23 +279,19 @@ void shm_ep_left(struct shm_ep *e)
 	owe(e, EVENT_CLOSED);
 }
 
-/* It may still write to memory that it was shown, unless it says that it does not, or hangs up. */
-static int is_waited_for(const struct shm_ep *e)
+static int shm_importer(struct ep *ep)
 {
-	uint32_t i;
+	struct shm_ep *e = shm_ep(ep);
+	int fd = e->importer;
 
-	if (e->sock < 0 || e->state != SHM_UP)
-		return 0;
-	for (i = 0; i < SHM_FILES; i++)
-		if (e->files[i].users)
-			return 1;
-	return e->revokes != e->revokes_done;
+	e->importer = -1;
+	return fd;
 }
 
 static void ep_close(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int waits = is_waited_for(e);
+	int waits = e->sock >= 0 && e->state == SHM_UP && shm_files_shown(e);
 
 	e->state = SHM_CLOSED;
 	if (!waits)
@@ -322,11 +321,11 @@ const struct backend backend_shm = {
 	.unreg = shm_unreg,
 	.ep_open = ep_open,
 	.ep_free = ep_free,
+	.importer = shm_importer,
 	.ep_connect = ep_connect,
 	.ep_close = ep_close,
 	.expose = shm_expose,
 	.unexpose = shm_unexpose,
-	.unmap = shm_unmap,
 	.import = shm_import,
 	.forget = shm_forget,
 	.warm = shm_warm,

@@ -27,7 +27,6 @@
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
 #define SHM_COPIES 256u			/* chunks on mapped memory that wait in an ep, each way */
 #define SHM_LOOK 64u			/* polls between two looks at the links */
-#define SHM_MOVES 8u			/* files that a side which was away hears of by name */
 #define SHM_GUESTS 14u			/* of an ep: connected, not yet known to be the peer */
 
 struct shm_dev;
@@ -48,10 +47,6 @@ struct shm_side {
 	} in[SHM_WAYS];
 	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
-	/* Files of its memory that have other pages now: how many there ever were, and the serials
-	 * of the last few. */
-	_Alignas(128) uint32_t moves;
-	uint64_t moved[SHM_MOVES];
 };
 
 /* Why an ep wants its doorbell rung. */
@@ -106,7 +101,6 @@ struct shm_file {
 	ino_t ino;
 	uint64_t serial;		/* 0: free slot */
 	uint32_t writable;
-	uint32_t moved;			/* shown, and not what the memory is any more */
 	uint32_t users;			/* parts of exposures */
 };
 
@@ -148,7 +142,6 @@ int shm_reg(struct device *dev, struct extent *extent);
 int shm_unreg(struct device *dev, struct extent *extent);
 int shm_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int shm_unexpose(struct exposure *exposure);
-void shm_unmap(struct exposure *exposure);
 int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
 void shm_forget(struct ep *ep, struct rkey *rkey);
 int shm_warm(struct ep *ep, struct rkey *rkey);
@@ -156,12 +149,11 @@ int shm_warm(struct ep *ep, struct rkey *rkey);
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
 int shm_view_gone(struct shm_ep *e, uint64_t serial);
-/* 1: the owner's memory has moved since the last look; what was copied then goes by the ring. */
-int shm_views_moved(struct shm_ep *e);
 int shm_view_revoke(struct shm_ep *e, const struct shm_record *r);
 int shm_view_revoked(struct shm_ep *e, uint64_t number);
-/* The peer does not let go of what it has mapped, and the ep ends: none of it counts any more. */
-void shm_files_end(struct shm_ep *e);
+/* 1: the peer may have memory mapped that it was shown: it has not said that it let go, nor hung
+ * up. */
+int shm_files_shown(const struct shm_ep *e);
 /* Says how far we have let go, if the peer does not know. */
 void shm_view_tell(struct shm_ep *e);
 /* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */
@@ -175,8 +167,6 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 	return (struct shm_remote *)(uintptr_t)rkey->v[1];
 }
 
-/* Its memory is not mapped any more. */
-int shm_remote_by_ring(const struct shm_remote *r);
 /* 0 or -ERANGE. */
 int shm_remote_holds(const struct shm_remote *r, const struct chunk *c);
 /* 0, or -EACCES: it does not allow it, or not any more. */
@@ -331,6 +321,7 @@ struct shm_ep {
 	int32_t why;			/* of DOWN */
 
 	int listener, sock;		/* -1: closed */
+	int importer;			/* the link to a peer that did not let go; -1: none */
 	struct shm_addr addr, peer;
 	struct shm_inlet in;		/* of the link */
 	struct shm_guest guests[SHM_GUESTS];
@@ -353,7 +344,6 @@ struct shm_ep {
 	uint64_t revoked;		/* those that the peer told us of, */
 	uint64_t revoked_told;		/* and those that it knows we let go of */
 	uint64_t revoked_unseen;	/* the last that came before the key it ends */
-	uint32_t moves, moves_seen;	/* files that we, that the peer gave other pages */
 	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
 	uint8_t hung_up;		/* by the peer: it touches nothing any more */
 };

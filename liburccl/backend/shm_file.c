@@ -9,9 +9,9 @@
  * A descriptor gives the whole memfd for as long as it is mapped, so what must be held against the
  * peer's will, an expiry, is left to the ring; range and the right to read are kept by the
  * importer's library, and so is the end of the exposure: it is asked to let go, and the exposure
- * ends when it says that it has, or is gone, or the memory has other pages (shm_unmap()). Who may
- * not write gets a descriptor to read by; of one who opens the file anew, which a process of the
- * same user can, nothing is kept: what is not to be mapped at all is left to the ring.
+ * ends when it says that it has, or is gone. Who may not write gets a descriptor to read by; of one
+ * who opens the file anew, which a process of the same user can, nothing is kept: what is not to be
+ * mapped at all is left to the ring.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -89,11 +89,8 @@ static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
 {
 	struct shm_file *f = file_find(e, b, writable);
 
-	/* Another view of the file may be as it was. */
-	if (load_acquire(&s->extent->moving))
-		return NULL;
 	if (f)
-		return f->moved ? NULL : f;
+		return f;
 	for (f = e->files; f < e->files + SHM_FILES && f->serial; f++)
 		;
 	if (f == e->files + SHM_FILES)
@@ -232,18 +229,6 @@ static void mapped_revoke(struct shm_ep *e, struct exposure *x)
 	parts_put(e, parts, parts_make(e, x, parts, PARTS_FIND));
 }
 
-/* What the peer has mapped of it, if anything, is not the owner's memory. */
-static int has_moved(const struct exposure *x)
-{
-	const struct memory *m = x->memory;
-	uint32_t i;
-
-	for (i = span_index(m, x->off); i < m->nspans && m->spans[i].start < x->off + x->len; i++)
-		if (load_acquire(&m->spans[i].extent->moving) != EXTENT_MOVED)
-			return 0;
-	return 1;
-}
-
 /* Ends the grant at once; then waits for the word of a peer that has the memory mapped. */
 int shm_unexpose(struct exposure *x)
 {
@@ -257,41 +242,17 @@ int shm_unexpose(struct exposure *x)
 		return 0;
 	if (x->scratch == MAPPED)
 		mapped_revoke(e, x);
-	if (x->scratch <= e->revokes_done || has_moved(x))
-		return 0;
-	return -EINPROGRESS;
+	return x->scratch <= e->revokes_done ? 0 : -EINPROGRESS;
 }
 
-/* The number is the last thing written, so that who sees it sees the file's name. */
-static void file_moved(struct shm_ep *e, struct shm_file *f)
+int shm_files_shown(const struct shm_ep *e)
 {
-	struct shm_side *us = e->pages.side[0];
+	uint32_t i;
 
-	f->moved = 1;
-	if (!us)
-		return;
-	store_relaxed(&us->moved[e->moves % SHM_MOVES], f->serial);
-	store_release(&us->moves, ++e->moves);
-}
-
-void shm_unmap(struct exposure *x)
-{
-	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);
-	struct shm_part parts[SHM_PARTS];
-	uint32_t i, n = x->scratch ? parts_make(e, x, parts, PARTS_FIND) : 0;
-	struct shm_file *f;
-
-	for (i = 0; i < n; i++)
-		for (f = e->files; f < e->files + SHM_FILES; f++)
-			if (f->serial == parts[i].serial && !f->moved)
-				file_moved(e, f);
-}
-
-/* As many as it cannot hear of by name: all. */
-void shm_files_end(struct shm_ep *e)
-{
-	e->moves += SHM_MOVES + 1;
-	store_release(&e->pages.side[0]->moves, e->moves);
+	for (i = 0; i < SHM_FILES && !e->hung_up; i++)
+		if (e->files[i].users)
+			return 1;
+	return !e->hung_up && e->revokes != e->revokes_done;
 }
 
 int shm_view_revoked(struct shm_ep *e, uint64_t number)

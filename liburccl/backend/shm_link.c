@@ -37,11 +37,21 @@ int shm_link_open(struct shm_ep *e)
 	return shm_door_open(e);
 }
 
+/* The peer's end closes when its process closes this link too, or ends. */
+static void link_leave(struct shm_ep *e)
+{
+	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, e->sock, NULL);
+	shutdown(e->sock, SHUT_WR);
+	e->importer = e->sock;
+}
+
 static void link_drop(struct shm_ep *e)
 {
 	if (e->in.fd >= 0)
 		close(e->in.fd);
-	if (e->sock >= 0)
+	if (e->sock >= 0 && shm_files_shown(e))
+		link_leave(e);
+	else if (e->sock >= 0)
 		shm_watched_close(e, e->sock);
 	e->in.fd = e->sock = -1;
 	e->in.got = 0;
@@ -372,7 +382,6 @@ static void tick_closed(struct shm_ep *e)
 		shm_wait_tick(e);
 		return;
 	}
-	shm_files_end(e);
 	shm_ep_left(e);
 }
 

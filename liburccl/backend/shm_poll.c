@@ -72,8 +72,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 
 static int is_copy(const struct chunk *c)
 {
-	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key) &&
-	       !shm_remote_by_ring(shm_remote(c->key));
+	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key);
 }
 
 static int post_ring(struct shm_ep *e, struct chunk *c)
@@ -108,7 +107,6 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 		return i;
 	}
 	shm_ep_warm(e);
-	shm_views_moved(e);
 	for (i = 0; i < n && post_one(e, chunks[i]); i++)
 		;
 	return i;
@@ -128,23 +126,8 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 
 /* ---- poll ---- */
 
-/* The first chunk of a queue whose memory is not mapped any more goes by the ring, from its
- * beginning. 0: there is no room. */
-static int divert(struct shm_ep *e, struct shm_queue *q)
-{
-	struct chunk *c = q->head, *next = c->next;
-
-	if (!post_ring(e, c))
-		return 0;
-	q->head = next;
-	q->n--;
-	if (!next)
-		q->end = &q->head;
-	return 1;
-}
-
-/* Copies the first n chunks of a queue, at most *max bytes, as far as their memory is mapped. How
- * many are done with, by their res. */
+/* Copies the first n chunks of a queue, at most *max bytes. How many are done with, by
+ * their res. */
 static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 {
 	uint32_t done, before;
@@ -156,8 +139,6 @@ static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 		c->res = shm_remote_allows(r, c);
 		if (c->res)
 			continue;
-		if (shm_remote_by_ring(r))
-			break;
 		before = (uint32_t)c->scratch[0];
 		c->res = shm_remote_copy(r, c, *max);
 		*max -= (uint32_t)c->scratch[0] - before;
@@ -204,25 +185,18 @@ static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
 	*q->end = NULL;
 }
 
-/* Copies the chunks of one queue, at most max bytes, into at most n events. Copies count if the
- * memory is the owner's even after them: else they are looked at once more. */
+/* Copies the chunks of one queue, at most max bytes, into at most n events. */
 static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct event *events,
 		       uint32_t n)
 {
 	struct shm_queue *q = &e->copies[w];
-	uint32_t got = 0, done;
+	uint32_t done;
 
 	if (q->cancelled)
 		drop_cancelled(e, q);
-	do {
-		done = copy_some(q, &max, n - got);
-		while (shm_views_moved(e))
-			done = copy_some(q, &max, n - got);
-		copies_out(q, events + got, done);
-		got += done;
-	} while (q->head && max && got < n && shm_remote_by_ring(shm_remote(q->head->key)) &&
-		 divert(e, q));
-	return got;
+	done = copy_some(q, &max, n);
+	copies_out(q, events, done);
+	return done;
 }
 
 /* Small copies of all, then pieces of the large ones: short ones beside others. */

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mapped memory of a peer: its memfds, each mapped once, and what was imported of them; chunks are
- * copies into the owner's pages.
- *
- * Where an owner's memory gets other pages, what is mapped here is nobody's: the owner says so in
- * the common pages before it does. That word is looked at behind every copy, so that what went into
- * pages which are no more is never taken for placed; it goes again, through the ring, where the
- * owner decides. A process that was stopped in the middle of a copy finds out the same way.
- */
+/* Mapped memory of a peer: its memfds, each mapped once, and what was imported of them; chunks are
+ * copies into the owner's pages. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +14,6 @@ struct shm_remote {
 	struct list link; /* ep->remotes */
 	uint32_t grant;
 	uint32_t rights;  /* 0: revoked */
-	uint32_t by_ring; /* its memory is mapped no more */
 	uint32_t nparts;
 	uint64_t len;
 	uint64_t warmed; /* its first bytes have their pages */
@@ -78,80 +70,6 @@ int shm_view_gone(struct shm_ep *e, uint64_t serial)
 		view_unused(e, v);
 	}
 	return 0;
-}
-
-/* From now on by the ring: what is under way begins again there. */
-static void remote_unmap(struct shm_ep *e, struct shm_remote *r)
-{
-	uint32_t i;
-
-	for (i = 0; i < r->nparts; i++) {
-		r->parts[i].view->users--;
-		view_unused(e, r->parts[i].view);
-	}
-	r->nparts = 0;
-	r->by_ring = 1;
-}
-
-static int lies_in(const struct shm_remote *r, const struct shm_view *v)
-{
-	uint32_t i;
-
-	for (i = 0; i < r->nparts; i++)
-		if (r->parts[i].view == v)
-			return 1;
-	return 0;
-}
-
-static void view_moved(struct shm_ep *e, struct shm_view *v)
-{
-	struct list *pos;
-
-	v->gone = 1;
-	list_for_each(pos, &e->remotes) {
-		struct shm_remote *r = list_entry(pos, struct shm_remote, link);
-
-		if (lies_in(r, v))
-			remote_unmap(e, r);
-	}
-	view_unused(e, v);
-}
-
-/* Those of the files that moved since; of too many, or where the owner writes what it likes, all.
- */
-static void views_moved(struct shm_ep *e, uint32_t now)
-{
-	const struct shm_side *them = e->pages.side[1];
-	uint64_t serials[SHM_MOVES] = {0};
-	uint32_t i, n = now - e->moves_seen;
-	struct shm_view *v;
-
-	for (i = 0; i < n && i < SHM_MOVES; i++)
-		serials[i] = load_relaxed(&them->moved[(now - 1 - i) % SHM_MOVES]);
-	e->moves_seen = now;
-	/* A name that was written over meanwhile is of one that comes, too: then it is all. */
-	if (n > SHM_MOVES || load_acquire(&them->moves) != now)
-		n = UINT32_MAX;
-	for (v = e->views; v < e->views + SHM_FILES; v++) {
-		for (i = 0; n != UINT32_MAX && i < n && serials[i] != v->serial; i++)
-			;
-		if (v->serial && (n == UINT32_MAX || i < n))
-			view_moved(e, v);
-	}
-}
-
-int shm_views_moved(struct shm_ep *e)
-{
-	const struct shm_side *them = e->pages.side[1];
-	uint32_t now = e->moves_seen;
-
-	/* Not before the copy that was made: memory_move() says how the owner does its part. */
-	if (them)
-		now = __atomic_load_n(&them->moves, __ATOMIC_SEQ_CST);
-	if (now == e->moves_seen)
-		return 0;
-	views_moved(e, now);
-	return 1;
 }
 
 void shm_view_reap(struct shm_dev *d)
@@ -229,7 +147,6 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 		return err;
 	/* Its files were sent before the key was; so, perhaps, was its end. */
 	shm_link_recv(e);
-	shm_views_moved(e);
 	if (k.revokes < e->revoked_unseen)
 		return 0;
 	r = calloc(1, sizeof(*r) + k.nparts * sizeof(r->parts[0]));
@@ -253,11 +170,15 @@ void shm_forget(struct ep *ep, struct rkey *rkey)
 {
 	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
 	struct shm_remote *r = shm_remote(rkey);
+	uint32_t i;
 
 	if (!r)
 		return;
 	rkey->v[1] = 0;
-	remote_unmap(e, r);
+	for (i = 0; i < r->nparts; i++) {
+		r->parts[i].view->users--;
+		view_unused(e, r->parts[i].view);
+	}
 	list_del(&r->link);
 	free(r);
 }
@@ -297,11 +218,6 @@ void shm_view_tell(struct shm_ep *e)
 		e->revoked_told = e->revoked;
 }
 
-int shm_remote_by_ring(const struct shm_remote *r)
-{
-	return r->by_ring != 0;
-}
-
 int shm_remote_holds(const struct shm_remote *r, const struct chunk *c)
 {
 	return c->off <= r->len && c->len <= r->len - c->off ? 0 : -ERANGE;
@@ -324,7 +240,7 @@ int shm_warm(struct ep *ep, struct rkey *rkey)
 	uint64_t in, len;
 
 	(void)ep;
-	if (!r || !r->rights || r->by_ring || r->warmed == r->len)
+	if (!r || !r->rights || r->warmed == r->len)
 		return 0;
 	p = part_at(r, r->warmed);
 	in = r->warmed - p->start;

@@ -346,12 +346,6 @@ static uint64_t next_due(const struct sim_device *dev)
 	return next;
 }
 
-/* Peers map nothing. */
-static void unmap(struct exposure *exposure)
-{
-	(void)exposure;
-}
-
 /* What came up before what came, and an end last: nothing speaks of an ep before its up or after
  * its end. */
 static uint32_t poll(struct device *d, struct event *events, uint32_t n)
@@ -446,7 +440,6 @@ const struct backend backend_sim = {
 	.ep_close = sim_ep_close,
 	.expose = sim_expose,
 	.unexpose = sim_unexpose,
-	.unmap = unmap,
 	.import = sim_import,
 	.forget = sim_forget,
 	.warm = warm,

@@ -170,11 +170,6 @@ static int tcp_unexpose(struct exposure *exposure)
 	return rc;
 }
 
-static void tcp_unmap(struct exposure *exposure)
-{
-	(void)exposure;
-}
-
 static int tcp_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey)
 {
@@ -287,7 +282,6 @@ const struct backend backend_tcp = {
 	.ep_close = tcp_ep_close,
 	.expose = tcp_expose,
 	.unexpose = tcp_unexpose,
-	.unmap = tcp_unmap,
 	.import = tcp_import,
 	.forget = tcp_forget,
 	.warm = tcp_warm,

@@ -575,7 +575,6 @@ const struct backend backend_ib = {
 	.ep_close = verbs_ep_close,
 	.expose = verbs_expose,
 	.unexpose = verbs_unexpose,
-	.unmap = verbs_unmap,
 	.import = verbs_import,
 	.forget = verbs_forget,
 	.warm = verbs_warm,

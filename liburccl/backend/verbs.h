@@ -404,7 +404,6 @@ int verbs_pin(struct device *dev, struct pin *pin);
 int verbs_unpin(struct device *dev, struct pin *pin);
 int verbs_expose(struct exposure *exposure, void *key, uint32_t key_max);
 int verbs_unexpose(struct exposure *exposure);
-void verbs_unmap(struct exposure *exposure);
 int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		 struct rkey *rkey);
 void verbs_forget(struct ep *ep, struct rkey *rkey);

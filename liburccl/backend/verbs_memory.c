@@ -484,12 +484,6 @@ int verbs_unexpose(struct exposure *e)
 	return 0;
 }
 
-/* Peers map nothing. */
-void verbs_unmap(struct exposure *e)
-{
-	(void)e;
-}
-
 /* ---- keys ---- */
 
 /* Starts ascend from 0. */

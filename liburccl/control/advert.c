@@ -149,7 +149,7 @@ static struct grant *grant_find(struct control *c, const struct path *path, cons
 
 	while (g && (g->peer != p || g->region != r || g->rail != path->rail.number ||
 		     g->e.off != a->offset || g->e.len != a->length || g->e.rights != a->rights ||
-		     g->expires_ms != a->expires_ms || g->doomed))
+		     g->expires_ms != a->expires_ms || g->doomed || g->e.maybe_mapped))
 		g = g->hash_next;
 	return g;
 }
@@ -215,6 +215,12 @@ static int grant_busy(const struct grant *g)
 	return g->cmd.out || g->waits;
 }
 
+/* Used by a command, or perhaps by an importer. */
+static int grant_held(const struct grant *g)
+{
+	return grant_busy(g) || g->e.maybe_mapped;
+}
+
 static void grant_free(struct control *c, struct grant *g)
 {
 	struct grant **at = &c->grants[g->hash & c->grants_mask];
@@ -234,18 +240,27 @@ static void grant_free(struct control *c, struct grant *g)
 	free(g);
 }
 
-/* Regions that wait for one of them take their next step when all are gone: it may free others. */
-void grants_free_peer(struct control *c, struct peer *p)
+/* Those that this importer (NULL: none) keeps. Regions that wait for one of them take their next
+ * step when all are gone: it may free others. How many are busy. */
+static int grants_free_of(struct control *c, struct peer *p, const struct path *importer)
 {
 	struct list *pos, *tmp, due;
+	int busy = 0;
 
 	list_init(&due);
 	list_for_each_safe(pos, tmp, &p->grants) {
 		struct grant *g = list_entry(pos, struct grant, of_peer);
 		struct region *r = g->region;
 
-		if (grant_busy(g))
+		if (g->importer != importer)
 			continue;
+		if (importer)
+			g->e.maybe_mapped = 0;
+		g->importer = NULL;
+		if (grant_held(g)) {
+			busy = 1;
+			continue;
+		}
 		grant_free(c, g);
 		if (list_empty(&r->due))
 			list_add_tail(&r->due, &due);
@@ -256,6 +271,31 @@ void grants_free_peer(struct control *c, struct peer *p)
 		list_del(&r->due);
 		region_step(c, r);
 	}
+	return busy;
+}
+
+int grants_free_peer(struct control *c, struct peer *p)
+{
+	return grants_free_of(c, p, NULL);
+}
+
+void grants_keep(struct path *path)
+{
+	struct list *pos;
+
+	list_for_each(pos, &path->peer->grants) {
+		struct grant *g = list_entry(pos, struct grant, of_peer);
+
+		if (!g->e.maybe_mapped || g->importer)
+			continue;
+		g->e.maybe_mapped = path->importer >= 0;
+		g->importer = g->e.maybe_mapped ? path : NULL;
+	}
+}
+
+void grants_free_kept(struct control *c, struct path *path)
+{
+	(void)grants_free_of(c, path->peer, path);
 }
 
 static void grants_free(struct control *c, struct list *grants)
@@ -265,7 +305,7 @@ static void grants_free(struct control *c, struct list *grants)
 	list_for_each_safe(pos, tmp, grants) {
 		struct grant *g = list_entry(pos, struct grant, of_region);
 
-		if (!grant_busy(g))
+		if (!grant_held(g))
 			grant_free(c, g);
 	}
 }
@@ -391,7 +431,10 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 
 static void grant_unexposed(struct control *c, struct cmd *cmd)
 {
-	grant_gone(c, container_of(cmd, struct grant, cmd));
+	struct grant *g = container_of(cmd, struct grant, cmd);
+
+	if (!grant_held(g))
+		grant_gone(c, g);
 }
 
 /* One that is busy is looked at when it no longer is. */

@@ -108,7 +108,7 @@ void control_step(struct control *c)
 		c->ending = 2;
 		regions_end(c);
 	}
-	if (c->ending == 2 && list_empty(&c->regions) && list_empty(&c->moves)) {
+	if (c->ending == 2 && list_empty(&c->regions)) {
 		c->ending = 3;
 		alarm_stop(&c->leave_alarm);
 		cmd_post(c, &c->stop, ENGINE_STOP, call_stopped);
@@ -163,6 +163,7 @@ static void call_shutdown(struct control *c, struct control_call *call)
 		peer_bye(c, p);
 		peer_down(c, p, -ESHUTDOWN, REASON_CLOSING, 0, 0);
 	}
+	importers_drop(c);
 	control_step(c);
 }
 

@@ -57,10 +57,6 @@ static void control_back(struct control *c, struct msg *msg)
 		prefault_back(c, msg);
 		return;
 	}
-	if (msg->type == MSG_MOVED) {
-		move_back(c, msg);
-		return;
-	}
 	if (msg->type == MSG_ERRAND) {
 		errand_done(c, msg);
 		return;
@@ -183,6 +179,8 @@ static void control_event(struct control *c, const struct epoll_event *ev)
 		links_event(c);
 	else if (listener_of(c, ev->data.ptr))
 		listener_event(c, listener_of(c, ev->data.ptr));
+	else if (importer_of(c, ev->data.ptr))
+		importer_gone(c, importer_of(c, ev->data.ptr));
 	else
 		conn_event(c, ev->data.ptr, ev->events);
 }
@@ -272,11 +270,10 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->warm);
 	for (i = 0; i < ERRAND_KINDS; i++)
 		list_init(&c->errands[i]);
-	list_init(&c->pins_held);
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);
-	list_init(&c->moves);
+	list_init(&c->importers);
 	alarm_init(&c->listen_alarm, NULL);
 	alarm_init(&c->cool_alarm, cool_alarm);
 	alarm_init(&c->idle_alarm, cool_idle);

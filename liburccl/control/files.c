@@ -6,8 +6,7 @@
  *
  * Ranges that touch, in memory and in the file, are one view, with one descriptor. One that lies in
  * a view that is known is part of it. One that overlaps a view without lying in it is memory like
- * any other, and peers do not map it: a view that has to be taken from a peer (move.c) is taken as
- * a whole, and no page twice.
+ * any other, and peers do not map it.
  */
 #include <sys/mman.h>
 
@@ -122,8 +121,6 @@ void files_drop(struct control *c, struct memory *m)
 		if (a->kind == ALLOCATION_OURS || a->users)
 			continue;
 		list_del(&a->link);
-		if (a->unmoved && a->fd >= 0)
-			log_strange(c, a->addr, a->len, -EBUSY);
 		memory_free(a);
 	}
 }

@@ -164,7 +164,7 @@ void path_free(struct path *path)
 	free(path);
 }
 
-static void path_forget(struct path *path)
+static void path_forget(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 	uint32_t i;
@@ -179,7 +179,8 @@ static void path_forget(struct path *path)
 	for (i = 0; i < p->npaths && p->stays && !p->path; i++)
 		if (path_carries(p->paths[i]))
 			p->path = p->paths[i];
-	path_free(path);
+	if (!importer_keep(c, path))
+		path_free(path);
 }
 
 static void path_back(struct control *c, struct path *path)
@@ -191,7 +192,7 @@ static void path_back(struct control *c, struct path *path)
 		return;
 	if (path->up && is_rail)
 		rails_rest(p, path);
-	path_forget(path);
+	path_forget(c, path);
 	if (p->stage == STAGE_UP && is_rail)
 		rails_closed(c, p, number);
 	if (p->stage == STAGE_UP)
@@ -334,7 +335,7 @@ void path_close(struct control *c, struct path *path)
 	path->closing = 1;
 	errand_drop(c, &path->grow);
 	if (!path->tried) {
-		path_forget(path);
+		path_forget(c, path);
 		return;
 	}
 	if (!path->posted) { /* on its errand, or that was all */

@@ -305,19 +305,26 @@ static void peer_close_paths(struct control *c, struct peer *p)
 		path_close(c, p->paths[i - 1]);
 }
 
-static void peer_free(struct control *c, struct peer *p)
+/* Its last CLOSE has nothing left to wait for. */
+static void peer_closed(struct peer *p)
 {
 	struct control_req *req = p->closing;
 
+	p->closing = NULL;
+	if (req)
+		req_answer(req, 0, REASON_NONE, 0, 0, 0);
+}
+
+static void peer_free(struct control *c, struct peer *p)
+{
 	assert(list_empty(&p->dials) && list_empty(&p->grants) && !p->conn);
 	engine_peer_free(p->engine);
 	handles_del(&c->peer_handles, p->handle);
 	list_del(&p->link);
 	peer_unhash(c, p);
+	peer_closed(p);
 	free(p->later);
 	free(p);
-	if (req)
-		req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	control_step(c);
 }
 
@@ -332,9 +339,8 @@ void peer_step(struct control *c, struct peer *p)
 	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out ||
 	    p->restarted.out || p->fences_out)
 		return;
-	grants_free_peer(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */
-	if (!list_empty(&p->grants) || p->refs)
+	if (grants_free_peer(c, p) || p->refs)
 		return;
 	remotes_end(c, p);
 	if (!list_empty(&p->remotes) || p->fetch_out || p->del.out)
@@ -346,7 +352,10 @@ void peer_step(struct control *c, struct peer *p)
 		cmd_post(c, &p->del, ENGINE_PEER_DEL, peer_cmd_back);
 		return;
 	}
-	peer_free(c, p);
+	if (list_empty(&p->grants))
+		peer_free(c, p);
+	else
+		peer_closed(p); /* importer_gone() goes on */
 }
 
 /* ---- requests of the engine ---- */

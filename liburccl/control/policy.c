@@ -180,13 +180,12 @@ void log_unpinned(const struct control *c, const struct device *dev, uint64_t le
 		 errno_text(-err));
 }
 
-void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err)
+void log_importer(const struct control *c, const struct peer *p)
 {
 	log_text(&c->log, URCCL_LOG_WARN,
-		 "%llu bytes at 0x%llx were not taken from a peer that has them mapped and is "
-		 "stopped: %s; it may write to them when it goes on",
-		 (unsigned long long)len, (unsigned long long)addr,
-		 err == -EBUSY ? "a device is just pinning memory" : errno_text(-err));
+		 "peer %016llx does not answer and may still have memory of this context mapped: it "
+		 "stays allocated, and the peer may write to it, until its process ends",
+		 (unsigned long long)p->incarnation);
 }
 
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)

@@ -37,7 +37,6 @@
 #define HOLD_NS		NSEC_PER_SEC	      /* a new peer waits for dials that may be to it */
 #define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC) /* a rail broke: for the connection to say why */
 #define CALL_NS		(2 * NSEC_PER_SEC)    /* a call that unregisters or revokes waits at most */
-#define MOVE_NS		(200 * NSEC_PER_MSEC) /* for peers to let go of what they have mapped */
 #define REVOKE_NS	(100 * NSEC_PER_MSEC) /* for importers to hear of it before the keys go */
 #define LEAVE_NS	NSEC_PER_SEC	      /* the context closes: for drivers to return */
 #define LEAVE_AGAIN_NS	(50 * NSEC_PER_MSEC)
@@ -208,6 +207,8 @@ struct path {
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
+	struct list left;  /* of control.importers */
+	int importer;	   /* there: hangs up when it has let go; -1: it has */
 	uint64_t since;	   /* clock when it began, or came up */
 	uint32_t id;	   /* the dialler's number of it */
 	uint32_t addr_len; /* our ep */
@@ -289,8 +290,8 @@ void log_link(const struct control *c, const struct peer *p, uint32_t was);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
-/* Memory of the program's could not be moved. */
-void log_strange(const struct control *c, uint64_t addr, uint64_t len, int err);
+/* The context ends, and the peer may still have memory of it mapped. */
+void log_importer(const struct control *c, const struct peer *p);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 
 /* ---- peers ---- */
@@ -612,7 +613,7 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
-	struct list moves;		     /* of allocations, under way */
+	struct list importers;		     /* paths: peers that may have memory of ours mapped */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	uint32_t scratch;		     /* handle of the region that is; 0: none yet */
@@ -621,8 +622,6 @@ struct control {
 	uint32_t live;	  /* peers connected, or about to be */
 	struct list errands[ERRAND_KINDS]; /* that wait for a thread */
 	uint32_t nerrands[ERRAND_KINDS];   /* that have one */
-	struct list pins_held;		   /* regions that wait for moves to end */
-	uint32_t npinning;		   /* regions of which devices are being told */
 	struct list warm;    /* peers with a data path */
 	uint32_t nwarm, nqps, nowners; /* and of these: queue pairs, and who has some */
 	struct alarm cool_alarm; /* more than max_warm, or max_qps: to ask again */

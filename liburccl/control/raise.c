@@ -297,7 +297,7 @@ void raise_step(struct control *c, struct peer *p)
 {
 	if (p->heat != HEAT_COLD || p->npaths || p->cool.out)
 		return;
-	grants_free_peer(c, p);
+	(void)grants_free_peer(c, p);
 	if (p->later) {
 		raise_accept(c, p);
 	} else if (p->wanted && p->dialled) {

@@ -311,8 +311,6 @@ static void spans_find_files(struct control *c, struct memory *m)
 		if (!a)
 			continue;
 		files_hold(s, a);
-		if (a->moving)
-			continue;
 		s->fd = a->fd;
 		s->fd_off = a->fd_off + (s->addr - a->addr);
 	}
@@ -451,16 +449,6 @@ int devices_slow(const struct control *c)
 	return 0;
 }
 
-int devices_by_pages(const struct control *c)
-{
-	uint32_t i;
-
-	for (i = 0; i < c->config.ndevices; i++)
-		if (c->config.devices[i]->by_pages)
-			return 1;
-	return 0;
-}
-
 int extents_reg(const struct control *c, struct region *r, struct trouble *t)
 {
 	uint32_t i;
@@ -582,8 +570,6 @@ int extents_get(struct control *c, struct region *r, struct trouble *t)
 		struct extent *a, like;
 
 		next = run_extent(m, k, &like);
-		if (like.fd >= 0 && !like.is_dmabuf && move_begun(c, like.addr))
-			like.fd = -1;
 		a = extent_get(c, r, &like, t);
 		if (!a)
 			return t->res;

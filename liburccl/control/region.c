@@ -48,7 +48,6 @@ static struct region *region_new(struct control *c, struct control_req *req, str
 	list_init(&r->due);
 	alarm_init(&r->alarm, region_expired);
 	alarm_init(&r->told, revoke_expired);
-	alarm_init(&r->lag, move_expired);
 	return r;
 
 free_memory:
@@ -70,7 +69,6 @@ static void region_forget(struct control *c, struct region *r)
 	list_del(&r->due);
 	alarm_stop(&r->alarm);
 	alarm_stop(&r->told);
-	alarm_stop(&r->lag);
 	handles_del(&c->region_handles, r->memory->handle);
 	region_free_record(c, r);
 	control_step(c);
@@ -163,8 +161,7 @@ void region_step(struct control *c, struct region *r)
 		region_kept(r, r->stuck);
 	if (r->ending == REGION_LEAVING) {
 		grants_free_region(c, r);
-		if (list_empty(&r->pins) && list_empty(&r->grants) && list_empty(&r->doomed) &&
-		    !move_wanted(c, r))
+		if (list_empty(&r->pins) && list_empty(&r->grants) && list_empty(&r->doomed))
 			region_quiet(c, r);
 		return;
 	}
@@ -176,8 +173,7 @@ void region_step(struct control *c, struct region *r)
 	}
 	if (r->keys_go)
 		revoke_keys(c, r);
-	if (list_empty(&r->doomed) && !r->ndoomed &&
-	    (list_empty(&r->revoking) || !move_wanted(c, r)))
+	if (list_empty(&r->doomed) && !r->ndoomed)
 		region_revoked(c, r);
 }
 
@@ -291,31 +287,12 @@ static void region_pinned(struct control *c, struct errand *e)
 	struct region *r = container_of(e, struct region, pin);
 	struct trouble t = r->trouble;
 
-	c->npinning--;
 	if (r->ending)
 		t = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
 	if (r->ending || e->res)
 		region_refuse(c, r, &t);
 	else
 		region_begin(c, r);
-}
-
-static void region_pin_begin(struct control *c, struct region *r)
-{
-	r->control = c;
-	c->npinning++;
-	errand_begin(c, &r->pin, ERRAND_PIN, region_pin, region_pinned);
-}
-
-void regions_pin(struct control *c)
-{
-	while (!list_empty(&c->pins_held) && list_empty(&c->moves)) {
-		struct region *r = list_first(&c->pins_held, struct region, link);
-
-		list_del(&r->link);
-		r->held = 0;
-		region_pin_begin(c, r);
-	}
 }
 
 /* Its pages are there, where that was wanted. */
@@ -326,9 +303,8 @@ static void region_reg(struct control *c, struct region *r)
 	if (extents_get(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else if (extents_slow(c, r)) {
-		list_add_tail(&r->link, &c->pins_held);
-		r->held = 1;
-		regions_pin(c);
+		r->control = c;
+		errand_begin(c, &r->pin, ERRAND_PIN, region_pin, region_pinned);
 	} else if (extents_reg(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else {
@@ -421,7 +397,6 @@ static void region_del(struct control *c, struct region *r, struct memory_map *m
 	r->del.e.map = map;
 	r->del.e.owner = r;
 	cmd_post(c, &r->del, ENGINE_REGION_DEL, region_del_back);
-	move_await(c, r);
 }
 
 void region_leave(struct control *c, struct region *r)
@@ -530,7 +505,7 @@ void region_drop(struct control *c, struct control_req *req)
 
 	switch (req->msg.type) {
 	case CONTROL_REGISTER:
-		if (!r->prefault && !r->pin.out && !r->held)
+		if (!r->prefault && !r->pin.out)
 			return; /* the engine answers at once */
 		r->ending = REGION_ENDING;
 		if (r->prefault)
@@ -551,7 +526,7 @@ void regions_end(struct control *c)
 {
 	struct list *pos, *tmp;
 
-	list_for_each(pos, &c->regions) {
+	list_for_each_safe(pos, tmp, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);
 
 		/* No ring is left that could look anything up: without maps this takes no longer
@@ -559,10 +534,8 @@ void regions_end(struct control *c)
 		pins_again(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);
+		region_step(c, r);
 	}
-	/* None goes on whose pages would have to stay, so that those of others may be moved. */
-	list_for_each_safe(pos, tmp, &c->regions)
-		region_step(c, list_entry(pos, struct region, link));
 }
 
 void region_info(struct control *c, struct control_call *call)
@@ -582,8 +555,7 @@ void region_info(struct control *c, struct control_call *call)
 	info->shared = r->nshared;
 	info->mappable = c->config.params->enforce != URCCL_ENFORCE_OWNER;
 	for (i = 0; i < r->memory->nspans; i++)
-		info->mappable &= r->memory->spans[i].fd >= 0 && !r->memory->spans[i].is_dmabuf &&
-				  !move_begun(c, r->memory->spans[i].addr);
+		info->mappable &= r->memory->spans[i].fd >= 0 && !r->memory->spans[i].is_dmabuf;
 	call_answer(call, 0);
 }
 

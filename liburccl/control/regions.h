@@ -32,9 +32,7 @@ struct region {
 	struct control *control;
 	struct trouble trouble;
 	struct errand unreg; /* extents_unreg(), at its end */
-	uint8_t held; /* in control.pins_held, by link */
 	struct alarm told;	   /* REVOKE_NS */
-	struct alarm lag;	   /* MOVE_NS */
 	struct alarm alarm;	   /* CALL_NS, of calls that wait */
 	struct control_req *registering, *unregistering;
 	struct list revoking; /* struct control_req */
@@ -53,7 +51,6 @@ void region_info(struct control *c, struct control_call *call);
 void region_alloc(struct control *c, struct control_call *call);
 void region_free(struct control *c, struct control_call *call);
 void region_step(struct control *c, struct region *r); /* something that it waited for is there */
-void regions_pin(struct control *c); /* those that waited, once no memory is being moved */
 void regions_end(struct control *c);		       /* all of them; control_step() follows */
 
 /* ranges.c: what a program registers, as memory of a region. 0 (NULL) with *t: -errno. */
@@ -77,7 +74,6 @@ int extents_get(struct control *c, struct region *r, struct trouble *t);
 /* Makes those known to the devices that are not yet. Any thread, one at a time. */
 int extents_reg(const struct control *c, struct region *r, struct trouble *t);
 int devices_slow(const struct control *c);
-int devices_by_pages(const struct control *c);
 int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
 /* In three steps: those that others use too are theirs alone (1: devices know some of the rest, and
  * to take it back may take a while); the devices forget the rest (any thread; 0, or -errno: some do
@@ -102,15 +98,14 @@ struct prefault *prefault_start(struct control *c, struct memory *m,
 void prefault_stop(struct prefault *job); /* soon; with back */
 void prefault_back(struct control *c, struct msg *msg);
 
-/* move.c: memory that peers have mapped and do not let go of gets other pages. */
-#define MSG_MOVED 203 /* beside the types of commands, requests and calls */
-void move_back(struct control *c, struct msg *msg);
-void move_await(struct control *c, struct region *r); /* MOVE_NS begin */
-void move_expired(struct control *c, struct alarm *a);
-/* 1: peers that were given up may have it mapped, or it is being moved: region_step() follows. */
-int move_wanted(struct control *c, struct region *r);
-/* The pages of a new extent: are they to be shown to peers? */
-int move_begun(struct control *c, uint64_t addr);
+/* importer.c: peers that were lost and may still have memory of ours mapped. */
+/* 1: the peer of this path, whose ep is closed, is one of them: its ep is freed, path_forget()
+ * leaves the path to it. */
+int importer_keep(struct control *c, struct path *path);
+/* ptr: of an epoll event; NULL: none of them. */
+struct path *importer_of(struct control *c, const void *ptr);
+void importer_gone(struct control *c, struct path *path); /* it has let go, or ended */
+void importers_drop(struct control *c); /* all: the context ends */
 
 /* revoke.c. Owner: all grants that there are now end; region_step() follows. */
 void revoke_begin(struct control *c, struct region *r);
@@ -127,6 +122,7 @@ struct grant {
 	struct grant *hash_next;
 	struct peer *peer;
 	struct region *region;
+	struct path *importer; /* that may still have it mapped, and keeps it; NULL: none */
 	uint32_t hash;
 	uint64_t expires_ms; /* of the advert */
 	struct device *dev;  /* of ours, of its rail */
@@ -157,8 +153,12 @@ void advert_make(struct control *c, struct control_call *call);
 int advert_import_check(const struct urccl_advert *a, uint32_t i,
 			struct trouble *t); /* of its form; 0 or -errno */
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req);
-/* The engine has let go of all of the peer's (region's): frees those that no command holds. */
-void grants_free_peer(struct control *c, struct peer *p);
+/* The engine has let go of all of the peer's (region's): frees those that no command and no
+ * importer holds. 1: a command holds one. */
+int grants_free_peer(struct control *c, struct peer *p);
+/* Those that the peer may have mapped are the importer's, if it is one, until */
+void grants_keep(struct path *path);
+void grants_free_kept(struct control *c, struct path *path);
 void grants_free_region(struct control *c, struct region *r);
 void grants_rest(struct peer *p, uint32_t number); /* the rail is gone */
 void grant_doom(struct grant *g);		 /* not to be given again */

@@ -54,7 +54,6 @@ void revoke_keys(struct control *c, struct region *r)
 	alarm_stop(&r->told);
 	list_for_each_safe(pos, tmp, &r->doomed)
 		grant_end(c, list_entry(pos, struct grant, of_region));
-	move_await(c, r);
 }
 
 /* It has been told, or is not waited for any longer. */

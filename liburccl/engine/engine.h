@@ -58,8 +58,6 @@ enum engine_cmd_type {
 	ENGINE_EXPOSE,	      /* exposure, data: back with the key in data, its length in len, and
 				 grant */
 	ENGINE_UNEXPOSE,      /* exposure */
-	ENGINE_MOVE,	      /* extents that are moving: peers reach them through us alone; those
-				 that have moved: who waits for a peer to let go does not */
 	ENGINE_LEAVE,	      /* devices whose drivers do not return are done without: the context
 				 closes, and has waited for long */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */

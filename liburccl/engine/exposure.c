@@ -68,19 +68,10 @@ int exposure_end(struct engine *e, struct exposure *x)
 	return res;
 }
 
-/* A peer that was given up, and is perhaps not gone, may write to it when it goes on. */
-static void memory_strange(const struct memory *m)
-{
-	uint32_t i;
-
-	for (i = 0; i < m->nspans; i++)
-		store_release(&m->spans[i].extent->strange, 1);
-}
-
 void exposure_drop(struct engine *e, struct exposure *x)
 {
 	if (exposure_end(e, x))
-		memory_strange(x->memory);
+		x->maybe_mapped = x->ep->dev->ops->importer != NULL;
 	x->exposed = 0;
 	exposure_leave(x);
 }
@@ -97,7 +88,7 @@ void exposures_rest(struct engine *e, struct ep *ep, int closed)
 		x->exposed = !!ep->dev->ops->unexpose(x);
 		if (!x->exposed || !closed)
 			continue;
-		memory_strange(x->memory);
+		x->maybe_mapped = ep->dev->ops->importer != NULL;
 		x->exposed = 0;
 	}
 }
@@ -111,28 +102,6 @@ void exposures_end(struct engine *e, struct engine_peer *p)
 
 		if (x->peer == p && !x->exposed)
 			exposure_drop(e, x);
-	}
-}
-
-static int memory_is_moving(const struct memory *m)
-{
-	uint32_t i;
-
-	for (i = 0; i < m->nspans; i++)
-		if (load_acquire(&m->spans[i].extent->moving) == EXTENT_MOVING)
-			return 1;
-	return 0;
-}
-
-void exposures_move(struct engine *e)
-{
-	struct list *pos;
-
-	list_for_each(pos, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
-		if (x->exposed && memory_is_moving(x->memory))
-			x->ep->dev->ops->unmap(x);
 	}
 }
 

@@ -713,7 +713,6 @@ int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: ca
 void exposures_rest(struct engine *e, struct ep *ep, int closed);
 void exposures_end(struct engine *e, struct engine_peer *p); /* until then */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
-void exposures_move(struct engine *e);			  /* those of memory that moves */
 /* Nothing that is under way outlasts the time of the exposure that it is by. */
 void exposures_expire(struct engine *e);
 uint64_t exposures_next(struct engine *e); /* when it is to be called; NEVER_NS */

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-#include <linux/membarrier.h>
 
 #include "memory/memory.h"
 
@@ -128,31 +126,6 @@ void memory_free(struct allocation *a)
 	if (a->kind != ALLOCATION_VIEW)
 		munmap((void *)(uintptr_t)a->addr, a->len);
 	memory_leave(a);
-}
-
-/*
- * A new memfd would have to be filled before it takes the place of the old one, and what our own
- * threads store in between would be lost. A private mapping of the old one takes its place without
- * that: it shows the same pages, and each store gives this process a page of its own, made by the
- * kernel from what was stored before.
- */
-int memory_move(struct allocation *a)
-{
-	uint64_t room = memory_room();
-	void *at = (void *)(uintptr_t)a->addr;
-
-	if (a->len > room - room / 16)
-		return -ENOMEM;
-	/* Who stores into the memfd and then looks whether that still counts has done the one when
-	 * it does the other, on whatever processor. Where this cannot be had, the context switch
-	 * that has long been there does it. */
-	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	/* Once: what was stored since would be lost. */
-	if (!a->is_private && mmap(at, a->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
-				   a->fd, (off_t)a->fd_off) == MAP_FAILED)
-		return -errno;
-	a->is_private = 1;
-	return memory_unshare(a->addr, a->len);
 }
 
 struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len)

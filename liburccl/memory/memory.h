@@ -10,12 +10,6 @@
 
 #define DEVICES_MAX 16u			/* of a context */
 
-/* What becomes of an extent's pages while it is registered (memory_move()). */
-enum extent_moving {
-	EXTENT_MOVING = 1,		/* soon: no peer is to map them any more */
-	EXTENT_MOVED,			/* done: what peers have mapped is no memory of ours */
-};
-
 /* Whether the processor can read all of an extent. */
 enum extent_read {
 	EXTENT_READ_UNKNOWN,
@@ -25,7 +19,7 @@ enum extent_read {
 
 /* Memory that the devices know as one piece: ranges of a region that touch in memory, in any order.
  * Regions whose ranges lie inside it share it. The control thread makes it and frees it with its
- * last user; in between nobody changes it but for users, read, moving and strange. */
+ * last user; in between nobody changes it but for users and read. */
 struct extent {
 	uint64_t addr, len;
 	uint64_t fd_off;		/* as in its spans */
@@ -37,9 +31,6 @@ struct extent {
 					 * thread */
 	uint32_t read;			/* enum extent_read; whoever tells the devices, once one of
 					 * them asks */
-	uint32_t moving;		/* enum extent_moving; control thread, read by devices */
-	uint32_t strange;		/* engine, read by control thread: a peer that was given up
-					 * may have it mapped */
 	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
 };
 
@@ -187,8 +178,6 @@ int memory_populate(uint64_t addr, uint64_t len);
  * a device, or this kernel cannot be asked. What pages are missing come to be there; where none is,
  * it costs a look at each. */
 int memory_readable(uint64_t addr, uint64_t len);
-/* Makes every page of a private mapping one of its own, as a store to it would. 0 or -errno. */
-int memory_unshare(uint64_t addr, uint64_t len);
 
 /* ---- shareable memory: a sealed memfd each, of urccl_alloc() or the program's own ---- */
 
@@ -203,14 +192,9 @@ struct allocation {
 	uint64_t addr, len;		/* len: rounded up to pages */
 	uint64_t fd_off;		/* of its first byte in fd */
 	int fd;				/* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, where it is
-					 * ours allocated in full; -1: not, or no longer,
-					 * shareable */
+					 * ours allocated in full; -1: not shareable */
 	uint32_t kind;			/* enum allocation_kind */
 	uint32_t users;			/* regions that hold part of it */
-	uint32_t moving;		/* control thread: not to be shown to anybody any more */
-	uint32_t unmoved;		/* control thread: it was to be moved as the context ended,
-					 * and fd is -1 where that was done or is told */
-	uint32_t is_private;		/* memory_move(): its mapping; not yet all its pages */
 };
 
 /* Bytes that this process could take now; an estimate. Reads files. */
@@ -237,12 +221,6 @@ int memory_file_shareable(int fd);
  * the file is and there are descriptors left. 0 or -errno. */
 int memory_file(int fd, uint64_t addr, uint64_t len, uint64_t off, enum allocation_kind kind,
 		struct allocation **out);
-/* Gives it pages of this process's own, with the same bytes under the same addresses, so that who
- * has the memfd mapped changes nothing here any more. Other threads may use it meanwhile and lose
- * no store. Blocks for as long as the copy takes; any thread. The memfd stays, until the caller
- * closes it. 0, or -errno: some or all of the pages are still those of the memfd; may be called
- * again. */
-int memory_move(struct allocation *a);
 /* The one of list (of struct allocation.link) that holds all of [addr, addr + len), or NULL. */
 struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len);
 

@@ -126,23 +126,3 @@ int memory_readable(uint64_t addr, uint64_t len)
 	}
 	return 1;
 }
-
-/* A kernel that cannot be asked: a store that changes nothing, which other threads' stores cannot
- * come between. */
-__attribute__((no_sanitize("thread"))) static void touch(uint64_t from, uint64_t to)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	for (; from < to; from += page)
-		__atomic_fetch_or((uint8_t *)(uintptr_t)from, 0, __ATOMIC_RELAXED);
-}
-
-int memory_unshare(uint64_t addr, uint64_t len)
-{
-	int err = populate(addr, addr + len, MADV_POPULATE_WRITE);
-
-	if (err != -EINVAL)
-		return err;
-	touch(addr, addr + len);
-	return 0;
-}

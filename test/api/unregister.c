@@ -51,13 +51,20 @@ static void take_all(int64_t res, const char *why)
 	}
 }
 
-static void check_still(const uint8_t *bytes)
+static void drive(void)
 {
 	struct urccl_cqe cqe;
 	uint32_t i;
 
 	for (i = 0; i < 100; i++)
 		side_take_within(&p.a, &p.b, 10000, &cqe, NULL);
+}
+
+static void check_still(const uint8_t *bytes)
+{
+	uint32_t i;
+
+	drive();
 	for (i = 0; i < 16 * LEN; i += 37)
 		CHECK_EQ(bytes[i], 0x77);
 }
@@ -74,16 +81,25 @@ static void write_one(void)
 }
 
 /* The owner takes it away from the peer: while it does, the peer moves on by itself. One that does
- * not, since this thread should drive it, and has the memory mapped is not waited for. */
+ * not, since this thread should drive it, and has the memory mapped must be driven first. */
 static void of_the_peer(int shared)
 {
+	int stays = shared && p.transport == URCCL_TRANSPORT_SHM &&
+		    p.params.flags & URCCL_OPEN_INLINE;
+
 	target_open(&p, &t, 16ull * LEN, shared);
 	if (shared)
 		write_one();
 	submit_all();
+	if (stays) {
+		CHECK_EQ(urccl_unregister(p.b.ctx, t.region), -ETIMEDOUT);
+		take_all(-EACCES, "revoked");
+		drive();
+	}
 	check_taken_back(urccl_unregister, p.b.ctx, t.region);
 	memset(t.bytes, 0x77, 16ull * LEN);
-	take_all(-EACCES, "revoked");
+	if (!stays)
+		take_all(-EACCES, "revoked");
 	check_still(t.bytes);
 	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
 	CHECK(!shared || !urccl_free(p.b.ctx, t.bytes));

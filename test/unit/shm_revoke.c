@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped memory that is withdrawn: who has it mapped lets go of it when asked, whatever was under
- * way, and then it is the owner's; who says nothing still has it, also when its ep was closed,
- * until the memory has moved; and a key that comes after it was withdrawn maps nothing. What was
- * moved is reached through the ring, by a copy that was under way too. */
+/* Mapped memory that is withdrawn: an importer lets go of it when asked, whatever was under way,
+ * and then it is the owner's. One that says nothing still has it, also when its ep was closed,
+ * until it has closed its own. A key that comes after it was withdrawn maps nothing. */
+#include <poll.h>
+#include <unistd.h>
 #include <backend/shm.h>
 #include "shm_rig.h"
 
@@ -13,7 +14,7 @@ static struct allocation *a;
 static struct memory *m;
 static struct exposure x[2];
 static struct rkey rkey[2];
-static uint8_t local[LEN], got[LEN];
+static uint8_t local[LEN];
 
 static uint8_t *memory(void)
 {
@@ -61,6 +62,7 @@ static void under_way(void)
 /* The importer is not polled, as if it were stopped. */
 static void silent(void)
 {
+	struct pollfd importer = {.events = POLLRDHUP};
 	uint32_t i;
 
 	for (i = 0; i < 1000; i++) {
@@ -73,59 +75,13 @@ static void silent(void)
 	while (!r.closed[1])
 		rig_poll(&r, 1);
 	CHECK_EQ(backend_shm.unexpose(&x[0]), -EINPROGRESS);
-	m->spans[0].extent->moving = EXTENT_MOVED;
-	CHECK_EQ(backend_shm.unexpose(&x[0]), 0);
-}
-
-/* The memory moves while the importer is in the middle of one copy and at the begin of another. */
-static void moved(void)
-{
-	struct chunk large = rig_chunk(CHUNK_WRITE, local, LEN, &rkey[0], 0);
-	struct chunk read = rig_chunk(CHUNK_READ, got, LEN, &rkey[0], 0);
-	struct chunk late = rig_chunk(CHUNK_WRITE, local, 8, &rkey[0], 0);
-
-	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
-	memset(local, 3, LEN);
-	rig_post(&r, 0, &large);
-	rig_poll(&r, 0);
-	CHECK(!large.op && memory()[0] == 3 && memory()[LEN - 1] == 2);
-	m->spans[0].extent->moving = EXTENT_MOVING;
-	backend_shm.unmap(&x[0]);
-	CHECK_EQ(memory_move(a), 0);
-	CHECK(memory()[0] == 3 && memory()[LEN - 1] == 2);
-	memset(memory(), 4, LEN);
-	CHECK_EQ(memory_move(a), 0); /* again, as after half of it: what was stored since stays */
-	CHECK(all(memory(), 4));
-	rig_poll(&r, 0);
-	CHECK(!large.op && all(memory(), 4));
-	RIG_UNTIL(&r, large.op);
-	CHECK_EQ(large.res, 0);
-	CHECK(large.path & URCCL_PATH_BOUNCE_REMOTE);
-	CHECK(all(memory(), 3));
-	CHECK_EQ(rig_do(&r, 0, &read), 0);
-	CHECK(all(got, 3));
-	/* The importer is not heard of, and need not be. */
-	CHECK_EQ(backend_shm.unexpose(&x[0]), -EINPROGRESS);
-	m->spans[0].extent->moving = EXTENT_MOVED;
-	CHECK_EQ(backend_shm.unexpose(&x[0]), 0);
-	CHECK_EQ(rig_do(&r, 0, &late), -EACCES);
-	backend_shm.forget(r.ep[0], &rkey[0]);
-	/* From now on nobody is shown it. */
-	rkey[0].mapped = 0;
-	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
-	CHECK(!rkey[0].mapped);
-	CHECK_EQ(backend_shm.unexpose(&x[0]), 0);
-	backend_shm.forget(r.ep[0], &rkey[0]);
-}
-
-/* Other memory, with its own file. */
-static void memory_new(void)
-{
-	rig_memory_free(&r, 1, m);
-	memory_free(a);
-	CHECK_EQ(memory_alloc(LEN, &a), 0);
-	m = rig_memory(&r, 1, memory(), LEN, a->fd);
-	memset(memory(), 2, LEN);
+	importer.fd = backend_shm.importer(r.ep[1]);
+	CHECK_EQ(poll(&importer, 1, 0), 0);
+	RIG_UNTIL(&r, r.down[0]);
+	CHECK_EQ(poll(&importer, 1, 0), 1);
+	CHECK(importer.revents & POLLRDHUP);
+	close(importer.fd);
+	CHECK_EQ(backend_shm.importer(r.ep[1]), -1);
 }
 
 /* The key goes another way than the link, so it may be overtaken. */
@@ -162,11 +118,8 @@ int main(void)
 		rig_expose(&r, 1, m, m->rights, &x[i], &rkey[i]);
 	under_way();
 	late_key();
-	moved();
-	memory_new();
 	rig_expose(&r, 1, m, m->rights, &x[0], &rkey[0]);
 	silent();
-	RIG_UNTIL(&r, r.closed[1] && r.down[0]);
 	backend_shm.forget(r.ep[0], &rkey[0]);
 	backend_shm.ep_free(r.ep[1]);
 	rig_memory_free(&r, 1, m);
