@@ -243,11 +243,6 @@ struct backend {
 	uint32_t outlasts;		/* 1: an access that began in time may outlast its
 					 * exposure: the engine ends it then, by unexpose */
 	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
-	uint32_t by_address;		/* 1: bytes go between the two hosts' addresses, as those
-					 * of the control connection do: by the same interface */
-	/* Of one whose devices differ in that: 1: this one is bound to that address of the host.
-	 * Control thread. NULL: by_address is so of all. */
-	int (*is_at)(struct device *dev, const struct sockaddr_storage *own);
 
 	/* How many devices open() opens with these settings, index and number aside, by number
 	 * from 0 on; 0: none, the reason in fail(). Those that are named and are not there count,

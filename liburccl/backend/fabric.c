@@ -553,18 +553,6 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 	return 0;
 }
 
-static int fabric_is_at(struct device *dev, const struct sockaddr_storage *own)
-{
-	struct fabric_device *d = fabric_device(dev);
-	struct sockaddr_storage ss = {0};
-
-	/* Of a NIC's provider they name the NIC, which is not down when its interface is. */
-	if (!fabric_is_ip(d->info) || strstr(d->info->fabric_attr->prov_name, "verbs"))
-		return 0;
-	memcpy(&ss, d->talk.word, d->talk.name_len);
-	return addr_same(&ss, own);
-}
-
 #define FABRIC_BACKEND(name_, transport_)                                                        \
 	{                                                                                        \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
@@ -576,7 +564,7 @@ static int fabric_is_at(struct device *dev, const struct sockaddr_storage *own)
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
 		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \
-		.leave = fabric_leave, .end = fabric_end, .is_at = fabric_is_at,                 \
+		.leave = fabric_leave, .end = fabric_end,                                        \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

@@ -269,7 +269,6 @@ const struct backend backend_tcp = {
 	.name = "tcp",
 	.transport = URCCL_TRANSPORT_TCP,
 	.chunk_bytes = CHUNK_BYTES,
-	.by_address = 1,
 	.outlasts = 1,
 	.scan = scan_one,
 	.open = tcp_open,

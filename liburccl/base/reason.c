@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures in words. */
 #include <arpa/inet.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -154,16 +153,6 @@ static void text_rails(struct sentence *t, uint64_t arg)
 		text_add(&t->text, "none is left to try");
 }
 
-static void text_interface(struct sentence *t, uint64_t arg)
-{
-	char name[IF_NAMESIZE];
-
-	if (if_indextoname((unsigned int)arg, name))
-		text_add(&t->text, "%s", name);
-	else
-		text_add(&t->text, "%llu", (unsigned long long)arg);
-}
-
 /* The kind of a handle, and the handle itself where it is more than a kind. */
 static void text_kind(struct sentence *t, uint32_t handle)
 {
@@ -210,9 +199,6 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 		return;
 	case 'k':
 		text_kind(t, (uint32_t)arg);
-		return;
-	case 'i':
-		text_interface(t, arg);
 		return;
 	case 'o':
 		if (arg < URCCL_OP_LAST)

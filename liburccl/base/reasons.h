@@ -2,10 +2,10 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %d one of 16 bits with
- * what its device calls it above, %o an opcode by name, %t transports by bit, %i an interface by
- * its index, %p errors of rails, %v two ranges of versions, %g what getaddrinfo() said. %a is an
- * address: the first two figures, with the port in the low half of the third; %h the errno in its
- * high half. %k is the kind of a handle. */
+ * what its device calls it above, %o an opcode by name, %t transports by bit, %p errors
+ * of rails, %v two ranges of versions, %g what getaddrinfo() said. %a is an address: the first two
+ * figures, with the port in the low half of the third; %h the errno in its high half,
+ * %k the kind of a handle. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
@@ -253,8 +253,6 @@ REASON(PEER_GARBLED,	"the connection broke: a header that came is not the one th
 			"again")
 REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaited: it is frozen or cut "
 			"off. Connect again when it is back, or raise dead_after_ms")
-REASON(LINK_DOWN,	"interface %i, by which the peer is reached, is down, and no other leads there: bring "
-			"it up (ip link), and try again")
 REASON(PORTS_DOWN,	"none of our ports by which the peer is reached is active: see to cables, switches "
 			"and, of InfiniBand, the subnet manager, or bring the interface up (ip link), and try again")
 REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")

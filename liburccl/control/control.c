@@ -175,8 +175,6 @@ static void control_event(struct control *c, const struct epoll_event *ev)
 {
 	if (ev->data.ptr == &c->wake_fd)
 		wake_drain(c->wake_fd);
-	else if (ev->data.ptr == &c->link_fd)
-		links_event(c);
 	else if (listener_of(c, ev->data.ptr))
 		listener_event(c, listener_of(c, ev->data.ptr));
 	else if (importer_of(c, ev->data.ptr))
@@ -260,7 +258,7 @@ int control_open(const struct control_config *config, struct control **control)
 	c->config = *config;
 	c->host = host_id();
 	log_init(&c->log, config->params);
-	c->epoll_fd = c->wake_fd = c->reserve_fd = c->link_fd = c->mappings.fd = -1;
+	c->epoll_fd = c->wake_fd = c->reserve_fd = c->mappings.fd = -1;
 	c->start_ns = clock_now(config->clock);
 	list_init(&c->conns);
 	list_init(&c->closed);
@@ -363,7 +361,6 @@ void control_close(struct control *c)
 	control_free_jobs(c);
 	conns_close(c);
 	listener_close(c);
-	links_close(c);
 	while (!list_empty(&c->allocations)) {
 		struct allocation *a = list_first(&c->allocations, struct allocation, link);
 

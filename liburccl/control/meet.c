@@ -124,7 +124,6 @@ static void meet_up(struct control *c, struct peer *p)
 	/* Before its first notification, which waits for PEER_UP, the program has the handle. */
 	p->refs += dials_succeed(c, p);
 	cool_warm(c, p);
-	link_watch(c, p);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
 	rails_begin(c, p);

@@ -17,7 +17,7 @@ static void peer_silent(struct control *c, struct alarm *a)
 	if (--p->silence_spans)
 		peer_span(c, a);
 	else if (p->cut)
-		peer_down(c, p, -ENETDOWN, cut_reason(p->cut), p->cut, 0);
+		peer_down(c, p, -ENETDOWN, REASON_PORTS_DOWN, 0, 0);
 	else
 		peer_down(c, p, -ECONNRESET, REASON_PEER_SILENT, c->config.params->dead_after_ms,
 			  0);
@@ -409,7 +409,7 @@ void peer_delay(struct control *c, struct alarm *a)
 		peer_span(c, a);
 	else if (p->broken == -EILSEQ)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GARBLED, 0, 0);
-	else if (p->broken && p->cut == CUT_PORTS)
+	else if (p->broken && p->cut)
 		peer_down(c, p, -ENETDOWN, REASON_PORTS_DOWN, 0, 0);
 	else if (p->broken)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);

@@ -122,20 +122,16 @@ void log_heat(const struct control *c, const struct peer *p)
 			 transport_name(p->transport));
 }
 
-void log_link(const struct control *c, const struct peer *p, uint32_t was)
+void log_link(const struct control *c, const struct peer *p)
 {
-	const uint64_t args[3] = {p->cut};
 	char name[80], why[256];
 
 	if (!log_wants(&c->log, URCCL_LOG_WARN))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
-	reason_text(p->cut ? cut_reason(p->cut) : REASON_NONE, args, why, sizeof(why));
+	reason_text(p->cut ? REASON_PORTS_DOWN : REASON_NONE, NULL, why, sizeof(why));
 	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
-		 p->cut		    ? "is cut off: "
-		 : was == CUT_PORTS ? "may be reached again"
-				    : "is reached again",
-		 p->cut ? why : "");
+		 p->cut ? "is cut off: " : "may be reached again", p->cut ? why : "");
 }
 
 /* It may be that too; "" where it cannot. */

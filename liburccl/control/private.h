@@ -266,7 +266,6 @@ void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);
-void rails_hope(struct control *c); /* an interface is back: those of all peers may come */
 int rails_fence(struct control *c, struct peer *p, uint64_t number); /* FENCE came, */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* RAIL or RAIL_ACK */
 		const uint8_t *body, uint32_t len);
@@ -286,7 +285,7 @@ void log_device(const struct control *c, const struct peer *p, const struct path
 /* Its ep stays as it is. */
 void log_small(const struct control *c, const struct path *path);
 void log_heat(const struct control *c, const struct peer *p);
-void log_link(const struct control *c, const struct peer *p, uint32_t was);
+void log_link(const struct control *c, const struct peer *p);
 /* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
@@ -409,9 +408,7 @@ struct peer {
 	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
 	struct alarm raise_alarm;    /* cold: to try again */
 	struct wire_hello *later;    /* HELLO, to be answered when the old rails are closed */
-	uint32_t via;		     /* interface that leads to it; 0: not looked at */
-	uint32_t by_address;	     /* so do its bytes go */
-	uint32_t cut;		     /* the same, down, or CUT_PORTS; 0: it is up */
+	uint8_t cut;		     /* 1: it has no rail, and no port to it has a link */
 	uint64_t down_ns;	     /* since when it is seen down; 0: it is up */
 	struct cmd cutting;	     /* the engine is told of it, */
 	uint8_t cut_again;	     /* and is to be told what it is since */
@@ -491,14 +488,10 @@ void raise_failed(struct control *c, struct path *path, int err);
 void raise_alarm(struct control *c, struct alarm *a);
 void raise_expired(struct control *c, struct peer *p); /* of its connection's alarm */
 
-/* link.c: our interfaces go down and come back */
-void link_watch(struct control *c, struct peer *p); /* it is up: what leads to it */
+/* link.c: our ports lose their links and have them again */
 void link_lost(struct control *c, struct peer *p);  /* it has no rail any more, */
 void link_back(struct control *c, struct peer *p);  /* and has one again, or needs none */
 void links_look(struct control *c, struct alarm *a);
-void links_event(struct control *c);
-void links_listen(struct control *c); /* to what the kernel says of them; rails_hope() follows */
-void links_close(struct control *c);
 
 /* ---- accept.c ---- */
 
@@ -594,7 +587,6 @@ struct control {
 	struct mailbox back;	/* commands and jobs that are done */
 	struct cpus opener; /* where the thread may run that opened the context */
 	int wake_fd, epoll_fd;
-	int link_fd; /* news of interfaces; -1: nobody is reached by any, nor has lost a rail */
 	struct alarm link_alarm;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;

@@ -71,11 +71,10 @@ static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 }
 
 /* Longer each time, and not for long behind a sign that it may come. */
-static void rail_rest(struct control *c, struct peer *p, uint32_t number)
+static void rail_rest(struct peer *p, uint32_t number)
 {
 	uint64_t most = rails_up(p) && !p->rail[number].hoped ? RAIL_REST_MAX : RAIL_REST_ONLY;
 
-	links_listen(c);
 	p->rail[number].at = clock_ns() + doubled(RAIL_REST_NS, p->rail[number].tries++, most);
 	p->rail[number].hoped = 0;
 }
@@ -141,7 +140,7 @@ static void rail_make(struct control *c, struct peer *p, uint32_t number)
 	struct path *path = rail_open(c, p, number);
 
 	if (!path) {
-		rail_rest(c, p, number);
+		rail_rest(p, number);
 		return;
 	}
 	p->theirs &= ~(1u << number);
@@ -191,7 +190,7 @@ static void rail_step(struct control *c, struct peer *p, uint32_t number)
 
 	if (path) {
 		log_rail(c, p, p->transport, -ETIMEDOUT);
-		rail_rest(c, p, number);
+		rail_rest(p, number);
 		rail_close(c, path);
 	} else {
 		rail_make(c, p, number);
@@ -223,20 +222,6 @@ static void rails_step(struct control *c, struct peer *p)
 void rails_alarm(struct control *c, struct alarm *a)
 {
 	rails_step(c, container_of(a, struct peer, rails_alarm));
-}
-
-void rails_hope(struct control *c)
-{
-	struct list *pos, *tmp;
-
-	list_for_each_safe(pos, tmp, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
-		if (!is_open(p))
-			continue;
-		hope(p);
-		rails_step(c, p);
-	}
 }
 
 /* ---- closed at both ends ---- */
@@ -369,7 +354,7 @@ void rails_missed(struct control *c, struct path *path)
 	struct peer *p = path->peer;
 
 	log_rail(c, p, p->transport, path->error);
-	rail_rest(c, p, path->rail.number);
+	rail_rest(p, path->rail.number);
 	rail_close(c, path);
 }
 
@@ -381,7 +366,7 @@ void rails_broke(struct control *c, struct path *path, int err)
 		return;
 	log_rail(c, p, p->transport, err);
 	if (!path->up)
-		rail_rest(c, p, path->rail.number);
+		rail_rest(p, path->rail.number);
 	rail_close(c, path);
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;

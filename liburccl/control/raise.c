@@ -53,7 +53,6 @@ static void raise_done(struct control *c, struct peer *p)
 {
 	alarm_stop(&p->conn->alarm);
 	p->transport = p->path->rail.ep->dev->ops->transport;
-	link_watch(c, p);
 	cool_warm(c, p);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);

@@ -40,8 +40,8 @@ enum engine_cmd_type {
 			   * would), LOST is posted, rails close; back when all that is done */
 	ENGINE_PEER_RESTARTED, /* peer: another incarnation is at its address; once it is lost, new
 				  entries on the handle end with -ESTALE */
-	ENGINE_PEER_CUT,       /* peer, arg: interface that is down, or CUT_PORTS: entries and new
-				  ones end with -ENETDOWN; 0: no longer */
+	ENGINE_PEER_CUT,       /* peer, arg: 1: no port that leads there has a link: entries and
+				  new ones end with -ENETDOWN; 0: no longer */
 	ENGINE_PEER_IDLE,      /* peer: back with 0, or -EBUSY: something of it is under way */
 	ENGINE_PEER_PAUSE,     /* peer: the same, and if it is idle entries wait, until */
 	ENGINE_PEER_RESUME,    /* peer: this, or PEER_UP with a new rail once the old is closed */
@@ -62,13 +62,6 @@ enum engine_cmd_type {
 				 closes, and has waited for long */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
-
-#define CUT_PORTS UINT32_MAX /* no port that leads to the peer has a link */
-
-static inline uint32_t cut_reason(uint32_t cut)
-{
-	return cut == CUT_PORTS ? REASON_PORTS_DOWN : REASON_LINK_DOWN;
-}
 
 struct engine_cmd {
 	struct msg msg;	  /* type: enum engine_cmd_type; res: 0 or -errno when it is back */

@@ -239,16 +239,16 @@ void peer_hurry(struct engine *e, struct engine_peer *p)
 /* Nothing goes there and nobody answers: its entries end as when its word is not waited for. */
 static void stop_cut(struct op *op)
 {
-	op_stop(op, -ENETDOWN, cut_reason(op->peer->cut), op->peer->cut);
+	op_stop(op, -ENETDOWN, REASON_PORTS_DOWN, 0);
 	op_force(op);
 }
 
-void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link)
+void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut)
 {
-	if (p->state > PEER_UP || (link == CUT_PORTS && p->nup))
+	if (p->state > PEER_UP || (is_cut && p->nup))
 		return;
-	p->cut = link;
-	if (link)
+	p->cut = is_cut;
+	if (is_cut)
 		peer_each(e, p, 0, stop_cut);
 }
 

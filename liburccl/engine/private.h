@@ -339,7 +339,7 @@ struct engine_peer {
 	uint32_t lost_due;    /* and its time has come */
 	uint32_t closing;     /* LOSING: its rails close */
 	uint32_t restarted;   /* another incarnation is where it was */
-	uint32_t cut;	      /* interface to it that is down, CUT_PORTS; 0: it is up */
+	uint32_t cut;	      /* 1: it has no rail, and no port to it has a link */
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
 	struct owed_list owed;	  /* of notifications: likewise */
@@ -765,7 +765,7 @@ void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_force(struct engine *e, struct engine_peer *p);
 void peer_hurry(struct engine *e, struct engine_peer *p);
-void peer_cut(struct engine *e, struct engine_peer *p, uint32_t link);
+void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
 /* The control thread is to take it for lost: see REASON for arg. */

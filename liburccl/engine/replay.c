@@ -88,8 +88,7 @@ void rail_joined(struct engine *e, struct rail *rail)
 	p->rails_up |= bit_of(rail);
 	for (i = 0; i < p->nup; i++) /* what one carries is measured from now on */
 		rail_busy(e, p->up[i]);
-	if (p->cut == CUT_PORTS) /* whoever is told of the rail may use it at once */
-		p->cut = 0;
+	p->cut = 0; /* whoever is told of the rail may use it at once */
 	if (p->state != PEER_UP)
 		return;
 	news(p, bit_of(rail));

@@ -95,7 +95,7 @@ static void refuse(struct op *op)
 	uint64_t ms = (op_engine(op)->now - p->lost_ns) / NSEC_PER_MSEC;
 
 	if (p->state <= PEER_UP)
-		op_fail(op, -ENETDOWN, cut_reason(p->cut), p->cut, 0, 0);
+		op_fail(op, -ENETDOWN, REASON_PORTS_DOWN, 0, 0, 0);
 	else if (p->restarted)
 		op_fail(op, -ESTALE, REASON_PEER_RESTARTED, ms, 0, 0);
 	else

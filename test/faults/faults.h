@@ -84,18 +84,13 @@ int peer_is_untouched(const struct peer *peer); /* 1: no byte of its memory was 
 
 /* ---- net.c ---- */
 
-/* Both processes get networks of their own, with two links between them. NULL, or why not. */
+/* Both processes get networks of their own, with a link between them. NULL, or why not. */
 const char *net_open(void);
-int net_v6(void);	    /* 1: it has IPv6 too */
 void net_enter_peers(void); /* in a fresh child */
 void net_drop(int on);	    /* packets, both ways */
 void net_link(int up);	    /* our end of it */
-void net_carrier(int up);   /* theirs: ours has no carrier meanwhile */
-void net_other(int up);	    /* our end of the second link */
-#define NET_PEER  "10.77.0.2"
-#define NET_PEER6 "[fd77::2]"
-#define NET_OTHER "10.78.0.2" /* the peer by a second link */
-#define NET_OURS  "10.77.0.1"
+#define NET_PEER "10.77.0.2"
+#define NET_OURS "10.77.0.1"
 int net_shell(const char *command); /* its exit status */
 
 /* ---- rails.c: the same of RDMA devices, in the guest of test/vm ---- */

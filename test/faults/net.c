@@ -9,7 +9,6 @@
 #include "faults.h"
 #include "ns.h"
 
-static int has_v6;
 static char peers_ns[64] = RAILS_PEERS; /* until net_open() makes another */
 
 /* Root of a namespace of its own, whoever it is outside. */
@@ -53,46 +52,18 @@ static pid_t hold(void)
 	return pid;
 }
 
-/* ours and theirs: two ends of a link, with one address each. */
-static int connect_by(pid_t peers, const char *ours, const char *at, const char *theirs,
-		      const char *there)
+static int connect_them(pid_t peers)
 {
 	char text[512];
 
 	snprintf(text, sizeof(text),
 		 "exec 2>&1 >/dev/null; ip link set lo up && "
-		 "ip link add %s type veth peer name %s netns %d && "
-		 "ip addr add %s/24 dev %s && ip link set %s up && "
-		 "nsenter -t %d -n sh -c 'ip link set lo up && ip addr add %s/24 dev %s && "
-		 "ip link set %s up'",
-		 ours, theirs, (int)peers, at, ours, ours, (int)peers, there, theirs, theirs);
+		 "ip link add fa type veth peer name fb netns %d && "
+		 "ip addr add " NET_OURS "/24 dev fa && ip link set fa up && "
+		 "nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " NET_PEER "/24 dev fb && "
+		 "ip link set fb up'",
+		 (int)peers, (int)peers);
 	return net_shell(text);
-}
-
-static int connect_them(pid_t peers)
-{
-	return connect_by(peers, "fa", NET_OURS, "fb", NET_PEER) ||
-	       connect_by(peers, "ga", "10.78.0.1", "gb", NET_OTHER);
-}
-
-/* Addresses that stay while the link is down, and that are good at once. */
-static int connect_v6(pid_t peers)
-{
-	char text[512];
-
-	snprintf(text, sizeof(text),
-		 "exec 2>&1 >/dev/null; "
-		 "echo 1 >/proc/sys/net/ipv6/conf/fa/keep_addr_on_down && "
-		 "ip addr add fd77::1/64 dev fa nodad && nsenter -t %d -n sh -c '"
-		 "echo 1 >/proc/sys/net/ipv6/conf/fb/keep_addr_on_down && "
-		 "ip addr add fd77::2/64 dev fb nodad'",
-		 (int)peers);
-	return net_shell(text);
-}
-
-int net_v6(void)
-{
-	return has_v6;
 }
 
 const char *net_open(void)
@@ -111,7 +82,6 @@ const char *net_open(void)
 	snprintf(peers_ns, sizeof(peers_ns), "/proc/%d/ns/net", (int)peers);
 	if (connect_them(peers))
 		return "no veth pair may be made here";
-	has_v6 = !connect_v6(peers);
 	if (net_shell("nft add table inet probe 2>/dev/null && nft delete table inet probe"))
 		return "nftables may not be used in a namespace here";
 	return NULL;
@@ -140,18 +110,4 @@ void net_drop(int on)
 void net_link(int up)
 {
 	CHECK_EQ(net_shell(up ? "ip link set fa up" : "ip link set fa down"), 0);
-}
-
-void net_other(int up)
-{
-	CHECK_EQ(net_shell(up ? "ip link set ga up" : "ip link set ga down"), 0);
-}
-
-void net_carrier(int up)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text), "nsenter --net=%s ip link set fb %s", peers_ns,
-		 up ? "up" : "down");
-	CHECK_EQ(net_shell(text), 0);
 }

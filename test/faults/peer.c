@@ -198,7 +198,7 @@ static int lies_at(const struct settings *s, const char *place)
 
 void peer_start(struct peer *peer, const struct settings *s)
 {
-	int fds[2], in_net = lies_at(s, NET_PEER) || lies_at(s, NET_PEER6) || lies_at(s, NET_OTHER);
+	int fds[2], in_net = lies_at(s, NET_PEER);
 	struct settings copy = *s;
 	struct hello hello;
 

@@ -32,7 +32,7 @@ static const struct row rows[FAULTS] = {
 	[STOP_DEAD] = {{ECONNRESET}, {ECONNRESET}, {0}, LONG_MS, DEAD_MS, 3 * DEAD_MS, 1},
 	[DROP_SHORT] = {{ETIMEDOUT}, {ETIMEDOUT}, {0}, SHORT_MS, ALIVE_MS, SHORT_MS + SLACK_MS, 0},
 	[DROP_DEAD] = {{ECONNRESET}, {ECONNRESET}, {0}, LONG_MS, DEAD_MS, 3 * DEAD_MS, 1},
-	/* Before any deadline: the kernel says so. */
+	/* Of a NIC, before any deadline: its port says so. */
 	[LINK_DOWN] = {{ENETDOWN}, {ENETDOWN}, {0}, LONG_MS, LONG_MS, SHORT_MS, 0},
 	[REVOKED] = {{EACCES}, {EACCES}, {EACCES}, LONG_MS, LONG_MS, 2000, 0},
 	[RESTART] = {{ECONNRESET}, {ECONNRESET}, {ECONNRESET}, LONG_MS, LONG_MS, 2000, 1},
@@ -56,6 +56,9 @@ static int is_asleep(const struct run *r)
 /* Nobody has a word of the end of a simulated peer: its device is dead, and goes on being. */
 static const struct row *row_of(const struct run *r)
 {
+	/* Nobody tells of an interface. */
+	if (r->cell.fault == LINK_DOWN && !r->is_nic)
+		return &rows[DROP_SHORT];
 	return &rows[r->is_sim && r->cell.fault == KILL ? DROP_DEAD : r->cell.fault];
 }
 
