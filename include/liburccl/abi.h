@@ -167,8 +167,7 @@ enum urccl_transport {
 enum urccl_cancel_by {
 	URCCL_CANCEL_BY_USER_DATA,
 	URCCL_CANCEL_BY_PEER,
-	URCCL_CANCEL_BY_REGION,	/* of region 0, too, where the memory lies in it when the
-				 * CANCEL begins */
+	URCCL_CANCEL_BY_REGION,	/* entries that name it */
 	URCCL_CANCEL_BY_REMOTE,
 	URCCL_CANCEL_BY_ALL,
 	URCCL_CANCEL_BY_GROUP,	/* sqe->group, not 0; of any peer */

@@ -235,8 +235,6 @@ REASON(DIAL_FULL,	"%a is full: raise its max_peers, or close a peer there")
 REASON(DIAL_EXHAUSTED,	"%a cannot take another connection: it met %h. Raise that limit there")
 REASON(PEERS_FULL,	"max_peers (%u) is reached: close peers, or raise it")
 REASON(NO_MEMORY,	"no memory for %u bytes")
-REASON(CANCELS,		"%u CANCELs by region wait in this ring for entries that name their memory "
-			"by address alone: take their CQEs first, or name the region in the entries")
 REASON(CANCEL_KEY,	"CANCEL by kind %u of key: the kind is not known, or it does not have the key %u. BY_ALL has "
 			"the key 0, BY_GROUP a group from 1 to 2^32 - 1")
 REASON(TIMEOUT_FLAGS,	"flags %x mean nothing on a TIMEOUT: URCCL_TIMEOUT_ETIME_SUCCESS or 0 is possible")

@@ -188,8 +188,6 @@ struct op {
 	uint32_t drain_left; /* DRAIN: likewise */
 	uint32_t note_len;
 	uint32_t hits;	   /* CANCEL: ended by it */
-	uint32_t targeted; /* bits of CANCELs by region that found it by its addresses; CANCEL:
-			      its own */
 	uint8_t flush_rails; /* on which it has WRITEs that were acknowledged only: a bit each */
 	uint8_t fence; /* AGAIN: rails that are to be fenced before, likewise */
 	uint8_t tries; /* begun AGAIN: what chunk.tries begins with, as much as any had before */
@@ -249,7 +247,6 @@ struct engine_ring {
 	struct op *chain_prev; /* the entry before has LINK and is unfinished */
 	uint32_t chain_failed, chain_open, closing;
 	struct list drains, timeouts, cancels;
-	uint32_t cancel_bits; /* those of op.targeted that are taken */
 	struct list messages;	   /* MSG_RING entries that wait for an event slot of this ring */
 	struct list messages_link; /* in the engine's, while there are some */
 	struct scope *scopes;

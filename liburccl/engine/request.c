@@ -332,11 +332,7 @@ static int matches(const struct op *cancel, const struct op *op)
 		return (op->peer && op->peer->handle == key) ||
 		       (op->sqe.opcode == URCCL_OP_CLOSE && op->sqe.peer == key);
 	case URCCL_CANCEL_BY_REGION:
-		return (op->memory && !(op->bits & OP_LOOKUP) && op->memory->handle == key) ||
-		       ((op->sqe.opcode == URCCL_OP_UNREGISTER ||
-			 op->sqe.opcode == URCCL_OP_REVOKE) &&
-			op->sqe.region == key) ||
-		       (op->targeted & cancel->targeted) ||
+		return (key && op->sqe.region == key) ||
 		       seg_matches(op, URCCL_CANCEL_BY_REGION, key);
 	case URCCL_CANCEL_BY_REMOTE:
 		return (op->remote && op->remote->handle == key) ||
@@ -348,69 +344,8 @@ static int matches(const struct op *cancel, const struct op *op)
 	}
 }
 
-static int lies_in(const struct engine *e, uint64_t addr, uint64_t len, uint64_t key)
-{
-	const struct memory *m = e->map ? memory_map_find(e->map, addr, len) : NULL;
-
-	return m && m->handle == key;
-}
-
-/* Some of the entry's memory is named by its address alone, may be looked up only after a CANCEL
- * began, and is of the region. */
-static int found_in(const struct op *op, uint64_t key)
-{
-	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
-	const struct engine *e = op_engine(op);
-	uint64_t i;
-
-	if (op->bits & OP_LOOKUP && op->memory)
-		return op->memory->handle == key;
-	if (op->sqe.opcode == URCCL_OP_READ || op->sqe.opcode == URCCL_OP_WRITE)
-		return !op->sqe.region && !op->memory && lies_in(e, op->sqe.addr, op->sqe.len, key);
-	if (op->sqe.opcode != URCCL_OP_READV && op->sqe.opcode != URCCL_OP_WRITEV)
-		return 0;
-	for (i = 0; i < op->sqe.len; i++)
-		if (!s[i].region && lies_in(e, s[i].addr, s[i].len, key))
-			return 1;
-	return 0;
-}
-
-/* Later another region may be there, and such an entry may be of that when it ends: what was found
- * is noted, by a bit that is this CANCEL's until it ends, and nothing else is its target. 0, or
- * -E2BIG: there is none left. */
-static int cancel_find(struct op *cancel)
-{
-	struct engine_ring *er = cancel->er;
-	uint32_t i, bit = ~er->cancel_bits & (er->cancel_bits + 1);
-
-	for (i = 0; i < er->entries; i++) {
-		struct op *op = &er->ops[i];
-
-		if (op->state == OP_FREE || cancel->seq <= op->seq ||
-		    !found_in(op, cancel->sqe.key))
-			continue;
-		if (!bit)
-			return -E2BIG;
-		op->targeted |= bit;
-		cancel->targeted = bit;
-	}
-	er->cancel_bits |= cancel->targeted;
-	return 0;
-}
-
-static void cancel_forget(struct op *cancel)
-{
-	struct engine_ring *er = cancel->er;
-	uint32_t i, bit = cancel->targeted;
-
-	for (i = 0; bit && i < er->entries; i++)
-		er->ops[i].targeted &= ~bit;
-	er->cancel_bits &= ~bit;
-}
-
 static void cancel_done(struct op *cancel)
 {
-	cancel_forget(cancel);
 	list_del(&cancel->drain_link);
 	list_del(&cancel->link);
 	cancel->bits |= OP_DECIDED;
@@ -440,10 +375,6 @@ static void cancel_start(struct op *cancel)
 	uint32_t i;
 
 	op_set_state(cancel, OP_PARKED);
-	if (cancel->sqe.key_kind == URCCL_CANCEL_BY_REGION && cancel_find(cancel)) {
-		op_fail(cancel, -E2BIG, REASON_CANCELS, 32, 0, 0);
-		return;
-	}
 	for (i = 0; i < er->entries; i++)
 		cancel->left += er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]);
 	if (!cancel->left) {
@@ -497,8 +428,6 @@ void request_stop(struct op *op)
 		watch_put(e, NULL, (struct watch){NULL, 0, NULL});
 	if (op->peer && op->peer->watch.op == op)
 		watch_put(e, op->peer, (struct watch){NULL, 0, NULL});
-	if (op->sqe.opcode == URCCL_OP_CANCEL)
-		cancel_forget(op);
 	list_del(&op->drain_link); /* TIMEOUT, CANCEL */
 	op_end(op, op->res);
 }

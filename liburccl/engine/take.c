@@ -58,7 +58,7 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->note = op->total = op->placed = op->handle = 0;
 	op->started_ns = op->deadline_ns = 0;
 	op->path = op->detail = op->left = op->drain_left = 0;
-	op->note_len = op->hits = op->targeted = 0;
+	op->note_len = op->hits = 0;
 	op->flush_rails = op->fence = op->tries = op->worst = 0;
 	op->blockers = 0;
 	op->res = 0;

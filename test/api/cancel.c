@@ -95,8 +95,9 @@ static void by_key(enum urccl_cancel_by by, uint64_t key, uint64_t first, uint64
 	check_quiet();
 }
 
-/* Vectors that leave the region of their memory to be looked up. */
-static void submit_vectors(void)
+/* Vectors that name the region of their memory in their second segment, or leave it to be looked
+ * up. */
+static void submit_vectors(uint32_t named)
 {
 	static struct urccl_seg segs[N][2];
 	struct urccl_sqe *sqe;
@@ -108,6 +109,7 @@ static void submit_vectors(void)
 								(2 * (i % 8) + k) * (LEN / 2),
 							.len = LEN / 2,
 							.off = (2 * (i % 8) + k) * (LEN / 2),
+							.region = k ? named : 0,
 							.remote = t.remote.id};
 		sqe = side_sqe(&p.a);
 		if (i % 2)
@@ -118,22 +120,22 @@ static void submit_vectors(void)
 	}
 }
 
-static void by_address(void)
+static void by_segment(void)
 {
-	submit_vectors();
+	submit_vectors(region.id);
 	submit_cancel(URCCL_CANCEL_BY_REGION, region.id);
 	CHECK(take_all(N, 0, N) != -ENOENT);
 	check_quiet();
 }
 
-/* Which none of them has that says nothing of its region. */
-static void by_no_handle(void)
+/* Entries that name no region are of none, and key 0 is no region. */
+static void by_no_name(uint32_t key)
 {
 	struct urccl_cqe cqe;
 	uint32_t left;
 
-	submit_vectors();
-	submit_cancel(URCCL_CANCEL_BY_REGION, 0);
+	submit_vectors(0);
+	submit_cancel(URCCL_CANCEL_BY_REGION, key);
 	for (left = N + 1; left; left--) {
 		side_take(&p.a, &p.b, &cqe, NULL);
 		CHECK_EQ(cqe.res, cqe.user_data == MARK ? -ENOENT : (int64_t)LEN);
@@ -212,8 +214,8 @@ int main(int argc, char **argv)
 	by_key(URCCL_CANCEL_BY_REMOTE, t.remote.id, 0, N);
 	by_key(URCCL_CANCEL_BY_GROUP, 4, 3, 3);
 	of_a_group();
-	by_address();
-	by_no_handle();
+	by_segment();
+	by_no_name(region.id);
 	none_matches();
 	multishot();
 	/* These end the test's own WATCH too. */

@@ -86,6 +86,8 @@ static void prep_data(struct entry *e, struct urccl_sqe *sqe)
 		urccl_prep_write_paged(sqe, t.remote, local, &e->paged, 1);
 	else
 		urccl_prep_read_paged(sqe, t.remote, local, &e->paged, 1);
+	if (kind < 2 && below(2))
+		urccl_sqe_set_region(sqe, local);
 	maybe_tell(e, sqe);
 	maybe_words(e, sqe);
 }

@@ -97,8 +97,9 @@ static int matches(const struct entry *cancel, const struct entry *e)
 		return e->sqe.user_data == key;
 	case URCCL_CANCEL_BY_PEER:
 		return e->has_peer || op == URCCL_OP_CLOSE;
-	case URCCL_CANCEL_BY_REGION: /* no bytes are of no region */
-		return e->has_peer && op < URCCL_OP_NOTIFY && e->sqe.len && !maybe_blind(e);
+	case URCCL_CANCEL_BY_REGION: /* vectors name it in their first segment */
+		return e->has_peer && !maybe_blind(e) &&
+		       (e->sqe.region == key || op == URCCL_OP_WRITEV || op == URCCL_OP_READV);
 	case URCCL_CANCEL_BY_REMOTE:
 		return e->has_peer && op != URCCL_OP_NOTIFY && !maybe_blind(e);
 	case URCCL_CANCEL_BY_GROUP:

@@ -117,6 +117,8 @@ static void prep_data(struct urccl_sqe *sqe, struct entry *e)
 		prep_vector(sqe, e);
 	else
 		prep_paged(sqe, e);
+	if (e->opcode == URCCL_OP_READ || e->opcode == URCCL_OP_WRITE)
+		urccl_sqe_set_region(sqe, local);
 	pattern_fill((is_read(e) ? t.bytes : bytes) + off, e->len, off, versions(e, 0));
 }
 
