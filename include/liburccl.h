@@ -775,8 +775,8 @@ URCCL_INLINE void urccl_prep_connect(struct urccl_sqe *sqe, const void *to, uint
 	__urccl_prep(sqe, URCCL_OP_CONNECT, 0, (uint64_t)(uintptr_t)to, len, 0);
 }
 
-/* A PEER event for each context that dials us, until cancelled; with URCCL_SQE_WATCH each is watched
- * too. -EOPNOTSUPP: we do not listen. */
+/* A PEER event for each context that dials us, until cancelled; with URCCL_SQE_WATCH each is
+ * watched too. -EOPNOTSUPP: we do not listen. */
 URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 {
 	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);

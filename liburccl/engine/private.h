@@ -276,7 +276,7 @@ struct lane {
 struct watch {
 	struct engine_ring *er; /* NULL: nowhere */
 	uint64_t user_data;
-	struct op *op; /* the WATCH; NULL: a CONNECT or an ACCEPT asked, which has no entry for it */
+	struct op *op; /* the WATCH; NULL: a CONNECT or an ACCEPT asked, and has no entry for it */
 };
 
 enum peer_state { PEER_CONNECTING, PEER_COLD, PEER_UP, PEER_LOSING, PEER_LOST };
@@ -729,15 +729,22 @@ void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg);
 void peer_want_back(struct control_req *req);
 void peer_forget_keys(struct engine_peer *p);	       /* its rail is about to close */
 
-/* request.c: what the control thread carries out; ACCEPT, WATCH, CANCEL, TIMEOUT */
+/* request.c: what the control thread carries out; ACCEPT, CANCEL, TIMEOUT */
 void request_start(struct op *op);
 void request_stop(struct op *op);
 void request_back(struct engine *e, struct control_req *req);
-void watch_end(struct op *op, struct engine_peer *p); /* with LOST */
-void watches_gone(struct engine_ring *er);	      /* the ring closes */
 int accepts_pending(struct engine *e); /* posts PEER events; 1: some wait for slots */
 void cancel_target_ended(struct op *op);
 void timeouts_count(struct engine_ring *er);
+
+/* watch.c */
+void watch_start(struct op *op);
+void watch_stop(const struct op *op);
+/* A CONNECT or an ACCEPT with URCCL_SQE_WATCH gives the program this peer. */
+void watch_given(const struct op *op, struct engine_peer *p);
+/* As op_end(), but the CQE is the peer's LOST event. */
+void watch_end(struct op *op, struct engine_peer *p);
+void watches_gone(struct engine_ring *er); /* the ring closes */
 
 /* peer.c */
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);

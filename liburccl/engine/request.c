@@ -1,62 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that move no data: CONNECT, CLOSE, REGISTER and the like, which the control thread
- * carries out; ACCEPT, WATCH and TIMEOUT, which wait; CANCEL, which looks for others; MSG_RING is
- * in msg_ring.c. */
+ * carries out; ACCEPT and TIMEOUT, which wait; CANCEL, which looks for others; WATCH is in
+ * watch.c, MSG_RING in msg_ring.c. */
 #include "engine/private.h"
 
 static struct ask *ask_of(const struct op *op)
 {
 	return &op->er->asks[op - op->er->ops];
-}
-
-/* ---- where events go -------------------------------------------------------------------------- */
-
-/* What nobody heard of yet. */
-static void rails_pending(struct engine *e)
-{
-	struct list *pos;
-
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
-		if (p->rails_news)
-			pending_add(p);
-	}
-}
-
-static void watch_put(struct engine *e, struct engine_peer *p, struct watch w)
-{
-	*(p ? &p->watch : &e->watch_all) = w;
-	tell32(p ? &p->told->watched : &e->told->watched, w.er ? w.er->ring->pub.id : 0);
-}
-
-/* p NULL: of all. What had them before ends. */
-static void watch_set(struct engine *e, struct engine_peer *p, struct watch w)
-{
-	struct op *old = p ? p->watch.op : e->watch_all.op;
-
-	watch_put(e, p, w);
-	if (old)
-		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
-	if (p)
-		pending_add(p);
-	else
-		rails_pending(e);
-}
-
-void watches_gone(struct engine_ring *er)
-{
-	struct engine *e = er->engine;
-	struct list *pos;
-
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
-		if (p->watch.er != er)
-			continue;
-		watch_put(e, p, (struct watch){NULL, 0, NULL});
-		pending_add(p); /* the WATCH of all may have them */
-	}
 }
 
 /* ---- what the control thread carries out ----------------------------------------------------- */
@@ -113,17 +63,16 @@ static void ask_stop(struct op *op)
 	ask_post(op, &ask->drop, CONTROL_DROP);
 }
 
-/* Before its CQE, which comes before the first event all the same: those wait for the turn's end. */
+/* Called before its CQE is posted, which precedes the first event: notes_pending() posts those. */
 static void connect_watch(const struct op *op)
 {
-	struct engine *e = op_engine(op);
 	struct engine_peer *p;
 
 	if (!(op->sqe.flags & URCCL_SQE_WATCH) || op->res || op->er->closing)
 		return;
-	p = peer_lookup(e, (uint32_t)op->handle);
+	p = peer_lookup(op_engine(op), (uint32_t)op->handle);
 	if (p)
-		watch_set(e, p, (struct watch){op->er, op->sqe.user_data, NULL});
+		watch_given(op, p);
 }
 
 static void ask_answered(struct op *op, const struct control_req *req)
@@ -224,8 +173,7 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 	cmd->peer->handle_told = 1;
 	answer(accept, cmd);
 	if (accept->sqe.flags & URCCL_SQE_WATCH)
-		watch_set(op_engine(accept), cmd->peer,
-			  (struct watch){accept->er, accept->sqe.user_data, NULL});
+		watch_given(accept, cmd->peer);
 	return 1;
 }
 
@@ -241,35 +189,6 @@ int accepts_pending(struct engine *e)
 		msg_reply(&cmd->msg, 0);
 	}
 	return 0;
-}
-
-/* ---- WATCH ----------------------------------------------------------------------------------- */
-
-static void watch_start(struct op *op)
-{
-	struct engine *e = op_engine(op);
-	struct engine_peer *p = op->peer;
-
-	if (p && p->lost_due && !p->lost_untold && list_empty(&p->parked_list)) {
-		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
-			0);
-		return;
-	}
-	op_set_state(op, OP_PARKED);
-	watch_set(e, p, (struct watch){op->er, op->sqe.user_data, op});
-}
-
-/* As op_end(), but the CQE is the peer's LOST event. */
-void watch_end(struct op *op, struct engine_peer *p)
-{
-	struct ring *r = op->er->ring;
-	struct urccl_cqe cqe;
-
-	watch_put(op_engine(op), p, (struct watch){NULL, 0, NULL});
-	lost_cqe(p, &cqe, op);
-	op->bits |= OP_OUTCOME;
-	op_end(op, cqe.res);
-	r->pub.cqes[(r->own.tail - 1) & r->pub.cq_mask] = cqe;
 }
 
 /* ---- TIMEOUT --------------------------------------------------------------------------------- */
@@ -424,10 +343,8 @@ void request_stop(struct op *op)
 	}
 	if (e->accept == op)
 		e->accept = NULL;
-	if (e->watch_all.op == op)
-		watch_put(e, NULL, (struct watch){NULL, 0, NULL});
-	if (op->peer && op->peer->watch.op == op)
-		watch_put(e, op->peer, (struct watch){NULL, 0, NULL});
+	if (op->sqe.opcode == URCCL_OP_WATCH)
+		watch_stop(op);
 	list_del(&op->drain_link); /* TIMEOUT, CANCEL */
 	op_end(op, op->res);
 }

@@ -128,14 +128,14 @@ static void by_segment(void)
 	check_quiet();
 }
 
-/* Entries that name no region are of none, and key 0 is no region. */
-static void by_no_name(uint32_t key)
+/* Entries that name no region match no key. */
+static void by_no_name(void)
 {
 	struct urccl_cqe cqe;
 	uint32_t left;
 
 	submit_vectors(0);
-	submit_cancel(URCCL_CANCEL_BY_REGION, key);
+	submit_cancel(URCCL_CANCEL_BY_REGION, region.id);
 	for (left = N + 1; left; left--) {
 		side_take(&p.a, &p.b, &cqe, NULL);
 		CHECK_EQ(cqe.res, cqe.user_data == MARK ? -ENOENT : (int64_t)LEN);
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	by_key(URCCL_CANCEL_BY_GROUP, 4, 3, 3);
 	of_a_group();
 	by_segment();
-	by_no_name(region.id);
+	by_no_name();
 	none_matches();
 	multishot();
 	/* These end the test's own WATCH too. */

@@ -105,7 +105,6 @@ static void newer_take_over(void)
 	CHECK_EQ(side_end(&p.a, &p.b, 12).res, 0);
 	note_comes(&p.b, &p.a, 11);
 	CHECK_EQ(side_drop(&p.a, &p.b, p.a.peer.id), 0);
-	CHECK_EQ(side_drop(&p.a, &p.b, p.a.peer.id), 0);
 }
 
 /* On another ring, where a context may have more than one. */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ring has the events of a peer: by WATCH, or by a CONNECT or an ACCEPT with URCCL_SQE_WATCH,
+ * which have no entry for it. note.c posts the events. */
+#include "engine/private.h"
+
+static const struct watch nowhere;
+
+/* Peers whose rails came or went, which no ring was told of. */
+static void rails_pending(struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->rails_news)
+			pending_add(p);
+	}
+}
+
+/* p NULL: the watch of all peers. */
+static void watch_put(struct engine *e, struct engine_peer *p, const struct watch *w)
+{
+	*(p ? &p->watch : &e->watch_all) = *w;
+	tell32(p ? &p->told->watched : &e->told->watched, w->er ? w->er->ring->pub.id : 0);
+}
+
+/* Takes over from the one before, whose entry ends. */
+static void watch_set(struct engine *e, struct engine_peer *p, const struct watch *w)
+{
+	struct op *old = p ? p->watch.op : e->watch_all.op;
+
+	watch_put(e, p, w);
+	if (old)
+		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+	if (p)
+		pending_add(p);
+	else
+		rails_pending(e);
+}
+
+void watch_given(const struct op *op, struct engine_peer *p)
+{
+	struct watch w = {op->er, op->sqe.user_data, NULL};
+
+	watch_set(op_engine(op), p, &w);
+}
+
+void watch_start(struct op *op)
+{
+	struct watch w = {op->er, op->sqe.user_data, op};
+	struct engine *e = op_engine(op);
+	struct engine_peer *p = op->peer;
+
+	if (p && p->lost_due && !p->lost_untold && list_empty(&p->parked_list)) {
+		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
+			0);
+		return;
+	}
+	op_set_state(op, OP_PARKED);
+	watch_set(e, p, &w);
+}
+
+void watch_stop(const struct op *op)
+{
+	struct engine *e = op_engine(op);
+
+	if (e->watch_all.op == op)
+		watch_put(e, NULL, &nowhere);
+	if (op->peer && op->peer->watch.op == op)
+		watch_put(e, op->peer, &nowhere);
+}
+
+void watch_end(struct op *op, struct engine_peer *p)
+{
+	struct ring *r = op->er->ring;
+	struct urccl_cqe cqe;
+
+	watch_put(op_engine(op), p, &nowhere);
+	lost_cqe(p, &cqe, op);
+	op->bits |= OP_OUTCOME;
+	op_end(op, cqe.res);
+	r->pub.cqes[(r->own.tail - 1) & r->pub.cq_mask] = cqe;
+}
+
+void watches_gone(struct engine_ring *er)
+{
+	struct engine *e = er->engine;
+	struct list *pos;
+
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->watch.er != er)
+			continue;
+		watch_put(e, p, &nowhere);
+		pending_add(p); /* the WATCH of all may have them */
+	}
+}
