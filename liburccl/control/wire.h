@@ -52,7 +52,7 @@ enum wire_type {
 	WIRE_FENCE,	/* my end of that rail is closed: nothing of yours lands by it any more */
 	WIRE_RAIL,	/* dialler, after both: my new ep of that rail */
 	WIRE_RAIL_ACK,	/* acceptor: and mine; or FENCE: not now */
-	WIRE_ACCEPTED,	/* acceptor, since version 5, before READY: my ACCEPT's hello, in place of
+	WIRE_ACCEPTED,	/* acceptor, before READY: my ACCEPT's hello, in place of
 			 * that of HELLO_ACK */
 	WIRE_TYPES
 };
