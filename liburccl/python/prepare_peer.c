@@ -155,7 +155,7 @@ static PyObject *ring_timeout(PyObject *self, PyObject *const *args, Py_ssize_t 
 	if (timeout_get(args[0], &ns) ||
 	    (n > 1 && number_get(args[1], UINT64_MAX, "count", &count)) || call_begin(&c))
 		return call_fail(&c);
-	urccl_prep_timeout(c.sqe, ns, count);
+	urccl_prep_timeout(c.sqe, ns, count, URCCL_TIMEOUT_ETIME_SUCCESS);
 	return call_end(&c);
 }
 
@@ -232,7 +232,7 @@ PyMethodDef prepare_peer_methods[] = {
 	METHOD("_watch", ring_watch, NULL),
 	METHOD("notify", ring_notify,
 	       "notify($self, peer, tag, payload=b'', /, **options)\n--\n\n"
-	       "Sends a Note event: a 64-bit tag and up to 256 bytes. Result: bytes of payload."),
+	       "Sends a Note event: a 64-bit tag and up to 256 bytes. Result: 0, once the peer has it."),
 	METHOD("warm", ring_warm,
 	       "warm($self, peer, /, **options)\n--\n\n"
 	       "Ends when first entries to the peer need not wait for keys and mappings."),

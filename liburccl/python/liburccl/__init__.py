@@ -122,9 +122,6 @@ class Ring(_urccl.Ring):
 
     # ---- what the extension and aio.py call ----
 
-    def fileno_of_closed(self) -> int:
-        return self._fd
-
     def _detach(self) -> None:
         from . import aio
         aio.detach(self)

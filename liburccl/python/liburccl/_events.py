@@ -109,11 +109,14 @@ class Events:
     async def get(self) -> Event | None:
         """The next event; None: the stream ended."""
         from . import aio
+        future = None
         while True:
             event = self._take()
             if event is not None or self.ended:
                 return event
-            await aio.something(self._op)
+            if future is not None:
+                await future
+            future = None if future else aio.something(self._op)
 
     def __iter__(self) -> Events:
         return self

@@ -39,7 +39,7 @@ def attach(ring: Ring, loop: Loop) -> None:
 def detach(ring: Ring) -> None:
     """The ring is closed: no loop may look at its descriptor, which another file may get."""
     loops, ring._loops = ring._loops, {}
-    fd = ring.fileno_of_closed()
+    fd = ring._fd
     running = asyncio._get_running_loop()
     for loop in loops:
         try:
@@ -77,7 +77,8 @@ def wake(futures: list[asyncio.Future[None]]) -> None:
 
 
 def something(op: Op) -> asyncio.Future[None]:
-    """A future that ends when anything happens to the entry. Look at the entry before, not after."""
+    """A future that ends when anything more happens to the entry. Look at the entry once more before
+    waiting: another thread may just have taken its completion."""
     loop, ring = asyncio.get_running_loop(), op.ring
     future = loop.create_future()
     op._add_future(future)
@@ -91,16 +92,22 @@ def cancelled(op: Op) -> Generator[Any, None, None]:
     if not op.quiet and not op.ring.closed:
         op.cancel()
     while not op.quiet:
+        future = something(op)
+        if op.quiet:
+            return
         try:
-            yield from something(op)
+            yield from future
         except asyncio.CancelledError:
             pass
 
 
 def await_op(op: Op) -> Generator[Any, None, Any]:
     while not op._known:
+        future = something(op)
+        if op._known:
+            break
         try:
-            yield from something(op)
+            yield from future
         except asyncio.CancelledError:
             yield from cancelled(op)
             raise
