@@ -11,9 +11,6 @@
 
 #include "core.h"
 
-int urccl_params_set(struct urccl_params *p, const char *name, const char *value);
-int urccl_listening(struct urccl *ctx, uint32_t i, char *buf, uint32_t len);
-
 /* An intrusive list; a link that is in none points to itself. */
 struct link {
 	struct link *next, *prev;
