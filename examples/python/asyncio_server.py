@@ -3,9 +3,10 @@
 """
 asyncio_server.py [--clients N] [--requests N]: a server in one asyncio loop, and clients of it.
 
-A client registers a buffer and sends its advert as the hello of its connection. Each of its requests
-is a notification with a number; the server writes the answer straight into the client's buffer, and
-the notification of that write tells the client. No thread is started, and nothing polls.
+A client registers a buffer and sends its advert as the hello of its connection. Each of its
+requests is a notification with a number; the server writes the answer straight into the client's
+buffer, and the notification of that write tells the client. No thread is started, and nothing
+polls.
 """
 import argparse
 import asyncio

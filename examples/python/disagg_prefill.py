@@ -4,10 +4,10 @@
 disagg_prefill.py [--layers N] [--tokens N] [--new N] [--transport T]: disaggregated prefill with
 Hugging Face transformers.
 
-A prefill process computes the KV cache of a prompt and pushes it layer by layer while it computes the
-next layer; a decode process, whose memory the KV lands in, goes on from there. The tokens must equal
-those of one process alone. The model has Qwen3-0.6B's sizes with fewer layers and tokens and random
-weights: nothing is downloaded.
+A prefill process computes the KV cache of a prompt and pushes it layer by layer while it computes
+the next layer; a decode process, whose memory the KV lands in, goes on from there. The tokens
+must equal those of one process alone. The model has Qwen3-0.6B's sizes with fewer layers and
+tokens and random weights: nothing is downloaded.
 """
 import argparse
 import multiprocessing

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-hello_ctypes.py [LIBRARY]: hello.c by ctypes and asyncio, over liburccl-ffi.so, which has the inlines
-of liburccl.h as symbols.
+hello_ctypes.py [LIBRARY]: hello.c by ctypes and asyncio, over liburccl-ffi.so, which has the
+inlines of liburccl.h as symbols.
 
 What to see: the ring's fd stands in asyncio's loop by add_reader(); an entry is a future to await.
 This is no Python API, only what one would rest on.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-kv_store.py: a process that keeps KV blocks by hash for many clients, as an inference cluster's cache
-does. `Store` is the server, `Client` puts, gets and evicts; without arguments both are run.
+kv_store.py: a process that keeps KV blocks by hash for many clients, as an inference cluster's
+cache does. `Store` is the server, `Client` puts, gets and evicts; without arguments both are run.
 
-The store owns a pool of blocks of one size. A client asks for a place by a notification and writes or
-reads the block's bytes itself: the store's CPU has no part in that. A put is seen by others only once
-its bytes are placed, and a block that is being read is not evicted.
+The store owns a pool of blocks of one size. A client asks for a place by a notification and
+writes or reads the block's bytes itself: the store's CPU has no part in that. A put is seen by
+others only once its bytes are placed, and a block that is being read is not evicted.
 """
 import asyncio
 import hashlib

@@ -124,11 +124,8 @@ static int open_with(Context *self, struct urccl_params *p)
 		p->log = log_line;
 		p->log_arg = self->log;
 	}
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_open(p, &ctx);
-	Py_END_ALLOW_THREADS
-	if (rc)
-		return raise_last(self->m, rc), -1;
+	Py_BEGIN_ALLOW_THREADS rc = urccl_open(p, &ctx);
+	Py_END_ALLOW_THREADS if (rc) return raise_last(self->m, rc), -1;
 	self->ctx = ctx;
 	link_add(&self->link, &self->m->contexts);
 	return 0;
@@ -220,12 +217,10 @@ void context_end(Context *c)
 	link_del(&c->link);
 	if (!ctx)
 		return;
-	Py_BEGIN_ALLOW_THREADS
-	pthread_rwlock_wrlock(&c->lock);
+	Py_BEGIN_ALLOW_THREADS pthread_rwlock_wrlock(&c->lock);
 	urccl_close(ctx);
 	pthread_rwlock_unlock(&c->lock);
-	Py_END_ALLOW_THREADS
-	children_void(c);
+	Py_END_ALLOW_THREADS children_void(c);
 	PyList_SetSlice(c->orphans, 0, PyList_Size(c->orphans), NULL);
 }
 

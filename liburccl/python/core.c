@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SLICE_NS 20000000ull /* a signal is seen this late behind another waiting thread */
-#define WAIT_NS	 1000000000ull /* and a close of a full ring so late behind one in the library */
+#define SLICE_NS     20000000ull   /* a signal is seen this late behind another waiting thread */
+#define WAIT_NS	     1000000000ull /* a close of a full ring waits so long for a waiter */
 #define NSEC_PER_SEC 1000000000ull
 
 int core_open(struct core *core, struct urccl *ctx, const struct urccl_ring_params *params)

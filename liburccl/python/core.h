@@ -18,7 +18,7 @@ struct core_event {
 
 enum core_phase {
 	CORE_FLYING = 0,
-	CORE_KNOWN,			/* the outcome came with MORE: the buffer is not yet quiet */
+	CORE_KNOWN,			/* the outcome came with MORE: the buffer is in use */
 	CORE_ENDED,
 	CORE_EVENT = 1 << 8,		/* core_wait(): for an event, too */
 };
@@ -64,8 +64,8 @@ uint32_t core_reap(struct core *core, struct core_entry **chain);
 struct core_entry *core_unchain(struct core_entry **chain);
 /* Asks for one wake-up of the fd. 0: armed; 1: something is there, reap again. */
 int core_arm(struct core *core);
-/* Waits until a CQE is there, the entry (or NULL) is in a later phase than given or (CORE_EVENT) has
- * an event, or the timeout passed: -ETIME. -EINTR: a signal, or a slice of 20 ms passed behind
+/* Waits until a CQE is there, the entry (or NULL) is in a later phase than given or (CORE_EVENT)
+ * has an event, or the timeout passed: -ETIME. -EINTR: a signal, or a slice of 20 ms passed behind
  * another thread. -ESTALE: the ring is closing. */
 int core_wait(struct core *core, const struct core_entry *entry, uint32_t phase, uint64_t ns);
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static const char *const transports[] = {"none", "sim", "shm",	  "tcp", "ib",	"efa",
+static const char *const transports[] = {"none", "sim",	   "shm", "tcp",  "ib",	 "efa",
 					 "cxi",	 "fabric", "ipc", "nccl", "tcpx"};
 
 static const char *transport_text(uint32_t transport)
@@ -22,10 +22,8 @@ PyObject *context_metadata(PyObject *obj, void *closure)
 	(void)closure;
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	len = urccl_metadata(ctx, blob, sizeof(blob));
-	Py_END_ALLOW_THREADS
-	context_leave(self);
+	Py_BEGIN_ALLOW_THREADS len = urccl_metadata(ctx, blob, sizeof(blob));
+	Py_END_ALLOW_THREADS context_leave(self);
 	if (len < 0)
 		return raise_last(self->m, len);
 	return PyBytes_FromStringAndSize((const char *)blob, len);
@@ -67,10 +65,9 @@ PyObject *context_peer_info(PyObject *obj, PyObject *arg)
 	ctx = context_enter(self);
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_get_peer_info(ctx, (struct urccl_peer){(uint32_t)id}, &info);
-	Py_END_ALLOW_THREADS
-	context_leave(self);
+	Py_BEGIN_ALLOW_THREADS rc =
+		urccl_get_peer_info(ctx, (struct urccl_peer){(uint32_t)id}, &info);
+	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
 		return raise_last(self->m, rc);
 	return Py_BuildValue("{sssKsssy#sssO}", "transport", transport_text(info.transport),
@@ -94,17 +91,19 @@ PyObject *context_stats(PyObject *obj, PyObject *unused)
 	context_leave(self);
 	if (rc)
 		return raise_last(self->m, rc);
-	return Py_BuildValue(
-		"{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "submitted", (unsigned long long)s.submitted,
-		"completed", (unsigned long long)s.completed, "failed",
-		(unsigned long long)s.failed, "cancelled", (unsigned long long)s.cancelled,
-		"timed_out", (unsigned long long)s.timed_out, "bytes_read",
-		(unsigned long long)s.bytes_read, "bytes_written",
-		(unsigned long long)s.bytes_written, "chunks", (unsigned long long)s.chunks,
-		"merged", (unsigned long long)s.merged, "notes_sent",
-		(unsigned long long)s.notes_sent, "notes_received",
-		(unsigned long long)s.notes_received, "turns", (unsigned long long)s.turns,
-		"sleeps", (unsigned long long)s.sleeps, "wakes", (unsigned long long)s.wakes);
+	return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "submitted",
+			     (unsigned long long)s.submitted, "completed",
+			     (unsigned long long)s.completed, "failed",
+			     (unsigned long long)s.failed, "cancelled",
+			     (unsigned long long)s.cancelled, "timed_out",
+			     (unsigned long long)s.timed_out, "bytes_read",
+			     (unsigned long long)s.bytes_read, "bytes_written",
+			     (unsigned long long)s.bytes_written, "chunks",
+			     (unsigned long long)s.chunks, "merged", (unsigned long long)s.merged,
+			     "notes_sent", (unsigned long long)s.notes_sent, "notes_received",
+			     (unsigned long long)s.notes_received, "turns",
+			     (unsigned long long)s.turns, "sleeps", (unsigned long long)s.sleeps,
+			     "wakes", (unsigned long long)s.wakes);
 }
 
 PyObject *context_devices(PyObject *obj, PyObject *unused)
@@ -144,10 +143,9 @@ PyObject *context_plan(PyObject *obj, PyObject *args)
 	ctx = context_enter(self);
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	len = urccl_plan(ctx, peer, (struct urccl_region){0}, text, sizeof(text));
-	Py_END_ALLOW_THREADS
-	context_leave(self);
+	Py_BEGIN_ALLOW_THREADS len =
+		urccl_plan(ctx, peer, (struct urccl_region){0}, text, sizeof(text));
+	Py_END_ALLOW_THREADS context_leave(self);
 	return len < 0 ? raise_last(self->m, len) : PyUnicode_FromString(text);
 }
 
@@ -164,10 +162,8 @@ PyObject *context_measure(PyObject *obj, PyObject *arg)
 	ctx = context_enter(self);
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_measure(ctx, (struct urccl_peer){(uint32_t)id}, NULL, &m);
-	Py_END_ALLOW_THREADS
-	context_leave(self);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_measure(ctx, (struct urccl_peer){(uint32_t)id}, NULL, &m);
+	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
 		return raise_last(self->m, rc);
 	return Py_BuildValue("{sssOsIsKsKsKsKsKsK}", "transport",
@@ -188,10 +184,8 @@ PyObject *context_dump(PyObject *obj, PyObject *arg)
 
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_dump(ctx, fd);
-	Py_END_ALLOW_THREADS
-	context_leave(self);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_dump(ctx, fd);
+	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
 		return raise_last(self->m, rc);
 	Py_RETURN_NONE;

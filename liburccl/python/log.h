@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines of a context on their way to a Python callable. The control thread queues them and never
- * waits for the GIL; the main thread passes them on between two bytecodes. */
+/* Log lines of a context on their way to a Python callable. The control thread queues them and
+ * never waits for the GIL; the main thread passes them on between two bytecodes. */
 #ifndef LOG_H
 #define LOG_H
 

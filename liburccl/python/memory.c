@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that peers of this host can map: a sealed memfd. It is the object's and not a context's, so
- * that views of it outlive every context. */
+/* Memory that peers of this host can map: a sealed memfd. The object owns it and not a context, so
+ * views of it outlive every context. */
 #include "module.h"
 
 #include <fcntl.h>
@@ -65,10 +65,9 @@ PyObject *memory_new(struct module *m, size_t len)
 	self->m = m;
 	self->fd = -1;
 	link_init(&self->link);
-	Py_BEGIN_ALLOW_THREADS
-	err = memory_map(self, rounded);
-	Py_END_ALLOW_THREADS
-	if (err) {
+	Py_BEGIN_ALLOW_THREADS err = memory_map(self, rounded);
+	Py_END_ALLOW_THREADS if (err)
+	{
 		Py_DECREF((PyObject *)self);
 		return raise_error(m, err, "memory for peers of this host cannot be made");
 	}
@@ -152,9 +151,10 @@ static PyGetSetDef memory_getset[] = {
 };
 
 static PyType_Slot memory_slots[] = {
-	{Py_tp_doc, "Zeroed, page-aligned memory with the buffer protocol, made by Context.alloc().\n\n"
-		    "Peers of this host map it once it is registered. It lives as long as the\n"
-		    "object or a view of it does, also when the context is closed."},
+	{Py_tp_doc,
+	 "Zeroed, page-aligned memory with the buffer protocol, made by Context.alloc().\n\n"
+	 "Peers of this host map it once it is registered. It lives as long as the\n"
+	 "object or a view of it does, also when the context is closed."},
 	{Py_tp_dealloc, memory_dealloc},
 	{Py_tp_methods, memory_methods},
 	{Py_tp_getset, memory_getset},

@@ -171,7 +171,8 @@ static int module_exec(PyObject *module)
 	link_init(&m->contexts);
 	link_init(&m->memories);
 	if (add_type(module, &context_spec, &m->context_type) ||
-	    add_type(module, &ring_spec, &m->ring_type) || add_type(module, &op_spec, &m->op_type) ||
+	    add_type(module, &ring_spec, &m->ring_type) ||
+	    add_type(module, &op_spec, &m->op_type) ||
 	    add_type(module, &region_spec, &m->region_type) ||
 	    add_type(module, &remote_spec, &m->remote_type) ||
 	    add_type(module, &memory_spec, &m->memory_type))

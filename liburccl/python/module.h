@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The extension module liburccl._urccl: its objects, and what its files share. Everything here needs
- * the GIL. */
+/* The extension module liburccl._urccl: its objects, and what its files share. Every function here
+ * needs the GIL. */
 #ifndef MODULE_H
 #define MODULE_H
 
@@ -174,8 +174,8 @@ struct span {
 	uint64_t addr, len;
 };
 
-/* The memory of an object. The view is filled in (view->obj not NULL) if it has the buffer protocol;
- * else the object itself is to be kept. 0, or -1. */
+/* The memory of an object. The view is filled in (view->obj not NULL) if the object has the buffer
+ * protocol; else the caller keeps the object itself alive. 0, or -1. */
 int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
 /* The same, with what must stay alive added to the list. */
 int buffer_keep(struct module *m, PyObject *obj, int writable, PyObject *list, struct span *span);

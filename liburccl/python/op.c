@@ -195,8 +195,9 @@ static PyObject *op_result(PyObject *obj, PyObject *args, PyObject *kw)
 	if (rc < 0)
 		return NULL;
 	return rc ? op_value(op)
-		  : raise_error(op->m, ETIMEDOUT, "the entry is unfinished after the timeout of "
-						  "result(); it goes on");
+		  : raise_error(op->m, ETIMEDOUT,
+				"the entry is unfinished after the timeout of "
+				"result(); it goes on");
 }
 
 static PyObject *op_wait_quiet(PyObject *obj, PyObject *args)

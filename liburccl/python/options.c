@@ -89,12 +89,12 @@ static int class_get(PyObject *value, struct options *o)
 	int i;
 
 	for (i = 0; i < 3; i++)
-		if (PyUnicode_Check(value) &&
-		    !PyUnicode_CompareWithASCIIString(value, names[i])) {
+		if (PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, names[i])) {
 			o->cls = (enum urccl_class)i;
 			return 0;
 		}
-	PyErr_Format(PyExc_ValueError, "cls is \"bulk\", \"latency\" or \"control\", not %R", value);
+	PyErr_Format(PyExc_ValueError, "cls is \"bulk\", \"latency\" or \"control\", not %R",
+		     value);
 	return -1;
 }
 
@@ -104,9 +104,9 @@ static int option_get(Op *op, struct options *o, PyObject *name, PyObject *value
 		const char *name;
 		uint32_t flag;
 	} flags[] = {
-		{"link", URCCL_SQE_LINK},	  {"drain", URCCL_SQE_DRAIN},
-		{"fence", URCCL_SQE_FENCE},	  {"checksum", URCCL_SQE_CHECKSUM},
-		{"acked", URCCL_SQE_ACKED},	  {"no_replay", URCCL_SQE_NO_REPLAY},
+		{"link", URCCL_SQE_LINK},   {"drain", URCCL_SQE_DRAIN},
+		{"fence", URCCL_SQE_FENCE}, {"checksum", URCCL_SQE_CHECKSUM},
+		{"acked", URCCL_SQE_ACKED}, {"no_replay", URCCL_SQE_NO_REPLAY},
 	};
 	const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
 	uint64_t group;

@@ -18,8 +18,9 @@ int call_open(struct call *c, PyObject *self, PyObject *const *args, Py_ssize_t 
 	Ring *r = (Ring *)self;
 
 	if (n < least || n > most) {
-		PyErr_Format(PyExc_TypeError, "from %zd to %zd positional arguments are wanted, not %zd",
-			     least, most, n);
+		PyErr_Format(PyExc_TypeError,
+			     "from %zd to %zd positional arguments are wanted, not %zd", least,
+			     most, n);
 		return -1;
 	}
 	if (ring_check(r))
@@ -68,7 +69,8 @@ static int call_remote(struct call *c, PyObject *obj, struct urccl_remote *remot
 	struct module *m = c->ring->m;
 
 	if (!PyObject_TypeCheck(obj, m->remote_type)) {
-		PyErr_Format(PyExc_TypeError, "a Remote is wanted, not %R", (PyObject *)Py_TYPE(obj));
+		PyErr_Format(PyExc_TypeError, "a Remote is wanted, not %R",
+			     (PyObject *)Py_TYPE(obj));
 		return -1;
 	}
 	*remote = ((Remote *)obj)->remote;
@@ -143,7 +145,9 @@ static int segment_get(struct call *c, PyObject *item, int is_read, PyObject *ke
 	}
 	if (buffer_keep(c->ring->m, buffer, is_read, keep, &span) || PyList_Append(keep, remote))
 		return -1;
-	*seg = (struct urccl_seg){.addr = span.addr, .len = span.len, .off = off,
+	*seg = (struct urccl_seg){.addr = span.addr,
+				  .len = span.len,
+				  .off = off,
 				  .remote = ((Remote *)remote)->remote.id};
 	return 0;
 }
@@ -204,8 +208,9 @@ static PyObject *movev(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 		rc = segments_get(&c, args[1], is_read, &addr, &count);
 	if (rc || call_begin(&c))
 		return call_fail(&c);
-	(is_read ? urccl_prep_readv : urccl_prep_writev)(
-		c.sqe, peer, (const struct urccl_seg *)(uintptr_t)addr, (uint32_t)count);
+	(is_read ? urccl_prep_readv : urccl_prep_writev)(c.sqe, peer,
+							 (const struct urccl_seg *)(uintptr_t)addr,
+							 (uint32_t)count);
 	return call_end(&c);
 }
 
@@ -293,9 +298,10 @@ static PyObject *paged(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 	    records_get(&c, args[2], sizeof(struct urccl_paged), "descriptors", &addr, &count) ||
 	    call_begin(&c))
 		return call_fail(&c);
-	(is_read ? urccl_prep_read_paged : urccl_prep_write_paged)(
-		c.sqe, remote, ((Region *)region)->region,
-		(const struct urccl_paged *)(uintptr_t)addr, (uint32_t)count);
+	(is_read ? urccl_prep_read_paged
+		 : urccl_prep_write_paged)(c.sqe, remote, ((Region *)region)->region,
+					   (const struct urccl_paged *)(uintptr_t)addr,
+					   (uint32_t)count);
 	return call_end(&c);
 }
 
@@ -342,8 +348,11 @@ static PyObject *ring_cmp_swap(PyObject *self, PyObject *const *args, Py_ssize_t
 	return atomic(self, args, n, names, 2);
 }
 
-#define METHOD(name, function, doc) \
-	{name, (PyCFunction)(void (*)(void))(fastcall)function, METH_FASTCALL | METH_KEYWORDS, doc}
+#define METHOD(name, function, doc)                                    \
+	{                                                              \
+		name, (PyCFunction)(void (*)(void))(fastcall)function, \
+			METH_FASTCALL | METH_KEYWORDS, doc             \
+	}
 
 PyMethodDef prepare_methods[] = {
 	METHOD("write", ring_write,

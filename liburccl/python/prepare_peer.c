@@ -220,8 +220,11 @@ static PyObject *ring_cancel_matching(PyObject *self, PyObject *const *args, Py_
 	return call_end(&c);
 }
 
-#define METHOD(name, function, doc) \
-	{name, (PyCFunction)(void (*)(void))(fastcall)function, METH_FASTCALL | METH_KEYWORDS, doc}
+#define METHOD(name, function, doc)                                    \
+	{                                                              \
+		name, (PyCFunction)(void (*)(void))(fastcall)function, \
+			METH_FASTCALL | METH_KEYWORDS, doc             \
+	}
 
 PyMethodDef prepare_peer_methods[] = {
 	METHOD("connect", ring_connect,

@@ -54,10 +54,8 @@ PyObject *context_register(PyObject *obj, PyObject *args, PyObject *kw)
 	rights |= prefault ? URCCL_REG_PREFAULT : 0;
 	ctx = context_enter(self);
 	if (ctx) {
-		Py_BEGIN_ALLOW_THREADS
-		rc = urccl_register(ctx, ranges, n, rights, &region);
-		Py_END_ALLOW_THREADS
-		context_leave(self);
+		Py_BEGIN_ALLOW_THREADS rc = urccl_register(ctx, ranges, n, rights, &region);
+		Py_END_ALLOW_THREADS context_leave(self);
 		result = rc ? raise_last(self->m, rc) : region_new(self, region, keep, len);
 	}
 	PyMem_Free(ranges);
@@ -80,10 +78,8 @@ static int region_end(Region *self)
 		return -ESTALE;
 	}
 	self->region.id = 0;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_unregister(ctx, region);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_unregister(ctx, region);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (!rc || rc == -ESTALE)
 		region_void(self);
 	else
@@ -131,10 +127,8 @@ static PyObject *region_revoke(PyObject *obj, PyObject *unused)
 	(void)unused;
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_revoke(ctx, self->region);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_revoke(ctx, self->region);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
 		return raise_last(self->m, rc);
 	Py_RETURN_NONE;
@@ -164,10 +158,9 @@ static PyObject *region_advertise(PyObject *obj, PyObject *args, PyObject *kw)
 	ctx = context_enter(self->context);
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_advertise(ctx, self->region, off, len, rights, (ttl + 999999) / 1000000, &advert);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_advertise(ctx, self->region, off, len, rights,
+						    (ttl + 999999) / 1000000, &advert);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
 		return raise_last(self->m, rc);
 	return PyBytes_FromStringAndSize((const char *)&advert, sizeof(advert));
@@ -183,10 +176,8 @@ static PyObject *region_info(PyObject *obj, PyObject *unused)
 	(void)unused;
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_get_region_info(ctx, self->region, &info);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_get_region_info(ctx, self->region, &info);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
 		return raise_last(self->m, rc);
 	return Py_BuildValue("{sIsKsIsO}", "nranges", info.nranges, "len",
@@ -267,8 +258,9 @@ static PyGetSetDef region_getset[] = {
 };
 
 static PyType_Slot region_slots[] = {
-	{Py_tp_doc, "Registered memory, made by Context.register() or Ring.register().\n\n"
-		    "It pins its buffers until unregister(), the end of `with`, or the context's end."},
+	{Py_tp_doc,
+	 "Registered memory, made by Context.register() or Ring.register().\n\n"
+	 "It pins its buffers until unregister(), the end of `with`, or the context's end."},
 	{Py_tp_dealloc, region_dealloc},
 	{Py_tp_finalize, region_finalize},
 	{Py_tp_traverse, region_traverse},

@@ -35,14 +35,13 @@ PyObject *context_import(PyObject *obj, PyObject *args)
 	uint32_t n;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "IO:import_", &peer.id, &list) || adverts_get(list, &adverts, &n))
+	if (!PyArg_ParseTuple(args, "IO:import_", &peer.id, &list) ||
+	    adverts_get(list, &adverts, &n))
 		return NULL;
 	ctx = context_enter(self);
 	if (ctx) {
-		Py_BEGIN_ALLOW_THREADS
-		rc = urccl_import(ctx, peer, adverts, n, &remote);
-		Py_END_ALLOW_THREADS
-		context_leave(self);
+		Py_BEGIN_ALLOW_THREADS rc = urccl_import(ctx, peer, adverts, n, &remote);
+		Py_END_ALLOW_THREADS context_leave(self);
 		result = rc ? raise_last(self->m, rc) : remote_new(self, peer, remote);
 	}
 	PyMem_Free(adverts);
@@ -61,10 +60,8 @@ static int remote_end(Remote *self)
 		return 0;
 	}
 	remote_void(self);
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_unimport(ctx, remote);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_unimport(ctx, remote);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	return rc == -ESTALE ? 0 : rc;
 }
 
@@ -106,10 +103,8 @@ static PyObject *remote_info(PyObject *obj, PyObject *unused)
 	(void)unused;
 	if (!ctx)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	rc = urccl_get_remote_info(ctx, self->remote, &info);
-	Py_END_ALLOW_THREADS
-	context_leave(self->context);
+	Py_BEGIN_ALLOW_THREADS rc = urccl_get_remote_info(ctx, self->remote, &info);
+	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
 		return raise_last(self->m, rc);
 	return Py_BuildValue("{sIsKsIsIss}", "nadverts", info.nadverts, "len",
@@ -179,8 +174,9 @@ static PyGetSetDef remote_getset[] = {
 };
 
 static PyType_Slot remote_slots[] = {
-	{Py_tp_doc, "Memory of a peer, made by Context.import_() or Ring.import_(): one offset space\n"
-		    "over its adverts. It ends by unimport(), the end of `with`, or with the object."},
+	{Py_tp_doc,
+	 "Memory of a peer, made by Context.import_() or Ring.import_(): one offset space\n"
+	 "over its adverts. It ends by unimport(), the end of `with`, or with the object."},
 	{Py_tp_dealloc, remote_dealloc},
 	{Py_tp_finalize, remote_finalize},
 	{Py_tp_traverse, remote_traverse},

@@ -38,10 +38,8 @@ static int ring_init(PyObject *obj, PyObject *args, PyObject *kw)
 	ctx = context_enter((Context *)context);
 	if (!ctx)
 		return -1;
-	Py_BEGIN_ALLOW_THREADS
-	rc = core_open(&self->core, ctx, &p);
-	Py_END_ALLOW_THREADS
-	context_leave((Context *)context);
+	Py_BEGIN_ALLOW_THREADS rc = core_open(&self->core, ctx, &p);
+	Py_END_ALLOW_THREADS context_leave((Context *)context);
 	if (rc)
 		return raise_last(self->m, rc), -1;
 	self->context = (Context *)Py_NewRef(context);
@@ -85,12 +83,10 @@ void ring_end(Ring *r)
 		return;
 	r->is_open = 0;
 	loops_call(r, "_detach"); /* a loop must not look at a descriptor that is closed */
-	Py_BEGIN_ALLOW_THREADS
-	pthread_rwlock_rdlock(&r->context->lock);
+	Py_BEGIN_ALLOW_THREADS pthread_rwlock_rdlock(&r->context->lock);
 	core_close(&r->core);
 	pthread_rwlock_unlock(&r->context->lock);
-	Py_END_ALLOW_THREADS
-	link_del(&r->child.link);
+	Py_END_ALLOW_THREADS link_del(&r->child.link);
 	while (!link_alone(&r->flying))
 		op_abandon(link_of(r->flying.next, Op, link), ESHUTDOWN, &wake);
 	wake_futures(r->m, wake);
@@ -246,10 +242,8 @@ int ring_wait(Ring *r, Op *op, uint32_t phase, uint64_t deadline_ns)
 	if (r->batches)
 		core_submit(&r->core);
 	Py_INCREF((PyObject *)r);
-	Py_BEGIN_ALLOW_THREADS
-	rc = core_wait(&r->core, op ? &op->entry : NULL, phase, ns);
-	Py_END_ALLOW_THREADS
-	if (r->is_open)
+	Py_BEGIN_ALLOW_THREADS rc = core_wait(&r->core, op ? &op->entry : NULL, phase, ns);
+	Py_END_ALLOW_THREADS if (r->is_open)
 		loops_call(r, "_poke"); /* this thread had their wake-up */
 	Py_DECREF((PyObject *)r);
 	if (rc == -ETIME)
@@ -354,7 +348,8 @@ static PyObject *ring_get(PyObject *obj, void *closure)
 
 	switch ((uintptr_t)closure) {
 	case 0:
-		return PyLong_FromUnsignedLong(self->core.ring ? urccl_ring_id(self->core.ring) : 0);
+		return PyLong_FromUnsignedLong(self->core.ring ? urccl_ring_id(self->core.ring)
+							       : 0);
 	case 1:
 		return PyLong_FromUnsignedLong(self->entries);
 	case 2:
@@ -400,14 +395,10 @@ static PyGetSetDef ring_getset[] = {
 };
 
 static PyType_Slot ring_slots[] = {
-	{Py_tp_new, ring_new},
-	{Py_tp_init, ring_init},
-	{Py_tp_dealloc, ring_dealloc},
-	{Py_tp_finalize, ring_finalize},
-	{Py_tp_traverse, ring_traverse},
-	{Py_tp_methods, ring_methods},
-	{Py_tp_getset, ring_getset},
-	{0, NULL},
+	{Py_tp_new, ring_new},		 {Py_tp_init, ring_init},
+	{Py_tp_dealloc, ring_dealloc},	 {Py_tp_finalize, ring_finalize},
+	{Py_tp_traverse, ring_traverse}, {Py_tp_methods, ring_methods},
+	{Py_tp_getset, ring_getset},	 {0, NULL},
 };
 
 PyType_Spec ring_spec = {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-run.py [NAME...]: runs test_NAME.py, or all of them, each in a process of its own under a time limit.
+run.py [NAME...]: runs test_NAME.py, or all of them, each in a process of its own under a time
+limit.
 The last line is "N passed, N failed, N skipped".
 """
 import pathlib

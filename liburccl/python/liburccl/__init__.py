@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """liburccl: io_uring for the memory of other machines.
 
-A Context has devices, peers and registered memory; a Ring takes entries that read, write and notify.
-Each entry is an Op: await it in asyncio, or call result().
+A Context has devices, peers and registered memory; a Ring takes entries that read, write and
+notify. Each entry is an Op: await it in asyncio, or call result().
 
     import liburccl
 

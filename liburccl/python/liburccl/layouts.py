@@ -15,7 +15,7 @@ DIMS_MAX = 4
 
 _DIM = [("count", "<u8"), ("local_stride", "<i8"), ("remote_stride", "<i8"),
         ("local_index", "<u8"), ("remote_index", "<u8")]
-_FIELDS = {
+_FIELDS: dict[str, Any] = {
     "SEG_DTYPE": [("addr", "<u8"), ("len", "<u8"), ("off", "<u8"), ("region", "<u4"),
                   ("remote", "<u4")],
     "DIM_DTYPE": _DIM,

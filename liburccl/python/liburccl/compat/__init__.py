@@ -3,5 +3,6 @@
 
     python -m liburccl.compat SCRIPT ARGUMENTS...
 
-runs a script that was written for `from uccl import p2p`, with liburccl.compat.uccl_p2p in its place.
+runs a script that was written for `from uccl import p2p`, with liburccl.compat.uccl_p2p in its
+place.
 """

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """UCCL P2P's Python interface on liburccl: `import liburccl.compat.uccl_p2p as p2p`.
 
-The methods, their results and the bytes of metadata and descriptors are UCCL's. A failed call returns
-False, and `Endpoint.last_error` says why; with raise_errors=True it raises liburccl.Error. No thread
-takes completions: poll_async() does, and blocking calls release the GIL.
+The methods, their results and the bytes of metadata and descriptors are UCCL's. A failed call
+returns False, and `Endpoint.last_error` says why; with raise_errors=True it raises
+liburccl.Error. No thread takes completions: poll_async() does, and blocking calls release the
+GIL.
 
-Other than there: Ctrl-C raises KeyboardInterrupt, an unknown transfer id raises KeyError, a finished
-one stays finished. floatType is checked and not carried out. The settings come from the environment,
-UCCL_SOCKET_IFNAME and UCCL_P2P_TRANSPORT among them.
+Other than there: Ctrl-C raises KeyboardInterrupt, an unknown transfer id raises KeyError, a
+finished one stays finished. floatType is checked and not carried out. The settings come from the
+environment, UCCL_SOCKET_IFNAME and UCCL_P2P_TRANSPORT among them.
 """
 from __future__ import annotations
 
