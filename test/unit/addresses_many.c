@@ -89,7 +89,7 @@ static void seventeen(void)
 	urccl_close(ctx);
 }
 
-int main(void)
+int case_addresses_many(void)
 {
 	uint32_t n;
 

@@ -75,7 +75,7 @@ static void check_refused(void)
 	CHECK(!a);
 }
 
-int main(void)
+int case_alloc(void)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), i;
 	struct allocation *a;

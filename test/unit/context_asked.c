@@ -57,7 +57,7 @@ static void every_setting(void)
 	CHECK_GE(n, 5);
 }
 
-int main(void)
+int case_context_asked(void)
 {
 	struct urccl_params p = fresh();
 

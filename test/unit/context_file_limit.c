@@ -17,7 +17,7 @@ static void limit_files(rlim_t bytes)
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-int main(void)
+int case_context_file_limit(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct urccl *ctx = NULL;

@@ -74,7 +74,7 @@ static void test_mode(uint32_t flags)
 	urccl_close(ctx);
 }
 
-int main(void)
+int case_context_fork(void)
 {
 	test_mode(0);
 	test_mode(URCCL_OPEN_INLINE);

@@ -116,7 +116,7 @@ static void in_thread(void *(*run)(void *))
 	pthread_join(thread, NULL);
 }
 
-int main(void)
+int case_context_inline(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct urccl_ring *ring, *second;

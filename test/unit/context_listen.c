@@ -31,7 +31,7 @@ static int listeners(void)
 	return n;
 }
 
-int main(void)
+int case_context_listen(void)
 {
 	struct urccl *ctx;
 	int before = listeners();

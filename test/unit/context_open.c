@@ -118,7 +118,7 @@ static void test_no_descriptors(void)
 	CHECK_EQ(fds(), before);
 }
 
-int main(void)
+int case_context_open(void)
 {
 	test_nothing_left();
 	test_reasons();

@@ -22,7 +22,7 @@ static void descriptors(void)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &l), 0);
 }
 
-int main(void)
+int case_context_rings(void)
 {
 	struct urccl_ring_params p = {.size = sizeof(p), .entries = 2, .event_slots = 1};
 	struct urccl_ring *ring[RINGS], *none = NULL;

@@ -105,7 +105,7 @@ static void dialled_back(struct side *a, struct side *b)
 	CHECK_EQ(side_end_of(a, 9), 0);
 }
 
-int main(void)
+int case_control_accept(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

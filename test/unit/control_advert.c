@@ -124,7 +124,7 @@ static void ages(struct urccl_region region)
 	}
 }
 
-int main(void)
+int case_control_advert(void)
 {
 	struct urccl_params p = rig_params();
 	struct urccl_region region;

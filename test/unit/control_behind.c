@@ -37,7 +37,7 @@ static void dial(struct side *s, const char *to, uint64_t data)
 	side_connect(s, to, (uint32_t)strlen(to), 0, data);
 }
 
-int main(void)
+int case_control_behind(void)
 {
 	struct urccl_params p = rig_params();
 	char second[64], nobody[32];

@@ -120,7 +120,7 @@ static void silent(struct side *a)
 	close(fd);
 }
 
-int main(void)
+int case_control_dial(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a;

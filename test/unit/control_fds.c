@@ -66,7 +66,7 @@ static void dials_without(struct side *a, const uint8_t *blob, uint32_t len)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
-int main(void)
+int case_control_fds(void)
 {
 	struct urccl_params p = rig_params();
 	uint8_t blob[URCCL_METADATA_MAX];

@@ -31,7 +31,7 @@ static void part(struct side *s, const struct end *e)
 	}
 }
 
-int main(void)
+int case_control_full(void)
 {
 	struct urccl_params p = rig_params();
 	struct side server, a, b;

@@ -72,7 +72,7 @@ static int meet(struct side *a, struct side *b, int how_a, int how_b)
 	return !told_a && !told_b;
 }
 
-int main(void)
+int case_control_glare(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

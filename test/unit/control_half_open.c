@@ -81,7 +81,7 @@ static void slowly(uint16_t port)
 	close(fd);
 }
 
-int main(void)
+int case_control_half_open(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

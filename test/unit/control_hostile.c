@@ -105,7 +105,7 @@ static void acceptor(struct side *a)
 	answers(a, &ack, -EINVAL, "own");
 }
 
-int main(void)
+int case_control_hostile(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

@@ -72,7 +72,7 @@ static void another_context(struct side *a, const struct side *b)
 	side_close(&other);
 }
 
-int main(void)
+int case_control_hosts(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

@@ -86,7 +86,7 @@ static void loses(int sig, const char *words)
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-int main(void)
+int case_control_lost(void)
 {
 	loses(SIGKILL, "connection broke");
 	loses(SIGSTOP, "nothing was heard");

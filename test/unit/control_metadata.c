@@ -87,7 +87,7 @@ static int has_ipv6(void)
 	return !rc;
 }
 
-int main(void)
+int case_control_metadata(void)
 {
 	struct urccl_params p = rig_params();
 	uint8_t small[8];

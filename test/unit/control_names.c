@@ -14,7 +14,7 @@ static int has_localhost(void)
 	return 1;
 }
 
-int main(void)
+int case_control_names(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

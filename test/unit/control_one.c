@@ -96,7 +96,7 @@ static uint32_t handle_of_all(struct urccl_ring **ring)
 	return handle;
 }
 
-int main(void)
+int case_control_one(void)
 {
 	struct urccl_params p = rig_params();
 	struct urccl_ring *ring[RINGS];

@@ -33,7 +33,7 @@ static int64_t notify(uint32_t n, uint64_t len, uint32_t deadline_us)
 	return cqe.res;
 }
 
-int main(void)
+int case_control_owed(void)
 {
 	struct urccl_params params = rig_params();
 	struct urccl_cqe cqe;

@@ -60,7 +60,7 @@ static void ends_in_order(struct side *b, uint32_t peer)
 	CHECK_EQ(urccl_get_peer_info(b->ctx, (struct urccl_peer){peer}, &info), -ESTALE);
 }
 
-int main(void)
+int case_control_refs(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

@@ -18,7 +18,7 @@ static struct wire_refuse refused(uint16_t port, const struct wire_hello *h)
 	return r;
 }
 
-int main(void)
+int case_control_refused(void)
 {
 	struct urccl_params p = rig_params();
 	struct wire_hello h = stranger_hello();

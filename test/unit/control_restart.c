@@ -125,7 +125,7 @@ static void returns(void)
 	end(&b, (uint32_t)cqe.handle);
 }
 
-int main(void)
+int case_control_restart(void)
 {
 	struct urccl_params p = rig_params();
 	enum how first, then;

@@ -119,7 +119,7 @@ static int has_v6(void)
 	return fd >= 0;
 }
 
-int main(void)
+int case_control_restart_comes(void)
 {
 	char here[32], all[32], six[32], second[32], third[32];
 	uint16_t port, port2;

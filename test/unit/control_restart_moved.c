@@ -61,7 +61,7 @@ static int64_t notify(uint32_t handle)
 	return next(&a, NOTIFY).res;
 }
 
-int main(void)
+int case_control_restart_moved(void)
 {
 	char all[32], first[32], second[32];
 	struct urccl_params p = rig_params();

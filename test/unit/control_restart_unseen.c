@@ -96,7 +96,7 @@ static int64_t notify(struct side *a, uint32_t handle)
 	return side_end_of(a, NOTIFY);
 }
 
-int main(void)
+int case_control_restart_unseen(void)
 {
 	struct urccl_params p = rig_params();
 	struct urccl_cqe cqe[2];

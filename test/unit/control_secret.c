@@ -304,7 +304,7 @@ static void out_of_turn(void)
 	CHECK_EQ(a.stage, AUTH_FAILED);
 }
 
-int main(void)
+int case_control_secret(void)
 {
 	struct urccl_params p = with_secret();
 	struct side a, b;

@@ -32,7 +32,7 @@ static void stranger_is_refused(uint32_t i)
 	CHECK_EQ(stranger_hear(strangers[i], body, 1), 0);
 }
 
-int main(void)
+int case_control_slots(void)
 {
 	struct urccl_params p = rig_params();
 	struct side server, a, b, d;

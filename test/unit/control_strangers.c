@@ -80,7 +80,7 @@ static void truncated(uint16_t port)
 	}
 }
 
-int main(void)
+int case_control_strangers(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a, b;

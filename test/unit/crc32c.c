@@ -49,7 +49,7 @@ static void same(const uint8_t *p, size_t len, size_t cut)
 	CHECK_EQ(crc32c(crc32c(0, p, cut), p + cut, len - cut), right);
 }
 
-int main(void)
+int case_crc32c(void)
 {
 	uint8_t *bytes = malloc(MOST + 8);
 	uint64_t seed = 1;

@@ -94,7 +94,7 @@ static void has_no_word(void)
 	CHECK_EQ(side_end_of(&r.b, 77), -EACCES);
 }
 
-int main(void)
+int case_dmabuf(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct urccl_range range = {.addr = PLACE, .len = LEN, .fd = fd, .fd_off = OFF};

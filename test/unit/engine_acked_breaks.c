@@ -39,7 +39,7 @@ static void comes_back(void)
 	CHECK_EQ(rig.peer->nup, 1);
 }
 
-int main(void)
+int case_engine_acked_breaks(void)
 {
 	struct urccl_cqe cqe;
 	struct failure why;

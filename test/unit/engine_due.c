@@ -19,7 +19,7 @@ static void submit(void)
 	rig_turns(&rig);
 }
 
-int main(void)
+int case_engine_due(void)
 {
 	uint32_t seen = 0, most = 0, turns = 0;
 	uint64_t until, began, longest = 0;

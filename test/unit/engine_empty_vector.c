@@ -7,7 +7,7 @@ enum { ENTRIES = 8, SEGS = 3, NONE = 1, EMPTY };
 
 static struct engine_rig rig;
 
-int main(void)
+int case_engine_empty_vector(void)
 {
 	struct urccl_seg segs[SEGS] = {{.remote = RIG_HANDLE},
 				       {.remote = RIG_HANDLE},

@@ -24,7 +24,7 @@ static void drive_until(uint64_t end)
 		rig_turns(&rig);
 }
 
-int main(void)
+int case_engine_expired(void)
 {
 	struct backend ops = rig_backend;
 	struct exposure x = {.rights = URCCL_RIGHT_READ, .len = RIG_BYTES};

@@ -69,7 +69,7 @@ static uint64_t cost(uint32_t n, enum order how)
 	return added / n;
 }
 
-int main(void)
+int case_engine_expiring(void)
 {
 	struct backend ops = rig_backend;
 	uint32_t how;

@@ -127,7 +127,7 @@ static void proved_before(void)
 	rig_peer_close(&rig);
 }
 
-int main(void)
+int case_engine_fence_owed(void)
 {
 	rig_engine_open(&rig, ENTRIES, 4);
 	lost_and_owed();

@@ -25,7 +25,7 @@ static void enter(struct urccl_seg *seg)
 	CHECK_EQ(take_ring(rig.e, rig.er), 2);
 }
 
-int main(void)
+int case_engine_gathered(void)
 {
 	struct engine_cmd cmd;
 	struct urccl_seg seg;

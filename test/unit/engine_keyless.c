@@ -22,7 +22,7 @@ static void enter(struct urccl_seg *seg)
 	rig_enter(&rig);
 }
 
-int main(void)
+int case_engine_keyless(void)
 {
 	struct urccl_seg seg;
 	uint32_t i, first = 0;

@@ -25,7 +25,7 @@ static void its_own(struct ep *ep, struct rkey *key)
 	forgotten++;
 }
 
-int main(void)
+int case_engine_keys(void)
 {
 	static const struct backend used_ops = {.forget = its_own},
 				    unused_ops = {.forget = not_its_own};

@@ -29,7 +29,7 @@ static void enter(struct urccl_seg *seg)
 	CHECK_EQ(take_ring(rig.e, rig.er), 3);
 }
 
-int main(void)
+int case_engine_lane_broke(void)
 {
 	struct engine_cmd cmd;
 	struct urccl_seg seg;

@@ -22,7 +22,7 @@ static void carries(uint32_t n, uint32_t len, uint64_t rate)
 	}
 }
 
-int main(void)
+int case_engine_loaded(void)
 {
 	const uint64_t fast = 1ull << 30, slow = 10u << 20;
 

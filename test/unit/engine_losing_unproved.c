@@ -42,7 +42,7 @@ static void acknowledged(uint32_t number, enum chunk_kind kind)
 	rig_out(&rig, 0, 0, 0);
 }
 
-int main(void)
+int case_engine_losing_unproved(void)
 {
 	struct engine_cmd lost = {.cause = -ECANCELED, .reason = REASON_PEER_CLOSED, .graceful = 1};
 	struct urccl_cqe cqe;

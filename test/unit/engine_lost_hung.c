@@ -128,7 +128,7 @@ static void without_entries(void)
 	end();
 }
 
-int main(void)
+int case_engine_lost_hung(void)
 {
 	alarm(60);
 	until_closed();

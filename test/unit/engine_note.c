@@ -149,7 +149,7 @@ static void liar(void)
 	CHECK(!rig_cqe(&rig, &cqe));
 }
 
-int main(void)
+int case_engine_note(void)
 {
 	rig_engine_open(&rig, ENTRIES, SLOTS);
 	rig_peer_open(&rig);

@@ -48,7 +48,7 @@ static void tells(uint64_t tag, int res)
 	rig_turns(&rig);
 }
 
-int main(void)
+int case_engine_note_early(void)
 {
 	uint32_t i;
 

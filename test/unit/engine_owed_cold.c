@@ -76,7 +76,7 @@ static void gives_up(struct clock *clock)
 	rig_engine_close(&rig);
 }
 
-int main(void)
+int case_engine_owed_cold(void)
 {
 	struct clock clock;
 

@@ -143,7 +143,7 @@ static void is_not_replayed(void)
 	end();
 }
 
-int main(void)
+int case_engine_refused(void)
 {
 	owner_dies();
 	owner_refuses();

@@ -98,7 +98,7 @@ static void del(uint32_t i)
 	engine_peer_free(others[i].peer);
 }
 
-int main(void)
+int case_engine_shares(void)
 {
 	struct urccl_cqe cqe;
 	uint32_t i, turns;

@@ -84,7 +84,7 @@ static void run(uint32_t rails, uint32_t turned_away)
 	clock_fini(&clk);
 }
 
-int main(void)
+int case_engine_slow_posts(void)
 {
 	device = rig_backend;
 	device.chunk_bytes = 1u << 20;

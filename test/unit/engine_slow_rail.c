@@ -138,7 +138,7 @@ static void becomes_fast(uint32_t len, uint32_t depth)
 	end();
 }
 
-int main(void)
+int case_engine_slow_rail(void)
 {
 	shares_machine(64u << 10, 32);
 	shares_machine(256u << 10, 8);

@@ -66,7 +66,7 @@ static void ended(uint32_t n, int64_t res)
 	}
 }
 
-int main(void)
+int case_engine_take(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct engine_cmd cmds[4];

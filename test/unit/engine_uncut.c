@@ -9,7 +9,7 @@ enum { ENTRIES = 8, UNKNOWN = RIG_HANDLE + 7, LEN = 4096 };
 
 static struct engine_rig rig;
 
-int main(void)
+int case_engine_uncut(void)
 {
 	struct engine_cmd cmd;
 	struct urccl_seg seg;

@@ -36,7 +36,7 @@ static uint32_t lost_behind(uint8_t flags)
 	return cqe.flags & ~(uint32_t)URCCL_CQE_KIND_MASK;
 }
 
-int main(void)
+int case_engine_unflushed(void)
 {
 	rig_engine_open(&rig, ENTRIES, 4);
 	CHECK_EQ(lost_behind(0), URCCL_CQE_UNKNOWN);

@@ -128,7 +128,7 @@ static void told_before(void)
 	names(SEGS - 1, REASON_DEADLINE_LONG);
 }
 
-int main(void)
+int case_engine_unproved(void)
 {
 	rig_engine_open(&rig, ENTRIES, 4);
 	rig_peer_open(&rig);

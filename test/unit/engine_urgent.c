@@ -106,7 +106,7 @@ static void vector(uint32_t seg_bytes, enum urccl_class as)
 	end();
 }
 
-int main(void)
+int case_engine_urgent(void)
 {
 	rig_engine_open(&rig, ENTRIES, 4);
 	past_a_long_one(URCCL_CLASS_BULK);

@@ -62,7 +62,7 @@ static void lost(int watched_before)
 	rig_peer_del(&rig);
 }
 
-int main(void)
+int case_engine_watch_early(void)
 {
 	rig_engine_open(&rig, ENTRIES, SLOTS);
 	lost(1);

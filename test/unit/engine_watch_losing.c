@@ -132,7 +132,7 @@ static void of_all(void)
 	end(&lost);
 }
 
-int main(void)
+int case_engine_watch_losing(void)
 {
 	of_the_peer();
 	more_entries();

@@ -63,7 +63,7 @@ static void moves(uint64_t rate, uint64_t much, int fast)
 	rig_all_ended(&rig);
 }
 
-int main(void)
+int case_engine_window(void)
 {
 	rig_engine_open(&rig, ENTRIES, 4);
 	moves(1ull << 30, 8u << 20, 1);

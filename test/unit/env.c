@@ -444,7 +444,7 @@ static void the_list(void)
 	CHECK_EQ(urccl_settings(NULL, 0, &s), -EINVAL);
 }
 
-int main(void)
+int case_env(void)
 {
 	clearenv();
 	every_name();

@@ -52,7 +52,7 @@ static void refused(const char *name, const char *value)
 	clearenv();
 }
 
-int main(void)
+int case_env_service(void)
 {
 	clearenv();
 	passed_over();

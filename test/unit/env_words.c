@@ -52,7 +52,7 @@ static struct urccl_setting of(const struct urccl_params *p, const char *variabl
 	return s;
 }
 
-int main(void)
+int case_env_words(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct urccl_setting s;

@@ -70,7 +70,7 @@ static void begin(struct errand *e, enum errand_kind kind, int (*run)(struct err
 	errand_begin(&c, e, kind, run, is_back);
 }
 
-int main(void)
+int case_errand(void)
 {
 	uint32_t i;
 

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "test.h"
 
-int main(void)
+int case_errno_text(void)
 {
 	int err;
 

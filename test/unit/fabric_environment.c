@@ -38,7 +38,7 @@ static void check_refused(const char *transport, const char *name, const char *b
 	CHECK(strstr(urccl_errmsg(), name));
 }
 
-int main(void)
+int case_fabric_environment(void)
 {
 	static const char cma[] = "FI_SHM_DISABLE_CMA", window[] = "FI_OFI_RXD_MAX_UNACKED";
 	int shm = is_there("fabric:shm", cma, "1"), udp = is_there("fabric:udp;ofi_rxd", window, "128");

@@ -273,7 +273,7 @@ static void classes(void)
 	CHECK(strstr(urccl_errmsg(), "rdma_tc is 104"));
 }
 
-int main(void)
+int case_fabric_pick(void)
 {
 	names();
 	any_provider();

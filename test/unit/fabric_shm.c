@@ -30,7 +30,7 @@ static int forbid(uint32_t has_shm, int says)
 	return err;
 }
 
-int main(void)
+int case_fabric_shm(void)
 {
 	CHECK_EQ(forbid(0, 0), 0);
 	CHECK_EQ(forbid(0, -FI_ENOPROTOOPT), 0);

@@ -208,7 +208,7 @@ static void no_files(void)
 		close(files[--n]);
 }
 
-int main(void)
+int case_fabric_tcp(void)
 {
 	CHECK_EQ(fabric_tcp_open(&d), 0);
 	if (!d.tcp)

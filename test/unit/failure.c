@@ -151,7 +151,7 @@ static void test_texts(void)
 	text_is(&f, NULL, "opcode 200: no reason was noted");
 }
 
-int main(void)
+int case_failure(void)
 {
 	CHECK(!strcmp(urccl_errmsg(), ""));
 	CHECK_EQ(fail(-EBADF, "fd %d", 7), -EBADF);

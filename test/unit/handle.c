@@ -73,7 +73,7 @@ static void test_growth(void)
 	CHECK(!handles_get(&h, 1u << HANDLE_SLOT_BITS));
 }
 
-int main(void)
+int case_handle(void)
 {
 	test_names();
 	test_retirement(HANDLE_INTERNAL);

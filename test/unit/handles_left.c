@@ -54,7 +54,7 @@ static void remotes(struct side *s, uint32_t peer, const struct urccl_advert *ad
 	CHECK_NE(none.id, first.id);
 }
 
-int main(void)
+int case_handles_left(void)
 {
 	struct urccl_params p = rig_params();
 	struct urccl_region region;

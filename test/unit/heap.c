@@ -27,7 +27,7 @@ static void holds(void)
 	CHECK(!first || first->at == least);
 }
 
-int main(void)
+int case_heap(void)
 {
 	uint64_t r = 7;
 	uint32_t i, k;

@@ -10,7 +10,7 @@ static uint64_t pages(uint64_t len)
 	return (len + 4095) / 4096 * 4096;
 }
 
-int main(void)
+int case_info_pins(void)
 {
 	CHECK_EQ(IB_PINS_RAIL, pages(VERBS_FLUSH_LEN));
 	CHECK_EQ(IB_PINS_PEER, pages(VERBS_PAGES_LEN));

@@ -70,7 +70,7 @@ static void allocates(struct urccl *ctx, int wants)
 	CHECK_EQ(urccl_free(ctx, m), 0);
 }
 
-int main(void)
+int case_large_pages(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	uint8_t *m = map();

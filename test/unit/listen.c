@@ -27,7 +27,7 @@ static int one(const char *text, struct sockaddr_storage *ss)
 	return n;
 }
 
-int main(void)
+int case_listen(void)
 {
 	static const char *const bad[] = {
 		"127.0.0.1",

@@ -61,7 +61,7 @@ static uint32_t take_answers(uint32_t expected)
 	return expected;
 }
 
-int main(void)
+int case_mailbox(void)
 {
 	uint32_t next[POSTERS] = {0}, back = 0;
 	pthread_t threads[POSTERS];

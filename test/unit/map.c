@@ -82,7 +82,7 @@ static void round_of(uint32_t most, uint64_t *seed)
 	memory_map_free(map);
 }
 
-int main(void)
+int case_map(void)
 {
 	uint64_t seed = 77;
 	int round;

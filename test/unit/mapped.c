@@ -150,7 +150,7 @@ static void changes(int reads)
 	CHECK_EQ(munmap(at, page), 0);
 }
 
-int main(void)
+int case_mapped(void)
 {
 	uint8_t *at;
 	int fd = memfd_open("mapped");

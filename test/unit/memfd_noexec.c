@@ -82,7 +82,7 @@ static void in_namespace(void)
 	_exit(status_of(child));
 }
 
-int main(void)
+int case_memfd_noexec(void)
 {
 	pid_t child = fork();
 	int status;

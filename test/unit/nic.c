@@ -120,7 +120,7 @@ static void test_refused(void)
 	CHECK_EQ(nic_rules_check(name), -EINVAL);
 }
 
-int main(void)
+int case_nic(void)
 {
 	test_words();
 	test_missing();

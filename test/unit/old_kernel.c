@@ -62,7 +62,7 @@ static void child(uint32_t with)
 	_exit(0);
 }
 
-int main(void)
+int case_old_kernel(void)
 {
 	static const uint32_t answers[] = {ENOSYS, EPERM};
 	int status, i;

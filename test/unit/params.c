@@ -170,7 +170,7 @@ static void test_copies(void)
 	settings_free(&s);
 }
 
-int main(void)
+int case_params(void)
 {
 	test_defaults();
 	test_versions();

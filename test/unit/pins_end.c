@@ -102,7 +102,7 @@ static void expires(void)
 	CHECK_EQ(seen.unpins - unpins, seen.pins - pins);
 }
 
-int main(void)
+int case_pins_end(void)
 {
 	rig_open(&r);
 	rig_connect(&r);

@@ -14,7 +14,6 @@
 
 extern const struct backend __real_backend_sim;
 extern struct backend __wrap_backend_sim;
-struct backend __wrap_backend_sim;
 
 /* What b's devices were asked for: nobody else's memory is touched by peers. Words are futexes. */
 static struct {

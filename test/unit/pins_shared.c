@@ -76,7 +76,7 @@ static void is_narrow(void)
 	CHECK_EQ(urccl_unimport(r.a.ctx, remote), 0);
 }
 
-int main(void)
+int case_pins_shared(void)
 {
 	rig_open(&r);
 	rig_connect(&r);

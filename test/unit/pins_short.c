@@ -28,7 +28,7 @@ static void says(const struct urccl_cqe *cqe, const char *part)
 	CHECK_SAYS(text, part);
 }
 
-int main(void)
+int case_pins_short(void)
 {
 	struct rlimit limit = {32 << 10, 32 << 10};
 	struct urccl_remote remote;

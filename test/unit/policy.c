@@ -20,7 +20,7 @@ static void requires(uint64_t transports, uint32_t host, uint32_t transport)
 		 !transport || transport == URCCL_TRANSPORT_TCP);
 }
 
-int main(void)
+int case_policy(void)
 {
 	uint64_t by_shm = 1ull << URCCL_TRANSPORT_SHM, by_tcp = 1ull << URCCL_TRANSPORT_TCP;
 

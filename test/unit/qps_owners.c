@@ -10,7 +10,6 @@
 
 extern const struct backend __real_backend_sim;
 extern struct backend __wrap_backend_sim;
-struct backend __wrap_backend_sim;
 
 static uint32_t closed;
 
@@ -52,7 +51,7 @@ static uint32_t one_went(uint64_t ns)
 	return load_acquire(&closed);
 }
 
-int main(void)
+int case_qps_owners(void)
 {
 	struct urccl_params p = rig_params();
 	struct side hub, paired, another, other;

@@ -59,7 +59,7 @@ static void test_many(void)
 	munmap((void *)(uintptr_t)at, MANY);
 }
 
-int main(void)
+int case_readable(void)
 {
 	uint64_t at;
 

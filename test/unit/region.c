@@ -89,7 +89,7 @@ static void check_addresses(const struct memory *m, const uint64_t *addrs, uint3
 	CHECK_EQ(memory_offset(m, UINT64_MAX, 2), UINT64_MAX);
 }
 
-int main(void)
+int case_region(void)
 {
 	uint64_t seed = 20240901, addrs[SPANS_MAX * 8];
 	int i;

@@ -66,7 +66,7 @@ static uint64_t cost(void (*does)(uint32_t from, uint32_t n), uint32_t from)
 	return least * PARTS;
 }
 
-int main(void)
+int case_region_many(void)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	uint64_t first, last, gone;

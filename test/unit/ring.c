@@ -90,7 +90,7 @@ static void test_many(struct ring *r)
 	}
 }
 
-int main(void)
+int case_ring(void)
 {
 	static const uint32_t ages[] = {0, UINT32_MAX - 3, UINT32_MAX - 100, 0x7ffffffb,
 					0x80000000};

@@ -145,7 +145,7 @@ static void test_doorbell(struct ring *r)
 	see_all(r);
 }
 
-int main(void)
+int case_ring_arm(void)
 {
 	static const uint32_t ages[] = {0, UINT32_MAX - 1, 0x7ffffffd};
 	struct mailbox home;

@@ -146,7 +146,7 @@ static void test_woken(struct ring *r)
 	}
 }
 
-int main(void)
+int case_ring_event(void)
 {
 	static const uint32_t ages[] = {0, UINT32_MAX - 5, 0x7ffffffc};
 	struct mailbox home;

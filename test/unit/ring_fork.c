@@ -28,7 +28,7 @@ static void child(struct urccl_ring *ring)
 	__urccl_ring_drive(ring);
 }
 
-int main(void)
+int case_ring_fork(void)
 {
 	struct mailbox home;
 	struct ring *r = rig_open(4, 1, 0, &home);

@@ -113,7 +113,7 @@ static void test_arm(struct ring *r, struct machine *m)
 	CHECK_EQ(load_relaxed(&r->arm_line.cq_arm), URCCL_ARM_NONE);
 }
 
-int main(void)
+int case_ring_inline(void)
 {
 	struct machine m = {.every = 1};
 	struct mailbox home;

@@ -67,7 +67,7 @@ static void test_silent(struct ring *r)
 	see_all(r);
 }
 
-int main(void)
+int case_ring_room(void)
 {
 	static const uint32_t ages[] = {0, UINT32_MAX, UINT32_MAX - 10, 0x7ffffffe, 0x80000003};
 	struct mailbox home;

@@ -139,7 +139,7 @@ static void test_woken(struct ring *r)
 	see_all(r);
 }
 
-int main(void)
+int case_ring_wait(void)
 {
 	struct mailbox home;
 	struct ring *r = rig_open(ENTRIES, 1, 0, &home);

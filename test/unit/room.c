@@ -88,7 +88,7 @@ static void test_first(void)
 	tree_end();
 }
 
-int main(void)
+int case_room(void)
 {
 	test_second();
 	test_container();

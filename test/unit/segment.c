@@ -209,7 +209,7 @@ static void test_latencies(void)
 	CHECK_EQ(segment_quantile(&l, 1), segment_cell_ns(segment_cell(1000000)));
 }
 
-int main(void)
+int case_segment(void)
 {
 	test_latencies();
 	test_strangers();

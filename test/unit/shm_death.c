@@ -61,7 +61,7 @@ static void child(struct shared *s)
 		pause();
 }
 
-int main(void)
+int case_shm_death(void)
 {
 	struct shared *s =
 		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

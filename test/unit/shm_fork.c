@@ -47,7 +47,7 @@ static void use_mapped(struct exposure *x, struct rkey *rkey, struct memory **m,
 	CHECK_EQ(c.path, 0);
 }
 
-int main(void)
+int case_shm_fork(void)
 {
 	struct exposure x;
 	struct rkey rkey;

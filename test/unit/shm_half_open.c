@@ -268,7 +268,7 @@ static void reflected(void)
 	rig_end(&r, 0);
 }
 
-int main(void)
+int case_shm_half_open(void)
 {
 	if (!fds_allow(STRANGERS + 1000))
 		SKIP("RLIMIT_NOFILE does not allow 10,000 descriptors");

@@ -122,7 +122,7 @@ static void victim(const struct crime *crime)
 	rig_close(&r);
 }
 
-int main(void)
+int case_shm_hostile(void)
 {
 	uint32_t i;
 

@@ -104,7 +104,7 @@ static void late_key(void)
 	RIG_UNTIL(&r, !backend_shm.unexpose(&x[1]));
 }
 
-int main(void)
+int case_shm_revoke(void)
 {
 	uint32_t i;
 

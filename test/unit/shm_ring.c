@@ -49,7 +49,7 @@ static void message(struct shm_rig *r, uint32_t side, uint32_t len)
 	CHECK(!memcmp(r->message[!side], near, len));
 }
 
-int main(void)
+int case_shm_ring(void)
 {
 	static const uint32_t lens[] = {0, 1, 8, 512, 513, 4096, 65535, 262144, 262145, LEN - 7};
 	struct exposure x;

@@ -77,7 +77,7 @@ static void flood(const struct rkey *rkey)
 		sleep_poll(0);
 }
 
-int main(void)
+int case_shm_sleep(void)
 {
 	struct exposure x;
 	struct rkey rkey;

@@ -259,7 +259,7 @@ static void directory(void)
 	CHECK_EQ(rmdir(path), 0);
 }
 
-int main(void)
+int case_shm_strangers(void)
 {
 	nobody_there();
 	door();

@@ -104,7 +104,7 @@ static void a_while(void)
 	urccl_close(ctx);
 }
 
-int main(void)
+int case_spin(void)
 {
 	never(0);
 	never(URCCL_OPEN_INLINE);

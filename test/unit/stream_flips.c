@@ -106,7 +106,7 @@ static void flips(uint32_t heard, uint64_t taken)
 	CHECK_EQ(broken, bits);
 }
 
-int main(void)
+int case_stream_flips(void)
 {
 	flips(2, sizeof(to) / 2);
 	flips(WRITES, 0);

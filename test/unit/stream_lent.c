@@ -108,7 +108,7 @@ static void cancelled(uint32_t came)
 	end(s, 1);
 }
 
-int main(void)
+int case_stream_lent(void)
 {
 	early();
 	cancelled(0);

@@ -118,7 +118,7 @@ static void tell(const struct lie *lie, uint32_t cut)
 	pair_fini(&pair);
 }
 
-int main(void)
+int case_stream_liar(void)
 {
 	uint32_t i;
 

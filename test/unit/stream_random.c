@@ -222,7 +222,7 @@ static void run(uint64_t seed)
 	pair_fini(&pair);
 }
 
-int main(void)
+int case_stream_random(void)
 {
 	uint64_t seed;
 

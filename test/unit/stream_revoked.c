@@ -160,7 +160,7 @@ static void run(uint64_t seed)
 	pair_fini(&pair);
 }
 
-int main(void)
+int case_stream_revoked(void)
 {
 	uint64_t seed;
 

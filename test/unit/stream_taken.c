@@ -118,7 +118,7 @@ static void sending(uint32_t offered, uint32_t went)
 	pair_fini(&pair);
 }
 
-int main(void)
+int case_stream_taken(void)
 {
 	receiving(0);
 	receiving(PART);

@@ -57,7 +57,7 @@ static void after(uint32_t before)
 	pair_fini(&pair);
 }
 
-int main(void)
+int case_stream_wrap(void)
 {
 	after(0);
 	after((1u << 31) + 1);

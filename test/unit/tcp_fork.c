@@ -55,7 +55,7 @@ static void run(uint32_t driver)
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-int main(void)
+int case_tcp_fork(void)
 {
 	run(URCCL_TCP_READINESS);
 	run(URCCL_TCP_IO_URING);

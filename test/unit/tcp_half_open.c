@@ -80,7 +80,7 @@ static void close_both(void)
 	backend_tcp.close(b.dev);
 }
 
-int main(void)
+int case_tcp_half_open(void)
 {
 	if (!fds_allow(STRANGERS + 1000))
 		SKIP("RLIMIT_NOFILE does not allow 10,000 descriptors");

@@ -51,7 +51,7 @@ static void says_back(uint32_t bytes, int res)
 	backend_tcp.ep_free(b.ep);
 }
 
-int main(void)
+int case_tcp_reflected(void)
 {
 	struct urccl_params p = tcp_params();
 

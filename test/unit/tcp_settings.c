@@ -172,7 +172,7 @@ static void dials_without_listening(void)
 	backend_tcp.close(b.dev);
 }
 
-int main(void)
+int case_tcp_settings(void)
 {
 	opens_with(AF_INET);
 	opens_with(AF_INET6);

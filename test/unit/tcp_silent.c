@@ -54,7 +54,7 @@ static void run(void)
 	is_cut(DEAD_NS);
 }
 
-int main(void)
+int case_tcp_silent(void)
 {
 	by_each(run);
 	return 0;

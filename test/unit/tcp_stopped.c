@@ -29,7 +29,7 @@ static void run(void)
 	tcp_close_eps(&a, &b);
 }
 
-int main(void)
+int case_tcp_stopped(void)
 {
 	by_each(run);
 	return 0;

@@ -134,7 +134,7 @@ static void nobody(void)
 	backend_tcp.ep_free(b.ep);
 }
 
-int main(void)
+int case_tcp_strangers(void)
 {
 	struct urccl_params p = tcp_params();
 

@@ -4,7 +4,7 @@
 #include "backend/tcp_uring_none.c"
 #include "test.h"
 
-int main(void)
+int case_tcp_uring_none(void)
 {
 	CHECK_EQ(tcp_uring.open(NULL), -EOPNOTSUPP);
 	CHECK(strstr(urccl_errmsg(), "tcp_driver io_uring"));

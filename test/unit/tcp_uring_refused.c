@@ -59,7 +59,7 @@ static void run(int err, const char *says)
 		test_end(WEXITSTATUS(status));
 }
 
-int main(void)
+int case_tcp_uring_refused(void)
 {
 	run(ENOMEM, "RLIMIT_MEMLOCK is 64 KiB");
 	run(EPERM, "kernel.io_uring_disabled");

@@ -345,7 +345,7 @@ static void wish(size_t i)
 	CHECK_EQ(to ? to - own : -1, wishes[i].index);
 }
 
-int main(void)
+int case_verbs_gid(void)
 {
 	uint32_t i;
 

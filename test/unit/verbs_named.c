@@ -151,7 +151,7 @@ static void finds(const char *rules, const char *opens, const char *refused[2])
 
 #define REFUSED(...) ((const char *[2]){__VA_ARGS__})
 
-int main(void)
+int case_verbs_named(void)
 {
 	make();
 	finds("mlx5_0,mlx5_2", "mlx5_0 port 1,mlx5_2 port 1", REFUSED(NULL));

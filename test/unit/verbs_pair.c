@@ -121,7 +121,7 @@ static void test_pkeys(void)
 	CHECK_EQ(pkey_index("p", ib, 0, 0), -ENOENT);
 }
 
-int main(void)
+int case_verbs_pair(void)
 {
 	test_pairs();
 	test_routes();

@@ -31,7 +31,7 @@ static void pieces(uint64_t max, uint64_t addr, uint64_t len, uint32_t n)
 	free((void *)(uintptr_t)at.memory);
 }
 
-int main(void)
+int case_verbs_pieces(void)
 {
 	pieces(16 * PAGE, BASE, 16 * PAGE, 1);
 	pieces(16 * PAGE, BASE + 100, 16 * PAGE, 2);

@@ -163,7 +163,7 @@ static void fails_as_before(void)
 	free(m);
 }
 
-int main(void)
+int case_verbs_pins(void)
 {
 	comes_in_any_order();
 	fails_as_before();

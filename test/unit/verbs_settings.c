@@ -278,7 +278,7 @@ static void times(void)
 	timed(&p, 21, 7, READS, READS);
 }
 
-int main(void)
+int case_verbs_settings(void)
 {
 	verbs.sz = sizeof(verbs);
 	verbs.query_port = query_port;

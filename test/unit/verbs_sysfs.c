@@ -62,7 +62,7 @@ static void remove_all(void)
 	CHECK_EQ(system(command), 0);
 }
 
-int main(void)
+int case_verbs_sysfs(void)
 {
 	static struct gid_entry rows[GIDS_MAX];
 	uint32_t lo = if_nametoindex("lo");

@@ -36,7 +36,7 @@ static void sleeps(struct verbs_device *d, uint64_t seconds, uint64_t ns)
 	CHECK(left.it_value.tv_sec || left.it_value.tv_nsec);
 }
 
-int main(void)
+int case_verbs_timer(void)
 {
 	static const struct urccl_params params;
 	const struct device_config config = {.params = &params};

@@ -190,7 +190,7 @@ static void shares_memory(void)
 	CHECK_EQ(sizeof(struct shm_record), 64);
 }
 
-int main(void)
+int case_version_first(void)
 {
 	struct urccl_params p = rig_params();
 	struct side a;

@@ -57,7 +57,7 @@ static void collect(uint64_t now)
 		CHECK(!due[i] || due[i] + 2 * TICK > now);
 }
 
-int main(void)
+int case_wheel(void)
 {
 	uint64_t r = 20260101;
 	uint64_t now = 123456789, next;

@@ -202,7 +202,7 @@ static void key_req_of_rail(void)
 	CHECK_EQ(wire_get_key_req(body, len, &out), -EPROTO);
 }
 
-int main(void)
+int case_wire_frames(void)
 {
 	header();
 	rail();

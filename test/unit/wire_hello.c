@@ -95,7 +95,7 @@ static void twice_the_same_rail(void)
 	CHECK_EQ(parse(frame + WIRE_HEADER, len - WIRE_HEADER), -EPROTO);
 }
 
-int main(void)
+int case_wire_hello(void)
 {
 	struct wire_hello h = sample(3, 20, 7);
 	uint8_t frame[WIRE_BUF];

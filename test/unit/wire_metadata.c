@@ -38,7 +38,7 @@ static void round_trip(uint32_t nhosts)
 	}
 }
 
-int main(void)
+int case_wire_metadata(void)
 {
 	struct metadata m = sample(3);
 	uint8_t blob[METADATA_MAX];
