@@ -6,7 +6,7 @@ import tempfile
 from pusher_run import all_right, check, demo, model
 
 # A pool that a few requests fill: what an aborted one had is written again right away.
-args = ("--abort", 30, "--pool", "160M", "--cache", "160M", "--requests", 120)
+args = ("--abort", 30, "--pool", "160M", "--cache", "160M", "--requests", 60)
 result, said = demo(*args)
 all_right(result, aborted=1)
 again, said = demo(*args)
@@ -17,7 +17,7 @@ with tempfile.TemporaryDirectory() as folder:
     result, said = demo("--abort", 30, "--requests", 80, *shape)
     all_right(result, aborted=1)
 
-result, said = demo("--abort", 100, "--requests", 30)
+result, said = demo("--abort", 100, "--requests", 30, "--pool", "128M", "--cache", "128M")
 # The last write of each is submitted together with its CANCEL: no byte of it was on its way.
 check(result["requests"]["cancelled_writes"] >= 30, result["requests"])
 check(result["requests"]["aborted"] == 30 and result["requests"]["aborted_quiet"] == 30, result["requests"])

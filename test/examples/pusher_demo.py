@@ -3,7 +3,9 @@
 """The demo, smaller: every page right, as JSON and as a table, with what it promises to tell."""
 from pusher_run import End, all_right, check, demo
 
-result, said = demo("--requests", 60, "--pool", "256M", "--cache", "256M")
+SMALL = ("--pool", "128M", "--cache", "128M")
+
+result, said = demo("--requests", 40, *SMALL)
 all_right(result)
 check(result["blocks"]["reused"] > 0 and result["blocks"]["sent"] > 0, result["blocks"])
 check(result["blocks"]["evicted"] > 0, result["blocks"])
@@ -12,13 +14,13 @@ for times in (result["exposed_ms"], result["total_ms"]):
     check(0 <= times["p50"] <= times["p99"] <= times["max"], times)
 check(result["exposed_ms"]["p50"] <= result["total_ms"]["p50"], result)
 check(result["cpu_s_per_gb"]["total"] > 0 and result["verify"]["seconds"] > 0, result)
-check(said.count("\n") == 1 and "prefill replays 60 requests" in said, said)
+check(said.count("\n") == 1 and "prefill replays 40 requests" in said, said)
 
 # Computing takes its time, and is no part of what is exposed: at least 1,000 tokens a request. A
 # layer is written long before the next is computed, so that for most of the time nothing is in
 # flight: where writes are slow, under a sanitizer, computing has to be slower.
 for tokens_a_second in 5000, 2000, 500:
-    result, said = demo("--requests", 3, "--prefill-rate", tokens_a_second)
+    result, said = demo("--requests", 3, "--prefill-rate", tokens_a_second, *SMALL)
     all_right(result)
     check(result["total_ms"]["p50"] >= 50, result["total_ms"])
     check(0 < result["exposed_ms"]["p50"] < result["total_ms"]["p50"], result)
@@ -27,10 +29,10 @@ for tokens_a_second in 5000, 2000, 500:
 else:
     check(False, result)
 
-result, said = demo("--requests", 8, "--no-verify")
+result, said = demo("--requests", 8, "--no-verify", *SMALL)
 check(result["requests"]["right"] == 8 and not result["verify"]["on"], result)
 
-end = End("--demo", "--requests", 10)
+end = End("--demo", "--requests", 10, *SMALL)
 table = end.end()
 for word in ("requests", "blocks", "moved", "exposed time", "total time", "CPU", "path", "verified"):
     check(word in table, f"no {word} in:\n{table}")

@@ -13,7 +13,8 @@ with tempfile.TemporaryDirectory() as folder:
     check(result["shape"]["planes"] == 1 and result["shape"]["head_dim"] == 576, result["shape"])
     check(result["shape"]["bytes_per_token"] == 6 * 576 * 2, result["shape"])
 
-    result, said = demo("--model", config, "--kv-dtype", "fp8", "--requests", 5)
+    result, said = demo("--model", config, "--kv-dtype", "fp8", "--requests", 5, "--pool", "128M",
+                        "--cache", "128M")
     all_right(result)
     check(result["shape"]["bytes_per_token"] == 6 * 576, result["shape"])
 
