@@ -37,5 +37,13 @@ int main(int argc, char **argv)
 	malformed_begin(argc, argv);
 	fields();
 	malformed_end();
+	malformed_atomic(argc, argv);
+	malformed_handle(argc, argv);
+	malformed_msg_ring(argc, argv);
+	malformed_paged(argc, argv);
+	malformed_range(argc, argv);
+	malformed_slow(argc, argv);
+	malformed_vector(argc, argv);
+	malformed_words(argc, argv);
 	return 0;
 }

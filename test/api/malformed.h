@@ -76,4 +76,14 @@ static inline void malformed_end(void)
 	pair_close(&p);
 }
 
+/* The parts of malformed.c, each with a pair of its own. */
+void malformed_atomic(int argc, char **argv);
+void malformed_handle(int argc, char **argv);
+void malformed_msg_ring(int argc, char **argv);
+void malformed_paged(int argc, char **argv);
+void malformed_range(int argc, char **argv);
+void malformed_slow(int argc, char **argv);
+void malformed_vector(int argc, char **argv);
+void malformed_words(int argc, char **argv);
+
 #endif

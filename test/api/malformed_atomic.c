@@ -27,12 +27,11 @@ static void atomic(struct urccl_sqe *(*entry)(void))
 	WRONG(entry(), urccl_sqe_ext(p.a.ring, sqe)->codec = 1, -EOPNOTSUPP, "second half");
 }
 
-int main(int argc, char **argv)
+void malformed_atomic(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	WRONG(add_entry(), sqe->swap = 1, -EINVAL, "byte 32");
 	atomic(add_entry);
 	atomic(swap_entry);
 	malformed_end();
-	return 0;
 }

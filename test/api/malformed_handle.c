@@ -19,10 +19,9 @@ static void handles(void)
 	      "peer handle");
 }
 
-int main(int argc, char **argv)
+void malformed_handle(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	handles();
 	malformed_end();
-	return 0;
 }

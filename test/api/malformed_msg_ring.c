@@ -25,10 +25,9 @@ static void messages(void)
 	WRONG(msg_entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "byte 1");
 }
 
-int main(int argc, char **argv)
+void malformed_msg_ring(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	messages();
 	malformed_end();
-	return 0;
 }

@@ -52,11 +52,10 @@ static void pages(int read)
 	PAGED(sqe->len = (1u << 20) + 1, -E2BIG, "limit");
 }
 
-int main(int argc, char **argv)
+void malformed_paged(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	pages(1);
 	pages(0);
 	malformed_end();
-	return 0;
 }

@@ -35,11 +35,10 @@ static void segments(int read)
 	SEGMENT(bad.remote ^= 7, -ESTALE, "remote handle");
 }
 
-int main(int argc, char **argv)
+void malformed_vector(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	segments(1);
 	segments(0);
 	malformed_end();
-	return 0;
 }

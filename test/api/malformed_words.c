@@ -36,10 +36,9 @@ static void words(void)
 	WRONG(add_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EINVAL, "byte 81");
 }
 
-int main(int argc, char **argv)
+void malformed_words(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
 	words();
 	malformed_end();
-	return 0;
 }

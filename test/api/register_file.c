@@ -38,5 +38,8 @@ static void each(void)
 int main(int argc, char **argv)
 {
 	thrice(argc, argv, each);
+	register_file_again(argc, argv);
+	register_file_halves(argc, argv);
+	register_file_local(argc, argv);
 	return 0;
 }

@@ -109,4 +109,9 @@ static inline void thrice(int argc, char **argv, void (*once)(void))
 	pair_close(&p);
 }
 
+/* The parts of register_file.c, each with a pair of its own. */
+void register_file_again(int argc, char **argv);
+void register_file_halves(int argc, char **argv);
+void register_file_local(int argc, char **argv);
+
 #endif

@@ -21,8 +21,7 @@ static void after_plain(void)
 	target_close(&p, &t);
 }
 
-int main(int argc, char **argv)
+void register_file_again(int argc, char **argv)
 {
 	thrice(argc, argv, after_plain);
-	return 0;
 }

@@ -32,8 +32,7 @@ static void of_ours(void)
 	munmap(view, LEN);
 }
 
-int main(int argc, char **argv)
+void register_file_local(int argc, char **argv)
 {
 	thrice(argc, argv, of_ours);
-	return 0;
 }
