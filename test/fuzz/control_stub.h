@@ -75,11 +75,6 @@ static int stub_unexpose(struct exposure *x)
 	return 0;
 }
 
-static void stub_unmap(struct exposure *x)
-{
-	(void)x;
-}
-
 static int stub_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey)
 {
@@ -175,7 +170,6 @@ static const struct backend stub = {
 	.ep_close = stub_ep_close,
 	.expose = stub_expose,
 	.unexpose = stub_unexpose,
-	.unmap = stub_unmap,
 	.import = stub_import,
 	.forget = stub_forget,
 	.warm = stub_warm,

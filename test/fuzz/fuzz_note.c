@@ -161,7 +161,7 @@ static void enter(struct input *in)
 
 	if (!sqe)
 		return;
-	urccl_prep_notify(sqe, (struct urccl_peer){RIG_HANDLE}, entered, payload, take(in));
+	urccl_prep_notify(sqe, (struct urccl_peer){RIG_PEER}, entered, payload, take(in));
 	sqe->user_data = 2 + entered++;
 	rig_enter(&rig);
 	rig_turns(&rig);
@@ -228,7 +228,7 @@ static void begin(void)
 	entered = ended = stopping = 0;
 	rig_peer_open(&rig);
 	sqe = rig_sqe(&rig, 0);
-	urccl_prep_watch(sqe, (struct urccl_peer){RIG_HANDLE});
+	urccl_prep_watch(sqe, (struct urccl_peer){RIG_PEER});
 	sqe->user_data = 1;
 	watching = 1;
 	rig_enter(&rig);

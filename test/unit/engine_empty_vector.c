@@ -9,19 +9,19 @@ static struct engine_rig rig;
 
 int case_engine_empty_vector(void)
 {
-	struct urccl_seg segs[SEGS] = {{.remote = RIG_HANDLE},
-				       {.remote = RIG_HANDLE},
-				       {.remote = RIG_HANDLE}};
+	struct urccl_seg segs[SEGS] = {{.remote = RIG_REMOTE},
+				       {.remote = RIG_REMOTE},
+				       {.remote = RIG_REMOTE}};
 	struct urccl_sqe *sqe;
 
 	rig_engine_open(&rig, ENTRIES, 4);
 	rig_peer_open(&rig);
 	rig_rail_open(&rig, 1);
 	sqe = rig_sqe(&rig, NONE);
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, NULL, 0);
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, NULL, 0);
 	sqe->user_data = NONE;
 	sqe = rig_sqe(&rig, EMPTY);
-	urccl_prep_readv(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
+	urccl_prep_readv(sqe, (struct urccl_peer){RIG_PEER}, segs, SEGS);
 	sqe->user_data = EMPTY;
 	rig_enter(&rig);
 	rig_turns(&rig);

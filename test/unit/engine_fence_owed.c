@@ -34,7 +34,7 @@ static void fence(uint32_t group)
 {
 	struct urccl_sqe *sqe = rig_sqe(&rig, ++entry);
 
-	urccl_prep_notify(sqe, (struct urccl_peer){RIG_HANDLE}, entry, NULL, 0);
+	urccl_prep_notify(sqe, (struct urccl_peer){RIG_PEER}, entry, NULL, 0);
 	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE);
 	urccl_sqe_set_group(sqe, group);
 	sqe->user_data = entry;

@@ -4,7 +4,7 @@
  * that is left, and nothing is posted to the other. */
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, UNKNOWN = RIG_HANDLE + 7, LEN = 64u << 10 };
+enum { ENTRIES = 8, UNKNOWN = RIG_REGION + 7, LEN = 64u << 10 };
 
 static struct engine_rig rig;
 
@@ -18,8 +18,8 @@ static void enter(struct urccl_seg *seg)
 	*seg = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)rig.bytes,
 				  .len = LEN,
 				  .region = UNKNOWN,
-				  .remote = RIG_HANDLE};
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, seg, 1);
+				  .remote = RIG_REMOTE};
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, seg, 1);
 	sqe->user_data = 2;
 	rig_enter(&rig);
 	CHECK_EQ(take_ring(rig.e, rig.er), 2);

@@ -7,7 +7,7 @@
 
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, UNKNOWN = RIG_HANDLE + 7, LEN = 4096 };
+enum { ENTRIES = 8, UNKNOWN = RIG_REGION + 7, LEN = 4096 };
 
 static struct engine_rig rig;
 
@@ -20,8 +20,8 @@ static void enter(struct urccl_seg *seg)
 	*seg = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)rig.bytes,
 				  .len = LEN,
 				  .region = UNKNOWN,
-				  .remote = RIG_HANDLE};
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, seg, 1);
+				  .remote = RIG_REMOTE};
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, seg, 1);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	sqe->user_data = 2;
 	urccl_sqe_set_class(rig_write(&rig, 1, LEN, 3), URCCL_CLASS_LATENCY);

@@ -23,10 +23,10 @@ static void begin(void)
 	for (i = 0; i < SEGS; i++)
 		segs[i] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)rig.bytes + 2 * i * LEN,
 					     .len = LEN,
-					     .region = RIG_HANDLE,
-					     .remote = RIG_HANDLE + i};
+					     .region = RIG_REGION,
+					     .remote = RIG_REMOTE + i};
 	sqe = rig_sqe(&rig, 1);
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, segs, SEGS);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	sqe->user_data = 1;
 	rig_enter(&rig);

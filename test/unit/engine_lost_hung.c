@@ -66,7 +66,7 @@ static void happens(enum urccl_cqe_kind kind, uint64_t ns)
 	struct urccl_cqe cqe = next(ALL, ns);
 
 	CHECK_EQ(urccl_cqe_kind(&cqe), kind);
-	CHECK_EQ(cqe.peer, RIG_HANDLE);
+	CHECK_EQ(cqe.peer, RIG_PEER);
 }
 
 /* The peer had sent it. */
@@ -112,7 +112,7 @@ static void for_ever(void)
 	note(2);
 	rig_turns(&rig);
 	CHECK(!rig_cqe(&rig, &cqe));
-	rig_watch(&rig, RIG_HANDLE, LATER);
+	rig_watch(&rig, RIG_PEER, LATER);
 	CHECK_EQ(rig_ended(&rig, LATER).res, -ECONNRESET);
 	rig_closed(&rig, &rig.ep[0]);
 	rig_turns(&rig);

@@ -71,7 +71,7 @@ static void watch(void)
 {
 	struct urccl_sqe *sqe = rig_sqe(&rig, WATCHER);
 
-	urccl_prep_watch(sqe, (struct urccl_peer){RIG_HANDLE});
+	urccl_prep_watch(sqe, (struct urccl_peer){RIG_PEER});
 	sqe->user_data = WATCHER;
 	rig_enter(&rig);
 	rig_turns(&rig);
@@ -130,7 +130,7 @@ static void liar(void)
 	struct urccl_cqe cqe;
 	uint32_t seq;
 
-	urccl_prep_notify(sqe, (struct urccl_peer){RIG_HANDLE}, 7, NULL, 0);
+	urccl_prep_notify(sqe, (struct urccl_peer){RIG_PEER}, 7, NULL, 0);
 	sqe->user_data = ENTRY;
 	rig_enter(&rig);
 	rig_turns(&rig);

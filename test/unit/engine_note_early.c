@@ -11,7 +11,7 @@ static void notify(uint64_t tag, uint32_t len)
 {
 	struct urccl_sqe *sqe = rig_sqe(&rig, tag);
 
-	urccl_prep_notify(sqe, (struct urccl_peer){RIG_HANDLE}, tag, rig.bytes, len);
+	urccl_prep_notify(sqe, (struct urccl_peer){RIG_PEER}, tag, rig.bytes, len);
 	sqe->user_data = tag;
 }
 

@@ -26,7 +26,7 @@ static void fail_some(uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		urccl_prep_notify(rig_sqe(&rig, 1), (struct urccl_peer){RIG_HANDLE}, i, rig.bytes,
+		urccl_prep_notify(rig_sqe(&rig, 1), (struct urccl_peer){RIG_PEER}, i, rig.bytes,
 				  URCCL_NOTE_MAX + 1);
 	rig_enter(&rig);
 	engine_drive(rig.e);

@@ -10,7 +10,10 @@
 #include "engine/private.h"
 #include "ring_rig.h"
 
-#define RIG_HANDLE  (1u << HANDLE_SLOT_BITS) /* of the peer, the region, and remotes from it on */
+/* Handles of the peer, of the region, and of remotes from it on. */
+#define RIG_PEER    (HANDLE_OF_KIND(HANDLE_PEER) | 1u << HANDLE_SLOT_BITS)
+#define RIG_REGION  (HANDLE_OF_KIND(HANDLE_REGION) | 1u << HANDLE_SLOT_BITS)
+#define RIG_REMOTE  (HANDLE_OF_KIND(HANDLE_REMOTE) | 1u << HANDLE_SLOT_BITS)
 #define RIG_RAILS   2u
 #define RIG_REMOTES 2u
 #define RIG_BYTES   (256u << 10) /* of the region, and of each remote */
@@ -273,7 +276,7 @@ static inline void rig_engine_open_by(struct engine_rig *rig, struct clock *cloc
 	rig->bytes = calloc(1, RIG_BYTES);
 	rig->memory = calloc(1, sizeof(*rig->memory) + sizeof(rig->memory->spans[0]));
 	CHECK(rig->bytes && rig->memory);
-	rig->memory->handle = RIG_HANDLE;
+	rig->memory->handle = RIG_REGION;
 	rig->memory->len = RIG_BYTES;
 	rig->memory->nspans = 1;
 	rig->memory->spans[0] =
@@ -332,13 +335,13 @@ static inline void rig_peer_add(struct engine_rig *rig)
 	uint64_t len = RIG_BYTES;
 	uint32_t i;
 
-	rig->peer = engine_peer_new(rig->e, RIG_HANDLE, 1, "peer");
+	rig->peer = engine_peer_new(rig->e, RIG_PEER, 1, "peer");
 	CHECK(rig->peer);
 	cmd.peer = rig->peer;
 	rig_command(rig, &cmd, ENGINE_PEER_ADD);
 	rig_rail_open(rig, 0);
 	for (i = 0; i < RIG_REMOTES; i++) {
-		rig->remote[i] = engine_remote_new(RIG_HANDLE + i, rig->peer, &len, 1);
+		rig->remote[i] = engine_remote_new(RIG_REMOTE + i, rig->peer, &len, 1);
 		CHECK(rig->remote[i]);
 		cmd = (struct engine_cmd){.remote = rig->remote[i]};
 		rig_command(rig, &cmd, ENGINE_REMOTE_ADD);
@@ -412,8 +415,8 @@ static inline struct urccl_sqe *rig_write(struct engine_rig *rig, uint32_t remot
 {
 	struct urccl_sqe *sqe = rig_sqe(rig, user_data);
 
-	urccl_prep_write(sqe, (struct urccl_remote){RIG_HANDLE + remote}, rig->bytes, len, 0);
-	urccl_sqe_set_region(sqe, (struct urccl_region){RIG_HANDLE});
+	urccl_prep_write(sqe, (struct urccl_remote){RIG_REMOTE + remote}, rig->bytes, len, 0);
+	urccl_sqe_set_region(sqe, (struct urccl_region){RIG_REGION});
 	sqe->user_data = user_data;
 	return sqe;
 }
@@ -428,8 +431,8 @@ static inline struct urccl_sqe *rig_write_blocks(struct engine_rig *rig, struct 
 				      .ndims = 1,
 				      .block = RIG_BYTES,
 				      .dim[0] = {.count = blocks}};
-	urccl_prep_write_paged(sqe, (struct urccl_remote){RIG_HANDLE},
-			       (struct urccl_region){RIG_HANDLE}, paged, 1);
+	urccl_prep_write_paged(sqe, (struct urccl_remote){RIG_REMOTE},
+			       (struct urccl_region){RIG_REGION}, paged, 1);
 	sqe->user_data = user_data;
 	return sqe;
 }

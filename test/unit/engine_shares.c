@@ -52,9 +52,9 @@ static void add(uint32_t i)
 
 	o->ep = (struct ep){.dev = &rig.dev};
 	o->rail = (struct rail){.ep = &o->ep, .active = 1};
-	cmd.peer = o->peer = engine_peer_new(rig.e, RIG_HANDLE + i, 1 + i, "peer");
+	cmd.peer = o->peer = engine_peer_new(rig.e, RIG_PEER + i, 1 + i, "peer");
 	CHECK(o->peer);
-	cmd.remote = o->remote = engine_remote_new(RIG_HANDLE + i, o->peer, &len, 1);
+	cmd.remote = o->remote = engine_remote_new(RIG_REMOTE + i, o->peer, &len, 1);
 	CHECK(o->remote);
 	rig_command(&rig, &cmd, ENGINE_PEER_ADD);
 	rig_command(&rig, &cmd, ENGINE_RAIL_CONNECT);
@@ -67,8 +67,8 @@ static void add(uint32_t i)
 			(struct urccl_seg){.addr = (uintptr_t)rig.bytes + k * BYTES,
 					   .len = BYTES,
 					   .off = (SEGMENTS - 1 - k) * BYTES,
-					   .region = RIG_HANDLE,
-					   .remote = RIG_HANDLE + i};
+					   .region = RIG_REGION,
+					   .remote = RIG_REMOTE + i};
 }
 
 static void submit(uint32_t i, uint32_t n)
@@ -77,7 +77,7 @@ static void submit(uint32_t i, uint32_t n)
 
 	for (; n; n--) {
 		sqe = rig_sqe(&rig, i);
-		urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE + i}, &segs[i * SEGMENTS],
+		urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER + i}, &segs[i * SEGMENTS],
 				  SEGMENTS);
 		sqe->user_data = i;
 	}
@@ -87,8 +87,9 @@ static void submit(uint32_t i, uint32_t n)
 
 static void del(uint32_t i)
 {
-	struct engine_cmd cmd = {
-		.peer = others[i].peer, .cause = -ECONNRESET, .reason = REASON_PEER_RESET};
+	struct engine_cmd cmd = {.peer = others[i].peer,
+				 .cause = -ECONNRESET,
+				 .reason = REASON_PEER_RESET};
 
 	rig_command(&rig, &cmd, ENGINE_PEER_LOST);
 	cmd.remote = others[i].remote;

@@ -5,7 +5,7 @@
  * */
 #include "engine_rig.h"
 
-enum { ENTRIES = 8, UNKNOWN = RIG_HANDLE + 7, LEN = 4096 };
+enum { ENTRIES = 8, UNKNOWN = RIG_REGION + 7, LEN = 4096 };
 
 static struct engine_rig rig;
 
@@ -31,8 +31,8 @@ int case_engine_uncut(void)
 	seg = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)rig.bytes,
 				 .len = LEN,
 				 .region = UNKNOWN,
-				 .remote = RIG_HANDLE};
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, &seg, 1);
+				 .remote = RIG_REMOTE};
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, &seg, 1);
 	sqe->user_data = 2;
 	rig_enter(&rig);
 	CHECK_EQ(take_ring(rig.e, rig.er), 1);

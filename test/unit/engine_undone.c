@@ -49,10 +49,10 @@ int case_engine_undone(void)
 	drop = asked(CONTROL_DROP);
 	told_late();
 
-	connect->handle = RIG_HANDLE;
+	connect->handle = RIG_PEER;
 	msg_reply(&connect->msg, 0);
 	undo = asked(CONTROL_CLOSE);
-	CHECK_EQ(undo->handle, RIG_HANDLE);
+	CHECK_EQ(undo->handle, RIG_PEER);
 	msg_reply(&undo->msg, 0);
 	msg_reply(&drop->msg, 0);
 	rig_turns(&rig);

@@ -19,9 +19,9 @@ static void enter(uint32_t n, uint32_t flags)
 		segs[i] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)rig.bytes + 2 * i * LEN,
 					     .len = LEN,
 					     .off = 2 * i * LEN,
-					     .region = RIG_HANDLE,
-					     .remote = RIG_HANDLE + (i >= SEGS - n)};
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
+					     .region = RIG_REGION,
+					     .remote = RIG_REMOTE + (i >= SEGS - n)};
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, segs, SEGS);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	urccl_sqe_add_flags(sqe, flags);
 	sqe->user_data = 1;

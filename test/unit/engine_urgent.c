@@ -95,9 +95,9 @@ static void vector(uint32_t seg_bytes, enum urccl_class as)
 		segs[i] = (struct urccl_seg){.addr = (uintptr_t)rig.bytes + i * SHORT,
 					     .len = seg_bytes,
 					     .off = i * SHORT,
-					     .region = RIG_HANDLE,
-					     .remote = RIG_HANDLE};
-	urccl_prep_writev(sqe, (struct urccl_peer){RIG_HANDLE}, segs, SEGS);
+					     .region = RIG_REGION,
+					     .remote = RIG_REMOTE};
+	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, segs, SEGS);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
 	enter();
 	CHECK_EQ(rig_bytes_taken(&rig), SEGS * seg_bytes);

@@ -24,19 +24,19 @@ static void connected(void)
 	} while (!m);
 	CHECK_EQ(m->type, CONTROL_CONNECT);
 	req = container_of(m, struct control_req, msg);
-	req->handle = RIG_HANDLE;
+	req->handle = RIG_PEER;
 	msg_reply(m, 0);
 	rig_turns(&rig);
 	cqe = rig_ended(&rig, CONNECT);
 	CHECK_EQ(cqe.res, 0);
-	CHECK_EQ(cqe.handle, RIG_HANDLE);
+	CHECK_EQ(cqe.handle, RIG_PEER);
 }
 
 static void watch(void)
 {
 	struct urccl_sqe *sqe = rig_sqe(&rig, WATCH);
 
-	urccl_prep_watch(sqe, (struct urccl_peer){RIG_HANDLE});
+	urccl_prep_watch(sqe, (struct urccl_peer){RIG_PEER});
 	sqe->user_data = WATCH;
 	rig_enter(&rig);
 	rig_turns(&rig);

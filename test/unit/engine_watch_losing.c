@@ -27,8 +27,9 @@ static void begin(struct engine_cmd *lost)
 	rig_turns(&rig);
 	CHECK_EQ(rig.ntaken, 1);
 	rig.hung = 1;
-	*lost = (struct engine_cmd){
-		.peer = rig.peer, .cause = -ECONNRESET, .reason = REASON_PEER_RESET};
+	*lost = (struct engine_cmd){.peer = rig.peer,
+				    .cause = -ECONNRESET,
+				    .reason = REASON_PEER_RESET};
 	rig_send(&rig, lost, ENGINE_PEER_LOST);
 }
 
@@ -79,16 +80,16 @@ static void of_the_peer(void)
 	struct urccl_cqe cqe;
 
 	begin(&lost);
-	rig_watch(&rig, RIG_HANDLE, EARLY);
+	rig_watch(&rig, RIG_PEER, EARLY);
 	nothing();
-	rig_watch(&rig, RIG_HANDLE, LATER);
+	rig_watch(&rig, RIG_PEER, LATER);
 	CHECK_EQ(rig_ended(&rig, EARLY).res, -ECANCELED);
 	nothing();
 	written();
 	cqe = rig_ended(&rig, LATER);
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
 	CHECK(!(cqe.flags & URCCL_CQE_MORE));
-	rig_watch(&rig, RIG_HANDLE, GONE);
+	rig_watch(&rig, RIG_PEER, GONE);
 	CHECK_EQ(rig_ended(&rig, GONE).res, -ECONNRESET);
 	end(&lost);
 }
@@ -127,7 +128,7 @@ static void of_all(void)
 	written();
 	cqe = rig_ended(&rig, ALL);
 	CHECK_EQ(urccl_cqe_kind(&cqe), URCCL_KIND_LOST);
-	rig_watch(&rig, RIG_HANDLE, GONE);
+	rig_watch(&rig, RIG_PEER, GONE);
 	CHECK_EQ(rig_ended(&rig, GONE).res, -ECONNRESET);
 	end(&lost);
 }
