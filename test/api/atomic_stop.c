@@ -121,7 +121,7 @@ static int asleep(enum how how)
 {
 	const char *why = how == BY_DEADLINE ? "100000 us"
 			  : how == BY_CANCEL ? "cancelled"
-					     : "forgotten";
+					     : "urccl_unimport";
 	uint64_t before = total(), start = now_ns();
 	int64_t res = how == BY_DEADLINE ? -ETIMEDOUT : -ECANCELED;
 	uint64_t within = (how == BY_CANCEL ? 1000000u : DEADLINE_US) * 1000ull + SLACK_NS;

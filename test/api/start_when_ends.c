@@ -97,7 +97,7 @@ static void forgotten(void)
 	waiting(1, &word);
 	taken();
 	CHECK_EQ(urccl_unimport(p.a.ctx, t.remote), 0);
-	ends(1, -ECANCELED, "forgotten");
+	ends(1, -ECANCELED, "urccl_unimport");
 	t.remote = remote;
 }
 

@@ -207,7 +207,7 @@ static void processes(void)
 	put("/proc/1/status", "");
 	says(check_proc, HEALTH_OK, "mounted", NULL);
 	put_link("/proc/self/ns/pid", "pid:[4026532001]");
-	says(check_pid_namespace, HEALTH_NOTE, "one of its own", "--pid=host");
+	says(check_pid_namespace, HEALTH_NOTE, "one of its own", "socket_dir");
 	CHECK_EQ(unlink(place("/proc/self/ns/pid")), 0);
 	put_link("/proc/self/ns/pid", "pid:[4026531836]");
 	says(check_pid_namespace, HEALTH_OK, "the host's", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first version of the protocols, byte by byte: a peer that speaks it gets in as long as
- * version 1 is spoken here. One that speaks version 2 as well gets in too, one that speaks version 2
- * alone is refused. Once a release speaks version 1 its bytes here are never changed. */
+ * version 1 is spoken here. One that speaks version 2 as well gets in too, one that speaks version
+ * 2 alone is refused. Once a release speaks version 1 its bytes here are never changed. */
 #include <stddef.h>
 
 #include "backend/shm.h"
