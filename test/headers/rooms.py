@@ -12,6 +12,7 @@ from public import check
 
 MAY = {
     "base": set(),
+    "codec": {"base"},
     "topology": {"base"},
     "memory": {"base"},
     "ring": {"base"},
@@ -21,7 +22,8 @@ MAY = {
     "engine": {"base", "memory", "ring", "backend", "segment"},
     "control": {"base", "memory", "backend", "engine"},
 }
-PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/ffi.h", "liburccl/inspect.h"}
+PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ffi.h",
+          "liburccl/inspect.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 
 root = pathlib.Path(sys.argv[1])

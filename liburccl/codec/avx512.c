@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec's loops for AVX-512 with VBMI and VBMI2. */
+#include <immintrin.h>
+#include "codec/groups.h"
+
+static inline __m512i load(const uint8_t *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+static inline __m128i load128(const uint8_t *p)
+{
+	return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+static inline __m256i load256(const uint8_t *p)
+{
+	return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+/* The bytes of two vectors' 16-bit words that fit 8 bits, in order. */
+static inline __m512i narrow16(__m512i a, __m512i b)
+{
+	const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+
+	return _mm512_permutexvar_epi64(order, _mm512_packus_epi16(a, b));
+}
+
+static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t *b,
+			      uint8_t *exps)
+{
+	const __m512i low = _mm512_set1_epi16(0xff);
+	__m512i x, y;
+	uint32_t i;
+
+	(void)b;
+	for (i = 0; i < n; i += 64) {
+		x = load(src + 2 * i);
+		y = load(src + 2 * i + 64);
+		x = _mm512_shldi_epi16(x, x, 1);
+		y = _mm512_shldi_epi16(y, y, 1);
+		_mm512_storeu_si512(a + i, narrow16(_mm512_and_si512(x, low),
+						    _mm512_and_si512(y, low)));
+		_mm512_storeu_si512(exps + i, narrow16(_mm512_srli_epi16(x, 8),
+						       _mm512_srli_epi16(y, 8)));
+	}
+}
+
+static void join_bf16_avx512(const uint8_t *a, const uint8_t *b, const uint8_t *exps, uint32_t n,
+			     uint8_t *dst)
+{
+	const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+	__m512i x, y, low, high;
+	uint32_t i;
+
+	(void)b;
+	for (i = 0; i < n; i += 64) {
+		low = _mm512_permutexvar_epi64(order, load(a + i));
+		high = _mm512_permutexvar_epi64(order, load(exps + i));
+		x = _mm512_unpacklo_epi8(low, high);
+		y = _mm512_unpackhi_epi8(low, high);
+		_mm512_storeu_si512(dst + 2 * i, _mm512_shrdi_epi16(x, x, 1));
+		_mm512_storeu_si512(dst + 2 * i + 64, _mm512_shrdi_epi16(y, y, 1));
+	}
+}
+
+/* Appends the exponents that are escapes. */
+static inline uint32_t compress(__m512i exps, __mmask64 escapes, uint8_t *rest)
+{
+	_mm512_storeu_si512(rest, _mm512_maskz_compress_epi8(escapes, exps));
+	return (uint32_t)_mm_popcnt_u64(escapes);
+}
+
+/* Puts the next bytes of rest in the places of the escapes. */
+static inline uint32_t expand(__m512i values, __mmask64 escapes, const uint8_t *rest,
+			      uint8_t *exps)
+{
+	_mm512_storeu_si512(exps, _mm512_mask_expand_epi8(values, escapes, load(rest)));
+	return (uint32_t)_mm_popcnt_u64(escapes);
+}
+
+/* The code of each exponent; the number of symbols stands for none. */
+static inline __m512i code_of(__m512i exps, const uint8_t *table, uint32_t symbols)
+{
+	__m512i code = _mm512_set1_epi8((char)symbols);
+	__mmask64 hit;
+	uint32_t i;
+
+	/* The first of equal symbols is taken last, and so counts. */
+	for (i = symbols; i-- > 0;) {
+		hit = _mm512_cmpeq_epi8_mask(exps, _mm512_set1_epi8((char)table[i]));
+		code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)i));
+	}
+	return code;
+}
+
+static inline __mmask64 is_code(__m512i codes, uint32_t code)
+{
+	return _mm512_cmpeq_epi8_mask(codes, _mm512_set1_epi8((char)code));
+}
+
+static inline void pack2_group(__m512i v, uint8_t *packed)
+{
+	v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x0401));
+	v = _mm512_madd_epi16(v, _mm512_set1_epi32(0x00100001));
+	_mm_storeu_si128((__m128i *)(void *)packed, _mm512_cvtepi32_epi8(v));
+}
+
+/* Eight values to the lowest 24 bits of each 64, then their three bytes side by side. */
+static inline void pack3_group(__m512i v, uint8_t *packed)
+{
+	const __m512i order = _mm512_castsi256_si512(
+		_mm256_setr_epi8(0, 1, 2, 8, 9, 10, 16, 17, 18, 24, 25, 26, 32, 33, 34, 40, 41, 42,
+				 48, 49, 50, 56, 57, 58, 0, 0, 0, 0, 0, 0, 0, 0));
+
+	v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x0801));
+	v = _mm512_madd_epi16(v, _mm512_set1_epi32(0x00400001));
+	v = _mm512_or_si512(v, _mm512_srli_epi64(v, 20));
+	v = _mm512_permutexvar_epi8(order, v);
+	_mm256_mask_storeu_epi8(packed, 0xffffff, _mm512_castsi512_si256(v));
+}
+
+static inline void pack4_group(__m512i v, uint8_t *packed)
+{
+	v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x1001));
+	_mm256_storeu_si256((__m256i *)(void *)packed, _mm512_cvtepi16_epi8(v));
+}
+
+static inline __m512i unpack2_group(const uint8_t *packed)
+{
+	const __m512i shifts = _mm512_set1_epi64(0x0e0c0a0806040200);
+	__m512i v = _mm512_cvtepu16_epi64(load128(packed));
+
+	return _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, v), _mm512_set1_epi8(3));
+}
+
+static inline __m512i unpack3_group(const uint8_t *packed)
+{
+	const __m512i shifts = _mm512_set1_epi64(0x15120f0c09060300);
+	const __m512i order = _mm512_setr_epi64(0x020100, 0x050403, 0x080706, 0x0b0a09, 0x0e0d0c,
+						0x11100f, 0x141312, 0x171615);
+	__m512i v = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(0xffffff, packed));
+
+	v = _mm512_permutexvar_epi8(order, v);
+	return _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, v), _mm512_set1_epi8(7));
+}
+
+static inline __m512i unpack4_group(const uint8_t *packed)
+{
+	__m512i v = _mm512_cvtepu8_epi16(load256(packed));
+
+	v = _mm512_or_si512(v, _mm512_slli_epi16(v, 4));
+	return _mm512_and_si512(v, _mm512_set1_epi8(15));
+}
+
+static uint32_t rank2_avx512(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
+			     uint8_t *rest)
+{
+	uint32_t i, nrest = 0;
+	__m512i e, code;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		e = load(exps + i);
+		code = code_of(e, table, CODEC_FIRST);
+		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
+		pack2_group(code, codes + i / 4);
+	}
+	return nrest;
+}
+
+static uint32_t rank3_avx512(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
+			     uint8_t *rest)
+{
+	uint32_t i, nrest = 0;
+	__m512i e, code;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		e = load(exps + i);
+		code = code_of(e, table + CODEC_FIRST, CODEC_SECOND);
+		nrest += compress(e, is_code(code, CODEC_SECOND), rest + nrest);
+		pack3_group(code, codes + i / 8 * 3);
+	}
+	return nrest;
+}
+
+static uint32_t rank4_avx512(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
+			     uint8_t *rest)
+{
+	const __m512i base = _mm512_set1_epi8((char)table[0]);
+	const __m512i most = _mm512_set1_epi8(CODEC_WINDOW);
+	uint32_t i, nrest = 0;
+	__m512i e, code;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		e = load(exps + i);
+		code = _mm512_min_epu8(_mm512_sub_epi8(e, base), most);
+		if (is_code(code, CODEC_WINDOW))
+			nrest += compress(e, is_code(code, CODEC_WINDOW), rest + nrest);
+		pack4_group(code, codes + i / 2);
+	}
+	return nrest;
+}
+
+/* The symbols of the codes from 0, in each lane of 16 bytes. */
+static inline __m512i symbols_of(const uint8_t *table, uint32_t symbols)
+{
+	uint8_t t[16] = {0};
+
+	memcpy(t, table, symbols);
+	return _mm512_broadcast_i32x4(load128(t));
+}
+
+static uint32_t unrank2_avx512(const uint8_t *codes, uint32_t n, const uint8_t *table,
+			       const uint8_t *rest, uint8_t *exps)
+{
+	const __m512i symbols = symbols_of(table, CODEC_FIRST);
+	uint32_t i, nrest = 0;
+	__m512i code;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		code = unpack2_group(codes + i / 4);
+		nrest += expand(_mm512_shuffle_epi8(symbols, code), is_code(code, CODEC_FIRST),
+				rest + nrest, exps + i);
+	}
+	return nrest;
+}
+
+static uint32_t unrank3_avx512(const uint8_t *codes, uint32_t n, const uint8_t *table,
+			       const uint8_t *rest, uint8_t *exps)
+{
+	const __m512i symbols = symbols_of(table + CODEC_FIRST, CODEC_SECOND);
+	uint32_t i, nrest = 0;
+	__m512i code;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		code = unpack3_group(codes + i / 8 * 3);
+		nrest += expand(_mm512_shuffle_epi8(symbols, code), is_code(code, CODEC_SECOND),
+				rest + nrest, exps + i);
+	}
+	return nrest;
+}
+
+static uint32_t unrank4_avx512(const uint8_t *codes, uint32_t n, const uint8_t *table,
+			       const uint8_t *rest, uint8_t *exps)
+{
+	const __m512i base = _mm512_set1_epi8((char)table[0]);
+	uint32_t i, nrest = 0;
+	__m512i code, values;
+
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		code = unpack4_group(codes + i / 2);
+		values = _mm512_add_epi8(code, base);
+		if (is_code(code, CODEC_WINDOW))
+			nrest += expand(values, is_code(code, CODEC_WINDOW), rest + nrest,
+					exps + i);
+		else
+			_mm512_storeu_si512(exps + i, values);
+	}
+	return nrest;
+}
+
+static void pack3_avx512(const uint8_t *values, uint32_t n, uint8_t *packed)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		pack3_group(load(values + i), packed + i / 8 * 3);
+}
+
+static void unpack3_avx512(const uint8_t *packed, uint32_t n, uint8_t *values)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		_mm512_storeu_si512(values + i, unpack3_group(packed + i / 8 * 3));
+}
+
+static void pack4_avx512(const uint8_t *values, uint32_t n, uint8_t *packed)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		pack4_group(load(values + i), packed + i / 2);
+}
+
+static void unpack4_avx512(const uint8_t *packed, uint32_t n, uint8_t *values)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		_mm512_storeu_si512(values + i, unpack4_group(packed + i / 2));
+}
+
+const struct codec_ops codec_avx512 = {
+	.name = "avx512",
+	.split = {NULL, split_bf16_avx512, split_fp16, split_fp32, split_e4m3, split_e5m2},
+	.join = {NULL, join_bf16_avx512, join_fp16, join_fp32, join_e4m3, join_e5m2},
+	.rank2 = rank2_avx512,
+	.rank3 = rank3_avx512,
+	.rank4 = rank4_avx512,
+	.unrank2 = unrank2_avx512,
+	.unrank3 = unrank3_avx512,
+	.unrank4 = unrank4_avx512,
+	.pack3 = pack3_avx512,
+	.pack4 = pack4_avx512,
+	.unpack3 = unpack3_avx512,
+	.unpack4 = unpack4_avx512,
+};
