@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol table of a chunk, from a sample: the sample costs 3 % of the time that coding 1 MiB
- * takes. Any table decodes to the same data; a worse one only makes the chunk larger. The sample
+ * The symbol table of a chunk, from a sample: counting all elements would take longer than to code
+ * them. Any table decodes to the same data; a worse one only makes the chunk larger. The sample
  * depends on the data alone, so that every processor writes the same bytes.
  */
 #include "codec/groups.h"
 
-#define RUNS 128u /* of neighbouring elements, evenly spaced */
+#define RUNS 64u /* of neighbouring elements, evenly spaced */
 #define RUN  16u
+#define SYMBOLS (CODEC_FIRST + CODEC_SECOND)
 
 /* The exponent of the element at p. */
 static uint8_t exponent(uint8_t dtype, const uint8_t *p)
@@ -26,61 +27,77 @@ static uint8_t exponent(uint8_t dtype, const uint8_t *p)
 	}
 }
 
-static void count_run(uint8_t dtype, const uint8_t *p, uint32_t n, uint16_t counts[256])
+/* Neighbours are often equal: each of four counts in a table of its own, so that a processor need not
+ * wait for the count before. */
+static void count_run(uint8_t dtype, const uint8_t *p, uint32_t n, uint16_t counts[4][256])
 {
 	uint32_t bytes = codec_types[dtype].bytes, i;
 
 	for (i = 0; i < n; i++)
-		counts[exponent(dtype, p + (uint64_t)i * bytes)]++;
+		counts[i & 3][exponent(dtype, p + (uint64_t)i * bytes)]++;
 }
 
 /* The number of samples. */
 static uint32_t count(uint8_t dtype, const uint8_t *src, uint64_t elems, uint16_t counts[256])
 {
-	uint32_t bytes = codec_types[dtype].bytes, i;
+	uint32_t bytes = codec_types[dtype].bytes, n = RUNS * RUN, i;
+	uint16_t parts[4][256] = {{0}};
 
-	if (elems <= RUNS * RUN) {
-		count_run(dtype, src, (uint32_t)elems, counts);
-		return (uint32_t)elems;
+	if (elems <= n) {
+		n = (uint32_t)elems;
+		count_run(dtype, src, n, parts);
+	} else {
+		for (i = 0; i < RUNS; i++)
+			count_run(dtype, src + (elems - RUN) * i / (RUNS - 1) * bytes, RUN, parts);
 	}
-	for (i = 0; i < RUNS; i++)
-		count_run(dtype, src + (elems - RUN) * i / (RUNS - 1) * bytes, RUN, counts);
-	return RUNS * RUN;
+	for (i = 0; i < 256; i++)
+		counts[i] = (uint16_t)(parts[0][i] + parts[1][i] + parts[2][i] + parts[3][i]);
+	return n;
 }
 
-/* The most frequent exponent; then those that are next in frequency, and of equal ones those near
- * the first: what a small sample misses lies there. Ends the counts of the chosen. */
-static uint32_t choose(uint16_t counts[256], uint32_t values, uint32_t nearest, uint8_t *chosen)
+/* How good a value is as a symbol: the more frequent, and of equal ones the nearer to the most frequent
+ * one, as what a small sample misses lies there; of equally near ones the smaller. 0: not at all. */
+static uint32_t weight(uint16_t count, uint32_t value, uint32_t most_frequent)
 {
-	uint32_t best = 0, best_key = 0, i, key, found;
+	uint32_t distance = value < most_frequent ? most_frequent - value : value - most_frequent;
+
+	return (count + 1u) * 512u - distance;
+}
+
+static uint32_t most_frequent(const uint16_t counts[256])
+{
+	uint32_t best = 0, i;
+
+	for (i = 1; i < 256; i++)
+		if (counts[i] > counts[best])
+			best = i;
+	return best;
+}
+
+/* Keeps the SYMBOLS values of the greatest weights in order; returns the bits of the sample's codes. */
+static uint32_t table_n23(const uint16_t counts[256], uint32_t values, uint32_t n, uint8_t *table)
+{
+	uint32_t top = most_frequent(counts), least = 0, i, k, w, first = 0, both = 0;
+	uint32_t weights[SYMBOLS + 1] = {0};
 
 	for (i = 0; i < values; i++) {
-		if (counts[i] == UINT16_MAX)
+		w = weight(counts[i], i, top);
+		if (w <= least)
 			continue;
-		key = (counts[i] + 1u) * 512u - (i < nearest ? nearest - i : i - nearest);
-		if (key > best_key) {
-			best_key = key;
-			best = i;
+		for (k = SYMBOLS; k > 0 && w > weights[k - 1]; k--) {
+			weights[k] = weights[k - 1];
+			if (k < SYMBOLS)
+				table[k] = table[k - 1];
 		}
+		weights[k] = w;
+		table[k] = (uint8_t)i;
+		least = weights[SYMBOLS - 1];
 	}
-	found = counts[best];
-	counts[best] = UINT16_MAX;
-	*chosen = (uint8_t)best;
-	return found;
-}
-
-/* The bits of the sample's codes. */
-static uint32_t table_n23(uint16_t counts[256], uint32_t values, uint32_t n, uint8_t *table)
-{
-	uint32_t left = n, bits = 2 * n, i, first = 0;
-
-	for (i = 0; i < CODEC_FIRST + CODEC_SECOND; i++) {
-		if (i == CODEC_FIRST)
-			bits += 3 * left;
-		left -= choose(counts, values, first, &table[i]);
-		first = table[0];
+	for (i = 0; i < SYMBOLS; i++) {
+		both += counts[table[i]];
+		first += i < CODEC_FIRST ? counts[table[i]] : 0;
 	}
-	return bits + 8 * left;
+	return 2 * n + 3 * (n - first) + 8 * (n - both);
 }
 
 /* The window with the most of the sample. */
@@ -105,7 +122,7 @@ enum codec_mode codec_table(enum codec_mode wanted, uint8_t dtype, const uint8_t
 {
 	const struct codec_type *t = &codec_types[dtype];
 	uint32_t values = 1u << t->exp_bits, bits, n;
-	uint16_t counts[256] = {0};
+	uint16_t counts[256];
 
 	memset(table, 0, 16);
 	if (wanted == CODEC_RAW || dtype == URCCL_DTYPE_BYTES || !elems)

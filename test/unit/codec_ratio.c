@@ -34,10 +34,10 @@ static void misled(uint8_t dtype)
 	uint64_t seed = 1;
 
 	fill_random(data, BYTES, 78);
-	for (i = 0; i < 128; i++)
+	for (i = 0; i < 64; i++)
 		for (k = 0; k < 16; k++) {
 			v = element(dtype, normal(&seed));
-			memcpy(data + ((elems - 16) * i / 127 + k) * codec_types[dtype].bytes, &v,
+			memcpy(data + ((elems - 16) * i / 63 + k) * codec_types[dtype].bytes, &v,
 			       codec_types[dtype].bytes);
 		}
 	CHECK(ratio(URCCL_CODEC_N23, dtype, BYTES) > 1 / 1.002);
