@@ -10,31 +10,25 @@
 #define RUN  16u
 #define SYMBOLS (CODEC_FIRST + CODEC_SECOND)
 
-/* The exponent of the element at p. */
-static uint8_t exponent(uint8_t dtype, const uint8_t *p)
+/* The exponent of the element at p lies below the sign, in its last two bytes or its only one. */
+static uint8_t exponent(const struct codec_type *t, const uint8_t *p)
 {
-	switch (dtype) {
-	case URCCL_DTYPE_BF16:
-		return (uint8_t)(p[1] << 1 | p[0] >> 7);
-	case URCCL_DTYPE_FP16:
-		return p[1] >> 2 & 31;
-	case URCCL_DTYPE_FP32:
-		return (uint8_t)(p[3] << 1 | p[2] >> 7);
-	case URCCL_DTYPE_FP8_E4M3:
-		return p[0] >> 3 & 15;
-	default:
-		return p[0] >> 2 & 31;
-	}
+	uint32_t bits = t->bytes == 1 ? 8 : 16, v = p[t->bytes - 1];
+
+	if (bits == 16)
+		v = v << 8 | p[t->bytes - 2];
+	return (uint8_t)(v >> (bits - 1 - t->exp_bits) & ((1u << t->exp_bits) - 1));
 }
 
 /* Neighbours are often equal: each of four counts in a table of its own, so that a processor need not
  * wait for the count before. */
 static void count_run(uint8_t dtype, const uint8_t *p, uint32_t n, uint16_t counts[4][256])
 {
-	uint32_t bytes = codec_types[dtype].bytes, i;
+	const struct codec_type t = codec_types[dtype];
+	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		counts[i & 3][exponent(dtype, p + (uint64_t)i * bytes)]++;
+		counts[i & 3][exponent(&t, p + (uint64_t)i * t.bytes)]++;
 }
 
 /* The number of samples. */
