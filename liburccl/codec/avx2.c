@@ -90,15 +90,24 @@ static inline uint32_t expand(__m256i values, __m256i escapes, const uint8_t *re
 	return nrest;
 }
 
-/* The code of each exponent; escape is the number of symbols. */
-static inline __m256i code_of(__m256i exps, const uint8_t *table, uint32_t symbols)
+/* Each symbol in all bytes of a vector: in registers, as stores to codes may change the table. */
+static inline void spread(const uint8_t *table, uint32_t symbols, __m256i *to)
+{
+	uint32_t i;
+
+	for (i = 0; i < symbols; i++)
+		to[i] = _mm256_set1_epi8((char)table[i]);
+}
+
+/* The code of each exponent; the number of symbols stands for none. */
+static inline __m256i code_of(__m256i exps, const __m256i *symbol, uint32_t symbols)
 {
 	__m256i code = _mm256_set1_epi8((char)symbols), hit;
 	uint32_t i;
 
 	/* The first of equal symbols is taken last, and so counts. */
 	for (i = symbols; i-- > 0;) {
-		hit = _mm256_cmpeq_epi8(exps, _mm256_set1_epi8((char)table[i]));
+		hit = _mm256_cmpeq_epi8(exps, symbol[i]);
 		code = _mm256_blendv_epi8(code, _mm256_set1_epi8((char)i), hit);
 	}
 	return code;
@@ -126,10 +135,11 @@ static uint32_t rank2_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 			   uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	__m256i code;
+	__m256i symbols[CODEC_FIRST], code;
 
+	spread(table, CODEC_FIRST, symbols);
 	for (i = 0; i < n; i += 32) {
-		code = code_of(load(exps + i), table, CODEC_FIRST);
+		code = code_of(load(exps + i), symbols, CODEC_FIRST);
 		nrest += compress(exps + i, is_code(code, CODEC_FIRST), rest + nrest);
 		store64(codes + i / 4, pack2(code));
 	}
@@ -161,11 +171,12 @@ static uint32_t rank3_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 {
 	uint8_t group[CODEC_GROUP];
 	uint32_t i, k, nrest = 0;
-	__m256i code;
+	__m256i symbols[CODEC_SECOND], code;
 
+	spread(table + CODEC_FIRST, CODEC_SECOND, symbols);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		for (k = 0; k < CODEC_GROUP; k += 32) {
-			code = code_of(load(exps + i + k), table + CODEC_FIRST, CODEC_SECOND);
+			code = code_of(load(exps + i + k), symbols, CODEC_SECOND);
 			store(group + k, code);
 			nrest += compress(exps + i + k, is_code(code, CODEC_SECOND), rest + nrest);
 		}

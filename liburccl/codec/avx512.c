@@ -79,8 +79,17 @@ static inline uint32_t expand(__m512i values, __mmask64 escapes, const uint8_t *
 	return (uint32_t)_mm_popcnt_u64(escapes);
 }
 
+/* Each symbol in all bytes of a vector: in registers, as stores to codes may change the table. */
+static inline void spread(const uint8_t *table, uint32_t symbols, __m512i *to)
+{
+	uint32_t i;
+
+	for (i = 0; i < symbols; i++)
+		to[i] = _mm512_set1_epi8((char)table[i]);
+}
+
 /* The code of each exponent; the number of symbols stands for none. */
-static inline __m512i code_of(__m512i exps, const uint8_t *table, uint32_t symbols)
+static inline __m512i code_of(__m512i exps, const __m512i *symbol, uint32_t symbols)
 {
 	__m512i code = _mm512_set1_epi8((char)symbols);
 	__mmask64 hit;
@@ -88,7 +97,7 @@ static inline __m512i code_of(__m512i exps, const uint8_t *table, uint32_t symbo
 
 	/* The first of equal symbols is taken last, and so counts. */
 	for (i = symbols; i-- > 0;) {
-		hit = _mm512_cmpeq_epi8_mask(exps, _mm512_set1_epi8((char)table[i]));
+		hit = _mm512_cmpeq_epi8_mask(exps, symbol[i]);
 		code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)i));
 	}
 	return code;
@@ -157,11 +166,12 @@ static uint32_t rank2_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	__m512i e, code;
+	__m512i symbols[CODEC_FIRST], e, code;
 
+	spread(table, CODEC_FIRST, symbols);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load(exps + i);
-		code = code_of(e, table, CODEC_FIRST);
+		code = code_of(e, symbols, CODEC_FIRST);
 		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
 		pack2_group(code, codes + i / 4);
 	}
@@ -172,11 +182,12 @@ static uint32_t rank3_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	__m512i e, code;
+	__m512i symbols[CODEC_SECOND], e, code;
 
+	spread(table + CODEC_FIRST, CODEC_SECOND, symbols);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load(exps + i);
-		code = code_of(e, table + CODEC_FIRST, CODEC_SECOND);
+		code = code_of(e, symbols, CODEC_SECOND);
 		nrest += compress(e, is_code(code, CODEC_SECOND), rest + nrest);
 		pack3_group(code, codes + i / 8 * 3);
 	}

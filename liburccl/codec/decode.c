@@ -8,7 +8,7 @@
 #include "codec/codec.h"
 
 struct work {
-	uint8_t exps[CODEC_TILE + CODEC_GROUP];
+	_Alignas(CODEC_GROUP) uint8_t exps[CODEC_TILE + CODEC_GROUP];
 	uint8_t values[CODEC_TILE + CODEC_GROUP];
 	uint8_t rest[CODEC_TILE + CODEC_GROUP * 2];
 	uint8_t codes3[CODEC_TILE / 8 * 3 + CODEC_GROUP];

@@ -5,7 +5,7 @@
 
 /* The work space of a tile, on the caller's stack. */
 struct work {
-	uint8_t exps[CODEC_TILE + CODEC_GROUP];
+	_Alignas(CODEC_GROUP) uint8_t exps[CODEC_TILE + CODEC_GROUP];
 	uint8_t values[CODEC_TILE + CODEC_GROUP]; /* of a plane, before it is packed */
 	uint8_t codes3[CODEC_TILE / 8 * 3 + CODEC_GROUP];
 	/* Stand-ins for the source and the chunk, for a tile that is not whole. */
