@@ -65,9 +65,11 @@ static int unrank(const struct decoder *d, struct work *w, const uint8_t *codes,
 			       0 :
 			       -EBADMSG;
 	}
-	/* Codes behind the last are padding, 0, and take nothing from the rest. */
+	/* Codes behind the last are padding; as 0 they take nothing from the rest. */
 	memcpy(w->codes3, var, packed);
 	memset(w->codes3 + packed, 0, CODEC_GROUP);
+	if (entry->first % 8)
+		w->codes3[packed - 1] &= (uint8_t)((1u << (3 * entry->first - 8 * packed + 8)) - 1);
 	memcpy(w->exps, var + packed, second);
 	memset(w->exps + second, 0, CODEC_GROUP);
 	if (d->ops->unrank3(w->codes3, entry->first, table, w->exps, w->rest) != second)
