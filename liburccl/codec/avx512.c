@@ -26,42 +26,47 @@ static inline __m512i narrow16(__m512i a, __m512i b)
 	return _mm512_permutexvar_epi64(order, _mm512_packus_epi16(a, b));
 }
 
+/* 64 elements: stores their other bits and returns their exponents. */
+static inline __m512i split_group(const uint8_t *src, uint8_t *a)
+{
+	const __m512i low = _mm512_set1_epi16(0xff);
+	__m512i x = load(src), y = load(src + 64);
+
+	x = _mm512_shldi_epi16(x, x, 1);
+	y = _mm512_shldi_epi16(y, y, 1);
+	_mm512_storeu_si512(a, narrow16(_mm512_and_si512(x, low), _mm512_and_si512(y, low)));
+	return narrow16(_mm512_srli_epi16(x, 8), _mm512_srli_epi16(y, 8));
+}
+
 static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t *b,
 			      uint8_t *exps)
 {
-	const __m512i low = _mm512_set1_epi16(0xff);
-	__m512i x, y;
 	uint32_t i;
 
 	(void)b;
-	for (i = 0; i < n; i += 64) {
-		x = load(src + 2 * i);
-		y = load(src + 2 * i + 64);
-		x = _mm512_shldi_epi16(x, x, 1);
-		y = _mm512_shldi_epi16(y, y, 1);
-		_mm512_storeu_si512(a + i, narrow16(_mm512_and_si512(x, low),
-						    _mm512_and_si512(y, low)));
-		_mm512_storeu_si512(exps + i, narrow16(_mm512_srli_epi16(x, 8),
-						       _mm512_srli_epi16(y, 8)));
-	}
+	for (i = 0; i < n; i += CODEC_GROUP)
+		_mm512_storeu_si512(exps + i, split_group(src + 2 * i, a + i));
+}
+
+static inline void join_group(const uint8_t *a, __m512i exps, uint8_t *dst)
+{
+	const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+	__m512i low = _mm512_permutexvar_epi64(order, load(a));
+	__m512i high = _mm512_permutexvar_epi64(order, exps);
+	__m512i x = _mm512_unpacklo_epi8(low, high), y = _mm512_unpackhi_epi8(low, high);
+
+	_mm512_storeu_si512(dst, _mm512_shrdi_epi16(x, x, 1));
+	_mm512_storeu_si512(dst + 64, _mm512_shrdi_epi16(y, y, 1));
 }
 
 static void join_bf16_avx512(const uint8_t *a, const uint8_t *b, const uint8_t *exps, uint32_t n,
 			     uint8_t *dst)
 {
-	const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-	__m512i x, y, low, high;
 	uint32_t i;
 
 	(void)b;
-	for (i = 0; i < n; i += 64) {
-		low = _mm512_permutexvar_epi64(order, load(a + i));
-		high = _mm512_permutexvar_epi64(order, load(exps + i));
-		x = _mm512_unpacklo_epi8(low, high);
-		y = _mm512_unpackhi_epi8(low, high);
-		_mm512_storeu_si512(dst + 2 * i, _mm512_shrdi_epi16(x, x, 1));
-		_mm512_storeu_si512(dst + 2 * i + 64, _mm512_shrdi_epi16(y, y, 1));
-	}
+	for (i = 0; i < n; i += CODEC_GROUP)
+		join_group(a + i, load(exps + i), dst + 2 * i);
 }
 
 /* Appends the exponents that are escapes. */
@@ -71,36 +76,63 @@ static inline uint32_t compress(__m512i exps, __mmask64 escapes, uint8_t *rest)
 	return (uint32_t)_mm_popcnt_u64(escapes);
 }
 
-/* Puts the next bytes of rest in the places of the escapes. */
-static inline uint32_t expand(__m512i values, __mmask64 escapes, const uint8_t *rest,
-			      uint8_t *exps)
+/* Puts the next bytes of rest in the places of the escapes, and counts them. */
+static inline __m512i expand(__m512i values, __mmask64 escapes, const uint8_t *rest, uint32_t *nrest)
 {
-	_mm512_storeu_si512(exps, _mm512_mask_expand_epi8(values, escapes, load(rest)));
-	return (uint32_t)_mm_popcnt_u64(escapes);
+	values = _mm512_mask_expand_epi8(values, escapes, load(rest + *nrest));
+	*nrest += (uint32_t)_mm_popcnt_u64(escapes);
+	return values;
 }
 
-/* Each symbol in all bytes of a vector: in registers, as stores to codes may change the table. */
-static inline void spread(const uint8_t *table, uint32_t symbols, __m512i *to)
+/* Codes by the low 6 bits of an exponent: of the symbol that has them, which is compared. */
+struct lookup {
+	__m512i codes, symbols;
+	uint32_t n;   /* symbols; the code of all other exponents */
+	int collides; /* two symbols have the same low bits: compare with each */
+	uint8_t table[8];
+};
+
+static inline void lookup_init(struct lookup *l, const uint8_t *table, uint32_t n)
 {
+	uint8_t codes[64], symbols[64];
+	uint64_t taken = 0, bit;
 	uint32_t i;
 
-	for (i = 0; i < symbols; i++)
-		to[i] = _mm512_set1_epi8((char)table[i]);
+	l->n = n;
+	l->collides = 0;
+	memcpy(l->table, table, n);
+	/* A place without a symbol compares equal to no exponent that leads there. */
+	for (i = 0; i < 64; i++)
+		symbols[i] = (uint8_t)~i;
+	memset(codes, (int)n, sizeof(codes));
+	for (i = n; i-- > 0;) {
+		bit = 1ull << (table[i] & 63);
+		l->collides |= !!(taken & bit) && symbols[table[i] & 63] != table[i];
+		taken |= bit;
+		codes[table[i] & 63] = (uint8_t)i;
+		symbols[table[i] & 63] = table[i];
+	}
+	l->codes = load(codes);
+	l->symbols = load(symbols);
 }
 
-/* The code of each exponent; the number of symbols stands for none. */
-static inline __m512i code_of(__m512i exps, const __m512i *symbol, uint32_t symbols)
+/* The code of each exponent. */
+static inline __m512i code_of(__m512i exps, const struct lookup *l)
 {
-	__m512i code = _mm512_set1_epi8((char)symbols);
+	__m512i none = _mm512_set1_epi8((char)l->n), code = none;
 	__mmask64 hit;
 	uint32_t i;
 
-	/* The first of equal symbols is taken last, and so counts. */
-	for (i = symbols; i-- > 0;) {
-		hit = _mm512_cmpeq_epi8_mask(exps, symbol[i]);
-		code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)i));
+	if (__builtin_expect(l->collides, 0)) {
+		/* The first of equal symbols is taken last, and so counts. */
+		for (i = l->n; i-- > 0;) {
+			hit = _mm512_cmpeq_epi8_mask(exps, _mm512_set1_epi8((char)l->table[i]));
+			code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)i));
+		}
+		return code;
 	}
-	return code;
+	hit = _mm512_cmpeq_epi8_mask(exps, _mm512_permutexvar_epi8(exps, l->symbols));
+	return _mm512_mask_mov_epi8(none, hit, _mm512_permutexvar_epi8(exps, l->codes));
 }
 
 static inline __mmask64 is_code(__m512i codes, uint32_t code)
@@ -166,12 +198,30 @@ static uint32_t rank2_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	__m512i symbols[CODEC_FIRST], e, code;
+	struct lookup l;
+	__m512i e, code;
 
-	spread(table, CODEC_FIRST, symbols);
+	lookup_init(&l, table, CODEC_FIRST);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load(exps + i);
-		code = code_of(e, symbols, CODEC_FIRST);
+		code = code_of(e, &l);
+		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
+		pack2_group(code, codes + i / 4);
+	}
+	return nrest;
+}
+
+static uint32_t encode2_avx512(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
+			       uint8_t *codes, uint8_t *rest)
+{
+	uint32_t i, nrest = 0;
+	struct lookup l;
+	__m512i e, code;
+
+	lookup_init(&l, table, CODEC_FIRST);
+	for (i = 0; i < n; i += CODEC_GROUP) {
+		e = split_group(src + 2 * i, a + i);
+		code = code_of(e, &l);
 		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
 		pack2_group(code, codes + i / 4);
 	}
@@ -182,33 +232,49 @@ static uint32_t rank3_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	__m512i symbols[CODEC_SECOND], e, code;
+	struct lookup l;
+	__m512i e, code;
 
-	spread(table + CODEC_FIRST, CODEC_SECOND, symbols);
+	lookup_init(&l, table + CODEC_FIRST, CODEC_SECOND);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load(exps + i);
-		code = code_of(e, symbols, CODEC_SECOND);
+		code = code_of(e, &l);
 		nrest += compress(e, is_code(code, CODEC_SECOND), rest + nrest);
 		pack3_group(code, codes + i / 8 * 3);
 	}
 	return nrest;
 }
 
+/* 64 exponents of a window; escapes are rare. */
+static inline uint32_t rank4_group(__m512i e, __m512i base, uint8_t *codes, uint8_t *rest)
+{
+	__m512i code = _mm512_min_epu8(_mm512_sub_epi8(e, base), _mm512_set1_epi8(CODEC_WINDOW));
+	__mmask64 escapes = is_code(code, CODEC_WINDOW);
+
+	pack4_group(code, codes);
+	return escapes ? compress(e, escapes, rest) : 0;
+}
+
 static uint32_t rank4_avx512(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
 			     uint8_t *rest)
 {
 	const __m512i base = _mm512_set1_epi8((char)table[0]);
-	const __m512i most = _mm512_set1_epi8(CODEC_WINDOW);
 	uint32_t i, nrest = 0;
-	__m512i e, code;
 
-	for (i = 0; i < n; i += CODEC_GROUP) {
-		e = load(exps + i);
-		code = _mm512_min_epu8(_mm512_sub_epi8(e, base), most);
-		if (is_code(code, CODEC_WINDOW))
-			nrest += compress(e, is_code(code, CODEC_WINDOW), rest + nrest);
-		pack4_group(code, codes + i / 2);
-	}
+	for (i = 0; i < n; i += CODEC_GROUP)
+		nrest += rank4_group(load(exps + i), base, codes + i / 2, rest + nrest);
+	return nrest;
+}
+
+static uint32_t encode4_avx512(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
+			       uint8_t *codes, uint8_t *rest)
+{
+	const __m512i base = _mm512_set1_epi8((char)table[0]);
+	uint32_t i, nrest = 0;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		nrest += rank4_group(split_group(src + 2 * i, a + i), base, codes + i / 2,
+				     rest + nrest);
 	return nrest;
 }
 
@@ -221,18 +287,42 @@ static inline __m512i symbols_of(const uint8_t *table, uint32_t symbols)
 	return _mm512_broadcast_i32x4(load128(t));
 }
 
+static inline __m512i unrank2_group(const uint8_t *codes, __m512i symbols, const uint8_t *rest,
+				    uint32_t *nrest)
+{
+	__m512i code = unpack2_group(codes);
+
+	return expand(_mm512_shuffle_epi8(symbols, code), is_code(code, CODEC_FIRST), rest, nrest);
+}
+
+static inline __m512i unrank4_group(const uint8_t *codes, __m512i base, const uint8_t *rest,
+				    uint32_t *nrest)
+{
+	__m512i code = unpack4_group(codes), values = _mm512_add_epi8(code, base);
+	__mmask64 escapes = is_code(code, CODEC_WINDOW);
+
+	return escapes ? expand(values, escapes, rest, nrest) : values;
+}
+
 static uint32_t unrank2_avx512(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			       const uint8_t *rest, uint8_t *exps)
 {
 	const __m512i symbols = symbols_of(table, CODEC_FIRST);
 	uint32_t i, nrest = 0;
-	__m512i code;
 
-	for (i = 0; i < n; i += CODEC_GROUP) {
-		code = unpack2_group(codes + i / 4);
-		nrest += expand(_mm512_shuffle_epi8(symbols, code), is_code(code, CODEC_FIRST),
-				rest + nrest, exps + i);
-	}
+	for (i = 0; i < n; i += CODEC_GROUP)
+		_mm512_storeu_si512(exps + i, unrank2_group(codes + i / 4, symbols, rest, &nrest));
+	return nrest;
+}
+
+static uint32_t decode2_avx512(const uint8_t *a, const uint8_t *codes, uint32_t n,
+			       const uint8_t *table, const uint8_t *rest, uint8_t *dst)
+{
+	const __m512i symbols = symbols_of(table, CODEC_FIRST);
+	uint32_t i, nrest = 0;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		join_group(a + i, unrank2_group(codes + i / 4, symbols, rest, &nrest), dst + 2 * i);
 	return nrest;
 }
 
@@ -245,8 +335,8 @@ static uint32_t unrank3_avx512(const uint8_t *codes, uint32_t n, const uint8_t *
 
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		code = unpack3_group(codes + i / 8 * 3);
-		nrest += expand(_mm512_shuffle_epi8(symbols, code), is_code(code, CODEC_SECOND),
-				rest + nrest, exps + i);
+		_mm512_storeu_si512(exps + i, expand(_mm512_shuffle_epi8(symbols, code),
+						     is_code(code, CODEC_SECOND), rest, &nrest));
 	}
 	return nrest;
 }
@@ -256,17 +346,20 @@ static uint32_t unrank4_avx512(const uint8_t *codes, uint32_t n, const uint8_t *
 {
 	const __m512i base = _mm512_set1_epi8((char)table[0]);
 	uint32_t i, nrest = 0;
-	__m512i code, values;
 
-	for (i = 0; i < n; i += CODEC_GROUP) {
-		code = unpack4_group(codes + i / 2);
-		values = _mm512_add_epi8(code, base);
-		if (is_code(code, CODEC_WINDOW))
-			nrest += expand(values, is_code(code, CODEC_WINDOW), rest + nrest,
-					exps + i);
-		else
-			_mm512_storeu_si512(exps + i, values);
-	}
+	for (i = 0; i < n; i += CODEC_GROUP)
+		_mm512_storeu_si512(exps + i, unrank4_group(codes + i / 2, base, rest, &nrest));
+	return nrest;
+}
+
+static uint32_t decode4_avx512(const uint8_t *a, const uint8_t *codes, uint32_t n,
+			       const uint8_t *table, const uint8_t *rest, uint8_t *dst)
+{
+	const __m512i base = _mm512_set1_epi8((char)table[0]);
+	uint32_t i, nrest = 0;
+
+	for (i = 0; i < n; i += CODEC_GROUP)
+		join_group(a + i, unrank4_group(codes + i / 2, base, rest, &nrest), dst + 2 * i);
 	return nrest;
 }
 
@@ -312,6 +405,10 @@ const struct codec_ops codec_avx512 = {
 	.unrank2 = unrank2_avx512,
 	.unrank3 = unrank3_avx512,
 	.unrank4 = unrank4_avx512,
+	.encode2 = encode2_avx512,
+	.encode4 = encode4_avx512,
+	.decode2 = decode2_avx512,
+	.decode4 = decode4_avx512,
 	.pack3 = pack3_avx512,
 	.pack4 = pack4_avx512,
 	.unpack3 = unpack3_avx512,

@@ -109,6 +109,15 @@ struct codec_ops {
 			    const uint8_t *rest, uint8_t *exps);
 	uint32_t (*unrank4)(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			    const uint8_t *rest, uint8_t *exps);
+	/* BF16's split and rank2 or rank4 in one pass over whole tiles, and the way back: optional. */
+	uint32_t (*encode2)(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
+			    uint8_t *codes, uint8_t *rest);
+	uint32_t (*encode4)(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
+			    uint8_t *codes, uint8_t *rest);
+	uint32_t (*decode2)(const uint8_t *a, const uint8_t *codes, uint32_t n,
+			    const uint8_t *table, const uint8_t *rest, uint8_t *dst);
+	uint32_t (*decode4)(const uint8_t *a, const uint8_t *codes, uint32_t n,
+			    const uint8_t *table, const uint8_t *rest, uint8_t *dst);
 	/* Values of 3 and 4 bits, one a byte, to packed ones and back. */
 	void (*pack3)(const uint8_t *values, uint32_t n, uint8_t *packed);
 	void (*pack4)(const uint8_t *values, uint32_t n, uint8_t *packed);

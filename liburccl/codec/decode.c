@@ -51,19 +51,16 @@ static void join(const struct decoder *d, struct work *w, const struct places *i
 	}
 }
 
-/* var has been checked to have the bytes that entry names. 0, or -EBADMSG. */
-static int unrank(const struct decoder *d, struct work *w, const uint8_t *codes, uint32_t n,
-		  const struct codec_tile *entry, const uint8_t *var)
+/* The exponents without a 2-bit or 4-bit code, to w->rest. var has been checked to have the bytes that
+ * entry names. 0, or -EBADMSG. */
+static int get_rest(const struct decoder *d, struct work *w, const struct codec_tile *entry,
+		    const uint8_t *var)
 {
 	uint32_t second = entry->second & ~CODEC_WRITTEN, packed = codec_packed(entry->first, 3);
-	const uint8_t *table = d->head.table;
 
 	if (d->head.mode == CODEC_FW4) {
 		memcpy(w->rest, var, entry->first);
-		memset(w->rest + entry->first, 0, CODEC_GROUP);
-		return d->ops->unrank4(codes, n, table, w->rest, w->exps) == entry->first ?
-			       0 :
-			       -EBADMSG;
+		return 0;
 	}
 	/* Codes behind the last are padding; as 0 they take nothing from the rest. */
 	memcpy(w->codes3, var, packed);
@@ -71,12 +68,29 @@ static int unrank(const struct decoder *d, struct work *w, const uint8_t *codes,
 	if (entry->first % 8)
 		w->codes3[packed - 1] &= (uint8_t)((1u << (3 * entry->first - 8 * packed + 8)) - 1);
 	memcpy(w->exps, var + packed, second);
-	memset(w->exps + second, 0, CODEC_GROUP);
-	if (d->ops->unrank3(w->codes3, entry->first, table, w->exps, w->rest) != second)
-		return -EBADMSG;
-	if (d->ops->unrank2(codes, n, table, w->rest, w->exps) != entry->first)
+	if (d->ops->unrank3(w->codes3, entry->first, d->head.table, w->exps, w->rest) != second)
 		return -EBADMSG;
 	return 0;
+}
+
+/* A whole number of groups to dst. 0, or -EBADMSG. */
+static int uncode(const struct decoder *d, struct work *w, const struct places *in, uint32_t n,
+		  const struct codec_tile *entry, const uint8_t *var, uint8_t *dst)
+{
+	const struct codec_ops *ops = d->ops;
+	const uint8_t *table = d->head.table;
+	int fw4 = d->head.mode == CODEC_FW4;
+	uint32_t used;
+
+	if (get_rest(d, w, entry, var))
+		return -EBADMSG;
+	if (d->head.dtype == URCCL_DTYPE_BF16 && ops->decode2) {
+		used = (fw4 ? ops->decode4 : ops->decode2)(in->a, in->codes, n, table, w->rest, dst);
+	} else {
+		used = (fw4 ? ops->unrank4 : ops->unrank2)(in->codes, n, table, w->rest, w->exps);
+		join(d, w, in, n, dst);
+	}
+	return used == entry->first ? 0 : -EBADMSG;
 }
 
 /* The bytes of a tile's part of var, and more than any where the entry cannot be. */
@@ -124,9 +138,8 @@ static int decode_part(const struct decoder *d, struct work *w, const struct pla
 	memset(w->b + share[1], 0, sizeof(w->b) - share[1]);
 	memcpy(w->codes, in->codes, share[2]);
 	memset(w->codes + share[2], 0, sizeof(w->codes) - share[2]);
-	if (unrank(d, w, w->codes, n, entry, var))
+	if (uncode(d, w, &from, n, entry, var, w->dst))
 		return -EBADMSG;
-	join(d, w, &from, n, w->dst);
 	memcpy(dst, w->dst, (size_t)n * codec_types[d->head.dtype].bytes);
 	return 0;
 }
@@ -160,10 +173,7 @@ static int decode_tile(const struct decoder *d, struct work *w, uint64_t tile, u
 	}
 	if (n < d->at.tile_elems)
 		return decode_part(d, w, &in, share, n, &entry, var, dst);
-	if (unrank(d, w, in.codes, n, &entry, var))
-		return -EBADMSG;
-	join(d, w, &in, n, dst);
-	return 0;
+	return uncode(d, w, &in, n, &entry, var, dst);
 }
 
 static int decode_tiles(struct decoder *d)

@@ -51,23 +51,28 @@ static void split(const struct encoder *e, struct work *w, const uint8_t *src, u
 	}
 }
 
-/* Codes the n exponents in w->exps; those without a code are left there. Returns the bytes of var:
- * entry->first packed codes in w->codes3 if the mode has them, then w->exps. */
-static uint32_t rank(const struct encoder *e, struct work *w, uint32_t n, uint8_t *codes,
-		     struct codec_tile *entry)
+/* Splits a tile and codes its exponents. Those without a code are left in w->exps. Returns the bytes
+ * of var: entry->first packed codes in w->codes3 if the mode has them, then w->exps. */
+static uint32_t code(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
+		     const struct places *to, struct codec_tile *entry)
 {
+	const struct codec_ops *ops = e->ops;
 	const uint8_t *table = e->head.table;
+	int fw4 = e->head.mode == CODEC_FW4;
 
-	/* Padding gets a code, so that it is never left. */
-	memset(w->exps + n, table[0], CODEC_GROUP);
-	if (e->head.mode == CODEC_FW4) {
-		entry->first = (uint16_t)e->ops->rank4(w->exps, n, table, codes, w->exps);
-		return entry->first;
+	if (e->head.dtype == URCCL_DTYPE_BF16 && n == e->at.tile_elems && ops->encode2) {
+		n = (fw4 ? ops->encode4 : ops->encode2)(src, n, table, to->a, to->codes, w->exps);
+	} else {
+		split(e, w, src, n, to);
+		/* Padding gets a code, so that it is never left. */
+		memset(w->exps + n, table[0], CODEC_GROUP);
+		n = (fw4 ? ops->rank4 : ops->rank2)(w->exps, n, table, to->codes, w->exps);
 	}
-	n = e->ops->rank2(w->exps, n, table, codes, w->exps);
 	entry->first = (uint16_t)n;
+	if (fw4)
+		return n;
 	memset(w->exps + n, table[CODEC_FIRST], CODEC_GROUP);
-	entry->second = (uint16_t)e->ops->rank3(w->exps, n, table, w->codes3, w->exps);
+	entry->second = (uint16_t)ops->rank3(w->exps, n, table, w->codes3, w->exps);
 	return codec_packed(n, 3) + entry->second;
 }
 
@@ -132,8 +137,7 @@ static int encode_tile(struct encoder *e, struct work *w, uint64_t tile)
 		src = w->src;
 		to = (struct places){w->a, w->b, w->codes};
 	}
-	split(e, w, src, n, &to);
-	size = rank(e, w, n, to.codes, &entry);
+	size = code(e, w, src, n, &to, &entry);
 	if (size > stored) {
 		entry = (struct codec_tile){.first = CODEC_STORED};
 		size = stored;

@@ -7,7 +7,7 @@
 
 static uint8_t data[MOST + 64], reference[MOST * 2], chunk[MOST * 2 + 64], back[MOST + 64];
 
-enum kind { NORMAL, RANDOM, EQUAL, FEW, MIXED, KINDS };
+enum kind { NORMAL, RANDOM, EQUAL, FEW, APART, MIXED, KINDS };
 
 static void fill(enum kind kind, uint8_t *p, size_t n, uint8_t dtype)
 {
@@ -26,6 +26,12 @@ static void fill(enum kind kind, uint8_t *p, size_t n, uint8_t dtype)
 	case FEW:
 		for (i = 0; i < n; i++)
 			p[i] = (uint8_t)(0x3c + (i * i >> 4 & 3));
+		break;
+	case APART:
+		/* Exponents of bf16 that differ by 64. */
+		fill_normal(p, n, dtype, n + 1);
+		for (i = 1; i < n; i += 6)
+			p[i] ^= 0x20;
 		break;
 	default:
 		/* The sample finds what is usual; some tiles have nothing of it. */

@@ -113,22 +113,55 @@ __host__ __device__ inline struct layout lay_out(uint32_t dtype, uint32_t mode, 
 	return l;
 }
 
-__device__ uint32_t crc32c_head(const uint8_t *p)
-{
-	uint32_t crc = ~0u, i, bit;
+/* [k][v]: the CRC of the nibble v with k nibbles of zeros behind it. */
+struct crc_tables {
+	uint32_t of[8][16];
 
-	for (i = 0; i < 60; i++)
-		for (crc ^= p[i], bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+	constexpr crc_tables() : of()
+	{
+		for (uint32_t v = 0; v < 16; v++) {
+			uint32_t crc = v;
+
+			for (uint32_t bit = 0; bit < 32; bit++) {
+				crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+				if (bit % 4 == 3)
+					of[bit / 4][v] = crc;
+			}
+		}
+	}
+};
+
+__constant__ const crc_tables crc_by_nibble = crc_tables();
+
+/* A word at a time, as one thread waits for each step. */
+__device__ uint32_t crc32c_head(const uint32_t *words)
+{
+	uint32_t crc = ~0u, next, i, k;
+
+	for (i = 0; i < 15; i++) {
+		crc ^= words[i];
+		next = 0;
+#pragma unroll
+		for (k = 0; k < 8; k++)
+			next ^= crc_by_nibble.of[7 - k][crc >> 4 * k & 15];
+		crc = next;
+	}
 	return ~crc;
 }
 
-/* The next tile for the block, or one behind the last. */
-__device__ __forceinline__ uint32_t take_tile(struct shared *s, uint64_t *result)
+__device__ __forceinline__ uint32_t count_tile(uint64_t *result)
+{
+	return threadIdx.x ? 0 : (uint32_t)atomicAdd((unsigned long long *)result, 1ull);
+}
+
+/* The next tile for the block, or one behind the last. *next is the first thread's tile after it:
+ * counted a tile before it is needed, because an atomic operation takes about 1 us. */
+__device__ __forceinline__ uint32_t take_tile(struct shared *s, uint64_t *result, uint32_t *next)
 {
 	__syncthreads();
 	if (threadIdx.x == 0)
-		s->tile = (uint32_t)atomicAdd((unsigned long long *)result, 1ull);
+		s->tile = *next;
+	*next = count_tile(result);
 	__syncthreads();
 	return s->tile;
 }
@@ -562,10 +595,10 @@ __device__ void unstore_tile(const struct tile_places *p, uint8_t *raw)
 }
 
 /* Eight elements' second codes and the number of them; bit 8 * byte + group of acc: a byte follows. */
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ void encode4(const struct shared *s, const struct tile_places *p,
-					uint32_t e, uint32_t g, uint32_t mode, uint32_t *codes,
-					uint32_t *q, uint32_t *nq, uint32_t *acc)
+					uint32_t e, uint32_t g, uint32_t *codes, uint32_t *q,
+					uint32_t *nq, uint32_t *acc)
 {
 	const uint8_t *lut = (const uint8_t *)s->lut;
 	uint32_t c, pick, left, v;
@@ -577,7 +610,7 @@ __device__ __forceinline__ void encode4(const struct shared *s, const struct til
 		c = left < 4 ? c & ((1u << 8 * left) - 1) : c;
 	}
 	acc[g / 8] |= (c >> 3 & 0x01010101) << g % 8;
-	if (mode == FW4) {
+	if (M == FW4) {
 		codes[g / 2] |= pack4((c & 0x03030303) | (c >> 2 & 0x0c0c0c0c)) << g % 2 * 16;
 		return;
 	}
@@ -624,9 +657,9 @@ __device__ __forceinline__ void put_exponents(struct shared *s, const uint8_t *s
 	}
 }
 
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ void put_sections(const struct tile_places *p, const uint32_t *a,
-					     const uint32_t *b, const uint32_t *codes, uint32_t mode)
+					     const uint32_t *b, const uint32_t *codes)
 {
 	const struct type type = type_of(D);
 	const uint32_t t = threadIdx.x;
@@ -640,19 +673,15 @@ __device__ __forceinline__ void put_sections(const struct tile_places *p, const 
 	bytes = of<D>::elems * type.b_bits / 8;
 	if (bytes)
 		put_words<of<D>::b_words>(p->place[1] + t * bytes, b, left_of(p->share[1], t * bytes));
-	bytes = of<D>::elems / (mode == N23 ? 4 : 2);
-	if (mode == N23)
-		put_words<of<D>::elems / 16>(p->place[2] + t * bytes, codes,
-					     left_of(p->share[2], t * bytes));
-	else
-		put_words<of<D>::elems / 8>(p->place[2] + t * bytes, codes,
-					    left_of(p->share[2], t * bytes));
+	bytes = of<D>::elems / (M == N23 ? 4 : 2);
+	put_words<of<D>::elems / (M == N23 ? 16 : 8)>(p->place[2] + t * bytes, codes,
+						      left_of(p->share[2], t * bytes));
 }
 
 /* Fills s->var with the tile's part of it. Returns the counts of the index, first | second << 16. */
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ uint32_t code_tile(struct shared *s, const struct tile_places *p,
-					      const uint8_t *src, uint32_t mode)
+					      const uint8_t *src)
 {
 	const int groups = of<D>::elems / 4;
 	uint32_t w[16], a[8] = {0}, b[4] = {0}, codes[groups / 2] = {0}, q[groups / 2], nq[groups / 2];
@@ -664,11 +693,11 @@ __device__ __forceinline__ uint32_t code_tile(struct shared *s, const struct til
 	warp_load(s->row[warp], src + warp * 2048, left_of(p->bytes, warp * 2048), w);
 #pragma unroll
 	for (i = 0; i < groups; i++)
-		encode4<D>(s, p, split4<D>(w, i, a, b), i, mode, codes, q, nq, acc);
-	put_sections<D>(p, a, b, codes, mode);
+		encode4<D, M>(s, p, split4<D>(w, i, a, b), i, codes, q, nq, acc);
+	put_sections<D, M>(p, a, b, codes);
 #pragma unroll
 	for (i = 0; i < groups / 2; i++)
-		sum += mode == N23 ? nq[i] : 0;
+		sum += M == N23 ? nq[i] : 0;
 #pragma unroll
 	for (i = 0; i < (groups + 7) / 8; i++)
 		bytes += __popc(acc[i]);
@@ -677,13 +706,13 @@ __device__ __forceinline__ uint32_t code_tile(struct shared *s, const struct til
 	first = total & 0xffff;
 #pragma unroll
 	for (i = 0, at = 3 * (before & 0xffff); i < groups / 2; i++) {
-		unsigned long long v = mode == N23 ? (unsigned long long)q[i] << at % 32 : 0;
+		unsigned long long v = M == N23 ? (unsigned long long)q[i] << at % 32 : 0;
 
 		if ((uint32_t)v)
 			atomicOr(&s->var[at / 32], (uint32_t)v);
 		if (v >> 32)
 			atomicOr(&s->var[at / 32 + 1], (uint32_t)(v >> 32));
-		at += mode == N23 ? 3 * nq[i] : 0;
+		at += M == N23 ? 3 * nq[i] : 0;
 	}
 	at = (first * 3 + 7) / 8 + (before >> 16);
 #pragma unroll
@@ -691,7 +720,7 @@ __device__ __forceinline__ uint32_t code_tile(struct shared *s, const struct til
 		put_exponents<D>(s, src, threadIdx.x * of<D>::elems + 32 * i, acc[i], at);
 		at += __popc(acc[i]);
 	}
-	return mode == N23 ? total : total >> 16;
+	return M == N23 ? total : total >> 16;
 }
 
 /* The entry of the index; s->start is where the tile's part of var begins. */
@@ -714,7 +743,7 @@ __device__ __forceinline__ void place_tile(struct shared *s, volatile unsigned l
 	__syncthreads();
 }
 
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ void encode_tile(struct shared *s, const struct codec_args *g,
 					    const struct layout *l, uint32_t tile)
 {
@@ -722,11 +751,11 @@ __device__ __forceinline__ void encode_tile(struct shared *s, const struct codec
 	struct tile_places p;
 	uint32_t counts, first, second, size, stored, i;
 
-	find_tile<D>(&p, l, g->dst, g->mode, tile);
-	counts = code_tile<D>(s, &p, src, g->mode);
+	find_tile<D>(&p, l, g->dst, M, tile);
+	counts = code_tile<D, M>(s, &p, src);
 	first = counts & 0xffff;
 	second = counts >> 16;
-	size = g->mode == N23 ? (first * 3 + 7) / 8 + second : first;
+	size = M == N23 ? (first * 3 + 7) / 8 + second : first;
 	stored = size > p.share[3];
 	if (stored) {
 		first = STORED;
@@ -748,10 +777,10 @@ __device__ __forceinline__ void encode_tile(struct shared *s, const struct codec
 __device__ void copy_tiles(struct shared *s, const uint8_t *src, uint8_t *dst, uint64_t n,
 			   uint64_t *result)
 {
+	uint32_t next = count_tile(result), i;
 	uint64_t at;
-	uint32_t i;
 
-	while ((at = (uint64_t)take_tile(s, result) * TILE) < n)
+	while ((at = (uint64_t)take_tile(s, result, &next) * TILE) < n)
 		for (i = threadIdx.x * 16; i < TILE && at + i < n; i += THREADS * 16)
 			store16(dst + at + i, load16(src + at + i, n - at - i < 16 ? n - at - i : 16),
 				n - at - i < 16 ? n - at - i : 16);
@@ -763,7 +792,7 @@ template <int D> __device__ __forceinline__ void encode(const struct codec_args 
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->dst;
 	struct layout l;
-	uint32_t tile;
+	uint32_t tile, next;
 
 	if (beyond_budget(g) || h->reserved[0])
 		return;
@@ -776,8 +805,12 @@ template <int D> __device__ __forceinline__ void encode(const struct codec_args 
 	l = lay_out(D, g->mode, g->n);
 	make_lut(s, h->table, g->mode);
 	make_pick(s, 1);
-	while ((tile = take_tile(s, g->result)) < l.tiles)
-		encode_tile<D>(s, g, &l, tile);
+	next = count_tile(g->result);
+	while ((tile = take_tile(s, g->result, &next)) < l.tiles)
+		if (g->mode == N23)
+			encode_tile<D, N23>(s, g, &l, tile);
+		else
+			encode_tile<D, FW4>(s, g, &l, tile);
 }
 
 /* ---- the table, from the sample of sample_table.c ---- */
@@ -969,7 +1002,7 @@ extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 	for (i = 0; i < tail && h->mode != RAW; i++)
 		g.dst[size - tail + i] = g.src[g.n - tail + i];
 	h->coded_bytes = size;
-	h->crc_head = crc32c_head(g.dst);
+	h->crc_head = crc32c_head((const uint32_t *)g.dst);
 	*g.result = size;
 }
 
@@ -985,7 +1018,7 @@ extern "C" __global__ void urccl_codec_check(struct codec_args g)
 	bad = g.n < sizeof(*h) || h->magic != MAGIC || h->version != 1 || h->dtype > E5M2 ||
 	      h->mode < RAW || h->mode > N23 || h->flags > 1 || h->raw_bytes > 1ull << 34 ||
 	      h->coded_bytes < sizeof(*h) || h->coded_bytes > g.n || h->raw_bytes > g.room ||
-	      (h->mode >= FW4 && h->dtype == BYTES) || h->crc_head != crc32c_head(g.src);
+	      (h->mode >= FW4 && h->dtype == BYTES) || h->crc_head != crc32c_head((const uint32_t *)g.src);
 	for (i = 0; i < 16; i++)
 		bad |= h->reserved[i] || (i >= used && h->table[i]);
 	if (!bad && h->mode >= FW4) {
@@ -1066,30 +1099,30 @@ __device__ __forceinline__ uint32_t decode_bytes(struct shared *s, const struct 
 }
 
 /* Escapes of four codes, a nibble each, as four bits. */
-__device__ __forceinline__ uint32_t escapes4(uint32_t x, uint32_t mode)
+template <int M> __device__ __forceinline__ uint32_t escapes4(uint32_t x)
 {
 	uint32_t z = x & x >> 1 & 0x1111;
 
-	if (mode == FW4)
+	if (M == FW4)
 		z &= x >> 2 & x >> 3;
 	return z * 0x1248 >> 12 & 15;
 }
 
 /* Four codes as nibbles. */
-__device__ __forceinline__ uint32_t codes4(const uint32_t *codes, uint32_t g, uint32_t mode)
+template <int M> __device__ __forceinline__ uint32_t codes4(const uint32_t *codes, uint32_t g)
 {
 	uint32_t x;
 
-	if (mode == FW4)
+	if (M == FW4)
 		return codes[g / 2] >> g % 2 * 16 & 0xffff;
 	x = codes[g / 4] >> g % 4 * 8 & 0xff;
 	x = (x | x << 4) & 0x0f0f;
 	return (x | x << 2) & 0x3333;
 }
 
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ void get_sections(const struct tile_places *p, uint32_t *a, uint32_t *b,
-					     uint32_t *codes, uint32_t mode)
+					     uint32_t *codes)
 {
 	const struct type type = type_of(D);
 	const uint32_t t = threadIdx.x;
@@ -1099,37 +1132,33 @@ __device__ __forceinline__ void get_sections(const struct tile_places *p, uint32
 	bytes = of<D>::elems * type.b_bits / 8;
 	if (bytes)
 		get_words<of<D>::b_words>(p->place[1] + t * bytes, b, left_of(p->share[1], t * bytes));
-	bytes = of<D>::elems / (mode == N23 ? 4 : 2);
-	if (mode == N23)
-		get_words<of<D>::elems / 16>(p->place[2] + t * bytes, codes,
-					     left_of(p->share[2], t * bytes));
-	else
-		get_words<of<D>::elems / 8>(p->place[2] + t * bytes, codes,
-					    left_of(p->share[2], t * bytes));
+	bytes = of<D>::elems / (M == N23 ? 4 : 2);
+	get_words<of<D>::elems / (M == N23 ? 16 : 8)>(p->place[2] + t * bytes, codes,
+						      left_of(p->share[2], t * bytes));
 }
 
-template <int D>
+template <int D, int M>
 __device__ __forceinline__ void uncode_tile(struct shared *s, const struct codec_args *g,
 					    const struct head *h, const struct tile_places *p,
 					    uint32_t first, uint32_t second, uint8_t *dst)
 {
 	const int groups = of<D>::elems / 4;
-	const uint32_t *var = (const uint32_t *)p->place[3], mode = h->mode;
+	const uint32_t *var = (const uint32_t *)p->place[3];
 	uint32_t symbols = h->table[0] | h->table[1] << 8 | h->table[2] << 16;
 	uint32_t w[16], a[8], b[4], codes[groups / 2], nfirst = 0, place, x, e, d, pick, i;
 	uint32_t warp = threadIdx.x >> 5, base = h->table[0] * 0x01010101u;
 
-	get_sections<D>(p, a, b, codes, mode);
+	get_sections<D, M>(p, a, b, codes);
 #pragma unroll
 	for (i = 0; i < groups; i++)
-		nfirst += __popc(escapes4(codes4(codes, i, mode), mode));
-	place = mode == N23 ? decode_second(s, g, h->table, var, first, second, nfirst) :
-			      decode_bytes(s, g, var, first, nfirst);
+		nfirst += __popc(escapes4<M>(codes4<M>(codes, i)));
+	place = M == N23 ? decode_second(s, g, h->table, var, first, second, nfirst) :
+			   decode_bytes(s, g, var, first, nfirst);
 #pragma unroll
 	for (i = 0; i < groups; i++) {
-		x = codes4(codes, i, mode);
-		pick = s->pick[escapes4(x, mode)];
-		if (mode == N23) {
+		x = codes4<M>(codes, i);
+		pick = s->pick[escapes4<M>(x)];
+		if (M == N23) {
 			e = __byte_perm(symbols, 0, x);
 		} else {
 			e = bytes4(x);
@@ -1169,16 +1198,18 @@ __device__ __forceinline__ void decode_tile(struct shared *s, const struct codec
 	p.place[3] += 4ull * start;
 	if (stored)
 		unstore_tile(&p, dst);
+	else if (h->mode == N23)
+		uncode_tile<D, N23>(s, g, h, &p, first, second, dst);
 	else
-		uncode_tile<D>(s, g, h, &p, first, second, dst);
+		uncode_tile<D, FW4>(s, g, h, &p, first, second, dst);
 }
 
 __device__ void fill_constant(struct shared *s, const struct codec_args *g, const struct head *h)
 {
-	uint32_t bytes = type_of(h->dtype).bytes, i;
+	uint32_t bytes = type_of(h->dtype).bytes, next = count_tile(g->result), i;
 	uint64_t end = h->raw_bytes / bytes * bytes, at;
 
-	while ((at = (uint64_t)take_tile(s, g->result) * TILE) < end)
+	while ((at = (uint64_t)take_tile(s, g->result, &next) * TILE) < end)
 		for (i = threadIdx.x; i < TILE && at + i < end; i += THREADS)
 			g->dst[at + i] = g->src[sizeof(*h) + i % bytes];
 }
@@ -1189,7 +1220,7 @@ template <int D> __device__ __forceinline__ void decode(const struct codec_args 
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->src;
 	struct layout l;
-	uint32_t tile;
+	uint32_t tile, next;
 
 	if (beyond_budget(g) || *g->result & FAILED || h->dtype != D)
 		return;
@@ -1205,7 +1236,8 @@ template <int D> __device__ __forceinline__ void decode(const struct codec_args 
 		return;
 	l = lay_out(D, h->mode, h->raw_bytes);
 	make_pick(s, 0);
-	while ((tile = take_tile(s, g->result)) < l.tiles)
+	next = count_tile(g->result);
+	while ((tile = take_tile(s, g->result, &next)) < l.tiles)
 		decode_tile<D>(s, g, h, &l, tile);
 }
 
