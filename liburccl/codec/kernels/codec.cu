@@ -65,6 +65,7 @@ struct __align__(16) shared {
 	uint32_t pick[16];	  /* by four escape bits: a selector of bytes, and their number */
 	uint32_t warp_sum[8];
 	uint32_t start, tile;
+	struct layout at;
 	uint32_t var[TILE / 4 + 16]; /* encode: VAR_MAX bytes of it */
 };
 
@@ -791,7 +792,6 @@ template <int D> __device__ __forceinline__ void encode(const struct codec_args 
 	extern __shared__ uint4 memory[];
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->dst;
-	struct layout l;
 	uint32_t tile, next;
 
 	if (beyond_budget(g) || h->reserved[0])
@@ -802,15 +802,16 @@ template <int D> __device__ __forceinline__ void encode(const struct codec_args 
 	}
 	if (D == BYTES)
 		return;
-	l = lay_out(D, g->mode, g->n);
+	if (threadIdx.x == 0)
+		s->at = lay_out(D, g->mode, g->n);
 	make_lut(s, h->table, g->mode);
 	make_pick(s, 1);
 	next = count_tile(g->result);
-	while ((tile = take_tile(s, g->result, &next)) < l.tiles)
+	while ((tile = take_tile(s, g->result, &next)) < s->at.tiles)
 		if (g->mode == N23)
-			encode_tile<D, N23>(s, g, &l, tile);
+			encode_tile<D, N23>(s, g, &s->at, tile);
 		else
-			encode_tile<D, FW4>(s, g, &l, tile);
+			encode_tile<D, FW4>(s, g, &s->at, tile);
 }
 
 /* ---- the table, from the sample of sample_table.c ---- */
@@ -1219,7 +1220,6 @@ template <int D> __device__ __forceinline__ void decode(const struct codec_args 
 	extern __shared__ uint4 memory[];
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->src;
-	struct layout l;
 	uint32_t tile, next;
 
 	if (beyond_budget(g) || *g->result & FAILED || h->dtype != D)
@@ -1234,11 +1234,12 @@ template <int D> __device__ __forceinline__ void decode(const struct codec_args 
 	}
 	if (D == BYTES)
 		return;
-	l = lay_out(D, h->mode, h->raw_bytes);
+	if (threadIdx.x == 0)
+		s->at = lay_out(D, h->mode, h->raw_bytes);
 	make_pick(s, 0);
 	next = count_tile(g->result);
-	while ((tile = take_tile(s, g->result, &next)) < l.tiles)
-		decode_tile<D>(s, g, h, &l, tile);
+	while ((tile = take_tile(s, g->result, &next)) < s->at.tiles)
+		decode_tile<D>(s, g, h, &s->at, tile);
 }
 
 /* One thread: the tail and the result. */
@@ -1260,62 +1261,62 @@ extern "C" __global__ void urccl_codec_finish_decode(struct codec_args g)
 #define SMALL __launch_bounds__(THREADS, 6)
 #define LARGE __launch_bounds__(THREADS, 4)
 
-extern "C" __global__ void SMALL urccl_codec_encode_bytes(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_encode_bytes(const __grid_constant__ struct codec_args g)
 {
 	encode<BYTES>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_encode_bf16(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_encode_bf16(const __grid_constant__ struct codec_args g)
 {
 	encode<BF16>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_encode_fp16(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_encode_fp16(const __grid_constant__ struct codec_args g)
 {
 	encode<FP16>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_encode_fp32(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_encode_fp32(const __grid_constant__ struct codec_args g)
 {
 	encode<FP32>(&g);
 }
 
-extern "C" __global__ void LARGE urccl_codec_encode_e4m3(struct codec_args g)
+extern "C" __global__ void LARGE urccl_codec_encode_e4m3(const __grid_constant__ struct codec_args g)
 {
 	encode<E4M3>(&g);
 }
 
-extern "C" __global__ void LARGE urccl_codec_encode_e5m2(struct codec_args g)
+extern "C" __global__ void LARGE urccl_codec_encode_e5m2(const __grid_constant__ struct codec_args g)
 {
 	encode<E5M2>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_decode_bytes(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_decode_bytes(const __grid_constant__ struct codec_args g)
 {
 	decode<BYTES>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_decode_bf16(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_decode_bf16(const __grid_constant__ struct codec_args g)
 {
 	decode<BF16>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_decode_fp16(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_decode_fp16(const __grid_constant__ struct codec_args g)
 {
 	decode<FP16>(&g);
 }
 
-extern "C" __global__ void SMALL urccl_codec_decode_fp32(struct codec_args g)
+extern "C" __global__ void SMALL urccl_codec_decode_fp32(const __grid_constant__ struct codec_args g)
 {
 	decode<FP32>(&g);
 }
 
-extern "C" __global__ void LARGE urccl_codec_decode_e4m3(struct codec_args g)
+extern "C" __global__ void LARGE urccl_codec_decode_e4m3(const __grid_constant__ struct codec_args g)
 {
 	decode<E4M3>(&g);
 }
 
-extern "C" __global__ void LARGE urccl_codec_decode_e5m2(struct codec_args g)
+extern "C" __global__ void LARGE urccl_codec_decode_e5m2(const __grid_constant__ struct codec_args g)
 {
 	decode<E5M2>(&g);
 }
