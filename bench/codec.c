@@ -40,8 +40,8 @@ static const struct {
 	const char *name;
 	int dtype, exp_bits, mantissa_bits;
 } types[] = {
-	{"bf16", URCCL_DTYPE_BF16, 8, 7},	 {"fp16", URCCL_DTYPE_FP16, 5, 10},
-	{"fp32", URCCL_DTYPE_FP32, 8, 23},	 {"e4m3", URCCL_DTYPE_FP8_E4M3, 4, 3},
+	{"bf16", URCCL_DTYPE_BF16, 8, 7},     {"fp16", URCCL_DTYPE_FP16, 5, 10},
+	{"fp32", URCCL_DTYPE_FP32, 8, 23},    {"e4m3", URCCL_DTYPE_FP8_E4M3, 4, 3},
 	{"e5m2", URCCL_DTYPE_FP8_E5M2, 5, 2},
 };
 
@@ -197,7 +197,8 @@ static void parse(int argc, char **argv)
 				bench_die("--dtype is one of bf16, fp16, fp32, e4m3, e5m2");
 			i++;
 		} else {
-			bench_die("usage: codec [--size 1m] [--dtype bf16] [--duration SECONDS] [--cpu N] [--json]");
+			bench_die(
+				"usage: codec [--size 1m] [--dtype bf16] [--duration SECONDS] [--cpu N] [--json]");
 		}
 	}
 	bench_pin(cpu);

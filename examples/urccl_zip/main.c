@@ -174,7 +174,8 @@ static void compress_file(struct zip *z)
 	if (n < 0)
 		die("memory", -n);
 	if (!n && z->dtype < 0 && !z->quiet)
-		fprintf(stderr, "urccl_zip: %s is no safetensors file: name its type with -t\n", z->in);
+		fprintf(stderr, "urccl_zip: %s is no safetensors file: name its type with -t\n",
+			z->in);
 	whole.dtype = z->dtype < 0 ? URCCL_DTYPE_BYTES : z->dtype;
 	for (i = 0; i < n; i++)
 		compress_part(z, &parts[i]);

@@ -14,8 +14,8 @@ struct part {
 	uint64_t at, len;
 };
 
-/* Adds the parts of a safetensors file in order: its header, the tensors and what lies between them.
- * The caller frees *parts. Returns their number, 0: it is no such file, or -ENOMEM. */
+/* Adds the parts of a safetensors file in order: its header, the tensors and what lies between
+ * them. The caller frees *parts. Returns their number, 0: it is no such file, or -ENOMEM. */
 int safetensors_parts(const uint8_t *file, uint64_t len, struct part **parts);
 
 /* "bf16" and so on to enum urccl_dtype, or -1; and back. */

@@ -41,8 +41,9 @@ struct urccl_codec_info {
 size_t urccl_codec_bound(int dtype, size_t n);
 
 /* Writes the n bytes at src, elements of dtype, as one chunk to dst. codec: enum urccl_codec. The
- * same data gives the same bytes on every processor. src and dst do not overlap. Returns the chunk's
- * bytes; -ENOSPC: it needs more than room bytes. -EINVAL: dtype, codec or n is not supported. */
+ * same data gives the same bytes on every processor. src and dst do not overlap. Returns the
+ * chunk's bytes; -ENOSPC: it needs more than room bytes. -EINVAL: dtype, codec or n is not
+ * supported. */
 int64_t urccl_codec_encode(int codec, int dtype, const void *src, size_t n, void *dst, size_t room);
 
 /* Writes the data of the chunk at src to dst and returns its bytes. src may be any bytes: -EBADMSG
@@ -50,8 +51,8 @@ int64_t urccl_codec_encode(int codec, int dtype, const void *src, size_t n, void
  * be more than the chunk. -ENOSPC: the data has more than room bytes. */
 int64_t urccl_codec_decode(const void *src, size_t n, void *dst, size_t room);
 
-/* Fills *info from the first 64 bytes of a chunk. 0; -EBADMSG: they are no head of a chunk. -EINVAL:
- * info->size is wrong. */
+/* Fills *info from the first 64 bytes of a chunk. 0; -EBADMSG: they are no head of a chunk.
+ * -EINVAL: info->size is wrong. */
 int urccl_codec_info(const void *src, size_t n, struct urccl_codec_info *info);
 
 #pragma GCC visibility pop

@@ -221,8 +221,8 @@ static uint32_t rank4_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 /* 8 bytes to 32 codes of 2 bits, each in bits 0 and 1 or in bits 2 and 3 of its byte. */
 static inline __m256i unpack2(const uint8_t *codes)
 {
-	const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4,
-						4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+	const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4,
+						4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
 	__m256i v = _mm256_set1_epi64x((long long)load64(codes));
 
 	v = _mm256_shuffle_epi8(v, spread);

@@ -38,8 +38,7 @@ static inline __m512i split_group(const uint8_t *src, uint8_t *a)
 	return narrow16(_mm512_srli_epi16(x, 8), _mm512_srli_epi16(y, 8));
 }
 
-static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t *b,
-			      uint8_t *exps)
+static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t *b, uint8_t *exps)
 {
 	uint32_t i;
 
@@ -77,7 +76,8 @@ static inline uint32_t compress(__m512i exps, __mmask64 escapes, uint8_t *rest)
 }
 
 /* Puts the next bytes of rest in the places of the escapes, and counts them. */
-static inline __m512i expand(__m512i values, __mmask64 escapes, const uint8_t *rest, uint32_t *nrest)
+static inline __m512i expand(__m512i values, __mmask64 escapes, const uint8_t *rest,
+			     uint32_t *nrest)
 {
 	values = _mm512_mask_expand_epi8(values, escapes, load(rest + *nrest));
 	*nrest += (uint32_t)_mm_popcnt_u64(escapes);

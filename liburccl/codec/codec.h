@@ -109,7 +109,8 @@ struct codec_ops {
 			    const uint8_t *rest, uint8_t *exps);
 	uint32_t (*unrank4)(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			    const uint8_t *rest, uint8_t *exps);
-	/* BF16's split and rank2 or rank4 in one pass over whole tiles, and the way back: optional. */
+	/* BF16's split and rank2 or rank4 in one pass over whole tiles, and the way back:
+	 * optional. */
 	uint32_t (*encode2)(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
 			    uint8_t *codes, uint8_t *rest);
 	uint32_t (*encode4)(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,

@@ -4,12 +4,9 @@
 #include "codec/codec.h"
 
 const struct codec_type codec_types[CODEC_DTYPES] = {
-	[URCCL_DTYPE_BYTES] = {1, 8, 0, 0},
-	[URCCL_DTYPE_BF16] = {2, 8, 8, 0},
-	[URCCL_DTYPE_FP16] = {2, 5, 8, 3},
-	[URCCL_DTYPE_FP32] = {4, 8, 16, 8},
-	[URCCL_DTYPE_FP8_E4M3] = {1, 4, 4, 0},
-	[URCCL_DTYPE_FP8_E5M2] = {1, 5, 3, 0},
+	[URCCL_DTYPE_BYTES] = {1, 8, 0, 0},    [URCCL_DTYPE_BF16] = {2, 8, 8, 0},
+	[URCCL_DTYPE_FP16] = {2, 5, 8, 3},     [URCCL_DTYPE_FP32] = {4, 8, 16, 8},
+	[URCCL_DTYPE_FP8_E4M3] = {1, 4, 4, 0}, [URCCL_DTYPE_FP8_E5M2] = {1, 5, 3, 0},
 };
 
 _Static_assert(sizeof(struct codec_head) == 64, "the head of a chunk");
@@ -101,8 +98,8 @@ size_t urccl_codec_bound(int dtype, size_t n)
 		return 0;
 	/* A tile costs its entry of the index; the last may have a place more for each section, and
 	 * each of the 5 sections begins at a multiple of 16. */
-	return sizeof(struct codec_head) + n + tiles * sizeof(struct codec_tile) +
-	       5 * CODEC_ALIGN + 8;
+	return sizeof(struct codec_head) + n + tiles * sizeof(struct codec_tile) + 5 * CODEC_ALIGN +
+	       8;
 }
 
 int64_t urccl_codec_encode(int codec, int dtype, const void *src, size_t n, void *dst, size_t room)

@@ -12,8 +12,7 @@ struct work {
 	uint8_t values[CODEC_TILE + CODEC_GROUP];
 	uint8_t rest[CODEC_TILE + CODEC_GROUP * 2];
 	uint8_t codes3[CODEC_TILE / 8 * 3 + CODEC_GROUP];
-	uint8_t dst[CODEC_TILE + CODEC_GROUP * 4], a[CODEC_TILE], b[CODEC_TILE],
-		codes[CODEC_TILE];
+	uint8_t dst[CODEC_TILE + CODEC_GROUP * 4], a[CODEC_TILE], b[CODEC_TILE], codes[CODEC_TILE];
 };
 
 struct decoder {
@@ -51,8 +50,8 @@ static void join(const struct decoder *d, struct work *w, const struct places *i
 	}
 }
 
-/* The exponents without a 2-bit or 4-bit code, to w->rest. var has been checked to have the bytes that
- * entry names. 0, or -EBADMSG. */
+/* The exponents without a 2-bit or 4-bit code, to w->rest. var has been checked to have the bytes
+ * that entry names. 0, or -EBADMSG. */
 static int get_rest(const struct decoder *d, struct work *w, const struct codec_tile *entry,
 		    const uint8_t *var)
 {
@@ -85,7 +84,8 @@ static int uncode(const struct decoder *d, struct work *w, const struct places *
 	if (get_rest(d, w, entry, var))
 		return -EBADMSG;
 	if (d->head.dtype == URCCL_DTYPE_BF16 && ops->decode2) {
-		used = (fw4 ? ops->decode4 : ops->decode2)(in->a, in->codes, n, table, w->rest, dst);
+		used = (fw4 ? ops->decode4 : ops->decode2)(in->a, in->codes, n, table, w->rest,
+							   dst);
 	} else {
 		used = (fw4 ? ops->unrank4 : ops->unrank2)(in->codes, n, table, w->rest, w->exps);
 		join(d, w, in, n, dst);
@@ -189,8 +189,8 @@ static int decode_tiles(struct decoder *d)
 			return -EBADMSG;
 		if (d->head.flags & CODEC_HEAD_CRC)
 			crc = crc32c(crc, d->dst + i * CODEC_TILE,
-				     raw - i * CODEC_TILE < CODEC_TILE ? raw - i * CODEC_TILE :
-									 CODEC_TILE);
+				     raw - i * CODEC_TILE < CODEC_TILE ? raw - i * CODEC_TILE
+								       : CODEC_TILE);
 	}
 	if (d->at.var + 4ull * end + d->at.tail != d->head.coded_bytes)
 		return -EBADMSG;

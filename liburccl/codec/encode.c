@@ -9,8 +9,7 @@ struct work {
 	uint8_t values[CODEC_TILE + CODEC_GROUP]; /* of a plane, before it is packed */
 	uint8_t codes3[CODEC_TILE / 8 * 3 + CODEC_GROUP];
 	/* Stand-ins for the source and the chunk, for a tile that is not whole. */
-	uint8_t src[CODEC_TILE + CODEC_GROUP * 4], a[CODEC_TILE], b[CODEC_TILE],
-		codes[CODEC_TILE];
+	uint8_t src[CODEC_TILE + CODEC_GROUP * 4], a[CODEC_TILE], b[CODEC_TILE], codes[CODEC_TILE];
 };
 
 struct encoder {
@@ -51,8 +50,8 @@ static void split(const struct encoder *e, struct work *w, const uint8_t *src, u
 	}
 }
 
-/* Splits a tile and codes its exponents. Those without a code are left in w->exps. Returns the bytes
- * of var: entry->first packed codes in w->codes3 if the mode has them, then w->exps. */
+/* Splits a tile and codes its exponents. Those without a code are left in w->exps. Returns the
+ * bytes of var: entry->first packed codes in w->codes3 if the mode has them, then w->exps. */
 static uint32_t code(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
 		     const struct places *to, struct codec_tile *entry)
 {
@@ -231,15 +230,18 @@ int64_t codec_encode(const struct codec_ops *ops, uint32_t codec, uint8_t dtype,
 	uint32_t kind = codec & ~(uint32_t)URCCL_CODEC_NO_CRC, bytes = codec_types[dtype].bytes;
 	struct encoder e = {
 		.ops = ops,
-		.head = {.magic = CODEC_MAGIC, .version = CODEC_VERSION, .dtype = dtype,
-			 .flags = codec & URCCL_CODEC_NO_CRC ? 0 : CODEC_HEAD_CRC, .raw_bytes = n},
+		.head = {.magic = CODEC_MAGIC,
+			 .version = CODEC_VERSION,
+			 .dtype = dtype,
+			 .flags = codec & URCCL_CODEC_NO_CRC ? 0 : CODEC_HEAD_CRC,
+			 .raw_bytes = n},
 		.src = src,
 		.dst = dst,
 		.room = room,
 	};
-	enum codec_mode wanted = kind == URCCL_CODEC_OFF ? CODEC_RAW :
-				 kind == URCCL_CODEC_FW4 ? CODEC_FW4 :
-							   CODEC_N23;
+	enum codec_mode wanted = kind == URCCL_CODEC_OFF   ? CODEC_RAW
+				 : kind == URCCL_CODEC_FW4 ? CODEC_FW4
+							   : CODEC_N23;
 	int64_t size;
 
 	if (room < sizeof(e.head))

@@ -48,7 +48,8 @@ static inline void get_24(uint64_t v[8], const uint8_t *p)
 	v[7] = z >> 40;
 }
 
-/* An element rotated left by one has its exponent in the highest bits and its sign in the lowest. */
+/* An element rotated left by one has its exponent in the highest bits and its sign in the lowest.
+ * */
 static inline void split_bf16(const uint8_t *restrict src, uint32_t n, uint8_t *restrict a,
 			      uint8_t *b, uint8_t *restrict exps)
 {

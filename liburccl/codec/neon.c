@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec's loops for NEON. Only looking up, comparing and packing is done by vectors: NEON cannot
- * move the bytes that a mask selects. */
+/* The codec's loops for NEON. Only looking up, comparing and packing is done by vectors: NEON
+ * cannot move the bytes that a mask selects. */
 #include <arm_neon.h>
 #include "codec/groups.h"
 
@@ -202,8 +202,8 @@ static uint32_t unrank_table(const uint8_t group[CODEC_GROUP], const uint8_t *ta
 	memcpy(t, table, symbols);
 	for (k = 0; k < CODEC_GROUP; k += 16) {
 		code = vld1q_u8(group + k);
-		nrest += expand(vqtbl1q_u8(vld1q_u8(t), code), code, (uint8_t)symbols,
-				rest + nrest, exps + k);
+		nrest += expand(vqtbl1q_u8(vld1q_u8(t), code), code, (uint8_t)symbols, rest + nrest,
+				exps + k);
 	}
 	return nrest;
 }

@@ -6,8 +6,8 @@
  */
 #include "codec/groups.h"
 
-#define RUNS 64u /* of neighbouring elements, evenly spaced */
-#define RUN  16u
+#define RUNS	64u /* of neighbouring elements, evenly spaced */
+#define RUN	16u
 #define SYMBOLS (CODEC_FIRST + CODEC_SECOND)
 
 /* The exponent of the element at p lies below the sign, in its last two bytes or its only one. */
@@ -20,8 +20,8 @@ static uint8_t exponent(const struct codec_type *t, const uint8_t *p)
 	return (uint8_t)(v >> (bits - 1 - t->exp_bits) & ((1u << t->exp_bits) - 1));
 }
 
-/* Neighbours are often equal: each of four counts in a table of its own, so that a processor need not
- * wait for the count before. */
+/* Neighbours are often equal: each of four counts in a table of its own, so that a processor need
+ * not wait for the count before. */
 static void count_run(uint8_t dtype, const uint8_t *p, uint32_t n, uint16_t counts[4][256])
 {
 	const struct codec_type t = codec_types[dtype];
@@ -49,8 +49,9 @@ static uint32_t count(uint8_t dtype, const uint8_t *src, uint64_t elems, uint16_
 	return n;
 }
 
-/* How good a value is as a symbol: the more frequent, and of equal ones the nearer to the most frequent
- * one, as what a small sample misses lies there; of equally near ones the smaller. 0: not at all. */
+/* How good a value is as a symbol: the more frequent, and of equal ones the nearer to the most
+ * frequent one, as what a small sample misses lies there; of equally near ones the smaller. 0: not
+ * at all. */
 static uint32_t weight(uint16_t count, uint32_t value, uint32_t most_frequent)
 {
 	uint32_t distance = value < most_frequent ? most_frequent - value : value - most_frequent;
@@ -68,7 +69,8 @@ static uint32_t most_frequent(const uint16_t counts[256])
 	return best;
 }
 
-/* Keeps the SYMBOLS values of the greatest weights in order; returns the bits of the sample's codes. */
+/* Keeps the SYMBOLS values of the greatest weights in order; returns the bits of the sample's
+ * codes. */
 static uint32_t table_n23(const uint16_t counts[256], uint32_t values, uint32_t n, uint8_t *table)
 {
 	uint32_t top = most_frequent(counts), least = 0, i, k, w, first = 0, both = 0;

@@ -115,20 +115,20 @@ static uint32_t unrank(const uint8_t *codes, uint32_t n, uint32_t bits, const ui
 	return nrest;
 }
 
-static uint32_t unrank2(const uint8_t *codes, uint32_t n, const uint8_t *table,
-			const uint8_t *rest, uint8_t *exps)
+static uint32_t unrank2(const uint8_t *codes, uint32_t n, const uint8_t *table, const uint8_t *rest,
+			uint8_t *exps)
 {
 	return unrank(codes, n, 2, table, rest, exps);
 }
 
-static uint32_t unrank3(const uint8_t *codes, uint32_t n, const uint8_t *table,
-			const uint8_t *rest, uint8_t *exps)
+static uint32_t unrank3(const uint8_t *codes, uint32_t n, const uint8_t *table, const uint8_t *rest,
+			uint8_t *exps)
 {
 	return unrank(codes, n, 3, table + CODEC_FIRST, rest, exps);
 }
 
-static uint32_t unrank4(const uint8_t *codes, uint32_t n, const uint8_t *table,
-			const uint8_t *rest, uint8_t *exps)
+static uint32_t unrank4(const uint8_t *codes, uint32_t n, const uint8_t *table, const uint8_t *rest,
+			uint8_t *exps)
 {
 	uint8_t exp_of[CODEC_WINDOW];
 	uint32_t i;

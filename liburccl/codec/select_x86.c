@@ -5,9 +5,9 @@
 
 extern const struct codec_ops codec_avx2, codec_avx512;
 
-/* AMD's Zen 1 and 2 take 18 cycles and more for pext and pdep. Only AMD has SSE4A, and its processors
- * have VAES from Zen 3. The cpuid instruction would name them too, but a virtual machine takes more
- * than 10 us for it. */
+/* AMD's Zen 1 and 2 take 18 cycles and more for pext and pdep. Only AMD has SSE4A, and its
+ * processors have VAES from Zen 3. The cpuid instruction would name them too, but a virtual
+ * machine takes more than 10 us for it. */
 static int has_slow_pext(void)
 {
 	return x86_cpu_active(x86_cpu_SSE4A) && !x86_cpu_active(x86_cpu_VAES);

@@ -17,13 +17,13 @@
 #include <liburccl/codec.h>
 #include "codec/kernels/codec.cu"
 
-#define CHECK(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: failed: %s (%s)\n", __FILE__, __LINE__, #cond,     \
-				cudaGetErrorString(cudaGetLastError()));                           \
-			exit(1);                                                                   \
-		}                                                                                  \
+#define CHECK(cond)                                                                            \
+	do {                                                                                   \
+		if (!(cond)) {                                                                 \
+			fprintf(stderr, "%s:%d: failed: %s (%s)\n", __FILE__, __LINE__, #cond, \
+				cudaGetErrorString(cudaGetLastError()));                       \
+			exit(1);                                                               \
+		}                                                                              \
 	} while (0)
 
 typedef void (*kernel)(struct codec_args);
@@ -73,7 +73,8 @@ static void fill(int kind, uint8_t *p, size_t n, int dtype)
 	uint32_t v;
 
 	for (i = 0; i < n; i += bytes) {
-		v = element(dtype, (float)(sqrt(-2 * log(uniform())) * cos(6.283185307 * uniform())));
+		v = element(dtype,
+			    (float)(sqrt(-2 * log(uniform())) * cos(6.283185307 * uniform())));
 		if (kind == 2 || (kind == 3 && random_next() % n < i))
 			v = (uint32_t)random_next();
 		if (kind == 4)
@@ -105,28 +106,30 @@ static uint32_t blocks(int i, uint64_t tiles)
 
 static void encode_on_gpu(int codec, int dtype, const uint8_t *src, size_t n, uint8_t *dst, int sms)
 {
-	struct codec_args g = {src, dst, n, 0, result, (uint8_t)dtype, (uint8_t)modes[codec],
-			       (uint16_t)sms};
+	struct codec_args g = {
+		src, dst, n, 0, result, (uint8_t)dtype, (uint8_t)modes[codec], (uint16_t)sms};
 	struct layout l = lay_out(dtype, g.mode, n);
 
 	if (g.mode != RAW && dtype != BYTES && l.tiles)
 		cudaMemsetAsync(dst + l.index, 0, l.tiles * 8, stream);
 	urccl_codec_begin<<<1, THREADS, 0, stream>>>(g);
 	urccl_codec_compare<<<64, THREADS, 0, stream>>>(g);
-	/* Blocks beyond the budget end at once, so all multiprocessors get their share of the grid. */
-	encoders[dtype]<<<sms < 132 ? 132 * resident[dtype] : blocks(dtype, n / TILE + 1), THREADS,
-			  sizeof(struct shared), stream>>>(g);
+	/* Blocks beyond the budget end at once, so all multiprocessors get their share of the
+	 * grid. */
+	encoders[dtype] < <<sms<132 ? 132 * resident[dtype] : blocks(dtype, n / TILE + 1), THREADS,
+				sizeof(struct shared), stream>>>(g);
 	urccl_codec_finish_encode<<<1, 1, 0, stream>>>(g);
 }
 
-static void decode_on_gpu(int dtype, const uint8_t *src, size_t n, uint8_t *dst, size_t room, int sms)
+static void decode_on_gpu(int dtype, const uint8_t *src, size_t n, uint8_t *dst, size_t room,
+			  int sms)
 {
 	struct codec_args g = {src, dst, n, room, result, (uint8_t)dtype, 0, (uint16_t)sms};
 	int i = 6 + dtype;
 
 	urccl_codec_check<<<1, 1, 0, stream>>>(g);
-	decoders[dtype]<<<sms < 132 ? 132 * resident[i] : blocks(i, room / TILE + 1), THREADS,
-			  sizeof(struct shared), stream>>>(g);
+	decoders[dtype] < <<sms<132 ? 132 * resident[i] : blocks(i, room / TILE + 1), THREADS,
+				sizeof(struct shared), stream>>>(g);
 	urccl_codec_finish_decode<<<1, 1, 0, stream>>>(g);
 }
 
@@ -139,9 +142,10 @@ static int64_t wait_result(void)
 	return res;
 }
 
-/* What the CPU says of a changed chunk the GPU says too; its data is compared by the checksum's leave:
- * without one both may give other data, and then the same. */
-static void changed(int dtype, const std::vector<uint8_t> &chunk, size_t n, uint8_t *dsrc, uint8_t *ddst)
+/* What the CPU says of a changed chunk the GPU says too; its data is compared by the checksum's
+ * leave: without one both may give other data, and then the same. */
+static void changed(int dtype, const std::vector<uint8_t> &chunk, size_t n, uint8_t *dsrc,
+		    uint8_t *ddst)
 {
 	std::vector<uint8_t> bad, a(n), b(n);
 	size_t i, at;
@@ -151,7 +155,8 @@ static void changed(int dtype, const std::vector<uint8_t> &chunk, size_t n, uint
 		bad = chunk;
 		at = 64 + random_next() % (chunk.size() - 64);
 		if (i % 2)
-			at = chunk.size() - 1 - random_next() % std::min<size_t>(chunk.size() - 64, 6000);
+			at = chunk.size() - 1 -
+			     random_next() % std::min<size_t>(chunk.size() - 64, 6000);
 		bad[at] ^= (uint8_t)(1u << random_next() % 8);
 		res = urccl_codec_decode(bad.data(), bad.size(), a.data(), n);
 		CHECK(!cudaMemcpy(dsrc, bad.data(), bad.size(), cudaMemcpyHostToDevice));
@@ -170,9 +175,11 @@ static void compare(int codec, int dtype, size_t n, int kind)
 	int64_t size;
 
 	fill(kind, src.data(), n, dtype);
-	size = urccl_codec_encode(codec | URCCL_CODEC_NO_CRC, dtype, src.data(), n, chunk.data(), bound);
+	size = urccl_codec_encode(codec | URCCL_CODEC_NO_CRC, dtype, src.data(), n, chunk.data(),
+				  bound);
 	chunk.resize((size_t)size);
-	CHECK(!cudaMalloc(&dsrc, n + 16) && !cudaMalloc(&dchunk, bound) && !cudaMalloc(&dback, n + 16));
+	CHECK(!cudaMalloc(&dsrc, n + 16) && !cudaMalloc(&dchunk, bound) &&
+	      !cudaMalloc(&dback, n + 16));
 	CHECK(!cudaMemcpy(dsrc + shift, src.data(), n, cudaMemcpyHostToDevice));
 	CHECK(!cudaMemset(dchunk, 0xee, bound));
 	encode_on_gpu(codec, dtype, dsrc + shift, n, dchunk, 132);
@@ -235,27 +242,33 @@ static void rates(void)
 	size_t i;
 
 	fill(0, host.data(), part, BF16);
-	CHECK(!cudaMalloc(&src, most) && !cudaMalloc(&coded, most + (most >> 8)) && !cudaMalloc(&back, most));
+	CHECK(!cudaMalloc(&src, most) && !cudaMalloc(&coded, most + (most >> 8)) &&
+	      !cudaMalloc(&back, most));
 	for (i = 0; i < most; i += part)
 		CHECK(!cudaMemcpy(src + i, host.data(), part, cudaMemcpyHostToDevice));
-	copy = seconds([&] { cudaMemcpyAsync(back, src, most, cudaMemcpyDeviceToDevice, stream); }, 3);
-	printf("copy of 1 GiB: %.0f GB/s moved; resident blocks: bf16 %d and %d\n", 2 * most / copy / 1e9,
-	       resident[BF16], resident[6 + BF16]);
+	copy = seconds([&] { cudaMemcpyAsync(back, src, most, cudaMemcpyDeviceToDevice, stream); },
+		       3);
+	printf("copy of 1 GiB: %.0f GB/s moved; resident blocks: bf16 %d and %d\n",
+	       2 * most / copy / 1e9, resident[BF16], resident[6 + BF16]);
 	for (int codec : {URCCL_CODEC_N23, URCCL_CODEC_FW4}) {
-		moved = 1 + (double)urccl_codec_encode(codec | URCCL_CODEC_NO_CRC, BF16, host.data(), part,
-						       chunk.data(), chunk.size()) / part;
+		moved = 1 + (double)urccl_codec_encode(codec | URCCL_CODEC_NO_CRC, BF16,
+						       host.data(), part, chunk.data(),
+						       chunk.size()) /
+				    part;
 		roof = 2 * most / copy / 1e9 / moved;
 		for (size_t n : {256ul << 10, 2ul << 20, 16ul << 20, 256ul << 20, most})
 			for (int sms : {8, 16, 132}) {
 				int times = n >= 256ul << 20 ? 2 : 20;
 
-				e = seconds([&] { encode_on_gpu(codec, BF16, src, n, coded, sms); }, times);
+				e = seconds([&] { encode_on_gpu(codec, BF16, src, n, coded, sms); },
+					    times);
 				CHECK(wait_result() > 0);
-				d = seconds([&] { decode_on_gpu(BF16, coded, n, back, n, sms); }, times);
+				d = seconds([&] { decode_on_gpu(BF16, coded, n, back, n, sms); },
+					    times);
 				CHECK(wait_result() == (int64_t)n);
 				printf("%s %7zu KiB %3d SMs: encode %7.1f GB/s %8.1f us, decode %7.1f GB/s %8.1f us",
-				       codec == URCCL_CODEC_N23 ? "N23" : "FW4", n >> 10, sms, n / e / 1e9,
-				       e * 1e6, n / d / 1e9, d * 1e6);
+				       codec == URCCL_CODEC_N23 ? "N23" : "FW4", n >> 10, sms,
+				       n / e / 1e9, e * 1e6, n / d / 1e9, d * 1e6);
 				if (sms == 132)
 					printf(", of the roof %.2f and %.2f", n / e / 1e9 / roof,
 					       n / d / 1e9 / roof);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A changed, cut or random chunk is -EBADMSG or, where no checksum covers the change, other data; never
- * an access outside the buffers, which end where a sanitizer sees it. */
+/* A changed, cut or random chunk is -EBADMSG or, where no checksum covers the change, other data;
+ * never an access outside the buffers, which end where a sanitizer sees it. */
 #include <errno.h>
 #include <stddef.h>
 #include "base/base.h"
@@ -42,8 +42,11 @@ static void changed(int codec, uint8_t dtype)
 /* The head is right and all behind it is random: only the counts stop the decoder. */
 static void random_body(enum codec_mode mode, uint8_t dtype, uint64_t seed)
 {
-	struct codec_head h = {.magic = CODEC_MAGIC, .version = CODEC_VERSION, .dtype = dtype,
-			       .mode = (uint8_t)mode, .raw_bytes = 1 + seed * 97 % BYTES};
+	struct codec_head h = {.magic = CODEC_MAGIC,
+			       .version = CODEC_VERSION,
+			       .dtype = dtype,
+			       .mode = (uint8_t)mode,
+			       .raw_bytes = 1 + seed * 97 % BYTES};
 	struct codec_layout l;
 	uint8_t *exact, *back = malloc(h.raw_bytes);
 

@@ -29,8 +29,9 @@ static void all_patterns(uint8_t dtype, uint32_t usual)
 
 static void special_fp32(void)
 {
-	static const uint32_t special[] = {0,	       0x80000000, 1,	       0x807fffff, 0x7f800000,
-					   0xff800000, 0x7f800001, 0xffc12345, 0x00800000, 0x7f7fffff};
+	static const uint32_t special[] = {0,	       0x80000000, 1,	       0x807fffff,
+					   0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
+					   0x00800000, 0x7f7fffff};
 	uint64_t seed = 3;
 	uint32_t i, v;
 

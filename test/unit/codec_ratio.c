@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* N(0, 1) in bf16 becomes smaller by the ratio that the design promises; random bits grow by less than
- * 0.2 %, also where the sample promises more than there is; equal elements take 64 bytes and one. */
+/* N(0, 1) in bf16 becomes smaller by the ratio that the design promises; random bits grow by less
+ * than 0.2 %, also where the sample promises more than there is; equal elements take 64 bytes and
+ * one. */
 #include "codec_data.h"
 
 #define BYTES (4u << 20)

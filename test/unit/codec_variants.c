@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every variant writes the bytes of the scalar one and reads them back: for every dtype, odd lengths,
- * every alignment of both buffers, and data of several kinds. */
+/* Every variant writes the bytes of the scalar one and reads them back: for every dtype, odd
+ * lengths, every alignment of both buffers, and data of several kinds. */
 #include "codec_data.h"
 
 #define MOST 70000u
@@ -45,7 +45,8 @@ static void compare(const struct codec_ops *ops, int codec, uint8_t dtype, const
 		    size_t n, uint32_t align)
 {
 	uint64_t bound = urccl_codec_bound(dtype, n);
-	int64_t size = codec_encode(&codec_scalar, (uint32_t)codec, dtype, src, n, reference, bound);
+	int64_t size =
+		codec_encode(&codec_scalar, (uint32_t)codec, dtype, src, n, reference, bound);
 
 	CHECK_GE(size, 64);
 	memset(chunk, 0xa5, sizeof(chunk));
@@ -60,9 +61,9 @@ static void compare(const struct codec_ops *ops, int codec, uint8_t dtype, const
 
 static void every_length(const struct codec_ops *ops, uint8_t dtype)
 {
-	static const size_t lengths[] = {0,	1,     2,     3,     63,    64,	   65,	  127,
-					 200,	1001,  4096,  8190,  16383, 16384, 16385, 16448,
-					 32768, 49153, 65533, 69999};
+	static const size_t lengths[] = {0,	1,     2,     3,     63,    64,	   65,
+					 127,	200,   1001,  4096,  8190,  16383, 16384,
+					 16385, 16448, 32768, 49153, 65533, 69999};
 	uint32_t i, k, codec;
 
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
