@@ -109,6 +109,7 @@ static void encode_on_gpu(int codec, int dtype, const uint8_t *src, size_t n, ui
 	struct codec_args g = {
 		src, dst, n, 0, result, (uint8_t)dtype, (uint8_t)modes[codec], (uint16_t)sms};
 	struct layout l = lay_out(dtype, g.mode, n);
+	uint32_t grid;
 
 	if (g.mode != RAW && dtype != BYTES && l.tiles)
 		cudaMemsetAsync(dst + l.index, 0, l.tiles * 8, stream);
@@ -116,8 +117,8 @@ static void encode_on_gpu(int codec, int dtype, const uint8_t *src, size_t n, ui
 	urccl_codec_compare<<<64, THREADS, 0, stream>>>(g);
 	/* Blocks beyond the budget end at once, so all multiprocessors get their share of the
 	 * grid. */
-	encoders[dtype] < <<sms<132 ? 132 * resident[dtype] : blocks(dtype, n / TILE + 1), THREADS,
-				sizeof(struct shared), stream>>>(g);
+	grid = sms < 132 ? 132 * resident[dtype] : blocks(dtype, n / TILE + 1);
+	encoders[dtype]<<<grid, THREADS, sizeof(struct shared), stream>>>(g);
 	urccl_codec_finish_encode<<<1, 1, 0, stream>>>(g);
 }
 
@@ -126,10 +127,11 @@ static void decode_on_gpu(int dtype, const uint8_t *src, size_t n, uint8_t *dst,
 {
 	struct codec_args g = {src, dst, n, room, result, (uint8_t)dtype, 0, (uint16_t)sms};
 	int i = 6 + dtype;
+	uint32_t grid;
 
 	urccl_codec_check<<<1, 1, 0, stream>>>(g);
-	decoders[dtype] < <<sms<132 ? 132 * resident[i] : blocks(i, room / TILE + 1), THREADS,
-				sizeof(struct shared), stream>>>(g);
+	grid = sms < 132 ? 132 * resident[i] : blocks(i, room / TILE + 1);
+	decoders[dtype]<<<grid, THREADS, sizeof(struct shared), stream>>>(g);
 	urccl_codec_finish_decode<<<1, 1, 0, stream>>>(g);
 }
 

@@ -190,20 +190,6 @@ __device__ __forceinline__ void encode_tile(struct shared *s, const struct codec
 	store_tile(&p, src);
 }
 
-/* n bytes by tiles, for mode RAW. */
-__device__ void copy_tiles(struct shared *s, const uint8_t *src, uint8_t *dst, uint64_t n,
-			   uint64_t *result)
-{
-	uint32_t next = count_tile(result), i;
-	uint64_t at;
-
-	while ((at = (uint64_t)take_tile(s, result, &next) * TILE) < n)
-		for (i = threadIdx.x * 16; i < TILE && at + i < n; i += THREADS * 16)
-			store16(dst + at + i,
-				load16(src + at + i, n - at - i < 16 ? n - at - i : 16),
-				n - at - i < 16 ? n - at - i : 16);
-}
-
 template <int D> __device__ __forceinline__ void encode(const struct codec_args *g)
 {
 	extern __shared__ uint4 memory[];

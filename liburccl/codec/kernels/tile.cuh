@@ -465,4 +465,18 @@ __device__ void unstore_tile(const struct tile_places *p, uint8_t *raw)
 			raw[at + i] = p->place[k][i];
 }
 
+/* n bytes by tiles, for mode RAW. */
+__device__ void copy_tiles(struct shared *s, const uint8_t *src, uint8_t *dst, uint64_t n,
+			   uint64_t *result)
+{
+	uint32_t next = count_tile(result), i;
+	uint64_t at;
+
+	while ((at = (uint64_t)take_tile(s, result, &next) * TILE) < n)
+		for (i = threadIdx.x * 16; i < TILE && at + i < n; i += THREADS * 16)
+			store16(dst + at + i,
+				load16(src + at + i, n - at - i < 16 ? n - at - i : 16),
+				n - at - i < 16 ? n - at - i : 16);
+}
+
 #endif
