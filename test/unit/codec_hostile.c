@@ -97,7 +97,7 @@ static void arguments(void)
 	CHECK_EQ(urccl_codec_info(chunk, 64, &info), -EINVAL);
 }
 
-int main(void)
+int case_codec_hostile(void)
 {
 	uint8_t dtype;
 	uint64_t seed;

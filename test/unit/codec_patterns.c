@@ -43,7 +43,7 @@ static void special_fp32(void)
 		there_and_back(codec_all[i], URCCL_DTYPE_FP32, data, 4 * COUNT);
 }
 
-int main(void)
+int case_codec_patterns(void)
 {
 	uint8_t dtype;
 

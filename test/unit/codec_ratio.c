@@ -45,7 +45,7 @@ static void misled(uint8_t dtype)
 	CHECK(ratio(URCCL_CODEC_FW4, dtype, BYTES) > 1 / 1.002);
 }
 
-int main(void)
+int case_codec_ratio(void)
 {
 	uint8_t dtype;
 

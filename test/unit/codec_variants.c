@@ -86,7 +86,7 @@ static void every_alignment(const struct codec_ops *ops, uint8_t dtype)
 	}
 }
 
-int main(void)
+int case_codec_variants(void)
 {
 	const struct codec_ops *ops;
 	uint32_t i;
