@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The codec beside memcpy on one core: encode and decode of N(0, 1), payload alone and with CRC32C.
- * The jobs take turns in each of nine rounds; a figure is the median of its rounds, in bytes of data
- * that are not coded per second of the thread's CPU time, so that other programs disturb it less.
+ * The jobs take turns in each of nine rounds; a figure is the median of its rounds, in bytes of
+ * data that are not coded per second of the thread's CPU time, so that other programs disturb it
+ * less.
  */
 #include "common.h"
 #include "report.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * urccl_zip: compresses a file of floats or a safetensors file, and says for each tensor how small and
- * how fast. The output is chunks of the codec one after the other, 4 MiB of data each; urccl_zip -d
- * restores the file.
+ * urccl_zip: compresses a file of floats or a safetensors file, and says for each tensor how small
+ * and how fast. The output is chunks of the codec one after the other, 4 MiB of data each;
+ * urccl_zip -d restores the file.
  */
 #include <errno.h>
 #include <fcntl.h>

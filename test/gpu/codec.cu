@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec's kernels beside the codec of the CPU: each chunk is compared byte by byte and decoded by
- * both; changed chunks end with the CPU's result; then rates of N(0, 1) in bf16. It needs a GPU, and
- * the build leaves it alone:
+ * The codec's kernels beside the codec of the CPU: each chunk is compared byte by byte and decoded
+ * by both; changed chunks end with the CPU's result; then rates of N(0, 1) in bf16. It needs a GPU,
+ * and the build leaves it alone:
  *
  *	nvcc -O3 -std=c++17 -arch=sm_90 -cudart static -Iinclude -Iliburccl test/gpu/codec.cu \
  *		build/release/liburccl/liburccl.so -o codec_gpu
