@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header of a safetensors file: 8 bytes of length, then JSON,
- * {"name": {"dtype": "BF16", "shape": [...], "data_offsets": [begin, end]}, ...}; offsets count
- * from its end. Only what a tensor needs is read: a key that is not known is skipped with its value.
+ * The header of a safetensors file: 8 bytes of length, then JSON, for each tensor
+ *	"name": {"dtype": "BF16", "shape": [...], "data_offsets": [begin, end]}
+ * whose offsets count from its end. Only what a tensor needs is read: a key that is not known is
+ * skipped with its value.
  */
 #include <endian.h>
 #include <errno.h>
