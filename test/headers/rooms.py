@@ -19,10 +19,11 @@ MAY = {
     "backend": {"base", "memory"},
     "segment": {"base", "memory"},
     "info": {"segment"},
+    "ep": set(),
     "engine": {"base", "memory", "ring", "backend", "segment"},
     "control": {"base", "memory", "backend", "engine"},
 }
-PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ffi.h",
+PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
           "liburccl/inspect.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 
