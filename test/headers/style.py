@@ -15,7 +15,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 root = pathlib.Path(sys.argv[1])
 files = [p for folder in FOLDERS for p in sorted((root / folder).rglob("*"))
-         if p.suffix in (".c", ".h", ".py", ".sh", ".map") or p.name == "meson.build"]
+         if p.suffix in (".c", ".h", ".cu", ".cuh", ".py", ".sh", ".map") or p.name == "meson.build"]
 check(len(files) > 20, f"only {len(files)} files found under {root}")
 bad = []
 for path in files:
@@ -31,6 +31,6 @@ for path in files:
             bad.append(f"{name}:{number}: wider than 100 columns")
         if line != line.rstrip():
             bad.append(f"{name}:{number}: white space at the end")
-        if path.suffix in (".c", ".h") and line.startswith("        "):
+        if path.suffix in (".c", ".h", ".cu", ".cuh") and line.startswith("        "):
             bad.append(f"{name}:{number}: indented by spaces")
 check(not bad, "\n  ".join(["style:"] + bad))
