@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fetches the rows of each token from its ranks and adds them in fp32, in ascending order of ranks.
+ * A warp has bulk loads of the next piece under way while it adds up one.
+ */
+#include "device.cuh"
+
+/* A piece of a token; a warp takes every (grid * EP_WARPS)-th. */
+struct item {
+	uint64_t index;
+	uint32_t token, piece;
+};
+
+__device__ static struct item item_at(const struct ep_combine_args &a, uint64_t index)
+{
+	return {index, (uint32_t)(index / a.pieces), (uint32_t)(index % a.pieces)};
+}
+
+__device__ static int slot_of(const struct ep_combine_args &a, uint32_t token)
+{
+	const uint32_t lane = threadIdx.x % 32;
+
+	return lane < a.ep.ranks ? a.routes->slot[(size_t)token * a.ep.ranks + lane] : -1;
+}
+
+__device__ static uint32_t bytes_of(const struct ep_combine_args &a, uint32_t piece)
+{
+	return min(a.piece_bytes, a.row_bytes - piece * a.piece_bytes);
+}
+
+/* Starts the loads of an item; its rows lie in the buffer one after another. */
+__device__ static void load(const struct ep_combine_args &a, const struct item &i,
+			    unsigned char *buffer, uint64_t *barrier)
+{
+	const struct ep_common *ep = &a.ep;
+	const int mine = slot_of(a, i.token);
+	const uint32_t bytes = bytes_of(a, i.piece), first = threadIdx.x / 32 + ep->rank;
+	const uint32_t have = __ballot_sync(~0u, mine >= 0);
+
+	if (threadIdx.x % 32 == 0)
+		barrier_expect(barrier, __popc(have) * bytes);
+	for (uint32_t n = 0; n < ep->ranks; n++) {
+		const uint32_t r = (first + n) % ep->ranks;
+		const int64_t slot = __shfl_sync(~0u, mine, r);
+
+		if (slot >= 0 && threadIdx.x % 32 == 0)
+			bulk_load(buffer + __popc(have & ((1u << r) - 1)) * a.piece_bytes,
+				  ep->window.base[r] + ep->at.combine_x + slot * a.row_bytes +
+					  (uint64_t)i.piece * a.piece_bytes,
+				  bytes, barrier);
+	}
+}
+
+__device__ static void sum(const struct ep_combine_args &a, const struct item &i,
+			   const unsigned char *buffer)
+{
+	const uint64_t at = (uint64_t)i.token * a.row_bytes + (uint64_t)i.piece * a.piece_bytes;
+	const int rows = __popc(__ballot_sync(~0u, slot_of(a, i.token) >= 0));
+
+	for (uint32_t v = threadIdx.x % 32 * 16; v < bytes_of(a, i.piece); v += 32 * 16) {
+		float sum[8] = {};
+
+#pragma unroll
+		for (int b = 0; b < 2; b++)
+			if (a.bias[b])
+				add8(sum, *(const uint4 *)(a.bias[b] + at + v));
+#pragma unroll 4
+		for (int r = 0; r < rows; r++)
+			add8(sum, *(const uint4 *)(buffer + r * a.piece_bytes + v));
+		*(uint4 *)(a.out + at + v) = round8(sum);
+	}
+}
+
+__device__ static void sum_weights(const struct ep_combine_args &a, uint32_t token)
+{
+	const struct ep_common *ep = &a.ep;
+	const uint32_t lane = threadIdx.x % 32;
+	const int mine = slot_of(a, token);
+	float sum = 0;
+
+	for (uint32_t r = 0; r < ep->ranks; r++) {
+		const int64_t slot = __shfl_sync(~0u, mine, r);
+		const float *weights = (const float *)(ep->window.base[r] + ep->at.combine_weights);
+
+		if (slot >= 0 && lane < a.topk)
+			sum += __ldcv(&weights[slot * a.topk + lane]);
+	}
+	if (lane < a.topk)
+		a.out_weights[(size_t)token * a.topk + lane] = sum;
+}
+
+__device__ static void sum_rows(const struct ep_combine_args &a, unsigned char *buffers,
+				uint64_t *barriers)
+{
+	const uint64_t end = (uint64_t)a.tokens * a.pieces, step = gridDim.x * EP_WARPS;
+	const uint64_t first = blockIdx.x * EP_WARPS + threadIdx.x / 32;
+	const uint32_t stage_bytes = a.ep.ranks * a.piece_bytes;
+	uint32_t stage = 0, phase = 0;
+
+	if (first < end)
+		load(a, item_at(a, first), buffers, &barriers[0]);
+	for (uint64_t index = first; index < end; index += step) {
+		const struct item i = item_at(a, index);
+		const uint32_t next = (stage + 1) % EP_COMBINE_STAGES;
+
+		if (index + step < end)
+			load(a, item_at(a, index + step), buffers + next * stage_bytes,
+			     &barriers[next]);
+		barrier_wait(&barriers[stage], phase);
+		sum(a, i, buffers + stage * stage_bytes);
+		if (a.out_weights && i.piece == 0)
+			sum_weights(a, i.token);
+		__syncwarp();
+		stage = next;
+		phase ^= next == 0;
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
+	ep_combine(const __grid_constant__ struct ep_combine_args a)
+{
+	extern __shared__ __align__(128) unsigned char buffers[];
+	__shared__ uint64_t barriers[EP_WARPS][EP_COMBINE_STAGES];
+	const struct ep_common *ep = &a.ep;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t epoch = load_relaxed(&ep->control->epoch) + 1;
+	bool ok = !failed(ep) && a.routes->fits;
+
+	if (threadIdx.x < EP_WARPS * EP_COMBINE_STAGES)
+		barrier_init(&barriers[0][0] + threadIdx.x);
+	barrier_init_fence();
+	ok = __syncthreads_and(ok);
+	if (ok)
+		ok = meet(ep, epoch);
+	if (ok) {
+		fence_proxy();
+		sum_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
+			 barriers[warp]);
+	}
+	if (last_block(ep))
+		finish(ep, ok, epoch);
+}
+
+/* Copies rows between the window and the program's memory. */
+extern "C" __global__ void __launch_bounds__(512)
+	ep_copy(const __grid_constant__ struct ep_copy_args a)
+{
+	const uint64_t thread = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+	const uint64_t threads = (uint64_t)gridDim.x * blockDim.x;
+
+	if (load_relaxed(&a.control->status))
+		return;
+#pragma unroll
+	for (int i = 0; i < EP_MOVES; i++) {
+		const struct ep_move &m = a.move[i];
+		const uint32_t rows = min(max((uint32_t)*a.rows, m.least_rows), a.max_rows);
+		const uint64_t bytes = m.to ? rows * m.row_bytes : 0;
+
+		if (((uintptr_t)m.to | (uintptr_t)m.from | m.row_bytes) % 16 == 0) {
+			for (uint64_t v = thread; v < bytes / 16; v += threads)
+				((uint4 *)m.to)[v] = ((const uint4 *)m.from)[v];
+		} else {
+			for (uint64_t v = thread; v < bytes / 4; v += threads)
+				((uint32_t *)m.to)[v] = ((const uint32_t *)m.from)[v];
+		}
+	}
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Embeds the cubins; the build names their folder to the assembler. */
+	.section .rodata
+
+	.balign 64
+notify:
+	.incbin "notify.cubin"
+	.balign 64
+dispatch:
+	.incbin "dispatch.cubin"
+	.balign 64
+combine:
+	.incbin "combine.cubin"
+	.balign 64
+low_latency:
+	.incbin "low_latency.cubin"
+	.balign 64
+ll_combine:
+	.incbin "ll_combine.cubin"
+
+	.section .data.rel.ro, "aw"
+	.globl ep_modules
+	.hidden ep_modules
+	.type ep_modules, %object
+	.balign 8
+ep_modules:
+	.quad notify, dispatch, combine, low_latency, ll_combine
+	.size ep_modules, . - ep_modules
+
+	.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Low-latency dispatch. A token is sent once to each of its ranks, with a header that names its
+ * experts there; the receiver spreads the rows over its experts. Data are their own flags: buffers
+ * hold EP_POISON until a row arrives, and a receiver puts it back after it has read the row. Counts
+ * carry their epoch.
+ */
+#include "low_latency.cuh"
+
+/* ---- send ------------------------------------------------------------------------------------ */
+
+/* Loads the routing of all tokens: choice[tokens * topk] and ranks[tokens]. */
+__device__ static void load_routes(const struct ep_ll_args &a, int *choice, uint8_t *ranks)
+{
+	for (uint32_t i = threadIdx.x; i < a.tokens * a.topk; i += blockDim.x) {
+		int64_t e = load_idx(a.topk_idx, a.idx32, i);
+
+		choice[i] = e >= 0 && e < a.ep.experts ? (int)e : -1;
+	}
+	__syncthreads();
+	for (uint32_t t = threadIdx.x; t < a.tokens; t += blockDim.x) {
+		uint32_t bits = 0;
+
+		for (uint32_t k = 0; k < a.topk; k++)
+			if (choice[t * a.topk + k] >= 0)
+				bits |= 1u << (uint32_t)choice[t * a.topk + k] / a.ep.local;
+		ranks[t] = (uint8_t)bits;
+	}
+	__syncthreads();
+}
+
+/* Sends each rank the number of its rows and of the tokens of its experts. */
+__device__ static void send_counts(const struct ep_ll_args &a, const int *choice,
+				   const uint8_t *ranks, int *experts, uint64_t epoch,
+				   uint32_t live)
+{
+	__shared__ int rows[EP_RANKS];
+	const struct ep_common *ep = &a.ep;
+
+	for (uint32_t e = threadIdx.x; e < ep->experts; e += blockDim.x)
+		experts[e] = 0;
+	if (threadIdx.x < EP_RANKS)
+		rows[threadIdx.x] = 0;
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < a.tokens * a.topk; i += blockDim.x)
+		if (choice[i] >= 0)
+			atomicAdd(&experts[choice[i]], 1);
+	for (uint32_t i = threadIdx.x; i < a.tokens * ep->ranks; i += blockDim.x)
+		if (ranks[i / ep->ranks] >> i % ep->ranks & 1)
+			atomicAdd(&rows[i % ep->ranks], 1);
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < ep->ranks * (1 + ep->local); i += blockDim.x) {
+		uint32_t r = i / (1 + ep->local), word = i % (1 + ep->local);
+		int count = word ? experts[r * ep->local + word - 1] : rows[r];
+
+		if (live >> r & 1)
+			store_relaxed(ll_counts(ep, r, epoch, ep->rank) + word,
+				      (uint64_t)epoch << 32 | (uint32_t)count);
+	}
+}
+
+/* The number of tokens before this one that go to rank r, and of choices of expert e before it.
+ * A warp calls it. */
+__device__ static int rows_before(const uint8_t *ranks, uint32_t token, uint32_t r)
+{
+	int n = 0;
+
+	for (uint32_t t = threadIdx.x % 32; t < token; t += 32)
+		n += ranks[t] >> r & 1;
+	return __reduce_add_sync(~0u, n);
+}
+
+__device__ static int choices_before(const int *choice, uint32_t end, int e)
+{
+	int n = 0;
+
+	for (uint32_t i = threadIdx.x % 32; i < end; i += 32)
+		n += choice[i] == e;
+	return __reduce_add_sync(~0u, n);
+}
+
+/* Computes the token's row at each rank, and its row within each of its experts. */
+__device__ static void place_token(const struct ep_ll_args &a, const int *choice,
+				   const uint8_t *ranks, uint32_t token, int *row, int *within)
+{
+	const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+	for (uint32_t job = warp; job < EP_RANKS + a.topk; job += EP_LL_THREADS / 32) {
+		if (job < EP_RANKS) {
+			int n = ranks[token] >> job & 1 ? rows_before(ranks, token, job) : -1;
+
+			if (lane == 0) {
+				row[job] = n;
+				a.routes->index[token * EP_RANKS + job] = n;
+			}
+		} else {
+			const uint32_t k = job - EP_RANKS;
+			const int e = choice[token * a.topk + k];
+			int n = e < 0 ? 0 : choices_before(choice, token * a.topk, e);
+
+			if (lane == 0)
+				within[k] = n;
+		}
+	}
+	__syncthreads();
+}
+
+/* Warp r writes the header of the token's row at rank r. */
+__device__ static void send_headers(const struct ep_ll_args &a, const int *choice, uint32_t token,
+				    const int *row, const int *within, uint64_t epoch,
+				    uint32_t live)
+{
+	const uint32_t r = threadIdx.x / 32, lane = threadIdx.x % 32;
+	const int e = lane < a.topk ? choice[token * a.topk + lane] : -1;
+	const bool here = e >= 0 && (uint32_t)e / a.ep.local == r;
+	const uint32_t all = __ballot_sync(~0u, here), n = __popc(all);
+	uint32_t word = 0, first, *header;
+
+	if (r >= a.ep.ranks || row[r] < 0 || !(live >> r & 1))
+		return;
+	header = (uint32_t *)ll_row(&a.ep, r, epoch, a.ep.rank, row[r]);
+	/* Selection j of the row is the j-th set bit of "all". */
+	first = lane >= EP_ROW_CHOICE ? EP_ROW_CHOICE : EP_ROW_EXPERT;
+	if (lane >= first && lane - first < n) {
+		const uint32_t k = __fns(all, 0, lane - first + 1);
+
+		word = first == EP_ROW_CHOICE
+			       ? k
+			       : choice[token * a.topk + k] % a.ep.local << 16 | within[k];
+	}
+	if (lane == EP_ROW_TOKEN)
+		word = token;
+	if (lane == EP_ROW_SELECTIONS)
+		word = n;
+	store_relaxed(&header[lane], word);
+}
+
+/* The largest magnitude of the eight bf16 of v, and of "most". */
+__device__ static float most8(float most, uint4 v)
+{
+	const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		most = fmaxf(most, fabsf(bf16_low(word[i])));
+		most = fmaxf(most, fabsf(bf16_high(word[i])));
+	}
+	return most;
+}
+
+/* Four bf16 as e4m3, scaled. */
+__device__ static uint32_t quantise4(uint32_t low, uint32_t high, float scale)
+{
+	uint16_t a, b;
+
+	asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+	    : "=h"(a)
+	    : "f"(__fmul_rn(bf16_high(low), scale)), "f"(__fmul_rn(bf16_low(low), scale)));
+	asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+	    : "=h"(b)
+	    : "f"(__fmul_rn(bf16_high(high), scale)), "f"(__fmul_rn(bf16_low(high), scale)));
+	return (uint32_t)b << 16 | a;
+}
+
+/* Sixteen columns in e4m3. Eight neighbouring threads share a scale: *scale is its value, or its
+ * exponent with ue8m0. */
+__device__ static uint4 quantise(const struct ep_ll_args &a, uint4 low, uint4 high, uint32_t *scale)
+{
+	float most = most8(most8(1e-4f, low), high), factor, inverse;
+	uint32_t exponent = 0;
+
+#pragma unroll
+	for (int step = 1; step < 8; step *= 2)
+		most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
+	if (a.round_scale) {
+		/* The least power of two that is not below most / 448. */
+		uint32_t bits = __float_as_uint(__fmul_rn(most, 1 / 448.0f));
+
+		exponent = min((bits >> 23) + ((bits & 0x7fffff) != 0), 254u);
+		inverse = __uint_as_float(exponent << 23);
+		factor = __uint_as_float((254 - exponent) << 23);
+	} else {
+		factor = __fdiv_rn(448.0f, most);
+		inverse = __fmul_rn(most, 1 / 448.0f);
+	}
+	*scale = a.ue8m0 ? exponent : __float_as_uint(inverse);
+	return make_uint4(quantise4(low.x, low.y, factor), quantise4(low.z, low.w, factor),
+			  quantise4(high.x, high.y, factor), quantise4(high.z, high.w, factor));
+}
+
+/* Sends sixteen bytes, or a word, of a token's row to each of its ranks. */
+template <typename T>
+__device__ static void send_to_all(const struct ep_ll_args &a, const int *row, uint64_t epoch,
+				   uint32_t live, uint32_t offset, T v)
+{
+	for (uint32_t n = 0; n < a.ep.ranks; n++) {
+		const uint32_t r = (a.ep.rank + 1 + n) % a.ep.ranks;
+
+		if (row[r] >= 0 && live >> r & 1)
+			store_relaxed((T *)(ll_row(&a.ep, r, epoch, a.ep.rank, row[r]) + offset),
+				      v);
+	}
+}
+
+/* Sends the payload. Thread v does vectors v, v + EP_LL_THREADS, ... of sixteen bytes. */
+__device__ static void send_payload(const struct ep_ll_args &a, uint32_t token, const int *row,
+				    uint64_t epoch, uint32_t live)
+{
+	const uint4 *x = (const uint4 *)(a.x + (uint64_t)token * a.hidden * 2);
+	const uint32_t vectors = a.row_bytes / 16, lane = threadIdx.x % 32;
+	const uint32_t rounded = (vectors + 31) / 32 * 32; /* whole warps shuffle */
+
+	for (uint32_t v = threadIdx.x; v < rounded; v += EP_LL_THREADS) {
+		const bool have = v < vectors;
+		uint4 low = make_uint4(0, 0, 0, 0), high = low;
+		uint32_t scale, word, packed = 0;
+
+		if (!a.fp8) {
+			if (have)
+				send_to_all(a, row, epoch, live, EP_LL_HEADER + v * 16,
+					    unpoisoned(x[v], 0xfffeffffu));
+			continue;
+		}
+		if (have) {
+			low = x[2 * v];
+			high = x[2 * v + 1];
+		}
+		low = quantise(a, low, high, &scale);
+		if (have)
+			send_to_all(a, row, epoch, live, EP_LL_HEADER + v * 16,
+				    unpoisoned(low, 0x7fffffffu));
+		if (a.ue8m0) {
+			/* Lanes 0, 8, 16 and 24 have the four exponents of one word. */
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				word = __shfl_sync(~0u, scale, 8 * i);
+				if (v / 32 * 32 + 8 * i < vectors)
+					packed |= word << 8 * i;
+			}
+			if (lane == 0)
+				send_to_all(a, row, epoch, live,
+					    EP_LL_HEADER + a.row_bytes + v / 32 * 4, packed);
+		} else if (have && lane % 8 == 0) {
+			send_to_all(a, row, epoch, live, EP_LL_HEADER + a.row_bytes + v / 8 * 4,
+				    scale);
+		}
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
+	ep_ll_dispatch_send(const __grid_constant__ struct ep_ll_args a)
+{
+	extern __shared__ int shared[]; /* choice, experts, ranks */
+	__shared__ int row[EP_RANKS], within[EP_LL_TOPK];
+	const struct ep_common *ep = &a.ep;
+	const uint64_t epoch = ll_send_epoch(ep, EP_LL_DISPATCH);
+	const uint32_t live = ll_ready_ranks(ep, EP_LL_DISPATCH, epoch);
+	int *choice = shared, *experts = choice + a.tokens * a.topk;
+	uint8_t *ranks = (uint8_t *)(experts + ep->experts);
+
+	load_routes(a, choice, ranks);
+	if (blockIdx.x == 0)
+		send_counts(a, choice, ranks, experts, epoch, live);
+	for (uint32_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+		place_token(a, choice, ranks, token, row, within);
+		send_headers(a, choice, token, row, within, epoch, live);
+		send_payload(a, token, row, epoch, live);
+		__syncthreads();
+	}
+	if (last_block(ep) && threadIdx.x == 0)
+		store_relaxed(&ep->control->ll_sent[EP_LL_DISPATCH], epoch);
+}
+
+/* ---- receive --------------------------------------------------------------------------------- */
+
+/* Word "word" of the counts of a rank; 0 of a rank that is left out or does not come. */
+__device__ static uint32_t await_count(const struct ep_common *ep, uint32_t from, uint32_t word,
+				       uint64_t epoch)
+{
+	const uint64_t *p = ll_counts(ep, ep->rank, epoch, from) + word;
+	wait w(ep);
+	uint64_t v;
+
+	while ((uint32_t)((v = load_relaxed(p)) >> 32) != (uint32_t)epoch) {
+		if (load_relaxed(&ep->control->dead) >> from & 1)
+			return 0;
+		if (w.expired()) {
+			bury(ep, from);
+			return 0;
+		}
+	}
+	return (uint32_t)v;
+}
+
+/* first[l * ranks + s] becomes the first row of source s in local expert l; rows[s] the number of
+ * rows of source s. Block 0 writes the results that speak of counts. */
+__device__ static void receive_counts(const struct ep_ll_args &a, int *first, int *rows,
+				      uint64_t epoch)
+{
+	const struct ep_common *ep = &a.ep;
+
+	for (uint32_t i = threadIdx.x; i < ep->ranks * (1 + ep->local); i += blockDim.x) {
+		const uint32_t s = i % ep->ranks, word = i / ep->ranks;
+		const int count = (int)await_count(ep, s, word, epoch);
+
+		if (word)
+			first[(word - 1) * ep->ranks + s] = count;
+		else
+			rows[s] = count;
+	}
+	__syncthreads();
+	for (uint32_t l = threadIdx.x; l < ep->local; l += blockDim.x) {
+		int sum = 0;
+
+		for (uint32_t s = 0; s < ep->ranks; s++) {
+			const int count = first[l * ep->ranks + s];
+
+			first[l * ep->ranks + s] = sum;
+			if (blockIdx.x == 0)
+				a.layout_range[l * ep->ranks + s] = (int64_t)sum << 32 | count;
+			sum += count;
+		}
+		if (blockIdx.x == 0)
+			a.recv_count[l] = sum;
+	}
+	if (blockIdx.x == 0 && threadIdx.x < EP_RANKS)
+		a.routes->rows[threadIdx.x] = threadIdx.x < ep->ranks ? rows[threadIdx.x] : 0;
+	__syncthreads();
+}
+
+/* Waits for the header of a row. Lane i gets word i; experts have become rows of recv_x. A row that
+ * does not come has no selections. */
+__device__ static uint32_t receive_header(const struct ep_ll_args &a, uint32_t from,
+					  const int *first, const uint32_t *header, bool *ok)
+{
+	const struct ep_common *ep = &a.ep;
+	const uint32_t lane = threadIdx.x % 32, most = ep->ranks * ep->ll_max_tokens;
+	uint32_t word = await_data(ep, &header[lane], EP_POISON, from, ok), token, n;
+
+	*ok = __all_sync(~0u, *ok);
+	if (!*ok)
+		return 0;
+	token = __shfl_sync(~0u, word, EP_ROW_TOKEN);
+	n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
+	if (lane >= EP_ROW_EXPERT && lane < EP_ROW_EXPERT + n) {
+		const uint32_t l = word >> 16;
+
+		word = l * most + first[l * ep->ranks + from] + (word & 0xffff);
+		a.src_idx[word] = (int32_t)token;
+	}
+	return word;
+}
+
+#define UNROLL 4
+
+/* Moves a row to each of its experts and clears it. */
+__device__ static void receive_row(const struct ep_ll_args &a, uint32_t from, uint32_t index,
+				   const int *first, uint64_t epoch)
+{
+	const struct ep_common *ep = &a.ep;
+	const uint32_t lane = threadIdx.x % 32, most = ep->ranks * ep->ll_max_tokens;
+	unsigned char *row = ll_row(ep, ep->rank, epoch, from, index);
+	bool ok = true;
+	const uint32_t word = receive_header(a, from, first, (const uint32_t *)row, &ok);
+	const uint32_t n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
+
+	a.row_headers[((size_t)from * ep->ll_max_tokens + index) * 32 + lane] = word;
+	store_relaxed((uint32_t *)row + lane, EP_POISON);
+	row += EP_LL_HEADER;
+	for (uint32_t base = 0; base < a.row_bytes; base += UNROLL * 32 * 16) {
+		uint4 v[UNROLL];
+
+#pragma unroll
+		for (int u = 0; u < UNROLL; u++) {
+			const uint32_t at = base + (u * 32 + lane) * 16;
+
+			if (at < a.row_bytes)
+				v[u] = load_relaxed((const uint4 *)(row + at));
+		}
+#pragma unroll
+		for (int u = 0; u < UNROLL; u++) {
+			const uint32_t at = base + (u * 32 + lane) * 16;
+
+			if (at >= a.row_bytes)
+				continue;
+			v[u] = await_data(ep, (const uint4 *)(row + at), v[u], from, &ok);
+			store_relaxed((uint4 *)(row + at), poison4());
+		}
+		for (uint32_t j = 0; j < n; j++) {
+			const uint64_t to = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
+
+#pragma unroll
+			for (int u = 0; u < UNROLL; u++) {
+				const uint32_t at = base + (u * 32 + lane) * 16;
+
+				if (at < a.row_bytes)
+					*(uint4 *)(a.recv_x + to * a.row_bytes + at) = v[u];
+			}
+		}
+	}
+	for (uint32_t first_word = 0; first_word < a.scale_words; first_word += 32) {
+		const uint32_t s = first_word + lane;
+		uint32_t *p = (uint32_t *)(row + a.row_bytes) + s, scale = 0;
+
+		if (s < a.scale_words) {
+			scale = await_data(ep, (const uint32_t *)p, EP_POISON, from, &ok);
+			store_relaxed(p, EP_POISON);
+		}
+		for (uint32_t j = 0; j < n; j++) {
+			const uint32_t to = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
+
+			if (s < a.scale_words)
+				a.recv_scales[((uint64_t)(to / most) * a.scale_words + s) * most +
+					      to % most] = scale;
+		}
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
+	ep_ll_dispatch_recv(const __grid_constant__ struct ep_ll_args a)
+{
+	extern __shared__ int first[]; /* [local][ranks] */
+	__shared__ int rows[EP_RANKS];
+	const struct ep_common *ep = &a.ep;
+	const uint64_t epoch = ll_recv_epoch(ep, EP_LL_DISPATCH);
+	const uint32_t warps = gridDim.x * (EP_LL_THREADS / 32);
+	uint32_t index = threadIdx.x / 32 * gridDim.x + blockIdx.x;
+
+	receive_counts(a, first, rows, epoch);
+	for (uint32_t s = 0; s < ep->ranks; s++) {
+		for (; index < (uint32_t)rows[s]; index += warps)
+			receive_row(a, s, index, first, epoch);
+		index -= rows[s];
+	}
+	ll_consumed(ep, EP_LL_DISPATCH, epoch);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the low-latency kernels have in common: buffers, epochs, and waits for data. */
+#ifndef EP_LOW_LATENCY_CUH
+#define EP_LOW_LATENCY_CUH
+
+#include "device.cuh"
+
+/* ---- buffers of a window ----------------------------------------------------------------------
+ * "at" is the rank that receives, "from" the one that sends. Each has three buffers in turn. */
+
+__device__ __forceinline__ uint64_t ll_buffer(const struct ep_common *ep, uint64_t epoch,
+					      uint32_t from)
+{
+	return epoch % EP_LL_BUFFERS * EP_RANKS + from;
+}
+
+__device__ __forceinline__ uint64_t *ll_counts(const struct ep_common *ep, uint32_t at,
+					       uint64_t epoch, uint32_t from)
+{
+	return words_of(ep, at, ep->at.ll_counts) + ll_buffer(ep, epoch, from) * (1 + ep->local);
+}
+
+__device__ __forceinline__ unsigned char *ll_row(const struct ep_common *ep, uint32_t at,
+						 uint64_t epoch, uint32_t from, uint32_t index)
+{
+	return ep->window.base[at] + ep->at.ll_rows +
+	       (ll_buffer(ep, epoch, from) * ep->ll_max_tokens + index) * ep->at.ll_row;
+}
+
+__device__ __forceinline__ uint64_t *ll_weights(const struct ep_common *ep, uint32_t at,
+						uint64_t epoch, uint32_t from)
+{
+	return words_of(ep, at, ep->at.ll_weights) +
+	       ll_buffer(ep, epoch, from) * ep->ll_max_tokens * EP_LL_TOPK;
+}
+
+__device__ __forceinline__ unsigned char *ll_sum(const struct ep_common *ep, uint32_t at,
+						 uint64_t epoch, uint32_t from, uint32_t index)
+{
+	return ep->window.base[at] + ep->at.ll_sums +
+	       (ll_buffer(ep, epoch, from) * ep->ll_max_tokens + index) * ep->at.ll_sum;
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+__device__ __forceinline__ uint64_t ll_send_epoch(const struct ep_common *ep, enum ep_ll_kind kind)
+{
+	return load_relaxed(&ep->control->ll_sent[kind]) + 1;
+}
+
+__device__ __forceinline__ uint64_t ll_recv_epoch(const struct ep_common *ep, enum ep_ll_kind kind)
+{
+	return load_relaxed(&ep->control->ll_received[kind]) + 1;
+}
+
+/* The ranks to which rows of this epoch may be sent, one bit each: waits until each rank that is
+ * not left out has read the epoch whose buffers are used again. */
+__device__ inline uint32_t ll_ready_ranks(const struct ep_common *ep, enum ep_ll_kind kind,
+					  uint64_t epoch)
+{
+	const uint32_t r = threadIdx.x;
+	bool live = false;
+
+	if (r < ep->ranks) {
+		const uint64_t *consumed = &flags_of(ep, ep->rank)->consumed[kind][r];
+		wait w(ep);
+
+		for (;;) {
+			live = !(load_relaxed(&ep->control->dead) >> r & 1);
+			if (!live || load_acquire(consumed) + EP_LL_BUFFERS >= epoch)
+				break;
+			if (w.expired())
+				bury(ep, r);
+		}
+	}
+	/* Warp 0 has all ranks. */
+	__shared__ uint32_t bits;
+	const uint32_t votes = __ballot_sync(~0u, live);
+
+	if (threadIdx.x == 0)
+		bits = votes;
+	__syncthreads();
+	return bits;
+}
+
+/* The last block tells each rank that this one has read the epoch. */
+__device__ inline void ll_consumed(const struct ep_common *ep, enum ep_ll_kind kind, uint64_t epoch)
+{
+	if (!last_block(ep))
+		return;
+	if (threadIdx.x < ep->ranks && !(load_relaxed(&ep->control->dead) >> threadIdx.x & 1))
+		store_release(&flags_of(ep, threadIdx.x)->consumed[kind][ep->rank], epoch);
+	if (threadIdx.x == 0)
+		store_relaxed(&ep->control->ll_received[kind], epoch);
+}
+
+/* ---- data that are their own flags ----------------------------------------------------------- */
+
+__device__ __forceinline__ uint4 poison4(void)
+{
+	return make_uint4(EP_POISON, EP_POISON, EP_POISON, EP_POISON);
+}
+
+/* v with EP_POISON, which as numbers is NaN throughout, replaced by another NaN. */
+__device__ __forceinline__ uint4 unpoisoned(uint4 v, uint32_t nan)
+{
+	return make_uint4(v.x == EP_POISON ? nan : v.x, v.y == EP_POISON ? nan : v.y,
+			  v.z == EP_POISON ? nan : v.z, v.w == EP_POISON ? nan : v.w);
+}
+
+__device__ __forceinline__ bool arrived(uint32_t v)
+{
+	return v != EP_POISON;
+}
+
+__device__ __forceinline__ bool arrived(uint4 v)
+{
+	return v.x != EP_POISON && v.y != EP_POISON && v.z != EP_POISON && v.w != EP_POISON;
+}
+
+/* Waits until the data at p have arrived. have: what a first look has found. If they do not come,
+ * their rank is left out and *ok becomes false. */
+template <typename T>
+__device__ __forceinline__ T await_data(const struct ep_common *ep, const T *p, T have,
+					uint32_t from, bool *ok)
+{
+	if (arrived(have) || !*ok)
+		return have;
+	wait w(ep);
+
+	while (!arrived(have = load_relaxed(p))) {
+		if (load_relaxed(&ep->control->dead) >> from & 1)
+			*ok = false;
+		else if (w.expired())
+			bury(ep, from);
+		if (!*ok)
+			break;
+	}
+	return have;
+}
+
+#endif
