@@ -174,7 +174,8 @@ __device__ static void publish(const struct ep_notify_args &a, uint32_t (*counts
 	__syncthreads();
 	if (threadIdx.x == 0) {
 		a.routes->fits = !failed(ep);
-		store_release(&ep->host->call[slot], a.call);
+		if (a.routes->fits)
+			store_release(&ep->host->call[slot], a.call);
 	}
 }
 
