@@ -53,6 +53,12 @@ static void combine(struct gpu_group *g, uint32_t r)
 	       "ll_combine");
 }
 
+/* What launching and timing cost by themselves. */
+static void nothing(struct gpu_group *g, uint32_t r)
+{
+	gpu_fill_async(ranks[r].count, 0, 16, g->rank[r].stream);
+}
+
 static void prepare(struct gpu_group *g, const struct perf *p, int64_t *const *choices)
 {
 	const size_t rows = (size_t)p->experts * p->tokens, columns = p->hidden;
@@ -104,6 +110,7 @@ void perf_low_latency(const struct perf *options)
 	fp8 = perf_bytes(&p, choices, p.hidden + 4.0 * ((p.hidden + 127) / 128), 1);
 	bf16 = perf_bytes(&p, choices, 2.0 * p.hidden, 1);
 	printf("low latency: %u tokens, %u experts\n", p.tokens, p.experts);
+	perf_time(&g, &p, "fill of 16 bytes (driver)", 0, NULL, nothing);
 	what.flags = URCCL_EP_LL_FP8;
 	perf_time(&g, &p, "ll dispatch fp8", p.sms ? p.sms : all, &fp8, dispatch);
 	what.flags = 0;

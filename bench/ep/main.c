@@ -22,9 +22,10 @@ static const char usage[] =
 	"  --num-sms N                 multiprocessors of a call (24, then all)\n"
 	"  --iterations N              (50)\n"
 	"  --gpus N                    use so many at most (all)\n"
-	"Prints for each call: p50 and p99 over iterations of the slowest rank's time, in us; logical\n"
-	"GB/s: bytes of all rows received, those of the rank itself too, as DeepEP counts; wire GB/s:\n"
-	"bytes that leave a rank for another; and both as if ranks that share a GPU had their own.\n";
+	"Prints for each call the time of the slowest rank, in us: p50 and p99 over iterations, with\n"
+	"the caches flushed; and in a graph of 20 calls, without. Logical GB/s: bytes of all rows\n"
+	"received, those of the rank itself too, as DeepEP counts. Wire GB/s: bytes that leave a rank\n"
+	"for another. Both go with p50, and with a GPU for each rank.\n";
 
 enum option_code {
 	MODE = 256,

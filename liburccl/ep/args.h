@@ -16,10 +16,13 @@ enum {
 	EP_LL_KINDS = 2,	/* EP_LL_DISPATCH, EP_LL_COMBINE */
 	EP_SMEM = 224 * 1024,	/* bytes of a block's row buffers */
 	EP_STAGES = 4,		/* row buffers of a dispatching warp */
-	EP_WARPS = 8,		/* warps of a dispatching or combining block */
+	EP_WARPS = 8,		/* warps of a dispatching block */
 	EP_PIECE = EP_SMEM / (EP_STAGES * EP_WARPS), /* largest copy of a dispatching warp */
-	EP_COMBINE_STAGES = 2,
+	EP_COMBINE_STAGES = 2,	/* row buffers of a combining warp, for each rank */
+	EP_COMBINE_WARPS = 16,
 	EP_LL_THREADS = 512,
+	EP_LL_SEND = 1,
+	EP_LL_RECV = 2,
 };
 
 enum ep_ll_kind { EP_LL_DISPATCH, EP_LL_COMBINE };
@@ -180,6 +183,7 @@ struct ep_ll_args {
 	int32_t *recv_count, *src_idx;
 	int64_t *layout_range;
 	unsigned char *out;
+	uint32_t phases;		/* EP_LL_SEND, EP_LL_RECV */
 	uint32_t tokens, topk, hidden, idx32;
 	uint32_t fp8, round_scale, ue8m0;
 	uint32_t row_bytes;		/* of a row on its way */

@@ -3,7 +3,6 @@
 #include "group.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
 static struct ep_routes *routes_of(const struct urccl_ep_handle *handle)
 {
@@ -39,8 +38,8 @@ static int notify(struct urccl_ep *ep, struct ep_notify_args *args, void *stream
 	args->expert_counts = ep_pointer(ep->expert_counts);
 	if (!args->alignment)
 		args->alignment = 1;
-	return ep_launch(ep, EP_NOTIFY, chunks_of(args->tokens), EP_CHUNK, ep->common.experts * 4,
-			 args, stream);
+	return ep_launch(ep, EP_KERNEL_NOTIFY, chunks_of(args->tokens), EP_CHUNK,
+			 ep->common.experts * 4, args, stream);
 }
 
 int urccl_ep_layout(struct urccl_ep *ep, const void *topk_idx, uint32_t tokens, uint32_t topk,
@@ -130,7 +129,8 @@ static int copy_results(const struct urccl_ep *ep, const struct urccl_ep_dispatc
 	}
 	if (!any)
 		return 0;
-	return ep_launch(ep, EP_COPY, ep_blocks(ep, UINT32_MAX, a->sms), 512, 0, &args, stream);
+	return ep_launch(ep, EP_KERNEL_COPY, ep_blocks(ep, UINT32_MAX, a->sms), 512, 0, &args,
+			 stream);
 }
 
 static int exchange(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
@@ -191,9 +191,10 @@ int urccl_ep_dispatch(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
 		.cached = cached,
 	};
 	cut(a->row_bytes, EP_PIECE, &args.pieces, &args.piece_bytes);
-	err = ep_launch(ep, EP_DISPATCH,
-			ep_blocks(ep, (a->tokens + EP_WARPS - 1) / EP_WARPS, a->sms), EP_WARPS * 32,
-			EP_WARPS * EP_STAGES * args.piece_bytes, &args, stream);
+	err = ep_launch_early(ep, EP_KERNEL_DISPATCH,
+			      ep_blocks(ep, (a->tokens + EP_WARPS - 1) / EP_WARPS, a->sms),
+			      EP_WARPS * 32, EP_WARPS * EP_STAGES * args.piece_bytes, &args, stream,
+			      !cached);
 	return err ? err : copy_results(ep, a, routes_of(handle), stream);
 }
 
@@ -236,12 +237,14 @@ static int copy_input(const struct urccl_ep *ep, const struct urccl_ep_combine *
 						  (const void *)a->topk_weights, 4 * a->topk, 0, 0};
 	if (!n)
 		return 0;
-	return ep_launch(ep, EP_COPY, ep_blocks(ep, UINT32_MAX, a->sms), 512, 0, &args, stream);
+	return ep_launch(ep, EP_KERNEL_COPY, ep_blocks(ep, UINT32_MAX, a->sms), 512, 0, &args,
+			 stream);
 }
 
 int urccl_ep_combine(struct urccl_ep *ep, const struct urccl_ep_combine *a,
 		     const struct urccl_ep_handle *handle, void *stream)
 {
+	const uint32_t stages = EP_COMBINE_STAGES * ep->common.ranks;
 	struct ep_combine_args args;
 	uint64_t pieces;
 	int err = check_combine(ep, a, handle);
@@ -260,11 +263,11 @@ int urccl_ep_combine(struct urccl_ep *ep, const struct urccl_ep_combine *a,
 		.topk = a->topk,
 		.row_bytes = 2 * a->hidden,
 	};
-	cut(args.row_bytes, EP_SMEM / (EP_WARPS * EP_COMBINE_STAGES * ep->common.ranks) / 16 * 16,
-	    &args.pieces, &args.piece_bytes);
+	cut(args.row_bytes, EP_SMEM / (EP_COMBINE_WARPS * stages) / 16 * 16, &args.pieces,
+	    &args.piece_bytes);
 	pieces = (uint64_t)args.tokens * args.pieces;
-	return ep_launch(ep, EP_COMBINE, ep_blocks(ep, (pieces + EP_WARPS - 1) / EP_WARPS, a->sms),
-			 EP_WARPS * 32,
-			 EP_WARPS * EP_COMBINE_STAGES * ep->common.ranks * args.piece_bytes, &args,
+	return ep_launch(ep, EP_KERNEL_COMBINE,
+			 ep_blocks(ep, (pieces + EP_COMBINE_WARPS - 1) / EP_COMBINE_WARPS, a->sms),
+			 EP_COMBINE_WARPS * 32, EP_COMBINE_WARPS * stages * args.piece_bytes, &args,
 			 stream);
 }

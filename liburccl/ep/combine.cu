@@ -5,22 +5,34 @@
  */
 #include "device.cuh"
 
-/* A piece of a token; a warp takes every (grid * EP_WARPS)-th. */
+/* A piece of a token. Lane r has the token's row at rank r, or -1. */
 struct item {
-	uint64_t index;
 	uint32_t token, piece;
+	int slot;
 };
 
-__device__ static struct item item_at(const struct ep_combine_args &a, uint64_t index)
-{
-	return {index, (uint32_t)(index / a.pieces), (uint32_t)(index % a.pieces)};
-}
-
-__device__ static int slot_of(const struct ep_combine_args &a, uint32_t token)
+__device__ static struct item item_at(const struct ep_combine_args &a, uint32_t token,
+				      uint32_t piece)
 {
 	const uint32_t lane = threadIdx.x % 32;
+	struct item i = {token, piece, -1};
 
-	return lane < a.ep.ranks ? a.routes->slot[(size_t)token * a.ep.ranks + lane] : -1;
+	if (token < a.tokens && lane < a.ep.ranks)
+		i.slot = a.routes->slot[(size_t)token * a.ep.ranks + lane];
+	return i;
+}
+
+/* The item "pieces" further on. */
+__device__ static struct item item_after(const struct ep_combine_args &a, const struct item &i,
+					 uint32_t pieces)
+{
+	uint32_t token = i.token + pieces / a.pieces, piece = i.piece + pieces % a.pieces;
+
+	if (piece >= a.pieces) {
+		piece -= a.pieces;
+		token++;
+	}
+	return item_at(a, token, piece);
 }
 
 __device__ static uint32_t bytes_of(const struct ep_combine_args &a, uint32_t piece)
@@ -33,15 +45,14 @@ __device__ static void load(const struct ep_combine_args &a, const struct item &
 			    unsigned char *buffer, uint64_t *barrier)
 {
 	const struct ep_common *ep = &a.ep;
-	const int mine = slot_of(a, i.token);
 	const uint32_t bytes = bytes_of(a, i.piece), first = threadIdx.x / 32 + ep->rank;
-	const uint32_t have = __ballot_sync(~0u, mine >= 0);
+	const uint32_t have = __ballot_sync(~0u, i.slot >= 0);
 
 	if (threadIdx.x % 32 == 0)
 		barrier_expect(barrier, __popc(have) * bytes);
 	for (uint32_t n = 0; n < ep->ranks; n++) {
 		const uint32_t r = (first + n) % ep->ranks;
-		const int64_t slot = __shfl_sync(~0u, mine, r);
+		const int64_t slot = __shfl_sync(~0u, i.slot, r);
 
 		if (slot >= 0 && threadIdx.x % 32 == 0)
 			bulk_load(buffer + __popc(have & ((1u << r) - 1)) * a.piece_bytes,
@@ -51,82 +62,84 @@ __device__ static void load(const struct ep_combine_args &a, const struct item &
 	}
 }
 
-__device__ static void sum(const struct ep_combine_args &a, const struct item &i,
-			   const unsigned char *buffer)
+__device__ static void add_rows(const struct ep_combine_args &a, const struct item &i,
+				const unsigned char *buffer)
 {
 	const uint64_t at = (uint64_t)i.token * a.row_bytes + (uint64_t)i.piece * a.piece_bytes;
-	const int rows = __popc(__ballot_sync(~0u, slot_of(a, i.token) >= 0));
+	const uint32_t bytes = bytes_of(a, i.piece);
+	const int rows = __popc(__ballot_sync(~0u, i.slot >= 0));
 
-	for (uint32_t v = threadIdx.x % 32 * 16; v < bytes_of(a, i.piece); v += 32 * 16) {
+#pragma unroll 2
+	for (uint32_t v = threadIdx.x % 32 * 16; v < bytes; v += 32 * 16) {
 		float sum[8] = {};
 
 #pragma unroll
 		for (int b = 0; b < 2; b++)
 			if (a.bias[b])
 				add8(sum, *(const uint4 *)(a.bias[b] + at + v));
-#pragma unroll 4
 		for (int r = 0; r < rows; r++)
 			add8(sum, *(const uint4 *)(buffer + r * a.piece_bytes + v));
 		*(uint4 *)(a.out + at + v) = round8(sum);
 	}
 }
 
-__device__ static void sum_weights(const struct ep_combine_args &a, uint32_t token)
+__device__ static void add_weights(const struct ep_combine_args &a, const struct item &i)
 {
 	const struct ep_common *ep = &a.ep;
 	const uint32_t lane = threadIdx.x % 32;
-	const int mine = slot_of(a, token);
 	float sum = 0;
 
 	for (uint32_t r = 0; r < ep->ranks; r++) {
-		const int64_t slot = __shfl_sync(~0u, mine, r);
+		const int64_t slot = __shfl_sync(~0u, i.slot, r);
 		const float *weights = (const float *)(ep->window.base[r] + ep->at.combine_weights);
 
 		if (slot >= 0 && lane < a.topk)
 			sum += __ldcv(&weights[slot * a.topk + lane]);
 	}
 	if (lane < a.topk)
-		a.out_weights[(size_t)token * a.topk + lane] = sum;
+		a.out_weights[(size_t)i.token * a.topk + lane] = sum;
 }
 
-__device__ static void sum_rows(const struct ep_combine_args &a, unsigned char *buffers,
-				uint64_t *barriers)
+/* A warp takes every (grid * EP_COMBINE_WARPS)-th piece. */
+__device__ static void combine_rows(const struct ep_combine_args &a, unsigned char *buffers,
+				    uint64_t *barriers)
 {
-	const uint64_t end = (uint64_t)a.tokens * a.pieces, step = gridDim.x * EP_WARPS;
-	const uint64_t first = blockIdx.x * EP_WARPS + threadIdx.x / 32;
+	const uint32_t step = gridDim.x * EP_COMBINE_WARPS;
+	const uint32_t first = blockIdx.x * EP_COMBINE_WARPS + threadIdx.x / 32;
 	const uint32_t stage_bytes = a.ep.ranks * a.piece_bytes;
+	struct item now = item_after(a, {0, 0, -1}, first), next = item_after(a, now, step);
 	uint32_t stage = 0, phase = 0;
 
-	if (first < end)
-		load(a, item_at(a, first), buffers, &barriers[0]);
-	for (uint64_t index = first; index < end; index += step) {
-		const struct item i = item_at(a, index);
-		const uint32_t next = (stage + 1) % EP_COMBINE_STAGES;
+	if (now.token < a.tokens)
+		load(a, now, buffers, &barriers[0]);
+	while (now.token < a.tokens) {
+		const uint32_t other = (stage + 1) % EP_COMBINE_STAGES;
+		const struct item after = item_after(a, next, step);
 
-		if (index + step < end)
-			load(a, item_at(a, index + step), buffers + next * stage_bytes,
-			     &barriers[next]);
+		if (next.token < a.tokens)
+			load(a, next, buffers + other * stage_bytes, &barriers[other]);
+		if (a.out_weights && now.piece == 0)
+			add_weights(a, now);
 		barrier_wait(&barriers[stage], phase);
-		sum(a, i, buffers + stage * stage_bytes);
-		if (a.out_weights && i.piece == 0)
-			sum_weights(a, i.token);
+		add_rows(a, now, buffers + stage * stage_bytes);
 		__syncwarp();
-		stage = next;
-		phase ^= next == 0;
+		now = next, next = after;
+		stage = other;
+		phase ^= other == 0;
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
+extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	ep_combine(const __grid_constant__ struct ep_combine_args a)
 {
 	extern __shared__ __align__(128) unsigned char buffers[];
-	__shared__ uint64_t barriers[EP_WARPS][EP_COMBINE_STAGES];
+	__shared__ uint64_t barriers[EP_COMBINE_WARPS][EP_COMBINE_STAGES];
 	const struct ep_common *ep = &a.ep;
 	const uint32_t warp = threadIdx.x / 32;
 	const uint32_t epoch = load_relaxed(&ep->control->epoch) + 1;
 	bool ok = !failed(ep) && a.routes->fits;
 
-	if (threadIdx.x < EP_WARPS * EP_COMBINE_STAGES)
+	if (threadIdx.x < EP_COMBINE_WARPS * EP_COMBINE_STAGES)
 		barrier_init(&barriers[0][0] + threadIdx.x);
 	barrier_init_fence();
 	ok = __syncthreads_and(ok);
@@ -134,8 +147,8 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 		ok = meet(ep, epoch);
 	if (ok) {
 		fence_proxy();
-		sum_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
-			 barriers[warp]);
+		combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
+			     barriers[warp]);
 	}
 	if (last_block(ep))
 		finish(ep, ok, epoch);

@@ -212,6 +212,32 @@ __device__ inline void finish(const struct ep_common *ep, bool ok, uint32_t epoc
 		store_relaxed(&ep->control->epoch, epoch);
 }
 
+/* The same where no block needs to see what another one has written. */
+__device__ inline bool last_block_unordered(const struct ep_common *ep)
+{
+	__shared__ bool last;
+
+	__syncthreads();
+	if (threadIdx.x == 0)
+		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
+	__syncthreads();
+	return last;
+}
+
+/* ---- launches that overlap ------------------------------------------------------------------- */
+
+/* The next kernel may be launched now; it waits in await_previous(). */
+__device__ __forceinline__ void launch_next(void)
+{
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/* Waits until the kernel before this one has ended, where it has not by itself. */
+__device__ __forceinline__ void await_previous(void)
+{
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 /* ---- bulk copies ----------------------------------------------------------------------------- */
 
 __device__ __forceinline__ uint32_t shared_address(const void *p)

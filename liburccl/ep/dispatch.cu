@@ -7,34 +7,52 @@
 
 enum { AHEAD = 2 }; /* loads that a warp has under way; AHEAD < EP_STAGES */
 
-/* The row of a token at rank "lane", or -1; a fresh dispatch computes and keeps it. */
-__device__ static int token_slot(const struct ep_dispatch_args &a, uint32_t token)
-{
-	const uint32_t lane = threadIdx.x % 32;
-	int32_t *slot;
-
-	if (lane >= a.ep.ranks || token >= a.tokens)
-		return -1;
-	slot = &a.routes->slot[(size_t)token * a.ep.ranks + lane];
-	if (a.cached || *slot < 0)
-		return *slot;
-	*slot += a.routes->base[lane] + a.chunk_counts[token / EP_CHUNK * EP_RANKS + lane];
-	return *slot;
-}
-
-/* A piece of a token; those of a warp come in a fixed order. */
-struct item {
-	uint32_t token, piece;
-	int slot; /* at rank "lane" */
+/* What a warp reads of a token before the token's turn comes. Lane r has the row at rank r, lane k
+ * the choice k, each lane two of the scales. */
+struct fetched {
+	int slot, chunk; /* a fresh dispatch has counted the chunk and the rows before it apart */
+	int64_t expert;
+	float weight;
+	uint32_t scale[2];
 };
 
-__device__ static void next_item(const struct ep_dispatch_args &a, struct item *i)
+__device__ static uint32_t scale_at(const struct ep_dispatch_args &a, uint32_t token, uint32_t s)
 {
-	if (++i->piece < a.pieces)
-		return;
-	i->piece = 0;
-	i->token += gridDim.x * EP_WARPS;
-	i->slot = token_slot(a, i->token);
+	return a.scales[token * a.scale_row_stride + s * a.scale_word_stride];
+}
+
+__device__ static struct fetched fetch(const struct ep_dispatch_args &a, uint32_t token)
+{
+	const uint32_t lane = threadIdx.x % 32;
+	struct fetched f = {-1, 0, -1, 0, {0, 0}};
+
+	if (token >= a.tokens)
+		return f;
+	if (lane < a.ep.ranks) {
+		f.slot = a.routes->slot[(size_t)token * a.ep.ranks + lane];
+		if (!a.cached)
+			f.chunk = a.chunk_counts[token / EP_CHUNK * EP_RANKS + lane];
+	}
+	if (!a.cached && lane < a.topk) {
+		f.expert = load_idx(a.topk_idx, a.idx32, (size_t)token * a.topk + lane);
+		if (a.topk_weights)
+			f.weight = a.topk_weights[(size_t)token * a.topk + lane];
+	}
+	if (lane < a.scale_words)
+		f.scale[0] = scale_at(a, token, lane);
+	if (lane + 32 < a.scale_words)
+		f.scale[1] = scale_at(a, token, lane + 32);
+	return f;
+}
+
+/* The row of a token at rank "lane", or -1; a fresh dispatch keeps it. base: as in the routes. */
+__device__ static int token_slot(const struct ep_dispatch_args &a, uint32_t token,
+				 const struct fetched &f, int base)
+{
+	if (a.cached || f.slot < 0)
+		return f.slot;
+	a.routes->slot[(size_t)token * a.ep.ranks + threadIdx.x % 32] = f.slot + f.chunk + base;
+	return f.slot + f.chunk + base;
 }
 
 __device__ static uint32_t piece_bytes(const struct ep_dispatch_args &a, uint32_t piece)
@@ -44,88 +62,115 @@ __device__ static uint32_t piece_bytes(const struct ep_dispatch_args &a, uint32_
 
 /* What goes with a token beside its row: scales, and in a fresh dispatch experts, weights and
  * index. */
-__device__ static void send_details(const struct ep_dispatch_args &a, const struct item *i)
+__device__ static void send_details(const struct ep_dispatch_args &a, uint32_t token, int slots,
+				    const struct fetched &f)
 {
 	const struct ep_common *ep = &a.ep;
 	const uint32_t lane = threadIdx.x % 32;
-	int64_t expert = -1;
-	float weight = 0;
 
-	if (!a.cached && lane < a.topk) {
-		expert = load_idx(a.topk_idx, a.idx32, (size_t)i->token * a.topk + lane);
-		if (a.topk_weights)
-			weight = a.topk_weights[(size_t)i->token * a.topk + lane];
-	}
 	for (uint32_t r = 0; r < ep->ranks; r++) {
-		const int64_t slot = __shfl_sync(~0u, i->slot, r);
+		const int64_t slot = __shfl_sync(~0u, slots, r);
 		unsigned char *base = ep->window.base[r];
+		uint32_t *scales = (uint32_t *)(base + ep->at.scales) + slot * a.scale_words;
 
 		if (slot < 0)
 			continue;
-		for (uint32_t s = lane; s < a.scale_words; s += 32)
-			((uint32_t *)(base + ep->at.scales))[slot * a.scale_words + s] =
-				a.scales[i->token * a.scale_row_stride + s * a.scale_word_stride];
+		if (lane < a.scale_words)
+			scales[lane] = f.scale[0];
+		if (lane + 32 < a.scale_words)
+			scales[lane + 32] = f.scale[1];
+		for (uint32_t s = lane + 64; s < a.scale_words; s += 32)
+			scales[s] = scale_at(a, token, s);
 		if (a.cached)
 			continue;
 		if (lane < a.topk) {
-			int64_t local = expert - (int64_t)r * ep->local;
+			int64_t local = f.expert - (int64_t)r * ep->local;
 			bool here = local >= 0 && local < ep->local;
 
 			((int64_t *)(base + ep->at.topk_idx))[slot * a.topk + lane] =
 				here ? local : -1;
 			if (a.topk_weights)
 				((float *)(base + ep->at.topk_weights))[slot * a.topk + lane] =
-					here ? weight : 0;
+					here ? f.weight : 0;
 		}
 		if (lane == 0)
-			((int32_t *)(base + ep->at.src_idx))[slot] = (int32_t)i->token;
+			((int32_t *)(base + ep->at.src_idx))[slot] = (int32_t)token;
 	}
+}
+
+/* A warp's ring of shared buffers. */
+struct ring {
+	unsigned char *buffers;
+	uint64_t *barriers;
+	uint32_t loads, sends; /* pieces so far */
+	uint32_t token, piece; /* the next to load */
+};
+
+/* Starts loads until AHEAD are under way beyond the piece to be sent. */
+__device__ static void load_ahead(const struct ep_dispatch_args &a, struct ring *ring)
+{
+	for (; ring->loads < ring->sends + 1 + AHEAD && ring->token < a.tokens; ring->loads++) {
+		const uint32_t stage = ring->loads % EP_STAGES, bytes = piece_bytes(a, ring->piece);
+
+		if (threadIdx.x % 32 == 0) {
+			/* The stage's last store is at least so many groups ago. */
+			bulk_wait_read<EP_STAGES - AHEAD - 1>();
+			barrier_expect(&ring->barriers[stage], bytes);
+			bulk_load(ring->buffers + stage * a.piece_bytes,
+				  a.x + ring->token * a.x_stride +
+					  (uint64_t)ring->piece * a.piece_bytes,
+				  bytes, &ring->barriers[stage]);
+		}
+		if (++ring->piece == a.pieces) {
+			ring->piece = 0;
+			ring->token += gridDim.x * EP_WARPS;
+		}
+	}
+}
+
+/* Stores the ring's next piece into the token's rows. */
+__device__ static void send_piece(const struct ep_dispatch_args &a, struct ring *ring, int slots,
+				  uint32_t piece)
+{
+	const struct ep_common *ep = &a.ep;
+	const uint32_t stage = ring->sends % EP_STAGES, lane = threadIdx.x % 32;
+
+	barrier_wait(&ring->barriers[stage], ring->sends / EP_STAGES & 1);
+	for (uint32_t i = 0; i < ep->ranks; i++) {
+		const uint32_t r = (ep->rank + 1 + threadIdx.x / 32 + i) % ep->ranks;
+		const int64_t slot = __shfl_sync(~0u, slots, r);
+
+		if (slot >= 0 && lane == 0)
+			bulk_store(ep->window.base[r] + ep->at.x + slot * a.row_bytes +
+					   (uint64_t)piece * a.piece_bytes,
+				   ring->buffers + stage * a.piece_bytes, piece_bytes(a, piece));
+	}
+	if (lane == 0)
+		bulk_commit();
+	ring->sends++;
 }
 
 __device__ static void send_rows(const struct ep_dispatch_args &a, unsigned char *buffers,
 				 uint64_t *barriers)
 {
-	const struct ep_common *ep = &a.ep;
-	const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const uint32_t first = blockIdx.x * EP_WARPS + warp;
-	struct item load = {first, 0, 0}, send = {first, 0, token_slot(a, first)};
-	uint32_t loads = 0;
+	const uint32_t lane = threadIdx.x % 32, step = gridDim.x * EP_WARPS;
+	const uint32_t first = blockIdx.x * EP_WARPS + threadIdx.x / 32;
+	const int base = lane < a.ep.ranks ? a.routes->base[lane] : 0;
+	struct ring ring = {buffers, barriers, 0, 0, first, 0};
+	struct fetched next = fetch(a, first);
 
-	for (uint32_t sends = 0; send.token < a.tokens; sends++) {
-		for (; loads < sends + 1 + AHEAD && load.token < a.tokens; loads++) {
-			const uint32_t stage = loads % EP_STAGES;
-			const uint32_t bytes = piece_bytes(a, load.piece);
+	for (uint32_t token = first; token < a.tokens; token += step) {
+		const struct fetched f = next;
+		int slots;
 
-			if (lane == 0) {
-				/* The stage's last store is at least so many groups ago. */
-				bulk_wait_read<EP_STAGES - AHEAD - 1>();
-				barrier_expect(&barriers[stage], bytes);
-				bulk_load(buffers + stage * a.piece_bytes,
-					  a.x + load.token * a.x_stride +
-						  (uint64_t)load.piece * a.piece_bytes,
-					  bytes, &barriers[stage]);
-			}
-			if (++load.piece == a.pieces) {
-				load.piece = 0;
-				load.token += gridDim.x * EP_WARPS;
-			}
+		load_ahead(a, &ring);
+		next = fetch(a, token + step);
+		slots = token_slot(a, token, f, base);
+		send_details(a, token, slots, f);
+		for (uint32_t piece = 0; piece < a.pieces; piece++) {
+			load_ahead(a, &ring);
+			send_piece(a, &ring, slots, piece);
 		}
-		if (send.piece == 0)
-			send_details(a, &send);
-		barrier_wait(&barriers[sends % EP_STAGES], sends / EP_STAGES & 1);
-		for (uint32_t i = 0; i < ep->ranks; i++) {
-			const uint32_t r = (ep->rank + 1 + warp + i) % ep->ranks;
-			const int64_t slot = __shfl_sync(~0u, send.slot, r);
-
-			if (slot >= 0 && lane == 0)
-				bulk_store(ep->window.base[r] + ep->at.x + slot * a.row_bytes +
-						   (uint64_t)send.piece * a.piece_bytes,
-					   buffers + sends % EP_STAGES * a.piece_bytes,
-					   piece_bytes(a, send.piece));
-		}
-		if (lane == 0)
-			bulk_commit();
-		next_item(a, &send);
 	}
 	if (lane == 0) {
 		bulk_wait();
@@ -152,13 +197,15 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 	__shared__ uint64_t barriers[EP_WARPS][EP_STAGES];
 	const struct ep_common *ep = &a.ep;
 	const uint32_t warp = threadIdx.x / 32;
-	const uint32_t epoch = load_relaxed(&ep->control->epoch) + 1;
-	bool ok = !failed(ep) && a.routes->fits;
+	uint32_t epoch;
+	bool ok;
 
 	if (threadIdx.x < EP_WARPS * EP_STAGES)
 		barrier_init(&barriers[0][0] + threadIdx.x);
 	barrier_init_fence();
-	ok = __syncthreads_and(ok);
+	await_previous();
+	epoch = load_relaxed(&ep->control->epoch) + 1;
+	ok = __syncthreads_and(!failed(ep) && a.routes->fits);
 	/* A fresh dispatch has met the others in the exchange of counts. */
 	if (ok && a.cached)
 		ok = meet(ep, epoch);

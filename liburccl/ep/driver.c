@@ -25,7 +25,7 @@ static const struct {
 	FUNCTION(cuModuleGetFunction, "cuModuleGetFunction", false),
 	FUNCTION(cuFuncSetAttribute, "cuFuncSetAttribute", false),
 	FUNCTION(cuFuncLoad, "cuFuncLoad", true),
-	FUNCTION(cuLaunchKernel, "cuLaunchKernel", false),
+	FUNCTION(cuLaunchKernelEx, "cuLaunchKernelEx", false),
 	FUNCTION(cuMemAlloc, "cuMemAlloc_v2", false),
 	FUNCTION(cuMemFree, "cuMemFree_v2", false),
 	FUNCTION(cuMemsetD8, "cuMemsetD8_v2", false),

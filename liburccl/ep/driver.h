@@ -12,6 +12,24 @@ enum ep_driver_numbers {
 	CUDA_MAJOR = 75,	   /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
 	CUDA_FUNC_SHARED = 8,	   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 	CUDA_HOST_PORTABLE_MAPPED = 3,
+	CUDA_LAUNCH_EARLY = 6, /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+};
+
+/* CUlaunchConfig and CUlaunchAttribute. */
+struct ep_launch_attribute {
+	uint32_t id;
+	uint32_t pad;
+	union {
+		int32_t allowed;
+		char bytes[64];
+	} value;
+};
+
+struct ep_launch_config {
+	uint32_t grid[3], block[3], shared_bytes;
+	void *stream;
+	struct ep_launch_attribute *attributes;
+	uint32_t n;
 };
 
 /* Members are named after the driver's functions; each returns a CUresult. */
@@ -26,9 +44,8 @@ struct ep_driver {
 	int (*cuModuleGetFunction)(void **function, void *module, const char *name);
 	int (*cuFuncSetAttribute)(void *function, int attribute, int value);
 	int (*cuFuncLoad)(void *function); /* NULL before CUDA 12.4 */
-	int (*cuLaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-			      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-			      void *stream, void **params, void **extra);
+	int (*cuLaunchKernelEx)(const struct ep_launch_config *config, void *function,
+				void **params, void **extra);
 	int (*cuMemAlloc)(uint64_t *address, size_t bytes);
 	int (*cuMemFree)(uint64_t address);
 	int (*cuMemsetD8)(uint64_t address, unsigned char value, size_t n);

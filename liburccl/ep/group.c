@@ -32,16 +32,14 @@ static const struct {
 	uint8_t module;
 	uint32_t shared_bytes; /* the most that a launch asks for; 0: at most 48 KiB */
 } kernels[EP_KERNELS] = {
-	[EP_NOTIFY] = {"ep_notify", 0, 0},
-	[EP_DISPATCH] = {"ep_dispatch", 1, EP_SMEM},
-	[EP_COMBINE] = {"ep_combine", 2, EP_SMEM},
-	[EP_COPY] = {"ep_copy", 2, 0},
-	[EP_LL_DISPATCH_SEND] = {"ep_ll_dispatch_send", 3,
-				 URCCL_EP_LL_MAX_TOKENS *(4 * EP_LL_TOPK + 1) +
-					 4 * URCCL_EP_MAX_EXPERTS},
-	[EP_LL_DISPATCH_RECV] = {"ep_ll_dispatch_recv", 3, 0},
-	[EP_LL_COMBINE_SEND] = {"ep_ll_combine_send", 4, 0},
-	[EP_LL_COMBINE_RECV] = {"ep_ll_combine_recv", 4, 0},
+	[EP_KERNEL_NOTIFY] = {"ep_notify", 0, 0},
+	[EP_KERNEL_DISPATCH] = {"ep_dispatch", 1, EP_SMEM},
+	[EP_KERNEL_COMBINE] = {"ep_combine", 2, EP_SMEM},
+	[EP_KERNEL_COPY] = {"ep_copy", 2, 0},
+	[EP_KERNEL_LL_DISPATCH] = {"ep_ll_dispatch", 3,
+				   URCCL_EP_LL_MAX_TOKENS *(4 * EP_LL_TOPK + 1) +
+					   4 * URCCL_EP_MAX_EXPERTS},
+	[EP_KERNEL_LL_COMBINE] = {"ep_ll_combine", 4, 0},
 };
 
 static int cuda_error(const struct urccl_ep *ep, const char *doing, int error)
@@ -58,7 +56,7 @@ static int check_device(struct urccl_ep *ep)
 
 	if (cuda->cuCtxGetCurrent(&ctx) || !ctx || cuda->cuCtxGetDevice(&device))
 		return ep_error(-ENODEV, "this thread has no current CUDA context");
-	if (cuda->cuDeviceGetAttribute(&major, CUDA_MAJOR, device) || major != 9)
+	if (cuda->cuDeviceGetAttribute(&major, CUDA_MAJOR, device) || major < 9)
 		return ep_error(-ENODEV, "the kernels need compute capability 9; this GPU has %d",
 				major);
 	if (cuda->cuDeviceGetAttribute(&sms, CUDA_MULTIPROCESSORS, device) || sms < 1)
@@ -242,9 +240,24 @@ uint32_t ep_blocks(const struct urccl_ep *ep, uint64_t work, uint32_t sms)
 int ep_launch(const struct urccl_ep *ep, enum ep_kernel kernel, uint32_t blocks, uint32_t threads,
 	      uint32_t shared_bytes, const void *args, void *stream)
 {
+	return ep_launch_early(ep, kernel, blocks, threads, shared_bytes, args, stream, false);
+}
+
+int ep_launch_early(const struct urccl_ep *ep, enum ep_kernel kernel, uint32_t blocks,
+		    uint32_t threads, uint32_t shared_bytes, const void *args, void *stream,
+		    bool early)
+{
+	struct ep_launch_attribute attribute = {.id = CUDA_LAUNCH_EARLY, .value = {.allowed = 1}};
+	const struct ep_launch_config config = {
+		.grid = {blocks, 1, 1},
+		.block = {threads, 1, 1},
+		.shared_bytes = shared_bytes,
+		.stream = stream,
+		.attributes = &attribute,
+		.n = early,
+	};
 	void *params[] = {(void *)(uintptr_t)args};
-	int error = ep->driver.cuLaunchKernel(ep->kernels[kernel], blocks, 1, 1, threads, 1, 1,
-					      shared_bytes, stream, params, NULL);
+	int error = ep->driver.cuLaunchKernelEx(&config, ep->kernels[kernel], params, NULL);
 
 	return error ? cuda_error(ep, kernels[kernel].name, error) : 0;
 }

@@ -9,6 +9,8 @@
 #include "driver.h"
 #include "kernels.h"
 
+#include <stdbool.h>
+
 struct urccl_ep {
 	struct urccl_ep_attr attr; /* with defaults filled in; windows and cuda_so are NULL */
 	struct ep_common common;   /* what every kernel gets */
@@ -35,6 +37,12 @@ __attribute__((format(printf, 2, 3))) int ep_error(int error, const char *format
 /* Starts a kernel; args is its one parameter. */
 int ep_launch(const struct urccl_ep *ep, enum ep_kernel kernel, uint32_t blocks, uint32_t threads,
 	      uint32_t shared_bytes, const void *args, void *stream);
+
+/* The same. early: the kernel may start while the one before it on the stream, which the same call
+ * has launched, still runs; it waits for its end by itself. */
+int ep_launch_early(const struct urccl_ep *ep, enum ep_kernel kernel, uint32_t blocks,
+		    uint32_t threads, uint32_t shared_bytes, const void *args, void *stream,
+		    bool early);
 
 /* The blocks for so much work, at least 1 and at most sms (0: the group's). */
 uint32_t ep_blocks(const struct urccl_ep *ep, uint64_t work, uint32_t sms);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeds the cubins; the build names their folder to the assembler. */
+/* Embeds the kernels; the build names their folder to the assembler. */
 	.section .rodata
 
 	.balign 64
 notify:
-	.incbin "notify.cubin"
+	.incbin "notify.fatbin"
 	.balign 64
 dispatch:
-	.incbin "dispatch.cubin"
+	.incbin "dispatch.fatbin"
 	.balign 64
 combine:
-	.incbin "combine.cubin"
+	.incbin "combine.fatbin"
 	.balign 64
 low_latency:
-	.incbin "low_latency.cubin"
+	.incbin "low_latency.fatbin"
 	.balign 64
 ll_combine:
-	.incbin "ll_combine.cubin"
+	.incbin "ll_combine.fatbin"
 
 	.section .data.rel.ro, "aw"
 	.globl ep_modules

@@ -4,20 +4,18 @@
 #define EP_KERNELS_H
 
 enum ep_kernel {
-	EP_NOTIFY,
-	EP_DISPATCH,
-	EP_COMBINE,
-	EP_COPY,
-	EP_LL_DISPATCH_SEND,
-	EP_LL_DISPATCH_RECV,
-	EP_LL_COMBINE_SEND,
-	EP_LL_COMBINE_RECV,
+	EP_KERNEL_NOTIFY,
+	EP_KERNEL_DISPATCH,
+	EP_KERNEL_COMBINE,
+	EP_KERNEL_COPY,
+	EP_KERNEL_LL_DISPATCH,
+	EP_KERNEL_LL_COMBINE,
 	EP_KERNELS,
 };
 
 enum { EP_MODULES = 5 };
 
-/* Machine code for compute capability 9.0; NULL in a build without nvcc. */
+/* Machine code for compute capability 9.0 and PTX for later ones; NULL in a build without nvcc. */
 extern const void *const ep_modules[EP_MODULES];
 
 #endif

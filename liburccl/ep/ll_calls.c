@@ -8,7 +8,10 @@ enum { PHASES = URCCL_EP_LL_SEND | URCCL_EP_LL_RECV };
 
 static uint32_t phases(uint32_t flags)
 {
-	return flags & PHASES ? flags & PHASES : PHASES;
+	if (!(flags & PHASES))
+		flags = PHASES;
+	return (flags & URCCL_EP_LL_SEND ? EP_LL_SEND : 0) |
+	       (flags & URCCL_EP_LL_RECV ? EP_LL_RECV : 0);
 }
 
 static int check(const struct urccl_ep *ep, uint32_t tokens, uint32_t topk, uint32_t hidden,
@@ -43,6 +46,14 @@ static struct ep_ll_args common_args(const struct urccl_ep *ep,
 	};
 }
 
+/* A block for each token to send, or for each row that may come. */
+static uint32_t blocks(const struct urccl_ep *ep, uint32_t tokens, uint32_t sms)
+{
+	const uint32_t rows = ep->common.ranks * ep->attr.ll_max_tokens;
+
+	return ep_blocks(ep, rows > tokens ? rows : tokens, sms);
+}
+
 int urccl_ep_ll_dispatch(struct urccl_ep *ep, const struct urccl_ep_ll_dispatch *a,
 			 const struct urccl_ep_ll_handle *handle, void *stream)
 {
@@ -74,16 +85,11 @@ int urccl_ep_ll_dispatch(struct urccl_ep *ep, const struct urccl_ep_ll_dispatch 
 	args.ue8m0 = a->flags & URCCL_EP_LL_UE8M0;
 	args.row_bytes = args.fp8 ? a->hidden : 2 * a->hidden;
 	args.scale_words = !args.fp8 ? 0 : args.ue8m0 ? (groups + 3) / 4 : groups;
-	if (phases(a->flags) & URCCL_EP_LL_SEND)
-		err = ep_launch(ep, EP_LL_DISPATCH_SEND, ep_blocks(ep, a->tokens, a->sms),
-				EP_LL_THREADS,
-				a->tokens * (4 * a->topk + 1) + 4 * ep->common.experts, &args,
-				stream);
-	if (!err && phases(a->flags) & URCCL_EP_LL_RECV)
-		err = ep_launch(ep, EP_LL_DISPATCH_RECV,
-				ep_blocks(ep, ep->common.ranks * ep->attr.ll_max_tokens, a->sms),
-				EP_LL_THREADS, 4 * ep->common.experts, &args, stream);
-	return err;
+	args.phases = phases(a->flags);
+	/* One block beside those of the tokens sends the counts. */
+	return ep_launch(ep, EP_KERNEL_LL_DISPATCH, blocks(ep, a->tokens + 1, a->sms),
+			 EP_LL_THREADS, a->tokens * (4 * a->topk + 1) + 4 * ep->common.experts,
+			 &args, stream);
 }
 
 int urccl_ep_ll_combine(struct urccl_ep *ep, const struct urccl_ep_ll_combine *a,
@@ -103,14 +109,9 @@ int urccl_ep_ll_combine(struct urccl_ep *ep, const struct urccl_ep_ll_combine *a
 	args.topk_weights = a->topk_weights;
 	args.out = a->out;
 	args.row_bytes = 2 * a->hidden;
-	if (phases(a->flags) & URCCL_EP_LL_SEND)
-		err = ep_launch(ep, EP_LL_COMBINE_SEND,
-				ep_blocks(ep, ep->common.ranks * ep->attr.ll_max_tokens, a->sms),
-				EP_LL_THREADS, 0, &args, stream);
-	if (!err && phases(a->flags) & URCCL_EP_LL_RECV)
-		err = ep_launch(ep, EP_LL_COMBINE_RECV, ep_blocks(ep, a->tokens, a->sms),
-				EP_LL_THREADS, 0, &args, stream);
-	return err;
+	args.phases = phases(a->flags);
+	return ep_launch(ep, EP_KERNEL_LL_COMBINE, blocks(ep, a->tokens, a->sms), EP_LL_THREADS, 0,
+			 &args, stream);
 }
 
 int urccl_ep_set_dead(struct urccl_ep *ep, uint32_t dead, void *stream)

@@ -54,114 +54,153 @@ __device__ static void fma8(float (&sum)[8], float weight, uint4 v)
 	}
 }
 
-#define UNROLL 4
+/* Loads a batch of the j-th of a row's experts. */
+__device__ static void load_expert(const struct ep_ll_args &a, const struct team &team,
+				   uint32_t word, uint32_t j, uint32_t base, uint4 (&v)[LL_UNROLL])
+{
+	const uint64_t row = __shfl_sync(~0u, word, (EP_ROW_EXPERT + j) % 32);
 
-/* Sends the weighted sum of a row's experts back to its rank. */
-__device__ static void send_sum(const struct ep_ll_args &a, uint32_t to, uint32_t index,
-				uint64_t epoch)
+#pragma unroll
+	for (int u = 0; u < LL_UNROLL; u++)
+		if (team.at(base, u) < a.row_bytes)
+			v[u] = *(const uint4 *)(a.x + row * a.row_bytes + team.at(base, u));
+}
+
+/* Lane i gets word i of the header of a row. */
+__device__ static uint32_t header_of(const struct ep_ll_args &a, const struct row &r)
+{
+	return a.row_headers[((size_t)r.from * a.ep.ll_max_tokens + r.index) * 32 +
+			     threadIdx.x % 32];
+}
+
+/* Sends the weighted sum of a row's experts back to its rank. A team calls it. */
+__device__ static void send_sum(const struct ep_ll_args &a, const struct team &team,
+				const struct row &r, uint32_t word, uint64_t epoch)
 {
 	const struct ep_common *ep = &a.ep;
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t word = a.row_headers[((size_t)to * ep->ll_max_tokens + index) * 32 + lane];
 	const uint32_t n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
-	const float weight = await_weight(a, to, word, epoch);
-	unsigned char *sums = ll_sum(ep, to, epoch, ep->rank, index);
+	const float weight = await_weight(a, r.from, word, epoch);
+	unsigned char *sums = ll_sum(ep, r.from, epoch, ep->rank, r.index);
 
-	for (uint32_t base = 0; base < a.row_bytes; base += UNROLL * 32 * 16) {
-		float sum[UNROLL][8] = {};
+	for (uint32_t base = 0; base < a.row_bytes; base += team.batch()) {
+		float sum[LL_UNROLL][8] = {};
+		uint4 v[LL_UNROLL], next[LL_UNROLL];
 
+		if (n)
+			load_expert(a, team, word, 0, base, next);
 		for (uint32_t j = 0; j < n; j++) {
-			const uint64_t row = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
 			const float w = __shfl_sync(~0u, weight, j);
 
 #pragma unroll
-			for (int u = 0; u < UNROLL; u++) {
-				const uint32_t at = base + (u * 32 + lane) * 16;
-
-				if (at < a.row_bytes)
-					fma8(sum[u], w,
-					     *(const uint4 *)(a.x + row * a.row_bytes + at));
-			}
+			for (int u = 0; u < LL_UNROLL; u++)
+				v[u] = next[u];
+			if (j + 1 < n)
+				load_expert(a, team, word, j + 1, base, next);
+#pragma unroll
+			for (int u = 0; u < LL_UNROLL; u++)
+				fma8(sum[u], w, v[u]);
 		}
 #pragma unroll
-		for (int u = 0; u < UNROLL; u++) {
-			const uint32_t at = base + (u * 32 + lane) * 16;
-
-			if (at < a.row_bytes)
-				store_relaxed((uint4 *)(sums + at),
+		for (int u = 0; u < LL_UNROLL; u++)
+			if (team.at(base, u) < a.row_bytes)
+				store_relaxed((uint4 *)(sums + team.at(base, u)),
 					      unpoisoned(round8(sum[u]), 0xfffeffffu));
-		}
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
-	ep_ll_combine_send(const __grid_constant__ struct ep_ll_args a)
+__device__ static void send_sums(const struct ep_ll_args &a, uint64_t epoch)
 {
+	__shared__ int rows[EP_RANKS];
 	const struct ep_common *ep = &a.ep;
-	const uint64_t epoch = ll_send_epoch(ep, EP_LL_COMBINE);
-	const uint32_t live = ll_ready_ranks(ep, EP_LL_COMBINE, epoch);
-	const uint32_t warps = gridDim.x * (EP_LL_THREADS / 32);
-	uint32_t index = threadIdx.x / 32 * gridDim.x + blockIdx.x;
+	const struct readiness now = ll_look(ep, EP_LL_COMBINE);
+	uint32_t live, word = 0;
 
+	if (threadIdx.x < EP_RANKS)
+		rows[threadIdx.x] = (int)a.routes->rows[threadIdx.x];
+	live = ll_ready_ranks(ep, EP_LL_COMBINE, epoch, now);
+	const uint32_t all = all_rows(ep, rows);
+	const struct team team(all);
+
+	if (team.index < all)
+		word = header_of(a, row(ep, rows, team.index));
 	send_weights(a, epoch, live);
-	for (uint32_t s = 0; s < ep->ranks; s++) {
-		const uint32_t rows = a.routes->rows[s];
+	for (uint32_t n = team.index; n < all; n += team.teams) {
+		const struct row r(ep, rows, n);
 
-		for (; index < rows; index += warps)
-			if (live >> s & 1)
-				send_sum(a, s, index, epoch);
-		index -= rows;
+		if (live >> r.from & 1)
+			send_sum(a, team, r, word, epoch);
+		if (n + team.teams < all)
+			word = header_of(a, row(ep, rows, n + team.teams));
 	}
-	if (last_block(ep) && threadIdx.x == 0)
-		store_relaxed(&ep->control->ll_sent[EP_LL_COMBINE], epoch);
 }
 
 /* ---- receive --------------------------------------------------------------------------------- */
 
-/* Adds up sixteen bytes of the sums of a token and clears them. */
-__device__ static uint4 receive_sums(const struct ep_ll_args &a, const int *index, uint32_t at,
-				     uint64_t epoch, uint32_t dead)
+enum { PARTS = 2 }; /* vectors of sixteen bytes of a sum that a thread has under way */
+
+/* Adds up PARTS vectors of the sums of a token, clears these, and writes the result. */
+__device__ static void receive_part(const struct ep_ll_args &a, uint32_t token, const int *index,
+				    uint32_t base, uint64_t epoch, uint32_t dead)
 {
 	const struct ep_common *ep = &a.ep;
-	uint4 v[EP_RANKS];
-	float sum[8] = {};
+	uint4 v[PARTS][EP_RANKS];
 
 #pragma unroll
-	for (uint32_t r = 0; r < EP_RANKS; r++)
-		if (index[r] >= 0)
-			v[r] = load_relaxed(
-				(const uint4 *)(ll_sum(ep, ep->rank, epoch, r, index[r]) + at));
+	for (uint32_t p = 0; p < PARTS; p++)
 #pragma unroll
-	for (uint32_t r = 0; r < EP_RANKS; r++) {
-		uint4 *p = (uint4 *)(ll_sum(ep, ep->rank, epoch, r, index[r]) + at);
-		bool ok = !(dead >> r & 1);
+		for (uint32_t r = 0; r < EP_RANKS; r++)
+			if (index[r] >= 0 && base + p * EP_LL_THREADS * 16 < a.row_bytes)
+				v[p][r] = load_relaxed(
+					(const uint4 *)(ll_sum(ep, ep->rank, epoch, r, index[r]) +
+							base + p * EP_LL_THREADS * 16));
+#pragma unroll
+	for (uint32_t p = 0; p < PARTS; p++) {
+		const uint32_t at = base + p * EP_LL_THREADS * 16;
+		float sum[8] = {};
 
-		if (index[r] < 0)
-			continue;
-		v[r] = await_data(ep, (const uint4 *)p, v[r], r, &ok);
-		store_relaxed(p, poison4());
-		if (ok)
-			add8(sum, v[r]);
+		if (at >= a.row_bytes)
+			break;
+#pragma unroll
+		for (uint32_t r = 0; r < EP_RANKS; r++) {
+			uint4 *from = (uint4 *)(ll_sum(ep, ep->rank, epoch, r, index[r]) + at);
+			bool ok = !(dead >> r & 1);
+
+			if (index[r] < 0)
+				continue;
+			v[p][r] = await_data(ep, (const uint4 *)from, v[p][r], r, &ok);
+			store_relaxed(from, poison4());
+			if (ok)
+				add8(sum, v[p][r]);
+		}
+		*(uint4 *)(a.out + (uint64_t)token * a.row_bytes + at) = round8(sum);
 	}
-	return round8(sum);
 }
 
-extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
-	ep_ll_combine_recv(const __grid_constant__ struct ep_ll_args a)
+__device__ static void receive_sums(const struct ep_ll_args &a, uint64_t epoch)
 {
 	__shared__ int index[EP_RANKS];
-	const struct ep_common *ep = &a.ep;
-	const uint64_t epoch = ll_recv_epoch(ep, EP_LL_COMBINE);
-	const uint32_t dead = load_relaxed(&ep->control->dead);
+	const uint32_t dead = load_relaxed(&a.ep.control->dead);
 
 	for (uint32_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
 		if (threadIdx.x < EP_RANKS)
 			index[threadIdx.x] = a.routes->index[token * EP_RANKS + threadIdx.x];
 		__syncthreads();
-		for (uint32_t at = threadIdx.x * 16; at < a.row_bytes; at += EP_LL_THREADS * 16)
-			*(uint4 *)(a.out + (uint64_t)token * a.row_bytes + at) =
-				receive_sums(a, index, at, epoch, dead);
+		for (uint32_t base = threadIdx.x * 16; base < a.row_bytes;
+		     base += PARTS * EP_LL_THREADS * 16)
+			receive_part(a, token, index, base, epoch, dead);
 		__syncthreads();
 	}
-	ll_consumed(ep, EP_LL_COMBINE, epoch);
+}
+
+extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
+	ep_ll_combine(const __grid_constant__ struct ep_ll_args a)
+{
+	const uint64_t sending = ll_send_epoch(&a.ep, EP_LL_COMBINE);
+	const uint64_t receiving = ll_recv_epoch(&a.ep, EP_LL_COMBINE);
+
+	if (a.phases & EP_LL_SEND)
+		send_sums(a, sending);
+	if (a.phases & EP_LL_RECV)
+		receive_sums(a, receiving);
+	ll_end(&a.ep, EP_LL_COMBINE, a.phases, sending, receiving);
 }

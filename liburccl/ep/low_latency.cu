@@ -9,15 +9,19 @@
 
 /* ---- send ------------------------------------------------------------------------------------ */
 
-/* Loads the routing of all tokens: choice[tokens * topk] and ranks[tokens]. */
-__device__ static void load_routes(const struct ep_ll_args &a, int *choice, uint8_t *ranks)
+/* Loads the choices of all tokens. */
+__device__ static void load_choices(const struct ep_ll_args &a, int *choice)
 {
 	for (uint32_t i = threadIdx.x; i < a.tokens * a.topk; i += blockDim.x) {
 		int64_t e = load_idx(a.topk_idx, a.idx32, i);
 
 		choice[i] = e >= 0 && e < a.ep.experts ? (int)e : -1;
 	}
-	__syncthreads();
+}
+
+/* The ranks of each token, one bit each. */
+__device__ static void find_ranks(const struct ep_ll_args &a, const int *choice, uint8_t *ranks)
+{
 	for (uint32_t t = threadIdx.x; t < a.tokens; t += blockDim.x) {
 		uint32_t bits = 0;
 
@@ -202,73 +206,95 @@ __device__ static void send_to_all(const struct ep_ll_args &a, const int *row, u
 	}
 }
 
-/* Sends the payload. Thread v does vectors v, v + EP_LL_THREADS, ... of sixteen bytes. */
-__device__ static void send_payload(const struct ep_ll_args &a, uint32_t token, const int *row,
-				    uint64_t epoch, uint32_t live)
+/* What sixteen bytes on their way are made from: as many of bf16, or twice as many for FP8. */
+struct vectors {
+	uint4 low, high;
+};
+
+__device__ static struct vectors load_vectors(const struct ep_ll_args &a, uint32_t token,
+					      uint32_t v)
 {
 	const uint4 *x = (const uint4 *)(a.x + (uint64_t)token * a.hidden * 2);
-	const uint32_t vectors = a.row_bytes / 16, lane = threadIdx.x % 32;
+	struct vectors pair = {};
+
+	if (token >= a.tokens || v >= a.row_bytes / 16)
+		return pair;
+	if (!a.fp8)
+		return {x[v], pair.high};
+	return {x[2 * v], x[2 * v + 1]};
+}
+
+/* Sends sixteen FP8 columns and their scale. */
+__device__ static void send_fp8(const struct ep_ll_args &a, const int *row, uint64_t epoch,
+				uint32_t live, uint32_t v, const struct vectors &pair)
+{
+	const uint32_t vectors = a.row_bytes / 16, scales = EP_LL_HEADER + a.row_bytes;
+	uint32_t scale, packed = 0;
+	const uint4 bytes = quantise(a, pair.low, pair.high, &scale);
+
+	if (v < vectors)
+		send_to_all(a, row, epoch, live, EP_LL_HEADER + v * 16,
+			    unpoisoned(bytes, 0x7fffffffu));
+	if (!a.ue8m0) {
+		if (v < vectors && v % 8 == 0)
+			send_to_all(a, row, epoch, live, scales + v / 8 * 4, scale);
+		return;
+	}
+	/* Lanes 0, 8, 16 and 24 have the four exponents of one word. */
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		const uint32_t exponent = __shfl_sync(~0u, scale, 8 * i);
+
+		if (v / 32 * 32 + 8 * i < vectors)
+			packed |= exponent << 8 * i;
+	}
+	if (v % 32 == 0)
+		send_to_all(a, row, epoch, live, scales + v / 32 * 4, packed);
+}
+
+/* Sends the payload. Thread v does vectors v, v + EP_LL_THREADS, ...; "first" is the first. */
+__device__ static void send_payload(const struct ep_ll_args &a, uint32_t token, const int *row,
+				    uint64_t epoch, uint32_t live, struct vectors first)
+{
+	const uint32_t vectors = a.row_bytes / 16;
 	const uint32_t rounded = (vectors + 31) / 32 * 32; /* whole warps shuffle */
 
 	for (uint32_t v = threadIdx.x; v < rounded; v += EP_LL_THREADS) {
-		const bool have = v < vectors;
-		uint4 low = make_uint4(0, 0, 0, 0), high = low;
-		uint32_t scale, word, packed = 0;
-
-		if (!a.fp8) {
-			if (have)
-				send_to_all(a, row, epoch, live, EP_LL_HEADER + v * 16,
-					    unpoisoned(x[v], 0xfffeffffu));
-			continue;
-		}
-		if (have) {
-			low = x[2 * v];
-			high = x[2 * v + 1];
-		}
-		low = quantise(a, low, high, &scale);
-		if (have)
+		if (v >= EP_LL_THREADS)
+			first = load_vectors(a, token, v);
+		if (a.fp8)
+			send_fp8(a, row, epoch, live, v, first);
+		else if (v < vectors)
 			send_to_all(a, row, epoch, live, EP_LL_HEADER + v * 16,
-				    unpoisoned(low, 0x7fffffffu));
-		if (a.ue8m0) {
-			/* Lanes 0, 8, 16 and 24 have the four exponents of one word. */
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				word = __shfl_sync(~0u, scale, 8 * i);
-				if (v / 32 * 32 + 8 * i < vectors)
-					packed |= word << 8 * i;
-			}
-			if (lane == 0)
-				send_to_all(a, row, epoch, live,
-					    EP_LL_HEADER + a.row_bytes + v / 32 * 4, packed);
-		} else if (have && lane % 8 == 0) {
-			send_to_all(a, row, epoch, live, EP_LL_HEADER + a.row_bytes + v / 8 * 4,
-				    scale);
-		}
+				    unpoisoned(first.low, 0xfffeffffu));
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
-	ep_ll_dispatch_send(const __grid_constant__ struct ep_ll_args a)
+/* shared: choice, experts, ranks. */
+__device__ static void send_tokens(const struct ep_ll_args &a, int *shared, uint64_t epoch)
 {
-	extern __shared__ int shared[]; /* choice, experts, ranks */
 	__shared__ int row[EP_RANKS], within[EP_LL_TOPK];
 	const struct ep_common *ep = &a.ep;
-	const uint64_t epoch = ll_send_epoch(ep, EP_LL_DISPATCH);
-	const uint32_t live = ll_ready_ranks(ep, EP_LL_DISPATCH, epoch);
+	/* These loads are under way at the same time. */
+	struct vectors first = load_vectors(a, blockIdx.x, threadIdx.x);
+	const struct readiness now = ll_look(ep, EP_LL_DISPATCH);
 	int *choice = shared, *experts = choice + a.tokens * a.topk;
 	uint8_t *ranks = (uint8_t *)(experts + ep->experts);
+	uint32_t live;
 
-	load_routes(a, choice, ranks);
-	if (blockIdx.x == 0)
+	load_choices(a, choice);
+	live = ll_ready_ranks(ep, EP_LL_DISPATCH, epoch, now);
+	find_ranks(a, choice, ranks);
+	/* The last block has the fewest tokens. */
+	if (blockIdx.x == gridDim.x - 1)
 		send_counts(a, choice, ranks, experts, epoch, live);
 	for (uint32_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
 		place_token(a, choice, ranks, token, row, within);
 		send_headers(a, choice, token, row, within, epoch, live);
-		send_payload(a, token, row, epoch, live);
+		send_payload(a, token, row, epoch, live, first);
+		first = load_vectors(a, token + gridDim.x, threadIdx.x);
 		__syncthreads();
 	}
-	if (last_block(ep) && threadIdx.x == 0)
-		store_relaxed(&ep->control->ll_sent[EP_LL_DISPATCH], epoch);
 }
 
 /* ---- receive --------------------------------------------------------------------------------- */
@@ -328,83 +354,68 @@ __device__ static void receive_counts(const struct ep_ll_args &a, int *first, in
 	__syncthreads();
 }
 
-/* Waits for the header of a row. Lane i gets word i; experts have become rows of recv_x. A row that
- * does not come has no selections. */
+/* Waits for the header of a row, of which the lane has found "word". Lane i gets word i; experts
+ * have become rows of recv_x. A row that does not come has no selections. */
 __device__ static uint32_t receive_header(const struct ep_ll_args &a, uint32_t from,
-					  const int *first, const uint32_t *header, bool *ok)
+					  const int *first, const uint32_t *header, uint32_t word,
+					  bool *ok)
 {
 	const struct ep_common *ep = &a.ep;
 	const uint32_t lane = threadIdx.x % 32, most = ep->ranks * ep->ll_max_tokens;
-	uint32_t word = await_data(ep, &header[lane], EP_POISON, from, ok), token, n;
+	uint32_t n;
 
+	word = await_data(ep, &header[lane], word, from, ok);
 	*ok = __all_sync(~0u, *ok);
 	if (!*ok)
 		return 0;
-	token = __shfl_sync(~0u, word, EP_ROW_TOKEN);
 	n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
-	if (lane >= EP_ROW_EXPERT && lane < EP_ROW_EXPERT + n) {
-		const uint32_t l = word >> 16;
-
-		word = l * most + first[l * ep->ranks + from] + (word & 0xffff);
-		a.src_idx[word] = (int32_t)token;
-	}
+	if (lane >= EP_ROW_EXPERT && lane < EP_ROW_EXPERT + n)
+		word = (word >> 16) * most + first[(word >> 16) * ep->ranks + from] +
+		       (word & 0xffff);
 	return word;
 }
 
-#define UNROLL 4
-
-/* Moves a row to each of its experts and clears it. */
-__device__ static void receive_row(const struct ep_ll_args &a, uint32_t from, uint32_t index,
-				   const int *first, uint64_t epoch)
+/* Keeps a header for combine and writes src_idx. One warp calls it. */
+__device__ static void keep_header(const struct ep_ll_args &a, uint32_t from, uint32_t index,
+				   uint32_t word)
 {
-	const struct ep_common *ep = &a.ep;
-	const uint32_t lane = threadIdx.x % 32, most = ep->ranks * ep->ll_max_tokens;
-	unsigned char *row = ll_row(ep, ep->rank, epoch, from, index);
-	bool ok = true;
-	const uint32_t word = receive_header(a, from, first, (const uint32_t *)row, &ok);
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t token = __shfl_sync(~0u, word, EP_ROW_TOKEN);
 	const uint32_t n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
 
-	a.row_headers[((size_t)from * ep->ll_max_tokens + index) * 32 + lane] = word;
-	store_relaxed((uint32_t *)row + lane, EP_POISON);
-	row += EP_LL_HEADER;
-	for (uint32_t base = 0; base < a.row_bytes; base += UNROLL * 32 * 16) {
-		uint4 v[UNROLL];
+	if (lane >= EP_ROW_EXPERT && lane < EP_ROW_EXPERT + n)
+		a.src_idx[word] = (int32_t)token;
+	a.row_headers[((size_t)from * a.ep.ll_max_tokens + index) * 32 + lane] = word;
+}
 
+/* A first look at a batch of a row. */
+__device__ static void look(const struct team &team, const unsigned char *row, uint32_t row_bytes,
+			    uint32_t base, uint4 (&v)[LL_UNROLL])
+{
 #pragma unroll
-		for (int u = 0; u < UNROLL; u++) {
-			const uint32_t at = base + (u * 32 + lane) * 16;
+	for (int u = 0; u < LL_UNROLL; u++)
+		if (team.at(base, u) < row_bytes)
+			v[u] = load_relaxed((const uint4 *)(row + team.at(base, u)));
+}
 
-			if (at < a.row_bytes)
-				v[u] = load_relaxed((const uint4 *)(row + at));
-		}
-#pragma unroll
-		for (int u = 0; u < UNROLL; u++) {
-			const uint32_t at = base + (u * 32 + lane) * 16;
+/* Moves a row's scales to each of its experts and clears them. scale: what a first look has found
+ * at the thread's first. */
+__device__ static void receive_scales(const struct ep_ll_args &a, const struct team &team,
+				      uint32_t from, unsigned char *row, uint32_t word, uint32_t n,
+				      uint32_t scale, bool *ok)
+{
+	const struct ep_common *ep = &a.ep;
+	const uint32_t most = ep->ranks * ep->ll_max_tokens;
+	uint32_t *scales = (uint32_t *)(row + a.row_bytes);
 
-			if (at >= a.row_bytes)
-				continue;
-			v[u] = await_data(ep, (const uint4 *)(row + at), v[u], from, &ok);
-			store_relaxed((uint4 *)(row + at), poison4());
-		}
-		for (uint32_t j = 0; j < n; j++) {
-			const uint64_t to = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
-
-#pragma unroll
-			for (int u = 0; u < UNROLL; u++) {
-				const uint32_t at = base + (u * 32 + lane) * 16;
-
-				if (at < a.row_bytes)
-					*(uint4 *)(a.recv_x + to * a.row_bytes + at) = v[u];
-			}
-		}
-	}
-	for (uint32_t first_word = 0; first_word < a.scale_words; first_word += 32) {
-		const uint32_t s = first_word + lane;
-		uint32_t *p = (uint32_t *)(row + a.row_bytes) + s, scale = 0;
+	for (uint32_t base = 0; base < a.scale_words; base += team.threads) {
+		const uint32_t s = base + team.thread;
 
 		if (s < a.scale_words) {
-			scale = await_data(ep, (const uint32_t *)p, EP_POISON, from, &ok);
-			store_relaxed(p, EP_POISON);
+			if (base)
+				scale = EP_POISON;
+			scale = await_data(ep, (const uint32_t *)&scales[s], scale, from, ok);
+			store_relaxed(&scales[s], EP_POISON);
 		}
 		for (uint32_t j = 0; j < n; j++) {
 			const uint32_t to = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
@@ -416,21 +427,84 @@ __device__ static void receive_row(const struct ep_ll_args &a, uint32_t from, ui
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
-	ep_ll_dispatch_recv(const __grid_constant__ struct ep_ll_args a)
+/* Moves a row to each of its experts and clears all of it but the header. A team calls it. */
+__device__ static void receive_row(const struct ep_ll_args &a, const struct team &team,
+				   uint32_t from, uint32_t index, const int *first, uint64_t epoch)
 {
-	extern __shared__ int first[]; /* [local][ranks] */
+	const struct ep_common *ep = &a.ep;
+	uint32_t *header = (uint32_t *)ll_row(ep, ep->rank, epoch, from, index);
+	unsigned char *row = (unsigned char *)header + EP_LL_HEADER;
+	uint32_t word = load_relaxed(&header[threadIdx.x % 32]), scale = EP_POISON, n;
+	uint4 v[LL_UNROLL];
+	bool ok = true;
+
+	look(team, row, a.row_bytes, 0, v);
+	if (team.thread < a.scale_words)
+		scale = load_relaxed((const uint32_t *)(row + a.row_bytes) + team.thread);
+	word = receive_header(a, from, first, header, word, &ok);
+	n = __shfl_sync(~0u, word, EP_ROW_SELECTIONS);
+	if (team.thread < 32)
+		keep_header(a, from, index, word);
+	for (uint32_t base = 0; base < a.row_bytes; base += team.batch()) {
+		if (base)
+			look(team, row, a.row_bytes, base, v);
+#pragma unroll
+		for (int u = 0; u < LL_UNROLL; u++) {
+			const uint32_t at = team.at(base, u);
+
+			if (at >= a.row_bytes)
+				continue;
+			v[u] = await_data(ep, (const uint4 *)(row + at), v[u], from, &ok);
+			store_relaxed((uint4 *)(row + at), poison4());
+		}
+		for (uint32_t j = 0; j < n; j++) {
+			const uint64_t to = __shfl_sync(~0u, word, EP_ROW_EXPERT + j);
+
+#pragma unroll
+			for (int u = 0; u < LL_UNROLL; u++)
+				if (team.at(base, u) < a.row_bytes)
+					*(uint4 *)(a.recv_x + to * a.row_bytes + team.at(base, u)) =
+						v[u];
+		}
+	}
+	receive_scales(a, team, from, row, word, n, scale, &ok);
+}
+
+/* first: [local][ranks]. */
+__device__ static void receive_tokens(const struct ep_ll_args &a, int *first, uint64_t epoch)
+{
 	__shared__ int rows[EP_RANKS];
 	const struct ep_common *ep = &a.ep;
-	const uint64_t epoch = ll_recv_epoch(ep, EP_LL_DISPATCH);
-	const uint32_t warps = gridDim.x * (EP_LL_THREADS / 32);
-	uint32_t index = threadIdx.x / 32 * gridDim.x + blockIdx.x;
 
 	receive_counts(a, first, rows, epoch);
-	for (uint32_t s = 0; s < ep->ranks; s++) {
-		for (; index < (uint32_t)rows[s]; index += warps)
-			receive_row(a, s, index, first, epoch);
-		index -= rows[s];
+	const uint32_t all = all_rows(ep, rows);
+	const struct team team(all);
+
+	for (uint32_t n = team.index; n < all; n += team.teams) {
+		const struct row r(ep, rows, n);
+
+		receive_row(a, team, r.from, r.index, first, epoch);
 	}
-	ll_consumed(ep, EP_LL_DISPATCH, epoch);
+	__syncthreads(); /* all warps of the teams have read the headers */
+	for (uint32_t n = team.index; n < all && team.thread < 32; n += team.teams) {
+		const struct row r(ep, rows, n);
+		uint32_t *header = (uint32_t *)ll_row(ep, ep->rank, epoch, r.from, r.index);
+
+		store_relaxed(&header[team.thread], EP_POISON);
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
+	ep_ll_dispatch(const __grid_constant__ struct ep_ll_args a)
+{
+	extern __shared__ int shared[];
+	const uint64_t sending = ll_send_epoch(&a.ep, EP_LL_DISPATCH);
+	const uint64_t receiving = ll_recv_epoch(&a.ep, EP_LL_DISPATCH);
+
+	if (a.phases & EP_LL_SEND)
+		send_tokens(a, shared, sending);
+	__syncthreads();
+	if (a.phases & EP_LL_RECV)
+		receive_tokens(a, shared, receiving);
+	ll_end(&a.ep, EP_LL_DISPATCH, a.phases, sending, receiving);
 }

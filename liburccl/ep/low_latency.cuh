@@ -53,45 +53,112 @@ __device__ __forceinline__ uint64_t ll_recv_epoch(const struct ep_common *ep, en
 	return load_relaxed(&ep->control->ll_received[kind]) + 1;
 }
 
+/* What thread r < ranks knows of rank r, from a load whose result is not waited for. */
+struct readiness {
+	uint64_t consumed;
+	uint32_t dead;
+};
+
+__device__ __forceinline__ struct readiness ll_look(const struct ep_common *ep,
+						    enum ep_ll_kind kind)
+{
+	const uint32_t r = threadIdx.x;
+
+	if (r >= ep->ranks)
+		return {0, ~0u};
+	return {load_acquire(&flags_of(ep, ep->rank)->consumed[kind][r]),
+		load_relaxed(&ep->control->dead)};
+}
+
 /* The ranks to which rows of this epoch may be sent, one bit each: waits until each rank that is
  * not left out has read the epoch whose buffers are used again. */
 __device__ inline uint32_t ll_ready_ranks(const struct ep_common *ep, enum ep_ll_kind kind,
-					  uint64_t epoch)
+					  uint64_t epoch, struct readiness now)
 {
-	const uint32_t r = threadIdx.x;
-	bool live = false;
-
-	if (r < ep->ranks) {
-		const uint64_t *consumed = &flags_of(ep, ep->rank)->consumed[kind][r];
-		wait w(ep);
-
-		for (;;) {
-			live = !(load_relaxed(&ep->control->dead) >> r & 1);
-			if (!live || load_acquire(consumed) + EP_LL_BUFFERS >= epoch)
-				break;
-			if (w.expired())
-				bury(ep, r);
-		}
-	}
-	/* Warp 0 has all ranks. */
 	__shared__ uint32_t bits;
-	const uint32_t votes = __ballot_sync(~0u, live);
+	const uint32_t r = threadIdx.x;
+	wait w(ep);
+	uint32_t votes;
 
-	if (threadIdx.x == 0)
+	/* Thread r of warp 0 is rank r. */
+	while (r < ep->ranks && !(now.dead >> r & 1) && now.consumed + EP_LL_BUFFERS < epoch) {
+		if (w.expired())
+			bury(ep, r);
+		now = ll_look(ep, kind);
+	}
+	votes = __ballot_sync(~0u, r < ep->ranks && !(now.dead >> r & 1));
+	if (r == 0)
 		bits = votes;
 	__syncthreads();
 	return bits;
 }
 
-/* The last block tells each rank that this one has read the epoch. */
-__device__ inline void ll_consumed(const struct ep_common *ep, enum ep_ll_kind kind, uint64_t epoch)
+/* Ends a kernel: the last block counts the epochs of its phases, and after a receive tells each
+ * rank that this one has read the epoch. */
+__device__ inline void ll_end(const struct ep_common *ep, enum ep_ll_kind kind, uint32_t phases,
+			      uint64_t sending, uint64_t receiving)
 {
-	if (!last_block(ep))
+	if (!(phases & EP_LL_RECV ? last_block(ep) : last_block_unordered(ep)))
 		return;
-	if (threadIdx.x < ep->ranks && !(load_relaxed(&ep->control->dead) >> threadIdx.x & 1))
-		store_release(&flags_of(ep, threadIdx.x)->consumed[kind][ep->rank], epoch);
-	if (threadIdx.x == 0)
-		store_relaxed(&ep->control->ll_received[kind], epoch);
+	if (phases & EP_LL_RECV && threadIdx.x < ep->ranks &&
+	    !(load_relaxed(&ep->control->dead) >> threadIdx.x & 1))
+		store_release(&flags_of(ep, threadIdx.x)->consumed[kind][ep->rank], receiving);
+	if (phases & EP_LL_RECV && threadIdx.x == 0)
+		store_relaxed(&ep->control->ll_received[kind], receiving);
+	if (phases & EP_LL_SEND && threadIdx.x == 0)
+		store_relaxed(&ep->control->ll_sent[kind], sending);
+}
+
+/* ---- teams -----------------------------------------------------------------------------------
+ * Rows are handled by teams of whole warps of one block: the fewer rows there are, the larger. */
+
+enum { LL_UNROLL = 4 }; /* vectors of sixteen bytes that a thread has under way */
+
+struct team {
+	uint32_t index, teams;	  /* in the grid */
+	uint32_t thread, threads; /* in the team */
+
+	__device__ explicit team(uint32_t rows)
+	{
+		const uint32_t size = rows <= gridDim.x	      ? EP_LL_THREADS
+				      : rows <= 2 * gridDim.x ? EP_LL_THREADS / 2
+							      : EP_LL_THREADS / 4;
+
+		index = threadIdx.x / size * gridDim.x + blockIdx.x;
+		teams = EP_LL_THREADS / size * gridDim.x;
+		thread = threadIdx.x % size;
+		threads = size;
+	}
+	/* The place in a row of the thread's u-th vector, from "base" on. */
+	__device__ uint32_t at(uint32_t base, int u) const
+	{
+		return base + ((uint32_t)u * threads + thread) * 16;
+	}
+	/* The bytes that the team has under way. */
+	__device__ uint32_t batch() const
+	{
+		return LL_UNROLL * threads * 16;
+	}
+};
+
+/* The n-th row of those of all ranks: rows[r] are of rank r. */
+struct row {
+	uint32_t from, index;
+
+	__device__ row(const struct ep_common *ep, const int *rows, uint32_t n) : from(0), index(n)
+	{
+		while (from < ep->ranks && index >= (uint32_t)rows[from])
+			index -= rows[from++];
+	}
+};
+
+__device__ inline uint32_t all_rows(const struct ep_common *ep, const int *rows)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < ep->ranks; r++)
+		n += rows[r];
+	return n;
 }
 
 /* ---- data that are their own flags ----------------------------------------------------------- */

@@ -5,35 +5,53 @@
  */
 #include "device.cuh"
 
-/* The ranks of a token, one bit each; counts its experts in shared memory. */
-__device__ static uint32_t token_ranks(const struct ep_notify_args &a, uint32_t token, int *experts)
+enum { BATCH = 8 }; /* choices that a thread reads at a time */
+
+/* Counts the experts of the block's chunk of tokens. ranks[i]: the ranks of its i-th token, one bit
+ * each. */
+__device__ static void read_chunk(const struct ep_notify_args &a, int *experts, uint32_t *ranks)
 {
-	uint32_t ranks = 0;
+	const uint32_t first = blockIdx.x * EP_CHUNK;
+	const uint32_t n = min(a.tokens - min(first, a.tokens), (uint32_t)EP_CHUNK);
 
-	for (uint32_t k = 0; k < a.topk; k++) {
-		int64_t e = load_idx(a.topk_idx, a.idx32, (size_t)token * a.topk + k);
+	ranks[threadIdx.x] = 0;
+	__syncthreads();
+	for (uint32_t base = threadIdx.x; base < n * a.topk; base += BATCH * EP_CHUNK) {
+		int64_t e[BATCH];
 
-		if (e < 0 || e >= a.ep.experts)
-			continue;
-		ranks |= 1u << (uint32_t)e / a.ep.local;
-		atomicAdd(&experts[e], 1);
+#pragma unroll
+		for (uint32_t u = 0; u < BATCH; u++) {
+			const uint32_t i = base + u * EP_CHUNK;
+
+			e[u] = i < n * a.topk
+				       ? load_idx(a.topk_idx, a.idx32, (size_t)first * a.topk + i)
+				       : -1;
+		}
+#pragma unroll
+		for (uint32_t u = 0; u < BATCH; u++) {
+			if (e[u] < 0 || e[u] >= a.ep.experts)
+				continue;
+			atomicOr(&ranks[(base + u * EP_CHUNK) / a.topk],
+				 1u << (uint32_t)e[u] / a.ep.local);
+			atomicAdd(&experts[e[u]], 1);
+		}
 	}
-	if (!a.in_rank)
-		return ranks;
-	ranks = 0;
+	__syncthreads();
+	if (!a.in_rank || threadIdx.x >= n)
+		return;
+	ranks[threadIdx.x] = 0;
 	for (uint32_t r = 0; r < a.ep.ranks; r++)
-		ranks |= (a.in_rank[(size_t)token * a.ep.ranks + r] != 0) << r;
-	return ranks;
+		if (a.in_rank[(size_t)(first + threadIdx.x) * a.ep.ranks + r])
+			ranks[threadIdx.x] |= 1u << r;
 }
 
 /* Writes the index of each token of the block's chunk among those that go to the same rank. */
-__device__ static void count_chunk(const struct ep_notify_args &a, int *experts)
+__device__ static void count_chunk(const struct ep_notify_args &a, uint32_t ranks)
 {
 	__shared__ int warp_count[EP_CHUNK / 32][EP_RANKS];
 	const uint32_t token = blockIdx.x * EP_CHUNK + threadIdx.x;
 	const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 	const bool have = token < a.tokens;
-	const uint32_t ranks = have ? token_ranks(a, token, experts) : 0;
 	int before[EP_RANKS];
 
 #pragma unroll
@@ -184,14 +202,15 @@ extern "C" __global__ void __launch_bounds__(EP_CHUNK)
 {
 	extern __shared__ int experts[]; /* [experts] */
 	__shared__ int per_rank[EP_RANKS];
-	__shared__ uint32_t counts[EP_RANKS][EP_RANKS];
+	__shared__ uint32_t ranks[EP_CHUNK], counts[EP_RANKS][EP_RANKS];
 	const struct ep_common *ep = &a.ep;
 	const uint32_t epoch = load_relaxed(&ep->control->epoch) + 1;
 
+	launch_next();
 	for (uint32_t e = threadIdx.x; e < ep->experts; e += blockDim.x)
 		experts[e] = 0;
-	__syncthreads();
-	count_chunk(a, experts);
+	read_chunk(a, experts, ranks);
+	count_chunk(a, ranks[threadIdx.x]);
 	__syncthreads();
 	for (uint32_t e = threadIdx.x; e < ep->experts; e += blockDim.x)
 		if (experts[e])

@@ -2,7 +2,7 @@
 /*
  * Layout, dispatch, repeated dispatch and combine give the bits of the reference. Ranks are
  * streams.
- * Usage: ep_gpu_normal [rounds [most ranks]]
+ * Usage: ep_gpu_normal [rounds [most ranks [case]]]
  */
 #include "cases.h"
 #include "compare.h"
@@ -23,6 +23,7 @@ static const struct ep_case cases[] = {
 	{"tokens stay", 7, 56, 8, 1024, 130, ROUTE_LOCAL, 0, 0, 8, 0},
 	{"long rows", 2, 8, 2, 16384, 33, ROUTE_UNIFORM, 0, 0, 0, 0},
 	{"no tokens", 4, 8, 2, 128, 8, ROUTE_UNIFORM, 0xf, 0, 0, 0},
+	{"small", 4, 32, 8, 1024, 128, ROUTE_UNIFORM, 0, 0, 0, 0},
 	{"many tokens", 6, 4092, 32, 128, 9000, ROUTE_UNIFORM, 0, 1, 0, 0},
 };
 
@@ -362,7 +363,7 @@ int main(int argc, char **argv)
 			.timeout_ms = 5000,
 		};
 
-		if (c->ranks > most)
+		if (c->ranks > most || (argc > 3 && strcmp(argv[3], c->name)))
 			continue;
 		gpu_group_open(&group, &attr);
 		for (int round = 0; round < rounds && compare_differences < 1000000; round++)
