@@ -17,7 +17,9 @@
  *   the stream has passed the call. Rows of x and out begin at multiples of 16 bytes.
  * - Members named reserved, and flags without a name, are 0. Set "size" to sizeof the struct.
  * - Kernels wait for other ranks at most timeout_ms. When that expires, the kernel ends, the
- *   results are undefined and urccl_ep_status() names the rank. Kernels never trap.
+ *   results are undefined and urccl_ep_query_status() names the rank. Kernels never trap.
+ * - The blocks of a kernel wait for those of other ranks, so all of them must be resident together:
+ *   one block on each of "sms" multiprocessors. Ranks that share a GPU share its multiprocessors.
  */
 #ifndef LIBURCCL_EP_H
 #define LIBURCCL_EP_H

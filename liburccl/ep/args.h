@@ -57,7 +57,7 @@ struct ep_flags {
 
 /* Words of one group in its rank's own device memory. Kernels alone write them, but for dead. */
 struct ep_control {
-	uint32_t epoch;			/* of the last normal kernel that met the others */
+	uint32_t epoch;			/* of the last kernel with a barrier */
 	uint32_t status;		/* 0, or 1 + rank << 8 | enum ep_code */
 	uint32_t dead;			/* bit r: low-latency calls leave r out */
 	uint32_t ticket;		/* blocks of the running kernel that have ended */
@@ -117,7 +117,7 @@ struct ep_common {
 
 struct ep_notify_args {
 	struct ep_common ep;
-	struct ep_routes *routes;	/* NULL: count only, meet nobody */
+	struct ep_routes *routes;	/* NULL: count only, exchange nothing */
 	int32_t *chunk_counts;		/* [chunks][EP_RANKS], then first rows of chunks */
 	int32_t *expert_counts;		/* [experts], zero before and after the kernel */
 	const void *topk_idx;

@@ -15,7 +15,7 @@ static uint32_t chunks_of(uint32_t tokens)
 }
 
 /* Cuts a row into equal pieces of at most "most" bytes, a multiple of 16. */
-static void cut(uint32_t row_bytes, uint32_t most, uint32_t *pieces, uint32_t *piece_bytes)
+static void split_row(uint32_t row_bytes, uint32_t most, uint32_t *pieces, uint32_t *piece_bytes)
 {
 	uint32_t n = (row_bytes + most - 1) / most;
 
@@ -190,7 +190,7 @@ int urccl_ep_dispatch(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
 		.worst_tokens = a->worst_tokens,
 		.cached = cached,
 	};
-	cut(a->row_bytes, EP_PIECE, &args.pieces, &args.piece_bytes);
+	split_row(a->row_bytes, EP_PIECE, &args.pieces, &args.piece_bytes);
 	err = ep_launch_early(ep, EP_KERNEL_DISPATCH,
 			      ep_blocks(ep, (a->tokens + EP_WARPS - 1) / EP_WARPS, a->sms),
 			      EP_WARPS * 32, EP_WARPS * EP_STAGES * args.piece_bytes, &args, stream,
@@ -263,8 +263,8 @@ int urccl_ep_combine(struct urccl_ep *ep, const struct urccl_ep_combine *a,
 		.topk = a->topk,
 		.row_bytes = 2 * a->hidden,
 	};
-	cut(args.row_bytes, EP_SMEM / (EP_COMBINE_WARPS * stages) / 16 * 16, &args.pieces,
-	    &args.piece_bytes);
+	split_row(args.row_bytes, EP_SMEM / (EP_COMBINE_WARPS * stages) / 16 * 16, &args.pieces,
+		  &args.piece_bytes);
 	pieces = (uint64_t)args.tokens * args.pieces;
 	return ep_launch(ep, EP_KERNEL_COMBINE,
 			 ep_blocks(ep, (pieces + EP_COMBINE_WARPS - 1) / EP_COMBINE_WARPS, a->sms),

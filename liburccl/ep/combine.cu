@@ -144,14 +144,14 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	barrier_init_fence();
 	ok = __syncthreads_and(ok);
 	if (ok)
-		ok = meet(ep, epoch);
+		ok = start_barrier(ep, epoch);
 	if (ok) {
 		fence_proxy();
 		combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
 			     barriers[warp]);
 	}
 	if (last_block(ep))
-		finish(ep, ok, epoch);
+		end_barrier(ep, ok, epoch);
 }
 
 /* Copies rows between the window and the program's memory. */

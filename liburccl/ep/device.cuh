@@ -116,24 +116,24 @@ __device__ __forceinline__ bool failed(const struct ep_common *ep)
 }
 
 /* Leaves a rank out of later low-latency calls. */
-__device__ inline void bury(const struct ep_common *ep, uint32_t rank)
+__device__ inline void mark_dead(const struct ep_common *ep, uint32_t rank)
 {
 	atomicOr(&ep->control->dead, 1u << rank);
 	store_relaxed(&ep->host->dead[rank], 1);
 }
 
-/* A wait that asks expired() at each turn; the clock is read every 64 turns. */
+/* A bounded wait. Its loop calls expired() after each poll; the clock is read every 64 polls. */
 struct wait {
 	uint64_t end;
-	uint32_t turns;
+	uint32_t polls;
 
 	__device__ explicit wait(const struct ep_common *ep)
-	    : end(now_ns() + ep->timeout_ns), turns(0)
+	    : end(now_ns() + ep->timeout_ns), polls(0)
 	{
 	}
 	__device__ bool expired()
 	{
-		return (++turns & 63) == 0 && now_ns() > end;
+		return (++polls & 63) == 0 && now_ns() > end;
 	}
 };
 
@@ -166,8 +166,8 @@ __device__ __forceinline__ uint64_t *words_of(const struct ep_common *ep, uint32
 	return (uint64_t *)(ep->window.base[rank] + offset);
 }
 
-/* True in every thread of the last block of the grid to come here, when all that the other blocks
- * have written is visible to it. The kernel's blocks come here once each. */
+/* True in every thread of the last block that calls it; all that the other blocks have written is
+ * then visible to that block. Each block of a kernel calls it once. */
 __device__ inline bool last_block(const struct ep_common *ep)
 {
 	__shared__ bool last;
@@ -182,9 +182,9 @@ __device__ inline bool last_block(const struct ep_common *ep)
 	return last;
 }
 
-/* Waits until each rank has come to this kernel: from then on its window may be read and written.
+/* Waits until each rank has started this kernel: from then on its window may be read and written.
  * Every block calls it. */
-__device__ inline bool meet(const struct ep_common *ep, uint32_t epoch)
+__device__ inline bool start_barrier(const struct ep_common *ep, uint32_t epoch)
 {
 	bool ok = true;
 
@@ -201,7 +201,7 @@ __device__ inline bool meet(const struct ep_common *ep, uint32_t epoch)
 
 /* The last block waits until no rank writes to or reads from another one's window in this epoch,
  * and begins the next. ok: this block has done its part. */
-__device__ inline void finish(const struct ep_common *ep, bool ok, uint32_t epoch)
+__device__ inline void end_barrier(const struct ep_common *ep, bool ok, uint32_t epoch)
 {
 	if (ok && !failed(ep) && threadIdx.x < ep->ranks) {
 		store_release(&flags_of(ep, threadIdx.x)->done[ep->rank], epoch);

@@ -206,9 +206,9 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 	await_previous();
 	epoch = load_relaxed(&ep->control->epoch) + 1;
 	ok = __syncthreads_and(!failed(ep) && a.routes->fits);
-	/* A fresh dispatch has met the others in the exchange of counts. */
+	/* In a fresh dispatch the exchange of counts was the barrier. */
 	if (ok && a.cached)
-		ok = meet(ep, epoch);
+		ok = start_barrier(ep, epoch);
 	if (ok) {
 		fence_proxy();
 		send_rows(a, buffers + warp * EP_STAGES * a.piece_bytes, barriers[warp]);
@@ -217,5 +217,5 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 	}
 	if (!last_block(ep))
 		return;
-	finish(ep, ok, epoch);
+	end_barrier(ep, ok, epoch);
 }

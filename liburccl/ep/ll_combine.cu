@@ -38,7 +38,7 @@ __device__ static float await_weight(const struct ep_ll_args &a, uint32_t from, 
 		if (load_relaxed(&ep->control->dead) >> from & 1)
 			return 0;
 		if (w.expired())
-			bury(ep, from);
+			mark_dead(ep, from);
 	}
 	return __uint_as_float((uint32_t)v);
 }
@@ -112,7 +112,7 @@ __device__ static void send_sums(const struct ep_ll_args &a, uint64_t epoch)
 {
 	__shared__ int rows[EP_RANKS];
 	const struct ep_common *ep = &a.ep;
-	const struct readiness now = ll_look(ep, EP_LL_COMBINE);
+	const struct readiness now = ll_readiness(ep, EP_LL_COMBINE);
 	uint32_t live, word = 0;
 
 	if (threadIdx.x < EP_RANKS)

@@ -277,7 +277,7 @@ __device__ static void send_tokens(const struct ep_ll_args &a, int *shared, uint
 	const struct ep_common *ep = &a.ep;
 	/* These loads are under way at the same time. */
 	struct vectors first = load_vectors(a, blockIdx.x, threadIdx.x);
-	const struct readiness now = ll_look(ep, EP_LL_DISPATCH);
+	const struct readiness now = ll_readiness(ep, EP_LL_DISPATCH);
 	int *choice = shared, *experts = choice + a.tokens * a.topk;
 	uint8_t *ranks = (uint8_t *)(experts + ep->experts);
 	uint32_t live;
@@ -311,7 +311,7 @@ __device__ static uint32_t await_count(const struct ep_common *ep, uint32_t from
 		if (load_relaxed(&ep->control->dead) >> from & 1)
 			return 0;
 		if (w.expired()) {
-			bury(ep, from);
+			mark_dead(ep, from);
 			return 0;
 		}
 	}
@@ -388,9 +388,9 @@ __device__ static void keep_header(const struct ep_ll_args &a, uint32_t from, ui
 	a.row_headers[((size_t)from * a.ep.ll_max_tokens + index) * 32 + lane] = word;
 }
 
-/* A first look at a batch of a row. */
-__device__ static void look(const struct team &team, const unsigned char *row, uint32_t row_bytes,
-			    uint32_t base, uint4 (&v)[LL_UNROLL])
+/* The first load of a batch of a row. */
+__device__ static void first_load(const struct team &team, const unsigned char *row,
+				  uint32_t row_bytes, uint32_t base, uint4 (&v)[LL_UNROLL])
 {
 #pragma unroll
 	for (int u = 0; u < LL_UNROLL; u++)
@@ -398,7 +398,7 @@ __device__ static void look(const struct team &team, const unsigned char *row, u
 			v[u] = load_relaxed((const uint4 *)(row + team.at(base, u)));
 }
 
-/* Moves a row's scales to each of its experts and clears them. scale: what a first look has found
+/* Moves a row's scales to each of its experts and clears them. scale: what the first load has returned
  * at the thread's first. */
 __device__ static void receive_scales(const struct ep_ll_args &a, const struct team &team,
 				      uint32_t from, unsigned char *row, uint32_t word, uint32_t n,
@@ -438,7 +438,7 @@ __device__ static void receive_row(const struct ep_ll_args &a, const struct team
 	uint4 v[LL_UNROLL];
 	bool ok = true;
 
-	look(team, row, a.row_bytes, 0, v);
+	first_load(team, row, a.row_bytes, 0, v);
 	if (team.thread < a.scale_words)
 		scale = load_relaxed((const uint32_t *)(row + a.row_bytes) + team.thread);
 	word = receive_header(a, from, first, header, word, &ok);
@@ -447,7 +447,7 @@ __device__ static void receive_row(const struct ep_ll_args &a, const struct team
 		keep_header(a, from, index, word);
 	for (uint32_t base = 0; base < a.row_bytes; base += team.batch()) {
 		if (base)
-			look(team, row, a.row_bytes, base, v);
+			first_load(team, row, a.row_bytes, base, v);
 #pragma unroll
 		for (int u = 0; u < LL_UNROLL; u++) {
 			const uint32_t at = team.at(base, u);

@@ -59,8 +59,8 @@ struct readiness {
 	uint32_t dead;
 };
 
-__device__ __forceinline__ struct readiness ll_look(const struct ep_common *ep,
-						    enum ep_ll_kind kind)
+__device__ __forceinline__ struct readiness ll_readiness(const struct ep_common *ep,
+							 enum ep_ll_kind kind)
 {
 	const uint32_t r = threadIdx.x;
 
@@ -83,8 +83,8 @@ __device__ inline uint32_t ll_ready_ranks(const struct ep_common *ep, enum ep_ll
 	/* Thread r of warp 0 is rank r. */
 	while (r < ep->ranks && !(now.dead >> r & 1) && now.consumed + EP_LL_BUFFERS < epoch) {
 		if (w.expired())
-			bury(ep, r);
-		now = ll_look(ep, kind);
+			mark_dead(ep, r);
+		now = ll_readiness(ep, kind);
 	}
 	votes = __ballot_sync(~0u, r < ep->ranks && !(now.dead >> r & 1));
 	if (r == 0)
@@ -185,7 +185,7 @@ __device__ __forceinline__ bool arrived(uint4 v)
 	return v.x != EP_POISON && v.y != EP_POISON && v.z != EP_POISON && v.w != EP_POISON;
 }
 
-/* Waits until the data at p have arrived. have: what a first look has found. If they do not come,
+/* Waits until the data at p have arrived. have: what the first load has returned. If they do not come,
  * their rank is left out and *ok becomes false. */
 template <typename T>
 __device__ __forceinline__ T await_data(const struct ep_common *ep, const T *p, T have,
@@ -199,7 +199,7 @@ __device__ __forceinline__ T await_data(const struct ep_common *ep, const T *p, 
 		if (load_relaxed(&ep->control->dead) >> from & 1)
 			*ok = false;
 		else if (w.expired())
-			bury(ep, from);
+			mark_dead(ep, from);
 		if (!*ok)
 			break;
 	}

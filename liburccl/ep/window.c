@@ -32,8 +32,8 @@ static int check_attr(const struct urccl_ep_attr *a)
 	return 0;
 }
 
-/* Takes "bytes" of the window, aligned to 256. */
-static uint64_t take(uint64_t *end, uint64_t bytes)
+/* Adds a part of the window, aligned to 256 bytes. Returns its offset. */
+static uint64_t add_part(uint64_t *end, uint64_t bytes)
 {
 	uint64_t at = *end;
 
@@ -57,22 +57,22 @@ int ep_window_layout(const struct urccl_ep_attr *attr, struct urccl_ep_attr *out
 		out->timeout_ms = 100000;
 	local = out->experts / out->ranks;
 	rows = out->max_recv_tokens;
-	take(&end, sizeof(struct ep_flags));
-	at->experts = take(&end, 8 * EP_RANKS * local);
-	at->ll_counts = take(&end, 8 * ll * (1 + local));
-	at->ll_weights = take(&end, 8 * ll * out->ll_max_tokens * EP_LL_TOPK);
+	add_part(&end, sizeof(struct ep_flags));
+	at->experts = add_part(&end, 8 * EP_RANKS * local);
+	at->ll_counts = add_part(&end, 8 * ll * (1 + local));
+	at->ll_weights = add_part(&end, 8 * ll * out->ll_max_tokens * EP_LL_TOPK);
 	/* So far zero, from here on poison. */
 	at->ll_sum = (uint64_t)out->ll_hidden * 2;
 	at->ll_row = EP_LL_HEADER + at->ll_sum;
-	at->ll_rows = take(&end, ll * out->ll_max_tokens * at->ll_row);
-	at->ll_sums = take(&end, ll * out->ll_max_tokens * at->ll_sum);
-	at->src_idx = take(&end, rows * 4);
-	at->scales = take(&end, rows * 4 * out->max_scale_words);
-	at->topk_idx = take(&end, rows * 8 * out->topk);
-	at->topk_weights = take(&end, rows * 4 * out->topk);
-	at->combine_weights = take(&end, rows * 4 * out->topk);
-	at->x = take(&end, rows * out->max_row_bytes);
-	at->combine_x = take(&end, rows * out->max_row_bytes);
+	at->ll_rows = add_part(&end, ll * out->ll_max_tokens * at->ll_row);
+	at->ll_sums = add_part(&end, ll * out->ll_max_tokens * at->ll_sum);
+	at->src_idx = add_part(&end, rows * 4);
+	at->scales = add_part(&end, rows * 4 * out->max_scale_words);
+	at->topk_idx = add_part(&end, rows * 8 * out->topk);
+	at->topk_weights = add_part(&end, rows * 4 * out->topk);
+	at->combine_weights = add_part(&end, rows * 4 * out->topk);
+	at->x = add_part(&end, rows * out->max_row_bytes);
+	at->combine_x = add_part(&end, rows * out->max_row_bytes);
 	at->bytes = end;
 	return 0;
 }
