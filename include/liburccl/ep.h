@@ -173,7 +173,8 @@ struct urccl_ep_ll_dispatch {
 	uint32_t tokens, topk, hidden;
 	uint32_t sms;		   /* 0: as in the attributes */
 	const void *x;		   /* [tokens][hidden] bf16 */
-	const void *topk_idx;	   /* [tokens][topk]: distinct experts; -1: none */
+	const void *topk_idx;	   /* [tokens][topk]: expert; -1, or one that the token has
+				    * already: none */
 	void *recv_x;		   /* [L][N][hidden] */
 	uint32_t *recv_scales;	   /* [L][S][N] f32, or [L][ceil(S / 4)][N] UE8M0; with FP8 */
 	int32_t *recv_count;	   /* [L] */

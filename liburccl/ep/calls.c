@@ -59,8 +59,8 @@ int urccl_ep_layout(struct urccl_ep *ep, const void *topk_idx, uint32_t tokens, 
 
 	if (err)
 		return err;
-	if (flags & ~URCCL_EP_IDX32)
-		return ep_error(-EINVAL, "flags %#x", flags);
+	if (flags & ~URCCL_EP_IDX32 || (tokens && topk && !topk_idx))
+		return ep_error(-EINVAL, "flags %#x, or no topk_idx", flags);
 	return notify(ep, &args, stream);
 }
 
@@ -80,8 +80,13 @@ static int check_dispatch(const struct urccl_ep *ep, const struct urccl_ep_dispa
 	err = check_tokens(ep, a->tokens, a->topk);
 	if (err)
 		return err;
-	if (!handle->memory || (a->tokens && !a->x))
-		return ep_error(-EINVAL, "no handle.memory, or no x");
+	err = ep_check_pointer(a->x, a->tokens, "x");
+	if (!err)
+		err = ep_check_pointer(a->recv_x, false, "recv_x");
+	if (!err)
+		err = ep_check_pointer(handle->memory, true, "handle.memory");
+	if (err)
+		return err;
 	if (!a->row_bytes || a->row_bytes % 16 || a->row_bytes > ep->attr.max_row_bytes ||
 	    stride % 16 || stride < a->row_bytes)
 		return ep_error(-EINVAL, "rows of %u bytes, %llu apart; the group allows %u bytes",
@@ -203,18 +208,23 @@ int urccl_ep_dispatch(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
 static int check_combine(const struct urccl_ep *ep, const struct urccl_ep_combine *a,
 			 const struct urccl_ep_handle *handle)
 {
+	int err;
+
 	if (a->size != sizeof(*a) || handle->size != sizeof(*handle) || a->flags || a->reserved)
 		return ep_error(-EINVAL, "size is %u (here %zu), flags %#x, reserved %u", a->size,
 				sizeof(*a), a->flags, a->reserved);
-	if (!handle->memory || (handle->tokens && !a->out))
-		return ep_error(-EINVAL, "no handle.memory, or no out");
 	if (!a->hidden || a->hidden % 8 || (uint64_t)a->hidden * 2 > ep->attr.max_row_bytes)
 		return ep_error(-EINVAL, "hidden is %u; the group allows rows of %u bytes",
 				a->hidden, ep->attr.max_row_bytes);
 	if (a->topk_weights && (!a->topk || a->topk > ep->attr.topk || !a->out_topk_weights))
 		return ep_error(-EINVAL, "topk_weights with top-%u, or without out_topk_weights",
 				a->topk);
-	return 0;
+	err = ep_check_pointer(a->x, false, "x");
+	if (!err)
+		err = ep_check_pointer(a->out, handle->tokens, "out");
+	for (int b = 0; b < 2 && !err; b++)
+		err = ep_check_pointer(a->bias[b], false, "bias");
+	return err ? err : ep_check_pointer(handle->memory, true, "handle.memory");
 }
 
 /* Puts what is to be combined into the window. */

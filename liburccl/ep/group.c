@@ -26,6 +26,15 @@ int ep_error(int error, const char *format, ...)
 	return error;
 }
 
+int ep_check_pointer(const void *p, bool needed, const char *name)
+{
+	if (needed && !p)
+		return ep_error(-EINVAL, "%s is NULL", name);
+	if ((uintptr_t)p % 16)
+		return ep_error(-EINVAL, "%s is %p, no multiple of 16", name, p);
+	return 0;
+}
+
 /* The modules of kernels.S, in its order, and the kernels in them. */
 static const struct {
 	const char *name;

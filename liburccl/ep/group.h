@@ -47,6 +47,9 @@ int ep_launch_early(const struct urccl_ep *ep, enum ep_kernel kernel, uint32_t b
 /* The blocks for so much work, at least 1 and at most sms (0: the group's). */
 uint32_t ep_blocks(const struct urccl_ep *ep, uint64_t work, uint32_t sms);
 
+/* -EINVAL, naming it, if a pointer that is needed is NULL, or is no multiple of 16. */
+int ep_check_pointer(const void *p, bool needed, const char *name);
+
 static inline void *ep_pointer(uint64_t address)
 {
 	return (void *)(uintptr_t)address;

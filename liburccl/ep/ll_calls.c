@@ -46,6 +46,36 @@ static struct ep_ll_args common_args(const struct urccl_ep *ep,
 	};
 }
 
+static int check_dispatch(const struct urccl_ep_ll_dispatch *a)
+{
+	const bool send = phases(a->flags) & EP_LL_SEND && a->tokens;
+	const bool recv = phases(a->flags) & EP_LL_RECV;
+	int err = ep_check_pointer(a->x, send, "x");
+
+	if (!err)
+		err = ep_check_pointer(a->recv_x, recv, "recv_x");
+	if (err)
+		return err;
+	if ((send && a->topk && !a->topk_idx) ||
+	    (recv && (!a->recv_count || !a->src_idx || !a->layout_range)) ||
+	    (recv && a->flags & URCCL_EP_LL_FP8 && !a->recv_scales))
+		return ep_error(-EINVAL, "topk_idx, recv_count, src_idx, layout_range or "
+					 "recv_scales is NULL");
+	return 0;
+}
+
+static int check_combine(const struct urccl_ep_ll_combine *a)
+{
+	const bool send = phases(a->flags) & EP_LL_SEND;
+	int err = ep_check_pointer(a->x, send, "x");
+
+	if (!err)
+		err = ep_check_pointer(a->out, phases(a->flags) & EP_LL_RECV && a->tokens, "out");
+	if (!err && send && a->tokens && a->topk && !a->topk_weights)
+		err = ep_error(-EINVAL, "topk_weights is NULL");
+	return err;
+}
+
 /* A block for each token to send, or for each row that may come. */
 static uint32_t blocks(const struct urccl_ep *ep, uint32_t tokens, uint32_t sms)
 {
@@ -69,6 +99,8 @@ int urccl_ep_ll_dispatch(struct urccl_ep *ep, const struct urccl_ep_ll_dispatch 
 	if (a->flags & URCCL_EP_LL_UE8M0 && !(a->flags & URCCL_EP_LL_ROUND_SCALE))
 		return ep_error(-EINVAL, "UE8M0 without ROUND_SCALE");
 	err = check(ep, a->tokens, a->topk, a->hidden, handle);
+	if (!err)
+		err = check_dispatch(a);
 	if (err)
 		return err;
 	args = common_args(ep, handle, a->tokens, a->topk, a->hidden);
@@ -102,6 +134,8 @@ int urccl_ep_ll_combine(struct urccl_ep *ep, const struct urccl_ep_ll_combine *a
 		return ep_error(-EINVAL, "size is %u (here %zu), flags %#x", a->size, sizeof(*a),
 				a->flags);
 	err = check(ep, a->tokens, a->topk, a->hidden, handle);
+	if (!err)
+		err = check_combine(a);
 	if (err)
 		return err;
 	args = common_args(ep, handle, a->tokens, a->topk, a->hidden);

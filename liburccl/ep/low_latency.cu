@@ -19,15 +19,21 @@ __device__ static void load_choices(const struct ep_ll_args &a, int *choice)
 	}
 }
 
-/* The ranks of each token, one bit each. */
-__device__ static void find_ranks(const struct ep_ll_args &a, const int *choice, uint8_t *ranks)
+/* The ranks of each token, one bit each. Drops experts that a token has already: their rows would
+ * have no room. */
+__device__ static void find_ranks(const struct ep_ll_args &a, int *choices, uint8_t *ranks)
 {
 	for (uint32_t t = threadIdx.x; t < a.tokens; t += blockDim.x) {
+		int *choice = choices + t * a.topk;
 		uint32_t bits = 0;
 
-		for (uint32_t k = 0; k < a.topk; k++)
-			if (choice[t * a.topk + k] >= 0)
-				bits |= 1u << (uint32_t)choice[t * a.topk + k] / a.ep.local;
+		for (uint32_t k = 0; k < a.topk; k++) {
+			for (uint32_t i = 0; i < k; i++)
+				if (choice[i] == choice[k])
+					choice[k] = -1;
+			if (choice[k] >= 0)
+				bits |= 1u << (uint32_t)choice[k] / a.ep.local;
+		}
 		ranks[t] = (uint8_t)bits;
 	}
 	__syncthreads();
@@ -398,8 +404,8 @@ __device__ static void first_load(const struct team &team, const unsigned char *
 			v[u] = load_relaxed((const uint4 *)(row + team.at(base, u)));
 }
 
-/* Moves a row's scales to each of its experts and clears them. scale: what the first load has returned
- * at the thread's first. */
+/* Moves a row's scales to each of its experts and clears them. scale: what the first load of the
+ * thread's first one has returned. */
 __device__ static void receive_scales(const struct ep_ll_args &a, const struct team &team,
 				      uint32_t from, unsigned char *row, uint32_t word, uint32_t n,
 				      uint32_t scale, bool *ok)

@@ -185,8 +185,8 @@ __device__ __forceinline__ bool arrived(uint4 v)
 	return v.x != EP_POISON && v.y != EP_POISON && v.z != EP_POISON && v.w != EP_POISON;
 }
 
-/* Waits until the data at p have arrived. have: what the first load has returned. If they do not come,
- * their rank is left out and *ok becomes false. */
+/* Waits until the data at p have arrived. have: what the first load has returned. If they do not
+ * come, their rank is left out and *ok becomes false. */
 template <typename T>
 __device__ __forceinline__ T await_data(const struct ep_common *ep, const T *p, T have,
 					uint32_t from, bool *ok)

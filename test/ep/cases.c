@@ -61,7 +61,7 @@ static int64_t pick_expert(const struct ep_case *c, uint32_t rank, const int64_t
 			e = rank * local + e % local;
 		while (i < n && have[i] != e)
 			i++;
-		if (i == n)
+		if (i == n || (c->routing == ROUTE_REPEATS && random_below(r, 2)))
 			return e;
 	}
 }

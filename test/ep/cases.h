@@ -12,6 +12,7 @@ enum case_routing {
 	ROUTE_SKEW,    /* most tokens go to experts of rank 0 */
 	ROUTE_HOLES,   /* a third of the choices is -1; some tokens have none */
 	ROUTE_LOCAL,   /* each rank keeps its tokens */
+	ROUTE_REPEATS, /* tokens may have an expert more than once */
 	ROUTE_IN_RANK, /* in_rank decides, at random; choices are uniform */
 	ROUTES,
 };

@@ -219,6 +219,37 @@ static void absent_in_low_latency(void)
 	close_group();
 }
 
+/* A wrong pointer is refused; it would fault in a kernel. */
+static void bad_pointers(void)
+{
+	struct urccl_ep_dispatch args = {.size = sizeof(args),
+					 .tokens = 1,
+					 .topk = TOPK,
+					 .row_bytes = 2 * HIDDEN,
+					 .topk_idx = idx[0]};
+	struct urccl_ep_combine back = {.size = sizeof(back), .hidden = HIDDEN};
+	struct urccl_ep_ll_dispatch ll = {
+		.size = sizeof(ll), .tokens = 1, .topk = TOPK, .hidden = HIDDEN, .x = x[0]};
+	struct urccl_ep *ep;
+	void *stream;
+
+	open_group(0);
+	ep = gpu_use(&group, 0)->ep, stream = group.rank[0].stream;
+	CHECK_EQ(urccl_ep_dispatch(ep, &args, &handles[0], stream), -EINVAL);
+	CHECK_SAYS(urccl_ep_errmsg(), "x is NULL");
+	args.x = (char *)x[0] + 8;
+	CHECK_EQ(urccl_ep_dispatch(ep, &args, &handles[0], stream), -EINVAL);
+	CHECK_SAYS(urccl_ep_errmsg(), "multiple of 16");
+	args.x = x[0], args.row_bytes = 24;
+	CHECK_EQ(urccl_ep_dispatch(ep, &args, &handles[0], stream), -EINVAL);
+	handles[0].tokens = 1;
+	CHECK_EQ(urccl_ep_combine(ep, &back, &handles[0], stream), -EINVAL);
+	CHECK_SAYS(urccl_ep_errmsg(), "out is NULL");
+	CHECK_EQ(urccl_ep_ll_dispatch(ep, &ll, &ll_handles[0], stream), -EINVAL);
+	CHECK_SAYS(urccl_ep_errmsg(), "recv_x is NULL");
+	close_group();
+}
+
 int main(void)
 {
 	const char *why;
@@ -240,6 +271,7 @@ int main(void)
 			results[r][i] = gpu_alloc(rows * 8);
 	}
 	close_group();
+	bad_pointers();
 	absent_in_dispatch();
 	absent_in_combine();
 	no_room();

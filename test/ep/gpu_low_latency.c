@@ -26,6 +26,7 @@ static const struct ep_case cases[] = {
 	{"odd rows, powers of two", 4, 32, 6, 2064, 77, ROUTE_SKEW, 0, 0, 0, POWERS},
 	{"ue8m0", 4, 64, 14, 4112, 50, ROUTE_UNIFORM, 0, 0, 0, UE8M0},
 	{"eight ranks fp8", 8, 32, 8, 7168, 128, ROUTE_UNIFORM, 0, 0, 0, FP8},
+	{"repeated experts", 3, 9, 8, 512, 96, ROUTE_REPEATS, 0, 0, 0, FP8},
 	{"half of the ranks empty", 8, 64, 8, 512, 64, ROUTE_SKEW, 0x55, 0, 0, 0},
 	{"many tokens", 2, 64, 8, 256, 1024, ROUTE_UNIFORM, 0, 0, 0, UE8M0},
 };

@@ -161,7 +161,8 @@ static void add_rank(const struct ref_shape *shape, const struct ref_source *sou
 		const float weight = sources[from].topk_weights[token * shape->topk + k];
 		const uint16_t *row;
 
-		if (idx[k] < 0 || idx[k] / local_experts(shape) != rank)
+		if (idx[k] < 0 || idx[k] / local_experts(shape) != rank ||
+		    choice_of(shape, &sources[from], token, idx[k]) != (int)k)
 			continue;
 		row = x + row_of(shape, sources, from, token, idx[k]) * shape->hidden;
 		for (uint32_t h = 0; h < shape->hidden; h++)

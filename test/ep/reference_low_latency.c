@@ -52,6 +52,15 @@ static void check_row(const struct ref_shape *shape, const struct ref_ll_receive
 	}
 }
 
+/* The expert of the i-th choice; -1 if the token has it already. */
+static int64_t expert_of(const struct ep_case *c, const struct ref_source *source, uint32_t i)
+{
+	for (uint32_t before = i / c->topk * c->topk; before < i; before++)
+		if (source->topk_idx[before] == source->topk_idx[i])
+			return -1;
+	return source->topk_idx[i];
+}
+
 static void check_dispatch(const struct ep_case *c, const struct ref_shape *shape,
 			   const struct ref_source *sources, uint32_t to,
 			   const struct ref_ll_received *got)
@@ -64,7 +73,7 @@ static void check_dispatch(const struct ep_case *c, const struct ref_shape *shap
 	for (uint32_t s = 0; s < c->ranks; s++) {
 		memcpy(before, used, sizeof(used));
 		for (uint32_t i = 0; i < sources[s].tokens * c->topk; i++) {
-			const int64_t l = sources[s].topk_idx[i] - (int64_t)to * local;
+			const int64_t l = expert_of(c, &sources[s], i) - (int64_t)to * local;
 			const uint32_t t = i / c->topk;
 
 			if (l < 0 || l >= local)
@@ -94,12 +103,14 @@ static void check_combine(const struct ep_case *c, const struct ref_shape *shape
 		uint16_t *out = malloc(n * 2 + 1);
 		double *expected = calloc(n + 1, 8);
 
-		for (size_t i = 0; i < (size_t)sources[s].tokens * c->topk; i++)
-			for (size_t h = 0; sources[s].topk_idx[i] >= 0 && h < c->hidden; h++)
-				expected[i / c->topk * c->hidden + h] +=
-					sources[s].topk_weights[i] *
-					factor(sources[s].topk_idx[i]) *
-					ref_from_bf16(sources[s].x[i / c->topk * c->hidden + h]);
+		for (uint32_t i = 0; i < sources[s].tokens * c->topk; i++) {
+			const int64_t e = expert_of(c, &sources[s], i);
+			const size_t first = (size_t)(i / c->topk) * c->hidden;
+
+			for (size_t h = 0; e >= 0 && h < c->hidden; h++)
+				expected[first + h] += sources[s].topk_weights[i] * factor(e) *
+						       ref_from_bf16(sources[s].x[first + h]);
+		}
 		ref_ll_combine(shape, sources, s, (const uint16_t *const *)y, out);
 		CHECK(calc_diff(out, expected, n) < (c->ll_flags & URCCL_EP_LL_FP8 ? 9e-4 : 1e-5));
 		free(out), free(expected);
@@ -153,7 +164,7 @@ int main(void)
 						 URCCL_EP_LL_UE8M0};
 
 	for (uint32_t ranks = 1; ranks <= URCCL_EP_MAX_RANKS; ranks++)
-		for (int routing = 0; routing <= ROUTE_LOCAL; routing++)
+		for (int routing = 0; routing <= ROUTE_REPEATS; routing++)
 			for (size_t f = 0; f < sizeof(flags) / sizeof(*flags); f++) {
 				struct ep_case c = {
 					"",	 ranks,	  ranks * 7, 5, 272 + 32 * (ranks % 2),
