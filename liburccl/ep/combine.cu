@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 		combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
 			     barriers[warp]);
 	}
-	if (last_block(ep))
+	if (last_block<WRITES_LOCAL>(ep))
 		end_barrier(ep, ok, epoch);
 }
 

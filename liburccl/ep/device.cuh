@@ -166,17 +166,33 @@ __device__ __forceinline__ uint64_t *words_of(const struct ep_common *ep, uint32
 	return (uint64_t *)(ep->window.base[rank] + offset);
 }
 
-/* True in every thread of the last block that calls it; all that the other blocks have written is
- * then visible to that block. Each block of a kernel calls it once. */
+/* Writes of a block that another block, or the reader of a later flag, must see. */
+enum last_block_writes {
+	WRITES_NONE,
+	WRITES_LOCAL, /* in this GPU's memory */
+	WRITES_PEERS, /* in other GPUs' memory too */
+};
+
+template <enum last_block_writes WRITES> __device__ __forceinline__ void last_block_fence(void)
+{
+	if (WRITES == WRITES_LOCAL)
+		__threadfence();
+	if (WRITES == WRITES_PEERS)
+		__threadfence_system();
+}
+
+/* True in every thread of the last block that calls it; the writes of all blocks are then
+ * visible to that block. Each block of a kernel calls it once. */
+template <enum last_block_writes WRITES>
 __device__ inline bool last_block(const struct ep_common *ep)
 {
 	__shared__ bool last;
 
 	__syncthreads();
 	if (threadIdx.x == 0) {
-		__threadfence_system();
+		last_block_fence<WRITES>();
 		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
-		__threadfence_system();
+		last_block_fence<WRITES>();
 	}
 	__syncthreads();
 	return last;
@@ -210,18 +226,6 @@ __device__ inline void end_barrier(const struct ep_common *ep, bool ok, uint32_t
 	__syncthreads();
 	if (threadIdx.x == 0)
 		store_relaxed(&ep->control->epoch, epoch);
-}
-
-/* The same where no block needs to see what another one has written. */
-__device__ inline bool last_block_unordered(const struct ep_common *ep)
-{
-	__shared__ bool last;
-
-	__syncthreads();
-	if (threadIdx.x == 0)
-		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
-	__syncthreads();
-	return last;
 }
 
 /* ---- launches that overlap ------------------------------------------------------------------- */

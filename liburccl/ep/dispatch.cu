@@ -215,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 		if (!a.cached && a.topk && a.worst_tokens)
 			clear_rest(a);
 	}
-	if (!last_block(ep))
+	if (!last_block<WRITES_PEERS>(ep))
 		return;
 	end_barrier(ep, ok, epoch);
 }

@@ -19,21 +19,34 @@ __device__ static void load_choices(const struct ep_ll_args &a, int *choice)
 	}
 }
 
-/* The ranks of each token, one bit each. Drops experts that a token has already: their rows would
- * have no room. */
-__device__ static void find_ranks(const struct ep_ll_args &a, int *choices, uint8_t *ranks)
+/* Drops experts that a token has already: their rows would have no room. A thread has at most 32
+ * choices. */
+__device__ static void drop_repeats(const struct ep_ll_args &a, int *choice)
 {
-	for (uint32_t t = threadIdx.x; t < a.tokens; t += blockDim.x) {
-		int *choice = choices + t * a.topk;
+	const uint32_t end = a.tokens * a.topk;
+	uint32_t repeats = 0, bit = 1;
+
+	for (uint32_t i = threadIdx.x; i < end; i += EP_LL_THREADS, bit <<= 1)
+		for (uint32_t before = i / a.topk * a.topk; before < i; before++)
+			if (choice[before] == choice[i])
+				repeats |= bit;
+	if (!__syncthreads_or(repeats))
+		return;
+	for (uint32_t i = threadIdx.x; i < end; i += EP_LL_THREADS, repeats >>= 1)
+		if (repeats & 1)
+			choice[i] = -1;
+	__syncthreads();
+}
+
+/* The ranks of each token, one bit each. */
+__device__ static void find_ranks(const struct ep_ll_args &a, const int *choice, uint8_t *ranks)
+{
+	for (uint32_t t = threadIdx.x; t < a.tokens; t += EP_LL_THREADS) {
 		uint32_t bits = 0;
 
-		for (uint32_t k = 0; k < a.topk; k++) {
-			for (uint32_t i = 0; i < k; i++)
-				if (choice[i] == choice[k])
-					choice[k] = -1;
-			if (choice[k] >= 0)
-				bits |= 1u << (uint32_t)choice[k] / a.ep.local;
-		}
+		for (uint32_t k = 0; k < a.topk; k++)
+			if (choice[t * a.topk + k] >= 0)
+				bits |= 1u << (uint32_t)choice[t * a.topk + k] / a.ep.local;
 		ranks[t] = (uint8_t)bits;
 	}
 	__syncthreads();
@@ -290,6 +303,7 @@ __device__ static void send_tokens(const struct ep_ll_args &a, int *shared, uint
 
 	load_choices(a, choice);
 	live = ll_ready_ranks(ep, EP_LL_DISPATCH, epoch, now);
+	drop_repeats(a, choice);
 	find_ranks(a, choice, ranks);
 	/* The last block has the fewest tokens. */
 	if (blockIdx.x == gridDim.x - 1)

@@ -98,7 +98,7 @@ __device__ inline uint32_t ll_ready_ranks(const struct ep_common *ep, enum ep_ll
 __device__ inline void ll_end(const struct ep_common *ep, enum ep_ll_kind kind, uint32_t phases,
 			      uint64_t sending, uint64_t receiving)
 {
-	if (!(phases & EP_LL_RECV ? last_block(ep) : last_block_unordered(ep)))
+	if (!(phases & EP_LL_RECV ? last_block<WRITES_LOCAL>(ep) : last_block<WRITES_NONE>(ep)))
 		return;
 	if (phases & EP_LL_RECV && threadIdx.x < ep->ranks &&
 	    !(load_relaxed(&ep->control->dead) >> threadIdx.x & 1))

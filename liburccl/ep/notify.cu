@@ -151,7 +151,7 @@ __device__ static uint32_t await_count(const struct ep_common *ep, const uint64_
 	return (uint32_t)v;
 }
 
-/* Tells the program, and the kernels that follow, how many rows come. */
+/* Writes for the program, and for the kernels that follow, how many rows come; ends the epoch. */
 __device__ static void publish(const struct ep_notify_args &a, uint32_t (*counts)[EP_RANKS],
 			       uint32_t epoch)
 {
@@ -188,13 +188,13 @@ __device__ static void publish(const struct ep_notify_args &a, uint32_t (*counts
 				*a.recv_count = (int32_t)sum;
 		}
 	}
-	__threadfence_system();
 	__syncthreads();
-	if (threadIdx.x == 0) {
-		a.routes->fits = !failed(ep);
-		if (a.routes->fits)
-			store_release(&ep->host->call[slot], a.call);
-	}
+	if (threadIdx.x)
+		return;
+	a.routes->fits = !failed(ep);
+	store_relaxed(&ep->control->epoch, epoch);
+	if (a.routes->fits)
+		store_release(&ep->host->call[slot], a.call);
 }
 
 extern "C" __global__ void __launch_bounds__(EP_CHUNK)
@@ -215,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(EP_CHUNK)
 	for (uint32_t e = threadIdx.x; e < ep->experts; e += blockDim.x)
 		if (experts[e])
 			atomicAdd(&a.expert_counts[e], experts[e]);
-	if (!last_block(ep))
+	if (!last_block<WRITES_LOCAL>(ep))
 		return;
 
 	sum_chunks(a, per_rank);
@@ -240,6 +240,4 @@ extern "C" __global__ void __launch_bounds__(EP_CHUNK)
 	}
 	__syncthreads();
 	publish(a, counts, epoch);
-	if (threadIdx.x == 0)
-		store_relaxed(&ep->control->epoch, epoch);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout, dispatch, repeated dispatch and combine give the bits of the reference. Ranks are
- * streams.
+ * Layout, dispatch, repeated dispatch and combine give the bits of the reference, also in a graph.
+ * Ranks are streams.
  * Usage: ep_gpu_normal [rounds [most ranks [case]]]
  */
 #include "cases.h"
@@ -33,7 +33,7 @@ struct rank {
 	void *recv_x, *recv_scales, *recv_idx, *recv_weights, *recv_src, *count, *per_expert,
 		*prefix, *handle_memory;
 	void *y, *y_weights, *bias, *out, *out_weights;
-	uint16_t *y_host;
+	uint16_t *y_host, *sums;
 	struct urccl_ep_handle handle;
 	struct ref_received want;
 };
@@ -122,7 +122,8 @@ static void release(uint32_t r)
 	gpu_use(&group, r);
 	for (size_t i = 0; i < sizeof(device) / sizeof(*device); i++)
 		gpu_free(device[i]);
-	free(k->y_host), free(k->want.x), free(k->want.scales), free(k->want.topk_idx);
+	free(k->y_host), free(k->sums), free(k->want.x), free(k->want.scales),
+		free(k->want.topk_idx);
 	free(k->want.topk_weights), free(k->want.src_idx), free(k->want.per_expert);
 	memset(k, 0, sizeof(*k));
 }
@@ -157,7 +158,7 @@ static void check_layout(const struct ep_case *c, const struct ref_shape *shape,
 	}
 }
 
-/* Results are copied out in every other round. */
+/* Launches on every rank. Results are copied out in every other round. */
 static void dispatch(const struct ep_case *c, const struct ref_shape *shape, int round, bool cached)
 {
 	for (uint32_t r = 0; r < c->ranks; r++) {
@@ -193,7 +194,6 @@ static void dispatch(const struct ep_case *c, const struct ref_shape *shape, int
 
 		gpu_ok(urccl_ep_dispatch(gpu->ep, &args, &k->handle, gpu->stream), "dispatch");
 	}
-	gpu_group_wait(&group);
 }
 
 static void check_counts(const struct ep_case *c, uint32_t r)
@@ -276,7 +276,6 @@ static void combine(const struct ep_case *c, int round)
 
 		gpu_ok(urccl_ep_combine(gpu->ep, &args, &k->handle, gpu->stream), "combine");
 	}
-	gpu_group_wait(&group);
 }
 
 static void check_combine(const struct ep_case *c, const struct ref_shape *shape, int round)
@@ -293,11 +292,12 @@ static void check_combine(const struct ep_case *c, const struct ref_shape *shape
 				   ranks[r].want.rows * c->hidden * 2);
 	}
 	combine(c, round);
+	gpu_group_wait(&group);
 	for (uint32_t r = 0; r < c->ranks; r++) {
 		const size_t n = (size_t)sources[r].tokens * c->hidden;
 		const uint16_t *bias[2] = {round % 3 > 0 ? y[r] : NULL,
 					   round % 3 > 1 ? y[r] : NULL};
-		uint16_t *out = malloc(n * 2 + 1);
+		uint16_t *out = ranks[r].sums = malloc(n * 2 + 1);
 		float *out_weights = malloc((size_t)sources[r].tokens * c->topk * 4 + 1);
 
 		ref_combine(shape, &sources[r], y, bias, out);
@@ -308,7 +308,38 @@ static void check_combine(const struct ep_case *c, const struct ref_shape *shape
 		compare(ranks[r].out_weights, out_weights, 4, (size_t)sources[r].tokens * c->topk,
 			"%s: combined weights of %u", c->name, r);
 		gpu_free(ranks[r].y_weights);
-		free(out), free(out_weights);
+		ranks[r].y_weights = NULL;
+		free(out_weights);
+	}
+}
+
+/* A fresh and a repeated dispatch and a combine in a graph, which runs three times. */
+static void check_graph(const struct ep_case *c, const struct ref_shape *shape, int round,
+			const int32_t *prefix)
+{
+	void *graphs[URCCL_EP_MAX_RANKS];
+
+	for (uint32_t r = 0; r < c->ranks; r++) {
+		gpu_use(&group, r);
+		gpu_fill(ranks[r].out, 0xab, (size_t)sources[r].tokens * c->hidden * 2);
+	}
+	for (uint32_t r = 0; r < c->ranks; r++)
+		gpu_capture_begin(gpu_use(&group, r)->stream);
+	dispatch(c, shape, round, false);
+	dispatch(c, shape, round, true);
+	combine(c, round);
+	for (uint32_t r = 0; r < c->ranks; r++)
+		graphs[r] = gpu_capture_end(gpu_use(&group, r)->stream);
+	for (int turn = 0; turn < 3; turn++)
+		for (uint32_t r = 0; r < c->ranks; r++)
+			gpu_graph_launch(graphs[r], gpu_use(&group, r)->stream);
+	gpu_group_wait(&group);
+	check_dispatch(c, shape, round, "graph", prefix);
+	for (uint32_t r = 0; r < c->ranks; r++) {
+		gpu_use(&group, r);
+		compare(ranks[r].out, ranks[r].sums, 2, (size_t)sources[r].tokens * c->hidden,
+			"%s: graph: combine of %u", c->name, r);
+		gpu_graph_free(graphs[r]);
 	}
 }
 
@@ -327,13 +358,16 @@ static void run_round(const struct ep_case *c, int round)
 	}
 	check_layout(c, &shape, round);
 	dispatch(c, &shape, round, false);
+	gpu_group_wait(&group);
 	check_dispatch(c, &shape, round, "dispatch", prefix);
 	change(c, &shape);
 	dispatch(c, &shape, round, true);
+	gpu_group_wait(&group);
 	for (uint32_t r = 0; r < c->ranks; r++)
 		ref_dispatch(&shape, sources, r, &ranks[r].want);
 	check_dispatch(c, &shape, round, "repeated dispatch", prefix);
 	check_combine(c, &shape, round);
+	check_graph(c, &shape, round, prefix);
 	compare_status(&group, c->name);
 	for (uint32_t r = 0; r < c->ranks; r++)
 		release(r);
