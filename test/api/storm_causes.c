@@ -93,7 +93,7 @@ static const struct {
 	{-ECANCELED, "an earlier entry of its chain failed", was_linked},
 	{-ECANCELED, "of the entries that the fence waits for", was_fenced},
 	{-ECANCELED, "an entry that the fence may wait for failed", was_fenced_by_any},
-	{-ECANCELED, "was forgotten while", was_revoked},
+	{-ECANCELED, "was ended by urccl_unimport() while", was_revoked},
 	{-EACCES, "the peer revoked the region", was_revoked},
 	{-EACCES, "instead of keys for the advert", was_revoked},
 	{-EACCES, "the device gave EACCES", was_revoked},
@@ -108,6 +108,8 @@ static const struct {
 	{-ECONNRESET, "not to be sent again on another path", may_not_go_again},
 	{-ECONNRESET, "on its way when a rail broke", is_on_bad_rail},
 	{-ETIMEDOUT, "not finished after", was_late},
+	{-ETIMEDOUT, "the peer's library answers", was_late},
+	{-ETIMEDOUT, "the peer's library has said nothing", was_late},
 	{-EIO, "the device gave EIO", is_on_bad_device},
 	{-EBADMSG, "their checksums differ", was_flipped},
 };

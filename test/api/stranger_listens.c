@@ -101,8 +101,8 @@ int main(int argc, char **argv)
 	meets(LONG_FRAME, -EPROTO, "not liburccl", 10000000);
 	meets(LEAVES, -ECONNRESET, "ECONNRESET", 10000000);
 	meets(HALF_GREETING, -ECONNRESET, "ECONNRESET", 10000000);
-	meets(VERSION_0, -EPROTONOSUPPORT, "ours are 1 to 5, the peer's 0 to 0", 10000000);
-	meets(VERSION_9, -EPROTONOSUPPORT, "ours are 1 to 5, the peer's 9 to 9", 10000000);
+	meets(VERSION_0, -EPROTONOSUPPORT, "ours are 1 to 1, the peer's 0 to 0", 10000000);
+	meets(VERSION_9, -EPROTONOSUPPORT, "ours are 1 to 1, the peer's 9 to 9", 10000000);
 	meets(SILENT, -ETIMEDOUT, "1000000 us", 1000000);
 	CHECK_EQ(side_tell(&p.a, &p.b, p.a.peer.id, 1), 0);
 	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).tag, 1);

@@ -390,7 +390,7 @@ def case_live():
         check("ENTRIES/S" in run("--top", "--once", "--interval", "0.1")[0], "no table")
         dumped = until(lambda: stopped(child), "no write was unfinished when the child was stopped")
         for word in ("stopped", "transport", "ring 1: of", "peer 0x", " up, ", "bulk writes:",
-                     'setting transport = "tcp" (params)'):
+                     'setting transport = "tcp"'):
             check(word in dumped, f"the dump has no {word!r}:\n{dumped}")
         check(contexts(child.pid)[0]["entries_per_s"] == 0, "a stopped process moves")
     finally:
