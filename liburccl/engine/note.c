@@ -9,6 +9,8 @@
  */
 #include "engine/private.h"
 
+#define NOTE_SILENT_NS (100 * NSEC_PER_MSEC) /* a peer that answers may need as long */
+
 static struct engine *peer_engine(const struct engine_peer *p)
 {
 	return p->engine;
@@ -175,15 +177,17 @@ static int is_held(const struct op *op)
 	return 0;
 }
 
-void note_expired(struct op *op)
+int note_expired(struct op *op)
 {
-	const struct engine_peer *p = op->peer;
-	uint64_t ms = (op_engine(op)->now - p->heard_ns) / NSEC_PER_MSEC;
+	uint64_t silent_ns = op_engine(op)->now - op->peer->heard_ns;
 
+	if (!is_held(op) && silent_ns < NOTE_SILENT_NS)
+		return 0;
 	if (is_held(op))
 		op_stop(op, -ETIMEDOUT, REASON_NOTE_HELD, 0);
 	else
-		op_stop(op, -ETIMEDOUT, REASON_NOTE_SILENT, ms);
+		op_stop(op, -ETIMEDOUT, REASON_NOTE_SILENT, silent_ns / NSEC_PER_MSEC);
+	return 1;
 }
 
 /* Nobody's word is waited for any more. */

@@ -596,12 +596,10 @@ void op_expired(struct op *op)
 		return;
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
-	if (!late && op->state == OP_NOTING) {
-		note_expired(op);
-	} else if (!late) {
+	if (!late && (op->state != OP_NOTING || !note_expired(op))) {
 		fail_midway(op, -ETIMEDOUT, REASON_DEADLINE, REASON_DEADLINE_LONG,
 			    (op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
-	} else if (!(op->bits & OP_FORCED)) {
+	} else if (late && !(op->bits & OP_FORCED)) {
 		if (op->peer)
 			op->peer->silent = 1;
 		force(op);

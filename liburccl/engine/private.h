@@ -655,7 +655,8 @@ void note_start(struct op *op); /* the entry's notification is due: sent, or wai
 void note_owe(struct op *op);	/* it failed: the peer hears of it, and the entry ends */
 void note_stop(struct op *op);
 void note_force(struct op *op);
-void note_expired(struct op *op); /* its deadline passed in NOTING: it fails, and says why */
+/* Its deadline passed in NOTING. 0: why the peer does not have it is not known. */
+int note_expired(struct op *op);
 void note_chunk_out(struct engine *e, struct chunk *c);
 void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void notes_init(struct engine_peer *p);

@@ -108,7 +108,7 @@ static const struct {
 	{-ECONNRESET, "not to be sent again on another path", may_not_go_again},
 	{-ECONNRESET, "on its way when a rail broke", is_on_bad_rail},
 	{-ETIMEDOUT, "not finished after", was_late},
-	{-ETIMEDOUT, "the peer's library answers", was_late},
+	{-ETIMEDOUT, "no ring there watches us", was_late},
 	{-ETIMEDOUT, "the peer's library has said nothing", was_late},
 	{-EIO, "the device gave EIO", is_on_bad_device},
 	{-EBADMSG, "their checksums differ", was_flipped},
@@ -121,8 +121,7 @@ static int names_deadline(const struct entry *e, const char *why)
 {
 	char after[64];
 
-	snprintf(after, sizeof(after), "not finished after %u us;",
-		 e->own_us ? e->own_us : DEADLINE_MS * 1000);
+	snprintf(after, sizeof(after), "after %u us", e->own_us ? e->own_us : DEADLINE_MS * 1000);
 	return strstr(why, after) != NULL;
 }
 

@@ -37,10 +37,8 @@ static void event(struct side *s, struct side *other, enum urccl_cqe_kind kind, 
 {
 	struct urccl_cqe cqe = side_event(s, other, kind, NULL);
 
-	CHECK_EQ(cqe.peer, s->peer.id);
+	CHECK(cqe.peer == s->peer.id && cqe.flags & URCCL_CQE_MORE && !cqe.res);
 	CHECK_EQ(cqe.user_data, user_data);
-	CHECK(cqe.flags & URCCL_CQE_MORE);
-	CHECK_EQ(cqe.res, 0);
 }
 
 static void note_comes(struct side *from, struct side *to, uint64_t user_data)
@@ -64,7 +62,6 @@ static void meets(uint64_t accepted_by)
 	urccl_sqe_set_data64(sqe, 3);
 	CHECK_EQ(urccl_submit(p.b.ring), 1);
 	cqe = side_end(&p.a, &p.b, 5);
-	CHECK_EQ(cqe.res, 0);
 	p.a.peer = urccl_cqe_peer(&cqe);
 	event(&p.a, &p.b, URCCL_KIND_NOTE, 5);
 	CHECK_EQ(side_end(&p.b, &p.a, 3).res, 0);
@@ -96,6 +93,9 @@ static void leaves(uint64_t user_data_a, uint64_t user_data_b)
 static void newer_take_over(void)
 {
 	side_watch(&p.a, p.a.peer, 9);
+	urccl_prep_nop(side_sqe(&p.a)); /* at its end the WATCH is taken */
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	CHECK_EQ(side_end(&p.a, &p.b, 0).res, 0);
 	note_comes(&p.b, &p.a, 9);
 	dial(&p.a, URCCL_SQE_WATCH, 11); /* one more reference */
 	CHECK_EQ(side_end(&p.a, &p.b, 9).res, -ECANCELED);
