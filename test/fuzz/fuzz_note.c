@@ -48,7 +48,7 @@ static void check_state(void)
 	uint32_t i, busy = 0;
 
 	for (i = 0; i < NOTE_WINDOW; i++) {
-		busy += p->notes[i].busy;
+		busy += !!p->notes[i].busy;
 		must(!p->notes[i].op || p->notes[i].busy);
 	}
 	must(busy == p->notes_busy);
