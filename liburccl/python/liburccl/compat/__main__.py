@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m liburccl.compat SCRIPT ARGUMENTS...: runs it with `uccl.p2p` on liburccl."""
+import multiprocessing.spawn
 import os
 import runpy
 import sys
-import types
+from typing import Any
 
-from . import uccl_p2p
-
-
-def main() -> None:
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    package = types.ModuleType("uccl")
-    package.p2p = uccl_p2p          # type: ignore[attr-defined]
-    package.__path__ = []
-    sys.modules["uccl"], sys.modules["uccl.p2p"] = package, uccl_p2p
-    del sys.argv[0]
-    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
-    runpy.run_path(sys.argv[0], run_name="__main__")
-
+from . import install
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    install()
+    del sys.argv[0]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+
+    # Processes that the script spawns begin with liburccl.compat.spawned instead of the script.
+    prepare = multiprocessing.spawn.get_preparation_data
+    os.environ["LIBURCCL_COMPAT_SCRIPT"] = os.path.abspath(sys.argv[0])
+
+    def prepare_compat(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        data.pop("init_main_from_path", None)
+        data["init_main_from_name"] = "liburccl.compat.spawned"
+        return data
+
+    multiprocessing.spawn.get_preparation_data = prepare_compat
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import itertools
 import os
 import socket
@@ -28,6 +29,7 @@ __all__ = ["Endpoint", "FloatType", "XferDesc", "XferHandle", "get_oob_ip"]
 
 NO_ID = 2**64 - 1
 NO_BDF = "0000:00:00.0"
+CONNECTED = 2**64 - 1       # tag of the notification behind each connect(), for accept() to see
 ADVERT = 64
 Descs = Sequence["XferDesc"]
 
@@ -101,6 +103,7 @@ class Endpoint:
         self._conn_ids, self._mr_ids = itertools.count(1), itertools.count(1)
         self._keys, self._next_transfer = itertools.count(1), 1
         self._local: socket.socket | None = None
+        self.notifications: list[liburccl.Note] = []    # those of notify() that accept() came across
         if local_gpu_idx is not None:
             self._open()
 
@@ -188,7 +191,9 @@ class Endpoint:
         return conn_id
 
     def _dial(self, ip: str, port: int, metadata: bytes = b"") -> int:
-        peer = self._wait(lambda: self._ring.connect(f"{ip}:{port}", self._bdf.encode()))
+        peer = self._wait(lambda: self._ring.connect(f"{ip}:{port}"))
+        # Two contexts have one connection and one Peer event, however often they are connected.
+        self._submit(lambda: self._ring.notify(peer, CONNECTED, self._bdf.encode()))
         return self._new_conn(_Conn(peer, metadata))
 
     def _remote(self, conn: _Conn, advert: bytes) -> liburccl.Remote:
@@ -265,12 +270,21 @@ class Endpoint:
             -> tuple[bool, int]:
         return self._give(lambda: self._dial(remote_ip_addr, remote_port), 0)
 
+    def _accepting(self) -> liburccl.Events:
+        self._ring.accept()
+        return self._ring.events()
+
     def _accepted(self) -> tuple[str, str, int]:
-        event = self._ring.accept().next()
-        assert isinstance(event, liburccl.Peer)
-        address = self._context.get_peer_info(event.peer)["address"]
-        return (address.rsplit(":", 1)[0].strip("[]"), event.hello.decode(errors="replace"),
-                self._new_conn(_Conn(event.peer)))
+        for event in self._accepting():
+            if not isinstance(event, liburccl.Note) or event.error:
+                continue
+            if event.tag != CONNECTED:
+                self.notifications.append(event)
+                continue
+            address = self._context.get_peer_info(event.peer)["address"]
+            return (address.rsplit(":", 1)[0].strip("[]"), event.payload.decode(errors="replace"),
+                    self._new_conn(_Conn(event.peer)))
+        raise liburccl.Error(errno.ESTALE, "the endpoint is closed")
 
     def accept(self) -> tuple[bool, str, int, int]:
         def call() -> tuple[str, int, int]:
@@ -280,7 +294,7 @@ class Endpoint:
         return ok, ip, gpu, conn_id
 
     def start_passive_accept(self) -> bool:
-        return self._try(lambda: self._ring.accept())
+        return self._try(self._accepting)
 
     def add_remote_endpoint(self, metadata_bytes: bytes) -> tuple[bool, int]:
         metadata = bytes(metadata_bytes)
@@ -330,7 +344,7 @@ class Endpoint:
 
     def _advert(self, memory: _Memory, ptr: int, size: int) -> bytes:
         if not memory.holds(ptr, size):
-            raise liburccl.Error(34, f"{size} bytes at 0x{ptr:x} are not in the registered memory")
+            raise liburccl.Error(errno.ERANGE, f"{size} bytes at 0x{ptr:x} are not in the registered memory")
         return memory.region.advertise(ptr - memory.addr, size)
 
     def advertise(self, mr_id: int, ptr: int, size: int) -> tuple[bool, bytes]:
@@ -482,7 +496,7 @@ class Endpoint:
             self._local = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._local.bind(self._local_name(self._bdf))
             self._local.listen()
-        self._ring.accept()
+        self._accepting()
         other, _ = self._local.accept()
         with other:
             other.send(self.get_metadata())
