@@ -103,7 +103,7 @@ class Endpoint:
         self._conn_ids, self._mr_ids = itertools.count(1), itertools.count(1)
         self._keys, self._next_transfer = itertools.count(1), 1
         self._local: socket.socket | None = None
-        self.notifications: list[liburccl.Note] = []    # those of notify() that accept() came across
+        self.notifications: list[liburccl.Note] = []    # of notify(), that accept() came across
         if local_gpu_idx is not None:
             self._open()
 
