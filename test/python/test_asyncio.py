@@ -91,9 +91,9 @@ class Asyncio(unittest.TestCase):
         return await op
 
     def test_random_cancels_leave_nothing_behind(self):
-        """URCCL_AWAITS=1000000 is the long form: minutes."""
+        """LIBURCCL_AWAITS=1000000 is the long form: minutes."""
         p, rng = self.pair, random.Random(7)
-        awaits = int(os.environ.get("URCCL_AWAITS", "3200"))
+        awaits = int(os.environ.get("LIBURCCL_AWAITS", "3200"))
         ended = changed = 0
 
         async def writer(number, count):

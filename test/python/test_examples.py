@@ -8,7 +8,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
-EXAMPLES = pathlib.Path(os.environ.get("URCCL_EXAMPLES", ROOT / "examples/python"))
+EXAMPLES = pathlib.Path(os.environ.get("LIBURCCL_EXAMPLES", ROOT / "examples/python"))
 LIMIT = 250
 
 

@@ -78,6 +78,7 @@ def main():
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,))
     server.start()
+    theirs.close()          # recv() fails if the server ends
     metadata, blobs = ours.recv()
     assert len(metadata) == 19
     ep = p2p.Endpoint()
