@@ -42,6 +42,16 @@ extern "C" {
 #define URCCL_INLINE static inline
 #endif
 
+/* With URCCL_CHECK defined before it is included, this header watches for two producers, for CQEs
+ * that are seen twice, and for entries that are prepared and never submitted: each is told once a
+ * ring, by the context's log, from the thread that does it. A thread must then have submitted what
+ * it took before another takes or submits. */
+#ifdef URCCL_CHECK
+#define URCCL_CHECKS 1
+#else
+#define URCCL_CHECKS 0
+#endif
+
 /* A struct whose first member is its size, all else zero:
  *	struct urccl_stats stats = URCCL_INIT(urccl_stats); */
 #ifdef __cplusplus
@@ -171,8 +181,8 @@ struct urccl_params {
 	int8_t	 control_nice;		/* of the control thread and all threads that it starts */
 	uint8_t	 reserved0[7];
 	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
-	 * control thread, urccl_open() and urccl_close(), never by a progress thread. Must not call
-	 * the library. NULL: silence. */
+	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses a
+	 * ring, never by a progress thread. Must not call the library. NULL: silence. */
 	void (*log)(void *arg, int level, const char *text);
 	void *log_arg;
 	const char *thread_name;	/* prefix of the threads' names, up to 7 bytes; NULL:
@@ -492,9 +502,12 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
  * and urccl_wait() failed, its error. */
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
-/* For the inlines below only: wake the progress thread; drive an INLINE context. */
+/* For the inlines below only: wake the progress thread; drive an INLINE context; with URCCL_CHECK
+ * look at what the program is about to do, with n CQEs. */
+enum __urccl_doing { __URCCL_TAKES, __URCCL_SUBMITS, __URCCL_SEES };
 void __urccl_ring_wake(struct urccl_ring *ring);
 void __urccl_ring_drive(struct urccl_ring *ring);
+void __urccl_ring_check(struct urccl_ring *ring, enum __urccl_doing what, uint32_t n);
 
 /* ---- Rings: inline --------------------------------------------------------------------------- */
 
@@ -513,33 +526,46 @@ URCCL_INLINE uint32_t urccl_ring_id(const struct urccl_ring *ring)
 /* Entries that can be taken. Producer. */
 URCCL_INLINE uint32_t urccl_sq_space_left(const struct urccl_ring *ring)
 {
+	const uint32_t *ended = ring->ended;
 	uint32_t gone;
 
-	if (!ring->flags)
+	if (!ended) /* dead */
 		return 0;
-	gone = __atomic_load_n(ring->ended, __ATOMIC_ACQUIRE);
+	gone = __atomic_load_n(ended, __ATOMIC_ACQUIRE);
 	gone += __atomic_load_n(ring->skipped, __ATOMIC_ACQUIRE);
 	return ring->entries - (ring->sqe_tail - gone);
 }
 
-/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead).
- * Producer. */
+/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead). One that
+ * is submitted without fails with -EINVAL. Producer. */
 URCCL_INLINE struct urccl_sqe *urccl_get_sqe(struct urccl_ring *ring)
 {
+	struct urccl_sqe *sqe;
+	uint32_t tail;
+
 	if (!urccl_sq_space_left(ring))
 		return NULL;
-	return &ring->sqes[ring->sqe_tail++ & ring->sq_mask];
+	if (URCCL_CHECKS)
+		__urccl_ring_check(ring, __URCCL_TAKES, 0);
+	tail = ring->sqe_tail;
+	sqe = &ring->sqes[tail & ring->sq_mask];
+	__atomic_store_n(&ring->sqe_tail, tail + 1, __ATOMIC_RELAXED); /* dumps look at it */
+	sqe->opcode = URCCL_OP_UNPREPARED; /* or it would repeat what the slot held before */
+	return sqe;
 }
 
 /* Hands the prepared entries over. Returns how many, or -EPERM on a dead ring. Producer. */
 URCCL_INLINE int urccl_submit(struct urccl_ring *ring)
 {
-	uint32_t n;
+	uint32_t *sq_tail = ring->sq_tail, tail, n;
 
-	if (!ring->flags)
+	if (!sq_tail) /* dead */
 		return -EPERM;
-	n = ring->sqe_tail - __atomic_load_n(ring->sq_tail, __ATOMIC_RELAXED);
-	__atomic_store_n(ring->sq_tail, ring->sqe_tail, __ATOMIC_SEQ_CST);
+	if (URCCL_CHECKS)
+		__urccl_ring_check(ring, __URCCL_SUBMITS, 0);
+	tail = ring->sqe_tail;
+	n = tail - __atomic_load_n(sq_tail, __ATOMIC_RELAXED);
+	__atomic_store_n(sq_tail, tail, __ATOMIC_SEQ_CST);
 	if (ring->flags & URCCL_RING_INLINE)
 		__urccl_ring_drive(ring);
 	else if (__atomic_load_n(ring->sq_flags, __ATOMIC_SEQ_CST))
@@ -559,16 +585,19 @@ URCCL_INLINE uint32_t urccl_cq_ready(const struct urccl_ring *ring)
 /* The first CQE, not yet taken, or NULL. An INLINE context is driven if there is none. Consumer. */
 URCCL_INLINE struct urccl_cqe *urccl_peek_cqe(struct urccl_ring *ring)
 {
-	if (!ring->flags)
+	uint32_t *cq_head = ring->cq_head, head;
+
+	if (!cq_head) /* dead */
 		return NULL;
-	if (!urccl_cq_ready(ring)) {
+	head = __atomic_load_n(cq_head, __ATOMIC_RELAXED);
+	if (head == __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE)) {
 		if (!(ring->flags & URCCL_RING_INLINE))
 			return NULL;
 		__urccl_ring_drive(ring);
-		if (!urccl_cq_ready(ring))
+		if (head == __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE))
 			return NULL;
 	}
-	return &ring->cqes[__atomic_load_n(ring->cq_head, __ATOMIC_RELAXED) & ring->cq_mask];
+	return &ring->cqes[head & ring->cq_mask];
 }
 
 /* Up to n CQEs, not yet taken, in order. Returns how many. Consumer. */
@@ -586,26 +615,31 @@ URCCL_INLINE uint32_t urccl_peek_batch_cqe(struct urccl_ring *ring, struct urccl
 	return i;
 }
 
-/* Takes the first n CQEs, of urccl_cq_ready() at most: their slots go back to the library.
- * Consumer. */
 URCCL_INLINE void urccl_cq_advance(struct urccl_ring *ring, uint32_t n)
 {
-	uint32_t head, ended, i;
+	uint32_t *cq_head = ring->cq_head, *all_ended = ring->ended;
+	uint32_t head, tail, ended;
 
-	if (!ring->flags)
+	if (!cq_head) /* dead */
 		return;
-	head = __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
-	ended = __atomic_load_n(ring->ended, __ATOMIC_RELAXED);
-	for (i = 0; i < n; i++)
-		ended += !(ring->cqes[(head + i) & ring->cq_mask].flags & URCCL_CQE_MORE);
+	if (URCCL_CHECKS)
+		__urccl_ring_check(ring, __URCCL_SEES, n);
+	head = __atomic_load_n(cq_head, __ATOMIC_RELAXED);
+	ended = __atomic_load_n(all_ended, __ATOMIC_RELAXED);
+	tail = __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE);
+	for (; n && head != tail; n--)
+		ended += 1 - ring->cqes[head++ & ring->cq_mask].flags / URCCL_CQE_MORE % 2;
 	/* In this order: a producer that sees the room must find the slots given back. */
-	__atomic_store_n(ring->cq_head, head + n, __ATOMIC_RELEASE);
-	__atomic_store_n(ring->ended, ended, __ATOMIC_RELEASE);
+	__atomic_store_n(cq_head, head, __ATOMIC_RELEASE);
+	__atomic_store_n(all_ended, ended, __ATOMIC_RELEASE);
 }
 
+/* Takes the first CQE, which cqe is. Consumer. */
 URCCL_INLINE void urccl_cqe_seen(struct urccl_ring *ring, const struct urccl_cqe *cqe)
 {
-	if (cqe)
+	if (URCCL_CHECKS && cqe && cqe != urccl_peek_cqe(ring))
+		__urccl_ring_check(ring, __URCCL_SEES, ~0u);
+	else if (cqe)
 		urccl_cq_advance(ring, 1);
 }
 

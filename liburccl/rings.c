@@ -54,6 +54,7 @@ static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 	cr->ring->sleep = ring_sleep;
 	cr->ring->arg = cr;
 	cr->ring->clock = ctx->clock;
+	cr->ring->log = &ctx->log;
 	cr->ring->spin_ns = ctx->clock ? 0 : spin_ns(ctx); /* which stands while we spin */
 	if (ctx->is_inline)
 		cr->ring->pub.fd = engine_fd(ctx->engine);
@@ -190,6 +191,7 @@ void urccl_ring_close(struct urccl_ring *ring)
 	if (!ring || !ring->flags)
 		return;
 	cr = container_of(ring, struct ring, pub)->arg;
+	ring_check_close(cr->ring);
 	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
 	store_relaxed(&cr->ctx->driver, 0);
 	ring_unlist(cr);
@@ -204,6 +206,7 @@ void context_rings_end(struct urccl *ctx)
 	store_relaxed(&ctx->driver, 0);
 	list_for_each(pos, &ctx->rings) {
 		cr = list_entry(pos, struct context_ring, link);
+		ring_check_close(cr->ring);
 		cr->del = (struct control_call){.msg.type = CALL_RING_DEL, .ring = cr->engine_ring};
 		context_ask(ctx, &cr->del);
 	}

@@ -44,7 +44,8 @@ enum urccl_op {				/* values are ABI: never renumbered */
 	URCCL_OP_CANCEL,
 	URCCL_OP_TIMEOUT,
 	URCCL_OP_MSG_RING,
-	URCCL_OP_LAST
+	URCCL_OP_LAST,
+	URCCL_OP_UNPREPARED = 255	/* what urccl_get_sqe() leaves in an entry */
 };
 
 enum urccl_dtype {
@@ -343,8 +344,8 @@ URCCL_AT(urccl_advert, token, 48);
 
 /* A ring: made by the library, never embedded or copied; this head is what the inlines see. One
  * producer thread and one consumer thread at a time; every word has one writer, but the two
- * announcements (sq_flags, cq_arm). flags is tested first by every inline: 0 means a forked
- * child or a closed ring; get_sqe and peek then give NULL, submit, wait and arm -EPERM. */
+ * announcements (sq_flags, cq_arm). Every inline first tests flags or a pointer of it: 0 means a
+ * forked child or a closed ring; get_sqe and peek then give NULL, submit, wait and arm -EPERM. */
 struct urccl_ring {
 	uint32_t flags;			/*   0 enum urccl_ring_flags; the page is 0 in a fork()ed
 					 *     child (MADV_WIPEONFORK) */

@@ -271,6 +271,8 @@ static void text_subject(struct sentence *t, const struct failure *f, const char
 {
 	const char *noun = segment_noun(f->opcode), *transport = transport_name(f->transport);
 
+	if (f->opcode == URCCL_OP_UNPREPARED) /* its sentence has a subject */
+		return;
 	if (f->opcode < URCCL_OP_LAST)
 		text_add(&t->text, "%s", opcode_name(f->opcode));
 	else

@@ -8,6 +8,7 @@
  * %k the kind of a handle. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
+REASON(UNPREPARED,	"entry was taken and never prepared: call urccl_prep_*() after urccl_get_sqe()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
 REASON(FLAG,		"this version does not carry out flags %x of the entry")
 REASON(FLAG_INVALID,	"flags %x mean nothing on this operation: clear them")

@@ -347,6 +347,10 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 {
 	struct verdict v;
 
+	if (op->sqe.opcode == URCCL_OP_UNPREPARED) { /* all else is of the slot's last entry */
+		op->sqe.user_data = op->sqe.flags = 0;
+		return wrong(-EINVAL, REASON_UNPREPARED, 0, 0);
+	}
 	if (op->sqe.opcode >= URCCL_OP_LAST)
 		return wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
 	if (!shape->known)

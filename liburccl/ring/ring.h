@@ -23,6 +23,11 @@ struct ring {
 	const struct clock *clock;	/* that waits go by; NULL: the real one */
 	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS:
 					 * for ever */
+	const struct log *log;		/* who hears of misuse; NULL: nobody */
+	struct {			/* what check.c knows, of a program with URCCL_CHECK */
+		uintptr_t producer;	/* the thread that took the last entry; 0: no check yet */
+		uint32_t told;		/* kinds of misuse: a bit each */
+	} check;
 
 	/* Engine's, read by the producer at each entry: so nothing that changes often. */
 	struct {
@@ -67,6 +72,9 @@ struct ring {
 /* 0 or -errno with fail() text. flags: enum urccl_ring_flags. */
 int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, struct ring **ring);
 void ring_close(struct ring *r);
+/* check.c: a program with URCCL_CHECK is about to wait, or to close the ring. */
+void ring_check_wait(struct ring *r);
+void ring_check_close(struct ring *r);
 
 /* ---- engine ---- */
 

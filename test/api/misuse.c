@@ -118,9 +118,9 @@ static void entries(struct urccl_region region)
 	memset(sqe, 0xff, sizeof(*sqe));
 	sqe->flags = 0; /* no LINK */
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	cqe = pair_end(&p, &p.a, ~0ull);
+	cqe = pair_end(&p, &p.a, 0);
 	CHECK_EQ(cqe.res, -EINVAL);
-	check_sentence(&p.a, &cqe, "opcode 255");
+	check_sentence(&p.a, &cqe, "never prepared: call urccl_prep_*()");
 	sqe = side_sqe(&p.a);
 	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, 77);
 	cqe = pair_run(&p, &p.a, sqe);
@@ -128,16 +128,62 @@ static void entries(struct urccl_region region)
 	check_sentence(&p.a, &cqe, "no unfinished entry matched");
 }
 
-/* A program that takes CQEs that are not there spoils its ring, and nothing else. */
+static void run_nops(struct side *s, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		urccl_prep_nop(side_sqe(s));
+	CHECK_EQ(urccl_submit(s->ring), (int)n);
+	CHECK_GE(urccl_wait(s->ring, NULL,
+			    &(struct urccl_wait_args){.size = 24,
+						      .min_n = n,
+						      .timeout_ns = PAIR_LATE_NS}),
+		 (int)n);
+}
+
+/* A program that takes more CQEs than are there takes those that are: its ring goes on. */
 static void took_too_many(void)
 {
 	struct side s;
+	uint32_t room;
 
 	side_open(&p, &s);
+	room = urccl_sq_space_left(s.ring);
 	urccl_cq_advance(s.ring, 2);
-	urccl_prep_nop(side_sqe(&s));
-	CHECK_EQ(urccl_submit(s.ring), 1);
+	CHECK(!urccl_peek_cqe(s.ring));
+	run_nops(&s, 3);
+	CHECK_EQ(urccl_cq_ready(s.ring), 3);
+	urccl_cq_advance(s.ring, UINT32_MAX);
+	CHECK_EQ(urccl_cq_ready(s.ring), 0);
+	CHECK_EQ(urccl_sq_space_left(s.ring), room);
+	run_nops(&s, 1);
+	urccl_cqe_seen(s.ring, urccl_peek_cqe(s.ring));
+	urccl_cqe_seen(s.ring, &s.ring->cqes[0]);
+	CHECK_EQ(urccl_cq_ready(s.ring), 0);
+	CHECK_EQ(urccl_sq_space_left(s.ring), room);
 	side_close(&s);
+}
+
+/* An entry that is not prepared fails, whatever its slot held, in every slot of the ring. */
+static void never_prepared(void)
+{
+	uint32_t i, entries = p.a.ring->entries;
+	struct urccl_cqe cqe;
+
+	for (i = 0; i < 2 * entries; i++) {
+		struct urccl_sqe *sqe = side_sqe(&p.a);
+
+		if (i < entries) {
+			urccl_prep_nop(sqe);
+			urccl_sqe_add_flags(sqe, URCCL_SQE_DRAIN);
+			urccl_sqe_set_data64(sqe, 0x600d);
+		}
+		CHECK_EQ(urccl_submit(p.a.ring), 1);
+		cqe = pair_end(&p, &p.a, i < entries ? 0x600d : 0);
+		CHECK_EQ(cqe.res, i < entries ? 0 : -EINVAL);
+	}
+	check_sentence(&p.a, &cqe, "never prepared");
 }
 
 int main(int argc, char **argv)
@@ -157,6 +203,7 @@ int main(int argc, char **argv)
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
 	refused(urccl_unregister(p.a.ctx, region), -ESTALE, "region handle");
 	took_too_many();
+	never_prepared();
 	entries((struct urccl_region){0});
 	pair_close(&p);
 	return 0;

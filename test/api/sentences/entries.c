@@ -20,6 +20,8 @@ static struct urccl_sqe *writes(struct urccl_remote remote, uint64_t len)
 
 static void places(void)
 {
+	struct urccl_cqe cqe;
+
 	writes(t.remote, 64)->off = t.len - 63;
 	run("beyond_the_remote", -ERANGE);
 	writes(t.remote, 64)->addr = 4096;
@@ -40,6 +42,10 @@ static void places(void)
 	urccl_prep_nop(sqe);
 	sqe->opcode = 200;
 	run("no_such_operation", -EINVAL);
+	sqe = side_sqe(&p.a);
+	CHECK_EQ(urccl_submit(p.a.ring), 1);
+	cqe = pair_end(&p, &p.a, 0);
+	said_entry("never_prepared", &p.a, &cqe, -EINVAL);
 }
 
 static void arrays(void)
