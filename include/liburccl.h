@@ -442,9 +442,9 @@ int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
  * engine. */
 int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats);
 
-/* A sentence on why the entry or event of *cqe failed, from the context's last 1,024 error
- * records. Returns its length (without the 0), as snprintf does: what does not fit len bytes is cut
- * off. Any thread, also when an engine is stuck. */
+/* A sentence on why the entry or event (LOST, NOTE) of *cqe failed, from the context's last 1,024
+ * error records. Returns its length (without the 0), as snprintf does: what does not fit len bytes
+ * is cut off. Any thread, also when an engine is stuck. */
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len);
 
 /* A sentence on this thread's last failed call; "" if none failed. The library's: it stands until

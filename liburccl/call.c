@@ -334,6 +334,20 @@ static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 	return snprintf(buf, len, "%s (%s)", text, errno_name(err));
 }
 
+/* All that is known of a notification that will not come is in its CQE. */
+static int note_failed(const struct urccl_cqe *cqe, struct failure *f)
+{
+	if (urccl_cqe_kind(cqe) != URCCL_KIND_NOTE || cqe->res >= 0)
+		return 0;
+	*f = (struct failure){.reason = REASON_NOTE_FAILED,
+			      .res = (int32_t)cqe->res,
+			      .peer = cqe->peer,
+			      .segment = UINT32_MAX,
+			      .opcode = URCCL_OP_WATCH,
+			      .arg = {cqe->tag, (uint64_t)-cqe->res}};
+	return 1;
+}
+
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len)
 {
 	char name[URCCL_NOTE_MAX] = "";
@@ -345,9 +359,12 @@ int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uin
 		return err;
 	if (!cqe || (!buf && len))
 		return fail(-EINVAL, "%s is NULL", cqe ? "the buffer for a sentence" : "the CQE");
-	if (failures_get(engine_failures(ctx->engine), cqe_detail(cqe), &f))
+	if (!note_failed(cqe, &f) &&
+	    failures_get(engine_failures(ctx->engine), cqe_detail(cqe), &f))
 		return explain_plainly(cqe, buf, len);
 	call.handle = f.peer;
 	err = f.peer ? context_call(ctx, &call, 0) : -ENOENT;
+	if (err > 0 && f.reason == REASON_PEER_RESET)
+		f.reason = REASON_PEER_GOODBYE;
 	return failure_text(&f, err < 0 ? NULL : name, buf, len);
 }

@@ -318,7 +318,8 @@ enum reason {
 #define REASON(name, text) REASON_##name,
 #include "reasons.h"
 #undef REASON
-	REASON_LAST
+	REASON_LAST,
+	REASON_DEADLINE_LAST = REASON_DEADLINE_OTHER /* the first is REASON_DEADLINE */
 };
 
 struct failure {			/* 64 bytes */
@@ -348,6 +349,8 @@ uint32_t failures_add(struct failures *f, const struct failure *what);
 int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
 /* The reason alone, with its figures filled in. */
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
+/* The beginning of a text in n figures. Its %q. */
+void text_args(uint64_t *arg, size_t n, const void *text, size_t len);
 /* Errors of up to three rails in one figure: the newest is added. rail: 1 + its number; 0: the one
  * that its transport has. Its %p. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err);

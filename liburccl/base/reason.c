@@ -111,6 +111,67 @@ static void text_device(struct sentence *t, uint64_t arg)
 			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32));
 }
 
+/* By the bits of enum urccl_sqe_flags below the class. */
+static void text_flags(struct sentence *t, uint64_t flags)
+{
+	static const char *const names[URCCL_SQE_CLASS_SHIFT] = {
+		"LINK",	  "DRAIN",    "FENCE", "SKIP_SUCCESS", "NO_WAKE",
+		"NOTIFY", "CHECKSUM", "ACKED", "NO_REPLAY",    "EXT",
+	};
+	const char *sep = "";
+	uint32_t i;
+
+	for (i = 0; i < URCCL_SQE_CLASS_SHIFT; i++) {
+		if (!(flags >> i & 1))
+			continue;
+		if (names[i])
+			text_add(&t->text, "%sURCCL_SQE_%s", sep, names[i]);
+		else
+			text_add(&t->text, "%sbit %u", sep, i);
+		sep = ", ";
+	}
+}
+
+/* A field by where it begins, of struct urccl_sqe or, behind that, of struct urccl_ext. */
+static void text_field(struct sentence *t, uint64_t place)
+{
+	static const struct {
+		uint8_t at;
+		const char *name;
+	} fields[] = {{0, "opcode"},	  {1, "dtype"},	       {2, "flags"},
+		      {4, "deadline_us"}, {8, "user_data"},    {16, "remote (or peer, ring)"},
+		      {20, "region"},	  {24, "addr"},	       {32, "len"},
+		      {40, "off"},	  {48, "tag"},	       {56, "group"},
+		      {60, "reserved"},	  {64, "reserved2"},   {68, "note_len"},
+		      {72, "note"},	  {80, "wait_kind"},   {81, "signal_kind"},
+		      {82, "codec"},	  {84, "reserved0"},   {88, "wait_ptr"},
+		      {96, "wait_value"}, {104, "signal_ptr"}, {112, "signal_value"},
+		      {120, "reserved1"}};
+	size_t i = ARRAY_SIZE(fields);
+
+	while (--i && fields[i].at > place)
+		;
+	text_add(&t->text, "%s%s", fields[i].name, place < 64 ? "" : " of the second half");
+}
+
+/* At most the figures' bytes of a text that somebody else made. */
+static void text_quote(struct sentence *t, const uint64_t *arg, size_t n)
+{
+	const char *s = (const char *)arg;
+	size_t size = n * sizeof(*arg), len = strnlen(s, size), i;
+
+	text_add(&t->text, "\"");
+	for (i = 0; i < len; i++)
+		text_add(&t->text, "%c", s[i] >= ' ' && s[i] <= '~' ? s[i] : '?');
+	text_add(&t->text, len == size ? "\"..." : "\"");
+}
+
+void text_args(uint64_t *arg, size_t n, const void *text, size_t len)
+{
+	memset(arg, 0, n * sizeof(*arg));
+	memcpy(arg, text, len < n * sizeof(*arg) ? len : n * sizeof(*arg));
+}
+
 #define RAILS_TOLD 3u
 #define RAIL_BITS  21u
 #define ERROR_BITS 13u /* of them: libfabric has codes of its own behind those of the system */
@@ -171,6 +232,12 @@ static void text_kind(struct sentence *t, uint32_t handle)
 static void text_figure(struct sentence *t, char kind, uint64_t arg)
 {
 	switch (kind) {
+	case 'f':
+		text_flags(t, arg);
+		return;
+	case 'F':
+		text_field(t, arg);
+		return;
 	case 't':
 		text_transports(t, arg);
 		return;
@@ -224,6 +291,9 @@ static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args
 		} else if (*++s == 'a') {
 			text_address(t, args);
 			is_address = 1;
+		} else if (*s == 'q') {
+			text_quote(t, args + arg, 3 - arg);
+			arg = 3;
 		} else if (*s == 'h') {
 			text_errno(t, args[2] >> 32 & 0xffff);
 		} else {

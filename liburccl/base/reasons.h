@@ -2,20 +2,22 @@
 /* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
  * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
  * sign by name, %l likewise, of this process and with the limit it met, %d one of 16 bits with
- * what its device calls it above, %o an opcode by name, %t transports by bit, %p errors
- * of rails, %v two ranges of versions, %g what getaddrinfo() said. %a is an address: the first two
- * figures, with the port in the low half of the third; %h the errno in its high half,
- * %k the kind of a handle. */
+ * what its device calls it above, %o an opcode by name, %f flags of an entry, %F a field of it by
+ * its place (64 and more: of its second half), %q the text that the rest of the figures hold,
+ * %k the kind of a handle, %t transports by bit, %p errors of rails, %v two ranges of versions,
+ * %g what getaddrinfo() said. %a is an address: the first two figures, with the port in the low
+ * half of the third; %h the errno in its high half. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNPREPARED,	"entry was taken and never prepared: call urccl_prep_*() after urccl_get_sqe()")
 REASON(UNSUPPORTED,	"this version does not carry out %o yet")
-REASON(FLAG,		"this version does not carry out flags %x of the entry")
-REASON(FLAG_INVALID,	"flags %x mean nothing on this operation: clear them")
-REASON(FIELD,		"field at byte %u of the entry is not used by this operation and must be "
-			"0, not %x: prepare the entry anew")
-REASON(EXT_FIELD,	"field at byte %u of the entry's second half is not carried out by this "
-			"version and must be 0")
+REASON(FLAG,		"this version does not carry out flags %f: clear them")
+REASON(FLAG_INVALID,	"flags %f mean nothing on %o: clear them")
+REASON(CLASS,		"class %u is not known to this version: URCCL_CLASS_BULK, _LATENCY and _CONTROL are "
+			"0 to 2")
+REASON(FIELD,		"field %F is not used by this operation and must be 0, not %x: prepare the "
+			"entry anew")
+REASON(EXT_FIELD,	"this version does not carry out field %F: set it to 0")
 REASON(EXT_WORD,	"the word at %x, to wait for or to set, must have an address, on a multiple of 8")
 REASON(WORD_RIGHTS,	"the word at %x is in no memory that is known to be readable and, to be set, writable: "
 			"register it with URCCL_RIGHT_READ or URCCL_RIGHT_WRITE")
@@ -138,10 +140,38 @@ REASON(WARM_KEYS,	"remote %x has no keys: the peer answered %e. Forget it, and a
 REASON(WARM_MEMORY,	"remote %x has no keys: the peer cannot pin its memory for this side, as it has none left, "
 			"no memory region of its device is, or its limit for locked memory is passed (ulimit "
 			"-l). Its log has the figures: raise that there, or import less")
-REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed. Raise "
-			"the timeout, or see urccl_dump() for what it waits for")
-REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed. Raise "
-			"the timeout, or see urccl_dump() for what it waits for")
+REASON(DEADLINE,	"not finished after %u us; %u of %u bytes were known to be placed, and the peer has not "
+			"acknowledged the rest. See whether its process runs, or set a later deadline")
+REASON(DEADLINE_RAIL,	"not finished after %u us; %u of %u bytes were known to be placed, and no rail to the peer is "
+			"up for the rest. See urccl_dump() and the links, or set a later deadline")
+REASON(DEADLINE_ROOM,	"not finished after %u us; %u of %u bytes were known to be placed, and the device has no room "
+			"for more: entries before it use its window. Submit less at a time, or set a later deadline")
+REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were known to be placed, and the peer "
+			"has not acknowledged the rest. See whether its process runs, or set a later deadline")
+REASON(DEADLINE_WORD,	"not finished after %u us; it waits for its start word at %x to reach %u. Store that with "
+			"release, or set a later deadline")
+REASON(DEADLINE_CHAIN,	"not finished after %u us; it waits for an earlier entry of its chain. See urccl_dump() for "
+			"what that waits for, or set a later deadline")
+REASON(DEADLINE_DRAIN,	"not finished after %u us; URCCL_SQE_DRAIN waits for %u earlier entries of the ring. See "
+			"urccl_dump() for what they wait for, or set a later deadline")
+REASON(DEADLINE_FENCE,	"not finished after %u us; URCCL_SQE_FENCE waits for %u earlier entries to the peer. See "
+			"urccl_dump() for what they wait for, or set a later deadline")
+REASON(DEADLINE_PATH,	"not finished after %u us; it waits for the connection, whose data path is not up. See "
+			"urccl_dump() on both sides, or set a later deadline")
+REASON(DEADLINE_KEYS,	"not finished after %u us; it waits for the peer's keys for remote %x. See whether the peer's "
+			"process runs, or set a later deadline")
+REASON(DEADLINE_WINDOW,	"not finished after %u us; it waits for one of the %u before it that the peer has not "
+			"answered: no more are sent at a time. See whether its program takes its events, or set a "
+			"later deadline")
+REASON(DEADLINE_NOTE,	"not finished after %u us; the peer has not acknowledged the notification with tag %u. See "
+			"whether its program takes its events, or set a later deadline")
+REASON(DEADLINE_ANSWER,	"not finished after %u us; the peer has not answered the atomic. See whether its process "
+			"runs, or set a later deadline")
+REASON(DEADLINE_SLOTS,	"not finished after %u us; it waits for an event slot of ring %u. Take that ring's CQEs, or "
+			"give it more event_slots")
+REASON(DEADLINE_ENTRIES, "not finished after %u us; it waits for %u entries that it cancelled. See urccl_dump() for "
+			"them, or set a later deadline")
+REASON(DEADLINE_OTHER,	"not finished after %u us; see urccl_dump() for its state, or set a later deadline")
 REASON(NOTE_HELD,	"the peer's library answers, but no ring there watches us, or its event slots are full: let the "
 			"peer's program CONNECT or ACCEPT with URCCL_SQE_WATCH, or WATCH, and take its events")
 REASON(NOTE_SILENT,	"the peer's library has said nothing for %u ms: it is frozen, cut off or slow. See its "
@@ -184,8 +214,12 @@ REASON(KEYS_MEMORY,	"the peer cannot pin the memory of the advert for this side 
 REASON(KEYS_FAILED,	"the peer could not give keys for the advert: %e")
 REASON(DIAL_NONE,	"there is no address to dial, or one of no bytes: pass \"host:port\", or what "
 			"urccl_metadata() gave at the peer")
-REASON(DIAL_TEXT,	"the address to dial is neither \"host:port\" nor a metadata blob of a "
-			"version known here")
+REASON(DIAL_TEXT,	"the address to dial, %q, is no \"host:port\": give one, such as \"10.0.0.2:7777\", or "
+			"what urccl_metadata() gave at the peer")
+REASON(DIAL_BLOB,	"the metadata blob to dial, of %u bytes, is damaged: pass on what urccl_metadata() gave "
+			"at the peer, with its length")
+REASON(DIAL_LONG,	"the address to dial has %u bytes, %u are possible: pass \"host:port\" and its length, or "
+			"what urccl_metadata() gave at the peer")
 REASON(METADATA_VERSION,	"the metadata blob is of version %u, and this library reads version %u: both "
 			"ends need versions of liburccl that know the same")
 REASON(DIAL_SELF,	"the address %a is this context's own: dial another, or move bytes by "
@@ -199,7 +233,7 @@ REASON(DIAL_HUNG_UP,	"%a took the connection and closed it without an answer: it
 			"ends, or is not liburccl. Look at its log")
 REASON(DIAL_SILENT,	"%a took the connection and does not answer: its process is stopped, or "
 			"it is not liburccl. Look at the process with urccl_info")
-REASON(DIAL_NAME,	"the host name was not resolved: %g. Give one that this system knows, or an "
+REASON(DIAL_NAME,	"%g: the host name of %q was not resolved. Give one that this system knows, or an "
 			"address")
 REASON(DIAL_NAME_LATE,	"the system's resolver has not answered for the host name")
 REASON(DIAL_RAIL,	"%a answers, but no transport that both sides have came up in time: see "
@@ -255,6 +289,8 @@ REASON(PEER_SILENT,	"nothing was heard of the peer for %u ms while it was awaite
 REASON(PORTS_DOWN,	"none of our ports by which the peer is reached is active: see to cables, switches "
 			"and, of InfiniBand, the subnet manager, or bring the interface up (ip link), and try again")
 REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is back")
+REASON(NOTE_FAILED,	"the notification with tag %u will not come: the entry that was to bring it failed at the peer "
+			"with %e. Ask the peer's program for that entry's sentence")
 REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")
 /* clang-format on */

@@ -53,9 +53,15 @@ static void call_peer_name(struct control *c, struct control_call *call)
 {
 	struct peer *p = peer_of(c, call->handle);
 
+	/* Its goodbye may be here unread, when its data path is closed already. */
+	if (p && p->conn) {
+		conn_read(c, p->conn);
+		p = peer_of(c, call->handle);
+	}
 	if (p)
 		addr_text(&p->remote, call->data, call->n);
-	call_answer(call, p ? 0 : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
+	call_answer(call, p ? p->leaving
+			    : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
 }
 
 /* ---- rings: the engine's affair ---- */

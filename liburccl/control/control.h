@@ -65,7 +65,8 @@ enum control_call_type {
 	CALL_PEER_INFO,	    /* handle, info */
 	CALL_REGION_INFO,   /* handle, info */
 	CALL_REMOTE_INFO,   /* handle, info */
-	CALL_PEER_NAME,	    /* handle -> text in data, n: for sentences */
+	CALL_PEER_NAME,	    /* handle -> text in data, n: for sentences; 1: it
+				* closed in order, or does */
 	CALL_RING_ADD,	    /* ring */
 	CALL_RING_DEL,	    /* ring: back when the engine has let go */
 	CALL_LEAVING,	    /* rings close and SHUTDOWN follows: what does not return in a driver

@@ -344,14 +344,24 @@ static void waiter_add(struct waiter *w, struct dial *d, struct control_req *req
 	list_add_tail(&w->link, &d->waiters);
 }
 
+static void dial_note_text(struct dial *d, int err)
+{
+	uint64_t arg[3];
+
+	text_args(arg, 3, d->target, d->target_len);
+	dial_note(d, err, REASON_DIAL_TEXT, arg[0], arg[1], arg[2]);
+}
+
 static void dial_note_target(struct dial *d, int err)
 {
 	if (err == -ENOMEM)
 		dial_note(d, err, REASON_NO_MEMORY, sizeof(struct job), 0, 0);
 	else if (err == -EPROTONOSUPPORT)
 		dial_note(d, err, REASON_METADATA_VERSION, d->target[1], METADATA_VERSION, 0);
+	else if (!d->target[0])
+		dial_note(d, err, REASON_DIAL_BLOB, d->target_len, 0, 0);
 	else
-		dial_note(d, err, REASON_DIAL_TEXT, 0, 0, 0);
+		dial_note_text(d, err);
 }
 
 static void dial_begin(struct control *c, struct waiter *w, struct control_req *req)
@@ -393,7 +403,7 @@ void dial_req(struct control *c, struct control_req *req)
 		return;
 	}
 	if (!req->len || req->len > TARGET_MAX) {
-		req_answer(req, -EINVAL, REASON_DIAL_TEXT, 0, 0, 0);
+		req_answer(req, -EINVAL, REASON_DIAL_LONG, req->len, TARGET_MAX, 0);
 		return;
 	}
 	if (req->hello_len > HELLO_MAX) {
@@ -489,6 +499,7 @@ void dial_resolved(struct control *c, struct msg *msg)
 {
 	struct job *job = container_of(msg, struct job, msg);
 	struct dial *d = job->dial;
+	uint64_t name[2];
 	uint32_t i;
 
 	if (d) {
@@ -497,9 +508,10 @@ void dial_resolved(struct control *c, struct msg *msg)
 			dial_add_host(d, &job->addr[i]);
 		if (job->found > job->n)
 			d->of_many = job->found < UINT16_MAX ? (uint16_t)job->found : UINT16_MAX;
+		text_args(name, 2, d->target, d->target_len);
 		if (!job->n)
-			dial_note(d, job->error, REASON_DIAL_NAME, (uint64_t)(int64_t)job->gai, 0,
-				  0);
+			dial_note(d, job->error, REASON_DIAL_NAME, (uint64_t)(int64_t)job->gai,
+				  name[0], name[1]);
 		dial_start(c, d);
 	}
 	free(job);

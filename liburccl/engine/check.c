@@ -149,9 +149,9 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 		return wrong(-EINVAL, REASON_SKIP_HANDLE, s->opcode, 0);
 	if (surplus)
 		return wrong(surplus >> 11 ? -EOPNOTSUPP : -EINVAL,
-			     surplus >> 11 ? REASON_FLAG : REASON_FLAG_INVALID, surplus, 0);
+			     surplus >> 11 ? REASON_FLAG : REASON_FLAG_INVALID, surplus, s->opcode);
 	if (cls > URCCL_CLASS_CONTROL)
-		return wrong(-EOPNOTSUPP, REASON_FLAG, s->flags & ~0x3fffu, 0);
+		return wrong(-EOPNOTSUPP, REASON_CLASS, cls, 0);
 	if (s->dtype)
 		return data ? wrong(-EOPNOTSUPP, REASON_DTYPE, s->dtype, 0)
 			    : wrong(-EINVAL, REASON_FIELD, 1, s->dtype);
@@ -192,7 +192,7 @@ static struct verdict check_word(uint8_t kind, uint32_t kind_at, uint64_t ptr, u
 				 uint64_t value)
 {
 	if (kind > URCCL_SYNC_WORD)
-		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, kind_at, 0);
+		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + kind_at, 0);
 	if (!kind && ptr)
 		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at, ptr);
 	if (!kind && value)
@@ -237,7 +237,7 @@ static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 	place = ext_surplus(x, op_is_data(op));
 	if (place == offsetof(struct urccl_ext, codec) ||
 	    place == offsetof(struct urccl_ext, codec) + 1)
-		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, place, 0);
+		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + place, 0);
 	if (place < sizeof(*x))
 		return wrong(-EINVAL, REASON_FIELD, 64 + place, ((const uint8_t *)x)[place]);
 	if (!has_hello(&op->sqe) && !(op->sqe.flags & URCCL_SQE_NOTIFY) && x->note_len)
@@ -288,7 +288,9 @@ static struct verdict check_rest(struct op *op)
 	case URCCL_OP_CONNECT:
 		if (!s->addr || !s->len)
 			return wrong(-EINVAL, REASON_DIAL_NONE, 0, 0);
-		return s->len > URCCL_METADATA_MAX ? wrong(-EINVAL, REASON_DIAL_TEXT, 0, 0) : fine;
+		return s->len > URCCL_METADATA_MAX
+			       ? wrong(-EINVAL, REASON_DIAL_LONG, s->len, URCCL_METADATA_MAX)
+			       : fine;
 	case URCCL_OP_REGISTER:
 	case URCCL_OP_IMPORT:
 		return s->addr && s->len ? fine : wrong(-EINVAL, REASON_ARRAY_NONE, 0, 0);

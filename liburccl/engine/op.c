@@ -215,7 +215,7 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 {
 	uint64_t us = 0;
 
-	if (op->res == -ETIMEDOUT && reason != REASON_DEADLINE && reason != REASON_DEADLINE_LONG)
+	if (op->res == -ETIMEDOUT && (reason < REASON_DEADLINE || reason > REASON_DEADLINE_LAST))
 		us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
 	else if (others_ended(op, reason))
 		us = 1 + (op->started_ns ? op_engine(op)->now - op->started_ns : 0) / NSEC_PER_USEC;
@@ -572,6 +572,22 @@ static void force(struct op *op)
 	op_force(op);
 }
 
+static void fail_late(struct op *op)
+{
+	uint64_t us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
+	struct late l = late_of(op);
+
+	switch (l.reason) {
+	case REASON_DEADLINE:
+	case REASON_DEADLINE_RAIL:
+	case REASON_DEADLINE_ROOM:
+		fail_midway(op, -ETIMEDOUT, l.reason, REASON_DEADLINE_LONG, us);
+		return;
+	default:
+		op_fail(op, -ETIMEDOUT, l.reason, us, l.a, l.b);
+	}
+}
+
 /* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
  * without; and where the device was polled often since, or nothing came of it before a sleep, and
  * that is not enough, the outcome is told before the end. */
@@ -597,8 +613,7 @@ void op_expired(struct op *op)
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late && (op->state != OP_NOTING || !note_expired(op))) {
-		fail_midway(op, -ETIMEDOUT, REASON_DEADLINE, REASON_DEADLINE_LONG,
-			    (op->deadline_ns - op->started_ns) / NSEC_PER_USEC);
+		fail_late(op);
 	} else if (late && !(op->bits & OP_FORCED)) {
 		if (op->peer)
 			op->peer->silent = 1;

@@ -549,6 +549,13 @@ void op_end_moved(struct op *op); /* data or a notification, and well */
 void op_expired(struct op *op);
 void op_set_state(struct op *op, enum op_state state);
 int op_arm_fresh(struct engine *e); /* 0: they have all ended, and the clock is as it was */
+/* late.c: why it is late, with two figures that go behind its deadline. Those of DEADLINE, _RAIL
+ * and _ROOM are how much was placed. */
+struct late {
+	uint32_t reason;
+	uint64_t a, b;
+};
+struct late late_of(const struct op *op);
 void op_tell(struct op *op); /* the outcome before the end: a CQE with MORE */
 
 /* order.c */

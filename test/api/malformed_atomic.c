@@ -12,10 +12,10 @@ static struct urccl_sqe *swap_entry(void)
 
 static void atomic(struct urccl_sqe *(*entry)(void))
 {
-	WRONG(entry(), sqe->region = region.id, -EINVAL, "byte 20");
-	WRONG(entry(), sqe->tag = 1, -EINVAL, "byte 48");
-	WRONG(entry(), sqe->reserved = 1, -EINVAL, "byte 60");
-	WRONG(entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "byte 1");
+	WRONG(entry(), sqe->region = region.id, -EINVAL, "field region");
+	WRONG(entry(), sqe->tag = 1, -EINVAL, "field tag");
+	WRONG(entry(), sqe->reserved = 1, -EINVAL, "field reserved");
+	WRONG(entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "field dtype");
 	WRONG(entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
 	WRONG(entry(), sqe->flags = URCCL_SQE_NO_REPLAY, -EINVAL, "flags");
 	WRONG(entry(), sqe->flags = URCCL_SQE_CHECKSUM, -EINVAL, "flags");
@@ -30,7 +30,7 @@ static void atomic(struct urccl_sqe *(*entry)(void))
 void malformed_atomic(int argc, char **argv)
 {
 	malformed_begin(argc, argv);
-	WRONG(add_entry(), sqe->swap = 1, -EINVAL, "byte 32");
+	WRONG(add_entry(), sqe->swap = 1, -EINVAL, "field len");
 	atomic(add_entry);
 	atomic(swap_entry);
 	malformed_end();

@@ -15,14 +15,14 @@ static void messages(void)
 	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, 0, 1, 1, 1), -ESTALE, "ring id 0");
 	WRONG(nop_entry(), urccl_prep_msg_ring(sqe, urccl_ring_id(p.a.ring) + 99, 1, 1, 1), -ESTALE,
 	      "no open ring");
-	WRONG(msg_entry(), sqe->off = 1, -EINVAL, "byte 40");
-	WRONG(msg_entry(), sqe->group = 1, -EINVAL, "byte 56");
+	WRONG(msg_entry(), sqe->off = 1, -EINVAL, "field off");
+	WRONG(msg_entry(), sqe->group = 1, -EINVAL, "field group");
 	WRONG(msg_entry(), sqe->flags = URCCL_SQE_FENCE, -EINVAL, "FENCE");
 	WRONG(msg_entry(), sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
 	WRONG(msg_entry(), sqe->flags = URCCL_SQE_ACKED, -EINVAL, "flags");
-	WRONG(msg_entry(), sqe->region = region.id, -EINVAL, "byte 20");
-	WRONG(msg_entry(), sqe->reserved = 1, -EINVAL, "byte 60");
-	WRONG(msg_entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "byte 1");
+	WRONG(msg_entry(), sqe->region = region.id, -EINVAL, "field region");
+	WRONG(msg_entry(), sqe->reserved = 1, -EINVAL, "field reserved");
+	WRONG(msg_entry(), sqe->dtype = URCCL_DTYPE_FP32, -EINVAL, "field dtype");
 }
 
 void malformed_msg_ring(int argc, char **argv)

@@ -6,9 +6,11 @@ static void slow_fields(void)
 {
 	struct urccl_range r = {.addr = (uintptr_t)local, .len = 64, .fd = -1};
 
-	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->peer = 1, -EINVAL, "byte 16");
-	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->region = 1, -EINVAL, "byte 20");
-	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->tag = 1, -EINVAL, "byte 48");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->peer = 1, -EINVAL, "field remote");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
+	      sqe->region = 1, -EINVAL, "field region");
+	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0); sqe->tag = 1, -EINVAL, "field tag");
 	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
 	      sqe->rights = 1ull << 40, -EOPNOTSUPP, "rights");
 	WRONG(nop_entry(), urccl_prep_register(sqe, &r, 1, 0);
@@ -24,13 +26,14 @@ static void slow_fields(void)
 	WRONG(nop_entry(), urccl_prep_connect(sqe, "127.0.0.1:1", 0), -EINVAL,
 	      "no address to dial");
 	WRONG(nop_entry(), urccl_prep_connect(sqe, NULL, 11), -EINVAL, "no address to dial");
-	WRONG(nop_entry(), urccl_prep_unregister(sqe, region); sqe->addr = 1, -EINVAL, "byte 24");
-	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "byte 40");
+	WRONG(nop_entry(), urccl_prep_unregister(sqe, region);
+	      sqe->addr = 1, -EINVAL, "field addr");
+	WRONG(nop_entry(), urccl_prep_revoke(sqe, region); sqe->off = 1, -EINVAL, "field off");
 	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
-	      sqe->off = 1, -EINVAL, "byte 40");
+	      sqe->off = 1, -EINVAL, "field off");
 	WRONG(nop_entry(), urccl_prep_import(sqe, p.a.peer, &t.advert, 1);
 	      sqe->len = 1ull << 32, -E2BIG, "limit");
-	WRONG(nop_entry(), urccl_prep_warm(sqe, p.a.peer); sqe->len = 1, -EINVAL, "byte 32");
+	WRONG(nop_entry(), urccl_prep_warm(sqe, p.a.peer); sqe->len = 1, -EINVAL, "field len");
 	WRONG(nop_entry(), urccl_prep_warm(sqe, p.a.peer);
 	      sqe->flags = URCCL_SQE_NOTIFY, -EINVAL, "flags");
 }

@@ -22,18 +22,20 @@ static void words(void)
 	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EACCES,
 	      "URCCL_RIGHT_WRITE");
 	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = URCCL_SYNC_CUDA_EVENT,
-	      -EOPNOTSUPP, "byte 16");
+	      -EOPNOTSUPP, "field wait_kind");
 	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_kind = URCCL_SYNC_HIP_EVENT,
-	      -EOPNOTSUPP, "byte 17");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = 99, -EOPNOTSUPP, "byte 16");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_ptr = 8, -EINVAL, "byte 88");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_value = 1, -EINVAL, "byte 96");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_ptr = 8, -EINVAL, "byte 104");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_value = 1, -EINVAL, "byte 112");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved0 = 1, -EINVAL, "byte 84");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved1 = 1, -EINVAL, "byte 120");
-	WRONG(add_entry(), urccl_sqe_set_wait(ring, sqe, word, 0), -EINVAL, "byte 80");
-	WRONG(add_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EINVAL, "byte 81");
+	      -EOPNOTSUPP, "field signal_kind");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = 99, -EOPNOTSUPP,
+	      "field wait_kind");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_ptr = 8, -EINVAL, "field wait_ptr");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_value = 1, -EINVAL, "field wait_value");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_ptr = 8, -EINVAL, "field signal_ptr");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_value = 1, -EINVAL,
+	      "field signal_value");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved0 = 1, -EINVAL, "field reserved0");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->reserved1 = 1, -EINVAL, "field reserved1");
+	WRONG(add_entry(), urccl_sqe_set_wait(ring, sqe, word, 0), -EINVAL, "field wait_kind");
+	WRONG(add_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EINVAL, "field signal_kind");
 }
 
 void malformed_words(int argc, char **argv)

@@ -77,31 +77,31 @@ static const char *set(struct urccl_sqe *sqe, uint32_t field)
 	switch (field) {
 	case OBJECT:
 		sqe->peer = 1;
-		return "byte 16 of";
+		return "field remote";
 	case REGION:
 		sqe->region = 1;
-		return "byte 20 of";
+		return "field region";
 	case ADDR:
 		sqe->addr = 1;
-		return "byte 24 of";
+		return "field addr";
 	case LEN:
 		sqe->len = 1;
-		return "byte 32 of";
+		return "field len";
 	case OFF:
 		sqe->off = 1;
-		return "byte 40 of";
+		return "field off";
 	case TAG:
 		sqe->tag = 1;
-		return "byte 48 of";
+		return "field tag";
 	case GROUP:
 		sqe->group = 1;
-		return "byte 56 of";
+		return "field group";
 	case RESERVED:
 		sqe->reserved = 1;
-		return "byte 60 of";
+		return "field reserved";
 	default:
 		sqe->dtype = URCCL_DTYPE_FP16;
-		return "byte 1 of";
+		return "field dtype";
 	}
 }
 

@@ -108,6 +108,19 @@ static void behind(uint32_t first, uint32_t second, const char *name)
 	said_entry(name, &p.a, &cqe, -ECANCELED);
 }
 
+/* What the peer hears of a notification whose entry fails here. */
+static void notifications(void)
+{
+	struct urccl_cqe cqe;
+
+	writes(t.remote, 64)->off = t.len;
+	urccl_sqe_set_notify(p.a.ring, sqe, 77, NULL, 0);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, -ERANGE);
+	CHECK_EQ(side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL).res, -E2BIG); /* long_notification */
+	cqe = side_event(&p.b, &p.a, URCCL_KIND_NOTE, NULL);
+	said_entry("note_will_not_come", &p.b, &cqe, -ERANGE);
+}
+
 static struct urccl_remote imported(struct urccl_region r, uint32_t rights, uint64_t ttl_ms)
 {
 	struct urccl_remote remote;
@@ -170,5 +183,6 @@ void entries(void)
 	handles();
 	behind(URCCL_SQE_LINK, 0, "chain_broken");
 	behind(0, URCCL_SQE_FENCE, "fence_broken");
+	notifications();
 	adverts();
 }
