@@ -489,6 +489,8 @@ int urccl_dump(struct urccl *ctx, int fd)
 		return err;
 	err = fcntl(fd, F_GETFD) < 0 ? -errno : 0; /* on which dprintf() leaves its buffer behind */
 	if (!err)
+		context_rings_tell(ctx);
+	if (!err)
 		err = engine_dump(ctx->engine, fd);
 	if (err)
 		return fail(err, "nothing can be written to fd %d: %s", fd, errno_text(-err));

@@ -65,6 +65,7 @@ struct context_ring {
 	struct urccl *ctx;
 	struct ring *ring;
 	struct engine_ring *engine_ring;
+	int is_open;		 /* under lock: the ring is the program's */
 	struct control_call del; /* its end is asked for */
 };
 
@@ -96,6 +97,9 @@ void context_ring_close(struct context_ring *cr);
 
 /* NULL: this version does not carry the transport out. */
 const struct backend *context_backend(uint32_t transport);
+
+/* Tells the segment what only the rings know, of an engine that sleeps too. */
+void context_rings_tell(struct urccl *ctx);
 
 /* Ends every ring that the program did not, all at once: each may wait for a peer. */
 void context_rings_end(struct urccl *ctx);

@@ -133,6 +133,9 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 		goto unlist;
 	if (ctx->is_inline)
 		take_over(ctx);
+	pthread_mutex_lock(&ctx->lock);
+	cr->is_open = 1;
+	pthread_mutex_unlock(&ctx->lock);
 	*ring = &cr->ring->pub;
 	return 0;
 
@@ -196,6 +199,20 @@ void urccl_ring_close(struct urccl_ring *ring)
 	store_relaxed(&cr->ctx->driver, 0);
 	ring_unlist(cr);
 	ring_gone(cr, ring_call(cr, CALL_RING_DEL));
+}
+
+void context_rings_tell(struct urccl *ctx)
+{
+	struct list *pos;
+
+	pthread_mutex_lock(&ctx->lock);
+	list_for_each(pos, &ctx->rings) {
+		const struct context_ring *cr = list_entry(pos, struct context_ring, link);
+
+		if (cr->is_open)
+			ring_tell_unsubmitted(cr->ring);
+	}
+	pthread_mutex_unlock(&ctx->lock);
 }
 
 void context_rings_end(struct urccl *ctx)

@@ -29,6 +29,7 @@ static int tell_ring(struct engine_ring *er)
 	er->told = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);
 	if (!er->told)
 		er->told = &er->untold;
+	er->ring->prepared = &er->told->prepared;
 	if (er->told->told)
 		return 0;
 	er->untold_entries = calloc(er->entries, sizeof(*er->untold_entries));

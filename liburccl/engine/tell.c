@@ -189,6 +189,7 @@ static void tell_rings(struct engine *e)
 
 		count_long(&er->told->all_taken, r->own.sq_head);
 		count_long(&er->told->all_ended, r->own.done);
+		ring_tell_unsubmitted(r);
 		store_relaxed(&er->told->waiting, ring_submitted(r));
 		store_relaxed(&er->told->unseen,
 			      r->own.tail - load_relaxed(&r->consumer_line.cq_head));

@@ -12,16 +12,11 @@ static int is_new(struct ring *r, enum misuse what)
 	return r->log && !(__atomic_fetch_or(&r->check.told, bit, __ATOMIC_RELAXED) & bit);
 }
 
-static uint32_t unsubmitted(const struct ring *r)
-{
-	return load_relaxed(&r->pub.sqe_tail) - load_relaxed(&r->producer_line.sq_tail);
-}
-
 /* A thread has the producer's part from its first entry until it has submitted all. */
 static void check_producer(struct ring *r, const char *call)
 {
 	uintptr_t before = load_relaxed(&r->check.producer), self = (uintptr_t)pthread_self();
-	uint32_t n = unsubmitted(r);
+	uint32_t n = ring_unsubmitted(r);
 
 	if (n && before && before != self && is_new(r, TWO_PRODUCERS))
 		log_text(r->log, URCCL_LOG_ERROR,
@@ -67,7 +62,7 @@ void ring_check_wait(struct ring *r)
 
 	if (load_relaxed(&r->check.producer) != (uintptr_t)pthread_self())
 		return;
-	n = unsubmitted(r);
+	n = ring_unsubmitted(r);
 	if (n && is_new(r, WAITS_UNSUBMITTED))
 		log_text(r->log, URCCL_LOG_WARN,
 			 "ring %u: a wait begins, and its thread has taken %u entries and not "
@@ -77,7 +72,7 @@ void ring_check_wait(struct ring *r)
 
 void ring_check_close(struct ring *r)
 {
-	uint32_t n = unsubmitted(r);
+	uint32_t n = ring_unsubmitted(r);
 
 	if (load_relaxed(&r->check.producer) && n && is_new(r, CLOSES_UNSUBMITTED))
 		log_text(r->log, URCCL_LOG_WARN,

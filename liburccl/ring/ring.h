@@ -23,6 +23,7 @@ struct ring {
 	const struct clock *clock;	/* that waits go by; NULL: the real one */
 	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS:
 					 * for ever */
+	uint32_t *prepared;		/* where it is told; NULL: nowhere */
 	const struct log *log;		/* who hears of misuse; NULL: nobody */
 	struct {			/* what check.c knows, of a program with URCCL_CHECK */
 		uintptr_t producer;	/* the thread that took the last entry; 0: no check yet */
@@ -72,6 +73,20 @@ struct ring {
 /* 0 or -errno with fail() text. flags: enum urccl_ring_flags. */
 int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, struct ring **ring);
 void ring_close(struct ring *r);
+/* Entries that the program took and did not submit, from any thread. */
+static inline uint32_t ring_unsubmitted(const struct ring *r)
+{
+	uint32_t submitted = load_relaxed(&r->producer_line.sq_tail);
+
+	return load_relaxed(&r->pub.sqe_tail) - submitted;
+}
+
+static inline void ring_tell_unsubmitted(const struct ring *r)
+{
+	if (r->prepared)
+		store_relaxed(r->prepared, ring_unsubmitted(r));
+}
+
 /* check.c: a program with URCCL_CHECK is about to wait, or to close the ring. */
 void ring_check_wait(struct ring *r);
 void ring_check_close(struct ring *r);

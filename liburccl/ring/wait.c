@@ -103,6 +103,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 		return fail(-EINVAL, "room for %u entries in a ring of %u", n, ring->entries);
 	goal_cqes(r, &g, what & URCCL_ARM_FOR_CQE ? 1 : NEVER);
 	goal_room(r, &g, what & URCCL_ARM_FOR_ROOM ? (n ? n : 1) : 0);
+	ring_tell_unsubmitted(r);
 	ring_check_wait(r);
 	if (ring->flags & URCCL_RING_INLINE)
 		return arm_inline(r, &g);
@@ -171,6 +172,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 
 	if (is_there(r, g))
 		return 0;
+	ring_tell_unsubmitted(r);
 	ring_check_wait(r);
 	slots_given(r);
 	now = clock_now(r->clock);

@@ -70,7 +70,7 @@ struct segment_engine {
 };
 
 /* The engine writes what it told at its last look; id, entries, first and told are of whoever
- * opened the ring. */
+ * opened the ring. prepared is also told by a thread that waits or dumps. */
 struct segment_ring {
 	uint32_t id; /* 0: no ring; written last */
 	uint32_t entries;
@@ -79,6 +79,8 @@ struct segment_ring {
 	uint32_t unseen;      /* CQEs */
 	uint32_t taken, ended; /* entries; told at each burst */
 	uint64_t all_taken, all_ended; /* the same at the last look, but with more bits */
+	uint32_t prepared;	       /* taken by the program and not submitted */
+	uint32_t reserved;
 };
 
 /* enum op_state of the engine */

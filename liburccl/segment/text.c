@@ -262,10 +262,10 @@ static void text_ring(const struct segment *s, const struct segment_ring *r, uin
 	segment_ring_counts(r, &taken, &ended);
 	unfinished = (uint32_t)(taken - ended);
 	dprintf(fd,
-		"ring %u: of %u entries %u unfinished; %u submitted and not taken, "
-		"%u CQEs not seen\n",
-		id, load_relaxed(&r->entries), unfinished, load_relaxed(&r->waiting),
-		load_relaxed(&r->unseen));
+		"ring %u: of %u entries %u unfinished; %u prepared and not submitted, %u submitted "
+		"and not taken, %u CQEs not seen\n",
+		id, load_relaxed(&r->entries), unfinished, load_relaxed(&r->prepared),
+		load_relaxed(&r->waiting), load_relaxed(&r->unseen));
 	if (!told)
 		dprintf(fd, "  its entries are not told: the context's rings have more than %u\n",
 			SEGMENT_ENTRIES);

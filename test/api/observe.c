@@ -104,6 +104,18 @@ static void dumps(void)
 	CHECK_NE(urccl_dump(p.a.ctx, -1), 0);
 }
 
+/* Also where the engine sleeps, or nobody drives it. */
+static void unsubmitted(void)
+{
+	urccl_prep_nop(side_sqe(&p.a));
+	urccl_prep_nop(side_sqe(&p.a));
+	CHECK(strstr(dump_of(&p.a), "; 2 prepared and not submitted, 0 submitted and not taken"));
+	CHECK_EQ(urccl_submit(p.a.ring), 2);
+	CHECK_EQ(side_end(&p.a, &p.b, 0).res, 0);
+	CHECK_EQ(side_end(&p.a, &p.b, 0).res, 0);
+	CHECK(strstr(dump_of(&p.a), "; 0 prepared and not submitted"));
+}
+
 static void *fresh_thread(void *arg)
 {
 	(void)arg;
@@ -150,6 +162,7 @@ int main(int argc, char **argv)
 	side_register(&p.a, local, LEN, 0);
 	counts();
 	dumps();
+	unsubmitted();
 	sentences();
 	target_close(&p, &t);
 	pair_close(&p);
