@@ -12,8 +12,8 @@ dispatch:
 combine:
 	.incbin "combine.fatbin"
 	.balign 64
-low_latency:
-	.incbin "low_latency.fatbin"
+ll_dispatch:
+	.incbin "ll_dispatch.fatbin"
 	.balign 64
 ll_combine:
 	.incbin "ll_combine.fatbin"
@@ -24,7 +24,7 @@ ll_combine:
 	.type ep_modules, %object
 	.balign 8
 ep_modules:
-	.quad notify, dispatch, combine, low_latency, ll_combine
+	.quad notify, dispatch, combine, ll_dispatch, ll_combine
 	.size ep_modules, . - ep_modules
 
 	.section .note.GNU-stack, "", %progbits
