@@ -116,7 +116,7 @@ static void text_flags(struct sentence *t, uint64_t flags)
 {
 	static const char *const names[URCCL_SQE_CLASS_SHIFT] = {
 		"LINK",	  "DRAIN",    "FENCE", "SKIP_SUCCESS", "NO_WAKE",
-		"NOTIFY", "CHECKSUM", "ACKED", "NO_REPLAY",    "EXT",
+		"NOTIFY", "CHECKSUM", "ACKED", "NO_REPLAY",    "EXT", "WATCH",
 	};
 	const char *sep = "";
 	uint32_t i;
