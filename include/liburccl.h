@@ -181,8 +181,8 @@ struct urccl_params {
 	int8_t	 control_nice;		/* of the control thread and all threads that it starts */
 	uint8_t	 reserved0[7];
 	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
-	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses a
-	 * ring, never by a progress thread. Must not call the library. NULL: silence. */
+	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses
+	 * a ring, never by a progress thread. Must not call the library. NULL: silence. */
 	void (*log)(void *arg, int level, const char *text);
 	void *log_arg;
 	const char *thread_name;	/* prefix of the threads' names, up to 7 bytes; NULL:

@@ -42,7 +42,7 @@ def run(*args, **kw):
 def program(readme):
     for block in re.findall(r"^```c\n(.*?)^```$", readme.read_text(), re.S | re.M):
         if "int main(" in block:
-            check(block.count("\n") <= 25, f"README's program has {block.count(chr(10))} lines")
+            check(block.count("\n") <= 75, f"README's program has {block.count(chr(10))} lines")
             return block
     sys.exit(f"failed: {readme} has no C program")
 
