@@ -10,6 +10,7 @@ polls.
 """
 import argparse
 import asyncio
+import contextlib
 import struct
 
 import liburccl
@@ -21,7 +22,8 @@ async def serve_client(ctx, ring, came):
     """Answers one client until it is gone."""
     remote = ctx.import_(came.peer, came.hello)
     answer = bytearray(ANSWER.size)
-    with ctx.register(answer, ""):
+    with contextlib.suppress(liburccl.Error), ctx.register(answer, ""):
+        # A client may go when it has its answer, and before we hear that it has.
         async for event in ring.events(came.peer):
             if isinstance(event, liburccl.Note):
                 ANSWER.pack_into(answer, 0, event.tag, event.tag ** 2)

@@ -95,7 +95,7 @@ class Store:
     async def accept(self):
         """Each client gets the pool's advert; its replies come behind it."""
         async for came in self.ring.accept():
-            await self.ring.notify(came.peer, 0, self.region.advertise())
+            self.ring.notify(came.peer, 0, self.region.advertise())
 
 
 class Client:
