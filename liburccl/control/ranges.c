@@ -181,27 +181,40 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 
 /* ---- is it there ---- */
 
-/* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
-static int is_mapped(uint64_t addr, uint64_t len)
+/* The kernel can be asked for one mapping, without its whole list. */
+static int can_ask(struct control *c)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1);
+	if (c->mappings.fd < 0 && mappings_open(&c->mappings))
+		return 0;
+	if (c->mappings.reads)
+		return 0;
+	mappings_anew(&c->mappings);
+	return 1;
+}
 
-	/* On memory MS_ASYNC does nothing but look. */
+/* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
+static int is_mapped(struct control *c, uint64_t addr, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1), at;
+
+	if (can_ask(c))
+		return !mappings_allow(&c->mappings, addr, len, PROT_NONE, &at);
+	/* On memory MS_ASYNC does nothing but look, though valgrind takes it for a read. */
 	return !msync((void *)(uintptr_t)from, addr + len - from, MS_ASYNC);
 }
 
 /* One of the spans is not: which, in the order of the program. */
-static int unmapped(const struct memory *m, struct trouble *t)
+static int unmapped(struct control *c, const struct memory *m, struct trouble *t)
 {
 	uint32_t i = 0;
 
 	while (i + 1 < m->nspans &&
-	       (m->spans[i].is_dmabuf || is_mapped(m->spans[i].addr, m->spans[i].len)))
+	       (m->spans[i].is_dmabuf || is_mapped(c, m->spans[i].addr, m->spans[i].len)))
 		i++;
 	return refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
 }
 
-static int spans_mapped(struct memory *m, struct trouble *t)
+static int spans_mapped(struct control *c, struct memory *m, struct trouble *t)
 {
 	uint64_t end, addr;
 	uint32_t k, next;
@@ -211,8 +224,8 @@ static int spans_mapped(struct memory *m, struct trouble *t)
 
 		addr = s->addr;
 		next = run_end(m, k, &end);
-		if (!s->is_dmabuf && !is_mapped(addr, end - addr))
-			return unmapped(m, t);
+		if (!s->is_dmabuf && !is_mapped(c, addr, end - addr))
+			return unmapped(c, m, t);
 	}
 	return 0;
 }
@@ -356,7 +369,7 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 		return NULL;
 	if (!spans_sort(m) && !files_find(c, m, t)) {
 		spans_find_files(c, m);
-		if (!spans_mapped(m, t) && !spans_allowed(c, m, t))
+		if (!spans_mapped(c, m, t) && !spans_allowed(c, m, t))
 			return m;
 	}
 	ranges_free(c, m);
