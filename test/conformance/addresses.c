@@ -32,15 +32,18 @@ static void try_address(struct rig *rig, const void *addr, uint32_t len, int act
 	free(copy);
 }
 
+/* Each bit of each byte, or some. */
 static void bits_flipped(struct rig *rig, const struct end *peer)
 {
 	uint8_t addr[EP_ADDR_MAX];
-	uint32_t bit;
+	uint32_t i, k;
 
-	for (bit = 0; bit < peer->addr_len * 8; bit++) {
-		memcpy(addr, peer->addr, sizeof(addr));
-		addr[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		try_address(rig, addr, peer->addr_len, 0);
+	for (i = 0; i < peer->addr_len; i++) {
+		for (k = 0; k < rig_rounds(rig, 8); k++) {
+			memcpy(addr, peer->addr, sizeof(addr));
+			addr[i] ^= (uint8_t)(1u << (i + k) % 8);
+			try_address(rig, addr, peer->addr_len, 0);
+		}
 	}
 }
 
@@ -50,7 +53,7 @@ static void wrong_lengths(struct rig *rig, const struct end *peer)
 	uint32_t len;
 
 	memcpy(addr, peer->addr, peer->addr_len);
-	for (len = 0; len <= EP_ADDR_MAX; len++)
+	for (len = 0; len <= EP_ADDR_MAX; len += 8 / rig_rounds(rig, 8))
 		if (len != peer->addr_len)
 			try_address(rig, addr, len, (int)(len & 1));
 }
