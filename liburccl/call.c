@@ -5,6 +5,7 @@
 #include "context.h"
 
 #define DRIVE_PAUSE_NS_MAX NSEC_PER_MSEC
+#define STUCK_LOOK_NS	   (20 * NSEC_PER_MSEC)
 
 int context_check(const struct urccl *ctx)
 {
@@ -50,6 +51,20 @@ void context_drive_end(struct urccl *ctx)
 	pthread_mutex_unlock(&ctx->driving);
 }
 
+/* 1: the context closes, and a device's driver has held it up for a second. */
+static int is_held_up(struct urccl *ctx)
+{
+	uint32_t i;
+
+	for (i = 0; ctx->closing_ns && !ctx->stuck && i < ctx->ndevices; i++) {
+		struct device *dev = ctx->devices[i];
+
+		if (dev->ops->is_stuck && dev->ops->is_stuck(dev, ctx->closing_ns))
+			ctx->stuck = dev;
+	}
+	return ctx->stuck != NULL;
+}
+
 /* The control thread answers in its time and has no way to end the engine's sleep, so the pauses
  * are short at first. */
 static void drive_until_done(struct urccl *ctx, struct control_call *call)
@@ -58,7 +73,7 @@ static void drive_until_done(struct urccl *ctx, struct control_call *call)
 
 	for (;;) {
 		engine_drive(ctx->engine);
-		if (load_acquire(&call->done))
+		if (load_acquire(&call->done) || is_held_up(ctx))
 			return;
 		futex_wait(&call->done, 0, pause);
 		engine_pass(ctx->engine);
@@ -67,10 +82,12 @@ static void drive_until_done(struct urccl *ctx, struct control_call *call)
 	}
 }
 
-static void sleep_until_done(struct control_call *call)
+static void sleep_until_done(struct urccl *ctx, struct control_call *call)
 {
-	while (!load_acquire(&call->done))
-		futex_wait(&call->done, 0, NEVER_NS);
+	uint64_t look = ctx->closing_ns ? STUCK_LOOK_NS : NEVER_NS;
+
+	while (!load_acquire(&call->done) && !is_held_up(ctx))
+		futex_wait(&call->done, 0, look);
 }
 
 void context_ask(struct urccl *ctx, struct control_call *call)
@@ -87,9 +104,11 @@ int context_answer(struct urccl *ctx, struct control_call *call, int drives)
 	if (drives)
 		drive_until_done(ctx, call);
 	else
-		sleep_until_done(call);
+		sleep_until_done(ctx, call);
 	if (drives && ctx->clock)
 		clock_release(ctx->clock);
+	if (ctx->stuck)
+		return -EBUSY;
 	if (call->msg.res >= 0)
 		return call->msg.res;
 	return fail(call->msg.res, "%s", *call->error ? call->error : errno_text(-call->msg.res));

@@ -381,10 +381,9 @@ static int engine_make(struct urccl *ctx)
 /* Ends peers, regions and the engine's thread. Where the engine has none, this one runs it. */
 static void shut_down(struct urccl *ctx)
 {
-	struct control_call call = {.msg.type = CALL_SHUTDOWN};
-
 	store_relaxed(&ctx->driver, 0);
-	context_call(ctx, &call, 1);
+	ctx->shutdown.msg.type = CALL_SHUTDOWN;
+	context_call(ctx, &ctx->shutdown, 1);
 }
 
 /* Both threads. */
@@ -459,19 +458,36 @@ unmap:
 	return err;
 }
 
-void urccl_close(struct urccl *ctx)
+/* A driver does not return: whatever it may use stays as it is, and the context with it. */
+static void leave(struct urccl *ctx)
 {
-	struct control_call leaving = {.msg.type = CALL_LEAVING};
-	uint64_t now = clock_ns();
 	uint32_t i;
 
+	fail(-EBUSY,
+	     "close: the driver of transport %s (%s) has not returned from a call that closes: the "
+	     "context, what is registered with it and memory of urccl_alloc() stay until the "
+	     "process ends, and none of that memory must be used again",
+	     transport_name(ctx->stuck->ops->transport), ctx->stuck->about);
+	log_text(&ctx->log, URCCL_LOG_ERROR, "%s", urccl_errmsg());
+	for (i = 0; i < ctx->ndevices; i++)
+		store_release(&ctx->devices[i]->left, 1);
+	ctx->live = 0;
+	engine_leave(ctx->engine);
+	control_leave(ctx->control);
+}
+
+void urccl_close(struct urccl *ctx)
+{
 	if (!ctx || !ctx->live)
 		return;
-	for (i = 0; i < ctx->ndevices; i++) /* whose drivers may hold up who is to answer */
-		store_release(&ctx->devices[i]->leaving_ns, now);
-	context_call(ctx, &leaving, 0);
+	ctx->closing_ns = clock_ns();
 	context_rings_end(ctx);
-	shut_down(ctx);
+	if (!ctx->stuck)
+		shut_down(ctx);
+	if (ctx->stuck) {
+		leave(ctx);
+		return;
+	}
 	engine_close(ctx->engine);
 	control_close(ctx->control);
 	devices_close(ctx, 0);

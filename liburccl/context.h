@@ -47,6 +47,11 @@ struct urccl {
 	 * thread that uses it does: that one writes driver. */
 	pthread_mutex_t driving;
 	uintptr_t driver; /* 0: no ring */
+
+	/* urccl_close()'s. */
+	uint64_t closing_ns;  /* clock at which it began; 0: it has not */
+	struct device *stuck; /* its driver does not return: nobody is waited for any more */
+	struct control_call shutdown;
 };
 
 /* Another for each thread. */
@@ -75,6 +80,7 @@ struct context_ring {
 int context_call(struct urccl *ctx, struct control_call *call, int needs_engine);
 /* The same in two steps. drives: this thread runs the engine of the INLINE context meanwhile. */
 void context_ask(struct urccl *ctx, struct control_call *call);
+/* -EBUSY, and ctx->stuck: there is none, and the call stays the control thread's. */
 int context_answer(struct urccl *ctx, struct control_call *call, int drives);
 
 /* 0, or -EPERM with fail() text in a forked child. */

@@ -64,11 +64,8 @@ struct device {
 	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
-	uint64_t leaving_ns;		/* clock since when the context closes, 0: it does not; who
-					 * closes it writes it */
-	uint32_t left;			/* 1: leave() gave up a call that does not return; any
-					 * thread reads it */
-	uint32_t kept;			/* operations that its driver even then has */
+	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
+					 * who closes it writes, any thread reads it */
 };
 
 struct ep {
@@ -327,11 +324,10 @@ struct backend {
 	/* Announces sleep on dev->fd; 1: there is something to poll, do not sleep. The next poll
 	 * takes it back. */
 	int (*arm)(struct device *dev);
-	/* The context closes, and has waited for long. If a call of the driver's that ends or
-	 * closes something does not return, dev->left is set: all chunks come out, without
-	 * CHUNK_QUIET as the driver may have them even so, all eps are closed, and exposures and
-	 * pins are waited for no more. Else nothing; it is said again. NULL: nothing blocks so. */
-	void (*leave)(struct device *dev);
+	/* Optional, for drivers whose calls may never return. Any thread, while the context closes,
+	 * which began at that time of the clock. 1: a call that ends or closes something is under
+	 * way for a second. */
+	int (*is_stuck)(struct device *dev, uint64_t since);
 };
 
 /* The ep of this address speaks the version: 0, -EPROTO: malformed, or -EPROTONOSUPPORT. */

@@ -86,8 +86,7 @@ static int domain_end(struct fabric_device *d)
 
 void fabric_domain_close(struct fabric_device *d)
 {
-	if (fabric_turn_take(d)) /* the helper's turn, which nobody leaves now */
-		return;
+	fabric_turn_take(d);
 	d->unclosed = domain_end(d);
 	fabric_turn_end(d);
 }
@@ -102,12 +101,10 @@ static int fabric_close(struct device *dev)
 	struct fabric_device *d = fabric_device(dev);
 
 	if (fabric_helper_stop(d))
-		return fail(
-			-EBUSY,
-			"libfabric: provider %s has not returned from a call that closes, and "
-			"was left in it: it keeps what is registered with it, and %u operations "
-			"whose memory here must not be used again",
-			d->info->fabric_attr->prov_name, dev->kept);
+		return fail(-EBUSY,
+			    "libfabric: provider %s has not returned from a call that closes, and "
+			    "was left in it: it keeps what is registered with it",
+			    d->info->fabric_attr->prov_name);
 	fabric_tcp_close(d);
 	fabric_known_free(d);
 	if (d->info)
@@ -433,35 +430,9 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 	return d->nevents;
 }
 
-uint32_t fabric_poll_left(struct device *dev, struct event *events, uint32_t n)
+static int fabric_is_stuck(struct device *dev, uint64_t since)
 {
-	struct fabric_device *d = fabric_device(dev);
-
-	d->events = events;
-	d->max = n;
-	d->nevents = 0;
-	give_chunks(d);
-	give_news(d, NEWS_DOWN | NEWS_CLOSED);
-	d->max = 0;
-	return d->nevents;
-}
-
-int fabric_arm_left(struct device *dev)
-{
-	return fabric_device(dev)->out.head || !list_empty(&fabric_device(dev)->telling);
-}
-
-static void fabric_leave(struct device *dev)
-{
-	struct fabric_device *d = fabric_device(dev);
-	struct list *pos, *tmp;
-
-	if (dev->left || !fabric_helper_leave(d))
-		return;
-	store_release(&d->dead, -FI_ECANCELED); /* for who would open another ep */
-	list_for_each_safe(pos, tmp, &d->eps)
-		fabric_ep_leave(list_entry(pos, struct fabric_ep, all));
-	store_release(&dev->left, 1);
+	return fabric_helper_is_stuck(fabric_device(dev), since);
 }
 
 /* In how long something is to be looked at that nobody will wake us for; 0: nothing is. */
@@ -559,12 +530,12 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                   \
 		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,       \
 		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                  \
-		.ep_connect = fabric_turn_ep_connect, .ep_close = fabric_ep_close,               \
+		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                    \
 		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \
 		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
 		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
 		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \
-		.leave = fabric_leave, .end = fabric_end,                                        \
+		.is_stuck = fabric_is_stuck, .end = fabric_end,                                  \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

@@ -59,10 +59,8 @@
  * by one thread at a time, but that the helper binds regions to it and inserts names.
  *
  * A call that does not return holds up whoever waits for it, but not the end of the context: the
- * helper says since when it is in a job, and the engine takes that word from it (fabric_leave()).
- * From then on no other thread calls the provider, and what that has stays where it is for ever:
- * endpoints, regions, slots, the memory under them. A helper that comes back after all finds that
- * it was left, and ends.
+ * helper says since when it is in a job (is_stuck), and urccl_close() leaves the context to it. A
+ * helper that comes back after all finds that the device was left, and ends.
  *
  * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
  * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
@@ -124,7 +122,6 @@
 #define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
 #define DRAIN_NS	(50 * NSEC_PER_MSEC)	/* shared: for what is under way to come back */
 #define LEAVE_NS	NSEC_PER_SEC		/* for one job, where the context closes */
-#define HELPER_LEFT	UINT64_MAX		/* fabric_device.in_job: it was left there */
 
 struct fabric_device;
 struct fabric_ep;
@@ -220,10 +217,9 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 void fabric_helper_end(struct fabric_device *d);
 /* It has, a second after it was to. 0, or -EBUSY: it has not come back, and has the device. */
 int fabric_helper_stop(struct fabric_device *d);
-/* 1: it is in a job for too long, and was left there: it touches nothing but that any more. Any
+/* 1: since that time of the clock it is in a job, or has some that are busy, for too long. Any
  * thread. */
-int fabric_helper_leave(struct fabric_device *d);
-int fabric_helper_is_left(struct fabric_device *d);
+int fabric_helper_is_stuck(struct fabric_device *d, uint64_t since);
 /* A job: its result. Of one that closes -FI_EBUSY: it is to be done again; of JOB_FILL 1: likewise,
  * and others may be done first, but none that closes what it fills. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
@@ -577,7 +573,7 @@ struct fabric_device {
 	struct msg stop;
 	uint64_t stop_ns;		/* clock when it is to have stopped; 0: it need not */
 	uint64_t in_job;		/* clock since when it is in one, or has some that are busy;
-					 * HELPER_LEFT; 0: neither */
+					 * 0: neither */
 	uint64_t busy_since;		/* the helper's: 0: none is */
 	uint32_t stopped;		/* futex: 1 */
 
@@ -644,9 +640,6 @@ int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
 void fabric_domain_close(struct fabric_device *d);
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n);
 int fabric_arm(struct device *dev);
-/* The same of what is there, once the helper was left. */
-uint32_t fabric_poll_left(struct device *dev, struct event *events, uint32_t n);
-int fabric_arm_left(struct device *dev);
 /* The chunk comes out; it is in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
 /* One that the end of the ep left undone. */
@@ -660,7 +653,6 @@ void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab);	/* ma
 int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		      const struct sockaddr_storage *via);
 void fabric_ep_close(struct ep *ep);			/* calls no provider */
-void fabric_ep_leave(struct fabric_ep *e);		/* the helper was left */
 struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *cookie);
 void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
 void fabric_ep_down(struct fabric_ep *e, int res);
@@ -777,6 +769,5 @@ int fabric_move_read(struct fabric_device *d, struct fabric_way *way);
 /* Everything of the ep that waits comes out. */
 void fabric_move_end(struct fabric_ep *e);
 /* And what the provider has, which keeps it. */
-void fabric_move_leave(struct fabric_ep *e);
 
 #endif

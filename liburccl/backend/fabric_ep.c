@@ -519,10 +519,6 @@ void fabric_ep_close(struct ep *ep)
 	if (e->state == EP_CLOSING || e->state == EP_CLOSED)
 		return;
 	e->news = 0;
-	if (ep->dev->left) {
-		closed(e);
-		return;
-	}
 	if (e->state == EP_NEW)
 		list_add_tail(&e->all, &fabric_ep_device(e)->eps);
 	if (e->state == EP_DOWN)
@@ -530,23 +526,6 @@ void fabric_ep_close(struct ep *ep)
 	else
 		begin_end(e, EP_CLOSING, -ECANCELED);
 	fabric_ep_tick(e);
-}
-
-void fabric_ep_leave(struct fabric_ep *e)
-{
-	int was_told = e->state == EP_DOWN && e->ended;
-
-	e->ending = e->ended = 1;
-	e->wants = 0;
-	e->res = e->state == EP_DOWN ? e->res : -ECANCELED;
-	if (e->state != EP_CLOSING)
-		e->state = EP_DOWN;
-	fabric_talk_end(e);
-	fabric_move_leave(e);
-	if (e->state == EP_CLOSING)
-		closed(e);
-	else if (!was_told)
-		fabric_tell(e, NEWS_DOWN);
 }
 
 void fabric_ep_tick(struct fabric_ep *e)

@@ -265,10 +265,6 @@ int fabric_unexpose(struct exposure *x)
 	if (!g)
 		return 0;
 	e = g->ep;
-	if (e->ep.dev->left) { /* the helper may be at it even now */
-		x->scratch = 0;
-		return 0;
-	}
 	if ((e->ending && !e->ended) || g->leaves || (e->ended && g->job_out))
 		return -EINPROGRESS;
 	if (!e->ended && !grant_is_over(g))

@@ -138,9 +138,8 @@ int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k);
 /* fabric_turn.c */
 void fabric_turn_init(struct fabric_device *d);
 void fabric_turn_free(struct fabric_device *d);
-/* Control thread, helper, errands. 0, or -EBUSY: the helper was left, or is now that the context
- * closes; the turn is ended all the same by who had it before. */
-int fabric_turn_take(struct fabric_device *d);
+/* Control thread, helper, errands. */
+void fabric_turn_take(struct fabric_device *d);
 void fabric_turn_end(struct fabric_device *d);
 /* The backend's functions, each in its turn. */
 int fabric_turn_reg(struct device *dev, struct extent *extent);
@@ -149,8 +148,6 @@ int fabric_turn_pin(struct device *dev, struct pin *pin);
 int fabric_turn_unpin(struct device *dev, struct pin *pin);
 int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_turn_ep_free(struct ep *ep);
-int fabric_turn_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
-			   const struct sockaddr_storage *via);
 int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey);
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey);

@@ -692,24 +692,3 @@ void fabric_move_end(struct fabric_ep *e)
 	if (!e->proving)
 		fabric_move_proved(e, -ECANCELED);
 }
-
-static void piece_left(struct fabric_ep *e, struct chunk *c, int res)
-{
-	if (c->scratch[1])
-		return;
-	leave_queue(e, c);
-	fabric_out(e, c, res, 0);
-}
-
-void fabric_move_leave(struct fabric_ep *e)
-{
-	uint32_t i;
-
-	for (i = 0; i < FABRIC_OPS && e->ops_out; i++) {
-		if (!e->ops[i].chunk)
-			continue;
-		e->ep.dev->kept++;
-		op_end(e, &e->ops[i], piece_left, -ECANCELED);
-	}
-	fabric_move_end(e);
-}

@@ -212,7 +212,8 @@ static int is_tried_again(struct fabric_device *d, uint64_t until)
 		return 0;
 	fabric_turn_end(d);
 	nanosleep(&moment, NULL);
-	return !fabric_turn_take(d);
+	fabric_turn_take(d);
+	return 1;
 }
 
 int fabric_fid_end(struct fabric_device *d, struct fid *fid)
@@ -384,55 +385,39 @@ static int closes(uint32_t job)
 	       job != JOB_SPARE;
 }
 
-/* In what is only its own and the provider's, and what is left where it is with them: not where
- * memory is pinned, which is the program's, and may take as long as there is memory. */
+/* In what is only its own and the provider's, and may be left to them: not where memory is pinned,
+ * which is the program's, and may take as long as there is memory. */
 static int can_be_left(uint32_t job)
 {
 	return job != JOB_FILL;
 }
 
-int fabric_helper_is_left(struct fabric_device *d)
+int fabric_helper_is_stuck(struct fabric_device *d, uint64_t since)
 {
-	return load_acquire(&d->in_job) == HELPER_LEFT;
+	uint64_t began = load_acquire(&d->in_job);
+
+	since = began > since ? began : since;
+	return began && clock_ns() - since >= LEAVE_NS;
 }
 
-int fabric_helper_leave(struct fabric_device *d)
+static int is_left(const struct fabric_device *d)
 {
-	uint64_t since = load_acquire(&d->in_job);
-
-	if (since == HELPER_LEFT)
-		return 1;
-	return since && clock_ns() - since >= LEAVE_NS &&
-	       __atomic_compare_exchange_n(&d->in_job, &since, HELPER_LEFT, 0, __ATOMIC_ACQ_REL,
-					   __ATOMIC_ACQUIRE);
-}
-
-/* The helper's: it is in what began then (0: in nothing). 0: it was left. */
-static int say_in_job(struct fabric_device *d, uint64_t since)
-{
-	uint64_t said = load_relaxed(&d->in_job);
-
-	return said != HELPER_LEFT &&
-	       __atomic_compare_exchange_n(&d->in_job, &said, since, 0, __ATOMIC_ACQ_REL,
-					   __ATOMIC_ACQUIRE);
+	return (int)load_acquire(&d->dev.left);
 }
 
 /* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet, or it
- * fills and has more to make, or the helper was left. */
+ * fills and has more to make. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
 	uint64_t since;
 	int res;
 
-	if (fabric_turn_take(d))
-		return 0;
+	fabric_turn_take(d);
 	/* Not while it waits for the turn, which may be for a registration's time. */
 	since = d->busy_since ? d->busy_since : clock_ns();
-	if (!say_in_job(d, can_be_left(m->type) ? since : 0))
-		return 0;
+	store_release(&d->in_job, can_be_left(m->type) ? since : 0);
 	res = fabric_helper_work(d, m);
-	if (!say_in_job(d, d->busy_since))
-		return 0; /* with the turn, where there are turns */
+	store_release(&d->in_job, d->busy_since);
 	fabric_turn_end(d);
 	if ((res == -FI_EBUSY && closes(m->type)) || res > 0)
 		return 0;
@@ -518,7 +503,7 @@ static void *helper_run(void *arg)
 		if (!m && !fills)
 			helper_sleep(&d->to_helper, busy ? (int)(BUSY_NS / NSEC_PER_MSEC) : -1);
 		jobs_again(d, &busy);
-		for (; m && !fabric_helper_is_left(d); m = next) {
+		for (; m && !is_left(d); m = next) {
 			next = m->next;
 			if (m->type == JOB_STOP)
 				return helper_ends(d);
@@ -537,7 +522,8 @@ static void *helper_run(void *arg)
 			d->busy_since = 0;
 		else if (!d->busy_since)
 			d->busy_since = clock_ns();
-		if (!say_in_job(d, d->busy_since))
+		store_release(&d->in_job, d->busy_since);
+		if (is_left(d))
 			return NULL;
 	}
 }
@@ -568,7 +554,7 @@ int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p)
 
 void fabric_helper_end(struct fabric_device *d)
 {
-	if (!d->has_thread || d->stop_ns || fabric_helper_is_left(d))
+	if (!d->has_thread || d->stop_ns)
 		return;
 	d->stop_ns = clock_ns() + LEAVE_NS;
 	d->stop.type = JOB_STOP;
@@ -583,7 +569,7 @@ static int helper_stops(struct fabric_device *d)
 	fabric_helper_end(d);
 	while (!load_acquire(&d->stopped)) {
 		now = clock_ns();
-		if (now >= d->stop_ns) /* at once, where it was left */
+		if (now >= d->stop_ns)
 			return 0;
 		futex_wait(&d->stopped, 0, d->stop_ns - now);
 	}

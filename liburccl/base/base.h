@@ -375,6 +375,8 @@ struct log {
 };
 
 void log_init(struct log *l, const struct urccl_params *p);
+/* Nothing is told from now on, by whichever thread. */
+void log_end(struct log *l);
 /* Worth making a text for. */
 int log_wants(const struct log *l, enum urccl_log_level level);
 void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)

@@ -15,9 +15,14 @@ void log_init(struct log *l, const struct urccl_params *p)
 	l->level = p->log_level == URCCL_LOG_DEFAULT ? URCCL_LOG_WARN : p->log_level;
 }
 
+void log_end(struct log *l)
+{
+	store_relaxed(&l->level, URCCL_LOG_NONE);
+}
+
 int log_wants(const struct log *l, enum urccl_log_level level)
 {
-	return l->tell && (uint32_t)level <= l->level;
+	return l->tell && (uint32_t)level <= load_relaxed(&l->level);
 }
 
 void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)

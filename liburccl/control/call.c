@@ -116,36 +116,8 @@ void control_step(struct control *c)
 	}
 	if (c->ending == 2 && list_empty(&c->regions)) {
 		c->ending = 3;
-		alarm_stop(&c->leave_alarm);
 		cmd_post(c, &c->stop, ENGINE_STOP, call_stopped);
 	}
-}
-
-static void leave_back(struct control *c, struct cmd *cmd)
-{
-	(void)cmd;
-	if (c->ending < 3)
-		alarm_set(c, &c->leave_alarm, LEAVE_AGAIN_NS);
-}
-
-void call_leave(struct control *c, struct alarm *a)
-{
-	(void)a;
-	cmd_post(c, &c->leave, ENGINE_LEAVE, leave_back);
-}
-
-static void call_leaving(struct control *c, struct control_call *call)
-{
-	uint32_t i;
-
-	for (i = 0; i < c->config.ndevices; i++) {
-		struct device *dev = c->config.devices[i];
-		uint64_t waited = clock_ns() - load_acquire(&dev->leaving_ns);
-
-		if (dev->ops->leave)
-			alarm_set(c, &c->leave_alarm, waited < LEAVE_NS ? LEAVE_NS - waited : 0);
-	}
-	call_answer(call, 0);
 }
 
 static void call_shutdown(struct control *c, struct control_call *call)
@@ -214,9 +186,6 @@ static void call_dispatch(struct control *c, struct control_call *call)
 		break;
 	case CALL_RING_DEL:
 		call_ring(c, call, ENGINE_RING_DEL);
-		break;
-	case CALL_LEAVING:
-		call_leaving(c, call);
 		break;
 	case CALL_SHUTDOWN:
 		call_shutdown(c, call);

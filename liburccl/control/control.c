@@ -276,7 +276,6 @@ int control_open(const struct control_config *config, struct control **control)
 	alarm_init(&c->cool_alarm, cool_alarm);
 	alarm_init(&c->idle_alarm, cool_idle);
 	alarm_init(&c->link_alarm, links_look);
-	alarm_init(&c->leave_alarm, call_leave);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)
 		fail(rc, "no random numbers: %s", errno_text(-rc));
@@ -339,22 +338,23 @@ static void control_free_jobs(struct control *c)
 	}
 }
 
-/* What a driver has of the memory, and of what, nobody knows. */
-static int is_left(const struct control *c)
+static void quit(struct control *c)
 {
-	uint32_t i;
+	c->quit.type = MSG_QUIT;
+	mailbox_post(&c->mailbox, &c->quit);
+}
 
-	for (i = 0; i < c->config.ndevices; i++)
-		if (load_acquire(&c->config.devices[i]->left))
-			return 1;
-	return c->unpinned;
+void control_leave(struct control *c)
+{
+	log_end(&c->log);
+	quit(c);
+	pthread_detach(c->thread);
 }
 
 void control_close(struct control *c)
 {
 	if (c->started) {
-		c->quit.type = MSG_QUIT;
-		mailbox_post(&c->mailbox, &c->quit);
+		quit(c);
 		pthread_join(c->thread, NULL);
 	}
 	resolver_close(c);
@@ -365,7 +365,7 @@ void control_close(struct control *c)
 		struct allocation *a = list_first(&c->allocations, struct allocation, link);
 
 		list_del(&a->link);
-		if (is_left(c))
+		if (c->unpinned) /* what a driver has of it nobody knows */
 			memory_leave(a);
 		else
 			memory_free(a);

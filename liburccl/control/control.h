@@ -48,6 +48,9 @@ struct mailbox *control_mailbox(struct control *c);
 int control_start(struct control *c, struct engine *engine);
 /* Ends the thread (CALL_SHUTDOWN came back before) and frees everything. */
 void control_close(struct control *c);
+/* A device's driver does not return: the thread ends if it can and says nothing more, and everything
+ * else stays as it is. */
+void control_leave(struct control *c);
 
 /* The first address it listens on, with the port it got; its family is AF_UNSPEC if it does not. */
 void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
@@ -69,8 +72,6 @@ enum control_call_type {
 				* closed in order, or does */
 	CALL_RING_ADD,	    /* ring */
 	CALL_RING_DEL,	    /* ring: back when the engine has let go */
-	CALL_LEAVING,	    /* rings close and SHUTDOWN follows: what does not return in a driver
-			     * is to hold them up for a second and no longer */
 	CALL_SHUTDOWN,	    /* close every peer, region and the engine; back when all
 					 * is done */
 };

@@ -38,8 +38,6 @@
 #define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC) /* a rail broke: for the connection to say why */
 #define CALL_NS		(2 * NSEC_PER_SEC)    /* a call that unregisters or revokes waits at most */
 #define REVOKE_NS	(100 * NSEC_PER_MSEC) /* for importers to hear of it before the keys go */
-#define LEAVE_NS	NSEC_PER_SEC	      /* the context closes: for drivers to return */
-#define LEAVE_AGAIN_NS	(50 * NSEC_PER_MSEC)
 #define OUT_MAX		(1u << 20)	      /* bytes of a connection not yet sent */
 #define KEY_WINDOW	16u		      /* KEY_REQs of a peer unanswered, either way */
 #define GRANTS_MAX	65536u		      /* exposures of a peer */
@@ -570,7 +568,6 @@ void call_run(struct control *c, struct control_call *call);
 void control_request(struct control *c, struct control_req *req);
 /* How to dial this context: bytes of the blob, or -errno with fail() text. */
 int metadata_make(struct control *c, void *buf, uint32_t len);
-void call_leave(struct control *c, struct alarm *a);
 /* Something that SHUTDOWN waits for is gone. */
 void control_step(struct control *c);
 
@@ -625,8 +622,7 @@ struct control {
 	uint64_t revoke_round;
 	struct resolver *resolver;
 	struct control_call *shutdown;
-	struct cmd leave, stop;
-	struct alarm leave_alarm; /* when ENGINE_LEAVE is said, again */
+	struct cmd stop;
 	uint8_t ending; /* SHUTDOWN: 1 peers go, 2 regions go, 3 the engine stops */
 	uint8_t quitting;
 	uint8_t unpinned; /* a device has what was forgotten here */

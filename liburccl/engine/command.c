@@ -339,9 +339,6 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return DONE_LATER;
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
-	case ENGINE_LEAVE:
-		devices_leave(e);
-		return 0;
 	case ENGINE_RAIL_FENCED:
 		rail_fenced(e, cmd->peer, cmd->part);
 		return 0;

@@ -636,6 +636,15 @@ void engine_close(struct engine *e)
 	free(e);
 }
 
+void engine_leave(struct engine *e)
+{
+	if (!e->started)
+		return;
+	e->leave.msg.type = ENGINE_STOP;
+	mailbox_post(&e->mailbox, &e->leave.msg);
+	pthread_detach(e->thread);
+}
+
 struct mailbox *engine_mailbox(struct engine *e)
 {
 	return &e->mailbox;

@@ -58,8 +58,6 @@ enum engine_cmd_type {
 	ENGINE_EXPOSE,	      /* exposure, data: back with the key in data, its length in len, and
 				 grant */
 	ENGINE_UNEXPOSE,      /* exposure */
-	ENGINE_LEAVE,	      /* devices whose drivers do not return are done without: the context
-				 closes, and has waited for long */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
 
@@ -217,6 +215,8 @@ int engine_open(const struct engine_config *config,
 		struct engine **engine); /* 0 or -errno with fail() text */
 int engine_start(struct engine *e);	 /* starts the progress thread; nothing if INLINE */
 void engine_close(struct engine *e);	 /* after ENGINE_STOP came back (INLINE: was driven) */
+/* A device's driver does not return: the thread ends, and everything else stays as it is. */
+void engine_leave(struct engine *e);
 struct mailbox *engine_mailbox(struct engine *e);
 int engine_fd(const struct engine *e); /* INLINE: the ring's fd */
 void engine_drive(void *engine);       /* INLINE: one turn */

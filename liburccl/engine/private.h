@@ -413,6 +413,7 @@ struct engine {
 	uint32_t rails; /* of all devices: while there is none, most turns look at no device */
 	uint32_t stopping;
 	struct engine_cmd *stop;
+	struct engine_cmd leave; /* engine_leave() */
 	uint64_t idle_since;
 	uint64_t starved_ns; /* an event waits, and no program took CQEs since; 0: not known */
 	uint64_t heads;	     /* of all rings, then */
@@ -613,7 +614,6 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 		    uint32_t n);
 uint32_t schedule(struct engine *e);
 uint32_t poll_devices(struct engine *e, uint32_t all); /* also those that are not in use */
-void devices_leave(struct engine *e);
 void sweep_chunks(struct engine *e);
 void chunk_out(struct engine *e, struct chunk *c);
 

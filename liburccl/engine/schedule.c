@@ -544,18 +544,6 @@ uint32_t poll_devices(struct engine *e, uint32_t all)
 	return work;
 }
 
-void devices_leave(struct engine *e)
-{
-	uint32_t i;
-
-	for (i = 0; i < e->config.ndevices; i++) {
-		struct device *dev = e->config.devices[i];
-
-		if (dev->ops->leave)
-			dev->ops->leave(dev);
-	}
-}
-
 /* Chunks of stopped entries, wherever devices have them; entries are many and stops are rare, so
  * one walk over the pool does for all. */
 void sweep_chunks(struct engine *e)
