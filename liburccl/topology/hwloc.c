@@ -189,7 +189,14 @@ static const char *info_of(hwloc_obj_t obj, const char *name)
 	return NULL;
 }
 
-/* The file tells no rates, and layers by the device's class alone. */
+static uint32_t mbps_of(const char *gbit)
+{
+	double rate = gbit ? strtod(gbit, NULL) : 0;
+
+	return rate > 0 && rate <= 1e6 ? (uint32_t)(rate * 1000 + 0.5) : 0;
+}
+
+/* lstopo tells no rates; one may be added, in Gbit/s. Layers follow from the device's class. */
 static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t class, int is_efa)
 {
 	char name[32];
@@ -206,6 +213,8 @@ static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t c
 		if (at < 0)
 			continue;
 		r->m->ports[at].up = !state || atoi(state) == 4;
+		snprintf(name, sizeof(name), "Port%uRate", n);
+		r->m->ports[at].mbps = mbps_of(info_of(os, name));
 		r->m->ports[at].layer = is_efa		  ? LINK_OTHER
 					: class == 0x0207 ? LINK_INFINIBAND
 							  : LINK_ETHERNET;

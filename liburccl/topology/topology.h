@@ -59,19 +59,16 @@ struct machine {
 int machine_init(struct machine *m);
 void machine_fini(struct machine *m);
 
-/* ---- to read and write one ---- */
+/* ---- to read one ---- */
 
 /* This machine: root is "" but in tests. Blocks on files. 0 or -errno with fail() text. */
 int machine_read_sysfs(struct machine *m, const char *root);
-/* A file: text as machine_write() writes it, or hwloc's XML. */
+/* A file of hwloc's XML; the sentence names it. */
 int machine_read_file(struct machine *m, const char *path);
-int machine_read_text(struct machine *m, const char *text, size_t len);
 /* By libhwloc: a file of its XML, or (NULL) this machine, which it and its environment variables
  * may know better than /sys does. -ENOENT: there is no libhwloc; -EOPNOTSUPP: built without its
  * header. */
 int machine_read_hwloc(struct machine *m, const char *path);
-/* Blocks on to. */
-void machine_write(const struct machine *m, FILE *to);
 
 /* The reader's steps; each gives the index of what it added, or -ENOSPC with fail() text. A port
  * for which there is no room is counted, and the machine is good without it. */

@@ -117,7 +117,7 @@ def case_plan():
     machines = os.path.join(os.path.dirname(__file__), "..", "topology", "machines")
     here = run("--plan")[0]
     check("Plan" in here and "shm" in here and "Devices" not in here, here)
-    machine = os.path.join(machines, "hgx-h20.txt")
+    machine = os.path.join(machines, "hgx-h20.xml")
     shown = run("--plan", URCCL_TOPOLOGY=machine, URCCL_GPU="3")[0]
     check("  1. mlx5_3 port 1: one PCIe switch away (PIX), 400 Gbit/s" in shown, shown)
     check("GPU 0000:84:00.0: mlx5_7 (PIX)" in shown, shown)
@@ -128,7 +128,7 @@ def case_plan():
     check(any("mlx5_8 port 1" in line and "NUMA node 1" in line for line in lines), lines)
     for variable, value, word in (("URCCL_GPU", "9", "no GPU 9"),
                                   ("URCCL_TOPOLOGY", "/nowhere", "cannot be read"),
-                                  ("URCCL_TOPOLOGY", __file__, "line 3: ")):
+                                  ("URCCL_TOPOLOGY", __file__, "libhwloc")):
         shown = run("--plan", **{"URCCL_TOPOLOGY": machine, variable: value})[0]
         check(word in shown, f"{variable}={value}: {shown}")
     check("usage" in run("--plan", "--doctor", status=2)[1], "no usage")

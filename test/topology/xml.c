@@ -42,6 +42,10 @@ int main(void)
 	CHECK_EQ(machine_init(&m), 0);
 	CHECK_EQ(machine_read_file(&m, MACHINES "/../other.xml"), -EINVAL);
 	CHECK(strstr(urccl_errmsg(), "other.xml\": libhwloc"));
+	CHECK_EQ(machine_read_file(&m, MACHINES "/nowhere.xml"), -ENOENT);
+	CHECK(strstr(urccl_errmsg(), "nowhere.xml\" cannot be read"));
+	CHECK_EQ(machine_read_file(&m, MACHINES), -EINVAL);
+	CHECK_EQ(machine_read_file(&m, MACHINES "/../meson.build"), -EINVAL);
 	machine_fini(&m);
 	return 0;
 }
