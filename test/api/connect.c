@@ -73,12 +73,12 @@ static void malformed(void)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		fails_text(texts[i], -EINVAL, "address to dial");
+		fails_text(texts[i], -EINVAL, "to dial");
 	memset(long_text, 'x', sizeof(long_text));
-	fails(long_text, 300, -EINVAL, "address to dial");
-	fails(long_text, sizeof(long_text), -EINVAL, "address to dial");
-	fails("127.0.0.1\0:7", 12, -EINVAL, "address to dial");
-	fails("\0\1\2\3", 4, -EINVAL, "address to dial");
+	fails(long_text, 300, -EINVAL, "to dial");
+	fails(long_text, sizeof(long_text), -EINVAL, "to dial");
+	fails("127.0.0.1\0:7", 12, -EINVAL, "to dial");
+	fails("\0\1\2\3", 4, -EINVAL, "to dial");
 	fails("x", 0, -EINVAL, "no address to dial");
 }
 

@@ -11,7 +11,7 @@ static void refused(const void *target, uint32_t len)
 	struct urccl_cqe cqe = side_dialled(&p.a, &p.b, target, len, 10000000);
 
 	CHECK_EQ(cqe.res, -EINVAL);
-	check_sentence(&p.a, &cqe, "address to dial");
+	check_sentence(&p.a, &cqe, "to dial");
 }
 
 int main(int argc, char **argv)
