@@ -88,8 +88,8 @@ static void bad_text(struct side *a)
 	side_cannot_connect(a, with_nul, sizeof(with_nul), -EINVAL, "host:port");
 	memset(longest, 'x', sizeof(longest));
 	side_cannot_connect(a, longest, sizeof(longest), -EINVAL, "host:port");
-	longest[0] = 0;
-	side_cannot_connect(a, longest, 100, -EINVAL, "host:port");
+	longest[0] = 0; /* as a blob begins */
+	side_cannot_connect(a, longest, 100, -EINVAL, "metadata");
 }
 
 static void nobody(struct side *a)
