@@ -48,7 +48,7 @@ struct mailbox *control_mailbox(struct control *c);
 int control_start(struct control *c, struct engine *engine);
 /* Ends the thread (CALL_SHUTDOWN came back before) and frees everything. */
 void control_close(struct control *c);
-/* A device's driver does not return: the thread ends if it can and says nothing more, and everything
+/* A device's driver does not return: the thread ends if it can and says nothing more, and all
  * else stays as it is. */
 void control_leave(struct control *c);
 
