@@ -67,7 +67,7 @@ def demo(root, where):
     """With a meson that builds nothing."""
     text, n = re.subn(r"^need\(\) {$", "need() { return 0", (root / "dev").read_text(), flags=re.M)
     assert n == 1
-    script(where / "bin/meson", "mkdir -p build/release")
+    script(where / "bin/meson", "mkdir -p build/demo build/release")
     script(where / "bin/ninja", "exit 0")
     (where / "dev").write_text(text)
     (where / "dev").chmod(0o755)
