@@ -16,13 +16,6 @@ static struct backend device;
 static uint64_t began, late;
 static uint32_t full; /* so many posts find no room */
 
-static void clock_add(uint64_t ns)
-{
-	pthread_mutex_lock(&clk.lock);
-	store_release(&clk.now, clk.now + ns);
-	pthread_mutex_unlock(&clk.lock);
-}
-
 /* Each chunk is done when it was posted. */
 static uint32_t post(struct ep *ep, struct chunk **chunks, uint32_t n)
 {
@@ -34,7 +27,7 @@ static uint32_t post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	for (i = 0; i < n; i++) {
 		if (clock_now(&clk) - began > AFTER_US * NSEC_PER_USEC)
 			late += chunks[i]->len;
-		clock_add(POST_NS);
+		rig_clock_add(&clk, POST_NS);
 		rig.taken[rig.ntaken++] = chunks[i];
 		rig_out(&rig, rig.ntaken - 1, 0, CHUNK_QUIET);
 	}

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of bulk a rail has about as much on its way as it moves in 10 ms, by what was measured, and never
  * more than in 25 ms: a fast one gets more than it began with, a slow one soon has less. The device
- * here lets bytes out at a rate, however long the processor is away. */
+ * here lets bytes out at a rate, by a clock that the test moves. */
 #include "engine_rig.h"
 
 enum { ENTRIES = 8 };
 
 #define BLOCKS	4096u /* of RIG_BYTES: 1 GiB */
-#define AWAY_NS (1 * NSEC_PER_MSEC)
+#define STEP_NS (20 * NSEC_PER_USEC)
 #define LATE_NS (60 * NSEC_PER_SEC)
 
 static struct engine_rig rig;
+static struct clock clk;
+static struct clock_member device; /* keeps the clock from going on by itself */
 static uint64_t most, on_its_way;
 
-/* What is let out was there: time away is no time in which more went. */
-static void let_out(uint64_t rate, uint64_t *left, uint64_t ns)
+static void let_out(uint64_t rate, uint64_t *left)
 {
-	*left += rate * (ns < AWAY_NS ? ns : AWAY_NS) / NSEC_PER_SEC;
+	rig_clock_add(&clk, STEP_NS);
+	clock_busy(&clk);
+	*left += rate * STEP_NS / NSEC_PER_SEC;
 	while (rig.ntaken && rig.taken[0]->len <= *left && rig.nevents < RIG_EVENTS) {
 		*left -= rig.taken[0]->len;
 		rig_out(&rig, 0, 0, CHUNK_QUIET);
@@ -31,20 +34,18 @@ static void let_out(uint64_t rate, uint64_t *left, uint64_t ns)
 /* Until so much was on its way (fast), or no more than that can be (slow). */
 static void until(uint64_t rate, uint64_t much, int fast)
 {
-	uint64_t begin = clock_ns(), then = begin, now, left = 0;
+	uint64_t end = clock_now(&clk) + LATE_NS, left = 0;
 
 	do {
-		now = clock_ns();
-		CHECK(now - begin < LATE_NS);
-		let_out(rate, &left, now - then);
-		then = now;
+		CHECK(clock_now(&clk) < end);
+		let_out(rate, &left);
 	} while (fast ? most < much : rig.rail[0].window > much || on_its_way > much);
 }
 
 static void moves(uint64_t rate, uint64_t much, int fast)
 {
 	struct urccl_paged paged;
-	uint64_t begin, then, now, left = 0;
+	uint64_t end, left = 0;
 
 	rig_peer_open(&rig);
 	rig_key(&rig, 0, 0);
@@ -53,10 +54,8 @@ static void moves(uint64_t rate, uint64_t much, int fast)
 	most = 0;
 	until(rate, much, fast);
 	most = 0;
-	for (begin = then = clock_ns(); then - begin < 300 * NSEC_PER_MSEC; then = now) {
-		now = clock_ns();
-		let_out(rate, &left, now - then);
-	}
+	for (end = clock_now(&clk) + 300 * NSEC_PER_MSEC; clock_now(&clk) < end;)
+		let_out(rate, &left);
 	CHECK(most);
 	CHECK_LE(most, rate / 40 > much ? rate / 40 : much);
 	rig_peer_close(&rig);
@@ -65,9 +64,13 @@ static void moves(uint64_t rate, uint64_t much, int fast)
 
 int case_engine_window(void)
 {
-	rig_engine_open(&rig, ENTRIES, 4);
+	clock_init(&clk);
+	clock_join(&clk, &device);
+	rig_engine_open_by(&rig, &clk, -1, ENTRIES, 4);
 	moves(1ull << 30, 8u << 20, 1);
 	moves(20u << 20, 512u << 10, 0);
 	rig_engine_close(&rig);
+	clock_leave(&clk, &device);
+	clock_fini(&clk);
 	return 0;
 }
