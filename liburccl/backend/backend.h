@@ -51,6 +51,7 @@ struct device {
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
+	uint64_t bytes_per_s;		/* the speed of its port; 0: not known */
 	uint32_t pins;			/* 1: it has pin and unpin, which take a while */
 	uint32_t slow;			/* 1: reg and unreg take a while */
 	uint32_t by_pages;		/* 1: it knows memory by its pages: these must stay */

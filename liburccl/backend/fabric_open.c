@@ -213,6 +213,8 @@ static int set_modes(struct fabric_device *d)
 	d->dev.pins = !d->bound;
 	d->dev.slow = d->dev.pins || d->mr_mode & FI_MR_LOCAL;
 	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
+	if (d->info->nic && d->info->nic->link_attr)
+		d->dev.bytes_per_s = d->info->nic->link_attr->speed / 8;
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))
 		return 0;
 	return fabric_region_open(d, NULL, &d->proof[1], sizeof(d->proof[1]), FI_READ,

@@ -111,6 +111,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	device_init(dev, config->index);
 	dev->faults = faults;
 	dev->number = config->number;
+	dev->device.bytes_per_s = faults.bytes_per_s;
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
 	dev->device.pins = dev->device.slow = dev->device.by_pages = faults.pin_ns > 0;
 	dev->device.next_ns = NEVER_NS;

@@ -199,6 +199,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 		 d->port.name, gid_text(&d->port.ends[0], gid));
 	d->dev.about = d->about;
 	d->dev.pins = d->dev.slow = d->dev.by_pages = 1;
+	d->dev.bytes_per_s = verbs_port_speed(&d->port);
 	d->dev.mrs_max = (uint32_t)d->port.attr.max_mr;
 	d->dev.dmabuf = d->lib.reg_dmabuf_mr != NULL;
 	return 0;

@@ -173,6 +173,7 @@ int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *par
 void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
 /* 1: it has no link; 0: it has, or cannot be asked. */
 int verbs_port_is_cut(const struct verbs_port *port);
+uint64_t verbs_port_speed(const struct verbs_port *port); /* bytes a second; 0: not known */
 
 /* ---- ways ---- */
 

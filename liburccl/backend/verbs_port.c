@@ -304,6 +304,18 @@ static int read_pkeys(const struct verbs_lib *lib, const struct urccl_params *p,
 	return 0;
 }
 
+uint64_t verbs_port_speed(const struct verbs_port *port)
+{
+	static const uint16_t lanes[] = {1, 4, 8, 12, 2}; /* by the bit of active_width */
+	static const uint32_t mbps[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+	uint32_t width = port->port_attr.active_width, speed = port->port_attr.active_speed;
+
+	if (!width || width >= 1u << ARRAY_SIZE(lanes) || !speed ||
+	    speed >= 1u << ARRAY_SIZE(mbps))
+		return 0;
+	return 125000ull * lanes[__builtin_ctz(width)] * mbps[__builtin_ctz(speed)];
+}
+
 static int read_port(const struct verbs_lib *lib, const struct urccl_params *p,
 		     struct verbs_port *port)
 {

@@ -6,6 +6,7 @@
 #include "engine/private.h"
 
 #define WINDOW (4u << 20) /* with which a rail begins whose transport names none */
+#define RATE (1ull << 30) /* bytes a second of a port whose speed is not known */
 
 /* ---- tables ---- */
 
@@ -273,6 +274,9 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 	rail->window = rail->ep->dev->ops->window;
 	if (!rail->window)
 		rail->window = WINDOW;
+	rail->rate = rail->ep->dev->bytes_per_s;
+	if (!rail->rate)
+		rail->rate = RATE;
 	rail->path = rail->ep->dev->ops->transport | 1u << (URCCL_PATH_RAILS_SHIFT + rail->number);
 	list_init(&rail->flush_link);
 	list_init(&rail->flush_wait);

@@ -171,18 +171,10 @@ struct rail {
 	uint64_t told[2]; /* the engine's: of them, those that were told */
 	/* The engine's: since when, what had come then, and the most that was on its way. */
 	uint64_t measured_ns, measured_from, measured_most;
-	/* The engine's, where the peer has several: what it carries a second (0: not known yet),
-	 * and what came out since that was looked at, while it was busy, and had enough to do; what
-	 * it carried when it was forgotten, and after how long it is. */
+	/* The engine's, where the peer has several: bytes that it carries a second, and measured
+	 * for that: bytes that came out, while it was busy for so long, and had enough to do for so
+	 * long, up to this time. */
 	uint64_t rate, rate_bytes, rate_busy_ns, rate_loaded_ns, rate_mark_ns;
-	uint64_t rate_was, forget_ns;
-	/* The engine's, while that is not known: the most that a round carried a second, what of
-	 * the bytes and of the time was before this round, how many brought more, and how many in
-	 * a row did not; and what the first piece went at the last time, and when all is due again.
-	 */
-	uint64_t round_rate, round_bytes, round_ns;
-	uint32_t rounds_more, rounds_flat;
-	uint64_t first_rate, again_ns;
 	uint64_t gathered_bytes; /* the engine's: about to be posted */
 	uint64_t up_ns;		 /* the engine's: since when it is up */
 	/* The engine's: entries for the next flush, and those of the one on its way; WRITEs since

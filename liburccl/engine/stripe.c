@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk by several rails. Each chunk goes where it will be out first, by what each rail was seen to
- * carry and has on its way. Where that rail is full, another has the chunk only if it will be done
- * with it before the others could have done all that is left of the entry: so a slow rail helps
- * with what is long and leaves the end of it to the fast ones.
+ * Bulk by several rails. Each chunk goes to the rail that will have it out first, by the rate of
+ * each rail and the bytes that it has on its way. Where that rail is full, another has the chunk
+ * only if it will be done with it before the others could have done all that is left of the entry:
+ * so a slow rail helps with long entries and leaves the end of them to the fast ones.
  *
- * What a rail carries is bytes over the time in which it had some. While it has few on its way, and
- * no large piece, that is what was asked of it, and counts only if it is more than was known.
- *
- * A rail that is not known is tried with so small a piece of an entry that little is lost, or one
- * that would have to wait, and then in rounds with twice as much on its way, as long as that brings
- * more: where its pieces wait for a machine that is busy with the other rails, or have a long way,
- * how long few of them take says nothing of what it carries. It is known when rounds bring no more,
- * or were large. One that carries nothing while others do is forgotten after a second, and tried
- * again: ever more seldom while it is as slow as before. But every other second it gets the first
- * piece, and if that takes half as long as it did, all the rest.
+ * The rate of a rail begins as the speed of its port. Then it is bytes over the time in which the
+ * rail had some on its way. While it has few, and no large piece, that is only what was asked of
+ * it, and counts only if it is more than before. A rail that has carried nothing for a second gets
+ * one chunk as a probe, and its rate is measured afresh: so one that recovers is used again.
  */
 #include "engine/private.h"
 
-#define RATE_NS	      (50 * NSEC_PER_MSEC) /* of being busy count for what a rail carries; */
-#define LOADED_BYTES  (256u << 10)	   /* with so many on its way it has enough to do; */
-#define KNOWN_BYTES   (2u << 20)	   /* it is known after so many, */
-#define KNOWN_NS      (5 * NSEC_PER_MSEC)  /* or so long, and rounds */
-#define KNOWN_FLAT    2u		   /* in a row that brought no more, */
-#define KNOWN_MIN_NS  (50 * NSEC_PER_USEC) /* but not sooner; nor is a round over */
-#define FORGET_NS     NSEC_PER_SEC
-#define FORGET_MAX_NS (60 * NSEC_PER_SEC)
-#define FIRST_NS      (2 * NSEC_PER_SEC)   /* between first pieces */
-#define QUEUE_NS      (20 * NSEC_PER_MSEC) /* on its way, by what it carries */
-#define TRY_SHARE     8u	  /* of what is left a rail that is not known has this part, */
-#define TRY_BYTES     (16u << 10) /* and so much at least */
-#define GATHERED      8u	  /* chunks a rail, posted at once */
+#define RATE_NS	     (50 * NSEC_PER_MSEC) /* bytes of so much busy time count for the rate */
+#define RATE_MIN_NS  (50 * NSEC_PER_USEC) /* and not those of less */
+#define LOADED_BYTES (256u << 10)	  /* on its way: a rail has enough to do */
+#define PROBE_NS     NSEC_PER_SEC
+#define QUEUE_NS     (20 * NSEC_PER_MSEC) /* on its way at most, by the rate */
+#define PIECE_MIN    (16u << 10)
+#define GATHERED     8u /* chunks a rail, posted at once */
 
 /* One lane's turn. */
 struct stripe {
@@ -72,68 +60,6 @@ static uint64_t a_second(uint64_t bytes, uint64_t ns)
 	return 1 + (uint64_t)((double)bytes * NSEC_PER_SEC / (double)ns);
 }
 
-/* So much it has on its way, and a round is over when that came out. */
-static uint64_t round_size(const struct rail *rail)
-{
-	return TRY_BYTES << rail->rounds_more;
-}
-
-/* 1: it is not to be tried further yet, for its first piece took as long as the last time. */
-static int is_as_it_was(const struct engine *e, struct rail *rail, uint64_t first)
-{
-	int is = rail->rate_was && e->now < rail->again_ns && first < 2 * rail->first_rate;
-
-	if (!is)
-		rail->first_rate = first;
-	return is;
-}
-
-static void round_look(const struct engine *e, struct rail *rail)
-{
-	uint64_t bytes = rail->rate_bytes - rail->round_bytes;
-	uint64_t ns = rail->rate_busy_ns - rail->round_ns, rate;
-
-	if (ns < KNOWN_MIN_NS || bytes < round_size(rail))
-		return;
-	rate = a_second(bytes, ns);
-	if (!rail->round_rate && is_as_it_was(e, rail, rate)) {
-		rail->rate = rail->rate_was;
-		return;
-	}
-	if (rate / 3 * 2 < rail->round_rate) {
-		rail->rounds_flat++;
-	} else {
-		rail->rounds_flat = 0;
-		rail->rounds_more++;
-	}
-	rail->round_rate = rate > rail->round_rate ? rate : rail->round_rate;
-	rail->round_bytes = rail->rate_bytes;
-	rail->round_ns = rail->rate_busy_ns;
-}
-
-static int is_telling(const struct rail *rail)
-{
-	if (rail->rate_busy_ns < KNOWN_MIN_NS)
-		return 0;
-	if (rail->rate || rail->rate_bytes >= KNOWN_BYTES)
-		return 1;
-	return rail->rate_busy_ns >= KNOWN_NS && rail->rounds_flat >= KNOWN_FLAT;
-}
-
-/* It was not known. */
-static void rate_found(const struct engine *e, struct rail *rail, uint64_t rate)
-{
-	uint64_t twice = 2 * rail->forget_ns;
-
-	if (rate < rail->round_rate) /* rounds before were too small to tell */
-		rate = rail->round_rate;
-	rail->forget_ns = rate >= 2 * rail->rate_was ? FORGET_NS /* as slow as before? */
-			  : twice < FORGET_MAX_NS    ? twice
-						     : FORGET_MAX_NS;
-	rail->again_ns = e->now + rail->forget_ns;
-	rail->rate = rate;
-}
-
 void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 {
 	uint64_t ns = e->now - rail->rate_mark_ns, rate;
@@ -142,28 +68,16 @@ void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 	rail->rate_busy_ns += ns;
 	rail->rate_loaded_ns += is_loaded(rail, len) ? ns : 0;
 	rail->rate_mark_ns = e->now;
-	if (!rail->rate)
-		round_look(e, rail);
-	if (!is_telling(rail))
+	if (rail->rate_busy_ns < RATE_MIN_NS)
 		return;
 	rate = a_second(rail->rate_bytes, rail->rate_busy_ns);
-	if (!rail->rate)
-		rate_found(e, rail, rate);
-	else if (rate > rail->rate || 2 * rail->rate_loaded_ns >= rail->rate_busy_ns)
+	if (rate > rail->rate || 2 * rail->rate_loaded_ns >= rail->rate_busy_ns)
 		rail->rate = rate;
 	if (rail->rate_busy_ns < RATE_NS)
 		return;
 	rail->rate_busy_ns /= 2; /* what is older counts less */
 	rail->rate_loaded_ns /= 2;
 	rail->rate_bytes /= 2;
-}
-
-static void forget(struct rail *rail)
-{
-	rail->rate_was = rail->rate;
-	rail->rate = rail->rate_bytes = rail->rate_busy_ns = rail->rate_loaded_ns = 0;
-	rail->round_rate = rail->round_bytes = rail->round_ns = 0;
-	rail->rounds_more = rail->rounds_flat = 0;
 }
 
 /* ---- where a chunk goes ---- */
@@ -188,7 +102,7 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 	for (i = 0; i < s->peer->nup; i++) {
 		const struct rail *rail = s->peer->up[i];
 
-		if (rail == but || !rail->rate || s->keyless & bit_of(rail))
+		if (rail == but || s->keyless & bit_of(rail))
 			continue;
 		bytes += (double)on_its_way(rail);
 		rate += (double)rail->rate;
@@ -196,92 +110,64 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 	return bytes / rate;
 }
 
-/* What one that is known carries in QUEUE_NS. */
+/* What it carries in QUEUE_NS. */
 static double queue_bytes(const struct rail *rail)
 {
 	return (double)rail->rate * QUEUE_NS / NSEC_PER_SEC;
 }
 
+/* A rail of which nothing has come out yet may be far slower than its port. */
 static int has_room(const struct stripe *s, const struct rail *rail)
 {
+	if (!rail->rate_busy_ns && on_its_way(rail) >= LOADED_BYTES)
+		return 0;
 	if ((s->keyless | s->full) & bit_of(rail) || on_its_way(rail) >= rail->window)
 		return 0;
-	return !rail->rate || (double)on_its_way(rail) <= queue_bytes(rail);
+	return (double)on_its_way(rail) <= queue_bytes(rail);
 }
 
-/* So much more may one that is not known have on its way. */
-static uint64_t try_room(const struct rail *rail)
+/* A rail that has carried nothing for long, or NULL. It is measured afresh. */
+static struct rail *rail_to_probe(const struct stripe *s)
 {
-	uint64_t most = round_size(rail);
-
-	return most > on_its_way(rail) ? most - on_its_way(rail) : 0;
-}
-
-static int is_forgotten(const struct engine *e, const struct rail *rail)
-{
-	uint64_t after = rail->forget_ns < FIRST_NS ? rail->forget_ns : FIRST_NS;
-
-	return rail->rate && !on_its_way(rail) && e->now - rail->rate_mark_ns > after;
-}
-
-/* One that is not known, and may have a piece to show itself; the best has all until it is. */
-static struct rail *rail_to_try(const struct stripe *s, uint64_t left)
-{
-	struct rail *best = s->peer->rail, *rail;
 	uint32_t i;
 
-	if (left + on_its_way(best) < TRY_SHARE * TRY_BYTES && has_room(s, best))
-		return best->rate ? NULL : best;
 	for (i = 0; i < s->peer->nup; i++) {
-		rail = s->peer->up[i];
-		if (rail == best)
+		struct rail *rail = s->peer->up[i];
+
+		if (on_its_way(rail) || s->e->now - rail->rate_mark_ns < PROBE_NS ||
+		    !has_room(s, rail))
 			continue;
-		if (is_forgotten(s->e, rail))
-			forget(rail);
-		if (!rail->rate && try_room(rail) && has_room(s, rail))
-			return rail;
+		rail->rate_bytes = rail->rate_busy_ns = rail->rate_loaded_ns = 0;
+		return rail;
 	}
-	return !best->rate && has_room(s, best) ? best : NULL;
+	return NULL;
 }
 
 /* A piece that a rail has for longer than its device awaits an acknowledgement is sent twice. */
-static uint64_t piece_known(const struct rail *rail)
+static uint64_t piece_limit(const struct rail *rail)
 {
 	uint64_t most = chunk_limit(rail);
 	double queue = queue_bytes(rail);
 
 	if (queue >= (double)most)
 		return most;
-	if (queue > TRY_BYTES)
+	if (queue > PIECE_MIN)
 		return (uint64_t)queue & ~4095ull;
-	return TRY_BYTES < most ? TRY_BYTES : most;
-}
-
-static uint64_t piece_limit(const struct stripe *s, const struct rail *rail, uint64_t left)
-{
-	uint64_t most = chunk_limit(rail), share = left / TRY_SHARE & ~4095ull;
-
-	if (rail->rate)
-		return piece_known(rail);
-	if (rail == s->peer->rail)
-		return most;
-	share = share < try_room(rail) ? share : try_room(rail);
-	share = share > TRY_BYTES ? share : TRY_BYTES;
-	return share < most ? share : most;
+	return PIECE_MIN < most ? PIECE_MIN : most;
 }
 
 /* NULL: it is best to wait. */
 static struct rail *rail_for(const struct stripe *s, uint64_t left)
 {
-	struct rail *first = NULL, *best = rail_to_try(s, left), *rail;
+	struct rail *first = NULL, *best = rail_to_probe(s), *rail;
 	uint64_t most = chunk_limit(s->peer->rail), len = left < most ? left : most;
 	uint32_t i;
 
-	if (best || !s->peer->rail->rate)
+	if (best)
 		return best;
 	for (i = 0; i < s->peer->nup; i++) {
 		rail = s->peer->up[i];
-		if (!rail->rate || s->keyless & bit_of(rail))
+		if (s->keyless & bit_of(rail))
 			continue;
 		if (!first || finish(rail, len) < finish(first, len))
 			first = rail;
@@ -394,7 +280,7 @@ static uint64_t stripe_next(struct stripe *s)
 		list_add_tail(&op->link, &s->lane->ops);
 		return 1;
 	}
-	c = op_chunk(s->e, op, rail, piece_limit(s, rail, left));
+	c = op_chunk(s->e, op, rail, piece_limit(rail));
 	if (!c) { /* it waits or has ended, or the rail has no key for it */
 		if (!is_first(s->lane, op))
 			s->keyless = 0;
