@@ -109,8 +109,9 @@ def values(include):
     lines = "".join(f'printf("%s %lld\\n", "{n}", (long long){n});\n' for n in names)
     with tempfile.TemporaryDirectory() as tmp:
         source, out = pathlib.Path(tmp) / "values.c", pathlib.Path(tmp) / "values"
-        source.write_text("#include <stdio.h>\n#include <liburccl.h>\n"
-                          f"int main(void)\n{{\n{lines}}}\n")
+        headers = "".join(f"#include <{p.relative_to(include)}>\n"
+                          for p in sorted(pathlib.Path(include).rglob("*.h")))
+        source.write_text(f"#include <stdio.h>\n{headers}int main(void)\n{{\n{lines}}}\n")
         subprocess.run(["cc", "-I", include, "-Wl,--unresolved-symbols=ignore-all", source,
                         "-o", out], check=True)
         said = subprocess.run([out], check=True, capture_output=True, text=True).stdout
