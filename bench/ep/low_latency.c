@@ -53,7 +53,7 @@ static void combine(struct gpu_group *g, uint32_t r)
 	       "ll_combine");
 }
 
-/* What launching and timing cost by themselves. */
+/* The cost of launching and timing by themselves. */
 static void nothing(struct gpu_group *g, uint32_t r)
 {
 	gpu_fill_async(ranks[r].count, 0, 16, g->rank[r].stream);

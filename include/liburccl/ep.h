@@ -79,7 +79,7 @@ struct urccl_ep_parts {
 	float *combine_weights; /* [rows][topk] */
 };
 
-/* What dispatch remembers for combine and for a repeated dispatch. The struct and the memory are
+/* State that dispatch keeps for combine and for a repeated dispatch. The struct and the memory are
  * the caller's and stay unchanged while a call may use them. */
 struct urccl_ep_handle {
 	uint32_t size;
@@ -257,7 +257,7 @@ int urccl_ep_ll_combine(struct urccl_ep *ep, const struct urccl_ep_ll_combine *a
 int urccl_ep_query_counts(const struct urccl_ep *ep, const struct urccl_ep_handle *handle,
 			  struct urccl_ep_counts *counts, uint32_t timeout_ms);
 
-/* What the kernels have reported so far. Any thread; reads host memory only. */
+/* The status that the kernels have reported so far. Any thread; reads host memory only. */
 int urccl_ep_query_status(const struct urccl_ep *ep, struct urccl_ep_status *status);
 
 /* Sets the ranks that low-latency calls leave out: bit r of dead is rank r. A rank that a

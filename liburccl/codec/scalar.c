@@ -62,7 +62,7 @@ static uint32_t rank(const uint8_t *exps, uint32_t n, const uint8_t code_of[256]
 	return nrest;
 }
 
-/* Of two equal symbols the first counts. */
+/* The first of two equal symbols counts. */
 static uint32_t rank_table(const uint8_t *exps, uint32_t n, const uint8_t *table, uint32_t symbols,
 			   uint32_t bits, uint8_t *codes, uint8_t *rest)
 {

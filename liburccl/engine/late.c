@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an entry waits for when its deadline passes. */
+/* The cause that an entry waits for when its deadline passes. */
 #include "engine/private.h"
 
 static struct late late(uint32_t reason, uint64_t a, uint64_t b)

@@ -163,7 +163,7 @@ void note_stop(struct op *op)
 	slot_send(p, s);
 }
 
-/* Of an entry without a slot: some that it waits for wait there. */
+/* True for an entry without a slot if one that it waits for is held. */
 static int is_held(const struct op *op)
 {
 	const struct engine_peer *p = op->peer;

@@ -272,7 +272,7 @@ struct lane {
 };
 
 /* COLD: paused, with its rail or, in time, without; entries wait as in CONNECTING. */
-/* Where the events of a peer, or of all, go. */
+/* The ring that gets the events of a peer, or of all. */
 struct watch {
 	struct engine_ring *er; /* NULL: nowhere */
 	uint64_t user_data;

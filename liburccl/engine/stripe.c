@@ -110,7 +110,7 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 	return bytes / rate;
 }
 
-/* What it carries in QUEUE_NS. */
+/* The bytes that it carries in QUEUE_NS. */
 static double queue_bytes(const struct rail *rail)
 {
 	return (double)rail->rate * QUEUE_NS / NSEC_PER_SEC;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every kernel uses: memory operations with an order, bounded waits, bulk copies. */
+/* Used by every kernel: memory operations with an order, bounded waits, bulk copies. */
 #ifndef EP_DEVICE_CUH
 #define EP_DEVICE_CUH
 

@@ -7,7 +7,7 @@
 
 enum { AHEAD = 2 }; /* loads that a warp has under way; AHEAD < EP_STAGES */
 
-/* What a warp reads of a token before the token's turn comes. Lane r has the row at rank r, lane k
+/* Data that a warp reads before a token's turn comes. Lane r has the row at rank r, lane k
  * the choice k, each lane two of the scales. */
 struct fetched {
 	int slot, chunk; /* a fresh dispatch has counted the chunk and the rows before it apart */

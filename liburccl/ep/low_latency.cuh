@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the low-latency kernels have in common: buffers, epochs, and waits for data. */
+/* Shared by the low-latency kernels: buffers, epochs, and waits for data. */
 #ifndef EP_LOW_LATENCY_CUH
 #define EP_LOW_LATENCY_CUH
 
@@ -53,7 +53,7 @@ __device__ __forceinline__ uint64_t ll_recv_epoch(const struct ep_common *ep, en
 	return load_relaxed(&ep->control->ll_received[kind]) + 1;
 }
 
-/* What thread r < ranks knows of rank r, from a load whose result is not waited for. */
+/* State that thread r < ranks has of rank r, from a load whose result is not waited for. */
 struct readiness {
 	uint64_t consumed;
 	uint32_t dead;

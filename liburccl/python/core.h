@@ -23,7 +23,7 @@ enum core_phase {
 	CORE_EVENT = 1 << 8,		/* core_wait(): for an event, too */
 };
 
-/* What user_data of an entry points to. The thread that reaps writes; any thread may read phase. */
+/* The object behind user_data. The thread that reaps writes; any thread may read phase. */
 struct core_entry {
 	uint32_t phase;			/* enum core_phase */
 	uint32_t chained;		/* in the chain of a core_reap() */

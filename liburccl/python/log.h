@@ -11,7 +11,7 @@ struct log *log_new(void);
 void log_line(void *arg, int level, const char *text);
 /* Calls callable(level, text) for each queued line; NULL: drops them. With the GIL. */
 void log_drain(struct log *log, void *callable);
-/* Where a pending call finds the callable: a PyObject * that the owner holds. */
+/* A pending call finds the callable here: a PyObject * that the owner holds. */
 void log_set_callable(struct log *log, void *callable);
 /* No line comes any more. With the GIL. NULL is fine. */
 void log_free(struct log *log);

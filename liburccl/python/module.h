@@ -154,7 +154,7 @@ struct module *module_state(PyTypeObject *type);
 PyObject *raise_error(struct module *m, int err, const char *text);
 /* Raises it with the sentence of the library's last failed call. */
 PyObject *raise_last(struct module *m, int err);
-/* What an Op's failure is. */
+/* The exception of an Op that failed. */
 PyObject *raise_cqe(struct module *m, const struct urccl_cqe *cqe, PyObject *why);
 /* tp_new of what only the library makes. */
 PyObject *type_alloc(PyTypeObject *type);
@@ -179,7 +179,7 @@ struct span {
 int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
 /* The same, with what must stay alive added to the list. */
 int buffer_keep(struct module *m, PyObject *obj, int writable, PyObject *list, struct span *span);
-/* What a REGISTER takes, of an object or a sequence of them; *ranges is PyMem_Malloc()'s. */
+/* The ranges of a REGISTER, from an object or a sequence of them; *ranges is PyMem_Malloc()'s. */
 int ranges_get(struct module *m, PyObject *obj, uint32_t rights, PyObject *list,
 	       struct urccl_range **ranges, uint32_t *n, uint64_t *len);
 /* 64 bytes each, of an object or a sequence of them; *adverts is PyMem_Malloc()'s. */

@@ -146,7 +146,7 @@ static Op *op_of(struct core_entry *entry)
 	return link_of(entry, Op, entry);
 }
 
-/* Where the ring is full of CANCELs, the rest waits. */
+/* The rest waits if the ring is full of CANCELs. */
 static void cancels_submit(Ring *r)
 {
 	struct link *l;
@@ -183,7 +183,7 @@ uint32_t ring_reap(Ring *r)
 	if (!n)
 		return 0;
 	Py_INCREF((PyObject *)r);
-	/* What a step runs may close the ring, which lets go of its ops. */
+	/* A callback of a step may close the ring, which lets go of its ops. */
 	for (entry = chain; entry; entry = entry->next)
 		Py_INCREF((PyObject *)op_of(entry));
 	while ((entry = core_unchain(&chain))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program does wrong with a ring, told to its log: with URCCL_CHECK. */
+/* Misuse of a ring by its program, reported to its log: with URCCL_CHECK. */
 #include "ring/ring.h"
 
 enum misuse { TWO_PRODUCERS, SEEN_TWICE, WAITS_UNSUBMITTED, CLOSES_UNSUBMITTED };

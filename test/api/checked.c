@@ -20,7 +20,7 @@ static void hear(void *arg, int level, const char *text)
 	snprintf(said[nsaid++], sizeof(said[0]), "%s", text);
 }
 
-/* Of everything up to now, the last line alone is new. */
+/* Only the last line is new. */
 static void told(int n, const char *part)
 {
 	if (nsaid != n || !strstr(said[n - 1], part))

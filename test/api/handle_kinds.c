@@ -144,7 +144,7 @@ static void remote_entries(const struct kind *k)
 	ENTRY(urccl_prep_cancel(sqe, URCCL_CANCEL_BY_REMOTE, k->id), wanted);
 }
 
-/* Of rings no 0 is refused so: it names no open ring. */
+/* A ring id of 0 is refused otherwise: it names no open ring. */
 static void ring_entries(const struct kind *k)
 {
 	struct urccl_sqe *sqe;

@@ -61,7 +61,7 @@ static void time_out(uint32_t n, struct side *other, const char *why)
 	}
 }
 
-/* Of b's entries; the CANCEL's end comes last. */
+/* For b's entries; the CANCEL's end comes last. */
 static void cancel_all(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.b);

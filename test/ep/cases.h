@@ -38,7 +38,7 @@ static inline uint32_t random_below(struct random *r, uint32_t n)
 	return (uint32_t)((random_next(r) >> 32) * n >> 32);
 }
 
-/* Of a normal-like distribution, within -4 and 4. */
+/* A normal-like distribution within -4 and 4. */
 float random_float(struct random *r);
 
 struct ref_shape case_shape(const struct ep_case *c);

@@ -18,7 +18,7 @@
 
 enum { KILLED = 1, TIMEOUT_MS = 10000, KILL_TIMEOUT_MS = 500 };
 
-/* What the processes of a group share. */
+/* Shared by the processes of a group. */
 static struct shared {
 	atomic_uint arrived;
 	char handles[URCCL_EP_MAX_RANKS][64];

@@ -20,7 +20,7 @@ struct ref_shape {
 	uint32_t ll_max_tokens, ll_flags;
 };
 
-/* What one rank has. */
+/* The state of one rank. */
 struct ref_source {
 	uint32_t tokens;
 	uint16_t *x;	  /* [tokens] rows, of row_bytes or of hidden bf16 */
@@ -56,7 +56,7 @@ void ref_layout(const struct ref_shape *shape, const struct ref_source *source, 
 void ref_slots(const struct ref_shape *shape, const struct ref_source *sources,
 	       int32_t *rank_prefix);
 
-/* What rank "to" receives. Arrays that are NULL, here or at a source, are left out. */
+/* The rows that rank "to" receives. Arrays that are NULL, here or at a source, are left out. */
 void ref_dispatch(const struct ref_shape *shape, const struct ref_source *sources, uint32_t to,
 		  struct ref_received *out);
 
@@ -74,7 +74,7 @@ uint32_t ref_ll_scale_words(const struct ref_shape *shape);
 /* One row as a low-latency dispatch sends it: payload, and scale words. */
 void ref_ll_row(const struct ref_shape *shape, const uint16_t *x, void *payload, uint32_t *scales);
 
-/* What rank "to" receives; rows that nobody fills stay as they are. */
+/* The rows that rank "to" receives; rows that nobody fills stay as they are. */
 void ref_ll_dispatch(const struct ref_shape *shape, const struct ref_source *sources, uint32_t to,
 		     struct ref_ll_received *out);
 

@@ -144,7 +144,7 @@ static int64_t wait_result(void)
 	return res;
 }
 
-/* What the CPU says of a changed chunk the GPU says too; its data is compared by the checksum's
+/* GPU and CPU give one error for a changed chunk; its data is compared by the checksum's
  * leave: without one both may give other data, and then the same. */
 static void changed(int dtype, const std::vector<uint8_t> &chunk, size_t n, uint8_t *dsrc,
 		    uint8_t *ddst)

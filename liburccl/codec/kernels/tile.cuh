@@ -375,7 +375,7 @@ __device__ __forceinline__ void join4(const uint32_t *a, const uint32_t *b, uint
 }
 
 /*
- * What an exponent becomes. N23: bits 0 and 1 the first code, bits 4 to 6 the second one, bit 7
+ * The code of an exponent. N23: bits 0 and 1 the first code, bits 4 to 6 the second one, bit 7
  * set if there is a second one, bit 3 if it is followed by a byte. FW4: bits 0, 1, 4 and 5 are the
  * code, bits 3 and 7 are set if a byte follows.
  */
