@@ -179,6 +179,8 @@ static void pace(uint64_t until)
 		turn_all();
 }
 
+#define BEYOND 16u /* paths that a slow machine is late to take back */
+
 /* The hub alone has entries: nobody says no. */
 static void one_end(uint32_t rounds)
 {
@@ -194,7 +196,7 @@ static void one_end(uint32_t rounds)
 	}
 	printf("%u returns in %u entries, at most %u of %u warm\n", returns, rounds, most, npeers);
 	CHECK_GE(returns, rounds / 4);
-	CHECK_LE(most, warm_most + npeers / 4);
+	CHECK_LE(most, warm_most + (npeers < 20 ? npeers / 4 : BEYOND));
 }
 
 /* ---- many at once: half of the peers all write and are written to ---- */
