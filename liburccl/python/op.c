@@ -177,7 +177,7 @@ static int op_wait(Op *op, uint32_t wanted, uint64_t ns)
 			continue;
 		rc = op->phase < wanted ? ring_wait(op->ring, op, op->phase, deadline) : 1;
 	}
-	return op->phase >= wanted ? 1 : rc;
+	return rc < 0 || op->phase < wanted ? rc : 1;
 }
 
 static PyObject *op_result(PyObject *obj, PyObject *args, PyObject *kw)

@@ -76,31 +76,32 @@ class Faults(unittest.TestCase):
             self.assertIsInstance(error, (TimeoutError, ConnectionResetError))
             self.assertIn("127.0.0.1", str(error))
 
+    def interrupt(self, *_):
+        """SIGINT's handler: the first signal raises, those on their way behind it do not."""
+        if not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+
     def test_an_interrupt_ends_result_and_nothing_else(self):
+        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
         with Pair("shm") as p:
             op = p.ring.timeout(1000)
             for call in (op.result, lambda: p.ring.wait(5), lambda: p.events.next()):
                 started = threading.Event()
 
-                def interrupt(started=started):
+                def send(started=started):
                     started.wait()
                     while not self.interrupted:
                         os.kill(os.getpid(), signal.SIGINT)
                         time.sleep(0.01)
                 self.interrupted = False
-                thread = threading.Thread(target=interrupt)
+                signal.signal(signal.SIGINT, self.interrupt)
+                thread = threading.Thread(target=send)
                 thread.start()
-                try:
-                    with self.assertRaises(KeyboardInterrupt):
-                        started.set()
-                        call()
-                finally:
-                    self.interrupted = True
-                    while thread.is_alive():
-                        try:
-                            thread.join()
-                        except KeyboardInterrupt:
-                            pass
+                with self.assertRaises(KeyboardInterrupt):
+                    started.set()
+                    call()
+                thread.join()
             self.assertEqual(p.ring.nop().result(LIMIT), 0)
 
     def test_polls_keep_their_pace_beside_a_busy_thread(self):
