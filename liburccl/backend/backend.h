@@ -77,6 +77,8 @@ struct ep {
 	uint8_t bond[EP_BOND];
 	uint64_t used;			/* turn at which the peer's last read or write came by it,
 					 * where the backend sees these; any thread reads it */
+	uint8_t died;			/* the engine's: the process at the other end has ended, and
+					 * touches nothing any more */
 	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };
@@ -274,9 +276,12 @@ struct backend {
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 	/* Never connected, or EVENT_CLOSED came; what was imported and not forgotten goes too. */
 	void (*ep_free)(struct ep *ep);
-	/* After EVENT_CLOSED: a descriptor on which epoll tells EPOLLRDHUP once the peer's process
-	 * has let go of all that it has mapped, or has ended; the caller closes it. -1: it has let
-	 * go. NULL: peers map nothing. */
+	/* After EVENT_UP, once: a pidfd of the peer's process, which the caller closes; negative:
+	 * none can be had. NULL: the peer need not be of this host. */
+	int (*process)(struct ep *ep);
+	/* After EVENT_CLOSED: a descriptor on which epoll tells EPOLLRDHUP once the peer has let go
+	 * of all that it has mapped, or no process has its end open any more; the caller closes it.
+	 * -1: it has let go, or died. NULL: peers map nothing. */
 	int (*importer)(struct ep *ep);
 	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */

@@ -99,6 +99,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	d->dev.about = "peers of this host: memory of urccl_alloc() is mapped, other memory "
 		       "copied through a ring";
 	d->dev.index = config->index;
+	d->started = shm_process_started();
 	list_init(&d->waiting);
 	list_init(&d->hot);
 	list_init(&d->notices);
@@ -138,7 +139,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		return fail(-ENOMEM, "no memory for an ep of shm");
 	e->ep.dev = dev;
 	e->dev = d;
-	e->importer = -1;
+	e->importer = e->process = -1;
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
@@ -167,6 +168,8 @@ static void ep_free(struct ep *ep)
 	shm_link_close(e);
 	if (e->importer >= 0)
 		close(e->importer);
+	if (e->process >= 0)
+		close(e->process);
 	shm_pages_drop(&e->pages);
 	shm_views_drop(e);
 	munmap(e, sizeof(*e));
@@ -279,6 +282,15 @@ void shm_ep_left(struct shm_ep *e)
 	owe(e, EVENT_CLOSED);
 }
 
+static int shm_process(struct ep *ep)
+{
+	struct shm_ep *e = shm_ep(ep);
+	int fd = e->process;
+
+	e->process = -1;
+	return fd;
+}
+
 static int shm_importer(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
@@ -321,6 +333,7 @@ const struct backend backend_shm = {
 	.unreg = shm_unreg,
 	.ep_open = ep_open,
 	.ep_free = ep_free,
+	.process = shm_process,
 	.importer = shm_importer,
 	.ep_connect = ep_connect,
 	.ep_close = ep_close,

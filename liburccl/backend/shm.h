@@ -5,6 +5,7 @@
  *   door	where an ep listens until its peer has come, and who knocks there
  *   link	a unix socket an ep: finds the peer, proves that it is the one, carries descriptors
  *		and doorbells, and hangs up when the peer dies
+ *   process	the peer's, by a pidfd: it has ended although a forked child holds its sockets open
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
  *   views	the peer's memfds as mapped here, so that chunks are plain copies
  *
@@ -194,7 +195,7 @@ struct shm_record {
 	uint32_t version;		/* HELLO, WELCOME: SHM_VERSION */
 	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
 	uint64_t serial;		/* FILE, GONE: of the file; REVOKE, REVOKED: of the
-					 * revocation */
+					 * revocation; HELLO, WELCOME: shm_process_started() */
 	uint64_t len;			/* FILE; REVOKE: the grant */
 	uint64_t writable;		/* FILE */
 };
@@ -258,9 +259,6 @@ void shm_link_close(struct shm_ep *e);
 /* 1: a record is whole, 0: not yet, -ECONNRESET: hung up, -EPROTO. */
 int shm_record_recv(int sock, struct shm_inlet *in);
 int shm_same_user(int sock);
-/* A pidfd of the process at the other end, which the caller closes; -errno: it cannot be told from
- * others, as one of another PID namespace. */
-int shm_peer_find(int sock);
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at);
 void shm_watched_close(struct shm_ep *e, int fd);
 /* The other end is the peer for certain. */
@@ -270,12 +268,22 @@ void shm_link_bell(struct shm_ep *e);
 void shm_link_recv(struct shm_ep *e);
 void shm_link_look(struct shm_dev *d);			/* accepts and receives */
 
+/* ---- process ---- */
+
+/* When this process began, as /proc counts it; 0: not known. */
+uint64_t shm_process_started(void);
+/* A pidfd of the process at the other end, which says that it began then; the caller closes it.
+ * -errno: a system call is denied, or it cannot be told from others, as one of another PID
+ * namespace. */
+int shm_process_open(int sock, uint64_t started);
+
 /* ---- device and ep ---- */
 
 struct shm_dev {
 	struct device dev;		/* fd: an epoll over the links */
 	char *socket_dir;		/* NULL: abstract names */
 	int timer;			/* ticks while an ep is in waiting */
+	uint64_t started;		/* shm_process_started() */
 	struct list waiting;		/* eps for which the next tick does something */
 	struct list hot;		/* eps whose rings each poll looks at */
 	struct list notices;		/* eps that owe an event */
@@ -322,6 +330,7 @@ struct shm_ep {
 
 	int listener, sock;		/* -1: closed */
 	int importer;			/* the link to a peer that did not let go; -1: none */
+	int process;			/* pidfd of the peer, until it is taken; negative: none */
 	struct shm_addr addr, peer;
 	struct shm_inlet in;		/* of the link */
 	struct shm_guest guests[SHM_GUESTS];

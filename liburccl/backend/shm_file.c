@@ -238,7 +238,7 @@ int shm_unexpose(struct exposure *x)
 	stream_unexpose(&e->dev->grants, x);
 	for (w = 0; w < SHM_WAYS; w++)
 		stream_revoke(&e->streams[w], x);
-	if (!x->scratch || e->hung_up)
+	if (!x->scratch || e->hung_up || e->ep.died)
 		return 0;
 	if (x->scratch == MAPPED)
 		mapped_revoke(e, x);
@@ -247,12 +247,13 @@ int shm_unexpose(struct exposure *x)
 
 int shm_files_shown(const struct shm_ep *e)
 {
+	int gone = e->hung_up || e->ep.died;
 	uint32_t i;
 
-	for (i = 0; i < SHM_FILES && !e->hung_up; i++)
+	for (i = 0; i < SHM_FILES && !gone; i++)
 		if (e->files[i].users)
 			return 1;
-	return !e->hung_up && e->revokes != e->revokes_done;
+	return !gone && e->revokes != e->revokes_done;
 }
 
 int shm_view_revoked(struct shm_ep *e, uint64_t number)

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/shm.h"
@@ -70,20 +69,6 @@ int shm_same_user(int sock)
 	socklen_t len = sizeof(cred);
 
 	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.uid == geteuid();
-}
-
-int shm_peer_find(int sock)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	int fd;
-
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
-	if (cred.pid <= 0)
-		return -ESRCH;
-	fd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
-	return fd < 0 ? -errno : fd;
 }
 
 int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd)
@@ -184,6 +169,7 @@ static int hello_send(struct shm_ep *e, uint32_t type, int fd)
 	struct shm_record r = {
 		.type = type,
 		.version = SHM_VERSION,
+		.serial = e->dev->started,
 	};
 
 	memcpy(r.to, e->peer.cookie, SHM_COOKIE);
@@ -212,6 +198,13 @@ static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 	return err;
 }
 
+/* Where no pidfd can be had the end of the process shows as the end of the link. */
+static void link_up(struct shm_ep *e, const struct shm_record *greeting)
+{
+	e->process = shm_process_open(e->sock, greeting->serial);
+	shm_ep_up(e);
+}
+
 int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in)
 {
 	int err;
@@ -225,7 +218,7 @@ int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in)
 	if (err)
 		e->sock = -1;
 	else
-		shm_ep_up(e);
+		link_up(e, &in->rx);
 	return err;
 }
 
@@ -254,7 +247,7 @@ static int on_record(struct shm_ep *e)
 	if (e->state == SHM_MEETING) {
 		if (rx->type != SHM_WELCOME || !e->active || !hello_valid(e, rx))
 			return -EPROTO;
-		shm_ep_up(e);
+		link_up(e, rx);
 		return 0;
 	}
 	switch (rx->type) {
@@ -375,10 +368,10 @@ void shm_wait_tick(struct shm_ep *e)
 	list_add_tail(&e->waiting, &e->dev->waiting);
 }
 
-/* Closed: the peer has had its time, or has some left. */
+/* Closed: the peer has died or had its time, or has some left. */
 static void tick_closed(struct shm_ep *e)
 {
-	if (--e->leaving) {
+	if (--e->leaving && !e->ep.died) {
 		shm_wait_tick(e);
 		return;
 	}

@@ -173,12 +173,12 @@ static void control_messages(struct control *c)
 
 static void control_event(struct control *c, const struct epoll_event *ev)
 {
-	if (ev->data.ptr == &c->wake_fd)
+	if (ev->data.u64 & PROCESS_EVENT)
+		process_event(c, ev->data.u64);
+	else if (ev->data.ptr == &c->wake_fd)
 		wake_drain(c->wake_fd);
 	else if (listener_of(c, ev->data.ptr))
 		listener_event(c, listener_of(c, ev->data.ptr));
-	else if (importer_of(c, ev->data.ptr))
-		importer_gone(c, importer_of(c, ev->data.ptr));
 	else
 		conn_event(c, ev->data.ptr, ev->events);
 }
@@ -271,7 +271,6 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);
-	list_init(&c->importers);
 	alarm_init(&c->listen_alarm, NULL);
 	alarm_init(&c->cool_alarm, cool_alarm);
 	alarm_init(&c->idle_alarm, cool_idle);

@@ -5,6 +5,7 @@
  * its region cannot end, and its adverts cannot be said to be without effect, before the process
  * has ended or has gone on and let go. Until then the path to the importer stays, without its ep.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -13,14 +14,15 @@
 
 int importer_keep(struct control *c, struct path *path)
 {
-	struct epoll_event ev = {.events = EPOLLRDHUP, .data.ptr = path};
+	struct peer *p = path->peer;
 	struct ep *ep = path->rail.ep;
 
 	if (!path->posted || !ep->dev->ops->importer)
 		return 0;
 	path->importer = ep->dev->ops->importer(ep);
-	if (path->importer >= 0 && c->ending) {
-		log_importer(c, path->peer);
+	if (path->importer >= 0 && (c->ending || p->died)) {
+		if (!p->died)
+			log_importer(c, p);
 		close(path->importer);
 		path->importer = -1;
 	}
@@ -28,40 +30,53 @@ int importer_keep(struct control *c, struct path *path)
 	if (path->importer < 0)
 		return 0;
 	ep->dev->ops->ep_free(ep);
-	list_add_tail(&path->left, &c->importers);
-	/* An importer that cannot be watched counts as there until the context ends. */
-	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, path->importer, &ev);
+	list_add_tail(&path->left, &p->importers);
+	/* One that cannot be watched counts as there until its process or the context ends. */
+	(void)process_epoll(c, p, path->importer, EPOLLRDHUP);
 	return 1;
 }
 
-struct path *importer_of(struct control *c, const void *ptr)
+static int importer_let_go(const struct path *path)
 {
-	struct list *pos;
+	struct pollfd fd = {.fd = path->importer, .events = POLLRDHUP};
 
-	list_for_each(pos, &c->importers)
-		if (list_entry(pos, struct path, left) == ptr)
-			return list_entry(pos, struct path, left);
-	return NULL;
+	return path->peer->died || poll(&fd, 1, 0) > 0;
 }
 
-void importer_gone(struct control *c, struct path *path)
+static void importer_gone(struct control *c, struct path *path)
 {
-	struct peer *p = path->peer;
-
 	list_del(&path->left);
 	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, path->importer, NULL);
 	close(path->importer);
 	grants_free_kept(c, path);
 	free(path);
+}
+
+void importers_step(struct control *c, struct peer *p)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &p->importers) {
+		struct path *path = list_entry(pos, struct path, left);
+
+		if (importer_let_go(path))
+			importer_gone(c, path);
+	}
 	peer_step(c, p);
 }
 
 void importers_drop(struct control *c)
 {
-	while (!list_empty(&c->importers)) {
-		struct path *path = list_first(&c->importers, struct path, left);
+	struct list *pos, *tmp;
 
-		log_importer(c, path->peer);
-		importer_gone(c, path);
+	list_for_each_safe(pos, tmp, &c->peers) {
+		struct peer *p = list_entry(pos, struct peer, link);
+
+		if (list_empty(&p->importers))
+			continue;
+		log_importer(c, p);
+		while (!list_empty(&p->importers))
+			importer_gone(c, list_first(&p->importers, struct path, left));
+		peer_step(c, p);
 	}
 }

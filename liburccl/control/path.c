@@ -211,9 +211,10 @@ static void path_connect_back(struct control *c, struct cmd *cmd)
 	}
 	path->error = cmd->e.msg.res;
 	path->up = !path->error;
-	if (path->up)
+	if (path->up) {
+		process_begin(c, path);
 		meet_path_up(c, path);
-	else
+	} else
 		meet_path_failed(c, path);
 }
 

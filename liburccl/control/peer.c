@@ -101,6 +101,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	if (*err)
 		goto free_engine;
 	p->bonded = n->auth != NULL;
+	p->process = -1;
 	p->incarnation = hello->incarnation;
 	p->dialled = (uint8_t)dialled;
 	p->conn = n;
@@ -121,6 +122,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->busy);
 	list_init(&p->warming);
 	list_init(&p->grants);
+	list_init(&p->importers);
 	list_init(&p->untold);
 	list_init(&p->revoking);
 	list_add_tail(&p->link, &c->peers);
@@ -337,8 +339,10 @@ void peer_step(struct control *c, struct peer *p)
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
 	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out ||
-	    p->restarted.out || p->fences_out)
+	    p->restarted.out || p->dying.out || p->fences_out)
 		return;
+	if (list_empty(&p->importers))
+		process_leave(c, p);
 	/* A handle whose connection is gone lives on until the program closes it. */
 	if (grants_free_peer(c, p) || p->refs)
 		return;
@@ -352,10 +356,10 @@ void peer_step(struct control *c, struct peer *p)
 		cmd_post(c, &p->del, ENGINE_PEER_DEL, peer_cmd_back);
 		return;
 	}
-	if (list_empty(&p->grants))
+	if (list_empty(&p->grants) && list_empty(&p->importers))
 		peer_free(c, p);
 	else
-		peer_closed(p); /* importer_gone() goes on */
+		peer_closed(p); /* importers_step() goes on */
 }
 
 /* ---- requests of the engine ---- */

@@ -205,7 +205,7 @@ struct path {
 	struct cmd connect, close;
 	struct cmd taken;  /* the engine's word that it has the connect */
 	struct peer *peer; /* NULL: a dial's, not connected */
-	struct list left;  /* of control.importers */
+	struct list left;  /* of peer.importers */
 	int importer;	   /* there: hangs up when it has let go; -1: it has */
 	uint64_t since;	   /* clock when it began, or came up */
 	uint32_t id;	   /* the dialler's number of it */
@@ -411,6 +411,10 @@ struct peer {
 	struct cmd cutting;	     /* the engine is told of it, */
 	uint8_t cut_again;	     /* and is to be told what it is since */
 	struct cmd restarted;	     /* and that another incarnation is where it was */
+	int process;		     /* a pidfd, where it is of this host; -1: none */
+	uint8_t died;		     /* it has ended, */
+	struct cmd dying;	     /* which the engine is told */
+	struct list importers;	     /* paths: it may have memory of ours mapped by them */
 };
 
 /* peer.c: what a peer is, and its end */
@@ -464,6 +468,16 @@ void meet_ask(struct control *c, struct peer *p);
 void meet_unhold(struct control *c); /* those held for dials_unknown() */
 void meet_dialled(struct control *c,
 		  struct peer *p); /* a CONNECT waits for it: no PEER event is needed */
+
+/* process.c: the process of a peer of this host */
+
+#define PROCESS_EVENT 1u /* in an epoll event's data.u64, which is no pointer then */
+
+/* Registers fd with epoll: the process itself, or what it lets go of. 0 or -errno. */
+int process_epoll(struct control *c, const struct peer *p, int fd, uint32_t events);
+void process_begin(struct control *c, struct path *path); /* it is up */
+void process_event(struct control *c, uint64_t data);
+void process_leave(struct control *c, struct peer *p); /* its end is of no interest any more */
 
 /* cool.c: the data path goes */
 void cool_warm(struct control *c, struct peer *p);  /* it has one now: others may have to go */
@@ -602,7 +616,6 @@ struct control {
 	struct list guests;	   /* oldest first */
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
-	struct list importers;		     /* paths: peers that may have memory of ours mapped */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	uint32_t scratch;		     /* handle of the region that is; 0: none yet */

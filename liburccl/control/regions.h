@@ -102,9 +102,8 @@ void prefault_back(struct control *c, struct msg *msg);
 /* 1: the peer of this path, whose ep is closed, is one of them: its ep is freed, path_forget()
  * leaves the path to it. */
 int importer_keep(struct control *c, struct path *path);
-/* ptr: of an epoll event; NULL: none of them. */
-struct path *importer_of(struct control *c, const void *ptr);
-void importer_gone(struct control *c, struct path *path); /* it has let go, or ended */
+/* Those that have let go, or (died) all, go: with the last of them p itself may. */
+void importers_step(struct control *c, struct peer *p);
 void importers_drop(struct control *c); /* all: the context ends */
 
 /* revoke.c. Owner: all grants that there are now end; region_step() follows. */

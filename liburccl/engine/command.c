@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define WINDOW (4u << 20) /* with which a rail begins whose transport names none */
-#define RATE (1ull << 30) /* bytes a second of a port whose speed is not known */
+#define WINDOW (4u << 20)   /* with which a rail begins whose transport names none */
+#define RATE   (1ull << 30) /* bytes a second of a port whose speed is not known */
 
 /* ---- tables ---- */
 
@@ -321,6 +321,9 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_PEER_LOST:
 		peer_lost(e, cmd);
 		return DONE_LATER;
+	case ENGINE_PEER_DIED:
+		peer_died(cmd->peer);
+		return 0;
 	case ENGINE_PEER_RESTARTED:
 		cmd->peer->restarted = 1;
 		return 0;

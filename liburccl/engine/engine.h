@@ -38,6 +38,7 @@ enum engine_cmd_type {
 				*/
 	ENGINE_PEER_LOST, /* peer, cause, reason, arg: entries end with cause (graceful: as CANCEL
 			   * would), LOST is posted, rails close; back when all that is done */
+	ENGINE_PEER_DIED, /* peer: its process has ended; PEER_LOST follows, or went before */
 	ENGINE_PEER_RESTARTED, /* peer: another incarnation is at its address; once it is lost, new
 				  entries on the handle end with -ESTALE */
 	ENGINE_PEER_CUT,       /* peer, arg: 1: no port that leads there has a link: entries and

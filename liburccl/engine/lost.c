@@ -50,6 +50,15 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 		peer_force(e, p);
 }
 
+void peer_died(struct engine_peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < RAILS_MAX; i++)
+		if (p->rails[i])
+			p->rails[i]->ep->died = 1;
+}
+
 /* It does without this one for a while. */
 static int rails_stay(const struct engine_peer *p)
 {

@@ -799,6 +799,7 @@ int remote_is_revoked(struct engine *e, struct engine_remote *r);
 
 /* lost.c */
 void peer_lost(struct engine *e, struct engine_cmd *cmd);
+void peer_died(struct engine_peer *p); /* nothing of its rails waits for its word */
 void peer_losing_expired(struct engine *e, struct engine_peer *p);
 /* 0: it is lost, and LOST was told: nothing of it comes after that. */
 int peer_is_heard(const struct engine_peer *p);
