@@ -12,16 +12,17 @@ from public import check
 
 MAY = {
     "base": set(),
-    "codec": {"base"},
+    "codec": {"base", "gpu"},
+    "gpu": {"base"},
     "topology": {"base"},
-    "memory": {"base"},
+    "memory": {"base", "gpu"},
     "ring": {"base"},
-    "backend": {"base", "memory"},
+    "backend": {"base", "gpu", "memory"},
     "segment": {"base", "memory"},
     "info": {"segment"},
     "ep": set(),
-    "engine": {"base", "memory", "ring", "backend", "segment"},
-    "control": {"base", "memory", "backend", "engine"},
+    "engine": {"base", "gpu", "memory", "ring", "backend", "segment"},
+    "control": {"base", "gpu", "memory", "backend", "engine"},
 }
 PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
           "liburccl/inspect.h"}

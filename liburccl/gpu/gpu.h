@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of GPUs: the kind of a pointer, copies, pinned host memory, handles for other processes.
+ * The vendor's library (CUDA) is behind gpu_api.h.
+ *
+ * A context has one struct gpu. Each GPU in use has a struct gpu_dev with a copy thread, which
+ * makes the calls of the data path: such a call may block for as long as the program blocks in
+ * CUDA. So no engine thread calls CUDA; it submits jobs and looks at words in host memory.
+ * Functions marked "helper" call CUDA themselves and may block: they are for helper threads.
+ *
+ * The library never starts CUDA. It finds the driver only if the program has loaded it, and uses
+ * primary contexts that the program has made. Functions return 0 or -errno. The vendor's number of
+ * an error (CUresult) is beside it: gpu_code_name() gives its name.
+ */
+#ifndef GPU_H
+#define GPU_H
+
+#include "base/base.h"
+
+#define GPUS_MAX     32u		/* per process: bits of gpu_about.peers */
+#define GPU_COPY_MAX (16u << 20)	/* bytes per job: 0.3 ms from host to device */
+#define GPU_SLOTS    1024u		/* jobs of a lane that have not ended, a power of two */
+
+struct gpu;
+struct gpu_dev;
+
+/* ---- open and close: any thread ---- */
+
+struct gpu_config {
+	const char *so;			/* setting cuda_so */
+	int32_t	 sms;			/* setting gpu_sms; there are no kernels yet */
+	uint32_t by_hand;		/* 1: no copy threads, gpu_step() does their work */
+	uint64_t spin_ns;		/* setting spin_us; copy threads spin for 1 ms at most */
+	const char *thread_name;	/* settings of that name */
+	const char *cpus;		/* control_cpus */
+	int	 nice;			/* control_nice */
+	const struct log *log;		/* gpu_close() alone uses it; NULL: none */
+};
+
+/* Copies the config but for its strings and log, which must live until gpu_close(). Does not look
+ * for CUDA. 0 or -ENOMEM. */
+int gpu_open(const struct gpu_config *config, struct gpu **out);
+/* Cancels queued jobs, waits for issued ones and frees everything. Takes at most 1 s, even if CUDA
+ * blocks. No other call may run beside or after it. 0: no GPU touches memory of a job any more.
+ * -EBUSY: one still may. Then its gpu_dev stays allocated, a log line says so, and memory that
+ * jobs name, or that is host-registered, must stay mapped. g may be NULL. */
+int gpu_close(struct gpu *g);
+
+/* ---- the kind of a pointer: helper ---- */
+
+enum gpu_memory {
+	GPU_MEMORY_HOST,		/* also managed memory, and all if CUDA is not loaded */
+	GPU_MEMORY_PINNED,		/* host memory that CUDA has registered or allocated */
+	GPU_MEMORY_DEVICE,
+};
+
+struct gpu_pointer {
+	uint32_t kind;			/* enum gpu_memory */
+	uint32_t index;			/* DEVICE: the GPU, for gpu_dev_get(); else 0 */
+	uint64_t base;			/* of the allocation, or VMM mapping; HOST: addr */
+	uint64_t end;			/* at most addr + len: what is before it has this kind
+					 * and GPU and belongs to one allocation, or, of VMM memory,
+					 * to mappings that touch */
+	uint64_t id;			/* of the allocation, never used again; 0: HOST */
+	uint32_t is_vmm;		/* cuMemMap() */
+	uint32_t is_primary;		/* of the primary context; VMM: the GPU has that one */
+	uint32_t is_legacy_ipc;		/* gpu_export() can make a legacy handle */
+	int	 code;			/* CUresult if the call failed */
+};
+
+/* The kind of the memory at addr, where len > 0 bytes are wanted. For a range of several kinds call
+ * it again at out->end. 0, or -EIO: CUDA reports an error of the device. */
+int gpu_pointer_info(struct gpu *g, uint64_t addr, uint64_t len, struct gpu_pointer *out);
+
+/* ---- GPUs ---- */
+
+struct gpu_about {
+	uint32_t index;			/* CUDA's number of it in this process */
+	uint32_t driver;		/* CUDA version of the driver: 13000 */
+	char	 name[64];		/* "NVIDIA H200" */
+	char	 pci[16];		/* "0000:1b:00.0" */
+	uint8_t	 uuid[16];
+	int32_t	 numa;			/* node of the host's memory near it; -1: unknown */
+	uint32_t major, minor;		/* compute capability */
+	uint32_t multiprocessors;
+	uint32_t peers;			/* bit per GPU whose memory it can reach */
+	uint32_t fds;			/* 1: VMM memory can be shared by descriptor */
+	uint32_t dmabufs;		/* 1: memory can be given to a NIC as dma-buf */
+};
+
+/* Helper. Opens the GPU if this is its first use: retains the primary context, which must exist,
+ * makes the lanes and starts the copy thread. -ENODEV: CUDA is not loaded, or has no such GPU, or
+ * its primary context does not exist. -EIO: CUDA failed, *code says how. Never changes the current
+ * context of the calling thread. */
+int gpu_dev_get(struct gpu *g, uint32_t index, struct gpu_dev **out, int *code);
+/* The GPU if gpu_dev_get() has opened it, else NULL. Any thread. */
+struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index);
+/* Never changes. Any thread. */
+const struct gpu_about *gpu_about(const struct gpu_dev *dev);
+/* CUresult of the error that broke the GPU for this process, or 0. All its jobs end with -EIO from
+ * then on. Any thread. */
+int gpu_dev_code(const struct gpu_dev *dev);
+/* "CUDA_ERROR_ILLEGAL_ADDRESS"; never NULL. Does not block. */
+const char *gpu_code_name(const struct gpu *g, int code);
+
+/* ---- jobs: the engine's thread alone ---- */
+
+enum gpu_kind {
+	GPU_COPY,			/* len bytes from src to dst. GATHER, ENCODE, DECODE,
+					 * WRITE_WORD and READ_WORDS come later */
+};
+
+/* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
+ * side by side. A lane has at most 256 operations and about 5 ms of work issued. */
+enum gpu_lane { GPU_OUT, GPU_IN, GPU_PEER, GPU_KERNEL, GPU_CONTROL, GPU_LANES };
+
+/* Of the GPU's slot for the job. The engine alone leaves FREE. */
+enum gpu_state {
+	GPU_FREE,
+	GPU_QUEUED,			/* nothing has touched the memory */
+	GPU_ISSUED,			/* cannot be cancelled */
+	GPU_FAILED,			/* has ended with an error */
+	GPU_CANCELLED,
+};
+
+/* Embedded in its owner. The copy thread has its own copy: the owner may use the struct again, and
+ * the memory, once gpu_job_done() or gpu_cancel() returned 1. */
+struct gpu_job {
+	struct gpu_dev *dev;		/* NULL: not submitted, or ended */
+	uint8_t	 kind;			/* enum gpu_kind */
+	uint8_t	 lane;			/* enum gpu_lane */
+	int32_t	 res;			/* ended: 0 or -errno */
+	int32_t	 code;			/* ended with -EIO: the CUresult */
+	uint64_t src, dst;		/* addresses of this process, host or device */
+	uint64_t len;			/* 1 to GPU_COPY_MAX */
+	uint64_t seq;			/* in its lane; set by gpu_submit() */
+};
+
+/* 1: taken; job->dev is dev. 0: the lane has no free slot; try again after a job of it has ended.
+ * Each taken job must be asked for by gpu_job_done() or gpu_cancel() until one returns 1. Wakes the
+ * copy thread if it sleeps; never blocks. Host memory that is not pinned makes the copy thread
+ * block. */
+int gpu_submit(struct gpu_dev *dev, struct gpu_job *job);
+/* 1: it has ended, res and code say how; its bytes are where they belong. 0: not yet. One load of
+ * the lane's word, and of the slot. */
+int gpu_job_done(struct gpu_job *job);
+/* 1: it has ended, with -ECANCELED if it was not issued; nothing will ever touch its memory for it.
+ * 0: it is issued: ask gpu_job_done(). */
+int gpu_cancel(struct gpu_job *job);
+/* How long an engine whose jobs are out should sleep: until the next is predicted to end, 50 us to
+ * 1 ms, then 20 ms at most while a lane is late. NEVER_NS: no job and no import is out. */
+uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now);
+/* Contexts with by_hand alone, in the engine's turn: issues all queued jobs and waits for them, for
+ * at most 1 s; does imports. 1: it did something. */
+int gpu_step(struct gpu *g);
+
+/* ---- pinned host memory: helper ---- */
+
+/* Page-aligned memory that all GPUs of the process can then reach by the same address. May take 1 s
+ * per 10 GiB, and blocks the program's CUDA calls meanwhile. -EIO: *code. */
+int gpu_host_register(struct gpu_dev *dev, uint64_t addr, uint64_t len, int *code);
+int gpu_host_unregister(struct gpu_dev *dev, uint64_t addr, int *code);
+
+/* ---- memory of other processes ---- */
+
+enum gpu_share_how { GPU_SHARE_LEGACY = 1, GPU_SHARE_FD };
+
+struct gpu_share {
+	uint32_t how;			/* enum gpu_share_how */
+	int	 fd;			/* SHARE_FD: of the caller to close; else -1 */
+	uint64_t base, len;		/* whole allocation, or mapping, in the exporter */
+	uint8_t	 uuid[16];		/* of the exporter's GPU */
+	uint8_t	 handle[64];		/* SHARE_LEGACY */
+};
+
+/* Helper. A handle of the allocation that holds addr; 0.7 to 1 ms. -EOPNOTSUPP: it cannot be
+ * shared (for example cudaMallocAsync() memory). */
+int gpu_export(struct gpu_dev *dev, uint64_t addr, struct gpu_share *out, int *code);
+
+/* The owner leaves it alone until gpu_import_done(); from gpu_import() on it stays at its place
+ * until the end of gpu_unimport(). */
+struct gpu_import {
+	struct msg msg;			/* the copy thread's */
+	struct gpu_share share;		/* fd: the copy thread closes it */
+	uint64_t addr;			/* of the allocation's first byte here, for dev's jobs */
+	int32_t	 res;			/* ended: 0 or -errno */
+	int32_t	 code;			/* -EIO: the CUresult */
+	uint32_t done;			/* the copy thread: 1, with release */
+	uint64_t vendor;		/* its handle */
+};
+
+/* Engine. Maps it for dev's GPU, on the copy thread: 10 ms per GiB. No peer access: -EOPNOTSUPP. */
+void gpu_import(struct gpu_dev *dev, struct gpu_import *imp);
+/* Engine. Unmaps it, if it was mapped; all jobs that name it must have ended. */
+void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp);
+static inline int gpu_import_done(const struct gpu_import *imp)
+{
+	return (int)load_acquire(&imp->done);
+}
+
+/* Helper. Lets dev's jobs reach memory of another open GPU of this process, which needs no import.
+ * -EOPNOTSUPP: the machine cannot. */
+int gpu_peer_enable(struct gpu_dev *dev, struct gpu_dev *other, int *code);
+
+#endif
