@@ -186,7 +186,6 @@ struct gpu_import {
 	int32_t	 res;			/* ended: 0 or -errno */
 	int32_t	 code;			/* -EIO: the CUresult */
 	uint32_t done;			/* the copy thread: 1, with release */
-	uint64_t vendor;		/* its handle */
 };
 
 /* Engine. Maps it for dev's GPU, on the copy thread: 10 ms per GiB. No peer access: -EOPNOTSUPP. */

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA driver, found only where the program has loaded it, and its table of functions. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu/cuda_driver.h"
+
+typedef int (*get_function)(const char *symbol, void **to, int version, uint64_t flags,
+			    int *status);
+
+/* By cuGetProcAddress(), which knows the layout of each version, or else by the name that has this
+ * layout. NULL: the driver has none. */
+static void *find(void *so, get_function get, const char *symbol, const char *version)
+{
+	void *function = NULL;
+	char name[64];
+	int status;
+
+	if (get && !get(symbol, &function, CUDA_VERSION, 0, &status) && function)
+		return function;
+	snprintf(name, sizeof(name), "%s%s", symbol, version);
+	return dlsym(so, name);
+}
+
+static int find_all(struct cuda *cuda)
+{
+	void *found = dlsym(cuda->so, "cuGetProcAddress_v2");
+	get_function get;
+
+	memcpy(&get, &found, sizeof(get));
+#define X(name, version, args)                            \
+	found = find(cuda->so, get, "cu" #name, version); \
+	if (!found)                                       \
+		return -EOPNOTSUPP;                       \
+	memcpy(&cuda->name, &found, sizeof(found));
+	CUDA_FUNCTIONS(X)
+#undef X
+	found = find(cuda->so, get, "cuThreadExchangeStreamCaptureMode", "");
+	memcpy(&cuda->ThreadExchangeStreamCaptureMode, &found, sizeof(found));
+	return 0;
+}
+
+int cuda_load(const char *so, void **lib)
+{
+	struct cuda *cuda;
+	int err;
+	void *handle = dlopen(so ? so : CUDA_SO, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	if (!handle)
+		return -ENOENT;
+	cuda = calloc(1, sizeof(*cuda));
+	if (!cuda) {
+		dlclose(handle);
+		return -ENOMEM;
+	}
+	cuda->so = handle;
+	err = find_all(cuda);
+	if (err)
+		cuda_unload(cuda);
+	else
+		*lib = cuda;
+	return err;
+}
+
+void cuda_unload(void *lib)
+{
+	struct cuda *cuda = lib;
+
+	dlclose(cuda->so);
+	free(cuda);
+}
+
+int cuda_error(int code)
+{
+	switch (code) {
+	case 0:
+		return 0;
+	case CUDA_NOT_READY:
+		return -EAGAIN;
+	case CUDA_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case CUDA_NO_DEVICE:
+	case CUDA_INVALID_DEVICE:
+		return -ENODEV;
+	case CUDA_NOT_PERMITTED:
+		return -EPERM;
+	case CUDA_NOT_SUPPORTED:
+	case CUDA_PEER_ACCESS_UNSUPPORTED:
+		return -EOPNOTSUPP;
+	case CUDA_PEER_ACCESS_ALREADY_ENABLED:
+	case CUDA_HOST_MEMORY_ALREADY_REGISTERED:
+		return -EALREADY;
+	case CUDA_INVALID_VALUE:
+	case CUDA_MAP_FAILED:
+	case CUDA_ALREADY_MAPPED:
+	case CUDA_INVALID_HANDLE:
+	case CUDA_NOT_FOUND:
+	case CUDA_HOST_MEMORY_NOT_REGISTERED:
+		return -EINVAL;
+	default:
+		return code >= CUDA_CAPTURE_FIRST && code <= CUDA_CAPTURE_LAST ? -EBUSY : -EIO;
+	}
+}
+
+const char *cuda_name(void *lib, int code)
+{
+	const struct cuda *cuda = lib;
+	const char *name = NULL;
+
+	return cuda->GetErrorName(code, &name) ? NULL : name;
+}
+
+const struct gpu_api gpu_cuda = {
+	.load = cuda_load,
+	.unload = cuda_unload,
+	.error = cuda_error,
+	.name = cuda_name,
+	.pointer = cuda_pointer,
+	.open = cuda_open,
+	.close = cuda_close,
+	.enter = cuda_enter,
+	.leave = cuda_leave,
+	.stream_new = cuda_stream_new,
+	.stream_free = cuda_stream_free,
+	.copy = cuda_copy,
+	.mark = cuda_mark,
+	.query = cuda_query,
+	.pinned_new = cuda_pinned_new,
+	.pinned_free = cuda_pinned_free,
+	.host_register = cuda_host_register,
+	.host_unregister = cuda_host_unregister,
+	.export_memory = cuda_export,
+	.import_memory = cuda_import,
+	.unimport_memory = cuda_unimport,
+	.peer_enable = cuda_peer_enable,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles of memory for other processes. cudaMalloc() memory has a legacy handle; memory that was
+ * mapped by hand a descriptor, if it was made so. */
+#include <unistd.h>
+
+#include "gpu/cuda_driver.h"
+
+static int export_fd(const struct cuda *cuda, uint64_t addr, int *fd)
+{
+	uint64_t handle;
+	int code = cuda->MemRetainAllocationHandle(&handle, (void *)(uintptr_t)addr);
+
+	if (code)
+		return code;
+	code = cuda->MemExportToShareableHandle(fd, handle, CUDA_HANDLE_POSIX_FD, 0);
+	(void)cuda->MemRelease(handle);
+	return code;
+}
+
+int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out)
+{
+	const struct cuda_ctx *c = ctx;
+	struct cuda_ipc_handle handle;
+	struct cuda_range range;
+	int code = cuda_range(c->cuda, addr, &range);
+
+	if (code)
+		return code;
+	out->base = range.pointer.base;
+	out->len = range.pointer.end - range.pointer.base;
+	if (range.pointer.is_legacy_ipc) {
+		out->how = GPU_SHARE_LEGACY;
+		code = c->cuda->IpcGetMemHandle(&handle, addr);
+		memcpy(out->handle, handle.bytes, sizeof(out->handle));
+		return code;
+	}
+	if (!range.pointer.is_vmm || !(range.types & CUDA_HANDLE_POSIX_FD))
+		return CUDA_NOT_SUPPORTED;
+	out->how = GPU_SHARE_FD;
+	return export_fd(c->cuda, addr, &out->fd);
+}
+
+static int import_legacy(const struct cuda *cuda, const struct gpu_share *share, uint64_t *addr)
+{
+	struct cuda_ipc_handle handle;
+
+	memcpy(handle.bytes, share->handle, sizeof(handle.bytes));
+	return cuda->IpcOpenMemHandle(addr, handle, CUDA_IPC_LAZY_PEER_ACCESS);
+}
+
+static int map(const struct cuda_ctx *c, uint64_t handle, uint64_t len, uint64_t *addr)
+{
+	const struct cuda_access access = {CUDA_LOCATION_DEVICE, c->device, CUDA_ACCESS_READ_WRITE};
+	const struct cuda *cuda = c->cuda;
+	int code = cuda->MemAddressReserve(addr, len, 0, 0, 0);
+
+	if (code)
+		return code;
+	code = cuda->MemMap(*addr, len, 0, handle, 0);
+	if (code)
+		goto fail_map;
+	code = cuda->MemSetAccess(*addr, len, &access, 1);
+	if (code)
+		goto fail_access;
+	return 0;
+
+fail_access:
+	(void)cuda->MemUnmap(*addr, len);
+fail_map:
+	(void)cuda->MemAddressFree(*addr, len);
+	return code;
+}
+
+/* The mapping holds the memory. */
+static int import_fd(const struct cuda_ctx *c, const struct gpu_share *share, uint64_t *addr)
+{
+	uint64_t handle;
+	int code = c->cuda->MemImportFromShareableHandle(&handle, (void *)(intptr_t)share->fd,
+							 CUDA_HANDLE_POSIX_FD);
+
+	if (code)
+		return code;
+	code = map(c, handle, share->len, addr);
+	(void)c->cuda->MemRelease(handle);
+	return code;
+}
+
+int cuda_import(void *ctx, const struct gpu_share *share, uint64_t *addr)
+{
+	const struct cuda_ctx *c = ctx;
+	uint64_t at = 0;
+	int code;
+
+	if (share->how == GPU_SHARE_LEGACY)
+		code = import_legacy(c->cuda, share, &at);
+	else
+		code = import_fd(c, share, &at);
+	*addr = code ? 0 : at;
+	return code;
+}
+
+int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr)
+{
+	const struct cuda *cuda = ((const struct cuda_ctx *)ctx)->cuda;
+	int code;
+
+	if (share->how == GPU_SHARE_LEGACY)
+		return cuda->IpcCloseMemHandle(addr);
+	code = cuda->MemUnmap(addr, share->len);
+	return code ? code : cuda->MemAddressFree(addr, share->len);
+}
+
+int cuda_peer_enable(void *ctx, void *other)
+{
+	const struct cuda_ctx *c = ctx, *to = other;
+
+	return c->cuda->CtxEnablePeerAccess(to->ctx, 0);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions that the room needs of a vendor's library: one const table per vendor. Calls return
+ * the vendor's number of an error (0: success), which error() turns into an errno. lib is the
+ * loaded library, ctx a GPU's context, stream one of its streams: each the vendor's own.
+ *
+ * Calls with a ctx are made by a thread between enter() and leave(). All may block, but error() and
+ * name().
+ */
+#ifndef GPU_API_H
+#define GPU_API_H
+
+#include "gpu/gpu.h"
+
+struct gpu_api {
+	/* Finds the library if the program has loaded it; so NULL: by its usual name. 0, -ENOENT
+	 * (it has not), -EOPNOTSUPP (too old). */
+	int (*load)(const char *so, void **lib);
+	void (*unload)(void *lib);
+	/* 0; -EAGAIN: not done yet; -EIO: no call will succeed any more; other numbers: the call
+	 * failed and did nothing. */
+	int (*error)(int code);
+	const char *(*name)(void *lib, int code);
+
+	int (*pointer)(void *lib, uint64_t addr, uint64_t len, struct gpu_pointer *out);
+
+	/* Retains the primary context and fills about; *ctx NULL: it does not exist. */
+	int (*open)(void *lib, uint32_t index, struct gpu_about *about, void **ctx);
+	void (*close)(void *ctx);
+	int (*enter)(void *ctx);
+	void (*leave)(void *ctx);
+
+	/* urgent: of the highest priority. It never waits for another stream. */
+	int (*stream_new)(void *ctx, int urgent, void **stream);
+	void (*stream_free)(void *ctx, void *stream);
+	int (*copy)(void *ctx, void *stream, uint64_t dst, uint64_t src, uint64_t len);
+	/* Stores value in *word of pinned memory after all that the stream has before it. */
+	int (*mark)(void *ctx, void *stream, uint64_t *word, uint64_t value);
+	int (*query)(void *ctx, void *stream);
+
+	int (*pinned_new)(void *ctx, size_t len, void **memory);
+	void (*pinned_free)(void *ctx, void *memory);
+	int (*host_register)(void *ctx, uint64_t addr, uint64_t len);
+	int (*host_unregister)(void *ctx, uint64_t addr);
+
+	int (*export_memory)(void *ctx, uint64_t addr, struct gpu_share *out);
+	/* Leaves share.fd open. */
+	int (*import_memory)(void *ctx, const struct gpu_share *share, uint64_t *addr);
+	int (*unimport_memory)(void *ctx, const struct gpu_share *share, uint64_t addr);
+	int (*peer_enable)(void *ctx, void *other);
+};
+
+extern const struct gpu_api gpu_cuda;
+
+#endif

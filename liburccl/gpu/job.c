@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's side of jobs. Each lane has a ring of slots. The engine alone takes a slot that is
+ * FREE, and frees it when it has seen the end of its job; the copy thread frees those that were
+ * cancelled. */
+#include "gpu/private.h"
+
+static struct gpu_slot *slot_of(struct gpu_lane_state *l, uint64_t seq)
+{
+	return &l->slots[seq % GPU_SLOTS];
+}
+
+int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
+{
+	struct gpu_lane_state *l = &dev->lanes[job->lane];
+	uint64_t seq = l->tail + 1;
+	struct gpu_slot *slot = slot_of(l, seq);
+
+	assert(!job->dev && job->len && job->len <= GPU_COPY_MAX);
+	if (load_acquire(&slot->state) != GPU_FREE)
+		return 0;
+	slot->code = 0;
+	slot->src = job->src;
+	slot->dst = job->dst;
+	slot->len = (uint32_t)job->len;
+	slot->kind = job->kind;
+	store_relaxed(&slot->seq, seq);
+	store_relaxed(&slot->state, GPU_QUEUED);
+	job->dev = dev;
+	job->res = job->code = 0;
+	job->seq = seq;
+	dev->jobs++;
+	/* Publishes the slot, and is the store of the sleep hand-shake. */
+	__atomic_store_n(&l->tail, seq, __ATOMIC_SEQ_CST);
+	if (sleep_take(&dev->box.asleep))
+		wake_write(dev->box.fd);
+	return 1;
+}
+
+static int job_end(struct gpu_job *job, int res, int code)
+{
+	job->dev->jobs--;
+	job->dev = NULL;
+	job->res = res;
+	job->code = code;
+	return 1;
+}
+
+int gpu_job_done(struct gpu_job *job)
+{
+	struct gpu_lane_state *l = &job->dev->lanes[job->lane];
+	struct gpu_slot *slot = slot_of(l, job->seq);
+	/* The word first: a job before the one that it names may have failed. */
+	int passed = load_acquire(l->word) >= job->seq;
+	int code, failed = load_acquire(&slot->state) == GPU_FAILED;
+
+	if (!passed && !failed)
+		return 0;
+	code = !failed ? 0 : slot->code ? slot->code : gpu_dev_code(job->dev);
+	store_release(&slot->state, GPU_FREE);
+	return job_end(job, failed ? -EIO : 0, code);
+}
+
+int gpu_cancel(struct gpu_job *job)
+{
+	struct gpu_slot *slot = slot_of(&job->dev->lanes[job->lane], job->seq);
+	uint32_t state = GPU_QUEUED;
+
+	if (__atomic_compare_exchange_n(&slot->state, &state, GPU_CANCELLED, 0, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return job_end(job, -ECANCELED, 0);
+	return gpu_job_done(job);
+}
+
+void gpu_import(struct gpu_dev *dev, struct gpu_import *imp)
+{
+	imp->addr = 0;
+	imp->res = imp->code = 0;
+	imp->done = 0;
+	imp->msg = (struct msg){.type = GPU_MSG_IMPORT};
+	__atomic_fetch_add(&dev->imports, 1, __ATOMIC_RELAXED);
+	mailbox_post(&dev->box, &imp->msg);
+}
+
+void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp)
+{
+	assert(imp->done);
+	imp->done = 0;
+	imp->msg = (struct msg){.type = GPU_MSG_UNIMPORT};
+	__atomic_fetch_add(&dev->imports, 1, __ATOMIC_RELAXED);
+	mailbox_post(&dev->box, &imp->msg);
+}
+
+static uint64_t within(uint64_t ns, uint64_t most)
+{
+	ns = ns < most ? ns : most;
+	return ns > GPU_LOOK_NS ? ns : GPU_LOOK_NS;
+}
+
+/* Jobs that the copy thread has not issued yet, and imports, are looked for soon. */
+static uint64_t dev_sleep_ns(const struct gpu_dev *dev, uint64_t now)
+{
+	uint64_t ns = NEVER_NS, eta, of;
+	uint32_t i;
+
+	for (i = 0; i < GPU_LANES; i++) {
+		eta = load_relaxed(&dev->lanes[i].eta_ns);
+		if (!eta)
+			continue;
+		of = eta > now ? within(eta - now, NSEC_PER_MSEC) : within(now - eta, GPU_LATE_NS);
+		ns = of < ns ? of : ns;
+	}
+	return ns == NEVER_NS ? GPU_LOOK_NS : ns;
+}
+
+uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now)
+{
+	const struct gpu_dev *dev;
+	uint64_t ns = NEVER_NS, of;
+	uint32_t i;
+
+	for (i = 0; i < GPUS_MAX; i++) {
+		dev = load_acquire(&g->devs[i]);
+		if (!dev || (!dev->jobs && !load_relaxed(&dev->imports)))
+			continue;
+		of = dev_sleep_ns(dev, now);
+		ns = of < ns ? of : ns;
+	}
+	return ns;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes: the copy thread issues their jobs to streams. It learns from the lanes' words that jobs
+ * have ended, like the engine, and makes room for others.
+ *
+ * A lane without a new word for a while is asked for an error. After an error that no call survives
+ * the GPU is broken: queued jobs fail at once. A reported error does not prove that the GPU has
+ * stopped, so issued jobs fail later.
+ */
+#include "gpu/private.h"
+
+#define RATE_LEAST 100u /* MB/s */
+#define RATE_MOST  1000000u
+#define MEASURE_NS (200 * NSEC_PER_USEC)
+
+void dev_break(struct gpu_dev *dev, int code)
+{
+	if (!dev->code)
+		store_release(&dev->code, code);
+}
+
+/* 1: no call on the GPU will succeed any more. */
+static int is_fatal(struct gpu_dev *dev, int code)
+{
+	return dev->api->error(code) == -EIO;
+}
+
+/* ---- the rate of a lane, for what it may have issued ---- */
+
+static uint64_t work_ns(const struct gpu_lane_state *l, uint64_t bytes, uint64_t ops)
+{
+	return ops * GPU_OP_NS + bytes * 1000 / l->rate;
+}
+
+/* Measures from one look to a later one. If the lane was busy throughout, the time is exact; if
+ * not, the lane is at least so fast. */
+static void lane_measure(struct gpu_lane_state *l, uint64_t now)
+{
+	uint64_t time = now - l->measured_ns, least = time / 8, rate;
+
+	if (l->out_n && time < MEASURE_NS)
+		return;
+	time = time > l->measured_ops * GPU_OP_NS ? time - l->measured_ops * GPU_OP_NS : 0;
+	time = time > least ? time : least;
+	rate = l->measured_bytes * 1000 / (time ? time : 1);
+	rate = rate < RATE_MOST ? rate : RATE_MOST;
+	if (l->out_n)
+		rate = (3 * l->rate + rate) / 4;
+	else if (rate < l->rate)
+		rate = l->rate;
+	l->rate = rate > RATE_LEAST ? rate : RATE_LEAST;
+	l->measured_ns = now;
+	l->measured_bytes = l->measured_ops = 0;
+}
+
+static void lane_predict(struct gpu_lane_state *l, uint64_t now)
+{
+	const struct gpu_batch *first = &l->out[l->out_first];
+
+	store_relaxed(&l->eta_ns, l->out_n ? now + work_ns(l, first->bytes, first->ops) : 0);
+}
+
+/* ---- issue and end ---- */
+
+static struct gpu_slot *slot_of(struct gpu_lane_state *l, uint64_t seq)
+{
+	return &l->slots[seq % GPU_SLOTS];
+}
+
+static int slot_take(struct gpu_slot *slot, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&slot->state, &from, to, 0, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+static void slot_fail(struct gpu_slot *slot, int code)
+{
+	slot->code = code;
+	store_release(&slot->state, GPU_FAILED);
+}
+
+static int lane_has_room(const struct gpu_lane_state *l, uint64_t len)
+{
+	if (l->ops + 2 > GPU_OPS)
+		return 0;
+	if (l->out_n + (l->batch.ops != 0) < 2)
+		return 1;
+	return work_ns(l, l->bytes + len, l->ops + 1) <= GPU_WORK_NS;
+}
+
+static void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	int code;
+
+	if (!l->batch.ops || dev->code)
+		return;
+	code = dev->api->mark(dev->ctx, l->stream, (uint64_t *)(uintptr_t)l->word, l->head);
+	if (code) {
+		dev_break(dev, code);
+		return;
+	}
+	l->ops++;
+	l->batch.ops++;
+	l->batch.seq = l->head;
+	l->out[(l->out_first + l->out_n) % GPU_OPS] = l->batch;
+	if (!l->out_n++) {
+		l->measured_ns = l->asked_ns = now;
+		l->measured_bytes = l->measured_ops = 0;
+		lane_predict(l, now);
+	}
+	memset(&l->batch, 0, sizeof(l->batch));
+}
+
+static void slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot *slot)
+{
+	int code = dev->code;
+
+	if (!code)
+		code = dev->api->copy(dev->ctx, l->stream, slot->dst, slot->src, slot->len);
+	if (code) {
+		slot_fail(slot, code);
+		if (is_fatal(dev, code))
+			dev_break(dev, code);
+		return;
+	}
+	l->ops++;
+	l->bytes += slot->len;
+	l->batch.ops++;
+	l->batch.bytes += slot->len;
+}
+
+/* 1: it took a job. */
+static int lane_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	struct gpu_slot *slot;
+	int some = 0;
+
+	l->tail_seen = load_acquire(&l->tail);
+	while (l->head != l->tail_seen && !dev->closing_ns) {
+		slot = slot_of(l, l->head + 1);
+		if (!dev->code && !lane_has_room(l, slot->len))
+			break;
+		l->head++;
+		some = 1;
+		if (!slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
+			store_release(&slot->state, GPU_FREE); /* it was cancelled */
+			continue;
+		}
+		slot_issue(dev, l, slot);
+		if (l->batch.bytes >= GPU_MARK_LEN || l->batch.ops >= GPU_MARK_OPS)
+			lane_mark(dev, l, now);
+	}
+	lane_mark(dev, l, now);
+	return some;
+}
+
+static void lane_retire(struct gpu_lane_state *l, uint64_t now)
+{
+	uint64_t seen = load_acquire(l->word);
+	const struct gpu_batch *b;
+
+	if (seen == l->word_seen)
+		return;
+	l->word_seen = seen;
+	l->asked_ns = now;
+	for (; l->out_n && l->out[l->out_first].seq <= seen; l->out_n--) {
+		b = &l->out[l->out_first];
+		l->ops -= b->ops;
+		l->bytes -= b->bytes;
+		l->measured_ops += b->ops;
+		l->measured_bytes += b->bytes;
+		l->out_first = (l->out_first + 1) % GPU_OPS;
+	}
+	lane_measure(l, now);
+	lane_predict(l, now);
+}
+
+/* ---- errors ---- */
+
+/* All that is issued and has no word fails. */
+static void lane_fail(struct gpu_lane_state *l)
+{
+	struct gpu_slot *slot;
+	uint32_t i;
+
+	for (i = 0; i < GPU_SLOTS; i++) {
+		slot = &l->slots[i];
+		if (load_acquire(&slot->state) != GPU_ISSUED ||
+		    load_relaxed(&slot->seq) <= l->word_seen)
+			continue;
+		slot_take(slot, GPU_ISSUED, GPU_FAILED); /* its code is the GPU's */
+	}
+	l->ops = l->out_n = 0;
+	l->bytes = 0;
+	memset(&l->batch, 0, sizeof(l->batch));
+	lane_predict(l, 0);
+}
+
+static void lane_look(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	int code;
+
+	if (!l->ops)
+		return;
+	if (l->failed_ns) {
+		if (now - l->failed_ns >= GPU_QUIET_NS)
+			lane_fail(l);
+		return;
+	}
+	if (now - l->asked_ns < GPU_LATE_NS)
+		return;
+	l->asked_ns = now;
+	code = dev->api->query(dev->ctx, l->stream);
+	if (!is_fatal(dev, code))
+		return;
+	dev_break(dev, code);
+	l->failed_ns = now;
+}
+
+int lane_turn(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	int some;
+
+	lane_retire(l, now);
+	some = lane_issue(dev, l, now);
+	lane_look(dev, l, now);
+	return some;
+}
+
+/* ---- open and close ---- */
+
+int lanes_open(struct gpu_dev *dev)
+{
+	struct gpu_lane_state *l;
+	void *words;
+	uint32_t i;
+	int code = dev->api->pinned_new(dev->ctx, 64 * GPU_LANES, &words);
+
+	if (code)
+		return code;
+	memset(words, 0, 64 * GPU_LANES);
+	dev->words = words;
+	for (i = 0; i < GPU_LANES; i++) {
+		l = &dev->lanes[i];
+		l->word = dev->words + (size_t)8 * i;
+		l->rate = GPU_RATE;
+		code = dev->api->stream_new(dev->ctx, i == GPU_KERNEL, &l->stream);
+		if (code) {
+			l->stream = NULL;
+			lanes_close(dev);
+			return code;
+		}
+	}
+	return 0;
+}
+
+void lanes_close(struct gpu_dev *dev)
+{
+	uint32_t i;
+
+	for (i = 0; i < GPU_LANES && dev->lanes[i].stream; i++)
+		dev->api->stream_free(dev->ctx, dev->lanes[i].stream);
+	dev->api->pinned_free(dev->ctx, dev->words);
+}
