@@ -248,6 +248,16 @@ struct urccl_params {
 	const char *sim;		/* faults of this context's device, "drop=0.1%,
 					 * freeze=5ms/1s": they go before those of
 					 * urccl_sim_open(); urccl_sim(7). NULL: none of its own */
+
+	/* Memory of GPUs. */
+	const char *cuda_so;		/* the CUDA driver, used if the program has loaded it;
+					 * NULL: libcuda.so.1 */
+	uint64_t staging_bytes;		/* pinned memory for bytes that no device moves between
+					 * GPU and peer by itself: a multiple of 2 MiB, 8 MiB to
+					 * 1 TiB (64 MiB) */
+	int32_t	 gpu_sms;		/* multiprocessors for copies, up to 1,024; 0: copy engines
+					 * alone; URCCL_AUTO: 8 */
+	uint8_t	 reserved3[4];
 };
 
 /* A number that is 0 is the default. */

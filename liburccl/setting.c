@@ -232,6 +232,12 @@ const struct setting settings_table[] = {
 	{TEXT(sim, check_sim),
 	 .about = "what goes wrong with this context on a simulated network; not given: as the "
 		  "network has it"},
+	{TEXT(cuda_so, check_given), .otherwise = CUDA_SO,
+	 .about = "CUDA driver, used if the program has loaded it"},
+	{NUMBER(staging_bytes, 8 << 20, 1ll << 40, 64 << 20), .kind = SET_BYTES, .step = 2 << 20,
+	 .about = "pinned memory for bytes between GPUs and peers"},
+	{NUMBER(gpu_sms, AUTO, 1024, AUTO), .words = auto_words, .uccl = "UCCL_DIETGPU_SM_USAGE",
+	 .about = "multiprocessors of a GPU for copies; 0: copy engines alone; auto: 8"},
 };
 
 const uint32_t settings_count = ARRAY_SIZE(settings_table);

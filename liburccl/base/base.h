@@ -399,6 +399,7 @@ uint32_t cpus_count(const struct cpus *cpus);
 /* Libraries that are loaded where the settings name no others. */
 #define IBV_SO	     "libibverbs.so.1"
 #define LIBFABRIC_SO "libfabric.so.1"
+#define CUDA_SO	     "libcuda.so.1"
 
 #define THREAD_NAME_MAX 7 /* bytes of a name's beginning */
 #define THREAD_PREFIX	"urccl" /* where none is given */

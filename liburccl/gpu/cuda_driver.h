@@ -6,7 +6,6 @@
 
 #include "gpu/gpu_api.h"
 
-#define CUDA_SO	     "libcuda.so.1"
 #define CUDA_VERSION 12000 /* of the functions that are asked for */
 
 enum cuda_error {

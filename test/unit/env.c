@@ -72,6 +72,9 @@ static const struct name {
 	{"sim", "seed=7,delay=2us..50us,drop=0.1%", "drop=0.1", NULL},
 	{"gpu", "0000:1b:00.0", "", NULL},
 	{"topology", "machine.txt", "", NULL},
+	{"cuda_so", "/opt/lib/libcuda.so", "", NULL},
+	{"staging_bytes", "32m", "9m", "33554432"},
+	{"gpu_sms", "0", "1025", NULL},
 };
 
 /* UCCL's names, and what a value of theirs is here. */
@@ -96,6 +99,7 @@ static const struct name uccl[] = {
 	{"cxi_cq_size", "8192", "0", NULL},
 	{"ibv_so", "libibverbs.so", "", NULL},
 	{"libfabric_so", "libfabric.so", "", NULL},
+	{"gpu_sms", "24", "many", NULL},
 };
 
 static const char *const uccl_names[] = {
@@ -119,6 +123,7 @@ static const char *const uccl_names[] = {
 	"UCCL_CXI_CQ_SIZE",
 	"UCCL_IBV_SO",
 	"UCCL_LIBFABRIC_SO",
+	"UCCL_DIETGPU_SM_USAGE",
 };
 _Static_assert(ARRAY_SIZE(uccl) == ARRAY_SIZE(uccl_names), "a name each");
 
