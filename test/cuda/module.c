@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules and kernels. A kernel is a C function of that name; what a module's image has in it
+ * beside the name is not looked at. */
+#include "double.h"
+
+#define MODULES_MAX 64
+#define ARGS_MAX    16
+
+struct module {
+	const char *text; /* of PTX; NULL: a binary */
+	struct context *context;
+};
+
+static struct module *modules[MODULES_MAX];
+static struct {
+	const struct kernel *kernel;
+	struct module *module;
+} functions[MODULES_MAX];
+
+/* ---- kernels ---- */
+
+/* urccl_gather(table, n): n times {u64 src, dst, len} in pinned host memory or the GPU's. */
+static int gather(const struct launch *l)
+{
+	uint64_t entry[3], i, n, m, at;
+	uint8_t *to, *from;
+
+	for (i = 0; i < (uint32_t)l->args[1]; i++) {
+		lock();
+		memcpy(entry, span_view(l->args[0] + 24 * i, 24, &n), sizeof(entry));
+		for (at = 0; at < entry[2]; at += m) {
+			const struct span *src = span_at(entry[0] + at);
+			const struct span *dst = span_at(entry[1] + at);
+
+			if (!src || !dst || src->kind == SPAN_FREED || dst->kind == SPAN_FREED) {
+				unlock();
+				return CUDA_ERROR_ILLEGAL_ADDRESS;
+			}
+			to = span_view(entry[1] + at, entry[2] - at, &n);
+			from = span_view(entry[0] + at, n, &m);
+			memcpy(to, from, m);
+		}
+		unlock();
+	}
+	return 0;
+}
+
+/* Makes an illegal access. */
+static int fault(const struct launch *l)
+{
+	(void)l;
+	return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+static int nothing(const struct launch *l)
+{
+	(void)l;
+	return 0;
+}
+
+static const struct kernel kernels[] = {
+	{"urccl_gather", "84", gather},
+	{"urccl_test_fault", "", fault},
+	{"urccl_test_nothing", "", nothing},
+};
+
+int launch_run(const struct stream *s, const struct op *op)
+{
+	struct launch l = {.stream = s, .args = op->args, .grid = op->grid, .block = op->block};
+
+	return op->kernel->run(&l);
+}
+
+/* ---- modules ---- */
+
+static struct module *module_of(void *handle)
+{
+	size_t i;
+
+	for (i = 0; i < MODULES_MAX; i++)
+		if (handle && modules[i] == handle)
+			return handle;
+	die("%p is no module, or was unloaded", handle);
+}
+
+static int image_kind(const unsigned char *image, const char **text)
+{
+	static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'}, fat[] = {0x50, 0xed, 0x55, 0xba};
+
+	*text = NULL;
+	if (!memcmp(image, elf, 4) || !memcmp(image, fat, 4))
+		return 0;
+	*text = (const char *)image;
+	return strstr(*text, ".version") && strstr(*text, ".target") ? 0 : CUDA_ERROR_INVALID_IMAGE;
+}
+
+EXPORT int cuModuleLoadData(void **to, const void *image)
+{
+	struct module *m;
+	const char *text;
+	size_t i;
+	int res;
+
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
+	if (words_now().nokernels)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	res = image ? image_kind(image, &text) : CUDA_ERROR_INVALID_VALUE;
+	if (res)
+		return res;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		die("no memory");
+	*m = (struct module){.text = text, .context = current()};
+	lock();
+	for (i = 0; i < MODULES_MAX && modules[i]; i++)
+		;
+	if (i == MODULES_MAX)
+		die("more than %d modules", MODULES_MAX);
+	modules[i] = m;
+	unlock();
+	*to = m;
+	return 0;
+}
+
+EXPORT int cuModuleUnload(void *module)
+{
+	size_t i;
+
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT | PASSES_STICKY);
+	lock();
+	module_of(module);
+	for (i = 0; i < MODULES_MAX; i++) {
+		if (modules[i] == module)
+			modules[i] = NULL;
+		if (functions[i].module == module)
+			functions[i].module = NULL;
+	}
+	free(module);
+	unlock();
+	return 0;
+}
+
+/* A name that PTX does not have is not found, even if there is a C function. */
+EXPORT int cuModuleGetFunction(void **to, void *module, const char *name)
+{
+	struct module *m;
+	size_t i, k;
+
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
+	lock();
+	m = module_of(module);
+	for (k = 0; k < sizeof(kernels) / sizeof(kernels[0]); k++)
+		if (!strcmp(kernels[k].name, name) && (!m->text || strstr(m->text, name)))
+			break;
+	for (i = 0; i < MODULES_MAX && functions[i].module; i++)
+		;
+	if (i == MODULES_MAX)
+		die("more than %d functions", MODULES_MAX);
+	*to = NULL;
+	if (k < sizeof(kernels) / sizeof(kernels[0])) {
+		functions[i].kernel = &kernels[k];
+		functions[i].module = m;
+		*to = &functions[i];
+	}
+	unlock();
+	return *to ? 0 : CUDA_ERROR_NOT_FOUND;
+}
+
+static const struct kernel *kernel_of(const void *function, const struct context *c)
+{
+	size_t i;
+
+	for (i = 0; i < MODULES_MAX; i++) {
+		if (function != &functions[i] || !functions[i].module)
+			continue;
+		if (functions[i].module->context != c)
+			die("a kernel of another context is launched");
+		return functions[i].kernel;
+	}
+	die("%p is no function, or its module was unloaded", function);
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+			  unsigned by, unsigned bz, unsigned shared, void *stream, void **params,
+			  void **extra)
+{
+	struct op op = {.kind = OP_LAUNCH, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
+	struct stream *s;
+	size_t i;
+	int res;
+
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
+	if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || shared > 227u << 10)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (extra)
+		die("cuLaunchKernel: extra parameters have no place here");
+	lock();
+	s = stream_of(stream);
+	if (s->context != current()) {
+		unlock();
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	op.kernel = kernel_of(function, s->context);
+	for (i = 0; op.kernel->sizes[i] && i < ARGS_MAX; i++)
+		memcpy(&op.args[i], params[i], (size_t)(op.kernel->sizes[i] - '0'));
+	res = stream_add(s, &op, "cuLaunchKernel");
+	unlock();
+	return res;
+}
+
+EXPORT int cuFuncLoad(void *function)
+{
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
+	lock();
+	kernel_of(function, current());
+	unlock();
+	return 0;
+}
+
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
+	(void)attribute;
+	(void)value;
+	lock();
+	kernel_of(function, current());
+	unlock();
+	return 0;
+}
