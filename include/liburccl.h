@@ -296,6 +296,10 @@ struct urccl_region_info {
 					 * touch are one */
 	uint32_t shared;		/* of them, those that lie inside one of a region that
 					 * was there before, and cost nothing */
+	uint32_t device;		/* 1 + the number of the GPU that has its first range; 0:
+					 * memory of the host */
+	uint32_t staged;		/* bit per enum urccl_transport: entries on it go through
+					 * pinned memory of the library there */
 };
 
 enum urccl_enforced {			/* who keeps us to an advert's rights, range and expiry */

@@ -329,6 +329,31 @@ static uint64_t required_of(const struct transports *t)
 	return bits;
 }
 
+/* Copies run on threads of their own, but on a simulated clock. */
+static int gpu_make(struct urccl *ctx)
+{
+	const struct urccl_params *p = &ctx->settings.p;
+	struct gpu_config config = {
+		.so = p->cuda_so,
+		.sms = p->gpu_sms,
+		.by_hand = ctx->clock != NULL,
+		.spin_ns = p->spin_us * NSEC_PER_USEC,
+		.thread_name = p->thread_name,
+		.cpus = p->control_cpus,
+		.nice = p->control_nice,
+		.log = &ctx->log,
+	};
+
+	uint32_t i;
+
+	if (gpu_open(&config, &ctx->gpu))
+		return fail(-ENOMEM, "no memory for the GPUs of a context");
+	for (i = 0; i < ctx->ndevices; i++)
+		ctx->devices[i]->gpu = ctx->gpu;
+	return 0;
+}
+
+/* Has the GPUs from now on, also where it fails. */
 static int control_make(struct urccl *ctx)
 {
 	struct control_config config = {
@@ -340,6 +365,7 @@ static int control_make(struct urccl *ctx)
 		.ndevices = ctx->ndevices,
 		.secret = &ctx->secret,
 		.required = required_of(&ctx->settings.transports),
+		.gpu = ctx->gpu,
 		.clock = ctx->clock,
 	};
 
@@ -369,6 +395,7 @@ static int engine_make(struct urccl *ctx)
 		.is_inline = ctx->is_inline,
 		.incarnation = ctx->incarnation,
 		.left_out = ctx->left_out,
+		.gpu = ctx->gpu,
 		.clock = ctx->clock,
 	};
 	int err = engine_open(&config, &ctx->engine);
@@ -429,6 +456,9 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 	if (err)
 		goto free_settings;
 	err = clock_choose(ctx);
+	if (err)
+		goto close_devices;
+	err = gpu_make(ctx);
 	if (err)
 		goto close_devices;
 	err = control_make(ctx);

@@ -31,6 +31,7 @@ struct urccl {
 	uint32_t ndevices;
 	struct clock *clock;	/* simulated; NULL: the real one */
 	struct control *control;
+	struct gpu *gpu;	/* the control thread's */
 	struct engine *engine;
 	char left_out[512]; /* what may be left out and did not open, and why */
 	struct refusal refused[REFUSALS_MAX];

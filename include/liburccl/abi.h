@@ -294,6 +294,7 @@ enum urccl_path {			/* path bits */
 						 * peer's CPU */
 	URCCL_PATH_COMPRESSED	= 1 << 17,
 	URCCL_PATH_REPLAYED	= 1 << 18,	/* a rail or connection failed on the way */
+	URCCL_PATH_DEVICE	= 1 << 19,	/* a GPU copied it */
 };
 
 struct urccl_advert {			/* a capability, not a key: says what, who and until

@@ -61,6 +61,9 @@ struct device {
 					 * count, any thread reads */
 	uint32_t dmabuf;		/* 1: its reg and pin take dma-bufs; else it is never given
 					 * an extent that is one */
+	uint32_t ipc;			/* 1: its reg takes memory of GPUs, which peers reach as far
+					 * as expose and import do not say -EOPNOTSUPP */
+	struct gpu *gpu;		/* the context's, set after open */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
@@ -130,6 +133,8 @@ struct rkey {
 	uint64_t v[2];
 	uint32_t mapped;		/* 1: the owner is not asked at each access, so that this
 					 * library keeps to the advert; 0 before import */
+	uint32_t gpu;			/* 1: a GPU of this side moves the bytes: local memory is of
+					 * a GPU or pinned; likewise */
 };
 
 /* One piece of an entry. Filled by the engine, which leaves it and what it points to alone until
@@ -312,7 +317,8 @@ struct backend {
 	 * mapped and has not said that it let go: poll and call again. After EVENT_CLOSED:
 	 * -EINPROGRESS if it may have it mapped even now. */
 	int (*unexpose)(struct exposure *exposure);
-	/* Resolves a key for chunks on ep. 0 or -errno; the bytes come from the peer. */
+	/* Resolves a key for chunks on ep. 0, or -errno; -EINPROGRESS: call again. The bytes come
+	 * from the peer. */
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Same host: the device and its eps. What moves is in shm_ring.c and shm_view.c, who is there in
  * shm_door.c and shm_link.c. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -90,6 +91,10 @@ static int device_open(const struct device_config *config, struct device **dev)
 		err = fail(-ENOMEM, "no memory for the shm device's tables");
 		goto free_tables;
 	}
+	if (shm_gpu_open(d)) {
+		err = fail(-ENOMEM, "no memory for the shm device's tables");
+		goto free_tables;
+	}
 	err = fds_open(d);
 	if (err)
 		goto free_tables;
@@ -100,6 +105,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 		       "copied through a ring";
 	d->dev.index = config->index;
 	d->started = shm_process_started();
+	d->dev.ipc = !d->by_owner;
 	list_init(&d->waiting);
 	list_init(&d->hot);
 	list_init(&d->notices);
@@ -108,6 +114,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	*dev = &d->dev;
 	return 0;
 free_tables:
+	free(d->job_pool);
 	handles_fini(&d->grants);
 	free(d->socket_dir);
 	free(d);
@@ -121,6 +128,7 @@ static int device_close(struct device *dev)
 	close(d->timer);
 	close(d->dev.fd);
 	handles_fini(&d->grants);
+	free(d->job_pool);
 	free(d->socket_dir);
 	free(d);
 	return 0;
@@ -275,11 +283,26 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	return 0;
 }
 
+/* Once its chunks are out. */
+static void owe_closed(struct shm_ep *e)
+{
+	if (!e->njobs)
+		owe(e, EVENT_CLOSED);
+}
+
 void shm_ep_left(struct shm_ep *e)
 {
 	e->leaving = 0;
 	shm_link_close(e);
-	owe(e, EVENT_CLOSED);
+	owe_closed(e);
+}
+
+void shm_ep_idle(struct shm_ep *e)
+{
+	if (e->state == SHM_CLOSED && !e->leaving)
+		owe_closed(e);
+	else if (e->state == SHM_CLOSED && !shm_files_shown(e))
+		shm_ep_left(e);
 }
 
 static int shm_process(struct ep *ep)
@@ -297,28 +320,29 @@ static int shm_importer(struct ep *ep)
 	int fd = e->importer;
 
 	e->importer = -1;
+	if (fd < 0 && shm_gpu_left(e)) /* one that tells nothing */
+		fd = fcntl(e->dev->timer, F_DUPFD_CLOEXEC, 0);
 	return fd;
 }
 
 static void ep_close(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int waits = e->sock >= 0 && e->state == SHM_UP && shm_files_shown(e);
+	int waits = e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->njobs);
 
 	e->state = SHM_CLOSED;
-	if (!waits)
+	e->owed = 0;
+	e->leaving = waits ? LEAVING : 0;
+	if (waits)
+		shm_wait_tick(e);
+	else
 		shm_link_close(e);
 	shm_ep_cool(e);
 	stream_sink_forget(&e->dev->sink, ep);
 	shm_chunks_fail(e, -ECANCELED);
 	list_del(&e->reap);
-	e->owed = 0;
-	if (!waits) {
-		owe(e, EVENT_CLOSED);
-		return;
-	}
-	e->leaving = LEAVING;
-	shm_wait_tick(e);
+	if (!waits)
+		owe_closed(e);
 }
 
 const struct backend backend_shm = {

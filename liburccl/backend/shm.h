@@ -7,7 +7,8 @@
  *		and doorbells, and hangs up when the peer dies
  *   process	the peer's, by a pidfd: it has ended although a forked child holds its sockets open
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
- *   views	the peer's memfds as mapped here, so that chunks are plain copies
+ *   views	the peer's memfds as mapped here, so that chunks are plain copies, and its memory
+ *		of GPUs, so that they are copies by a GPU
  *
  * Everything in the pages and on the link may be written by a hostile peer at any time: words are
  * checked when they are taken over, bytes are parsed by the stream, which looks at none twice.
@@ -28,6 +29,8 @@
 #define SHM_FILES 256u			/* memfds that one ep shows its peer at a time */
 #define SHM_COPIES 256u			/* chunks on mapped memory that wait in an ep, each way */
 #define SHM_LOOK 64u			/* polls between two looks at the links */
+#define SHM_JOBS 256u			/* chunks that GPUs copy at a time */
+#define SHM_STATE_GPU 0x41u		/* of a chunk that a GPU copies; others are the stream's */
 #define SHM_GUESTS 14u			/* of an ep: connected, not yet known to be the peer */
 
 struct shm_dev;
@@ -96,7 +99,7 @@ void shm_rings_awake(struct shm_ep *e);
 
 /* ---- views ---- */
 
-/* A memfd of ours that the peer was sent. */
+/* A memfd of ours that the peer was sent, or (dev -1) the handle of an allocation of a GPU. */
 struct shm_file {
 	dev_t dev;
 	ino_t ino;
@@ -113,12 +116,15 @@ struct shm_view {
 	uint32_t users;			/* parts of imports */
 	uint8_t writable;
 	uint8_t gone;			/* not shown any more: unmapped when the last user goes */
+	struct gpu_dev *gpu;		/* memory of a GPU: mapped for this one; NULL: a memfd */
+	struct gpu_import *import;	/* likewise; the copy thread frees it */
 };
 
-/* What reg() made of an extent that lies in a sealed memfd. */
+/* What reg() made of an extent that lies in a sealed memfd, or in an allocation of a GPU. */
 struct shm_backing {
 	dev_t dev;
 	ino_t ino;
+	struct gpu_share share;		/* how 0: a memfd */
 };
 
 /* Where a part of an exposure lies. */
@@ -128,12 +134,13 @@ struct shm_part {
 	uint64_t len;
 };
 
-#define SHM_PARTS ((KEY_MAX - 32) / sizeof(struct shm_part))
+#define SHM_PARTS ((KEY_MAX - 40) / sizeof(struct shm_part))
 
 struct shm_key {
 	uint8_t grant[STREAM_KEY_BYTES];
 	uint32_t rights;
 	uint32_t nparts;  /* 0: the ring alone */
+	uint64_t gpu;	  /* 1: memory of a GPU is in it, which the ring does not reach */
 	uint64_t revokes; /* that were told before it was made */
 	struct shm_part parts[SHM_PARTS];
 };
@@ -155,13 +162,15 @@ int shm_view_revoked(struct shm_ep *e, uint64_t number);
 /* 1: the peer may have memory mapped that it was shown: it has not said that it let go, nor hung
  * up. */
 int shm_files_shown(const struct shm_ep *e);
+/* 1: it has hung up, and its GPUs may be at such memory until its process has ended. */
+int shm_gpu_left(const struct shm_ep *e);
 /* Says how far we have let go, if the peer does not know. */
 void shm_view_tell(struct shm_ep *e);
 /* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */
 void shm_view_reap(struct shm_dev *d);
 void shm_views_drop(struct shm_ep *e);
 
-/* What import() made of a key whose memory is mapped here. */
+/* What import() made of a key whose memory is mapped here, with rkey.gpu also of a GPU. */
 struct shm_remote;
 static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 {
@@ -172,6 +181,10 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 int shm_remote_holds(const struct shm_remote *r, const struct chunk *c);
 /* 0, or -EACCES: it does not allow it, or not any more. */
 int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
+/* The address here of an offset of the remote; *run: bytes from there on, cut to those of one part;
+ * *gpu: moves them. */
+uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
+		       struct gpu_dev **gpu);
 /* Copies the next max bytes of the chunk. 0: that was the last; -EINPROGRESS: it was not;
  * -EBADMSG: its checksum. */
 int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
@@ -187,19 +200,24 @@ enum shm_record_type {
 	SHM_REVOKE,			/* the grant has ended: touch what it mapped no more */
 	SHM_REVOKED,			/* said by the importer: it has let go of it, and of all
 					 * before it */
+	SHM_BYE,			/* the last: nothing that was shown is touched any more */
+	SHM_GPU,			/* as FILE: the handle of an allocation of a GPU, with a
+					 * descriptor where version is GPU_SHARE_FD */
 };
 
 /* All that goes over a link. Both ends are on one host, so it is in the host's byte order. */
 struct shm_record {
 	uint32_t type;			/* enum shm_record_type */
-	uint32_t version;		/* HELLO, WELCOME: SHM_VERSION */
-	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME */
+	uint32_t version;		/* HELLO, WELCOME: SHM_VERSION; GPU: enum gpu_share_how */
+	uint8_t	 to[SHM_COOKIE], from[SHM_COOKIE];	/* HELLO, WELCOME; GPU: uuid, and
+							 * address in the exporter */
 	uint64_t serial;		/* FILE, GONE: of the file; REVOKE, REVOKED: of the
 					 * revocation; HELLO, WELCOME: shm_process_started() */
-	uint64_t len;			/* FILE; REVOKE: the grant */
-	uint64_t writable;		/* FILE */
+	uint64_t len;			/* FILE, GPU; REVOKE: the grant */
+	uint64_t writable;		/* FILE, GPU */
+	uint8_t	 handle[64];		/* GPU */
 };
-_Static_assert(sizeof(struct shm_record) == 64, "one size for all records");
+_Static_assert(sizeof(struct shm_record) == 128, "one size for all records");
 
 /* What a side forbids. Both of them, at one end or at either, leave nothing to move bytes by. */
 enum shm_policy { SHM_NO_VIEWS = 1 << 0, SHM_NO_BOUNCE = 1 << 1 };
@@ -277,7 +295,30 @@ uint64_t shm_process_started(void);
  * namespace. */
 int shm_process_open(int sock, uint64_t started);
 
+/* ---- memory of GPUs ---- */
+
+/* For reg(), on a helper thread: b->share.how stays 0 where the memory cannot be shared. */
+void shm_gpu_reg(const struct extent *x, struct shm_backing *b);
+void shm_gpu_unreg(struct shm_backing *b);
+int shm_gpu_send(struct shm_ep *e, uint64_t serial, const struct shm_backing *b);
+/* Begins to map what the peer sent; v stays free where no GPU of ours can. */
+void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v);
+/* 1: what is exposed to the peer is known to be let go of, at its process's end if not before. */
+int shm_gpu_may(const struct shm_ep *e);
+int shm_gpu_mapped(struct shm_view *v); /* 0, -EINPROGRESS, or why it is not */
+void shm_gpu_unmap(struct shm_view *v);	/* nothing of it is under way */
+int shm_gpu_open(struct shm_dev *d);
+/* A chunk on memory of a GPU. 1: taken; 0: too many are. */
+int shm_gpu_post(struct shm_ep *e, struct chunk *c);
+void shm_gpu_look(struct shm_dev *d); /* chunks whose copies have ended come out */
+void shm_gpu_cancel(struct shm_ep *e, const struct chunk *c);
+void shm_gpu_fail(struct shm_ep *e, int res); /* all of the ep */
+/* Ends those that are not allowed any more. 1: a copy of one is issued. */
+int shm_gpu_revoke(struct shm_ep *e);
+
 /* ---- device and ep ---- */
+
+struct shm_job;
 
 struct shm_dev {
 	struct device dev;		/* fd: an epoll over the links */
@@ -292,6 +333,8 @@ struct shm_dev {
 	uint32_t until_look;		/* polls */
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
 	struct handles grants;		/* of exposures */
+	struct list jobs, jobs_free;	/* chunks that GPUs copy */
+	struct shm_job *job_pool;
 	uint8_t no_bounce;		/* what would go through a ring is refused */
 	uint8_t by_owner;		/* nothing is mapped, here or there */
 	struct stream_sink sink;
@@ -347,6 +390,7 @@ struct shm_ep {
 	struct shm_file files[SHM_FILES];
 	struct shm_view views[SHM_FILES];
 	struct list remotes;		/* imports that use views */
+	uint32_t njobs;			/* of dev's: with chunks of the ep */
 
 	uint64_t revokes;		/* revocations that we told the peer of, */
 	uint64_t revokes_done;		/* and those that it has let go of; */
@@ -354,12 +398,16 @@ struct shm_ep {
 	uint64_t revoked_told;		/* and those that it knows we let go of */
 	uint64_t revoked_unseen;	/* the last that came before the key it ends */
 	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
-	uint8_t hung_up;		/* by the peer: it touches nothing any more */
+	uint8_t hung_up;		/* by the peer: its processors touch nothing any more */
+	uint8_t said_bye;		/* nor do its GPUs */
+	uint8_t gpu_shown;		/* handles of memory of GPUs were sent to it */
+	uint8_t has_process;		/* a pidfd of it was had */
 };
 
 /* Chunks. */
 uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n);
 void shm_cancel(struct chunk *c, enum cancel_how how);
+void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res); /* with the next events */
 void shm_chunks_fail(struct shm_ep *e, int res);
 uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n);
 int shm_arm(struct device *dev);
@@ -367,6 +415,7 @@ int shm_arm(struct device *dev);
 /* The link's news. */
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
+void shm_ep_idle(struct shm_ep *e);	/* its last copy by a GPU has ended */
 void shm_ep_left(struct shm_ep *e);	/* closed, and it waits for the peer no longer */
 void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
 void shm_ep_cool(struct shm_ep *e);	/* or are not */

@@ -36,11 +36,15 @@ int shm_reg(struct device *dev, struct extent *extent)
 {
 	struct shm_backing b = {0}, *mr;
 
-	if (extent->fd < 0 || !extent_mappable(extent, &b))
+	if (extent->kind == GPU_MEMORY_DEVICE)
+		shm_gpu_reg(extent, &b);
+	if (!b.share.how && (extent->fd < 0 || !extent_mappable(extent, &b)))
 		return 0;
 	mr = malloc(sizeof(*mr));
-	if (!mr)
+	if (!mr) {
+		shm_gpu_unreg(&b);
 		return fail(-ENOMEM, "no memory to note which file a region lies in");
+	}
 	*mr = b;
 	extent->mr[dev->index] = mr;
 	return 0;
@@ -48,7 +52,11 @@ int shm_reg(struct device *dev, struct extent *extent)
 
 int shm_unreg(struct device *dev, struct extent *extent)
 {
-	free(extent->mr[dev->index]);
+	struct shm_backing *b = extent->mr[dev->index];
+
+	if (b)
+		shm_gpu_unreg(b);
+	free(b);
 	extent->mr[dev->index] = NULL;
 	return 0;
 }
@@ -59,11 +67,15 @@ static int file_fd(const struct span *s, uint32_t writable)
 	return writable ? s->fd : memfd_reader(s->fd);
 }
 
-static int file_send(struct shm_ep *e, const struct shm_file *f, const struct span *s)
+static int file_send(struct shm_ep *e, const struct shm_file *f, const struct span *s,
+		     const struct shm_backing *b)
 {
 	struct shm_record r = {.type = SHM_FILE, .serial = f->serial, .writable = f->writable};
-	int fd = file_fd(s, f->writable), err;
+	int fd, err;
 
+	if (b->share.how)
+		return shm_gpu_send(e, f->serial, b);
+	fd = file_fd(s, f->writable);
 	if (fd < 0)
 		return fd;
 	err = shm_link_send(e, &r, fd);
@@ -98,7 +110,7 @@ static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
 	*f = (struct shm_file){.dev = b->dev, .ino = b->ino, .writable = writable};
 	e->serial += e->serial == UINT64_MAX ? 2 : 1;
 	f->serial = e->serial;
-	if (!file_send(e, f, s))
+	if (!file_send(e, f, s, b))
 		return f;
 	f->serial = 0;
 	return NULL;
@@ -148,19 +160,21 @@ static uint32_t part_add(struct shm_ep *e, const struct exposure *x, uint32_t sp
 	struct shm_file *f = NULL;
 	uint32_t writable = !!(x->rights & URCCL_RIGHT_WRITE);
 	struct shm_part *p;
+	uint64_t in_file;
 
 	if (b && n < SHM_PARTS)
 		f = of == PARTS_SHOW ? file_show(e, s, b, writable) : file_find(e, b, writable);
 	if (!f)
 		return 0;
 	end = end < span_end ? end : span_end;
+	in_file = (b->share.how ? s->addr - b->share.base : s->fd_off) + (from - s->start);
 	p = n ? &parts[n - 1] : NULL;
-	if (p && p->serial == f->serial && p->off + p->len == s->fd_off + (from - s->start)) {
+	if (p && p->serial == f->serial && p->off + p->len == in_file) {
 		p->len += end - from;
 		return n;
 	}
 	f->users += of == PARTS_SHOW;
-	parts[n] = (struct shm_part){f->serial, s->fd_off + (from - s->start), end - from};
+	parts[n] = (struct shm_part){f->serial, in_file, end - from};
 	return n + 1;
 }
 
@@ -205,11 +219,18 @@ int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 
 	if (key_max < sizeof(k))
 		return -ENOSPC;
+	k.gpu = memory_has_gpu(x->memory);
+	if (k.gpu && !shm_gpu_may(e))
+		return -EOPNOTSUPP;
 	n = stream_expose(&e->dev->grants, x, k.grant, sizeof(k.grant));
 	if (n < 0)
 		return n;
 	if (shm_link_proved(e) && !e->dev->by_owner)
 		k.nparts = parts_make(e, x, k.parts, PARTS_SHOW);
+	if (k.gpu && !k.nparts) {
+		stream_unexpose(&e->dev->grants, x);
+		return -EOPNOTSUPP;
+	}
 	x->scratch = k.nparts ? MAPPED : 0;
 	n = (int)(offsetof(struct shm_key, parts) + k.nparts * sizeof(k.parts[0]));
 	memcpy(key, &k, (size_t)n);
@@ -238,22 +259,31 @@ int shm_unexpose(struct exposure *x)
 	stream_unexpose(&e->dev->grants, x);
 	for (w = 0; w < SHM_WAYS; w++)
 		stream_revoke(&e->streams[w], x);
-	if (!x->scratch || e->hung_up || e->ep.died)
+	if (!x->scratch || e->ep.died || e->said_bye || (e->hung_up && !memory_has_gpu(x->memory)))
 		return 0;
 	if (x->scratch == MAPPED)
 		mapped_revoke(e, x);
 	return x->scratch <= e->revokes_done ? 0 : -EINPROGRESS;
 }
 
-int shm_files_shown(const struct shm_ep *e)
+static int files_used(const struct shm_ep *e)
 {
-	int gone = e->hung_up || e->ep.died;
 	uint32_t i;
 
-	for (i = 0; i < SHM_FILES && !gone; i++)
+	for (i = 0; i < SHM_FILES; i++)
 		if (e->files[i].users)
 			return 1;
-	return !gone && e->revokes != e->revokes_done;
+	return e->revokes != e->revokes_done;
+}
+
+int shm_files_shown(const struct shm_ep *e)
+{
+	return !e->hung_up && !e->ep.died && files_used(e);
+}
+
+int shm_gpu_left(const struct shm_ep *e)
+{
+	return e->hung_up && e->gpu_shown && !e->said_bye && !e->ep.died && files_used(e);
 }
 
 int shm_view_revoked(struct shm_ep *e, uint64_t number)

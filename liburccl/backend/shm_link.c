@@ -44,6 +44,16 @@ static void link_leave(struct shm_ep *e)
 	e->importer = e->sock;
 }
 
+/* Where copies of GPUs are under way the peer has to wait for the end of this process. */
+static void link_end(struct shm_ep *e)
+{
+	struct shm_record r = {.type = SHM_BYE};
+
+	if (!e->njobs)
+		shm_link_send(e, &r, -1);
+	shm_watched_close(e, e->sock);
+}
+
 static void link_drop(struct shm_ep *e)
 {
 	if (e->in.fd >= 0)
@@ -51,7 +61,7 @@ static void link_drop(struct shm_ep *e)
 	if (e->sock >= 0 && shm_files_shown(e))
 		link_leave(e);
 	else if (e->sock >= 0)
-		shm_watched_close(e, e->sock);
+		link_end(e);
 	e->in.fd = e->sock = -1;
 	e->in.got = 0;
 }
@@ -202,6 +212,7 @@ static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 static void link_up(struct shm_ep *e, const struct shm_record *greeting)
 {
 	e->process = shm_process_open(e->sock, greeting->serial);
+	e->has_process = e->process >= 0;
 	shm_ep_up(e);
 }
 
@@ -228,6 +239,7 @@ static int on_last_record(struct shm_ep *e)
 	const struct shm_record *rx = &e->in.rx;
 	int err = 0;
 
+	e->said_bye |= rx->type == SHM_BYE;
 	if (rx->type == SHM_REVOKE)
 		err = shm_view_revoke(e, rx);
 	if (rx->type != SHM_REVOKED)
@@ -256,9 +268,13 @@ static int on_record(struct shm_ep *e)
 		shm_ep_warm(e);
 		return 0;
 	case SHM_FILE:
+	case SHM_GPU:
 		return shm_view_add(e, rx, e->in.fd);
 	case SHM_GONE:
 		return shm_view_gone(e, rx->serial);
+	case SHM_BYE:
+		e->said_bye = 1;
+		return 0;
 	case SHM_REVOKE:
 		return shm_view_revoke(e, rx);
 	case SHM_REVOKED:

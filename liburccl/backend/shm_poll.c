@@ -16,7 +16,7 @@
 /* A chunk's state while it is in a queue of copies; the others are the stream's. */
 #define STATE_COPY 0x40u
 
-static void out(struct shm_dev *d, struct chunk *c, int res)
+void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res)
 {
 	c->state = 0;
 	c->res = res;
@@ -34,11 +34,13 @@ void shm_chunks_fail(struct shm_ep *e, int res)
 	for (w = 0; w < SHM_WAYS; w++) {
 		for (c = e->copies[w].head; c; c = next) {
 			next = c->next;
-			out(e->dev, c, res);
+			shm_chunk_out(e->dev, c, res);
 		}
 		e->copies[w] = (struct shm_queue){.end = &e->copies[w].head};
 		stream_fail(&e->streams[w], res);
 	}
+	if (e->njobs)
+		shm_gpu_fail(e, res);
 }
 
 static enum shm_way way_of(const struct chunk *c)
@@ -59,7 +61,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 	c->scratch[0] = 0;
 	err = shm_remote_holds(r, c);
 	if (err) {
-		out(e->dev, c, err);
+		shm_chunk_out(e->dev, c, err);
 		return 1;
 	}
 	c->state = STATE_COPY;
@@ -80,7 +82,7 @@ static int post_ring(struct shm_ep *e, struct chunk *c)
 	if (e->dev->no_bounce && (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE)) {
 		c->flags = CHUNK_BOUNCES;
 		c->path = 0;
-		out(e->dev, c, -EACCES);
+		shm_chunk_out(e->dev, c, -EACCES);
 		return 1;
 	}
 	if (!stream_post(&e->streams[way_of(c)], c))
@@ -91,7 +93,9 @@ static int post_ring(struct shm_ep *e, struct chunk *c)
 
 static int post_one(struct shm_ep *e, struct chunk *c)
 {
-	return is_copy(c) ? post_copy(e, c, shm_remote(c->key)) : post_ring(e, c);
+	if (!is_copy(c))
+		return post_ring(e, c);
+	return c->key->gpu ? shm_gpu_post(e, c) : post_copy(e, c, shm_remote(c->key));
 }
 
 uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
@@ -102,7 +106,7 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	if (e->state != SHM_UP) {
 		for (i = 0; e->state == SHM_DOWN && i < n; i++) {
 			chunks[i]->flags = 0;
-			out(e->dev, chunks[i], e->why);
+			shm_chunk_out(e->dev, chunks[i], e->why);
 		}
 		return i;
 	}
@@ -119,6 +123,8 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 	if (c->state == STATE_COPY) {
 		c->flags |= CHUNK_CANCELLED;
 		e->copies[way_of(c)].cancelled = 1;
+	} else if (c->state == SHM_STATE_GPU) {
+		shm_gpu_cancel(e, c);
 	} else {
 		stream_cancel(c, how);
 	}
@@ -175,7 +181,7 @@ static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
 	for (; c; c = next) {
 		next = c->next;
 		if (c->flags & CHUNK_CANCELLED) {
-			out(e->dev, c, -ECANCELED);
+			shm_chunk_out(e->dev, c, -ECANCELED);
 			continue;
 		}
 		*q->end = c;
@@ -331,6 +337,8 @@ uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
 	uint32_t got = 0;
 
 	stream_sink_recycle(&d->sink);
+	if (!list_empty(&d->jobs))
+		shm_gpu_look(d);
 	if (!stream_sink_empty(&d->sink))
 		got = stream_events(&d->sink, events, n);
 	if (!d->until_look--)

@@ -13,10 +13,11 @@
 struct shm_remote {
 	struct list link; /* ep->remotes */
 	uint32_t grant;
-	uint32_t rights;  /* 0: revoked */
+	uint32_t rights; /* 0: revoked */
 	uint32_t nparts;
 	uint64_t len;
-	uint64_t warmed; /* its first bytes have their pages */
+	uint64_t warmed;     /* its first bytes have their pages */
+	struct gpu_dev *gpu; /* moves the bytes; NULL: the processor does */
 	struct remote_part {
 		uint64_t start, len; /* in the remote */
 		uint8_t *addr;
@@ -44,6 +45,11 @@ int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
 	if (!r->serial || r->writable > 1 || view_find(e, r->serial))
 		return -EPROTO;
 	v = view_find(e, 0);
+	if (r->type == SHM_GPU) {
+		if (v)
+			shm_gpu_import(e, r, fd, v);
+		return 0;
+	}
 	/* Pages that are not there yet might not be had when they are touched. */
 	if (!v || fd < 0 || shm_sealed(fd, 0, &size) || fstat(fd, &st) ||
 	    (uint64_t)st.st_blocks * 512 < size)
@@ -85,6 +91,10 @@ void shm_view_reap(struct shm_dev *d)
 		list_del(&e->reap);
 		return;
 	}
+	if (v->gpu) {
+		shm_gpu_unmap(v);
+		return;
+	}
 	piece = v->len < REAP_BYTES ? v->len : REAP_BYTES;
 	munmap(v->addr, piece);
 	v->addr += piece;
@@ -101,14 +111,45 @@ void shm_views_drop(struct shm_ep *e)
 	list_for_each_safe(pos, next, &e->remotes)
 		free(list_entry(pos, struct shm_remote, link));
 	for (v = e->views; v < e->views + SHM_FILES; v++)
-		if (v->serial)
+		if (v->serial && v->gpu)
+			shm_gpu_unmap(v);
+		else if (v->serial)
 			munmap(v->addr, v->len);
+}
+
+/* The view that a part of a key names; NULL: it is not there, or does not give what the key does.
+ */
+static struct shm_view *part_view(struct shm_ep *e, const struct shm_key *k,
+				  const struct shm_part *p)
+{
+	struct shm_view *v = p->serial ? view_find(e, p->serial) : NULL;
+
+	if (!v || v->gone || (k->rights & URCCL_RIGHT_WRITE && !v->writable))
+		return NULL;
+	if (!p->len || p->off > v->len || p->len > v->len - p->off)
+		return NULL;
+	return v;
+}
+
+/* 0, or -EINPROGRESS: those of GPUs are not all mapped; another -errno: one cannot be. */
+static int parts_wait(struct shm_ep *e, const struct shm_key *k)
+{
+	struct shm_view *v;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < k->nparts; i++) {
+		v = part_view(e, k, &k->parts[i]);
+		err = v && v->gpu ? shm_gpu_mapped(v) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 /* 1: every part lies in a view, and together they are the remote. */
 static int parts_map(struct shm_ep *e, const struct shm_key *k, uint64_t len, struct shm_remote *r)
 {
-	uint32_t write = k->rights & URCCL_RIGHT_WRITE;
 	const struct shm_part *p;
 	struct shm_view *v;
 	uint64_t start = 0;
@@ -116,10 +157,8 @@ static int parts_map(struct shm_ep *e, const struct shm_key *k, uint64_t len, st
 
 	for (i = 0; i < k->nparts; i++) {
 		p = &k->parts[i];
-		v = p->serial ? view_find(e, p->serial) : NULL;
-		if (!v || v->gone || (write && !v->writable))
-			return 0;
-		if (!p->len || p->off > v->len || p->len > v->len - p->off || p->len > len - start)
+		v = part_view(e, k, p);
+		if (!v || p->len > len - start)
 			return 0;
 		r->parts[i] = (struct remote_part){start, p->len, v->addr + p->off, v};
 		start += p->len;
@@ -144,25 +183,31 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 	err = stream_import(k.grant, sizeof(k.grant), len, rkey);
 	rkey->v[1] = 0;
 	if (err || !k.nparts || e->dev->by_owner)
-		return err;
+		return err || !k.gpu ? err : -EOPNOTSUPP;
 	/* Its files were sent before the key was; so, perhaps, was its end. */
 	shm_link_recv(e);
 	if (k.revokes < e->revoked_unseen)
-		return 0;
+		return k.gpu ? -EACCES : 0;
+	err = k.gpu ? parts_wait(e, &k) : 0;
+	if (err)
+		return err == -EINPROGRESS ? err : -EOPNOTSUPP;
 	r = calloc(1, sizeof(*r) + k.nparts * sizeof(r->parts[0]));
 	if (!r || !parts_map(e, &k, len, r)) {
 		free(r);
-		return 0;
+		return k.gpu ? -EOPNOTSUPP : 0;
 	}
 	r->grant = (uint32_t)rkey->v[0];
 	r->rights = k.rights;
 	r->nparts = k.nparts;
 	r->len = len;
-	for (i = 0; i < r->nparts; i++)
+	for (i = 0; i < r->nparts; i++) {
 		r->parts[i].view->users++;
+		r->gpu = r->gpu ? r->gpu : r->parts[i].view->gpu;
+	}
 	list_add_tail(&r->link, &e->remotes);
 	rkey->v[1] = (uintptr_t)r;
 	rkey->mapped = 1;
+	rkey->gpu = r->gpu != NULL;
 	return 0;
 }
 
@@ -210,7 +255,7 @@ void shm_view_tell(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_REVOKED, .serial = e->revoked};
 
-	if (e->revoked_told == e->revoked || e->sock < 0)
+	if (e->revoked_told == e->revoked || e->sock < 0 || (e->njobs && shm_gpu_revoke(e)))
 		return;
 	if (shm_link_send(e, &r, -1))
 		shm_ep_warm(e); /* again at the next look */
@@ -240,7 +285,7 @@ int shm_warm(struct ep *ep, struct rkey *rkey)
 	uint64_t in, len;
 
 	(void)ep;
-	if (!r || !r->rights || r->warmed == r->len)
+	if (!r || !r->rights || r->warmed == r->len || rkey->gpu)
 		return 0;
 	p = part_at(r, r->warmed);
 	in = r->warmed - p->start;
@@ -262,6 +307,17 @@ static const struct remote_part *part_at(const struct shm_remote *r, uint64_t of
 			high = mid;
 	}
 	return &r->parts[low];
+}
+
+uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
+		       struct gpu_dev **gpu)
+{
+	const struct remote_part *p = part_at(r, off);
+	uint64_t in = off - p->start;
+
+	*run = p->len - in < *run ? p->len - in : *run;
+	*gpu = r->gpu;
+	return (uintptr_t)p->addr + in;
 }
 
 /* To or from what is there. */

@@ -95,6 +95,15 @@ REASON(RANGE_FD_MAPPED,	"range %u: what is mapped at %x is not its part of the f
 REASON(RANGE_FD_MAP,	"range %u: its file could not be mapped at %x: %e")
 REASON(RANGE_FD_DUP,	"the descriptor %u of a range cannot be duplicated: %l")
 REASON(RANGE_FD_NONE,	"range %u: without a file descriptor fd is -1 and fd_off 0")
+REASON(RANGE_GPU_MIXED,	"range %u begins or ends in memory of a GPU, and is not of one allocation from %x on: "
+			"register each allocation as a range of its own")
+REASON(RANGE_GPU_CONTEXT, "range %u is memory of GPU %u, but not of its primary context, the one that the CUDA "
+			"runtime uses: allocate it there")
+REASON(RANGE_GPU_RIGHTS, "range %u is memory of GPU %u: URCCL_RIGHT_ATOMIC is for memory of the host")
+REASON(GPU,		"GPU %u cannot be used: CUDA error %u (%e). Where the program has met it too, only a new "
+			"process helps")
+REASON(STAGING,		"there are no %u bytes of pinned memory for copies from and to GPUs (staging_bytes): %e, "
+			"CUDA error %u")
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")
 REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped: register them when they are, "
 			"and unmap them after unregistering")
@@ -203,6 +212,15 @@ REASON(RING_STALE,	"ring id %u names no open ring of this context: use urccl_rin
 REASON(BOUNCE,		"the bytes would go through memory of the library, which bounce=no "
 			"forbids: they move directly where the remote is memory of urccl_alloc() "
 			"that this side could map")
+REASON(BOUNCE_GPU,	"%t does not reach memory of a GPU itself, and bounce=no forbids the way through "
+			"memory of the library")
+REASON(STAGE_NONE,	"the remote is memory of a GPU, and the local memory is not pinned: %t needs memory of "
+			"cudaHostAlloc() or cudaHostRegister(), or a region of GPU memory in this context, "
+			"with which staging memory comes")
+REASON(GPU_COPY,	"a copy of %u bytes from or to a GPU failed: CUDA error %u. The GPU is of no use to this "
+			"process any more")
+REASON(KEYS_GPU,	"the advert of remote %x is for memory of a GPU, which %t does not reach at the peer: read "
+			"or write it from the side that has the GPU")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert of remote %x: it was revoked, "
 			"has expired, or was never the peer's. Ask the peer for a newer one")
 REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "

@@ -568,6 +568,8 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 	/* One that the engine does not have could not take its exposures back. */
 	if (r && (!path || path->closing || !path->posted))
 		status = -ENOTCONN;
+	else if (r && memory_has_gpu(r->memory) && !path->rail.ep->dev->ipc)
+		status = -EOPNOTSUPP;
 	else if (r)
 		g = grant_for(c, path, r, &req->advert, &status);
 	if (!g) {

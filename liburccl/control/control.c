@@ -253,9 +253,12 @@ int control_open(const struct control_config *config, struct control **control)
 	uint32_t i;
 	int rc;
 
-	if (!c)
+	if (!c) {
+		(void)gpu_close(config->gpu);
 		return fail(-ENOMEM, "no memory for the control thread");
+	}
 	c->config = *config;
+	staging_init(c);
 	c->host = host_id();
 	log_init(&c->log, config->params);
 	c->epoll_fd = c->wake_fd = c->reserve_fd = c->mappings.fd = -1;
@@ -356,6 +359,9 @@ void control_close(struct control *c)
 		quit(c);
 		pthread_join(c->thread, NULL);
 	}
+	staging_fini(c);
+	if (gpu_close(c->config.gpu)) /* it may still copy */
+		c->unpinned = 1;
 	resolver_close(c);
 	control_free_jobs(c);
 	conns_close(c);

@@ -35,6 +35,7 @@ struct control_config {
 	struct device **devices;	       /* in order of preference */
 	uint32_t ndevices;
 	const struct secret *secret;
+	struct gpu *gpu;		/* GPUs of the context; control_close() closes it */
 	const struct clock *clock;	/* that adverts expire by; NULL: the real one */
 	uint64_t required;		/* a bit for each transport that must be used with whom it
 					 * reaches */

@@ -590,6 +590,15 @@ void control_step(struct control *c);
 /* Sleeps until something is there, and does all of it. */
 void control_turn(struct control *c);
 
+/* Pinned memory for bytes of GPUs: staging.c. */
+struct staging {
+	pthread_mutex_t lock; /* of memory and gpu: helper threads make it */
+	struct allocation *memory;
+	struct gpu_dev *gpu; /* by which it is pinned */
+	struct region *region; /* the context's own, of that memory */
+	struct cmd cmd;
+};
+
 struct control {
 	struct control_config config;
 	struct engine *engine;
@@ -619,6 +628,7 @@ struct control {
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* those that the engine has room for */
 	uint32_t scratch;		     /* handle of the region that is; 0: none yet */
+	struct staging staging;
 	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers connected, or about to be */

@@ -130,7 +130,8 @@ static uint32_t run_end(struct memory *m, uint32_t k, uint64_t *end)
 	*end = first->addr + first->len;
 	while (++k < m->nspans) {
 		s = ranges_span(m, k);
-		if (s->addr > *end || s->fd != first->fd ||
+		if (s->addr > *end || s->fd != first->fd || s->kind != first->kind ||
+		    s->gpu_index != first->gpu_index || s->gpu_id != first->gpu_id ||
 		    (s->fd >= 0 && s->fd_off - first->fd_off != s->addr - first->addr))
 			break;
 		if (s->addr + s->len > *end)
@@ -158,6 +159,9 @@ static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 	*like = (struct extent){.fd = s->fd,
 				.fd_off = s->fd_off,
 				.is_dmabuf = s->is_dmabuf,
+				.kind = s->kind,
+				.gpu_index = s->gpu_index,
+				.gpu_id = s->gpu_id,
 				.rights = m->rights,
 				.users = 1};
 	return ranges_run(m, k, &like->addr, &like->len);
@@ -174,7 +178,8 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 		return NULL;
 	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
 	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
-	    like->rights & ~a->rights || a->fd != like->fd)
+	    like->rights & ~a->rights || a->fd != like->fd || a->kind != like->kind ||
+	    a->gpu_id != like->gpu_id)
 		return NULL;
 	return a;
 }
@@ -209,7 +214,7 @@ static int unmapped(struct control *c, const struct memory *m, struct trouble *t
 	uint32_t i = 0;
 
 	while (i + 1 < m->nspans &&
-	       (m->spans[i].is_dmabuf || is_mapped(c, m->spans[i].addr, m->spans[i].len)))
+	       (!span_is_host(&m->spans[i]) || is_mapped(c, m->spans[i].addr, m->spans[i].len)))
 		i++;
 	return refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
 }
@@ -224,7 +229,7 @@ static int spans_mapped(struct control *c, struct memory *m, struct trouble *t)
 
 		addr = s->addr;
 		next = run_end(m, k, &end);
-		if (!s->is_dmabuf && !is_mapped(c, addr, end - addr))
+		if (span_is_host(s) && !is_mapped(c, addr, end - addr))
 			return unmapped(c, m, t);
 	}
 	return 0;
@@ -290,7 +295,7 @@ static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 
 	while (m->rights && k < m->nspans && !rc) {
 		k = run_extent(m, k, &run);
-		if (run.is_dmabuf || extent_find(c, &run))
+		if (run.is_dmabuf || run.kind == GPU_MEMORY_DEVICE || extent_find(c, &run))
 			continue;
 		if (!looked++)
 			rc = ranges_list(c, t);
@@ -312,7 +317,7 @@ static void spans_find_files(struct control *c, struct memory *m)
 	for (i = 0; i < m->nspans; i++) {
 		struct span *s = &m->spans[i];
 
-		if (s->is_dmabuf)
+		if (!span_is_host(s))
 			continue;
 		s->fd = -1;
 		s->fd_off = 0;
@@ -367,7 +372,7 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
 	if (!m)
 		return NULL;
-	if (!spans_sort(m) && !files_find(c, m, t)) {
+	if (!spans_sort(m) && !spans_kinds(c, m, t) && !files_find(c, m, t)) {
 		spans_find_files(c, m);
 		if (!spans_mapped(c, m, t) && !spans_allowed(c, m, t))
 			return m;
@@ -397,6 +402,12 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
+/* Others are not told of memory of a GPU: its bytes are staged for them. */
+static int takes(const struct device *dev, const struct extent *a)
+{
+	return a->kind != GPU_MEMORY_DEVICE || dev->ipc;
+}
+
 /* The first n devices. 0, or the first -errno. */
 static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 {
@@ -405,7 +416,7 @@ static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 	while (n) {
 		struct device *dev = c->config.devices[--n];
 
-		rc = dev->ops->unreg(dev, a);
+		rc = takes(dev, a) ? dev->ops->unreg(dev, a) : 0;
 		err = err ? err : rc;
 	}
 	return err;
@@ -434,20 +445,23 @@ static int reg_refused(const struct device *dev, const struct extent *a, int rc,
 	return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }
 
-static int extent_reg(const struct control *c, struct extent *a, struct trouble *t)
+static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
 {
 	uint32_t i;
 	int rc;
 
+	if (a->kind != GPU_MEMORY_HOST && extent_gpu(c, a, t))
+		return t->res;
 	for (i = 0; i < c->config.ndevices; i++) {
 		struct device *dev = c->config.devices[i];
 
-		rc = dev->ops->reg(dev, a);
+		rc = takes(dev, a) ? dev->ops->reg(dev, a) : 0;
 		if (rc) {
 			(void)extent_unreg(c, a, i);
 			return reg_refused(dev, a, rc, t);
 		}
 	}
+	a->direct = a->kind == GPU_MEMORY_DEVICE ? 0 : UINT32_MAX;
 	a->known = 1;
 	return 0;
 }
@@ -462,23 +476,28 @@ int devices_slow(const struct control *c)
 	return 0;
 }
 
-int extents_reg(const struct control *c, struct region *r, struct trouble *t)
+int extents_reg(struct control *c, struct region *r, struct trouble *t)
 {
 	uint32_t i;
 
-	for (i = 0; i < r->nextents; i++)
+	for (i = 0; i < r->nextents; i++) {
 		if (!r->extents[i]->known && extent_reg(c, r->extents[i], t))
 			return t->res;
+		r->memory->staged |= ~r->extents[i]->direct;
+		r->memory->pageable |= r->extents[i]->kind == GPU_MEMORY_HOST;
+	}
 	return 0;
 }
 
 int extents_slow(const struct control *c, const struct region *r)
 {
-	uint32_t i, new = 0;
+	uint32_t i, new = 0, gpu = 0;
 
-	for (i = 0; i < r->nextents; i++)
+	for (i = 0; i < r->nextents; i++) {
 		new |= !r->extents[i]->known;
-	return new &&devices_slow(c);
+		gpu |= r->extents[i]->kind != GPU_MEMORY_HOST;
+	}
+	return (new &&devices_slow(c)) || gpu;
 }
 
 /* The program may close its descriptor. */

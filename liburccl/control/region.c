@@ -289,7 +289,7 @@ static void region_pinned(struct control *c, struct errand *e)
 
 	if (r->ending)
 		t = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
-	if (r->ending || e->res)
+	if (r->ending || e->res || staging_enter(c, &t))
 		region_refuse(c, r, &t);
 	else
 		region_begin(c, r);
@@ -556,6 +556,11 @@ void region_info(struct control *c, struct control_call *call)
 	info->mappable = c->config.params->enforce != URCCL_ENFORCE_OWNER;
 	for (i = 0; i < r->memory->nspans; i++)
 		info->mappable &= r->memory->spans[i].fd >= 0 && !r->memory->spans[i].is_dmabuf;
+	if (r->memory->spans[0].kind == GPU_MEMORY_DEVICE)
+		info->device = 1 + r->memory->spans[0].gpu_index;
+	for (i = 0; i < c->config.ndevices; i++)
+		if (r->memory->staged >> c->config.devices[i]->index & 1)
+			info->staged |= 1u << c->config.devices[i]->ops->transport;
 	call_answer(call, 0);
 }
 

@@ -72,7 +72,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 /* The extents of its spans. */
 int extents_get(struct control *c, struct region *r, struct trouble *t);
 /* Makes those known to the devices that are not yet. Any thread, one at a time. */
-int extents_reg(const struct control *c, struct region *r, struct trouble *t);
+int extents_reg(struct control *c, struct region *r, struct trouble *t);
 int devices_slow(const struct control *c);
 int extents_slow(const struct control *c, const struct region *r); /* 1: that may take a while */
 /* In three steps: those that others use too are theirs alone (1: devices know some of the rest, and
@@ -81,6 +81,17 @@ int extents_slow(const struct control *c, const struct region *r); /* 1: that ma
 int extents_leave(struct control *c, struct region *r);
 int extents_unreg(const struct control *c, struct region *r);
 void extents_free(struct control *c, struct region *r);
+
+/* staging.c: memory of GPUs, and the pinned memory that its bytes go through where a device does
+ * not reach it. The kind of each span. 0, or -errno with *t. */
+int spans_kinds(struct control *c, struct memory *m, struct trouble *t);
+/* Opens the extent's GPU, and makes the staging memory with the first memory of one. Helper
+ * threads. Likewise. */
+int extent_gpu(struct control *c, struct extent *a, struct trouble *t);
+/* Tells the engine of the staging memory, if it is new. Likewise. */
+int staging_enter(struct control *c, struct trouble *t);
+void staging_init(struct control *c);
+void staging_fini(struct control *c); /* the engine has ended */
 
 /* files.c: ranges that are views of a file of the program's. Finds each, or maps it, and has an
  * allocation for those that peers may map, and those mapped here. 0, or -errno with *t. */

@@ -133,6 +133,7 @@ static int key_import(struct engine_cmd *cmd)
 		return res;
 	k->resolved = 1;
 	k->rail = rail;
+	r->gpu |= k->key.gpu;
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
 	if (!part->rails) {
@@ -152,6 +153,7 @@ static int keys_fail(const struct engine_peer *p, const struct rail *rail, int r
 	return res != -ENOTCONN && rail && rail == p->rail;
 }
 
+/* -EINPROGRESS: the device is not done with the key; call again. */
 static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
@@ -161,7 +163,9 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 
 	(void)e;
 	if (!res)
-		res = rail ? key_import(cmd) : -ENOTCONN;
+		res = rail && !r->deleting ? key_import(cmd) : -ENOTCONN;
+	if (res == -EINPROGRESS)
+		return res;
 	if (res)
 		r->why = res == cmd->cause ? (uint32_t)cmd->arg : (uint32_t)-res;
 	if (res && keys_fail(p, rail, res))
@@ -294,6 +298,26 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 
 enum { DONE_LATER = 1 };
 
+static int keys_begin(struct engine *e, struct engine_cmd *cmd)
+{
+	int res = remote_keys(e, cmd);
+
+	if (res != -EINPROGRESS)
+		return res;
+	cmd->remote->importing++;
+	return DONE_LATER;
+}
+
+/* 1: done, cmd->msg.res is the result. */
+static int keys_again(struct engine *e, struct engine_cmd *cmd)
+{
+	cmd->msg.res = remote_keys(e, cmd);
+	if (cmd->msg.res == -EINPROGRESS)
+		return 0;
+	cmd->remote->importing--;
+	return 1;
+}
+
 /* A result to reply with, or DONE_LATER: retry_commands() replies. */
 static int command(struct engine *e, struct engine_cmd *cmd)
 {
@@ -336,7 +360,7 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_REMOTE_ADD:
 		return remote_add(e, cmd);
 	case ENGINE_REMOTE_KEYS:
-		return remote_keys(e, cmd);
+		return keys_begin(e, cmd);
 	case ENGINE_REMOTE_REVOKE:
 		remote_revoke(cmd->remote);
 		/* At once where it can be: entries taken from now on are not under way. */
@@ -346,6 +370,8 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return DONE_LATER;
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
+	case ENGINE_STAGE:
+		return stage_open(e, cmd->memory);
 	case ENGINE_RAIL_FENCED:
 		rail_fenced(e, cmd->peer, cmd->part);
 		return 0;
@@ -368,6 +394,8 @@ static int is_done(struct engine *e, struct engine_cmd *cmd)
 		return peer_is_lost(e, cmd->peer);
 	case ENGINE_REMOTE_DEL:
 		return remote_is_quiet(e, cmd->remote);
+	case ENGINE_REMOTE_KEYS:
+		return keys_again(e, cmd);
 	case ENGINE_REMOTE_REVOKE:
 		return remote_is_revoked(e, cmd->remote);
 	case ENGINE_REMOTE_WARM:
@@ -469,10 +497,11 @@ void retry_commands(struct engine *e)
 
 	list_for_each_safe(pos, tmp, &e->commands) {
 		cmd = list_entry(pos, struct engine_cmd, link);
+		cmd->msg.res = 0;
 		if (!is_done(e, cmd))
 			continue;
 		list_del(&cmd->link);
-		msg_reply(&cmd->msg, 0);
+		msg_reply(&cmd->msg, cmd->msg.res);
 	}
 }
 

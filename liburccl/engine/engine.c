@@ -74,10 +74,14 @@ static void publish_all(struct engine *e)
 	}
 }
 
-/* What most turns find nothing of. */
-__attribute__((noinline)) static void rare(struct engine *e)
+/* What most turns find nothing of. How much of it moves bytes. */
+__attribute__((noinline)) static uint32_t rare(struct engine *e)
 {
+	uint32_t work = 0;
+
 	e->rare = 0;
+	if (e->stage.njobs || e->stage.waiting)
+		work = stage_look(e);
 	if (!list_empty(&e->flushes))
 		flush_all(e);
 	if (e->sweep)
@@ -97,7 +101,9 @@ __attribute__((noinline)) static void rare(struct engine *e)
 		retry_commands(e);
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
 		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
-		   !list_empty(&e->words) || !list_empty(&e->commands);
+		   !list_empty(&e->words) || !list_empty(&e->commands) || e->stage.njobs ||
+		   e->stage.waiting;
+	return work;
 }
 
 /* Devices without rails have strangers to look at, at most. What comes late is not placed by them
@@ -113,7 +119,7 @@ static uint32_t move(struct engine *e, uint32_t seldom)
 	if (e->rails || seldom)
 		work += poll_devices(e, seldom);
 	if (e->rare | e->sweep)
-		rare(e);
+		work += rare(e);
 	return work;
 }
 
@@ -145,7 +151,7 @@ static uint32_t turn(struct engine *e)
 static int turn_again(const struct engine *e)
 {
 	return e->sweep || e->warming || !list_empty(&e->ready) ||
-	       (!list_empty(&e->flushes) && !e->flush_full);
+	       (e->stage.waiting && e->stage.nfree) || (!list_empty(&e->flushes) && !e->flush_full);
 }
 
 /* ---- sleep ---- */
@@ -236,7 +242,8 @@ static uint64_t sleep_ns(struct engine *e)
 			ns = POLL_NS;
 	if (!list_empty(&e->words) && ns > WORD_NS)
 		ns = WORD_NS;
-	return ns;
+	next = gpu_sleep_ns(e->config.gpu, e->now); /* while copies of any device are out */
+	return next < ns ? next : ns;
 }
 
 /* Kernels before 5.11, filters that know no newer calls and emulators have milliseconds only: then
@@ -532,6 +539,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->messages);
 	list_init(&e->moved);
 	list_init(&e->words);
+	stage_init(&e->stage);
 	e->young_tail = &e->young;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
@@ -628,6 +636,7 @@ void engine_close(struct engine *e)
 	free(e->chunks);
 	free(e->owed.records);
 	segment_close(e->segment);
+	stage_close(&e->stage);
 	memory_map_free(e->map);
 	free(e->regions);
 	free(e->remotes);

@@ -59,6 +59,7 @@ enum engine_cmd_type {
 	ENGINE_EXPOSE,	      /* exposure, data: back with the key in data, its length in len, and
 				 grant */
 	ENGINE_UNEXPOSE,      /* exposure */
+	ENGINE_STAGE,	      /* memory: of the library and pinned, for bytes of GPUs */
 	ENGINE_STOP, /* the progress thread ends after this came back; no ring, no peer left */
 };
 
@@ -199,6 +200,7 @@ struct engine_config {
 	int is_inline;
 	uint64_t incarnation;
 	const char *left_out; /* transports that did not open, and why; "": none */
+	struct gpu *gpu;      /* GPUs of the context */
 	struct clock *clock;  /* INLINE: a simulated one that it goes by; NULL: the real one */
 };
 

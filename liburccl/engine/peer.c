@@ -117,6 +117,11 @@ void *engine_remote_owner(const struct engine_remote *r)
 }
 
 /* There are no keys to be had. */
+static uint64_t transports_of(const struct engine_peer *p)
+{
+	return p->rail ? 1ull << p->rail->ep->dev->ops->transport : 0;
+}
+
 void remote_fail(struct op *op, const struct engine_remote *r, int err)
 {
 	switch (err) {
@@ -125,6 +130,9 @@ void remote_fail(struct op *op, const struct engine_remote *r, int err)
 		return;
 	case -ESTALE:
 		op_fail(op, err, REASON_KEYS_STALE, r->handle, 0, 0);
+		return;
+	case -EOPNOTSUPP:
+		op_fail(op, err, REASON_KEYS_GPU, r->handle, transports_of(r->peer), 0);
 		return;
 	default:
 		if (r->why == ENOMEM)

@@ -23,6 +23,7 @@
 #include "engine/message.h"
 #include "segment/segment.h"
 #include "engine/timer.h"
+#include "engine/stage.h"
 
 #define CHUNKS_SHARED 4096u /* of an engine, taken by devices at a time, */
 #define CHUNKS_ALONE  1024u /* and more of them for peers that have none */
@@ -377,6 +378,8 @@ struct engine_remote {
 	struct engine_peer *peer;
 	struct list of_peer;
 	uint64_t len;
+	uint32_t gpu;	 /* a GPU of this side moves its bytes, by some rail */
+	uint32_t importing; /* ENGINE_REMOTE_KEYS commands that wait for the device */
 	uint32_t asked;	 /* keys were asked for */
 	uint32_t keys;	 /* parts that have one; any thread reads it, and mapped before it */
 	uint32_t nkeys[RAIL_NUMBERS]; /* parts that have one of this rail */
@@ -444,7 +447,7 @@ struct engine {
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
 	uint32_t rare;	      /* flushes, pending, pending_accepts, messages, words or commands may
-				 not be empty: rare_add() */
+				 not be empty: rare_add(); or the stage has something to do */
 	uint32_t lanes_set;   /* of lanes a bit each: it may not be empty */
 	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: no sleep until they are done */
 
@@ -454,6 +457,7 @@ struct engine {
 	uint32_t chunks_used, chunks_max; /* max_inflight_ops, and one for each peer without any */
 	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
+	struct stage stage;
 
 	struct engine_region_slot {
 		uint32_t handle;
@@ -607,6 +611,7 @@ uint64_t chunk_bytes(const struct rail *rail); /* the largest piece of an entry 
 uint64_t chunk_limit(const struct rail *rail); /* and of bulk while its window is small */
 /* The entry's next chunk, for a rail; NULL: it has none now, or no chunk is free. */
 struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
+int chunk_is_ready(struct engine *e, struct chunk *c); /* just cut; 0: the stage has it */
 int op_exhausted(const struct op *op); /* it is known to have no more */
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n);
 /* The same; what was not taken is held. */
@@ -615,6 +620,7 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 uint32_t schedule(struct engine *e);
 uint32_t poll_devices(struct engine *e, uint32_t all); /* also those that are not in use */
 void sweep_chunks(struct engine *e);
+void chunk_done(struct engine *e, struct chunk *c); /* its bytes are where they belong, or res */
 void chunk_out(struct engine *e, struct chunk *c);
 
 /* flush.c: acknowledged writes are proved placed, by the rail that carried them */

@@ -47,10 +47,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 
 static int chunk_on(const struct engine *e, const struct chunk *c, const void *what)
 {
-	const struct memory *m = what;
-
-	(void)e;
-	return c->memory == m;
+	return (stage_has(&e->stage, c) ? stage_memory(e, c) : c->memory) == what;
 }
 
 static int chunk_of(const struct engine *e, const struct chunk *c, const void *what)
@@ -222,7 +219,7 @@ void remote_cool(struct engine_remote *r)
 int remote_is_quiet(struct engine *e, struct engine_remote *r)
 {
 	r->deleting = 1;
-	if (remote_is_busy(e, r, -ECANCELED, REASON_FORGOTTEN) || r->req_out)
+	if (remote_is_busy(e, r, -ECANCELED, REASON_FORGOTTEN) || r->req_out || r->importing)
 		return 0;
 	forget_all(r);
 	list_del(&r->of_peer);

@@ -45,6 +45,8 @@ void chunk_free(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
+	if (stage_has(&e->stage, c))
+		stage_free(e, c);
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;
@@ -142,6 +144,8 @@ void lane_drop_held(struct op *op)
 	}
 	if (op->peer->undone)
 		replay_drop(op);
+	if (op_engine(op)->stage.memory)
+		stage_drop(op);
 }
 
 /* ---- posting ---- */
@@ -173,6 +177,8 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 	if (!c)
 		return NULL;
 	op->inflight++; /* keeps it alive while the cursor may fail it */
+	if (op->remote && op->remote->gpu && op->memory && !op->memory->pageable)
+		most = GPU_COPY_MAX;
 	n = cursor_next(op, most, rail->number, &p);
 	if (n == 1 && !(op->bits & OP_DECIDED)) {
 		c->ep = rail->ep;
@@ -228,6 +234,16 @@ int op_exhausted(const struct op *op)
 	       op->cursor.element.pos == op->cursor.element.len;
 }
 
+/* Its device reaches its memory, or it has memory that the device reaches. */
+int chunk_is_ready(struct engine *e, struct chunk *c)
+{
+	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
+		return 1;
+	if (!stage_wants(c))
+		return 1;
+	return stage_chunk(e, c);
+}
+
 /* What may be on its way behind this turn: bulk leaves room for what goes before it. */
 static uint64_t lane_limit(const struct lane *l, const struct rail *rail)
 {
@@ -254,13 +270,14 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			break;
 		if (!c)
 			continue;
-		batch[n++] = c;
 		bytes += c->len;
 		list_del(&op->link);
 		if (op_exhausted(op))
 			op->bits |= OP_DONE_CURSOR;
 		else
 			list_add_tail(&op->link, &l->ops);
+		if (chunk_is_ready(e, c))
+			batch[n++] = c;
 	}
 	return n;
 }
@@ -444,51 +461,66 @@ static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 		chunk_unproved(rail, op);
 }
 
-static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
+/* The chunk is free, and as it came out. */
+static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const struct chunk *c)
 {
-	int undone = c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c);
-	struct op *op = c->op;
-	uint32_t seg = c->seg, flags = c->flags, len = c->len;
-	uint64_t code = c->scratch[0];
-	const void *local = c->local;
 	int res = c->res;
 
-	if (undone) {
-		unmeasure(rail, c->kind, len);
+	if (c->seg < op->first_bad)
+		op->first_bad = c->seg;
+	if (c->flags & CHUNK_BOUNCES)
+		op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
+	else if (res == -EBADMSG)
+		op_fail(op, res, REASON_CHECKSUM, c->len, 0, 0);
+	else if (res == -EOPNOTSUPP)
+		op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
+	else if (c->flags & CHUNK_REFUSED) /* that ends the peer */
+		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
+	else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
+		op_fail(op, res, REASON_PEER_REFUSED, c->len, (uint64_t)-res, 0);
+	else if (res == -EFAULT && op_reads(op))
+		op_fail(op, res, REASON_READ_ONLY, c->len, (uintptr_t)c->local, 0);
+	else if (res == -ECONNRESET)
+		op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
+	else if (res == -EILSEQ)
+		op_fail(op, -ECONNRESET, REASON_PEER_GARBLED, 0, 0, 0);
+	else
+		op_fail_device(op, res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
+}
+
+void chunk_done(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	chunk_free(e, c);
+	op->inflight--;
+	if (!c->res) {
+		op->placed += c->len;
+		op->peer->silent = 0;
+	} else {
+		op_fail_chunk(op, c);
+	}
+	op_check(op);
+}
+
+static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	if (c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c)) {
+		unmeasure(rail, c->kind, c->len);
 		return;
 	}
 	op->path |= c->path | rail->path;
-	if ((flags & (CHUNK_QUIET | CHUNK_UNFLUSHED)) != CHUNK_QUIET)
+	if ((c->flags & (CHUNK_QUIET | CHUNK_UNFLUSHED)) != CHUNK_QUIET)
 		data_owes(rail, op, c);
-	chunk_free(e, c);
-	op->inflight--;
-	if (!res) {
-		op->placed += len;
-		op->peer->silent = 0;
-	} else {
-		unmeasure(rail, op_reads(op) ? CHUNK_READ : CHUNK_WRITE, len);
-		if (seg < op->first_bad)
-			op->first_bad = seg;
-		if (flags & CHUNK_BOUNCES)
-			op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
-		else if (res == -EBADMSG)
-			op_fail(op, res, REASON_CHECKSUM, len, 0, 0);
-		else if (res == -EOPNOTSUPP)
-			op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
-		else if (flags & CHUNK_REFUSED) /* that ends the peer */
-			op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
-		else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
-			op_fail(op, res, REASON_PEER_REFUSED, len, (uint64_t)-res, 0);
-		else if (res == -EFAULT && op_reads(op))
-			op_fail(op, res, REASON_READ_ONLY, len, (uintptr_t)local, 0);
-		else if (res == -ECONNRESET)
-			op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
-		else if (res == -EILSEQ)
-			op_fail(op, -ECONNRESET, REASON_PEER_GARBLED, 0, 0, 0);
-		else
-			op_fail_device(op, res, flags & CHUNK_CODED ? code : 0);
+	if (c->res)
+		unmeasure(rail, c->kind, c->len);
+	else if (c->kind == CHUNK_READ && stage_has(&e->stage, c)) {
+		stage_in(e, c);
+		return;
 	}
-	op_check(op);
+	chunk_done(e, c);
 }
 
 static void other_out(struct engine *e, struct rail *rail, struct chunk *c)

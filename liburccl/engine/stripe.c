@@ -296,7 +296,8 @@ static uint64_t stripe_next(struct stripe *s)
 	else
 		list_add_tail(&op->link, &s->lane->ops);
 	len = c->len;
-	gather(s, rail, c);
+	if (chunk_is_ready(s->e, c))
+		gather(s, rail, c);
 	return len;
 }
 

@@ -11,13 +11,13 @@ static int is_there(const struct sync *s)
 	return load_acquire(s->wait) >= s->wait_value;
 }
 
-/* That the processor may touch memory is looked at where peers are given rights to it; a dma-buf is
- * for devices. */
+/* That the processor may touch memory is looked at where peers are given rights to it; a dma-buf
+ * and memory of a GPU are for devices. */
 static int is_ours(const struct memory *m, uint64_t at, uint32_t rights)
 {
 	const struct extent *x = memory_span(m, memory_offset(m, at, WORD_BYTES))->extent;
 
-	return x->rights & rights && !x->is_dmabuf;
+	return x->rights & rights && !x->is_dmabuf && x->kind != GPU_MEMORY_DEVICE;
 }
 
 /* The region that a word lies in; NULL with op_fail() done. */

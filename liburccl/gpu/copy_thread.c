@@ -3,6 +3,7 @@
  * waits if the program blocks in CUDA. */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "gpu/private.h"
@@ -22,34 +23,30 @@ static void import_run(struct gpu_dev *dev, struct gpu_import *imp)
 	imp->share.fd = -1;
 	imp->code = code;
 	imp->res = dev->api->error(code);
+	__atomic_fetch_sub(&dev->imports, 1, __ATOMIC_RELAXED);
+	store_release(&imp->done, 1);
 }
 
 static void unimport_run(struct gpu_dev *dev, struct gpu_import *imp)
 {
-	int code = 0;
-
 	if (imp->addr)
-		code = dev->api->unimport_memory(dev->ctx, &imp->share, imp->addr);
-	imp->addr = 0;
-	imp->code = code;
-	imp->res = dev->api->error(code);
+		(void)dev->api->unimport_memory(dev->ctx, &imp->share, imp->addr);
+	free(imp);
 }
 
-/* The owner of the message may free it at once. */
 static void message_run(struct gpu_dev *dev, struct msg *msg, uint64_t now)
 {
-	struct gpu_import *imp = container_of(msg, struct gpu_import, msg);
-
-	if (msg->type == GPU_MSG_CLOSE) {
+	switch (msg->type) {
+	case GPU_MSG_CLOSE:
 		dev->closing_ns = now;
-		return;
+		break;
+	case GPU_MSG_IMPORT:
+		import_run(dev, container_of(msg, struct gpu_import, msg));
+		break;
+	default:
+		unimport_run(dev, container_of(msg, struct gpu_import, end));
+		break;
 	}
-	if (msg->type == GPU_MSG_IMPORT)
-		import_run(dev, imp);
-	else
-		unimport_run(dev, imp);
-	__atomic_fetch_sub(&dev->imports, 1, __ATOMIC_RELAXED);
-	store_release(&imp->done, 1);
 }
 
 /* ---- the thread ---- */

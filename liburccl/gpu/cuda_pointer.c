@@ -70,15 +70,15 @@ int cuda_range(struct cuda *cuda, uint64_t addr, struct cuda_range *out)
 	p->id = a.id;
 	p->base = a.start ? a.start : addr;
 	p->end = p->base + a.size;
+	p->index = (uint32_t)a.device;
+	p->is_primary = (uint32_t)is_primary(cuda, &a);
 	if (a.type != CUDA_MEMORY_DEVICE) {
 		p->kind = GPU_MEMORY_PINNED;
 		return 0;
 	}
 	p->kind = GPU_MEMORY_DEVICE;
-	p->index = (uint32_t)a.device;
 	p->is_legacy_ipc = a.legacy != 0;
 	p->is_vmm = (uint32_t)is_vmm(cuda, addr, &a);
-	p->is_primary = (uint32_t)is_primary(cuda, &a);
 	out->types = (uint32_t)a.types;
 	if (p->is_vmm && a.mapping_size) {
 		p->base = a.mapping_start;

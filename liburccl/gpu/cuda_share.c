@@ -85,13 +85,33 @@ static int import_fd(const struct cuda_ctx *c, const struct gpu_share *share, ui
 	return code;
 }
 
+/* Memory of this process. That of another GPU is reached as that of a peer. */
+static int import_self(const struct cuda_ctx *c, const struct gpu_share *share, uint64_t *addr)
+{
+	struct cuda_range range;
+	int code = cuda_range(c->cuda, share->base, &range);
+	void *other;
+
+	*addr = share->base;
+	if (code || range.pointer.index == c->index)
+		return code;
+	code = cuda_primary(c->cuda, (int)range.pointer.index, &other);
+	if (code || !other)
+		return code;
+	code = c->cuda->CtxEnablePeerAccess(other, 0);
+	(void)c->cuda->DevicePrimaryCtxRelease((int)range.pointer.index);
+	return code == CUDA_PEER_ACCESS_ALREADY_ENABLED ? 0 : code;
+}
+
 int cuda_import(void *ctx, const struct gpu_share *share, uint64_t *addr)
 {
 	const struct cuda_ctx *c = ctx;
 	uint64_t at = 0;
 	int code;
 
-	if (share->how == GPU_SHARE_LEGACY)
+	if (share->how == GPU_SHARE_SELF)
+		code = import_self(c, share, &at);
+	else if (share->how == GPU_SHARE_LEGACY)
 		code = import_legacy(c->cuda, share, &at);
 	else
 		code = import_fd(c, share, &at);
@@ -104,6 +124,8 @@ int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr)
 	const struct cuda *cuda = ((const struct cuda_ctx *)ctx)->cuda;
 	int code;
 
+	if (share->how == GPU_SHARE_SELF)
+		return 0;
 	if (share->how == GPU_SHARE_LEGACY)
 		return cuda->IpcCloseMemHandle(addr);
 	code = cuda->MemUnmap(addr, share->len);

@@ -56,7 +56,7 @@ enum gpu_memory {
 
 struct gpu_pointer {
 	uint32_t kind;			/* enum gpu_memory */
-	uint32_t index;			/* DEVICE: the GPU, for gpu_dev_get(); else 0 */
+	uint32_t index;			/* DEVICE, PINNED: the GPU, for gpu_dev_get(); else 0 */
 	uint64_t base;			/* of the allocation, or VMM mapping; HOST: addr */
 	uint64_t end;			/* at most addr + len: what is before it has this kind
 					 * and GPU and belongs to one allocation, or, of VMM memory,
@@ -163,7 +163,11 @@ int gpu_host_unregister(struct gpu_dev *dev, uint64_t addr, int *code);
 
 /* ---- memory of other processes ---- */
 
-enum gpu_share_how { GPU_SHARE_LEGACY = 1, GPU_SHARE_FD };
+enum gpu_share_how {
+	GPU_SHARE_LEGACY = 1,
+	GPU_SHARE_FD,
+	GPU_SHARE_SELF,			/* of imports alone: base is an address of this process */
+};
 
 struct gpu_share {
 	uint32_t how;			/* enum gpu_share_how */
@@ -177,10 +181,9 @@ struct gpu_share {
  * shared (for example cudaMallocAsync() memory). */
 int gpu_export(struct gpu_dev *dev, uint64_t addr, struct gpu_share *out, int *code);
 
-/* The owner leaves it alone until gpu_import_done(); from gpu_import() on it stays at its place
- * until the end of gpu_unimport(). */
+/* Memory of malloc(). The owner leaves it alone until gpu_import_done(). */
 struct gpu_import {
-	struct msg msg;			/* the copy thread's */
+	struct msg msg, end;		/* the copy thread's */
 	struct gpu_share share;		/* fd: the copy thread closes it */
 	uint64_t addr;			/* of the allocation's first byte here, for dev's jobs */
 	int32_t	 res;			/* ended: 0 or -errno */
@@ -190,7 +193,8 @@ struct gpu_import {
 
 /* Engine. Maps it for dev's GPU, on the copy thread: 10 ms per GiB. No peer access: -EOPNOTSUPP. */
 void gpu_import(struct gpu_dev *dev, struct gpu_import *imp);
-/* Engine. Unmaps it, if it was mapped; all jobs that name it must have ended. */
+/* Any thread. Unmaps it, if it was mapped, and frees imp, which need not be done yet; all jobs that
+ * name the memory must have ended. */
 void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp);
 static inline int gpu_import_done(const struct gpu_import *imp)
 {

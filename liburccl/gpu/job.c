@@ -83,11 +83,8 @@ void gpu_import(struct gpu_dev *dev, struct gpu_import *imp)
 
 void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp)
 {
-	assert(imp->done);
-	imp->done = 0;
-	imp->msg = (struct msg){.type = GPU_MSG_UNIMPORT};
-	__atomic_fetch_add(&dev->imports, 1, __ATOMIC_RELAXED);
-	mailbox_post(&dev->box, &imp->msg);
+	imp->end = (struct msg){.type = GPU_MSG_UNIMPORT};
+	mailbox_post(&dev->box, &imp->end);
 }
 
 static uint64_t within(uint64_t ns, uint64_t most)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/base.h"
+#include "gpu/gpu.h"
 
 #define DEVICES_MAX 16u			/* of a context */
 
@@ -31,6 +32,12 @@ struct extent {
 					 * thread */
 	uint32_t read;			/* enum extent_read; whoever tells the devices, once one of
 					 * them asks */
+	uint32_t kind;			/* enum gpu_memory */
+	uint32_t gpu_index;		/* DEVICE: the GPU's number */
+	uint64_t gpu_id;		/* likewise, of its allocation; 0: of several */
+	struct gpu_dev *gpu;		/* likewise, once the devices are told of the extent */
+	uint32_t direct;		/* bit per device that reads and writes it itself; whoever
+					 * told them */
 	void	*mr[DEVICES_MAX];	/* what each device made of it; the device's */
 };
 
@@ -45,6 +52,10 @@ struct span {
 	int	 fd;			/* memfd or dma-buf that it is a view of; -1: ordinary
 					 * memory */
 	uint32_t is_dmabuf;		/* it is one: devices may reach it, processors need not */
+	uint32_t kind;			/* enum gpu_memory */
+	uint32_t gpu_index;		/* DEVICE: the GPU's number */
+	uint64_t gpu_id;		/* likewise, of the allocation; 0: VMM memory, which may be
+					 * of several */
 	struct extent *extent;		/* that it lies in */
 	struct allocation *file;	/* control thread: that it lies in, where that is a file of
 					 * the program's; or NULL */
@@ -55,6 +66,9 @@ struct span {
 struct memory {
 	uint32_t handle;		/* region it belongs to */
 	uint32_t rights;		/* enum urccl_rights: the most an advert may give */
+	uint32_t staged;		/* bit per device that does not reach all of it: bytes go
+					 * through memory of the library */
+	uint32_t pageable;		/* 1: some of it is neither of a GPU nor pinned for them */
 	uint64_t len;			/* bytes of the offset space */
 	uint32_t *by_addr;		/* spans by address, then by place; NULL: that is their
 					 * order */
@@ -68,9 +82,27 @@ static inline int memory_is_device(const struct memory *m)
 	uint32_t i;
 
 	for (i = 0; i < m->nspans; i++)
-		if (m->spans[i].extent->is_dmabuf || m->spans[i].extent->read == EXTENT_UNREAD)
+		if (m->spans[i].extent->is_dmabuf || m->spans[i].extent->read == EXTENT_UNREAD ||
+		    m->spans[i].kind == GPU_MEMORY_DEVICE)
 			return 1;
 	return 0;
+}
+
+/* Some of it is of a GPU. */
+static inline int memory_has_gpu(const struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nspans; i++)
+		if (m->spans[i].kind == GPU_MEMORY_DEVICE)
+			return 1;
+	return 0;
+}
+
+/* The processor may read and write it, as far as its pages allow. */
+static inline int span_is_host(const struct span *s)
+{
+	return !s->is_dmabuf && s->kind != GPU_MEMORY_DEVICE;
 }
 
 /* The span that holds offset off < m->len. O(log n), O(1) for one. */

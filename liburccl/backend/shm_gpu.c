@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of GPUs between processes of one host (CUDA IPC). An exposure sends the handle of each
+ * allocation that it lies in over the link, as shm_file.c sends memfds; the importer maps each once
+ * for a GPU of its own, and that GPU's copy engines move the bytes: the owner does nothing.
+ *
+ * A handle gives the whole allocation, to read and to write. Range, rights and the end of the
+ * exposure are kept by the importer's library, which says REVOKED once no copy of it is issued any
+ * more. Pages of a GPU stay with an importer that does not say so until its process has ended, so
+ * this needs the peer's pidfd.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "backend/shm.h"
+
+_Static_assert(SHM_JOBS <= GPU_SLOTS, "a lane has room for all");
+
+/* One chunk, a part of the remote after another. */
+struct shm_job {
+	struct gpu_job job;
+	struct list link; /* shm_dev.jobs or .jobs_free */
+	struct chunk *c;
+	uint64_t run; /* bytes of it in this job */
+};
+
+/* ---- export ---- */
+
+void shm_gpu_reg(const struct extent *x, struct shm_backing *b)
+{
+	int code;
+
+	if (gpu_export(x->gpu, x->addr, &b->share, &code))
+		return;
+	if (x->addr + x->len <= b->share.base + b->share.len) {
+		b->dev = (dev_t)-1;
+		b->ino = b->share.base ^ x->gpu_id << 32;
+		return;
+	}
+	shm_gpu_unreg(b); /* mappings that touch, and several handles */
+}
+
+void shm_gpu_unreg(struct shm_backing *b)
+{
+	if (b->share.how && b->share.fd >= 0)
+		close(b->share.fd);
+	b->share.how = 0;
+}
+
+int shm_gpu_send(struct shm_ep *e, uint64_t serial, const struct shm_backing *b)
+{
+	struct shm_record r = {
+		.type = SHM_GPU,
+		.version = b->share.how,
+		.serial = serial,
+		.len = b->share.len,
+		.writable = 1,
+	};
+
+	e->gpu_shown = 1;
+	memcpy(r.to, b->share.uuid, sizeof(b->share.uuid));
+	memcpy(r.from, &b->share.base, sizeof(b->share.base));
+	memcpy(r.handle, b->share.handle, sizeof(b->share.handle));
+	return shm_link_send(e, &r, b->share.how == GPU_SHARE_FD ? b->share.fd : -1);
+}
+
+int shm_gpu_may(const struct shm_ep *e)
+{
+	return e->has_process && shm_link_proved(e);
+}
+
+/* ---- import ---- */
+
+static int is_self(const struct shm_ep *e)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return !getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.pid == getpid();
+}
+
+/* The exporter's own GPU where this context has it open, else the first. */
+static struct gpu_dev *gpu_for(struct gpu *g, const uint8_t uuid[16])
+{
+	struct gpu_dev *gpu, *first = NULL;
+	uint32_t i;
+
+	for (i = 0; g && i < GPUS_MAX; i++) {
+		gpu = gpu_dev_find(g, i);
+		if (gpu && !memcmp(gpu_about(gpu)->uuid, uuid, 16))
+			return gpu;
+		first = first ? first : gpu;
+	}
+	return first;
+}
+
+void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v)
+{
+	struct gpu_dev *gpu = gpu_for(e->dev->dev.gpu, r->to);
+	struct gpu_import *imp = gpu ? calloc(1, sizeof(*imp)) : NULL;
+
+	if (!imp)
+		return;
+	imp->share = (struct gpu_share){.how = r->version, .fd = -1, .len = r->len};
+	memcpy(imp->share.uuid, r->to, sizeof(imp->share.uuid));
+	memcpy(&imp->share.base, r->from, sizeof(imp->share.base));
+	memcpy(imp->share.handle, r->handle, sizeof(imp->share.handle));
+	if (is_self(e))
+		imp->share.how = GPU_SHARE_SELF;
+	else if (fd >= 0)
+		imp->share.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	*v = (struct shm_view){.serial = r->serial, .len = r->len, .writable = 1};
+	v->gpu = gpu;
+	v->import = imp;
+	gpu_import(gpu, imp);
+}
+
+int shm_gpu_mapped(struct shm_view *v)
+{
+	if (!gpu_import_done(v->import))
+		return -EINPROGRESS;
+	v->addr = (uint8_t *)(uintptr_t)v->import->addr;
+	return v->import->res;
+}
+
+void shm_gpu_unmap(struct shm_view *v)
+{
+	gpu_unimport(v->gpu, v->import);
+	v->serial = 0;
+	v->import = NULL;
+}
+
+/* ---- chunks ---- */
+
+int shm_gpu_open(struct shm_dev *d)
+{
+	uint32_t i;
+
+	list_init(&d->jobs);
+	list_init(&d->jobs_free);
+	d->job_pool = calloc(SHM_JOBS, sizeof(*d->job_pool));
+	for (i = 0; d->job_pool && i < SHM_JOBS; i++)
+		list_add_tail(&d->job_pool[i].link, &d->jobs_free);
+	return d->job_pool ? 0 : -ENOMEM;
+}
+
+static struct shm_ep *ep_of(const struct shm_job *j)
+{
+	return container_of(j->c->ep, struct shm_ep, ep);
+}
+
+/* The next run of the chunk. */
+static void job_submit(struct shm_job *j)
+{
+	struct chunk *c = j->c;
+	uint64_t at = c->scratch[0], there, local = (uintptr_t)c->local + at;
+	struct gpu_dev *gpu;
+
+	j->run = c->len - at;
+	there = shm_remote_at(shm_remote(c->key), c->off + at, &j->run, &gpu);
+	j->job = (struct gpu_job){
+		.kind = GPU_COPY,
+		.lane = GPU_PEER,
+		.src = c->kind == CHUNK_WRITE ? local : there,
+		.dst = c->kind == CHUNK_WRITE ? there : local,
+		.len = j->run,
+	};
+	if (!gpu_submit(gpu, &j->job))
+		assert(0); /* a lane has room for more jobs than there are */
+}
+
+int shm_gpu_post(struct shm_ep *e, struct chunk *c)
+{
+	struct shm_dev *d = e->dev;
+	const struct shm_remote *r = shm_remote(c->key);
+	int err = c->checksum ? -EOPNOTSUPP : shm_remote_holds(r, c);
+	struct shm_job *j;
+
+	c->flags = 0;
+	c->path = URCCL_PATH_DEVICE;
+	err = err ? err : shm_remote_allows(r, c);
+	if (err || list_empty(&d->jobs_free)) {
+		if (err)
+			shm_chunk_out(d, c, err);
+		return err != 0;
+	}
+	j = list_first(&d->jobs_free, struct shm_job, link);
+	j->c = c;
+	c->scratch[0] = 0;
+	job_submit(j);
+	list_del(&j->link);
+	list_add_tail(&j->link, &d->jobs);
+	c->state = SHM_STATE_GPU;
+	e->njobs++;
+	return 1;
+}
+
+static void job_end(struct shm_job *j, int res)
+{
+	struct shm_ep *e = ep_of(j);
+	struct shm_dev *d = e->dev;
+	struct chunk *c = j->c;
+
+	list_del(&j->link);
+	list_add_tail(&j->link, &d->jobs_free);
+	j->c = NULL;
+	if (j->job.code) {
+		c->flags |= CHUNK_CODED;
+		c->scratch[0] = device_code(0, (uint32_t)j->job.code);
+	}
+	shm_chunk_out(d, c, res);
+	e->njobs--;
+	if (!e->njobs)
+		shm_ep_idle(e);
+}
+
+/* A job has ended: the chunk has, or goes on. */
+static void job_ended(struct shm_job *j)
+{
+	const struct shm_remote *r = shm_remote(j->c->key);
+	struct shm_ep *e = ep_of(j);
+	int res = j->job.res;
+
+	if (!res)
+		j->c->scratch[0] += j->run;
+	if (!res && j->c->scratch[0] == j->c->len) {
+		job_end(j, e->state == SHM_DOWN ? e->why : 0);
+		return;
+	}
+	if (!res && e->state != SHM_UP)
+		res = e->state == SHM_DOWN ? e->why : -ECANCELED;
+	if (!res && j->c->flags & CHUNK_CANCELLED)
+		res = -ECANCELED;
+	if (!res)
+		res = shm_remote_allows(r, j->c);
+	if (res)
+		job_end(j, res);
+	else
+		job_submit(j);
+}
+
+void shm_gpu_look(struct shm_dev *d)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe(pos, next, &d->jobs) {
+		struct shm_job *j = list_entry(pos, struct shm_job, link);
+
+		if (gpu_job_done(&j->job))
+			job_ended(j);
+	}
+}
+
+static void job_cancel(struct shm_job *j, int res)
+{
+	j->c->flags |= CHUNK_CANCELLED;
+	if (gpu_cancel(&j->job))
+		job_end(j, res);
+}
+
+void shm_gpu_cancel(struct shm_ep *e, const struct chunk *c)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe(pos, next, &e->dev->jobs) {
+		struct shm_job *j = list_entry(pos, struct shm_job, link);
+
+		if (j->c == c)
+			job_cancel(j, -ECANCELED);
+	}
+}
+
+void shm_gpu_fail(struct shm_ep *e, int res)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe(pos, next, &e->dev->jobs) {
+		struct shm_job *j = list_entry(pos, struct shm_job, link);
+
+		if (ep_of(j) == e)
+			job_cancel(j, res);
+	}
+}
+
+int shm_gpu_revoke(struct shm_ep *e)
+{
+	struct list *pos, *next;
+	int busy = 0;
+
+	list_for_each_safe(pos, next, &e->dev->jobs) {
+		struct shm_job *j = list_entry(pos, struct shm_job, link);
+
+		if (ep_of(j) != e || !shm_remote_allows(shm_remote(j->c->key), j->c))
+			continue;
+		if (gpu_cancel(&j->job))
+			job_end(j, -EACCES);
+		else
+			busy = 1;
+	}
+	return busy;
+}

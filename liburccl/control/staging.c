@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of GPUs: the kind of what a program registers, and the staging memory, through which bytes
+ * go from and to GPU memory that a device does not reach itself. The first region of such memory
+ * makes it; it stays as long as the context. */
+#include <pthread.h>
+
+#include "control/private.h"
+
+#define STAGING_RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
+static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+{
+	*t = (struct trouble){res, reason, {a, b, e}};
+	return res;
+}
+
+/* ---- the kind of a range ---- */
+
+/* The memory at addr, where len bytes are wanted; kept for the spans after it. */
+struct kind {
+	struct gpu_pointer p;
+	uint64_t addr;
+};
+
+static int kind_find(struct control *c, struct kind *k, uint64_t addr, uint64_t len,
+		     struct trouble *t)
+{
+	int rc;
+
+	if (addr >= k->addr && addr < k->p.end)
+		return 0;
+	k->addr = addr;
+	rc = gpu_pointer_info(c->config.gpu, addr, len, &k->p);
+	return rc ? refuse(t, rc, REASON_GPU, k->p.index, (uint64_t)k->p.code, 0) : 0;
+}
+
+static uint64_t allocation_id(const struct gpu_pointer *p)
+{
+	return p->is_vmm ? 0 : p->id;
+}
+
+/* Host memory may be pinned in part. */
+static int span_kind(struct control *c, struct span *s, uint32_t i, struct kind *k,
+		     struct trouble *t)
+{
+	uint64_t end = s->addr + s->len;
+
+	s->kind = k->p.kind;
+	if (s->kind == GPU_MEMORY_PINNED && !k->p.is_primary)
+		s->kind = GPU_MEMORY_HOST;
+	s->gpu_index = s->kind == GPU_MEMORY_HOST ? 0 : k->p.index;
+	s->gpu_id = s->kind == GPU_MEMORY_DEVICE ? allocation_id(&k->p) : 0;
+	if (s->kind == GPU_MEMORY_DEVICE && !k->p.is_primary)
+		return refuse(t, -EINVAL, REASON_RANGE_GPU_CONTEXT, i, s->gpu_index, 0);
+	while (k->p.end < end) {
+		if (kind_find(c, k, k->p.end, end - k->p.end, t))
+			return t->res;
+		if (s->kind == GPU_MEMORY_DEVICE || k->p.kind == GPU_MEMORY_DEVICE)
+			return refuse(t, -EINVAL, REASON_RANGE_GPU_MIXED, i, k->addr, 0);
+		s->kind = GPU_MEMORY_HOST;
+		s->gpu_index = 0;
+	}
+	return 0;
+}
+
+int spans_kinds(struct control *c, struct memory *m, struct trouble *t)
+{
+	struct kind kind = {.addr = UINT64_MAX};
+	uint64_t addr, len;
+	uint32_t k, i;
+
+	for (k = 0; k < m->nspans; k++) {
+		struct span *s = ranges_span(m, k);
+
+		if (s->fd >= 0)
+			continue;
+		i = (uint32_t)(s - m->spans);
+		ranges_run(m, k, &addr, &len);
+		if (kind_find(c, &kind, addr, len, t) || span_kind(c, s, i, &kind, t))
+			return t->res;
+		if (s->kind == GPU_MEMORY_DEVICE && m->rights & URCCL_RIGHT_ATOMIC)
+			return refuse(t, -EINVAL, REASON_RANGE_GPU_RIGHTS, i, s->gpu_index, 0);
+	}
+	return 0;
+}
+
+/* ---- staging memory ---- */
+
+void staging_init(struct control *c)
+{
+	pthread_mutex_init(&c->staging.lock, NULL);
+}
+
+void staging_fini(struct control *c)
+{
+	struct staging *s = &c->staging;
+	int code;
+
+	if (s->memory && gpu_host_unregister(s->gpu, s->memory->addr, &code))
+		c->unpinned = 1; /* it stays */
+	if (s->memory && list_empty(&s->memory->link))
+		list_add_tail(&s->memory->link, &c->allocations);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Under the lock. */
+static int staging_make(struct control *c, struct gpu_dev *gpu, struct trouble *t)
+{
+	uint64_t bytes = c->config.params->staging_bytes;
+	struct allocation *a;
+	int code = 0, rc = memory_alloc(bytes, &a);
+
+	if (rc)
+		return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, 0);
+	rc = gpu_host_register(gpu, a->addr, a->len, &code);
+	if (!rc) {
+		c->staging.memory = a;
+		c->staging.gpu = gpu;
+		return 0;
+	}
+	memory_free(a);
+	return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
+}
+
+int extent_gpu(struct control *c, struct extent *a, struct trouble *t)
+{
+	struct staging *s = &c->staging;
+	int code = 0, rc = gpu_dev_get(c->config.gpu, a->gpu_index, &a->gpu, &code);
+
+	if (rc)
+		return refuse(t, rc, REASON_GPU, a->gpu_index, (uint64_t)code, (uint64_t)-rc);
+	if (a->kind != GPU_MEMORY_DEVICE)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	if (!s->memory)
+		rc = staging_make(c, a->gpu, t);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static void staging_back(struct control *c, struct cmd *cmd)
+{
+	(void)c;
+	(void)cmd;
+}
+
+int staging_enter(struct control *c, struct trouble *t)
+{
+	struct urccl_range range = {.fd = -1};
+	struct staging *s = &c->staging;
+	struct allocation *a;
+
+	pthread_mutex_lock(&s->lock);
+	a = s->memory;
+	pthread_mutex_unlock(&s->lock);
+	if (!a || s->region)
+		return 0;
+	if (list_empty(&a->link))
+		list_add_tail(&a->link, &c->allocations);
+	range.addr = a->addr;
+	range.len = a->len;
+	s->region = region_own(c, &range, STAGING_RIGHTS);
+	if (!s->region)
+		return refuse(t, -ENOMEM, REASON_STAGING, a->len, ENOMEM, 0);
+	s->cmd.e.memory = s->region->memory;
+	cmd_post(c, &s->cmd, ENGINE_STAGE, staging_back);
+	return 0;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slots of pinned memory for bytes of GPUs: who has one, and the copies. */
+#include <stdlib.h>
+#include "engine/private.h"
+
+#define SLOT_BYTES (1u << 20) /* no transport has larger chunks */
+#define HALVES	   2u	      /* one for entries of this context, one for what peers will ask */
+
+struct slot {
+	struct gpu_job job;
+	struct chunk *chunk;	     /* NULL: it is free */
+	uint8_t *bytes;		     /* the slot itself */
+	const struct memory *memory; /* that the entry named, */
+	uint8_t *local;		     /* and where in it the chunk's bytes are */
+	uint32_t copied;	     /* bytes of it */
+};
+
+void stage_init(struct stage *s)
+{
+	list_init(&s->ops);
+	s->waiting_tail = &s->waiting;
+}
+
+int stage_open(struct engine *e, const struct memory *m)
+{
+	uint32_t n = (uint32_t)(m->len / SLOT_BYTES / HALVES), i;
+	struct stage *s = &e->stage;
+
+	s->slots = calloc(n, sizeof(*s->slots));
+	s->free = calloc(n, sizeof(struct slot *));
+	if (!s->slots || !s->free) {
+		stage_close(s);
+		return -ENOMEM;
+	}
+	for (i = 0; i < n; i++) {
+		s->slots[i].bytes = (uint8_t *)(uintptr_t)m->spans[0].addr + i * SLOT_BYTES;
+		s->free[n - 1 - i] = &s->slots[i];
+	}
+	s->nslots = s->nfree = n;
+	s->memory = m;
+	return 0;
+}
+
+void stage_close(struct stage *s)
+{
+	free(s->slots);
+	free(s->free);
+	s->slots = NULL;
+	s->free = NULL;
+}
+
+/* ---- slots ---- */
+
+static struct slot *slot_of(const struct engine *e, const struct chunk *c)
+{
+	return &e->stage.slots[(size_t)((uint8_t *)c->local - e->stage.slots[0].bytes) /
+			       SLOT_BYTES];
+}
+
+static struct slot *slot_take(struct stage *s, struct chunk *c)
+{
+	struct slot *slot = s->free[--s->nfree];
+
+	assert(c->len <= SLOT_BYTES);
+	slot->chunk = c;
+	slot->memory = c->memory;
+	slot->local = c->local;
+	slot->copied = 0;
+	c->memory = s->memory;
+	c->local = slot->bytes;
+	return slot;
+}
+
+void stage_free(struct engine *e, struct chunk *c)
+{
+	struct slot *slot = slot_of(e, c);
+
+	assert(slot->chunk == c && !slot->job.dev);
+	c->memory = slot->memory;
+	c->local = slot->local;
+	slot->chunk = NULL;
+	e->stage.free[e->stage.nfree++] = slot;
+	if (e->stage.waiting)
+		e->rare = 1;
+}
+
+const struct memory *stage_memory(const struct engine *e, const struct chunk *c)
+{
+	return slot_of(e, c)->memory;
+}
+
+/* ---- copies ---- */
+
+/* The extent that holds the byte at the address, and how much of len is in it. */
+static const struct extent *extent_at(const struct memory *m, const uint8_t *at, uint64_t *len)
+{
+	uint64_t addr = (uintptr_t)at, left;
+	const struct extent *x = memory_span(m, memory_offset(m, addr, 1))->extent;
+
+	left = x->addr + x->len - addr;
+	*len = *len < left ? *len : left;
+	return x;
+}
+
+/* A GPU reaches what is of GPUs or pinned, other devices what they said at reg(). */
+static int reaches(const struct chunk *c, const struct extent *x)
+{
+	return c->key->gpu ? x->kind != GPU_MEMORY_HOST : x->direct >> c->ep->dev->index & 1;
+}
+
+int stage_wants(const struct chunk *c)
+{
+	uint64_t len, end = (uintptr_t)c->local + c->len, at = (uintptr_t)c->local;
+
+	for (; at < end; at += len) {
+		len = end - at;
+		if (!reaches(c, extent_at(c->memory, (uint8_t *)(uintptr_t)at, &len)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Copies what is left, an allocation at a time. 1: all of it is done. */
+static int slot_copy(struct engine *e, struct slot *slot)
+{
+	const struct chunk *c = slot->chunk;
+	const struct extent *x;
+	int reads = c->kind == CHUNK_READ;
+	uint64_t len;
+
+	for (; slot->copied < c->len; slot->copied += (uint32_t)len) {
+		uint8_t *at = slot->local + slot->copied, *bytes = slot->bytes + slot->copied;
+
+		len = c->len - slot->copied;
+		x = extent_at(slot->memory, at, &len);
+		if (x->kind != GPU_MEMORY_DEVICE) {
+			memcpy(reads ? at : bytes, reads ? bytes : at, len);
+			continue;
+		}
+		slot->job = (struct gpu_job){
+			.kind = GPU_COPY,
+			.lane = reads ? GPU_IN : GPU_OUT,
+			.src = (uintptr_t)(reads ? bytes : at),
+			.dst = (uintptr_t)(reads ? at : bytes),
+			.len = len,
+		};
+		if (!gpu_submit(x->gpu, &slot->job))
+			assert(0); /* a lane has room for more jobs than there are slots */
+		e->stage.njobs++;
+		e->rare = 1;
+		return 0;
+	}
+	return 1;
+}
+
+/* ---- chunks ---- */
+
+static void chunk_drop(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	op->inflight--;
+	if (c->seg < op->first_bad)
+		op->first_bad = c->seg;
+	chunk_free(e, c);
+}
+
+/* By whatever rail is best by now. */
+static void chunk_hold(struct chunk *c)
+{
+	struct op *op = c->op;
+
+	c->ep = NULL;
+	lane_add_chunk(op->peer, op->lane, c);
+}
+
+static void chunk_copied(struct engine *e, struct chunk *c)
+{
+	if (c->kind == CHUNK_READ)
+		chunk_done(e, c);
+	else
+		chunk_hold(c);
+}
+
+static void chunk_wait(struct stage *s, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	c->next = NULL;
+	*s->waiting_tail = c;
+	s->waiting_tail = &c->next;
+	if (op->bits & OP_DONE_CURSOR)
+		return;
+	list_del(&op->link);
+	list_add_tail(&op->link, &s->ops);
+}
+
+/* With a slot: a READ is posted, a WRITE copied before. */
+static void chunk_start(struct engine *e, struct chunk *c)
+{
+	struct slot *slot = slot_take(&e->stage, c);
+
+	if (c->kind == CHUNK_READ || slot_copy(e, slot))
+		chunk_hold(c);
+}
+
+static int chunk_refuse(struct engine *e, struct chunk *c, int res, uint32_t reason)
+{
+	uint64_t transport = 1ull << c->ep->dev->ops->transport;
+	struct op *op = c->op;
+
+	chunk_drop(e, c);
+	op_fail(op, res, reason, transport, 0, 0);
+	op_check(op);
+	return 0;
+}
+
+int stage_chunk(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	if (e->config.params->bounce == URCCL_ALLOW_NO)
+		return chunk_refuse(e, c, -EACCES, REASON_BOUNCE_GPU);
+	if (!e->stage.memory)
+		return chunk_refuse(e, c, -EOPNOTSUPP, REASON_STAGE_NONE);
+	op->path |= URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_DEVICE;
+	if (!e->stage.nfree || e->stage.waiting) {
+		chunk_wait(&e->stage, c);
+		return 0;
+	}
+	if (c->kind == CHUNK_READ) {
+		slot_take(&e->stage, c);
+		return 1;
+	}
+	chunk_start(e, c);
+	return 0;
+}
+
+void stage_in(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	c->taken = 0;
+	if (op->bits & OP_DECIDED) {
+		chunk_drop(e, c);
+		op_check(op);
+	} else if (slot_copy(e, slot_of(e, c))) {
+		chunk_done(e, c);
+	}
+}
+
+static void drop_waiting(struct stage *s, struct op *op)
+{
+	struct chunk **at = &s->waiting, *c;
+
+	s->waiting_tail = &s->waiting;
+	while ((c = *at)) {
+		if (c->op == op) {
+			*at = c->next;
+			chunk_drop(op_engine(op), c);
+			continue;
+		}
+		s->waiting_tail = &c->next;
+		at = &c->next;
+	}
+}
+
+void stage_drop(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	uint32_t i;
+
+	drop_waiting(&e->stage, op);
+	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
+		struct slot *slot = &e->stage.slots[i];
+
+		if (!slot->job.dev || slot->chunk->op != op || !gpu_cancel(&slot->job))
+			continue;
+		e->stage.njobs--;
+		chunk_drop(e, slot->chunk);
+	}
+}
+
+/* ---- each turn ---- */
+
+static void job_ended(struct engine *e, struct slot *slot)
+{
+	struct chunk *c = slot->chunk;
+	struct op *op = c->op;
+
+	e->stage.njobs--;
+	slot->copied += (uint32_t)slot->job.len;
+	if (slot->job.res) {
+		op_fail(op, -EIO, REASON_GPU_COPY, slot->job.len, (uint64_t)slot->job.code, 0);
+	} else if (!(op->bits & OP_DECIDED)) {
+		if (slot_copy(e, slot))
+			chunk_copied(e, c);
+		return;
+	}
+	chunk_drop(e, c);
+	op_check(op);
+}
+
+/* Oldest first, as far as there are slots. Entries go back to their lanes with the first. */
+static uint32_t wake_waiting(struct engine *e)
+{
+	struct stage *s = &e->stage;
+	struct chunk *c;
+	struct op *op;
+	uint32_t n = 0;
+
+	for (; s->waiting && s->nfree; n++) {
+		c = s->waiting;
+		s->waiting = c->next;
+		if (!s->waiting)
+			s->waiting_tail = &s->waiting;
+		chunk_start(e, c);
+	}
+	while (n && !list_empty(&s->ops)) {
+		op = list_first(&s->ops, struct op, link);
+		list_del(&op->link);
+		lane_add_op(op);
+	}
+	return n;
+}
+
+uint32_t stage_look(struct engine *e)
+{
+	uint32_t i, n = 0;
+
+	if (e->config.clock)
+		gpu_step(e->config.gpu);
+	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
+		struct slot *slot = &e->stage.slots[i];
+
+		if (!slot->job.dev || !gpu_job_done(&slot->job))
+			continue;
+		job_ended(e, slot);
+		n++;
+	}
+	return n + wake_waiting(e);
+}
