@@ -20,20 +20,30 @@ struct order {
 	char listen[LISTEN_MAX]; /* or empty */
 };
 
+void *(*child_memory)(uint64_t len);
+
+static void *ordinary(uint64_t len)
+{
+	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(m != MAP_FAILED);
+	return m;
+}
+
 __attribute__((noreturn)) static void serve(struct pair p, uint64_t len, int to)
 {
+	uint32_t rights = child_memory ? URCCL_RIGHT_READ | URCCL_RIGHT_WRITE : RIGHTS_ALL;
+	void *m = child_memory ? child_memory(len) : ordinary(len);
 	struct child c = {0};
 	struct urccl_cqe *cqe;
 	struct side *s = &p.b;
-	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int n;
 
-	CHECK(m != MAP_FAILED);
 	side_open(&p, s);
 	side_accept(s, 1);
 	side_watch(s, (struct urccl_peer){0}, 2);
-	CHECK_EQ(urccl_advertise(s->ctx, side_register(s, m, len, RIGHTS_ALL), 0, len, RIGHTS_ALL,
-				 0, &c.advert),
+	CHECK_EQ(urccl_advertise(s->ctx, side_register(s, m, len, rights), 0, len, rights, 0,
+				 &c.advert),
 		 0);
 	n = urccl_metadata(s->ctx, c.blob, sizeof(c.blob));
 	CHECK_GE(n, 1);

@@ -15,6 +15,10 @@ struct child {
 	struct urccl_advert advert; /* of all its memory, ordinary and zero at first */
 };
 
+/* Makes its memory, which peers then may read and write; set it before child_main(). NULL: ordinary
+ * memory, with all rights. */
+extern void *(*child_memory)(uint64_t len);
+
 /* First of main(), which is the child's, too: there it does not return. */
 void child_main(int argc, char **argv);
 /* Of the pair's command line and patience; listen as in its params. Ends the test where the child
