@@ -30,7 +30,7 @@ int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out)
 	out->len = range.pointer.end - range.pointer.base;
 	if (range.pointer.is_legacy_ipc) {
 		out->how = GPU_SHARE_LEGACY;
-		code = c->cuda->IpcGetMemHandle(&handle, addr);
+		code = c->cuda->IpcGetMemHandle(&handle, out->base);
 		memcpy(out->handle, handle.bytes, sizeof(out->handle));
 		return code;
 	}

@@ -216,7 +216,7 @@ static int dev_step(struct gpu_dev *dev)
 	uint64_t start = clock_ns(), now = start;
 	int entered;
 
-	if (!dev->jobs && !load_relaxed(&dev->imports))
+	if (!copy_busy(dev) && !load_relaxed(&dev->imports))
 		return 0;
 	entered = copy_enter(dev);
 	copy_turn(dev, now);

@@ -28,7 +28,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	job->dev = dev;
 	job->res = job->code = 0;
 	job->seq = seq;
-	dev->jobs++;
+	l->jobs++;
 	/* Publishes the slot, and is the store of the sleep hand-shake. */
 	__atomic_store_n(&l->tail, seq, __ATOMIC_SEQ_CST);
 	if (sleep_take(&dev->box.asleep))
@@ -38,7 +38,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 
 static int job_end(struct gpu_job *job, int res, int code)
 {
-	job->dev->jobs--;
+	job->dev->lanes[job->lane].jobs--;
 	job->dev = NULL;
 	job->res = res;
 	job->code = code;
@@ -93,33 +93,47 @@ static uint64_t within(uint64_t ns, uint64_t most)
 	return ns > GPU_LOOK_NS ? ns : GPU_LOOK_NS;
 }
 
-/* Jobs that the copy thread has not issued yet, and imports, are looked for soon. */
-static uint64_t dev_sleep_ns(const struct gpu_dev *dev, uint64_t now)
+/* Jobs that the copy thread has not issued yet are looked for soon. If a word came, the next one is
+ * awaited for the time that the copy thread, which may sleep, predicted for the first. */
+static uint64_t lane_sleep_ns(struct gpu_lane_state *l, uint64_t now)
 {
-	uint64_t ns = NEVER_NS, eta, of;
-	uint32_t i;
+	uint64_t eta = load_relaxed(&l->eta_ns), word = load_relaxed(l->word);
 
-	for (i = 0; i < GPU_LANES; i++) {
-		eta = load_relaxed(&dev->lanes[i].eta_ns);
-		if (!eta)
-			continue;
-		of = eta > now ? within(eta - now, NSEC_PER_MSEC) : within(now - eta, GPU_LATE_NS);
+	if (word != l->word_looked) {
+		l->word_looked = word;
+		l->moved_ns = now;
+	}
+	if (!eta)
+		return GPU_LOOK_NS;
+	if (eta > now)
+		return within(eta - now, NSEC_PER_MSEC);
+	if (l->moved_ns == now)
+		return within(load_relaxed(&l->step_ns), NSEC_PER_MSEC);
+	eta = eta > l->moved_ns ? eta : l->moved_ns;
+	return within(now - eta, GPU_LATE_NS);
+}
+
+static uint64_t dev_sleep_ns(struct gpu_dev *dev, uint64_t now)
+{
+	uint64_t ns = load_relaxed(&dev->imports) ? GPU_LOOK_NS : NEVER_NS, of;
+	struct gpu_lane_state *l;
+
+	for (l = dev->lanes; l < dev->lanes + GPU_LANES; l++) {
+		of = l->jobs ? lane_sleep_ns(l, now) : NEVER_NS;
 		ns = of < ns ? of : ns;
 	}
-	return ns == NEVER_NS ? GPU_LOOK_NS : ns;
+	return ns;
 }
 
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now)
 {
-	const struct gpu_dev *dev;
+	struct gpu_dev *dev;
 	uint64_t ns = NEVER_NS, of;
 	uint32_t i;
 
 	for (i = 0; i < GPUS_MAX; i++) {
 		dev = load_acquire(&g->devs[i]);
-		if (!dev || (!dev->jobs && !load_relaxed(&dev->imports)))
-			continue;
-		of = dev_sleep_ns(dev, now);
+		of = dev ? dev_sleep_ns(dev, now) : NEVER_NS;
 		ns = of < ns ? of : ns;
 	}
 	return ns;

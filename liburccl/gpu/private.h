@@ -36,6 +36,8 @@ struct gpu_batch {
 struct gpu_lane_state {
 	/* engine */
 	uint64_t tail __attribute__((aligned(64))); /* last job submitted */
+	uint64_t jobs;			/* submitted and not ended */
+	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first */
 	/* copy thread */
 	uint64_t head __attribute__((aligned(64))); /* last job taken from the slots */
 	uint64_t tail_seen;		/* tail at the last look */
@@ -52,7 +54,8 @@ struct gpu_lane_state {
 	uint64_t measured_bytes, measured_ops;
 	uint64_t asked_ns;		/* the last word, issue or query */
 	uint64_t failed_ns;		/* when the stream reported an error; 0: it has not */
-	uint64_t eta_ns;		/* predicted next word; 0: none. The engine reads it */
+	uint64_t eta_ns;		/* predicted next word; 0: none. The engine reads it, */
+	uint64_t step_ns;		/* and the time from word to word */
 	struct gpu_slot slots[GPU_SLOTS]; /* seq modulo GPU_SLOTS */
 };
 
@@ -72,7 +75,6 @@ struct gpu_dev {
 	int	 has_thread;
 	uint64_t spin_ns;
 	uint64_t *words;		/* pinned: 64 bytes per lane */
-	uint64_t jobs;			/* engine: submitted and not ended */
 	uint32_t imports;		/* not done; the engine adds, the copy thread subtracts */
 	int	 code;			/* copy thread: the error that broke it */
 	int	 is_late;		/* gpu_step() alone: it waited in vain */
