@@ -23,6 +23,7 @@ int cuCtxPushCurrent_v2(void *context);
 int cuCtxPopCurrent_v2(void **context);
 int cuCtxEnablePeerAccess(void *peer, unsigned flags);
 int cuCtxDisablePeerAccess(void *peer);
+int cuThreadExchangeStreamCaptureMode(int *mode);
 int cuFlushGPUDirectRDMAWrites(int target, int scope);
 
 int cuMemAlloc_v2(uint64_t *to, size_t len);

@@ -43,15 +43,14 @@ static void copy_range(uint64_t dst, uint64_t src, uint64_t len)
 
 static void set_range(const struct op *op)
 {
-	uint64_t at = op->pieces->dst, left = op->pieces->len, n, i;
+	uint64_t at = op->pieces->dst, left = op->pieces->len, n;
 	uint8_t *to;
 
 	for (; left; left -= n, at += n) {
 		lock();
 		to = span_view(at, left, &n);
 		unlock();
-		for (i = 0; i < n; i += op->width)
-			memcpy(to + i, &op->value, op->width);
+		memset(to, (int)op->value, n);
 	}
 }
 
@@ -61,12 +60,9 @@ static void write_word(const struct op *op)
 	uint8_t *to;
 
 	lock();
-	to = span_view(op->pieces->dst, op->width, &n);
+	to = span_view(op->pieces->dst, 8, &n);
 	unlock();
-	if (op->width == 8)
-		__atomic_store_n((uint64_t *)(void *)to, op->value, __ATOMIC_RELEASE);
-	else
-		__atomic_store_n((uint32_t *)(void *)to, (uint32_t)op->value, __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)(void *)to, op->value, __ATOMIC_RELEASE);
 }
 
 void copy_run(const struct op *op)
@@ -188,30 +184,6 @@ EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t len, void *stream)
 	return copy_async(dst, src, len, stream, __func__);
 }
 
-EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t len, void *stream)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	check_side(dst, true, __func__);
-	check_side((uint64_t)(uintptr_t)src, false, __func__);
-	return copy_async(dst, (uint64_t)(uintptr_t)src, len, stream, __func__);
-}
-
-EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t len, void *stream)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	check_side(src, true, __func__);
-	check_side((uint64_t)(uintptr_t)dst, false, __func__);
-	return copy_async((uint64_t)(uintptr_t)dst, src, len, stream, __func__);
-}
-
-EXPORT int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t len, void *stream)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	check_side(src, true, __func__);
-	check_side(dst, true, __func__);
-	return copy_async(dst, src, len, stream, __func__);
-}
-
 EXPORT int cuMemcpyPeerAsync(uint64_t dst, void *dst_context, uint64_t src, void *src_context,
 			     size_t len, void *stream)
 {
@@ -278,69 +250,47 @@ EXPORT int cuMemcpyBatchAsync(uint64_t *dsts, uint64_t *srcs, size_t *sizes, siz
 	return cuMemcpyBatchAsync_v2(dsts, srcs, sizes, n, attrs, firsts, nattrs, stream);
 }
 
-static int set(uint64_t dst, uint64_t value, unsigned width, size_t n, void *stream, bool waits,
-	       const char *by)
+EXPORT int cuMemsetD8_v2(uint64_t dst, unsigned char value, size_t n)
 {
 	struct op op = {.kind = OP_SET,
 			.pieces = &op.one,
 			.npieces = 1,
-			.width = width,
-			.one = {dst, 0, n * width},
+			.one = {dst, 0, n},
 			.value = value};
 	struct stream *s;
 	int res;
 
+	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
 	if (!n)
 		return 0;
-	if (dst % width)
-		return CUDA_ERROR_INVALID_VALUE;
-	check_side(dst, true, by);
+	check_side(dst, true, __func__);
 	lock();
-	s = stream_of(stream);
-	res = stream_add(s, &op, by);
-	if (!res && waits)
+	s = stream_of(NULL);
+	res = stream_add(s, &op, __func__);
+	if (!res)
 		stream_wait(s);
 	unlock();
 	return res;
 }
 
-EXPORT int cuMemsetD8_v2(uint64_t dst, unsigned char value, size_t n)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	return set(dst, value, 1, n, NULL, true, __func__);
-}
-
-EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t n, void *stream)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	return set(dst, value, 1, n, stream, false, __func__);
-}
-
-EXPORT int cuMemsetD32Async(uint64_t dst, unsigned value, size_t n, void *stream)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	return set(dst, value, 4, n, stream, false, __func__);
-}
-
 /* ---- words ---- */
 
-static int word(void *stream, uint64_t addr, uint64_t value, unsigned flags, unsigned width,
-		enum op_kind kind, const char *by)
+static int word(void *stream, uint64_t addr, uint64_t value, unsigned flags, enum op_kind kind,
+		const char *by)
 {
 	struct op op = {.kind = kind,
 			.pieces = &op.one,
 			.npieces = 1,
-			.one = {addr, 0, width},
+			.one = {addr, 0, 8},
 			.value = value,
-			.flags = flags,
-			.width = width};
+			.flags = flags};
 	struct span *at;
 	int res = CUDA_ERROR_INVALID_VALUE;
 
 	check_side(addr, true, by);
 	lock();
 	at = span_at(addr);
-	if (addr % width == 0 && !(at && at->kind == SPAN_MANAGED))
+	if (addr % 8 == 0 && !(at && at->kind == SPAN_MANAGED))
 		res = stream_add(stream_of(stream), &op, by);
 	unlock();
 	return res;
@@ -350,26 +300,12 @@ EXPORT int cuStreamWriteValue64_v2(void *stream, uint64_t addr, uint64_t value, 
 {
 	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
 	return flags > 1 ? CUDA_ERROR_INVALID_VALUE
-			 : word(stream, addr, value, 0, 8, OP_WRITE, __func__);
-}
-
-EXPORT int cuStreamWriteValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	ENTER(CLASS_MEMCPY, NEEDS_INIT | NEEDS_CONTEXT);
-	return flags > 1 ? CUDA_ERROR_INVALID_VALUE
-			 : word(stream, addr, value, 0, 4, OP_WRITE, __func__);
+			 : word(stream, addr, value, 0, OP_WRITE, __func__);
 }
 
 EXPORT int cuStreamWaitValue64_v2(void *stream, uint64_t addr, uint64_t value, unsigned flags)
 {
 	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
 	return flags > 3 ? CUDA_ERROR_INVALID_VALUE
-			 : word(stream, addr, value, flags, 8, OP_WAIT, __func__);
-}
-
-EXPORT int cuStreamWaitValue32_v2(void *stream, uint64_t addr, uint32_t value, unsigned flags)
-{
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
-	return flags > 3 ? CUDA_ERROR_INVALID_VALUE
-			 : word(stream, addr, value, flags, 4, OP_WAIT, __func__);
+			 : word(stream, addr, value, flags, OP_WAIT, __func__);
 }

@@ -28,6 +28,8 @@ static struct {
 	int (*pop)(void **context);
 	int (*alloc)(uint64_t *addr, size_t len);
 	int (*free)(uint64_t addr);
+	int (*pin)(void **to, size_t len, unsigned flags);
+	int (*unpin)(void *p);
 	int (*put)(uint64_t addr, const void *from, size_t len);
 	int (*get)(void *to, uint64_t addr, size_t len);
 	int (*set)(const char *words);
@@ -67,6 +69,8 @@ static inline void device_load(void)
 	DEVICE_SYMBOL(device_cuda.pop, "cuCtxPopCurrent_v2", 1);
 	DEVICE_SYMBOL(device_cuda.alloc, "cuMemAlloc_v2", 1);
 	DEVICE_SYMBOL(device_cuda.free, "cuMemFree_v2", 1);
+	DEVICE_SYMBOL(device_cuda.pin, "cuMemHostAlloc", 1);
+	DEVICE_SYMBOL(device_cuda.unpin, "cuMemFreeHost", 1);
 	DEVICE_SYMBOL(device_cuda.put, "cuMemcpyHtoD_v2", 1);
 	DEVICE_SYMBOL(device_cuda.get, "cuMemcpyDtoH_v2", 1);
 	DEVICE_SYMBOL(device_cuda.set, "cuda_double_set", 0);
@@ -129,6 +133,85 @@ static inline void device_free(uint64_t addr)
 	device_enter(0);
 	CHECK_EQ(device_cuda.free(addr), 0);
 	device_leave();
+}
+
+/* Pinned memory of the host. */
+static inline void *device_pinned(uint64_t len)
+{
+	void *p;
+
+	device_enter(0);
+	CHECK_EQ(device_cuda.pin(&p, len, CU_MEMHOSTALLOC_PORTABLE), 0);
+	device_leave();
+	return p;
+}
+
+static inline void device_unpin(void *p)
+{
+	device_enter(0);
+	CHECK_EQ(device_cuda.unpin(p), 0);
+	device_leave();
+}
+
+/* device_map() rounds lengths up so. */
+static inline uint64_t device_whole(uint64_t len)
+{
+	return (len + (2u << 20) - 1) >> 21 << 21;
+}
+
+/* Lets all GPUs that reach memory of that GPU use it. */
+static inline void device_share(uint64_t addr, uint64_t len, int gpu)
+{
+	int (*set_access)(uint64_t addr, size_t len, const struct cu_access *access, size_t n);
+	int (*can_access)(int *can, int device, int peer);
+
+	DEVICE_SYMBOL(set_access, "cuMemSetAccess", 1);
+	DEVICE_SYMBOL(can_access, "cuDeviceCanAccessPeer", 1);
+	for (int i = 0; i < device_cuda.gpus; i++) {
+		struct cu_access rw = {{CU_MEM_LOCATION_TYPE_DEVICE, i},
+				       CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+		int can = 1;
+
+		if (i != gpu)
+			CHECK_EQ(can_access(&can, i, gpu), 0);
+		if (can)
+			CHECK_EQ(set_access(addr, len, &rw, 1), 0);
+	}
+}
+
+/* By cuMemCreate(): the memory has no context and no legacy handle; a descriptor shares it. */
+static inline uint64_t device_map(uint64_t len, int gpu)
+{
+	const struct cu_prop prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+				     .location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu}};
+	int (*create)(uint64_t * to, size_t len, const struct cu_prop *prop, uint64_t flags);
+	int (*reserve)(uint64_t * to, size_t len, size_t align, uint64_t hint, uint64_t flags);
+	int (*map)(uint64_t addr, size_t len, size_t off, uint64_t handle, uint64_t flags);
+	int (*release)(uint64_t handle);
+	uint64_t addr, handle;
+
+	DEVICE_SYMBOL(create, "cuMemCreate", 1);
+	DEVICE_SYMBOL(reserve, "cuMemAddressReserve", 1);
+	DEVICE_SYMBOL(map, "cuMemMap", 1);
+	DEVICE_SYMBOL(release, "cuMemRelease", 1);
+	len = device_whole(len);
+	CHECK_EQ(create(&handle, len, &prop, 0), 0);
+	CHECK_EQ(reserve(&addr, len, 0, 0, 0), 0);
+	CHECK_EQ(map(addr, len, 0, handle, 0), 0);
+	CHECK_EQ(release(handle), 0);
+	device_share(addr, len, gpu);
+	return addr;
+}
+
+static inline void device_unmap(uint64_t addr, uint64_t len)
+{
+	int (*unmap)(uint64_t addr, size_t len), (*address_free)(uint64_t addr, size_t len);
+
+	DEVICE_SYMBOL(unmap, "cuMemUnmap", 1);
+	DEVICE_SYMBOL(address_free, "cuMemAddressFree", 1);
+	CHECK_EQ(unmap(addr, device_whole(len)), 0);
+	CHECK_EQ(address_free(addr, device_whole(len)), 0);
 }
 
 /* Copies that the caller waits for. */

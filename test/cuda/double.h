@@ -4,12 +4,15 @@
  * sentence and abort. Where the driver documents an error code, the code is returned.
  *
  *	words.c		the faults of URCCL_TEST_CUDA; the count of calls; the checks of every call
- *	device.c	start, devices, contexts, peer access
- *	memory.c	device memory; addresses that the program was given
+ *	device.c	start, devices
+ *	context.c	contexts, peer access
+ *	span.c		physical memory, addresses that the program was given
+ *	memory.c	device memory
  *	host.c		pinned and managed memory, the attributes of pointers
  *	vmm.c		memory that is created, reserved and mapped apart; descriptors
  *	share.c		legacy handles between processes, dma-buf
- *	stream.c	streams, events and the operations on them
+ *	stream.c	streams
+ *	event.c		events
  *	copy.c		copies, sets, words
  *	module.c	modules and kernels, which are C functions
  *
@@ -32,6 +35,7 @@
 #define GPUS_MAX    8
 #define QUEUE_MAX   1021u /* operations of a stream; the next call waits, as with the driver */
 #define GRANULARITY (2ull << 20)
+#define PAGE	    4096ull
 
 enum call_class {
 	CLASS_NONE,
@@ -53,7 +57,7 @@ struct words {
 	bool hold[CLASSES]; /* calls wait until this is cleared */
 	unsigned fail_at, fail_code;
 	unsigned hang; /* number of the stream, from 1 */
-	bool nopeer, nokernels, novmm, nolegacy, nodmabuf, reuse, stale;
+	bool nopeer, nokernels, novmm, nolegacy, nodmabuf, reuse, stale, capture;
 };
 
 struct context {
@@ -122,7 +126,7 @@ struct op {
 	size_t npieces;
 	struct piece one;
 	uint64_t value;
-	unsigned flags, width; /* width: bytes of a word or of a set's element */
+	unsigned flags;
 	struct event *event;
 	const struct kernel *kernel;
 	unsigned grid[3], block[3];
@@ -163,7 +167,8 @@ extern pthread_mutex_t double_lock; /* of all tables */
 extern pthread_cond_t double_moved; /* an operation ended, or a word changed */
 extern struct words double_words;   /* with the lock */
 extern struct span *double_spans;
-extern bool double_started; /* by cuInit() */
+extern bool double_started;	  /* by cuInit() */
+extern __thread int capture_mode; /* CU_STREAM_CAPTURE_MODE_* */
 
 /* words.c */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
@@ -175,19 +180,26 @@ int enter(const char *function, enum call_class class, unsigned needs);
 		if (enter_error)                                 \
 			return enter_error;                      \
 	} while (0)
+#define ENTER_DEVICE(device)                                      \
+	do {                                                      \
+		ENTER(CLASS_NONE, NEEDS_INIT);                    \
+		if ((device) < 0 || (device) >= words_now().gpus) \
+			return CUDA_ERROR_INVALID_DEVICE;         \
+	} while (0)
 struct words words_now(void);
 void lock(void);
 void unlock(void);
 void wait_moved(void); /* with the lock */
 void nap_us(unsigned us);
 
-/* device.c */
+/* context.c */
 struct context *current(void); /* NULL: none */
 /* Aborts unless it is one. With the lock. */
 struct context *context_of(void *handle);
 void context_break(struct context *c, int error);
 
-/* memory.c */
+/* span.c */
+uint64_t round_up(uint64_t n, uint64_t to);
 struct block *block_new(int gpu, uint64_t len, int handle_types);
 struct block *block_of_fd(int fd); /* takes a copy of fd; NULL: it is none */
 void block_put(struct block *b);
@@ -204,6 +216,8 @@ void span_drop(uint64_t addr, uint64_t len);
 uint8_t *span_view(uint64_t addr, uint64_t len, uint64_t *n);
 bool is_device(const struct span *s);
 void context_frees(const struct context *c);
+/* A freed place of that length, to be given again; 0: there is none. */
+uint64_t freed_place(uint64_t len);
 
 /* vmm.c */
 /* 1: addr is reserved; start and len are of the whole reservation. Otherwise they stay. */

@@ -6,8 +6,6 @@
 #include <unistd.h>
 #include "double.h"
 
-#define PAGE 4096ull
-
 /* ---- host memory ---- */
 
 static int host_alloc(void **to, size_t len, unsigned flags, enum span_kind kind)
@@ -35,12 +33,6 @@ EXPORT int cuMemHostAlloc(void **to, size_t len, unsigned flags)
 {
 	ENTER(CLASS_HOST, NEEDS_INIT | NEEDS_CONTEXT);
 	return flags > 7 ? CUDA_ERROR_INVALID_VALUE : host_alloc(to, len, flags, SPAN_HOST);
-}
-
-EXPORT int cuMemAllocHost_v2(void **to, size_t len)
-{
-	ENTER(CLASS_HOST, NEEDS_INIT | NEEDS_CONTEXT);
-	return host_alloc(to, len, 0, SPAN_HOST);
 }
 
 EXPORT int cuMemAllocManaged(uint64_t *to, size_t len, unsigned flags)

@@ -19,25 +19,40 @@ static struct {
 
 /* ---- kernels ---- */
 
-/* urccl_gather(table, n): n times {u64 src, dst, len} in pinned host memory or the GPU's. */
+/* Where a kernel of c may access addr, and for how many of len bytes; NULL: it may not. Memory of
+ * another GPU needs cuCtxEnablePeerAccess(), unless it was opened or mapped. */
+static uint8_t *reach(const struct context *c, uint64_t addr, uint64_t len, uint64_t *n)
+{
+	const struct span *s = span_at(addr);
+
+	if (!s || s->kind == SPAN_FREED || (s->kind == SPAN_MAPPING && s->access[c->gpu] != 3))
+		return NULL;
+	if ((s->kind == SPAN_ALLOC || s->kind == SPAN_POOL) && s->gpu != c->gpu &&
+	    !c->peers[s->gpu])
+		return NULL;
+	return span_view(addr, len, n);
+}
+
+/* urccl_gather(table, n): n times {u64 src, dst, len} in memory that the kernel may access. */
 static int gather(const struct launch *l)
 {
-	uint64_t entry[3], i, n, m, at;
-	uint8_t *to, *from;
+	const struct context *c = l->stream->context;
+	uint64_t i, n, m = 0, at, len;
+	uint8_t *to, *from = NULL;
+	const uint64_t *entry;
 
 	for (i = 0; i < (uint32_t)l->args[1]; i++) {
 		lock();
-		memcpy(entry, span_view(l->args[0] + 24 * i, 24, &n), sizeof(entry));
-		for (at = 0; at < entry[2]; at += m) {
-			const struct span *src = span_at(entry[0] + at);
-			const struct span *dst = span_at(entry[1] + at);
-
-			if (!src || !dst || src->kind == SPAN_FREED || dst->kind == SPAN_FREED) {
+		entry = (const void *)reach(c, l->args[0] + 24 * i, 24, &n);
+		len = entry ? entry[2] : 1;
+		for (at = 0; at < len; at += m) {
+			to = entry ? reach(c, entry[1] + at, len - at, &n) : NULL;
+			if (to)
+				from = reach(c, entry[0] + at, n, &m);
+			if (!to || !from) {
 				unlock();
 				return CUDA_ERROR_ILLEGAL_ADDRESS;
 			}
-			to = span_view(entry[1] + at, entry[2] - at, &n);
-			from = span_view(entry[0] + at, n, &m);
 			memcpy(to, from, m);
 		}
 		unlock();
@@ -206,24 +221,4 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 	res = stream_add(s, &op, "cuLaunchKernel");
 	unlock();
 	return res;
-}
-
-EXPORT int cuFuncLoad(void *function)
-{
-	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
-	lock();
-	kernel_of(function, current());
-	unlock();
-	return 0;
-}
-
-EXPORT int cuFuncSetAttribute(void *function, int attribute, int value)
-{
-	ENTER(CLASS_LAUNCH, NEEDS_INIT | NEEDS_CONTEXT);
-	(void)attribute;
-	(void)value;
-	lock();
-	kernel_of(function, current());
-	unlock();
-	return 0;
 }

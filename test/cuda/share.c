@@ -21,7 +21,7 @@ EXPORT int cuIpcGetMemHandle(struct cu_ipc_handle *to, uint64_t addr)
 {
 	struct legacy l = {.mark = HANDLE_MARK, .pid = getpid()};
 	struct span *s;
-	bool fine;
+	int res = CUDA_ERROR_NOT_SUPPORTED;
 
 	ENTER(CLASS_IPC, NEEDS_INIT | NEEDS_CONTEXT);
 	lock();
@@ -32,8 +32,9 @@ EXPORT int cuIpcGetMemHandle(struct cu_ipc_handle *to, uint64_t addr)
 	if (s->kind == SPAN_ALLOC && s->addr != addr)
 		die("cuIpcGetMemHandle: 0x%llx is not where its memory begins",
 		    (unsigned long long)addr);
-	fine = s->kind == SPAN_ALLOC && !double_words.nolegacy;
-	if (fine) {
+	if (!double_words.nolegacy)
+		res = s->kind == SPAN_ALLOC ? 0 : CUDA_ERROR_INVALID_VALUE;
+	if (!res) {
 		l.block = s->block->id;
 		l.len = s->len;
 		l.fd = s->block->fd;
@@ -42,9 +43,7 @@ EXPORT int cuIpcGetMemHandle(struct cu_ipc_handle *to, uint64_t addr)
 	unlock();
 	memset(to, 0, sizeof(*to));
 	memcpy(to->data, &l, sizeof(l));
-	return fine		       ? 0
-	       : double_words.nolegacy ? CUDA_ERROR_NOT_SUPPORTED
-				       : CUDA_ERROR_INVALID_VALUE;
+	return res;
 }
 
 /* The block of another process, locked; NULL: it is gone. */
@@ -100,7 +99,7 @@ static int ipc_open(uint64_t *to, const struct legacy *l)
 	s->view = b->view;
 	s->gpu = l->gpu;
 	s->reserved = addr;
-	s->reserved_len = (l->len + 4095) / 4096 * 4096;
+	s->reserved_len = round_up(l->len, PAGE);
 	s->opens = 1;
 	*to = addr;
 	return 0;
@@ -150,14 +149,14 @@ EXPORT int cuMemGetHandleForAddressRange(void *to, uint64_t addr, size_t len, in
 	int fd = -1;
 
 	ENTER(CLASS_NONE, NEEDS_INIT);
-	if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || addr % 4096 || len % 4096)
+	if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || addr % PAGE || len % PAGE)
 		return CUDA_ERROR_INVALID_VALUE;
 	lock();
 	s = span_at(addr);
 	if (s && s->kind == SPAN_FREED)
 		die("cuMemGetHandleForAddressRange: 0x%llx was freed", (unsigned long long)addr);
 	if (s && is_device(s) && s->addr == addr && !double_words.nodmabuf &&
-	    len <= (s->len + 4095) / 4096 * 4096)
+	    len <= round_up(s->len, PAGE))
 		fd = fcntl(s->block->fd, F_DUPFD_CLOEXEC, 0);
 	unlock();
 	if (fd < 0)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, which are threads, and events. */
+/* Streams, which are threads. */
+#include <signal.h>
 #include "double.h"
 
 static struct stream *streams; /* destroyed ones are not in it, but may still run */
-static struct event **events, *ended_events;
-static size_t nevents;
 static unsigned nstreams, nops;
 
 /* ---- the thread ---- */
@@ -18,23 +17,19 @@ static void op_free(struct op *op)
 
 static bool word_is_there(const struct op *op)
 {
-	uint64_t n, at = 0;
-	uint8_t *word = span_view(op->pieces->dst, op->width, &n);
+	uint64_t n, at;
+	uint8_t *word = span_view(op->pieces->dst, 8, &n);
 
-	if (op->width == 8)
-		at = __atomic_load_n((uint64_t *)(void *)word, __ATOMIC_ACQUIRE);
-	else
-		at = __atomic_load_n((uint32_t *)(void *)word, __ATOMIC_ACQUIRE);
+	at = __atomic_load_n((uint64_t *)(void *)word, __ATOMIC_ACQUIRE);
 	switch (op->flags) {
 	case CU_STREAM_WAIT_VALUE_GEQ:
-		return op->width == 8 ? (int64_t)(at - op->value) >= 0
-				      : (int32_t)((uint32_t)at - (uint32_t)op->value) >= 0;
+		return (int64_t)(at - op->value) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return at == op->value;
 	case CU_STREAM_WAIT_VALUE_AND:
 		return at & op->value;
 	default:
-		return op->width == 8 ? !!~(at | op->value) : !!~(uint32_t)(at | op->value);
+		return ~(at | op->value);
 	}
 }
 
@@ -126,6 +121,7 @@ static struct stream *stream_new(struct context *c, unsigned flags, int priority
 	struct stream *s = calloc(1, sizeof(*s));
 	pthread_attr_t attr;
 	pthread_t thread;
+	sigset_t all, old;
 
 	if (!s)
 		die("no memory");
@@ -137,8 +133,12 @@ static struct stream *stream_new(struct context *c, unsigned flags, int priority
 	streams = s;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_create(&thread, &attr, stream_main, s))
 		die("no thread for a stream");
+	pthread_setname_np(thread, "cuda-stream");
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return s;
 }
@@ -318,131 +318,6 @@ EXPORT int cuStreamSynchronize(void *stream)
 		streams_wait(s->context, true);
 	stream_wait(s);
 	res = s->context->sticky;
-	unlock();
-	return res;
-}
-
-EXPORT int cuStreamGetCtx(void *stream, void **context)
-{
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
-	lock();
-	*context = stream_of(stream)->context;
-	unlock();
-	return 0;
-}
-
-/* ---- events ---- */
-
-static struct event *event_of(void *handle)
-{
-	size_t i;
-
-	for (i = 0; i < nevents; i++)
-		if (handle && events[i] == handle)
-			return handle;
-	die("%p is no event, or was destroyed", handle);
-}
-
-EXPORT int cuEventCreate(void **to, unsigned flags)
-{
-	struct event *e;
-
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
-	if (flags > 7)
-		return CUDA_ERROR_INVALID_VALUE;
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		die("no memory");
-	lock();
-	events = realloc(events, (nevents + 1) * sizeof(struct event *));
-	if (!events)
-		die("no memory");
-	events[nevents++] = e;
-	e->context = current();
-	unlock();
-	*to = e;
-	return 0;
-}
-
-/* Operations that are queued may still use it, so that its memory stays. */
-EXPORT int cuEventDestroy_v2(void *event)
-{
-	struct event *e;
-	size_t i;
-
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT | PASSES_STICKY);
-	lock();
-	e = event_of(event);
-	for (i = 0; events[i] != e; i++)
-		;
-	events[i] = events[--nevents];
-	e->next = ended_events;
-	ended_events = e;
-	unlock();
-	return 0;
-}
-
-static int event_op(void *event, void *stream, enum op_kind kind, const char *by)
-{
-	struct op op = {.kind = kind};
-	struct event *e;
-	struct stream *s;
-	int res;
-
-	lock();
-	s = stream_of(stream);
-	e = event_of(event);
-	if (kind == OP_RECORD && e->context != s->context) {
-		unlock();
-		return CUDA_ERROR_INVALID_HANDLE;
-	}
-	op.event = e;
-	op.value = kind == OP_RECORD ? ++e->recorded : e->recorded;
-	res = stream_add(s, &op, by);
-	unlock();
-	return res;
-}
-
-EXPORT int cuEventRecord(void *event, void *stream)
-{
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
-	return event_op(event, stream, OP_RECORD, __func__);
-}
-
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
-	(void)flags;
-	return event_op(event, stream, OP_WAIT_EVENT, __func__);
-}
-
-/* One that was never recorded is done. */
-EXPORT int cuEventQuery(void *event)
-{
-	struct event *e;
-	int res;
-
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT | PASSES_STICKY);
-	lock();
-	e = event_of(event);
-	res = e->context->sticky       ? e->context->sticky
-	      : e->done == e->recorded ? 0
-				       : CUDA_ERROR_NOT_READY;
-	unlock();
-	return res;
-}
-
-EXPORT int cuEventSynchronize(void *event)
-{
-	struct event *e;
-	int res;
-
-	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT | PASSES_STICKY);
-	lock();
-	e = event_of(event);
-	while (e->done < e->recorded && !e->context->sticky)
-		wait_moved();
-	res = e->context->sticky;
 	unlock();
 	return res;
 }

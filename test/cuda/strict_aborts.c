@@ -147,6 +147,17 @@ static void closed_unopened(void)
 	cuIpcCloseMemHandle(addr);
 }
 
+static void graph_lost(void)
+{
+	int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	device_set("capture");
+	CHECK_EQ(cuThreadExchangeStreamCaptureMode(&mode), 0);
+	CHECK_EQ(cuStreamQuery(stream), 0);
+	CHECK_EQ(cuThreadExchangeStreamCaptureMode(&mode), 0);
+	cuStreamQuery(stream);
+}
+
 static void touched_by_the_cpu(void)
 {
 	*(volatile char *)(uintptr_t)addr = 1;
@@ -173,6 +184,7 @@ static const struct {
 	{event_destroyed, "is no event"},
 	{shared_from_the_middle, "is not where its memory begins"},
 	{closed_unopened, "is not open"},
+	{graph_lost, "the program records a graph"},
 	{touched_by_the_cpu, NULL},
 };
 

@@ -164,6 +164,7 @@ static void check_pieces(void)
 	CHECK_EQ(cuModuleGetFunction(&function, module, "urccl_other"), CUDA_ERROR_NOT_FOUND);
 	CHECK_EQ(cuModuleGetFunction(&function, module, "urccl_gather"), 0);
 	device_fill(kinds[0].addr, 50000, 0, 6);
+	CHECK_EQ(cuCtxEnablePeerAccess(device_cuda.contexts[1], 0), 0);
 	params[0] = &table;
 	params[1] = &n;
 	CHECK_EQ(cuLaunchKernel(function, 8, 1, 1, 256, 1, 1, 0, stream, params, NULL), 0);

@@ -14,7 +14,6 @@ struct reservation {
 struct handle {
 	struct handle *next;
 	struct block *block;
-	struct cu_prop prop;
 	int refs;
 };
 
@@ -67,9 +66,6 @@ static struct handle *handle_new(struct block *b)
 	if (!h)
 		die("no memory");
 	*h = (struct handle){.next = handles, .block = b, .refs = 1};
-	h->prop = (struct cu_prop){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				   .handle_types = b->handle_types,
-				   .location = {CU_MEM_LOCATION_TYPE_DEVICE, b->gpu}};
 	handles = h;
 	return h;
 }
@@ -133,15 +129,6 @@ EXPORT int cuMemRelease(uint64_t value)
 		block_put(h->block);
 		free(h);
 	}
-	unlock();
-	return 0;
-}
-
-EXPORT int cuMemGetAllocationPropertiesFromHandle(struct cu_prop *prop, uint64_t value)
-{
-	ENTER_VMM();
-	lock();
-	*prop = handle_of(value, "cuMemGetAllocationPropertiesFromHandle")->prop;
 	unlock();
 	return 0;
 }
@@ -347,19 +334,4 @@ EXPORT int cuMemSetAccess(uint64_t addr, size_t len, const struct cu_access *acc
 	}
 	unlock();
 	return 0;
-}
-
-EXPORT int cuMemGetAccess(uint64_t *flags, const struct cu_location *location, uint64_t addr)
-{
-	struct span *s;
-
-	ENTER_VMM();
-	if (location->id < 0 || location->id >= words_now().gpus)
-		return CUDA_ERROR_INVALID_DEVICE;
-	lock();
-	s = span_at(addr);
-	if (s && s->kind == SPAN_MAPPING)
-		*flags = s->access[location->id];
-	unlock();
-	return s && s->kind == SPAN_MAPPING ? 0 : CUDA_ERROR_INVALID_VALUE;
 }

@@ -24,6 +24,7 @@ pthread_mutex_t double_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t double_moved = PTHREAD_COND_INITIALIZER;
 struct words double_words = {.gpus = 2, .driver = 13000, .memory = 16ull << 30};
 bool double_started;
+__thread int capture_mode;
 
 static _Atomic(struct caller *) callers;
 static __thread struct caller *me;
@@ -124,7 +125,7 @@ static bool set_flag(const char *key, bool on)
 		{"nopeer", &double_words.nopeer},     {"nokernels", &double_words.nokernels},
 		{"novmm", &double_words.novmm},	      {"nolegacy", &double_words.nolegacy},
 		{"nodmabuf", &double_words.nodmabuf}, {"reuse", &double_words.reuse},
-		{"stale", &double_words.stale},
+		{"stale", &double_words.stale},	      {"capture", &double_words.capture},
 	};
 	size_t i;
 
@@ -260,6 +261,23 @@ static bool is_refused(const char *function)
 	return len && !strncmp(function, refused, len) && (!function[len] || function[len] == '_');
 }
 
+/* Another thread records a graph: by such a call it would be lost. */
+static bool loses_capture(const char *function, enum call_class class)
+{
+	static const char *const unsafe[] = {"cuMemcpy",	"cuMemcpyHtoD_v2",
+					     "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2",
+					     "cuMemsetD8_v2",	"cuStreamQuery",
+					     "cuEventQuery",	"cuCtxSynchronize"};
+	size_t i;
+
+	if (!double_words.capture || capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+		return false;
+	for (i = 0; i < sizeof(unsafe) / sizeof(unsafe[0]); i++)
+		if (!strcmp(function, unsafe[i]))
+			return true;
+	return class == CLASS_ALLOC || class == CLASS_HOST;
+}
+
 int enter(const char *function, enum call_class class, unsigned needs)
 {
 	struct context *c = current();
@@ -273,6 +291,8 @@ int enter(const char *function, enum call_class class, unsigned needs)
 	us = double_words.block_us[class];
 	while (double_words.hold[class])
 		wait_moved();
+	if (loses_capture(function, class))
+		die("%s: the program records a graph, which this call ends", function);
 	if (is_refused(function))
 		res = refused_code;
 	else if (needs && !double_started)
