@@ -84,7 +84,7 @@ static inline void device_load(void)
 }
 
 /* Skips a test that needs n GPUs. */
-static inline void device_needs(int n)
+static inline void device_needs_gpus(int n)
 {
 	if (device_cuda.gpus < n)
 		SKIP("too few GPUs");

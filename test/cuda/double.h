@@ -140,7 +140,7 @@ struct stream {
 	struct op *head, **tail;
 	unsigned queued, number, flags;
 	int priority;
-	bool hangs, destroyed;
+	bool destroyed;
 };
 
 /* A kernel's arguments, in order, 8 bytes each. */
@@ -231,7 +231,6 @@ void stream_wait(struct stream *s);
 void streams_wait(const struct context *c, bool blocking_only);
 /* Ends them when their operations are done, but for those that hang. */
 void context_streams_end(const struct context *c);
-void streams_hang(unsigned number);
 
 /* copy.c, module.c */
 void copy_run(const struct op *op);

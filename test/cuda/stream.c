@@ -79,6 +79,11 @@ static void op_drop(struct op *op)
 	}
 }
 
+static bool hangs(const struct stream *s)
+{
+	return s->number && s->number == double_words.hang;
+}
+
 /* Behind an error nothing is carried out any more. */
 static void *stream_main(void *arg)
 {
@@ -88,7 +93,7 @@ static void *stream_main(void *arg)
 
 	lock();
 	for (;;) {
-		while (s->hangs || !s->head) {
+		while (hangs(s) || !s->head) {
 			if (!s->head && s->destroyed)
 				break;
 			wait_moved();
@@ -199,20 +204,12 @@ void context_streams_end(const struct context *c)
 	for (s = streams; s; s = next) {
 		next = s->next;
 		if (s->context == c) {
-			while (s->queued && !s->hangs)
+			while (s->queued && !hangs(s))
 				wait_moved();
 			stream_end(s);
 			next = streams;
 		}
 	}
-}
-
-void streams_hang(unsigned number)
-{
-	struct stream *s;
-
-	for (s = streams; s; s = s->next)
-		s->hangs = number && s->number == number;
 }
 
 int stream_add(struct stream *s, const struct op *op, const char *by)
@@ -268,7 +265,6 @@ EXPORT int cuStreamCreateWithPriority(void **to, unsigned flags, int priority)
 	lock();
 	s = stream_new(current(), flags, priority);
 	s->number = ++nstreams;
-	s->hangs = s->number == double_words.hang;
 	*to = s;
 	unlock();
 	return 0;

@@ -194,7 +194,7 @@ static void check_reuse(void)
 int main(void)
 {
 	device_load();
-	device_needs(2);
+	device_needs_gpus(2);
 	device_enter(0);
 	make_kinds();
 	for (int i = 0; i < KINDS; i++)

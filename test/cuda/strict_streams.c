@@ -106,7 +106,8 @@ static void *overfill(void *s)
 	return NULL;
 }
 
-/* The second stream hangs; a call waits when its queue is full. */
+/* The third stream hangs; a call waits when its queue is full. What a destroyed one has queued is
+ * done when it hangs no more. */
 static void a_stream_hangs(void)
 {
 	pthread_t thread;
@@ -125,6 +126,13 @@ static void a_stream_hangs(void)
 	await(1000 + QUEUE);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(cuStreamDestroy_v2(s), 0);
+
+	device_set("hang=4");
+	s = stream_new();
+	write_word(s, 8);
+	CHECK_EQ(cuStreamDestroy_v2(s), 0);
+	device_set("hang=0");
+	await(8);
 }
 
 static void calls_are_refused(void)
@@ -185,7 +193,7 @@ int main(void)
 
 	CHECK_EQ(cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_ERROR_NOT_INITIALIZED);
 	device_load();
-	device_needs(2);
+	device_needs_gpus(2);
 	CHECK_EQ(cuDevicePrimaryCtxGetState(0, &flags, &active), 0);
 	CHECK_EQ(active, 1);
 	device_enter(0);

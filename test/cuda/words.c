@@ -167,7 +167,6 @@ static bool set_word(char *word)
 		double_words.late_us = (unsigned)n;
 	} else if (!strcmp(word, "hang")) {
 		double_words.hang = (unsigned)n;
-		streams_hang((unsigned)n);
 	} else {
 		return false;
 	}
