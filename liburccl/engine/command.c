@@ -134,6 +134,7 @@ static int key_import(struct engine_cmd *cmd)
 	k->resolved = 1;
 	k->rail = rail;
 	r->gpu |= k->key.gpu;
+	r->peer->engine->gpus |= k->key.gpu;
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
 	if (!part->rails) {

@@ -458,6 +458,7 @@ struct engine {
 	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
 	struct stage stage;
+	uint32_t gpus; /* 1: memory of a GPU was registered or imported, and each chunk is asked */
 
 	struct engine_region_slot {
 		uint32_t handle;
@@ -611,7 +612,6 @@ uint64_t chunk_bytes(const struct rail *rail); /* the largest piece of an entry 
 uint64_t chunk_limit(const struct rail *rail); /* and of bulk while its window is small */
 /* The entry's next chunk, for a rail; NULL: it has none now, or no chunk is free. */
 struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
-int chunk_is_ready(struct engine *e, struct chunk *c); /* just cut; 0: the stage has it */
 int op_exhausted(const struct op *op); /* it is known to have no more */
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n);
 /* The same; what was not taken is held. */

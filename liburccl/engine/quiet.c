@@ -47,7 +47,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 
 static int chunk_on(const struct engine *e, const struct chunk *c, const void *what)
 {
-	return (stage_has(&e->stage, c) ? stage_memory(e, c) : c->memory) == what;
+	return (e->gpus && stage_has(&e->stage, c) ? stage_memory(e, c) : c->memory) == what;
 }
 
 static int chunk_of(const struct engine *e, const struct chunk *c, const void *what)

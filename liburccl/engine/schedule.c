@@ -41,17 +41,22 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
-void chunk_free(struct engine *e, struct chunk *c)
+static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	if (stage_has(&e->stage, c))
+	if (e->gpus && stage_has(&e->stage, c))
 		stage_free(e, c);
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;
 	e->chunk_free = c;
 	e->chunks_used--;
+}
+
+void chunk_free(struct engine *e, struct chunk *c)
+{
+	release(e, c);
 }
 
 /* ---- lanes ---- */
@@ -144,7 +149,7 @@ void lane_drop_held(struct op *op)
 	}
 	if (op->peer->undone)
 		replay_drop(op);
-	if (op_engine(op)->stage.memory)
+	if (op_engine(op)->gpus)
 		stage_drop(op);
 }
 
@@ -177,8 +182,8 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 	if (!c)
 		return NULL;
 	op->inflight++; /* keeps it alive while the cursor may fail it */
-	if (op->remote && op->remote->gpu && op->memory && !op->memory->pageable)
-		most = GPU_COPY_MAX;
+	if (e->gpus)
+		most = stage_chunk_bytes(op, most);
 	n = cursor_next(op, most, rail->number, &p);
 	if (n == 1 && !(op->bits & OP_DECIDED)) {
 		c->ep = rail->ep;
@@ -234,16 +239,6 @@ int op_exhausted(const struct op *op)
 	       op->cursor.element.pos == op->cursor.element.len;
 }
 
-/* Its device reaches its memory, or it has memory that the device reaches. */
-int chunk_is_ready(struct engine *e, struct chunk *c)
-{
-	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
-		return 1;
-	if (!stage_wants(c))
-		return 1;
-	return stage_chunk(e, c);
-}
-
 /* What may be on its way behind this turn: bulk leaves room for what goes before it. */
 static uint64_t lane_limit(const struct lane *l, const struct rail *rail)
 {
@@ -276,7 +271,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			op->bits |= OP_DONE_CURSOR;
 		else
 			list_add_tail(&op->link, &l->ops);
-		if (chunk_is_ready(e, c))
+		if (!e->gpus || stage_chunk(e, c))
 			batch[n++] = c;
 	}
 	return n;
@@ -488,11 +483,11 @@ static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const s
 		op_fail_device(op, res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
 }
 
-void chunk_done(struct engine *e, struct chunk *c)
+static inline __attribute__((always_inline)) void done(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	chunk_free(e, c);
+	release(e, c);
 	op->inflight--;
 	if (!c->res) {
 		op->placed += c->len;
@@ -501,6 +496,11 @@ void chunk_done(struct engine *e, struct chunk *c)
 		op_fail_chunk(op, c);
 	}
 	op_check(op);
+}
+
+void chunk_done(struct engine *e, struct chunk *c)
+{
+	done(e, c);
 }
 
 static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
@@ -516,11 +516,9 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		data_owes(rail, op, c);
 	if (c->res)
 		unmeasure(rail, c->kind, c->len);
-	else if (c->kind == CHUNK_READ && stage_has(&e->stage, c)) {
-		stage_in(e, c);
+	else if (e->gpus && stage_in(e, c))
 		return;
-	}
-	chunk_done(e, c);
+	done(e, c);
 }
 
 static void other_out(struct engine *e, struct rail *rail, struct chunk *c)

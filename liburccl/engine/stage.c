@@ -38,6 +38,7 @@ int stage_open(struct engine *e, const struct memory *m)
 	}
 	s->nslots = s->nfree = n;
 	s->memory = m;
+	e->gpus = 1;
 	return 0;
 }
 
@@ -108,7 +109,7 @@ static int reaches(const struct chunk *c, const struct extent *x)
 	return c->key->gpu ? x->kind != GPU_MEMORY_HOST : x->direct >> c->ep->dev->index & 1;
 }
 
-int stage_wants(const struct chunk *c)
+static int wants_slot(const struct chunk *c)
 {
 	uint64_t len, end = (uintptr_t)c->local + c->len, at = (uintptr_t)c->local;
 
@@ -204,6 +205,13 @@ static void chunk_start(struct engine *e, struct chunk *c)
 		chunk_hold(c);
 }
 
+uint64_t stage_chunk_bytes(const struct op *op, uint64_t most)
+{
+	if (op->remote && op->remote->gpu && op->memory && !op->memory->pageable)
+		return GPU_COPY_MAX;
+	return most;
+}
+
 static int chunk_refuse(struct engine *e, struct chunk *c, int res, uint32_t reason)
 {
 	uint64_t transport = 1ull << c->ep->dev->ops->transport;
@@ -219,6 +227,10 @@ int stage_chunk(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
+	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
+		return 1;
+	if (!wants_slot(c))
+		return 1;
 	if (e->config.params->bounce == URCCL_ALLOW_NO)
 		return chunk_refuse(e, c, -EACCES, REASON_BOUNCE_GPU);
 	if (!e->stage.memory)
@@ -236,10 +248,12 @@ int stage_chunk(struct engine *e, struct chunk *c)
 	return 0;
 }
 
-void stage_in(struct engine *e, struct chunk *c)
+int stage_in(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
+	if (c->kind != CHUNK_READ || !stage_has(&e->stage, c))
+		return 0;
 	c->taken = 0;
 	if (op->bits & OP_DECIDED) {
 		chunk_drop(e, c);
@@ -247,6 +261,7 @@ void stage_in(struct engine *e, struct chunk *c)
 	} else if (slot_copy(e, slot_of(e, c))) {
 		chunk_done(e, c);
 	}
+	return 1;
 }
 
 static void drop_waiting(struct stage *s, struct op *op)

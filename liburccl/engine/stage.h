@@ -14,6 +14,8 @@
 #define STAGE_H
 
 struct slot;
+struct op;
+struct engine;
 
 struct stage {
 	const struct memory *memory; /* of the slots; NULL: no memory of a GPU was registered yet */
@@ -29,13 +31,14 @@ void stage_init(struct stage *s);
 int stage_open(struct engine *e, const struct memory *m); /* 0 or -ENOMEM */
 void stage_close(struct stage *s);
 
-/* 1: the chunk, whose device does not reach all memory of its region, needs a slot. */
-int stage_wants(const struct chunk *c);
-/* Stages one that was just cut, once its entry is where it belongs. 1: it may be posted now. 0: the
- * stage has it, or has ended it. */
+/* Stages one that was just cut, if its device does not reach its memory, once its entry is where it
+ * belongs. 1: it may be posted now. 0: the stage has it, or has ended it. */
 int stage_chunk(struct engine *e, struct chunk *c);
-/* A staged READ came out well: the stage has it until its bytes are in the GPU. */
-void stage_in(struct engine *e, struct chunk *c);
+/* The most bytes of the entry's next chunk: more where a GPU moves them. */
+uint64_t stage_chunk_bytes(const struct op *op, uint64_t most);
+/* A chunk came out well. 1: it is a staged READ, and the stage has it until its bytes are in the
+ * GPU. */
+int stage_in(struct engine *e, struct chunk *c);
 /* The entry was stopped: ends its chunks that are here, but those with a job that is issued. */
 void stage_drop(struct op *op);
 void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slot */

@@ -296,7 +296,7 @@ static uint64_t stripe_next(struct stripe *s)
 	else
 		list_add_tail(&op->link, &s->lane->ops);
 	len = c->len;
-	if (chunk_is_ready(s->e, c))
+	if (!s->e->gpus || stage_chunk(s->e, c))
 		gather(s, rail, c);
 	return len;
 }
