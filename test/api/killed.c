@@ -83,6 +83,10 @@ __attribute__((noreturn)) static void peer_main(struct killed *k, int life)
 	k->page->blob_len = (uint32_t)n;
 	stage_set(k, STARTED);
 	s->peer.id = side_event(s, NULL, URCCL_KIND_PEER, NULL).peer;
+	while (!__atomic_load_n(&k->page->dialled, __ATOMIC_ACQUIRE)) {
+		side_turn(s);
+		sched_yield();
+	}
 	if (k->use)
 		k->use(s, k->page);
 	hold(life);
@@ -113,7 +117,7 @@ void killed_start(struct pair *p, struct killed *k)
 	int life[2];
 
 	CHECK_EQ(pipe(life), 0);
-	k->page->stage = 0;
+	k->page->stage = k->page->dialled = 0;
 	fflush(stdout);
 	k->pid = fork();
 	CHECK(k->pid >= 0);
@@ -127,6 +131,7 @@ void killed_start(struct pair *p, struct killed *k)
 	stage_await(p, k, STARTED);
 	cqe = side_dialled(&p->a, NULL, k->page->blob, k->page->blob_len, 20000000);
 	CHECK_EQ(cqe.res, 0);
+	__atomic_store_n(&k->page->dialled, 1, __ATOMIC_RELEASE);
 	p->a.peer.id = (uint32_t)cqe.handle;
 	side_watch(&p->a, p->a.peer, 2);
 	stage_await(p, k, HELD);

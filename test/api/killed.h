@@ -16,6 +16,7 @@
 struct killed_page {
 	uint8_t blob[URCCL_METADATA_MAX];
 	uint32_t blob_len;
+	uint32_t dialled; /* ours: its CONNECT has ended */
 	uint32_t stage;
 	struct urccl_advert advert; /* of KILLED_LEN bytes of the peer's */
 	struct urccl_advert of_us;  /* the test's, before the peer starts */
