@@ -51,18 +51,26 @@ void context_drive_end(struct urccl *ctx)
 	pthread_mutex_unlock(&ctx->driving);
 }
 
-/* 1: the context closes, and a device's driver has held it up for a second. */
+/* 1: the context closes, and a device's driver or a GPU has held it up for a second. */
 static int is_held_up(struct urccl *ctx)
 {
 	uint32_t i;
 
-	for (i = 0; ctx->closing_ns && !ctx->stuck && i < ctx->ndevices; i++) {
+	if (!ctx->closing_ns || ctx->stuck[0])
+		return ctx->stuck[0];
+	for (i = 0; i < ctx->ndevices; i++) {
 		struct device *dev = ctx->devices[i];
 
 		if (dev->ops->is_stuck && dev->ops->is_stuck(dev, ctx->closing_ns))
-			ctx->stuck = dev;
+			snprintf(ctx->stuck, sizeof(ctx->stuck),
+				 "the driver of transport %s (%s) has not returned from a call "
+				 "that closes",
+				 transport_name(dev->ops->transport), dev->about);
 	}
-	return ctx->stuck != NULL;
+	if (gpu_is_stuck(ctx->gpu, ctx->closing_ns))
+		snprintf(ctx->stuck, sizeof(ctx->stuck),
+			 "a GPU has not ended a copy of this context in a second");
+	return ctx->stuck[0];
 }
 
 /* The control thread answers in its time and has no way to end the engine's sleep, so the pauses
@@ -107,7 +115,7 @@ int context_answer(struct urccl *ctx, struct control_call *call, int drives)
 		sleep_until_done(ctx, call);
 	if (drives && ctx->clock)
 		clock_release(ctx->clock);
-	if (ctx->stuck)
+	if (ctx->stuck[0])
 		return -EBUSY;
 	if (call->msg.res >= 0)
 		return call->msg.res;

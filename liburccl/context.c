@@ -488,16 +488,16 @@ unmap:
 	return err;
 }
 
-/* A driver does not return: whatever it may use stays as it is, and the context with it. */
+/* A driver does not return, or a GPU: whatever it may use stays as it is, and the context with it.
+ */
 static void leave(struct urccl *ctx)
 {
 	uint32_t i;
 
 	fail(-EBUSY,
-	     "close: the driver of transport %s (%s) has not returned from a call that closes: the "
-	     "context, what is registered with it and memory of urccl_alloc() stay until the "
-	     "process ends, and none of that memory must be used again",
-	     transport_name(ctx->stuck->ops->transport), ctx->stuck->about);
+	     "close: %s: the context, what is registered with it and memory of urccl_alloc() stay "
+	     "until the process ends, and none of that memory must be used again",
+	     ctx->stuck);
 	log_text(&ctx->log, URCCL_LOG_ERROR, "%s", urccl_errmsg());
 	for (i = 0; i < ctx->ndevices; i++)
 		store_release(&ctx->devices[i]->left, 1);
@@ -512,9 +512,9 @@ void urccl_close(struct urccl *ctx)
 		return;
 	ctx->closing_ns = clock_ns();
 	context_rings_end(ctx);
-	if (!ctx->stuck)
+	if (!ctx->stuck[0])
 		shut_down(ctx);
-	if (ctx->stuck) {
+	if (ctx->stuck[0]) {
 		leave(ctx);
 		return;
 	}

@@ -51,7 +51,8 @@ struct urccl {
 
 	/* urccl_close()'s. */
 	uint64_t closing_ns;  /* clock at which it began; 0: it has not */
-	struct device *stuck; /* its driver does not return: nobody is waited for any more */
+	char stuck[256]; /* what does not come back, so that nobody is waited for any more; "":
+			  * nothing */
 	struct control_call shutdown;
 };
 

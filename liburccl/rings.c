@@ -228,7 +228,7 @@ void context_rings_end(struct urccl *ctx)
 		context_ask(ctx, &cr->del);
 	}
 	pthread_mutex_lock(&ctx->driving);
-	while (!list_empty(&ctx->rings) && !ctx->stuck) {
+	while (!list_empty(&ctx->rings) && !ctx->stuck[0]) {
 		cr = list_first(&ctx->rings, struct context_ring, link);
 		ring_unlist(cr);
 		ring_gone(cr, context_answer(ctx, &cr->del, ctx->is_inline));

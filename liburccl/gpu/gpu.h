@@ -93,6 +93,9 @@ struct gpu_about {
  * its primary context does not exist. -EIO: CUDA failed, *code says how. Never changes the current
  * context of the calling thread. */
 int gpu_dev_get(struct gpu *g, uint32_t index, struct gpu_dev **out, int *code);
+/* Any thread, while the context closes, which began at that time of the clock. 1: a job is out a
+ * second later. */
+int gpu_is_stuck(struct gpu *g, uint64_t since);
 /* The GPU if gpu_dev_get() has opened it, else NULL. Any thread. */
 struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index);
 /* Never changes. Any thread. */

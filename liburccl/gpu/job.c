@@ -28,7 +28,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	job->dev = dev;
 	job->res = job->code = 0;
 	job->seq = seq;
-	l->jobs++;
+	store_relaxed(&l->jobs, l->jobs + 1);
 	/* Publishes the slot, and is the store of the sleep hand-shake. */
 	__atomic_store_n(&l->tail, seq, __ATOMIC_SEQ_CST);
 	if (sleep_take(&dev->box.asleep))
@@ -38,7 +38,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 
 static int job_end(struct gpu_job *job, int res, int code)
 {
-	job->dev->lanes[job->lane].jobs--;
+	store_relaxed(&job->dev->lanes[job->lane].jobs, job->dev->lanes[job->lane].jobs - 1);
 	job->dev = NULL;
 	job->res = res;
 	job->code = code;
@@ -125,12 +125,30 @@ static uint64_t dev_sleep_ns(struct gpu_dev *dev, uint64_t now)
 	return ns;
 }
 
+int gpu_is_stuck(struct gpu *g, uint64_t since)
+{
+	const struct gpu_dev *dev;
+	uint32_t i, lane;
+
+	if (clock_ns() - since < GPU_STUCK_NS)
+		return 0;
+	for (i = 0; i < GPUS_MAX; i++) {
+		dev = load_acquire(&g->devs[i]);
+		for (lane = 0; dev && lane < GPU_LANES; lane++)
+			if (load_relaxed(&dev->lanes[lane].jobs))
+				return 1;
+	}
+	return 0;
+}
+
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now)
 {
 	struct gpu_dev *dev;
 	uint64_t ns = NEVER_NS, of;
 	uint32_t i;
 
+	if (!load_acquire(&g->lib))
+		return ns;
 	for (i = 0; i < GPUS_MAX; i++) {
 		dev = load_acquire(&g->devs[i]);
 		of = dev ? dev_sleep_ns(dev, now) : NEVER_NS;

@@ -15,6 +15,7 @@
 #define GPU_LATE_NS   (20 * NSEC_PER_MSEC)     /* without a word: ask the stream for an error */
 #define GPU_QUIET_NS  (100 * NSEC_PER_MSEC)    /* from a reported error to the end of its jobs */
 #define GPU_CLOSE_NS  NSEC_PER_SEC
+#define GPU_STUCK_NS  NSEC_PER_SEC
 #define GPU_DRAIN_NS  (900 * NSEC_PER_MSEC)    /* of it, for issued jobs */
 
 /* A job as the copy thread sees it. */
@@ -36,7 +37,7 @@ struct gpu_batch {
 struct gpu_lane_state {
 	/* engine */
 	uint64_t tail __attribute__((aligned(64))); /* last job submitted */
-	uint64_t jobs;			/* submitted and not ended */
+	uint64_t jobs;			/* submitted and not ended; any thread reads it */
 	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first */
 	/* copy thread */
 	uint64_t head __attribute__((aligned(64))); /* last job taken from the slots */
