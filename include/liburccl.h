@@ -452,6 +452,16 @@ int urccl_get_region_info(struct urccl *ctx, struct urccl_region region,
 int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
 		      struct urccl_remote_info *info);
 
+/* The address at which kernels of this process reach the remote, which is memory of one allocation
+ * of a GPU of this host, imported by one advert: for as long as it is mapped, also when its peer is
+ * lost. Loads and stores past the advert's rights are the program's to leave out; a revocation is
+ * not carried out, and the owner's urccl_unregister() waits (-ETIMEDOUT), before it is unmapped.
+ * End all kernels that use it, then unmap it, before urccl_unimport() and urccl_close().
+ * -EAGAIN: there is no key yet: WARM the peer before. -EOPNOTSUPP: it cannot be mapped. -EALREADY:
+ * it is. */
+int urccl_remote_map(struct urccl *ctx, struct urccl_remote remote, uint64_t *addr);
+int urccl_remote_unmap(struct urccl *ctx, struct urccl_remote remote);
+
 /* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
  * engine. */
 int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats);

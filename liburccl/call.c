@@ -292,6 +292,26 @@ int urccl_get_region_info(struct urccl *ctx, struct urccl_region region,
 	return err ? err : fill_sized(info, &all, sizeof(all), "struct urccl_region_info");
 }
 
+int urccl_remote_map(struct urccl *ctx, struct urccl_remote remote, uint64_t *addr)
+{
+	struct control_call call = {.msg.type = CALL_REMOTE_MAP, .handle = remote.id};
+	int err = context_check_out(ctx, addr);
+
+	if (!err)
+		err = context_call(ctx, &call, 1);
+	if (!err)
+		*addr = call.addr;
+	return err;
+}
+
+int urccl_remote_unmap(struct urccl *ctx, struct urccl_remote remote)
+{
+	struct control_call call = {.msg.type = CALL_REMOTE_UNMAP, .handle = remote.id};
+	int err = context_check(ctx);
+
+	return err ? err : context_call(ctx, &call, 1);
+}
+
 int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
 			  struct urccl_remote_info *info)
 {

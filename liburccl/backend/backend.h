@@ -322,6 +322,10 @@ struct backend {
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */
+	/* Optional, of devices with ipc: the address of the key's memory for kernels of this side.
+	 * The owner is not told that a revocation is carried out until out is NULL: it is not used
+	 * any more. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
+	int (*map)(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
 	/* Does ahead what a first chunk with the key would have to do on this side, a piece at a
 	 * time. 0: that was all; -EINPROGRESS: call again. */
 	int (*warm)(struct ep *ep, struct rkey *rkey);

@@ -366,6 +366,7 @@ const struct backend backend_shm = {
 	.import = shm_import,
 	.forget = shm_forget,
 	.warm = shm_warm,
+	.map = shm_map_remote,
 	.post = shm_post,
 	.cancel = shm_cancel,
 	.poll = shm_poll,

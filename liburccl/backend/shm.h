@@ -153,6 +153,9 @@ int shm_unexpose(struct exposure *exposure);
 int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, struct rkey *rkey);
 void shm_forget(struct ep *ep, struct rkey *rkey);
 int shm_warm(struct ep *ep, struct rkey *rkey);
+int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
+/* 1: kernels of this side may be at memory that was imported; with `revoked`, at what has ended. */
+int shm_remotes_mapped(const struct shm_ep *e, int revoked);
 
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);

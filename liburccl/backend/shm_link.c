@@ -44,12 +44,12 @@ static void link_leave(struct shm_ep *e)
 	e->importer = e->sock;
 }
 
-/* Where copies of GPUs are under way the peer has to wait for the end of this process. */
+/* Where GPUs may be at its memory the peer has to wait for the end of this process. */
 static void link_end(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_BYE};
 
-	if (!e->njobs)
+	if (!e->njobs && !shm_remotes_mapped(e, 0))
 		shm_link_send(e, &r, -1);
 	shm_watched_close(e, e->sock);
 }

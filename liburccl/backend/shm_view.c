@@ -18,6 +18,7 @@ struct shm_remote {
 	uint64_t len;
 	uint64_t warmed;     /* its first bytes have their pages */
 	struct gpu_dev *gpu; /* moves the bytes; NULL: the processor does */
+	uint32_t mapped;     /* the program's kernels may be at it */
 	struct remote_part {
 		uint64_t start, len; /* in the remote */
 		uint8_t *addr;
@@ -255,12 +256,49 @@ void shm_view_tell(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_REVOKED, .serial = e->revoked};
 
-	if (e->revoked_told == e->revoked || e->sock < 0 || (e->njobs && shm_gpu_revoke(e)))
+	if (e->revoked_told == e->revoked || e->sock < 0 || (e->njobs && shm_gpu_revoke(e)) ||
+	    shm_remotes_mapped(e, 1))
 		return;
 	if (shm_link_send(e, &r, -1))
 		shm_ep_warm(e); /* again at the next look */
 	else
 		e->revoked_told = e->revoked;
+}
+
+int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	struct shm_remote *r = shm_remote(rkey);
+
+	if (!r || !r->gpu || r->nparts > 1)
+		return -EOPNOTSUPP;
+	if (out && !r->rights)
+		return -EACCES;
+	r->mapped = out != NULL;
+	if (!out) {
+		shm_view_tell(e);
+		return 0;
+	}
+	*out = (struct gpu_mapping){
+		.addr = (uintptr_t)r->parts[0].addr,
+		.dev = r->gpu,
+		.import = r->parts[0].view->import,
+	};
+	gpu_import_hold(out->import);
+	return 0;
+}
+
+int shm_remotes_mapped(const struct shm_ep *e, int revoked)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->remotes) {
+		const struct shm_remote *r = list_entry(pos, struct shm_remote, link);
+
+		if (r->mapped && !(revoked && r->rights))
+			return 1;
+	}
+	return 0;
 }
 
 int shm_remote_holds(const struct shm_remote *r, const struct chunk *c)

@@ -60,8 +60,8 @@ static void call_peer_name(struct control *c, struct control_call *call)
 	}
 	if (p)
 		addr_text(&p->remote, call->data, call->n);
-	call_answer(call, p ? p->leaving
-			    : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
+	call_answer(call,
+		    p ? p->leaving : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
 }
 
 /* ---- rings: the engine's affair ---- */
@@ -177,6 +177,10 @@ static void call_dispatch(struct control *c, struct control_call *call)
 		break;
 	case CALL_REMOTE_INFO:
 		remote_info(c, call);
+		break;
+	case CALL_REMOTE_MAP:
+	case CALL_REMOTE_UNMAP:
+		remote_map(c, call);
 		break;
 	case CALL_PEER_NAME:
 		call_peer_name(c, call);

@@ -69,6 +69,8 @@ enum control_call_type {
 	CALL_PEER_INFO,	    /* handle, info */
 	CALL_REGION_INFO,   /* handle, info */
 	CALL_REMOTE_INFO,   /* handle, info */
+	CALL_REMOTE_MAP,    /* handle -> addr */
+	CALL_REMOTE_UNMAP,  /* handle */
 	CALL_PEER_NAME,	    /* handle -> text in data, n: for sentences; 1: it
 				* closed in order, or does */
 	CALL_RING_ADD,	    /* ring */

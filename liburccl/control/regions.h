@@ -210,7 +210,9 @@ struct remote {
 	uint32_t handle;
 	struct peer *peer;
 	struct engine_remote *engine;
-	struct cmd add, del, revoke, warm;
+	struct cmd add, del, revoke, warm, map;
+	struct control_call *mapping; /* waits for map */
+	struct gpu_mapping mapped;    /* what it brought */
 	struct control_req *req; /* FORGET, or IMPORT */
 	int failed;		 /* the engine did not take it */
 	uint8_t deleting, revoked;
@@ -234,6 +236,7 @@ struct remote {
 void remote_import(struct control *c, struct control_req *req);
 void remote_forget(struct control *c, struct control_req *req);
 void remote_info(struct control *c, struct control_call *call);
+void remote_map(struct control *c, struct control_call *call); /* or unmap */
 void remote_keys(struct control *c, struct control_req *req); /* CONTROL_KEYS */
 int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep);
 void remote_step(struct control *c, struct remote *r);

@@ -94,6 +94,8 @@ free_remote:
 
 static void remote_free(struct control *c, struct remote *r)
 {
+	if (r->mapped.import)
+		gpu_unimport(r->mapped.dev, r->mapped.import);
 	engine_remote_free(r->engine);
 	handles_del(&c->remote_handles, r->handle);
 	list_del(&r->of_peer);
@@ -108,7 +110,7 @@ void remote_step(struct control *c, struct remote *r)
 	struct peer *p = r->peer;
 	int failed = r->failed;
 
-	if (!r->deleting || r->add.out || r->del.out || r->revoke.out || r->warm.out)
+	if (!r->deleting || r->add.out || r->del.out || r->revoke.out || r->warm.out || r->map.out)
 		return;
 	remote_free(c, r);
 	if (req)
@@ -220,6 +222,64 @@ void remote_info(struct control *c, struct control_call *call)
 	}
 	info->enforced = engine_remote_enforced(r->engine);
 	call_answer(call, 0);
+}
+
+/* ---- its address here ---- */
+
+static int map_failed(const struct remote *r, int res)
+{
+	switch (res) {
+	case -EAGAIN:
+		return fail(res,
+			    "remote 0x%x has no keys yet: have an entry with URCCL_OP_WARM "
+			    "for its peer succeed before",
+			    r->handle);
+	case -EACCES:
+		return fail(res, "remote 0x%x was revoked by its owner: import another advert",
+			    r->handle);
+	default:
+		return fail(res,
+			    "remote 0x%x is not memory of one allocation of a GPU that this "
+			    "process can map: entries alone reach it",
+			    r->handle);
+	}
+}
+
+static void remote_map_back(struct control *c, struct cmd *cmd)
+{
+	struct remote *r = cmd->e.owner;
+	struct control_call *call = r->mapping;
+	int res = cmd->e.msg.res;
+
+	r->mapping = NULL;
+	call->addr = r->mapped.addr;
+	call_answer(call, res && cmd->e.data ? map_failed(r, res) : 0);
+	remote_step(c, r);
+}
+
+void remote_map(struct control *c, struct control_call *call)
+{
+	struct remote *r = handles_get(&c->remote_handles, call->handle);
+	int maps = call->msg.type == CALL_REMOTE_MAP;
+
+	if (!r || r->deleting) {
+		call_answer(call, fail_handle(call->handle, HANDLE_REMOTE, REASON_REMOTE_STALE));
+		return;
+	}
+	if (r->mapping || maps == !!r->mapped.import) {
+		call_answer(call, fail(maps ? -EALREADY : -EINVAL, "remote 0x%x is %s", r->handle,
+				       maps ? "mapped, or about to be" : "not mapped"));
+		return;
+	}
+	if (!maps) {
+		gpu_unimport(r->mapped.dev, r->mapped.import);
+		r->mapped.import = NULL;
+	}
+	r->mapping = call;
+	r->map.e.remote = r->engine;
+	r->map.e.data = maps ? &r->mapped : NULL;
+	r->map.e.owner = r;
+	cmd_post(c, &r->map, ENGINE_REMOTE_MAP, remote_map_back);
 }
 
 void remotes_end(struct control *c, struct peer *p)

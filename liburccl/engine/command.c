@@ -193,6 +193,37 @@ static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 	return 1;
 }
 
+static int remote_map(struct engine_remote *r, struct gpu_mapping *out)
+{
+	struct rail *rail = r->peer->state == PEER_UP ? r->peer->rail : NULL;
+	int res;
+
+	if (r->revoked)
+		return -EACCES;
+	if (!rail || !rail->up || r->nkeys[rail->number] < r->nparts)
+		return r->failed ? r->failed : -EAGAIN;
+	if (r->nparts > 1 || !rail->ep->dev->ops->map)
+		return -EOPNOTSUPP;
+	res = rail->ep->dev->ops->map(rail->ep, &r->rail_keys[rail->number][0].key, out);
+	r->has_address = !res;
+	return res;
+}
+
+/* The keys of rails that are gone need nothing. */
+static int remote_unmap(struct engine_remote *r)
+{
+	uint32_t i;
+
+	r->has_address = 0;
+	for (i = 0; i < RAIL_NUMBERS; i++) {
+		struct rail_key *k = r->rail_keys[i];
+
+		if (k && k->resolved && k->rail->ep->dev->ops->map)
+			(void)k->rail->ep->dev->ops->map(k->rail->ep, &k->key, NULL);
+	}
+	return 0;
+}
+
 /* ---- exposures ---- */
 
 static int expose(struct engine *e, struct engine_cmd *cmd)
@@ -369,6 +400,8 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_REMOTE_WARM:
 		e->warming++;
 		return DONE_LATER;
+	case ENGINE_REMOTE_MAP:
+		return cmd->data ? remote_map(cmd->remote, cmd->data) : remote_unmap(cmd->remote);
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
 	case ENGINE_STAGE:

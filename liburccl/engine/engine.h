@@ -56,6 +56,8 @@ enum engine_cmd_type {
 	ENGINE_REMOTE_DEL,  /* remote: its entries end; back when none is left */
 	ENGINE_REMOTE_REVOKE, /* remote: the same with -EACCES, and later ones too */
 	ENGINE_REMOTE_WARM,   /* remote, part (0): back when its memory is there to be used */
+	ENGINE_REMOTE_MAP,    /* remote, data: struct gpu_mapping, filled when it is back; NULL: it
+				 is not used any more. -EAGAIN: there is no key */
 	ENGINE_EXPOSE,	      /* exposure, data: back with the key in data, its length in len, and
 				 grant */
 	ENGINE_UNEXPOSE,      /* exposure */

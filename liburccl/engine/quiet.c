@@ -240,7 +240,7 @@ void remote_revoke(struct engine_remote *r)
 
 int remote_is_revoked(struct engine *e, struct engine_remote *r)
 {
-	if (remote_is_busy(e, r, -EACCES, REASON_REVOKED))
+	if (remote_is_busy(e, r, -EACCES, REASON_REVOKED) || r->has_address)
 		return 0;
 	forget_all(r);
 	return 1;

@@ -192,17 +192,30 @@ struct gpu_import {
 	int32_t	 res;			/* ended: 0 or -errno */
 	int32_t	 code;			/* -EIO: the CUresult */
 	uint32_t done;			/* the copy thread: 1, with release */
+	uint32_t users;			/* gpu_import_hold(); it goes with the last */
 };
 
 /* Engine. Maps it for dev's GPU, on the copy thread: 10 ms per GiB. No peer access: -EOPNOTSUPP. */
 void gpu_import(struct gpu_dev *dev, struct gpu_import *imp);
-/* Any thread. Unmaps it, if it was mapped, and frees imp, which need not be done yet; all jobs that
- * name the memory must have ended. */
+/* Any thread. One user more: it takes another gpu_unimport(). */
+static inline void gpu_import_hold(struct gpu_import *imp)
+{
+	__atomic_fetch_add(&imp->users, 1, __ATOMIC_RELAXED);
+}
+/* Any thread. With the last user unmaps it, if it was mapped, and frees imp, which need not be done
+ * yet; all jobs that name the memory must have ended. */
 void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp);
 static inline int gpu_import_done(const struct gpu_import *imp)
 {
 	return (int)load_acquire(&imp->done);
 }
+
+/* An import as the program sees it: urccl_remote_map(). */
+struct gpu_mapping {
+	uint64_t addr;
+	struct gpu_dev *dev;		/* it is mapped for */
+	struct gpu_import *import;	/* held; NULL: nothing is mapped */
+};
 
 /* Helper. Lets dev's jobs reach memory of another open GPU of this process, which needs no import.
  * -EOPNOTSUPP: the machine cannot. */

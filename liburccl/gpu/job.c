@@ -76,6 +76,7 @@ void gpu_import(struct gpu_dev *dev, struct gpu_import *imp)
 	imp->addr = 0;
 	imp->res = imp->code = 0;
 	imp->done = 0;
+	imp->users = 1;
 	imp->msg = (struct msg){.type = GPU_MSG_IMPORT};
 	__atomic_fetch_add(&dev->imports, 1, __ATOMIC_RELAXED);
 	mailbox_post(&dev->box, &imp->msg);
@@ -83,6 +84,8 @@ void gpu_import(struct gpu_dev *dev, struct gpu_import *imp)
 
 void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp)
 {
+	if (__atomic_fetch_sub(&imp->users, 1, __ATOMIC_ACQ_REL) > 1)
+		return;
 	imp->end = (struct msg){.type = GPU_MSG_UNIMPORT};
 	mailbox_post(&dev->box, &imp->end);
 }
