@@ -136,8 +136,10 @@ int case_gpu_share(void)
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sock), 0);
 	pid = fork();
-	if (!pid)
+	if (!pid) {
+		close(sock[0]);
 		test_end(importer(sock[1]));
+	}
 	close(sock[1]);
 	rig_open(&r, 0);
 	offer(&r, sock[0], rig_alloc(&r, 0, LEN), 8192, GPU_SHARE_LEGACY);
