@@ -65,7 +65,8 @@ static void all_fail(struct gpu_rig *r, struct gpu_dev *dev)
 
 int case_gpu_fail(void)
 {
-	struct gpu_import imp = {.share = {.how = GPU_SHARE_LEGACY, .fd = -1}};
+	struct gpu_share share = {.how = GPU_SHARE_LEGACY, .fd = -1};
+	struct gpu_import *imp;
 	uint64_t other;
 	struct gpu_dev *dev, *dev1;
 	struct gpu_rig r;
@@ -80,11 +81,10 @@ int case_gpu_fail(void)
 	host = rig_pinned(&r, 2 * LEN);
 	one_fails(&r, dev);
 	all_fail(&r, dev);
-	gpu_import(dev, &imp);
-	while (!gpu_import_done(&imp))
-		usleep(100);
-	CHECK_EQ(imp.res, -EIO);
-	CHECK_EQ(imp.code, 700);
+	imp = rig_import(dev, &share);
+	CHECK_EQ(imp->res, -EIO);
+	CHECK_EQ(imp->code, 700);
+	gpu_unimport(dev, imp);
 	rig_copy(&r, dev1, GPU_IN, other, rig_addr(host), LEN);
 	CHECK_EQ(gpu_dev_code(dev1), 0);
 	CHECK_EQ(gpu_close(r.gpu), 0);

@@ -163,6 +163,19 @@ static inline int rig_wait(struct gpu_rig *r, struct gpu_job *job)
 	return job->res;
 }
 
+/* The caller passes it to gpu_unimport(). */
+static inline struct gpu_import *rig_import(struct gpu_dev *dev, const struct gpu_share *share)
+{
+	struct gpu_import *imp = calloc(1, sizeof(*imp));
+
+	CHECK(imp);
+	imp->share = *share;
+	gpu_import(dev, imp);
+	while (!gpu_import_done(imp))
+		usleep(100);
+	return imp;
+}
+
 static inline void rig_copy(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_lane lane,
 			    uint64_t dst, uint64_t src, uint64_t len)
 {

@@ -54,22 +54,16 @@ static void receive_offer(int from, struct offer *o)
 /* Reads 'a's and writes 'b's. */
 static void use_offer(struct gpu_rig *r, struct gpu_dev *dev, const struct offer *o)
 {
-	struct gpu_import imp = {.share = o->share};
+	struct gpu_import *imp = rig_import(dev, &o->share);
 	uint8_t *host = rig_pinned(r, 4096);
 
-	gpu_import(dev, &imp);
-	while (!gpu_import_done(&imp))
-		usleep(100);
-	CHECK_EQ(imp.code, 0);
-	CHECK_EQ(imp.res, 0);
-	rig_copy(r, dev, GPU_OUT, rig_addr(host), imp.addr + o->off, 4096);
+	CHECK_EQ(imp->code, 0);
+	CHECK_EQ(imp->res, 0);
+	rig_copy(r, dev, GPU_OUT, rig_addr(host), imp->addr + o->off, 4096);
 	CHECK(host[0] == 'a' && host[4095] == 'a');
 	memset(host, 'b', 4096);
-	rig_copy(r, dev, GPU_IN, imp.addr + o->off, rig_addr(host), 4096);
-	gpu_unimport(dev, &imp);
-	while (!gpu_import_done(&imp))
-		usleep(100);
-	CHECK_EQ(imp.res, 0);
+	rig_copy(r, dev, GPU_IN, imp->addr + o->off, rig_addr(host), 4096);
+	gpu_unimport(dev, imp);
 }
 
 static int importer(int sock)
