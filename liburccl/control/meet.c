@@ -382,6 +382,8 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		return revoke_heard(c, p, word);
 	case WIRE_FENCE:
 		return rails_fence(c, p, word);
+	case WIRE_PORT:
+		return rails_port(c, p);
 	case WIRE_BYE:
 		p->leaving = 1;
 		return 0;

@@ -26,6 +26,7 @@
 #define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to, */
 #define RAIL_REST_MAX	(30 * NSEC_PER_SEC)
 #define RAIL_REST_ONLY	(500 * NSEC_PER_MSEC)  /* and where the peer has no other up to */
+#define RAIL_PORT_NS	(250 * NSEC_PER_MSEC)  /* between looks at a port without a link */
 #define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)  /* so long it was up, and is tried at once */
 #define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
 #define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
@@ -264,6 +265,7 @@ void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);
+int rails_port(struct control *c, struct peer *p);		     /* PORT came, */
 int rails_fence(struct control *c, struct peer *p, uint64_t number); /* FENCE came, */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* RAIL or RAIL_ACK */
 		const uint8_t *body, uint32_t len);
@@ -359,7 +361,8 @@ struct peer {
 	uint32_t nknown;
 	uint32_t stays;	 /* while the connection lives: a rail that breaks is not its end */
 	uint32_t rails;	 /* it has, and here are bits by their number: all, */
-	uint32_t theirs; /* those whose other end is closed */
+	uint32_t theirs; /* those whose other end is closed, */
+	uint32_t unlinked; /* and those whose port here had no link at the last look */
 	struct {
 		struct cmd fenced; /* the engine hears that both are */
 		uint64_t at;	   /* when it is tried again; 0: now */

@@ -11,8 +11,8 @@
  * its own, RAIL_ACK with the acceptor's, or FENCE again, and after some rest the next try. A rail
  * that did not come up when the two met is one that is closed. One that does not come for long is
  * tried ever more seldom, and given ever more time, for its machines may be slow: until another
- * rail of the peer comes that did not, or the last one breaks, or an interface of ours is back. The
- * peer is lost when it has had no rail for dead_after, or its connection ends.
+ * rail of the peer comes that did not, or the last one breaks, or a port of either side has its
+ * link again (ib). The peer is lost when it has had no rail for dead_after, or its connection ends.
  */
 #include "control/private.h"
 
@@ -165,6 +165,25 @@ static int is_open(const struct peer *p)
 	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
 }
 
+/* Of rails that are not there. A port that has its link again is a sign. When to look again. */
+static uint64_t ports_look(struct control *c, struct peer *p)
+{
+	uint32_t missing = is_open(p) ? p->rails & ~rails_up(p) : 0, unlinked = 0, n;
+
+	for (n = 0; n < RAIL_NUMBERS; n++) {
+		struct device *dev = missing >> n & 1 ? rail_device(c, p, n) : NULL;
+
+		if (dev && dev->ops->is_cut && dev->ops->is_cut(dev))
+			unlinked |= 1u << n;
+	}
+	if (p->unlinked & missing & ~unlinked && p->dialled)
+		hope(p);
+	else if (p->unlinked & missing & ~unlinked)
+		peer_send(c, p, WIRE_PORT, 0);
+	p->unlinked = unlinked;
+	return unlinked ? clock_ns() + RAIL_PORT_NS : NEVER_NS;
+}
+
 static uint64_t rail_patience(const struct peer *p, uint32_t number)
 {
 	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
@@ -197,10 +216,10 @@ static void rail_step(struct control *c, struct peer *p, uint32_t number)
 	}
 }
 
-/* Only the dialler has anything to do by itself. */
+/* But for looking at ports only the dialler has anything to do by itself. */
 static void rails_step(struct control *c, struct peer *p)
 {
-	uint64_t next = NEVER_NS, now = clock_ns(), due;
+	uint64_t next = ports_look(c, p), now = clock_ns(), due;
 	uint32_t n;
 
 	alarm_stop(&p->rails_alarm);
@@ -222,6 +241,15 @@ static void rails_step(struct control *c, struct peer *p)
 void rails_alarm(struct control *c, struct alarm *a)
 {
 	rails_step(c, container_of(a, struct peer, rails_alarm));
+}
+
+int rails_port(struct control *c, struct peer *p)
+{
+	if (!p->dialled)
+		return -EPROTO;
+	hope(p);
+	rails_step(c, p);
+	return 0;
 }
 
 /* ---- closed at both ends ---- */

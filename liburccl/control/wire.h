@@ -54,6 +54,7 @@ enum wire_type {
 	WIRE_RAIL_ACK,	/* acceptor: and mine; or FENCE: not now */
 	WIRE_ACCEPTED,	/* acceptor, before READY: my ACCEPT's hello, in place of
 			 * that of HELLO_ACK */
+	WIRE_PORT,	/* acceptor: a port of mine has its link again, RAIL please */
 	WIRE_TYPES
 };
 
