@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refused with a sentence, and nothing of it stays: memory of a GPU at the peer over a transport
+ * that does not reach it, a range of more than one allocation or with rights for atomics, the way
+ * through staging memory where bounce=no forbids it. */
+#include <stdlib.h>
+#include "pair.h"
+#include "cuda/device.h"
+
+#define LEN    (1u << 20)
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+
+static struct pair p;
+
+static void check_register(uint64_t addr, uint64_t len, uint32_t rights, const char *part)
+{
+	struct urccl_range range = URCCL_RANGE(addr, len);
+	struct urccl_region r;
+
+	CHECK_EQ(urccl_register(p.b.ctx, &range, 1, rights, &r), -EINVAL);
+	CHECK(strstr(urccl_errmsg(), part));
+}
+
+/* Memory of a GPU of b, written from ordinary memory of a. */
+static void at_peer(uint64_t device)
+{
+	struct urccl_region r = side_register(&p.b, (void *)(uintptr_t)device, LEN, RIGHTS);
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+	struct urccl_cqe cqe;
+	uint8_t *host = calloc(1, LEN);
+
+	CHECK(host);
+	side_register(&p.a, host, LEN, 0);
+	CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, RIGHTS, 0, &advert), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
+	urccl_prep_write(sqe, remote, host, LEN, 0);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK_EQ(cqe.res, -EOPNOTSUPP);
+	check_sentence(&p.a, &cqe, "memory of a GPU");
+	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	device_fill(device, LEN, 0, 1);
+	CHECK(device_check(device, LEN, 0, 1));
+}
+
+static void bounced(uint64_t device)
+{
+	struct urccl_sqe *sqe;
+	struct urccl_cqe cqe;
+	struct target t;
+
+	side_register(&p.a, (void *)(uintptr_t)device, LEN, 0);
+	target_open(&p, &t, LEN, p.shared);
+	sqe = side_sqe(&p.a);
+	urccl_prep_write(sqe, t.remote, (void *)(uintptr_t)device, LEN, 0);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK_EQ(cqe.res, -EACCES);
+	check_sentence(&p.a, &cqe, "bounce=no");
+	target_close(&p, &t);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t device;
+
+	device_load();
+	pair_begin(&p, argc, argv);
+	device = device_alloc(LEN, 0);
+	check_register(device, 64ull << 30, RIGHTS, "one allocation");
+	check_register(device, LEN, URCCL_RIGHT_ATOMIC, "URCCL_RIGHT_ATOMIC");
+	if (p.transport != URCCL_TRANSPORT_SHM)
+		at_peer(device);
+	pair_close(&p);
+	pair_options(&p, argc, argv);
+	p.params.bounce = URCCL_ALLOW_NO;
+	pair_open(&p);
+	bounced(device);
+	pair_close(&p);
+	return 0;
+}
