@@ -38,15 +38,14 @@ static void move_all(struct load *l, enum urccl_op op, uint8_t *here, uint64_t l
 		bench_die("cannot look at the other end's memory");
 }
 
-static void compare(struct load *l, const uint8_t *there)
+static void compare(const struct places *p, const uint8_t *here, const uint8_t *there)
 {
-	const struct places *p = &l->places;
 	uint32_t k, i;
 
 	for (k = 0; k < p->entries; k++)
 		for (i = 0; i < p->each * p->planes; i++)
-			if (memcmp(l->target.local + places_local(p, k, i),
-				   there + places_remote(p, k, i), p->block))
+			if (memcmp(here + places_local(p, k, i), there + places_remote(p, k, i),
+				   p->block))
 				bench_die("block %u of entry %u has wrong bytes", i, k);
 }
 
@@ -105,11 +104,25 @@ static uint64_t check_words(struct load *l)
 	return sizeof(uint64_t);
 }
 
+/* Memory that a device which reaches our memory of a GPU reaches as well. */
+static struct memory scratch_memory(const struct target *t)
+{
+	struct memory m = t->memory;
+
+	if (m.kind == MEMORY_GPU)
+		m.kind = MEMORY_PINNED;
+	m.alloc = 0;
+	m.pages = BENCH_PAGES_4K;
+	return m;
+}
+
 uint64_t load_check(struct load *l)
 {
 	const struct places *p = &l->places;
+	const struct memory *memory = &l->target.memory;
+	struct memory plain = scratch_memory(&l->target);
 	uint64_t len = span_of(p);
-	struct area scratch;
+	struct area here, there;
 	int reads =
 		l->op == URCCL_OP_READ || l->op == URCCL_OP_READV || l->op == URCCL_OP_READ_PAGED;
 
@@ -117,17 +130,22 @@ uint64_t load_check(struct load *l)
 		return 0;
 	if (l->op == URCCL_OP_FETCH_ADD || l->op == URCCL_OP_CMP_SWAP)
 		return check_words(l);
-	area_open(&scratch, l->end->ctx, len, 0, BENCH_PAGES_4K);
-	fill(l->target.local, len);
+	area_open(&here, l->end->ctx, len, &plain);
+	area_open(&there, l->end->ctx, len, &plain);
+	fill(here.base, len);
+	memory_copy(memory, l->target.local, here.base, len);
 	if (reads) {
 		/* What will be read goes there first, and away here. */
 		move_all(l, URCCL_OP_WRITE, l->target.local, len);
-		memset(l->target.local, 0, len);
+		memset(here.base, 0, len);
+		memory_copy(memory, l->target.local, here.base, len);
 	}
 	l->next = 0;
 	load_run(l, 0, p->entries);
-	move_all(l, URCCL_OP_READ, scratch.base, len);
-	compare(l, scratch.base);
-	area_close(&scratch, l->end->ctx);
+	move_all(l, URCCL_OP_READ, there.base, len);
+	memory_copy(memory, here.base, l->target.local, len);
+	compare(p, here.base, there.base);
+	area_close(&here, l->end->ctx);
+	area_close(&there, l->end->ctx);
 	return (uint64_t)p->entries * l->bytes;
 }

@@ -68,6 +68,7 @@ static uint64_t part(const struct options *o)
 static void ask_for_memory(struct client *c)
 {
 	const struct options *o = c->options;
+	struct memory m = options_memory(o, OURS);
 	struct talk_request r = {
 		.version = TALK_VERSION,
 		.alloc = (uint8_t)(o->alloc || o->server_alloc),
@@ -87,8 +88,8 @@ static void ask_for_memory(struct client *c)
 	};
 
 	if (o->bidirectional) {
-		area_open(&c->back, c->ctx, c->area.len, o->alloc, o->pages);
-		if (urccl_advertise(c->ctx, c->back.region, 0, c->back.len, AREA_RIGHTS, 0,
+		area_open(&c->back, c->ctx, c->area.len, &m);
+		if (urccl_advertise(c->ctx, c->back.region, 0, c->back.len, c->back.rights, 0,
 				    &r.back) < 0)
 			bench_die("cannot advertise our memory: %s", urccl_errmsg());
 	}
@@ -104,6 +105,7 @@ static void ask_for_memory(struct client *c)
 
 void client_open(struct client *c, const struct options *o, const struct whom *whom)
 {
+	struct memory m = options_memory(o, OURS);
 	uint64_t len;
 
 	memset(c, 0, sizeof(*c));
@@ -117,7 +119,7 @@ void client_open(struct client *c, const struct options *o, const struct whom *w
 	len = c->background_off + round_up(o->background);
 	if (!whom)
 		return;
-	area_open(&c->area, c->ctx, len, o->alloc, o->pages);
+	area_open(&c->area, c->ctx, len, &m);
 	connect_to(c, whom);
 	ask_for_memory(c);
 }
@@ -141,6 +143,7 @@ struct target client_target(const struct client *c, uint32_t i)
 		.remote_off = i * c->stride,
 		.region = c->area.region,
 		.local = c->area.base ? c->area.base + i * c->stride : NULL,
+		.memory = c->area.memory,
 		.local_off = i * c->stride,
 	};
 }

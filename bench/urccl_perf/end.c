@@ -2,6 +2,9 @@
 #include "end.h"
 #include "load.h"
 
+#include "../common/cuda.h"
+
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -189,41 +192,66 @@ void end_fail(struct end *e, const char *what, const struct urccl_cqe *cqe)
 	bench_die("%s failed: %s (%s)", what, why, strerror((int)-cqe->res));
 }
 
+static void *memory_make(struct urccl *ctx, uint64_t len, const struct memory *m)
+{
+	void *base = NULL;
+
+	if (m->kind == MEMORY_GPU)
+		return cuda_alloc(m->gpu, len);
+	if (m->kind == MEMORY_PINNED)
+		return cuda_alloc_host(m->gpu, len);
+	if (!m->alloc)
+		return bench_try_map(len, m->pages);
+	errno = -urccl_alloc(ctx, len, &base);
+	if (base)
+		memset(base, 1, len);
+	return base;
+}
+
+void memory_copy(const struct memory *m, void *to, const void *from, uint64_t len)
+{
+	if (m->kind == MEMORY_GPU)
+		cuda_copy(m->gpu, to, from, len);
+	else
+		memcpy(to, from, len);
+}
+
 static void area_free(struct area *a, struct urccl *ctx)
 {
-	if (a->alloc)
+	if (a->memory.kind == MEMORY_GPU)
+		cuda_free(a->memory.gpu, a->base);
+	else if (a->memory.kind == MEMORY_PINNED)
+		cuda_free_host(a->memory.gpu, a->base);
+	else if (a->memory.alloc)
 		urccl_free(ctx, a->base);
 	else
 		munmap(a->base, a->len);
 }
 
-int area_try(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages)
+int area_try(struct area *a, struct urccl *ctx, uint64_t len, const struct memory *m)
 {
 	struct urccl_range range = {.len = len, .fd = -1};
-	void *base = NULL;
-	int err = 0;
+	int err;
 
-	if (alloc)
-		err = urccl_alloc(ctx, len, &base);
-	else
-		base = bench_try_map(len, pages);
-	if (!base)
-		return err ? err : -errno;
-	if (alloc)
-		memset(base, 1, len);
-	a->base = base;
+	errno = ENOMEM;
+	a->base = memory_make(ctx, len, m);
+	if (!a->base)
+		return -errno;
 	a->len = len;
-	a->alloc = alloc;
-	range.addr = (uintptr_t)base;
-	err = urccl_register(ctx, &range, 1, AREA_RIGHTS, &a->region);
+	a->memory = *m;
+	a->rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
+	if (m->kind != MEMORY_GPU)
+		a->rights |= URCCL_RIGHT_ATOMIC;
+	range.addr = (uintptr_t)a->base;
+	err = urccl_register(ctx, &range, 1, a->rights, &a->region);
 	if (err < 0)
 		area_free(a, ctx);
 	return err;
 }
 
-void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages)
+void area_open(struct area *a, struct urccl *ctx, uint64_t len, const struct memory *m)
 {
-	int err = area_try(a, ctx, len, alloc, pages);
+	int err = area_try(a, ctx, len, m);
 
 	if (err < 0)
 		bench_die("cannot make and register %lu bytes: %s", len,

@@ -45,7 +45,8 @@ struct end {
 struct area {
 	uint8_t *base;
 	uint64_t len;
-	int alloc;
+	struct memory memory;
+	uint32_t rights;
 	struct urccl_region region;
 };
 
@@ -81,14 +82,15 @@ void end_note_end(struct end *e, const struct urccl_cqe *cqe);
 void end_fail(struct end *e, const char *what, const struct urccl_cqe *cqe)
 	__attribute__((noreturn));
 
-enum { AREA_RIGHTS = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC };
-
-/* Memory of len bytes as the options say, every page present, registered with AREA_RIGHTS. 0, or
+/* Memory of len bytes, every page present, registered with all rights that it may have. 0, or
  * -errno: nothing was made. */
-int area_try(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages);
+int area_try(struct area *a, struct urccl *ctx, uint64_t len, const struct memory *m);
 
 /* The same; exits where it cannot be had. */
-void area_open(struct area *a, struct urccl *ctx, uint64_t len, int alloc, enum bench_pages pages);
+void area_open(struct area *a, struct urccl *ctx, uint64_t len, const struct memory *m);
+
+/* Copies between memory of an end and ordinary memory. */
+void memory_copy(const struct memory *m, void *to, const void *from, uint64_t len);
 
 /* 0, or -errno if a peer still uses it; then it is left as it is. */
 int area_close(struct area *a, struct urccl *ctx);

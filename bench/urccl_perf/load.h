@@ -16,9 +16,10 @@ struct target {
 	struct urccl_remote remote;
 	uint64_t remote_off; /* where its span begins in the remote */
 	struct urccl_region region;
-	uint8_t *local;	    /* where its span begins here */
-	uint64_t local_off; /* the same as an offset of the region */
-	uint32_t ring;	    /* MSG_RING: where to */
+	uint8_t *local;	      /* where its span begins here */
+	struct memory memory; /* its kind */
+	uint64_t local_off;   /* the same as an offset of the region */
+	uint32_t ring;	      /* MSG_RING: where to */
 };
 
 /*

@@ -37,6 +37,24 @@ static int cpu_value(int opt, const char *arg)
 	return !strcmp(arg, "-1") ? -1 : (int)size_value(opt, arg, 0, 1023);
 }
 
+/* The name of a kind of memory, or a list of RDMA devices. */
+static void device_value(struct options *o, int opt, const char *arg)
+{
+	int which = opt == OPT_DEVICE ? OURS : SERVERS;
+	struct memory m = {.kind = MEMORY_HOST};
+
+	if (!strcmp(arg, "pinned")) {
+		m.kind = MEMORY_PINNED;
+	} else if (!strcmp(arg, "gpu") || !strncmp(arg, "gpu:", 4)) {
+		m.kind = MEMORY_GPU;
+		m.gpu = arg[3] ? (int)size_value(opt, arg + 4, 0, 31) : 0;
+	} else if (strcmp(arg, "host") != 0) {
+		o->device[which] = arg;
+		return;
+	}
+	o->memory[which] = m;
+}
+
 /* What is to be done. 0: not one of these. */
 static int set_work(struct options *o, int opt, const char *arg)
 {
@@ -175,7 +193,7 @@ static int set_context(struct options *o, int opt, const char *arg)
 		return 1;
 	case OPT_DEVICE:
 	case OPT_SERVER_DEVICE:
-		o->device[opt == OPT_DEVICE ? OURS : SERVERS] = arg;
+		device_value(o, opt, arg);
 		return 1;
 	case OPT_SPIN_US:
 		o->spin_us = !strcmp(arg, "-1") ? ~0u : count_value(opt, arg, 0, 1u << 31);
@@ -302,6 +320,12 @@ static void finish(struct options *o)
 		o->span = 1;
 	if (!o->device[SERVERS])
 		o->device[SERVERS] = o->device[OURS];
+	if (!o->memory[SERVERS].kind)
+		o->memory[SERVERS] = o->memory[OURS];
+	if (o->memory[OURS].kind == MEMORY_GPU && (is_note(o) || o->job == JOB_RANDOM))
+		bench_die("the payload of a notification is memory of the host: --device");
+	if (o->job == JOB_REGISTER && o->memory[OURS].kind > MEMORY_HOST)
+		bench_die("--register measures memory of the host: --device");
 	place(o);
 }
 
@@ -358,6 +382,17 @@ int options_scattered(const struct options *o)
 int options_atomic(const struct options *o)
 {
 	return o->op == URCCL_OP_FETCH_ADD || o->op == URCCL_OP_CMP_SWAP;
+}
+
+struct memory options_memory(const struct options *o, int which)
+{
+	struct memory m = o->memory[which];
+
+	if (m.kind == MEMORY_DEFAULT)
+		m.kind = MEMORY_HOST;
+	m.alloc = o->alloc || (which == SERVERS && o->server_alloc);
+	m.pages = o->pages;
+	return m;
 }
 
 const char *options_op_name(enum urccl_op op)

@@ -40,6 +40,20 @@ enum perf_table {
 /* Which end a setting is of. */
 enum { OURS = 0, SERVERS = 1 };
 
+enum perf_memory {
+	MEMORY_DEFAULT = 0, /* --device did not name any */
+	MEMORY_HOST,	    /* ordinary, as --pages says, or of urccl_alloc() */
+	MEMORY_PINNED,	    /* of the host, made by CUDA for that GPU */
+	MEMORY_GPU,
+};
+
+struct memory {
+	enum perf_memory kind;
+	int gpu;
+	int alloc; /* MEMORY_HOST: by urccl_alloc() */
+	enum bench_pages pages;
+};
+
 struct options {
 	enum perf_role role;
 	enum perf_job job;
@@ -77,6 +91,7 @@ struct options {
 	uint32_t chunk;
 	const char
 		*device[2]; /* RDMA devices of ours and the server's; NULL: the library chooses */
+	struct memory memory[2];
 
 	int cpu[2];	   /* of our thread and the server's; -1: any */
 	int engine_cpu[2]; /* of the library's threads; -1: the same */
@@ -105,6 +120,9 @@ int options_scattered(const struct options *o);
 
 /* 1: it acts on a word there, and nothing here. */
 int options_atomic(const struct options *o);
+
+/* The memory of one end. */
+struct memory options_memory(const struct options *o, int which);
 
 const char *options_op_name(enum urccl_op op);
 const char *options_wait_name(enum perf_wait wait);

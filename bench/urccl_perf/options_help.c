@@ -50,6 +50,8 @@ const char options_help[] =
 	"  --driver NAME       tcp's: auto, readiness, io_uring\n"
 	"  --streams N         tcp's bulk streams\n"
 	"  --device LIST       RDMA devices: rxe_v0,rxe_w0; --server-device the server's (ours)\n"
+	"  --device KIND       memory: host (default), pinned (host memory of CUDA), gpu or gpu:N;\n"
+	"                      --server-device the server's (ours); may be given beside RDMA devices\n"
 	"  --chunk N           largest piece handed to a device\n"
 	"  --spin-us N         how long an idle progress thread spins\n"
 	"  --cpu N             our thread's CPU, -1: any; --server-cpu N the server's (with --self\n"

@@ -16,10 +16,11 @@ static const char *transport_name(uint32_t path)
 
 static void path_text(uint32_t path, char *text, size_t len)
 {
-	snprintf(text, len, "%s%s%s%s%s", transport_name(path),
+	snprintf(text, len, "%s%s%s%s%s%s", transport_name(path),
 		 path & URCCL_PATH_BOUNCE_LOCAL ? " bounce-local" : "",
 		 path & URCCL_PATH_BOUNCE_REMOTE ? " bounce-remote" : "",
 		 path & URCCL_PATH_EMULATED ? " emulated" : "",
+		 path & URCCL_PATH_DEVICE ? " gpu" : "",
 		 path & URCCL_PATH_REPLAYED ? " replayed" : "");
 }
 
@@ -38,8 +39,25 @@ static void size_text(uint64_t v, char *text, size_t len)
 		snprintf(text, len, "%lu B", v);
 }
 
+/* An end whose memory --device named. */
+static const char *end_name(const struct options *o, int which, char text[16])
+{
+	const struct memory *m = &o->memory[which];
+
+	snprintf(text, 16, m->kind == MEMORY_GPU ? "gpu:%d" : "pinned", m->gpu);
+	return m->kind > MEMORY_HOST ? text : "host";
+}
+
 static const char *memory_name(const struct options *o)
 {
+	static char both[48];
+	char ours[16], servers[16];
+
+	if (o->memory[OURS].kind > MEMORY_HOST || o->memory[SERVERS].kind > MEMORY_HOST) {
+		snprintf(both, sizeof(both), "%s to %s", end_name(o, OURS, ours),
+			 end_name(o, SERVERS, servers));
+		return both;
+	}
 	if (o->alloc)
 		return "urccl_alloc";
 	if (o->server_alloc)

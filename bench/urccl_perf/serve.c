@@ -130,6 +130,7 @@ static void prepare_work(struct server *s, struct session *c, const struct talk_
 	c->load.target.peer.id = c->peer;
 	c->load.target.region = c->area.region;
 	c->load.target.local = c->area.base;
+	c->load.target.memory = c->area.memory;
 	if (urccl_import(s->end.ctx, c->load.target.peer, &r->back, 1, &c->load.target.remote) == 0)
 		c->works = 1;
 }
@@ -138,13 +139,15 @@ static void prepare_work(struct server *s, struct session *c, const struct talk_
 static int session_open(struct server *s, struct session *c, uint32_t peer,
 			const struct talk_request *r)
 {
+	struct memory m = s->options->memory[SERVERS];
 	struct area area;
 	int err;
 
-	if (!bench_has_memory(r->len))
+	m.alloc = r->alloc;
+	m.pages = r->thp ? BENCH_PAGES_THP : BENCH_PAGES_4K;
+	if (m.kind != MEMORY_GPU && !bench_has_memory(r->len))
 		return -ENOMEM;
-	err = area_try(&area, s->end.ctx, r->len, r->alloc,
-		       r->thp ? BENCH_PAGES_THP : BENCH_PAGES_4K);
+	err = area_try(&area, s->end.ctx, r->len, &m);
 	if (err)
 		return err;
 	memset(c, 0, sizeof(*c));
@@ -165,7 +168,7 @@ static void answer_request(struct server *s, uint32_t peer, const struct talk_re
 	if (!offer.err)
 		offer.err = session_open(s, c, peer, r);
 	if (!offer.err) {
-		urccl_advertise(s->end.ctx, c->area.region, 0, r->len, AREA_RIGHTS, 0,
+		urccl_advertise(s->end.ctx, c->area.region, 0, r->len, c->area.rights, 0,
 				&offer.advert);
 		if (r->bidirectional)
 			prepare_work(s, c, r);

@@ -2,7 +2,8 @@
 /*
  * What a test tells the stand-in and asks it; found by dlsym(), as the real driver has neither.
  *
- * URCCL_TEST_CUDA, and cuda_double_set() at run time, have words with commas between:
+ * URCCL_TEST_CUDA, and cuda_double_set() at run time, have words with commas between. Programs that
+ * take their settings from the environment refuse a variable of that name: CUDA_DOUBLE serves them.
  *
  *	gpus=N			GPUs, 0 to 8; otherwise 2
  *	memory=BYTES		of each GPU; otherwise 16 GiB

@@ -196,10 +196,12 @@ static void in_child(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *words = getenv("URCCL_TEST_CUDA");
+	const char *name = "URCCL_TEST_CUDA", *words = getenv(name);
 
+	if (!words)
+		words = getenv(name = "CUDA_DOUBLE");
 	if (words && cuda_double_set(words))
-		die("URCCL_TEST_CUDA has an unknown word: %s", words);
+		die("%s has an unknown word: %s", name, words);
 	pthread_atfork(NULL, NULL, in_child);
 }
 
