@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define WINDOW (4u << 20)   /* with which a rail begins whose transport names none */
-#define RATE   (1ull << 30) /* bytes a second of a port whose speed is not known */
+#define WINDOW	   (4u << 20)	/* with which a rail begins whose transport names none */
+#define GPU_WINDOW (64u << 20)	/* at least, once it has memory that GPUs reach by themselves */
+#define RATE	   (1ull << 30) /* bytes a second of a port whose speed is not known */
 
 /* ---- tables ---- */
 
@@ -133,6 +134,8 @@ static int key_import(struct engine_cmd *cmd)
 		return res;
 	k->resolved = 1;
 	k->rail = rail;
+	if (k->key.gpu && rail->window < GPU_WINDOW)
+		rail->window = GPU_WINDOW;
 	r->gpu |= k->key.gpu;
 	r->peer->engine->gpus |= k->key.gpu;
 	part->grant = cmd->grant;

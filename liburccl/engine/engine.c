@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -15,8 +16,9 @@
 #define DUE_TURN   1024u /* deadlines that pass in one turn: other entries go on meanwhile */
 #define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* how long to sleep where nothing wakes us, */
 #define SLOTS_NS   (100 * NSEC_PER_MSEC) /* at most where a program may take no CQEs, */
-#define WORD_NS	   (50 * NSEC_PER_USEC)	 /* and where an entry waits for a word */
-#define WORDS_TURN 64u			 /* of them that one turn looks at */
+#define SLACK_NS   1000ul
+#define WORD_NS	   (50 * NSEC_PER_USEC) /* and where an entry waits for a word */
+#define WORDS_TURN 64u			/* of them that one turn looks at */
 
 /* ---- a turn ---- */
 
@@ -308,6 +310,7 @@ static void *thread_main(void *arg)
 {
 	struct engine *e = arg;
 
+	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps beside copies of GPUs are short */
 	while (!e->stopping) {
 		if (turn(e) || turn_again(e)) {
 			e->idle_since = 0;

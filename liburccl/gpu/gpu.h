@@ -150,8 +150,8 @@ int gpu_job_done(struct gpu_job *job);
 /* 1: it has ended, with -ECANCELED if it was not issued; nothing will ever touch its memory for it.
  * 0: it is issued: ask gpu_job_done(). */
 int gpu_cancel(struct gpu_job *job);
-/* How long an engine whose jobs are out should sleep: until the next is predicted to end, 50 us to
- * 1 ms, then 20 ms at most while a lane is late. NEVER_NS: no job and no import is out. */
+/* How long an engine whose jobs are out should sleep: 50 us, and longer while no job ends, up to 20
+ * ms. NEVER_NS: no job and no import is out. */
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now);
 /* Contexts with by_hand alone, in the engine's turn: issues all queued jobs and waits for them, for
  * at most 1 s; does imports. 1: it did something. */

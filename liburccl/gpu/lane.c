@@ -56,10 +56,8 @@ static void lane_measure(struct gpu_lane_state *l, uint64_t now)
 static void lane_predict(struct gpu_lane_state *l, uint64_t now)
 {
 	const struct gpu_batch *first = &l->out[l->out_first];
-	uint64_t step = work_ns(l, first->bytes, first->ops);
 
-	store_relaxed(&l->step_ns, step);
-	store_relaxed(&l->eta_ns, l->out_n ? now + step : 0);
+	l->eta_ns = l->out_n ? now + work_ns(l, first->bytes, first->ops) : 0;
 }
 
 /* ---- issue and end ---- */

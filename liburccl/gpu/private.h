@@ -9,7 +9,7 @@
 #define GPU_WORK_NS   (5 * NSEC_PER_MSEC)      /* work of a lane that is issued */
 #define GPU_OP_NS     (2 * NSEC_PER_USEC)      /* of it, for each operation */
 #define GPU_RATE      10000u		       /* MB/s of a lane before it is measured */
-#define GPU_MARK_LEN  (1u << 20)	       /* a word after so many bytes */
+#define GPU_MARK_LEN  (4u << 20)	       /* a word after so many bytes */
 #define GPU_MARK_OPS  16u		       /* or operations */
 #define GPU_LOOK_NS   (50 * NSEC_PER_USEC)     /* shortest sleep while jobs are out */
 #define GPU_LATE_NS   (20 * NSEC_PER_MSEC)     /* without a word: ask the stream for an error */
@@ -38,7 +38,8 @@ struct gpu_lane_state {
 	/* engine */
 	uint64_t tail __attribute__((aligned(64))); /* last job submitted */
 	uint64_t jobs;			/* submitted and not ended; any thread reads it */
-	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first */
+	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first; 0:
+					 * not since the lane was empty */
 	/* copy thread */
 	uint64_t head __attribute__((aligned(64))); /* last job taken from the slots */
 	uint64_t tail_seen;		/* tail at the last look */
@@ -55,8 +56,7 @@ struct gpu_lane_state {
 	uint64_t measured_bytes, measured_ops;
 	uint64_t asked_ns;		/* the last word, issue or query */
 	uint64_t failed_ns;		/* when the stream reported an error; 0: it has not */
-	uint64_t eta_ns;		/* predicted next word; 0: none. The engine reads it, */
-	uint64_t step_ns;		/* and the time from word to word */
+	uint64_t eta_ns;		/* predicted next word; 0: none */
 	struct gpu_slot slots[GPU_SLOTS]; /* seq modulo GPU_SLOTS */
 };
 
