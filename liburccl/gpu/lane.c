@@ -254,11 +254,27 @@ int lanes_open(struct gpu_dev *dev)
 	return 0;
 }
 
+/* A word is seen a moment before its operation has ended. */
+static int stream_is_idle(struct gpu_dev *dev, void *stream)
+{
+	uint64_t until = clock_ns() + GPU_QUIET_NS;
+	int err;
+
+	do {
+		err = dev->api->error(dev->api->query(dev->ctx, stream));
+	} while (err == -EAGAIN && clock_ns() < until);
+	return err != -EAGAIN;
+}
+
 void lanes_close(struct gpu_dev *dev)
 {
+	int are_idle = 1;
 	uint32_t i;
 
-	for (i = 0; i < GPU_LANES && dev->lanes[i].stream; i++)
+	for (i = 0; i < GPU_LANES && dev->lanes[i].stream; i++) {
+		are_idle &= stream_is_idle(dev, dev->lanes[i].stream);
 		dev->api->stream_free(dev->ctx, dev->lanes[i].stream);
-	dev->api->pinned_free(dev->ctx, dev->words);
+	}
+	if (are_idle)
+		dev->api->pinned_free(dev->ctx, dev->words);
 }

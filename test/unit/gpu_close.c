@@ -40,6 +40,7 @@ static void submit_all(struct gpu_dev *dev, uint64_t dst, uint64_t src)
 
 int case_gpu_close(void)
 {
+	unsigned long before;
 	struct gpu_dev *dev;
 	struct gpu_rig r;
 	uint64_t ptr;
@@ -59,8 +60,9 @@ int case_gpu_close(void)
 	host = rig_pinned(&r, LEN);
 	dev = open_again(&r);
 	rig_words(&r, "hold=memcpy");
+	before = r.calls("urccl-gpu", "cuMemcpyAsync");
 	submit_all(dev, rig_addr(host), ptr);
-	while (!r.calls("urccl-gpu", "cuMemcpyAsync"))
+	while (r.calls("urccl-gpu", "cuMemcpyAsync") == before)
 		usleep(100);
 	CHECK_EQ(gpu_close(r.gpu), -EBUSY);
 	CHECK_SAYS(told, "copy thread");
