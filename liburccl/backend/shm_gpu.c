@@ -21,7 +21,8 @@ struct shm_job {
 	struct gpu_job job;
 	struct list link; /* shm_dev.jobs or .jobs_free */
 	struct chunk *c;
-	uint64_t run; /* bytes of it in this job */
+	uint64_t run;	 /* bytes of it in this job */
+	uint32_t is_odd; /* it goes by the other lane */
 };
 
 /* ---- export ---- */
@@ -139,8 +140,10 @@ int shm_gpu_open(struct shm_dev *d)
 	list_init(&d->jobs);
 	list_init(&d->jobs_free);
 	d->job_pool = calloc(SHM_JOBS, sizeof(*d->job_pool));
-	for (i = 0; d->job_pool && i < SHM_JOBS; i++)
+	for (i = 0; d->job_pool && i < SHM_JOBS; i++) {
+		d->job_pool[i].is_odd = i & 1;
 		list_add_tail(&d->job_pool[i].link, &d->jobs_free);
+	}
 	return d->job_pool ? 0 : -ENOMEM;
 }
 
@@ -160,7 +163,7 @@ static void job_submit(struct shm_job *j)
 	there = shm_remote_at(shm_remote(c->key), c->off + at, &j->run, &gpu);
 	j->job = (struct gpu_job){
 		.kind = GPU_COPY,
-		.lane = GPU_PEER,
+		.lane = j->is_odd ? GPU_PEER_TOO : GPU_PEER,
 		.src = c->kind == CHUNK_WRITE ? local : there,
 		.dst = c->kind == CHUNK_WRITE ? there : local,
 		.len = j->run,

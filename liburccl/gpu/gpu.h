@@ -115,7 +115,16 @@ enum gpu_kind {
 
 /* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
  * side by side. A lane has at most 256 operations and about 5 ms of work issued. */
-enum gpu_lane { GPU_OUT, GPU_IN, GPU_PEER, GPU_KERNEL, GPU_CONTROL, GPU_LANES };
+enum gpu_lane {
+	GPU_OUT,
+	GPU_IN,
+	GPU_PEER,
+	GPU_PEER_TOO,			/* another: one copies while the other has a word between
+					 * two copies */
+	GPU_KERNEL,
+	GPU_CONTROL,
+	GPU_LANES,
+};
 
 /* Of the GPU's slot for the job. The engine alone leaves FREE. */
 enum gpu_state {

@@ -47,7 +47,7 @@ int case_gpu_step(void)
 	CHECK(now == then);
 	rig_gpu(&r, 1);
 	dev = rig_dev(&r, 0);
-	rig_words(&r, "hang=6"); /* the streams of the first context had 1 to 5 */
+	rig_words(&r, "hang=7"); /* the streams of the first context had 1 to 6 */
 	submit(dev, ptr, rig_addr(host));
 	CHECK_EQ(gpu_step(r.gpu), 1);
 	start = clock_ns();
