@@ -27,8 +27,10 @@ int main(int argc, char **argv)
 	urccl_prep_write(sqe, t.remote, device, LEN, 0);
 	urccl_sqe_set_deadline_us(sqe, 500000);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
-	while (!device_calls(NULL, "cuMemcpy")) /* or it is taken back */
+	while (!device_calls(NULL, "cuMemcpy")) { /* or it is taken back */
 		side_turn(&p.a);
+		side_turn(&p.b);
+	}
 	side_take(&p.a, &p.b, &cqe, NULL);
 	CHECK_EQ(cqe.res, -ETIMEDOUT);
 	CHECK(cqe.flags & URCCL_CQE_MORE);
