@@ -6,7 +6,7 @@
 #include "engine/private.h"
 
 #define WINDOW	   (4u << 20)	/* with which a rail begins whose transport names none */
-#define GPU_WINDOW (64u << 20)	/* at least, once it has memory that GPUs reach by themselves */
+#define GPU_WINDOW (256u << 20) /* at least, once it has memory that GPUs reach by themselves */
 #define RATE	   (1ull << 30) /* bytes a second of a port whose speed is not known */
 
 /* ---- tables ---- */

@@ -7,10 +7,11 @@
  */
 #include "engine/private.h"
 
-#define WINDOW_MIN (256u << 10)
-#define WINDOW_MAX (64u << 20)
-#define WINDOW_NS  (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long, */
-#define WINDOWS	   2u			/* and with what goes before bulk this many of that */
+#define WINDOW_MIN  (256u << 10)
+#define WINDOW_MAX  (64u << 20)
+#define WINDOW_GPUS (256u << 20)	 /* likewise beside GPUs, whose chunks are larger */
+#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long, */
+#define WINDOWS	    2u			 /* and with what goes before bulk this many of that */
 
 /* ---- chunks ---- */
 
@@ -397,7 +398,7 @@ uint32_t schedule(struct engine *e)
  */
 static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 {
-	uint64_t ns, came, rate_window;
+	uint64_t ns, came, rate_window, most;
 
 	if (rail->inflight_bytes + c->len > rail->measured_most)
 		rail->measured_most = rail->inflight_bytes + c->len;
@@ -425,9 +426,10 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 	else
 		rate_window = rail->window;
 	rail->measured_most = 0;
-	rail->window = rate_window < WINDOW_MIN	  ? WINDOW_MIN
-		       : rate_window > WINDOW_MAX ? WINDOW_MAX
-						  : rate_window;
+	most = e->gpus ? WINDOW_GPUS : WINDOW_MAX;
+	rail->window = rate_window < WINDOW_MIN ? WINDOW_MIN
+		       : rate_window > most	? most
+						: rate_window;
 	rail->measured_ns = e->now;
 	rail->measured_from += came;
 }

@@ -18,7 +18,7 @@
 #include "base/base.h"
 
 #define GPUS_MAX     32u		/* per process: bits of gpu_about.peers */
-#define GPU_COPY_MAX (16u << 20)	/* bytes per job: 0.3 ms from host to device */
+#define GPU_COPY_MAX (64u << 20)	/* bytes per job: 1.2 ms from host to device */
 #define GPU_SLOTS    1024u		/* jobs of a lane that have not ended, a power of two */
 
 struct gpu;
