@@ -11,10 +11,19 @@ LEFT_OUT = [
      "what a provider of libfabric's does where less is allowed is its own"),
     (re.compile(r"(^|-)ib(-|$)"), "what stands in for libibverbs is only in those tests' environment"),
 ]
-# What has many rounds, seconds each, and asks for no right which the others do not: with "all" over
-# one transport each, else not at all.
-ROUNDS = re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|slow_reader|"
-                    r"atomic_stop|losing|fairness|away|address_space|storm|notes)-")
+# What is run again with "all" alone, and why. First what has many rounds, seconds each: of these one
+# transport each is enough then, too.
+ROUNDS = (re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|canary|owed|narrow|"
+                     r"slow_reader|atomic_stop|losing|fairness|away|address_space|storm|notes)-"),
+          "many rounds, seconds each, that ask for no right which the others do not")
+OF_ALL = [
+    ROUNDS,
+    (re.compile(r"(^|-)sim(-|$)|^unit-(codec|engine|ring|stream|verbs|wire)$|"
+                r"^(ring_litmus|python_core|pusher (layout|model|pool|trace))$"),
+     "they ask the kernel for nothing but memory, threads and an eventfd"),
+    (re.compile(r"^(computes|evict_(end|inline)|incast|key_retry|note_untaken|shares(-few)?)-"),
+     "seconds of what engine and control decide"),
+]
 SCRIPT = "scripts that need the source tree, or Python's modules"
 # Arguments that say where a behaviour is looked at, and not which.
 WHERE = re.compile(r"--(transport|driver)=|--inline$")
@@ -54,13 +63,12 @@ def tests(build, suites, left_out=()):
         program = pathlib.Path(test["cmd"][0])
         if not {s.split(":")[-1] for s in test["suite"]} & set(suites):
             continue
-        why = reason(test, program, build, [*LEFT_OUT, *left_out])
-        if not why and ROUNDS.match(test["name"]) and "all" not in suites:
-            why = "many rounds, seconds each, that ask for no right which the others do not"
+        why = reason(test, program, build, [*LEFT_OUT, *left_out,
+                                            *([] if "all" in suites else OF_ALL)])
         if why:
             without.setdefault(why, []).append(test["name"])
         else:
-            some = rounds if ROUNDS.match(test["name"]) else found
+            some = rounds if ROUNDS[0].match(test["name"]) else found
             some.append((test["name"], test["timeout"], program, test["cmd"][1:]))
     for why, names in without.items():
         print(f"left out, {len(names)} ({names[0]}, ...): {why}", flush=True)
