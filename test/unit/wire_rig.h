@@ -14,7 +14,7 @@ typedef int (*wire_parse)(const uint8_t *body, uint32_t len);
 
 static inline int wire_parse_exact(wire_parse parse, const uint8_t *body, uint32_t len)
 {
-	uint8_t *exact = malloc(len ? len : 1);
+	uint8_t *exact = calloc(1, len ? len : 1);
 	int rc;
 
 	CHECK(exact);
