@@ -97,6 +97,9 @@ def main():
     parser.add_argument("--duration", type=float, default=0.5)
     parser.add_argument("--only", default="*", help="figures whose name matches")
     options = parser.parse_args()
+    # Libraries of a folder that pack.py made.
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.dirname(os.path.abspath(options.dir)),
+                                                 "lib")
     options.gpus = count_gpus(options)
     status = 0
     print(f"{options.gpus} GPUs used, {options.rounds} rounds of {options.duration} s\n")
