@@ -132,7 +132,7 @@ void node_close(struct node *n)
 	n->epoll = n->timer = n->signals = -1;
 }
 
-/* What the other end reads or writes is memory that it can map; what only we touch need not be. */
+/* Memory of the host. The other end can map what it reads or writes. */
 static void *cache_memory(struct node *n, uint64_t len, bool shared)
 {
 	void *p;
@@ -166,17 +166,31 @@ int node_register(struct node *n, const struct side *s, uint32_t rights,
 	return res;
 }
 
-int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
-	       struct problem *p)
+static int cache_open(struct node *n, struct side *s, bool is_decode, bool shared,
+		      struct problem *p)
 {
 	double gib = (double)side_bytes(s) / (1u << 30);
 
-	s->base = cache_memory(n, side_bytes(s), rights != 0);
-	if (!s->base)
-		return problem(p, "no memory for a cache of %.2f GiB: %s", gib,
-			       rights ? urccl_errmsg() : strerror(errno));
+	if (s->memory.kind == MEMORY_HOST) {
+		s->base = cache_memory(n, side_bytes(s), shared);
+		return s->base ? 0
+			       : problem(p, "no memory for a cache of %.2f GiB: %s", gib,
+					 shared ? urccl_errmsg() : strerror(errno));
+	}
+	s->base = gpu_alloc(&s->memory, is_decode, side_bytes(s), p);
+	if (s->memory.kind == MEMORY_GPU)
+		s->page = malloc(side_page_bytes(s));
+	return s->base ? 0 : -1;
+}
+
+int node_cache(struct node *n, struct side *s, bool is_decode, uint32_t rights,
+	       struct urccl_region *region, struct problem *p)
+{
+	if (cache_open(n, s, is_decode, rights != 0, p))
+		return -1;
 	if (node_register(n, s, rights, region))
-		return problem(p, "cannot register a cache of %.2f GiB: %s", gib, urccl_errmsg());
+		return problem(p, "cannot register a cache of %.2f GiB: %s",
+			       (double)side_bytes(s) / (1u << 30), urccl_errmsg());
 	return 0;
 }
 

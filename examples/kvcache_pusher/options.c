@@ -43,6 +43,8 @@ static const char help[] =
 	"                      HOST:0 takes any port\n"
 	"All:\n"
 	"  --transport LIST    shm, tcp, or several in order (every one that there is)\n"
+	"  --device KIND       memory of this end: host, pinned (by CUDA), gpu or gpu:N;\n"
+	"                      --demo: of both, or KIND,KIND of prefill and decode (host)\n"
 	"  --no-verify         neither make nor check page bytes; at both ends\n"
 	"  --json              the result as one JSON object on stdout\n"
 	"  --quiet             no bar, no remarks\n"
@@ -73,6 +75,7 @@ enum option_id {
 	OPT_ONCE,
 	OPT_METADATA,
 	OPT_TRANSPORT,
+	OPT_DEVICE,
 	OPT_NO_VERIFY,
 	OPT_JSON,
 	OPT_QUIET,
@@ -104,6 +107,7 @@ static const struct option long_options[] = {
 	{"once", no_argument, NULL, OPT_ONCE},
 	{"metadata", required_argument, NULL, OPT_METADATA},
 	{"transport", required_argument, NULL, OPT_TRANSPORT},
+	{"device", required_argument, NULL, OPT_DEVICE},
 	{"no-verify", no_argument, NULL, OPT_NO_VERIFY},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
@@ -210,6 +214,35 @@ static int get_layout(const char *text, struct options *o)
 	return o->hnd || !strcmp(text, "nhd") ? 0 : -1;
 }
 
+/* One kind of memory, of len characters. */
+static int get_memory(const char *text, size_t len, struct memory *m)
+{
+	char copy[16];
+
+	if (len >= sizeof(copy))
+		return -1;
+	memcpy(copy, text, len);
+	copy[len] = 0;
+	*m = (struct memory){.kind = MEMORY_HOST, .gpu = GPU_ANY};
+	if (!strcmp(copy, "host"))
+		return 0;
+	m->kind = strcmp(copy, "pinned") ? MEMORY_GPU : MEMORY_PINNED;
+	if (m->kind == MEMORY_PINNED || !strcmp(copy, "gpu"))
+		return 0;
+	return strncmp(copy, "gpu:", 4) ? -1 : get_u32(copy + 4, 0, GPU_ANY - 1, &m->gpu);
+}
+
+/* "gpu", "gpu:0,host" */
+static int get_memories(const char *text, struct options *o)
+{
+	const char *comma = strchr(text, ',');
+
+	if (get_memory(text, comma ? (size_t)(comma - text) : strlen(text), &o->prefill))
+		return -1;
+	o->decode = o->prefill;
+	return comma ? get_memory(comma + 1, strlen(comma + 1), &o->decode) : 0;
+}
+
 /* ---- parsing ---- */
 
 static int set_role(struct options *o, enum role role, struct problem *p)
@@ -288,6 +321,8 @@ static int set_value(struct options *o, int id, const char *text)
 	case OPT_TRANSPORT:
 		o->transport = text;
 		return 0;
+	case OPT_DEVICE:
+		return get_memories(text, o);
 	default:
 		return 0;
 	}

@@ -67,7 +67,21 @@ static void plane_fill(const struct plane *p)
 				 row_key(p->key, p->number, token, p->first_head + head));
 }
 
-static bool plane_right(const struct plane *p)
+/* Puts the plane's bytes into the page, by way of the host's copy of one if that is a GPU's. */
+static void plane_put(const struct plane *p)
+{
+	struct plane copy = *p;
+
+	if (!p->side->page) {
+		plane_fill(p);
+		return;
+	}
+	copy.start = p->side->page;
+	plane_fill(&copy);
+	gpu_put(p->start, copy.start, side_page_bytes(p->side));
+}
+
+static bool rows_right(const struct plane *p)
 {
 	const struct shape *s = p->side->shape;
 	uint32_t heads = side_heads(p->side), token, head;
@@ -79,6 +93,17 @@ static bool plane_right(const struct plane *p)
 				       row_key(p->key, p->number, token, p->first_head + head)))
 				return false;
 	return true;
+}
+
+static bool plane_right(const struct plane *p)
+{
+	struct plane copy = *p;
+
+	if (!p->side->page)
+		return rows_right(p);
+	copy.start = p->side->page;
+	gpu_get(copy.start, p->start, side_page_bytes(p->side));
+	return rows_right(&copy);
 }
 
 static struct plane plane_of(const struct side *s, uint32_t page, uint32_t layer, uint64_t key,
@@ -105,9 +130,11 @@ void page_fill(const struct side *s, uint32_t page, uint32_t layer, uint64_t has
 		for (number = 0; number < s->shape->planes; number++) {
 			struct plane p = plane_of(s, page, layer, key, rank, number);
 
-			plane_fill(&p);
+			plane_put(&p);
 		}
 	}
+	if (s->page)
+		gpu_wait();
 }
 
 bool page_right(const struct side *s, uint32_t page, uint32_t layer, uint64_t hash, uint32_t k)

@@ -82,6 +82,7 @@ struct msg_hello {
 struct msg_welcome {
 	uint32_t pages;		  /* of decode's pool */
 	uint32_t verify;	  /* decode checks */
+	uint32_t memory, gpu;	  /* of the pool: enum memory_kind */
 	uint64_t ask_bytes;	  /* of one slot of asks */
 	struct urccl_advert pool; /* prefill writes (and reads a word of), unless pull */
 	struct urccl_advert asks; /* prefill writes its questions */

@@ -132,7 +132,7 @@ static int cache_fits(struct push *p, struct problem *why)
 	uint64_t len = side_bytes(&p->cache);
 	void *room;
 
-	if (p->o->verify || p->o->pull)
+	if (p->o->verify || p->o->pull || p->cache.memory.kind != MEMORY_HOST)
 		return 0;
 	if (urccl_alloc(p->node.ctx, len, &room) || urccl_free(p->node.ctx, room))
 		return problem(why, "no memory for a cache of %.2f GiB: %s",
@@ -152,17 +152,18 @@ static int push_open(struct push *p, const struct job *job, struct problem *why)
 	p->cache.shape = p->pool.shape = &job->shape;
 	p->cache.ranks = job->o->tp_prefill;
 	p->pool.ranks = job->o->tp_decode;
+	p->cache.memory = job->o->prefill;
 	p->cache.pages = (uint32_t)(job->o->cache_bytes / shape_page_bytes(&job->shape));
 	p->ndescs = layer_descs(&p->cache, &p->pool);
 	c.entries = ring_entries(p);
 	if (tally_open(&p->tally, job->o, &job->shape, job->trace.n))
 		return problem(why, "no memory for %u requests", job->trace.n);
 	if (node_open(&p->node, &c, why) || cache_fits(p, why) ||
-	    node_cache(&p->node, &p->cache, job->o->pull ? URCCL_RIGHT_READ : 0, &p->cache_region,
-		       why) ||
+	    node_cache(&p->node, &p->cache, false, job->o->pull ? URCCL_RIGHT_READ : 0,
+		       &p->cache_region, why) ||
 	    open_post(p, why) || make_hello(p, why) || open_slots(p, why))
 		return -1;
-	if (!job->o->verify)
+	if (!job->o->verify && p->cache.memory.kind != MEMORY_GPU)
 		memset(p->cache.base, 1, side_bytes(&p->cache));
 	return 0;
 }
@@ -184,6 +185,7 @@ static void push_close(struct push *p)
 	}
 	free(p->slots);
 	free(p->post);
+	free(p->cache.page);
 	pool_close(&p->pages);
 	tally_close(&p->tally);
 }
@@ -221,7 +223,7 @@ static void fetch_keys(struct push *p)
 	uint64_t windows = 1;
 
 	if (!urccl_get_peer_info(p->node.ctx, p->peer, &info) &&
-	    info.transport == URCCL_TRANSPORT_SHM)
+	    info.transport == URCCL_TRANSPORT_SHM && p->welcome.memory != MEMORY_GPU)
 		windows = (side_bytes(&p->pool) + FAULT_BYTES - 1) / FAULT_BYTES;
 
 	p->touch = (struct urccl_paged){
@@ -230,7 +232,8 @@ static void fetch_keys(struct push *p)
 		.block = 1,
 		.dim = {{.count = windows, .remote_stride = FAULT_BYTES}},
 	};
-	urccl_prep_read_paged(sqe, p->pool_remote, p->post_region, &p->touch, 1);
+	/* Into the cache, in which nothing is yet: a GPU may not reach other memory. */
+	urccl_prep_read_paged(sqe, p->pool_remote, p->cache_region, &p->touch, 1);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_KEYS, NULL));
 }
 
@@ -251,7 +254,13 @@ static void welcomed(struct push *p, const void *payload)
 		return;
 	}
 	p->tally.verify = p->o->verify && p->welcome.verify;
-	fetch_keys(p);
+	p->tally.memory[0] = p->cache.memory;
+	p->tally.memory[1] = (struct memory){p->welcome.memory, p->welcome.gpu};
+	/* Decode reads: nothing of the pool is needed here, and its GPU may be out of reach. */
+	if (p->o->pull && p->welcome.memory == MEMORY_GPU)
+		p->welcomed = true;
+	else
+		fetch_keys(p);
 }
 
 static void got_note(struct push *p, const struct urccl_cqe *cqe)

@@ -8,6 +8,7 @@
  *	trace.c		a Mooncake-format trace into requests
  *	pool.c		pages, prefix blocks, and which of them goes first
  *	pattern.c	what stands in a page, and whether it still does
+ *	gpu.c		memory of a GPU
  *	node.c		one end: context, ring and the loop's sleep
  *	proto.h		what the two ends say to each other
  *	serve.c		decode: the pool and its pushers; serve_request.c: one request there;
@@ -50,6 +51,19 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- options (main.c) ---- */
 
+enum memory_kind {
+	MEMORY_HOST = 0, /* that the other end can map, if it uses it */
+	MEMORY_PINNED,	 /* of the host, by CUDA */
+	MEMORY_GPU,
+};
+
+#define GPU_ANY 255u /* the one of that end, if there are two */
+
+struct memory {
+	enum memory_kind kind;
+	uint32_t gpu;
+};
+
 enum role { ROLE_NONE = 0, ROLE_SERVE, ROLE_PUSH, ROLE_DEMO };
 
 struct options {
@@ -59,6 +73,7 @@ struct options {
 	const char *kv_dtype;	   /* NULL: the model's */
 	const char *transport;	   /* NULL: the library's choice */
 	const char *metadata;	   /* serve: file to write the dialling blob to */
+	struct memory prefill, decode; /* of the cache and of the pool */
 	bool hnd;		   /* [heads, page] instead of [page, heads] inside a page */
 	uint32_t page;		   /* tokens */
 	uint32_t tp_prefill, tp_decode;
@@ -100,6 +115,8 @@ struct side {
 	uint32_t ranks;
 	uint32_t pages;
 	uint8_t *base; /* NULL: it is the other end's */
+	struct memory memory;
+	uint8_t *page; /* of memory of a GPU: a copy of one page of a rank, layer and plane */
 };
 
 uint32_t side_heads(const struct side *s);	/* of one rank */
@@ -124,6 +141,16 @@ uint32_t layer_fill(const struct side *local, const struct side *remote, uint32_
 /* The k-th page of the block, in one layer: every rank's part of it. */
 void page_fill(const struct side *s, uint32_t page, uint32_t layer, uint64_t hash, uint32_t k);
 bool page_right(const struct side *s, uint32_t page, uint32_t layer, uint64_t hash, uint32_t k);
+
+/* ---- memory of a GPU (gpu.c) ---- */
+
+/* Memory of CUDA, and which GPU it is of; NULL and why. It lasts as long as the process. */
+void *gpu_alloc(struct memory *m, bool is_decode, uint64_t len, struct problem *why);
+/* Copies from and to ordinary memory; if one fails the process ends. Others see what was put after
+ * gpu_wait(). */
+void gpu_put(void *to, const void *from, size_t len);
+void gpu_wait(void);
+void gpu_get(void *to, const void *from, size_t len);
 
 /* ---- traces (trace.c) ---- */
 
@@ -224,9 +251,10 @@ struct node_config {
 
 int node_open(struct node *n, const struct node_config *c, struct problem *p);
 void node_close(struct node *n);
-/* Memory for the side's tensors, registered with one range each; rights 0: no peer touches it. */
-int node_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
-	       struct problem *p);
+/* Memory of the side's kind for its tensors, registered with one range each; rights 0: no peer
+ * touches it. */
+int node_cache(struct node *n, struct side *s, bool is_decode, uint32_t rights,
+	       struct urccl_region *region, struct problem *p);
 /* Registers them once more: a region that can be taken back without the first. */
 int node_register(struct node *n, const struct side *s, uint32_t rights,
 		  struct urccl_region *region); /* 0 or a negative errno */

@@ -112,6 +112,8 @@ static void path_text(const struct tally *t, char *buf, size_t len)
 					       transports[i]);
 	if (!at)
 		at = (size_t)snprintf(buf, len, "none");
+	if (path & URCCL_PATH_DEVICE && at < len)
+		at += (size_t)snprintf(buf + at, len - at, ", copied by a GPU");
 	if (path & URCCL_PATH_BOUNCE_LOCAL && at < len)
 		at += (size_t)snprintf(buf + at, len - at, ", bounced here");
 	if (path & URCCL_PATH_BOUNCE_REMOTE && at < len)
@@ -120,6 +122,14 @@ static void path_text(const struct tally *t, char *buf, size_t len)
 		at += (size_t)snprintf(buf + at, len - at, ", placed by the peer's CPU");
 	if (path & URCCL_PATH_REPLAYED && at < len)
 		snprintf(buf + at, len - at, ", replayed");
+}
+
+static void memory_text(const struct memory *m, char *buf, size_t len)
+{
+	if (m->kind == MEMORY_GPU)
+		snprintf(buf, len, "gpu:%u", m->gpu);
+	else
+		snprintf(buf, len, "%s", m->kind == MEMORY_PINNED ? "pinned" : "host");
 }
 
 /* ---- progress ---- */
@@ -220,7 +230,7 @@ static void print_verify(const struct tally *t)
 static void print_table(const struct tally *t)
 {
 	uint64_t blocks = t->blocks_sent + t->blocks_reused;
-	char path[160], shape[160];
+	char path[160], shape[160], from[16], to[16];
 
 	shape_text(t->shape, shape, sizeof(shape));
 	path_text(t, path, sizeof(path));
@@ -247,7 +257,9 @@ static void print_table(const struct tally *t)
 	print_times("total time", &t->whole,
 		    t->o->speed > 0 ? "due to notification" : "asked to notification");
 	print_cpu(t);
-	printf("  path            %s\n", path);
+	memory_text(&t->memory[0], from, sizeof(from));
+	memory_text(&t->memory[1], to, sizeof(to));
+	printf("  path            %s; prefill %s, decode %s\n", path, from, to);
 	print_verify(t);
 }
 
@@ -311,6 +323,20 @@ static struct json_object *shape_json(const struct tally *t)
 	return o;
 }
 
+static struct json_object *memory_json(const struct tally *t)
+{
+	static const char *const ends[] = {"prefill", "decode"};
+	struct json_object *o = json_object_new_object();
+	char text[16];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		memory_text(&t->memory[i], text, sizeof(text));
+		json_object_object_add(o, ends[i], json_object_new_string(text));
+	}
+	return o;
+}
+
 /* null: decode's is not known. */
 static struct json_object *cpu_json(const struct tally *t)
 {
@@ -357,6 +383,7 @@ static void print_json(const struct tally *t)
 	json_object_object_add(o, "total_ms", times_json(&t->whole));
 	json_object_object_add(o, "cpu_s_per_gb", cpu_json(t));
 	json_object_object_add(o, "path", json_object_new_string(path));
+	json_object_object_add(o, "memory", memory_json(t));
 	json_object_object_add(o, "verify", verify_json(t));
 	json_object_object_add(o, "interrupted", json_object_new_boolean(t->interrupted));
 	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY));

@@ -27,6 +27,7 @@ struct tally {
 	uint64_t drawn;		   /* when the bar was drawn last */
 	uint32_t path, transports; /* URCCL_PATH_* bits; 1 << enum urccl_transport */
 	struct msg_stats decode;
+	struct memory memory[2]; /* prefill's and decode's */
 	bool have_stats; /* decode sent them */
 	bool verify;	 /* pages are made to be checked, and are */
 	bool interrupted;

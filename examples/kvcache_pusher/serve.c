@@ -81,9 +81,10 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 	s->o = job->o;
 	s->side.shape = &job->shape;
 	s->side.ranks = job->o->tp_decode;
+	s->side.memory = job->o->decode;
 	s->side.pages = (uint32_t)(job->o->pool_bytes / shape_page_bytes(&job->shape));
 	if (node_open(&s->node, &c, why) ||
-	    node_cache(&s->node, &s->side, POOL_RIGHTS, &s->region, why))
+	    node_cache(&s->node, &s->side, true, POOL_RIGHTS, &s->region, why))
 		return -1;
 	if (pool_open(&s->pool, s->side.pages))
 		return problem(why, "no memory for a pool of %u pages", s->side.pages);
@@ -173,6 +174,8 @@ static int exchange_adverts(struct serve *s, struct pusher *p)
 
 	w->pages = s->side.pages;
 	w->verify = s->o->verify;
+	w->memory = s->side.memory.kind;
+	w->gpu = s->side.memory.gpu;
 	w->ask_bytes = p->question_bytes;
 	if (node_register(&s->node, &s->side, POOL_RIGHTS, &p->pool_region) ||
 	    urccl_advertise(s->node.ctx, p->pool_region, 0, side_bytes(&s->side), POOL_RIGHTS, 0,

@@ -48,6 +48,12 @@ class Pack:
         return to
 
     def script(self, path):
+        """With the modules that lie beside it."""
+        with open(path) as f:
+            for name in re.findall(r"^(?:from|import) (\w+)", f.read(), re.M):
+                beside = os.path.join(os.path.dirname(path), name + ".py")
+                if os.path.exists(beside):
+                    shutil.copy2(beside, os.path.join(self.out, "test"))
         to = os.path.join("test", os.path.basename(path))
         shutil.copy2(path, os.path.join(self.out, to))
         return to
