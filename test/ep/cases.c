@@ -92,31 +92,43 @@ static void *array(size_t n, size_t size)
 	return p;
 }
 
-void case_make(const struct ep_case *c, uint64_t seed, struct ref_source *sources)
+void case_route(const struct ep_case *c, uint64_t seed, struct ref_source *sources)
 {
 	struct random r = {seed};
 
 	for (uint32_t rank = 0; rank < c->ranks; rank++) {
 		struct ref_source *s = &sources[rank];
-		const uint32_t tokens = tokens_of(c, rank, &r), scales = (c->hidden + 127) / 128;
-		const size_t elements = (size_t)tokens * c->hidden;
+		const uint32_t tokens = tokens_of(c, rank, &r);
 
 		*s = (struct ref_source){.tokens = tokens};
-		s->x = array(elements, 2);
-		s->scales = array((size_t)tokens * scales, 4);
 		s->topk_idx = array((size_t)tokens * c->topk, 8);
 		s->topk_weights = array((size_t)tokens * c->topk, 4);
 		s->slot = array((size_t)tokens * c->ranks, 4);
-		for (size_t i = 0; i < elements; i++)
-			s->x[i] = ref_to_bf16(random_float(&r));
-		for (size_t i = 0; i < (size_t)tokens * scales; i++)
-			s->scales[i] = (uint32_t)random_next(&r);
 		make_choices(c, rank, s, &r);
 		if (c->routing != ROUTE_IN_RANK)
 			continue;
 		s->in_rank = array((size_t)tokens * c->ranks, 1);
 		for (size_t i = 0; i < (size_t)tokens * c->ranks; i++)
 			s->in_rank[i] = random_below(&r, 3) == 0;
+	}
+}
+
+void case_make(const struct ep_case *c, uint64_t seed, struct ref_source *sources)
+{
+	struct random r = {~seed};
+
+	case_route(c, seed, sources);
+	for (uint32_t rank = 0; rank < c->ranks; rank++) {
+		struct ref_source *s = &sources[rank];
+		const size_t elements = (size_t)s->tokens * c->hidden;
+		const size_t scales = (size_t)s->tokens * ((c->hidden + 127) / 128);
+
+		s->x = array(elements, 2);
+		s->scales = array(scales, 4);
+		for (size_t i = 0; i < elements; i++)
+			s->x[i] = ref_to_bf16(random_float(&r));
+		for (size_t i = 0; i < scales; i++)
+			s->scales[i] = (uint32_t)random_next(&r);
 	}
 }
 

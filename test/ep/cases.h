@@ -46,6 +46,8 @@ struct ref_shape case_shape(const struct ep_case *c);
 /* Fills sources[ranks] with malloc()ed arrays; case_free() frees them. x is bf16 [tokens][hidden],
  * of which a dispatch of FP8 sends the first half as its rows. */
 void case_make(const struct ep_case *c, uint64_t seed, struct ref_source *sources);
+/* The same without x and scales. */
+void case_route(const struct ep_case *c, uint64_t seed, struct ref_source *sources);
 void case_free(const struct ep_case *c, struct ref_source *sources);
 
 /* 1 - 2 * sum(a b) / sum(a a + b b), with 1 added to each element. */
