@@ -100,9 +100,10 @@ __device__ static void add_weights(const struct ep_combine_args &a, const struct
 		a.out_weights[(size_t)i.token * a.topk + lane] = sum;
 }
 
-/* A warp takes every (grid * EP_COMBINE_WARPS)-th piece. */
-__device__ static void combine_rows(const struct ep_combine_args &a, unsigned char *buffers,
-				    uint64_t *barriers)
+/* A warp takes every (grid * EP_COMBINE_WARPS)-th piece. The first loads of slots are under way
+ * while the ranks wait for each other. False: a rank did not come. */
+__device__ static bool combine_rows(const struct ep_combine_args &a, unsigned char *buffers,
+				    uint64_t *barriers, uint32_t epoch)
 {
 	const uint32_t step = gridDim.x * EP_COMBINE_WARPS;
 	const uint32_t first = blockIdx.x * EP_COMBINE_WARPS + threadIdx.x / 32;
@@ -110,6 +111,9 @@ __device__ static void combine_rows(const struct ep_combine_args &a, unsigned ch
 	struct item now = item_after(a, {0, 0, -1}, first), next = item_after(a, now, step);
 	uint32_t stage = 0, phase = 0;
 
+	if (!start_barrier(&a.ep, epoch))
+		return false;
+	fence_proxy();
 	if (now.token < a.tokens)
 		load(a, now, buffers, &barriers[0]);
 	while (now.token < a.tokens) {
@@ -127,6 +131,7 @@ __device__ static void combine_rows(const struct ep_combine_args &a, unsigned ch
 		stage = other;
 		phase ^= other == 0;
 	}
+	return true;
 }
 
 extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
@@ -144,12 +149,8 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	barrier_init_fence();
 	ok = __syncthreads_and(ok);
 	if (ok)
-		ok = start_barrier(ep, epoch);
-	if (ok) {
-		fence_proxy();
-		combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
-			     barriers[warp]);
-	}
+		ok = combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
+				  barriers[warp], epoch);
 	if (last_block<WRITES_LOCAL>(ep))
 		end_barrier(ep, ok, epoch);
 }

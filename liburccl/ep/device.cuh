@@ -192,7 +192,8 @@ __device__ inline bool last_block(const struct ep_common *ep)
 	if (threadIdx.x == 0) {
 		last_block_fence<WRITES>();
 		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
-		last_block_fence<WRITES>();
+		if (WRITES != WRITES_NONE)
+			__threadfence();
 	}
 	__syncthreads();
 	return last;
@@ -205,10 +206,8 @@ __device__ inline bool start_barrier(const struct ep_common *ep, uint32_t epoch)
 	bool ok = true;
 
 	if (threadIdx.x < ep->ranks) {
-		if (blockIdx.x == 0) {
-			__threadfence_system();
+		if (blockIdx.x == 0)
 			store_release(&flags_of(ep, threadIdx.x)->arrived[ep->rank], epoch);
-		}
 		ok = wait_epoch(ep, &flags_of(ep, ep->rank)->arrived[threadIdx.x], epoch,
 				threadIdx.x);
 	}

@@ -98,32 +98,63 @@ __device__ static void send_details(const struct ep_dispatch_args &a, uint32_t t
 	}
 }
 
+/* The tokens that a warp has taken: the one that it sends, and the next ones. The first four are
+ * fixed. A counter gives the others, so that all warps end at about the same time: multiprocessors
+ * get unequal shares of the links. */
+struct claims {
+	uint32_t now, next, after;
+	uint32_t pending; /* of lane 0 alone, which does not wait for it yet */
+};
+
+__device__ static struct claims first_claims(void)
+{
+	const uint32_t warps = gridDim.x * EP_WARPS;
+	const uint32_t first = blockIdx.x * EP_WARPS + threadIdx.x / 32;
+
+	return {first, first + warps, first + 2 * warps, first + 3 * warps};
+}
+
+__device__ static void claim(const struct ep_dispatch_args &a, struct claims *c)
+{
+	c->now = c->next;
+	c->next = c->after;
+	c->after = __shfl_sync(~0u, c->pending, 0);
+	if (threadIdx.x % 32 == 0 && c->after < a.tokens)
+		c->pending = 4 * gridDim.x * EP_WARPS + atomicAdd(&a.ep.control->claimed, 1);
+}
+
 /* A warp's ring of shared buffers. */
 struct ring {
 	unsigned char *buffers;
 	uint64_t *barriers;
 	uint32_t loads, sends; /* pieces so far */
-	uint32_t token, piece; /* the next to load */
+	uint32_t ahead, piece; /* the next to load: tokens beyond the one to be sent; its piece */
 };
 
 /* Starts loads until AHEAD are under way beyond the piece to be sent. */
-__device__ static void load_ahead(const struct ep_dispatch_args &a, struct ring *ring)
+__device__ static void load_ahead(const struct ep_dispatch_args &a, struct ring *ring,
+				  const struct claims &c)
 {
-	for (; ring->loads < ring->sends + 1 + AHEAD && ring->token < a.tokens; ring->loads++) {
+	for (; ring->loads < ring->sends + 1 + AHEAD; ring->loads++) {
 		const uint32_t stage = ring->loads % EP_STAGES, bytes = piece_bytes(a, ring->piece);
+		const uint32_t token = ring->ahead == 0	  ? c.now
+				       : ring->ahead == 1 ? c.next
+							  : c.after;
 
+		if (token >= a.tokens)
+			break;
 		if (threadIdx.x % 32 == 0) {
 			/* The stage's last store is at least so many groups ago. */
 			bulk_wait_read<EP_STAGES - AHEAD - 1>();
 			barrier_expect(&ring->barriers[stage], bytes);
 			bulk_load(ring->buffers + stage * a.piece_bytes,
-				  a.x + ring->token * a.x_stride +
+				  a.x + token * a.x_stride +
 					  (uint64_t)ring->piece * a.piece_bytes,
 				  bytes, &ring->barriers[stage]);
 		}
 		if (++ring->piece == a.pieces) {
 			ring->piece = 0;
-			ring->token += gridDim.x * EP_WARPS;
+			ring->ahead++;
 		}
 	}
 }
@@ -150,32 +181,45 @@ __device__ static void send_piece(const struct ep_dispatch_args &a, struct ring 
 	ring->sends++;
 }
 
-__device__ static void send_rows(const struct ep_dispatch_args &a, unsigned char *buffers,
-				 uint64_t *barriers)
+/* The first loads are under way while the ranks wait for each other. False: a rank did not come.
+ * In a fresh dispatch the exchange of counts was the barrier. */
+__device__ static bool send_rows(const struct ep_dispatch_args &a, unsigned char *buffers,
+				 uint64_t *barriers, uint32_t epoch)
 {
-	const uint32_t lane = threadIdx.x % 32, step = gridDim.x * EP_WARPS;
-	const uint32_t first = blockIdx.x * EP_WARPS + threadIdx.x / 32;
+	const uint32_t lane = threadIdx.x % 32;
 	const int base = lane < a.ep.ranks ? a.routes->base[lane] : 0;
-	struct ring ring = {buffers, barriers, 0, 0, first, 0};
-	struct fetched next = fetch(a, first);
+	struct ring ring = {buffers, barriers, 0, 0, 0, 0};
+	struct claims c = first_claims();
+	struct fetched next;
 
-	for (uint32_t token = first; token < a.tokens; token += step) {
+	fence_proxy();
+	load_ahead(a, &ring, c);
+	next = fetch(a, c.now);
+	if (a.cached && !start_barrier(&a.ep, epoch)) {
+		for (uint32_t stage = 0; stage < ring.loads; stage++)
+			barrier_wait(&barriers[stage], 0);
+		return false;
+	}
+	fence_proxy();
+	for (; c.now < a.tokens; claim(a, &c)) {
 		const struct fetched f = next;
 		int slots;
 
-		load_ahead(a, &ring);
-		next = fetch(a, token + step);
-		slots = token_slot(a, token, f, base);
-		send_details(a, token, slots, f);
+		load_ahead(a, &ring, c);
+		next = fetch(a, c.next);
+		slots = token_slot(a, c.now, f, base);
+		send_details(a, c.now, slots, f);
 		for (uint32_t piece = 0; piece < a.pieces; piece++) {
-			load_ahead(a, &ring);
+			load_ahead(a, &ring, c);
 			send_piece(a, &ring, slots, piece);
 		}
+		ring.ahead--;
 	}
 	if (lane == 0) {
 		bulk_wait();
 		fence_proxy();
 	}
+	return true;
 }
 
 /* Rows that nobody fills have no experts. */
@@ -206,16 +250,15 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 	await_previous();
 	epoch = load_relaxed(&ep->control->epoch) + 1;
 	ok = __syncthreads_and(!failed(ep) && a.routes->fits);
-	/* In a fresh dispatch the exchange of counts was the barrier. */
-	if (ok && a.cached)
-		ok = start_barrier(ep, epoch);
 	if (ok) {
-		fence_proxy();
-		send_rows(a, buffers + warp * EP_STAGES * a.piece_bytes, barriers[warp]);
-		if (!a.cached && a.topk && a.worst_tokens)
+		ok = send_rows(a, buffers + warp * EP_STAGES * a.piece_bytes, barriers[warp],
+			       epoch);
+		if (ok && !a.cached && a.topk && a.worst_tokens)
 			clear_rest(a);
 	}
 	if (!last_block<WRITES_PEERS>(ep))
 		return;
+	if (threadIdx.x == 0)
+		ep->control->claimed = 0;
 	end_barrier(ep, ok, epoch);
 }

@@ -5,14 +5,41 @@
 
 #include "low_latency.cuh"
 
-/* Loads the choices of all tokens. */
-__device__ static void load_choices(const struct ep_ll_args &a, int *choice)
-{
-	for (uint32_t i = threadIdx.x; i < a.tokens * a.topk; i += blockDim.x) {
-		int64_t e = load_idx(a.topk_idx, a.idx32, i);
+/* The words of a choice, from loads whose results are not waited for. */
+struct choice_words {
+	uint32_t low, high;
+};
 
-		choice[i] = e >= 0 && e < a.ep.experts ? (int)e : -1;
+__device__ static struct choice_words load_choice(const struct ep_ll_args &a, uint32_t i)
+{
+	const uint32_t *words = (const uint32_t *)a.topk_idx;
+	struct choice_words c = {~0u, 0};
+
+	if (i < a.tokens * a.topk) {
+		c.low = words[a.idx32 ? i : 2 * i];
+		if (!a.idx32)
+			c.high = words[2 * i + 1];
 	}
+	return c;
+}
+
+__device__ static int expert_of(const struct ep_ll_args &a, const struct choice_words &c)
+{
+	return c.high == 0 && c.low < a.ep.experts ? (int)c.low : -1;
+}
+
+/* Puts the choices of all tokens into shared memory. The thread's first two have been loaded. */
+__device__ static void load_choices(const struct ep_ll_args &a, int *choice,
+				    const struct choice_words (&early)[2])
+{
+	const uint32_t end = a.tokens * a.topk;
+
+#pragma unroll
+	for (uint32_t n = 0; n < 2; n++)
+		if (threadIdx.x + n * EP_LL_THREADS < end)
+			choice[threadIdx.x + n * EP_LL_THREADS] = expert_of(a, early[n]);
+	for (uint32_t i = threadIdx.x + 2 * EP_LL_THREADS; i < end; i += EP_LL_THREADS)
+		choice[i] = expert_of(a, load_choice(a, i));
 }
 
 /* Drops experts that a token has already: their rows would have no room. A thread has at most 32
@@ -93,6 +120,7 @@ __device__ static int choices_before(const int *choice, uint32_t end, int e)
 {
 	int n = 0;
 
+#pragma unroll 8
 	for (uint32_t i = threadIdx.x % 32; i < end; i += 32)
 		n += choice[i] == e;
 	return __reduce_add_sync(~0u, n);
@@ -292,12 +320,14 @@ __device__ static void send_tokens(const struct ep_ll_args &a, int *shared, uint
 	const struct ep_common *ep = &a.ep;
 	/* These loads are under way at the same time. */
 	struct vectors first = load_vectors(a, blockIdx.x, threadIdx.x);
+	const struct choice_words early[2] = {load_choice(a, threadIdx.x),
+					      load_choice(a, threadIdx.x + EP_LL_THREADS)};
 	const struct readiness now = ll_readiness(ep, EP_LL_DISPATCH);
 	int *choice = shared, *experts = choice + a.tokens * a.topk;
 	uint8_t *ranks = (uint8_t *)(experts + ep->experts);
 	uint32_t live;
 
-	load_choices(a, choice);
+	load_choices(a, choice, early);
 	live = ll_ready_ranks(ep, EP_LL_DISPATCH, epoch, now);
 	drop_repeats(a, choice);
 	find_ranks(a, choice, ranks);
