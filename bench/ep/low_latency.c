@@ -106,16 +106,16 @@ void perf_low_latency(const struct perf *options)
 				   .timeout_ms = 5000,
 			   });
 	prepare(&g, &p, choices);
-	what.sms = p.sms;
+	what.sms = p.sms[0];
 	fp8 = perf_bytes(&p, choices, p.hidden + 4.0 * ((p.hidden + 127) / 128), 1);
 	bf16 = perf_bytes(&p, choices, 2.0 * p.hidden, 1);
 	printf("low latency: %u tokens, %u experts\n", p.tokens, p.experts);
 	perf_time(&g, &p, "fill of 16 bytes (driver)", 0, NULL, nothing);
 	what.flags = URCCL_EP_LL_FP8;
-	perf_time(&g, &p, "ll dispatch fp8", p.sms ? p.sms : all, &fp8, dispatch);
+	perf_time(&g, &p, "ll dispatch fp8", what.sms ? what.sms : all, &fp8, dispatch);
 	what.flags = 0;
-	perf_time(&g, &p, "ll dispatch bf16", p.sms ? p.sms : all, &bf16, dispatch);
-	perf_time(&g, &p, "ll combine bf16", p.sms ? p.sms : all, &bf16, combine);
+	perf_time(&g, &p, "ll dispatch bf16", what.sms ? what.sms : all, &bf16, dispatch);
+	perf_time(&g, &p, "ll combine bf16", what.sms ? what.sms : all, &bf16, combine);
 	gpu_group_close(&g);
 	for (uint32_t r = 0; r < p.ranks; r++)
 		free(choices[r]);

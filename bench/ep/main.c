@@ -19,7 +19,7 @@ static const char usage[] =
 	"  --hidden N                  columns (7168)\n"
 	"  --num-topk N                experts of a token (8)\n"
 	"  --num-experts N             (256; low latency: 288)\n"
-	"  --num-sms N                 multiprocessors of a call (24, then all)\n"
+	"  --num-sms N                 multiprocessors of a call (24, then all); may be repeated\n"
 	"  --iterations N              (50)\n"
 	"  --gpus N                    use so many at most (all)\n"
 	"Prints for each call the time of the slowest rank, in us: p50 and p99 over iterations, with\n"
@@ -87,7 +87,8 @@ static void parse(int argc, char **argv, struct perf *p)
 			p->experts = number;
 			break;
 		case SMS:
-			p->sms = number;
+			if (p->nsms < PERF_SMS)
+				p->sms[p->nsms++] = number;
 			break;
 		case ITERATIONS:
 			p->iterations = number;

@@ -9,7 +9,7 @@
 /* One rank's memory, and what the calls below send. */
 static struct {
 	void *x, *scales, *idx, *weights, *y, *out;
-	struct urccl_ep_handle handle;
+	struct urccl_ep_handle handle, nothing;
 } ranks[URCCL_EP_MAX_RANKS];
 
 static struct {
@@ -41,6 +41,22 @@ static void dispatch(struct gpu_group *g, uint32_t r)
 	};
 
 	gpu_ok(urccl_ep_dispatch(g->rank[r].ep, &args, &ranks[r].handle, g->rank[r].stream),
+	       "dispatch");
+}
+
+/* The cost of a launch and of both barriers. */
+static void dispatch_nothing(struct gpu_group *g, uint32_t r)
+{
+	struct urccl_ep_dispatch args = {
+		.size = sizeof(args),
+		.flags = ranks[r].nothing.call ? URCCL_EP_CACHED : 0,
+		.topk = what.topk,
+		.row_bytes = 16,
+		.topk_idx = ranks[r].idx,
+		.sms = what.sms,
+	};
+
+	gpu_ok(urccl_ep_dispatch(g->rank[r].ep, &args, &ranks[r].nothing, g->rank[r].stream),
 	       "dispatch");
 }
 
@@ -84,6 +100,8 @@ static void prepare(struct gpu_group *g, const struct perf *p, int64_t *const *c
 			.size = sizeof(ranks[r].handle),
 			.memory = gpu_alloc(urccl_ep_handle_bytes(g->rank[r].ep)),
 		};
+		ranks[r].nothing = ranks[r].handle;
+		ranks[r].nothing.memory = gpu_alloc(urccl_ep_handle_bytes(g->rank[r].ep));
 		for (uint32_t i = 0; i < p->ranks; i++)
 			gpu_upload((char *)g->rank[r].parts.combine_x + i * n, bytes, n);
 		free(bytes);
@@ -110,6 +128,7 @@ static void run(struct gpu_group *g, const struct perf *p, int64_t *const *choic
 		perf_time(g, p, kinds[i].name, sms, what.fp8 ? &fp8 : &bf16, dispatch);
 	}
 	perf_time(g, p, "combine bf16", sms, &bf16, combine);
+	perf_time(g, p, "dispatch of no rows, cached", sms, NULL, dispatch_nothing);
 }
 
 void perf_normal(const struct perf *options)
@@ -138,16 +157,15 @@ void perf_normal(const struct perf *options)
 	prepare(&g, &p, choices);
 	printf("normal: %u tokens, %u experts\n", p.tokens, p.experts);
 	bytes = perf_bytes(&p, choices, 2.0 * p.hidden, 0);
-	what.copy_bytes = (size_t)bytes.logical;
+	what.copy_bytes = (size_t)(p.ranks > 1 ? bytes.wire : bytes.logical);
 	perf_time(&g, &p, "copy of bf16 rows (driver)", 0, &bytes, copy);
 	perf_time(&g, &p, "layout", 1, NULL, layout);
-	if (p.sms) {
-		run(&g, &p, choices, p.sms);
-	} else {
+	for (uint32_t i = 0; i < p.nsms; i++)
+		run(&g, &p, choices, p.sms[i]);
+	if (!p.nsms)
 		run(&g, &p, choices, all < 24 ? all : 24);
-		if (all > 24)
-			run(&g, &p, choices, all);
-	}
+	if (!p.nsms && all > 24)
+		run(&g, &p, choices, all);
 	gpu_group_close(&g);
 	for (uint32_t r = 0; r < p.ranks; r++)
 		free(choices[r]);

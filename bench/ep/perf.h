@@ -4,12 +4,13 @@
 
 #include "gpu.h"
 
-enum { PERF_ITERATIONS = 1000 };
+enum { PERF_ITERATIONS = 1000, PERF_SMS = 8 };
 
 /* Options; 0: the default of the mode. */
 struct perf {
 	const char *mode;
-	uint32_t ranks, tokens, hidden, topk, experts, sms, iterations;
+	uint32_t ranks, tokens, hidden, topk, experts, iterations;
+	uint32_t sms[PERF_SMS], nsms;
 	int gpus;
 };
 

@@ -294,8 +294,10 @@ static int run_group(uint32_t ranks, bool kill_one)
 	return worst;
 }
 
-int main(void)
+/* Usage: ep_gpu_processes [most ranks] */
+int main(int argc, char **argv)
 {
+	const uint32_t most = argc > 1 ? (uint32_t)atoi(argv[1]) : URCCL_EP_MAX_RANKS;
 	int status;
 
 	shared = mmap(NULL, 2 * sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -304,8 +306,9 @@ int main(void)
 	status = run_group(2, false);
 	if (status == 77)
 		return 77;
-	status |= run_group(4, false);
-	status |= run_group(8, false);
+	for (uint32_t ranks = 4; ranks <= most; ranks *= 2)
+		status |= run_group(ranks, false);
+	status |= run_group(2, true);
 	status |= run_group(3, true);
 	return status;
 }
