@@ -215,8 +215,8 @@ struct urccl_ep_status {
 int urccl_ep_window_bytes(const struct urccl_ep_attr *attr, uint64_t *bytes);
 
 /* Loads the kernels, clears this rank's window and waits for the GPU. Every rank has returned from
- * it before any rank makes a collective call. -ENOSYS: built without kernels. -ENODEV: no CUDA
- * driver, no current context, or a GPU older than compute capability 9.0. */
+ * it before any rank makes a collective call. -ENODEV: no CUDA driver, no current context, or
+ * a GPU older than compute capability 9.0. */
 int urccl_ep_create(const struct urccl_ep_attr *attr, struct urccl_ep **ep);
 
 /* Waits for the GPU, then frees everything but the window. NULL is fine. Peers must have ended

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeds the kernels; the build names their folder to the assembler. */
+/* Embeds the kernels; the build names their folder to the assembler. PTX ends with a zero byte. */
 	.section .rodata
 
 	.balign 64
 notify:
-	.incbin "notify.fatbin"
+	.incbin "notify.kernel"
+	.byte 0
 	.balign 64
 dispatch:
-	.incbin "dispatch.fatbin"
+	.incbin "dispatch.kernel"
+	.byte 0
 	.balign 64
 combine:
-	.incbin "combine.fatbin"
+	.incbin "combine.kernel"
+	.byte 0
 	.balign 64
 ll_dispatch:
-	.incbin "ll_dispatch.fatbin"
+	.incbin "ll_dispatch.kernel"
+	.byte 0
 	.balign 64
 ll_combine:
-	.incbin "ll_combine.fatbin"
+	.incbin "ll_combine.kernel"
+	.byte 0
 
 	.section .data.rel.ro, "aw"
 	.globl ep_modules

@@ -15,7 +15,7 @@ enum ep_kernel {
 
 enum { EP_MODULES = 5 };
 
-/* Machine code for compute capability 9.0 and PTX for later ones; NULL in a build without nvcc. */
+/* PTX for compute capability 9.0 and later; a build with nvcc adds machine code for 9.0. */
 extern const void *const ep_modules[EP_MODULES];
 
 #endif
