@@ -43,6 +43,7 @@ major = version.partition(".")[0]
 for so in said("liburccl/meson.build", r"soversion: '(.*)'"):
     check(so == major, f"soversion is {so}, the version {version}")
 for name, library, package in ("LIBURCCL", "liburccl", f"liburccl{major}"), \
+                              ("LIBURCCL_EP", "ep/ep", f"liburccl-ep{major}"), \
                               ("LIBURCCL_FFI", "ffi", f"liburccl-ffi{major}"):
     nodes = said(f"liburccl/{library}.map", rf"^{name}_(\d+\.\d+) \{{$")
     check(numbers(nodes[-1]) <= numbers(version), f"{library}.map has {nodes} at {version}")

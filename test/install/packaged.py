@@ -14,7 +14,7 @@ import tempfile
 
 from tree import check, compiles, headers, libraries, man_pages, one, run
 
-PACKAGES = {"liburccl0", "liburccl-ffi0", "liburccl-dev", "liburccl-tools"}
+PACKAGES = {"liburccl0", "liburccl-ep0", "liburccl-ffi0", "liburccl-dev", "liburccl-tools"}
 
 
 def owned_once(debs):
@@ -31,7 +31,7 @@ def depends(deb):
     """What another package of ours needs is of the same version; the library needs libc alone."""
     name = run("dpkg-deb", "-f", deb, "Package").strip()
     needs = run("dpkg-deb", "-f", deb, "Depends").strip()
-    if name == "liburccl0":
+    if name in ("liburccl0", "liburccl-ep0"):
         check(re.fullmatch(r"libc6 \(>= [^)]*\)", needs), f"{name} needs {needs}")
     for other in re.findall(r"(liburccl\S*) ?(\(\S+)?", needs):
         check(other[1], f"{name} needs {other[0]} of any version")

@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 TIMEOUT = 60
-HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ffi.h", "liburccl/inspect.h"}
+HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
+           "liburccl/inspect.h"}
 SAYS = '20 bytes written: "hello, other memory"\n'     # README's program
 # Loaded before a program: a signal that ends every wait, again and again.
 SIGNALS = """
@@ -56,7 +57,7 @@ def one(tree, name):
 def libraries(tree):
     """The names a linker and a loader ask for lead to the file; nothing remembers where it was
     built."""
-    for stem in "liburccl", "liburccl-ffi":
+    for stem in "liburccl", "liburccl-ep", "liburccl-ffi":
         link = one(tree, stem + ".so")
         dynamic = run("readelf", "-d", link)
         soname = re.search(r"SONAME.*\[(.*)\]", dynamic)
