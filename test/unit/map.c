@@ -57,7 +57,7 @@ static struct memory_map *becomes(struct memory_map *map, struct memory_map *nex
 
 static void round_of(uint32_t most, uint64_t *seed)
 {
-	struct memory *regions[REGIONS_MAX];
+	struct memory *regions[REGIONS_MAX] = {NULL};
 	struct memory_map *map = NULL;
 	uint32_t n = 0, i, left = 2 * most;
 
