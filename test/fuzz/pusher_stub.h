@@ -77,9 +77,10 @@ static int stub_register(struct node *n, const struct side *s, uint32_t rights,
 
 static uint8_t *stub_memory;
 
-static int stub_cache(struct node *n, struct side *s, uint32_t rights, struct urccl_region *region,
-		      struct problem *p)
+static int stub_cache(struct node *n, struct side *s, bool is_decode, uint32_t rights,
+		      struct urccl_region *region, struct problem *p)
 {
+	(void)is_decode;
 	(void)p;
 	stub_memory = s->base = calloc(1, side_bytes(s));
 	must(!!s->base);
