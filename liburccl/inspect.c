@@ -143,6 +143,31 @@ static void plan_any(const struct urccl *ctx, struct text *t)
 	t->len += (size_t)nics_text(&ctx->settings.p, to, room);
 }
 
+/* How bytes of a GPU are reached by a transport, by entries of this context and of peers. */
+static const char *gpu_way(uint32_t transport, int is_staged)
+{
+	if (transport == URCCL_TRANSPORT_SHM)
+		return "CUDA IPC to and from memory of GPUs, staged to and from other memory of the "
+		       "peer; peers reach it by CUDA IPC if CUDA shares it";
+	return is_staged ? "staged, as the device does not reach it; peers do not reach it"
+			 : "direct";
+}
+
+static void plan_gpu(struct urccl *ctx, const struct urccl_region_info *info, struct text *t)
+{
+	uint32_t i, transport, last = URCCL_TRANSPORT_NONE;
+
+	text_add(t, "memory of GPU %u", info->device - 1);
+	for (i = 0; i < ctx->ndevices; i++) {
+		transport = ctx->devices[i]->ops->transport;
+		if (transport != last)
+			text_add(t, "; %s: %s", ctx->devices[i]->ops->name,
+				 gpu_way(transport, info->staged >> transport & 1));
+		last = transport;
+	}
+	text_add(t, "\n");
+}
+
 static int plan_region(struct urccl *ctx, struct urccl_region region, struct text *t)
 {
 	struct urccl_region_info info = {.size = sizeof(info)};
@@ -153,9 +178,15 @@ static int plan_region(struct urccl *ctx, struct urccl_region region, struct tex
 
 	if (err)
 		return err;
-	text_add(t, "region 0x%x: %s\n", region.id,
-		 info.mappable ? "peers of this host map it: no copy and no work of this process"
-			       : "ordinary memory: what peers do to it goes through this process");
+	text_add(t, "region 0x%x: ", region.id);
+	if (info.device)
+		plan_gpu(ctx, &info, t);
+	else
+		text_add(t, "%s\n",
+			 info.mappable ? "peers of this host map it: no copy and no work of this "
+					 "process"
+				       : "ordinary memory: what peers do to it goes through this "
+					 "process");
 	return 0;
 }
 

@@ -275,6 +275,8 @@ static void look(struct engine *e, uint32_t most)
 	e->look_ns = e->now + LOOK_NS;
 	e->told_ahead = 0;
 	store_relaxed(&e->told->chunks, e->chunks_used);
+	store_relaxed(&e->told->slots, e->stage.nslots);
+	store_relaxed(&e->told->slots_used, e->stage.nslots - e->stage.nfree);
 	tell(&e->told->turned_ns, e->now);
 	tell(&e->told->count.turns, e->turns);
 }

@@ -94,6 +94,21 @@ static struct finding begin(const struct urccl_params *p, uint64_t until_ns)
 	return (struct finding){.health = HEALTH_OK, .params = p, .root = "", .until_ns = until_ns};
 }
 
+/* A line for each GPU, or one that says why there is none. */
+static uint32_t gpus(struct json *j, const struct urccl_params *p, uint64_t until_ns)
+{
+	uint32_t wrong = 0;
+	int i = 0, n;
+
+	do {
+		struct finding f = begin(p, until_ns);
+
+		n = check_gpu(&f, i);
+		wrong += tell(j, "gpu", &f);
+	} while (++i < n);
+	return wrong;
+}
+
 /* By each transport that is asked for beside those that are always tried. */
 static uint32_t other_ways(struct json *j, const struct urccl_params *p, uint64_t until_ns)
 {
@@ -137,6 +152,7 @@ static uint32_t all_checks(struct json *j, const char *transport)
 		checks[i].run(&f);
 		wrong += tell(j, checks[i].name, &f);
 	}
+	wrong += gpus(j, &p, until_ns);
 	return wrong + other_ways(j, &p, until_ns);
 }
 

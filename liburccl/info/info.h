@@ -94,6 +94,11 @@ int doctor(const char *transport, int as_json);
 #define IB_PINS_PEER 8192u
 #define IB_QPS	     4u
 
+/* checks_gpu.c. Starts CUDA in this process, and looks at one GPU: how many there are. */
+int check_gpu(struct finding *f, int gpu);
+/* A list, or nothing where there is none. It does not start CUDA. */
+void show_gpus(struct json *j);
+
 /* checks_way.c, checks_limits.c, checks_kernel.c */
 void check_loopback(struct finding *f);
 void check_uverbs(struct finding *f);

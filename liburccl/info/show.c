@@ -134,6 +134,8 @@ int show(const char *transport, int plan_only, int as_json)
 	}
 	if (!plan_only)
 		show_devices(ctx, j);
+	if (!plan_only)
+		show_gpus(j);
 	show_plan(ctx, j);
 	if (!plan_only)
 		show_settings(&p, j);

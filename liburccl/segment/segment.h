@@ -19,7 +19,7 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   4u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   5u /* of this layout: another is not read */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* of all rings */
@@ -64,6 +64,8 @@ struct segment_engine {
 	uint32_t state;	     /* enum segment_engine_state */
 	uint32_t chunks;     /* that devices had at that look */
 	uint32_t watched;    /* id of the ring that watches all peers; 0: none */
+	uint32_t slots;	     /* of staging memory for GPUs, 1 MiB each; 0: there is none */
+	uint32_t slots_used; /* of them, at that look */
 	uint32_t reserved;
 	struct segment_count count;
 	struct segment_flow flows[SEGMENT_ALL_FLOWS];

@@ -92,6 +92,9 @@ static void text_engine(const struct segment *s, uint64_t now, int fd)
 		(ull)c.merged);
 	dprintf(fd, "notifications: %llu sent, %llu received\n", (ull)c.notes_sent,
 		(ull)c.notes_received);
+	if (load_relaxed(&e->slots))
+		dprintf(fd, "staging: %u of %u slots of 1 MiB in use\n",
+			load_relaxed(&e->slots_used), load_relaxed(&e->slots));
 }
 
 static void text_settings(const struct segment *s, int fd)

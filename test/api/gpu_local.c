@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a GPU here and ordinary memory at the peer: reads, writes and vectors of every small
  * size and some large ones move through staging memory, and touch nothing else. */
+#include <sys/mman.h>
+#include <unistd.h>
 #include "pair.h"
 #include "cuda/device.h"
 
@@ -116,6 +118,29 @@ static void many(void)
 	CHECK(host_holds(0, LEN, 21));
 }
 
+/* The engine tells of its slots at its looks: a millisecond later or so, and before it sleeps. */
+static void dump_has_slots(void)
+{
+	char text[16384];
+	int fd = memfd_create("dump", MFD_CLOEXEC);
+	uint64_t late = now_ns() + PAIR_LATE_NS;
+	ssize_t n;
+
+	CHECK_GE(fd, 0);
+	text[0] = 0;
+	while (!strstr(text, "staging: 0 of 32 slots") && now_ns() < late) {
+		side_turn(&p.a);
+		CHECK_EQ(ftruncate(fd, 0), 0);
+		CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
+		CHECK_EQ(urccl_dump(p.a.ctx, fd), 0);
+		n = pread(fd, text, sizeof(text) - 1, 0);
+		CHECK_GE(n, 1);
+		text[n] = 0;
+	}
+	CHECK_SAYS(text, "staging: 0 of 32 slots of 1 MiB in use");
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	static const uint32_t sizes[] = {1,   2,    3,	  15,	 16,	   17,
@@ -123,6 +148,7 @@ int main(int argc, char **argv)
 					 LEN};
 	struct urccl_region_info info = URCCL_INIT(urccl_region_info);
 	struct urccl_region r;
+	char text[4096];
 	uint64_t i;
 
 	device_load();
@@ -134,6 +160,9 @@ int main(int argc, char **argv)
 	CHECK_EQ(urccl_get_region_info(p.a.ctx, r, &info), 0);
 	CHECK_EQ(info.device, 1);
 	CHECK_EQ(info.staged, 1u << p.transport);
+	CHECK_GE(urccl_plan(p.a.ctx, p.a.peer, r, text, sizeof(text)), 1);
+	CHECK_SAYS(text, "memory of GPU 0; ");
+	CHECK_SAYS(text, "staged");
 	target_open(&p, &t, LEN, p.shared);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		write_one(LEN - sizes[i], sizes[i], i);
@@ -141,6 +170,7 @@ int main(int argc, char **argv)
 	}
 	vectors(50);
 	many();
+	dump_has_slots();
 	target_close(&p, &t);
 	pair_close(&p);
 	return 0;

@@ -466,6 +466,35 @@ class Terminal:
         os.close(self.theirs)
 
 
+def case_gpu():
+    """--doctor alone loads CUDA; program[0] is the tests' stand-in for it."""
+    def look(words, health, *said, so=program[0]):
+        # CUDA asks no peer: what else is said is of no interest here, such as a slow transport.
+        out = subprocess.run([info, "--doctor", "--json"], stdin=subprocess.DEVNULL, text=True,
+                             capture_output=True, timeout=LIMIT, check=False,
+                             env={**os.environ, "URCCL_CUDA_SO": so, "CUDA_DOUBLE": words}).stdout
+        lines = [c for c in json.loads(out)["checks"] if c["name"] == "gpu"]
+        for line in lines:
+            text = line["state"] + " -> " + line["advice"]
+            check(line["health"] == health, line)
+            for word in said:
+                check(word in text, f"no {word} in {text}")
+        return lines
+
+    both = look("gpus=2", "ok", "driver 13.0", "legacy handles, fd", "; dma-buf", "peers 1")
+    check([line["state"][:6] for line in both] == ["GPU 0 ", "GPU 1 "], both)
+    check(len(look("gpus=1", "ok", "peers 0")) == 1, "one GPU")
+    look("nopeer", "note", "peers 0", "nvidia-smi topo")
+    look("nodmabuf", "note", "no dma-buf", "open kernel modules")
+    look("gpus=0", "note", "no GPU")
+    look("refuse=cuInit:999", "wrong", "CUDA does not start: error 999")
+    look("", "note", "no CUDA driver", so="/nonexistent.so")
+    # A word that the stand-in does not know would end a process that loads it.
+    out, _, _ = run("--json", URCCL_CUDA_SO=program[0], CUDA_DOUBLE="nonsense")
+    check(isinstance(json.loads(out)["gpus"], list), out)
+    run("--plan", URCCL_CUDA_SO=program[0], CUDA_DOUBLE="nonsense")
+
+
 def case_keys():
     """The table goes on until q, or Ctrl-C, and leaves the terminal as it was."""
     child = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
