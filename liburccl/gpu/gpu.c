@@ -35,7 +35,7 @@ static void *lib_find(struct gpu *g)
 
 int gpu_pointer_info(struct gpu *g, uint64_t addr, uint64_t len, struct gpu_pointer *out)
 {
-	void *lib = lib_find(g);
+	void *lib = g ? lib_find(g) : NULL;
 
 	*out = (struct gpu_pointer){.kind = GPU_MEMORY_HOST, .base = addr, .end = addr + len};
 	if (!lib)

@@ -69,7 +69,8 @@ struct gpu_pointer {
 };
 
 /* The kind of the memory at addr, where len > 0 bytes are wanted. For a range of several kinds call
- * it again at out->end. 0, or -EIO: CUDA reports an error of the device. */
+ * it again at out->end. g may be NULL: all is memory of the host. 0, or -EIO: CUDA reports an error
+ * of the device. */
 int gpu_pointer_info(struct gpu *g, uint64_t addr, uint64_t len, struct gpu_pointer *out);
 
 /* ---- GPUs ---- */
@@ -159,8 +160,8 @@ int gpu_job_done(struct gpu_job *job);
 /* 1: it has ended, with -ECANCELED if it was not issued; nothing will ever touch its memory for it.
  * 0: it is issued: ask gpu_job_done(). */
 int gpu_cancel(struct gpu_job *job);
-/* How long an engine whose jobs are out should sleep: 50 us, and longer while no job ends, up to 20
- * ms. NEVER_NS: no job and no import is out. */
+/* How long an engine whose jobs are out should sleep: 50 us, and longer while no job ends, up to
+ * 20 ms. NEVER_NS: no job and no import is out, or g is NULL. */
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now);
 /* Contexts with by_hand alone, in the engine's turn: issues all queued jobs and waits for them, for
  * at most 1 s; does imports. 1: it did something. */

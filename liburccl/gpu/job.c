@@ -141,7 +141,7 @@ uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now)
 	uint64_t ns = NEVER_NS, of;
 	uint32_t i;
 
-	if (!load_acquire(&g->lib))
+	if (!g || !load_acquire(&g->lib))
 		return ns;
 	for (i = 0; i < GPUS_MAX; i++) {
 		dev = load_acquire(&g->devs[i]);

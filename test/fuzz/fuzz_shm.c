@@ -24,7 +24,7 @@ static struct shm_ep *hostile(void)
 
 static void send_record(struct input *in)
 {
-	struct shm_record r = {.type = (uint32_t)take_number(in, 1) % 7};
+	struct shm_record r = {.type = (uint32_t)take_number(in, 1) % (SHM_GPU + 2)};
 	uint32_t fd = (uint32_t)take_number(in, 1) % 4;
 
 	r.serial = take_number(in, 1);

@@ -48,7 +48,7 @@ static void nobody_there(void)
 
 static void door(void)
 {
-	static const char http[64] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	static const char http[sizeof(struct shm_record)] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct shm_rig r;
 	int silent, garbage;
 	char byte;

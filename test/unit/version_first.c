@@ -187,7 +187,8 @@ static void shares_memory(void)
 	CHECK_EQ(offsetof(struct shm_record, to), 8);
 	CHECK_EQ(offsetof(struct shm_record, from), 24);
 	CHECK_EQ(offsetof(struct shm_record, serial), 40);
-	CHECK_EQ(sizeof(struct shm_record), 64);
+	CHECK_EQ(offsetof(struct shm_record, handle), 64);
+	CHECK_EQ(sizeof(struct shm_record), 128);
 }
 
 int case_version_first(void)
