@@ -16,6 +16,11 @@ static constexpr uint64_t FLUSH_NS = 1000000000; /* for notifications under way,
 static std::mutex &agents_guard = *new std::mutex;
 static auto &agents = *new std::map<std::string, urccl_engine *>;
 
+/* libstdc++ reads this variable of glibc 2.32. Before, there is none: 0 says that there are threads. */
+extern "C" {
+char __libc_single_threaded;
+}
+
 /* ---- messages and results ---- */
 
 void urccl_engine::say(int level, const char *format, ...)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications of many threads and agents: each once, none crossed, none lost."""
+import ctypes
 import os
+import select
 import threading
 import time
 import unittest
 
 import agents
+from liburccl import nixl
 
 THREADS = 4
 EACH = 200
@@ -84,13 +87,11 @@ class Notes(unittest.TestCase):
         other.stop()
 
     def test_a_descriptor_becomes_readable(self):
-        import ctypes
-        import select
         mine, other = agents.Agent("A"), agents.start("B")
-        library = os.environ["NIXL_PLUGIN_DIR"] + "/libplugin_URCCL.so"
-        fd = ctypes.CDLL(library).urccl_nixl_fd(b"A")
+        library = ctypes.CDLL(str(nixl.path() / nixl.FILE))
+        fd = library.urccl_nixl_fd(b"A")
         self.assertGreaterEqual(fd, 0)
-        self.assertLess(ctypes.CDLL(library).urccl_nixl_fd(b"nobody"), 0)
+        self.assertLess(library.urccl_nixl_fd(b"nobody"), 0)
         other.load(mine.metadata())
         other.notify("A", b"text")
         self.assertEqual(select.select([fd], [], [], agents.LATE)[0], [fd])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-run.py [NAME...]: runs test_NAME.py, or all of them, each in a process of its own under a time
-limit.
+run.py [--in FOLDER] [NAME...]: runs test_NAME.py, or all of them, each in a process of its own
+under a time limit.
 The last line is "N passed, N failed, N skipped".
 """
 import pathlib
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import unittest
 
-HERE = pathlib.Path(__file__).parent
+IN = sys.argv[1:2] == ["--in"]
+HERE = pathlib.Path(sys.argv[2]) if IN else pathlib.Path(__file__).parent
 LIMIT = 300     # seconds for one file, on a busy machine
 
 
@@ -35,7 +36,8 @@ def one(name):
 
 
 def start(name):
-    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", __file__, "--one", name]
+    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", __file__, "--in",
+               str(HERE), "--one", name]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False)
@@ -62,7 +64,8 @@ def main(names):
     sys.exit(total[1] > 0 or total[0] == 0)
 
 
-if sys.argv[1:2] == ["--one"]:
-    one(sys.argv[2])
+words = sys.argv[3:] if IN else sys.argv[1:]
+if words[:1] == ["--one"]:
+    one(words[1])
 else:
-    main(sys.argv[1:])
+    main(words)
