@@ -148,7 +148,7 @@ struct transfer final : request, entry {
 	void stop(); /* asks for its end */
 };
 
-/* Transfers to oneself: up to 256 KiB at once on the caller's thread, others on one of their own. */
+/* Transfers to oneself: up to 256 KiB at once on the caller's thread, others on one of theirs. */
 struct copies {
 	std::mutex guard;
 	std::condition_variable changed;

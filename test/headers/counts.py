@@ -24,15 +24,15 @@ MESON = {
                                    "1 passed, 2 failed, 0 skipped"),
     "dies at once": ("exit 1", 1, "0 passed, 1 failed, 0 skipped"),
 }
-# ./dev's place: its test, its vm, and what .ci/run makes of them; its python ends with 77.
+# ./dev's place: its test, its vm, and what .ci/run makes of them; its python and nixl end with 77.
 DEV = {
     "both pass": ("echo 3 passed, 0 failed, 1 skipped", "echo 2 passed, 0 failed, 0 skipped", 0,
-                  "5 passed, 0 failed, 2 skipped"),
+                  "5 passed, 0 failed, 3 skipped"),
     "one fails": ("echo 3 passed, 1 failed, 0 skipped; exit 1", "exit 77", 1,
-                  "3 passed, 1 failed, 2 skipped"),
+                  "3 passed, 1 failed, 3 skipped"),
     "breaks off": ("echo 3 passed, 0 failed, 0 skipped; exit 137", "exit 77", 1,
-                   "3 passed, 1 failed, 2 skipped"),
-    "says nothing": ("exit 0", "exit 77", 1, "0 passed, 1 failed, 2 skipped"),
+                   "3 passed, 1 failed, 3 skipped"),
+    "says nothing": ("exit 0", "exit 77", 1, "0 passed, 1 failed, 3 skipped"),
 }
 
 

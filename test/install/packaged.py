@@ -14,7 +14,8 @@ import tempfile
 
 from tree import check, compiles, headers, libraries, man_pages, one, run
 
-PACKAGES = {"liburccl0", "liburccl-ep0", "liburccl-ffi0", "liburccl-dev", "liburccl-tools"}
+PACKAGES = {"liburccl0", "liburccl-ep0", "liburccl-ffi0", "liburccl-dev", "liburccl-nixl",
+            "liburccl-tools"}
 
 
 def owned_once(debs):
