@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+nixl.py [--memory MIB] [--rounds N] [LABEL...]: transfers between two processes of this host, host
+memory, shuffled blocks: the time of transfer(), the time until the transfer is done and the CPU time
+of both processes (medians), and the latency of a notification. The same for each backend of the
+NIXL wheel that this Python has, in turn, and for Mooncake's engine over tcp where it is installed.
+`./dev nixl` makes a virtual environment in build/nixl for it.
+"""
+import argparse
+import multiprocessing
+import os
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+# This file has the name of the package that it measures.
+sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != pathlib.Path(__file__).parent]
+
+SHAPES = [(1, 4), (16, 4), (1024, 4), (16384, 4), (112000, 4), (1, 1152), (16, 1152), (256, 1152)]
+BACKENDS = {        # label: backend, environment
+    "liburccl shm": ("URCCL", {"URCCL_TRANSPORT": "shm"}),
+    "liburccl tcp": ("URCCL", {"URCCL_TRANSPORT": "tcp"}),
+    "UCX": ("UCX", {"UCX_MODULES": "^ib"}),
+    "UCX tcp": ("UCX", {"UCX_MODULES": "^ib", "UCX_TLS": "tcp"}),
+    "LIBFABRIC": ("LIBFABRIC", {}),
+    "Mooncake tcp": (None, {"MC_LOG_LEVEL": "ERROR"}),
+}
+WAYS = "WRITE", "READ"
+
+
+class Nixl:
+    def __init__(self, backend, name, memory):
+        from nixl._api import nixl_agent, nixl_agent_config
+        self.name = name
+        self.api = nixl_agent(name, nixl_agent_config(backends=[backend]))
+        self.api.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
+
+    def metadata(self):
+        return self.api.get_agent_metadata()
+
+    def load(self, metadata):
+        self.peer = self.api.add_remote_agent(metadata).decode()
+        self.api.make_connection(self.peer)
+
+    def prepare(self, way, here, there, length):
+        local = self.api.get_xfer_descs([(a, length, 0) for a in here], "DRAM")
+        remote = self.api.get_xfer_descs([(a, length, 0) for a in there], "DRAM")
+        return self.api.initialize_xfer(way, local, remote, self.peer)
+
+    def post(self, handle):
+        return self.api.transfer(handle)
+
+    def wait(self, handle):
+        while (state := self.api.check_xfer_state(handle)) == "PROC":
+            pass
+        if state != "DONE":
+            raise RuntimeError(state)
+
+    def release(self, handle):
+        self.api.release_xfer_handle(handle)
+
+
+class Mooncake:
+    def __init__(self, _, name, memory):
+        from mooncake.engine import TransferEngine
+        self.engine = TransferEngine()
+        if self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", ""):
+            raise RuntimeError("initialize")
+        self.engine.register_memory(memory.ctypes.data, memory.nbytes)
+
+    def metadata(self):
+        return f"127.0.0.1:{self.engine.get_rpc_port()}"
+
+    def load(self, metadata):
+        self.peer = metadata
+
+    def prepare(self, way, here, there, length):
+        call = getattr(self.engine, f"batch_transfer_async_{way.lower()}")
+        return call, list(here), list(there), [length] * len(here), []
+
+    def post(self, handle):
+        call, here, there, lengths, batch = handle
+        batch[:] = [call(self.peer, here, there, lengths)]
+
+    def wait(self, handle):
+        if self.engine.get_batch_transfer_status(handle[4]):
+            raise RuntimeError("failed")
+
+    def release(self, handle):
+        pass
+
+
+def engine(label, name, memory):
+    backend = BACKENDS[label][0]
+    return (Nixl if backend else Mooncake)(backend, name, memory)
+
+
+def target(label, size, pipe):
+    import numpy
+    memory = numpy.zeros(size, dtype=numpy.uint8)
+    mine = engine(label, "target", memory)
+    pipe.send((mine.metadata(), memory.ctypes.data))
+    if isinstance(mine, Nixl):
+        mine.load(pipe.recv())
+    while (word := pipe.recv()) != "end":
+        if word == "cpu":
+            pipe.send(time.process_time())
+        else:       # answers so many notifications
+            left = word
+            while left:
+                for texts in mine.api.get_new_notifs().values():
+                    for text in texts:
+                        mine.api.send_notif(mine.peer, text)
+                        left -= 1
+
+
+def latency(mine, pipe, rounds):
+    pipe.send(rounds)
+    took = []
+    for i in range(rounds):
+        began = time.perf_counter()
+        mine.api.send_notif(mine.peer, b"%d" % i)
+        while not mine.api.get_new_notifs():
+            pass
+        took.append((time.perf_counter() - began) / 2)
+    return statistics.median(took)
+
+
+def measure(mine, pipe, handle, rounds):
+    posts, totals, cpus = [], [], []
+    for i in range(rounds + 1):
+        pipe.send("cpu")
+        cpu = -pipe.recv() - time.process_time()
+        began = time.perf_counter()
+        mine.post(handle)
+        posted = time.perf_counter()
+        mine.wait(handle)
+        ended = time.perf_counter()
+        pipe.send("cpu")
+        cpu += pipe.recv() + time.process_time()
+        if i:       # the first opens what is opened lazily
+            posts.append(posted - began)
+            totals.append(ended - began)
+            cpus.append(cpu)
+    return [statistics.median(v) for v in (posts, totals, cpus)]
+
+
+def initiator(label, size, rounds, other, out):
+    import numpy
+    try:
+        memory = numpy.zeros(size, dtype=numpy.uint8)
+        mine = engine(label, "initiator", memory)
+        metadata, there = other.recv()
+        if isinstance(mine, Nixl):
+            other.send(mine.metadata())
+        mine.load(metadata)
+        for count, kib in SHAPES:
+            length = kib * 1024
+            if count * length > size:
+                continue
+            order = random.Random(1).sample(range(count), count)
+            for way in WAYS:
+                handle = mine.prepare(way, [memory.ctypes.data + i * length for i in range(count)],
+                                      [there + i * length for i in order], length)
+                n = rounds if count * length < 1 << 26 else max(3, rounds // 4)
+                out.send((count, kib, way, measure(mine, other, handle, n)))
+                mine.release(handle)
+        if isinstance(mine, Nixl):
+            out.send((latency(mine, other, 200),))
+    except Exception as error:
+        out.send((f"{type(error).__name__} {error}",))
+    other.send("end")
+    out.send(None)
+    os._exit(0)     # UCX may crash at exit where libibverbs is installed
+
+
+def run(label, size, rounds):
+    """{(count, kib, way): (post, total, cpu)}, and the notification's latency or an error."""
+    context = multiprocessing.get_context("spawn")
+    os.environ.update(BACKENDS[label][1])
+    a, b = context.Pipe()
+    here, there = context.Pipe()
+    ends = [context.Process(target=target, args=(label, size, b)),
+            context.Process(target=initiator, args=(label, size, rounds, a, there))]
+    for end in ends:
+        end.start()
+    there.close()
+    rows, last = {}, "no answer"
+    while here.poll(300) and (row := here.recv()):
+        if len(row) == 1:
+            last = row[0]
+        else:
+            rows[row[:3]] = row[3]
+    for end in ends:
+        end.kill()
+        end.join()
+    for name in BACKENDS[label][1]:
+        del os.environ[name]
+    return rows, last
+
+
+def number(value):
+    """Three digits, and all those before the point."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def table(title, results, column, scale):
+    print(f"\n{title}\n\n| descriptors | KiB | way | " + " | ".join(results) + " |")
+    print("|---|---|---|" + "---|" * len(results))
+    for count, kib in SHAPES:
+        for way in WAYS:
+            key = count, kib, way
+            if not any(key in rows for rows, _ in results.values()):
+                continue
+            cells = [number(rows[key][column] * scale) if key in rows else "-"
+                     for rows, _ in results.values()]
+            print(f"| {count:,} | {kib:,} | {way} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memory", type=int, default=512, help="MiB of each process (512)")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("labels", nargs="*", metavar="LABEL", help=", ".join(BACKENDS))
+    args = parser.parse_args()
+    results = {label: run(label, args.memory << 20, args.rounds)
+               for label in args.labels or BACKENDS}
+    table("Time of transfer(), us", results, 0, 1e6)
+    table("Time until it is done, ms", results, 1, 1e3)
+    table("CPU time of both processes, ms", results, 2, 1e3)
+    print("\nNotification, one way")
+    for label, (_, last) in results.items():
+        print(f"{label}: " + (last if isinstance(last, str) else f"{last * 1e6:.0f} us"))
+
+
+if __name__ == "__main__":
+    main()
