@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 nixl.py [--memory MIB] [--rounds N] [LABEL...]: transfers between two processes of this host, host
-memory, shuffled blocks: the time of transfer(), the time until the transfer is done and the CPU time
-of both processes (medians), and the latency of a notification. The same for each backend of the
-NIXL wheel that this Python has, in turn, and for Mooncake's engine over tcp where it is installed.
-`./dev nixl` makes a virtual environment in build/nixl for it.
+memory, shuffled blocks: the time of transfer(), the time until the transfer is done and the CPU
+time of both processes (medians), and the latency of a notification. The same for each backend of
+the NIXL wheel that this Python has, in turn, and for Mooncake's engine over tcp where it is
+installed. `./dev nixl` makes a virtual environment in build/nixl for it.
 """
 import argparse
 import multiprocessing

@@ -2,7 +2,6 @@
 /* Transfers of an agent to itself: copies, in pieces so that a release need not wait for all. */
 #include "plugin.h"
 
-#include <pthread.h>
 #include <string.h>
 
 static constexpr uint64_t AT_ONCE = 256u << 10;
@@ -27,6 +26,12 @@ static void carry_out(transfer &x)
 	x.finish(x.cancelled ? -ECANCELED : 0);
 }
 
+template <class F> void copies::wait(F is_over)
+{
+	while (!is_over())
+		pthread_cond_wait(&changed, guard.native_handle());
+}
+
 void copies::post(transfer *x)
 {
 	if (x->bytes <= AT_ONCE) {
@@ -37,7 +42,7 @@ void copies::post(transfer *x)
 	if (!thread.joinable())
 		thread = std::thread(&copies::run, this);
 	queue.push_back(x);
-	changed.notify_all();
+	pthread_cond_broadcast(&changed);
 }
 
 void copies::run()
@@ -46,7 +51,7 @@ void copies::run()
 
 	pthread_setname_np(pthread_self(), "urccl-copy");
 	for (;;) {
-		changed.wait(l, [this] { return stop || !queue.empty(); });
+		wait([this] { return stop || !queue.empty(); });
 		if (stop)
 			return;
 		current = queue.front();
@@ -55,7 +60,7 @@ void copies::run()
 		carry_out(*current);
 		l.lock();
 		current = nullptr;
-		changed.notify_all();
+		pthread_cond_broadcast(&changed);
 	}
 }
 
@@ -69,7 +74,7 @@ void copies::withdraw(transfer *x)
 		queue.erase(at);
 		x->finish(-ECANCELED);
 	}
-	changed.wait(l, [this, x] { return current != x; });
+	wait([this, x] { return current != x; });
 }
 
 void copies::wait_for(uint32_t region)
@@ -82,7 +87,7 @@ void copies::wait_for(uint32_t region)
 	};
 	lock l(guard);
 
-	changed.wait(l, [this, names] {
+	wait([this, names] {
 		return !names(current) && std::none_of(queue.begin(), queue.end(), names);
 	});
 }
@@ -92,7 +97,7 @@ copies::~copies()
 	lock l(guard);
 
 	stop = true;
-	changed.notify_all();
+	pthread_cond_broadcast(&changed);
 	l.unlock();
 	if (thread.joinable())
 		thread.join();

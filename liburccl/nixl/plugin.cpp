@@ -10,16 +10,20 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <new>
+
 static constexpr uint64_t FLUSH_NS = 1000000000; /* for notifications under way, at the end */
 
 /* Agents by name, for urccl_nixl_fd(). Never freed: agents may end after static objects. */
 static std::mutex &agents_guard = *new std::mutex;
 static auto &agents = *new std::map<std::string, urccl_engine *>;
 
-/* libstdc++ reads this variable of glibc 2.32. Before, there is none: 0 says that there are threads. */
+/* What libstdc++'s headers of today name, and libraries of RHEL 8's age lack: a variable of glibc, 0
+ * where there are threads, and a function that vectors call. */
 extern "C" {
 char __libc_single_threaded;
 }
+void std::__throw_bad_array_new_length() { throw std::bad_alloc(); }
 
 /* ---- messages and results ---- */
 

@@ -10,10 +10,10 @@
 #define URCCL_NIXL_PLUGIN_H
 
 #include <liburccl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -151,7 +151,7 @@ struct transfer final : request, entry {
 /* Transfers to oneself: up to 256 KiB at once on the caller's thread, others on one of theirs. */
 struct copies {
 	std::mutex guard;
-	std::condition_variable changed;
+	pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 	std::deque<transfer *> queue;
 	transfer *current = nullptr;
 	bool stop = false;
@@ -160,6 +160,7 @@ struct copies {
 	~copies();
 	void post(transfer *x);
 	void run();
+	template <class F> void wait(F is_over); /* guard is held */
 	void withdraw(transfer *x);	/* returns when it does not touch memory */
 	void wait_for(uint32_t region); /* until no copy names the region */
 };
@@ -174,7 +175,7 @@ struct sender { /* a connected agent, by the peer's handle */
 
 /* The virtual functions are NIXL's, in its order. It calls those marked X under the agent's
  * exclusive lock, the others from several threads at once where the agent's mode is RW. */
-struct urccl_engine final : engine_state {
+struct urccl_engine : engine_state {
 	virtual ~urccl_engine();
 	virtual bool supports_remote() const { return true; }
 	virtual bool supports_local() const { return true; }
