@@ -10,6 +10,9 @@ LEFT_OUT = [
     (re.compile(r"fabric|cxi|(^|-)efa(-|$)|provider$"),
      "what a provider of libfabric's does where less is allowed is its own"),
     (re.compile(r"(^|-)ib(-|$)"), "what stands in for libibverbs is only in those tests' environment"),
+    (re.compile(r"^(gpu_|cuda-|unit-gpu$|urccl_perf gpu|raw_gpu$)"),
+     "what stands in for libcuda is only in those tests' environment"),
+    (re.compile(r"^nixl-"), "the plugin that they load is not in their folder"),
 ]
 # What is run again with "all" alone, and why. First what has many rounds, seconds each: of these one
 # transport each is enough then, too.
