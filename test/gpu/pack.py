@@ -59,14 +59,14 @@ class Pack:
         return to
 
     def word(self, word):
-        """An argument of a test, as it is in the pack."""
+        """An argument of a test, or a value of its environment, as it is in the pack."""
         path = os.path.normpath(os.path.join(self.build, word))
         if not os.path.isfile(path):
             return word
         return self.program(path) if path.startswith(self.build + "/") else self.script(path)
 
     def test(self, test):
-        env = {k: v for k, v in test["env"].items() if k not in DROPPED}
+        env = {k: self.word(v) for k, v in test["env"].items() if k not in DROPPED}
         return {"name": test["name"], "args": [self.word(w) for w in test["cmd"]], "env": env,
                 "cuda": next((k for k in CUDA if k in test["env"]), CUDA[0]),
                 "timeout": test["timeout"]}
@@ -81,7 +81,7 @@ class Pack:
         made = {os.path.relpath(f, self.build) for t in self.known("--targets")
                 for f in t["filename"]}
         words = {os.path.relpath(os.path.join(self.build, w), self.build) for t in tests
-                 for w in t["cmd"]}
+                 for w in [*t["cmd"], *t["env"].values()]}
         subprocess.run(["ninja", "-C", self.build, *sorted(made & (words | set(TOOLS)))],
                        check=True)
 
