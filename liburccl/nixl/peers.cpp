@@ -36,7 +36,7 @@ void peer::ended(const urccl_cqe &cqe)
 		if (!removed)
 			e.say(URCCL_LOG_ERROR, "cannot connect to agent \"%s\": %s", name.c_str(),
 			      e.explain(cqe).c_str());
-		flush(error);
+		flush(error == -EACCES ? -EACCES : -ECONNRESET);
 		return;
 	}
 	id = urccl_cqe_peer(&cqe);

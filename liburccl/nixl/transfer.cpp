@@ -140,14 +140,14 @@ int transfer::outcome(int64_t res)
 
 status transfer::look()
 {
-	int s = status_in(at.load(std::memory_order_acquire));
+	int w = at.load(std::memory_order_acquire), s = status_in(w);
 
 	if (s != HELD)
 		return (status)s;
 	if (to->link != link_state::LOST && now_ns() < held_until)
 		return IN_PROG;
 	s = to->link == link_state::LOST ? REMOTE_DISCONNECT : NOT_ALLOWED;
-	at = word(s, is_quiet());
+	at.compare_exchange_strong(w, word(s, w & QUIET)); /* it may become quiet just now */
 	return (status)s;
 }
 

@@ -179,6 +179,8 @@ int main(int argc, char **argv)
 {
 	CHECK(argc == 3);
 	void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	if (!plugin)
+		fprintf(stderr, "%s\n", dlerror());
 	CHECK(plugin);
 	auto init = (const entry_points *(*)())dlsym(plugin, "nixl_plugin_init");
 	const entry_points *points = init();
