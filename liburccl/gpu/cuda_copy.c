@@ -65,6 +65,13 @@ int cuda_query(void *ctx, void *stream)
 	return c->cuda->StreamQuery(stream);
 }
 
+int cuda_event_query(void *ctx, void *event)
+{
+	const struct cuda_ctx *c = ctx;
+
+	return c->cuda->EventQuery(event);
+}
+
 int cuda_pinned_new(void *ctx, size_t len, void **memory)
 {
 	const struct cuda_ctx *c = ctx;

@@ -99,6 +99,7 @@ struct cuda_access {
 	X(StreamCreateWithPriority, "", (void **stream, unsigned int flags, int priority))         \
 	X(StreamDestroy, "_v2", (void *stream))                                                    \
 	X(StreamQuery, "", (void *stream))                                                         \
+	X(EventQuery, "", (void *event))                                                           \
 	X(StreamWriteValue64, "_v2", (void *stream, uint64_t addr, uint64_t value,                 \
 				      unsigned int flags))                                         \
 	X(MemHostAlloc, "", (void **memory, size_t len, unsigned int flags))                       \
@@ -174,6 +175,7 @@ void cuda_stream_free(void *ctx, void *stream);
 int cuda_copy(void *ctx, void *stream, uint64_t dst, uint64_t src, uint64_t len);
 int cuda_mark(void *ctx, void *stream, uint64_t *word, uint64_t value);
 int cuda_query(void *ctx, void *stream);
+int cuda_event_query(void *ctx, void *event);
 int cuda_pinned_new(void *ctx, size_t len, void **memory);
 void cuda_pinned_free(void *ctx, void *memory);
 int cuda_host_register(void *ctx, uint64_t addr, uint64_t len);

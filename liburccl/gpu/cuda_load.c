@@ -126,6 +126,7 @@ const struct gpu_api gpu_cuda = {
 	.copy = cuda_copy,
 	.mark = cuda_mark,
 	.query = cuda_query,
+	.event_query = cuda_event_query,
 	.pinned_new = cuda_pinned_new,
 	.pinned_free = cuda_pinned_free,
 	.host_register = cuda_host_register,

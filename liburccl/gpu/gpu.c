@@ -138,6 +138,24 @@ struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index)
 	return index < GPUS_MAX ? load_acquire(&g->devs[index]) : NULL;
 }
 
+struct gpu_dev *gpu_dev_any(struct gpu *g)
+{
+	struct gpu_dev *dev, *any = NULL;
+	uint32_t i;
+
+	for (i = 0; i < GPUS_MAX; i++) {
+		dev = load_acquire(&g->devs[i]);
+		if (dev && (!any || gpu_dev_code(any)))
+			any = dev;
+	}
+	return any;
+}
+
+struct gpu_table *gpu_table(const struct gpu_dev *dev, enum gpu_kind kind)
+{
+	return &dev->tables[kind == GPU_QUERY_EVENTS];
+}
+
 const struct gpu_about *gpu_about(const struct gpu_dev *dev)
 {
 	return &dev->about;

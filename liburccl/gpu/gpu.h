@@ -99,6 +99,8 @@ int gpu_dev_get(struct gpu *g, uint32_t index, struct gpu_dev **out, int *code);
 int gpu_is_stuck(struct gpu *g, uint64_t since);
 /* The GPU if gpu_dev_get() has opened it, else NULL. Any thread. */
 struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index);
+/* One that is open, and not broken if there is such a one, or NULL. Any thread. */
+struct gpu_dev *gpu_dev_any(struct gpu *g);
 /* Never changes. Any thread. */
 const struct gpu_about *gpu_about(const struct gpu_dev *dev);
 /* CUresult of the error that broke the GPU for this process, or 0. All its jobs end with -EIO from
@@ -110,8 +112,22 @@ const char *gpu_code_name(const struct gpu *g, int code);
 /* ---- jobs: the engine's thread alone ---- */
 
 enum gpu_kind {
-	GPU_COPY,			/* len bytes from src to dst. GATHER, ENCODE, DECODE,
-					 * WRITE_WORD and READ_WORDS come later */
+	GPU_COPY,			/* len bytes from src to dst. GATHER, ENCODE and DECODE come
+					 * later */
+	GPU_WRITE_WORD,			/* the value src to the 8 bytes at dst; len is 8 */
+	GPU_READ_WORDS,			/* the first len words of the table for this kind */
+	GPU_QUERY_EVENTS,		/* likewise, events: the GPU itself does nothing */
+};
+
+#define GPU_LOOKS 64u			/* words, or events, of one job */
+
+/* A GPU has one for READ_WORDS and one for QUERY_EVENTS: a context has one job of each out at a
+ * time. Pinned memory that the engine leaves alone while the job is out. */
+struct gpu_table {
+	uint64_t at[GPU_LOOKS];		/* addresses of words, or of CUevents */
+	uint64_t value[GPU_LOOKS];	/* ended: the word; of an event 1, it is done, or 0 */
+	int32_t	 res[GPU_LOOKS];	/* ended: 0, or -errno of this one alone, */
+	int32_t	 code[GPU_LOOKS];	/* with the CUresult */
 };
 
 /* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
@@ -132,6 +148,7 @@ enum gpu_state {
 	GPU_FREE,
 	GPU_QUEUED,			/* nothing has touched the memory */
 	GPU_ISSUED,			/* cannot be cancelled */
+	GPU_ENDED,			/* by the copy thread, without the GPU */
 	GPU_FAILED,			/* has ended with an error */
 	GPU_CANCELLED,
 };
@@ -145,7 +162,7 @@ struct gpu_job {
 	int32_t	 res;			/* ended: 0 or -errno */
 	int32_t	 code;			/* ended with -EIO: the CUresult */
 	uint64_t src, dst;		/* addresses of this process, host or device */
-	uint64_t len;			/* 1 to GPU_COPY_MAX */
+	uint64_t len;			/* 1 to GPU_COPY_MAX; of a table's job 1 to GPU_LOOKS */
 	uint64_t seq;			/* in its lane; set by gpu_submit() */
 };
 
@@ -163,6 +180,8 @@ int gpu_cancel(struct gpu_job *job);
 /* How long an engine whose jobs are out should sleep: 50 us, and longer while no job ends, up to
  * 20 ms. NEVER_NS: no job and no import is out, or g is NULL. */
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now);
+/* For jobs of that kind. Never changes. Any thread. */
+struct gpu_table *gpu_table(const struct gpu_dev *dev, enum gpu_kind kind);
 /* Contexts with by_hand alone, in the engine's turn: issues all queued jobs and waits for them, for
  * at most 1 s; does imports. 1: it did something. */
 int gpu_step(struct gpu *g);

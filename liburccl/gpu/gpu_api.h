@@ -34,9 +34,12 @@ struct gpu_api {
 	int (*stream_new)(void *ctx, int urgent, void **stream);
 	void (*stream_free)(void *ctx, void *stream);
 	int (*copy)(void *ctx, void *stream, uint64_t dst, uint64_t src, uint64_t len);
-	/* Stores value in *word of pinned memory after all that the stream has before it. */
+	/* Stores value in *word, of pinned memory or of the GPU, after all that the stream has
+	 * before it. */
 	int (*mark)(void *ctx, void *stream, uint64_t *word, uint64_t value);
 	int (*query)(void *ctx, void *stream);
+	/* 0: all is done that was recorded, also where that is nothing. Any event of the process. */
+	int (*event_query)(void *ctx, void *event);
 
 	int (*pinned_new)(void *ctx, size_t len, void **memory);
 	void (*pinned_free)(void *ctx, void *memory);

@@ -53,9 +53,10 @@ int gpu_job_done(struct gpu_job *job)
 	struct gpu_slot *slot = slot_of(l, job->seq);
 	/* The word first: a job before the one that it names may have failed. */
 	int passed = load_acquire(l->word) >= job->seq;
-	int code, failed = load_acquire(&slot->state) == GPU_FAILED;
+	uint32_t state = load_acquire(&slot->state);
+	int code, failed = state == GPU_FAILED;
 
-	if (!passed && !failed)
+	if (!passed && !failed && state != GPU_ENDED)
 		return 0;
 	code = !failed ? 0 : slot->code ? slot->code : gpu_dev_code(job->dev);
 	store_release(&slot->state, GPU_FREE);

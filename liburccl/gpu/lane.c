@@ -9,9 +9,11 @@
  */
 #include "gpu/private.h"
 
-#define RATE_LEAST 100u /* MB/s */
-#define RATE_MOST  1000000u
-#define MEASURE_NS (200 * NSEC_PER_USEC)
+#define RATE_LEAST   100u /* MB/s */
+#define RATE_MOST    1000000u
+#define MEASURE_NS   (200 * NSEC_PER_USEC)
+
+#define PINNED_BYTES (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
 
 void dev_break(struct gpu_dev *dev, int code)
 {
@@ -79,13 +81,28 @@ static void slot_fail(struct gpu_slot *slot, int code)
 	store_release(&slot->state, GPU_FAILED);
 }
 
-static int lane_has_room(const struct gpu_lane_state *l, uint64_t len)
+/* What it is for the stream. */
+static uint32_t slot_ops(const struct gpu_slot *slot)
 {
-	if (l->ops + 2 > GPU_OPS)
+	return slot->kind == GPU_READ_WORDS ? slot->len : slot->kind != GPU_QUERY_EVENTS;
+}
+
+static uint64_t slot_bytes(const struct gpu_slot *slot)
+{
+	return slot->kind == GPU_COPY ? slot->len : 0;
+}
+
+static int lane_has_room(const struct gpu_lane_state *l, const struct gpu_slot *slot)
+{
+	uint32_t ops = slot_ops(slot);
+
+	if (!ops)
+		return 1;
+	if (l->ops + ops + 1 > GPU_OPS)
 		return 0;
 	if (l->out_n + (l->batch.ops != 0) < 2)
 		return 1;
-	return work_ns(l, l->bytes + len, l->ops + 1) <= GPU_WORK_NS;
+	return work_ns(l, l->bytes + slot_bytes(slot), l->ops + ops) <= GPU_WORK_NS;
 }
 
 static void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
@@ -111,22 +128,80 @@ static void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t no
 	memset(&l->batch, 0, sizeof(l->batch));
 }
 
+static int row_fail(const struct gpu_dev *dev, struct gpu_table *t, uint32_t i, int code)
+{
+	t->res[i] = dev->api->error(code);
+	t->code[i] = code;
+	return code;
+}
+
+/* An error that breaks the GPU fails the job, but for words that are on their way. */
+static int words_issue(struct gpu_dev *dev, const struct gpu_lane_state *l, uint32_t n)
+{
+	struct gpu_table *t = gpu_table(dev, GPU_READ_WORDS);
+	uint32_t i;
+	int code;
+
+	for (i = 0; i < n; i++) {
+		code = dev->api->copy(dev->ctx, l->stream, (uintptr_t)&t->value[i], t->at[i], 8);
+		if (!is_fatal(dev, row_fail(dev, t, i, code)))
+			continue;
+		dev_break(dev, code);
+		return i ? 0 : code;
+	}
+	return 0;
+}
+
+/* The event may be of another context: its error is no error of this GPU. */
+static void events_query(struct gpu_dev *dev, uint32_t n)
+{
+	struct gpu_table *t = gpu_table(dev, GPU_QUERY_EVENTS);
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		row_fail(dev, t, i, dev->api->event_query(dev->ctx, (void *)(uintptr_t)t->at[i]));
+		t->value[i] = t->res[i] == 0;
+		t->res[i] = t->res[i] == -EAGAIN ? 0 : t->res[i];
+	}
+}
+
+static int slot_call(struct gpu_dev *dev, const struct gpu_lane_state *l,
+		     const struct gpu_slot *slot)
+{
+	if (dev->code)
+		return dev->code;
+	switch (slot->kind) {
+	case GPU_WRITE_WORD:
+		return dev->api->mark(dev->ctx, l->stream, (uint64_t *)(uintptr_t)slot->dst,
+				      slot->src);
+	case GPU_READ_WORDS:
+		return words_issue(dev, l, slot->len);
+	case GPU_QUERY_EVENTS:
+		events_query(dev, slot->len);
+		return 0;
+	default:
+		return dev->api->copy(dev->ctx, l->stream, slot->dst, slot->src, slot->len);
+	}
+}
+
 static void slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot *slot)
 {
-	int code = dev->code;
+	uint32_t ops = slot_ops(slot);
+	uint64_t bytes = slot_bytes(slot);
+	int code = slot_call(dev, l, slot);
 
-	if (!code)
-		code = dev->api->copy(dev->ctx, l->stream, slot->dst, slot->src, slot->len);
 	if (code) {
 		slot_fail(slot, code);
 		if (is_fatal(dev, code))
 			dev_break(dev, code);
 		return;
 	}
-	l->ops++;
-	l->bytes += slot->len;
-	l->batch.ops++;
-	l->batch.bytes += slot->len;
+	if (!ops)
+		store_release(&slot->state, GPU_ENDED);
+	l->ops += ops;
+	l->bytes += bytes;
+	l->batch.ops += ops;
+	l->batch.bytes += bytes;
 }
 
 /* 1: it took a job. */
@@ -138,7 +213,7 @@ static int lane_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t no
 	l->tail_seen = load_acquire(&l->tail);
 	while (l->head != l->tail_seen && !dev->closing_ns) {
 		slot = slot_of(l, l->head + 1);
-		if (!dev->code && !lane_has_room(l, slot->len))
+		if (!dev->code && !lane_has_room(l, slot))
 			break;
 		l->head++;
 		some = 1;
@@ -234,12 +309,13 @@ int lanes_open(struct gpu_dev *dev)
 	struct gpu_lane_state *l;
 	void *words;
 	uint32_t i;
-	int code = dev->api->pinned_new(dev->ctx, 64 * GPU_LANES, &words);
+	int code = dev->api->pinned_new(dev->ctx, PINNED_BYTES, &words);
 
 	if (code)
 		return code;
-	memset(words, 0, 64 * GPU_LANES);
+	memset(words, 0, PINNED_BYTES);
 	dev->words = words;
+	dev->tables = (void *)((uint8_t *)words + (size_t)64 * GPU_LANES);
 	for (i = 0; i < GPU_LANES; i++) {
 		l = &dev->lanes[i];
 		l->word = dev->words + (size_t)8 * i;

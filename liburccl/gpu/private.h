@@ -75,7 +75,8 @@ struct gpu_dev {
 	pthread_t thread;
 	int	 has_thread;
 	uint64_t spin_ns;
-	uint64_t *words;		/* pinned: 64 bytes per lane */
+	uint64_t *words;		/* pinned: 64 bytes per lane, */
+	struct gpu_table *tables;	/* and behind them one of words and one of events */
 	uint32_t imports;		/* not done; the engine adds, the copy thread subtracts */
 	int	 code;			/* copy thread: the error that broke it */
 	int	 is_late;		/* gpu_step() alone: it waited in vain */

@@ -21,6 +21,8 @@
 	X(cuMemAllocManaged, (uint64_t *ptr, size_t len, unsigned flags))                          \
 	X(cuMemHostAlloc, (void **memory, size_t len, unsigned flags))                             \
 	X(cuMemFreeHost, (void *memory))                                                           \
+	X(cuEventCreate, (void **event, unsigned flags))                                           \
+	X(cuEventRecord, (void *event, void *stream))                                              \
 	X(cuMemcpyHtoD_v2, (uint64_t dst, const void *src, size_t len))                            \
 	X(cuMemcpyDtoH_v2, (void *dst, uint64_t src, size_t len))                                  \
 	X(cuMemCreate, (uint64_t *handle, size_t len, const void *prop, uint64_t flags))           \
