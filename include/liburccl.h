@@ -109,6 +109,13 @@ enum urccl_enforce {			/* who keeps a peer to an advert's rights, range and
 	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
 };
 
+enum urccl_device_order {		/* of entries on memory of a GPU here */
+	URCCL_DEVICE_ORDER_DEFAULT = 0,	/* trusted */
+	URCCL_DEVICE_ORDER_EXPLICIT,	/* each says when that is ready: urccl_sqe_set_wait(),
+					 * _set_wait_event() or _set_ready(). Else -EINVAL */
+	URCCL_DEVICE_ORDER_TRUSTED,	/* one that says nothing begins at once */
+};
+
 enum urccl_cxi_threading {		/* fi_domain(3) */
 	URCCL_CXI_THREADING_AUTO = 0, URCCL_CXI_THREADING_SAFE, URCCL_CXI_THREADING_UNSPEC,
 	URCCL_CXI_THREADING_FID, URCCL_CXI_THREADING_DOMAIN, URCCL_CXI_THREADING_COMPLETION,
@@ -257,7 +264,8 @@ struct urccl_params {
 					 * 1 TiB (64 MiB) */
 	int32_t	 gpu_sms;		/* multiprocessors for copies, up to 1,024; 0: copy engines
 					 * alone; URCCL_AUTO: 8 */
-	uint8_t	 reserved3[4];
+	uint8_t	 device_order;		/* enum urccl_device_order */
+	uint8_t	 reserved3[3];
 };
 
 /* A number that is 0 is the default. */
@@ -1001,8 +1009,8 @@ URCCL_INLINE void urccl_sqe_set_hello(struct urccl_ring *ring, struct urccl_sqe 
 
 /* The entry starts when *word >= value; of reads and writes. Store to it with release, at least:
  * what was stored before is there when the entry reads it. Nothing rings then: the library looks,
- * while it sleeps every 50 us or so. word lies in memory registered with some right, and is the
- * library's to read until the CQE. */
+ * while it sleeps every 50 us or so. word lies in memory registered with some right, of the host or
+ * of a GPU, and is the library's to read until the CQE. */
 URCCL_INLINE void urccl_sqe_set_wait(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				     const uint64_t *word, uint64_t value)
 {
@@ -1013,9 +1021,33 @@ URCCL_INLINE void urccl_sqe_set_wait(struct urccl_ring *ring, struct urccl_sqe *
 	ext->wait_value = value;
 }
 
+/* The entry starts when the CUevent (cudaEvent_t) is done: what is recorded in it now, and no wait
+ * if that is nothing. Of reads and writes. The library asks for it as it looks at a word. The event
+ * is the library's until the CQE. Needs a region of GPU or pinned memory in the context. */
+URCCL_INLINE void urccl_sqe_set_wait_event(struct urccl_ring *ring, struct urccl_sqe *sqe,
+					   void *event)
+{
+	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
+
+	ext->wait_kind = URCCL_SYNC_CUDA_EVENT;
+	ext->wait_ptr = (uint64_t)(uintptr_t)event;
+	ext->wait_value = 0;
+}
+
+/* The program has synchronised: memory of a GPU is ready for the entry. For device_order=explicit;
+ * of reads and writes. */
+URCCL_INLINE void urccl_sqe_set_ready(struct urccl_ring *ring, struct urccl_sqe *sqe)
+{
+	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
+
+	ext->wait_kind = URCCL_SYNC_DONE;
+	ext->wait_ptr = ext->wait_value = 0;
+}
+
 /* *word = value, with release, before the CQE of an entry that succeeded, for which it says the
- * same; one that fails leaves it alone. Of reads and writes. word lies in memory registered with
- * URCCL_RIGHT_WRITE, and is the library's until the CQE. */
+ * same; one that fails leaves it alone, but for a word of a GPU that has not ended by the deadline
+ * (URCCL_CQE_MORE). Of reads and writes. word lies in memory registered with URCCL_RIGHT_WRITE, of
+ * the host or of a GPU, and is the library's until the CQE. */
 URCCL_INLINE void urccl_sqe_set_signal(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				       uint64_t *word, uint64_t value)
 {

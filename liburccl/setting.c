@@ -57,6 +57,12 @@ static const struct word threading_words[] = {
 	{"endpoint", URCCL_CXI_THREADING_ENDPOINT}, {NULL, 0},
 };
 
+static const struct word order_words[] = {
+	{"explicit", URCCL_DEVICE_ORDER_EXPLICIT},
+	{"trusted", URCCL_DEVICE_ORDER_TRUSTED},
+	{NULL, 0},
+};
+
 /* ---- what texts may be ---- */
 
 static int check_given(const char *text)
@@ -236,6 +242,8 @@ const struct setting settings_table[] = {
 	 .about = "CUDA driver, used if the program has loaded it"},
 	{NUMBER(staging_bytes, 8 << 20, 1ll << 40, 64 << 20), .kind = SET_BYTES, .step = 2 << 20,
 	 .about = "pinned memory for bytes between GPUs and peers"},
+	{CHOICE(device_order, order_words, URCCL_DEVICE_ORDER_TRUSTED, URCCL_DEVICE_ORDER_DEFAULT),
+	 .about = "whether entries on memory of a GPU must say when it is ready"},
 	{NUMBER(gpu_sms, AUTO, 1024, AUTO), .words = auto_words, .uccl = "UCCL_DIETGPU_SM_USAGE",
 	 .about = "multiprocessors of a GPU for copies; 0: copy engines alone; auto: 8"},
 };

@@ -183,8 +183,9 @@ enum urccl_sync {
 	URCCL_SYNC_NONE = 0,
 	URCCL_SYNC_WORD,		/* u64 in host or device memory: wait >=, signal =; on a
 					 * multiple of 8, in registered memory */
-	URCCL_SYNC_CUDA_EVENT,
-	URCCL_SYNC_HIP_EVENT,
+	URCCL_SYNC_CUDA_EVENT,		/* wait alone */
+	URCCL_SYNC_HIP_EVENT,		/* not carried out yet */
+	URCCL_SYNC_DONE,		/* wait alone: the program has synchronised */
 };
 
 /* The second half of an entry. Each SQ slot has one beside it in the ring; urccl_sqe_ext(ring,

@@ -19,6 +19,15 @@ REASON(FIELD,		"field %F is not used by this operation and must be 0, not %x: pr
 			"entry anew")
 REASON(EXT_FIELD,	"this version does not carry out field %F: set it to 0")
 REASON(EXT_WORD,	"the word at %x, to wait for or to set, must have an address, on a multiple of 8")
+REASON(EVENT_NULL,	"the event to wait for is NULL: pass a CUevent or cudaEvent_t")
+REASON(EVENT_GPU,	"the entry waits for an event of CUDA, and this context uses no GPU: register memory of one, or "
+			"pinned memory, before")
+REASON(EVENT,		"the event at %x that the entry waits for gives CUDA error %u: record it again, and destroy it "
+			"only when the entry has ended")
+REASON(GPU_WORD,	"the word at %x in memory of a GPU cannot be read or set: CUDA error %u. Where the program has met "
+			"it too, only a new process helps")
+REASON(DEVICE_ORDER,	"the entry is on memory of a GPU and does not say when that is ready, which device_order=explicit "
+			"asks for: urccl_sqe_set_wait(), urccl_sqe_set_wait_event() or urccl_sqe_set_ready()")
 REASON(WORD_RIGHTS,	"the word at %x is in no memory that is known to be readable and, to be set, writable: "
 			"register it with URCCL_RIGHT_READ or URCCL_RIGHT_WRITE")
 REASON(DTYPE,		"compression as type %u is not carried out by this version: set dtype to 0")
@@ -159,6 +168,10 @@ REASON(DEADLINE_LONG,	"not finished after %u us; %u bytes of %u segments were kn
 			"has not acknowledged the rest. See whether its process runs, or set a later deadline")
 REASON(DEADLINE_WORD,	"not finished after %u us; it waits for its start word at %x to reach %u. Store that with "
 			"release, or set a later deadline")
+REASON(DEADLINE_EVENT,	"not finished after %u us; it waits for the CUDA event at %x. See whether its stream runs, or "
+			"set a later deadline")
+REASON(DEADLINE_SIGNAL,	"not finished after %u us; its bytes are placed, and a GPU has not set its word at %x. See "
+			"whether the GPU runs, or set a later deadline")
 REASON(DEADLINE_CHAIN,	"not finished after %u us; it waits for an earlier entry of its chain. See urccl_dump() for "
 			"what that waits for, or set a later deadline")
 REASON(DEADLINE_DRAIN,	"not finished after %u us; URCCL_SQE_DRAIN waits for %u earlier entries of the ring. See "

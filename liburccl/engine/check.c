@@ -187,36 +187,44 @@ static uint32_t ext_surplus(const struct urccl_ext *x, int is_data)
 	return i;
 }
 
-/* A word to wait for, or to set: where its kind and address are. */
-static struct verdict check_word(uint8_t kind, uint32_t kind_at, uint64_t ptr, uint32_t ptr_at,
-				 uint64_t value)
+#define SIGNAL_KINDS (1u << URCCL_SYNC_NONE | 1u << URCCL_SYNC_WORD)
+#define WAIT_KINDS   (SIGNAL_KINDS | 1u << URCCL_SYNC_CUDA_EVENT | 1u << URCCL_SYNC_DONE)
+
+/* A word to wait for, or to set, or an event: where its kind and address are. */
+static struct verdict check_word(uint8_t kind, uint32_t kinds, uint32_t kind_at, uint64_t ptr,
+				 uint32_t ptr_at, uint64_t value)
 {
-	if (kind > URCCL_SYNC_WORD)
+	if (kind > URCCL_SYNC_DONE || !(kinds >> kind & 1))
 		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + kind_at, 0);
-	if (!kind && ptr)
+	if ((kind == URCCL_SYNC_NONE || kind == URCCL_SYNC_DONE) && ptr)
 		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at, ptr);
-	if (!kind && value)
+	if (kind != URCCL_SYNC_WORD && value)
 		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at + 8, value);
-	if (kind && (!ptr || ptr % 8))
+	if (kind == URCCL_SYNC_WORD && (!ptr || ptr % 8))
 		return wrong(-EINVAL, REASON_EXT_WORD, ptr, 0);
+	if (kind == URCCL_SYNC_CUDA_EVENT && !ptr)
+		return wrong(-EINVAL, REASON_EVENT_NULL, 0, 0);
 	return fine;
 }
 
 static struct verdict check_sync(struct op *op, const struct urccl_ext *x)
 {
-	struct verdict v = check_word(x->wait_kind, 16, x->wait_ptr, 24, x->wait_value);
+	struct verdict v = check_word(x->wait_kind, WAIT_KINDS, 16, x->wait_ptr, 24, x->wait_value);
 	struct sync *s = sync_of(op);
 
 	if (!v.res)
-		v = check_word(x->signal_kind, 17, x->signal_ptr, 40, x->signal_value);
+		v = check_word(x->signal_kind, SIGNAL_KINDS, 17, x->signal_ptr, 40,
+			       x->signal_value);
 	if (v.res || !(x->wait_kind | x->signal_kind))
 		return v;
+	s->wait_kind = x->wait_kind;
 	s->wait = (const uint64_t *)(uintptr_t)x->wait_ptr;
-	s->wait_value = x->wait_value;
+	s->wait_value = x->wait_kind == URCCL_SYNC_WORD ? x->wait_value : 1;
 	s->signal = (uint64_t *)(uintptr_t)x->signal_ptr;
 	s->signal_value = x->signal_value;
 	s->wait_memory = s->signal_memory = NULL;
-	op->bits |= x->wait_kind ? OP_AWAITS : 0;
+	op->bits |= x->wait_kind ? OP_ORDERED : 0;
+	op->bits |= x->wait_ptr ? OP_AWAITS : 0;
 	op->bits |= x->signal_kind ? OP_SIGNALS | OP_CHAINED : 0;
 	return fine;
 }

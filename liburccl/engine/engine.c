@@ -90,6 +90,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 		sweep_chunks(e);
 	if (!list_empty(&e->words))
 		sync_look(e, WORDS_TURN);
+	if (e->looking || !list_empty(&e->signals))
+		sync_look_gpus(e);
 	e->wants_slots = 0;
 	if (!list_empty(&e->pending))
 		e->wants_slots |= (uint32_t)notes_pending(e);
@@ -103,8 +105,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 		retry_commands(e);
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
 		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
-		   !list_empty(&e->words) || !list_empty(&e->commands) || e->stage.njobs ||
-		   e->stage.waiting;
+		   !list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
+		   !list_empty(&e->commands) || e->stage.njobs || e->stage.waiting;
 	return work;
 }
 
@@ -190,7 +192,7 @@ static int arm(struct engine *e)
 	uint32_t i;
 
 	e->armed = 1;
-	if (sync_look(e, UINT32_MAX) || mailbox_arm(&e->mailbox))
+	if (sync_look(e, UINT32_MAX) || sync_look_gpus(e) || mailbox_arm(&e->mailbox))
 		return 1;
 	list_for_each(pos, &e->rings) {
 		struct ring *r = list_entry(pos, struct engine_ring, link)->ring;
@@ -242,7 +244,7 @@ static uint64_t sleep_ns(struct engine *e)
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)
 			ns = POLL_NS;
-	if (!list_empty(&e->words) && ns > WORD_NS)
+	if ((!list_empty(&e->words) || e->looking) && ns > WORD_NS)
 		ns = WORD_NS;
 	next = gpu_sleep_ns(e->config.gpu, e->now); /* while copies of any device are out */
 	return next < ns ? next : ns;
@@ -542,6 +544,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->messages);
 	list_init(&e->moved);
 	list_init(&e->words);
+	list_init(&e->signals);
 	stage_init(&e->stage);
 	e->young_tail = &e->young;
 	for (i = 0; i < LANES; i++)

@@ -14,7 +14,9 @@ static struct late waiting(const struct op *op)
 	const struct engine_peer *p = op->peer;
 
 	if (op->bits & OP_AWAITS && !list_empty(&s->link))
-		return late(REASON_DEADLINE_WORD, (uintptr_t)s->wait, s->wait_value);
+		return late(s->wait_kind == URCCL_SYNC_CUDA_EVENT ? REASON_DEADLINE_EVENT
+								  : REASON_DEADLINE_WORD,
+			    (uintptr_t)s->wait, s->wait_value);
 	if (op->linked_to)
 		return late(REASON_DEADLINE_CHAIN, 0, 0);
 	if (!list_empty(&op->drain_link))
@@ -95,6 +97,8 @@ struct late late_of(const struct op *op)
 		return atomic(op);
 	case OP_PARKED:
 		return parked(op);
+	case OP_SIGNALLING:
+		return late(REASON_DEADLINE_SIGNAL, (uintptr_t)sync_of(op)->signal, 0);
 	default:
 		return late(REASON_DEADLINE_OTHER, 0, 0);
 	}

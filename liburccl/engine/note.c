@@ -212,7 +212,7 @@ static void slot_settled(struct note_slot *s, int failed)
 		return;
 	}
 	if (op->sqe.opcode <= URCCL_OP_NOTIFY) /* also where it was stopped too late */
-		op_end_moved(op);
+		op_moved(op);
 	else
 		op_end(op, (int64_t)op->placed);
 }

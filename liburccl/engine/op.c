@@ -177,6 +177,20 @@ void op_end_moved(struct op *op)
 	end(op, (int64_t)op->placed);
 }
 
+void op_moved(struct op *op)
+{
+	if (!(op->bits & OP_SIGNALS_GPU)) {
+		op_end_moved(op);
+		return;
+	}
+	if (op->bits & OP_PROMISED) /* the peer has its notification, however it ends now */
+		op->bits ^= OP_PROMISED | OP_UNKNOWN;
+	if (op->bits & OP_DECIDED)
+		op_end(op, op->res);
+	else
+		sync_signal_gpu(op);
+}
+
 /* ---- failing and stopping ---- */
 
 static uint32_t reached_segment(const struct op *op)
@@ -273,6 +287,9 @@ static void withdraw(struct op *op)
 		lane_remove_op(op);
 		lane_drop_held(op);
 		op_engine(op)->sweep = 1;
+		break;
+	case OP_SIGNALLING:
+		sync_signal_stop(op);
 		break;
 	case OP_NOTING:
 		note_stop(op);
@@ -498,7 +515,7 @@ static void end_acked(struct op *op)
 {
 	if (op->bits & OP_UNQUIET && !op_reads(op))
 		flush_owed(op);
-	op_end_moved(op);
+	op_moved(op);
 }
 
 static void promise(struct op *op)
@@ -511,7 +528,8 @@ static __attribute__((noinline)) void next_step(struct op *op)
 {
 	/* A flush, the peer's word on a notification or an atomic and what the control thread has
 	 * come back in their own time, however late that is. */
-	const uint32_t goes_on = 1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED;
+	const uint32_t goes_on =
+		1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED | 1u << OP_SIGNALLING;
 
 	if (op->inflight || !(goes_on & 1u << op->state)) {
 		tell_placed(op);
@@ -535,7 +553,7 @@ static __attribute__((noinline)) void next_step(struct op *op)
 
 void op_check(struct op *op)
 {
-	const uint32_t open = OP_DECIDED | OP_UNQUIET | OP_PROMISED;
+	const uint32_t open = OP_DECIDED | OP_UNQUIET | OP_PROMISED | OP_SIGNALS_GPU;
 
 	if (!op->inflight && op->state == OP_MOVING &&
 	    (op->bits & (open | OP_DONE_CURSOR)) == OP_DONE_CURSOR)

@@ -5,9 +5,9 @@
  *
  * Life of an operation (struct op):
  *
- *	taken -> [WAITING] -> MOVING -> [FLUSHING] -> [NOTING] -> ended
- *	             |           |                       |
- *	             +-----------+------ op_stop() ------+
+ *	taken -> [WAITING] -> MOVING -> [FLUSHING] -> [NOTING] -> [SIGNALLING] -> ended
+ *	             |           |                       |              |
+ *	             +-----------+------ op_stop() ------+--------------+
  *
  * op_stop() decides the outcome; chunks, notes and requests that are out come back, then it ends.
  * An atomic is in ATOMIC until the peer has answered, in place of MOVING and FLUSHING. Entries that
@@ -88,6 +88,7 @@ enum op_state {
 	OP_ATOMIC,
 	OP_ASKING,
 	OP_PARKED,
+	OP_SIGNALLING, /* a GPU sets its word: sync.c */
 	OP_STATES
 };
 
@@ -122,6 +123,8 @@ enum op_bits {
 	OP_AWAITS = 1 << 25,  /* it has a word to wait for: sync.c */
 	OP_SIGNALS = 1 << 26, /* likewise, to set when it succeeds */
 	OP_MULTISHOT = 1 << 27,
+	OP_SIGNALS_GPU = 1 << 28, /* in place of OP_SIGNALS: its word is in memory of a GPU */
+	OP_ORDERED = 1 << 29, /* the program said when memory of GPUs is ready for it */
 };
 
 /* So many scopes of a ring may have entries that ended acknowledged only and are not proved. */
@@ -196,16 +199,32 @@ struct op {
 	uint32_t blockers; /* LINK, DRAIN, FENCE, keys: what it waits for */
 
 	uint32_t bits;	   /* enum op_bits */
-	uint32_t inflight; /* chunks taken and not out, and held ones; 0 when it ends */
+	uint32_t inflight; /* chunks taken and not out, and held ones, and jobs of sync.c that it
+			      waits for; 0 when it ends */
 	int64_t res;
 	struct cursor cursor;
 };
 
-/* Start-when and signal-when of an entry with OP_AWAITS, OP_SIGNALS. */
+/* Words in memory of a GPU that are awaited, or events: one job asks for some of them at a time. */
+struct sync_look {
+	struct gpu_dev *dev;
+	struct gpu_job job;
+	struct list waiting; /* struct sync */
+	struct list asked;   /* those that the job is for; when it has ended they are looked at */
+};
+
+/* Start-when and signal-when of an entry with OP_AWAITS, OP_SIGNALS, OP_SIGNALS_GPU. */
 struct sync {
-	struct list link; /* in the engine's words, while its word is not there */
+	struct list link; /* in the engine's words or a look's lists, while its word is not there;
+			     SIGNALLING: in the engine's signals */
 	struct op *op;
-	const uint64_t *wait;
+	struct sync_look *look; /* that it is in; NULL: none */
+	uint32_t place;		/* in the look's table, */
+	uint32_t asked;		/* 1: where it was entered */
+	struct gpu_dev *gpu;	/* OP_SIGNALS_GPU: that has the word */
+	struct gpu_job job;	/* SIGNALLING; res -EAGAIN: not submitted yet */
+	uint32_t wait_kind;	/* enum urccl_sync */
+	const uint64_t *wait;	/* or the event */
 	uint64_t wait_value;
 	uint64_t *signal;
 	uint64_t signal_value;
@@ -440,6 +459,8 @@ struct engine {
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
 	struct list moved;	     /* peers whose bytes are to be told */
 	struct list words;	     /* awaited: struct sync */
+	struct list signals;	     /* SIGNALLING: likewise */
+	uint64_t looking;	     /* looks with something in a list: a bit each */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *young, **young_tail; /* taken since the last look, oldest first */
 	struct op *accept;
@@ -459,6 +480,7 @@ struct engine {
 	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
 	struct stage stage;
+	struct sync_look looks[2 * GPUS_MAX]; /* by the GPU's number: at words, at events */
 	uint32_t gpus; /* 1: memory of a GPU was registered or imported, and each chunk is asked */
 
 	struct engine_region_slot {
@@ -553,6 +575,7 @@ void op_force(struct op *op); /* what is still out comes back without the peer's
 void op_check(struct op *op); /* something came back: the next step, or the end */
 void op_end(struct op *op, int64_t res);
 void op_end_moved(struct op *op); /* data or a notification, and well */
+void op_moved(struct op *op); /* likewise, but for a word in memory of a GPU that it sets first */
 void op_expired(struct op *op);
 void op_set_state(struct op *op, enum op_state state);
 int op_arm_fresh(struct engine *e); /* 0: they have all ended, and the clock is as it was */
@@ -581,10 +604,15 @@ void order_forget_peer(struct engine_ring *er, struct engine_peer *p);
 
 /* sync.c */
 void sync_enter(struct op *op); /* OP_AWAITS, OP_SIGNALS: looks its words up; op_fail() if wrong */
-void sync_leave(struct op *op); /* its word is not waited for any more */
+/* Its word is not waited for any more. Counts a job that it is part of as in flight. */
+void sync_leave(struct op *op);
 /* Of the words that are awaited, this many at most: entries whose word is there go on. How many. */
 uint32_t sync_look(struct engine *e, uint32_t most);
+/* The same for memory of GPUs and events: submits and ends jobs. How many entries went on. */
+uint32_t sync_look_gpus(struct engine *e);
 void sync_signal(const struct op *op);			 /* it has succeeded */
+void sync_signal_gpu(struct op *op);	/* likewise, of OP_SIGNALS_GPU: it ends then */
+void sync_signal_stop(struct op *op);	/* it is not to, unless that is under way */
 int sync_in(const struct op *op, const struct memory *m); /* a word that it needs is in there */
 
 /* cursor.c */

@@ -149,7 +149,7 @@ static void unprove(struct op *op, struct rail *rail)
 	if (!(op->flush_rails & bit_of(rail)))
 		return;
 	op->flush_rails &= (uint8_t)~bit_of(rail);
-	if (op_reads(op) || op->state == OP_NOTING)
+	if (op_reads(op) || op->state == OP_NOTING || op->state == OP_SIGNALLING)
 		return;
 	op->bits |= OP_AGAIN;
 	op->fence |= (uint8_t)bit_of(rail);

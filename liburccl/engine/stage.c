@@ -109,16 +109,37 @@ static int reaches(const struct chunk *c, const struct extent *x)
 	return c->key->gpu ? x->kind != GPU_MEMORY_HOST : x->direct >> c->ep->dev->index & 1;
 }
 
-static int wants_slot(const struct chunk *c)
+static int misses(const struct chunk *c, const struct extent *x)
+{
+	return !reaches(c, x);
+}
+
+static int is_device(const struct chunk *c, const struct extent *x)
+{
+	(void)c;
+	return x->kind == GPU_MEMORY_DEVICE;
+}
+
+static int any_extent(const struct chunk *c,
+		      int (*is)(const struct chunk *c, const struct extent *x))
 {
 	uint64_t len, end = (uintptr_t)c->local + c->len, at = (uintptr_t)c->local;
 
 	for (; at < end; at += len) {
 		len = end - at;
-		if (!reaches(c, extent_at(c->memory, (uint8_t *)(uintptr_t)at, &len)))
+		if (is(c, extent_at(c->memory, (uint8_t *)(uintptr_t)at, &len)))
 			return 1;
 	}
 	return 0;
+}
+
+static int lacks_order(const struct engine *e, const struct chunk *c)
+{
+	const struct op *op = c->op;
+
+	return !(op->bits & OP_ORDERED) &&
+	       e->config.params->device_order == URCCL_DEVICE_ORDER_EXPLICIT &&
+	       any_extent(c, is_device);
 }
 
 /* Copies what is left, an allocation at a time. 1: all of it is done. */
@@ -227,9 +248,11 @@ int stage_chunk(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
+	if (lacks_order(e, c))
+		return chunk_refuse(e, c, -EINVAL, REASON_DEVICE_ORDER);
 	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
 		return 1;
-	if (!wants_slot(c))
+	if (!any_extent(c, misses))
 		return 1;
 	if (e->config.params->bounce == URCCL_ALLOW_NO)
 		return chunk_refuse(e, c, -EACCES, REASON_BOUNCE_GPU);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start-when and signal-when: words of the program's. An entry does not begin before the one is
- * there, and the other is set when it has succeeded. Nothing rings where a word changes, so those
- * that are awaited are looked at: some each turn, and before a sleep, which is short then, all. */
+/* Start-when and signal-when: words of the program's, and events of CUDA. An entry does not begin
+ * before the one is there, and the other is set when it has succeeded. Nothing rings where a word
+ * changes, so those that are awaited are looked at: some each turn, and before a sleep, which is
+ * short then, all.
+ *
+ * Words of a GPU and events are asked for by jobs of its copy thread, and set by them. A stream
+ * never waits for them: such a wait cannot be taken back. An entry that is stopped while its job is
+ * issued ends when that is back. */
 #include "engine/private.h"
 
 #define WORD_BYTES 8u
@@ -11,50 +16,104 @@ static int is_there(const struct sync *s)
 	return load_acquire(s->wait) >= s->wait_value;
 }
 
-/* That the processor may touch memory is looked at where peers are given rights to it; a dma-buf
- * and memory of a GPU are for devices. */
-static int is_ours(const struct memory *m, uint64_t at, uint32_t rights)
+/* That the processor, or a GPU, may touch memory is looked at where peers are given rights to it; a
+ * dma-buf is for devices. */
+static const struct extent *word_extent(const struct memory *m, uint64_t at, uint32_t rights)
 {
 	const struct extent *x = memory_span(m, memory_offset(m, at, WORD_BYTES))->extent;
 
-	return x->rights & rights && !x->is_dmabuf && x->kind != GPU_MEMORY_DEVICE;
+	return x->rights & rights && !x->is_dmabuf ? x : NULL;
 }
 
-/* The region that a word lies in; NULL with op_fail() done. */
-static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t rights)
+/* The region that a word lies in, and the GPU, or NULL. NULL with op_fail() done. */
+static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t rights,
+				  struct gpu_dev **gpu)
 {
 	struct memory_map *map = op_engine(op)->map;
+	const struct extent *x = NULL;
 	uint64_t at = (uintptr_t)word;
 	struct memory *m = map ? memory_map_find(map, at, WORD_BYTES) : NULL;
 
 	if (!m)
 		m = cursor_missing(op, 0, at, WORD_BYTES);
-	if (!m || is_ours(m, at, rights))
-		return m;
-	op_fail(op, -EACCES, REASON_WORD_RIGHTS, at, 0, 0);
-	return NULL;
+	if (!m)
+		return NULL;
+	x = word_extent(m, at, rights);
+	if (!x) {
+		op_fail(op, -EACCES, REASON_WORD_RIGHTS, at, 0, 0);
+		return NULL;
+	}
+	*gpu = x->kind == GPU_MEMORY_DEVICE ? x->gpu : NULL;
+	return m;
+}
+
+static void look_add(struct engine *e, struct sync *s, struct gpu_dev *dev)
+{
+	uint32_t i = 2 * gpu_about(dev)->index + (s->wait_kind == URCCL_SYNC_CUDA_EVENT);
+	struct sync_look *k = &e->looks[i];
+
+	if (!k->dev) {
+		list_init(&k->waiting);
+		list_init(&k->asked);
+		k->dev = dev;
+	}
+	s->look = k;
+	e->looking |= 1ull << i;
+	rare_add(e, &s->link, &k->waiting);
+}
+
+/* Where it waits, if it has to. */
+static void wait_enter(struct op *op)
+{
+	const uint32_t any = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC;
+	struct engine *e = op_engine(op);
+	struct sync *s = sync_of(op);
+	struct gpu_dev *gpu = NULL;
+
+	if (s->wait_kind == URCCL_SYNC_CUDA_EVENT) {
+		gpu = gpu_dev_any(e->config.gpu);
+		if (!gpu)
+			op_fail(op, -EINVAL, REASON_EVENT_GPU, 0, 0, 0);
+	} else {
+		s->wait_memory = word_memory(op, s->wait, any, &gpu);
+	}
+	if (op->bits & OP_DECIDED)
+		return;
+	if (gpu)
+		look_add(e, s, gpu);
+	else if (!is_there(s))
+		rare_add(e, &s->link, &e->words);
 }
 
 /* A look for what is not known yet hears news, which may end what the entry waits for, and the
  * entry: so it is kept from beginning meanwhile. */
 void sync_enter(struct op *op)
 {
-	const uint32_t writable = URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC;
 	struct sync *s = sync_of(op);
 
 	op->blockers++;
-	if (op->bits & OP_AWAITS)
-		s->wait_memory = word_memory(op, s->wait, writable | URCCL_RIGHT_READ);
-	if (op->bits & OP_SIGNALS && !(op->bits & OP_DECIDED))
-		s->signal_memory = word_memory(op, s->signal, writable);
+	if (op->bits & OP_SIGNALS)
+		s->signal_memory =
+			word_memory(op, s->signal, URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC, &s->gpu);
 	if (op->bits & OP_DECIDED)
 		return;
-	if (op->bits & OP_AWAITS && !is_there(s)) {
-		rare_add(op_engine(op), &s->link, &op_engine(op)->words);
+	if (op->bits & OP_SIGNALS && s->gpu)
+		op->bits ^= OP_SIGNALS | OP_SIGNALS_GPU;
+	if (op->bits & OP_AWAITS)
+		wait_enter(op);
+	if (op->bits & OP_DECIDED || !list_empty(&s->link))
 		return;
-	}
 	s->wait_memory = NULL;
 	op->blockers--;
+}
+
+static void wait_over(struct sync *s)
+{
+	list_del(&s->link);
+	s->look = NULL;
+	s->wait_memory = NULL;
+	tell_word(s->op);
+	op_unblock(s->op);
 }
 
 uint32_t sync_look(struct engine *e, uint32_t most)
@@ -72,18 +131,164 @@ uint32_t sync_look(struct engine *e, uint32_t most)
 		}
 		if (!is_there(s))
 			continue;
-		list_del(&s->link);
-		s->wait_memory = NULL;
-		tell_word(s->op);
-		op_unblock(s->op);
+		wait_over(s);
 		n++;
 	}
 	return n;
 }
 
+/* ---- asked for by jobs ---- */
+
 void sync_leave(struct op *op)
 {
-	list_del(&sync_of(op)->link);
+	struct sync *s = sync_of(op);
+
+	if (s->asked && s->look->job.dev && !gpu_cancel(&s->look->job)) {
+		op->inflight++;
+		return;
+	}
+	list_del(&s->link);
+	s->look = NULL;
+	s->asked = 0;
+}
+
+/* What the job said of it. How many began: 0 or 1. */
+static uint32_t look_at(struct sync_look *k, struct sync *s)
+{
+	const struct gpu_table *t = gpu_table(k->dev, k->job.kind);
+	int64_t failed = k->job.res ? k->job.res : t->res[s->place];
+	uint64_t code = (uint64_t)(k->job.res ? k->job.code : t->code[s->place]);
+	int is_event = k->job.kind == GPU_QUERY_EVENTS;
+
+	s->asked = 0;
+	list_del(&s->link);
+	if (s->op->bits & OP_DECIDED) {
+		s->look = NULL;
+		s->op->inflight--;
+		op_check(s->op);
+		return 0;
+	}
+	if (failed == -ECANCELED || (!failed && t->value[s->place] < s->wait_value)) {
+		list_add_tail(&s->link, &k->waiting);
+		return 0;
+	}
+	if (failed) {
+		op_fail(s->op, (int)failed, is_event ? REASON_EVENT : REASON_GPU_WORD,
+			(uintptr_t)s->wait, code, 0);
+		return 0;
+	}
+	wait_over(s);
+	return 1;
+}
+
+/* The job is for those that were not asked for the longest. */
+static void look_ask(struct sync_look *k, enum gpu_kind kind)
+{
+	struct gpu_table *t = gpu_table(k->dev, kind);
+	uint32_t n = 0;
+
+	for (; n < GPU_LOOKS && !list_empty(&k->waiting); n++) {
+		struct sync *s = list_first(&k->waiting, struct sync, link);
+
+		list_del(&s->link);
+		list_add_tail(&s->link, &k->asked);
+		s->asked = 1;
+		s->place = n;
+		t->at[n] = (uintptr_t)s->wait;
+	}
+	k->job = (struct gpu_job){.kind = (uint8_t)kind, .lane = GPU_CONTROL, .len = n};
+	if (!gpu_submit(k->dev, &k->job))
+		k->job.res = -ECANCELED; /* they are asked again */
+}
+
+static uint32_t look(struct engine *e, uint32_t i)
+{
+	struct sync_look *k = &e->looks[i];
+	uint32_t n = 0;
+
+	if (k->job.dev && !gpu_job_done(&k->job))
+		return 0;
+	while (!list_empty(&k->asked))
+		n += look_at(k, list_first(&k->asked, struct sync, link));
+	if (list_empty(&k->waiting))
+		e->looking &= ~(1ull << i);
+	else
+		look_ask(k, i & 1 ? GPU_QUERY_EVENTS : GPU_READ_WORDS);
+	return n;
+}
+
+/* ---- set by jobs ---- */
+
+void sync_signal_gpu(struct op *op)
+{
+	struct engine *e = op_engine(op);
+	struct sync *s = sync_of(op);
+
+	s->job = (struct gpu_job){
+		.kind = GPU_WRITE_WORD,
+		.lane = GPU_CONTROL,
+		.src = s->signal_value,
+		.dst = (uintptr_t)s->signal,
+		.len = WORD_BYTES,
+		.res = -EAGAIN,
+	};
+	op->inflight++;
+	op_set_state(op, OP_SIGNALLING);
+	gpu_submit(s->gpu, &s->job);
+	rare_add(e, &s->link, &e->signals);
+}
+
+static void signal_leave(struct sync *s)
+{
+	list_del(&s->link);
+	s->op->inflight--;
+}
+
+/* One that was set all the same makes the entry a success. */
+void sync_signal_stop(struct op *op)
+{
+	struct sync *s = sync_of(op);
+
+	if (s->job.dev && !gpu_cancel(&s->job))
+		return;
+	if (s->job.res)
+		signal_leave(s);
+}
+
+static void signal_look(struct sync *s)
+{
+	struct op *op = s->op;
+
+	if (!s->job.dev && s->job.res == -EAGAIN)
+		gpu_submit(s->gpu, &s->job);
+	if (s->job.dev ? !gpu_job_done(&s->job) : s->job.res == -EAGAIN)
+		return;
+	if (s->job.res && !(op->bits & OP_DECIDED)) {
+		op_fail(op, -EIO, REASON_GPU_WORD, (uintptr_t)s->signal, (uint64_t)s->job.code, 0);
+		return;
+	}
+	signal_leave(s);
+	if (s->job.res || op->bits & OP_TOLD) {
+		op_check(op);
+		return;
+	}
+	op->bits &= ~(uint32_t)OP_UNKNOWN;
+	op_end_moved(op);
+}
+
+uint32_t sync_look_gpus(struct engine *e)
+{
+	struct list *pos, *next;
+	uint64_t left;
+	uint32_t n = 0;
+
+	if (e->config.clock && (e->looking || !list_empty(&e->signals)))
+		gpu_step(e->config.gpu);
+	for (left = e->looking; left; left &= left - 1)
+		n += look(e, (uint32_t)__builtin_ctzll(left));
+	list_for_each_safe(pos, next, &e->signals)
+		signal_look(list_entry(pos, struct sync, link));
+	return n;
 }
 
 /* Before the program can see that it ended. */
@@ -98,6 +303,6 @@ int sync_in(const struct op *op, const struct memory *m)
 {
 	const struct sync *s = sync_of(op);
 
-	return op->bits & (OP_AWAITS | OP_SIGNALS) &&
+	return op->bits & (OP_AWAITS | OP_SIGNALS | OP_SIGNALS_GPU) &&
 	       (s->wait_memory == m || s->signal_memory == m);
 }

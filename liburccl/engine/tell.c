@@ -10,6 +10,7 @@ _Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int
 		       (int)OP_ATOMIC == (int)SEGMENT_ATOMIC &&
 		       (int)OP_ASKING == (int)SEGMENT_ASKING &&
 		       (int)OP_PARKED == (int)SEGMENT_PARKED &&
+		       (int)OP_SIGNALLING == (int)SEGMENT_SIGNALLING &&
 		       (int)OP_STATES == (int)SEGMENT_STATES,
 	       "readers know these states");
 _Static_assert(OP_DECIDED == 1, "it is told as a byte");

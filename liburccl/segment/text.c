@@ -14,7 +14,7 @@ static const char *const states[SEGMENT_STATES] = {
 	[SEGMENT_WAITING] = "waiting",	  [SEGMENT_MOVING] = "moving",
 	[SEGMENT_FLUSHING] = "flushing",  [SEGMENT_NOTING] = "notifying",
 	[SEGMENT_ATOMIC] = "at the peer", [SEGMENT_ASKING] = "asking",
-	[SEGMENT_PARKED] = "parked",
+	[SEGMENT_PARKED] = "parked",	  [SEGMENT_SIGNALLING] = "signalling",
 };
 
 const char *segment_state_name(uint32_t state)

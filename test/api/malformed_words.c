@@ -21,8 +21,20 @@ static void words(void)
 	WRONG(write_entry(), urccl_sqe_set_wait(ring, sqe, word, 0), -EACCES, "URCCL_RIGHT_READ");
 	WRONG(write_entry(), urccl_sqe_set_signal(ring, sqe, word, 0), -EACCES,
 	      "URCCL_RIGHT_WRITE");
-	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = URCCL_SYNC_CUDA_EVENT,
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = URCCL_SYNC_HIP_EVENT,
 	      -EOPNOTSUPP, "field wait_kind");
+	WRONG(write_entry(), urccl_sqe_set_wait_event(ring, sqe, NULL), -EINVAL, "NULL");
+	WRONG(write_entry(), urccl_sqe_set_wait_event(ring, sqe, word), -EINVAL, "no GPU");
+	WRONG(write_entry(),
+	      (urccl_sqe_set_wait_event(ring, sqe, word), urccl_sqe_ext(ring, sqe)->wait_value = 1),
+	      -EINVAL, "field wait_value");
+	WRONG(write_entry(),
+	      (urccl_sqe_set_ready(ring, sqe), urccl_sqe_ext(ring, sqe)->wait_ptr = 8), -EINVAL,
+	      "field wait_ptr");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_kind = URCCL_SYNC_CUDA_EVENT,
+	      -EOPNOTSUPP, "field signal_kind");
+	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_kind = URCCL_SYNC_DONE, -EOPNOTSUPP,
+	      "field signal_kind");
 	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->signal_kind = URCCL_SYNC_HIP_EVENT,
 	      -EOPNOTSUPP, "field signal_kind");
 	WRONG(write_entry(), urccl_sqe_ext(ring, sqe)->wait_kind = 99, -EOPNOTSUPP,

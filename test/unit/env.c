@@ -74,6 +74,7 @@ static const struct name {
 	{"topology", "machine.txt", "", NULL},
 	{"cuda_so", "/opt/lib/libcuda.so", "", NULL},
 	{"staging_bytes", "32m", "9m", "33554432"},
+	{"device_order", "explicit", "strict", NULL},
 	{"gpu_sms", "0", "1025", NULL},
 };
 
