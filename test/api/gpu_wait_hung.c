@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 
 	device_load();
 	stream_load();
-	device_set("hang=5");
+	device_set("hang=6");
 	pair_begin(&p, argc, argv);
 	device = device_alloc(LEN, 0);
 	words = device_alloc(LEN, 0);
