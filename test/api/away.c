@@ -22,20 +22,6 @@ static void nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* How long this thread has waited for a processor; 0: the kernel does not count that. */
-static uint64_t waited_ns(void)
-{
-	FILE *f = fopen("/proc/thread-self/schedstat", "r");
-	unsigned long long ran, waited = 0;
-
-	if (!f)
-		return 0;
-	if (fscanf(f, "%llu %llu", &ran, &waited) != 2)
-		waited = 0;
-	fclose(f);
-	return waited;
-}
-
 /* Its engine has been round since. */
 static void b_looked(void)
 {
@@ -55,7 +41,7 @@ static void b_looked(void)
 static int how_it_ends(void)
 {
 	struct urccl_sqe *sqe = side_sqe(&p.a);
-	uint64_t waited = waited_ns(), start = now_ns();
+	uint64_t waited = thread_waited_ns(), start = now_ns();
 	struct urccl_cqe cqe;
 
 	urccl_prep_write(sqe, t.remote, local, LEN, 0);
@@ -63,14 +49,14 @@ static int how_it_ends(void)
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (now_ns() - start < 3000000)
 		__urccl_ring_drive(p.a.ring);
-	waited = waited_ns() - waited;
+	waited = thread_waited_ns() - waited;
 	nap(60000000);
 	b_looked();
-	waited -= waited_ns();
+	waited -= thread_waited_ns();
 	do
 		side_take(&p.a, NULL, &cqe, NULL);
 	while (cqe.flags & URCCL_CQE_MORE);
-	waited += waited_ns();
+	waited += thread_waited_ns();
 	if (cqe.res >= 0)
 		return MOVED;
 	CHECK_EQ(cqe.res, -ETIMEDOUT);

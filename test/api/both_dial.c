@@ -44,7 +44,7 @@ static void dial(uint32_t n)
 		for (k = 0; k < 2; k++)
 			side_dial(ends[k].side, ends[!k].blob, ends[!k].blob_len, US, i);
 	while (ends[0].ends < n || ends[1].ends < n) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		take(&ends[0], 100000);
 		take(&ends[1], 100000);
 	}

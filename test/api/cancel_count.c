@@ -82,7 +82,7 @@ static void submit_moving(void)
 	urccl_sim_freeze(p.sim, 1);
 	submit_reads(0);
 	while (chunks() == before) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_turn(&p.a);
 	}
 }

@@ -248,7 +248,7 @@ static void changed(void)
 
 	CHECK_EQ(pthread_create(&thread, NULL, scribble, local), 0);
 	do {
-		CHECK(now_ns() < until);
+		CHECK(!is_late(until));
 		sqe = side_sqe(&p.a);
 		urccl_prep_write(sqe, t.remote, local, LEN, 0);
 		urccl_sqe_add_flags(sqe, URCCL_SQE_CHECKSUM);

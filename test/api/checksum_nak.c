@@ -24,7 +24,7 @@ static uint8_t *sent(const uint8_t *piece, uint32_t len, int by_b)
 	uint8_t *at;
 
 	while (!(at = in_ring(piece, len))) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_turn(&p.a);
 		if (by_b)
 			side_turn(&p.b);

@@ -21,7 +21,7 @@ static void flip(const uint8_t *piece, int reads)
 	uint8_t *at;
 
 	while (!(at = in_ring(piece, PIECE))) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_turn(&p.a);
 		if (reads)
 			side_turn(&p.b);

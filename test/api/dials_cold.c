@@ -112,7 +112,7 @@ static void await_under_way(const struct held *before)
 	struct urccl_cqe cqe;
 
 	while (fds_open() < before->fds + 2 * (int64_t)peers) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		turn_all();
 	}
 	CHECK(!side_take_within(&p.a, NULL, 0, &cqe, NULL));
@@ -137,7 +137,7 @@ static void take_all(uint32_t n, void (*end)(const struct urccl_cqe *))
 	struct urccl_cqe cqe;
 
 	while (n) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		turn_all();
 		while (n && side_take_within(&p.a, NULL, 0, &cqe, NULL)) {
 			end(&cqe);

@@ -31,7 +31,7 @@ static void until(uint32_t n)
 	uint64_t late = now_ns() + PAIR_LATE_NS;
 
 	while (connected < n) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		look(100000);
 	}
 }

@@ -247,7 +247,7 @@ static void quiet(void)
 
 	while ((n = count_warm()) > warm_most) {
 		turn_all();
-		CHECK(now_ns() < until);
+		CHECK(!is_late(until));
 	}
 	for (i = 0, n = 0; i < npeers; i++)
 		n += (uint32_t)side_is_warm(&friends[i].s, friends[i].s.peer);

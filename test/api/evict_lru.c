@@ -49,7 +49,7 @@ static void settled(void)
 	uint32_t i, n;
 
 	do {
-		CHECK(now_ns() < until);
+		CHECK(!is_late(until));
 		for (i = 0, n = 0; i < PEERS; i++)
 			n += warm(i);
 	} while (n > WARM);
@@ -126,7 +126,7 @@ static void prepare(uint32_t older, uint32_t newer)
 	uint32_t had;
 
 	do {
-		CHECK(now_ns() < until);
+		CHECK(!is_late(until));
 		had = warm(older) && warm(newer);
 		use(older);
 		use(newer);

@@ -20,12 +20,16 @@ static uint8_t *owned, *local, *before;
 static struct urccl_region region;
 static uint64_t until; /* the advert has expired by then */
 
+/* The last turn is after end, however late this thread has a processor. */
 static void owner_turns(uint64_t end)
 {
-	while (now_ns() < end) {
+	int more;
+
+	do {
+		more = now_ns() < end;
 		settle();
 		side_turn(&p.a);
-	}
+	} while (more);
 }
 
 /* How many pages of it some of the write was in, when the advert had expired. */

@@ -56,7 +56,7 @@ static uint64_t take(void)
 	uint32_t i;
 
 	do {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		for (i = 0; i < nothers; i++)
 			side_turn(&others[i]);
 		side_turn(&p.b);

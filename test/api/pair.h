@@ -21,6 +21,7 @@
 #include <sys/types.h>
 #include <liburccl/inspect.h>
 #include "test.h"
+#include "waited.h"
 
 #ifdef __SANITIZE_THREAD__
 #define PAIR_SLOW    1 /* gigabytes take minutes */

@@ -27,7 +27,7 @@ static int next(struct urccl_cqe *cqe)
 	uint32_t told = p.a.rails_told;
 
 	while (p.a.rails_told == told || p.a.rails_down) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		if (side_take_within(&p.a, &p.b, 1000000, cqe, NULL))
 			return 1;
 	}

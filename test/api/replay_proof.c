@@ -42,7 +42,7 @@ static void wait_down(uint32_t bits)
 	struct urccl_cqe cqe;
 
 	while (p.a.rails_down != bits || p.a.rails_told < 2) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		CHECK(!side_take_within(&p.b, &p.a, 0, &cqe, NULL));
 		CHECK(!side_take_within(&p.a, &p.b, 0, &cqe, NULL));
 	}

@@ -60,7 +60,7 @@ static uint32_t take(uint32_t n, uint32_t first, uint32_t last)
 	uint32_t i;
 
 	while (n) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		for (i = first; i < last; i++)
 			side_turn(&c.sides[i]);
 		if (!side_take_within(&c.p.b, NULL, 0, &cqe, NULL))

@@ -29,7 +29,7 @@ static void await(uint32_t i, uint64_t value)
 
 	CHECK_GE(urccl_submit(p.a.ring), 1);
 	while (load(i) != value) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_turn(&p.a);
 		side_turn(&p.b);
 	}

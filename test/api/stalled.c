@@ -77,7 +77,7 @@ static uint32_t take(uint32_t n, int stalled)
 	struct urccl_cqe cqe;
 
 	while (got < n) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		for (i = 0; i < OTHERS; i++)
 			side_turn(&others[i]);
 		if (!side_take_within(&p.a, stalled ? NULL : &p.b, 100000, &cqe, NULL))

@@ -65,7 +65,7 @@ static void turn(void)
 				if (p.b.ctx)                    \
 					urccl_dump(p.b.ctx, 2); \
 			}                                       \
-			CHECK(now_ns() <= late);                \
+			CHECK(!is_late(late));                  \
 			turn();                                 \
 		}                                               \
 	} while (0)
@@ -136,7 +136,7 @@ static void connect_again(void)
 
 	freeze(0);
 	while (!connected) {
-		CHECK(now_ns() <= patience);
+		CHECK(!is_late(patience));
 		sqe = next_sqe(0);
 		urccl_prep_connect(sqe, blob, (uint32_t)len);
 		sqe->user_data = DIALLING;

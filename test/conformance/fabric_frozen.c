@@ -33,7 +33,7 @@ static void meet(struct rig *rig, struct rig *others, struct pair *pair)
 	while (!a->up || !b->up) {
 		step(&rig->node[1], others);
 		CHECK(!a->down && !b->down);
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 	}
 }
 
@@ -46,7 +46,7 @@ static void part(struct rig *rig, struct rig *others, struct pair *pair)
 		rig->backend->ep_close(pair->end[i].ep);
 	while (!pair->end[0].closed || !pair->end[1].closed) {
 		step(&rig->node[1], others);
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 	}
 	for (i = 0; i < 2; i++)
 		rig->backend->ep_free(pair->end[i].ep);
@@ -78,7 +78,7 @@ static uint64_t withdraw_all(struct rig *rig, struct rig *others, struct grant *
 	struct piece p = {.out = 1};
 
 	while (withdraw(rig, grants, gone) || !p.out) {
-		CHECK(clock_ns() - start < LATE);
+		CHECK(!is_late(start + LATE));
 		if (p.out) {
 			CHECK_EQ(p.chunk.res, 0);
 			p = (struct piece){.out = 0};
@@ -144,8 +144,12 @@ void case_fabric_frozen(struct rig *rig)
 	meet(rig, &others, &live);
 	area_open(&rig->node[0], &local, LEN);
 	area_open(&rig->node[1], &remote, LEN);
-	for (tries = 1; !once(rig, &others, &live.end[0], &local, &remote); tries++)
-		CHECK(tries < TRIES);
+	for (tries = 1; !once(rig, &others, &live.end[0], &local, &remote); tries++) {
+		if (tries < TRIES)
+			continue;
+		CHECK_GE(waited_ns(), TRIES * SOON);
+		SKIP("this machine is too busy: others had its processors in every try");
+	}
 	part(rig, &others, &live);
 	area_close(&local);
 	area_close(&remote);

@@ -55,7 +55,7 @@ static void stop(struct half *h)
 		h->rig->backend->cancel(&h->piece.chunk, CANCEL_NOW);
 	while (!h->piece.out) {
 		node_poll(&h->rig->node[0]);
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 	}
 	CHECK(!h->piece.chunk.res || h->piece.chunk.res == -ECANCELED);
 }

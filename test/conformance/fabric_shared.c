@@ -45,7 +45,7 @@ static void step(struct all *a)
 		uint64_t until_ns = clock_ns() + (ns); \
 		while (!(cond)) {                      \
 			step(a);                       \
-			CHECK(clock_ns() < until_ns);  \
+			CHECK(!is_late(until_ns));     \
 		}                                      \
 	} while (0)
 
@@ -159,7 +159,7 @@ static uint64_t come_out(struct all *a, struct piece *stuck)
 	a->rig->backend->cancel(&stuck->chunk, CANCEL_NOW);
 	while (!stuck->out) {
 		beside_step(a);
-		CHECK(clock_ns() - since < LATE);
+		CHECK(!is_late(since + LATE));
 	}
 	CHECK_EQ(stuck->chunk.res, -ECANCELED);
 	CHECK(!(stuck->chunk.flags & CHUNK_QUIET));

@@ -30,7 +30,7 @@ static void idle(struct rig *rig, struct pair *pair, struct area *remote)
 			 clock_ns() + HOUR);
 	/* The helper may still be at its keys: nobody sleeps meanwhile. */
 	while (sleep_once(&rig->node[1], SETTLED))
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 	until = clock_ns() + QUIET;
 	while (clock_ns() < until)
 		wakes += (uint32_t)sleep_once(&rig->node[1], (int)(QUIET / NSEC_PER_MSEC));

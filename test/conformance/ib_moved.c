@@ -49,7 +49,7 @@ static void move(struct rig *rig, const char *how)
 		look(rig);
 		rig->backend->ep_free(end.ep);
 		end_open(&rig->node[0], &end);
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 	}
 	rig->backend->ep_free(end.ep);
 }

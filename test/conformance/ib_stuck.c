@@ -30,7 +30,7 @@ void case_ib_stuck(struct rig *unused)
 	stuck.chunk.cls = URCCL_CLASS_BULK;
 	CHECK(piece_try(&stuck));
 	for (until = clock_ns() + RIG_PATIENCE_NS; !end->down; n++) {
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 		piece_fill(&piece, CHUNK_WRITE, end, &local, LEN / 2, &g, 0, LEN / 2);
 		piece.chunk.cls = n % 2 ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
 		if (piece_run(&rig, &piece))

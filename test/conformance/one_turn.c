@@ -13,7 +13,7 @@ static void post(struct piece *p)
 	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 
 	while (!piece_try(p)) {
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 		sched_yield();
 	}
 }

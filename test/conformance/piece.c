@@ -49,7 +49,7 @@ void piece_take(struct piece *p)
 	uint64_t until = clock_ns() + RIG_PATIENCE_NS;
 
 	while (!piece_try(p))
-		CHECK(clock_ns() < until);
+		CHECK(!is_late(until));
 }
 
 void piece_post(struct rig *rig, struct piece *p)

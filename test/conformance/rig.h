@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "test.h"
+#include "waited.h"
 
 struct settings {
 	const char *transport, *driver, *name;
@@ -104,7 +105,7 @@ uint32_t provider_count(const char *name);
 		uint64_t wait_until = clock_ns() + RIG_PATIENCE_NS;                                \
 		while (!(cond)) {                                                                  \
 			rig_step(rig);                                                             \
-			CHECK(clock_ns() < wait_until);                                            \
+			CHECK(!is_late(wait_until));                                            \
 		}                                                                                  \
 	} while (0)
 

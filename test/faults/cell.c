@@ -144,7 +144,7 @@ void run_take(struct run *r, uint32_t n)
 	while (r->out.ended < n) {
 		if (now_ns() > late)
 			urccl_dump(r->p.a.ctx, 2);
-		CHECK(now_ns() <= late);
+		CHECK(!is_late(late));
 		if (side_take_within(&r->p.a, NULL, 1000000, &cqe, NULL))
 			on_cqe(r, &cqe, n);
 		run_events(r);
@@ -278,7 +278,7 @@ void run_check_notes(struct run *r, uint32_t n)
 	int8_t notes[N_MAX];
 
 	do {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_silent(&r->p.a, NULL, 1000000);
 		take_notes(r, notes);
 	} while (!notes_hold(r, notes, n));

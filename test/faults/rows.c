@@ -415,7 +415,7 @@ static void peer_loses_us(struct run *r)
 	int64_t lost;
 
 	do {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_silent(&r->p.a, NULL, MS);
 		run_events(r);
 		lost = r->is_sim ? r->peers_lost : peer_lost(&r->peer);

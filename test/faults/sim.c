@@ -83,7 +83,7 @@ void sim_revoked(struct run *r)
 	uint64_t late = now_ns() + PAIR_LATE_NS;
 
 	while (!r->revoked) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		side_turn(&r->p.a);
 		side_turn(&r->p.b);
 		run_events(r);
