@@ -301,7 +301,7 @@ void shm_ep_idle(struct shm_ep *e)
 {
 	if (e->state == SHM_CLOSED && !e->leaving)
 		owe_closed(e);
-	else if (e->state == SHM_CLOSED && !shm_files_shown(e))
+	else if (e->state == SHM_CLOSED && !shm_gpu_close(e) && !shm_files_shown(e))
 		shm_ep_left(e);
 }
 
@@ -328,7 +328,7 @@ static int shm_importer(struct ep *ep)
 static void ep_close(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int waits = e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->njobs);
+	int waits = e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->gpu_seen);
 
 	e->state = SHM_CLOSED;
 	e->owed = 0;
@@ -343,6 +343,8 @@ static void ep_close(struct ep *ep)
 	list_del(&e->reap);
 	if (!waits)
 		owe_closed(e);
+	else if (!shm_gpu_close(e) && !shm_files_shown(e))
+		shm_ep_left(e);
 }
 
 const struct backend backend_shm = {

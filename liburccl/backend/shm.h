@@ -156,6 +156,8 @@ int shm_warm(struct ep *ep, struct rkey *rkey);
 int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
 /* 1: kernels of this side may be at memory that was imported; with `revoked`, at what has ended. */
 int shm_remotes_mapped(const struct shm_ep *e, int revoked);
+/* Imports that have ended use their views no more; no copy of them is under way. */
+void shm_remotes_let_go(struct shm_ep *e);
 
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
 int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
@@ -310,6 +312,10 @@ void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct
 int shm_gpu_may(const struct shm_ep *e);
 int shm_gpu_mapped(struct shm_view *v); /* 0, -EINPROGRESS, or why it is not */
 void shm_gpu_unmap(struct shm_view *v);	/* nothing of it is under way */
+/* Unmaps what the peer has taken back. 1: a GPU of this side, or the driver, is not done with it. */
+int shm_gpu_holds(struct shm_ep *e);
+/* The ep is closed: unmaps all, once no copy is under way. 1: that is not done. */
+int shm_gpu_close(struct shm_ep *e);
 int shm_gpu_open(struct shm_dev *d);
 /* A chunk on memory of a GPU. 1: taken; 0: too many are. */
 int shm_gpu_post(struct shm_ep *e, struct chunk *c);
@@ -403,7 +409,8 @@ struct shm_ep {
 	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
 	uint8_t hung_up;		/* by the peer: its processors touch nothing any more */
 	uint8_t said_bye;		/* nor do its GPUs */
-	uint8_t gpu_shown;		/* handles of memory of GPUs were sent to it */
+	uint8_t gpu_shown;		/* handles of memory of GPUs were sent to it, */
+	uint8_t gpu_seen;		/* and were sent by it */
 	uint8_t has_process;		/* a pidfd of it was had */
 };
 

@@ -207,9 +207,10 @@ static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct sh
 	return n;
 }
 
-/* struct exposure.scratch: whether the peer maps the memory; else which revocation took it back; 0:
- * it does not. */
+/* struct exposure.scratch: whether the peer maps the memory, and has not been told yet that it may
+ * not; else which revocation took it back; 0: it does not. */
 #define MAPPED UINT64_MAX
+#define GONE   (UINT64_MAX - 1)
 
 int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 {
@@ -243,11 +244,15 @@ static void mapped_revoke(struct shm_ep *e, struct exposure *x)
 	struct shm_record r = {.type = SHM_REVOKE, .serial = e->revokes + 1, .len = x->id};
 	struct shm_part parts[SHM_PARTS];
 
-	/* A link that is full has a peer that does not look at it: again the next time. */
-	if (e->sock < 0 || shm_link_send(e, &r, -1))
+	if (e->sock < 0)
 		return;
-	x->scratch = ++e->revokes;
-	parts_put(e, parts, parts_make(e, x, parts, PARTS_FIND));
+	/* What it has for this alone it lets go of before it says that it has. */
+	if (x->scratch == MAPPED)
+		parts_put(e, parts, parts_make(e, x, parts, PARTS_FIND));
+	x->scratch = GONE;
+	/* A link that is full has a peer that does not look at it: again the next time. */
+	if (!shm_link_send(e, &r, -1))
+		x->scratch = ++e->revokes;
 }
 
 /* Ends the grant at once; then waits for the word of a peer that has the memory mapped. */
@@ -261,7 +266,7 @@ int shm_unexpose(struct exposure *x)
 		stream_revoke(&e->streams[w], x);
 	if (!x->scratch || e->ep.died || e->said_bye || (e->hung_up && !memory_has_gpu(x->memory)))
 		return 0;
-	if (x->scratch == MAPPED)
+	if (x->scratch >= GONE)
 		mapped_revoke(e, x);
 	return x->scratch <= e->revokes_done ? 0 : -EINPROGRESS;
 }

@@ -102,6 +102,7 @@ void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct
 
 	if (!imp)
 		return;
+	e->gpu_seen = 1;
 	imp->share = (struct gpu_share){.how = r->version, .fd = -1, .len = r->len};
 	memcpy(imp->share.uuid, r->to, sizeof(imp->share.uuid));
 	memcpy(&imp->share.base, r->from, sizeof(imp->share.base));
@@ -126,9 +127,52 @@ int shm_gpu_mapped(struct shm_view *v)
 
 void shm_gpu_unmap(struct shm_view *v)
 {
-	gpu_unimport(v->gpu, v->import);
+	if (v->import)
+		gpu_unimport(v->gpu, v->import);
 	v->serial = 0;
 	v->import = NULL;
+}
+
+static int imports_busy(const struct shm_ep *e)
+{
+	const struct gpu_dev *gpu;
+	uint32_t i;
+
+	for (i = 0; i < GPUS_MAX; i++) {
+		gpu = gpu_dev_find(e->dev->dev.gpu, i);
+		if (gpu && gpu_imports_busy(gpu))
+			return 1;
+	}
+	return 0;
+}
+
+int shm_gpu_holds(struct shm_ep *e)
+{
+	struct shm_view *v;
+
+	if (!e->gpu_seen)
+		return 0;
+	if ((e->njobs && shm_gpu_revoke(e)) || shm_remotes_mapped(e, 1))
+		return 1;
+	shm_remotes_let_go(e);
+	for (v = e->views; v < e->views + SHM_FILES; v++)
+		if (v->serial && v->import && v->gone && !v->users)
+			shm_gpu_unmap(v);
+	return imports_busy(e);
+}
+
+int shm_gpu_close(struct shm_ep *e)
+{
+	struct shm_view *v;
+
+	if (e->njobs)
+		return 1;
+	for (v = e->views; v < e->views + SHM_FILES && e->gpu_seen; v++) {
+		if (v->serial && v->import)
+			gpu_unimport(v->gpu, v->import);
+		v->import = NULL;
+	}
+	return e->gpu_seen && imports_busy(e);
 }
 
 /* ---- chunks ---- */

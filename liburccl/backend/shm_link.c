@@ -49,7 +49,7 @@ static void link_end(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_BYE};
 
-	if (!e->njobs && !shm_remotes_mapped(e, 0))
+	if (!shm_remotes_mapped(e, 0) && !shm_gpu_close(e))
 		shm_link_send(e, &r, -1);
 	shm_watched_close(e, e->sock);
 }
@@ -387,7 +387,9 @@ void shm_wait_tick(struct shm_ep *e)
 /* Closed: the peer has died or had its time, or has some left. */
 static void tick_closed(struct shm_ep *e)
 {
-	if (--e->leaving && !e->ep.died) {
+	int holds = e->gpu_seen ? shm_gpu_close(e) || shm_files_shown(e) : 1;
+
+	if (--e->leaving && !e->ep.died && holds) {
 		shm_wait_tick(e);
 		return;
 	}

@@ -301,9 +301,10 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 	return got;
 }
 
-static int has_more(const struct shm_ep *e)
+static int has_more(struct shm_ep *e)
 {
-	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n || e->revoked_told != e->revoked;
+	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n ||
+	       (e->revoked_told != e->revoked && !shm_gpu_holds(e));
 }
 
 /* A spinning engine does not poll ever more eps that were busy once. */
@@ -374,7 +375,8 @@ int shm_arm(struct device *dev)
 
 		if (!shm_rings_sleep(e))
 			return 1;
-		shm_ep_cool(e);
+		if (e->revoked_told == e->revoked) /* or it is looked at after each sleep */
+			shm_ep_cool(e);
 	}
 	return 0;
 }

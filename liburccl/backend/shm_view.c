@@ -212,21 +212,44 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 	return 0;
 }
 
+static void views_put(struct shm_ep *e, struct shm_remote *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->nparts; i++) {
+		struct shm_view *v = r->parts[i].view;
+
+		r->parts[i].view = NULL;
+		if (!v)
+			continue;
+		v->users--;
+		view_unused(e, v);
+	}
+}
+
 void shm_forget(struct ep *ep, struct rkey *rkey)
 {
 	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
 	struct shm_remote *r = shm_remote(rkey);
-	uint32_t i;
 
 	if (!r)
 		return;
 	rkey->v[1] = 0;
-	for (i = 0; i < r->nparts; i++) {
-		r->parts[i].view->users--;
-		view_unused(e, r->parts[i].view);
-	}
+	views_put(e, r);
 	list_del(&r->link);
 	free(r);
+}
+
+void shm_remotes_let_go(struct shm_ep *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->remotes) {
+		struct shm_remote *r = list_entry(pos, struct shm_remote, link);
+
+		if (!r->rights && r->gpu && !r->mapped)
+			views_put(e, r);
+	}
 }
 
 /* No copy is under way: chunks of it come out with -EACCES when it is their turn. */
@@ -256,10 +279,9 @@ void shm_view_tell(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_REVOKED, .serial = e->revoked};
 
-	if (e->revoked_told == e->revoked || e->sock < 0 || (e->njobs && shm_gpu_revoke(e)) ||
-	    shm_remotes_mapped(e, 1))
+	if (e->revoked_told == e->revoked || e->sock < 0)
 		return;
-	if (shm_link_send(e, &r, -1))
+	if (shm_gpu_holds(e) || shm_link_send(e, &r, -1))
 		shm_ep_warm(e); /* again at the next look */
 	else
 		e->revoked_told = e->revoked;
@@ -272,7 +294,7 @@ int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
 
 	if (!r || !r->gpu || r->nparts > 1)
 		return -EOPNOTSUPP;
-	if (out && !r->rights)
+	if (out && (!r->rights || !r->parts[0].view->import))
 		return -EACCES;
 	r->mapped = out != NULL;
 	if (!out) {

@@ -32,6 +32,7 @@ static void unimport_run(struct gpu_dev *dev, struct gpu_import *imp)
 	if (imp->addr)
 		(void)dev->api->unimport_memory(dev->ctx, &imp->share, imp->addr);
 	free(imp);
+	__atomic_fetch_sub(&dev->imports, 1, __ATOMIC_RELEASE);
 }
 
 static void message_run(struct gpu_dev *dev, struct msg *msg, uint64_t now)

@@ -234,6 +234,8 @@ static inline void gpu_import_hold(struct gpu_import *imp)
 /* Any thread. With the last user unmaps it, if it was mapped, and frees imp, which need not be done
  * yet; all jobs that name the memory must have ended. */
 void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp);
+/* Any thread. 1: an import for dev is being mapped or unmapped. */
+int gpu_imports_busy(const struct gpu_dev *dev);
 static inline int gpu_import_done(const struct gpu_import *imp)
 {
 	return (int)load_acquire(&imp->done);

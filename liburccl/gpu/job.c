@@ -90,6 +90,7 @@ void gpu_unimport(struct gpu_dev *dev, struct gpu_import *imp)
 	if (__atomic_fetch_sub(&imp->users, 1, __ATOMIC_ACQ_REL) > 1)
 		return;
 	imp->end = (struct msg){.type = GPU_MSG_UNIMPORT};
+	__atomic_fetch_add(&dev->imports, 1, __ATOMIC_RELAXED);
 	mailbox_post(&dev->box, &imp->end);
 }
 
@@ -118,6 +119,11 @@ static uint64_t dev_sleep_ns(struct gpu_dev *dev, uint64_t now)
 		ns = of < ns ? of : ns;
 	}
 	return ns;
+}
+
+int gpu_imports_busy(const struct gpu_dev *dev)
+{
+	return load_acquire(&dev->imports) != 0;
 }
 
 int gpu_is_stuck(struct gpu *g, uint64_t since)

@@ -77,7 +77,8 @@ struct gpu_dev {
 	uint64_t spin_ns;
 	uint64_t *words;		/* pinned: 64 bytes per lane, */
 	struct gpu_table *tables;	/* and behind them one of words and one of events */
-	uint32_t imports;		/* not done; the engine adds, the copy thread subtracts */
+	uint32_t imports;		/* begun or ended, and not done: who asks adds, the copy
+					 * thread subtracts */
 	int	 code;			/* copy thread: the error that broke it */
 	int	 is_late;		/* gpu_step() alone: it waited in vain */
 	uint64_t closing_ns;		/* copy thread: when the close came; 0: not yet */
