@@ -312,7 +312,7 @@ void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct
 int shm_gpu_may(const struct shm_ep *e);
 int shm_gpu_mapped(struct shm_view *v); /* 0, -EINPROGRESS, or why it is not */
 void shm_gpu_unmap(struct shm_view *v);	/* nothing of it is under way */
-/* Unmaps what the peer has taken back. 1: a GPU of this side, or the driver, is not done with it. */
+/* Unmaps what the peer has taken back. 1: a GPU here, or the driver, is not done with it. */
 int shm_gpu_holds(struct shm_ep *e);
 /* The ep is closed: unmaps all, once no copy is under way. 1: that is not done. */
 int shm_gpu_close(struct shm_ep *e);

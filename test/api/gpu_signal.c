@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signal-when by a word in memory of a GPU: a stream that waits for it finds the bytes of a READ; it
- * is set before the CQE can be seen, also where there is none, and starts another entry. One that
- * fails leaves it alone. */
+/* Signal-when by a word in memory of a GPU: a stream that waits for it finds the bytes of a READ;
+ * it is set before the CQE can be seen, also where there is none, and starts another entry. One
+ * that fails leaves it alone. */
 #include "pair.h"
 #include "cuda/stream.h"
 
