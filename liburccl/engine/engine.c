@@ -244,7 +244,7 @@ static uint64_t sleep_ns(struct engine *e)
 	for (i = 0; i < e->config.ndevices; i++)
 		if (e->config.devices[i]->fd < 0 && ns > POLL_NS)
 			ns = POLL_NS;
-	if ((!list_empty(&e->words) || e->looking) && ns > WORD_NS)
+	if (!list_empty(&e->words) && ns > WORD_NS)
 		ns = WORD_NS;
 	next = gpu_sleep_ns(e->config.gpu, e->now); /* while copies of any device are out */
 	return next < ns ? next : ns;

@@ -143,7 +143,7 @@ struct gpu_dev *gpu_dev_any(struct gpu *g)
 	struct gpu_dev *dev, *any = NULL;
 	uint32_t i;
 
-	for (i = 0; i < GPUS_MAX; i++) {
+	for (i = 0; g && i < GPUS_MAX; i++) {
 		dev = load_acquire(&g->devs[i]);
 		if (dev && (!any || gpu_dev_code(any)))
 			any = dev;

@@ -99,7 +99,7 @@ int gpu_dev_get(struct gpu *g, uint32_t index, struct gpu_dev **out, int *code);
 int gpu_is_stuck(struct gpu *g, uint64_t since);
 /* The GPU if gpu_dev_get() has opened it, else NULL. Any thread. */
 struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index);
-/* One that is open, and not broken if there is such a one, or NULL. Any thread. */
+/* One that is open, and not broken if there is such a one, or NULL. g may be NULL. Any thread. */
 struct gpu_dev *gpu_dev_any(struct gpu *g);
 /* Never changes. Any thread. */
 const struct gpu_about *gpu_about(const struct gpu_dev *dev);

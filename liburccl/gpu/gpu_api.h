@@ -38,8 +38,7 @@ struct gpu_api {
 	 * before it. */
 	int (*mark)(void *ctx, void *stream, uint64_t *word, uint64_t value);
 	int (*query)(void *ctx, void *stream);
-	/* 0: all is done that was recorded, also where that is nothing. Any event of the program.
-	 */
+	/* 0: all is done that was recorded, also if that is nothing. Any event of the process. */
 	int (*event_query)(void *ctx, void *event);
 
 	int (*pinned_new)(void *ctx, size_t len, void **memory);
