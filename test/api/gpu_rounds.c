@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of a producer and a consumer on a GPU, in the order of their streams alone: the producer's
- * stream fills a buffer and sets a word, for which a WRITE waits that was there first; a READ
- * brings the bytes back and sets a word, for which the consumer's stream waits. No old word is ever
- * seen.
+/* Rounds of a producer and a consumer on a GPU, in the order of their streams alone: the
+ * producer's stream fills a buffer and sets a word, for which a WRITE waits that was there first; a
+ * READ brings the bytes back and sets a word, for which the consumer's stream waits. No old word is
+ * ever seen.
  *
  *	gpu_rounds ... [--rounds=N] [--late=US]		the producer begins so much later
  */

@@ -6,7 +6,7 @@
 #include "cuda/stream.h"
 
 #define LEN    4096u
-#define MANY   200u
+#define MANY   96u
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
@@ -96,7 +96,7 @@ static void many_words(void)
 	}
 	run();
 	for (i = 0; i < MANY; i++) {
-		k = i * 77 % MANY;
+		k = i * 35 % MANY;
 		word_put(words + 8 * k, 7 + i % 2);
 		ends(k, 3);
 	}
