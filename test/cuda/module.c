@@ -73,7 +73,27 @@ static int nothing(const struct launch *l)
 	return 0;
 }
 
+/* produce(buffer, word, value, n, ns) of examples/gpu_stream.c. */
+static int produce(const struct launch *l)
+{
+	uint64_t value = l->args[2], bytes = 8 * (uint32_t)l->args[3], i, n = 0, m = 0;
+	uint64_t *to, *word;
+
+	nap_us((unsigned)(l->args[4] / 1000));
+	lock();
+	to = (void *)reach(l->stream->context, l->args[0], bytes, &n);
+	word = (void *)reach(l->stream->context, l->args[1], 8, &m);
+	unlock();
+	if (n != bytes || m != 8)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	for (i = 0; i < n / 8; i++)
+		to[i] = value + i;
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	return 0;
+}
+
 static const struct kernel kernels[] = {
+	{"produce", "88848", produce},
 	{"urccl_gather", "84", gather},
 	{"urccl_test_fault", "", fault},
 	{"urccl_test_nothing", "", nothing},
