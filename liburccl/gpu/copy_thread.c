@@ -90,7 +90,7 @@ static uint64_t sleep_ns(const struct gpu_dev *dev, uint64_t now)
 	const struct gpu_lane_state *l;
 
 	for (l = dev->lanes; l < dev->lanes + GPU_LANES; l++) {
-		if (!l->ops)
+		if (!l->ops && !l->is_due)
 			continue;
 		of = dev->code ? GPU_LATE_NS / 2 : GPU_LATE_NS;
 		if (l->head != l->tail_seen) {
@@ -169,6 +169,8 @@ static void *copy_main(void *arg)
 	uint64_t now = clock_ns(), idle_ns = now;
 	int entered = copy_enter(dev);
 
+	if (entered)
+		kernels_open(dev);
 	for (; !has_ended(dev, now); now = clock_ns()) {
 		if (copy_turn(dev, now))
 			idle_ns = now;

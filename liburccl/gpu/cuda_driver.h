@@ -6,7 +6,8 @@
 
 #include "gpu/gpu_api.h"
 
-#define CUDA_VERSION 12000 /* of the functions that are asked for */
+#define CUDA_VERSION	   12000 /* of the functions that are asked for */
+#define CUDA_VERSION_BATCH 12080 /* likewise, of cuMemcpyBatchAsync() */
 
 enum cuda_error {
 	CUDA_INVALID_VALUE = 1,
@@ -15,13 +16,20 @@ enum cuda_error {
 	CUDA_DEINITIALIZED = 4,
 	CUDA_NO_DEVICE = 100,
 	CUDA_INVALID_DEVICE = 101,
+	CUDA_INVALID_IMAGE = 200,
 	CUDA_INVALID_CONTEXT = 201,
 	CUDA_MAP_FAILED = 205,
 	CUDA_ALREADY_MAPPED = 208,
+	CUDA_NO_BINARY_FOR_GPU = 209,
 	CUDA_PEER_ACCESS_UNSUPPORTED = 217,
+	CUDA_INVALID_PTX = 218,
+	CUDA_JIT_COMPILER_NOT_FOUND = 221,
+	CUDA_UNSUPPORTED_PTX_VERSION = 222,
+	CUDA_JIT_COMPILATION_DISABLED = 223,
 	CUDA_INVALID_HANDLE = 400,
 	CUDA_NOT_FOUND = 500,
 	CUDA_NOT_READY = 600,
+	CUDA_LAUNCH_OUT_OF_RESOURCES = 701,
 	CUDA_PEER_ACCESS_ALREADY_ENABLED = 704,
 	CUDA_HOST_MEMORY_ALREADY_REGISTERED = 712,
 	CUDA_HOST_MEMORY_NOT_REGISTERED = 713,
@@ -64,6 +72,15 @@ enum cuda_number {
 	CUDA_STREAM_NON_BLOCKING = 1,
 	CUDA_IPC_LAZY_PEER_ACCESS = 1,
 	CUDA_CAPTURE_RELAXED = 2,
+	CUDA_SRC_ORDER_STREAM = 1,
+};
+
+struct cuda_copy_attributes {
+	int order;
+	struct {
+		int type, id;
+	} src, dst;
+	unsigned int flags;
 };
 
 struct cuda_ipc_handle {
@@ -121,6 +138,12 @@ struct cuda_access {
 	X(MemSetAccess, "", (uint64_t ptr, size_t len, const struct cuda_access *access,           \
 			     size_t n))                                                            \
 	X(MemRelease, "", (uint64_t handle))                                                       \
+	X(ModuleLoadData, "", (void **module, const void *image))                                  \
+	X(ModuleUnload, "", (void *module))                                                        \
+	X(ModuleGetFunction, "", (void **function, void *module, const char *name))                \
+	X(LaunchKernel, "", (void *function, unsigned int gx, unsigned int gy, unsigned int gz,    \
+			     unsigned int bx, unsigned int by, unsigned int bz,                    \
+			     unsigned int shared, void *stream, void **params, void **extra))      \
 	X(GetErrorName, "", (int error, const char **name))
 
 struct cuda {
@@ -130,6 +153,15 @@ struct cuda {
 	CUDA_FUNCTIONS(X)
 #undef X
 	int (*ThreadExchangeStreamCaptureMode)(int *mode); /* or NULL */
+	int (*MemcpyBatchAsync)(uint64_t *dst, uint64_t *src, size_t *len, size_t n,
+				struct cuda_copy_attributes *how, size_t *first, size_t nhow,
+				size_t *failed, void *stream); /* of CUDA 12.8; or NULL */
+};
+
+/* The arguments of MemcpyBatchAsync(). */
+struct cuda_batch {
+	uint64_t dst[GPU_PIECES], src[GPU_PIECES];
+	size_t	 len[GPU_PIECES];
 };
 
 /* A GPU's primary context. */
@@ -139,6 +171,8 @@ struct cuda_ctx {
 	int	 device;
 	uint32_t index;
 	int	 urgent;		/* stream priority */
+	void	*module, *gather;	/* the kernels; NULL: not loaded */
+	struct cuda_batch batch;	/* the copy thread's */
 };
 
 /* ---- cuda_load.c ---- */
@@ -180,6 +214,17 @@ int cuda_pinned_new(void *ctx, size_t len, void **memory);
 void cuda_pinned_free(void *ctx, void *memory);
 int cuda_host_register(void *ctx, uint64_t addr, uint64_t len);
 int cuda_host_unregister(void *ctx, uint64_t addr);
+
+/* ---- cuda_kernels.c ---- */
+
+extern const char cuda_gather_ptx[];		/* a string */
+extern const void *const cuda_gather_binary;	/* NULL: the build had no nvcc */
+
+int cuda_kernels_load(void *ctx, void *stream);
+void cuda_kernels_unload(void *ctx);
+int cuda_gather(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32_t sms);
+int cuda_has_batch(void *ctx);
+int cuda_batch(void *ctx, void *stream, const struct gpu_pieces *pieces);
 
 /* ---- cuda_share.c ---- */
 

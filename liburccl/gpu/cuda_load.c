@@ -23,6 +23,16 @@ static void *find(void *so, get_function get, const char *symbol, const char *ve
 	return dlsym(so, name);
 }
 
+/* Its layout differs from CUDA 13.0 on; drivers before 12.8 refuse that version, or have none. */
+static void *find_batch(get_function get)
+{
+	void *function = NULL;
+	int status;
+
+	return get("cuMemcpyBatchAsync", &function, CUDA_VERSION_BATCH, 0, &status) ? NULL
+										     : function;
+}
+
 static int find_all(struct cuda *cuda)
 {
 	void *found = dlsym(cuda->so, "cuGetProcAddress_v2");
@@ -38,6 +48,8 @@ static int find_all(struct cuda *cuda)
 #undef X
 	found = find(cuda->so, get, "cuThreadExchangeStreamCaptureMode", "");
 	memcpy(&cuda->ThreadExchangeStreamCaptureMode, &found, sizeof(found));
+	found = get ? find_batch(get) : NULL;
+	memcpy(&cuda->MemcpyBatchAsync, &found, sizeof(found));
 	return 0;
 }
 
@@ -86,6 +98,13 @@ int cuda_error(int code)
 	case CUDA_NOT_PERMITTED:
 		return -EPERM;
 	case CUDA_NOT_SUPPORTED:
+	case CUDA_INVALID_IMAGE:
+	case CUDA_NO_BINARY_FOR_GPU:
+	case CUDA_INVALID_PTX:
+	case CUDA_JIT_COMPILER_NOT_FOUND:
+	case CUDA_UNSUPPORTED_PTX_VERSION:
+	case CUDA_JIT_COMPILATION_DISABLED:
+	case CUDA_LAUNCH_OUT_OF_RESOURCES:
 	case CUDA_PEER_ACCESS_UNSUPPORTED:
 		return -EOPNOTSUPP;
 	case CUDA_PEER_ACCESS_ALREADY_ENABLED:
@@ -127,6 +146,11 @@ const struct gpu_api gpu_cuda = {
 	.mark = cuda_mark,
 	.query = cuda_query,
 	.event_query = cuda_event_query,
+	.kernels_load = cuda_kernels_load,
+	.kernels_unload = cuda_kernels_unload,
+	.gather = cuda_gather,
+	.has_batch = cuda_has_batch,
+	.batch = cuda_batch,
 	.pinned_new = cuda_pinned_new,
 	.pinned_free = cuda_pinned_free,
 	.host_register = cuda_host_register,

@@ -86,7 +86,9 @@ static int dev_start(struct gpu *g, struct gpu_dev *dev, int *code)
 		return dev->api->error(*code);
 	*code = lanes_open(dev);
 	err = dev->api->error(*code);
-	if (!err && !g->config.by_hand)
+	if (!err && g->config.by_hand)
+		kernels_open(dev);
+	else if (!err)
 		err = copy_thread_start(dev, &g->config);
 	if (err && !*code)
 		lanes_close(dev);
@@ -105,6 +107,9 @@ static int dev_open(struct gpu *g, uint32_t index, int *code)
 	err = *code ? g->api->error(*code) : dev->ctx ? 0 : -ENODEV;
 	if (err)
 		goto fail_open;
+	dev->sms = g->config.sms < 0 ? GPU_SMS : (uint32_t)g->config.sms;
+	if (dev->sms > dev->about.multiprocessors)
+		dev->sms = dev->about.multiprocessors;
 	err = dev_start(g, dev, code);
 	if (err)
 		goto fail_start;

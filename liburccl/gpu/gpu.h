@@ -20,6 +20,10 @@
 #define GPUS_MAX     32u		/* per process: bits of gpu_about.peers */
 #define GPU_COPY_MAX (64u << 20)	/* bytes per job: 1.2 ms from host to device */
 #define GPU_SLOTS    1024u		/* jobs of a lane that have not ended, a power of two */
+#define GPU_GATHER_MAX (16u << 20)	/* bytes of a GATHER job */
+#define GPU_PIECES   1024u		/* and pieces */
+#define GPU_UNIT     4096u		/* bytes that a warp of the gather kernel moves at a time */
+#define GPU_LARGE    (1u << 20)		/* pieces from this length on go by the copy engine */
 
 struct gpu;
 struct gpu_dev;
@@ -28,7 +32,7 @@ struct gpu_dev;
 
 struct gpu_config {
 	const char *so;			/* setting cuda_so */
-	int32_t	 sms;			/* setting gpu_sms; there are no kernels yet */
+	int32_t	 sms;			/* setting gpu_sms */
 	uint32_t by_hand;		/* 1: no copy threads, gpu_step() does their work */
 	uint64_t spin_ns;		/* setting spin_us; copy threads spin for 1 ms at most */
 	const char *thread_name;	/* settings of that name */
@@ -112,8 +116,8 @@ const char *gpu_code_name(const struct gpu *g, int code);
 /* ---- jobs: the engine's thread alone ---- */
 
 enum gpu_kind {
-	GPU_COPY,			/* len bytes from src to dst. GATHER, ENCODE and DECODE come
-					 * later */
+	GPU_COPY,			/* len bytes from src to dst */
+	GPU_GATHER,			/* scattered pieces. ENCODE and DECODE come later */
 	GPU_WRITE_WORD,			/* the value src to the 8 bytes at dst; len is 8 */
 	GPU_READ_WORDS,			/* the first len words of the table for this kind */
 	GPU_QUERY_EVENTS,		/* likewise, events: the GPU itself does nothing */
@@ -130,8 +134,33 @@ struct gpu_table {
 	int32_t	 code[GPU_LOOKS];	/* with the CUresult */
 };
 
+/* A piece as the kernel reads it. */
+struct gpu_piece {
+	uint64_t src, dst;
+	uint32_t len;
+	uint32_t first;			/* number of its first unit; 0 if it is LARGE */
+};
+
+/* Of one GATHER job. The engine's, from gpu_pieces_get() on; the copy thread reads it until the job
+ * has ended. */
+struct gpu_pieces {
+	struct gpu_piece *rows;		/* pinned: small pieces from the first on, LARGE ones from
+					 * the last on, backwards */
+	uint32_t n, nlarge;
+	uint32_t units;			/* of small pieces */
+	uint32_t each;			/* units of every small piece, where the last may have
+					 * fewer; 0: they differ */
+	uint32_t last;			/* units of the last one */
+	uint64_t len, small;		/* bytes of all pieces, of small ones */
+	uint64_t since_ns;		/* submitted */
+};
+
+/* How small pieces are moved. */
+enum gpu_way { GPU_WAY_COPIES, GPU_WAY_KERNEL, GPU_WAY_BATCH, GPU_WAYS };
+
 /* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
- * side by side. A lane has at most 256 operations and about 5 ms of work issued. */
+ * side by side; a GATHER job's pieces in any order. A lane has at most 256 operations and about
+ * 5 ms of work issued. */
 enum gpu_lane {
 	GPU_OUT,
 	GPU_IN,
@@ -159,17 +188,46 @@ struct gpu_job {
 	struct gpu_dev *dev;		/* NULL: not submitted, or ended */
 	uint8_t	 kind;			/* enum gpu_kind */
 	uint8_t	 lane;			/* enum gpu_lane */
+	uint8_t	 foreign;		/* GATHER: pieces of another GPU are in it, which the
+					 * kernel does not reach */
+	uint8_t	 way;			/* GATHER, ended: enum gpu_way */
 	int32_t	 res;			/* ended: 0 or -errno */
 	int32_t	 code;			/* ended with -EIO: the CUresult */
 	uint64_t src, dst;		/* addresses of this process, host or device */
-	uint64_t len;			/* 1 to GPU_COPY_MAX; of a table's job 1 to GPU_LOOKS */
+	uint64_t len;			/* 1 to GPU_COPY_MAX; of a table's job 1 to GPU_LOOKS;
+					 * GATHER: set by gpu_submit() */
+	struct gpu_pieces *pieces;	/* GATHER: goes back when the job ends; NULL then */
 	uint64_t seq;			/* in its lane; set by gpu_submit() */
 };
 
-/* 1: taken; job->dev is dev. 0: the lane has no free slot; try again after a job of it has ended.
- * Each taken job must be asked for by gpu_job_done() or gpu_cancel() until one returns 1. Wakes the
- * copy thread if it sleeps; never blocks. Host memory that is not pinned makes the copy thread
- * block. */
+/* No pieces yet, for one GATHER job, which is to be submitted. NULL: none is free. */
+struct gpu_pieces *gpu_pieces_get(struct gpu_dev *dev);
+static inline int gpu_pieces_full(const struct gpu_pieces *p)
+{
+	return p->n + p->nlarge == GPU_PIECES;
+}
+/* They are not full; len is not 0, the sum GPU_GATHER_MAX at most. */
+static inline void gpu_pieces_add(struct gpu_pieces *p, uint64_t src, uint64_t dst, uint32_t len)
+{
+	uint32_t units = (len + GPU_UNIT - 1) / GPU_UNIT;
+
+	p->len += len;
+	if (len >= GPU_LARGE) {
+		p->rows[GPU_PIECES - ++p->nlarge] = (struct gpu_piece){src, dst, len, 0};
+		return;
+	}
+	p->rows[p->n] = (struct gpu_piece){src, dst, len, p->units};
+	p->each = !p->n ? units : p->last == p->each && units <= p->each ? p->each : 0;
+	p->n++;
+	p->last = units;
+	p->units += units;
+	p->small += len;
+}
+
+/* 1: taken; job->dev is dev, and its pieces end with it. 0: the lane has no free slot; try again
+ * after a job of it has ended. Each taken job must be asked for by gpu_job_done() or gpu_cancel()
+ * until one returns 1. Wakes the copy thread if it sleeps; never blocks. Host memory that is not
+ * pinned makes the copy thread block. */
 int gpu_submit(struct gpu_dev *dev, struct gpu_job *job);
 /* 1: it has ended, res and code say how; its bytes are where they belong. 0: not yet. One load of
  * the lane's word, and of the slot. */

@@ -41,6 +41,18 @@ struct gpu_api {
 	/* 0: all is done that was recorded, also if that is nothing. Any event of the process. */
 	int (*event_query)(void *ctx, void *event);
 
+	/* Loads the kernels and launches each once, empty: later launches wait for nothing. May
+	 * take 100 ms, and as long as kernels of the program that run. stream_free() of the last
+	 * stream is after kernels_unload(). */
+	int (*kernels_load)(void *ctx, void *stream);
+	void (*kernels_unload)(void *ctx);
+	/* Launches the kernel that moves the small pieces, on so many multiprocessors. */
+	int (*gather)(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32_t sms);
+	/* 1: batch() is to be had. Any thread. */
+	int (*has_batch)(void *ctx);
+	/* Copies the small pieces by the copy engines, as one call. One thread at a time. */
+	int (*batch)(void *ctx, void *stream, const struct gpu_pieces *pieces);
+
 	int (*pinned_new)(void *ctx, size_t len, void **memory);
 	void (*pinned_free)(void *ctx, void *memory);
 	int (*host_register)(void *ctx, uint64_t addr, uint64_t len);

@@ -15,12 +15,19 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	uint64_t seq = l->tail + 1;
 	struct gpu_slot *slot = slot_of(l, seq);
 
+	if (job->kind == GPU_GATHER)
+		job->len = job->pieces->len;
 	assert(!job->dev && job->len && job->len <= GPU_COPY_MAX);
 	if (load_acquire(&slot->state) != GPU_FREE)
 		return 0;
 	slot->code = 0;
-	slot->src = job->src;
-	slot->dst = job->dst;
+	if (job->kind == GPU_GATHER) {
+		slot->pieces = job->pieces;
+		slot->way = gather_way(dev, job);
+	} else {
+		slot->src = job->src;
+		slot->dst = job->dst;
+	}
 	slot->len = (uint32_t)job->len;
 	slot->kind = job->kind;
 	store_relaxed(&slot->seq, seq);
@@ -38,12 +45,14 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	return 1;
 }
 
-static int job_end(struct gpu_job *job, int res, int code)
+static int job_end(struct gpu_job *job, uint64_t word, int res, int code)
 {
 	store_relaxed(&job->dev->lanes[job->lane].jobs, job->dev->lanes[job->lane].jobs - 1);
-	job->dev = NULL;
 	job->res = res;
 	job->code = code;
+	if (job->kind == GPU_GATHER)
+		gather_end(job, word);
+	job->dev = NULL;
 	return 1;
 }
 
@@ -52,15 +61,18 @@ int gpu_job_done(struct gpu_job *job)
 	struct gpu_lane_state *l = &job->dev->lanes[job->lane];
 	struct gpu_slot *slot = slot_of(l, job->seq);
 	/* The word first: a job before the one that it names may have failed. */
-	int passed = load_acquire(l->word) >= job->seq;
+	uint64_t word = load_acquire(l->word);
 	uint32_t state = load_acquire(&slot->state);
 	int code, failed = state == GPU_FAILED;
 
-	if (!passed && !failed && state != GPU_ENDED)
+	if (word < job->seq * GPU_PARTS && !failed && state != GPU_ENDED)
 		return 0;
+	failed |= slot->code != 0; /* of one piece, and the others have ended */
 	code = !failed ? 0 : slot->code ? slot->code : gpu_dev_code(job->dev);
+	if (job->kind == GPU_GATHER)
+		job->way = (uint8_t)slot->way;
 	store_release(&slot->state, GPU_FREE);
-	return job_end(job, failed ? -EIO : 0, code);
+	return job_end(job, word, failed ? -EIO : 0, code);
 }
 
 int gpu_cancel(struct gpu_job *job)
@@ -70,7 +82,7 @@ int gpu_cancel(struct gpu_job *job)
 
 	if (__atomic_compare_exchange_n(&slot->state, &state, GPU_CANCELLED, 0, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
-		return job_end(job, -ECANCELED, 0);
+		return job_end(job, 0, -ECANCELED, 0);
 	return gpu_job_done(job);
 }
 

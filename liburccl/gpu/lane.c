@@ -14,6 +14,7 @@
 #define MEASURE_NS   (200 * NSEC_PER_USEC)
 
 #define PINNED_BYTES (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
+#define ROWS_BYTES   (GPU_GATHERS * GPU_PIECES * sizeof(struct gpu_piece))
 
 void dev_break(struct gpu_dev *dev, int code)
 {
@@ -89,36 +90,50 @@ static uint32_t slot_ops(const struct gpu_slot *slot)
 
 static uint64_t slot_bytes(const struct gpu_slot *slot)
 {
-	return slot->kind == GPU_COPY ? slot->len : 0;
+	return slot->kind == GPU_COPY || slot->kind == GPU_GATHER ? slot->len : 0;
 }
 
-static int lane_has_room(const struct gpu_lane_state *l, const struct gpu_slot *slot)
+int lane_has_room(const struct gpu_lane_state *l, uint32_t ops, uint64_t bytes)
 {
-	uint32_t ops = slot_ops(slot);
-
 	if (!ops)
 		return 1;
 	if (l->ops + ops + 1 > GPU_OPS)
 		return 0;
 	if (l->out_n + (l->batch.ops != 0) < 2)
 		return 1;
-	return work_ns(l, l->bytes + slot_bytes(slot), l->ops + ops) <= GPU_WORK_NS;
+	return work_ns(l, l->bytes + bytes, l->ops + ops) <= GPU_WORK_NS;
 }
 
-static void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+int lane_count(struct gpu_dev *dev, struct gpu_lane_state *l, uint32_t ops, uint64_t bytes,
+	       int code)
 {
+	if (code && is_fatal(dev, code))
+		dev_break(dev, code);
+	if (code)
+		return 0;
+	l->ops += ops;
+	l->bytes += bytes;
+	l->batch.ops += ops;
+	l->batch.bytes += bytes;
+	return 1;
+}
+
+void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	uint64_t value = l->head * GPU_PARTS + l->at;
 	int code;
 
-	if (!l->batch.ops || dev->code)
+	if ((!l->batch.ops && !l->is_due) || dev->code)
 		return;
-	code = dev->api->mark(dev->ctx, l->stream, (uint64_t *)(uintptr_t)l->word, l->head);
-	if (code) {
+	code = dev->api->mark(dev->ctx, l->stream, (uint64_t *)(uintptr_t)l->word, value);
+	if (code && is_fatal(dev, code))
 		dev_break(dev, code);
-		return;
-	}
+	if (code)
+		return; /* otherwise the next turn tries again */
+	l->is_due = 0;
 	l->ops++;
 	l->batch.ops++;
-	l->batch.seq = l->head;
+	l->batch.word = value;
 	l->out[(l->out_first + l->out_n) % GPU_OPS] = l->batch;
 	if (!l->out_n++) {
 		l->measured_ns = l->asked_ns = now;
@@ -184,44 +199,48 @@ static int slot_call(struct gpu_dev *dev, const struct gpu_lane_state *l,
 	}
 }
 
-static void slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot *slot)
+static void call_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot *slot)
 {
-	uint32_t ops = slot_ops(slot);
-	uint64_t bytes = slot_bytes(slot);
 	int code = slot_call(dev, l, slot);
 
-	if (code) {
+	if (!lane_count(dev, l, slot_ops(slot), slot_bytes(slot), code))
 		slot_fail(slot, code);
-		if (is_fatal(dev, code))
-			dev_break(dev, code);
-		return;
-	}
-	if (!ops)
+	else if (!slot_ops(slot))
 		store_release(&slot->state, GPU_ENDED);
-	l->ops += ops;
-	l->bytes += bytes;
-	l->batch.ops += ops;
-	l->batch.bytes += bytes;
+}
+
+/* The next job. 1: it is issued, has failed or was cancelled; 0: there is no room for all of it. */
+static int slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
+{
+	struct gpu_slot *slot = slot_of(l, l->head + 1);
+
+	if (!l->is_begun && !slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
+		store_release(&slot->state, GPU_FREE);
+		return 1;
+	}
+	l->is_begun = 1;
+	if (slot->kind == GPU_GATHER)
+		return gather_issue(dev, l, slot, now);
+	call_issue(dev, l, slot);
+	return 1;
 }
 
 /* 1: it took a job. */
 static int lane_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 {
-	struct gpu_slot *slot;
+	const struct gpu_slot *slot;
 	int some = 0;
 
 	l->tail_seen = load_acquire(&l->tail);
 	while (l->head != l->tail_seen && !dev->closing_ns) {
 		slot = slot_of(l, l->head + 1);
-		if (!dev->code && !lane_has_room(l, slot))
+		if (!dev->code && !lane_has_room(l, slot_ops(slot), slot_bytes(slot)))
+			break;
+		some = 1;
+		if (!slot_issue(dev, l, now))
 			break;
 		l->head++;
-		some = 1;
-		if (!slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
-			store_release(&slot->state, GPU_FREE); /* it was cancelled */
-			continue;
-		}
-		slot_issue(dev, l, slot);
+		l->at = l->is_begun = 0;
 		if (l->batch.bytes >= GPU_MARK_LEN || l->batch.ops >= GPU_MARK_OPS)
 			lane_mark(dev, l, now);
 	}
@@ -238,7 +257,7 @@ static void lane_retire(struct gpu_lane_state *l, uint64_t now)
 		return;
 	l->word_seen = seen;
 	l->asked_ns = now;
-	for (; l->out_n && l->out[l->out_first].seq <= seen; l->out_n--) {
+	for (; l->out_n && l->out[l->out_first].word <= seen; l->out_n--) {
 		b = &l->out[l->out_first];
 		l->ops -= b->ops;
 		l->bytes -= b->bytes;
@@ -261,11 +280,13 @@ static void lane_fail(struct gpu_lane_state *l)
 	for (i = 0; i < GPU_SLOTS; i++) {
 		slot = &l->slots[i];
 		if (load_acquire(&slot->state) != GPU_ISSUED ||
-		    load_relaxed(&slot->seq) <= l->word_seen)
+		    load_relaxed(&slot->seq) * GPU_PARTS <= l->word_seen)
 			continue;
 		slot_take(slot, GPU_ISSUED, GPU_FAILED); /* its code is the GPU's */
 	}
 	l->ops = l->out_n = 0;
+	l->cut = NULL;
+	l->is_due = 0;
 	l->bytes = 0;
 	memset(&l->batch, 0, sizeof(l->batch));
 	lane_predict(l, 0);
@@ -298,6 +319,10 @@ int lane_turn(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 
 	lane_retire(l, now);
 	some = lane_issue(dev, l, now);
+	if (l->cut && !l->ops) {
+		store_release(&l->cut->state, GPU_FAILED);
+		l->cut = NULL;
+	}
 	lane_look(dev, l, now);
 	return some;
 }
@@ -309,13 +334,14 @@ int lanes_open(struct gpu_dev *dev)
 	struct gpu_lane_state *l;
 	void *words;
 	uint32_t i;
-	int code = dev->api->pinned_new(dev->ctx, PINNED_BYTES, &words);
+	int code = dev->api->pinned_new(dev->ctx, PINNED_BYTES + ROWS_BYTES, &words);
 
 	if (code)
 		return code;
 	memset(words, 0, PINNED_BYTES);
 	dev->words = words;
 	dev->tables = (void *)((uint8_t *)words + (size_t)64 * GPU_LANES);
+	gather_open(dev, (void *)((uint8_t *)words + PINNED_BYTES));
 	for (i = 0; i < GPU_LANES; i++) {
 		l = &dev->lanes[i];
 		l->word = dev->words + (size_t)8 * i;
@@ -328,6 +354,21 @@ int lanes_open(struct gpu_dev *dev)
 		}
 	}
 	return 0;
+}
+
+void kernels_open(struct gpu_dev *dev)
+{
+	uint32_t ways = dev->api->has_batch(dev->ctx) ? 1u << GPU_WAY_BATCH : 0;
+	int code;
+
+	store_release(&dev->ways, ways);
+	if (!dev->sms)
+		return;
+	code = dev->api->kernels_load(dev->ctx, dev->lanes[GPU_KERNEL].stream);
+	if (!code)
+		store_release(&dev->ways, ways | 1u << GPU_WAY_KERNEL);
+	else if (is_fatal(dev, code))
+		dev_break(dev, code);
 }
 
 /* A word is seen a moment before its operation has ended. */
@@ -351,6 +392,7 @@ void lanes_close(struct gpu_dev *dev)
 		are_idle &= stream_is_idle(dev, dev->lanes[i].stream);
 		dev->api->stream_free(dev->ctx, dev->lanes[i].stream);
 	}
+	dev->api->kernels_unload(dev->ctx);
 	if (are_idle)
 		dev->api->pinned_free(dev->ctx, dev->words);
 }

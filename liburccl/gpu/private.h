@@ -18,18 +18,34 @@
 #define GPU_STUCK_NS  NSEC_PER_SEC
 #define GPU_DRAIN_NS  (900 * NSEC_PER_MSEC)    /* of it, for issued jobs */
 
+#define GPU_SMS	      8u		       /* multiprocessors where the setting is auto */
+#define GPU_GATHERS   64u		       /* GATHER jobs of a GPU */
+#define GPU_PARTS     2048u		       /* a lane's word counts so many for each job */
+#define GPU_OTHER     64u		       /* one GATHER job of so many tries the other way */
+#define GPU_RATE_NS   NSEC_PER_SEC	       /* a way's rate is forgotten then */
+
 /* A job as the copy thread sees it. */
 struct gpu_slot {
 	uint32_t state;			/* enum gpu_state */
-	int32_t	 code;			/* FAILED */
-	uint64_t seq, src, dst;
+	int32_t	 code;			/* FAILED, or of a piece while others are issued */
+	uint64_t seq;
+	union {
+		struct {
+			uint64_t src, dst;
+		};
+		struct {
+			const struct gpu_pieces *pieces; /* GATHER */
+			uint32_t way;		/* enum gpu_way; the copy thread changes it before
+						 * it issues */
+		};
+	};
 	uint32_t len;
 	uint32_t kind;			/* enum gpu_kind */
 };
 
 /* Issued operations that end with a word. */
 struct gpu_batch {
-	uint64_t seq;			/* value of the word: the last job */
+	uint64_t word;			/* its value */
 	uint64_t bytes;
 	uint32_t ops;			/* with the word */
 };
@@ -41,11 +57,18 @@ struct gpu_lane_state {
 	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first; 0:
 					 * not since the lane was empty */
 	/* copy thread */
-	uint64_t head __attribute__((aligned(64))); /* last job taken from the slots */
+	uint64_t head __attribute__((aligned(64))); /* last job that was issued whole */
+	uint32_t at;			/* pieces of the next one that are issued */
+	uint8_t	 is_begun;		/* the next one was taken from the slots */
+	uint8_t	 is_due;		/* a job that failed waits for a word behind what was issued
+					 * of it */
+	struct gpu_slot *cut;		/* a job of a broken GPU, some of whose pieces were issued:
+					 * it fails when no operation is out. Or NULL */
 	uint64_t tail_seen;		/* tail at the last look */
 	uint64_t word_seen;
 	void	*stream;
-	const uint64_t *word;		/* last job that has ended; the GPU writes it */
+	const uint64_t *word;		/* GPU_PARTS times the last job that has ended, and more
+					 * for pieces of the next one; the GPU writes it */
 	struct gpu_batch batch;		/* issued, without a word yet */
 	struct gpu_batch out[GPU_OPS];	/* oldest first, from out_first on */
 	uint32_t out_first, out_n;
@@ -58,6 +81,24 @@ struct gpu_lane_state {
 	uint64_t failed_ns;		/* when the stream reported an error; 0: it has not */
 	uint64_t eta_ns;		/* predicted next word; 0: none */
 	struct gpu_slot slots[GPU_SLOTS]; /* seq modulo GPU_SLOTS */
+};
+
+/* Bytes of GATHER jobs that went one way, over the time for which some were out. */
+struct gpu_way_rate {
+	uint64_t bytes, ns;
+	uint64_t last_ns;		/* of the clock */
+};
+
+/* The engine's. */
+struct gpu_gather {
+	struct gpu_pieces all[GPU_GATHERS];
+	uint16_t free[GPU_GATHERS];	/* a stack */
+	uint32_t nfree;
+	uint32_t submitted;
+	uint64_t word;			/* of the last look that saw some end, */
+	uint64_t from_ns, seen_ns;	/* since when they were out, and when that look was */
+	uint64_t ended[GPU_WAYS];	/* their bytes */
+	struct gpu_way_rate rates[GPU_WAYS];
 };
 
 enum gpu_ended {
@@ -76,7 +117,11 @@ struct gpu_dev {
 	int	 has_thread;
 	uint64_t spin_ns;
 	uint64_t *words;		/* pinned: 64 bytes per lane, */
-	struct gpu_table *tables;	/* and behind them one of words and one of events */
+	struct gpu_table *tables;	/* and behind them one of words and one of events, and then
+					 * the rows of pieces */
+	uint32_t sms;			/* of kernels; 0: there are none */
+	uint32_t ways;			/* bit per enum gpu_way; the copy thread changes it */
+	struct gpu_gather gather;
 	uint32_t imports;		/* begun or ended, and not done: who asks adds, the copy
 					 * thread subtracts */
 	int	 code;			/* copy thread: the error that broke it */
@@ -99,14 +144,39 @@ enum gpu_msg { GPU_MSG_CLOSE, GPU_MSG_IMPORT, GPU_MSG_UNIMPORT };
 /* No call on the GPU will succeed any more, because of that error. */
 void dev_break(struct gpu_dev *dev, int code);
 
+/* ---- gather.c: engine ---- */
+
+void gather_open(struct gpu_dev *dev, struct gpu_piece *rows);
+/* How the small pieces of the job are to be moved. */
+enum gpu_way gather_way(struct gpu_dev *dev, const struct gpu_job *job);
+/* The job has ended; word: its lane's. Its pieces are free again. */
+void gather_end(struct gpu_job *job, uint64_t word);
+
 /* ---- lane.c: copy thread, entered ---- */
 
 /* 0, or the vendor's error. */
 int lanes_open(struct gpu_dev *dev);
+/* Without kernels, or if they cannot be loaded, copy engines do their work. */
+void kernels_open(struct gpu_dev *dev);
 /* Frees streams and words. */
 void lanes_close(struct gpu_dev *dev);
 /* Ends and issues jobs, looks for errors. 1: it took a job. */
 int lane_turn(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now);
+
+/* 1: for so many operations more, which move so many bytes. */
+int lane_has_room(const struct gpu_lane_state *l, uint32_t ops, uint64_t bytes);
+/* The call that begins ops operations returned code. 1: they are issued. */
+int lane_count(struct gpu_dev *dev, struct gpu_lane_state *l, uint32_t ops, uint64_t bytes,
+	       int code);
+/* Has the GPU store the lane's word behind what is issued. */
+void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now);
+
+/* ---- lane_gather.c: likewise ---- */
+
+/* Issues the pieces of the lane's next job from l->at on. 1: all of them, or it has failed. 0: the
+ * lane has no room for the rest. */
+int gather_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot *slot,
+		 uint64_t now);
 
 /* ---- copy_thread.c ---- */
 

@@ -9,6 +9,7 @@
  *	memory=BYTES		of each GPU; otherwise 16 GiB
  *	driver=N		version of the driver; otherwise 13000
  *	delay=US		a copy begins so much later
+ *	kernel=US		a kernel begins so much later
  *	late=US			a copy's last 64 bytes land so much later than the rest
  *	block=CLASS:US		calls of a class take so long, as behind a cudaFree(); 50ms is
  *				50000

@@ -52,7 +52,7 @@ enum call_class {
 struct words {
 	int gpus, driver;
 	uint64_t memory; /* bytes of a GPU */
-	unsigned delay_us, late_us;
+	unsigned delay_us, late_us, kernel_us;
 	unsigned block_us[CLASSES];
 	bool hold[CLASSES]; /* calls wait until this is cleared */
 	unsigned fail_at, fail_code;

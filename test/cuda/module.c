@@ -33,30 +33,58 @@ static uint8_t *reach(const struct context *c, uint64_t addr, uint64_t len, uint
 	return span_view(addr, len, n);
 }
 
-/* urccl_gather(table, n): n times {u64 src, dst, len} in memory that the kernel may access. */
+/* A row of urccl_gather()'s table. */
+struct row {
+	uint64_t src, dst;
+	uint32_t len, first;
+};
+
+/* The kernel's warps find their units by these numbers, so that wrong ones move wrong bytes. */
+static void check_row(const struct row *r, uint32_t i, uint32_t n, uint32_t unit, uint32_t each)
+{
+	uint32_t units = (r->len + 4095) / 4096;
+
+	if (!r->len || r->first != unit || (each && (units > each || (units < each && i + 1 < n))))
+		die("urccl_gather: row %u of %u: %u bytes, first unit %u and not %u, each %u", i, n,
+		    r->len, r->first, unit, each);
+}
+
+/* With the lock. */
+static int gather_row(const struct context *c, const struct row *r)
+{
+	uint64_t at, n, m = 0;
+	uint8_t *to, *from;
+
+	for (at = 0; at < r->len; at += m) {
+		to = reach(c, r->dst + at, r->len - at, &n);
+		from = to ? reach(c, r->src + at, n, &m) : NULL;
+		if (!from)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		memcpy(to, from, m);
+	}
+	return 0;
+}
+
+/* urccl_gather(table, n, units, each): n rows in memory that the kernel may access. */
 static int gather(const struct launch *l)
 {
-	const struct context *c = l->stream->context;
-	uint64_t i, n, m = 0, at, len;
-	uint8_t *to, *from = NULL;
-	const uint64_t *entry;
+	uint32_t i, n = (uint32_t)l->args[1], unit = 0;
+	const struct row *r;
+	uint64_t len;
+	int res = 0;
 
-	for (i = 0; i < (uint32_t)l->args[1]; i++) {
+	for (i = 0; i < n && !res; i++) {
 		lock();
-		entry = (const void *)reach(c, l->args[0] + 24 * i, 24, &n);
-		len = entry ? entry[2] : 1;
-		for (at = 0; at < len; at += m) {
-			to = entry ? reach(c, entry[1] + at, len - at, &n) : NULL;
-			if (to)
-				from = reach(c, entry[0] + at, n, &m);
-			if (!to || !from) {
-				unlock();
-				return CUDA_ERROR_ILLEGAL_ADDRESS;
-			}
-			memcpy(to, from, m);
-		}
+		r = (const void *)reach(l->stream->context, l->args[0] + 24 * i, 24, &len);
+		res = r ? gather_row(l->stream->context, r) : CUDA_ERROR_ILLEGAL_ADDRESS;
 		unlock();
+		if (res)
+			return res;
+		check_row(r, i, n, unit, (uint32_t)l->args[3]);
+		unit += (r->len + 4095) / 4096;
 	}
+	if (unit != (uint32_t)l->args[2])
+		die("urccl_gather: %u units, and not %u", unit, (uint32_t)l->args[2]);
 	return 0;
 }
 
@@ -94,7 +122,7 @@ static int produce(const struct launch *l)
 
 static const struct kernel kernels[] = {
 	{"produce", "88848", produce},
-	{"urccl_gather", "84", gather},
+	{"urccl_gather", "8444", gather},
 	{"urccl_test_fault", "", fault},
 	{"urccl_test_nothing", "", nothing},
 };
@@ -103,6 +131,7 @@ int launch_run(const struct stream *s, const struct op *op)
 {
 	struct launch l = {.stream = s, .args = op->args, .grid = op->grid, .block = op->block};
 
+	nap_us(words_now().kernel_us);
 	return op->kernel->run(&l);
 }
 

@@ -140,16 +140,17 @@ static void check_pieces(void)
 	uint64_t dsts[50], srcs[50], *table;
 	static const char ptx[] = ".version 7.4\n.target sm_75\n.visible .entry urccl_gather()";
 	struct cu_copy_attributes attr = {.order = CU_MEMCPY_SRC_ACCESS_ORDER_ANY};
-	void *stream, *module, *function, *params[2];
+	void *stream, *module, *function, *params[4];
 	size_t sizes[50], first = 0;
-	unsigned n = 50;
+	unsigned n = 50, each = 1;
 
 	CHECK_EQ(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -1), 0);
 	CHECK_EQ(cuMemHostAlloc((void **)&table, 50 * 24, 0), 0);
 	for (unsigned i = 0; i < 50; i++) {
 		table[3 * i] = srcs[i] = kinds[0].addr + 1000 * i;
 		table[3 * i + 1] = dsts[i] = kinds[1].addr + 1000 * (49 - i);
-		table[3 * i + 2] = sizes[i] = 1000;
+		sizes[i] = 1000;
+		table[3 * i + 2] = 1000 | (uint64_t)i << 32;
 	}
 	device_fill(kinds[0].addr, 50000, 0, 5);
 	CHECK_EQ(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, n, &attr, &first, 1, NULL),
@@ -166,7 +167,8 @@ static void check_pieces(void)
 	device_fill(kinds[0].addr, 50000, 0, 6);
 	CHECK_EQ(cuCtxEnablePeerAccess(device_cuda.contexts[1], 0), 0);
 	params[0] = &table;
-	params[1] = &n;
+	params[1] = params[2] = &n;
+	params[3] = &each;
 	CHECK_EQ(cuLaunchKernel(function, 8, 1, 1, 256, 1, 1, 0, stream, params, NULL), 0);
 	CHECK_EQ(cuStreamSynchronize(stream), 0);
 	for (unsigned i = 0; i < 50; i++)

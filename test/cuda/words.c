@@ -165,6 +165,8 @@ static bool set_word(char *word)
 		double_words.delay_us = (unsigned)n;
 	} else if (!strcmp(word, "late")) {
 		double_words.late_us = (unsigned)n;
+	} else if (!strcmp(word, "kernel")) {
+		double_words.kernel_us = (unsigned)n;
 	} else if (!strcmp(word, "hang")) {
 		double_words.hang = (unsigned)n;
 	} else {

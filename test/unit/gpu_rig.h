@@ -84,11 +84,17 @@ static inline void rig_words(struct gpu_rig *r, const char *words)
 	CHECK_EQ(r->set(words), 0);
 }
 
-static inline void rig_gpu(struct gpu_rig *r, int by_hand)
+static inline void rig_gpu_sms(struct gpu_rig *r, int by_hand, int32_t sms)
 {
-	struct gpu_config config = {.so = r->so, .by_hand = (uint32_t)by_hand, .spin_ns = 20000};
+	struct gpu_config config = {
+		.so = r->so, .sms = sms, .by_hand = (uint32_t)by_hand, .spin_ns = 20000};
 
 	CHECK_EQ(gpu_open(&config, &r->gpu), 0);
+}
+
+static inline void rig_gpu(struct gpu_rig *r, int by_hand)
+{
+	rig_gpu_sms(r, by_hand, 0);
 }
 
 /* The program starts the primary contexts of n GPUs at most; the first is current. */
@@ -163,6 +169,21 @@ static inline int rig_wait(struct gpu_rig *r, struct gpu_job *job)
 		usleep((useconds_t)(ns / 1000));
 	}
 	return job->res;
+}
+
+static inline struct gpu_job rig_gather(struct gpu_pieces *t)
+{
+	return (struct gpu_job){.kind = GPU_GATHER, .lane = GPU_KERNEL, .pieces = t};
+}
+
+/* Kernels are loaded, by a job of another lane at the latest. */
+static inline void rig_ready(struct gpu_rig *r, struct gpu_dev *dev)
+{
+	uint64_t ptr = rig_alloc(r, gpu_about(dev)->index, 16);
+	struct gpu_job job = rig_job(GPU_PEER, ptr, ptr + 8, 8);
+
+	CHECK_EQ(gpu_submit(dev, &job), 1);
+	CHECK_EQ(rig_wait(r, &job), 0);
 }
 
 /* The caller passes it to gpu_unimport(). */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of kernel and batch call the faster one is used, as both are now, and the other one is tried once
+ * in 64 jobs. */
+#include "gpu_rig.h"
+
+int case_gpu_gather_rates(void);
+
+#define LEN    (1u << 20)
+#define PIECES 16u
+
+static uint64_t from, to;
+
+static enum gpu_way one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
+{
+	struct gpu_pieces *t = gpu_pieces_get(dev);
+	struct gpu_job job = rig_gather(t);
+	uint32_t i;
+
+	for (i = 0; i < PIECES; i++)
+		gpu_pieces_add(t, from + i * LEN / PIECES, to + i * LEN / PIECES, LEN / PIECES);
+	job.foreign = (uint8_t)foreign;
+	CHECK_EQ(gpu_submit(dev, &job), 1);
+	CHECK_EQ(rig_wait(r, &job), 0);
+	return job.way;
+}
+
+/* How many of 640 took the kernel, after enough of them for the rates to be known. */
+static uint32_t kernels(struct gpu_rig *r, struct gpu_dev *dev)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < 256; i++)
+		one(r, dev, 0);
+	for (i = 0; i < 640; i++)
+		n += one(r, dev, 0) == GPU_WAY_KERNEL;
+	return n;
+}
+
+int case_gpu_gather_rates(void)
+{
+	struct gpu_dev *dev;
+	struct gpu_rig r;
+
+	rig_load(&r);
+	rig_start(&r, 1);
+	from = rig_alloc(&r, 0, LEN);
+	to = rig_alloc(&r, 0, LEN);
+	rig_gpu_sms(&r, 0, -1);
+	dev = rig_dev(&r, 0);
+	rig_ready(&r, dev);
+	rig_words(&r, "delay=5000");
+	CHECK_GE(kernels(&r, dev), 600);
+	rig_words(&r, "delay=0,kernel=5000");
+	CHECK_LE(kernels(&r, dev), 40);
+	CHECK_EQ(one(&r, dev, 1), GPU_WAY_BATCH);
+	CHECK_EQ(gpu_close(r.gpu), 0);
+	return 0;
+}
