@@ -296,6 +296,7 @@ enum urccl_path {			/* path bits */
 	URCCL_PATH_COMPRESSED	= 1 << 17,
 	URCCL_PATH_REPLAYED	= 1 << 18,	/* a rail or connection failed on the way */
 	URCCL_PATH_DEVICE	= 1 << 19,	/* a GPU copied it */
+	URCCL_PATH_KERNEL	= 1 << 20,	/* by its multiprocessors */
 };
 
 struct urccl_advert {			/* a capability, not a key: says what, who and until

@@ -63,6 +63,8 @@ struct device {
 					 * an extent that is one */
 	uint32_t ipc;			/* 1: its reg takes memory of GPUs, which peers reach as far
 					 * as expose and import do not say -EOPNOTSUPP */
+	uint32_t bundle;		/* pieces that a chunk may have whose key is of a GPU; 0:
+					 * one */
 	struct gpu *gpu;		/* the context's, set after open */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
@@ -137,8 +139,14 @@ struct rkey {
 					 * a GPU or pinned; likewise */
 };
 
-/* One piece of an entry. Filled by the engine, which leaves it and what it points to alone until
- * it comes out. */
+struct chunk_piece {
+	uint8_t *local;
+	uint64_t off;			/* in what the key covers */
+	uint64_t len;
+};
+
+/* One piece of an entry, or a bundle of pieces. Filled by the engine, which leaves it and what it
+ * points to alone until it comes out. */
 struct chunk {
 	struct chunk *next;		/* for the list of whoever has it */
 	struct ep *ep;
@@ -163,6 +171,9 @@ struct chunk {
 					 * peer cannot. SEND: one that differs is not given out */
 	uint8_t fence;			/* the engine's: what it waits for to go again */
 	uint8_t tries;			/* the engine's: how often it came out undone */
+	uint32_t npieces;		/* of a bundle, in memory that the GPU reaches: local and
+					 * off are the first one's, len is the sum. 0: no bundle */
+	const struct chunk_piece *pieces;
 };
 
 /* Memory that a device has ready for peers to touch, and how they may: one for all exposures that

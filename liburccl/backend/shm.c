@@ -106,6 +106,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	d->dev.index = config->index;
 	d->started = shm_process_started();
 	d->dev.ipc = !d->by_owner;
+	d->dev.bundle = GPU_PIECES;
 	list_init(&d->waiting);
 	list_init(&d->hot);
 	list_init(&d->notices);

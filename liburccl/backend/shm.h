@@ -184,6 +184,7 @@ static inline struct shm_remote *shm_remote(const struct rkey *rkey)
 
 /* 0 or -ERANGE. */
 int shm_remote_holds(const struct shm_remote *r, const struct chunk *c);
+int shm_remote_holds_pieces(const struct shm_remote *r, const struct chunk *c); /* of a bundle */
 /* 0, or -EACCES: it does not allow it, or not any more. */
 int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
 /* The address here of an offset of the remote; *run: bytes from there on, cut to those of one part;

@@ -16,13 +16,14 @@
 
 _Static_assert(SHM_JOBS <= GPU_SLOTS, "a lane has room for all");
 
-/* One chunk, a part of the remote after another. */
+/* One chunk, a part of the remote after another; of a bundle as many pieces as a job can have.
+ * chunk.scratch: bytes that are done, or pieces, and bytes of the next piece. */
 struct shm_job {
 	struct gpu_job job;
 	struct list link; /* shm_dev.jobs or .jobs_free */
 	struct chunk *c;
-	uint64_t run;	 /* bytes of it in this job */
-	uint32_t is_odd; /* it goes by the other lane */
+	uint64_t next[2]; /* scratch when this job has ended */
+	uint32_t is_odd;  /* it goes by the other lane */
 };
 
 /* ---- export ---- */
@@ -197,44 +198,116 @@ static struct shm_ep *ep_of(const struct shm_job *j)
 }
 
 /* The next run of the chunk. */
-static void job_submit(struct shm_job *j)
+static struct gpu_dev *job_run(struct shm_job *j)
 {
 	struct chunk *c = j->c;
-	uint64_t at = c->scratch[0], there, local = (uintptr_t)c->local + at;
+	uint64_t at = c->scratch[0], run = c->len - at, there, local = (uintptr_t)c->local + at;
 	struct gpu_dev *gpu;
 
-	j->run = c->len - at;
-	there = shm_remote_at(shm_remote(c->key), c->off + at, &j->run, &gpu);
+	there = shm_remote_at(shm_remote(c->key), c->off + at, &run, &gpu);
+	j->next[0] = at + run;
 	j->job = (struct gpu_job){
 		.kind = GPU_COPY,
 		.lane = j->is_odd ? GPU_PEER_TOO : GPU_PEER,
 		.src = c->kind == CHUNK_WRITE ? local : there,
 		.dst = c->kind == CHUNK_WRITE ? there : local,
-		.len = j->run,
+		.len = run,
 	};
+	return gpu;
+}
+
+/* The next pieces of the bundle: not all, where one lies in several parts. */
+static struct gpu_dev *job_pieces(struct shm_job *j, struct gpu_pieces *t)
+{
+	const struct shm_remote *r = shm_remote(j->c->key);
+	uint64_t i = j->c->scratch[0], at = j->c->scratch[1], run, there, local;
+	int writes = j->c->kind == CHUNK_WRITE;
+	const struct chunk_piece *p;
+	struct gpu_dev *gpu = NULL;
+
+	while (i < j->c->npieces && !gpu_pieces_full(t)) {
+		p = &j->c->pieces[i];
+		run = p->len - at;
+		there = shm_remote_at(r, p->off + at, &run, &gpu);
+		local = (uintptr_t)p->local + at;
+		gpu_pieces_add(t, writes ? local : there, writes ? there : local, (uint32_t)run);
+		at += run;
+		if (at == p->len) {
+			at = 0;
+			i++;
+		}
+	}
+	j->next[0] = i;
+	j->next[1] = at;
+	j->job = (struct gpu_job){.kind = GPU_GATHER, .lane = GPU_KERNEL, .pieces = t};
+	return gpu;
+}
+
+static struct gpu_dev *gpu_of(const struct chunk *c)
+{
+	struct gpu_dev *gpu;
+	uint64_t run = 1;
+
+	(void)shm_remote_at(shm_remote(c->key), c->off, &run, &gpu);
+	return gpu;
+}
+
+/* 0: its GPU has too many. */
+static int job_submit(struct shm_job *j)
+{
+	struct gpu_pieces *t = NULL;
+	struct gpu_dev *gpu;
+
+	if (j->c->npieces) {
+		t = gpu_pieces_get(gpu_of(j->c));
+		if (!t)
+			return 0;
+	}
+	gpu = t ? job_pieces(j, t) : job_run(j);
+	if (t && j->c->memory->gpus & ~(1u << gpu_about(gpu)->index))
+		j->job.foreign = 1;
 	if (!gpu_submit(gpu, &j->job))
 		assert(0); /* a lane has room for more jobs than there are */
+	return 1;
+}
+
+/* Tables of a GPU that broke do not come back. */
+static int chunk_check(struct chunk *c)
+{
+	const struct shm_remote *r = shm_remote(c->key);
+	int code;
+
+	if (c->checksum)
+		return -EOPNOTSUPP;
+	if (c->npieces ? shm_remote_holds_pieces(r, c) : shm_remote_holds(r, c))
+		return -ERANGE;
+	code = c->npieces ? gpu_dev_code(gpu_of(c)) : 0;
+	if (code) {
+		c->flags |= CHUNK_CODED;
+		c->scratch[0] = device_code(0, (uint32_t)code);
+		return -EIO;
+	}
+	return shm_remote_allows(r, c);
 }
 
 int shm_gpu_post(struct shm_ep *e, struct chunk *c)
 {
 	struct shm_dev *d = e->dev;
-	const struct shm_remote *r = shm_remote(c->key);
-	int err = c->checksum ? -EOPNOTSUPP : shm_remote_holds(r, c);
 	struct shm_job *j;
+	int err;
 
 	c->flags = 0;
 	c->path = URCCL_PATH_DEVICE;
-	err = err ? err : shm_remote_allows(r, c);
-	if (err || list_empty(&d->jobs_free)) {
-		if (err)
-			shm_chunk_out(d, c, err);
+	err = chunk_check(c);
+	if (err)
+		shm_chunk_out(d, c, err);
+	if (err || list_empty(&d->jobs_free))
 		return err != 0;
-	}
 	j = list_first(&d->jobs_free, struct shm_job, link);
 	j->c = c;
-	c->scratch[0] = 0;
-	job_submit(j);
+	c->scratch[0] = c->scratch[1] = 0;
+	if (!job_submit(j))
+		return 0;
 	list_del(&j->link);
 	list_add_tail(&j->link, &d->jobs);
 	c->state = SHM_STATE_GPU;
@@ -269,8 +342,10 @@ static void job_ended(struct shm_job *j)
 	int res = j->job.res;
 
 	if (!res)
-		j->c->scratch[0] += j->run;
-	if (!res && j->c->scratch[0] == j->c->len) {
+		memcpy(j->c->scratch, j->next, sizeof(j->next));
+	if (j->job.kind == GPU_GATHER && j->job.way == GPU_WAY_KERNEL)
+		j->c->path |= URCCL_PATH_KERNEL;
+	if (!res && j->c->scratch[0] == (j->c->npieces ? j->c->npieces : j->c->len)) {
 		job_end(j, e->state == SHM_DOWN ? e->why : 0);
 		return;
 	}
@@ -282,8 +357,8 @@ static void job_ended(struct shm_job *j)
 		res = shm_remote_allows(r, j->c);
 	if (res)
 		job_end(j, res);
-	else
-		job_submit(j);
+	else if (!job_submit(j)) /* it has just given one back */
+		assert(0);
 }
 
 void shm_gpu_look(struct shm_dev *d)

@@ -328,6 +328,16 @@ int shm_remote_holds(const struct shm_remote *r, const struct chunk *c)
 	return c->off <= r->len && c->len <= r->len - c->off ? 0 : -ERANGE;
 }
 
+int shm_remote_holds_pieces(const struct shm_remote *r, const struct chunk *c)
+{
+	const struct chunk_piece *p;
+
+	for (p = c->pieces; p < c->pieces + c->npieces; p++)
+		if (p->off > r->len || p->len > r->len - p->off)
+			return -ERANGE;
+	return 0;
+}
+
 int shm_remote_allows(const struct shm_remote *r, const struct chunk *c)
 {
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;

@@ -485,6 +485,8 @@ int extents_reg(struct control *c, struct region *r, struct trouble *t)
 			return t->res;
 		r->memory->staged |= ~r->extents[i]->direct;
 		r->memory->pageable |= r->extents[i]->kind == GPU_MEMORY_HOST;
+		if (r->extents[i]->kind == GPU_MEMORY_DEVICE)
+			r->memory->gpus |= 1u << r->extents[i]->gpu_index;
 	}
 	return 0;
 }

@@ -134,10 +134,12 @@ static int key_import(struct engine_cmd *cmd)
 		return res;
 	k->resolved = 1;
 	k->rail = rail;
-	if (k->key.gpu && rail->window < GPU_WINDOW)
-		rail->window = GPU_WINDOW;
-	r->gpu |= k->key.gpu;
-	r->peer->engine->gpus |= k->key.gpu;
+	if (k->key.gpu) {
+		if (rail->window < GPU_WINDOW)
+			rail->window = GPU_WINDOW;
+		r->gpu = r->peer->engine->gpus = 1;
+		bundles_open(r->peer->engine);
+	}
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
 	if (!part->rails) {

@@ -458,6 +458,42 @@ int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out)
 	return 1;
 }
 
+int cursor_peek(struct op *op, const struct piece **cur)
+{
+	*cur = &op->cursor.cur;
+	return fetch(op);
+}
+
+uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chunk_piece *pieces,
+			    uint32_t max, uint64_t *len)
+{
+	struct piece *cur = &op->cursor.cur;
+	uint64_t sum = first->len, merged = 0, run;
+	struct chunk_piece *p = pieces;
+
+	*p = (struct chunk_piece){first->local, first->off, first->len};
+	while (sum < GPU_GATHER_MAX && fetch(op) > 0) {
+		if (cur->memory != first->memory || cur->remote != first->remote ||
+		    cur->part != first->part)
+			break;
+		run = cur->len < GPU_GATHER_MAX - sum ? cur->len : GPU_GATHER_MAX - sum;
+		if (p->local + p->len == cur->local && p->off + p->len == cur->off) {
+			p->len += run;
+			merged++;
+		} else if (p - pieces + 1 == max) {
+			break;
+		} else {
+			*++p = (struct chunk_piece){cur->local, cur->off, run};
+		}
+		take(cur, run);
+		sum += run;
+	}
+	if (merged)
+		tell_add(&op_engine(op)->told->count.merged, merged);
+	*len = sum;
+	return (uint32_t)(p - pieces) + 1;
+}
+
 uint64_t cursor_left(const struct op *op)
 {
 	const struct cursor *c = &op->cursor;

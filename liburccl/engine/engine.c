@@ -639,6 +639,7 @@ void engine_close(struct engine *e)
 	close_fd(e->epfd);
 	close_fd(e->timerfd);
 	close_fd(e->mailbox.fd);
+	bundles_close(e);
 	free(e->chunks);
 	free(e->owed.records);
 	segment_close(e->segment);

@@ -24,6 +24,7 @@
 #include "segment/segment.h"
 #include "engine/timer.h"
 #include "engine/stage.h"
+#include "engine/bundle.h"
 
 #define CHUNKS_SHARED 4096u /* of an engine, taken by devices at a time, */
 #define CHUNKS_ALONE  1024u /* and more of them for peers that have none */
@@ -322,6 +323,7 @@ struct engine_peer {
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* entries that have this peer, but multishot ones */
 	uint32_t chunks;      /* of them */
+	uint32_t bundles;     /* and those of these that have one */
 	uint32_t kept;	      /* of the entries, those whose outcome was told before their end */
 	uint32_t unflushed;   /* it was given memory of a device to write to */
 	uint32_t silent;      /* an entry was given up without its word, and none came since */
@@ -481,6 +483,7 @@ struct engine {
 	struct memory_map *map;
 	struct stage stage;
 	struct sync_look looks[2 * GPUS_MAX]; /* by the GPU's number: at words, at events */
+	struct bundles bundles;
 	uint32_t gpus; /* 1: memory of a GPU was registered or imported, and each chunk is asked */
 
 	struct engine_region_slot {
@@ -623,6 +626,12 @@ int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_f
 int cursor_lookup(struct op *op); /* of OP_LOOKUP; likewise */
 /* 1, 0 at the end, or -errno likewise; -EAGAIN: the rail of this number has no key for it. */
 int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out);
+/* The next piece, before neighbours are joined to it: 1 and *cur; or as cursor_next(). */
+int cursor_peek(struct op *op, const struct piece **cur);
+/* The first piece and those behind it that have its memory and its part of the remote, as many as
+ * the bundle holds. How many; *len: their bytes. */
+uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chunk_piece *pieces,
+			    uint32_t max, uint64_t *len);
 uint64_t cursor_left(const struct op *op); /* about so many bytes */
 void cursor_again(struct op *op);	   /* from its beginning */
 int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);

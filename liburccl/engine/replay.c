@@ -254,6 +254,7 @@ static int aim(struct chunk *c, struct rail *rail)
 		if (!(k->remote->parts[part].rails & bit_of(rail)))
 			return 0;
 		c->key = &k->remote->rail_keys[rail->number][part].key;
+		assert(!c->npieces || c->key->gpu);
 	}
 	c->ep = rail->ep;
 	return 1;

@@ -46,8 +46,12 @@ static inline __attribute__((always_inline)) void release(struct engine *e, stru
 {
 	struct op *op = c->op;
 
-	if (e->gpus && stage_has(&e->stage, c))
-		stage_free(e, c);
+	if (e->gpus) {
+		if (stage_has(&e->stage, c))
+			stage_free(e, c);
+		else if (c->npieces)
+			bundle_free(e, c);
+	}
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;
@@ -172,7 +176,8 @@ uint64_t chunk_limit(const struct rail *rail)
 	return quarter < most ? quarter : most;
 }
 
-/* NULL also where the rail has no key: an entry waits for those of the best one. */
+/* NULL also where the rail has no key: an entry waits for those of the best one. One that waits for
+ * a bundle is the lane's last then. */
 static inline __attribute__((always_inline)) struct chunk *
 next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
@@ -184,8 +189,9 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 		return NULL;
 	op->inflight++; /* keeps it alive while the cursor may fail it */
 	if (e->gpus)
-		most = stage_chunk_bytes(op, most);
-	n = cursor_next(op, most, rail->number, &p);
+		n = bundle_next(e, op, rail, most, c, &p);
+	else
+		n = cursor_next(op, most, rail->number, &p);
 	if (n == 1 && !(op->bits & OP_DECIDED)) {
 		c->ep = rail->ep;
 		c->kind = op_reads(op) ? CHUNK_READ : CHUNK_WRITE;
@@ -213,10 +219,14 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 	c->op = op;
 	chunk_free(e, c);
 	op->inflight--;
-	if (n == -EAGAIN && !(op->bits & OP_DECIDED)) {
+	if ((n == -EAGAIN || n == -EBUSY) && !(op->bits & OP_DECIDED)) {
 		if (rail != op->peer->rail)
 			return NULL;
 		list_del(&op->link);
+		if (n == -EBUSY) {
+			list_add_tail(&op->link, &op->peer->lanes[op->lane].ops);
+			return NULL;
+		}
 		remote_need_keys(op, (struct engine_remote *)op->cursor.cur.remote);
 		return NULL;
 	}
@@ -262,7 +272,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 	while (n < POST_BATCH && bytes < limit && !list_empty(&l->ops) && chunk_may(e, l->peer)) {
 		op = list_first(&l->ops, struct op, link);
 		c = next_chunk(e, op, rail, most);
-		if (!c && (rail != l->peer->rail || !rail->up))
+		if (!c && (rail != l->peer->rail || !rail->up || l->ops.prev == &op->link))
 			break;
 		if (!c)
 			continue;
@@ -272,8 +282,15 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			op->bits |= OP_DONE_CURSOR;
 		else
 			list_add_tail(&op->link, &l->ops);
-		if (!e->gpus || stage_chunk(e, c))
+		if (!e->gpus) {
 			batch[n++] = c;
+			continue;
+		}
+		if (!stage_chunk(e, c))
+			continue;
+		batch[n++] = c;
+		if (c->npieces)
+			break; /* the GPU moves it while the next one is filled */
 	}
 	return n;
 }

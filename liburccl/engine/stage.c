@@ -120,16 +120,29 @@ static int is_device(const struct chunk *c, const struct extent *x)
 	return x->kind == GPU_MEMORY_DEVICE;
 }
 
+static int any_extent_in(const struct chunk *c, uint8_t *at, uint64_t left,
+			 int (*is)(const struct chunk *c, const struct extent *x))
+{
+	uint64_t len;
+
+	for (; left; left -= len, at += len) {
+		len = left;
+		if (is(c, extent_at(c->memory, at, &len)))
+			return 1;
+	}
+	return 0;
+}
+
 static int any_extent(const struct chunk *c,
 		      int (*is)(const struct chunk *c, const struct extent *x))
 {
-	uint64_t len, end = (uintptr_t)c->local + c->len, at = (uintptr_t)c->local;
+	const struct chunk_piece *p;
 
-	for (; at < end; at += len) {
-		len = end - at;
-		if (is(c, extent_at(c->memory, (uint8_t *)(uintptr_t)at, &len)))
+	if (!c->npieces)
+		return any_extent_in(c, c->local, c->len, is);
+	for (p = c->pieces; p < c->pieces + c->npieces; p++)
+		if (any_extent_in(c, p->local, p->len, is))
 			return 1;
-	}
 	return 0;
 }
 
@@ -250,6 +263,8 @@ int stage_chunk(struct engine *e, struct chunk *c)
 
 	if (lacks_order(e, c))
 		return chunk_refuse(e, c, -EINVAL, REASON_DEVICE_ORDER);
+	if (c->npieces)
+		return 1;
 	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
 		return 1;
 	if (!any_extent(c, misses))

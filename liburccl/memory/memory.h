@@ -69,6 +69,7 @@ struct memory {
 	uint32_t staged;		/* bit per device that does not reach all of it: bytes go
 					 * through memory of the library */
 	uint32_t pageable;		/* 1: some of it is neither of a GPU nor pinned for them */
+	uint32_t gpus;			/* bit per GPU that some of it is of, by its number */
 	uint64_t len;			/* bytes of the offset space */
 	uint32_t *by_addr;		/* spans by address, then by place; NULL: that is their
 					 * order */
