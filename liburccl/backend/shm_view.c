@@ -191,7 +191,7 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 		return k.gpu ? -EACCES : 0;
 	err = k.gpu ? parts_wait(e, &k) : 0;
 	if (err)
-		return err == -EINPROGRESS ? err : -EOPNOTSUPP;
+		return err == -EINPROGRESS || err == -ENOTCONN ? err : -EOPNOTSUPP;
 	r = calloc(1, sizeof(*r) + k.nparts * sizeof(r->parts[0]));
 	if (!r || !parts_map(e, &k, len, r)) {
 		free(r);
@@ -294,8 +294,10 @@ int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
 
 	if (!r || !r->gpu || r->nparts > 1)
 		return -EOPNOTSUPP;
-	if (out && (!r->rights || !r->parts[0].view->import))
+	if (out && !r->rights)
 		return -EACCES;
+	if (out && !r->parts[0].view->import) /* the link has ended */
+		return -EAGAIN;
 	r->mapped = out != NULL;
 	if (!out) {
 		shm_view_tell(e);
