@@ -2,19 +2,21 @@
 /* An entry whose word in memory of a GPU never comes, or whose event, ends all the same, once, and
  * moves nothing: at its deadline, cancelled, with the region of its word, with its peer or its
  * ring. Then the word's memory is freed and the event destroyed, which nobody uses any more. */
-#include "lateness.h"
 #include "pair.h"
+#include "waited.h"
 #include "cuda/stream.h"
 
 #define LEN	    4096u
 #define WORD_LEN    4096u
+#define CASES	    6u
 #define DEADLINE_US 50000u
 #define SLACK_NS    ((PAIR_SLOW ? 3 : 1) * 50000000ull)
 #define RIGHTS	    (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
 static struct target t;
-static uint64_t device, word;
+static uint64_t device, word, words[CASES]; /* allocations of their own */
+static uint32_t ncases;
 static uint64_t *gate;
 static void *stream, *event;
 static struct urccl_region region; /* of the word */
@@ -22,18 +24,25 @@ static struct urccl_region region; /* of the word */
 /* A word of its own, and an event that is behind the gate. */
 static void never(void)
 {
-	word = device_alloc(WORD_LEN, 0);
+	word = words[ncases++];
 	word_put(word, 0);
 	region = side_register(&p.a, (void *)(uintptr_t)word, WORD_LEN, RIGHTS);
 	event = event_open();
 	event_record(event, stream);
 }
 
+/* A GPU frees nothing while a stream stops at the gate; the stand-in does. */
+static void word_free(void)
+{
+	if (device_cuda.set)
+		device_free(word);
+}
+
 static void ended(void)
 {
 	event_close(event);
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
-	device_free(word);
+	word_free();
 }
 
 static struct urccl_sqe *waiting(uint64_t data, int by_event)
@@ -75,15 +84,15 @@ static void ends(uint64_t data, int res, const char *why)
 
 static void late(int by_event)
 {
-	uint64_t start;
+	uint64_t start, waited;
 
 	never();
-	canary_reset();
+	waited = waited_ns();
 	start = now_ns();
 	urccl_sqe_set_deadline_us(waiting(0, by_event), DEADLINE_US);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	ends(0, -ETIMEDOUT, by_event ? "CUDA event" : "start word");
-	check_within(start, DEADLINE_US * 1000ull + SLACK_NS);
+	CHECK_LE(now_ns() - start, DEADLINE_US * 1000ull + SLACK_NS + waited_since(waited));
 	ended();
 }
 
@@ -110,7 +119,7 @@ static void unregistered(void)
 {
 	both();
 	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
-	device_free(word);
+	word_free();
 	ends(0, -ECANCELED, "unregistered");
 	cancelled(1);
 	event_close(event);
@@ -152,15 +161,18 @@ static void lost(void)
 
 int main(int argc, char **argv)
 {
+	uint32_t i;
+
 	device_load();
 	stream_load();
 	pair_begin(&p, argc, argv);
-	canary_start();
 	gate = device_pinned(8);
 	*gate = 0;
 	stream = stream_open();
-	stream_wait(stream, (uintptr_t)gate, 1);
 	device = device_alloc(LEN, 0);
+	for (i = 0; i < CASES; i++)
+		words[i] = device_alloc(WORD_LEN, 0);
+	stream_wait(stream, (uintptr_t)gate, 1);
 	side_register(&p.a, (void *)(uintptr_t)device, LEN, 0);
 	target_open(&p, &t, LEN, 0);
 	memset(t.bytes, 0x33, LEN);
