@@ -140,6 +140,7 @@ static int key_import(struct engine_cmd *cmd)
 		r->gpu = r->peer->engine->gpus = 1;
 		bundles_open(r->peer->engine);
 	}
+	r->host |= !k->key.gpu;
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
 	if (!part->rails) {

@@ -400,6 +400,7 @@ struct engine_remote {
 	struct list of_peer;
 	uint64_t len;
 	uint32_t gpu;	 /* a GPU of this side moves its bytes, by some rail */
+	uint32_t host;	 /* and none those of a part of it */
 	uint32_t has_address; /* the program has its address: ENGINE_REMOTE_MAP */
 	uint32_t importing; /* ENGINE_REMOTE_KEYS commands that wait for the device */
 	uint32_t asked;	 /* keys were asked for */

@@ -241,7 +241,9 @@ static void chunk_start(struct engine *e, struct chunk *c)
 
 uint64_t stage_chunk_bytes(const struct op *op, uint64_t most)
 {
-	if (op->remote && op->remote->gpu && op->memory && !op->memory->pageable)
+	const struct engine_remote *r = op->remote;
+
+	if (r && r->gpu && !r->host && op->memory && !op->memory->pageable)
 		return GPU_COPY_MAX;
 	return most;
 }
