@@ -216,7 +216,7 @@ static int remote_map(struct engine_remote *r, struct gpu_mapping *out)
 }
 
 /* The keys of rails that are gone need nothing. */
-static int remote_unmap(struct engine_remote *r)
+static void remote_unmap(struct engine_remote *r)
 {
 	uint32_t i;
 
@@ -227,7 +227,6 @@ static int remote_unmap(struct engine_remote *r)
 		if (k && k->resolved && k->rail->ep->dev->ops->map)
 			(void)k->rail->ep->dev->ops->map(k->rail->ep, &k->key, NULL);
 	}
-	return 0;
 }
 
 /* ---- exposures ---- */
@@ -403,11 +402,18 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		remote_revoke(cmd->remote);
 		/* At once where it can be: entries taken from now on are not under way. */
 		return remote_is_revoked(e, cmd->remote) ? 0 : DONE_LATER;
+	case ENGINE_REMOTE_DEL:
+		if (cmd->remote->has_address)
+			remote_unmap(cmd->remote);
+		return DONE_LATER;
 	case ENGINE_REMOTE_WARM:
 		e->warming++;
 		return DONE_LATER;
 	case ENGINE_REMOTE_MAP:
-		return cmd->data ? remote_map(cmd->remote, cmd->data) : remote_unmap(cmd->remote);
+		if (cmd->data)
+			return remote_map(cmd->remote, cmd->data);
+		remote_unmap(cmd->remote);
+		return 0;
 	case ENGINE_EXPOSE:
 		return expose(e, cmd);
 	case ENGINE_STAGE:
@@ -419,7 +425,7 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		rail_close(e, cmd->rail);
 		return DONE_LATER;
 	default:
-		return DONE_LATER; /* REMOTE_DEL, UNEXPOSE, PEER_EVENT, STOP */
+		return DONE_LATER; /* UNEXPOSE, PEER_EVENT, STOP */
 	}
 }
 

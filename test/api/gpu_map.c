@@ -62,8 +62,11 @@ static void of_another(void)
 	device_free(local);
 }
 
+/* How the importer lets go of memory that its owner wants back. */
+enum let_go { UNMAP, UNIMPORT, CLOSE };
+
 /* Both contexts are in this process: the address is the owner's own. */
-static void taken_back(void)
+static void taken_back(enum let_go by)
 {
 	uint64_t theirs = device_alloc(LEN, 0), ours = device_alloc(LEN, 0), addr;
 	struct urccl_advert advert;
@@ -80,10 +83,20 @@ static void taken_back(void)
 	addr = map(remote);
 	CHECK_EQ(addr, theirs);
 	CHECK_EQ(urccl_unregister(p.b.ctx, r), -ETIMEDOUT);
-	CHECK_EQ(urccl_remote_unmap(p.a.ctx, remote), 0);
+	if (by == UNMAP)
+		CHECK_EQ(urccl_remote_unmap(p.a.ctx, remote), 0);
+	else if (by == UNIMPORT)
+		CHECK_EQ(urccl_unimport(p.a.ctx, remote), 0);
+	else
+		side_close(&p.a);
+	if (by == UNMAP)
+		CHECK_EQ(urccl_remote_map(p.a.ctx, remote, &addr), -EACCES);
 	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
-	CHECK_EQ(urccl_remote_map(p.a.ctx, remote, &addr), -EACCES);
-	pair_close(&p);
+	if (by != CLOSE)
+		side_close(&p.a);
+	side_close(&p.b);
+	device_free(theirs);
+	device_free(ours);
 }
 
 int main(int argc, char **argv)
@@ -93,6 +106,8 @@ int main(int argc, char **argv)
 	device_load();
 	pair_options(&p, argc, argv);
 	of_another();
-	taken_back();
+	taken_back(UNMAP);
+	taken_back(UNIMPORT);
+	taken_back(CLOSE);
 	return 0;
 }
