@@ -24,16 +24,16 @@ static enum gpu_way one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
 	return job.way;
 }
 
-/* How many of 640 took the kernel, after enough of them for the rates to be known. */
-static uint32_t kernels(struct gpu_rig *r, struct gpu_dev *dev)
+/* Until all of 640 but one in 64 take that way. A busy machine holds up this one or that one. */
+static void settles(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_way way)
 {
-	uint32_t i, n = 0;
+	uint32_t i, n, rounds;
 
-	for (i = 0; i < 256; i++)
-		one(r, dev, 0);
-	for (i = 0; i < 640; i++)
-		n += one(r, dev, 0) == GPU_WAY_KERNEL;
-	return n;
+	for (rounds = n = 0; n != 630; rounds++) {
+		CHECK_LE(rounds, 100);
+		for (i = n = 0; i < 640; i++)
+			n += one(r, dev, 0) == way;
+	}
 }
 
 int case_gpu_gather_rates(void)
@@ -49,9 +49,9 @@ int case_gpu_gather_rates(void)
 	dev = rig_dev(&r, 0);
 	rig_ready(&r, dev);
 	rig_words(&r, "delay=5000");
-	CHECK_GE(kernels(&r, dev), 600);
+	settles(&r, dev, GPU_WAY_KERNEL);
 	rig_words(&r, "delay=0,kernel=5000");
-	CHECK_LE(kernels(&r, dev), 40);
+	settles(&r, dev, GPU_WAY_BATCH);
 	CHECK_EQ(one(&r, dev, 1), GPU_WAY_BATCH);
 	CHECK_EQ(gpu_close(r.gpu), 0);
 	return 0;
