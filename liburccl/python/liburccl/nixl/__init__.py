@@ -13,7 +13,7 @@ FILE = "libplugin_URCCL.so"
 PACKAGES = ("nixl_cu13", "nixl_cu12", "nixl_rocm")
 
 
-def path():
+def path() -> pathlib.Path:
     """The folder with the plugin, for NIXL_PLUGIN_DIR."""
     here = pathlib.Path(os.environ.get("LIBURCCL_NIXL_DIR") or pathlib.Path(__file__).parent)
     if not (here / FILE).exists():
@@ -22,21 +22,22 @@ def path():
     return here
 
 
-def folders():
+def folders() -> list[pathlib.Path]:
     """The plugin folders of the NIXL wheels that this Python finds."""
     found = []
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
-        for place in spec.submodule_search_locations if spec else ():
+        for place in (spec.submodule_search_locations or ()) if spec else ():
             folder = pathlib.Path(place).parent / f".{package}.mesonpy.libs" / "plugins"
             if folder.is_dir():
                 found.append(folder)
     return found
 
 
-def link():
+def link() -> list[pathlib.Path]:
     """Links the plugin into each wheel. Returns the links; again after NIXL was upgraded."""
-    target, made = path() / FILE, []
+    target = path() / FILE
+    made = []
     for folder in folders():
         at = folder / FILE
         if at.is_symlink() or at.exists():
@@ -46,7 +47,7 @@ def link():
     return made
 
 
-def unlink():
+def unlink() -> list[pathlib.Path]:
     """Takes the links away. Returns those that were there."""
     gone = [folder / FILE for folder in folders() if (folder / FILE).is_symlink()]
     for at in gone:

@@ -5,7 +5,7 @@ import sys
 from . import folders, link, path, unlink
 
 
-def main(words):
+def main(words: list[str]) -> int | str | None:
     if words == ["path"]:
         print(path())
     elif words in (["link"], ["unlink"]):
@@ -21,7 +21,12 @@ def main(words):
     return 0
 
 
-try:
-    sys.exit(main(sys.argv[1:]))
-except OSError as error:
-    sys.exit(str(error))
+def run() -> int | str | None:
+    try:
+        return main(sys.argv[1:])
+    except OSError as error:
+        return str(error)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
