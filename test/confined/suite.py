@@ -10,7 +10,7 @@ LEFT_OUT = [
     (re.compile(r"fabric|cxi|(^|-)efa(-|$)|provider$"),
      "what a provider of libfabric's does where less is allowed is its own"),
     (re.compile(r"(^|-)ib(-|$)"), "what stands in for libibverbs is only in those tests' environment"),
-    (re.compile(r"^(gpu_|cuda-|unit-gpu$|urccl_perf gpu|raw_gpu$|example-gpu)"),
+    (re.compile(r"^(gpu_|cuda-|unit-gpu$|urccl_perf gpu|raw_gpu$|example.gpu)"),
      "what stands in for libcuda is only in those tests' environment"),
     (re.compile(r"^nixl-"), "the plugin that they load is not in their folder"),
 ]
