@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include "../waited.h"
 #include "lateness.h"
 #include "pair.h"
 
@@ -16,6 +17,7 @@ static struct singer {
 	int cpu;
 } singers[CPU_SETSIZE];
 static uint32_t nsingers;
+static uint64_t waited; /* by all threads until the reset */
 
 static const struct timespec ms = {0, 1000000};
 
@@ -64,11 +66,12 @@ void canary_reset(void)
 
 	for (i = 0; i < nsingers; i++)
 		__atomic_store_n(&singers[i].worst, 0, __ATOMIC_RELAXED);
+	waited = waited_ns();
 }
 
 uint64_t canary_ns(void)
 {
-	uint64_t worst = 0, late, notes;
+	uint64_t worst = waited_since(waited), late, notes;
 	uint32_t i;
 
 	/* What one is late for right now counts, too. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How late this machine is: a thread on each CPU that wants to run every millisecond. When it could
- * not, others could not either, and what took long is not the library's doing. */
+/* How late this machine is: a thread on each CPU wants to run every millisecond, and the kernel
+ * counts how long each thread of this process was ready to run and had no processor. A thread that
+ * sleeps most of the time gets a processor sooner than one that copies: the first alone does not
+ * show how long the second waited. */
 #ifndef API_LATENESS_H
 #define API_LATENESS_H
 
@@ -11,7 +13,7 @@
 
 void canary_start(void);
 void canary_reset(void);
-uint64_t canary_ns(void); /* worst since the reset; takes some ms */
+uint64_t canary_ns(void); /* since the reset: the longest wait of one, or the sum of all; takes some ms */
 
 /* What the guest's processor, which is emulated, takes longer; 0 elsewhere. */
 uint64_t emulated_ns(void);
