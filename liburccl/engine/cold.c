@@ -38,13 +38,17 @@ static int rails_idle(const struct engine_peer *p)
 	return !p->undone && list_empty(&p->again);
 }
 
+/* Kernels of the program may use a mapped one, and its owner is told by the path when that ends. */
 static int remotes_idle(const struct engine_peer *p)
 {
 	const struct list *pos;
 
-	list_for_each(pos, &p->remotes)
-		if (list_entry(pos, struct engine_remote, of_peer)->req_out)
+	list_for_each(pos, &p->remotes) {
+		const struct engine_remote *r = list_entry(pos, struct engine_remote, of_peer);
+
+		if (r->req_out || r->importing || r->has_address)
 			return 0;
+	}
 	return 1;
 }
 

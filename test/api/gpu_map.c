@@ -100,6 +100,31 @@ static void taken_back(enum let_go by)
 	device_free(ours);
 }
 
+/* The path to its owner stays for as long as it is mapped. */
+static void stays_warm(void)
+{
+	uint64_t theirs = device_alloc(LEN, 0), ours = device_alloc(LEN, 0), addr, until;
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+	struct urccl_region r;
+
+	p.params.idle_after_ms = 20;
+	pair_open(&p);
+	side_register(&p.a, (void *)(uintptr_t)ours, LEN, 0);
+	r = side_register(&p.b, (void *)(uintptr_t)theirs, LEN, RIGHTS);
+	CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, RIGHTS, 0, &advert), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
+	do
+		warm(&p.a);
+	while (urccl_remote_map(p.a.ctx, remote, &addr) == -EAGAIN); /* it was idle between them */
+	until = now_ns() + 200000000;
+	while (now_ns() < until)
+		CHECK(side_is_warm(&p.a, p.a.peer));
+	CHECK_EQ(urccl_remote_unmap(p.a.ctx, remote), 0);
+	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	pair_close(&p);
+}
+
 int main(int argc, char **argv)
 {
 	child_memory = memory_of_gpu;
@@ -110,5 +135,6 @@ int main(int argc, char **argv)
 	taken_back(UNMAP);
 	taken_back(UNIMPORT);
 	taken_back(CLOSE);
+	stays_warm();
 	return 0;
 }
