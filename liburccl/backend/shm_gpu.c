@@ -14,16 +14,15 @@
 #include <unistd.h>
 #include "backend/shm.h"
 
-_Static_assert(SHM_JOBS <= GPU_SLOTS, "a lane has room for all");
-
 /* One chunk, a part of the remote after another; of a bundle as many pieces as a job can have.
  * chunk.scratch: bytes that are done, or pieces, and bytes of the next piece. */
 struct shm_job {
 	struct gpu_job job;
 	struct list link; /* shm_dev.jobs or .jobs_free */
 	struct chunk *c;
-	uint64_t next[2]; /* scratch when this job has ended */
-	uint32_t is_odd;  /* it goes by the other lane */
+	struct gpu_dev *waits_for; /* it waits for room in a lane of this one; or NULL */
+	uint64_t next[2];	   /* scratch when this job has ended */
+	uint32_t is_odd;	   /* it goes by the other lane */
 };
 
 /* ---- export ---- */
@@ -266,8 +265,25 @@ static int job_submit(struct shm_job *j)
 	gpu = t ? job_pieces(j, t) : job_run(j);
 	if (t && j->c->memory->gpus & ~(1u << gpu_about(gpu)->index))
 		j->job.foreign = 1;
-	if (!gpu_submit(gpu, &j->job))
-		assert(0); /* a lane has room for more jobs than there are */
+	j->waits_for = gpu_submit(gpu, &j->job) ? NULL : gpu;
+	return 1;
+}
+
+/* It waited for room in a lane. */
+static void job_again(struct shm_job *j)
+{
+	if (gpu_submit(j->waits_for, &j->job))
+		j->waits_for = NULL;
+}
+
+/* 1: no GPU touches memory for it. */
+static int job_stop(struct shm_job *j)
+{
+	if (!j->waits_for)
+		return gpu_cancel(&j->job);
+	if (j->job.pieces)
+		gpu_pieces_put(j->waits_for, j->job.pieces);
+	j->waits_for = NULL;
 	return 1;
 }
 
@@ -368,7 +384,9 @@ void shm_gpu_look(struct shm_dev *d)
 	list_for_each_safe(pos, next, &d->jobs) {
 		struct shm_job *j = list_entry(pos, struct shm_job, link);
 
-		if (gpu_job_done(&j->job))
+		if (j->waits_for)
+			job_again(j);
+		if (j->job.dev && gpu_job_done(&j->job))
 			job_ended(j);
 	}
 }
@@ -376,7 +394,7 @@ void shm_gpu_look(struct shm_dev *d)
 static void job_cancel(struct shm_job *j, int res)
 {
 	j->c->flags |= CHUNK_CANCELLED;
-	if (gpu_cancel(&j->job))
+	if (job_stop(j))
 		job_end(j, res);
 }
 
@@ -414,7 +432,7 @@ int shm_gpu_revoke(struct shm_ep *e)
 
 		if (ep_of(j) != e || !shm_remote_allows(shm_remote(j->c->key), j->c))
 			continue;
-		if (gpu_cancel(&j->job))
+		if (job_stop(j))
 			job_end(j, -EACCES);
 		else
 			busy = 1;

@@ -8,6 +8,7 @@
 
 struct slot {
 	struct gpu_job job;
+	struct gpu_dev *waits_for;   /* its job waits for room in a lane of this one; or NULL */
 	struct chunk *chunk;	     /* NULL: it is free */
 	uint8_t *bytes;		     /* the slot itself */
 	const struct memory *memory; /* that the entry named, */
@@ -155,6 +156,12 @@ static int lacks_order(const struct engine *e, const struct chunk *c)
 	       any_extent(c, is_device);
 }
 
+/* A lane is full where CUDA holds the copy thread up and many jobs were cancelled meanwhile. */
+static void slot_submit(struct slot *slot, struct gpu_dev *gpu)
+{
+	slot->waits_for = gpu_submit(gpu, &slot->job) ? NULL : gpu;
+}
+
 /* Copies what is left, an allocation at a time. 1: all of it is done. */
 static int slot_copy(struct engine *e, struct slot *slot)
 {
@@ -179,8 +186,7 @@ static int slot_copy(struct engine *e, struct slot *slot)
 			.dst = (uintptr_t)(reads ? at : bytes),
 			.len = len,
 		};
-		if (!gpu_submit(x->gpu, &slot->job))
-			assert(0); /* a lane has room for more jobs than there are slots */
+		slot_submit(slot, x->gpu);
 		e->stage.njobs++;
 		e->rare = 1;
 		return 0;
@@ -320,6 +326,11 @@ static void drop_waiting(struct stage *s, struct op *op)
 	}
 }
 
+static int slot_has_job(const struct slot *slot)
+{
+	return slot->job.dev || slot->waits_for;
+}
+
 void stage_drop(struct op *op)
 {
 	struct engine *e = op_engine(op);
@@ -329,8 +340,11 @@ void stage_drop(struct op *op)
 	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
 		struct slot *slot = &e->stage.slots[i];
 
-		if (!slot->job.dev || slot->chunk->op != op || !gpu_cancel(&slot->job))
+		if (!slot_has_job(slot) || slot->chunk->op != op)
 			continue;
+		if (!slot->waits_for && !gpu_cancel(&slot->job))
+			continue;
+		slot->waits_for = NULL;
 		e->stage.njobs--;
 		chunk_drop(e, slot->chunk);
 	}
@@ -388,6 +402,8 @@ uint32_t stage_look(struct engine *e)
 	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
 		struct slot *slot = &e->stage.slots[i];
 
+		if (slot->waits_for)
+			slot_submit(slot, slot->waits_for);
 		if (!slot->job.dev || !gpu_job_done(&slot->job))
 			continue;
 		job_ended(e, slot);

@@ -33,6 +33,13 @@ struct gpu_pieces *gpu_pieces_get(struct gpu_dev *dev)
 	return t;
 }
 
+void gpu_pieces_put(struct gpu_dev *dev, struct gpu_pieces *t)
+{
+	struct gpu_gather *g = &dev->gather;
+
+	g->free[g->nfree++] = (uint16_t)(t - g->all);
+}
+
 /* ---- rates ---- */
 
 /* 0: it is not known. */
@@ -106,6 +113,6 @@ void gather_end(struct gpu_job *job, uint64_t word)
 	}
 	/* A GPU that broke may read the rows of a job that failed. */
 	if (job->res != -EIO || !gpu_dev_code(job->dev))
-		g->free[g->nfree++] = (uint16_t)(t - g->all);
+		gpu_pieces_put(job->dev, t);
 	job->pieces = NULL;
 }

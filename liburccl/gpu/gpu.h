@@ -200,8 +200,10 @@ struct gpu_job {
 	uint64_t seq;			/* in its lane; set by gpu_submit() */
 };
 
-/* No pieces yet, for one GATHER job, which is to be submitted. NULL: none is free. */
+/* No pieces yet, for one GATHER job, whose end gives them back. NULL: none is free. */
 struct gpu_pieces *gpu_pieces_get(struct gpu_dev *dev);
+/* Gives them back where the job was not submitted. */
+void gpu_pieces_put(struct gpu_dev *dev, struct gpu_pieces *p);
 static inline int gpu_pieces_full(const struct gpu_pieces *p)
 {
 	return p->n + p->nlarge == GPU_PIECES;

@@ -18,7 +18,8 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	if (job->kind == GPU_GATHER)
 		job->len = job->pieces->len;
 	assert(!job->dev && job->len && job->len <= GPU_COPY_MAX);
-	if (load_acquire(&slot->state) != GPU_FREE)
+	l->is_full = load_acquire(&slot->state) != GPU_FREE;
+	if (l->is_full)
 		return 0;
 	slot->code = 0;
 	if (job->kind == GPU_GATHER) {
@@ -112,6 +113,8 @@ static uint64_t lane_sleep_ns(struct gpu_lane_state *l, uint64_t now)
 {
 	uint64_t word = load_relaxed(l->word), ns;
 
+	if (l->is_full)
+		l->is_full = load_acquire(&slot_of(l, l->tail + 1)->state) != GPU_FREE;
 	if (word != l->word_looked || !l->moved_ns) {
 		l->word_looked = word;
 		l->moved_ns = now;
@@ -127,7 +130,7 @@ static uint64_t dev_sleep_ns(struct gpu_dev *dev, uint64_t now)
 	struct gpu_lane_state *l;
 
 	for (l = dev->lanes; l < dev->lanes + GPU_LANES; l++) {
-		of = l->jobs ? lane_sleep_ns(l, now) : NEVER_NS;
+		of = l->jobs || l->is_full ? lane_sleep_ns(l, now) : NEVER_NS;
 		ns = of < ns ? of : ns;
 	}
 	return ns;

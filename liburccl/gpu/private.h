@@ -54,6 +54,7 @@ struct gpu_lane_state {
 	/* engine */
 	uint64_t tail __attribute__((aligned(64))); /* last job submitted */
 	uint64_t jobs;			/* submitted and not ended; any thread reads it */
+	uint32_t is_full;		/* gpu_submit() was refused, and would be still */
 	uint64_t word_looked, moved_ns;	/* by gpu_sleep_ns(): the word, and when it saw it first; 0:
 					 * not since the lane was empty */
 	/* copy thread */
