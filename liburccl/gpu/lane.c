@@ -118,6 +118,18 @@ int lane_count(struct gpu_dev *dev, struct gpu_lane_state *l, uint32_t ops, uint
 	return 1;
 }
 
+/* Where the GPU stores no words, the end of all that was issued is seen by the stream. */
+static void lane_mark_idle(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t value)
+{
+	if (dev->api->query(dev->ctx, l->stream))
+		return; /* the next turn tries again */
+	l->is_due = 0;
+	l->ops -= l->batch.ops;
+	l->bytes -= l->batch.bytes;
+	memset(&l->batch, 0, sizeof(l->batch));
+	store_release((uint64_t *)(uintptr_t)l->word, value);
+}
+
 void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 {
 	uint64_t value = l->head * GPU_PARTS + l->at;
@@ -128,8 +140,10 @@ void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 	code = dev->api->mark(dev->ctx, l->stream, (uint64_t *)(uintptr_t)l->word, value);
 	if (code && is_fatal(dev, code))
 		dev_break(dev, code);
+	else if (code)
+		lane_mark_idle(dev, l, value);
 	if (code)
-		return; /* otherwise the next turn tries again */
+		return;
 	l->is_due = 0;
 	l->ops++;
 	l->batch.ops++;
