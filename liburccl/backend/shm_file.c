@@ -61,7 +61,7 @@ int shm_unreg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-/* A descriptor for the peer, which is to be closed if it is not the span's own. */
+/* A descriptor to send to the peer. The caller closes it unless it is the span's own. */
 static int file_fd(const struct span *s, uint32_t writable)
 {
 	return writable ? s->fd : memfd_reader(s->fd);
@@ -84,7 +84,7 @@ static int file_send(struct shm_ep *e, const struct shm_file *f, const struct sp
 	return err;
 }
 
-/* What the peer was sent; NULL: it was not. */
+/* The file, if the peer was sent it and still has it, else NULL. */
 static struct shm_file *file_find(struct shm_ep *e, const struct shm_backing *b, uint32_t writable)
 {
 	struct shm_file *f;
@@ -142,7 +142,7 @@ static void parts_put(struct shm_ep *e, const struct shm_part *parts, uint32_t n
 			}
 }
 
-/* What parts_make() is asked. */
+/* How parts_make() looks for files. */
 enum parts_of {
 	PARTS_SHOW, /* for a new exposure: files are sent, and each part is one user more */
 	PARTS_FIND, /* of one that there is */

@@ -112,7 +112,7 @@ void shm_link_bell(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_BELL};
 
-	/* A queue without room for a doorbell is one that wakes whoever sleeps on it. */
+	/* If the socket has no room, it has records that wake the peer anyway. */
 	shm_link_send(e, &r, -1);
 }
 
@@ -208,7 +208,7 @@ static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 	return err;
 }
 
-/* Where no pidfd can be had the end of the process shows as the end of the link. */
+/* Without a pidfd, the end of the link alone tells that the process has ended. */
 static void link_up(struct shm_ep *e, const struct shm_record *greeting)
 {
 	e->process = shm_process_open(e->sock, greeting->serial);
@@ -291,8 +291,9 @@ static void dial_again(struct shm_ep *e)
 	shm_wait_tick(e);
 }
 
-/* A crowd may have been at the door, and our hello on its way when we were taken for one of those
- * who say nothing; who is refused for what it says is so each time. */
+/* The listener closes connections that are silent when it is crowded, and may have closed ours
+ * before it saw our HELLO: dial again. A HELLO that is refused for its content is refused each
+ * time, so there is a limit. */
 static int was_shut_out(struct shm_ep *e, int err)
 {
 	return err == -ECONNRESET && e->state == SHM_MEETING && e->active &&
@@ -341,8 +342,8 @@ static int link_dial(struct shm_ep *e, int fd)
 	/* Others may have filled the way in, for a moment. */
 	if (connect(e->sock, (struct sockaddr *)&sun, len))
 		return errno == EAGAIN ? -EAGAIN : -EHOSTUNREACH;
-	/* Nobody there under a random name, or somebody else: that is another host, or a namespace
-	 * apart. */
+	/* Another user's socket has the name: the peer is on another host or in another
+	 * network namespace. */
 	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
 	err = hello_send(e, SHM_HELLO, fd);

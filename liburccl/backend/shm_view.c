@@ -351,7 +351,7 @@ int shm_remote_allows(const struct shm_remote *r, const struct chunk *c)
 
 static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off);
 
-/* Whether the kernel can be asked or not, copies find their pages then. */
+/* Failure does no harm: the first copy then takes the page faults. */
 int shm_warm(struct ep *ep, struct rkey *rkey)
 {
 	struct shm_remote *r = shm_remote(rkey);
@@ -401,7 +401,7 @@ static inline int copy(const struct chunk *c, uint8_t *there, uint8_t *local, ui
 	return 0;
 }
 
-/* What was taken is what is there now: the bytes are read back from their place. */
+/* Reads the bytes back from their destination and compares checksums. */
 static int copy_checked(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
 {
 	uint32_t sum = crc32c(0, c->kind == CHUNK_WRITE ? local : there, len);

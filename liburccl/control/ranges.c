@@ -21,7 +21,7 @@ static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint6
 	return res;
 }
 
-/* Where the transports of a context are several an entry may go by any: so each must be able to. */
+/* An entry may use any transport of the context, so all of them must accept dma-bufs. */
 static uint64_t transports_without_dmabuf(const struct control *c)
 {
 	uint64_t bits = 0;
@@ -151,7 +151,8 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 	return next;
 }
 
-/* The same as the extent that it would be, with one user. */
+/* Fills in an extent for the run that begins with span k, with one user. Returns the first span
+ * behind the run. */
 static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 {
 	const struct span *s = ranges_span(m, k);
@@ -167,8 +168,8 @@ static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 	return ranges_run(m, k, &like->addr, &like->len);
 }
 
-/* That of a region which holds all of it and gives no less; NULL: there is none. Whether two
- * descriptors are of one dma-buf nobody can tell. */
+/* An extent of another region that contains this one and has all of its rights, or NULL. dma-bufs
+ * are never shared: two descriptors do not tell whether they name one dma-buf. */
 static struct extent *extent_find(struct control *c, const struct extent *like)
 {
 	struct memory *m = memory_map_find(c->map, like->addr, like->len);
@@ -286,7 +287,7 @@ int ranges_list(struct control *c, struct trouble *t)
 	return rc ? refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
 }
 
-/* What lies in an extent that gives as much was looked at when that was made. */
+/* Memory inside an extent that has the same rights was checked when that extent was made. */
 static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 {
 	struct extent run;
@@ -537,7 +538,7 @@ static struct extent *extent_get(struct control *c, struct region *r, const stru
 	return a;
 }
 
-/* Nobody finds those that are left, which have no user: their region is in no map. */
+/* Keeps in r->extents those that no other region uses. No lookup finds these: r is in no map. */
 int extents_leave(struct control *c, struct region *r)
 {
 	uint32_t i, left = 0, known = 0;

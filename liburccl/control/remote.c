@@ -103,7 +103,7 @@ static void remote_free(struct control *c, struct remote *r)
 	free(r);
 }
 
-/* What the engine had of it is back: the end may go on. */
+/* Frees a remote that is ending, once no command for the engine names it any more. */
 void remote_step(struct control *c, struct remote *r)
 {
 	struct control_req *req = r->req;
@@ -135,7 +135,7 @@ static void remote_end(struct control *c, struct remote *r)
 	cmd_post(c, &r->del, ENGINE_REMOTE_DEL, remote_cmd_back);
 }
 
-/* One that was not taken ends: the answer comes then. */
+/* If the engine did not take the remote, it ends, and the request is answered at its end. */
 static void remote_add_back(struct control *c, struct cmd *cmd)
 {
 	struct remote *r = cmd->e.owner;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking things back: what a region, a remote or a ring waits for before nothing touches it any
- * more. */
+/* The end of rings, regions and remotes: stops the entries that use one, and tells when no entry,
+ * device or peer uses it any more. */
 #include "engine/private.h"
 
-/* Ends soon, also where the peer does not answer: a call of the program waits for it. */
+/* A call of the program waits for the end of this entry: it does not wait for the peer for long. */
 static void stop_soon(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
 	op_stop(op, res, reason, arg);
@@ -154,7 +154,8 @@ static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, ui
 	return busy;
 }
 
-/* Parts that no rail has a key of any more are not counted, and asked for again. */
+/* The rail forgets its key of the part. With the last key the part counts as unknown, and the next
+ * entry asks for a key again. */
 static void part_loses(struct engine_remote *r, uint32_t i, uint32_t number)
 {
 	struct remote_part *part = &r->parts[i];

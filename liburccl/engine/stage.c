@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of pinned memory for bytes of GPUs: who has one, and the copies. */
+/* Slots of pinned memory for bytes of GPUs: hands them to chunks and copies the bytes. */
 #include <stdlib.h>
 #include "engine/private.h"
 
@@ -206,7 +206,7 @@ static void chunk_drop(struct engine *e, struct chunk *c)
 	chunk_free(e, c);
 }
 
-/* By whatever rail is best by now. */
+/* Another rail may be the best one by now: the lane chooses when it posts the chunk. */
 static void chunk_hold(struct chunk *c)
 {
 	struct op *op = c->op;
@@ -236,7 +236,7 @@ static void chunk_wait(struct stage *s, struct chunk *c)
 	list_add_tail(&op->link, &s->ops);
 }
 
-/* With a slot: a READ is posted, a WRITE copied before. */
+/* Gives the chunk a slot. A READ is posted next, a WRITE once its bytes are in the slot. */
 static void chunk_start(struct engine *e, struct chunk *c)
 {
 	struct slot *slot = slot_take(&e->stage, c);
@@ -370,7 +370,8 @@ static void job_ended(struct engine *e, struct slot *slot)
 	op_check(op);
 }
 
-/* Oldest first, as far as there are slots. Entries go back to their lanes with the first. */
+/* Gives free slots to the chunks that wait, the oldest first. If one gets a slot, all entries that
+ * wait here go back to their lanes. */
 static uint32_t wake_waiting(struct engine *e)
 {
 	struct stage *s = &e->stage;

@@ -24,22 +24,22 @@ struct stage {
 	uint32_t nfree, nslots;
 	uint32_t njobs;			       /* slots whose job is out */
 	struct chunk *waiting, **waiting_tail; /* that have no slot */
-	struct list ops; /* entries with a chunk among them that are not cut to their end */
+	struct list ops; /* entries that have a chunk in `waiting` and bytes that are not cut yet */
 };
 
 void stage_init(struct stage *s);
 int stage_open(struct engine *e, const struct memory *m); /* 0 or -ENOMEM */
 void stage_close(struct stage *s);
 
-/* Stages one that was just cut, if its device does not reach its memory, once its entry is where it
- * belongs. 1: it may be posted now. 0: the stage has it, or has ended it. */
+/* For each chunk that was cut, after its entry was put back into its list: stages the chunk if the
+ * device cannot reach its local memory. 1: post the chunk now. 0: the stage has it, or ended it. */
 int stage_chunk(struct engine *e, struct chunk *c);
 /* The most bytes of the entry's next chunk: more where a GPU moves them. */
 uint64_t stage_chunk_bytes(const struct op *op, uint64_t most);
-/* A chunk came out well. 1: it is a staged READ, and the stage has it until its bytes are in the
- * GPU. */
+/* A chunk came out with res 0. 1: it is a staged READ, and the stage copies its bytes from the slot
+ * to the GPU before it ends the chunk. */
 int stage_in(struct engine *e, struct chunk *c);
-/* The entry was stopped: ends its chunks that are here, but those with a job that is issued. */
+/* The entry was stopped: ends its staged chunks, but for those whose copy may have begun. */
 void stage_drop(struct op *op);
 void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slot */
 /* The memory that its entry named, of a chunk with a slot. */
