@@ -464,29 +464,79 @@ int cursor_peek(struct op *op, const struct piece **cur)
 	return fetch(op);
 }
 
+/* The next block of the innermost dimension, of at most max bytes: most blocks, by half the
+ * instructions. Memory and remote are one piece each. 0: fetch() finds it, or what is wrong with
+ * it. */
+static inline int row_next(struct op *op, uint64_t max, struct chunk_piece *out)
+{
+	struct cursor *c = &op->cursor;
+	const struct urccl_paged *d;
+	const struct urccl_dim *dim;
+	const uint32_t *li, *ri;
+	int128 local, remote;
+	uint64_t i;
+	uint32_t k;
+
+	if (c->fresh || c->cur.len || c->element.pos != c->element.len)
+		return 0;
+	d = paged_at(op, c->desc);
+	k = d->ndims - 1;
+	dim = &d->dim[k];
+	i = c->index[k] + 1;
+	if (i >= dim->count || d->block > max)
+		return 0;
+	li = (const uint32_t *)(uintptr_t)dim->local_index;
+	ri = (const uint32_t *)(uintptr_t)dim->remote_index;
+	local = (k ? c->local_sum[k - 1] : (int128)d->local_off) +
+		(int128)(li ? li[i] : i) * dim->local_stride;
+	remote = (k ? c->remote_sum[k - 1] : (int128)d->remote_off) +
+		 (int128)(ri ? ri[i] : i) * dim->remote_stride;
+	if (!sum_inside(remote, d->block, op->remote->len) ||
+	    !sum_inside(local, d->block, op->memory->len))
+		return 0;
+	c->index[k] = i;
+	c->local_sum[k] = local;
+	c->remote_sum[k] = remote;
+	c->elements++;
+	out->local = (uint8_t *)(uintptr_t)(op->memory->spans[0].addr + (uint64_t)local);
+	out->off = (uint64_t)remote;
+	out->len = d->block;
+	return 1;
+}
+
+/* What follows the last piece; it is of the same memory and part. 1: it is there. */
+static int bundle_step(struct op *op, const struct piece *first, uint64_t max,
+		       struct chunk_piece *out)
+{
+	struct piece *cur = &op->cursor.cur;
+
+	if (is_paged(op) && op->memory->nspans == 1 && op->remote->nparts == 1 &&
+	    row_next(op, max, out))
+		return 1;
+	if (fetch(op) <= 0 || cur->memory != first->memory || cur->remote != first->remote ||
+	    cur->part != first->part)
+		return 0;
+	*out = (struct chunk_piece){cur->local, cur->off, cur->len < max ? cur->len : max};
+	take(cur, out->len);
+	return 1;
+}
+
 uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chunk_piece *pieces,
 			    uint32_t max, uint64_t *len)
 {
-	struct piece *cur = &op->cursor.cur;
-	uint64_t sum = first->len, merged = 0, run;
-	struct chunk_piece *p = pieces;
+	uint64_t sum = first->len, merged = 0;
+	struct chunk_piece *p = pieces, next;
 
 	*p = (struct chunk_piece){first->local, first->off, first->len};
-	while (sum < GPU_GATHER_MAX && fetch(op) > 0) {
-		if (cur->memory != first->memory || cur->remote != first->remote ||
-		    cur->part != first->part)
-			break;
-		run = cur->len < GPU_GATHER_MAX - sum ? cur->len : GPU_GATHER_MAX - sum;
-		if (p->local + p->len == cur->local && p->off + p->len == cur->off) {
-			p->len += run;
+	while (sum < GPU_GATHER_MAX && p - pieces + 1 < max &&
+	       bundle_step(op, first, GPU_GATHER_MAX - sum, &next)) {
+		sum += next.len;
+		if (p->local + p->len == next.local && p->off + p->len == next.off) {
+			p->len += next.len;
 			merged++;
-		} else if (p - pieces + 1 == max) {
-			break;
 		} else {
-			*++p = (struct chunk_piece){cur->local, cur->off, run};
+			*++p = next;
 		}
-		take(cur, run);
-		sum += run;
 	}
 	if (merged)
 		tell_add(&op_engine(op)->told->count.merged, merged);

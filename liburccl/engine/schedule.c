@@ -42,16 +42,20 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
+static __attribute__((noinline)) void release_gpu(struct engine *e, struct chunk *c)
+{
+	if (stage_has(&e->stage, c))
+		stage_free(e, c);
+	else if (c->npieces)
+		bundle_free(e, c);
+}
+
 static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	if (e->gpus) {
-		if (stage_has(&e->stage, c))
-			stage_free(e, c);
-		else if (c->npieces)
-			bundle_free(e, c);
-	}
+	if (e->gpus)
+		release_gpu(e, c);
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;

@@ -7,7 +7,9 @@
 #include "cuda/device.h"
 
 #define LEN    (16u << 20)
-#define BLOCKS 4000u
+#define PLANES 2u
+#define PLANE  (LEN / PLANES)
+#define BLOCKS 2000u
 #define SEGS   300u
 #define GUARD  0x5a
 
@@ -16,6 +18,7 @@ static struct child c;
 static struct urccl_remote remote;
 static struct urccl_region region;
 static uint64_t local, back; /* of a GPU of this side */
+static uint64_t local_off;
 static uint8_t *bytes, *got, *wanted;
 static uint32_t here[BLOCKS], there[BLOCKS], state = 1, kernels;
 
@@ -78,39 +81,53 @@ static void check_there(void)
 	CHECK(!memcmp(got, wanted, LEN));
 }
 
-/* Blocks in a random order, here and there; they lie `apart`, and `off` from a multiple of 16. */
+/* Their places, from one buffer to the other. */
+static void place(uint8_t *to, const uint32_t *at, uint64_t off, uint32_t n, uint64_t block,
+		  uint64_t apart)
+{
+	uint32_t i, plane;
+
+	for (plane = 0; plane < PLANES; plane++)
+		for (i = 0; i < n; i++)
+			memcpy(to + plane * PLANE + off + at[i] * apart,
+			       bytes + plane * PLANE + local_off + here[i] * apart, block);
+}
+
+/* Planes of blocks in a random order, here and there; blocks lie `apart`, and `off` from a multiple
+ * of 16. */
 static void paged(uint64_t block, uint64_t apart, uint64_t off)
 {
-	struct urccl_paged d = {.size = sizeof(d), .ndims = 1, .block = block, .local_off = off};
-	uint32_t n = (uint32_t)((LEN - off) / apart), i;
+	struct urccl_paged d = {.size = sizeof(d), .ndims = 2, .block = block, .local_off = off};
+	uint32_t n = (uint32_t)((PLANE - off) / apart);
 	struct urccl_sqe *sqe;
 
+	local_off = off;
 	n = n < BLOCKS ? n : BLOCKS;
 	shuffle(here, n);
 	shuffle(there, n);
-	d.dim[0] = (struct urccl_dim){.count = n,
+	d.dim[0] =
+		(struct urccl_dim){.count = PLANES, .local_stride = PLANE, .remote_stride = PLANE};
+	d.dim[1] = (struct urccl_dim){.count = n,
 				      .local_stride = (int64_t)apart,
 				      .remote_stride = (int64_t)apart,
 				      .local_index = (uintptr_t)here,
 				      .remote_index = (uintptr_t)there};
 	guard_all();
 	memset(wanted, GUARD, LEN);
-	for (i = 0; i < n; i++)
-		memcpy(wanted + there[i] * apart, bytes + off + here[i] * apart, block);
+	place(wanted, there, 0, n, block, apart);
 	sqe = side_sqe(&p.a);
 	urccl_prep_write_paged(sqe, remote, region, &d, 1);
-	run(sqe, n * block);
+	run(sqe, PLANES * n * block);
 	check_there();
 	/* Back into the guarded memory, where they came from. */
 	memset(got, 0, LEN);
 	device_put(local, got, LEN);
 	sqe = side_sqe(&p.a);
 	urccl_prep_read_paged(sqe, remote, region, &d, 1);
-	run(sqe, n * block);
+	run(sqe, PLANES * n * block);
 	device_get(got, local, LEN);
 	memset(wanted, 0, LEN);
-	for (i = 0; i < n; i++)
-		memcpy(wanted + off + here[i] * apart, bytes + off + here[i] * apart, block);
+	place(wanted, here, off, n, block, apart);
 	CHECK(!memcmp(got, wanted, LEN));
 	device_put(local, bytes, LEN);
 }
