@@ -13,7 +13,8 @@
 
 void canary_start(void);
 void canary_reset(void);
-uint64_t canary_ns(void); /* since the reset: the longest wait of one, or the sum of all; takes some ms */
+/* Since the reset: the longest wait of one of its threads, or the sum of all; takes some ms. */
+uint64_t canary_ns(void);
 
 /* What the guest's processor, which is emulated, takes longer; 0 elsewhere. */
 uint64_t emulated_ns(void);
