@@ -191,9 +191,9 @@ int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
  * *gpu: moves them. */
 uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
 		       struct gpu_dev **gpu);
-/* Copies the next max bytes of the chunk. 0: that was the last; -EINPROGRESS: it was not;
+/* Copies the next *max bytes of the chunk, and takes them off *max. 0: the last; -EINPROGRESS: not;
  * -EBADMSG: its checksum. */
-int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max);
+int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t *max);
 
 /* ---- link ---- */
 

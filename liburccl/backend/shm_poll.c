@@ -72,9 +72,10 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 	return 1;
 }
 
-static int is_copy(const struct chunk *c)
+/* The mapped memory that it reads or writes; NULL where it goes through a ring. */
+static const struct shm_remote *mapped_by(const struct chunk *c)
 {
-	return (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE) && shm_remote(c->key);
+	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE ? shm_remote(c->key) : NULL;
 }
 
 static int post_ring(struct shm_ep *e, struct chunk *c)
@@ -93,9 +94,11 @@ static int post_ring(struct shm_ep *e, struct chunk *c)
 
 static int post_one(struct shm_ep *e, struct chunk *c)
 {
-	if (!is_copy(c))
+	const struct shm_remote *r = mapped_by(c);
+
+	if (!r)
 		return post_ring(e, c);
-	return c->key->gpu ? shm_gpu_post(e, c) : post_copy(e, c, shm_remote(c->key));
+	return c->key->gpu ? shm_gpu_post(e, c) : post_copy(e, c, r);
 }
 
 uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
@@ -136,8 +139,8 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
  * their res. */
 static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 {
-	uint32_t done, before;
 	struct chunk *c = q->head;
+	uint32_t done;
 
 	for (done = 0; c && done < n && *max; done++, c = c->next) {
 		const struct shm_remote *r = shm_remote(c->key);
@@ -145,9 +148,7 @@ static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 		c->res = shm_remote_allows(r, c);
 		if (c->res)
 			continue;
-		before = (uint32_t)c->scratch[0];
-		c->res = shm_remote_copy(r, c, *max);
-		*max -= (uint32_t)c->scratch[0] - before;
+		c->res = shm_remote_copy(r, c, max);
 		if (c->res == -EINPROGRESS)
 			break;
 	}

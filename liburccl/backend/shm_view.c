@@ -410,9 +410,9 @@ static int copy_checked(const struct chunk *c, uint8_t *there, uint8_t *local, u
 	return crc32c(0, c->kind == CHUNK_WRITE ? there : local, len) == sum ? 0 : -EBADMSG;
 }
 
-int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
+int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t *max)
 {
-	uint64_t at = c->scratch[0], end = c->len - at < max ? c->len : at + max, off, run;
+	uint64_t at = c->scratch[0], end = c->len - at < *max ? c->len : at + *max, off, run;
 	const struct remote_part *p = r->parts;
 	uint8_t *local, *there;
 
@@ -425,7 +425,8 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t max)
 		local = (uint8_t *)c->local + at;
 		if (c->checksum ? copy_checked(c, there, local, run) : copy(c, there, local, run))
 			return -EBADMSG;
-		c->scratch[0] = at + run;
 	}
+	*max -= (uint32_t)(at - c->scratch[0]);
+	c->scratch[0] = at;
 	return at == c->len ? 0 : -EINPROGRESS;
 }
