@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listener and its guests: connections of which nothing is known until their HELLO came. */
+/* The listener and pending connections: accepted connections that have not sent HELLO yet. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 
 #include "control/private.h"
 
-#define ACCEPTS_MAX 64 /* before the others have their turn */
-#define BIND_TRIES  8u /* for a port that is free at all addresses */
+#define ACCEPTS_MAX 64 /* connections accepted per event, so that other events are handled too */
+#define BIND_TRIES  8u /* attempts to find one port that is free at all addresses */
 
-/* ---- a guest says HELLO ---- */
+/* ---- a pending connection sends HELLO ---- */
 
-/* The number of the i-th rail that a hello names: among those of its transport. */
+/* The number of the i-th rail of a hello, counted among the rails of its transport. */
 static uint32_t rail_number(const struct wire_hello *h, uint32_t i)
 {
 	uint32_t number = 0, k;
@@ -23,7 +23,7 @@ static uint32_t rail_number(const struct wire_hello *h, uint32_t i)
 	return number;
 }
 
-/* The device that a dialler's of this number is paired with, or NULL. */
+/* The device that is paired with the dialler's device of this number, or NULL. */
 static struct device *accept_device(const struct control *c, uint32_t transport, uint32_t number)
 {
 	struct device *of[DEVICES_MAX];
@@ -69,7 +69,7 @@ uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path
 	return n;
 }
 
-/* What it says is proved to come from who has the secret, before it is said. */
+/* With a secret, sends the acceptor's PROOF before the HELLO_ACK that the proof covers. */
 static void accept_send(struct control *c, struct peer *p, const struct wire_hello *ack)
 {
 	uint32_t len = wire_put_hello(c->tx, WIRE_HELLO_ACK, ack);
@@ -134,14 +134,16 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	p->required = policy_required(c, h->host);
 	for (i = 0; i < npaths; i++)
 		meet_take_path(c, p, paths[i]);
-	/* Before the program hears of it, which may try the handle of who was there before. */
+	/* Before the program learns of the peer: the program may then use the handle of the peer
+	 * that was at this address before. */
 	if (h->port)
 		peer_comes(c, p, h->port);
 	meet_begin(c, p);
 	dials_give(c, dials, p);
 }
 
-/* Both dial at once and ours is not committed: the one of the smaller incarnation is kept. */
+/* 1: both contexts dial at once, and the other dial is kept, since its dialler has the smaller
+ * incarnation. Our dial ends; its CONNECTs move to *dials. 0: our connection is kept. */
 static int accept_yield(struct control *c, struct peer *ours, struct list *dials)
 {
 	if (!ours->dialled || ours->stage != STAGE_RAILS ||
@@ -165,8 +167,8 @@ static void accept_hello(struct control *c, struct conn *n, const struct wire_he
 	} else if (h->expected && h->expected != c->config.incarnation) {
 		conn_refuse(c, n, WIRE_STALE, 0);
 	} else if (old && !accept_yield(c, old, &dials)) {
-		/* Should the older connection be dead without our knowing, the ping finds out, and
-		 * the dialler comes again. */
+		/* The older connection may be dead without our knowing. The ping finds that out,
+		 * and the dialler tries again. */
 		peer_ping(c, old);
 		conn_refuse(c, n, WIRE_EXISTS, 0);
 	} else {
@@ -174,7 +176,7 @@ static void accept_hello(struct control *c, struct conn *n, const struct wire_he
 	}
 }
 
-/* ---- a guest proves that it has the secret ---- */
+/* ---- a pending connection proves that it has the secret ---- */
 
 static void guest_challenge(struct control *c, struct conn *n, const struct wire_hello *h,
 			    const uint8_t *body, uint32_t len)
@@ -326,14 +328,16 @@ static void listener_resume(struct control *c, struct alarm *a)
 	listeners_watch(c, 1);
 }
 
-/* What waits to be accepted keeps a listener readable: look again later instead of spinning. */
+/* Connections that wait to be accepted keep a listener readable: look again later instead of
+ * spinning. */
 static void listener_pause(struct control *c)
 {
 	listeners_watch(c, 0);
 	alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
 }
 
-/* A guest that takes its time gives way; guests that all just came are given it. */
+/* 1: there is room for one more connection, perhaps after closing a pending one that took longer
+ * than its limit. 0: all pending connections are still within their limits. */
 static int accept_room(struct control *c)
 {
 	uint64_t now = clock_ns();
@@ -352,7 +356,8 @@ static int accept_room(struct control *c)
 	return 0;
 }
 
-/* No descriptors are left: with the one in reserve a dialler at least hears that. */
+/* No descriptor is left: uses the reserved one to accept a dialler and to refuse it with that
+ * reason. 1: one was accepted. */
 static int accept_shed(struct control *c, const struct listener *l, int err)
 {
 	struct wire_refuse r = {.version_min = WIRE_VERSION,
@@ -379,7 +384,7 @@ static int accept_shed(struct control *c, const struct listener *l, int err)
 	return fd >= 0;
 }
 
-/* 1: worth another try; 0: there is no more, or the listener pauses. */
+/* 1: try again. 0: no connection waits, or the listener pauses. */
 static int accept_failed(struct control *c, const struct listener *l, int err)
 {
 	if (err == EAGAIN)
@@ -434,7 +439,7 @@ static int listener_bind(struct control *c, struct listener *l, const struct soc
 	if (l->fd < 0)
 		return -errno;
 	(void)setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* The wildcard of IPv6 is for IPv4 too, if that has no address of its own. */
+	/* An IPv6 wildcard takes IPv4 too if it is the only listen address. */
 	if (at->ss_family == AF_INET6)
 		(void)setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof(alone));
 	conn_options(c, l->fd);
@@ -450,13 +455,13 @@ static void listeners_shut(struct control *c)
 	while (c->nlisteners) {
 		struct listener *l = &c->listeners[--c->nlisteners];
 
-		/* A forked child may hold it open too. */
+		/* A forked child may hold the socket open too: close() alone would not end it. */
 		(void)shutdown(l->fd, SHUT_RDWR);
 		close(l->fd);
 	}
 }
 
-/* All of them, with the port that the first one got. *i: the one that failed. */
+/* Binds all listen addresses to the port that the first one got. *i: the address that failed. */
 static int listeners_bind(struct control *c, uint32_t *i)
 {
 	struct sockaddr_storage at;
@@ -485,7 +490,7 @@ int listener_open(struct control *c)
 	alarm_init(&c->listen_alarm, listener_resume);
 	if (!c->config.nlisten)
 		return 0;
-	/* A port that is free at one address may be taken at the next. */
+	/* A port that is free at one address may be taken at the next one: try another port. */
 	for (tries = 0; tries < BIND_TRIES; tries++) {
 		rc = listeners_bind(c, &i);
 		if (!rc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text. */
+/* Addresses as text, and text as addresses. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len)
 	}
 }
 
-/* Of both families at one place. */
+/* The port lies at the same offset in both families. */
 #define PORT_AT offsetof(struct sockaddr_in, sin_port)
 _Static_assert(PORT_AT == offsetof(struct sockaddr_in6, sin6_port), "as said");
 
@@ -61,8 +61,8 @@ static int port_valid(const char *port, uint64_t len)
 	return value && value <= 0xffff;
 }
 
-/* Host names are printable and have no space; a colon in one outside of brackets is an IPv6 address
- * that misses them, and where its port begins nobody can tell. */
+/* Host names are printable and have no space. A colon in a host without brackets means an IPv6
+ * address that lacks them: the begin of its port would be ambiguous. */
 static int host_valid(const char *host, uint64_t len, int bracketed)
 {
 	uint64_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adverts of our regions, and what peers were granted by them. */
+/* Adverts of our regions, and the exports that peers got by them (struct grant). */
 #include <stdlib.h>
 
 #include "control/private.h"
@@ -10,9 +10,9 @@ _Static_assert(TOKEN_AT == 48, "the token is over all that is before it");
 
 #define HALF 8u
 
-/* A token's first half says that we wrote it, also when its region is gone; the second, under the
- * region's own key, that it was not revoked. Who forged one learns from neither which regions there
- * are. */
+/* The first half of a token proves that this context wrote it, even after its region is gone. The
+ * second half uses the region's own key and proves that the advert was not revoked. A forger learns
+ * from neither half which regions exist. */
 static void token_half(const uint8_t key[16], const struct urccl_advert *a, uint8_t half[HALF])
 {
 	uint8_t whole[16];
@@ -79,7 +79,7 @@ void advert_make(struct control *c, struct control_call *call)
 	a.incarnation = c->config.incarnation;
 	a.offset = call->off;
 	a.length = call->len;
-	/* A time that does not fit, in nanoseconds of the clock, is never. */
+	/* An expiry beyond the range of the clock in nanoseconds means never. */
 	if (call->ttl_ms && call->ttl_ms < (NEVER_NS - c->start_ns) / NSEC_PER_MSEC - now)
 		a.expires_ms = now + call->ttl_ms;
 	token_half(c->advert_key, &a, a.token);
@@ -104,7 +104,8 @@ int advert_import_check(const struct urccl_advert *a, uint32_t i, struct trouble
 	return 0;
 }
 
-/* Is it one of ours, and does it still hold? Its region, or NULL with *err: no. */
+/* The region of an advert that this context wrote and that still holds. NULL with *err
+ * otherwise. */
 static struct region *advert_region(struct control *c, const struct urccl_advert *a, int *err)
 {
 	struct region *r = handles_get(&c->region_handles, a->region);
@@ -119,7 +120,7 @@ static struct region *advert_region(struct control *c, const struct urccl_advert
 	}
 	if (!token_holds(r->key, a, HALF))
 		return NULL;
-	/* Below is what only this context can have written: it is checked all the same. */
+	/* Only this context can have written the fields below. They are checked all the same. */
 	if (!a->rights || a->rights & ~r->memory->rights || !a->length ||
 	    a->length > r->memory->len || a->offset > r->memory->len - a->length)
 		return NULL;
@@ -128,7 +129,7 @@ static struct region *advert_region(struct control *c, const struct urccl_advert
 	return r;
 }
 
-/* ---- grants: what a peer was given is kept, so that asking again costs nothing ---- */
+/* ---- exports are kept: a repeated request costs nothing ---- */
 
 static uint32_t grant_hash(const struct peer *p, const struct region *r,
 			   const struct urccl_advert *a)
@@ -209,13 +210,13 @@ static struct grant *grant_new(struct control *c, struct path *path, struct regi
 	return g;
 }
 
-/* The engine has it, or it waits. */
+/* The engine has its command, or it waits for the pin. */
 static int grant_busy(const struct grant *g)
 {
 	return g->cmd.out || g->waits;
 }
 
-/* Used by a command, or perhaps by an importer. */
+/* A command uses it, or an importer may still have it mapped. */
 static int grant_held(const struct grant *g)
 {
 	return grant_busy(g) || g->e.maybe_mapped;
@@ -240,8 +241,9 @@ static void grant_free(struct control *c, struct grant *g)
 	free(g);
 }
 
-/* Those that this importer (NULL: none) keeps. Regions that wait for one of them take their next
- * step when all are gone: it may free others. How many are busy. */
+/* Frees the exports that this importer keeps (NULL: those that none keeps). Regions that wait for
+ * one of them take their next step after the loop, since that may free others. 1: some are still in
+ * use. */
 static int grants_free_of(struct control *c, struct peer *p, const struct path *importer)
 {
 	struct list *pos, *tmp, due;
@@ -325,7 +327,7 @@ void grant_doom(struct grant *g)
 
 /* ---- answers ---- */
 
-/* g: what the peer was given; NULL where status says why it was not. */
+/* G: the export; NULL if status is not 0. */
 static void key_answer(struct control *c, struct peer *p, uint64_t id, int status,
 		       const struct grant *g)
 {
@@ -351,7 +353,7 @@ static void grant_answer(struct control *c, struct grant *g, int status)
 	g->nids = 0;
 }
 
-/* Its peer and its region may both be waiting for it to go. */
+/* The peer and the region may both be waiting for its end. */
 static void grant_gone(struct control *c, struct grant *g)
 {
 	struct region *r = g->region;
@@ -362,13 +364,13 @@ static void grant_gone(struct control *c, struct grant *g)
 	peer_step(c, p);
 }
 
-/* The engine has it. */
+/* The engine has carried out the command. */
 static void grant_settled(struct control *c, struct grant *g)
 {
 	struct peer *p = g->peer;
 
-	/* Revoked meanwhile; unless others of the region's wait to be told: then it goes with them.
-	 */
+	/* Revoked meanwhile: end it now, unless the region still waits for peers to confirm a
+	 * REVOKE. It then ends together with the others. */
 	if (g->doomed && !g->region->ending && !g->region->nuntold)
 		grant_end(c, g);
 	region_step(c, g->region);
@@ -376,15 +378,14 @@ static void grant_settled(struct control *c, struct grant *g)
 		peer_step(c, p);
 }
 
-/* Its rail went meanwhile: what was pinned stays for the one that is made anew. */
+/* Its rail closed meanwhile: the pinned range stays for the next rail. */
 static int grant_rests(const struct grant *g, int err)
 {
 	return err == -ENOTCONN && g->pin && !g->doomed && g->peer->stage == STAGE_UP &&
 	       g->peer->stays;
 }
 
-/* Who asks learns what ran out here, and asks again with each entry: this side's program is told
- * once. */
+/* The peer learns what this side lacks, and asks again with each of its entries: log it once. */
 static void grant_short(struct control *c, const struct grant *g, int err)
 {
 	if (err == -ENOTCONN || key_refused(err) || g->region->short_told)
@@ -393,7 +394,7 @@ static void grant_short(struct control *c, const struct grant *g, int err)
 	log_short(c, g->dev, g->e.len, err);
 }
 
-/* One from the time before stays too, for atomics. */
+/* An export that was live on an earlier rail stays too: atomics still use it. */
 static void grant_failed(struct control *c, struct grant *g, int err)
 {
 	grant_short(c, g, err);
@@ -421,7 +422,7 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 	g->region->short_told = 0;
 	assert(cmd->e.len <= KEY_MAX);
 	g->key_len = cmd->e.len;
-	/* Keys are kept, and short. */
+	/* Keys are short and kept: give back the rest of KEY_MAX. */
 	key = realloc(g->key, g->key_len ? g->key_len : 1);
 	if (key)
 		g->key = key;
@@ -437,7 +438,7 @@ static void grant_unexposed(struct control *c, struct cmd *cmd)
 		grant_gone(c, g);
 }
 
-/* One that is busy is looked at when it no longer is. */
+/* A grant in use is ended later, when its command or pin is done. */
 void grant_end(struct control *c, struct grant *g)
 {
 	if (grant_busy(g))
@@ -450,7 +451,8 @@ void grant_end(struct control *c, struct grant *g)
 	cmd_post(c, &g->cmd, ENGINE_UNEXPOSE, grant_unexposed);
 }
 
-/* Now and then what expired is taken back, so that adverts of short life do not fill the table. */
+/* Ends expired exports once every 1,024 new ones, so that short-lived adverts do not fill the
+ * table. */
 static void grants_sweep(struct control *c, struct peer *p)
 {
 	uint64_t now = owner_ms(c);
@@ -487,7 +489,7 @@ static int grant_post(struct control *c, struct grant *g, struct path *path)
 	return 0;
 }
 
-/* Its rail may be gone, or the advert be revoked. */
+/* The rail may have closed meanwhile, or the advert may have been revoked. */
 void grant_pinned(struct control *c, struct grant *g, int rc)
 {
 	struct path *path = rail_path(g->peer, g->rail);
@@ -527,7 +529,8 @@ void grants_rest(struct peer *p, uint32_t number)
 	}
 }
 
-/* One for what the advert says and this rail, new or that rested. NULL with *status. */
+/* The export for this advert and rail: a live one, or one that is made (again). NULL with
+ * *status. */
 static struct grant *grant_for(struct control *c, struct path *path, struct region *r,
 			       const struct urccl_advert *a, int *status)
 {
@@ -565,7 +568,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		status = scratch_region(c, &req->advert, &r);
 	else
 		r = advert_region(c, &req->advert, &status);
-	/* One that the engine does not have could not take its exposures back. */
+	/* A rail that the engine does not have yet could not end its exports. */
 	if (r && (!path || path->closing || !path->posted))
 		status = -ENOTCONN;
 	else if (r && memory_has_gpu(r->memory) && !path->rail.ep->dev->ipc)

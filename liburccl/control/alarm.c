@@ -51,7 +51,7 @@ int alarms_wait_ms(struct control *c)
 	now = clock_ns();
 	if (a->due.at <= now)
 		return 0;
-	/* Rounded up, so that it is due when the thread wakes. */
+	/* Rounded up: the timer is due when the thread wakes. */
 	ms = (a->due.at - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
 	return ms > INT_MAX ? INT_MAX : (int)ms;
 }

@@ -31,7 +31,7 @@ static int fails(struct auth *a, int err)
 	return err;
 }
 
-/* In the stage that it is in turn in, and with as many bytes as it has. */
+/* The message fits this stage and has the expected length. */
 static int in_turn(const struct auth *a, enum auth_stage stage, uint32_t len, uint32_t expected)
 {
 	return a->stage == stage && len == expected;
@@ -93,7 +93,7 @@ int auth_ack_come(struct auth *a, const uint8_t *ack, uint32_t len)
 	uint8_t proof[HMAC_BYTES];
 	int err;
 
-	/* Who answers without a proof has none. */
+	/* An acceptor that answers without a PROOF does not have the secret. */
 	if (a->stage != AUTH_TOLD)
 		return fails(a, -EACCES);
 	err = acceptor_proof(a, ack, len, proof);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other threads ask for. */
+/* Calls of other threads (struct control_call). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@ void call_answer(struct control_call *call, int res)
 	if (res < 0)
 		snprintf(call->error, sizeof(call->error), "%s", urccl_errmsg());
 	call->msg.res = res;
-	/* The caller may be gone with its call before it is woken: that wakes nobody. */
+	/* The caller may free the call as soon as it sees `done`. The wake-up of a freed address is
+	 * harmless. */
 	store_release(&call->done, 1);
 	futex_wake(&call->done);
 }
@@ -53,7 +54,7 @@ static void call_peer_name(struct control *c, struct control_call *call)
 {
 	struct peer *p = peer_of(c, call->handle);
 
-	/* Its goodbye may be here unread, when its data path is closed already. */
+	/* The peer's BYE may be here unread even if its data path is closed already. */
 	if (p && p->conn) {
 		conn_read(c, p->conn);
 		p = peer_of(c, call->handle);
@@ -64,7 +65,7 @@ static void call_peer_name(struct control *c, struct control_call *call)
 		    p ? p->leaving : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
 }
 
-/* ---- rings: the engine's affair ---- */
+/* ---- rings: passed on to the engine ---- */
 
 struct ring_cmd {
 	struct cmd cmd;
@@ -99,7 +100,7 @@ static void call_ring(struct control *c, struct control_call *call, enum engine_
 	cmd_post(c, &rc->cmd, type, ring_back);
 }
 
-/* ---- the end of everything ---- */
+/* ---- shutdown ---- */
 
 static void call_stopped(struct control *c, struct cmd *cmd)
 {
@@ -145,7 +146,7 @@ static void call_shutdown(struct control *c, struct control_call *call)
 	control_step(c);
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
 static void call_dispatch(struct control *c, struct control_call *call)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One control connection: framing, what could not be sent yet, its end. It knows nothing of what
- * the frames say. */
+/* One control connection: framing, output that waits for the socket, its end. This file does not
+ * interpret the frames. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,7 +10,7 @@
 
 #include "control/private.h"
 
-#define READS_MAX 16 /* of one connection before the others have their turn */
+#define READS_MAX 16 /* reads of one connection before others are served */
 
 static void conn_expired(struct control *c, struct alarm *a)
 {
@@ -21,12 +21,12 @@ static void conn_expired(struct control *c, struct alarm *a)
 
 static void set_option(int fd, int level, int name, int value)
 {
-	/* They only tune: a kernel without one of them does as well. */
+	/* These options only tune: the connection works on a kernel that lacks one. */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* A peer that vanished is noticed by the kernel: while idle by keepalive, else by what stays
- * unacknowledged. */
+/* The kernel detects a peer that vanished: by keepalive while idle, otherwise by unacknowledged
+ * data (TCP_USER_TIMEOUT). */
 void conn_options(const struct control *c, int fd)
 {
 	uint32_t dead_ms = c->config.params->dead_after_ms;
@@ -38,7 +38,7 @@ void conn_options(const struct control *c, int fd)
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval ? interval : 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)dead_ms);
-	/* It was tried when the context was opened. */
+	/* It was tried when the context was opened: an error is not expected here. */
 	(void)class_socket_set(&c->socket, fd);
 }
 
@@ -72,7 +72,7 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 	list_init(&n->guest);
 	if (!connecting)
 		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
-	/* What is accepted has its listener's, but for the priority. */
+	/* An accepted socket inherits the listener's options, except the priority. */
 	if (connecting)
 		conn_options(c, fd);
 	else
@@ -94,7 +94,7 @@ static socklen_t addr_size(const struct sockaddr_storage *ss)
 	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-/* To an address of the interfaces that are to be used. */
+/* Binds to an address of the interfaces that socket_ifname names, if it is set. */
 static int conn_bind(const struct control *c, int fd, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from;
@@ -136,7 +136,7 @@ struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 		errno = err;
 		return NULL;
 	}
-	/* A connection that is there at once shows as writable at once. */
+	/* A connection that is complete at once becomes writable at once. */
 	n = conn_new(c, fd, 1, ops, owner);
 	if (!n) {
 		errno = ENOMEM;
@@ -168,8 +168,9 @@ void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, voi
 	n->owner = owner;
 }
 
-/* A forked child may hold the socket open, so it is taken off epoll and shut down by name. The
- * struct stays until the round of events is over, for others of the round may name it. */
+/* A forked child may hold the socket open, so it is removed from epoll and shut down explicitly.
+ * The struct stays until this round of events is over, since later events of the round may name
+ * it. */
 void conn_close(struct control *c, struct conn *n)
 {
 	if (n->fd < 0)
@@ -206,14 +207,14 @@ void conns_close(struct control *c)
 
 /* ---- out ---- */
 
-/* Whoever sends cannot be told in the middle of what it does: the next read finds the end. */
+/* The sender cannot handle an error in the middle of its work: the next read finds the end. */
 static void conn_break(struct conn *n)
 {
 	(void)shutdown(n->fd, SHUT_RDWR);
 	n->out_off = n->out_len = 0;
 }
 
-/* Bytes sent, at most len; a connection that failed takes everything. */
+/* Returns the bytes sent, at most len. A failed connection reports all of them as sent. */
 static uint32_t conn_push(struct conn *n, const uint8_t *buf, uint32_t len)
 {
 	uint32_t done = 0;
@@ -292,7 +293,7 @@ static void conn_flush(struct control *c, struct conn *n)
 	n->out_off += conn_push(n, n->out + n->out_off, n->out_len - n->out_off);
 	if (n->out_off < n->out_len)
 		return;
-	/* An idle connection holds no memory. */
+	/* An idle connection holds no buffer. */
 	free(n->out);
 	n->out = NULL;
 	n->out_off = n->out_len = n->out_max = 0;
@@ -302,7 +303,7 @@ static void conn_flush(struct control *c, struct conn *n)
 
 /* ---- in ---- */
 
-/* Bytes used of the len in buf, or -1: the connection is over. */
+/* Returns the bytes used of the len in buf, or -1: the connection has ended. */
 static int64_t conn_parse(struct control *c, struct conn *n, const uint8_t *buf, uint32_t len)
 {
 	struct wire_header h;
@@ -348,8 +349,8 @@ static void conn_save(struct control *c, struct conn *n, uint32_t len)
 	n->in_len = len;
 }
 
-/* One read; *have are the bytes of an unfinished frame in control.rx. 1: there may be more, 0: not
- * now, -1: over. */
+/* Reads once. *have counts the bytes of an unfinished frame in control.rx. 1: there may be more to
+ * read; 0: not now; -1: the connection has ended. */
 static int conn_read_some(struct control *c, struct conn *n, uint32_t *have)
 {
 	ssize_t r = recv(n->fd, c->rx + *have, RX_MAX - *have, 0);
@@ -391,8 +392,8 @@ void conn_read(struct control *c, struct conn *n)
 		conn_save(c, n, have);
 }
 
-/* Dialling a free port of this host may meet itself, when the kernel picks that very port for our
- * end. */
+/* A dial to a free port of this host may connect to itself, if the kernel picks that very port for
+ * our end. */
 static int conn_is_itself(const struct conn *n)
 {
 	struct sockaddr_storage local;
@@ -436,12 +437,12 @@ void conn_event(struct control *c, struct conn *n, uint32_t events)
 	}
 	if (events & EPOLLOUT)
 		conn_flush(c, n);
-	/* What came before the end is read before it is seen. */
+	/* Bytes that arrived before the end are read before the end is seen. */
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		conn_read(c, n);
 }
 
-/* ---- refusing: the other side is to read why, so the end waits for its end ---- */
+/* ---- refusing: the other side must read the reason, so wait until it closes ---- */
 
 static void refused_nothing(struct control *c, struct conn *n)
 {
@@ -483,7 +484,7 @@ static void refuse(struct control *c, struct conn *n, uint32_t code, int err, ui
 	n->ops = &refused_ops;
 	n->owner = NULL;
 	(void)shutdown(n->fd, SHUT_WR);
-	/* Until then it counts as a guest, so that there are never too many of these either. */
+	/* It counts as a pending connection until then, which limits the number of these too. */
 	if (list_empty(&n->guest))
 		conn_guest(c, n);
 	alarm_set(c, &n->alarm, GUEST_SLOW_NS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread: its loop, its mailboxes, what it owns. */
+/* The control thread: its loop, its mailboxes, its tables. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -77,7 +77,7 @@ static void control_drop(struct control *c, struct control_req *req)
 	case CONTROL_CONNECT:
 		dial_drop(c, other);
 		break;
-	case CONTROL_CLOSE: /* goes on by itself */
+	case CONTROL_CLOSE: /* CLOSE goes on by itself */
 		p->closing = NULL;
 		req_answer(other, -ECANCELED, REASON_CANCELLED, 0, 0, 0);
 		break;
@@ -89,7 +89,7 @@ static void control_drop(struct control *c, struct control_req *req)
 	case CONTROL_WARM:
 		warm_drop(c, other);
 		break;
-	default: /* it is back, or will be at once */
+	default: /* already answered, or about to be */
 		break;
 	}
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
@@ -148,8 +148,8 @@ void control_request(struct control *c, struct control_req *req)
 	}
 }
 
-/* What came back is looked at first, for who asks may know of it: but taken last, so that it is all
- * there. */
+/* Answers of the engine are handled first: requests may refer to their results. They are taken from
+ * their mailbox last, so that none which precedes a request is missed. */
 static void control_messages(struct control *c)
 {
 	struct msg *asked = mailbox_take(&c->mailbox), *back = mailbox_take(&c->back), *next;
@@ -213,7 +213,7 @@ static void *control_run(void *arg)
 	return NULL;
 }
 
-/* ---- from outside ---- */
+/* ---- called by other threads ---- */
 
 static int control_wake_open(struct control *c)
 {
@@ -360,7 +360,7 @@ void control_close(struct control *c)
 		pthread_join(c->thread, NULL);
 	}
 	staging_fini(c);
-	if (gpu_close(c->config.gpu)) /* it may still copy */
+	if (gpu_close(c->config.gpu)) /* a copy may still be under way */
 		c->unpinned = 1;
 	resolver_close(c);
 	control_free_jobs(c);
@@ -370,7 +370,7 @@ void control_close(struct control *c)
 		struct allocation *a = list_first(&c->allocations, struct allocation, link);
 
 		list_del(&a->link);
-		if (c->unpinned) /* what a driver has of it nobody knows */
+		if (c->unpinned) /* a driver may still use it */
 			memory_leave(a);
 		else
 			memory_free(a);

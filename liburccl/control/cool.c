@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where more peers than max_warm have a data path, or these have more queue pairs than max_qps,
- * those that were not used for the longest time are asked to let theirs go, and so is who was not
- * used for idle_after_ms. The connection stays, and so do handles, numbers, adverts and what the
- * program knows; keys go with the rails.
+ * Idle eviction: closes the data path of peers that nobody uses.
  *
- *	asker: COOL ->	other pauses the peer, if it is idle there too
- *	       <- COOL_YES		(or COOL_NO)
- *	pauses it: COLD ->		(or COOL_NO: the other goes on)
- *	       <- COLD, and both close their rails
+ * Too many data paths (max_warm) or queue pairs (max_qps): the least recently used peers are asked
+ * to suspend theirs. A peer that nobody used for idle_after_ms is asked too. The connection,
+ * handles, numbers, adverts and all that the program knows stay; keys end with the rails.
  *
- * Of two COOLs that meet the dialler's counts. Nothing is paused before the other side's engine has
- * shown that it runs, though that of an INLINE context does so when it is driven. Not every
- * transport shows what a peer reads and writes here by itself, so one that does says no as long as
- * it does; and where it did since it was last asked, which is idle_after_ms ago for who goes by
- * that.
+ *   asker:  COOL ->                            other side pauses the peer, if it is idle there too
+ *                        <- COOL_YES (or COOL_NO)
+ *           pauses it: COLD ->                 (or COOL_NO: the other side resumes the peer)
+ *                        <- COLD, and both close their rails
  *
- * A peer begins with a data path all the same, also where that costs devices queue pairs. CONNECT
- * says that the transport reaches the peer, or why none does, which no exchange of addresses shows.
- * A path that is there moves bytes while the process at its other end is stopped, or its INLINE
- * program does something else; one that is to be made waits for both. And what a device has too
- * little of is told to who connects, and not to an entry that meets it under its deadline.
+ * If two COOLs cross, the dialler's counts. Nothing is paused before the other side's engine has
+ * answered; that of an INLINE context answers when it is driven. Some transports do not show this
+ * side what the peer reads and writes here. A peer that uses such a path says no. It also says no
+ * if it used the path since it was last asked, which for idle eviction is idle_after_ms ago.
+ *
+ * Every peer begins with a data path, even if that costs queue pairs, for three reasons. CONNECT
+ * reports whether a transport reaches the peer, and an exchange of addresses does not show that. An
+ * open path moves bytes while the process at its other end is stopped, or while its INLINE program
+ * is busy; opening one needs both. A device's lack of resources is reported by CONNECT and not by
+ * an entry under its deadline.
  */
 #include "control/private.h"
 
-#define COOL_RECENT_NS (10 * NSEC_PER_MSEC) /* who used the path so lately says no */
-/* From one time that somebody is asked to the next, if it said no, or nothing: who was asked first
- * is so again. From its no on, if that came later. */
+#define COOL_RECENT_NS (10 * NSEC_PER_MSEC) /* a peer that used the path within this time says no */
+/* Least time between two COOLs to a peer that said no or nothing. The first peers asked are asked
+ * first again. It counts from the COOL_NO, if that came later. */
 #define COOL_AGAIN_NS (25 * NSEC_PER_MSEC)
-#define COOL_REST_NS  (2 * NSEC_PER_SEC) /* as long as nobody can go: doubles up to that */
-#define COOL_BATCH    16u
-#define IDLE_LOOKS    4u /* in idle_after_ms, whether somebody used a peer */
+/* Longest backoff while no peer can be suspended; it doubles up to this. */
+#define COOL_REST_NS (2 * NSEC_PER_SEC)
+#define COOL_BATCH   16u
+#define IDLE_LOOKS   4u /* checks for use of a peer within idle_after_ms */
 
-/* Nothing that concerns keys is between the two. */
+/* 1: no request for keys, revocation or rail set-up is under way between the two. */
 static int cool_free(const struct peer *p)
 {
 	uint32_t i;
@@ -44,7 +45,7 @@ static int cool_free(const struct peer *p)
 	for (i = 0; i < KEY_WINDOW; i++)
 		if (p->fetch[i].id)
 			return 0;
-	for (i = 0; i < p->npaths; i++) /* a rail that is being made asks for keys soon */
+	for (i = 0; i < p->npaths; i++) /* a rail that is being set up asks for keys soon */
 		if (!p->paths[i]->up || p->paths[i]->closing)
 			return 0;
 	return !p->said_bye && !p->leaving && !p->broken && !p->closing;
@@ -58,7 +59,7 @@ static void cool_post(struct control *c, struct peer *p, enum engine_cmd_type ty
 	cmd_post(c, &p->cool, type, back);
 }
 
-/* ---- whom to ask ---- */
+/* ---- which peer to ask ---- */
 
 static void cool_look(struct control *c, struct peer *p, int unused);
 
@@ -68,7 +69,7 @@ static int cool_can(const struct peer *p, uint64_t now)
 	       now - p->cool_ns >= COOL_AGAIN_NS && cool_free(p);
 }
 
-/* By either side: the engine's turn. */
+/* Time of the last use by either side, by the engine's clock. */
 static uint64_t peer_used(const struct peer *p)
 {
 	uint64_t used = engine_peer_used(p->engine), heard = engine_peer_heard(p->engine);
@@ -82,9 +83,9 @@ static uint64_t peer_used(const struct peer *p)
 	return used;
 }
 
-/* What peers have that are not about to go. */
+/* Totals over the peers that are not about to be suspended. */
 struct kept {
-	uint32_t peers, qps, owners; /* of queue pairs */
+	uint32_t peers, qps, owners; /* owners: peers with queue pairs */
 };
 
 static int kept_peers_over(const struct control *c, const struct kept *k)
@@ -92,7 +93,7 @@ static int kept_peers_over(const struct control *c, const struct kept *k)
 	return c->config.params->max_warm && k->peers > c->config.params->max_warm;
 }
 
-/* One may have more than all, as it has several rails. */
+/* One peer alone may exceed max_qps, since it has several rails. */
 static int kept_qps_over(const struct control *c, const struct kept *k)
 {
 	uint32_t max = c->config.params->max_qps;
@@ -112,7 +113,8 @@ static void kept_less(struct kept *k, const struct peer *p)
 	k->owners -= p->qps != 0;
 }
 
-/* Of what there are too many. */
+/* The least recently used peer that may be asked now, or NULL. Counts only peers with queue pairs
+ * if max_qps alone is exceeded. */
 static struct peer *cool_next(const struct control *c, const struct kept *k, uint64_t now)
 {
 	int any = kept_peers_over(c, k);
@@ -132,8 +134,8 @@ static struct peer *cool_next(const struct control *c, const struct kept *k, uin
 	return best;
 }
 
-/* Without those that are about to go and have come so far: one that does not answer is there, and
- * one that said yes is not. */
+/* Subtracts the peers that are being suspended and have reached the state `least`. A peer that does
+ * not answer for COOL_AGAIN_NS counts as staying; a peer that said yes counts as gone. */
 static void cool_going(const struct control *c, enum heat least, struct kept *k, uint64_t now)
 {
 	const struct list *pos;
@@ -182,7 +184,7 @@ void cool_alarm(struct control *c, struct alarm *a)
 	cool_some(c);
 }
 
-/* ---- whom nobody uses ---- */
+/* ---- idle peers ---- */
 
 static void idle_rest(struct control *c)
 {
@@ -196,7 +198,7 @@ static int is_idle(const struct control *c, struct peer *p, uint64_t now)
 {
 	uint64_t used = peer_used(p);
 
-	/* Since the last look: when, nobody noted. */
+	/* The time of use since the last check is unknown: take now. */
 	if (used != p->idle_seen) {
 		p->idle_seen = used;
 		p->idle_ns = now;
@@ -221,7 +223,7 @@ void cool_idle(struct control *c, struct alarm *a)
 	idle_rest(c);
 }
 
-/* Something changed: asking is worth it soon. */
+/* The situation changed: ask again without a backoff. */
 static void cool_soon(struct control *c)
 {
 	c->cool_rest_ns = 0;
@@ -237,7 +239,8 @@ static void cool_upped(struct control *c, struct cmd *cmd)
 		peer_step(c, p);
 		return;
 	}
-	/* For us that is as if an entry had named it; to be asked about it, only if one did. */
+	/* This side counts the resume as a use of its own. It counts against a request of the peer
+	 * only if an entry here caused it. */
 	p->used_seen = engine_peer_used(p->engine);
 	p->used_ns = p->own_want ? clock_ns() : 0;
 	p->own_want = 0;
@@ -286,7 +289,7 @@ void cool_leave(struct control *c, struct peer *p)
 		alarm_stop(&c->idle_alarm);
 }
 
-/* ---- who asks ---- */
+/* ---- the side that asks ---- */
 
 static void cool_stay(struct control *c, struct peer *p)
 {
@@ -313,7 +316,7 @@ static void cool_looked(struct control *c, struct cmd *cmd)
 	}
 }
 
-/* unused: not because there are too many. */
+/* Unused: because the peer is idle, not because there are too many. */
 static void cool_look(struct control *c, struct peer *p, int unused)
 {
 	p->heat = HEAT_LOOKING;
@@ -353,8 +356,8 @@ static void cool_paused(struct control *c, struct cmd *cmd)
 	cool_stay(c, p);
 }
 
-/* Those that answer late, as contexts that nobody drove for a while, ours or theirs, may have been
- * asked one after the other, and all answer at once: no more go than have to. */
+/* COOL_YES came. Contexts that nobody drove for a while, ours or theirs, may have been asked one
+ * after the other and answer all at once. Suspend no more peers than necessary. */
 static int cool_yes(struct control *c, struct peer *p)
 {
 	struct kept kept = {c->nwarm, c->nqps, c->nowners};
@@ -375,13 +378,13 @@ static int cool_yes(struct control *c, struct peer *p)
 	return 0;
 }
 
-/* ---- who is asked ---- */
+/* ---- the side that is asked ---- */
 
 static int cool_recent(struct peer *p)
 {
 	uint64_t used = engine_peer_used(p->engine), now = clock_ns();
 
-	/* Since the last look: when, nobody noted. */
+	/* The time of use since the last check is unknown: take now. */
 	if (used != p->used_seen) {
 		p->used_seen = used;
 		p->used_ns = now;
@@ -440,7 +443,7 @@ static int cool_no(struct control *c, struct peer *p)
 	return 0;
 }
 
-/* ---- both ---- */
+/* ---- both sides ---- */
 
 static void cool_forget_keys(struct peer *p)
 {
@@ -456,7 +459,7 @@ static void cool_forget_keys(struct peer *p)
 	}
 }
 
-/* Where one could, others may: they are asked again as soon as at first. */
+/* One peer could be suspended, so others may be too: start again with the shortest backoff. */
 static void cool_went(struct control *c)
 {
 	if (c->cool_rest_ns <= COOL_AGAIN_NS || !alarm_is_set(&c->cool_alarm))
@@ -470,7 +473,7 @@ static int cool_cold(struct control *c, struct peer *p)
 {
 	uint32_t i;
 
-	if (p->heat == HEAT_COLD) /* two that gave up the way back meet */
+	if (p->heat == HEAT_COLD) /* both sides gave up a resume at the same time */
 		return 0;
 	if (p->heat == HEAT_RAISING) {
 		raise_refused(c, p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trying the addresses of a dial: one after the other with a head start each, so that one which
- * swallows packets holds nobody up; the first that connects is sent HELLO, and if what is there is
- * not the one, the rest follow.
+ * Tries the addresses of a dial, one after the other. Each gets STAGGER_NS before the next one
+ * starts, so that an address which drops packets delays nobody. The first address that connects is
+ * sent HELLO. If another context answers there, the remaining addresses follow.
  */
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ void dial_stop(struct control *c, struct dial *d)
 	d->job = NULL;
 }
 
-/* What the errno of a connection means for whoever dialled. */
+/* Records the errno of a failed connection as a reason for the CONNECT. */
 static void dial_note_errno(struct dial *d, const struct host *h, int err)
 {
 	switch (err) {
@@ -151,7 +151,7 @@ void dial_alarm(struct control *c, struct alarm *a)
 		dial_start(c, d);
 		return;
 	}
-	/* It took the connection and says nothing: others have their turn. */
+	/* The connection was accepted and HELLO got no answer: try the next address. */
 	if (h) {
 		dial_leave(c, h, HOST_FAILED);
 		dial_note_host(d, h, -EHOSTUNREACH, REASON_DIAL_SILENT, ETIMEDOUT);
@@ -172,7 +172,7 @@ static int dial_open_paths(struct control *c, struct dial *d)
 	return err;
 }
 
-/* With a secret a hello has a nonce, and is what all that follows hangs on. */
+/* With a secret, the hello carries a nonce and begins the chain of keys. */
 static int dial_send_hello(struct control *c, struct conn *n, struct wire_hello *h)
 {
 	uint32_t len;
@@ -237,7 +237,8 @@ static void dial_connected(struct control *c, struct conn *n)
 
 /* ---- the answer ---- */
 
-/* Before any CONNECT ends: its program may try the handle of who was there before at once. */
+/* Called before any CONNECT ends: its program may at once use the handle of the peer that was at
+ * this address before. */
 static void dial_found(struct control *c, const struct host *h, struct peer *p)
 {
 	peer_answers(c, p, &h->addr);
@@ -261,7 +262,8 @@ static void dial_no_path(struct dial *d, const struct wire_refuse *r)
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
 }
 
-/* What has run out there, if it was said, or its place for peers. */
+/* The errno of the resource that the acceptor lacks, if it named one. Otherwise its limit of peers
+ * (-EMFILE). */
 static int what_ran_out(const struct wire_refuse *r)
 {
 	return r->error == ENOMEM || r->error == ENFILE ? -(int)r->error : -EMFILE;
@@ -277,8 +279,8 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 	dial_leave(c, h, HOST_FAILED);
 	switch (r->code) {
 	case WIRE_EXISTS:
-		/* Here or there something is not yet through: a handshake that will give us the
-		 * peer, or the end of an older connection. */
+		/* Something is not finished, here or there: a handshake that will give us the peer,
+		 * or the end of an older connection. */
 		if (p)
 			dial_attach(c, d, p);
 		else
@@ -326,7 +328,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 	dial_next(c, d);
 }
 
-/* Gives the peer an ep for each rail that both have, best first. */
+/* Gives the peer an ep for each rail that both sides have, best first. */
 static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 			   const struct wire_hello *ack)
 {
@@ -345,7 +347,7 @@ static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 	d->npaths = 0;
 }
 
-/* The connection is the peer's from now on. */
+/* HELLO_ACK came: the connection now belongs to the peer. */
 static void dial_met(struct control *c, struct dial *d, struct host *h,
 		     const struct wire_hello *ack, struct list *others)
 {
@@ -364,7 +366,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	auth_free(h->conn->auth);
 	h->conn->auth = NULL;
 	h->conn = NULL;
-	h->state = HOST_FAILED; /* if this does not become a peer, the next is tried */
+	h->state = HOST_FAILED; /* tried next only if this does not become a peer */
 	alarm_stop(&d->alarm);
 	d->peer = p;
 	d->own = 1;
@@ -393,8 +395,8 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 		dial_next(c, d);
 		return;
 	}
-	/* Of two simultaneous dials that of the smaller incarnation is kept, unless the other is
-	 * through. */
+	/* Both contexts dialled at once: the dial of the smaller incarnation is kept, unless the
+	 * other one has completed. */
 	if (old && (old->dialled || old->stage != STAGE_RAILS ||
 		    c->config.incarnation > ack->incarnation)) {
 		dial_found(c, h, old);
@@ -420,7 +422,7 @@ static int dial_challenged(struct control *c, struct conn *n, const uint8_t *bod
 	return 0;
 }
 
-/* Whoever it is, it has not the secret. */
+/* The other side does not have the secret. */
 static void dial_unproved(struct control *c, struct dial *d, struct host *h)
 {
 	dial_leave(c, h, HOST_FAILED);
@@ -472,7 +474,7 @@ static void dial_ended(struct control *c, struct conn *n, int err)
 	dial_next(c, d);
 }
 
-/* A dial's alarm is its own. */
+/* Never called: a dial uses its own timer. */
 static void dial_expired(struct control *c, struct conn *n)
 {
 	(void)c, (void)n;

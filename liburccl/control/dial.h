@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dial: whom one or more CONNECTs ask for, until there is a peer. dial.c tries its addresses,
- * dials.c knows who waits for it and for what. */
+/* A dial serves one or more CONNECTs to the same target until there is a peer. dial.c tries its
+ * addresses. dials.c knows which CONNECTs wait for the dial, and which peer the dial waits for. */
 #ifndef DIAL_H
 #define DIAL_H
 
@@ -8,7 +8,8 @@
 
 enum host_state {
 	HOST_FRESH,
-	HOST_FOLLOWING, /* another dial is connecting there: what it finds is for this one too */
+	HOST_FOLLOWING, /* coalesced: another dial is connecting there, and its result serves this
+			 * one too */
 	HOST_CONNECTING,
 	HOST_HELLO,
 	HOST_FAILED
@@ -20,28 +21,28 @@ struct host {
 	struct conn *conn;
 };
 
-struct waiter {		  /* a CONNECT */
-	struct list link; /* of dial.waiters */
+struct waiter {		  /* one CONNECT */
+	struct list link; /* in dial.waiters */
 	struct dial *dial;
 	struct control_req *req;
 };
 
 struct dial {
-	struct list link;    /* of control.dials */
-	struct list of_peer; /* of peer.dials, while it waits for one */
+	struct list link;    /* in control.dials */
+	struct list of_peer; /* in peer.dials while the dial waits for a peer */
 	struct list waiters;
-	struct peer *peer; /* what it waits for; NULL: it is on its own */
-	int own;	   /* peer comes from its own handshake */
+	struct peer *peer; /* the peer that it waits for; NULL: none yet */
+	int own;	   /* the peer comes from this dial's own handshake */
 	uint64_t since;
-	uint64_t expected; /* incarnation; 0: any */
+	uint64_t expected; /* the incarnation that must answer; 0: any */
 	struct job *job;   /* its name is being resolved */
-	uint16_t of_many;  /* addresses that it has, if not all of them are hosts; else 0 */
+	uint16_t of_many;  /* how many addresses the name has, if more than hosts[] holds; else 0 */
 	struct alarm alarm;
-	int resting; /* until the alarm, then all addresses again */
+	int resting; /* in backoff: the timer starts again with all addresses */
 	uint64_t rest_ns;
-	struct path *paths[WIRE_RAILS]; /* not yet of a peer */
+	struct path *paths[WIRE_RAILS]; /* eps that do not belong to a peer yet */
 	uint32_t npaths;
-	int res; /* the most telling failure so far */
+	int res; /* the most specific failure so far */
 	uint32_t reason;
 	uint64_t arg[3];
 	uint32_t hello_len, target_len;
@@ -51,23 +52,27 @@ struct dial {
 	struct host hosts[METADATA_HOSTS];
 };
 
-/* dial.c */
-void dial_start(struct control *c, struct dial *d); /* its hosts, from the first */
-void dial_next(struct control *c, struct dial *d);  /* the next fresh one, or it fails */
-void dial_stop(struct control *c, struct dial *d);  /* no connection, ep, alarm or job is left */
+/* Dial.c. */
+void dial_start(struct control *c, struct dial *d); /* starts with the first host */
+/* Tries the next fresh host; fails if there is none. */
+void dial_next(struct control *c, struct dial *d);
+void dial_stop(struct control *c, struct dial *d);  /* leaves no connection, ep, timer or job */
 void dial_alarm(struct control *c, struct alarm *a);
 
 /* dials.c */
 void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e);
-/* A reason with %a and %h. */
+/* As dial_note(), for a reason with %a and %h. */
 void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reason, int err);
-void dial_fail(struct control *c, struct dial *d);	       /* with what was noted */
-void dial_give_up(struct control *c, struct dial *d, int err); /* with err of peer_new() */
+/* Ends it with the recorded failure. */
+void dial_fail(struct control *c, struct dial *d);
+/* Ends it with the error of peer_new(). */
+void dial_give_up(struct control *c, struct dial *d, int err);
 void dial_attach(struct control *c, struct dial *d,
-		 struct peer *p); /* d may be done and gone afterwards */
+		 struct peer *p); /* d may be done and freed afterwards */
 void dial_rest(struct control *c, struct dial *d);
 
 /* follow.c */
+/* The host of the dial with this address and port, or NULL. */
 struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr);
 /* Is another dial connecting there that may find what this one looks for? */
 int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr);

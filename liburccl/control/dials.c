@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for which dial, and dials for which peer. */
+/* Which CONNECTs wait for which dial, and which dials wait for which peer. */
 #include <netinet/in.h>
 #include <stdlib.h>
 
 #include "control/dial.h"
 
-/* ---- failures: of several addresses the most telling one is reported ---- */
+/* ---- failures: of several addresses, the most specific failure is reported ---- */
 
 static int reason_weight(uint32_t reason)
 {
@@ -40,7 +40,7 @@ void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b,
 	d->arg[2] = e;
 }
 
-/* Address and port, and the errno with it, for %a and %h. Above is of_many. */
+/* Packs address, port and errno for %a and %h. The upper 16 bits of arg[2] are free for of_many. */
 static void addr_args(const struct sockaddr_storage *ss, int err, uint64_t arg[3])
 {
 	const struct sockaddr_in6 *in6 = (const void *)ss;
@@ -131,7 +131,8 @@ uint32_t dials_succeed(struct control *c, struct peer *p)
 	return n;
 }
 
-/* Who dialled us is where its blob says so of the address that it comes from. */
+/* The metadata names the address and port of a peer that dialled us: record it as the place of the
+ * peer. */
 static void dial_placed(struct control *c, const struct dial *d, struct peer *p)
 {
 	struct sockaddr_storage from = p->remote;
@@ -235,7 +236,7 @@ int dials_unknown(const struct control *c)
 
 /* ---- requests ---- */
 
-/* In one form, so that dials that meet there know it. */
+/* Stores addresses in one form, so that dials to the same address find each other. */
 static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage at = *addr;
@@ -261,7 +262,8 @@ static void host_fill(struct sockaddr_storage *ss, const struct metadata_host *h
 
 enum { NEAR, FAR, HERE, RANKS };
 
-/* An address of a network that we are on first; what every host has last. */
+/* NEAR: an address of a network that this host is on, tried first. HERE: loopback, tried last,
+ * since every host has it. */
 static int host_rank(const struct sockaddr_storage *ss, const struct netif *all, int n)
 {
 	int i;
@@ -293,7 +295,7 @@ static void dial_hosts_of(struct control *c, struct dial *d, const struct metada
 	d->expected = m->incarnation;
 }
 
-/* 0: the hosts are known or being looked up. */
+/* 0: the hosts are known or being resolved. */
 static int dial_target(struct control *c, struct dial *d, struct control_req *req)
 {
 	struct metadata m;
@@ -436,7 +438,7 @@ static const struct host *dial_waits_for(const struct dial *d)
 	return h;
 }
 
-/* What it waited for when its time was over. */
+/* Records what the dial waited for when its deadline passed. */
 static void dial_note_late(struct dial *d)
 {
 	const struct host *h = dial_waits_for(d);
@@ -475,7 +477,7 @@ void dial_drop(struct control *c, struct control_req *req)
 	dial_note_late(d);
 	memcpy(arg, d->arg, sizeof(arg));
 	reason = d->reason;
-	/* A handshake that was only for it ends with it, and before the program is told. */
+	/* A handshake that served only this CONNECT ends with it, before the program is told. */
 	if (list_empty(&d->waiters)) {
 		dial_free(c, d);
 		if (p && p->dialled && p->stage != STAGE_UP && list_empty(&p->dials))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may take the kernel a while (an RDMA device's port looks for a peer's link address, or pins
- * gigabytes) runs on threads of its own, one for each errand, so that it holds up neither the
- * control thread nor an engine. More than ERRANDS_MAX wait.
+ * Work items: calls that may block in the kernel for a while, for example when an RDMA device
+ * resolves the link address of a peer or pins gigabytes. Each runs on a thread of its own, so that
+ * it delays neither the control thread nor an engine. At most ERRANDS_MAX of each kind run at once;
+ * the others wait.
  *
- * Until back() nobody else touches what the errand is for; of a rail that grows, what is new.
+ * Until back() the work item alone uses its object. When a rail grows, this holds for the new queue
+ * pairs only.
  */
 #include <pthread.h>
 
@@ -21,7 +23,7 @@ static void *errand_run(void *arg)
 	return NULL;
 }
 
-/* Without a thread it is done here. */
+/* If no thread can be started, the control thread does the work itself. */
 static void errand_start(const struct control *c, struct errand *e)
 {
 	e->has_thread = !helper_start(&e->thread, c->config.params->thread_name, "errand",

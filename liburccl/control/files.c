@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges that are views of a file: a memfd of the program's own. What is mapped at the address of
- * one must be that part of the file, shared, since peers that map the file go past this process;
- * where nothing is, the library maps it there, for as long as a region has it.
+ * Ranges that are views of a file: a memfd of the program. The mapping at the address of such a
+ * range must be that part of the file, shared, since peers map the file without asking this
+ * process. If nothing is mapped there, the library maps it for as long as a region holds it.
  *
- * Ranges that touch, in memory and in the file, are one view, with one descriptor. One that lies in
- * a view that is known is part of it. One that overlaps a view without lying in it is memory like
- * any other, and peers do not map it.
+ * Ranges that touch, in memory and in the file, are one view with one descriptor. A range inside a
+ * known view is part of it. A range that overlaps a view without lying in it is treated like any
+ * other memory, and peers do not map it.
  */
 #include <sys/mman.h>
 
@@ -21,10 +21,10 @@ static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint6
 struct view {
 	int fd;
 	uint64_t addr, len, off;
-	uint32_t index; /* of a range of it */
+	uint32_t index; /* index of its first range by address */
 };
 
-/* 1: some of it. */
+/* 1: an allocation overlaps part of the view. */
 static int is_overlapped(struct control *c, const struct view *v)
 {
 	const struct list *pos;
@@ -54,7 +54,7 @@ static int view_add(struct control *c, const struct view *v, enum allocation_kin
 	if (res)
 		return view_refused(t, res, v);
 	if (a->fd < 0 && kind == ALLOCATION_VIEW)
-		memory_free(a); /* there is nothing to be known of it */
+		memory_free(a); /* nothing to record for this view */
 	else
 		list_add_tail(&a->link, &c->allocations);
 	return 0;

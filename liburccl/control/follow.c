@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials that meet at one address, by whatever names: one connects there, and the others wait for
- * what it finds, or with it for what it has found. */
+/* Coalesced dials: dials to one address under different names. One dial connects there; the others
+ * wait for its result. */
 #include "control/dial.h"
 
 static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
@@ -60,8 +60,8 @@ static struct dial *dial_following(const struct control *c, const struct sockadd
 	return NULL;
 }
 
-/* They look for themselves from their own alarm, for whoever leaves may be in the middle of
- * something. */
+/* The waiting dials continue from their own timers, since the caller may be in the middle of an
+ * operation. */
 void dials_release(struct control *c, const struct sockaddr_storage *addr)
 {
 	struct dial *d;

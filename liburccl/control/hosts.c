@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under which addresses this context can be dialled. */
+/* The addresses under which peers can dial this context. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -48,8 +48,8 @@ static int host_fits(const struct netif *n, int family, int loopback)
 	return n->loopback == loopback && (family == AF_INET6 || n->addr.ss_family == AF_INET);
 }
 
-/* What a wildcard stands for. Loopback last: from another host it leads astray, to be found out by
- * the incarnation. */
+/* Expands a wildcard into the addresses of all interfaces. Loopback comes last: from another host
+ * it leads to the wrong context, which the incarnation detects. */
 static int hosts_of_interfaces(struct metadata *m, int family)
 {
 	struct netif all[NETIFS_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Importers that were lost while they had memory of ours mapped and did not let go: their process
- * is stopped, or has an INLINE context that nobody calls. They may still write to that memory, so
- * its region cannot end, and its adverts cannot be said to be without effect, before the process
- * has ended or has gone on and let go. Until then the path to the importer stays, without its ep.
+ * Importers that were lost while they had memory of ours mapped and have not unmapped it. Their
+ * process is stopped, or has an INLINE context that nobody drives. They may still write to that
+ * memory. Its region therefore cannot end, and its adverts cannot be reported as revoked, until the
+ * process ends or unmaps. The path to the importer is kept until then, without its ep.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ int importer_keep(struct control *c, struct path *path)
 		return 0;
 	ep->dev->ops->ep_free(ep);
 	list_add_tail(&path->left, &p->importers);
-	/* One that cannot be watched counts as there until its process or the context ends. */
+	/* An importer that epoll cannot watch counts as present until its process or the context
+	 * ends. */
 	(void)process_epoll(c, p, path->importer, EPOLLRDHUP);
 	return 1;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of imported memory, which the owner is asked for at first use, or by WARM before it. A
- * remote asks in rounds, each for all parts that have none: what failed for once, or was revoked,
- * is asked for again by the next entry, what was refused for ever is not. WARM asks for nothing
- * that was refused at all, and waits for the remotes that were busy when it came, each in its turn.
+ * Keys of imported memory. The owner is asked at first use, or earlier by WARM. A remote asks in
+ * rounds; each round asks for all parts without a key. A key that failed for a passing reason or
+ * was revoked is asked for again by the next entry. A key that the owner refused for good is not.
+ * WARM does not ask again for a remote that was refused for any reason. It waits for all remotes
+ * that were busy when it came, in their order.
  */
 #include <stdlib.h>
 
@@ -36,7 +37,8 @@ static void warm_step(struct control *c, struct peer *p)
 	}
 }
 
-/* Whoever waits for the remote will hear why it has no keys, and what its owner said. */
+/* Records the failure with each WARM that waits for the remote: the result, and the owner's
+ * errno. */
 static void warm_note(struct remote *r, int err, uint32_t why)
 {
 	struct list *pos;
@@ -83,7 +85,7 @@ void warm_drop(struct control *c, struct control_req *req)
 
 /* ---- rounds ---- */
 
-/* It has parts without a key of a rail that is up. */
+/* 1: some part lacks a key of a rail that is up, or no rail is up. */
 static int lacks(const struct remote *r)
 {
 	uint32_t up = rails_up(r->peer), i;
@@ -144,7 +146,7 @@ static void warm_post(struct control *c, struct remote *r)
 	cmd_post(c, &r->warm, ENGINE_REMOTE_WARM, warm_back);
 }
 
-/* By whatever rail. */
+/* 1: each part has a key, by any rail. */
 static int has_all(const struct remote *r)
 {
 	uint32_t i;
@@ -155,7 +157,7 @@ static int has_all(const struct remote *r)
 	return 1;
 }
 
-/* status: an errno, what the owner said; 0: it was not that. */
+/* Status: the errno that the owner sent; 0: the failure arose here. */
 static void round_failed(struct remote *r, int res, uint32_t status)
 {
 	r->error = res;
@@ -164,8 +166,8 @@ static void round_failed(struct remote *r, int res, uint32_t status)
 
 static void round_end(struct control *c, struct remote *r)
 {
-	/* A rail that ends keeps nobody from what others can; and else one comes back, or came
-	 * meanwhile, or the peer is given up. */
+	/* A rail that ended is no failure if other rails have all keys. Otherwise wait: a rail
+	 * comes back, came meanwhile, or the peer is given up. */
 	if (r->error == -ENOTCONN && r->peer->stays && has_all(r))
 		r->error = 0;
 	if (r->error == -ENOTCONN && r->peer->stays) {
@@ -198,7 +200,7 @@ static int round_is_over(const struct remote *r)
 	return r->tried == RAIL_NUMBERS;
 }
 
-/* To the next part that has no key, rail by rail. */
+/* Advances to the next part without a key, rail by rail. */
 static void round_skip(struct remote *r)
 {
 	uint32_t up = rails_up(r->peer);
@@ -301,7 +303,7 @@ static void part_settled(struct control *c, struct remote *r, const struct fetch
 		remote_refuse(c, r, res);
 		return;
 	}
-	if (res == -ENOTCONN && r->peer->stays && !f->path) /* of a rail that is gone */
+	if (res == -ENOTCONN && r->peer->stays && !f->path) /* its rail was closed meanwhile */
 		r->again = 1;
 	else if (res)
 		round_failed(r, res, (uint32_t)f->cmd.e.arg);
@@ -329,7 +331,7 @@ static void fetch_back(struct control *c, struct cmd *cmd)
 		peer_step(c, p);
 }
 
-/* Tells the engine what became of a part; status: the owner's own word. */
+/* Passes the result for a part to the engine; status: the owner's errno, or the local one. */
 static void fetch_done(struct control *c, struct peer *p, struct fetch *f, int cause, int status)
 {
 	f->id = 0;
@@ -355,7 +357,7 @@ static struct fetch *fetch_free(struct peer *p)
 	return NULL;
 }
 
-/* Asks for as many keys as the owner takes requests. */
+/* Sends as many KEY_REQs as the owner's window allows. */
 void remotes_pump(struct control *c, struct peer *p)
 {
 	struct wire_key_req req;
@@ -395,8 +397,8 @@ void remote_keys(struct control *c, struct control_req *req)
 	keys_want(c, r, 0);
 }
 
-/* What the owner said, as the importer's entries are to hear it. An owner whose end of the rail
- * closes says so by FENCE too, and the rail that is made then asks again. */
+/* The owner's status as entries of the importer report it. An owner whose end of the rail closes
+ * also sends FENCE, and the next rail asks again. */
 static int key_cause(const struct peer *p, int status)
 {
 	if (status == -ENOTCONN && p->stays)
@@ -415,7 +417,7 @@ int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep
 			f = &p->fetch[i];
 	if (!f)
 		return -EPROTO;
-	if (!f->remote) { /* forgotten meanwhile */
+	if (!f->remote) { /* the remote was ended meanwhile */
 		f->id = 0;
 		remotes_pump(c, p);
 		return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports of ours without a link. A peer whose rails may come back, has none, and is reached by
- * devices that know their own ports (ib) is cut off while none of these ports has a link: its
- * entries end with -ENETDOWN, and so do new ones, until a port or a rail is back. Its connection
- * stays, as long as TCP and dead_after let it.
+ * Local ports without a link. A peer is cut off if all of these hold: its rails may come back, it
+ * has none now, and none of the ports that reach it has a link. Only devices that report their port
+ * (ib) count. Entries of a peer that is cut off end with -ENETDOWN, new ones too, until a port or a
+ * rail is back. Its connection stays, as long as TCP and dead_after allow.
  */
 #include "control/private.h"
 
-#define DOWN_NS	 (100 * NSEC_PER_MSEC) /* a link that is back sooner was never away */
-#define AGAIN_NS (250 * NSEC_PER_MSEC) /* while somebody is cut off */
+#define DOWN_NS	 (100 * NSEC_PER_MSEC) /* a shorter loss of the link is ignored */
+#define AGAIN_NS (250 * NSEC_PER_MSEC) /* interval of checks while a peer is cut off */
 
 static void cut_post(struct control *c, struct peer *p);
 
@@ -31,7 +31,7 @@ static void cut_post(struct control *c, struct peer *p)
 	cmd_post(c, &p->cutting, ENGINE_PEER_CUT, cut_back);
 }
 
-/* An engine that nobody drives for long takes the word as it is by then. */
+/* The engine may read the command late (INLINE): it then reads the latest state from arg. */
 static void cut(struct control *c, struct peer *p, uint8_t is_cut)
 {
 	if (p->cut == is_cut)
@@ -56,7 +56,7 @@ static const struct backend *ops_of(const struct control *c, const struct peer *
 	return NULL;
 }
 
-/* It has no rail, and devices that know of their links. */
+/* 1: it has no rail, and its devices report the state of their links. */
 static int is_lost(const struct control *c, const struct peer *p)
 {
 	const struct backend *ops = ops_of(c, p);
@@ -66,12 +66,12 @@ static int is_lost(const struct control *c, const struct peer *p)
 
 enum has_link { LINK_UNASKED, LINK_UP, LINK_NONE };
 
-/* Of each device, at one look: it is asked once, however many peers it has. */
+/* One check of all peers. It asks each device at most once. */
 struct look {
 	uint8_t links[UINT8_MAX + 1]; /* enum has_link */
 };
 
-/* 1: none of its devices has a link. */
+/* 1: none of the devices that reach the peer has a link. */
 static int has_no_link(const struct control *c, const struct peer *p, struct look *look)
 {
 	uint32_t i;
@@ -90,7 +90,8 @@ static int has_no_link(const struct control *c, const struct peer *p, struct loo
 	return 1;
 }
 
-/* When to look again. A peer that has no rail may lose its link at any time. */
+/* Checks a peer. Returns the time until the next check. A peer without a rail may lose its link at
+ * any time. */
 static uint64_t look_at(struct control *c, struct peer *p, struct look *look)
 {
 	int lost = is_lost(c, p);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two contexts meet: from HELLO_ACK to READY on both sides, and what they say to each other
- * afterwards. */
+/* The handshake from HELLO_ACK to READY, on both sides, and all frames after it. */
 #include "control/private.h"
 
 void path_take(const struct control *c, struct peer *p, struct path *path)
@@ -11,7 +10,7 @@ void path_take(const struct control *c, struct peer *p, struct path *path)
 	path->rail.via = p->remote;
 	path->rail.ep->bonded = p->bonded;
 	memcpy(path->rail.ep->bond, p->bond, sizeof(p->bond));
-	/* What the path is made of goes the way of the connection. */
+	/* Connections of the ep leave from the same address as the control connection. */
 	if (p->dialled && c->config.params->socket_ifname)
 		conn_local(p->conn, &path->rail.ep->from);
 	p->paths[p->npaths++] = path;
@@ -25,8 +24,8 @@ void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 
 /* ---- dialled ---- */
 
-/* A rail that does not come up gives way to the next; the last one may take as long as the CONNECT.
- */
+/* A rail that does not come up in TRY_NS is given up for the next one. The last rail may take as
+ * long as the CONNECT. */
 static void meet_limit(struct control *c, struct peer *p)
 {
 	if (p->stage == STAGE_RAILS && path_next(p))
@@ -62,7 +61,7 @@ static void meet_try(struct control *c, struct peer *p)
 		meet_limit(c, p);
 }
 
-/* Of those that both sides have of its transport: 1 + its number, or 0: it is the one. */
+/* The number of the rail plus 1. 0: both sides have only one rail of its transport. */
 static uint32_t meet_which(const struct peer *p, const struct path *path)
 {
 	uint32_t n = 0, i;
@@ -104,7 +103,7 @@ void meet_yield(struct control *c, struct peer *p)
 {
 	struct conn *n = p->conn;
 
-	/* A dialler that has no answer yet is told why there is none. */
+	/* Refuse a dialler that waits for its answer: it learns the reason. */
 	if (!p->dialled && !p->answered) {
 		p->conn = NULL;
 		conn_refuse(c, n, WIRE_EXISTS, 0);
@@ -121,7 +120,7 @@ static void meet_up(struct control *c, struct peer *p)
 	list_del(&p->held);
 	if (!p->broken)
 		alarm_stop(&p->delay);
-	/* Before its first notification, which waits for PEER_UP, the program has the handle. */
+	/* The program gets the handle before the first notification, which waits for PEER_UP. */
 	p->refs += dials_succeed(c, p);
 	cool_warm(c, p);
 	if (!p->dialled)
@@ -130,7 +129,7 @@ static void meet_up(struct control *c, struct peer *p)
 	remotes_pump(c, p);
 }
 
-/* The hello of the ACCEPT, which replaces that of HELLO_ACK. */
+/* Sends the hello of the ACCEPT, which replaces that of HELLO_ACK. */
 static void meet_say_accepted(struct control *c, const struct peer *p)
 {
 	uint8_t frame[WIRE_HEADER + HELLO_MAX];
@@ -154,8 +153,8 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
 
-	/* The event is a reference, also to a peer that went down meanwhile. A CONNECT of ours may
-	 * have been first: then there is no event. */
+	/* The event counts as a reference, even if the peer went down meanwhile. If a CONNECT here
+	 * came first, there is no event. */
 	if (!cmd->e.msg.res)
 		p->refs++;
 	if (p->refs && p->closing) {
@@ -201,7 +200,7 @@ void meet_dialled(struct control *c, struct peer *p)
 		meet_up(c, p);
 }
 
-/* PATH came, and the rail is up here too, or broke and is made anew. */
+/* PATH came, and the rail is up here too, or broke and is set up again. */
 static void meet_committed(struct control *c, struct peer *p)
 {
 	p->stage = STAGE_COMMITTED;
@@ -233,7 +232,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 	if (!p->path)
 		return -EPROTO;
 	p->path_wanted = 1;
-	/* Best first: what stands before it was tried in vain. */
+	/* Rails are tried best first: those before this one failed at the dialler. */
 	for (i = 0; p->paths[i] != p->path; i++)
 		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
 				   p->paths[i]->error);
@@ -247,8 +246,9 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 
 /* ---- both ---- */
 
-/* The engine has taken all that was posted before: an INLINE one may be long about it. Only now the
- * acceptor says that its rails wait, and only now time runs against the dialler's first. */
+/* The engine has taken all commands before this one, which may take long if it is INLINE. Only now
+ * may the acceptor announce its rails, and only now does the time of the dialler's first rail
+ * start. */
 static void meet_added(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
@@ -276,7 +276,7 @@ static void meet_add(struct control *c, struct peer *p)
 	cmd_post(c, &p->add, ENGINE_PEER_ADD, meet_added);
 }
 
-/* The acceptor's engine is to have all its rails before the answer says that they wait. */
+/* The acceptor's engine must have all rails before HELLO_ACK announces them. */
 void meet_reached(struct control *c, struct peer *p)
 {
 	if (p->stage == STAGE_UP)
@@ -401,7 +401,7 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 
 	if (p->stage != STAGE_UP)
 		return -EPROTO;
-	/* Who let its data path go, or has none again yet, has nothing to ask a key for. */
+	/* A peer whose data path is suspended must not ask for keys. */
 	if (type == WIRE_KEY_REQ && p->heat > HEAT_YIELDED)
 		return -EPROTO;
 	if (type == WIRE_KEY_REQ)
@@ -411,7 +411,7 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 	return wire_get_key_rep(body, len, &rep) ? -EPROTO : remote_key(c, p, &rep);
 }
 
-/* From cold. */
+/* HELLO or HELLO_ACK of a peer that resumes its data path. */
 static int meet_again(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
 		      uint32_t len)
 {
@@ -430,7 +430,7 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 	struct wire_refuse r;
 	uint64_t word;
 
-	/* Whatever it says, it lives. */
+	/* Any frame proves that the peer is alive. */
 	alarm_stop(&p->silence);
 	if (p->stage == STAGE_DOWN)
 		return 0;

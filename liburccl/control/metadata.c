@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata blob: {u8 0, u8 version, u16 port, u8 hosts, u8[3] 0, u64 incarnation}, for each
- * host {u8 family, u8[4 or 16] address}, and 8 bytes of check over all that, so that a blob damaged
- * on its way is refused here and not dialled.
+ * The metadata blob: {u8 0, u8 version, u16 port, u8 hosts, u8[3] 0, u64 incarnation}, then {u8
+ * family, u8[4 or 16] address} for each host, then 8 bytes of check over all that. A blob damaged
+ * in transit is therefore refused and not dialled.
  */
 #include "control/wire.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails, from ep_open to ep_free. In between the engine has them. */
+/* Rails from ep_open to ep_free. The engine uses them in between. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ struct path *path_open(struct device *dev, uint32_t id, int *err)
 	return path;
 }
 
-/* Of those of its transport. */
+/* The number for one more rail of this transport. */
 static uint32_t path_number(struct path *const *paths, uint32_t n, uint32_t transport)
 {
 	uint32_t number = 0, i;
@@ -223,7 +223,7 @@ static void path_close_back(struct control *c, struct cmd *cmd)
 	path_back(c, container_of(cmd, struct path, close));
 }
 
-/* What it is told of has been taken by the engine. */
+/* The engine has taken the RAIL_CONNECT before it: the RAIL may be answered. */
 static void path_taken_back(struct control *c, struct cmd *cmd)
 {
 	struct path *path = container_of(cmd, struct path, taken);
@@ -236,7 +236,7 @@ static void path_taken_back(struct control *c, struct cmd *cmd)
 
 void path_await(struct control *c, struct path *path)
 {
-	if (path->reach.out) { /* it is not there yet */
+	if (path->reach.out) { /* ep_meet() is still running */
 		path->awaited = 1;
 		return;
 	}
@@ -262,7 +262,7 @@ int paths_reaching(const struct peer *p)
 	return 0;
 }
 
-/* It has the ep and its address for itself. */
+/* Runs on a thread of its own, which alone uses the ep and its address. */
 static int path_reach(struct errand *e)
 {
 	struct rail *rail = &container_of(e, struct path, reach)->rail;
@@ -270,7 +270,7 @@ static int path_reach(struct errand *e)
 	return rail->ep->dev->ops->ep_meet(rail->ep, rail->addr, rail->addr_len);
 }
 
-/* Until then the path stays among its peer's. */
+/* The path has stayed in peer.paths until now. */
 static void path_reached(struct control *c, struct errand *e)
 {
 	struct path *path = container_of(e, struct path, reach);
@@ -339,7 +339,7 @@ void path_close(struct control *c, struct path *path)
 		path_forget(c, path);
 		return;
 	}
-	if (!path->posted) { /* on its errand, or that was all */
+	if (!path->posted) { /* ep_meet() is running, or it failed */
 		if (!path->reach.out)
 			errand_skip(c, &path->reach, 0);
 		return;

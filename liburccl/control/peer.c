@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer is, and its end: lost or closed, it gives back what it has in the order of
- * peer_step(). */
+/* The life of a peer. After a loss or a close, peer_step() gives back what it has, in order. */
 #include <stdlib.h>
 
 #include "control/private.h"
@@ -23,8 +22,8 @@ static void peer_silent(struct control *c, struct alarm *a)
 			  0);
 }
 
-/* A dialler that was answered costs a slot, and nobody knows yet whether it is a peer: when slots
- * run out, the oldest that takes its time gives way. 0, or as peer_new(). */
+/* A dialler that was answered uses a slot before it has proved to be a peer. If slots run out, the
+ * oldest such dialler that took too long is refused. 0, or an error as of peer_new(). */
 static int peers_room(struct control *c)
 {
 	uint64_t now = clock_ns();
@@ -47,7 +46,7 @@ static int peers_room(struct control *c)
 	return err;
 }
 
-/* Incarnations are random. */
+/* Incarnations are random, so their low bits serve as hash. */
 static struct peer **peer_hash(const struct control *c, uint64_t incarnation)
 {
 	return &c->peer_hash[incarnation & (PEER_HASH - 1)];
@@ -62,7 +61,7 @@ static void peer_unhash(struct control *c, struct peer *p)
 	*at = p->hash_next;
 }
 
-/* Who comes by itself is where the same incarnation was found last. */
+/* The last known address of the same incarnation applies to a peer that dials us. */
 static void peer_known(const struct control *c, struct peer *p)
 {
 	const struct peer *before;
@@ -153,7 +152,7 @@ struct peer *peer_find(struct control *c, uint64_t incarnation)
 	return NULL;
 }
 
-/* The program may know of its PEER event before this thread does. */
+/* The program may learn of its PEER event before this thread does. */
 struct peer *peer_of(struct control *c, uint32_t handle)
 {
 	struct peer *p = handles_get(&c->peer_handles, handle);
@@ -169,7 +168,7 @@ void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word)
 		conn_send(c, p->conn, c->tx, wire_put_word(c->tx, type, word));
 }
 
-/* Before its answer a dialler understands nothing but a refusal. */
+/* 1: the peer understands more than a refusal. A dialler that has no answer yet does not. */
 static int peer_listens(const struct peer *p)
 {
 	return p->dialled || p->answered;
@@ -228,9 +227,8 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	cool_leave(c, p);
 	rails_end(p);
 	list_del(&p->held);
-	/* After our BYE the connection stays until the engine has ended everything: its end tells
-	 * the other side to take its rails down, and until then they are needed to cancel in order.
-	 */
+	/* After our BYE the connection stays until the engine has ended all entries. Its end makes
+	 * the other side close its rails, and they are needed until then to cancel in order. */
 	if (!p->said_bye)
 		peer_disconnect(c, p);
 	else if (p->conn)
@@ -262,7 +260,7 @@ static int peer_was_at(const struct peer *old, const struct peer *p,
 	       (is_place(&old->at, at) || is_place(&old->place, at));
 }
 
-/* It is at this place: who was there before is not. */
+/* The peer is at this address: other incarnations recorded there have ended. */
 static void peer_takes_place(struct control *c, const struct peer *p,
 			     const struct sockaddr_storage *at)
 {
@@ -276,7 +274,7 @@ static void peer_takes_place(struct control *c, const struct peer *p,
 		old->restarted.e.peer = old->engine;
 		old->restarted.e.owner = old;
 		cmd_post(c, &old->restarted, ENGINE_PEER_RESTARTED, peer_cmd_back);
-		/* Should it be dead without our knowing, this finds out. */
+		/* One may be dead without our knowing: the ping finds out. */
 		peer_ping(c, old);
 	}
 }
@@ -288,8 +286,8 @@ void peer_answers(struct control *c, struct peer *p, const struct sockaddr_stora
 		p->at = *at;
 }
 
-/* Its address is seen, its port is its word: good enough to tell whom it follows, and not to send a
- * dial there to it. */
+/* The address is observed, but the port is only the peer's claim. It identifies earlier
+ * incarnations; no dial to that address is given this peer. */
 void peer_comes(struct control *c, struct peer *p, uint32_t port)
 {
 	p->place = p->remote;
@@ -302,12 +300,12 @@ static void peer_close_paths(struct control *c, struct peer *p)
 {
 	uint32_t i;
 
-	/* From the end: one that was never connected leaves the array at once. */
+	/* From the end: a path that was never connected leaves the array at once. */
 	for (i = p->npaths; i; i--)
 		path_close(c, p->paths[i - 1]);
 }
 
-/* Its last CLOSE has nothing left to wait for. */
+/* Answers its last CLOSE. */
 static void peer_closed(struct peer *p)
 {
 	struct control_req *req = p->closing;
@@ -330,8 +328,7 @@ static void peer_free(struct control *c, struct peer *p)
 	control_step(c);
 }
 
-/* Takes every step that can be taken now. Each thing the engine has comes back and calls this
- * again. */
+/* Takes every step that is possible now. Each command that the engine returns calls this again. */
 void peer_step(struct control *c, struct peer *p)
 {
 	if (p->stage != STAGE_DOWN || p->lost.out)
@@ -343,7 +340,7 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	if (list_empty(&p->importers))
 		process_leave(c, p);
-	/* A handle whose connection is gone lives on until the program closes it. */
+	/* A handle without a connection stays valid until the program closes it. */
 	if (grants_free_peer(c, p) || p->refs)
 		return;
 	remotes_end(c, p);
@@ -359,7 +356,7 @@ void peer_step(struct control *c, struct peer *p)
 	if (list_empty(&p->grants) && list_empty(&p->importers))
 		peer_free(c, p);
 	else
-		peer_closed(p); /* importers_step() goes on */
+		peer_closed(p); /* importers_step() frees the peer later */
 }
 
 /* ---- requests of the engine ---- */
@@ -389,7 +386,7 @@ void peer_close_req(struct control *c, struct control_req *req)
 	}
 	p->closing = req;
 	req->owner = p;
-	/* A PEER event on its way may be another reference: meet_event_back() goes on. */
+	/* A PEER event under way may add a reference: meet_event_back() continues then. */
 	if (!p->event.out)
 		peer_close(c, p);
 }
@@ -403,8 +400,8 @@ void peer_awaited_req(struct control *c, struct control_req *req)
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 
-/* Held for dials that might be to it, and they are not through; or its rail broke, and nobody said
- * why. */
+/* The timer that ends HOLD_NS or RAIL_GRACE_NS: the peer waited for dials that have not completed,
+ * or its rail broke and no reason came. */
 void peer_delay(struct control *c, struct alarm *a)
 {
 	struct peer *p = container_of(a, struct peer, delay);
@@ -432,10 +429,10 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	if (p->stage == STAGE_DOWN)
 		return;
-	/* Which end closes it first does not matter once both are to. */
+	/* Both ends are about to close it: either may close first. */
 	if (!reason && (p->heat == HEAT_COMMITTED || p->heat == HEAT_COLD))
 		return;
-	/* The peer may have said goodbye, or be gone altogether: then that is the reason. */
+	/* The peer may have sent BYE, or its connection may have ended: that is the reason then. */
 	if (p->conn)
 		conn_read(c, p->conn);
 	if (p->stage == STAGE_DOWN || (!reason && p->heat == HEAT_COLD))
@@ -450,7 +447,7 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 		rails_broke(c, path, err);
 		return;
 	}
-	/* Who goes on from here finds it so: PATH, or rails_begin(). */
+	/* PATH or rails_begin() reads the error later. */
 	path->error = err;
 	if (p->path != path || (p->stays && !p->leaving))
 		return;

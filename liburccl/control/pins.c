@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What devices have pinned for peers. Grants that give the same of a region by the same device
- * share one pin, to whichever peers and by whichever of their rails, and it stays while there is
- * one: a rail that breaks takes its queue pairs along and no memory. A pin is
+ * Ranges that devices have pinned for peers (mr_cache). Exports of the same range by the same
+ * device share one pin, for any peer and any rail. The pin stays while one of them exists: a rail
+ * that breaks loses its queue pairs and keeps its memory. The states of a pin:
  *
- *	being made (grants of it wait) -> made -> [doomed] -> being taken back -> gone, or stuck
+ *  pinning (exports wait for it) -> pinned -> [doomed] -> unpinning -> freed, or stuck
  *
- * and no new grant has it once it is doomed: its region's adverts end, its own has expired, or no
- * grant is left. Making and taking back last as long as there is memory, and are errands. What is
- * taken back holds until that is done, so that UNREGISTER and REVOKE wait for it; where the device
- * does not let go they fail and say so, and the next one tries again.
+ * No new export uses a pin once it is doomed: the adverts of its region end, its own expiry passed,
+ * or its last export ended. To pin and unpin may take long, so both are work items. UNREGISTER and
+ * REVOKE wait for the unpin. If the device does not unpin, they fail with that reason, and the next
+ * one tries again.
  */
 #include <stdlib.h>
 
 #include "control/private.h"
 
-/* ---- found again ---- */
+/* ---- lookup ---- */
 
 static struct pinned **pin_bucket(struct control *c, const struct grant *g)
 {
@@ -47,7 +47,7 @@ static void pin_unhash(struct pinned *p)
 	*at = p->hash_next;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a pin ---- */
 
 static void pin_free(struct pinned *p)
 {
@@ -73,7 +73,7 @@ static int pin_undo(struct errand *e)
 	return p->dev->ops->unpin(p->dev, &p->pin);
 }
 
-/* With the context its devices close, and whatever they have goes with them. */
+/* When the context ends its devices close, and the pins end with them. */
 static void pin_undone(struct control *c, struct errand *e)
 {
 	struct pinned *p = container_of(e, struct pinned, errand);
@@ -138,7 +138,7 @@ void pins_again(struct control *c, struct region *r)
 	}
 }
 
-/* By a simulated clock it may be earlier than the alarm has it. */
+/* A simulated clock may be behind the timer. */
 static void pin_expired(struct control *c, struct alarm *a)
 {
 	struct pinned *p = container_of(a, struct pinned, expiry);
@@ -163,7 +163,7 @@ static void pin_expired(struct control *c, struct alarm *a)
 	pin_step(c, p);
 }
 
-/* ---- its beginning ---- */
+/* ---- the begin of a pin ---- */
 
 static int pin_do(struct errand *e)
 {
@@ -177,7 +177,8 @@ static struct grant *first_of(const struct pinned *p)
 	return list_first(&p->grants, struct grant, of_pin);
 }
 
-/* The first of those that wait for it becomes the last of those that have it, or has none. */
+/* Takes the first export that waits for the pin. If there is a pin the export moves to the end of
+ * the list, otherwise it gets none. */
 static void pin_tell(struct control *c, struct pinned *p, int res)
 {
 	struct grant *g = first_of(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transports may be used with whom, and what the program is told of it. */
+/* The policy: transports that each peer may use; and log lines about peers. */
 #include <sys/resource.h>
 
 #include "control/private.h"
@@ -15,7 +15,7 @@ uint32_t host_id(void)
 	return host;
 }
 
-/* The one transport that must be used with a peer of this host ID, or 0: any. */
+/* The one transport that is required with a peer of this host ID, or 0: any. */
 uint32_t policy_required(const struct control *c, uint32_t host)
 {
 	int here = host && host == c->host;
@@ -134,7 +134,7 @@ void log_link(const struct control *c, const struct peer *p)
 		 p->cut ? "is cut off: " : "may be reached again", p->cut ? why : "");
 }
 
-/* It may be that too; "" where it cannot. */
+/* A second possible cause of the failure, or "". */
 static void short_of_regions(const struct device *dev, int err, char *text, size_t size)
 {
 	*text = 0;
@@ -145,8 +145,7 @@ static void short_of_regions(const struct device *dev, int err, char *text, size
 			 dev->mrs_max, load_relaxed(&dev->mrs));
 }
 
-/* The kernel counts what is pinned against the limit for locked memory, and says no more than
- * ENOMEM. */
+/* The kernel limits locked memory, and reports ENOMEM if the limit is passed. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err)
 {
 	const char *name = transport_name(dev->ops->transport);
@@ -199,7 +198,7 @@ void log_refused(const struct control *c, const struct conn *n, const struct wir
 		[WIRE_NO_SECRET] = "it wants a shared secret proved, and this context has none",
 		[WIRE_OTHER_SECRET] = "its shared secret is not the one of this context",
 	};
-	/* These two are how dials that meet are sorted out, and nobody's fault. */
+	/* These two codes arise when both contexts dial at once. They report no fault. */
 	enum urccl_log_level level =
 		r->code == WIRE_EXISTS || r->code == WIRE_BUSY ? URCCL_LOG_DEBUG : URCCL_LOG_WARN;
 	char name[80];

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of a region that are to be there when it is registered. The kernel takes its time to make
- * them, so threads of their own ask for them, and the control thread keeps answering peers. */
+/* Touches the pages of a region before it is registered. Threads of their own do that, since it
+ * takes the kernel long: the control thread keeps answering peers. */
 #include <stdlib.h>
 
 #include "control/private.h"
 
-#define PIECE	    (8u << 20)	/* asked for at a time: some ms until it can stop */
-#define EACH	    (64u << 20) /* bytes that are worth a thread */
+/* Bytes per request to the kernel: it takes some ms, after which the job can stop. */
+#define PIECE	    (8u << 20)
+#define EACH	    (64u << 20) /* bytes for which one more thread is worth its cost */
 #define WORKERS_MAX 4u
 
-/* Written by the control thread before the thread starts, by the thread until its message is out,
- * then by the control thread again. */
+/* The control thread writes it before the thread starts, then only the thread does until it posts
+ * its message, then the control thread again. */
 struct worker {
 	struct msg msg;
 	struct prefault *job;
 	pthread_t thread;
 	uint32_t index;
 	int res;
-	uint64_t addr; /* where it failed */
+	uint64_t addr; /* the address that failed */
 };
 
 struct prefault {
 	struct memory *memory; /* the workers read it */
 	struct mailbox *out;
-	uint32_t nworkers; /* these two: the control thread's, the workers read them; 0: not */
-	uint32_t stop;	   /* all of them were started yet */
-	uint32_t asked;	   /* the first worker's: large pages were asked for */
-	uint32_t left;
+	/* The control thread writes these two, and the workers read them. nworkers is 0 until all
+	 * workers have started. */
+	uint32_t nworkers;
+	uint32_t stop;
+	uint32_t asked;	   /* written by the first worker: large pages were requested */
+	uint32_t left;	   /* the control thread's: workers that have not finished */
 	int res; /* the control thread's: the first failure */
 	uint64_t addr;
 	void (*back)(struct control *c, void *arg, int res, uint64_t addr);
@@ -36,7 +39,7 @@ struct prefault {
 
 /* ---- the threads ---- */
 
-/* Pieces are dealt out by turns; *n counts them over all runs. */
+/* Populates every nworkers-th piece, beginning with `index`. *n counts the pieces over all runs. */
 static void run_populate(struct worker *w, uint64_t addr, uint64_t end, uint64_t *n)
 {
 	uint64_t next;
@@ -51,7 +54,8 @@ static void run_populate(struct worker *w, uint64_t addr, uint64_t end, uint64_t
 	}
 }
 
-/* Before there are small ones; by the first, and the others wait for it. */
+/* Requests large pages before any small page exists. The first worker does it; the others wait for
+ * it. */
 static void large_pages(struct prefault *job, int first)
 {
 	struct large_pages l;
@@ -114,7 +118,7 @@ void prefault_stop(struct prefault *job)
 	store_release(&job->stop, 1);
 }
 
-/* As many threads as the CPUs that they may run on, and the bytes, are good for. */
+/* The number of threads that the bytes and the usable CPUs justify. */
 static uint32_t workers_wanted(const struct control *c, uint64_t len)
 {
 	const struct cpus *theirs = helper_cpus(c);
@@ -128,7 +132,8 @@ static uint32_t workers_wanted(const struct control *c, uint64_t len)
 	return cpus && n > cpus ? cpus : (uint32_t)n;
 }
 
-/* How many could be started, or -errno: none. They share out the pieces once that is known. */
+/* Starts up to n workers. 0, or -errno if none could be started. They divide the pieces once their
+ * number is known. */
 static int workers_start(struct control *c, struct prefault *job, uint32_t n)
 {
 	const char *prefix = c->config.params->thread_name;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the control thread share. All of it belongs to that thread, which never blocks:
- * sockets are non-blocking, commands to the engine come back by mailbox, names are resolved on a
- * thread of their own.
+ * Shared by the files of the control thread, which owns all of it. The thread never blocks: sockets
+ * are non-blocking, commands to the engine return by mailbox, other threads resolve names.
  *
- * A peer's life: HELLO and HELLO_ACK make a peer on either side (STAGE_RAILS); the dialler tries
- * its rails, PATH tells which came up (STAGE_COMMITTED); the acceptor's program takes it, READY
- * (STAGE_UP); lost or closed (STAGE_DOWN) it is taken down in the order of peer_step(). While it is
- * up its data path may go and come back: enum heat.
+ * The life of a peer: HELLO and HELLO_ACK create it on both sides (STAGE_RAILS). The dialler tries
+ * its rails, and PATH names the one that came up (STAGE_COMMITTED). The acceptor's program takes
+ * the peer, and READY follows (STAGE_UP). A loss or a close (STAGE_DOWN) takes it down in the order
+ * of peer_step(). While a peer is up, its data path may be suspended and resumed: enum heat.
  */
 #ifndef CONTROL_PRIVATE_H
 #define CONTROL_PRIVATE_H
@@ -18,30 +17,45 @@
 #include "control/control.h"
 #include "control/wire.h"
 
-#define HELLO_NS	(5 * NSEC_PER_SEC)     /* for a guest's HELLO; for its answer */
-#define PATH_NS		(30 * NSEC_PER_SEC)    /* for PATH after HELLO_ACK */
-#define TRY_NS		(900 * NSEC_PER_MSEC)  /* for a rail to come up, if there are others */
-#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)  /* likewise, if the peer has some: doubles up to */
+/* Limit for HELLO of a pending connection, and for its answer. */
+#define HELLO_NS	(5 * NSEC_PER_SEC)
+#define PATH_NS		(30 * NSEC_PER_SEC)    /* limit for PATH after HELLO_ACK */
+/* Limit for a rail to come up, if there are others to try. */
+#define TRY_NS		(900 * NSEC_PER_MSEC)
+/* Connect timeout of a rail of a peer that is up; doubles up to RAIL_TRY_MAX. */
+#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)
 #define RAIL_TRY_MAX	(5 * NSEC_PER_SEC)
-#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)   /* before one is tried again: doubles up to, */
+/* Backoff before the next try; doubles up to RAIL_REST_MAX, or to RAIL_REST_ONLY if the peer has no
+ * other rail. */
+#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)
 #define RAIL_REST_MAX	(30 * NSEC_PER_SEC)
-#define RAIL_REST_ONLY	(500 * NSEC_PER_MSEC)  /* and where the peer has no other up to */
-#define RAIL_PORT_NS	(250 * NSEC_PER_MSEC)  /* between looks at a port without a link */
-#define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)  /* so long it was up, and is tried at once */
-#define GUESTS_MAX	256u		       /* accepted, no HELLO yet */
-#define GUEST_SLOW_NS	NSEC_PER_SEC	       /* after that long a guest gives way to the next */
-#define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise one that has said nothing at all */
-#define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)  /* when there is nothing left to accept with */
-#define STAGGER_NS	(250 * NSEC_PER_MSEC)  /* head start of an address before the next */
-#define BACKOFF_NS	(10 * NSEC_PER_MSEC)   /* of a dial that met an older one; doubles */
+#define RAIL_REST_ONLY	(500 * NSEC_PER_MSEC)
+#define RAIL_PORT_NS	(250 * NSEC_PER_MSEC)  /* interval of checks of a port without a link */
+/* A rail that was up for this long is set up again at once. */
+#define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)
+#define GUESTS_MAX	256u		       /* pending connections: accepted, no HELLO yet */
+/* Age after which a pending connection may be closed for the next one. */
+#define GUEST_SLOW_NS	NSEC_PER_SEC
+#define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise if it has sent nothing at all */
+/* Pause of the listener if no descriptor or memory is left. */
+#define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)
+/* Delay of the next address after the start of one. */
+#define STAGGER_NS	(250 * NSEC_PER_MSEC)
+/* Backoff of a dial that meets an older connection; doubles. */
+#define BACKOFF_NS	(10 * NSEC_PER_MSEC)
 #define BACKOFF_MAX_NS	(500 * NSEC_PER_MSEC)
-#define HOLD_NS		NSEC_PER_SEC	      /* a new peer waits for dials that may be to it */
-#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC) /* a rail broke: for the connection to say why */
-#define CALL_NS		(2 * NSEC_PER_SEC)    /* a call that unregisters or revokes waits at most */
-#define REVOKE_NS	(100 * NSEC_PER_MSEC) /* for importers to hear of it before the keys go */
-#define OUT_MAX		(1u << 20)	      /* bytes of a connection not yet sent */
-#define KEY_WINDOW	16u		      /* KEY_REQs of a peer unanswered, either way */
-#define GRANTS_MAX	65536u		      /* exposures of a peer */
+/* A new peer waits this long for dials that may be to it. */
+#define HOLD_NS		NSEC_PER_SEC
+/* After a rail broke: time for the connection to give the reason. */
+#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC)
+/* An unregister or revoke call waits at most this long. */
+#define CALL_NS		(2 * NSEC_PER_SEC)
+/* Time for importers to answer a REVOKE before the keys end. */
+#define REVOKE_NS	(100 * NSEC_PER_MSEC)
+#define OUT_MAX		(1u << 20)	      /* bytes that a connection queues for its socket */
+/* Unanswered KEY_REQs of a peer, in either direction. */
+#define KEY_WINDOW	16u
+#define GRANTS_MAX	65536u		      /* exports to a peer */
 #define PARTS_MAX	65536u		      /* adverts of a remote */
 #define RANGES_MAX	(1u << 20)	      /* ranges of a region */
 #define ADVERT_RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
@@ -49,7 +63,7 @@
 #define RX_MAX		65536u
 #define PEER_HASH	4096u /* power of two */
 
-/* What the %v of a reason takes. */
+/* The argument of %v in a reason. */
 static inline uint64_t versions_arg(uint64_t our_min, uint64_t our_max, uint64_t their_min,
 				    uint64_t their_max)
 {
@@ -59,14 +73,14 @@ static inline uint64_t versions_arg(uint64_t our_min, uint64_t our_max, uint64_t
 struct control;
 struct peer;
 
-/* Why something cannot be done, to be told to whoever asked: a call or an entry. */
+/* The reason for a failure, for the call or the entry that asked. */
 struct trouble {
 	int res;
 	uint32_t reason; /* enum reason */
 	uint64_t arg[3];
 };
 
-/* ---- alarms: one sleep for all; nothing is due: nothing wakes ---- */
+/* ---- timers: one sleep for all of them; the thread does not wake if none is due ---- */
 
 struct alarm {
 	struct heap_node due; /* in control.alarms */
@@ -83,12 +97,12 @@ static inline int alarm_is_set(const struct alarm *a)
 void alarms_run(struct control *c);
 int alarms_wait_ms(struct control *c); /* until the next one, for epoll_wait() */
 
-/* ---- commands to the engine: each is part of what it speaks of ---- */
+/* ---- commands to the engine: each is part of its object ---- */
 
 struct cmd {
 	struct engine_cmd e;
-	void (*back)(struct control *c, struct cmd *cmd); /* NULL: nothing to do */
-	int out;					  /* the engine has it */
+	void (*back)(struct control *c, struct cmd *cmd); /* called with the answer; may be NULL */
+	int out;					  /* posted, and not answered yet */
 };
 
 void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
@@ -99,57 +113,59 @@ void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
 struct conn;
 struct conn_ops {
 	void (*connected)(struct control *c, struct conn *n);
-	/* A whole frame. 0, or -EPROTO: the connection ends. */
+	/* A complete frame. 0, or -EPROTO: the connection ends. */
 	int (*frame)(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
 		     uint32_t len);
-	/* It is over (0: the other side closed it; -EPROTO: the other side breaks the protocol);
-	 * call conn_close(). */
+	/* The connection has ended (0: the other side closed it; -EPROTO: the other side violated
+	 * the protocol). Must call conn_close(). */
 	void (*ended)(struct control *c, struct conn *n, int err);
 	void (*expired)(struct control *c, struct conn *n); /* conn.alarm */
 };
 
 struct conn {
-	struct list link;  /* of control.conns, or of those to be freed */
-	struct list guest; /* of control.guests: accepted, no HELLO yet */
+	struct list link;  /* in control.conns, or in control.closed */
+	struct list guest; /* in control.guests while it is a pending connection */
 	const struct conn_ops *ops;
-	void *owner;	 /* of the ops */
+	void *owner;	 /* passed to the ops by way of the conn */
 	int fd;		 /* -1: closed */
 	uint32_t events; /* registered with epoll */
 	uint8_t connecting;
-	uint8_t spoke, greeted; /* our magic went, theirs came */
+	uint8_t spoke, greeted; /* our magic was sent; theirs was received */
 	struct alarm alarm;
-	uint64_t since;	   /* clock when it began */
-	struct auth *auth; /* its handshake, where there is a secret; goes with it */
-	uint8_t *in;	   /* begin of a frame */
+	uint64_t since;	   /* clock at its begin */
+	struct auth *auth; /* the handshake, if there is a secret; freed with the connection */
+	uint8_t *in;	   /* the first part of an unfinished frame */
 	uint32_t in_len;
-	uint8_t *out; /* not yet sent */
+	uint8_t *out; /* bytes that wait for the socket */
 	uint32_t out_off, out_len, out_max;
 	struct sockaddr_storage remote;
 };
 
-/* Takes fd over; NULL: no memory, fd is closed. */
+/* Takes over fd. NULL: no memory, and fd is closed. */
 struct conn *conn_new(struct control *c, int fd, int connecting, const struct conn_ops *ops,
 		      void *owner);
-/* Dials; NULL with errno. */
+/* Starts to connect. NULL with errno. */
 struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 		       const struct conn_ops *ops, void *owner);
-/* Passes it on: from now on these ops and this owner have it. */
+/* Hands the connection over to another set of ops and another owner. */
 void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner);
-void conn_guest(struct control *c, struct conn *n); /* one more without a HELLO */
-/* Sends what the socket takes and keeps the rest. A failure shows as the connection's end. */
+void conn_guest(struct control *c, struct conn *n); /* counts it as pending */
+/* Sends as much as the socket takes and queues the rest. A failure appears later, as the end of the
+ * connection. */
 void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len);
 void conn_close(struct control *c, struct conn *n);
-/* Says so and what stands behind it (0 or -errno), and closes once it was heard. */
+/* Sends REFUSE with the code and its cause (0 or -errno), and closes when the other side has
+ * closed. */
 void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err);
-/* No transport is left for it; required: the one that the policy allows with it, or 0. */
+/* Refuses since no transport is left; required: the one transport that the policy allows, or 0. */
 void conn_refuse_paths(struct control *c, struct conn *n, uint32_t required, int err);
 void conn_event(struct control *c, struct conn *n, uint32_t events);
 void conn_read(struct control *c, struct conn *n);
-void conns_free(struct control *c); /* those closed since the last time */
+void conns_free(struct control *c); /* frees those closed since the last call */
 void conns_close(struct control *c);
-/* So that a peer which vanished is noticed by the kernel. */
+/* Sets the options by which the kernel detects that a peer vanished. */
 void conn_options(const struct control *c, int fd);
-/* Our end's address, with port 0. */
+/* The address of our end, with port 0. */
 void conn_local(const struct conn *n, struct sockaddr_storage *ss);
 uint32_t addr_port(const struct sockaddr_storage *ss); /* host order */
 void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
@@ -158,138 +174,151 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 
 /* ---- control.c ---- */
 
-/* Of threads that work on the program's memory: control_cpus, which is to keep the control thread
- * out of the way, would make them wait for it and for one another. NULL: as the control thread. */
+/* The CPUs for threads that touch the program's memory; NULL: those of the control thread. With
+ * control_cpus set, helpers do not use its CPUs: they would wait for the control thread and for
+ * each other there. */
 const struct cpus *helper_cpus(const struct control *c);
 
 /* ---- errand.c ---- */
 
 #define MSG_ERRAND 204 /* beside the types of commands, requests and calls */
 
-/* Those of one kind do not wait for those of the other. */
+/* Work items of one kind do not wait for those of another kind. */
 enum errand_kind {
-	ERRAND_REACH, /* some seconds at most */
-	ERRAND_PIN,   /* as long as there is memory */
+	ERRAND_REACH, /* lasts some seconds at most */
+	ERRAND_PIN,   /* lasts longer for more memory */
 	ERRAND_UNPIN, /* likewise */
 	ERRAND_KINDS
 };
 
-/* What may block, on a thread of its own. The control thread's but for res. */
+/* A work item: a call that may block, on a thread of its own. Only the control thread uses it, but
+ * for res. */
 struct errand {
 	struct msg msg;
-	struct list link;    /* in control.errands[kind], until it begins */
+	struct list link;    /* in control.errands[kind] until it starts */
 	enum errand_kind kind;
-	struct mailbox *out; /* where msg goes; NULL: it is not under way */
+	struct mailbox *out; /* the mailbox that msg goes to; NULL: idle */
 	pthread_t thread;
 	int has_thread;
-	int res;		       /* the thread's: 0 or -errno */
-	int (*run)(struct errand *e);  /* there: what it returns is res */
-	void (*back)(struct control *c, struct errand *e); /* when it is done */
+	int res;		       /* set by that thread: 0 or -errno */
+	int (*run)(struct errand *e);  /* runs on that thread; its return value is res */
+	void (*back)(struct control *c, struct errand *e); /* runs on the control thread
+							    * afterwards */
 };
 
 void errand_begin(struct control *c, struct errand *e, enum errand_kind kind,
 		  int (*run)(struct errand *e),
 		  void (*back)(struct control *c, struct errand *e));
-/* One that has not begun is not done: its back() follows with -ECANCELED. */
+/* Cancels a work item that has not started; its back() follows with -ECANCELED. */
 void errand_drop(struct control *c, struct errand *e);
-/* The back() of the time before follows with res, without anything being done. */
+/* Does nothing but call the back() of the previous time, with res, later. */
 void errand_skip(struct control *c, struct errand *e, int res);
 void errand_done(struct control *c, struct msg *msg);
 
-/* ---- paths: rails as the control thread sees them (path.c) ---- */
+/* ---- paths: the control thread's view of rails (path.c) ---- */
 
 struct path {
 	struct rail rail;
 	struct errand reach; /* ep_meet() */
-	struct errand grow;  /* ep_grow(): rail.grow, without which the engine does not close it */
-	char small[160];     /* why not: that thread's until it is done */
+	struct errand grow;  /* ep_grow(), for rail.grow; the engine does not close the rail before
+			      * its answer */
+	char small[160];     /* why ep_grow() failed; the work item's until it is done */
 	struct cmd connect, close;
-	struct cmd taken;  /* the engine's word that it has the connect */
-	struct peer *peer; /* NULL: a dial's, not connected */
-	struct list left;  /* of peer.importers */
-	int importer;	   /* there: hangs up when it has let go; -1: it has */
-	uint64_t since;	   /* clock when it began, or came up */
-	uint32_t id;	   /* the dialler's number of it */
-	uint32_t addr_len; /* our ep */
+	struct cmd taken;  /* returns when the engine has taken `connect` */
+	struct peer *peer; /* NULL: belongs to a dial, not connected */
+	struct list left;  /* in peer.importers */
+	int importer;	   /* while in peer.importers: a socket that hangs up when the importer has
+			    * unmapped; -1: it has */
+	uint64_t since;	   /* clock when it was opened, or came up */
+	uint32_t id;	   /* the dialler's number for it */
+	uint32_t addr_len; /* the address of our ep */
 	uint8_t addr[EP_ADDR_MAX];
 	uint8_t tried, closing;
 	uint8_t up;	 /* it came up */
-	uint8_t posted;	 /* the engine has it, or had */
-	uint8_t awaited; /* path_await() is to follow */
-	int error;	/* why it did not come up, or broke before its peer was */
+	uint8_t posted;	 /* the engine has or had it */
+	uint8_t awaited; /* path_await() is called when ep_meet() is done */
+	int error;	/* -errno: it did not come up, or broke before its peer was up */
 };
 
-/* The transports of the context's devices, a bit for each. */
+/* The transports of the context's devices, one bit each. */
 uint64_t paths_possible(const struct control *c);
-/* An ep of a device; NULL: it cannot, with fail() text and *err. */
+/* Opens an ep of a device. NULL with fail() text and *err. */
 struct path *path_open(struct device *dev, uint32_t id, int *err);
-/* Eps of devices of ours that a dialler offers, up to WIRE_RAILS: how many; required: of this
- * transport alone, 0: of any. 0: none, with *err. */
+/* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: of
+ * this transport only; 0: of any. 0 with *err: none. */
 uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
-void path_free(struct path *path); /* never connected, or closed */
+void path_free(struct path *path); /* only if it was never connected or is closed */
 uint32_t path_transport(const struct path *path);
-/* The rails that a HELLO or its answer names. */
+/* Puts the paths into a HELLO or HELLO_ACK. */
 void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
-/* 1: the answer has it too; from then on it knows where it goes. */
+/* 1: HELLO_ACK names the path, and its address there is stored. */
 int path_answered(struct path *path, const struct wire_hello *ack);
 int path_carries(const struct path *path);
-/* Of a peer that is up: its transport is the peer's. The numbers of others are their own. */
+/* 1: the peer is up and uses this transport. Rails of other transports have numbers of their
+ * own. */
 uint32_t path_is_rail(const struct path *path);
-/* The chosen one: where it breaks before its peer is up, that is not the peer's end. */
+/* 1: a break of the chosen path before the peer is up does not end the peer. */
 int path_returns(const struct path *path);
-struct path *path_next(const struct peer *p); /* that was not tried yet, or NULL */
-/* Dialled: connects it, and with it all others of its transport that may be there beside it. */
+struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
+/* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
+ * it. */
 void paths_try(struct control *c, struct peer *p, struct path *path);
-uint32_t paths_trying(const struct peer *p, struct path **paths); /* how many of them are on it */
-void path_close_others(struct control *c, struct peer *p); /* that do not go with the one in use */
+/* The paths being tried; returns their number. */
+uint32_t paths_trying(const struct peer *p, struct path **paths);
+/* All but those of the transport in use. */
+void path_close_others(struct control *c, struct peer *p);
 void path_connect(struct control *c, struct path *path, int active);
-void path_await(struct control *c, struct path *path); /* then RAIL_ACK */
-/* Gives it back, at once or when the engine has let go; peer_step() follows in that case. */
+/* Sends RAIL_ACK when the engine has the path. */
+void path_await(struct control *c, struct path *path);
+/* Frees it, at once or after the engine has closed it; peer_step() follows in the second case. */
 void path_close(struct control *c, struct path *path);
 int paths_reaching(const struct peer *p);
 void path_grow_req(struct control *c, struct control_req *req);
 
-/* ---- rails.c: those of a peer that has its data path ---- */
+/* ---- rails.c: the rails of a peer that has its data path ---- */
 
-void rails_known(struct peer *p, const struct path *path); /* of which it may have one */
-void rails_agree(struct peer *p); /* the first of them is up: p->path */
-void rails_begin(struct control *c, struct peer *p); /* both ends have said so */
-void rails_end(struct peer *p);			     /* until rails_begin() */
-struct path *rail_path(const struct peer *p, uint32_t number); /* NULL: it has none */
-uint32_t rails_up(const struct peer *p);		       /* their numbers, a bit each */
+/* Records a rail that both sides have a device for. */
+void rails_known(struct peer *p, const struct path *path);
+void rails_agree(struct peer *p); /* the first rail, p->path, is up */
+void rails_begin(struct control *c, struct peer *p); /* both sides are up */
+void rails_end(struct peer *p);			     /* stops until the next rails_begin() */
+/* NULL: it has none of this number */
+struct path *rail_path(const struct peer *p, uint32_t number);
+/* The numbers of those that carry data, one bit each. */
+uint32_t rails_up(const struct peer *p);
 void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
 void rails_broke(struct control *c, struct path *path, int err);
-/* One that came up is gone. Unless it was there for long, the next try waits a little. */
+/* A rail that was up has closed. If it was up only briefly, the next try waits for the backoff. */
 void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);
-int rails_port(struct control *c, struct peer *p);		     /* PORT came, */
-int rails_fence(struct control *c, struct peer *p, uint64_t number); /* FENCE came, */
-int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* RAIL or RAIL_ACK */
+int rails_port(struct control *c, struct peer *p);		     /* a PORT frame, */
+int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame, */
+int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
 		const uint8_t *body, uint32_t len);
 
 /* ---- policy.c ---- */
 
-uint32_t host_id(void); /* of this machine; 0: not to be had */
+uint32_t host_id(void); /* identifies this machine; 0: unknown */
 uint32_t policy_required(const struct control *c, uint32_t host);
 int policy_allows(const struct control *c, uint32_t host, uint32_t transport);
 void log_peer_up(const struct control *c, const struct peer *p);
 void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
 		   int graceful);
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
-/* What its device calls it: device_code(). */
+/* Logs the status that the device reported: device_code(). */
 void log_device(const struct control *c, const struct peer *p, const struct path *path,
 		uint64_t code);
-/* Its ep stays as it is. */
+/* Logs that the ep did not grow. */
 void log_small(const struct control *c, const struct path *path);
 void log_heat(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
-/* A device cannot make so many bytes ready for peers; does not give back what it has pinned. */
+/* Log that a device cannot pin len bytes for peers, or does not unpin them. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
-/* The context ends, and the peer may still have memory of it mapped. */
+/* Logs at close that the peer may still have memory of the context mapped. */
 void log_importer(const struct control *c, const struct peer *p);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
 
@@ -297,215 +326,224 @@ void log_refused(const struct control *c, const struct conn *n, const struct wir
 
 enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
 
-/* Of a peer that is up: whether it has its data path. Who asks for it to go: WARM, LOOKING, ASKING,
- * PAUSING, COMMITTED, COLD; the other side: WARM, YIELDING, YIELDED, COLD. */
+/* The data path of a peer that is up. The side that asks to suspend it: WARM, LOOKING, ASKING,
+ * PAUSING, COMMITTED, COLD. The other side: WARM, YIELDING, YIELDED, COLD. */
 enum heat {
 	HEAT_WARM,
-	HEAT_LOOKING,	/* the engine says whether it is idle */
-	HEAT_ASKING,	/* COOL went */
-	HEAT_PAUSING,	/* it said YES; the engine pauses it if it is still idle */
+	HEAT_LOOKING,	/* the engine is asked whether it is idle */
+	HEAT_ASKING,	/* COOL was sent */
+	HEAT_PAUSING,	/* COOL_YES came; the engine pauses the peer if it is still idle */
 	HEAT_YIELDING,	/* COOL came; likewise */
-	HEAT_YIELDED,	/* YES went */
-	HEAT_COMMITTED, /* COLD went */
-	HEAT_COLD,	/* COLD came: rails close, or are closed */
-	HEAT_RAISING,	/* new ones are tried */
+	HEAT_YIELDED,	/* COOL_YES was sent */
+	HEAT_COMMITTED, /* COLD was sent */
+	HEAT_COLD,	/* suspended: COLD came, and the rails are closing or closed */
+	HEAT_RAISING,	/* resuming: new rails are tried */
 };
 
-struct fetch {		       /* a KEY_REQ of ours */
-	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with the answer */
-	struct remote *remote; /* NULL: free, or forgotten meanwhile */
-	struct path *path;     /* whose key it is; NULL: it is gone */
-	uint32_t number;       /* of that rail */
-	uint64_t id;	       /* 0: none awaited */
+struct fetch {		       /* one KEY_REQ that this side sent */
+	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with its answer */
+	struct remote *remote; /* NULL: unused, or the remote ended meanwhile */
+	struct path *path;     /* the rail that the key is for; NULL: closed */
+	uint32_t number;       /* the number of that rail */
+	uint64_t id;	       /* 0: no answer is expected */
 	uint32_t part;
 	uint8_t *data;
 };
 
 struct peer {
-	struct list link; /* of control.peers */
+	struct list link; /* in control.peers */
 	struct peer *hash_next;
-	struct list held; /* of control.held */
+	struct list held; /* in control.held */
 	uint32_t handle;
-	uint32_t refs; /* the program's */
+	uint32_t refs; /* references that the program holds */
 	uint64_t incarnation;
 	enum peer_stage stage;
-	uint64_t lost_ns; /* when it went down */
-	uint8_t dialled;  /* by us */
-	uint8_t leaving; /* BYE came: its end is in order */
+	uint64_t lost_ns; /* clock at its end */
+	uint8_t dialled;  /* we dialled it */
+	uint8_t leaving; /* BYE came: an orderly end */
 	uint8_t said_bye;
-	uint8_t added;	     /* the engine knows it */
-	uint8_t answered;    /* accepted: HELLO_ACK went */
-	uint8_t path_wanted; /* accepted: PATH came for peer.path */
+	uint8_t added;	     /* the engine has it */
+	uint8_t answered;    /* acceptor: HELLO_ACK was sent */
+	uint8_t path_wanted; /* acceptor: PATH came for peer.path */
 	uint8_t deleting;
-	uint8_t bonded; /* data connections prove that they are of this one by bond */
+	uint8_t bonded; /* data connections prove by bond that they belong to this peer */
 	uint8_t bond[AUTH_BOND];
-	uint32_t transport; /* of the path, also when that is gone */
-	struct conn *conn;  /* NULL: gone */
+	uint32_t transport; /* the transport of its path; kept after the path closed */
+	struct conn *conn;  /* NULL: closed */
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
-	struct alarm silence;	/* armed while a PING is unanswered */
-	struct alarm delay;	/* HOLD_NS, or RAIL_GRACE_NS if broken */
-	uint32_t silence_spans, delay_spans; /* of dead_after that are left of them; 0: delay is
-						HOLD_NS, or RAIL_GRACE_NS */
-	int broken;		/* -errno of the rail in use */
-	int rail_error;		/* of the last one that did not come up */
-	uint64_t rail_errors;	/* of the last three: rails_arg() */
-	uint32_t required;	/* the one transport that the policy allows with it; 0: any */
-	uint64_t rail_versions; /* -EPROTONOSUPPORT: of which versions, for a reason */
+	struct alarm silence;	/* ping timeout: set while a PING is unanswered */
+	struct alarm delay;	/* HOLD_NS; or, if broken, RAIL_GRACE_NS or spans of dead_after */
+	uint32_t silence_spans, delay_spans; /* spans of dead_after left for each of them;
+					      * delay_spans 0: delay is HOLD_NS or RAIL_GRACE_NS */
+	int broken;		/* -errno of the last rail that broke */
+	int rail_error;		/* -errno of the last rail that did not come up */
+	uint64_t rail_errors;	/* errors of the last three: rails_arg() */
+	uint32_t required;	/* the one transport that the policy allows; 0: any */
+	uint64_t rail_versions; /* the versions behind -EPROTONOSUPPORT, for a reason */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
-	struct path *path;	       /* in use; NULL: none yet, or none any more */
+	struct path *path;	       /* the path in use; NULL: none */
 	struct {
-		uint8_t transport, number, device; /* of ours */
-	} known[WIRE_RAILS]; /* those that both have, also where there is no path now */
+		uint8_t transport, number, device; /* device: index of ours */
+	} known[WIRE_RAILS]; /* rails that both sides have a device for, with or without a path */
 	uint32_t nknown;
-	uint32_t stays;	 /* while the connection lives: a rail that breaks is not its end */
-	uint32_t rails;	 /* it has, and here are bits by their number: all, */
-	uint32_t theirs; /* those whose other end is closed, */
-	uint32_t unlinked; /* and those whose port here had no link at the last look */
+	uint32_t stays;	 /* a rail that breaks does not end the peer while the connection lives */
+	uint32_t rails;	 /* rails of the peer, one bit for each number: all, */
+	uint32_t theirs; /* rails closed at the other end, */
+	uint32_t unlinked; /* rails whose local port had no link at the last check */
 	struct {
-		struct cmd fenced; /* the engine hears that both are */
-		uint64_t at;	   /* when it is tried again; 0: now */
-		uint32_t tries;	   /* in vain, since there was a sign that it may come */
-		uint32_t hoped;	   /* there was one while it was tried */
+		struct cmd fenced; /* tells the engine that both ends are closed */
+		uint64_t at;	   /* time of the next try; 0: now */
+		uint32_t tries;	   /* failed tries since the backoff was reset */
+		uint32_t hoped;	   /* the backoff was reset during a try */
 	} rail[RAIL_NUMBERS];
 	uint32_t fences_out;
 	struct alarm rails_alarm;
-	struct list dials;	       /* CONNECTs that wait for it */
-	struct list remotes, fetching; /* struct remote: all; those with keys to be asked for; */
-	struct list busy;	       /* those that wait for keys or for pages, in turn */
-	uint64_t busy_seq;	       /* turns given out */
+	struct list dials;	       /* dials that wait for it */
+	struct list remotes, fetching; /* struct remote: all; those with keys to request; */
+	struct list busy;	       /* remotes that wait for keys or pages, in order */
+	uint64_t busy_seq;	       /* last number given in that order */
 	struct list warming;	       /* struct control_req: WARM */
 	struct fetch fetch[KEY_WINDOW];
 	uint32_t fetch_window, fetch_out;
 	uint64_t fetch_seq;
 	struct list grants;
-	uint32_t ngrants, grants_sweep; /* look for expired ones at that many */
-	uint32_t asked;			/* KEY_REQs of the peer unanswered, */
+	uint32_t ngrants, grants_sweep; /* ngrants at which expired exports are ended */
+	uint32_t asked;			/* KEY_REQs of the peer that are unanswered, */
 	uint64_t asked_upto;		/* and the highest number that any had */
-	struct list untold;		/* grants that a REVOKE speaks of, by its number */
-	uint64_t revokes, revokes_done; /* REVOKEs told, and heard of by it */
-	uint64_t revoke_round;		/* the last that it was told of */
-	uint64_t revokes_seen;		/* REVOKEs of the peer's, */
-	uint64_t revokes_told;		/* and answered */
-	struct list revoking;		/* struct remote: with entries that these end, in turn */
-	struct control_req *closing;	/* the last CLOSE */
+	struct list untold;		/* exports that a REVOKE covers, by its number */
+	uint64_t revokes, revokes_done; /* REVOKEs sent, and confirmed by the peer */
+	uint64_t revoke_round;		/* the last round in which it was sent a REVOKE */
+	uint64_t revokes_seen;		/* REVOKEs that came from the peer, */
+	uint64_t revokes_told;		/* and those answered */
+	struct list revoking;		/* struct remote: revoked, with entries not yet ended, in
+					 * order */
+	struct control_req *closing;	/* the last CLOSE, not answered yet */
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
-	uint8_t answer[HELLO_MAX]; /* accepted: the ACCEPT's, of event */
+	uint8_t answer[HELLO_MAX]; /* acceptor: the hello of the ACCEPT, filled with event */
 	struct sockaddr_storage remote;
-	struct sockaddr_storage at; /* where it was found or its blob says; no family: unknown */
-	struct sockaddr_storage place; /* accepted: where it says that it listens; likewise */
+	struct sockaddr_storage at; /* address where it answered, or that its metadata names; no
+				     * family: unknown */
+	struct sockaddr_storage place; /* acceptor: the listen address that it claims; likewise */
 	enum heat heat;
-	uint8_t wanted, own_want;    /* cold: entries wait, here or there; here */
-	uint8_t want_said;	     /* accepted: WANT went */
-	struct list warm;	     /* of control.warm */
-	uint32_t qps;		     /* of its rails, while it is there */
-	struct cmd cool;	     /* the engine's word for each step */
-	uint64_t cool_ns;	     /* when it was last to be asked, */
-	uint8_t cool_unused;	     /* and not because there were too many */
-	uint64_t idle_seen, idle_ns; /* of both sides' use: at the last look, and since when */
-	uint64_t used_seen, used_ns; /* engine_peer_used() at the last look, and since when */
-	uint64_t raise_ns;	     /* since when rails are tried; 0: they are not */
-	struct alarm raise_alarm;    /* cold: to try again */
-	struct wire_hello *later;    /* HELLO, to be answered when the old rails are closed */
-	uint8_t cut;		     /* 1: it has no rail, and no port to it has a link */
-	uint64_t down_ns;	     /* since when it is seen down; 0: it is up */
-	struct cmd cutting;	     /* the engine is told of it, */
-	uint8_t cut_again;	     /* and is to be told what it is since */
-	struct cmd restarted;	     /* and that another incarnation is where it was */
-	int process;		     /* a pidfd, where it is of this host; -1: none */
-	uint8_t died;		     /* it has ended, */
+	uint8_t wanted, own_want;    /* suspended: entries wait, on either side; on this side */
+	uint8_t want_said;	     /* acceptor: WANT was sent */
+	struct list warm;	     /* in control.warm */
+	uint32_t qps;		     /* queue pairs of its rails, while in control.warm */
+	struct cmd cool;	     /* the engine's answer at each step of idle eviction */
+	uint64_t cool_ns;	     /* when it was last asked, */
+	uint8_t cool_unused;	     /* and whether because it was idle, not because there were too
+				      * many */
+	uint64_t idle_seen, idle_ns; /* last use by either side as of the last check, and the time
+				      * that it was seen */
+	uint64_t used_seen, used_ns; /* engine_peer_used() at the last check, and the time that it
+				      * was seen */
+	uint64_t raise_ns;	     /* since when a resume is tried; 0: none */
+	struct alarm raise_alarm;    /* suspended: timer of the next try */
+	struct wire_hello *later;    /* a HELLO to be answered when the old rails are closed */
+	uint8_t cut;		     /* 1: it has no rail, and no port that reaches it has a link */
+	uint64_t down_ns;	     /* since when that is seen; 0: not seen */
+	struct cmd cutting;	     /* tells the engine, */
+	uint8_t cut_again;	     /* and must tell it again, since `cut` changed meanwhile */
+	struct cmd restarted;	     /* tells the engine that another incarnation is at its
+				      * address */
+	int process;		     /* its pidfd, if it is on this host; -1: none */
+	uint8_t died;		     /* its process has ended, */
 	struct cmd dying;	     /* which the engine is told */
-	struct list importers;	     /* paths: it may have memory of ours mapped by them */
+	struct list importers;	     /* paths by which it may still have memory of ours mapped */
 };
 
-/* peer.c: what a peer is, and its end */
+/* peer.c: the life of a peer */
 
-/* n is its connection, and its from now on. NULL with *err: -ENOMEM; for max_peers -EUSERS, or
- * -EBUSY if some of them may not stay. */
+/* Takes over the connection n. NULL with *err: -ENOMEM; at max_peers -EUSERS, or -EBUSY if a slot
+ * may become free. */
 struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
 		      int dialled, int *err);
-struct peer *peer_find(struct control *c, uint64_t incarnation); /* connected, or about to be */
+struct peer *peer_find(struct control *c, uint64_t incarnation); /* a peer that is not down */
 struct peer *peer_of(struct control *c,
-		     uint32_t handle); /* NULL with fail() text: the program has no such */
+		     uint32_t handle); /* NULL with fail() text: the program has no such handle */
 void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word);
 void peer_bye(struct control *c, struct peer *p);
 void peer_ping(struct control *c, struct peer *p);
-/* It is lost, or (graceful) closed by us: dials that wait for it are told, the rest goes step by
- * step. */
+/* The peer is lost, or (graceful) closed by us. Dials that wait for it are told; peer_step() does
+ * the rest. */
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
 static inline uint64_t peer_down_ms(const struct peer *p)
 {
 	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
 }
-/* It was found there: others that were are earlier incarnations of it, and are asked for a sign of
- * life. */
+/* The peer answered at this address. Peers recorded there before are earlier incarnations: each is
+ * sent a PING. */
 void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
-/* The same of one that came by itself, and says at which port it listens. */
+/* Likewise for a peer that dialled us and names its listen port. */
 void peer_comes(struct control *c, struct peer *p, uint32_t port);
 void peer_step(struct control *c, struct peer *p);
-void peer_close(struct control *c, struct peer *p); /* its last reference is gone */
+void peer_close(struct control *c, struct peer *p); /* the last reference was dropped */
 void peer_close_req(struct control *c, struct control_req *req);
 void peer_rail_down_req(struct control *c, struct control_req *req);
 void peer_awaited_req(struct control *c, struct control_req *req);
 void peer_delay(struct control *c, struct alarm *a);
-/* dead_after is waited for in so many spans, one after another: in a time in which this process did
- * not run, its peers had nobody to answer, and no more than one of them is over. */
+/* dead_after is divided into this many timers, one after the other. While this process does not
+ * run, peers cannot be heard, and only one span of that time counts. */
 #define SPANS 4u
 void peer_span(struct control *c, struct alarm *a);
 
-/* meet.c: from HELLO_ACK to READY, on both sides */
+/* Meet.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct conn_ops peer_conn_ops;
 void path_take(const struct control *c, struct peer *p, struct path *path);
-void meet_take_path(const struct control *c, struct peer *p, struct path *path); /* of HELLO */
+/* A path of the first HELLO. */
+void meet_take_path(const struct control *c, struct peer *p, struct path *path);
 void meet_begin(struct control *c, struct peer *p);
-void meet_reached(struct control *c, struct peer *p); /* a path of it */
-void meet_refuse(struct control *c, struct peer *p, int err); /* accepted: no rail of use */
-void meet_yield(struct control *c, struct peer *p); /* another connection of the two is kept */
+void meet_reached(struct control *c, struct peer *p); /* ep_meet() of one of its paths is done */
+void meet_refuse(struct control *c, struct peer *p, int err); /* acceptor: no rail can be used */
+void meet_yield(struct control *c, struct peer *p); /* another connection between the two is kept */
 void meet_path_up(struct control *c, struct path *path);
 void meet_path_failed(struct control *c, struct path *path);
-/* Accepted: the program is asked for its ACCEPT. */
+/* Acceptor: asks the program for its ACCEPT. */
 void meet_ask(struct control *c, struct peer *p);
-void meet_unhold(struct control *c); /* those held for dials_unknown() */
+void meet_unhold(struct control *c); /* continues those that waited for dials_unknown() */
 void meet_dialled(struct control *c,
-		  struct peer *p); /* a CONNECT waits for it: no PEER event is needed */
+		  struct peer *p); /* a CONNECT waits for it, so no PEER event is needed */
 
-/* process.c: the process of a peer of this host */
+/* process.c: the process of a peer on this host */
 
-#define PROCESS_EVENT 1u /* in an epoll event's data.u64, which is no pointer then */
+#define PROCESS_EVENT 1u /* bit in an epoll event's data.u64; pointers do not have it */
 
-/* Registers fd with epoll: the process itself, or what it lets go of. 0 or -errno. */
+/* Registers with epoll the pidfd, or the socket of an importer. 0 or -errno. */
 int process_epoll(struct control *c, const struct peer *p, int fd, uint32_t events);
-void process_begin(struct control *c, struct path *path); /* it is up */
+void process_begin(struct control *c, struct path *path); /* a path of its came up */
 void process_event(struct control *c, uint64_t data);
-void process_leave(struct control *c, struct peer *p); /* its end is of no interest any more */
+void process_leave(struct control *c, struct peer *p); /* its end no longer matters */
 
-/* cool.c: the data path goes */
-void cool_warm(struct control *c, struct peer *p);  /* it has one now: others may have to go */
+/* cool.c: idle eviction */
+/* It has a data path now: others may have to be suspended. */
+void cool_warm(struct control *c, struct peer *p);
 void cool_leave(struct control *c, struct peer *p); /* it has none, or is down */
 int cool_word(struct control *c, struct peer *p, uint32_t type);
 void cool_alarm(struct control *c, struct alarm *a);
 void cool_idle(struct control *c, struct alarm *a);
 
-/* raise.c: it comes back */
-void raise_step(struct control *c, struct peer *p); /* cold: looks whether it can and should */
+/* Raise.c: resuming a suspended data path. */
+void raise_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
 void raise_req(struct control *c, struct control_req *req); /* CONTROL_WANT */
-int raise_wanted(struct control *c, struct peer *p);	    /* WANT */
-void raise_refused(struct control *c, struct peer *p);	    /* COLD came on the way */
-void raise_reached(struct control *c, struct peer *p);	    /* a path of it, accepted */
+int raise_wanted(struct control *c, struct peer *p);	    /* WANT came */
+void raise_refused(struct control *c, struct peer *p);	    /* COLD came during the resume */
+/* Acceptor: ep_meet() of one of its paths is done. */
+void raise_reached(struct control *c, struct peer *p);
 int raise_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
 int raise_path(struct control *c, struct peer *p, uint64_t id);
 int raise_ready(struct control *c, struct peer *p);
 void raise_up(struct control *c, struct path *path);
 void raise_failed(struct control *c, struct path *path, int err);
 void raise_alarm(struct control *c, struct alarm *a);
-void raise_expired(struct control *c, struct peer *p); /* of its connection's alarm */
+void raise_expired(struct control *c, struct peer *p); /* the timer of its connection */
 
-/* link.c: our ports lose their links and have them again */
-void link_lost(struct control *c, struct peer *p);  /* it has no rail any more, */
-void link_back(struct control *c, struct peer *p);  /* and has one again, or needs none */
+/* Link.c: local ports that lose their link. */
+void link_lost(struct control *c, struct peer *p);  /* its last rail closed, */
+void link_back(struct control *c, struct peer *p);  /* it has a rail again, or needs none */
 void links_look(struct control *c, struct alarm *a);
 
 /* ---- accept.c ---- */
@@ -517,57 +555,58 @@ struct listener {
 };
 
 int listener_open(struct control *c); /* 0 or -errno with fail() text */
-/* ptr: of an epoll event; NULL: none of them. */
+/* Ptr: from an epoll event. NULL: it is not a listener. */
 struct listener *listener_of(struct control *c, const void *ptr);
 void listener_event(struct control *c, struct listener *l);
-/* The port where we can be dialled at this address of ours; 0: nowhere. */
+/* The port where peers can dial us at this local address; 0: none. */
 uint32_t listener_port(const struct control *c, const struct sockaddr_storage *from);
-/* The address and port of the i-th listener: snprintf()'s result, or -errno with fail() text. */
+/* Writes the address and port of the i-th listener. Returns as snprintf(), or -errno with fail()
+ * text. */
 int listener_text(const struct control *c, uint32_t i, char *buf, uint32_t len);
-void accept_answer(struct control *c, struct peer *p); /* HELLO_ACK */
-/* An ep for each rail of theirs that a device here has the transport of; *err: of the last that
- * could not be had. */
+void accept_answer(struct control *c, struct peer *p); /* sends HELLO_ACK */
+/* Opens an ep for each rail of theirs that a device here can serve; *err: of the last failure. */
 uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err);
 void listener_close(struct control *c);
 
-/* ---- dial.c: CONNECT, from the request to the peer ---- */
+/* ---- dial.c: a CONNECT until there is a peer ---- */
 
 struct dial;
 void dial_req(struct control *c, struct control_req *req);
-void dial_drop(struct control *c, struct control_req *req); /* nobody waits for it any more */
-/* The peer is up: the CONNECTs that wait for it succeed. How many. */
+void dial_drop(struct control *c, struct control_req *req); /* the entry no longer waits */
+/* The peer is up: the CONNECTs that wait for it succeed. Returns their number. */
 uint32_t dials_succeed(struct control *c, struct peer *p);
-/* It went down before: they try again, or fail with this if the handshake was their own. */
+/* It went down before it was up: the dials try again, or fail with this error if the handshake was
+ * their own. */
 void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uint64_t arg);
-/* Dials that are to this peer by their metadata wait for it. */
+/* Attaches the dials whose metadata names this peer. */
 void dials_adopt(struct control *c, struct peer *p);
-/* Two dials of two contexts met: those that waited for one peer wait for another (NULL: try again).
- */
+/* Two dials of two contexts met: moves the dials that waited for one peer to another (NULL: to a
+ * new try). */
 void dials_take(struct peer *from, struct list *to);
 void dials_give(struct control *c, struct list *from, struct peer *to);
-/* Is a HELLO unanswered that may have gone to any context? */
+/* 1: an unanswered dial may be to any context. */
 int dials_unknown(const struct control *c);
-void dials_close(struct control *c); /* all fail with -ESHUTDOWN */
+void dials_close(struct control *c); /* all of them fail with -ESHUTDOWN */
 void dial_resolved(struct control *c, struct msg *msg);
 
 /* ---- resolve.c ---- */
 
 struct resolver;
 #define MSG_RESOLVED 200 /* beside the types of commands, requests and calls */
-struct job {		 /* a name to be resolved, for a dial */
+struct job {		 /* a name to resolve for a dial */
 	struct msg msg;
-	struct dial *dial; /* the control thread's; NULL: nobody waits any more */
+	struct dial *dial; /* used by the control thread only; NULL: the dial has ended */
 	char host[256], port[8];
-	uint32_t n; /* results, */
-	uint32_t found; /* of so many */
+	uint32_t n; /* results stored, */
+	uint32_t found; /* out of this many found */
 	int error;  /* -errno */
-	int gai;    /* what getaddrinfo() said */
+	int gai;    /* the return value of getaddrinfo() */
 	struct sockaddr_storage addr[METADATA_HOSTS];
 };
 
-/* "host:port" in pieces: 0 or -EINVAL. */
+/* Splits "host:port". 0 or -EINVAL. */
 int address_split(const char *text, uint64_t len, char host[256], char port[8]);
-/* Numeric addresses, at once: how many (at most 1), 0: it is a name. */
+/* Resolves a numeric address at once. Returns 1, or 0: it is a name. */
 uint32_t address_numeric(const char *host, const char *port, struct sockaddr_storage *out);
 /* dial_resolved() follows. NULL: no memory, or no thread. */
 struct job *resolver_ask(struct control *c, struct dial *d, const char *host, const char *port);
@@ -579,26 +618,26 @@ void resolver_close(struct control *c);
 
 /* ---- calls ---- */
 
-/* Answers; a failure's sentence is fail()'s. */
+/* Answers the call. If res is negative, its sentence is the text of fail(). */
 void call_answer(struct control_call *call, int res);
 void call_run(struct control *c, struct control_call *call);
 void control_request(struct control *c, struct control_req *req);
-/* How to dial this context: bytes of the blob, or -errno with fail() text. */
+/* Writes the metadata blob of this context. Returns its length, or -errno with fail() text. */
 int metadata_make(struct control *c, void *buf, uint32_t len);
-/* Something that SHUTDOWN waits for is gone. */
+/* An object that SHUTDOWN waits for is gone. */
 void control_step(struct control *c);
 
 /* ---- the thread ---- */
 
-/* Sleeps until something is there, and does all of it. */
+/* Sleeps until there is work, and does all of it. */
 void control_turn(struct control *c);
 
 /* Pinned memory for bytes of GPUs: staging.c. */
 struct staging {
-	pthread_mutex_t lock; /* of memory and gpu: helper threads make it */
+	pthread_mutex_t lock; /* protects memory and gpu, which helper threads set */
 	struct allocation *memory;
-	struct gpu_dev *gpu; /* by which it is pinned */
-	struct region *region; /* the context's own, of that memory */
+	struct gpu_dev *gpu; /* the GPU that it is pinned for */
+	struct region *region; /* the context's own region of that memory */
 	struct cmd cmd;
 };
 
@@ -606,22 +645,22 @@ struct control {
 	struct control_config config;
 	struct engine *engine;
 	struct mailbox *to_engine;
-	struct mailbox mailbox; /* requests of engines, calls */
-	struct mailbox back;	/* commands and jobs that are done */
-	struct cpus opener; /* where the thread may run that opened the context */
+	struct mailbox mailbox; /* requests of engines, and calls */
+	struct mailbox back;	/* commands and work items that are done */
+	struct cpus opener; /* CPUs of the thread that opened the context */
 	int wake_fd, epoll_fd;
 	struct alarm link_alarm;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;
-	struct mappings mappings; /* ranges.c's */
-	int reserve_fd; /* given up for a moment when descriptors run out */
+	struct mappings mappings; /* used by ranges.c */
+	int reserve_fd; /* closed for a moment when descriptors run out */
 	struct alarm listen_alarm;
-	struct class_socket socket; /* of control connections */
+	struct class_socket socket; /* options of control connections */
 	struct log log;
 	uint32_t host; /* host_id() */
 	pthread_t thread;
 	int started;
-	uint64_t start_ns; /* what adverts' expiry counts from */
+	uint64_t start_ns; /* the time that expiries of adverts count from */
 	uint8_t advert_key[16];
 	struct heap alarms;
 	struct list conns, closed; /* closed: freed after this round of events */
@@ -629,19 +668,21 @@ struct control {
 	uint32_t nguests;
 	struct list peers, held, dials, regions, allocations;
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
-	uint32_t region_slots, remote_slots; /* those that the engine has room for */
-	uint32_t scratch;		     /* handle of the region that is; 0: none yet */
+	uint32_t region_slots, remote_slots; /* slots that the engine has room for */
+	uint32_t scratch;		     /* handle of the scratch region; 0: none yet */
 	struct staging staging;
-	struct memory_map *map;		     /* the newest; the engine's, until it brings it back */
+	struct memory_map *map;		     /* the newest one; the engine has it until it returns
+					      * it */
 	struct handles peer_handles, region_handles, remote_handles;
-	uint32_t live;	  /* peers connected, or about to be */
-	struct list errands[ERRAND_KINDS]; /* that wait for a thread */
-	uint32_t nerrands[ERRAND_KINDS];   /* that have one */
+	uint32_t live;	  /* peers that are not down */
+	struct list errands[ERRAND_KINDS]; /* waiting for a thread */
+	uint32_t nerrands[ERRAND_KINDS];   /* running */
 	struct list warm;    /* peers with a data path */
-	uint32_t nwarm, nqps, nowners; /* and of these: queue pairs, and who has some */
-	struct alarm cool_alarm; /* more than max_warm, or max_qps: to ask again */
+	uint32_t nwarm, nqps, nowners; /* their number, their queue pairs, and those with queue
+				        * pairs */
+	struct alarm cool_alarm; /* more than max_warm or max_qps: time to ask again */
 	uint64_t cool_rest_ns;
-	struct alarm idle_alarm; /* to look whom nobody uses */
+	struct alarm idle_alarm; /* time of the next check for idle peers */
 	struct grant **grants; /* hash */
 	uint32_t grants_mask, ngrants;
 	struct pinned **pins; /* PIN_HASH lists */
@@ -649,18 +690,18 @@ struct control {
 	struct resolver *resolver;
 	struct control_call *shutdown;
 	struct cmd stop;
-	uint8_t ending; /* SHUTDOWN: 1 peers go, 2 regions go, 3 the engine stops */
+	uint8_t ending; /* SHUTDOWN: 1 peers end, 2 regions end, 3 the engine stops */
 	uint8_t quitting;
-	uint8_t unpinned; /* a device has what was forgotten here */
+	uint8_t unpinned; /* a device did not give back memory that is forgotten here */
 	struct msg quit;
 	uint8_t rx[RX_MAX];
-	uint8_t tx[WIRE_BUF]; /* of a frame being made */
+	uint8_t tx[WIRE_BUF]; /* the frame being written */
 };
 
-/* To the entry or the call that asked; a failure's sentence is the reason's. */
+/* Answers the entry or the call. If res is negative, its sentence is that of the reason. */
 void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
 		uint64_t c);
-/* req->handle names nothing: -EINVAL if it is of another kind than wanted, else -ESTALE. */
+/* Req->handle is invalid: -EINVAL if its kind is not the wanted one, else -ESTALE. */
 void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of a peer of this host, by the one descriptor of it that its first rail came with.
- * Its end is the peer's, also where a forked child holds the peer's sockets open, while the peer is
- * idle, and without a rail. Memory of ours that it had mapped is ours alone from then on.
+ * The process of a peer on this host, by the one pidfd that came with its first rail. The peer is
+ * lost when the process ends, even while the peer is idle or has no rail, and even if a forked
+ * child holds the peer's sockets open. Memory of ours that it had mapped is unmapped from then on.
  */
 #include <poll.h>
 #include <sys/epoll.h>
@@ -10,7 +10,7 @@
 
 #include "control/private.h"
 
-/* By handle: another event of the same round may free the peer. */
+/* Registers by handle, since another event of the same round may free the peer. */
 int process_epoll(struct control *c, const struct peer *p, int fd, uint32_t events)
 {
 	struct epoll_event ev = {.events = events,
@@ -33,7 +33,7 @@ void process_begin(struct control *c, struct path *path)
 		p->process = fd;
 }
 
-/* A forked child of ours may hold it, so it is taken off epoll by name. */
+/* A forked child of ours may hold the descriptor, so it is removed from epoll explicitly. */
 void process_leave(struct control *c, struct peer *p)
 {
 	if (p->process < 0)
@@ -64,7 +64,7 @@ static void process_died(struct control *c, struct peer *p)
 		p->dying.e.owner = p;
 		cmd_post(c, &p->dying, ENGINE_PEER_DIED, process_back);
 	}
-	/* It may have said goodbye. */
+	/* The peer may have sent BYE before. */
 	if (p->stage != STAGE_DOWN && p->conn)
 		conn_read(c, p->conn);
 	if (p->stage != STAGE_DOWN)

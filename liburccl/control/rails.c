@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rails of a peer that has its data path, where both sides speak of them (peer.stays): each by
- * its number, which is the same at both ends.
+ * The rails of a peer that has its data path and whose rails may come back (peer.stays). Each rail
+ * has a number, which is the same at both ends.
  *
- *	open (a path) -> closing -> closed here, FENCE -> and there (peer.theirs) -> open again
+ *  open (a path) -> closing -> closed here, FENCE -> and there (peer.theirs) -> open again
  *
- * Whoever's end breaks closes it, and says FENCE when the engine has let go of it: nothing of it
- * lands any more. The other end closes its own when it hears that, and says so too. When both are,
- * the engine is told (ENGINE_RAIL_FENCED), and the dialler makes the rail anew: RAIL with an ep of
- * its own, RAIL_ACK with the acceptor's, or FENCE again, and after some rest the next try. A rail
- * that did not come up when the two met is one that is closed. One that does not come for long is
- * tried ever more seldom, and given ever more time, for its machines may be slow: until another
- * rail of the peer comes that did not, or the last one breaks, or a port of either side has its
- * link again (ib). The peer is lost when it has had no rail for dead_after, or its connection ends.
+ * The side whose end breaks closes it, and sends FENCE when the engine has closed the rail: from
+ * then on none of its data lands here. The other side closes its own end when FENCE comes, and
+ * sends FENCE too. After both, the engine is told (ENGINE_RAIL_FENCED), and the dialler sets the
+ * rail up again: RAIL carries its new ep, RAIL_ACK that of the acceptor. If the acceptor answers
+ * FENCE instead, the dialler tries again after a backoff. A rail that failed during the handshake
+ * counts as closed.
+ *
+ * Each failed try lengthens the backoff and the connect timeout, since the machines may be slow.
+ * Both are reset if another rail of the peer comes up after failures, if the last rail breaks, or
+ * if a port of either side has its link again (ib). The peer is lost if it has no rail for
+ * dead_after, or if its connection ends.
  */
 #include "control/private.h"
 
@@ -61,7 +64,7 @@ uint32_t rails_up(const struct peer *p)
 	return bits;
 }
 
-/* ---- made anew ---- */
+/* ---- setting a rail up again ---- */
 
 static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 {
@@ -70,7 +73,8 @@ static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 	return ns < most ? ns : most;
 }
 
-/* Longer each time, and not for long behind a sign that it may come. */
+/* The backoff doubles with each try. It stays short if the peer has no rail, or if a reset came
+ * during the try. */
 static void rail_rest(struct peer *p, uint32_t number)
 {
 	uint64_t most = rails_up(p) && !p->rail[number].hoped ? RAIL_REST_MAX : RAIL_REST_ONLY;
@@ -87,7 +91,7 @@ void rails_rest(struct peer *p, const struct path *path)
 	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_REST_NS : 0;
 }
 
-/* They are as if they had not been tried; a try that is under way has its time. */
+/* Resets the backoff of all rails. A try under way keeps its time and is reset afterwards. */
 static void hope(struct peer *p)
 {
 	const struct path *path;
@@ -147,7 +151,7 @@ static void rail_make(struct control *c, struct peer *p, uint32_t number)
 	rails_say(c, path, WIRE_RAIL);
 }
 
-/* One that was never the engine's is gone at once. */
+/* A path that the engine never had is gone at once. */
 static void rail_close(struct control *c, struct path *path)
 {
 	uint32_t number = path->rail.number, tried = path->tried;
@@ -158,14 +162,15 @@ static void rail_close(struct control *c, struct path *path)
 		rails_closed(c, p, number);
 }
 
-/* ---- what is due ---- */
+/* ---- timers ---- */
 
 static int is_open(const struct peer *p)
 {
 	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
 }
 
-/* Of rails that are not there. A port that has its link again is a sign. When to look again. */
+/* Checks the ports of missing rails. A port whose link is back resets the backoff, here or at the
+ * dialler. Returns the time of the next check. */
 static uint64_t ports_look(struct control *c, struct peer *p)
 {
 	uint32_t missing = is_open(p) ? p->rails & ~rails_up(p) : 0, unlinked = 0, n;
@@ -189,7 +194,7 @@ static uint64_t rail_patience(const struct peer *p, uint32_t number)
 	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
 }
 
-/* When there is something to do for it; 0: nothing now. */
+/* The time of the next step for the rail; 0: no step is due. */
 static uint64_t rail_due(const struct peer *p, uint32_t number)
 {
 	const struct path *path = rail_path(p, number);
@@ -198,7 +203,7 @@ static uint64_t rail_due(const struct peer *p, uint32_t number)
 		return path->closing || path->up ? 0 : path->since + rail_patience(p, number);
 	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
-	if (p->heat != HEAT_WARM) /* it may stay */
+	if (p->heat != HEAT_WARM) /* the eviction may still be declined */
 		return clock_ns() + RAIL_REST_NS;
 	return p->rail[number].at ? p->rail[number].at : 1;
 }
@@ -216,7 +221,7 @@ static void rail_step(struct control *c, struct peer *p, uint32_t number)
 	}
 }
 
-/* But for looking at ports only the dialler has anything to do by itself. */
+/* Only the dialler sets rails up; both sides check their ports. */
 static void rails_step(struct control *c, struct peer *p)
 {
 	uint64_t next = ports_look(c, p), now = clock_ns(), due;
@@ -308,7 +313,7 @@ int rails_fence(struct control *c, struct peer *p, uint64_t number)
 	return 0;
 }
 
-/* ---- words of the peer ---- */
+/* ---- frames of the peer ---- */
 
 static int rail_asked(struct control *c, struct peer *p, const struct wire_rail *r)
 {
@@ -355,7 +360,7 @@ int rails_frame(struct control *c, struct peer *p, uint32_t type, const uint8_t 
 	return type == WIRE_RAIL ? rail_asked(c, p, &r) : rail_answered(c, p, &r);
 }
 
-/* ---- what the engine says ---- */
+/* ---- results of the engine ---- */
 
 void rails_came(struct control *c, struct path *path)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer that went cold gets a data path again, as when the two met (meet.c): the dialler of the
- * connection says HELLO with new eps, tries them in turn, and PATH tells which came up. An acceptor
- * whose entries wait asks for that by WANT. What fails on the way, such as want of descriptors, is
- * tried again for a while; entries wait under their deadlines.
+ * Resumes the data path of a suspended peer, much as the first handshake does (meet.c). The side
+ * that dialled the connection sends HELLO with new eps and tries them in order; PATH names the rail
+ * that came up. An acceptor with waiting entries sends WANT (a resume request). After a failure,
+ * such as a lack of descriptors, the dialler tries again until dead_after has passed. Entries wait
+ * under their deadlines.
  */
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 
 #define RAISE_REST_NS (50 * NSEC_PER_MSEC)
 
-/* Back to cold. */
+/* Returns to the suspended state. */
 static void raise_drop(struct control *c, struct peer *p)
 {
 	uint32_t i;
@@ -23,7 +24,7 @@ static void raise_drop(struct control *c, struct peer *p)
 		path_close(c, p->paths[i - 1]);
 }
 
-/* Dialled: it did not work this time. */
+/* Dialler: this attempt failed; try again later, or give the peer up. */
 static void raise_rest(struct control *c, struct peer *p, int err)
 {
 	uint64_t late = c->config.params->dead_after_ms * NSEC_PER_MSEC;
@@ -111,7 +112,7 @@ static void raise_try(struct control *c, struct peer *p)
 		return;
 	}
 	paths_try(c, p, path);
-	/* The last one may take as long as the entries that wait; but not for ever. */
+	/* The last rail may take longer, but not for ever. */
 	alarm_set(c, &p->conn->alarm, path_next(p) ? TRY_NS : PATH_NS);
 }
 
@@ -152,7 +153,7 @@ int raise_ready(struct control *c, struct peer *p)
 
 /* ---- accepted ---- */
 
-/* As in meet_added(): the engine has taken all rails, so the dialler may come. */
+/* As in meet_added(): the engine has all rails, so the dialler may connect. */
 static void raise_fenced(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
@@ -196,7 +197,7 @@ void raise_reached(struct control *c, struct peer *p)
 	cmd_post(c, &p->cool, ENGINE_PEER_IDLE, raise_fenced);
 }
 
-/* A HELLO stands for a new attempt, whatever became of the one before. */
+/* A HELLO starts a new attempt and replaces one under way. */
 static int raise_asked(struct control *c, struct peer *p, const struct wire_hello *h)
 {
 	if (p->heat == HEAT_RAISING)
@@ -291,7 +292,7 @@ void raise_failed(struct control *c, struct path *path, int err)
 	}
 }
 
-/* What peers were granted is known by the rails that are gone. */
+/* The exports of the peer name rails that are closed: free them. */
 void raise_step(struct control *c, struct peer *p)
 {
 	if (p->heat != HEAT_COLD || p->npaths || p->cool.out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the ranges of a program to the memory of a region and the extents that devices know: ranges
- * that touch are one extent, and what lies inside an extent of another region shares it, so that
- * ten thousand tensors of one pool cost one registration. */
+/* Turns the ranges of a program into the memory of a region and the extents that devices know.
+ * Ranges that touch are one extent. A range inside an extent of another region shares that extent,
+ * so that ten thousand tensors of one pool cost one registration. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #define RIGHTS (ADVERT_RIGHTS | URCCL_REG_PREFAULT)
 #define PAGE   4096u
 
-/* ---- what a program may register ---- */
+/* ---- checks of a range ---- */
 
 static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
 {
@@ -21,7 +21,7 @@ static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint6
 	return res;
 }
 
-/* An entry may use any transport of the context, so all of them must accept dma-bufs. */
+/* An entry may use any transport of the context, so each of them must accept dma-bufs. */
 static uint64_t transports_without_dmabuf(const struct control *c)
 {
 	uint64_t bits = 0;
@@ -61,7 +61,7 @@ static int range_check(const struct control *c, const struct urccl_range *r, uin
 	if (r->fd >= 0 && !memory_file_is(r->fd))
 		return dmabuf_check(c, r, i, rights, t);
 	if (r->fd >= 0)
-		return 0; /* files.c looks at it */
+		return 0; /* files.c checks it */
 	if (r->fd != -1 || r->fd_off)
 		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	return 0;
@@ -91,7 +91,7 @@ int ranges_check(const struct control *c, const struct urccl_range *ranges, uint
 	return 0;
 }
 
-/* ---- in the order of their addresses ---- */
+/* ---- by address ---- */
 
 static int by_addr(const void *a, const void *b, void *arg)
 {
@@ -103,7 +103,7 @@ static int by_addr(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y;
 }
 
-/* Fills by_addr, unless the spans ascend as they are. 0 or -ENOMEM. */
+/* Fills by_addr, unless the spans are sorted already. 0 or -ENOMEM. */
 static int spans_sort(struct memory *m)
 {
 	uint32_t i = 1;
@@ -121,8 +121,8 @@ static int spans_sort(struct memory *m)
 	return 0;
 }
 
-/* Those from k on, by address, that are one run of memory: of one file, or of none. Where it ends,
- * and the first that is not of it. */
+/* The run of spans that begins with the k-th by address: memory without a gap, of one file, or of
+ * none. *end: its end. Returns the first span after it. */
 static uint32_t run_end(struct memory *m, uint32_t k, uint64_t *end)
 {
 	const struct span *first = ranges_span(m, k), *s;
@@ -152,7 +152,7 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 }
 
 /* Fills in an extent for the run that begins with span k, with one user. Returns the first span
- * behind the run. */
+ * after the run. */
 static uint32_t run_extent(struct memory *m, uint32_t k, struct extent *like)
 {
 	const struct span *s = ranges_span(m, k);
@@ -185,9 +185,9 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 	return a;
 }
 
-/* ---- is it there ---- */
+/* ---- is the memory mapped ---- */
 
-/* The kernel can be asked for one mapping, without its whole list. */
+/* 1: the kernel can be asked for one mapping without its whole list. */
 static int can_ask(struct control *c)
 {
 	if (c->mappings.fd < 0 && mappings_open(&c->mappings))
@@ -198,18 +198,19 @@ static int can_ask(struct control *c)
 	return 1;
 }
 
-/* Asks the kernel whether all of it is mapped: better said here than found out by a copy. */
+/* Asks the kernel whether all of the range is mapped. It is better to refuse it here than to fail
+ * in a copy. */
 static int is_mapped(struct control *c, uint64_t addr, uint64_t len)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1), at;
 
 	if (can_ask(c))
 		return !mappings_allow(&c->mappings, addr, len, PROT_NONE, &at);
-	/* On memory MS_ASYNC does nothing but look, though valgrind takes it for a read. */
+	/* MS_ASYNC only checks the mapping, though valgrind reports it as a read. */
 	return !msync((void *)(uintptr_t)from, addr + len - from, MS_ASYNC);
 }
 
-/* One of the spans is not: which, in the order of the program. */
+/* The first span, in the program's order, that is not mapped. */
 static int unmapped(struct control *c, const struct memory *m, struct trouble *t)
 {
 	uint32_t i = 0;
@@ -236,16 +237,16 @@ static int spans_mapped(struct control *c, struct memory *m, struct trouble *t)
 	return 0;
 }
 
-/* ---- may it be touched ---- */
+/* ---- is the access allowed ---- */
 
-/* Peers that may write to memory which is not writable would make our threads fault. */
+/* The access that our threads need for these rights: a write to read-only memory would fault. */
 static int prot_wanted(uint32_t rights)
 {
 	return rights & (URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC) ? PROT_READ | PROT_WRITE
 								 : PROT_READ;
 }
 
-/* The first range of the program's that holds the address. */
+/* The index of the first range of the program that holds the address. */
 static uint32_t span_of(const struct memory *m, uint64_t addr)
 {
 	uint32_t i = 0;
@@ -273,7 +274,7 @@ static int run_allowed(struct mappings *maps, const struct memory *m, const stru
 	return 0;
 }
 
-/* It stays open, since that takes longer than a look. */
+/* The file stays open, since opening it takes longer than a query. */
 int ranges_list(struct control *c, struct trouble *t)
 {
 	int rc = 0;
@@ -287,7 +288,7 @@ int ranges_list(struct control *c, struct trouble *t)
 	return rc ? refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
 }
 
-/* Memory inside an extent that has the same rights was checked when that extent was made. */
+/* Memory inside an extent with the same rights was checked when that extent was made. */
 static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 {
 	struct extent run;
@@ -309,7 +310,7 @@ static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
 
 /* ---- memory ---- */
 
-/* Spans that lie in an allocation are views of its file; neighbours often lie in the same. */
+/* Spans inside an allocation are views of its file. Neighbours are often in the same allocation. */
 static void spans_find_files(struct control *c, struct memory *m)
 {
 	struct allocation *a = NULL;
@@ -384,8 +385,8 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 
 /* ---- extents ---- */
 
-/* An allocation that part of it lies in is not to be freed. Files of the program's are held by the
- * spans that lie in them. */
+/* Counts a user of each allocation that overlaps the extent, so that it is not freed. Files of the
+ * program are held by the spans inside them instead. */
 static void extent_hold(struct control *c, const struct extent *a, int on)
 {
 	struct list *pos;
@@ -403,13 +404,13 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
-/* Others are not told of memory of a GPU: its bytes are staged for them. */
+/* Devices without ipc do not learn of GPU memory: its bytes are staged for them. */
 static int takes(const struct device *dev, const struct extent *a)
 {
 	return a->kind != GPU_MEMORY_DEVICE || dev->ipc;
 }
 
-/* The first n devices. 0, or the first -errno. */
+/* Unregisters it at the first n devices. 0, or the first -errno. */
 static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 {
 	int err = 0, rc;
@@ -428,7 +429,7 @@ static int mrs_used_up(const struct device *dev)
 	return dev->mrs_max && load_relaxed(&dev->mrs) >= dev->mrs_max;
 }
 
-/* The kernel counts pinned pages against a limit, and says no more than ENOMEM. */
+/* The kernel limits pinned pages, and reports ENOMEM if the limit is passed. */
 static int reg_refused(const struct device *dev, const struct extent *a, int rc, struct trouble *t)
 {
 	struct rlimit limit;
@@ -503,7 +504,7 @@ int extents_slow(const struct control *c, const struct region *r)
 	return (new &&devices_slow(c)) || gpu;
 }
 
-/* The program may close its descriptor. */
+/* Duplicates the descriptor, since the program may close its own. */
 static struct extent *extent_new(const struct extent *like, struct trouble *t)
 {
 	struct extent *a = malloc(sizeof(*a));
@@ -538,7 +539,7 @@ static struct extent *extent_get(struct control *c, struct region *r, const stru
 	return a;
 }
 
-/* Keeps in r->extents those that no other region uses. No lookup finds these: r is in no map. */
+/* Keeps in r->extents those that no other region uses. No lookup finds them: r is in no map. */
 int extents_leave(struct control *c, struct region *r)
 {
 	uint32_t i, left = 0, known = 0;
@@ -581,7 +582,7 @@ void extents_free(struct control *c, struct region *r)
 	r->extents = NULL;
 }
 
-/* How many extents the spans make at most. */
+/* An upper bound of the number of extents. */
 static uint32_t extents_count(struct memory *m)
 {
 	uint64_t end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: memory that entries may name and adverts may give away. A region's end, and the end of
- * its adverts (revoke.c), are carried out step by step as the engine and the peers answer:
- * region_step() looks what can be done now. */
+/* Regions: memory that entries may name and adverts may give access to. The end of a region, and
+ * the end of its adverts (revoke.c), proceed step by step as the engine and the peers answer:
+ * region_step() takes the steps that are possible now. */
 #include <stdlib.h>
 
 #include "control/private.h"
@@ -74,7 +74,7 @@ static void region_forget(struct control *c, struct region *r)
 	control_step(c);
 }
 
-/* Whoever waits for its adverts' end alone. */
+/* Answers those that wait for the end of its adverts only. */
 static void region_revoked(struct control *c, struct region *r)
 {
 	while (!list_empty(&r->revoking)) {
@@ -88,8 +88,7 @@ static void region_revoked(struct control *c, struct region *r)
 	(void)c;
 }
 
-/* A device has still what it should have given back: whoever waits for that hears of it, and may
- * try again. */
+/* A device did not release the memory: those that wait for it get that error, and may try again. */
 static void region_kept(struct region *r, int err)
 {
 	struct control_req *req = r->unregistering;
@@ -105,7 +104,7 @@ static void region_kept(struct region *r, int err)
 	}
 }
 
-/* Devices know nothing of it any more, or (err) do not say so. */
+/* The devices have released it, or (err) did not. */
 static void region_gone(struct control *c, struct region *r, int err)
 {
 	struct control_req *req = r->registering ? r->registering : r->unregistering;
@@ -119,8 +118,8 @@ static void region_gone(struct control *c, struct region *r, int err)
 	}
 	c->unpinned |= err != 0;
 	extents_free(c, r);
-	/* Who gave up waiting was told that the region is still there: it stays for the next one to
-	 * take. */
+	/* The entry or call that gave up was told that the region still exists: it stays until the
+	 * next one ends it. */
 	if (!req && !c->ending)
 		return;
 	region_revoked(c, r);
@@ -141,7 +140,7 @@ static void region_unregged(struct control *c, struct errand *e)
 	region_gone(c, container_of(e, struct region, unreg), e->res);
 }
 
-/* Nothing touches it any more. */
+/* Nothing uses it any more. */
 static void region_quiet(struct control *c, struct region *r)
 {
 	if (r->unreg.out)
@@ -189,7 +188,7 @@ static void region_add_back(struct control *c, struct cmd *cmd)
 		c->region_slots = cmd->e.len;
 	else
 		r->failed = cmd->e.msg.res;
-	/* One that was not taken goes, and the answer with it. */
+	/* A region that the engine did not take ends, and the request is answered at its end. */
 	if (r->failed && !r->ending) {
 		r->ending = REGION_ENDING;
 		region_leave(c, r);
@@ -244,7 +243,7 @@ static void region_refused(struct control *c, struct errand *e)
 	req_trouble(req, &t);
 }
 
-/* It never was one. */
+/* Registration failed: releases what was registered so far, then answers. */
 static void region_refuse(struct control *c, struct region *r, const struct trouble *t)
 {
 	r->trouble = *t;
@@ -257,7 +256,7 @@ static void region_refuse(struct control *c, struct region *r, const struct trou
 	region_refused(c, &r->unreg);
 }
 
-/* Devices know its memory. */
+/* The devices have registered its memory. */
 static void region_begin(struct control *c, struct region *r)
 {
 	struct control_req *req = r->registering;
@@ -295,7 +294,7 @@ static void region_pinned(struct control *c, struct errand *e)
 		region_begin(c, r);
 }
 
-/* Its pages are there, where that was wanted. */
+/* Its pages are touched, if that was requested. */
 static void region_reg(struct control *c, struct region *r)
 {
 	struct trouble t;
@@ -408,7 +407,7 @@ void region_leave(struct control *c, struct region *r)
 		region_del(c, r, map);
 		return;
 	}
-	/* It stays, without the adverts that it had. */
+	/* The region stays, but its adverts have ended. */
 	r->ending = 0;
 	r->unregistering = NULL;
 	if (req)
@@ -420,7 +419,7 @@ void region_leave(struct control *c, struct region *r)
 	region_step(c, r);
 }
 
-/* A call waits so long; an entry as long as it says itself. */
+/* A call waits for CALL_NS; an entry waits until its own deadline. */
 static void region_expired(struct control *c, struct alarm *a)
 {
 	struct region *r = container_of(a, struct region, alarm);
@@ -441,7 +440,7 @@ static void region_expired(struct control *c, struct alarm *a)
 	}
 }
 
-/* It gave up waiting, or has to. */
+/* The request gave up, or its time is over. */
 void region_late(struct region *r, struct control_req *req, int res)
 {
 	req_answer(req, res, REASON_REGION_BUSY, r->memory->handle, 0, 0);
@@ -497,8 +496,8 @@ void region_revoke(struct control *c, struct control_req *req)
 	region_step(c, r);
 }
 
-/* Nobody waits any more. What was begun goes on by itself; a region that is not one yet does not:
- * the answer comes when nothing more is done to the program's memory. */
+/* The entry no longer waits. An end that has begun goes on. A registration that has begun stops:
+ * its answer comes when nothing uses the program's memory any more. */
 void region_drop(struct control *c, struct control_req *req)
 {
 	struct region *r = req->owner;
@@ -529,8 +528,8 @@ void regions_end(struct control *c)
 	list_for_each_safe(pos, tmp, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);
 
-		/* No ring is left that could look anything up: without maps this takes no longer
-		 * where there are many. */
+		/* No ring is left to look up regions. Without maps, many regions end as fast as
+		 * few. */
 		pins_again(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imported memory: adverts of a peer that are one remote. */
+/* Imported memory: one or more adverts of a peer that form one remote. */
 #include <stdlib.h>
 
 #include "control/private.h"
@@ -224,7 +224,7 @@ void remote_info(struct control *c, struct control_call *call)
 	call_answer(call, 0);
 }
 
-/* ---- its address here ---- */
+/* ---- mapping into this process ---- */
 
 static int map_failed(const struct remote *r, int res)
 {

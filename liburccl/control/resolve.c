@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names become addresses on threads of their own, for the system's resolver blocks: one is made
- * when there are more names than idle threads, so that a name server that does not answer holds up
- * nobody else's names. Those that are stuck in there when the context is closed are left behind:
- * they then have nothing but their own memory, and the last one frees that.
+ * Resolves names on threads of their own, since the system's resolver blocks. A thread is added
+ * when there are more names than idle threads: a name server that does not answer delays no other
+ * name. Threads that hang there when the context is closed are left behind. They then use only
+ * their own memory, and the last one frees it.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -19,15 +19,15 @@
 #define THREADS_MAX 8u
 
 struct resolver {
-	pthread_t threads[THREADS_MAX]; /* these two: the control thread's */
+	pthread_t threads[THREADS_MAX]; /* these two are the control thread's */
 	uint32_t nthreads;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t more;
 	struct msg *jobs, **jobs_tail;
 	uint32_t njobs, idle, running;
-	struct mailbox *out; /* NULL: the context is gone, the last thread frees this */
+	struct mailbox *out; /* NULL: the context is closed, and the last thread frees this */
 	int quit;
-	const char *prefix; /* the control thread's: of the threads' names */
+	const char *prefix; /* written by the control thread: prefix of the threads' names */
 };
 
 static int resolver_errno(int gai)
@@ -75,7 +75,7 @@ static void resolver_free(struct resolver *r)
 	free(r);
 }
 
-/* The next job; NULL: quit. Under lock. */
+/* Waits for the next job. NULL: quit. Called with the lock held. */
 static struct job *resolver_next(struct resolver *r)
 {
 	struct msg *msg;
@@ -131,15 +131,15 @@ static struct resolver *resolver_new(struct control *c)
 	return r;
 }
 
-/* One thread more if all are busy. Without one the job waits, unless there is none at all. Under
- * lock. */
+/* Adds a thread if all are busy. If none can be started the job waits for one of the others;
+ * -EAGAIN if there is none. Called with the lock held. */
 static int resolver_staff(struct resolver *r)
 {
 	pthread_t *t = &r->threads[r->nthreads];
 
 	if (r->njobs < r->idle || r->nthreads == THREADS_MAX)
 		return 0;
-	/* The control thread has every signal blocked, and so has what it starts, where it is. */
+	/* All signals are blocked in the control thread, and so in the threads that it starts. */
 	if (helper_start(t, r->prefix, "names", NULL, resolver_run, r))
 		return r->nthreads ? 0 : -EAGAIN;
 	r->nthreads++;

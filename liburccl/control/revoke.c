@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a region's adverts. The owner tells each peer that has a key of it (REVOKE) and gives
- * it a moment to say that its entries are out (REVOKED), so that a device need not refuse what is
- * on its way; then the keys go, whether it said so or not. The importer fails every entry on the
- * remotes that this ends, and lets none begin.
+ * Revocation: the end of a region's adverts. The owner sends REVOKE to each peer that has a key of
+ * the region, and gives it REVOKE_NS to answer REVOKED when its entries have ended. Otherwise a
+ * device would have to reject accesses in flight. The keys then end, with or without an answer. The
+ * importer fails all entries on the affected remotes, and accepts no new ones.
  */
 #include "control/private.h"
 
 /* ---- owner ---- */
 
-/* Once a peer and revocation; the grants of it wait for one answer. */
+/* Sends one REVOKE for each peer and revocation. All its exports wait for one answer. */
 static void revoke_tell(struct control *c, struct grant *g)
 {
 	struct region *r = g->region;
@@ -56,7 +56,7 @@ void revoke_keys(struct control *c, struct region *r)
 		grant_end(c, list_entry(pos, struct grant, of_region));
 }
 
-/* It has been told, or is not waited for any longer. */
+/* The peer has answered, or its time is over. */
 static void revoke_told(struct grant *g)
 {
 	list_del(&g->untold);
@@ -107,7 +107,7 @@ static int remote_is_of(const struct remote *r, uint32_t region)
 	return 0;
 }
 
-/* What is answered is the last of which, and of all before it, nothing is under way. */
+/* Answers the last REVOKE for which, and for all before it, no entry is left. */
 static void revoke_answer(struct control *c, struct peer *p)
 {
 	uint64_t number = p->revokes_seen;
@@ -130,7 +130,7 @@ static void revoke_back(struct control *c, struct cmd *cmd)
 	remote_step(c, r);
 }
 
-/* Who uses it later asks for the keys of what was revoked, and so hears what became of that. */
+/* A later entry asks for the revoked keys again, and so learns the owner's reason. */
 static void keys_revoked(struct remote *r, uint32_t region)
 {
 	uint32_t i;
@@ -151,8 +151,8 @@ static void remote_revoke(struct control *c, struct remote *r, uint32_t region)
 	cmd_post(c, &r->revoke, ENGINE_REMOTE_REVOKE, revoke_back);
 }
 
-/* Keys asked for later than the owner had heard when it revoked are of newer adverts, or will be
- * refused. */
+/* Keys requested after the owner's last one (rev->upto) belong to newer adverts, or the owner will
+ * refuse them. */
 int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev)
 {
 	struct list *pos;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory to measure with. Each context gives all of its peers one small piece, which holds nothing
- * that anybody relies on; it is made when the first of them asks. Its advert is no secret: kind and
- * incarnation name it, and an owner of before there was such memory refuses it as forged.
+ * Scratch memory, for measurements. Each context lets all of its peers access one small piece,
+ * whose content nobody relies on. It is made when the first peer asks. Its advert is no secret:
+ * kind and incarnation name it. A version without scratch memory refuses it as forged.
  */
 #include "control/private.h"
 

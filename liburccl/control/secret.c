@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The secret that peers share: from the program, or from a file that nobody else can read. */
+/* The secret that peers share: given by the program, or read from a file that others cannot
+ * read. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/auth.h"
 
-#define LEAST 16u /* bytes */
+#define LEAST 16u /* bytes, least */
 #define MOST  1024u
 
-/* What is kept is made of it, so that it can be of any length and is itself soon gone. */
+/* Keeps a key derived from the secret: the secret may have any length, and need not stay in
+ * memory. */
 static int keep(struct secret *s, const void *bytes, size_t len, const char *of)
 {
 	static const char label[] = "liburccl shared secret 1";
@@ -28,7 +30,7 @@ static int keep(struct secret *s, const void *bytes, size_t len, const char *of)
 	return 0;
 }
 
-/* Groups may read it: that is how many systems hand secrets out. */
+/* The file's group may read it, since many systems distribute secrets that way. */
 static int check_file(int fd, const char *name)
 {
 	struct stat st;
@@ -66,7 +68,7 @@ static int read_file(struct secret *s, const char *name)
 			err = fail(-errno, "secret_file: \"%s\": %s", name, errno_text(errno));
 	}
 	close(fd);
-	if (n > 0 && bytes[n - 1] == '\n') /* an editor's */
+	if (n > 0 && bytes[n - 1] == '\n') /* an editor appends it */
 		n--;
 	if (!err)
 		err = keep(s, bytes, (size_t)n, "secret_file");

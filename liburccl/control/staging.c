@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of GPUs: the kind of what a program registers, and the staging memory, through which bytes
- * go from and to GPU memory that a device does not reach itself. The first region of such memory
- * makes it; it stays as long as the context. */
+/* GPU memory: the kind of each range that a program registers, and the staging buffer for devices
+ * that do not reach GPU memory themselves. The first region of GPU memory makes the buffer, which
+ * stays until the context is closed. */
 #include <pthread.h>
 
 #include "control/private.h"
@@ -16,7 +16,7 @@ static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint6
 
 /* ---- the kind of a range ---- */
 
-/* The memory at addr, where len bytes are wanted; kept for the spans after it. */
+/* The memory at addr, of which len bytes were asked for; kept for the following spans. */
 struct kind {
 	struct gpu_pointer p;
 	uint64_t addr;
@@ -97,13 +97,13 @@ void staging_fini(struct control *c)
 	int code;
 
 	if (s->memory && gpu_host_unregister(s->gpu, s->memory->addr, &code))
-		c->unpinned = 1; /* it stays */
+		c->unpinned = 1; /* the buffer stays allocated */
 	if (s->memory && list_empty(&s->memory->link))
 		list_add_tail(&s->memory->link, &c->allocations);
 	pthread_mutex_destroy(&s->lock);
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static int staging_make(struct control *c, struct gpu_dev *gpu, struct trouble *t)
 {
 	uint64_t bytes = c->config.params->staging_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/wire.h"
 
-/* The first byte is not ASCII and the last two are a line's end, so that neither a text protocol
- * nor a channel that mangles bytes gets past it. */
+/* The first byte is not ASCII and the last two are a line's end: neither a text protocol nor a
+ * channel that changes bytes passes for this one. */
 const uint8_t wire_magic[WIRE_MAGIC] = {0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n'};
 
 _Static_assert(WIRE_HEADER + 64 + WIRE_NONCE + HELLO_MAX + WIRE_RAILS * (8 + EP_ADDR_MAX) <=
@@ -53,7 +53,7 @@ static uint32_t frame_end(struct writer *w)
 struct reader {
 	const uint8_t *at;
 	uint64_t left;
-	int bad; /* more was read than there is: values are 0 from there on */
+	int bad; /* more was read than there is; values are 0 from there on */
 };
 
 static uint64_t get(struct reader *r, uint32_t bytes)
@@ -200,7 +200,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 	}
 	get_features(&r, h);
 	h->port = (uint32_t)get(&r, 2);
-	/* A newer dialler may append what this version does not know. */
+	/* A newer dialler may append fields that this version does not know. */
 	if (h->version_max > WIRE_VERSION)
 		r.left = 0;
 	return get_done(&r);
@@ -256,8 +256,8 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r)
 	r->error = (uint32_t)get(&rd, 2);
 	r->required = (uint32_t)get(&rd, 2);
 	if (r->code != WIRE_NO_PATH || r->required > URCCL_PATH_TRANSPORT)
-		r->required = 0; /* of a newer version, and not for us */
-	/* A newer acceptor may append what this version does not know. */
+		r->required = 0; /* the field means something else in a newer version */
+	/* A newer acceptor may append fields that this version does not know. */
 	if (r->code == WIRE_NO_VERSION)
 		return 0;
 	if (r->version_max > WIRE_VERSION)
