@@ -12,12 +12,14 @@
 #define PREFIX	    "fabric:"
 #define RETRY_NS    (1 * NSEC_PER_MSEC)
 #define TICK_NS	    (10 * NSEC_PER_MSEC)
-#define TALK_PART   4u /* of the time, one is talk's where all spins, and a look counts */
-#define TALK_LOOK   (50 * NSEC_PER_USEC) /* as so long at most, however long we were away */
+/* Pause after a poll of the message endpoint, in times of its length, while the engine spins. */
+#define TALK_PART 4u
+/* The length counts at most this much: the thread may have been preempted in the poll. */
+#define TALK_LOOK (50 * NSEC_PER_USEC)
 
 /* ---- the device ---- */
 
-/* Of the transport that ops is. */
+/* Fills in the request to libfabric for the transport of ops. 0, or -errno with fail() text. */
 static int wish_of(const struct backend *ops, const struct device_config *config,
 		   struct fabric_wish *w)
 {
@@ -38,7 +40,7 @@ static int wish_of(const struct backend *ops, const struct device_config *config
 	return fabric_wish_read(w, at + strlen(PREFIX));
 }
 
-/* Times of one machine can be compared; 0 is no machine's. */
+/* Identifies this machine's clock, so that times of one machine can be compared. 0: no machine. */
 static uint64_t boot_read(void)
 {
 	static const uint8_t key[16];
@@ -65,7 +67,7 @@ static int open_fds(struct fabric_device *d)
 	return 0;
 }
 
-/* What cannot be closed is left, with all that it refers to. */
+/* An object that the provider does not close is leaked, with all that it refers to. */
 static int domain_end(struct fabric_device *d)
 {
 	if (fabric_way_end(d, &d->talk) || fabric_shared_close(d) ||
@@ -144,8 +146,8 @@ static struct fabric_device *device_new(const struct device_config *config)
 	return d;
 }
 
-/* Endpoints whose queues can be slept on, or else any, and for who never sleeps: a queue that has a
- * descriptor costs some providers time for each look and packet. */
+/* Opens the message endpoint. Its queue has a wait object, unless the provider has none or spin_us
+ * is unlimited: with some providers a wait object costs time for each poll and packet. */
 static int talk_try(struct fabric_device *d, const struct urccl_params *p)
 {
 	int err;
@@ -154,13 +156,14 @@ static int talk_try(struct fabric_device *d, const struct urccl_params *p)
 	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
 	if (!err || !d->waits)
 		return err;
-	if (d->talk.cq) /* which a provider would not close */
+	if (d->talk.cq) /* left by a provider that did not close it */
 		return err;
 	d->waits = 0;
 	return fabric_way_open(d, &d->talk, TALK_QUEUE);
 }
 
-/* What talk carries is urgent; what later ones carry, that are made from the same info, bulk. */
+/* The message endpoint is opened with the traffic class for latency. Later ones, made from the same
+ * info, get that for bulk. */
 static int endpoints_open(struct fabric_device *d, const struct fabric_wish *w,
 			  const struct urccl_params *p)
 {
@@ -223,7 +226,7 @@ static int device_open(const struct backend *ops, const struct device_config *co
 	return 0;
 }
 
-/* Where there is none, open() says why with a code of its own. */
+/* At least 1, so that open() reports the reason with its own error code. */
 static uint32_t scan(const struct backend *ops, const struct device_config *config)
 {
 	struct fabric_wish w;
@@ -293,7 +296,7 @@ void fabric_tell(struct fabric_ep *e, enum fabric_news news)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	/* Messages that follow at once are not to be seen before it. */
+	/* Messages that follow at once must not be seen before EVENT_UP. */
 	if (news == NEWS_UP && d->nevents < d->max) {
 		give(d, e, EVENT_UP, 0);
 		return;
@@ -313,7 +316,7 @@ static void give_chunks(struct fabric_device *d)
 	}
 }
 
-/* What ends an ep comes after all its chunks. */
+/* EVENT_CLOSED comes after all chunks of the ep. */
 static void give_news(struct fabric_device *d, uint32_t which)
 {
 	struct list *pos, *tmp;
@@ -369,9 +372,9 @@ static void wake_up(struct fabric_device *d)
 	timerfd_settime(d->timer, 0, &off, NULL);
 }
 
-/* With some providers a look at a queue is a call of the system's, and who spins looks at the
- * peers' ways between two at talk: so often that talk has a part of the time and no more, while
- * nothing comes by it. Of providers that look at memory that is every other time. */
+/* Polls the message endpoint. With some providers a poll is a system call, so an engine that spins
+ * polls the data endpoints several times in between: while no message comes, this takes one part in
+ * TALK_PART + 1 of the time. With providers that only read memory that is every other time. */
 static void talk_look(struct fabric_device *d, int woken)
 {
 	uint64_t now = clock_ns(), took;
@@ -385,7 +388,8 @@ static void talk_look(struct fabric_device *d, int woken)
 	d->talk_ns = now + TALK_PART * (took < TALK_LOOK ? took : TALK_LOOK);
 }
 
-/* Who had no room on what all share is not to be after the same others each time. */
+/* Rotates the list: an ep that found no room on the shared endpoints must not come last each
+ * time. */
 static void take_turns(struct fabric_device *d)
 {
 	struct fabric_ep *e = list_first(&d->eps, struct fabric_ep, all);
@@ -435,7 +439,7 @@ static int fabric_is_stuck(struct device *dev, uint64_t since)
 	return fabric_helper_is_stuck(fabric_device(dev), since);
 }
 
-/* In how long something is to be looked at that nobody will wake us for; 0: nothing is. */
+/* The time until the next poll that no descriptor triggers; 0: none is needed. */
 static uint64_t timer_ns(const struct fabric_device *d)
 {
 	uint64_t now = clock_ns(), at = d->expire_ns;
@@ -469,15 +473,16 @@ static void timer_set(struct fabric_device *d)
 	timerfd_settime(d->timer, 0, &at, NULL);
 }
 
-/* An epoll that watches a queue costs each packet that comes, also while nobody sleeps: so it does
- * from when somebody first would. It forgets the descriptor when the queue is closed. */
+/* An epoll that watches a queue costs time for each packet, even while nobody sleeps. The queue is
+ * therefore added when the engine first wants to sleep. Closing the queue removes its
+ * descriptor. */
 static void queue_watch(struct fabric_device *d, struct fabric_way *way)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	way->watched = 1;
-	/* The kernel bounds what can be watched, and by how many epolls one thing can: providers
-	 * have things that all their queues watch. Then a timer does it. */
+	/* The kernel limits the number of watched descriptors, and of epolls that watch one: some
+	 * providers share objects between all queues. A timer replaces the watch then. */
 	if (epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, way->fd, &ev))
 		d->unwatched = 1;
 }
@@ -516,7 +521,7 @@ int fabric_arm(struct device *dev)
 	return 0;
 }
 
-/* What a first chunk would have to do was done when the ep came up. */
+/* Nothing to do: the first chunk finds all of it done when the ep came up. */
 static int fabric_warm(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;

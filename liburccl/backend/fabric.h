@@ -1,73 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libfabric: reliable datagram endpoints (FI_EP_RDM) of whatever provider, dlopened.
+ * libfabric: reliable datagram endpoints (FI_EP_RDM) of any provider, loaded by dlopen.
  *
- * A device is one fi_domain and one endpoint of it, talk, that carries messages to and from all
- * peers: 320 bytes at most, copied on both sides. An ep has an endpoint of its own beside it, the
- * way, that carries READs and WRITEs between the two and nothing else, or all peers share some (see
- * below). So a message waits behind no bulk, and what libfabric can only end by fi_close() of a
- * whole endpoint ends for one peer:
+ * A device is one fi_domain and one message endpoint (fabric_device.talk), which carries messages
+ * to and from all peers: at most 320 bytes each, copied on both sides. Beside it each ep has a data
+ * endpoint of its own (struct fabric_way), which carries READs and WRITEs between the two sides
+ * only; or all peers share some (see below). A message thus waits behind no bulk. libfabric cannot
+ * cancel an operation, but fi_close() of an endpoint ends all operations on it, so a data endpoint
+ * of its own lets each peer's operations end alone:
  *
- *  - a provider gives a buffer back by a completion or by the return of fi_close(), if that is
- *    not -FI_EBUSY. CANCEL_NOW of a chunk that the provider has closes the way; so does any error
- *    of an operation, as nobody says what else it left behind;
- *  - then both sides open their next way. Each closes its old one first and tells the other the
- *    new one's name and number over talk (MESSAGE_WAY); a side that hears of a higher number than
- *    its own follows. Who has heard the peer's word for the number that it has itself knows that
- *    the old ways are closed at both ends: nothing of them lands any more, here or there. Chunks
- *    that were on the old way and nobody cancelled then go again (URCCL_PATH_REPLAYED);
- *  - an operation that fails, and was not refused, breaks its way and goes again, by three ways at
- *    most. It is not to blame if the peer had left the way by itself, as when it cancels: each
- *    provider has another word for what comes of that, so the peer says it with its next way
- *    (WAY_OWN);
- *  - EVENT_DOWN comes after the way is closed here, and the peer that we leave hears so by
- *    MESSAGE_BYE over talk, which no bulk blocks.
+ * - A provider gives a buffer back by a completion, or by the return of fi_close() unless that is
+ *   -FI_EBUSY. CANCEL_NOW of a chunk that the provider has closes the data endpoint. So does any
+ *   error of an operation, since its other effects are unknown.
+ * - Both sides then open their next data endpoint. Each first closes the old one, then sends name
+ *   and number of the new one over the message endpoint (MESSAGE_WAY). A side that receives a
+ *   higher number than its own does the same. A side that has received the peer's name for its own
+ *   number knows that the old endpoints are closed on both sides: nothing of them lands any more.
+ *   Chunks that were on the old one and were not cancelled are posted again (URCCL_PATH_REPLAYED).
+ * - An operation that failed without being refused breaks its data endpoint and is posted again,
+ *   FABRIC_TRIES times at most. It is not counted if the peer had left the endpoint for a reason of
+ *   its own, such as a cancel. Providers report that with different errors, so the peer says it
+ *   with its next data endpoint (WAY_OWN).
+ * - EVENT_DOWN comes after the data endpoint is closed here. The peer learns of it by MESSAGE_BYE
+ *   over the message endpoint, which no bulk blocks.
  *
- * One endpoint for each peer costs its memory and, with providers on sockets, its descriptors.
+ * An endpoint for each peer costs memory and, with providers over sockets, descriptors.
  *
- * NICs (efa, cxi) have few, and what they do for one peer does not end with another one's
- * connection: there all peers share one endpoint that theirs reach, the target, and one by which
- * ours reach them, the initiator, beside which a spare is open that all peers know. A way is then
- * but the number, the keys that were made for it, and what was posted since. When something has to
- * end that the provider does not end by itself, the spare is the initiator from then on, and the
- * old one is closed when the other peers' operations on it have come back, or after a while, and
- * then their ways break too. That nothing of an old way lands is by its keys: they end with it, at
- * both ends, before the next one is told of. See fabric_shared.c.
+ * NICs (efa, cxi) have few endpoints, and the end of one peer's connection does not end operations
+ * to another peer. There all peers share one target, the endpoint that they reach, and one
+ * initiator, by which this side reaches them. A spare initiator is open, and all peers know it. A
+ * data endpoint of an ep is then only its number, the keys made for it, and the operations posted
+ * since. If an operation must end and the provider does not end it, the spare becomes the
+ * initiator. The old one is closed when the operations of the other peers on it are back, or after
+ * a while; their data endpoints break then too. Keys prove that nothing of an old data endpoint
+ * lands: they end with it, on both sides, before the next one is announced. See fabric_shared.c.
  *
- * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE: what comes out is placed. Where a provider
- * does not know it, a completion is but the acknowledgement, and a READ of a word of the peer's
- * device, which goes with the name of its way, pushes there what was acknowledged before: one at a
- * time, for all of those, and before we say that we let go of a region.
+ * Placement. Every WRITE asks for FI_DELIVERY_COMPLETE: a completed WRITE is placed. Without
+ * support for it, a completion is only the acknowledgement. A READ of one word of the peer's device
+ * then pushes the acknowledged data into place; the word's address and key are sent with the data
+ * endpoint's name. One READ is under way at a time, and serves all WRITEs before it. It also
+ * precedes the answer to a revocation.
  *
- * What peers may touch are regions that all who were given the same range share: a pin, which no
- * engine's thread makes or closes. Of FI_MR_ENDPOINT, and where peers share the target, they are an
- * exposure's own, which the helper makes, see fabric_bound.c.
+ * Memory of ours that peers may access is registered in memory regions, which all peers with the
+ * same range share: a pin. Engine threads neither make nor close them. With FI_MR_ENDPOINT, and if
+ * peers share the target, the regions belong to one export, and the helper thread makes them; see
+ * fabric_bound.c.
  *
- * Revoking. A provider may go on placing a write whose header it took before fi_close() of the
- * region (tcp does). So the owner tells the importer (MESSAGE_REVOKE), who posts no more, waits
- * for what is out and answers (MESSAGE_REVOKED); the key is taken away then. An importer that
- * does not answer within REVOKE_NS loses its way, which ends whatever was on it. That time
- * runs too while the word waits for a slot: an ep has its share of those and no more, as a peer
- * that is frozen gives none back. The keys go before the next way is opened, those of a pin for all
- * who have it.
+ * Revoking. A provider may still place a write whose header arrived before fi_close() of the region
+ * (tcp does). So the owner sends MESSAGE_REVOKE. The importer posts nothing more, waits for its
+ * operations, and answers MESSAGE_REVOKED; then the regions are closed. If an importer does not
+ * answer within REVOKE_NS, its data endpoint is closed, which ends its operations. That time also
+ * runs while the message waits for a slot: an ep has a limited share of those, and a frozen peer
+ * frees none. The regions are closed before the next data endpoint is opened, and those of a pin
+ * for all peers that share it.
  *
- * Threads. fi_close(), opening and fi_av_insert() may block: the engine hands them to a helper
- * thread of the device, by mailbox, and leaves alone what it handed over until it is back. What a
- * provider says is busy the helper closes again, every other millisecond for as long as it takes,
- * and has not answered until then: nothing of it is quiet, or revoked. All
- * objects are of FI_THREAD_SAFE domains, or they take turns; a way and its queue are only ever used
- * by one thread at a time, but that the helper binds regions to it and inserts names.
+ * Threads. fi_close(), opening and fi_av_insert() may block. The engine hands them to a helper
+ * thread of the device, by mailbox, and does not use the object until it is back. If a provider
+ * reports an object as busy, the helper closes it again every 2 ms until that succeeds, and answers
+ * only then: nothing of it is quiet, or revoked, before. Domains are FI_THREAD_SAFE, or calls take
+ * the domain lock. One thread at a time uses a data endpoint and its queue, but the helper may bind
+ * regions to it and insert names.
  *
- * A call that does not return holds up whoever waits for it, but not the end of the context: the
- * helper says since when it is in a job (is_stuck), and urccl_close() leaves the context to it. A
- * helper that comes back after all finds that the device was left, and ends.
+ * A call that does not return delays those that wait for it, but not the end of the context: the
+ * helper publishes since when it is in a job (is_stuck), and urccl_close() leaks the context. If
+ * the helper returns later, it sees that the device was left, and ends.
  *
- * The files: fabric.c the table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a
- * transport's name to domains; fabric_way.c endpoints, and the helper; fabric_ep.c an ep from
- * address to end; fabric_shared.c what peers share; fabric_talk.c messages; fabric_move.c chunks;
- * fabric_issue.c operations; fabric_memory.c regions; fabric_known.c whom talk knows; fabric_pin.c
- * pins; fabric_key.c exposures and keys; fabric_bound.c those whose keys end with a way;
- * fabric_turn.c the turns.
+ * The files: fabric.c table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a transport's
+ * name to domains; fabric_way.c endpoints, and the helper thread; fabric_ep.c an ep from address to
+ * end; fabric_shared.c shared endpoints; fabric_talk.c messages; fabric_move.c chunks;
+ * fabric_issue.c operations; fabric_memory.c memory regions; fabric_known.c the address-vector
+ * cache of the message endpoint; fabric_pin.c pins; fabric_key.c exports and keys; fabric_bound.c
+ * keys that end with a data endpoint; fabric_turn.c the domain lock.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -78,50 +81,54 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
-#undef container_of		/* theirs is base.h's too */
+#undef container_of		/* libfabric defines it too */
 #include "backend/backend.h"
 
-#define FABRIC_VERSION	1u	/* of what eps say to each other */
-#define FABRIC_VERSION_SHARED 2u /* and those that share endpoints */
+#define FABRIC_VERSION	1u	/* version of addresses and messages between eps */
+#define FABRIC_VERSION_SHARED 2u /* likewise for eps that share endpoints */
 #define FABRIC_API	FI_VERSION(1, 17)
 #define FABRIC_NAME	96u	/* bytes of an endpoint's name */
-#define FABRIC_RAW	24u	/* bytes of a key that is no number */
-#define FABRIC_NUMBERED (3u * (uint32_t)sizeof(uint64_t)) /* of a part whose key is one */
+#define FABRIC_RAW	24u	/* bytes of a raw key, at most */
+#define FABRIC_NUMBERED (3u * (uint32_t)sizeof(uint64_t)) /* bytes of a part with a numeric key */
 #define FABRIC_WORD	(FABRIC_NAME + 2 * sizeof(uint64_t) + FABRIC_RAW)
 #define FABRIC_COOKIE	16u
-#define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not taken */
-#define FABRIC_SLOTS	72u	/* buffers of an ep each way: the backend speaks too */
+#define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not acknowledged */
+#define FABRIC_SLOTS	72u	/* buffers of an ep in each direction: SENDs and control messages */
 #define FABRIC_OPS	256u	/* operations of an ep that the provider has */
-#define FABRIC_OPS_LEFT 32u	/* of them, those that bulk leaves to what is urgent */
-#define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for those */
+#define FABRIC_OPS_LEFT 32u	/* reserved there for urgent chunks */
+#define FABRIC_QUEUE	1024u	/* chunks of an ep that wait for an operation */
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
-#define FABRIC_SMALL	1024u	/* chunks up to this go with what is urgent */
+#define FABRIC_SMALL	1024u	/* chunks up to this size are urgent */
 #define FABRIC_RANGES	4u	/* chunks of an operation */
-#define FABRIC_GATHER	(64u << 10) /* bytes of one that has several; where it is urgent, */
-#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* or as many times the first's */
-#define FABRIC_NARROW_WINDOW 128u /* packets of a narrow provider's window */
-#define FABRIC_NARROW	60u	/* of them, those of an ep's operations; its peer's READs as many */
-#define FABRIC_NARROW_LEFT 12u	/* of them, those that bulk leaves */
+#define FABRIC_GATHER	(64u << 10) /* bytes of an operation with several chunks; with urgent ones
+				     * this, */
+#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* or FABRIC_RANGES times the first */
+#define FABRIC_NARROW_WINDOW 128u /* packets in the send window of ofi_rxd (narrow) */
+#define FABRIC_NARROW	60u	/* packets of that window for an ep's operations, and as
+				 * many for the peer's READs */
+#define FABRIC_NARROW_LEFT 12u	/* packets of those reserved for urgent chunks */
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
-#define FABRIC_PACKET	1408u	/* and of a packet of udp's, if the operation has more; of the */
-#define FABRIC_PACKET_RANGE 24u /* first so many fewer for each chunk behind the first */
-#define FABRIC_TRIES	3u	/* ways that a chunk may break */
-#define FABRIC_TABLE	1024u	/* lists of eps by cookie, and of known names */
-#define FABRIC_IDLE	64u	/* names that stay known when nobody needs them */
-#define FABRIC_INITIATORS 3u	/* shared: in use, the spare, and one that is about to go */
+#define FABRIC_PACKET	1408u	/* bytes of a udp packet of a longer operation; the first packet */
+#define FABRIC_PACKET_RANGE 24u /* has so many fewer for each chunk after the first */
+#define FABRIC_TRIES	3u	/* data endpoints that a chunk may break */
+#define FABRIC_TABLE	1024u	/* hash buckets of eps by cookie, and of cached names */
+#define FABRIC_IDLE	64u	/* unused names that stay in the cache */
+#define FABRIC_INITIATORS 3u	/* shared: in use, spare, and one that is being closed */
 #define FABRIC_TEXT	200u
 
-#define CONNECT_NS	(10 * NSEC_PER_SEC)	/* for the peer's first word */
-#define HELLO_NS	(20 * NSEC_PER_MSEC)	/* between first words */
+#define CONNECT_NS	(10 * NSEC_PER_SEC)	/* until the peer's first message */
+#define HELLO_NS	(20 * NSEC_PER_MSEC)	/* interval of first messages */
 #define REVOKE_NS	(500 * NSEC_PER_MSEC)
-#define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a way in place of one that failed */
-#define AGAIN_MAX_NS	(5 * NSEC_PER_SEC)	/* for it, while both sides are at work on it */
-#define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our last word to leave */
-#define RESEND_NS	(100 * NSEC_PER_MSEC)	/* for a word on what was said; twice as long */
-#define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time that it is said again, at most that */
-#define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after which the keys go */
-#define DRAIN_NS	(50 * NSEC_PER_MSEC)	/* shared: for what is under way to come back */
-#define LEAVE_NS	NSEC_PER_SEC		/* for one job, where the context closes */
+#define AGAIN_NS	(500 * NSEC_PER_MSEC)	/* for a data endpoint after one that failed */
+#define AGAIN_MAX_NS	(5 * NSEC_PER_SEC)	/* likewise while both sides are working on it */
+#define BYE_NS		(100 * NSEC_PER_MSEC)	/* for our MESSAGE_BYE to leave */
+#define RESEND_NS	(100 * NSEC_PER_MSEC)	/* until an unanswered message is sent again;
+						 * doubles */
+#define RESEND_MAX_NS	(2 * NSEC_PER_SEC)	/* each time, up to this */
+#define EXPIRED_NS	(20 * NSEC_PER_MSEC)	/* after an expiry: time until the regions are
+						 * closed */
+#define DRAIN_NS	(50 * NSEC_PER_MSEC)	/* shared: for operations under way to come back */
+#define LEAVE_NS	NSEC_PER_SEC		/* for one job while the context closes */
 
 struct fabric_device;
 struct fabric_ep;
@@ -138,207 +145,221 @@ struct fabric_lib {
 	const char *(*strerror)(int err);
 };
 
-/* path NULL: by the system's own rules. 0, or -errno with fail() text. It stays loaded. */
+/* Loads libfabric; path NULL: searched as usual by dlopen(). 0, or -errno with fail() text. It
+ * stays loaded. */
 int fabric_load(struct fabric_lib *lib, const char *path);
 
-/* ---- ways ---- */
+/* ---- data endpoints ---- */
 
-struct fabric_part {			/* of a peer's memory */
+struct fabric_part {			/* one piece of a peer's memory */
 	uint64_t addr, len, key;
 };
 
-/* An endpoint with its queue and its peer. Whose thread may touch it says fabric_ep.way_state. */
+/* An endpoint with its queue and its peer. fabric_ep.way_state says which thread may use it. */
 struct fabric_way {
 	struct fabric_device *d;
 	struct fid_ep *ep;		/* NULL: none */
 	struct fid_cq *cq;
 	struct fid_av *av;
 	fi_addr_t peer;
-	struct list names;		/* of av, where several eps have one: struct fabric_name */
-	struct fid_mr *proof;		/* the word that the peer may READ; NULL: it need not */
-	struct fabric_part theirs;	/* its word */
+	struct list names;		/* struct fabric_name in av, if several eps share it */
+	struct fid_mr *proof;		/* the word that the peer may READ; NULL: not needed */
+	struct fabric_part theirs;	/* the peer's such word */
 	int has_theirs;
 	uint32_t name_len, word_len;
-	uint32_t settled;		/* its end has begun: who was to connect has */
-	int fd;				/* of the queue, if the device waits */
+	uint32_t settled;		/* its end has begun: connections under way have arrived */
+	int fd;				/* wait object of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
-	uint8_t word[FABRIC_WORD];	/* the name, and the part of proof if there is one */
+	uint8_t word[FABRIC_WORD];	/* the name, then the part of proof if there is one */
 };
 
 enum way_state {
 	WAY_CLOSED,
-	WAY_WAITS,			/* open; the peer's name of this number is not known */
-	WAY_READY,			/* both ends are open: chunks may go */
-	WAY_LEAVES,			/* shared: it breaks when what is under way is back */
-	WAY_JOB,			/* the helper has it */
+	WAY_WAITS,			/* open; the peer's name for this number is unknown */
+	WAY_READY,			/* open at both ends: operations may be posted */
+	WAY_LEAVES,			/* shared: closes when its operations are back */
+	WAY_JOB,			/* the helper thread has it */
 };
 
-/* What the helper is asked for. */
+/* Jobs for the helper thread. */
 enum fabric_job {
-	JOB_JOIN,			/* the way, and at first talk, learn the peer's name */
-	JOB_CLOSE,			/* the way is closed: what was on it is quiet here */
-	JOB_OPEN,			/* another is opened */
-	JOB_END,			/* the way is closed, and every key that is of it */
-	JOB_KEY,			/* an exposure's keys are taken away, or its pin's */
-	JOB_FILL,			/* an exposure's regions on its way are made */
-	JOB_FORGET,			/* talk knows a name no more */
-	JOB_MEET,			/* an ep and initiators, ours and its peer's, learn names */
-	JOB_SPARE,			/* an initiator is opened */
-	JOB_RETIRE,			/* and closed */
+	JOB_JOIN,			/* learns the peer's name, first also at the message
+					 * endpoint */
+	JOB_CLOSE,			/* closes the data endpoint: its operations are quiet
+					 * here */
+	JOB_OPEN,			/* opens the next one */
+	JOB_END,			/* closes it, and all regions that belong to it */
+	JOB_KEY,			/* closes the regions of an export, or of its pin */
+	JOB_FILL,			/* makes regions of an export on its data endpoint */
+	JOB_FORGET,			/* removes a name from the message endpoint */
+	JOB_MEET,			/* adds names: our initiators learn an ep, our target the
+					 * peer's */
+	JOB_SPARE,			/* opens an initiator */
+	JOB_RETIRE,			/* closes one */
 	JOB_STOP,
 };
 
-/* 0 or -errno with fail() text. */
+/* Opens the endpoint. 0 or -errno with fail() text. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
-/* An ep's. Likewise. */
+/* Likewise for an ep; the endpoint may be shared. */
 int fabric_way_make(struct fabric_device *d, struct fabric_way *way);
-/* 0: it is closed; -FI_EBUSY: not all of it, and what was on it may still be under way. Then it is
- * to be said again. */
+/* 0: closed; -FI_EBUSY: not all of it is, and operations may still be under way. Must be called
+ * again then. */
 int fabric_way_close(struct fabric_way *way);
-/* Likewise. With any other error a provider has given up the object, and must not see it again. */
+/* Likewise. After any other error the provider has freed the object, which must not be used
+ * again. */
 int fabric_fid_close(struct fid *fid);
-/* The same for the control thread, in its turn: these wait, and give it up after a while. */
+/* For threads that hold the domain lock and may wait: tries again for BUSY_MAX_NS. */
 int fabric_way_end(struct fabric_device *d, struct fabric_way *way);
 int fabric_fid_end(struct fabric_device *d, struct fid *fid);
-/* 0 or -errno. */
+/* Adds a name to the vector. 0 or -errno. */
 int fabric_peer_add(struct fid_av *av, const void *name, fi_addr_t *peer);
-/* A name from outside that a provider may be shown: some are upset by one of another kind. */
+/* 1: the name has the provider's format. Some providers crash on another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
-/* Likewise a way's word. */
+/* Likewise for the name and proof part of a data endpoint. */
 int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len);
-/* -EAFNOSUPPORT: it is an internet address of the other kind; -EOPNOTSUPP: an endpoint of this
- * process, where that must not be; -EINVAL: anything else. */
+/* The reason for a name that does not fit. -EAFNOSUPPORT: an address of the other IP version;
+ * -EOPNOTSUPP: an endpoint of this process, with a provider that cannot reach those; -EINVAL:
+ * anything else; 0: it fits. */
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
-/* efa goes by provider shm to peers of its own host unless told not to. 0, or -errno with fail()
- * text. */
+/* Forbids efa to use provider shm for peers on the same host. 0, or -errno with fail() text. */
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
-/* It is to close the domain and end, from now on. */
+/* Tells it to close the domain and end. */
 void fabric_helper_end(struct fabric_device *d);
-/* It has, a second after it was to. 0, or -EBUSY: it has not come back, and has the device. */
+/* Waits up to LEAVE_NS after fabric_helper_end() for that. 0, or -EBUSY: it is in a call and still
+ * uses the device. */
 int fabric_helper_stop(struct fabric_device *d);
-/* 1: since that time of the clock it is in a job, or has some that are busy, for too long. Any
+/* 1: at least LEAVE_NS have passed since `since`, all spent in one job or with busy objects. Any
  * thread. */
 int fabric_helper_is_stuck(struct fabric_device *d, uint64_t since);
-/* A job: its result. Of one that closes -FI_EBUSY: it is to be done again; of JOB_FILL 1: likewise,
- * and others may be done first, but none that closes what it fills. */
+/* Runs a job and returns its result. -FI_EBUSY from a job that closes: run it again; 1 from
+ * JOB_FILL: likewise, but other jobs may run first, except those that close what it fills. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
-/* ---- whom talk knows: fabric_known.c ---- */
+/* ---- address-vector cache of the message endpoint: fabric_known.c ---- */
 
 struct fabric_known {
 	struct msg job;			/* JOB_FORGET */
-	struct list link;		/* in its list of fabric_device.known, by name */
-	struct list idle;		/* fabric_device.idle */
-	uint32_t uses;			/* eps, and slots that talk has */
-	uint32_t inserted;		/* the helper's */
-	fi_addr_t addr;			/* likewise until an ep of the name has joined */
+	struct list link;		/* in its bucket of fabric_device.known, by name */
+	struct list idle;		/* in fabric_device.idle */
+	uint32_t uses;			/* number of eps, and of slots being sent */
+	uint32_t inserted;		/* written by the helper thread */
+	fi_addr_t addr;			/* likewise, until an ep of this name has joined */
 	uint8_t name[FABRIC_NAME];
 };
 
 void fabric_known_init(struct fabric_device *d);
-void fabric_known_free(struct fabric_device *d);	/* there is no helper any more */
-/* The engine's. One that is new takes the spare. */
+void fabric_known_free(struct fabric_device *d);	/* after the helper thread has ended */
+/* Engine. A new entry uses *spare. */
 struct fabric_known *fabric_known_take(struct fabric_device *d, const uint8_t *name,
 				       struct fabric_known **spare);
 void fabric_known_put(struct fabric_device *d, struct fabric_known *k);
-/* The helper's. */
+/* Helper thread. */
 int fabric_known_insert(struct fabric_device *d, struct fabric_known *k);
 void fabric_known_remove(struct fabric_device *d, struct fabric_known *k);
 
-/* ---- what peers share: fabric_shared.c ---- */
+/* ---- endpoints that peers share: fabric_shared.c ---- */
 
-/* A name that a vector knows for an ep, or several, each of which has one of these. The helper's
- * while a job has it. */
+/* The name of an endpoint in an address vector. Each ep that uses the name has one of these. A job
+ * that has it is the only user. */
 struct fabric_name {
-	struct list link;		/* fabric_way.names; alone: no vector has it */
+	struct list link;		/* in fabric_way.names; empty: in no vector */
 	fi_addr_t addr;
 	uint8_t name[FABRIC_NAME];
 };
 
 enum initiator_state {
 	INITIATOR_NONE,
-	INITIATOR_OPENS,		/* the helper has it */
+	INITIATOR_OPENS,		/* the helper thread opens it */
 	INITIATOR_OPEN,
-	INITIATOR_RETIRES,		/* nothing is posted to it any more */
-	INITIATOR_CLOSES,		/* the helper has it */
+	INITIATOR_RETIRES,		/* in use until its operations are back; nothing new is
+					 * posted */
+	INITIATOR_CLOSES,		/* the helper thread closes it */
 };
 
 struct fabric_initiator {
 	struct msg job;			/* JOB_SPARE, JOB_RETIRE */
 	struct fabric_way way;
 	uint32_t state;			/* enum initiator_state */
-	uint32_t serial;		/* how many were before, from 1 */
-	uint64_t until_ns;		/* RETIRES: for others' operations to come back */
-	uint64_t full_ns;		/* since when it takes nothing and gives nothing; 0 */
-	uint32_t errors;		/* one after the other */
-	uint32_t bad;			/* nothing more comes of it */
+	uint32_t serial;		/* counts the initiators, from 1 */
+	uint64_t until_ns;		/* RETIRES: how long other peers' operations are waited
+					 * for */
+	uint64_t full_ns;		/* clock since when it accepts and completes nothing; 0: it
+					 * does */
+	uint32_t errors;		/* failed operations in a row */
+	uint32_t bad;			/* its queue failed */
 };
 
-/* Of an ep: what one of our initiators and its peer know of each other. */
+/* The state of one initiator of ours for one ep. */
 struct fabric_acquaintance {
-	uint32_t met;			/* serial of the initiator that knows the peer's target */
-	uint32_t known;			/* of that whose name the peer has taken */
-	uint32_t out;			/* operations that it has of the ep */
-	uint32_t meets;			/* JOB_MEET's: serial, or 0: there is nothing to learn */
-	struct fabric_name target;	/* the peer's, in its vector */
+	uint32_t met;			/* serial of the initiator that has the peer's target in its
+					 * vector */
+	uint32_t known;			/* serial of the initiator that the peer's target has in its
+					 * vector */
+	uint32_t out;			/* operations of the ep that it has */
+	uint32_t meets;			/* for JOB_MEET: its serial, or 0: nothing to add */
+	struct fabric_name target;	/* the peer's target, in its vector */
 };
 
-/* Of an ep: an initiator of its peer's, which our target is to know. */
+/* An initiator of the peer, as the ep's own state has it. */
 struct fabric_source {
-	uint32_t serial;		/* the peer's count; 0: none */
-	uint32_t taken;			/* of that whose name it has */
+	uint32_t serial;		/* the peer's number for it; 0: none */
+	uint32_t taken;			/* serial of the one that our target has in its vector */
 	uint8_t name[FABRIC_NAME];
-	struct fabric_name known;	/* by it */
+	struct fabric_name known;	/* the entry in our target's vector */
 };
 
 /* ---- messages ---- */
 
 enum fabric_message {
-	MESSAGE_HELLO = 1,		/* the first word, and the answer to it */
+	MESSAGE_HELLO = 1,		/* first message, and its answer */
 	MESSAGE_DATA,			/* a SEND */
-	MESSAGE_ACK,			/* nothing but its header */
-	MESSAGE_WAY,			/* struct fabric_word, word: of the sender's way */
-	MESSAGE_JOINED,			/* struct fabric_word: our way knows yours of this number */
-	MESSAGE_ASK,			/* struct fabric_word: id of an exposure; more in */
+	MESSAGE_ACK,			/* header only */
+	MESSAGE_WAY,			/* struct fabric_word, then name and proof part of the
+					 * sender's data endpoint */
+	MESSAGE_JOINED,			/* struct fabric_word: number of the receiver's data
+					 * endpoint, which ours has joined */
+	MESSAGE_ASK,			/* struct fabric_word: id of an export; more in */
 	MESSAGE_KEYS,			/* fabric_bound.c */
-	MESSAGE_REVOKE,			/* struct fabric_word: id of an exposure */
+	MESSAGE_REVOKE,			/* struct fabric_word: id of an export */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
-	MESSAGE_SOURCE,			/* struct fabric_word: serial of an initiator, its name */
-	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: we know it */
-	MESSAGE_LEAVES,			/* likewise, of our way: we make another, not as you do */
+	MESSAGE_SOURCE,			/* struct fabric_word: serial of an initiator; its name */
+	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: our target knows it */
+	MESSAGE_LEAVES,			/* likewise, number of our data endpoint: we close it on our
+					 * own account */
 };
 
 struct fabric_head {			/* little-endian */
-	uint8_t type, checked;		/* enum fabric_message; 1: crc is there, and of an ACK
-					 * seq: of a SEND that was given up */
-	uint16_t len;			/* bytes that follow */
-	uint32_t seq;			/* of DATA, from 1 */
-	uint32_t taken;			/* greatest seq up to which all were taken here */
+	uint8_t type, checked;		/* enum fabric_message; 1: crc is valid, and in an ACK seq
+					 * is the number of a SEND that was given up */
+	uint16_t len;			/* bytes after the header */
+	uint32_t seq;			/* counts DATA, from 1 */
+	uint32_t taken;			/* all DATA up to this seq were received */
 	uint32_t crc;
-	uint8_t cookie[FABRIC_COOKIE];	/* the receiver's ep */
+	uint8_t cookie[FABRIC_COOKIE];	/* identifies the receiving ep */
 };
 
 struct fabric_word {			/* little-endian */
-	uint32_t number;		/* of a way, or id of an exposure */
-	uint32_t len;			/* bytes of a way's word that follow */
+	uint32_t number;		/* number of a data endpoint, or id of an export */
+	uint32_t len;			/* bytes that follow in MESSAGE_WAY and MESSAGE_SOURCE */
 };
 
 #define FABRIC_BUF (sizeof(struct fabric_head) + MESSAGE_MAX)
 
-/* A buffer of talk and what libfabric keeps about it. */
+/* A buffer of the message endpoint, with libfabric's context. */
 struct fabric_slot {
-	struct fi_context2 context;	/* first: completions name it */
-	struct list link;		/* fabric_device.free_slots, fabric_ep.saying or .said */
+	struct fi_context2 context;	/* first, since completions point to it */
+	struct list link;		/* in fabric_device.free_slots, fabric_ep.saying or .said */
 	struct fabric_ep *ep;		/* NULL: a receive, or of an ep that has ended */
-	struct fabric_known *known;	/* whom it is for, while talk has it */
+	struct fabric_known *known;	/* its destination, while the provider has it */
 	void *desc;
 	uint32_t receives, len;
 	uint8_t buf[FABRIC_BUF];
 };
 
-/* Slots are made with an ep and stay: libfabric has no way to give one back early. */
+/* Slots are made with an ep and stay: libfabric cannot give a posted receive back early. */
 struct fabric_slab {
 	struct fabric_slab *next;
 	struct fid_mr *mr;
@@ -347,23 +368,23 @@ struct fabric_slab {
 
 /* ---- chunks ---- */
 
-#define WAY_OWN (1u << 31)		/* in a way's number: the one before was left by the sender
-					 * by itself */
-#define WAY_MAX (1u << 30)		/* greatest number */
+#define WAY_OWN (1u << 31)		/* bit in the number of a data endpoint: the sender closed
+					 * the one before for a reason of its own */
+#define WAY_MAX (1u << 30)		/* highest number */
 
-/* What libfabric keeps about a READ or WRITE. */
+/* libfabric's context of a READ or WRITE. */
 struct fabric_op {
-	struct fi_context2 context;	/* first */
-	struct fabric_op *next;		/* free ones */
-	struct chunk *chunk;		/* the first; NULL: free */
+	struct fi_context2 context;	/* first, since completions point to it */
+	struct fabric_op *next;		/* in fabric_ep.free_ops */
+	struct chunk *chunk;		/* the first chunk; NULL: unused */
 	uint32_t len;
-	uint8_t n;			/* chunks; of several next leads from one on */
+	uint8_t n;			/* number of chunks; `next` leads from one to the next */
 	uint8_t bulk;
-	uint16_t slot;			/* fabric_ep.on: which initiator has it */
+	uint16_t slot;			/* index in fabric_ep.on of its initiator */
 };
 
-/* What one is to move: a piece of a chunk, or several chunks that are one after the other in their
- * queue, whole. */
+/* The content of one operation: a piece of a chunk, or several complete chunks that follow each
+ * other in a queue. */
 struct fabric_gathered {
 	struct chunk *first, *last;
 	uint64_t len;
@@ -373,17 +394,18 @@ struct fabric_gathered {
 	void *desc[FABRIC_RANGES];
 };
 
-/* Bits of chunk.state. chunk.scratch[0]: bytes that the provider was given, [1]: operations of it
- * that the provider has. */
+/* Bits of chunk.state. chunk.scratch[0]: bytes posted; [1]: operations that the provider has. */
 enum fabric_chunk {
-	CHUNK_NOW = 1,			/* CANCEL_NOW */
+	CHUNK_NOW = 1,			/* CANCEL_NOW was called */
 	CHUNK_QUEUED = 2,		/* in urgent or bulk */
-	CHUNK_OUT = 4,			/* waits to be given out */
-	CHUNK_ACKNOWLEDGED = 8,		/* in unproved, scratch[0] the writes until then */
-	CHUNK_BROKE = 16,		/* a way broke under it */
-	CHUNK_SUSPECT = 32,		/* and nobody knows whether by it: it goes alone */
-	CHUNK_TRY = 64,			/* from here on: the ways that it broke, or one beside it
-					 * in its operation; and 1 if one beside it was refused */
+	CHUNK_OUT = 4,			/* in fabric_device.out */
+	CHUNK_ACKNOWLEDGED = 8,		/* in unproved; scratch[0] counts the writes before it */
+	CHUNK_BROKE = 16,		/* its data endpoint broke */
+	CHUNK_SUSPECT = 32,		/* quarantined: it may have caused that, so it is posted
+					 * alone */
+	CHUNK_TRY = 64,			/* from this bit on a counter: data endpoints that it broke,
+					 * alone or with others in its operation; and 1 if another
+					 * in its operation was refused */
 };
 
 struct fabric_queue {
@@ -392,16 +414,16 @@ struct fabric_queue {
 
 /* ---- eps ---- */
 
-/* What an ep has to say beside its SENDs. */
+/* Control messages that an ep is to send. */
 enum fabric_want {
 	WANT_HELLO = 1,
 	WANT_WAY = 2,
-	WANT_REVOKED = 4,		/* for keys that are unanswered, or forgotten */
-	WANT_REVOKE = 8,		/* for grants that are to be taken back */
+	WANT_REVOKED = 4,		/* for keys with `unanswered` or `forgotten` */
+	WANT_REVOKE = 8,		/* for exports to be revoked */
 	WANT_BYE = 16,
 	WANT_JOINED = 32,
-	WANT_ANSWER = 64,		/* a sign of life */
-	WANT_SOURCE = 128,		/* initiators that the peer does not know */
+	WANT_ANSWER = 64,		/* asks for an answer: is the peer alive */
+	WANT_SOURCE = 128,		/* names of initiators that the peer lacks */
 	WANT_SOURCE_KNOWN = 256,
 	WANT_LEAVES = 512,
 };
@@ -414,170 +436,186 @@ struct fabric_ep {
 	uint32_t state;			/* enum fabric_state */
 	uint32_t news;
 	int res;			/* why it is down */
-	uint32_t chunks;		/* taken and not given out */
-	uint64_t deadline_ns;		/* of connecting, of a way in place of one that failed, or
-					 * of our last word */
-	uint64_t again_ns;		/* likewise of a way: beyond which it is not put off */
-	uint64_t hello_ns;		/* when the active side says its first word again */
+	uint32_t chunks;		/* accepted chunks that have not come out */
+	uint64_t deadline_ns;		/* for the connect, for the data endpoint after a failed
+					 * one, or for our MESSAGE_BYE */
+	uint64_t again_ns;		/* latest deadline for a data endpoint */
+	uint64_t hello_ns;		/* when the active side sends its first message again */
 	int active;
 	uint8_t ours[FABRIC_COOKIE], theirs[FABRIC_COOKIE];
-	struct fabric_ep *same;		/* next in its list by cookie */
-	struct list all;		/* fabric_device.eps */
-	struct list telling;		/* fabric_device.telling */
+	struct fabric_ep *same;		/* next in its bucket by cookie */
+	struct list all;		/* in fabric_device.eps */
+	struct list telling;		/* in fabric_device.telling */
 
-	/* the way */
+	/* data endpoint */
 	struct fabric_way way;
-	uint32_t way_state;		/* enum way_state; the helper's while WAY_JOB */
-	uint32_t number;		/* of our way, from 1 */
-	uint32_t ways_closed;		/* that were */
-	uint32_t peer_number;		/* of the word below */
-	uint32_t peer_joined;		/* the peer's way of this number knows ours */
-	uint32_t own;			/* our way before broke here, and not as the peer's had, nor
-					 * (but where endpoints are shared) as something failed */
-	uint32_t peer_left;		/* likewise the peer's, it says */
-	uint32_t peer_leaves;		/* which of our ways' peers goes so, it said before */
+	uint32_t way_state;		/* enum way_state; set by the helper thread during
+					 * WAY_JOB */
+	uint32_t number;		/* number of our data endpoint, from 1 */
+	uint32_t ways_closed;		/* how many were closed */
+	uint32_t peer_number;		/* number of peer_word */
+	uint32_t peer_joined;		/* the peer's data endpoint of this number has joined
+					 * ours */
+	uint32_t own;			/* our last data endpoint was closed for a reason of ours,
+					 * not of the peer's nor (unless endpoints are shared) after
+					 * a failure */
+	uint32_t peer_left;		/* the peer says the same of its last one */
+	uint32_t peer_leaves;		/* the peer said so of this one in advance */
 	uint32_t peer_len, join_len;
 	uint8_t peer_word[FABRIC_WORD];
-	uint8_t join_word[FABRIC_WORD];	/* JOB_JOIN's */
-	struct msg job;			/* to the helper and back */
+	uint8_t join_word[FABRIC_WORD];	/* for JOB_JOIN */
+	struct msg job;			/* the job that the helper thread has */
 	uint32_t job_out;
-	uint32_t reads;			/* of JOB_CLOSE and JOB_END: a READ of the way is out */
-	uint32_t joined;		/* talk knows the peer, from then on */
-	uint32_t broken;		/* another way is wanted, once the helper is back */
-	uint32_t ending;		/* JOB_END is wanted, or out */
-	uint32_t ended;			/* it is back */
+	uint32_t reads;			/* for JOB_CLOSE and JOB_END: a READ is under way */
+	uint32_t joined;		/* the message endpoint has the peer's name */
+	uint32_t broken;		/* another data endpoint is needed, when the helper thread
+					 * is back */
+	uint32_t ending;		/* JOB_END is needed or under way */
+	uint32_t ended;			/* JOB_END is done */
 
-	/* shared */
-	uint64_t leave_ns;		/* WAY_LEAVES, or it ends: until when that waits; 0: not */
-	uint32_t hurried;		/* what is under way is not to be waited for */
-	struct fabric_acquaintance on[FABRIC_INITIATORS]; /* [0] alone where nothing is shared */
+	/* shared endpoints */
+	uint64_t leave_ns;		/* until when its operations are waited for; 0: not
+					 * closing */
+	uint32_t hurried;		/* deadline shortened: operations are not waited for */
+	struct fabric_acquaintance on[FABRIC_INITIATORS]; /* one each; only [0] without shared
+							   * endpoints */
 	struct fabric_source sources[FABRIC_INITIATORS];
-	struct fabric_source *source;	/* JOB_MEET's; NULL: none */
+	struct fabric_source *source;	/* for JOB_MEET; NULL: none */
 	uint32_t source_serial;		/* likewise */
 	uint8_t source_name[FABRIC_NAME];
 
-	/* talk */
-	struct fabric_known *known;	/* the peer's; NULL: it was not connected */
-	struct fabric_known *spare;	/* for that */
-	struct list saying;		/* slots that talk has not taken */
-	struct list said;		/* and those that it has */
-	uint32_t slots;			/* in the two: FABRIC_SLOTS at most */
-	uint32_t wants;			/* enum fabric_want: to be said */
-	uint32_t heard;			/* of the peer */
-	uint32_t answered;		/* it was heard since deadline_ns was put off */
-	uint32_t bye_out;		/* talk has our last word */
-	uint32_t seq, acked;		/* of DATA: sent last, taken by the peer */
+	/* messages */
+	struct fabric_known *known;	/* the peer's entry; NULL: never connected */
+	struct fabric_known *spare;	/* memory for that entry */
+	struct list saying;		/* slots that wait for the provider */
+	struct list said;		/* slots that the provider has */
+	uint32_t slots;			/* in both: FABRIC_SLOTS at most */
+	uint32_t wants;			/* enum fabric_want: messages to send */
+	uint32_t heard;			/* a message of the peer came */
+	uint32_t answered;		/* one came since deadline_ns was extended */
+	uint32_t bye_out;		/* the provider has our MESSAGE_BYE */
+	uint32_t seq, acked;		/* last DATA sent; last one that the peer received */
 	struct chunk *unacked[FABRIC_CREDITS];	/* by seq */
-	struct fabric_queue sends;	/* that wait for credit, or a slot */
-	uint32_t taken;			/* of the peer's, up to which all are */
-	uint64_t beyond;		/* bit k: taken + 1 + k is too */
-	uint32_t told;			/* of it, to the peer */
-	uint64_t resend_ns;		/* when what is not answered is said again; 0: not set */
-	uint64_t resend_in;		/* how long that is waited for */
+	struct fabric_queue sends;	/* SENDs that wait for credit or a slot */
+	uint32_t taken;			/* highest seq up to which all DATA of the peer came */
+	uint64_t beyond;		/* bit k: taken + 1 + k came too */
+	uint32_t told;			/* the value of `taken` that was sent last */
+	uint64_t resend_ns;		/* when unanswered messages are sent again; 0: not set */
+	uint64_t resend_in;		/* the interval for that */
 
 	/* chunks */
 	struct fabric_queue urgent, bulk;
-	struct fabric_way *via;		/* of the push under way: by what it goes, */
-	fi_addr_t to;			/* to whom, */
-	uint16_t slot;			/* and which of on counts it */
+	struct fabric_way *via;		/* used by the push under way: the endpoint, */
+	fi_addr_t to;			/* the destination, */
+	uint16_t slot;			/* and the index in `on` */
 	uint32_t queued, ops_out;
-	uint32_t suspects;		/* chunks with CHUNK_SUSPECT: no others go meanwhile */
-	uint32_t faulted;		/* the way broke by itself, nobody knows by which chunk */
-	uint32_t more;			/* the provider was promised another operation at once */
+	uint32_t suspects;		/* quarantined chunks; others wait meanwhile */
+	uint32_t faulted;		/* the data endpoint failed, and the faulting chunk is
+					 * unknown */
+	uint32_t more;			/* FI_MORE was given: another operation must follow */
 	uint64_t bulk_out;		/* bytes */
-	uint32_t packets_out;		/* where the provider is narrow */
-	struct fabric_queue unproved;	/* WRITEs that are acknowledged */
-	struct chunk prove;		/* a FLUSH of our own */
-	uint32_t proving;		/* it is under way */
-	uint32_t writes, proved, prove_to; /* acknowledged; of them, placed, or to be by prove */
+	uint32_t packets_out;		/* packets, for a narrow provider */
+	struct fabric_queue unproved;	/* acknowledged WRITEs, not yet placed */
+	struct chunk prove;		/* a FLUSH of the backend's own */
+	uint32_t proving;		/* that FLUSH is under way */
+	uint32_t writes, proved, prove_to; /* acknowledged writes; those placed; those that prove
+					    * will show as placed */
 	struct fabric_op *free_ops;
 	struct list grants, keys;
-	struct fabric_grant *leaving;	/* JOB_CLOSE's */
-	uint32_t keys_out;		/* JOB_KEYs of its grants */
+	struct fabric_grant *leaving;	/* for JOB_CLOSE */
+	uint32_t keys_out;		/* JOB_KEYs under way for its exports */
 	uint32_t next_id;
-	struct fabric_slab *slab;	/* goes to the device with the first connect */
+	struct fabric_slab *slab;	/* passes to the device at the first connect */
 	struct fabric_op ops[FABRIC_OPS];
 };
 
 struct fabric_device {
-	struct device dev;		/* dev.fd: epoll */
+	struct device dev;		/* dev.fd is an epoll */
 	struct fabric_lib lib;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	uint64_t mr_mode;
 	uint64_t key_mask;
-	uint32_t raw;			/* FI_MR_RAW: bytes of a key; else 0 */
-	uint32_t shared;		/* target and initiators are all peers' */
-	uint32_t bound;			/* keys end with a way: FI_MR_ENDPOINT, or shared */
-	uint32_t acks;			/* a WRITE that comes out is acknowledged, not placed */
-	uint32_t inject;		/* bytes of a WRITE that it copies at once, at most */
-	uint32_t narrow;		/* its window of packets is not to be filled */
-	uint64_t most;			/* bytes of an operation */
-	uint32_t ranges;		/* chunks of one; FABRIC_RANGES or fewer */
-	uint32_t ops_most;		/* of an ep that the provider has; FABRIC_OPS or fewer */
-	uint32_t has_shm;		/* it may go by provider shm, unless endpoints forbid it */
-	uint64_t proof[2];		/* what peers READ, and where our READs of theirs land */
-	struct fid_mr *proof_mr;	/* of the latter, with FI_MR_LOCAL */
-	int unclosed;			/* the provider would not close all of the domain */
-	uint32_t cq_size;		/* at least; 0: what is needed */
-	uint64_t boot;			/* names the clock of this machine */
+	uint32_t raw;			/* FI_MR_RAW: bytes of a key; otherwise 0 */
+	uint32_t shared;		/* all peers share target and initiators */
+	uint32_t bound;			/* keys end with a data endpoint: FI_MR_ENDPOINT, or
+					 * shared */
+	uint32_t acks;			/* a completed WRITE is acknowledged, not placed */
+	uint32_t inject;		/* bytes of a WRITE that the provider copies at once, at
+					 * most */
+	uint32_t narrow;		/* its window of packets must not be filled */
+	uint64_t most;			/* bytes of an operation, at most */
+	uint32_t ranges;		/* chunks of an operation, at most FABRIC_RANGES */
+	uint32_t ops_most;		/* operations of an ep that the provider has, at most
+					 * FABRIC_OPS */
+	uint32_t has_shm;		/* it may use provider shm unless an endpoint forbids
+					 * that */
+	uint64_t proof[2];		/* [0]: read by peers; [1]: target of our READs */
+	struct fid_mr *proof_mr;	/* region of [1], with FI_MR_LOCAL */
+	int unclosed;			/* the provider did not close all of the domain */
+	uint32_t cq_size;		/* entries of a queue, at least; 0: as needed */
+	uint64_t boot;			/* identifies this machine's clock */
 	uint32_t dead_after_ms;
-	int waits;			/* queues have something to sleep on */
-	int restless;			/* those that it says so of never let anybody sleep */
-	int apart;			/* endpoints of one process are not to meet each other */
-	int unwatched;			/* but not all of them, they are so many */
+	int waits;			/* queues have wait objects */
+	int restless;			/* wait objects are always ready: nobody can sleep on
+					 * them */
+	int apart;			/* endpoints of one process cannot reach each other */
+	int unwatched;			/* some queues could not be watched, since there are too
+					 * many */
 	int timer;
 	struct fabric_way talk;
 	struct fabric_way target;	/* shared */
 	struct fabric_initiator initiators[FABRIC_INITIATORS];
-	struct fabric_initiator *current, *spare, *retiring; /* of them; NULL: there is none now;
-					 * retiring: INITIATOR_RETIRES */
-	uint32_t serial;		/* of the one that was opened last */
-	uint64_t spare_ns;		/* when a spare is tried again; 0: it need not be */
-	uint64_t doubt_ns;		/* before which no initiator goes for errors alone */
-	uint32_t leaving;		/* eps with leave_ns */
+	struct fabric_initiator *current, *spare, *retiring; /* in initiators[]; NULL: none now;
+							      * retiring is in INITIATOR_RETIRES */
+	uint32_t serial;		/* serial of the newest initiator */
+	uint64_t spare_ns;		/* when to try a spare again; 0: no need */
+	uint64_t doubt_ns;		/* until then no initiator is replaced because of errors
+					 * alone */
+	uint32_t leaving;		/* number of eps with leave_ns */
 	struct fabric_ep *table[FABRIC_TABLE];
 	struct list known[FABRIC_TABLE];
-	struct list idle;		/* of known: those that nobody needs, the oldest first */
+	struct list idle;		/* unused entries of `known`, oldest first */
 	uint32_t nidle;
-	struct list eps;		/* connected */
-	uint32_t neps, slots;		/* of them; slots made for eps */
-	uint64_t talk_ns;		/* before which its queue is not looked at */
-	uint32_t orphans;		/* slots that talk has, of eps that ended */
+	struct list eps;		/* connected eps */
+	uint32_t neps, slots;		/* their number; slots made for eps */
+	uint64_t talk_ns;		/* until then the message endpoint is not polled */
+	uint32_t orphans;		/* slots that the provider has, of eps that ended */
 	struct list telling;
-	struct list free_slots;		/* to send with */
-	struct list given;		/* receives: the engine reads them until the next poll */
-	struct list unposted;		/* receives that talk did not take, or is to be given */
+	struct list free_slots;		/* for sending */
+	struct list given;		/* receives that the engine reads until the next poll */
+	struct list unposted;		/* receives that the provider did not accept, or has not got
+					 * yet */
 	struct list expiring;
-	uint64_t expire_ns;		/* when the next of them goes, or before; NEVER_NS */
-	uint32_t revoking;		/* grants whose importers have a time to answer in */
+	uint64_t expire_ns;		/* earliest expiry of an export, or earlier; NEVER_NS */
+	uint32_t revoking;		/* exports whose importers have time to answer */
 	struct fabric_slab *slabs;
-	struct fabric_queue out;	/* chunks to give out */
+	struct fabric_queue out;	/* chunks to return by poll */
 	uint64_t now;
-	uint32_t stalled;		/* a provider was full, and wakes nobody when it is not */
-	struct fabric_tcp *tcp;		/* NULL: endpoints are closed as they are */
-	int dead;			/* the engine's: -errno with which talk, or the target,
-					 * failed for good */
+	uint32_t stalled;		/* the provider was full, and does not report room */
+	struct fabric_tcp *tcp;		/* NULL: endpoints need no preparation before a close */
+	int dead;			/* -errno with which the message endpoint, or the target,
+					 * failed for good; written by the engine */
 	uint32_t armed;
 
-	/* turns */
-	uint32_t turns;			/* one call of the domain at a time */
-	uint32_t turn_wanted;		/* who has turn_queue writes: it waits for its own */
+	/* domain lock */
+	uint32_t turns;			/* calls of the domain need the lock */
+	uint32_t turn_wanted;		/* set by the holder of turn_queue: it waits for turn */
 	pthread_mutex_t turn, turn_queue;
 
-	/* the helper */
+	/* helper thread */
 	pthread_t thread;
 	int has_thread;
 	struct mailbox to_helper, from_helper;
 	struct msg stop;
-	uint64_t stop_ns;		/* clock when it is to have stopped; 0: it need not */
-	uint64_t in_job;		/* clock since when it is in one, or has some that are busy;
-					 * 0: neither */
-	uint64_t busy_since;		/* the helper's: 0: none is */
-	uint32_t stopped;		/* futex: 1 */
+	uint64_t stop_ns;		/* clock by which it must have stopped; 0: not stopping */
+	uint64_t in_job;		/* clock since when it is in a job or has busy objects; 0:
+					 * neither */
+	uint64_t busy_since;		/* used by the helper thread only; 0: no object is busy */
+	uint32_t stopped;		/* futex: 1 when it has stopped */
 
-	/* of the poll under way */
+	/* used by the poll under way */
 	struct event *events;
 	uint32_t nevents, max;
 
@@ -640,46 +678,48 @@ int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
 void fabric_domain_close(struct fabric_device *d);
 uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n);
 int fabric_arm(struct device *dev);
-/* The chunk comes out; it is in no queue. */
+/* Returns the chunk by the next poll. It must be in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
-/* One that the end of the ep left undone. */
+/* Likewise for a chunk that the end of the ep interrupted. */
 void fabric_undone(struct fabric_ep *e, struct chunk *c, uint32_t flags);
 void fabric_tell(struct fabric_ep *e, enum fabric_news news);
 
 /* fabric_ep.c */
 int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_ep_free(struct ep *ep);
-void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab);	/* may be NULL */
+/* NULL is allowed. */
+void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab);
 int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		      const struct sockaddr_storage *via);
 void fabric_ep_close(struct ep *ep);			/* calls no provider */
 struct fabric_ep *fabric_ep_find(const struct fabric_device *d, const uint8_t *cookie);
-void fabric_ep_up(struct fabric_ep *e);			/* the peer was heard */
+void fabric_ep_up(struct fabric_ep *e);			/* a message of the peer came */
 void fabric_ep_down(struct fabric_ep *e, int res);
-void fabric_ep_break(struct fabric_ep *e);		/* the way: both sides get another */
-/* The same of one that failed by itself. Where there is no other in time, and the peer is not heard
- * or keeps us waiting, that is the end of the ep: what it was to carry may go by another. */
+/* Closes the data endpoint; both sides open the next one. */
+void fabric_ep_break(struct fabric_ep *e);
+/* Likewise after a failure. If there is no other in time, and the peer does not answer or takes too
+ * long, the ep ends: its chunks may go by another rail. */
 void fabric_ep_fault(struct fabric_ep *e);
-/* The peer's word on its way; FABRIC_WORD bytes or fewer. */
+/* The peer's data endpoint; len at most FABRIC_WORD. */
 void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);
-void fabric_ep_step(struct fabric_ep *e);		/* what it needs next, if it needs it */
-/* 1: its way is being closed or made. */
+void fabric_ep_step(struct fabric_ep *e);		/* takes its next step, if one is due */
+/* 1: its data endpoint is being closed or opened. */
 int fabric_ep_remakes(const struct fabric_ep *e);
 void fabric_ep_tick(struct fabric_ep *e);
 
-/* fabric_shared.c: where d->shared. Where not, there is nothing to open, to wait for or to be via,
- * and what is said of an initiator is not looked at. */
+/* fabric_shared.c: used if d->shared. Otherwise there is nothing to open or to wait for, and the
+ * state of initiators is not read. */
 int fabric_shared_open(struct fabric_device *d);		/* 0, or -errno with fail() text */
 int fabric_shared_close(struct fabric_device *d);		/* as fabric_way_end() */
-/* By what READs and WRITEs of the ep go. NULL: by nothing now. */
+/* The endpoint for READs and WRITEs of the ep. NULL: none now. */
 struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot);
-/* 1: nothing of the ep is under way; 0: it is waited for, and this is asked again. */
+/* 1: no operation of the ep is under way. 0: wait, and call again. */
 int fabric_shared_left(struct fabric_ep *e);
-/* Something of it will not come back by itself. */
+/* An operation of it will not come back by itself: shortens the deadline. */
 void fabric_shared_hurry(struct fabric_ep *e);
-/* What an initiator does: takes no more; takes something; refuses it, by this errno; fails it; did
- * it. */
+/* Report about the current initiator: it is full; accepts an operation; refused one with this
+ * errno; one failed; one completed. */
 void fabric_shared_full(struct fabric_device *d);
 static inline void fabric_shared_takes(struct fabric_device *d)
 {
@@ -693,60 +733,66 @@ static inline void fabric_shared_passed(struct fabric_device *d, uint16_t slot)
 	d->initiators[slot].errors = 0;
 	d->initiators[slot].full_ns = 0;
 }
-uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot); /* operations */
+uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot); /* number of operations */
 void fabric_shared_init(struct fabric_ep *e);
-int fabric_shared_meets(struct fabric_ep *e);			/* 1: JOB_MEET is to be posted */
-void fabric_shared_met(struct fabric_ep *e);			/* it is back */
-/* Initiators' names, and those of the peer's that our target has, as far as there are slots. */
+int fabric_shared_meets(struct fabric_ep *e);			/* 1: post JOB_MEET */
+void fabric_shared_met(struct fabric_ep *e);			/* JOB_MEET is done */
+/* Sends the names of initiators that the peer lacks, and confirms those of the peer, as far as
+ * there are slots. */
 void fabric_shared_say(struct fabric_ep *e);
-int fabric_shared_awaits(const struct fabric_ep *e);		/* the peer's word on a name */
-int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the way breaks here, not as the peer's */
-/* The peer's initiator, that it knows ours, and that it leaves a way. 0 or -EPROTO. */
+/* 1: waits for the peer to confirm a name. */
+int fabric_shared_awaits(const struct fabric_ep *e);
+int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the reason for closing is this side's */
+/* The peer announces an initiator; has one of ours in its vector; closes a data endpoint. 0 or
+ * -EPROTO. */
 int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len);
 int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
 int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
-int fabric_shared_waits(const struct fabric_device *d);		/* for a time that nobody tells */
-/* 1: one of the queues has something. */
+/* 1: poll on a timer, for a time that no event marks. */
+int fabric_shared_waits(const struct fabric_device *d);
+/* 1: one of the queues has an event. */
 int fabric_shared_has(struct fabric_device *d,
 		      int (*has)(struct fabric_device *d, struct fabric_way *way));
 void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i);
-/* The helper's jobs, and that of an ep that ends. */
+/* The helper thread's jobs, and the end of an ep. */
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i);
 int fabric_shared_retire(struct fabric_initiator *i);
-void fabric_shared_forget(struct fabric_way *way);		/* its vector is closed */
+void fabric_shared_forget(struct fabric_way *way);		/* after its vector was closed */
 int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
 void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
 /* fabric_tcp.c */
-int fabric_tcp_open(struct fabric_device *d);		/* d->tcp, if that is needed. 0 or -errno */
+/* Makes d->tcp if it is needed. 0 or -errno. */
+int fabric_tcp_open(struct fabric_device *d);
 void fabric_tcp_close(struct fabric_device *d);
-/* Where there is d->tcp. The helper's, for a way that is about to be closed. */
+/* Helper thread, if d->tcp: prepares the data endpoint for its close. */
 void fabric_tcp_settle(struct fabric_ep *e);
 
 /* fabric_talk.c */
-/* 1: said, or about to be; 0: the ep has no slot free. more NULL: nothing behind the number. */
+/* 1: sent, or queued; 0: the ep has no free slot. more NULL: only the number is sent. */
 int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
 	       uint32_t len);
-/* 1: the next poll has something to say and can. What has no slot waits for one to come back. */
+/* 1: the next poll has a message to send and can. A message without a slot waits for one. */
 int fabric_talk_waits(const struct fabric_ep *e);
-/* DATA and what else waits goes to talk, as far as it takes it. */
+/* Sends DATA and queued messages as far as the provider accepts them. */
 void fabric_talk_push(struct fabric_ep *e);
-void fabric_talk_begin(struct fabric_device *d);	/* of a poll */
+void fabric_talk_begin(struct fabric_device *d);	/* at the begin of a poll */
 int fabric_talk_poll(struct fabric_device *d);		/* 0: nothing came */
-void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);	/* room for another ep */
-/* Says again what the peer's answer is late for. */
+/* Makes room for one more ep. */
+void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);
+/* Sends messages again whose answer is late. */
 void fabric_talk_tick(struct fabric_ep *e);
-int fabric_talk_awaits(const struct fabric_ep *e);	/* an answer */
+int fabric_talk_awaits(const struct fabric_ep *e);	/* 1: an answer is expected */
 void fabric_talk_end(struct fabric_ep *e);		/* its SENDs come out */
-void fabric_talk_leave(struct fabric_ep *e);		/* its slots are nobody's */
+void fabric_talk_leave(struct fabric_ep *e);		/* gives up its slots */
 int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
 
 /* fabric_issue.c */
-/* The next piece of the chunk, which has one left, and what may go with it. */
+/* Collects the next piece of the chunk, and complete chunks after it that may go with it. */
 void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct fabric_gathered *g);
-/* 0: it goes, or the first of it does, and that is g then; -FI_EAGAIN: the provider is full;
- * -errno: it refuses the first. */
+/* Posts it. 0: all, or only the first piece, which is then the content of g; -FI_EAGAIN: the
+ * provider is full; -errno: it refuses the first piece. */
 ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op);
 
 /* fabric_move.c */
@@ -754,20 +800,20 @@ uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n);
 void fabric_cancel(struct chunk *chunk, enum cancel_how how);
 void fabric_move_push(struct fabric_ep *e);
 void fabric_move_poll(struct fabric_ep *e);
-/* Begins to prove that what was acknowledged is placed; 1: there is nothing to prove. */
+/* Starts to prove that acknowledged writes are placed; 1: nothing to prove. */
 int fabric_move_prove(struct fabric_ep *e);
 void fabric_move_proved(struct fabric_ep *e, int res);
-/* The chunk is not, or no more, one of those that may have broken a way. */
+/* The chunk is no longer quarantined. */
 void fabric_move_clear(struct fabric_ep *e, struct chunk *c);
-/* What that initiator, or the way, had is closed: it goes again, or comes out. */
+/* The initiator, or the data endpoint, is closed: its chunks are posted again or come out. */
 void fabric_move_reclaim(struct fabric_ep *e, uint16_t slot);
-int fabric_move_reads(const struct fabric_ep *e);		/* 1: a READ is out */
-/* Nothing of the way is left: the next one has no blame. */
+int fabric_move_reads(const struct fabric_ep *e);		/* 1: a READ is under way */
+/* No operation of the old data endpoint is left: the next one starts without a fault. */
 void fabric_move_begin(struct fabric_ep *e);
-/* Takes completions of what peers share; -errno: it will give no more. */
+/* Takes completions of shared endpoints. -errno: the queue has failed for good. */
 int fabric_move_read(struct fabric_device *d, struct fabric_way *way);
-/* Everything of the ep that waits comes out. */
+/* All waiting chunks of the ep come out, */
 void fabric_move_end(struct fabric_ep *e);
-/* And what the provider has, which keeps it. */
+/* except those that the provider has. */
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FI_MR_ENDPOINT: a region is of one endpoint, so that its key ends with the way it was made on.
- * Regions are made by the helper when something is exposed, closed before their way is, and made
- * anew on the next one when the importer asks for them. He does so of all of them (MESSAGE_ASK, by
- * exposure and first part u32): his chunks wait until he has all of the exposure (MESSAGE_KEYS). An
- * ASK that nobody can answer yet finds no answer, and is repeated.
+ * Keys that end with a data endpoint: with FI_MR_ENDPOINT a memory region belongs to one endpoint.
+ * The helper thread makes the regions when a range is exported, closes them before their endpoint,
+ * and makes them again on the next one when the importer asks. The importer asks for all of them
+ * (MESSAGE_ASK: export, first part u32), and its chunks wait for all keys of the export
+ * (MESSAGE_KEYS). An ASK that cannot be answered yet gets no answer, and is sent again.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
 
 #define ASK_NS (20 * NSEC_PER_MSEC)
 
-struct answer {		   /* behind a word with the exposure's id; little-endian */
-	uint32_t way;	   /* whose keys these are */
-	uint16_t first, n; /* parts; 0: there is nothing to be reached any more */
+struct answer {		   /* follows struct fabric_word with the export's id; little-endian */
+	uint32_t way;	   /* number of the data endpoint that the keys belong to */
+	uint16_t first, n; /* parts; n 0: the export has ended */
 	uint8_t parts[];
 };
 
@@ -74,7 +74,7 @@ static int is_gone(const struct fabric_grant *g)
 	       (g->expires_ns != NEVER_NS && clock_ns() >= g->expires_ns);
 }
 
-/* What it lacks, on the way as it is. */
+/* Makes its missing regions on the current data endpoint. */
 void fabric_bound_fill(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
@@ -88,7 +88,7 @@ void fabric_bound_fill(struct fabric_grant *g)
 	mailbox_post(&d->to_helper, &g->fill);
 }
 
-/* n 0: there is nothing. */
+/* n 0: the export has ended. */
 static void answer(struct fabric_grant *g, struct fabric_ep *e, uint32_t id, uint32_t first,
 		   uint32_t n)
 {
@@ -132,7 +132,7 @@ void fabric_bound_filled(struct fabric_grant *g)
 
 	g->fill_out = 0;
 	g->fill_err = again ? 0 : err;
-	if (g->wanted && !again) /* else it asks again */
+	if (g->wanted && !again) /* otherwise the importer asks again */
 		asked(g->ep, g->id, g->first);
 	g->wanted = 0;
 }
@@ -154,14 +154,15 @@ int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k)
 
 	if (!d->bound || k->way == e->number)
 		return 1;
-	/* Whoever sleeps meanwhile is woken to ask again. */
+	/* An engine that sleeps is woken to ask again. */
 	d->stalled = 1;
 	if (k->asked_way != e->number || clock_ns() - k->asked_ns >= ASK_NS)
 		ask(e, k);
 	return 0;
 }
 
-/* The next parts: 0, or -EPROTO: they are not those of the memory that it was. */
+/* Stores the keys of the next parts. 0, or -EPROTO: their lengths differ from the original
+ * parts. */
 static int renew(struct fabric_key *k, const uint8_t *from, uint32_t n)
 {
 	uint64_t words[3], begin;
@@ -186,7 +187,7 @@ static int take(struct fabric_ep *e, struct fabric_key *k, const struct answer *
 {
 	uint32_t n = le16toh(a->n);
 
-	/* What came before, or is of a way that is gone. */
+	/* It was answered before, or belongs to a closed data endpoint. */
 	if (le32toh(a->way) != e->number || k->way == e->number)
 		return 0;
 	if (!n) {

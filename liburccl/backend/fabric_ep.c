@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ep from its address to its end. Its address: least and greatest version u8, bytes of talk's
- * name u8, of the way's word u8, cookie [16], the two. */
+/* An ep from its address to its end. Its address: lowest and highest version u8, bytes of the
+ * message endpoint's name u8, bytes of the data endpoint's name and proof part u8, cookie [16],
+ * then the two. */
 #include <stdlib.h>
 #include "backend/fabric_key.h"
 
@@ -15,7 +16,7 @@ struct ep_addr {
 
 _Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
 
-/* ---- before the engine knows it ---- */
+/* ---- before the engine has it ---- */
 
 static void slab_init(struct fabric_slab *slab)
 {
@@ -50,7 +51,7 @@ static int slab_open(struct fabric_device *d, struct fabric_slab **out)
 
 void fabric_slab_close(struct fabric_device *d, struct fabric_slab *slab)
 {
-	/* What a provider still has stays where it is. */
+	/* Memory that the provider still uses is leaked. */
 	if (slab && slab->mr && fabric_fid_end(d, &slab->mr->fid))
 		return;
 	free(slab);
@@ -150,7 +151,7 @@ void fabric_ep_free(struct ep *ep)
 	while (!list_empty(&e->keys))
 		fabric_key_free(e, list_first(&e->keys, struct fabric_key, link));
 	if (fabric_way_end(d, &e->way))
-		return; /* which has, with the way, what operations refer to */
+		return; /* the provider may still use the memory: leak it */
 	fabric_slab_close(d, e->slab);
 	free(e->spare);
 	free(e);
@@ -189,7 +190,7 @@ static void table_remove(struct fabric_device *d, struct fabric_ep *e)
 	*at = e->same;
 }
 
-/* ---- the way ---- */
+/* ---- data endpoint ---- */
 
 static void job_post(struct fabric_ep *e, enum fabric_job type)
 {
@@ -209,14 +210,14 @@ int fabric_ep_remakes(const struct fabric_ep *e)
 	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_MEET;
 }
 
-/* Something had failed if there is a deadline: that may have been the peer's doing. Where endpoints
- * are shared it heard of it first (MESSAGE_LEAVES). */
+/* 1: the reason for closing is this side's. A deadline marks an earlier failure, which the peer may
+ * have caused. With shared endpoints the peer learned of it before (MESSAGE_LEAVES). */
 static int claims_own(const struct fabric_ep *e)
 {
 	return fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->deadline_ns);
 }
 
-/* What the way needs next, if the helper does not have it. */
+/* Takes the next step of the data endpoint, unless the helper thread has it. */
 static void way_step(struct fabric_ep *e)
 {
 	if (e->job_out || e->ended)
@@ -273,7 +274,7 @@ void fabric_ep_follow(struct fabric_ep *e, uint32_t said, const void *word, uint
 		fabric_ep_down(e, -EPROTO);
 		return;
 	}
-	/* It has not heard that we joined it. */
+	/* The peer sent it again: it does not know that we joined. */
 	if (number == e->number && number == e->peer_number && e->way_state == WAY_READY)
 		e->wants |= WANT_JOINED;
 	if (number < e->number || number <= e->peer_number || len > FABRIC_WORD)
@@ -343,7 +344,7 @@ void fabric_ep_job_done(struct fabric_ep *e)
 	way_step(e);
 }
 
-/* ---- the beginning ---- */
+/* ---- begin ---- */
 
 static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const void *addr,
 		      uint32_t len)
@@ -359,14 +360,15 @@ static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const vo
 	if (!a->talk_len || a->talk_len > FABRIC_NAME || !a->way_len || a->way_len > FABRIC_WORD ||
 	    len < ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
-	/* A newer one may append what this version does not know. */
+	/* A newer version may append fields that this one does not know. */
 	if (a->versions[1] <= fabric_version(d) && len != ADDR_HEAD + a->talk_len + a->way_len)
 		return -EINVAL;
 	return 0;
 }
 
-/* The first word finds nobody until the peer's engine knows its ep, so the active side repeats it.
- * The other one waits to hear it: two that dial each other at once are a strain on providers. */
+/* The active side repeats its first message, since the peer drops it until its engine has the ep.
+ * The passive side waits for it: two connections in opposite directions at once overload some
+ * providers. */
 static void say_hello(struct fabric_ep *e, uint64_t now)
 {
 	if (!e->active || !e->joined || now < e->hello_ns || !list_empty(&e->saying))
@@ -375,7 +377,8 @@ static void say_hello(struct fabric_ep *e, uint64_t now)
 	e->wants |= WANT_HELLO;
 }
 
-/* Who does not know the bond does not know what messages are to be headed by. */
+/* With a bond, the cookie in message headers is derived from it: a sender without the bond cannot
+ * know it. */
 static void cookies_set(struct fabric_ep *e, const struct ep_addr *a)
 {
 	uint8_t out[FABRIC_COOKIE];
@@ -430,7 +433,7 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	return 0;
 }
 
-/* The peer is asked for a sign of life meanwhile. */
+/* Extends the deadline, and asks the peer for an answer meanwhile. */
 static void put_off(struct fabric_ep *e, uint64_t now)
 {
 	e->deadline_ns = now + AGAIN_NS;
@@ -449,7 +452,8 @@ void fabric_ep_fault(struct fabric_ep *e)
 	fabric_ep_break(e);
 }
 
-/* One helper makes the ways of all eps, one after the other, ours and the peer's. */
+/* One helper thread opens the data endpoints of all eps one after the other, on each side: allow
+ * for that. */
 static void way_is_late(struct fabric_ep *e, uint64_t now)
 {
 	if (now < e->again_ns && (e->job_out || e->answered))
@@ -458,7 +462,7 @@ static void way_is_late(struct fabric_ep *e, uint64_t now)
 		fabric_ep_down(e, -EIO);
 }
 
-/* Who speaks to us has joined our first way. */
+/* A message of the peer shows that it has joined our first data endpoint. */
 void fabric_ep_up(struct fabric_ep *e)
 {
 	e->heard = 1;
@@ -472,7 +476,7 @@ void fabric_ep_up(struct fabric_ep *e)
 	fabric_tell(e, NEWS_UP);
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 static void begin_end(struct fabric_ep *e, enum fabric_state state, int res)
 {
@@ -494,7 +498,7 @@ void fabric_ep_down(struct fabric_ep *e, int res)
 		begin_end(e, EP_DOWN, res);
 }
 
-/* Nothing of it is left but its memory. */
+/* Only its memory is left. */
 static void closed(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
@@ -503,7 +507,7 @@ static void closed(struct fabric_ep *e)
 	e->state = EP_CLOSED;
 	e->deadline_ns = 0;
 	list_del(&e->all);
-	/* One whose peer's address was refused never got that far. */
+	/* An ep whose peer address was refused is not in the table. */
 	if (e->known) {
 		table_remove(d, e);
 		d->neps--;

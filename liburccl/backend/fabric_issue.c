@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one operation moves, and the call that begins it. Chunks that are next to each other in
- * their queue go together, each whole, where the provider takes several ranges at a time: of what
- * is small a call and a completion cost more than the bytes.
+ * The content of one operation, and the call that posts it. Neighbouring chunks of a queue go
+ * together, each complete, if the provider accepts several ranges. For small chunks a call and a
+ * completion cost more than the bytes.
  */
 #include "backend/fabric_key.h"
 
@@ -11,9 +11,9 @@ int fabric_key_lives(const struct fabric_key *k)
 	return !k->revoked && (k->expires_ns == NEVER_NS || clock_ns() < k->expires_ns);
 }
 
-/* ---- what it moves ---- */
+/* ---- content ---- */
 
-/* The next piece of the chunk: in one part of the key. */
+/* The next piece of the chunk, within one part of the key. */
 static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk *c)
 {
 	const struct fabric_key *k = fabric_key_of(c);
@@ -50,7 +50,7 @@ static void add(const struct fabric_device *d, struct fabric_gathered *g, struct
 	g->last = c;
 }
 
-/* A FLUSH that has to be done is a READ of the peer's word. */
+/* A FLUSH is a READ of the peer's proof word. */
 static void add_proof(struct fabric_ep *e, struct fabric_gathered *g, struct chunk *c)
 {
 	struct fabric_device *d = fabric_ep_device(e);
@@ -60,20 +60,20 @@ static void add_proof(struct fabric_ep *e, struct fabric_gathered *g, struct chu
 	    (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
 }
 
-/* 1: it may go at once, and is in the way of nothing. */
+/* 1: it may be posted at once, and no earlier step is due for it. */
 static int is_free(struct fabric_ep *e, const struct chunk *c)
 {
 	return fabric_moves(c) && c->len && !c->res && !(c->flags & CHUNK_CANCELLED) &&
 	       fabric_key_lives(fabric_key_of(c)) && fabric_bound_ready(e, fabric_key_of(c));
 }
 
-/* It may be what broke a way, or was refused among others. */
+/* 1: it may have broken a data endpoint, or was refused together with others. */
 static int goes_alone(const struct chunk *c)
 {
 	return c->state >= CHUNK_TRY || c->state & CHUNK_SUSPECT;
 }
 
-/* What is urgent is not to take much longer for what goes with it. */
+/* The largest operation. An urgent chunk must not take much longer because of others. */
 static uint64_t most_of(const struct fabric_device *d, const struct fabric_gathered *g)
 {
 	uint64_t most = (uint64_t)FABRIC_RANGES * g->first->len;
@@ -85,7 +85,7 @@ static uint64_t most_of(const struct fabric_device *d, const struct fabric_gathe
 	return d->most < most ? d->most : most;
 }
 
-/* Others are added while that is all of them. */
+/* Adds the following chunks as long as each fits completely. */
 static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
 {
 	const struct fabric_device *d = fabric_ep_device(e);
@@ -124,8 +124,8 @@ void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct f
 
 /* ---- the call ---- */
 
-/* 1: what is behind it in its queue goes at once, unless the provider is full. Of what is urgent
- * alone: that is small, and many. */
+/* 1: another operation follows at once, unless the provider is full. Urgent chunks only: those are
+ * small and many. */
 static int is_followed(struct fabric_ep *e, const struct fabric_gathered *g)
 {
 	const struct fabric_device *d = fabric_ep_device(e);
@@ -138,8 +138,7 @@ static int is_followed(struct fabric_ep *e, const struct fabric_gathered *g)
 	return is_free(e, g->last->next);
 }
 
-/* Which of its rules the operation goes by. One that the provider copies costs it no look at the
- * memory's translation, and one that another follows at once no doorbell. */
+/* FI_INJECT saves the provider the translation of the memory; FI_MORE saves a doorbell. */
 static uint64_t flags_of(const struct fabric_device *d, const struct fabric_gathered *g,
 			 uint32_t more)
 {
@@ -169,7 +168,7 @@ static ssize_t call(struct fabric_ep *e, struct fabric_gathered *g, struct fabri
 	return fi_writemsg(e->via->ep, &msg, flags);
 }
 
-/* The first alone. */
+/* Keeps the first piece only. */
 static void shrink(struct fabric_gathered *g)
 {
 	g->n = 1;
@@ -182,8 +181,8 @@ ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabr
 	uint32_t more = (uint32_t)is_followed(e, g);
 	ssize_t err = call(e, g, op, more);
 
-	/* It does not say which it will not have, nor if there is ever room for so many, where
-	 * nothing is under way, or what is waits for this one: alone that shows. */
+	/* The provider does not say which range it refuses, nor whether it ever has room for so
+	 * many. Try the first alone: if the reason is that, it succeeds. */
 	if (err && g->n > 1 && (err != -FI_EAGAIN || !e->ops_out || e->more)) {
 		shrink(g);
 		more = (uint32_t)is_followed(e, g);

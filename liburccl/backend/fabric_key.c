@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a peer may touch, and what we may of its memory. An exposure is a range's regions (see
- * fabric_pin.c); closing them takes it back.
+ * Exports of our memory to a peer, and keys of the peer's memory. An export consists of the memory
+ * regions of a range (see fabric_pin.c). To close them revokes it.
  *
- * A key: version u8, rights u8, pieces u16, id u32, bytes u64, its owner's clock at which it
- * expires u64, in how long that is u64, what names that clock u64, SipHash of all with the
- * owner's cookie [16] the pieces' parts. Little-endian.
+ * A key: version u8, rights u8, pieces u16, id u32, bytes u64, the time when it expires by its
+ * owner's clock u64, the time left until then u64, the identity of that clock u64, SipHash of all
+ * under the owner's cookie [16], then the parts of the pieces. Little-endian.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@ struct key_head {
 	uint64_t reserved;
 };
 
-/* ---- for the peer's ---- */
+/* ---- exports ---- */
 
 uint32_t fabric_key_pieces(const struct fabric_device *d)
 {
 	return (KEY_MAX - (uint32_t)sizeof(struct key_head)) / fabric_part_bytes(d);
 }
 
-/* Whose its regions are. */
+/* The endpoint that its regions belong to. */
 static struct fabric_way *way_of(struct fabric_grant *g)
 {
 	struct fabric_device *d = fabric_ep_device(g->ep);
@@ -89,7 +89,7 @@ static uint64_t expires_at(const struct fabric_grant *g)
 
 static void expire_at(struct fabric_device *d, struct fabric_grant *g)
 {
-	/* A pin's end is the control thread's affair. */
+	/* The control thread ends pins. */
 	if (g->none || g->pin || expires_at(g) == NEVER_NS)
 		return;
 	list_add_tail(&g->expiring, &d->expiring);
@@ -146,7 +146,8 @@ static struct fabric_grant *grant_new(struct fabric_ep *e, const struct exposure
 	return g;
 }
 
-/* Without a pin the lengths alone: the importer asks for the rest, which the helper makes. */
+/* Without a pin, the lengths only: the helper thread makes the regions, and the importer asks for
+ * their keys. */
 static void parts_put(struct fabric_device *d, struct fabric_grant *g, uint8_t *to)
 {
 	if (g->pin)
@@ -167,7 +168,7 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	if (key_max < KEY_MAX || n > fabric_key_pieces(d))
 		return -E2BIG;
 	if (e->ending)
-		return -ENOTCONN; /* its peer asks by another, or later */
+		return -ENOTCONN; /* the peer asks for another rail, or later */
 	if (e->state == EP_NEW)
 		return -ECONNRESET;
 	g = grant_new(e, x, &range, n);
@@ -181,8 +182,8 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	return key_put(d, g, x, n, key);
 }
 
-/* Not said before the next poll: an ep that is closed at once tells its peer that alone. The time
- * runs also where the word has no slot, as with a peer that is frozen. */
+/* Asks the importer to stop. The message leaves with the next poll: if the ep is closed at once,
+ * its peer learns only that. The time runs even if no slot is free, as with a frozen peer. */
 static void grant_ask(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
@@ -211,7 +212,8 @@ void fabric_grants_ask(struct fabric_ep *e)
 	}
 }
 
-/* Before the next way is opened: on that one they are not to be reached, whoever has heard. */
+/* Before the next data endpoint is opened: revoked exports must not be reachable there, whether or
+ * not the peer has answered. */
 void fabric_grants_close(struct fabric_ep *e)
 {
 	struct list *pos;
@@ -224,9 +226,9 @@ void fabric_grants_close(struct fabric_ep *e)
 	}
 }
 
-/* Nothing of the peer's lands there any more, once the regions are closed. Those of a pin that has
- * expired, or whose importer does not answer, are closed ahead of it: they go for all who have it,
- * as it is taken back from all of them. */
+/* 1: the peer accesses nothing there once the regions are closed. If a pin has expired, or its
+ * importer does not answer, its regions are closed early. That ends them for all importers, as the
+ * pin is revoked for all. */
 static int grant_is_quiet(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
@@ -245,10 +247,10 @@ static int grant_is_quiet(struct fabric_grant *g)
 	return 0;
 }
 
-/* 1: of an ep that goes on. */
+/* 1: the regions are closed. Only for an ep that goes on. */
 static int grant_is_over(struct fabric_grant *g)
 {
-	/* Of one that has expired the regions may be closed, and a write still land. */
+	/* The regions of an expired export may be closed already, and a write may still land. */
 	if (!g->none && g->ep->state != EP_CONNECTING && !grant_is_quiet(g))
 		return 0;
 	if (g->pin)
@@ -286,7 +288,8 @@ void fabric_grant_revoked(struct fabric_ep *e, uint32_t id)
 	}
 }
 
-/* Those whose importers have stopped by themselves for a while. */
+/* Closes the regions of exports that expired EXPIRED_NS ago: importers have stopped by
+ * themselves. */
 void fabric_grants_tick(struct fabric_device *d)
 {
 	uint64_t now = clock_ns();
@@ -299,7 +302,7 @@ void fabric_grants_tick(struct fabric_device *d)
 		struct fabric_grant *g = list_entry(pos, struct fabric_grant, expiring);
 		uint64_t at = expires_at(g);
 
-		/* An ep that ends closes them all. */
+		/* An ep that ends closes all of them. */
 		if (g->ep->ending)
 			continue;
 		if (at <= now)
@@ -320,7 +323,7 @@ int fabric_key_map(const struct fabric_device *d, struct fabric_key *k)
 	return err;
 }
 
-/* Its parts as they are in a key, checked: 0 or -errno. */
+/* Reads and checks the parts of a key. 0 or -errno. */
 static int parts_read(const struct fabric_device *d, struct fabric_key *k, const uint8_t *from)
 {
 	uint64_t end = 0;
@@ -355,7 +358,8 @@ static int key_check(const struct fabric_ep *e, const uint8_t *bytes, uint32_t l
 	return h->version == fabric_version(fabric_ep_device(e)) ? 0 : -EPROTONOSUPPORT;
 }
 
-/* By our clock. Of another machine's we know what was left when the key was made. */
+/* The expiry by our clock. For another machine's clock it is computed from the time that was left
+ * when the key was made. */
 static uint64_t expires_here(const struct fabric_device *d, const struct key_head *h)
 {
 	uint64_t left = le64toh(h->left);
@@ -398,7 +402,7 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	return 0;
 }
 
-/* Whoever asks about a key that is gone learns what he knows already. */
+/* A question about a key that is gone: nothing of it is under way. */
 static void answer(struct fabric_ep *e, uint32_t id)
 {
 	if (e->way_state == WAY_READY && e->state == EP_UP)
@@ -429,7 +433,7 @@ void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 	rkey->v[0] = 0;
 	if (!k)
 		return;
-	/* A poll does it, or the end of the ep. */
+	/* A poll frees it, or the end of the ep. */
 	if ((!now && (e->state == EP_UP || k->mapped)) ||
 	    (e->state == EP_UP && !fabric_move_prove(e))) {
 		k->forgotten = 1;
@@ -460,7 +464,7 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
 		answer(e, id);
 }
 
-/* 1: there is nothing more to be said of it. */
+/* 1: nothing more is to be sent about it. */
 static int key_answer(struct fabric_ep *e, struct fabric_key *k)
 {
 	if (k->unanswered && !fabric_say(e, MESSAGE_REVOKED, k->id, NULL, 0))
@@ -471,7 +475,7 @@ static int key_answer(struct fabric_ep *e, struct fabric_key *k)
 	return 1;
 }
 
-/* While the way is not ready something of the old one may still be on its way. */
+/* Until the data endpoint is ready, operations of the old one may still land. */
 void fabric_keys_answer(struct fabric_ep *e)
 {
 	struct list *pos, *tmp;
@@ -484,7 +488,7 @@ void fabric_keys_answer(struct fabric_ep *e)
 
 		if ((!k->unanswered && !k->forgotten) || k->out)
 			continue;
-		/* What proves it wants to answer when it is through. */
+		/* fabric_move_proved() sets WANT_REVOKED again. */
 		if (!fabric_move_prove(e))
 			return;
 		if (!key_answer(e, k))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom talk knows. Eps of one peer share the entry of its endpoint for messages; it stays while one
- * of them, or a message on its way, needs it, and a while after: a peer often comes back, and what
- * a provider keeps about it is dear to make. */
+/* The address-vector cache of the message endpoint. Eps of one peer share the entry of its message
+ * endpoint. An entry stays while an ep or a message under way uses it, and for a while after: peers
+ * often come back, and a provider's state for a peer is expensive to make. */
 #include <stdlib.h>
 #include "backend/fabric_key.h"
 
@@ -79,7 +79,7 @@ int fabric_known_insert(struct fabric_device *d, struct fabric_known *k)
 	return err;
 }
 
-/* One that a provider will not let go of is its own affair: it is not used again. */
+/* If the provider does not remove it, it stays: it is not used again. */
 void fabric_known_remove(struct fabric_device *d, struct fabric_known *k)
 {
 	if (k->inserted)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric by dlopen: programs that do not use it need not have it. All other calls are inline
- * functions of its headers, which go through tables that the objects carry. */
+/* Loads libfabric by dlopen: programs that do not use it need not have it. All its other functions
+ * are inline, and call through the tables of its objects. */
 #include <dlfcn.h>
 #include <unistd.h>
 #include "backend/fabric.h"
 
-/* to: a pointer to a function. POSIX has dlsym()'s be one too, ISO C lets it be copied. */
+/* to: a pointer to a function pointer. POSIX allows dlsym() to return a function; ISO C allows the
+ * copy. */
 static int bind_symbol(void *handle, const char *name, void *to)
 {
 	void *p = dlsym(handle, name);
@@ -36,7 +37,8 @@ static int bind_all(struct fabric_lib *lib, void *handle)
 	return err;
 }
 
-/* 0: that is not why dlopen() failed, which does not say so. */
+/* Returns -errno if dlopen() failed for lack of a descriptor, which it does not report. 0: another
+ * reason. */
 static int no_descriptor(void)
 {
 	int fd = wake_open();
@@ -52,7 +54,7 @@ int fabric_load(struct fabric_lib *lib, const char *path)
 	void *handle;
 	int err, full;
 
-	/* It stays: its providers' threads may outlive what we close. */
+	/* It stays loaded: threads of its providers may outlive our close. */
 	handle = dlopen(path ? path : LIBFABRIC_SO, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	full = handle ? 0 : no_descriptor();
 	if (full)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of libfabric's, and what a peer is told of one: a part, which is address, bytes u64 each
- * and the key. That is a number u64 or, with FI_MR_RAW, as many bytes as the provider's keys have,
- * which the peer's provider turns into a number of its own.
+ * Memory regions of libfabric, and their description for a peer: a part consists of address u64,
+ * bytes u64 and the key. The key is a u64 or, with FI_MR_RAW, as many bytes as the provider's keys
+ * have; the peer's provider turns those into a number.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
 
-/* A region's context: nothing can be read into it. */
+/* In a region's context: a READ cannot write into it. */
 #define READ_ONLY ((void *)1)
 
 /* ---- regions ---- */
 
-/* A region of FI_MR_ENDPOINT is that of one endpoint. */
+/* With FI_MR_ENDPOINT a region belongs to one endpoint. */
 static int region_enable(struct fid_mr **mr, struct fabric_way *way)
 {
 	int err = fi_mr_bind(*mr, &way->ep->fid, 0);
@@ -32,7 +32,7 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 	uint64_t key;
 	int err, tries;
 
-	/* A key that is taken is met once in a long time, unless a provider's are short. */
+	/* A random key is hardly ever in use, unless the provider's keys are short. */
 	for (tries = 0; tries < 8; tries++) {
 		err = random_bytes(&key, sizeof(key));
 		if (!err)
@@ -54,7 +54,7 @@ int fabric_reg(struct device *dev, struct extent *extent)
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return 0;
 	err = fabric_region_open(d, NULL, addr, extent->len, FI_READ | FI_WRITE, &mr);
-	/* It may be memory that this process cannot write to: then it is to be sent. */
+	/* The memory may be read-only for this process: it can still be sent. */
 	if (err == -FI_EFAULT) {
 		err = fabric_region_open(d, NULL, addr, extent->len, FI_WRITE, &mr);
 		if (!err)
@@ -74,7 +74,7 @@ int fabric_unreg(struct device *dev, struct extent *extent)
 	return err;
 }
 
-/* Of what the chunk has from at on; NULL: it needs none. */
+/* The region of the chunk's memory at offset `at`; NULL: none is needed. */
 static struct fid_mr *region_of(const struct fabric_device *d, const struct chunk *c, uint64_t at)
 {
 	uint64_t off;

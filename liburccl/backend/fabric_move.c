@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks: queues before the way, operations on it, and what becomes of them when it breaks. */
+/* Chunks: the queues before the data endpoint, operations on it, and retries after it breaks. */
 #include "backend/fabric_key.h"
 
-#define BATCH 16 /* completions of a read */
-#define READS 4u /* such reads of a poll */
+#define BATCH 16 /* completions per read */
+#define READS 4u /* such reads per poll */
 
-/* chunk.res: when all of it is back it goes again; and where it was it that failed. */
+/* chunk.res: posted again when all of it is back; ACCUSED: likewise, and it is the faulting
+ * chunk. */
 #define AGAIN	(-ERESTART)
 #define ACCUSED (-ESTALE)
 
 /* ---- coming in ---- */
 
-/* A FLUSH that has to be done, and not only to come out. */
+/* 1: a FLUSH that needs a READ. Others complete at once. */
 static int proves(const struct fabric_ep *e, const struct chunk *c)
 {
 	return c->kind == CHUNK_FLUSH && fabric_ep_device(e)->acks;
@@ -22,7 +23,8 @@ static uint64_t bytes_of(const struct fabric_ep *e, const struct chunk *c)
 	return proves(e, c) ? sizeof(uint64_t) : c->len;
 }
 
-/* Nothing of it was issued, or all that was is placed: what is acknowledged may land later. */
+/* CHUNK_QUIET, unless operations of a broken data endpoint or acknowledged writes may still
+ * land. */
 static uint32_t quiet_of(const struct fabric_ep *e, const struct chunk *c)
 {
 	int late = fabric_ep_device(e)->acks && c->kind == CHUNK_WRITE && c->scratch[0];
@@ -36,7 +38,7 @@ void fabric_move_clear(struct fabric_ep *e, struct chunk *c)
 	c->state &= (uint8_t)~CHUNK_SUSPECT;
 }
 
-/* Nothing of it is under way. */
+/* None of its operations is under way. */
 static void come_out(struct fabric_ep *e, struct chunk *c)
 {
 	fabric_move_clear(e, c);
@@ -54,7 +56,8 @@ static void come_out(struct fabric_ep *e, struct chunk *c)
 	}
 }
 
-/* What this library keeps to by itself; the owner's region bounds what others try. */
+/* Checks that protect against mistakes of this program; the owner's region protects against all
+ * others. */
 static int check(const struct fabric_ep *e, const struct chunk *c)
 {
 	const struct fabric_key *k = fabric_key_of(c);
@@ -89,7 +92,7 @@ static void enqueue(struct fabric_ep *e, struct chunk *c)
 	fabric_queue_add(queue_of(e, c), c);
 }
 
-/* Ahead of all others, but for suspects, which others wait for. */
+/* Puts it before all others, except for quarantined chunks, which all others wait for. */
 static void enqueue_again(struct fabric_ep *e, struct chunk *c)
 {
 	struct fabric_queue *q = queue_of(e, c);
@@ -126,7 +129,7 @@ static void take(struct fabric_ep *e, struct chunk *c)
 	int err;
 
 	e->chunks++;
-	c->flags &= CHUNK_ACKED; /* it may have been out before, of another rail */
+	c->flags &= CHUNK_ACKED; /* another rail may have had it before */
 	c->state = 0;
 	c->res = 0;
 	c->scratch[0] = c->scratch[1] = 0;
@@ -169,7 +172,7 @@ static uint32_t packets_of(uint64_t len, uint32_t n)
 	return 1 + (uint32_t)((len + (n - 1) * FABRIC_PACKET_RANGE) / FABRIC_PACKET);
 }
 
-/* 1: the provider may have that, too. Bulk leaves room to what is urgent. */
+/* 1: the provider may have this operation too. Bulk leaves room for urgent chunks. */
 static int has_room(const struct fabric_ep *e, const struct fabric_gathered *g)
 {
 	uint32_t left = g->bulk ? FABRIC_NARROW_LEFT : 0, packets = packets_of(g->len, g->n);
@@ -209,15 +212,15 @@ static int goes_again(const struct chunk *c)
 	return c->res == AGAIN || c->res == ACCUSED;
 }
 
-/* Of several pieces that is what counts. */
+/* ACCUSED of one piece replaces the result of another. */
 static void set_res(struct chunk *c, int res)
 {
 	if (res == ACCUSED || !goes_again(c))
 		c->res = res;
 }
 
-/* After a way that failed without saying by what those that were on it go first, and one at a
- * time: if it was one of them, the next failure shows by which. */
+/* After a failure with an unknown cause, the affected chunks are posted first, one at a time: if
+ * one of them is the cause, the next failure shows which. */
 static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
 {
 	if (!e->suspects)
@@ -225,8 +228,8 @@ static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
 	return c->state & CHUNK_SUSPECT && e->ops_out == c->scratch[1];
 }
 
-/* It failed on a way that broke for it: unless the peer left that by itself, which fails what is on
- * it. 1: it has broken ways often enough. */
+/* 1: the chunk broke a data endpoint for the last time that is allowed. A break does not count if
+ * the peer closed the data endpoint for its own reason, which fails all operations on it. */
 static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 {
 	if (c->res != ACCUSED)
@@ -241,7 +244,7 @@ static int is_condemned(const struct fabric_ep *e, struct chunk *c)
 	return 1;
 }
 
-/* 0: the provider will not have its key, and that is its result. */
+/* 0: the provider does not accept its key; c->res is set. */
 static int key_maps(const struct fabric_device *d, struct chunk *c)
 {
 	struct fabric_key *k = fabric_moves(c) ? fabric_key_of(c) : NULL;
@@ -252,7 +255,7 @@ static int key_maps(const struct fabric_device *d, struct chunk *c)
 	return !err;
 }
 
-/* 0: its key is revoked, or over, and that is its result. */
+/* 0: its key was revoked or has expired; c->res is set. */
 static int key_holds(struct chunk *c)
 {
 	if (!fabric_moves(c) || fabric_key_lives(fabric_key_of(c)))
@@ -261,14 +264,14 @@ static int key_holds(struct chunk *c)
 	return 0;
 }
 
-/* 0: the next piece of it is to wait. */
+/* 0: its next piece must wait. */
 static int may_go(struct fabric_ep *e, const struct chunk *c)
 {
 	return (!fabric_moves(c) || fabric_bound_ready(e, fabric_key_of(c))) && is_its_turn(e, c);
 }
 
-/* The next piece of the chunk goes, with others behind it that are whole. 0: the way is full, or
- * broken. */
+/* Posts the next piece of the chunk, perhaps with complete chunks after it. 0: the provider is
+ * full, or the data endpoint broke. */
 static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
 	struct fabric_device *d = fabric_ep_device(e);
@@ -295,7 +298,7 @@ static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	return 1;
 }
 
-/* 1: it has nothing more to be issued, or went with those before it. */
+/* 1: all of it is posted, or it went with chunks before it. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
 	if (is_condemned(e, c) || c->res) /* a piece of it was refused */
@@ -328,7 +331,7 @@ static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
 	}
 }
 
-/* 1: operations may go. */
+/* Chooses the endpoint. 1: operations may be posted. */
 static int via_set(struct fabric_ep *e)
 {
 	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP ||
@@ -348,14 +351,15 @@ void fabric_move_push(struct fabric_ep *e)
 	push(e, &e->urgent, 0);
 	if (e->way_state == WAY_READY && !e->broken)
 		push(e, &e->bulk, 1);
-	/* What was to follow found no room, and is cancelled: nobody else would end the chain. */
+	/* The operation that FI_MORE promised found no room, and its chunk was cancelled: nothing
+	 * else would end the chain. */
 	if (e->way_state == WAY_READY && e->more && !e->urgent.head && !e->bulk.head)
 		fabric_ep_break(e);
 }
 
 /* ---- coming back ---- */
 
-/* The operation is over: then is called for each of its chunks, with res. */
+/* Ends an operation, and calls then() for each of its chunks, with res. */
 static void op_end(struct fabric_ep *e, struct fabric_op *op,
 		   void (*then)(struct fabric_ep *e, struct chunk *c, int res), int res)
 {
@@ -369,7 +373,7 @@ static void op_end(struct fabric_ep *e, struct fabric_op *op,
 	e->on[op->slot].out--;
 	e->bulk_out -= op->bulk ? op->len : 0;
 	e->packets_out -= packets_of(op->len, n);
-	e->writes += c->kind == CHUNK_WRITE ? n : 0; /* before any asks for a proof of its own */
+	e->writes += c->kind == CHUNK_WRITE ? n : 0; /* before any of them asks for a proof */
 	for (; n; n--, c = next) {
 		struct fabric_key *k = fabric_moves(c) ? fabric_key_of(c) : NULL;
 
@@ -381,9 +385,9 @@ static void op_end(struct fabric_ep *e, struct fabric_op *op,
 	}
 }
 
-/* What concerns the one operation alone; all else leaves in doubt what the peer still gets, as does
- * one of several chunks that are placed later. A key that is not known may have gone with the
- * peer's way. A proof is refused by no owner. */
+/* 1: the error concerns this operation only. After other errors the effect at the peer is unknown,
+ * and so it is for an operation with several chunks if placement comes later. An unknown key may
+ * have ended with the peer's data endpoint. No owner refuses a proof. */
 static int is_refusal(const struct fabric_device *d, const struct fabric_op *op, int err)
 {
 	if (!op || !fabric_moves(op->chunk) || (op->n > 1 && d->acks))
@@ -393,7 +397,8 @@ static int is_refusal(const struct fabric_device *d, const struct fabric_op *op,
 	return err == FI_EACCES || err == FI_EPERM;
 }
 
-/* FI_ECANCELED is of those that a connection took along. */
+/* A connection that breaks fails its operations with FI_ECANCELED: such an operation is no cause,
+ * unless it was alone. */
 static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, int err)
 {
 	struct fabric_device *d = fabric_ep_device(e);
@@ -402,7 +407,7 @@ static int is_to_blame(const struct fabric_ep *e, const struct fabric_op *op, in
 	return err != FI_ECANCELED || out == op->chunk->scratch[1];
 }
 
-/* Nothing of it is on any way of ours. */
+/* None of its operations is on a data endpoint of ours. */
 static void reclaim(struct fabric_ep *e, struct chunk *c)
 {
 	int res = c->state & CHUNK_NOW ? -ECANCELED : 0;
@@ -429,7 +434,7 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 	enqueue_again(e, c);
 }
 
-/* A piece of it is over. */
+/* An operation with a piece of it has ended. */
 static void piece_done(struct fabric_ep *e, struct chunk *c, int res)
 {
 	if (res)
@@ -442,7 +447,8 @@ static void piece_done(struct fabric_ep *e, struct chunk *c, int res)
 		come_out(e, c);
 }
 
-/* It was one of several, of which nothing is under way any more: it goes again, alone. */
+/* It was refused together with others, and none of its operations is under way: post it again,
+ * alone. */
 static void piece_refused(struct fabric_ep *e, struct chunk *c, int res)
 {
 	if (c->flags & CHUNK_CANCELLED) {
@@ -464,8 +470,9 @@ static void op_refused(struct fabric_ep *e, struct fabric_op *op)
 		op_end(e, op, piece_refused, -ECANCELED);
 }
 
-/* Nobody says what it left there, so the way breaks. What comes of that meanwhile is no news. On a
- * shared endpoint, which goes on, the operation is over; one's own has it until that is closed. */
+/* The effect of the failure is unknown, so the data endpoint is closed. Errors that follow from
+ * that are ignored. A shared endpoint goes on, so the operation is over; a separate endpoint has it
+ * until it is closed. */
 static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 {
 	struct fabric_device *d = fabric_ep_device(e);
@@ -490,7 +497,8 @@ static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 		set_res(c, res);
 }
 
-/* Without a context nobody knows whose it is. 0, or -errno: so it is with what all share. */
+/* An error without a context has no known operation. 0, or -errno if it came from a shared
+ * endpoint. */
 static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric_op *op, int err)
 {
 	struct fabric_ep *e;
@@ -524,7 +532,7 @@ static int read_error(struct fabric_device *d, struct fabric_way *way)
 	return failed(d, way, op, err.err);
 }
 
-/* An error ends it: the way may be the helper's then. */
+/* Stops after an error: the helper thread may have the data endpoint then. */
 int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
 {
 	struct fi_cq_msg_entry entries[BATCH];
@@ -545,7 +553,7 @@ int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
 			op_end(fabric_ep(op->chunk->ep), op, piece_done, 0);
 		}
 		if (n < BATCH)
-			break; /* that is all: another look may be a call of the system's */
+			break; /* a further read may cost a system call */
 	}
 	return 0;
 }
@@ -555,11 +563,11 @@ void fabric_move_poll(struct fabric_ep *e)
 	struct fabric_device *d = fabric_ep_device(e);
 
 	if (e->way_state != WAY_JOB && e->way.cq && fabric_move_read(d, &e->way))
-		fabric_ep_fault(e); /* a queue that says nothing any more */
+		fabric_ep_fault(e); /* the queue has failed */
 	fabric_move_push(e);
 }
 
-/* ---- proving, for ourselves ---- */
+/* ---- proof of placement, for the backend itself ---- */
 
 int fabric_move_prove(struct fabric_ep *e)
 {
@@ -574,7 +582,7 @@ int fabric_move_prove(struct fabric_ep *e)
 	return 0;
 }
 
-/* By the proof that was out last. */
+/* 1: the last proof covers it. */
 static int is_proved(const struct fabric_ep *e, const struct chunk *c)
 {
 	return (int32_t)(e->prove_to - (uint32_t)c->scratch[0]) >= 0;
@@ -602,7 +610,7 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 		fabric_move_prove(e);
 }
 
-/* ---- stopping ---- */
+/* ---- cancel ---- */
 
 void fabric_cancel(struct chunk *c, enum cancel_how how)
 {
@@ -621,8 +629,8 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 			fabric_out(e, c, c->res, 0);
 		return;
 	}
-	/* A way that is made anew may still be the peer's old one: the word then is that it is
-	 * ready, and the chunk comes out of its queue. */
+	/* A data endpoint that is set up again may still be the old one at the peer. CANCEL_ASK
+	 * then waits until the peer is ready, and the chunk comes out of its queue. */
 	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state & CHUNK_BROKE))) {
 		leave_queue(e, c);
 		c->res = -ECANCELED;
@@ -678,7 +686,7 @@ static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
 	while ((c = q->head)) {
 		dequeue(e, q);
 		if (c->scratch[1])
-			set_res(c, AGAIN); /* what is back of it is not all */
+			set_res(c, AGAIN); /* some of its operations are not back */
 		else
 			fabric_undone(e, c, quiet_of(e, c));
 	}
@@ -688,7 +696,7 @@ void fabric_move_end(struct fabric_ep *e)
 {
 	end_queue(e, &e->urgent);
 	end_queue(e, &e->bulk);
-	/* What was acknowledged waits for the proof that is out, if it is. */
+	/* Acknowledged writes wait for the proof, if one is under way. */
 	if (!e->proving)
 		fabric_move_proved(e, -ECANCELED);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the named forms, efa and cxi, ask of their providers beside what any provider is asked.
- * Written by fi_efa(7) and fi_cxi(7): no such device was there to try it on. */
+/* The requirements of efa and cxi beyond those of any provider. Written according to fi_efa(7) and
+ * fi_cxi(7); never run on such a device. */
 #include <stdbool.h>
 #include <stdio.h>
 #include "backend/fabric_pick.h"
 
-/* Options that the headers of 1.17 lack: of rdma/fi_ext.h and rdma/fi_cxi_ext.h. */
-#define EFA_EMULATED_READ	(-(0xefa << 16) + 1) /* bool, of an endpoint */
+/* Options that the headers of 1.17 lack: from rdma/fi_ext.h and rdma/fi_cxi_ext.h. */
+#define EFA_EMULATED_READ	(-(0xefa << 16) + 1) /* bool, endpoint */
 #define EFA_EMULATED_WRITE	(-(0xefa << 16) + 2)
-#define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3) /* bool, of a domain */
+#define CXI_SET_MR_MATCH_EVENTS (-(0xccc << 16) + 3) /* bool, domain */
 #define CXI_SET_OPTIMIZED_MRS	(-(0xccc << 16) + 5)
 
-/* ---- classes ---- */
+/* ---- traffic classes ---- */
 
-/* Of EFA's two service levels; its provider goes by a label of libfabric's. */
+/* One of EFA's two service levels. The provider takes libfabric's label for it. */
 #define EFA_LOW_LATENCY 8
 
 static int efa_tclass(int16_t sl, int16_t tc, uint32_t *tclass)
@@ -61,7 +61,7 @@ static int is_emulated(const struct fabric_device *d, int option)
 	return fi_getopt(&d->talk.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len) || emulated;
 }
 
-/* What the provider does by messages is copied, and moves on only while the peer's process runs. */
+/* Emulated operations are copied, and only progress while the peer's process runs. */
 int fabric_check_endpoint(const struct fabric_device *d, const struct fabric_wish *w)
 {
 	const char *what = "reads";
@@ -122,7 +122,7 @@ void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p)
 	hints->rx_attr->size = p->cxi_rx_queue_size;
 }
 
-/* ---- both, whether named or as fabric:efa, fabric:cxi ---- */
+/* ---- both, by either name: efa and fabric:efa, cxi and fabric:cxi ---- */
 
 static int is_cxi(const struct fi_info *info)
 {
@@ -139,8 +139,9 @@ int fabric_is_nic(const struct fi_info *info)
 	return is_cxi(info) || is_efa(info);
 }
 
-/* A key that the program chose may open what is registered under it later, and a region that is
- * cached stays open: nothing could be revoked. efa caches unless it is asked for FI_MR_LOCAL. */
+/* Without FI_MR_PROV_KEY, a key that the program chose could open a later region. A cached region
+ * stays open after its close. Nothing could be revoked then. efa caches unless it has
+ * FI_MR_LOCAL. */
 int fabric_nic_check(const struct fi_info *info)
 {
 	int mode = info->domain_attr->mr_mode;
@@ -159,7 +160,7 @@ int fabric_nic_check(const struct fi_info *info)
 	return 0;
 }
 
-/* Before any endpoint or region is made. */
+/* Before any endpoint or region of the domain is made. */
 int fabric_nic_domain(struct fabric_device *d)
 {
 	bool on = true, off = false;

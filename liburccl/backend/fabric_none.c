@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for the transports over libfabric in a build that was made without its headers. */
+/* The transports over libfabric in a build without its headers. */
 #include "backend/backend.h"
 
 static int none_open(const struct device_config *config, struct device **dev)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a provider's name to a domain. */
+/* Finds and opens the domain of a provider. */
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,13 +7,13 @@
 #include "backend/fabric_key.h"
 #include "backend/fabric_pick.h"
 
-#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, of an endpoint, bool: since libfabric 1.21 */
+#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, endpoint, bool: since libfabric 1.21 */
 
 #define MR_MODES                                                                        \
 	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
 	 FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 
-/* What this backend can live with: a provider answers with what it needs of it. */
+/* The features that this backend supports. A provider answers with those that it needs. */
 static struct fi_info *hints_make(const struct fabric_lib *lib, const struct fabric_wish *w,
 				  const struct urccl_params *params)
 {
@@ -25,18 +25,18 @@ static struct fi_info *hints_make(const struct fabric_lib *lib, const struct fab
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = MR_MODES;
-	/* The engine drives, and providers need no threads for it. */
+	/* The engine drives the progress: providers need no threads. */
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	/* Freed with the hints, by libfabric. */
+	/* libfabric frees it with the hints. */
 	h->fabric_attr->prov_name = strdup(w->prov);
 	if (w->is_cxi)
 		fabric_cxi_hints(h, params);
 	return h;
 }
 
-/* Of the address that the context listens on, where that names an interface. */
+/* The listen address, if it names an interface. NULL otherwise. */
 static const char *node_of(const struct device_config *config, char text[INET6_ADDRSTRLEN])
 {
 	const struct sockaddr_storage *ss = config->listen;
@@ -49,8 +49,8 @@ static const char *node_of(const struct device_config *config, char text[INET6_A
 	return inet_ntop(ss->ss_family, at, text, INET6_ADDRSTRLEN);
 }
 
-/* Providers on sockets are bound to where the context listens, unless a domain is named that is
- * elsewhere: what is there comes first. */
+/* Lists the provider's domains. Providers over sockets bind to the listen address, which therefore
+ * comes first; the others remain for a domain that is named and lies elsewhere. */
 static int get_list(const struct fabric_lib *lib, const struct fi_info *hints,
 		    const struct fabric_wish *w, const struct device_config *config,
 		    struct fi_info **list)
@@ -80,8 +80,7 @@ static int get_list(const struct fabric_lib *lib, const struct fi_info *hints,
 	return 0;
 }
 
-/* What we would rather have, or else what we can live with. Of efa-direct complete delivery cannot
- * be had. */
+/* Tries the preferred features first, then weaker ones. efa-direct has no delivery complete. */
 static int get_any(const struct fabric_lib *lib, struct fi_info *hints, const struct fabric_wish *w,
 		   const struct device_config *config, struct fi_info **list)
 {
@@ -99,7 +98,8 @@ static int get_any(const struct fabric_lib *lib, struct fi_info *hints, const st
 	return err;
 }
 
-/* Why a provider that is there will not do. */
+/* Checks whether this version supports the provider's requirements. 0, or -errno with fail()
+ * text. */
 static int check_info(const struct fi_info *info)
 {
 	const char *prov = info->fabric_attr->prov_name;
@@ -124,7 +124,8 @@ static int check_info(const struct fi_info *info)
 	return 0;
 }
 
-/* As a chunk's bytes are counted. ofi_rxm copies them, and then sends the copy as any other. */
+/* Bytes that FI_INJECT may carry, at most a small chunk. ofi_rxm copies such bytes and then sends
+ * the copy as usual: nothing is gained. */
 static uint32_t inject_of(const struct fi_info *info)
 {
 	size_t n = info->tx_attr->inject_size;
@@ -134,7 +135,7 @@ static uint32_t inject_of(const struct fi_info *info)
 	return n < FABRIC_SMALL ? (uint32_t)n : FABRIC_SMALL;
 }
 
-/* Places that one operation takes from and puts to. */
+/* Ranges that one operation may have, at both ends. */
 static uint32_t ranges_of(const struct fi_info *info)
 {
 	size_t n = info->tx_attr->iov_limit;
@@ -151,28 +152,28 @@ static int is_rxd(const struct fi_info *info)
 	return !!strstr(info->fabric_attr->prov_name, "ofi_rxd");
 }
 
-/* What providers of libfabric 1.17 are said to be in their attributes, and are not. */
+/* Corrects attributes of providers that do not hold with libfabric 1.17. */
 static void set_quirks(struct fabric_device *d)
 {
 	const char *prov = d->info->fabric_attr->prov_name;
 	int is_net = !strcmp(prov, "net");
 
-	/* It was seen to crash where one thread closes an endpoint and another one polls, and
-	 * what its queues give to sleep on wakes at once from the first completion on. The tcp of
-	 * libfabric 2 came of it, and does neither. */
+	/* net crashed when one thread closed an endpoint while another polled. Its wait objects are
+	 * ready at once after the first completion. The tcp of libfabric 2 is based on it, and has
+	 * neither fault. */
 	d->turns |= (uint32_t)is_net;
 	d->restless = is_net;
-	/* There two endpoints of a process use each other's memory where it is, and the one that is
-	 * closed first takes it from under the other. */
+	/* shm: two endpoints of one process access each other's memory directly, and the one that
+	 * is closed first unmaps it under the other. */
 	d->apart = !strcmp(prov, "shm");
-	/* An operation for whose packets its window has no room leaves some unsent, and a later one
-	 * may go before them. It then takes packets of which the peer has some for acknowledged,
-	 * says that a write is done that is not, or frees no room any more. So no more goes than
-	 * has room, with the peer's READs that come here, unless acknowledgements are lost; and a
-	 * READ behind the writes goes by their numbers, and shows that they are there. What it
-	 * lost it sends again only when it is looked at. Who polls inserts the names of peers that
-	 * speak first, without a lock, and one that another thread inserts just then is refused
-	 * (rxd_handle_rts, to 2.6 at least). */
+	/* ofi_rxd: if its window has no room for all packets of an operation, some are not sent,
+	 * and a later operation may send first. It then takes packets for acknowledged that are
+	 * not, completes a write too early, or never frees the room. So the backend fills at most
+	 * the window, with room for the peer's READs, unless acknowledgements are lost. A READ
+	 * after the writes is ordered after them, and proves that they are there. Lost packets are
+	 * sent again only when it is polled. A poll inserts the names of new peers without a lock,
+	 * and an insert of another thread at that moment is refused (rxd_handle_rts, up to 2.6 at
+	 * least). */
 	if (is_rxd(d->info)) {
 		d->turns = 1;
 		d->acks = 1;
@@ -181,7 +182,7 @@ static void set_quirks(struct fabric_device *d)
 	}
 }
 
-/* One peer that takes nothing leaves room on what all share. */
+/* A peer that accepts nothing must leave room on a shared endpoint. */
 static uint32_t ops_most(const struct fabric_device *d)
 {
 	size_t quarter = d->info->tx_attr->size / 4;
@@ -191,7 +192,7 @@ static uint32_t ops_most(const struct fabric_device *d)
 	return quarter > 2 * FABRIC_OPS_LEFT ? (uint32_t)quarter : 2 * FABRIC_OPS_LEFT;
 }
 
-/* With FI_MR_RMA_EVENT there is nothing to be done: no region has a counter. */
+/* FI_MR_RMA_EVENT needs no code: no region has a counter. */
 static int set_modes(struct fabric_device *d)
 {
 	size_t key_size = d->info->domain_attr->mr_key_size;
@@ -199,8 +200,7 @@ static int set_modes(struct fabric_device *d)
 	d->mr_mode = (uint64_t)d->info->domain_attr->mr_mode;
 	d->key_mask = key_size >= 8 ? UINT64_MAX : (1ull << 8 * key_size) - 1;
 	d->raw = d->mr_mode & FI_MR_RAW ? (uint32_t)key_size : 0;
-	/* They have few endpoints; and what is closed of their memory nothing reaches any more, by
-	 * whichever it came. */
+	/* NICs have few endpoints. Memory that was closed cannot be reached through any of them. */
 	d->shared = fabric_is_nic(d->info) && !d->raw;
 	d->bound = d->mr_mode & FI_MR_ENDPOINT || d->shared;
 	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
@@ -228,8 +228,8 @@ static int is_set(const char *name, const char *value)
 	return has && !strcmp(has, value);
 }
 
-/* With CMA a target that is stopped holds addresses of our memory, and goes on with them when it
- * runs again, whatever we closed since. */
+/* With CMA, a stopped target keeps addresses of our memory, and accesses them when it continues,
+ * whatever was closed meanwhile. */
 static int check_shm(const struct fi_info *info)
 {
 	if (!strstr(info->fabric_attr->prov_name, "shm") || is_set("FI_SHM_DISABLE_CMA", "1"))
@@ -240,7 +240,8 @@ static int check_shm(const struct fi_info *info)
 		    info->fabric_attr->prov_name);
 }
 
-/* The window and the packets that set_quirks() counts on. It keeps the window's size in 16 bits. */
+/* Checks that the window and the packets are as set_quirks() assumes. The provider keeps the size
+ * of the window in 16 bits. */
 static int check_rxd(const struct fi_info *info)
 {
 	const char *prov = info->fabric_attr->prov_name, *window = getenv("FI_OFI_RXD_MAX_UNACKED");
@@ -260,7 +261,7 @@ static int check_rxd(const struct fi_info *info)
 		prov, window, FABRIC_NARROW_WINDOW, UINT16_MAX);
 }
 
-/* Its own variable says so of all endpoints, in versions too that know no option of one. */
+/* The provider's own variable forbids it for all endpoints, also in versions without the option. */
 static int efa_has_shm(const struct fi_info *info)
 {
 	return strstr(info->fabric_attr->prov_name, "efa") &&
@@ -289,7 +290,8 @@ static int refused(const struct fabric_device *d, const char *what, int err)
 		    d->lib.strerror(-err));
 }
 
-/* What will do, which the caller frees, and what of it is wanted. 0 or -errno with fail() text. */
+/* Lists the usable domains, which the caller frees, and picks the wanted ones. 0 or -errno with
+ * fail() text. */
 static int list_rails(const struct fabric_lib *lib, const struct fabric_wish *w,
 		      const struct device_config *config, struct fi_info **list,
 		      struct fabric_picked *p)
@@ -327,8 +329,8 @@ int fabric_count(const struct fabric_wish *w, const struct device_config *config
 	return (int)(p.n + p.nmissing);
 }
 
-/* That of verbs registers with every right, and keeps what is closed (prov/verbs/src/verbs_mr.c, to
- * 2.6 at least): two regions of one place have one key. */
+/* The cache of verbs registers with all rights and keeps closed regions (prov/verbs/src/verbs_mr.c,
+ * up to 2.6 at least). It is active if two regions of one address have one key. */
 static int check_cache(struct fabric_device *d)
 {
 	const char *prov = d->info->fabric_attr->prov_name;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which domains of a provider are rails, and in which order: a function of what fi_getinfo() lists
- * and of the settings alone. The n-th of one side goes with the n-th of the other.
+ * Picks the domains of a provider that become rails, and their order. The result depends only on
+ * the list of fi_getinfo() and on the settings. The n-th rail of one side is connected to the n-th
+ * of the other.
  */
 #include "backend/fabric_pick.h"
 
-#define BEHIND ",?!" /* a word of the list of transports */
+#define BEHIND ",?!" /* ends a transport in the list of transports */
 
 int fabric_wish_read(struct fabric_wish *w, const char *text)
 {
@@ -34,7 +35,7 @@ static const char *domain_of(const struct fi_info *i)
 	return i->domain_attr->name ? i->domain_attr->name : "";
 }
 
-/* Of the device, where the provider tells it: domains may be called otherwise. */
+/* The name of the device, if the provider gives it: the domain may have another name. */
 static const char *nic_of(const struct fi_info *i)
 {
 	if (i->nic && i->nic->device_attr && i->nic->device_attr->name)
@@ -47,13 +48,13 @@ static int is_called(const struct fi_info *i, const char *name)
 	return !strcmp(domain_of(i), name) || !strcmp(nic_of(i), name);
 }
 
-/* efa-direct leaves all to the device; what it has besides is done by the provider's protocols. */
+/* efa-direct leaves everything to the device; efa adds protocols of the provider. */
 static int is_direct(const struct fi_info *i)
 {
 	return i->fabric_attr->name && !strcmp(i->fabric_attr->name, "efa-direct");
 }
 
-/* The best of a device: the provider's own order but for that. */
+/* The best entry of a device: efa-direct, otherwise the provider's first. */
 static const struct fi_info *best_of(const struct fi_info *list, const char *name)
 {
 	const struct fi_info *i, *best = NULL;
@@ -86,7 +87,7 @@ static void miss(struct fabric_picked *p, const char *name)
 		p->missing[p->nmissing++] = name;
 }
 
-/* One that is named twice is two rails. */
+/* A domain named twice becomes two rails. */
 static void pick_named(const struct fi_info *list, const struct fabric_wish *w,
 		       struct fabric_picked *p)
 {
@@ -102,7 +103,7 @@ static void pick_named(const struct fi_info *list, const struct fabric_wish *w,
 	}
 }
 
-/* As the plan of the machine has them. */
+/* In the order of the plan for this machine. */
 static void pick_near(const struct fi_info *list, const struct fabric_wish *w,
 		      struct fabric_picked *p)
 {
@@ -124,7 +125,7 @@ int fabric_is_ip(const struct fi_info *i)
 	       i->addr_format == FI_SOCKADDR_IN6;
 }
 
-/* Interfaces of a host are no rails by themselves: loopback and bridges are among them. */
+/* Only the first interface of a host becomes a rail: the others include loopback and bridges. */
 static void pick_all(const struct fi_info *list, const struct fabric_wish *w,
 		     struct fabric_picked *p)
 {

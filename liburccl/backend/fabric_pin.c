@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A range of memory as regions of libfabric's own, one for each of the pieces that it lies in, with
- * the range's rights and a random key. All who were given the range share them (struct pin), and
- * no engine makes or closes them: both take as long as there is memory. Of a provider whose regions
- * are of an endpoint (FI_MR_ENDPOINT) they are a grant's own.
+ * A range of memory as memory regions of libfabric, one for each piece of memory, with the range's
+ * rights and a random key. All importers of the range share them (struct pin). Engine threads
+ * neither make nor close them, since both take longer for more memory. With FI_MR_ENDPOINT, regions
+ * belong to one export instead.
  */
 #include <stdlib.h>
 #include "backend/fabric_key.h"
 
 struct fabric_pinned {
-	uint32_t pieces, n; /* n: regions, the helper's once a grant's job closes them */
-	uint8_t *parts;	    /* what peers are told */
+	uint32_t pieces, n; /* n: regions; used by the helper thread once a JOB_KEY closes them */
+	uint8_t *parts;	    /* for peers */
 	struct fid_mr *mr[];
 };
 
@@ -34,7 +34,7 @@ uint32_t fabric_range_pieces(const struct pin *p)
 	return n;
 }
 
-/* The piece at off, and how much of it is the range's. */
+/* The piece at off; *run: its bytes that are in the range. */
 static void *piece_at(const struct pin *p, uint64_t off, uint64_t *run)
 {
 	uint64_t left = p->off + p->len - off;
@@ -149,7 +149,7 @@ int fabric_pin(struct device *dev, struct pin *p)
 	if (!err)
 		p->mr = made;
 	else
-		pinned_free(d, made); /* nobody was told of these keys */
+		pinned_free(d, made); /* no peer has these keys */
 	return err;
 }
 

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a NIC has few endpoints, all peers share them. Peers reach the target, which stays as long
- * as the device. Ours reach them by the current initiator; beside it a spare is open. Both have a
- * serial, and before an ep goes by one its vector has the peer's target (JOB_MEET), and the peer's
- * target has its name (MESSAGE_SOURCE, answered by MESSAGE_SOURCE_KNOWN and said again until then).
+ * Shared endpoints, for NICs that have few. Peers reach the target, which stays as long as the
+ * device. This side reaches peers by the current initiator; a spare initiator is open. Each
+ * initiator has a serial number. Before an ep uses one, two things must be known: its vector has
+ * the peer's target (JOB_MEET), and the peer's target has its name (MESSAGE_SOURCE, confirmed by
+ * MESSAGE_SOURCE_KNOWN and repeated until then).
  *
- * When a way breaks, or its ep ends, nothing more is posted for it, and what is under way comes
- * back: at once, as it is with all but what is stuck. If it does not in DRAIN_NS, or it was asked
- * to end at once, the current initiator retires: the spare takes its place, and when the other eps'
- * operations on the old one are back it is closed, which ends what is stuck, and another spare is
- * opened. Those that are not back after DRAIN_NS are dropped with it, and their ways break: they go
- * again when their peers have made new keys, as what was sent for them may land until then. So it
- * is with an initiator whose queue fails (at once), that fails all that it is given, or that takes
- * nothing and gives nothing for a while, as with peers that stand still.
+ * When a data endpoint is closed, or its ep ends, nothing more is posted for it, and its operations
+ * come back, most of them at once. If some do not within DRAIN_NS, or the deadline was shortened,
+ * the current initiator retires and the spare replaces it. The old one is closed when the
+ * operations of other eps on it are back, which ends those that are stuck. Then another spare is
+ * opened. Operations that are not back after DRAIN_NS are dropped with it, and the data endpoints
+ * of their eps break. They are posted again when their peers have made new keys, since the dropped
+ * ones may land until then. An initiator also retires if its queue fails (at once), if all its
+ * operations fail, or if it accepts and completes nothing for FULL_NS, as with peers that are
+ * stopped.
  *
- * An operation that fails may have met a key that the peer has made anew meanwhile. So who leaves a
- * way by himself says so before (MESSAGE_LEAVES), upon which the peer leaves it too, and again with
- * the next one's number (WAY_OWN), also where something of his had failed: then nothing of the
- * peer's is to blame.
+ * A failed operation may have used a key that the peer replaced meanwhile. A side that closes a
+ * data endpoint for its own reason therefore says so before (MESSAGE_LEAVES), and again with the
+ * next number (WAY_OWN). The peer then closes it too, and does not count failures of its own
+ * operations.
  */
 #include "backend/fabric_key.h"
 
 #define QUEUE	 4096u	      /* completions */
-#define ERRORS	 2u	      /* in a row, for an initiator to go: what failed has a try left */
-#define DOUBT_NS NSEC_PER_SEC /* between two that go for that */
-#define FULL_NS	 NSEC_PER_SEC /* that it may take nothing and give nothing */
+#define ERRORS	 2u	      /* failures in a row after which an initiator retires: a failed chunk
+			       * has one try left */
+#define DOUBT_NS NSEC_PER_SEC /* least time between two such retirements */
+#define FULL_NS	 NSEC_PER_SEC /* longest time that it may accept and complete nothing */
 
 static uint16_t slot_of(const struct fabric_device *d, const struct fabric_initiator *i)
 {
 	return (uint16_t)(i - d->initiators);
 }
 
-/* ---- names: the helper's ---- */
+/* ---- address vectors: helper thread ---- */
 
 static const struct fabric_name *name_find(const struct fabric_way *way, const uint8_t *name)
 {
@@ -46,7 +49,7 @@ static const struct fabric_name *name_find(const struct fabric_way *way, const u
 	return NULL;
 }
 
-/* 0 or -errno. */
+/* Adds the name to the vector unless it is there. 0 or -errno. */
 static int name_take(struct fabric_way *way, struct fabric_name *n, const uint8_t *name)
 {
 	const struct fabric_name *same = name_find(way, name);
@@ -63,7 +66,7 @@ static int name_take(struct fabric_way *way, struct fabric_name *n, const uint8_
 	return 0;
 }
 
-/* One that a provider will not let go of is its own affair: it is not used again. */
+/* If the provider does not remove it, it stays: it is not used again. */
 static void name_put(struct fabric_way *way, struct fabric_name *n)
 {
 	if (list_empty(&n->link))
@@ -83,7 +86,7 @@ void fabric_shared_forget(struct fabric_way *way)
 
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i)
 {
-	int err = fabric_way_close(&i->way); /* what a try that failed left busy */
+	int err = fabric_way_close(&i->way); /* a failed try may have left an object busy */
 
 	return err ? err : fabric_way_open(d, &i->way, QUEUE);
 }
@@ -146,7 +149,7 @@ static void spare_open(struct fabric_device *d)
 	mailbox_post(&d->to_helper, &i->job);
 }
 
-/* ---- peers get to know them ---- */
+/* ---- names known to peers ---- */
 
 int fabric_shared_meets(struct fabric_ep *e)
 {
@@ -278,7 +281,7 @@ void fabric_shared_say(struct fabric_ep *e)
 		e->wants &= ~(uint32_t)WANT_SOURCE_KNOWN;
 }
 
-/* Its place is that of the oldest. */
+/* The place of this serial, or of the oldest one. */
 static struct fabric_source *source_at(struct fabric_ep *e, uint32_t serial)
 {
 	struct fabric_source *s = &e->sources[0];
@@ -301,7 +304,7 @@ int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name
 	if (!d->shared || !serial || !fabric_name_fits(d, name, len))
 		return -EPROTO;
 	if (s->serial == serial && s->taken == serial)
-		e->wants |= WANT_SOURCE_KNOWN; /* it has not heard so */
+		e->wants |= WANT_SOURCE_KNOWN; /* the peer missed the confirmation */
 	if (s->serial >= serial)
 		return 0;
 	s->serial = serial;
@@ -340,7 +343,7 @@ struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
 	return &i->way;
 }
 
-/* ---- leaving ---- */
+/* ---- closing a data endpoint ---- */
 
 int fabric_shared_is_own(const struct fabric_ep *e)
 {
@@ -353,7 +356,7 @@ static void leaves(struct fabric_ep *e)
 	e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
 	if (e->way_state == WAY_READY)
 		e->way_state = WAY_LEAVES;
-	/* Before the keys go: what fails for that is not to be for its own. */
+	/* Before the keys end: failures of the peer that follow must not count. */
 	if (e->state == EP_UP && fabric_shared_is_own(e))
 		e->wants |= WANT_LEAVES;
 }
@@ -371,7 +374,7 @@ int fabric_shared_left(struct fabric_ep *e)
 	d->leaving--;
 	e->leave_ns = 0;
 	e->hurried = 0;
-	e->wants &= ~(uint32_t)WANT_LEAVES; /* or it would be said of the next one */
+	e->wants &= ~(uint32_t)WANT_LEAVES; /* otherwise it would be sent for the next one */
 	return 1;
 }
 
@@ -395,7 +398,7 @@ void fabric_shared_hurry(struct fabric_ep *e)
 		e->leave_ns = 1;
 }
 
-/* The current one. */
+/* Retires the current initiator. */
 static void retire(struct fabric_device *d, uint64_t until)
 {
 	struct fabric_initiator *i = d->current;
@@ -407,7 +410,8 @@ static void retire(struct fabric_device *d, uint64_t until)
 	d->spare = NULL;
 }
 
-/* It may be the initiator, or what one peer asks for: so it goes, but not all the time. */
+/* Either the initiator is at fault, or a request of one peer: replace it, but not more often than
+ * every DOUBT_NS. */
 static void doubt(struct fabric_device *d)
 {
 	uint64_t now = clock_ns();
@@ -450,7 +454,7 @@ uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot)
 	return n;
 }
 
-/* 1: somebody's operations that are no reason to close it. */
+/* 1: it has operations of an ep that is not closing. */
 static int is_used(const struct fabric_device *d, uint16_t slot)
 {
 	struct list *pos;
@@ -485,7 +489,7 @@ static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, ui
 	spare_open(d);
 }
 
-/* 1: something that is to end then is on the current initiator. */
+/* 1: an operation that should have ended by then is on the current initiator. */
 static int is_stuck(const struct fabric_device *d, uint64_t now)
 {
 	struct list *pos;
@@ -503,7 +507,8 @@ static int is_stuck(const struct fabric_device *d, uint64_t now)
 	return 0;
 }
 
-/* 1: its place is to be taken; until then *until is what others' operations are waited for. */
+/* 1: the current initiator must be replaced. *until: how long operations of others are waited
+ * for. */
 static int is_over(const struct fabric_device *d, uint64_t now, uint64_t *until)
 {
 	const struct fabric_initiator *i = d->current;
@@ -528,7 +533,7 @@ static void tick(struct fabric_device *d)
 		spare_open(d);
 }
 
-/* ---- the helper is back ---- */
+/* ---- results of the helper thread ---- */
 
 /* 1: one is being closed. */
 static int is_awaited(const struct fabric_device *d)
@@ -556,7 +561,7 @@ static void opened(struct fabric_device *d, struct fabric_initiator *i)
 	list_for_each_safe(pos, tmp, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		if (!d->current && !is_awaited(d)) /* which gives back an endpoint */
+		if (!d->current && !is_awaited(d)) /* the close gives back an endpoint */
 			fabric_ep_down(e, -EIO);
 		else if (e->state == EP_UP)
 			e->wants |= WANT_SOURCE;
@@ -589,9 +594,9 @@ void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i)
 		spare_open(d);
 }
 
-/* ---- looking ---- */
+/* ---- poll ---- */
 
-/* Nothing comes there that is ours: but the peers' operations are moved on. */
+/* No completion of ours comes there, but polling lets the peers' operations progress. */
 static int target_read(struct fabric_device *d)
 {
 	struct fi_cq_err_entry err = {0};
@@ -618,7 +623,7 @@ void fabric_shared_poll(struct fabric_device *d)
 	for (k = 0; k < FABRIC_INITIATORS; k++) {
 		struct fabric_initiator *i = &d->initiators[k];
 
-		/* It says nothing any more, or something that is nobody's. */
+		/* The queue has failed, or reports an error without an operation. */
 		if (is_looked_at(d, i) && fabric_move_read(d, &i->way)) {
 			i->bad = 1;
 			i->until_ns = 0;
@@ -628,7 +633,7 @@ void fabric_shared_poll(struct fabric_device *d)
 		tick(d);
 }
 
-/* 1: somebody waits for something that is not with the helper, or has not been able to say so. */
+/* 1: an ep waits for something that the helper thread does not have, or for a message to leave. */
 static int is_left(const struct fabric_device *d)
 {
 	struct list *pos;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages: SENDs and what eps say to each other, copied into slots of talk. A SEND comes out when
- * the peer has said that it took it, so no provider's word on delivery is needed; the count that
- * says so goes with every message, or by itself if a poll brought none to go with.
+ * Messages: SENDs and control messages of eps, copied into slots of the message endpoint. A SEND
+ * comes out when the peer has confirmed it, so the provider need not report delivery. Each message
+ * carries the count of received ones; if a poll sent none, an ACK carries it.
  *
- * A provider may complete a message that never comes, where a connection goes or a peer's buffers
- * are short. So the first SEND that the peer has not taken is said again after a while, and then
- * the next; what was taken before is counted once, and answered. Of one that was given up meanwhile
- * the number alone is said, as all behind it wait for that. A way is said again until the peer has
- * joined it, and so is an initiator's name until the peer knows it. All else is asked for again by
- * who misses it, or has a time limit of its own.
+ * A provider may complete a message that never arrives, if a connection breaks or the peer lacks
+ * buffers. So the first unconfirmed SEND is sent again after a while, then the next. A SEND that
+ * arrives twice is counted once, and confirmed again. If it was given up meanwhile, only its number
+ * is sent, since all later ones wait for it. MESSAGE_WAY is repeated until the peer has joined, and
+ * MESSAGE_SOURCE until it is confirmed. All other messages have a time limit, or their receiver
+ * asks again.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
 
-#define BATCH 16u /* completions of a read */
+#define BATCH 16u /* completions per read */
 
 static struct fabric_head *head_of(struct fabric_slot *s)
 {
 	return (struct fabric_head *)(void *)s->buf;
 }
 
-/* ---- room ---- */
+/* ---- slots ---- */
 
-/* Without talk no ep can go on. */
+/* Without the message endpoint no ep can work. */
 static void talk_dies(struct fabric_device *d, int err)
 {
 	if (!d->dead)
@@ -75,9 +75,9 @@ void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
 	d->stalled = 1; /* the next poll posts them */
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
-/* 0, or -errno: the slot is where it was. */
+/* 0; or -errno, and the slot stays in its list. */
 static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 {
 	ssize_t err = fi_send(d->talk.ep, s->buf, s->len, s->desc, s->ep->known->addr, &s->context);
@@ -93,7 +93,8 @@ static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 	return 0;
 }
 
-/* What one peer leaves lying is not to take the others' slots, nor that of our last word to it. */
+/* 1: the ep may use one more. A peer that takes nothing must not use the slots of others. One slot
+ * is reserved for MESSAGE_BYE. */
 static int slot_is_free(const struct fabric_ep *e, enum fabric_message type)
 {
 	uint32_t max = type == MESSAGE_BYE ? FABRIC_SLOTS : FABRIC_SLOTS - 1;
@@ -123,7 +124,7 @@ static struct fabric_slot *slot_take(struct fabric_ep *e, enum fabric_message ty
 	return s;
 }
 
-/* In the order in which it was said. */
+/* Messages leave in order. */
 static void slot_go(struct fabric_ep *e, struct fabric_slot *s)
 {
 	int first = list_empty(&e->saying);
@@ -148,7 +149,7 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 		memcpy(to + sizeof(w), more, len);
 	if (type == MESSAGE_BYE) {
 		e->bye_out = 1;
-		/* Between the close and this, nobody may have polled for longer than that. */
+		/* The time starts here, since nobody may have polled since the close. */
 		e->deadline_ns = clock_ns() + BYE_NS;
 	}
 	slot_go(e, s);
@@ -168,7 +169,7 @@ static void say_wants(struct fabric_ep *e)
 		e->wants &= ~(uint32_t)WANT_HELLO;
 	if (e->wants & WANT_ANSWER && fabric_say(e, MESSAGE_HELLO, 0, NULL, 0))
 		e->wants &= ~(uint32_t)WANT_ANSWER;
-	/* A way that is being made anew is said when it is there. */
+	/* A data endpoint that is being opened is announced later. */
 	if (e->wants & WANT_WAY &&
 	    (fabric_ep_remakes(e) ||
 	     fabric_say(e, MESSAGE_WAY, way_number(e), e->way.word, e->way.word_len)))
@@ -203,7 +204,7 @@ static void send_data(struct fabric_ep *e, struct fabric_slot *s, const struct c
 	slot_go(e, s);
 }
 
-/* Of a SEND that was given up. */
+/* Sends the number of a SEND that was given up. */
 static void send_number(struct fabric_ep *e, struct fabric_slot *s, uint32_t seq)
 {
 	head_of(s)->seq = htole32(seq);
@@ -240,9 +241,9 @@ void fabric_talk_push(struct fabric_ep *e)
 	}
 }
 
-/* ---- saying again ---- */
+/* ---- sending again ---- */
 
-/* Either side says its way until it has heard that the other one joined it. */
+/* Each side repeats MESSAGE_WAY until it knows that the other side has joined. */
 static int way_is_awaited(const struct fabric_ep *e)
 {
 	return e->peer_joined < e->number &&
@@ -268,7 +269,7 @@ static int is_among(const struct list *slots, enum fabric_message type, uint32_t
 	return 0;
 }
 
-/* It may come yet: the provider is not done with it. */
+/* 1: the provider still has it, so it may arrive. */
 static int is_on_its_way(const struct fabric_ep *e, enum fabric_message type, uint32_t seq)
 {
 	return is_among(&e->saying, type, seq) || is_among(&e->said, type, seq);
@@ -314,7 +315,7 @@ void fabric_talk_tick(struct fabric_ep *e)
 	e->resend_ns = now + e->resend_in;
 }
 
-/* What was taken and no message went to say so with. */
+/* Confirms received SENDs, if no message did so. */
 static void acknowledge(struct fabric_ep *e)
 {
 	struct fabric_slot *s;
@@ -336,9 +337,9 @@ int fabric_talk_waits(const struct fabric_ep *e)
 	       (e->sends.head && e->seq - e->acked < FABRIC_CREDITS);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
-/* The peer has taken all up to n. */
+/* The peer has received all up to n. 0 or -EPROTO. */
 static int acked(struct fabric_ep *e, uint32_t n)
 {
 	struct chunk *c;
@@ -358,8 +359,7 @@ static int acked(struct fabric_ep *e, uint32_t n)
 	return 0;
 }
 
-/* 1: it comes for the first time; 0: it came before, and who said it again has not heard that;
- * -EPROTO. */
+/* 1: new; 0: it came before, and its sender missed the confirmation; -EPROTO. */
 static int number_takes(struct fabric_ep *e, uint32_t seq)
 {
 	uint32_t ahead = seq - e->taken;
@@ -459,7 +459,7 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 	}
 }
 
-/* Strangers' messages, and those to eps that are gone, find nobody. */
+/* Messages from unauthenticated senders, and those to eps that have ended, match no cookie. */
 static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
 {
 	const struct fabric_head *h = head_of(s);
@@ -513,7 +513,8 @@ static void sent(struct fabric_device *d, struct fabric_slot *s)
 
 /* ---- completions ---- */
 
-/* Of one that ends the last word alone: the peer is not to wait for more. */
+/* 1: send it again. An ep that is ending repeats MESSAGE_BYE only: the peer must learn of the
+ * end. */
 static int is_said_again(struct fabric_slot *s)
 {
 	uint32_t state = s->ep ? s->ep->state : EP_CLOSED;
@@ -527,8 +528,8 @@ static void failed(struct fabric_device *d, struct fabric_slot *s)
 	if (s->receives) {
 		receive(d, s);
 	} else if (is_said_again(s)) {
-		/* Whatever the error, that of a connection that was cut (FI_ECANCELED) too. It may
-		 * have come all the same: that is what the numbers are for. */
+		/* After any error, including that of a broken connection (FI_ECANCELED). If the
+		 * message arrived after all, its number shows that. */
 		fabric_known_put(d, s->known);
 		list_del(&s->link);
 		list_add_tail(&s->link, &s->ep->saying);
@@ -546,7 +547,7 @@ static void read_error(struct fabric_device *d)
 
 	if (n < 0 && n != -FI_EAGAIN)
 		talk_dies(d, (int)n);
-	/* Without a context nobody knows whose it is: what it was about shows by its silence. */
+	/* An error without a context has no known message: the missing answer shows which. */
 	if (n == 1 && err.op_context)
 		failed(d, container_of(err.op_context, struct fabric_slot, context));
 }
@@ -592,7 +593,7 @@ void fabric_talk_begin(struct fabric_device *d)
 	}
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libfabric's tcp, and net, before 1.18: where an endpoint is closed with a READ of which a part of
- * the bytes is here, they take it for two and free it twice (prov/tcp/src/tcpx_ep.c,
- * tcpx_ep_flush_all_queues; "Suspicion of bug where RX entry is freed twice" mended it in 1.18). A
- * connection that fails under a READ they get right: so before the endpoint is closed its
- * connections fail, and what had come on one that the peer has reset is taken. Nobody tells their
- * sockets: they are those of this process at the port of the endpoint, or connected to that of the
- * peer's, which are nobody else's while the peer lives.
+ * Works around a fault of libfabric's tcp and net before 1.18. If an endpoint is closed while a
+ * READ has received part of its bytes, they free it twice (prov/tcp/src/tcpx_ep.c,
+ * tcpx_ep_flush_all_queues; "Suspicion of bug where RX entry is freed twice", corrected in 1.18).
+ * They handle a connection that fails during a READ correctly. So the connections are made to fail
+ * before the endpoint is closed, and the rest of their data is read. The provider does not reveal
+ * its sockets: they are the sockets of this process that are bound to the endpoint's port or
+ * connected to the peer's. No other socket is while the peer lives.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,14 +16,14 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
-/* For a provider to take what a socket may have, and to see its end: each takes what it has copied
- * out of the socket beforehand, or a part of one READ. */
+/* Reads after which the provider has taken all data of a socket and seen its end. Each takes the
+ * data that was copied out of the socket before, or a part of one READ. */
 #define READS (4 * FABRIC_OPS)
 
-/* Opened with the device: a process that has no descriptor free is not kept waiting for one. */
+/* Opened with the device, so that a later lack of descriptors does not matter. */
 struct fabric_tcp {
-	DIR *all; /* descriptors of the process */
-	int own;  /* to hold the one that is looked at */
+	DIR *all; /* the descriptors of the process */
+	int own;  /* a descriptor that holds the inspected one */
 };
 
 static uint16_t port_of(const struct sockaddr_storage *ss)
@@ -38,7 +38,7 @@ static int is_at(const struct sockaddr_storage *ss, const struct sockaddr_storag
 	return port_of(ss) && port_of(ss) == port_of(place) && addr_same(ss, place);
 }
 
-/* 1: a connection of the two. */
+/* 1: a connection between the two. */
 static int is_between(int fd, const struct sockaddr_storage *ours,
 		      const struct sockaddr_storage *theirs)
 {
@@ -51,9 +51,8 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 	return is_at(&from, ours) || is_at(&to, theirs);
 }
 
-/* By a descriptor of its own: the number may be another socket's by now. Disconnected, a socket has
- * nothing more to be received but the fault; that it is to be read for that, the provider hears of
- * one that is shut down. */
+/* Works on a duplicate: the number may belong to another socket by now. After the disconnect a
+ * socket has only its error to read; shutdown() makes it readable. */
 static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
 		     const struct sockaddr_storage *theirs)
 {
@@ -63,7 +62,8 @@ static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_s
 	    !is_between(t->own, ours, theirs))
 		return;
 	connect(t->own, &nowhere, sizeof(nowhere));
-	/* Done, and refused all the same; alone it does, where disconnecting is not permitted. */
+	/* Fails with an error, but has its effect. It also suffices where a disconnect is not
+	 * permitted. */
 	shutdown(t->own, SHUT_RDWR);
 }
 
@@ -76,7 +76,7 @@ static void fail_all(const struct fabric_tcp *t, const struct sockaddr_storage *
 	while ((entry = readdir(t->all)))
 		if (entry->d_name[0] != '.')
 			fail_one(t, atoi(entry->d_name), ours, theirs);
-	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* which keeps no socket open */
+	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* replaces it, so that no socket stays open */
 }
 
 static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
@@ -123,7 +123,7 @@ int fabric_tcp_open(struct fabric_device *d)
 		return 0;
 	err = -errno;
 	fabric_tcp_close(d);
-	return err == -ENOENT ? 0 : err; /* there is no /proc, and no help */
+	return err == -ENOENT ? 0 : err; /* without /proc there is no workaround */
 }
 
 void fabric_tcp_close(struct fabric_device *d)

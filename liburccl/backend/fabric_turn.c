@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FI_THREAD_DOMAIN: one call at a time in a domain. The helper and the control thread take turns,
- * and say that they wait; the engine, where it would wait for them, finds nothing to do instead, so
- * that a call that hangs holds up no deadline. Where a provider serves threads as they come this is
- * one look at a word.
+ * The domain lock, for FI_THREAD_DOMAIN: one call at a time in a domain. The helper thread and the
+ * control thread wait for the lock, and announce that. The engine never waits: without the lock it
+ * does nothing, so that a call that hangs delays no deadline. With FI_THREAD_SAFE this costs one
+ * load.
  */
 #include "backend/fabric_key.h"
 
@@ -20,7 +20,8 @@ static void end_turn(struct fabric_device *d)
 		pthread_mutex_unlock(&d->turn);
 }
 
-/* An engine that polls without a pause would leave none to who only waits. */
+/* turn_wanted makes room for the waiting thread: an engine that polls without a pause would leave
+ * none. */
 void fabric_turn_take(struct fabric_device *d)
 {
 	if (!d->turns)
@@ -125,7 +126,7 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 	struct fabric_device *d = fabric_device(ep->dev);
 	int err = fabric_import(ep, key, key_len, len, rkey);
 
-	/* What it lacks is there sooner. */
+	/* Asking now saves time later. */
 	if (!err && d->bound && try_turn(d)) {
 		fabric_import_ask(ep, rkey);
 		end_turn(d);
@@ -133,8 +134,8 @@ int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_
 	return err;
 }
 
-/* A key that the peer is to be told of, or the provider, is forgotten by a poll that has the turn,
- * if we have not. */
+/* If the lock is taken, a later poll forgets a key that needs a message or a call of the
+ * provider. */
 void fabric_turn_forget(struct ep *ep, struct rkey *rkey)
 {
 	struct fabric_device *d = fabric_device(ep->dev);

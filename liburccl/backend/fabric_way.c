@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints, and the thread that opens and closes them while the engine goes on. */
+/* Endpoints, and the helper thread that opens and closes them while the engine runs. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/poll.h>
@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include "backend/fabric_key.h"
 
-#define BUSY_NS	     (2 * NSEC_PER_MSEC) /* until what was busy is closed again */
-#define BUSY_MAX_NS  (2 * NSEC_PER_SEC)	 /* that the control thread waits for it */
-#define NAMES_TAKEN  1024u		 /* that are passed over, at most */
-#define SETTLE_READS 8u			 /* of what a connection that has come needs to be made */
+#define BUSY_NS	     (2 * NSEC_PER_MSEC) /* until a busy object is closed again */
+#define BUSY_MAX_NS  (2 * NSEC_PER_SEC)	 /* longest time that the control thread waits for that */
+#define NAMES_TAKEN  1024u		 /* names in use that are skipped, at most */
+#define SETTLE_READS 8u			 /* polls that complete a connection that has arrived */
 
 /* ---- endpoints ---- */
 
@@ -52,13 +52,13 @@ static int endpoint_enable(struct fabric_way *way)
 	return err;
 }
 
-/* 1: peers read and write there. */
+/* 1: peers read and write by this endpoint. */
 static int is_target(const struct fabric_device *d, const struct fabric_way *way)
 {
 	return d->shared ? way == &d->target : way != &d->talk;
 }
 
-/* What the peer READs for a proof. */
+/* The word that the peer READs as proof. */
 static int proof_open(struct fabric_device *d, struct fabric_way *way)
 {
 	uint64_t len = sizeof(d->proof[0]);
@@ -73,7 +73,7 @@ static int proof_open(struct fabric_device *d, struct fabric_way *way)
 	return err;
 }
 
-/* Who asks for a peer's endpoint may have too many peers. */
+/* 1: the error of an endpoint for a peer may mean that there are too many peers. */
 static int is_one_too_many(const struct fabric_device *d, const struct fabric_way *way,
 			   const char *what, int err)
 {
@@ -128,13 +128,13 @@ static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t que
 	}
 	if (!err)
 		return 0;
-	/* What is busy even so is closed with its owner. */
+	/* Busy objects are closed later, with their owner. */
 	fabric_way_close(way);
 	return what ? refused(d, way, what, err) : err;
 }
 
-/* Provider shm names an endpoint by the process's number and one that counts up, in /dev/shm, and
- * what a killed process left there is another's when its number comes again. */
+/* Provider shm names an endpoint in /dev/shm by process number and a counter. Files that a killed
+ * process left may have the name of a later process. */
 int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
 {
 	uint32_t tries = d->apart ? NAMES_TAKEN : 1;
@@ -146,7 +146,7 @@ int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t qu
 	return err;
 }
 
-/* Of shared endpoints a way has but what the peer is told. */
+/* With shared endpoints it has only a name and a proof part, the target's. */
 int fabric_way_make(struct fabric_device *d, struct fabric_way *way)
 {
 	if (!d->shared)
@@ -158,9 +158,8 @@ int fabric_way_make(struct fabric_device *d, struct fabric_way *way)
 	return 0;
 }
 
-/* tcp of libfabric 2 closes an endpoint under connections that are just being made to it, and reads
- * its memory when they go on (prov/tcp/src/xnet_pep.c says so): those that are on their way here
- * arrive first. */
+/* tcp of libfabric 2 closes an endpoint under incoming connections, and uses its memory when they
+ * go on (prov/tcp/src/xnet_pep.c says so). Polls let connections under way arrive first. */
 static void settle(struct fabric_way *way)
 {
 	uint32_t i;
@@ -185,7 +184,7 @@ int fabric_way_close(struct fabric_way *way)
 	if (way->proof && fabric_fid_close(&way->proof->fid))
 		return -FI_EBUSY;
 	way->proof = NULL;
-	if (way->ep && way->name_len && !way->settled) /* else nobody can connect */
+	if (way->ep && way->name_len && !way->settled) /* without a name nobody can connect */
 		settle(way);
 	if (way->ep && fabric_fid_close(&way->ep->fid))
 		return -FI_EBUSY;
@@ -201,9 +200,9 @@ int fabric_way_close(struct fabric_way *way)
 	return 0;
 }
 
-/* ---- for who may wait ---- */
+/* ---- for threads that may wait ---- */
 
-/* 1: it may be tried again, a moment later. */
+/* 1: try again, after a pause without the domain lock. */
 static int is_tried_again(struct fabric_device *d, uint64_t until)
 {
 	struct timespec moment = {.tv_nsec = (long)BUSY_NS};
@@ -260,7 +259,7 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 	}
 }
 
-/* Of provider shm, whose names begin with the number of the process: fi_shm://PID:USER:ENDPOINT. */
+/* Names of provider shm begin with the process number: fi_shm://PID:USER:ENDPOINT. */
 static int is_of_this_process(const struct fabric_device *d, const uint8_t *name, uint32_t len)
 {
 	const char *ours = (const char *)d->talk.word, *pid = strstr(ours, "://");
@@ -294,7 +293,7 @@ int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_
 	return len > more && len <= FABRIC_WORD && fabric_name_fits(d, word, len - more);
 }
 
-/* ---- the helper ---- */
+/* ---- helper thread ---- */
 
 static int join(struct fabric_device *d, struct fabric_ep *e)
 {
@@ -323,7 +322,7 @@ static int end(struct fabric_device *d, struct fabric_ep *e)
 	struct list *pos;
 	int err = 0;
 
-	/* Regions that are of the way go first; pins stay. */
+	/* Regions that belong to the endpoint are closed first; pins stay. */
 	list_for_each(pos, &e->grants) {
 		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
 
@@ -385,8 +384,8 @@ static int closes(uint32_t job)
 	       job != JOB_SPARE;
 }
 
-/* In what is only its own and the provider's, and may be left to them: not where memory is pinned,
- * which is the program's, and may take as long as there is memory. */
+/* 1: urccl_close() may leave the thread in this job, which only uses memory of its own and of the
+ * provider. Not in JOB_FILL: it pins the program's memory, which may take long. */
 static int can_be_left(uint32_t job)
 {
 	return job != JOB_FILL;
@@ -405,15 +404,14 @@ static int is_left(const struct fabric_device *d)
 	return (int)load_acquire(&d->dev.left);
 }
 
-/* 1: it is over, and was answered; 0: what it closes is busy, so that nobody is told yet, or it
- * fills and has more to make. */
+/* 1: done and answered. 0: an object is busy, or more is to be filled; nothing is answered yet. */
 static int job_run(struct fabric_device *d, struct msg *m)
 {
 	uint64_t since;
 	int res;
 
 	fabric_turn_take(d);
-	/* Not while it waits for the turn, which may be for a registration's time. */
+	/* The time of waiting for the lock does not count: a registration may have it. */
 	since = d->busy_since ? d->busy_since : clock_ns();
 	store_release(&d->in_job, can_be_left(m->type) ? since : 0);
 	res = fabric_helper_work(d, m);
@@ -425,7 +423,7 @@ static int job_run(struct fabric_device *d, struct msg *m)
 	return 1;
 }
 
-/* Those that are over leave the list. */
+/* Runs the busy jobs again, and removes those that are done. */
 static void jobs_again(struct fabric_device *d, struct msg **list)
 {
 	struct msg *m, *next;
@@ -437,11 +435,11 @@ static void jobs_again(struct fabric_device *d, struct msg **list)
 			continue;
 		}
 		*list = next;
-		d->busy_since = clock_ns(); /* it is not at a standstill */
+		d->busy_since = clock_ns(); /* there is progress */
 	}
 }
 
-/* ---- filling: a region at a time, as each may take long, and nobody is to wait for all ---- */
+/* ---- JOB_FILL: one region at a time, since each may take long and others must not wait ---- */
 
 static void fill_add(struct msg **list, struct msg *m)
 {
@@ -462,7 +460,7 @@ static void fill_on(struct fabric_device *d, struct msg **list)
 		fill_add(list, m);
 }
 
-/* What the job closes is filled no more; whoever wants it asks again. */
+/* Ends the fills of objects that the job closes; the importer asks again. */
 static void fills_stop(struct msg **list, const struct msg *job)
 {
 	const struct fabric_ep *e;
