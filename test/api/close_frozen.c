@@ -12,11 +12,11 @@
 #include "lateness.h"
 #include "meet.h"
 
-#define PIECE	(1u << 20)
-#define PIECES	8u
-#define LEN	(PIECES * PIECE)
-#define RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
-#define ROUNDS	4u
+#define PIECE  (1u << 20)
+#define PIECES 8u
+#define LEN    (PIECES * PIECE)
+#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define ROUNDS 4u
 
 static struct pair p;
 static struct side owner;
@@ -75,7 +75,7 @@ static pid_t peer_stopped(uint32_t us)
 	}
 	side_event(&owner, NULL, URCCL_KIND_PEER, NULL);
 	while (__atomic_load_n(writes, __ATOMIC_ACQUIRE) < PIECES) {
-		CHECK_LE(now_ns(), end);
+		CHECK(!is_late(end));
 		side_turn(&owner);
 	}
 	for (end = now_ns() + us * 1000ull; now_ns() < end;)

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 	start = now_ns();
 	submit_all(60000000);
 	CHECK_GE(take_all(-ECONNRESET, "1000 ms"), N / 4);
-	CHECK_LE(now_ns() - start, 8000000000);
+	CHECK(!is_late(start + 8000000000));
 	end();
 	side_close(&p.a);
 	free(local);

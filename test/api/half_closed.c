@@ -80,7 +80,7 @@ static int take_all(int final)
 	struct urccl_cqe cqe;
 
 	while (ended < n || !lost[0] || !lost[1]) {
-		CHECK_LE(now_ns() - since, BOUND_NS);
+		CHECK(!is_late(since + BOUND_NS));
 		while (side_take_within(&p.b, &p.a, 0, &cqe, NULL)) {
 			if (urccl_cqe_kind(&cqe) != URCCL_KIND_LOST)
 				continue;

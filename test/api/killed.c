@@ -104,7 +104,7 @@ static void stage_await(struct pair *p, const struct killed *k, enum stage stage
 	uint64_t until = now_ns() + PAIR_LATE_NS;
 
 	while (__atomic_load_n(&k->page->stage, __ATOMIC_ACQUIRE) < (uint32_t)stage) {
-		CHECK_LE(now_ns(), until);
+		CHECK(!is_late(until));
 		CHECK_EQ(waitpid(k->pid, NULL, WNOHANG), 0);
 		side_turn(&p->a);
 		sched_yield();

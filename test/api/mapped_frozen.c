@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include "meet.h"
 
-#define LEN    (8u << 20)
-#define PIECE  (1u << 20)
-#define ALL    (LEN + PIECE)
-#define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
+#define LEN	(8u << 20)
+#define PIECE	(1u << 20)
+#define ALL	(LEN + PIECE)
+#define RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 #define WAIT_US 300000u /* of entries while the peer is stopped: more than it has to let go */
 
 enum how { REVOKE, UNREGISTER, LOST, KILLED, WAYS };
@@ -100,7 +100,7 @@ static void peer_stop(pid_t pid, uint32_t us)
 	int status;
 
 	while (load(&shared->writes) < 3) {
-		CHECK_LE(now_ns(), end);
+		CHECK(!is_late(end));
 		side_turn(&p.b);
 	}
 	for (end = now_ns() + us * 1000ull; now_ns() < end;)
@@ -233,7 +233,7 @@ static void goes_on(pid_t pid)
 
 	CHECK_EQ(kill(pid, SIGCONT), 0);
 	while (!__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE)) {
-		CHECK_LE(now_ns(), end);
+		CHECK(!is_late(end));
 		pause_ms(1);
 	}
 	pause_ms(20);

@@ -60,7 +60,7 @@ static void stop(struct rig *rig, struct end *end, struct piece *pieces)
 		rig->backend->cancel(&pieces[i].chunk, CANCEL_NOW);
 	}
 	for (polls = 0; end->out < end->taken; polls++) {
-		CHECK(polls < POLLS || clock_ns() < until);
+		CHECK(polls < POLLS || !is_late(until));
 		node_poll(end->node);
 	}
 	for (i = 0; i < PIECES; i++)

@@ -10,7 +10,7 @@
 #define EACH   (LEN / PIECES)
 #define ROUNDS 40u
 #define ABSENT 150000000 /* ns; longer than a last word is waited for */
-#define POLLS  100000u /* of its own, far above what any driver needs */
+#define POLLS  100000u	 /* of its own, far above what any driver needs */
 
 static void start(struct rig *rig, struct end *end, struct piece *pieces, struct area *local,
 		  const struct grant *g)
@@ -35,7 +35,7 @@ static void close_alone(struct rig *rig, struct end *end, const struct timespec 
 	rig->backend->ep_close(end->ep);
 	nanosleep(absent, NULL);
 	for (polls = 0; !end->closed; polls++) {
-		CHECK(polls < POLLS || clock_ns() < until);
+		CHECK(polls < POLLS || !is_late(until));
 		node_poll(end->node);
 	}
 }

@@ -11,6 +11,7 @@
 #define CROWD  24u
 #define BESIDE 8u /* under way to the peer that goes on */
 #define ROUNDS 20u
+#define BEGUN  32u  /* polls after which the provider has a write, though it refuses one of three */
 #define FILL   300u /* beyond what an endpoint of the provider has */
 #define FROZEN 6u   /* whose shares of one are more than it has */
 #define SOON   (500 * NSEC_PER_MSEC)
@@ -228,7 +229,7 @@ static uint64_t one(struct all *a, uint32_t round)
 	write_to(a, &a->stuck, &stuck);
 	write_to(a, &a->waits, &waits);
 	beside_begin(a);
-	for (i = (uint32_t)rig_random(a->rig, 200); i; i--)
+	for (i = BEGUN + (uint32_t)rig_random(a->rig, 200); i; i--)
 		beside_step(a);
 	took = come_out(a, &stuck);
 	for (i = 0; i < BESIDE; i++)

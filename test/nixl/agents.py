@@ -162,6 +162,18 @@ def resident_kib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
+def waited():
+    """Seconds that the threads of this process were ready to run and had no processor."""
+    nanoseconds = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/schedstat", encoding="ascii") as file:
+                nanoseconds += int(file.read().split()[1])
+        except OSError:     # it has ended
+            pass
+    return nanoseconds / 1e9
+
+
 def serve():
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -11,6 +11,7 @@
 
 #include "control/wire.h"
 #include "test.h"
+#include "waited.h"
 
 #define RIG_NS (10 * NSEC_PER_SEC) /* nothing here takes so long */
 

@@ -35,7 +35,7 @@ static inline void until(uint32_t *n, uint32_t least)
 	uint32_t now;
 
 	while ((now = load_acquire(n)) < least) {
-		CHECK(clock_ns() < late);
+		CHECK(!is_late(late));
 		futex_wait(n, now, NSEC_PER_SEC);
 	}
 }

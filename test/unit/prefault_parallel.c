@@ -27,7 +27,7 @@ int __wrap_memory_populate(uint64_t addr, uint64_t len)
 	__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&inside);
 	while ((now = load_acquire(&inside)) < wanted) {
-		CHECK(clock_ns() < late);
+		CHECK(!is_late(late));
 		futex_wait(&inside, now, NSEC_PER_SEC);
 	}
 	return 0;

@@ -288,7 +288,7 @@ static struct urccl_cqe writes(uint32_t us, int then)
 	urccl_sqe_set_deadline_us(sqe, us);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);
 	while (then && chunks() == before) {
-		CHECK(now_ns() < late);
+		CHECK(!is_late(late));
 		CHECK(!side_take_within(&p.a, NULL, 100000, &cqe, NULL));
 	}
 	if (then)
