@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beyond max_warm the peer gives its data path back that was not used for the longest time,
  * whatever the order in which they got them, and whichever side used it. Who does not answer for a
- * while, having no processor, is passed over and another one asked: only what happened promptly is
- * looked at. */
+ * while, having no processor, is passed over and another one asked: a round in which threads waited
+ * for a processor for so long does not count against it. */
 #include "meet.h"
 
 #define WARM	  2u
@@ -133,10 +133,12 @@ static void prepare(uint32_t older, uint32_t newer)
 	} while (!had || !warm(older) || !warm(newer));
 }
 
-/* The one that has none is used: of the other two the older goes. 1: that was seen. */
-static int judge(uint32_t older, uint32_t newer, uint32_t next, uint32_t *judged)
+/* The one that has none is used: of the other two the older goes. 1: that was seen. waited: by all
+ * threads, when the round began. */
+static int judge(uint32_t older, uint32_t newer, uint32_t next, uint64_t waited, uint32_t *judged)
 {
 	uint64_t from = now_ns();
+	int right;
 
 	if (warm(next))
 		return 0;
@@ -144,30 +146,34 @@ static int judge(uint32_t older, uint32_t newer, uint32_t next, uint32_t *judged
 	/* Who has not answered by then is not waited for. */
 	if (now_ns() - from > (by == HUB_TELLS ? PROMPT_NS : AGAIN_NS))
 		return 0;
+	right = !warm(older) && warm(newer) && warm(next);
+	if (!right && waited_since(waited) > PROMPT_NS)
+		return 0;
 	(*judged)++;
-	return !warm(older) && warm(newer) && warm(next);
+	return right;
 }
 
 static void rounds(enum by whose)
 {
 	uint32_t judged[2] = {0, 0}, right[2] = {0, 0}, order[PEERS] = {0, 1, 2}, k, how;
-	uint64_t until = now_ns() + 20000000000ull;
+	uint64_t until = now_ns() + 20000000000ull, waited = waited_ns(), before;
 
 	begin(whose);
 	while (judged[0] < ROUNDS || judged[1] < ROUNDS) {
 		if (now_ns() > until) {
-			CHECK(judged[0] + judged[1]);
+			CHECK_GE(waited_since(waited), ROUNDS * PROMPT_NS);
 			SKIP("its threads get no processor soon enough to answer");
 		}
 		/* In the order in which they got theirs; every other time, or so, the first of them
 		 * is used once more. */
 		how = draw(2);
+		before = waited_ns();
 		prepare(order[0], order[1]);
 		if (how) {
 			use(order[0]);
 			swap(&order[0], &order[1]);
 		}
-		right[how] += judge(order[0], order[1], order[2], &judged[how]);
+		right[how] += judge(order[0], order[1], order[2], before, &judged[how]);
 		swap(&order[0], &order[1]);
 		swap(&order[1], &order[2]);
 	}
