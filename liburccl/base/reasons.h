@@ -232,8 +232,10 @@ REASON(STAGE_NONE,	"the remote is memory of a GPU, and the local memory is not p
 			"with which staging memory comes")
 REASON(GPU_COPY,	"a copy of %u bytes from or to a GPU failed: CUDA error %u. The GPU is of no use to this "
 			"process any more")
-REASON(KEYS_GPU,	"the advert of remote %x is for memory of a GPU, which %t does not reach at the peer: read "
-			"or write it from the side that has the GPU")
+REASON(KEYS_GPU,	"the advert of remote %x is for memory of a GPU, which %t does not reach at the peer, and the "
+			"peer's bounce=no forbids the way through memory of its library")
+REASON(RELAY,		"the peer could not move the %u bytes from or to its GPU: %e. See what its program "
+			"reports of the GPU, and whether its bounce=no forbids it")
 REASON(KEYS,		"the peer answered %e instead of keys for the advert of remote %x: it was revoked, "
 			"has expired, or was never the peer's. Ask the peer for a newer one")
 REASON(KEYS_STALE,	"the peer has unregistered the region of the advert of remote %x: forget that, and "

@@ -510,7 +510,8 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 	int rc = 0;
 
 	g->dev = path->rail.ep->dev;
-	if (g->dev->pins)
+	/* What peers reach through our engine alone needs no pin. */
+	if (g->dev->pins && (g->dev->ipc || !memory_has_gpu(g->region->memory)))
 		rc = pin_get(c, g);
 	if (rc == -EINPROGRESS)
 		return 0;
@@ -554,9 +555,17 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 	return NULL;
 }
 
+/* Memory of GPUs that the device does not reach goes through memory of the library. */
+static int grant_may(const struct control *c, const struct region *r, const struct device *dev)
+{
+	return dev->ipc || !memory_has_gpu(r->memory) ||
+	       c->config.params->bounce != URCCL_ALLOW_NO;
+}
+
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)
 {
 	struct path *path = rail_path(p, req->rail);
+	struct urccl_advert a = req->advert;
 	struct region *r = NULL;
 	struct grant *g = NULL;
 	int status = -EACCES;
@@ -564,17 +573,19 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 	if (p->asked == KEY_WINDOW)
 		return -EPROTO;
 	p->asked_upto = req->id > p->asked_upto ? req->id : p->asked_upto;
-	if (req->advert.kind == ADVERT_SCRATCH)
-		status = scratch_region(c, &req->advert, &r);
+	if (a.kind == ADVERT_SCRATCH)
+		status = scratch_region(c, &a, &r);
+	else if (a.kind == ADVERT_RUN)
+		status = run_region(c, p, &a, &r);
 	else
-		r = advert_region(c, &req->advert, &status);
+		r = advert_region(c, &a, &status);
 	/* A rail that the engine does not have yet could not end its exports. */
 	if (r && (!path || path->closing || !path->posted))
 		status = -ENOTCONN;
-	else if (r && memory_has_gpu(r->memory) && !path->rail.ep->dev->ipc)
+	else if (r && !grant_may(c, r, path->rail.ep->dev))
 		status = -EOPNOTSUPP;
 	else if (r)
-		g = grant_for(c, path, r, &req->advert, &status);
+		g = grant_for(c, path, r, &a, &status);
 	if (!g) {
 		key_answer(c, p, req->id, status, NULL);
 		return 0;

@@ -131,6 +131,7 @@ void control_request(struct control *c, struct control_req *req)
 		break;
 	case CONTROL_IMPORT:
 	case CONTROL_SCRATCH:
+	case CONTROL_RUN:
 		remote_import(c, req);
 		break;
 	case CONTROL_FORGET:
@@ -141,6 +142,12 @@ void control_request(struct control *c, struct control_req *req)
 		break;
 	case CONTROL_WANT:
 		raise_req(c, req);
+		break;
+	case CONTROL_RUN_END:
+		run_leave(c, req);
+		break;
+	case CONTROL_STAGE:
+		staging_want(c, req);
 		break;
 	default:
 		assert(0);

@@ -227,6 +227,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	cool_leave(c, p);
 	rails_end(p);
 	list_del(&p->held);
+	runs_step(c);
 	/* After our BYE the connection stays until the engine has ended all entries. Its end makes
 	 * the other side close its rails, and they are needed until then to cancel in order. */
 	if (!p->said_bye)

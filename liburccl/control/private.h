@@ -639,6 +639,10 @@ struct staging {
 	struct gpu_dev *gpu; /* the GPU that it is pinned for */
 	struct region *region; /* the context's own region of that memory */
 	struct cmd cmd;
+	struct errand errand; /* makes it where no memory of a GPU is registered, */
+	struct control_req *req; /* as this asks */
+	struct trouble trouble;
+	struct list ends; /* CONTROL_RUN_END */
 };
 
 struct control {

@@ -154,6 +154,8 @@ static void region_quiet(struct control *c, struct region *r)
 
 void region_step(struct control *c, struct region *r)
 {
+	if (r == c->staging.region)
+		runs_step(c);
 	if (r->add.out || r->del.out)
 		return;
 	if (r->nstuck && r->nstuck == r->ndoomed && list_empty(&r->doomed) && !r->nuntold)

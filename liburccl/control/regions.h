@@ -96,6 +96,17 @@ int spans_kinds(struct control *c, struct memory *m, struct trouble *t);
 int extent_gpu(struct control *c, struct extent *a, struct trouble *t);
 /* Tells the engine of a new staging buffer. Likewise. */
 int staging_enter(struct control *c, struct trouble *t);
+/* CONTROL_STAGE */
+void staging_want(struct control *c, struct control_req *req);
+/* The advert by which a peer asks for the run of slots of this number, its own. */
+#define ADVERT_RUN 2u /* kind */
+#define RUN_BYTES  (4ull << 20)
+void run_advert(uint64_t incarnation, uint32_t run, struct urccl_advert *a);
+/* 0 with *out, and the run's offset in *a, or -errno. */
+int run_region(struct control *c, const struct peer *p, struct urccl_advert *a,
+	       struct region **out);
+void run_leave(struct control *c, struct control_req *req); /* CONTROL_RUN_END */
+void runs_step(struct control *c); /* a grant has ended, or a peer was lost */
 void staging_init(struct control *c);
 void staging_fini(struct control *c); /* after the engine has ended */
 

@@ -158,21 +158,25 @@ void remote_import(struct control *c, struct control_req *req)
 {
 	struct peer *p = peer_of(c, req->handle);
 	struct remote *r = NULL;
-	struct urccl_advert scratch;
+	int is_own = req->msg.type != CONTROL_IMPORT;
+	struct urccl_advert own;
 	struct trouble t;
 
 	if (!p) {
 		req_answer_handle(req, HANDLE_PEER, REASON_PEER_STALE);
 		return;
 	}
-	if (req->msg.type == CONTROL_SCRATCH) {
-		scratch_advert(p->incarnation, &scratch);
-		req->data = &scratch;
+	if (req->msg.type == CONTROL_SCRATCH)
+		scratch_advert(p->incarnation, &own);
+	else if (is_own)
+		run_advert(p->incarnation, (uint32_t)req->arg[0], &own);
+	if (is_own) {
+		req->data = &own;
 		req->len = 1;
 	}
 	if (p->stage == STAGE_DOWN)
 		refuse(&t, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0);
-	else if (req->msg.type == CONTROL_SCRATCH || !import_check(req, p, &t))
+	else if (is_own || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
 	if (!r) {
 		req_answer(req, t.res, t.reason, t.arg[0], t.arg[1], t.arg[2]);

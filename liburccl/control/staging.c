@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory: the kind of each range that a program registers, and the staging buffer for devices
- * that do not reach GPU memory themselves. The first region of GPU memory makes the buffer, which
- * stays until the context is closed. */
+ * that do not reach GPU memory themselves. The first region of GPU memory makes the buffer, or the
+ * first write to GPU memory that only the peer's engine reaches. It stays until the context is
+ * closed. Its first half is for peers: each run of slots for one at a time. */
 #include <pthread.h>
 
 #include "control/private.h"
@@ -89,6 +90,7 @@ int spans_kinds(struct control *c, struct memory *m, struct trouble *t)
 void staging_init(struct control *c)
 {
 	pthread_mutex_init(&c->staging.lock, NULL);
+	list_init(&c->staging.ends);
 }
 
 void staging_fini(struct control *c)
@@ -96,7 +98,7 @@ void staging_fini(struct control *c)
 	struct staging *s = &c->staging;
 	int code;
 
-	if (s->memory && gpu_host_unregister(s->gpu, s->memory->addr, &code))
+	if (s->gpu && gpu_host_unregister(s->gpu, s->memory->addr, &code))
 		c->unpinned = 1; /* the buffer stays allocated */
 	if (s->memory && list_empty(&s->memory->link))
 		list_add_tail(&s->memory->link, &c->allocations);
@@ -107,19 +109,20 @@ void staging_fini(struct control *c)
 static int staging_make(struct control *c, struct gpu_dev *gpu, struct trouble *t)
 {
 	uint64_t bytes = c->config.params->staging_bytes;
-	struct allocation *a;
-	int code = 0, rc = memory_alloc(bytes, &a);
+	struct staging *s = &c->staging;
+	struct allocation *a = s->memory;
+	int code = 0, rc = a ? 0 : memory_alloc(bytes, &a);
 
-	if (rc)
-		return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, 0);
-	rc = gpu_host_register(gpu, a->addr, a->len, &code);
-	if (!rc) {
-		c->staging.memory = a;
-		c->staging.gpu = gpu;
-		return 0;
+	if (!rc && gpu && !s->gpu)
+		rc = gpu_host_register(gpu, a->addr, a->len, &code);
+	if (rc) {
+		if (a && a != s->memory)
+			memory_free(a);
+		return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
 	}
-	memory_free(a);
-	return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
+	s->memory = a;
+	s->gpu = s->gpu ? s->gpu : gpu;
+	return 0;
 }
 
 int extent_gpu(struct control *c, struct extent *a, struct trouble *t)
@@ -132,8 +135,7 @@ int extent_gpu(struct control *c, struct extent *a, struct trouble *t)
 	if (a->kind != GPU_MEMORY_DEVICE)
 		return 0;
 	pthread_mutex_lock(&s->lock);
-	if (!s->memory)
-		rc = staging_make(c, a->gpu, t);
+	rc = staging_make(c, a->gpu, t);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
@@ -153,7 +155,7 @@ int staging_enter(struct control *c, struct trouble *t)
 	pthread_mutex_lock(&s->lock);
 	a = s->memory;
 	pthread_mutex_unlock(&s->lock);
-	if (!a || s->region)
+	if (!a || s->region || c->ending)
 		return 0;
 	if (list_empty(&a->link))
 		list_add_tail(&a->link, &c->allocations);
@@ -165,4 +167,108 @@ int staging_enter(struct control *c, struct trouble *t)
 	s->cmd.e.memory = s->region->memory;
 	cmd_post(c, &s->cmd, ENGINE_STAGE, staging_back);
 	return 0;
+}
+
+static int staging_errand(struct errand *e)
+{
+	struct staging *s = container_of(e, struct staging, errand);
+	int rc;
+
+	pthread_mutex_lock(&s->lock);
+	rc = staging_make(container_of(s, struct control, staging), NULL, &s->trouble);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static void staging_made(struct control *c, struct errand *e)
+{
+	struct control_req *req = c->staging.req;
+	struct trouble t = c->staging.trouble;
+	int rc = e->res ? e->res : staging_enter(c, &t);
+
+	req_answer(req, rc, rc ? t.reason : REASON_NONE, t.arg[0], t.arg[1], t.arg[2]);
+}
+
+void staging_want(struct control *c, struct control_req *req)
+{
+	struct staging *s = &c->staging;
+
+	s->req = req;
+	errand_begin(c, &s->errand, ERRAND_PIN, staging_errand, staging_made);
+}
+
+/* ---- runs of slots that peers read ---- */
+
+void run_advert(uint64_t incarnation, uint32_t run, struct urccl_advert *a)
+{
+	*a = (struct urccl_advert){
+		.version = ADVERT_VERSION,
+		.rights = URCCL_RIGHT_READ,
+		.kind = ADVERT_RUN,
+		.region = run,
+		.incarnation = incarnation,
+		.length = RUN_BYTES,
+	};
+}
+
+int run_region(struct control *c, const struct peer *p, struct urccl_advert *a, struct region **out)
+{
+	struct urccl_advert ours;
+	uint64_t off;
+	uint32_t run = engine_peer_run(p->engine, &off);
+
+	run_advert(c->config.incarnation, run, &ours);
+	if (!run || memcmp(a, &ours, sizeof(ours)) != 0)
+		return -EACCES;
+	if (c->ending || !c->staging.region)
+		return -ESHUTDOWN;
+	a->offset = off;
+	*out = c->staging.region;
+	return 0;
+}
+
+/* Its grants of the run end, and no device has one of it ready. */
+static int run_is_left(const struct control *c, const struct peer *p)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &p->grants)
+		if (list_entry(pos, struct grant, of_peer)->region == c->staging.region)
+			return 0;
+	return !c->staging.region->ndoomed;
+}
+
+void runs_step(struct control *c)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &c->staging.ends) {
+		struct control_req *req = list_entry(pos, struct control_req, link);
+		struct peer *p = handles_get(&c->peer_handles, req->handle);
+		int lost = !p || p->stage == STAGE_DOWN;
+
+		if (!lost && !run_is_left(c, p))
+			continue;
+		list_del(&req->link);
+		req_answer(req, lost ? -ECONNRESET : 0, REASON_NONE, 0, 0, 0);
+	}
+}
+
+void run_leave(struct control *c, struct control_req *req)
+{
+	struct peer *p = handles_get(&c->peer_handles, req->handle);
+	struct list *pos, *tmp;
+
+	list_add_tail(&req->link, &c->staging.ends);
+	if (p && p->stage != STAGE_DOWN) {
+		list_for_each_safe(pos, tmp, &p->grants) {
+			struct grant *g = list_entry(pos, struct grant, of_peer);
+
+			if (g->region != c->staging.region || g->doomed)
+				continue;
+			grant_doom(g);
+			grant_end(c, g);
+		}
+	}
+	runs_step(c);
 }

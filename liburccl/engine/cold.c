@@ -57,7 +57,7 @@ int peer_idle(const struct engine_peer *p)
 	if (p->state != PEER_UP || !p->rail || !p->rail->up || p->unfinished)
 		return -EBUSY;
 	return lanes_idle(p) && notes_idle(p) && rails_idle(p) && atomics_idle(p->atomics) &&
-			       remotes_idle(p)
+			       relay_idle(p) && remotes_idle(p)
 		       ? 0
 		       : -EBUSY;
 }

@@ -116,6 +116,15 @@ static struct rail_key *rail_keys(struct engine_remote *r, uint32_t number)
 	return keys;
 }
 
+/* No device of this side gets there. */
+static int key_relay(struct engine_remote *r, struct rkey *key)
+{
+	*key = (struct rkey){.relay = 1};
+	r->relayed = 1;
+	r->peer->engine->gpus = 1;
+	return relay_make(r->peer);
+}
+
 static int key_import(struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
@@ -128,7 +137,11 @@ static int key_import(struct engine_cmd *cmd)
 		return 0;
 	if (k) {
 		k += cmd->part;
-		res = rail->ep->dev->ops->import(rail->ep, cmd->data, cmd->len, part->len, &k->key);
+		res = cmd->len ? rail->ep->dev->ops->import(rail->ep, cmd->data, cmd->len,
+							    part->len, &k->key)
+			       : -EOPNOTSUPP;
+		if (res == -EOPNOTSUPP)
+			res = key_relay(r, &k->key);
 	}
 	if (res)
 		return res;
@@ -191,6 +204,7 @@ static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 
 	while (rail && cmd->part < r->nparts) {
 		if (r->parts[cmd->part].rails >> rail->number & 1 &&
+		    !r->rail_keys[rail->number][cmd->part].key.relay &&
 		    rail->ep->dev->ops->warm(rail->ep, &r->rail_keys[rail->number][cmd->part].key))
 			return 0;
 		cmd->part++;
@@ -208,7 +222,7 @@ static int remote_map(struct engine_remote *r, struct gpu_mapping *out)
 		return -EACCES;
 	if (!rail || !rail->up || r->nkeys[rail->number] < r->nparts)
 		return r->failed ? r->failed : -EAGAIN;
-	if (r->nparts > 1 || !rail->ep->dev->ops->map)
+	if (r->nparts > 1 || r->relayed || !rail->ep->dev->ops->map)
 		return -EOPNOTSUPP;
 	res = rail->ep->dev->ops->map(rail->ep, &r->rail_keys[rail->number][0].key, out);
 	r->has_address = !res;
@@ -224,7 +238,7 @@ static void remote_unmap(struct engine_remote *r)
 	for (i = 0; i < RAIL_NUMBERS; i++) {
 		struct rail_key *k = r->rail_keys[i];
 
-		if (k && k->resolved && k->rail->ep->dev->ops->map)
+		if (k && k->resolved && !k->key.relay && k->rail->ep->dev->ops->map)
 			(void)k->rail->ep->dev->ops->map(k->rail->ep, &k->key, NULL);
 	}
 }
@@ -514,6 +528,15 @@ static void request_returned(struct engine *e, struct control_req *req)
 		break;
 	case CONTROL_WANT:
 		peer_want_back(req);
+		break;
+	case CONTROL_RUN:
+		relay_ask_back(e, req);
+		break;
+	case CONTROL_RUN_END:
+		relay_end_back(e, req);
+		break;
+	case CONTROL_STAGE:
+		relay_stage_back(e, req);
 		break;
 	default:
 		request_back(e, req);

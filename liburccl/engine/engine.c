@@ -82,7 +82,7 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 	uint32_t work = 0;
 
 	e->rare = 0;
-	if (e->stage.njobs || e->stage.waiting)
+	if (e->stage.njobs || e->stage.waiting || !list_empty(&e->relays.active))
 		work = stage_look(e);
 	if (!list_empty(&e->flushes))
 		flush_all(e);
@@ -106,7 +106,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
 		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
 		   !list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
-		   !list_empty(&e->commands) || e->stage.njobs || e->stage.waiting;
+		   !list_empty(&e->commands) || e->stage.njobs || e->stage.waiting ||
+		   !list_empty(&e->relays.active);
 	return work;
 }
 
@@ -350,10 +351,14 @@ static uint64_t next_ns(struct engine *e)
 
 static int wait_for_keys(const struct engine *e)
 {
+	const struct list *pos;
 	uint32_t i;
 
 	for (i = 0; i < e->nremotes; i++)
 		if (e->remotes[i] && !list_empty(&e->remotes[i]->waiters))
+			return 1;
+	list_for_each(pos, &e->relays.active)
+		if (relay_lacks_key(list_entry(pos, struct relay, link)))
 			return 1;
 	return 0;
 }
@@ -546,6 +551,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->words);
 	list_init(&e->signals);
 	stage_init(&e->stage);
+	relays_init(&e->relays);
 	e->young_tail = &e->young;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
@@ -644,6 +650,7 @@ void engine_close(struct engine *e)
 	free(e->owed.records);
 	segment_close(e->segment);
 	stage_close(&e->stage);
+	relays_close(&e->relays);
 	memory_map_free(e->map);
 	free(e->regions);
 	free(e->remotes);

@@ -115,6 +115,11 @@ enum control_req_type {
 	CONTROL_WANT,	    /* handle: entries wait for the paused peer. With reason and arg[0]:
 			     * it is given up for that */
 	CONTROL_SCRATCH,    /* handle (of the peer). Back: handle of its memory to measure with */
+	CONTROL_RUN,	    /* handle (of the peer), arg[0]: the number of a run of its slots. Back:
+			     * handle of the remote that it is */
+	CONTROL_RUN_END,    /* handle (of the peer): it gets its run no more; back when it has no
+			     * key of it, or with -ECONNRESET */
+	CONTROL_STAGE,	    /* ENGINE_STAGE, also where no memory of a GPU is registered */
 };
 
 struct control_call;
@@ -233,6 +238,9 @@ void engine_peer_free(struct engine_peer *p);
 uint64_t engine_peer_used(const struct engine_peer *p);
 /* Likewise, that notified us or had an atomic carried out by us later. In turns, as ep.used. */
 uint64_t engine_peer_heard(const struct engine_peer *p);
+/* The number of the run of slots that it may read, and where it begins in the peers' half of the
+ * staging memory; 0: none. Likewise. */
+uint32_t engine_peer_run(const struct engine_peer *p, uint64_t *off);
 /* A transport did not come up with it; err -errno, 0: the peer did not want it. */
 void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err);
 /* A remote of nparts adverts whose lengths are lens. */

@@ -18,6 +18,20 @@ static void expiring_add(struct engine *e, struct exposure *x)
 		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
+/* To the device; or, of GPUs that it does not reach, to the relay alone, with a key of no bytes. */
+static int expose(struct engine *e, struct exposure *x, void *key)
+{
+	int gpu = memory_has_gpu(x->memory), n = -EOPNOTSUPP;
+
+	if (!gpu || x->ep->dev->ipc)
+		n = x->ep->dev->ops->expose(x, key, KEY_MAX);
+	x->exposed = n >= 0;
+	if (!gpu || (n < 0 && n != -EOPNOTSUPP) || e->config.params->bounce == URCCL_ALLOW_NO)
+		return n;
+	e->gpus = 1;
+	return relay_make(x->peer) ? -ENOMEM : n < 0 ? 0 : n;
+}
+
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
 {
 	uint32_t slot = HANDLE_SLOT(x->memory->handle);
@@ -34,13 +48,12 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 		x->grant = handles_add(&e->grants, x);
 	if (!x->grant)
 		return -ENOSPC;
-	n = x->ep->dev->ops->expose(x, key, KEY_MAX);
+	n = expose(e, x, key);
 	if (n < 0 && fresh)
 		handles_del(&e->grants, x->grant);
 	if (n < 0)
 		return n;
-	x->exposed = 1;
-	if (x->rights & URCCL_RIGHT_WRITE && memory_is_device(x->memory))
+	if (x->exposed && x->rights & URCCL_RIGHT_WRITE && memory_is_device(x->memory))
 		x->peer->unflushed = 1;
 	if (fresh)
 		list_add_tail(&x->link, &e->exposures);
@@ -63,6 +76,8 @@ int exposure_end(struct engine *e, struct exposure *x)
 	if (x->exposed)
 		res = x->ep->dev->ops->unexpose(x);
 	x->exposed = !!res;
+	if (x->copies && !relay_copies_stop(e, x))
+		res = -EINPROGRESS;
 	if (!res)
 		exposure_leave(x);
 	return res;
@@ -111,6 +126,8 @@ static int expire(struct exposure *x)
 	if (x->exposed && x->ep->dev->ops->unexpose(x))
 		return 0;
 	x->exposed = 0;
+	if (x->copies)
+		return 0;
 	expiring_del(x);
 	return 1;
 }

@@ -99,6 +99,8 @@ static void lanes_clear(struct engine_peer *p)
 			p->lanes[i].held = c->next;
 			if (c == &p->ack_chunk)
 				p->ack_sending = 0;
+			else if (c->seg >= RELAY_SEG)
+				relay_chunk_dropped(c);
 			else if (c->seg >= BATCH_SEG)
 				atomic_chunk_dropped(c);
 			else
@@ -195,6 +197,8 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		return 0;
 	if (!p->closing)
 		closing_begin(e, p);
+	if (!relay_is_quiet(e, p)) /* a GPU is at memory that it was given */
+		return 0;
 	for (i = 0; i < RAILS_MAX; i++) {
 		struct rail *rail = p->rails[i];
 
@@ -203,9 +207,11 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		rail_close(e, rail);
 		open += !rail_is_closed(e, rail);
 	}
-	if (open || p->unfinished || p->pinging || p->want_out)
+	if (open || p->unfinished || p->pinging || p->want_out ||
+	    (p->relay && (p->relay->ask_out || p->relay->end_out || e->relays.stage_out)))
 		return 0;
 	lanes_clear(p);
+	relay_reset(e, p);
 	exposures_end(e, p);
 	wheel_unset(&p->awaited);
 	p->state = PEER_LOST;

@@ -15,7 +15,14 @@
 
 struct op;
 
-enum message_type { MESSAGE_NOTE = 1, MESSAGE_ACK, MESSAGE_ATOMIC, MESSAGE_ANSWER };
+enum message_type {
+	MESSAGE_NOTE = 1,
+	MESSAGE_ACK,
+	MESSAGE_ATOMIC,
+	MESSAGE_ANSWER,
+	MESSAGE_RELAY, /* these two are relay.h's */
+	MESSAGE_RELAYED,
+};
 
 /* ---- notifications (note.c) ---- */
 

@@ -355,7 +355,9 @@ void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint
 
 static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)
 {
-	if (len && data[0] >= MESSAGE_ATOMIC)
+	if (len && data[0] >= MESSAGE_RELAY)
+		relay_message(e, p, data, len);
+	else if (len && data[0] >= MESSAGE_ATOMIC)
 		atomic_message(e, p, data, len);
 	else
 		note_message(e, p, data, len);
@@ -447,5 +449,6 @@ void engine_peer_free(struct engine_peer *p)
 	free(p->notes);
 	free(p->parked);
 	free(p->atomics);
+	free(p->relay);
 	free(p);
 }

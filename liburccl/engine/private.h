@@ -25,6 +25,7 @@
 #include "engine/timer.h"
 #include "engine/stage.h"
 #include "engine/bundle.h"
+#include "engine/relay.h"
 
 #define CHUNKS_SHARED 4096u /* of an engine, taken by devices at a time, */
 #define CHUNKS_ALONE  1024u /* and more of them for peers that have none */
@@ -375,6 +376,8 @@ struct engine_peer {
 	struct message ack;
 
 	struct atomics *atomics; /* its own */
+	struct relay *relay;	 /* likewise; NULL: no memory was given by it, or taken */
+	uint64_t run_told;	 /* engine_peer_run(); any thread reads it */
 
 	struct list moved_link; /* in the engine's, until what came out is told */
 	struct segment_peer *told, untold;
@@ -401,6 +404,7 @@ struct engine_remote {
 	uint64_t len;
 	uint32_t gpu;	 /* a GPU of this side moves its bytes, by some rail */
 	uint32_t host;	 /* and none those of a part of it */
+	uint32_t relayed; /* the peer's engine helps, by some rail */
 	uint32_t has_address; /* the program has its address: ENGINE_REMOTE_MAP */
 	uint32_t importing; /* ENGINE_REMOTE_KEYS commands that wait for the device */
 	uint32_t asked;	 /* keys were asked for */
@@ -472,7 +476,8 @@ struct engine {
 	uint32_t armed;	      /* sleep was announced */
 	uint32_t sweep;	      /* chunks of stopped entries are to be cancelled */
 	uint32_t rare;	      /* flushes, pending, pending_accepts, messages, words or commands may
-				 not be empty: rare_add(); or the stage has something to do */
+				 not be empty: rare_add(); or stage or relays have something to
+				 do */
 	uint32_t lanes_set;   /* of lanes a bit each: it may not be empty */
 	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: no sleep until they are done */
 
@@ -483,9 +488,11 @@ struct engine {
 	uint32_t chunk_peers; /* that have some of them */
 	struct memory_map *map;
 	struct stage stage;
+	struct relays relays;
 	struct sync_look looks[2 * GPUS_MAX]; /* by the GPU's number: at words, at events */
 	struct bundles bundles;
-	uint32_t gpus; /* 1: memory of a GPU was registered or imported, and each chunk is asked */
+	uint32_t gpus; /* 1: memory of a GPU was registered, given or imported, and each chunk is
+			* asked */
 
 	struct engine_region_slot {
 		uint32_t handle;
@@ -701,6 +708,7 @@ void chunk_unproved(struct rail *rail, struct op *op);
 int op_again(struct op *op); /* all of it goes again, in time; 0: it cannot */
 void replay_run(struct engine_peer *p);
 void replay_drop(struct op *op); /* those of its chunks that wait to go again */
+uint32_t key_grant(const struct rkey *key); /* what the owner calls what it is for */
 
 /* note.c */
 void note_start(struct op *op); /* the entry's notification is due: sent, or waits for a slot */
@@ -753,6 +761,60 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 void serve_again(struct engine_peer *p, const struct atomic_answer *m); /* it came out badly */
 void serve_all_again(struct engine_peer *p);				/* a rail broke */
 void serve_due(struct engine_peer *p);					/* a message has come out */
+
+/* relay.c */
+int relay_make(struct engine_peer *p); /* 0 or -ENOMEM */
+/* It was just cut, and its key is of memory that is relayed: the relay has it from now on. */
+void relay_chunk(struct engine *e, struct chunk *c);
+/* The entry was stopped: ends its chunks that are here, as far as nobody is waited for. */
+void relay_drop(struct op *op);
+/* It was freed: one that was read from a slot of the peer's gives that back. */
+void relay_free(struct engine_peer *p, const struct chunk *c);
+/* The key of its entry's remote, of any chunk. */
+const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
+void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes);
+void relay_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c); /* a SEND */
+void relay_chunk_dropped(struct chunk *c); /* no device had it */
+void relay_again(struct engine_peer *p);   /* a rail broke */
+void relay_answer(struct engine_peer *p, struct relay_record *r);
+uint32_t relays_look(struct engine *e); /* how much was done */
+int relay_idle(const struct engine_peer *p);
+int relay_is_quiet(struct engine *e, struct engine_peer *p); /* it is lost: 1: no GPU copies */
+void relay_reset(struct engine *e, struct engine_peer *p);   /* its rails are closed */
+static inline void relay_kick(struct engine *e, struct relay *r)
+{
+	if (list_empty(&r->link))
+		list_add_tail(&r->link, &e->relays.active);
+	e->rare = 1;
+}
+
+/* relay_serve.c */
+void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m);
+uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay_record *rec);
+/* Its peer is lost: 1: no GPU copies for it. */
+int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec);
+int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as it ends */
+void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c);
+void relay_unaimed(struct engine *e, struct chunk *c); /* the rail has no key for it */
+
+/* relay_run.c */
+void relays_init(struct relays *all);
+/* Slots: for peers to read, and to read into. 0 or -ENOMEM. */
+int relays_open(struct engine *e, uint8_t *half, uint32_t nslots, uint8_t *reads, uint32_t nreads);
+void relays_close(struct relays *all);
+/* A slot of the peer's run: its number, or -1: none now. */
+int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes);
+void run_slot_free(struct relay *r, uint32_t slot);
+void run_give_back(struct engine *e, struct relay *r);
+void runs_take_back(struct engine *e);
+/* Of the best rail, for the peer's run of this number. NULL: not yet, or *res says why never. */
+const struct rkey *relay_key(struct engine_peer *p, uint32_t run, int *res);
+int relay_lacks_key(const struct relay *r);
+int relay_source_busy(const struct engine_remote *remote);
+void relay_ask_back(struct engine *e, struct control_req *req);
+void relay_end_back(struct engine *e, struct control_req *req);
+void relay_stage_back(struct engine *e, struct control_req *req);
 
 /* exposure.c */
 /* Bytes of key, or -errno: it is as if it had never been. */

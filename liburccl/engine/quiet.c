@@ -54,8 +54,9 @@ static int chunk_of(const struct engine *e, const struct chunk *c, const void *w
 {
 	const struct engine_remote *r = what;
 
-	(void)e;
-	return key_of(c->key)->remote == r;
+	const struct op *op = c->op;
+
+	return key_of(e->gpus ? relay_entry_key(op->peer, c) : c->key)->remote == r;
 }
 
 /* Stops the entries of chunks that match, by a reason that names handle; returns whether there are
@@ -145,6 +146,7 @@ static int remote_is_busy(struct engine *e, struct engine_remote *r, int res, ui
 	uint32_t i;
 
 	busy |= chunks_stop(e, chunk_of, r, res, reason, r->handle);
+	busy |= relay_source_busy(r);
 	for (i = 0; i < RAILS_MAX; i++) {
 		const struct rail *rail = r->peer->rails[i];
 
@@ -180,7 +182,7 @@ void remote_forget_keys(struct engine_remote *r, struct rail *rail)
 		if (!keys[i].resolved || keys[i].rail != rail)
 			continue;
 		part_loses(r, i, rail->number);
-		if (r->peer->state <= PEER_LOSING)
+		if (r->peer->state <= PEER_LOSING && !keys[i].key.relay)
 			rail->ep->dev->ops->forget(rail->ep, &keys[i].key);
 		keys[i].resolved = 0;
 	}

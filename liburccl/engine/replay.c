@@ -218,6 +218,7 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 		peer_choose(p);
 	notes_again(p);
 	atomics_again(p);
+	relay_again(p);
 }
 
 /* ---- what goes again ---- */
@@ -233,6 +234,13 @@ static uint32_t part_of(const struct rail_key *k)
 			return (uint32_t)(k - r->rail_keys[i]);
 	assert(0);
 	return 0;
+}
+
+uint32_t key_grant(const struct rkey *key)
+{
+	const struct rail_key *k = key_of(key);
+
+	return k->remote->parts[part_of(k)].grant;
 }
 
 static void undone_add(struct engine_peer *p, struct chunk *c)
@@ -265,6 +273,10 @@ int chunk_aim(struct chunk *c, struct rail *rail)
 	if (aim(c, rail))
 		return 1;
 	c->ep = NULL;
+	if (c->seg == RELAY_SEG_READ) {
+		relay_unaimed(rail->peer->engine, c);
+		return 0;
+	}
 	c->fence = 0;
 	undone_add(rail->peer, c);
 	remote_ask(key_of(c->key)->remote);

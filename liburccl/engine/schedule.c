@@ -42,20 +42,12 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
-static __attribute__((noinline)) void release_gpu(struct engine *e, struct chunk *c)
-{
-	if (stage_has(&e->stage, c))
-		stage_free(e, c);
-	else if (c->npieces)
-		bundle_free(e, c);
-}
-
 static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
 	if (e->gpus)
-		release_gpu(e, c);
+		stage_free(e, c);
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
 	c->next = e->chunk_free;
@@ -472,7 +464,7 @@ static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 	if (c->flags & CHUNK_QUIET)
 		return;
 	op->bits |= c->res || op_reads(op) ? OP_UNQUIET : OP_UNQUIET | OP_UNPROVED;
-	op->flush_key = c->key;
+	op->flush_key = relay_entry_key(op->peer, c);
 	op->flush_rails |= (uint8_t)(1u << rail->number);
 	rail->unproved += !op_reads(op);
 	if (!rail->up)
@@ -550,6 +542,8 @@ static void other_out(struct engine *e, struct rail *rail, struct chunk *c)
 		rail_broke(e, rail, c->res);
 	if (c->kind == CHUNK_FLUSH)
 		flush_out(e, c);
+	else if (c->seg >= RELAY_SEG)
+		relay_chunk_out(e, c->op, c);
 	else if (c->seg >= BATCH_SEG)
 		atomic_chunk_out(c->op, c);
 	else
@@ -564,7 +558,10 @@ void chunk_out(struct engine *e, struct chunk *c)
 	rail->inflight_bytes -= c->len;
 	if (c->kind == CHUNK_WRITE || c->kind == CHUNK_READ) {
 		measure(e, rail, c);
-		data_out(e, rail, c);
+		if (c->seg == RELAY_SEG_READ)
+			relay_read_out(e, rail, c);
+		else
+			data_out(e, rail, c);
 	} else {
 		other_out(e, rail, c);
 	}

@@ -3,17 +3,12 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define SLOT_BYTES (1u << 20) /* no transport has larger chunks */
-#define HALVES	   2u	      /* one for entries of this context, one for what peers will ask */
+#define HALVES	  2u /* the first is for peers to read: relay.h; the second for this context, */
+#define READ_PART 4u /* and of it so much for what is read from peers for them */
 
 struct slot {
-	struct gpu_job job;
-	struct gpu_dev *waits_for;   /* its job waits for room in a lane of this one; or NULL */
-	struct chunk *chunk;	     /* NULL: it is free */
-	uint8_t *bytes;		     /* the slot itself */
-	const struct memory *memory; /* that the entry named, */
-	uint8_t *local;		     /* and where in it the chunk's bytes are */
-	uint32_t copied;	     /* bytes of it */
+	struct copy copy;    /* its memory is what the entry named, its bytes the slot itself */
+	struct chunk *chunk; /* NULL: it is free */
 };
 
 void stage_init(struct stage *s)
@@ -24,17 +19,21 @@ void stage_init(struct stage *s)
 
 int stage_open(struct engine *e, const struct memory *m)
 {
-	uint32_t n = (uint32_t)(m->len / SLOT_BYTES / HALVES), i;
+	uint64_t all = m->len / SLOT_BYTES < GPU_SLOTS ? m->len / SLOT_BYTES : GPU_SLOTS;
+	uint32_t half = (uint32_t)all / HALVES, reads = half / READ_PART, n = half - reads, i;
+	uint8_t *base = (uint8_t *)(uintptr_t)m->spans[0].addr;
 	struct stage *s = &e->stage;
 
 	s->slots = calloc(n, sizeof(*s->slots));
 	s->free = calloc(n, sizeof(struct slot *));
-	if (!s->slots || !s->free) {
+	if (!s->slots || !s->free ||
+	    relays_open(e, base, half, base + (size_t)(half + n) * SLOT_BYTES, reads)) {
 		stage_close(s);
+		relays_close(&e->relays);
 		return -ENOMEM;
 	}
 	for (i = 0; i < n; i++) {
-		s->slots[i].bytes = (uint8_t *)(uintptr_t)m->spans[0].addr + i * SLOT_BYTES;
+		s->slots[i].copy.bytes = base + (size_t)(half + i) * SLOT_BYTES;
 		s->free[n - 1 - i] = &s->slots[i];
 	}
 	s->nslots = s->nfree = n;
@@ -55,7 +54,7 @@ void stage_close(struct stage *s)
 
 static struct slot *slot_of(const struct engine *e, const struct chunk *c)
 {
-	return &e->stage.slots[(size_t)((uint8_t *)c->local - e->stage.slots[0].bytes) /
+	return &e->stage.slots[(size_t)((uint8_t *)c->local - e->stage.slots[0].copy.bytes) /
 			       SLOT_BYTES];
 }
 
@@ -65,21 +64,32 @@ static struct slot *slot_take(struct stage *s, struct chunk *c)
 
 	assert(c->len <= SLOT_BYTES);
 	slot->chunk = c;
-	slot->memory = c->memory;
-	slot->local = c->local;
-	slot->copied = 0;
+	slot->copy.memory = c->memory;
+	slot->copy.local = c->local;
+	slot->copy.len = c->len;
+	slot->copy.copied = 0;
+	slot->copy.in = c->kind == CHUNK_READ;
 	c->memory = s->memory;
-	c->local = slot->bytes;
+	c->local = slot->copy.bytes;
 	return slot;
 }
 
 void stage_free(struct engine *e, struct chunk *c)
 {
-	struct slot *slot = slot_of(e, c);
+	struct op *op = c->op;
+	struct slot *slot;
 
-	assert(slot->chunk == c && !slot->job.dev);
-	c->memory = slot->memory;
-	c->local = slot->local;
+	if (op->peer->relay)
+		relay_free(op->peer, c);
+	if (!stage_has(&e->stage, c)) {
+		if (c->npieces)
+			bundle_free(e, c);
+		return;
+	}
+	slot = slot_of(e, c);
+	assert(slot->chunk == c && !copy_is_out(&slot->copy));
+	c->memory = slot->copy.memory;
+	c->local = slot->copy.local;
 	slot->chunk = NULL;
 	e->stage.free[e->stage.nfree++] = slot;
 	if (e->stage.waiting)
@@ -88,7 +98,7 @@ void stage_free(struct engine *e, struct chunk *c)
 
 const struct memory *stage_memory(const struct engine *e, const struct chunk *c)
 {
-	return slot_of(e, c)->memory;
+	return slot_of(e, c)->copy.memory;
 }
 
 /* ---- copies ---- */
@@ -156,47 +166,87 @@ static int lacks_order(const struct engine *e, const struct chunk *c)
 	       any_extent(c, is_device);
 }
 
-/* A lane is full where CUDA holds the copy thread up and many jobs were cancelled meanwhile. */
-static void slot_submit(struct slot *slot, struct gpu_dev *gpu)
+/* The next bytes, as far as they are of one allocation. */
+static const struct extent *copy_next(const struct copy *c, uint8_t **at, uint64_t *len)
 {
-	slot->waits_for = gpu_submit(gpu, &slot->job) ? NULL : gpu;
+	uint64_t run;
+
+	*len = c->len - c->copied;
+	if (c->local) {
+		*at = c->local + c->copied;
+	} else {
+		*at = memory_at(c->memory, c->off + c->copied, &run);
+		*len = *len < run ? *len : run;
+	}
+	return extent_at(c->memory, *at, len);
 }
 
-/* Copies what is left, an allocation at a time. 1: all of it is done. */
-static int slot_copy(struct engine *e, struct slot *slot)
+/* A lane is full where CUDA holds the copy thread up and many jobs were cancelled meanwhile. */
+static void copy_submit(struct copy *c, struct gpu_dev *gpu)
 {
-	const struct chunk *c = slot->chunk;
+	c->waits_for = gpu_submit(gpu, &c->job) ? NULL : gpu;
+}
+
+int copy_run(struct copy *c)
+{
 	const struct extent *x;
-	int reads = c->kind == CHUNK_READ;
 	uint64_t len;
+	uint8_t *at;
 
-	for (; slot->copied < c->len; slot->copied += (uint32_t)len) {
-		uint8_t *at = slot->local + slot->copied, *bytes = slot->bytes + slot->copied;
+	for (; c->copied < c->len; c->copied += (uint32_t)len) {
+		uint8_t *bytes = c->bytes + c->copied;
 
-		len = c->len - slot->copied;
-		x = extent_at(slot->memory, at, &len);
+		x = copy_next(c, &at, &len);
 		if (x->kind != GPU_MEMORY_DEVICE) {
-			memcpy(reads ? at : bytes, reads ? bytes : at, len);
+			memcpy(c->in ? at : bytes, c->in ? bytes : at, len);
 			continue;
 		}
-		slot->job = (struct gpu_job){
+		c->job = (struct gpu_job){
 			.kind = GPU_COPY,
-			.lane = reads ? GPU_IN : GPU_OUT,
-			.src = (uintptr_t)(reads ? bytes : at),
-			.dst = (uintptr_t)(reads ? at : bytes),
+			.lane = c->in ? GPU_IN : GPU_OUT,
+			.src = (uintptr_t)(c->in ? bytes : at),
+			.dst = (uintptr_t)(c->in ? at : bytes),
 			.len = len,
 		};
-		slot_submit(slot, x->gpu);
-		e->stage.njobs++;
-		e->rare = 1;
+		copy_submit(c, x->gpu);
 		return 0;
 	}
 	return 1;
 }
 
+int copy_done(struct copy *c)
+{
+	if (c->waits_for)
+		copy_submit(c, c->waits_for);
+	return !c->waits_for && gpu_job_done(&c->job);
+}
+
+int copy_cancel(struct copy *c)
+{
+	if (!c->waits_for)
+		return gpu_cancel(&c->job);
+	c->waits_for = NULL;
+	return 1;
+}
+
+int copy_step(struct copy *c)
+{
+	c->copied += (uint32_t)c->job.len;
+	return c->job.res || copy_run(c);
+}
+
+static int slot_copy(struct engine *e, struct slot *slot)
+{
+	if (copy_run(&slot->copy))
+		return 1;
+	e->stage.njobs++;
+	e->rare = 1;
+	return 0;
+}
+
 /* ---- chunks ---- */
 
-static void chunk_drop(struct engine *e, struct chunk *c)
+void chunk_drop(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
@@ -273,6 +323,12 @@ int stage_chunk(struct engine *e, struct chunk *c)
 		return chunk_refuse(e, c, -EINVAL, REASON_DEVICE_ORDER);
 	if (c->npieces)
 		return 1;
+	if (c->key->relay) {
+		if (e->config.params->bounce == URCCL_ALLOW_NO)
+			return chunk_refuse(e, c, -EACCES, REASON_BOUNCE_GPU);
+		relay_chunk(e, c);
+		return 0;
+	}
 	if (!(c->memory->staged >> c->ep->dev->index & 1) && !(c->key->gpu & c->memory->pageable))
 		return 1;
 	if (!any_extent(c, misses))
@@ -326,25 +382,19 @@ static void drop_waiting(struct stage *s, struct op *op)
 	}
 }
 
-static int slot_has_job(const struct slot *slot)
-{
-	return slot->job.dev || slot->waits_for;
-}
-
 void stage_drop(struct op *op)
 {
 	struct engine *e = op_engine(op);
 	uint32_t i;
 
+	if (op->peer->relay)
+		relay_drop(op);
 	drop_waiting(&e->stage, op);
 	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
 		struct slot *slot = &e->stage.slots[i];
 
-		if (!slot_has_job(slot) || slot->chunk->op != op)
+		if (!copy_is_out(&slot->copy) || slot->chunk->op != op || !copy_cancel(&slot->copy))
 			continue;
-		if (!slot->waits_for && !gpu_cancel(&slot->job))
-			continue;
-		slot->waits_for = NULL;
 		e->stage.njobs--;
 		chunk_drop(e, slot->chunk);
 	}
@@ -358,9 +408,10 @@ static void job_ended(struct engine *e, struct slot *slot)
 	struct op *op = c->op;
 
 	e->stage.njobs--;
-	slot->copied += (uint32_t)slot->job.len;
-	if (slot->job.res) {
-		op_fail(op, -EIO, REASON_GPU_COPY, slot->job.len, (uint64_t)slot->job.code, 0);
+	slot->copy.copied += (uint32_t)slot->copy.job.len;
+	if (slot->copy.job.res) {
+		op_fail(op, -EIO, REASON_GPU_COPY, slot->copy.job.len,
+			(uint64_t)slot->copy.job.code, 0);
 	} else if (!(op->bits & OP_DECIDED)) {
 		if (slot_copy(e, slot))
 			chunk_copied(e, c);
@@ -403,12 +454,13 @@ uint32_t stage_look(struct engine *e)
 	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
 		struct slot *slot = &e->stage.slots[i];
 
-		if (slot->waits_for)
-			slot_submit(slot, slot->waits_for);
-		if (!slot->job.dev || !gpu_job_done(&slot->job))
+		if (!copy_is_out(&slot->copy) || !copy_done(&slot->copy))
 			continue;
 		job_ended(e, slot);
 		n++;
 	}
-	return n + wake_waiting(e);
+	n += wake_waiting(e);
+	if (!list_empty(&e->relays.active))
+		n += relays_look(e);
+	return n;
 }

@@ -13,12 +13,27 @@
 #ifndef STAGE_H
 #define STAGE_H
 
+#define SLOT_BYTES (1u << 20) /* no transport has larger chunks */
+
 struct slot;
 struct op;
 struct engine;
 
+/* Bytes of a region, of any kind of memory, and pinned memory of the library. */
+struct copy {
+	struct gpu_job job;	   /* of one allocation after another */
+	struct gpu_dev *waits_for; /* the job waits for room in a lane of this one; or NULL */
+	const struct memory *memory;
+	uint8_t *local; /* their address, in ranges that touch; NULL: they are found by off */
+	uint64_t off;	/* in the memory */
+	uint8_t *bytes; /* the library's */
+	uint32_t len;
+	uint32_t copied; /* of len */
+	uint8_t in;	 /* 1: into the memory; 0: out of it */
+};
+
 struct stage {
-	const struct memory *memory; /* of the slots; NULL: no memory of a GPU was registered yet */
+	const struct memory *memory; /* of the slots; NULL: there are none yet */
 	struct slot *slots;
 	struct slot **free; /* a stack */
 	uint32_t nfree, nslots;
@@ -31,8 +46,22 @@ void stage_init(struct stage *s);
 int stage_open(struct engine *e, const struct memory *m); /* 0 or -ENOMEM */
 void stage_close(struct stage *s);
 
+/* Copies what is left. 1: all of it is done. 0: the copy is out: ask copy_done(). */
+int copy_run(struct copy *c);
+/* Of a copy that is out. 1: its job has ended: call copy_step(). 0: not yet. */
+int copy_done(struct copy *c);
+/* 1: all is done, or job.res says why not. 0: the next job is out. */
+int copy_step(struct copy *c);
+/* Of a copy that is out. 1: no GPU will touch its memory for it any more. 0: ask copy_done(). */
+int copy_cancel(struct copy *c);
+static inline int copy_is_out(const struct copy *c)
+{
+	return c->job.dev || c->waits_for;
+}
+
 /* For each chunk that was cut, after its entry was put back into its list: stages the chunk if the
- * device cannot reach its local memory. 1: post the chunk now. 0: the stage has it, or ended it. */
+ * device cannot reach its local memory, or relays it. 1: post the chunk now. 0: the stage or the
+ * relay has it, or ended it. */
 int stage_chunk(struct engine *e, struct chunk *c);
 /* The most bytes of the entry's next chunk: more where a GPU moves them. */
 uint64_t stage_chunk_bytes(const struct op *op, uint64_t most);
@@ -41,7 +70,9 @@ uint64_t stage_chunk_bytes(const struct op *op, uint64_t most);
 int stage_in(struct engine *e, struct chunk *c);
 /* The entry was stopped: ends its staged chunks, but for those whose copy may have begun. */
 void stage_drop(struct op *op);
-void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slot */
+void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slots, if it has some */
+/* It ends without having moved: op_check() follows. */
+void chunk_drop(struct engine *e, struct chunk *c);
 /* The memory that its entry named, of a chunk with a slot. */
 const struct memory *stage_memory(const struct engine *e, const struct chunk *c);
 

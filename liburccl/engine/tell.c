@@ -97,7 +97,8 @@ __attribute__((noinline)) void tell_look_ahead(struct engine *e, struct chunk *c
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if (batch[i]->kind != CHUNK_READ && batch[i]->kind != CHUNK_WRITE)
+		if ((batch[i]->kind != CHUNK_READ && batch[i]->kind != CHUNK_WRITE) ||
+		    batch[i]->seg == RELAY_SEG_READ)
 			continue;
 		e->told_ahead = 1;
 		if (!(((struct op *)batch[i]->op)->bits & OP_SHOWN))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused with a sentence, and nothing of it stays: memory of a GPU at the peer over a transport
- * that does not reach it, a range of more than one allocation or with rights for atomics, the way
- * through staging memory where bounce=no forbids it. */
+/* Refused with a sentence, and nothing of it stays: a range of more than one allocation or with
+ * rights for atomics, and, where bounce=no forbids the way through memory of the library, memory of
+ * a GPU here, and at the peer over a transport that does not reach it. */
 #include <stdlib.h>
 #include "pair.h"
 #include "cuda/device.h"
@@ -37,7 +37,7 @@ static void at_peer(uint64_t device)
 	urccl_prep_write(sqe, remote, host, LEN, 0);
 	cqe = pair_run(&p, &p.a, sqe);
 	CHECK_EQ(cqe.res, -EOPNOTSUPP);
-	check_sentence(&p.a, &cqe, "memory of a GPU");
+	check_sentence(&p.a, &cqe, "bounce=no");
 	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
 	device_fill(device, LEN, 0, 1);
 	CHECK(device_check(device, LEN, 0, 1));
@@ -68,13 +68,13 @@ int main(int argc, char **argv)
 	device = device_alloc(LEN, 0);
 	check_register(device, 64ull << 30, RIGHTS, "one allocation");
 	check_register(device, LEN, URCCL_RIGHT_ATOMIC, "URCCL_RIGHT_ATOMIC");
-	if (p.transport != URCCL_TRANSPORT_SHM)
-		at_peer(device);
 	pair_close(&p);
 	pair_options(&p, argc, argv);
 	p.params.bounce = URCCL_ALLOW_NO;
 	pair_open(&p);
 	bounced(device);
+	if (p.transport != URCCL_TRANSPORT_SHM)
+		at_peer(device);
 	pair_close(&p);
 	return 0;
 }
