@@ -135,6 +135,7 @@ void control_request(struct control *c, struct control_req *req)
 		remote_import(c, req);
 		break;
 	case CONTROL_FORGET:
+	case CONTROL_RUN_FORGET:
 		remote_forget(c, req);
 		break;
 	case CONTROL_WARM:

@@ -530,6 +530,7 @@ static void request_returned(struct engine *e, struct control_req *req)
 		peer_want_back(req);
 		break;
 	case CONTROL_RUN:
+	case CONTROL_RUN_FORGET:
 		relay_ask_back(e, req);
 		break;
 	case CONTROL_RUN_END:

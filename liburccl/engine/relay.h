@@ -151,7 +151,7 @@ struct relay {
 	struct engine_remote *source;
 	uint32_t source_run; /* its number; 0: none */
 	uint32_t source_tries;
-	struct control_req ask, end; /* RUN or FORGET; RUN_END */
+	struct control_req ask, end; /* RUN or RUN_FORGET; RUN_END */
 	uint32_t ask_out, end_out;
 	struct relay_slot slots[RELAY_WINDOW];
 	struct relay_record records[RELAY_WINDOW];

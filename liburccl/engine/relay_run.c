@@ -178,7 +178,7 @@ static struct engine_remote *source(struct engine *e, struct relay *r, uint32_t 
 	r->source = NULL;
 	r->source_run = old ? 0 : run;
 	if (old)
-		source_ask(e, r, CONTROL_FORGET, old->handle, 0);
+		source_ask(e, r, CONTROL_RUN_FORGET, old->handle, 0);
 	else
 		source_ask(e, r, CONTROL_RUN, r->peer->handle, run);
 	return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes are killed while copies of GPUs between their memory and ours are under way: the owner
- * of the memory, and who writes to it. Entries end, the peer is lost, its memory and ours can be
- * given back, and the next process finds all as it was. */
+/* Processes are killed while copies of GPUs between their memory and ours are under way, by copies
+ * of one side alone or (--owner, and over tcp) by the relay: the owner of the memory, and who
+ * writes to it. Entries end, the peer is lost, its memory and ours can be given back, and the next
+ * process finds all as it was. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

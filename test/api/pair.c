@@ -116,6 +116,8 @@ void pair_options(struct pair *p, int argc, char **argv)
 			p->params.flags |= URCCL_OPEN_INLINE;
 		else if (option(argv[i], "--spins", &v))
 			p->params.spin_us = UINT32_MAX;
+		else if (option(argv[i], "--owner", &v))
+			p->params.enforce = URCCL_ENFORCE_OWNER;
 		else if (option(argv[i], "--shared", &v))
 			p->shared = 1;
 		else if (option(argv[i], "--secret=", &v))

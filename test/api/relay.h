@@ -63,28 +63,41 @@ static inline void *relay_at(const struct relay_local *m, uint64_t off)
 	return m->host ? m->host + off : (void *)(uintptr_t)(m->device + off);
 }
 
-static inline void relay_fill(const struct relay_local *m, uint64_t off, uint64_t len,
-			      uint64_t seed)
+/* The pattern of the seed from place `from` on. */
+static inline void relay_fill_as(const struct relay_local *m, uint64_t off, uint64_t len,
+				 uint64_t from, uint64_t seed)
 {
 	uint64_t i;
 
 	if (!m->host)
-		device_fill(m->device + off, len, off, seed);
+		device_fill(m->device + off, len, from, seed);
 	for (i = 0; m->host && i < len; i++)
-		m->host[off + i] = device_byte(off + i, seed);
+		m->host[off + i] = device_byte(from + i, seed);
+}
+
+static inline void relay_fill(const struct relay_local *m, uint64_t off, uint64_t len,
+			      uint64_t seed)
+{
+	relay_fill_as(m, off, len, off, seed);
+}
+
+static inline int relay_holds_as(const struct relay_local *m, uint64_t off, uint64_t len,
+				 uint64_t from, uint64_t seed)
+{
+	uint64_t i;
+
+	if (!m->host)
+		return device_check(m->device + off, len, from, seed);
+	for (i = 0; i < len; i++)
+		if (m->host[off + i] != device_byte(from + i, seed))
+			return 0;
+	return 1;
 }
 
 static inline int relay_holds(const struct relay_local *m, uint64_t off, uint64_t len,
 			      uint64_t seed)
 {
-	uint64_t i;
-
-	if (!m->host)
-		return device_check(m->device + off, len, off, seed);
-	for (i = 0; i < len; i++)
-		if (m->host[off + i] != device_byte(off + i, seed))
-			return 0;
-	return 1;
+	return relay_holds_as(m, off, len, off, seed);
 }
 
 #endif
