@@ -273,7 +273,7 @@ void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_LOSING)
 		peer_losing_expired(e, p);
-	if (!p->unfinished || (p->state != PEER_UP && p->state != PEER_COLD))
+	if ((!p->unfinished && relay_idle(p)) || (p->state != PEER_UP && p->state != PEER_COLD))
 		return;
 	if (!p->pinging) {
 		p->pinging = 1;

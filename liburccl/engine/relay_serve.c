@@ -237,6 +237,7 @@ static void request_begin(struct engine *e, struct engine_peer *p, struct relay_
 {
 	int res;
 
+	peer_awaited(e, p); /* one that stops has slots of ours */
 	rec->used = 1;
 	rec->ended = rec->tries = 0;
 	rec->state = RECORD_WAITS;

@@ -42,11 +42,12 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
-static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c)
+static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c,
+							  uint32_t gpus)
 {
 	struct op *op = c->op;
 
-	if (e->gpus)
+	if (gpus)
 		stage_free(e, c);
 	e->chunk_peers -= !--op->peer->chunks;
 	c->op = NULL;
@@ -57,7 +58,7 @@ static inline __attribute__((always_inline)) void release(struct engine *e, stru
 
 void chunk_free(struct engine *e, struct chunk *c)
 {
-	release(e, c);
+	release(e, c, e->gpus);
 }
 
 /* ---- lanes ---- */
@@ -498,11 +499,12 @@ static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const s
 		op_fail_device(op, res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
 }
 
-static inline __attribute__((always_inline)) void done(struct engine *e, struct chunk *c)
+static inline __attribute__((always_inline)) void done(struct engine *e, struct chunk *c,
+						       uint32_t gpus)
 {
 	struct op *op = c->op;
 
-	release(e, c);
+	release(e, c, gpus);
 	op->inflight--;
 	if (!c->res) {
 		op->placed += c->len;
@@ -515,10 +517,11 @@ static inline __attribute__((always_inline)) void done(struct engine *e, struct 
 
 void chunk_done(struct engine *e, struct chunk *c)
 {
-	done(e, c);
+	done(e, c, e->gpus);
 }
 
-static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
+static inline __attribute__((always_inline)) void data_out(struct engine *e, struct rail *rail,
+							   struct chunk *c, uint32_t gpus)
 {
 	struct op *op = c->op;
 
@@ -531,9 +534,19 @@ static void data_out(struct engine *e, struct rail *rail, struct chunk *c)
 		data_owes(rail, op, c);
 	if (c->res)
 		unmeasure(rail, c->kind, c->len);
-	else if (e->gpus && stage_in(e, c))
+	else if (gpus && stage_in(e, c))
 		return;
-	done(e, c);
+	done(e, c, gpus);
+}
+
+/* Apart, so that others have one look at whether there are GPUs. */
+static __attribute__((noinline)) void data_out_gpus(struct engine *e, struct rail *rail,
+						    struct chunk *c)
+{
+	if (c->seg == RELAY_SEG_READ)
+		relay_read_out(e, rail, c);
+	else
+		data_out(e, rail, c, 1);
 }
 
 static void other_out(struct engine *e, struct rail *rail, struct chunk *c)
@@ -558,10 +571,10 @@ void chunk_out(struct engine *e, struct chunk *c)
 	rail->inflight_bytes -= c->len;
 	if (c->kind == CHUNK_WRITE || c->kind == CHUNK_READ) {
 		measure(e, rail, c);
-		if (c->seg == RELAY_SEG_READ)
-			relay_read_out(e, rail, c);
+		if (e->gpus)
+			data_out_gpus(e, rail, c);
 		else
-			data_out(e, rail, c);
+			data_out(e, rail, c, 0);
 	} else {
 		other_out(e, rail, c);
 	}

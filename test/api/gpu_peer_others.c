@@ -72,6 +72,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < PEERS; i++)
 		start(i, 0);
 	for (i = 0; left; i = (i + 1) % PEERS) {
+		side_turn(&others[i]);
 		if (rounds[i] == ROUNDS || !side_take_within(&others[i], &p.b, 100000, &cqe, NULL))
 			continue;
 		if (urccl_cqe_kind(&cqe) != URCCL_KIND_OP)
