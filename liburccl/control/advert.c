@@ -558,8 +558,7 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 /* Memory of GPUs that the device does not reach goes through memory of the library. */
 static int grant_may(const struct control *c, const struct region *r, const struct device *dev)
 {
-	return dev->ipc || !memory_has_gpu(r->memory) ||
-	       c->config.params->bounce != URCCL_ALLOW_NO;
+	return dev->ipc || !memory_has_gpu(r->memory) || c->config.params->bounce != URCCL_ALLOW_NO;
 }
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)

@@ -25,11 +25,12 @@ static void message_send(struct engine_peer *p, struct relay_message *m, uint32_
 
 static void slot_send(struct engine_peer *p, struct relay_slot *s)
 {
-	struct relay_request end = {
-		.type = MESSAGE_RELAY, .kind = RELAY_END, .seq = s->request.seq};
+	struct relay_request end = {.type = MESSAGE_RELAY,
+				    .kind = RELAY_END,
+				    .seq = s->request.seq};
 
-	message_send(p, &s->message, RELAY_SEG,
-		     s->state == RELAY_ENDING ? &end : &s->request, sizeof(end));
+	message_send(p, &s->message, RELAY_SEG, s->state == RELAY_ENDING ? &end : &s->request,
+		     sizeof(end));
 }
 
 void relay_answer(struct engine_peer *p, struct relay_record *r)
@@ -149,8 +150,10 @@ static void slot_take(struct engine *e, struct engine_peer *p, struct relay_slot
 		return;
 	}
 	s->state = RELAY_FILLING;
-	s->copy = (struct copy){
-		.memory = c->memory, .local = c->local, .bytes = bytes, .len = c->len};
+	s->copy = (struct copy){.memory = c->memory,
+				.local = c->local,
+				.bytes = bytes,
+				.len = c->len};
 	if (copy_run(&s->copy))
 		slot_filled(e, p, s);
 	else

@@ -123,7 +123,7 @@ int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes)
 void run_slot_free(struct relay *r, uint32_t slot)
 {
 	if (r->run)
-		r->run->used &= (uint8_t)~(1u << slot);
+		r->run->used &= (uint8_t) ~(1u << slot);
 }
 
 /* Others wait: from a peer that does not use its own, or has for long. */
@@ -145,8 +145,9 @@ void runs_take_back(struct engine *e)
 			continue;
 		run->leaving = 1;
 		r->end_out = 1;
-		r->end = (struct control_req){.msg = {.type = CONTROL_RUN_END, .reply = &e->mailbox},
-					      .handle = r->peer->handle};
+		r->end =
+			(struct control_req){.msg = {.type = CONTROL_RUN_END, .reply = &e->mailbox},
+					     .handle = r->peer->handle};
 		control_ask(e, &r->end);
 	}
 }

@@ -110,8 +110,8 @@ static void end(struct way *w, const struct urccl_cqe *cqe)
 		CHECK_EQ(cqe->res, (int64_t)s->len);
 		w->well++;
 		CHECK(relay_holds_as(s->reads ? local_of(w, i) : &w->there,
-				     (s->reads ? i : w->place[i]) * (uint64_t)SLOT_BYTES, s->len,
-				     0, s->version));
+				     (s->reads ? i : w->place[i]) * (uint64_t)SLOT_BYTES, s->len, 0,
+				     s->version));
 		return;
 	}
 	CHECK_EQ(cqe->res, s->timed && cqe->res == -ETIMEDOUT ? -ETIMEDOUT : -ECANCELED);
@@ -150,8 +150,8 @@ int main(int argc, char **argv)
 	seed = p.seed * 0x9e3779b97f4a7c15ull + 1;
 	open_way(&ways[0], &p.a, &p.b);
 	open_way(&ways[1], &p.b, &p.a);
-	for (i = 0; ways[0].ended < rounds || ways[1].ended < rounds || ways[0].busy ||
-		    ways[1].busy; i++)
+	for (i = 0;
+	     ways[0].ended < rounds || ways[1].ended < rounds || ways[0].busy || ways[1].busy; i++)
 		step(&ways[i & 1], rounds);
 	printf("%u and %u of %u succeeded\n", ways[0].well, ways[1].well, rounds);
 	CHECK_GE(ways[0].well + ways[1].well, rounds);

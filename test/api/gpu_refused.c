@@ -10,6 +10,7 @@
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
+static uint8_t *host;
 
 static void check_register(uint64_t addr, uint64_t len, uint32_t rights, const char *part)
 {
@@ -28,8 +29,8 @@ static void at_peer(uint64_t device)
 	struct urccl_advert advert;
 	struct urccl_remote remote;
 	struct urccl_cqe cqe;
-	uint8_t *host = calloc(1, LEN);
 
+	host = calloc(1, LEN);
 	CHECK(host);
 	side_register(&p.a, host, LEN, 0);
 	CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, RIGHTS, 0, &advert), 0);

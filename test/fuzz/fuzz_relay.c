@@ -10,8 +10,8 @@
 #include "engine/private.h"
 #include "fuzz.h"
 
-#define SLOTS 8u	     /* the least there are */
-#define BYTES 64u	     /* of which the peer was given those in the middle */
+#define SLOTS 8u  /* the least there are */
+#define BYTES 64u /* of which the peer was given those in the middle */
 #define FIRST 16u
 #define GIVEN 32u
 
@@ -37,8 +37,7 @@ static struct memory *memory_of(uint8_t *at, uint64_t len, struct extent *x)
 	*x = (struct extent){.addr = (uintptr_t)at, .len = len, .fd = -1};
 	m->nspans = 1;
 	m->len = len;
-	m->spans[0] =
-		(struct span){.len = len, .addr = (uintptr_t)at, .fd = -1, .extent = x};
+	m->spans[0] = (struct span){.len = len, .addr = (uintptr_t)at, .fd = -1, .extent = x};
 	return m;
 }
 
