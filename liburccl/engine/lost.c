@@ -100,7 +100,7 @@ static void lanes_clear(struct engine_peer *p)
 			if (c == &p->ack_chunk)
 				p->ack_sending = 0;
 			else if (c->seg >= RELAY_SEG)
-				relay_chunk_dropped(c);
+				relay_chunk_dropped(p->engine, c);
 			else if (c->seg >= BATCH_SEG)
 				atomic_chunk_dropped(c);
 			else

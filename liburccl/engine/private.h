@@ -764,18 +764,9 @@ void serve_due(struct engine_peer *p);					/* a message has come out */
 
 /* relay.c */
 int relay_make(struct engine_peer *p); /* 0 or -ENOMEM */
-/* It was just cut, and its key is of memory that is relayed: the relay has it from now on. */
-void relay_chunk(struct engine *e, struct chunk *c);
-/* The entry was stopped: ends its chunks that are here, as far as nobody is waited for. */
-void relay_drop(struct op *op);
-/* It was freed: one that was read from a slot of the peer's gives that back. */
-void relay_free(struct engine_peer *p, const struct chunk *c);
-/* The key of its entry's remote, of any chunk. */
-const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
-void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes);
 void relay_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c); /* a SEND */
-void relay_chunk_dropped(struct chunk *c); /* no device had it */
+void relay_chunk_dropped(struct engine *e, struct chunk *c); /* no device had it */
 void relay_again(struct engine_peer *p);   /* a rail broke */
 void relay_answer(struct engine_peer *p, struct relay_record *r);
 uint32_t relays_look(struct engine *e); /* how much was done */
@@ -789,6 +780,27 @@ static inline void relay_kick(struct engine *e, struct relay *r)
 	e->rare = 1;
 }
 
+static inline int relay_slot_speaks(const struct relay_slot *s)
+{
+	return s->state == RELAY_ASKED || s->state == RELAY_ENDING;
+}
+void relay_slot_send(struct engine_peer *p, struct relay_slot *s);
+
+/* relay_ask.c */
+/* It was just cut, and its key is of memory that is relayed: the relay has it from now on. */
+void relay_chunk(struct engine *e, struct chunk *c);
+/* The entry was stopped: ends its chunks that are here, as far as nobody is waited for. */
+void relay_drop(struct op *op);
+/* It was freed: one that was read from a slot of the peer's gives that back. */
+void relay_free(struct engine_peer *p, const struct chunk *c);
+/* The key of its entry's remote, of any chunk. */
+const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
+void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes);
+void relay_answered(struct engine *e, struct engine_peer *p, const struct relay_answer *m);
+/* How much was done. */
+uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_slot *s);
+uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p);
+
 /* relay_serve.c */
 void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m);
 uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay_record *rec);
@@ -796,6 +808,7 @@ uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay
 int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec);
 int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as it ends */
 void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c);
+void relay_read_dropped(struct engine *e, struct chunk *c);
 void relay_unaimed(struct engine *e, struct chunk *c); /* the rail has no key for it */
 
 /* relay_run.c */

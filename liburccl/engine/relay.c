@@ -23,7 +23,7 @@ static void message_send(struct engine_peer *p, struct relay_message *m, uint32_
 	lane_add_chunk(p, LANE_CONTROL, &m->chunk);
 }
 
-static void slot_send(struct engine_peer *p, struct relay_slot *s)
+void relay_slot_send(struct engine_peer *p, struct relay_slot *s)
 {
 	struct relay_request end = {.type = MESSAGE_RELAY,
 				    .kind = RELAY_END,
@@ -38,357 +38,12 @@ void relay_answer(struct engine_peer *p, struct relay_record *r)
 	message_send(p, &r->message, RELAY_SEG_ANSWER, &r->answer, sizeof(r->answer));
 }
 
-static int slot_speaks(const struct relay_slot *s)
-{
-	return s->state == RELAY_ASKED || s->state == RELAY_ENDING;
-}
-
 static int record_speaks(const struct relay_record *r)
 {
 	return r->used && r->state >= RECORD_READY;
 }
 
-/* ---- slots ---- */
-
-static void slot_free(struct engine *e, struct engine_peer *p, struct relay_slot *s)
-{
-	if (s->request.kind == RELAY_PULL)
-		run_slot_free(p->relay, s->request.slot);
-	s->state = RELAY_FREE;
-	relay_kick(e, p->relay);
-}
-
-static void slot_end(struct engine_peer *p, struct relay_slot *s)
-{
-	s->chunk = NULL;
-	s->state = RELAY_ENDING;
-	slot_send(p, s);
-}
-
-/* Nobody can say why but the peer. */
-static void chunk_fail(struct engine *e, struct chunk *c, int res)
-{
-	struct op *op = c->op;
-	uint32_t len = c->len;
-
-	switch (res) {
-	case -EACCES:
-	case -ERANGE:
-	case -EBADMSG:
-		c->res = res;
-		chunk_done(e, c);
-		return;
-	case -EOPNOTSUPP:
-		if (!c->checksum)
-			break;
-		c->res = res;
-		chunk_done(e, c);
-		return;
-	default:
-		break;
-	}
-	chunk_drop(e, c);
-	op_fail(op, -EREMOTEIO, REASON_RELAY, len, (uint64_t)-res, 0);
-	op_check(op);
-}
-
-static void slot_fail(struct engine *e, struct engine_peer *p, struct relay_slot *s, int res)
-{
-	struct chunk *c = s->chunk;
-
-	s->chunk = NULL;
-	if (s->state == RELAY_FILLED)
-		slot_end(p, s);
-	else
-		slot_free(e, p, s);
-	if (c)
-		chunk_fail(e, c, res);
-}
-
-static void slot_ask(struct engine_peer *p, struct relay_slot *s)
-{
-	s->state = RELAY_ASKED;
-	slot_send(p, s);
-}
-
-/* Its bytes are in the slot. */
-static void slot_filled(struct engine *e, struct engine_peer *p, struct relay_slot *s)
-{
-	struct chunk *c = s->chunk;
-	struct op *op = c->op;
-
-	if (!s->copy.job.res && !(op->bits & OP_DECIDED)) {
-		slot_ask(p, s);
-		return;
-	}
-	s->chunk = NULL;
-	slot_free(e, p, s);
-	chunk_drop(e, c);
-	op_fail(op, -EIO, REASON_GPU_COPY, s->copy.job.len, (uint64_t)s->copy.job.code, 0);
-	op_check(op);
-}
-
-static void slot_take(struct engine *e, struct engine_peer *p, struct relay_slot *s,
-		      struct chunk *c, uint8_t *bytes, int run_slot)
-{
-	struct relay *r = p->relay;
-
-	s->chunk = c;
-	s->request = (struct relay_request){
-		.type = MESSAGE_RELAY,
-		.kind = bytes ? RELAY_PULL : RELAY_FETCH,
-		.slot = bytes ? (uint8_t)run_slot : 0,
-		.checksum = bytes ? c->checksum : 0,
-		.seq = r->next++,
-		.run = bytes ? r->run->number : 0,
-		.grant = key_grant(c->key),
-		.off = c->off,
-		.len = c->len,
-	};
-	if (!bytes) {
-		slot_ask(p, s);
-		return;
-	}
-	s->state = RELAY_FILLING;
-	s->copy = (struct copy){.memory = c->memory,
-				.local = c->local,
-				.bytes = bytes,
-				.len = c->len};
-	if (copy_run(&s->copy))
-		slot_filled(e, p, s);
-	else
-		relay_kick(e, r);
-}
-
-/* 0: there is none, or no number. */
-static int slot_start(struct engine *e, struct engine_peer *p, struct chunk *c)
-{
-	struct relay_slot *s = &p->relay->slots[p->relay->next % RELAY_WINDOW];
-	uint8_t *bytes = NULL;
-	int slot = 0;
-
-	if (s->state || s->message.sending)
-		return 0;
-	if (c->kind == CHUNK_WRITE) {
-		slot = run_slot_take(e, p, &bytes);
-		if (slot < 0)
-			return 0;
-	}
-	slot_take(e, p, s, c, bytes, slot);
-	return 1;
-}
-
-/* As the READ that its bytes come by: the chunk goes on as any of its entry's. */
-static void slot_read(struct engine *e, struct engine_peer *p, struct relay_slot *s)
-{
-	struct chunk *c = s->chunk;
-	int res = 0;
-	const struct rkey *key = relay_key(p, s->run, &res);
-
-	if (!key) {
-		if (res)
-			slot_fail(e, p, s, res);
-		else
-			relay_kick(e, p->relay);
-		return;
-	}
-	s->key = c->key;
-	s->state = RELAY_READING;
-	c->key = key;
-	c->off = s->slot * SLOT_BYTES;
-	c->ep = p->rail->ep;
-	if (stage_chunk(e, c))
-		lane_add_chunk(p, ((struct op *)c->op)->lane, c);
-}
-
-/* ---- chunks of entries ---- */
-
-static void chunk_wait(struct engine *e, struct relay *r, struct chunk *c)
-{
-	struct op *op = c->op;
-
-	c->next = NULL;
-	*r->waiting_tail = c;
-	r->waiting_tail = &c->next;
-	relay_kick(e, r);
-	if (op->bits & OP_DONE_CURSOR)
-		return;
-	list_del(&op->link);
-	list_add_tail(&op->link, &r->ops);
-}
-
-static struct chunk *waiting_pop(struct relay *r)
-{
-	struct chunk *c = r->waiting;
-
-	r->waiting = c->next;
-	if (!r->waiting)
-		r->waiting_tail = &r->waiting;
-	return c;
-}
-
-void relay_chunk(struct engine *e, struct chunk *c)
-{
-	struct op *op = c->op;
-	struct engine_peer *p = op->peer;
-
-	op->path |= URCCL_PATH_BOUNCE_REMOTE | URCCL_PATH_DEVICE;
-	if (c->kind == CHUNK_WRITE)
-		op->path |= URCCL_PATH_BOUNCE_LOCAL;
-	c->ep = NULL;
-	if (p->relay->waiting || !slot_start(e, p, c))
-		chunk_wait(e, p->relay, c);
-}
-
-/* Oldest first. Entries go back to their lanes with the first. */
-static uint32_t waiting_start(struct engine *e, struct engine_peer *p)
-{
-	struct relay *r = p->relay;
-	struct chunk *c;
-	struct op *op;
-	uint32_t n = 0;
-
-	while (r->waiting) {
-		c = waiting_pop(r);
-		if (!slot_start(e, p, c)) {
-			c->next = r->waiting;
-			if (!r->waiting)
-				r->waiting_tail = &c->next;
-			r->waiting = c;
-			break;
-		}
-		n++;
-	}
-	while (n && !list_empty(&r->ops)) {
-		op = list_first(&r->ops, struct op, link);
-		list_del(&op->link);
-		lane_add_op(op);
-	}
-	return n;
-}
-
-static void drop_waiting(struct engine *e, struct relay *r, const struct op *op)
-{
-	struct chunk **at = &r->waiting, *c;
-
-	r->waiting_tail = &r->waiting;
-	while ((c = *at)) {
-		if (c->op == op) {
-			*at = c->next;
-			chunk_drop(e, c);
-			continue;
-		}
-		r->waiting_tail = &c->next;
-		at = &c->next;
-	}
-}
-
-/* A slot keeps a WRITE until the peer has said what became of it, unless that is not waited for; of
- * a READ nothing is on its way here. */
-static void slot_drop(struct engine *e, struct engine_peer *p, struct relay_slot *s, struct op *op)
-{
-	struct chunk *c = s->chunk;
-	int writes = s->request.kind == RELAY_PULL;
-
-	switch (s->state) {
-	case RELAY_FILLING:
-		if (!copy_cancel(&s->copy))
-			return;
-		s->chunk = NULL;
-		slot_free(e, p, s);
-		break;
-	case RELAY_ASKED:
-	case RELAY_ENDING:
-		if (s->state == RELAY_ASKED)
-			slot_end(p, s);
-		s->chunk = writes && !(op->bits & OP_FORCED) ? c : NULL;
-		if (s->chunk)
-			return;
-		op->bits |= writes ? OP_UNQUIET : 0;
-		break;
-	case RELAY_FILLED:
-		slot_end(p, s);
-		break;
-	default:
-		return; /* READING: a device has it, or its lane, or the stage */
-	}
-	chunk_drop(e, c);
-}
-
-void relay_drop(struct op *op)
-{
-	struct engine_peer *p = op->peer;
-	struct engine *e = op_engine(op);
-	uint32_t i;
-
-	drop_waiting(e, p->relay, op);
-	for (i = 0; i < RELAY_WINDOW; i++)
-		if (p->relay->slots[i].chunk && p->relay->slots[i].chunk->op == op)
-			slot_drop(e, p, &p->relay->slots[i], op);
-}
-
-static struct relay_slot *slot_reading(const struct engine_peer *p, const struct chunk *c)
-{
-	uint32_t i;
-
-	for (i = 0; i < RELAY_WINDOW; i++)
-		if (p->relay->slots[i].chunk == c && p->relay->slots[i].state == RELAY_READING)
-			return &p->relay->slots[i];
-	return NULL;
-}
-
-void relay_free(struct engine_peer *p, const struct chunk *c)
-{
-	struct relay_slot *s = slot_reading(p, c);
-
-	if (s)
-		slot_end(p, s);
-}
-
-const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c)
-{
-	const struct relay_slot *s = p->relay ? slot_reading(p, c) : NULL;
-
-	return s ? s->key : c->key;
-}
-
-/* ---- answers ---- */
-
-static void final_received(struct engine *e, struct engine_peer *p, struct relay_slot *s, int res)
-{
-	struct chunk *c = s->chunk;
-
-	if (!slot_speaks(s))
-		return;
-	if (!c || (s->request.kind == RELAY_PULL && !res)) {
-		s->chunk = NULL;
-		slot_free(e, p, s);
-		if (!c)
-			return;
-		c->res = 0;
-		chunk_done(e, c);
-		return;
-	}
-	slot_fail(e, p, s, res ? res : -EREMOTEIO);
-}
-
-static void answer_received(struct engine *e, struct engine_peer *p, const struct relay_answer *m)
-{
-	struct relay_slot *s = &p->relay->slots[m->seq % RELAY_WINDOW];
-
-	if (!s->state || s->request.seq != m->seq)
-		return;
-	if (m->word == RELAY_FINAL) {
-		final_received(e, p, s, m->res);
-		return;
-	}
-	if (s->state != RELAY_ASKED || s->request.kind != RELAY_FETCH)
-		return;
-	s->run = m->run;
-	s->slot = m->slot;
-	s->state = RELAY_FILLED;
-	slot_read(e, p, s);
-}
+/* ---- what comes in ---- */
 
 static int answer_valid(const struct relay_answer *m)
 {
@@ -427,7 +82,7 @@ void relay_message(struct engine *e, struct engine_peer *p, const void *data, ui
 			relay_serve(e, p, &m.request);
 	} else if (m.answer.type == MESSAGE_RELAYED && len == sizeof(m.answer)) {
 		if (answer_valid(&m.answer))
-			answer_received(e, p, &m.answer);
+			relay_answered(e, p, &m.answer);
 	}
 }
 
@@ -438,8 +93,8 @@ static void speak(struct engine_peer *p, uint32_t seg, struct relay_message *m)
 	struct relay_record *r = container_of(m, struct relay_record, message);
 	struct relay_slot *s = container_of(m, struct relay_slot, message);
 
-	if (seg == RELAY_SEG && slot_speaks(s))
-		slot_send(p, s);
+	if (seg == RELAY_SEG && relay_slot_speaks(s))
+		relay_slot_send(p, s);
 	else if (seg == RELAY_SEG_ANSWER && record_speaks(r))
 		relay_answer(p, r);
 }
@@ -454,9 +109,11 @@ void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c)
 	relay_kick(e, p->relay);
 }
 
-void relay_chunk_dropped(struct chunk *c)
+void relay_chunk_dropped(struct engine *e, struct chunk *c)
 {
-	if (c->seg != RELAY_SEG_READ)
+	if (c->seg == RELAY_SEG_READ)
+		relay_read_dropped(e, c);
+	else
 		container_of(c, struct relay_message, chunk)->sending = 0;
 }
 
@@ -474,19 +131,6 @@ void relay_again(struct engine_peer *p)
 }
 
 /* ---- each turn ---- */
-
-static uint32_t slot_look(struct engine *e, struct engine_peer *p, struct relay_slot *s)
-{
-	if (s->state == RELAY_FILLED) {
-		slot_read(e, p, s);
-		return s->state != RELAY_FILLED;
-	}
-	if (s->state != RELAY_FILLING || !copy_done(&s->copy))
-		return 0;
-	if (((struct op *)s->chunk->op)->bits & OP_DECIDED || copy_step(&s->copy))
-		slot_filled(e, p, s);
-	return 1;
-}
 
 static int is_active(const struct relay *r)
 {
@@ -508,13 +152,13 @@ static uint32_t look(struct engine *e, struct relay *r)
 	uint32_t i, n = 0, first = r->turn++;
 
 	for (i = 0; i < RELAY_WINDOW; i++)
-		n += slot_look(e, p, &r->slots[i]);
+		n += relay_slot_look(e, p, &r->slots[i]);
 	if (first & 1)
-		n += waiting_start(e, p);
+		n += relay_waiting_start(e, p);
 	for (i = 0; i < RELAY_WINDOW; i++)
 		n += relay_record_look(e, p, &r->records[(first + i) % RELAY_WINDOW]);
 	if (!(first & 1))
-		n += waiting_start(e, p);
+		n += relay_waiting_start(e, p);
 	return n;
 }
 
@@ -622,26 +266,4 @@ int relay_make(struct engine_peer *p)
 		r->records[i].slot = -1;
 	p->relay = r;
 	return 0;
-}
-
-/* There is no memory to fill. */
-void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes)
-{
-	struct relay *r = p->relay;
-	struct chunk *c, *next, *all = r->waiting;
-
-	r->waiting = NULL;
-	r->waiting_tail = &r->waiting;
-	for (c = all; c; c = next) {
-		struct op *op = c->op;
-
-		next = c->next;
-		if (c->kind == CHUNK_READ) {
-			chunk_wait(e, r, c);
-			continue;
-		}
-		chunk_drop(e, c);
-		op_fail(op, res, REASON_STAGING, bytes, (uint64_t)-res, 0);
-		op_check(op);
-	}
 }

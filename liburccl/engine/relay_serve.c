@@ -331,3 +331,13 @@ void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
 	else
 		record_copy(e, p, rec, rec->bytes);
 }
+
+/* The peer is lost. */
+void relay_read_dropped(struct engine *e, struct chunk *c)
+{
+	struct relay_record *rec = container_of(c, struct relay_record, read);
+	struct engine_peer *p = c->op;
+
+	read_give(e, p->relay, rec);
+	rec->state = RECORD_FINAL;
+}

@@ -128,7 +128,7 @@ static void dump_has_slots(void)
 
 	CHECK_GE(fd, 0);
 	text[0] = 0;
-	while (!strstr(text, "staging: 0 of 32 slots") && now_ns() < late) {
+	while (!strstr(text, "staging: 0 of 24 slots") && now_ns() < late) {
 		side_turn(&p.a);
 		CHECK_EQ(ftruncate(fd, 0), 0);
 		CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
@@ -137,7 +137,7 @@ static void dump_has_slots(void)
 		CHECK_GE(n, 1);
 		text[n] = 0;
 	}
-	CHECK_SAYS(text, "staging: 0 of 32 slots of 1 MiB in use");
+	CHECK_SAYS(text, "staging: 0 of 24 slots of 1 MiB in use");
 	close(fd);
 }
 
