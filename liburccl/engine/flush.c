@@ -45,7 +45,8 @@ static const struct rkey *key_in(const struct engine_remote *r, const struct rai
 	uint32_t i;
 
 	for (i = 0; i < r->nparts && r->nkeys[rail->number]; i++)
-		if (r->parts[i].rails >> rail->number & 1)
+		if (r->parts[i].rails >> rail->number & 1 &&
+		    !r->rail_keys[rail->number][i].key.relay)
 			return &r->rail_keys[rail->number][i].key;
 	return NULL;
 }

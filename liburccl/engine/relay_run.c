@@ -195,8 +195,12 @@ const struct rkey *relay_key(struct engine_peer *p, uint32_t run, int *res)
 		return NULL;
 	number = p->rail->number;
 	if (remote->parts[0].rails >> number & 1) {
+		const struct rkey *key = &remote->rail_keys[number][0].key;
+
 		r->source_tries = 0;
-		return &remote->rail_keys[number][0].key;
+		/* A run is memory of the host. A peer that says otherwise breaks the protocol. */
+		*res = key->relay || key->gpu ? -EREMOTEIO : 0;
+		return *res ? NULL : key;
 	}
 	if (!remote->asked && ++r->source_tries >= RELAY_TRIES)
 		*res = -EREMOTEIO;
@@ -218,10 +222,17 @@ int relay_source_busy(const struct engine_remote *remote)
 	const struct relay *r = remote->peer->relay;
 	uint32_t i;
 
-	for (i = 0; r && i < RELAY_WINDOW; i++)
-		if (r->records[i].used && r->records[i].state == RECORD_READS &&
-		    key_of(r->records[i].read.key)->remote == remote)
+	for (i = 0; r && i < RELAY_WINDOW; i++) {
+		const struct relay_record *rec = &r->records[i];
+		const struct relay_slot *s = &r->slots[i];
+
+		if (rec->used && rec->state == RECORD_READS &&
+		    key_of(rec->read.key)->remote == remote)
 			return 1;
+		if (s->chunk && s->state == RELAY_READING &&
+		    key_of(s->chunk->key)->remote == remote)
+			return 1;
+	}
 	return 0;
 }
 
