@@ -227,15 +227,18 @@ int run_region(struct control *c, const struct peer *p, struct urccl_advert *a, 
 	return 0;
 }
 
-/* Its grants of the run end, and no device has one of it ready. */
-static int run_is_left(const struct control *c, const struct peer *p)
+/* 1: the peer has no grant of its run, which begins at off, and no device has it pinned. */
+static int run_is_left(const struct control *c, const struct peer *p, uint64_t off)
 {
 	const struct list *pos;
 
 	list_for_each(pos, &p->grants)
 		if (list_entry(pos, struct grant, of_peer)->region == c->staging.region)
 			return 0;
-	return !c->staging.region->ndoomed;
+	list_for_each(pos, &c->staging.region->pins)
+		if (list_entry(pos, struct pinned, of_region)->pin.off == off)
+			return 0;
+	return 1;
 }
 
 void runs_step(struct control *c)
@@ -247,7 +250,7 @@ void runs_step(struct control *c)
 		struct peer *p = handles_get(&c->peer_handles, req->handle);
 		int lost = !p || p->stage == STAGE_DOWN;
 
-		if (!lost && !run_is_left(c, p))
+		if (!lost && !run_is_left(c, p, req->arg[0]))
 			continue;
 		list_del(&req->link);
 		req_answer(req, lost ? -ECONNRESET : 0, REASON_NONE, 0, 0, 0);

@@ -118,8 +118,8 @@ enum control_req_type {
 	CONTROL_RUN,	    /* handle (of the peer), arg[0]: the number of a run of its slots. Back:
 			     * handle of the remote that it is */
 	CONTROL_RUN_FORGET, /* handle (of that remote) */
-	CONTROL_RUN_END,    /* handle (of the peer): it gets its run no more; back when it has no
-			     * key of it, or with -ECONNRESET */
+	CONTROL_RUN_END,    /* handle (of the peer), arg[0]: where its run begins. The peer's grants
+			     * of it end; back when it has none, or with -ECONNRESET */
 	CONTROL_STAGE,	    /* ENGINE_STAGE, also where no memory of a GPU is registered */
 };
 

@@ -4,6 +4,7 @@
 #include "engine/private.h"
 
 #define RUN_NUMBERS ((1u << 30) - 1)
+#define LEAVING_NS  (100 * NSEC_PER_MSEC) /* as long as a peer has to answer a REVOKE */
 
 /* ---- the peers' half, in runs ---- */
 
@@ -36,6 +37,12 @@ void relays_close(struct relays *all)
 {
 	free(all->runs);
 	free(all->reads);
+}
+
+/* In the staging memory. */
+static uint64_t run_off(const struct engine *e, const struct run *run)
+{
+	return (uint64_t)(run - e->relays.runs) * RELAY_RUN * SLOT_BYTES;
 }
 
 static void run_tell(struct engine *e, struct engine_peer *p, const struct run *run)
@@ -116,7 +123,7 @@ int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes)
 		return -1;
 	run->used |= (uint8_t)(1u << i);
 	run->uses++;
-	*bytes = e->relays.base + ((size_t)(run - e->relays.runs) * RELAY_RUN + i) * SLOT_BYTES;
+	*bytes = e->relays.base + run_off(e, run) + (size_t)i * SLOT_BYTES;
 	return (int)i;
 }
 
@@ -140,14 +147,19 @@ void runs_take_back(struct engine *e)
 			continue;
 		if (!run->leaving && run->uses < RUN_USES && !list_empty(&r->link))
 			continue;
-		n--;
+		/* A peer that does not answer keeps no other run from being taken back. */
+		n -= !run->leaving || e->now < run->leaving_ns + LEAVING_NS;
 		if (run->leaving)
 			continue;
 		run->leaving = 1;
+		run->leaving_ns = e->now;
+		run_tell(e, r->peer, NULL); /* it is given no other key of the run */
+		peer_awaited(e, r->peer);
 		r->end_out = 1;
 		r->end =
 			(struct control_req){.msg = {.type = CONTROL_RUN_END, .reply = &e->mailbox},
-					     .handle = r->peer->handle};
+					     .handle = r->peer->handle,
+					     .arg = {run_off(e, run)}};
 		control_ask(e, &r->end);
 	}
 }
@@ -259,15 +271,17 @@ void relay_end_back(struct engine *e, struct control_req *req)
 	relay_kick(e, r);
 }
 
+/* ENGINE_STAGE came before it: without the memory, the engine has no room for its tables. */
 void relay_stage_back(struct engine *e, struct control_req *req)
 {
+	int res = req->msg.res || e->stage.memory ? req->msg.res : -ENOMEM;
 	struct list *pos;
 
 	e->relays.stage_out = 0;
 	list_for_each(pos, &e->peers) {
 		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
 
-		if (p->relay && req->msg.res)
-			relay_refuse(e, p, req->msg.res, req->arg[0]);
+		if (p->relay && res)
+			relay_refuse(e, p, res, req->arg[0]);
 	}
 }
