@@ -18,18 +18,22 @@ static void expiring_add(struct engine *e, struct exposure *x)
 		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
-/* To the device; or, of GPUs that it does not reach, to the relay alone, with a key of no bytes. */
+/* Gives the exposure to the device. Memory of GPUs goes by the relay as well, as the peer may fail
+ * to import it: where the device does not reach that memory, with a key of no bytes. A peer that
+ * asks the relay although bounce=no gets a refusal as its answer. */
 static int expose(struct engine *e, struct exposure *x, void *key)
 {
 	int gpu = memory_has_gpu(x->memory), n = -EOPNOTSUPP;
 
+	if (gpu && relay_make(x->peer))
+		return -ENOMEM;
+	e->gpus |= (uint32_t)gpu;
 	if (!gpu || x->ep->dev->ipc)
 		n = x->ep->dev->ops->expose(x, key, KEY_MAX);
 	x->exposed = n >= 0;
-	if (!gpu || (n < 0 && n != -EOPNOTSUPP) || e->config.params->bounce == URCCL_ALLOW_NO)
-		return n;
-	e->gpus = 1;
-	return relay_make(x->peer) ? -ENOMEM : n < 0 ? 0 : n;
+	if (gpu && n == -EOPNOTSUPP && e->config.params->bounce != URCCL_ALLOW_NO)
+		return 0;
+	return n;
 }
 
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)

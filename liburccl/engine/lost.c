@@ -163,6 +163,9 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 
 	if (!rail->closed || rail->down_out || rail->grow_out)
 		return 0;
+	/* The exposures end below, and with the last one its memory may be unregistered. */
+	if ((!rails_stay(rail->peer) || rail->peer->state == PEER_COLD) && relay_copies(rail->peer))
+		return 0;
 	if (rails_stay(rail->peer))
 		exposures_rest(e, rail->ep, 1);
 	list_for_each_safe(pos, tmp, &e->exposures) {

@@ -212,6 +212,16 @@ int relay_idle(const struct engine_peer *p)
 	return 1;
 }
 
+int relay_copies(const struct engine_peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; p->relay && i < RELAY_WINDOW; i++)
+		if (p->relay->records[i].used && p->relay->records[i].state == RECORD_COPIES)
+			return 1;
+	return 0;
+}
+
 int relay_is_quiet(struct engine *e, struct engine_peer *p)
 {
 	struct relay *r = p->relay;

@@ -317,7 +317,7 @@ void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
 
 	if (c->flags & (CHUNK_UNDONE | CHUNK_REFUSED)) {
 		rail_broke(e, rail, res);
-		if (p->replays && p->state == PEER_UP && ++rec->tries < RELAY_TRIES) {
+		if (p->replays && p->state <= PEER_UP && ++rec->tries < RELAY_TRIES) {
 			relay_unaimed(e, c);
 			return;
 		}
