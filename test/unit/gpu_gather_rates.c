@@ -26,8 +26,8 @@ static enum gpu_way one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
 	return job.way;
 }
 
-/* Until nearly all jobs of a round take that way; one in 64 takes the other. A busy machine holds up
- * some, which makes their way the slower one for a while. */
+/* Returns once most jobs of a round take that way; one in 64 takes the other. A busy machine holds
+ * up some jobs, which makes their way the slower one for a while. */
 static void settles(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_way way)
 {
 	uint32_t i, n, rounds;
