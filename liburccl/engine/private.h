@@ -377,7 +377,7 @@ struct engine_peer {
 
 	struct atomics *atomics; /* its own */
 	struct relay *relay;	 /* likewise; NULL: no memory was given by it, or taken */
-	uint64_t run_told;	 /* engine_peer_run(); any thread reads it */
+	uint64_t run_public;	 /* engine_peer_run(); any thread reads it */
 
 	struct list moved_link; /* in the engine's, until what came out is told */
 	struct segment_peer *told, untold;
@@ -782,7 +782,7 @@ static inline void relay_kick(struct engine *e, struct relay *r)
 	e->rare = 1;
 }
 
-static inline int relay_slot_speaks(const struct relay_slot *s)
+static inline int relay_slot_sends(const struct relay_slot *s)
 {
 	return s->state == RELAY_ASKED || s->state == RELAY_ENDING;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay: requests of ours, and what both sides do at each turn. */
+/* The relay: its messages, and what the engine does for it in each turn. */
 #include <stdlib.h>
 #include "engine/private.h"
 
@@ -38,7 +38,7 @@ void relay_answer(struct engine_peer *p, struct relay_record *r)
 	message_send(p, &r->message, RELAY_SEG_ANSWER, &r->answer, sizeof(r->answer));
 }
 
-static int record_speaks(const struct relay_record *r)
+static int record_sends(const struct relay_record *r)
 {
 	return r->used && r->state >= RECORD_READY;
 }
@@ -86,16 +86,17 @@ void relay_message(struct engine *e, struct engine_peer *p, const void *data, ui
 	}
 }
 
-/* ---- what comes back, and goes again ---- */
+/* ---- messages that come out, and that are sent again ---- */
 
-static void speak(struct engine_peer *p, uint32_t seg, struct relay_message *m)
+/* Sends the message of its slot or record, as far as that has something to say. */
+static void message_due(struct engine_peer *p, uint32_t seg, struct relay_message *m)
 {
 	struct relay_record *r = container_of(m, struct relay_record, message);
 	struct relay_slot *s = container_of(m, struct relay_slot, message);
 
-	if (seg == RELAY_SEG && relay_slot_speaks(s))
+	if (seg == RELAY_SEG && relay_slot_sends(s))
 		relay_slot_send(p, s);
-	else if (seg == RELAY_SEG_ANSWER && record_speaks(r))
+	else if (seg == RELAY_SEG_ANSWER && record_sends(r))
 		relay_answer(p, r);
 }
 
@@ -105,7 +106,7 @@ void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c)
 
 	m->sending = 0;
 	if ((m->again || c->res) && peer_sends(p))
-		speak(p, c->seg, m);
+		message_due(p, c->seg, m);
 	relay_kick(e, p->relay);
 }
 
@@ -124,8 +125,8 @@ void relay_again(struct engine_peer *p)
 	if (!p->relay || p->state != PEER_UP)
 		return;
 	for (i = 0; i < RELAY_WINDOW; i++) {
-		speak(p, RELAY_SEG, &p->relay->slots[i].message);
-		speak(p, RELAY_SEG_ANSWER, &p->relay->records[i].message);
+		message_due(p, RELAY_SEG, &p->relay->slots[i].message);
+		message_due(p, RELAY_SEG_ANSWER, &p->relay->records[i].message);
 	}
 	relay_kick(p->engine, p->relay);
 }
@@ -145,7 +146,7 @@ static int is_active(const struct relay *r)
 	return 0;
 }
 
-/* Those of this side and of the peer have slots of the run in turn. */
+/* Our WRITEs and the peer's FETCHes take slots of the run in turn. */
 static uint32_t look(struct engine *e, struct relay *r)
 {
 	struct engine_peer *p = r->peer;
@@ -238,7 +239,7 @@ int relay_is_quiet(struct engine *e, struct engine_peer *p)
 	return !busy;
 }
 
-/* Nothing of it is under way: what was not settled never will be. */
+/* All its chunks are out: requests that have no answer never get one. */
 void relay_reset(struct engine *e, struct engine_peer *p)
 {
 	struct relay *r = p->relay;

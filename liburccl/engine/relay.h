@@ -157,6 +157,7 @@ struct relay {
 	/* The peer's run, imported. */
 	struct engine_remote *source;
 	uint32_t source_run; /* its number; 0: none */
+	uint32_t source_last; /* the last one that the peer named */
 	uint32_t source_tries; /* requests for its key, one after the other without success */
 	struct control_req ask, end; /* RUN or RUN_FORGET; RUN_END */
 	uint32_t ask_out, end_out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay: requests of ours, which chunks of entries wait for. */
+/* The relay: requests to peers, for chunks of entries of this side. */
 #include "engine/private.h"
 
 /* ---- slots ---- */
@@ -19,7 +19,7 @@ static void slot_end(struct engine_peer *p, struct relay_slot *s)
 	relay_slot_send(p, s);
 }
 
-/* Nobody can say why but the peer. */
+/* The peer's answer is res. Only its program can learn more. */
 static void chunk_fail(struct engine *e, struct chunk *c, int res)
 {
 	struct op *op = c->op;
@@ -65,7 +65,7 @@ static void slot_ask(struct engine_peer *p, struct relay_slot *s)
 	relay_slot_send(p, s);
 }
 
-/* Its bytes are in the slot. */
+/* The copy into the slot has ended, well or not. */
 static void slot_filled(struct engine *e, struct engine_peer *p, struct relay_slot *s)
 {
 	struct chunk *c = s->chunk;
@@ -114,7 +114,7 @@ static void slot_take(struct engine *e, struct engine_peer *p, struct relay_slot
 		relay_kick(e, r);
 }
 
-/* 0: there is none, or no number. */
+/* Starts the chunk's request. 0: no slot or no number is free. */
 static int slot_start(struct engine *e, struct engine_peer *p, struct chunk *c)
 {
 	struct relay_slot *s = &p->relay->slots[p->relay->next % RELAY_WINDOW];
@@ -132,7 +132,7 @@ static int slot_start(struct engine *e, struct engine_peer *p, struct chunk *c)
 	return 1;
 }
 
-/* As the READ that its bytes come by: the chunk goes on as any of its entry's. */
+/* The chunk becomes the READ of the peer's slot, and goes on as any READ of its entry does. */
 static void slot_read(struct engine *e, struct engine_peer *p, struct relay_slot *s)
 {
 	struct chunk *c = s->chunk;
@@ -194,7 +194,8 @@ void relay_chunk(struct engine *e, struct chunk *c)
 		chunk_wait(e, p->relay, c);
 }
 
-/* Oldest first. Entries go back to their lanes with the first. */
+/* Starts chunks that wait, the oldest first. If one starts, all entries that wait here go back to
+ * their lanes. */
 uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p)
 {
 	struct relay *r = p->relay;
@@ -237,8 +238,9 @@ static void drop_waiting(struct engine *e, struct relay *r, const struct op *op)
 	}
 }
 
-/* A slot keeps a WRITE until the peer has said what became of it, unless that is not waited for; of
- * a READ nothing is on its way here. */
+/* Ends the chunk, as its entry was stopped. A WRITE that the peer was asked for ends with the
+ * peer's answer, or, once the entry is forced, without it and not quiet. A READ that was asked for
+ * ends at once: only READING moves bytes to this side. */
 static void slot_drop(struct engine *e, struct engine_peer *p, struct relay_slot *s, struct op *op)
 {
 	struct chunk *c = s->chunk;
@@ -264,7 +266,7 @@ static void slot_drop(struct engine *e, struct engine_peer *p, struct relay_slot
 		slot_end(p, s);
 		break;
 	default:
-		return; /* READING: a device has it, or its lane, or the stage */
+		return; /* READING: the device, the lane or the stage ends it */
 	}
 	chunk_drop(e, c);
 }
@@ -312,7 +314,7 @@ static void final_received(struct engine *e, struct engine_peer *p, struct relay
 {
 	struct chunk *c = s->chunk;
 
-	if (!relay_slot_speaks(s))
+	if (!relay_slot_sends(s))
 		return;
 	if (!c || (s->request.kind == RELAY_PULL && !res)) {
 		s->chunk = NULL;
@@ -357,7 +359,7 @@ uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_s
 	return 1;
 }
 
-/* There is no memory to fill. */
+/* There is no staging memory: WRITEs that wait fail. */
 void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes)
 {
 	struct relay *r = p->relay;

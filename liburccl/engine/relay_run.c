@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay: which peer has which run of slots of ours, and the keys of peers' runs. */
+/* The relay: gives runs of slots to peers and takes them back, and gets the keys of peers' runs. */
 #include <stdlib.h>
 #include "engine/private.h"
 
 #define RUN_NUMBERS ((1u << 30) - 1)
 #define LEAVING_NS  (100 * NSEC_PER_MSEC) /* as long as a peer has to answer a REVOKE */
 
-/* ---- the peers' half, in runs ---- */
+/* ---- runs of this side ---- */
 
 int relays_open(struct engine *e, uint8_t *half, uint32_t nslots, uint8_t *reads, uint32_t nreads)
 {
@@ -45,16 +45,16 @@ static uint64_t run_off(const struct engine *e, const struct run *run)
 	return (uint64_t)(run - e->relays.runs) * RELAY_RUN * SLOT_BYTES;
 }
 
-static void run_tell(struct engine *e, struct engine_peer *p, const struct run *run)
+static void run_publish(struct engine *e, struct engine_peer *p, const struct run *run)
 {
 	uint64_t index = run ? (uint64_t)(run - e->relays.runs) + 1 : 0;
 
-	store_release(&p->run_told, run ? (uint64_t)run->number << 32 | index : 0);
+	store_release(&p->run_public, run ? (uint64_t)run->number << 32 | index : 0);
 }
 
 uint32_t engine_peer_run(const struct engine_peer *p, uint64_t *off)
 {
-	uint64_t told = load_acquire(&p->run_told);
+	uint64_t told = load_acquire(&p->run_public);
 
 	*off = ((told & UINT32_MAX) - 1) * RELAY_RUN * SLOT_BYTES;
 	return (uint32_t)(told >> 32);
@@ -76,7 +76,7 @@ static struct run *run_take(struct engine *e, struct relay *r)
 	run->number = all->number;
 	run->uses = run->used = run->leaving = 0;
 	r->run = run;
-	run_tell(e, r->peer, run);
+	run_publish(e, r->peer, run);
 	return run;
 }
 
@@ -86,13 +86,13 @@ void run_give_back(struct engine *e, struct relay *r)
 
 	if (!run)
 		return;
-	run_tell(e, r->peer, NULL);
+	run_publish(e, r->peer, NULL);
 	r->run = NULL;
 	run->peer = NULL;
 	list_add_tail(&run->link, &e->relays.free_runs);
 }
 
-/* Memory that no GPU needs is made when it is first wanted. */
+/* A context without regions of GPU memory has no staging memory until it first needs it. */
 static void memory_want(struct engine *e)
 {
 	struct relays *all = &e->relays;
@@ -133,7 +133,7 @@ void run_slot_free(struct relay *r, uint32_t slot)
 		r->run->used &= (uint8_t) ~(1u << slot);
 }
 
-/* Others wait: from a peer that does not use its own, or has for long. */
+/* Other peers wait: takes runs from peers that do not use theirs, or that have used it for long. */
 void runs_take_back(struct engine *e)
 {
 	struct relays *all = &e->relays;
@@ -153,7 +153,7 @@ void runs_take_back(struct engine *e)
 			continue;
 		run->leaving = 1;
 		run->leaving_ns = e->now;
-		run_tell(e, r->peer, NULL); /* it is given no other key of the run */
+		run_publish(e, r->peer, NULL); /* it is given no other key of the run */
 		peer_awaited(e, r->peer);
 		r->end_out = 1;
 		r->end =
@@ -164,7 +164,7 @@ void runs_take_back(struct engine *e)
 	}
 }
 
-/* ---- the peer's run ---- */
+/* ---- the run of a peer ---- */
 
 static void source_ask(struct engine *e, struct relay *r, enum control_req_type type,
 		       uint32_t handle, uint32_t run)
@@ -176,13 +176,19 @@ static void source_ask(struct engine *e, struct relay *r, enum control_req_type 
 	control_ask(e, &r->ask);
 }
 
-/* The remote that the run of this number is; NULL: not yet, or *res says that it never will be. */
+/* The remote for the peer's run of this number. NULL: not yet, or never: *res says why. */
 static struct engine_remote *source(struct engine *e, struct relay *r, uint32_t run, int *res)
 {
 	struct engine_remote *old = r->source;
 
 	if (r->ask_out)
 		return NULL;
+	/* Numbers grow: a peer that names an older run breaks the protocol. */
+	if (r->source_last && ((run - r->source_last) & RUN_NUMBERS) > RUN_NUMBERS / 2) {
+		*res = -EREMOTEIO;
+		return NULL;
+	}
+	r->source_last = run;
 	if (r->source_run == run) {
 		*res = old && !old->failed ? 0 : -EREMOTEIO;
 		r->source_run = old ? run : 0;
@@ -260,7 +266,7 @@ void relay_ask_back(struct engine *e, struct control_req *req)
 	relay_kick(e, r);
 }
 
-/* -ECONNRESET: the peer is lost, and the run goes with it. */
+/* -ECONNRESET: the peer is lost, and relay_reset() gives the run back. */
 void relay_end_back(struct engine *e, struct control_req *req)
 {
 	struct relay *r = container_of(req, struct relay, end);

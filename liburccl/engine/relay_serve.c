@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay: requests of peers on memory of ours. Nothing of a request is trusted: the grant is
- * looked up in the engine's own table, and the exposure says who may do what with which bytes, when
- * the request comes and again before a byte is placed.
+ * The relay: requests of peers for memory of this side. Nothing in a request is trusted. The engine
+ * looks up the grant in its own table, and checks peer, rights, expiry and range against the
+ * exposure: when the request comes, and again before a byte is copied.
  */
 #include "engine/private.h"
 
 /* ---- what the peer may ---- */
 
-/* The processor or a GPU can copy all of it. */
-static int copies(const struct exposure *x, uint64_t off, uint64_t len)
+/* 1: the processor or a GPU can copy all of it. */
+static int can_copy(const struct exposure *x, uint64_t off, uint64_t len)
 {
 	const struct memory *m = x->memory;
 	const struct span *s = memory_span(m, x->off + off);
@@ -20,7 +20,7 @@ static int copies(const struct exposure *x, uint64_t off, uint64_t len)
 	return 1;
 }
 
-/* *res: why it is NULL. */
+/* The exposure that the request names. NULL: the request is refused with *res. */
 static struct exposure *allowed(const struct engine *e, const struct engine_peer *p,
 				const struct relay_request *m, int *res)
 {
@@ -37,7 +37,7 @@ static struct exposure *allowed(const struct engine *e, const struct engine_peer
 		return NULL;
 	*res = -EOPNOTSUPP;
 	if (!e->stage.memory || e->config.params->bounce == URCCL_ALLOW_NO ||
-	    !copies(x, m->off, m->len))
+	    !can_copy(x, m->off, m->len))
 		return NULL;
 	*res = 0;
 	return x;
@@ -45,7 +45,7 @@ static struct exposure *allowed(const struct engine *e, const struct engine_peer
 
 /* ---- slots that PULLs are read into ---- */
 
-/* Peers share them as they share chunks: see chunk_may(). */
+/* Peers share the slots by the rule of chunk_may(). */
 static uint8_t *read_take(struct engine *e, struct relay *r)
 {
 	struct relays *all = &e->relays;
@@ -89,7 +89,7 @@ static void record_final(struct engine *e, struct engine_peer *p, struct relay_r
 	record_answer(e, p, rec, &a);
 }
 
-/* What was copied, or (res) was not. */
+/* The copy has ended: res is 0 or -errno. */
 static void record_copied(struct engine *e, struct engine_peer *p, struct relay_record *rec,
 			  int res)
 {
@@ -156,7 +156,7 @@ static void record_read(struct engine *e, struct engine_peer *p, struct relay_re
 	lane_add_chunk(p, lane, &rec->read);
 }
 
-/* 1: it no longer waits. */
+/* Starts the request if it can. 1: it no longer waits. */
 static uint32_t record_start(struct engine *e, struct engine_peer *p, struct relay_record *rec)
 {
 	const struct rkey *key;
@@ -192,7 +192,7 @@ uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay
 		return record_start(e, p, rec);
 	if (rec->state == RECORD_READS || !copy_done(&rec->copy))
 		return 0;
-	/* What was taken back meanwhile is not copied on. */
+	/* The exposure may have ended meanwhile: the rest is not copied then. */
 	if (handles_get(&e->grants, rec->request.grant) != rec->exposure)
 		record_copied(e, p, rec, -EACCES);
 	else if (copy_step(&rec->copy))
@@ -200,7 +200,7 @@ uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay
 	return 1;
 }
 
-/* Of a lost peer, or of an exposure that ends: 1: no GPU is at its memory. */
+/* Its peer is lost, or its exposure ends, or the peer asks for that. 1: no GPU copies for it. */
 static int copy_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec, int res)
 {
 	if (!rec->used || rec->state != RECORD_COPIES)
@@ -237,7 +237,7 @@ static void request_begin(struct engine *e, struct engine_peer *p, struct relay_
 {
 	int res;
 
-	peer_awaited(e, p); /* one that stops has slots of ours */
+	peer_awaited(e, p); /* a peer that is frozen must not keep slots for ever */
 	rec->used = 1;
 	rec->ended = rec->tries = 0;
 	rec->state = RECORD_WAITS;
@@ -259,7 +259,7 @@ static void request_end(struct engine *e, struct engine_peer *p, struct relay_re
 		record_final(e, p, rec, -ECANCELED);
 		return;
 	case RECORD_READS:
-		if (c->taken)
+		if (c->taken && !(c->flags & CHUNK_CANCELLED))
 			c->ep->dev->ops->cancel(c, CANCEL_ASK);
 		return;
 	case RECORD_COPIES:
@@ -274,7 +274,8 @@ static void request_end(struct engine *e, struct engine_peer *p, struct relay_re
 	}
 }
 
-/* A number is used again once its last answer has come: who does so before is not heard. */
+/* A peer uses a number again once it has FINAL of the last request with it. Requests that come
+ * before that are ignored. */
 void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m)
 {
 	struct relay_record *rec = &p->relay->records[m->seq % RELAY_WINDOW];
@@ -308,7 +309,7 @@ void relay_unaimed(struct engine *e, struct chunk *c)
 	relay_kick(e, p->relay);
 }
 
-/* A READ goes again whatever became of it, as it was placed nowhere yet. */
+/* The READ goes again if its rail broke: its bytes are in the slot at most. */
 void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
 	struct relay_record *rec = container_of(c, struct relay_record, read);
@@ -332,7 +333,7 @@ void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
 		record_copy(e, p, rec, rec->bytes);
 }
 
-/* The peer is lost. */
+/* No device took it before the peer's rails closed. */
 void relay_read_dropped(struct engine *e, struct chunk *c)
 {
 	struct relay_record *rec = container_of(c, struct relay_record, read);
