@@ -143,26 +143,40 @@ static void plan_any(const struct urccl *ctx, struct text *t)
 	t->len += (size_t)nics_text(&ctx->settings.p, to, room);
 }
 
-/* How bytes of a GPU are reached by a transport, by entries of this context and of peers. */
-static const char *gpu_way(uint32_t transport, int is_staged)
+/* The route of bytes of a GPU that entries of this context move over the device. */
+static const char *gpu_route(const struct device *dev, int is_staged)
 {
-	if (transport == URCCL_TRANSPORT_SHM)
+	if (dev->ipc)
 		return "CUDA IPC to and from memory of GPUs, staged to and from other memory of the "
-		       "peer; peers reach it by CUDA IPC if CUDA shares it";
-	return is_staged ? "staged, as the device does not reach it; peers do not reach it"
-			 : "direct";
+		       "peer";
+	return is_staged ? "staged, as the device does not reach it" : "direct";
+}
+
+/* The route of those that entries of peers move. */
+static const char *gpu_peers_route(const struct device *dev, int may_bounce)
+{
+	if (dev->ipc)
+		return may_bounce ? "peers reach it by CUDA IPC, or by relay where CUDA does not "
+				    "share it"
+				  : "peers reach it by CUDA IPC if CUDA shares it";
+	return may_bounce ? "peers reach it by relay"
+			  : "peers do not reach it, as bounce=no forbids the relay";
 }
 
 static void plan_gpu(struct urccl *ctx, const struct urccl_region_info *info, struct text *t)
 {
+	int may_bounce = ctx->settings.p.bounce != URCCL_ALLOW_NO;
 	uint32_t i, transport, last = URCCL_TRANSPORT_NONE;
 
 	text_add(t, "memory of GPU %u", info->device - 1);
 	for (i = 0; i < ctx->ndevices; i++) {
-		transport = ctx->devices[i]->ops->transport;
+		const struct device *dev = ctx->devices[i];
+
+		transport = dev->ops->transport;
 		if (transport != last)
-			text_add(t, "; %s: %s", ctx->devices[i]->ops->name,
-				 gpu_way(transport, info->staged >> transport & 1));
+			text_add(t, "; %s: %s; %s", dev->ops->name,
+				 gpu_route(dev, info->staged >> transport & 1),
+				 gpu_peers_route(dev, may_bounce));
 		last = transport;
 	}
 	text_add(t, "\n");

@@ -163,6 +163,7 @@ int main(int argc, char **argv)
 	CHECK_GE(urccl_plan(p.a.ctx, p.a.peer, r, text, sizeof(text)), 1);
 	CHECK_SAYS(text, "memory of GPU 0; ");
 	CHECK_SAYS(text, "staged");
+	CHECK_SAYS(text, "relay");
 	target_open(&p, &t, LEN, p.shared);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		write_one(LEN - sizes[i], sizes[i], i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refused with a sentence, and nothing of it stays: a range of more than one allocation or with
  * rights for atomics, and, where bounce=no forbids the way through memory of the library, memory of
- * a GPU here, and at the peer over a transport that does not reach it. */
+ * a GPU here, and at the peer where it is relayed: by bounce=no of either side. */
 #include <stdlib.h>
 #include "pair.h"
 #include "cuda/device.h"
@@ -21,8 +21,19 @@ static void check_register(uint64_t addr, uint64_t len, uint32_t rights, const c
 	CHECK(strstr(urccl_errmsg(), part));
 }
 
-/* Memory of a GPU of b, written from ordinary memory of a. */
-static void at_peer(uint64_t device)
+static void open_two(int argc, char **argv, enum urccl_allow here, enum urccl_allow there)
+{
+	pair_options(&p, argc, argv);
+	pair_sim(&p);
+	p.params.bounce = there;
+	side_open(&p, &p.b);
+	p.params.bounce = here;
+	pair_open(&p);
+}
+
+/* Memory of a GPU of b, written from ordinary memory of a: without a region of its own GPU it does
+ * not reach that over shm either. */
+static void at_peer(uint64_t device, int64_t res)
 {
 	struct urccl_region r = side_register(&p.b, (void *)(uintptr_t)device, LEN, RIGHTS);
 	struct urccl_sqe *sqe = side_sqe(&p.a);
@@ -30,18 +41,19 @@ static void at_peer(uint64_t device)
 	struct urccl_remote remote;
 	struct urccl_cqe cqe;
 
-	host = calloc(1, LEN);
-	CHECK(host);
 	side_register(&p.a, host, LEN, 0);
 	CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, RIGHTS, 0, &advert), 0);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
 	urccl_prep_write(sqe, remote, host, LEN, 0);
 	cqe = pair_run(&p, &p.a, sqe);
-	CHECK_EQ(cqe.res, -EOPNOTSUPP);
+	CHECK_EQ(cqe.res, res);
 	check_sentence(&p.a, &cqe, "bounce=no");
-	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	sqe = side_sqe(&p.b);
+	urccl_prep_unregister(sqe, r);
+	CHECK_EQ(pair_run(&p, &p.b, sqe).res, 0); /* over shm a is asked first */
 	device_fill(device, LEN, 0, 1);
 	CHECK(device_check(device, LEN, 0, 1));
+	pair_close(&p);
 }
 
 static void bounced(uint64_t device)
@@ -70,12 +82,15 @@ int main(int argc, char **argv)
 	check_register(device, 64ull << 30, RIGHTS, "one allocation");
 	check_register(device, LEN, URCCL_RIGHT_ATOMIC, "URCCL_RIGHT_ATOMIC");
 	pair_close(&p);
-	pair_options(&p, argc, argv);
-	p.params.bounce = URCCL_ALLOW_NO;
-	pair_open(&p);
+	open_two(argc, argv, URCCL_ALLOW_NO, URCCL_ALLOW_NO);
 	bounced(device);
-	if (p.transport != URCCL_TRANSPORT_SHM)
-		at_peer(device);
 	pair_close(&p);
+	host = calloc(1, LEN);
+	CHECK(host);
+	open_two(argc, argv, URCCL_ALLOW_NO, URCCL_ALLOW_DEFAULT);
+	at_peer(device, -EACCES);
+	open_two(argc, argv, URCCL_ALLOW_DEFAULT, URCCL_ALLOW_NO);
+	at_peer(device, p.transport == URCCL_TRANSPORT_SHM ? -EREMOTEIO : -EOPNOTSUPP);
+	free(host);
 	return 0;
 }
