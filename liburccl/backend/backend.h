@@ -84,6 +84,8 @@ struct ep {
 					 * where the backend sees these; any thread reads it */
 	uint8_t died;			/* the engine's: the process at the other end has ended, and
 					 * touches nothing any more */
+	uint8_t gpus;			/* the backend's: GPUs of the peer may be at memory of ours,
+					 * also when no process has its end open */
 	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
 					 * to dial from, port 0; AF_UNSPEC: anywhere */
 };
@@ -302,6 +304,9 @@ struct backend {
 	 * of all that it has mapped, or no process has its end open any more; the caller closes it.
 	 * -1: it has let go, or died. NULL: peers map nothing. */
 	int (*importer)(struct ep *ep);
+	/* epoll told EPOLLRDHUP of the importer of an ep with gpus. 1: the peer has let go. 0: the
+	 * end of its process says so, and nothing else. */
+	int (*importer_left)(int importer);
 	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
 	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);

@@ -11,7 +11,6 @@
 
 #define GRANTS	   (1u << HANDLE_SLOT_BITS)
 #define LAST_WORDS (1u << 20) /* bytes that a peer which hung up is heard of */
-#define LEAVING	   10u	      /* ticks of 20 ms for a peer to say that it has let go */
 
 static struct shm_dev *shm_dev(struct device *dev)
 {
@@ -148,7 +147,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		return fail(-ENOMEM, "no memory for an ep of shm");
 	e->ep.dev = dev;
 	e->dev = d;
-	e->importer = e->process = -1;
+	e->importer = e->bye = e->process = -1;
 	list_init(&e->hot);
 	list_init(&e->notice);
 	list_init(&e->reap);
@@ -174,7 +173,7 @@ static void ep_free(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
 
-	shm_link_close(e);
+	shm_link_end(e);
 	if (e->importer >= 0)
 		close(e->importer);
 	if (e->process >= 0)
@@ -236,8 +235,11 @@ void shm_ep_lost(struct shm_ep *e, int why)
 
 	if (why == -ECONNRESET)
 		e->hung_up = 1;
-	if (was == SHM_CLOSED && e->leaving)
-		shm_ep_left(e);
+	if (was == SHM_CLOSED && e->leaving) {
+		shm_link_close(e);
+		if (e->bye < 0)
+			shm_ep_left(e);
+	}
 	e->why = why;
 	if (was != SHM_MEETING && was != SHM_UP)
 		return;
@@ -294,15 +296,20 @@ static void owe_closed(struct shm_ep *e)
 void shm_ep_left(struct shm_ep *e)
 {
 	e->leaving = 0;
-	shm_link_close(e);
+	shm_link_end(e);
 	owe_closed(e);
 }
 
 void shm_ep_idle(struct shm_ep *e)
 {
-	if (e->state == SHM_CLOSED && !e->leaving)
+	if (e->state != SHM_CLOSED)
+		return;
+	if (!e->leaving) {
 		owe_closed(e);
-	else if (e->state == SHM_CLOSED && !shm_gpu_close(e) && !shm_files_shown(e))
+		return;
+	}
+	e->leaving = 1; /* for what follows: to unmap */
+	if (!shm_gpu_close(e) && !shm_files_shown(e))
 		shm_ep_left(e);
 }
 
@@ -329,11 +336,12 @@ static int shm_importer(struct ep *ep)
 static void ep_close(struct ep *ep)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int waits = e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->gpu_seen);
+	int waits = e->bye >= 0 ||
+		    (e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->gpu_seen));
 
 	e->state = SHM_CLOSED;
 	e->owed = 0;
-	e->leaving = waits ? LEAVING : 0;
+	e->leaving = waits != 0;
 	if (waits)
 		shm_wait_tick(e);
 	else
@@ -362,6 +370,7 @@ const struct backend backend_shm = {
 	.ep_free = ep_free,
 	.process = shm_process,
 	.importer = shm_importer,
+	.importer_left = shm_link_left,
 	.ep_connect = ep_connect,
 	.ep_close = ep_close,
 	.expose = shm_expose,

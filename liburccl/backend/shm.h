@@ -279,7 +279,10 @@ int shm_link_open(struct shm_ep *e);
  * -errno: it is not. */
 int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in);
 int shm_link_dial(struct shm_ep *e);			/* active */
-void shm_link_close(struct shm_ep *e);
+void shm_link_close(struct shm_ep *e);			/* BYE may be said later: e->bye */
+void shm_link_end(struct shm_ep *e);			/* or never */
+/* The last of a link that was left. 1: BYE is in it. */
+int shm_link_left(int sock);
 /* 1: a record is whole, 0: not yet, -ECONNRESET: hung up, -EPROTO. */
 int shm_record_recv(int sock, struct shm_inlet *in);
 int shm_same_user(int sock);
@@ -383,6 +386,8 @@ struct shm_ep {
 
 	int listener, sock;		/* -1: closed */
 	int importer;			/* the link to a peer that did not let go; -1: none */
+	int bye;			/* the link, where GPUs here are not done and BYE is to
+					 * follow; -1: none. It may be the importer */
 	int process;			/* pidfd of the peer, until it is taken; negative: none */
 	struct shm_addr addr, peer;
 	struct shm_inlet in;		/* of the link */
@@ -407,11 +412,11 @@ struct shm_ep {
 	uint64_t revoked;		/* those that the peer told us of, */
 	uint64_t revoked_told;		/* and those that it knows we let go of */
 	uint64_t revoked_unseen;	/* the last that came before the key it ends */
-	uint32_t leaving;		/* ticks that a closed ep waits for the peer to let go */
+	uint32_t leaving;		/* ticks that a closed ep has waited for the peer, or copies
+					 * here; 0: it does not */
 	uint8_t hung_up;		/* by the peer: its processors touch nothing any more */
 	uint8_t said_bye;		/* nor do its GPUs */
-	uint8_t gpu_shown;		/* handles of memory of GPUs were sent to it, */
-	uint8_t gpu_seen;		/* and were sent by it */
+	uint8_t gpu_seen;		/* it sent handles of memory of GPUs */
 	uint8_t has_process;		/* a pidfd of it was had */
 };
 

@@ -283,12 +283,12 @@ static int files_used(const struct shm_ep *e)
 
 int shm_files_shown(const struct shm_ep *e)
 {
-	return !e->hung_up && !e->ep.died && files_used(e);
+	return !e->hung_up && !e->said_bye && !e->ep.died && files_used(e);
 }
 
 int shm_gpu_left(const struct shm_ep *e)
 {
-	return e->hung_up && e->gpu_shown && !e->said_bye && !e->ep.died && files_used(e);
+	return e->hung_up && e->ep.gpus && !e->said_bye && !e->ep.died && files_used(e);
 }
 
 int shm_view_revoked(struct shm_ep *e, uint64_t number)

@@ -58,7 +58,7 @@ int shm_gpu_send(struct shm_ep *e, uint64_t serial, const struct shm_backing *b)
 		.writable = 1,
 	};
 
-	e->gpu_shown = 1;
+	e->ep.gpus = 1;
 	memcpy(r.to, b->share.uuid, sizeof(b->share.uuid));
 	memcpy(r.from, &b->share.base, sizeof(b->share.base));
 	memcpy(r.handle, b->share.handle, sizeof(b->share.handle));

@@ -11,7 +11,9 @@
 
 #define RECORDS_AT_ONCE 64u /* that one peer may have us read before others get their turn */
 #define TICK_NS		(20 * NSEC_PER_MSEC)
-#define REFUSED_MAX	8u /* hellos at a door that is shut */
+#define LEAVING		10u  /* ticks for a peer to say that it has let go, */
+#define LEAVING_JOBS	100u /* and for GPUs here to end their copies */
+#define REFUSED_MAX	8u   /* hellos at a door that is shut */
 
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 {
@@ -36,34 +38,51 @@ int shm_link_open(struct shm_ep *e)
 	return shm_door_open(e);
 }
 
-/* The peer's end closes when its process closes this link too, or ends. */
-static void link_leave(struct shm_ep *e)
+/* Of a link to an importer this end stays open until its process closes the other, or ends. */
+static void bye_end(struct shm_ep *e)
 {
-	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, e->sock, NULL);
-	shutdown(e->sock, SHUT_WR);
-	e->importer = e->sock;
+	if (e->bye == e->importer)
+		shutdown(e->bye, SHUT_WR);
+	else
+		shm_watched_close(e, e->bye);
+	e->bye = -1;
 }
 
-/* Where GPUs may be at its memory the peer has to wait for the end of this process. */
-static void link_end(struct shm_ep *e)
+/* 0: said, as nothing here is at the peer's memory any more. 1: GPUs may be. A peer that has gone
+ * needs to hear nothing. */
+static int bye_waits(struct shm_ep *e)
 {
-	struct shm_record r = {.type = SHM_BYE};
+	const struct shm_record r = {.type = SHM_BYE};
 
-	if (!shm_remotes_mapped(e, 0) && !shm_gpu_close(e))
-		shm_link_send(e, &r, -1);
-	shm_watched_close(e, e->sock);
+	if (e->gpu_seen && (shm_remotes_mapped(e, 0) || shm_gpu_close(e)))
+		return 1;
+	return send(e->bye, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN &&
+	       e->gpu_seen;
+}
+
+/* Until then the link stays open: without BYE the peer waits for the end of this process. */
+static void link_bye(struct shm_ep *e)
+{
+	if (bye_waits(e))
+		shm_wait_tick(e);
+	else
+		bye_end(e);
 }
 
 static void link_drop(struct shm_ep *e)
 {
 	if (e->in.fd >= 0)
 		close(e->in.fd);
-	if (e->sock >= 0 && shm_files_shown(e))
-		link_leave(e);
-	else if (e->sock >= 0)
-		link_end(e);
-	e->in.fd = e->sock = -1;
+	e->in.fd = -1;
 	e->in.got = 0;
+	if (e->sock < 0)
+		return;
+	if (shm_files_shown(e))
+		e->importer = e->sock;
+	e->bye = e->sock;
+	e->sock = -1;
+	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, e->bye, NULL);
+	link_bye(e);
 }
 
 void shm_link_close(struct shm_ep *e)
@@ -71,6 +90,32 @@ void shm_link_close(struct shm_ep *e)
 	list_del(&e->waiting);
 	shm_door_close(e);
 	link_drop(e);
+}
+
+void shm_link_end(struct shm_ep *e)
+{
+	shm_link_close(e);
+	list_del(&e->waiting);
+	if (e->bye < 0)
+		return;
+	(void)bye_waits(e);
+	bye_end(e);
+}
+
+int shm_link_left(int sock)
+{
+	struct shm_inlet in = {.fd = -1};
+	int said = 0;
+
+	while (shm_record_recv(sock, &in) > 0) {
+		said |= in.rx.type == SHM_BYE;
+		if (in.fd >= 0)
+			close(in.fd);
+		in = (struct shm_inlet){.fd = -1};
+	}
+	if (in.fd >= 0)
+		close(in.fd);
+	return said;
 }
 
 int shm_same_user(int sock)
@@ -245,7 +290,7 @@ static int on_last_record(struct shm_ep *e)
 	if (rx->type != SHM_REVOKED)
 		return err;
 	err = shm_view_revoked(e, rx->serial);
-	if (!err && e->revokes == e->revokes_done)
+	if (!err && e->revokes == e->revokes_done && !shm_gpu_close(e))
 		shm_ep_left(e);
 	return err;
 }
@@ -390,7 +435,8 @@ static void tick_closed(struct shm_ep *e)
 {
 	int holds = e->gpu_seen ? shm_gpu_close(e) || shm_files_shown(e) : 1;
 
-	if (--e->leaving && !e->ep.died && holds) {
+	if (e->leaving++ < (e->njobs ? LEAVING_JOBS : LEAVING) &&
+	    (e->njobs || (!e->ep.died && holds))) {
 		shm_wait_tick(e);
 		return;
 	}
@@ -409,6 +455,8 @@ static void tick_ep(struct shm_ep *e)
 {
 	if (e->state == SHM_CLOSED)
 		tick_closed(e);
+	else if (e->bye >= 0)
+		link_bye(e);
 	else if (e->active)
 		tick_dial(e);
 	else

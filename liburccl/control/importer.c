@@ -20,6 +20,7 @@ int importer_keep(struct control *c, struct path *path)
 	if (!path->posted || !ep->dev->ops->importer)
 		return 0;
 	path->importer = ep->dev->ops->importer(ep);
+	path->importer_left = ep->gpus ? ep->dev->ops->importer_left : NULL;
 	if (path->importer >= 0 && (c->ending || p->died)) {
 		if (!p->died)
 			log_importer(c, p);
@@ -37,11 +38,19 @@ int importer_keep(struct control *c, struct path *path)
 	return 1;
 }
 
-static int importer_let_go(const struct path *path)
+static int importer_let_go(struct control *c, const struct path *path)
 {
 	struct pollfd fd = {.fd = path->importer, .events = POLLRDHUP};
 
-	return path->peer->died || poll(&fd, 1, 0) > 0;
+	if (path->peer->died)
+		return 1;
+	if (poll(&fd, 1, 0) <= 0)
+		return 0;
+	if (!path->importer_left || path->importer_left(path->importer))
+		return 1;
+	/* It is not told of again and again. */
+	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, path->importer, NULL);
+	return 0;
 }
 
 static void importer_gone(struct control *c, struct path *path)
@@ -60,7 +69,7 @@ void importers_step(struct control *c, struct peer *p)
 	list_for_each_safe(pos, tmp, &p->importers) {
 		struct path *path = list_entry(pos, struct path, left);
 
-		if (importer_let_go(path))
+		if (importer_let_go(c, path))
 			importer_gone(c, path);
 	}
 	peer_step(c, p);

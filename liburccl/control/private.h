@@ -229,6 +229,7 @@ struct path {
 	struct list left;  /* in peer.importers */
 	int importer;	   /* while in peer.importers: a socket that hangs up when the importer has
 			    * unmapped; -1: it has */
+	int (*importer_left)(int); /* asked then, whether it has unmapped; NULL: it has */
 	uint64_t since;	   /* clock when it was opened, or came up */
 	uint32_t id;	   /* the dialler's number for it */
 	uint32_t addr_len; /* the address of our ep */
