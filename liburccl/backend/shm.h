@@ -116,8 +116,9 @@ struct shm_view {
 	uint32_t users;			/* parts of imports */
 	uint8_t writable;
 	uint8_t gone;			/* not shown any more: unmapped when the last user goes */
-	struct gpu_dev *gpu;		/* memory of a GPU: mapped for this one; NULL: a memfd */
-	struct gpu_import *import;	/* likewise; the copy thread frees it */
+	uint8_t of_gpu;			/* memory of a GPU, else a memfd */
+	struct gpu_dev *gpu;		/* it is mapped for this one; NULL: for none yet */
+	struct gpu_import *import;	/* likewise; the copy thread frees it where gpu is set */
 };
 
 /* What reg() made of an extent that lies in a sealed memfd, or in an allocation of a GPU. */
@@ -310,11 +311,12 @@ int shm_process_open(int sock, uint64_t started);
 void shm_gpu_reg(const struct extent *x, struct shm_backing *b);
 void shm_gpu_unreg(struct shm_backing *b);
 int shm_gpu_send(struct shm_ep *e, uint64_t serial, const struct shm_backing *b);
-/* Begins to map what the peer sent; v stays free where no GPU of ours can. */
+/* Begins to map what the peer sent, if a GPU is open; v stays free without memory. */
 void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v);
 /* 1: what is exposed to the peer is known to be let go of, at its process's end if not before. */
 int shm_gpu_may(const struct shm_ep *e);
-int shm_gpu_mapped(struct shm_view *v); /* 0, -EINPROGRESS, or why it is not */
+/* 0, -EINPROGRESS, or why it is not. Begins to map it where the first GPU was opened since. */
+int shm_gpu_mapped(struct shm_ep *e, struct shm_view *v);
 void shm_gpu_unmap(struct shm_view *v);	/* nothing of it is under way */
 /* Unmaps what the peer has taken back. 1: a GPU here, or the driver, is not done with it. */
 int shm_gpu_holds(struct shm_ep *e);

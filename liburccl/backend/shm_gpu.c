@@ -95,14 +95,21 @@ static struct gpu_dev *gpu_for(struct gpu *g, const uint8_t uuid[16])
 	return first;
 }
 
+static void import_begin(struct shm_ep *e, struct shm_view *v)
+{
+	v->gpu = gpu_for(e->dev->dev.gpu, v->import->share.uuid);
+	if (!v->gpu)
+		return;
+	e->gpu_seen = 1;
+	gpu_import(v->gpu, v->import);
+}
+
 void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v)
 {
-	struct gpu_dev *gpu = gpu_for(e->dev->dev.gpu, r->to);
-	struct gpu_import *imp = gpu ? calloc(1, sizeof(*imp)) : NULL;
+	struct gpu_import *imp = calloc(1, sizeof(*imp));
 
 	if (!imp)
 		return;
-	e->gpu_seen = 1;
 	imp->share = (struct gpu_share){.how = r->version, .fd = -1, .len = r->len};
 	memcpy(imp->share.uuid, r->to, sizeof(imp->share.uuid));
 	memcpy(&imp->share.base, r->from, sizeof(imp->share.base));
@@ -111,14 +118,17 @@ void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct
 		imp->share.how = GPU_SHARE_SELF;
 	else if (fd >= 0)
 		imp->share.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	*v = (struct shm_view){.serial = r->serial, .len = r->len, .writable = 1};
-	v->gpu = gpu;
+	*v = (struct shm_view){.serial = r->serial, .len = r->len, .writable = 1, .of_gpu = 1};
 	v->import = imp;
-	gpu_import(gpu, imp);
+	import_begin(e, v);
 }
 
-int shm_gpu_mapped(struct shm_view *v)
+int shm_gpu_mapped(struct shm_ep *e, struct shm_view *v)
 {
+	if (!v->gpu)
+		import_begin(e, v);
+	if (!v->gpu)
+		return -ENODEV;
 	if (!gpu_import_done(v->import))
 		return -EINPROGRESS;
 	v->addr = (uint8_t *)(uintptr_t)v->import->addr;
@@ -127,8 +137,13 @@ int shm_gpu_mapped(struct shm_view *v)
 
 void shm_gpu_unmap(struct shm_view *v)
 {
-	if (v->import)
+	if (v->import && v->gpu) {
 		gpu_unimport(v->gpu, v->import);
+	} else if (v->import) {
+		if (v->import->share.fd >= 0)
+			close(v->import->share.fd);
+		free(v->import);
+	}
 	v->serial = 0;
 	v->import = NULL;
 }
@@ -168,8 +183,9 @@ int shm_gpu_close(struct shm_ep *e)
 	if (e->njobs)
 		return 1;
 	for (v = e->views; v < e->views + SHM_FILES && e->gpu_seen; v++) {
-		if (v->serial && v->import)
-			gpu_unimport(v->gpu, v->import);
+		if (!v->serial || !v->import || !v->gpu)
+			continue;
+		gpu_unimport(v->gpu, v->import);
 		v->import = NULL;
 	}
 	return e->gpu_seen && imports_busy(e);

@@ -92,7 +92,7 @@ void shm_view_reap(struct shm_dev *d)
 		list_del(&e->reap);
 		return;
 	}
-	if (v->gpu) {
+	if (v->of_gpu) {
 		shm_gpu_unmap(v);
 		return;
 	}
@@ -112,7 +112,7 @@ void shm_views_drop(struct shm_ep *e)
 	list_for_each_safe(pos, next, &e->remotes)
 		free(list_entry(pos, struct shm_remote, link));
 	for (v = e->views; v < e->views + SHM_FILES; v++)
-		if (v->serial && v->gpu)
+		if (v->serial && v->of_gpu)
 			shm_gpu_unmap(v);
 		else if (v->serial)
 			munmap(v->addr, v->len);
@@ -126,6 +126,8 @@ static struct shm_view *part_view(struct shm_ep *e, const struct shm_key *k,
 	struct shm_view *v = p->serial ? view_find(e, p->serial) : NULL;
 
 	if (!v || v->gone || (k->rights & URCCL_RIGHT_WRITE && !v->writable))
+		return NULL;
+	if (v->of_gpu && !k->gpu) /* nobody waited until it is mapped */
 		return NULL;
 	if (!p->len || p->off > v->len || p->len > v->len - p->off)
 		return NULL;
@@ -141,7 +143,7 @@ static int parts_wait(struct shm_ep *e, const struct shm_key *k)
 
 	for (i = 0; i < k->nparts; i++) {
 		v = part_view(e, k, &k->parts[i]);
-		err = v && v->gpu ? shm_gpu_mapped(v) : 0;
+		err = v && v->of_gpu ? shm_gpu_mapped(e, v) : 0;
 		if (err)
 			return err;
 	}
