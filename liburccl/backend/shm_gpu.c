@@ -212,6 +212,13 @@ static struct shm_ep *ep_of(const struct shm_job *j)
 	return container_of(j->c->ep, struct shm_ep, ep);
 }
 
+/* One copy is of one allocation, at either end. */
+static void run_cut(const struct chunk *c, uint64_t local, uint64_t *run)
+{
+	if (c->memory->nspans > 1)
+		(void)memory_extent(c->memory, local, run);
+}
+
 /* The next run of the chunk. */
 static struct gpu_dev *job_run(struct shm_job *j)
 {
@@ -220,6 +227,7 @@ static struct gpu_dev *job_run(struct shm_job *j)
 	struct gpu_dev *gpu;
 
 	there = shm_remote_at(shm_remote(c->key), c->off + at, &run, &gpu);
+	run_cut(c, local, &run);
 	j->next[0] = at + run;
 	j->job = (struct gpu_job){
 		.kind = GPU_COPY,
@@ -231,7 +239,7 @@ static struct gpu_dev *job_run(struct shm_job *j)
 	return gpu;
 }
 
-/* The next pieces of the bundle: not all, where one lies in several parts. */
+/* The next pieces of the bundle: not all, where one lies in several allocations. */
 static struct gpu_dev *job_pieces(struct shm_job *j, struct gpu_pieces *t)
 {
 	const struct shm_remote *r = shm_remote(j->c->key);
@@ -245,6 +253,7 @@ static struct gpu_dev *job_pieces(struct shm_job *j, struct gpu_pieces *t)
 		run = p->len - at;
 		there = shm_remote_at(r, p->off + at, &run, &gpu);
 		local = (uintptr_t)p->local + at;
+		run_cut(j->c, local, &run);
 		gpu_pieces_add(t, writes ? local : there, writes ? there : local, (uint32_t)run);
 		at += run;
 		if (at == p->len) {

@@ -103,17 +103,6 @@ const struct memory *stage_memory(const struct engine *e, const struct chunk *c)
 
 /* ---- copies ---- */
 
-/* The extent that holds the byte at the address, and how much of len is in it. */
-static const struct extent *extent_at(const struct memory *m, const uint8_t *at, uint64_t *len)
-{
-	uint64_t addr = (uintptr_t)at, left;
-	const struct extent *x = memory_span(m, memory_offset(m, addr, 1))->extent;
-
-	left = x->addr + x->len - addr;
-	*len = *len < left ? *len : left;
-	return x;
-}
-
 /* A GPU reaches what is of GPUs or pinned, other devices what they said at reg(). */
 static int reaches(const struct chunk *c, const struct extent *x)
 {
@@ -138,7 +127,7 @@ static int any_extent_in(const struct chunk *c, uint8_t *at, uint64_t left,
 
 	for (; left; left -= len, at += len) {
 		len = left;
-		if (is(c, extent_at(c->memory, at, &len)))
+		if (is(c, memory_extent(c->memory, (uintptr_t)at, &len)))
 			return 1;
 	}
 	return 0;
@@ -178,7 +167,7 @@ static const struct extent *copy_next(const struct copy *c, uint8_t **at, uint64
 		*at = memory_at(c->memory, c->off + c->copied, &run);
 		*len = *len < run ? *len : run;
 	}
-	return extent_at(c->memory, *at, len);
+	return memory_extent(c->memory, (uintptr_t)*at, len);
 }
 
 /* A lane is full where CUDA holds the copy thread up and many jobs were cancelled meanwhile. */

@@ -122,6 +122,17 @@ static inline void *memory_at(const struct memory *m, uint64_t off, uint64_t *ru
  * memory and in offset; UINT64_MAX: not all inside. O(log n), but where ranges overlap. */
 uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len);
 
+/* The extent that holds the byte at addr, which is inside; *len is cut to what is in it. */
+static inline const struct extent *memory_extent(const struct memory *m, uint64_t addr,
+						 uint64_t *len)
+{
+	const struct extent *x = memory_span(m, memory_offset(m, addr, 1))->extent;
+	uint64_t left = x->addr + x->len - addr;
+
+	*len = *len < left ? *len : left;
+	return x;
+}
+
 /* All of the len bytes at addr are inside. */
 static inline int memory_holds(const struct memory *m, uint64_t addr, uint64_t len)
 {

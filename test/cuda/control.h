@@ -23,6 +23,7 @@
  *	novmm, nolegacy		no cuMemCreate(); no cuIpcGetMemHandle()
  *	nodmabuf		no cuMemGetHandleForAddressRange()
  *	reuse			memory of the same length comes back at a freed address
+ *	touch			memory begins where that of a later call ends
  *	capture			the program records a graph: a call that would end it aborts, unless
  *				its thread chose CU_STREAM_CAPTURE_MODE_RELAXED
  *	stale			cuMemFree() may free memory that another process has open; it

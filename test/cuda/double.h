@@ -57,7 +57,7 @@ struct words {
 	bool hold[CLASSES]; /* calls wait until this is cleared */
 	unsigned fail_at, fail_code;
 	unsigned hang; /* number of the stream, from 1 */
-	bool nopeer, nokernels, novmm, nolegacy, nodmabuf, reuse, stale, capture;
+	bool nopeer, nokernels, novmm, nolegacy, nodmabuf, reuse, stale, capture, touch;
 };
 
 struct context {

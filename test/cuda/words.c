@@ -126,6 +126,7 @@ static bool set_flag(const char *key, bool on)
 		{"novmm", &double_words.novmm},	      {"nolegacy", &double_words.nolegacy},
 		{"nodmabuf", &double_words.nodmabuf}, {"reuse", &double_words.reuse},
 		{"stale", &double_words.stale},	      {"capture", &double_words.capture},
+		{"touch", &double_words.touch},
 	};
 	size_t i;
 
