@@ -462,11 +462,11 @@ int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
 
 /* The address at which kernels of this process reach the remote, which is memory of one allocation
  * of a GPU of this host, imported by one advert: for as long as it is mapped, also when its peer is
- * lost. Loads and stores past the advert's rights are the program's to leave out; a revocation is
- * not carried out, and the owner's urccl_unregister() waits (-ETIMEDOUT), before it is unmapped.
- * End all kernels that use it, then unmap it, before urccl_unimport() and urccl_close().
- * -EAGAIN: there is no key yet: WARM the peer before. -EOPNOTSUPP: it cannot be mapped. -EALREADY:
- * it is. */
+ * lost. CUDA maps it to read and to write, so the advert must give both rights (else -EACCES); its
+ * range is the program's to keep to. A revocation is not carried out, and the owner's
+ * urccl_unregister() waits (-ETIMEDOUT), before it is unmapped. End all kernels that use it, then
+ * unmap it, before urccl_unimport() and urccl_close(). -EAGAIN: there is no key yet: WARM the peer
+ * before. -EOPNOTSUPP: it cannot be mapped. -EALREADY: it is. */
 int urccl_remote_map(struct urccl *ctx, struct urccl_remote remote, uint64_t *addr);
 int urccl_remote_unmap(struct urccl *ctx, struct urccl_remote remote);
 

@@ -249,6 +249,19 @@ static int map_failed(const struct remote *r, int res)
 	}
 }
 
+/* Memory of another process is mapped to read and to write. Of an advert that gives less no kernel
+ * gets an address. */
+static int map_allowed(const struct remote *r)
+{
+	const uint32_t both = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
+	uint32_t i;
+
+	for (i = 0; i < r->n; i++)
+		if ((r->adverts[i].rights & both) != both)
+			return 0;
+	return 1;
+}
+
 static void remote_map_back(struct control *c, struct cmd *cmd)
 {
 	struct remote *r = cmd->e.owner;
@@ -273,6 +286,15 @@ void remote_map(struct control *c, struct control_call *call)
 	if (r->mapping || maps == !!r->mapped.import) {
 		call_answer(call, fail(maps ? -EALREADY : -EINVAL, "remote 0x%x is %s", r->handle,
 				       maps ? "mapped, or about to be" : "not mapped"));
+		return;
+	}
+	if (maps && !map_allowed(r)) {
+		call_answer(call,
+			    fail(-EACCES,
+				 "the advert of remote 0x%x does not give both the right to read "
+				 "and to write, and CUDA maps memory of another process for both: "
+				 "ask its owner for one that does",
+				 r->handle));
 		return;
 	}
 	if (!maps) {

@@ -100,6 +100,29 @@ static void taken_back(enum let_go by)
 	device_free(ours);
 }
 
+/* An advert that gives less than a mapping does has no address. */
+static void of_less(uint32_t rights)
+{
+	uint64_t theirs = device_alloc(LEN, 0), ours = device_alloc(LEN, 0), addr;
+	struct urccl_advert advert;
+	struct urccl_remote remote;
+	struct urccl_region r;
+
+	p.params.flags = 0;
+	pair_open(&p);
+	side_register(&p.a, (void *)(uintptr_t)ours, LEN, 0);
+	r = side_register(&p.b, (void *)(uintptr_t)theirs, LEN, RIGHTS);
+	CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, rights, 0, &advert), 0);
+	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
+	warm(&p.a);
+	CHECK_EQ(urccl_remote_map(p.a.ctx, remote, &addr), -EACCES);
+	CHECK(strstr(urccl_errmsg(), "does not give both"));
+	CHECK_EQ(urccl_unregister(p.b.ctx, r), 0);
+	pair_close(&p);
+	device_free(theirs);
+	device_free(ours);
+}
+
 /* The path to its owner stays for as long as it is mapped. */
 static void stays_warm(void)
 {
@@ -135,6 +158,8 @@ int main(int argc, char **argv)
 	taken_back(UNMAP);
 	taken_back(UNIMPORT);
 	taken_back(CLOSE);
+	of_less(URCCL_RIGHT_READ);
+	of_less(URCCL_RIGHT_WRITE);
 	stays_warm();
 	return 0;
 }
