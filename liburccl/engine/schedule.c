@@ -485,6 +485,8 @@ static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const s
 		op_fail(op, res, REASON_CHECKSUM, c->len, 0, 0);
 	else if (res == -EOPNOTSUPP)
 		op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
+	else if (c->flags & CHUNK_CODED && c->path & URCCL_PATH_DEVICE)
+		op_fail(op, res, REASON_GPU_COPY, c->len, c->scratch[0] >> 32, 0);
 	else if (c->flags & CHUNK_REFUSED) /* that ends the peer */
 		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 	else if (res == -EACCES || res == -ERANGE || res == -ESTALE)

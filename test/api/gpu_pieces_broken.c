@@ -44,13 +44,13 @@ static void broken(void)
 		CHECK(!(cqe.flags & URCCL_CQE_MORE));
 		CHECK(cqe.res == BLOCKS * BLOCK || cqe.res == -EIO);
 		if (cqe.res == -EIO)
-			check_sentence(&p.a, &cqe, "vendor's code 0x2bc");
+			check_sentence(&p.a, &cqe, "CUDA error 700");
 	}
 	CHECK_EQ(cqe.res, -EIO);
 	submit(0);
 	side_take(&p.a, &p.b, &cqe, NULL);
 	CHECK_EQ(cqe.res, -EIO);
-	check_sentence(&p.a, &cqe, "vendor's code 0x2bc");
+	check_sentence(&p.a, &cqe, "CUDA error 700");
 	pair_close(&p);
 }
 
