@@ -278,6 +278,16 @@ struct urccl_ring_params {
 	uint32_t reserved;
 };
 
+/* A number that is 0 is the default. */
+struct urccl_device_ring_params {
+	uint32_t size;			/* sizeof(struct urccl_device_ring_params) */
+	uint32_t lanes;			/* 1 to 256: producers, as a lane has one (1) */
+	uint32_t entries;		/* power of two, 2 to 32,768: slots of each lane. Up to
+					 * 32,768 / lanes of them are under way (256) */
+	uint32_t device;		/* 1 + the number of the GPU whose kernels push; 0: only
+					 * threads of this process do */
+};
+
 struct urccl_peer_info {
 	uint32_t size;			/* sizeof(struct urccl_peer_info), set by the caller */
 	uint32_t transport;		/* enum urccl_transport in use */
@@ -385,6 +395,25 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
  * for memory that a driver is just pinning for a REGISTER. No call on it after or beside this one.
  * NULL is fine. */
 void urccl_ring_close(struct urccl_ring *ring);
+
+/*
+ * Makes a ring whose entries kernels push, by liburccl/device.cuh and *ring, which they get by
+ * value; p may be NULL. Its memory is the library's. ring->ring has a CQE for each entry that
+ * failed, as long as there is room, with the lane in the high half of user_data and the low half of
+ * its index in the low one; urccl_submit() on it is -EPERM. It is one of the 256 rings (-EMFILE).
+ * -EINVAL: sizes, or the context is INLINE. -ENODEV: there is no such GPU, or the program has not
+ * begun to use it. -EIO: CUDA cannot pin the memory. Does not wait for the network.
+ */
+int urccl_device_ring_open(struct urccl *ctx, const struct urccl_device_ring_params *p,
+			   struct urccl_device_ring *ring);
+
+/* On: the progress thread does not sleep, and takes an entry at once. Off, as it is at first: it
+ * looks every 50 us for a second after the last entry, and then every millisecond. Any thread.
+ * -EPERM: in a forked child. */
+int urccl_device_ring_busy(const struct urccl_device_ring *ring, int on);
+
+/* As urccl_ring_close(), which frees ring->ring. Kernels that push must have ended before. */
+void urccl_device_ring_close(const struct urccl_device_ring *ring);
 
 /*
  * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths

@@ -72,6 +72,8 @@ struct context_ring {
 	struct urccl *ctx;
 	struct ring *ring;
 	struct engine_ring *engine_ring;
+	struct device_ring *device; /* for the ring to come; NULL: it gets entries of the program */
+	struct gpu_dev *gpu;	    /* its lanes are pinned for; NULL: they are not */
 	int is_open;		 /* under lock: the ring is the program's */
 	struct control_call del; /* its end is asked for */
 };
@@ -97,6 +99,13 @@ int context_request(struct urccl *ctx, struct control_req req, uint32_t *out);
  * Calls that need the engine do it by themselves and are not to be made in between. */
 int context_drive_begin(struct urccl *ctx);
 void context_drive_end(struct urccl *ctx);
+
+/* Opens the program's next ring, with *cr: its device and gpu, and all else 0. p: read. 0: it is
+ * the program's. */
+int context_ring_begin(struct urccl *ctx, const struct urccl_ring_params *p,
+		       struct context_ring *cr);
+/* device_ring.c: the lanes, which are no ring's yet, or whose ring has ended. */
+void context_lanes_free(struct context_ring *cr);
 
 /* A ring of the library's own, used within one call. In an INLINE context its user has the engine
  * by context_drive_begin(). */

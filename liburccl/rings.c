@@ -49,6 +49,10 @@ static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 	err = ring_open(p, ctx->is_inline ? URCCL_RING_INLINE : 0, id, &cr->ring);
 	if (err)
 		return err;
+	if (cr->device) { /* which alone submits */
+		cr->ring->device = cr->device;
+		cr->ring->pub.sq_tail = NULL;
+	}
 	cr->ring->home = engine_mailbox(ctx->engine);
 	cr->ring->drive = ring_drive;
 	cr->ring->sleep = ring_sleep;
@@ -109,6 +113,28 @@ close_ring:
 	return err;
 }
 
+int context_ring_begin(struct urccl *ctx, const struct urccl_ring_params *p,
+		       struct context_ring *cr)
+{
+	int err;
+
+	cr->ctx = ctx;
+	err = ring_list(cr);
+	if (err)
+		return err;
+	err = ring_begin(cr, p);
+	if (err) {
+		ring_unlist(cr);
+		return err;
+	}
+	if (ctx->is_inline)
+		take_over(ctx);
+	pthread_mutex_lock(&ctx->lock);
+	cr->is_open = 1;
+	pthread_mutex_unlock(&ctx->lock);
+	return 0;
+}
+
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring)
 {
 	struct urccl_ring_params params;
@@ -124,25 +150,11 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	cr = calloc(1, sizeof(*cr));
 	if (!cr)
 		return fail(-ENOMEM, "no memory for a ring");
-	cr->ctx = ctx;
-	err = ring_list(cr);
+	err = context_ring_begin(ctx, &params, cr);
 	if (err)
-		goto free_cr;
-	err = ring_begin(cr, &params);
-	if (err)
-		goto unlist;
-	if (ctx->is_inline)
-		take_over(ctx);
-	pthread_mutex_lock(&ctx->lock);
-	cr->is_open = 1;
-	pthread_mutex_unlock(&ctx->lock);
-	*ring = &cr->ring->pub;
-	return 0;
-
-unlist:
-	ring_unlist(cr);
-free_cr:
-	free(cr);
+		free(cr);
+	else
+		*ring = &cr->ring->pub;
 	return err;
 }
 
@@ -153,6 +165,7 @@ static void ring_gone(struct context_ring *cr, int err)
 		return;
 	engine_ring_free(cr->engine_ring);
 	ring_close(cr->ring);
+	context_lanes_free(cr);
 	free(cr);
 }
 

@@ -79,6 +79,7 @@ enum urccl_sqe_flags {
 					   * urccl_sqe_ext() */
 	URCCL_SQE_WATCH		= 1 << 10, /* CONNECT, ACCEPT: the events of the peers that it gives
 					    * come to this ring, with the entry's user_data */
+	URCCL_SQE_LAP		= 1 << 13, /* in a slot of a device ring alone */
 	URCCL_SQE_CLASS_SHIFT	= 14,	  /* bits 14-15: enum urccl_class */
 };
 
@@ -405,6 +406,40 @@ enum urccl_arm_state {
 	URCCL_ARM_FD		= 1,
 	URCCL_ARM_FUTEX		= 2,
 };
+
+/* The words of one lane of a device ring. A failure is stored before the end that it is of. */
+struct urccl_device_lane {
+	uint64_t ended;			/*   0 engine, release: entries that have ended. Entry i
+					 *     has, and its slot is free, when this is above i */
+	uint64_t failed;		/*   8 engine, release: the entry that failed last,
+					 *     (i + 1) << 16 | errno; 0: none */
+	uint64_t reserved0[6];		/*  16 */
+	uint64_t pushed;		/*  64 producer: entries pushed, for the producer after
+					 *     it */
+	uint64_t reserved1[7];		/*  72 */
+};
+URCCL_STATIC_ASSERT(sizeof(struct urccl_device_lane) == 128);
+URCCL_AT(urccl_device_lane, pushed, 64);
+
+/*
+ * What a kernel needs of a device ring, passed to it by value: urccl_device(7). Entry i of a lane
+ * is stored in slot i % entries, once that is free: the 64 bytes of struct urccl_sqe, by four
+ * stores of 16 bytes in any order. Each carries the lap in one bit, 1 where i / entries is even:
+ *	bytes	 0 to 15: URCCL_SQE_LAP of flags	16 to 31: bit 63 of addr
+ *		32 to 47: bit 63 of off			48 to 63: bit 31 of reserved
+ * The engine takes the entry when it sees all four.
+ */
+struct urccl_device_ring {
+	struct urccl_sqe *slots;	/*  0 lanes * entries, lane by lane; of the producers */
+	struct urccl_device_lane *words; /* 8 one a lane */
+	uint32_t lanes;			/* 16 */
+	uint32_t entries;		/* 20 slots of a lane */
+	struct urccl_ring *ring;	/* 24 its CQ and fd: of the host alone */
+};
+URCCL_STATIC_ASSERT(sizeof(struct urccl_device_ring) == 32);
+URCCL_AT(urccl_device_ring, lanes, 16);
+
+#define URCCL_DEVICE_LANES_MAX 256u
 
 struct urccl_wait_args {
 	uint32_t size;			/* sizeof(struct urccl_wait_args) */

@@ -30,6 +30,8 @@ REASON(DEVICE_ORDER,	"the entry is on memory of a GPU and does not say when that
 			"asks for: urccl_sqe_set_wait(), urccl_sqe_set_wait_event() or urccl_sqe_set_ready()")
 REASON(WORD_RIGHTS,	"the word at %x is in no memory that is known to be readable and, to be set, writable: "
 			"register it with URCCL_RIGHT_READ or URCCL_RIGHT_WRITE")
+REASON(PUSHED,		"a device ring does not take this %o: kernels push READ, WRITE, FETCH_ADD, NOP and NOTIFY without "
+			"payload, with flags FENCE, NOTIFY, CHECKSUM, ACKED and NO_REPLAY, a class, and group 0")
 REASON(DTYPE,		"compression as type %u is not carried out by this version: set dtype to 0")
 REASON(NOTE_LEN,	"a notification of %u bytes is above the limit of %u: shorten it, or write it "
 			"to memory of the peer's")

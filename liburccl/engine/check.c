@@ -352,12 +352,20 @@ static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 	return !(any[0] | any[1]);
 }
 
+static struct verdict check_pushed(const struct op *op)
+{
+	if (op->er->ring->device && op->sqe.reserved & PUSHED_WRONG)
+		return wrong(-EINVAL, REASON_PUSHED, op->sqe.opcode, 0);
+	return fine;
+}
+
 static struct verdict check_closely(struct op *op, const struct shape *shape,
 				    const struct urccl_ext *ext)
 {
 	struct verdict v;
 
-	if (op->sqe.opcode == URCCL_OP_UNPREPARED) { /* all else is of the slot's last entry */
+	if (op->sqe.opcode == URCCL_OP_UNPREPARED &&
+	    !op->er->ring->device) { /* all else is of the slot's last entry */
 		op->sqe.user_data = op->sqe.flags = 0;
 		return wrong(-EINVAL, REASON_UNPREPARED, 0, 0);
 	}
@@ -368,7 +376,9 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	if (op->sqe.opcode == URCCL_OP_NOTIFY ||
 	    (shape->bits & (OP_IS_DATA | OP_IS_ATOMIC) && op->sqe.flags & URCCL_SQE_NOTIFY))
 		op->bits |= OP_PROMISED;
-	v = check_fields(&op->sqe, shape);
+	v = check_pushed(op);
+	if (!v.res)
+		v = check_fields(&op->sqe, shape);
 	if (!v.res)
 		v = check_flags(&op->sqe, shape);
 	if (!v.res)

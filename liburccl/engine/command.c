@@ -79,6 +79,10 @@ static int ring_add(struct engine *e, struct engine_cmd *cmd)
 	er->index = i;
 	er->engine = e;
 	list_add_tail(&er->link, &e->rings);
+	if (er->ring->device) {
+		er->watched = 1; /* by its lanes */
+		rare_add(e, &er->device_link, &e->device_rings);
+	}
 	return 0;
 }
 

@@ -92,6 +92,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 		sync_look(e, WORDS_TURN);
 	if (e->looking || !list_empty(&e->signals))
 		sync_look_gpus(e);
+	if (!list_empty(&e->device_rings))
+		work += device_rings_pass(e);
 	e->wants_slots = 0;
 	if (!list_empty(&e->pending))
 		e->wants_slots |= (uint32_t)notes_pending(e);
@@ -106,8 +108,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
 		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
 		   !list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
-		   !list_empty(&e->commands) || e->stage.njobs || e->stage.waiting ||
-		   !list_empty(&e->relays.active);
+		   !list_empty(&e->commands) || !list_empty(&e->device_rings) || e->stage.njobs ||
+		   e->stage.waiting || !list_empty(&e->relays.active);
 	return work;
 }
 
@@ -205,6 +207,8 @@ static int arm(struct engine *e)
 	}
 	if (e->wants_slots)
 		note_starved(e, heads);
+	if (device_rings_busy(e))
+		return 1;
 	for (i = 0; i < e->config.ndevices; i++) {
 		struct device *dev = e->config.devices[i];
 
@@ -233,8 +237,10 @@ static uint64_t slots_ns(const struct engine *e)
 static uint64_t sleep_ns(struct engine *e)
 {
 	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e), expires = exposures_next(e);
+	uint64_t looks = device_rings_ns(e);
 	uint32_t i;
 
+	ns = looks < ns ? looks : ns;
 	next = expires < next ? expires : next;
 	if (next != NEVER_NS) {
 		next = next > e->now ? next - e->now : 0;
@@ -321,7 +327,7 @@ static void *thread_main(void *arg)
 		}
 		if (!e->idle_since)
 			e->idle_since = e->now;
-		if (e->now - e->idle_since < e->spin_ns) {
+		if (e->device_busy || e->now - e->idle_since < e->spin_ns) {
 			cpu_relax();
 			continue;
 		}
@@ -550,6 +556,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->moved);
 	list_init(&e->words);
 	list_init(&e->signals);
+	list_init(&e->device_rings);
 	stage_init(&e->stage);
 	relays_init(&e->relays);
 	e->young_tail = &e->young;

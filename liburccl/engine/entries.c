@@ -52,6 +52,7 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	list_init(&er->cancels);
 	list_init(&er->messages);
 	list_init(&er->messages_link);
+	list_init(&er->device_link);
 	er->ops = calloc(n, sizeof(*er->ops));
 	er->asks = calloc(n, sizeof(*er->asks));
 	er->syncs = calloc(n, sizeof(*er->syncs));

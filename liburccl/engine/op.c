@@ -60,7 +60,7 @@ static uint32_t first_unplaced(const struct op *op)
 	return op->inflight || op->bits & OP_UNPROVED ? 0 : op->first_bad;
 }
 
-static inline void post_outcome(struct op *op, uint32_t more)
+static inline void post_outcome(struct op *op, uint32_t more, int failed)
 {
 	struct urccl_cqe *cqe = ring_post(op->er->ring, op->sqe.flags & URCCL_SQE_NO_WAKE);
 
@@ -72,7 +72,7 @@ static inline void post_outcome(struct op *op, uint32_t more)
 	if (op->sqe.flags & URCCL_SQE_CHECKSUM)
 		cqe->flags |= checked_flag(op);
 	cqe->path = outcome_path(op);
-	if (op->res < 0) {
+	if (failed) {
 		cqe->fail.segment = first_unplaced(op);
 		cqe->fail.detail = op->detail;
 	} else if (op_is_data(op)) {
@@ -80,6 +80,13 @@ static inline void post_outcome(struct op *op, uint32_t more)
 	} else {
 		cqe->handle = op->handle;
 	}
+}
+
+/* The CQ of a device ring has room for some: its lanes hear of all. */
+__attribute__((noinline, cold)) static void post_failure(struct op *op, uint32_t more)
+{
+	if (device_failed(op))
+		post_outcome(op, more, 1);
 }
 
 /* A TIMEOUT whose end by time the program counts as a success. */
@@ -104,7 +111,7 @@ void op_tell(struct op *op)
 	op->bits |= OP_TOLD;
 	if (op->scope_all)
 		op->peer->kept++;
-	post_outcome(op, URCCL_CQE_MORE);
+	post_failure(op, URCCL_CQE_MORE);
 	outcome_known(op);
 }
 
@@ -126,10 +133,12 @@ __attribute__((noinline)) static void end_told(struct op *op)
 		cancel_target_ended(op);
 		timeouts_count(er);
 		er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
-			      !list_empty(&er->timeouts);
+			      !list_empty(&er->timeouts) || er->ring->device;
 	}
 	if (op->bits & OP_SHOWN)
 		store_relaxed(&op->told->state, SEGMENT_FREE);
+	if (er->ring->device)
+		device_ended(op);
 }
 
 /* Nothing has its timer. In both of its callers: most entries end there. */
@@ -142,11 +151,14 @@ static inline __attribute__((always_inline)) void end(struct op *op, int64_t res
 	op->res = res;
 	if (!list_empty(&op->link))
 		list_del(&op->link);
-	if (res >= 0 && (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS)) {
+	if (res < 0) {
+		post_failure(op, 0);
+		er->completions++;
+	} else if (op->sqe.flags & URCCL_SQE_SKIP_SUCCESS) {
 		store_release(&r->engine_line.skipped, r->engine_line.skipped + 1);
 		r->own.pending = 1;
 	} else {
-		post_outcome(op, 0);
+		post_outcome(op, 0, 0);
 		er->completions++;
 	}
 	r->own.done++;

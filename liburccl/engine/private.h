@@ -271,6 +271,7 @@ struct engine_ring {
 	struct list drains, timeouts, cancels;
 	struct list messages;	   /* MSG_RING entries that wait for an event slot of this ring */
 	struct list messages_link; /* in the engine's, while there are some */
+	struct list device_link;   /* likewise, of a device ring */
 	struct scope *scopes;
 	struct scope **scope_hash;
 	uint32_t nscopes, scope_mask, failures_kept, acked_kept;
@@ -467,6 +468,9 @@ struct engine {
 	struct list moved;	     /* peers whose bytes are to be told */
 	struct list words;	     /* awaited: struct sync */
 	struct list signals;	     /* SIGNALLING: likewise */
+	struct list device_rings;
+	uint32_t device_busy;	     /* the program of one asks for no sleep: as last seen */
+	uint64_t pushed_ns;	     /* when the last entry was taken from one */
 	uint64_t looking;	     /* looks with something in a list: a bit each */
 	struct op *fresh;	     /* taken in this turn, no timer yet */
 	struct op *young, **young_tail; /* taken since the last look, oldest first */
@@ -559,6 +563,18 @@ int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, st
 
 /* take.c */
 uint32_t take_ring(struct engine *e, struct engine_ring *er);
+
+/* device.c */
+/* Of reserved, where no kernel can have a bit: an entry that kernels must not push. */
+#define PUSHED_WRONG (1u << 31)
+/* Passes entries from lanes to the SQs of their rings. How many. */
+uint32_t device_rings_pass(struct engine *e);
+int device_rings_busy(const struct engine *e);	     /* once sleep was announced */
+uint64_t device_rings_ns(const struct engine *e);    /* how long to sleep at most */
+/* An entry has failed, or its outcome comes before its end: its lane is told, if it is from one. 0:
+ * its ring has no room for a CQE. */
+int device_failed(const struct op *op);
+void device_ended(const struct op *op); /* of a device ring */
 
 /* op.c */
 void op_begin(struct op *op);			      /* nothing blocks it (any more) */

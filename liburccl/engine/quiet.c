@@ -38,6 +38,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 		p->fence_lost[er->index / 64] &= ~(1ull << (er->index % 64));
 	}
 	list_del(&er->link);
+	list_del(&er->device_link);
 	e->ring_index[er->index] = NULL;
 	er->index = RINGS_MAX;
 	return 1;

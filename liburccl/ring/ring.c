@@ -5,13 +5,20 @@
 
 #include "ring/ring.h"
 
-#define RING_ENTRIES_MAX 32768u
-#define EVENT_SLOTS_MAX	 32768u
-#define SPIN_NS_DEFAULT	 (20 * NSEC_PER_USEC)
+#define EVENT_SLOTS_MAX 32768u
+#define SPIN_NS_DEFAULT (20 * NSEC_PER_USEC)
 
 static int power_of_two(uint32_t n)
 {
 	return n && !(n & (n - 1));
+}
+
+int ring_entries_check(uint32_t entries)
+{
+	if (entries < 2 || entries > RING_ENTRIES_MAX || !power_of_two(entries))
+		return fail(-EINVAL, "entries is %u: a power of two from 2 to %u is possible",
+			    entries, RING_ENTRIES_MAX);
+	return 0;
 }
 
 static int ring_check(const struct urccl_ring_params *p)
@@ -19,9 +26,8 @@ static int ring_check(const struct urccl_ring_params *p)
 	if (p->reserved)
 		return fail(-EINVAL, "reserved field of the ring's parameters is %u, not 0",
 			    p->reserved);
-	if (p->entries < 2 || p->entries > RING_ENTRIES_MAX || !power_of_two(p->entries))
-		return fail(-EINVAL, "entries is %u: a power of two from 2 to %u is possible",
-			    p->entries, RING_ENTRIES_MAX);
+	if (ring_entries_check(p->entries))
+		return -EINVAL;
 	if (p->event_slots < 1 || p->event_slots > EVENT_SLOTS_MAX)
 		return fail(-EINVAL, "event_slots is %u: from 1 to %u is possible", p->event_slots,
 			    EVENT_SLOTS_MAX);

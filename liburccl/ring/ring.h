@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+#define RING_ENTRIES_MAX 32768u
+
 /* struct urccl_ring is the first member, so that the program's pointer is ours. Pages of their own,
  * zeroed in a forked child. Lines are laid out by writer. */
 struct ring {
@@ -25,6 +27,7 @@ struct ring {
 					 * for ever */
 	uint32_t *prepared;		/* where it is told; NULL: nowhere */
 	const struct log *log;		/* who hears of misuse; NULL: nobody */
+	struct device_ring *device;	/* its entries come from lanes; NULL: from the program */
 	struct {			/* what check.c knows, of a program with URCCL_CHECK */
 		uintptr_t producer;	/* the thread that took the last entry; 0: no check yet */
 		uint32_t told;		/* kinds of misuse: a bit each */
@@ -70,6 +73,8 @@ struct ring {
 	} own;
 };
 
+/* 0, or -EINVAL with fail() text: a ring cannot have so many. */
+int ring_entries_check(uint32_t entries);
 /* 0 or -errno with fail() text. flags: enum urccl_ring_flags. */
 int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, struct ring **ring);
 void ring_close(struct ring *r);
@@ -167,6 +172,50 @@ static inline int ring_arm_sq(struct ring *r)
 		return 0;
 	sleep_take(&r->engine_line.sq_flags);
 	return 1;
+}
+
+/* ---- lanes of a device ring: device_ring.c ---- */
+
+struct device_lane {
+	uint64_t taken, ended; /* entries */
+};
+
+struct device_ring {
+	struct urccl_device_lane *words; /* with the slots, pages of their own, which a forked
+					  * child does not have */
+	const uint64_t *slots;		 /* 8 words each */
+	uint64_t len;			 /* bytes of these pages */
+	uint8_t *done;			 /* per slot: its entry has ended, and an earlier one has
+					  * not */
+	uint32_t lanes, entries;	 /* entries: slots of a lane, */
+	uint32_t share;			 /* and those that are taken at a time */
+	uint32_t records;		 /* entries of its ring: a share for each lane */
+	uint32_t busy;			 /* the program's: the engine is not to sleep */
+	struct device_lane lane[];
+};
+
+/* entries: a power of two. 0 or -ENOMEM with fail() text. */
+int device_ring_open(uint32_t lanes, uint32_t entries, struct device_ring **out);
+void device_ring_close(struct device_ring *d);
+/* Takes the lane's next entry, without its lap bits, if all of it is there. Its index is what taken
+ * was before. 1, or 0: it is not. */
+int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe);
+/* An entry that was taken has failed, or has ended; index: the low half. */
+void device_lane_failed(struct device_ring *d, uint32_t lane, uint32_t index, int64_t res);
+void device_lane_ended(struct device_ring *d, uint32_t lane, uint32_t index);
+
+/* n entries from lanes are in the SQ: the engine is the producer of such a ring. */
+static inline void ring_passed(struct ring *r, uint32_t n)
+{
+	store_relaxed(&r->producer_line.sq_tail, r->producer_line.sq_tail + n);
+	store_relaxed(&r->pub.sqe_tail, r->producer_line.sq_tail);
+}
+
+/* Whether a CQE may be posted for an entry that came from a lane. The slots of events stay free. */
+static inline int ring_has_slot(const struct ring *r)
+{
+	return r->own.tail - load_relaxed(&r->consumer_line.cq_head) + r->event_slots <=
+	       r->pub.cq_mask;
 }
 
 #endif

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 TIMEOUT = 60
-HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
-           "liburccl/inspect.h"}
+HEADERS = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/device.cuh",
+           "liburccl/ep.h", "liburccl/ffi.h", "liburccl/inspect.h"}
 SAYS = '20 bytes written: "hello, other memory"\n'     # README's program
 # Loaded before a program: a signal that ends every wait, again and again.
 SIGNALS = """

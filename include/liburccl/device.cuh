@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pushes entries to a device ring, urccl_device_ring_open(), from kernels of CUDA 12.3 or newer on
+ * sm_70 or newer; also C11 and C++17, for threads that push. urccl_device(7) has an example.
+ *
+ * A lane has one producer at a time: a thread, or a warp, all 32 threads of which then make each
+ * call together, with the same arguments and a struct urccl_dev_lane each. No call waits for the
+ * engine but urccl_dev_wait(). Nothing here orders the program's bytes before an entry that sends
+ * them: urccl_dev_fence() does, once for any number of entries.
+ */
+#ifndef LIBURCCL_DEVICE_CUH
+#define LIBURCCL_DEVICE_CUH
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <liburccl/abi.h>
+
+#define URCCL_DEV_FULL (~0ull)	/* in place of an index: there is no room */
+
+/* A producer's side of its lane, in its registers. */
+struct urccl_dev_lane {
+	struct urccl_sqe *slots;
+	struct urccl_device_lane *words;
+	uint64_t pushed;		/* entries */
+	uint64_t ended, failed;		/* the words, as read last and as told last */
+	uint32_t entries;
+	uint32_t rank;			/* number of the thread in its warp */
+	uint32_t is_warp;
+};
+
+/* ---- The machine: 16 bytes at a time, and the threads of a warp ----------------------------- */
+
+#ifdef __CUDACC__
+
+#define URCCL_DEV static __device__ __forceinline__
+
+/* first: the word with the lap bit is the first one, which matters to processors alone. */
+URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first)
+{
+	(void)first;
+	asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
+		     "st.relaxed.sys.b128 [%0], both;\n\t}"
+		     :
+		     : "l"(at), "l"(a), "l"(b)
+		     : "memory");
+}
+
+URCCL_DEV void __urccl_dev_load(const uint64_t *at, uint64_t *a, uint64_t *b)
+{
+	asm volatile("{\n\t.reg .b128 both;\n\tld.acquire.sys.b128 both, [%2];\n\t"
+		     "mov.b128 {%0, %1}, both;\n\t}"
+		     : "=l"(*a), "=l"(*b)
+		     : "l"(at)
+		     : "memory");
+}
+
+/* What the warp's first thread has. */
+URCCL_DEV uint64_t __urccl_dev_agree(const struct urccl_dev_lane *l, uint64_t value)
+{
+	return l->is_warp ? __shfl_sync(0xffffffffu, (unsigned long long)value, 0) : value;
+}
+
+URCCL_DEV uint64_t __urccl_dev_cycles(void)
+{
+	return (uint64_t)clock64();
+}
+
+/* What this thread, or the warp, stored before is seen by whoever sees an entry pushed from now
+ * on. */
+URCCL_DEV void urccl_dev_fence(const struct urccl_dev_lane *l)
+{
+	__threadfence_system();
+	if (l->is_warp)
+		__syncwarp();
+}
+
+#else
+
+#define URCCL_DEV static inline
+
+URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first)
+{
+	__atomic_store_n(&at[first], first ? b : a, __ATOMIC_RELAXED);
+	__atomic_store_n(&at[!first], first ? a : b, __ATOMIC_RELEASE);
+}
+
+URCCL_DEV void __urccl_dev_load(const uint64_t *at, uint64_t *a, uint64_t *b)
+{
+	*a = __atomic_load_n(&at[0], __ATOMIC_ACQUIRE);
+	*b = __atomic_load_n(&at[1], __ATOMIC_ACQUIRE);
+}
+
+URCCL_DEV uint64_t __urccl_dev_agree(const struct urccl_dev_lane *l, uint64_t value)
+{
+	(void)l;
+	return value;
+}
+
+/* Nanoseconds. */
+URCCL_DEV uint64_t __urccl_dev_cycles(void)
+{
+	struct timespec ts;
+
+	timespec_get(&ts, TIME_UTC);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Each push is one here. */
+URCCL_DEV void urccl_dev_fence(const struct urccl_dev_lane *l)
+{
+	(void)l;
+}
+
+#endif
+
+/* ---- A producer's life ---------------------------------------------------------------------- */
+
+/* Reads both words: a failure that is stored before the end is seen with it. Returns failed. */
+URCCL_DEV uint64_t __urccl_dev_look(struct urccl_dev_lane *l)
+{
+	uint64_t ended = 0, failed = 0;
+
+	if (!l->is_warp || !l->rank)
+		__urccl_dev_load(&l->words->ended, &ended, &failed);
+	l->ended = __urccl_dev_agree(l, ended);
+	return __urccl_dev_agree(l, failed);
+}
+
+URCCL_DEV struct urccl_dev_lane __urccl_dev_open(struct urccl_device_ring ring, uint32_t lane,
+						 uint32_t is_warp, uint32_t rank)
+{
+	struct urccl_dev_lane l;
+	uint64_t pushed = 0, none;
+
+	l.slots = ring.slots + (size_t)lane * ring.entries;
+	l.words = ring.words + lane;
+	l.entries = ring.entries;
+	l.is_warp = is_warp;
+	l.rank = rank;
+	if (!is_warp || !rank)
+		__urccl_dev_load(&l.words->pushed, &pushed, &none);
+	l.pushed = __urccl_dev_agree(&l, pushed);
+	l.failed = __urccl_dev_look(&l);
+	return l;
+}
+
+/* This thread begins to push to the lane, where the producer before it has closed it. */
+URCCL_DEV struct urccl_dev_lane urccl_dev_open(struct urccl_device_ring ring, uint32_t lane)
+{
+	return __urccl_dev_open(ring, lane, 0, 0);
+}
+
+#ifdef __CUDACC__
+/* The same for this warp, of a block whose threads are numbered in one dimension. */
+URCCL_DEV struct urccl_dev_lane urccl_dev_open_warp(struct urccl_device_ring ring, uint32_t lane)
+{
+	return __urccl_dev_open(ring, lane, 1, threadIdx.x % 32);
+}
+#endif
+
+/* It ends. A lane that is not closed has no other producer until its ring is opened anew. Entries
+ * go on, and so may the next producer: of the next kernel of the stream, or once the program has
+ * synchronised. */
+URCCL_DEV void urccl_dev_close(struct urccl_dev_lane *l)
+{
+	if (!l->rank)
+		__urccl_dev_store(&l->words->pushed, l->pushed, 0, 1);
+}
+
+/* Entries that can be pushed. Reads host memory only if there was none at the last look. */
+URCCL_DEV uint32_t urccl_dev_room(struct urccl_dev_lane *l)
+{
+	if (l->pushed - l->ended == l->entries)
+		(void)__urccl_dev_look(l);
+	return l->entries - (uint32_t)(l->pushed - l->ended);
+}
+
+/* Any entry that a device ring takes; user_data, group and URCCL_SQE_SKIP_SUCCESS are the engine's.
+ * Returns its index in the lane, from 0 on, or URCCL_DEV_FULL: nothing was pushed. */
+URCCL_DEV uint64_t urccl_dev_push(struct urccl_dev_lane *l, const struct urccl_sqe *sqe)
+{
+	const uint64_t flag = (uint64_t)URCCL_SQE_LAP << 16, top = 1ull << 63;
+	const uint64_t lap = l->pushed & l->entries ? 0 : ~0ull;
+	uint64_t *at, w[8];
+
+	if (!urccl_dev_room(l))
+		return URCCL_DEV_FULL;
+	at = (uint64_t *)(void *)&l->slots[l->pushed & (l->entries - 1)];
+	memcpy(w, sqe, sizeof(w));
+	w[0] = (w[0] & ~flag) | (lap & flag);
+	w[3] = (w[3] & ~top) | (lap & top);
+	w[5] = (w[5] & ~top) | (lap & top);
+	w[7] = (w[7] & ~top) | (lap & top);
+	if (!l->is_warp || l->rank == 0)
+		__urccl_dev_store(&at[0], w[0], w[1], 1);
+	if (!l->is_warp || l->rank == 1)
+		__urccl_dev_store(&at[2], w[2], w[3], 0);
+	if (!l->is_warp || l->rank == 2)
+		__urccl_dev_store(&at[4], w[4], w[5], 0);
+	if (!l->is_warp || l->rank == 3)
+		__urccl_dev_store(&at[6], w[6], w[7], 0);
+	return l->pushed++;
+}
+
+URCCL_DEV uint64_t __urccl_dev_entry(struct urccl_dev_lane *l, uint8_t opcode, uint32_t object,
+				     uint64_t addr, uint64_t len, uint64_t off, uint64_t tag,
+				     uint32_t flags)
+{
+	struct urccl_sqe sqe;
+
+	memset(&sqe, 0, sizeof(sqe));
+	sqe.opcode = opcode;
+	sqe.flags = (uint16_t)flags;
+	sqe.remote = object;
+	sqe.addr = addr;
+	sqe.len = len;
+	sqe.off = off;
+	sqe.tag = tag;
+	return urccl_dev_push(l, &sqe);
+}
+
+/* ---- Entries: as urccl_prep_write() and so on, with flags of enum urccl_sqe_flags ----------- */
+
+URCCL_DEV uint64_t urccl_dev_write(struct urccl_dev_lane *l, struct urccl_remote remote,
+				   const void *buf, uint64_t len, uint64_t off, uint32_t flags)
+{
+	return __urccl_dev_entry(l, URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off,
+				 0, flags);
+}
+
+URCCL_DEV uint64_t urccl_dev_read(struct urccl_dev_lane *l, struct urccl_remote remote, void *buf,
+				  uint64_t len, uint64_t off, uint32_t flags)
+{
+	return __urccl_dev_entry(l, URCCL_OP_READ, remote.id, (uint64_t)(uintptr_t)buf, len, off, 0,
+				 flags);
+}
+
+/* addend: from -2^62 to 2^62 - 1. What the word was before is told to nobody. */
+URCCL_DEV uint64_t urccl_dev_fetch_add(struct urccl_dev_lane *l, struct urccl_remote remote,
+				       uint64_t off, int64_t addend, uint32_t flags)
+{
+	return __urccl_dev_entry(l, URCCL_OP_FETCH_ADD, remote.id, (uint64_t)addend, 0, off, 0,
+				 flags);
+}
+
+/* Without payload. */
+URCCL_DEV uint64_t urccl_dev_notify(struct urccl_dev_lane *l, struct urccl_peer peer, uint64_t tag,
+				    uint32_t flags)
+{
+	return __urccl_dev_entry(l, URCCL_OP_NOTIFY, peer.id, 0, 0, 0, tag, flags);
+}
+
+/* ---- Ends ----------------------------------------------------------------------------------- */
+
+/*
+ * Waits until entry index of the lane and all before it have ended, for so many cycles of clock64()
+ * (of a thread: nanoseconds). 0: they have, and none has failed since this was last told. -errno:
+ * entry (l->failed >> 16) - 1 has, of whatever index, and is the last that did: those up to index
+ * may be under way, wait again. -ETIME: neither. Every entry ends, by its deadline.
+ */
+URCCL_DEV int urccl_dev_wait(struct urccl_dev_lane *l, uint64_t index, uint64_t cycles)
+{
+	const uint64_t start = __urccl_dev_cycles();
+	uint64_t failed;
+
+	for (;;) {
+		failed = __urccl_dev_look(l);
+		if (failed != l->failed) {
+			l->failed = failed;
+			return -(int)(failed & 0xffff);
+		}
+		if (l->ended > index)
+			return 0;
+		if (__urccl_dev_agree(l, __urccl_dev_cycles() - start >= cycles))
+			return -ETIME;
+	}
+}
+
+#endif
