@@ -8,7 +8,7 @@
 
 #define LEN    (1u << 20)
 #define DEPTH  4u
-#define ROUNDS 24u
+#define ROUNDS 12u
 #define GROUPS 6u
 
 static struct pair p;

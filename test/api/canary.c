@@ -37,7 +37,7 @@ static struct pair p;
 static struct target t;
 static struct urccl_region region;
 static uint8_t *local;
-static uint64_t bytes = 64ull << 20, rounds = 24, seed, full_ns;
+static uint64_t bytes = 64ull << 20, rounds = 10, seed, full_ns;
 static uint64_t round_now, stopped, unproved, early, late;
 static uint64_t looked_at; /* bytes of a buffer, behind which they come again */
 static int count;

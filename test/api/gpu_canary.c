@@ -72,7 +72,7 @@ static void one_round(uint32_t round)
 
 int main(int argc, char **argv)
 {
-	uint32_t rounds = 300, i;
+	uint32_t rounds = 60, i;
 
 	device_load();
 	if (argc > 1 && !strncmp(argv[argc - 1], "--rounds=", 9))

@@ -9,7 +9,6 @@
 
 #define LEN    4096u
 #define PARTS  32u
-#define ROUNDS (PAIR_SLOW ? 30u : 150u)
 #define CANARY 0xca9a5eull
 
 static struct pair p;
@@ -144,10 +143,12 @@ static void one_round(uint64_t round)
 
 int main(int argc, char **argv)
 {
-	uint64_t i;
+	uint64_t rounds = 30, i;
 
 	device_load();
 	stream_load();
+	if (argc > 1 && !strncmp(argv[argc - 1], "--rounds=", 9))
+		rounds = strtoull(argv[--argc] + 9, NULL, 10);
 	pair_begin(&p, argc, argv);
 	device = device_alloc(PARTS * LEN, 0);
 	words = device_alloc(PARTS * 16, 0);
@@ -162,7 +163,7 @@ int main(int argc, char **argv)
 	side_register(&p.a, (void *)(uintptr_t)words, PARTS * 16,
 		      URCCL_RIGHT_READ | URCCL_RIGHT_WRITE);
 	target_open(&p, &t, PARTS * LEN, p.shared);
-	for (i = 1; i <= ROUNDS; i++)
+	for (i = 1; i <= rounds; i++)
 		one_round(i);
 	target_close(&p, &t);
 	pair_close(&p);

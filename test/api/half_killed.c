@@ -14,7 +14,7 @@
 #define ENTRIES (READS + WRITES)
 #define SIZE	4000u
 #define LEN	(ENTRIES * SIZE)
-#define ROUNDS	10u
+#define ROUNDS	5u
 #define MOST_US 500 /* that the entries have before we are stopped */
 
 static struct pair p;

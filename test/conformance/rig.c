@@ -35,7 +35,9 @@ uint64_t rig_random(struct rig *rig, uint64_t below)
 
 uint32_t rig_rounds(const struct rig *rig, uint32_t n)
 {
-	return rig->backend == &backend_fabric && !rig->settings->is_long ? (n + 7) / 8 : n;
+	if (rig->settings->is_long)
+		return n;
+	return rig->backend == &backend_fabric ? (n + 7) / 8 : (n + 3) / 4;
 }
 
 static struct sockaddr_storage loopback(void)

@@ -86,7 +86,7 @@ struct piece {
 void rig_open(struct rig *rig, const struct settings *settings);
 void rig_close(struct rig *rig);
 uint64_t rig_random(struct rig *rig, uint64_t below);
-/* How often a case repeats: n times, or over libfabric n / 8 unless it is told --long, for
+/* How often a case repeats: n times if it is told --long, else n / 4; or n / 8 over libfabric, as
  * endpoints and operations cost ten times as much there. */
 uint32_t rig_rounds(const struct rig *rig, uint32_t n);
 

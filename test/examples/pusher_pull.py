@@ -5,11 +5,11 @@ import tempfile
 
 from pusher_run import all_right, check, demo, model
 
-result, said = demo("--pull", "--requests", 40, "--pool", "192M", "--cache", "192M")
+result, said = demo("--pull", "--requests", 25, "--pool", "192M", "--cache", "192M")
 all_right(result)
 check(result["mode"] == "pull" and result["blocks"]["reused"] > 0, result)
 
-result, said = demo("--pull", "--requests", 40, "--abort", 25, "--prefill-rate", 1000000, "--pool", "160M",
+result, said = demo("--pull", "--requests", 20, "--abort", 25, "--prefill-rate", 1000000, "--pool", "160M",
                     "--cache", "160M")
 all_right(result, aborted=1)
 

@@ -10,7 +10,7 @@ static void turn_a(uint64_t ns)
 	uint64_t until = clock_ns() + ns;
 
 	while (clock_ns() < until && !a.down)
-		tcp_turn(&a);
+		turn_seldom();
 	CHECK(a.chunks < (int)N || a.down);
 }
 

@@ -15,11 +15,11 @@ static void run(void)
 	post();
 	cut(ALL_OF_IT);
 	for (until = clock_ns() + DEAD_NS / 2; clock_ns() < until;)
-		tcp_turn(&a);
+		turn_seldom();
 	CHECK(!a.down);
 	nanosleep(&stopped, NULL);
 	for (since = clock_ns(); !a.down && clock_ns() - since < PATIENCE_NS;)
-		tcp_turn(&a);
+		turn_seldom();
 	since = clock_ns() - since;
 	printf("down after %llu ms\n", (unsigned long long)(since / NSEC_PER_MSEC));
 	CHECK_EQ(a.down_res, -ECONNRESET);
