@@ -4,81 +4,6 @@
 
 #include <string.h>
 
-enum { DLPACK_CPU = 1, DLPACK_CUDA_HOST = 3, DLPACK_ROCM_HOST = 11 };
-
-/* ---- objects without the buffer protocol ---- */
-
-static int call_number(PyObject *obj, const char *method, uint64_t *out)
-{
-	PyObject *value = PyObject_CallMethod(obj, method, NULL);
-
-	if (!value)
-		return -1;
-	*out = PyLong_AsUnsignedLongLong(value);
-	Py_DECREF(value);
-	return *out == UINT64_MAX && PyErr_Occurred() ? -1 : 0;
-}
-
-static int refuse_device(struct module *m)
-{
-	raise_error(m, EOPNOTSUPP,
-		    "the buffer is memory of a GPU, which this version does not move; copy it to "
-		    "host memory first (tensor.cpu())");
-	return -1;
-}
-
-/* 1: host memory, or the object does not say; 0: memory of a device; -1: an exception. */
-static int is_host(PyObject *obj)
-{
-	PyObject *device;
-	long kind = DLPACK_CPU;
-
-	if (PyObject_HasAttrString(obj, "__dlpack_device__")) {
-		device = PyObject_CallMethod(obj, "__dlpack_device__", NULL);
-		if (!device)
-			return -1;
-		kind = PyTuple_Check(device) && PyTuple_Size(device) == 2
-			       ? PyLong_AsLong(PyTuple_GetItem(device, 0))
-			       : DLPACK_CPU;
-		Py_DECREF(device);
-		if (kind == -1 && PyErr_Occurred())
-			return -1;
-	} else if (PyObject_HasAttrString(obj, "__cuda_array_interface__")) {
-		return 0;
-	}
-	return kind == DLPACK_CPU || kind == DLPACK_CUDA_HOST || kind == DLPACK_ROCM_HOST;
-}
-
-/* As PyTorch's tensors are; the module itself is not looked at. */
-static int tensor_get(struct module *m, PyObject *obj, struct span *span)
-{
-	uint64_t contiguous, items, bytes;
-	int host = is_host(obj);
-
-	if (host < 0)
-		return -1;
-	if (!host)
-		return refuse_device(m);
-	if (!PyObject_HasAttrString(obj, "data_ptr")) {
-		PyErr_Format(PyExc_TypeError,
-			     "a buffer, a tensor or (address, bytes) is wanted, not %R",
-			     (PyObject *)Py_TYPE(obj));
-		return -1;
-	}
-	if (call_number(obj, "is_contiguous", &contiguous))
-		return -1;
-	if (!contiguous) {
-		PyErr_SetString(PyExc_ValueError, "the tensor is not contiguous, and bytes are "
-						  "not copied silently: call contiguous()");
-		return -1;
-	}
-	if (call_number(obj, "data_ptr", &span->addr) || call_number(obj, "numel", &items) ||
-	    call_number(obj, "element_size", &bytes))
-		return -1;
-	span->len = items * bytes;
-	return 0;
-}
-
 static int is_address(PyObject *obj)
 {
 	return PyTuple_Check(obj) && PyTuple_Size(obj) == 2 &&
@@ -88,6 +13,7 @@ static int is_address(PyObject *obj)
 int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span)
 {
 	view->obj = NULL;
+	span->is_device = 0;
 	if (PyObject_CheckBuffer(obj)) {
 		if (PyObject_GetBuffer(obj, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE))
 			return -1;
@@ -101,7 +27,7 @@ int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, s
 						  &span->len)
 			       ? -1
 			       : 0;
-	return tensor_get(m, obj, span);
+	return tensor_get(m, obj, writable, view, span);
 }
 
 /* A memoryview holds the buffer until it is gone. */
@@ -113,10 +39,12 @@ int buffer_keep(struct module *m, PyObject *obj, int writable, PyObject *list, s
 
 	if (rc)
 		return -1;
-	if (view.obj)
+	if (view.obj == NULL)
+		Py_INCREF(keep);
+	else if (PyObject_CheckBuffer(obj))
 		keep = PyMemoryView_FromObject(obj);
 	else
-		Py_INCREF(keep);
+		keep = Py_NewRef(view.obj);
 	rc = keep ? PyList_Append(list, keep) : -1;
 	Py_XDECREF(keep);
 	if (view.obj)

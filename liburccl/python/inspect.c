@@ -12,6 +12,22 @@ static const char *transport_text(uint32_t transport)
 	return transport < sizeof(transports) / sizeof(transports[0]) ? transports[transport] : "?";
 }
 
+PyObject *transports_text(uint32_t bits)
+{
+	PyObject *list = PyList_New(0), *name;
+	uint32_t i;
+	int rc = list ? 0 : -1;
+
+	for (i = 0; i < 32 && !rc; i++) {
+		name = bits >> i & 1 ? PyUnicode_FromString(transport_text(i)) : NULL;
+		rc = PyErr_Occurred() || (name && PyList_Append(list, name)) ? -1 : 0;
+		Py_XDECREF(name);
+	}
+	if (rc)
+		Py_CLEAR(list);
+	return list;
+}
+
 PyObject *context_metadata(PyObject *obj, void *closure)
 {
 	Context *self = (Context *)obj;

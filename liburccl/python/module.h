@@ -172,18 +172,27 @@ int timeout_get(PyObject *obj, uint64_t *ns);
 
 struct span {
 	uint64_t addr, len;
+	int is_device;			/* memory of a GPU; 0 for an address, of which nothing is
+					 * known */
 };
 
-/* The memory of an object. The view is filled in (view->obj not NULL) if the object has the buffer
- * protocol; else the caller keeps the object itself alive. 0, or -1. */
+/* The memory of an object. The view is filled in (view->obj not NULL) if it keeps the memory alive;
+ * else the caller keeps the object itself alive. 0, or -1. */
 int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
 /* The same, with what must stay alive added to the list. */
 int buffer_keep(struct module *m, PyObject *obj, int writable, PyObject *list, struct span *span);
 /* The ranges of a REGISTER, from an object or a sequence of them; *ranges is PyMem_Malloc()'s. */
 int ranges_get(struct module *m, PyObject *obj, uint32_t rights, PyObject *list,
 	       struct urccl_range **ranges, uint32_t *n, uint64_t *len);
+/* 0, or -1 with an exception: memory of a GPU, which this thread is to read. */
+int span_host(const struct span *span, const char *name);
 /* 64 bytes each, of an object or a sequence of them; *adverts is PyMem_Malloc()'s. */
 int adverts_get(PyObject *obj, struct urccl_advert **adverts, uint32_t *n);
+
+/* ---- tensor.c ---- */
+
+/* As buffer_get(), for an object without the buffer protocol. */
+int tensor_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
 
 /* ---- context.c ---- */
 
@@ -199,6 +208,8 @@ void module_after_fork(struct module *m);
 
 /* ---- inspect.c ---- */
 
+/* A list of names, of bits by enum urccl_transport. */
+PyObject *transports_text(uint32_t bits);
 PyObject *context_metadata(PyObject *obj, void *closure);
 PyObject *context_listening(PyObject *obj, void *closure);
 PyObject *context_peer_info(PyObject *obj, PyObject *arg);
@@ -269,6 +280,8 @@ struct options {
 	uint64_t tag;
 	struct span payload;		/* of the notification */
 	uint64_t wait, wait_value;	/* 0: none */
+	uint64_t event;			/* CUevent; 0: none */
+	int is_ready;			/* the program has synchronised */
 	uint64_t signal, signal_value;
 };
 

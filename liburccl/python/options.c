@@ -32,7 +32,7 @@ int payload_get(Op *op, PyObject *obj, struct span *span)
 {
 	PyObject *list = op_keep_list(op);
 
-	if (!list || buffer_keep(op->m, obj, 0, list, span))
+	if (!list || buffer_keep(op->m, obj, 0, list, span) || span_host(span, "a payload"))
 		return -1;
 	if (span->len <= URCCL_NOTE_MAX)
 		return 0;
@@ -83,6 +83,63 @@ static int sync_get(Op *op, PyObject *value, const char *name, uint64_t *word, u
 	return 0;
 }
 
+/* A CUevent: a number, or what PyTorch's, CuPy's and CUDA Python's events have. */
+static int event_number(PyObject *event, uint64_t *out)
+{
+	static const char *const names[] = {"cuda_event", "ptr", "handle"};
+	PyObject *handle = NULL, *number;
+	size_t i;
+
+	for (i = 0; i < 3 && !handle && !PyLong_Check(event); i++)
+		if (PyObject_HasAttrString(event, names[i]))
+			handle = PyObject_GetAttrString(event, names[i]);
+	number = PyErr_Occurred() ? NULL : PyNumber_Long(handle ? handle : event);
+	Py_XDECREF(handle);
+	*out = number ? PyLong_AsUnsignedLongLong(number) : 0;
+	Py_XDECREF(number);
+	if (!*out && !PyErr_Occurred())
+		PyErr_SetString(PyExc_ValueError, "the event was never recorded");
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+static int event_get(Op *op, PyObject *event, struct options *o)
+{
+	PyObject *list = event == Py_None ? NULL : op_keep_list(op);
+
+	if (event == Py_None)
+		return 0;
+	return !list || PyList_Append(list, event) || event_number(event, &o->event) ? -1 : 0;
+}
+
+/* What the stream does until now: an event of its own package, recorded in it. */
+static int stream_get(Op *op, PyObject *stream, struct options *o)
+{
+	const char *record =
+		PyObject_HasAttrString(stream, "record_event") ? "record_event" : "record";
+	PyObject *event;
+	int rc;
+
+	if (stream == Py_None)
+		return 0;
+	if (!PyObject_HasAttrString(stream, record)) {
+		PyErr_Format(PyExc_TypeError,
+			     "a stream with record_event() or record() is wanted, not %R; record "
+			     "an event in it and give that",
+			     (PyObject *)Py_TYPE(stream));
+		return -1;
+	}
+	event = PyObject_CallMethod(stream, record, NULL);
+	rc = event ? event_get(op, event, o) : -1;
+	Py_XDECREF(event);
+	return rc;
+}
+
+static int ready_get(PyObject *value, struct options *o)
+{
+	o->is_ready = PyObject_IsTrue(value);
+	return o->is_ready < 0 ? -1 : 0;
+}
+
 static int class_get(PyObject *value, struct options *o)
 {
 	static const char *const names[] = {"bulk", "latency", "control"};
@@ -129,6 +186,12 @@ static int option_get(Op *op, struct options *o, PyObject *name, PyObject *value
 		return sync_get(op, value, text, &o->wait, &o->wait_value);
 	if (!strcmp(text, "signal"))
 		return sync_get(op, value, text, &o->signal, &o->signal_value);
+	if (!strcmp(text, "event"))
+		return event_get(op, value, o);
+	if (!strcmp(text, "stream"))
+		return stream_get(op, value, o);
+	if (!strcmp(text, "ready"))
+		return ready_get(value, o);
 	if (!strcmp(text, "group")) {
 		if (number_get(value, UINT32_MAX, text, &group))
 			return -1;
@@ -147,6 +210,11 @@ int options_get(Op *op, struct options *o, PyObject *const *values, PyObject *na
 	memset(o, 0, sizeof(*o));
 	for (i = 0; i < n && !rc; i++)
 		rc = option_get(op, o, PyTuple_GetItem(names, i), values[i]);
+	if (!rc && !!o->wait + !!o->event + o->is_ready > 1) {
+		PyErr_SetString(PyExc_ValueError,
+				"an entry has one of wait, event or stream, and ready");
+		rc = -1;
+	}
 	return rc;
 }
 
@@ -161,6 +229,10 @@ void options_set(const struct options *o, struct urccl_ring *ring, struct urccl_
 				     (uint32_t)o->payload.len);
 	if (o->wait)
 		urccl_sqe_set_wait(ring, sqe, (const uint64_t *)(uintptr_t)o->wait, o->wait_value);
+	if (o->event)
+		urccl_sqe_set_wait_event(ring, sqe, (void *)(uintptr_t)o->event);
+	if (o->is_ready)
+		urccl_sqe_set_ready(ring, sqe);
 	if (o->signal)
 		urccl_sqe_set_signal(ring, sqe, (uint64_t *)(uintptr_t)o->signal, o->signal_value);
 }

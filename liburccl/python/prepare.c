@@ -181,7 +181,7 @@ static int records_get(struct call *c, PyObject *obj, size_t size, const char *w
 {
 	struct span span;
 
-	if (call_buffer(c, obj, 0, &span))
+	if (call_buffer(c, obj, 0, &span) || span_host(&span, what))
 		return -1;
 	*addr = span.addr;
 	*n = span.len / size;
@@ -237,7 +237,7 @@ static int rows_get(struct call *c, PyObject *obj, struct urccl_remote remote, u
 	struct span span;
 	uint64_t i, count;
 
-	if (call_buffer(c, obj, 0, &span))
+	if (call_buffer(c, obj, 0, &span) || span_host(&span, "rows"))
 		return -1;
 	count = span.len / sizeof(*rows);
 	if (span.len != count * sizeof(*rows) || count > UINT32_MAX) {

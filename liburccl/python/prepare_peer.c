@@ -16,7 +16,7 @@ int call_peer(PyObject *obj, struct urccl_peer *peer)
 static PyObject *ring_connect(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
 	PyObject *list, *to;
-	struct span span, hello = {0, 0};
+	struct span span, hello = {0};
 	struct call c;
 	int rc;
 
@@ -25,7 +25,7 @@ static PyObject *ring_connect(PyObject *self, PyObject *const *args, Py_ssize_t 
 	list = op_keep_list(c.op);
 	to = PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8String(args[0]) : Py_NewRef(args[0]);
 	rc = !list || !to || buffer_keep(c.ring->m, to, 0, list, &span) ||
-	     (n > 1 && payload_get(c.op, args[1], &hello));
+	     span_host(&span, "metadata") || (n > 1 && payload_get(c.op, args[1], &hello));
 	Py_XDECREF(to);
 	if (rc || call_begin(&c))
 		return call_fail(&c);
@@ -65,7 +65,7 @@ static PyObject *ring_watch(PyObject *self, PyObject *const *args, Py_ssize_t n,
 
 static PyObject *ring_notify(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	struct span payload = {0, 0};
+	struct span payload = {0};
 	struct urccl_peer peer;
 	struct call c;
 	uint64_t tag;

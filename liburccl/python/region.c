@@ -171,6 +171,7 @@ static PyObject *region_info(PyObject *obj, PyObject *unused)
 	struct urccl_region_info info = URCCL_INIT(urccl_region_info);
 	Region *self = (Region *)obj;
 	struct urccl *ctx = context_enter(self->context);
+	PyObject *device;
 	int rc;
 
 	(void)unused;
@@ -180,9 +181,11 @@ static PyObject *region_info(PyObject *obj, PyObject *unused)
 	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
 		return raise_last(self->m, rc);
-	return Py_BuildValue("{sIsKsIsO}", "nranges", info.nranges, "len",
+	device = info.device ? PyLong_FromLong((long)info.device - 1) : Py_NewRef(Py_None);
+	return Py_BuildValue("{sIsKsIsOsNsN}", "nranges", info.nranges, "len",
 			     (unsigned long long)info.len, "rights", info.rights, "mappable",
-			     info.mappable ? Py_True : Py_False);
+			     info.mappable ? Py_True : Py_False, "device", device, "staged",
+			     transports_text(info.staged));
 }
 
 static PyObject *region_enter(PyObject *obj, PyObject *unused)
@@ -246,7 +249,9 @@ static PyMethodDef region_methods[] = {
 	 "Takes the memory back. Waits at most 2 s for transfers (TimeoutError: still registered)."},
 	{"info", region_info, METH_NOARGS,
 	 "info($self, /)\n--\n\n"
-	 "A dict: nranges, len in bytes, rights, mappable (peers of this host write without our CPU)."},
+	 "A dict: nranges, len in bytes, rights, mappable (peers of this host write without our CPU),\n"
+	 "device (the number of the GPU that has its first range, or None) and staged (a list of the\n"
+	 "transports whose entries on it go through pinned memory of the library)."},
 	{"__enter__", region_enter, METH_NOARGS, NULL},
 	{"__exit__", region_exit, METH_VARARGS, NULL},
 	{0},

@@ -9,7 +9,7 @@ notify. Each entry is an Op: await it in asyncio, or call result().
     with liburccl.Context() as ctx, ctx.ring() as ring:
         peer = ring.connect("10.0.0.2:7777").result()
         remote = ctx.import_(peer, advert)          # 64 bytes that the peer sent
-        with ctx.register(data) as region:          # bytes, bytearray, NumPy, a CPU tensor ...
+        with ctx.register(data) as region:          # bytes, a NumPy array, a tensor ...
             ring.write(remote, data, notify=42).result()
 
 Keyword arguments of every entry:
@@ -26,6 +26,15 @@ Keyword arguments of every entry:
     no_replay   never sent again on another path
     wait        (word, value): starts when the 64-bit word, in registered memory, is >= value
     signal      (word, value): sets the word before the outcome of an entry that succeeded
+    event       starts when the CUDA event (of PyTorch or CuPy, or its handle) is done
+    stream      starts when what the CUDA stream (of PyTorch or CuPy) has to do now is done
+    ready       True: the program has synchronised, where device_order is "explicit"
+
+Buffers are objects with the buffer protocol, such as bytes, bytearray, NumPy arrays and Memory;
+tensors with data_ptr() (PyTorch), __cuda_array_interface__ (CuPy, Numba) or DLPack (JAX), in memory
+of the host or of NVIDIA GPUs; and (address, bytes). They are contiguous: bytes are not copied
+silently. Memory of a GPU may be written and read while its stream still works on it, unless event,
+stream or wait says when the entry starts.
 
 Failures raise Error, an OSError whose text says what to do. A Context belongs to the process that
 opened it: a forked child opens its own.

@@ -4,7 +4,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, final
 
 from . import Ring as PublicRing
 
-_Buffer: TypeAlias = Any     # buffer protocol, a tensor in host memory, or (address, bytes)
+_Buffer: TypeAlias = Any     # buffer protocol, a tensor of the host or a GPU, or (address, bytes)
 _Word: TypeAlias = tuple[_Buffer | int, int]
 
 class _Options(TypedDict, total=False):
@@ -20,6 +20,9 @@ class _Options(TypedDict, total=False):
     no_replay: bool
     wait: _Word | None
     signal: _Word | None
+    event: Any
+    stream: Any
+    ready: bool
 
 class _OptionsOff(_Options, total=False):
     off: int
@@ -75,6 +78,8 @@ class Op:
     def remote_quiet(self) -> bool: ...
     @property
     def unknown(self) -> bool: ...
+    @property
+    def not_flushed(self) -> bool: ...
     @property
     def quiet(self) -> bool: ...
     @property
