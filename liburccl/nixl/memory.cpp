@@ -14,23 +14,25 @@ static_assert(sizeof(public_memory) == 88, "agents of several builds exchange it
 
 status urccl_engine::register_memory(const blob_range &what, const segment_type &type, memory *&out)
 {
-	std::unique_ptr<local_memory> m(new local_memory);
+	std::unique_ptr<known_memory> m(new known_memory);
+	urccl_region region = {};
 	struct urccl_range range = URCCL_RANGE(what.addr, what.len);
 	uint32_t rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 
 	if (type != DRAM)
 		return NOT_SUPPORTED;
-	int res = urccl_register(ctx, &range, 1, rights, &m->region);
+	int res = urccl_register(ctx, &range, 1, rights, &region);
 	if (res == -EACCES)
-		res = urccl_register(ctx, &range, 1, rights = URCCL_RIGHT_READ, &m->region);
+		res = urccl_register(ctx, &range, 1, rights = URCCL_RIGHT_READ, &region);
 	if (!res)
-		res = urccl_advertise(ctx, m->region, 0, what.len, rights, 0, &m->advert);
+		res = urccl_advertise(ctx, region, 0, what.len, rights, 0, &m->advert);
 	if (res) {
 		say(URCCL_LOG_ERROR, "cannot register %zu bytes at 0x%zx: %s", what.len,
 		    (size_t)what.addr, urccl_errmsg());
-		urccl_unregister(ctx, m->region);
+		urccl_unregister(ctx, region);
 		return status_of(res);
 	}
+	m->id = region.id;
 	m->base = what.addr;
 	m->len = what.len;
 	out = m.release();
@@ -41,15 +43,14 @@ status urccl_engine::register_memory(const blob_range &what, const segment_type 
  * it, and no peer's, but for a frozen process that has it mapped. */
 status urccl_engine::deregister_memory(memory *given)
 {
-	std::unique_ptr<local_memory> m(static_cast<local_memory *>(given));
-	uint64_t until = now_ns() + (dead_after_ms + 2000ull) * 1000000u;
+	std::unique_ptr<known_memory> m(static_cast<known_memory *>(given));
+	uint64_t until = now_ns() + (params.dead_after_ms + 2000ull) * 1000000u;
 	int res;
 
 	if (is_dead())
 		return SUCCESS;
-	local->wait_for(m->region.id);
 	do
-		res = urccl_unregister(ctx, m->region);
+		res = urccl_unregister(ctx, urccl_region{m->id});
 	while (res == -ETIMEDOUT && now_ns() < until);
 	if (res)
 		say(URCCL_LOG_ERROR, "memory at 0x%zx may still be used by a peer: %s",
@@ -59,7 +60,7 @@ status urccl_engine::deregister_memory(memory *given)
 
 status urccl_engine::public_data(const memory *given, std::string &out) const
 {
-	auto m = static_cast<const local_memory *>(given);
+	auto m = static_cast<const known_memory *>(given);
 	public_memory p = {FORMAT, m->base, m->len, m->advert};
 
 	out.assign(reinterpret_cast<char *>(&p), sizeof(p));
@@ -69,7 +70,7 @@ status urccl_engine::public_data(const memory *given, std::string &out) const
 status urccl_engine::load_remote(const blob_range &what, const segment_type &type,
 				 const std::string &name, memory *&out)
 {
-	std::unique_ptr<remote_memory> m(new remote_memory);
+	std::unique_ptr<known_memory> m(new known_memory);
 	public_memory p;
 	lock l(state);
 
@@ -83,10 +84,10 @@ status urccl_engine::load_remote(const blob_range &what, const segment_type &typ
 	memcpy(&p, what.blob.data(), sizeof(p));
 	if (p.format != FORMAT || p.len != p.advert.length || p.base + p.len < p.base)
 		return MISMATCH;
-	m->slot = (uint32_t)m->owner->slots.size();
+	m->id = (uint32_t)m->owner->slots.size();
 	m->base = p.base;
 	m->len = p.len;
-	m->owner->slots.push_back({p.advert, 0, 0});
+	m->owner->slots.push_back({p.advert, {}});
 	out = m.release();
 	return SUCCESS;
 }
@@ -94,7 +95,7 @@ status urccl_engine::load_remote(const blob_range &what, const segment_type &typ
 /* A copy: NIXL may unload it after it deregistered the memory. */
 status urccl_engine::load_local(memory *in, memory *&out)
 {
-	out = new local_memory(*static_cast<local_memory *>(in));
+	out = new known_memory(*static_cast<known_memory *>(in));
 	return SUCCESS;
 }
 

@@ -2,8 +2,6 @@
 /* The plugin's entry points, the settings of an agent, its begin and its end. */
 #include "plugin.h"
 
-#include <liburccl/inspect.h>
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +56,6 @@ status status_of(int64_t res)
 	case -ECONNREFUSED:
 	case -EHOSTUNREACH:
 	case -ESHUTDOWN:
-	case -ESTALE:
 		return REMOTE_DISCONNECT;
 	case -ECANCELED:
 		return CANCELED;
@@ -72,6 +69,7 @@ status status_of(int64_t res)
 	case -EBADMSG:
 		return MISMATCH;
 	case -EACCES:
+	case -ESTALE:
 		return NOT_ALLOWED;
 	default:
 		return res < 0 ? BACKEND : SUCCESS;
@@ -98,14 +96,9 @@ static int apply(urccl_engine &e, const options &custom, urccl_params &p)
 	return 0;
 }
 
-static void say_of_library(void *arg, int level, const char *text)
-{
-	static_cast<urccl_engine *>(arg)->say(level, "%s", text);
-}
-
 int urccl_engine::open_context(const options &given)
 {
-	urccl_params p;
+	urccl_params &p = params;
 
 	urccl_params_init(&p);
 	p.max_segs = ~0u - 1;
@@ -122,12 +115,12 @@ int urccl_engine::open_context(const options &given)
 	/* Of peers that come and go the plugin says what matters to a transfer. */
 	if (log_level <= URCCL_LOG_WARN)
 		p.log_level = (uint8_t)std::min<int>(log_level, URCCL_LOG_ERROR);
-	p.log = say_of_library;
+	p.log = [](void *arg, int level, const char *text) {
+		static_cast<urccl_engine *>(arg)->say(level, "%s", text);
+	};
 	p.log_arg = this;
 	p.hello = agent.data();
 	p.hello_len = (uint32_t)agent.size();
-	deadline_ms = p.deadline_ms;
-	dead_after_ms = p.dead_after_ms;
 	res = urccl_open(&p, &ctx);
 	if (is_everywhere && (res == -EAFNOSUPPORT || res == -EADDRNOTAVAIL)) {
 		p.listen = "0.0.0.0:0"; /* no IPv6 */
@@ -148,19 +141,14 @@ static options backend_options()
 
 /* ---- begin and end ---- */
 
-urccl_engine::urccl_engine(const engine_params &p) : engine_state(p), process(getpid())
+urccl_engine::urccl_engine(const engine_params &p) : engine_state(p)
 {
 	failed = true;
-	if (agent.size() > URCCL_NOTE_MAX) {
-		say(URCCL_LOG_ERROR, "a name has at most %u bytes", URCCL_NOTE_MAX);
-		return;
-	}
 	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake_fd < 0 || open_context(*p.custom) || open_rings()) {
 		say(URCCL_LOG_ERROR, "cannot begin: %s", urccl_errmsg());
 		return;
 	}
-	local.reset(new copies);
 	thread = std::thread(&urccl_engine::run, this);
 	lock l(agents_guard);
 	agents[agent] = this;
@@ -172,27 +160,22 @@ urccl_engine::~urccl_engine()
 {
 	uint64_t until = now_ns() + FLUSH_NS;
 
-	if (process != getpid()) {
+	if (is_dead()) {
 		thread.detach();
-		local.release();
 		return;
 	}
 	while (unsent && now_ns() < until) {
 		look();
 		std::this_thread::sleep_for(microseconds(100));
 	}
-	{
-		lock l(agents_guard);
-
-		if (agents[agent] == this || !agents[agent])
-			agents.erase(agent);
-	}
+	lock l(agents_guard);
+	std::erase_if(agents, [this](const auto &a) { return a.second == this; });
+	l.unlock();
 	stopping = true;
 	if (thread.joinable()) {
-		wake(wake_fd);
+		eventfd_write(wake_fd, 1);
 		thread.join();
 	}
-	local.reset();
 	urccl_close(ctx);
 	for (int fd : {wake_fd, user_fd.load()})
 		if (fd >= 0)

@@ -4,11 +4,12 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 static constexpr uint64_t POLLED_NS = 1000000; /* a program that polled since takes completions */
 static constexpr int BURST = 256;
+static constexpr uint32_t RESERVE = 16; /* entries for CANCEL */
 
 uint64_t now_ns()
 {
@@ -23,7 +24,7 @@ int urccl_engine::open_rings()
 	struct urccl_ring_params p = {sizeof(p), 1024, 1, 0};
 	int res = urccl_ring_open(ctx, &p, &ring);
 
-	p = {sizeof(p), 4, 4096, 0};
+	p = {sizeof(p), 256, 4096, 0};
 	if (!res)
 		res = urccl_ring_open(ctx, &p, &events);
 	if (res)
@@ -44,68 +45,34 @@ static void put(urccl_ring *ring, entry *x)
 	urccl_sqe_set_data(sqe, x);
 }
 
-void urccl_engine::submit(entry *x, uint32_t reserve)
+void urccl_engine::submit(entry *x)
 {
-	lock l(producer);
-
-	if ((!reserve || waiting.empty()) && urccl_sq_space_left(ring) > reserve) {
+	if (waiting.empty() && urccl_sq_space_left(ring) > RESERVE)
 		put(ring, x);
-		urccl_submit(ring);
-	} else if (reserve) {
+	else
 		waiting.push_back(x);
-	} else {
-		waiting.push_front(x);
-	}
+	urccl_submit(ring);
 }
 
 void urccl_engine::submit_waiting()
 {
-	lock l(producer);
+	lock l(state);
 
 	for (; !waiting.empty() && urccl_sq_space_left(ring) > RESERVE; waiting.pop_front())
 		put(ring, waiting.front());
 	urccl_submit(ring);
 }
 
-bool urccl_engine::withdraw(entry *x)
+/* On the ring of events, which has room: the library ends it at once. */
+void urccl_engine::control(void (*prepare)(urccl_sqe *, urccl_peer), urccl_peer id)
 {
-	lock l(producer);
-	auto at = std::find(waiting.begin(), waiting.end(), x);
-	bool was_there = at != waiting.end();
+	urccl_sqe *sqe = urccl_get_sqe(events);
 
-	if (was_there)
-		waiting.erase(at);
-	return was_there;
-}
-
-/* An entry whose result nobody waits for. */
-struct control_entry final : entry {
-	std::function<void(urccl_sqe *)> prepare;
-
-	void fill(urccl_ring *, urccl_sqe *sqe) override { prepare(sqe); }
-	void ended(const urccl_cqe &cqe) override
-	{
-		cqe.flags &URCCL_CQE_MORE ? void() : delete this;
-	}
-	void refused(int) override { delete this; }
-};
-
-void urccl_engine::control(std::function<void(urccl_sqe *)> prepare, uint32_t reserve)
-{
-	control_entry *x = new control_entry;
-
-	x->prepare = std::move(prepare);
-	submit(x, reserve);
-}
-
-void urccl_engine::cancel(urccl_cancel_by by, uint64_t key)
-{
-	control([by, key](urccl_sqe *sqe) { urccl_prep_cancel(sqe, by, key); });
-}
-
-void urccl_engine::close_reference(uint32_t id)
-{
-	control([id](urccl_sqe *sqe) { urccl_prep_close(sqe, urccl_peer{id}); });
+	if (!sqe)
+		return;
+	prepare(sqe, id);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+	urccl_submit(events);
 }
 
 /* ---- completions ---- */
@@ -119,7 +86,8 @@ void urccl_engine::take()
 	for (; n < BURST && (at = urccl_peek_cqe(ring)); n++) {
 		cqe = *at;
 		urccl_cqe_seen(ring, at);
-		static_cast<entry *>(urccl_cqe_get_data(&cqe))->ended(cqe);
+		if (cqe.user_data)
+			static_cast<entry *>(urccl_cqe_get_data(&cqe))->ended(cqe);
 	}
 	for (; m < BURST && arrived_bytes < ARRIVED_MAX && (at = urccl_peek_cqe(events)); m++) {
 		event(*at, static_cast<const char *>(urccl_cqe_note(events, at)));
@@ -128,7 +96,7 @@ void urccl_engine::take()
 	if (n)
 		submit_waiting();
 	if (n + m && user_fd >= 0)
-		wake(user_fd);
+		eventfd_write(user_fd, 1);
 }
 
 void urccl_engine::look()
@@ -140,19 +108,11 @@ void urccl_engine::look()
 		take();
 }
 
-void urccl_engine::wake(int fd)
-{
-	uint64_t one = 1;
-
-	if (write(fd, &one, sizeof(one)) < 0)
-		return; /* it counts already */
-}
-
 /* Sleeps until there is something to take, and for 1 ms at a time while a program polls. */
 void urccl_engine::run()
 {
 	struct pollfd fds[3] = {{wake_fd, POLLIN, 0}, {urccl_ring_fd(ring), POLLIN, 0}, {}};
-	uint64_t count;
+	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "urccl-nixl");
 	while (!stopping) {
@@ -172,7 +132,7 @@ void urccl_engine::run()
 		l.unlock();
 		fds[2] = {is_full ? -1 : urccl_ring_fd(events), POLLIN, 0};
 		poll(fds, 3, -1);
-		if (fds[0].revents & POLLIN && read(wake_fd, &count, sizeof(count)) < 0)
-			continue;
+		if (fds[0].revents & POLLIN)
+			eventfd_read(wake_fd, &count);
 	}
 }
