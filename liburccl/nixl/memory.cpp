@@ -19,7 +19,7 @@ status urccl_engine::register_memory(const blob_range &what, const segment_type 
 	struct urccl_range range = URCCL_RANGE(what.addr, what.len);
 	uint32_t rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 
-	if (type != DRAM)
+	if (type != DRAM && type != VRAM)
 		return NOT_SUPPORTED;
 	int res = urccl_register(ctx, &range, 1, rights, &region);
 	if (res == -EACCES)
@@ -75,7 +75,7 @@ status urccl_engine::load_remote(const blob_range &what, const segment_type &typ
 	lock l(state);
 
 	m->owner = find(name);
-	if (type != DRAM)
+	if (type != DRAM && type != VRAM)
 		return NOT_SUPPORTED;
 	if (!m->owner)
 		return NOT_FOUND;

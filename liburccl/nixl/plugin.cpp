@@ -2,6 +2,7 @@
 /* The plugin's entry points, the settings of an agent, its begin and its end. */
 #include "plugin.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,17 @@ static int apply(urccl_engine &e, const options &custom, urccl_params &p)
 	return 0;
 }
 
+/* Memory of GPUs where the program has loaded CUDA, as the library looks for it. */
+static segment_types segments_with(const char *cuda_so)
+{
+	void *so = dlopen(cuda_so ? cuda_so : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+	if (!so)
+		return {DRAM};
+	dlclose(so);
+	return {DRAM, VRAM};
+}
+
 int urccl_engine::open_context(const options &given)
 {
 	urccl_params &p = params;
@@ -121,6 +133,7 @@ int urccl_engine::open_context(const options &given)
 	p.log_arg = this;
 	p.hello = agent.data();
 	p.hello_len = (uint32_t)agent.size();
+	segments = segments_with(p.cuda_so);
 	res = urccl_open(&p, &ctx);
 	if (is_everywhere && (res == -EAFNOSUPPORT || res == -EADDRNOTAVAIL)) {
 		p.listen = "0.0.0.0:0"; /* no IPv6 */
@@ -196,7 +209,7 @@ static struct {
 	const char *(*name)() = [] { return "URCCL"; };
 	const char *(*version)() = urccl_version;
 	options (*backend_options)() = ::backend_options;
-	segment_types (*backend_types)() = [] { return segment_types{DRAM}; };
+	segment_types (*backend_types)() = [] { return segments_with(getenv("URCCL_CUDA_SO")); };
 } plugin;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

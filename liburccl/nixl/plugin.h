@@ -142,7 +142,7 @@ struct urccl_engine : engine_state {
 	virtual bool supports_remote() const { return true; }
 	virtual bool supports_local() const { return true; }
 	virtual bool supports_notifications() const { return true; }
-	virtual segment_types types() const { return {DRAM}; }
+	virtual segment_types types() const { return segments; }
 	virtual status register_memory(const blob_range &, const segment_type &, memory *&); /* X */
 	virtual status deregister_memory(memory *);	     /* X; the result is ignored */
 	virtual status connect(const std::string &agent);    /* X */
@@ -182,6 +182,7 @@ struct urccl_engine : engine_state {
 
 	urccl *ctx = nullptr;
 	urccl_ring *ring = nullptr, *events = nullptr;
+	segment_types segments;
 	urccl_params params;
 	uint32_t release_wait_ms = 20;
 	int log_level = URCCL_LOG_WARN, wake_fd = -1;

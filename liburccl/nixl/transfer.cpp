@@ -47,6 +47,8 @@ status urccl_engine::prepare(const direction &way, const descriptors &here,
 	l.unlock();
 	if (!x->to && name != agent)
 		return NOT_FOUND;
+	if (!x->to && (here.type != DRAM || there.type != DRAM))
+		return NOT_SUPPORTED;
 	x->segs.reserve(here.items.size());
 	for (size_t i = 0; i < here.items.size(); i++) {
 		if (i < there.items.size() && x->add(here.items[i], there.items[i]))
