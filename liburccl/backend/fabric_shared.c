@@ -24,8 +24,8 @@
 #include "backend/fabric_key.h"
 
 #define QUEUE	 4096u	      /* completions */
-#define ERRORS	 2u	      /* failures in a row after which an initiator retires: a failed chunk
-			       * has one try left */
+/* Failures in a row after which an initiator retires: a failed chunk has one try left. */
+#define ERRORS	 2u
 #define DOUBT_NS NSEC_PER_SEC /* least time between two such retirements */
 #define FULL_NS	 NSEC_PER_SEC /* longest time that it may accept and complete nothing */
 

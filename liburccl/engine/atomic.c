@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FETCH_ADD and CMP_SWAP: asked of the engine of the peer whose memory it is, which carries them
- * out (serve.c). Each has a number of its peer's; the peer keeps what it answered to the last
- * ATOMIC_WINDOW numbers, so that a request that comes twice is answered twice and done once, and a
- * number is used only when the one a window before it is settled. An entry that stops sends DROP
- * under the same number: the answer says which of the two the peer had first.
+ * FETCH_ADD and CMP_SWAP. The engine that owns the memory executes them (serve.c). Requests to a
+ * peer are numbered. The peer keeps its last ATOMIC_WINDOW answers, so a request that arrives twice
+ * is answered twice and executed once. A number is used only after the number one window before it
+ * is settled. To stop an entry, DROP is sent under the same number: the answer says which of the
+ * two the peer received first.
  */
 #include "engine/private.h"
 
@@ -137,7 +137,7 @@ static void waiters_run(struct engine_peer *p)
 	}
 }
 
-/* Requests that found no message. */
+/* Sends requests that found no free message. */
 static void requests_due(struct engine_peer *p)
 {
 	struct atomics *a = p->atomics;
@@ -164,7 +164,7 @@ void atomic_open(struct op *op)
 		op_fail(op, -EINVAL, REASON_ATOMIC_SPLIT, off, 0, 0);
 }
 
-/* The entry is in no list. */
+/* The entry must be in no list. */
 void atomic_start(struct op *op)
 {
 	struct engine_remote *r = op->remote;
@@ -181,7 +181,7 @@ void atomic_start(struct op *op)
 		list_add_tail(&op->link, &a->waiters);
 }
 
-/* Nothing of it is at the peer any more, or nobody waits for that: on as entries of data go on. */
+/* The peer has nothing of it any more, or it is not waited for: continue as a data entry does. */
 static void leave(struct op *op)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
@@ -189,7 +189,7 @@ static void leave(struct op *op)
 	op_check(op);
 }
 
-/* The request in a message that no device has taken, if it is in one. */
+/* The request in a message that no device has taken yet, or NULL. */
 static struct atomic_request *request_held(struct atomics *a, uint32_t seq)
 {
 	struct atomic_request *m;
@@ -206,11 +206,11 @@ static struct atomic_request *request_held(struct atomics *a, uint32_t seq)
 	return NULL;
 }
 
-/* The entry is stopped. What no device has had is known not to be done; else the peer is asked, and
- * its answer says whether it was. */
+/* Stops the entry. A request that no device has taken was certainly not executed. Otherwise the
+ * peer is asked to drop it, and its answer says whether it was executed. */
 void atomic_stop(struct op *op)
 {
-	struct engine_peer *p = op->peer; /* the entry may end here */
+	struct engine_peer *p = op->peer; /* the entry may end below */
 	struct atomics *a = p->atomics;
 	struct atomic_request *held;
 	struct atomic_slot *s;
@@ -236,7 +236,7 @@ void atomic_stop(struct op *op)
 	waiters_run(p);
 }
 
-/* Nobody's word is waited for any more. */
+/* Ends the wait for the peer's answer. */
 void atomic_force(struct op *op)
 {
 	list_del(&op->link);
@@ -268,8 +268,8 @@ static void answered(struct op *op, const struct atomic_answer *m)
 		op->handle = m->old;
 		op->placed = WORD;
 		op->bits |= OP_DONE_CURSOR;
-		/* Done is done, also where it was stopped too late; one with a notification stays
-		 * failed, since that is not going to come. */
+		/* An executed atomic succeeds even if it was stopped too late. With a notification
+		 * it still fails, since the notification will not come. */
 		if ((op->bits & (OP_DECIDED | OP_PROMISED)) == OP_DECIDED) {
 			op_end(op, WORD);
 			return;
@@ -309,7 +309,7 @@ static int answer_valid(const struct atomic_answer *m)
 	return m->res <= 0 && m->res >= -4095 && !(m->res && m->old);
 }
 
-/* Only all of it is valid: half a message would be neither heard nor unheard. */
+/* Accepts only a completely valid message: half of one must not be executed. */
 static int message_valid(const uint8_t *bytes, uint32_t len)
 {
 	const struct atomic_head *h = (const void *)bytes;
@@ -351,7 +351,7 @@ void atomic_message(struct engine *e, struct engine_peer *p, const void *data, u
 		waiters_run(p);
 }
 
-/* Messages that came out badly may have arrived: what is not settled goes again. */
+/* Messages that came out with an error may have arrived: unsettled requests are sent again. */
 static void requests_again(struct engine_peer *p, struct atomic_batch *b)
 {
 	const struct atomic_request *m = batch_requests(b);
@@ -375,14 +375,15 @@ void atomics_again(struct engine_peer *p)
 	for (i = 0; i < ATOMIC_WINDOW; i++) {
 		struct atomic_slot *s = &a->slots[i];
 
-		/* What no device has had is known not to be done, if it is stopped. */
+		/* A request that no device has taken was certainly not executed, if it is
+		 * stopped. */
 		if (!s->busy || s->due || request_held(a, s->seq))
 			continue;
 		s->again = 1;
 		slot_due(a, s, 1);
 	}
 	serve_all_again(p);
-	if (p->state != PEER_UP) /* atomics_resume() does the rest */
+	if (p->state != PEER_UP) /* otherwise atomics_resume() does the rest */
 		return;
 	requests_due(p);
 	serve_due(p);
@@ -420,7 +421,7 @@ void atomic_chunk_dropped(struct chunk *c)
 	container_of(c, struct atomic_batch, chunk)->busy = 0;
 }
 
-/* Nothing is asked and not answered, or under way; what was answered stays known. */
+/* 1: no request is unanswered or under way. Answers stay recorded. */
 int atomics_idle(const struct atomics *a)
 {
 	uint32_t i;

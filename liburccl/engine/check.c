@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether an entry is well formed, and what it names. */
+/* Checks that an entry is well formed, and resolves its handles. */
 #include "engine/private.h"
 
-enum field { /* of an entry, in the order of their place */
+enum field { /* fields of an entry, in memory order */
 	     F_OBJECT = 1 << 0,
 	     F_REGION = 1 << 1,
 	     F_ADDR = 1 << 2,
@@ -13,7 +13,7 @@ enum field { /* of an entry, in the order of their place */
 };
 
 #define ORDER_FLAGS (URCCL_SQE_LINK | URCCL_SQE_DRAIN | URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)
-/* Of those whose CQE brings a handle, which nothing else would tell. */
+/* For operations whose CQE alone gives the program a handle. */
 #define HANDLE_FLAGS (ORDER_FLAGS & ~URCCL_SQE_SKIP_SUCCESS)
 #define DATA_FLAGS                                                            \
 	(ORDER_FLAGS | URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_ACKED | \
@@ -25,15 +25,15 @@ enum field { /* of an entry, in the order of their place */
 #define DATA_FIELDS   (F_OBJECT | F_REGION | F_ADDR | F_LEN | F_OFF | F_TAG | F_GROUP)
 #define VECTOR_FIELDS (DATA_FIELDS & ~(F_REGION | F_OFF))
 
-/* What of the engine's it names. */
+/* the object that the entry's handle names */
 enum object { OBJECT_NONE, OBJECT_REMOTE, OBJECT_PEER, OBJECT_WATCHED, OBJECT_CLOSED };
 
-/* Two words that are looked at in one go. */
+/* Two words that are tested at once. */
 typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* Bits of a plain entry of an operation, of the entry as words: what its fields and flags allow,
- * without those that are looked at closely: tag, NOTIFY, EXT, class control. Only the hot
- * operations have plain ones. */
+/* The bits, by words, that a plain entry of an operation may have: its fields and flags, except
+ * those that need a closer check: tag, NOTIFY, EXT, class control. Only the hot operations have
+ * plain entries. */
 #define FLAG_BITS(flags) ((uint64_t)(((flags)&PLAIN_FLAGS) | 1u << URCCL_SQE_CLASS_SHIFT) << 16)
 #define MAY(fields, flags)                                                        \
 	{                                                                         \
@@ -58,15 +58,15 @@ typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
 		}                               \
 	}
 
-/* What an operation may use; an operation that is not here is one this version does not carry out.
- */
+/* The fields and flags that each operation may use. Operations without a row are not supported by
+ * this version. */
 static const struct shape {
 	uint8_t known;
 	uint8_t object; /* enum object */
 	uint8_t fields; /* enum field */
 	uint16_t flags; /* without class */
-	uint32_t bits;	/* of enum op_bits, those that say what it is */
-	pair may[4];	/* bits that a plain entry may have, as words */
+	uint32_t bits;	/* enum op_bits of the operation itself */
+	pair may[4];	/* bits, by words, that a plain entry may have */
 } shapes[256] = {
 	[URCCL_OP_NOP] = PLAIN(OBJECT_NONE, 0, 0, ORDER_FLAGS),
 	[URCCL_OP_READ] = PLAIN(OBJECT_REMOTE, DATA_FIELDS, OP_IS_DATA | OP_IS_RANGE, DATA_FLAGS),
@@ -169,7 +169,8 @@ static struct verdict check_note(uint64_t addr, uint64_t len)
 	return fine;
 }
 
-/* The first byte of the second half that is set and not used; its size: there is none. */
+/* The offset of the first byte in the second half that is set and not used, or its size if there is
+ * none. */
 static uint32_t ext_surplus(const struct urccl_ext *x, int is_data)
 {
 	struct urccl_ext rest = *x;
@@ -190,7 +191,7 @@ static uint32_t ext_surplus(const struct urccl_ext *x, int is_data)
 #define SIGNAL_KINDS (1u << URCCL_SYNC_NONE | 1u << URCCL_SYNC_WORD)
 #define WAIT_KINDS   (SIGNAL_KINDS | 1u << URCCL_SYNC_CUDA_EVENT | 1u << URCCL_SYNC_DONE)
 
-/* A word to wait for, or to set, or an event: where its kind and address are. */
+/* Checks a word to wait for or to set, or an event. *_at: offsets of its kind and address. */
 static struct verdict check_word(uint8_t kind, uint32_t kinds, uint32_t kind_at, uint64_t ptr,
 				 uint32_t ptr_at, uint64_t value)
 {
@@ -234,7 +235,8 @@ static int has_hello(const struct urccl_sqe *s)
 	return s->opcode == URCCL_OP_CONNECT || s->opcode == URCCL_OP_ACCEPT;
 }
 
-/* The second half: the payload of the notification, or the hello, and, of data, words. */
+/* Checks the second half: the payload of the notification, or the hello, and the words of a data
+ * entry. */
 static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 {
 	struct verdict v;
@@ -256,14 +258,14 @@ static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 	return !v.res && op_is_data(op) ? check_sync(op, x) : v;
 }
 
-/* The kind of handle that a CANCEL's key is; 0: none. */
+/* The kind of handle in the key of a CANCEL; 0: none. */
 static const uint8_t cancel_kinds[] = {
 	[URCCL_CANCEL_BY_PEER] = HANDLE_PEER,
 	[URCCL_CANCEL_BY_REGION] = HANDLE_REGION,
 	[URCCL_CANCEL_BY_REMOTE] = HANDLE_REMOTE,
 };
 
-/* A CANCEL whose kind is known and can have its key. Group 0 is no group. */
+/* 1: the kind of the CANCEL is known and fits its key. Group 0 is no group. */
 static int has_key(const struct urccl_sqe *s)
 {
 	if (s->key_kind == URCCL_CANCEL_BY_ALL)
@@ -313,8 +315,8 @@ static struct verdict check_rest(struct op *op)
 	}
 }
 
-/* The handles of the entry itself; those of segments are looked up when they are reached. 0: there
- * is no such thing. */
+/* Resolves the handle of the entry itself; segments are resolved when they are reached. 0: the
+ * handle is stale. */
 static int resolve(struct engine *e, struct op *op, const struct shape *shape)
 {
 	if (shape->object == OBJECT_REMOTE) {
@@ -324,12 +326,12 @@ static int resolve(struct engine *e, struct op *op, const struct shape *shape)
 		return op->remote != NULL;
 	}
 	if (shape->object == OBJECT_NONE || (shape->object == OBJECT_WATCHED && !op->sqe.peer))
-		return 1; /* WATCH: all */
+		return 1; /* WATCH of all peers */
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)
 		return 0;
 	if (shape->object == OBJECT_CLOSED)
-		op->peer = NULL; /* it outlives the peer's other entries */
+		op->peer = NULL; /* it continues after the peer's other entries end */
 	return 1;
 }
 
@@ -340,7 +342,7 @@ static struct verdict unresolved(const struct op *op, const struct shape *shape)
 	return wrong_handle(op->sqe.peer, HANDLE_PEER, REASON_PEER_STALE);
 }
 
-/* Nothing of it needs a closer look: a dozen operations on words decide that for almost every
+/* 1: the entry needs no closer check. A dozen operations on words decide that for almost every
  * entry. */
 static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 {
@@ -365,7 +367,7 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	struct verdict v;
 
 	if (op->sqe.opcode == URCCL_OP_UNPREPARED &&
-	    !op->er->ring->device) { /* all else is of the slot's last entry */
+	    !op->er->ring->device) { /* all other bytes are from the slot's last entry */
 		op->sqe.user_data = op->sqe.flags = 0;
 		return wrong(-EINVAL, REASON_UNPREPARED, 0, 0);
 	}
@@ -388,13 +390,13 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	return v;
 }
 
-/* Out of the way of plain entries, whose code it would make slower. */
+/* Not inlined, to keep the code of plain entries fast. */
 __attribute__((noinline)) static int check_other(struct engine *e, struct op *op,
 						 const struct shape *shape,
 						 const struct urccl_sqe *sqe, struct verdict *v)
 {
 	*v = check_closely(op, shape, ring_ext(op->er->ring, sqe));
-	/* Also of an entry that is not well formed: a FENCE behind it is to know that it failed. */
+	/* Malformed entries are resolved too: a later FENCE must learn of their failure. */
 	if (!resolve(e, op, shape) && !v->res)
 		*v = unresolved(op, shape);
 	if (!op->peer)

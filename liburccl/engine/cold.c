@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers whose data path is let go while nobody needs it. The control threads of both ends agree on
- * that (control/cool.c); here is what it means for entries: a peer that is paused takes them and
- * lets them wait, under their deadlines, and asks for the data path once. The numbers of
- * notifications and atomics go on where they were.
+ * Idle eviction in the engine. The control threads of both sides decide on it (control/cool.c).
+ * Entries of a suspended peer are accepted and wait under their deadlines; the first one sends a
+ * resume request. The numbers of notifications and atomics continue.
  */
 #include "engine/private.h"
 
@@ -23,7 +22,7 @@ static int notes_idle(const struct engine_peer *p)
 	       list_empty(&p->parked_list) && !p->ack_due && !p->ack_sending;
 }
 
-/* A WRITE that was only acknowledged may not be placed yet: the path is needed to prove it. */
+/* A WRITE that was only acknowledged may not be placed yet: the rail is needed to prove it. */
 static int rails_idle(const struct engine_peer *p)
 {
 	uint32_t i;
@@ -38,7 +37,7 @@ static int rails_idle(const struct engine_peer *p)
 	return !p->undone && list_empty(&p->again);
 }
 
-/* Kernels of the program may use a mapped one, and its owner is told by the path when that ends. */
+/* Kernels of the program may use a mapped remote, and its owner learns of the end by the rail. */
 static int remotes_idle(const struct engine_peer *p)
 {
 	const struct list *pos;

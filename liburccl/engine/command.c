@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control thread asks of the engine. A command that must wait (for entries to end, rails
- * to close, notes to find a slot) is kept and looked at every turn; there are few of them, and
- * rarely any. */
+/* Commands of the control thread. A command that must wait (for entries to end, rails to close,
+ * notifications to find a slot) is kept and checked again in each iteration. There are few of them,
+ * and rarely any. */
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define WINDOW	   (4u << 20)	/* with which a rail begins whose transport names none */
-#define GPU_WINDOW (256u << 20) /* at least, once it has memory that GPUs reach by themselves */
-#define RATE	   (1ull << 30) /* bytes a second of a port whose speed is not known */
+#define WINDOW	   (4u << 20)	/* initial window of a rail whose transport names none */
+#define GPU_WINDOW (256u << 20) /* least window of a rail with memory that GPUs reach directly */
+#define RATE	   (1ull << 30) /* bytes per second of a port with unknown speed */
 
 /* ---- tables ---- */
 
-/* Room for index i in *array of *n elements of size bytes, zeroed. On the engine's thread, but no
- * entry waits for it: tables grow when something is registered or connected. */
+/* Makes room for index i in *array of *n elements of size bytes, zeroed. It allocates on the
+ * engine's thread, but no entry waits for it: tables grow when something is registered or
+ * connected. */
 static int table_grow(void **array, uint32_t *n, uint32_t i, size_t size)
 {
 	uint32_t want = *n ? *n : 64;
@@ -90,13 +91,13 @@ static void region_del(struct engine *e, struct engine_cmd *cmd)
 {
 	uint32_t slot = HANDLE_SLOT(cmd->memory->handle);
 
-	/* There may have been no memory for its slot. */
+	/* Its ADD may have failed for lack of memory. */
 	if (slot < e->nregions)
 		e->regions[slot].memory = NULL;
 	swap_map(e, cmd);
 }
 
-/* The next entry asks again, unless a request is on its way. */
+/* The next entry requests the keys again, unless a request is under way. */
 static void key_failed(struct engine_remote *r, int err)
 {
 	if (key_final(err, (int)r->revoked))
@@ -105,7 +106,7 @@ static void key_failed(struct engine_remote *r, int err)
 	remote_waiters(r, err);
 }
 
-/* No entry waits for the memory: it is had when something was imported. */
+/* It allocates, but no entry waits: it runs at the first import. */
 static struct rail_key *rail_keys(struct engine_remote *r, uint32_t number)
 {
 	struct rail_key *keys = r->rail_keys[number];
@@ -168,8 +169,8 @@ static int key_import(struct engine_cmd *cmd)
 	return 0;
 }
 
-/* Entries wait for those of the best rail alone; what fails with another is heard of by its own,
- * and a rail that is about to end fails nobody. */
+/* Entries wait for the keys of the best rail only. Failures on other rails are reported by their
+ * own rail, and a rail that is closing fails no entry. */
 static int keys_fail(const struct engine_peer *p, const struct rail *rail, int res)
 {
 	if (!p->replays || key_refused(res))
@@ -177,7 +178,7 @@ static int keys_fail(const struct engine_peer *p, const struct rail *rail, int r
 	return res != -ENOTCONN && rail && rail == p->rail;
 }
 
-/* -EINPROGRESS: the device is not done with the key; call again. */
+/* -EINPROGRESS: the device has not finished; call again. */
 static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
@@ -200,7 +201,7 @@ static int remote_keys(struct engine *e, struct engine_cmd *cmd)
 	return res;
 }
 
-/* A piece a turn, so that entries are not held up; 1: all of it. */
+/* Prefaults one piece per iteration, so that entries go on. 1: all of it is done. */
 static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_remote *r = cmd->remote;
@@ -233,7 +234,7 @@ static int remote_map(struct engine_remote *r, struct gpu_mapping *out)
 	return res;
 }
 
-/* The keys of rails that are gone need nothing. */
+/* Keys of closed rails have no mapping. */
 static void remote_unmap(struct engine_remote *r)
 {
 	uint32_t i;
@@ -247,7 +248,7 @@ static void remote_unmap(struct engine_remote *r)
 	}
 }
 
-/* ---- exposures ---- */
+/* ---- exports ---- */
 
 static int expose(struct engine *e, struct engine_cmd *cmd)
 {
@@ -303,7 +304,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 		peer_choose(p);
 	tell_peer(p);
 	PROBE(peer_up, p->handle, p->incarnation, cmd->rail->ep->dev->ops->transport);
-	/* A CONNECT of ours was first: the program has the handle from that. */
+	/* A CONNECT here came first: the program has the handle from it. */
 	peer_events_drop(e, p, -ECANCELED);
 	return 0;
 }
@@ -363,7 +364,7 @@ static int keys_begin(struct engine *e, struct engine_cmd *cmd)
 	return DONE_LATER;
 }
 
-/* 1: done, cmd->msg.res is the result. */
+/* 1: done, and cmd->msg.res is the result. */
 static int keys_again(struct engine *e, struct engine_cmd *cmd)
 {
 	cmd->msg.res = remote_keys(e, cmd);
@@ -373,7 +374,7 @@ static int keys_again(struct engine *e, struct engine_cmd *cmd)
 	return 1;
 }
 
-/* A result to reply with, or DONE_LATER: retry_commands() replies. */
+/* Returns the result to reply with, or DONE_LATER: retry_commands() replies. */
 static int command(struct engine *e, struct engine_cmd *cmd)
 {
 	switch (cmd->msg.type) {
@@ -418,7 +419,7 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 		return keys_begin(e, cmd);
 	case ENGINE_REMOTE_REVOKE:
 		remote_revoke(cmd->remote);
-		/* At once where it can be: entries taken from now on are not under way. */
+		/* Done at once if possible: entries taken later are not affected. */
 		return remote_is_revoked(e, cmd->remote) ? 0 : DONE_LATER;
 	case ENGINE_REMOTE_DEL:
 		if (cmd->remote->has_address)
@@ -499,8 +500,8 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 		msg_reply(&cmd->msg, res);
 }
 
-/* While one is out a simulated clock is held, as what it brings takes real time; but for a ping,
- * which nothing waits for. */
+/* While a request is out, a simulated clock is held, since the answer takes real time. Nothing
+ * waits for the answer to a ping. */
 static struct clock *held_by(const struct engine *e, const struct control_req *req)
 {
 	return req->msg.type == CONTROL_AWAITED ? NULL : e->config.clock;
@@ -579,8 +580,8 @@ void retry_commands(struct engine *e)
 	}
 }
 
-/* A handle that is not known yet may be in the mailbox: it was put there before the program could
- * know it. */
+/* An unknown handle may be in the mailbox: its command was posted before the program could learn
+ * the handle. */
 void engine_lookup_missed(struct engine *e)
 {
 	run_commands(e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks the data of an entry: elements (its one range, its segments, its blocks), cut where memory
- * or the remote changes, neighbours joined again. Blocks are looked at only when they are reached.
- */
+/* Walks over the data of an entry by elements (its range, its segments, or its blocks). Elements
+ * are cut at the borders of memory and remote, and adjacent pieces are joined. Blocks are read only
+ * when they are reached. */
 #include "engine/private.h"
 
 static const struct urccl_seg *seg_at(const struct op *op, uint64_t i)
@@ -27,7 +27,7 @@ static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len
 	return e->map ? memory_map_find(e->map, addr, len) : NULL;
 }
 
-/* It is not known yet, or not there, or not of that size: news of it is heard first. */
+/* The region is unknown, or too small: runs the mailbox, which may add it, and looks again. */
 __attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t region,
 							uint64_t addr, uint64_t len)
 {
@@ -53,8 +53,8 @@ __attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t 
 	return m;
 }
 
-/* The memory of len bytes at addr: of the region where one is named, else looked up. NULL with
- * op_fail() done. */
+/* The local memory of len bytes at addr: in the named region, or found by address. NULL after
+ * op_fail(). */
 static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
 {
 	struct engine *e = op_engine(op);
@@ -71,7 +71,7 @@ int cursor_lookup(struct op *op)
 
 	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
 	op->cursor.element.memory = op->memory;
-	/* The look may have heard of its end. */
+	/* The lookup may have run a command that ended the entry. */
 	return op->bits & OP_DECIDED ? -ECANCELED : 0;
 }
 
@@ -84,7 +84,7 @@ static int open_range(struct op *op)
 		return -ERANGE;
 	if (!sqe->len)
 		return 0;
-	/* A REGISTER that it waits for may make the region that it needs. */
+	/* A REGISTER before it in its chain may make the region. */
 	if (op->blockers && !sqe->region) {
 		op->memory = lookup(op_engine(op), sqe->addr, sqe->len);
 		op->bits |= op->memory ? 0 : OP_LOOKUP;
@@ -114,11 +114,11 @@ __attribute__((noinline)) static int open_segs(struct op *op)
 		op_fail(op, res, REASON_ADDR_NULL, op->sqe.len * sizeof(struct urccl_seg), 0, 0);
 	}
 	if (res)
-		op->sqe.len = 0; /* a CANCEL that looks for segments finds none */
+		op->sqe.len = 0; /* the array is invalid: CANCEL must not read it */
 	return res;
 }
 
-/* Blocks of a descriptor, or UINT64_MAX: above any limit. */
+/* The number of blocks of a descriptor, or UINT64_MAX for more than any limit. */
 static uint64_t blocks_of(const struct urccl_paged *d)
 {
 	uint64_t n = 1;
@@ -226,7 +226,7 @@ static int next_seg(struct op *op)
 	return 1;
 }
 
-/* Sums of dimension k and those inside it, after index k changed. */
+/* Computes the sums of dimension k and the inner ones, after index k changed. */
 static void paged_sum(struct cursor *c, const struct urccl_paged *d, uint32_t k)
 {
 	for (; k < d->ndims; k++) {
@@ -242,7 +242,7 @@ static void paged_sum(struct cursor *c, const struct urccl_paged *d, uint32_t k)
 	}
 }
 
-/* To the next block of the descriptor; 0: that was the last. */
+/* Advances to the next block of the descriptor; 0: that was the last. */
 static int paged_advance(struct cursor *c, const struct urccl_paged *d)
 {
 	uint32_t k = d->ndims;
@@ -257,7 +257,7 @@ static int paged_advance(struct cursor *c, const struct urccl_paged *d)
 	return 0;
 }
 
-/* The next block's place into the sums; 0: there is none. */
+/* Puts the place of the next block into the sums; 0: there is none. */
 static int paged_next(struct op *op)
 {
 	struct cursor *c = &op->cursor;
@@ -286,7 +286,7 @@ static int sum_inside(int128 sum, uint64_t len, uint64_t limit)
 	return sum >= 0 && sum + len <= (int128)limit;
 }
 
-/* A sum may be such that no offset can be told. */
+/* A sum may be outside the range of offsets: the record then has none. */
 __attribute__((noinline)) static int block_outside(struct op *op, int128 sum, uint64_t len,
 						   uint64_t limit, int is_local)
 {
@@ -328,7 +328,7 @@ static int next_block(struct op *op)
 static int next_element(struct op *op)
 {
 	if (is_range(op))
-		return 0; /* its one was there from the start */
+		return 0; /* its only element was there from the start */
 	return is_paged(op) ? next_block(op) : next_seg(op);
 }
 
@@ -351,7 +351,7 @@ static uint32_t segment_number(const struct cursor *c)
 	return c->elements > UINT32_MAX ? UINT32_MAX : (uint32_t)(c->elements - 1);
 }
 
-/* Cuts the next piece off the element. */
+/* Cuts the next piece from the element. */
 static void cut(struct op *op)
 {
 	struct cursor *c = &op->cursor;
@@ -378,7 +378,7 @@ static void cut(struct op *op)
 	el->pos += run;
 }
 
-/* Makes c->cur not empty: 1; 0: there is no more, or -errno. */
+/* Fills c->cur if it is empty. 1; 0: the end; or -errno. */
 static int fetch(struct op *op)
 {
 	struct cursor *c = &op->cursor;
@@ -408,7 +408,7 @@ static void take(struct piece *from, uint64_t len)
 	from->len -= len;
 }
 
-/* Most entries are one piece. */
+/* Fast path for an entry of one piece. */
 static int next_whole(struct op *op, uint32_t rail, struct piece *out)
 {
 	struct element *el = &op->cursor.element;
@@ -443,8 +443,8 @@ int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out)
 	*out = *cur;
 	out->len = cur->len < max ? cur->len : max;
 	take(cur, out->len);
-	/* What fails while looking for neighbours stays to be found by the next call: the entry is
-	 * stopped by then. */
+	/* An error found while joining is reported by the next call: the entry is stopped by
+	 * then. */
 	while (out->len < max && !cur->len && fetch(op) > 0) {
 		if (!adjacent(out, cur))
 			break;
@@ -464,9 +464,9 @@ int cursor_peek(struct op *op, const struct piece **cur)
 	return fetch(op);
 }
 
-/* The next block of the innermost dimension, of at most max bytes: most blocks, by half the
- * instructions. Memory and remote are one piece each. 0: fetch() finds it, or what is wrong with
- * it. */
+/* The next block of the innermost dimension, at most max bytes. Most blocks take this path, with
+ * half the instructions. Memory and remote must be one piece each. 0: fetch() must find the block,
+ * or the error. */
 static inline int row_next(struct op *op, uint64_t max, struct chunk_piece *out)
 {
 	struct cursor *c = &op->cursor;
@@ -504,7 +504,7 @@ static inline int row_next(struct op *op, uint64_t max, struct chunk_piece *out)
 	return 1;
 }
 
-/* What follows the last piece; it is of the same memory and part. 1: it is there. */
+/* The piece after the last one, if it has the same memory and part. 1: found. */
 static int bundle_step(struct op *op, const struct piece *first, uint64_t max,
 		       struct chunk_piece *out)
 {
@@ -551,7 +551,7 @@ uint64_t cursor_left(const struct op *op)
 	uint64_t here = c->cur.len + el->len - el->pos, before;
 
 	if (is_range(op) || (op->bits & OP_IS_VECTOR && c->elements == op->sqe.len))
-		return here; /* a vector may be of no segment */
+		return here; /* a vector may have no segment */
 	if (!is_paged(op))
 		return here +
 		       (op->sqe.len - c->elements) * (c->elements ? el->len : seg_at(op, 0)->len);
@@ -559,7 +559,7 @@ uint64_t cursor_left(const struct op *op)
 	return here + (op->total > before ? op->total - before : 0);
 }
 
-/* What it needs was found before. */
+/* Its memory and remote have been found before. */
 void cursor_again(struct op *op)
 {
 	struct cursor *c = &op->cursor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop: one turn looks at everything once; a thread of its own, or an INLINE ring's program,
- * turns it. */
+/* The main loop. One iteration checks each source of work once. A progress thread runs it, or the
+ * thread of an INLINE ring. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,18 +11,19 @@
 #include <unistd.h>
 #include "engine/private.h"
 
-#define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exposures of all peers */
-#define SELDOM	   16u	 /* turns for one of a busy engine in which it looks at everything */
-#define DUE_TURN   1024u /* deadlines that pass in one turn: other entries go on meanwhile */
-#define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* how long to sleep where nothing wakes us, */
-#define SLOTS_NS   (100 * NSEC_PER_MSEC) /* at most where a program may take no CQEs, */
+#define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exports of all peers */
+#define SELDOM	   16u	 /* a busy engine checks everything once in so many iterations */
+#define DUE_TURN   1024u /* deadlines per iteration, so that other entries go on */
+#define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* longest sleep if a device has no descriptor, */
+#define SLOTS_NS   (100 * NSEC_PER_MSEC) /* if a program may take CQEs without a wake-up, */
 #define SLACK_NS   1000ul
-#define WORD_NS	   (50 * NSEC_PER_USEC) /* and where an entry waits for a word */
-#define WORDS_TURN 64u			/* of them that one turn looks at */
+#define WORD_NS	   (50 * NSEC_PER_USEC) /* and if an entry waits for a word */
+#define WORDS_TURN 64u			/* words checked per iteration */
 
-/* ---- a turn ---- */
+/* ---- one iteration ---- */
 
-/* What is due ends; where that is much, the rest in the next turns, which all look at the clock. */
+/* Handles due timers. If there are more than DUE_TURN, the next iterations handle the rest, and
+ * each of them reads the clock. */
 static uint32_t expire(struct engine *e)
 {
 	struct timer *t;
@@ -39,7 +40,7 @@ static uint32_t expire(struct engine *e)
 	return n;
 }
 
-/* A busy engine looks at the clock now and then only, but for entries whose time begins. */
+/* A busy engine reads the clock every SELDOM iterations, and for the deadlines of new entries. */
 __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32_t due)
 {
 	if (!op_arm_fresh(e)) {
@@ -76,7 +77,7 @@ static void publish_all(struct engine *e)
 	}
 }
 
-/* What most turns find nothing of. How much of it moves bytes. */
+/* The slow path: work that most iterations do not have. Returns the amount that moved bytes. */
 __attribute__((noinline)) static uint32_t rare(struct engine *e)
 {
 	uint32_t work = 0;
@@ -113,8 +114,8 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 	return work;
 }
 
-/* Devices without rails have strangers to look at, at most. What comes late is not placed by them
- * first. */
+/* Devices without rails may only have unauthenticated connections to handle. Expired exports end
+ * before devices are polled: no late write is placed first. */
 static uint32_t move(struct engine *e, uint32_t seldom)
 {
 	uint32_t work = 0;
@@ -144,7 +145,7 @@ static uint32_t turn(struct engine *e)
 	seldom |= work == 0 || e->given >= LOOK_BYTES;
 	if (seldom || e->fresh)
 		work += look_at_clock(e, seldom);
-	if (e->sweep) { /* deadlines have passed: no chunk waits for the next turn to hear of it */
+	if (e->sweep) { /* deadlines have passed: report their chunks in this iteration */
 		sweep_chunks(e);
 		work += poll_devices(e, 0);
 	}
@@ -154,7 +155,7 @@ static uint32_t turn(struct engine *e)
 	return work;
 }
 
-/* Something of what the last steps of a turn did is for the first steps of the next. */
+/* 1: the last steps of an iteration made work for its first steps. */
 static int turn_again(const struct engine *e)
 {
 	return e->sweep || e->warming || !list_empty(&e->ready) ||
@@ -178,7 +179,7 @@ static void disarm(struct engine *e)
 	}
 }
 
-/* Since when no program has taken CQEs while an event waits for a slot. */
+/* Records since when no program took CQEs while an event waits for a slot. */
 static void note_starved(struct engine *e, uint64_t heads)
 {
 	if (e->starved_ns && heads == e->heads)
@@ -187,7 +188,7 @@ static void note_starved(struct engine *e, uint64_t heads)
 	e->heads = heads;
 }
 
-/* Announces sleep to everybody who can end it; 1: there is something, not (all) announced. */
+/* Announces sleep to all sources of wake-ups. 1: there is work, and not all of them were told. */
 static int arm(struct engine *e)
 {
 	uint64_t heads = 0;
@@ -219,9 +220,10 @@ static int arm(struct engine *e)
 	return 0;
 }
 
-/* A program that arms or waits says that it has given event slots back (ring_arm_slots()); one that
- * only looks and takes says nothing, for its inlines wake nobody. So it is looked at again: soon,
- * and after as long again as it has taken nothing, which is the most that an event comes late. */
+/* A program that arms or waits reports free event slots (ring_arm_slots()). A program that only
+ * peeks does not, since its inline functions wake nobody. So the engine checks again: soon at
+ * first, then after twice the time without CQEs taken. An event is therefore late by at most that
+ * time again. */
 static uint64_t slots_ns(const struct engine *e)
 {
 	uint64_t ns = e->starved_ns ? e->now - e->starved_ns : 0;
@@ -233,7 +235,7 @@ static uint64_t slots_ns(const struct engine *e)
 	return ns < SLOTS_NS ? ns : SLOTS_NS;
 }
 
-/* How long may be slept, by the deadlines and by what can only be looked at. */
+/* The longest time to sleep, given the deadlines and the sources that must be polled. */
 static uint64_t sleep_ns(struct engine *e)
 {
 	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e), expires = exposures_next(e);
@@ -253,19 +255,20 @@ static uint64_t sleep_ns(struct engine *e)
 			ns = POLL_NS;
 	if (!list_empty(&e->words) && ns > WORD_NS)
 		ns = WORD_NS;
-	next = gpu_sleep_ns(e->config.gpu, e->now); /* while copies of any device are out */
+	next = gpu_sleep_ns(e->config.gpu, e->now); /* polls while copies on any device are under
+						     * way */
 	return next < ns ? next : ns;
 }
 
-/* Kernels before 5.11, filters that know no newer calls and emulators have milliseconds only: then
- * a deadline is that much later. */
+/* Old kernels (before 5.11), seccomp filters and emulators only offer milliseconds: deadlines are
+ * later by that much. */
 static int epoll_for(struct engine *e, struct epoll_event *events, int max, uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	uint64_t ms = ns / NSEC_PER_MSEC + (ns % NSEC_PER_MSEC != 0);
 	int n;
 
-	if (!e->coarse) { /* glibc has epoll_pwait2() since 2.35 */
+	if (!e->coarse) { /* glibc has had epoll_pwait2() since 2.35 */
 		n = (int)syscall(SYS_epoll_pwait2, e->epfd, events, max,
 				 ns == NEVER_NS ? NULL : &ts, NULL, (size_t)0);
 		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
@@ -277,7 +280,8 @@ static int epoll_for(struct engine *e, struct epoll_event *events, int max, uint
 	return epoll_wait(e->epfd, events, max, ms < INT_MAX ? (int)ms : INT_MAX);
 }
 
-/* The eventfd is drained where it is seen: who took an announcement may write it only now. */
+/* Drains the eventfd where it is seen, since a waker may write it after the sleep was taken
+ * back. */
 static int epoll_sleep(struct engine *e, uint64_t ns)
 {
 	struct epoll_event events[8];
@@ -286,13 +290,13 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	PROBE(sleep, e->config.incarnation, ns, e->turns);
 	n = epoll_for(e, events, 8, ns);
 	PROBE(wake, e->config.incarnation, n, e->turns);
-	e->now = clock_now(e->config.clock); /* what begins now has not waited */
+	e->now = clock_now(e->config.clock); /* entries that begin now have not waited */
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == e->mailbox.fd)
 			wake_drain(e->mailbox.fd);
-		if (events[i].data.fd == e->timerfd) { /* set for another sleep than this */
+		if (events[i].data.fd == e->timerfd) { /* set for an earlier sleep */
 			wake_drain(e->timerfd);
 			e->timer_set = 0;
 		}
@@ -300,7 +304,7 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	return n;
 }
 
-/* 0: it has slept, and nothing woke it but its timer. */
+/* 0: it slept, and only its timer woke it. */
 static int thread_sleep(struct engine *e)
 {
 	int woken = 1;
@@ -319,7 +323,7 @@ static void *thread_main(void *arg)
 {
 	struct engine *e = arg;
 
-	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps beside copies of GPUs are short */
+	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps during GPU copies are short */
 	while (!e->stopping) {
 		if (turn(e) || turn_again(e)) {
 			e->idle_since = 0;
@@ -331,7 +335,7 @@ static void *thread_main(void *arg)
 			cpu_relax();
 			continue;
 		}
-		/* Who wakes often to look finds nothing mostly, and does not spin then. */
+		/* An engine that wakes by its timer finds little to do: it does not spin then. */
 		if (thread_sleep(e))
 			e->idle_since = 0;
 	}
@@ -341,7 +345,7 @@ static void *thread_main(void *arg)
 
 /* ---- INLINE ---- */
 
-/* On a simulated clock: when there is something to do next. */
+/* With a simulated clock: the time of the next event. */
 static uint64_t next_ns(struct engine *e)
 {
 	uint64_t ns = sleep_ns(e), next = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS,
@@ -369,7 +373,7 @@ static int wait_for_keys(const struct engine *e)
 	return 0;
 }
 
-/* A rail broke, and what that means is up to the control thread. */
+/* 1: a rail broke, and the control thread has not decided yet what follows. */
 static int wait_for_verdict(const struct engine *e)
 {
 	const struct engine_peer *p;
@@ -387,7 +391,7 @@ static int wait_for_verdict(const struct engine *e)
 	return 0;
 }
 
-/* Entries taken by all rings. */
+/* The number of entries taken from all rings. */
 static uint32_t entered(const struct engine *e)
 {
 	const struct list *pos;
@@ -449,7 +453,8 @@ void engine_drive(void *engine)
 		drive_end(e);
 }
 
-/* The program may sleep in its own epoll on our fd, so the next deadline is in it as a timerfd. */
+/* The program may sleep in its own epoll on our fd: a timerfd in it stands for the next
+ * deadline. */
 static void set_timerfd(struct engine *e, uint64_t ns)
 {
 	uint64_t at = ns == NEVER_NS ? 0 : e->config.clock ? 1 : e->now + (ns ? ns : 1);
@@ -463,7 +468,7 @@ static void set_timerfd(struct engine *e, uint64_t ns)
 	timerfd_settime(e->timerfd, TFD_TIMER_ABSTIME, &its, NULL);
 }
 
-/* Sleeps no time at all where nobody else is to be waited for. */
+/* Takes no real time if no other member of the clock must be waited for. */
 static int simulated_sleep(struct engine *e, uint64_t ns)
 {
 	uint64_t until = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS, next = next_ns(e);
@@ -588,10 +593,11 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 		return fail(-ENOMEM, "no memory for an engine");
 	memset(e, 0, sizeof(*e));
 	e->config = *config;
-	e->seldom = config->clock ? 0 : SELDOM - 1; /* that time is the same in the same turn */
+	e->seldom = config->clock ? 0 : SELDOM - 1; /* with a simulated clock, each iteration must
+						     * see the same time */
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
 	e->chunks_max = config->params->max_inflight_ops;
-	assert(e->chunks_max <= CHUNKS_SHARED); /* the setting's own limit */
+	assert(e->chunks_max <= CHUNKS_SHARED); /* ensured by the range of the setting */
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
 	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
 	if (!e->chunks || !e->owed.records ||

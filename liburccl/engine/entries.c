@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring as the engine sees it: the records of its entries. */
+/* The entry records of a ring. */
 #include <stdlib.h>
 #include "engine/private.h"
 
@@ -23,7 +23,7 @@ static void init_ops(struct engine_ring *er)
 	}
 }
 
-/* Its records in the segment, or private ones where that has none left. */
+/* Gets the ring's records in the segment, or private ones if the segment has none left. */
 static int tell_ring(struct engine_ring *er)
 {
 	er->told = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers may touch of our memory: given to a device, and known to the engine by a handle of its
- * own, for what it does for peers itself. */
+/* Exports: memory of ours that a peer may access. A device knows each one, and the engine has a
+ * handle for it, for atomics that it executes itself. */
 #include "engine/private.h"
 
-#define EXPIRED_NS (100 * NSEC_PER_MSEC) /* between asking peers to let go of what has expired */
+/* Interval of tries to end expired exports that peers still have mapped. */
+#define EXPIRED_NS (100 * NSEC_PER_MSEC)
 
 static void expiring_del(struct exposure *x)
 {
@@ -45,8 +46,8 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 		return -EACCES;
 	if (rail->ending)
 		return -ENOTCONN;
-	/* One whose rail is gone, and that has another now, is known by its number still, also
-	 * where this one does not take it. */
+	/* An export whose rail has closed, and that now has another rail, keeps its number even if
+	 * the new rail refuses it. */
 	fresh = list_empty(&x->link);
 	if (fresh)
 		x->grant = handles_add(&e->grants, x);
@@ -75,7 +76,7 @@ int exposure_end(struct engine *e, struct exposure *x)
 {
 	int res = 0;
 
-	/* The number itself stays: the control thread may read it. It names nothing any more. */
+	/* The field stays, since the control thread may read it. It names nothing any more. */
 	handles_del(&e->grants, x->grant);
 	if (x->exposed)
 		res = x->ep->dev->ops->unexpose(x);
@@ -124,7 +125,7 @@ void exposures_end(struct engine *e, struct engine_peer *p)
 	}
 }
 
-/* Its number stays: whoever carries out atomics looks at the time of each. */
+/* Its number stays: the code for atomics checks the expiry of each. */
 static int expire(struct exposure *x)
 {
 	if (x->exposed && x->ep->dev->ops->unexpose(x))
@@ -136,8 +137,8 @@ static int expire(struct exposure *x)
 	return 1;
 }
 
-/* Peers that have the memory mapped, and were asked to let go. Nobody waits for their word, and one
- * that is stopped, or whose program computes, says none for long. */
+/* Ends expired exports that peers had mapped and were asked to unmap. Nobody waits for that. A peer
+ * that is stopped, or whose program computes, may take long. */
 static void expired_ask(struct engine *e, uint64_t now)
 {
 	struct list *pos, *tmp;

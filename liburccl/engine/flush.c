@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proof that WRITEs are placed which a device acknowledged before: one flush for all of a rail that
- * came out before it was posted. */
+/* Proof that acknowledged WRITEs are placed: one flush covers all WRITEs of a rail that came out
+ * before it was posted. */
 #include "engine/private.h"
 
 #define FLUSH_TRIES 3u
@@ -11,7 +11,7 @@ static void flush_wake(struct engine *e, struct rail *rail)
 		rare_add(e, &rail->flush_link, &e->flushes);
 }
 
-/* A rail of the entry's that is to be asked next. */
+/* A rail that the entry still needs a flush of, or NULL. */
 static struct rail *rail_of(const struct op *op)
 {
 	uint32_t i;
@@ -39,7 +39,7 @@ int flush_begin(struct op *op)
 	return 1;
 }
 
-/* Any key that the rail has for the remote; NULL: it has none. */
+/* Any key that the rail has for the remote, or NULL. */
 static const struct rkey *key_in(const struct engine_remote *r, const struct rail *rail)
 {
 	uint32_t i;
@@ -51,7 +51,8 @@ static const struct rkey *key_in(const struct engine_remote *r, const struct rai
 	return NULL;
 }
 
-/* What the entry last wrote to may be known by another rail only. NULL: it wrote nothing itself. */
+/* A key for the flush. The key of the entry's last write may belong to another rail. NULL: the
+ * entry itself wrote nothing. */
 static const struct rkey *flush_key(const struct op *op, const struct rail *rail)
 {
 	const struct rkey *key = op->flush_key;
@@ -95,7 +96,7 @@ static int flush_post(struct engine *e, struct rail *rail)
 	return 1;
 }
 
-/* ---- what a FENCE follows ---- */
+/* ---- entries that a FENCE follows ---- */
 
 static int is_owed(const struct rail *rail)
 {
@@ -125,7 +126,7 @@ void acked_forget(struct scope *s)
 	}
 }
 
-/* Those are proved that each rail with some has proved. */
+/* Settles the entries up to the least number that all rails with unproved ones have proved. */
 static void acked_settle(struct engine_peer *p)
 {
 	uint64_t upto = UINT64_MAX;
@@ -143,7 +144,8 @@ static void acked_settle(struct engine_peer *p)
 	}
 }
 
-/* The next FENCE fails of this group, and of all, and each that was taken before. */
+/* The next FENCE of this group fails, the next one of all groups, and each that was taken
+ * before. */
 static void acked_lose(struct engine_peer *p, struct scope *s)
 {
 	s->lost_at = p->acked_losses;
@@ -182,7 +184,7 @@ void flush_owed(struct op *op)
 	}
 }
 
-/* What of the rails that acknowledged something is left to be asked. */
+/* Begins flushes on the rails that acknowledged something for the peer. */
 static int fence_ask(struct op *op)
 {
 	struct engine_peer *p = op->peer;
@@ -192,12 +194,13 @@ static int fence_ask(struct op *op)
 	for (i = 0; i < p->nup; i++)
 		if (is_owed(p->up[i]))
 			op->flush_rails |= (uint8_t)(1u << p->up[i]->number);
-	if (!op->flush_rails) /* others' flushes proved it all */
+	if (!op->flush_rails) /* flushes of others have proved all of it */
 		acked_settle(p);
 	return op->flush_rails && flush_begin(op);
 }
 
-/* Of entries that ended before their bytes were placed (ACKED) a notification tells no sooner. */
+/* A notification after a FENCE waits until the bytes of entries before it that ended early (ACKED)
+ * are placed. 1: it waits, or has failed. */
 int flush_fenced(struct op *op)
 {
 	struct scope *s = scope_of(op);
@@ -234,14 +237,15 @@ void flush_lost(struct rail *rail)
 	rail->acked = 0;
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 static void proved(struct op *op, const struct rail *rail)
 {
 	op->flush_rails &= (uint8_t) ~(1u << rail->number);
 	if (op->flush_rails && flush_begin(op))
 		return;
-	if (!(op->bits & OP_AGAIN) && !op->flush_rails) /* else one broke while the peer goes */
+	if (!(op->bits & OP_AGAIN) && !op->flush_rails) /* otherwise a rail broke while the peer was
+							 * being lost */
 		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
 	op_set_state(op, OP_MOVING);
 	op_check(op);
@@ -253,12 +257,12 @@ void flush_out(struct engine *e, struct chunk *c)
 	struct op *op;
 	int again;
 
-	/* Where the rail broke, nobody waits for it any more. */
+	/* If the rail broke, no entry waits for it any more. */
 	again = c->res && rail->up && rail->peer->state == PEER_UP &&
 		++rail->flush_tries < FLUSH_TRIES;
 
 	rail->flush_busy = 0;
-	if (!c->res && rail->up) { /* else rail_broke() settled them */
+	if (!c->res && rail->up) { /* otherwise rail_broke() settled them */
 		rail->unproved -= rail->proving;
 		rail->acked -= rail->acked_proving;
 		rail->proved_seq = rail->proving_seq;
@@ -283,7 +287,7 @@ void flush_out(struct engine *e, struct chunk *c)
 		flush_wake(e, rail);
 }
 
-/* Once a turn, so that the entries of a burst share one. */
+/* Runs once per iteration, so that the entries of one batch share a flush. */
 void flush_all(struct engine *e)
 {
 	struct list *pos, *tmp;

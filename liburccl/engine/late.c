@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cause that an entry waits for when its deadline passes. */
+/* The reason that an entry was waiting for when its deadline passed. */
 #include "engine/private.h"
 
 static struct late late(uint32_t reason, uint64_t a, uint64_t b)
@@ -7,7 +7,7 @@ static struct late late(uint32_t reason, uint64_t a, uint64_t b)
 	return (struct late){reason, a, b};
 }
 
-/* One that was taken and has not begun. */
+/* An entry that was taken and has not begun. */
 static struct late waiting(const struct op *op)
 {
 	const struct sync *s = sync_of(op);
@@ -33,7 +33,7 @@ static int lacks_keys(const struct engine_peer *p, const struct engine_remote *r
 	return r && p->rail && r->nkeys[p->rail->number] < r->nparts;
 }
 
-/* Chunks of it that its lane has, as the device has no room for them. */
+/* The number of its chunks that wait in the lane, since the device is full. */
 static uint32_t held(const struct op *op)
 {
 	const struct chunk *c;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a peer: its entries end, its rails close, LOST is told, the handle goes stale. What a
- * driver that hangs keeps holds up the last alone: an entry whose outcome was told is not waited
- * for, nor for long a rail that does not close.
+ * The end of a peer: its entries end, its rails close, LOST is posted, the handle becomes stale. A
+ * driver that hangs delays only the last step: an entry whose outcome was reported is not waited
+ * for, and a rail that does not close is waited for only CLOSING_NS.
  */
 #include "engine/private.h"
 
-#define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: how long the peer's word is waited for; */
-#define CLOSING_NS  (5 * NSEC_PER_SEC) /* and LOST for rails that close, of which bytes may land */
+#define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: time for the peer's answers */
+/* LOST waits so long for rails that close, since bytes may land until then. */
+#define CLOSING_NS (5 * NSEC_PER_SEC)
 
-/* PEER events not yet told: nobody is to hear of it any more. */
+/* Returns PEER events that were not posted: no program learns of this peer. */
 void peer_events_drop(struct engine *e, struct engine_peer *p, int res)
 {
 	struct list *pos, *tmp;
@@ -59,7 +60,7 @@ void peer_died(struct engine_peer *p)
 			p->rails[i]->ep->died = 1;
 }
 
-/* It does without this one for a while. */
+/* 1: the peer goes on without this rail for a while. */
 static int rails_stay(const struct engine_peer *p)
 {
 	return p->replays && (p->state == PEER_UP || p->state == PEER_COLD);
@@ -76,18 +77,18 @@ void rail_close(struct engine *e, struct rail *rail)
 	list_for_each_safe(pos, tmp, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
-		/* An ep that closes lets go of its exposures, whatever it says now. */
+		/* An ep that closes ends its exports, whatever unexpose returns now. */
 		if (x->exposed && x->ep == rail->ep && !rails_stay(rail->peer))
 			exposure_end(e, x);
 	}
 	rail->ep->dev->ops->ep_close(rail->ep);
-	/* Not before: whoever finds the end open and nothing exposed takes that for a refusal. */
+	/* After ep_close(): a peer that finds the ep open without exports would take that for a
+	 * refusal. */
 	if (rails_stay(rail->peer))
 		exposures_rest(e, rail->ep, 0);
 }
 
-/* Whatever chunks of the lanes were never taken is of no use any more; entries' own went with their
- * entries. */
+/* Drops chunks of the lanes that no device has taken. Chunks of entries went with their entries. */
 static void lanes_clear(struct engine_peer *p)
 {
 	uint32_t i;
@@ -135,11 +136,11 @@ static void forget_rail(struct engine *e, struct rail *rail)
 		return;
 	peer_forget_keys(p);
 	exposures_end(e, p);
-	/* At most a second answer to something that came twice is left. */
+	/* Only a second answer to a repeated request can be left. */
 	lanes_clear(p);
 }
 
-/* What is not out although it was asked for: its outcome is told. */
+/* The deadline passed: reports the outcome of entries whose chunks are not back. */
 void peer_losing_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->closing) {
@@ -156,7 +157,7 @@ int peer_is_heard(const struct engine_peer *p)
 	return p->state <= PEER_UP || (p->state == PEER_LOSING && p->lost_untold);
 }
 
-/* 1: closed, and nothing of it is on its way to the control thread. */
+/* 1: closed, and no request about it is under way. */
 int rail_is_closed(struct engine *e, struct rail *rail)
 {
 	struct list *pos, *tmp;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What engines say to each other by SEND, and what each end keeps of it until it is settled. A SEND
- * may come twice, late and in any order, so everything has a number of its peer's. Little-endian;
- * the first byte of a message is its enum message_type.
+ * Messages between engines (SENDs), and the state that each side keeps until they are settled. A
+ * SEND may come twice, late and in any order, so all content is numbered per peer. Little-endian.
+ * The first byte of a message is its enum message_type.
  */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
 #include "engine/engine.h"
 
-#define NOTE_WINDOW   32u /* notifications of one peer sent and not acknowledged */
-#define NOTE_STATES   64u /* sequence numbers a receiver remembers: two windows */
-#define ATOMIC_WINDOW 64u /* atomics of one peer sent and not answered */
+#define NOTE_WINDOW   32u /* notifications to one peer sent and not acknowledged */
+#define NOTE_STATES   64u /* numbers that a receiver remembers: two windows */
+#define ATOMIC_WINDOW 64u /* atomics to one peer sent and not answered */
 
 struct op;
 
@@ -26,39 +26,41 @@ enum message_type {
 
 /* ---- notifications (note.c) ---- */
 
-/* A NOTE has its payload behind it. A NOTE with a res takes the place of the one of the same number
- * that has none, unless that was delivered already: so it both tells the receiver that the
- * notification will not come and makes sure of it. */
+/* A NOTE is followed by its payload. A NOTE with a res replaces one of the same number that has
+ * none, unless that was delivered already. It thus tells the receiver that the notification will
+ * not come, and ensures that. */
 struct message {
 	uint8_t type; /* enum message_type */
 	uint8_t reserved;
-	uint16_t len;  /* NOTE: of the payload */
+	uint16_t len;  /* NOTE: bytes of the payload */
 	uint32_t seq;  /* NOTE: its number; ACK: highest number seen */
-	uint64_t tag;  /* ACK: numbers delivered to a ring, a bit each: seq & 63 */
-	uint64_t more; /* NOTE: 0, or -res of the failed entry; ACK: numbers failed, a bit each */
+	uint64_t tag;  /* ACK: numbers delivered to a ring, one bit each: seq & 63 */
+	uint64_t more; /* NOTE: 0, or -res of the failed entry; ACK: numbers that failed, one bit
+		        * each */
 };
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_SENT, /* the receiver has not acknowledged it */
-	SLOT_HELD, /* nor has a ring of the receiver, which answers */
+	SLOT_SENT, /* not acknowledged by the receiver */
+	SLOT_HELD, /* acknowledged, but no ring of the receiver has it */
 };
 
-/* A notification on its way: the sender's record. Numbers of the window have a record each: seq %
+/* The sender's record of a notification under way. Each number of the window has one: seq %
  * NOTE_WINDOW. */
 struct note_slot {
-	struct op *op;	 /* NULL: nobody waits for it any more */
+	struct op *op;	 /* NULL: no entry waits for it any more */
 	uint8_t busy;	 /* enum slot_state */
-	uint8_t sending; /* its chunk is not out */
-	uint8_t again;	 /* it changed, or was not taken: send it once the chunk is out */
-	uint8_t checksum; /* of its entry: it has one itself */
+	uint8_t sending; /* the device has its chunk */
+	uint8_t again;	 /* send it once more when the chunk is out: it changed, or the device
+			  * refused it */
+	uint8_t checksum; /* taken over from its entry */
 	uint32_t seq;
 	struct chunk chunk;
 	struct message msg;
-	uint8_t payload[URCCL_NOTE_MAX]; /* behind msg */
+	uint8_t payload[URCCL_NOTE_MAX]; /* follows msg */
 };
 
-/* A notification that waits for a watcher or an event slot: the receiver's record. */
+/* The receiver's record of a notification that waits for a watcher or an event slot. */
 struct parked_note {
 	struct list link;
 	uint32_t seq;
@@ -68,31 +70,31 @@ struct parked_note {
 	uint8_t payload[URCCL_NOTE_MAX];
 };
 
-#define OWED_MAX 65536u /* of an engine */
+#define OWED_MAX 65536u /* per engine */
 
-/* A notification that will not come, while there is no slot to say so. */
+/* A notification that will not come, while no slot of the window is free to tell the peer. */
 struct owed {
 	uint64_t tag;
 	int32_t res;
-	uint32_t next; /* number of the next record of its list; 0: none */
+	uint32_t next; /* number of the next record in its list; 0: none */
 };
 
 struct owed_pool {
 	struct owed *records;
-	uint32_t used; /* ever */
-	uint32_t free; /* head of the list of those that are free again; 0: none */
+	uint32_t used; /* number of records ever used */
+	uint32_t free; /* first of the unused ones; 0: none */
 };
 
-/* Of one peer, oldest first. */
+/* The records of one peer, oldest first. */
 struct owed_list {
 	uint32_t first, last, n;
-	uint32_t given_up; /* its LOST is on the way, and stands for all */
-	uint32_t turn;	   /* the next slot of the window is for one of these */
+	uint32_t given_up; /* the peer is given up: its LOST stands for all of them */
+	uint32_t turn;	   /* the next free slot of the window is for one of these */
 };
 
-/* ---- atomics (atomic.c: who asks; serve.c: whose memory it is) ---- */
+/* ---- atomics (atomic.c: requests; serve.c: execution) ---- */
 
-/* Several travel in one message: this, then n requests (ATOMIC) or answers (ANSWER). */
+/* A message has this header, then n requests (ATOMIC) or answers (ANSWER). */
 struct atomic_head {
 	uint8_t type; /* enum message_type */
 	uint8_t n;    /* not 0 */
@@ -102,13 +104,13 @@ struct atomic_head {
 enum atomic_kind {
 	ATOMIC_ADD = 1,
 	ATOMIC_SWAP,
-	ATOMIC_DROP, /* the one of this number is not to be done any more, if it was not yet */
+	ATOMIC_DROP, /* do not execute the request of this number, unless that is done */
 };
 
 struct atomic_request {
 	uint32_t seq;	  /* its number */
-	uint32_t grant;	  /* what KEY_REP named the exposure; DROP: 0, as all that follows */
-	uint64_t off;	  /* of the word in the exposure */
+	uint32_t grant;	  /* names the export, from KEY_REP; DROP: this and all after it are 0 */
+	uint64_t off;	  /* offset of the word in the export */
 	uint64_t operand; /* ADD: addend; SWAP: expected */
 	uint64_t swap;	  /* SWAP: new value */
 	uint8_t kind;	  /* enum atomic_kind */
@@ -117,8 +119,8 @@ struct atomic_request {
 
 struct atomic_answer {
 	uint32_t seq;
-	int32_t res;  /* 0: it was done; else -errno: it was not and never will be */
-	uint64_t old; /* done: the word before */
+	int32_t res;  /* 0: executed; -errno: it was not executed, and will not be */
+	uint64_t old; /* value before the execution */
 };
 
 _Static_assert(sizeof(struct atomic_head) == 8, "as on the wire");
@@ -127,46 +129,47 @@ _Static_assert(sizeof(struct atomic_answer) == 16, "as on the wire");
 
 #define REQUESTS_EACH ((MESSAGE_MAX - sizeof(struct atomic_head)) / sizeof(struct atomic_request))
 #define ANSWERS_EACH  ((MESSAGE_MAX - sizeof(struct atomic_head)) / sizeof(struct atomic_answer))
-/* Messages of a kind on their way to a peer: enough for a window of full ones. */
+/* Messages of one kind under way to a peer: enough for a full window. */
 #define REQUEST_BATCHES (ATOMIC_WINDOW / REQUESTS_EACH + 1)
 #define ANSWER_BATCHES	(ATOMIC_WINDOW / ANSWERS_EACH + 1)
 #define BATCHES		(REQUEST_BATCHES + ANSWER_BATCHES)
-#define BATCH_SEG	NOTE_WINDOW /* chunk.seg of a batch: its index above those of notes */
+#define BATCH_SEG	NOTE_WINDOW /* chunk.seg of a batch is this plus its index: above those of
+				     * notifications */
 
-/* A message under way. Until a device has taken it more may be added, so that what is asked in one
- * turn, or while the path is full, shares one. */
+/* A message under way. Until a device has taken it, more may be added: the requests of one
+ * iteration share a message. */
 struct atomic_batch {
 	struct chunk chunk;
-	uint32_t busy; /* the chunk is not out */
+	uint32_t busy; /* the chunk is not back */
 	_Alignas(8) uint8_t bytes[MESSAGE_MAX];
 };
 
-/* A request of ours. Numbers of the window have a record each: seq % ATOMIC_WINDOW. */
+/* Our record of a request. Each number of the window has one: seq % ATOMIC_WINDOW. */
 struct atomic_slot {
-	struct op *op; /* NULL: nobody waits for the answer any more */
+	struct op *op; /* NULL: no entry waits for the answer any more */
 	uint32_t seq;
 	uint8_t busy;  /* not answered */
-	uint8_t due;   /* to be put into a message once there is one */
-	uint8_t again; /* a message with it came out badly: the peer may have it all the same */
-	uint8_t drop;  /* what is sent now is that it is not to be done */
+	uint8_t due;   /* to be put into the next free message */
+	uint8_t again; /* a message with it failed: the peer may still have received it */
+	uint8_t drop;  /* send DROP in its place */
 };
 
-/* A request of the peer that was judged: what it is answered, however often it comes. The next one
- * of the record comes only when the peer has this answer, or never sent the request. */
+/* The answer to a request of the peer, for each time that it arrives. The record is reused only
+ * after the peer has the answer, or never sent the request. */
 struct atomic_record {
 	struct atomic_answer answer;
 	uint8_t used;
-	uint8_t due; /* the answer is to be put into a message once there is one */
+	uint8_t due; /* the answer is to be put into the next free message */
 };
 
 struct atomics {
 	struct list waiters; /* entries that wait for a slot */
-	uint32_t next;	     /* number */
+	uint32_t next;	     /* next number */
 	uint32_t slots_due, records_due;
-	uint32_t open[2]; /* the newest batch of requests, and of answers */
+	uint32_t open[2]; /* index of the newest batch of requests, and of answers */
 	struct atomic_slot slots[ATOMIC_WINDOW];
 	struct atomic_record records[ATOMIC_WINDOW];
-	struct atomic_batch batches[BATCHES]; /* those of requests first */
+	struct atomic_batch batches[BATCHES]; /* first those of requests */
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MSG_RING: an event from ring to ring of one context. It takes one of the target's event slots; as
- * long as those are used up the entry waits at the target, in its turn and under its deadline, so
- * that nothing is dropped. Sender and target meet in one place, post(): all rings have one home
- * today, and what crosses threads here is the target's CQE, published at the end of the turn.
+ * MSG_RING: posts an event to another ring of the context. It takes an event slot of the target. If
+ * none is free, the entry waits at the target, in order and under its deadline: nothing is dropped.
+ * All rings belong to one engine, so post() can write the target's CQE directly; it is published at
+ * the end of the iteration.
  */
 #include "engine/private.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications: numbered messages between engines. The sender keeps a window of NOTE_WINDOW
- * numbers, the receiver the state of the last NOTE_STATES, so that a message that comes twice or
- * late is known for what it is. A notification is acknowledged when a ring of the receiver has it;
- * until then it waits in the receiver's parked records, of which there are as many as the window
- * has numbers, and its sender's entry under its deadline. Acknowledgements are the whole state, so
- * one that is lost or overtaken does no harm.
+ * numbers. The receiver keeps the state of the last NOTE_STATES numbers, so it recognises a message
+ * that comes twice or late. A notification is acknowledged when a ring of the receiver has it.
+ * Until then it waits in one of the receiver's NOTE_WINDOW records, and its sender's entry waits
+ * under its deadline. An acknowledgement carries the complete state, so a lost or overtaken one
+ * does no harm.
  */
 #include "engine/private.h"
 
-#define NOTE_SILENT_NS (100 * NSEC_PER_MSEC) /* a peer that answers may need as long */
+#define NOTE_SILENT_NS (100 * NSEC_PER_MSEC) /* a peer that answers may be silent for this long */
 
 static struct engine *peer_engine(const struct engine_peer *p)
 {
@@ -18,7 +18,7 @@ static struct engine *peer_engine(const struct engine_peer *p)
 
 void pending_add(struct engine_peer *p)
 {
-	/* A peer that is up at its own end may speak before PEER_ADD came: PEER_UP looks again. */
+	/* The peer may send before PEER_ADD came here: PEER_UP checks again. */
 	if (p->engine && list_empty(&p->pending_link))
 		rare_add(peer_engine(p), &p->pending_link, &peer_engine(p)->pending);
 }
@@ -89,12 +89,12 @@ static void slot_take_op(struct op *op, struct note_slot *s)
 	slot_send(op->peer, s);
 }
 
-/* Bad news travels by itself: no entry waits for it. */
+/* Sends the failure of a notification. No entry waits for it. */
 static void slot_take_owed(struct engine_peer *p, struct note_slot *s, const struct owed *o)
 {
 	slot_take(p, s);
 	s->op = NULL;
-	s->checksum = 1; /* what made it fail may be about */
+	s->checksum = 1; /* the failure may concern checksums */
 	slot_fill_failed(s, o->tag, o->res);
 	slot_send(p, s);
 }
@@ -111,7 +111,7 @@ void note_start(struct op *op)
 		list_add_tail(&op->link, &op->peer->note_waiters);
 }
 
-/* Entries and failures have slots in turn: however many of either there are, the others move. */
+/* Entries and failures take free slots in turn: neither kind delays the other. */
 static void waiters_run(struct engine_peer *p)
 {
 	struct note_slot *s;
@@ -145,9 +145,9 @@ void note_owe(struct op *op)
 	waiters_run(p);
 }
 
-/* The entry is stopped. Not sent: the failure takes its turn in the window. Sent: the failure takes
- * the notification's place if it still can, and the acknowledgement says which of the two the
- * receiver has. */
+/* Stops the entry. If its notification has not been sent, the failure waits for a slot. If it has,
+ * the failure replaces it where that is still possible; the acknowledgement says which of the two
+ * the receiver has. */
 void note_stop(struct op *op)
 {
 	struct engine_peer *p = op->peer;
@@ -163,7 +163,8 @@ void note_stop(struct op *op)
 	slot_send(p, s);
 }
 
-/* True for an entry without a slot if one that it waits for is held. */
+/* 1: the notification is held by the receiver. An entry without a slot counts as held if a slot
+ * that it waits for is. */
 static int is_held(const struct op *op)
 {
 	const struct engine_peer *p = op->peer;
@@ -190,7 +191,7 @@ int note_expired(struct op *op)
 	return 1;
 }
 
-/* Nobody's word is waited for any more. */
+/* Ends the wait for the peer's acknowledgement. */
 void note_force(struct op *op)
 {
 	assert(op->note_slot != NOTE_WINDOW);
@@ -211,13 +212,13 @@ static void slot_settled(struct note_slot *s, int failed)
 		op_end(op, op->res);
 		return;
 	}
-	if (op->sqe.opcode <= URCCL_OP_NOTIFY) /* also where it was stopped too late */
+	if (op->sqe.opcode <= URCCL_OP_NOTIFY) /* even if it was stopped too late */
 		op_moved(op);
 	else
 		op_end(op, (int64_t)op->placed);
 }
 
-/* The receiver can only know of a failure that it was told of. */
+/* The receiver can know only of a failure that it was sent. */
 static int slot_may_be(const struct note_slot *s, int failed)
 {
 	return !failed || !s->op || s->op->bits & OP_DECIDED;
@@ -281,7 +282,7 @@ void notes_again(struct engine_peer *p)
 	uint32_t i;
 
 	p->ack_due |= p->seen != 0;
-	if (p->state != PEER_UP) /* notes_resume() does the rest */
+	if (p->state != PEER_UP) /* otherwise notes_resume() does the rest */
 		return;
 	for (i = 0; i < NOTE_WINDOW; i++)
 		if (p->notes[i].busy)
@@ -330,7 +331,7 @@ static void park(struct engine_peer *p, const struct message *m)
 
 	if (!n) {
 		if (list_empty(&p->parked_free))
-			return; /* beyond the window: no honest sender's */
+			return; /* more than the window: the sender is faulty */
 		n = list_first(&p->parked_free, struct parked_note, link);
 		list_del(&n->link);
 		list_add_tail(&n->link, &p->parked_list);
@@ -387,7 +388,7 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 
 /* ---- to the program ---- */
 
-/* er NULL: nobody watches. */
+/* The watch for the peer's events; er NULL: there is none. */
 static const struct watch *watcher(const struct engine_peer *p)
 {
 	return p->watch.er ? &p->watch : &p->engine->watch_all;
@@ -415,7 +416,8 @@ static int deliver_note(struct engine_peer *p, const struct watch *w, struct par
 	return 1;
 }
 
-/* Written only now: its entries that failed meanwhile may have used up all records. */
+/* The record is written only now: failures of the peer's entries may have used up all records
+ * before. */
 static uint32_t lost_record(const struct engine_peer *p)
 {
 	struct failure f = {.reason = p->lost_reason,
@@ -439,7 +441,7 @@ static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, uint64
 	cqe->fail.detail = lost_record(p);
 }
 
-/* LOST is the end of a WATCH of that peer, and else an event. 1: posted. */
+/* LOST ends a WATCH of that peer, and is an event otherwise. 1: posted. */
 static int deliver_lost(struct engine_peer *p, const struct watch *w)
 {
 	struct urccl_cqe *cqe;
@@ -456,7 +458,7 @@ static int deliver_lost(struct engine_peer *p, const struct watch *w)
 	return 1;
 }
 
-/* The first rail that is not as it was told. 1: told, or there is none. */
+/* Posts the event of the first rail that changed. 1: posted, or there is none. */
 static int deliver_rail(struct engine_peer *p, const struct watch *w)
 {
 	uint32_t number = (uint32_t)__builtin_ctz(p->rails_news), bit = 1u << number;
@@ -493,7 +495,7 @@ static void ack_send(struct engine_peer *p)
 				  .seq = p->seen,
 				  .tag = p->delivered,
 				  .more = p->dropped};
-	/* It speaks of all notifications, also of those whose entries have checksums. */
+	/* It covers all notifications, also those of entries with checksums. */
 	p->ack_chunk = (struct chunk){.ep = peer_ep(p),
 				      .kind = CHUNK_SEND,
 				      .cls = URCCL_CLASS_CONTROL,
@@ -506,12 +508,13 @@ static void ack_send(struct engine_peer *p)
 
 enum { DELIVER_NOTHING, DELIVER_DONE, DELIVER_NO_SLOT };
 
-/* A note, or when there is none, and LOST is due, that: nothing of it comes after. */
+/* Delivers one event: a notification, then a rail, then LOST if it is due. Nothing of the peer
+ * comes after LOST. */
 static int deliver(struct engine_peer *p)
 {
 	const struct watch *w = watcher(p);
 
-	/* Until then the program does not have its handle: PEER_UP looks again. */
+	/* Until PEER_UP the program does not have the handle: PEER_UP checks again. */
 	if (p->state == PEER_CONNECTING || !w->er)
 		return DELIVER_NOTHING;
 	if (!list_empty(&p->parked_list)) {
@@ -529,8 +532,8 @@ static int deliver(struct engine_peer *p)
 	return DELIVER_DONE;
 }
 
-/* A peer that got a slot goes behind the others, now and until the next turn: where slots are few
- * all have their share. */
+/* A peer that got a slot moves behind the others, for now and for the next iteration: few slots are
+ * shared fairly. */
 static int deliver_all(struct engine *e)
 {
 	struct list *pos = e->pending.next, *next;
@@ -584,7 +587,7 @@ int notes_pending(struct engine *e)
 
 /* ---- life ---- */
 
-/* Nobody ever heard of the peer: what it said goes with it. */
+/* Drops notifications of a peer that no program learned of. */
 void notes_drop(struct engine_peer *p)
 {
 	while (!list_empty(&p->parked_list)) {
@@ -605,5 +608,5 @@ void notes_init(struct engine_peer *p)
 	list_init(&p->pending_link);
 	for (i = 0; i < NOTE_WINDOW; i++)
 		list_add_tail(&p->parked[i].link, &p->parked_free);
-	p->note_next = 1; /* so that "seen" can start with a number that was never sent */
+	p->note_next = 1; /* `seen` can start at 0, a number that is never sent */
 }

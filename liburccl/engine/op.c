@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of an operation: from the moment nothing blocks it to its one terminal CQE. */
+/* The life of an operation, from the moment when nothing blocks it to its one terminal CQE. */
 #include "engine/private.h"
 
+/* A timer that fires later than this was not checked in time. */
 #define AWAY_NS	     (5 * NSEC_PER_MSEC)
-#define SUMMED_MOST  256u /* segments; many entries may fail in one turn */
-#define FORCED_TURNS 64u  /* polls that a device has to give up a chunk that it was told to */
+#define SUMMED_MOST  256u /* segments that are summed up; many entries may fail in one iteration */
+#define FORCED_TURNS 64u  /* polls in which a device must give up a chunk after CANCEL_NOW */
 
 void op_set_state(struct op *op, enum op_state state)
 {
@@ -27,7 +28,7 @@ static uint32_t outcome_flags(const struct op *op)
 {
 	if (!(op->bits & (OP_IS_DATA | OP_IS_ATOMIC | OP_UNKNOWN)))
 		return URCCL_KIND_OP;
-	/* An atomic may have been done and its notification failed. */
+	/* An atomic may have been executed while its notification failed. */
 	if (op->bits & OP_UNKNOWN || (op_is_atomic(op) && op->res < 0 && op->placed))
 		return URCCL_KIND_OP | URCCL_CQE_UNKNOWN | (op->bits & OP_UNFLUSHED);
 	return URCCL_KIND_OP | ((op->bits ^ OP_UNQUIET) & (OP_UNQUIET | OP_UNFLUSHED));
@@ -54,7 +55,7 @@ __attribute__((cold)) static void count_failure(const struct op *op)
 		tell_add(&c->failed, 1);
 }
 
-/* What is under way, or was acknowledged only, may be any of it. */
+/* Bytes under way or only acknowledged may be of any segment. */
 static uint32_t first_unplaced(const struct op *op)
 {
 	return op->inflight || op->bits & OP_UNPROVED ? 0 : op->first_bad;
@@ -67,7 +68,7 @@ static inline void post_outcome(struct op *op, uint32_t more, int failed)
 	cqe->user_data = op->sqe.user_data;
 	cqe->res = op->res;
 	cqe->flags = outcome_flags(op) | more;
-	if (more) /* what is under way even now may land */
+	if (more) /* bytes under way may still land */
 		cqe->flags &= ~(uint32_t)URCCL_CQE_REMOTE_QUIET;
 	if (op->sqe.flags & URCCL_SQE_CHECKSUM)
 		cqe->flags |= checked_flag(op);
@@ -82,14 +83,14 @@ static inline void post_outcome(struct op *op, uint32_t more, int failed)
 	}
 }
 
-/* The CQ of a device ring has room for some: its lanes hear of all. */
+/* The CQ of a device ring has room for some failures: lanes count all. */
 __attribute__((noinline, cold)) static void post_failure(struct op *op, uint32_t more)
 {
 	if (device_failed(op))
 		post_outcome(op, more, 1);
 }
 
-/* A TIMEOUT whose end by time the program counts as a success. */
+/* 1: a TIMEOUT whose end by time counts as a success. */
 static int may_expire(const struct op *op)
 {
 	return op->sqe.opcode == URCCL_OP_TIMEOUT &&
@@ -103,7 +104,7 @@ static void outcome_known(struct op *op)
 	op->bits |= OP_OUTCOME;
 }
 
-/* The outcome is due and the local buffer is not quiet yet. */
+/* Reports the outcome although the local buffer is not quiet yet. */
 void op_tell(struct op *op)
 {
 	if (op->bits & OP_TOLD)
@@ -115,8 +116,8 @@ void op_tell(struct op *op)
 	outcome_known(op);
 }
 
-/* Others hear of its end, or the program was shown it, or is to see it in a word. By its name
- * bench/cost.py knows it. */
+/* The slow end: other entries wait for this one, the program was shown it, or its success is
+ * signalled in a word. bench/cost.py finds it by name. */
 __attribute__((noinline)) static void end_told(struct op *op)
 {
 	struct engine_ring *er = op->er;
@@ -141,7 +142,7 @@ __attribute__((noinline)) static void end_told(struct op *op)
 		device_ended(op);
 }
 
-/* Nothing has its timer. In both of its callers: most entries end there. */
+/* The entry has no timer any more. Inlined in both callers, since most entries end there. */
 static inline __attribute__((always_inline)) void end(struct op *op, int64_t res)
 {
 	struct engine_ring *er = op->er;
@@ -195,7 +196,7 @@ void op_moved(struct op *op)
 		op_end_moved(op);
 		return;
 	}
-	if (op->bits & OP_PROMISED) /* the peer has its notification, however it ends now */
+	if (op->bits & OP_PROMISED) /* the peer has its notification, whatever follows */
 		op->bits ^= OP_PROMISED | OP_UNKNOWN;
 	if (op->bits & OP_DECIDED)
 		op_end(op, op->res);
@@ -236,7 +237,8 @@ static int others_ended(const struct op *op, uint32_t reason)
 	return reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST);
 }
 
-/* Its deadline, or how long it was under way when others ended it: where the reason has neither. */
+/* For reasons without a time: the deadline, or the time that the entry was under way when the peer
+ * ended it. */
 static uint32_t after_us(const struct op *op, uint32_t reason)
 {
 	uint64_t us = 0;
@@ -248,7 +250,8 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 	return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 }
 
-/* What comes after a loss goes no way, though the old one may be there for a moment. */
+/* 1: the record names the transport. Entries submitted after a peer was lost record none, even if
+ * the old rail is still closing. */
 static int went(const struct op *op, uint32_t reason)
 {
 	return reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer &&
@@ -285,7 +288,7 @@ static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t
 	tell_state(op);
 }
 
-/* Everything of the entry that is not yet on its way is taken back; the rest is asked to return. */
+/* Takes back everything of the entry that is not under way, and asks for the rest to return. */
 static void withdraw(struct op *op)
 {
 	switch (op->state) {
@@ -377,7 +380,7 @@ void op_force(struct op *op)
 		atomic_force(op);
 		return;
 	}
-	if (op->state == OP_FLUSHING) { /* what it waits for may never come */
+	if (op->state == OP_FLUSHING) { /* the flush may never return */
 		list_del(&op->link);
 		op_set_state(op, OP_MOVING);
 	}
@@ -385,7 +388,7 @@ void op_force(struct op *op)
 	op_check(op);
 }
 
-/* ---- what it waited for ---- */
+/* ---- blockers ---- */
 
 void op_unblock(struct op *op)
 {
@@ -394,7 +397,8 @@ void op_unblock(struct op *op)
 		list_add_tail(&op->link, &op_engine(op)->ready);
 }
 
-/* Ends it from the ready list, not here: chains are long and the stack is not. */
+/* The entry ends later, from the ready list: recursion along a long chain would use up the
+ * stack. */
 void op_block_failed(struct op *op, uint32_t reason, uint64_t arg)
 {
 	if (op->state != OP_WAITING || (op->bits & OP_DECIDED))
@@ -432,7 +436,7 @@ static void begin_data(struct op *op)
 {
 	if (op->bits & OP_LOOKUP && cursor_lookup(op))
 		return;
-	op->state = OP_MOVING; /* one that waited is told by who lets it go on */
+	op->state = OP_MOVING; /* the statistics are updated by the caller of a waiting entry */
 	peer_awaited(op_engine(op), op->peer);
 	lane_add_op(op);
 }
@@ -486,8 +490,8 @@ static int peer_answers(const struct op *op)
 	       !(op->bits & (OP_FORCED | OP_AGAIN));
 }
 
-/* Chunks of a device that acknowledges before it places were acknowledged: one flush a batch proves
- * them. What cannot be proved any more goes again. */
+/* The device acknowledged chunks before it placed them: one flush per batch proves them. An entry
+ * that cannot be proved any more begins again. */
 static void prove(struct op *op)
 {
 	if (!(op->bits & OP_AGAIN) && flush_begin(op))
@@ -510,7 +514,7 @@ static int wants_flush(const struct op *op)
 	return !(op->sqe.flags & URCCL_SQE_ACKED) || op->bits & OP_PROMISED || !flush_may_wait(op);
 }
 
-/* All that was out is back: the next step of an entry whose outcome is decided. */
+/* The next step of a decided entry, all of whose chunks are back. */
 static void check_decided(struct op *op)
 {
 	if (op->bits & OP_AGAIN && op_again(op))
@@ -538,8 +542,8 @@ static void promise(struct op *op)
 
 static __attribute__((noinline)) void next_step(struct op *op)
 {
-	/* A flush, the peer's word on a notification or an atomic and what the control thread has
-	 * come back in their own time, however late that is. */
+	/* Flushes, acknowledgements, answers and requests to the control thread return later, even
+	 * after the deadline. */
 	const uint32_t goes_on =
 		1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED | 1u << OP_SIGNALLING;
 
@@ -569,16 +573,16 @@ void op_check(struct op *op)
 
 	if (!op->inflight && op->state == OP_MOVING &&
 	    (op->bits & (open | OP_DONE_CURSOR)) == OP_DONE_CURSOR)
-		op_end_moved(op); /* as most do */
+		op_end_moved(op); /* as for most entries */
 	else
 		next_step(op);
 }
 
 /* ---- deadlines ---- */
 
-/* A timer that comes so late was not looked at: this thread did not run (or nobody called, INLINE).
- * The peer's silence says nothing then, its word may lie here unread; nor does the device's. Once
- * before the entry is forced, and once after. */
+/* 1: the timer fires late, so this thread did not run (or nobody called, INLINE). The silence of
+ * the peer or the device means nothing then: their messages may be unread. This excuses an entry
+ * once before it is forced, and once after. */
 static int was_away(struct op *op)
 {
 	uint64_t due = op->timer.tick << WHEEL_TICK_SHIFT;
@@ -589,7 +593,8 @@ static int was_away(struct op *op)
 	return 1;
 }
 
-/* A sleep stands for as many turns: it begins where nothing was to do, and a device wakes it. */
+/* The number of polls since the start. One sleep counts as FORCED_TURNS of them: it begins when
+ * there is no work, and a device ends it. */
 static uint32_t looks(const struct engine *e)
 {
 	return (uint32_t)(e->turns + FORCED_TURNS * e->sleeps);
@@ -618,16 +623,17 @@ static void fail_late(struct op *op)
 	}
 }
 
-/* Before it, the entry moves; from then on it stops, at first with the peer's help; after GRACE
- * without; and where the device was polled often since, or nothing came of it before a sleep, and
- * that is not enough, the outcome is told before the end. */
+/* The steps after the deadline. First, the entry stops with the peer's help. After GRACE_NS,
+ * without it. If the device was polled FORCED_TURNS times since then, the outcome is reported
+ * before the end. */
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
 	uint32_t late = op->bits & OP_LATE;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
-		list_del(&op->drain_link); /* of those that count, or that wait for their turn */
+		list_del(&op->drain_link); /* from the list of those that count, or that wait for
+					    * their turn */
 		op_end(op, may_expire(op) && op->sqe.flags & URCCL_SQE_SKIP_SUCCESS ? 0 : -ETIME);
 		return;
 	}
@@ -638,7 +644,7 @@ void op_expired(struct op *op)
 		return;
 	}
 	if (late && op->bits & OP_FORCED && looks(e) - op->left >= FORCED_TURNS) {
-		op_tell(op); /* from here on there is nothing to do but to wait for the device */
+		op_tell(op); /* only the device can end the entry now */
 		return;
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
@@ -658,7 +664,7 @@ void op_hurry(struct op *op)
 
 	if (op->state == OP_FREE || op->deadline_ns <= at)
 		return;
-	/* Rings that are closed in turn wait for one word of it, not each for its own. */
+	/* If several rings close in turn, they wait for the peer's answer once, not once each. */
 	if (op->peer && op->peer->silent && (op->bits & OP_DECIDED)) {
 		force(op);
 		if (op->state == OP_FREE)
@@ -671,7 +677,7 @@ void op_hurry(struct op *op)
 
 static uint64_t timeout_of(const struct engine *e, const struct op *op)
 {
-	if (op->er->closing) /* taken only now: what it owes its peer is told soon or not at all */
+	if (op->er->closing) /* taken just now: the failure of its notification must leave soon */
 		return HURRY_NS;
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT)
 		return op->sqe.ns;
@@ -695,8 +701,8 @@ static void arm(struct engine *e, struct op *op)
 	wheel_set(&e->wheel, &op->timer, op->deadline_ns);
 }
 
-/* Deadlines of the entries taken in this turn that live on: one look at the clock for all, none for
- * entries that were done at once. */
+/* Starts the deadlines of entries that were taken in this iteration and still live. All share one
+ * clock read; entries that ended at once need none. */
 int op_arm_fresh(struct engine *e)
 {
 	int looked = 0;

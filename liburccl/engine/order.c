@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LINK, DRAIN and FENCE. An entry that must wait counts, when it is taken, the unfinished entries
- * before it that it waits for; each of those, when it ends, takes one off every waiter behind it.
- * So entries that nobody waits for cost a counter, and no list of entries is ever searched.
+ * LINK, DRAIN and FENCE. When an entry that must wait is taken, it counts the unfinished entries
+ * before it. Each of them, when it ends, decrements the counters of all later waiters. Entries that
+ * nobody waits for thus cost one counter, and no list of entries is searched.
  */
 #include <stdlib.h>
 #include "engine/private.h"
@@ -34,15 +34,15 @@ static void scope_unhash(struct engine_ring *er, struct scope *s)
 		er->last_scope = NULL;
 }
 
-/* Live entries need two scopes each at most, remembered failures two each and each that has
- * something to prove two, so there is always an idle one. */
+/* Live entries need at most two scopes each, kept failures two each, and scopes with unproved
+ * entries two each: one is always idle. */
 static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, uint32_t group,
 			       uint32_t all)
 {
 	struct scope **bucket = scope_bucket(er, p, group, all);
 	struct scope *s;
 
-	do { /* who enters one leaves it where it is: it is taken out here */
+	do { /* a scope that is used again stays in the list: it is skipped here */
 		assert(!list_empty(&er->scopes_idle));
 		s = list_first(&er->scopes_idle, struct scope, idle);
 		list_del(&s->idle);
@@ -68,7 +68,7 @@ scope_get(struct engine_ring *er, struct engine_peer *p, uint32_t group, uint32_
 	return s ? s : scope_new(er, p, group, all);
 }
 
-/* The one of all groups is the same for one entry after the other. */
+/* The scope of all groups is the same for most consecutive entries. */
 static struct scope *scope_of_peer(struct engine_ring *er, struct engine_peer *p)
 {
 	if (!er->last_scope || er->last_scope->peer != p)
@@ -76,8 +76,8 @@ static struct scope *scope_of_peer(struct engine_ring *er, struct engine_peer *p
 	return er->last_scope;
 }
 
-/* Idle scopes stay where they can be found again until another entry needs the record. One with
- * waiters has unfinished entries: theirs. */
+/* Idle scopes stay in the hash until another entry needs the record. A scope with waiters is not
+ * idle: it has unfinished entries. */
 static void scope_settle(struct engine_ring *er, struct scope *s)
 {
 	if (list_empty(&s->idle) && !s->unfinished && !s->failed && !s->unproved)
@@ -108,7 +108,7 @@ __attribute__((noinline)) static void waiters_count(struct scope *s, const struc
 	}
 }
 
-/* Somebody may hear of it. */
+/* An entry of the scope ended: updates its waiters. */
 static void scope_left(struct scope *s, const struct op *op)
 {
 	if (!list_empty(&s->waiting))
@@ -116,7 +116,7 @@ static void scope_left(struct scope *s, const struct op *op)
 	scope_settle(op->er, s);
 }
 
-/* The failure ends every FENCE that waits for it. Returns whether there was one. */
+/* Fails each FENCE that waits for the entry. 1: there was one. */
 static int scope_failed(struct scope *s, const struct op *op)
 {
 	struct list *pos, *tmp;
@@ -133,9 +133,9 @@ static int scope_failed(struct scope *s, const struct op *op)
 	return told;
 }
 
-/* ---- failures no FENCE was told of ---- */
+/* ---- failures that no FENCE was told of ---- */
 
-/* lost: bytes of an entry that had ended. */
+/* lost: bytes of an entry that had ended are lost. */
 static void failure_keep(struct scope *all, struct scope *group, uint32_t lost)
 {
 	struct engine_ring *er = all->er;
@@ -165,7 +165,8 @@ static void failures_forget(struct engine_ring *er, struct scope *s)
 	scope_settle(er, s);
 }
 
-/* Forgets those of one group, or all of the peer's; the scope of all groups counts each too. */
+/* Forgets the failures of one group, or all of the peer's. The scope of all groups counts those of
+ * each group too. */
 static void failures_told(struct op *fence)
 {
 	struct engine_ring *er = fence->er;
@@ -189,7 +190,7 @@ static void failures_told(struct op *fence)
 
 /* ---- entering ---- */
 
-/* The errno of the entry before it, which failed; 0: it did not. */
+/* Joins the chain. Returns the errno of the failed entry before it, or 0. */
 static uint32_t enter_chain(struct op *op)
 {
 	struct engine_ring *er = op->er;
@@ -210,7 +211,7 @@ static uint32_t enter_chain(struct op *op)
 	return failed;
 }
 
-/* It waits for all that are taken but itself and those that have no end. */
+/* The entry waits for all taken entries except itself and multishot ones. */
 static void enter_drain(struct op *op)
 {
 	struct engine_ring *er = op->er;
@@ -235,7 +236,8 @@ static void enter_peer(struct op *op)
 	op->scope_group->unfinished++;
 }
 
-/* Why it fails at once, 0: it does not. n: for FENCE. */
+/* Returns the reason for which the FENCE fails at once, or 0. *n: the number of failures, for the
+ * record. */
 static uint32_t enter_fence(struct op *op, uint32_t *n)
 {
 	struct engine_ring *er = op->er;
@@ -262,7 +264,7 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 	return 0;
 }
 
-/* It asks for an order, or follows one that does; or has words; or its ring closes. */
+/* The entry has LINK, DRAIN or FENCE, or follows a LINK, or has words; or its ring is closing. */
 __attribute__((noinline)) static int enter_ordered(struct op *op)
 {
 	uint32_t broke = 0, fence = 0, n = 0;
@@ -338,7 +340,7 @@ __attribute__((noinline)) static void leave_scopes(const struct op *op)
 	scope_left(op->scope_group, op);
 }
 
-/* Nobody waits for most, and their scope is among the idle ones or stays in use. */
+/* Nobody waits for most entries, and their scope stays in use or is idle already. */
 void order_leave_peer(struct op *op)
 {
 	struct scope *s = op->scope_all;
@@ -419,8 +421,7 @@ void order_ring_quiet(struct engine_ring *er)
 		acked_forget(&er->scopes[i]);
 }
 
-/* Its entries have ended; what failed is of no use to anybody, since the handle is stale from now
- * on. */
+/* The peer's entries have ended, and its handle is stale: no FENCE can learn of kept failures. */
 void order_forget_peer(struct engine_ring *er, struct engine_peer *p)
 {
 	struct scope *s;

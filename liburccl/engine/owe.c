@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is owed to receivers: the word that a notification will not come, while the window has no
- * slot for it. Its tag and its reason are kept here, so that its entry ends in time and a receiver
- * that takes nothing, or is frozen, still hears of each. There are OWED_MAX records for all peers;
- * when they are used up the peer that has let most of them run up is given up: the LOST that it
- * gets stands for them.
+ * The failed-notification queue: notifications that will not come, while the window has no slot to
+ * tell the peer. Tag and reason are kept here, so that the entry ends in time, and a receiver that
+ * is slow or frozen still learns of each. All peers share OWED_MAX records. When they are used up,
+ * the peer with the most records is given up: its LOST stands for them.
  */
 #include "engine/private.h"
 
-/* Records are known by number, from 1 on; those never used are not touched. */
+/* Records are numbered from 1. Unused ones are not touched. */
 static struct owed *record(const struct engine *e, uint32_t number)
 {
 	return &e->owed.records[number - 1];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers, their rails, and imported memory, as the engine knows them. */
+/* Peers, their rails, and imported memory, as the engine keeps them. */
 #include <stdlib.h>
 #include "engine/private.h"
 
 #define PEER_PING_PARTS \
-	4u /* a peer that is awaited is asked for a sign of life so often per dead_after */
+	4u /* pings per dead_after to a peer that entries wait for */
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
 struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle)
 {
@@ -116,7 +116,7 @@ void *engine_remote_owner(const struct engine_remote *r)
 	return r->owner;
 }
 
-/* There are no keys to be had. */
+/* The transports that cannot provide keys, one bit each. */
 static uint64_t transports_of(const struct engine_peer *p)
 {
 	return p->rail ? 1ull << p->rail->ep->dev->ops->transport : 0;
@@ -142,7 +142,7 @@ void remote_fail(struct op *op, const struct engine_remote *r, int err)
 	}
 }
 
-/* Once each: an atomic that has no key yet waits again. */
+/* Each waiter continues once: an atomic that still lacks its key waits again. */
 void remote_waiters(struct engine_remote *r, int err)
 {
 	struct list now;
@@ -166,7 +166,7 @@ void remote_waiters(struct engine_remote *r, int err)
 	}
 }
 
-/* The entry is in no list. */
+/* The entry must be in no list. */
 void remote_need_keys(struct op *op, struct engine_remote *r)
 {
 	if (r->failed) {
@@ -191,7 +191,7 @@ void remote_ask(struct engine_remote *r)
 	control_ask(e, &r->req);
 }
 
-/* ---- its entries ---- */
+/* ---- entries of a peer ---- */
 
 static void ring_each(struct engine_ring *er, struct engine_peer *p, uint32_t multishot,
 		      void (*each)(struct op *op))
@@ -204,7 +204,7 @@ static void ring_each(struct engine_ring *er, struct engine_peer *p, uint32_t mu
 			each(&er->ops[i]);
 }
 
-/* Those that have an end of their own, or (OP_MULTISHOT) those that live on. */
+/* Calls each() for the peer's entries: the multishot ones (OP_MULTISHOT), or all others. */
 static void peer_each(struct engine *e, struct engine_peer *p, uint32_t multishot,
 		      void (*each)(struct op *op))
 {
@@ -221,13 +221,13 @@ static void stop_lost(struct op *op)
 	op_stop(op, p->lost_cause, p->lost_reason, p->lost_arg);
 }
 
-/* Every entry of the peer ends as its loss says. */
+/* Ends every entry of the peer with the cause of its loss. */
 void peer_stop(struct engine *e, struct engine_peer *p)
 {
 	peer_each(e, p, 0, stop_lost);
 }
 
-/* Those WATCH entries of a lost peer that are not its watcher, because they wait for their turn. */
+/* Ends WATCH entries of a lost peer that are not its watcher yet. */
 void peer_stop_watches(struct engine *e, struct engine_peer *p)
 {
 	peer_each(e, p, OP_MULTISHOT, stop_lost);
@@ -238,13 +238,13 @@ void peer_force(struct engine *e, struct engine_peer *p)
 	peer_each(e, p, 0, op_force);
 }
 
-/* The outcome of each is told soon, also where a device keeps its buffer. */
+/* Makes the outcome of each entry known soon, even if a device keeps its buffer. */
 void peer_hurry(struct engine *e, struct engine_peer *p)
 {
 	peer_each(e, p, 0, op_hurry);
 }
 
-/* Nothing goes there and nobody answers: its entries end as when its word is not waited for. */
+/* No port has a link, so no answer can come: its entries end without waiting for one. */
 static void stop_cut(struct op *op)
 {
 	op_stop(op, -ENETDOWN, REASON_PORTS_DOWN, 0);
@@ -260,7 +260,7 @@ void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut)
 		peer_each(e, p, 0, stop_cut);
 }
 
-/* ---- being awaited ---- */
+/* ---- waiting for a peer ---- */
 
 void peer_awaited(struct engine *e, struct engine_peer *p)
 {
@@ -268,7 +268,7 @@ void peer_awaited(struct engine *e, struct engine_peer *p)
 		wheel_set(&e->wheel, &p->awaited, e->now + e->dead_after_ns / PEER_PING_PARTS);
 }
 
-/* Long enough that somebody should ask whether it is still there. */
+/* Entries have waited for the peer for a while: ping it. */
 void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_LOSING)
@@ -371,7 +371,7 @@ void rail_event(struct engine *e, const struct event *ev)
 	case EVENT_UP:
 		rail->up = 1;
 		rail->up_ns = e->now;
-		rail_done(&rail->connecting, 0); /* before keys of it are asked for */
+		rail_done(&rail->connecting, 0); /* before its keys are requested */
 		rail_joined(e, rail);
 		break;
 	case EVENT_DOWN:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places that bpftrace, perf and SystemTap can watch: each is one instruction that does nothing,
- * and a note in the library that says where it is and where its arguments are. They are there where
- * <sys/sdt.h> was when the library was built; urccl_get_stats(3) lists them.
+ * Probe points for bpftrace, perf and SystemTap. Each is one no-op instruction, and a note in the
+ * library with its address and the places of its arguments. They exist if <sys/sdt.h> was available
+ * when the library was built. urccl_get_stats(3) lists them.
  */
 #ifndef PROBE_H
 #define PROBE_H

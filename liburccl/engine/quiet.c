@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of rings, regions and remotes: stops the entries that use one, and tells when no entry,
+/* The end of rings, regions and remotes: stops the entries that use one, and reports when no entry,
  * device or peer uses it any more. */
 #include "engine/private.h"
 
-/* A call of the program waits for the end of this entry: it does not wait for the peer for long. */
+/* Stops an entry while a call of the program waits for its end: its wait for the peer is
+ * shortened. */
 static void stop_soon(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
 	op_stop(op, res, reason, arg);
@@ -28,7 +29,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 	struct engine_peer *p;
 	struct list *pos;
 
-	/* Entries that were taken in this turn are still listed, also where they have ended. */
+	/* Entries taken in this iteration are still listed, even if they have ended. */
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
 	tell_ring_gone(er);
@@ -60,8 +61,7 @@ static int chunk_of(const struct engine *e, const struct chunk *c, const void *w
 	return key_of(e->gpus ? relay_entry_key(op->peer, c) : c->key)->remote == r;
 }
 
-/* Stops the entries of chunks that match, by a reason that names handle; returns whether there are
- * any. */
+/* Stops the entries whose chunks match; handle goes into the record. 1: there were some. */
 static int chunks_stop(struct engine *e,
 		       int (*match)(const struct engine *, const struct chunk *, const void *),
 		       const void *what, int res, uint32_t reason, uint32_t handle)
@@ -121,8 +121,8 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
 	return found;
 }
 
-/* 1: nothing of ours and no peer touches it any more, but what a device has pinned for peers, which
- * the control thread takes back. */
+/* 1: neither an entry nor a peer uses it any more. The control thread releases memory that devices
+ * have pinned for peers. */
 int region_is_quiet(struct engine *e, struct memory *m)
 {
 	struct list *pos, *tmp;
@@ -209,7 +209,7 @@ static void lose_all(struct engine_remote *r)
 		r->parts[i].rails = r->parts[i].grant = 0;
 }
 
-/* The next entry asks for them again. */
+/* The next entry requests the keys again. */
 void remote_cool(struct engine_remote *r)
 {
 	forget_all(r);
@@ -232,11 +232,11 @@ int remote_is_quiet(struct engine *e, struct engine_remote *r)
 	return 1;
 }
 
-/* Entries that begin from now on find no keys, and ask the owner why. */
+/* Entries that start from now on find no keys, and ask the owner for the reason. */
 void remote_revoke(struct engine_remote *r)
 {
 	r->revoked = 1;
-	r->asked = r->req_out; /* what was asked for before is not going to be answered */
+	r->asked = r->req_out; /* earlier requests will get no answer */
 	lose_all(r);
 	remote_waiters(r, -EACCES);
 	replay_run(r->peer);

@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer's rails come and go; entries stay. A rail:
+ * Failover: the rails of a peer come and go, and its entries stay. The states of a rail:
  *
- *	connecting -> up -> broken -> closed here -> fenced (-> another of its number, connecting)
+ *  connecting -> up -> broken -> closed here -> fenced (-> another of its number, connecting)
  *
- * It is broken at the first sign: EVENT_DOWN, a chunk with CHUNK_UNDONE, or the control thread's
- * RAIL_CLOSE as the peer's end broke. From then on nothing is posted to it; the control threads of
- * both ends close theirs and tell each other (control/rails.c), and RAIL_FENCED says that both are:
- * nothing of it lands any more. Its chunks come out undone and wait (engine_peer.undone):
+ * A rail is broken at the first sign: EVENT_DOWN, a chunk with CHUNK_UNDONE, or the control
+ * thread's RAIL_CLOSE after the peer's end broke. Nothing is posted to it from then on. The control
+ * threads of both sides close their ends and tell each other (control/rails.c). RAIL_FENCED reports
+ * that both ends are closed: nothing of the rail lands any more. Its chunks come out failed over,
+ * and wait (engine_peer.undone):
  *
- *	never sent, or a READ	for a rail that is up and has the keys
- *	a WRITE			for the fence, and then for that
- *	of an entry that stops	for the fence, as a proof that they are quiet, or until it is forced
+ *  never sent, or a READ      for a rail that is up and has the keys
+ *  a WRITE                    for the fence, then for such a rail
+ *  of a stopped entry         for the fence, which proves it quiet, or until it is forced
  *
- * and entries with NO_REPLAY fail. What the peer's device refused breaks the rail as well, and goes
- * again likewise, of NO_REPLAY too as far as nothing of it was done: the rail that is made anew has
- * no keys, so that the peer is asked for them, and says whether it took the memory back; one that
- * is no more says nothing, and is lost. Bulk that was on its way a few times when its rail broke
- * goes by the one that is up for the longest; what was REPLAYS_MAX times fails: it may be what
- * breaks them.
- * WRITEs that were acknowledged, and not proved to be placed, may be lost with the rail: their
- * entries begin again once their chunks are out and the rail is fenced (OP_AGAIN; they wait in
- * engine_peer.again, FLUSHING), as often as chunks go again. Messages are numbered and go again at
- * once, also those that the rail took: its other end may have closed without looking at them; so do
- * acknowledgements and answers. Without CHUNK_UNDONE, or a peer that knows of fences, a rail that
- * breaks is the peer's end, as the control thread says.
+ * Entries with NO_REPLAY fail. A chunk that the peer's device refused breaks the rail too, and is
+ * posted again likewise, with NO_REPLAY if nothing of it was done. The next rail has no keys, so
+ * the peer is asked for them. It then reports whether it revoked the memory. A peer that is gone
+ * reports nothing, and is lost. Bulk that was under way several times when a rail broke is posted
+ * to the rail that is up for the longest time. After REPLAYS_MAX times it fails: it may be what
+ * breaks the rails.
+ *
+ * WRITEs that were acknowledged and not proved to be placed may be lost with the rail. Their
+ * entries begin again when their chunks are back and the rail is fenced (OP_AGAIN; they wait in
+ * engine_peer.again, in FLUSHING), as often as chunks are posted again. Messages are numbered and
+ * sent again at once, including those that the rail had taken: its other end may have closed
+ * without reading them. Acknowledgements and answers are sent again too. Without CHUNK_UNDONE, or
+ * with a peer that does not fence, a rail that breaks ends the peer; the control thread decides
+ * that.
  */
 #include "engine/private.h"
 
 #define REPLAYS_MAX 10u
 
-/* ---- which rails there are ---- */
+/* ---- the rails that are up ---- */
 
 static uint32_t bit_of(const struct rail *rail)
 {
 	return 1u << rail->number;
 }
 
-/* Those that break again and again are not up for long. */
+/* The rail that is up for the longest time: unstable rails are not up for long. */
 struct rail *peer_steady(const struct engine_peer *p)
 {
 	struct rail *best = p->up[0];
@@ -49,7 +52,7 @@ struct rail *peer_steady(const struct engine_peer *p)
 	return best;
 }
 
-/* Best is who carries most, as far as that is known. */
+/* The best rail is the one with the highest known rate. */
 void peer_choose(struct engine_peer *p)
 {
 	struct list *pos;
@@ -59,7 +62,7 @@ void peer_choose(struct engine_peer *p)
 	for (i = 1; i < p->nup; i++)
 		if (p->up[i]->rate > p->rail->rate)
 			p->rail = p->up[i];
-	/* What waits for keys of another one asks again. */
+	/* Entries that wait for keys of another rail ask again. */
 	list_for_each(pos, &p->remotes) {
 		struct engine_remote *r = list_entry(pos, struct engine_remote, of_peer);
 
@@ -86,9 +89,9 @@ void rail_joined(struct engine *e, struct rail *rail)
 		return;
 	p->up[p->nup++] = rail;
 	p->rails_up |= bit_of(rail);
-	for (i = 0; i < p->nup; i++) /* what one carries is measured from now on */
+	for (i = 0; i < p->nup; i++) /* each rail's rate is measured from now on */
 		rail_busy(e, p->up[i]);
-	p->cut = 0; /* whoever is told of the rail may use it at once */
+	p->cut = 0; /* once the program learns of the rail, it may use it */
 	if (p->state != PEER_UP)
 		return;
 	news(p, bit_of(rail));
@@ -132,7 +135,7 @@ void rails_of(struct engine_peer *p, const struct backend *ops)
 
 /* ---- a rail breaks ---- */
 
-/* Those that no device had go by another. */
+/* Chunks that no device had will be posted to another rail. */
 static void unaim_held(struct engine_peer *p, const struct ep *ep)
 {
 	struct chunk *c;
@@ -163,7 +166,7 @@ void chunk_unproved(struct rail *rail, struct op *op)
 	unprove(op, rail);
 }
 
-/* Whatever was acknowledged by it and not proved. */
+/* Marks all entries with unproved WRITEs on the rail. */
 static void unprove_all(struct engine *e, struct rail *rail)
 {
 	struct list *pos;
@@ -221,9 +224,9 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	relay_again(p);
 }
 
-/* ---- what goes again ---- */
+/* ---- posting again ---- */
 
-/* Which part of the remote it is a key for. */
+/* The index of the part that the key is for. */
 static uint32_t part_of(const struct rail_key *k)
 {
 	const struct engine_remote *r = k->remote;
@@ -250,7 +253,7 @@ static void undone_add(struct engine_peer *p, struct chunk *c)
 	p->undone_tail = &c->next;
 }
 
-/* 1: it may be posted to the rail. */
+/* Binds the chunk to the rail. 1: the rail has its key. */
 static int aim(struct chunk *c, struct rail *rail)
 {
 	const struct rail_key *k;
@@ -283,7 +286,7 @@ int chunk_aim(struct chunk *c, struct rail *rail)
 	return 0;
 }
 
-/* Of an entry that stops: the fence will prove that it is quiet. */
+/* For a stopped entry: the fence will prove that the chunk is quiet. */
 static void chunk_ends(struct rail *rail, struct chunk *c)
 {
 	struct op *op = c->op;
@@ -295,7 +298,7 @@ static void chunk_ends(struct rail *rail, struct chunk *c)
 	c->flags |= CHUNK_QUIET;
 }
 
-/* All of it. */
+/* 1: the device refused all of it. */
 static int was_refused(const struct chunk *c)
 {
 	const uint32_t both = CHUNK_REFUSED | CHUNK_QUIET;
@@ -359,7 +362,7 @@ void replay_drop(struct op *op)
 	}
 }
 
-/* What can go is held by its lane from now on; that only names the rail again. */
+/* Moves chunks that can be posted to their lanes. */
 static void run_chunks(struct engine_peer *p)
 {
 	struct chunk *c = p->undone, *next;
@@ -391,8 +394,8 @@ static void run_chunks(struct engine_peer *p)
 	}
 }
 
-/* One that was stopped is quiet now, but for what another rail acknowledged; what this one did is
- * never proved. */
+/* Continues a stopped entry after the fence. It is quiet now, except for what other rails
+ * acknowledged; the broken rail's writes stay unproved. */
 static void ends(struct op *op)
 {
 	if (op->bits & OP_UNPROVED)
@@ -404,8 +407,8 @@ static void ends(struct op *op)
 	op_check(op);
 }
 
-/* What rails that are up have acknowledged of the first time may land late all the same: it is
- * proved with what goes now. That a rail broke counts, also where nothing was under way. */
+/* Writes of the first attempt that other rails acknowledged may still land late: they are proved
+ * together with the new ones. The break counts as a try even if nothing was under way. */
 static void begin_again(struct op *op)
 {
 	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED | OP_UNPROVED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries that move no data: CONNECT, CLOSE, REGISTER and the like, which the control thread
- * carries out; ACCEPT and TIMEOUT, which wait; CANCEL, which looks for others; WATCH is in
- * watch.c, MSG_RING in msg_ring.c. */
+/* Entries that move no data. The control thread executes CONNECT, CLOSE, REGISTER and others.
+ * ACCEPT and TIMEOUT wait. CANCEL stops other entries. WATCH is in watch.c, MSG_RING in
+ * msg_ring.c. */
 #include "engine/private.h"
 
 static struct ask *ask_of(const struct op *op)
@@ -9,9 +9,10 @@ static struct ask *ask_of(const struct op *op)
 	return &op->er->asks[op - op->er->ops];
 }
 
-/* ---- what the control thread carries out ----------------------------------------------------- */
+/* ---- operations of the control thread
+ * ---------------------------------------------------------- */
 
-/* undo: what ends an object that nobody heard of. */
+/* undo: the request that ends an object whose handle the program never got. */
 static const struct asking {
 	uint8_t type, undo; /* enum control_req_type */
 } askings[URCCL_OP_LAST] = {
@@ -42,7 +43,7 @@ static void ask_start(struct op *op)
 	memset(ask, 0, sizeof(*ask));
 	ask->op = op;
 	op_set_state(op, OP_ASKING);
-	/* One of the two is used, if any. */
+	/* At most one of the two is set. */
 	ask->req.handle = op->sqe.region ? op->sqe.region : op->sqe.peer;
 	ask->req.data = (const void *)(uintptr_t)op->sqe.addr;
 	ask->req.len = op->sqe.len;
@@ -63,7 +64,8 @@ static void ask_stop(struct op *op)
 	ask_post(op, &ask->drop, CONTROL_DROP);
 }
 
-/* Called before its CQE is posted, which precedes the first event: notes_pending() posts those. */
+/* Called before the CQE of the CONNECT is posted: notes_pending() posts the first event after
+ * it. */
 static void connect_watch(const struct op *op)
 {
 	struct engine_peer *p;
@@ -80,21 +82,21 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	uint32_t undo;
 
 	if (req->msg.res < 0) {
-		/* Its time was over: the control thread knows what it waited for, and its end says
-		 * so also where the outcome was told before. */
+		/* After a timeout the control thread knows what it waited for: records that, even
+		 * if the outcome was reported before. */
 		if (req->reason != REASON_NONE && op->res == -ETIMEDOUT && op->bits & OP_DECIDED)
 			op_record(op, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		op_fail(op, req->msg.res, req->reason, req->arg[0], req->arg[1], req->arg[2]);
 		return;
 	}
-	/* Done is done, also where it was stopped too late or will be before the word on that is
-	 * back, unless the program was told otherwise. */
+	/* A completed operation succeeds even if it was stopped too late, unless a failure was
+	 * reported before. */
 	undo = req->msg.type == askings[op->sqe.opcode].type ? askings[op->sqe.opcode].undo : 0;
 	op->bits |= OP_DECIDED;
 	if (!(op->bits & OP_TOLD))
 		op->res = 0;
 	op->handle = undo ? req->handle : 0;
-	/* Nobody hears of what was made: it goes. */
+	/* The program does not get the new handle: end the object. */
 	if (undo && ((op->bits & OP_TOLD) || op->er->closing))
 		ask_post(op, &ask_of(op)->req, undo);
 	else if (undo && op->sqe.opcode == URCCL_OP_CONNECT)
@@ -144,7 +146,7 @@ static void accept_start(struct op *op)
 		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
 }
 
-/* The payload is the program's, which it keeps as long as the ACCEPT is there. */
+/* The payload belongs to the program, which keeps it while the ACCEPT exists. */
 static void answer(const struct op *accept, struct engine_cmd *cmd)
 {
 	if (!(accept->sqe.flags & URCCL_SQE_EXT)) {
@@ -199,12 +201,12 @@ static void timeout_start(struct op *op)
 	if (!op->sqe.count)
 		return;
 	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->until))
-		return; /* more than there will ever be */
+		return; /* more completions than there will ever be */
 	list_add_tail(&op->drain_link, &op->er->timeouts);
 	op->er->watched = 1;
 }
 
-/* An entry of the ring ended. */
+/* A CQE was posted to the ring. */
 void timeouts_count(struct engine_ring *er)
 {
 	struct list *pos, *tmp;
@@ -224,7 +226,7 @@ void timeouts_count(struct engine_ring *er)
 
 /* ---- CANCEL ---------------------------------------------------------------------------------- */
 
-/* 0 is no handle, but what a segment has that leaves its region to be looked up. */
+/* A key of 0 matches nothing: segments have 0 if their region is looked up by address. */
 static int seg_matches(const struct op *op, uint32_t by, uint64_t key)
 {
 	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
@@ -307,7 +309,8 @@ static void cancel_start(struct op *cancel)
 			op_stop(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0);
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- dispatch
+ * ---------------------------------------------------------------------------------- */
 
 void request_start(struct op *op)
 {

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts entries into chunks and hands them to devices; takes them back. Each peer has a lane for
- * control messages and one each for entries of class latency, small ones and bulk, which large ones
- * of any class are; every turn gives every lane of every peer its share, an entry at a time a
- * chunk, so that neither peers nor entries wait behind others' sizes.
+ * Cuts entries into chunks, hands them to devices, and takes them back. Each peer has four lanes:
+ * control messages, class latency, small entries, and bulk, which includes large entries of any
+ * class. Every iteration gives each lane of each peer its share, one chunk per entry at a time.
+ * Neither peers nor entries therefore wait for the large entries of others.
  */
 #include "engine/private.h"
 
-#define WINDOW_MIN  (256u << 10)
-#define WINDOW_MAX  (64u << 20)
-#define WINDOW_GPUS (256u << 20)	 /* likewise beside GPUs, whose chunks are larger */
-#define WINDOW_NS   (10 * NSEC_PER_MSEC) /* bulk on its way per rail: what it moves in so long, */
-#define WINDOWS	    2u			 /* and with what goes before bulk this many of that */
+#define WINDOW_MIN (256u << 10)
+#define WINDOW_MAX (64u << 20)
+/* Likewise with GPUs, whose chunks are larger. */
+#define WINDOW_GPUS (256u << 20)
+/* A rail may have as much bulk under way as it moves in this time, */
+#define WINDOW_NS (10 * NSEC_PER_MSEC)
+/* And this many times that, together with more urgent chunks. */
+#define WINDOWS 2u
 
 /* ---- chunks ---- */
 
-/* What is free is shared by those that have some, and one more: the only peer has a third of all,
- * and n peers whose chunks do not come back leave one in n + 1. The threshold follows what is free,
- * as in Choudhury and Hahne, Dynamic queue length thresholds (1998). Who has none gets one, however
- * few are allowed: else those in front would always have them. Some are for that alone: more than a
- * hundred such peers leave nothing else, and more than a thousand not even those. */
+/* 1: the peer may have one more chunk. Peers with chunks share the free ones with one more: a
+ * single peer gets a third of all, and n peers whose chunks do not return leave at least one part
+ * in n + 1. The threshold follows the number of free chunks, as in Choudhury and Hahne, Dynamic
+ * queue length thresholds (1998). A peer without any always gets one, or earlier peers could keep
+ * all; CHUNKS_ALONE are reserved for that, enough for about a thousand such peers. */
 int chunk_may(const struct engine *e, const struct engine_peer *p)
 {
 	if (!p->chunks)
@@ -28,7 +31,7 @@ int chunk_may(const struct engine *e, const struct engine_peer *p)
 	       p->chunks * (1 + e->chunk_peers) < e->chunks_max - e->chunks_used;
 }
 
-/* It has no entry yet: who looks at all chunks passes it by. */
+/* The chunk has no entry yet: loops over all chunks skip it. */
 static struct chunk *chunk_new(struct engine *e, const struct op *op)
 {
 	struct chunk *c;
@@ -120,7 +123,7 @@ static struct chunk *held_pop(struct lane *l)
 	return c;
 }
 
-/* Those that the device did not take go first the next time. */
+/* Chunks that the device did not take are posted first the next time. */
 static void held_put_back(struct lane *l, struct chunk **chunks, uint32_t n)
 {
 	while (n-- > 0) {
@@ -157,7 +160,7 @@ void lane_drop_held(struct op *op)
 
 /* ---- posting ---- */
 
-/* What the transport finds good, or less, if less was asked for. */
+/* The transport's chunk size, or a smaller one if the setting asks for it. */
 uint64_t chunk_bytes(const struct rail *rail)
 {
 	uint32_t most = rail->ep->dev->ops->chunk_bytes;
@@ -173,8 +176,8 @@ uint64_t chunk_limit(const struct rail *rail)
 	return quarter < most ? quarter : most;
 }
 
-/* NULL also where the rail has no key: an entry waits for those of the best one. One that waits for
- * a bundle is the lane's last then. */
+/* NULL also if the rail has no key: an entry waits for the keys of the best rail only. An entry
+ * that waits for a bundle becomes the last of its lane. */
 static inline __attribute__((always_inline)) struct chunk *
 next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 {
@@ -210,7 +213,8 @@ next_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most)
 		c->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 		return c;
 	}
-	/* It was cut, and goes back: what follows it is bad, or was to be looked up and ended. */
+	/* A piece was cut, but a later one failed, or a lookup ended the entry: the chunk is
+	 * dropped. */
 	if (n == 1 && p.seg < op->first_bad)
 		op->first_bad = p.seg;
 	c->op = op;
@@ -240,14 +244,14 @@ struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint6
 	return next_chunk(e, op, rail, most);
 }
 
-/* One of one range is, without another visit. */
+/* 1: an entry of one range is used up. */
 int op_exhausted(const struct op *op)
 {
 	return op->bits & OP_IS_RANGE && !op->cursor.cur.len &&
 	       op->cursor.element.pos == op->cursor.element.len;
 }
 
-/* What may be on its way behind this turn: bulk leaves room for what goes before it. */
+/* Bytes that may be under way after this iteration. Bulk leaves room for more urgent chunks. */
 static uint64_t lane_limit(const struct lane *l, const struct rail *rail)
 {
 	uint64_t share;
@@ -327,7 +331,7 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 	return took;
 }
 
-/* The rail broke while they were cut: they are aimed anew. */
+/* The rail broke while they were cut: they are bound to another rail later. */
 static void batch_hold(struct lane *l, struct chunk **batch, uint32_t n)
 {
 	uint32_t i;
@@ -338,8 +342,8 @@ static void batch_hold(struct lane *l, struct chunk **batch, uint32_t n)
 	}
 }
 
-/* What was held goes first, few at a time: while a device is full this is tried every turn, and
- * each chunk that is picked up only to be put back is a miss of the cache. */
+/* Chunks that the device refused are posted first, few at a time. While a device is full this
+ * happens in every iteration, and each refused chunk costs a cache miss. */
 static uint32_t lane_post(struct engine *e, struct lane *l)
 {
 	struct rail *rail = l->peer->rail;
@@ -368,8 +372,8 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
 
-/* One round over the lanes of a number: each that has more is seen again the next turn, so that
- * devices are polled in between. */
+/* One round over the lanes of one kind. A lane with more work continues in the next iteration, so
+ * that devices are polled in between. */
 static uint32_t lanes_post(struct engine *e, struct list *lanes)
 {
 	struct list round;
@@ -406,10 +410,10 @@ uint32_t schedule(struct engine *e)
 	return work;
 }
 
-/* ---- how much may be on its way ---- */
+/* ---- bytes under way ---- */
 
-/* What came out since the rail was last idle, over that time, is its rate; the window follows it.
- */
+/* The rate of a rail is the bytes that came out since it was idle, divided by that time. The window
+ * follows the rate. */
 static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 {
 	uint64_t ns, came, rate_window, most;
@@ -426,9 +430,9 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 	}
 	ns = e->now - rail->measured_ns;
 	came = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE] - rail->measured_from;
-	/* A full window that came out in less than its time shows that more would have fitted, also
-	 * where the rail is never busy for that long; what was never half full shows nothing of
-	 * less. */
+	/* A full window that came out in less than WINDOW_NS shows that more would have fitted,
+	 * even if the rail is never busy for that long. A window that was never half full shows no
+	 * lower rate. */
 	if (ns < WINDOW_NS && came < rail->window)
 		return;
 	rate_window =
@@ -448,16 +452,16 @@ static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
 	rail->measured_from += came;
 }
 
-/* It came out badly. */
+/* The chunk failed: its bytes do not count. */
 static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
 {
 	rail->came[kind] -= len;
 	rail->measured_from -= len;
 }
 
-/* ---- coming back ---- */
+/* ---- chunks come back ---- */
 
-/* What the entry's outcome is not to say of it. */
+/* Records what the entry's outcome must not claim. */
 static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 {
 	if (c->flags & CHUNK_UNFLUSHED)
@@ -472,7 +476,7 @@ static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 		chunk_unproved(rail, op);
 }
 
-/* The chunk is free, and as it came out. */
+/* The chunk has been freed; its content is as it came out. */
 static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const struct chunk *c)
 {
 	int res = c->res;
@@ -487,7 +491,7 @@ static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const s
 		op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
 	else if (c->flags & CHUNK_CODED && c->path & URCCL_PATH_DEVICE)
 		op_fail(op, res, REASON_GPU_COPY, c->len, c->scratch[0] >> 32, 0);
-	else if (c->flags & CHUNK_REFUSED) /* that ends the peer */
+	else if (c->flags & CHUNK_REFUSED) /* it ends the peer */
 		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 	else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 		op_fail(op, res, REASON_PEER_REFUSED, c->len, (uint64_t)-res, 0);
@@ -595,7 +599,8 @@ static uint32_t poll_device(struct engine *e, struct device *dev)
 	return n;
 }
 
-/* Devices that nothing of ours uses have strangers to look at, at most: now and then is enough. */
+/* Devices without rails may only have unauthenticated connections to handle: polling them rarely
+ * suffices. */
 uint32_t poll_devices(struct engine *e, uint32_t all)
 {
 	uint32_t i, work = 0;
@@ -609,8 +614,8 @@ uint32_t poll_devices(struct engine *e, uint32_t all)
 	return work;
 }
 
-/* Chunks of stopped entries, wherever devices have them; entries are many and stops are rare, so
- * one walk over the pool does for all. */
+/* Cancels chunks of stopped entries at all devices. Stops are rare and entries many, so one loop
+ * over the pool serves all of them. */
 void sweep_chunks(struct engine *e)
 {
 	uint32_t i;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics of peers on memory of ours, carried out here by the processor's own instructions: so they
- * are atomic with each other, whichever peer and transport they come by, and with the program's.
- * Nothing of a request is trusted: what it names is looked up in the engine's own table, and the
- * exposure says who may do what with which bytes.
+ * Executes atomics of peers on memory of ours, by instructions of the CPU. They are therefore
+ * atomic with each other, for any peers and transports, and with atomics of the program. A request
+ * is not trusted: its export is looked up in the engine's own table, and defines who may access
+ * which bytes how.
  */
 #include "engine/private.h"
 
 #define WORD sizeof(uint64_t)
 
-/* The exposure, if it is one of this peer's that allows it now; else NULL. */
+/* The export, if it belongs to this peer and allows atomics now; otherwise NULL. */
 static const struct exposure *allowed(const struct engine *e, const struct engine_peer *p,
 				      uint32_t grant)
 {
@@ -55,7 +55,7 @@ static void record_send(struct engine_peer *p, struct atomic_record *r)
 	r->due = !room;
 }
 
-/* A peer that is paused here may not be so at its own end. */
+/* A peer that is suspended here may not be suspended on its own side yet. */
 static int serves(const struct engine_peer *p)
 {
 	return p->state == PEER_UP || (p->state == PEER_COLD && p->nup);
@@ -66,8 +66,8 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
 	int32_t ahead = (int32_t)(m->seq - r->answer.seq);
 
-	/* An honest peer asks for nothing before it has keys, and those it has from us only once it
-	 * is up here. */
+	/* A correct peer sends no request before it has keys, and gets keys only after it is up
+	 * here. */
 	if (!serves(p) || (r->used && ahead < 0))
 		return;
 	store_relaxed(&p->heard, e->turns);

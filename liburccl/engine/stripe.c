@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk by several rails. Each chunk goes to the rail that will have it out first, by the rate of
- * each rail and the bytes that it has on its way. Where that rail is full, another has the chunk
- * only if it will be done with it before the others could have done all that is left of the entry:
- * so a slow rail helps with long entries and leaves the end of them to the fast ones.
+ * Stripes bulk over several rails. Each chunk goes to the rail that will finish it first, as the
+ * rate of each rail and its bytes under way suggest. If that rail is full, another rail gets the
+ * chunk only if it finishes before the other rails could have moved the rest of the entry. A slow
+ * rail thus helps with long entries, and leaves their end to the fast ones.
  *
- * The rate of a rail begins as the speed of its port. Then it is bytes over the time in which the
- * rail had some on its way. While it has few, and no large piece, that is only what was asked of
- * it, and counts only if it is more than before. A rail that has carried nothing for a second gets
- * one chunk as a probe, and its rate is measured afresh: so one that recovers is used again.
+ * The rate of a rail starts as the speed of its port. Later it is bytes divided by the time with
+ * bytes under way. While a rail has only few bytes under way, and no large piece, this quotient
+ * shows the demand and not the rate: it then counts only if it is higher than the rate before. A
+ * rail that has carried nothing for PROBE_NS gets one chunk as a probe, and its measurement starts
+ * afresh: a rail that recovers is used again.
  */
 #include "engine/private.h"
 
-#define RATE_NS	     (50 * NSEC_PER_MSEC) /* bytes of so much busy time count for the rate */
-#define RATE_MIN_NS  (50 * NSEC_PER_USEC) /* and not those of less */
-#define LOADED_BYTES (256u << 10)	  /* on its way: a rail has enough to do */
+/* Older measurements are halved after this much busy time. */
+#define RATE_NS (50 * NSEC_PER_MSEC)
+/* Busy time without which a quotient is not used. */
+#define RATE_MIN_NS  (50 * NSEC_PER_USEC)
+#define LOADED_BYTES (256u << 10) /* bytes under way that are enough to measure the rate */
 #define PROBE_NS     NSEC_PER_SEC
-#define QUEUE_NS     (20 * NSEC_PER_MSEC) /* on its way at most, by the rate */
+#define QUEUE_NS     (20 * NSEC_PER_MSEC) /* a rail has at most this much time's bytes under way */
 #define PIECE_MIN    (16u << 10)
-#define GATHERED     8u /* chunks a rail, posted at once */
+#define GATHERED     8u /* chunks per rail, posted together */
 
-/* One lane's turn. */
+/* The state of one call for a lane. */
 struct stripe {
 	struct engine *e;
 	struct lane *lane;
 	struct engine_peer *peer;
-	uint32_t keyless;	/* rails that have no key for the entry: a bit each */
-	uint32_t full;		/* whose device takes no more in this turn */
-	const struct op *waits; /* the first that waits for a rail, since a chunk was cut */
+	uint32_t keyless;	/* rails without a key for the entry, one bit each */
+	uint32_t full;		/* rails whose device takes no more in this iteration */
+	const struct op *waits; /* the first entry that waits for a rail, since a chunk was cut */
 	uint32_t work;
 	uint32_t n[RAIL_NUMBERS];
 	struct rail *rails[RAIL_NUMBERS];
@@ -39,15 +42,16 @@ static uint32_t bit_of(const struct rail *rail)
 	return 1u << rail->number;
 }
 
-/* ---- what a rail carries ---- */
+/* ---- the rate of a rail ---- */
 
 void rail_busy(struct engine *e, struct rail *rail)
 {
-	e->now = clock_now(e->config.clock); /* it may have been long */
+	e->now = clock_now(e->config.clock); /* the last clock read may be long ago */
 	rail->rate_mark_ns = e->now;
 }
 
-/* Until just now with the len bytes that came out: a slow one may have no more at a time. */
+/* 1: the rail had enough bytes under way, including the len bytes that came out just now: a slow
+ * rail may have no more at a time. */
 static int is_loaded(const struct rail *rail, uint32_t len)
 {
 	uint64_t enough = rail->window / 8;
@@ -75,25 +79,25 @@ void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 		rail->rate = rate;
 	if (rail->rate_busy_ns < RATE_NS)
 		return;
-	rail->rate_busy_ns /= 2; /* what is older counts less */
+	rail->rate_busy_ns /= 2; /* older measurements count less */
 	rail->rate_loaded_ns /= 2;
 	rail->rate_bytes /= 2;
 }
 
-/* ---- where a chunk goes ---- */
+/* ---- the choice of a rail ---- */
 
 static uint64_t on_its_way(const struct rail *rail)
 {
 	return rail->inflight_bytes + rail->gathered_bytes;
 }
 
-/* When len bytes more would be out, in seconds. */
+/* The time in seconds until len more bytes have come out. */
 static double finish(const struct rail *rail, uint64_t len)
 {
 	return (double)(on_its_way(rail) + len) / (double)rail->rate;
 }
 
-/* All that others have and all that is left, by all of them together. */
+/* The time in seconds for all other rails together to finish their bytes and `left` more. */
 static double finish_others(const struct stripe *s, const struct rail *but, uint64_t left)
 {
 	double bytes = (double)left, rate = 1;
@@ -116,7 +120,7 @@ static double queue_bytes(const struct rail *rail)
 	return (double)rail->rate * QUEUE_NS / NSEC_PER_SEC;
 }
 
-/* A rail of which nothing has come out yet may be far slower than its port. */
+/* A rail without a measurement yet may be far slower than its port. */
 static int has_room(const struct stripe *s, const struct rail *rail)
 {
 	if (!rail->rate_busy_ns && on_its_way(rail) >= LOADED_BYTES)
@@ -126,7 +130,7 @@ static int has_room(const struct stripe *s, const struct rail *rail)
 	return (double)on_its_way(rail) <= queue_bytes(rail);
 }
 
-/* A rail that has carried nothing for long, or NULL. It is measured afresh. */
+/* A rail that has carried nothing for PROBE_NS, or NULL. Its measurement starts afresh. */
 static struct rail *rail_to_probe(const struct stripe *s)
 {
 	uint32_t i;
@@ -143,7 +147,8 @@ static struct rail *rail_to_probe(const struct stripe *s)
 	return NULL;
 }
 
-/* A piece that a rail has for longer than its device awaits an acknowledgement is sent twice. */
+/* The largest piece: a device retransmits if a piece takes longer than its acknowledgement
+ * timeout. */
 static uint64_t piece_limit(const struct rail *rail)
 {
 	uint64_t most = chunk_limit(rail);
@@ -156,7 +161,7 @@ static uint64_t piece_limit(const struct rail *rail)
 	return PIECE_MIN < most ? PIECE_MIN : most;
 }
 
-/* NULL: it is best to wait. */
+/* NULL: waiting is better. */
 static struct rail *rail_for(const struct stripe *s, uint64_t left)
 {
 	struct rail *first = NULL, *best = rail_to_probe(s), *rail;
@@ -192,9 +197,9 @@ static struct rail *rail_for_op(const struct stripe *s, const struct op *op, uin
 	return has_room(s, rail) ? rail : NULL;
 }
 
-/* ---- one turn ---- */
+/* ---- one call ---- */
 
-/* The rail may have broken since: handles that are looked up may have commands carried out. */
+/* The rail may have broken since: a handle lookup may run commands. */
 static void post(struct stripe *s, uint32_t number)
 {
 	struct rail *rail = s->rails[number];
@@ -234,7 +239,7 @@ static struct rail *rail_of(const struct engine_peer *p, const struct chunk *c)
 	return NULL;
 }
 
-/* What a device had no room for is for the same again: no other waits for that. */
+/* Chunks that a device refused are for the same device: others do not wait for that. */
 static void post_held(struct stripe *s)
 {
 	struct chunk *c, *next;
@@ -261,7 +266,7 @@ static int is_first(const struct lane *l, const struct op *op)
 	return !list_empty(&l->ops) && list_first(&l->ops, struct op, link) == op;
 }
 
-/* 0: nothing more goes in this turn. */
+/* Returns the bytes cut, or 1; 0: nothing more can be posted now. */
 static uint64_t stripe_next(struct stripe *s)
 {
 	struct op *op = list_first(&s->lane->ops, struct op, link);
@@ -271,7 +276,7 @@ static uint64_t stripe_next(struct stripe *s)
 
 	if (!rail && op->tries < TRIES_STEADY)
 		return 0;
-	if (!rail) { /* it waits for the one, others need not */
+	if (!rail) { /* it waits for that rail; others need not */
 		if (s->waits == op)
 			return 0;
 		s->waits = s->waits ? s->waits : op;

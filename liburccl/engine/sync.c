@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start-when and signal-when: words of the program's, and events of CUDA. An entry does not begin
- * before the one is there, and the other is set when it has succeeded. Nothing rings where a word
- * changes, so those that are awaited are looked at: some each turn, and before a sleep, which is
- * short then, all.
+/* Start-when and signal-when: words of the program, and CUDA events. An entry starts only when its
+ * word has the value, and sets the other word when it has succeeded. No event reports a change of a
+ * word, so awaited words are polled: some in each iteration, and all before a sleep, which is short
+ * then.
  *
- * Words of a GPU and events are asked for by jobs of its copy thread, and set by them. A stream
- * never waits for them: such a wait cannot be taken back. An entry that is stopped while its job is
- * issued ends when that is back. */
+ * Jobs of a GPU's copy thread query words in GPU memory and events, and set words. No stream waits
+ * for them, since such a wait cannot be cancelled. An entry that is stopped while its job runs ends
+ * when the job is done. */
 #include "engine/private.h"
 
 #define WORD_BYTES 8u
@@ -16,8 +16,8 @@ static int is_there(const struct sync *s)
 	return load_acquire(s->wait) >= s->wait_value;
 }
 
-/* That the processor, or a GPU, may touch memory is looked at where peers are given rights to it; a
- * dma-buf is for devices. */
+/* The extent of a word, or NULL. Registration checked that the CPU, or a GPU, may access memory
+ * with rights for peers; a dma-buf is for devices only. */
 static const struct extent *word_extent(const struct memory *m, uint64_t at, uint32_t rights)
 {
 	const struct extent *x = memory_span(m, memory_offset(m, at, WORD_BYTES))->extent;
@@ -25,7 +25,7 @@ static const struct extent *word_extent(const struct memory *m, uint64_t at, uin
 	return x->rights & rights && !x->is_dmabuf ? x : NULL;
 }
 
-/* The region that a word lies in, and the GPU, or NULL. NULL with op_fail() done. */
+/* The region of a word, and in *gpu its GPU or NULL. NULL with op_fail() done. */
 static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t rights,
 				  struct gpu_dev **gpu)
 {
@@ -62,7 +62,7 @@ static void look_add(struct engine *e, struct sync *s, struct gpu_dev *dev)
 	rare_add(e, &s->link, &k->waiting);
 }
 
-/* Where it waits, if it has to. */
+/* Puts the entry into a waiting list, if it has to wait. */
 static void wait_enter(struct op *op)
 {
 	const uint32_t any = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC;
@@ -85,8 +85,8 @@ static void wait_enter(struct op *op)
 		rare_add(e, &s->link, &e->words);
 }
 
-/* A look for what is not known yet hears news, which may end what the entry waits for, and the
- * entry: so it is kept from beginning meanwhile. */
+/* A lookup may run commands, which may unblock or end the entry: an extra blocker keeps it from
+ * starting meanwhile. */
 void sync_enter(struct op *op)
 {
 	struct sync *s = sync_of(op);
@@ -124,7 +124,7 @@ uint32_t sync_look(struct engine *e, uint32_t most)
 	list_for_each_safe(pos, next, &e->words) {
 		struct sync *s = list_entry(pos, struct sync, link);
 
-		if (!most--) { /* the next look begins with it */
+		if (!most--) { /* the next call begins here */
 			list_del(&e->words);
 			list_add_tail(&e->words, pos);
 			break;
@@ -137,7 +137,7 @@ uint32_t sync_look(struct engine *e, uint32_t most)
 	return n;
 }
 
-/* ---- asked for by jobs ---- */
+/* ---- queries by jobs ---- */
 
 void sync_leave(struct op *op)
 {
@@ -152,7 +152,7 @@ void sync_leave(struct op *op)
 	s->asked = 0;
 }
 
-/* What the job said of it. How many began: 0 or 1. */
+/* Evaluates the job's result for one entry. Returns 1 if it was unblocked. */
 static uint32_t look_at(struct sync_look *k, struct sync *s)
 {
 	const struct gpu_table *t = gpu_table(k->dev, k->job.kind);
@@ -181,7 +181,7 @@ static uint32_t look_at(struct sync_look *k, struct sync *s)
 	return 1;
 }
 
-/* The job is for those that were not asked for the longest. */
+/* The job queries the words that have waited longest since their last query. */
 static void look_ask(struct sync_look *k, enum gpu_kind kind)
 {
 	struct gpu_table *t = gpu_table(k->dev, kind);
@@ -198,7 +198,7 @@ static void look_ask(struct sync_look *k, enum gpu_kind kind)
 	}
 	k->job = (struct gpu_job){.kind = (uint8_t)kind, .lane = GPU_CONTROL, .len = n};
 	if (!gpu_submit(k->dev, &k->job))
-		k->job.res = -ECANCELED; /* they are asked again */
+		k->job.res = -ECANCELED; /* they are queried again */
 }
 
 static uint32_t look(struct engine *e, uint32_t i)
@@ -217,7 +217,7 @@ static uint32_t look(struct engine *e, uint32_t i)
 	return n;
 }
 
-/* ---- set by jobs ---- */
+/* ---- words set by jobs ---- */
 
 void sync_signal_gpu(struct op *op)
 {
@@ -244,7 +244,7 @@ static void signal_leave(struct sync *s)
 	s->op->inflight--;
 }
 
-/* One that was set all the same makes the entry a success. */
+/* If the job sets the word all the same, the entry succeeds. */
 void sync_signal_stop(struct op *op)
 {
 	struct sync *s = sync_of(op);
@@ -291,7 +291,7 @@ uint32_t sync_look_gpus(struct engine *e)
 	return n;
 }
 
-/* Before the program can see that it ended. */
+/* Before the program can see the CQE. */
 void sync_signal(const struct op *op)
 {
 	const struct sync *s = sync_of(op);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes entries off a ring: copies, checks, resolves handles, and either starts them or lets them
- * wait. */
+/* Takes entries from a ring: copies them, checks them, resolves handles, and starts them or lets
+ * them wait. */
 #include "engine/private.h"
 
-#define SMALL_BYTES  16384u /* entries up to here have a lane of their own, */
-#define URGENT_BYTES 65536u /* and those of the classes above bulk up to here have theirs */
+#define SMALL_BYTES 16384u /* entries up to this size have a lane of their own, */
+/* And entries of higher classes than bulk up to this size have theirs. */
+#define URGENT_BYTES 65536u
 #define URGENT_SEGS  1024u
-#define SHOW	     8u /* entries taken until the program sees what became of them */
+#define SHOW	     8u /* entries taken before the program sees the results so far */
 
-/* What a vector is in all is known when its segments were reached; one that is short is soon
- * looked at. */
+/* 1: a vector of URGENT_BYTES or less. The size of a long vector is known only when its segments
+ * have been reached; a short one is quickly summed up. */
 static int is_short_vector(const struct op *op)
 {
 	const struct urccl_seg *s = (const struct urccl_seg *)(uintptr_t)op->sqe.addr;
@@ -22,7 +23,7 @@ static int is_short_vector(const struct op *op)
 	return i == op->sqe.len;
 }
 
-/* What is long is bulk whatever its class, or all that goes before bulk would wait behind it. */
+/* A long entry is bulk whatever its class, or urgent entries would wait behind it. */
 __attribute__((noinline, cold)) static void choose_by_class(struct op *op)
 {
 	static const uint8_t lanes[] = {LANE_BULK, LANE_LATENCY, LANE_CONTROL}; /* by class */
@@ -42,14 +43,14 @@ static void choose_lane(struct op *op)
 		op->lane = is_small ? LANE_SMALL : LANE_BULK;
 }
 
-/* It stays OP_FREE until its handles are known: news that is heard in looking for them is of
- * entries that are under way. */
+/* The record stays OP_FREE until its handles are resolved: commands that a lookup runs must not
+ * find it. */
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 {
 	struct op *op = er->free[--er->nfree];
 
 	op->sqe = *sqe;
-	op->peer = NULL; /* in the order of their places, which makes few stores of them */
+	op->peer = NULL; /* in memory order, so that the compiler joins the stores */
 	op->remote = NULL;
 	op->memory = NULL;
 	op->scope_all = op->scope_group = NULL;
@@ -82,8 +83,8 @@ static void open_data(struct op *op)
 		choose_lane(op);
 }
 
-/* A peer that is being lost takes nothing more, for its end would wait for what waits here; nor
- * does one that is cut off. */
+/* 1: a peer that is being lost, or is cut off, accepts nothing more. Its end would otherwise wait
+ * for new entries. */
 static int refuses(const struct engine_peer *p)
 {
 	return p->state > PEER_UP || p->cut;
@@ -102,8 +103,8 @@ static void refuse(struct op *op)
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, ms, 0, 0);
 }
 
-/* A look for what is not known yet hears news, which may end what it waits for: then it begins in
- * its turn. */
+/* A lookup may run commands, which may remove the entry's last blocker: the ready list starts it
+ * then. */
 static void start(struct op *op)
 {
 	uint32_t waits = op->blockers;
@@ -112,7 +113,7 @@ static void start(struct op *op)
 		open_data(op);
 	if (op->peer && refuses(op->peer) && !(op->bits & OP_MULTISHOT))
 		refuse(op);
-	if (!waits && !(op->bits & OP_DECIDED)) /* nor has it ended */
+	if (!waits && !(op->bits & OP_DECIDED)) /* and it has not ended */
 		op_begin(op);
 }
 
@@ -122,14 +123,15 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	struct verdict v;
 	int wrong = check_entry(e, op, sqe, &v);
 
-	/* An entry that fails before it starts names its first segment. */
+	/* A failure before the start names the first segment. */
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		cursor_reset(&op->cursor);
-	op->state = OP_WAITING; /* told with the rest of it, if it outlives the turn */
+	op->state = OP_WAITING; /* the statistics get it with the rest, if it outlives the
+				 * iteration */
 	if (!order_enter(op) && !wrong) {
 		start(op);
 	} else {
-		op->sqe.len = 0; /* nobody looked at its array: a CANCEL must not */
+		op->sqe.len = 0; /* its array was not checked: CANCEL must not read it */
 		if (wrong)
 			op_fail(op, v.res, v.reason, v.a, v.b, 0);
 	}
@@ -146,7 +148,7 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 	uint32_t n = ring_submitted(r), i;
 
 	if (n > er->nfree)
-		n = er->nfree; /* a program that wrote its own tail gets what it can have */
+		n = er->nfree; /* limits a program that wrote a wrong tail */
 	for (i = 0; i < n;) {
 		const struct urccl_sqe *sqe = ring_sqe(r, i++);
 

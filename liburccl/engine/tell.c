@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine tells of itself to any thread and process, also when its own is stuck: single
- * words, each whole, not together. */
+/* Exports the engine's state to any thread or process, even while the engine is stuck. Readers see
+ * single words, each consistent in itself. */
 #include <stdio.h>
 #include "engine/private.h"
 
@@ -14,9 +14,9 @@ _Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int
 		       (int)OP_STATES == (int)SEGMENT_STATES,
 	       "readers know these states");
 _Static_assert(OP_DECIDED == 1, "it is told as a byte");
-#define SHOWN_MOST 512u /* entries that a busy engine begins to show at a look */
+#define SHOWN_MOST 512u /* entries that a busy engine adds per update */
 
-/* Slots of handles that were used too often are retired, so that there are more than peers. */
+/* Handle slots that were used too often are retired, so there are more slots than peers. */
 #define PEERS_MORE(n) ((n) + (n) / 4)
 
 int tell_open(struct engine *e)
@@ -74,7 +74,7 @@ void tell_peer(const struct engine_peer *p)
 	store_relaxed(&p->told->state, state);
 }
 
-/* Shows it from now on. */
+/* Exports the entry from now on. */
 static void show(struct op *op)
 {
 	struct segment_entry *t = op->told;
@@ -90,7 +90,7 @@ static void show(struct op *op)
 	tell_state(op);
 }
 
-/* Once in a look's time, and counted as that by bench/cost.py, which knows it by its name. */
+/* Runs once per update interval; bench/cost.py counts it as such and finds it by name. */
 __attribute__((noinline)) void tell_look_ahead(struct engine *e, struct chunk *const *batch,
 					       uint32_t n)
 {
@@ -112,14 +112,14 @@ void tell_lasting(struct op *op)
 		show(op);
 }
 
-/* One that was shown in the turn that took it has no time yet. */
+/* 1: the record has a time. An entry exported in the iteration that took it has none yet. */
 static int knows(const struct op *op)
 {
 	return op->bits & OP_SHOWN && load_relaxed(&op->told->started_ns);
 }
 
-/* Entries that still live are shown, at most so many of those that were taken since the last look:
- * most of a busy engine's are gone by then. */
+/* Exports live entries, at most this many of those taken since the last update: most entries of a
+ * busy engine have ended by then. */
 static void show_young(struct engine *e, uint32_t most)
 {
 	struct op *op;
@@ -148,7 +148,7 @@ void tell_rail(struct rail *rail)
 	}
 }
 
-/* 1: more is on its way. */
+/* 1: more bytes are under way. */
 static int tell_rails(struct engine_peer *p)
 {
 	int busy = 0;
@@ -175,7 +175,7 @@ static void tell_peers(struct engine *e)
 	}
 }
 
-/* What a word of 32 bits, of which now is the latest, counts in all. */
+/* Extends a 32-bit counter, whose current value is now, to 64 bits. */
 static void count_long(uint64_t *all, uint32_t now)
 {
 	tell_add(all, now - (uint32_t)load_relaxed(all));
@@ -198,7 +198,7 @@ static void tell_rings(struct engine *e)
 	}
 }
 
-/* Its counts are the engine's now. */
+/* Adds the counts of a closed ring to the engine's. */
 void tell_ring_gone(struct engine_ring *er)
 {
 	struct segment_ring *t = er->told;
@@ -250,7 +250,7 @@ static struct segment_flow *flow_of(const struct op *op)
 {
 	uint32_t opcode = op->sqe.opcode, flow;
 
-	/* Those that read are odd. Classes that there are not were refused. */
+	/* Opcodes that read are odd. Invalid classes were refused. */
 	flow = opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !(opcode & 1);
 	flow += (op->sqe.flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
 	assert(flow < SEGMENT_ALL_FLOWS);
@@ -283,7 +283,7 @@ static void look(struct engine *e, uint32_t most)
 	tell(&e->told->count.turns, e->turns);
 }
 
-/* By its name bench/cost.py knows it. */
+/* bench/cost.py finds it by name. */
 __attribute__((noinline)) void tell_look(struct engine *e)
 {
 	look(e, SHOWN_MOST);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the engine tells of itself, into its context's segment: on the data path single stores, and
- * nothing that it reads again to decide anything. Part of private.h.
+ * Exports the engine's state to the context's segment. The data path only stores there, and bases
+ * no decision on it. Part of private.h.
  */
 #ifndef ENGINE_TELL_H
 #define ENGINE_TELL_H
 
-#define LOOK_NS (1 * NSEC_PER_MSEC) /* a busy engine tells of its rings so often */
+#define LOOK_NS (1 * NSEC_PER_MSEC) /* interval at which a busy engine updates the rings' counts */
 
 static inline void tell(uint64_t *word, uint64_t value)
 {
@@ -26,8 +26,9 @@ static inline void tell_add(uint64_t *word, uint64_t n)
 		count_add(word, n);
 }
 
-/* ---- entries: shown from the first look after their turn on. Those of the first chunks after a
- * look before a device has them: should it not come back, it is known with what ---- */
+/* ---- entries are exported at the first update after their iteration. Entries of the first chunks
+ * after an update are exported before a device gets those: if its call hangs, they are known
+ * ---- */
 
 static inline void tell_young(struct engine *e, struct op *op)
 {
@@ -47,7 +48,7 @@ static inline void tell_ahead(struct engine *e, struct chunk *const *batch, uint
 		tell_look_ahead(e, batch, n);
 }
 
-void tell_lasting(struct op *op); /* at once: it has no end in sight */
+void tell_lasting(struct op *op); /* at once, since it has no deadline */
 
 static inline void tell_state(const struct op *op)
 {
@@ -57,14 +58,14 @@ static inline void tell_state(const struct op *op)
 	store_relaxed(&op->told->state, op->state);
 }
 
-/* The word that it waits for is there. */
+/* The word that it waits for is reached. */
 static inline void tell_word(const struct op *op)
 {
 	if (URCCL_TELLS && (op->bits & OP_SHOWN))
 		store_relaxed(&op->told->awaits, 0);
 }
 
-/* Some of it came out, and not all. */
+/* Part of its bytes came out. */
 static inline void tell_placed(const struct op *op)
 {
 	if (URCCL_TELLS && (op->bits & OP_SHOWN))
@@ -75,19 +76,19 @@ static inline void tell_placed(const struct op *op)
 
 int tell_open(struct engine *e); /* 0 or -ENOMEM */
 void tell_peer(const struct engine_peer *p);
-void tell_rail(struct rail *rail); /* the bytes that came out */
+void tell_rail(struct rail *rail); /* adds the bytes that came out */
 void tell_burst(struct engine *e);
-void tell_another(const struct op *op); /* a burst of its flow begins */
-void tell_turn(const struct op *op);	/* likewise, of its turn */
+void tell_another(const struct op *op); /* a batch of another flow begins */
+void tell_turn(const struct op *op);	/* likewise, of another iteration */
 void tell_ring_gone(struct engine_ring *er);
-void tell_look(struct engine *e); /* what only the rings and lists know */
+void tell_look(struct engine *e); /* exports counts of rings and lists */
 void tell_look_closely(struct engine *e);
 void tell_asleep(struct engine *e, uint64_t ns);
 struct segment_entry *tell_record(const struct engine_ring *er, uint32_t i);
 
-/* ---- what ended ---- */
+/* ---- ended entries ---- */
 
-/* A read, write or notification succeeded: most are of the flow of the one before. */
+/* A read, write or notification succeeded; most belong to the same flow as the one before. */
 static inline void tell_moved(const struct op *op)
 {
 	struct burst *b = &op_engine(op)->burst;
@@ -102,7 +103,7 @@ static inline void tell_moved(const struct op *op)
 	b->bytes += op->placed;
 }
 
-/* ... after the turn that took it: most were taken with the one before. */
+/* Likewise after the iteration that took it; most were taken together with the one before. */
 static inline void tell_later(const struct op *op)
 {
 	struct burst *b = &op_engine(op)->burst;
@@ -125,7 +126,7 @@ static inline void tell_ended(const struct engine_ring *er)
 	tell32(&er->told->ended, er->ring->own.done);
 }
 
-/* Likewise: those that succeeded in this turn. */
+/* Likewise, for entries that succeeded in this iteration. */
 static inline void tell_succeeded(struct engine *e)
 {
 	if (URCCL_TELLS && e->burst.ended)

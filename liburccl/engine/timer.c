@@ -19,9 +19,9 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	}
 }
 
-/* A timer lies in the level of the highest digit in which its tick differs from the wheel's: so a
- * level's slots in front of the wheel's own are all of the coming round, and one bit scan finds the
- * first. */
+/* A timer is in the level of the highest digit in which its tick differs from the wheel's tick. The
+ * slots of a level after the current one thus all belong to the coming round, and one bit scan
+ * finds the first. */
 static void wheel_place(struct wheel *w, struct timer *t)
 {
 	uint64_t differ = t->tick ^ w->tick, at, ahead;
@@ -49,7 +49,7 @@ void wheel_set(struct wheel *w, struct timer *t, uint64_t ns)
 	t->tick = (ns >> WHEEL_TICK_SHIFT) + 1;
 	if (t->tick < w->tick)
 		t->tick = w->tick;
-	if (t->tick >> w->last_shift == w->last_at) /* as most: their times are alike */
+	if (t->tick >> w->last_shift == w->last_at) /* as for most, since their times are similar */
 		list_add_tail(&t->link, w->last);
 	else
 		wheel_place(w, t);
@@ -60,8 +60,8 @@ void wheel_unset(struct timer *t)
 	list_del(&t->link);
 }
 
-/* The first tick from `from` on at which a slot of the level may have to be looked at; UINT64_MAX:
- * none. */
+/* The first tick from the current one at which a slot of the level may have to be processed;
+ * UINT64_MAX: none. */
 static uint64_t level_next(const struct wheel *w, uint32_t level)
 {
 	uint32_t shift = level * WHEEL_BITS;
@@ -89,8 +89,7 @@ static uint64_t next_tick(const struct wheel *w)
 	return best;
 }
 
-/* Empties the slots that the wheel stands on, top level first, so that timers fall to where they
- * now belong. */
+/* Empties the current slots, top level first: each timer moves to its new place. */
 static void wheel_turn(struct wheel *w)
 {
 	uint32_t l = WHEEL_LEVELS, slot;

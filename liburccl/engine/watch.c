@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ring has the events of a peer: by WATCH, or by a CONNECT or an ACCEPT with URCCL_SQE_WATCH,
- * which have no entry for it. note.c posts the events. */
+/* The ring that receives the events of a peer. WATCH chooses it, or a CONNECT or ACCEPT with
+ * URCCL_SQE_WATCH, which have no entry for it. note.c posts the events. */
 #include "engine/private.h"
 
 static const struct watch nowhere;
 
-/* Peers whose rails came or went, which no ring was told of. */
+/* Delivers changes of rails that no ring was told of. */
 static void rails_pending(struct engine *e)
 {
 	struct list *pos;
@@ -25,7 +25,7 @@ static void watch_put(struct engine *e, struct engine_peer *p, const struct watc
 	tell32(p ? &p->told->watched : &e->told->watched, w->er ? w->er->ring->pub.id : 0);
 }
 
-/* Takes over from the one before, whose entry ends. */
+/* Replaces the previous watch, whose entry ends. */
 static void watch_set(struct engine *e, struct engine_peer *p, const struct watch *w)
 {
 	struct op *old = p ? p->watch.op : e->watch_all.op;
@@ -94,6 +94,6 @@ void watches_gone(struct engine_ring *er)
 		if (p->watch.er != er)
 			continue;
 		watch_put(e, p, &nowhere);
-		pending_add(p); /* the WATCH of all may have them */
+		pending_add(p); /* a WATCH of all peers may receive them */
 	}
 }
