@@ -11,12 +11,14 @@
 #include "backend/verbs.h"
 
 #define CHUNK_BYTES (1024u * 1024)
-#define WINDOW	    (256u << 10) /* at 5 MB/s acknowledged in 52 ms; sent again after 67 */
-#define WAYS_MAX    (1u << 18)
-#define BATCHES	    4u	   /* of completions a poll */
-#define ASYNC_POLLS 1024u  /* between looks for asynchronous events, while nobody sleeps */
-#define FIRST_CQES  1024u  /* completions that there is room for at first */
-#define FIXED_CQES  65536u /* and, at most, where there never is more: 4 MiB */
+/* A port at 5 MB/s acknowledges that in 52 ms; it retransmits after 67 ms. */
+#define WINDOW	 (256u << 10)
+#define WAYS_MAX (1u << 18)
+#define BATCHES	 4u /* batches of completions per poll */
+/* Polls between reads of asynchronous events, while the engine does not sleep. */
+#define ASYNC_POLLS 1024u
+#define FIRST_CQES  1024u  /* initial size of the completion queue */
+#define FIXED_CQES  65536u /* largest size of one that cannot be enlarged: 4 MiB */
 
 /* ---- opening ---- */
 
@@ -54,7 +56,7 @@ static int refuse(const struct verbs_device *d, const char *what)
 	return fail(-err, "ib: %s gives no %s: %s", d->port.name, what, errno_text(err));
 }
 
-/* For so many completions, as far as the device can. */
+/* Makes a queue for n completions, or as many as the device allows. */
 static int cq_make(struct verbs_device *d, uint32_t n)
 {
 	uint32_t max = (uint32_t)d->port.attr.max_cqe;
@@ -65,7 +67,7 @@ static int cq_make(struct verbs_device *d, uint32_t n)
 	return d->cq ? 0 : refuse(d, "completion queue");
 }
 
-/* Of all eps that the settings allow at a time. */
+/* Completions of all eps that the settings allow at a time. */
 static uint32_t cqes_most(const struct urccl_params *p)
 {
 	uint32_t eps = p->max_warm ? p->max_warm : p->max_peers, each = VERBS_CQES_MOST;
@@ -75,7 +77,8 @@ static uint32_t cqes_most(const struct urccl_params *p)
 	return eps < FIXED_CQES / each ? eps * each : FIXED_CQES;
 }
 
-/* Some devices cannot enlarge one, and say so only when they are asked: it has its size then. */
+/* Some devices cannot enlarge a queue, and report that only when asked: it gets its final size
+ * then. */
 static int cq_open(struct verbs_device *d)
 {
 	uint32_t n = cqes_most(&d->settings);
@@ -164,7 +167,7 @@ void verbs_device_init(struct verbs_device *d, const struct device_config *confi
 	list_init(&d->given);
 }
 
-/* READs prove that WRITEs are placed. */
+/* WRITEs need READs as proof that they are placed. */
 static int check_reads(const struct verbs_device *d)
 {
 	const struct ibv_device_attr *a = &d->port.attr;
@@ -229,9 +232,9 @@ static int verbs_open(const struct device_config *config, struct device **dev)
 	return 0;
 }
 
-/* ---- what came out ---- */
+/* ---- results ---- */
 
-/* What a broken ep, or one that is closed, was not seen to end. */
+/* CHUNK_UNDONE for a chunk that a broken or closed ep left without a result. */
 static uint32_t undone(const struct chunk *c, int res)
 {
 	if (res == -ECONNRESET || (res == -ECANCELED && !(c->flags & CHUNK_CANCELLED)))
@@ -307,7 +310,7 @@ static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *w
 		verbs_ep_down(e, rc);
 }
 
-/* Completions of ways that are gone name nobody. */
+/* Completions of closed queue pairs match no handle. */
 static void completion(struct verbs_device *d, const struct ibv_wc *wc)
 {
 	struct verbs_way *w = handles_get(&d->ways, (uint32_t)(wc->wr_id >> 32));
@@ -315,7 +318,7 @@ static void completion(struct verbs_device *d, const struct ibv_wc *wc)
 
 	if (!w)
 		return;
-	/* What is flushed came after it. */
+	/* Flushed requests come after the one that failed. */
 	if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR && !w->code)
 		w->code = device_code((uint16_t)wc->status, wc->vendor_err);
 	if (name & VERBS_IS_RECEIVE)
@@ -333,7 +336,7 @@ static void all_down(struct verbs_device *d, int res)
 		verbs_ep_down(list_entry(pos, struct verbs_ep, all), res);
 }
 
-/* Descriptors of a device that was pulled out are readable for ever: nobody is to wake for that. */
+/* Descriptors of a device that was unplugged stay readable: stop watching them. */
 static void device_broke(struct verbs_device *d, int res)
 {
 	store_release(&d->broken, res);
@@ -372,7 +375,7 @@ static void async_event(struct verbs_device *d, const struct ibv_async_event *ev
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 		w = event->element.qp->qp_context;
-		/* Not connected yet, or gone: the control thread's. */
+		/* Not connected yet, or closed: the control thread has it. */
 		if (!w->handle)
 			return;
 		if (!w->failing)
@@ -407,7 +410,7 @@ static void async_events(struct verbs_device *d)
 		async_event(d, &event);
 		d->lib.ack_async_event(&event);
 	}
-	/* Who is asked for news when the device is gone may have missed that piece. */
+	/* If the device went away, the event may be lost: treat it as broken. */
 	if (errno != EAGAIN && errno != EINTR && !d->broken)
 		device_broke(d, -EIO);
 }
@@ -423,7 +426,7 @@ void verbs_until(struct verbs_device *d, uint64_t ns)
 static void set_timer(struct verbs_device *d)
 {
 	struct itimerspec when = {.it_value.tv_sec = 0};
-	uint64_t at = d->next_ns ? d->next_ns : 1; /* 0 stops it */
+	uint64_t at = d->next_ns ? d->next_ns : 1; /* 0 would stop it */
 
 	if (d->next_ns == d->armed_ns)
 		return;
@@ -435,7 +438,7 @@ static void set_timer(struct verbs_device *d)
 	timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* What was said while the engine slept is taken off the descriptors, so that the next sleep does
+/* Drains the descriptors that became readable while the engine slept, so that the next sleep does
  * not end at once. */
 static void wake(struct verbs_device *d)
 {
@@ -465,9 +468,9 @@ static int verbs_arm(struct device *dev)
 	set_timer(d);
 	if (ibv_req_notify_cq(d->cq, 0))
 		return !d->broken;
-	/* What completed before that rings nobody. */
+	/* Completions before the request cause no event. */
 	d->nwc = ibv_poll_cq(d->cq, VERBS_WCS, d->wc);
-	/* It will go on saying so: deadlines end what is left. */
+	/* A broken queue keeps failing: deadlines end the eps. */
 	if (d->nwc < 0 && d->broken)
 		d->nwc = 0;
 	return d->nwc != 0;
@@ -522,8 +525,8 @@ static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
 	if (!list_empty(&d->telling))
 		out = verbs_tell(d, events, n, 0);
 	out += give_messages(d, events + out, n - out);
-	/* Before the chunks, as others may have enough for every poll; behind them, as an ep may
-	 * have one of its own in each. */
+	/* Before the chunks, since other eps may fill every poll; and after them, since this ep may
+	 * have a chunk in every poll. */
 	out += give_ends(d, events + out, n - out);
 	out += give_chunks(d, events + out, n - out);
 	return out + give_ends(d, events + out, n - out);
@@ -538,8 +541,8 @@ static uint32_t verbs_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	return verbs_ring_post(e, chunks, n);
 }
 
-/* What is posted on a live way ends within the engine's window of its own accord, and a device
- * takes nothing back but with the queue pair. */
+/* Requests on a live queue pair complete by themselves within the engine's window. A device takes
+ * requests back only together with the queue pair. */
 static void verbs_cancel(struct chunk *chunk, enum cancel_how how)
 {
 	if (!chunk->state)

@@ -2,54 +2,52 @@
 /*
  * Transport ib: InfiniBand and RoCE by libibverbs, which is loaded when a device is opened.
  *
- * A device is one port. An ep is up to four reliable-connected queue pairs (its ways), so that a
- * few bytes wait behind nothing and answers to READs do not hold up WRITEs; all ways of a device
- * share one completion queue. The first way is small, and all that an idle peer has: messages go by
- * it, and whatever has none of its own yet. What the rules of verbs make of that:
+ * A device is one port. An ep is up to four reliable-connected queue pairs (struct verbs_way):
+ * small requests wait behind no large ones, and answers to READs do not delay WRITEs. All queue
+ * pairs of a device share one completion queue. The first queue pair is small, and an idle peer has
+ * only that. It carries messages, and all requests whose own queue pair does not exist yet. The
+ * rules of verbs, and their consequences:
  *
- *  - A way's work requests are executed and completed in order. So only the last of a chain is
- *    signalled, and its completion stands for all before it. With an error it still does: whatever
- *    stands before the request that failed succeeded, whatever stands behind it comes out flushed
- *    (IBV_WC_WR_FLUSH_ERR), signalled or not. Flushed means "this side does nothing more for it",
- *    and neither that it was not done (a WRITE's packets may have been on their way) nor that it
- *    was.
- *  - Memory is the device's until that completion; inline bytes were copied when it was posted, by
- *    this processor: which can do that with memory of the host's and no other. A GPU's may be
- *    registered by its address alone (nvidia_peermem); it is mapped there without any rights.
- *  - An acknowledgement of a WRITE says that the peer's device has its bytes, not that memory has
- *    them. A READ behind it on the same queue pair is executed after it (IBTA vol. 1, 9.5), and
- *    its own request to the memory does not pass the WRITE's (PCI Express base specification,
- *    2.4.1: a read request stays behind posted writes, relaxed-ordered ones too). So one READ of
- *    one byte proves all WRITEs before it: verbs_ring.c. What holds a request up is what goes the
- *    same way: to memory of another device, as a GPU's is, the NIC may still be writing when the
- *    host's memory answers, so that WRITEs there have a READ from there besides.
- *  - Bytes of the program may reach memory in any order (IBV_ACCESS_RELAXED_ORDERING): a posted
- *    write with that attribute may pass others. Nothing here goes by their order among each
- *    other, and what follows them does not pass them, as the attribute counts of what would pass
- *    and not of what would be passed (the same table). The READ that proves is a read request,
- *    which that attribute never lets pass a posted write (P4); a notification goes when what it
- *    follows is proved (P5); a completion, and a message's bytes, are posted writes without it,
- *    as completion queues and our own pages do not have it, so that whoever sees the completion
- *    of a READ sees its bytes, and those of an ended queue pair land no more (P2; ibv_reg_mr(3)
- *    promises the same of all completions). Memory with words of atomics does without: its
- *    owner's processor reads and writes these meanwhile. rdma_relaxed_ordering=no leaves it out
- *    everywhere.
- *  - A queue pair in error stays so. One refused access, or one request taken back, ends all
- *    ways, and with them the ep: EVENT_DOWN. What was under way and is not done comes out with
- *    -ECONNRESET.
- *  - A device does not say that a queue pair which only answers has broken. So each way keeps a
- *    receive posted that nobody ever uses up: it comes back flushed.
- *  - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits,
- *    one for each receive that the peer has posted for it: verbs_message.c.
- *  - A completion queue that overruns takes all its queue pairs with it. So it has room for every
- *    request that its ways can have posted, and an ep that would pass the device's limit (max_cqe),
- *    or the size of a queue that the device cannot enlarge, is not opened.
- *  - Packets of an earlier connection may come late. So each begins at random sequence numbers.
+ * - Requests of a queue pair are executed and completed in order. So only the last request of a
+ *   chain is signalled, and its completion covers all before it. So does a completion with an
+ *   error: requests before the failed one succeeded, requests after it come out flushed
+ *   (IBV_WC_WR_FLUSH_ERR), signalled or not. Flushed means that this side does nothing more for the
+ *   request. It may have been done or not: packets of a WRITE may have been under way.
+ * - The device uses the memory until that completion. Inline bytes are copied when they are posted.
+ *   The CPU copies them, which it can do with host memory only: GPU memory may be registered by its
+ *   address (nvidia_peermem), and is mapped there without rights.
+ * - An acknowledgement of a WRITE means that the peer's device has the bytes, not that memory has
+ *   them. A later READ on the same queue pair is executed after it (IBTA vol. 1, 9.5), and its read
+ *   request to memory does not pass the WRITE's (PCI Express base specification, 2.4.1: a read
+ *   request stays behind posted writes, relaxed-ordered ones too). So one READ of one byte proves
+ *   all WRITEs before it: verbs_ring.c. That order holds along one path. The NIC may still be
+ *   writing to memory of another device, such as a GPU, when host memory answers, so WRITEs there
+ *   have a READ from that memory too.
+ * - The program's bytes may reach memory in any order (IBV_ACCESS_RELAXED_ORDERING): a posted write
+ *   with that attribute may pass others. The order of the bytes among each other does not matter
+ *   here. Later accesses do not pass them, since the attribute permits its own write to pass
+ *   others, and not others to pass it (the same table). The READ that proves is a read request,
+ *   which that attribute never lets pass a posted write (P4). A notification leaves after the proof
+ *   of the writes before it (P5). Completions and bytes of messages are posted writes without the
+ *   attribute, as completion queues and our own pages do not have it. So a thread that sees the
+ *   completion of a READ sees its bytes, and no bytes of an ended queue pair land (P2;
+ *   ibv_reg_mr(3) promises the same for all completions). Memory with words of atomics does not use
+ *   it, since its owner's CPU accesses the words meanwhile. rdma_relaxed_ordering=no disables it.
+ * - A queue pair stays in error. One refused access, or one request taken back, ends all queue
+ *   pairs of the ep, and the ep: EVENT_DOWN. Requests that were not done come out with -ECONNRESET.
+ * - A device does not report that a queue pair which only answers is broken. So each one has a
+ *   receive posted that no SEND uses: it comes back flushed.
+ * - A SEND without a posted receive at the peer stalls its queue pair. So a sender has credits, one
+ *   for each receive that the peer has posted for it: verbs_message.c.
+ * - A completion queue that overruns breaks all its queue pairs. So it has room for all requests
+ *   that its queue pairs can have posted. An ep that would exceed the device's limit (max_cqe), or
+ *   the size of a queue that cannot be enlarged, is not opened.
+ * - Packets of an earlier connection may arrive late. So each starts at random sequence numbers.
  *
- * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c
- * which port, and verbs_gid.c how it is addressed; verbs_memory.c registered memory, exposures,
+ * The files: verbs.c the table, the device and its poll; verbs_lib.c the library; verbs_port.c the
+ * choice of a port, and verbs_gid.c its addresses; verbs_memory.c memory registration, exports,
  * keys; verbs_ep.c an ep from address to end; verbs_qp.c its queue pairs; verbs_grow.c further
- * ones; verbs_ring.c a way's requests and completions; verbs_message.c messages.
+ * ones; verbs_ring.c requests and completions of a queue pair; verbs_message.c messages.
  */
 #ifndef BACKEND_VERBS_H
 #define BACKEND_VERBS_H
@@ -59,44 +57,46 @@
 #include "backend/backend.h"
 #include "backend/verbs_gid.h"
 
-#define VERBS_VERSION 1u		/* of addresses, keys and messages */
-#define VERBS_SGES    2u		/* pieces of local memory of a request */
-#define VERBS_CHAIN   64u		/* requests of a doorbell, at most */
+#define VERBS_VERSION 1u		/* version of addresses, keys and messages */
+#define VERBS_SGES    2u		/* scatter/gather entries of a request */
+#define VERBS_CHAIN   64u		/* requests per doorbell, at most */
 #define VERBS_HOLD    4096u		/* bytes of WRITEs that wait for a doorbell, at most, */
-#define VERBS_HELD    32u		/* and how many: with more a device of which 128 are asked
-					 * for at a time has done what it had before they come */
-#define VERBS_SIGNAL  65536u		/* bytes for which a completion costs next to nothing: who
-					 * has few large requests is not to wait for the last */
-#define VERBS_WCS     32u		/* completions looked at together */
-#define VERBS_INLINE  48u		/* bytes that we would like to post inline; a device may
-					 * have more for the same room */
-#define VERBS_SPARE_INLINE 28u		/* as many as lie where two pieces' addresses would */
-#define VERBS_CREDITS 8u		/* messages on their way to a receiver */
-#define VERBS_WORDS   4u		/* our own: up to two CREDITs, a BYE, and one to spare */
+#define VERBS_HELD    32u		/* and their number: with more, a device that is given 128
+					 * at a time runs out of work before they are posted */
+#define VERBS_SIGNAL  65536u		/* bytes after which a request is signalled: with few large
+					 * requests, the first must not wait for the last */
+#define VERBS_WCS     32u		/* completions per poll of the queue */
+#define VERBS_INLINE  48u		/* inline bytes to request; a device may give more in the
+					 * same space */
+#define VERBS_SPARE_INLINE 28u		/* inline bytes that fit in the space of two scatter/gather
+					 * entries */
+#define VERBS_CREDITS 8u		/* messages under way to a receiver */
+#define VERBS_WORDS   4u		/* control messages: up to two CREDITs, a BYE, and a
+					 * spare */
 #define VERBS_SLOTS   (VERBS_CREDITS + VERBS_WORDS)
 #define VERBS_HEADER  16u		/* bytes of a message's header */
 #define VERBS_SLOT    (VERBS_HEADER + MESSAGE_MAX)
-/* Pinned for each ep: as many receives as sends, and a word; and for all of a device. */
+/* Bytes pinned for each ep: receives, as many sends, and a word; and bytes for a device. */
 #define VERBS_PAGES_LEN (2 * VERBS_SLOTS * VERBS_SLOT + 8)
 #define VERBS_FLUSH_LEN 64u
 #define VERBS_COOKIE  16u
-#define VERBS_ENDS    8u		/* kinds of GIDs that an address names */
-/* Slots of a way, powers of two; one more than requests, as some devices round up what is more than
- * such a number less one. The first one's are what an idle peer costs. What the others are for: at
- * 10 us to and fro 127 WRITEs of 4 KiB are 50 GB/s, or 400 Gbit/s. */
+#define VERBS_ENDS    8u		/* kinds of GIDs in an address */
+/* Slots of a queue pair, powers of two. There is one more than requests, since some devices round
+ * up larger numbers. The first queue pair is the cost of an idle peer. The others allow, at a round
+ * trip of 10 us, 127 WRITEs of 4 KiB: 50 GB/s, or 400 Gbit/s. */
 #define VERBS_FIRST_DEPTH  32u
 #define VERBS_SMALL_DEPTH  128u
 #define VERBS_WRITES_DEPTH 128u
 #define VERBS_READS_DEPTH  64u
-/* Completions that the first way can cause, of its requests and its receives, and all ways. */
+/* Completions that the first queue pair can cause, with its receives; and all of an ep. */
 #define VERBS_CQES (VERBS_FIRST_DEPTH + VERBS_SLOTS)
 #define VERBS_CQES_MOST \
 	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + WAYS - 1)
-/* A completion's name: a way's handle in the high half; in the low one a request's number, or which
- * receive. */
+/* wr_id: the handle of the queue pair in the upper half; in the lower one the number of a request,
+ * or the index of a receive. */
 #define VERBS_IS_RECEIVE (1u << 31)
 #define VERBS_NUMBER	 (VERBS_IS_RECEIVE - 1)
-/* Beside the rights of a key: it is of memory of a device. */
+/* A bit beside the rights of a key: the memory belongs to a device. */
 #define VERBS_KEY_DEVICE 0x80u
 
 /* ---- the library: verbs_lib.c ---- */
@@ -132,125 +132,130 @@ struct verbs_lib {
 #define X(type, name, args) type(*name) args;
 	VERBS_FUNCTIONS(X)
 #undef X
-	/* rdma-core 32 and later; else NULL. */
+	/* rdma-core 32 and later, otherwise NULL. */
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t max, uint32_t flags, size_t entry_size);
-	/* 34 and later. */
+	/* rdma-core 34 and later, otherwise NULL. */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length,
 					uint64_t iova, int fd, int access);
 };
 
-/* so NULL: the system's. 0 or -errno with fail() text. It stays loaded for ever. */
+/* so NULL: the system's library. 0 or -errno with fail() text. It stays loaded. */
 int verbs_lib_open(struct verbs_lib *lib, const char *so);
 
-/* ---- which port: verbs_port.c ---- */
+/* ---- the port: verbs_port.c ---- */
 
 struct verbs_port {
 	struct ibv_context *context;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port_attr;
 	struct gid_port gid_port;
-	struct gid_end ends[GID_KINDS];		/* its addresses, best first; control thread */
+	struct gid_end ends[GID_KINDS];		/* its addresses, best first; used by the control
+						 * thread */
 	uint32_t nends;
 	uint16_t pkey_index;
 	uint8_t port;
 	uint8_t mtu;				/* enum ibv_mtu */
 	char name[80];				/* "mlx5_0 port 1" */
-	struct sockaddr_storage own[LISTEN_MAX]; /* this host's, of control connections */
+	struct sockaddr_storage own[LISTEN_MAX]; /* this host's addresses of control connections */
 	uint32_t nown;
 };
 
-/* How many ports the settings let us use, and behind them those that they name and that cannot be
- * opened; 0: none, the reason in fail(). */
+/* The number of ports that the settings allow, followed by named ones that cannot be opened; 0:
+ * none, with fail() text. */
 uint32_t verbs_ports(const struct verbs_lib *lib, const struct device_config *config);
-/* Opens the one of config's number. 0 or -errno with fail() text. */
+/* Opens the port of the config's number. 0 or -errno with fail() text. */
 int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port);
-/* How it is addressed is looked up anew, after it came back. Control thread. 0, or -errno with
- * fail() text: it is as it was. */
+/* Reads the addresses of the port again, after its link came back. Control thread. 0, or -errno
+ * with fail() text and no change. */
 int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *params,
 		     struct verbs_port *port);
 void verbs_port_close(const struct verbs_lib *lib, struct verbs_port *port);
-/* 1: it has no link; 0: it has, or cannot be asked. */
+/* 1: it has no link; 0: it has one, or cannot be queried. */
 int verbs_port_is_cut(const struct verbs_port *port);
-uint64_t verbs_port_speed(const struct verbs_port *port); /* bytes a second; 0: not known */
+uint64_t verbs_port_speed(const struct verbs_port *port); /* bytes per second; 0: unknown */
 
-/* ---- ways ---- */
+/* ---- queue pairs ---- */
 
-/* What is small, or of a class that does not wait, goes by the one; large WRITEs, large READs. */
+/* WAY_SMALL carries small requests and those of urgent classes; the next two, large WRITEs and
+ * large READs. */
 enum verbs_way_id { WAY_FIRST, WAY_SMALL, WAY_WRITES, WAY_READS, WAYS };
 
 enum verbs_slot_kind {
-	SLOT_WRITE,			/* comes out when it is proved */
+	SLOT_WRITE,			/* comes out when it is proved to be placed */
 	SLOT_ACKED,			/* a WRITE that comes out when it is acknowledged */
 	SLOT_READ,
 	SLOT_SEND,
-	SLOT_WORD,			/* a message of our own */
-	SLOT_PROOF,			/* the READ that proves; chunk: a FLUSH, or NULL */
-	SLOT_PUSH,			/* the READ of a device's memory, ahead of that */
+	SLOT_WORD,			/* a control message */
+	SLOT_PROOF,			/* a READ that proves; chunk: a FLUSH, or NULL */
+	SLOT_PUSH,			/* a READ from device memory, before the proof */
 };
 
 /* A work request that was posted. */
 struct verbs_slot {
 	struct chunk *chunk;
 	uint8_t kind;			/* enum verbs_slot_kind */
-	uint8_t last;			/* of its chunk's; SLOT_WORD: its type */
+	uint8_t last;			/* last request of its chunk; SLOT_WORD: its message type */
 };
 
 enum verbs_owed { OWES_WAY = 1, OWES_READY = 2 };
 
-/* How far a way but the first is: verbs_grow.c. The engine's, but for made. */
+/* The set-up of a queue pair other than the first: verbs_grow.c. All members but `made` belong to
+ * the engine. */
 struct verbs_grow {
-	uint8_t wanted;			/* something would go by it */
-	uint8_t made;			/* its queue pair and slots are; ep_grow's */
-	uint8_t told;			/* WAY is said, or owed: ours */
-	uint8_t heard;			/* the peer's came: qpn, psn */
-	uint8_t met;			/* ours is led to theirs */
-	uint8_t ready;			/* READY came: theirs is led to ours */
-	uint8_t gave_up;		/* there will be none */
-	uint8_t owes;			/* enum verbs_owed */
-	uint32_t ours;			/* number of the queue pair */
-	uint32_t qpn, psn;		/* theirs */
+	uint8_t wanted;			/* there are requests for it */
+	uint8_t made;			/* queue pair and slots exist; set by ep_grow */
+	uint8_t told;			/* our WAY was sent, or is queued */
+	uint8_t heard;			/* the peer's WAY came: qpn, psn */
+	uint8_t met;			/* ours is connected to theirs */
+	uint8_t ready;			/* READY came: theirs is connected to ours */
+	uint8_t gave_up;		/* it will never exist */
+	uint8_t owes;			/* enum verbs_owed: messages to send */
+	uint32_t ours;			/* number of our queue pair */
+	uint32_t qpn, psn;		/* number and sequence number of the peer's queue pair */
 };
 
 /*
- * Counted by number, which only grows:
- *	tail	oldest request that still has its slot
- *	acked	first that the device has not completed
- *	posted	first that the device was not given
- *	head	next one
+ * A queue pair. Requests are counted by numbers that only grow:
+ *   tail     oldest request that still has its slot
+ *   acked    first request that the device has not completed
+ *   posted   first request that the device was not given
+ *   head     next request
  */
 struct verbs_way {
 	struct ibv_qp *qp;
 	struct verbs_ep *ep;
 	struct verbs_slot *slots;
-	uint32_t depth;			/* slots; the send queue has one place less */
-	uint32_t inlined;		/* bytes that go inline */
+	uint32_t depth;			/* slots; the send queue has one entry less */
+	uint32_t inlined;		/* bytes that can be posted inline */
 	uint32_t handle;		/* in device.ways; 0: none */
 	uint32_t tail, acked, posted, head;
-	uint32_t proved;		/* WRITEs before this number are placed */
-	uint32_t plain;			/* requests behind the last signalled one, */
-	uint32_t plain_bytes;		/* and theirs */
-	uint32_t unproved;		/* requests of WRITEs behind the last SLOT_PROOF */
-	uint32_t proving;		/* SLOT_PROOFs under way that no FLUSH asked for */
-	uint32_t pushes;		/* 1: a SLOT_PUSH is owed, of these; it has a place */
+	uint32_t proved;		/* WRITEs before this number are proved to be placed */
+	uint32_t plain;			/* requests since the last signalled one, */
+	uint32_t plain_bytes;		/* and their bytes */
+	uint32_t unproved;		/* requests of WRITEs since the last SLOT_PROOF */
+	uint32_t proving;		/* SLOT_PROOFs under way that no FLUSH requested */
+	uint32_t pushes;		/* 1: a SLOT_PUSH is due at push_at with push_rkey; a slot
+					 * is reserved for it */
 	uint32_t push_rkey;
 	uint64_t push_at;
-	uint32_t receives;		/* posted and not back */
-	struct chunk *half;		/* taken, and not all of its requests are posted */
-	uint32_t half_at;		/* bytes of it that are */
-	struct chunk *held, **held_end;	/* taken, and none of theirs is, oldest first */
+	uint32_t receives;		/* posted, and not completed */
+	struct chunk *half;		/* a chunk whose requests are not all posted */
+	uint32_t half_at;		/* its bytes that are posted */
+	struct chunk *held, **held_end;	/* chunks accepted without a posted request, oldest first */
 	uint32_t nheld, held_bytes;
-	/* acked when it was last looked at, and since when it is that */
+	/* `acked` at the last check, and since when it has that value */
 	uint32_t seen;
 	uint64_t seen_ns;
-	uint64_t code;			/* of the error that broke it: device_code() */
-	uint8_t failing;		/* in error */
-	uint8_t erred;			/* a completion said so: all behind it have their own */
+	uint64_t code;			/* the error that broke it: device_code() */
+	uint8_t failing;		/* in the error state */
+	uint8_t erred;			/* a completion had an error: all later requests have one of
+					 * their own */
 	struct verbs_grow grow;
 };
 
-/* A chain of requests that waits for its doorbell. */
+/* Requests that wait for a doorbell. */
 struct verbs_chain {
 	uint32_t n;
 	struct ibv_send_wr wr[VERBS_CHAIN];
@@ -259,55 +264,57 @@ struct verbs_chain {
 
 /* ---- eps ---- */
 
-/* How queue pairs are led to the peer's. */
+/* The route from our queue pairs to the peer's. */
 struct verbs_route {
 	struct gid_route gid;
 	uint8_t mtu;			/* enum ibv_mtu */
-	uint8_t reads;			/* that the peer takes of a queue pair */
+	uint8_t reads;			/* READs that the peer accepts per queue pair */
 };
 
 enum verbs_ep_state { EP_NEW, EP_MET, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
 enum verbs_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4, NEWS_GROW = 8 };
 
-/* A receive's place. */
+/* The place of a receive. */
 struct verbs_receive {
-	struct list link;		/* device.messages, or given */
+	struct list link;		/* in device.messages, or given */
 	struct verbs_ep *ep;
-	uint32_t len;			/* of the message */
+	uint32_t len;			/* bytes of the message */
 };
 
 struct verbs_ep {
 	struct ep ep;
 	uint32_t state;			/* enum verbs_ep_state */
-	uint32_t news;			/* enum verbs_news, not yet told */
+	uint32_t news;			/* enum verbs_news, not yet reported */
 	int res;			/* why it is down */
 	int active;
 	int heard;			/* the peer's HELLO came */
-	int spoke;			/* ours was taken by the peer's device */
-	int left;			/* the peer said BYE, or we did and it took it */
-	uint64_t deadline_ns;		/* of connecting, of the BYE, of the last completions */
+	int spoke;			/* the peer's device received our HELLO */
+	int left;			/* the peer sent BYE, or its device received ours */
+	uint64_t deadline_ns;		/* for the connect, the BYE, or the last completions */
 	struct list all;		/* in device.eps from ep_connect to EVENT_CLOSED */
-	struct list telling;		/* in device.telling while there are news */
-	struct list kicked;		/* in device.kicked: may have something to post */
-	uint32_t done;			/* chunks of it in device.done */
+	struct list telling;		/* in device.telling while there is news */
+	struct list kicked;		/* in device.kicked: it may have requests to post */
+	uint32_t done;			/* its chunks in device.done */
 	struct verbs_way way[WAYS];
-	struct verbs_slot slots[VERBS_FIRST_DEPTH]; /* of the first */
-	struct verbs_way *growing;	/* ep_grow is asked for it; NULL: for none */
-	uint8_t meets;			/* and leads it to the peer's, too */
+	struct verbs_slot slots[VERBS_FIRST_DEPTH]; /* slots of the first queue pair */
+	struct verbs_way *growing;	/* ep_grow works on it; NULL: on none */
+	uint8_t meets;			/* ep_grow also connects it to the peer's */
 	/* messages */
-	uint8_t *pages;			/* VERBS_SLOTS receives, then as many sends, a word */
-	struct ibv_mr *mr;		/* of pages */
-	uint64_t word_at;		/* address of that word, where READs that prove go */
+	uint8_t *pages;			/* VERBS_SLOTS receives, as many sends, a word */
+	struct ibv_mr *mr;		/* registration of pages */
+	uint64_t word_at;		/* address of that word, the target of READs that prove */
 	struct verbs_receive receive[VERBS_SLOTS];
-	uint32_t place, sending;	/* of sends: the next one's, and how many are in use */
-	uint32_t credits;		/* messages that the peer has room for */
-	uint32_t owed;			/* receives posted again that it was not told of */
+	uint32_t place, sending;	/* index of the next send's place; number of places in
+					 * use */
+	uint32_t credits;		/* messages that the peer has posted receives for */
+	uint32_t owed;			/* receives posted again of which the peer has no credit
+					 * yet */
 	/* the peer */
-	uint32_t flush_rkey;		/* of its byte for READs */
+	uint32_t flush_rkey;		/* rkey of the byte that READs prove with */
 	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
-	uint32_t psn[WAYS];		/* at which we begin to send */
+	uint32_t psn[WAYS];		/* our initial sequence numbers */
 	struct verbs_route route;
-	struct gid_end ends[VERBS_ENDS]; /* what the peer was told of the port */
+	struct gid_end ends[VERBS_ENDS]; /* the addresses of our port that the peer got */
 	uint8_t nends, mtu;
 	uint16_t pkey_index;
 	struct list keys;
@@ -321,33 +328,34 @@ struct verbs_device {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	int timer_fd;
-	void *flush_page;		/* whose first byte peers READ */
+	void *flush_page;		/* peers READ its first byte */
 	struct ibv_mr *flush_mr;
-	struct urccl_params settings;	/* numbers alone: strings are the caller's */
+	struct urccl_params settings;	/* numbers only: strings belong to the caller */
 	/* control thread */
-	uint32_t port_seen;		/* port_news when the port was looked at */
-	/* who makes and ends queue pairs, any thread */
+	uint32_t port_seen;		/* port_news when the port was last read */
+	/* threads that make or end queue pairs */
 	pthread_mutex_t room;
-	uint32_t neps;			/* open */
-	uint32_t cqes;			/* that theirs can cause, */
-	uint32_t ncqes;			/* and that the completion queue has room for */
-	uint32_t fixed;			/* it cannot be enlarged */
+	uint32_t neps;			/* number of open eps */
+	uint32_t cqes;			/* completions that these can cause, */
+	uint32_t ncqes;			/* and the size of the completion queue */
+	uint32_t fixed;			/* the queue cannot be enlarged */
 	/* engine */
-	struct handles ways;		/* of struct verbs_way: what a completion names */
+	struct handles ways;		/* struct verbs_way by the handle in wr_id */
 	struct list eps, telling, kicked;
-	struct list messages;		/* verbs_receive.link: that wait for poll */
-	struct list given;		/* given out by the last poll */
-	struct chunk *done;		/* out, oldest first */
+	struct list messages;		/* verbs_receive.link: to be returned by poll */
+	struct list given;		/* returned by the last poll */
+	struct chunk *done;		/* results, oldest first */
 	struct chunk **done_end;
-	uint64_t next_ns;		/* the nearest deadline of eps; NEVER_NS */
-	uint64_t armed_ns;		/* that the timer is set to; NEVER_NS */
-	uint64_t watch_ns;		/* when progress is looked at; NEVER_NS: nobody waits */
+	uint64_t next_ns;		/* earliest deadline of eps; NEVER_NS */
+	uint64_t armed_ns;		/* current setting of the timer; NEVER_NS */
+	uint64_t watch_ns;		/* time of the next progress check; NEVER_NS: no requests */
 	uint32_t polls;
 	uint32_t slept;			/* armed since the last poll */
-	int broken;			/* -errno: the device is no more; others may look */
-	uint32_t port_news;		/* the port may be addressed otherwise by now: counted by
-					 * the engine's thread */
-	int nwc;			/* completions that arm() found: poll takes them first */
+	int broken;			/* -errno: the device has failed; other threads may read
+					 * it */
+	uint32_t port_news;		/* counts changes of the port's addresses; written by the
+					 * engine's thread */
+	int nwc;			/* completions that arm() found: poll handles them first */
 	struct ibv_wc wc[VERBS_WCS];
 	struct verbs_chain chain[WAYS];
 	char about[256];
@@ -368,7 +376,7 @@ static inline struct verbs_device *verbs_ep_device(const struct verbs_ep *e)
 	return verbs_device(e->ep.dev);
 }
 
-/* Pieces of local memory that a request may name. Some say of READs that it is none. */
+/* Scatter/gather entries that a request may have. Some devices report 0 for READs. */
 static inline uint32_t verbs_sges(const struct verbs_device *d, int reads)
 {
 	int most = reads ? d->port.attr.max_sge_rd : d->port.attr.max_sge;
@@ -380,21 +388,21 @@ static inline uint32_t verbs_sges(const struct verbs_device *d, int reads)
 
 /* ---- verbs.c ---- */
 
-/* A device that is all zeroes becomes one that has nothing open. */
+/* Initialises a device that is all zeroes, with nothing open. */
 void verbs_device_init(struct verbs_device *d, const struct device_config *config);
-/* The chunk comes out; flags: CHUNK_QUIET, CHUNK_REFUSED. */
+/* Returns the chunk by poll; flags: CHUNK_QUIET, CHUNK_REFUSED. */
 void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t flags);
-/* There is something to do at that time. */
+/* Sets the timer to this time, if that is earlier. */
 void verbs_until(struct verbs_device *d, uint64_t ns);
 
-/* ---- memory, exposures, keys: verbs_memory.c ---- */
+/* ---- memory, exports, keys: verbs_memory.c ---- */
 
-struct verbs_key {			/* an imported one */
-	struct list link;		/* verbs_ep.keys */
+struct verbs_key {			/* an imported key */
+	struct list link;		/* in verbs_ep.keys */
 	uint64_t len, expires_ns;
 	uint32_t rights, n;		/* rights: VERBS_KEY_DEVICE too */
 	struct verbs_piece {
-		uint64_t start;		/* in what the key covers */
+		uint64_t start;		/* offset in the range of the key */
 		uint32_t rkey, iova;
 	} piece[];
 };
@@ -408,95 +416,97 @@ int verbs_unexpose(struct exposure *exposure);
 int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		 struct rkey *rkey);
 void verbs_forget(struct ep *ep, struct rkey *rkey);
-void verbs_keys_free(struct verbs_ep *e);	/* all that are left */
+void verbs_keys_free(struct verbs_ep *e);	/* frees all that are left */
 int verbs_warm(struct ep *ep, struct rkey *rkey);
-/* May the key be used so: 0, -EACCES, -ERANGE. */
+/* 0: the key allows this READ or WRITE; -EACCES, -ERANGE: it does not. */
 int verbs_allowed(const struct verbs_key *k, const struct chunk *c);
-/* Memory of the library for its devices; what peers may read begins at address 0 for them. NULL:
- * none, the reason in fail(). */
+/* Memory of the library, registered with a device. For peers it begins at address 0. NULL: none,
+ * with fail() text. */
 void *verbs_pages(struct verbs_device *d, size_t len, unsigned int access, struct ibv_mr **mr);
 void verbs_pages_free(struct verbs_device *d, void *pages, size_t len, struct ibv_mr *mr);
 
-/* Walks the local bytes of a chunk. */
+/* Walks over the local bytes of a chunk. */
 struct verbs_local {
 	const struct memory *memory;
 	uint64_t off, addr;
-	int unread;			/* the processor cannot read all that was walked, or nobody
-					 * can tell */
-	int read_only;			/* the device may not write to all of it */
+	int unread;			/* the CPU cannot read all of the walked bytes, or that is
+					 * unknown */
+	int read_only;			/* the device may not write to all of them */
 };
 void verbs_local_at(struct verbs_local *l, const struct chunk *c, uint32_t at);
-/* The next piece of it, at most max bytes. 0: the device does not know it. */
+/* The next piece, at most max bytes. 0: the device does not know the memory. */
 uint32_t verbs_local_next(struct verbs_local *l, uint32_t index, uint32_t max,
 			  struct ibv_sge *sge);
 
-/* All local bytes of the chunk are memory that the device may write to. */
+/* 1: the device may write to all local bytes of the chunk. */
 int verbs_writable(const struct chunk *c, uint32_t index);
 
-/* ---- a way's requests: verbs_ring.c ---- */
+/* ---- requests of a queue pair: verbs_ring.c ---- */
 
-/* backend.h's post, for an ep that is up. */
+/* The backend's post, for an ep that is up. */
 uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n);
-/* What lies in the next place for sends goes, of len bytes; c NULL: a word of that type. */
+/* Queues a SEND of len bytes from the next place; c NULL: a control message of type `word`. */
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len);
-/* What was put on the first way goes: before another ep of the device puts something there. */
+/* Posts what was queued on the first queue pair. Must be called before another ep of the device
+ * queues a request there. */
 void verbs_ring_bell(struct verbs_ep *e);
-/* Requests that the way takes now. */
+/* Requests that the queue pair accepts now. */
 uint32_t verbs_ring_room(const struct verbs_way *w);
-/* Posts what waits: the rest of a chunk, READs that prove, credits; rings the doorbells. */
+/* Posts waiting work: the rest of a chunk, READs that prove, credits; rings the doorbells. */
 void verbs_ring_kick(struct verbs_ep *e);
-/* The device completed request number with status, and all before it. */
+/* The device completed this request with status, and all before it. */
 void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status status);
-/* Whatever is left comes out: the device has nothing of it any more. */
+/* Returns all chunks that are left: the device no longer has any of them. */
 void verbs_ring_drain(struct verbs_way *w);
 int verbs_ring_is_drained(const struct verbs_way *w);
-/* 1: nothing of the chunk was posted yet, and it comes out. */
+/* 1: nothing of the chunk was posted, and it comes out. */
 int verbs_ring_unhold(struct chunk *c);
 
 /* ---- messages: verbs_message.c ---- */
 
-/* Posts the receives of a way. 0 or -errno. */
+/* Posts the receives of a queue pair. 0 or -errno. */
 int verbs_message_start(struct verbs_way *w);
-/* 1: it was put in a chain; 0: there is no room. */
+/* 1: queued; 0: there is no room. */
 int verbs_message_send(struct verbs_ep *e, struct chunk *c);
 void verbs_message_hello(struct verbs_ep *e);
 void verbs_message_bye(struct verbs_ep *e);
-/* Credits that are owed. */
+/* Sends credits that are due. */
 void verbs_message_kick(struct verbs_ep *e);
-/* A word of that type was taken by the peer's device. */
+/* The peer's device received a control message of this type. */
 void verbs_message_gone(struct verbs_ep *e, uint32_t type);
-/* Receive number i of the first way came with bytes. 0 or -errno: the ep ends. */
+/* Receive i of the first queue pair completed with this many bytes. 0, or -errno: the ep ends. */
 int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes);
-/* At the start of a poll: receives of the last one are posted again. */
+/* At the begin of a poll: posts the receives of the last poll again. */
 void verbs_message_recycle(struct verbs_device *d);
 
 /* ---- queue pairs: verbs_qp.c ---- */
 
-/* In state INIT. 0 or -errno with fail() text. */
+/* Makes a queue pair in state INIT. 0 or -errno with fail() text. */
 int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w);
-/* In state RTS, led to that one of the peer's, which begins to send at psn. 0 or -errno. */
+/* Brings it to state RTS, connected to the peer's with this number and initial sequence number. 0
+ * or -errno. */
 int verbs_qp_meet(struct verbs_way *w, uint32_t qpn, uint32_t psn);
 void verbs_qp_destroy(struct verbs_way *w);
 uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr);
-/* backend.h's: in state RTS. */
+/* The backend's function: brings the first queue pair to state RTS. */
 int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
 
-/* ---- further ways: verbs_grow.c ---- */
+/* ---- further queue pairs: verbs_grow.c ---- */
 
-/* There is use for the way. */
+/* There are requests for it: starts its set-up. */
 void verbs_grow(struct verbs_way *w);
 int verbs_ep_grow(struct ep *ep);
 void verbs_ep_grown(struct ep *ep, int res);
-/* What was not told yet is no longer wanted. */
+/* Withdraws a request for ep_grow that was not reported yet. */
 void verbs_grow_off(struct verbs_ep *e);
 void verbs_grow_free(struct verbs_ep *e);
-/* What WAY says: bytes. */
+/* Writes the body of WAY. Returns its bytes. */
 uint32_t verbs_grow_say(const struct verbs_way *w, uint8_t *data);
-/* Such words came. 0 or -errno: the ep ends. */
+/* WAY or READY came. 0, or -errno: the ep ends. */
 int verbs_grow_way(struct verbs_ep *e, const uint8_t *data, uint32_t len);
 int verbs_grow_ready(struct verbs_ep *e, const uint8_t *data, uint32_t len);
 
-/* Both ends have it. */
+/* 1: both ends may use it. */
 static inline int verbs_way_is_there(const struct verbs_way *w)
 {
 	return w->grow.met && w->grow.ready;
@@ -515,24 +525,25 @@ void verbs_ep_free(struct ep *ep);
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 		     const struct sockaddr_storage *via);
 void verbs_ep_close(struct ep *ep);
-/* Room for so many completions of an ep's, which go with verbs_room_free(); w: of a further way,
- * NULL: of its first. 0 or -errno with fail() text. */
+/* Reserves completions for an ep, until verbs_room_free(); w: for a further queue pair, NULL: for
+ * the first. 0 or -errno with fail() text. */
 int verbs_room(struct verbs_device *d, const struct verbs_way *w, uint32_t cqes);
 void verbs_room_free(struct verbs_device *d, uint32_t cqes);
-/* What its queue pair causes is looked at, and received, from now on. 0 or -errno. */
+/* Makes its completions known, and posts its receives. 0 or -errno. */
 int verbs_way_start(struct verbs_way *w);
 void verbs_ep_tell(struct verbs_ep *e, enum verbs_news news);
 void verbs_ep_up(struct verbs_ep *e);
-/* The ep is broken: its ways go into error. */
+/* The ep is broken: its queue pairs go to the error state. */
 void verbs_ep_down(struct verbs_ep *e, int res);
-/* Nothing is under way any more: it may have ended. */
+/* Ends the ep if none of its requests is under way. */
 void verbs_ep_settle(struct verbs_ep *e);
-/* Something was posted: whoever makes no progress for dead_after_ms from now on is down. */
+/* A request was posted: an ep without progress for dead_after_ms from now on is down. */
 void verbs_ep_watch(struct verbs_device *d);
-/* Deadlines. */
+/* Handles deadlines. */
 void verbs_ep_tick(struct verbs_device *d, uint64_t now);
-void verbs_ep_kick(struct verbs_ep *e);	/* before the poll ends */
-/* Gives news: UPs, or (ends) what comes after all else of an ep. */
+void verbs_ep_kick(struct verbs_ep *e);	/* handled before the poll ends */
+/* Returns news as events: EVENT_UP and EVENT_GROW, or (ends) also those that follow all chunks of
+ * the ep. */
 uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, int ends);
 
 #endif

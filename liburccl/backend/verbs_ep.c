@@ -2,17 +2,17 @@
 /*
  * An ep from its address to its end.
  *
- * ep_open makes a queue pair; ep_meet connects it to the peer's, which may take the kernel a
- * while: it looks for the peer's link address. Where nobody called it ahead, ep_connect does, on
- * the engine's thread; then it begins to talk: the side that is active says HELLO, the other one
- * answers, and who has heard one is up. So a peer that cannot be reached shows by our own time and
- * not by a device's retries.
+ * ep_open makes a queue pair. ep_meet connects it to the peer's, which may take the kernel a
+ * while, since it resolves the peer's link address. If it was not called before, ep_connect calls
+ * it on the engine's thread. Then the active side sends HELLO, the passive side answers, and each
+ * side is up when it has received one. A peer that cannot be reached is thus detected by our own
+ * timer, and not by a device's retries.
  *
- * The end: other ways go into error at once, so that everything on them comes out flushed; the
- * first one says BYE before that, which tells the peer to do the same, and has BYE_NS for it.
- * Nothing of an ep is left once each way has given all its completions back, receives too; a device
- * that keeps them for longer than DRAIN_NS has its queue pair destroyed, after which it touches
- * nothing.
+ * The end: all queue pairs but the first go to the error state at once, so that their requests come
+ * out flushed. The first one sends BYE before that, for which it has BYE_NS; the peer then does the
+ * same. The ep has ended when each queue pair has returned all completions, those of receives too.
+ * If a device keeps some for longer than DRAIN_NS, its queue pairs are destroyed, after which it
+ * uses no memory.
  */
 #include <stdlib.h>
 #include "backend/verbs.h"
@@ -24,9 +24,9 @@
 static const uint32_t depths[WAYS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH, VERBS_WRITES_DEPTH,
 				      VERBS_READS_DEPTH};
 
-/* ---- the beginning ---- */
+/* ---- begin ---- */
 
-/* The queue never shrinks. */
+/* Enlarges the queue for this many further completions. It never shrinks. */
 static int make_room(struct verbs_device *d, uint32_t cqes)
 {
 	uint64_t want = (uint64_t)d->cqes + cqes;
@@ -57,7 +57,7 @@ static int make_room(struct verbs_device *d, uint32_t cqes)
 	return 0;
 }
 
-/* A quarter is kept for peers that connect. */
+/* Reserves a quarter of the queue for peers that connect. */
 static int has_spare(const struct verbs_device *d, uint32_t cqes)
 {
 	uint32_t max = d->fixed ? d->ncqes : (uint32_t)d->port.attr.max_cqe;
@@ -98,7 +98,7 @@ static void count_ep(struct verbs_device *d, int more)
 	pthread_mutex_unlock(&d->room);
 }
 
-/* How the port is addressed may have changed since. */
+/* Reads the port's addresses again if they may have changed. */
 static int look_again(struct verbs_device *d)
 {
 	uint32_t news = load_acquire(&d->port_news);
@@ -272,7 +272,7 @@ static void set_deadline(struct verbs_ep *e, uint64_t ns)
 	verbs_until(verbs_ep_device(e), e->deadline_ns);
 }
 
-/* Silence of a peer that is awaited ends there. */
+/* A peer that does not answer for this long is down. */
 static uint64_t patience(const struct verbs_device *d)
 {
 	return d->settings.dead_after_ms * NSEC_PER_MSEC;
@@ -308,7 +308,7 @@ int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int act
 		verbs_ep_down(e, rc);
 		return 0;
 	}
-	/* The other side waits for as long as the dialler may try other ways first. */
+	/* The passive side waits longer, since the dialler may try other rails first. */
 	set_deadline(e, active && CONNECT_NS < limit ? CONNECT_NS : limit);
 	if (active)
 		verbs_message_hello(e);
@@ -330,10 +330,10 @@ void verbs_ep_kick(struct verbs_ep *e)
 		list_add_tail(&e->kicked, &verbs_ep_device(e)->kicked);
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
-/* From now on nothing of it is sent or lands; the rest comes back flushed. One that was never
- * started has nothing, and may be ep_grow's. */
+/* From now on none of its bytes is sent or lands; its requests come back flushed. A queue pair that
+ * was never started has none, and ep_grow may be working on it. */
 static void fail_way(struct verbs_way *w)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -343,7 +343,7 @@ static void fail_way(struct verbs_way *w)
 	w->failing = 1;
 	if (!w->handle)
 		return;
-	/* A device that does not even do that is dealt with at the deadline. */
+	/* A device that refuses even this is handled at the deadline. */
 	if (w->qp)
 		verbs_ep_device(w->ep)->lib.modify_qp(w->qp, &attr, IBV_QP_STATE);
 }
@@ -415,7 +415,7 @@ void verbs_ep_close(struct ep *ep)
 	}
 }
 
-/* The device keeps what it has: it goes, and its memory comes back. */
+/* The device does not return its requests: destroying the queue pairs gives the memory back. */
 static void destroy_ways(struct verbs_ep *e)
 {
 	uint32_t i;
@@ -451,12 +451,12 @@ void verbs_ep_watch(struct verbs_device *d)
 	verbs_until(d, d->watch_ns);
 }
 
-/* 1: it has requests under way. A device repeats them for as long as its own timers want, which may
- * be for ever. What other ways do says nothing of this one. */
+/* 1: it has requests under way. A device may repeat them for ever, by its own timers. Progress of
+ * other queue pairs says nothing about this one. */
 static int way_progresses(struct verbs_way *w, uint64_t now)
 {
 	if (w->acked == w->posted || w->ep->state != EP_UP) {
-		w->seen = w->acked - 1; /* time begins with the next request */
+		w->seen = w->acked - 1; /* the time starts with the next request */
 		return 0;
 	}
 	if (w->acked != w->seen) {

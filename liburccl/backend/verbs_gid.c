@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GIDs, LIDs and P_Keys a queue pair uses. */
+/* The GIDs, LIDs and P_Keys that a queue pair uses. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #define PKEY_PARTITION 0x7fffu
 #define PKEY_FULL      0x8000u
 
-/* ---- what a GID is ---- */
+/* ---- the kind of a GID ---- */
 
 static int is_zero(const uint8_t *gid)
 {
@@ -18,7 +18,7 @@ static int is_zero(const uint8_t *gid)
 	return !memcmp(gid, zero, GID_BYTES);
 }
 
-/* An address of IPv4, in its last four bytes. */
+/* 1: an IPv4 address, in its last four bytes. */
 static int is_ipv4(const uint8_t *gid)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -26,7 +26,7 @@ static int is_ipv4(const uint8_t *gid)
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-/* Of this link alone. A port without an address has fe80:: and nothing behind it for a moment. */
+/* 1: valid on this link only. A port without an address briefly has fe80:: followed by zeroes. */
 static int is_link_local(const uint8_t *gid)
 {
 	if (is_ipv4(gid))
@@ -34,7 +34,7 @@ static int is_link_local(const uint8_t *gid)
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* No address of a host that others can send to. */
+/* 1: not an address that other hosts can send to. */
 static int is_useless(const uint8_t *gid)
 {
 	static const uint8_t loopback[GID_BYTES] = {[15] = 1};
@@ -59,10 +59,10 @@ static uint8_t kind_of(const struct gid_port *port, const struct gid_entry *e)
 	return (uint8_t)(kind + !is_ipv4(e->gid));
 }
 
-/* ---- InfiniBand's subnets ---- */
+/* ---- InfiniBand subnets ---- */
 
-/* The first eight bytes of a GID name the subnet. Where routers forward by LID the GID is
- * site-local (fec0:0000), then comes the LID by which other subnets reach the port (FLID), then the
+/* The first eight bytes of a GID name the subnet. If routers forward by LID, the GID is site-local
+ * (fec0:0000), followed by the LID by which other subnets reach the port (FLID), then by the
  * subnet. */
 
 static int is_site_local(const uint8_t *gid)
@@ -86,7 +86,7 @@ static int same_subnet(const uint8_t *a, const uint8_t *b)
 
 /* ---- the best of each kind ---- */
 
-/* An address of IPv4 and one of IPv6 that holds it are one. */
+/* An IPv4 address equals the IPv6 address that it is mapped to. */
 static int is_address(const uint8_t *gid, const struct sockaddr_storage *ss)
 {
 	struct sockaddr_in6 in6;
@@ -99,7 +99,7 @@ static int is_address(const uint8_t *gid, const struct sockaddr_storage *ss)
 	return ss->ss_family == AF_INET6 && !memcmp(gid, &in6.sin6_addr, GID_BYTES);
 }
 
-/* Of two of one kind: more is better. */
+/* Ranks two GIDs of one kind: more is better. */
 static uint32_t merit(const struct gid_port *port, const struct gid_wish *wish,
 		      const struct gid_entry *e)
 {
@@ -107,7 +107,7 @@ static uint32_t merit(const struct gid_port *port, const struct gid_wish *wish,
 
 	if (wish->to && is_address(e->gid, wish->to))
 		points += 4;
-	/* What belongs to the port itself goes before a VLAN's, an alias's, another container's. */
+	/* The port's own GID goes before that of a VLAN, an alias, or another container. */
 	if (e->ifindex && e->ifindex == port->ifindex)
 		points += 2;
 	if (port->layer == GID_LAYER_INFINIBAND && flid_of(e->gid))
@@ -144,7 +144,7 @@ static const struct gid_entry *entry_at(const struct gid_port *port, uint32_t in
 	return NULL;
 }
 
-/* The program's word counts, also for one that would not be chosen. */
+/* An index in the settings applies even to a GID that would not be chosen. */
 static int end_at(const struct gid_port *port, int32_t index, struct gid_end *out)
 {
 	const struct gid_entry *e = entry_at(port, (uint32_t)index);
@@ -157,9 +157,9 @@ static int end_at(const struct gid_port *port, int32_t index, struct gid_end *ou
 	return 1;
 }
 
-/* Which goes first, by the wish: an address of the control connection leads where that leads, and
- * its family is one that both ends have. None that stays on its link, or of RoCE v1, goes before
- * one that can be routed. */
+/* The index of the GID that goes first. An address of the control connection is known to reach the
+ * peer, and both ends have its family. A link-local GID, or one of RoCE v1, never goes before one
+ * that can be routed. */
 static uint32_t preferred(const struct gid_wish *wish, const struct gid_end *ends, uint32_t n)
 {
 	uint32_t i;
@@ -241,14 +241,14 @@ int gid_ends(const struct gid_port *port, const struct gid_wish *wish,
 	return (int)n;
 }
 
-/* ---- two ends ---- */
+/* ---- pairs of GIDs ---- */
 
 static int end_ok(const struct gid_end *end)
 {
 	return end->kind && end->kind < GID_KINDS && (end->lid || !is_zero(end->gid));
 }
 
-/* Ranks are added up, so that both ends come to the same sum. */
+/* Adds the ranks of both ends, so that both ends compute the same sum. */
 int gid_pair(const struct gid_end *ours, uint32_t nours, const struct gid_end *theirs,
 	     uint32_t ntheirs, uint32_t *our, uint32_t *their)
 {
@@ -291,7 +291,7 @@ void gid_route(const struct gid_port *port, const struct gid_end *our, const str
 	memcpy(route->dgid, their->gid, GID_BYTES);
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static const char *version_text(uint8_t kind)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an ep gets its other ways. A queue pair has the size that it was made with, and one that is
- * busy cannot be left for a larger one without breaking it: so an ep begins with the first way,
- * which is small, and has another when there first is something to go by it, or, of small things,
- * more than the first takes.
+ * Sets up further queue pairs of an ep. A queue pair keeps the size that it was made with, and a
+ * busy one cannot be replaced by a larger one without breaking it. So an ep begins with the first
+ * queue pair, which is small. Another one is added when there is the first large request for it,
+ * or, for small requests, when the first queue pair is full.
  *
- * To make a queue pair and to lead it to the peer's may take the kernel a while: that is ep_grow's,
- * one way after the other. When ours is made, WAY tells the peer its number; it makes its own, if
- * it did not yet, and leads it to ours, answers with WAY, and says READY; we lead ours to its, and
- * say READY. Who said so and has heard it uses the way. Both sides may begin.
+ * To make a queue pair and to connect it to the peer's may take the kernel a while: ep_grow does
+ * both, for one queue pair after the other. When ours is made, WAY tells the peer its number. The
+ * peer makes its own unless it has, connects it to ours, answers with WAY, and sends READY. We
+ * connect ours to the peer's, and send READY. A side that has sent and received READY uses the
+ * queue pair. Both sides may begin.
  *
- * Who cannot make one (-ENOMEM, the completion queue is full) goes on with the first way, and so
- * does its peer.
+ * A side that cannot make one (-ENOMEM, the completion queue is full) continues with the first
+ * queue pair, and so does its peer.
  *
- * WAY, little-endian: which u32, number of the queue pair u32, sequence number at which it begins
- * to send u32. READY: which u32.
+ * WAY, little-endian: index of the queue pair u32, its number u32, its initial sequence number u32.
+ * READY: index u32.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static int way_make(struct verbs_way *w)
 	return verbs_qp_make(w->ep, w);
 }
 
-/* Others may have more luck with it. */
+/* Gives its room in the completion queue to others. */
 static void way_unmake(struct verbs_way *w)
 {
 	if (!w->grow.made)
@@ -78,7 +79,7 @@ void verbs_grow_free(struct verbs_ep *e)
 
 /* ---- engine ---- */
 
-/* Ours is to be made, or led to theirs. */
+/* 1: ours must be made, or connected to theirs. */
 static int is_due(const struct verbs_grow *g)
 {
 	if (g->gave_up || g->met)
@@ -123,7 +124,7 @@ static void owe(struct verbs_way *w, enum verbs_owed word)
 	verbs_ep_kick(w->ep);
 }
 
-/* What WAY says is noted, as the queue pair may be ep_grow's again before it goes. */
+/* Copies the content of WAY now: ep_grow may have the queue pair again before WAY is sent. */
 static int way_made(struct verbs_way *w, int meets)
 {
 	struct verbs_grow *g = &w->grow;
@@ -137,7 +138,7 @@ static int way_made(struct verbs_way *w, int meets)
 	if (!meets)
 		return 0;
 	rc = verbs_way_start(w);
-	g->gave_up = rc == -ENOMEM; /* it is not begun, and the first goes on */
+	g->gave_up = rc == -ENOMEM; /* it was not started, and the first queue pair continues */
 	if (rc)
 		return g->gave_up ? 0 : rc;
 	g->met = 1;
@@ -163,7 +164,7 @@ void verbs_ep_grown(struct ep *ep, int res)
 	step(e);
 }
 
-/* ---- words ---- */
+/* ---- control messages ---- */
 
 uint32_t verbs_grow_say(const struct verbs_way *w, uint8_t *data)
 {
@@ -175,7 +176,7 @@ uint32_t verbs_grow_say(const struct verbs_way *w, uint8_t *data)
 	return sizeof(word);
 }
 
-/* NULL: there is none that it could be of. */
+/* NULL: the index is invalid now. */
 static struct verbs_way *way_named(struct verbs_ep *e, const uint8_t *data)
 {
 	uint32_t which;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libibverbs by name, so that a program runs where there is none. What verbs.h of rdma-core has as
- * inline functions goes through the context's own table and needs nothing from here. */
+/* Loads libibverbs by name, so that programs run on hosts without it. The inline functions of
+ * rdma-core's verbs.h call through the context's own table and need nothing from here. */
 #include <dlfcn.h>
 #include "backend/verbs.h"
 

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory, and what peers may touch of it.
+ * Memory registration, and exports to peers.
  *
- * An extent is registered once, for this side's own requests. What peers may touch is registered
- * once more, with the range and rights of an advert and no more: a pin, which all who were given
- * that advert share. It is taken back by ibv_dereg_mr(), after which the device lets nothing in,
- * not even the rest of a WRITE that was half received. Both take as long as there are pages, so
- * that no engine's thread does either. Keys are of the protection domain: who guesses one of
- * another ep's 32-bit keys is let in as that ep would be. Devices choose them, mlx5 and rxe with a
- * part that changes at each use.
+ * An extent is registered once, for requests of this side. Memory that peers may access is
+ * registered once more, with exactly the range and rights of an advert: a pin, which all peers with
+ * that advert share. ibv_dereg_mr() revokes it: the device then admits nothing more, not even the
+ * rest of a partly received WRITE. Both calls take longer for more pages, so engine threads make
+ * neither. Keys belong to the protection domain: a peer that guesses a 32-bit key of another ep has
+ * that ep's access. Devices choose the keys; mlx5 and rxe change a part of them at each use.
  *
- * Memory windows are not used. They would spare pinning the bytes once more where an advert covers
- * part of a region or gives fewer rights, which is done once for all peers and off the engine's
- * thread. But the end of a window need not stop a WRITE that has begun: rxe looks a window up at a
- * message's first packet alone. And a window is bound by a request on a queue pair, and takes
- * effect with its completion: what all peers share would hang on the path to one of them, which may
- * break before, after, or in between. Not every device has them, so that regions would stay beside
- * them.
+ * Memory windows are not used. They would save a second pinning of the bytes if an advert covers
+ * part of a region or gives fewer rights; that is done once for all peers, and not on the engine's
+ * thread. But invalidating a window need not stop a WRITE that has begun: rxe checks a window at a
+ * message's first packet only. A window is bound by a request on a queue pair, and takes effect
+ * with its completion: memory shared by all peers would depend on the path to one of them, which
+ * may break before, after, or in between. Not every device has windows, so regions would be needed
+ * too.
  *
  * Peers do not learn addresses: a piece begins at its address modulo 1 GiB, so that the device can
  * use pages as large as the memory has.
  *
- * A key, little-endian: version u8, rights and VERBS_KEY_DEVICE u8, pieces u16, CRC32C of all with
- * 0 here u32, length u64, ns for which it stands u64 (~0: for ever), first half of its ep's cookie
- * [8]; then for each piece its start in the exposure u64, key u32, address u32.
+ * A key, little-endian: version u8, rights and VERBS_KEY_DEVICE u8, pieces u16, CRC32C of the whole
+ * key with this field 0 u32, length u64, ns until it expires u64 (~0: never), first half of its
+ * ep's cookie [8]; then for each piece its start in the export u64, key u32, address u32.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -32,23 +31,24 @@
 #include <unistd.h>
 #include "backend/verbs.h"
 
-#define IOVA_MASK   ((1ull << 30) - 1)
-#define KEY_HEADER  32u
-#define KEY_PIECE   16u
-#define PIECES_MAX  ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
-#define PIECE_ALIGN (1ull << 30) /* of a limit above that: pages may be as large */
+#define IOVA_MASK  ((1ull << 30) - 1)
+#define KEY_HEADER 32u
+#define KEY_PIECE  16u
+#define PIECES_MAX ((KEY_MAX - KEY_HEADER) / KEY_PIECE)
+/* Alignment of pieces if the limit is larger: pages may have this size. */
+#define PIECE_ALIGN (1ull << 30)
 #define PAGE	    4096ull
 
-/* What a device made of an extent. */
+/* A device's registrations of an extent. */
 struct verbs_mr {
-	uint64_t addr, each; /* cut at every so many bytes from there */
+	uint64_t addr, each; /* the extent is divided every `each` bytes, from addr on */
 	uint32_t n;
-	int unread;    /* not all of it can be copied from: verbs_local.unread */
-	int read_only; /* not all of it was to be had to write to */
+	int unread;    /* the CPU cannot read all of it: verbs_local.unread */
+	int read_only; /* some of it is read-only */
 	struct ibv_mr *mr[];
 };
 
-/* And of a pin. */
+/* A device's registrations of a pin. */
 struct verbs_pinned {
 	uint32_t n;
 	struct ibv_mr *mr[];
@@ -74,9 +74,9 @@ static struct ibv_mr *mr_ask(struct verbs_device *d, const struct extent *x, uin
 	return mr;
 }
 
-/* A part of memory that the extent describes. NULL: errno says why. libibverbs and the kernel pass
- * over the wish for relaxed order where they, device or machine cannot; a driver that does not know
- * it may refuse it instead. */
+/* Registers a part of the extent's memory. NULL, with errno. libibverbs and the kernel ignore the
+ * request for relaxed ordering if they, the device or the machine do not support it; a driver that
+ * does not know it may refuse it instead. */
 static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, uint64_t addr,
 			      uint64_t len, uint64_t iova, unsigned int access)
 {
@@ -88,7 +88,7 @@ static struct ibv_mr *mr_make(struct verbs_device *d, const struct extent *x, ui
 	return mr;
 }
 
-/* Of a region's bytes, with its rights: verbs.h says why they may be. */
+/* The flag for a region's bytes, given its rights; verbs.h says why it is safe. */
 static unsigned int relaxed(const struct verbs_device *d, uint32_t rights)
 {
 	if (d->settings.rdma_relaxed_ordering == URCCL_ALLOW_NO || rights & URCCL_RIGHT_ATOMIC)
@@ -100,16 +100,15 @@ static int mr_free(struct verbs_device *d, struct ibv_mr *mr)
 {
 	int err = abs(d->lib.dereg_mr(mr));
 
-	/* What a device had that is gone the kernel has taken back by itself; it answers nothing
-	 * but EIO then. */
+	/* The kernel itself has released the memory of a device that is gone, and answers only EIO
+	 * then. */
 	if (err && (err != EIO || !load_acquire(&d->broken)))
 		return -err;
 	__atomic_sub_fetch(&d->dev.mrs, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* The kernel counts pinned pages against the limit for locked memory, and says no more than
- * ENOMEM. */
+/* The kernel limits pinned pages, and reports ENOMEM if the limit is passed. */
 static int reg_failed(const struct verbs_device *d, const struct extent *x, int err)
 {
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
@@ -125,7 +124,7 @@ static int reg_failed(const struct verbs_device *d, const struct extent *x, int 
 		    (unsigned long long)x->len, errno_text(err));
 }
 
-/* The last first. 0, or -errno, and so many are left. */
+/* Frees from the last one. 0, or -errno with *n still registered. */
 static int mrs_free(struct verbs_device *d, struct ibv_mr **mr, uint32_t *n)
 {
 	int rc;
@@ -138,8 +137,8 @@ static int mrs_free(struct verbs_device *d, struct ibv_mr **mr, uint32_t *n)
 	return 0;
 }
 
-/* A registration has at most max_mr_size bytes, which some devices count in pages. What has more is
- * cut at multiples of as much as fits, wherever it begins; 0: it has not. */
+/* A registration has at most max_mr_size bytes, which some devices count in pages. Longer memory is
+ * divided at multiples of the largest size that fits at any address; 0: no division. */
 static uint64_t cut_at(const struct verbs_device *d, uint64_t addr, uint64_t len)
 {
 	uint64_t max = d->port.attr.max_mr_size;
@@ -151,7 +150,7 @@ static uint64_t cut_at(const struct verbs_device *d, uint64_t addr, uint64_t len
 	return max >= PAGE ? max & ~(PAGE - 1) : max;
 }
 
-/* Of len bytes at addr, those before the next cut. */
+/* The bytes before the next division, at most len. */
 static uint64_t piece_bytes(uint64_t each, uint64_t addr, uint64_t len)
 {
 	uint64_t run = each ? each - addr % each : len;
@@ -159,7 +158,7 @@ static uint64_t piece_bytes(uint64_t each, uint64_t addr, uint64_t len)
 	return run < len ? run : len;
 }
 
-/* Asked when its pages are there: a look at each, no fault. */
+/* Checked after its pages exist: one check for each page, and no fault. */
 static int is_unread(struct extent *x)
 {
 	if (x->read == EXTENT_READ_UNKNOWN)
@@ -196,7 +195,7 @@ int verbs_reg(struct device *dev, struct extent *x)
 		len = m->each - (at - m->addr) % m->each;
 		len = len < x->addr + x->len - at ? len : x->addr + x->len - at;
 		m->mr[m->n] = mr_make(d, x, at, len, at, access);
-		/* It may be memory that this process cannot write to: then it is to be sent. */
+		/* The memory may be read-only for this process: it can still be sent. */
 		if (!m->mr[m->n] && errno == EFAULT && access)
 			m->mr[m->n] = mr_make(d, x, at, len, at, access = 0);
 		if (m->mr[m->n]) {
@@ -306,7 +305,7 @@ int verbs_writable(const struct chunk *c, uint32_t index)
 	return !l.read_only;
 }
 
-/* ---- pins and exposures ---- */
+/* ---- pins and exports ---- */
 
 static unsigned int access_of(uint32_t rights)
 {
@@ -314,13 +313,13 @@ static unsigned int access_of(uint32_t rights)
 
 	if (rights & URCCL_RIGHT_READ)
 		access |= IBV_ACCESS_REMOTE_READ;
-	/* Verbs want the one for the other. */
+	/* Verbs require local write for remote write. */
 	if (rights & URCCL_RIGHT_WRITE)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
 	return access;
 }
 
-/* Bytes from offset off of the region on that one registration takes, at most max. */
+/* The bytes from offset off of the region that one registration takes, at most max. */
 static uint64_t run_at(const struct verbs_device *d, const struct memory *m, uint64_t off,
 		       uint64_t max, const struct extent **x, uint64_t *addr)
 {
@@ -397,7 +396,7 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 	memcpy(key + 24, verbs_ep(e->ep)->cookie, 8);
 }
 
-/* 0 or -errno. */
+/* Registers each piece. 0 or -errno. */
 static int pin_pieces(struct verbs_device *d, const struct pin *p, struct verbs_pinned *made)
 {
 	unsigned int access = access_of(p->rights) | relaxed(d, p->memory->rights);
@@ -432,7 +431,7 @@ int verbs_pin(struct device *dev, struct pin *p)
 		p->mr = made;
 		return 0;
 	}
-	/* Nobody was told of these keys. */
+	/* No peer has these keys. */
 	(void)mrs_free(d, made->mr, &made->n);
 	free(made);
 	return rc;
@@ -477,7 +476,7 @@ int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
 	return (int)len;
 }
 
-/* The pin is what ends it. */
+/* The end of the pin ends it. */
 int verbs_unexpose(struct exposure *e)
 {
 	(void)e;
@@ -486,7 +485,7 @@ int verbs_unexpose(struct exposure *e)
 
 /* ---- keys ---- */
 
-/* Starts ascend from 0. */
+/* Reads the pieces, whose starts must ascend from 0. */
 static int read_pieces(struct verbs_key *k, const uint8_t *p)
 {
 	uint32_t i;
@@ -501,7 +500,7 @@ static int read_pieces(struct verbs_key *k, const uint8_t *p)
 	return !k->n || k->piece[k->n - 1].start < k->len ? 0 : -EPROTO;
 }
 
-/* What a damaged key would cost is the ep, so damage is looked for. */
+/* A damaged key would end the ep at its first use, so it is checked. */
 static int check_key(const struct verbs_ep *e, const uint8_t *key, uint32_t key_len, uint64_t len)
 {
 	static const uint8_t zero[4];
@@ -539,7 +538,8 @@ int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		return -ENOMEM;
 	left = get64(p + 16);
 	*k = (struct verbs_key){.len = len, .expires_ns = NEVER_NS, .rights = p[1], .n = n};
-	/* The owner takes it back at that time; keeping to it here spares the queue pairs. */
+	/* The owner revokes it at that time. To stop using it here avoids an error of the queue
+	 * pairs. */
 	if (left < NEVER_NS / 2)
 		k->expires_ns = clock_ns() + left;
 	rc = read_pieces(k, p + KEY_HEADER);
@@ -576,7 +576,7 @@ void verbs_keys_free(struct verbs_ep *e)
 	}
 }
 
-/* The first READ or WRITE with a key costs no more than the next. */
+/* Nothing to do: the first READ or WRITE with a key costs no more than later ones. */
 int verbs_warm(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages: SENDs on the first way into receives that are always posted.
+ * Messages: SENDs on the first queue pair, into receives that are always posted.
  *
- * A sender has VERBS_CREDITS of them, and gets one back when its receive is posted again. What it
- * is owed goes with the next message, or, from half of them on, in a CREDIT, which needs none: as
- * each carries at least half of all there are, at most two are unread, and they and a BYE have
- * receives of their own. So a receive is always posted for what comes. (A WRITE of the count into
- * the sender's memory would need no receive, but no completion would wake a sender that sleeps for
- * want of credit.)
+ * A sender has VERBS_CREDITS credits. It gets one back when the receive is posted again, with the
+ * next message, or in a CREDIT when half of them are due. A CREDIT itself needs no credit: each
+ * carries at least half of all credits, so at most two are unread, and these and a BYE have
+ * receives of their own. A receive is thus posted for every message. (A WRITE of the count into the
+ * sender's memory would need no receive, but no completion would wake a sender that sleeps for lack
+ * of credit.)
  *
- * A WRITE_WITH_IMM into a slot of the receiver's would do no more than a SEND: it uses up a posted
- * receive as well, and so needs the same credits; it has to be numbered and looked at likewise; and
- * it would have peers write by a key to memory that the engine reads meanwhile, where a receive's
- * place is the device's until its completion, of the receiver's choice, and bounds the length.
+ * WRITE_WITH_IMM into a slot of the receiver has no advantage over SEND. It uses a posted receive
+ * too, so it needs the same credits, and the same numbers and checks. Peers would write by a key to
+ * memory that the engine reads meanwhile. The place of a receive belongs to the device until its
+ * completion, is chosen by the receiver, and limits the length.
  *
  * A message: type u8, flags u8, length u16, credits u16, 0 u16, CRC32C of its bytes u32, 0 u32;
  * then its bytes. Little-endian.
@@ -38,9 +38,10 @@ struct message {
 
 _Static_assert(sizeof(struct message) == VERBS_HEADER, "no gaps");
 
-/* ---- out ---- */
+/* ---- send ---- */
 
-/* For a word; one slot stays for a READ that proves, and another for one that is owed. */
+/* 1: there is room for a control message. One slot is reserved for a READ that proves, and one for
+ * a SLOT_PUSH that is due. */
 static int has_place(const struct verbs_ep *e)
 {
 	const struct verbs_way *w = &e->way[WAY_FIRST];
@@ -68,7 +69,8 @@ static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *d
 	verbs_ring_send(e, c, type, VERBS_HEADER + len);
 }
 
-/* The last places are for words that need no credit. */
+/* 1: a message with credit may be queued. The last places are for control messages without
+ * credit. */
 static int has_credit(const struct verbs_ep *e)
 {
 	return e->credits && e->sending < VERBS_CREDITS && verbs_ring_room(&e->way[WAY_FIRST]);
@@ -84,7 +86,8 @@ int verbs_message_send(struct verbs_ep *e, struct chunk *c)
 	return 1;
 }
 
-/* What only the two sides of the peer's handshake can make of an ep's cookie. */
+/* Computes from an ep's cookie a value that only the two sides of the peer's handshake can
+ * compute. */
 static void proof_of(const struct verbs_ep *e, const uint8_t *cookie, uint8_t out[VERBS_COOKIE])
 {
 	if (e->ep.bonded)
@@ -111,7 +114,7 @@ void verbs_message_bye(struct verbs_ep *e)
 	verbs_ring_bell(e);
 }
 
-/* WAY goes before READY, which is the beginning of it. */
+/* WAY is sent before READY, whose body is the begin of WAY's. */
 static void grow_kick(struct verbs_way *w)
 {
 	uint8_t word[MESSAGE_MAX];
@@ -175,7 +178,8 @@ int verbs_message_start(struct verbs_way *w)
 	uint32_t i;
 	int rc = 0;
 
-	/* Nobody sends to the others: it comes back when the queue pair breaks. */
+	/* No peer sends to the other queue pairs: this receive comes back when the queue pair
+	 * breaks. */
 	if (w != &e->way[WAY_FIRST])
 		return receive(w, e, 0);
 	e->credits = VERBS_CREDITS;
@@ -186,7 +190,7 @@ int verbs_message_start(struct verbs_way *w)
 	return rc;
 }
 
-/* Its place is free again; credit: the peer may send another. */
+/* Posts the receive again; credit: the peer may send one more message. */
 static void again(struct verbs_ep *e, uint32_t i, uint32_t credit)
 {
 	if (e->state != EP_UP && e->state != EP_CONNECTING)
@@ -210,7 +214,7 @@ void verbs_message_recycle(struct verbs_device *d)
 	}
 }
 
-/* ---- in ---- */
+/* ---- receive ---- */
 
 static int hello(struct verbs_ep *e, const uint8_t *data, uint32_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport ib of a library that was built without rdma-core's header. */
+/* Transport ib of a library built without rdma-core's header. */
 #include "backend/backend.h"
 
 static uint32_t none_scan(const struct device_config *config)

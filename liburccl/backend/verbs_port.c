@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which port of which device, and how it is addressed. */
+/* The choice of a device and its port, and the port's addresses. */
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return v ? v->query_port(context, port, attr, sizeof(*attr)) : EOPNOTSUPP;
 }
 
-/* ---- choosing ---- */
+/* ---- choice ---- */
 
-/* All devices of this host, and what is wanted of them. */
+/* All devices of this host, and the settings that choose among them. */
 struct nics {
 	const struct verbs_lib *lib;
 	const struct urccl_params *params;
@@ -29,7 +29,7 @@ struct nics {
 	uint32_t n;
 };
 
-/* only: that port alone; 0: any. */
+/* only: this port alone; 0: any. */
 static int wanted(const struct nics *all, uint32_t i, uint32_t port, uint32_t only)
 {
 	const struct urccl_params *p = all->params;
@@ -39,7 +39,8 @@ static int wanted(const struct nics *all, uint32_t i, uint32_t port, uint32_t on
 	return !p->rdma_dev || nic_matches(p->rdma_dev, all->names, all->n, i, port);
 }
 
-/* The first port of device i that is wanted and active: the device is open then. 0: none. */
+/* Finds the first port of device i that is wanted and active, and leaves the device open. 0: there
+ * is none. */
 static int try_device(const struct nics *all, uint32_t i, uint32_t only, struct verbs_port *out)
 {
 	uint32_t port;
@@ -78,7 +79,8 @@ static int none(const struct nics *all)
 		    all->n);
 }
 
-/* How many of what is named cannot be opened; the number-th is what fail() has to say. */
+/* The number of named devices that cannot be opened. The reason for number `number` is in
+ * fail(). */
 static uint32_t unusable(const struct nics *all, uint32_t number)
 {
 	const char *rules = all->params->rdma_dev;
@@ -108,7 +110,7 @@ static uint32_t unusable(const struct nics *all, uint32_t number)
 	return found;
 }
 
-/* The k-th to try. 0: it is not there. */
+/* Tries the k-th candidate. 0: it is not usable. */
 static int try(const struct nics *all, uint32_t k, struct verbs_port *out)
 {
 	uint32_t i;
@@ -121,7 +123,7 @@ static int try(const struct nics *all, uint32_t k, struct verbs_port *out)
 	return 0;
 }
 
-/* How many can be used, up to the number-th, which stays open in *out. */
+/* Counts usable ports up to index `number`, which stays open in *out. */
 static uint32_t usable(const struct nics *all, uint32_t number, struct verbs_port *out)
 {
 	uint32_t i, found = 0, n = all->rails ? all->nrails : all->n;
@@ -138,8 +140,8 @@ static uint32_t usable(const struct nics *all, uint32_t number, struct verbs_por
 	return found;
 }
 
-/* Those that are named and cannot be opened have numbers too, the last: the transport may do
- * without them, and each is told by itself. */
+/* Named devices that cannot be opened have the last numbers: the transport may work without them,
+ * and each reports its own reason. */
 static int count(const struct nics *all)
 {
 	struct verbs_port unused;
@@ -157,7 +159,7 @@ static int choose(const struct nics *all, uint32_t number, struct verbs_port *ou
 	return unusable(all, number - n) > number - n ? -ENODEV : none(all);
 }
 
-/* Opens the number-th; with out NULL counts them. */
+/* Opens the port of this number; out NULL: counts the ports. */
 static int walk(const struct verbs_lib *lib, const struct device_config *config, uint32_t number,
 		struct verbs_port *out)
 {
@@ -169,7 +171,7 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 	};
 	int i, rc, n = 0;
 
-	/* Without the kernel's modules there is no list at all. */
+	/* Without the kernel modules there is no list at all. */
 	all.list = lib->get_device_list(&n);
 	if (!all.list)
 		return none(&all);
@@ -207,7 +209,7 @@ static uint8_t layer_of(const struct ibv_port_attr *attr)
 	}
 }
 
-/* One call for the device, in place of three files for each row. How many, or -errno. */
+/* One call for the device instead of three files per row. Returns the number of rows, or -errno. */
 static int ask_gids(const struct verbs_lib *lib, const struct verbs_port *port,
 		    struct gid_entry *gids)
 {
@@ -230,7 +232,7 @@ static int ask_gids(const struct verbs_lib *lib, const struct verbs_port *port,
 	return n < 0 ? (int)n : out;
 }
 
-/* An older library, or kernel, cannot be asked. */
+/* An older library or kernel has no such call. */
 static int list_gids(const struct verbs_lib *lib, const struct verbs_port *port,
 		     struct gid_entry *gids)
 {
@@ -239,7 +241,7 @@ static int list_gids(const struct verbs_lib *lib, const struct verbs_port *port,
 	return n >= 0 ? n : gid_table_read(SYSFS, port->context->device->name, port->port, gids);
 }
 
-/* Those that the context listens on, or else dials from. */
+/* The addresses that the context listens on, or otherwise dials from. */
 static void own_read(const struct device_config *config, struct verbs_port *out)
 {
 	struct netif all[NETIFS_MAX];
@@ -347,7 +349,7 @@ int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *p,
 	rc = read_port(lib, p, &fresh);
 	if (rc)
 		return rc;
-	/* What other threads look at besides stays as it is. */
+	/* Members that other threads read stay unchanged. */
 	memcpy(port->ends, fresh.ends, sizeof(port->ends));
 	port->nends = fresh.nends;
 	port->pkey_index = fresh.pkey_index;

@@ -2,18 +2,19 @@
 /*
  * Queue pairs, and the addresses by which two eps connect theirs.
  *
- * An address, little-endian: least and greatest version u8, GIDs u8, MTU u8; of the first way the
- * number of its queue pair u32, and the sequence number at which it begins to send u32; key of the
- * byte whose READ proves u32, READs that a way takes u8, 0 [3], cookie [16]; then for each
- * GID its 16 bytes, LID u16, kind u8, 0 u8.
+ * An address, little-endian: lowest and highest version u8, GIDs u8, MTU u8; number of the first
+ * queue pair u32, and its initial sequence number u32; rkey of the byte whose READ proves u32,
+ * READs that a queue pair accepts u8, 0 [3], cookie [16]; then for each GID its 16 bytes, LID u16,
+ * kind u8, 0 u8.
  */
 #include <endian.h>
 #include <stdlib.h>
 #include "backend/verbs.h"
 
 #define RNR_TIMER 12u /* 0.64 ms */
-#define RNR_RETRY 7u  /* for ever: it is for the first message alone, and our own time runs */
-#define RETRIES	  6u  /* 7 means for ever to some devices */
+/* For ever: it is needed for the first message only, and our own timer runs. */
+#define RNR_RETRY 7u
+#define RETRIES	  6u /* 7 means for ever on some devices */
 #define HOPS	  64u
 #define ROCE_SL	  3
 #define ROCE_TC	  104
@@ -102,7 +103,7 @@ static uint8_t reads_taken(const struct verbs_device *d)
 	return (uint8_t)(want < most ? want : most);
 }
 
-/* That may be under way to a peer which takes so many. */
+/* READs that may be under way to a peer which accepts this many. */
 static uint8_t reads_out(const struct verbs_device *d, uint8_t taken)
 {
 	uint32_t most = (uint32_t)d->port.attr.max_qp_init_rd_atom,
@@ -159,9 +160,9 @@ static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 	return 0;
 }
 
-/* ---- meeting ---- */
+/* ---- connecting ---- */
 
-/* What a class asks for, or what suits the link. */
+/* The setting for a class, or the default for the link. */
 static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t way, int roce)
 {
 	int16_t v = each[is_urgent(way) ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];

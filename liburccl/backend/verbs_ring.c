@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A way's requests, from post to completion. Each keeps its slot until it is out, and no more have
- * one than the send queue has places, so a request that has a slot finds a place.
+ * The requests of a queue pair, from post to completion. Each request keeps its slot until it comes
+ * out, and there are no more slots than entries in the send queue: a request with a slot always has
+ * an entry.
  *
- * WRITEs are proved in groups: behind the last of a chain goes a READ of a byte of the peer's,
- * unless one is under way already; when that comes back, the next one follows what was posted
- * meanwhile. So a single WRITE is proved one round trip after it was acknowledged at the latest,
- * and a stream of them costs one READ a round trip. Ahead of it goes one from each memory of a
- * device that was written to since, where the peer gave the right to read it: requests of a queue
- * pair end in order, so that the proof is of these, too.
+ * WRITEs are proved in groups. After the last one of a chain comes a READ of a byte of the peer,
+ * unless such a READ is under way; when that completes, the next one follows the WRITEs posted
+ * meanwhile. A single WRITE is thus proved at most one round trip after its acknowledgement, and a
+ * stream of WRITEs costs one READ per round trip. Before the READ comes one from each device memory
+ * that was written to since, if the peer gave the right to read it. Requests of a queue pair
+ * complete in order, so the proof covers these READs too.
  *
- * A WRITE of few bytes that comes while a proof is under way would not be done sooner than the next
- * proof: it is held and goes with that by one doorbell, and so does what comes meanwhile, up to as
- * many as a doorbell is worth: all go then, lest the device has nothing to do. What is held has no
- * slot.
+ * A small WRITE that arrives while a proof is under way would not be proved before the next one. It
+ * is held, and posted by one doorbell with the next proof, as are later ones. If there are
+ * VERBS_HELD, all of them are posted, to keep the device busy. A held WRITE has no slot.
  */
 #include "backend/verbs.h"
 
@@ -27,8 +27,8 @@ static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
 	return &w->slots[number & (w->depth - 1)];
 }
 
-/* One place is kept for a READ that proves, one for a SLOT_PUSH that is owed, some of the first
- * way for words of our own. */
+/* One entry is reserved for a READ that proves, one for a SLOT_PUSH that is due, and some of the
+ * first queue pair for control messages. */
 uint32_t verbs_ring_room(const struct verbs_way *w)
 {
 	uint32_t used = w->head - w->tail + 1 + w->pushes;
@@ -38,7 +38,7 @@ uint32_t verbs_ring_room(const struct verbs_way *w)
 	return used < w->depth - 1 ? w->depth - 1 - used : 0;
 }
 
-/* Why a chunk that is not known to be done comes out. */
+/* The result of a chunk that is not known to be done. */
 static int undone(const struct verbs_ep *e, const struct chunk *c)
 {
 	if (c->res)
@@ -58,7 +58,7 @@ static void ring(struct verbs_way *w)
 	uint32_t n = chain->n;
 
 	chain->n = 0;
-	/* What has a slot comes out with the rest. */
+	/* Requests with a slot come out with the rest. */
 	if (!n || w->failing)
 		return;
 	if (d->watch_ns == NEVER_NS)
@@ -70,7 +70,7 @@ static void ring(struct verbs_way *w)
 		w->posted += n;
 		return;
 	}
-	/* There was room, so the device or its driver is not well. */
+	/* There was room, so the device or its driver has failed. */
 	w->posted += bad ? (uint32_t)(bad - chain->wr) : n;
 	verbs_ep_down(w->ep, -EIO);
 }
@@ -81,14 +81,15 @@ static void signal_it(struct verbs_way *w, struct ibv_send_wr *wr)
 	w->plain = w->plain_bytes = 0;
 }
 
-/* The next request of the chain, with a slot. */
+/* Appends a request to the chain, with a slot. */
 static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode, struct chunk *c,
 				   enum verbs_slot_kind kind)
 {
 	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
 	struct ibv_send_wr *wr;
 
-	/* Whoever puts some of a way in it rings before another ep's turn. */
+	/* A caller that queues requests of a queue pair rings the doorbell before another ep is
+	 * served. */
 	assert(!chain->n || chain->wr[0].wr_id >> 32 == w->handle);
 	if (chain->n == VERBS_CHAIN)
 		ring(w);
@@ -106,7 +107,7 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 	return wr;
 }
 
-/* A READ of a byte, behind all that was posted. */
+/* READs one byte, after all requests posted before. */
 static void read_byte(struct verbs_way *w, struct chunk *flush, enum verbs_slot_kind kind,
 		      uint64_t at, uint32_t rkey)
 {
@@ -140,7 +141,7 @@ static void finish(struct verbs_way *w)
 {
 	const struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
 
-	/* By a doorbell that is rung anyhow they may as well go. */
+	/* A doorbell that is rung anyway can include the held ones. */
 	if (w->held && (!w->proving || chain->n))
 		release(w);
 	if (w->unproved && !w->proving && !w->failing)
@@ -155,7 +156,7 @@ static const struct verbs_key *key_of(const struct chunk *c)
 	return (const struct verbs_key *)(uintptr_t)c->key->v[0];
 }
 
-/* Where offset off is at the peer; *run: bytes that lie together there. */
+/* Finds the place of offset off at the peer; *run: contiguous bytes there. */
 static uint64_t remote_at(const struct verbs_key *k, uint64_t off, uint32_t *rkey, uint64_t *run)
 {
 	uint32_t lo = 0, hi = k->n;
@@ -173,7 +174,7 @@ static uint64_t remote_at(const struct verbs_key *k, uint64_t off, uint32_t *rke
 	return k->piece[lo].iova + (off - k->piece[lo].start);
 }
 
-/* It writes to memory of a device, which gives us a byte of it, too. */
+/* 1: it writes to device memory that this side may also read. */
 static int is_pushed(const struct chunk *c)
 {
 	uint32_t both = VERBS_KEY_DEVICE | URCCL_RIGHT_READ;
@@ -181,7 +182,8 @@ static int is_pushed(const struct chunk *c)
 	return c->kind == CHUNK_WRITE && (key_of(c)->rights & both) == both;
 }
 
-/* What is to be pushed is so while its key is known to stand, which later is not. */
+/* A WRITE that needs a SLOT_PUSH never counts as ACKED: its key is valid now, and may not be
+ * later. */
 static enum verbs_slot_kind kind_of(const struct chunk *c)
 {
 	if (c->kind == CHUNK_READ)
@@ -189,7 +191,7 @@ static enum verbs_slot_kind kind_of(const struct chunk *c)
 	return c->flags & CHUNK_ACKED && !is_pushed(c) ? SLOT_ACKED : SLOT_WRITE;
 }
 
-/* A request of the chunk is to go there: what was owed elsewhere goes ahead of it. */
+/* A request of the chunk writes there: a push that is due elsewhere goes first. */
 static void owe_push(struct verbs_way *w, uint64_t at, uint32_t rkey)
 {
 	if (w->push_rkey != rkey)
@@ -199,7 +201,7 @@ static void owe_push(struct verbs_way *w, uint64_t at, uint32_t rkey)
 	w->push_at = at;
 }
 
-/* One request of the chunk's bytes from at on; how many went into it. */
+/* Queues one request for the chunk's bytes from `at` on. Returns its bytes. */
 static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_local *local,
 			     uint32_t at)
 {
@@ -225,7 +227,7 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 		left -= n;
 		done += n;
 	}
-	/* The processor copies what goes inline. */
+	/* The CPU copies inline bytes. */
 	if (op == IBV_WR_RDMA_WRITE && done <= w->inlined && !local->unread)
 		wr->send_flags |= IBV_SEND_INLINE;
 	w->plain_bytes += done;
@@ -240,7 +242,8 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	return done;
 }
 
-/* What there is room for; a chunk in many pieces may need more requests than a way has. */
+/* Posts as much as there is room for: a chunk of many pieces may need more requests than a queue
+ * pair has. */
 static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 {
 	struct verbs_local local;
@@ -252,9 +255,9 @@ static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 	w->half_at = at;
 }
 
-/* ---- what waits for a doorbell ---- */
+/* ---- held requests ---- */
 
-/* The one that it is to take. */
+/* The queue pair for a chunk. */
 static struct verbs_way *way_for(struct verbs_ep *e, const struct chunk *c)
 {
 	enum verbs_way_id id = WAY_SMALL;
@@ -268,7 +271,7 @@ static struct verbs_way *way_for(struct verbs_ep *e, const struct chunk *c)
 	return &e->way[WAY_FIRST];
 }
 
-/* And that it took. */
+/* The queue pair that a chunk was given. */
 static struct verbs_way *way_of(struct verbs_ep *e, const struct chunk *c)
 {
 	return &e->way[c->state - 1];
@@ -311,7 +314,7 @@ static void release(struct verbs_way *w)
 	}
 }
 
-/* No byte of it was on its way. */
+/* Returns a held chunk: none of its bytes was under way. */
 static void unheld_out(struct verbs_way *w, struct chunk **at)
 {
 	struct chunk *c = *at;
@@ -334,7 +337,7 @@ int verbs_ring_unhold(struct chunk *c)
 	return 0;
 }
 
-/* ---- taking ---- */
+/* ---- accepting chunks ---- */
 
 static int data_take(struct verbs_ep *e, struct chunk *c)
 {
@@ -358,7 +361,7 @@ static int has_writes(const struct verbs_way *w)
 	return w == &w->ep->way[WAY_FIRST] || verbs_way_is_there(w);
 }
 
-/* What was acknowledged and not proved went any way but that of READs. */
+/* Unproved WRITEs may be on any queue pair except that for READs. */
 static int flush_take(struct verbs_ep *e, struct chunk *c)
 {
 	uint32_t i;
@@ -383,7 +386,7 @@ static int take(struct verbs_ep *e, struct chunk *c)
 	return c->kind == CHUNK_FLUSH ? flush_take(e, c) : data_take(e, c);
 }
 
-/* What is refused here, without asking the peer: 0 or -errno. */
+/* Checks that need no peer: 0 or -errno. */
 static int refused(const struct chunk *c)
 {
 	int res;
@@ -391,7 +394,7 @@ static int refused(const struct chunk *c)
 	if (c->kind == CHUNK_SEND || c->kind == CHUNK_FLUSH)
 		return 0;
 	res = c->checksum ? -EOPNOTSUPP : verbs_allowed(key_of(c), c);
-	/* Of a device it would end the queue pair. */
+	/* The device would break the queue pair. */
 	if (!res && c->kind == CHUNK_READ && !verbs_writable(c, c->ep->dev->index))
 		res = -EFAULT;
 	return res;
@@ -465,8 +468,8 @@ void verbs_ring_kick(struct verbs_ep *e)
 
 /* ---- completions ---- */
 
-/* Of a WRITE that failed some bytes may still be on their way; one request that the peer refused
- * left none, but those before it were no more than acknowledged. */
+/* Bytes of a failed WRITE may still be under way. A request that the peer refused left none, but
+ * the requests before it were only acknowledged. */
 static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 {
 	const struct verbs_way *w = way_of(e, c);
@@ -518,7 +521,7 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 		data_out(e, c, res ? undone(e, c) : 0);
 		return;
 	case SLOT_WRITE:
-		/* A proof lets it out, or the end of the way. */
+		/* A proof lets it out, or the end of the queue pair. */
 		if (res != -ECONNRESET)
 			c->res = res;
 		return;
@@ -530,7 +533,7 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 	}
 }
 
-/* Slots that nobody waits for are free again. */
+/* Frees slots that are no longer needed. */
 static void retire(struct verbs_way *w)
 {
 	for (; w->tail != w->acked; w->tail++) {
@@ -543,7 +546,7 @@ static void retire(struct verbs_way *w)
 		if (s->last)
 			data_out(w->ep, s->chunk, 0);
 	}
-	/* Numbers wrap: left behind, it would one day seem to be ahead of the tail. */
+	/* Numbers wrap: an old value would some day seem to be ahead of the tail. */
 	if ((int32_t)(w->proved - w->tail) < 0)
 		w->proved = w->tail;
 }
@@ -560,8 +563,8 @@ static int result_of(enum ibv_wc_status status)
 	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
-	case IBV_WC_LOC_QP_OP_ERR: /* rxe's word for a port whose link is down, too */
-	case IBV_WC_REM_OP_ERR:	   /* the peer's queue pair cannot go on */
+	case IBV_WC_LOC_QP_OP_ERR: /* rxe also reports this if the port's link is down */
+	case IBV_WC_REM_OP_ERR:	   /* the peer's queue pair cannot continue */
 	case IBV_WC_FATAL_ERR:
 	case IBV_WC_GENERAL_ERR:
 		return -ECONNRESET;
@@ -575,11 +578,11 @@ void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status st
 	int res = result_of(status);
 
 	number = w->acked + ((number - w->acked) & VERBS_NUMBER);
-	/* What was given up does not come back. */
+	/* Requests that were given up do not come back. */
 	if (number - w->acked >= w->posted - w->acked)
 		return;
-	/* None of those that were not asked for is missing before the first error, and none that
-	 * comes after it is left out: whose is missing then was not seen to be done. */
+	/* Before the first error, unsignalled requests without a completion succeeded. After it,
+	 * every request has a completion: one without was not seen to be done. */
 	for (; w->acked != number; w->acked++)
 		request_done(w, w->acked, w->erred ? -ECONNRESET : 0);
 	w->erred |= res != 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A port's table of GIDs as the kernel shows it in /sys. */
+/* Reads a port's table of GIDs from /sys. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>
 
 #include "verbs_gid.h"
 
-/* The first line of a file of the port, without its end: 0 or -errno. */
+/* Reads the first line of a file of the port, without the newline. 0 or -errno. */
 static int read_port(const char *dir, const char *what, uint32_t index, char *to, size_t size)
 {
 	char path[512];
@@ -23,7 +23,7 @@ static uint8_t type_of(const char *text)
 	return strstr(text, "RoCE") ? GID_TYPE_ROCE_V1 : GID_TYPE_IB;
 }
 
-/* Rows that nobody uses hold zeroes, and reading their attributes fails with EINVAL. */
+/* Unused rows hold zeroes, and reading their attributes fails with EINVAL. */
 static int read_row(const char *dir, uint32_t index, struct gid_entry *e)
 {
 	static const uint8_t zero[GID_BYTES];
