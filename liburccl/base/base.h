@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every room stands on: lists, handles, the mailbox, the sleep hand-shake, the clock,
- * failures' words. */
+/* The tools that every room uses: lists, handles, mailboxes, the sleep handshake, clocks, and the
+ * sentences that describe failures. */
 #ifndef BASE_H
 #define BASE_H
 
@@ -47,7 +47,7 @@ static inline void list_add_tail(struct list *l, struct list *head)
 	head->prev = l;
 }
 
-/* Leaves l empty, so that removing twice does no harm. */
+/* Leaves l an empty list, so a second list_del() of the same entry does no harm. */
 static inline void list_del(struct list *l)
 {
 	l->prev->next = l->next;
@@ -58,34 +58,39 @@ static inline void list_del(struct list *l)
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first(head, type, member) container_of((head)->next, type, member)
 #define list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
-/* The entry at pos may be removed. */
+/* Like list_for_each(); the body may remove the entry at pos. */
 #define list_for_each_safe(pos, tmp, head)                                                         \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
-/* What is due at times of every order: adding costs a few words, the first of n O(log n) on the
- * whole. Both begin as zeros. */
+/* A priority queue of entries by their time at. heap_add() costs a few instructions; heap_first()
+ * costs O(log n) amortized. A heap and its nodes start zeroed. */
 struct heap_node {
 	uint64_t at;
-	struct heap_node *child, *next;	/* the first; the next child of the same */
-	struct heap_node **link;	/* what points to it; NULL: it is in none */
+	/* The first child of this node; the next child of this node's parent. */
+	struct heap_node *child, *next;
+	/* The pointer that points to this node. NULL: the node is in no heap. */
+	struct heap_node **link;
 };
 
 struct heap {
 	struct heap_node *trees;
 };
 
-void heap_add(struct heap *h, struct heap_node *n, uint64_t at); /* is in none */
-void heap_del(struct heap_node *n);		/* also of none */
-struct heap_node *heap_first(struct heap *h);	/* of those with the least at; NULL: empty */
+/* n must not be in a heap. */
+void heap_add(struct heap *h, struct heap_node *n, uint64_t at);
+/* Does nothing if n is in no heap. */
+void heap_del(struct heap_node *n);
+/* A node with the least at. NULL: the heap is empty. */
+struct heap_node *heap_first(struct heap *h);
 
-/* ---- words shared between threads: release/acquire; relaxed for counters that only tell ---- */
+/* ---- words shared between threads: release and acquire; relaxed for mere counters ---- */
 
 #define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-/* A counter with one writer, read by anybody. */
+/* Adds to a counter that has one writer and any number of readers. */
 #define count_add(p, n) store_relaxed((p), load_relaxed(p) + (n))
 
 static inline void cpu_relax(void)
@@ -97,18 +102,19 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* ---- the sleep hand-shake ----
- * The sleeper announces, then looks once more at what it waits for; the poster publishes, then
- * looks at the announcement. Store then load on both sides, so both are seq_cst and so are the
- * published words themselves: with less, both may miss the other. Whoever takes the announcement by
- * exchange owes (or spares itself) the wake-up. */
+/* ---- the sleep handshake ----
+ * The sleeper stores its announcement, then checks once more for work. A poster publishes its work,
+ * then checks for an announcement. Each side stores first and loads second, so both accesses, and
+ * the accesses to the published work itself, are seq_cst: with a weaker order each side may miss
+ * the store of the other. sleep_take() removes the announcement; a poster that gets it must wake
+ * the sleeper, and a sleeper that gets its own back needs no wake-up. */
 
 static inline void sleep_announce(uint32_t *word, uint32_t how)
 {
 	__atomic_store_n(word, how, __ATOMIC_SEQ_CST);
 }
 
-/* What was announced, or 0; at most one of sleeper and posters gets it. */
+/* Returns the announced value, or 0. At most one of several callers gets it. */
 static inline uint32_t sleep_take(uint32_t *word)
 {
 	if (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
@@ -116,50 +122,58 @@ static inline uint32_t sleep_take(uint32_t *word)
 	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
 }
 
-/* eventfds; a full counter is as good as a written one */
-int wake_open(void);		/* an eventfd, or -errno */
+/* Opens an eventfd. Returns it or -errno. */
+int wake_open(void);
+/* Makes fd readable. A full counter refuses the write, but such an eventfd is readable already. */
 void wake_write(int fd);
 void wake_drain(int fd);
 
-/* Sleeps while *word == value, at most ns (NEVER_NS: for ever). 0, -EAGAIN (value differs),
- * -ETIMEDOUT, -EINTR. */
+/* Sleeps while *word == value, for at most ns nanoseconds (NEVER_NS: without a limit). Returns 0
+ * (woken), -EAGAIN (*word differs from value), -ETIMEDOUT or -EINTR. */
 int futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void futex_wake(uint32_t *word);
 
-/* ---- mailbox: the way between threads ----
- * Messages are part of the objects they speak of, so posting never fails and never allocates;
- * whoever posts one leaves it alone until the receiver sends it back to msg->reply. Any thread
- * posts, one thread takes. */
+/* ---- mailbox: messages between threads ----
+ * A message is embedded in the object that it concerns, so mailbox_post() never fails and never
+ * allocates memory. After posting a message, the sender leaves it alone until the receiver sends it
+ * back to msg->reply. Any thread may post to a mailbox; one thread, its owner, takes messages
+ * out. */
 
 struct mailbox;
 struct msg {
 	struct msg *next;
-	struct mailbox *reply;		/* where the answer goes; NULL: none, the receiver owns
-					 * it */
+	/* The mailbox that gets the answer. NULL: there is no answer, and the receiver owns the
+	 * message. */
+	struct mailbox *reply;
 	uint32_t type;
-	int32_t res;			/* of the answer: 0 or -errno */
+	int32_t res;			/* In an answer: 0 or -errno. */
 };
 
 struct mailbox {
-	struct msg *head;		/* newest first; posters push, the owner takes all */
-	uint32_t asleep;		/* announcement of the owner */
+	/* A stack, newest message first: posters push, the owner takes all messages at once. */
+	struct msg *head;
+	uint32_t asleep;		/* The owner's sleep announcement. */
 	int fd;				/* the owner's eventfd */
 };
 
 void mailbox_init(struct mailbox *m, int fd);
-/* Wakes the owner if it announced sleep. */
+/* Adds msg, and wakes the owner if it has announced sleep. */
 void mailbox_post(struct mailbox *m, struct msg *msg);
-/* All messages, oldest first, linked by next; NULL: none. Owner. */
+/* Returns all messages as a list linked by next, oldest first. NULL: there are none. Only the owner
+ * may call this. */
 struct msg *mailbox_take(struct mailbox *m);
-/* Announces sleep; 1: a message is there, not announced. Owner. */
+/* Announces sleep and returns 0. Returns 1, without an announcement, if a message is waiting. Only
+ * the owner may call this. */
 int mailbox_arm(struct mailbox *m);
-/* Sends the message back with its result; a message without reply is left to the caller. */
+/* Sets msg->res and sends the message back. A message without a reply mailbox stays with the
+ * caller. */
 void msg_reply(struct msg *msg, int res);
 
 /* ---- handles ----
- * Slot in bits 0 to 19, generation in bits 20 to 29, kind in bits 30 and 31; never 0. A slot whose
- * generation would wrap is retired: a table gives out 2^30 handles in its life. Tables whose
- * handles no program sees use the bits of the kind for the generation too. */
+ * A handle has its slot in bits 0 to 19, its generation in bits 20 to 29 and its kind in bits 30
+ * and 31. It is never 0. A slot whose generation would wrap around is retired, so a table gives out
+ * at most 2^30 handles in its life. A table of kind HANDLE_INTERNAL, whose handles no program sees,
+ * uses the bits of the kind for the generation too. */
 
 #define HANDLE_SLOT_BITS  20u
 #define HANDLE_KIND_SHIFT 30u
@@ -168,7 +182,7 @@ void msg_reply(struct msg *msg, int res);
 #define HANDLE_OF_KIND(k) ((uint32_t)(k) << HANDLE_KIND_SHIFT)
 
 enum handle_kind {
-	HANDLE_INTERNAL = 0,	/* seen by no program; a ring's id looks the same */
+	HANDLE_INTERNAL = 0,	/* No program sees these. A ring's id has this form as well. */
 	HANDLE_PEER,
 	HANDLE_REGION,
 	HANDLE_REMOTE,
@@ -176,80 +190,103 @@ enum handle_kind {
 
 struct handles {
 	enum handle_kind kind;
-	uint32_t max;			/* slots in use and free at most */
-	uint32_t used;			/* slots ever handed out */
-	uint32_t retired;		/* of them, those of the last generation: never used
-					 * again */
-	uint32_t size;			/* of slots[]: grows as slots retire */
-	uint32_t free;			/* head of the free list, ~0: empty */
+	uint32_t max;			/* The most slots that may be in use or free at once. */
+	uint32_t used;			/* Slots handed out at least once. */
+	/* Slots among `used` whose last generation has passed: they are never used again. */
+	uint32_t retired;
+	/* The length of slots[]; it grows as slots retire. */
+	uint32_t size;
+	uint32_t free;			/* The first slot of the free list; ~0: the list is
+					 * empty. */
 	struct handle_slot {
-		void *object;		/* NULL: free */
-		uint32_t handle;	/* of the object, or the one the slot gets next */
-		uint32_t next;		/* free list */
+		void *object;		/* NULL: the slot is free. */
+		/* The handle of the object, or of a free slot the handle that it gets next. */
+		uint32_t handle;
+		uint32_t next;		/* The next slot of the free list. */
 	} *slots;
 };
 
-int handles_init(struct handles *h, uint32_t max, enum handle_kind kind); /* 0 or -ENOMEM */
+/* Returns 0 or -ENOMEM. */
+int handles_init(struct handles *h, uint32_t max, enum handle_kind kind);
 void handles_fini(struct handles *h);
-uint32_t handles_add(struct handles *h, void *object);	/* 0: all slots in use */
-void *handles_get(const struct handles *h, uint32_t handle);	/* NULL: stale, or never was */
+/* Returns the new handle. 0: all slots are in use, or there is no memory for more. */
+uint32_t handles_add(struct handles *h, void *object);
+/* Returns the object. NULL: the handle is stale, or was never given out. */
+void *handles_get(const struct handles *h, uint32_t handle);
 void handles_del(struct handles *h, uint32_t handle);
-/* Why a handle that a program gave names nothing. */
+/* The reason why a handle that a program passed names nothing. */
 struct handle_error {
-	int res;		/* -EINVAL: of another kind than wanted; -ESTALE */
-	uint32_t reason;	/* for -ESTALE the one that the caller gave */
+	int res;		/* -EINVAL: the handle is of another kind than the one wanted; or
+				 * -ESTALE. */
+	uint32_t reason;	/* With -ESTALE: the reason that the caller passed. */
 	uint64_t arg[2];
 };
+/* Builds the error for a handle that handles_get() did not find. stale: the reason to give if the
+ * kind is right. */
 struct handle_error handle_error(uint32_t handle, enum handle_kind wanted, uint32_t stale);
-/* The same for a call: returns res, with fail() text. */
+/* The same for a failing call: sets the text of urccl_errmsg() and returns res. */
 int fail_handle(uint32_t handle, enum handle_kind wanted, uint32_t stale);
 
-/* ---- files of memory ---- */
+/* ---- memory files ---- */
 
-/* A memfd that can be sealed, is closed by exec() and never executed: its descriptor or -errno. */
+/* Opens a memfd that can be sealed and closes on exec(). The kernel forbids its execution if it
+ * can. Returns the descriptor or -errno. */
 int memfd_open(const char *name);
-/* Another descriptor of it, through which nobody can write, or -errno. */
+/* Opens a second descriptor of the same memfd that does not allow writing. Returns it or -errno. */
 int memfd_reader(int fd);
 
 /* ---- clock ---- */
 
-/* Monotonic, ns. */
+/* Returns the monotonic time in nanoseconds. */
 uint64_t clock_ns(void);
 
-/* A simulated clock, of INLINE contexts. Any thread, but the same moves at the same times are had
- * from one alone. */
+/* A simulated clock, which INLINE contexts use. Any thread may call its functions, but a run is
+ * reproducible only if one thread makes all calls. */
 struct clock {
-	uint64_t now;			/* ns; stored under lock, read by any thread */
-	pthread_mutex_t lock;		/* of all else */
+	uint64_t now;			/* In nanoseconds. Written under lock; any thread may read
+					 * it. */
+	pthread_mutex_t lock;		/* Protects all other fields. */
 	struct list members;
-	uint64_t happened;		/* counts what members did */
+	uint64_t happened;		/* Counts the events that make earlier clock_idle() reports
+					 * void. */
+	/* The number of clock_hold() calls without their clock_release(). */
 	uint32_t held;
-	uint64_t held_at, held_since;	/* its time when it was held, and the wall clock's */
-	uint32_t news;			/* it was released, and nobody has gone on since */
+	/* Simulated time and wall-clock time at the first of those calls. */
+	uint64_t held_at, held_since;
+	/* Set by clock_release() until the time moves or a member's program submits entries. */
+	uint32_t news;
 };
 
 struct clock_member {
 	struct list link;
-	uint64_t idle;			/* as of clock.happened: has nothing to do before next */
+	/* The value of clock.happened when the member last said that it has nothing to do before
+	 * next. */
+	uint64_t idle;
 	uint64_t next;
-	uint32_t turns;			/* that it had nothing to do since then */
+	/* Consecutive clock_idle() calls at this value of clock.happened. */
+	uint32_t turns;
 };
 
 void clock_init(struct clock *c);
-void clock_fini(struct clock *c);	/* no members */
+/* The clock must have no members. */
+void clock_fini(struct clock *c);
 void clock_join(struct clock *c, struct clock_member *m);
 void clock_leave(struct clock *c, struct clock_member *m);
-/* A control thread works for a member, until released. */
+/* A control thread starts to work for a member. Until clock_release() the time stands still for a
+ * second of real time, and then moves no faster than the wall clock. */
 void clock_hold(struct clock *c);
 void clock_release(struct clock *c);
-void clock_busy(struct clock *c);	/* a member has something to do */
-void clock_taken(struct clock *c);	/* and that is entries: its program knows the news */
-/* The member has nothing to do before next (NEVER_NS: ever). */
+/* A member has something to do. */
+void clock_busy(struct clock *c);
+/* A member's program submitted entries, so it knows what clock_release() announced. */
+void clock_taken(struct clock *c);
+/* The member has nothing to do before the time next. NEVER_NS: it waits for nothing. */
 void clock_idle(struct clock *c, struct clock_member *m, uint64_t next);
-/* Somebody sleeps until then: 1: it is then; 0: not yet, really sleep a little. */
+/* A caller sleeps until the given time. Returns 1 if it is that time now, 0 if not: the caller then
+ * really sleeps for a little while and calls again. */
 int clock_sleep(struct clock *c, uint64_t until);
 
-/* c NULL: the real one. */
+/* Returns the time of c. NULL: the real time. */
 static inline uint64_t clock_now(const struct clock *c)
 {
 	return c ? load_acquire(&c->now) : clock_ns();
@@ -257,131 +294,143 @@ static inline uint64_t clock_now(const struct clock *c)
 
 /* ---- random and keyed hash ---- */
 
-int random_bytes(void *buf, size_t len);		/* 0 or -errno */
+int random_bytes(void *buf, size_t len);		/* Returns 0 or -errno. */
 /* SipHash-2-4 with 128-bit output (Aumasson and Bernstein, 2012). */
 void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16]);
-/* Of this machine, as long as it runs, under a key: the kernel's boot ID is the same in all
- * containers of a host. 0, or -errno: it is not to be had. Peers compare it: it never changes. */
+/* Computes a keyed hash that identifies this machine until it reboots: it hashes the kernel's boot
+ * ID, which all containers of a host share. Returns 0, or -errno if the boot ID cannot be read.
+ * Peers compare the hash, so its computation must never change. */
 int machine_hash(const uint8_t key[16], uint8_t out[16]);
-/* Equal or not, in a time that does not tell where they differ. */
+/* Returns whether a and b are equal, in a time that does not depend on the place of a
+ * difference. */
 int equal_const_time(const void *a, const void *b, size_t len);
 
 #define HMAC_BYTES 32u
-struct hmac { /* how libcrypto does it */
+/* The functions of libcrypto. */
+struct hmac {
 	const void *digest;
 	unsigned char *(*run)(const void *digest, const void *key, int key_len,
 			      const unsigned char *data, size_t len, unsigned char *out,
 			      unsigned int *out_len);
 };
-/* 0, or -EOPNOTSUPP with fail() text: there is no libcrypto here. */
+/* Returns 0, or -EOPNOTSUPP with fail() text if libcrypto is missing or unsuitable. */
 int hmac_open(struct hmac *h);
-/* HMAC-SHA256 (RFC 2104): 0 or -ENOMEM. */
+/* Computes HMAC-SHA256 (RFC 2104). Returns 0 or -ENOMEM. */
 int hmac_sha256(const struct hmac *h, const void *key, size_t key_len, const void *data, size_t len,
 		uint8_t out[HMAC_BYTES]);
 
 /* ---- checksum ---- */
 
-/* CRC32C of what crc (0: nothing) is the CRC32C of and the len bytes behind it. */
+/* Continues a CRC32C: crc is the CRC32C of the bytes so far (0: of none). Returns the CRC32C of
+ * those bytes followed by the len bytes at data. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
 /* ---- texts ---- */
 
-/* One under construction: what does not fit is counted. */
+/* A text under construction. Bytes that do not fit into buf are counted but not stored. */
 struct text {
 	char *buf;
-	size_t size, len; /* of buf; of the text */
+	/* The size of buf; the length of the whole text. */
+	size_t size, len;
 };
 
 void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Where it goes on and what fits there, for who adds to len itself. NULL: nothing. */
+/* Returns the place in buf at which the text continues and its size, for a caller that writes there
+ * and adds to len itself. NULL: buf is full. */
 char *text_room(const struct text *t, size_t *room);
 
-/* A file's first line, without its end, as far as it fits: 0 or -errno. */
+/* Reads the first line of a file without its newline, as far as it fits. Returns 0 or -errno. */
 int file_line(const char *path, char *to, size_t size);
 
-/* ---- why something failed ----
- * Failed calls leave a sentence for this thread; failed entries and events a record, made without a
- * string, that explain turns into one. */
+/* ---- reasons for failures ----
+ * A failed call leaves a sentence for its thread. A failed entry or event leaves a record, made
+ * without any string, from which urccl_explain() makes a sentence. */
 
-/* Sets this thread's urccl_errmsg() text and returns err, so that a failing function ends in one
- * line. */
+/* Sets the urccl_errmsg() text of this thread and returns err, so that a failing function ends in
+ * one line. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* "what: the errno", and where this process ran into a limit which one. */
+/* Sets the text to "what: name of the errno". If this process has met a limit, the text names
+ * it. */
 int fail_errno(int err, const char *what);
-/* The same with the text of a reason (enum reason, below) and its figures. */
+/* Like fail(), with the text of a reason (enum reason, below) and its figures. */
 int fail_reason(int err, uint32_t reason, const uint64_t arg[3]);
 
-/* Each has a text with up to three 64-bit figures in reasons.h; where the record has a peer or a
- * transport the sentence names it. */
+/* Each reason has in reasons.h a text with up to three 64-bit figures. If the record has a peer or
+ * a transport, the sentence names it as well. */
 enum reason {
 	REASON_NONE = 0,
 #define REASON(name, text) REASON_##name,
 #include "reasons.h"
 #undef REASON
 	REASON_LAST,
-	REASON_DEADLINE_LAST = REASON_DEADLINE_OTHER /* the first is REASON_DEADLINE */
+	REASON_DEADLINE_LAST = REASON_DEADLINE_OTHER /* REASON_DEADLINE is the first */
 };
 
 struct failure {			/* 64 bytes */
-	uint64_t id;			/* detail of the CQE, in the low 32 bits; written last (and
-					 * 0 first) */
+	/* The low 32 bits are the detail of the CQE. The writer sets id to 0 first and to its value
+	 * last. */
+	uint64_t id;
 	uint32_t reason;		/* enum reason */
 	int32_t	 res;
-	uint32_t peer;			/* handle, 0: none */
+	uint32_t peer;			/* A handle; 0: none. */
 	uint32_t segment;
 	uint8_t	 opcode, transport;
 	uint16_t reserved;
-	uint32_t after_us;		/* the deadline, or how long it was under way, where the
-					 * reason lacks it; 0: none */
+	/* The deadline, or the time that the entry was under way if the reason's text lacks it. 0:
+	 * neither. */
+	uint32_t after_us;
 	uint64_t arg[3];
 	uint64_t user_data;
 };
 
 #define FAILURES 1024u
-struct failures {			/* one writer (the engine), any reader */
-	uint32_t last;			/* id given out last */
+/* Written by one thread, the engine; any thread may read it. */
+struct failures {
+	uint32_t last;			/* The id given out last. */
 	struct failure ring[FAILURES];
 };
 
-/* Notes a failure and returns its detail. Writer. */
+/* Stores a failure and returns its detail. Only the writer may call this. */
 uint32_t failures_add(struct failures *f, const struct failure *what);
-/* 0, or -ENOENT: never was, or overwritten. Any thread. */
+/* Returns 0. -ENOENT: there never was such a record, or a newer one has replaced it. Any thread may
+ * call this. */
 int failures_get(const struct failures *f, uint32_t detail, struct failure *out);
-/* The reason alone, with its figures filled in. */
+/* Writes the reason's text alone, with its figures filled in. Returns like snprintf(). */
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
-/* The beginning of a text in n figures. Its %q. */
+/* Stores the beginning of a text in n figures, which %q of reasons.h shows. */
 void text_args(uint64_t *arg, size_t n, const void *text, size_t len);
-/* Errors of up to three rails in one figure: the newest is added. rail: 1 + its number; 0: the one
- * that its transport has. Its %p. */
+/* Stores the errors of up to three rails in one figure, which %p of reasons.h shows: adds the
+ * newest to before. rail: 1 + the rail's number; 0: the only rail of its transport. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err);
-/* The sentence, snprintf's way. peer_name: how to call the peer, or NULL. */
+/* Writes the whole sentence. Returns like snprintf(). peer_name: a name for the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);
 
-/* Copies a struct that the program made with its own header into dst, which has known bytes and
- * holds the defaults: a shorter one leaves the rest of dst alone, what a longer one has beyond must
- * be 0 (else -E2BIG). size, the struct's first field, is known afterwards. 0 or -errno with fail()
- * text that calls it what. */
+/* Copies a struct that a program made with the header of its own version. dst has known bytes and
+ * holds the defaults. A shorter src leaves the rest of dst unchanged; the bytes of a longer src
+ * beyond known must be 0, else the call fails with -E2BIG. Afterwards size, the first field, is
+ * known. Returns 0, or -errno with fail() text, in which `what` names the struct. */
 int copy_sized(void *dst, uint32_t known, const void *src, const char *what);
-/* The other way: fills a struct of the program whose first field says how long it is; what it has
- * beyond is 0. */
+/* Copies the other way: fills a program's struct whose first field is its size. Sets bytes beyond
+ * known to 0. */
 int fill_sized(void *dst, const void *src, uint32_t known, const char *what);
 
-/* ---- what happens, told to the program: control thread, open and close; never an engine ---- */
+/* ---- log messages to the program, from the control thread, open and close; never an engine
+ * ---- */
 
 struct log {
-	void (*tell)(void *arg, int level, const char *text); /* NULL: nobody */
+	void (*tell)(void *arg, int level, const char *text); /* NULL: there is no log. */
 	void *arg;
 	uint32_t level; /* enum urccl_log_level */
 };
 
 void log_init(struct log *l, const struct urccl_params *p);
-/* Nothing is told from now on, by whichever thread. */
+/* Ends all messages, from any thread. */
 void log_end(struct log *l);
-/* Worth making a text for. */
+/* Returns whether a message of this level would be delivered, so its text is worth making. */
 int log_wants(const struct log *l, enum urccl_log_level level);
 void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* A program's log for want of one. */
+/* The log function of a program that has set none: writes to stderr. */
 void log_stderr(void *arg, int level, const char *text);
 
 /* ---- threads ---- */
@@ -391,121 +440,137 @@ struct cpus {
 	uint64_t bits[CPUS_MAX / 64];
 };
 
-int cpus_parse(const char *text, struct cpus *cpus); /* "0-3,8": 0 or -EINVAL */
-/* The first that is wanted and not there, or -ENOENT. */
+/* Parses a list such as "0-3,8". Returns 0 or -EINVAL. */
+int cpus_parse(const char *text, struct cpus *cpus);
+/* Returns the first CPU that is in wanted and not in there, or -ENOENT. */
 int cpus_missing(const struct cpus *wanted, const struct cpus *there);
 uint32_t cpus_count(const struct cpus *cpus);
 
-/* Libraries that are loaded where the settings name no others. */
+/* The libraries that are loaded unless a setting names others. */
 #define IBV_SO	     "libibverbs.so.1"
 #define LIBFABRIC_SO "libfabric.so.1"
 #define CUDA_SO	     "libcuda.so.1"
 
-#define THREAD_NAME_MAX 7 /* bytes of a name's beginning */
-#define THREAD_PREFIX	"urccl" /* where none is given */
+/* The bytes of the prefix that a thread's name keeps. */
+#define THREAD_NAME_MAX 7
+/* The prefix if no other is set. */
+#define THREAD_PREFIX	"urccl"
 struct thread_how {
-	const char *prefix, *part; /* its name: "urccl", "control" */
-	const char *setting;	   /* for sentences: "control" of control_cpus */
-	const char *cpus;	   /* NULL: as who starts it */
-	int nice;		   /* 0: likewise */
+	const char *prefix, *part; /* The two parts of the thread's name: "urccl", "control". */
+	/* The beginning of the settings' names, for sentences: "control" of control_cpus. */
+	const char *setting;
+	const char *cpus;	   /* NULL: the CPUs of the starting thread. */
+	int nice;		   /* 0: the nice value of the starting thread. */
 };
 
-/* Every signal is blocked in it. 0 when it has name, place and rank and runs; -errno with fail()
- * text: there is none. */
+/* Starts a thread with every signal blocked. Returns 0 after the thread got its CPUs and nice
+ * value. Otherwise returns -errno with fail() text, and no thread runs. */
 int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(void *arg),
 		 void *arg);
-/* Likewise for a while, of a thread that has every signal blocked: on these CPUs, or where who
- * starts it may run (cpus is NULL, or they cannot be had). 0 or -errno. */
+/* Starts a short-lived thread. The caller has every signal blocked, so the new thread has too. It
+ * runs on cpus, or on the caller's CPUs if cpus is NULL or the kernel refuses it. Returns 0 or
+ * -errno. */
 int helper_start(pthread_t *thread, const char *prefix, const char *part, const struct cpus *cpus,
 		 void *(*run)(void *arg), void *arg);
-/* Where this thread may run; none where that is not to be had. */
+/* Gets the CPUs on which this thread may run. An empty set: the kernel does not say. */
 void thread_cpus(struct cpus *cpus);
 
-/* ---- settings that each class has for itself ---- */
+/* ---- settings with one value per class ---- */
 
 #define CLASSES 3u /* enum urccl_class */
 struct class_words {
-	const char *at[CLASSES]; /* NULL: not named */
+	const char *at[CLASSES]; /* NULL: the text names no value for this class. */
 	size_t len[CLASSES];
 };
 
-/* "x" for all, or "bulk:x,latency:y": 0 or -EINVAL. */
+/* Splits "x" (for all classes) or "bulk:x,latency:y". Returns 0 or -EINVAL. */
 int classes_split(const char *text, struct class_words *w);
 const char *class_name(uint32_t cls);
 
-/* What a class asks of its tcp sockets. */
+/* The options that a class sets on its TCP sockets. */
 struct class_socket {
-	char congestion[16];		/* "": the system's */
-	int tclass, priority;		/* 0: the system's */
+	char congestion[16];		/* "": the system's default. */
+	int tclass, priority;		/* 0: the system's default. */
 };
 
-/* Reads it and tries it on a socket: 0, or -errno with fail() text that says what the kernel does
- * not give. */
+/* Reads the settings of a class and tries them on a socket. Returns 0, or -errno with fail() text
+ * that names the setting that the kernel refuses. */
 int class_socket_read(struct class_socket *cs, const struct urccl_params *p, uint32_t cls);
-int class_socket_set(const struct class_socket *cs, int fd);	/* 0 or -errno */
+/* Returns 0 or -errno. */
+int class_socket_set(const struct class_socket *cs, int fd);
 
-/* ---- interfaces of this host ---- */
+/* ---- network interfaces of this host ---- */
 
-#define LISTEN_MAX 16u /* addresses that a context listens on */
+/* The most addresses that a context listens on. */
+#define LISTEN_MAX 16u
 #define NETIFS_MAX 64u
 
-struct netif { /* one of an interface's addresses */
+/* One address of an interface. */
+struct netif {
 	char name[16];
-	struct sockaddr_storage addr; /* its port is 0 */
-	uint32_t prefix;	      /* bits of its network */
+	struct sockaddr_storage addr; /* Its port is 0. */
+	uint32_t prefix;	      /* The length of the network prefix in bits. */
 	int loopback;
 };
 
-/* "eth,ib": names that begin so; "=eth0": just these; "^docker", "^=eth1": all but those. 0 or
- * -EINVAL. */
+/* Checks rules for interface names: "eth,ib" means names with these beginnings, "=eth0" this name
+ * alone, "^docker" and "^=eth1" all others. Returns 0 or -EINVAL. */
 int netif_rules_check(const char *rules);
 int netif_matches(const char *rules, const char *name);
-/* Of the interfaces that are up and match (NULL: all), the addresses that others can use. How many,
- * or -errno. */
+/* Collects the addresses of all interfaces that are up and match rules (NULL: all interfaces).
+ * Leaves out link-local IPv6 addresses, which other hosts cannot use. Returns their number or
+ * -errno. */
 int netifs(struct netif *out, uint32_t max, const char *rules);
-int netif_near(const struct netif *n, const struct sockaddr_storage *to); /* of one network */
-/* Where to dial from, with port 0: AF_UNSPEC: anywhere. -EADDRNOTAVAIL: the interfaces that match
- * have no address of that family. */
+/* Returns whether both are in one network. */
+int netif_near(const struct netif *n, const struct sockaddr_storage *to);
+/* Chooses the source address of a connection, with port 0. AF_UNSPEC: the kernel chooses.
+ * -EADDRNOTAVAIL: no matching interface has an address of the family of `to`. */
 int netif_source(const char *rules, const struct sockaddr_storage *to,
 		 struct sockaddr_storage *from);
-int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* but ports */
+/* Compares addresses without ports. */
+int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 int addr_loopback(const struct sockaddr_storage *ss);
 int addr_wildcard(const struct sockaddr_storage *ss);
-void addr_unmap(struct sockaddr_storage *ss); /* ::ffff:10.0.0.1 becomes 10.0.0.1 */
+/* Turns ::ffff:10.0.0.1 into 10.0.0.1. */
+void addr_unmap(struct sockaddr_storage *ss);
 
-/* ---- RDMA devices of this host, by the setting rdma_dev ---- */
+/* ---- RDMA devices of this host, and the setting rdma_dev ---- */
 
 #define NIC_NAME_MAX 63u
 #define NIC_PORT_MAX 255u
 
 struct nic_port {
-	char name[NIC_NAME_MAX + 1]; /* of its device */
+	char name[NIC_NAME_MAX + 1]; /* The name of the device. */
 	uint8_t port;
 };
 
-/* "mlx5_0,mlx5_1:2": what is a device's name means that one, else the devices whose names begin so,
- * a number the device at that place of the list (as UCCL has it), ":2" port 2 alone; "=mlx5" nothing
- * but whole names; "^mlx5_2,mlx5_3" all but those. 0 or -EINVAL. */
+/* Checks rules such as "mlx5_0,mlx5_1:2". A word that is a device's name means that device. Any
+ * other word means the devices whose names begin with it, and if it is a number also the device at
+ * that place in the list (as UCCL does). ":2" restricts a word to port 2. "=mlx5" means whole names
+ * only; "^mlx5_2,mlx5_3" means all devices but those. Returns 0 or -EINVAL. */
 int nic_rules_check(const char *rules);
-/* names: all n of this host, in the order of the verbs; the i-th, and its port. */
+/* Returns whether rules mean port `port` of device i. names: all n devices of this host in the
+ * order of the verbs library. */
 int nic_matches(const char *rules, const char *const *names, uint32_t n, uint32_t i, uint32_t port);
-/* 1, and the k-th word (if it fits) that means no device. */
+/* Returns 1 and the k-th word that means no device, if it fits. Returns 0 if there is none. */
 int nic_missing(const char *rules, const char *const *names, uint32_t n, uint32_t k, char *word,
 		size_t size);
-/* 1: a word means the i-th alone, by its whole name or its place. */
+/* Returns 1 if a word means device i alone, by its whole name or by its place. */
 int nic_named(const char *rules, const char *const *names, uint32_t n, uint32_t i);
-/* They say which, not which not (rules NULL: neither). */
+/* Returns whether rules list the devices to use, rather than those to leave out. NULL lists
+ * neither. */
 int nic_names(const char *rules);
-/* They name some by a number, which is a place in the list if it is no name. */
+/* Returns whether a word is a number, which is a place in the list unless it is a name. */
 int nic_places(const char *rules);
 
-/* The name and the C locale's text of an errno value: "EPERM"; NULL if there is none. */
+/* The name ("EPERM") and the C locale's text of an errno value. NULL: unknown value. */
 const char *errno_name(int err);
 const char *errno_text(int err);
 
-/* Names of enum values, for dumps, tools and sentences: "write", "tcp"; NULL if there is none. */
+/* Names of enum values, for dumps, tools and sentences: "write", "tcp". NULL: unknown value. */
 const char *opcode_name(uint32_t opcode);
 const char *transport_name(uint32_t transport);
-int transport_parse(const char *name, size_t len);	/* enum urccl_transport, or -EINVAL */
+/* Returns the enum urccl_transport, or -EINVAL. */
+int transport_parse(const char *name, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings that each class of entries has for itself: "x" for all, or "bulk:x,latency:y". */
+/* Settings with one value per class of entries: "x" for all classes, or "bulk:x,latency:y". */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -60,8 +60,8 @@ int classes_split(const char *text, struct class_words *w)
 
 /* ---- sockets ---- */
 
-/* The kernel takes both families' word for a socket that may speak either; one of IPv4 knows its
- * own alone. */
+/* Sets the traffic class for IPv4 and for IPv6. A socket of IPv4 accepts only the IPv4 option, so
+ * one success is enough. */
 static int set_tclass(int fd, int tclass)
 {
 	int v4 = setsockopt(fd, IPPROTO_IP, IP_TOS, &tclass, sizeof(tclass)) ? -errno : 0;
@@ -76,7 +76,8 @@ static int set_congestion(int fd, const char *name)
 											  : 0;
 }
 
-/* Last, for the traffic class sets it too. */
+/* Must come after set_tclass(), because the kernel changes the priority along with the traffic
+ * class. */
 static int set_priority(int fd, int priority)
 {
 	return setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) ? -errno : 0;

@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated clock of INLINE contexts. Its time moves when there is nothing to do before a later
- * one: when all members have said so since anything last happened, or one many times over while
- * others were not called, or, for one that sleeps, at once. While somebody outside of it (a control
- * thread) is at work it stands still, so that it does not matter how long that takes, and if it
- * takes long, moves no faster than the wall clock, so that what is awaited is not late by ages. Nor
- * does it move in the turns in which the program may hear of what that brought: how many there are
- * hangs on the moment at which it came.
+ * The simulated clock of INLINE contexts. The time moves to the earliest time at which a member has
+ * something to do, in one of three cases: all members have said, since the last event, that they
+ * have nothing to do before then; one member has said so PATIENCE times while others were not
+ * called; or a caller of clock_sleep() wants to reach that time.
+ *
+ * While a control thread works for a member (clock_hold() to clock_release()), the time stands
+ * still, so the duration of that work does not matter. If the work lasts longer than STILL_NS, the
+ * time moves on, but no faster than the wall clock, so that timers of the simulation do not expire
+ * long before the work ends. After clock_release() the time also stands still for NEWS idle turns,
+ * in which the program may learn the result and submit entries. The number of turns that a program
+ * needs depends on the real moment at which the result came; without this pause the simulated time
+ * would depend on it too.
  */
 #include "base/base.h"
 
-#define PATIENCE 64u	      /* idle turns of one member that the others are waited for */
-#define STILL_NS NSEC_PER_SEC /* for which it stands still */
-#define NEWS	 16u	      /* idle turns of one member in which its program may go on */
+/* Idle turns of one member after which the time moves without the members that were not called. */
+#define PATIENCE 64u
+/* Real time for which a held clock stands still. */
+#define STILL_NS NSEC_PER_SEC
+/* Idle turns of one member in which its program may react to clock_release(). */
+#define NEWS 16u
 
 void clock_init(struct clock *c)
 {
 	memset(c, 0, sizeof(*c));
 	pthread_mutex_init(&c->lock, NULL);
 	list_init(&c->members);
-	c->now = NSEC_PER_SEC; /* no time at which anything begins is 0 */
+	/* Starts above 0, because no event may begin at time 0. */
+	c->now = NSEC_PER_SEC;
 }
 
 void clock_fini(struct clock *c)
@@ -44,9 +53,9 @@ void clock_leave(struct clock *c, struct clock_member *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- its time: under the lock ---- */
+/* ---- moving the time: the caller holds the lock ---- */
 
-/* How far it may go now. */
+/* Returns the latest time to which the clock may move now. */
 static uint64_t limit(const struct clock *c)
 {
 	uint64_t passed;
@@ -57,7 +66,8 @@ static uint64_t limit(const struct clock *c)
 	return c->held_at + (passed > STILL_NS ? passed - STILL_NS : 0);
 }
 
-/* 1: it is there. */
+/* Moves the clock to the given time, unless limit() forbids it. Returns 1 if the time is
+ * reached. */
 static int move(struct clock *c, uint64_t to)
 {
 	if (to == NEVER_NS || to > limit(c))

@@ -2,7 +2,7 @@
 /* Lists of CPUs as /sys and taskset(1) write them: "0-3,8". */
 #include "base/base.h"
 
-/* Digits at *text, which moves behind them: 0 or -EINVAL. */
+/* Parses the digits at *text and moves *text behind them. Returns 0 or -EINVAL. */
 static int number(const char **text, uint32_t *n)
 {
 	const char *c = *text;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC32C: Castagnoli's polynomial (Castagnoli, Braeuer and Herrmann, 1993), bits reflected and the
- * register complemented at both ends, as iSCSI has it (RFC 3720, appendix B.4).
+ * CRC32C: the polynomial of Castagnoli (Castagnoli, Braeuer and Herrmann, 1993) with reflected
+ * bits, and with the register complemented at both ends, as iSCSI uses it (RFC 3720, appendix B.4).
  *
- * By tables it takes eight bytes at a step ("slicing-by-8": Kounavis and Berry, 2005); where the
- * processor has the instruction it takes three runs side by side and joins them by what a register
- * becomes by as many zero bytes (Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using
- * CRC32 Instruction", Intel, 2011).
+ * The version with tables takes eight bytes in each step ("slicing-by-8": Kounavis and Berry,
+ * 2005). If the processor has the instruction, the code computes three adjacent runs at the same
+ * time and joins their results: it shifts a register over the length of the next run, by tables of
+ * the effect of zero bytes (Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction", Intel, 2011).
  */
 #include <endian.h>
 #include "base/crc32c.h"
 
-/* A CRC is linear in its bits, so a table of 256 is made of what each of the eight bits alone
- * comes to. */
+/* A CRC is linear in its bits. So each of the 256 entries of a table is the XOR of the results for
+ * the bits that are set in its index. */
 /* clang-format off */
 #define BIT(i, n, v)	((i) >> (n) & 1 ? (v) : 0u)
 #define WORD(i, a, b, c, d, e, f, g, h)						\
@@ -27,7 +28,7 @@
 #define TABLE(...)	WORDS64(0, __VA_ARGS__), WORDS64(64, __VA_ARGS__),	\
 			WORDS64(128, __VA_ARGS__), WORDS64(192, __VA_ARGS__)
 
-/* [k]: a byte with k zero bytes behind it. */
+/* slices[k]: the result for a byte that k zero bytes follow. */
 static const uint32_t slices[8][256] = {
 	{TABLE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu,
 	       0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu, 0x82f63b78u)},

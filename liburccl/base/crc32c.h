@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of CRC32C share. Here a CRC is the register itself, without the complements at
- * both ends. */
+/* Declarations shared by the files of CRC32C. A CRC here is the bare register, without the
+ * complements at both ends. */
 #ifndef BASE_CRC32C_H
 #define BASE_CRC32C_H
 
 #include "base/base.h"
 
-/* Three runs of so many bytes are taken side by side: the instruction has its result after three
- * cycles and takes new work in each. */
+/* The two run lengths in bytes. Three adjacent runs are computed at the same time: the instruction
+ * delivers its result after three cycles, but a new one can start in each cycle. */
 #define CRC32C_LONG  4096u
 #define CRC32C_SHORT 256u
 
-/* What a register becomes by as many zero bytes, by its bytes. */
+/* The effect on a register of as many zero bytes as a run has, as one table per byte of the
+ * register. */
 extern const uint32_t crc32c_past_long[4][256], crc32c_past_short[4][256];
 
 static inline uint32_t crc32c_past(const uint32_t by[4][256], uint32_t crc)
@@ -28,11 +29,12 @@ static inline uint64_t crc32c_word(const uint8_t *p)
 	return word;
 }
 
-/* One of crc32c_x86.c, crc32c_arm.c and crc32c_none.c, by the processor built for: whether the one
- * here has the instruction, and the CRC by it. */
+/* The file for the target processor defines these two: crc32c_x86.c, crc32c_arm.c or crc32c_none.c.
+ * The first returns whether this processor has the instruction; the second computes the CRC by
+ * it. */
 int crc32c_is_fast(void);
 uint32_t crc32c_fast(uint32_t crc, const uint8_t *p, size_t len);
-/* By tables, on any processor. */
+/* Computes the CRC by tables, on any processor. */
 uint32_t crc32c_slow(uint32_t crc, const uint8_t *p, size_t len);
 
 #endif

@@ -3,7 +3,7 @@
 #include <sys/auxv.h>
 #include "base/crc32c.h"
 
-#define HAS_CRC32 (1ul << 7) /* of AT_HWCAP */
+#define HAS_CRC32 (1ul << 7) /* A bit of AT_HWCAP */
 
 int crc32c_is_fast(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A processor without an instruction for CRC32C that we know. */
+/* For processors for which we know no CRC32C instruction. */
 #include "base/crc32c.h"
 
 int crc32c_is_fast(void)

@@ -5,7 +5,7 @@
 
 #define FAST __attribute__((target("sse4.2")))
 
-/* A virtual machine takes a microsecond and more for CPUID, so each thread asks once. */
+/* In a virtual machine CPUID takes a microsecond or more, so each thread asks once. */
 int crc32c_is_fast(void)
 {
 	static _Thread_local uint8_t asked, fast;

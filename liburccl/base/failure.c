@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of failures: written by the engine, read by any thread at any time. */
+/* Records of failures. The engine writes them; any thread may read them at any time. */
 #include "base/base.h"
 
-/* A record is read while it may be overwritten, so it is copied by whole words: each written with
- * release and read with acquire, so that a reader who meets a newer word also finds the id changed.
- */
+/* A reader may copy a record while the engine overwrites it. So both copy whole words, written with
+ * release and read with acquire: a reader that sees a word of the newer record then also sees that
+ * the id has changed. */
 typedef uint64_t __attribute__((may_alias)) record_word;
 
 #define RECORD_WORDS (sizeof(struct failure) / sizeof(record_word))
@@ -18,7 +18,8 @@ uint32_t failures_add(struct failures *f, const struct failure *what)
 	uint32_t detail = f->last + 1;
 	size_t i;
 
-	if (!detail) /* 0 is "none" */
+	/* 0 means "no detail". */
+	if (!detail)
 		detail = 1;
 	f->last = detail;
 	to = (record_word *)&f->ring[detail % FAILURES];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one grammar of simulated faults: KEY=VALUE or KEY@RAIL=VALUE by comma, each at most once. */
+/* The grammar of simulated faults: a comma-separated list of KEY=VALUE and KEY@RAIL=VALUE, each at
+ * most once. */
 #include "base/base.h"
 
 enum kind {
@@ -16,7 +17,7 @@ enum kind {
 struct key {
 	const char *name;
 	enum kind kind;
-	size_t at; /* in struct sim_faults */
+	size_t at; /* Offset in struct sim_faults */
 	uint64_t least, most;
 };
 
@@ -55,7 +56,8 @@ static const struct key keys[] = {
 #define NAMES                                                                            \
 	"seed, clock, delay, rate, drop, resend, retries, pin, duplicate, early, flip, " \
 	"error, partial, freeze, flap, restart, kill, depth and rails"
-#define ALL FAULT_RAILS /* of which rail a word is that names none */
+/* The rail of a word that names no rail. */
+#define ALL FAULT_RAILS
 
 void faults_init(struct sim_faults *f)
 {
@@ -68,7 +70,7 @@ void faults_init(struct sim_faults *f)
 
 /* ---- words ---- */
 
-/* What is left of a value. */
+/* The unread part of a value. */
 struct rest {
 	const char *at, *end;
 };
@@ -249,14 +251,14 @@ static int shown(size_t len)
 	return len < 60 ? (int)len : 60;
 }
 
-/* A word of len bytes as far as its value. */
+/* An item of the list, parsed up to its value. */
 struct word {
 	const struct key *key;
-	uint32_t rail; /* ALL: of all */
+	uint32_t rail; /* ALL: for all rails */
 	struct rest value;
 };
 
-/* The clock, and how many rails there are, are no rail's own. */
+/* Parses the rail of KEY@RAIL. The clock and the number of rails cannot differ between rails. */
 static int get_rail(const char *at, size_t len, struct word *w)
 {
 	if (len != 1 || at[0] < '0' || at[0] >= '0' + (int)FAULT_RAILS)
@@ -285,8 +287,8 @@ static int get_word(const char *item, size_t len, struct word *w)
 	return of ? get_rail(of + 1, (size_t)(item + name - of - 1), w) : 0;
 }
 
-/* One word of len bytes, for a rail or ALL: applied if it is of that. seen: of each rail and of all
- * a bit for each key that was there. */
+/* Parses one item of len bytes, and applies it to *f if it is for the given rail (or ALL). seen has
+ * for each rail, and for ALL, a bit for each key that has occurred. */
 static int get_item(const char *item, size_t len, uint32_t rail, struct sim_faults *f,
 		    uint32_t seen[FAULT_RAILS + 1])
 {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tables that map 32-bit handles to objects. A handle stays invalid after its object is gone,
+ * because each new use of a slot has another generation. */
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -43,7 +45,8 @@ static int handles_grow(struct handles *h)
 	return 0;
 }
 
-/* A slot that was never used. Retired ones do not count against max: new ones take their place. */
+/* Takes a slot that was never used. Retired slots do not count against max: fresh slots replace
+ * them. */
 static uint32_t handles_fresh(struct handles *h)
 {
 	uint32_t slot = h->used;

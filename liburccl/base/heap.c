@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986) whose trees are put together when
- * the first is asked for. */
+/* A pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986). New nodes wait as separate trees;
+ * heap_first() merges the trees into one. */
 #include "base/base.h"
 
 static void put(struct heap_node *n, struct heap_node **link, struct heap_node *next)
@@ -12,7 +12,8 @@ static void put(struct heap_node *n, struct heap_node **link, struct heap_node *
 		next->link = &n->next;
 }
 
-/* The later one becomes a child of the other, whose next is the caller's to set. */
+/* Makes the later of two trees a child of the other, and returns the other. The caller sets its
+ * `next`. */
 static struct heap_node *pair(struct heap_node *a, struct heap_node *b)
 {
 	struct heap_node *first = b->at < a->at ? b : a, *other = first == a ? b : a;
@@ -21,7 +22,8 @@ static struct heap_node *pair(struct heap_node *a, struct heap_node *b)
 	return first;
 }
 
-/* One tree of a list of them, by pairs: so the next time there are few. */
+/* Merges a list of trees into one tree: first in pairs, then the pairs. Merging in pairs leaves the
+ * result few children, so the next merge is short. */
 static struct heap_node *gather(struct heap_node *n)
 {
 	struct heap_node *done = NULL, *rest;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA256 by libcrypto, which is loaded when a context that wants it is opened. */
+/* HMAC-SHA256 by libcrypto. The library is loaded when a context that needs it is opened. */
 #include <dlfcn.h>
 #include "base/base.h"
 
 #define LIBRARY "libcrypto.so.3"
 
-/* Of OPENSSL_init_crypto(3): it leaves nothing behind that runs when the program ends, and reads no
- * configuration. */
+/* Options of OPENSSL_init_crypto(3): the library installs no handler that runs when the program
+ * ends, and reads no configuration file. */
 #define NO_ATEXIT      0x00080000ull
 #define NO_LOAD_CONFIG 0x00000080ull
 
@@ -31,7 +31,7 @@ static int find(void *lib, const char *name, void *function)
 	return 0;
 }
 
-/* It stays loaded: it may have given other threads of the program things of its own. */
+/* Never unloads the library, because it may hold data for other threads of the program. */
 int hmac_open(struct hmac *h)
 {
 	struct hmac_functions f = {NULL, NULL, NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens, told to whom the program named; never from an engine's thread. */
+/* Log messages for the program's log function. An engine's thread never calls it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>

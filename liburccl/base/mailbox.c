@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between threads, without locks: a stack to which any thread pushes, and which the owner
+ * empties as a whole. */
 #include "base/base.h"
 
 void mailbox_init(struct mailbox *m, int fd)
@@ -12,7 +14,7 @@ void mailbox_post(struct mailbox *m, struct msg *msg)
 {
 	struct msg *head = load_relaxed(&m->head);
 
-	/* The push publishes the message and is the store of the sleep hand-shake. */
+	/* This push publishes the message. It is also the poster's store of the sleep handshake. */
 	do {
 		store_relaxed(&msg->next, head);
 	} while (!__atomic_compare_exchange_n(&m->head, &head, msg, 1, __ATOMIC_SEQ_CST,
@@ -25,13 +27,13 @@ struct msg *mailbox_take(struct mailbox *m)
 {
 	struct msg *newest, *oldest = NULL, *older;
 
-	/* An owner that looks is awake: spare the posters its wake-up. */
+	/* An owner that looks for messages is awake, so posters need not write to its eventfd. */
 	if (load_relaxed(&m->asleep))
 		sleep_take(&m->asleep);
 	if (!load_relaxed(&m->head))
 		return NULL;
-	/* Everything is taken at once, so there is no pop that could meet a message that came back.
-	 */
+	/* The owner takes the whole list in one step, so the ABA problem of a single pop cannot
+	 * arise when a message is posted again. */
 	for (newest = __atomic_exchange_n(&m->head, NULL, __ATOMIC_ACQUIRE); newest;
 	     newest = older) {
 		older = newest->next;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of memory. */
+/* Memory files. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/base.h"
 
-/* Since Linux 6.3; C libraries have the name later. */
+/* Linux has this flag since 6.3; older C libraries do not define it. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
-/* A system may refuse a file that could be executed (vm.memfd_noexec), and an older one does not
- * know how to say that this one never will be. */
+/* With vm.memfd_noexec a system may refuse any file that could be executed, so the flag is tried
+ * first. An older kernel does not know the flag and answers EINVAL. */
 int memfd_open(const char *name)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);

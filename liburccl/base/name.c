@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names of opcodes and transports. A new opcode or transport needs a line here. */
 #include "base/base.h"
 
 static const char *const opcodes[URCCL_OP_LAST] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interfaces of this host and their addresses, and which of them a setting means. */
+/* The network interfaces of this host, their addresses, and the interfaces that a setting means. */
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -51,8 +51,8 @@ static uint32_t bits(const uint8_t *mask, uint32_t bytes)
 	return n;
 }
 
-/* 0: not one of those that mean something to others: an address of a link needs a name that only
- * this host knows. */
+/* Returns 1 and fills *n, or 0 if other hosts cannot use the address. They cannot use a link-local
+ * address of IPv6: it needs the name of an interface that only this host knows. */
 static int netif_fill(struct netif *n, const struct ifaddrs *i)
 {
 	struct sockaddr_in6 in6;
@@ -94,7 +94,7 @@ int netifs(struct netif *out, uint32_t max, const char *rules)
 	return (int)n;
 }
 
-/* Its bytes and how many. */
+/* Copies the bytes of the address and returns their number. */
 static uint32_t addr_bytes(const struct sockaddr_storage *ss, uint8_t bytes[16])
 {
 	struct sockaddr_in6 in6;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of this host's RDMA devices and ports the setting rdma_dev means. */
+/* Finds the RDMA devices and ports of this host that the setting rdma_dev means. */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ struct nic_word {
 	uint32_t port; /* 0: any */
 };
 
-/* Behind "^". */
+/* Returns the text behind a leading "^", if there is one. */
 static const char *sign_of(const char *rules)
 {
 	rules += strspn(rules, BLANK);
@@ -25,7 +25,7 @@ static int is_exact(const char *rules)
 	return *sign_of(rules) == '=';
 }
 
-/* Behind that and "=". */
+/* Returns the text behind a leading "^" and "=". */
 static const char *words_of(const char *rules)
 {
 	return sign_of(rules) + is_exact(rules);
@@ -36,7 +36,7 @@ static int is_not(const char *rules)
 	return rules[strspn(rules, BLANK)] == '^';
 }
 
-/* ":1" and nothing more. 0 or -EINVAL. */
+/* Parses ":1" with nothing behind it. Returns 0 or -EINVAL. */
 static int port_of(const char *text, size_t len, uint32_t *port)
 {
 	size_t i;
@@ -47,7 +47,8 @@ static int port_of(const char *text, size_t len, uint32_t *port)
 	return i == len && *port && *port <= NIC_PORT_MAX ? 0 : -EINVAL;
 }
 
-/* The word at *text, which moves to the next (NULL: that was the last). 0 or -EINVAL. */
+/* Parses the word at *text and moves *text to the next word (NULL: there is none). Returns 0 or
+ * -EINVAL. */
 static int word_at(const char **text, struct nic_word *w)
 {
 	const char *begin = *text + strspn(*text, BLANK), *end = begin + strcspn(begin, ",");
@@ -97,7 +98,7 @@ static int is_number(const struct nic_word *w)
 	return 1;
 }
 
-/* A number that is no device's name is a place in the list. */
+/* A number is a place in the list unless a device has that number as its name. */
 static int is_index(const struct nic_word *w, uint32_t i)
 {
 	return is_number(w) && strtoul(w->name, NULL, 10) == i;

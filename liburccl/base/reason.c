@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures in words. */
+/* Makes sentences of failures. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -33,10 +33,11 @@ const char *urccl_errmsg(void)
 	return errmsg;
 }
 
-/* One that knows what it has said. */
+/* A sentence under construction. */
 struct sentence {
 	struct text text;
-	int named; /* errno that was named last */
+	/* The errno that the sentence named last. */
+	int named;
 };
 
 static void text_errno(struct sentence *t, uint64_t arg)
@@ -52,7 +53,7 @@ static void text_errno(struct sentence *t, uint64_t arg)
 	t->named = (int)err;
 }
 
-/* An errno of this process: where it ran into a limit, which. */
+/* Adds an errno of this process. If the process has met a limit, also names the limit. */
 static void text_limit(struct sentence *t, uint64_t arg)
 {
 	struct rlimit l;
@@ -94,7 +95,7 @@ static void text_address(struct sentence *t, const uint64_t arg[3])
 		text_add(&t->text, "[%s]:%u", inet_ntop(AF_INET6, addr, text, sizeof(text)), port);
 }
 
-/* Where that is one of more that its name has than are tried. */
+/* Adds the number of addresses if the name has more addresses than are tried. */
 static void text_of_many(struct sentence *t, const uint64_t arg[3])
 {
 	if (arg[2] >> 48)
@@ -102,7 +103,8 @@ static void text_of_many(struct sentence *t, const uint64_t arg[3])
 			 (unsigned int)(arg[2] >> 48));
 }
 
-/* backend.h's device_code() above it. */
+/* Adds an errno in the low 16 bits, and above it the codes that device_code() of backend.h
+ * stores. */
 static void text_device(struct sentence *t, uint64_t arg)
 {
 	text_errno(t, arg & 0xffff);
@@ -111,7 +113,7 @@ static void text_device(struct sentence *t, uint64_t arg)
 			 (unsigned int)(arg >> 16 & 0xffff), (unsigned int)(arg >> 32));
 }
 
-/* By the bits of enum urccl_sqe_flags below the class. */
+/* Adds the names of the bits of enum urccl_sqe_flags that lie below the class. */
 static void text_flags(struct sentence *t, uint64_t flags)
 {
 	static const char *const names[URCCL_SQE_CLASS_SHIFT] = {
@@ -132,7 +134,8 @@ static void text_flags(struct sentence *t, uint64_t flags)
 	}
 }
 
-/* A field by where it begins, of struct urccl_sqe or, behind that, of struct urccl_ext. */
+/* Adds the name of the field that holds the byte at offset `place` of struct urccl_sqe or, from 64
+ * on, of the struct urccl_ext behind it. */
 static void text_field(struct sentence *t, uint64_t place)
 {
 	static const struct {
@@ -154,7 +157,8 @@ static void text_field(struct sentence *t, uint64_t place)
 	text_add(&t->text, "%s%s", fields[i].name, place < 64 ? "" : " of the second half");
 }
 
-/* At most the figures' bytes of a text that somebody else made. */
+/* Adds a text that the peer or another program made, in quotes. Shows at most as many bytes as n
+ * figures hold, and "?" for each byte that is not printable ASCII. */
 static void text_quote(struct sentence *t, const uint64_t *arg, size_t n)
 {
 	const char *s = (const char *)arg;
@@ -174,11 +178,12 @@ void text_args(uint64_t *arg, size_t n, const void *text, size_t len)
 
 #define RAILS_TOLD 3u
 #define RAIL_BITS  21u
-#define ERROR_BITS 13u /* of them: libfabric has codes of its own behind those of the system */
+/* Enough bits for errors of the system and for libfabric's own codes, which are higher. */
+#define ERROR_BITS 13u
 #define ERROR_MOST ((1u << ERROR_BITS) - 1)
 
-/* Of the last three a transport and a rail of it in four bits each, and an error; the oldest is in
- * the highest bits. */
+/* Packs the last three errors into one figure. Each takes a transport and a rail of four bits each
+ * and an error; the oldest error is in the highest bits. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err)
 {
 	uint32_t positive = (uint32_t)(err < 0 ? -err : err);
@@ -214,7 +219,7 @@ static void text_rails(struct sentence *t, uint64_t arg)
 		text_add(&t->text, "none is left to try");
 }
 
-/* The kind of a handle, and the handle itself where it is more than a kind. */
+/* Adds the kind of a handle, and the handle itself unless the figure has the kind alone. */
 static void text_kind(struct sentence *t, uint32_t handle)
 {
 	static const char *const kinds[] = {
@@ -278,7 +283,7 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 	}
 }
 
-/* The reason's text with the figures filled in. */
+/* Adds the text of the reason with the figures filled in. */
 static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args[3])
 {
 	const char *s = reason < REASON_LAST ? texts[reason] : texts[REASON_NONE];
@@ -321,7 +326,7 @@ int fail_reason(int err, uint32_t reason, const uint64_t arg[3])
 	return err;
 }
 
-/* What the record's segment counts, or NULL: entries of one segment need not name it. */
+/* Returns the noun for the record's segment. NULL: an entry of one segment need not name it. */
 static const char *segment_noun(uint8_t opcode)
 {
 	switch (opcode) {
@@ -336,12 +341,14 @@ static const char *segment_noun(uint8_t opcode)
 	}
 }
 
-/* Who, with whom, by what way, when: "writev, peer 10.0.0.2:7777, over tcp, segment 3: " */
+/* Adds the beginning of the sentence: operation, peer, transport, time, segment. For example
+ * "writev, peer 10.0.0.2:7777, over tcp, after 50 us, segment 3: ". */
 static void text_subject(struct sentence *t, const struct failure *f, const char *peer_name)
 {
 	const char *noun = segment_noun(f->opcode), *transport = transport_name(f->transport);
 
-	if (f->opcode == URCCL_OP_UNPREPARED) /* its sentence has a subject */
+	/* The text of its reason has a subject of its own. */
+	if (f->opcode == URCCL_OP_UNPREPARED)
 		return;
 	if (f->opcode < URCCL_OP_LAST)
 		text_add(&t->text, "%s", opcode_name(f->opcode));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why an entry or an event failed: REASON(NAME, text). The text says what was seen and what to do,
- * with the figures of the record in their order: %u decimal, %x hexadecimal, %e an errno of either
- * sign by name, %l likewise, of this process and with the limit it met, %d one of 16 bits with
- * what its device calls it above, %o an opcode by name, %f flags of an entry, %F a field of it by
- * its place (64 and more: of its second half), %q the text that the rest of the figures hold,
- * %k the kind of a handle, %t transports by bit, %p errors of rails, %v two ranges of versions,
- * %g what getaddrinfo() said. %a is an address: the first two figures, with the port in the low
- * half of the third; %h the errno in its high half. */
+/* The reasons why an entry or an event failed: REASON(NAME, text). A text says what was seen and
+ * what to do. It shows the figures of the record in their order: %u in decimal, %x in hexadecimal,
+ * %e as the name of an errno of either sign, %l likewise for an errno of this process, with the
+ * limit that it met, %d as an errno in the low 16 bits with the device's own codes in the bits
+ * above, %o as an opcode's name, %f as flags of an entry, %F as a field of an entry by its offset
+ * (from 64 on: in its second half), %q as the text that the remaining figures hold, %k as the kind
+ * of a handle, %t as transports by bit, %p as the errors of rails, %v as two ranges of versions, %g
+ * as an error of getaddrinfo(). %a shows an address: the first two figures, with the port in the
+ * low half of the third; %h shows the errno in bits 32 to 47 of the third figure. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNPREPARED,	"entry was taken and never prepared: call urccl_prep_*() after urccl_get_sqe()")

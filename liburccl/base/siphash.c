@@ -53,7 +53,8 @@ static void sip_word(uint64_t v[4], uint64_t word)
 void siphash128(const uint8_t key[16], const void *data, size_t len, uint8_t out[16])
 {
 	uint64_t k0 = load_le64(key), k1 = load_le64(key + 8);
-	/* The paper's "somepseudorandomlygeneratedbytes"; 0xee says that 128 bits are wanted. */
+	/* The constants of the paper, "somepseudorandomlygeneratedbytes"; 0xee selects 128-bit
+	 * output. */
 	uint64_t v[4] = {
 		k0 ^ 0x736f6d6570736575ull,
 		k1 ^ 0x646f72616e646f6dull ^ 0xee,
@@ -88,7 +89,7 @@ int machine_hash(const uint8_t key[16], uint8_t out[16])
 		return rc;
 	if (len < 32)
 		return -ENODATA;
-	id[len++] = '\n'; /* with the end of the line, as it ever was */
+	id[len++] = '\n'; /* The hash includes the newline, as it always has */
 	siphash128(key, id, len, out);
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs whose first field is their size, so that programs and libraries of different versions
- * meet. */
+/* Structs that begin with their size, so that programs and libraries of different versions work
+ * together. */
 #include "base/base.h"
 
-#define SIZE_LEAST 8u	 /* the size and one field */
-#define SIZE_MOST  4096u /* more is not a size but garbage */
+#define SIZE_LEAST 8u	 /* The size and one field */
+#define SIZE_MOST  4096u /* A larger value cannot be a size */
 
 static int check_size(uint32_t size, uint32_t known, const char *what)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are made piece by piece, and the first line of a file. */
+/* Texts that grow piece by piece, and the first line of a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads with a name, and a place and a rank where these are settings: whoever starts one is told
- * before it runs whether it has them. */
+/* Starts threads with a name, CPUs and a nice value. thread_start() returns after the new thread
+ * has applied these settings, so it can report a setting that failed. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,20 +10,23 @@
 
 #include "base/base.h"
 
-#define NAME_MAX_BYTES 16u /* the kernel's, with its 0 */
+#define NAME_MAX_BYTES 16u /* The limit of the kernel, including the final 0 */
 
 enum settled { SETTLED, NO_CPU, NO_NICE };
 
-/* On the stack of whoever starts it, until done. */
+/* On the stack of the caller of thread_start() until done. */
 struct start {
 	const struct thread_how *how;
 	void *(*run)(void *arg);
 	void *arg;
 	struct cpus cpus;
-	uint32_t done;	      /* the new thread: 1, and it touches this no more */
-	enum settled settled; /* the new thread's, as what follows */
+	/* Set to 1 by the new thread, which touches this struct no more. */
+	uint32_t done;
+	/* Written by the new thread, like the fields below. */
+	enum settled settled;
 	int err;
-	int cpu; /* NO_CPU: that could not be had */
+	/* With NO_CPU: the CPU that the thread could not get. */
+	int cpu;
 };
 
 static void thread_name(const char *prefix, const char *part, pthread_t thread)
@@ -41,7 +44,8 @@ void thread_cpus(struct cpus *cpus)
 		memset(cpus, 0, sizeof(*cpus));
 }
 
-/* The kernel takes what of the set it can give: some of it is not all of it. */
+/* Sets the CPUs of this thread. The kernel silently leaves out CPUs that it cannot give, so a
+ * partial success must be detected here. */
 static int settle_cpus(struct start *s)
 {
 	cpu_set_t *wanted = (cpu_set_t *)(void *)s->cpus.bits;
@@ -109,7 +113,7 @@ static int no_nice(const struct start *s)
 		    s->how->setting, s->how->nice, errno_text(-s->err));
 }
 
-/* Signals are for the program's threads. */
+/* Starts the thread with all signals blocked: signals belong to the threads of the program. */
 static int create(pthread_t *thread, struct start *s)
 {
 	sigset_t all, old;
@@ -147,7 +151,8 @@ int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(v
 	return s.settled == NO_CPU ? no_cpu(&s) : no_nice(&s);
 }
 
-/* Before it runs: one that has ended has no number any more, by which the kernel would be told. */
+/* Sets the CPUs as an attribute, before the thread runs. Setting them afterwards needs the thread's
+ * kernel id, which is gone if the thread has already ended. */
 static int create_on(pthread_t *thread, const struct cpus *cpus, void *(*run)(void *arg), void *arg)
 {
 	pthread_attr_t attr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads sleep on. */
+/* Eventfds and futexes, on which threads sleep, and the monotonic clock. */
 #include <linux/futex.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -20,7 +20,7 @@ void wake_write(int fd)
 	uint64_t one = 1;
 	ssize_t n;
 
-	/* A full counter (EAGAIN) is readable, which is all that is wanted. */
+	/* An eventfd with a full counter (EAGAIN) is readable too, so nothing is missing. */
 	do {
 		n = write(fd, &one, sizeof(one));
 	} while (n < 0 && errno == EINTR);
@@ -36,15 +36,16 @@ void wake_drain(int fd)
 	} while (n < 0 && errno == EINTR);
 }
 
-/* About a century. */
+/* About 95 years: the time limit that stands for "no limit". */
 #define FUTEX_LONGEST_NS (3000000000ull * NSEC_PER_SEC)
 
 int futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
 	struct timespec ts;
 
-	/* Always with a time limit: without one the kernel restarts the call after a signal whose
-	 * handler was installed with SA_RESTART, and the caller would not hear of it. */
+	/* The call always has a time limit. Without a limit the kernel restarts the call after a
+	 * signal whose handler was installed with SA_RESTART, and the caller would not learn of the
+	 * signal. */
 	if (ns > FUTEX_LONGEST_NS)
 		ns = FUTEX_LONGEST_NS;
 	ts.tv_sec = (time_t)(ns / NSEC_PER_SEC);
