@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine from a file. */
+/* Reads a machine from a file. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #define FILE_BYTES_MAX (16u << 20)
 
-/* What is wrong in the file is said behind its name. */
+/* Puts the file's name before the sentence of a failure. */
 static int named(int err, const char *path)
 {
 	char why[256];

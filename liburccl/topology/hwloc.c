@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine as libhwloc knows it: this one, or one from its XML (lstopo machine.xml). */
+/* Reads a machine through libhwloc: this machine, or one from an XML file of hwloc (lstopo
+ * machine.xml). */
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <stdlib.h>
 
 #include "topology.h"
 
-/* What is taken of libhwloc.so. Its objects have one layout in all of version 2. */
+/* The functions that we use of libhwloc.so. All releases of version 2 have the same layout of
+ * objects. */
 struct hwloc {
 	void *library;
 	unsigned int (*get_api_version)(void);
@@ -76,8 +78,9 @@ static void set_cpus(const struct reader *r, struct node *node, hwloc_obj_t obj)
 			node->cpus.bits[i / 64] |= 1ull << i % 64;
 }
 
-/* Those of memory alone are shown with the CPUs near them: several nodes of one set of CPUs, of
- * which the first is theirs. */
+/* hwloc shows a node that has memory alone with the CPUs near it, so several nodes may have the
+ * same set of CPUs. The CPUs belong to the first of these nodes. Returns whether obj is the first,
+ * or has no CPUs. */
 static int is_first(const struct reader *r, hwloc_obj_t obj)
 {
 	return !obj->parent || obj->parent->memory_first_child == obj ||
@@ -130,7 +133,8 @@ static void pci_address(const struct hwloc_pcidev_attr_s *pci, char address[ADDR
 		 pci->dev, pci->func);
 }
 
-/* Of the object that I/O hangs on; several nodes: not known. */
+/* Returns the node of an object under which hwloc shows I/O devices. -1: there are several nodes,
+ * so the node is not known. */
 static int16_t node_of(const struct reader *r, hwloc_obj_t obj)
 {
 	while (obj && !obj->nodeset)
@@ -145,7 +149,8 @@ static int16_t node_of(const struct reader *r, hwloc_obj_t obj)
 						   : (uint32_t)r->lib.bitmap_first(obj->nodeset));
 }
 
-/* The bridge, made at first use, or NO_PLACE above a host bridge; userdata: its place and 1. */
+/* Finds the place of a bridge; adds the place at its first use. *place is NO_PLACE above a host
+ * bridge. The userdata of a bridge holds its place + 1. */
 static int bridge_of(struct reader *r, hwloc_obj_t obj, uint32_t *place)
 {
 	const struct hwloc_bridge_attr_s *b;
@@ -196,7 +201,8 @@ static uint32_t mbps_of(const char *gbit)
 	return rate > 0 && rate <= 1e6 ? (uint32_t)(rate * 1000 + 0.5) : 0;
 }
 
-/* lstopo tells no rates; one may be added, in Gbit/s. Layers follow from the device's class. */
+/* Adds the ports of a NIC. The XML of lstopo contains no rates, but a user may add Port1Rate in
+ * Gbit/s. The link layer follows from the PCI class of the device. */
 static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t class, int is_efa)
 {
 	char name[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built without hwloc's header. */
+/* Replaces hwloc.c in a build without the header of hwloc. */
 #include "topology.h"
 
 int machine_read_hwloc(struct machine *m, const char *path)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine as its readers make it. */
+/* Builds a machine from the parts that its readers find, and sorts them. */
 #include <stdlib.h>
 
 #include "topology.h"
@@ -82,7 +82,7 @@ int machine_node(const struct machine *m, uint32_t id)
 
 /* ---- order ---- */
 
-/* Domain, bus, device and function as one number; of a host bridge the first two. */
+/* Returns domain, bus, device and function as one number. A host bridge has the first two alone. */
 static uint64_t rank_of(const char *address)
 {
 	unsigned int part[4] = {0};
@@ -92,7 +92,9 @@ static uint64_t rank_of(const char *address)
 	return (uint64_t)part[0] << 32 | part[1] << 16 | part[2] << 8 | part[3];
 }
 
-/* A place goes before another if its ancestor of the same depth does: so trees stay whole. */
+/* To compare two places, is_before() goes up from the deeper one until both have the same depth,
+ * and then on until their parents are the same. The order of these two ancestors decides, so each
+ * subtree stays in one piece. */
 static uint32_t depth_of(const struct machine *m, uint32_t p)
 {
 	uint32_t depth = 0;
@@ -123,7 +125,7 @@ static int is_before(const struct machine *m, uint32_t a, uint32_t b)
 	return by_name ? by_name < 0 : a < b;
 }
 
-/* By insertion: there are hundreds, and they come nearly in order. */
+/* Sorts by insertion: there are at most some hundred places, and they are nearly sorted already. */
 static void sort(const struct machine *m, uint32_t *order)
 {
 	uint32_t i, j, p;
@@ -164,8 +166,9 @@ static void reorder(struct machine *m, const uint32_t *order, uint32_t *where, s
 
 /* ---- NUMA nodes ---- */
 
-/* The only one with CPUs, or -1: where the firmware does not say where devices are (many virtual
- * machines say -1 of each) that leaves no doubt. */
+/* Returns the only node with CPUs, or -1. Firmware often does not report the nodes of devices (in
+ * many virtual machines it reports -1 for each); if there is one node alone, the node is certain
+ * nevertheless. */
 static int16_t only_node(const struct machine *m)
 {
 	static const struct cpus none;
@@ -182,7 +185,7 @@ static int16_t only_node(const struct machine *m)
 	return only;
 }
 
-/* What does not say itself is where the bridge above it is. */
+/* A place whose node is not known gets the node of its parent, else the only node. */
 static void nodes_set(struct machine *m)
 {
 	int16_t only = only_node(m);

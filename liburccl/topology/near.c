@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far two places of a machine are from each other. */
+/* Measures how near two places of a machine are. */
 #include "topology.h"
 
-/* Bridges from p up to top, without both. */
+/* Counts the bridges between p and top. */
 static uint32_t bridges_below(const struct machine *m, uint32_t p, uint32_t top)
 {
 	uint32_t n = 0;
@@ -20,7 +20,7 @@ static int is_above(const struct machine *m, uint32_t top, uint32_t p)
 	return 0;
 }
 
-/* The lowest bridge or host bridge above both, or NO_PLACE. */
+/* Returns the lowest bridge or host bridge above both places. NO_PLACE: there is none. */
 static uint32_t meeting(const struct machine *m, uint32_t a, uint32_t b)
 {
 	for (a = m->places[a].parent; a != NO_PLACE; a = m->places[a].parent)
@@ -29,8 +29,9 @@ static uint32_t meeting(const struct machine *m, uint32_t a, uint32_t b)
 	return NO_PLACE;
 }
 
-/* Below the upstream port of the switch that both hang on there is one downstream port on each
- * side; with more there is another switch. */
+/* A switch has one upstream port and several downstream ports, each a bridge. Two places on one
+ * switch have its upstream port in common, and each has at most one downstream port below it. If
+ * there are more bridges, there is another switch. */
 enum nearness machine_near(const struct machine *m, uint32_t a, uint32_t b)
 {
 	uint32_t top = meeting(m, a, b);
@@ -50,7 +51,7 @@ static int is_digits(const char *text)
 	return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-/* "1b:00.0" is of domain 0, and the case of letters does not count. */
+/* Compares addresses without regard to upper and lower case. "1b:00.0" is in domain 0. */
 static int is_address(const char *text, const char *address)
 {
 	if (!strcasecmp(text, address))

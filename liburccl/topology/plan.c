@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which NICs for what. Every port gets a distance: how it is near (enum nearness), and between NUMA
- * nodes what the firmware says of them. All usable ports of least distance are the rails.
+ * Chooses the NICs for a memory. Each port gets a distance: its nearness (enum nearness), and
+ * between NUMA nodes the distance that the firmware reports. The rails are all usable ports with
+ * the least distance.
  *
- * Among rails the order only says where small entries go first and which NIC a program takes that
- * wants one: fast before slow, a card's first port before its second, then as they lie in the tree;
- * and GPUs that have the same rails begin at different ones, so that two GPUs and two NICs on a
- * switch use one each until there is enough to do for both. Which GPU begins where follows from the
- * tree alone, whatever container asks.
+ * The order of the rails matters twice: small entries use the first rails, and a program that wants
+ * one NIC takes the first. A faster port comes before a slower one, a card's first port before its
+ * second; otherwise the order of the tree decides. GPUs that have the same rails begin at different
+ * rails, so that two GPUs and two NICs on one switch use one NIC each until there is enough work
+ * for both. The tree alone decides at which rail a GPU begins, so all containers get the same
+ * result.
  */
 #include "topology.h"
 
@@ -15,7 +17,8 @@
 
 /* ---- distance ---- */
 
-/* What the firmware says from one node to another; what it does not say is far. */
+/* Returns the distance that the firmware reports between two nodes. If the firmware reports none,
+ * the nodes count as far apart. */
 static uint8_t between(const struct machine *m, int from, int to)
 {
 	uint8_t d;
@@ -51,7 +54,7 @@ static int touches(const struct cpus *a, const struct cpus *b)
 	return 0;
 }
 
-/* Of the nodes that the threads may run on the nearest counts. */
+/* Uses the nearest of the nodes on whose CPUs the threads may run. */
 static void from_cpus(const struct machine *m, const struct cpus *cpus, const struct place *nic,
 		      struct choice *c)
 {
@@ -93,9 +96,10 @@ static void measure(const struct machine *m, const struct question *q, struct ch
 	}
 }
 
-/* ---- which may be used ---- */
+/* ---- ports that may be used ---- */
 
-/* The names of all NICs, in their order: how many; *at: which of them the port's is. */
+/* Collects the names of all NICs in their order and returns their number. *at: the index of the
+ * port's NIC. */
 static uint32_t names_of(const struct machine *m, uint32_t port, const char *names[PORTS_MAX],
 			 uint32_t *at)
 {
@@ -136,7 +140,8 @@ static uint8_t left_out(const struct machine *m, const struct question *q, uint3
 
 /* ---- order ---- */
 
-/* Its rank among the ports of its card: what has one domain, bus and device. */
+/* Returns the number of earlier ports on the same card. Ports are on one card if their PCI
+ * addresses have the same domain, bus and device. */
 static uint32_t rank_on_card(const struct machine *m, uint32_t port)
 {
 	const char *address = m->places[m->ports[port].place].address;
@@ -153,7 +158,7 @@ static int as_near(const struct choice *a, const struct choice *b)
 	return a->nearness == b->nearness && a->distance == b->distance;
 }
 
-/* a before b? */
+/* Returns whether a comes before b. */
 static int is_better(const struct machine *m, const struct choice *a, const struct choice *b)
 {
 	uint32_t ra, rb;
@@ -183,7 +188,7 @@ static void sort(const struct machine *m, struct plan *p)
 	}
 }
 
-/* ---- the plan but for who begins where ---- */
+/* ---- the plan before its rotation ---- */
 
 static void choose(const struct machine *m, const struct question *q, struct plan *p)
 {
@@ -205,7 +210,7 @@ static void choose(const struct machine *m, const struct question *q, struct pla
 	}
 }
 
-/* ---- who begins where ---- */
+/* ---- the rotation ---- */
 
 static int same_rails(const struct plan *a, const struct plan *b)
 {
@@ -219,7 +224,8 @@ static int same_rails(const struct plan *a, const struct plan *b)
 	return 1;
 }
 
-/* GPUs to which the same rails are as near, also those that another container has. */
+/* Counts the GPUs for which the same rails are equally near, and those of them before this GPU.
+ * GPUs of other containers count too. */
 static void share_gpus(const struct machine *m, const struct question *q, struct plan *p)
 {
 	struct question other = *q;
@@ -236,7 +242,8 @@ static void share_gpus(const struct machine *m, const struct question *q, struct
 	}
 }
 
-/* Threads bound to a part of a node begin where that lies in it. */
+/* Threads that may run on part of a node begin at the rail that corresponds to the position of
+ * their first CPU in the node. */
 static void share_cpus(const struct machine *m, const struct question *q, struct plan *p)
 {
 	const struct node *node;
@@ -253,7 +260,7 @@ static void share_cpus(const struct machine *m, const struct question *q, struct
 		p->share += node->cpus.bits[cpu / 64] >> cpu % 64 & 1;
 }
 
-/* Those as fast and as near as the first take turns at being it. */
+/* Rotates the rails that are as fast and as near as the first one. */
 static void rotate(const struct machine *m, struct plan *p)
 {
 	struct choice first[PORTS_MAX];
@@ -285,7 +292,7 @@ int machine_plan(const struct machine *m, const struct question *q, struct plan 
 	return 0;
 }
 
-/* ---- of those that are open ---- */
+/* ---- the nearest of the ports that a context has open ---- */
 
 static int port_named(const struct machine *m, const struct nic_port *nic)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This machine, as /sys shows it. */
+/* Reads this machine from /sys. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static int read_at(const char *dir, const char *name, char *to, size_t size)
 	return file_line(path, to, size);
 }
 
-/* A number in a file, whatever its base; what is not there is otherwise. */
+/* Reads a number of any base from a file. Returns `otherwise` if there is no number. */
 static long number_at(const char *dir, const char *name, long otherwise)
 {
 	char text[64];
@@ -67,7 +67,7 @@ static void read_node(const struct sysfs *s, struct node *node)
 
 	if (path_of(s, path, "/sys/devices/system/node/node%u", node->id))
 		return;
-	/* A node of memory alone has an empty list. */
+	/* A node with memory alone has an empty list. */
 	if (!read_at(path, "cpulist", text, sizeof(text)) && *text)
 		cpus_parse(text, &node->cpus);
 	if (read_at(path, "distance", text, sizeof(text)))
@@ -77,7 +77,7 @@ static void read_node(const struct sysfs *s, struct node *node)
 		node->distance[n++] = (uint8_t)strtoul(word, NULL, 10);
 }
 
-/* A kernel without NUMA has none of this, and a machine one node. */
+/* A kernel without NUMA has no such directory; the machine then has one node. */
 static void read_nodes(struct sysfs *s)
 {
 	uint32_t ids[NODES_MAX], n = 0, i;
@@ -100,7 +100,7 @@ static void read_nodes(struct sysfs *s)
 		read_node(s, &s->m->nodes[i]);
 }
 
-/* ---- where a device is ---- */
+/* ---- the place of a device ---- */
 
 static int is_pci(const char *word, size_t len)
 {
@@ -121,7 +121,7 @@ static int is_host(const char *word, size_t len)
 	       (size_t)n == len;
 }
 
-/* A bridge is there once. */
+/* Returns the place of a bridge; adds the place if it is new. */
 static int bridge(struct machine *m, enum place_kind kind, uint32_t parent, const char *address)
 {
 	uint32_t i;
@@ -135,9 +135,9 @@ static int bridge(struct machine *m, enum place_kind kind, uint32_t parent, cons
 
 #define STEPS_MAX 32u
 
-/* "/sys/devices/pci0000:15/0000:15:01.0/0000:18:00.0": host bridge, bridges, and last the device.
- * What is behind that (virtio2, mlx5_core.sf.4) is part of it; a host bridge within (VMD) is but a
- * bridge. How many. */
+/* Splits "/sys/devices/pci0000:15/0000:15:01.0/0000:18:00.0" into host bridge, bridges and device.
+ * Returns their number. A path component without a PCI address (virtio2, mlx5_core.sf.4) is part of
+ * the device. A host bridge below another device (VMD) counts as a bridge. */
 static uint32_t steps_of(const char *path, char steps[STEPS_MAX][ADDRESS_MAX])
 {
 	uint32_t n = 0;
@@ -169,7 +169,7 @@ static int place_by_path(struct machine *m, const char *path, enum place_kind ki
 	return n > 1 ? machine_add_place(m, kind, parent, steps[n - 1]) : -ENODEV;
 }
 
-/* dir: of the device, or a link to it. */
+/* dir is the directory of the device, or a link to it. */
 static int place_of(struct sysfs *s, const char *dir, enum place_kind kind)
 {
 	char real[PATH_MAX];
@@ -190,7 +190,8 @@ static int place_of(struct sysfs *s, const char *dir, enum place_kind kind)
 
 /* ---- GPUs ---- */
 
-/* NVIDIA's driver shows a container its own GPUs, and their device nodes are the container's. */
+/* In a container the directory of NVIDIA's driver lists the container's GPUs alone, and /dev has
+ * device nodes for these. A GPU that lacks either is hidden. */
 static int gpu_is_hidden(const struct sysfs *s, const char *address)
 {
 	char path[PATH_MAX], line[256];
@@ -267,7 +268,7 @@ static int read_port(struct sysfs *s, uint32_t nic, const char *dir, uint32_t nu
 	return 0;
 }
 
-/* Programs reach it by a device node, which a container has or has not. */
+/* Programs open a NIC through a device node, which a container may lack. */
 static int nic_is_hidden(const struct sysfs *s, const char *name)
 {
 	char path[PATH_MAX], text[NIC_NAME_MAX + 2];
@@ -290,7 +291,8 @@ static int nic_is_hidden(const struct sysfs *s, const char *name)
 	return hidden;
 }
 
-/* One made of software (rxe, siw) is where its network interface is; of a virtual one nowhere. */
+/* A software NIC (rxe, siw) has the place of its network interface. If that is a virtual interface,
+ * the NIC hangs on a host bridge made up for it. */
 static int soft_nic(struct sysfs *s, const char *dir, const char *name)
 {
 	char path[PATH_MAX], text[64], address[ADDRESS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan in words. */
+/* Writes a plan as text. */
 #include "topology.h"
 
 static void add_node(struct text *t, const struct machine *m, int node)
@@ -10,7 +10,7 @@ static void add_node(struct text *t, const struct machine *m, int node)
 		text_add(t, "a NUMA node that is not known");
 }
 
-/* ---- what is asked ---- */
+/* ---- the question ---- */
 
 static void add_cpus(struct text *t, const struct cpus *cpus)
 {
@@ -45,7 +45,7 @@ static void add_question(struct text *t, const struct machine *m, const struct q
 	}
 }
 
-/* ---- how a port is near ---- */
+/* ---- the nearness of a port ---- */
 
 static void add_far(struct text *t, const struct machine *m, const struct question *q,
 		    const struct choice *c)
