@@ -52,7 +52,7 @@ struct dial {
 	struct host hosts[METADATA_HOSTS];
 };
 
-/* Dial.c. */
+/* dial.c. */
 void dial_start(struct control *c, struct dial *d); /* starts with the first host */
 /* Tries the next fresh host; fails if there is none. */
 void dial_next(struct control *c, struct dial *d);

@@ -295,8 +295,8 @@ void rails_rest(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_alarm(struct control *c, struct alarm *a);
-int rails_port(struct control *c, struct peer *p);		     /* a PORT frame, */
-int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame, */
+int rails_port(struct control *c, struct peer *p);		     /* a PORT frame */
+int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
 		const uint8_t *body, uint32_t len);
 
@@ -390,8 +390,8 @@ struct peer {
 	} known[WIRE_RAILS]; /* rails that both sides have a device for, with or without a path */
 	uint32_t nknown;
 	uint32_t stays;	 /* a rail that breaks does not end the peer while the connection lives */
-	uint32_t rails;	 /* rails of the peer, one bit for each number: all, */
-	uint32_t theirs; /* rails closed at the other end, */
+	uint32_t rails;	 /* rails of the peer, one bit for each number */
+	uint32_t theirs; /* rails that the other end closed */
 	uint32_t unlinked; /* rails whose local port had no link at the last check */
 	struct {
 		struct cmd fenced; /* tells the engine that both ends are closed */
@@ -434,8 +434,8 @@ struct peer {
 	struct list warm;	     /* in control.warm */
 	uint32_t qps;		     /* queue pairs of its rails, while in control.warm */
 	struct cmd cool;	     /* the engine's answer at each step of idle eviction */
-	uint64_t cool_ns;	     /* when it was last asked, */
-	uint8_t cool_unused;	     /* and whether because it was idle, not because there were too
+	uint64_t cool_ns;	     /* when it was last asked to suspend */
+	uint8_t cool_unused;	     /* 1: asked because it was idle; 0: because there were too
 				      * many */
 	uint64_t idle_seen, idle_ns; /* last use by either side as of the last check, and the time
 				      * that it was seen */
@@ -446,13 +446,13 @@ struct peer {
 	struct wire_hello *later;    /* a HELLO to be answered when the old rails are closed */
 	uint8_t cut;		     /* 1: it has no rail, and no port that reaches it has a link */
 	uint64_t down_ns;	     /* since when that is seen; 0: not seen */
-	struct cmd cutting;	     /* tells the engine, */
-	uint8_t cut_again;	     /* and must tell it again, since `cut` changed meanwhile */
+	struct cmd cutting;	     /* tells the engine of `cut` */
+	uint8_t cut_again;	     /* cutting must be sent again: `cut` changed meanwhile */
 	struct cmd restarted;	     /* tells the engine that another incarnation is at its
 				      * address */
 	int process;		     /* its pidfd, if it is on this host; -1: none */
-	uint8_t died;		     /* its process has ended, */
-	struct cmd dying;	     /* which the engine is told */
+	uint8_t died;		     /* its process has ended */
+	struct cmd dying;	     /* tells the engine that its process has ended */
 	struct list importers;	     /* paths by which it may still have memory of ours mapped */
 };
 
@@ -492,7 +492,7 @@ void peer_delay(struct control *c, struct alarm *a);
 #define SPANS 4u
 void peer_span(struct control *c, struct alarm *a);
 
-/* Meet.c: the handshake from HELLO_ACK to READY, on both sides. */
+/* meet.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct conn_ops peer_conn_ops;
 void path_take(const struct control *c, struct peer *p, struct path *path);
 /* A path of the first HELLO. */
@@ -527,7 +527,7 @@ int cool_word(struct control *c, struct peer *p, uint32_t type);
 void cool_alarm(struct control *c, struct alarm *a);
 void cool_idle(struct control *c, struct alarm *a);
 
-/* Raise.c: resuming a suspended data path. */
+/* raise.c: resuming a suspended data path. */
 void raise_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
 void raise_req(struct control *c, struct control_req *req); /* CONTROL_WANT */
 int raise_wanted(struct control *c, struct peer *p);	    /* WANT came */
@@ -542,8 +542,8 @@ void raise_failed(struct control *c, struct path *path, int err);
 void raise_alarm(struct control *c, struct alarm *a);
 void raise_expired(struct control *c, struct peer *p); /* the timer of its connection */
 
-/* Link.c: local ports that lose their link. */
-void link_lost(struct control *c, struct peer *p);  /* its last rail closed, */
+/* link.c: local ports that lose their link. */
+void link_lost(struct control *c, struct peer *p);  /* its last rail closed */
 void link_back(struct control *c, struct peer *p);  /* it has a rail again, or needs none */
 void links_look(struct control *c, struct alarm *a);
 

@@ -136,7 +136,7 @@ int importer_keep(struct control *c, struct path *path);
 void importers_step(struct control *c, struct peer *p);
 void importers_drop(struct control *c); /* all, since the context ends */
 
-/* Revoke.c. Owner: ends all current exports of a region; region_step() follows. */
+/* revoke.c. Owner: ends all current exports of a region; region_step() follows. */
 void revoke_begin(struct control *c, struct region *r);
 void revoke_keys(struct control *c,
 		 struct region *r); /* importers have answered, or their time has passed */
@@ -268,7 +268,7 @@ void remote_refuse(struct control *c, struct remote *r, int err);
 void remotes_pump(struct control *c, struct peer *p);
 void remotes_end(struct control *c, struct peer *p);
 
-/* Keys.c: rounds of requests for the keys that a remote lacks. */
+/* keys.c: rounds of requests for the keys that a remote lacks. */
 void keys_want(struct control *c, struct remote *r, int warm);
 /* Removes it from all lists of remotes that wait for keys. */
 void keys_leave(struct control *c, struct remote *r);

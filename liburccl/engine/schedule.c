@@ -11,9 +11,9 @@
 #define WINDOW_MAX (64u << 20)
 /* Likewise with GPUs, whose chunks are larger. */
 #define WINDOW_GPUS (256u << 20)
-/* A rail may have as much bulk under way as it moves in this time, */
+/* A rail may have as much bulk under way as it moves in this time. */
 #define WINDOW_NS (10 * NSEC_PER_MSEC)
-/* And this many times that, together with more urgent chunks. */
+/* Together with more urgent chunks it may have this many times that. */
 #define WINDOWS 2u
 
 /* ---- chunks ---- */

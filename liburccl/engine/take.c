@@ -3,8 +3,8 @@
  * them wait. */
 #include "engine/private.h"
 
-#define SMALL_BYTES 16384u /* entries up to this size have a lane of their own, */
-/* And entries of higher classes than bulk up to this size have theirs. */
+#define SMALL_BYTES 16384u /* entries of class bulk up to this size have a lane of their own */
+/* Entries of the classes latency and control up to this size use the lane of their class. */
 #define URGENT_BYTES 65536u
 #define URGENT_SEGS  1024u
 #define SHOW	     8u /* entries taken before the program sees the results so far */
