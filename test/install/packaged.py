@@ -3,8 +3,8 @@
 """
 packaged.py ROOT DEB...: installs the packages into a folder of their own, or unpacks them there
 where that is root's alone, looks at what is there, compiles README's C program against it, shared
-and static, runs the tools, and takes everything away again. The library has its probes:
-urccl_get_stats(3) says so.
+and static, runs the tools and an example of the Python package, and takes everything away again.
+The library has its probes: urccl_get_stats(3) says so.
 """
 import os
 import pathlib
@@ -15,7 +15,8 @@ import tempfile
 from tree import check, compiles, headers, libraries, man_pages, one, run
 
 PACKAGES = {"liburccl0", "liburccl-ep0", "liburccl-ffi0", "liburccl-dev", "liburccl-nixl",
-            "liburccl-tools"}
+            "liburccl-tools", "python3-liburccl"}
+UNPACKED = "python3-liburccl"      # its scripts want a Python in the folder
 
 
 def owned_once(debs):
@@ -46,6 +47,16 @@ def tools(tree):
               "--server-cpu", "-1", "--engine-cpu", "-1", "--duration", "0.1", env=env), end="")
 
 
+def python(tree, root):
+    """It uses the library of the other package."""
+    extension = one(tree, "_urccl.abi3.so")
+    needed = run("readelf", "-d", extension)
+    check("[liburccl.so.0]" in needed, f"_urccl.abi3.so needs {needed}")
+    env = dict(os.environ, LD_LIBRARY_PATH=str(one(tree, "liburccl.so.0").parent),
+               PYTHONPATH=str(extension.parent.parent), PYTHONDONTWRITEBYTECODE="1")
+    print(run("/usr/bin/python3", root / "examples/python/hello.py", env=env), end="")
+
+
 def probes(tree):
     notes = run("readelf", "-n", one(tree, "liburccl.so.0"))
     there = set(re.findall(r"Provider: urccl\n\s*Name: (\w+)", notes))
@@ -61,6 +72,13 @@ def dpkg(tree, *what):
     run("dpkg", f"--root={tree}", "--force-depends", *what)
 
 
+def removed(tree, deb):
+    """What was unpacked alone is taken away by hand."""
+    for line in run("dpkg-deb", "-c", deb).splitlines():
+        if not line.split()[5].endswith("/"):
+            (tree / line.split()[5]).unlink()
+
+
 def files(tree):
     return {p for p in tree.rglob("*") if not p.is_dir() and "var" not in p.relative_to(tree).parts}
 
@@ -72,19 +90,24 @@ def main(root, *debs):
     by_dpkg = not os.geteuid()
     with tempfile.TemporaryDirectory() as tmp:
         tree = pathlib.Path(tmp) / "root"
+        unpacked = [d for d in debs if UNPACKED + "_" in d or not by_dpkg]
         for deb in debs:
             depends(deb)
-            by_dpkg or run("dpkg-deb", "-x", deb, tree)
         if by_dpkg:
-            dpkg(tree, "--install", *debs)
+            dpkg(tree, "--install", *(d for d in debs if d not in unpacked))
+        for deb in unpacked:
+            run("dpkg-deb", "-x", deb, tree)
         libraries(tree)
         probes(tree)
         headers(tree)
         man_pages(tree, pathlib.Path(root))
         compiles(tree, pathlib.Path(root), pathlib.Path(tmp))
         tools(tree)
+        python(tree, pathlib.Path(root))
         if by_dpkg:
-            dpkg(tree, "--purge", *sorted(found))
+            for deb in unpacked:
+                removed(tree, deb)
+            dpkg(tree, "--purge", *sorted(found - {UNPACKED}))
             check(not files(tree), f"left behind: {sorted(files(tree))}")
 
 

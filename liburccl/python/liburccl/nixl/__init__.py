@@ -8,6 +8,7 @@ have URCCL and UCX together; NIXL_PLUGIN_DIR=path() does without, with URCCL alo
 import importlib.util
 import os
 import pathlib
+import sysconfig
 
 FILE = "libplugin_URCCL.so"
 PACKAGES = ("nixl_cu13", "nixl_cu12", "nixl_rocm")
@@ -16,6 +17,9 @@ PACKAGES = ("nixl_cu13", "nixl_cu12", "nixl_rocm")
 def path() -> pathlib.Path:
     """The folder with the plugin, for NIXL_PLUGIN_DIR."""
     here = pathlib.Path(os.environ.get("LIBURCCL_NIXL_DIR") or pathlib.Path(__file__).parent)
+    system = pathlib.Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or "", "liburccl/nixl")
+    if not (here / FILE).exists() and (system / FILE).exists():
+        return system           # of the package liburccl-nixl
     if not (here / FILE).exists():
         raise FileNotFoundError(f"{here / FILE} is missing: liburccl was built without a C++20 "
                                 "compiler; install one and build it again")
