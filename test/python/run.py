@@ -5,6 +5,7 @@ run.py [--in FOLDER] [NAME...]: runs test_NAME.py, or all of them, each in a pro
 under a time limit.
 The last line is "N passed, N failed, N skipped".
 """
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import unittest
 
 IN = sys.argv[1:2] == ["--in"]
 HERE = pathlib.Path(sys.argv[2]) if IN else pathlib.Path(__file__).parent
-LIMIT = 300     # seconds for one file, on a busy machine
+LIMIT = int(os.environ.get("LIBURCCL_LIMIT", "300"))   # seconds for one file, on a busy machine
 
 
 class Result(unittest.TextTestResult):

@@ -75,10 +75,11 @@ class Lifetimes(unittest.TestCase):
             self.assertEqual(p.ring.unfinished, 0)
 
     def test_random_orders_of_dropping(self):
-        rng = random.Random(5)
+        """LIBURCCL_DROPS=10000 is the long form, which `./dev check python` runs with ASan."""
+        rng, turns = random.Random(5), int(os.environ.get("LIBURCCL_DROPS", "300"))
         with warnings.catch_warnings(), Pair("shm") as p:
             warnings.simplefilter("ignore", ResourceWarning)
-            for turn in range(300):
+            for turn in range(turns):
                 ring = p.a.ring(4)
                 memory = p.a.alloc(4096) if turn % 2 else bytearray(4096)
                 region = p.a.register(memory)
