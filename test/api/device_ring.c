@@ -22,11 +22,6 @@ static uint64_t counter(uint32_t lane)
 	return LANES * AREA + lane * 8;
 }
 
-static void wait_all(struct urccl_dev_lane *l)
-{
-	CHECK_EQ(urccl_dev_wait(l, l->pushed - 1, PAIR_LATE_NS), 0);
-}
-
 static void turn(uint32_t lane, uint32_t round)
 {
 	struct urccl_dev_lane l = urccl_dev_open(ring, lane);
@@ -42,12 +37,12 @@ static void turn(uint32_t lane, uint32_t round)
 				     URCCL_SQE_FENCE),
 		 first + BLOCKS);
 	urccl_dev_notify(&l, p.a.peer, (uint64_t)lane << 32 | round, URCCL_SQE_FENCE);
-	wait_all(&l);
+	CHECK_EQ(lane_wait(&l), 0);
 	for (i = 0; i < BLOCKS; i++)
 		urccl_dev_read(&l, t.remote, in[lane] + i * BLOCK, BLOCK, lane * AREA + i * BLOCK,
 			       0);
 	CHECK_EQ(urccl_dev_room(&l), ENTRIES - BLOCKS);
-	wait_all(&l);
+	CHECK_EQ(lane_wait(&l), 0);
 	CHECK(pattern_holds(in[lane], AREA, lane * AREA, round));
 	urccl_dev_close(&l);
 }

@@ -4,6 +4,7 @@
 #define API_LANES_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <liburccl/device.cuh>
 #include "pair.h"
 
@@ -20,19 +21,29 @@ static inline struct urccl_device_ring lanes_open(struct side *s, uint32_t lanes
 	return ring;
 }
 
-/* One entry and its end: 0 or -errno. */
-static inline int lane_run(struct urccl_dev_lane *l, const struct urccl_sqe *sqe)
+/* All that was pushed has ended: 0, or -errno of the last that failed. Leaves the processor to the
+ * engine. */
+static inline int lane_wait(struct urccl_dev_lane *l)
 {
-	uint64_t index = urccl_dev_push(l, sqe);
+	uint64_t until = now_ns() + PAIR_LATE_NS;
 	int res, told = 0;
 
-	CHECK(index != URCCL_DEV_FULL);
-	while (l->ended <= index) {
-		res = urccl_dev_wait(l, index, PAIR_LATE_NS);
-		CHECK(res != -ETIME);
-		told = res ? res : told;
+	while (l->ended < l->pushed) {
+		res = urccl_dev_wait(l, l->pushed - 1, 10000);
+		CHECK_LE(now_ns(), until);
+		if (res == -ETIME)
+			sched_yield();
+		else
+			told = res ? res : told;
 	}
 	return told;
+}
+
+/* One entry and its end. */
+static inline int lane_run(struct urccl_dev_lane *l, const struct urccl_sqe *sqe)
+{
+	CHECK(urccl_dev_push(l, sqe) != URCCL_DEV_FULL);
+	return lane_wait(l);
 }
 
 #endif
