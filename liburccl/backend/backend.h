@@ -139,8 +139,8 @@ struct rkey {
 					 * library keeps to the advert; 0 before import */
 	uint32_t gpu;			/* 1: a GPU of this side moves the bytes: local memory is of
 					 * a GPU or pinned; likewise */
-	uint32_t relay;			/* the engine's: the device has no key, and gets no chunk
-					 * with it */
+	uint32_t relay;			/* the engine's: its memory is relayed, and the device gets
+					 * no chunk with this key */
 };
 
 struct chunk_piece {
@@ -204,7 +204,7 @@ struct exposure {
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
 	uint32_t grant;			/* the engine's: what peers' atomics name it by */
-	uint32_t copies;		/* likewise: those of GPUs from or to it for its peer */
+	uint32_t copies;		/* likewise: copies of the relay from or to it under way */
 	uint32_t id;			/* the backend's */
 	uint64_t scratch;		/* the backend's */
 	uint64_t expires_ns;		/* its owner's clock after which accesses fail; NEVER_NS:

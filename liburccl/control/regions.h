@@ -98,7 +98,7 @@ int extent_gpu(struct control *c, struct extent *a, struct trouble *t);
 int staging_enter(struct control *c, struct trouble *t);
 /* CONTROL_STAGE */
 void staging_want(struct control *c, struct control_req *req);
-/* The advert by which a peer asks for the run of slots of this number, its own. */
+/* The advert by which a peer asks for its run of slots, of this number. */
 #define ADVERT_RUN 2u /* kind */
 #define RUN_BYTES  (4ull << 20)
 void run_advert(uint64_t incarnation, uint32_t run, struct urccl_advert *a);
@@ -106,7 +106,7 @@ void run_advert(uint64_t incarnation, uint32_t run, struct urccl_advert *a);
 int run_region(struct control *c, const struct peer *p, struct urccl_advert *a,
 	       struct region **out);
 void run_leave(struct control *c, struct control_req *req); /* CONTROL_RUN_END */
-void runs_step(struct control *c); /* a grant has ended, or a peer was lost */
+void runs_step(struct control *c); /* answers CONTROL_RUN_ENDs whose grants have ended */
 void staging_init(struct control *c);
 void staging_fini(struct control *c); /* after the engine has ended */
 

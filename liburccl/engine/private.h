@@ -389,7 +389,7 @@ struct engine_peer {
 	struct message ack;
 
 	struct atomics *atomics; /* allocated for this peer */
-	struct relay *relay;	 /* likewise; NULL: the peer gave and took no memory */
+	struct relay *relay;	 /* likewise; NULL: neither side relayed memory of the other yet */
 	uint64_t run_public;	 /* engine_peer_run(); any thread reads it */
 
 	struct list moved_link; /* in the engine's list, while bytes that came out are not in the
@@ -419,7 +419,7 @@ struct engine_remote {
 	uint64_t len;
 	uint32_t gpu;	 /* a GPU of this side moves its bytes, by some rail, */
 	uint32_t host;	 /* and some part's bytes are moved without a GPU */
-	uint32_t relayed; /* the peer's engine helps, by some rail */
+	uint32_t relayed; /* 1: by some rail a part of it is relayed */
 	uint32_t has_address; /* the program has its address: ENGINE_REMOTE_MAP */
 	uint32_t importing; /* ENGINE_REMOTE_KEYS commands that wait for the device */
 	uint32_t asked;	 /* keys were requested */
@@ -811,7 +811,7 @@ void serve_due(struct engine_peer *p);					/* a message has come out */
 int relay_make(struct engine_peer *p); /* 0 or -ENOMEM */
 void relay_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c); /* a SEND */
-void relay_chunk_dropped(struct engine *e, struct chunk *c); /* no device had it */
+void relay_chunk_dropped(struct engine *e, struct chunk *c); /* no device took it */
 void relay_again(struct engine_peer *p);   /* a rail broke */
 void relay_answer(struct engine_peer *p, struct relay_record *r);
 uint32_t relays_look(struct engine *e); /* how much was done */
@@ -819,7 +819,7 @@ int relay_idle(const struct engine_peer *p);
 int relay_copies(const struct engine_peer *p); /* 1: a GPU copies for it */
 /* Of a peer that is lost: ends what waits. 1: no GPU copies for it. */
 int relay_is_quiet(struct engine *e, struct engine_peer *p);
-void relay_reset(struct engine *e, struct engine_peer *p);   /* its rails are closed */
+void relay_reset(struct engine *e, struct engine_peer *p); /* it is lost, its rails are closed */
 static inline void relay_kick(struct engine *e, struct relay *r)
 {
 	if (list_empty(&r->link))
@@ -834,13 +834,13 @@ static inline int relay_slot_sends(const struct relay_slot *s)
 void relay_slot_send(struct engine_peer *p, struct relay_slot *s);
 
 /* relay_ask.c */
-/* It was just cut, and its key is of memory that is relayed: the relay has it from now on. */
+/* Takes a chunk that was just cut, and whose key says that its memory is relayed. */
 void relay_chunk(struct engine *e, struct chunk *c);
-/* The entry was stopped: ends its chunks that are here, as far as nobody is waited for. */
+/* The entry was stopped: ends its chunks here, but for those that await the peer or a GPU. */
 void relay_drop(struct op *op);
-/* It was freed: one that was read from a slot of the peer's gives that back. */
+/* The chunk is freed: if it read a slot of the peer, that slot is given back. */
 void relay_free(struct engine_peer *p, const struct chunk *c);
-/* The key of its entry's remote, of any chunk. */
+/* The key of the entry's remote, also while chunk.key is that of the peer's run. */
 const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
 void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes);
 void relay_answered(struct engine *e, struct engine_peer *p, const struct relay_answer *m);
@@ -851,24 +851,25 @@ uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p);
 /* relay_serve.c */
 void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m);
 uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay_record *rec);
-/* Its peer is lost: 1: no GPU copies for it. */
+/* Its peer is lost. 1: no GPU copies for it. */
 int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec);
-int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as it ends */
+int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as the exposure ends */
 void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c);
 void relay_read_dropped(struct engine *e, struct chunk *c);
 void relay_unaimed(struct engine *e, struct chunk *c); /* the rail has no key for it */
 
 /* relay_run.c */
 void relays_init(struct relays *all);
-/* Slots: for peers to read, and to read into. 0 or -ENOMEM. */
+/* Takes the slots that peers read, and those that PULLs are read into. 0 or -ENOMEM. */
 int relays_open(struct engine *e, uint8_t *half, uint32_t nslots, uint8_t *reads, uint32_t nreads);
 void relays_close(struct relays *all);
-/* A slot of the peer's run: its number, or -1: none now. */
+/* Takes a slot of the peer's run: its number, or -1: none is free now. */
 int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes);
 void run_slot_free(struct relay *r, uint32_t slot);
 void run_give_back(struct engine *e, struct relay *r);
 void runs_take_back(struct engine *e);
-/* Of the best rail, for the peer's run of this number. NULL: not yet, or *res says why never. */
+/* The key of the best rail for the peer's run of this number. NULL: not yet, or never: *res says
+ * why. */
 const struct rkey *relay_key(struct engine_peer *p, uint32_t run, int *res);
 int relay_lacks_key(const struct relay *r);
 int relay_source_busy(const struct engine_remote *remote);
