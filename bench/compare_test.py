@@ -151,7 +151,7 @@ class Promises(unittest.TestCase):
     def test_an_address_is_of_the_innermost_that_is_named(self):
         self.assertEqual(promises.group_of(["list_add_tail", "wheel_set", "enter_peer"]),
                          "deadlines")
-        self.assertEqual(promises.group_of(["count_add", "tell_moved", "op_arm_fresh"]), None)
+        self.assertEqual(promises.group_of(["count_add", "stats_moved", "op_arm_fresh"]), None)
         self.assertEqual(promises.group_of(["take"]), None)
 
 

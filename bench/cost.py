@@ -5,7 +5,7 @@ cost.py [WITH WITHOUT]: what statistics and probes cost, by two builds, the seco
 -Dprobes=disabled -Dstatistics=false; where none are named it makes them, in build/cost. Shown are
 the least time of an entry, in turns, and instructions where valgrind is installed. Both ends of a
 write are on one thread, so it counts what both do. What is told once a millisecond, and of entries
-that were shown then (end_told), is not counted, for under valgrind a millisecond is over soon.
+that were shown then (end_reported), is not counted, for under valgrind a millisecond is over soon.
 Beside it the floor: bench/raw/tell.c, which does nothing but count messages at both ends. For
 compare.py the last lines are "name value unit".
 """
@@ -32,7 +32,7 @@ def best(build, what, depth):
 def collected(*command):
     """Instructions of what is called counted()."""
     done = quietly("valgrind", "--tool=callgrind", "--toggle-collect=counted*",
-                   "--toggle-collect=tell_look*", "--toggle-collect=end_told*",
+                   "--toggle-collect=stats_update*", "--toggle-collect=end_reported*",
                    "--callgrind-out-file=/dev/null", *command)
     return int(re.search(r"Collected : (\d+)", done.stderr)[1]), done.stdout
 

@@ -22,7 +22,7 @@ COUNT = 3200
 PROMISES = {
     "deadlines": ("An entry's outcome is known at its deadline, whatever dies.", """
         wheel_set wheel_place wheel_unset wheel_expired wheel_turn wheel_next level_next next_tick
-        timeout_of arm op_arm_fresh look_at_clock expire op_expired"""),
+        timeout_of op_arm op_arm_fresh look_at_clock expire op_expired"""),
     "order": ("FENCE, LINK and DRAIN, and what a FENCE is told of.", """
         order_enter enter_peer enter_ordered enter_chain enter_drain enter_fence scope_bucket
         scope_get scope_new scope_of_peer scope_unhash scope_settle scope_left leave_scopes
@@ -30,8 +30,8 @@ PROMISES = {
         leave_drains behind failure_keep op_unblock"""),
     "quiet": ("Nothing touches a buffer after its CQE, and the CQE says what was proved of the "
               "other end's.", """
-        outcome_flags wants_flush peer_answers flush_owed flush_may_wait acked_forget is_owed
-        op_tell chunk_unproved withdraw"""),
+        outcome_flags wants_flush peer_answers flush_defer flush_may_wait acked_forget is_deferred
+        op_report chunk_unproved withdraw"""),
     "peers": ("A peer that dies is noticed while something is awaited of it.", """
         peer_awaited peer_awaited_expired refuses"""),
     "handles": ("A handle of something that is gone is known as such.", """
@@ -94,7 +94,7 @@ def chains(library, addresses):
 
 def group_of(chain):
     """That of the innermost function that has one. What is told on the way is statistics."""
-    name = next((n for n in chain if n in GROUP or n.startswith("tell_")), None)
+    name = next((n for n in chain if n in GROUP or n.startswith("stats_")), None)
     return GROUP.get(name)
 
 
@@ -102,8 +102,8 @@ def measure(build, what, depth):
     """All instructions of an entry, those of each group and each function in one."""
     with tempfile.NamedTemporaryFile() as out:
         quietly("valgrind", "--tool=callgrind", "--dump-instr=yes", "--compress-strings=no",
-                "--compress-pos=no", "--toggle-collect=counted*", "--toggle-collect=tell_look*",
-                "--toggle-collect=end_told*", f"--callgrind-out-file={out.name}",
+                "--compress-pos=no", "--toggle-collect=counted*", "--toggle-collect=stats_update*",
+                "--toggle-collect=end_reported*", f"--callgrind-out-file={out.name}",
                 f"{build}/bench/urccl_work", what, str(COUNT), depth)
         with open(out.name) as f:
             costs = self_costs(f.read())

@@ -31,7 +31,8 @@ const struct backend *context_backend(uint32_t transport)
 
 /* ---- devices ---- */
 
-static int device_open(struct urccl *ctx, const struct backend *b, struct device_config *config)
+static int context_device_open(struct urccl *ctx, const struct backend *b,
+			       struct device_config *config)
 {
 	int err;
 
@@ -60,7 +61,7 @@ static void devices_close(struct urccl *ctx, uint32_t n)
 }
 
 /* Keeps what fail() has to say of it. */
-static void refuse(struct urccl *ctx, uint32_t transport, int err)
+static void context_refuse(struct urccl *ctx, uint32_t transport, int err)
 {
 	struct refusal *r = &ctx->refused[ctx->nrefused];
 
@@ -124,9 +125,9 @@ static int transport_try(struct urccl *ctx, uint32_t transport)
 	fail(0, "%s", "");
 	n = b->scan(&config);
 	for (; config.number < n && ctx->ndevices < DEVICES_MAX; config.number++) {
-		device_err = device_open(ctx, b, &config);
+		device_err = context_device_open(ctx, b, &config);
 		if (device_err)
-			refuse(ctx, transport, device_err);
+			context_refuse(ctx, transport, device_err);
 		err = 0;
 	}
 	free(config.nics);
@@ -142,7 +143,7 @@ static int transport_open(struct urccl *ctx, uint32_t transport, enum transport_
 
 	err = transport_try(ctx, transport);
 	if (err)
-		refuse(ctx, transport, err);
+		context_refuse(ctx, transport, err);
 	if (ctx->ndevices > before && (ctx->nrefused == first || how == TRANSPORT_MAYBE ||
 				       !nics_are_named(&ctx->settings.p, transport)))
 		return 0;
@@ -375,14 +376,14 @@ static int control_make(struct urccl *ctx)
 _Static_assert(SETTINGS_MAX <= SEGMENT_SETTINGS, "each can be told");
 
 /* For whoever looks from outside: they stay as they are. */
-static void settings_tell(struct urccl *ctx)
+static void settings_export(struct urccl *ctx)
 {
 	char text[SETTING_TEXT];
 	uint32_t i, n = 0;
 
 	for (i = 0; i < settings_count; i++)
 		if (setting_line(ctx, i, text))
-			engine_tell_setting(ctx->engine, n++, text);
+			engine_export_setting(ctx->engine, n++, text);
 }
 
 static int engine_make(struct urccl *ctx)
@@ -401,7 +402,7 @@ static int engine_make(struct urccl *ctx)
 	int err = engine_open(&config, &ctx->engine);
 
 	if (!err)
-		settings_tell(ctx);
+		settings_export(ctx);
 	return err;
 }
 
@@ -490,7 +491,7 @@ unmap:
 
 /* A driver does not return, or a GPU: whatever it may use stays as it is, and the context with it.
  */
-static void leave(struct urccl *ctx)
+static void context_leave(struct urccl *ctx)
 {
 	uint32_t i;
 
@@ -515,7 +516,7 @@ void urccl_close(struct urccl *ctx)
 	if (!ctx->stuck[0])
 		shut_down(ctx);
 	if (ctx->stuck[0]) {
-		leave(ctx);
+		context_leave(ctx);
 		return;
 	}
 	engine_close(ctx->engine);
@@ -535,7 +536,7 @@ int urccl_dump(struct urccl *ctx, int fd)
 		return err;
 	err = fcntl(fd, F_GETFD) < 0 ? -errno : 0; /* on which dprintf() leaves its buffer behind */
 	if (!err)
-		context_rings_tell(ctx);
+		context_rings_export(ctx);
 	if (!err)
 		err = engine_dump(ctx->engine, fd);
 	if (err)

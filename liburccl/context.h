@@ -116,7 +116,7 @@ void context_ring_close(struct context_ring *cr);
 const struct backend *context_backend(uint32_t transport);
 
 /* Tells the segment what only the rings know, of an engine that sleeps too. */
-void context_rings_tell(struct urccl *ctx);
+void context_rings_export(struct urccl *ctx);
 
 /* Ends every ring that the program did not, all at once: each may wait for a peer. */
 void context_rings_end(struct urccl *ctx);

@@ -156,7 +156,7 @@ static int check_names(void)
 
 /* ---- what does ---- */
 
-static int bad(const char *variable, const char *text)
+static int bad_value(const char *variable, const char *text)
 {
 	char why[400];
 
@@ -164,7 +164,7 @@ static int bad(const char *variable, const char *text)
 	return fail(-EINVAL, "%s=\"%.60s\": %s", variable, text, why);
 }
 
-static int has_room(const struct setting *row, uint32_t size)
+static int setting_fits(const struct setting *row, uint32_t size)
 {
 	return row->at + row->width * (row->kind == SET_CLASSES ? CLASSES : 1) <= size;
 }
@@ -186,8 +186,8 @@ static int from_variable(const struct setting *row, const char *variable, int is
 	if (!text)
 		return 0;
 	if (setting_parse(row, text, is_uccl, p))
-		return bad(variable, text);
-	if (!has_room(row, room))
+		return bad_value(variable, text);
+	if (!setting_fits(row, room))
 		return fail_room(variable, row, room);
 	return 1;
 }
@@ -262,7 +262,7 @@ int urccl_params_set(struct urccl_params *p, const char *name, const char *value
 	err = copy_sized(&all, sizeof(all), p, "struct urccl_params");
 	if (!err)
 		err = setting_parse(row, value, 0, &all);
-	if (!err && !has_room(row, p->size))
+	if (!err && !setting_fits(row, p->size))
 		err = fail_room(name, row, p->size);
 	return err ? err : fill_sized(p, &all, sizeof(all), "struct urccl_params");
 }

@@ -99,7 +99,7 @@ int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device)
 
 /* ---- plan ---- */
 
-static const char *about(const struct urccl *ctx, uint32_t transport)
+static const char *transport_about(const struct urccl *ctx, uint32_t transport)
 {
 	uint32_t i;
 
@@ -121,7 +121,7 @@ static int plan_peer(struct urccl *ctx, struct urccl_peer peer, struct text *t)
 	name = transport_name(info.transport);
 	if (info.state == URCCL_PEER_UP && name)
 		text_add(t, "peer 0x%x, %s: %s: %s\n", peer.id, info.address, name,
-			 about(ctx, info.transport));
+			 transport_about(ctx, info.transport));
 	else
 		text_add(t, "peer 0x%x, %s: %s\n", peer.id, info.address,
 			 info.state == URCCL_PEER_LOST ? "lost: no way"

@@ -11,7 +11,7 @@
 #define HOST_MAX 96u /* an IPv6 address and an interface's name */
 
 /* The sentences of a setting's check: its name and what it is are said before them. */
-static int refuse(void)
+static int listen_refuse(void)
 {
 	return fail(-EINVAL, "an address and a port are wanted, such as \"127.0.0.1:0\" or "
 			     "\"[::1]:7777\", several with commas, or \"\" for none");
@@ -112,7 +112,7 @@ int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX])
 		if (n == (int)LISTEN_MAX)
 			return fail(-EINVAL, "these are more than %u addresses", LISTEN_MAX);
 		if (parse_one(word, len, &out[n]))
-			return refuse();
+			return listen_refuse();
 		if (port_of(&out[n]) != port_of(&out[0]))
 			return fail(-EINVAL, "all addresses have one port");
 		if (listed(out, n, &out[n]))
@@ -157,7 +157,8 @@ static int too_many(const struct netif *netif)
 		    LISTEN_MAX, inet_ntop(ss->ss_family, at, text, sizeof(text)), netif->name);
 }
 
-static int add(struct sockaddr_storage *out, int n, const struct netif *netif, in_port_t port)
+static int listen_add(struct sockaddr_storage *out, int n, const struct netif *netif,
+		      in_port_t port)
 {
 	if (listed(out, n, &netif->addr))
 		return n;
@@ -168,28 +169,28 @@ static int add(struct sockaddr_storage *out, int n, const struct netif *netif, i
 	return n + 1;
 }
 
-/* Those of the interfaces' addresses that `want` (NULL: any) is or stands for. */
-static int add_allowed(struct sockaddr_storage *out, int n, const struct sockaddr_storage *want,
+/* Those of the interfaces' addresses that `wanted` (NULL: any) is or stands for. */
+static int add_allowed(struct sockaddr_storage *out, int n, const struct sockaddr_storage *wanted,
 		       const struct netif *all, int nall)
 {
-	int i, any = !want || addr_wildcard(want);
+	int i, any = !wanted || addr_wildcard(wanted);
 
 	for (i = 0; i < nall && n >= 0; i++) {
-		int fits = any ? !want || want->ss_family == AF_INET6 ||
+		int fits = any ? !wanted || wanted->ss_family == AF_INET6 ||
 					   all[i].addr.ss_family == AF_INET
-			       : addr_same(want, &all[i].addr);
+			       : addr_same(wanted, &all[i].addr);
 
 		if (fits)
-			n = add(out, n, &all[i], want ? port_of(want) : 0);
+			n = listen_add(out, n, &all[i], wanted ? port_of(wanted) : 0);
 	}
 	return n;
 }
 
 int listen_choose(const char *text, const char *rules, struct sockaddr_storage out[LISTEN_MAX])
 {
-	struct sockaddr_storage want[LISTEN_MAX];
+	struct sockaddr_storage wanted[LISTEN_MAX];
 	struct netif all[NETIFS_MAX];
-	int i, n = 0, had, nwant = text ? listen_parse(text, want) : 0;
+	int i, n = 0, had, nwant = text ? listen_parse(text, wanted) : 0;
 	int nall = netifs(all, NETIFS_MAX, rules);
 
 	if (nwant < 0)
@@ -200,7 +201,7 @@ int listen_choose(const char *text, const char *rules, struct sockaddr_storage o
 		return add_allowed(out, 0, NULL, all, nall);
 	for (i = 0; i < nwant; i++) {
 		had = n;
-		n = add_allowed(out, n, &want[i], all, nall);
+		n = add_allowed(out, n, &wanted[i], all, nall);
 		if (n < 0)
 			return n;
 		if (n == had)

@@ -30,7 +30,7 @@ static uint8_t layers_of(uint32_t transport)
 }
 
 /* The GPU that the program names, else the CPUs that this thread may run on. */
-static int ask(struct inquiry *in, const struct urccl_params *p)
+static int inquiry_ask(struct inquiry *in, const struct urccl_params *p)
 {
 	int gpu;
 
@@ -71,7 +71,7 @@ static int inquiry_open(struct inquiry **out, const struct urccl_params *p)
 		goto free_inquiry;
 	err = machine_read(&in->m, p->topology);
 	if (!err)
-		err = ask(in, p);
+		err = inquiry_ask(in, p);
 	if (!err) {
 		*out = in;
 		return 0;

@@ -171,7 +171,7 @@ static int read_listen(struct settings *s)
 /* ---- copies ---- */
 
 /* Points the member to a copy of its own. */
-static int keep(const struct setting *row, struct urccl_params *p, char **copy)
+static int params_keep(const struct setting *row, struct urccl_params *p, char **copy)
 {
 	const char *text = setting_string(row, p);
 
@@ -192,7 +192,7 @@ static int keep_all(struct settings *s)
 
 	for (i = 0; i < settings_count && !err; i++)
 		if (settings_table[i].kind == SET_TEXT)
-			err = keep(&settings_table[i], p, &s->copies[i]);
+			err = params_keep(&settings_table[i], p, &s->copies[i]);
 	if (err)
 		return err;
 	if (p->hello_len)

@@ -16,7 +16,7 @@
 
 _Static_assert(SCRATCH_BYTES % PIECE == 0 && DEPTH * PIECE <= SCRATCH_BYTES, "pieces lie apart");
 
-struct way {
+struct probe {
 	struct urccl *ctx;
 	struct urccl_peer peer;
 	struct context_ring *cr;
@@ -29,14 +29,14 @@ struct way {
 
 /* ---- entries ---- */
 
-static uint32_t us_left(const struct way *w)
+static uint32_t us_left(const struct probe *w)
 {
 	uint64_t now = clock_ns(), us = now < w->deadline ? (w->deadline - now) / NSEC_PER_USEC : 0;
 
 	return us < 1 ? 1 : us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 }
 
-static void post(struct way *w, int reads, uint32_t len)
+static void probe_post(struct probe *w, int reads, uint32_t len)
 {
 	struct urccl_ring *ring = &w->cr->ring->pub;
 	struct urccl_sqe *sqe = urccl_get_sqe(ring);
@@ -52,7 +52,7 @@ static void post(struct way *w, int reads, uint32_t len)
 	urccl_submit(ring);
 }
 
-static int explain(const struct way *w, const struct urccl_cqe *cqe)
+static int explain(const struct probe *w, const struct urccl_cqe *cqe)
 {
 	char why[256];
 	struct failure f;
@@ -70,7 +70,7 @@ static int explain(const struct way *w, const struct urccl_cqe *cqe)
 }
 
 /* The next end of an entry: its bytes, or -errno with fail() text. */
-static int64_t take(struct way *w)
+static int64_t probe_take(struct probe *w)
 {
 	struct urccl_ring *ring = &w->cr->ring->pub;
 	struct urccl_cqe *cqe, copy;
@@ -100,7 +100,7 @@ static int by_size(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static int exchanges(struct way *w, uint64_t *times, uint32_t n)
+static int exchanges(struct probe *w, uint64_t *times, uint32_t n)
 {
 	uint64_t began;
 	int64_t res;
@@ -108,8 +108,8 @@ static int exchanges(struct way *w, uint64_t *times, uint32_t n)
 
 	for (i = 0; i < n; i++) {
 		began = clock_ns();
-		post(w, 0, WORD);
-		res = take(w);
+		probe_post(w, 0, WORD);
+		res = probe_take(w);
 		if (res < 0)
 			return (int)res;
 		times[i] = clock_ns() - began;
@@ -120,8 +120,8 @@ static int exchanges(struct way *w, uint64_t *times, uint32_t n)
 
 /* Some entries at a time until so many bytes were posted or so much time is over; all of them come
  * back. */
-static int burst(struct way *w, int reads, const struct urccl_measure_args *a, uint64_t *bytes,
-		 uint64_t *ns)
+static int probe_burst(struct probe *w, int reads, const struct urccl_measure_args *a,
+		       uint64_t *bytes, uint64_t *ns)
 {
 	uint64_t began = clock_ns(), left = a->bytes, now;
 	uint32_t out = 0;
@@ -132,11 +132,11 @@ static int burst(struct way *w, int reads, const struct urccl_measure_args *a, u
 		while (left && out < DEPTH && !err) {
 			uint32_t len = left < PIECE ? (uint32_t)left : PIECE;
 
-			post(w, reads, len);
+			probe_post(w, reads, len);
 			left -= len;
 			out++;
 		}
-		res = take(w);
+		res = probe_take(w);
 		out--;
 		now = clock_ns();
 		if (res < 0)
@@ -150,15 +150,17 @@ static int burst(struct way *w, int reads, const struct urccl_measure_args *a, u
 	return (int)err;
 }
 
-static int bursts(struct way *w, const struct urccl_measure_args *a, struct urccl_measurement *out)
+static int bursts(struct probe *w, const struct urccl_measure_args *a,
+		  struct urccl_measurement *out)
 {
-	int err = burst(w, 0, a, &out->written, &out->write_ns);
+	int err = probe_burst(w, 0, a, &out->written, &out->write_ns);
 
-	return err ? err : burst(w, 1, a, &out->read, &out->read_ns);
+	return err ? err : probe_burst(w, 1, a, &out->read, &out->read_ns);
 }
 
 /* The first entries fetch the key and meet pages for the first time: they do not count. */
-static int measure(struct way *w, const struct urccl_measure_args *a, struct urccl_measurement *out)
+static int probe_measure(struct probe *w, const struct urccl_measure_args *a,
+			 struct urccl_measurement *out)
 {
 	struct urccl_measure_args once = {.bytes = DEPTH * PIECE, .burst_ns = NEVER_NS};
 	uint64_t *times = calloc(a->exchanges, sizeof(*times));
@@ -183,24 +185,24 @@ static int measure(struct way *w, const struct urccl_measure_args *a, struct urc
 }
 
 /* In an INLINE context this thread runs the engine. */
-static int measure_driven(struct way *w, const struct urccl_measure_args *a,
+static int measure_driven(struct probe *w, const struct urccl_measure_args *a,
 			  struct urccl_measurement *out)
 {
 	int err;
 
 	if (!w->ctx->is_inline)
-		return measure(w, a, out);
+		return probe_measure(w, a, out);
 	err = context_drive_begin(w->ctx);
 	if (err)
 		return err;
-	err = measure(w, a, out);
+	err = probe_measure(w, a, out);
 	context_drive_end(w->ctx);
 	return err;
 }
 
 /* ---- what it is measured with ---- */
 
-static int way_open(struct way *w)
+static int probe_open(struct probe *w)
 {
 	struct urccl_range range = {.addr = (uint64_t)(uintptr_t)w->local, .len = PIECE, .fd = -1};
 	struct control_req scratch = {.msg.type = CONTROL_SCRATCH, .handle = w->peer.id};
@@ -212,7 +214,7 @@ static int way_open(struct way *w)
 }
 
 /* Takes back what there is. What a failure said stands. */
-static void way_close(struct way *w)
+static void probe_close(struct probe *w)
 {
 	char said[256];
 
@@ -227,7 +229,7 @@ static void way_close(struct way *w)
 	fail(0, "%s", said);
 }
 
-static int way_mapped(const struct way *w, struct urccl_measurement *out)
+static int probe_mapped(const struct probe *w, struct urccl_measurement *out)
 {
 	struct urccl_remote_info info = {.size = sizeof(info)};
 	int err = urccl_get_remote_info(w->ctx, w->remote, &info);
@@ -258,7 +260,7 @@ static int args_read(struct urccl_measure_args *a, const struct urccl_measure_ar
 int urccl_measure(struct urccl *ctx, struct urccl_peer peer, const struct urccl_measure_args *args,
 		  struct urccl_measurement *probe)
 {
-	struct way w = {.ctx = ctx, .peer = peer};
+	struct probe w = {.ctx = ctx, .peer = peer};
 	struct urccl_measurement all = {.size = sizeof(all)};
 	struct urccl_measure_args a;
 	int err = context_check_out(ctx, probe);
@@ -272,11 +274,11 @@ int urccl_measure(struct urccl *ctx, struct urccl_peer peer, const struct urccl_
 	if (!w.local)
 		return fail(-ENOMEM, "no memory for %u bytes", PIECE);
 	memset(w.local, 0, PIECE);
-	err = way_open(&w);
+	err = probe_open(&w);
 	if (!err)
 		err = measure_driven(&w, &a, &all);
 	if (!err)
-		err = way_mapped(&w, &all);
-	way_close(&w);
+		err = probe_mapped(&w, &all);
+	probe_close(&w);
 	return err ? err : fill_sized(probe, &all, sizeof(all), "struct urccl_measurement");
 }

@@ -214,7 +214,7 @@ void urccl_ring_close(struct urccl_ring *ring)
 	ring_gone(cr, ring_call(cr, CALL_RING_DEL));
 }
 
-void context_rings_tell(struct urccl *ctx)
+void context_rings_export(struct urccl *ctx)
 {
 	struct list *pos;
 
@@ -223,7 +223,7 @@ void context_rings_tell(struct urccl *ctx)
 		const struct context_ring *cr = list_entry(pos, struct context_ring, link);
 
 		if (cr->is_open)
-			ring_tell_unsubmitted(cr->ring);
+			ring_export_unsubmitted(cr->ring);
 	}
 	pthread_mutex_unlock(&ctx->lock);
 }

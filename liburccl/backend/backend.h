@@ -20,12 +20,11 @@
  *    its checksum says), nobody else notices.
  *
  * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin,
- * unpin, ep_meet and ep_grow on any, several at a time; these may block and allocate, and share
- * nothing with a running engine but what each says. All other functions run on the one engine
- * thread that owns the device, never block, never log, and after ep_connect, ep_grown and import
- * never allocate. A backend has no globals,
- * calls nothing of the engine, and starts no threads, but where calls of a library may block that
- * the engine cannot do without (fabric.h).
+ * unpin, ep_prepare and ep_add_qps on any, several at a time; these may block and allocate, and
+ * share nothing with a running engine but what each says. All other functions run on the one engine
+ * thread that owns the device, never block, never log, and after ep_connect, ep_qps_added and
+ * import never allocate. A backend has no globals, calls nothing of the engine, and starts no
+ * threads, but where calls of a library may block that the engine cannot do without (fabric.h).
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -67,7 +66,7 @@ struct device {
 					 * one */
 	struct gpu *gpu;		/* the context's, set after open */
 	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
-	const uint64_t *turn;		/* the engine's: counts up; NULL: it has none */
+	const uint64_t *iteration;	/* the engine's: counts up; NULL: it has none */
 	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
 					 * to poll next */
 	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
@@ -114,7 +113,7 @@ enum chunk_flags {
 					 * of the library, which the policy forbids */
 	CHUNK_ACKED = 1 << 3,		/* the engine's, of a WRITE: the acknowledgement is
 					 * enough, no proof that it is placed is wanted */
-	CHUNK_UNDONE = 1 << 4,		/* out, with an error: its ep broke, and nobody knows
+	CHUNK_FAILOVER = 1 << 4,	/* out, with an error: its ep broke, and nobody knows
 					 * whether it was done; not where somebody does */
 	CHUNK_REFUSED = 1 << 5,		/* out, with -EACCES: the peer's device would not have
 					 * it, and its ep broke; whether the owner took the memory
@@ -222,9 +221,9 @@ enum event_type {
 					 * ep_close */
 	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and
 					 * may be freed */
-	EVENT_GROW,			/* call ep_grow, then ep_grown, when there is time: until
-					 * then ep moves what it can as it is. Not again before
-					 * ep_grown, which comes before ep_free */
+	EVENT_ADD_QPS,			/* call ep_add_qps, then ep_qps_added, when there is time:
+					 * until then ep moves what it can as it is. Not again
+					 * before ep_qps_added, which comes before ep_free */
 };
 
 struct event {
@@ -255,13 +254,13 @@ struct backend {
 	uint32_t window;		/* bytes of bulk that a rail may have on its way before it
 					 * was seen to carry more; 0: several chunks. Few where what
 					 * is late to be acknowledged is sent again */
-	uint32_t breaks;		/* 1: an access that the peer refused, and CANCEL_NOW, end
+	uint32_t error_kills_ep;	/* 1: an access that the peer refused, and CANCEL_NOW, end
 					 * the ep: EVENT_DOWN; 0: it goes on */
-	uint32_t tells_undone;		/* 1: chunks that came out since their ep broke have
-					 * CHUNK_UNDONE, and once both ends are closed nothing of
+	uint32_t can_failover;		/* 1: chunks that came out since their ep broke have
+					 * CHUNK_FAILOVER, and once both ends are closed nothing of
 					 * them lands any more: they may go again by another ep */
 
-	uint32_t outlasts;		/* 1: an access that began in time may outlast its
+	uint32_t access_outlives_key;	/* 1: an access that began in time may outlast its
 					 * exposure: the engine ends it then, by unexpose */
 	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
 
@@ -309,11 +308,11 @@ struct backend {
 	int (*importer_left)(int importer);
 	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
 	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
-	int (*ep_meet)(struct ep *ep, const void *addr, uint32_t addr_len);
+	int (*ep_prepare)(struct ep *ep, const void *addr, uint32_t addr_len);
 
-	/* What EVENT_GROW asked for and may block. Any thread, beside all but ep_free. 0, or
+	/* What EVENT_ADD_QPS asked for and may block. Any thread, beside all but ep_free. 0, or
 	 * -errno with fail() text: ep stays as it is. NULL: nobody asks. */
-	int (*ep_grow)(struct ep *ep);
+	int (*ep_add_qps)(struct ep *ep);
 
 	/* Engine thread. */
 	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
@@ -324,8 +323,8 @@ struct backend {
 	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
 
-	/* ep_grow returned res; after ep_close, too. */
-	void (*ep_grown)(struct ep *ep, int res);
+	/* ep_add_qps returned res; after ep_close, too. */
+	void (*ep_qps_added)(struct ep *ep, int res);
 
 	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
 	 * key, or -errno. */

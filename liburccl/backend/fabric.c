@@ -8,14 +8,14 @@
 #include "backend/fabric_pick.h"
 
 #define CHUNK_BYTES (1024u * 1024)
-#define TALK_QUEUE  4096u /* completions */
+#define MSG_QUEUE   4096u /* completions */
 #define PREFIX	    "fabric:"
 #define RETRY_NS    (1 * NSEC_PER_MSEC)
 #define TICK_NS	    (10 * NSEC_PER_MSEC)
 /* Pause after a poll of the message endpoint, in times of its length, while the engine spins. */
-#define TALK_PART 4u
+#define MSG_PART 4u
 /* The length counts at most this much: the thread may have been preempted in the poll. */
-#define TALK_LOOK (50 * NSEC_PER_USEC)
+#define MSG_LOOK (50 * NSEC_PER_USEC)
 
 /* ---- the device ---- */
 
@@ -54,7 +54,7 @@ static uint64_t boot_read(void)
 	return boot;
 }
 
-static int open_fds(struct fabric_device *d)
+static int fabric_open_fds(struct fabric_device *d)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -70,7 +70,7 @@ static int open_fds(struct fabric_device *d)
 /* An object that the provider does not close is leaked, with all that it refers to. */
 static int domain_end(struct fabric_device *d)
 {
-	if (fabric_way_end(d, &d->talk) || fabric_shared_close(d) ||
+	if (fabric_endpoint_end(d, &d->msg) || fabric_shared_close(d) ||
 	    (d->proof_mr && fabric_fid_end(d, &d->proof_mr->fid)))
 		return -EBUSY;
 	while (d->slabs) {
@@ -88,9 +88,9 @@ static int domain_end(struct fabric_device *d)
 
 void fabric_domain_close(struct fabric_device *d)
 {
-	fabric_turn_take(d);
+	fabric_domain_lock(d);
 	d->unclosed = domain_end(d);
-	fabric_turn_end(d);
+	fabric_domain_unlock(d);
 }
 
 static void fabric_end(struct device *dev)
@@ -108,14 +108,14 @@ static int fabric_close(struct device *dev)
 			    "was left in it: it keeps what is registered with it",
 			    d->info->fabric_attr->prov_name);
 	fabric_tcp_close(d);
-	fabric_known_free(d);
+	fabric_av_free(d);
 	if (d->info)
 		d->lib.freeinfo(d->info);
 	if (d->timer >= 0)
 		close(d->timer);
 	if (d->dev.fd >= 0)
 		close(d->dev.fd);
-	fabric_turn_free(d);
+	fabric_lock_free(d);
 	if (!d->unclosed)
 		free(d);
 	return 0;
@@ -141,25 +141,25 @@ static struct fabric_device *device_new(const struct device_config *config)
 	list_init(&d->expiring);
 	d->expire_ns = NEVER_NS;
 	fabric_queue_init(&d->out);
-	fabric_known_init(d);
-	fabric_turn_init(d);
+	fabric_av_init(d);
+	fabric_lock_init(d);
 	return d;
 }
 
 /* Opens the message endpoint. Its queue has a wait object, unless the provider has none or spin_us
  * is unlimited: with some providers a wait object costs time for each poll and packet. */
-static int talk_try(struct fabric_device *d, const struct urccl_params *p)
+static int msg_open(struct fabric_device *d, const struct urccl_params *p)
 {
 	int err;
 
 	d->waits = !d->restless && !d->narrow && p->spin_us != UINT32_MAX;
-	err = fabric_way_open(d, &d->talk, TALK_QUEUE);
+	err = fabric_endpoint_open(d, &d->msg, MSG_QUEUE);
 	if (!err || !d->waits)
 		return err;
-	if (d->talk.cq) /* left by a provider that did not close it */
+	if (d->msg.cq) /* left by a provider that did not close it */
 		return err;
 	d->waits = 0;
-	return fabric_way_open(d, &d->talk, TALK_QUEUE);
+	return fabric_endpoint_open(d, &d->msg, MSG_QUEUE);
 }
 
 /* The message endpoint is opened with the traffic class for latency. Later ones, made from the same
@@ -173,7 +173,7 @@ static int endpoints_open(struct fabric_device *d, const struct fabric_wish *w,
 	if (!err)
 		err = fabric_tclass(w, p, URCCL_CLASS_LATENCY, tclass);
 	if (!err)
-		err = talk_try(d, p);
+		err = msg_open(d, p);
 	*tclass = bulk;
 	return err ? err : fabric_shared_open(d);
 }
@@ -196,7 +196,7 @@ static int open_all(struct fabric_device *d, const struct device_config *config)
 	if (!err)
 		err = fabric_load(&d->lib, config->params->libfabric_so);
 	if (!err)
-		err = open_fds(d);
+		err = fabric_open_fds(d);
 	if (!err)
 		err = fabric_find(d, &w, config);
 	if (!err)
@@ -206,8 +206,8 @@ static int open_all(struct fabric_device *d, const struct device_config *config)
 	return err ? err : fabric_helper_start(d, config->params);
 }
 
-static int device_open(const struct backend *ops, const struct device_config *config,
-		       struct device **dev)
+static int fabric_device_open(const struct backend *ops, const struct device_config *config,
+			      struct device **dev)
 {
 	struct fabric_device *d = device_new(config);
 	int err;
@@ -227,7 +227,7 @@ static int device_open(const struct backend *ops, const struct device_config *co
 }
 
 /* At least 1, so that open() reports the reason with its own error code. */
-static uint32_t scan(const struct backend *ops, const struct device_config *config)
+static uint32_t devices_scan(const struct backend *ops, const struct device_config *config)
 {
 	struct fabric_wish w;
 	int n = wish_of(ops, config, &w);
@@ -240,11 +240,11 @@ static uint32_t scan(const struct backend *ops, const struct device_config *conf
 #define SCAN_AND_OPEN(transport_)                                                             \
 	static uint32_t transport_##_scan(const struct device_config *config)                 \
 	{                                                                                     \
-		return scan(&backend_##transport_, config);                                   \
+		return devices_scan(&backend_##transport_, config);                           \
 	}                                                                                     \
 	static int transport_##_open(const struct device_config *config, struct device **dev) \
 	{                                                                                     \
-		return device_open(&backend_##transport_, config, dev);                       \
+		return fabric_device_open(&backend_##transport_, config, dev);                \
 	}
 
 SCAN_AND_OPEN(fabric)
@@ -280,25 +280,25 @@ void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 	fabric_queue_add(&fabric_ep_device(e)->out, c);
 }
 
-void fabric_undone(struct fabric_ep *e, struct chunk *c, uint32_t flags)
+void fabric_out_failover(struct fabric_ep *e, struct chunk *c, uint32_t flags)
 {
-	uint32_t undone = c->flags & CHUNK_CANCELLED ? 0 : CHUNK_UNDONE;
+	uint32_t failover = c->flags & CHUNK_CANCELLED ? 0 : CHUNK_FAILOVER;
 
-	fabric_out(e, c, e->res, flags | undone);
+	fabric_out(e, c, e->res, flags | failover);
 }
 
-static void give(struct fabric_device *d, struct fabric_ep *e, uint32_t type, int res)
+static void fabric_event(struct fabric_device *d, struct fabric_ep *e, uint32_t type, int res)
 {
 	d->events[d->nevents++] = (struct event){.type = type, .res = res, .ep = &e->ep};
 }
 
-void fabric_tell(struct fabric_ep *e, enum fabric_news news)
+void fabric_report(struct fabric_ep *e, enum fabric_news news)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
 	/* Messages that follow at once must not be seen before EVENT_UP. */
 	if (news == NEWS_UP && d->nevents < d->max) {
-		give(d, e, EVENT_UP, 0);
+		fabric_event(d, e, EVENT_UP, 0);
 		return;
 	}
 	e->news |= news;
@@ -329,13 +329,13 @@ static void give_news(struct fabric_device *d, uint32_t which)
 			return;
 		if (news & NEWS_UP) {
 			e->news &= ~(uint32_t)NEWS_UP;
-			give(d, e, EVENT_UP, 0);
+			fabric_event(d, e, EVENT_UP, 0);
 		} else if (news & NEWS_DOWN) {
 			e->news &= ~(uint32_t)NEWS_DOWN;
-			give(d, e, EVENT_DOWN, e->res);
+			fabric_event(d, e, EVENT_DOWN, e->res);
 		} else if (news & NEWS_CLOSED && !e->chunks) {
 			e->news = 0;
-			give(d, e, EVENT_CLOSED, 0);
+			fabric_event(d, e, EVENT_CLOSED, 0);
 		}
 		if (!e->news)
 			list_del(&e->telling);
@@ -355,7 +355,7 @@ static void jobs_take(struct fabric_device *d)
 		else if (m->type == JOB_FILL)
 			fabric_bound_filled(container_of(m, struct fabric_grant, fill));
 		else if (m->type == JOB_FORGET)
-			free(container_of(m, struct fabric_known, job));
+			free(container_of(m, struct fabric_av_entry, job));
 		else if (m->type == JOB_SPARE || m->type == JOB_RETIRE)
 			fabric_shared_job_done(d, container_of(m, struct fabric_initiator, job));
 		else
@@ -374,23 +374,23 @@ static void wake_up(struct fabric_device *d)
 
 /* Polls the message endpoint. With some providers a poll is a system call, so an engine that spins
  * polls the data endpoints several times in between: while no message comes, this takes one part in
- * TALK_PART + 1 of the time. With providers that only read memory that is every other time. */
-static void talk_look(struct fabric_device *d, int woken)
+ * MSG_PART + 1 of the time. With providers that only read memory that is every other time. */
+static void msg_look(struct fabric_device *d, int woken)
 {
 	uint64_t now = clock_ns(), took;
 
-	if (!woken && now < d->talk_ns)
+	if (!woken && now < d->msg_ns)
 		return;
-	d->talk_ns = 0;
-	if (fabric_talk_poll(d))
+	d->msg_ns = 0;
+	if (fabric_msg_poll(d))
 		return;
 	took = clock_ns() - now;
-	d->talk_ns = now + TALK_PART * (took < TALK_LOOK ? took : TALK_LOOK);
+	d->msg_ns = now + MSG_PART * (took < MSG_LOOK ? took : MSG_LOOK);
 }
 
 /* Rotates the list: an ep that found no room on the shared endpoints must not come last each
  * time. */
-static void take_turns(struct fabric_device *d)
+static void serialize(struct fabric_device *d)
 {
 	struct fabric_ep *e = list_first(&d->eps, struct fabric_ep, all);
 
@@ -414,8 +414,8 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 	jobs_take(d);
 	if (d->expire_ns != NEVER_NS)
 		fabric_grants_tick(d);
-	fabric_talk_begin(d);
-	talk_look(d, woken);
+	fabric_msg_begin(d);
+	msg_look(d, woken);
 	if (d->shared)
 		fabric_shared_poll(d);
 	list_for_each_safe(pos, tmp, &d->eps) {
@@ -427,7 +427,7 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 		fabric_ep_tick(e);
 	}
 	if (d->shared && d->stalled && !list_empty(&d->eps))
-		take_turns(d);
+		serialize(d);
 	give_chunks(d);
 	give_news(d, NEWS_DOWN | NEWS_CLOSED);
 	d->max = 0;
@@ -456,7 +456,7 @@ static uint64_t timer_ns(const struct fabric_device *d)
 
 		if (e->deadline_ns)
 			return TICK_NS;
-		if (fabric_talk_awaits(e) && again < at)
+		if (fabric_msg_awaits(e) && again < at)
 			at = again;
 	}
 	if (at == NEVER_NS)
@@ -476,26 +476,26 @@ static void timer_set(struct fabric_device *d)
 /* An epoll that watches a queue costs time for each packet, even while nobody sleeps. The queue is
  * therefore added when the engine first wants to sleep. Closing the queue removes its
  * descriptor. */
-static void queue_watch(struct fabric_device *d, struct fabric_way *way)
+static void queue_watch(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	way->watched = 1;
+	endpoint->watched = 1;
 	/* The kernel limits the number of watched descriptors, and of epolls that watch one: some
 	 * providers share objects between all queues. A timer replaces the watch then. */
-	if (epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, way->fd, &ev))
+	if (epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, endpoint->fd, &ev))
 		d->unwatched = 1;
 }
 
-static int queue_has(struct fabric_device *d, struct fabric_way *way)
+static int queue_has(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	struct fid *fid;
 
-	if (!d->waits || !way->cq)
+	if (!d->waits || !endpoint->cq)
 		return 0;
-	if (!way->watched)
-		queue_watch(d, way);
-	fid = &way->cq->fid;
+	if (!endpoint->watched)
+		queue_watch(d, endpoint);
+	fid = &endpoint->cq->fid;
 	return fi_trywait(d->fabric, &fid, 1) == -FI_EAGAIN;
 }
 
@@ -507,14 +507,15 @@ int fabric_arm(struct device *dev)
 	d->armed = 1;
 	if (d->out.head || !list_empty(&d->telling) || !list_empty(&d->given))
 		return 1;
-	if (mailbox_arm(&d->from_helper) || queue_has(d, &d->talk))
+	if (mailbox_arm(&d->from_helper) || queue_has(d, &d->msg))
 		return 1;
 	if (d->shared && fabric_shared_has(d, queue_has))
 		return 1;
 	list_for_each(pos, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		if (fabric_talk_waits(e) || (e->way_state != WAY_JOB && queue_has(d, &e->way)))
+		if (fabric_msg_waits(e) ||
+		    (e->endpoint_state != ENDPOINT_JOB && queue_has(d, &e->endpoint)))
 			return 1;
 	}
 	timer_set(d);
@@ -532,15 +533,15 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 #define FABRIC_BACKEND(name_, transport_)                                                        \
 	{                                                                                        \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
-		.tells_undone = 1, .scan = name_##_scan, .open = name_##_open,                   \
-		.close = fabric_close, .reg = fabric_turn_reg, .unreg = fabric_turn_unreg,       \
-		.ep_open = fabric_turn_ep_open, .ep_free = fabric_turn_ep_free,                  \
+		.can_failover = 1, .scan = name_##_scan, .open = name_##_open,                   \
+		.close = fabric_close, .reg = fabric_locked_reg, .unreg = fabric_locked_unreg,   \
+		.ep_open = fabric_locked_ep_open, .ep_free = fabric_locked_ep_free,              \
 		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                    \
 		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \
-		.import = fabric_turn_import, .forget = fabric_turn_forget, .warm = fabric_warm, \
-		.pin = fabric_turn_pin, .unpin = fabric_turn_unpin, .post = fabric_turn_post,    \
-		.cancel = fabric_cancel, .poll = fabric_turn_poll, .arm = fabric_turn_arm,       \
-		.is_stuck = fabric_is_stuck, .end = fabric_end,                                  \
+		.import = fabric_locked_import, .forget = fabric_locked_forget,                  \
+		.warm = fabric_warm, .pin = fabric_locked_pin, .unpin = fabric_locked_unpin,     \
+		.post = fabric_locked_post, .cancel = fabric_cancel, .poll = fabric_locked_poll, \
+		.arm = fabric_locked_arm, .is_stuck = fabric_is_stuck, .end = fabric_end,        \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

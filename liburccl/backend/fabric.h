@@ -4,23 +4,23 @@
  *
  * A device is one fi_domain and one message endpoint (fabric_device.talk), which carries messages
  * to and from all peers: at most 320 bytes each, copied on both sides. Beside it each ep has a data
- * endpoint of its own (struct fabric_way), which carries READs and WRITEs between the two sides
- * only; or all peers share some (see below). A message thus waits behind no bulk. libfabric cannot
- * cancel an operation, but fi_close() of an endpoint ends all operations on it, so a data endpoint
- * of its own lets each peer's operations end alone:
+ * endpoint of its own (struct fabric_endpoint), which carries READs and WRITEs between the two
+ * sides only; or all peers share some (see below). A message thus waits behind no bulk. libfabric
+ * cannot cancel an operation, but fi_close() of an endpoint ends all operations on it, so a data
+ * endpoint of its own lets each peer's operations end alone:
  *
  * - A provider gives a buffer back by a completion, or by the return of fi_close() unless that is
  *   -FI_EBUSY. CANCEL_NOW of a chunk that the provider has closes the data endpoint. So does any
  *   error of an operation, since its other effects are unknown.
  * - Both sides then open their next data endpoint. Each first closes the old one, then sends name
- *   and number of the new one over the message endpoint (MESSAGE_WAY). A side that receives a
+ *   and number of the new one over the message endpoint (MESSAGE_ENDPOINT). A side that receives a
  *   higher number than its own does the same. A side that has received the peer's name for its own
  *   number knows that the old endpoints are closed on both sides: nothing of them lands any more.
  *   Chunks that were on the old one and were not cancelled are posted again (URCCL_PATH_REPLAYED).
  * - An operation that failed without being refused breaks its data endpoint and is posted again,
  *   FABRIC_TRIES times at most. It is not counted if the peer had left the endpoint for a reason of
  *   its own, such as a cancel. Providers report that with different errors, so the peer says it
- *   with its next data endpoint (WAY_OWN).
+ *   with its next data endpoint (NUMBER_LEFT).
  * - EVENT_DOWN comes after the data endpoint is closed here. The peer learns of it by MESSAGE_BYE
  *   over the message endpoint, which no bulk blocks.
  *
@@ -66,11 +66,11 @@
  * the helper returns later, it sees that the device was left, and ends.
  *
  * The files: fabric.c table, poll and sleep; fabric_lib.c loading; fabric_pick.h from a transport's
- * name to domains; fabric_way.c endpoints, and the helper thread; fabric_ep.c an ep from address to
- * end; fabric_shared.c shared endpoints; fabric_talk.c messages; fabric_move.c chunks;
- * fabric_issue.c operations; fabric_memory.c memory regions; fabric_known.c the address-vector
- * cache of the message endpoint; fabric_pin.c pins; fabric_key.c exports and keys; fabric_bound.c
- * keys that end with a data endpoint; fabric_turn.c the domain lock.
+ * name to domains; fabric_endpoint.c endpoints, and the helper thread; fabric_ep.c an ep from
+ * address to end; fabric_shared.c shared endpoints; fabric_msg.c messages; fabric_move.c chunks;
+ * fabric_issue.c operations; fabric_memory.c memory regions; fabric_av.c the address-vector cache
+ * of the message endpoint; fabric_pin.c pins; fabric_key.c exports and keys; fabric_bound.c keys
+ * that end with a data endpoint; fabric_lock.c the domain lock.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -90,7 +90,7 @@
 #define FABRIC_NAME	96u	/* bytes of an endpoint's name */
 #define FABRIC_RAW	24u	/* bytes of a raw key, at most */
 #define FABRIC_NUMBERED (3u * (uint32_t)sizeof(uint64_t)) /* bytes of a part with a numeric key */
-#define FABRIC_WORD	(FABRIC_NAME + 2 * sizeof(uint64_t) + FABRIC_RAW)
+#define FABRIC_ADDRESS	(FABRIC_NAME + 2 * sizeof(uint64_t) + FABRIC_RAW)
 #define FABRIC_COOKIE	16u
 #define FABRIC_CREDITS	64u	/* messages of an ep that its peer has not acknowledged */
 #define FABRIC_SLOTS	72u	/* buffers of an ep in each direction: SENDs and control messages */
@@ -155,8 +155,9 @@ struct fabric_part {			/* one piece of a peer's memory */
 	uint64_t addr, len, key;
 };
 
-/* An endpoint with its queue and its peer. fabric_ep.way_state says which thread may use it. */
-struct fabric_way {
+/* An endpoint with its queue and its peer. fabric_ep.endpoint_state says which thread may use
+ * it. */
+struct fabric_endpoint {
 	struct fabric_device *d;
 	struct fid_ep *ep;		/* NULL: none */
 	struct fid_cq *cq;
@@ -166,19 +167,19 @@ struct fabric_way {
 	struct fid_mr *proof;		/* the word that the peer may READ; NULL: not needed */
 	struct fabric_part theirs;	/* the peer's such word */
 	int has_theirs;
-	uint32_t name_len, word_len;
+	uint32_t name_len, address_len;
 	uint32_t settled;		/* its end has begun: connections under way have arrived */
 	int fd;				/* wait object of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
-	uint8_t word[FABRIC_WORD];	/* the name, then the part of proof if there is one */
+	uint8_t address[FABRIC_ADDRESS]; /* the name, then the part of proof if there is one */
 };
 
-enum way_state {
-	WAY_CLOSED,
-	WAY_WAITS,			/* open; the peer's name for this number is unknown */
-	WAY_READY,			/* open at both ends: operations may be posted */
-	WAY_LEAVES,			/* shared: closes when its operations are back */
-	WAY_JOB,			/* the helper thread has it */
+enum endpoint_state {
+	ENDPOINT_CLOSED,
+	ENDPOINT_WAITS,			/* open; the peer's name for this number is unknown */
+	ENDPOINT_READY,			/* open at both ends: operations may be posted */
+	ENDPOINT_LEAVES,		/* shared: closes when its operations are back */
+	ENDPOINT_JOB,			/* the helper thread has it */
 };
 
 /* Jobs for the helper thread. */
@@ -192,7 +193,7 @@ enum fabric_job {
 	JOB_KEY,			/* closes the regions of an export, or of its pin */
 	JOB_FILL,			/* makes regions of an export on its data endpoint */
 	JOB_FORGET,			/* removes a name from the message endpoint */
-	JOB_MEET,			/* adds names: our initiators learn an ep, our target the
+	JOB_INSERT,			/* adds names: our initiators learn an ep, our target the
 					 * peer's */
 	JOB_SPARE,			/* opens an initiator */
 	JOB_RETIRE,			/* closes one */
@@ -200,24 +201,24 @@ enum fabric_job {
 };
 
 /* Opens the endpoint. 0 or -errno with fail() text. */
-int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue);
+int fabric_endpoint_open(struct fabric_device *d, struct fabric_endpoint *endpoint, uint32_t queue);
 /* Likewise for an ep; the endpoint may be shared. */
-int fabric_way_make(struct fabric_device *d, struct fabric_way *way);
+int fabric_endpoint_make(struct fabric_device *d, struct fabric_endpoint *endpoint);
 /* 0: closed; -FI_EBUSY: not all of it is, and operations may still be under way. Must be called
  * again then. */
-int fabric_way_close(struct fabric_way *way);
+int fabric_endpoint_close(struct fabric_endpoint *endpoint);
 /* Likewise. After any other error the provider has freed the object, which must not be used
  * again. */
 int fabric_fid_close(struct fid *fid);
 /* For threads that hold the domain lock and may wait: tries again for BUSY_MAX_NS. */
-int fabric_way_end(struct fabric_device *d, struct fabric_way *way);
+int fabric_endpoint_end(struct fabric_device *d, struct fabric_endpoint *endpoint);
 int fabric_fid_end(struct fabric_device *d, struct fid *fid);
 /* Adds a name to the vector. 0 or -errno. */
 int fabric_peer_add(struct fid_av *av, const void *name, fi_addr_t *peer);
 /* 1: the name has the provider's format. Some providers crash on another kind. */
 int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 /* Likewise for the name and proof part of a data endpoint. */
-int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len);
+int fabric_address_fits(const struct fabric_device *d, const uint8_t *address, uint32_t len);
 /* The reason for a name that does not fit. -EAFNOSUPPORT: an address of the other IP version;
  * -EOPNOTSUPP: an endpoint of this process, with a provider that cannot reach those; -EINVAL:
  * anything else; 0: it fits. */
@@ -237,9 +238,9 @@ int fabric_helper_is_stuck(struct fabric_device *d, uint64_t since);
  * JOB_FILL: likewise, but other jobs may run first, except those that close what it fills. */
 int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
-/* ---- address-vector cache of the message endpoint: fabric_known.c ---- */
+/* ---- address-vector cache of the message endpoint: fabric_av.c ---- */
 
-struct fabric_known {
+struct fabric_av_entry {
 	struct msg job;			/* JOB_FORGET */
 	struct list link;		/* in its bucket of fabric_device.known, by name */
 	struct list idle;		/* in fabric_device.idle */
@@ -249,22 +250,22 @@ struct fabric_known {
 	uint8_t name[FABRIC_NAME];
 };
 
-void fabric_known_init(struct fabric_device *d);
-void fabric_known_free(struct fabric_device *d);	/* after the helper thread has ended */
+void fabric_av_init(struct fabric_device *d);
+void fabric_av_free(struct fabric_device *d);		/* after the helper thread has ended */
 /* Engine. A new entry uses *spare. */
-struct fabric_known *fabric_known_take(struct fabric_device *d, const uint8_t *name,
-				       struct fabric_known **spare);
-void fabric_known_put(struct fabric_device *d, struct fabric_known *k);
+struct fabric_av_entry *fabric_av_get(struct fabric_device *d, const uint8_t *name,
+				       struct fabric_av_entry **spare);
+void fabric_av_put(struct fabric_device *d, struct fabric_av_entry *k);
 /* Helper thread. */
-int fabric_known_insert(struct fabric_device *d, struct fabric_known *k);
-void fabric_known_remove(struct fabric_device *d, struct fabric_known *k);
+int fabric_av_insert(struct fabric_device *d, struct fabric_av_entry *k);
+void fabric_av_remove(struct fabric_device *d, struct fabric_av_entry *k);
 
 /* ---- endpoints that peers share: fabric_shared.c ---- */
 
 /* The name of an endpoint in an address vector. Each ep that uses the name has one of these. A job
  * that has it is the only user. */
 struct fabric_name {
-	struct list link;		/* in fabric_way.names; empty: in no vector */
+	struct list link;		/* in fabric_endpoint.names; empty: in no vector */
 	fi_addr_t addr;
 	uint8_t name[FABRIC_NAME];
 };
@@ -280,7 +281,7 @@ enum initiator_state {
 
 struct fabric_initiator {
 	struct msg job;			/* JOB_SPARE, JOB_RETIRE */
-	struct fabric_way way;
+	struct fabric_endpoint endpoint;
 	uint32_t state;			/* enum initiator_state */
 	uint32_t serial;		/* counts the initiators, from 1 */
 	uint64_t until_ns;		/* RETIRES: how long other peers' operations are waited
@@ -292,13 +293,13 @@ struct fabric_initiator {
 };
 
 /* The state of one initiator of ours for one ep. */
-struct fabric_acquaintance {
-	uint32_t met;			/* serial of the initiator that has the peer's target in its
+struct fabric_acquainted {
+	uint32_t inserted;		/* serial of the initiator that has the peer's target in its
 					 * vector */
 	uint32_t known;			/* serial of the initiator that the peer's target has in its
 					 * vector */
 	uint32_t out;			/* operations of the ep that it has */
-	uint32_t meets;			/* for JOB_MEET: its serial, or 0: nothing to add */
+	uint32_t inserting;		/* for JOB_INSERT: its serial, or 0: nothing to add */
 	struct fabric_name target;	/* the peer's target, in its vector */
 };
 
@@ -316,16 +317,17 @@ enum fabric_message {
 	MESSAGE_HELLO = 1,		/* first message, and its answer */
 	MESSAGE_DATA,			/* a SEND */
 	MESSAGE_ACK,			/* header only */
-	MESSAGE_WAY,			/* struct fabric_word, then name and proof part of the
+	MESSAGE_ENDPOINT,		/* struct fabric_control, then name and proof part of the
 					 * sender's data endpoint */
-	MESSAGE_JOINED,			/* struct fabric_word: number of the receiver's data
+	MESSAGE_JOINED,			/* struct fabric_control: number of the receiver's data
 					 * endpoint, which ours has joined */
-	MESSAGE_ASK,			/* struct fabric_word: id of an export; more in */
+	MESSAGE_ASK,			/* struct fabric_control: id of an export; more in */
 	MESSAGE_KEYS,			/* fabric_bound.c */
-	MESSAGE_REVOKE,			/* struct fabric_word: id of an export */
+	MESSAGE_REVOKE,			/* struct fabric_control: id of an export */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
-	MESSAGE_SOURCE,			/* struct fabric_word: serial of an initiator; its name */
+	MESSAGE_SOURCE,			/* struct fabric_control: serial of an initiator; its
+					 * name */
 	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: our target knows it */
 	MESSAGE_LEAVES,			/* likewise, number of our data endpoint: we close it on our
 					 * own account */
@@ -341,9 +343,10 @@ struct fabric_head {			/* little-endian */
 	uint8_t cookie[FABRIC_COOKIE];	/* identifies the receiving ep */
 };
 
-struct fabric_word {			/* little-endian */
+struct fabric_control {			/* little-endian */
 	uint32_t number;		/* number of a data endpoint, or id of an export */
-	uint32_t len;			/* bytes that follow in MESSAGE_WAY and MESSAGE_SOURCE */
+	uint32_t len;			/* bytes that follow in MESSAGE_ENDPOINT and
+					 * MESSAGE_SOURCE */
 };
 
 #define FABRIC_BUF (sizeof(struct fabric_head) + MESSAGE_MAX)
@@ -353,7 +356,7 @@ struct fabric_slot {
 	struct fi_context2 context;	/* first, since completions point to it */
 	struct list link;		/* in fabric_device.free_slots, fabric_ep.saying or .said */
 	struct fabric_ep *ep;		/* NULL: a receive, or of an ep that has ended */
-	struct fabric_known *known;	/* its destination, while the provider has it */
+	struct fabric_av_entry *av_entry; /* its destination, while the provider has it */
 	void *desc;
 	uint32_t receives, len;
 	uint8_t buf[FABRIC_BUF];
@@ -368,9 +371,9 @@ struct fabric_slab {
 
 /* ---- chunks ---- */
 
-#define WAY_OWN (1u << 31)		/* bit in the number of a data endpoint: the sender closed
+#define NUMBER_LEFT (1u << 31)		/* bit in the number of a data endpoint: the sender closed
 					 * the one before for a reason of its own */
-#define WAY_MAX (1u << 30)		/* highest number */
+#define NUMBER_MAX (1u << 30)		/* highest number */
 
 /* libfabric's context of a READ or WRITE. */
 struct fabric_op {
@@ -415,17 +418,17 @@ struct fabric_queue {
 /* ---- eps ---- */
 
 /* Control messages that an ep is to send. */
-enum fabric_want {
-	WANT_HELLO = 1,
-	WANT_WAY = 2,
-	WANT_REVOKED = 4,		/* for keys with `unanswered` or `forgotten` */
-	WANT_REVOKE = 8,		/* for exports to be revoked */
-	WANT_BYE = 16,
-	WANT_JOINED = 32,
-	WANT_ANSWER = 64,		/* asks for an answer: is the peer alive */
-	WANT_SOURCE = 128,		/* names of initiators that the peer lacks */
-	WANT_SOURCE_KNOWN = 256,
-	WANT_LEAVES = 512,
+enum fabric_due {
+	DUE_HELLO = 1,
+	DUE_ENDPOINT = 2,
+	DUE_REVOKED = 4,		/* for keys with `unanswered` or `forgotten` */
+	DUE_REVOKE = 8,			/* for exports to be revoked */
+	DUE_BYE = 16,
+	DUE_JOINED = 32,
+	DUE_ANSWER = 64,		/* asks for an answer: is the peer alive */
+	DUE_SOURCE = 128,		/* names of initiators that the peer lacks */
+	DUE_SOURCE_KNOWN = 256,
+	DUE_LEAVES = 512,
 };
 
 enum fabric_state { EP_NEW, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
@@ -448,12 +451,12 @@ struct fabric_ep {
 	struct list telling;		/* in fabric_device.telling */
 
 	/* data endpoint */
-	struct fabric_way way;
-	uint32_t way_state;		/* enum way_state; set by the helper thread during
-					 * WAY_JOB */
+	struct fabric_endpoint endpoint;
+	uint32_t endpoint_state;	/* enum endpoint_state; set by the helper thread during
+					 * ENDPOINT_JOB */
 	uint32_t number;		/* number of our data endpoint, from 1 */
-	uint32_t ways_closed;		/* how many were closed */
-	uint32_t peer_number;		/* number of peer_word */
+	uint32_t endpoints_closed;	/* how many were closed */
+	uint32_t peer_number;		/* number of peer_address */
 	uint32_t peer_joined;		/* the peer's data endpoint of this number has joined
 					 * ours */
 	uint32_t own;			/* our last data endpoint was closed for a reason of ours,
@@ -462,8 +465,8 @@ struct fabric_ep {
 	uint32_t peer_left;		/* the peer says the same of its last one */
 	uint32_t peer_leaves;		/* the peer said so of this one in advance */
 	uint32_t peer_len, join_len;
-	uint8_t peer_word[FABRIC_WORD];
-	uint8_t join_word[FABRIC_WORD];	/* for JOB_JOIN */
+	uint8_t peer_address[FABRIC_ADDRESS];
+	uint8_t join_address[FABRIC_ADDRESS]; /* for JOB_JOIN */
 	struct msg job;			/* the job that the helper thread has */
 	uint32_t job_out;
 	uint32_t reads;			/* for JOB_CLOSE and JOB_END: a READ is under way */
@@ -476,21 +479,21 @@ struct fabric_ep {
 	/* shared endpoints */
 	uint64_t leave_ns;		/* until when its operations are waited for; 0: not
 					 * closing */
-	uint32_t hurried;		/* deadline shortened: operations are not waited for */
-	struct fabric_acquaintance on[FABRIC_INITIATORS]; /* one each; only [0] without shared
+	uint32_t no_wait;		/* deadline shortened: operations are not waited for */
+	struct fabric_acquainted on[FABRIC_INITIATORS]; /* one each; only [0] without shared
 							   * endpoints */
 	struct fabric_source sources[FABRIC_INITIATORS];
-	struct fabric_source *source;	/* for JOB_MEET; NULL: none */
+	struct fabric_source *source;	/* for JOB_INSERT; NULL: none */
 	uint32_t source_serial;		/* likewise */
 	uint8_t source_name[FABRIC_NAME];
 
 	/* messages */
-	struct fabric_known *known;	/* the peer's entry; NULL: never connected */
-	struct fabric_known *spare;	/* memory for that entry */
-	struct list saying;		/* slots that wait for the provider */
-	struct list said;		/* slots that the provider has */
+	struct fabric_av_entry *av_entry; /* the peer's entry; NULL: never connected */
+	struct fabric_av_entry *spare;	/* memory for that entry */
+	struct list send_queue;		/* slots that wait for the provider */
+	struct list sent_list;		/* slots that the provider has */
 	uint32_t slots;			/* in both: FABRIC_SLOTS at most */
-	uint32_t wants;			/* enum fabric_want: messages to send */
+	uint32_t due;			/* enum fabric_due: messages to send */
 	uint32_t heard;			/* a message of the peer came */
 	uint32_t answered;		/* one came since deadline_ns was extended */
 	uint32_t bye_out;		/* the provider has our MESSAGE_BYE */
@@ -499,13 +502,13 @@ struct fabric_ep {
 	struct fabric_queue sends;	/* SENDs that wait for credit or a slot */
 	uint32_t taken;			/* highest seq up to which all DATA of the peer came */
 	uint64_t beyond;		/* bit k: taken + 1 + k came too */
-	uint32_t told;			/* the value of `taken` that was sent last */
+	uint32_t acked_to;		/* the value of `taken` that was sent last */
 	uint64_t resend_ns;		/* when unanswered messages are sent again; 0: not set */
 	uint64_t resend_in;		/* the interval for that */
 
 	/* chunks */
 	struct fabric_queue urgent, bulk;
-	struct fabric_way *via;		/* used by the push under way: the endpoint, */
+	struct fabric_endpoint *via;	/* used by the push under way: the endpoint, */
 	fi_addr_t to;			/* the destination, */
 	uint16_t slot;			/* and the index in `on` */
 	uint32_t queued, ops_out;
@@ -564,8 +567,8 @@ struct fabric_device {
 	int unwatched;			/* some queues could not be watched, since there are too
 					 * many */
 	int timer;
-	struct fabric_way talk;
-	struct fabric_way target;	/* shared */
+	struct fabric_endpoint msg;
+	struct fabric_endpoint target;	/* shared */
 	struct fabric_initiator initiators[FABRIC_INITIATORS];
 	struct fabric_initiator *current, *spare, *retiring; /* in initiators[]; NULL: none now;
 							      * retiring is in INITIATOR_RETIRES */
@@ -575,12 +578,12 @@ struct fabric_device {
 					 * alone */
 	uint32_t leaving;		/* number of eps with leave_ns */
 	struct fabric_ep *table[FABRIC_TABLE];
-	struct list known[FABRIC_TABLE];
+	struct list av_cache[FABRIC_TABLE];
 	struct list idle;		/* unused entries of `known`, oldest first */
 	uint32_t nidle;
 	struct list eps;		/* connected eps */
 	uint32_t neps, slots;		/* their number; slots made for eps */
-	uint64_t talk_ns;		/* until then the message endpoint is not polled */
+	uint64_t msg_ns;		/* until then the message endpoint is not polled */
 	uint32_t orphans;		/* slots that the provider has, of eps that ended */
 	struct list telling;
 	struct list free_slots;		/* for sending */
@@ -600,9 +603,9 @@ struct fabric_device {
 	uint32_t armed;
 
 	/* domain lock */
-	uint32_t turns;			/* calls of the domain need the lock */
-	uint32_t turn_wanted;		/* set by the holder of turn_queue: it waits for turn */
-	pthread_mutex_t turn, turn_queue;
+	uint32_t serialized;		/* calls of the domain need the lock */
+	uint32_t lock_wanted;		/* set by the holder of lock_queue: it waits for turn */
+	pthread_mutex_t lock, lock_queue;
 
 	/* helper thread */
 	pthread_t thread;
@@ -681,8 +684,8 @@ int fabric_arm(struct device *dev);
 /* Returns the chunk by the next poll. It must be in no queue. */
 void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags);
 /* Likewise for a chunk that the end of the ep interrupted. */
-void fabric_undone(struct fabric_ep *e, struct chunk *c, uint32_t flags);
-void fabric_tell(struct fabric_ep *e, enum fabric_news news);
+void fabric_out_failover(struct fabric_ep *e, struct chunk *c, uint32_t flags);
+void fabric_report(struct fabric_ep *e, enum fabric_news news);
 
 /* fabric_ep.c */
 int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
@@ -700,8 +703,9 @@ void fabric_ep_break(struct fabric_ep *e);
 /* Likewise after a failure. If there is no other in time, and the peer does not answer or takes too
  * long, the ep ends: its chunks may go by another rail. */
 void fabric_ep_fault(struct fabric_ep *e);
-/* The peer's data endpoint; len at most FABRIC_WORD. */
-void fabric_ep_follow(struct fabric_ep *e, uint32_t number, const void *word, uint32_t len);
+/* The peer's data endpoint; len at most FABRIC_ADDRESS. */
+void fabric_ep_peer_endpoint(struct fabric_ep *e, uint32_t number, const void *address,
+			     uint32_t len);
 void fabric_ep_job_done(struct fabric_ep *e);
 void fabric_ep_step(struct fabric_ep *e);		/* takes its next step, if one is due */
 /* 1: its data endpoint is being closed or opened. */
@@ -711,13 +715,14 @@ void fabric_ep_tick(struct fabric_ep *e);
 /* fabric_shared.c: used if d->shared. Otherwise there is nothing to open or to wait for, and the
  * state of initiators is not read. */
 int fabric_shared_open(struct fabric_device *d);		/* 0, or -errno with fail() text */
-int fabric_shared_close(struct fabric_device *d);		/* as fabric_way_end() */
+int fabric_shared_close(struct fabric_device *d);		/* as fabric_endpoint_end() */
 /* The endpoint for READs and WRITEs of the ep. NULL: none now. */
-struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot);
+struct fabric_endpoint *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
+					  uint16_t *slot);
 /* 1: no operation of the ep is under way. 0: wait, and call again. */
 int fabric_shared_left(struct fabric_ep *e);
 /* An operation of it will not come back by itself: shortens the deadline. */
-void fabric_shared_hurry(struct fabric_ep *e);
+void fabric_shared_stop_waiting(struct fabric_ep *e);
 /* Report about the current initiator: it is full; accepts an operation; refused one with this
  * errno; one failed; one completed. */
 void fabric_shared_full(struct fabric_device *d);
@@ -735,17 +740,18 @@ static inline void fabric_shared_passed(struct fabric_device *d, uint16_t slot)
 }
 uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot); /* number of operations */
 void fabric_shared_init(struct fabric_ep *e);
-int fabric_shared_meets(struct fabric_ep *e);			/* 1: post JOB_MEET */
-void fabric_shared_met(struct fabric_ep *e);			/* JOB_MEET is done */
+int fabric_shared_must_insert(struct fabric_ep *e);		/* 1: post JOB_INSERT */
+void fabric_shared_inserted(struct fabric_ep *e);		/* JOB_INSERT is done */
 /* Sends the names of initiators that the peer lacks, and confirms those of the peer, as far as
  * there are slots. */
-void fabric_shared_say(struct fabric_ep *e);
+void fabric_shared_send(struct fabric_ep *e);
 /* 1: waits for the peer to confirm a name. */
 int fabric_shared_awaits(const struct fabric_ep *e);
 int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the reason for closing is this side's */
 /* The peer announces an initiator; has one of ours in its vector; closes a data endpoint. 0 or
  * -EPROTO. */
-int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len);
+int fabric_shared_source_came(struct fabric_ep *e, uint32_t serial, const uint8_t *name,
+			      uint32_t len);
 int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
 int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
@@ -753,13 +759,13 @@ void fabric_shared_poll(struct fabric_device *d);
 int fabric_shared_waits(const struct fabric_device *d);
 /* 1: one of the queues has an event. */
 int fabric_shared_has(struct fabric_device *d,
-		      int (*has)(struct fabric_device *d, struct fabric_way *way));
+		      int (*has)(struct fabric_device *d, struct fabric_endpoint *endpoint));
 void fabric_shared_job_done(struct fabric_device *d, struct fabric_initiator *i);
 /* The helper thread's jobs, and the end of an ep. */
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i);
 int fabric_shared_retire(struct fabric_initiator *i);
-void fabric_shared_forget(struct fabric_way *way);		/* after its vector was closed */
-int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e);
+void fabric_shared_forget(struct fabric_endpoint *endpoint);	/* after its vector was closed */
+int fabric_shared_insert(struct fabric_device *d, struct fabric_ep *e);
 void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e);
 
 /* fabric_tcp.c */
@@ -769,24 +775,24 @@ void fabric_tcp_close(struct fabric_device *d);
 /* Helper thread, if d->tcp: prepares the data endpoint for its close. */
 void fabric_tcp_settle(struct fabric_ep *e);
 
-/* fabric_talk.c */
+/* fabric_msg.c */
 /* 1: sent, or queued; 0: the ep has no free slot. more NULL: only the number is sent. */
-int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
+int fabric_send(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
 	       uint32_t len);
 /* 1: the next poll has a message to send and can. A message without a slot waits for one. */
-int fabric_talk_waits(const struct fabric_ep *e);
+int fabric_msg_waits(const struct fabric_ep *e);
 /* Sends DATA and queued messages as far as the provider accepts them. */
-void fabric_talk_push(struct fabric_ep *e);
-void fabric_talk_begin(struct fabric_device *d);	/* at the begin of a poll */
-int fabric_talk_poll(struct fabric_device *d);		/* 0: nothing came */
+void fabric_msg_push(struct fabric_ep *e);
+void fabric_msg_begin(struct fabric_device *d);		/* at the begin of a poll */
+int fabric_msg_poll(struct fabric_device *d);		/* 0: nothing came */
 /* Makes room for one more ep. */
-void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e);
+void fabric_msg_add(struct fabric_device *d, struct fabric_ep *e);
 /* Sends messages again whose answer is late. */
-void fabric_talk_tick(struct fabric_ep *e);
-int fabric_talk_awaits(const struct fabric_ep *e);	/* 1: an answer is expected */
-void fabric_talk_end(struct fabric_ep *e);		/* its SENDs come out */
-void fabric_talk_leave(struct fabric_ep *e);		/* gives up its slots */
-int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
+void fabric_msg_tick(struct fabric_ep *e);
+int fabric_msg_awaits(const struct fabric_ep *e);	/* 1: an answer is expected */
+void fabric_msg_end(struct fabric_ep *e);		/* its SENDs come out */
+void fabric_msg_leave(struct fabric_ep *e);		/* gives up its slots */
+int fabric_msg_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how);
 
 /* fabric_issue.c */
 /* Collects the next piece of the chunk, and complete chunks after it that may go with it. */
@@ -811,7 +817,7 @@ int fabric_move_reads(const struct fabric_ep *e);		/* 1: a READ is under way */
 /* No operation of the old data endpoint is left: the next one starts without a fault. */
 void fabric_move_begin(struct fabric_ep *e);
 /* Takes completions of shared endpoints. -errno: the queue has failed for good. */
-int fabric_move_read(struct fabric_device *d, struct fabric_way *way);
+int fabric_move_read(struct fabric_device *d, struct fabric_endpoint *endpoint);
 /* All waiting chunks of the ep come out, */
 void fabric_move_end(struct fabric_ep *e);
 /* except those that the provider has. */

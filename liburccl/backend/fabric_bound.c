@@ -11,14 +11,14 @@
 
 #define ASK_NS (20 * NSEC_PER_MSEC)
 
-struct answer {		   /* follows struct fabric_word with the export's id; little-endian */
-	uint32_t way;	   /* number of the data endpoint that the keys belong to */
+struct answer {		   /* follows struct fabric_control with the export's id; little-endian */
+	uint32_t endpoint; /* number of the data endpoint that the keys belong to */
 	uint16_t first, n; /* parts; n 0: the export has ended */
 	uint8_t parts[];
 };
 
 #define ANSWER_PARTS \
-	((MESSAGE_MAX - sizeof(struct fabric_word) - sizeof(struct answer)) / FABRIC_NUMBERED)
+	((MESSAGE_MAX - sizeof(struct fabric_control) - sizeof(struct answer)) / FABRIC_NUMBERED)
 
 /* ---- the owner ---- */
 
@@ -80,7 +80,8 @@ void fabric_bound_fill(struct fabric_grant *g)
 	struct fabric_ep *e = g->ep;
 	struct fabric_device *d = fabric_ep_device(e);
 
-	if (is_gone(g) || g->fill_out || g->leaves || e->way_state != WAY_READY || e->ending)
+	if (is_gone(g) || g->fill_out || g->leaves || e->endpoint_state != ENDPOINT_READY ||
+	    e->ending)
 		return;
 	g->fill_out = 1;
 	g->fill.type = JOB_FILL;
@@ -93,7 +94,7 @@ static void answer(struct fabric_grant *g, struct fabric_ep *e, uint32_t id, uin
 		   uint32_t n)
 {
 	uint8_t bytes[sizeof(struct answer) + ANSWER_PARTS * FABRIC_NUMBERED];
-	struct answer a = {.way = htole32(e->number), .first = htole16((uint16_t)first)};
+	struct answer a = {.endpoint = htole32(e->number), .first = htole16((uint16_t)first)};
 
 	n = n < ANSWER_PARTS ? n : (uint32_t)ANSWER_PARTS;
 	a.n = htole16((uint16_t)n);
@@ -101,14 +102,14 @@ static void answer(struct fabric_grant *g, struct fabric_ep *e, uint32_t id, uin
 	if (n)
 		fabric_range_parts(fabric_ep_device(e), &g->range, g->mr, first, n,
 				   bytes + sizeof(a));
-	fabric_say(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
+	fabric_send(e, MESSAGE_KEYS, id, bytes, (uint32_t)sizeof(a) + n * FABRIC_NUMBERED);
 }
 
-static int asked(struct fabric_ep *e, uint32_t id, uint32_t first)
+static int keys_asked(struct fabric_ep *e, uint32_t id, uint32_t first)
 {
 	struct fabric_grant *g = grant_find(e, id);
 
-	if (e->way_state != WAY_READY || e->state != EP_UP || (g && g->leaves))
+	if (e->endpoint_state != ENDPOINT_READY || e->state != EP_UP || (g && g->leaves))
 		return 0;
 	if (is_gone(g) || g->fill_err) {
 		answer(NULL, e, id, first, 0);
@@ -133,37 +134,37 @@ void fabric_bound_filled(struct fabric_grant *g)
 	g->fill_out = 0;
 	g->fill_err = again ? 0 : err;
 	if (g->wanted && !again) /* otherwise the importer asks again */
-		asked(g->ep, g->id, g->first);
+		keys_asked(g->ep, g->id, g->first);
 	g->wanted = 0;
 }
 
 /* ---- the importer ---- */
 
-static void ask(struct fabric_ep *e, struct fabric_key *k)
+static void keys_ask(struct fabric_ep *e, struct fabric_key *k)
 {
-	uint32_t first = htole32(k->renewed_way == e->number ? k->renewed : 0);
+	uint32_t first = htole32(k->renewed_endpoint == e->number ? k->renewed : 0);
 
-	if (fabric_say(e, MESSAGE_ASK, k->id, &first, sizeof(first)))
+	if (fabric_send(e, MESSAGE_ASK, k->id, &first, sizeof(first)))
 		k->asked_ns = clock_ns();
-	k->asked_way = e->number;
+	k->asked_endpoint = e->number;
 }
 
 int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	if (!d->bound || k->way == e->number)
+	if (!d->bound || k->endpoint == e->number)
 		return 1;
 	/* An engine that sleeps is woken to ask again. */
 	d->stalled = 1;
-	if (k->asked_way != e->number || clock_ns() - k->asked_ns >= ASK_NS)
-		ask(e, k);
+	if (k->asked_endpoint != e->number || clock_ns() - k->asked_ns >= ASK_NS)
+		keys_ask(e, k);
 	return 0;
 }
 
 /* Stores the keys of the next parts. 0, or -EPROTO: their lengths differ from the original
  * parts. */
-static int renew(struct fabric_key *k, const uint8_t *from, uint32_t n)
+static int key_renew(struct fabric_key *k, const uint8_t *from, uint32_t n)
 {
 	uint64_t words[3], begin;
 	uint32_t i;
@@ -182,29 +183,29 @@ static int renew(struct fabric_key *k, const uint8_t *from, uint32_t n)
 	return 0;
 }
 
-static int take(struct fabric_ep *e, struct fabric_key *k, const struct answer *a,
-		const uint8_t *parts)
+static int key_take(struct fabric_ep *e, struct fabric_key *k, const struct answer *a,
+		    const uint8_t *parts)
 {
 	uint32_t n = le16toh(a->n);
 
 	/* It was answered before, or belongs to a closed data endpoint. */
-	if (le32toh(a->way) != e->number || k->way == e->number)
+	if (le32toh(a->endpoint) != e->number || k->endpoint == e->number)
 		return 0;
 	if (!n) {
 		k->revoked = 1;
 		return 0;
 	}
-	if (k->renewed_way != e->number)
+	if (k->renewed_endpoint != e->number)
 		k->renewed = 0;
-	k->renewed_way = e->number;
+	k->renewed_endpoint = e->number;
 	if (le16toh(a->first) != k->renewed)
 		return 0;
-	if (n > k->n - k->renewed || renew(k, parts, n))
+	if (n > k->n - k->renewed || key_renew(k, parts, n))
 		return -EPROTO;
 	if (k->renewed == k->n)
-		k->way = e->number;
+		k->endpoint = e->number;
 	else
-		ask(e, k);
+		keys_ask(e, k);
 	return 0;
 }
 
@@ -223,13 +224,13 @@ static int keys_come(struct fabric_ep *e, uint32_t id, const uint8_t *data, uint
 		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
 
 		if (!err && k->id == id)
-			err = take(e, k, &a, data + sizeof(a));
+			err = key_take(e, k, &a, data + sizeof(a));
 	}
 	return err;
 }
 
-int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,
-		      const uint8_t *data, uint32_t len)
+int fabric_bound_received(struct fabric_ep *e, enum fabric_message type, uint32_t id,
+			  const uint8_t *data, uint32_t len)
 {
 	uint32_t first;
 
@@ -240,5 +241,5 @@ int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id
 	if (len != sizeof(first))
 		return -EPROTO;
 	memcpy(&first, data, sizeof(first));
-	return asked(e, id, le32toh(first));
+	return keys_asked(e, id, le32toh(first));
 }

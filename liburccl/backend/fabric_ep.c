@@ -7,9 +7,9 @@
 
 struct ep_addr {
 	uint8_t versions[EP_VERSIONS];
-	uint8_t talk_len, way_len;
+	uint8_t msg_len, endpoint_len;
 	uint8_t cookie[FABRIC_COOKIE];
-	uint8_t names[FABRIC_NAME + FABRIC_WORD];
+	uint8_t names[FABRIC_NAME + FABRIC_ADDRESS];
 };
 
 #define ADDR_HEAD offsetof(struct ep_addr, names)
@@ -72,8 +72,8 @@ static struct fabric_ep *ep_new(struct device *dev)
 	e->ep.dev = dev;
 	list_init(&e->all);
 	list_init(&e->telling);
-	list_init(&e->saying);
-	list_init(&e->said);
+	list_init(&e->send_queue);
+	list_init(&e->sent_list);
 	list_init(&e->grants);
 	list_init(&e->keys);
 	fabric_queue_init(&e->sends);
@@ -94,14 +94,14 @@ static void address_put(const struct fabric_device *d, const struct fabric_ep *e
 {
 	struct ep_addr a = {
 		.versions = {fabric_version(d), fabric_version(d)},
-		.talk_len = (uint8_t)d->talk.name_len,
-		.way_len = (uint8_t)e->way.word_len,
+		.msg_len = (uint8_t)d->msg.name_len,
+		.endpoint_len = (uint8_t)e->endpoint.address_len,
 	};
 
 	memcpy(a.cookie, e->ours, sizeof(a.cookie));
-	memcpy(a.names, d->talk.word, d->talk.name_len);
-	memcpy(a.names + d->talk.name_len, e->way.word, e->way.word_len);
-	*len = (uint32_t)ADDR_HEAD + d->talk.name_len + e->way.word_len;
+	memcpy(a.names, d->msg.address, d->msg.name_len);
+	memcpy(a.names + d->msg.name_len, e->endpoint.address, e->endpoint.address_len);
+	*len = (uint32_t)ADDR_HEAD + d->msg.name_len + e->endpoint.address_len;
 	memcpy(addr, &a, *len);
 }
 
@@ -125,16 +125,16 @@ int fabric_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len
 		err = fail(err, "libfabric: no buffers for a connection: %s", errno_text(-err));
 		goto free_ep;
 	}
-	err = fabric_way_make(d, &e->way);
+	err = fabric_endpoint_make(d, &e->endpoint);
 	if (err)
-		goto close_way;
-	e->way_state = WAY_WAITS;
+		goto endpoint_close_own;
+	e->endpoint_state = ENDPOINT_WAITS;
 	address_put(d, e, addr, len);
 	*ep = &e->ep;
 	return 0;
 
-close_way:
-	if (fabric_way_end(d, &e->way))
+endpoint_close_own:
+	if (fabric_endpoint_end(d, &e->endpoint))
 		return err;
 	fabric_slab_close(d, e->slab);
 free_ep:
@@ -150,7 +150,7 @@ void fabric_ep_free(struct ep *ep)
 
 	while (!list_empty(&e->keys))
 		fabric_key_free(e, list_first(&e->keys, struct fabric_key, link));
-	if (fabric_way_end(d, &e->way))
+	if (fabric_endpoint_end(d, &e->endpoint))
 		return; /* the provider may still use the memory: leak it */
 	fabric_slab_close(d, e->slab);
 	free(e->spare);
@@ -200,14 +200,14 @@ static void job_post(struct fabric_ep *e, enum fabric_job type)
 	e->job.reply = &d->from_helper;
 	e->job_out = 1;
 	e->reads = (uint32_t)fabric_move_reads(e);
-	if (type != JOB_MEET)
-		e->way_state = WAY_JOB;
+	if (type != JOB_INSERT)
+		e->endpoint_state = ENDPOINT_JOB;
 	mailbox_post(&d->to_helper, &e->job);
 }
 
 int fabric_ep_remakes(const struct fabric_ep *e)
 {
-	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_MEET;
+	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_INSERT;
 }
 
 /* 1: the reason for closing is this side's. A deadline marks an earlier failure, which the peer may
@@ -218,7 +218,7 @@ static int claims_own(const struct fabric_ep *e)
 }
 
 /* Takes the next step of the data endpoint, unless the helper thread has it. */
-static void way_step(struct fabric_ep *e)
+static void endpoint_step(struct fabric_ep *e)
 {
 	if (e->job_out || e->ended)
 		return;
@@ -227,7 +227,7 @@ static void way_step(struct fabric_ep *e)
 			job_post(e, JOB_END);
 		return;
 	}
-	if (e->way_state == WAY_CLOSED) {
+	if (e->endpoint_state == ENDPOINT_CLOSED) {
 		e->number = e->peer_number > e->number ? e->peer_number : e->number + 1;
 		fabric_grants_close(e);
 		job_post(e, JOB_OPEN);
@@ -242,20 +242,20 @@ static void way_step(struct fabric_ep *e)
 		job_post(e, JOB_CLOSE);
 		return;
 	}
-	if (e->way_state == WAY_WAITS && e->peer_number == e->number) {
-		memcpy(e->join_word, e->peer_word, sizeof(e->join_word));
+	if (e->endpoint_state == ENDPOINT_WAITS && e->peer_number == e->number) {
+		memcpy(e->join_address, e->peer_address, sizeof(e->join_address));
 		e->join_len = e->peer_len;
 		job_post(e, JOB_JOIN);
 		return;
 	}
-	if (fabric_shared_meets(e))
-		job_post(e, JOB_MEET);
+	if (fabric_shared_must_insert(e))
+		job_post(e, JOB_INSERT);
 }
 
 void fabric_ep_step(struct fabric_ep *e)
 {
 	if (e->state != EP_NEW && e->state != EP_CLOSED)
-		way_step(e);
+		endpoint_step(e);
 }
 
 void fabric_ep_break(struct fabric_ep *e)
@@ -263,53 +263,54 @@ void fabric_ep_break(struct fabric_ep *e)
 	if (e->state != EP_UP || fabric_ep_remakes(e))
 		return;
 	e->broken = 1;
-	way_step(e);
+	endpoint_step(e);
 }
 
-void fabric_ep_follow(struct fabric_ep *e, uint32_t said, const void *word, uint32_t len)
+void fabric_ep_peer_endpoint(struct fabric_ep *e, uint32_t sent_list, const void *address,
+			     uint32_t len)
 {
-	uint32_t number = said & ~WAY_OWN;
+	uint32_t number = sent_list & ~NUMBER_LEFT;
 
-	if (number > WAY_MAX) {
+	if (number > NUMBER_MAX) {
 		fabric_ep_down(e, -EPROTO);
 		return;
 	}
 	/* The peer sent it again: it does not know that we joined. */
-	if (number == e->number && number == e->peer_number && e->way_state == WAY_READY)
-		e->wants |= WANT_JOINED;
-	if (number < e->number || number <= e->peer_number || len > FABRIC_WORD)
+	if (number == e->number && number == e->peer_number && e->endpoint_state == ENDPOINT_READY)
+		e->due |= DUE_JOINED;
+	if (number < e->number || number <= e->peer_number || len > FABRIC_ADDRESS)
 		return;
 	e->peer_number = number;
-	e->peer_left = said != number;
+	e->peer_left = sent_list != number;
 	e->peer_len = len;
-	memset(e->peer_word, 0, sizeof(e->peer_word));
-	memcpy(e->peer_word, word, len);
-	way_step(e);
+	memset(e->peer_address, 0, sizeof(e->peer_address));
+	memcpy(e->peer_address, address, len);
+	endpoint_step(e);
 }
 
 static void joined(struct fabric_ep *e)
 {
-	e->way_state = WAY_READY;
+	e->endpoint_state = ENDPOINT_READY;
 	if (e->state == EP_UP)
 		e->deadline_ns = 0;
 	if (e->joined) {
-		e->wants |= WANT_JOINED;
+		e->due |= DUE_JOINED;
 	} else {
 		e->joined = 1;
 		if (e->heard) {
-			e->wants |= WANT_HELLO;
+			e->due |= DUE_HELLO;
 			fabric_ep_up(e);
 		}
 	}
-	e->wants |= WANT_REVOKED;
+	e->due |= DUE_REVOKED;
 }
 
 static void end_done(struct fabric_ep *e)
 {
-	e->way_state = WAY_CLOSED;
+	e->endpoint_state = ENDPOINT_CLOSED;
 	e->ended = 1;
 	if (e->state == EP_DOWN)
-		fabric_tell(e, NEWS_DOWN);
+		fabric_report(e, NEWS_DOWN);
 }
 
 void fabric_ep_job_done(struct fabric_ep *e)
@@ -318,30 +319,30 @@ void fabric_ep_job_done(struct fabric_ep *e)
 
 	e->job_out = 0;
 	if (e->job.type == JOB_CLOSE || e->job.type == JOB_END) {
-		e->ways_closed++;
+		e->endpoints_closed++;
 		fabric_bound_left(e);
 		fabric_move_reclaim(e, 0);
 		fabric_move_begin(e);
 	}
-	if (e->job.type == JOB_MEET) {
+	if (e->job.type == JOB_INSERT) {
 		if (res)
 			fabric_ep_down(e, res);
 		else
-			fabric_shared_met(e);
+			fabric_shared_inserted(e);
 	} else if (e->job.type == JOB_END) {
 		end_done(e);
 	} else if (res) {
-		e->way_state = WAY_CLOSED;
+		e->endpoint_state = ENDPOINT_CLOSED;
 		fabric_ep_down(e, res);
 	} else if (e->job.type == JOB_CLOSE) {
-		e->way_state = WAY_CLOSED;
+		e->endpoint_state = ENDPOINT_CLOSED;
 	} else if (e->job.type == JOB_JOIN) {
 		joined(e);
 	} else {
-		e->way_state = WAY_WAITS;
-		e->wants |= WANT_WAY;
+		e->endpoint_state = ENDPOINT_WAITS;
+		e->due |= DUE_ENDPOINT;
 	}
-	way_step(e);
+	endpoint_step(e);
 }
 
 /* ---- begin ---- */
@@ -357,11 +358,11 @@ static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const vo
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));
 	memcpy(a, addr, len);
-	if (!a->talk_len || a->talk_len > FABRIC_NAME || !a->way_len || a->way_len > FABRIC_WORD ||
-	    len < ADDR_HEAD + a->talk_len + a->way_len)
+	if (!a->msg_len || a->msg_len > FABRIC_NAME || !a->endpoint_len ||
+	    a->endpoint_len > FABRIC_ADDRESS || len < ADDR_HEAD + a->msg_len + a->endpoint_len)
 		return -EINVAL;
 	/* A newer version may append fields that this one does not know. */
-	if (a->versions[1] <= fabric_version(d) && len != ADDR_HEAD + a->talk_len + a->way_len)
+	if (a->versions[1] <= fabric_version(d) && len != ADDR_HEAD + a->msg_len + a->endpoint_len)
 		return -EINVAL;
 	return 0;
 }
@@ -371,10 +372,10 @@ static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const vo
  * providers. */
 static void say_hello(struct fabric_ep *e, uint64_t now)
 {
-	if (!e->active || !e->joined || now < e->hello_ns || !list_empty(&e->saying))
+	if (!e->active || !e->joined || now < e->hello_ns || !list_empty(&e->send_queue))
 		return;
 	e->hello_ns = now + HELLO_NS;
-	e->wants |= WANT_HELLO;
+	e->due |= DUE_HELLO;
 }
 
 /* With a bond, the cookie in message headers is derived from it: a sender without the bond cannot
@@ -392,7 +393,7 @@ static void cookies_set(struct fabric_ep *e, const struct ep_addr *a)
 	memcpy(e->theirs, out, sizeof(out));
 }
 
-static uint64_t patience(const struct fabric_device *d)
+static uint64_t connect_timeout(const struct fabric_device *d)
 {
 	uint64_t ns = d->dead_after_ms * NSEC_PER_MSEC;
 
@@ -412,24 +413,24 @@ int fabric_ep_connect(struct ep *ep, const void *addr, uint32_t len, int active,
 	if (!err && d->dead)
 		err = -EIO;
 	if (!err)
-		err = fabric_name_error(d, a.names, a.talk_len);
-	if (!err && !fabric_word_fits(d, a.names + a.talk_len, a.way_len))
+		err = fabric_name_error(d, a.names, a.msg_len);
+	if (!err && !fabric_address_fits(d, a.names + a.msg_len, a.endpoint_len))
 		err = -EINVAL;
 	if (err)
 		return err;
 	cookies_set(e, &a);
-	memcpy(name, a.names, a.talk_len);
-	e->known = fabric_known_take(d, name, &e->spare);
-	memcpy(e->peer_word, a.names + a.talk_len, a.way_len);
-	e->peer_len = a.way_len;
+	memcpy(name, a.names, a.msg_len);
+	e->av_entry = fabric_av_get(d, name, &e->spare);
+	memcpy(e->peer_address, a.names + a.msg_len, a.endpoint_len);
+	e->peer_len = a.endpoint_len;
 	e->number = e->peer_number = 1;
 	e->state = EP_CONNECTING;
 	e->active = active;
-	e->deadline_ns = clock_ns() + patience(d);
+	e->deadline_ns = clock_ns() + connect_timeout(d);
 	table_add(d, e);
 	list_add_tail(&e->all, &d->eps);
-	fabric_talk_add(d, e);
-	way_step(e);
+	fabric_msg_add(d, e);
+	endpoint_step(e);
 	return 0;
 }
 
@@ -438,7 +439,7 @@ static void put_off(struct fabric_ep *e, uint64_t now)
 {
 	e->deadline_ns = now + AGAIN_NS;
 	e->answered = 0;
-	e->wants |= WANT_ANSWER;
+	e->due |= DUE_ANSWER;
 }
 
 void fabric_ep_fault(struct fabric_ep *e)
@@ -454,7 +455,7 @@ void fabric_ep_fault(struct fabric_ep *e)
 
 /* One helper thread opens the data endpoints of all eps one after the other, on each side: allow
  * for that. */
-static void way_is_late(struct fabric_ep *e, uint64_t now)
+static void endpoint_is_late(struct fabric_ep *e, uint64_t now)
 {
 	if (now < e->again_ns && (e->job_out || e->answered))
 		put_off(e, now);
@@ -472,8 +473,8 @@ void fabric_ep_up(struct fabric_ep *e)
 		return;
 	e->state = EP_UP;
 	e->deadline_ns = 0;
-	e->wants |= fabric_ep_device(e)->shared ? WANT_SOURCE : 0;
-	fabric_tell(e, NEWS_UP);
+	e->due |= fabric_ep_device(e)->shared ? DUE_SOURCE : 0;
+	fabric_report(e, NEWS_UP);
 }
 
 /* ---- end ---- */
@@ -485,11 +486,11 @@ static void begin_end(struct fabric_ep *e, enum fabric_state state, int res)
 	e->state = state;
 	e->res = res;
 	e->ending = 1;
-	e->wants = says ? WANT_BYE : 0;
+	e->due = says ? DUE_BYE : 0;
 	e->deadline_ns = clock_ns() + BYE_NS;
-	fabric_talk_end(e);
+	fabric_msg_end(e);
 	fabric_move_end(e);
-	way_step(e);
+	endpoint_step(e);
 }
 
 void fabric_ep_down(struct fabric_ep *e, int res)
@@ -503,17 +504,17 @@ static void closed(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	fabric_talk_leave(e);
+	fabric_msg_leave(e);
 	e->state = EP_CLOSED;
 	e->deadline_ns = 0;
 	list_del(&e->all);
 	/* An ep whose peer address was refused is not in the table. */
-	if (e->known) {
+	if (e->av_entry) {
 		table_remove(d, e);
 		d->neps--;
-		fabric_known_put(d, e->known);
+		fabric_av_put(d, e->av_entry);
 	}
-	fabric_tell(e, NEWS_CLOSED);
+	fabric_report(e, NEWS_CLOSED);
 }
 
 void fabric_ep_close(struct ep *ep)
@@ -540,13 +541,13 @@ void fabric_ep_tick(struct fabric_ep *e)
 	if (e->state == EP_CONNECTING && late)
 		fabric_ep_down(e, -ETIMEDOUT);
 	if (e->state == EP_UP && late)
-		way_is_late(e, now);
+		endpoint_is_late(e, now);
 	if (e->leave_ns)
-		way_step(e);
-	fabric_talk_tick(e);
+		endpoint_step(e);
+	fabric_msg_tick(e);
 	if (e->state == EP_CONNECTING)
 		say_hello(e, now);
 	if (e->state == EP_CLOSING && e->ended && !e->keys_out &&
-	    (late || (!e->bye_out && !e->wants)))
+	    (late || (!e->bye_out && !e->due)))
 		closed(e);
 }

@@ -14,7 +14,7 @@ int fabric_key_lives(const struct fabric_key *k)
 /* ---- content ---- */
 
 /* The next piece of the chunk, within one part of the key. */
-static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk *c)
+static struct fi_rma_iov next_piece(const struct fabric_device *d, const struct chunk *c)
 {
 	const struct fabric_key *k = fabric_key_of(c);
 	uint64_t at = c->off + c->scratch[0], from = 0, len;
@@ -39,8 +39,8 @@ static struct fi_rma_iov piece(const struct fabric_device *d, const struct chunk
 				   .key = k->parts[low].key};
 }
 
-static void add(const struct fabric_device *d, struct fabric_gathered *g, struct chunk *c,
-		void *local, struct fi_rma_iov remote)
+static void gathered_add(const struct fabric_device *d, struct fabric_gathered *g, struct chunk *c,
+			 void *local, struct fi_rma_iov remote)
 {
 	g->local[g->n].iov_base = local;
 	g->local[g->n].iov_len = remote.len;
@@ -54,10 +54,10 @@ static void add(const struct fabric_device *d, struct fabric_gathered *g, struct
 static void add_proof(struct fabric_ep *e, struct fabric_gathered *g, struct chunk *c)
 {
 	struct fabric_device *d = fabric_ep_device(e);
-	const struct fabric_part *p = &e->way.theirs;
+	const struct fabric_part *p = &e->endpoint.theirs;
 
-	add(d, g, c, &d->proof[1],
-	    (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
+	gathered_add(d, g, c, &d->proof[1],
+		     (struct fi_rma_iov){.addr = p->addr, .len = sizeof(uint64_t), .key = p->key});
 }
 
 /* 1: it may be posted at once, and no earlier step is due for it. */
@@ -99,10 +99,10 @@ static void add_more(struct fabric_ep *e, struct fabric_gathered *g)
 		if (c->kind != g->first->kind || g->len + c->len > most || goes_alone(c) ||
 		    !is_free(e, c) || fabric_key_of(c)->mapped < fabric_key_of(c)->n)
 			return;
-		remote = piece(d, c);
+		remote = next_piece(d, c);
 		if (remote.len < c->len)
 			return;
-		add(d, g, c, c->local, remote);
+		gathered_add(d, g, c, c->local, remote);
 	}
 }
 
@@ -118,7 +118,7 @@ void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct f
 		add_proof(e, g, c);
 		return;
 	}
-	add(d, g, c, (char *)c->local + c->scratch[0], piece(d, c));
+	gathered_add(d, g, c, (char *)c->local + c->scratch[0], next_piece(d, c));
 	add_more(e, g);
 }
 
@@ -149,8 +149,8 @@ static uint64_t flags_of(const struct fabric_device *d, const struct fabric_gath
 	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) | (g->len <= d->inject ? FI_INJECT : 0);
 }
 
-static ssize_t call(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
-		    uint32_t more)
+static ssize_t gathered_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,
+			      uint32_t more)
 {
 	uint64_t flags = flags_of(fabric_ep_device(e), g, more);
 	struct fi_msg_rma msg = {
@@ -179,14 +179,14 @@ static void shrink(struct fabric_gathered *g)
 ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op)
 {
 	uint32_t more = (uint32_t)is_followed(e, g);
-	ssize_t err = call(e, g, op, more);
+	ssize_t err = gathered_issue(e, g, op, more);
 
 	/* The provider does not say which range it refuses, nor whether it ever has room for so
 	 * many. Try the first alone: if the reason is that, it succeeds. */
 	if (err && g->n > 1 && (err != -FI_EAGAIN || !e->ops_out || e->more)) {
 		shrink(g);
 		more = (uint32_t)is_followed(e, g);
-		err = call(e, g, op, more);
+		err = gathered_issue(e, g, op, more);
 	}
 	if (!err)
 		e->more = more;

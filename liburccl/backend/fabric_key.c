@@ -28,11 +28,11 @@ uint32_t fabric_key_pieces(const struct fabric_device *d)
 }
 
 /* The endpoint that its regions belong to. */
-static struct fabric_way *way_of(struct fabric_grant *g)
+static struct fabric_endpoint *grant_endpoint(struct fabric_grant *g)
 {
 	struct fabric_device *d = fabric_ep_device(g->ep);
 
-	return d->shared ? &d->target : &g->ep->way;
+	return d->shared ? &d->target : &g->ep->endpoint;
 }
 
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
@@ -40,7 +40,7 @@ int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g)
 	int err = 0;
 
 	if (g->n < g->pieces)
-		err = fabric_range_open(d, way_of(g), &g->range, g->mr, &g->n, g->n + 1);
+		err = fabric_range_open(d, grant_endpoint(g), &g->range, g->mr, &g->n, g->n + 1);
 	return err ? err : g->n < g->pieces;
 }
 
@@ -190,25 +190,25 @@ static void grant_ask(struct fabric_grant *g)
 
 	if (g->deadline_ns || e->state != EP_UP)
 		return;
-	g->ways = e->ways_closed;
+	g->endpoints = e->endpoints_closed;
 	g->deadline_ns = clock_ns() + REVOKE_NS;
 	fabric_ep_device(e)->revoking++;
-	e->wants |= WANT_REVOKE;
+	e->due |= DUE_REVOKE;
 }
 
 void fabric_grants_ask(struct fabric_ep *e)
 {
 	struct list *pos;
 
-	e->wants &= ~(uint32_t)WANT_REVOKE;
+	e->due &= ~(uint32_t)DUE_REVOKE;
 	list_for_each(pos, &e->grants) {
 		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
 
 		if (!g->deadline_ns || g->asked)
 			continue;
-		g->asked = (uint8_t)fabric_say(e, MESSAGE_REVOKE, g->id, NULL, 0);
+		g->asked = (uint8_t)fabric_send(e, MESSAGE_REVOKE, g->id, NULL, 0);
 		if (!g->asked)
-			e->wants |= WANT_REVOKE;
+			e->due |= DUE_REVOKE;
 	}
 }
 
@@ -234,7 +234,7 @@ static int grant_is_quiet(struct fabric_grant *g)
 	struct fabric_ep *e = g->ep;
 	uint64_t now;
 
-	if (g->answered || (g->deadline_ns && e->ways_closed != g->ways))
+	if (g->answered || (g->deadline_ns && e->endpoints_closed != g->endpoints))
 		return 1;
 	grant_ask(g);
 	now = clock_ns();
@@ -405,8 +405,8 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 /* A question about a key that is gone: nothing of it is under way. */
 static void answer(struct fabric_ep *e, uint32_t id)
 {
-	if (e->way_state == WAY_READY && e->state == EP_UP)
-		fabric_say(e, MESSAGE_REVOKED, id, NULL, 0);
+	if (e->endpoint_state == ENDPOINT_READY && e->state == EP_UP)
+		fabric_send(e, MESSAGE_REVOKED, id, NULL, 0);
 }
 
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k)
@@ -437,7 +437,7 @@ void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 	if ((!now && (e->state == EP_UP || k->mapped)) ||
 	    (e->state == EP_UP && !fabric_move_prove(e))) {
 		k->forgotten = 1;
-		e->wants |= now ? 0 : WANT_REVOKED;
+		e->due |= now ? 0 : DUE_REVOKED;
 		return;
 	}
 	if (k->unanswered)
@@ -459,7 +459,7 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
 		found = 1;
 	}
 	if (found)
-		e->wants |= WANT_REVOKED;
+		e->due |= DUE_REVOKED;
 	else
 		answer(e, id);
 }
@@ -467,7 +467,7 @@ void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
 /* 1: nothing more is to be sent about it. */
 static int key_answer(struct fabric_ep *e, struct fabric_key *k)
 {
-	if (k->unanswered && !fabric_say(e, MESSAGE_REVOKED, k->id, NULL, 0))
+	if (k->unanswered && !fabric_send(e, MESSAGE_REVOKED, k->id, NULL, 0))
 		return 0;
 	k->unanswered = 0;
 	if (k->forgotten)
@@ -480,18 +480,18 @@ void fabric_keys_answer(struct fabric_ep *e)
 {
 	struct list *pos, *tmp;
 
-	e->wants &= ~(uint32_t)WANT_REVOKED;
-	if (e->way_state != WAY_READY)
+	e->due &= ~(uint32_t)DUE_REVOKED;
+	if (e->endpoint_state != ENDPOINT_READY)
 		return;
 	list_for_each_safe(pos, tmp, &e->keys) {
 		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
 
 		if ((!k->unanswered && !k->forgotten) || k->out)
 			continue;
-		/* fabric_move_proved() sets WANT_REVOKED again. */
+		/* fabric_move_proved() sets DUE_REVOKED again. */
 		if (!fabric_move_prove(e))
 			return;
 		if (!key_answer(e, k))
-			e->wants |= WANT_REVOKED;
+			e->due |= DUE_REVOKED;
 	}
 }

@@ -18,7 +18,7 @@ struct fabric_grant {
 	uint8_t asked, answered; /* the importer: was asked to stop; has answered */
 	uint8_t job_out, closed; /* JOB_KEY is under way; is done */
 	uint8_t none;		 /* it has no regions: nothing can be accessed */
-	uint32_t ways;		 /* fabric_ep.ways_closed when the importer was to be asked */
+	uint32_t endpoints;	 /* fabric_ep.endpoints_closed when the importer was to be asked */
 	uint64_t deadline_ns;	 /* for the importer's answer; 0: not revoked */
 	uint64_t expires_ns;
 	struct fabric_pinned *pin; /* the pin with its regions; NULL: it has regions of its own, on
@@ -42,11 +42,11 @@ struct fabric_key {
 	uint32_t id, rights;
 	uint64_t len, expires_ns;
 	uint32_t out;		       /* operations that the provider has */
-	uint32_t way;		       /* number of the owner's data endpoint that the keys belong
+	uint32_t endpoint;	       /* number of the owner's data endpoint that the keys belong
 				        * to; 0: none yet */
-	uint32_t renewed, renewed_way; /* parts with a new key, of this data endpoint */
+	uint32_t renewed, renewed_endpoint; /* parts with a new key, of this data endpoint */
 	uint64_t asked_ns;
-	uint32_t asked_way;	       /* the data endpoint that was asked about */
+	uint32_t asked_endpoint;       /* the data endpoint that was asked about */
 	uint8_t revoked;    /* by the owner */
 	uint8_t unanswered; /* the owner waits for our answer that no operation is under way */
 	uint8_t forgotten;  /* by the importer; freed after a proof, or by a poll */
@@ -65,9 +65,10 @@ static inline struct fabric_key *fabric_key_of(const struct chunk *c)
 int fabric_key_lives(const struct fabric_key *k); /* 1: neither revoked nor expired */
 
 /* fabric_memory.c */
-/* Makes a region with an unused random key; way: the endpoint it belongs to, if regions do. 0 or
- * -errno. */
-int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,
+/* Makes a region with an unused random key; endpoint: the endpoint it belongs to, if regions do. 0
+ * or -errno. */
+int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint, void *addr,
+		       uint64_t len,
 		       uint64_t access, struct fid_mr **mr);
 int fabric_reg(struct device *dev, struct extent *extent);
 int fabric_unreg(struct device *dev, struct extent *extent);
@@ -97,7 +98,7 @@ void fabric_import_ask(struct ep *ep, struct rkey *rkey);
 /* now 0: calls no provider; a later poll does. */
 void fabric_forget(struct ep *ep, struct rkey *rkey, int now);
 void fabric_key_free(struct fabric_ep *e, struct fabric_key *k);
-/* Helper thread; as fabric_way_close(). */
+/* Helper thread; as fabric_endpoint_close(). */
 int fabric_grant_close(struct fabric_grant *g);
 void fabric_grant_closed(struct fabric_grant *g);	     /* its JOB_KEY is done */
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id); /* MESSAGE_REVOKED came */
@@ -116,48 +117,49 @@ int fabric_pin(struct device *dev, struct pin *pin);
 int fabric_unpin(struct device *dev, struct pin *pin);
 uint32_t fabric_pin_pieces(const struct fabric_pinned *p);
 const uint8_t *fabric_pin_parts(const struct fabric_pinned *p);
-int fabric_pin_close(struct fabric_pinned *p); /* helper thread; as fabric_way_close() */
+int fabric_pin_close(struct fabric_pinned *p); /* helper thread; as fabric_endpoint_close() */
 /* The pieces of memory of a range; 0 if it gives no rights. Does not use pin.mr. */
 uint32_t fabric_range_pieces(const struct pin *p);
-/* Makes regions until there are `most`; way: the endpoint they belong to, if regions do. 0, or
+/* Makes regions until there are `most`; endpoint: the endpoint they belong to, if regions do. 0, or
  * -errno, after which some may exist. */
-int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
+int fabric_range_open(struct fabric_device *d, struct fabric_endpoint *endpoint,
+		      const struct pin *p,
 		      struct fid_mr **mr, uint32_t *n, uint32_t most);
 /* Writes the parts of n pieces for a peer; mr NULL: only their lengths. */
 int fabric_range_parts(const struct fabric_device *d, const struct pin *p, struct fid_mr **mr,
 		       uint32_t first, uint32_t n, uint8_t *to);
-int fabric_range_close(struct fid_mr **mr, uint32_t *n); /* as fabric_way_close() */
+int fabric_range_close(struct fid_mr **mr, uint32_t *n); /* as fabric_endpoint_close() */
 
 /* fabric_bound.c */
 void fabric_bound_fill(struct fabric_grant *g);	  /* lets the helper thread make missing regions */
 void fabric_bound_filled(struct fabric_grant *g); /* its JOB_FILL is done */
 void fabric_bound_leave(struct fabric_ep *e);	  /* before JOB_CLOSE */
-int fabric_bound_close(struct fabric_ep *e);	  /* helper thread; as fabric_way_close() */
+int fabric_bound_close(struct fabric_ep *e);	  /* helper thread; as fabric_endpoint_close() */
 void fabric_bound_left(struct fabric_ep *e);	  /* after JOB_CLOSE */
 /* ASK or KEYS came. 0 or -EPROTO. */
-int fabric_bound_hear(struct fabric_ep *e, enum fabric_message type, uint32_t id,
+int fabric_bound_received(struct fabric_ep *e, enum fabric_message type, uint32_t id,
 		      const uint8_t *data, uint32_t len);
 /* 0: its keys belong to another data endpoint; asks for new ones. */
 int fabric_bound_ready(struct fabric_ep *e, struct fabric_key *k);
 
-/* fabric_turn.c: the domain lock */
-void fabric_turn_init(struct fabric_device *d);
-void fabric_turn_free(struct fabric_device *d);
+/* fabric_lock.c: the domain lock */
+void fabric_lock_init(struct fabric_device *d);
+void fabric_lock_free(struct fabric_device *d);
 /* Control thread, helper thread, work items. */
-void fabric_turn_take(struct fabric_device *d);
-void fabric_turn_end(struct fabric_device *d);
+void fabric_domain_lock(struct fabric_device *d);
+void fabric_domain_unlock(struct fabric_device *d);
 /* The backend's functions, each under the domain lock. */
-int fabric_turn_reg(struct device *dev, struct extent *extent);
-int fabric_turn_unreg(struct device *dev, struct extent *extent);
-int fabric_turn_pin(struct device *dev, struct pin *pin);
-int fabric_turn_unpin(struct device *dev, struct pin *pin);
-int fabric_turn_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
-void fabric_turn_ep_free(struct ep *ep);
-int fabric_turn_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
+int fabric_locked_reg(struct device *dev, struct extent *extent);
+int fabric_locked_unreg(struct device *dev, struct extent *extent);
+int fabric_locked_pin(struct device *dev, struct pin *pin);
+int fabric_locked_unpin(struct device *dev, struct pin *pin);
+int fabric_locked_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
+void fabric_locked_ep_free(struct ep *ep);
+int fabric_locked_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		       struct rkey *rkey);
-void fabric_turn_forget(struct ep *ep, struct rkey *rkey);
-uint32_t fabric_turn_post(struct ep *ep, struct chunk **chunks, uint32_t n);
-uint32_t fabric_turn_poll(struct device *dev, struct event *events, uint32_t n);
-int fabric_turn_arm(struct device *dev);
+void fabric_locked_forget(struct ep *ep, struct rkey *rkey);
+uint32_t fabric_locked_post(struct ep *ep, struct chunk **chunks, uint32_t n);
+uint32_t fabric_locked_poll(struct device *dev, struct event *events, uint32_t n);
+int fabric_locked_arm(struct device *dev);
 
 #endif

@@ -13,9 +13,9 @@
 /* ---- regions ---- */
 
 /* With FI_MR_ENDPOINT a region belongs to one endpoint. */
-static int region_enable(struct fid_mr **mr, struct fabric_way *way)
+static int region_enable(struct fid_mr **mr, struct fabric_endpoint *endpoint)
 {
-	int err = fi_mr_bind(*mr, &way->ep->fid, 0);
+	int err = fi_mr_bind(*mr, &endpoint->ep->fid, 0);
 
 	if (!err)
 		err = fi_mr_enable(*mr);
@@ -26,8 +26,8 @@ static int region_enable(struct fid_mr **mr, struct fabric_way *way)
 	return err;
 }
 
-int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *addr, uint64_t len,
-		       uint64_t access, struct fid_mr **mr)
+int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint, void *addr,
+		       uint64_t len, uint64_t access, struct fid_mr **mr)
 {
 	uint64_t key;
 	int err, tries;
@@ -41,7 +41,7 @@ int fabric_region_open(struct fabric_device *d, struct fabric_way *way, void *ad
 		if (err != -FI_ENOKEY)
 			break;
 	}
-	return err || !(d->mr_mode & FI_MR_ENDPOINT) ? err : region_enable(mr, way);
+	return err || !(d->mr_mode & FI_MR_ENDPOINT) ? err : region_enable(mr, endpoint);
 }
 
 int fabric_reg(struct device *dev, struct extent *extent)

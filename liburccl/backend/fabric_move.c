@@ -5,10 +5,10 @@
 #define BATCH 16 /* completions per read */
 #define READS 4u /* such reads per poll */
 
-/* chunk.res: posted again when all of it is back; ACCUSED: likewise, and it is the faulting
+/* chunk.res: posted again when all of it is back; FAULTING: likewise, and it is the faulting
  * chunk. */
-#define AGAIN	(-ERESTART)
-#define ACCUSED (-ESTALE)
+#define AGAIN	 (-ERESTART)
+#define FAULTING (-ESTALE)
 
 /* ---- coming in ---- */
 
@@ -45,7 +45,7 @@ static void come_out(struct fabric_ep *e, struct chunk *c)
 	if (!fabric_ep_device(e)->acks || c->kind != CHUNK_WRITE || !c->scratch[0]) {
 		fabric_out(e, c, c->res, CHUNK_QUIET);
 	} else if (e->state != EP_UP) {
-		fabric_undone(e, c, 0);
+		fabric_out_failover(e, c, 0);
 	} else if ((c->flags & (CHUNK_ACKED | CHUNK_CANCELLED)) == CHUNK_ACKED) {
 		fabric_out(e, c, c->res, 0);
 	} else {
@@ -58,7 +58,7 @@ static void come_out(struct fabric_ep *e, struct chunk *c)
 
 /* Checks that protect against mistakes of this program; the owner's region protects against all
  * others. */
-static int check(const struct fabric_ep *e, const struct chunk *c)
+static int chunk_check(const struct fabric_ep *e, const struct chunk *c)
 {
 	const struct fabric_key *k = fabric_key_of(c);
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
@@ -124,7 +124,7 @@ static void leave_queue(struct fabric_ep *e, struct chunk *c)
 	e->queued--;
 }
 
-static void take(struct fabric_ep *e, struct chunk *c)
+static void chunk_take(struct fabric_ep *e, struct chunk *c)
 {
 	int err;
 
@@ -134,7 +134,7 @@ static void take(struct fabric_ep *e, struct chunk *c)
 	c->res = 0;
 	c->scratch[0] = c->scratch[1] = 0;
 	if (e->state != EP_UP) {
-		fabric_undone(e, c, CHUNK_QUIET);
+		fabric_out_failover(e, c, CHUNK_QUIET);
 		return;
 	}
 	if (c->kind == CHUNK_SEND) {
@@ -142,7 +142,7 @@ static void take(struct fabric_ep *e, struct chunk *c)
 		fabric_queue_add(&e->sends, c);
 		return;
 	}
-	err = fabric_moves(c) ? check(e, c) : 0;
+	err = fabric_moves(c) ? chunk_check(e, c) : 0;
 	if (err)
 		fabric_out(e, c, err, CHUNK_QUIET);
 	else
@@ -157,9 +157,9 @@ uint32_t fabric_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	if (e->state == EP_NEW || e->state == EP_CONNECTING)
 		return 0;
 	for (i = 0; i < n && e->queued < FABRIC_QUEUE; i++)
-		take(e, chunks[i]);
+		chunk_take(e, chunks[i]);
 	if (e->state == EP_UP) {
-		fabric_talk_push(e);
+		fabric_msg_push(e);
 		fabric_move_push(e);
 	}
 	return i;
@@ -173,7 +173,7 @@ static uint32_t packets_of(uint64_t len, uint32_t n)
 }
 
 /* 1: the provider may have this operation too. Bulk leaves room for urgent chunks. */
-static int has_room(const struct fabric_ep *e, const struct fabric_gathered *g)
+static int ep_has_room(const struct fabric_ep *e, const struct fabric_gathered *g)
 {
 	uint32_t left = g->bulk ? FABRIC_NARROW_LEFT : 0, packets = packets_of(g->len, g->n);
 
@@ -209,13 +209,13 @@ static void op_begin(struct fabric_ep *e, struct fabric_op *op, const struct fab
 
 static int goes_again(const struct chunk *c)
 {
-	return c->res == AGAIN || c->res == ACCUSED;
+	return c->res == AGAIN || c->res == FAULTING;
 }
 
-/* ACCUSED of one piece replaces the result of another. */
+/* FAULTING of one piece replaces the result of another. */
 static void set_res(struct chunk *c, int res)
 {
-	if (res == ACCUSED || !goes_again(c))
+	if (res == FAULTING || !goes_again(c))
 		c->res = res;
 }
 
@@ -230,9 +230,9 @@ static int is_its_turn(const struct fabric_ep *e, const struct chunk *c)
 
 /* 1: the chunk broke a data endpoint for the last time that is allowed. A break does not count if
  * the peer closed the data endpoint for its own reason, which fails all operations on it. */
-static int is_condemned(const struct fabric_ep *e, struct chunk *c)
+static int is_quarantined(const struct fabric_ep *e, struct chunk *c)
 {
-	if (c->res != ACCUSED)
+	if (c->res != FAULTING)
 		return 0;
 	c->res = 0;
 	if (e->peer_left)
@@ -272,14 +272,14 @@ static int may_go(struct fabric_ep *e, const struct chunk *c)
 
 /* Posts the next piece of the chunk, perhaps with complete chunks after it. 0: the provider is
  * full, or the data endpoint broke. */
-static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
+static int chunk_issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_gathered g;
 	ssize_t err;
 
 	fabric_gather(e, c, bulk, &g);
-	if (!has_room(e, &g))
+	if (!ep_has_room(e, &g))
 		return 0;
 	err = fabric_issue(e, &g, e->free_ops);
 	if (err == -FI_EAGAIN) {
@@ -290,7 +290,7 @@ static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	fabric_shared_takes(d);
 	if (err) {
 		fabric_shared_refused(d, (int)-err);
-		c->res = ACCUSED;
+		c->res = FAULTING;
 		fabric_ep_fault(e);
 		return 0;
 	}
@@ -301,7 +301,7 @@ static int issue(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 /* 1: all of it is posted, or it went with chunks before it. */
 static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 {
-	if (is_condemned(e, c) || c->res) /* a piece of it was refused */
+	if (is_quarantined(e, c) || c->res) /* a piece of it was refused */
 		return 1;
 	while (c->scratch[0] < bytes_of(e, c)) {
 		if (!key_holds(c))
@@ -310,13 +310,13 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 			return 0;
 		if (!key_maps(fabric_ep_device(e), c))
 			return 1;
-		if (!issue(e, c, bulk))
+		if (!chunk_issue(e, c, bulk))
 			return 0;
 	}
 	return 1;
 }
 
-static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
+static void queue_push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
 {
 	struct chunk *c;
 
@@ -334,11 +334,11 @@ static void push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
 /* Chooses the endpoint. 1: operations may be posted. */
 static int via_set(struct fabric_ep *e)
 {
-	if (e->way_state != WAY_READY || e->peer_joined < e->number || e->state != EP_UP ||
-	    e->broken)
+	if (e->endpoint_state != ENDPOINT_READY || e->peer_joined < e->number ||
+	    e->state != EP_UP || e->broken)
 		return 0;
-	e->via = &e->way;
-	e->to = e->way.peer;
+	e->via = &e->endpoint;
+	e->to = e->endpoint.peer;
 	if (fabric_ep_device(e)->shared)
 		e->via = fabric_shared_via(e, &e->to, &e->slot);
 	return !!e->via;
@@ -348,12 +348,12 @@ void fabric_move_push(struct fabric_ep *e)
 {
 	if (!via_set(e))
 		return;
-	push(e, &e->urgent, 0);
-	if (e->way_state == WAY_READY && !e->broken)
-		push(e, &e->bulk, 1);
+	queue_push(e, &e->urgent, 0);
+	if (e->endpoint_state == ENDPOINT_READY && !e->broken)
+		queue_push(e, &e->bulk, 1);
 	/* The operation that FI_MORE promised found no room, and its chunk was cancelled: nothing
 	 * else would end the chain. */
-	if (e->way_state == WAY_READY && e->more && !e->urgent.head && !e->bulk.head)
+	if (e->endpoint_state == ENDPOINT_READY && e->more && !e->urgent.head && !e->bulk.head)
 		fabric_ep_break(e);
 }
 
@@ -380,7 +380,7 @@ static void op_end(struct fabric_ep *e, struct fabric_op *op,
 		next = c->next;
 		c->scratch[1]--;
 		if (k && !--k->out && (k->unanswered || k->forgotten))
-			e->wants |= WANT_REVOKED;
+			e->due |= DUE_REVOKED;
 		then(e, c, res);
 	}
 }
@@ -414,7 +414,7 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 
 	if (!res && e->state != EP_UP) {
 		leave_queue(e, c);
-		fabric_undone(e, c, 0);
+		fabric_out_failover(e, c, 0);
 		return;
 	}
 	if (res) {
@@ -427,7 +427,7 @@ static void reclaim(struct fabric_ep *e, struct chunk *c)
 		c->state |= CHUNK_SUSPECT;
 		e->suspects++;
 	}
-	if (c->res != ACCUSED)
+	if (c->res != FAULTING)
 		c->res = 0;
 	c->path |= URCCL_PATH_REPLAYED;
 	leave_queue(e, c);
@@ -454,7 +454,7 @@ static void piece_refused(struct fabric_ep *e, struct chunk *c, int res)
 	if (c->flags & CHUNK_CANCELLED) {
 		piece_done(e, c, res);
 	} else if (e->state != EP_UP) {
-		fabric_undone(e, c, CHUNK_QUIET);
+		fabric_out_failover(e, c, CHUNK_QUIET);
 	} else {
 		c->state = (uint8_t)(c->state + CHUNK_TRY);
 		c->path |= URCCL_PATH_REPLAYED;
@@ -484,7 +484,7 @@ static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 	if (!e->broken && !e->leave_ns) {
 		fabric_shared_failed(d, op->slot);
 		if (is_to_blame(e, op, err))
-			res = ACCUSED;
+			res = FAULTING;
 		else
 			e->faulted = 1;
 	}
@@ -499,13 +499,14 @@ static void op_failed(struct fabric_ep *e, struct fabric_op *op, int err)
 
 /* An error without a context has no known operation. 0, or -errno if it came from a shared
  * endpoint. */
-static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric_op *op, int err)
+static int failed(struct fabric_device *d, struct fabric_endpoint *endpoint, struct fabric_op *op,
+		  int err)
 {
 	struct fabric_ep *e;
 
 	if (!op && d->shared)
 		return -FI_EIO;
-	e = op ? fabric_ep(op->chunk->ep) : container_of(way, struct fabric_ep, way);
+	e = op ? fabric_ep(op->chunk->ep) : container_of(endpoint, struct fabric_ep, endpoint);
 	if (is_refusal(d, op, err)) {
 		op_refused(e, op);
 	} else if (op) {
@@ -517,11 +518,11 @@ static int failed(struct fabric_device *d, struct fabric_way *way, struct fabric
 	return 0;
 }
 
-static int read_error(struct fabric_device *d, struct fabric_way *way)
+static int read_error(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	struct fi_cq_err_entry err = {0};
 	struct fabric_op *op = NULL;
-	ssize_t n = fi_cq_readerr(way->cq, &err, 0);
+	ssize_t n = fi_cq_readerr(endpoint->cq, &err, 0);
 
 	if (n < 0 && n != -FI_EAGAIN)
 		return (int)n;
@@ -529,20 +530,20 @@ static int read_error(struct fabric_device *d, struct fabric_way *way)
 		return 0;
 	if (err.op_context)
 		op = container_of(err.op_context, struct fabric_op, context);
-	return failed(d, way, op, err.err);
+	return failed(d, endpoint, op, err.err);
 }
 
 /* Stops after an error: the helper thread may have the data endpoint then. */
-int fabric_move_read(struct fabric_device *d, struct fabric_way *way)
+int fabric_move_read(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	struct fi_cq_msg_entry entries[BATCH];
 	uint32_t reads;
 	ssize_t i, n;
 
 	for (reads = 0; reads < READS; reads++) {
-		n = fi_cq_read(way->cq, entries, BATCH);
+		n = fi_cq_read(endpoint->cq, entries, BATCH);
 		if (n == -FI_EAVAIL)
-			return read_error(d, way);
+			return read_error(d, endpoint);
 		if (n < 0 && n != -FI_EAGAIN)
 			return (int)n;
 		for (i = 0; i < n; i++) {
@@ -562,7 +563,8 @@ void fabric_move_poll(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	if (e->way_state != WAY_JOB && e->way.cq && fabric_move_read(d, &e->way))
+	if (e->endpoint_state != ENDPOINT_JOB && e->endpoint.cq &&
+	    fabric_move_read(d, &e->endpoint))
 		fabric_ep_fault(e); /* the queue has failed */
 	fabric_move_push(e);
 }
@@ -602,10 +604,10 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 		if (e->state == EP_UP)
 			fabric_out(e, c, c->res, quiet);
 		else
-			fabric_undone(e, c, quiet);
+			fabric_out_failover(e, c, quiet);
 	}
 	if (e->state == EP_UP)
-		e->wants |= WANT_REVOKED;
+		e->due |= DUE_REVOKED;
 	if (e->unproved.head)
 		fabric_move_prove(e);
 }
@@ -620,7 +622,7 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 		return;
 	if (c->kind == CHUNK_SEND) {
 		c->flags |= CHUNK_CANCELLED;
-		fabric_talk_cancel(e, c, how);
+		fabric_msg_cancel(e, c, how);
 		return;
 	}
 	c->flags |= CHUNK_CANCELLED;
@@ -643,7 +645,7 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 	if (how != CANCEL_NOW)
 		return;
 	c->state |= CHUNK_NOW;
-	fabric_shared_hurry(e);
+	fabric_shared_stop_waiting(e);
 	fabric_ep_break(e);
 }
 
@@ -688,7 +690,7 @@ static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
 		if (c->scratch[1])
 			set_res(c, AGAIN); /* some of its operations are not back */
 		else
-			fabric_undone(e, c, quiet_of(e, c));
+			fabric_out_failover(e, c, quiet_of(e, c));
 	}
 }
 

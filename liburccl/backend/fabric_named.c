@@ -58,7 +58,7 @@ static int is_emulated(const struct fabric_device *d, int option)
 	bool emulated = true;
 	size_t len = sizeof(emulated);
 
-	return fi_getopt(&d->talk.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len) || emulated;
+	return fi_getopt(&d->msg.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len) || emulated;
 }
 
 /* Emulated operations are copied, and only progress while the peer's process runs. */

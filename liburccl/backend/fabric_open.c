@@ -161,7 +161,7 @@ static void set_quirks(struct fabric_device *d)
 	/* net crashed when one thread closed an endpoint while another polled. Its wait objects are
 	 * ready at once after the first completion. The tcp of libfabric 2 is based on it, and has
 	 * neither fault. */
-	d->turns |= (uint32_t)is_net;
+	d->serialized |= (uint32_t)is_net;
 	d->restless = is_net;
 	/* shm: two endpoints of one process access each other's memory directly, and the one that
 	 * is closed first unmaps it under the other. */
@@ -175,7 +175,7 @@ static void set_quirks(struct fabric_device *d)
 	 * and an insert of another thread at that moment is refused (rxd_handle_rts, up to 2.6 at
 	 * least). */
 	if (is_rxd(d->info)) {
-		d->turns = 1;
+		d->serialized = 1;
 		d->acks = 1;
 		d->narrow = 1;
 		d->most = FABRIC_NARROW_OP;
@@ -203,7 +203,7 @@ static int set_modes(struct fabric_device *d)
 	/* NICs have few endpoints. Memory that was closed cannot be reached through any of them. */
 	d->shared = fabric_is_nic(d->info) && !d->raw;
 	d->bound = d->mr_mode & FI_MR_ENDPOINT || d->shared;
-	d->turns = d->info->domain_attr->threading != FI_THREAD_SAFE;
+	d->serialized = d->info->domain_attr->threading != FI_THREAD_SAFE;
 	d->acks = !(d->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE);
 	d->inject = inject_of(d->info);
 	d->ranges = ranges_of(d->info);
@@ -284,7 +284,7 @@ int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep)
 		FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version));
 }
 
-static int refused(const struct fabric_device *d, const char *what, int err)
+static int open_refused(const struct fabric_device *d, const char *what, int err)
 {
 	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
 		    d->lib.strerror(-err));
@@ -349,7 +349,7 @@ static int check_cache(struct fabric_device *d)
 	if (one)
 		fabric_fid_close(&one->fid);
 	if (err)
-		return refused(d, "fi_mr_reg", err);
+		return open_refused(d, "fi_mr_reg", err);
 	if (!cached)
 		return 0;
 	return fail(-EOPNOTSUPP,
@@ -373,17 +373,17 @@ static int domain_open(struct fabric_device *d)
 		return err;
 	err = d->lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
 	if (err)
-		return refused(d, "fi_fabric", err);
+		return open_refused(d, "fi_fabric", err);
 	err = fi_domain(d->fabric, d->info, &d->domain, NULL);
 	if (err)
-		return refused(d, "fi_domain", err);
+		return open_refused(d, "fi_domain", err);
 	err = fabric_nic_domain(d);
 	if (err)
 		return err;
 	d->has_shm = (uint32_t)efa_has_shm(d->info);
 	err = set_modes(d);
 	if (err)
-		return refused(d, "fi_mr_reg", err);
+		return open_refused(d, "fi_mr_reg", err);
 	err = fabric_tcp_open(d);
 	if (err)
 		return fail_errno(err, "libfabric: the process's descriptors cannot be looked at");

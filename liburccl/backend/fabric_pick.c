@@ -75,13 +75,14 @@ static int is_picked(const struct fabric_picked *p, const struct fi_info *i)
 	return 0;
 }
 
-static void pick(struct fabric_picked *p, const struct fabric_wish *w, const struct fi_info *i)
+static void picked_add(struct fabric_picked *p, const struct fabric_wish *w,
+		       const struct fi_info *i)
 {
 	if (i && p->n < w->most)
 		p->rails[p->n++] = i;
 }
 
-static void miss(struct fabric_picked *p, const char *name)
+static void picked_miss(struct fabric_picked *p, const char *name)
 {
 	if (p->nmissing < FABRIC_RAILS)
 		p->missing[p->nmissing++] = name;
@@ -97,9 +98,9 @@ static void pick_named(const struct fi_info *list, const struct fabric_wish *w,
 		const struct fi_info *i = best_of(list, w->domains[k]);
 
 		if (i)
-			pick(p, w, i);
+			picked_add(p, w, i);
 		else
-			miss(p, w->domains[k]);
+			picked_miss(p, w->domains[k]);
 	}
 }
 
@@ -113,9 +114,9 @@ static void pick_near(const struct fi_info *list, const struct fabric_wish *w,
 		const struct fi_info *i = best_of(list, w->nics[k].name);
 
 		if (!i && w->are_named)
-			miss(p, w->nics[k].name);
+			picked_miss(p, w->nics[k].name);
 		else if (i && !is_picked(p, i))
-			pick(p, w, i);
+			picked_add(p, w, i);
 	}
 }
 
@@ -134,7 +135,7 @@ static void pick_all(const struct fi_info *list, const struct fabric_wish *w,
 	for (i = list; i; i = i->next) {
 		if (is_picked(p, i))
 			continue;
-		pick(p, w, best_of(list, domain_of(i)));
+		picked_add(p, w, best_of(list, domain_of(i)));
 		if (fabric_is_ip(list))
 			return;
 	}

@@ -45,8 +45,8 @@ static void *piece_at(const struct pin *p, uint64_t off, uint64_t *run)
 	return at;
 }
 
-int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const struct pin *p,
-		      struct fid_mr **mr, uint32_t *n, uint32_t most)
+int fabric_range_open(struct fabric_device *d, struct fabric_endpoint *endpoint,
+		      const struct pin *p, struct fid_mr **mr, uint32_t *n, uint32_t most)
 {
 	uint64_t off, run;
 	uint32_t i = 0;
@@ -57,7 +57,7 @@ int fabric_range_open(struct fabric_device *d, struct fabric_way *way, const str
 
 		if (i < *n)
 			continue;
-		err = fabric_region_open(d, way, at, run, access_of(p->rights), &mr[*n]);
+		err = fabric_region_open(d, endpoint, at, run, access_of(p->rights), &mr[*n]);
 		if (err)
 			return err;
 		++*n;

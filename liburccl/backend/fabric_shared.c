@@ -3,7 +3,7 @@
  * Shared endpoints, for NICs that have few. Peers reach the target, which stays as long as the
  * device. This side reaches peers by the current initiator; a spare initiator is open. Each
  * initiator has a serial number. Before an ep uses one, two things must be known: its vector has
- * the peer's target (JOB_MEET), and the peer's target has its name (MESSAGE_SOURCE, confirmed by
+ * the peer's target (JOB_INSERT), and the peer's target has its name (MESSAGE_SOURCE, confirmed by
  * MESSAGE_SOURCE_KNOWN and repeated until then).
  *
  * When a data endpoint is closed, or its ep ends, nothing more is posted for it, and its operations
@@ -18,29 +18,30 @@
  *
  * A failed operation may have used a key that the peer replaced meanwhile. A side that closes a
  * data endpoint for its own reason therefore says so before (MESSAGE_LEAVES), and again with the
- * next number (WAY_OWN). The peer then closes it too, and does not count failures of its own
+ * next number (NUMBER_LEFT). The peer then closes it too, and does not count failures of its own
  * operations.
  */
 #include "backend/fabric_key.h"
 
-#define QUEUE	 4096u	      /* completions */
+#define QUEUE 4096u /* completions */
 /* Failures in a row after which an initiator retires: a failed chunk has one try left. */
 #define ERRORS	 2u
 #define DOUBT_NS NSEC_PER_SEC /* least time between two such retirements */
 #define FULL_NS	 NSEC_PER_SEC /* longest time that it may accept and complete nothing */
 
-static uint16_t slot_of(const struct fabric_device *d, const struct fabric_initiator *i)
+static uint16_t initiator_slot(const struct fabric_device *d, const struct fabric_initiator *i)
 {
 	return (uint16_t)(i - d->initiators);
 }
 
 /* ---- address vectors: helper thread ---- */
 
-static const struct fabric_name *name_find(const struct fabric_way *way, const uint8_t *name)
+static const struct fabric_name *name_find(const struct fabric_endpoint *endpoint,
+					   const uint8_t *name)
 {
 	struct list *pos;
 
-	list_for_each(pos, &way->names) {
+	list_for_each(pos, &endpoint->names) {
 		const struct fabric_name *n = list_entry(pos, struct fabric_name, link);
 
 		if (!memcmp(n->name, name, FABRIC_NAME))
@@ -50,50 +51,51 @@ static const struct fabric_name *name_find(const struct fabric_way *way, const u
 }
 
 /* Adds the name to the vector unless it is there. 0 or -errno. */
-static int name_take(struct fabric_way *way, struct fabric_name *n, const uint8_t *name)
+static int name_take(struct fabric_endpoint *endpoint, struct fabric_name *n, const uint8_t *name)
 {
-	const struct fabric_name *same = name_find(way, name);
+	const struct fabric_name *same = name_find(endpoint, name);
 	int err = 0;
 
 	if (same)
 		n->addr = same->addr;
 	else
-		err = fabric_peer_add(way->av, name, &n->addr);
+		err = fabric_peer_add(endpoint->av, name, &n->addr);
 	if (err)
 		return err;
 	memcpy(n->name, name, FABRIC_NAME);
-	list_add_tail(&n->link, &way->names);
+	list_add_tail(&n->link, &endpoint->names);
 	return 0;
 }
 
 /* If the provider does not remove it, it stays: it is not used again. */
-static void name_put(struct fabric_way *way, struct fabric_name *n)
+static void name_put(struct fabric_endpoint *endpoint, struct fabric_name *n)
 {
 	if (list_empty(&n->link))
 		return;
 	list_del(&n->link);
-	if (!name_find(way, n->name))
-		fi_av_remove(way->av, &n->addr, 1, 0);
+	if (!name_find(endpoint, n->name))
+		fi_av_remove(endpoint->av, &n->addr, 1, 0);
 }
 
-void fabric_shared_forget(struct fabric_way *way)
+void fabric_shared_forget(struct fabric_endpoint *endpoint)
 {
-	while (!list_empty(&way->names))
-		list_del(way->names.next);
+	while (!list_empty(&endpoint->names))
+		list_del(endpoint->names.next);
 }
 
 /* ---- endpoints ---- */
 
 int fabric_shared_spare(struct fabric_device *d, struct fabric_initiator *i)
 {
-	int err = fabric_way_close(&i->way); /* a failed try may have left an object busy */
+	int err =
+		fabric_endpoint_close(&i->endpoint); /* a failed try may have left an object busy */
 
-	return err ? err : fabric_way_open(d, &i->way, QUEUE);
+	return err ? err : fabric_endpoint_open(d, &i->endpoint, QUEUE);
 }
 
 int fabric_shared_retire(struct fabric_initiator *i)
 {
-	return fabric_way_close(&i->way);
+	return fabric_endpoint_close(&i->endpoint);
 }
 
 int fabric_shared_open(struct fabric_device *d)
@@ -103,11 +105,11 @@ int fabric_shared_open(struct fabric_device *d)
 
 	if (!d->shared)
 		return 0;
-	err = fabric_way_open(d, &d->target, QUEUE);
+	err = fabric_endpoint_open(d, &d->target, QUEUE);
 	for (k = 0; !err && k < 2; k++) {
 		struct fabric_initiator *i = &d->initiators[k];
 
-		err = fabric_way_open(d, &i->way, QUEUE);
+		err = fabric_endpoint_open(d, &i->endpoint, QUEUE);
 		i->state = INITIATOR_OPEN;
 		i->serial = ++d->serial;
 	}
@@ -121,9 +123,9 @@ int fabric_shared_close(struct fabric_device *d)
 	uint32_t k;
 
 	for (k = 0; k < FABRIC_INITIATORS; k++)
-		if (fabric_way_end(d, &d->initiators[k].way))
+		if (fabric_endpoint_end(d, &d->initiators[k].endpoint))
 			return -EBUSY;
-	return fabric_way_end(d, &d->target);
+	return fabric_endpoint_end(d, &d->target);
 }
 
 static void spare_open(struct fabric_device *d)
@@ -151,7 +153,7 @@ static void spare_open(struct fabric_device *d)
 
 /* ---- names known to peers ---- */
 
-int fabric_shared_meets(struct fabric_ep *e)
+int fabric_shared_must_insert(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	uint32_t k, any = 0;
@@ -160,10 +162,11 @@ int fabric_shared_meets(struct fabric_ep *e)
 		return 0;
 	for (k = 0; k < FABRIC_INITIATORS; k++) {
 		const struct fabric_initiator *i = &d->initiators[k];
-		struct fabric_acquaintance *a = &e->on[k];
+		struct fabric_acquainted *a = &e->on[k];
 
-		a->meets = i->state == INITIATOR_OPEN && a->met != i->serial ? i->serial : 0;
-		any |= a->meets;
+		a->inserting =
+			i->state == INITIATOR_OPEN && a->inserted != i->serial ? i->serial : 0;
+		any |= a->inserting;
 	}
 	e->source = NULL;
 	for (k = 0; k < FABRIC_INITIATORS && !e->source; k++)
@@ -176,20 +179,20 @@ int fabric_shared_meets(struct fabric_ep *e)
 	return 1;
 }
 
-int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e)
+int fabric_shared_insert(struct fabric_device *d, struct fabric_ep *e)
 {
-	uint32_t proof = d->target.word_len - d->target.name_len, k;
+	uint32_t proof = d->target.address_len - d->target.name_len, k;
 	uint8_t target[FABRIC_NAME] = {0};
 	int err = 0;
 
-	memcpy(target, e->join_word, e->join_len - proof);
+	memcpy(target, e->join_address, e->join_len - proof);
 	for (k = 0; !err && k < FABRIC_INITIATORS; k++) {
-		struct fabric_way *way = &d->initiators[k].way;
+		struct fabric_endpoint *endpoint = &d->initiators[k].endpoint;
 
-		if (!e->on[k].meets)
+		if (!e->on[k].inserting)
 			continue;
-		name_put(way, &e->on[k].target);
-		err = name_take(way, &e->on[k].target, target);
+		name_put(endpoint, &e->on[k].target);
+		err = name_take(endpoint, &e->on[k].target, target);
 	}
 	if (err || !e->source)
 		return err;
@@ -197,17 +200,17 @@ int fabric_shared_meet(struct fabric_device *d, struct fabric_ep *e)
 	return name_take(&d->target, &e->source->known, e->source_name);
 }
 
-void fabric_shared_met(struct fabric_ep *e)
+void fabric_shared_inserted(struct fabric_ep *e)
 {
 	uint32_t k;
 
 	for (k = 0; k < FABRIC_INITIATORS; k++)
-		if (e->on[k].meets)
-			e->on[k].met = e->on[k].meets;
+		if (e->on[k].inserting)
+			e->on[k].inserted = e->on[k].inserting;
 	if (!e->source)
 		return;
 	e->source->taken = e->source_serial;
-	e->wants |= WANT_SOURCE_KNOWN;
+	e->due |= DUE_SOURCE_KNOWN;
 }
 
 void fabric_shared_init(struct fabric_ep *e)
@@ -225,7 +228,7 @@ void fabric_shared_part(struct fabric_device *d, struct fabric_ep *e)
 	uint32_t k;
 
 	for (k = 0; k < FABRIC_INITIATORS; k++) {
-		name_put(&d->initiators[k].way, &e->on[k].target);
+		name_put(&d->initiators[k].endpoint, &e->on[k].target);
 		name_put(&d->target, &e->sources[k].known);
 	}
 }
@@ -255,8 +258,8 @@ static int say_sources(struct fabric_ep *e)
 	for (k = 0; k < FABRIC_INITIATORS; k++) {
 		const struct fabric_initiator *i = &d->initiators[k];
 
-		if (is_unknown(e, k) &&
-		    !fabric_say(e, MESSAGE_SOURCE, i->serial, i->way.word, i->way.name_len))
+		if (is_unknown(e, k) && !fabric_send(e, MESSAGE_SOURCE, i->serial,
+						     i->endpoint.address, i->endpoint.name_len))
 			return 0;
 	}
 	return 1;
@@ -268,17 +271,17 @@ static int say_known(struct fabric_ep *e)
 
 	for (k = 0; k < FABRIC_INITIATORS; k++)
 		if (e->sources[k].taken &&
-		    !fabric_say(e, MESSAGE_SOURCE_KNOWN, e->sources[k].taken, NULL, 0))
+		    !fabric_send(e, MESSAGE_SOURCE_KNOWN, e->sources[k].taken, NULL, 0))
 			return 0;
 	return 1;
 }
 
-void fabric_shared_say(struct fabric_ep *e)
+void fabric_shared_send(struct fabric_ep *e)
 {
-	if (e->wants & WANT_SOURCE && say_sources(e))
-		e->wants &= ~(uint32_t)WANT_SOURCE;
-	if (e->wants & WANT_SOURCE_KNOWN && say_known(e))
-		e->wants &= ~(uint32_t)WANT_SOURCE_KNOWN;
+	if (e->due & DUE_SOURCE && say_sources(e))
+		e->due &= ~(uint32_t)DUE_SOURCE;
+	if (e->due & DUE_SOURCE_KNOWN && say_known(e))
+		e->due &= ~(uint32_t)DUE_SOURCE_KNOWN;
 }
 
 /* The place of this serial, or of the oldest one. */
@@ -296,7 +299,8 @@ static struct fabric_source *source_at(struct fabric_ep *e, uint32_t serial)
 	return s;
 }
 
-int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name, uint32_t len)
+int fabric_shared_source_came(struct fabric_ep *e, uint32_t serial, const uint8_t *name,
+			      uint32_t len)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_source *s = source_at(e, serial);
@@ -304,7 +308,7 @@ int fabric_shared_hear(struct fabric_ep *e, uint32_t serial, const uint8_t *name
 	if (!d->shared || !serial || !fabric_name_fits(d, name, len))
 		return -EPROTO;
 	if (s->serial == serial && s->taken == serial)
-		e->wants |= WANT_SOURCE_KNOWN; /* the peer missed the confirmation */
+		e->due |= DUE_SOURCE_KNOWN; /* the peer missed the confirmation */
 	if (s->serial >= serial)
 		return 0;
 	s->serial = serial;
@@ -327,20 +331,21 @@ int fabric_shared_knows(struct fabric_ep *e, uint32_t serial)
 	return 0;
 }
 
-struct fabric_way *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer, uint16_t *slot)
+struct fabric_endpoint *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *peer,
+					  uint16_t *slot)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_initiator *i = d->current;
-	const struct fabric_acquaintance *a;
+	const struct fabric_acquainted *a;
 
 	if (!i)
 		return NULL;
-	*slot = slot_of(d, i);
+	*slot = initiator_slot(d, i);
 	a = &e->on[*slot];
-	if (a->met != i->serial || a->known != i->serial)
+	if (a->inserted != i->serial || a->known != i->serial)
 		return NULL;
 	*peer = a->target.addr;
-	return &i->way;
+	return &i->endpoint;
 }
 
 /* ---- closing a data endpoint ---- */
@@ -353,12 +358,12 @@ int fabric_shared_is_own(const struct fabric_ep *e)
 static void leaves(struct fabric_ep *e)
 {
 	fabric_ep_device(e)->leaving++;
-	e->leave_ns = clock_ns() + (e->hurried ? 0 : DRAIN_NS);
-	if (e->way_state == WAY_READY)
-		e->way_state = WAY_LEAVES;
+	e->leave_ns = clock_ns() + (e->no_wait ? 0 : DRAIN_NS);
+	if (e->endpoint_state == ENDPOINT_READY)
+		e->endpoint_state = ENDPOINT_LEAVES;
 	/* Before the keys end: failures of the peer that follow must not count. */
 	if (e->state == EP_UP && fabric_shared_is_own(e))
-		e->wants |= WANT_LEAVES;
+		e->due |= DUE_LEAVES;
 }
 
 int fabric_shared_left(struct fabric_ep *e)
@@ -369,12 +374,12 @@ int fabric_shared_left(struct fabric_ep *e)
 		return 1;
 	if (!e->leave_ns)
 		leaves(e);
-	if (e->ops_out || (e->wants & WANT_LEAVES && clock_ns() < e->leave_ns))
+	if (e->ops_out || (e->due & DUE_LEAVES && clock_ns() < e->leave_ns))
 		return 0;
 	d->leaving--;
 	e->leave_ns = 0;
-	e->hurried = 0;
-	e->wants &= ~(uint32_t)WANT_LEAVES; /* otherwise it would be sent for the next one */
+	e->no_wait = 0;
+	e->due &= ~(uint32_t)DUE_LEAVES; /* otherwise it would be sent for the next one */
 	return 1;
 }
 
@@ -389,11 +394,11 @@ int fabric_shared_leaves(struct fabric_ep *e, uint32_t number)
 	return 0;
 }
 
-void fabric_shared_hurry(struct fabric_ep *e)
+void fabric_shared_stop_waiting(struct fabric_ep *e)
 {
 	if (fabric_ep_remakes(e))
 		return;
-	e->hurried = 1;
+	e->no_wait = 1;
 	if (e->leave_ns)
 		e->leave_ns = 1;
 }
@@ -412,7 +417,7 @@ static void retire(struct fabric_device *d, uint64_t until)
 
 /* Either the initiator is at fault, or a request of one peer: replace it, but not more often than
  * every DOUBT_NS. */
-static void doubt(struct fabric_device *d)
+static void initiator_doubt(struct fabric_device *d)
 {
 	uint64_t now = clock_ns();
 
@@ -427,7 +432,7 @@ void fabric_shared_refused(struct fabric_device *d, int err)
 	int is_peers = err == FI_EKEYREJECTED || err == FI_ENOKEY || err == FI_EMSGSIZE;
 
 	if (d->shared && !is_peers)
-		doubt(d);
+		initiator_doubt(d);
 }
 
 void fabric_shared_failed(struct fabric_device *d, uint16_t slot)
@@ -435,7 +440,7 @@ void fabric_shared_failed(struct fabric_device *d, uint16_t slot)
 	struct fabric_initiator *i = &d->initiators[slot];
 
 	if (++i->errors >= ERRORS && i == d->current)
-		doubt(d);
+		initiator_doubt(d);
 }
 
 void fabric_shared_full(struct fabric_device *d)
@@ -470,7 +475,7 @@ static int is_used(const struct fabric_device *d, uint16_t slot)
 
 static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, uint64_t now)
 {
-	uint16_t slot = slot_of(d, i);
+	uint16_t slot = initiator_slot(d, i);
 	struct list *pos;
 
 	if (i->state != INITIATOR_RETIRES || (now < i->until_ns && is_used(d, slot)))
@@ -497,7 +502,7 @@ static int is_stuck(const struct fabric_device *d, uint64_t now)
 
 	if (!d->current || !d->leaving)
 		return 0;
-	slot = slot_of(d, d->current);
+	slot = initiator_slot(d, d->current);
 	list_for_each(pos, &d->eps) {
 		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
@@ -521,7 +526,7 @@ static int is_over(const struct fabric_device *d, uint64_t now, uint64_t *until)
 	return i->bad || (i->full_ns && now - i->full_ns >= FULL_NS) || is_stuck(d, now);
 }
 
-static void tick(struct fabric_device *d)
+static void initiators_tick(struct fabric_device *d)
 {
 	uint64_t now = clock_ns(), until;
 
@@ -564,14 +569,14 @@ static void opened(struct fabric_device *d, struct fabric_initiator *i)
 		if (!d->current && !is_awaited(d)) /* the close gives back an endpoint */
 			fabric_ep_down(e, -EIO);
 		else if (e->state == EP_UP)
-			e->wants |= WANT_SOURCE;
+			e->due |= DUE_SOURCE;
 		fabric_ep_step(e);
 	}
 }
 
 static void closed(struct fabric_device *d, struct fabric_initiator *i)
 {
-	uint16_t slot = slot_of(d, i);
+	uint16_t slot = initiator_slot(d, i);
 	struct list *pos, *tmp;
 
 	i->state = INITIATOR_NONE;
@@ -624,13 +629,13 @@ void fabric_shared_poll(struct fabric_device *d)
 		struct fabric_initiator *i = &d->initiators[k];
 
 		/* The queue has failed, or reports an error without an operation. */
-		if (is_looked_at(d, i) && fabric_move_read(d, &i->way)) {
+		if (is_looked_at(d, i) && fabric_move_read(d, &i->endpoint)) {
 			i->bad = 1;
 			i->until_ns = 0;
 		}
 	}
 	if (fabric_shared_waits(d))
-		tick(d);
+		initiators_tick(d);
 }
 
 /* 1: an ep waits for something that the helper thread does not have, or for a message to leave. */
@@ -657,14 +662,14 @@ int fabric_shared_waits(const struct fabric_device *d)
 }
 
 int fabric_shared_has(struct fabric_device *d,
-		      int (*has)(struct fabric_device *d, struct fabric_way *way))
+		      int (*has)(struct fabric_device *d, struct fabric_endpoint *endpoint))
 {
 	uint32_t k;
 
 	if (has(d, &d->target))
 		return 1;
 	for (k = 0; k < FABRIC_INITIATORS; k++)
-		if (is_looked_at(d, &d->initiators[k]) && has(d, &d->initiators[k].way))
+		if (is_looked_at(d, &d->initiators[k]) && has(d, &d->initiators[k].endpoint))
 			return 1;
 	return 0;
 }

@@ -33,7 +33,7 @@ static uint16_t port_of(const struct sockaddr_storage *ss)
 	return ss->ss_family == AF_INET ? ((const struct sockaddr_in *)ss)->sin_port : 0;
 }
 
-static int is_at(const struct sockaddr_storage *ss, const struct sockaddr_storage *place)
+static int is_socket_at(const struct sockaddr_storage *ss, const struct sockaddr_storage *place)
 {
 	return port_of(ss) && port_of(ss) == port_of(place) && addr_same(ss, place);
 }
@@ -48,7 +48,7 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 	if (getsockname(fd, (struct sockaddr *)&from, &from_len) ||
 	    getpeername(fd, (struct sockaddr *)&to, &to_len))
 		return 0;
-	return is_at(&from, ours) || is_at(&to, theirs);
+	return is_socket_at(&from, ours) || is_socket_at(&to, theirs);
 }
 
 /* Works on a duplicate: the number may belong to another socket by now. After the disconnect a
@@ -89,13 +89,13 @@ static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
 
 void fabric_tcp_settle(struct fabric_ep *e)
 {
-	struct sockaddr_storage ours = place_of(e->way.word, e->way.name_len);
-	struct sockaddr_storage theirs = place_of(e->join_word, e->join_len);
+	struct sockaddr_storage ours = place_of(e->endpoint.address, e->endpoint.name_len);
+	struct sockaddr_storage theirs = place_of(e->join_address, e->join_len);
 	uint32_t i;
 
 	fail_all(fabric_ep_device(e)->tcp, &ours, &theirs);
 	for (i = 0; i < READS; i++)
-		fi_cq_read(e->way.cq, NULL, 0);
+		fi_cq_read(e->endpoint.cq, NULL, 0);
 }
 
 static int applies(const struct fabric_device *d)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Same host: the device and its eps. What moves is in shm_ring.c and shm_view.c, who is there in
- * shm_door.c and shm_link.c. */
+/* Same host: the device and its eps. What moves is in shm_ring.c and shm_mapping.c, who is there in
+ * shm_listener.c and shm_link.c. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -26,7 +26,7 @@ static struct shm_ep *shm_ep(struct ep *ep)
 
 static int params_check(const struct urccl_params *p)
 {
-	if (p->socket_dir && !shm_door_dir_fits(p->socket_dir))
+	if (p->socket_dir && !shm_listener_dir_fits(p->socket_dir))
 		return fail(-ENAMETOOLONG, "socket_dir: \"%s\" is too long for a unix socket in it",
 			    p->socket_dir);
 	if (p->socket_dir && access(p->socket_dir, W_OK | X_OK))
@@ -71,7 +71,7 @@ static int fds_open(struct shm_dev *d)
 	return err;
 }
 
-static int device_open(const struct device_config *config, struct device **dev)
+static int shm_device_open(const struct device_config *config, struct device **dev)
 {
 	const char *dir = config->params->socket_dir;
 	struct shm_dev *d;
@@ -110,7 +110,7 @@ static int device_open(const struct device_config *config, struct device **dev)
 	list_init(&d->hot);
 	list_init(&d->notices);
 	list_init(&d->reaping);
-	stream_sink_init(&d->sink);
+	stream_cq_init(&d->cq);
 	*dev = &d->dev;
 	return 0;
 free_tables:
@@ -152,9 +152,9 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 	list_init(&e->notice);
 	list_init(&e->reap);
 	list_init(&e->remotes);
-	for (uint32_t w = 0; w < SHM_WAYS; w++) {
+	for (uint32_t w = 0; w < SHM_CHANNELS; w++) {
 		e->copies[w].end = &e->copies[w].head;
-		stream_init(&e->streams[w], &e->ep, &d->grants, &d->sink);
+		stream_init(&e->streams[w], &e->ep, &d->grants, &d->cq);
 	}
 	err = shm_link_open(e);
 	if (err) {
@@ -179,18 +179,18 @@ static void ep_free(struct ep *ep)
 	if (e->process >= 0)
 		close(e->process);
 	shm_pages_drop(&e->pages);
-	shm_views_drop(e);
+	shm_mappings_drop(e);
 	munmap(e, sizeof(*e));
 }
 
-static void owe(struct shm_ep *e, enum event_type type)
+static void event_later(struct shm_ep *e, enum event_type type)
 {
-	e->owed |= (uint8_t)(1u << type);
+	e->events_due |= (uint8_t)(1u << type);
 	if (list_empty(&e->notice))
 		list_add_tail(&e->notice, &e->dev->notices);
 }
 
-void shm_ep_warm(struct shm_ep *e)
+void shm_ep_active(struct shm_ep *e)
 {
 	shm_rings_awake(e);
 	e->idle = 0;
@@ -200,7 +200,7 @@ void shm_ep_warm(struct shm_ep *e)
 	e->dev->nhot++;
 }
 
-void shm_ep_cool(struct shm_ep *e)
+void shm_ep_inactive(struct shm_ep *e)
 {
 	if (list_empty(&e->hot))
 		return;
@@ -211,8 +211,8 @@ void shm_ep_cool(struct shm_ep *e)
 void shm_ep_up(struct shm_ep *e)
 {
 	e->state = SHM_UP;
-	owe(e, EVENT_UP);
-	shm_ep_warm(e);
+	event_later(e, EVENT_UP);
+	shm_ep_active(e);
 }
 
 /* What the peer had put into the rings before it went still counts. */
@@ -220,7 +220,7 @@ static void last_words(struct shm_ep *e)
 {
 	uint32_t w, n, sum;
 
-	for (w = 0; w < SHM_WAYS; w++) {
+	for (w = 0; w < SHM_CHANNELS; w++) {
 		for (sum = 0; sum < LAST_WORDS && e->why == -ECONNRESET; sum += n) {
 			n = shm_ring_in(e, w, UINT32_MAX);
 			if (!n)
@@ -241,15 +241,15 @@ void shm_ep_lost(struct shm_ep *e, int why)
 			shm_ep_left(e);
 	}
 	e->why = why;
-	if (was != SHM_MEETING && was != SHM_UP)
+	if (was != SHM_CONNECTING && was != SHM_UP)
 		return;
 	e->state = SHM_DOWN;
 	shm_link_close(e);
-	shm_ep_cool(e);
+	shm_ep_inactive(e);
 	if (was == SHM_UP && why == -ECONNRESET)
 		last_words(e);
 	shm_chunks_fail(e, e->why);
-	owe(e, EVENT_DOWN);
+	event_later(e, EVENT_DOWN);
 }
 
 /* From here on both are what only the two sides of the peer's handshake can make of those in the
@@ -268,36 +268,36 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 		      const struct sockaddr_storage *via)
 {
 	struct shm_ep *e = shm_ep(ep);
-	int err = shm_door_addr_check(addr, addr_len, &e->peer);
+	int err = shm_listener_addr_check(addr, addr_len, &e->peer);
 
 	(void)via;
 	if (err)
 		return err;
 	/* Who dials goes another way then, if there is one. */
-	if (active && (e->addr.policy | e->peer.policy) == (SHM_NO_VIEWS | SHM_NO_BOUNCE))
+	if (active && (e->addr.policy | e->peer.policy) == (SHM_NO_MAPPINGS | SHM_NO_BOUNCE))
 		return -EACCES;
 	if (ep->bonded)
 		bind_cookies(e);
 	e->active = active != 0;
-	e->state = SHM_MEETING;
-	err = active ? shm_link_dial(e) : shm_door_await(e);
+	e->state = SHM_CONNECTING;
+	err = active ? shm_link_dial(e) : shm_listener_await(e);
 	if (err)
 		shm_ep_lost(e, err);
 	return 0;
 }
 
 /* Once its chunks are out. */
-static void owe_closed(struct shm_ep *e)
+static void event_closed_later(struct shm_ep *e)
 {
 	if (!e->njobs)
-		owe(e, EVENT_CLOSED);
+		event_later(e, EVENT_CLOSED);
 }
 
 void shm_ep_left(struct shm_ep *e)
 {
 	e->leaving = 0;
 	shm_link_end(e);
-	owe_closed(e);
+	event_closed_later(e);
 }
 
 void shm_ep_idle(struct shm_ep *e)
@@ -305,7 +305,7 @@ void shm_ep_idle(struct shm_ep *e)
 	if (e->state != SHM_CLOSED)
 		return;
 	if (!e->leaving) {
-		owe_closed(e);
+		event_closed_later(e);
 		return;
 	}
 	e->leaving = 1; /* for what follows: to unmap */
@@ -340,18 +340,18 @@ static void ep_close(struct ep *ep)
 		    (e->sock >= 0 && e->state == SHM_UP && (shm_files_shown(e) || e->gpu_seen));
 
 	e->state = SHM_CLOSED;
-	e->owed = 0;
+	e->events_due = 0;
 	e->leaving = waits != 0;
 	if (waits)
 		shm_wait_tick(e);
 	else
 		shm_link_close(e);
-	shm_ep_cool(e);
-	stream_sink_forget(&e->dev->sink, ep);
+	shm_ep_inactive(e);
+	stream_cq_forget(&e->dev->cq, ep);
 	shm_chunks_fail(e, -ECANCELED);
 	list_del(&e->reap);
 	if (!waits)
-		owe_closed(e);
+		event_closed_later(e);
 	else if (!shm_gpu_close(e) && !shm_files_shown(e))
 		shm_ep_left(e);
 }
@@ -360,9 +360,9 @@ const struct backend backend_shm = {
 	.name = "shm",
 	.transport = URCCL_TRANSPORT_SHM,
 	.chunk_bytes = 1u << 20,
-	.outlasts = 1,
+	.access_outlives_key = 1,
 	.scan = scan_one,
-	.open = device_open,
+	.open = shm_device_open,
 	.close = device_close,
 	.reg = shm_reg,
 	.unreg = shm_unreg,

@@ -2,12 +2,12 @@
 /*
  * The shm backend's own header: same host, found by trying.
  *
- *   door	where an ep listens until its peer has come, and who knocks there
+ *   listener	where an ep listens until its peer has come, and who knocks there
  *   link	a unix socket an ep: finds the peer, proves that it is the one, carries descriptors
  *		and doorbells, and hangs up when the peer dies
  *   process	the peer's, by a pidfd: it has ended although a forked child holds its sockets open
  *   pages	memory both sides map: byte rings each way, their words, the announcements of sleep
- *   views	the peer's memfds as mapped here, so that chunks are plain copies, and its memory
+ *   mappings	the peer's memfds as mapped here, so that chunks are plain copies, and its memory
  *		of GPUs, so that they are copies by a GPU
  *
  * Everything in the pages and on the link may be written by a hostile peer at any time: words are
@@ -31,7 +31,7 @@
 #define SHM_LOOK 64u			/* polls between two looks at the links */
 #define SHM_JOBS 256u			/* chunks that GPUs copy at a time */
 #define SHM_STATE_GPU 0x41u		/* of a chunk that a GPU copies; others are the stream's */
-#define SHM_GUESTS 14u			/* of an ep: connected, not yet known to be the peer */
+#define SHM_PENDING_MAX 14u		/* of an ep: connected, not yet known to be the peer */
 
 struct shm_dev;
 struct shm_ep;
@@ -39,16 +39,16 @@ struct shm_record;
 
 /* ---- pages ---- */
 
-enum shm_way { SHM_QUICK, SHM_BULK, SHM_WAYS };
+enum shm_channel { SHM_QUICK, SHM_BULK, SHM_CHANNELS };
 
 /* What one side tells the other; it alone writes it, but for asleep, which the other may take. */
 struct shm_side {
 	struct {
 		_Alignas(128) uint32_t head;	/* bytes ever put into its outward ring */
-	} out[SHM_WAYS];
+	} out[SHM_CHANNELS];
 	struct {
 		_Alignas(128) uint32_t tail;	/* bytes ever taken from its inward ring */
-	} in[SHM_WAYS];
+	} in[SHM_CHANNELS];
 	_Alignas(128) uint32_t asleep;	/* enum shm_asleep: what a doorbell is wanted for */
 	_Alignas(128) uint32_t said;	/* after heads and tails: read by who falls asleep */
 };
@@ -63,14 +63,14 @@ struct shm_ring {
 	uint32_t *theirs;		/* the other one */
 	uint32_t mask;
 	uint32_t at;			/* how far we are */
-	uint32_t told;			/* what *mine says */
+	uint32_t published;		/* what *mine says */
 	uint32_t seen;			/* *theirs as last taken over: a ring from at at most */
 };
 
 struct shm_pages {
 	struct shm_side *side[2];	/* ours, theirs; NULL: not mapped */
 	void *map;
-	struct shm_ring out[SHM_WAYS], in[SHM_WAYS];
+	struct shm_ring out[SHM_CHANNELS], in[SHM_CHANNELS];
 };
 
 /* active makes them and returns the sealed memfd, passive maps the one it was sent. -errno: what
@@ -87,17 +87,17 @@ int shm_sealed(int fd, uint64_t len, uint64_t *size);
 
 /* Lets bytes flow on one way, in or out, at most max (at least STREAM_HELD). How many did. A peer
  * that breaks the rules is lost. */
-uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max);
-uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max);
+uint32_t shm_ring_in(struct shm_ep *e, enum shm_channel w, uint32_t max);
+uint32_t shm_ring_out(struct shm_ep *e, enum shm_channel w, uint32_t max);
 /* Wakes the peer if it sleeps and waits for what was published. Once a poll. */
-void shm_rings_tell(struct shm_ep *e);
+void shm_rings_announce(struct shm_ep *e);
 /* Something can flow. */
 int shm_rings_busy(const struct shm_ep *e);
 /* Has the peer ring when something can flow; 0: something can already. */
 int shm_rings_sleep(struct shm_ep *e);
 void shm_rings_awake(struct shm_ep *e);
 
-/* ---- views ---- */
+/* ---- mappings ---- */
 
 /* A memfd of ours that the peer was sent, or (dev -1) the handle of an allocation of a GPU. */
 struct shm_file {
@@ -109,7 +109,7 @@ struct shm_file {
 };
 
 /* A memfd of the peer's, mapped here. */
-struct shm_view {
+struct shm_mapping {
 	uint64_t serial;		/* the peer's name of it; 0: free slot */
 	uint8_t *addr;
 	uint64_t len;
@@ -157,24 +157,24 @@ int shm_warm(struct ep *ep, struct rkey *rkey);
 int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
 /* 1: kernels of this side may be at memory that was imported; with `revoked`, at what has ended. */
 int shm_remotes_mapped(const struct shm_ep *e, int revoked);
-/* Imports that have ended use their views no more; no copy of them is under way. */
+/* Imports that have ended use their mappings no more; no copy of them is under way. */
 void shm_remotes_let_go(struct shm_ep *e);
 
 /* Records of the peer. 0, or -EPROTO. fd is borrowed. */
-int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd);
-int shm_view_gone(struct shm_ep *e, uint64_t serial);
-int shm_view_revoke(struct shm_ep *e, const struct shm_record *r);
-int shm_view_revoked(struct shm_ep *e, uint64_t number);
+int shm_mapping_add(struct shm_ep *e, const struct shm_record *r, int fd);
+int shm_mapping_gone(struct shm_ep *e, uint64_t serial);
+int shm_mapping_revoke(struct shm_ep *e, const struct shm_record *r);
+int shm_mapping_revoked(struct shm_ep *e, uint64_t number);
 /* 1: the peer may have memory mapped that it was shown: it has not said that it let go, nor hung
  * up. */
 int shm_files_shown(const struct shm_ep *e);
 /* 1: it has hung up, and its GPUs may be at such memory until its process has ended. */
 int shm_gpu_left(const struct shm_ep *e);
 /* Says how far we have let go, if the peer does not know. */
-void shm_view_tell(struct shm_ep *e);
+void shm_mapping_report(struct shm_ep *e);
 /* Unmaps a piece of what nobody uses any more: a large piece would hold up the engine. */
-void shm_view_reap(struct shm_dev *d);
-void shm_views_drop(struct shm_ep *e);
+void shm_mapping_reap(struct shm_dev *d);
+void shm_mappings_drop(struct shm_ep *e);
 
 /* What import() made of a key whose memory is mapped here, with rkey.gpu also of a GPU. */
 struct shm_remote;
@@ -201,7 +201,7 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t *max);
 enum shm_record_type {
 	SHM_HELLO = 1,			/* the pages are with it */
 	SHM_WELCOME,
-	SHM_BELL,			/* something can flow, or room is there */
+	SHM_DOORBELL,			/* something can flow, or room is there */
 	SHM_FILE,			/* a memfd is with it */
 	SHM_GONE,			/* no exposure uses the file any more */
 	SHM_REVOKE,			/* the grant has ended: touch what it mapped no more */
@@ -227,7 +227,7 @@ struct shm_record {
 _Static_assert(sizeof(struct shm_record) == 128, "one size for all records");
 
 /* What a side forbids. Both of them, at one end or at either, leave nothing to move bytes by. */
-enum shm_policy { SHM_NO_VIEWS = 1 << 0, SHM_NO_BOUNCE = 1 << 1 };
+enum shm_policy { SHM_NO_MAPPINGS = 1 << 0, SHM_NO_BOUNCE = 1 << 1 };
 
 /* The address of an ep. */
 struct shm_addr {
@@ -247,37 +247,41 @@ struct shm_inlet {
 };
 
 /* Somebody who connected and has not shown the cookie. */
-struct shm_guest {
+struct shm_pending {
 	int sock;			/* -1: nobody */
 	uint64_t since_ns;
 	struct shm_inlet in;
 };
 
-/* What epoll is given of an ep, in the bits below its page: the link, the listener, a guest. */
+/* What epoll is given of an ep, in the bits below its page: the link, the listener, a pending
+ * connection. */
 #define SHM_AT_LINK 0u
-#define SHM_AT_DOOR 1u
-#define SHM_AT_GUEST 2u
+#define SHM_AT_LISTENER 1u
+#define SHM_AT_PENDING 2u
 #define SHM_AT_MASK 15u
-_Static_assert(SHM_AT_GUEST + SHM_GUESTS - 1 <= SHM_AT_MASK, "each guest has a number");
+_Static_assert(SHM_AT_PENDING + SHM_PENDING_MAX - 1 <= SHM_AT_MASK, "each guest has a number");
 
-/* ---- door: the calls that fail give -errno ---- */
+/* ---- listener: the calls that fail give -errno ---- */
 
-int shm_door_dir_fits(const char *dir);			/* for a name behind it */
-int shm_door_open(struct shm_ep *e);			/* fills e->addr and listens there */
-void shm_door_close(struct shm_ep *e);
-int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
+int shm_listener_dir_fits(const char *dir);		/* for a name behind it */
+int shm_listener_open(struct shm_ep *e);		/* fills e->addr and listens there */
+void shm_listener_close(struct shm_ep *e);
+int shm_listener_addr_check(const void *addr, uint32_t len, struct shm_addr *out);
 /* Of the peer's socket; -EHOSTUNREACH: it is in a directory that we do not have. */
-int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct sockaddr_un *sun,
+int shm_listener_sockaddr(const struct shm_dev *d, const struct shm_addr *a,
+			  struct sockaddr_un *sun,
 		      socklen_t *len);
-int shm_door_await(struct shm_ep *e);			/* passive */
-void shm_door_event(struct shm_ep *e, uint32_t at);	/* epoll's word on listener and guests */
-void shm_door_retry(struct shm_ep *e);			/* its listener was paused */
-/* Looks after the ep again in a while: shm_door_retry(), a dial, or whether the peer has let go. */
+int shm_listener_await(struct shm_ep *e);		/* passive */
+/* Epoll's word on listener and pending connections. */
+void shm_listener_event(struct shm_ep *e, uint32_t at);
+void shm_listener_retry(struct shm_ep *e);		/* its listener was paused */
+/* Looks after the ep again in a while: shm_listener_retry(), a dial, or whether the peer has let
+ * go. */
 void shm_wait_tick(struct shm_ep *e);
 
 int shm_link_open(struct shm_ep *e);
-/* A guest said HELLO, which is in in: it is the link from now on if that is the peer's. 0, or
- * -errno: it is not. */
+/* A pending connection said HELLO, which is in in: it is the link from now on if that is the
+ * peer's. 0, or -errno: it is not. */
 int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in);
 int shm_link_dial(struct shm_ep *e);			/* active */
 void shm_link_close(struct shm_ep *e);			/* BYE may be said later: e->bye */
@@ -292,7 +296,7 @@ void shm_watched_close(struct shm_ep *e, int fd);
 /* The other end is the peer for certain. */
 int shm_link_proved(const struct shm_ep *e);
 int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd);
-void shm_link_bell(struct shm_ep *e);
+void shm_link_doorbell(struct shm_ep *e);
 void shm_link_recv(struct shm_ep *e);
 void shm_link_look(struct shm_dev *d);			/* accepts and receives */
 
@@ -312,12 +316,12 @@ void shm_gpu_reg(const struct extent *x, struct shm_backing *b);
 void shm_gpu_unreg(struct shm_backing *b);
 int shm_gpu_send(struct shm_ep *e, uint64_t serial, const struct shm_backing *b);
 /* Begins to map what the peer sent, if a GPU is open; v stays free without memory. */
-void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v);
+void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_mapping *v);
 /* 1: what is exposed to the peer is known to be let go of, at its process's end if not before. */
 int shm_gpu_may(const struct shm_ep *e);
 /* 0, -EINPROGRESS, or why it is not. Begins to map it where the first GPU was opened since. */
-int shm_gpu_mapped(struct shm_ep *e, struct shm_view *v);
-void shm_gpu_unmap(struct shm_view *v);	/* nothing of it is under way */
+int shm_gpu_mapped(struct shm_ep *e, struct shm_mapping *v);
+void shm_gpu_unmap(struct shm_mapping *v); /* nothing of it is under way */
 /* Unmaps what the peer has taken back. 1: a GPU here, or the driver, is not done with it. */
 int shm_gpu_holds(struct shm_ep *e);
 /* The ep is closed: unmaps all, once no copy is under way. 1: that is not done. */
@@ -343,7 +347,7 @@ struct shm_dev {
 	struct list waiting;		/* eps for which the next tick does something */
 	struct list hot;		/* eps whose rings each poll looks at */
 	struct list notices;		/* eps that owe an event */
-	struct list reaping;		/* eps with views to unmap */
+	struct list reaping;		/* eps with mappings to unmap */
 	uint32_t nhot;
 	uint32_t until_look;		/* polls */
 	uint32_t beside;		/* rounds that bulk goes in small pieces */
@@ -352,13 +356,13 @@ struct shm_dev {
 	struct shm_job *job_pool;
 	uint8_t no_bounce;		/* what would go through a ring is refused */
 	uint8_t by_owner;		/* nothing is mapped, here or there */
-	struct stream_sink sink;
+	struct stream_cq cq;
 	struct stream_gather gather;
 };
 
 enum shm_state {
 	SHM_NEW,			/* ep_open */
-	SHM_MEETING,			/* ep_connect: the link is not proved yet */
+	SHM_CONNECTING,			/* ep_connect: the link is not proved yet */
 	SHM_UP,
 	SHM_DOWN,
 	SHM_CLOSED,			/* ep_close: chunks come out, the peer lets go or is given
@@ -379,10 +383,10 @@ struct shm_ep {
 	struct list waiting;		/* likewise */
 	uint8_t state;			/* enum shm_state */
 	uint8_t active;
-	uint8_t refused;		/* times that the door was shut behind our hello */
-	uint8_t owed;			/* events to tell: 1 << enum event_type */
+	uint8_t refused;		/* times that the listener was shut behind our hello */
+	uint8_t events_due;		/* events to tell: 1 << enum event_type */
 	uint8_t announced;		/* our asleep word was set and not yet taken back */
-	uint8_t bell_due;		/* the peer took it, and its doorbell was not seen yet */
+	uint8_t doorbell_due;		/* the peer took it, and its doorbell was not seen yet */
 	uint32_t idle;			/* looks at the links since something moved */
 	int32_t why;			/* of DOWN */
 
@@ -393,26 +397,26 @@ struct shm_ep {
 	int process;			/* pidfd of the peer, until it is taken; negative: none */
 	struct shm_addr addr, peer;
 	struct shm_inlet in;		/* of the link */
-	struct shm_guest guests[SHM_GUESTS];
+	struct shm_pending pending[SHM_PENDING_MAX];
 
 	struct shm_pages pages;
-	uint32_t untold;		/* enum shm_asleep: published and not told */
+	uint32_t unannounced;		/* enum shm_asleep: published and not told */
 	uint32_t said;			/* what our word says */
-	uint8_t blocked[SHM_WAYS];	/* out ring has no room for what is to be sent */
-	struct shm_queue copies[SHM_WAYS];	/* chunks on mapped memory */
-	struct stream streams[SHM_WAYS];
+	uint8_t blocked[SHM_CHANNELS];	/* out ring has no room for what is to be sent */
+	struct shm_queue copies[SHM_CHANNELS];	/* chunks on mapped memory */
+	struct stream streams[SHM_CHANNELS];
 
 	uint64_t serial;		/* of files, given out last; begins at random, so that a
 					 * key means nothing to any other ep */
 	struct shm_file files[SHM_FILES];
-	struct shm_view views[SHM_FILES];
-	struct list remotes;		/* imports that use views */
+	struct shm_mapping mappings[SHM_FILES];
+	struct list remotes;		/* imports that use mappings */
 	uint32_t njobs;			/* of dev's: with chunks of the ep */
 
 	uint64_t revokes;		/* revocations that we told the peer of, */
 	uint64_t revokes_done;		/* and those that it has let go of; */
 	uint64_t revoked;		/* those that the peer told us of, */
-	uint64_t revoked_told;		/* and those that it knows we let go of */
+	uint64_t revoked_reported;	/* and those that it knows we let go of */
 	uint64_t revoked_unseen;	/* the last that came before the key it ends */
 	uint32_t leaving;		/* ticks that a closed ep has waited for the peer, or copies
 					 * here; 0: it does not */
@@ -435,7 +439,7 @@ void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
 void shm_ep_idle(struct shm_ep *e);	/* its last copy by a GPU has ended */
 void shm_ep_left(struct shm_ep *e);	/* closed, and it waits for the peer no longer */
-void shm_ep_warm(struct shm_ep *e);	/* its rings are worth a look at each poll, */
-void shm_ep_cool(struct shm_ep *e);	/* or are not */
+void shm_ep_active(struct shm_ep *e);	/* its rings are worth a look at each poll, */
+void shm_ep_inactive(struct shm_ep *e);	/* or are not */
 
 #endif

@@ -123,7 +123,7 @@ static void file_put(struct shm_ep *e, struct shm_file *f)
 	if (--f->users)
 		return;
 	f->serial = 0;
-	/* If it is lost the peer keeps an unused view until the ep ends. */
+	/* If it is lost the peer keeps an unused mapping until the ep ends. */
 	if (e->sock >= 0)
 		shm_link_send(e, &r, -1);
 }
@@ -262,7 +262,7 @@ int shm_unexpose(struct exposure *x)
 	uint32_t w;
 
 	stream_unexpose(&e->dev->grants, x);
-	for (w = 0; w < SHM_WAYS; w++)
+	for (w = 0; w < SHM_CHANNELS; w++)
 		stream_revoke(&e->streams[w], x);
 	if (!x->scratch || e->ep.died || e->said_bye || (e->hung_up && !memory_has_gpu(x->memory)))
 		return 0;
@@ -291,7 +291,7 @@ int shm_gpu_left(const struct shm_ep *e)
 	return e->hung_up && e->ep.gpus && !e->said_bye && !e->ep.died && files_used(e);
 }
 
-int shm_view_revoked(struct shm_ep *e, uint64_t number)
+int shm_mapping_revoked(struct shm_ep *e, uint64_t number)
 {
 	if (number < e->revokes_done || number > e->revokes)
 		return -EPROTO;

@@ -95,7 +95,7 @@ static struct gpu_dev *gpu_for(struct gpu *g, const uint8_t uuid[16])
 	return first;
 }
 
-static void import_begin(struct shm_ep *e, struct shm_view *v)
+static void import_begin(struct shm_ep *e, struct shm_mapping *v)
 {
 	v->gpu = gpu_for(e->dev->dev.gpu, v->import->share.uuid);
 	if (!v->gpu)
@@ -104,7 +104,7 @@ static void import_begin(struct shm_ep *e, struct shm_view *v)
 	gpu_import(v->gpu, v->import);
 }
 
-void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_view *v)
+void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct shm_mapping *v)
 {
 	struct gpu_import *imp = calloc(1, sizeof(*imp));
 
@@ -118,12 +118,12 @@ void shm_gpu_import(struct shm_ep *e, const struct shm_record *r, int fd, struct
 		imp->share.how = GPU_SHARE_SELF;
 	else if (fd >= 0)
 		imp->share.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	*v = (struct shm_view){.serial = r->serial, .len = r->len, .writable = 1, .of_gpu = 1};
+	*v = (struct shm_mapping){.serial = r->serial, .len = r->len, .writable = 1, .of_gpu = 1};
 	v->import = imp;
 	import_begin(e, v);
 }
 
-int shm_gpu_mapped(struct shm_ep *e, struct shm_view *v)
+int shm_gpu_mapped(struct shm_ep *e, struct shm_mapping *v)
 {
 	if (!v->gpu)
 		import_begin(e, v);
@@ -135,7 +135,7 @@ int shm_gpu_mapped(struct shm_ep *e, struct shm_view *v)
 	return v->import->res;
 }
 
-void shm_gpu_unmap(struct shm_view *v)
+void shm_gpu_unmap(struct shm_mapping *v)
 {
 	if (v->import && v->gpu) {
 		gpu_unimport(v->gpu, v->import);
@@ -163,14 +163,14 @@ static int imports_busy(const struct shm_ep *e)
 
 int shm_gpu_holds(struct shm_ep *e)
 {
-	struct shm_view *v;
+	struct shm_mapping *v;
 
 	if (!e->gpu_seen)
 		return 0;
 	if ((e->njobs && shm_gpu_revoke(e)) || shm_remotes_mapped(e, 1))
 		return 1;
 	shm_remotes_let_go(e);
-	for (v = e->views; v < e->views + SHM_FILES; v++)
+	for (v = e->mappings; v < e->mappings + SHM_FILES; v++)
 		if (v->serial && v->import && v->gone && !v->users)
 			shm_gpu_unmap(v);
 	return imports_busy(e);
@@ -178,11 +178,11 @@ int shm_gpu_holds(struct shm_ep *e)
 
 int shm_gpu_close(struct shm_ep *e)
 {
-	struct shm_view *v;
+	struct shm_mapping *v;
 
 	if (e->njobs)
 		return 1;
-	for (v = e->views; v < e->views + SHM_FILES && e->gpu_seen; v++) {
+	for (v = e->mappings; v < e->mappings + SHM_FILES && e->gpu_seen; v++) {
 		if (!v->serial || !v->import || !v->gpu)
 			continue;
 		gpu_unimport(v->gpu, v->import);
@@ -207,7 +207,7 @@ int shm_gpu_open(struct shm_dev *d)
 	return d->job_pool ? 0 : -ENOMEM;
 }
 
-static struct shm_ep *ep_of(const struct shm_job *j)
+static struct shm_ep *job_ep(const struct shm_job *j)
 {
 	return container_of(j->c->ep, struct shm_ep, ep);
 }
@@ -358,7 +358,7 @@ int shm_gpu_post(struct shm_ep *e, struct chunk *c)
 
 static void job_end(struct shm_job *j, int res)
 {
-	struct shm_ep *e = ep_of(j);
+	struct shm_ep *e = job_ep(j);
 	struct shm_dev *d = e->dev;
 	struct chunk *c = j->c;
 
@@ -379,12 +379,12 @@ static void job_end(struct shm_job *j, int res)
 static void job_ended(struct shm_job *j)
 {
 	const struct shm_remote *r = shm_remote(j->c->key);
-	struct shm_ep *e = ep_of(j);
+	struct shm_ep *e = job_ep(j);
 	int res = j->job.res;
 
 	if (!res)
 		memcpy(j->c->scratch, j->next, sizeof(j->next));
-	if (j->job.kind == GPU_GATHER && j->job.way == GPU_WAY_KERNEL)
+	if (j->job.kind == GPU_GATHER && j->job.method == GPU_METHOD_KERNEL)
 		j->c->path |= URCCL_PATH_KERNEL;
 	if (!res && j->c->scratch[0] == (j->c->npieces ? j->c->npieces : j->c->len)) {
 		job_end(j, e->state == SHM_DOWN ? e->why : 0);
@@ -442,7 +442,7 @@ void shm_gpu_fail(struct shm_ep *e, int res)
 	list_for_each_safe(pos, next, &e->dev->jobs) {
 		struct shm_job *j = list_entry(pos, struct shm_job, link);
 
-		if (ep_of(j) == e)
+		if (job_ep(j) == e)
 			job_cancel(j, res);
 	}
 }
@@ -455,7 +455,7 @@ int shm_gpu_revoke(struct shm_ep *e)
 	list_for_each_safe(pos, next, &e->dev->jobs) {
 		struct shm_job *j = list_entry(pos, struct shm_job, link);
 
-		if (ep_of(j) != e || !shm_remote_allows(shm_remote(j->c->key), j->c))
+		if (job_ep(j) != e || !shm_remote_allows(shm_remote(j->c->key), j->c))
 			continue;
 		if (job_stop(j))
 			job_end(j, -EACCES);

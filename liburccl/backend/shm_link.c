@@ -13,7 +13,7 @@
 #define TICK_NS		(20 * NSEC_PER_MSEC)
 #define LEAVING		10u  /* ticks for a peer to say that it has let go, */
 #define LEAVING_JOBS	100u /* and for GPUs here to end their copies */
-#define REFUSED_MAX	8u   /* hellos at a door that is shut */
+#define REFUSED_MAX	8u   /* hellos at a listener that is shut */
 
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 {
@@ -35,7 +35,7 @@ int shm_link_open(struct shm_ep *e)
 {
 	e->sock = e->in.fd = -1;
 	list_init(&e->waiting);
-	return shm_door_open(e);
+	return shm_listener_open(e);
 }
 
 /* Of a link to an importer this end stays open until its process closes the other, or ends. */
@@ -88,7 +88,7 @@ static void link_drop(struct shm_ep *e)
 void shm_link_close(struct shm_ep *e)
 {
 	list_del(&e->waiting);
-	shm_door_close(e);
+	shm_listener_close(e);
 	link_drop(e);
 }
 
@@ -153,9 +153,9 @@ int shm_link_send(struct shm_ep *e, const struct shm_record *r, int fd)
 	return n == (ssize_t)sizeof(*r) ? 0 : -EIO;
 }
 
-void shm_link_bell(struct shm_ep *e)
+void shm_link_doorbell(struct shm_ep *e)
 {
-	struct shm_record r = {.type = SHM_BELL};
+	struct shm_record r = {.type = SHM_DOORBELL};
 
 	/* If the socket has no room, it has records that wake the peer anyway. */
 	shm_link_send(e, &r, -1);
@@ -286,10 +286,10 @@ static int on_last_record(struct shm_ep *e)
 
 	e->said_bye |= rx->type == SHM_BYE;
 	if (rx->type == SHM_REVOKE)
-		err = shm_view_revoke(e, rx);
+		err = shm_mapping_revoke(e, rx);
 	if (rx->type != SHM_REVOKED)
 		return err;
-	err = shm_view_revoked(e, rx->serial);
+	err = shm_mapping_revoked(e, rx->serial);
 	if (!err && e->revokes == e->revokes_done && !shm_gpu_close(e))
 		shm_ep_left(e);
 	return err;
@@ -301,29 +301,29 @@ static int on_record(struct shm_ep *e)
 
 	if (e->state == SHM_CLOSED)
 		return on_last_record(e);
-	if (e->state == SHM_MEETING) {
+	if (e->state == SHM_CONNECTING) {
 		if (rx->type != SHM_WELCOME || !e->active || !hello_valid(e, rx))
 			return -EPROTO;
 		link_up(e, rx);
 		return 0;
 	}
 	switch (rx->type) {
-	case SHM_BELL:
-		e->announced = e->bell_due = 0;
-		shm_ep_warm(e);
+	case SHM_DOORBELL:
+		e->announced = e->doorbell_due = 0;
+		shm_ep_active(e);
 		return 0;
 	case SHM_FILE:
 	case SHM_GPU:
-		return shm_view_add(e, rx, e->in.fd);
+		return shm_mapping_add(e, rx, e->in.fd);
 	case SHM_GONE:
-		return shm_view_gone(e, rx->serial);
+		return shm_mapping_gone(e, rx->serial);
 	case SHM_BYE:
 		e->said_bye = 1;
 		return 0;
 	case SHM_REVOKE:
-		return shm_view_revoke(e, rx);
+		return shm_mapping_revoke(e, rx);
 	case SHM_REVOKED:
-		return shm_view_revoked(e, rx->serial);
+		return shm_mapping_revoked(e, rx->serial);
 	}
 	return -EPROTO;
 }
@@ -341,7 +341,7 @@ static void dial_again(struct shm_ep *e)
  * time, so there is a limit. */
 static int was_shut_out(struct shm_ep *e, int err)
 {
-	return err == -ECONNRESET && e->state == SHM_MEETING && e->active &&
+	return err == -ECONNRESET && e->state == SHM_CONNECTING && e->active &&
 	       e->refused++ < REFUSED_MAX;
 }
 
@@ -377,7 +377,7 @@ static int link_dial(struct shm_ep *e, int fd)
 {
 	struct sockaddr_un sun;
 	socklen_t len;
-	int err = shm_door_sockaddr(e->dev, &e->peer, &sun, &len);
+	int err = shm_listener_sockaddr(e->dev, &e->peer, &sun, &len);
 
 	if (err)
 		return -EHOSTUNREACH;
@@ -401,7 +401,7 @@ int shm_link_dial(struct shm_ep *e)
 {
 	int err, fd;
 
-	shm_door_close(e);
+	shm_listener_close(e);
 	fd = shm_pages_make(&e->pages);
 	if (fd < 0)
 		return fd;
@@ -460,10 +460,10 @@ static void tick_ep(struct shm_ep *e)
 	else if (e->active)
 		tick_dial(e);
 	else
-		shm_door_retry(e);
+		shm_listener_retry(e);
 }
 
-static void tick(struct shm_dev *d)
+static void timer_tick(struct shm_dev *d)
 {
 	struct list now;
 	uint64_t ticks;
@@ -497,9 +497,9 @@ void shm_link_look(struct shm_dev *d)
 		e = (struct shm_ep *)(uintptr_t)(ev[i].data.u64 & ~(uint64_t)SHM_AT_MASK);
 		at = (uint32_t)ev[i].data.u64 & SHM_AT_MASK;
 		if (!e)
-			tick(d);
+			timer_tick(d);
 		else if (at != SHM_AT_LINK)
-			shm_door_event(e, at);
+			shm_listener_event(e, at);
 		else if (e->sock >= 0)
 			shm_link_recv(e);
 	}

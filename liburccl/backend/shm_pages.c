@@ -51,23 +51,23 @@ int shm_map(int fd, uint64_t len, int prot, void **addr)
 	return err;
 }
 
-static uint8_t *ring_bytes(const struct shm_pages *p, uint32_t side, uint32_t way)
+static uint8_t *ring_bytes(const struct shm_pages *p, uint32_t side, uint32_t channel)
 {
 	uint8_t *at = (uint8_t *)p->map + WORDS_BYTES;
 
-	if (way == SHM_QUICK)
+	if (channel == SHM_QUICK)
 		return at + side * QUICK_BYTES;
 	return at + 2 * QUICK_BYTES + side * BULK_BYTES;
 }
 
-static void ring_init(struct shm_ring *r, uint8_t *bytes, uint32_t way, uint32_t *mine,
+static void ring_init(struct shm_ring *r, uint8_t *bytes, uint32_t channel, uint32_t *mine,
 		      uint32_t *theirs)
 {
 	r->bytes = bytes;
-	r->mask = (way == SHM_QUICK ? QUICK_BYTES : BULK_BYTES) - 1;
+	r->mask = (channel == SHM_QUICK ? QUICK_BYTES : BULK_BYTES) - 1;
 	r->mine = mine;
 	r->theirs = theirs;
-	r->at = r->told = r->seen = 0;
+	r->at = r->published = r->seen = 0;
 }
 
 /* us: 0 is the active side. */
@@ -81,7 +81,7 @@ static int pages_map(struct shm_pages *p, int fd, uint32_t us)
 		return err;
 	ours = p->side[0] = (void *)((char *)p->map + us * WORDS_EACH);
 	theirs = p->side[1] = (void *)((char *)p->map + !us * WORDS_EACH);
-	for (w = 0; w < SHM_WAYS; w++) {
+	for (w = 0; w < SHM_CHANNELS; w++) {
 		ring_init(&p->out[w], ring_bytes(p, us, w), w, &ours->out[w].head,
 			  &theirs->in[w].tail);
 		ring_init(&p->in[w], ring_bytes(p, !us, w), w, &ours->in[w].tail,

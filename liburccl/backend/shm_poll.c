@@ -22,8 +22,8 @@ void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res)
 	c->res = res;
 	c->flags |= CHUNK_QUIET;
 	c->next = NULL;
-	*d->sink.done_end = c;
-	d->sink.done_end = &c->next;
+	*d->cq.done_end = c;
+	d->cq.done_end = &c->next;
 }
 
 void shm_chunks_fail(struct shm_ep *e, int res)
@@ -31,7 +31,7 @@ void shm_chunks_fail(struct shm_ep *e, int res)
 	struct chunk *c, *next;
 	uint32_t w;
 
-	for (w = 0; w < SHM_WAYS; w++) {
+	for (w = 0; w < SHM_CHANNELS; w++) {
 		for (c = e->copies[w].head; c; c = next) {
 			next = c->next;
 			shm_chunk_out(e->dev, c, res);
@@ -43,7 +43,7 @@ void shm_chunks_fail(struct shm_ep *e, int res)
 		shm_gpu_fail(e, res);
 }
 
-static enum shm_way way_of(const struct chunk *c)
+static enum shm_channel channel_of(const struct chunk *c)
 {
 	return c->len <= (c->cls == URCCL_CLASS_BULK ? QUICK_LEN : URGENT_LEN) ? SHM_QUICK
 									       : SHM_BULK;
@@ -51,7 +51,7 @@ static enum shm_way way_of(const struct chunk *c)
 
 static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
 {
-	struct shm_queue *q = &e->copies[way_of(c)];
+	struct shm_queue *q = &e->copies[channel_of(c)];
 	int err;
 
 	if (q->n == SHM_COPIES)
@@ -86,7 +86,7 @@ static int post_ring(struct shm_ep *e, struct chunk *c)
 		shm_chunk_out(e->dev, c, -EACCES);
 		return 1;
 	}
-	if (!stream_post(&e->streams[way_of(c)], c))
+	if (!stream_post(&e->streams[channel_of(c)], c))
 		return 0;
 	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
 	return 1;
@@ -113,7 +113,7 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 		}
 		return i;
 	}
-	shm_ep_warm(e);
+	shm_ep_active(e);
 	for (i = 0; i < n && post_one(e, chunks[i]); i++)
 		;
 	return i;
@@ -125,7 +125,7 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 
 	if (c->state == STATE_COPY) {
 		c->flags |= CHUNK_CANCELLED;
-		e->copies[way_of(c)].cancelled = 1;
+		e->copies[channel_of(c)].cancelled = 1;
 	} else if (c->state == SHM_STATE_GPU) {
 		shm_gpu_cancel(e, c);
 	} else {
@@ -193,7 +193,7 @@ static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
 }
 
 /* Copies the chunks of one queue, at most max bytes, into at most n events. */
-static uint32_t copies(struct shm_ep *e, enum shm_way w, uint32_t max, struct event *events,
+static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struct event *events,
 		       uint32_t n)
 {
 	struct shm_queue *q = &e->copies[w];
@@ -270,9 +270,9 @@ static void rings_all(struct shm_dev *d, uint32_t max)
 	do {
 		moved = rings_round(d);
 		sum += moved;
-	} while (moved && sum < max && stream_sink_empty(&d->sink));
+	} while (moved && sum < max && stream_cq_empty(&d->cq));
 	list_for_each(pos, &d->hot)
-		shm_rings_tell(list_entry(pos, struct shm_ep, hot));
+		shm_rings_announce(list_entry(pos, struct shm_ep, hot));
 }
 
 /* What eps owe comes behind what they had. */
@@ -281,22 +281,22 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 	static const enum event_type order[] = {EVENT_UP, EVENT_DOWN, EVENT_CLOSED};
 	uint32_t got = 0, i;
 
-	while (got < n && !list_empty(&d->notices) && stream_sink_empty(&d->sink)) {
+	while (got < n && !list_empty(&d->notices) && stream_cq_empty(&d->cq)) {
 		struct shm_ep *e = list_first(&d->notices, struct shm_ep, notice);
 
-		for (i = 0; i < ARRAY_SIZE(order) && !(e->owed & 1u << order[i]); i++)
+		for (i = 0; i < ARRAY_SIZE(order) && !(e->events_due & 1u << order[i]); i++)
 			;
 		if (i == ARRAY_SIZE(order)) {
 			list_del(&e->notice);
 			continue;
 		}
-		e->owed &= (uint8_t) ~(1u << order[i]);
+		e->events_due &= (uint8_t) ~(1u << order[i]);
 		events[got++] = (struct event){
 			.type = order[i],
 			.res = order[i] == EVENT_DOWN ? e->why : 0,
 			.ep = &e->ep,
 		};
-		if (!e->owed)
+		if (!e->events_due)
 			list_del(&e->notice);
 	}
 	return got;
@@ -305,32 +305,32 @@ static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 static int has_more(struct shm_ep *e)
 {
 	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n ||
-	       (e->revoked_told != e->revoked && !shm_gpu_holds(e));
+	       (e->revoked_reported != e->revoked && !shm_gpu_holds(e));
 }
 
 /* A spinning engine does not poll ever more eps that were busy once. */
-static void cool_idle(struct shm_dev *d)
+static void look_at_idle(struct shm_dev *d)
 {
 	struct list *pos, *next;
 
 	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
-		shm_view_tell(e);
+		shm_mapping_report(e);
 		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || has_more(e))
 			continue;
 		if (shm_rings_sleep(e))
-			shm_ep_cool(e);
+			shm_ep_inactive(e);
 	}
 }
 
-static void look(struct shm_dev *d)
+static void look_at_links(struct shm_dev *d)
 {
 	d->until_look = SHM_LOOK;
 	shm_link_look(d);
-	cool_idle(d);
+	look_at_idle(d);
 	if (!list_empty(&d->reaping))
-		shm_view_reap(d);
+		shm_mapping_reap(d);
 }
 
 uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
@@ -338,19 +338,19 @@ uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
 	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
 	uint32_t got = 0;
 
-	stream_sink_recycle(&d->sink);
+	stream_cq_recycle(&d->cq);
 	if (!list_empty(&d->jobs))
 		shm_gpu_look(d);
-	if (!stream_sink_empty(&d->sink))
-		got = stream_events(&d->sink, events, n);
+	if (!stream_cq_empty(&d->cq))
+		got = stream_events(&d->cq, events, n);
 	if (!d->until_look--)
-		look(d);
+		look_at_links(d);
 	if (got < n) {
 		got += copies_all(d, events + got, n - got);
 		rings_all(d, got ? 0 : POLL_BYTES);
 	}
 	if (got < n)
-		got += stream_events(&d->sink, events + got, n - got);
+		got += stream_events(&d->cq, events + got, n - got);
 	if (got < n && !list_empty(&d->notices))
 		got += notices(d, events + got, n - got);
 	return got;
@@ -362,7 +362,7 @@ int shm_arm(struct device *dev)
 	struct list *pos, *next;
 
 	d->until_look = 0;
-	if (!stream_sink_empty(&d->sink) || !list_empty(&d->notices) || !list_empty(&d->reaping))
+	if (!stream_cq_empty(&d->cq) || !list_empty(&d->notices) || !list_empty(&d->reaping))
 		return 1;
 	list_for_each(pos, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
@@ -376,8 +376,8 @@ int shm_arm(struct device *dev)
 
 		if (!shm_rings_sleep(e))
 			return 1;
-		if (e->revoked_told == e->revoked) /* or it is looked at after each sleep */
-			shm_ep_cool(e);
+		if (e->revoked_reported == e->revoked) /* or it is looked at after each sleep */
+			shm_ep_inactive(e);
 	}
 	return 0;
 }

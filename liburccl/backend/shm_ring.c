@@ -14,26 +14,26 @@ static uint32_t ring_size(const struct shm_ring *r)
 	return r->mask + 1;
 }
 
-/* Seen at once by a side that spins; one that sleeps is told by shm_rings_tell(). */
-static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t bell)
+/* Seen at once by a side that spins; one that sleeps is told by shm_rings_announce(). */
+static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t doorbell)
 {
-	r->told = r->at;
+	r->published = r->at;
 	store_release(r->mine, r->at);
-	e->untold |= bell;
+	e->unannounced |= doorbell;
 }
 
 /* The poster's half of the sleep hand-shake, once for all that was published: its word is not one
  * that the other side spins on, or each would wait for the cache line of the other. */
-void shm_rings_tell(struct shm_ep *e)
+void shm_rings_announce(struct shm_ep *e)
 {
-	uint32_t *asleep = &e->pages.side[1]->asleep, bell = e->untold;
+	uint32_t *asleep = &e->pages.side[1]->asleep, doorbell = e->unannounced;
 
-	if (!bell)
+	if (!doorbell)
 		return;
-	e->untold = 0;
+	e->unannounced = 0;
 	__atomic_store_n(&e->pages.side[0]->said, ++e->said, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) & bell && sleep_take(asleep))
-		shm_link_bell(e);
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) & doorbell && sleep_take(asleep))
+		shm_link_doorbell(e);
 }
 
 /* 0 or -EPROTO: a head that goes back, or is more than a ring ahead of what we took. */
@@ -59,7 +59,7 @@ static int tail_look(struct shm_ring *r)
 }
 
 /* Gives the stream up to n bytes, as far as they lie in one piece. */
-static uint32_t ring_take(struct shm_ep *e, enum shm_way w, uint32_t n)
+static uint32_t ring_take(struct shm_ep *e, enum shm_channel w, uint32_t n)
 {
 	struct shm_ring *r = &e->pages.in[w];
 	uint32_t to_end = ring_size(r) - (r->at & r->mask);
@@ -74,7 +74,7 @@ static uint32_t ring_take(struct shm_ep *e, enum shm_way w, uint32_t n)
 	return (uint32_t)used;
 }
 
-uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
+uint32_t shm_ring_in(struct shm_ep *e, enum shm_channel w, uint32_t max)
 {
 	struct shm_ring *r = &e->pages.in[w];
 	uint32_t n, used;
@@ -93,7 +93,7 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_way w, uint32_t max)
 	if (used && used < n)
 		used += ring_take(e, w, n - used);
 	/* A share that leaves the writer room for any frame even if it never hears of the rest. */
-	if (r->at - r->told >= ring_size(r) / 8)
+	if (r->at - r->published >= ring_size(r) / 8)
 		publish(e, r, SHM_FOR_ROOM);
 	return used;
 }
@@ -117,7 +117,7 @@ static void ring_put(struct shm_ring *r, const struct iovec *iov, uint32_t n)
 }
 
 /* Room for max bytes, or for as many as there are. */
-static uint32_t ring_room(struct shm_ep *e, enum shm_way w, uint32_t max)
+static uint32_t ring_room(struct shm_ep *e, enum shm_channel w, uint32_t max)
 {
 	struct shm_ring *r = &e->pages.out[w];
 	uint32_t room = ring_size(r) - (r->at - r->seen);
@@ -134,23 +134,23 @@ static uint32_t ring_room(struct shm_ep *e, enum shm_way w, uint32_t max)
 }
 
 /* 1: more came in, which is looked at first. */
-static int is_behind(const struct shm_ep *e, enum shm_way w)
+static int is_behind(const struct shm_ep *e, enum shm_channel w)
 {
 	const struct shm_ring *in = &e->pages.in[w];
 
 	return in->seen != in->at;
 }
 
-uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
+uint32_t shm_ring_out(struct shm_ep *e, enum shm_channel w, uint32_t max)
 {
 	struct stream_gather *g = &e->dev->gather;
 	struct stream *s = &e->streams[w];
-	enum stream_want want = stream_wants(s);
+	enum stream_due due = stream_next_due(s);
 	uint32_t n;
 
-	if (want == STREAM_NOTHING)
+	if (due == STREAM_NOTHING)
 		return 0;
-	if (want == STREAM_ACK && is_behind(e, w))
+	if (due == STREAM_ACK && is_behind(e, w))
 		return 0;
 	n = ring_room(e, w, max);
 	if (n < STREAM_HELD)
@@ -164,34 +164,34 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_way w, uint32_t max)
 }
 
 /* Whatever the words say, if they say something new. */
-static int way_busy(const struct shm_ep *e, enum shm_way w)
+static int channel_busy(const struct shm_ep *e, enum shm_channel w)
 {
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
 
 	if (in->seen != in->at || load_acquire(in->theirs) != in->seen)
 		return 1;
-	if (stream_wants(&e->streams[w]) == STREAM_NOTHING)
+	if (stream_next_due(&e->streams[w]) == STREAM_NOTHING)
 		return 0;
 	return !e->blocked[w] || load_acquire(out->theirs) != out->seen;
 }
 
 int shm_rings_busy(const struct shm_ep *e)
 {
-	return way_busy(e, SHM_QUICK) || way_busy(e, SHM_BULK);
+	return channel_busy(e, SHM_QUICK) || channel_busy(e, SHM_BULK);
 }
 
 int shm_rings_sleep(struct shm_ep *e)
 {
-	uint32_t bell = SHM_FOR_BYTES;
+	uint32_t doorbell = SHM_FOR_BYTES;
 
-	if (e->bell_due)
+	if (e->doorbell_due)
 		shm_link_recv(e);
 	if (e->state != SHM_UP)
 		return 0;
 	if (e->blocked[SHM_QUICK] || e->blocked[SHM_BULK])
-		bell |= SHM_FOR_ROOM;
+		doorbell |= SHM_FOR_ROOM;
 	e->announced = 1;
-	sleep_announce(&e->pages.side[0]->asleep, bell);
+	sleep_announce(&e->pages.side[0]->asleep, doorbell);
 	/* Not for its value: who says later finds the announcement, of who said before we find the
 	 * words. */
 	(void)__atomic_load_n(&e->pages.side[1]->said, __ATOMIC_SEQ_CST);
@@ -207,5 +207,5 @@ void shm_rings_awake(struct shm_ep *e)
 		return;
 	e->announced = 0;
 	if (!sleep_take(&e->pages.side[0]->asleep))
-		e->bell_due = 1;
+		e->doorbell_due = 1;
 }

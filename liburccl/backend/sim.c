@@ -10,7 +10,7 @@
 
 /* ---- device ---- */
 
-static int watch(int epoll_fd, int fd)
+static int epoll_add(int epoll_fd, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -31,7 +31,7 @@ static void close_fds(struct sim_device *dev)
 	close_fd(dev->device.fd);
 }
 
-static int open_fds(struct sim_device *dev)
+static int sim_open_fds(struct sim_device *dev)
 {
 	int err = 0;
 
@@ -48,9 +48,9 @@ static int open_fds(struct sim_device *dev)
 	if (!err && dev->wake_fd < 0)
 		err = dev->wake_fd;
 	if (!err)
-		err = watch(dev->device.fd, dev->timer_fd);
+		err = epoll_add(dev->device.fd, dev->timer_fd);
 	if (!err)
-		err = watch(dev->device.fd, dev->wake_fd);
+		err = epoll_add(dev->device.fd, dev->wake_fd);
 	if (err)
 		close_fds(dev);
 	return err;
@@ -95,7 +95,7 @@ static uint32_t device_scan(const struct device_config *config)
 	return device_faults(config, &faults) ? 1 : (uint32_t)faults.rails;
 }
 
-static int device_open(const struct device_config *config, struct device **out)
+static int sim_device_open(const struct device_config *config, struct device **out)
 {
 	struct urccl_sim *net = config->params->sim_network;
 	struct sim_faults faults;
@@ -115,7 +115,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
 	dev->device.pins = dev->device.slow = dev->device.by_pages = faults.pin_ns > 0;
 	dev->device.next_ns = NEVER_NS;
-	err = open_fds(dev);
+	err = sim_open_fds(dev);
 	if (err) {
 		fail(err, "sim: no file descriptor for a device");
 		goto free_dev;
@@ -133,7 +133,7 @@ static int device_open(const struct device_config *config, struct device **out)
 	err = sim_join(net, dev);
 	if (err)
 		goto fini_exposures;
-	sim_spells_begin(dev, sim_now(dev));
+	sim_windows_begin(dev, sim_now(dev));
 	*out = &dev->device;
 	return 0;
 fini_exposures:
@@ -171,7 +171,7 @@ static void pin_pages(struct device *dev)
 	nanosleep(&ts, NULL);
 }
 
-static int reg(struct device *dev, struct extent *extent)
+static int sim_reg(struct device *dev, struct extent *extent)
 {
 	if (dev->slow)
 		pin_pages(dev);
@@ -179,14 +179,14 @@ static int reg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-static int pin(struct device *dev, struct pin *pin)
+static int sim_pin(struct device *dev, struct pin *pin)
 {
 	(void)pin;
 	pin_pages(dev);
 	return 0;
 }
 
-static int unreg(struct device *dev, struct extent *extent)
+static int sim_unreg(struct device *dev, struct extent *extent)
 {
 	if (dev->slow)
 		pin_pages(dev);
@@ -194,7 +194,7 @@ static int unreg(struct device *dev, struct extent *extent)
 	return 0;
 }
 
-static int warm(struct ep *ep, struct rkey *rkey)
+static int sim_warm(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;
 	(void)rkey;
@@ -203,7 +203,7 @@ static int warm(struct ep *ep, struct rkey *rkey)
 
 /* ---- chunks ---- */
 
-static uint32_t post(struct ep *e, struct chunk **chunks, uint32_t n)
+static uint32_t sim_post(struct ep *e, struct chunk **chunks, uint32_t n)
 {
 	struct sim_ep *ep = to_sim_ep(e);
 	uint32_t i;
@@ -233,7 +233,7 @@ static int down_ready(const struct sim_ep *ep)
 }
 
 /* The network's side of a poll: what is due arrives, what is posted is sent. */
-static void work(struct sim_device *dev)
+static void device_work(struct sim_device *dev)
 {
 	uint64_t now = sim_now(dev);
 	struct list *pos, *tmp;
@@ -340,7 +340,7 @@ static uint32_t poll_ends(struct sim_device *dev, struct event *events, uint32_t
 /* The next time at which something happens by itself; NEVER_NS: somebody else's turn. */
 static uint64_t next_due(const struct sim_device *dev)
 {
-	uint64_t next = dev->neps ? sim_spell_due(dev) : NEVER_NS;
+	uint64_t next = dev->neps ? sim_window_due(dev) : NEVER_NS;
 
 	if (!dev->net->frozen && dev->heap_len && dev->heap[0]->due < next)
 		next = dev->heap[0]->due;
@@ -349,14 +349,14 @@ static uint64_t next_due(const struct sim_device *dev)
 
 /* What came up before what came, and an end last: nothing speaks of an ep before its up or after
  * its end. */
-static uint32_t poll(struct device *d, struct event *events, uint32_t n)
+static uint32_t sim_poll(struct device *d, struct event *events, uint32_t n)
 {
 	struct sim_device *dev = to_sim_device(d);
 	uint32_t i;
 
 	sim_lock(dev);
 	dev->asleep = 0;
-	work(dev);
+	device_work(dev);
 	i = poll_ups(dev, events, n);
 	i += poll_done(dev, events + i, n - i);
 	i += poll_inbox(dev, events + i, n - i);
@@ -402,7 +402,7 @@ static void set_timer(struct sim_device *dev, uint64_t now)
 	timerfd_settime(dev->timer_fd, 0, &spec, NULL);
 }
 
-static int arm(struct device *d)
+static int sim_arm(struct device *d)
 {
 	struct sim_device *dev = to_sim_device(d);
 	uint64_t now;
@@ -426,15 +426,15 @@ const struct backend backend_sim = {
 	.name = "sim",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64 << 10,
-	.outlasts = 1,
-	.tells_undone = 1,
+	.access_outlives_key = 1,
+	.can_failover = 1,
 	.scan = device_scan,
-	.open = device_open,
+	.open = sim_device_open,
 	.close = device_close,
-	.reg = reg,
-	.unreg = unreg,
-	.pin = pin,
-	.unpin = pin, /* takes as long */
+	.reg = sim_reg,
+	.unreg = sim_unreg,
+	.pin = sim_pin,
+	.unpin = sim_pin, /* takes as long */
 	.ep_open = sim_ep_open,
 	.ep_free = sim_ep_free,
 	.ep_connect = sim_ep_connect,
@@ -443,9 +443,9 @@ const struct backend backend_sim = {
 	.unexpose = sim_unexpose,
 	.import = sim_import,
 	.forget = sim_forget,
-	.warm = warm,
-	.post = post,
+	.warm = sim_warm,
+	.post = sim_post,
 	.cancel = cancel,
-	.poll = poll,
-	.arm = arm,
+	.poll = sim_poll,
+	.arm = sim_arm,
 };

@@ -115,8 +115,8 @@ struct sim_ep {
 	struct sim_packet packets[SIM_PACKETS];
 };
 
-/* The latest spell of something that comes again. */
-struct sim_spells {
+/* The latest window of something that comes again. */
+struct fault_windows {
 	uint64_t begins, ends, number;
 };
 
@@ -124,7 +124,7 @@ struct sim_device {
 	struct device device;		/* first; its fd is an epoll of the two below */
 	struct urccl_sim *net;
 	struct sim_faults faults;
-	struct sim_spells freeze, flap, kill;
+	struct fault_windows freeze, flap, kill;
 	int dead;			/* killed, at the last poll */
 	uint64_t restart_at, restarts;	/* the next one, and their number */
 	uint64_t line_free;		/* until then its link is busy with what was sent */
@@ -191,9 +191,9 @@ int sim_happens(uint64_t share, uint64_t draw);
 void sim_heap_add(struct sim_device *dev, struct sim_packet *p, uint64_t due);
 void sim_heap_del(struct sim_device *dev, struct sim_packet *p);
 
-/* ---- sim_spell.c: what goes wrong for a while ---- */
+/* ---- sim_window.c: what goes wrong for a while ---- */
 
-void sim_spells_begin(struct sim_device *dev, uint64_t now);
+void sim_windows_begin(struct sim_device *dev, uint64_t now);
 /* When the device goes on; 0: it does not stand still. */
 uint64_t sim_frozen_until(struct sim_device *dev, uint64_t now);
 /* Its link loses what is sent now. */
@@ -206,7 +206,7 @@ int sim_is_dead(struct sim_device *dev, uint64_t now);
 void sim_kill(struct sim_device *dev, uint64_t now);
 void sim_break_all(struct sim_device *dev);
 /* When it is to be polled for the two. */
-uint64_t sim_spell_due(const struct sim_device *dev);
+uint64_t sim_window_due(const struct sim_device *dev);
 /* How long the device's link takes for len bytes more, from now. */
 uint64_t sim_line(struct sim_device *dev, uint64_t len, uint64_t now);
 
@@ -239,7 +239,7 @@ enum sim_drawn {
 	DRAW_EARLY = 1,
 	DRAW_FAULT,
 	DRAW_KIND,
-	DRAW_WAY,
+	DRAW_DELAY,
 	DRAW_PLACE,
 	DRAW_TWICE,
 	DRAW_AGAIN,

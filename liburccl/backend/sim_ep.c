@@ -187,7 +187,7 @@ void sim_ep_down(struct sim_ep *ep, int err, int heard)
 	ep_change(ep, &ep->dev->ends);
 }
 
-static int names(const struct sim_ep *ep, const struct sim_ep *peer)
+static int ep_names(const struct sim_ep *ep, const struct sim_ep *peer)
 {
 	return ep->peer_place == peer->dev->place && ep->peer_id == peer->id;
 }
@@ -198,13 +198,13 @@ static int is_dead(const struct sim_ep *ep)
 }
 
 /* Both are up once each has named the other. */
-static void ep_meet(struct sim_ep *ep, struct sim_ep *peer)
+static void ep_connect_both(struct sim_ep *ep, struct sim_ep *peer)
 {
 	if (is_dead(ep)) {
 		sim_ep_down(ep, -ENETDOWN, 0);
 	} else if (!peer || peer == ep || is_dead(peer)) {
 		sim_ep_down(ep, -EHOSTUNREACH, 0);
-	} else if (peer->state == SIM_EP_CONNECTING && !peer->down && names(peer, ep)) {
+	} else if (peer->state == SIM_EP_CONNECTING && !peer->down && ep_names(peer, ep)) {
 		peer->state = ep->state = SIM_EP_UP;
 		ep_change(ep, &ep->dev->ups);
 		ep_change(peer, &peer->dev->ups);
@@ -233,7 +233,7 @@ int sim_ep_connect(struct ep *e, const void *addr, uint32_t len, int active,
 	ep->peer_id = a.id;
 	if (a.cookie == net->cookie)
 		peer = sim_find_ep(net, a.place, a.id);
-	ep_meet(ep, peer);
+	ep_connect_both(ep, peer);
 	sim_unlock(ep->dev);
 	return 0;
 }
@@ -256,7 +256,7 @@ void sim_ep_close(struct ep *e)
 
 	sim_lock(dev);
 	peer = sim_find_ep(dev->net, ep->peer_place, ep->peer_id);
-	if (peer && names(peer, ep))
+	if (peer && ep_names(peer, ep))
 		sim_ep_down(peer, -ECONNRESET, 1);
 	in_order = !ep->down;
 	ep->down = -ECANCELED;

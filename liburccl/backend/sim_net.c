@@ -8,7 +8,7 @@
 
 /* The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
  * generators", 2014). */
-static uint64_t mix(uint64_t z)
+static uint64_t splitmix(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -19,7 +19,7 @@ uint64_t sim_draw(uint64_t seed, uint32_t what, uint32_t number)
 {
 	uint64_t step = 1 + (((uint64_t)what << 32) | number);
 
-	return mix(seed + step * 0x9e3779b97f4a7c15ull);
+	return splitmix(seed + step * 0x9e3779b97f4a7c15ull);
 }
 
 uint64_t sim_within(const struct sim_range *range, uint64_t draw)

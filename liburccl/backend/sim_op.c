@@ -43,7 +43,7 @@ static void op_free(struct sim_op *op)
 }
 
 /* The end of the ep says nothing of what was done; the peer's word does. */
-static int is_undone(const struct sim_ep *ep, int res)
+static int may_fail_over(const struct sim_ep *ep, int res)
 {
 	return ep->down && (res == ep->down || res == -ECONNRESET || res == -ECANCELED);
 }
@@ -52,8 +52,8 @@ static void chunk_done(struct sim_device *dev, struct chunk *chunk, int res, uin
 {
 	chunk->res = res;
 	chunk->path = 0;
-	if (res && is_undone(to_sim_ep(chunk->ep), res))
-		flags |= CHUNK_UNDONE;
+	if (res && may_fail_over(to_sim_ep(chunk->ep), res))
+		flags |= CHUNK_FAILOVER;
 	chunk->flags |= (uint8_t)flags;
 	chunk->state = 0;
 	chunk->next = NULL;

@@ -87,11 +87,11 @@ static void packet_lost(struct sim_packet *p, uint64_t now)
 	}
 }
 
-static int is_dropped(const struct sim_packet *p, enum sim_drawn way)
+static int is_dropped(const struct sim_packet *p, enum sim_drawn direction)
 {
-	uint64_t seed = sim_draw(p->op->seed, way, p->number);
+	uint64_t seed = sim_draw(p->op->seed, direction, p->number);
 
-	return sim_happens(p->op->ep->dev->faults.drop, sim_draw(seed, way, p->lost));
+	return sim_happens(p->op->ep->dev->faults.drop, sim_draw(seed, direction, p->lost));
 }
 
 /* ---- at the peer ---- */
@@ -393,7 +393,7 @@ static void op_send(struct sim_op *op, uint64_t now)
 	op->waiting++;
 	op->inflight++;
 	packet_again(p, SIM_THERE,
-		     now + sim_line(op->ep->dev, outward, now) + packet_delay(p, DRAW_WAY));
+		     now + sim_line(op->ep->dev, outward, now) + packet_delay(p, DRAW_DELAY));
 }
 
 /* A packet of each op in turn, so that a short one does not wait for a long one to end. */

@@ -5,13 +5,13 @@
 #define KEY_VERSION 1u
 
 void stream_init(struct stream *s, struct ep *ep, const struct handles *grants,
-		 struct stream_sink *sink)
+		 struct stream_cq *cq)
 {
 	/* The tables behind need no beginning, and an idle peer should not cost their pages. */
 	memset(s, 0, offsetof(struct stream, unacked));
 	s->ep = ep;
 	s->grants = grants;
-	s->sink = sink;
+	s->cq = cq;
 	s->write_window = STREAM_WRITES;
 	s->read_window = STREAM_READS;
 }
@@ -85,7 +85,7 @@ void stream_dequeue(struct stream *s, struct chunk *c)
 
 void stream_out(struct stream *s, struct chunk *c, int res, uint32_t quiet)
 {
-	struct stream_sink *k = s->sink;
+	struct stream_cq *k = s->cq;
 
 	s->tx.bytes -= c->len;
 	c->res = res;
@@ -172,7 +172,7 @@ int stream_acked(struct stream *s, uint32_t number, int check)
 
 /* ---- cancel ---- */
 
-void stream_want_drop(struct stream *s, uint32_t number)
+void stream_drop_later(struct stream *s, uint32_t number)
 {
 	stream_read(s, number)->drop = DROP_WANTED;
 	if (!s->tx.drops++ || (int32_t)(number - s->tx.drop_from) < 0)
@@ -184,7 +184,7 @@ static void cancel_read(struct stream *s, struct chunk *c, enum cancel_how how)
 	int arriving = s->rx.chunk == c;
 
 	if (stream_read(s, chunk_number(c))->drop == DROP_NOT)
-		stream_want_drop(s, chunk_number(c));
+		stream_drop_later(s, chunk_number(c));
 	if (arriving && s->rx_lent) {
 		if (how == CANCEL_NOW) {
 			c->state |= STATE_NOW;

@@ -29,7 +29,7 @@
  * so two ends cannot block each other. A peer that breaks any rule gives -EPROTO, and a header that
  * is not the one that was sent, or has no checksum where one is due, -EILSEQ.
  *
- * How a driver moves bytes out, until stream_wants() says STREAM_NOTHING or the way is full:
+ * How a driver moves bytes out, until stream_next_due() says STREAM_NOTHING or the way is full:
  *	stream_gather(s, g, max);
  *	n = send(g->iov, g->niov);	it may publish pieces as it copies them
  *	stream_sent(s, g, n);		once, at the end
@@ -39,7 +39,7 @@
  *	stream_placed(s, those of the n bytes that went to iov);
  *	stream_rx(s, staging, the others);
  * A driver that hands memory to the kernel and comes back later says so by tx_lent and rx_lent.
- * What comes out waits in the device's sink until its poll gives it to the engine.
+ * What comes out waits in the device's completion queue until its poll gives it to the engine.
  */
 #ifndef BACKEND_STREAM_H
 #define BACKEND_STREAM_H
@@ -64,7 +64,7 @@
 #define STREAM_KEY_BYTES 16u	/* of an exposure's key */
 
 /* What came out of a device's streams and was not yet given to the engine. */
-struct stream_sink {
+struct stream_cq {
 	struct chunk *done;		/* chunks, oldest first */
 	struct chunk **done_end;
 	uint32_t messages, given;	/* there, and of them given to the engine */
@@ -76,19 +76,19 @@ struct stream_sink {
 	uint8_t bytes[STREAM_INBOX];
 };
 
-void stream_sink_init(struct stream_sink *k);
+void stream_cq_init(struct stream_cq *k);
 /* At the start of a poll: messages of earlier polls lose their place. */
-void stream_sink_recycle(struct stream_sink *k);
+void stream_cq_recycle(struct stream_cq *k);
 /* Bytes that stream_rx() takes in full at this moment, whatever they say. */
-uint32_t stream_sink_room(const struct stream_sink *k);
+uint32_t stream_cq_room(const struct stream_cq *k);
 /* Messages, then chunks, at most n. */
-uint32_t stream_events(struct stream_sink *k, struct event *events, uint32_t n);
+uint32_t stream_events(struct stream_cq *k, struct event *events, uint32_t n);
 /* Messages are waiting. */
-int stream_sink_heard(const struct stream_sink *k);
+int stream_cq_heard(const struct stream_cq *k);
 /* Nothing is waiting. */
-int stream_sink_empty(const struct stream_sink *k);
+int stream_cq_empty(const struct stream_cq *k);
 /* ep ends: its messages that wait are dropped. Its chunks still come out. */
-void stream_sink_forget(struct stream_sink *k, const struct ep *ep);
+void stream_cq_forget(struct stream_cq *k, const struct ep *ep);
 
 /* ---- a stream's state: private to the files of the stream, but where a driver is named ---- */
 
@@ -150,7 +150,7 @@ struct stream_gather {
 struct stream {
 	struct ep *ep;
 	const struct handles *grants;	/* of struct exposure, by grant id: the device's */
-	struct stream_sink *sink;	/* the device's */
+	struct stream_cq *cq;		/* the device's */
 	/* What the peer allows us, at most ours: a driver may lower them before the first post. */
 	uint32_t write_window, read_window;
 
@@ -217,7 +217,7 @@ struct stream {
 /* ---- life ---- */
 
 void stream_init(struct stream *s, struct ep *ep, const struct handles *grants,
-		 struct stream_sink *sink);
+		 struct stream_cq *cq);
 
 /* 1: taken; 0: full. */
 int stream_post(struct stream *s, struct chunk *chunk);
@@ -236,13 +236,13 @@ int stream_revoke(struct stream *s, struct exposure *exposure);
 
 /* ---- out ---- */
 
-enum stream_want {
+enum stream_due {
 	STREAM_NOTHING,
 	STREAM_ACK,		/* an acknowledgement, best sent when nothing more is coming in */
 	STREAM_SEND,		/* frames, now */
 };
 
-enum stream_want stream_wants(const struct stream *s);
+enum stream_due stream_next_due(const struct stream *s);
 /* Fills g with the bytes that come next, at most max, which is at least STREAM_HELD; how many. */
 uint32_t stream_gather(struct stream *s, struct stream_gather *g, uint32_t max);
 /* The first n bytes of g are sent, the rest is gathered again next time. Follows each gather. */
@@ -258,8 +258,8 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 /* n bytes were received there. */
 void stream_placed(struct stream *s, uint32_t n);
 /* Takes the next bytes, which may lie in memory that the peer can change: each is read once.
- * Returns how many it took, less than len only if the sink is full; -EPROTO, -EILSEQ: the peer
- * broke the rules or is misheard, end the connection. */
+ * Returns how many it took, less than len only if the completion queue is full; -EPROTO, -EILSEQ:
+ * the peer broke the rules or is misheard, end the connection. */
 ssize_t stream_rx(struct stream *s, const void *data, size_t len);
 
 /* Memory that the kernel has and somebody waits for: cancelled NOW, or revoked. */

@@ -28,17 +28,17 @@ static int begin_numbered(struct stream *s, const struct frame *f)
 }
 
 /* The peer makes use of us. */
-static void used(struct stream *s)
+static void peer_used(struct stream *s)
 {
-	const uint64_t *turn = s->ep->dev->turn;
+	const uint64_t *iteration = s->ep->dev->iteration;
 
-	if (turn)
-		store_relaxed(&s->ep->used, *turn);
+	if (iteration)
+		store_relaxed(&s->ep->used, *iteration);
 }
 
 static int begin_write(struct stream *s, const struct frame *f)
 {
-	used(s);
+	peer_used(s);
 	s->rx.exposure = NULL;
 	s->rx.status = stream_check(s, f->id, f->off, f->len, URCCL_RIGHT_WRITE, &s->rx.exposure,
 				    &s->rx.at);
@@ -60,7 +60,7 @@ static int begin_read(struct stream *s, const struct frame *f)
 
 	if (s->rx.requested - s->tx.replied >= (s->tx_lent ? 2 : 1) * STREAM_READS)
 		return -EPROTO;
-	used(s);
+	peer_used(s);
 	r->off = f->off;
 	r->id = f->id;
 	r->len = f->len;
@@ -147,7 +147,7 @@ static int begin_ack(struct stream *s, const struct frame *f)
 	return f->len || f->id || f->off ? -EPROTO : 0;
 }
 
-static int begin(struct stream *s, const struct frame *f)
+static int frame_begin(struct stream *s, const struct frame *f)
 {
 	static int (*const kinds[FRAME_LAST])(struct stream *, const struct frame *) = {
 		[FRAME_WRITE] = begin_write, [FRAME_SEND] = begin_send, [FRAME_READ] = begin_read,
@@ -234,7 +234,7 @@ static int is_intact(const struct stream *s)
 	return !(s->rx.flags & FRAME_CHECK) || s->rx.sum == s->rx.expected;
 }
 
-static void place(struct stream *s, const uint8_t *data, uint32_t len)
+static void payload_place(struct stream *s, const uint8_t *data, uint32_t len)
 {
 	while (len) {
 		uint64_t run;
@@ -249,10 +249,11 @@ static void place(struct stream *s, const uint8_t *data, uint32_t len)
 	}
 }
 
-/* A message goes to the sink whole; 0: no room for it, its last bytes stay where they are. */
+/* A message goes to the completion queue whole; 0: no room for it, its last bytes stay where they
+ * are. */
 static uint32_t collect(struct stream *s, const uint8_t *data, uint32_t len)
 {
-	if (len == s->rx.left && stream_sink_full(s->sink))
+	if (len == s->rx.left && stream_cq_full(s->cq))
 		return 0;
 	memcpy(s->rx.hold + (s->rx.len - s->rx.left), data, len);
 	advance(s, len);
@@ -305,14 +306,14 @@ static int finish_send(struct stream *s)
 	if (s->rx.flags & FRAME_CHECK)
 		s->rx.sum = crc32c(0, s->rx.hold, s->rx.len);
 	s->rx.status = is_intact(s) ? STATUS_OK : STATUS_CHECKSUM;
-	if (!s->rx.status && !stream_sink_add(s->sink, s->ep, s->rx.hold, s->rx.len))
+	if (!s->rx.status && !stream_cq_add(s->cq, s->ep, s->rx.hold, s->rx.len))
 		return 0;
 	finish_numbered(s);
 	return 1;
 }
 
-/* The frame is complete. 0: the sink is full, try again. */
-static int finish(struct stream *s)
+/* The frame is complete. 0: the completion queue is full, try again. */
+static int frame_finish(struct stream *s)
 {
 	switch (s->rx.kind) {
 	case FRAME_SEND:
@@ -347,18 +348,18 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 		return 0;
 	}
 	while (n < max_iov && got < max_bytes && got < s->rx.left) {
-		uint32_t want = s->rx.left - got;
+		uint32_t room = s->rx.left - got;
 		uint64_t run, at = s->rx.at;
 
 		s->rx.at += got;
 		iov[n].iov_base = target_at(s, &run);
 		s->rx.at = at;
-		if (want > max_bytes - got)
-			want = max_bytes - got;
-		if (run < want)
-			want = (uint32_t)run;
-		iov[n++].iov_len = want;
-		got += want;
+		if (room > max_bytes - got)
+			room = max_bytes - got;
+		if (run < room)
+			room = (uint32_t)run;
+		iov[n++].iov_len = room;
+		got += room;
 	}
 	if (got < s->rx.left)
 		*staging = 0;
@@ -370,7 +371,7 @@ void stream_placed(struct stream *s, uint32_t n)
 	assert(n <= s->rx.left);
 	arrived(s, n);
 	if (!s->rx.left)
-		finish(s);
+		frame_finish(s);
 	if (!s->rx_lent)
 		return;
 	s->rx_lent = 0;
@@ -405,7 +406,7 @@ static uint32_t take_payload(struct stream *s, const uint8_t *data, size_t len)
 
 	if (s->rx.kind == FRAME_SEND)
 		return collect(s, data, n);
-	place(s, data, n);
+	payload_place(s, data, n);
 	return n;
 }
 
@@ -425,7 +426,7 @@ ssize_t stream_rx(struct stream *s, const void *data, size_t len)
 			p += take_header(s, &f, p, (size_t)(end - p), &have);
 			if (!have)
 				break;
-			rc = begin(s, &f);
+			rc = frame_begin(s, &f);
 			if (rc) {
 				s->broken = 1;
 				return rc;
@@ -437,7 +438,7 @@ ssize_t stream_rx(struct stream *s, const void *data, size_t len)
 				return p - (const uint8_t *)data;
 			p += n;
 		}
-		if (s->rx.left || !finish(s))
+		if (s->rx.left || !frame_finish(s))
 			break;
 	}
 	return p - (const uint8_t *)data;

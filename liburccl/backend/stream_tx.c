@@ -45,10 +45,10 @@ static uint32_t ack_now(struct stream *s)
 	return s->rx.placed;
 }
 
-enum stream_want stream_wants(const struct stream *s)
+enum stream_due stream_next_due(const struct stream *s)
 {
 	const struct stream_queue *q = s->tx.queue;
-	uint32_t owed = s->rx.placed - s->tx.acks;
+	uint32_t unacked = s->rx.placed - s->tx.acks;
 
 	if (s->tx_lent)
 		return STREAM_NOTHING;
@@ -58,9 +58,9 @@ enum stream_want stream_wants(const struct stream *s)
 		return STREAM_SEND;
 	if ((q[STREAM_READ_FIRST].head || q[STREAM_READ_BULK].head) && may_read(s))
 		return STREAM_SEND;
-	if (!owed)
+	if (!unacked)
 		return STREAM_NOTHING;
-	if (owed >= STREAM_WRITES / 2 || s->rx.unacked_bytes >= STREAM_ACK_BYTES)
+	if (unacked >= STREAM_WRITES / 2 || s->rx.unacked_bytes >= STREAM_ACK_BYTES)
 		return STREAM_SEND;
 	return s->rx.again ? STREAM_NOTHING : STREAM_ACK;
 }
@@ -120,7 +120,7 @@ static void add_direct(struct stream_gather *g, struct stream_frame *f, uint32_t
 	}
 }
 
-static int has_room(const struct stream_gather *g, uint32_t max)
+static int gather_has_room(const struct stream_gather *g, uint32_t max)
 {
 	return g->nframes < STREAM_FRAMES && g->niov + 2 <= STREAM_IOV &&
 	       g->used + STREAM_HELD <= STREAM_SCRATCH && g->bytes + STREAM_HELD <= max;
@@ -417,6 +417,6 @@ uint32_t stream_gather(struct stream *s, struct stream_gather *g, uint32_t max)
 			stream_leave_half(s, last, NULL, last->copied + last->direct);
 			break;
 		}
-	} while (has_room(g, max) && gather_next(s, g, max));
+	} while (gather_has_room(g, max) && gather_next(s, g, max));
 	return g->bytes;
 }

@@ -58,7 +58,7 @@ static void unsend_drop(struct stream *s, uint32_t number)
 {
 	if (number - s->tx.answered >= s->tx.asked - s->tx.answered)
 		return;
-	stream_want_drop(s, number);
+	stream_drop_later(s, number);
 }
 
 static void unsend_reply(struct stream *s, const struct stream_frame *f, int more)

@@ -154,7 +154,7 @@ void stream_requeue(struct stream *s, struct chunk *c);
 void stream_dequeue(struct stream *s, struct chunk *c);
 enum stream_queue_id stream_queue_of(const struct chunk *c);
 /* The peer is to be told that READ number of ours needs no answer. */
-void stream_want_drop(struct stream *s, uint32_t number);
+void stream_drop_later(struct stream *s, uint32_t number);
 /* WRITEs and SENDs of ours before this number come out when the peer acknowledges them. */
 uint32_t stream_ackable(const struct stream *s);
 /* Takes the peer's word, of which nobody knows that it is the peer's unless it has a checksum, that
@@ -169,8 +169,8 @@ void stream_settle_rx(struct stream *s);
 uint32_t stream_check(const struct stream *s, uint32_t id, uint64_t off, uint32_t len,
 		      uint32_t right, struct exposure **e, uint64_t *at);
 
-/* A message of the stream's ep, for poll. 0: the sink is full. */
-int stream_sink_add(struct stream_sink *k, struct ep *ep, const void *data, uint32_t len);
-int stream_sink_full(const struct stream_sink *k);
+/* A message of the stream's ep, for poll. 0: the completion queue is full. */
+int stream_cq_add(struct stream_cq *k, struct ep *ep, const void *data, uint32_t len);
+int stream_cq_full(const struct stream_cq *k);
 
 #endif

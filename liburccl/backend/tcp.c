@@ -34,7 +34,7 @@ static int try_settings(struct tcp_device *d, const struct urccl_params *p)
 	return 0;
 }
 
-static int open_fds(struct tcp_device *d)
+static int tcp_open_fds(struct tcp_device *d)
 {
 	int rc;
 
@@ -79,13 +79,13 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 	d->is_inline = (config->params->flags & URCCL_OPEN_INLINE) != 0;
 	tcp_source_init(&d->timer, TCP_TIMER, -1);
 	list_init(&d->waiting);
-	list_init(&d->telling);
+	list_init(&d->reporting);
 	list_init(&d->sending);
-	list_init(&d->owed);
-	stream_sink_init(&d->sink);
+	list_init(&d->unacked);
+	stream_cq_init(&d->cq);
 }
 
-static int device_open(struct tcp_device *d, const struct device_config *config)
+static int tcp_device_open(struct tcp_device *d, const struct device_config *config)
 {
 	int rc = handles_init(&d->grants, GRANTS_MAX, HANDLE_INTERNAL);
 
@@ -93,7 +93,7 @@ static int device_open(struct tcp_device *d, const struct device_config *config)
 		return fail(rc, "tcp: no memory for the table of exposures");
 	rc = try_settings(d, config->params);
 	if (!rc)
-		rc = open_fds(d);
+		rc = tcp_open_fds(d);
 	if (rc)
 		return rc;
 	if (config->nlisten) {
@@ -123,7 +123,7 @@ static int tcp_open(const struct device_config *config, struct device **dev)
 	if (!d)
 		return fail(-ENOMEM, "tcp: no memory for the device");
 	device_init(d, config);
-	rc = device_open(d, config);
+	rc = tcp_device_open(d, config);
 	if (rc) {
 		tcp_close(&d->dev);
 		return rc;
@@ -237,7 +237,7 @@ static void tcp_cancel(struct chunk *chunk, enum cancel_how how)
 /* What ends an ep comes after everything else of it, so nothing more is taken in before. */
 static int ends_wait(const struct tcp_device *d)
 {
-	return !list_empty(&d->telling) && !stream_sink_empty(&d->sink);
+	return !list_empty(&d->reporting) && !stream_cq_empty(&d->cq);
 }
 
 static uint32_t tcp_poll(struct device *dev, struct event *events, uint32_t n)
@@ -245,14 +245,14 @@ static uint32_t tcp_poll(struct device *dev, struct event *events, uint32_t n)
 	struct tcp_device *d = tcp_device(dev);
 	uint32_t out = 0;
 
-	stream_sink_recycle(&d->sink);
+	stream_cq_recycle(&d->cq);
 	if (!ends_wait(d))
 		d->driver->work(d);
-	if (!list_empty(&d->telling))
-		out = tcp_tell(d, events, n, 0);
-	out += stream_events(&d->sink, events + out, n - out);
-	if (!list_empty(&d->telling) && stream_sink_empty(&d->sink))
-		out += tcp_tell(d, events + out, n - out, 1);
+	if (!list_empty(&d->reporting))
+		out = tcp_report(d, events, n, 0);
+	out += stream_events(&d->cq, events + out, n - out);
+	if (!list_empty(&d->reporting) && stream_cq_empty(&d->cq))
+		out += tcp_report(d, events + out, n - out, 1);
 	return out;
 }
 
@@ -260,7 +260,7 @@ static int tcp_arm(struct device *dev)
 {
 	struct tcp_device *d = tcp_device(dev);
 
-	if (!list_empty(&d->telling) || !stream_sink_empty(&d->sink))
+	if (!list_empty(&d->reporting) || !stream_cq_empty(&d->cq))
 		return 1;
 	return d->driver->arm(d);
 }
@@ -269,7 +269,7 @@ const struct backend backend_tcp = {
 	.name = "tcp",
 	.transport = URCCL_TRANSPORT_TCP,
 	.chunk_bytes = CHUNK_BYTES,
-	.outlasts = 1,
+	.access_outlives_key = 1,
 	.scan = scan_one,
 	.open = tcp_open,
 	.close = tcp_close,

@@ -75,13 +75,13 @@ struct tcp_link {
 	uint32_t state;			/* enum tcp_link_state */
 	uint32_t index;			/* in the ep: 0 for what is small or urgent */
 	uint32_t got;			/* bytes of the peer's hello */
-	uint32_t heat;			/* polls for which it stays hot without traffic */
+	uint32_t hot_polls;		/* polls for which it stays hot without traffic */
 	uint32_t blocked;		/* the socket takes no more */
 	uint32_t more;			/* the last receive filled all it was given */
 	uint8_t hello[TCP_HELLO];
 	struct tcp_ep *ep;
 	struct list sending;		/* in device.sending: it may have something to send */
-	struct list owed;		/* in device.owed: what it sent may not be acknowledged */
+	struct list unacked;		/* in device.owed: what it sent may not be acknowledged */
 	uint32_t heard;			/* segments that had come at the last look */
 	uint64_t silent_ns;		/* clock_ns() since when none has; 0: there was no look */
 	uint64_t acked;			/* bytes that had been acknowledged at the last look */
@@ -109,7 +109,7 @@ struct tcp_ep {
 	uint8_t cookie[TCP_COOKIE];	/* ours: what the peer's hello names */
 	uint8_t peer[TCP_COOKIE];
 	struct list waiting;		/* in device.waiting while it connects */
-	struct list telling;		/* in device.telling while there are news */
+	struct list reporting;		/* in device.telling while there are news */
 	uint32_t nmax;
 	struct tcp_link links[];
 };
@@ -142,12 +142,12 @@ struct tcp_device {
 	struct class_socket classes[CLASSES];
 	struct handles grants;
 	struct list waiting;		/* tcp_ep.waiting */
-	struct list telling;		/* tcp_ep.telling */
+	struct list reporting;		/* tcp_ep.telling */
 	struct list sending;		/* tcp_link.sending */
-	struct list owed;		/* tcp_link.owed */
+	struct list unacked;		/* tcp_link.owed */
 	struct tcp_link *hot[TCP_HOT];
 	uint32_t nhot;
-	uint32_t cold;			/* work since epoll was asked, in polls */
+	uint32_t since_epoll;		/* work since epoll was asked, in polls */
 	uint32_t urgent;		/* bytes of bulk that still go in small slices */
 	uint32_t slept;			/* armed since the last poll */
 	uint32_t spun;			/* polls since the device was armed last */
@@ -155,7 +155,7 @@ struct tcp_device {
 	struct tcp_ring *ring;		/* the io_uring driver's */
 	int is_inline;			/* one thread of the program drives it */
 	struct tcp_stray strays[TCP_STRAYS];
-	struct stream_sink sink;
+	struct stream_cq cq;
 	struct stream_gather gather;
 	uint8_t staging[TCP_STAGING];
 };
@@ -195,7 +195,7 @@ void tcp_link_ended(struct tcp_link *l);
 /* It may have something to send. */
 void tcp_link_sends(struct tcp_link *l);
 /* Gives news: UPs, or (ends) what comes after all else of an ep. */
-uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int ends);
+uint32_t tcp_report(struct tcp_device *d, struct event *events, uint32_t n, int ends);
 
 /* tcp_hello.c */
 void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd);

@@ -29,10 +29,10 @@ void tcp_link_sent(struct tcp_link *l)
 {
 	struct tcp_device *d = tcp_ep_device(l->ep);
 
-	if (!list_empty(&l->owed))
+	if (!list_empty(&l->unacked))
 		return;
 	l->silent_ns = l->stuck_ns = 0;
-	list_add_tail(&l->owed, &d->owed);
+	list_add_tail(&l->unacked, &d->unacked);
 	tcp_tick(d, d->look_ms);
 }
 
@@ -62,7 +62,7 @@ static void skip_absence(struct tcp_link *l, uint64_t now, uint64_t look_ns)
 }
 
 /* 0, or why the connection is broken. */
-static int look(struct tcp_link *l, uint64_t now)
+static int link_look(struct tcp_link *l, uint64_t now)
 {
 	struct tcp_device *d = tcp_ep_device(l->ep);
 	uint64_t dead_ns = d->dead_after_ms * NSEC_PER_MSEC;
@@ -72,7 +72,7 @@ static int look(struct tcp_link *l, uint64_t now)
 	/* Where a kernel does not say, the control connection alone tells. */
 	if (getsockopt(l->source.fd, IPPROTO_TCP, TCP_INFO, &i, &len) ||
 	    (!i.tcpi_unacked && !i.tcpi_notsent_bytes)) {
-		list_del(&l->owed);
+		list_del(&l->unacked);
 		return 0;
 	}
 	skip_absence(l, now, d->look_ms * NSEC_PER_MSEC);
@@ -88,17 +88,17 @@ void tcp_look(struct tcp_device *d)
 	uint32_t n = 0;
 	struct list *pos;
 
-	list_for_each(pos, &d->owed)
+	list_for_each(pos, &d->unacked)
 		n++;
 	/* Each once, from the front: other links of an ep that ends leave the list, too. */
-	for (; n && !list_empty(&d->owed); n--) {
-		struct tcp_link *l = list_first(&d->owed, struct tcp_link, owed);
-		int rc = look(l, now);
+	for (; n && !list_empty(&d->unacked); n--) {
+		struct tcp_link *l = list_first(&d->unacked, struct tcp_link, unacked);
+		int rc = link_look(l, now);
 
-		if (list_empty(&l->owed))
+		if (list_empty(&l->unacked))
 			continue;
-		list_del(&l->owed);
-		list_add_tail(&l->owed, &d->owed);
+		list_del(&l->unacked);
+		list_add_tail(&l->unacked, &d->unacked);
 		if (rc)
 			tcp_ep_down(l->ep, rc);
 	}

@@ -27,8 +27,8 @@ static void link_init(struct tcp_ep *e, uint32_t index)
 	l->index = index;
 	l->ep = e;
 	list_init(&l->sending);
-	list_init(&l->owed);
-	stream_init(&l->stream, &e->ep, &d->grants, &d->sink);
+	list_init(&l->unacked);
+	stream_init(&l->stream, &e->ep, &d->grants, &d->cq);
 }
 
 int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
@@ -57,7 +57,7 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 	e->nmax = nmax;
 	memcpy(e->cookie, a.cookie, sizeof(e->cookie));
 	list_init(&e->waiting);
-	list_init(&e->telling);
+	list_init(&e->reporting);
 	for (i = 0; i < nmax; i++)
 		link_init(e, i);
 	memcpy(addr, &a, sizeof(a));
@@ -73,14 +73,14 @@ void tcp_ep_free(struct ep *ep)
 
 /* ---- news ---- */
 
-static void tell(struct tcp_ep *e, enum tcp_news news)
+static void ep_report(struct tcp_ep *e, enum tcp_news news)
 {
 	e->news |= news;
-	if (list_empty(&e->telling))
-		list_add_tail(&e->telling, &tcp_ep_device(e)->telling);
+	if (list_empty(&e->reporting))
+		list_add_tail(&e->reporting, &tcp_ep_device(e)->reporting);
 }
 
-static void give(struct event *event, struct tcp_ep *e, uint32_t type, int res)
+static void ep_event(struct event *event, struct tcp_ep *e, uint32_t type, int res)
 {
 	event->type = type;
 	event->res = res;
@@ -89,30 +89,30 @@ static void give(struct event *event, struct tcp_ep *e, uint32_t type, int res)
 	event->len = 0;
 }
 
-uint32_t tcp_tell(struct tcp_device *d, struct event *events, uint32_t n, int ends)
+uint32_t tcp_report(struct tcp_device *d, struct event *events, uint32_t n, int ends)
 {
 	uint32_t out = 0, news;
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &d->telling) {
-		struct tcp_ep *e = list_entry(pos, struct tcp_ep, telling);
+	list_for_each_safe(pos, tmp, &d->reporting) {
+		struct tcp_ep *e = list_entry(pos, struct tcp_ep, reporting);
 
 		news = ends ? e->news : e->news & NEWS_UP;
 		if (out == n || !news)
 			continue;
 		if (news & NEWS_UP) {
 			e->news &= ~(uint32_t)NEWS_UP;
-			give(&events[out++], e, EVENT_UP, 0);
+			ep_event(&events[out++], e, EVENT_UP, 0);
 		} else if (news & NEWS_DOWN) {
 			e->news &= ~(uint32_t)NEWS_DOWN;
-			give(&events[out++], e, EVENT_DOWN, e->res);
+			ep_event(&events[out++], e, EVENT_DOWN, e->res);
 		} else {
 			e->news = 0;
 			e->state = EP_CLOSED;
-			give(&events[out++], e, EVENT_CLOSED, 0);
+			ep_event(&events[out++], e, EVENT_CLOSED, 0);
 		}
 		if (!e->news)
-			list_del(&e->telling);
+			list_del(&e->reporting);
 	}
 	return out;
 }
@@ -154,7 +154,7 @@ static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
 	}
 }
 
-static void dial(struct tcp_ep *e, const struct sockaddr_storage *via, uint16_t port)
+static void ep_dial(struct tcp_ep *e, const struct sockaddr_storage *via, uint16_t port)
 {
 	struct sockaddr_storage to = *via;
 	uint32_t i;
@@ -191,7 +191,7 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 	list_add_tail(&e->waiting, &d->waiting);
 	tcp_tick(d, TCP_TICK_MS);
 	if (active)
-		dial(e, via, a.port);
+		ep_dial(e, via, a.port);
 	else
 		tcp_claim(e);
 	return 0;
@@ -229,7 +229,7 @@ void tcp_ep_greeted(struct tcp_link *l)
 	}
 	list_del(&e->waiting);
 	e->state = EP_UP;
-	tell(e, NEWS_UP);
+	ep_report(e, NEWS_UP);
 }
 
 void tcp_link_sends(struct tcp_link *l)
@@ -239,7 +239,7 @@ void tcp_link_sends(struct tcp_link *l)
 	if (!list_empty(&l->sending) || l->state != LINK_UP)
 		return;
 	/* What is small or urgent goes before all bulk. */
-	if (stream_wants(&l->stream) != STREAM_NOTHING || stream_stuck(&l->stream))
+	if (stream_next_due(&l->stream) != STREAM_NOTHING || stream_stuck(&l->stream))
 		list_add_tail(&l->sending, l->index ? head : head->next);
 }
 
@@ -248,7 +248,7 @@ void tcp_link_sends(struct tcp_link *l)
 static void all_ended(struct tcp_ep *e)
 {
 	if (e->state == EP_CLOSING)
-		tell(e, NEWS_CLOSED);
+		ep_report(e, NEWS_CLOSED);
 }
 
 void tcp_link_ended(struct tcp_link *l)
@@ -269,7 +269,7 @@ static void end_link(struct tcp_link *l)
 	int up = l->state == LINK_UP;
 
 	list_del(&l->sending);
-	list_del(&l->owed);
+	list_del(&l->unacked);
 	l->state = LINK_ENDING;
 	if (!up || d->driver->stop(l))
 		tcp_link_ended(l);
@@ -286,7 +286,7 @@ static void end_links(struct tcp_ep *e)
 }
 
 /* What the system says of a connection that was up, in few words. */
-static int lost(int res)
+static int lost_error(int res)
 {
 	switch (res) {
 	case -EPIPE:
@@ -303,9 +303,9 @@ void tcp_ep_down(struct tcp_ep *e, int res)
 {
 	if (e->state != EP_CONNECTING && e->state != EP_UP)
 		return;
-	e->res = e->state == EP_UP ? lost(res) : res;
+	e->res = e->state == EP_UP ? lost_error(res) : res;
 	e->state = EP_DOWN;
-	tell(e, NEWS_DOWN);
+	ep_report(e, NEWS_DOWN);
 	end_links(e);
 }
 
@@ -319,7 +319,7 @@ void tcp_ep_close(struct ep *ep)
 	if (e->state != EP_DOWN)
 		e->res = -ECANCELED;
 	e->news &= ~(uint32_t)(NEWS_UP | NEWS_DOWN);
-	stream_sink_forget(&tcp_ep_device(e)->sink, ep);
+	stream_cq_forget(&tcp_ep_device(e)->cq, ep);
 	if (e->state == EP_DOWN) {
 		e->state = EP_CLOSING;
 		if (ended)

@@ -48,7 +48,7 @@ static void cookie_of(const struct tcp_ep *e, const uint8_t whose[TCP_COOKIE], u
 		memcpy(out, whose, TCP_COOKIE);
 }
 
-static int names(const struct tcp_ep *e, const struct hello *h)
+static int hello_names(const struct tcp_ep *e, const struct hello *h)
 {
 	uint8_t cookie[TCP_COOKIE];
 
@@ -147,7 +147,7 @@ static void greeted(struct tcp_link *l)
 		return;
 	if (rc > 0) {
 		rc = parse_hello(&h, l->hello);
-		if (!rc && (h.link != l->index || !names(l->ep, &h)))
+		if (!rc && (h.link != l->index || !hello_names(l->ep, &h)))
 			rc = -EPROTO;
 	}
 	if (!rc)
@@ -189,7 +189,7 @@ static void stray_free(struct tcp_device *d, struct tcp_stray *s)
 }
 
 /* The ep that the hello names takes over the stray's connection. */
-static void adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
+static void ep_adopt(struct tcp_ep *e, struct tcp_stray *s, const struct hello *h)
 {
 	struct tcp_device *d = tcp_ep_device(e);
 	struct tcp_link *l;
@@ -222,8 +222,8 @@ void tcp_claim(struct tcp_ep *e)
 
 		if (!s->used || s->got < TCP_HELLO)
 			continue;
-		if (!parse_hello(&h, s->hello) && !e->active && names(e, &h))
-			adopt(e, s, &h);
+		if (!parse_hello(&h, s->hello) && !e->active && hello_names(e, &h))
+			ep_adopt(e, s, &h);
 	}
 }
 
@@ -248,8 +248,8 @@ static void stray_event(struct tcp_device *d, struct tcp_stray *s)
 	list_for_each(pos, &d->waiting) {
 		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
 
-		if (!e->active && names(e, &h)) {
-			adopt(e, s, &h);
+		if (!e->active && hello_names(e, &h)) {
+			ep_adopt(e, s, &h);
 			return;
 		}
 	}
@@ -340,19 +340,19 @@ static uint32_t next_tick_ms(const struct tcp_device *d)
 {
 	if (d->nstrays || !list_empty(&d->waiting))
 		return TCP_TICK_MS;
-	return list_empty(&d->owed) ? 0 : d->look_ms;
+	return list_empty(&d->unacked) ? 0 : d->look_ms;
 }
 
 static void timer_event(struct tcp_device *d)
 {
-	uint64_t ticks, now = clock_ns(), patience = d->dead_after_ms * NSEC_PER_MSEC;
+	uint64_t ticks, now = clock_ns(), timeout = d->dead_after_ms * NSEC_PER_MSEC;
 	struct list *pos, *tmp;
 	uint32_t i;
 
 	if (read(d->timer.fd, &ticks, sizeof(ticks)) < 0)
 		return;
 	for (i = 0; d->nstrays && i < TCP_STRAYS; i++) {
-		if (d->strays[i].used && now - d->strays[i].since_ns > patience)
+		if (d->strays[i].used && now - d->strays[i].since_ns > timeout)
 			stray_free(d, &d->strays[i]);
 	}
 	list_for_each_safe(pos, tmp, &d->waiting) {

@@ -9,10 +9,10 @@
 #define URGENT_SLICE (32u * 1024)  /* of bulk, while there is something urgent about */
 #define URGENT_BYTES (512u * 1024) /* of bulk, from the last of it until there is not */
 #define EVENTS_MAX   32u
-#define HEAT	     2048u /* polls without traffic until a link is no longer hot */
+#define HOT_POLLS    2048u /* polls without traffic until a link is no longer hot */
 #define SPIN_POLLS   1024u /* in a row, after which epoll need not know of hot links */
-#define COLD_POLLS   64u   /* polls, or */
-#define COLD_BYTES   4096u /* times so many bytes moved, between two looks at epoll */
+#define EPOLL_POLLS  64u   /* polls, or */
+#define EPOLL_BYTES  4096u /* times so many bytes moved, between two looks at epoll */
 
 static int ready_open(struct tcp_device *d)
 {
@@ -37,41 +37,41 @@ static void unwatch(struct tcp_device *d, struct tcp_link *l)
 	l->source.events = UINT32_MAX;
 }
 
-static int watch(struct tcp_device *d, struct tcp_link *l)
+static int link_watch(struct tcp_device *d, struct tcp_link *l)
 {
 	if (l->source.events != UINT32_MAX)
 		return 0;
 	return tcp_watch(d, &l->source, EPOLLIN);
 }
 
-static void heat(struct tcp_device *d, struct tcp_link *l)
+static void link_set_hot(struct tcp_device *d, struct tcp_link *l)
 {
-	if (!l->heat) {
+	if (!l->hot_polls) {
 		if (d->nhot == TCP_HOT)
 			return;
 		d->hot[d->nhot++] = l;
 		if (d->spun >= SPIN_POLLS)
 			unwatch(d, l);
 	}
-	l->heat = HEAT;
+	l->hot_polls = HOT_POLLS;
 }
 
-static void forget_heat(struct tcp_device *d, struct tcp_link *l)
+static void link_forget_hot(struct tcp_device *d, struct tcp_link *l)
 {
 	uint32_t i;
 
-	l->heat = 0;
+	l->hot_polls = 0;
 	for (i = 0; i < d->nhot && d->hot[i] != l; i++)
 		;
 	if (i < d->nhot)
 		d->hot[i] = d->hot[--d->nhot];
 }
 
-static void cool(struct tcp_device *d, struct tcp_link *l)
+static void link_unset_hot(struct tcp_device *d, struct tcp_link *l)
 {
-	int rc = watch(d, l);
+	int rc = link_watch(d, l);
 
-	forget_heat(d, l);
+	link_forget_hot(d, l);
 	if (rc)
 		tcp_ep_down(l->ep, rc);
 }
@@ -87,7 +87,7 @@ static void count_spin(struct tcp_device *d)
 }
 
 /* Busy links share a poll, so that it is over, and deadlines are looked at, as soon as with one. */
-static uint32_t slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
+static uint32_t link_slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
 {
 	uint32_t i, bulk = 0;
 
@@ -108,7 +108,7 @@ static void note_urgent(struct tcp_device *d, struct tcp_link *l)
 
 static void count_moved(struct tcp_device *d, const struct tcp_link *l, uint32_t bytes)
 {
-	d->cold += bytes / COLD_BYTES;
+	d->since_epoll += bytes / EPOLL_BYTES;
 	if (l->index)
 		d->urgent -= bytes < d->urgent ? bytes : d->urgent;
 }
@@ -126,7 +126,7 @@ static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
 	niov = stream_into(&l->stream, iov, TCP_INTO, max, &staging);
 	for (i = 0; i < niov; i++)
 		direct += (uint32_t)iov[i].iov_len;
-	room = staging ? stream_sink_room(&d->sink) : 0;
+	room = staging ? stream_cq_room(&d->cq) : 0;
 	if (staging > room)
 		staging = room;
 	l->more = 0;
@@ -158,7 +158,7 @@ static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
 
 /* What came before the other end went is still taken in, from every link, before the ep's end; not
  * more, for it may send without end. */
-static void drain(struct tcp_device *d, struct tcp_ep *e)
+static void ep_drain(struct tcp_device *d, struct tcp_ep *e)
 {
 	uint32_t i;
 
@@ -189,11 +189,11 @@ static ssize_t send_gathered(const struct tcp_link *l, struct stream_gather *g)
 static int send_some(struct tcp_device *d, struct tcp_link *l)
 {
 	struct stream_gather *g = &d->gather;
-	uint32_t left = slice(d, l, SEND_SLICE);
+	uint32_t left = link_slice(d, l, SEND_SLICE);
 	ssize_t n;
 
 	note_urgent(d, l);
-	while (left >= STREAM_HELD && stream_wants(&l->stream) != STREAM_NOTHING) {
+	while (left >= STREAM_HELD && stream_next_due(&l->stream) != STREAM_NOTHING) {
 		stream_gather(&l->stream, g, left);
 		n = send_gathered(l, g);
 		stream_sent(&l->stream, g, n > 0 ? (uint32_t)n : 0);
@@ -201,7 +201,7 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 		if (n < 0 && !tcp_passes(-errno))
 			return -errno;
 		if (n > 0) {
-			heat(d, l);
+			link_set_hot(d, l);
 			count_moved(d, l, (uint32_t)n);
 			tcp_link_sent(l);
 			left -= (uint32_t)n;
@@ -217,33 +217,33 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
  * each costs as much as the way does. */
 static int ack_waits(const struct tcp_device *d, const struct tcp_link *l, int retry)
 {
-	return (l->more && l->heat) || (!retry && stream_sink_heard(&d->sink));
+	return (l->more && l->hot_polls) || (!retry && stream_cq_heard(&d->cq));
 }
 
 /* Sends what waits. */
-static void flush(struct tcp_device *d, int retry)
+static void flush_sending(struct tcp_device *d, int retry)
 {
 	struct list *pos, *tmp;
 	int rc;
 
 	list_for_each_safe(pos, tmp, &d->sending) {
 		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
-		enum stream_want want = stream_wants(&l->stream);
+		enum stream_due due = stream_next_due(&l->stream);
 
-		if (want == STREAM_NOTHING) {
+		if (due == STREAM_NOTHING) {
 			list_del(&l->sending);
 			continue;
 		}
-		if (l->blocked && !l->heat)
+		if (l->blocked && !l->hot_polls)
 			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
-		if ((l->blocked && !(retry && l->heat)) ||
-		    (want == STREAM_ACK && ack_waits(d, l, retry)))
+		if ((l->blocked && !(retry && l->hot_polls)) ||
+		    (due == STREAM_ACK && ack_waits(d, l, retry)))
 			continue;
 		if (d->urgent && l->index && !retry) /* one slice a poll */
 			continue;
 		rc = send_some(d, l);
 		if (rc) {
-			drain(d, l->ep);
+			ep_drain(d, l->ep);
 			/* Other links of the ep leave the list, too. */
 			tcp_ep_down(l->ep, rc);
 			break;
@@ -256,7 +256,7 @@ static void flush(struct tcp_device *d, int retry)
 /* Takes in what there is, at most a slice. Whether there was anything. */
 static int receive_some(struct tcp_device *d, struct tcp_link *l)
 {
-	uint32_t max = slice(d, l, RECV_SLICE);
+	uint32_t max = link_slice(d, l, RECV_SLICE);
 	uint32_t got = 0;
 	ssize_t n;
 
@@ -266,14 +266,14 @@ static int receive_some(struct tcp_device *d, struct tcp_link *l)
 			got += (uint32_t)n;
 	} while (n > 0 && l->more && got < max);
 	if (got) {
-		heat(d, l);
+		link_set_hot(d, l);
 		note_urgent(d, l);
 		count_moved(d, l, got);
 		tcp_link_sends(l);
 	}
 	if (n < 0) {
 		if (n != -EPROTO && n != -EILSEQ)
-			drain(d, l->ep);
+			ep_drain(d, l->ep);
 		tcp_ep_down(l->ep, (int)n);
 	}
 	return got != 0;
@@ -288,7 +288,7 @@ static void ready_event(struct tcp_link *l, uint32_t events)
 			tcp_watch(d, &l->source, EPOLLIN);
 		l->blocked = 0;
 	}
-	if (events & ~(uint32_t)EPOLLOUT && !l->heat)
+	if (events & ~(uint32_t)EPOLLOUT && !l->hot_polls)
 		receive_some(d, l);
 }
 
@@ -297,7 +297,7 @@ static void ask_epoll(struct tcp_device *d)
 	struct epoll_event events[EVENTS_MAX];
 	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
 
-	d->cold = 0;
+	d->since_epoll = 0;
 	for (i = 0; i < n; i++)
 		tcp_event(d, events[i].data.ptr, events[i].events);
 }
@@ -316,8 +316,8 @@ static int ask_hot(struct tcp_device *d, int bulk)
 			continue;
 		if (receive_some(d, l))
 			any = 1;
-		else if (l->heat && !--l->heat)
-			cool(d, l);
+		else if (l->hot_polls && !--l->hot_polls)
+			link_unset_hot(d, l);
 	}
 	return any;
 }
@@ -327,7 +327,7 @@ static void ready_work(struct tcp_device *d)
 	int any;
 
 	count_spin(d);
-	flush(d, 1);
+	flush_sending(d, 1);
 	any = ask_hot(d, 0);
 	if (ask_hot(d, 1)) {
 		/* Meanwhile something urgent may have come. */
@@ -335,10 +335,10 @@ static void ready_work(struct tcp_device *d)
 			ask_hot(d, 0);
 		any = 1;
 	}
-	if (++d->cold >= COLD_POLLS || (d->slept && !any))
+	if (++d->since_epoll >= EPOLL_POLLS || (d->slept && !any))
 		ask_epoll(d);
 	d->slept = 0;
-	flush(d, 0);
+	flush_sending(d, 0);
 }
 
 static int ready_arm(struct tcp_device *d)
@@ -348,13 +348,13 @@ static int ready_arm(struct tcp_device *d)
 
 	d->spun = 0;
 	for (i = 0; i < d->nhot; i++) {
-		if (watch(d, d->hot[i]))
+		if (link_watch(d, d->hot[i]))
 			return 1;
 	}
 	list_for_each(pos, &d->sending) {
 		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
 
-		if (!l->blocked && stream_wants(&l->stream) != STREAM_NOTHING)
+		if (!l->blocked && stream_next_due(&l->stream) != STREAM_NOTHING)
 			return 1;
 		if (l->blocked && tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT))
 			return 1;
@@ -370,7 +370,7 @@ static int ready_start(struct tcp_link *l)
 
 static int ready_stop(struct tcp_link *l)
 {
-	forget_heat(tcp_ep_device(l->ep), l);
+	link_forget_hot(tcp_ep_device(l->ep), l);
 	return 1;
 }
 

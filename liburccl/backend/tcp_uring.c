@@ -30,7 +30,7 @@ static struct io_uring_sqe *get_sqe(struct tcp_ring *r)
 	return sqe;
 }
 
-static void tag(struct io_uring_sqe *sqe, const struct tcp_link *l, enum op op)
+static void sqe_tag(struct io_uring_sqe *sqe, const struct tcp_link *l, enum op op)
 {
 	io_uring_sqe_set_data64(sqe, (uintptr_t)l | op);
 }
@@ -42,7 +42,7 @@ static void cancel_op(struct tcp_link *l, enum op op)
 	if (!sqe)
 		return;
 	io_uring_prep_cancel64(sqe, (uintptr_t)l | op, 0);
-	tag(sqe, l, OP_CANCEL);
+	sqe_tag(sqe, l, OP_CANCEL);
 	l->async.cancelling |= 1u << op;
 }
 
@@ -84,7 +84,7 @@ static int start_send(struct tcp_device *d, struct tcp_link *l)
 		a->tx.msg_iovlen = g->niov;
 		io_uring_prep_sendmsg(sqe, l->source.fd, &a->tx, MSG_NOSIGNAL);
 	}
-	tag(sqe, l, OP_SEND);
+	sqe_tag(sqe, l, OP_SEND);
 	return 1;
 }
 
@@ -112,8 +112,8 @@ static void prep_recv(struct tcp_link *l, struct io_uring_sqe *sqe, uint32_t nio
 	io_uring_prep_recvmsg(sqe, l->source.fd, &a->rx, 0);
 }
 
-/* flush() tries again. */
-static void defer(struct tcp_link *l)
+/* flush_sending() tries again. */
+static void link_defer(struct tcp_link *l)
 {
 	if (list_empty(&l->sending))
 		list_add_tail(&l->sending, &tcp_ep_device(l->ep)->sending);
@@ -126,7 +126,7 @@ static void start_recv(struct tcp_link *l)
 	uint32_t niov, staging, i;
 
 	if (!sqe) {
-		defer(l);
+		link_defer(l);
 		return;
 	}
 	niov = stream_into(&l->stream, a->iov, TCP_INTO, RECV_SLICE, &staging);
@@ -135,20 +135,20 @@ static void start_recv(struct tcp_link *l)
 	prep_recv(l, sqe, niov, staging);
 	l->stream.rx_lent = niov != 0;
 	a->receiving = 1;
-	tag(sqe, l, OP_RECV);
+	sqe_tag(sqe, l, OP_RECV);
 }
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
 /* The ep ends a little later, so that what came before on its other links is taken in. */
-static void breaks(struct tcp_link *l, int res)
+static void error_kills_ep(struct tcp_link *l, int res)
 {
 	if (!l->async.broken)
 		l->async.broken = res;
-	defer(l);
+	link_defer(l);
 }
 
-static void sent(struct tcp_link *l, int res)
+static void link_sent(struct tcp_link *l, int res)
 {
 	struct tcp_ring *r = tcp_ep_device(l->ep)->ring;
 	struct stream_gather *g = l->stream.tx_lent;
@@ -162,7 +162,7 @@ static void sent(struct tcp_link *l, int res)
 	if (res > 0)
 		tcp_link_sent(l);
 	if (res < 0 && res != -ECANCELED && !tcp_passes(res))
-		breaks(l, res);
+		error_kills_ep(l, res);
 	else
 		tcp_link_sends(l);
 }
@@ -210,7 +210,7 @@ static void received(struct tcp_link *l, int res, uint32_t flags)
 	}
 	l->more = res > 0 && (uint32_t)res == a->asked;
 	if (ends_receiving(res)) {
-		breaks(l, res ? res : -ECONNRESET);
+		error_kills_ep(l, res ? res : -ECONNRESET);
 		return;
 	}
 	start_recv(l);
@@ -223,7 +223,7 @@ static void completed(uint64_t data, int res, uint32_t flags)
 
 	switch (data & OP_BITS) {
 	case OP_SEND:
-		sent(l, res);
+		link_sent(l, res);
 		break;
 	case OP_RECV:
 		received(l, res, flags);
@@ -246,14 +246,14 @@ static char wire;
 #define RECEIVED() (void)0
 #endif
 
-/* A completion is taken only while the sink has room for all that it may bring. */
-static int reap(struct tcp_device *d)
+/* A completion is taken only while the completion queue has room for all that it may bring. */
+static int ring_reap(struct tcp_device *d)
 {
 	struct tcp_ring *r = d->ring;
 	struct io_uring_cqe *cqe;
 	int any = 0;
 
-	while (stream_sink_room(&d->sink) >= BUFFER_BYTES && !io_uring_peek_cqe(&r->uring, &cqe)) {
+	while (stream_cq_room(&d->cq) >= BUFFER_BYTES && !io_uring_peek_cqe(&r->uring, &cqe)) {
 		uint64_t data = cqe->user_data;
 		uint32_t flags = cqe->flags;
 		int res = cqe->res;
@@ -268,13 +268,13 @@ static int reap(struct tcp_device *d)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static void flush(struct tcp_device *d)
+static void flush_sending(struct tcp_device *d)
 {
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &d->sending) {
 		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
-		enum stream_want want = stream_wants(&l->stream);
+		enum stream_due due = stream_next_due(&l->stream);
 
 		if (l->async.broken) {
 			if (++l->async.draining < DRAIN_POLLS)
@@ -286,13 +286,13 @@ static void flush(struct tcp_device *d)
 		if (!l->async.receiving)
 			start_recv(l);
 		unstick(l);
-		if (l->async.sending || want == STREAM_NOTHING) {
+		if (l->async.sending || due == STREAM_NOTHING) {
 			if (l->async.receiving && !stream_stuck(&l->stream))
 				list_del(&l->sending);
 			continue;
 		}
 		/* Acknowledgements alone wait for what may come in at once, and no longer. */
-		if (want == STREAM_ACK && l->more) {
+		if (due == STREAM_ACK && l->more) {
 			l->more = 0;
 			continue;
 		}
@@ -302,7 +302,7 @@ static void flush(struct tcp_device *d)
 }
 
 /* Hands over what is new, and lets the kernel finish what it has put off. */
-static void enter(struct tcp_ring *r)
+static void ring_enter(struct tcp_ring *r)
 {
 	SENT();
 	if (io_uring_sq_ready(&r->uring))
@@ -316,7 +316,7 @@ static void ask_epoll(struct tcp_device *d)
 	struct epoll_event events[EVENTS_MAX];
 	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
 
-	d->cold = 0;
+	d->since_epoll = 0;
 	for (i = 0; i < n; i++)
 		tcp_event(d, events[i].data.ptr, events[i].events);
 }
@@ -329,14 +329,14 @@ static void uring_work(struct tcp_device *d)
 		io_uring_enable_rings(&r->uring);
 		r->enabled = 1;
 	}
-	flush(d);
-	enter(r);
+	flush_sending(d);
+	ring_enter(r);
 	/* Answers to what came in go out in the same poll. */
-	if (reap(d)) {
-		flush(d);
-		enter(r);
+	if (ring_reap(d)) {
+		flush_sending(d);
+		ring_enter(r);
 	}
-	if (++d->cold >= EPOLL_EVERY || d->slept)
+	if (++d->since_epoll >= EPOLL_EVERY || d->slept)
 		ask_epoll(d);
 	d->slept = 0;
 }
@@ -345,8 +345,8 @@ static int uring_arm(struct tcp_device *d)
 {
 	struct tcp_ring *r = d->ring;
 
-	flush(d);
-	enter(r);
+	flush_sending(d);
+	ring_enter(r);
 	if (io_uring_cq_ready(&r->uring) || io_uring_sq_ready(&r->uring))
 		return 1;
 	if (!list_empty(&d->sending))

@@ -7,7 +7,7 @@
 #include "backend/tcp.h"
 
 #define GATHERS	     1024u  /* sends under way, of all links */
-#define BUFFER_BYTES 32768u /* the sink has room for as many */
+#define BUFFER_BYTES 32768u /* the completion queue has room for as many */
 #define BUFFER_GROUP 0
 
 struct tcp_ring {

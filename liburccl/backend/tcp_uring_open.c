@@ -8,14 +8,14 @@
 #define RING_ENTRIES 512u
 #define BUFFERS	     16u /* power of two */
 
-static void *map(size_t len)
+static void *pages_map(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static void unmap(void *p, size_t len)
+static void pages_unmap(void *p, size_t len)
 {
 	if (p)
 		munmap(p, len);
@@ -34,9 +34,9 @@ static int open_buffers(struct tcp_ring *r)
 	uint32_t i;
 	int rc;
 
-	r->buffers = map(BUFFERS * sizeof(struct io_uring_buf));
-	r->staging = map((size_t)BUFFERS * BUFFER_BYTES);
-	r->gathers = map(GATHERS * sizeof(*r->gathers));
+	r->buffers = pages_map(BUFFERS * sizeof(struct io_uring_buf));
+	r->staging = pages_map((size_t)BUFFERS * BUFFER_BYTES);
+	r->gathers = pages_map(GATHERS * sizeof(*r->gathers));
 	if (!r->buffers || !r->staging || !r->gathers)
 		return -ENOMEM;
 	reg.ring_addr = (uintptr_t)r->buffers;
@@ -74,9 +74,9 @@ void tcp_ring_close(struct tcp_device *d)
 	struct tcp_ring *r = d->ring;
 
 	io_uring_queue_exit(&r->uring);
-	unmap(r->buffers, BUFFERS * sizeof(struct io_uring_buf));
-	unmap(r->staging, (size_t)BUFFERS * BUFFER_BYTES);
-	unmap(r->gathers, GATHERS * sizeof(*r->gathers));
+	pages_unmap(r->buffers, BUFFERS * sizeof(struct io_uring_buf));
+	pages_unmap(r->staging, (size_t)BUFFERS * BUFFER_BYTES);
+	pages_unmap(r->gathers, GATHERS * sizeof(*r->gathers));
 	free(r);
 	d->ring = NULL;
 }
@@ -90,7 +90,7 @@ static unsigned long long limit_of(int resource)
 }
 
 /* Which of its reasons the kernel had, and where that is set. */
-static int refused(int rc)
+static int ring_refused(int rc)
 {
 	switch (rc) {
 	case -ENOMEM:
@@ -128,7 +128,7 @@ int tcp_ring_open(struct tcp_device *d)
 	rc = open_ring(d, r);
 	if (rc) {
 		free(r);
-		return refused(rc);
+		return ring_refused(rc);
 	}
 	d->ring = r;
 	rc = open_buffers(r);
@@ -138,7 +138,7 @@ int tcp_ring_open(struct tcp_device *d)
 	}
 	if (rc) {
 		tcp_ring_close(d);
-		return refused(rc);
+		return ring_refused(rc);
 	}
 	return 0;
 }

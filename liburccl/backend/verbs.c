@@ -12,9 +12,9 @@
 
 #define CHUNK_BYTES (1024u * 1024)
 /* A port at 5 MB/s acknowledges that in 52 ms; it retransmits after 67 ms. */
-#define WINDOW	 (256u << 10)
-#define WAYS_MAX (1u << 18)
-#define BATCHES	 4u /* batches of completions per poll */
+#define WINDOW	(256u << 10)
+#define QPS_MAX (1u << 18)
+#define BATCHES 4u /* batches of completions per poll */
 /* Polls between reads of asynchronous events, while the engine does not sleep. */
 #define ASYNC_POLLS 1024u
 #define FIRST_CQES  1024u  /* initial size of the completion queue */
@@ -22,7 +22,7 @@
 
 /* ---- opening ---- */
 
-static int watch(struct verbs_device *d, int fd, const char *what)
+static int epoll_add(struct verbs_device *d, int fd, const char *what)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	int flags = fcntl(fd, F_GETFL);
@@ -33,7 +33,7 @@ static int watch(struct verbs_device *d, int fd, const char *what)
 	return 0;
 }
 
-static int open_fds(struct verbs_device *d)
+static int verbs_open_fds(struct verbs_device *d)
 {
 	int rc;
 
@@ -43,13 +43,13 @@ static int open_fds(struct verbs_device *d)
 	d->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->timer_fd < 0)
 		return fail_errno(-errno, "ib: no timer descriptor");
-	rc = watch(d, d->timer_fd, "the timer");
+	rc = epoll_add(d, d->timer_fd, "the timer");
 	if (!rc)
-		rc = watch(d, d->channel->fd, "completions");
-	return rc ? rc : watch(d, d->port.context->async_fd, "events of the device");
+		rc = epoll_add(d, d->channel->fd, "completions");
+	return rc ? rc : epoll_add(d, d->port.context->async_fd, "events of the device");
 }
 
-static int refuse(const struct verbs_device *d, const char *what)
+static int open_refused(const struct verbs_device *d, const char *what)
 {
 	int err = errno ? errno : ENOMEM;
 
@@ -64,7 +64,7 @@ static int cq_make(struct verbs_device *d, uint32_t n)
 	errno = 0;
 	d->ncqes = n < max ? n : max;
 	d->cq = d->lib.create_cq(d->port.context, (int)d->ncqes, NULL, d->channel, 0);
-	return d->cq ? 0 : refuse(d, "completion queue");
+	return d->cq ? 0 : open_refused(d, "completion queue");
 }
 
 /* Completions of all eps that the settings allow at a time. */
@@ -72,8 +72,8 @@ static uint32_t cqes_most(const struct urccl_params *p)
 {
 	uint32_t eps = p->max_warm ? p->max_warm : p->max_peers, each = VERBS_CQES_MOST;
 
-	if (p->max_qps && p->max_qps / WAYS < eps)
-		eps = p->max_qps / WAYS;
+	if (p->max_qps && p->max_qps / QPS < eps)
+		eps = p->max_qps / QPS;
 	return eps < FIXED_CQES / each ? eps * each : FIXED_CQES;
 }
 
@@ -104,10 +104,10 @@ static int open_objects(struct verbs_device *d)
 	errno = 0;
 	d->pd = d->lib.alloc_pd(d->port.context);
 	if (!d->pd)
-		return refuse(d, "protection domain");
+		return open_refused(d, "protection domain");
 	d->channel = d->lib.create_comp_channel(d->port.context);
 	if (!d->channel)
-		return refuse(d, "completion channel");
+		return open_refused(d, "completion channel");
 	rc = cq_open(d);
 	if (rc)
 		return rc;
@@ -135,7 +135,7 @@ static int verbs_close(struct device *dev)
 	close_fd(d->timer_fd);
 	close_fd(d->dev.fd);
 	verbs_port_close(&d->lib, &d->port);
-	handles_fini(&d->ways);
+	handles_fini(&d->qps);
 	pthread_mutex_destroy(&d->room);
 	free(d);
 	return 0;
@@ -161,7 +161,7 @@ void verbs_device_init(struct verbs_device *d, const struct device_config *confi
 	pthread_mutex_init(&d->room, NULL);
 	d->done_end = &d->done;
 	list_init(&d->eps);
-	list_init(&d->telling);
+	list_init(&d->reporting);
 	list_init(&d->kicked);
 	list_init(&d->messages);
 	list_init(&d->given);
@@ -180,10 +180,10 @@ static int check_reads(const struct verbs_device *d)
 		    d->port.name, a->max_qp_rd_atom, a->max_qp_init_rd_atom);
 }
 
-static int device_open(struct verbs_device *d, const struct device_config *config)
+static int verbs_device_open(struct verbs_device *d, const struct device_config *config)
 {
 	char gid[GID_TEXT];
-	int rc = handles_init(&d->ways, WAYS_MAX, HANDLE_INTERNAL);
+	int rc = handles_init(&d->qps, QPS_MAX, HANDLE_INTERNAL);
 
 	if (rc)
 		return fail(rc, "ib: no memory for the table of queue pairs");
@@ -195,7 +195,7 @@ static int device_open(struct verbs_device *d, const struct device_config *confi
 	if (!rc)
 		rc = open_objects(d);
 	if (!rc)
-		rc = open_fds(d);
+		rc = verbs_open_fds(d);
 	if (rc)
 		return rc;
 	snprintf(d->about, sizeof(d->about), "peers that %s reaches (%s), by queue pairs",
@@ -223,7 +223,7 @@ static int verbs_open(const struct device_config *config, struct device **dev)
 	if (!d)
 		return fail(-ENOMEM, "ib: no memory for the device");
 	verbs_device_init(d, config);
-	rc = device_open(d, config);
+	rc = verbs_device_open(d, config);
 	if (rc) {
 		verbs_close(&d->dev);
 		return rc;
@@ -234,18 +234,18 @@ static int verbs_open(const struct device_config *config, struct device **dev)
 
 /* ---- results ---- */
 
-/* CHUNK_UNDONE for a chunk that a broken or closed ep left without a result. */
-static uint32_t undone(const struct chunk *c, int res)
+/* CHUNK_FAILOVER for a chunk that a broken or closed ep left without a result. */
+static uint32_t failover_flag(const struct chunk *c, int res)
 {
 	if (res == -ECONNRESET || (res == -ECANCELED && !(c->flags & CHUNK_CANCELLED)))
-		return CHUNK_UNDONE;
+		return CHUNK_FAILOVER;
 	return 0;
 }
 
 void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t flags)
 {
 	c->res = res;
-	c->flags = (uint8_t)(flags | undone(c, res));
+	c->flags = (uint8_t)(flags | failover_flag(c, res));
 	c->state = 0;
 	c->next = NULL;
 	verbs_ep(c->ep)->done++;
@@ -291,7 +291,7 @@ static uint32_t give_chunks(struct verbs_device *d, struct event *events, uint32
 
 /* ---- completions ---- */
 
-static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *wc)
+static void receive_done(struct verbs_qp *w, uint32_t i, const struct ibv_wc *wc)
 {
 	struct verbs_ep *e = w->ep;
 	int rc;
@@ -299,7 +299,7 @@ static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *w
 	w->receives -= w->receives > 0;
 	if (w->failing)
 		return;
-	if (wc->status != IBV_WC_SUCCESS || w != &e->way[WAY_FIRST]) {
+	if (wc->status != IBV_WC_SUCCESS || w != &e->qps[QP_FIRST]) {
 		verbs_ep_down(e, wc->status == IBV_WC_SUCCESS ? -EPROTO : -ECONNRESET);
 		return;
 	}
@@ -313,7 +313,7 @@ static void receive_done(struct verbs_way *w, uint32_t i, const struct ibv_wc *w
 /* Completions of closed queue pairs match no handle. */
 static void completion(struct verbs_device *d, const struct ibv_wc *wc)
 {
-	struct verbs_way *w = handles_get(&d->ways, (uint32_t)(wc->wr_id >> 32));
+	struct verbs_qp *w = handles_get(&d->qps, (uint32_t)(wc->wr_id >> 32));
 	uint32_t name = (uint32_t)wc->wr_id;
 
 	if (!w)
@@ -368,7 +368,7 @@ static void completions(struct verbs_device *d)
 
 static void async_event(struct verbs_device *d, const struct ibv_async_event *event)
 {
-	struct verbs_way *w;
+	struct verbs_qp *w;
 
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
@@ -440,7 +440,7 @@ static void set_timer(struct verbs_device *d)
 
 /* Drains the descriptors that became readable while the engine slept, so that the next sleep does
  * not end at once. */
-static void wake(struct verbs_device *d)
+static void drain_fds(struct verbs_device *d)
 {
 	struct ibv_cq *cq;
 	uint64_t ticks;
@@ -461,7 +461,7 @@ static int verbs_arm(struct device *dev)
 {
 	struct verbs_device *d = verbs_device(dev);
 
-	if (!list_empty(&d->telling) || !list_empty(&d->kicked) || !list_empty(&d->messages) ||
+	if (!list_empty(&d->reporting) || !list_empty(&d->kicked) || !list_empty(&d->messages) ||
 	    !list_empty(&d->given) || d->done || d->nwc)
 		return 1;
 	d->slept = 1;
@@ -478,7 +478,7 @@ static int verbs_arm(struct device *dev)
 
 /* ---- poll ---- */
 
-static void ticks(struct verbs_device *d)
+static void eps_tick(struct verbs_device *d)
 {
 	uint64_t now;
 
@@ -491,7 +491,7 @@ static void ticks(struct verbs_device *d)
 	verbs_ep_tick(d, now);
 }
 
-static void kicks(struct verbs_device *d)
+static void eps_kick(struct verbs_device *d)
 {
 	struct verbs_ep *e;
 
@@ -506,7 +506,7 @@ static void kicks(struct verbs_device *d)
 
 static uint32_t give_ends(struct verbs_device *d, struct event *events, uint32_t n)
 {
-	return list_empty(&d->telling) ? 0 : verbs_tell(d, events, n, 1);
+	return list_empty(&d->reporting) ? 0 : verbs_report(d, events, n, 1);
 }
 
 static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
@@ -516,14 +516,14 @@ static uint32_t verbs_poll(struct device *dev, struct event *events, uint32_t n)
 
 	verbs_message_recycle(d);
 	if (d->slept)
-		wake(d);
+		drain_fds(d);
 	else if (!(++d->polls % ASYNC_POLLS))
 		async_events(d);
 	completions(d);
-	ticks(d);
-	kicks(d);
-	if (!list_empty(&d->telling))
-		out = verbs_tell(d, events, n, 0);
+	eps_tick(d);
+	eps_kick(d);
+	if (!list_empty(&d->reporting))
+		out = verbs_report(d, events, n, 0);
 	out += give_messages(d, events + out, n - out);
 	/* Before the chunks, since other eps may fill every poll; and after them, since this ep may
 	 * have a chunk in every poll. */
@@ -559,9 +559,9 @@ const struct backend backend_ib = {
 	.transport = URCCL_TRANSPORT_IB,
 	.chunk_bytes = CHUNK_BYTES,
 	.window = WINDOW,
-	.breaks = 1,
-	.tells_undone = 1,
-	.qps = WAYS,
+	.error_kills_ep = 1,
+	.can_failover = 1,
+	.qps = QPS,
 	.scan = verbs_scan,
 	.open = verbs_open,
 	.is_cut = verbs_is_cut,
@@ -572,9 +572,9 @@ const struct backend backend_ib = {
 	.unpin = verbs_unpin,
 	.ep_open = verbs_ep_open,
 	.ep_free = verbs_ep_free,
-	.ep_meet = verbs_ep_meet,
-	.ep_grow = verbs_ep_grow,
-	.ep_grown = verbs_ep_grown,
+	.ep_prepare = verbs_ep_prepare,
+	.ep_add_qps = verbs_ep_add_qps,
+	.ep_qps_added = verbs_ep_qps_added,
 	.ep_connect = verbs_ep_connect,
 	.ep_close = verbs_ep_close,
 	.expose = verbs_expose,

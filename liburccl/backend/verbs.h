@@ -2,7 +2,7 @@
 /*
  * Transport ib: InfiniBand and RoCE by libibverbs, which is loaded when a device is opened.
  *
- * A device is one port. An ep is up to four reliable-connected queue pairs (struct verbs_way):
+ * A device is one port. An ep is up to four reliable-connected queue pairs (struct verbs_qp):
  * small requests wait behind no large ones, and answers to READs do not delay WRITEs. All queue
  * pairs of a device share one completion queue. The first queue pair is small, and an idle peer has
  * only that. It carries messages, and all requests whose own queue pair does not exist yet. The
@@ -91,7 +91,7 @@
 /* Completions that the first queue pair can cause, with its receives; and all of an ep. */
 #define VERBS_CQES (VERBS_FIRST_DEPTH + VERBS_SLOTS)
 #define VERBS_CQES_MOST \
-	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + WAYS - 1)
+	(VERBS_CQES + VERBS_SMALL_DEPTH + VERBS_WRITES_DEPTH + VERBS_READS_DEPTH + QPS - 1)
 /* wr_id: the handle of the queue pair in the upper half; in the lower one the number of a request,
  * or the index of a receive. */
 #define VERBS_IS_RECEIVE (1u << 31)
@@ -178,9 +178,9 @@ uint64_t verbs_port_speed(const struct verbs_port *port); /* bytes per second; 0
 
 /* ---- queue pairs ---- */
 
-/* WAY_SMALL carries small requests and those of urgent classes; the next two, large WRITEs and
+/* QP_SMALL carries small requests and those of urgent classes; the next two, large WRITEs and
  * large READs. */
-enum verbs_way_id { WAY_FIRST, WAY_SMALL, WAY_WRITES, WAY_READS, WAYS };
+enum verbs_qp_id { QP_FIRST, QP_SMALL, QP_WRITES, QP_READS, QPS };
 
 enum verbs_slot_kind {
 	SLOT_WRITE,			/* comes out when it is proved to be placed */
@@ -199,19 +199,19 @@ struct verbs_slot {
 	uint8_t last;			/* last request of its chunk; SLOT_WORD: its message type */
 };
 
-enum verbs_owed { OWES_WAY = 1, OWES_READY = 2 };
+enum verbs_due { DUE_QP = 1, DUE_READY = 2 };
 
 /* The set-up of a queue pair other than the first: verbs_grow.c. All members but `made` belong to
  * the engine. */
 struct verbs_grow {
 	uint8_t wanted;			/* there are requests for it */
-	uint8_t made;			/* queue pair and slots exist; set by ep_grow */
-	uint8_t told;			/* our WAY was sent, or is queued */
-	uint8_t heard;			/* the peer's WAY came: qpn, psn */
-	uint8_t met;			/* ours is connected to theirs */
+	uint8_t made;			/* queue pair and slots exist; set by ep_add_qps */
+	uint8_t announced;		/* our QP was sent, or is queued */
+	uint8_t heard;			/* the peer's QP came: qpn, psn */
+	uint8_t connected;		/* ours is connected to theirs */
 	uint8_t ready;			/* READY came: theirs is connected to ours */
 	uint8_t gave_up;		/* it will never exist */
-	uint8_t owes;			/* enum verbs_owed: messages to send */
+	uint8_t due;			/* enum verbs_due: messages to send */
 	uint32_t ours;			/* number of our queue pair */
 	uint32_t qpn, psn;		/* number and sequence number of the peer's queue pair */
 };
@@ -223,7 +223,7 @@ struct verbs_grow {
  *   posted   first request that the device was not given
  *   head     next request
  */
-struct verbs_way {
+struct verbs_qp {
 	struct ibv_qp *qp;
 	struct verbs_ep *ep;
 	struct verbs_slot *slots;
@@ -271,7 +271,7 @@ struct verbs_route {
 	uint8_t reads;			/* READs that the peer accepts per queue pair */
 };
 
-enum verbs_ep_state { EP_NEW, EP_MET, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
+enum verbs_ep_state { EP_NEW, EP_PREPARED, EP_CONNECTING, EP_UP, EP_DOWN, EP_CLOSING, EP_CLOSED };
 enum verbs_news { NEWS_UP = 1, NEWS_DOWN = 2, NEWS_CLOSED = 4, NEWS_GROW = 8 };
 
 /* The place of a receive. */
@@ -292,13 +292,13 @@ struct verbs_ep {
 	int left;			/* the peer sent BYE, or its device received ours */
 	uint64_t deadline_ns;		/* for the connect, the BYE, or the last completions */
 	struct list all;		/* in device.eps from ep_connect to EVENT_CLOSED */
-	struct list telling;		/* in device.telling while there is news */
+	struct list reporting;		/* in device.telling while there is news */
 	struct list kicked;		/* in device.kicked: it may have requests to post */
 	uint32_t done;			/* its chunks in device.done */
-	struct verbs_way way[WAYS];
+	struct verbs_qp qps[QPS];
 	struct verbs_slot slots[VERBS_FIRST_DEPTH]; /* slots of the first queue pair */
-	struct verbs_way *growing;	/* ep_grow works on it; NULL: on none */
-	uint8_t meets;			/* ep_grow also connects it to the peer's */
+	struct verbs_qp *growing;	/* ep_add_qps works on it; NULL: on none */
+	uint8_t connects;		/* ep_add_qps also connects it to the peer's */
 	/* messages */
 	uint8_t *pages;			/* VERBS_SLOTS receives, as many sends, a word */
 	struct ibv_mr *mr;		/* registration of pages */
@@ -307,12 +307,12 @@ struct verbs_ep {
 	uint32_t place, sending;	/* index of the next send's place; number of places in
 					 * use */
 	uint32_t credits;		/* messages that the peer has posted receives for */
-	uint32_t owed;			/* receives posted again of which the peer has no credit
+	uint32_t credits_due;		/* receives posted again of which the peer has no credit
 					 * yet */
 	/* the peer */
 	uint32_t flush_rkey;		/* rkey of the byte that READs prove with */
 	uint8_t cookie[VERBS_COOKIE], peer[VERBS_COOKIE];
-	uint32_t psn[WAYS];		/* our initial sequence numbers */
+	uint32_t psn[QPS];		/* our initial sequence numbers */
 	struct verbs_route route;
 	struct gid_end ends[VERBS_ENDS]; /* the addresses of our port that the peer got */
 	uint8_t nends, mtu;
@@ -340,8 +340,8 @@ struct verbs_device {
 	uint32_t ncqes;			/* and the size of the completion queue */
 	uint32_t fixed;			/* the queue cannot be enlarged */
 	/* engine */
-	struct handles ways;		/* struct verbs_way by the handle in wr_id */
-	struct list eps, telling, kicked;
+	struct handles qps;		/* struct verbs_qp by the handle in wr_id */
+	struct list eps, reporting, kicked;
 	struct list messages;		/* verbs_receive.link: to be returned by poll */
 	struct list given;		/* returned by the last poll */
 	struct chunk *done;		/* results, oldest first */
@@ -357,7 +357,7 @@ struct verbs_device {
 					 * engine's thread */
 	int nwc;			/* completions that arm() found: poll handles them first */
 	struct ibv_wc wc[VERBS_WCS];
-	struct verbs_chain chain[WAYS];
+	struct verbs_chain chain[QPS];
 	char about[256];
 };
 
@@ -449,23 +449,23 @@ uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n);
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len);
 /* Posts what was queued on the first queue pair. Must be called before another ep of the device
  * queues a request there. */
-void verbs_ring_bell(struct verbs_ep *e);
+void verbs_ring_doorbell(struct verbs_ep *e);
 /* Requests that the queue pair accepts now. */
-uint32_t verbs_ring_room(const struct verbs_way *w);
+uint32_t verbs_ring_room(const struct verbs_qp *w);
 /* Posts waiting work: the rest of a chunk, READs that prove, credits; rings the doorbells. */
 void verbs_ring_kick(struct verbs_ep *e);
 /* The device completed this request with status, and all before it. */
-void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status status);
+void verbs_ring_done(struct verbs_qp *w, uint32_t number, enum ibv_wc_status status);
 /* Returns all chunks that are left: the device no longer has any of them. */
-void verbs_ring_drain(struct verbs_way *w);
-int verbs_ring_is_drained(const struct verbs_way *w);
+void verbs_ring_drain(struct verbs_qp *w);
+int verbs_ring_is_drained(const struct verbs_qp *w);
 /* 1: nothing of the chunk was posted, and it comes out. */
 int verbs_ring_unhold(struct chunk *c);
 
 /* ---- messages: verbs_message.c ---- */
 
 /* Posts the receives of a queue pair. 0 or -errno. */
-int verbs_message_start(struct verbs_way *w);
+int verbs_message_start(struct verbs_qp *w);
 /* 1: queued; 0: there is no room. */
 int verbs_message_send(struct verbs_ep *e, struct chunk *c);
 void verbs_message_hello(struct verbs_ep *e);
@@ -482,38 +482,38 @@ void verbs_message_recycle(struct verbs_device *d);
 /* ---- queue pairs: verbs_qp.c ---- */
 
 /* Makes a queue pair in state INIT. 0 or -errno with fail() text. */
-int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w);
+int verbs_qp_make(struct verbs_ep *e, struct verbs_qp *w);
 /* Brings it to state RTS, connected to the peer's with this number and initial sequence number. 0
  * or -errno. */
-int verbs_qp_meet(struct verbs_way *w, uint32_t qpn, uint32_t psn);
-void verbs_qp_destroy(struct verbs_way *w);
+int verbs_qp_connect(struct verbs_qp *w, uint32_t qpn, uint32_t psn);
+void verbs_qp_destroy(struct verbs_qp *w);
 uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr);
 /* The backend's function: brings the first queue pair to state RTS. */
-int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len);
+int verbs_ep_prepare(struct ep *ep, const void *addr, uint32_t addr_len);
 
 /* ---- further queue pairs: verbs_grow.c ---- */
 
 /* There are requests for it: starts its set-up. */
-void verbs_grow(struct verbs_way *w);
-int verbs_ep_grow(struct ep *ep);
-void verbs_ep_grown(struct ep *ep, int res);
-/* Withdraws a request for ep_grow that was not reported yet. */
+void verbs_grow(struct verbs_qp *w);
+int verbs_ep_add_qps(struct ep *ep);
+void verbs_ep_qps_added(struct ep *ep, int res);
+/* Withdraws a request for ep_add_qps that was not reported yet. */
 void verbs_grow_off(struct verbs_ep *e);
 void verbs_grow_free(struct verbs_ep *e);
-/* Writes the body of WAY. Returns its bytes. */
-uint32_t verbs_grow_say(const struct verbs_way *w, uint8_t *data);
-/* WAY or READY came. 0, or -errno: the ep ends. */
-int verbs_grow_way(struct verbs_ep *e, const uint8_t *data, uint32_t len);
+/* Writes the body of QP. Returns its bytes. */
+uint32_t verbs_grow_say(const struct verbs_qp *w, uint8_t *data);
+/* QP or READY came. 0, or -errno: the ep ends. */
+int verbs_grow_qp(struct verbs_ep *e, const uint8_t *data, uint32_t len);
 int verbs_grow_ready(struct verbs_ep *e, const uint8_t *data, uint32_t len);
 
 /* 1: both ends may use it. */
-static inline int verbs_way_is_there(const struct verbs_way *w)
+static inline int verbs_qp_is_ready(const struct verbs_qp *w)
 {
-	return w->grow.met && w->grow.ready;
+	return w->grow.connected && w->grow.ready;
 }
 
 /* Completions that it can cause. */
-static inline uint32_t verbs_way_cqes(const struct verbs_way *w)
+static inline uint32_t verbs_qp_cqes(const struct verbs_qp *w)
 {
 	return w->depth + 1;
 }
@@ -527,11 +527,11 @@ int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int act
 void verbs_ep_close(struct ep *ep);
 /* Reserves completions for an ep, until verbs_room_free(); w: for a further queue pair, NULL: for
  * the first. 0 or -errno with fail() text. */
-int verbs_room(struct verbs_device *d, const struct verbs_way *w, uint32_t cqes);
+int verbs_room(struct verbs_device *d, const struct verbs_qp *w, uint32_t cqes);
 void verbs_room_free(struct verbs_device *d, uint32_t cqes);
 /* Makes its completions known, and posts its receives. 0 or -errno. */
-int verbs_way_start(struct verbs_way *w);
-void verbs_ep_tell(struct verbs_ep *e, enum verbs_news news);
+int verbs_qp_start(struct verbs_qp *w);
+void verbs_ep_report(struct verbs_ep *e, enum verbs_news news);
 void verbs_ep_up(struct verbs_ep *e);
 /* The ep is broken: its queue pairs go to the error state. */
 void verbs_ep_down(struct verbs_ep *e, int res);
@@ -542,8 +542,8 @@ void verbs_ep_watch(struct verbs_device *d);
 /* Handles deadlines. */
 void verbs_ep_tick(struct verbs_device *d, uint64_t now);
 void verbs_ep_kick(struct verbs_ep *e);	/* handled before the poll ends */
-/* Returns news as events: EVENT_UP and EVENT_GROW, or (ends) also those that follow all chunks of
- * the ep. */
-uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, int ends);
+/* Returns news as events: EVENT_UP and EVENT_ADD_QPS, or (ends) also those that follow all chunks
+ * of the ep. */
+uint32_t verbs_report(struct verbs_device *d, struct event *events, uint32_t n, int ends);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * An ep from its address to its end.
  *
- * ep_open makes a queue pair. ep_meet connects it to the peer's, which may take the kernel a
+ * ep_open makes a queue pair. ep_prepare connects it to the peer's, which may take the kernel a
  * while, since it resolves the peer's link address. If it was not called before, ep_connect calls
  * it on the engine's thread. Then the active side sends HELLO, the passive side answers, and each
  * side is up when it has received one. A peer that cannot be reached is thus detected by our own
@@ -21,21 +21,21 @@
 #define BYE_NS	   (20 * NSEC_PER_MSEC)
 #define DRAIN_NS   (100 * NSEC_PER_MSEC)
 
-static const uint32_t depths[WAYS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH, VERBS_WRITES_DEPTH,
-				      VERBS_READS_DEPTH};
+static const uint32_t depths[QPS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH, VERBS_WRITES_DEPTH,
+				     VERBS_READS_DEPTH};
 
 /* ---- begin ---- */
 
 /* Enlarges the queue for this many further completions. It never shrinks. */
 static int make_room(struct verbs_device *d, uint32_t cqes)
 {
-	uint64_t want = (uint64_t)d->cqes + cqes;
+	uint64_t room = (uint64_t)d->cqes + cqes;
 	uint32_t max = (uint32_t)d->port.attr.max_cqe, more;
 	int rc;
 
-	if (want <= d->ncqes)
+	if (room <= d->ncqes)
 		return 0;
-	if (want > max)
+	if (room > max)
 		return fail(-ENOSPC,
 			    "ib: %s has room for the completions of %u peers (max_cqe %u): set "
 			    "max_warm so that idle ones give theirs back",
@@ -47,7 +47,7 @@ static int make_room(struct verbs_device *d, uint32_t cqes)
 			    "ones give theirs back",
 			    d->port.name, d->neps, max);
 	more = d->ncqes < max / 2 ? 2 * d->ncqes : max;
-	more = more < want ? (uint32_t)want : more;
+	more = more < room ? (uint32_t)room : more;
 	rc = d->lib.resize_cq(d->cq, (int)more);
 	if (rc)
 		return fail(-abs(rc),
@@ -70,7 +70,7 @@ static int has_spare(const struct verbs_device *d, uint32_t cqes)
 		    d->port.name, max);
 }
 
-int verbs_room(struct verbs_device *d, const struct verbs_way *w, uint32_t cqes)
+int verbs_room(struct verbs_device *d, const struct verbs_qp *w, uint32_t cqes)
 {
 	int rc;
 
@@ -111,7 +111,7 @@ static int look_again(struct verbs_device *d)
 	return rc;
 }
 
-static int begin(struct verbs_ep *e)
+static int ep_begin(struct verbs_ep *e)
 {
 	struct verbs_device *d = verbs_ep_device(e);
 	uint32_t i;
@@ -126,10 +126,10 @@ static int begin(struct verbs_ep *e)
 	if (!e->pages)
 		return -ENOMEM;
 	e->word_at = (uintptr_t)e->pages + 2 * VERBS_SLOTS * VERBS_SLOT;
-	for (i = 0; i < WAYS; i++)
+	for (i = 0; i < QPS; i++)
 		e->psn[i] &= 0xffffff;
-	e->way[WAY_FIRST].slots = e->slots;
-	return verbs_qp_make(e, &e->way[WAY_FIRST]);
+	e->qps[QP_FIRST].slots = e->slots;
+	return verbs_qp_make(e, &e->qps[QP_FIRST]);
 }
 
 static void ep_init(struct verbs_ep *e, struct device *dev)
@@ -141,16 +141,16 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	e->state = EP_NEW;
 	e->deadline_ns = NEVER_NS;
 	list_init(&e->all);
-	list_init(&e->telling);
+	list_init(&e->reporting);
 	list_init(&e->kicked);
 	list_init(&e->keys);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_init(&e->receive[i].link);
-	for (i = 0; i < WAYS; i++) {
-		e->way[i].ep = e;
-		e->way[i].depth = depths[i];
-		e->way[i].held_end = &e->way[i].held;
-		e->way[i].seen = UINT32_MAX;
+	for (i = 0; i < QPS; i++) {
+		e->qps[i].ep = e;
+		e->qps[i].depth = depths[i];
+		e->qps[i].held_end = &e->qps[i].held;
+		e->qps[i].seen = UINT32_MAX;
 	}
 }
 
@@ -175,7 +175,7 @@ int verbs_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr
 	e->mtu = d->port.mtu;
 	e->pkey_index = d->port.pkey_index;
 	count_ep(d, 1);
-	rc = begin(e);
+	rc = ep_begin(e);
 	if (rc) {
 		verbs_ep_free(&e->ep);
 		return rc;
@@ -191,7 +191,7 @@ void verbs_ep_free(struct ep *ep)
 	struct verbs_device *d = verbs_ep_device(e);
 
 	verbs_grow_free(e);
-	verbs_qp_destroy(&e->way[WAY_FIRST]);
+	verbs_qp_destroy(&e->qps[QP_FIRST]);
 	verbs_pages_free(d, e->pages, VERBS_PAGES_LEN, e->mr);
 	verbs_keys_free(e);
 	verbs_room_free(d, VERBS_CQES);
@@ -201,20 +201,20 @@ void verbs_ep_free(struct ep *ep)
 
 /* ---- news ---- */
 
-void verbs_ep_tell(struct verbs_ep *e, enum verbs_news news)
+void verbs_ep_report(struct verbs_ep *e, enum verbs_news news)
 {
 	e->news |= news;
-	if (list_empty(&e->telling))
-		list_add_tail(&e->telling, &verbs_ep_device(e)->telling);
+	if (list_empty(&e->reporting))
+		list_add_tail(&e->reporting, &verbs_ep_device(e)->reporting);
 }
 
-static void give(struct event *event, struct verbs_ep *e, uint32_t type, int res)
+static void ep_event(struct event *event, struct verbs_ep *e, uint32_t type, int res)
 {
 	uint32_t i;
 
 	*event = (struct event){.type = type, .res = res, .ep = &e->ep};
-	for (i = 0; i < WAYS && !event->code; i++)
-		event->code = e->way[i].code;
+	for (i = 0; i < QPS && !event->code; i++)
+		event->code = e->qps[i].code;
 }
 
 static void forget(struct verbs_ep *e)
@@ -222,10 +222,10 @@ static void forget(struct verbs_ep *e)
 	struct verbs_device *d = verbs_ep_device(e);
 	uint32_t i;
 
-	for (i = 0; i < WAYS; i++) {
-		if (e->way[i].handle)
-			handles_del(&d->ways, e->way[i].handle);
-		e->way[i].handle = 0;
+	for (i = 0; i < QPS; i++) {
+		if (e->qps[i].handle)
+			handles_del(&d->qps, e->qps[i].handle);
+		e->qps[i].handle = 0;
 	}
 	list_del(&e->all);
 	list_del(&e->kicked);
@@ -233,33 +233,33 @@ static void forget(struct verbs_ep *e)
 	e->state = EP_CLOSED;
 }
 
-uint32_t verbs_tell(struct verbs_device *d, struct event *events, uint32_t n, int ends)
+uint32_t verbs_report(struct verbs_device *d, struct event *events, uint32_t n, int ends)
 {
 	uint32_t out = 0, news;
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &d->telling) {
-		struct verbs_ep *e = list_entry(pos, struct verbs_ep, telling);
+	list_for_each_safe(pos, tmp, &d->reporting) {
+		struct verbs_ep *e = list_entry(pos, struct verbs_ep, reporting);
 
 		news = ends ? e->news : e->news & (NEWS_UP | NEWS_GROW);
 		if (out == n || !news || (ends && e->done))
 			continue;
 		if (news & NEWS_UP) {
 			e->news &= ~(uint32_t)NEWS_UP;
-			give(&events[out++], e, EVENT_UP, 0);
+			ep_event(&events[out++], e, EVENT_UP, 0);
 		} else if (news & NEWS_GROW) {
 			e->news &= ~(uint32_t)NEWS_GROW;
-			give(&events[out++], e, EVENT_GROW, 0);
+			ep_event(&events[out++], e, EVENT_ADD_QPS, 0);
 		} else if (news & NEWS_DOWN) {
 			e->news &= ~(uint32_t)NEWS_DOWN;
-			give(&events[out++], e, EVENT_DOWN, e->res);
+			ep_event(&events[out++], e, EVENT_DOWN, e->res);
 		} else {
 			e->news = 0;
 			forget(e);
-			give(&events[out++], e, EVENT_CLOSED, 0);
+			ep_event(&events[out++], e, EVENT_CLOSED, 0);
 		}
 		if (!e->news)
-			list_del(&e->telling);
+			list_del(&e->reporting);
 	}
 	return out;
 }
@@ -273,21 +273,21 @@ static void set_deadline(struct verbs_ep *e, uint64_t ns)
 }
 
 /* A peer that does not answer for this long is down. */
-static uint64_t patience(const struct verbs_device *d)
+static uint64_t dead_after_ns(const struct verbs_device *d)
 {
 	return d->settings.dead_after_ms * NSEC_PER_MSEC;
 }
 
-int verbs_way_start(struct verbs_way *w)
+int verbs_qp_start(struct verbs_qp *w)
 {
-	w->handle = handles_add(&verbs_ep_device(w->ep)->ways, w);
+	w->handle = handles_add(&verbs_ep_device(w->ep)->qps, w);
 	return w->handle ? verbs_message_start(w) : -ENOMEM;
 }
 
-static int start(struct verbs_ep *e)
+static int ep_start(struct verbs_ep *e)
 {
 	list_add_tail(&e->all, &verbs_ep_device(e)->eps);
-	return verbs_way_start(&e->way[WAY_FIRST]);
+	return verbs_qp_start(&e->qps[QP_FIRST]);
 }
 
 int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int active,
@@ -295,15 +295,15 @@ int verbs_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int act
 {
 	struct verbs_ep *e = verbs_ep(ep);
 	struct verbs_device *d = verbs_ep_device(e);
-	uint64_t limit = patience(d);
-	int rc = e->state == EP_MET ? 0 : verbs_ep_meet(ep, addr, addr_len);
+	uint64_t limit = dead_after_ns(d);
+	int rc = e->state == EP_PREPARED ? 0 : verbs_ep_prepare(ep, addr, addr_len);
 
 	(void)via;
 	if (rc)
 		return rc;
 	e->active = active;
 	e->state = EP_CONNECTING;
-	rc = d->broken ? d->broken : start(e);
+	rc = d->broken ? d->broken : ep_start(e);
 	if (rc) {
 		verbs_ep_down(e, rc);
 		return 0;
@@ -321,7 +321,7 @@ void verbs_ep_up(struct verbs_ep *e)
 		return;
 	e->state = EP_UP;
 	e->deadline_ns = NEVER_NS;
-	verbs_ep_tell(e, NEWS_UP);
+	verbs_ep_report(e, NEWS_UP);
 }
 
 void verbs_ep_kick(struct verbs_ep *e)
@@ -333,8 +333,8 @@ void verbs_ep_kick(struct verbs_ep *e)
 /* ---- end ---- */
 
 /* From now on none of its bytes is sent or lands; its requests come back flushed. A queue pair that
- * was never started has none, and ep_grow may be working on it. */
-static void fail_way(struct verbs_way *w)
+ * was never started has none, and ep_add_qps may be working on it. */
+static void qp_fail(struct verbs_qp *w)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -352,8 +352,8 @@ static void fail_ways(struct verbs_ep *e)
 {
 	uint32_t i;
 
-	for (i = 0; i < WAYS; i++)
-		fail_way(&e->way[i]);
+	for (i = 0; i < QPS; i++)
+		qp_fail(&e->qps[i]);
 	set_deadline(e, DRAIN_NS);
 	verbs_ep_kick(e);
 }
@@ -367,7 +367,7 @@ void verbs_ep_down(struct verbs_ep *e, int res)
 	e->res = res;
 	e->state = EP_DOWN;
 	verbs_grow_off(e);
-	verbs_ep_tell(e, NEWS_DOWN);
+	verbs_ep_report(e, NEWS_DOWN);
 	fail_ways(e);
 }
 
@@ -375,10 +375,10 @@ void verbs_ep_settle(struct verbs_ep *e)
 {
 	uint32_t i, left = 0;
 
-	if (e->state == EP_CLOSING && e->left && !e->way[WAY_FIRST].failing)
+	if (e->state == EP_CLOSING && e->left && !e->qps[QP_FIRST].failing)
 		fail_ways(e);
-	for (i = 0; i < WAYS; i++) {
-		struct verbs_way *w = &e->way[i];
+	for (i = 0; i < QPS; i++) {
+		struct verbs_qp *w = &e->qps[i];
 
 		if (w->failing && w->acked == w->posted)
 			verbs_ring_drain(w);
@@ -388,7 +388,7 @@ void verbs_ep_settle(struct verbs_ep *e)
 		return;
 	e->deadline_ns = NEVER_NS;
 	if (e->state == EP_CLOSING)
-		verbs_ep_tell(e, NEWS_CLOSED);
+		verbs_ep_report(e, NEWS_CLOSED);
 }
 
 void verbs_ep_close(struct ep *ep)
@@ -405,8 +405,8 @@ void verbs_ep_close(struct ep *ep)
 		list_del(&e->receive[i].link);
 	e->state = EP_CLOSING;
 	if (talks && !e->left) {
-		for (i = WAY_FIRST + 1; i < WAYS; i++)
-			fail_way(&e->way[i]);
+		for (i = QP_FIRST + 1; i < QPS; i++)
+			qp_fail(&e->qps[i]);
 		set_deadline(e, BYE_NS);
 		verbs_message_bye(e);
 		verbs_ep_kick(e);
@@ -420,8 +420,8 @@ static void destroy_ways(struct verbs_ep *e)
 {
 	uint32_t i;
 
-	for (i = 0; i < WAYS; i++) {
-		struct verbs_way *w = &e->way[i];
+	for (i = 0; i < QPS; i++) {
+		struct verbs_qp *w = &e->qps[i];
 
 		if (!w->handle)
 			continue;
@@ -437,7 +437,7 @@ static void expired(struct verbs_ep *e)
 	e->deadline_ns = NEVER_NS;
 	if (e->state == EP_CONNECTING)
 		verbs_ep_down(e, -ETIMEDOUT);
-	else if (!e->way[WAY_FIRST].failing)
+	else if (!e->qps[QP_FIRST].failing)
 		fail_ways(e);
 	else
 		destroy_ways(e);
@@ -447,13 +447,13 @@ static void expired(struct verbs_ep *e)
 
 void verbs_ep_watch(struct verbs_device *d)
 {
-	d->watch_ns = clock_ns() + patience(d) / 4;
+	d->watch_ns = clock_ns() + dead_after_ns(d) / 4;
 	verbs_until(d, d->watch_ns);
 }
 
 /* 1: it has requests under way. A device may repeat them for ever, by its own timers. Progress of
  * other queue pairs says nothing about this one. */
-static int way_progresses(struct verbs_way *w, uint64_t now)
+static int qp_progresses(struct verbs_qp *w, uint64_t now)
 {
 	if (w->acked == w->posted || w->ep->state != EP_UP) {
 		w->seen = w->acked - 1; /* the time starts with the next request */
@@ -462,7 +462,7 @@ static int way_progresses(struct verbs_way *w, uint64_t now)
 	if (w->acked != w->seen) {
 		w->seen = w->acked;
 		w->seen_ns = now;
-	} else if (now - w->seen_ns >= patience(verbs_ep_device(w->ep))) {
+	} else if (now - w->seen_ns >= dead_after_ns(verbs_ep_device(w->ep))) {
 		verbs_ep_down(w->ep, -ETIMEDOUT);
 	}
 	return 1;
@@ -473,19 +473,19 @@ static int progresses(struct verbs_ep *e, uint64_t now)
 	int busy = 0;
 	uint32_t i;
 
-	for (i = 0; i < WAYS; i++)
-		busy |= way_progresses(&e->way[i], now);
+	for (i = 0; i < QPS; i++)
+		busy |= qp_progresses(&e->qps[i], now);
 	return busy;
 }
 
-static void watch(struct verbs_device *d, uint64_t now)
+static void eps_watch(struct verbs_device *d, uint64_t now)
 {
 	struct list *pos, *tmp;
 	int busy = 0;
 
 	list_for_each_safe(pos, tmp, &d->eps)
 		busy |= progresses(list_entry(pos, struct verbs_ep, all), now);
-	d->watch_ns = busy ? now + patience(d) / 4 : NEVER_NS;
+	d->watch_ns = busy ? now + dead_after_ns(d) / 4 : NEVER_NS;
 }
 
 void verbs_ep_tick(struct verbs_device *d, uint64_t now)
@@ -493,7 +493,7 @@ void verbs_ep_tick(struct verbs_device *d, uint64_t now)
 	struct list *pos, *tmp;
 
 	if (d->watch_ns <= now)
-		watch(d, now);
+		eps_watch(d, now);
 	if (d->watch_ns != NEVER_NS)
 		verbs_until(d, d->watch_ns);
 

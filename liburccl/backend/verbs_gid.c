@@ -100,8 +100,8 @@ static int is_address(const uint8_t *gid, const struct sockaddr_storage *ss)
 }
 
 /* Ranks two GIDs of one kind: more is better. */
-static uint32_t merit(const struct gid_port *port, const struct gid_wish *wish,
-		      const struct gid_entry *e)
+static uint32_t entry_merit(const struct gid_port *port, const struct gid_wish *wish,
+			    const struct gid_entry *e)
 {
 	uint32_t points = 0;
 
@@ -226,7 +226,7 @@ int gid_ends(const struct gid_port *port, const struct gid_wish *wish,
 
 		if (is_useless(e->gid) || e->index > GID_INDEX_MAX)
 			continue;
-		if (!best[kind] || merit(port, wish, e) > merit(port, wish, best[kind]))
+		if (!best[kind] || entry_merit(port, wish, e) > entry_merit(port, wish, best[kind]))
 			best[kind] = e;
 	}
 	for (i = 0; i < GID_KINDS; i++)

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include "backend/verbs.h"
 
-static int find(void *lib, const char *so, const char *name, void *function)
+static int lib_find(void *lib, const char *so, const char *name, void *function)
 {
 	void *found = dlsym(lib, name);
 
@@ -28,7 +28,7 @@ int verbs_lib_open(struct verbs_lib *lib, const char *so)
 			    dlerror());
 #define X(type, name, args) \
 	if (!err)           \
-		err = find(handle, so, "ibv_" #name, &lib->name);
+		err = lib_find(handle, so, "ibv_" #name, &lib->name);
 	VERBS_FUNCTIONS(X)
 #undef X
 	found = dlsym(handle, "_ibv_query_gid_table");

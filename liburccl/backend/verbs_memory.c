@@ -344,19 +344,19 @@ static uint32_t pieces_of(const struct verbs_device *d, const struct pin *p)
 	return n;
 }
 
-static void put32(uint8_t *p, uint32_t v)
+static void put_le32(uint8_t *p, uint32_t v)
 {
 	v = htole32(v);
 	memcpy(p, &v, sizeof(v));
 }
 
-static void put64(uint8_t *p, uint64_t v)
+static void put_le64(uint8_t *p, uint64_t v)
 {
 	v = htole64(v);
 	memcpy(p, &v, sizeof(v));
 }
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t get_le32(const uint8_t *p)
 {
 	uint32_t v;
 
@@ -364,7 +364,7 @@ static uint32_t get32(const uint8_t *p)
 	return le32toh(v);
 }
 
-static uint64_t get64(const uint8_t *p)
+static uint64_t get_le64(const uint8_t *p)
 {
 	uint64_t v;
 
@@ -391,8 +391,8 @@ static void key_header(const struct exposure *e, uint32_t n, uint8_t *key)
 		key[1] |= VERBS_KEY_DEVICE;
 	key[2] = (uint8_t)n;
 	key[3] = (uint8_t)(n >> 8);
-	put64(key + 8, e->len);
-	put64(key + 16, ns_left(e));
+	put_le64(key + 8, e->len);
+	put_le64(key + 16, ns_left(e));
 	memcpy(key + 24, verbs_ep(e->ep)->cookie, 8);
 }
 
@@ -458,9 +458,9 @@ static void key_pieces(const struct verbs_device *d, const struct pin *pin, uint
 
 	for (i = 0; i < made->n; i++, at += run, p += KEY_PIECE) {
 		run = run_at(d, pin->memory, pin->off + at, pin->len - at, &x, &addr);
-		put64(p, at);
-		put32(p + 8, made->mr[i]->rkey);
-		put32(p + 12, (uint32_t)(addr & IOVA_MASK));
+		put_le64(p, at);
+		put_le32(p + 8, made->mr[i]->rkey);
+		put_le32(p + 12, (uint32_t)(addr & IOVA_MASK));
 	}
 }
 
@@ -472,7 +472,7 @@ int verbs_expose(struct exposure *e, void *key, uint32_t key_max)
 		return -ENOSPC;
 	key_header(e, n, key);
 	key_pieces(verbs_device(e->ep->dev), e->pin, (uint8_t *)key + KEY_HEADER);
-	put32((uint8_t *)key + 4, crc32c(0, key, len));
+	put_le32((uint8_t *)key + 4, crc32c(0, key, len));
 	return (int)len;
 }
 
@@ -491,9 +491,9 @@ static int read_pieces(struct verbs_key *k, const uint8_t *p)
 	uint32_t i;
 
 	for (i = 0; i < k->n; i++, p += KEY_PIECE) {
-		k->piece[i].start = get64(p);
-		k->piece[i].rkey = get32(p + 8);
-		k->piece[i].iova = get32(p + 12);
+		k->piece[i].start = get_le64(p);
+		k->piece[i].rkey = get_le32(p + 8);
+		k->piece[i].iova = get_le32(p + 12);
 		if (i ? k->piece[i].start <= k->piece[i - 1].start : k->piece[i].start)
 			return -EPROTO;
 	}
@@ -511,13 +511,13 @@ static int check_key(const struct verbs_ep *e, const uint8_t *key, uint32_t key_
 	sum = crc32c(0, key, 4);
 	sum = crc32c(sum, zero, 4);
 	sum = crc32c(sum, key + 8, key_len - 8);
-	if (sum != get32(key + 4))
+	if (sum != get_le32(key + 4))
 		return -EPROTO;
 	if (key[0] != VERBS_VERSION)
 		return -EPROTONOSUPPORT;
 	if (key_len != KEY_HEADER + (key[2] | (uint32_t)key[3] << 8) * KEY_PIECE)
 		return -EPROTO;
-	if (get64(key + 8) != len)
+	if (get_le64(key + 8) != len)
 		return -ERANGE;
 	return memcmp(key + 24, e->peer, 8) ? -EACCES : 0;
 }
@@ -536,7 +536,7 @@ int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 	k = malloc(sizeof(*k) + n * sizeof(k->piece[0]));
 	if (!k)
 		return -ENOMEM;
-	left = get64(p + 16);
+	left = get_le64(p + 16);
 	*k = (struct verbs_key){.len = len, .expires_ns = NEVER_NS, .rights = p[1], .n = n};
 	/* The owner revokes it at that time. To stop using it here avoids an error of the queue
 	 * pairs. */

@@ -25,7 +25,7 @@ enum message_type {
 	MESSAGE_DATA,
 	MESSAGE_CREDIT,
 	MESSAGE_BYE,
-	MESSAGE_WAY, /* with READY: verbs_grow.c */
+	MESSAGE_QP, /* with READY: verbs_grow.c */
 	MESSAGE_READY
 };
 #define MESSAGE_SUMMED 1u
@@ -44,21 +44,22 @@ _Static_assert(sizeof(struct message) == VERBS_HEADER, "no gaps");
  * a SLOT_PUSH that is due. */
 static int has_place(const struct verbs_ep *e)
 {
-	const struct verbs_way *w = &e->way[WAY_FIRST];
+	const struct verbs_qp *w = &e->qps[QP_FIRST];
 
 	uint32_t used = w->head - w->tail + 2 + w->pushes;
 
 	return e->sending < VERBS_SLOTS && used < w->depth && !w->failing;
 }
 
-static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *data, uint32_t len)
+static void message_put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *data,
+			uint32_t len)
 {
 	uint8_t *to = e->pages + (VERBS_SLOTS + e->place) * VERBS_SLOT;
 	struct message m = {.type = type,
 			    .len = htole16((uint16_t)len),
-			    .credits = htole16((uint16_t)e->owed)};
+			    .credits = htole16((uint16_t)e->credits_due)};
 
-	e->owed = 0;
+	e->credits_due = 0;
 	if (c && c->checksum) {
 		m.flags = MESSAGE_SUMMED;
 		m.sum = htole32(crc32c(0, data, len));
@@ -73,7 +74,7 @@ static void put(struct verbs_ep *e, struct chunk *c, uint8_t type, const void *d
  * credit. */
 static int has_credit(const struct verbs_ep *e)
 {
-	return e->credits && e->sending < VERBS_CREDITS && verbs_ring_room(&e->way[WAY_FIRST]);
+	return e->credits && e->sending < VERBS_CREDITS && verbs_ring_room(&e->qps[QP_FIRST]);
 }
 
 int verbs_message_send(struct verbs_ep *e, struct chunk *c)
@@ -82,7 +83,7 @@ int verbs_message_send(struct verbs_ep *e, struct chunk *c)
 	if (!has_credit(e))
 		return 0;
 	e->credits--;
-	put(e, c, MESSAGE_DATA, c->local, c->len);
+	message_put(e, c, MESSAGE_DATA, c->local, c->len);
 	return 1;
 }
 
@@ -102,31 +103,31 @@ void verbs_message_hello(struct verbs_ep *e)
 
 	proof_of(e, e->peer, proof);
 	e->credits--;
-	put(e, NULL, MESSAGE_HELLO, proof, sizeof(proof));
-	verbs_ring_bell(e);
+	message_put(e, NULL, MESSAGE_HELLO, proof, sizeof(proof));
+	verbs_ring_doorbell(e);
 }
 
 void verbs_message_bye(struct verbs_ep *e)
 {
 	if (!has_place(e))
 		return;
-	put(e, NULL, MESSAGE_BYE, NULL, 0);
-	verbs_ring_bell(e);
+	message_put(e, NULL, MESSAGE_BYE, NULL, 0);
+	verbs_ring_doorbell(e);
 }
 
-/* WAY is sent before READY, whose body is the begin of WAY's. */
-static void grow_kick(struct verbs_way *w)
+/* QP is sent before READY, whose body is the begin of QP's. */
+static void grow_kick(struct verbs_qp *w)
 {
 	uint8_t word[MESSAGE_MAX];
 	uint32_t len = verbs_grow_say(w, word);
 
-	while (w->grow.owes && has_credit(w->ep)) {
-		int is_way = w->grow.owes & OWES_WAY;
+	while (w->grow.due && has_credit(w->ep)) {
+		int is_qp = w->grow.due & DUE_QP;
 
-		w->grow.owes &= (uint8_t) ~(is_way ? OWES_WAY : OWES_READY);
+		w->grow.due &= (uint8_t) ~(is_qp ? DUE_QP : DUE_READY);
 		w->ep->credits--;
-		put(w->ep, NULL, is_way ? MESSAGE_WAY : MESSAGE_READY, word,
-		    is_way ? len : sizeof(uint32_t));
+		message_put(w->ep, NULL, is_qp ? MESSAGE_QP : MESSAGE_READY, word,
+			    is_qp ? len : sizeof(uint32_t));
 	}
 }
 
@@ -136,11 +137,11 @@ void verbs_message_kick(struct verbs_ep *e)
 
 	if (e->state != EP_UP)
 		return;
-	if (e->owed >= VERBS_CREDITS / 2 && has_place(e))
-		put(e, NULL, MESSAGE_CREDIT, NULL, 0);
-	for (i = WAY_FIRST + 1; i < WAYS; i++)
-		if (e->way[i].grow.owes && !e->way[WAY_FIRST].failing)
-			grow_kick(&e->way[i]);
+	if (e->credits_due >= VERBS_CREDITS / 2 && has_place(e))
+		message_put(e, NULL, MESSAGE_CREDIT, NULL, 0);
+	for (i = QP_FIRST + 1; i < QPS; i++)
+		if (e->qps[i].grow.due && !e->qps[QP_FIRST].failing)
+			grow_kick(&e->qps[i]);
 }
 
 void verbs_message_gone(struct verbs_ep *e, uint32_t type)
@@ -153,7 +154,7 @@ void verbs_message_gone(struct verbs_ep *e, uint32_t type)
 
 /* ---- receives ---- */
 
-static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
+static int receive(struct verbs_qp *w, struct verbs_ep *e, uint32_t i)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)e->pages + i * VERBS_SLOT,
@@ -163,7 +164,7 @@ static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
 	struct ibv_recv_wr *bad, wr = {
 					 .wr_id = (uint64_t)w->handle << 32 | VERBS_IS_RECEIVE | i,
 					 .sg_list = &sge,
-					 .num_sge = w == &e->way[WAY_FIRST],
+					 .num_sge = w == &e->qps[QP_FIRST],
 				 };
 
 	if (ibv_post_recv(w->qp, &wr, &bad))
@@ -172,7 +173,7 @@ static int receive(struct verbs_way *w, struct verbs_ep *e, uint32_t i)
 	return 0;
 }
 
-int verbs_message_start(struct verbs_way *w)
+int verbs_message_start(struct verbs_qp *w)
 {
 	struct verbs_ep *e = w->ep;
 	uint32_t i;
@@ -180,7 +181,7 @@ int verbs_message_start(struct verbs_way *w)
 
 	/* No peer sends to the other queue pairs: this receive comes back when the queue pair
 	 * breaks. */
-	if (w != &e->way[WAY_FIRST])
+	if (w != &e->qps[QP_FIRST])
 		return receive(w, e, 0);
 	e->credits = VERBS_CREDITS;
 	for (i = 0; i < VERBS_SLOTS && !rc; i++) {
@@ -191,16 +192,16 @@ int verbs_message_start(struct verbs_way *w)
 }
 
 /* Posts the receive again; credit: the peer may send one more message. */
-static void again(struct verbs_ep *e, uint32_t i, uint32_t credit)
+static void receive_again(struct verbs_ep *e, uint32_t i, uint32_t credit)
 {
 	if (e->state != EP_UP && e->state != EP_CONNECTING)
 		return;
-	if (receive(&e->way[WAY_FIRST], e, i)) {
+	if (receive(&e->qps[QP_FIRST], e, i)) {
 		verbs_ep_down(e, -EIO);
 		return;
 	}
-	e->owed += credit;
-	if (e->owed >= VERBS_CREDITS / 2)
+	e->credits_due += credit;
+	if (e->credits_due >= VERBS_CREDITS / 2)
 		verbs_ep_kick(e);
 }
 
@@ -210,13 +211,13 @@ void verbs_message_recycle(struct verbs_device *d)
 		struct verbs_receive *r = list_first(&d->given, struct verbs_receive, link);
 
 		list_del(&r->link);
-		again(r->ep, (uint32_t)(r - r->ep->receive), 1);
+		receive_again(r->ep, (uint32_t)(r - r->ep->receive), 1);
 	}
 }
 
 /* ---- receive ---- */
 
-static int hello(struct verbs_ep *e, const uint8_t *data, uint32_t len)
+static int hello_came(struct verbs_ep *e, const uint8_t *data, uint32_t len)
 {
 	uint8_t proof[VERBS_COOKIE];
 
@@ -230,7 +231,7 @@ static int hello(struct verbs_ep *e, const uint8_t *data, uint32_t len)
 	return 0;
 }
 
-static int data(struct verbs_ep *e, uint32_t i, const struct message *m, const uint8_t *bytes)
+static int data_came(struct verbs_ep *e, uint32_t i, const struct message *m, const uint8_t *bytes)
 {
 	struct verbs_device *d = verbs_ep_device(e);
 	uint32_t len = le16toh(m->len);
@@ -238,7 +239,7 @@ static int data(struct verbs_ep *e, uint32_t i, const struct message *m, const u
 	if (len > MESSAGE_MAX)
 		return -EPROTO;
 	if (m->flags & MESSAGE_SUMMED && crc32c(0, bytes, len) != le32toh(m->sum)) {
-		again(e, i, 1);
+		receive_again(e, i, 1);
 		return 0;
 	}
 	e->receive[i].len = len;
@@ -264,21 +265,21 @@ int verbs_message_came(struct verbs_ep *e, uint32_t i, uint32_t bytes)
 		return -EPROTO;
 	switch (m.type) {
 	case MESSAGE_HELLO:
-		rc = hello(e, at + VERBS_HEADER, le16toh(m.len));
-		again(e, i, 1);
+		rc = hello_came(e, at + VERBS_HEADER, le16toh(m.len));
+		receive_again(e, i, 1);
 		return rc;
-	case MESSAGE_WAY:
-		rc = verbs_grow_way(e, at + VERBS_HEADER, le16toh(m.len));
-		again(e, i, 1);
+	case MESSAGE_QP:
+		rc = verbs_grow_qp(e, at + VERBS_HEADER, le16toh(m.len));
+		receive_again(e, i, 1);
 		return rc;
 	case MESSAGE_READY:
 		rc = verbs_grow_ready(e, at + VERBS_HEADER, le16toh(m.len));
-		again(e, i, 1);
+		receive_again(e, i, 1);
 		return rc;
 	case MESSAGE_DATA:
-		return data(e, i, &m, at + VERBS_HEADER);
+		return data_came(e, i, &m, at + VERBS_HEADER);
 	case MESSAGE_CREDIT:
-		again(e, i, 0);
+		receive_again(e, i, 0);
 		return 0;
 	case MESSAGE_BYE:
 		e->left = 1;

@@ -68,7 +68,7 @@ static int try_device(const struct nics *all, uint32_t i, uint32_t only, struct 
 	return 0;
 }
 
-static int none(const struct nics *all)
+static int none_usable(const struct nics *all)
 {
 	if (!all->n)
 		return fail(-ENODEV, "ib: this machine shows no RDMA device: urccl_info --doctor "
@@ -111,7 +111,7 @@ static uint32_t unusable(const struct nics *all, uint32_t number)
 }
 
 /* Tries the k-th candidate. 0: it is not usable. */
-static int try(const struct nics *all, uint32_t k, struct verbs_port *out)
+static int port_try(const struct nics *all, uint32_t k, struct verbs_port *out)
 {
 	uint32_t i;
 
@@ -130,7 +130,7 @@ static uint32_t usable(const struct nics *all, uint32_t number, struct verbs_por
 	struct verbs_port one;
 
 	for (i = 0; i < n && found <= number; i++) {
-		if (!try(all, i, &one))
+		if (!port_try(all, i, &one))
 			continue;
 		if (found++ == number)
 			*out = one;
@@ -142,12 +142,12 @@ static uint32_t usable(const struct nics *all, uint32_t number, struct verbs_por
 
 /* Named devices that cannot be opened have the last numbers: the transport may work without them,
  * and each reports its own reason. */
-static int count(const struct nics *all)
+static int ports_count(const struct nics *all)
 {
 	struct verbs_port unused;
 	uint32_t n = usable(all, UINT32_MAX, &unused) + unusable(all, UINT32_MAX);
 
-	return n ? (int)n : none(all);
+	return n ? (int)n : none_usable(all);
 }
 
 static int choose(const struct nics *all, uint32_t number, struct verbs_port *out)
@@ -156,12 +156,12 @@ static int choose(const struct nics *all, uint32_t number, struct verbs_port *ou
 
 	if (n > number)
 		return 0;
-	return unusable(all, number - n) > number - n ? -ENODEV : none(all);
+	return unusable(all, number - n) > number - n ? -ENODEV : none_usable(all);
 }
 
 /* Opens the port of this number; out NULL: counts the ports. */
-static int walk(const struct verbs_lib *lib, const struct device_config *config, uint32_t number,
-		struct verbs_port *out)
+static int ports_walk(const struct verbs_lib *lib, const struct device_config *config,
+		      uint32_t number, struct verbs_port *out)
 {
 	struct nics all = {
 		.lib = lib,
@@ -174,7 +174,7 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 	/* Without the kernel modules there is no list at all. */
 	all.list = lib->get_device_list(&n);
 	if (!all.list)
-		return none(&all);
+		return none_usable(&all);
 	all.names = calloc((size_t)n + 1, sizeof(all.names[0]));
 	for (i = 0; all.names && i < n; i++)
 		all.names[i] = lib->get_device_name(all.list[i]);
@@ -182,7 +182,7 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 	if (!all.names)
 		rc = fail(-ENOMEM, "ib: no memory for the list of RDMA devices");
 	else
-		rc = out ? choose(&all, number, out) : count(&all);
+		rc = out ? choose(&all, number, out) : ports_count(&all);
 	free(all.names);
 	lib->free_device_list(all.list);
 	return rc;
@@ -190,7 +190,7 @@ static int walk(const struct verbs_lib *lib, const struct device_config *config,
 
 uint32_t verbs_ports(const struct verbs_lib *lib, const struct device_config *config)
 {
-	int n = walk(lib, config, 0, NULL);
+	int n = ports_walk(lib, config, 0, NULL);
 
 	return n > 0 ? (uint32_t)n : 0;
 }
@@ -312,8 +312,7 @@ uint64_t verbs_port_speed(const struct verbs_port *port)
 	static const uint32_t mbps[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
 	uint32_t width = port->port_attr.active_width, speed = port->port_attr.active_speed;
 
-	if (!width || width >= 1u << ARRAY_SIZE(lanes) || !speed ||
-	    speed >= 1u << ARRAY_SIZE(mbps))
+	if (!width || width >= 1u << ARRAY_SIZE(lanes) || !speed || speed >= 1u << ARRAY_SIZE(mbps))
 		return 0;
 	return 125000ull * lanes[__builtin_ctz(width)] * mbps[__builtin_ctz(speed)];
 }
@@ -360,7 +359,7 @@ int verbs_port_again(const struct verbs_lib *lib, const struct urccl_params *p,
 int verbs_port_open(const struct verbs_lib *lib, const struct device_config *config,
 		    struct verbs_port *port)
 {
-	int rc = walk(lib, config, config->number, port);
+	int rc = ports_walk(lib, config, config->number, port);
 
 	if (rc)
 		return rc;

@@ -39,12 +39,12 @@ _Static_assert(sizeof(struct ep_addr) <= EP_ADDR_MAX, "it fits");
 
 /* ---- queue pairs ---- */
 
-static int is_urgent(uint32_t way)
+static int is_urgent(uint32_t qp_id)
 {
-	return way == WAY_FIRST || way == WAY_SMALL;
+	return qp_id == QP_FIRST || qp_id == QP_SMALL;
 }
 
-int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
+int verbs_qp_make(struct verbs_ep *e, struct verbs_qp *w)
 {
 	struct verbs_device *d = verbs_ep_device(e);
 	struct ibv_qp_init_attr init = {
@@ -53,10 +53,10 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		.recv_cq = d->cq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = w->depth - 1,
-			.max_recv_wr = w == &e->way[WAY_FIRST] ? VERBS_SLOTS : 1,
+			.max_recv_wr = w == &e->qps[QP_FIRST] ? VERBS_SLOTS : 1,
 			.max_send_sge = verbs_sges(d, 0),
 			.max_recv_sge = 1,
-			.max_inline_data = is_urgent((uint32_t)(w - e->way)) ? VERBS_INLINE
+			.max_inline_data = is_urgent((uint32_t)(w - e->qps)) ? VERBS_INLINE
 									     : VERBS_SPARE_INLINE},
 	};
 	struct ibv_qp_attr attr = {
@@ -86,7 +86,7 @@ int verbs_qp_make(struct verbs_ep *e, struct verbs_way *w)
 		  : 0;
 }
 
-void verbs_qp_destroy(struct verbs_way *w)
+void verbs_qp_destroy(struct verbs_qp *w)
 {
 	if (w->qp)
 		verbs_ep_device(w->ep)->lib.destroy_qp(w->qp);
@@ -98,19 +98,19 @@ void verbs_qp_destroy(struct verbs_way *w)
 static uint8_t reads_taken(const struct verbs_device *d)
 {
 	uint32_t most = (uint32_t)d->port.attr.max_qp_rd_atom,
-		 want = d->settings.rdma_max_dest_rd_atomic;
+		 asked = d->settings.rdma_max_dest_rd_atomic;
 
-	return (uint8_t)(want < most ? want : most);
+	return (uint8_t)(asked < most ? asked : most);
 }
 
 /* READs that may be under way to a peer which accepts this many. */
 static uint8_t reads_out(const struct verbs_device *d, uint8_t taken)
 {
 	uint32_t most = (uint32_t)d->port.attr.max_qp_init_rd_atom,
-		 want = d->settings.rdma_max_rd_atomic;
+		 asked = d->settings.rdma_max_rd_atomic;
 
-	want = want < most ? want : most;
-	return (uint8_t)(want < taken ? want : taken);
+	asked = asked < most ? asked : most;
+	return (uint8_t)(asked < taken ? asked : taken);
 }
 
 uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
@@ -120,8 +120,8 @@ uint32_t verbs_addr_write(const struct verbs_ep *e, void *addr)
 		.versions = {VERBS_VERSION, VERBS_VERSION},
 		.nends = e->nends,
 		.mtu = e->mtu,
-		.qpn = htole32(e->way[WAY_FIRST].qp->qp_num),
-		.psn = htole32(e->psn[WAY_FIRST]),
+		.qpn = htole32(e->qps[QP_FIRST].qp->qp_num),
+		.psn = htole32(e->psn[QP_FIRST]),
 		.flush_rkey = htole32(d->flush_mr->rkey),
 		.reads = reads_taken(d),
 	};
@@ -163,21 +163,21 @@ static int read_addr(struct ep_addr *a, const void *addr, uint32_t len)
 /* ---- connecting ---- */
 
 /* The setting for a class, or the default for the link. */
-static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t way, int roce)
+static uint8_t of_class(const struct verbs_device *d, const int16_t *each, uint32_t qp_id, int roce)
 {
-	int16_t v = each[is_urgent(way) ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
+	int16_t v = each[is_urgent(qp_id) ? URCCL_CLASS_LATENCY : URCCL_CLASS_BULK];
 
 	if (v != URCCL_AUTO)
 		return (uint8_t)v;
 	return d->port.gid_port.layer == GID_LAYER_ETHERNET ? (uint8_t)roce : 0;
 }
 
-static void set_route(const struct verbs_device *d, uint32_t way, const struct gid_route *r,
+static void set_route(const struct verbs_device *d, uint32_t qp_id, const struct gid_route *r,
 		      struct ibv_ah_attr *ah)
 {
 	*ah = (struct ibv_ah_attr){
 		.dlid = r->dlid,
-		.sl = of_class(d, d->settings.rdma_sl, way, ROCE_SL),
+		.sl = of_class(d, d->settings.rdma_sl, qp_id, ROCE_SL),
 		.is_global = r->is_global,
 		.port_num = d->port.port,
 	};
@@ -186,10 +186,10 @@ static void set_route(const struct verbs_device *d, uint32_t way, const struct g
 	memcpy(ah->grh.dgid.raw, r->dgid, GID_BYTES);
 	ah->grh.sgid_index = (uint8_t)r->sgid_index;
 	ah->grh.hop_limit = HOPS;
-	ah->grh.traffic_class = of_class(d, d->settings.rdma_tc, way, ROCE_TC);
+	ah->grh.traffic_class = of_class(d, d->settings.rdma_tc, qp_id, ROCE_TC);
 }
 
-static int to_rtr(struct verbs_way *w, uint32_t qpn, uint32_t psn)
+static int to_rtr(struct verbs_qp *w, uint32_t qpn, uint32_t psn)
 {
 	const struct verbs_route *route = &w->ep->route;
 	const struct verbs_device *d = verbs_ep_device(w->ep);
@@ -202,20 +202,20 @@ static int to_rtr(struct verbs_way *w, uint32_t qpn, uint32_t psn)
 		.min_rnr_timer = RNR_TIMER,
 	};
 
-	set_route(d, (uint32_t)(w - w->ep->way), &route->gid, &attr.ah_attr);
+	set_route(d, (uint32_t)(w - w->ep->qps), &route->gid, &attr.ah_attr);
 	return d->lib.modify_qp(w->qp, &attr,
 				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct verbs_way *w)
+static int to_rts(struct verbs_qp *w)
 {
 	const struct verbs_device *d = verbs_ep_device(w->ep);
 	int32_t retries = d->settings.rdma_retry_count;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = w->ep->psn[w - w->ep->way],
+		.sq_psn = w->ep->psn[w - w->ep->qps],
 		.timeout = d->settings.rdma_ack_timeout,
 		.retry_cnt = retries == URCCL_AUTO ? RETRIES : (uint8_t)retries,
 		.rnr_retry = RNR_RETRY,
@@ -246,14 +246,14 @@ static int find_route(const struct verbs_ep *e, const struct ep_addr *a, struct 
 	return rc;
 }
 
-int verbs_qp_meet(struct verbs_way *w, uint32_t qpn, uint32_t psn)
+int verbs_qp_connect(struct verbs_qp *w, uint32_t qpn, uint32_t psn)
 {
 	int rc = -abs(to_rtr(w, qpn, psn));
 
 	return rc ? rc : -abs(to_rts(w));
 }
 
-int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
+int verbs_ep_prepare(struct ep *ep, const void *addr, uint32_t addr_len)
 {
 	struct verbs_ep *e = verbs_ep(ep);
 	struct ep_addr a;
@@ -265,11 +265,11 @@ int verbs_ep_meet(struct ep *ep, const void *addr, uint32_t addr_len)
 		return rc;
 	e->route.mtu = a.mtu < e->mtu ? a.mtu : e->mtu;
 	e->route.reads = a.reads;
-	rc = verbs_qp_meet(&e->way[WAY_FIRST], a.qpn, a.psn);
+	rc = verbs_qp_connect(&e->qps[QP_FIRST], a.qpn, a.psn);
 	if (rc)
 		return rc;
 	memcpy(e->peer, a.cookie, sizeof(e->peer));
 	e->flush_rkey = a.flush_rkey;
-	e->state = EP_MET;
+	e->state = EP_PREPARED;
 	return 0;
 }

@@ -17,29 +17,29 @@
  */
 #include "backend/verbs.h"
 
-static uint32_t id_of(const struct verbs_way *w)
+static uint32_t qp_id_of(const struct verbs_qp *w)
 {
-	return (uint32_t)(w - w->ep->way);
+	return (uint32_t)(w - w->ep->qps);
 }
 
-static struct verbs_slot *slot_at(const struct verbs_way *w, uint32_t number)
+static struct verbs_slot *slot_at(const struct verbs_qp *w, uint32_t number)
 {
 	return &w->slots[number & (w->depth - 1)];
 }
 
 /* One entry is reserved for a READ that proves, one for a SLOT_PUSH that is due, and some of the
  * first queue pair for control messages. */
-uint32_t verbs_ring_room(const struct verbs_way *w)
+uint32_t verbs_ring_room(const struct verbs_qp *w)
 {
 	uint32_t used = w->head - w->tail + 1 + w->pushes;
 
-	used += id_of(w) == WAY_FIRST ? VERBS_WORDS : 0;
+	used += qp_id_of(w) == QP_FIRST ? VERBS_WORDS : 0;
 
 	return used < w->depth - 1 ? w->depth - 1 - used : 0;
 }
 
 /* The result of a chunk that is not known to be done. */
-static int undone(const struct verbs_ep *e, const struct chunk *c)
+static int abort_res(const struct verbs_ep *e, const struct chunk *c)
 {
 	if (c->res)
 		return c->res;
@@ -50,10 +50,10 @@ static int undone(const struct verbs_ep *e, const struct chunk *c)
 
 /* ---- doorbells ---- */
 
-static void ring(struct verbs_way *w)
+static void ring_doorbell(struct verbs_qp *w)
 {
 	struct verbs_device *d = verbs_ep_device(w->ep);
-	struct verbs_chain *chain = &d->chain[id_of(w)];
+	struct verbs_chain *chain = &d->chain[qp_id_of(w)];
 	struct ibv_send_wr *bad = NULL;
 	uint32_t n = chain->n;
 
@@ -75,24 +75,24 @@ static void ring(struct verbs_way *w)
 	verbs_ep_down(w->ep, -EIO);
 }
 
-static void signal_it(struct verbs_way *w, struct ibv_send_wr *wr)
+static void signal_it(struct verbs_qp *w, struct ibv_send_wr *wr)
 {
 	wr->send_flags |= IBV_SEND_SIGNALED;
 	w->plain = w->plain_bytes = 0;
 }
 
 /* Appends a request to the chain, with a slot. */
-static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcode, struct chunk *c,
+static struct ibv_send_wr *request(struct verbs_qp *w, enum ibv_wr_opcode opcode, struct chunk *c,
 				   enum verbs_slot_kind kind)
 {
-	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+	struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[qp_id_of(w)];
 	struct ibv_send_wr *wr;
 
 	/* A caller that queues requests of a queue pair rings the doorbell before another ep is
 	 * served. */
 	assert(!chain->n || chain->wr[0].wr_id >> 32 == w->handle);
 	if (chain->n == VERBS_CHAIN)
-		ring(w);
+		ring_doorbell(w);
 	wr = &chain->wr[chain->n];
 	*wr = (struct ibv_send_wr){
 		.wr_id = (uint64_t)w->handle << 32 | (w->head & VERBS_NUMBER),
@@ -108,7 +108,7 @@ static struct ibv_send_wr *request(struct verbs_way *w, enum ibv_wr_opcode opcod
 }
 
 /* READs one byte, after all requests posted before. */
-static void read_byte(struct verbs_way *w, struct chunk *flush, enum verbs_slot_kind kind,
+static void read_byte(struct verbs_qp *w, struct chunk *flush, enum verbs_slot_kind kind,
 		      uint64_t at, uint32_t rkey)
 {
 	const struct verbs_ep *e = w->ep;
@@ -120,33 +120,33 @@ static void read_byte(struct verbs_way *w, struct chunk *flush, enum verbs_slot_
 	wr->wr.rdma.rkey = rkey;
 }
 
-static void push(struct verbs_way *w)
+static void push_post(struct verbs_qp *w)
 {
 	if (w->pushes)
 		read_byte(w, NULL, SLOT_PUSH, w->push_at, w->push_rkey);
 	w->pushes = 0;
 }
 
-static void prove(struct verbs_way *w, struct chunk *flush)
+static void proof_post(struct verbs_qp *w, struct chunk *flush)
 {
-	push(w);
+	push_post(w);
 	read_byte(w, flush, SLOT_PROOF, 0, w->ep->flush_rkey);
 	w->unproved = 0;
 	w->proving += !flush;
 }
 
-static void release(struct verbs_way *w);
+static void release(struct verbs_qp *w);
 
-static void finish(struct verbs_way *w)
+static void qp_flush(struct verbs_qp *w)
 {
-	const struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[id_of(w)];
+	const struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[qp_id_of(w)];
 
 	/* A doorbell that is rung anyway can include the held ones. */
 	if (w->held && (!w->proving || chain->n))
 		release(w);
 	if (w->unproved && !w->proving && !w->failing)
-		prove(w, NULL);
-	ring(w);
+		proof_post(w, NULL);
+	ring_doorbell(w);
 }
 
 /* ---- data ---- */
@@ -192,17 +192,17 @@ static enum verbs_slot_kind kind_of(const struct chunk *c)
 }
 
 /* A request of the chunk writes there: a push that is due elsewhere goes first. */
-static void owe_push(struct verbs_way *w, uint64_t at, uint32_t rkey)
+static void push_later(struct verbs_qp *w, uint64_t at, uint32_t rkey)
 {
 	if (w->push_rkey != rkey)
-		push(w);
+		push_post(w);
 	w->pushes = 1;
 	w->push_rkey = rkey;
 	w->push_at = at;
 }
 
 /* Queues one request for the chunk's bytes from `at` on. Returns its bytes. */
-static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_local *local,
+static uint32_t data_request(struct verbs_qp *w, struct chunk *c, struct verbs_local *local,
 			     uint32_t at)
 {
 	struct verbs_device *d = verbs_ep_device(w->ep);
@@ -214,7 +214,7 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 	struct ibv_send_wr *wr;
 
 	if (is_pushed(c))
-		owe_push(w, to, rkey);
+		push_later(w, to, rkey);
 	wr = request(w, op, c, kind);
 	wr->wr.rdma.remote_addr = to;
 	wr->wr.rdma.rkey = rkey;
@@ -244,7 +244,7 @@ static uint32_t data_request(struct verbs_way *w, struct chunk *c, struct verbs_
 
 /* Posts as much as there is room for: a chunk of many pieces may need more requests than a queue
  * pair has. */
-static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
+static void data_post(struct verbs_qp *w, struct chunk *c, uint32_t at)
 {
 	struct verbs_local local;
 
@@ -258,32 +258,32 @@ static void data_post(struct verbs_way *w, struct chunk *c, uint32_t at)
 /* ---- held requests ---- */
 
 /* The queue pair for a chunk. */
-static struct verbs_way *way_for(struct verbs_ep *e, const struct chunk *c)
+static struct verbs_qp *qp_for(struct verbs_ep *e, const struct chunk *c)
 {
-	enum verbs_way_id id = WAY_SMALL;
+	enum verbs_qp_id id = QP_SMALL;
 
 	if (c->cls == URCCL_CLASS_BULK)
-		id = c->kind == CHUNK_READ ? WAY_READS : WAY_WRITES;
-	if (verbs_way_is_there(&e->way[id]))
-		return &e->way[id];
-	if (id != WAY_SMALL)
-		verbs_grow(&e->way[id]);
-	return &e->way[WAY_FIRST];
+		id = c->kind == CHUNK_READ ? QP_READS : QP_WRITES;
+	if (verbs_qp_is_ready(&e->qps[id]))
+		return &e->qps[id];
+	if (id != QP_SMALL)
+		verbs_grow(&e->qps[id]);
+	return &e->qps[QP_FIRST];
 }
 
 /* The queue pair that a chunk was given. */
-static struct verbs_way *way_of(struct verbs_ep *e, const struct chunk *c)
+static struct verbs_qp *chunk_qp(struct verbs_ep *e, const struct chunk *c)
 {
-	return &e->way[c->state - 1];
+	return &e->qps[c->state - 1];
 }
 
-static int may_wait(const struct verbs_way *w, const struct chunk *c)
+static int may_wait(const struct verbs_qp *w, const struct chunk *c)
 {
 	return w->proving && kind_of(c) == SLOT_WRITE && w->nheld < VERBS_HELD &&
 	       w->held_bytes + c->len <= VERBS_HOLD;
 }
 
-static void hold(struct verbs_way *w, struct chunk *c)
+static void chunk_hold(struct verbs_qp *w, struct chunk *c)
 {
 	c->next = NULL;
 	*w->held_end = c;
@@ -292,7 +292,7 @@ static void hold(struct verbs_way *w, struct chunk *c)
 	w->held_bytes += c->len;
 }
 
-static void unhold(struct verbs_way *w, struct chunk **at)
+static void unhold(struct verbs_qp *w, struct chunk **at)
 {
 	struct chunk *c = *at;
 
@@ -303,7 +303,7 @@ static void unhold(struct verbs_way *w, struct chunk **at)
 	w->held_bytes -= c->len;
 }
 
-static void release(struct verbs_way *w)
+static void release(struct verbs_qp *w)
 {
 	struct chunk *c;
 
@@ -315,17 +315,17 @@ static void release(struct verbs_way *w)
 }
 
 /* Returns a held chunk: none of its bytes was under way. */
-static void unheld_out(struct verbs_way *w, struct chunk **at)
+static void unheld_out(struct verbs_qp *w, struct chunk **at)
 {
 	struct chunk *c = *at;
 
 	unhold(w, at);
-	verbs_out(verbs_ep_device(w->ep), c, undone(w->ep, c), CHUNK_QUIET);
+	verbs_out(verbs_ep_device(w->ep), c, abort_res(w->ep, c), CHUNK_QUIET);
 }
 
 int verbs_ring_unhold(struct chunk *c)
 {
-	struct verbs_way *w = way_of(verbs_ep(c->ep), c);
+	struct verbs_qp *w = chunk_qp(verbs_ep(c->ep), c);
 	struct chunk **at;
 
 	for (at = &w->held; *at; at = &(*at)->next) {
@@ -341,24 +341,24 @@ int verbs_ring_unhold(struct chunk *c)
 
 static int data_take(struct verbs_ep *e, struct chunk *c)
 {
-	struct verbs_way *w = way_for(e, c);
+	struct verbs_qp *w = qp_for(e, c);
 
-	c->state = (uint8_t)(id_of(w) + 1);
+	c->state = (uint8_t)(qp_id_of(w) + 1);
 	if (w->half || verbs_ring_room(w) <= w->nheld + (uint32_t)is_pushed(c)) {
 		if (c->cls != URCCL_CLASS_BULK)
-			verbs_grow(&e->way[WAY_SMALL]);
+			verbs_grow(&e->qps[QP_SMALL]);
 		return 0;
 	}
 	if (may_wait(w, c))
-		hold(w, c);
+		chunk_hold(w, c);
 	else
 		data_post(w, c, 0);
 	return 1;
 }
 
-static int has_writes(const struct verbs_way *w)
+static int has_writes(const struct verbs_qp *w)
 {
-	return w == &w->ep->way[WAY_FIRST] || verbs_way_is_there(w);
+	return w == &w->ep->qps[QP_FIRST] || verbs_qp_is_ready(w);
 }
 
 /* Unproved WRITEs may be on any queue pair except that for READs. */
@@ -366,20 +366,20 @@ static int flush_take(struct verbs_ep *e, struct chunk *c)
 {
 	uint32_t i;
 
-	for (i = 0; i < WAY_READS; i++)
-		if (has_writes(&e->way[i]) && !verbs_ring_room(&e->way[i]))
+	for (i = 0; i < QP_READS; i++)
+		if (has_writes(&e->qps[i]) && !verbs_ring_room(&e->qps[i]))
 			return 0;
 	c->scratch[0] = 0;
-	for (i = 0; i < WAY_READS; i++) {
-		if (!has_writes(&e->way[i]))
+	for (i = 0; i < QP_READS; i++) {
+		if (!has_writes(&e->qps[i]))
 			continue;
-		prove(&e->way[i], c);
+		proof_post(&e->qps[i], c);
 		c->scratch[0]++;
 	}
 	return 1;
 }
 
-static int take(struct verbs_ep *e, struct chunk *c)
+static int chunk_take(struct verbs_ep *e, struct chunk *c)
 {
 	if (c->kind == CHUNK_SEND)
 		return verbs_message_send(e, c);
@@ -387,7 +387,7 @@ static int take(struct verbs_ep *e, struct chunk *c)
 }
 
 /* Checks that need no peer: 0 or -errno. */
-static int refused(const struct chunk *c)
+static int chunk_refused(const struct chunk *c)
 {
 	int res;
 
@@ -402,17 +402,17 @@ static int refused(const struct chunk *c)
 
 static int post_one(struct verbs_ep *e, struct chunk *c)
 {
-	int res = refused(c);
+	int res = chunk_refused(c);
 
 	c->flags &= CHUNK_ACKED;
 	c->res = 0;
 	c->path = 0;
-	c->state = WAY_FIRST + 1;
+	c->state = QP_FIRST + 1;
 	c->scratch[1] = 0;
 	if (!res && e->state != EP_UP)
 		res = -ECONNRESET;
 	if (!res)
-		return take(e, c);
+		return chunk_take(e, c);
 	verbs_out(verbs_ep_device(e), c, res, CHUNK_QUIET);
 	return 1;
 }
@@ -424,14 +424,14 @@ uint32_t verbs_ring_post(struct verbs_ep *e, struct chunk **chunks, uint32_t n)
 	for (i = 0; i < n; i++)
 		if (!post_one(e, chunks[i]))
 			break;
-	for (n = 0; n < WAYS; n++)
-		finish(&e->way[n]);
+	for (n = 0; n < QPS; n++)
+		qp_flush(&e->qps[n]);
 	return i;
 }
 
 void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_t len)
 {
-	struct verbs_way *w = &e->way[WAY_FIRST];
+	struct verbs_qp *w = &e->qps[QP_FIRST];
 	struct ibv_send_wr *wr = request(w, IBV_WR_SEND, c, c ? SLOT_SEND : SLOT_WORD);
 	uint32_t place = VERBS_SLOTS + e->place;
 
@@ -446,9 +446,9 @@ void verbs_ring_send(struct verbs_ep *e, struct chunk *c, uint32_t word, uint32_
 	wr->num_sge = 1;
 }
 
-void verbs_ring_bell(struct verbs_ep *e)
+void verbs_ring_doorbell(struct verbs_ep *e)
 {
-	finish(&e->way[WAY_FIRST]);
+	qp_flush(&e->qps[QP_FIRST]);
 }
 
 void verbs_ring_kick(struct verbs_ep *e)
@@ -457,12 +457,12 @@ void verbs_ring_kick(struct verbs_ep *e)
 
 	if (e->state == EP_UP || e->state == EP_CONNECTING || e->state == EP_CLOSING)
 		verbs_message_kick(e);
-	for (i = 0; i < WAYS; i++) {
-		struct verbs_way *w = &e->way[i];
+	for (i = 0; i < QPS; i++) {
+		struct verbs_qp *w = &e->qps[i];
 
 		if (w->half && !w->failing && e->state == EP_UP)
 			data_post(w, w->half, w->half_at);
-		finish(w);
+		qp_flush(w);
 	}
 }
 
@@ -472,7 +472,7 @@ void verbs_ring_kick(struct verbs_ep *e)
  * the requests before it were only acknowledged. */
 static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 {
-	const struct verbs_way *w = way_of(e, c);
+	const struct verbs_qp *w = chunk_qp(e, c);
 	int quiet = !res || (res == -EACCES && !c->scratch[0]) || c->kind != CHUNK_WRITE, coded;
 
 	if (c->kind == CHUNK_WRITE && kind_of(c) == SLOT_ACKED && !res)
@@ -486,7 +486,7 @@ static void data_out(struct verbs_ep *e, struct chunk *c, int res)
 			  (c->scratch[1] ? CHUNK_UNFLUSHED : 0));
 }
 
-static void proof_done(struct verbs_way *w, uint32_t number, struct chunk *flush, int res)
+static void proof_done(struct verbs_qp *w, uint32_t number, struct chunk *flush, int res)
 {
 	if (!res)
 		w->proved = number;
@@ -494,12 +494,12 @@ static void proof_done(struct verbs_way *w, uint32_t number, struct chunk *flush
 	if (!flush)
 		return;
 	if (res && !flush->res)
-		flush->res = undone(w->ep, flush);
+		flush->res = abort_res(w->ep, flush);
 	if (!--flush->scratch[0])
 		verbs_out(verbs_ep_device(w->ep), flush, flush->res, CHUNK_QUIET);
 }
 
-static void request_done(struct verbs_way *w, uint32_t number, int res)
+static void request_done(struct verbs_qp *w, uint32_t number, int res)
 {
 	struct verbs_slot *s = slot_at(w, number);
 	struct verbs_ep *e = w->ep;
@@ -518,7 +518,7 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 		return;
 	case SLOT_SEND:
 		e->sending--;
-		data_out(e, c, res ? undone(e, c) : 0);
+		data_out(e, c, res ? abort_res(e, c) : 0);
 		return;
 	case SLOT_WRITE:
 		/* A proof lets it out, or the end of the queue pair. */
@@ -527,14 +527,14 @@ static void request_done(struct verbs_way *w, uint32_t number, int res)
 		return;
 	default:
 		if (res && !c->res)
-			c->res = res == -ECONNRESET ? undone(e, c) : res;
+			c->res = res == -ECONNRESET ? abort_res(e, c) : res;
 		if (s->last)
 			data_out(e, c, c->res);
 	}
 }
 
 /* Frees slots that are no longer needed. */
-static void retire(struct verbs_way *w)
+static void retire(struct verbs_qp *w)
 {
 	for (; w->tail != w->acked; w->tail++) {
 		struct verbs_slot *s = slot_at(w, w->tail);
@@ -573,7 +573,7 @@ static int result_of(enum ibv_wc_status status)
 	}
 }
 
-void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status status)
+void verbs_ring_done(struct verbs_qp *w, uint32_t number, enum ibv_wc_status status)
 {
 	int res = result_of(status);
 
@@ -592,12 +592,12 @@ void verbs_ring_done(struct verbs_way *w, uint32_t number, enum ibv_wc_status st
 		verbs_ep_down(w->ep, status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : res);
 }
 
-int verbs_ring_is_drained(const struct verbs_way *w)
+int verbs_ring_is_drained(const struct verbs_qp *w)
 {
 	return w->acked == w->posted && !w->receives;
 }
 
-void verbs_ring_drain(struct verbs_way *w)
+void verbs_ring_drain(struct verbs_qp *w)
 {
 	struct chunk *half = w->half;
 
@@ -608,11 +608,11 @@ void verbs_ring_drain(struct verbs_way *w)
 		struct verbs_slot *s = slot_at(w, w->tail);
 
 		if (s->kind == SLOT_WRITE && s->last)
-			data_out(w->ep, s->chunk, undone(w->ep, s->chunk));
+			data_out(w->ep, s->chunk, abort_res(w->ep, s->chunk));
 	}
 	w->half = NULL;
 	if (half)
-		data_out(w->ep, half, undone(w->ep, half));
+		data_out(w->ep, half, abort_res(w->ep, half));
 	while (w->held)
 		unheld_out(w, &w->held);
 }

@@ -418,7 +418,7 @@ int fill_sized(void *dst, const void *src, uint32_t known, const char *what);
  * ---- */
 
 struct log {
-	void (*tell)(void *arg, int level, const char *text); /* NULL: there is no log. */
+	void (*callback)(void *arg, int level, const char *text); /* NULL: there is no log. */
 	void *arg;
 	uint32_t level; /* enum urccl_log_level */
 };

@@ -2,7 +2,7 @@
 /*
  * The simulated clock of INLINE contexts. The time moves to the earliest time at which a member has
  * something to do, in one of three cases: all members have said, since the last event, that they
- * have nothing to do before then; one member has said so PATIENCE times while others were not
+ * have nothing to do before then; one member has said so IDLE_TURNS times while others were not
  * called; or a caller of clock_sleep() wants to reach that time.
  *
  * While a control thread works for a member (clock_hold() to clock_release()), the time stands
@@ -16,7 +16,7 @@
 #include "base/base.h"
 
 /* Idle turns of one member after which the time moves without the members that were not called. */
-#define PATIENCE 64u
+#define IDLE_TURNS 64u
 /* Real time for which a held clock stands still. */
 #define STILL_NS NSEC_PER_SEC
 /* Idle turns of one member in which its program may react to clock_release(). */
@@ -131,7 +131,7 @@ void clock_idle(struct clock *c, struct clock_member *m, uint64_t next)
 		else
 			absent = 1;
 	}
-	if (m->turns >= PATIENCE || (!absent && (!c->news || m->turns >= NEWS)))
+	if (m->turns >= IDLE_TURNS || (!absent && (!c->news || m->turns >= NEWS)))
 		move(c, to);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -10,7 +10,7 @@ enum kind {
 	KIND_TIME,
 	KIND_RANGE,
 	KIND_SOME,
-	KIND_SPELL,
+	KIND_WINDOW,
 	KIND_CLOCK
 };
 
@@ -45,10 +45,10 @@ static const struct key keys[] = {
 	SHARE(flip),
 	SHARE(error),
 	SHARE(partial),
-	{"freeze", KIND_SPELL, AT(freeze), NSEC_PER_USEC, FAULT_NS_MAX},
-	{"flap", KIND_SPELL, AT(flap), NSEC_PER_USEC, FAULT_NS_MAX},
+	{"freeze", KIND_WINDOW, AT(freeze), NSEC_PER_USEC, FAULT_NS_MAX},
+	{"flap", KIND_WINDOW, AT(flap), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"restart", KIND_SOME, AT(restart), NSEC_PER_USEC, FAULT_NS_MAX},
-	{"kill", KIND_SPELL, AT(kill), NSEC_PER_USEC, FAULT_NS_MAX},
+	{"kill", KIND_WINDOW, AT(kill), NSEC_PER_USEC, FAULT_NS_MAX},
 	{"depth", KIND_NUMBER, AT(depth), 1, 65536},
 	{"rails", KIND_NUMBER, AT(rails), 1, FAULT_RAILS},
 };
@@ -174,7 +174,7 @@ static int get_number(struct rest *r, const struct key *k, uint64_t *v)
 
 static int get_value(struct rest *r, const struct key *k, void *at)
 {
-	struct sim_spell *spell = at;
+	struct fault_window *window = at;
 
 	switch (k->kind) {
 	case KIND_NUMBER:
@@ -197,14 +197,14 @@ static int get_value(struct rest *r, const struct key *k, void *at)
 			return 0;
 		}
 		return get_range(r, k, at);
-	case KIND_SPELL:
+	case KIND_WINDOW:
 		if (rest_is(r, "off")) {
-			*spell = (struct sim_spell){{0, 0}, {0, 0}};
+			*window = (struct fault_window){{0, 0}, {0, 0}};
 			return 0;
 		}
-		if (get_range(r, k, &spell->lasts) || !rest_is(r, "/"))
+		if (get_range(r, k, &window->lasts) || !rest_is(r, "/"))
 			return -EINVAL;
-		return get_range(r, k, &spell->every);
+		return get_range(r, k, &window->every);
 	default:
 		return get_range(r, k, at);
 	}
@@ -221,7 +221,7 @@ static const char *wanted(const struct key *k)
 		return "a time or a range is wanted, such as 2us..50us, up to 3600s";
 	case KIND_SOME:
 		return "a time or a range is wanted, such as 1s..2s, from 1us to 3600s, or off";
-	case KIND_SPELL:
+	case KIND_WINDOW:
 		return "how long / how often is wanted, such as 5ms..20ms/1s, each from 1us to "
 		       "3600s, or off";
 	case KIND_CLOCK:

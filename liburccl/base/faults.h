@@ -13,7 +13,7 @@ struct sim_range {
 };
 
 /* A fault that lasts for a while and comes again. */
-struct sim_spell {
+struct fault_window {
 	struct sim_range lasts;
 	/* Time between two of them. max 0: it never comes. */
 	struct sim_range every;
@@ -45,10 +45,10 @@ struct sim_faults {
 	uint64_t flip;
 	/* Shares of chunks that fail: placed wholly or not at all; placed in part. */
 	uint64_t error, partial;
-	struct sim_spell freeze; /* The device does nothing. */
-	struct sim_spell flap;	 /* The link loses all packets. */
+	struct fault_window freeze; /* The device does nothing. */
+	struct fault_window flap;   /* The link loses all packets. */
 	/* The device has no connections and gets none. */
-	struct sim_spell kill;
+	struct fault_window kill;
 	/* Time between two restarts, at which the device forgets its connections. max 0: never. */
 	struct sim_range restart;
 };

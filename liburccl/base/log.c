@@ -10,7 +10,7 @@
 
 void log_init(struct log *l, const struct urccl_params *p)
 {
-	l->tell = p->log;
+	l->callback = p->log;
 	l->arg = p->log_arg;
 	l->level = p->log_level == URCCL_LOG_DEFAULT ? URCCL_LOG_WARN : p->log_level;
 }
@@ -22,7 +22,7 @@ void log_end(struct log *l)
 
 int log_wants(const struct log *l, enum urccl_log_level level)
 {
-	return l->tell && (uint32_t)level <= load_relaxed(&l->level);
+	return l->callback && (uint32_t)level <= load_relaxed(&l->level);
 }
 
 void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, ...)
@@ -35,7 +35,7 @@ void log_text(const struct log *l, enum urccl_log_level level, const char *fmt, 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	l->tell(l->arg, (int)level, line);
+	l->callback(l->arg, (int)level, line);
 }
 
 void log_stderr(void *arg, int level, const char *text)

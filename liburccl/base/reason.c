@@ -117,8 +117,8 @@ static void text_device(struct sentence *t, uint64_t arg)
 static void text_flags(struct sentence *t, uint64_t flags)
 {
 	static const char *const names[URCCL_SQE_CLASS_SHIFT] = {
-		"LINK",	  "DRAIN",    "FENCE", "SKIP_SUCCESS", "NO_WAKE",
-		"NOTIFY", "CHECKSUM", "ACKED", "NO_REPLAY",    "EXT", "WATCH",
+		"LINK",	    "DRAIN", "FENCE",	  "SKIP_SUCCESS", "NO_WAKE", "NOTIFY",
+		"CHECKSUM", "ACKED", "NO_REPLAY", "EXT",	  "WATCH",
 	};
 	const char *sep = "";
 	uint32_t i;
@@ -176,8 +176,8 @@ void text_args(uint64_t *arg, size_t n, const void *text, size_t len)
 	memcpy(arg, text, len < n * sizeof(*arg) ? len : n * sizeof(*arg));
 }
 
-#define RAILS_TOLD 3u
-#define RAIL_BITS  21u
+#define RAILS_NAMED 3u
+#define RAIL_BITS   21u
 /* Enough bits for errors of the system and for libfabric's own codes, which are higher. */
 #define ERROR_BITS 13u
 #define ERROR_MOST ((1u << ERROR_BITS) - 1)
@@ -187,7 +187,7 @@ void text_args(uint64_t *arg, size_t n, const void *text, size_t len)
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err)
 {
 	uint32_t positive = (uint32_t)(err < 0 ? -err : err);
-	uint64_t kept = before & ((1ull << (RAILS_TOLD - 1) * RAIL_BITS) - 1);
+	uint64_t kept = before & ((1ull << (RAILS_NAMED - 1) * RAIL_BITS) - 1);
 
 	return kept << RAIL_BITS | (transport & 15) << (ERROR_BITS + 4) |
 	       (rail & 15) << ERROR_BITS | (positive < ERROR_MOST ? positive : ERROR_MOST);
@@ -198,7 +198,7 @@ static void text_rails(struct sentence *t, uint64_t arg)
 	const char *sep = "";
 	uint32_t i;
 
-	for (i = RAILS_TOLD; i-- > 0;) {
+	for (i = RAILS_NAMED; i-- > 0;) {
 		uint32_t one = (uint32_t)(arg >> i * RAIL_BITS) & ((1u << RAIL_BITS) - 1);
 		uint32_t rail = one >> ERROR_BITS & 15, transport = one >> (ERROR_BITS + 4);
 		const char *name = transport_name(transport);

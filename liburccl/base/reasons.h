@@ -328,6 +328,6 @@ REASON(PEER_GOODBYE,	"the peer closed the connection: connect again when it is b
 REASON(NOTE_FAILED,	"the notification with tag %u will not come: the entry that was to bring it failed at the peer "
 			"with %e. Ask the peer's program for that entry's sentence")
 REASON(PEER_DIED,	"the connection broke: the peer's process has ended. Connect again when there is a new one")
-REASON(OWED,		"%u notifications to it failed and it took none of their failures: its program "
+REASON(FAILED_NOTES,		"%u notifications to it failed and it took none of their failures: its program "
 			"must take its events, or WATCH")
 /* clang-format on */

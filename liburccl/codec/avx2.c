@@ -5,12 +5,12 @@
 
 #define THREES 0x0707070707070707ull
 
-static inline __m256i load(const uint8_t *p)
+static inline __m256i load256(const uint8_t *p)
 {
 	return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-static inline void store(uint8_t *p, __m256i v)
+static inline void store256(uint8_t *p, __m256i v)
 {
 	_mm256_storeu_si256((__m256i *)(void *)p, v);
 }
@@ -29,12 +29,12 @@ static void split_bf16_avx2(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t 
 
 	(void)b;
 	for (i = 0; i < n; i += 32) {
-		x = load(src + 2 * i);
-		y = load(src + 2 * i + 32);
+		x = load256(src + 2 * i);
+		y = load256(src + 2 * i + 32);
 		x = _mm256_or_si256(_mm256_add_epi16(x, x), _mm256_srli_epi16(x, 15));
 		y = _mm256_or_si256(_mm256_add_epi16(y, y), _mm256_srli_epi16(y, 15));
-		store(a + i, narrow16(_mm256_and_si256(x, low), _mm256_and_si256(y, low)));
-		store(exps + i, narrow16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)));
+		store256(a + i, narrow16(_mm256_and_si256(x, low), _mm256_and_si256(y, low)));
+		store256(exps + i, narrow16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)));
 	}
 }
 
@@ -46,14 +46,14 @@ static void join_bf16_avx2(const uint8_t *a, const uint8_t *b, const uint8_t *ex
 
 	(void)b;
 	for (i = 0; i < n; i += 32) {
-		low = _mm256_permute4x64_epi64(load(a + i), 0xd8);
-		high = _mm256_permute4x64_epi64(load(exps + i), 0xd8);
+		low = _mm256_permute4x64_epi64(load256(a + i), 0xd8);
+		high = _mm256_permute4x64_epi64(load256(exps + i), 0xd8);
 		x = _mm256_unpacklo_epi8(low, high);
 		y = _mm256_unpackhi_epi8(low, high);
 		x = _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15));
 		y = _mm256_or_si256(_mm256_srli_epi16(y, 1), _mm256_slli_epi16(y, 15));
-		store(dst + 2 * i, x);
-		store(dst + 2 * i + 32, y);
+		store256(dst + 2 * i, x);
+		store256(dst + 2 * i + 32, y);
 	}
 }
 
@@ -64,7 +64,7 @@ static inline uint32_t compress(const uint8_t *exps, __m256i escapes, uint8_t *r
 	uint32_t i, nrest = 0;
 	uint64_t m;
 
-	store(mask, escapes);
+	store256(mask, escapes);
 	for (i = 0; i < 32; i += 8) {
 		m = load64(mask + i);
 		store64(rest + nrest, _pext_u64(load64(exps + i), m));
@@ -80,8 +80,8 @@ static inline uint32_t expand(__m256i values, __m256i escapes, const uint8_t *re
 	uint32_t i, nrest = 0;
 	uint64_t m;
 
-	store(mask, escapes);
-	store(value, values);
+	store256(mask, escapes);
+	store256(value, values);
 	for (i = 0; i < 32; i += 8) {
 		m = load64(mask + i);
 		store64(exps + i, load64(value + i) | _pdep_u64(load64(rest + nrest), m));
@@ -119,7 +119,7 @@ static inline __m256i is_code(__m256i codes, uint32_t code)
 }
 
 /* 32 codes of 2 bits to 8 bytes. */
-static inline uint64_t pack2(__m256i codes)
+static inline uint64_t pack_2bit(__m256i codes)
 {
 	__m256i v = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0401));
 	__m128i low, high;
@@ -139,9 +139,9 @@ static uint32_t rank2_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 
 	spread(table, CODEC_FIRST, symbols);
 	for (i = 0; i < n; i += 32) {
-		code = code_of(load(exps + i), symbols, CODEC_FIRST);
+		code = code_of(load256(exps + i), symbols, CODEC_FIRST);
 		nrest += compress(exps + i, is_code(code, CODEC_FIRST), rest + nrest);
-		store64(codes + i / 4, pack2(code));
+		store64(codes + i / 4, pack_2bit(code));
 	}
 	return nrest;
 }
@@ -176,8 +176,8 @@ static uint32_t rank3_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 	spread(table + CODEC_FIRST, CODEC_SECOND, symbols);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		for (k = 0; k < CODEC_GROUP; k += 32) {
-			code = code_of(load(exps + i + k), symbols, CODEC_SECOND);
-			store(group + k, code);
+			code = code_of(load256(exps + i + k), symbols, CODEC_SECOND);
+			store256(group + k, code);
 			nrest += compress(exps + i + k, is_code(code, CODEC_SECOND), rest + nrest);
 		}
 		pack3_group(group, codes + i / 8 * 3);
@@ -189,7 +189,8 @@ static inline void pack4_group(__m256i x, __m256i y, uint8_t *packed)
 {
 	const __m256i weights = _mm256_set1_epi16(0x1001);
 
-	store(packed, narrow16(_mm256_maddubs_epi16(x, weights), _mm256_maddubs_epi16(y, weights)));
+	store256(packed,
+		 narrow16(_mm256_maddubs_epi16(x, weights), _mm256_maddubs_epi16(y, weights)));
 }
 
 static inline __m256i code_in_window(__m256i exps, uint8_t base)
@@ -205,8 +206,8 @@ static uint32_t rank4_avx2(const uint8_t *exps, uint32_t n, const uint8_t *table
 	__m256i x, y, xe, ye;
 
 	for (i = 0; i < n; i += CODEC_GROUP) {
-		x = code_in_window(load(exps + i), table[0]);
-		y = code_in_window(load(exps + i + 32), table[0]);
+		x = code_in_window(load256(exps + i), table[0]);
+		y = code_in_window(load256(exps + i + 32), table[0]);
 		xe = is_code(x, CODEC_WINDOW);
 		ye = is_code(y, CODEC_WINDOW);
 		if (!_mm256_testz_si256(_mm256_or_si256(xe, ye), _mm256_or_si256(xe, ye))) {
@@ -236,7 +237,7 @@ static inline __m256i lookup2(uint8_t v0, uint8_t v1, uint8_t v2, uint8_t v3)
 	uint8_t t[32] = {v0, v1, v2, v3, v1, 0, 0, 0, v2, 0, 0, 0, v3};
 
 	memcpy(t + 16, t, 16);
-	return load(t);
+	return load256(t);
 }
 
 static uint32_t unrank2_avx2(const uint8_t *codes, uint32_t n, const uint8_t *table,
@@ -267,7 +268,7 @@ static uint32_t unrank3_avx2(const uint8_t *codes, uint32_t n, const uint8_t *ta
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		unpack3_group(codes + i / 8 * 3, group);
 		for (k = 0; k < CODEC_GROUP; k += 32) {
-			code = load(group + k);
+			code = load256(group + k);
 			nrest += expand(_mm256_shuffle_epi8(values, code),
 					is_code(code, CODEC_SECOND), rest + nrest, exps + i + k);
 		}
@@ -296,7 +297,7 @@ static uint32_t unrank4_avx2(const uint8_t *codes, uint32_t n, const uint8_t *ta
 		escapes = is_code(code, CODEC_WINDOW);
 		values = _mm256_add_epi8(code, base);
 		if (_mm256_testz_si256(escapes, escapes))
-			store(exps + i, values);
+			store256(exps + i, values);
 		else
 			nrest += expand(_mm256_andnot_si256(escapes, values), escapes, rest + nrest,
 					exps + i);
@@ -325,7 +326,7 @@ static void pack4_avx2(const uint8_t *values, uint32_t n, uint8_t *packed)
 	uint32_t i;
 
 	for (i = 0; i < n; i += CODEC_GROUP)
-		pack4_group(load(values + i), load(values + i + 32), packed + i / 2);
+		pack4_group(load256(values + i), load256(values + i + 32), packed + i / 2);
 }
 
 static void unpack4_avx2(const uint8_t *packed, uint32_t n, uint8_t *values)
@@ -333,7 +334,7 @@ static void unpack4_avx2(const uint8_t *packed, uint32_t n, uint8_t *values)
 	uint32_t i;
 
 	for (i = 0; i < whole_groups(n); i += 32)
-		store(values + i, unpack4(packed + i / 2));
+		store256(values + i, unpack4(packed + i / 2));
 }
 
 const struct codec_ops codec_avx2 = {

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include "codec/groups.h"
 
-static inline __m512i load(const uint8_t *p)
+static inline __m512i load512(const uint8_t *p)
 {
 	return _mm512_loadu_si512(p);
 }
@@ -30,7 +30,7 @@ static inline __m512i narrow16(__m512i a, __m512i b)
 static inline __m512i split_group(const uint8_t *src, uint8_t *a)
 {
 	const __m512i low = _mm512_set1_epi16(0xff);
-	__m512i x = load(src), y = load(src + 64);
+	__m512i x = load512(src), y = load512(src + 64);
 
 	x = _mm512_shldi_epi16(x, x, 1);
 	y = _mm512_shldi_epi16(y, y, 1);
@@ -50,7 +50,7 @@ static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_
 static inline void join_group(const uint8_t *a, __m512i exps, uint8_t *dst)
 {
 	const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-	__m512i low = _mm512_permutexvar_epi64(order, load(a));
+	__m512i low = _mm512_permutexvar_epi64(order, load512(a));
 	__m512i high = _mm512_permutexvar_epi64(order, exps);
 	__m512i x = _mm512_unpacklo_epi8(low, high), y = _mm512_unpackhi_epi8(low, high);
 
@@ -65,7 +65,7 @@ static void join_bf16_avx512(const uint8_t *a, const uint8_t *b, const uint8_t *
 
 	(void)b;
 	for (i = 0; i < n; i += CODEC_GROUP)
-		join_group(a + i, load(exps + i), dst + 2 * i);
+		join_group(a + i, load512(exps + i), dst + 2 * i);
 }
 
 /* Appends the exponents that are escapes. */
@@ -79,7 +79,7 @@ static inline uint32_t compress(__m512i exps, __mmask64 escapes, uint8_t *rest)
 static inline __m512i expand(__m512i values, __mmask64 escapes, const uint8_t *rest,
 			     uint32_t *nrest)
 {
-	values = _mm512_mask_expand_epi8(values, escapes, load(rest + *nrest));
+	values = _mm512_mask_expand_epi8(values, escapes, load512(rest + *nrest));
 	*nrest += (uint32_t)_mm_popcnt_u64(escapes);
 	return values;
 }
@@ -112,8 +112,8 @@ static inline void lookup_init(struct lookup *l, const uint8_t *table, uint32_t 
 		codes[table[i] & 63] = (uint8_t)i;
 		symbols[table[i] & 63] = table[i];
 	}
-	l->codes = load(codes);
-	l->symbols = load(symbols);
+	l->codes = load512(codes);
+	l->symbols = load512(symbols);
 }
 
 /* The code of each exponent. */
@@ -203,7 +203,7 @@ static uint32_t rank2_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 
 	lookup_init(&l, table, CODEC_FIRST);
 	for (i = 0; i < n; i += CODEC_GROUP) {
-		e = load(exps + i);
+		e = load512(exps + i);
 		code = code_of(e, &l);
 		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
 		pack2_group(code, codes + i / 4);
@@ -237,7 +237,7 @@ static uint32_t rank3_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 
 	lookup_init(&l, table + CODEC_FIRST, CODEC_SECOND);
 	for (i = 0; i < n; i += CODEC_GROUP) {
-		e = load(exps + i);
+		e = load512(exps + i);
 		code = code_of(e, &l);
 		nrest += compress(e, is_code(code, CODEC_SECOND), rest + nrest);
 		pack3_group(code, codes + i / 8 * 3);
@@ -262,7 +262,7 @@ static uint32_t rank4_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 	uint32_t i, nrest = 0;
 
 	for (i = 0; i < n; i += CODEC_GROUP)
-		nrest += rank4_group(load(exps + i), base, codes + i / 2, rest + nrest);
+		nrest += rank4_group(load512(exps + i), base, codes + i / 2, rest + nrest);
 	return nrest;
 }
 
@@ -368,7 +368,7 @@ static void pack3_avx512(const uint8_t *values, uint32_t n, uint8_t *packed)
 	uint32_t i;
 
 	for (i = 0; i < n; i += CODEC_GROUP)
-		pack3_group(load(values + i), packed + i / 8 * 3);
+		pack3_group(load512(values + i), packed + i / 8 * 3);
 }
 
 static void unpack3_avx512(const uint8_t *packed, uint32_t n, uint8_t *values)
@@ -384,7 +384,7 @@ static void pack4_avx512(const uint8_t *values, uint32_t n, uint8_t *packed)
 	uint32_t i;
 
 	for (i = 0; i < n; i += CODEC_GROUP)
-		pack4_group(load(values + i), packed + i / 2);
+		pack4_group(load512(values + i), packed + i / 2);
 }
 
 static void unpack4_avx512(const uint8_t *packed, uint32_t n, uint8_t *values)

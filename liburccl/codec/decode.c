@@ -27,8 +27,8 @@ struct places {
 	const uint8_t *a, *b, *codes;
 };
 
-static void join(const struct decoder *d, struct work *w, const struct places *in, uint32_t n,
-		 uint8_t *dst)
+static void tile_join(const struct decoder *d, struct work *w, const struct places *in, uint32_t n,
+		      uint8_t *dst)
 {
 	uint8_t dtype = d->head.dtype;
 
@@ -88,7 +88,7 @@ static int uncode(const struct decoder *d, struct work *w, const struct places *
 							   dst);
 	} else {
 		used = (fw4 ? ops->unrank4 : ops->unrank2)(in->codes, n, table, w->rest, w->exps);
-		join(d, w, in, n, dst);
+		tile_join(d, w, in, n, dst);
 	}
 	return used == entry->first ? 0 : -EBADMSG;
 }

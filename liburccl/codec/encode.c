@@ -27,8 +27,8 @@ struct places {
 	uint8_t *a, *b, *codes;
 };
 
-static void split(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
-		  const struct places *to)
+static void tile_split(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
+		       const struct places *to)
 {
 	uint8_t dtype = e->head.dtype;
 
@@ -52,8 +52,8 @@ static void split(const struct encoder *e, struct work *w, const uint8_t *src, u
 
 /* Splits a tile and codes its exponents. Those without a code are left in w->exps. Returns the
  * bytes of var: entry->first packed codes in w->codes3 if the mode has them, then w->exps. */
-static uint32_t code(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
-		     const struct places *to, struct codec_tile *entry)
+static uint32_t tile_encode(const struct encoder *e, struct work *w, const uint8_t *src, uint32_t n,
+			    const struct places *to, struct codec_tile *entry)
 {
 	const struct codec_ops *ops = e->ops;
 	const uint8_t *table = e->head.table;
@@ -62,7 +62,7 @@ static uint32_t code(const struct encoder *e, struct work *w, const uint8_t *src
 	if (e->head.dtype == URCCL_DTYPE_BF16 && n == e->at.tile_elems && ops->encode2) {
 		n = (fw4 ? ops->encode4 : ops->encode2)(src, n, table, to->a, to->codes, w->exps);
 	} else {
-		split(e, w, src, n, to);
+		tile_split(e, w, src, n, to);
 		/* Padding gets a code, so that it is never left. */
 		memset(w->exps + n, table[0], CODEC_GROUP);
 		n = (fw4 ? ops->rank4 : ops->rank2)(w->exps, n, table, to->codes, w->exps);
@@ -75,14 +75,14 @@ static uint32_t code(const struct encoder *e, struct work *w, const uint8_t *src
 	return codec_packed(n, 3) + entry->second;
 }
 
-static uint32_t words(uint32_t bytes)
+static uint32_t words_of(uint32_t bytes)
 {
 	return (bytes + 3) / 4;
 }
 
 /* The tile's bytes as they are, over its places and var. */
-static void store(const struct places *p, const uint32_t share[3], const uint8_t *src,
-		  uint32_t bytes, uint8_t *var)
+static void tile_store(const struct places *p, const uint32_t share[3], const uint8_t *src,
+		       uint32_t bytes, uint8_t *var)
 {
 	uint8_t *to[3] = {p->a, p->b, p->codes};
 	uint32_t i, n;
@@ -95,7 +95,7 @@ static void store(const struct places *p, const uint32_t share[3], const uint8_t
 		bytes -= n;
 	}
 	memcpy(var, src, bytes);
-	memset(var + bytes, 0, words(bytes) * 4 - bytes);
+	memset(var + bytes, 0, words_of(bytes) * 4 - bytes);
 }
 
 static void put_var(const struct encoder *e, const struct work *w, const struct codec_tile *entry,
@@ -109,7 +109,7 @@ static void put_var(const struct encoder *e, const struct work *w, const struct 
 		memcpy(var, w->codes3, packed);
 	}
 	memcpy(var + packed, w->exps, rest);
-	memset(var + packed + rest, 0, words(packed + rest) * 4 - packed - rest);
+	memset(var + packed + rest, 0, words_of(packed + rest) * 4 - packed - rest);
 }
 
 /* 0, or -ENOSPC. */
@@ -136,15 +136,15 @@ static int encode_tile(struct encoder *e, struct work *w, uint64_t tile)
 		src = w->src;
 		to = (struct places){w->a, w->b, w->codes};
 	}
-	size = code(e, w, src, n, &to, &entry);
+	size = tile_encode(e, w, src, n, &to, &entry);
 	if (size > stored) {
 		entry = (struct codec_tile){.first = CODEC_STORED};
 		size = stored;
 	}
-	if (e->at.var + 4ull * (e->end + words(size)) > e->room)
+	if (e->at.var + 4ull * (e->end + words_of(size)) > e->room)
 		return -ENOSPC;
 	if (entry.first == CODEC_STORED) {
-		store(&in, share, src, bytes, var);
+		tile_store(&in, share, src, bytes, var);
 	} else {
 		put_var(e, w, &entry, var);
 		if (n < e->at.tile_elems) {
@@ -153,7 +153,7 @@ static int encode_tile(struct encoder *e, struct work *w, uint64_t tile)
 			memcpy(in.codes, w->codes, share[2]);
 		}
 	}
-	e->end += words(size);
+	e->end += words_of(size);
 	entry.end = e->end;
 	entry.second |= CODEC_WRITTEN;
 	memcpy(e->dst + e->at.index + tile * sizeof(entry), &entry, sizeof(entry));
@@ -206,7 +206,7 @@ static int64_t encode_tiles(struct encoder *e)
 }
 
 /* Modes RAW and CONST: the first n bytes of the data, then its tail. */
-static int64_t copy(struct encoder *e, uint64_t n, uint32_t tail)
+static int64_t encode_copy(struct encoder *e, uint64_t n, uint32_t tail)
 {
 	if (n + tail > e->room - sizeof(e->head))
 		return -ENOSPC;
@@ -250,9 +250,9 @@ int64_t codec_encode(const struct codec_ops *ops, uint32_t codec, uint8_t dtype,
 	if (wanted != CODEC_RAW && is_constant(src, n / bytes, bytes)) {
 		memset(e.head.table, 0, sizeof(e.head.table));
 		e.head.mode = CODEC_CONST;
-		size = copy(&e, bytes, (uint32_t)(n % bytes));
+		size = encode_copy(&e, bytes, (uint32_t)(n % bytes));
 	} else if (e.head.mode == CODEC_RAW) {
-		size = copy(&e, n, 0);
+		size = encode_copy(&e, n, 0);
 	} else {
 		codec_lay_out(&e.at, dtype, e.head.mode, n);
 		size = encode_tiles(&e);

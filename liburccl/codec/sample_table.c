@@ -32,7 +32,8 @@ static void count_run(uint8_t dtype, const uint8_t *p, uint32_t n, uint16_t coun
 }
 
 /* The number of samples. */
-static uint32_t count(uint8_t dtype, const uint8_t *src, uint64_t elems, uint16_t counts[256])
+static uint32_t count_samples(uint8_t dtype, const uint8_t *src, uint64_t elems,
+			      uint16_t counts[256])
 {
 	uint32_t bytes = codec_types[dtype].bytes, n = RUNS * RUN, i;
 	uint16_t parts[4][256] = {{0}};
@@ -123,7 +124,7 @@ enum codec_mode codec_table(enum codec_mode wanted, uint8_t dtype, const uint8_t
 	memset(table, 0, 16);
 	if (wanted == CODEC_RAW || dtype == URCCL_DTYPE_BYTES || !elems)
 		return CODEC_RAW;
-	n = count(dtype, src, elems, counts);
+	n = count_samples(dtype, src, elems, counts);
 	if (wanted == CODEC_N23)
 		bits = table_n23(counts, values, n, table);
 	else

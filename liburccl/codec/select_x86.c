@@ -29,7 +29,7 @@ static int has_slow_pext(uint32_t leaf7_c)
 	return __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_SSE4a && !(leaf7_c & bit_VAES);
 }
 
-static uint32_t ask(void)
+static uint32_t cpu_features(void)
 {
 	const uint32_t avx2 = bit_AVX2 | bit_BMI2, avx512 = bit_AVX512BW | bit_AVX512VL;
 	const uint32_t vbmi = bit_AVX512VBMI | bit_AVX512VBMI2;
@@ -53,7 +53,7 @@ static uint32_t features(void)
 	static _Thread_local uint32_t has;
 
 	if (!has)
-		has = ask();
+		has = cpu_features();
 	return has;
 }
 

@@ -77,7 +77,7 @@ static void accept_send(struct control *c, struct peer *p, const struct wire_hel
 
 	if (p->conn->auth) {
 		if (auth_answer(p->conn->auth, c->tx + WIRE_HEADER, len - WIRE_HEADER, proof)) {
-			meet_refuse(c, p, -ENOMEM);
+			handshake_refuse(c, p, -ENOMEM);
 			return;
 		}
 		conn_send(c, p->conn, frame,
@@ -133,12 +133,12 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	}
 	p->required = policy_required(c, h->host);
 	for (i = 0; i < npaths; i++)
-		meet_take_path(c, p, paths[i]);
+		handshake_take_path(c, p, paths[i]);
 	/* Before the program learns of the peer: the program may then use the handle of the peer
 	 * that was at this address before. */
 	if (h->port)
 		peer_comes(c, p, h->port);
-	meet_begin(c, p);
+	handshake_begin(c, p);
 	dials_give(c, dials, p);
 }
 
@@ -150,7 +150,7 @@ static int accept_yield(struct control *c, struct peer *ours, struct list *dials
 	    c->config.incarnation < ours->incarnation)
 		return 0;
 	dials_take(ours, dials);
-	meet_yield(c, ours);
+	handshake_yield(c, ours);
 	return 1;
 }
 
@@ -178,8 +178,8 @@ static void accept_hello(struct control *c, struct conn *n, const struct wire_he
 
 /* ---- a pending connection proves that it has the secret ---- */
 
-static void guest_challenge(struct control *c, struct conn *n, const struct wire_hello *h,
-			    const uint8_t *body, uint32_t len)
+static void pending_challenge(struct control *c, struct conn *n, const struct wire_hello *h,
+			      const uint8_t *body, uint32_t len)
 {
 	uint8_t nonce[WIRE_NONCE], frame[WIRE_HEADER + WIRE_NONCE];
 	int err = -ENOMEM;
@@ -195,7 +195,7 @@ static void guest_challenge(struct control *c, struct conn *n, const struct wire
 	conn_send(c, n, frame, wire_put_bytes(frame, WIRE_CHALLENGE, nonce, sizeof(nonce)));
 }
 
-static int guest_proof(struct control *c, struct conn *n, const uint8_t *body, uint32_t len)
+static int pending_proof(struct control *c, struct conn *n, const uint8_t *body, uint32_t len)
 {
 	int err = auth_dialler_come(n->auth, body, len);
 
@@ -209,8 +209,8 @@ static int guest_proof(struct control *c, struct conn *n, const uint8_t *body, u
 	return 0;
 }
 
-static void guest_hello(struct control *c, struct conn *n, const struct wire_hello *h,
-			const uint8_t *body, uint32_t len)
+static void pending_hello(struct control *c, struct conn *n, const struct wire_hello *h,
+			  const uint8_t *body, uint32_t len)
 {
 	int here = c->config.secret->is_set, there = !!(h->features & WIRE_HAS_SECRET);
 
@@ -219,24 +219,24 @@ static void guest_hello(struct control *c, struct conn *n, const struct wire_hel
 	else if (there && !here)
 		conn_refuse(c, n, WIRE_NO_SECRET, 0);
 	else if (here)
-		guest_challenge(c, n, h, body, len);
+		pending_challenge(c, n, h, body, len);
 	else
 		accept_hello(c, n, h);
 }
 
-static int guest_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
-		       uint32_t len)
+static int pending_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+			 uint32_t len)
 {
 	struct wire_hello h;
 	int rc;
 
 	if (n->auth)
-		return type == WIRE_PROOF ? guest_proof(c, n, body, len) : -EPROTO;
+		return type == WIRE_PROOF ? pending_proof(c, n, body, len) : -EPROTO;
 	if (type != WIRE_HELLO)
 		return -EPROTO;
 	rc = wire_get_hello(body, len, &h);
 	if (!rc)
-		guest_hello(c, n, &h, body, len);
+		pending_hello(c, n, &h, body, len);
 	else if (rc == -EPROTONOSUPPORT)
 		conn_refuse(c, n, WIRE_NO_VERSION, 0);
 	else
@@ -244,16 +244,16 @@ static int guest_frame(struct control *c, struct conn *n, uint32_t type, const u
 	return 0;
 }
 
-static void guest_ended(struct control *c, struct conn *n, int err)
+static void pending_ended(struct control *c, struct conn *n, int err)
 {
 	(void)err;
 	conn_close(c, n);
 }
 
-static const struct conn_ops guest_ops = {
+static const struct conn_ops pending_ops = {
 	.connected = conn_close,
-	.frame = guest_frame,
-	.ended = guest_ended,
+	.frame = pending_frame,
+	.ended = pending_ended,
 	.expired = conn_close,
 };
 
@@ -311,7 +311,7 @@ static void listener_watch(struct control *c, struct listener *l, int on)
 	if (!epoll_ctl(c->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &ev))
 		l->watched = (uint32_t)on;
 	else if (on)
-		alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
+		timer_set(c, &c->listen_timer, LISTEN_PAUSE_NS);
 }
 
 static void listeners_watch(struct control *c, int on)
@@ -322,7 +322,7 @@ static void listeners_watch(struct control *c, int on)
 		listener_watch(c, &c->listeners[i], on);
 }
 
-static void listener_resume(struct control *c, struct alarm *a)
+static void listener_resume(struct control *c, struct control_timer *a)
 {
 	(void)a;
 	listeners_watch(c, 1);
@@ -333,7 +333,7 @@ static void listener_resume(struct control *c, struct alarm *a)
 static void listener_pause(struct control *c)
 {
 	listeners_watch(c, 0);
-	alarm_set(c, &c->listen_alarm, LISTEN_PAUSE_NS);
+	timer_set(c, &c->listen_timer, LISTEN_PAUSE_NS);
 }
 
 /* 1: there is room for one more connection, perhaps after closing a pending one that took longer
@@ -343,12 +343,12 @@ static int accept_room(struct control *c)
 	uint64_t now = clock_ns();
 	struct list *pos;
 
-	if (c->nguests < GUESTS_MAX)
+	if (c->npending < PENDING_MAX)
 		return 1;
-	list_for_each(pos, &c->guests) {
-		struct conn *n = list_entry(pos, struct conn, guest);
+	list_for_each(pos, &c->pending) {
+		struct conn *n = list_entry(pos, struct conn, pending);
 
-		if (now - n->since < (n->greeted ? GUEST_SLOW_NS : GUEST_SILENT_NS))
+		if (now - n->since < (n->greeted ? PENDING_SLOW_NS : PENDING_SILENT_NS))
 			continue;
 		conn_close(c, n);
 		return 1;
@@ -409,11 +409,11 @@ static int accept_one(struct control *c, const struct listener *l)
 	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0)
 		return accept_failed(c, l, errno);
-	n = conn_new(c, fd, 0, &guest_ops, NULL);
+	n = conn_new(c, fd, 0, &pending_ops, NULL);
 	if (!n)
 		return 1;
-	conn_guest(c, n);
-	alarm_set(c, &n->alarm, HELLO_NS);
+	conn_add_pending(c, n);
+	timer_set(c, &n->timer, HELLO_NS);
 	return 1;
 }
 
@@ -487,7 +487,7 @@ int listener_open(struct control *c)
 	char text[80];
 	int rc = 0;
 
-	alarm_init(&c->listen_alarm, listener_resume);
+	timer_init(&c->listen_timer, listener_resume);
 	if (!c->config.nlisten)
 		return 0;
 	/* A port that is free at one address may be taken at the next one: try another port. */
@@ -514,7 +514,7 @@ int listener_open(struct control *c)
 void listener_close(struct control *c)
 {
 	listeners_shut(c);
-	alarm_stop(&c->listen_alarm);
+	timer_stop(&c->listen_timer);
 	if (c->reserve_fd >= 0)
 		close(c->reserve_fd);
 	c->reserve_fd = -1;

@@ -88,17 +88,17 @@ void advert_make(struct control *c, struct control_call *call)
 	call_answer(call, 0);
 }
 
-int advert_import_check(const struct urccl_advert *a, uint32_t i, struct trouble *t)
+int advert_import_check(const struct urccl_advert *a, uint32_t i, struct control_error *t)
 {
 	if (a->version != ADVERT_VERSION) {
-		*t = (struct trouble){-EPROTONOSUPPORT,
-				      REASON_ADVERT_VERSION,
-				      {i, a->version, ADVERT_VERSION}};
+		*t = (struct control_error){-EPROTONOSUPPORT,
+					    REASON_ADVERT_VERSION,
+					    {i, a->version, ADVERT_VERSION}};
 		return t->res;
 	}
 	if (a->kind || a->reserved || !a->rights || a->rights & ~ADVERT_RIGHTS || !a->region ||
 	    !a->length || a->length > UINT64_MAX - a->offset) {
-		*t = (struct trouble){-EINVAL, REASON_ADVERT_DAMAGED, {i}};
+		*t = (struct control_error){-EINVAL, REASON_ADVERT_DAMAGED, {i}};
 		return t->res;
 	}
 	return 0;
@@ -150,7 +150,7 @@ static struct grant *grant_find(struct control *c, const struct path *path, cons
 
 	while (g && (g->peer != p || g->region != r || g->rail != path->rail.number ||
 		     g->e.off != a->offset || g->e.len != a->length || g->e.rights != a->rights ||
-		     g->expires_ms != a->expires_ms || g->doomed || g->e.maybe_mapped))
+		     g->expires_ms != a->expires_ms || g->revoking || g->e.maybe_mapped))
 		g = g->hash_next;
 	return g;
 }
@@ -194,7 +194,7 @@ static struct grant *grant_new(struct control *c, struct path *path, struct regi
 	g->expires_ms = a->expires_ms;
 	list_init(&g->e.link);
 	list_init(&g->e.expired);
-	list_init(&g->untold);
+	list_init(&g->revoke_unacked);
 	g->rail = (uint8_t)path->rail.number;
 	g->e.memory = r->memory;
 	g->e.off = a->offset;
@@ -235,8 +235,8 @@ static void grant_free(struct control *c, struct grant *g)
 	g->peer->ngrants--;
 	list_del(&g->of_peer);
 	list_del(&g->of_region);
-	g->region->nuntold -= !list_empty(&g->untold);
-	list_del(&g->untold);
+	g->region->nrevoke_unacked -= !list_empty(&g->revoke_unacked);
+	list_del(&g->revoke_unacked);
 	free(g->key);
 	free(g);
 }
@@ -315,14 +315,14 @@ static void grants_free(struct control *c, struct list *grants)
 void grants_free_region(struct control *c, struct region *r)
 {
 	grants_free(c, &r->grants);
-	grants_free(c, &r->doomed);
+	grants_free(c, &r->revoking_grants);
 }
 
-void grant_doom(struct grant *g)
+void grant_set_revoking(struct grant *g)
 {
-	g->doomed = 1;
+	g->revoking = 1;
 	list_del(&g->of_region);
-	list_add_tail(&g->of_region, &g->region->doomed);
+	list_add_tail(&g->of_region, &g->region->revoking_grants);
 }
 
 /* ---- answers ---- */
@@ -371,7 +371,7 @@ static void grant_settled(struct control *c, struct grant *g)
 
 	/* Revoked meanwhile: end it now, unless the region still waits for peers to confirm a
 	 * REVOKE. It then ends together with the others. */
-	if (g->doomed && !g->region->ending && !g->region->nuntold)
+	if (g->revoking && !g->region->ending && !g->region->nrevoke_unacked)
 		grant_end(c, g);
 	region_step(c, g->region);
 	if (p->stage == STAGE_DOWN)
@@ -379,18 +379,18 @@ static void grant_settled(struct control *c, struct grant *g)
 }
 
 /* Its rail closed meanwhile: the pinned range stays for the next rail. */
-static int grant_rests(const struct grant *g, int err)
+static int grant_detaches(const struct grant *g, int err)
 {
-	return err == -ENOTCONN && g->pin && !g->doomed && g->peer->stage == STAGE_UP &&
-	       g->peer->stays;
+	return err == -ENOTCONN && g->pin && !g->revoking && g->peer->stage == STAGE_UP &&
+	       g->peer->failover;
 }
 
 /* The peer learns what this side lacks, and asks again with each of its entries: log it once. */
 static void grant_short(struct control *c, const struct grant *g, int err)
 {
-	if (err == -ENOTCONN || key_refused(err) || g->region->short_told)
+	if (err == -ENOTCONN || key_refused(err) || g->region->short_logged)
 		return;
-	g->region->short_told = 1;
+	g->region->short_logged = 1;
 	log_short(c, g->dev, g->e.len, err);
 }
 
@@ -399,11 +399,11 @@ static void grant_failed(struct control *c, struct grant *g, int err)
 {
 	grant_short(c, g, err);
 	grant_answer(c, g, err);
-	if (!g->live && !grant_rests(g, err)) {
+	if (!g->live && !grant_detaches(g, err)) {
 		grant_gone(c, g);
 		return;
 	}
-	g->rests = 1;
+	g->detached = 1;
 	grant_settled(c, g);
 }
 
@@ -418,15 +418,15 @@ static void grant_exposed(struct control *c, struct cmd *cmd)
 		return;
 	}
 	g->live = 1;
-	g->rests = 0;
-	g->region->short_told = 0;
+	g->detached = 0;
+	g->region->short_logged = 0;
 	assert(cmd->e.len <= KEY_MAX);
 	g->key_len = cmd->e.len;
 	/* Keys are short and kept: give back the rest of KEY_MAX. */
 	key = realloc(g->key, g->key_len ? g->key_len : 1);
 	if (key)
 		g->key = key;
-	grant_answer(c, g, g->doomed ? -EACCES : 0);
+	grant_answer(c, g, g->revoking ? -EACCES : 0);
 	grant_settled(c, g);
 }
 
@@ -463,9 +463,10 @@ static void grants_sweep(struct control *c, struct peer *p)
 	list_for_each(pos, &p->grants) {
 		struct grant *g = list_entry(pos, struct grant, of_peer);
 
-		if (!g->live || grant_busy(g) || g->doomed || !g->expires_ms || g->expires_ms > now)
+		if (!g->live || grant_busy(g) || g->revoking || !g->expires_ms ||
+		    g->expires_ms > now)
 			continue;
-		grant_doom(g);
+		grant_set_revoking(g);
 		grant_end(c, g);
 	}
 	p->grants_sweep = p->ngrants + 1024;
@@ -494,7 +495,7 @@ void grant_pinned(struct control *c, struct grant *g, int rc)
 {
 	struct path *path = rail_path(g->peer, g->rail);
 
-	if (!rc && g->doomed)
+	if (!rc && g->revoking)
 		rc = -EACCES;
 	if (!rc && (g->peer->stage != STAGE_UP || !path || path->closing || !path->posted ||
 		    path->rail.ep->dev != g->dev))
@@ -518,7 +519,7 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 	return rc ? rc : grant_post(c, g, path);
 }
 
-void grants_rest(struct peer *p, uint32_t number)
+void grants_detach(struct peer *p, uint32_t number)
 {
 	struct list *pos;
 
@@ -526,7 +527,7 @@ void grants_rest(struct peer *p, uint32_t number)
 		struct grant *g = list_entry(pos, struct grant, of_peer);
 
 		if (g->rail == number)
-			g->rests = 1;
+			g->detached = 1;
 	}
 }
 
@@ -538,7 +539,7 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 	uint32_t hash = grant_hash(path->peer, r, a);
 	struct grant *g = grant_find(c, path, r, a, hash);
 
-	if (g && (!g->rests || grant_busy(g)))
+	if (g && (!g->detached || grant_busy(g)))
 		return g;
 	if (!g) {
 		grants_sweep(c, path->peer);
@@ -589,7 +590,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		key_answer(c, p, req->id, status, NULL);
 		return 0;
 	}
-	if (g->live && !g->rests && !grant_busy(g)) {
+	if (g->live && !g->detached && !grant_busy(g)) {
 		key_answer(c, p, req->id, 0, g);
 		return 0;
 	}

@@ -25,19 +25,20 @@ static int chain_add(struct auth *a, const void *data, uint32_t len)
 	return err;
 }
 
-static int fails(struct auth *a, int err)
+static int auth_fail(struct auth *a, int err)
 {
 	a->stage = AUTH_FAILED;
 	return err;
 }
 
 /* The message fits this stage and has the expected length. */
-static int in_turn(const struct auth *a, enum auth_stage stage, uint32_t len, uint32_t expected)
+static int auth_is_expected(const struct auth *a, enum auth_stage stage, uint32_t len,
+			    uint32_t expected)
 {
 	return a->stage == stage && len == expected;
 }
 
-static int begin(struct auth *a, const struct secret *s, const uint8_t *hello, uint32_t len)
+static int auth_begin(struct auth *a, const struct secret *s, const uint8_t *hello, uint32_t len)
 {
 	assert(a->stage == AUTH_NEW && s->is_set);
 	a->secret = s;
@@ -58,10 +59,10 @@ static int acceptor_proof(const struct auth *a, const uint8_t *ack, uint32_t len
 
 int auth_said(struct auth *a, const struct secret *s, const uint8_t *hello, uint32_t len)
 {
-	int err = begin(a, s, hello, len);
+	int err = auth_begin(a, s, hello, len);
 
 	if (err)
-		return fails(a, err);
+		return auth_fail(a, err);
 	a->stage = AUTH_SAID;
 	return 0;
 }
@@ -69,22 +70,23 @@ int auth_said(struct auth *a, const struct secret *s, const uint8_t *hello, uint
 int auth_challenge_come(struct auth *a, const uint8_t *body, uint32_t len,
 			uint8_t proof[HMAC_BYTES])
 {
-	int err = in_turn(a, AUTH_SAID, len, WIRE_NONCE) ? chain_add(a, body, len) : -EPROTO;
+	int err =
+		auth_is_expected(a, AUTH_SAID, len, WIRE_NONCE) ? chain_add(a, body, len) : -EPROTO;
 
 	if (!err)
 		err = hmac_word(a, a->chain, "dialler", proof);
 	if (err)
-		return fails(a, err);
+		return auth_fail(a, err);
 	a->stage = AUTH_ANSWERED;
 	return 0;
 }
 
 int auth_proof_come(struct auth *a, const uint8_t *body, uint32_t len)
 {
-	if (!in_turn(a, AUTH_ANSWERED, len, HMAC_BYTES))
-		return fails(a, -EPROTO);
+	if (!auth_is_expected(a, AUTH_ANSWERED, len, HMAC_BYTES))
+		return auth_fail(a, -EPROTO);
 	memcpy(a->proof, body, len);
-	a->stage = AUTH_TOLD;
+	a->stage = AUTH_PROVED;
 	return 0;
 }
 
@@ -94,14 +96,14 @@ int auth_ack_come(struct auth *a, const uint8_t *ack, uint32_t len)
 	int err;
 
 	/* An acceptor that answers without a PROOF does not have the secret. */
-	if (a->stage != AUTH_TOLD)
-		return fails(a, -EACCES);
+	if (a->stage != AUTH_PROVED)
+		return auth_fail(a, -EACCES);
 	err = acceptor_proof(a, ack, len, proof);
 	if (!err && !equal_const_time(proof, a->proof, sizeof(proof)))
 		err = -EACCES;
 	if (err)
-		return fails(a, err);
-	a->stage = AUTH_MET;
+		return auth_fail(a, err);
+	a->stage = AUTH_DONE;
 	return 0;
 }
 
@@ -110,14 +112,14 @@ int auth_ack_come(struct auth *a, const uint8_t *ack, uint32_t len)
 int auth_hello_come(struct auth *a, const struct secret *s, const uint8_t *hello, uint32_t len,
 		    uint8_t nonce[WIRE_NONCE])
 {
-	int err = begin(a, s, hello, len);
+	int err = auth_begin(a, s, hello, len);
 
 	if (!err)
 		err = random_bytes(nonce, WIRE_NONCE);
 	if (!err)
 		err = chain_add(a, nonce, WIRE_NONCE);
 	if (err)
-		return fails(a, err);
+		return auth_fail(a, err);
 	a->stage = AUTH_CHALLENGED;
 	return 0;
 }
@@ -127,20 +129,20 @@ int auth_dialler_come(struct auth *a, const uint8_t *body, uint32_t len)
 	uint8_t proof[HMAC_BYTES];
 	int err;
 
-	if (!in_turn(a, AUTH_CHALLENGED, len, HMAC_BYTES))
-		return fails(a, -EPROTO);
+	if (!auth_is_expected(a, AUTH_CHALLENGED, len, HMAC_BYTES))
+		return auth_fail(a, -EPROTO);
 	err = hmac_word(a, a->chain, "dialler", proof);
 	if (!err && !equal_const_time(proof, body, sizeof(proof)))
 		err = -EACCES;
 	if (err)
-		return fails(a, err);
-	a->stage = AUTH_MET;
+		return auth_fail(a, err);
+	a->stage = AUTH_DONE;
 	return 0;
 }
 
 int auth_answer(struct auth *a, const uint8_t *ack, uint32_t len, uint8_t proof[HMAC_BYTES])
 {
-	assert(a->stage == AUTH_MET);
+	assert(a->stage == AUTH_DONE);
 	return acceptor_proof(a, ack, len, proof);
 }
 
@@ -151,7 +153,7 @@ int auth_bond(const struct auth *a, uint8_t bond[AUTH_BOND])
 	uint8_t key[HMAC_BYTES];
 	int err;
 
-	assert(a->stage == AUTH_MET);
+	assert(a->stage == AUTH_DONE);
 	err = hmac_word(a, a->chain, "bond", key);
 	memcpy(bond, key, AUTH_BOND);
 	return err;

@@ -28,9 +28,9 @@ enum auth_stage {
 	AUTH_NEW,
 	AUTH_SAID,	 /* dialler: HELLO was sent */
 	AUTH_ANSWERED,	 /* dialler: our PROOF was sent */
-	AUTH_TOLD,	 /* dialler: the acceptor's PROOF arrived, HELLO_ACK has not */
+	AUTH_PROVED,	 /* dialler: the acceptor's PROOF arrived, HELLO_ACK has not */
 	AUTH_CHALLENGED, /* acceptor: CHALLENGE was sent */
-	AUTH_MET,	 /* the other side has proved that it has the secret */
+	AUTH_DONE,	 /* the other side has proved that it has the secret */
 	AUTH_FAILED
 };
 
@@ -60,7 +60,7 @@ int auth_hello_come(struct auth *a, const struct secret *s, const uint8_t *hello
 int auth_dialler_come(struct auth *a, const uint8_t *body, uint32_t len);
 int auth_answer(struct auth *a, const uint8_t *ack, uint32_t len, uint8_t proof[HMAC_BYTES]);
 
-/* A key for the data connections of this pair alone, after AUTH_MET. */
+/* A key for the data connections of this pair alone, after AUTH_DONE. */
 int auth_bond(const struct auth *a, uint8_t bond[AUTH_BOND]);
 void auth_free(struct auth *a); /* NULL is fine */
 

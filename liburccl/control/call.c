@@ -42,7 +42,7 @@ static void call_peer_info(struct control *c, struct control_call *call)
 	info->transport = p->transport;
 	info->incarnation = p->incarnation;
 	info->state = peer_state(p);
-	info->warm = p->stage == STAGE_UP && p->heat < HEAT_COLD;
+	info->warm = p->stage == STAGE_UP && p->path_state < PATH_SUSPENDED;
 	info->hello_len = p->hello_len;
 	memset(info->hello, 0, sizeof(info->hello));
 	memcpy(info->hello, p->hello, p->hello_len);
@@ -128,8 +128,8 @@ static void call_shutdown(struct control *c, struct control_call *call)
 	c->ending = 1;
 	c->shutdown = call;
 	listener_close(c);
-	while (!list_empty(&c->guests))
-		conn_close(c, list_first(&c->guests, struct conn, guest));
+	while (!list_empty(&c->pending))
+		conn_close(c, list_first(&c->pending, struct conn, pending));
 	dials_close(c);
 	list_for_each_safe(pos, tmp, &c->peers) {
 		struct peer *p = list_entry(pos, struct peer, link);

@@ -12,9 +12,9 @@
 
 #define READS_MAX 16 /* reads of one connection before others are served */
 
-static void conn_expired(struct control *c, struct alarm *a)
+static void conn_expired(struct control *c, struct control_timer *a)
 {
-	struct conn *n = container_of(a, struct conn, alarm);
+	struct conn *n = container_of(a, struct conn, timer);
 
 	n->ops->expired(c, n);
 }
@@ -68,8 +68,8 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 	n->owner = owner;
 	n->connecting = (uint8_t)connecting;
 	n->since = clock_ns();
-	alarm_init(&n->alarm, conn_expired);
-	list_init(&n->guest);
+	timer_init(&n->timer, conn_expired);
+	list_init(&n->pending);
 	if (!connecting)
 		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
 	/* An accepted socket inherits the listener's options, except the priority. */
@@ -146,37 +146,37 @@ struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 	return n;
 }
 
-void conn_guest(struct control *c, struct conn *n)
+void conn_add_pending(struct control *c, struct conn *n)
 {
-	list_add_tail(&n->guest, &c->guests);
-	c->nguests++;
+	list_add_tail(&n->pending, &c->pending);
+	c->npending++;
 }
 
 static void conn_known(struct control *c, struct conn *n)
 {
-	if (list_empty(&n->guest))
+	if (list_empty(&n->pending))
 		return;
-	list_del(&n->guest);
-	c->nguests--;
+	list_del(&n->pending);
+	c->npending--;
 }
 
 void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner)
 {
 	conn_known(c, n);
-	alarm_stop(&n->alarm);
+	timer_stop(&n->timer);
 	n->ops = ops;
 	n->owner = owner;
 }
 
 /* A forked child may hold the socket open, so it is removed from epoll and shut down explicitly.
- * The struct stays until this round of events is over, since later events of the round may name
+ * The struct failover until this round of events is over, since later events of the round may name
  * it. */
 void conn_close(struct control *c, struct conn *n)
 {
 	if (n->fd < 0)
 		return;
 	conn_known(c, n);
-	alarm_stop(&n->alarm);
+	timer_stop(&n->timer);
 	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, n->fd, NULL);
 	(void)shutdown(n->fd, SHUT_RDWR);
 	close(n->fd);
@@ -469,7 +469,8 @@ static const struct conn_ops refused_ops = {
 	.expired = refused_nothing,
 };
 
-static void refuse(struct control *c, struct conn *n, uint32_t code, int err, uint32_t required)
+static void conn_refuse_with(struct control *c, struct conn *n, uint32_t code, int err,
+			     uint32_t required)
 {
 	struct wire_refuse r = {.version_min = WIRE_VERSION,
 				.version_max = WIRE_VERSION,
@@ -485,17 +486,17 @@ static void refuse(struct control *c, struct conn *n, uint32_t code, int err, ui
 	n->owner = NULL;
 	(void)shutdown(n->fd, SHUT_WR);
 	/* It counts as a pending connection until then, which limits the number of these too. */
-	if (list_empty(&n->guest))
-		conn_guest(c, n);
-	alarm_set(c, &n->alarm, GUEST_SLOW_NS);
+	if (list_empty(&n->pending))
+		conn_add_pending(c, n);
+	timer_set(c, &n->timer, PENDING_SLOW_NS);
 }
 
 void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err)
 {
-	refuse(c, n, code, err, 0);
+	conn_refuse_with(c, n, code, err, 0);
 }
 
 void conn_refuse_paths(struct control *c, struct conn *n, uint32_t required, int err)
 {
-	refuse(c, n, WIRE_NO_PATH, err, required);
+	conn_refuse_with(c, n, WIRE_NO_PATH, err, required);
 }

@@ -57,8 +57,8 @@ static void control_back(struct control *c, struct msg *msg)
 		prefault_back(c, msg);
 		return;
 	}
-	if (msg->type == MSG_ERRAND) {
-		errand_done(c, msg);
+	if (msg->type == MSG_WORK) {
+		work_done(c, msg);
 		return;
 	}
 	cmd = container_of(msg, struct cmd, e.msg);
@@ -114,7 +114,7 @@ void control_request(struct control *c, struct control_req *req)
 	case CONTROL_RAIL_DOWN:
 		peer_rail_down_req(c, req);
 		break;
-	case CONTROL_RAIL_GROW:
+	case CONTROL_RAIL_ADD_QPS:
 		path_grow_req(c, req);
 		break;
 	case CONTROL_AWAITED:
@@ -141,14 +141,14 @@ void control_request(struct control *c, struct control_req *req)
 	case CONTROL_WARM:
 		warm_req(c, req);
 		break;
-	case CONTROL_WANT:
-		raise_req(c, req);
+	case CONTROL_RESUME:
+		resume_req(c, req);
 		break;
 	case CONTROL_RUN_END:
 		run_leave(c, req);
 		break;
 	case CONTROL_STAGE:
-		staging_want(c, req);
+		staging_request(c, req);
 		break;
 	default:
 		assert(0);
@@ -194,7 +194,7 @@ static void control_event(struct control *c, const struct epoll_event *ev)
 static void control_sleep(struct control *c)
 {
 	struct epoll_event ev[EVENTS_MAX];
-	int ms = alarms_wait_ms(c), n, i;
+	int ms = timers_wait_ms(c), n, i;
 
 	if (mailbox_arm(&c->mailbox) || mailbox_arm(&c->back))
 		ms = 0;
@@ -208,7 +208,7 @@ void control_turn(struct control *c)
 {
 	control_sleep(c);
 	control_messages(c);
-	alarms_run(c);
+	timers_run(c);
 	conns_free(c);
 }
 
@@ -273,19 +273,19 @@ int control_open(const struct control_config *config, struct control **control)
 	c->start_ns = clock_now(config->clock);
 	list_init(&c->conns);
 	list_init(&c->closed);
-	list_init(&c->guests);
+	list_init(&c->pending);
 	list_init(&c->peers);
 	list_init(&c->held);
-	list_init(&c->warm);
-	for (i = 0; i < ERRAND_KINDS; i++)
-		list_init(&c->errands[i]);
+	list_init(&c->active);
+	for (i = 0; i < WORK_KINDS; i++)
+		list_init(&c->works[i]);
 	list_init(&c->dials);
 	list_init(&c->regions);
 	list_init(&c->allocations);
-	alarm_init(&c->listen_alarm, NULL);
-	alarm_init(&c->cool_alarm, cool_alarm);
-	alarm_init(&c->idle_alarm, cool_idle);
-	alarm_init(&c->link_alarm, links_look);
+	timer_init(&c->listen_timer, NULL);
+	timer_init(&c->suspend_timer, suspend_timer);
+	timer_init(&c->idle_timer, suspend_idle);
+	timer_init(&c->link_timer, links_look);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)
 		fail(rc, "no random numbers: %s", errno_text(-rc));
@@ -348,7 +348,7 @@ static void control_free_jobs(struct control *c)
 	}
 }
 
-static void quit(struct control *c)
+static void control_quit(struct control *c)
 {
 	c->quit.type = MSG_QUIT;
 	mailbox_post(&c->mailbox, &c->quit);
@@ -357,14 +357,14 @@ static void quit(struct control *c)
 void control_leave(struct control *c)
 {
 	log_end(&c->log);
-	quit(c);
+	control_quit(c);
 	pthread_detach(c->thread);
 }
 
 void control_close(struct control *c)
 {
 	if (c->started) {
-		quit(c);
+		control_quit(c);
 		pthread_join(c->thread, NULL);
 	}
 	staging_fini(c);

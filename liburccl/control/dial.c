@@ -54,8 +54,8 @@ void dial_stop(struct control *c, struct dial *d)
 	for (i = 0; i < d->nhosts; i++)
 		dial_leave(c, &d->hosts[i], HOST_FRESH);
 	dial_free_paths(d);
-	alarm_stop(&d->alarm);
-	d->resting = 0;
+	timer_stop(&d->timer);
+	d->backing_off = 0;
 	if (d->job)
 		d->job->dial = NULL;
 	d->job = NULL;
@@ -98,7 +98,7 @@ void dial_start(struct control *c, struct dial *d)
 	struct peer *p = d->expected ? peer_find(c, d->expected) : NULL;
 	uint32_t i;
 
-	d->resting = 0;
+	d->backing_off = 0;
 	if (p) {
 		dial_attach(c, d, p);
 		return;
@@ -110,8 +110,8 @@ void dial_start(struct control *c, struct dial *d)
 
 static enum host_state dial_try(struct control *c, struct dial *d, struct host *h)
 {
-	if (dials_lead(c, d, &h->addr))
-		return HOST_FOLLOWING;
+	if (dials_coalesce(c, d, &h->addr))
+		return HOST_COALESCED;
 	h->conn = conn_dial(c, &h->addr, &dial_conn_ops, d);
 	return h->conn ? HOST_CONNECTING : HOST_FAILED;
 }
@@ -121,7 +121,7 @@ void dial_next(struct control *c, struct dial *d)
 	struct peer *p;
 	struct host *h;
 
-	alarm_stop(&d->alarm);
+	timer_stop(&d->timer);
 	if (dial_host(d, HOST_HELLO))
 		return;
 	while ((h = dial_host(d, HOST_FRESH))) {
@@ -133,21 +133,21 @@ void dial_next(struct control *c, struct dial *d)
 		h->state = dial_try(c, d, h);
 		if (h->state != HOST_FAILED) {
 			if (dial_host(d, HOST_FRESH))
-				alarm_set(c, &d->alarm, STAGGER_NS);
+				timer_set(c, &d->timer, STAGGER_NS);
 			return;
 		}
 		dial_note_errno(d, h, errno);
 	}
-	if (!dial_host(d, HOST_CONNECTING) && !dial_host(d, HOST_FOLLOWING))
+	if (!dial_host(d, HOST_CONNECTING) && !dial_host(d, HOST_COALESCED))
 		dial_fail(c, d);
 }
 
-void dial_alarm(struct control *c, struct alarm *a)
+void dial_timer(struct control *c, struct control_timer *a)
 {
-	struct dial *d = container_of(a, struct dial, alarm);
+	struct dial *d = container_of(a, struct dial, timer);
 	struct host *h = dial_host(d, HOST_HELLO);
 
-	if (d->resting) {
+	if (d->backing_off) {
 		dial_start(c, d);
 		return;
 	}
@@ -217,7 +217,7 @@ static void dial_connected(struct control *c, struct conn *n)
 	h->state = HOST_HELLO;
 	while ((other = dial_host(d, HOST_CONNECTING)))
 		dial_leave(c, other, HOST_FRESH);
-	while ((other = dial_host(d, HOST_FOLLOWING)))
+	while ((other = dial_host(d, HOST_COALESCED)))
 		other->state = HOST_FRESH;
 	if (!d->npaths && dial_open_paths(c, d)) {
 		dial_fail(c, d);
@@ -230,9 +230,9 @@ static void dial_connected(struct control *c, struct conn *n)
 	}
 	/* The last address may take as long as the CONNECT. */
 	if (dial_host(d, HOST_FRESH))
-		alarm_set(c, &d->alarm, HELLO_NS);
+		timer_set(c, &d->timer, HELLO_NS);
 	else
-		alarm_stop(&d->alarm);
+		timer_stop(&d->timer);
 }
 
 /* ---- the answer ---- */
@@ -242,7 +242,7 @@ static void dial_connected(struct control *c, struct conn *n)
 static void dial_found(struct control *c, const struct host *h, struct peer *p)
 {
 	peer_answers(c, p, &h->addr);
-	dials_follow(c, &h->addr, p);
+	dials_share(c, &h->addr, p);
 }
 
 static void dial_no_path(struct dial *d, const struct wire_refuse *r)
@@ -284,11 +284,11 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 		if (p)
 			dial_attach(c, d, p);
 		else
-			dial_rest(c, d);
+			dial_backoff(c, d);
 		return;
 	case WIRE_BUSY:
 		dial_note_host(d, h, -EMFILE, REASON_DIAL_FULL, 0);
-		dial_rest(c, d);
+		dial_backoff(c, d);
 		return;
 	case WIRE_NO_VERSION:
 		dial_note(d, -EPROTONOSUPPORT, REASON_DIAL_VERSION,
@@ -340,7 +340,7 @@ static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 		struct path *path = d->paths[i];
 
 		if (path_answered(path, ack) && policy_allows(c, ack->host, path_transport(path)))
-			meet_take_path(c, p, path);
+			handshake_take_path(c, p, path);
 		else
 			path_free(path);
 	}
@@ -357,7 +357,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	p = peer_new(c, h->conn, ack, 1, &err);
 	if (!p) {
 		if (err == -EBUSY)
-			dial_rest(c, d);
+			dial_backoff(c, d);
 		else
 			dial_give_up(c, d, err);
 		dials_give(c, others, NULL);
@@ -367,15 +367,15 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	h->conn->auth = NULL;
 	h->conn = NULL;
 	h->state = HOST_FAILED; /* tried next only if this does not become a peer */
-	alarm_stop(&d->alarm);
+	timer_stop(&d->timer);
 	d->peer = p;
 	d->own = 1;
 	list_add_tail(&d->of_peer, &p->dials);
 	dial_hand_over(c, d, p, ack);
 	dial_found(c, h, p);
 	dials_give(c, others, p);
-	meet_unhold(c);
-	meet_begin(c, p);
+	handshake_unhold(c);
+	handshake_begin(c, p);
 }
 
 static void dial_answered(struct control *c, struct dial *d, struct host *h,
@@ -405,7 +405,7 @@ static void dial_answered(struct control *c, struct dial *d, struct host *h,
 	}
 	if (old) {
 		dials_take(old, &others);
-		meet_yield(c, old);
+		handshake_yield(c, old);
 	}
 	dial_met(c, d, h, ack, &others);
 }

@@ -8,7 +8,7 @@
 
 enum host_state {
 	HOST_FRESH,
-	HOST_FOLLOWING, /* coalesced: another dial is connecting there, and its result serves this
+	HOST_COALESCED, /* coalesced: another dial is connecting there, and its result serves this
 			 * one too */
 	HOST_CONNECTING,
 	HOST_HELLO,
@@ -37,9 +37,9 @@ struct dial {
 	uint64_t expected; /* the incarnation that must answer; 0: any */
 	struct job *job;   /* its name is being resolved */
 	uint16_t of_many;  /* how many addresses the name has, if more than hosts[] holds; else 0 */
-	struct alarm alarm;
-	int resting; /* in backoff: the timer starts again with all addresses */
-	uint64_t rest_ns;
+	struct control_timer timer;
+	int backing_off; /* in backoff: the timer starts again with all addresses */
+	uint64_t backoff_ns;
 	struct path *paths[WIRE_RAILS]; /* eps that do not belong to a peer yet */
 	uint32_t npaths;
 	int res; /* the most specific failure so far */
@@ -57,7 +57,7 @@ void dial_start(struct control *c, struct dial *d); /* starts with the first hos
 /* Tries the next fresh host; fails if there is none. */
 void dial_next(struct control *c, struct dial *d);
 void dial_stop(struct control *c, struct dial *d);  /* leaves no connection, ep, timer or job */
-void dial_alarm(struct control *c, struct alarm *a);
+void dial_timer(struct control *c, struct control_timer *a);
 
 /* dials.c */
 void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e);
@@ -69,18 +69,19 @@ void dial_fail(struct control *c, struct dial *d);
 void dial_give_up(struct control *c, struct dial *d, int err);
 void dial_attach(struct control *c, struct dial *d,
 		 struct peer *p); /* d may be done and freed afterwards */
-void dial_rest(struct control *c, struct dial *d);
+void dial_backoff(struct control *c, struct dial *d);
 
-/* follow.c */
+/* coalesce.c */
 /* The host of the dial with this address and port, or NULL. */
 struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr);
 /* Is another dial connecting there that may find what this one looks for? */
-int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr);
+int dials_coalesce(const struct control *c, const struct dial *d,
+		   const struct sockaddr_storage *addr);
 /* The peer that another has found there, and waits for; NULL: none has. */
 struct peer *dials_found(const struct control *c, const struct dial *d,
 			 const struct sockaddr_storage *addr);
 /* It found the peer there: those that follow it have it too. */
-void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p);
+void dials_share(struct control *c, const struct sockaddr_storage *addr, struct peer *p);
 /* It left: they look for themselves. */
 void dials_release(struct control *c, const struct sockaddr_storage *addr);
 

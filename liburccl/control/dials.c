@@ -72,7 +72,7 @@ static void dial_free(struct control *c, struct dial *d)
 	list_del(&d->of_peer);
 	list_del(&d->link);
 	free(d);
-	meet_unhold(c);
+	handshake_unhold(c);
 }
 
 static struct control_req *waiter_take(struct dial *d)
@@ -101,14 +101,14 @@ void dial_give_up(struct control *c, struct dial *d, int err)
 	dial_fail(c, d);
 }
 
-void dial_rest(struct control *c, struct dial *d)
+void dial_backoff(struct control *c, struct dial *d)
 {
 	dial_stop(c, d);
-	d->resting = 1;
-	d->rest_ns = d->rest_ns ? d->rest_ns * 2 : BACKOFF_NS;
-	if (d->rest_ns > BACKOFF_MAX_NS)
-		d->rest_ns = BACKOFF_MAX_NS;
-	alarm_set(c, &d->alarm, d->rest_ns);
+	d->backing_off = 1;
+	d->backoff_ns = d->backoff_ns ? d->backoff_ns * 2 : BACKOFF_NS;
+	if (d->backoff_ns > BACKOFF_MAX_NS)
+		d->backoff_ns = BACKOFF_MAX_NS;
+	timer_set(c, &d->timer, d->backoff_ns);
 }
 
 /* ---- dials and peers ---- */
@@ -158,8 +158,8 @@ void dial_attach(struct control *c, struct dial *d, struct peer *p)
 	if (p->stage == STAGE_UP)
 		p->refs += dials_succeed(c, p);
 	else
-		meet_dialled(c, p);
-	meet_unhold(c);
+		handshake_dialled(c, p);
+	handshake_unhold(c);
 }
 
 void dials_take(struct peer *from, struct list *to)
@@ -182,7 +182,7 @@ void dials_give(struct control *c, struct list *from, struct peer *to)
 		if (to)
 			dial_attach(c, d, to);
 		else
-			dial_rest(c, d);
+			dial_backoff(c, d);
 	}
 }
 
@@ -200,7 +200,7 @@ void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uin
 			dial_note(d, res, reason, arg, 0, 0);
 			dial_next(c, d);
 		} else {
-			dial_rest(c, d);
+			dial_backoff(c, d);
 		}
 	}
 }
@@ -378,7 +378,7 @@ static void dial_begin(struct control *c, struct waiter *w, struct control_req *
 	}
 	list_init(&d->waiters);
 	list_init(&d->of_peer);
-	alarm_init(&d->alarm, dial_alarm);
+	timer_init(&d->timer, dial_timer);
 	d->since = clock_ns();
 	list_add_tail(&d->link, &c->dials);
 	waiter_add(w, d, req);
@@ -432,7 +432,7 @@ static const struct host *dial_waits_for(const struct dial *d)
 	for (i = 0; i < d->nhosts; i++) {
 		if (d->hosts[i].state == HOST_HELLO)
 			return &d->hosts[i];
-		if (d->hosts[i].state == HOST_CONNECTING || d->hosts[i].state == HOST_FOLLOWING)
+		if (d->hosts[i].state == HOST_CONNECTING || d->hosts[i].state == HOST_COALESCED)
 			h = &d->hosts[i];
 	}
 	return h;

@@ -12,9 +12,10 @@
 
 #include "control/private.h"
 
-static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+static int files_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
+			uint64_t e)
 {
-	*t = (struct trouble){res, reason, {a, b, e}};
+	*t = (struct control_error){res, reason, {a, b, e}};
 	return res;
 }
 
@@ -38,15 +39,15 @@ static int is_overlapped(struct control *c, const struct view *v)
 	return 0;
 }
 
-static int view_refused(struct trouble *t, int res, const struct view *v)
+static int view_refused(struct control_error *t, int res, const struct view *v)
 {
 	if (res == -ENOMEM)
-		return refuse(t, res, REASON_NO_MEMORY, sizeof(struct allocation), 0, 0);
-	return refuse(t, res, REASON_RANGE_FD_MAP, v->index, v->addr, (uint64_t)-res);
+		return files_refuse(t, res, REASON_NO_MEMORY, sizeof(struct allocation), 0, 0);
+	return files_refuse(t, res, REASON_RANGE_FD_MAP, v->index, v->addr, (uint64_t)-res);
 }
 
 static int view_add(struct control *c, const struct view *v, enum allocation_kind kind,
-		    struct trouble *t)
+		    struct control_error *t)
 {
 	struct allocation *a;
 	int res = memory_file(v->fd, v->addr, v->len, v->off, kind, &a);
@@ -60,22 +61,23 @@ static int view_add(struct control *c, const struct view *v, enum allocation_kin
 	return 0;
 }
 
-static int view_find(struct control *c, const struct view *v, struct trouble *t)
+static int view_find(struct control *c, const struct view *v, struct control_error *t)
 {
 	struct stat file;
 	int prot, there, res;
 
 	if (fstat(v->fd, &file))
-		return refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)v->fd, (uint64_t)errno, 0);
+		return files_refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)v->fd,
+				    (uint64_t)errno, 0);
 	if (v->off > (uint64_t)file.st_size || v->len > (uint64_t)file.st_size - v->off)
-		return refuse(t, -ERANGE, REASON_RANGE_FD_SIZE, v->index, (uint64_t)file.st_size,
-			      0);
+		return files_refuse(t, -ERANGE, REASON_RANGE_FD_SIZE, v->index,
+				    (uint64_t)file.st_size, 0);
 	res = ranges_list(c, t);
 	if (res)
 		return res < 0 ? res : 0;
 	there = mappings_view(&c->mappings, v->addr, v->len, &file, v->off, &prot);
 	if (there < 0)
-		return refuse(t, there, REASON_RANGE_FD_MAPPED, v->index, v->addr, 0);
+		return files_refuse(t, there, REASON_RANGE_FD_MAPPED, v->index, v->addr, 0);
 	if (!there)
 		return view_add(c, v, ALLOCATION_MAPPED, t);
 	if (prot != (PROT_READ | PROT_WRITE) || is_overlapped(c, v))
@@ -83,7 +85,7 @@ static int view_find(struct control *c, const struct view *v, struct trouble *t)
 	return view_add(c, v, ALLOCATION_VIEW, t);
 }
 
-int files_find(struct control *c, struct memory *m, struct trouble *t)
+int files_find(struct control *c, struct memory *m, struct control_error *t)
 {
 	uint32_t k = 0;
 	int res = 0;

@@ -68,7 +68,7 @@ void warm_req(struct control *c, struct control_req *req)
 		return;
 	}
 	list_for_each(pos, &p->remotes)
-		keys_want(c, list_entry(pos, struct remote, of_peer), 1);
+		keys_request(c, list_entry(pos, struct remote, of_peer), 1);
 	req->owner = p;
 	req->msg.res = 0;
 	req->turn = p->busy_seq;
@@ -86,7 +86,7 @@ void warm_drop(struct control *c, struct control_req *req)
 /* ---- rounds ---- */
 
 /* 1: some part lacks a key of a rail that is up, or no rail is up. */
-static int lacks(const struct remote *r)
+static int remote_lacks_keys(const struct remote *r)
 {
 	uint32_t up = rails_up(r->peer), i;
 
@@ -168,9 +168,9 @@ static void round_end(struct control *c, struct remote *r)
 {
 	/* A rail that ended is no failure if other rails have all keys. Otherwise wait: a rail
 	 * comes back, came meanwhile, or the peer is given up. */
-	if (r->error == -ENOTCONN && r->peer->stays && has_all(r))
+	if (r->error == -ENOTCONN && r->peer->failover && has_all(r))
 		r->error = 0;
-	if (r->error == -ENOTCONN && r->peer->stays) {
+	if (r->error == -ENOTCONN && r->peer->failover) {
 		r->rail_awaited = 1;
 		if (r->again && rails_up(r->peer))
 			round_ask(c, r);
@@ -178,12 +178,12 @@ static void round_end(struct control *c, struct remote *r)
 	}
 	if (r->error)
 		warm_note(r, r->error, r->why);
-	if (!lacks(r) && r->warm_wanted) {
+	if (!remote_lacks_keys(r) && r->warm_wanted) {
 		warm_post(c, r);
 		return;
 	}
 	list_del(&r->busy);
-	if (r->again && lacks(r))
+	if (r->again && remote_lacks_keys(r))
 		round_begin(c, r);
 	else
 		r->warm_wanted = 0;
@@ -232,7 +232,7 @@ static void round_begin(struct control *c, struct remote *r)
 	round_ask(c, r);
 }
 
-void keys_want(struct control *c, struct remote *r, int warm)
+void keys_request(struct control *c, struct remote *r, int warm)
 {
 	if (r->deleting || r->peer->stage == STAGE_DOWN)
 		return;
@@ -244,7 +244,7 @@ void keys_want(struct control *c, struct remote *r, int warm)
 		round_ask(c, r);
 	} else if (!list_empty(&r->busy)) {
 		r->again = 1;
-	} else if (lacks(r)) {
+	} else if (remote_lacks_keys(r)) {
 		round_begin(c, r);
 	} else if (warm) {
 		busy_begin(r);
@@ -262,7 +262,7 @@ void keys_of_rail(struct control *c, struct peer *p)
 		if (r->rail_awaited)
 			round_ask(c, r);
 		else if (r->used && !r->refused)
-			keys_want(c, r, 0);
+			keys_request(c, r, 0);
 	}
 }
 
@@ -291,7 +291,7 @@ void remote_refuse(struct control *c, struct remote *r, int err)
 		warm_note(r, err, (uint32_t)-err);
 	keys_leave(c, r);
 	if (again)
-		keys_want(c, r, 0);
+		keys_request(c, r, 0);
 }
 
 /* ---- a part ---- */
@@ -303,7 +303,7 @@ static void part_settled(struct control *c, struct remote *r, const struct fetch
 		remote_refuse(c, r, res);
 		return;
 	}
-	if (res == -ENOTCONN && r->peer->stays && !f->path) /* its rail was closed meanwhile */
+	if (res == -ENOTCONN && r->peer->failover && !f->path) /* its rail was closed meanwhile */
 		r->again = 1;
 	else if (res)
 		round_failed(r, res, (uint32_t)f->cmd.e.arg);
@@ -394,14 +394,14 @@ void remote_keys(struct control *c, struct control_req *req)
 	struct remote *r = engine_remote_owner(req->remote);
 
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
-	keys_want(c, r, 0);
+	keys_request(c, r, 0);
 }
 
 /* The owner's status as entries of the importer report it. An owner whose end of the rail closes
  * also sends FENCE, and the next rail asks again. */
 static int key_cause(const struct peer *p, int status)
 {
-	if (status == -ENOTCONN && p->stays)
+	if (status == -ENOTCONN && p->failover)
 		return status;
 	return !status || key_refused(status) ? status : -EREMOTEIO;
 }

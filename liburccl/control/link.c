@@ -32,7 +32,7 @@ static void cut_post(struct control *c, struct peer *p)
 }
 
 /* The engine may read the command late (INLINE): it then reads the latest state from arg. */
-static void cut(struct control *c, struct peer *p, uint8_t is_cut)
+static void peer_set_cut(struct control *c, struct peer *p, uint8_t is_cut)
 {
 	if (p->cut == is_cut)
 		return;
@@ -61,7 +61,7 @@ static int is_lost(const struct control *c, const struct peer *p)
 {
 	const struct backend *ops = ops_of(c, p);
 
-	return p->broken && p->stays && ops && ops->is_cut;
+	return p->broken && p->failover && ops && ops->is_cut;
 }
 
 enum has_link { LINK_UNASKED, LINK_UP, LINK_NONE };
@@ -99,26 +99,26 @@ static uint64_t look_at(struct control *c, struct peer *p, struct look *look)
 
 	if (!lost || !has_no_link(c, p, look)) {
 		p->down_ns = 0;
-		cut(c, p, 0);
+		peer_set_cut(c, p, 0);
 		return lost ? DOWN_NS : NEVER_NS;
 	}
 	if (!p->down_ns)
 		p->down_ns = now;
 	if (!p->cut && now - p->down_ns < DOWN_NS)
 		return DOWN_NS - (now - p->down_ns);
-	cut(c, p, 1);
+	peer_set_cut(c, p, 1);
 	return AGAIN_NS;
 }
 
 static void look_in(struct control *c, uint64_t ns)
 {
-	struct alarm *a = &c->link_alarm;
+	struct control_timer *a = &c->link_timer;
 
-	if (ns != NEVER_NS && (!alarm_is_set(a) || a->due.at > clock_ns() + ns))
-		alarm_set(c, a, ns);
+	if (ns != NEVER_NS && (!timer_is_set(a) || a->due.at > clock_ns() + ns))
+		timer_set(c, a, ns);
 }
 
-void links_look(struct control *c, struct alarm *a)
+void links_look(struct control *c, struct control_timer *a)
 {
 	struct look look = {0};
 	struct list *pos;
@@ -141,5 +141,5 @@ void link_lost(struct control *c, struct peer *p)
 void link_back(struct control *c, struct peer *p)
 {
 	p->down_ns = 0;
-	cut(c, p, 0);
+	peer_set_cut(c, p, 0);
 }

@@ -104,7 +104,7 @@ uint32_t path_is_rail(const struct path *path)
 
 int path_returns(const struct path *path)
 {
-	return path->peer->stays;
+	return path->peer->failover;
 }
 
 struct path *path_next(const struct peer *p)
@@ -120,7 +120,7 @@ struct path *path_next(const struct peer *p)
 void paths_try(struct control *c, struct peer *p, struct path *path)
 {
 	uint32_t transport = path_transport(path), i;
-	int beside = path->rail.ep->dev->ops->tells_undone;
+	int beside = path->rail.ep->dev->ops->can_failover;
 
 	path_connect(c, path, 1);
 	for (i = 0; i < p->npaths && beside; i++)
@@ -150,15 +150,15 @@ void path_close_others(struct control *c, struct peer *p)
 	for (i = p->npaths; i; i--) {
 		struct path *path = p->paths[i - 1];
 
-		if (path != p->path &&
-		    (path->error || !p->stays || path_transport(path) != path_transport(p->path)))
+		if (path != p->path && (path->error || !p->failover ||
+					path_transport(path) != path_transport(p->path)))
 			path_close(c, path);
 	}
 }
 
 void path_free(struct path *path)
 {
-	assert(!path->connect.out && !path->close.out && !path->taken.out && !path->reach.out);
+	assert(!path->connect.out && !path->close.out && !path->taken.out && !path->prepare.out);
 	assert(!path->grow.out);
 	path->rail.ep->dev->ops->ep_free(path->rail.ep);
 	free(path);
@@ -176,7 +176,7 @@ static void path_forget(struct control *c, struct path *path)
 	if (p->path == path)
 		p->path = NULL;
 	keys_lose(p, path);
-	for (i = 0; i < p->npaths && p->stays && !p->path; i++)
+	for (i = 0; i < p->npaths && p->failover && !p->path; i++)
 		if (path_carries(p->paths[i]))
 			p->path = p->paths[i];
 	if (!importer_keep(c, path))
@@ -188,15 +188,15 @@ static void path_back(struct control *c, struct path *path)
 	uint32_t number = path->rail.number, is_rail = path_is_rail(path);
 	struct peer *p = path->peer;
 
-	if (path->connect.out || path->close.out || path->taken.out || path->reach.out)
+	if (path->connect.out || path->close.out || path->taken.out || path->prepare.out)
 		return;
 	if (path->up && is_rail)
-		rails_rest(p, path);
+		rails_backoff(p, path);
 	path_forget(c, path);
 	if (p->stage == STAGE_UP && is_rail)
 		rails_closed(c, p, number);
 	if (p->stage == STAGE_UP)
-		raise_step(c, p);
+		resume_step(c, p);
 	else
 		peer_step(c, p);
 }
@@ -213,9 +213,9 @@ static void path_connect_back(struct control *c, struct cmd *cmd)
 	path->up = !path->error;
 	if (path->up) {
 		process_begin(c, path);
-		meet_path_up(c, path);
+		handshake_path_up(c, path);
 	} else
-		meet_path_failed(c, path);
+		handshake_path_failed(c, path);
 }
 
 static void path_close_back(struct control *c, struct cmd *cmd)
@@ -236,7 +236,7 @@ static void path_taken_back(struct control *c, struct cmd *cmd)
 
 void path_await(struct control *c, struct path *path)
 {
-	if (path->reach.out) { /* ep_meet() is still running */
+	if (path->prepare.out) { /* ep_prepare() is still running */
 		path->awaited = 1;
 		return;
 	}
@@ -257,23 +257,23 @@ int paths_reaching(const struct peer *p)
 	uint32_t i;
 
 	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->reach.out)
+		if (p->paths[i]->prepare.out)
 			return 1;
 	return 0;
 }
 
 /* Runs on a thread of its own, which alone uses the ep and its address. */
-static int path_reach(struct errand *e)
+static int path_reach(struct work *e)
 {
-	struct rail *rail = &container_of(e, struct path, reach)->rail;
+	struct rail *rail = &container_of(e, struct path, prepare)->rail;
 
-	return rail->ep->dev->ops->ep_meet(rail->ep, rail->addr, rail->addr_len);
+	return rail->ep->dev->ops->ep_prepare(rail->ep, rail->addr, rail->addr_len);
 }
 
 /* The path has stayed in peer.paths until now. */
-static void path_reached(struct control *c, struct errand *e)
+static void path_reached(struct control *c, struct work *e)
 {
-	struct path *path = container_of(e, struct path, reach);
+	struct path *path = container_of(e, struct path, prepare);
 	struct peer *p = path->peer;
 	int res = e->res;
 
@@ -286,23 +286,23 @@ static void path_reached(struct control *c, struct errand *e)
 		path_post(c, path);
 	if (!res && path->awaited)
 		path_await(c, path);
-	meet_reached(c, p);
+	handshake_reached(c, p);
 	if (res)
-		meet_path_failed(c, path);
+		handshake_path_failed(c, path);
 }
 
-static int path_grow(struct errand *e)
+static int path_grow(struct work *e)
 {
 	struct path *path = container_of(e, struct path, grow);
 	struct ep *ep = path->rail.ep;
-	int rc = ep->dev->ops->ep_grow(ep);
+	int rc = ep->dev->ops->ep_add_qps(ep);
 
 	if (rc)
 		snprintf(path->small, sizeof(path->small), "%s", urccl_errmsg());
 	return rc;
 }
 
-static void path_grown(struct control *c, struct errand *e)
+static void path_grown(struct control *c, struct work *e)
 {
 	struct path *path = container_of(e, struct path, grow);
 
@@ -315,7 +315,7 @@ void path_grow_req(struct control *c, struct control_req *req)
 {
 	struct path *path = container_of(req->rail, struct path, rail);
 
-	errand_begin(c, &path->grow, ERRAND_REACH, path_grow, path_grown);
+	work_begin(c, &path->grow, WORK_PREPARE, path_grow, path_grown);
 }
 
 void path_connect(struct control *c, struct path *path, int active)
@@ -323,8 +323,8 @@ void path_connect(struct control *c, struct path *path, int active)
 	assert(path->peer && !path->tried);
 	path->tried = 1;
 	path->rail.active = active;
-	if (path->rail.ep->dev->ops->ep_meet)
-		errand_begin(c, &path->reach, ERRAND_REACH, path_reach, path_reached);
+	if (path->rail.ep->dev->ops->ep_prepare)
+		work_begin(c, &path->prepare, WORK_PREPARE, path_reach, path_reached);
 	else
 		path_post(c, path);
 }
@@ -334,14 +334,14 @@ void path_close(struct control *c, struct path *path)
 	if (path->closing)
 		return;
 	path->closing = 1;
-	errand_drop(c, &path->grow);
+	work_drop(c, &path->grow);
 	if (!path->tried) {
 		path_forget(c, path);
 		return;
 	}
-	if (!path->posted) { /* ep_meet() is running, or it failed */
-		if (!path->reach.out)
-			errand_skip(c, &path->reach, 0);
+	if (!path->posted) { /* ep_prepare() is running, or it failed */
+		if (!path->prepare.out)
+			work_skip(c, &path->prepare, 0);
 		return;
 	}
 	path->close.e.rail = &path->rail;

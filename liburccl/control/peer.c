@@ -4,16 +4,16 @@
 
 #include "control/private.h"
 
-void peer_span(struct control *c, struct alarm *a)
+void peer_span(struct control *c, struct control_timer *a)
 {
-	alarm_set(c, a, c->config.params->dead_after_ms * NSEC_PER_MSEC / SPANS);
+	timer_set(c, a, c->config.params->dead_after_ms * NSEC_PER_MSEC / SPANS);
 }
 
-static void peer_silent(struct control *c, struct alarm *a)
+static void peer_silent(struct control *c, struct control_timer *a)
 {
-	struct peer *p = container_of(a, struct peer, silence);
+	struct peer *p = container_of(a, struct peer, ping_timer);
 
-	if (--p->silence_spans)
+	if (--p->ping_spans)
 		peer_span(c, a);
 	else if (p->cut)
 		peer_down(c, p, -ENETDOWN, REASON_PORTS_DOWN, 0, 0);
@@ -38,9 +38,9 @@ static int peers_room(struct control *c)
 		if (p->dialled || p->stage != STAGE_RAILS)
 			continue;
 		err = -EBUSY;
-		if (!p->answered || p->conn->alarm.due.at + GUEST_SLOW_NS > now + PATH_NS)
+		if (!p->answered || p->conn->timer.due.at + PENDING_SLOW_NS > now + PATH_NS)
 			continue;
-		meet_refuse(c, p, -ETIMEDOUT);
+		handshake_refuse(c, p, -ETIMEDOUT);
 		return 0;
 	}
 	return err;
@@ -109,11 +109,11 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	memcpy(p->hello, hello->note, hello->note_len);
 	p->fetch_window = hello->key_window < KEY_WINDOW ? hello->key_window : KEY_WINDOW;
 	p->grants_sweep = 1024;
-	alarm_init(&p->silence, peer_silent);
-	alarm_init(&p->delay, peer_delay);
-	alarm_init(&p->raise_alarm, raise_alarm);
-	alarm_init(&p->rails_alarm, rails_alarm);
-	list_init(&p->warm);
+	timer_init(&p->ping_timer, peer_silent);
+	timer_init(&p->delay, peer_delay);
+	timer_init(&p->resume_timer, resume_timer);
+	timer_init(&p->rails_timer, rails_timer);
+	list_init(&p->active);
 	list_init(&p->held);
 	list_init(&p->dials);
 	list_init(&p->remotes);
@@ -122,7 +122,7 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 	list_init(&p->warming);
 	list_init(&p->grants);
 	list_init(&p->importers);
-	list_init(&p->untold);
+	list_init(&p->revoke_unacked);
 	list_init(&p->revoking);
 	list_add_tail(&p->link, &c->peers);
 	if (!dialled)
@@ -191,11 +191,11 @@ void peer_bye(struct control *c, struct peer *p)
 
 void peer_ping(struct control *c, struct peer *p)
 {
-	if (p->stage == STAGE_DOWN || !peer_listens(p) || alarm_is_set(&p->silence))
+	if (p->stage == STAGE_DOWN || !peer_listens(p) || timer_is_set(&p->ping_timer))
 		return;
 	peer_send(c, p, WIRE_PING, 0);
-	p->silence_spans = SPANS;
-	peer_span(c, &p->silence);
+	p->ping_spans = SPANS;
+	peer_span(c, &p->ping_timer);
 }
 
 /* ---- the end ---- */
@@ -222,9 +222,9 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	p->stage = STAGE_DOWN;
 	p->lost_ns = clock_ns();
 	c->live--;
-	alarm_stop(&p->silence);
-	alarm_stop(&p->delay);
-	cool_leave(c, p);
+	timer_stop(&p->ping_timer);
+	timer_stop(&p->delay);
+	suspend_leave(c, p);
 	rails_end(p);
 	list_del(&p->held);
 	runs_step(c);
@@ -233,7 +233,7 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	if (!p->said_bye)
 		peer_disconnect(c, p);
 	else if (p->conn)
-		alarm_stop(&p->conn->alarm);
+		timer_stop(&p->conn->timer);
 	if (p->added) {
 		p->lost.e.peer = p->engine;
 		p->lost.e.cause = cause;
@@ -336,8 +336,8 @@ void peer_step(struct control *c, struct peer *p)
 		return;
 	peer_disconnect(c, p);
 	peer_close_paths(c, p);
-	if (p->npaths || p->add.out || p->up.out || p->event.out || p->cool.out || p->cutting.out ||
-	    p->restarted.out || p->dying.out || p->fences_out)
+	if (p->npaths || p->add.out || p->up.out || p->event.out || p->suspend.out ||
+	    p->cutting.out || p->restarted.out || p->dying.out || p->fences_out)
 		return;
 	if (list_empty(&p->importers))
 		process_leave(c, p);
@@ -387,7 +387,7 @@ void peer_close_req(struct control *c, struct control_req *req)
 	}
 	p->closing = req;
 	req->owner = p;
-	/* A PEER event under way may add a reference: meet_event_back() continues then. */
+	/* A PEER event under way may add a reference: handshake_event_back() continues then. */
 	if (!p->event.out)
 		peer_close(c, p);
 }
@@ -403,7 +403,7 @@ void peer_awaited_req(struct control *c, struct control_req *req)
 
 /* The timer that ends HOLD_NS or RAIL_GRACE_NS: the peer waited for dials that have not completed,
  * or its rail broke and no reason came. */
-void peer_delay(struct control *c, struct alarm *a)
+void peer_delay(struct control *c, struct control_timer *a)
 {
 	struct peer *p = container_of(a, struct peer, delay);
 
@@ -416,7 +416,7 @@ void peer_delay(struct control *c, struct alarm *a)
 	else if (p->broken)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-p->broken, 0);
 	else
-		meet_ask(c, p);
+		handshake_ask(c, p);
 }
 
 void peer_rail_down_req(struct control *c, struct control_req *req)
@@ -431,12 +431,12 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	if (p->stage == STAGE_DOWN)
 		return;
 	/* Both ends are about to close it: either may close first. */
-	if (!reason && (p->heat == HEAT_COMMITTED || p->heat == HEAT_COLD))
+	if (!reason && (p->path_state == PATH_COMMITTED || p->path_state == PATH_SUSPENDED))
 		return;
 	/* The peer may have sent BYE, or its connection may have ended: that is the reason then. */
 	if (p->conn)
 		conn_read(c, p->conn);
-	if (p->stage == STAGE_DOWN || (!reason && p->heat == HEAT_COLD))
+	if (p->stage == STAGE_DOWN || (!reason && p->path_state == PATH_SUSPENDED))
 		return;
 	if (reason) {
 		peer_down(c, p, err, reason, arg, 0);
@@ -444,13 +444,13 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	}
 	if (arg)
 		log_device(c, p, path, arg);
-	if (p->stays && p->stage == STAGE_UP && !p->leaving && p->heat < HEAT_COLD) {
+	if (p->failover && p->stage == STAGE_UP && !p->leaving && p->path_state < PATH_SUSPENDED) {
 		rails_broke(c, path, err);
 		return;
 	}
 	/* PATH or rails_begin() reads the error later. */
 	path->error = err;
-	if (p->path != path || (p->stays && !p->leaving))
+	if (p->path != path || (p->failover && !p->leaving))
 		return;
 	p->broken = err;
 	p->delay_spans = 0;
@@ -458,5 +458,5 @@ void peer_rail_down_req(struct control *c, struct control_req *req)
 	if (p->leaving)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);
 	else
-		alarm_set(c, &p->delay, RAIL_GRACE_NS);
+		timer_set(c, &p->delay, RAIL_GRACE_NS);
 }

@@ -4,12 +4,12 @@
  * device share one pin, for any peer and any rail. The pin stays while one of them exists: a rail
  * that breaks loses its queue pairs and keeps its memory. The states of a pin:
  *
- *  pinning (exports wait for it) -> pinned -> [doomed] -> unpinning -> freed, or stuck
+ *  pinning (exports wait for it) -> pinned -> [revoking] -> unpinning -> freed, or stuck
  *
- * No new export uses a pin once it is doomed: the adverts of its region end, its own expiry passed,
- * or its last export ended. To pin and unpin may take long, so both are work items. UNREGISTER and
- * REVOKE wait for the unpin. If the device does not unpin, they fail with that reason, and the next
- * one tries again.
+ * No new export uses a pin once it is revoking: the adverts of its region end, its own expiry
+ * passed, or its last export ended. To pin and unpin may take long, so both are work items.
+ * UNREGISTER and REVOKE wait for the unpin. If the device does not unpin, they fail with that
+ * reason, and the next one tries again.
  */
 #include <stdlib.h>
 
@@ -52,39 +52,39 @@ static void pin_unhash(struct pinned *p)
 static void pin_free(struct pinned *p)
 {
 	list_del(&p->of_region);
-	p->region->ndoomed--;
+	p->region->nrevoking--;
 	free(p);
 }
 
-static void pin_doom(struct pinned *p)
+static void pin_set_revoking(struct pinned *p)
 {
-	if (p->doomed)
+	if (p->revoking)
 		return;
-	p->doomed = 1;
-	p->region->ndoomed++;
-	alarm_stop(&p->expiry);
+	p->revoking = 1;
+	p->region->nrevoking++;
+	timer_stop(&p->expiry);
 	pin_unhash(p);
 }
 
-static int pin_undo(struct errand *e)
+static int pin_release(struct work *e)
 {
-	struct pinned *p = container_of(e, struct pinned, errand);
+	struct pinned *p = container_of(e, struct pinned, work);
 
 	return p->dev->ops->unpin(p->dev, &p->pin);
 }
 
 /* When the context ends its devices close, and the pins end with them. */
-static void pin_undone(struct control *c, struct errand *e)
+static void pin_released(struct control *c, struct work *e)
 {
-	struct pinned *p = container_of(e, struct pinned, errand);
+	struct pinned *p = container_of(e, struct pinned, work);
 	struct region *r = p->region;
 
 	if (e->res)
 		log_unpinned(c, p->dev, p->pin.len, e->res);
 	if (e->res && !c->ending) {
-		p->stuck = 1;
-		r->nstuck++;
-		r->stuck = e->res;
+		p->release_failed = 1;
+		r->nrelease_failed++;
+		r->release_failed = e->res;
 	} else {
 		c->unpinned |= e->res != 0;
 		pin_free(p);
@@ -94,11 +94,11 @@ static void pin_undone(struct control *c, struct errand *e)
 
 static void pin_step(struct control *c, struct pinned *p)
 {
-	if (p->held || p->errand.out || !list_empty(&p->grants))
+	if (p->held || p->work.out || !list_empty(&p->grants))
 		return;
-	pin_doom(p);
+	pin_set_revoking(p);
 	if (p->made)
-		errand_begin(c, &p->errand, ERRAND_UNPIN, pin_undo, pin_undone);
+		work_begin(c, &p->work, WORK_UNPIN, pin_release, pin_released);
 	else
 		pin_free(p);
 }
@@ -115,48 +115,48 @@ void pin_put(struct control *c, struct grant *g)
 	pin_step(c, p);
 }
 
-void pins_doom(struct region *r)
+void pins_set_revoking(struct region *r)
 {
 	struct list *pos;
 
 	list_for_each(pos, &r->pins)
-		pin_doom(list_entry(pos, struct pinned, of_region));
+		pin_set_revoking(list_entry(pos, struct pinned, of_region));
 }
 
-void pins_again(struct control *c, struct region *r)
+void pins_retry(struct control *c, struct region *r)
 {
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &r->pins) {
 		struct pinned *p = list_entry(pos, struct pinned, of_region);
 
-		if (!p->stuck)
+		if (!p->release_failed)
 			continue;
-		p->stuck = 0;
-		r->nstuck--;
+		p->release_failed = 0;
+		r->nrelease_failed--;
 		pin_step(c, p);
 	}
 }
 
 /* A simulated clock may be behind the timer. */
-static void pin_expired(struct control *c, struct alarm *a)
+static void pin_expired(struct control *c, struct control_timer *a)
 {
 	struct pinned *p = container_of(a, struct pinned, expiry);
 	uint64_t now = clock_now(c->config.clock);
 	struct list *pos, *tmp;
 
 	if (now < p->expires_ns) {
-		alarm_set(c, &p->expiry, p->expires_ns - now);
+		timer_set(c, &p->expiry, p->expires_ns - now);
 		return;
 	}
-	pin_doom(p);
+	pin_set_revoking(p);
 	p->held = 1;
 	list_for_each_safe(pos, tmp, &p->grants) {
 		struct grant *g = list_entry(pos, struct grant, of_pin);
 
-		if (g->doomed)
+		if (g->revoking)
 			continue;
-		grant_doom(g);
+		grant_set_revoking(g);
 		grant_end(c, g);
 	}
 	p->held = 0;
@@ -165,9 +165,9 @@ static void pin_expired(struct control *c, struct alarm *a)
 
 /* ---- the begin of a pin ---- */
 
-static int pin_do(struct errand *e)
+static int pin_make(struct work *e)
 {
-	struct pinned *p = container_of(e, struct pinned, errand);
+	struct pinned *p = container_of(e, struct pinned, work);
 
 	return p->dev->ops->pin(p->dev, &p->pin);
 }
@@ -179,7 +179,7 @@ static struct grant *first_of(const struct pinned *p)
 
 /* Takes the first export that waits for the pin. If there is a pin the export moves to the end of
  * the list, otherwise it gets none. */
-static void pin_tell(struct control *c, struct pinned *p, int res)
+static void pin_give(struct control *c, struct pinned *p, int res)
 {
 	struct grant *g = first_of(p);
 
@@ -193,18 +193,18 @@ static void pin_tell(struct control *c, struct pinned *p, int res)
 	grant_pinned(c, g, res);
 }
 
-static void pin_done(struct control *c, struct errand *e)
+static void pin_made(struct control *c, struct work *e)
 {
-	struct pinned *p = container_of(e, struct pinned, errand);
+	struct pinned *p = container_of(e, struct pinned, work);
 	struct region *r = p->region;
 	int res = e->res;
 
 	p->made = !res;
 	if (res)
-		pin_doom(p);
+		pin_set_revoking(p);
 	p->held = 1;
 	while (!list_empty(&p->grants) && first_of(p)->waits)
-		pin_tell(c, p, res);
+		pin_give(c, p, res);
 	p->held = 0;
 	pin_step(c, p);
 	region_step(c, r);
@@ -225,15 +225,15 @@ static struct pinned *pin_new(struct control *c, const struct grant *g)
 	p->region = g->region;
 	p->expires_ns = g->e.expires_ns;
 	list_init(&p->grants);
-	list_init(&p->errand.link);
-	alarm_init(&p->expiry, pin_expired);
+	list_init(&p->work.link);
+	timer_init(&p->expiry, pin_expired);
 	if (p->expires_ns != NEVER_NS)
-		alarm_set(c, &p->expiry, p->expires_ns > now ? p->expires_ns - now : 0);
+		timer_set(c, &p->expiry, p->expires_ns > now ? p->expires_ns - now : 0);
 	list_add_tail(&p->of_region, &g->region->pins);
 	p->bucket = pin_bucket(c, g);
 	p->hash_next = *p->bucket;
 	*p->bucket = p;
-	errand_begin(c, &p->errand, ERRAND_PIN, pin_do, pin_done);
+	work_begin(c, &p->work, WORK_PIN, pin_make, pin_made);
 	return p;
 }
 

@@ -108,14 +108,14 @@ void log_small(const struct control *c, const struct path *path)
 		 path->rail.number, path->small);
 }
 
-void log_heat(const struct control *c, const struct peer *p)
+void log_path_state(const struct control *c, const struct peer *p)
 {
 	char name[80];
 
 	if (!log_wants(&c->log, URCCL_LOG_INFO))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
-	if (p->heat == HEAT_COLD)
+	if (p->path_state == PATH_SUSPENDED)
 		log_text(&c->log, URCCL_LOG_INFO, "peer %s is idle: its data path is closed", name);
 	else
 		log_text(&c->log, URCCL_LOG_INFO, "peer %s has a data path again, over %s", name,
@@ -177,10 +177,11 @@ void log_unpinned(const struct control *c, const struct device *dev, uint64_t le
 
 void log_importer(const struct control *c, const struct peer *p)
 {
-	log_text(&c->log, URCCL_LOG_WARN,
-		 "peer %016llx does not answer and may still have memory of this context mapped: it "
-		 "stays allocated, and the peer may write to it, until its process ends",
-		 (unsigned long long)p->incarnation);
+	log_text(
+		&c->log, URCCL_LOG_WARN,
+		"peer %016llx does not answer and may still have memory of this context mapped: it "
+		"stays allocated, and the peer may write to it, until its process ends",
+		(unsigned long long)p->incarnation);
 }
 
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r)

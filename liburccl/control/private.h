@@ -6,7 +6,7 @@
  * The life of a peer: HELLO and HELLO_ACK create it on both sides (STAGE_RAILS). The dialler tries
  * its rails, and PATH names the one that came up (STAGE_COMMITTED). The acceptor's program takes
  * the peer, and READY follows (STAGE_UP). A loss or a close (STAGE_DOWN) takes it down in the order
- * of peer_step(). While a peer is up, its data path may be suspended and resumed: enum heat.
+ * of peer_step(). While a peer is up, its data path may be suspended and resumed: enum path_state.
  */
 #ifndef CONTROL_PRIVATE_H
 #define CONTROL_PRIVATE_H
@@ -25,18 +25,18 @@
 /* Connect timeout of a rail of a peer that is up; doubles up to RAIL_TRY_MAX. */
 #define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)
 #define RAIL_TRY_MAX	(5 * NSEC_PER_SEC)
-/* Backoff before the next try; doubles up to RAIL_REST_MAX, or to RAIL_REST_ONLY if the peer has no
- * other rail. */
-#define RAIL_REST_NS	(10 * NSEC_PER_MSEC)
-#define RAIL_REST_MAX	(30 * NSEC_PER_SEC)
-#define RAIL_REST_ONLY	(500 * NSEC_PER_MSEC)
+/* Backoff before the next try; doubles up to RAIL_BACKOFF_MAX, or to RAIL_BACKOFF_ONLY if the peer
+ * has no other rail. */
+#define RAIL_BACKOFF_NS	(10 * NSEC_PER_MSEC)
+#define RAIL_BACKOFF_MAX	(30 * NSEC_PER_SEC)
+#define RAIL_BACKOFF_ONLY	(500 * NSEC_PER_MSEC)
 #define RAIL_PORT_NS	(250 * NSEC_PER_MSEC)  /* interval of checks of a port without a link */
 /* A rail that was up for this long is set up again at once. */
 #define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)
-#define GUESTS_MAX	256u		       /* pending connections: accepted, no HELLO yet */
+#define PENDING_MAX	256u		       /* pending connections: accepted, no HELLO yet */
 /* Age after which a pending connection may be closed for the next one. */
-#define GUEST_SLOW_NS	NSEC_PER_SEC
-#define GUEST_SILENT_NS (100 * NSEC_PER_MSEC)  /* likewise if it has sent nothing at all */
+#define PENDING_SLOW_NS	NSEC_PER_SEC
+#define PENDING_SILENT_NS (100 * NSEC_PER_MSEC) /* likewise if it has sent nothing at all */
 /* Pause of the listener if no descriptor or memory is left. */
 #define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)
 /* Delay of the next address after the start of one. */
@@ -74,7 +74,7 @@ struct control;
 struct peer;
 
 /* The reason for a failure, for the call or the entry that asked. */
-struct trouble {
+struct control_error {
 	int res;
 	uint32_t reason; /* enum reason */
 	uint64_t arg[3];
@@ -82,20 +82,20 @@ struct trouble {
 
 /* ---- timers: one sleep for all of them; the thread does not wake if none is due ---- */
 
-struct alarm {
+struct control_timer {
 	struct heap_node due; /* in control.alarms */
-	void (*fire)(struct control *c, struct alarm *a);
+	void (*fire)(struct control *c, struct control_timer *a);
 };
 
-void alarm_init(struct alarm *a, void (*fire)(struct control *c, struct alarm *a));
-void alarm_set(struct control *c, struct alarm *a, uint64_t after_ns);
-void alarm_stop(struct alarm *a);
-static inline int alarm_is_set(const struct alarm *a)
+void timer_init(struct control_timer *a, void (*fire)(struct control *c, struct control_timer *a));
+void timer_set(struct control *c, struct control_timer *a, uint64_t after_ns);
+void timer_stop(struct control_timer *a);
+static inline int timer_is_set(const struct control_timer *a)
 {
 	return a->due.link != NULL;
 }
-void alarms_run(struct control *c);
-int alarms_wait_ms(struct control *c); /* until the next one, for epoll_wait() */
+void timers_run(struct control *c);
+int timers_wait_ms(struct control *c); /* until the next one, for epoll_wait() */
 
 /* ---- commands to the engine: each is part of its object ---- */
 
@@ -124,14 +124,14 @@ struct conn_ops {
 
 struct conn {
 	struct list link;  /* in control.conns, or in control.closed */
-	struct list guest; /* in control.guests while it is a pending connection */
+	struct list pending; /* in control.guests while it is a pending connection */
 	const struct conn_ops *ops;
 	void *owner;	 /* passed to the ops by way of the conn */
 	int fd;		 /* -1: closed */
 	uint32_t events; /* registered with epoll */
 	uint8_t connecting;
 	uint8_t spoke, greeted; /* our magic was sent; theirs was received */
-	struct alarm alarm;
+	struct control_timer timer;
 	uint64_t since;	   /* clock at its begin */
 	struct auth *auth; /* the handshake, if there is a secret; freed with the connection */
 	uint8_t *in;	   /* the first part of an unfinished frame */
@@ -149,7 +149,7 @@ struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 		       const struct conn_ops *ops, void *owner);
 /* Hands the connection over to another set of ops and another owner. */
 void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner);
-void conn_guest(struct control *c, struct conn *n); /* counts it as pending */
+void conn_add_pending(struct control *c, struct conn *n); /* counts it as pending */
 /* Sends as much as the socket takes and queues the rest. A failure appears later, as the end of the
  * connection. */
 void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len);
@@ -179,50 +179,50 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
  * each other there. */
 const struct cpus *helper_cpus(const struct control *c);
 
-/* ---- errand.c ---- */
+/* ---- work item.c ---- */
 
-#define MSG_ERRAND 204 /* beside the types of commands, requests and calls */
+#define MSG_WORK 204 /* beside the types of commands, requests and calls */
 
 /* Work items of one kind do not wait for those of another kind. */
-enum errand_kind {
-	ERRAND_REACH, /* lasts some seconds at most */
-	ERRAND_PIN,   /* lasts longer for more memory */
-	ERRAND_UNPIN, /* likewise */
-	ERRAND_KINDS
+enum work_kind {
+	WORK_PREPARE, /* lasts some seconds at most */
+	WORK_PIN,     /* lasts longer for more memory */
+	WORK_UNPIN, /* likewise */
+	WORK_KINDS
 };
 
 /* A work item: a call that may block, on a thread of its own. Only the control thread uses it, but
  * for res. */
-struct errand {
+struct work {
 	struct msg msg;
 	struct list link;    /* in control.errands[kind] until it starts */
-	enum errand_kind kind;
+	enum work_kind kind;
 	struct mailbox *out; /* the mailbox that msg goes to; NULL: idle */
 	pthread_t thread;
 	int has_thread;
 	int res;		       /* set by that thread: 0 or -errno */
-	int (*run)(struct errand *e);  /* runs on that thread; its return value is res */
-	void (*back)(struct control *c, struct errand *e); /* runs on the control thread
+	int (*run)(struct work *e);    /* runs on that thread; its return value is res */
+	void (*back)(struct control *c, struct work *e); /* runs on the control thread
 							    * afterwards */
 };
 
-void errand_begin(struct control *c, struct errand *e, enum errand_kind kind,
-		  int (*run)(struct errand *e),
-		  void (*back)(struct control *c, struct errand *e));
+void work_begin(struct control *c, struct work *e, enum work_kind kind,
+		  int (*run)(struct work *e),
+		  void (*back)(struct control *c, struct work *e));
 /* Cancels a work item that has not started; its back() follows with -ECANCELED. */
-void errand_drop(struct control *c, struct errand *e);
+void work_drop(struct control *c, struct work *e);
 /* Does nothing but call the back() of the previous time, with res, later. */
-void errand_skip(struct control *c, struct errand *e, int res);
-void errand_done(struct control *c, struct msg *msg);
+void work_skip(struct control *c, struct work *e, int res);
+void work_done(struct control *c, struct msg *msg);
 
 /* ---- paths: the control thread's view of rails (path.c) ---- */
 
 struct path {
 	struct rail rail;
-	struct errand reach; /* ep_meet() */
-	struct errand grow;  /* ep_grow(), for rail.grow; the engine does not close the rail before
-			      * its answer */
-	char small[160];     /* why ep_grow() failed; the work item's until it is done */
+	struct work prepare; /* ep_prepare() */
+	struct work grow;    /* ep_add_qps(), for rail.grow; the engine does not close the rail
+			      * before its answer */
+	char small[160];     /* why ep_add_qps() failed; the work item's until it is done */
 	struct cmd connect, close;
 	struct cmd taken;  /* returns when the engine has taken `connect` */
 	struct peer *peer; /* NULL: belongs to a dial, not connected */
@@ -237,7 +237,7 @@ struct path {
 	uint8_t tried, closing;
 	uint8_t up;	 /* it came up */
 	uint8_t posted;	 /* the engine has or had it */
-	uint8_t awaited; /* path_await() is called when ep_meet() is done */
+	uint8_t awaited; /* path_await() is called when ep_prepare() is done */
 	int error;	/* -errno: it did not come up, or broke before its peer was up */
 };
 
@@ -291,10 +291,10 @@ void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
 void rails_broke(struct control *c, struct path *path, int err);
 /* A rail that was up has closed. If it was up only briefly, the next try waits for the backoff. */
-void rails_rest(struct peer *p, const struct path *path);
+void rails_backoff(struct peer *p, const struct path *path);
 void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
-void rails_alarm(struct control *c, struct alarm *a);
+void rails_timer(struct control *c, struct control_timer *a);
 int rails_port(struct control *c, struct peer *p);		     /* a PORT frame */
 int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
@@ -314,7 +314,7 @@ void log_device(const struct control *c, const struct peer *p, const struct path
 		uint64_t code);
 /* Logs that the ep did not grow. */
 void log_small(const struct control *c, const struct path *path);
-void log_heat(const struct control *c, const struct peer *p);
+void log_path_state(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
 /* Log that a device cannot pin len bytes for peers, or does not unpin them. */
 void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
@@ -327,18 +327,18 @@ void log_refused(const struct control *c, const struct conn *n, const struct wir
 
 enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
 
-/* The data path of a peer that is up. The side that asks to suspend it: WARM, LOOKING, ASKING,
- * PAUSING, COMMITTED, COLD. The other side: WARM, YIELDING, YIELDED, COLD. */
-enum heat {
-	HEAT_WARM,
-	HEAT_LOOKING,	/* the engine is asked whether it is idle */
-	HEAT_ASKING,	/* COOL was sent */
-	HEAT_PAUSING,	/* COOL_YES came; the engine pauses the peer if it is still idle */
-	HEAT_YIELDING,	/* COOL came; likewise */
-	HEAT_YIELDED,	/* COOL_YES was sent */
-	HEAT_COMMITTED, /* COLD was sent */
-	HEAT_COLD,	/* suspended: COLD came, and the rails are closing or closed */
-	HEAT_RAISING,	/* resuming: new rails are tried */
+/* The data path of a peer that is up. The side that asks to suspend it: ACTIVE, LOOKING, ASKING,
+ * PAUSING, COMMITTED, SUSPENDED. The other side: ACTIVE, YIELDING, YIELDED, SUSPENDED. */
+enum path_state {
+	PATH_ACTIVE,
+	PATH_LOOKING,	/* the engine is asked whether it is idle */
+	PATH_ASKING,	/* SUSPEND was sent */
+	PATH_PAUSING,	/* SUSPEND_YES came; the engine pauses the peer if it is still idle */
+	PATH_YIELDING,	/* SUSPEND came; likewise */
+	PATH_YIELDED,	/* SUSPEND_YES was sent */
+	PATH_COMMITTED, /* SUSPENDED was sent */
+	PATH_SUSPENDED,	/* suspended: SUSPENDED came, and the rails are closing or closed */
+	PATH_RESUMING,	/* resuming: new rails are tried */
 };
 
 struct fetch {		       /* one KEY_REQ that this side sent */
@@ -373,9 +373,10 @@ struct peer {
 	struct conn *conn;  /* NULL: closed */
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
-	struct alarm silence;	/* ping timeout: set while a PING is unanswered */
-	struct alarm delay;	/* HOLD_NS; or, if broken, RAIL_GRACE_NS or spans of dead_after */
-	uint32_t silence_spans, delay_spans; /* spans of dead_after left for each of them;
+	struct control_timer ping_timer; /* ping timeout: set while a PING is unanswered */
+	struct control_timer delay; /* HOLD_NS; or, if broken, RAIL_GRACE_NS or spans of
+				     * dead_after */
+	uint32_t ping_spans, delay_spans; /* spans of dead_after left for each of them;
 					      * delay_spans 0: delay is HOLD_NS or RAIL_GRACE_NS */
 	int broken;		/* -errno of the last rail that broke */
 	int rail_error;		/* -errno of the last rail that did not come up */
@@ -389,7 +390,7 @@ struct peer {
 		uint8_t transport, number, device; /* device: index of ours */
 	} known[WIRE_RAILS]; /* rails that both sides have a device for, with or without a path */
 	uint32_t nknown;
-	uint32_t stays;	 /* a rail that breaks does not end the peer while the connection lives */
+	uint32_t failover; /* a rail that breaks does not end the peer while the connection lives */
 	uint32_t rails;	 /* rails of the peer, one bit for each number */
 	uint32_t theirs; /* rails that the other end closed */
 	uint32_t unlinked; /* rails whose local port had no link at the last check */
@@ -397,15 +398,15 @@ struct peer {
 		struct cmd fenced; /* tells the engine that both ends are closed */
 		uint64_t at;	   /* time of the next try; 0: now */
 		uint32_t tries;	   /* failed tries since the backoff was reset */
-		uint32_t hoped;	   /* the backoff was reset during a try */
+		uint32_t backoff_reset; /* the backoff was reset during a try */
 	} rail[RAIL_NUMBERS];
 	uint32_t fences_out;
-	struct alarm rails_alarm;
+	struct control_timer rails_timer;
 	struct list dials;	       /* dials that wait for it */
 	struct list remotes, fetching; /* struct remote: all; those with keys to request; */
 	struct list busy;	       /* remotes that wait for keys or pages, in order */
 	uint64_t busy_seq;	       /* last number given in that order */
-	struct list warming;	       /* struct control_req: WARM */
+	struct list warming;	       /* struct control_req: ACTIVE */
 	struct fetch fetch[KEY_WINDOW];
 	uint32_t fetch_window, fetch_out;
 	uint64_t fetch_seq;
@@ -413,11 +414,11 @@ struct peer {
 	uint32_t ngrants, grants_sweep; /* ngrants at which expired exports are ended */
 	uint32_t asked;			/* KEY_REQs of the peer that are unanswered, */
 	uint64_t asked_upto;		/* and the highest number that any had */
-	struct list untold;		/* exports that a REVOKE covers, by its number */
+	struct list revoke_unacked;	/* exports that a REVOKE covers, by its number */
 	uint64_t revokes, revokes_done; /* REVOKEs sent, and confirmed by the peer */
 	uint64_t revoke_round;		/* the last round in which it was sent a REVOKE */
 	uint64_t revokes_seen;		/* REVOKEs that came from the peer, */
-	uint64_t revokes_told;		/* and those answered */
+	uint64_t revokes_answered;	/* and those answered */
 	struct list revoking;		/* struct remote: revoked, with entries not yet ended, in
 					 * order */
 	struct control_req *closing;	/* the last CLOSE, not answered yet */
@@ -428,21 +429,22 @@ struct peer {
 	struct sockaddr_storage at; /* address where it answered, or that its metadata names; no
 				     * family: unknown */
 	struct sockaddr_storage place; /* acceptor: the listen address that it claims; likewise */
-	enum heat heat;
-	uint8_t wanted, own_want;    /* suspended: entries wait, on either side; on this side */
-	uint8_t want_said;	     /* acceptor: WANT was sent */
-	struct list warm;	     /* in control.warm */
+	enum path_state path_state;
+	uint8_t resume_wanted, resume_own; /* suspended: entries wait, on either side; on this
+					    * side */
+	uint8_t resume_sent;	     /* acceptor: RESUME was sent */
+	struct list active;	     /* in control.warm */
 	uint32_t qps;		     /* queue pairs of its rails, while in control.warm */
-	struct cmd cool;	     /* the engine's answer at each step of idle eviction */
-	uint64_t cool_ns;	     /* when it was last asked to suspend */
-	uint8_t cool_unused;	     /* 1: asked because it was idle; 0: because there were too
+	struct cmd suspend;	     /* the engine's answer at each step of idle eviction */
+	uint64_t suspend_ns;	     /* when it was last asked to suspend */
+	uint8_t suspend_unused;	     /* 1: asked because it was idle; 0: because there were too
 				      * many */
 	uint64_t idle_seen, idle_ns; /* last use by either side as of the last check, and the time
 				      * that it was seen */
 	uint64_t used_seen, used_ns; /* engine_peer_used() at the last check, and the time that it
 				      * was seen */
-	uint64_t raise_ns;	     /* since when a resume is tried; 0: none */
-	struct alarm raise_alarm;    /* suspended: timer of the next try */
+	uint64_t resume_ns;	     /* since when a resume is tried; 0: none */
+	struct control_timer resume_timer; /* suspended: timer of the next try */
 	struct wire_hello *later;    /* a HELLO to be answered when the old rails are closed */
 	uint8_t cut;		     /* 1: it has no rail, and no port that reaches it has a link */
 	uint64_t down_ns;	     /* since when that is seen; 0: not seen */
@@ -486,27 +488,30 @@ void peer_close(struct control *c, struct peer *p); /* the last reference was dr
 void peer_close_req(struct control *c, struct control_req *req);
 void peer_rail_down_req(struct control *c, struct control_req *req);
 void peer_awaited_req(struct control *c, struct control_req *req);
-void peer_delay(struct control *c, struct alarm *a);
+void peer_delay(struct control *c, struct control_timer *a);
 /* dead_after is divided into this many timers, one after the other. While this process does not
  * run, peers cannot be heard, and only one span of that time counts. */
 #define SPANS 4u
-void peer_span(struct control *c, struct alarm *a);
+void peer_span(struct control *c, struct control_timer *a);
 
-/* meet.c: the handshake from HELLO_ACK to READY, on both sides. */
+/* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct conn_ops peer_conn_ops;
 void path_take(const struct control *c, struct peer *p, struct path *path);
 /* A path of the first HELLO. */
-void meet_take_path(const struct control *c, struct peer *p, struct path *path);
-void meet_begin(struct control *c, struct peer *p);
-void meet_reached(struct control *c, struct peer *p); /* ep_meet() of one of its paths is done */
-void meet_refuse(struct control *c, struct peer *p, int err); /* acceptor: no rail can be used */
-void meet_yield(struct control *c, struct peer *p); /* another connection between the two is kept */
-void meet_path_up(struct control *c, struct path *path);
-void meet_path_failed(struct control *c, struct path *path);
+void handshake_take_path(const struct control *c, struct peer *p, struct path *path);
+void handshake_begin(struct control *c, struct peer *p);
+/* Ep_meet() of one of its paths is done. */
+void handshake_reached(struct control *c, struct peer *p);
+/* Acceptor: no rail can be used. */
+void handshake_refuse(struct control *c, struct peer *p, int err);
+/* Another connection between the two is kept. */
+void handshake_yield(struct control *c, struct peer *p);
+void handshake_path_up(struct control *c, struct path *path);
+void handshake_path_failed(struct control *c, struct path *path);
 /* Acceptor: asks the program for its ACCEPT. */
-void meet_ask(struct control *c, struct peer *p);
-void meet_unhold(struct control *c); /* continues those that waited for dials_unknown() */
-void meet_dialled(struct control *c,
+void handshake_ask(struct control *c, struct peer *p);
+void handshake_unhold(struct control *c); /* continues those that waited for dials_unknown() */
+void handshake_dialled(struct control *c,
 		  struct peer *p); /* a CONNECT waits for it, so no PEER event is needed */
 
 /* process.c: the process of a peer on this host */
@@ -519,33 +524,33 @@ void process_begin(struct control *c, struct path *path); /* a path of its came 
 void process_event(struct control *c, uint64_t data);
 void process_leave(struct control *c, struct peer *p); /* its end no longer matters */
 
-/* cool.c: idle eviction */
+/* suspend.c: idle eviction */
 /* It has a data path now: others may have to be suspended. */
-void cool_warm(struct control *c, struct peer *p);
-void cool_leave(struct control *c, struct peer *p); /* it has none, or is down */
-int cool_word(struct control *c, struct peer *p, uint32_t type);
-void cool_alarm(struct control *c, struct alarm *a);
-void cool_idle(struct control *c, struct alarm *a);
+void suspend_active(struct control *c, struct peer *p);
+void suspend_leave(struct control *c, struct peer *p); /* it has none, or is down */
+int suspend_frame(struct control *c, struct peer *p, uint32_t type);
+void suspend_timer(struct control *c, struct control_timer *a);
+void suspend_idle(struct control *c, struct control_timer *a);
 
-/* raise.c: resuming a suspended data path. */
-void raise_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
-void raise_req(struct control *c, struct control_req *req); /* CONTROL_WANT */
-int raise_wanted(struct control *c, struct peer *p);	    /* WANT came */
-void raise_refused(struct control *c, struct peer *p);	    /* COLD came during the resume */
-/* Acceptor: ep_meet() of one of its paths is done. */
-void raise_reached(struct control *c, struct peer *p);
-int raise_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
-int raise_path(struct control *c, struct peer *p, uint64_t id);
-int raise_ready(struct control *c, struct peer *p);
-void raise_up(struct control *c, struct path *path);
-void raise_failed(struct control *c, struct path *path, int err);
-void raise_alarm(struct control *c, struct alarm *a);
-void raise_expired(struct control *c, struct peer *p); /* the timer of its connection */
+/* resume.c: resuming a suspended data path. */
+void resume_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
+void resume_req(struct control *c, struct control_req *req); /* CONTROL_RESUME */
+int resume_asked(struct control *c, struct peer *p);	    /* RESUME came */
+void resume_refused(struct control *c, struct peer *p);	    /* SUSPENDED came during the resume */
+/* Acceptor: ep_prepare() of one of its paths is done. */
+void resume_reached(struct control *c, struct peer *p);
+int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
+int resume_path(struct control *c, struct peer *p, uint64_t id);
+int resume_ready(struct control *c, struct peer *p);
+void resume_path_up(struct control *c, struct path *path);
+void resume_path_failed(struct control *c, struct path *path, int err);
+void resume_timer(struct control *c, struct control_timer *a);
+void resume_expired(struct control *c, struct peer *p); /* the timer of its connection */
 
 /* link.c: local ports that lose their link. */
 void link_lost(struct control *c, struct peer *p);  /* its last rail closed */
 void link_back(struct control *c, struct peer *p);  /* it has a rail again, or needs none */
-void links_look(struct control *c, struct alarm *a);
+void links_look(struct control *c, struct control_timer *a);
 
 /* ---- accept.c ---- */
 
@@ -640,9 +645,9 @@ struct staging {
 	struct gpu_dev *gpu; /* the GPU that it is pinned for */
 	struct region *region; /* the context's own region of that memory */
 	struct cmd cmd;
-	struct errand errand; /* makes it where no memory of a GPU is registered, */
+	struct work work; /* makes it where no memory of a GPU is registered, */
 	struct control_req *req; /* as this asks */
-	struct trouble trouble;
+	struct control_error error;
 	struct list ends; /* CONTROL_RUN_END */
 };
 
@@ -654,12 +659,12 @@ struct control {
 	struct mailbox back;	/* commands and work items that are done */
 	struct cpus opener; /* CPUs of the thread that opened the context */
 	int wake_fd, epoll_fd;
-	struct alarm link_alarm;
+	struct control_timer link_timer;
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;
 	struct mappings mappings; /* used by ranges.c */
 	int reserve_fd; /* closed for a moment when descriptors run out */
-	struct alarm listen_alarm;
+	struct control_timer listen_timer;
 	struct class_socket socket; /* options of control connections */
 	struct log log;
 	uint32_t host; /* host_id() */
@@ -667,10 +672,10 @@ struct control {
 	int started;
 	uint64_t start_ns; /* the time that expiries of adverts count from */
 	uint8_t advert_key[16];
-	struct heap alarms;
+	struct heap timers;
 	struct list conns, closed; /* closed: freed after this round of events */
-	struct list guests;	   /* oldest first */
-	uint32_t nguests;
+	struct list pending;	   /* oldest first */
+	uint32_t npending;
 	struct list peers, held, dials, regions, allocations;
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* slots that the engine has room for */
@@ -680,14 +685,14 @@ struct control {
 					      * it */
 	struct handles peer_handles, region_handles, remote_handles;
 	uint32_t live;	  /* peers that are not down */
-	struct list errands[ERRAND_KINDS]; /* waiting for a thread */
-	uint32_t nerrands[ERRAND_KINDS];   /* running */
-	struct list warm;    /* peers with a data path */
-	uint32_t nwarm, nqps, nowners; /* their number, their queue pairs, and those with queue
+	struct list works[WORK_KINDS]; /* waiting for a thread */
+	uint32_t nworks[WORK_KINDS];       /* running */
+	struct list active;  /* peers with a data path */
+	uint32_t nactive, nqps, nowners; /* their number, their queue pairs, and those with queue
 				        * pairs */
-	struct alarm cool_alarm; /* more than max_warm or max_qps: time to ask again */
-	uint64_t cool_rest_ns;
-	struct alarm idle_alarm; /* time of the next check for idle peers */
+	struct control_timer suspend_timer; /* more than max_warm or max_qps: time to ask again */
+	uint64_t suspend_backoff_ns;
+	struct control_timer idle_timer; /* time of the next check for idle peers */
 	struct grant **grants; /* hash */
 	uint32_t grants_mask, ngrants;
 	struct pinned **pins; /* PIN_HASH lists */

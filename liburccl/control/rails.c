@@ -37,9 +37,9 @@ void rails_agree(struct peer *p)
 	const struct backend *ops = p->path->rail.ep->dev->ops;
 	uint32_t i;
 
-	p->stays = ops->tells_undone;
+	p->failover = ops->can_failover;
 	p->rails = p->theirs = 0;
-	for (i = 0; i < p->nknown && p->stays; i++)
+	for (i = 0; i < p->nknown && p->failover; i++)
 		if (p->known[i].transport == ops->transport)
 			p->rails |= 1u << p->known[i].number;
 }
@@ -75,32 +75,33 @@ static uint64_t doubled(uint64_t ns, uint32_t times, uint64_t most)
 
 /* The backoff doubles with each try. It stays short if the peer has no rail, or if a reset came
  * during the try. */
-static void rail_rest(struct peer *p, uint32_t number)
+static void rail_backoff(struct peer *p, uint32_t number)
 {
-	uint64_t most = rails_up(p) && !p->rail[number].hoped ? RAIL_REST_MAX : RAIL_REST_ONLY;
+	uint64_t most = rails_up(p) && !p->rail[number].backoff_reset ? RAIL_BACKOFF_MAX
+								      : RAIL_BACKOFF_ONLY;
 
-	p->rail[number].at = clock_ns() + doubled(RAIL_REST_NS, p->rail[number].tries++, most);
-	p->rail[number].hoped = 0;
+	p->rail[number].at = clock_ns() + doubled(RAIL_BACKOFF_NS, p->rail[number].tries++, most);
+	p->rail[number].backoff_reset = 0;
 }
 
-void rails_rest(struct peer *p, const struct path *path)
+void rails_backoff(struct peer *p, const struct path *path)
 {
 	uint64_t now = clock_ns(), lived = now - path->since;
 
-	p->rail[path->rail.number].tries = p->rail[path->rail.number].hoped = 0;
-	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_REST_NS : 0;
+	p->rail[path->rail.number].tries = p->rail[path->rail.number].backoff_reset = 0;
+	p->rail[path->rail.number].at = lived < RAIL_LIVED_NS ? now + RAIL_BACKOFF_NS : 0;
 }
 
 /* Resets the backoff of all rails. A try under way keeps its time and is reset afterwards. */
-static void hope(struct peer *p)
+static void rails_reset_backoff(struct peer *p)
 {
 	const struct path *path;
 	uint32_t n;
 
 	for (n = 0; n < RAIL_NUMBERS; n++) {
 		path = rail_path(p, n);
-		p->rail[n].hoped = path && !path->up && !path->closing;
-		if (!p->rail[n].hoped)
+		p->rail[n].backoff_reset = path && !path->up && !path->closing;
+		if (!p->rail[n].backoff_reset)
 			p->rail[n].at = p->rail[n].tries = 0;
 	}
 }
@@ -144,7 +145,7 @@ static void rail_make(struct control *c, struct peer *p, uint32_t number)
 	struct path *path = rail_open(c, p, number);
 
 	if (!path) {
-		rail_rest(p, number);
+		rail_backoff(p, number);
 		return;
 	}
 	p->theirs &= ~(1u << number);
@@ -166,7 +167,8 @@ static void rail_close(struct control *c, struct path *path)
 
 static int is_open(const struct peer *p)
 {
-	return p->stage == STAGE_UP && p->stays && p->heat < HEAT_COLD && p->conn && !p->said_bye;
+	return p->stage == STAGE_UP && p->failover && p->path_state < PATH_SUSPENDED && p->conn &&
+	       !p->said_bye;
 }
 
 /* Checks the ports of missing rails. A port whose link is back resets the backoff, here or at the
@@ -182,14 +184,14 @@ static uint64_t ports_look(struct control *c, struct peer *p)
 			unlinked |= 1u << n;
 	}
 	if (p->unlinked & missing & ~unlinked && p->dialled)
-		hope(p);
+		rails_reset_backoff(p);
 	else if (p->unlinked & missing & ~unlinked)
 		peer_send(c, p, WIRE_PORT, 0);
 	p->unlinked = unlinked;
 	return unlinked ? clock_ns() + RAIL_PORT_NS : NEVER_NS;
 }
 
-static uint64_t rail_patience(const struct peer *p, uint32_t number)
+static uint64_t rail_timeout(const struct peer *p, uint32_t number)
 {
 	return doubled(RAIL_TRY_NS, p->rail[number].tries, RAIL_TRY_MAX);
 }
@@ -200,11 +202,11 @@ static uint64_t rail_due(const struct peer *p, uint32_t number)
 	const struct path *path = rail_path(p, number);
 
 	if (path)
-		return path->closing || path->up ? 0 : path->since + rail_patience(p, number);
+		return path->closing || path->up ? 0 : path->since + rail_timeout(p, number);
 	if (!(p->theirs >> number & 1) || p->rail[number].fenced.out)
 		return 0;
-	if (p->heat != HEAT_WARM) /* the eviction may still be declined */
-		return clock_ns() + RAIL_REST_NS;
+	if (p->path_state != PATH_ACTIVE) /* the eviction may still be declined */
+		return clock_ns() + RAIL_BACKOFF_NS;
 	return p->rail[number].at ? p->rail[number].at : 1;
 }
 
@@ -214,7 +216,7 @@ static void rail_step(struct control *c, struct peer *p, uint32_t number)
 
 	if (path) {
 		log_rail(c, p, p->transport, -ETIMEDOUT);
-		rail_rest(p, number);
+		rail_backoff(p, number);
 		rail_close(c, path);
 	} else {
 		rail_make(c, p, number);
@@ -227,7 +229,7 @@ static void rails_step(struct control *c, struct peer *p)
 	uint64_t next = ports_look(c, p), now = clock_ns(), due;
 	uint32_t n;
 
-	alarm_stop(&p->rails_alarm);
+	timer_stop(&p->rails_timer);
 	for (n = 0; n < RAIL_NUMBERS && is_open(p) && p->dialled; n++) {
 		if (!(p->rails >> n & 1))
 			continue;
@@ -240,19 +242,19 @@ static void rails_step(struct control *c, struct peer *p)
 			next = due;
 	}
 	if (next != NEVER_NS && is_open(p))
-		alarm_set(c, &p->rails_alarm, next > now ? next - now : 1);
+		timer_set(c, &p->rails_timer, next > now ? next - now : 1);
 }
 
-void rails_alarm(struct control *c, struct alarm *a)
+void rails_timer(struct control *c, struct control_timer *a)
 {
-	rails_step(c, container_of(a, struct peer, rails_alarm));
+	rails_step(c, container_of(a, struct peer, rails_timer));
 }
 
 int rails_port(struct control *c, struct peer *p)
 {
 	if (!p->dialled)
 		return -EPROTO;
-	hope(p);
+	rails_reset_backoff(p);
 	rails_step(c, p);
 	return 0;
 }
@@ -287,7 +289,7 @@ void rails_closed(struct control *c, struct peer *p, uint32_t number)
 {
 	if (!is_open(p))
 		return;
-	grants_rest(p, number);
+	grants_detach(p, number);
 	peer_send(c, p, WIRE_FENCE, number);
 	if (p->theirs >> number & 1)
 		rail_fenced(c, p, number);
@@ -298,10 +300,10 @@ int rails_fence(struct control *c, struct peer *p, uint64_t number)
 {
 	struct path *path;
 
-	if (p->stage != STAGE_UP || !p->stays || number >= RAIL_NUMBERS ||
+	if (p->stage != STAGE_UP || !p->failover || number >= RAIL_NUMBERS ||
 	    !(p->rails >> number & 1))
 		return -EPROTO;
-	if (p->heat >= HEAT_COLD)
+	if (p->path_state >= PATH_SUSPENDED)
 		return 0;
 	p->theirs |= 1u << number;
 	path = rail_path(p, (uint32_t)number);
@@ -352,10 +354,10 @@ int rails_frame(struct control *c, struct peer *p, uint32_t type, const uint8_t 
 {
 	struct wire_rail r;
 
-	if (p->stage != STAGE_UP || !p->stays || wire_get_rail(body, len, &r) ||
+	if (p->stage != STAGE_UP || !p->failover || wire_get_rail(body, len, &r) ||
 	    r.id >= RAIL_NUMBERS || !(p->rails >> r.id & 1) || r.transport != p->transport)
 		return -EPROTO;
-	if (p->heat >= HEAT_COLD)
+	if (p->path_state >= PATH_SUSPENDED)
 		return 0;
 	return type == WIRE_RAIL ? rail_asked(c, p, &r) : rail_answered(c, p, &r);
 }
@@ -366,19 +368,19 @@ void rails_came(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
-	if (!p->stays)
+	if (!p->failover)
 		return;
 	path->since = clock_ns();
 	if (!p->path)
 		p->path = path;
 	if (p->broken) {
 		p->broken = 0;
-		alarm_stop(&p->delay);
+		timer_stop(&p->delay);
 	}
 	link_back(c, p);
 	keys_of_rail(c, p);
 	if (p->rail[path->rail.number].tries)
-		hope(p);
+		rails_reset_backoff(p);
 	rails_step(c, p);
 }
 
@@ -387,7 +389,7 @@ void rails_missed(struct control *c, struct path *path)
 	struct peer *p = path->peer;
 
 	log_rail(c, p, p->transport, path->error);
-	rail_rest(p, path->rail.number);
+	rail_backoff(p, path->rail.number);
 	rail_close(c, path);
 }
 
@@ -399,7 +401,7 @@ void rails_broke(struct control *c, struct path *path, int err)
 		return;
 	log_rail(c, p, p->transport, err);
 	if (!path->up)
-		rail_rest(p, path->rail.number);
+		rail_backoff(p, path->rail.number);
 	rail_close(c, path);
 	if (rails_up(p) || p->broken || p->stage != STAGE_UP)
 		return;
@@ -407,7 +409,7 @@ void rails_broke(struct control *c, struct path *path, int err)
 	p->delay_spans = SPANS;
 	peer_span(c, &p->delay);
 	link_lost(c, p);
-	hope(p);
+	rails_reset_backoff(p);
 	rails_step(c, p);
 }
 
@@ -420,7 +422,7 @@ void rails_begin(struct control *c, struct peer *p)
 	for (n = 0; n < RAIL_NUMBERS && is_open(p); n++) {
 		struct path *path = p->rails >> n & 1 ? rail_path(p, n) : NULL;
 
-		p->rail[n].at = p->rail[n].tries = p->rail[n].hoped = 0;
+		p->rail[n].at = p->rail[n].tries = p->rail[n].backoff_reset = 0;
 		if (path)
 			path->since = clock_ns();
 		if (path && path->error)
@@ -436,6 +438,6 @@ void rails_begin(struct control *c, struct peer *p)
 
 void rails_end(struct peer *p)
 {
-	alarm_stop(&p->rails_alarm);
+	timer_stop(&p->rails_timer);
 	p->theirs = 0;
 }

@@ -15,9 +15,10 @@
 
 /* ---- checks of a range ---- */
 
-static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+static int ranges_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
+			 uint64_t e)
 {
-	*t = (struct trouble){res, reason, {a, b, e}};
+	*t = (struct control_error){res, reason, {a, b, e}};
 	return res;
 }
 
@@ -34,58 +35,59 @@ static uint64_t transports_without_dmabuf(const struct control *c)
 }
 
 static int dmabuf_check(const struct control *c, const struct urccl_range *r, uint32_t i,
-			uint64_t rights, struct trouble *t)
+			uint64_t rights, struct control_error *t)
 {
 	uint64_t cannot = transports_without_dmabuf(c);
 
 	if (cannot)
-		return refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, cannot);
+		return ranges_refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, cannot);
 	if (rights & (URCCL_RIGHT_ATOMIC | URCCL_REG_PREFAULT))
-		return refuse(t, -EINVAL, REASON_RANGE_FD_RIGHTS, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_RIGHTS, i, 0, 0);
 	if ((r->addr ^ r->fd_off) % PAGE || r->len > UINT64_MAX - r->fd_off)
-		return refuse(t, -EINVAL, REASON_RANGE_FD_PAGE, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_PAGE, i, 0, 0);
 	return 0;
 }
 
 static int range_check(const struct control *c, const struct urccl_range *r, uint32_t i,
-		       uint64_t rights, struct trouble *t)
+		       uint64_t rights, struct control_error *t)
 {
 	if (r->reserved)
-		return refuse(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
 	if (!r->addr)
-		return refuse(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
 	if (!r->len)
-		return refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
 	if (r->len > UINT64_MAX - r->addr)
-		return refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
+		return ranges_refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
 	if (r->fd >= 0 && !memory_file_is(r->fd))
 		return dmabuf_check(c, r, i, rights, t);
 	if (r->fd >= 0)
 		return 0; /* files.c checks it */
 	if (r->fd != -1 || r->fd_off)
-		return refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	return 0;
 }
 
 int ranges_check(const struct control *c, const struct urccl_range *ranges, uint64_t n,
-		 uint64_t rights, struct trouble *t)
+		 uint64_t rights, struct control_error *t)
 {
 	uint64_t total = 0;
 	uint32_t i;
 
 	if (!n || !ranges)
-		return refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0, 0);
+		return ranges_refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0, 0);
 	if (n > RANGES_MAX)
-		return refuse(t, -E2BIG, REASON_RANGES, n, RANGES_MAX, 0);
+		return ranges_refuse(t, -E2BIG, REASON_RANGES, n, RANGES_MAX, 0);
 	if (rights & URCCL_REG_ATOMIC_NATIVE)
-		return refuse(t, -EOPNOTSUPP, REASON_ATOMIC_NATIVE, 0, 0, 0);
+		return ranges_refuse(t, -EOPNOTSUPP, REASON_ATOMIC_NATIVE, 0, 0, 0);
 	if (rights & ~(uint64_t)RIGHTS)
-		return refuse(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0, 0);
+		return ranges_refuse(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0,
+				     0);
 	for (i = 0; i < n; i++) {
 		if (range_check(c, &ranges[i], i, rights, t))
 			return t->res;
 		if (ranges[i].len > UINT64_MAX - total)
-			return refuse(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
+			return ranges_refuse(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
 		total += ranges[i].len;
 	}
 	return 0;
@@ -211,17 +213,18 @@ static int is_mapped(struct control *c, uint64_t addr, uint64_t len)
 }
 
 /* The first span, in the program's order, that is not mapped. */
-static int unmapped(struct control *c, const struct memory *m, struct trouble *t)
+static int unmapped(struct control *c, const struct memory *m, struct control_error *t)
 {
 	uint32_t i = 0;
 
 	while (i + 1 < m->nspans &&
 	       (!span_is_host(&m->spans[i]) || is_mapped(c, m->spans[i].addr, m->spans[i].len)))
 		i++;
-	return refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
+	return ranges_refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len,
+			     m->spans[i].addr);
 }
 
-static int spans_mapped(struct control *c, struct memory *m, struct trouble *t)
+static int spans_mapped(struct control *c, struct memory *m, struct control_error *t)
 {
 	uint64_t end, addr;
 	uint32_t k, next;
@@ -258,24 +261,25 @@ static uint32_t span_of(const struct memory *m, uint64_t addr)
 }
 
 static int run_allowed(struct mappings *maps, const struct memory *m, const struct extent *run,
-		       struct trouble *t)
+		       struct control_error *t)
 {
 	uint64_t at;
 	int rc = mappings_allow(maps, run->addr, run->len, prot_wanted(m->rights), &at);
 	uint32_t i = rc ? span_of(m, at) : 0;
 
 	if (rc == -EFAULT)
-		return refuse(t, rc, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
+		return ranges_refuse(t, rc, REASON_RANGE_UNMAPPED, i, m->spans[i].len,
+				     m->spans[i].addr);
 	if (rc)
-		return refuse(t, rc,
-			      maps->prot & PROT_READ ? REASON_RANGE_READ_ONLY
-						     : REASON_RANGE_UNREADABLE,
-			      i, at, 0);
+		return ranges_refuse(t, rc,
+				     maps->prot & PROT_READ ? REASON_RANGE_READ_ONLY
+							    : REASON_RANGE_UNREADABLE,
+				     i, at, 0);
 	return 0;
 }
 
 /* The file stays open, since opening it takes longer than a query. */
-int ranges_list(struct control *c, struct trouble *t)
+int ranges_list(struct control *c, struct control_error *t)
 {
 	int rc = 0;
 
@@ -285,11 +289,11 @@ int ranges_list(struct control *c, struct trouble *t)
 		mappings_anew(&c->mappings);
 	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
 		return 1;
-	return rc ? refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
+	return rc ? ranges_refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
 }
 
 /* Memory inside an extent with the same rights was checked when that extent was made. */
-static int spans_allowed(struct control *c, struct memory *m, struct trouble *t)
+static int spans_allowed(struct control *c, struct memory *m, struct control_error *t)
 {
 	struct extent run;
 	uint32_t k = 0, looked = 0;
@@ -367,11 +371,11 @@ static struct memory *memory_new(const struct urccl_range *ranges, uint32_t n, u
 }
 
 struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
-			     uint32_t rights, struct trouble *t)
+			     uint32_t rights, struct control_error *t)
 {
 	struct memory *m = memory_new(ranges, n, rights);
 
-	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
+	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
 	if (!m)
 		return NULL;
 	if (!spans_sort(m) && !spans_kinds(c, m, t) && !files_find(c, m, t)) {
@@ -405,7 +409,7 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 }
 
 /* Devices without ipc do not learn of GPU memory: its bytes are staged for them. */
-static int takes(const struct device *dev, const struct extent *a)
+static int device_takes(const struct device *dev, const struct extent *a)
 {
 	return a->kind != GPU_MEMORY_DEVICE || dev->ipc;
 }
@@ -418,7 +422,7 @@ static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 	while (n) {
 		struct device *dev = c->config.devices[--n];
 
-		rc = takes(dev, a) ? dev->ops->unreg(dev, a) : 0;
+		rc = device_takes(dev, a) ? dev->ops->unreg(dev, a) : 0;
 		err = err ? err : rc;
 	}
 	return err;
@@ -430,24 +434,25 @@ static int mrs_used_up(const struct device *dev)
 }
 
 /* The kernel limits pinned pages, and reports ENOMEM if the limit is passed. */
-static int reg_refused(const struct device *dev, const struct extent *a, int rc, struct trouble *t)
+static int reg_refused(const struct device *dev, const struct extent *a, int rc,
+		       struct control_error *t)
 {
 	struct rlimit limit;
 
 	if (a->is_dmabuf)
-		return refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport, (uint64_t)-rc,
-			      0);
+		return ranges_refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport,
+				     (uint64_t)-rc, 0);
 	if (rc == -ENOMEM && dev->by_pages && !mrs_used_up(dev) &&
 	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		return refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
-			      (uint64_t)limit.rlim_cur / 1024);
+		return ranges_refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
+				     (uint64_t)limit.rlim_cur / 1024);
 	if (rc == -ENOMEM && dev->mrs_max)
-		return refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport, dev->mrs_max,
-			      load_relaxed(&dev->mrs));
-	return refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
+		return ranges_refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport,
+				     dev->mrs_max, load_relaxed(&dev->mrs));
+	return ranges_refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }
 
-static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
+static int extent_reg(struct control *c, struct extent *a, struct control_error *t)
 {
 	uint32_t i;
 	int rc;
@@ -457,7 +462,7 @@ static int extent_reg(struct control *c, struct extent *a, struct trouble *t)
 	for (i = 0; i < c->config.ndevices; i++) {
 		struct device *dev = c->config.devices[i];
 
-		rc = takes(dev, a) ? dev->ops->reg(dev, a) : 0;
+		rc = device_takes(dev, a) ? dev->ops->reg(dev, a) : 0;
 		if (rc) {
 			(void)extent_unreg(c, a, i);
 			return reg_refused(dev, a, rc, t);
@@ -478,7 +483,7 @@ int devices_slow(const struct control *c)
 	return 0;
 }
 
-int extents_reg(struct control *c, struct region *r, struct trouble *t)
+int extents_reg(struct control *c, struct region *r, struct control_error *t)
 {
 	uint32_t i;
 
@@ -505,11 +510,11 @@ int extents_slow(const struct control *c, const struct region *r)
 }
 
 /* Duplicates the descriptor, since the program may close its own. */
-static struct extent *extent_new(const struct extent *like, struct trouble *t)
+static struct extent *extent_new(const struct extent *like, struct control_error *t)
 {
 	struct extent *a = malloc(sizeof(*a));
 
-	refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
+	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
 	if (!a)
 		return NULL;
 	*a = *like;
@@ -518,13 +523,13 @@ static struct extent *extent_new(const struct extent *like, struct trouble *t)
 	a->fd = fcntl(like->fd, F_DUPFD_CLOEXEC, 0);
 	if (a->fd >= 0)
 		return a;
-	refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)like->fd, (uint64_t)errno, 0);
+	ranges_refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)like->fd, (uint64_t)errno, 0);
 	free(a);
 	return NULL;
 }
 
 static struct extent *extent_get(struct control *c, struct region *r, const struct extent *like,
-				 struct trouble *t)
+				 struct control_error *t)
 {
 	struct extent *a = extent_find(c, like);
 
@@ -593,12 +598,12 @@ static uint32_t extents_count(struct memory *m)
 	return n;
 }
 
-int extents_get(struct control *c, struct region *r, struct trouble *t)
+int extents_get(struct control *c, struct region *r, struct control_error *t)
 {
 	struct memory *m = r->memory;
 	uint32_t n = extents_count(m), k, next;
 
-	refuse(t, -ENOMEM, REASON_NO_MEMORY, n * sizeof(r->extents[0]), 0, 0);
+	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, n * sizeof(r->extents[0]), 0, 0);
 	r->extents = calloc(n, sizeof(r->extents[0]));
 	if (!r->extents)
 		return t->res;

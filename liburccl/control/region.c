@@ -6,7 +6,7 @@
 
 #include "control/private.h"
 
-static void req_trouble(struct control_req *req, const struct trouble *t)
+static void req_answer_error(struct control_req *req, const struct control_error *t)
 {
 	req_answer(req, t->res, t->reason, t->arg[0], t->arg[1], t->arg[2]);
 }
@@ -22,14 +22,15 @@ static void region_map_back(struct cmd *cmd)
 
 /* ---- life ---- */
 
-static void region_expired(struct control *c, struct alarm *a);
+static void region_expired(struct control *c, struct control_timer *a);
 
-static struct region *region_new(struct control *c, struct control_req *req, struct trouble *t)
+static struct region *region_new(struct control *c, struct control_req *req,
+				 struct control_error *t)
 {
 	struct region *r = calloc(1, sizeof(*r));
 	int rc;
 
-	*t = (struct trouble){-ENOMEM, REASON_NO_MEMORY, {sizeof(*r)}};
+	*t = (struct control_error){-ENOMEM, REASON_NO_MEMORY, {sizeof(*r)}};
 	if (!r)
 		return NULL;
 	r->memory = ranges_memory(c, req->data, (uint32_t)req->len, (uint32_t)req->rights, t);
@@ -37,17 +38,17 @@ static struct region *region_new(struct control *c, struct control_req *req, str
 		goto free_region;
 	rc = random_bytes(r->key, sizeof(r->key));
 	if (rc) {
-		*t = (struct trouble){rc, REASON_RANDOM, {(uint64_t)-rc}};
+		*t = (struct control_error){rc, REASON_RANDOM, {(uint64_t)-rc}};
 		goto free_memory;
 	}
 	list_init(&r->link);
 	list_init(&r->grants);
-	list_init(&r->doomed);
+	list_init(&r->revoking_grants);
 	list_init(&r->pins);
 	list_init(&r->revoking);
 	list_init(&r->due);
-	alarm_init(&r->alarm, region_expired);
-	alarm_init(&r->told, revoke_expired);
+	timer_init(&r->timer, region_expired);
+	timer_init(&r->revoke_timer, revoke_expired);
 	return r;
 
 free_memory:
@@ -67,8 +68,8 @@ static void region_forget(struct control *c, struct region *r)
 {
 	list_del(&r->link);
 	list_del(&r->due);
-	alarm_stop(&r->alarm);
-	alarm_stop(&r->told);
+	timer_stop(&r->timer);
+	timer_stop(&r->revoke_timer);
 	handles_del(&c->region_handles, r->memory->handle);
 	region_free_record(c, r);
 	control_step(c);
@@ -84,7 +85,7 @@ static void region_revoked(struct control *c, struct region *r)
 		req_answer(req, 0, REASON_NONE, 0, 0, 0);
 	}
 	if (!r->unregistering)
-		alarm_stop(&r->alarm);
+		timer_stop(&r->timer);
 	(void)c;
 }
 
@@ -93,7 +94,7 @@ static void region_kept(struct region *r, int err)
 {
 	struct control_req *req = r->unregistering;
 
-	alarm_stop(&r->alarm);
+	timer_stop(&r->timer);
 	r->unregistering = NULL;
 	if (req)
 		req_answer(req, -EIO, REASON_UNPIN, r->memory->len, (uint64_t)-err, 0);
@@ -128,14 +129,14 @@ static void region_gone(struct control *c, struct region *r, int err)
 		req_answer(req, failed, failed ? REASON_NO_MEMORY : REASON_NONE, sizeof(*r), 0, 0);
 }
 
-static int region_unreg(struct errand *e)
+static int region_unreg(struct work *e)
 {
 	struct region *r = container_of(e, struct region, unreg);
 
 	return extents_unreg(r->control, r);
 }
 
-static void region_unregged(struct control *c, struct errand *e)
+static void region_unregged(struct control *c, struct work *e)
 {
 	region_gone(c, container_of(e, struct region, unreg), e->res);
 }
@@ -147,7 +148,7 @@ static void region_quiet(struct control *c, struct region *r)
 		return;
 	r->control = c;
 	if (extents_leave(c, r))
-		errand_begin(c, &r->unreg, ERRAND_UNPIN, region_unreg, region_unregged);
+		work_begin(c, &r->unreg, WORK_UNPIN, region_unreg, region_unregged);
 	else
 		region_gone(c, r, extents_unreg(c, r));
 }
@@ -158,15 +159,17 @@ void region_step(struct control *c, struct region *r)
 		runs_step(c);
 	if (r->add.out || r->del.out)
 		return;
-	if (r->nstuck && r->nstuck == r->ndoomed && list_empty(&r->doomed) && !r->nuntold)
-		region_kept(r, r->stuck);
+	if (r->nrelease_failed && r->nrelease_failed == r->nrevoking &&
+	    list_empty(&r->revoking_grants) && !r->nrevoke_unacked)
+		region_kept(r, r->release_failed);
 	if (r->ending == REGION_LEAVING) {
 		grants_free_region(c, r);
-		if (list_empty(&r->pins) && list_empty(&r->grants) && list_empty(&r->doomed))
+		if (list_empty(&r->pins) && list_empty(&r->grants) &&
+		    list_empty(&r->revoking_grants))
 			region_quiet(c, r);
 		return;
 	}
-	if (r->nuntold)
+	if (r->nrevoke_unacked)
 		return;
 	if (r->ending) {
 		region_leave(c, r);
@@ -174,7 +177,7 @@ void region_step(struct control *c, struct region *r)
 	}
 	if (r->keys_go)
 		revoke_keys(c, r);
-	if (list_empty(&r->doomed) && !r->ndoomed)
+	if (list_empty(&r->revoking_grants) && !r->nrevoking)
 		region_revoked(c, r);
 }
 
@@ -203,18 +206,18 @@ static void region_add_back(struct control *c, struct cmd *cmd)
 	region_step(c, r);
 }
 
-static int region_enter(struct control *c, struct region *r, struct trouble *t)
+static int region_enter(struct control *c, struct region *r, struct control_error *t)
 {
 	struct memory_map *map;
 
 	r->memory->handle = handles_add(&c->region_handles, r);
 	if (!r->memory->handle) {
-		*t = (struct trouble){-ENFILE, REASON_HANDLES, {c->region_handles.max}};
+		*t = (struct control_error){-ENFILE, REASON_HANDLES, {c->region_handles.max}};
 		return t->res;
 	}
 	map = memory_map_add(c->map, r->memory);
 	if (!map) {
-		*t = (struct trouble){-ENOMEM, REASON_NO_MEMORY, {sizeof(*map)}};
+		*t = (struct control_error){-ENOMEM, REASON_NO_MEMORY, {sizeof(*map)}};
 		handles_del(&c->region_handles, r->memory->handle);
 		return t->res;
 	}
@@ -223,7 +226,7 @@ static int region_enter(struct control *c, struct region *r, struct trouble *t)
 	return 0;
 }
 
-static void region_tell(struct control *c, struct region *r)
+static void region_post_add(struct control *c, struct region *r)
 {
 	r->add.e.memory = r->memory;
 	r->add.e.map = c->map;
@@ -231,27 +234,27 @@ static void region_tell(struct control *c, struct region *r)
 	cmd_post(c, &r->add, ENGINE_REGION_ADD, region_add_back);
 }
 
-static void region_refused(struct control *c, struct errand *e)
+static void region_refused(struct control *c, struct work *e)
 {
 	struct region *r = container_of(e, struct region, unreg);
 	struct control_req *req = r->registering;
-	struct trouble t = r->trouble;
+	struct control_error t = r->error;
 
 	if (e->res)
 		log_unpinned(c, NULL, r->memory->len, e->res);
 	c->unpinned |= e->res != 0;
 	extents_free(c, r);
 	region_free_record(c, r);
-	req_trouble(req, &t);
+	req_answer_error(req, &t);
 }
 
 /* Registration failed: releases what was registered so far, then answers. */
-static void region_refuse(struct control *c, struct region *r, const struct trouble *t)
+static void region_refuse(struct control *c, struct region *r, const struct control_error *t)
 {
-	r->trouble = *t;
+	r->error = *t;
 	r->control = c;
 	if (extents_leave(c, r)) {
-		errand_begin(c, &r->unreg, ERRAND_UNPIN, region_unreg, region_refused);
+		work_begin(c, &r->unreg, WORK_UNPIN, region_unreg, region_refused);
 		return;
 	}
 	r->unreg.res = extents_unreg(c, r);
@@ -262,34 +265,34 @@ static void region_refuse(struct control *c, struct region *r, const struct trou
 static void region_begin(struct control *c, struct region *r)
 {
 	struct control_req *req = r->registering;
-	struct trouble t;
+	struct control_error t;
 
 	if (region_enter(c, r, &t)) {
 		region_refuse(c, r, &t);
 		return;
 	}
 	req->handle = r->memory->handle;
-	region_tell(c, r);
+	region_post_add(c, r);
 	if (HANDLE_SLOT(req->handle) >= c->region_slots)
 		return;
 	r->registering = NULL;
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 
-static int region_pin(struct errand *e)
+static int region_pin(struct work *e)
 {
 	struct region *r = container_of(e, struct region, pin);
 
-	return extents_reg(r->control, r, &r->trouble);
+	return extents_reg(r->control, r, &r->error);
 }
 
-static void region_pinned(struct control *c, struct errand *e)
+static void region_pinned(struct control *c, struct work *e)
 {
 	struct region *r = container_of(e, struct region, pin);
-	struct trouble t = r->trouble;
+	struct control_error t = r->error;
 
 	if (r->ending)
-		t = (struct trouble){-ECANCELED, REASON_CANCELLED, {0}};
+		t = (struct control_error){-ECANCELED, REASON_CANCELLED, {0}};
 	if (r->ending || e->res || staging_enter(c, &t))
 		region_refuse(c, r, &t);
 	else
@@ -299,13 +302,13 @@ static void region_pinned(struct control *c, struct errand *e)
 /* Its pages are touched, if that was requested. */
 static void region_reg(struct control *c, struct region *r)
 {
-	struct trouble t;
+	struct control_error t;
 
 	if (extents_get(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else if (extents_slow(c, r)) {
 		r->control = c;
-		errand_begin(c, &r->pin, ERRAND_PIN, region_pin, region_pinned);
+		work_begin(c, &r->pin, WORK_PIN, region_pin, region_pinned);
 	} else if (extents_reg(c, r, &t)) {
 		region_refuse(c, r, &t);
 	} else {
@@ -332,14 +335,14 @@ static void region_prefaulted(struct control *c, void *arg, int res, uint64_t ad
 
 void region_register(struct control *c, struct control_req *req)
 {
-	struct trouble t;
+	struct control_error t;
 	struct region *r = NULL;
 	int err;
 
 	if (!ranges_check(c, req->data, req->len, req->rights, &t))
 		r = region_new(c, req, &t);
 	if (!r) {
-		req_trouble(req, &t);
+		req_answer_error(req, &t);
 		return;
 	}
 	r->registering = req;
@@ -358,7 +361,7 @@ void region_register(struct control *c, struct control_req *req)
 struct region *region_own(struct control *c, const struct urccl_range *range, uint32_t rights)
 {
 	struct control_req req = {.data = range, .len = 1, .rights = rights};
-	struct trouble t;
+	struct control_error t;
 	struct region *r = region_new(c, &req, &t);
 
 	if (r && (extents_get(c, r, &t) || extents_reg(c, r, &t) || region_enter(c, r, &t))) {
@@ -369,7 +372,7 @@ struct region *region_own(struct control *c, const struct urccl_range *range, ui
 		r = NULL;
 	}
 	if (r)
-		region_tell(c, r);
+		region_post_add(c, r);
 	return r;
 }
 
@@ -422,9 +425,9 @@ void region_leave(struct control *c, struct region *r)
 }
 
 /* A call waits for CALL_NS; an entry waits until its own deadline. */
-static void region_expired(struct control *c, struct alarm *a)
+static void region_expired(struct control *c, struct control_timer *a)
 {
-	struct region *r = container_of(a, struct region, alarm);
+	struct region *r = container_of(a, struct region, timer);
 	struct control_req *req = r->unregistering;
 	struct list *pos, *tmp;
 
@@ -451,8 +454,8 @@ void region_late(struct region *r, struct control_req *req, int res)
 static void region_await(struct control *c, struct region *r, struct control_req *req)
 {
 	req->owner = r;
-	if (req->call && !alarm_is_set(&r->alarm))
-		alarm_set(c, &r->alarm, CALL_NS);
+	if (req->call && !timer_is_set(&r->timer))
+		timer_set(c, &r->timer, CALL_NS);
 }
 
 void region_unregister(struct control *c, struct control_req *req)
@@ -467,7 +470,7 @@ void region_unregister(struct control *c, struct control_req *req)
 	}
 	r->unregistering = req;
 	region_await(c, r, req);
-	pins_again(c, r);
+	pins_retry(c, r);
 	if (!r->ending) {
 		r->ending = REGION_ENDING;
 		revoke_begin(c, r);
@@ -493,7 +496,7 @@ void region_revoke(struct control *c, struct control_req *req)
 	}
 	list_add_tail(&req->link, &r->revoking);
 	region_await(c, r, req);
-	pins_again(c, r);
+	pins_retry(c, r);
 	revoke_begin(c, r);
 	region_step(c, r);
 }
@@ -511,7 +514,7 @@ void region_drop(struct control *c, struct control_req *req)
 		r->ending = REGION_ENDING;
 		if (r->prefault)
 			prefault_stop(r->prefault);
-		errand_drop(c, &r->pin);
+		work_drop(c, &r->pin);
 		return;
 	case CONTROL_UNREGISTER:
 		r->unregistering = NULL;
@@ -532,7 +535,7 @@ void regions_end(struct control *c)
 
 		/* No ring is left to look up regions. Without maps, many regions end as fast as
 		 * few. */
-		pins_again(c, r);
+		pins_retry(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);
 		region_step(c, r);

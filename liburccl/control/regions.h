@@ -18,23 +18,24 @@ struct region {
 	uint32_t nextents, nshared; /* shared: with earlier regions */
 	uint8_t key[16];	    /* secret of the tokens of its adverts */
 	uint8_t ending;		    /* enum region_ending: it has no new users */
-	uint8_t keys_go;	    /* the keys of doomed exports end once all importers have
+	uint8_t keys_go;	    /* the keys of revoking exports end once all importers have
 				     * answered */
-	struct list grants, doomed;
-	uint32_t nuntold; /* doomed exports whose peer has not answered REVOKE */
+	struct list grants, revoking_grants;
+	uint32_t nrevoke_unacked; /* revoking exports whose peer has not answered REVOKE */
 	struct list pins; /* struct pinned */
-	uint32_t ndoomed, nstuck; /* doomed pins; and those of them that a device did not release */
-	int stuck;		  /* -errno of that device */
-	uint8_t short_told;	  /* the last export failed for lack of a resource, which was
+	uint32_t nrevoking, nrelease_failed; /* revoking pins; and those of them that a device did
+					      * not release */
+	int release_failed;	  /* -errno of that device */
+	uint8_t short_logged;	  /* the last export failed for lack of a resource, which was
 				   * logged */
 	struct cmd add, del;
 	struct prefault *prefault; /* while its pages are touched, before */
-	struct errand pin;	   /* extents_reg(), which uses */
+	struct work pin;	   /* extents_reg(), which uses */
 	struct control *control;
-	struct trouble trouble;
-	struct errand unreg; /* extents_unreg(), at the end */
-	struct alarm told;	   /* REVOKE_NS */
-	struct alarm alarm;	   /* CALL_NS, for calls that wait */
+	struct control_error error;
+	struct work unreg; /* extents_unreg(), at the end */
+	struct control_timer revoke_timer; /* REVOKE_NS */
+	struct control_timer timer; /* CALL_NS, for calls that wait */
 	struct control_req *registering, *unregistering;
 	struct list revoking; /* struct control_req */
 	int failed;	      /* -errno: the engine did not take it */
@@ -59,13 +60,13 @@ void regions_end(struct control *c);
 /* ranges.c: makes the memory of a region from the ranges of a program. 0, or -errno (NULL) with
  * *t. */
 int ranges_check(const struct control *c, const struct urccl_range *ranges, uint64_t n,
-		 uint64_t rights, struct trouble *t);
+		 uint64_t rights, struct control_error *t);
 struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
-			     uint32_t rights, struct trouble *t);
+			     uint32_t rights, struct control_error *t);
 void ranges_free(struct control *c, struct memory *m);
 /* Reads the current list of mappings into control.mappings. 0; -errno with *t; 1: the system has no
  * list to read. */
-int ranges_list(struct control *c, struct trouble *t);
+int ranges_list(struct control *c, struct control_error *t);
 /* The k-th span by address. */
 static inline struct span *ranges_span(struct memory *m, uint32_t k)
 {
@@ -74,9 +75,9 @@ static inline struct span *ranges_span(struct memory *m, uint32_t k)
 /* The run of memory that begins with the k-th span by address. Returns the first span after it. */
 uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len);
 /* Gets an extent for each run of its spans. */
-int extents_get(struct control *c, struct region *r, struct trouble *t);
+int extents_get(struct control *c, struct region *r, struct control_error *t);
 /* Registers those that the devices do not know yet. Any thread, one at a time. */
-int extents_reg(struct control *c, struct region *r, struct trouble *t);
+int extents_reg(struct control *c, struct region *r, struct control_error *t);
 int devices_slow(const struct control *c);
 /* 1: registration may take long */
 int extents_slow(const struct control *c, const struct region *r);
@@ -90,14 +91,14 @@ void extents_free(struct control *c, struct region *r);
 
 /* staging.c: GPU memory, and the pinned staging buffer for devices that do not reach it.
  * spans_kinds() finds the kind of each span. 0, or -errno with *t. */
-int spans_kinds(struct control *c, struct memory *m, struct trouble *t);
+int spans_kinds(struct control *c, struct memory *m, struct control_error *t);
 /* Opens the extent's GPU, and makes the staging buffer if it is the first GPU memory. Helper
  * threads. Likewise. */
-int extent_gpu(struct control *c, struct extent *a, struct trouble *t);
+int extent_gpu(struct control *c, struct extent *a, struct control_error *t);
 /* Tells the engine of a new staging buffer. Likewise. */
-int staging_enter(struct control *c, struct trouble *t);
+int staging_enter(struct control *c, struct control_error *t);
 /* CONTROL_STAGE */
-void staging_want(struct control *c, struct control_req *req);
+void staging_request(struct control *c, struct control_req *req);
 /* The advert by which a peer asks for its run of slots, of this number. */
 #define ADVERT_RUN 2u /* kind */
 #define RUN_BYTES  (4ull << 20)
@@ -113,7 +114,7 @@ void staging_fini(struct control *c); /* after the engine has ended */
 /* files.c: ranges that are views of a file of the program. Finds each mapping, or makes it, and
  * adds an allocation for views that peers may map and for those mapped here. 0, or -errno with
  * *t. */
-int files_find(struct control *c, struct memory *m, struct trouble *t);
+int files_find(struct control *c, struct memory *m, struct control_error *t);
 void files_hold(struct span *s, struct allocation *a); /* the span lies in the allocation */
 /* Releases the views of m, and frees all that no region uses any more. */
 void files_drop(struct control *c, struct memory *m);
@@ -140,7 +141,7 @@ void importers_drop(struct control *c); /* all, since the context ends */
 void revoke_begin(struct control *c, struct region *r);
 void revoke_keys(struct control *c,
 		 struct region *r); /* importers have answered, or their time has passed */
-void revoke_expired(struct control *c, struct alarm *a);
+void revoke_expired(struct control *c, struct control_timer *a);
 int revoke_heard(struct control *c, struct peer *p, uint64_t number);
 /* Importer. */
 int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev);
@@ -163,10 +164,10 @@ struct grant {
 	uint32_t key_len;
 	uint8_t waits;	    /* waits for its pin */
 	uint8_t live;	    /* the engine has it */
-	uint8_t rests;	    /* its rail is closed: only atomics and the pin use it */
+	uint8_t detached;   /* its rail is closed: only atomics and the pin use it */
 	uint8_t rail;	    /* number */
-	uint8_t doomed;	    /* no new user: expired or revoked */
-	struct list untold; /* in peer.untold */
+	uint8_t revoking;   /* no new user: expired or revoked */
+	struct list revoke_unacked; /* in peer.untold */
 	uint64_t number;    /* number of that REVOKE */
 	uint32_t nids;
 	uint64_t ids[KEY_WINDOW]; /* KEY_REQs to be answered with it */
@@ -182,7 +183,7 @@ int scratch_region(struct control *c, const struct urccl_advert *a, struct regio
 
 void advert_make(struct control *c, struct control_call *call);
 int advert_import_check(const struct urccl_advert *a, uint32_t i,
-			struct trouble *t); /* checks its form; 0 or -errno */
+			struct control_error *t); /* checks its form; 0 or -errno */
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req);
 /* The engine no longer uses those of the peer (region). Frees all that no command and no importer
  * uses. 1: some are left. */
@@ -192,13 +193,13 @@ int grants_free_peer(struct control *c, struct peer *p);
 void grants_keep(struct path *path);
 void grants_free_kept(struct control *c, struct path *path);
 void grants_free_region(struct control *c, struct region *r);
-void grants_rest(struct peer *p, uint32_t number); /* the rail is closed */
-void grant_doom(struct grant *g);		 /* gets no new users */
-void grant_end(struct control *c, struct grant *g); /* ends a doomed one */
+void grants_detach(struct peer *p, uint32_t number); /* the rail is closed */
+void grant_set_revoking(struct grant *g);	 /* gets no new users */
+void grant_end(struct control *c, struct grant *g); /* ends a revoking one */
 void grant_pinned(struct control *c, struct grant *g, int rc); /* the pin was made (0) or not */
 
 /* pins.c: ranges that a device has pinned for peers, shared by the exports of the same range. The
- * work items ERRAND_PIN and ERRAND_UNPIN use the pin in turn. */
+ * work items WORK_PIN and WORK_UNPIN use the pin in turn. */
 #define PIN_HASH 4096u /* buckets */
 
 struct pinned {
@@ -208,20 +209,20 @@ struct pinned {
 	uint64_t expires_ns;
 	struct list of_region, grants;
 	struct pinned *hash_next, **bucket;
-	struct errand errand;
-	struct alarm expiry;
+	struct work work;
+	struct control_timer expiry;
 	uint8_t made;	/* the device has pinned it */
-	uint8_t doomed; /* gets no new users */
-	uint8_t stuck;	/* the device did not unpin it */
+	uint8_t revoking; /* gets no new users */
+	uint8_t release_failed; /* the device did not unpin it */
 	uint8_t held;	/* in use by a loop: must not be freed */
 };
 
 /* 0: g has a pin; -EINPROGRESS: grant_pinned() follows; -ENOMEM. */
 int pin_get(struct control *c, struct grant *g);
 void pin_put(struct control *c, struct grant *g);
-void pins_doom(struct region *r);
+void pins_set_revoking(struct region *r);
 /* Tries again to unpin those that are stuck. */
-void pins_again(struct control *c, struct region *r);
+void pins_retry(struct control *c, struct region *r);
 
 struct remote {
 	struct list of_peer;  /* in peer.remotes */
@@ -269,7 +270,7 @@ void remotes_pump(struct control *c, struct peer *p);
 void remotes_end(struct control *c, struct peer *p);
 
 /* keys.c: rounds of requests for the keys that a remote lacks. */
-void keys_want(struct control *c, struct remote *r, int warm);
+void keys_request(struct control *c, struct remote *r, int warm);
 /* Removes it from all lists of remotes that wait for keys. */
 void keys_leave(struct control *c, struct remote *r);
 void keys_lose(struct peer *p, const struct path *path); /* drops the keys of a closed rail */

@@ -6,29 +6,31 @@
 
 /* ---- import ---- */
 
-static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b)
+static int remote_set_error(struct control_error *t, int res, uint32_t reason, uint64_t a,
+			    uint64_t b)
 {
-	*t = (struct trouble){res, reason, {a, b}};
+	*t = (struct control_error){res, reason, {a, b}};
 	return res;
 }
 
-static int import_check(const struct control_req *req, const struct peer *p, struct trouble *t)
+static int import_check(const struct control_req *req, const struct peer *p,
+			struct control_error *t)
 {
 	const struct urccl_advert *a = req->data;
 	uint64_t total = 0;
 	uint32_t i;
 
 	if (!req->len || !a)
-		return refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0);
+		return remote_set_error(t, -EINVAL, REASON_ARRAY_NONE, 0, 0);
 	if (req->len > PARTS_MAX)
-		return refuse(t, -E2BIG, REASON_ADVERTS, req->len, PARTS_MAX);
+		return remote_set_error(t, -E2BIG, REASON_ADVERTS, req->len, PARTS_MAX);
 	for (i = 0; i < req->len; i++) {
 		if (advert_import_check(&a[i], i, t))
 			return t->res;
 		if (a[i].incarnation != p->incarnation)
-			return refuse(t, -ESTALE, REASON_ADVERT_STALE, i, 0);
+			return remote_set_error(t, -ESTALE, REASON_ADVERT_STALE, i, 0);
 		if (a[i].length > UINT64_MAX - total)
-			return refuse(t, -EINVAL, REASON_ADVERTS_SUM, 0, 0);
+			return remote_set_error(t, -EINVAL, REASON_ADVERTS_SUM, 0, 0);
 		total += a[i].length;
 	}
 	return 0;
@@ -63,19 +65,19 @@ static struct engine_remote *remote_engine(const struct remote *r)
 }
 
 static struct remote *remote_new(struct control *c, struct peer *p, const struct control_req *req,
-				 struct trouble *t)
+				 struct control_error *t)
 {
 	uint32_t n = (uint32_t)req->len;
 	size_t size = sizeof(struct remote) + n * (sizeof(struct urccl_advert) + 1);
 	struct remote *r = calloc(1, size);
 
-	refuse(t, -ENOMEM, REASON_NO_MEMORY, size, 0);
+	remote_set_error(t, -ENOMEM, REASON_NO_MEMORY, size, 0);
 	if (!r)
 		return NULL;
 	remote_init(r, p, req->data, n);
 	r->handle = handles_add(&c->remote_handles, r);
 	if (!r->handle) {
-		refuse(t, -ENFILE, REASON_HANDLES, c->remote_handles.max, 0);
+		remote_set_error(t, -ENFILE, REASON_HANDLES, c->remote_handles.max, 0);
 		goto free_remote;
 	}
 	r->engine = remote_engine(r);
@@ -160,7 +162,7 @@ void remote_import(struct control *c, struct control_req *req)
 	struct remote *r = NULL;
 	int is_own = req->msg.type != CONTROL_IMPORT;
 	struct urccl_advert own;
-	struct trouble t;
+	struct control_error t;
 
 	if (!p) {
 		req_answer_handle(req, HANDLE_PEER, REASON_PEER_STALE);
@@ -175,7 +177,7 @@ void remote_import(struct control *c, struct control_req *req)
 		req->len = 1;
 	}
 	if (p->stage == STAGE_DOWN)
-		refuse(&t, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0);
+		remote_set_error(&t, -ECONNRESET, REASON_PEER_LOST, peer_down_ms(p), 0);
 	else if (is_own || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
 	if (!r) {

@@ -10,7 +10,7 @@
 /* ---- owner ---- */
 
 /* Sends one REVOKE for each peer and revocation. All its exports wait for one answer. */
-static void revoke_tell(struct control *c, struct grant *g)
+static void revoke_send(struct control *c, struct grant *g)
 {
 	struct region *r = g->region;
 	struct peer *p = g->peer;
@@ -24,8 +24,8 @@ static void revoke_tell(struct control *c, struct grant *g)
 		conn_send(c, p->conn, c->tx, wire_put_revoke(c->tx, &rev));
 	}
 	g->number = p->revokes;
-	list_add_tail(&g->untold, &p->untold);
-	r->nuntold++;
+	list_add_tail(&g->revoke_unacked, &p->revoke_unacked);
+	r->nrevoke_unacked++;
 }
 
 void revoke_begin(struct control *c, struct region *r)
@@ -36,14 +36,14 @@ void revoke_begin(struct control *c, struct region *r)
 	list_for_each_safe(pos, tmp, &r->grants) {
 		struct grant *g = list_entry(pos, struct grant, of_region);
 
-		grant_doom(g);
+		grant_set_revoking(g);
 		if (g->live)
-			revoke_tell(c, g);
+			revoke_send(c, g);
 	}
-	pins_doom(r);
+	pins_set_revoking(r);
 	r->keys_go = 1;
-	if (r->nuntold && !alarm_is_set(&r->told))
-		alarm_set(c, &r->told, REVOKE_NS);
+	if (r->nrevoke_unacked && !timer_is_set(&r->revoke_timer))
+		timer_set(c, &r->revoke_timer, REVOKE_NS);
 }
 
 void revoke_keys(struct control *c, struct region *r)
@@ -51,28 +51,28 @@ void revoke_keys(struct control *c, struct region *r)
 	struct list *pos, *tmp;
 
 	r->keys_go = 0;
-	alarm_stop(&r->told);
-	list_for_each_safe(pos, tmp, &r->doomed)
+	timer_stop(&r->revoke_timer);
+	list_for_each_safe(pos, tmp, &r->revoking_grants)
 		grant_end(c, list_entry(pos, struct grant, of_region));
 }
 
 /* The peer has answered, or its time is over. */
-static void revoke_told(struct grant *g)
+static void revoke_acked(struct grant *g)
 {
-	list_del(&g->untold);
-	g->region->nuntold--;
+	list_del(&g->revoke_unacked);
+	g->region->nrevoke_unacked--;
 }
 
-void revoke_expired(struct control *c, struct alarm *a)
+void revoke_expired(struct control *c, struct control_timer *a)
 {
-	struct region *r = container_of(a, struct region, told);
+	struct region *r = container_of(a, struct region, revoke_timer);
 	struct list *pos;
 
-	list_for_each(pos, &r->doomed) {
+	list_for_each(pos, &r->revoking_grants) {
 		struct grant *g = list_entry(pos, struct grant, of_region);
 
-		if (!list_empty(&g->untold))
-			revoke_told(g);
+		if (!list_empty(&g->revoke_unacked))
+			revoke_acked(g);
 	}
 	region_step(c, r);
 }
@@ -82,14 +82,14 @@ int revoke_heard(struct control *c, struct peer *p, uint64_t number)
 	if (number < p->revokes_done || number > p->revokes)
 		return -EPROTO;
 	p->revokes_done = number;
-	while (!list_empty(&p->untold)) {
-		struct grant *g = list_first(&p->untold, struct grant, untold);
+	while (!list_empty(&p->revoke_unacked)) {
+		struct grant *g = list_first(&p->revoke_unacked, struct grant, revoke_unacked);
 		struct region *r = g->region;
 
 		if (g->number > number)
 			break;
-		revoke_told(g);
-		if (!r->nuntold)
+		revoke_acked(g);
+		if (!r->nrevoke_unacked)
 			region_step(c, r);
 	}
 	return 0;
@@ -114,9 +114,9 @@ static void revoke_answer(struct control *c, struct peer *p)
 
 	if (!list_empty(&p->revoking))
 		number = list_first(&p->revoking, struct remote, revoking)->number - 1;
-	if (number == p->revokes_told || p->stage != STAGE_UP)
+	if (number == p->revokes_answered || p->stage != STAGE_UP)
 		return;
-	p->revokes_told = number;
+	p->revokes_answered = number;
 	peer_send(c, p, WIRE_REVOKED, number);
 }
 

@@ -12,7 +12,7 @@
 
 /* Keeps a key derived from the secret: the secret may have any length, and need not stay in
  * memory. */
-static int keep(struct secret *s, const void *bytes, size_t len, const char *of)
+static int secret_keep(struct secret *s, const void *bytes, size_t len, const char *of)
 {
 	static const char label[] = "liburccl shared secret 1";
 	int err;
@@ -71,7 +71,7 @@ static int read_file(struct secret *s, const char *name)
 	if (n > 0 && bytes[n - 1] == '\n') /* an editor appends it */
 		n--;
 	if (!err)
-		err = keep(s, bytes, (size_t)n, "secret_file");
+		err = secret_keep(s, bytes, (size_t)n, "secret_file");
 	explicit_bzero(bytes, sizeof(bytes));
 	return err;
 }
@@ -83,6 +83,6 @@ int secret_open(struct secret *s, const struct urccl_params *p)
 	if (p->secret && p->secret_file)
 		return fail(-EINVAL, "secret and secret_file are both given: one is possible");
 	if (p->secret)
-		return keep(s, p->secret, p->secret_len, "secret");
+		return secret_keep(s, p->secret, p->secret_len, "secret");
 	return p->secret_file ? read_file(s, p->secret_file) : 0;
 }

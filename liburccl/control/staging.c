@@ -9,9 +9,10 @@
 
 #define STAGING_RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
-static int refuse(struct trouble *t, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
+static int staging_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
+			  uint64_t e)
 {
-	*t = (struct trouble){res, reason, {a, b, e}};
+	*t = (struct control_error){res, reason, {a, b, e}};
 	return res;
 }
 
@@ -24,7 +25,7 @@ struct kind {
 };
 
 static int kind_find(struct control *c, struct kind *k, uint64_t addr, uint64_t len,
-		     struct trouble *t)
+		     struct control_error *t)
 {
 	int rc;
 
@@ -32,7 +33,7 @@ static int kind_find(struct control *c, struct kind *k, uint64_t addr, uint64_t 
 		return 0;
 	k->addr = addr;
 	rc = gpu_pointer_info(c->config.gpu, addr, len, &k->p);
-	return rc ? refuse(t, rc, REASON_GPU, k->p.index, (uint64_t)k->p.code, 0) : 0;
+	return rc ? staging_refuse(t, rc, REASON_GPU, k->p.index, (uint64_t)k->p.code, 0) : 0;
 }
 
 static uint64_t allocation_id(const struct gpu_pointer *p)
@@ -42,7 +43,7 @@ static uint64_t allocation_id(const struct gpu_pointer *p)
 
 /* Host memory may be pinned in part. */
 static int span_kind(struct control *c, struct span *s, uint32_t i, struct kind *k,
-		     struct trouble *t)
+		     struct control_error *t)
 {
 	uint64_t end = s->addr + s->len;
 
@@ -52,19 +53,19 @@ static int span_kind(struct control *c, struct span *s, uint32_t i, struct kind 
 	s->gpu_index = s->kind == GPU_MEMORY_HOST ? 0 : k->p.index;
 	s->gpu_id = s->kind == GPU_MEMORY_DEVICE ? allocation_id(&k->p) : 0;
 	if (s->kind == GPU_MEMORY_DEVICE && !k->p.is_primary)
-		return refuse(t, -EINVAL, REASON_RANGE_GPU_CONTEXT, i, s->gpu_index, 0);
+		return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_CONTEXT, i, s->gpu_index, 0);
 	while (k->p.end < end) {
 		if (kind_find(c, k, k->p.end, end - k->p.end, t))
 			return t->res;
 		if (s->kind == GPU_MEMORY_DEVICE || k->p.kind == GPU_MEMORY_DEVICE)
-			return refuse(t, -EINVAL, REASON_RANGE_GPU_MIXED, i, k->addr, 0);
+			return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_MIXED, i, k->addr, 0);
 		s->kind = GPU_MEMORY_HOST;
 		s->gpu_index = 0;
 	}
 	return 0;
 }
 
-int spans_kinds(struct control *c, struct memory *m, struct trouble *t)
+int spans_kinds(struct control *c, struct memory *m, struct control_error *t)
 {
 	struct kind kind = {.addr = UINT64_MAX};
 	uint64_t addr, len;
@@ -80,7 +81,8 @@ int spans_kinds(struct control *c, struct memory *m, struct trouble *t)
 		if (kind_find(c, &kind, addr, len, t) || span_kind(c, s, i, &kind, t))
 			return t->res;
 		if (s->kind == GPU_MEMORY_DEVICE && m->rights & URCCL_RIGHT_ATOMIC)
-			return refuse(t, -EINVAL, REASON_RANGE_GPU_RIGHTS, i, s->gpu_index, 0);
+			return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_RIGHTS, i, s->gpu_index,
+					      0);
 	}
 	return 0;
 }
@@ -106,7 +108,7 @@ void staging_fini(struct control *c)
 }
 
 /* Called with the lock held. */
-static int staging_make(struct control *c, struct gpu_dev *gpu, struct trouble *t)
+static int staging_make(struct control *c, struct gpu_dev *gpu, struct control_error *t)
 {
 	uint64_t bytes = c->config.params->staging_bytes;
 	struct staging *s = &c->staging;
@@ -118,20 +120,21 @@ static int staging_make(struct control *c, struct gpu_dev *gpu, struct trouble *
 	if (rc) {
 		if (a && a != s->memory)
 			memory_free(a);
-		return refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
+		return staging_refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
 	}
 	s->memory = a;
 	s->gpu = s->gpu ? s->gpu : gpu;
 	return 0;
 }
 
-int extent_gpu(struct control *c, struct extent *a, struct trouble *t)
+int extent_gpu(struct control *c, struct extent *a, struct control_error *t)
 {
 	struct staging *s = &c->staging;
 	int code = 0, rc = gpu_dev_get(c->config.gpu, a->gpu_index, &a->gpu, &code);
 
 	if (rc)
-		return refuse(t, rc, REASON_GPU, a->gpu_index, (uint64_t)code, (uint64_t)-rc);
+		return staging_refuse(t, rc, REASON_GPU, a->gpu_index, (uint64_t)code,
+				      (uint64_t)-rc);
 	if (a->kind != GPU_MEMORY_DEVICE)
 		return 0;
 	pthread_mutex_lock(&s->lock);
@@ -146,7 +149,7 @@ static void staging_back(struct control *c, struct cmd *cmd)
 	(void)cmd;
 }
 
-int staging_enter(struct control *c, struct trouble *t)
+int staging_enter(struct control *c, struct control_error *t)
 {
 	struct urccl_range range = {.fd = -1};
 	struct staging *s = &c->staging;
@@ -163,38 +166,38 @@ int staging_enter(struct control *c, struct trouble *t)
 	range.len = a->len;
 	s->region = region_own(c, &range, STAGING_RIGHTS);
 	if (!s->region)
-		return refuse(t, -ENOMEM, REASON_STAGING, a->len, ENOMEM, 0);
+		return staging_refuse(t, -ENOMEM, REASON_STAGING, a->len, ENOMEM, 0);
 	s->cmd.e.memory = s->region->memory;
 	cmd_post(c, &s->cmd, ENGINE_STAGE, staging_back);
 	return 0;
 }
 
-static int staging_errand(struct errand *e)
+static int staging_work(struct work *e)
 {
-	struct staging *s = container_of(e, struct staging, errand);
+	struct staging *s = container_of(e, struct staging, work);
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	rc = staging_make(container_of(s, struct control, staging), NULL, &s->trouble);
+	rc = staging_make(container_of(s, struct control, staging), NULL, &s->error);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
 
-static void staging_made(struct control *c, struct errand *e)
+static void staging_made(struct control *c, struct work *e)
 {
 	struct control_req *req = c->staging.req;
-	struct trouble t = c->staging.trouble;
+	struct control_error t = c->staging.error;
 	int rc = e->res ? e->res : staging_enter(c, &t);
 
 	req_answer(req, rc, rc ? t.reason : REASON_NONE, t.arg[0], t.arg[1], t.arg[2]);
 }
 
-void staging_want(struct control *c, struct control_req *req)
+void staging_request(struct control *c, struct control_req *req)
 {
 	struct staging *s = &c->staging;
 
 	s->req = req;
-	errand_begin(c, &s->errand, ERRAND_PIN, staging_errand, staging_made);
+	work_begin(c, &s->work, WORK_PIN, staging_work, staging_made);
 }
 
 /* ---- runs of slots that peers read ---- */
@@ -267,9 +270,9 @@ void run_leave(struct control *c, struct control_req *req)
 		list_for_each_safe(pos, tmp, &p->grants) {
 			struct grant *g = list_entry(pos, struct grant, of_peer);
 
-			if (g->region != c->staging.region || g->doomed)
+			if (g->region != c->staging.region || g->revoking)
 				continue;
-			grant_doom(g);
+			grant_set_revoking(g);
 			grant_end(c, g);
 		}
 	}

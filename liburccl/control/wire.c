@@ -17,7 +17,7 @@ struct writer {
 	uint8_t *start, *at;
 };
 
-static void put(struct writer *w, uint64_t v, uint32_t bytes)
+static void wire_put_uint(struct writer *w, uint64_t v, uint32_t bytes)
 {
 	for (; bytes; bytes--, v >>= 8)
 		*w->at++ = (uint8_t)v;
@@ -34,9 +34,9 @@ static struct writer frame_begin(uint8_t *buf, uint32_t type)
 {
 	struct writer w = {buf, buf};
 
-	put(&w, 0, 4);
-	put(&w, type, 2);
-	put(&w, 0, 2);
+	wire_put_uint(&w, 0, 4);
+	wire_put_uint(&w, type, 2);
+	wire_put_uint(&w, 0, 2);
 	return w;
 }
 
@@ -46,7 +46,7 @@ static uint32_t frame_end(struct writer *w)
 	struct writer head = {w->start, w->start};
 
 	assert(len <= WIRE_BUF);
-	put(&head, len - WIRE_HEADER, 4);
+	wire_put_uint(&head, len - WIRE_HEADER, 4);
 	return len;
 }
 
@@ -56,7 +56,7 @@ struct reader {
 	int bad; /* more was read than there is; values are 0 from there on */
 };
 
-static uint64_t get(struct reader *r, uint32_t bytes)
+static uint64_t wire_get_uint(struct reader *r, uint32_t bytes)
 {
 	uint64_t v = 0;
 	uint32_t i;
@@ -97,35 +97,35 @@ int wire_get_header(const uint8_t head[WIRE_HEADER], struct wire_header *h)
 {
 	struct reader r = {head, WIRE_HEADER, 0};
 
-	h->len = (uint32_t)get(&r, 4);
-	h->type = (uint32_t)get(&r, 2);
-	if (get(&r, 2) || h->len > WIRE_FRAME_MAX || !h->type || h->type >= WIRE_TYPES)
+	h->len = (uint32_t)wire_get_uint(&r, 4);
+	h->type = (uint32_t)wire_get_uint(&r, 2);
+	if (wire_get_uint(&r, 2) || h->len > WIRE_FRAME_MAX || !h->type || h->type >= WIRE_TYPES)
 		return -EPROTO;
 	return 0;
 }
 
 static void put_versions(struct writer *w, uint32_t min, uint32_t max)
 {
-	put(w, min, 2);
-	put(w, max, 2);
+	wire_put_uint(w, min, 2);
+	wire_put_uint(w, max, 2);
 }
 
 static void get_versions(struct reader *r, uint32_t *min, uint32_t *max)
 {
-	*min = (uint32_t)get(r, 2);
-	*max = (uint32_t)get(r, 2);
+	*min = (uint32_t)wire_get_uint(r, 2);
+	*max = (uint32_t)wire_get_uint(r, 2);
 }
 
 static void put_features(struct writer *w, const struct wire_hello *h)
 {
-	put(w, h->features, 4);
+	wire_put_uint(w, h->features, 4);
 	if (h->features & WIRE_HAS_SECRET)
 		put_bytes(w, h->nonce, sizeof(h->nonce));
 }
 
 static void get_features(struct reader *r, struct wire_hello *h)
 {
-	h->features = (uint32_t)get(r, 4);
+	h->features = (uint32_t)wire_get_uint(r, 4);
 	if (h->features & WIRE_HAS_SECRET)
 		get_bytes(r, h->nonce, sizeof(h->nonce));
 	if (h->features & ~WIRE_HAS_SECRET && h->version_max <= WIRE_VERSION)
@@ -134,9 +134,9 @@ static void get_features(struct reader *r, struct wire_hello *h)
 
 static void put_rail(struct writer *w, const struct wire_rail *rail)
 {
-	put(w, rail->transport, 2);
-	put(w, rail->id, 2);
-	put(w, rail->addr_len, 4);
+	wire_put_uint(w, rail->transport, 2);
+	wire_put_uint(w, rail->id, 2);
+	wire_put_uint(w, rail->addr_len, 4);
 	put_bytes(w, rail->addr, rail->addr_len);
 }
 
@@ -147,25 +147,25 @@ uint32_t wire_put_hello(uint8_t *buf, uint32_t type, const struct wire_hello *h)
 
 	assert(h->nrails <= WIRE_RAILS && h->note_len <= HELLO_MAX);
 	put_versions(&w, h->version_min, h->version_max);
-	put(&w, h->nrails, 2);
-	put(&w, h->note_len, 2);
-	put(&w, h->incarnation, 8);
-	put(&w, h->expected, 8);
-	put(&w, h->key_window, 4);
-	put(&w, h->host, 4);
+	wire_put_uint(&w, h->nrails, 2);
+	wire_put_uint(&w, h->note_len, 2);
+	wire_put_uint(&w, h->incarnation, 8);
+	wire_put_uint(&w, h->expected, 8);
+	wire_put_uint(&w, h->key_window, 4);
+	wire_put_uint(&w, h->host, 4);
 	put_bytes(&w, h->note, h->note_len);
 	for (i = 0; i < h->nrails; i++)
 		put_rail(&w, &h->rails[i]);
 	put_features(&w, h);
-	put(&w, h->port, 2);
+	wire_put_uint(&w, h->port, 2);
 	return frame_end(&w);
 }
 
 static void get_rail(struct reader *r, struct wire_rail *rail)
 {
-	rail->transport = (uint32_t)get(r, 2);
-	rail->id = (uint32_t)get(r, 2);
-	rail->addr_len = (uint32_t)get(r, 4);
+	rail->transport = (uint32_t)wire_get_uint(r, 2);
+	rail->id = (uint32_t)wire_get_uint(r, 2);
+	rail->addr_len = (uint32_t)wire_get_uint(r, 4);
 	if (rail->addr_len > EP_ADDR_MAX || rail->id >= WIRE_RAILS || !rail->transport ||
 	    rail->transport > URCCL_PATH_TRANSPORT)
 		r->bad = 1;
@@ -183,12 +183,12 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 		return -EPROTO;
 	if (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	h->nrails = (uint32_t)get(&r, 2);
-	h->note_len = (uint32_t)get(&r, 2);
-	h->incarnation = get(&r, 8);
-	h->expected = get(&r, 8);
-	h->key_window = (uint32_t)get(&r, 4);
-	h->host = (uint32_t)get(&r, 4);
+	h->nrails = (uint32_t)wire_get_uint(&r, 2);
+	h->note_len = (uint32_t)wire_get_uint(&r, 2);
+	h->incarnation = wire_get_uint(&r, 8);
+	h->expected = wire_get_uint(&r, 8);
+	h->key_window = (uint32_t)wire_get_uint(&r, 4);
+	h->host = (uint32_t)wire_get_uint(&r, 4);
 	if (!h->incarnation || !h->key_window || h->note_len > HELLO_MAX || h->nrails > WIRE_RAILS)
 		return -EPROTO;
 	get_bytes(&r, h->note, h->note_len);
@@ -199,7 +199,7 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h)
 		ids |= 1u << h->rails[i].id;
 	}
 	get_features(&r, h);
-	h->port = (uint32_t)get(&r, 2);
+	h->port = (uint32_t)wire_get_uint(&r, 2);
 	/* A newer dialler may append fields that this version does not know. */
 	if (h->version_max > WIRE_VERSION)
 		r.left = 0;
@@ -235,11 +235,11 @@ uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r)
 	struct writer w = frame_begin(buf, WIRE_REFUSE);
 
 	put_versions(&w, r->version_min, r->version_max);
-	put(&w, r->code, 4);
-	put(&w, r->incarnation, 8);
-	put(&w, r->transports, 8);
-	put(&w, r->error, 2);
-	put(&w, r->required, 2);
+	wire_put_uint(&w, r->code, 4);
+	wire_put_uint(&w, r->incarnation, 8);
+	wire_put_uint(&w, r->transports, 8);
+	wire_put_uint(&w, r->error, 2);
+	wire_put_uint(&w, r->required, 2);
 	return frame_end(&w);
 }
 
@@ -248,13 +248,13 @@ int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r)
 	struct reader rd = {body, len, 0};
 
 	get_versions(&rd, &r->version_min, &r->version_max);
-	r->code = (uint32_t)get(&rd, 4);
-	r->incarnation = get(&rd, 8);
+	r->code = (uint32_t)wire_get_uint(&rd, 4);
+	r->incarnation = wire_get_uint(&rd, 8);
 	if (rd.bad || !r->code)
 		return -EPROTO;
-	r->transports = get(&rd, 8);
-	r->error = (uint32_t)get(&rd, 2);
-	r->required = (uint32_t)get(&rd, 2);
+	r->transports = wire_get_uint(&rd, 8);
+	r->error = (uint32_t)wire_get_uint(&rd, 2);
+	r->required = (uint32_t)wire_get_uint(&rd, 2);
 	if (r->code != WIRE_NO_PATH || r->required > URCCL_PATH_TRANSPORT)
 		r->required = 0; /* the field means something else in a newer version */
 	/* A newer acceptor may append fields that this version does not know. */
@@ -269,7 +269,7 @@ uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word)
 {
 	struct writer w = frame_begin(buf, type);
 
-	put(&w, word, 8);
+	wire_put_uint(&w, word, 8);
 	return frame_end(&w);
 }
 
@@ -277,7 +277,7 @@ int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word)
 {
 	struct reader r = {body, len, 0};
 
-	*word = get(&r, 8);
+	*word = wire_get_uint(&r, 8);
 	return get_done(&r);
 }
 
@@ -285,9 +285,9 @@ uint32_t wire_put_key_req(uint8_t *buf, const struct wire_key_req *r)
 {
 	struct writer w = frame_begin(buf, WIRE_KEY_REQ);
 
-	put(&w, r->id, 8);
+	wire_put_uint(&w, r->id, 8);
 	put_bytes(&w, &r->advert, sizeof(r->advert));
-	put(&w, r->rail, 4);
+	wire_put_uint(&w, r->rail, 4);
 	return frame_end(&w);
 }
 
@@ -295,9 +295,9 @@ int wire_get_key_req(const uint8_t *body, uint32_t len, struct wire_key_req *r)
 {
 	struct reader rd = {body, len, 0};
 
-	r->id = get(&rd, 8);
+	r->id = wire_get_uint(&rd, 8);
 	get_bytes(&rd, &r->advert, sizeof(r->advert));
-	r->rail = (uint32_t)get(&rd, 4);
+	r->rail = (uint32_t)wire_get_uint(&rd, 4);
 	return r->rail < RAIL_NUMBERS ? get_done(&rd) : -EPROTO;
 }
 
@@ -306,10 +306,10 @@ uint32_t wire_put_key_rep(uint8_t *buf, const struct wire_key_rep *r)
 	struct writer w = frame_begin(buf, WIRE_KEY_REP);
 
 	assert(r->len <= KEY_MAX);
-	put(&w, r->id, 8);
-	put(&w, (uint32_t)r->status, 4);
-	put(&w, r->grant, 4);
-	put(&w, r->len, 4);
+	wire_put_uint(&w, r->id, 8);
+	wire_put_uint(&w, (uint32_t)r->status, 4);
+	wire_put_uint(&w, r->grant, 4);
+	wire_put_uint(&w, r->len, 4);
 	put_bytes(&w, r->key, r->len);
 	return frame_end(&w);
 }
@@ -318,10 +318,10 @@ int wire_get_key_rep(const uint8_t *body, uint32_t len, struct wire_key_rep *r)
 {
 	struct reader rd = {body, len, 0};
 
-	r->id = get(&rd, 8);
-	r->status = (int32_t)get(&rd, 4);
-	r->grant = (uint32_t)get(&rd, 4);
-	r->len = (uint32_t)get(&rd, 4);
+	r->id = wire_get_uint(&rd, 8);
+	r->status = (int32_t)wire_get_uint(&rd, 4);
+	r->grant = (uint32_t)wire_get_uint(&rd, 4);
+	r->len = (uint32_t)wire_get_uint(&rd, 4);
 	r->key = rd.at;
 	if (rd.bad || r->len > KEY_MAX || r->len != rd.left)
 		return -EPROTO;
@@ -335,10 +335,10 @@ uint32_t wire_put_revoke(uint8_t *buf, const struct wire_revoke *r)
 {
 	struct writer w = frame_begin(buf, WIRE_REVOKE);
 
-	put(&w, r->number, 8);
-	put(&w, r->upto, 8);
-	put(&w, r->region, 4);
-	put(&w, 0, 4);
+	wire_put_uint(&w, r->number, 8);
+	wire_put_uint(&w, r->upto, 8);
+	wire_put_uint(&w, r->region, 4);
+	wire_put_uint(&w, 0, 4);
 	return frame_end(&w);
 }
 
@@ -346,10 +346,10 @@ int wire_get_revoke(const uint8_t *body, uint32_t len, struct wire_revoke *r)
 {
 	struct reader rd = {body, len, 0};
 
-	r->number = get(&rd, 8);
-	r->upto = get(&rd, 8);
-	r->region = (uint32_t)get(&rd, 4);
-	if (get(&rd, 4))
+	r->number = wire_get_uint(&rd, 8);
+	r->upto = wire_get_uint(&rd, 8);
+	r->region = (uint32_t)wire_get_uint(&rd, 4);
+	if (wire_get_uint(&rd, 4))
 		return -EPROTO;
 	return get_done(&rd);
 }

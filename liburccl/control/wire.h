@@ -39,11 +39,12 @@ enum wire_type {
 	WIRE_REVOKE,	/* owner: the keys given so far for a region end; do not use them */
 	WIRE_REVOKED,	/* importer: no entry uses keys of this REVOKE or an earlier one */
 	/* Idle eviction: the data path is suspended, and resumed later. */
-	WIRE_COOL,     /* may it be suspended? this side is idle */
-	WIRE_COOL_YES, /* yes: this side is idle too, and starts nothing until the next frame */
-	WIRE_COOL_NO,  /* not now; after COOL_YES: this side needs it after all */
-	WIRE_COLD,     /* suspend: answer COLD and close the rails; during a resume: not now */
-	WIRE_WANT,     /* acceptor: resume request, entries wait */
+	WIRE_SUSPEND,  /* may it be suspended? this side is idle */
+	WIRE_SUSPEND_YES, /* yes: this side is idle too, and starts nothing until the next frame */
+	WIRE_SUSPEND_NO, /* not now; after SUSPEND_YES: this side needs it after all */
+	WIRE_SUSPENDED, /* suspend: answer SUSPENDED and close the rails; during a resume: not
+			 * now */
+	WIRE_RESUME,   /* acceptor: resume request, entries wait */
 	WIRE_CHALLENGE, /* acceptor: a nonce, to be answered with PROOF */
 	WIRE_PROOF,	/* both sides: a proof; the acceptor's covers the HELLO_ACK that follows */
 	/* Rails are named by their number among those of one transport, in the order of HELLO. */
@@ -141,8 +142,8 @@ int wire_get_hello(const uint8_t *body, uint32_t len, struct wire_hello *h);
 uint32_t wire_put_refuse(uint8_t *buf, const struct wire_refuse *r);
 int wire_get_refuse(const uint8_t *body, uint32_t len, struct wire_refuse *r);
 
-/* Frames with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE, COOL,
- * COOL_YES, COOL_NO, COLD and WANT (0). */
+/* Frames with one number: PATH (rail id), FENCE, PING and PONG (cookie), REVOKED; READY, BYE,
+ * SUSPEND, SUSPEND_YES, SUSPEND_NO, SUSPENDED and RESUME (0). */
 uint32_t wire_put_word(uint8_t *buf, uint32_t type, uint64_t word);
 int wire_get_word(const uint8_t *body, uint32_t len, uint64_t *word);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FETCH_ADD and CMP_SWAP. The engine that owns the memory executes them (serve.c). Requests to a
- * peer are numbered. The peer keeps its last ATOMIC_WINDOW answers, so a request that arrives twice
- * is answered twice and executed once. A number is used only after the number one window before it
- * is settled. To stop an entry, DROP is sent under the same number: the answer says which of the
- * two the peer received first.
+ * FETCH_ADD and CMP_SWAP. The engine that owns the memory executes them (remote_request.c).
+ * Requests to a peer are numbered. The peer keeps its last ATOMIC_WINDOW answers, so a request that
+ * arrives twice is answered twice and executed once. A number is used only after the number one
+ * window before it is settled. To stop an entry, DROP is sent under the same number: the answer
+ * says which of the two the peer received first.
  */
 #include "engine/private.h"
 
@@ -108,7 +108,7 @@ static struct atomic_slot *slot_next(struct atomics *a)
 	return s->busy ? NULL : s;
 }
 
-static void slot_take(struct op *op, struct atomic_slot *s)
+static void atomic_slot_take(struct op *op, struct atomic_slot *s)
 {
 	struct atomics *a = op->peer->atomics;
 
@@ -133,7 +133,7 @@ static void waiters_run(struct engine_peer *p)
 	       (s = slot_next(p->atomics))) {
 		op = list_first(&p->atomics->waiters, struct op, link);
 		list_del(&op->link);
-		slot_take(op, s);
+		atomic_slot_take(op, s);
 	}
 }
 
@@ -176,13 +176,13 @@ void atomic_start(struct op *op)
 	if (!r->parts[cursor_part(r, op->sqe.off)].grant)
 		remote_need_keys(op, r);
 	else if (s && list_empty(&a->waiters))
-		slot_take(op, s);
+		atomic_slot_take(op, s);
 	else
 		list_add_tail(&op->link, &a->waiters);
 }
 
 /* The peer has nothing of it any more, or it is not waited for: continue as a data entry does. */
-static void leave(struct op *op)
+static void atomic_leave(struct op *op)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
 	op_set_state(op, OP_MOVING);
@@ -217,7 +217,7 @@ void atomic_stop(struct op *op)
 
 	if (op->atomic_slot == ATOMIC_WINDOW) {
 		list_del(&op->link);
-		leave(op);
+		atomic_leave(op);
 		return;
 	}
 	s = &a->slots[op->atomic_slot];
@@ -232,24 +232,24 @@ void atomic_stop(struct op *op)
 	if (s->again || (!held && s->busy))
 		return;
 	s->op = NULL;
-	leave(op);
+	atomic_leave(op);
 	waiters_run(p);
 }
 
 /* Ends the wait for the peer's answer. */
-void atomic_force(struct op *op)
+void atomic_abort(struct op *op)
 {
 	list_del(&op->link);
 	if (op->atomic_slot != ATOMIC_WINDOW) {
 		op->peer->atomics->slots[op->atomic_slot].op = NULL;
 		op->bits |= OP_UNKNOWN;
 	}
-	leave(op);
+	atomic_leave(op);
 }
 
 /* ---- answers ---- */
 
-static void refused(struct op *op, int res)
+static void atomic_refused(struct op *op, int res)
 {
 	if (res == -EINVAL)
 		op_fail(op, res, REASON_ATOMIC_ALIGN, op->sqe.off, 0, 0);
@@ -261,7 +261,7 @@ static void answered(struct op *op, const struct atomic_answer *m)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
 	if (m->res && !(op->bits & OP_DECIDED)) {
-		refused(op, m->res);
+		atomic_refused(op, m->res);
 		return;
 	}
 	if (!m->res) {
@@ -275,7 +275,7 @@ static void answered(struct op *op, const struct atomic_answer *m)
 			return;
 		}
 	}
-	leave(op);
+	atomic_leave(op);
 }
 
 static void answer_received(struct engine_peer *p, const struct atomic_answer *m)
@@ -343,7 +343,7 @@ void atomic_message(struct engine *e, struct engine_peer *p, const void *data, u
 		return;
 	for (i = 0; i < h->n; i++) {
 		if (h->type == MESSAGE_ATOMIC)
-			serve_request(e, p, &requests[i]);
+			remote_request(e, p, &requests[i]);
 		else
 			answer_received(p, &answers[i]);
 	}
@@ -367,7 +367,7 @@ static void requests_again(struct engine_peer *p, struct atomic_batch *b)
 	}
 }
 
-void atomics_again(struct engine_peer *p)
+void atomics_requeue(struct engine_peer *p)
 {
 	struct atomics *a = p->atomics;
 	uint32_t i;
@@ -382,11 +382,11 @@ void atomics_again(struct engine_peer *p)
 		s->again = 1;
 		slot_due(a, s, 1);
 	}
-	serve_all_again(p);
+	remote_requests_requeue(p);
 	if (p->state != PEER_UP) /* otherwise atomics_resume() does the rest */
 		return;
 	requests_due(p);
-	serve_due(p);
+	remote_request_due(p);
 }
 
 static void answers_again(struct engine_peer *p, const struct atomic_batch *b)
@@ -395,7 +395,7 @@ static void answers_again(struct engine_peer *p, const struct atomic_batch *b)
 	uint32_t i;
 
 	for (i = 0; i < batch_count(b); i++)
-		serve_again(p, &m[i]);
+		remote_request_requeue(p, &m[i]);
 }
 
 void atomic_chunk_out(struct engine_peer *p, struct chunk *c)
@@ -411,7 +411,7 @@ void atomic_chunk_out(struct engine_peer *p, struct chunk *c)
 	if (!peer_sends(p))
 		return;
 	if (answers)
-		serve_due(p);
+		remote_request_due(p);
 	else
 		requests_due(p);
 }
@@ -440,7 +440,7 @@ int atomics_idle(const struct atomics *a)
 void atomics_resume(struct engine_peer *p)
 {
 	requests_due(p);
-	serve_due(p);
+	remote_request_due(p);
 	waiters_run(p);
 }
 

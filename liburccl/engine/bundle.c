@@ -32,8 +32,8 @@ static int takes_bundles(const struct engine *e, const struct op *op, const stru
 	       !(op->sqe.flags & URCCL_SQE_CHECKSUM);
 }
 
-static int fill(struct engine *e, struct op *op, const struct rail *rail, struct chunk *c,
-		struct piece *out)
+static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail, struct chunk *c,
+		       struct piece *out)
 {
 	struct bundles *b = &e->bundles;
 	struct chunk_piece *pieces;
@@ -69,7 +69,7 @@ int bundle_next(struct engine *e, struct op *op, const struct rail *rail, uint64
 	    !cur->remote->rail_keys[rail->number][cur->part].key.gpu || cur->memory->pageable)
 		return n < 0 ? n : cursor_next(op, most, rail->number, out);
 	if (cur->len < GPU_LARGE && bundle_may(e, op->peer))
-		return fill(e, op, rail, c, out);
+		return bundle_fill(e, op, rail, c, out);
 	if (cur->len < GPU_LARGE && op->peer->bundles)
 		return -EBUSY;
 	return cursor_next(op, GPU_COPY_MAX, rail->number, out);

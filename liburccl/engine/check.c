@@ -97,7 +97,7 @@ static const struct shape {
 	[URCCL_OP_MSG_RING] = PLAIN(OBJECT_NONE, F_OBJECT | F_ADDR | F_LEN | F_TAG, 0, ORDER_FLAGS),
 };
 
-static struct verdict wrong(int res, uint32_t reason, uint64_t a, uint64_t b)
+static struct verdict verdict_make(int res, uint32_t reason, uint64_t a, uint64_t b)
 {
 	return (struct verdict){res, reason, a, b};
 }
@@ -106,7 +106,7 @@ static struct verdict wrong_handle(uint32_t handle, enum handle_kind wanted, uin
 {
 	struct handle_error e = handle_error(handle, wanted, stale);
 
-	return wrong(e.res, e.reason, e.arg[0], e.arg[1]);
+	return verdict_make(e.res, e.reason, e.arg[0], e.arg[1]);
 }
 
 static const struct verdict fine = {0, REASON_NONE, 0, 0};
@@ -126,12 +126,12 @@ static struct verdict check_fields(const struct urccl_sqe *s, const struct shape
 	uint64_t value = 0;
 
 	if (s->reserved)
-		return wrong(-EINVAL, REASON_FIELD, 60, s->reserved);
+		return verdict_make(-EINVAL, REASON_FIELD, 60, s->reserved);
 	if (!surplus)
 		return fine;
 	i = (uint32_t)__builtin_ctz(surplus);
 	memcpy(&value, (const char *)s + places[i], widths[i]);
-	return wrong(-EINVAL, REASON_FIELD, places[i], value);
+	return verdict_make(-EINVAL, REASON_FIELD, places[i], value);
 }
 
 static struct verdict check_flags(const struct urccl_sqe *s, const struct shape *shape)
@@ -142,30 +142,31 @@ static struct verdict check_flags(const struct urccl_sqe *s, const struct shape 
 	int notes = shape->flags & URCCL_SQE_NOTIFY, data = shape->flags & URCCL_SQE_ACKED;
 
 	if (surplus & URCCL_SQE_FENCE)
-		return wrong(-EINVAL, REASON_FENCE_PEER, 0, 0);
+		return verdict_make(-EINVAL, REASON_FENCE_PEER, 0, 0);
 	if (shape->bits & OP_MULTISHOT && (surplus & URCCL_SQE_LINK))
-		return wrong(-EINVAL, REASON_LINK_MULTISHOT, 0, 0);
+		return verdict_make(-EINVAL, REASON_LINK_MULTISHOT, 0, 0);
 	if (surplus & URCCL_SQE_SKIP_SUCCESS && !(shape->bits & OP_MULTISHOT))
-		return wrong(-EINVAL, REASON_SKIP_HANDLE, s->opcode, 0);
+		return verdict_make(-EINVAL, REASON_SKIP_HANDLE, s->opcode, 0);
 	if (surplus)
-		return wrong(surplus >> 11 ? -EOPNOTSUPP : -EINVAL,
-			     surplus >> 11 ? REASON_FLAG : REASON_FLAG_INVALID, surplus, s->opcode);
+		return verdict_make(surplus >> 11 ? -EOPNOTSUPP : -EINVAL,
+				    surplus >> 11 ? REASON_FLAG : REASON_FLAG_INVALID, surplus,
+				    s->opcode);
 	if (cls > URCCL_CLASS_CONTROL)
-		return wrong(-EOPNOTSUPP, REASON_CLASS, cls, 0);
+		return verdict_make(-EOPNOTSUPP, REASON_CLASS, cls, 0);
 	if (s->dtype)
-		return data ? wrong(-EOPNOTSUPP, REASON_DTYPE, s->dtype, 0)
-			    : wrong(-EINVAL, REASON_FIELD, 1, s->dtype);
+		return data ? verdict_make(-EOPNOTSUPP, REASON_DTYPE, s->dtype, 0)
+			    : verdict_make(-EINVAL, REASON_FIELD, 1, s->dtype);
 	if (notes && s->tag && !(s->flags & URCCL_SQE_NOTIFY))
-		return wrong(-EINVAL, REASON_FIELD, 48, s->tag);
+		return verdict_make(-EINVAL, REASON_FIELD, 48, s->tag);
 	return fine;
 }
 
 static struct verdict check_note(uint64_t addr, uint64_t len)
 {
 	if (len > URCCL_NOTE_MAX)
-		return wrong(-E2BIG, REASON_NOTE_LEN, len, URCCL_NOTE_MAX);
+		return verdict_make(-E2BIG, REASON_NOTE_LEN, len, URCCL_NOTE_MAX);
 	if (len && !addr)
-		return wrong(-EINVAL, REASON_NOTE_NULL, len, 0);
+		return verdict_make(-EINVAL, REASON_NOTE_NULL, len, 0);
 	return fine;
 }
 
@@ -196,15 +197,15 @@ static struct verdict check_word(uint8_t kind, uint32_t kinds, uint32_t kind_at,
 				 uint32_t ptr_at, uint64_t value)
 {
 	if (kind > URCCL_SYNC_DONE || !(kinds >> kind & 1))
-		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + kind_at, 0);
+		return verdict_make(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + kind_at, 0);
 	if ((kind == URCCL_SYNC_NONE || kind == URCCL_SYNC_DONE) && ptr)
-		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at, ptr);
+		return verdict_make(-EINVAL, REASON_FIELD, 64 + ptr_at, ptr);
 	if (kind != URCCL_SYNC_WORD && value)
-		return wrong(-EINVAL, REASON_FIELD, 64 + ptr_at + 8, value);
+		return verdict_make(-EINVAL, REASON_FIELD, 64 + ptr_at + 8, value);
 	if (kind == URCCL_SYNC_WORD && (!ptr || ptr % 8))
-		return wrong(-EINVAL, REASON_EXT_WORD, ptr, 0);
+		return verdict_make(-EINVAL, REASON_EXT_WORD, ptr, 0);
 	if (kind == URCCL_SYNC_CUDA_EVENT && !ptr)
-		return wrong(-EINVAL, REASON_EVENT_NULL, 0, 0);
+		return verdict_make(-EINVAL, REASON_EVENT_NULL, 0, 0);
 	return fine;
 }
 
@@ -247,11 +248,11 @@ static struct verdict check_ext(struct op *op, const struct urccl_ext *x)
 	place = ext_surplus(x, op_is_data(op));
 	if (place == offsetof(struct urccl_ext, codec) ||
 	    place == offsetof(struct urccl_ext, codec) + 1)
-		return wrong(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + place, 0);
+		return verdict_make(-EOPNOTSUPP, REASON_EXT_FIELD, 64 + place, 0);
 	if (place < sizeof(*x))
-		return wrong(-EINVAL, REASON_FIELD, 64 + place, ((const uint8_t *)x)[place]);
+		return verdict_make(-EINVAL, REASON_FIELD, 64 + place, ((const uint8_t *)x)[place]);
 	if (!has_hello(&op->sqe) && !(op->sqe.flags & URCCL_SQE_NOTIFY) && x->note_len)
-		return wrong(-EINVAL, REASON_FIELD, 68, x->note_len);
+		return verdict_make(-EINVAL, REASON_FIELD, 68, x->note_len);
 	op->note = x->note;
 	op->note_len = x->note_len;
 	v = check_note(x->note, x->note_len);
@@ -280,7 +281,7 @@ static struct verdict check_cancel(const struct urccl_sqe *s)
 	uint8_t wanted = s->key_kind < sizeof(cancel_kinds) ? cancel_kinds[s->key_kind] : 0;
 
 	if (!has_key(s))
-		return wrong(-EINVAL, REASON_CANCEL_KEY, s->key_kind, s->key);
+		return verdict_make(-EINVAL, REASON_CANCEL_KEY, s->key_kind, s->key);
 	if (wanted && HANDLE_KIND((uint32_t)s->key) != wanted)
 		return wrong_handle((uint32_t)s->key, wanted, REASON_NONE);
 	return fine;
@@ -297,19 +298,20 @@ static struct verdict check_rest(struct op *op)
 		return check_note(s->addr, s->len);
 	case URCCL_OP_CONNECT:
 		if (!s->addr || !s->len)
-			return wrong(-EINVAL, REASON_DIAL_NONE, 0, 0);
+			return verdict_make(-EINVAL, REASON_DIAL_NONE, 0, 0);
 		return s->len > URCCL_METADATA_MAX
-			       ? wrong(-EINVAL, REASON_DIAL_LONG, s->len, URCCL_METADATA_MAX)
+			       ? verdict_make(-EINVAL, REASON_DIAL_LONG, s->len, URCCL_METADATA_MAX)
 			       : fine;
 	case URCCL_OP_REGISTER:
 	case URCCL_OP_IMPORT:
-		return s->addr && s->len ? fine : wrong(-EINVAL, REASON_ARRAY_NONE, 0, 0);
+		return s->addr && s->len ? fine : verdict_make(-EINVAL, REASON_ARRAY_NONE, 0, 0);
 	case URCCL_OP_CANCEL:
 		return check_cancel(s);
 	case URCCL_OP_TIMEOUT:
 		if (s->timeout_flags & ~(uint64_t)URCCL_TIMEOUT_ETIME_SUCCESS)
-			return wrong(-EINVAL, REASON_TIMEOUT_FLAGS, s->timeout_flags, 0);
-		return s->deadline_us ? wrong(-EINVAL, REASON_FIELD, 4, s->deadline_us) : fine;
+			return verdict_make(-EINVAL, REASON_TIMEOUT_FLAGS, s->timeout_flags, 0);
+		return s->deadline_us ? verdict_make(-EINVAL, REASON_FIELD, 4, s->deadline_us)
+				      : fine;
 	default:
 		return fine;
 	}
@@ -357,7 +359,7 @@ static int is_plain(const struct urccl_sqe *s, const struct shape *shape)
 static struct verdict check_pushed(const struct op *op)
 {
 	if (op->er->ring->device && op->sqe.reserved & PUSHED_WRONG)
-		return wrong(-EINVAL, REASON_PUSHED, op->sqe.opcode, 0);
+		return verdict_make(-EINVAL, REASON_PUSHED, op->sqe.opcode, 0);
 	return fine;
 }
 
@@ -369,12 +371,12 @@ static struct verdict check_closely(struct op *op, const struct shape *shape,
 	if (op->sqe.opcode == URCCL_OP_UNPREPARED &&
 	    !op->er->ring->device) { /* all other bytes are from the slot's last entry */
 		op->sqe.user_data = op->sqe.flags = 0;
-		return wrong(-EINVAL, REASON_UNPREPARED, 0, 0);
+		return verdict_make(-EINVAL, REASON_UNPREPARED, 0, 0);
 	}
 	if (op->sqe.opcode >= URCCL_OP_LAST)
-		return wrong(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
+		return verdict_make(-EINVAL, REASON_OPCODE, op->sqe.opcode, 0);
 	if (!shape->known)
-		return wrong(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
+		return verdict_make(-EOPNOTSUPP, REASON_UNSUPPORTED, op->sqe.opcode, 0);
 	if (op->sqe.opcode == URCCL_OP_NOTIFY ||
 	    (shape->bits & (OP_IS_DATA | OP_IS_ATOMIC) && op->sqe.flags & URCCL_SQE_NOTIFY))
 		op->bits |= OP_PROMISED;

@@ -16,19 +16,19 @@
  * connected. */
 static int table_grow(void **array, uint32_t *n, uint32_t i, size_t size)
 {
-	uint32_t want = *n ? *n : 64;
+	uint32_t room = *n ? *n : 64;
 	char *grown;
 
 	if (i < *n)
 		return 0;
-	while (want <= i)
-		want *= 2;
-	grown = realloc(*array, want * size);
+	while (room <= i)
+		room *= 2;
+	grown = realloc(*array, room * size);
 	if (!grown)
 		return -ENOMEM;
-	memset(grown + *n * size, 0, (want - *n) * size);
+	memset(grown + *n * size, 0, (room - *n) * size);
 	*array = grown;
-	*n = want;
+	*n = room;
 	return 0;
 }
 
@@ -82,7 +82,7 @@ static int ring_add(struct engine *e, struct engine_cmd *cmd)
 	list_add_tail(&er->link, &e->rings);
 	if (er->ring->device) {
 		er->watched = 1; /* by its lanes */
-		rare_add(e, &er->device_link, &e->device_rings);
+		slow_list_add(e, &er->device_link, &e->device_rings);
 	}
 	return 0;
 }
@@ -173,7 +173,7 @@ static int key_import(struct engine_cmd *cmd)
  * own rail, and a rail that is closing fails no entry. */
 static int keys_fail(const struct engine_peer *p, const struct rail *rail, int res)
 {
-	if (!p->replays || key_refused(res))
+	if (!p->failover || key_refused(res))
 		return 1;
 	return res != -ENOTCONN && rail && rail == p->rail;
 }
@@ -288,21 +288,21 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_peer *p = cmd->peer;
 
-	if ((p->state != PEER_CONNECTING && p->state != PEER_COLD) ||
-	    (!cmd->rail->up && !cmd->replays))
+	if ((p->state != PEER_CONNECTING && p->state != PEER_SUSPENDED) ||
+	    (!cmd->rail->up && !cmd->failover))
 		return -ENOTCONN;
 	if (p->state == PEER_CONNECTING)
 		p->rails_said = 1u << cmd->rail->number;
-	p->replays = cmd->replays && cmd->rail->ep->dev->ops->tells_undone;
+	p->failover = cmd->failover && cmd->rail->ep->dev->ops->can_failover;
 	rails_of(p, cmd->rail->ep->dev->ops);
 	p->rails_news |= p->rails_up ^ p->rails_said;
 	p->rail = cmd->rail->up ? cmd->rail : NULL;
-	store_relaxed(&p->used, e->turns);
+	store_relaxed(&p->used, e->iterations);
 	p->heard_ns = e->now;
 	peer_go(e, p);
 	if (!p->rail)
 		peer_choose(p);
-	tell_peer(p);
+	stats_peer(p);
 	PROBE(peer_up, p->handle, p->incarnation, cmd->rail->ep->dev->ops->transport);
 	/* A CONNECT here came first: the program has the handle from it. */
 	peer_events_drop(e, p, -ECANCELED);
@@ -312,9 +312,9 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 static int peer_resume(struct engine *e, struct engine_peer *p)
 {
 	p->rails_news |= p->rails_up ^ p->rails_said;
-	if (p->state == PEER_COLD)
+	if (p->state == PEER_SUSPENDED)
 		peer_go(e, p);
-	if (p->replays && !p->rail)
+	if (p->failover && !p->rail)
 		peer_choose(p);
 	return 0;
 }
@@ -479,7 +479,7 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 	int res;
 
 	if (cmd->msg.type == ENGINE_PEER_EVENT) {
-		rare_add(e, &cmd->link, &e->pending_accepts);
+		slow_list_add(e, &cmd->link, &e->pending_accepts);
 		return;
 	}
 	if (cmd->msg.type == ENGINE_STOP) {
@@ -495,7 +495,7 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 	}
 	res = command(e, cmd);
 	if (res == DONE_LATER)
-		rare_add(e, &cmd->link, &e->commands);
+		slow_list_add(e, &cmd->link, &e->commands);
 	else
 		msg_reply(&cmd->msg, res);
 }
@@ -525,14 +525,14 @@ static void request_returned(struct engine *e, struct control_req *req)
 	case CONTROL_RAIL_DOWN:
 		req->rail->down_out = 0;
 		break;
-	case CONTROL_RAIL_GROW:
-		rail_grown(req);
+	case CONTROL_RAIL_ADD_QPS:
+		rail_qps_added(req);
 		break;
 	case CONTROL_AWAITED:
 		peer_ping_back(e, req);
 		break;
-	case CONTROL_WANT:
-		peer_want_back(req);
+	case CONTROL_RESUME:
+		peer_resume_back(req);
 		break;
 	case CONTROL_RUN:
 	case CONTROL_RUN_FORGET:

@@ -352,7 +352,7 @@ static uint32_t segment_number(const struct cursor *c)
 }
 
 /* Cuts the next piece from the element. */
-static void cut(struct op *op)
+static void cursor_cut(struct op *op)
 {
 	struct cursor *c = &op->cursor;
 	struct element *el = &c->element;
@@ -379,7 +379,7 @@ static void cut(struct op *op)
 }
 
 /* Fills c->cur if it is empty. 1; 0: the end; or -errno. */
-static int fetch(struct op *op)
+static int cursor_fetch(struct op *op)
 {
 	struct cursor *c = &op->cursor;
 	int n;
@@ -391,7 +391,7 @@ static int fetch(struct op *op)
 		if (n <= 0)
 			return n;
 	}
-	cut(op);
+	cursor_cut(op);
 	return 1;
 }
 
@@ -401,7 +401,7 @@ static int adjacent(const struct piece *a, const struct piece *b)
 	       a->memory == b->memory && a->remote == b->remote && a->part == b->part;
 }
 
-static void take(struct piece *from, uint64_t len)
+static void piece_advance(struct piece *from, uint64_t len)
 {
 	from->local += len;
 	from->off += len;
@@ -435,38 +435,38 @@ int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out)
 
 	if (is_range(op) && !el->pos && el->len && el->len <= max && el->remote->nparts == 1)
 		return next_whole(op, rail, out);
-	n = fetch(op);
+	n = cursor_fetch(op);
 	if (n <= 0)
 		return n;
 	if (!(cur->remote->parts[cur->part].rails >> rail & 1))
 		return -EAGAIN;
 	*out = *cur;
 	out->len = cur->len < max ? cur->len : max;
-	take(cur, out->len);
+	piece_advance(cur, out->len);
 	/* An error found while joining is reported by the next call: the entry is stopped by
 	 * then. */
-	while (out->len < max && !cur->len && fetch(op) > 0) {
+	while (out->len < max && !cur->len && cursor_fetch(op) > 0) {
 		if (!adjacent(out, cur))
 			break;
 		len = cur->len < max - out->len ? cur->len : max - out->len;
-		take(cur, len);
+		piece_advance(cur, len);
 		out->len += len;
 		merged++;
 	}
 	if (merged)
-		tell_add(&op_engine(op)->told->count.merged, merged);
+		stat_add(&op_engine(op)->stats->count.merged, merged);
 	return 1;
 }
 
 int cursor_peek(struct op *op, const struct piece **cur)
 {
 	*cur = &op->cursor.cur;
-	return fetch(op);
+	return cursor_fetch(op);
 }
 
 /* The next block of the innermost dimension, at most max bytes. Most blocks take this path, with
- * half the instructions. Memory and remote must be one piece each. 0: fetch() must find the block,
- * or the error. */
+ * half the instructions. Memory and remote must be one piece each. 0: cursor_fetch() must find the
+ * block, or the error. */
 static inline int row_next(struct op *op, uint64_t max, struct chunk_piece *out)
 {
 	struct cursor *c = &op->cursor;
@@ -513,11 +513,11 @@ static int bundle_step(struct op *op, const struct piece *first, uint64_t max,
 	if (is_paged(op) && op->memory->nspans == 1 && op->remote->nparts == 1 &&
 	    row_next(op, max, out))
 		return 1;
-	if (fetch(op) <= 0 || cur->memory != first->memory || cur->remote != first->remote ||
+	if (cursor_fetch(op) <= 0 || cur->memory != first->memory || cur->remote != first->remote ||
 	    cur->part != first->part)
 		return 0;
 	*out = (struct chunk_piece){cur->local, cur->off, cur->len < max ? cur->len : max};
-	take(cur, out->len);
+	piece_advance(cur, out->len);
 	return 1;
 }
 
@@ -539,7 +539,7 @@ uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chu
 		}
 	}
 	if (merged)
-		tell_add(&op_engine(op)->told->count.merged, merged);
+		stat_add(&op_engine(op)->stats->count.merged, merged);
 	*len = sum;
 	return (uint32_t)(p - pieces) + 1;
 }
@@ -560,7 +560,7 @@ uint64_t cursor_left(const struct op *op)
 }
 
 /* Its memory and remote have been found before. */
-void cursor_again(struct op *op)
+void cursor_rewind(struct op *op)
 {
 	struct cursor *c = &op->cursor;
 

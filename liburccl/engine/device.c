@@ -2,7 +2,7 @@
 /* Device rings: entries that kernels push. No doorbell rings for them, so the engine looks. */
 #include "engine/private.h"
 
-#define LANE_TURN  32u			/* entries of a lane that one turn takes */
+#define LANE_TURN  32u			/* entries of a lane that one iteration takes */
 #define PUSHING_NS NSEC_PER_SEC		/* since the last entry: another may come soon */
 #define SOON_NS	   (50 * NSEC_PER_USEC) /* how long to sleep then, */
 #define SELDOM_NS  NSEC_PER_MSEC	/* and else */

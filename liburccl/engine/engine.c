@@ -12,35 +12,36 @@
 #include "engine/private.h"
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exports of all peers */
-#define SELDOM	   16u	 /* a busy engine checks everything once in so many iterations */
-#define DUE_TURN   1024u /* deadlines per iteration, so that other entries go on */
+#define SLOW_EVERY 16u	 /* a busy engine checks everything once in so many iterations */
+#define DUE_MAX	   1024u /* deadlines per iteration, so that other entries go on */
 #define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* longest sleep if a device has no descriptor, */
 #define SLOTS_NS   (100 * NSEC_PER_MSEC) /* if a program may take CQEs without a wake-up, */
 #define SLACK_NS   1000ul
 #define WORD_NS	   (50 * NSEC_PER_USEC) /* and if an entry waits for a word */
-#define WORDS_TURN 64u			/* words checked per iteration */
+#define WORDS_MAX  64u			/* words checked per iteration */
 
 /* ---- one iteration ---- */
 
-/* Handles due timers. If there are more than DUE_TURN, the next iterations handle the rest, and
+/* Handles due timers. If there are more than DUE_MAX, the next iterations handle the rest, and
  * each of them reads the clock. */
 static uint32_t expire(struct engine *e)
 {
 	struct timer *t;
 	uint32_t n;
 
-	tell_turned(e);
-	for (n = 0; n < DUE_TURN && (t = wheel_expired(&e->wheel, e->now)); n++) {
+	stats_iterated(e);
+	for (n = 0; n < DUE_MAX && (t = wheel_expired(&e->wheel, e->now)); n++) {
 		if (t->kind == TIMER_OP)
 			op_expired(container_of(t, struct op, timer));
 		else
 			peer_awaited_expired(e, container_of(t, struct engine_peer, awaited));
 	}
-	e->seldom = e->config.clock || n == DUE_TURN ? 0 : SELDOM - 1;
+	e->slow_mask = e->config.clock || n == DUE_MAX ? 0 : SLOW_EVERY - 1;
 	return n;
 }
 
-/* A busy engine reads the clock every SELDOM iterations, and for the deadlines of new entries. */
+/* A busy engine reads the clock every SLOW_EVERY iterations, and for the deadlines of new
+ * entries. */
 __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32_t due)
 {
 	if (!op_arm_fresh(e)) {
@@ -52,13 +53,13 @@ __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32
 	return expire(e);
 }
 
-static uint32_t take_all(struct engine *e)
+static uint32_t sq_fetch_all(struct engine *e)
 {
 	struct list *pos;
 	uint32_t n = 0;
 
 	list_for_each(pos, &e->rings)
-		n += take_ring(e, list_entry(pos, struct engine_ring, link));
+		n += sq_fetch_ring(e, list_entry(pos, struct engine_ring, link));
 	return n;
 }
 
@@ -71,18 +72,18 @@ static void publish_all(struct engine *e)
 
 		if (!er->ring->own.pending)
 			continue;
-		tell_ended(er);
+		stats_ended(er);
 		if (ring_publish(er->ring))
-			tell_add(&e->told->count.wakes, 1);
+			stat_add(&e->stats->count.wakes, 1);
 	}
 }
 
 /* The slow path: work that most iterations do not have. Returns the amount that moved bytes. */
-__attribute__((noinline)) static uint32_t rare(struct engine *e)
+__attribute__((noinline)) static uint32_t engine_slow_path(struct engine *e)
 {
 	uint32_t work = 0;
 
-	e->rare = 0;
+	e->slow_work = 0;
 	if (e->stage.njobs || e->stage.waiting || !list_empty(&e->relays.active))
 		work = stage_look(e);
 	if (!list_empty(&e->flushes))
@@ -90,7 +91,7 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 	if (e->sweep)
 		sweep_chunks(e);
 	if (!list_empty(&e->words))
-		sync_look(e, WORDS_TURN);
+		sync_look(e, WORDS_MAX);
 	if (e->looking || !list_empty(&e->signals))
 		sync_look_gpus(e);
 	if (!list_empty(&e->device_rings))
@@ -106,17 +107,17 @@ __attribute__((noinline)) static uint32_t rare(struct engine *e)
 		e->starved_ns = 0;
 	if (!list_empty(&e->commands))
 		retry_commands(e);
-	e->rare |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
-		   !list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
-		   !list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
-		   !list_empty(&e->commands) || !list_empty(&e->device_rings) || e->stage.njobs ||
-		   e->stage.waiting || !list_empty(&e->relays.active);
+	e->slow_work |= !list_empty(&e->flushes) || !list_empty(&e->pending) ||
+			!list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
+			!list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
+			!list_empty(&e->commands) || !list_empty(&e->device_rings) ||
+			e->stage.njobs || e->stage.waiting || !list_empty(&e->relays.active);
 	return work;
 }
 
 /* Devices without rails may only have unauthenticated connections to handle. Expired exports end
  * before devices are polled: no late write is placed first. */
-static uint32_t move(struct engine *e, uint32_t seldom)
+static uint32_t engine_move(struct engine *e, uint32_t slow)
 {
 	uint32_t work = 0;
 
@@ -124,39 +125,39 @@ static uint32_t move(struct engine *e, uint32_t seldom)
 		work += schedule(e);
 	if (e->expiring.trees || e->expired_ns != NEVER_NS)
 		exposures_expire(e);
-	if (e->rails || seldom)
-		work += poll_devices(e, seldom);
-	if (e->rare | e->sweep)
-		work += rare(e);
+	if (e->rails || slow)
+		work += poll_devices(e, slow);
+	if (e->slow_work | e->sweep)
+		work += engine_slow_path(e);
 	return work;
 }
 
-static uint32_t turn(struct engine *e)
+static uint32_t engine_iterate(struct engine *e)
 {
-	uint32_t seldom, work = 0;
+	uint32_t slow, work = 0;
 
 	if (load_relaxed(&e->mailbox.head))
 		work += run_commands(e);
-	work += take_all(e);
+	work += sq_fetch_all(e);
 	op_run_ready(e);
-	seldom = (e->turns++ & e->seldom) == 0;
-	if (e->lanes_set | e->rails | e->rare | e->sweep | seldom)
-		work += move(e, seldom);
-	seldom |= work == 0 || e->given >= LOOK_BYTES;
-	if (seldom || e->fresh)
-		work += look_at_clock(e, seldom);
+	slow = (e->iterations++ & e->slow_mask) == 0;
+	if (e->lanes_set | e->rails | e->slow_work | e->sweep | slow)
+		work += engine_move(e, slow);
+	slow |= work == 0 || e->given >= LOOK_BYTES;
+	if (slow || e->fresh)
+		work += look_at_clock(e, slow);
 	if (e->sweep) { /* deadlines have passed: report their chunks in this iteration */
 		sweep_chunks(e);
 		work += poll_devices(e, 0);
 	}
 	work += op_run_ready(e);
-	tell_succeeded(e);
+	stats_succeeded(e);
 	publish_all(e);
 	return work;
 }
 
 /* 1: the last steps of an iteration made work for its first steps. */
-static int turn_again(const struct engine *e)
+static int engine_has_more(const struct engine *e)
 {
 	return e->sweep || e->warming || !list_empty(&e->ready) ||
 	       (e->stage.waiting && e->stage.nfree) || (!list_empty(&e->flushes) && !e->flush_full);
@@ -169,7 +170,7 @@ static void disarm(struct engine *e)
 	struct list *pos;
 
 	e->armed = 0;
-	tell_awake(e);
+	stats_awake(e);
 	sleep_take(&e->mailbox.asleep);
 	list_for_each(pos, &e->rings) {
 		struct ring *r = list_entry(pos, struct engine_ring, link)->ring;
@@ -189,7 +190,7 @@ static void note_starved(struct engine *e, uint64_t heads)
 }
 
 /* Announces sleep to all sources of wake-ups. 1: there is work, and not all of them were told. */
-static int arm(struct engine *e)
+static int engine_arm(struct engine *e)
 {
 	uint64_t heads = 0;
 	struct list *pos;
@@ -287,9 +288,9 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	struct epoll_event events[8];
 	int i, n;
 
-	PROBE(sleep, e->config.incarnation, ns, e->turns);
+	PROBE(sleep, e->config.incarnation, ns, e->iterations);
 	n = epoll_for(e, events, 8, ns);
-	PROBE(wake, e->config.incarnation, n, e->turns);
+	PROBE(wake, e->config.incarnation, n, e->iterations);
 	e->now = clock_now(e->config.clock); /* entries that begin now have not waited */
 	if (n < 0)
 		return -errno;
@@ -310,9 +311,9 @@ static int thread_sleep(struct engine *e)
 	int woken = 1;
 	uint64_t ns;
 
-	if (!arm(e)) {
+	if (!engine_arm(e)) {
 		ns = sleep_ns(e);
-		tell_asleep(e, ns);
+		stats_asleep(e, ns);
 		woken = epoll_sleep(e, ns) != 0;
 	}
 	disarm(e);
@@ -325,7 +326,7 @@ static void *thread_main(void *arg)
 
 	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps during GPU copies are short */
 	while (!e->stopping) {
-		if (turn(e) || turn_again(e)) {
+		if (engine_iterate(e) || engine_has_more(e)) {
 			e->idle_since = 0;
 			continue;
 		}
@@ -385,7 +386,7 @@ static int wait_for_verdict(const struct engine *e)
 			continue;
 		if (p->rail ? !p->rail->up : p->unfinished || p->notes_busy)
 			return 1;
-		if (p->undone || !list_empty(&p->again))
+		if (p->requeued_chunks || !list_empty(&p->requeued_ops))
 			return 1;
 	}
 	return 0;
@@ -414,7 +415,7 @@ static void drive_clock(struct engine *e)
 	if (taken != e->entered)
 		clock_taken(e->config.clock);
 	e->entered = taken;
-	if (e->worked || turn_again(e))
+	if (e->worked || engine_has_more(e))
 		clock_busy(e->config.clock);
 	else
 		clock_idle(e->config.clock, &e->member, next_ns(e));
@@ -422,7 +423,7 @@ static void drive_clock(struct engine *e)
 
 void engine_pass(struct engine *e)
 {
-	if (e->config.clock && !e->worked && !turn_again(e))
+	if (e->config.clock && !e->worked && !engine_has_more(e))
 		clock_sleep(e->config.clock, next_ns(e));
 }
 
@@ -448,7 +449,7 @@ void engine_drive(void *engine)
 
 	if (e->armed)
 		drive_awake(e);
-	e->worked = turn(e);
+	e->worked = engine_iterate(e);
 	if (e->config.clock || e->stop)
 		drive_end(e);
 }
@@ -485,11 +486,11 @@ int engine_sleep(void *engine, uint64_t ns)
 	uint64_t until = sleep_ns(e);
 	int n;
 
-	if (e->worked || turn_again(e) || arm(e)) {
+	if (e->worked || engine_has_more(e) || engine_arm(e)) {
 		disarm(e);
 		return 1;
 	}
-	tell_asleep(e, until);
+	stats_asleep(e, until);
 	if (!ns) {
 		set_timerfd(e, e->config.clock && next_ns(e) != NEVER_NS ? 0 : until);
 		return 0;
@@ -516,7 +517,7 @@ static int epoll_join(int epfd, int fd)
 	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static int open_fds(struct engine *e)
+static int engine_open_fds(struct engine *e)
 {
 	uint32_t i;
 	int res, fd = wake_open();
@@ -564,7 +565,7 @@ static void init_lists(struct engine *e)
 	list_init(&e->device_rings);
 	stage_init(&e->stage);
 	relays_init(&e->relays);
-	e->young_tail = &e->young;
+	e->new_tail = &e->new_ops;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
 	for (i = 0; i < CHUNKS_MAX; i++)
@@ -593,17 +594,18 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 		return fail(-ENOMEM, "no memory for an engine");
 	memset(e, 0, sizeof(*e));
 	e->config = *config;
-	e->seldom = config->clock ? 0 : SELDOM - 1; /* with a simulated clock, each iteration must
+	e->slow_mask =
+		config->clock ? 0 : SLOW_EVERY - 1; /* with a simulated clock, each iteration must
 						     * see the same time */
 	e->epfd = e->timerfd = e->mailbox.fd = -1;
 	e->chunks_max = config->params->max_inflight_ops;
 	assert(e->chunks_max <= CHUNKS_SHARED); /* ensured by the range of the setting */
 	e->chunks = calloc(CHUNKS_MAX, sizeof(*e->chunks));
-	e->owed.records = calloc(OWED_MAX, sizeof(*e->owed.records));
-	if (!e->chunks || !e->owed.records ||
+	e->failed_notes.records = calloc(FAILED_NOTES_MAX, sizeof(*e->failed_notes.records));
+	if (!e->chunks || !e->failed_notes.records ||
 	    handles_init(&e->grants, GRANTS_MAX, HANDLE_INTERNAL)) {
 		free(e->chunks);
-		free(e->owed.records);
+		free(e->failed_notes.records);
 		free(e);
 		return fail(-ENOMEM, "no memory for an engine of %u chunks", CHUNKS_MAX);
 	}
@@ -611,17 +613,17 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	init_times(e);
 	if (e->config.clock)
 		clock_join(e->config.clock, &e->member);
-	res = open_fds(e);
+	res = engine_open_fds(e);
 	if (res) {
 		engine_close(e);
 		return fail(res, "engine: no file descriptor for its wake-ups: %s", strerror(-res));
 	}
-	if (tell_open(e)) {
+	if (stats_open(e)) {
 		engine_close(e);
 		return fail(-ENOMEM, "no memory for the engine's statistics");
 	}
 	for (i = 0; i < config->ndevices; i++)
-		config->devices[i]->turn = &e->turns;
+		config->devices[i]->iteration = &e->iterations;
 	*engine = e;
 	return 0;
 }
@@ -660,7 +662,7 @@ void engine_close(struct engine *e)
 	close_fd(e->mailbox.fd);
 	bundles_close(e);
 	free(e->chunks);
-	free(e->owed.records);
+	free(e->failed_notes.records);
 	segment_close(e->segment);
 	stage_close(&e->stage);
 	relays_close(&e->relays);

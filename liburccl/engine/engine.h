@@ -81,7 +81,7 @@ struct engine_cmd {
 	struct engine_remote *remote;
 	struct exposure *exposure;
 	uint32_t part;	 /* index of the advert in the remote */
-	uint32_t replays; /* PEER_UP: a rail that breaks does not end the peer */
+	uint32_t failover; /* PEER_UP: a rail that breaks does not end the peer */
 	uint32_t grant;	 /* EXPOSE, REMOTE_KEYS: the name of the export in atomics */
 	int32_t cause;	 /* -errno */
 	uint32_t reason; /* enum reason, for records */
@@ -110,7 +110,7 @@ enum control_req_type {
 	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follows, and
 			     * RAIL_FENCED if the peer replays. With reason and arg[0]: give the
 			     * peer up for that reason; otherwise arg[0] is a device_code() */
-	CONTROL_RAIL_GROW,  /* rail: its ep needs ep_grow(). Returns res */
+	CONTROL_RAIL_ADD_QPS, /* rail: its ep needs ep_add_qps(). Returns res */
 	CONTROL_AWAITED,    /* handle: entries have waited for the peer for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: their number, rights. Returns handle */
 	CONTROL_UNREGISTER, /* handle */
@@ -119,7 +119,7 @@ enum control_req_type {
 			     * handle */
 	CONTROL_FORGET,	    /* handle */
 	CONTROL_WARM,	    /* handle (of the peer): request the keys of its remotes */
-	CONTROL_WANT,	    /* handle: entries wait for the suspended peer. With reason and arg[0]:
+	CONTROL_RESUME,	    /* handle: entries wait for the suspended peer. With reason and arg[0]:
 			     * give it up for that reason */
 	CONTROL_SCRATCH,    /* handle (of the peer). Returns the handle of its scratch memory */
 	CONTROL_RUN,	    /* handle (of the peer), arg[0]: the number of a run of its slots.
@@ -188,7 +188,7 @@ struct rail {
 	uint64_t inflight_bytes;       /* (e) their bytes */
 	uint64_t window;	       /* (e) bulk bytes that may be under way */
 	uint64_t came[2]; /* (e) bytes that came out, by enum chunk_kind: READ, WRITE */
-	uint64_t told[2]; /* (e) those of them that are in the statistics */
+	uint64_t counted[2]; /* (e) those of them that are in the statistics */
 	/* (e) begin of the measurement, bytes that had come out then, most bytes under way
 	 * since. */
 	uint64_t measured_ns, measured_from, measured_most;
@@ -270,7 +270,7 @@ enum urccl_enforced engine_remote_enforced(const struct engine_remote *r); /* an
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats);
 /* Before engine_start(): a setting for dumps, numbered from 0. */
-void engine_tell_setting(struct engine *e, uint32_t i, const char *text);
+void engine_export_setting(struct engine *e, uint32_t i, const char *text);
 int engine_dump(const struct engine *e, int fd); /* 0, or -errno if fd accepts nothing */
 const struct failures *engine_failures(const struct engine *e);
 

@@ -15,7 +15,7 @@ static void expiring_del(struct exposure *x)
 static void expiring_add(struct engine *e, struct exposure *x)
 {
 	expiring_del(x);
-	if (x->expires_ns != NEVER_NS && x->ep->dev->ops->outlasts)
+	if (x->expires_ns != NEVER_NS && x->ep->dev->ops->access_outlives_key)
 		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
@@ -96,7 +96,7 @@ void exposure_drop(struct engine *e, struct exposure *x)
 	exposure_leave(x);
 }
 
-void exposures_rest(struct engine *e, struct ep *ep, int closed)
+void exposures_detach(struct engine *e, struct ep *ep, int closed)
 {
 	struct list *pos;
 

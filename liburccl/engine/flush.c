@@ -8,7 +8,7 @@
 static void flush_wake(struct engine *e, struct rail *rail)
 {
 	if (list_empty(&rail->flush_link))
-		rare_add(e, &rail->flush_link, &e->flushes);
+		slow_list_add(e, &rail->flush_link, &e->flushes);
 }
 
 /* A rail that the entry still needs a flush of, or NULL. */
@@ -19,7 +19,8 @@ static struct rail *rail_of(const struct op *op)
 	for (i = 0; i < RAILS_MAX; i++) {
 		struct rail *rail = op->peer->rails[i];
 
-		if (rail && (rail->up || !op->peer->replays) && op->flush_rails >> rail->number & 1)
+		if (rail && (rail->up || !op->peer->failover) &&
+		    op->flush_rails >> rail->number & 1)
 			return rail;
 	}
 	return NULL;
@@ -58,7 +59,7 @@ static const struct rkey *flush_key(const struct op *op, const struct rail *rail
 	const struct rkey *key = op->flush_key;
 	const struct list *pos;
 
-	if (!op->peer->replays || !key)
+	if (!op->peer->failover || !key)
 		return key;
 	key = key_in(key_of(key)->remote, rail);
 	list_for_each(pos, &op->peer->remotes)
@@ -98,7 +99,7 @@ static int flush_post(struct engine *e, struct rail *rail)
 
 /* ---- entries that a FENCE follows ---- */
 
-static int is_owed(const struct rail *rail)
+static int is_deferred(const struct rail *rail)
 {
 	return rail->acked && rail->unproved;
 }
@@ -134,7 +135,7 @@ static void acked_settle(struct engine_peer *p)
 	uint32_t i;
 
 	for (i = 0; i < p->nup; i++)
-		if (is_owed(p->up[i]) && p->up[i]->proved_seq < upto)
+		if (is_deferred(p->up[i]) && p->up[i]->proved_seq < upto)
 			upto = p->up[i]->proved_seq;
 	while (!list_empty(&p->acked_scopes)) {
 		s = list_first(&p->acked_scopes, struct scope, acked_link);
@@ -159,7 +160,7 @@ int flush_may_wait(const struct op *op)
 	       op->er->acked_kept < ACKED_KEPT(op->er->entries);
 }
 
-void flush_owed(struct op *op)
+void flush_defer(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 	struct scope *s = scope_of(op);
@@ -176,7 +177,7 @@ void flush_owed(struct op *op)
 	s->acked_rails |= op->flush_rails;
 	for (i = 0; i < p->nup; i++)
 		p->up[i]->acked += op->flush_rails >> p->up[i]->number & 1;
-	if (op->bits & OP_AGAIN) { /* its rail broke */
+	if (op->bits & OP_REQUEUED) { /* its rail broke */
 		p->acked_losses++;
 		acked_lose(p, s);
 		if (!s->acked_rails)
@@ -192,7 +193,7 @@ static int fence_ask(struct op *op)
 
 	op->bits |= OP_PROVED;
 	for (i = 0; i < p->nup; i++)
-		if (is_owed(p->up[i]))
+		if (is_deferred(p->up[i]))
 			op->flush_rails |= (uint8_t)(1u << p->up[i]->number);
 	if (!op->flush_rails) /* flushes of others have proved all of it */
 		acked_settle(p);
@@ -223,12 +224,12 @@ void flush_lost(struct rail *rail)
 	struct list *pos, *tmp;
 	struct scope *s;
 
-	p->acked_losses += (uint32_t)is_owed(rail);
+	p->acked_losses += (uint32_t)is_deferred(rail);
 	list_for_each_safe(pos, tmp, &p->acked_scopes) {
 		s = list_entry(pos, struct scope, acked_link);
 		if (!(s->acked_rails >> rail->number & 1))
 			continue;
-		if (is_owed(rail) && s->acked_seq > rail->proved_seq)
+		if (is_deferred(rail) && s->acked_seq > rail->proved_seq)
 			acked_lose(p, s);
 		s->acked_rails &= ~(1u << rail->number);
 		if (!s->acked_rails)
@@ -244,7 +245,8 @@ static void proved(struct op *op, const struct rail *rail)
 	op->flush_rails &= (uint8_t) ~(1u << rail->number);
 	if (op->flush_rails && flush_begin(op))
 		return;
-	if (!(op->bits & OP_AGAIN) && !op->flush_rails) /* otherwise a rail broke while the peer was
+	if (!(op->bits & OP_REQUEUED) &&
+	    !op->flush_rails) /* otherwise a rail broke while the peer was
 							 * being lost */
 		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
 	op_set_state(op, OP_MOVING);

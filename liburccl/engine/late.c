@@ -2,7 +2,7 @@
 /* The reason that an entry was waiting for when its deadline passed. */
 #include "engine/private.h"
 
-static struct late late(uint32_t reason, uint64_t a, uint64_t b)
+static struct late late_make(uint32_t reason, uint64_t a, uint64_t b)
 {
 	return (struct late){reason, a, b};
 }
@@ -14,18 +14,18 @@ static struct late waiting(const struct op *op)
 	const struct engine_peer *p = op->peer;
 
 	if (op->bits & OP_AWAITS && !list_empty(&s->link))
-		return late(s->wait_kind == URCCL_SYNC_CUDA_EVENT ? REASON_DEADLINE_EVENT
-								  : REASON_DEADLINE_WORD,
-			    (uintptr_t)s->wait, s->wait_value);
+		return late_make(s->wait_kind == URCCL_SYNC_CUDA_EVENT ? REASON_DEADLINE_EVENT
+								       : REASON_DEADLINE_WORD,
+				 (uintptr_t)s->wait, s->wait_value);
 	if (op->linked_to)
-		return late(REASON_DEADLINE_CHAIN, 0, 0);
+		return late_make(REASON_DEADLINE_CHAIN, 0, 0);
 	if (!list_empty(&op->drain_link))
-		return late(REASON_DEADLINE_DRAIN, op->drain_left, 0);
+		return late_make(REASON_DEADLINE_DRAIN, op->drain_left, 0);
 	if (!list_empty(&op->fence_link))
-		return late(REASON_DEADLINE_FENCE, op->left, 0);
+		return late_make(REASON_DEADLINE_FENCE, op->left, 0);
 	if (p && p->state < PEER_UP)
-		return late(REASON_DEADLINE_PATH, 0, 0);
-	return late(REASON_DEADLINE_OTHER, 0, 0);
+		return late_make(REASON_DEADLINE_PATH, 0, 0);
+	return late_make(REASON_DEADLINE_OTHER, 0, 0);
 }
 
 static int lacks_keys(const struct engine_peer *p, const struct engine_remote *r)
@@ -34,7 +34,7 @@ static int lacks_keys(const struct engine_peer *p, const struct engine_remote *r
 }
 
 /* The number of its chunks that wait in the lane, since the device is full. */
-static uint32_t held(const struct op *op)
+static uint32_t held_chunks(const struct op *op)
 {
 	const struct chunk *c;
 	uint32_t n = 0;
@@ -50,37 +50,37 @@ static struct late moving(const struct op *op)
 	uint32_t out = op->inflight;
 
 	if (!op->peer->nup)
-		return late(REASON_DEADLINE_RAIL, 0, 0);
+		return late_make(REASON_DEADLINE_RAIL, 0, 0);
 	if (!out && lacks_keys(op->peer, r))
-		return late(REASON_DEADLINE_KEYS, r->handle, 0);
-	if (op->state == OP_MOVING && !(op->bits & OP_DONE_CURSOR) && out == held(op))
-		return late(REASON_DEADLINE_ROOM, 0, 0);
-	return late(REASON_DEADLINE, 0, 0);
+		return late_make(REASON_DEADLINE_KEYS, r->handle, 0);
+	if (op->state == OP_MOVING && !(op->bits & OP_DONE_CURSOR) && out == held_chunks(op))
+		return late_make(REASON_DEADLINE_ROOM, 0, 0);
+	return late_make(REASON_DEADLINE, 0, 0);
 }
 
 static struct late notifying(const struct op *op)
 {
 	if (op->note_slot == NOTE_WINDOW)
-		return late(REASON_DEADLINE_WINDOW, NOTE_WINDOW, 0);
-	return late(REASON_DEADLINE_NOTE, op->sqe.tag, 0);
+		return late_make(REASON_DEADLINE_WINDOW, NOTE_WINDOW, 0);
+	return late_make(REASON_DEADLINE_NOTE, op->sqe.tag, 0);
 }
 
 static struct late atomic(const struct op *op)
 {
 	if (lacks_keys(op->peer, op->remote))
-		return late(REASON_DEADLINE_KEYS, op->remote->handle, 0);
+		return late_make(REASON_DEADLINE_KEYS, op->remote->handle, 0);
 	if (op->atomic_slot == ATOMIC_WINDOW)
-		return late(REASON_DEADLINE_WINDOW, ATOMIC_WINDOW, 0);
-	return late(REASON_DEADLINE_ANSWER, 0, 0);
+		return late_make(REASON_DEADLINE_WINDOW, ATOMIC_WINDOW, 0);
+	return late_make(REASON_DEADLINE_ANSWER, 0, 0);
 }
 
 static struct late parked(const struct op *op)
 {
 	if (op->sqe.opcode == URCCL_OP_MSG_RING)
-		return late(REASON_DEADLINE_SLOTS, op->sqe.ring, 0);
+		return late_make(REASON_DEADLINE_SLOTS, op->sqe.ring, 0);
 	if (op->sqe.opcode == URCCL_OP_CANCEL)
-		return late(REASON_DEADLINE_ENTRIES, op->left, 0);
-	return late(REASON_DEADLINE_OTHER, 0, 0);
+		return late_make(REASON_DEADLINE_ENTRIES, op->left, 0);
+	return late_make(REASON_DEADLINE_OTHER, 0, 0);
 }
 
 struct late late_of(const struct op *op)
@@ -98,8 +98,8 @@ struct late late_of(const struct op *op)
 	case OP_PARKED:
 		return parked(op);
 	case OP_SIGNALLING:
-		return late(REASON_DEADLINE_SIGNAL, (uintptr_t)sync_of(op)->signal, 0);
+		return late_make(REASON_DEADLINE_SIGNAL, (uintptr_t)sync_of(op)->signal, 0);
 	default:
-		return late(REASON_DEADLINE_OTHER, 0, 0);
+		return late_make(REASON_DEADLINE_OTHER, 0, 0);
 	}
 }

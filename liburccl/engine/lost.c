@@ -29,8 +29,8 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 {
 	struct engine_peer *p = cmd->peer;
 
-	p->lost_untold = p->state == PEER_UP || p->state == PEER_COLD || p->handle_told;
-	if (!p->lost_untold)
+	p->lost_unposted = p->state == PEER_UP || p->state == PEER_SUSPENDED || p->handle_given;
+	if (!p->lost_unposted)
 		notes_drop(p);
 	p->lost_cause = cmd->cause;
 	p->lost_ns = e->now;
@@ -40,15 +40,15 @@ void peer_lost(struct engine *e, struct engine_cmd *cmd)
 	p->lost_reason = cmd->reason;
 	p->lost_arg = cmd->arg;
 	p->state = PEER_LOSING;
-	owed_drop(p); /* LOST stands for them */
-	tell_peer(p);
+	failed_notes_drop(p); /* LOST stands for them */
+	stats_peer(p);
 	PROBE(peer_lost, p->handle, p->incarnation, p->lost_cause);
 	wheel_unset(&p->awaited);
 	wheel_set(&e->wheel, &p->awaited, e->now + GRACEFUL_NS);
 	peer_events_drop(e, p, -ECONNRESET);
 	peer_stop(e, p);
 	if (!cmd->graceful)
-		peer_force(e, p);
+		peer_abort(e, p);
 }
 
 void peer_died(struct engine_peer *p)
@@ -63,7 +63,7 @@ void peer_died(struct engine_peer *p)
 /* 1: the peer goes on without this rail for a while. */
 static int rails_stay(const struct engine_peer *p)
 {
-	return p->replays && (p->state == PEER_UP || p->state == PEER_COLD);
+	return p->failover && (p->state == PEER_UP || p->state == PEER_SUSPENDED);
 }
 
 void rail_close(struct engine *e, struct rail *rail)
@@ -85,7 +85,7 @@ void rail_close(struct engine *e, struct rail *rail)
 	/* After ep_close(): a peer that finds the ep open without exports would take that for a
 	 * refusal. */
 	if (rails_stay(rail->peer))
-		exposures_rest(e, rail->ep, 0);
+		exposures_detach(e, rail->ep, 0);
 }
 
 /* Drops chunks of the lanes that no device has taken. Chunks of entries went with their entries. */
@@ -132,7 +132,7 @@ static void forget_rail(struct engine *e, struct rail *rail)
 	list_del(&rail->flush_link);
 	if (p->rail == rail)
 		p->rail = NULL;
-	if (left || p->state != PEER_COLD)
+	if (left || p->state != PEER_SUSPENDED)
 		return;
 	peer_forget_keys(p);
 	exposures_end(e, p);
@@ -148,13 +148,13 @@ void peer_losing_expired(struct engine *e, struct engine_peer *p)
 		pending_add(p);
 		return;
 	}
-	peer_force(e, p);
-	peer_hurry(e, p);
+	peer_abort(e, p);
+	peer_shorten_deadlines(e, p);
 }
 
 int peer_is_heard(const struct engine_peer *p)
 {
-	return p->state <= PEER_UP || (p->state == PEER_LOSING && p->lost_untold);
+	return p->state <= PEER_UP || (p->state == PEER_LOSING && p->lost_unposted);
 }
 
 /* 1: closed, and no request about it is under way. */
@@ -165,17 +165,18 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 	if (!rail->closed || rail->down_out || rail->grow_out)
 		return 0;
 	/* The exposures end below, and with the last one its memory may be unregistered. */
-	if ((!rails_stay(rail->peer) || rail->peer->state == PEER_COLD) && relay_copies(rail->peer))
+	if ((!rails_stay(rail->peer) || rail->peer->state == PEER_SUSPENDED) &&
+	    relay_copies(rail->peer))
 		return 0;
 	if (rails_stay(rail->peer))
-		exposures_rest(e, rail->ep, 1);
+		exposures_detach(e, rail->ep, 1);
 	list_for_each_safe(pos, tmp, &e->exposures) {
 		struct exposure *x = list_entry(pos, struct exposure, link);
 
 		if (x->exposed && x->ep == rail->ep)
 			exposure_drop(e, x);
 	}
-	tell_rail(rail);
+	stats_rail(rail);
 	forget_rail(e, rail);
 	if (rail->connecting) {
 		msg_reply(&rail->connecting->msg, -ECANCELED);
@@ -211,7 +212,7 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		rail_close(e, rail);
 		open += !rail_is_closed(e, rail);
 	}
-	if (open || p->unfinished || p->pinging || p->want_out ||
+	if (open || p->unfinished || p->pinging || p->resume_out ||
 	    (p->relay && (p->relay->ask_out || p->relay->end_out || e->relays.stage_out)))
 		return 0;
 	lanes_clear(p);

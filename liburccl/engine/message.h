@@ -70,29 +70,29 @@ struct parked_note {
 	uint8_t payload[URCCL_NOTE_MAX];
 };
 
-#define OWED_MAX 65536u /* per engine */
+#define FAILED_NOTES_MAX 65536u /* per engine */
 
 /* A notification that will not come, while no slot of the window is free to tell the peer. */
-struct owed {
+struct failed_note {
 	uint64_t tag;
 	int32_t res;
 	uint32_t next; /* number of the next record in its list; 0: none */
 };
 
-struct owed_pool {
-	struct owed *records;
+struct failed_note_pool {
+	struct failed_note *records;
 	uint32_t used; /* number of records ever used */
 	uint32_t free; /* first of the unused ones; 0: none */
 };
 
 /* The records of one peer, oldest first. */
-struct owed_list {
+struct failed_note_list {
 	uint32_t first, last, n;
 	uint32_t given_up; /* the peer is given up: its LOST stands for all of them */
 	uint32_t turn;	   /* the next free slot of the window is for one of these */
 };
 
-/* ---- atomics (atomic.c: requests; serve.c: execution) ---- */
+/* ---- atomics (atomic.c: requests; remote_request.c: execution) ---- */
 
 /* A message has this header, then n requests (ATOMIC) or answers (ANSWER). */
 struct atomic_head {

@@ -2,8 +2,8 @@
 /*
  * MSG_RING: posts an event to another ring of the context. It takes an event slot of the target. If
  * none is free, the entry waits at the target, in order and under its deadline: nothing is dropped.
- * All rings belong to one engine, so post() can write the target's CQE directly; it is published at
- * the end of the iteration.
+ * All rings belong to one engine, so message_post() can write the target's CQE directly; it is
+ * published at the end of the iteration.
  */
 #include "engine/private.h"
 
@@ -21,7 +21,7 @@ static struct engine_ring *ring_find(struct engine *e, uint32_t id)
 }
 
 /* 1: posted; 0: no event slot. */
-static int post(struct engine_ring *to, const struct op *op)
+static int message_post(struct engine_ring *to, const struct op *op)
 {
 	void *payload;
 	struct urccl_cqe *cqe = ring_post_event(to->ring, &payload);
@@ -45,14 +45,14 @@ void msg_ring_start(struct op *op)
 		op_fail_handle(op, op->sqe.ring, HANDLE_INTERNAL, REASON_RING_STALE);
 		return;
 	}
-	if (list_empty(&to->messages) && post(to, op)) {
+	if (list_empty(&to->messages) && message_post(to, op)) {
 		op_end(op, 0);
 		return;
 	}
 	op_set_state(op, OP_PARKED);
 	list_add_tail(&op->link, &to->messages);
 	if (list_empty(&to->messages_link))
-		rare_add(e, &to->messages_link, &e->messages);
+		slow_list_add(e, &to->messages_link, &e->messages);
 }
 
 int msg_rings_pending(struct engine *e)
@@ -66,7 +66,7 @@ int msg_rings_pending(struct engine *e)
 		to = list_entry(pos, struct engine_ring, messages_link);
 		while (!list_empty(&to->messages)) {
 			op = list_first(&to->messages, struct op, link);
-			if (!post(to, op))
+			if (!message_post(to, op))
 				break;
 			op_end(op, 0);
 		}

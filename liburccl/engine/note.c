@@ -20,7 +20,7 @@ void pending_add(struct engine_peer *p)
 {
 	/* The peer may send before PEER_ADD came here: PEER_UP checks again. */
 	if (p->engine && list_empty(&p->pending_link))
-		rare_add(peer_engine(p), &p->pending_link, &peer_engine(p)->pending);
+		slow_list_add(peer_engine(p), &p->pending_link, &peer_engine(p)->pending);
 }
 
 /* ---- sender ---- */
@@ -71,17 +71,17 @@ static struct note_slot *slot_next(struct engine_peer *p)
 	return s->busy || s->sending ? NULL : s;
 }
 
-static void slot_take(struct engine_peer *p, struct note_slot *s)
+static void note_slot_take(struct engine_peer *p, struct note_slot *s)
 {
 	s->seq = p->note_next++;
 	s->busy = SLOT_SENT;
 	p->notes_busy++;
-	tell_add(&p->engine->told->count.notes_sent, 1);
+	stat_add(&p->engine->stats->count.notes_sent, 1);
 }
 
 static void slot_take_op(struct op *op, struct note_slot *s)
 {
-	slot_take(op->peer, s);
+	note_slot_take(op->peer, s);
 	s->op = op;
 	s->checksum = !!(op->sqe.flags & URCCL_SQE_CHECKSUM);
 	op->note_slot = (uint8_t)(s - op->peer->notes);
@@ -90,9 +90,10 @@ static void slot_take_op(struct op *op, struct note_slot *s)
 }
 
 /* Sends the failure of a notification. No entry waits for it. */
-static void slot_take_owed(struct engine_peer *p, struct note_slot *s, const struct owed *o)
+static void slot_take_failed(struct engine_peer *p, struct note_slot *s,
+			     const struct failed_note *o)
 {
-	slot_take(p, s);
+	note_slot_take(p, s);
 	s->op = NULL;
 	s->checksum = 1; /* the failure may concern checksums */
 	slot_fill_failed(s, o->tag, o->res);
@@ -105,7 +106,7 @@ void note_start(struct op *op)
 
 	op_set_state(op, OP_NOTING);
 	op->note_slot = NOTE_WINDOW;
-	if (s && list_empty(&op->peer->note_waiters) && !op->peer->owed.n)
+	if (s && list_empty(&op->peer->note_waiters) && !op->peer->failed_notes.n)
 		slot_take_op(op, s);
 	else
 		list_add_tail(&op->link, &op->peer->note_waiters);
@@ -115,13 +116,14 @@ void note_start(struct op *op)
 static void waiters_run(struct engine_peer *p)
 {
 	struct note_slot *s;
-	struct owed owed;
+	struct failed_note failed;
 	struct op *op;
 
 	while (p->state == PEER_UP && (s = slot_next(p))) {
-		p->owed.turn = !p->owed.turn;
-		if ((p->owed.turn || list_empty(&p->note_waiters)) && owed_take(p, &owed)) {
-			slot_take_owed(p, s, &owed);
+		p->failed_notes.turn = !p->failed_notes.turn;
+		if ((p->failed_notes.turn || list_empty(&p->note_waiters)) &&
+		    failed_note_pop(p, &failed)) {
+			slot_take_failed(p, s, &failed);
 		} else if (!list_empty(&p->note_waiters)) {
 			op = list_first(&p->note_waiters, struct op, link);
 			list_del(&op->link);
@@ -132,15 +134,15 @@ static void waiters_run(struct engine_peer *p)
 	}
 }
 
-void note_owe(struct op *op)
+void note_fail(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 
 	op->bits &= ~(uint32_t)OP_PROMISED;
 	if (p->state <= PEER_UP)
-		owe(p, op->sqe.tag, op->res);
-	if (p->state == PEER_COLD)
-		peer_want(p);
+		failed_note_add(p, op->sqe.tag, op->res);
+	if (p->state == PEER_SUSPENDED)
+		peer_ask_resume(p);
 	op_end(op, op->res);
 	waiters_run(p);
 }
@@ -154,7 +156,7 @@ void note_stop(struct op *op)
 	struct note_slot *s;
 
 	if (op->note_slot == NOTE_WINDOW) {
-		note_owe(op);
+		note_fail(op);
 		return;
 	}
 	s = &p->notes[op->note_slot];
@@ -192,7 +194,7 @@ int note_expired(struct op *op)
 }
 
 /* Ends the wait for the peer's acknowledgement. */
-void note_force(struct op *op)
+void note_abort(struct op *op)
 {
 	assert(op->note_slot != NOTE_WINDOW);
 	op->peer->notes[op->note_slot].op = NULL;
@@ -277,7 +279,7 @@ void note_chunk_out(struct engine *e, struct chunk *c)
 		waiters_run(p);
 }
 
-void notes_again(struct engine_peer *p)
+void notes_requeue(struct engine_peer *p)
 {
 	uint32_t i;
 
@@ -293,7 +295,7 @@ void notes_again(struct engine_peer *p)
 
 /* ---- receiver ---- */
 
-static void see(struct engine_peer *p, uint32_t seq)
+static void note_advance_seen(struct engine_peer *p, uint32_t seq)
 {
 	uint32_t ahead = seq - p->seen, i;
 
@@ -324,7 +326,7 @@ static struct parked_note *parked_find(struct engine_peer *p, uint32_t seq)
 	return NULL;
 }
 
-static void park(struct engine_peer *p, const struct message *m)
+static void note_park(struct engine_peer *p, const struct message *m)
 {
 	uint64_t bit = 1ull << (m->seq % NOTE_STATES);
 	struct parked_note *n = p->arrived & bit ? parked_find(p, m->seq) : NULL;
@@ -350,10 +352,10 @@ static void note_received(struct engine_peer *p, const struct message *m)
 {
 	uint64_t bit = 1ull << (m->seq % NOTE_STATES);
 
-	see(p, m->seq);
+	note_advance_seen(p, m->seq);
 	if (p->seen - m->seq < NOTE_STATES && !((p->delivered | p->dropped) & bit) &&
 	    (m->more || !(p->arrived & bit)))
-		park(p, m);
+		note_park(p, m);
 	p->ack_due = 1;
 	pending_add(p);
 }
@@ -382,7 +384,7 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 		ack_received(p, m);
 		return;
 	}
-	store_relaxed(&p->heard, e->turns);
+	store_relaxed(&p->heard, e->iterations);
 	note_received(p, m);
 }
 
@@ -412,7 +414,7 @@ static int deliver_note(struct engine_peer *p, const struct watch *w, struct par
 	p->ack_due = 1;
 	list_del(&n->link);
 	list_add_tail(&n->link, &p->parked_free);
-	tell_add(&p->engine->told->count.notes_received, 1);
+	stat_add(&p->engine->stats->count.notes_received, 1);
 	return 1;
 }
 
@@ -524,11 +526,11 @@ static int deliver(struct engine_peer *p)
 	}
 	if (p->rails_news && p->state == PEER_UP)
 		return deliver_rail(p, w) ? DELIVER_DONE : DELIVER_NO_SLOT;
-	if (!p->lost_untold || !p->lost_due)
+	if (!p->lost_unposted || !p->lost_due)
 		return DELIVER_NOTHING;
 	if (!deliver_lost(p, w))
 		return DELIVER_NO_SLOT;
-	p->lost_untold = 0;
+	p->lost_unposted = 0;
 	return DELIVER_DONE;
 }
 
@@ -561,11 +563,11 @@ void notes_resume(struct engine_peer *p)
 		pending_add(p);
 }
 
-static void tell_parked(const struct engine_peer *p)
+static void stats_parked(const struct engine_peer *p)
 {
 	uint64_t parked = list_empty(&p->parked_list) ? 0 : p->arrived & ~p->delivered;
 
-	tell32(&p->told->parked, parked ? (uint32_t)__builtin_popcountll(parked) : 0);
+	stat_set32(&p->stats->parked, parked ? (uint32_t)__builtin_popcountll(parked) : 0);
 }
 
 int notes_pending(struct engine *e)
@@ -577,8 +579,8 @@ int notes_pending(struct engine *e)
 	list_for_each_safe(pos, tmp, &e->pending) {
 		p = list_entry(pos, struct engine_peer, pending_link);
 		ack_send(p);
-		tell_parked(p);
-		if (list_empty(&p->parked_list) && !p->lost_untold && !p->ack_due &&
+		stats_parked(p);
+		if (list_empty(&p->parked_list) && !p->lost_unposted && !p->ack_due &&
 		    (!p->rails_news || !watcher(p)->er))
 			list_del(&p->pending_link);
 	}

@@ -3,14 +3,14 @@
 #include "engine/private.h"
 
 /* A timer that fires later than this was not checked in time. */
-#define AWAY_NS	     (5 * NSEC_PER_MSEC)
-#define SUMMED_MOST  256u /* segments that are summed up; many entries may fail in one iteration */
-#define FORCED_TURNS 64u  /* polls in which a device must give up a chunk after CANCEL_NOW */
+#define AWAY_NS	    (5 * NSEC_PER_MSEC)
+#define SUMMED_MOST 256u /* segments that are summed up; many entries may fail in one iteration */
+#define ABORT_POLLS 64u	 /* polls in which a device must give up a chunk after CANCEL_NOW */
 
 void op_set_state(struct op *op, enum op_state state)
 {
 	op->state = (uint8_t)state;
-	tell_state(op);
+	stats_export_state(op);
 }
 
 /* ---- completions ---- */
@@ -45,14 +45,14 @@ static uint32_t outcome_path(const struct op *op)
 
 __attribute__((cold)) static void count_failure(const struct op *op)
 {
-	struct segment_count *c = &op_engine(op)->told->count;
+	struct segment_count *c = &op_engine(op)->stats->count;
 
 	if (op->res == -ECANCELED)
-		tell_add(&c->cancelled, 1);
+		stat_add(&c->cancelled, 1);
 	else if (op->res == -ETIMEDOUT)
-		tell_add(&c->timed_out, 1);
+		stat_add(&c->timed_out, 1);
 	else
-		tell_add(&c->failed, 1);
+		stat_add(&c->failed, 1);
 }
 
 /* Bytes under way or only acknowledged may be of any segment. */
@@ -105,11 +105,11 @@ static void outcome_known(struct op *op)
 }
 
 /* Reports the outcome although the local buffer is not quiet yet. */
-void op_tell(struct op *op)
+void op_report(struct op *op)
 {
-	if (op->bits & OP_TOLD)
+	if (op->bits & OP_REPORTED)
 		return;
-	op->bits |= OP_TOLD;
+	op->bits |= OP_REPORTED;
 	if (op->scope_all)
 		op->peer->kept++;
 	post_failure(op, URCCL_CQE_MORE);
@@ -118,7 +118,7 @@ void op_tell(struct op *op)
 
 /* The slow end: other entries wait for this one, the program was shown it, or its success is
  * signalled in a word. bench/cost.py finds it by name. */
-__attribute__((noinline)) static void end_told(struct op *op)
+__attribute__((noinline)) static void end_reported(struct op *op)
 {
 	struct engine_ring *er = op->er;
 
@@ -126,7 +126,7 @@ __attribute__((noinline)) static void end_told(struct op *op)
 		count_failure(op);
 	else if (op->bits & OP_SIGNALS)
 		sync_signal(op);
-	if (op->bits & OP_TOLD && op->scope_all)
+	if (op->bits & OP_REPORTED && op->scope_all)
 		op->peer->kept--;
 	outcome_known(op);
 	order_leave(op);
@@ -136,14 +136,14 @@ __attribute__((noinline)) static void end_told(struct op *op)
 		er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
 			      !list_empty(&er->timeouts) || er->ring->device;
 	}
-	if (op->bits & OP_SHOWN)
-		store_relaxed(&op->told->state, SEGMENT_FREE);
+	if (op->bits & OP_EXPORTED)
+		store_relaxed(&op->stats->state, SEGMENT_FREE);
 	if (er->ring->device)
 		device_ended(op);
 }
 
 /* The entry has no timer any more. Inlined in both callers, since most entries end there. */
-static inline __attribute__((always_inline)) void end(struct op *op, int64_t res)
+static inline __attribute__((always_inline)) void op_finish(struct op *op, int64_t res)
 {
 	struct engine_ring *er = op->er;
 	struct ring *r = er->ring;
@@ -164,8 +164,9 @@ static inline __attribute__((always_inline)) void end(struct op *op, int64_t res
 	}
 	r->own.done++;
 	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
-	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_SHOWN | OP_TOLD) || er->watched || res < 0)
-		end_told(op);
+	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_EXPORTED | OP_REPORTED) || er->watched ||
+	    res < 0)
+		end_reported(op);
 	if (op->scope_all)
 		order_leave_peer(op);
 	op->peer = NULL;
@@ -177,17 +178,17 @@ void op_end(struct op *op, int64_t res)
 {
 	if (op->deadline_ns)
 		wheel_unset(&op->timer);
-	end(op, res);
+	op_finish(op, res);
 }
 
 void op_end_moved(struct op *op)
 {
-	tell_moved(op);
+	stats_moved(op);
 	if (op->deadline_ns) {
-		tell_later(op);
+		stats_moved_later(op);
 		wheel_unset(&op->timer);
 	}
-	end(op, (int64_t)op->placed);
+	op_finish(op, (int64_t)op->placed);
 }
 
 void op_moved(struct op *op)
@@ -219,7 +220,7 @@ static uint32_t reached_segment(const struct op *op)
 	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
 }
 
-static uint64_t asked(const struct op *op)
+static uint64_t op_bytes(const struct op *op)
 {
 	const struct urccl_seg *s = (const void *)(uintptr_t)op->sqe.addr;
 	uint64_t sum = op->total;
@@ -252,7 +253,7 @@ static uint32_t after_us(const struct op *op, uint32_t reason)
 
 /* 1: the record names the transport. Entries submitted after a peer was lost record none, even if
  * the old rail is still closing. */
-static int went(const struct op *op, uint32_t reason)
+static int op_used_path(const struct op *op, uint32_t reason)
 {
 	return reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer &&
 	       op->peer->rail;
@@ -271,7 +272,7 @@ void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t 
 		.user_data = op->sqe.user_data,
 	};
 
-	if (went(op, reason))
+	if (op_used_path(op, reason))
 		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
 	op->detail = failures_add(&op_engine(op)->failures, &f);
 }
@@ -285,11 +286,11 @@ static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t
 	if (seg < op->first_bad)
 		op->first_bad = seg;
 	op_record(op, reason, a, b, c);
-	tell_state(op);
+	stats_export_state(op);
 }
 
 /* Takes back everything of the entry that is not under way, and asks for the rest to return. */
-static void withdraw(struct op *op)
+static void op_dequeue(struct op *op)
 {
 	switch (op->state) {
 	case OP_WAITING:
@@ -322,17 +323,18 @@ static void withdraw(struct op *op)
 	op_check(op);
 }
 
-static void stop(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
+static void op_stop_with(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
+			 uint64_t c)
 {
 	if (op->state == OP_FREE || (op->bits & OP_DECIDED))
 		return;
 	decide(op, res, reason, a, b, c);
-	withdraw(op);
+	op_dequeue(op);
 }
 
 void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
 {
-	stop(op, res, reason, a, b, c);
+	op_stop_with(op, res, reason, a, b, c);
 }
 
 int op_fail_handle(struct op *op, uint32_t handle, enum handle_kind wanted, uint32_t stale)
@@ -352,9 +354,9 @@ static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason
 	if (op->bits & OP_DECIDED)
 		return;
 	if (op->bits & OP_IS_VECTOR && op->sqe.len > SUMMED_MOST)
-		stop(op, res, reason_long, figure, placed, op->sqe.len);
+		op_stop_with(op, res, reason_long, figure, placed, op->sqe.len);
 	else
-		stop(op, res, reason, figure, placed, asked(op));
+		op_stop_with(op, res, reason, figure, placed, op_bytes(op));
 }
 
 void op_fail_device(struct op *op, int res, uint64_t code)
@@ -364,20 +366,20 @@ void op_fail_device(struct op *op, int res, uint64_t code)
 
 void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
-	stop(op, res, reason, arg, 0, 0);
+	op_stop_with(op, res, reason, arg, 0, 0);
 }
 
-void op_force(struct op *op)
+void op_abort(struct op *op)
 {
-	if (op->state == OP_FREE || (op->bits & OP_FORCED))
+	if (op->state == OP_FREE || (op->bits & OP_ABORTED))
 		return;
-	op->bits |= OP_FORCED;
+	op->bits |= OP_ABORTED;
 	if (op->state == OP_NOTING) {
-		note_force(op);
+		note_abort(op);
 		return;
 	}
 	if (op->state == OP_ATOMIC) {
-		atomic_force(op);
+		atomic_abort(op);
 		return;
 	}
 	if (op->state == OP_FLUSHING) { /* the flush may never return */
@@ -425,7 +427,7 @@ __attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 		else
 			op_begin(op);
 		if (op->state == OP_MOVING)
-			tell_state(op);
+			stats_export_state(op);
 	}
 	return n;
 }
@@ -470,8 +472,8 @@ void op_begin(struct op *op)
 	}
 	if (p->state < PEER_UP) {
 		list_add_tail(&op->link, &p->waiting);
-		if (p->state == PEER_COLD)
-			peer_want(p);
+		if (p->state == PEER_SUSPENDED)
+			peer_ask_resume(p);
 	} else if (op->sqe.opcode == URCCL_OP_WARM) {
 		peer_awaited(op_engine(op), p);
 		request_start(op);
@@ -487,16 +489,16 @@ void op_begin(struct op *op)
 static int peer_answers(const struct op *op)
 {
 	return op->peer && op->peer->state <= PEER_LOSING && op->peer->rail &&
-	       !(op->bits & (OP_FORCED | OP_AGAIN));
+	       !(op->bits & (OP_ABORTED | OP_REQUEUED));
 }
 
 /* The device acknowledged chunks before it placed them: one flush per batch proves them. An entry
  * that cannot be proved any more begins again. */
-static void prove(struct op *op)
+static void op_prove(struct op *op)
 {
-	if (!(op->bits & OP_AGAIN) && flush_begin(op))
+	if (!(op->bits & OP_REQUEUED) && flush_begin(op))
 		return;
-	if (op_again(op))
+	if (op_requeue(op))
 		return;
 	if (op->sqe.flags & URCCL_SQE_NO_REPLAY)
 		op_fail(op, -ECONNRESET, REASON_NO_REPLAY, 0, 0, 0);
@@ -506,7 +508,7 @@ static void prove(struct op *op)
 
 static int wants_flush(const struct op *op)
 {
-	if (!(op->bits & OP_UNQUIET) || (op->bits & (OP_FLUSHED | OP_AGAIN)) == OP_FLUSHED ||
+	if (!(op->bits & OP_UNQUIET) || (op->bits & (OP_FLUSHED | OP_REQUEUED)) == OP_FLUSHED ||
 	    !op->flush_key || op_reads(op))
 		return 0;
 	if (op->bits & OP_DECIDED)
@@ -517,12 +519,12 @@ static int wants_flush(const struct op *op)
 /* The next step of a decided entry, all of whose chunks are back. */
 static void check_decided(struct op *op)
 {
-	if (op->bits & OP_AGAIN && op_again(op))
+	if (op->bits & OP_REQUEUED && op_requeue(op))
 		return;
 	if (wants_flush(op) && flush_begin(op))
 		return;
 	if (op->bits & OP_PROMISED)
-		note_owe(op);
+		note_fail(op);
 	else
 		op_end(op, op->res);
 }
@@ -530,7 +532,7 @@ static void check_decided(struct op *op)
 static void end_acked(struct op *op)
 {
 	if (op->bits & OP_UNQUIET && !op_reads(op))
-		flush_owed(op);
+		flush_defer(op);
 	op_moved(op);
 }
 
@@ -548,7 +550,7 @@ static __attribute__((noinline)) void next_step(struct op *op)
 		1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED | 1u << OP_SIGNALLING;
 
 	if (op->inflight || !(goes_on & 1u << op->state)) {
-		tell_placed(op);
+		stats_export_placed(op);
 		return;
 	}
 	if (op->bits & OP_DECIDED) {
@@ -556,11 +558,11 @@ static __attribute__((noinline)) void next_step(struct op *op)
 		return;
 	}
 	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR)) {
-		tell_placed(op);
+		stats_export_placed(op);
 		return;
 	}
 	if (wants_flush(op))
-		prove(op);
+		op_prove(op);
 	else if (op->bits & OP_PROMISED)
 		promise(op);
 	else
@@ -593,18 +595,18 @@ static int was_away(struct op *op)
 	return 1;
 }
 
-/* The number of polls since the start. One sleep counts as FORCED_TURNS of them: it begins when
+/* The number of polls since the start. One sleep counts as ABORT_POLLS of them: it begins when
  * there is no work, and a device ends it. */
-static uint32_t looks(const struct engine *e)
+static uint32_t engine_polls(const struct engine *e)
 {
-	return (uint32_t)(e->turns + FORCED_TURNS * e->sleeps);
+	return (uint32_t)(e->iterations + ABORT_POLLS * e->sleeps);
 }
 
-static void force(struct op *op)
+static void op_start_abort(struct op *op)
 {
-	op->left = looks(op_engine(op));
+	op->left = engine_polls(op_engine(op));
 	op->bits &= ~(uint32_t)OP_EXCUSED;
-	op_force(op);
+	op_abort(op);
 }
 
 static void fail_late(struct op *op)
@@ -624,7 +626,7 @@ static void fail_late(struct op *op)
 }
 
 /* The steps after the deadline. First, the entry stops with the peer's help. After GRACE_NS,
- * without it. If the device was polled FORCED_TURNS times since then, the outcome is reported
+ * without it. If the device was polled ABORT_POLLS times since then, the outcome is reported
  * before the end. */
 void op_expired(struct op *op)
 {
@@ -640,33 +642,33 @@ void op_expired(struct op *op)
 	op->bits |= OP_LATE;
 	if (late && was_away(op)) {
 		wheel_set(&e->wheel, &op->timer,
-			  e->now + (op->bits & OP_FORCED ? NSEC_PER_MSEC : AWAY_NS));
+			  e->now + (op->bits & OP_ABORTED ? NSEC_PER_MSEC : AWAY_NS));
 		return;
 	}
-	if (late && op->bits & OP_FORCED && looks(e) - op->left >= FORCED_TURNS) {
-		op_tell(op); /* only the device can end the entry now */
+	if (late && op->bits & OP_ABORTED && engine_polls(e) - op->left >= ABORT_POLLS) {
+		op_report(op); /* only the device can end the entry now */
 		return;
 	}
 	wheel_set(&e->wheel, &op->timer, e->now + GRACE_NS);
 	if (!late && (op->state != OP_NOTING || !note_expired(op))) {
 		fail_late(op);
-	} else if (late && !(op->bits & OP_FORCED)) {
+	} else if (late && !(op->bits & OP_ABORTED)) {
 		if (op->peer)
 			op->peer->silent = 1;
-		force(op);
+		op_start_abort(op);
 	}
 }
 
-void op_hurry(struct op *op)
+void op_shorten_deadline(struct op *op)
 {
 	struct engine *e = op_engine(op);
-	uint64_t at = e->now + HURRY_NS;
+	uint64_t at = e->now + STOP_GRACE_NS;
 
 	if (op->state == OP_FREE || op->deadline_ns <= at)
 		return;
 	/* If several rings close in turn, they wait for the peer's answer once, not once each. */
 	if (op->peer && op->peer->silent && (op->bits & OP_DECIDED)) {
-		force(op);
+		op_start_abort(op);
 		if (op->state == OP_FREE)
 			return;
 	}
@@ -678,7 +680,7 @@ void op_hurry(struct op *op)
 static uint64_t timeout_of(const struct engine *e, const struct op *op)
 {
 	if (op->er->closing) /* taken just now: the failure of its notification must leave soon */
-		return HURRY_NS;
+		return STOP_GRACE_NS;
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT)
 		return op->sqe.ns;
 	if (op->sqe.deadline_us)
@@ -686,15 +688,15 @@ static uint64_t timeout_of(const struct engine *e, const struct op *op)
 	return op->bits & OP_MULTISHOT ? NEVER_NS : e->default_timeout_ns;
 }
 
-static void arm(struct engine *e, struct op *op)
+static void op_arm(struct engine *e, struct op *op)
 {
 	uint64_t timeout = timeout_of(e, op);
 
 	op->started_ns = e->now;
-	tell_young(e, op);
+	stats_add_new(e, op);
 	if (timeout >= NEVER_NS - e->now) {
 		op->deadline_ns = NEVER_NS;
-		tell_lasting(op);
+		stats_export_lasting(op);
 		return;
 	}
 	op->deadline_ns = e->now + timeout;
@@ -716,7 +718,7 @@ int op_arm_fresh(struct engine *e)
 		if (!looked)
 			e->now = clock_now(e->config.clock);
 		looked = 1;
-		arm(e, op);
+		op_arm(e, op);
 	}
 	return looked;
 }

@@ -121,16 +121,16 @@ static int scope_failed(struct scope *s, const struct op *op)
 {
 	struct list *pos, *tmp;
 	struct op *w;
-	int told = 0;
+	int notified = 0;
 
 	list_for_each_safe(pos, tmp, &s->waiting) {
 		w = list_entry(pos, struct op, fence_link);
 		if (!behind(w, op))
 			continue;
 		op_block_failed(w, REASON_FENCE, 1);
-		told = 1;
+		notified = 1;
 	}
-	return told;
+	return notified;
 }
 
 /* ---- failures that no FENCE was told of ---- */
@@ -167,7 +167,7 @@ static void failures_forget(struct engine_ring *er, struct scope *s)
 
 /* Forgets the failures of one group, or all of the peer's. The scope of all groups counts those of
  * each group too. */
-static void failures_told(struct op *fence)
+static void failures_reported(struct op *fence)
 {
 	struct engine_ring *er = fence->er;
 	struct scope *group = fence->scope_group, *all = fence->scope_all, *s;
@@ -227,7 +227,7 @@ static void enter_drain(struct op *op)
 static void enter_peer(struct op *op)
 {
 	op->peer->unfinished++;
-	store_relaxed(&op->peer->used, op_engine(op)->turns);
+	store_relaxed(&op->peer->used, op_engine(op)->iterations);
 	op->scope_all = scope_of_peer(op->er, op->peer);
 	op->scope_all->unfinished++;
 	if (!op->sqe.group)
@@ -253,7 +253,7 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 	if (s->failed) {
 		reason = s->lost ? REASON_FENCE_LOST : REASON_FENCE;
 		*n = s->failed;
-		failures_told(op);
+		failures_reported(op);
 		return reason;
 	}
 	if (s->unfinished > 1) {
@@ -309,7 +309,7 @@ void order_outcome(struct op *op, int failed)
 {
 	struct engine_ring *er = op->er;
 	struct op *next = op->linked;
-	int told;
+	int notified;
 
 	if (er->chain_prev == op) {
 		er->chain_prev = NULL;
@@ -324,10 +324,10 @@ void order_outcome(struct op *op, int failed)
 		op_unblock(next);
 	if (!failed || !op->scope_all || (op->bits & OP_FORGIVEN))
 		return;
-	told = scope_failed(op->scope_all, op);
+	notified = scope_failed(op->scope_all, op);
 	if (op->scope_group)
-		told |= scope_failed(op->scope_group, op);
-	if (!told)
+		notified |= scope_failed(op->scope_group, op);
+	if (!notified)
 		failure_keep(op->scope_all, op->scope_group, 0);
 }
 

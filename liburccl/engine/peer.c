@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define PEER_PING_PARTS \
-	4u /* pings per dead_after to a peer that entries wait for */
+#define PEER_PING_PARTS 4u /* pings per dead_after to a peer that entries wait for */
 
 /* ---- lookup ---- */
 
@@ -38,12 +37,12 @@ struct engine_peer *peer_get(struct engine *e, uint32_t handle)
 	return peer_lookup(e, handle);
 }
 
-void peer_handle_told(struct engine *e, uint32_t handle)
+void peer_handle_given(struct engine *e, uint32_t handle)
 {
 	struct engine_peer *p = peer_lookup(e, handle);
 
 	if (p)
-		p->handle_told = 1;
+		p->handle_given = 1;
 }
 
 struct engine_remote *remote_get(struct engine *e, uint32_t handle)
@@ -233,22 +232,22 @@ void peer_stop_watches(struct engine *e, struct engine_peer *p)
 	peer_each(e, p, OP_MULTISHOT, stop_lost);
 }
 
-void peer_force(struct engine *e, struct engine_peer *p)
+void peer_abort(struct engine *e, struct engine_peer *p)
 {
-	peer_each(e, p, 0, op_force);
+	peer_each(e, p, 0, op_abort);
 }
 
 /* Makes the outcome of each entry known soon, even if a device keeps its buffer. */
-void peer_hurry(struct engine *e, struct engine_peer *p)
+void peer_shorten_deadlines(struct engine *e, struct engine_peer *p)
 {
-	peer_each(e, p, 0, op_hurry);
+	peer_each(e, p, 0, op_shorten_deadline);
 }
 
 /* No port has a link, so no answer can come: its entries end without waiting for one. */
 static void stop_cut(struct op *op)
 {
 	op_stop(op, -ENETDOWN, REASON_PORTS_DOWN, 0);
-	op_force(op);
+	op_abort(op);
 }
 
 void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut)
@@ -273,7 +272,8 @@ void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
 	if (p->state == PEER_LOSING)
 		peer_losing_expired(e, p);
-	if ((!p->unfinished && relay_idle(p)) || (p->state != PEER_UP && p->state != PEER_COLD))
+	if ((!p->unfinished && relay_idle(p)) ||
+	    (p->state != PEER_UP && p->state != PEER_SUSPENDED))
 		return;
 	if (!p->pinging) {
 		p->pinging = 1;
@@ -332,17 +332,18 @@ static void rail_grow(struct engine *e, struct rail *rail)
 {
 	assert(!rail->grow_out);
 	rail->grow_out = 1;
-	rail->grow = (struct control_req){.msg = {.type = CONTROL_RAIL_GROW, .reply = &e->mailbox},
-					  .rail = rail};
+	rail->grow =
+		(struct control_req){.msg = {.type = CONTROL_RAIL_ADD_QPS, .reply = &e->mailbox},
+				     .rail = rail};
 	control_ask(e, &rail->grow);
 }
 
-void rail_grown(struct control_req *req)
+void rail_qps_added(struct control_req *req)
 {
 	struct rail *rail = req->rail;
 
 	rail->grow_out = 0;
-	rail->ep->dev->ops->ep_grown(rail->ep, req->msg.res);
+	rail->ep->dev->ops->ep_qps_added(rail->ep, req->msg.res);
 }
 
 void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg)
@@ -350,7 +351,7 @@ void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint
 	if (p->rail)
 		rail_report(e, p->rail, -ECONNRESET, reason, arg);
 	else
-		peer_unwanted(p, reason, arg);
+		peer_give_up_suspended(p, reason, arg);
 }
 
 static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)
@@ -377,7 +378,7 @@ void rail_event(struct engine *e, const struct event *ev)
 	case EVENT_DOWN:
 		rail_down(e, rail, ev->res, ev->code);
 		break;
-	case EVENT_GROW:
+	case EVENT_ADD_QPS:
 		rail_grow(e, rail);
 		break;
 	case EVENT_CLOSED:
@@ -411,15 +412,15 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	}
 	p->handle = handle;
 	p->incarnation = incarnation;
-	p->told = segment_peer_take(e->segment, handle, incarnation, name);
-	if (!p->told)
-		p->told = &p->untold;
+	p->stats = segment_peer_take(e->segment, handle, incarnation, name);
+	if (!p->stats)
+		p->stats = &p->own_stats;
 	list_init(&p->link);
 	list_init(&p->waiting);
 	list_init(&p->remotes);
-	list_init(&p->again);
+	list_init(&p->requeued_ops);
 	list_init(&p->acked_scopes);
-	p->undone_tail = &p->undone;
+	p->requeued_tail = &p->requeued_chunks;
 	list_init(&p->awaited.link);
 	list_init(&p->moved_link);
 	p->awaited.kind = TIMER_PEER;
@@ -437,15 +438,15 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 
 void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err)
 {
-	store_relaxed(&p->told->missed, transport | (uint32_t)-err << 8);
+	store_relaxed(&p->stats->missed, transport | (uint32_t)-err << 8);
 }
 
 void engine_peer_free(struct engine_peer *p)
 {
 	if (!p)
 		return;
-	if (p->told != &p->untold)
-		segment_peer_give(p->told);
+	if (p->stats != &p->own_stats)
+		segment_peer_give(p->stats);
 	free(p->notes);
 	free(p->parked);
 	free(p->atomics);

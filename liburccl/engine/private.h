@@ -40,7 +40,7 @@
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* time after the deadline for the peer to confirm that no more bytes
 			      * land */
-#define HURRY_NS (100 * NSEC_PER_MSEC) /* likewise if a call waits for the end */
+#define STOP_GRACE_NS (100 * NSEC_PER_MSEC) /* likewise if a call waits for the end */
 
 struct engine;
 struct op;
@@ -97,7 +97,7 @@ enum op_state {
 
 enum op_bits {
 	OP_DECIDED = 1 << 0,	 /* res is the outcome: no new step begins */
-	OP_TOLD = 1 << 1,	 /* a CQE with MORE reported the outcome */
+	OP_REPORTED = 1 << 1,	 /* a CQE with MORE reported the outcome */
 	OP_DONE_CURSOR = 1 << 2, /* all pieces were made into chunks */
 	OP_UNPROVED = 1 << 3, /* a WRITE was only acknowledged, and may not be placed yet */
 	OP_UNKNOWN = 1 << 4, /* it failed, and its notification may have arrived */
@@ -105,7 +105,7 @@ enum op_bits {
 	OP_UNFLUSHED = 1 << 6, /* bytes went to device memory that may not have them yet */
 	OP_SMALL = 1 << 7,     /* in the lane for small entries */
 	OP_ASKED = 1 << 8,     /* its chunks were asked to return */
-	OP_FORCED = 1 << 9,    /* likewise, without waiting for the peer */
+	OP_ABORTED = 1 << 9,   /* likewise, without waiting for the peer */
 	OP_EXCUSED = 1 << 10,  /* its deadline was extended once, since this thread did not run */
 	OP_LATE = 1 << 11,     /* its deadline has passed */
 	OP_PROMISED = 1 << 12, /* it has a notification: the peer must also learn of a failure */
@@ -115,14 +115,14 @@ enum op_bits {
 	OP_OUTCOME = 1 << 14, /* later entries were told of the outcome */
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is looked up at its start, not when it is taken */
-	OP_SHOWN = 1 << 17,   /* it has a record in the segment: tell.h */
+	OP_EXPORTED = 1 << 17, /* it has a record in the segment: stats.h */
 	OP_IS_DATA = 1 << 18, /* set by its check: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
 	OP_CHAINED = 1 << 20, /* it or the entry before it has LINK, or OP_SIGNALS: another entry
 			       * may wait for its end */
 	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
-	OP_AGAIN = 1 << 23,	/* all of it must be sent again: replay.c */
+	OP_REQUEUED = 1 << 23,	/* all of it must be sent again: replay.c */
 	OP_PROVED = 1 << 24, /* it requested proof for the entries before its FENCE */
 	OP_AWAITS = 1 << 25,  /* it waits for a word: sync.c */
 	OP_SIGNALS = 1 << 26, /* likewise, it sets a word when it succeeds */
@@ -161,14 +161,14 @@ struct scope {
 struct op {
 	struct urccl_sqe sqe;
 	struct engine_ring *er;
-	struct segment_entry *told;
+	struct segment_entry *stats;
 	struct timer timer;
 	struct list link; /* in a lane, the ready list, a flush list, or the waiters of a remote,
 			   * peer or rail */
 	struct list drain_link, fence_link;
 	uint32_t acked_losses; /* FENCE: its peer's count when it was taken */
 	struct op *fresh_next; /* taken in this iteration; the slot may hold a later entry by now */
-	struct op *young_next; /* taken since the last update of the statistics; likewise */
+	struct op *new_next; /* taken since the last update of the statistics; likewise */
 	uint64_t seq;	       /* number in its ring */
 	uint32_t first_bad;    /* first segment that is not known to be placed */
 	uint8_t state;	       /* enum op_state */
@@ -176,7 +176,7 @@ struct op {
 	uint8_t note_slot;   /* in the peer's window, in NOTING; NOTE_WINDOW: none yet */
 	uint8_t atomic_slot; /* in the peer's window, in ATOMIC; ATOMIC_WINDOW: none yet */
 	uint8_t is_fresh;    /* in the list of fresh entries */
-	uint8_t is_young;    /* in the list of young entries */
+	uint8_t is_new;      /* in the list of young entries */
 
 	/* All members from here to blockers are 0 when it is taken. */
 	struct engine_peer *peer;
@@ -250,7 +250,7 @@ struct ask {
 };
 
 /* Entries of one flow that succeeded in the same iteration: the statistics add them together. */
-struct burst {
+struct stats_batch {
 	struct segment_flow *flow;
 	uint32_t what; /* first bytes of their SQEs: opcode, dtype, flags */
 	uint32_t ended;
@@ -286,8 +286,8 @@ struct engine_ring {
 	uint32_t nscopes, scope_mask, failures_kept, acked_kept;
 	struct list scopes_idle;
 	struct scope *last_scope;
-	struct segment_ring *told, untold;
-	struct segment_entry *untold_entries; /* used if the segment has no room */
+	struct segment_ring *stats, own_stats;
+	struct segment_entry *own_entries; /* used if the segment has no room */
 };
 
 /* ---- peers ---- */
@@ -310,8 +310,8 @@ struct watch {
 	struct op *op; /* the WATCH; NULL: a CONNECT or ACCEPT with URCCL_SQE_WATCH asked */
 };
 
-/* COLD: suspended, with its rail or, later, without. Entries wait as in CONNECTING. */
-enum peer_state { PEER_CONNECTING, PEER_COLD, PEER_UP, PEER_LOSING, PEER_LOST };
+/* SUSPENDED: suspended, with its rail or, later, without. Entries wait as in CONNECTING. */
+enum peer_state { PEER_CONNECTING, PEER_SUSPENDED, PEER_UP, PEER_LOSING, PEER_LOST };
 
 struct engine_peer {
 	uint32_t handle;
@@ -323,14 +323,14 @@ struct engine_peer {
 	struct rail *rails[RAILS_MAX]; /* all that were tried and are not closed */
 	struct rail *up[RAIL_NUMBERS]; /* rails that are up */
 	uint32_t nup;
-	uint32_t replays; /* a rail that breaks does not end the peer */
+	uint32_t failover; /* a rail that breaks does not end the peer */
 	uint32_t fencing; /* broken rails whose other end may not be closed: bits */
 	uint32_t rails_up, rails_said, rails_news; /* bits: rails that are up; as last reported; to
 						    * be checked */
 	int32_t rail_res[RAIL_NUMBERS];		   /* -errno of rails that are not up */
-	struct chunk *undone, **undone_tail;	   /* failed-over chunks of entries, to be posted
-						    * again when possible */
-	struct list again;			   /* entries likewise */
+	struct chunk *requeued_chunks, **requeued_tail; /* failed-over chunks of entries, to be
+						    * posted again when possible */
+	struct list requeued_ops;		   /* entries likewise */
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* its entries, except multishot ones */
@@ -345,10 +345,11 @@ struct engine_peer {
 	struct timer awaited; /* while entries wait for it: when to ping it */
 	struct control_req ping;
 	uint32_t pinging;
-	struct control_req want;
-	uint32_t wanted, want_out;  /* suspended: a resume request was sent; it has not returned */
-	uint32_t unwanted;	    /* the peer was given up meanwhile: the reason, and its arg */
-	uint64_t unwanted_arg;
+	struct control_req resume;
+	uint32_t resume_asked, resume_out; /* suspended: a resume request was sent; it has not
+					    * returned */
+	uint32_t give_up_reason;    /* the peer was given up meanwhile: the reason, and its arg */
+	uint64_t give_up_arg;
 	struct list remotes;	    /* its imported memory */
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails, since failures were forgotten */
@@ -366,15 +367,15 @@ struct engine_peer {
 	uint64_t lost_arg;
 	int32_t lost_cause;   /* the result of its entries */
 	uint64_t lost_ns;     /* clock at its loss */
-	uint32_t handle_told; /* the program has its handle, from a PEER event or its CONNECT */
-	uint32_t lost_untold; /* LOST must be posted, */
+	uint32_t handle_given; /* the program has its handle, from a PEER event or its CONNECT */
+	uint32_t lost_unposted; /* LOST must be posted, */
 	uint32_t lost_due;    /* and its time has come */
 	uint32_t closing;     /* LOSING: its rails are closing */
 	uint32_t restarted;   /* another incarnation is at its address */
 	uint32_t cut;	      /* 1: it has no rail, and no port that reaches it has a link */
 
 	struct list note_waiters; /* entries that wait for a slot of the window */
-	struct owed_list owed;	  /* failed notifications: likewise */
+	struct failed_note_list failed_notes; /* failed notifications: likewise */
 	struct note_slot *notes;  /* NOTE_WINDOW */
 	uint32_t note_next;
 	uint32_t notes_busy;
@@ -394,7 +395,7 @@ struct engine_peer {
 
 	struct list moved_link; /* in the engine's list, while bytes that came out are not in the
 				 * statistics */
-	struct segment_peer *told, untold;
+	struct segment_peer *stats, own_stats;
 };
 
 struct remote_part {
@@ -452,10 +453,10 @@ struct engine {
 				     * rail */
 	uint32_t entered;	    /* entries taken, as of the last report to that clock */
 	uint64_t now;
-	uint64_t turns;
+	uint64_t iterations;
 	uint64_t sleeps; /* number of sleeps */
-	uint32_t seldom; /* mask: a busy engine checks everything in iterations where these bits are
-			  * 0 */
+	uint32_t slow_mask; /* mask: a busy engine checks everything in iterations where these bits
+			  * are 0 */
 	uint64_t given;	 /* bytes posted since the clock was read */
 	uint32_t rails; /* rails of all devices: without any, most iterations poll no device */
 	uint32_t stopping;
@@ -490,15 +491,15 @@ struct engine {
 	uint64_t pushed_ns;   /* time when the last entry was taken from a lane */
 	uint64_t looking;	     /* looks with a list that is not empty, one bit each */
 	struct op *fresh;	     /* taken in this iteration, without a timer yet */
-	struct op *young, **young_tail; /* taken since the last update of the statistics, oldest
+	struct op *new_ops, **new_tail; /* taken since the last update of the statistics, oldest
 					 * first */
 	struct op *accept;
 	struct watch watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs */
 	uint32_t armed;	      /* sleep is announced */
 	uint32_t sweep;	      /* chunks of stopped entries must be cancelled */
-	uint32_t rare;	      /* one of flushes, pending, pending_accepts, messages, words and
-			       * commands may not be empty (rare_add()), or the stage or relays
+	uint32_t slow_work;   /* one of flushes, pending, pending_accepts, messages, words and
+			       * commands may not be empty (slow_list_add()), or the stage or relays
 			       * have work */
 	uint32_t lanes_set;   /* one bit for each of lanes[] that may not be empty */
 	uint32_t warming;     /* ENGINE_REMOTE_WARM commands: the engine does not sleep before they
@@ -526,23 +527,23 @@ struct engine {
 	struct engine_peer **peer_slots;
 	uint32_t nregions, nremotes, npeer_slots;
 	struct handles grants; /* exports, by their name in atomics */
-	struct owed_pool owed;
+	struct failed_note_pool failed_notes;
 
 	struct segment_file *segment;
-	struct segment_engine *told;
-	uint64_t look_ns;	  /* time of the next update of the statistics */
-	uint32_t told_ahead;	  /* entries were shown since then, before a device had their
+	struct segment_engine *stats;
+	uint64_t update_ns;	  /* time of the next update of the statistics */
+	uint32_t exported_ahead;  /* entries were shown since then, before a device had their
 				   * chunks */
-	struct burst burst;
+	struct stats_batch stats_batch;
 	struct failures failures; /* any thread may read them */
 	struct event events[EVENTS_BATCH];
 };
 
 /* Adds to a list that is empty in most iterations. */
-static inline void rare_add(struct engine *e, struct list *l, struct list *to)
+static inline void slow_list_add(struct engine *e, struct list *l, struct list *to)
 {
 	list_add_tail(l, to);
-	e->rare = 1;
+	e->slow_work = 1;
 }
 
 static inline struct engine *op_engine(const struct op *op)
@@ -581,8 +582,8 @@ struct verdict { /* the result of a check */
  * opcode and a promised notification. sqe: its place in the ring. 0, or -errno with *v. */
 int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v);
 
-/* take.c */
-uint32_t take_ring(struct engine *e, struct engine_ring *er);
+/* sq_fetch.c */
+uint32_t sq_fetch_ring(struct engine *e, struct engine_ring *er);
 
 /* device.c */
 /* Of reserved, where no kernel can have a bit: an entry that kernels must not push. */
@@ -617,8 +618,8 @@ __attribute__((cold)) void op_fail_device(struct op *op, int res,
 					   uint64_t code); /* the record says how much was placed */
 void op_stop(struct op *op, int res, uint32_t reason,
 	     uint64_t arg);   /* stops it for an outside reason; does nothing if it is decided */
-void op_hurry(struct op *op); /* stopped while a call waits: shortens its deadline */
-void op_force(struct op *op); /* takes back what is under way, without the peer's answer */
+void op_shorten_deadline(struct op *op); /* stopped while a call waits: shortens its deadline */
+void op_abort(struct op *op); /* takes back what is under way, without the peer's answer */
 void op_check(struct op *op); /* something came back: takes the next step, or ends it */
 void op_end(struct op *op, int64_t res);
 void op_end_moved(struct op *op); /* data or a notification, successful */
@@ -633,7 +634,7 @@ struct late {
 	uint64_t a, b;
 };
 struct late late_of(const struct op *op);
-void op_tell(struct op *op); /* posts a CQE with MORE: the outcome before the end */
+void op_report(struct op *op); /* posts a CQE with MORE: the outcome before the end */
 
 /* order.c */
 int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; not 0: it has failed */
@@ -680,7 +681,7 @@ int cursor_peek(struct op *op, const struct piece **cur);
 uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chunk_piece *pieces,
 			    uint32_t max, uint64_t *len);
 uint64_t cursor_left(const struct op *op); /* bytes left, approximately */
-void cursor_again(struct op *op);	   /* restarts at the begin */
+void cursor_rewind(struct op *op);	   /* restarts at the begin */
 int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);
 uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* index of the part at off */
 
@@ -714,7 +715,7 @@ void chunk_out(struct engine *e, struct chunk *c);
 void flush_all(struct engine *e);
 int flush_begin(struct op *op); /* 0: no rail can do it */
 int flush_may_wait(const struct op *op); /* 1: it may end acknowledged; that is remembered */
-void flush_owed(struct op *op); /* it ends successfully, but only acknowledged */
+void flush_defer(struct op *op); /* it ends successfully, but only acknowledged */
 void acked_forget(struct scope *s);
 int flush_fenced(struct op *op); /* 0: its notification may be sent */
 void flush_lost(struct rail *rail); /* it broke */
@@ -743,21 +744,21 @@ void peer_choose(struct engine_peer *p); /* chooses its best rail */
 #define TRIES_STEADY 3u
 struct rail *peer_steady(const struct engine_peer *p);
 /* Binds a chunk that no device has to a rail. 0: it cannot, and waits elsewhere. */
-int chunk_aim(struct chunk *c, struct rail *rail);
+int chunk_bind(struct chunk *c, struct rail *rail);
 /* 1: it is posted again later. */
-int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c);
+int chunk_fail_over(struct engine *e, struct rail *rail, struct chunk *c);
 /* A chunk was acknowledged, and its rail is broken by now. */
 void chunk_unproved(struct rail *rail, struct op *op);
-int op_again(struct op *op); /* sends all of it again, when possible; 0: it cannot */
+int op_requeue(struct op *op); /* sends all of it again, when possible; 0: it cannot */
 void replay_run(struct engine_peer *p);
 void replay_drop(struct op *op); /* drops its chunks that wait to be posted again */
 uint32_t key_grant(const struct rkey *key); /* the owner's number for the key's grant */
 
 /* note.c */
 void note_start(struct op *op); /* the entry's notification is due: sends it, or waits for a slot */
-void note_owe(struct op *op);	/* the entry failed: queues that for the peer, and ends it */
+void note_fail(struct op *op);	/* the entry failed: queues that for the peer, and ends it */
 void note_stop(struct op *op);
-void note_force(struct op *op);
+void note_abort(struct op *op);
 /* Its deadline passed in NOTING. 0: it is unknown why the peer has not acknowledged. */
 int note_expired(struct op *op);
 void note_chunk_out(struct engine *e, struct chunk *c);
@@ -766,53 +767,54 @@ void notes_init(struct engine_peer *p);
 void notes_drop(struct engine_peer *p);
 void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
 void notes_resume(struct engine_peer *p);
-void notes_again(struct engine_peer *p); /* a rail broke, with messages that it had taken */
+void notes_requeue(struct engine_peer *p); /* a rail broke, with messages that it had taken */
 int notes_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
 /* 1: failed messages are sent again, since there is a rail or will be one. */
 static inline int peer_sends(const struct engine_peer *p)
 {
-	return p->state == PEER_UP && (p->replays || (p->rail && p->rail->up));
+	return p->state == PEER_UP && (p->failover || (p->rail && p->rail->up));
 }
 static inline struct ep *peer_ep(const struct engine_peer *p)
 {
 	return p->rail ? p->rail->ep : NULL;
 }
 
-/* owe.c */
-void owe(struct engine_peer *p, uint64_t tag, int64_t res);
-int owed_take(struct engine_peer *p, struct owed *out); /* the oldest; 0: there is none */
-void owed_drop(struct engine_peer *p);
+/* failed_note.c */
+void failed_note_add(struct engine_peer *p, uint64_t tag, int64_t res);
+/* The oldest; 0: there is none. */
+int failed_note_pop(struct engine_peer *p, struct failed_note *out);
+void failed_notes_drop(struct engine_peer *p);
 
 /* atomic.c */
 void atomic_open(struct op *op); /* checks its range; op_fail() if it is invalid */
 void atomic_start(struct op *op);
 void atomic_stop(struct op *op);
-void atomic_force(struct op *op);
+void atomic_abort(struct op *op);
 void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
 void atomic_chunk_dropped(struct chunk *c); /* no device had it */
 void atomic_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void atomics_init(struct atomics *a);
 int atomics_idle(const struct atomics *a);
 void atomics_resume(struct engine_peer *p);
-void atomics_again(struct engine_peer *p); /* likewise after a rail broke */
+void atomics_requeue(struct engine_peer *p); /* likewise after a rail broke */
 /* Room for one more item in a message of this type to the peer. NULL: all messages are under
  * way. */
 void *atomic_room(struct engine_peer *p, enum message_type type);
 
-/* serve.c: executes atomics of peers on memory of ours */
-void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m);
+/* remote_request.c: executes atomics of peers on memory of ours */
+void remote_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m);
 /* The message with it failed. */
-void serve_again(struct engine_peer *p, const struct atomic_answer *m);
-void serve_all_again(struct engine_peer *p);				/* a rail broke */
-void serve_due(struct engine_peer *p);					/* a message has come out */
+void remote_request_requeue(struct engine_peer *p, const struct atomic_answer *m);
+void remote_requests_requeue(struct engine_peer *p);			/* a rail broke */
+void remote_request_due(struct engine_peer *p);				/* a message has come out */
 
 /* relay.c */
 int relay_make(struct engine_peer *p); /* 0 or -ENOMEM */
 void relay_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c); /* a SEND */
 void relay_chunk_dropped(struct engine *e, struct chunk *c); /* no device took it */
-void relay_again(struct engine_peer *p);   /* a rail broke */
+void relay_requeue(struct engine_peer *p); /* a rail broke */
 void relay_answer(struct engine_peer *p, struct relay_record *r);
 uint32_t relays_look(struct engine *e); /* how much was done */
 int relay_idle(const struct engine_peer *p);
@@ -824,7 +826,7 @@ static inline void relay_kick(struct engine *e, struct relay *r)
 {
 	if (list_empty(&r->link))
 		list_add_tail(&r->link, &e->relays.active);
-	e->rare = 1;
+	e->slow_work = 1;
 }
 
 static inline int relay_slot_sends(const struct relay_slot *s)
@@ -856,7 +858,7 @@ int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_reco
 int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as the exposure ends */
 void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c);
 void relay_read_dropped(struct engine *e, struct chunk *c);
-void relay_unaimed(struct engine *e, struct chunk *c); /* the rail has no key for it */
+void relay_unbound(struct engine *e, struct chunk *c); /* the rail has no key for it */
 
 /* relay_run.c */
 void relays_init(struct relays *all);
@@ -883,7 +885,7 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
 /* An ep is closed, but its peer is not lost: its exports live on for atomics. closed 0: the ep is
  * about to close, and exports that the device cannot end yet stay until it has. */
-void exposures_rest(struct engine *e, struct ep *ep, int closed);
+void exposures_detach(struct engine *e, struct ep *ep, int closed);
 void exposures_end(struct engine *e, struct engine_peer *p); /* ends those without an ep */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */
 /* Ends expired exports: no access outlasts the expiry of its export. */
@@ -895,14 +897,14 @@ void msg_ring_start(struct op *op);
 int msg_rings_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */
 void msg_ring_gone(struct engine_ring *er); /* the ring closes: entries that wait for it fail */
 
-/* cold.c: idle eviction */
+/* suspend.c: idle eviction */
 int peer_idle(const struct engine_peer *p);	       /* 0 or -EBUSY */
 int peer_pause(struct engine_peer *p);		       /* likewise */
 void peer_go(struct engine *e, struct engine_peer *p); /* its entries start (again) */
-void peer_want(struct engine_peer *p);		       /* it is suspended, and an entry waits */
+void peer_ask_resume(struct engine_peer *p);	       /* it is suspended, and an entry waits */
 /* It has no rail: the control thread must treat it as lost. */
-void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg);
-void peer_want_back(struct control_req *req);
+void peer_give_up_suspended(struct engine_peer *p, uint32_t reason, uint64_t arg);
+void peer_resume_back(struct control_req *req);
 void peer_forget_keys(struct engine_peer *p);	       /* its rail is about to close */
 
 /* request.c: operations of the control thread; ACCEPT, CANCEL, TIMEOUT */
@@ -926,7 +928,7 @@ void watches_gone(struct engine_ring *er); /* the ring closes */
 struct engine_peer *peer_get(struct engine *e, uint32_t handle);
 /* Does not run the mailbox. */
 struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle);
-void peer_handle_told(struct engine *e, uint32_t handle);
+void peer_handle_given(struct engine *e, uint32_t handle);
 struct engine_remote *remote_get(struct engine *e, uint32_t handle);
 struct memory *region_get(struct engine *e, uint32_t handle);
 /* Does not run the mailbox. */
@@ -943,8 +945,8 @@ void remote_need_keys(struct op *op, struct engine_remote *r);
 void remote_ask(struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
-void peer_force(struct engine *e, struct engine_peer *p);
-void peer_hurry(struct engine *e, struct engine_peer *p);
+void peer_abort(struct engine *e, struct engine_peer *p);
+void peer_shorten_deadlines(struct engine *e, struct engine_peer *p);
 void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut);
 void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
@@ -953,14 +955,14 @@ void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint
 void peer_ping_back(struct engine *e, struct control_req *req);
 void rail_event(struct engine *e, const struct event *ev);
 /* The control thread has answered. */
-void rail_grown(struct control_req *req);
+void rail_qps_added(struct control_req *req);
 
-/* quiet.c: 1: nothing uses it any more; called again until then */
+/* quiesce.c: 1: nothing uses it any more; called again until then */
 void ring_stop(struct engine_ring *er);
 int ring_is_quiet(struct engine *e, struct engine_ring *er);
 int region_is_quiet(struct engine *e, struct memory *m);
 int remote_is_quiet(struct engine *e, struct engine_remote *r);
-void remote_cool(struct engine_remote *r); /* its keys ended with the rails */
+void remote_suspend(struct engine_remote *r); /* its keys ended with the rails */
 void remote_forget_keys(struct engine_remote *r, struct rail *rail); /* keys of one rail */
 void remote_revoke(struct engine_remote *r);
 int remote_is_revoked(struct engine *e, struct engine_remote *r);
@@ -983,5 +985,5 @@ uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* checks the commands that wait */
 __attribute__((cold)) void engine_lookup_missed(struct engine *e);
 
-#include "engine/tell.h"
+#include "engine/stats.h"
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay: its messages, and what the engine does for it in each turn. */
+/* The relay: its messages, and what the engine does for it in each iteration. */
 #include <stdlib.h>
 #include "engine/private.h"
 
@@ -118,7 +118,7 @@ void relay_chunk_dropped(struct engine *e, struct chunk *c)
 		container_of(c, struct relay_message, chunk)->sending = 0;
 }
 
-void relay_again(struct engine_peer *p)
+void relay_requeue(struct engine_peer *p)
 {
 	uint32_t i;
 
@@ -131,7 +131,7 @@ void relay_again(struct engine_peer *p)
 	relay_kick(p->engine, p->relay);
 }
 
-/* ---- each turn ---- */
+/* ---- each iteration ---- */
 
 static int is_active(const struct relay *r)
 {
@@ -147,7 +147,7 @@ static int is_active(const struct relay *r)
 }
 
 /* Our WRITEs and the peer's FETCHes take slots of the run in turn. */
-static uint32_t look(struct engine *e, struct relay *r)
+static uint32_t relay_look(struct engine *e, struct relay *r)
 {
 	struct engine_peer *p = r->peer;
 	uint32_t i, n = 0, first = r->turn++;
@@ -180,7 +180,7 @@ uint32_t relays_look(struct engine *e)
 		struct relay *r = list_first(&round, struct relay, link);
 
 		list_del(&r->link);
-		n += look(e, r);
+		n += relay_look(e, r);
 		if (is_active(r))
 			relay_kick(e, r);
 		else

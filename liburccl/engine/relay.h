@@ -146,7 +146,7 @@ struct run {
 
 /* The relay's state of one peer. */
 struct relay {
-	struct list link; /* of relays.active, while something must be looked at each turn */
+	struct list link; /* of relays.active, while something must be looked at each iteration */
 	struct engine_peer *peer;
 	struct run *run;
 	struct chunk *waiting, **waiting_tail; /* of entries, without a slot; oldest first */

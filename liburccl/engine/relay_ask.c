@@ -82,8 +82,8 @@ static void slot_filled(struct engine *e, struct engine_peer *p, struct relay_sl
 	op_check(op);
 }
 
-static void slot_take(struct engine *e, struct engine_peer *p, struct relay_slot *s,
-		      struct chunk *c, uint8_t *bytes, int run_slot)
+static void relay_slot_take(struct engine *e, struct engine_peer *p, struct relay_slot *s,
+			    struct chunk *c, uint8_t *bytes, int run_slot)
 {
 	struct relay *r = p->relay;
 
@@ -128,7 +128,7 @@ static int slot_start(struct engine *e, struct engine_peer *p, struct chunk *c)
 		if (slot < 0)
 			return 0;
 	}
-	slot_take(e, p, s, c, bytes, slot);
+	relay_slot_take(e, p, s, c, bytes, slot);
 	return 1;
 }
 
@@ -257,7 +257,7 @@ static void slot_drop(struct engine *e, struct engine_peer *p, struct relay_slot
 	case RELAY_ENDING:
 		if (s->state == RELAY_ASKED)
 			slot_end(p, s);
-		s->chunk = writes && !(op->bits & OP_FORCED) ? c : NULL;
+		s->chunk = writes && !(op->bits & OP_ABORTED) ? c : NULL;
 		if (s->chunk)
 			return;
 		op->bits |= writes ? OP_UNQUIET : 0;

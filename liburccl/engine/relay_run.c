@@ -54,10 +54,10 @@ static void run_publish(struct engine *e, struct engine_peer *p, const struct ru
 
 uint32_t engine_peer_run(const struct engine_peer *p, uint64_t *off)
 {
-	uint64_t told = load_acquire(&p->run_public);
+	uint64_t stats = load_acquire(&p->run_public);
 
-	*off = ((told & UINT32_MAX) - 1) * RELAY_RUN * SLOT_BYTES;
-	return (uint32_t)(told >> 32);
+	*off = ((stats & UINT32_MAX) - 1) * RELAY_RUN * SLOT_BYTES;
+	return (uint32_t)(stats >> 32);
 }
 
 static struct run *run_take(struct engine *e, struct relay *r)
@@ -93,7 +93,7 @@ void run_give_back(struct engine *e, struct relay *r)
 }
 
 /* A context without regions of GPU memory has no staging memory until it first needs it. */
-static void memory_want(struct engine *e)
+static void memory_request(struct engine *e)
 {
 	struct relays *all = &e->relays;
 
@@ -110,7 +110,7 @@ int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes)
 	uint32_t i;
 
 	if (!e->stage.memory) {
-		memory_want(e);
+		memory_request(e);
 		return -1;
 	}
 	if (!run)

@@ -281,11 +281,11 @@ void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_req
 	struct relay_record *rec = &p->relay->records[m->seq % RELAY_WINDOW];
 	int32_t ahead = (int32_t)(m->seq - rec->request.seq);
 
-	if (p->state != PEER_UP && !(p->state == PEER_COLD && p->nup))
+	if (p->state != PEER_UP && !(p->state == PEER_SUSPENDED && p->nup))
 		return;
 	if (rec->used && (ahead < 0 || (ahead && rec->state != RECORD_FINAL)))
 		return;
-	store_relaxed(&p->heard, e->turns);
+	store_relaxed(&p->heard, e->iterations);
 	if (!rec->used || ahead) {
 		rec->request = *m;
 		request_begin(e, p, rec);
@@ -298,7 +298,7 @@ void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_req
 
 /* ---- the READ of a PULL ---- */
 
-void relay_unaimed(struct engine *e, struct chunk *c)
+void relay_unbound(struct engine *e, struct chunk *c)
 {
 	struct relay_record *rec = container_of(c, struct relay_record, read);
 	struct engine_peer *p = c->op;
@@ -316,10 +316,10 @@ void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
 	struct engine_peer *p = c->op;
 	int res = c->res;
 
-	if (c->flags & (CHUNK_UNDONE | CHUNK_REFUSED)) {
+	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED)) {
 		rail_broke(e, rail, res);
-		if (p->replays && p->state <= PEER_UP && ++rec->tries < RELAY_TRIES) {
-			relay_unaimed(e, c);
+		if (p->failover && p->state <= PEER_UP && ++rec->tries < RELAY_TRIES) {
+			relay_unbound(e, c);
 			return;
 		}
 	}

@@ -4,7 +4,7 @@
  *
  *  connecting -> up -> broken -> closed here -> fenced (-> another of its number, connecting)
  *
- * A rail is broken at the first sign: EVENT_DOWN, a chunk with CHUNK_UNDONE, or the control
+ * A rail is broken at the first sign: EVENT_DOWN, a chunk with CHUNK_FAILOVER, or the control
  * thread's RAIL_CLOSE after the peer's end broke. Nothing is posted to it from then on. The control
  * threads of both sides close their ends and tell each other (control/rails.c). RAIL_FENCED reports
  * that both ends are closed: nothing of the rail lands any more. Its chunks come out failed over,
@@ -22,10 +22,10 @@
  * breaks the rails.
  *
  * WRITEs that were acknowledged and not proved to be placed may be lost with the rail. Their
- * entries begin again when their chunks are back and the rail is fenced (OP_AGAIN; they wait in
+ * entries begin again when their chunks are back and the rail is fenced (OP_REQUEUED; they wait in
  * engine_peer.again, in FLUSHING), as often as chunks are posted again. Messages are numbered and
  * sent again at once, including those that the rail had taken: its other end may have closed
- * without reading them. Acknowledgements and answers are sent again too. Without CHUNK_UNDONE, or
+ * without reading them. Acknowledgements and answers are sent again too. Without CHUNK_FAILOVER, or
  * with a peer that does not fence, a rail that breaks ends the peer; the control thread decides
  * that.
  */
@@ -70,11 +70,11 @@ void peer_choose(struct engine_peer *p)
 		if (p->rail)
 			remote_waiters(r, 0);
 	}
-	tell_peer(p);
+	stats_peer(p);
 	replay_run(p);
 }
 
-static void news(struct engine_peer *p, uint32_t bit)
+static void rail_news_add(struct engine_peer *p, uint32_t bit)
 {
 	p->rails_news |= bit;
 	pending_add(p);
@@ -94,7 +94,7 @@ void rail_joined(struct engine *e, struct rail *rail)
 	p->cut = 0; /* once the program learns of the rail, it may use it */
 	if (p->state != PEER_UP)
 		return;
-	news(p, bit_of(rail));
+	rail_news_add(p, bit_of(rail));
 	if (!p->rail)
 		peer_choose(p);
 }
@@ -104,7 +104,7 @@ void rail_missed(struct engine *e, struct rail *rail, int res)
 	(void)e;
 	rail->peer->rail_res[rail->number] = res;
 	if (rail->peer->state == PEER_UP)
-		news(rail->peer, bit_of(rail));
+		rail_news_add(rail->peer, bit_of(rail));
 }
 
 int rail_leaves(struct rail *rail)
@@ -154,13 +154,13 @@ static void unprove(struct op *op, struct rail *rail)
 	op->flush_rails &= (uint8_t)~bit_of(rail);
 	if (op_reads(op) || op->state == OP_NOTING || op->state == OP_SIGNALLING)
 		return;
-	op->bits |= OP_AGAIN;
+	op->bits |= OP_REQUEUED;
 	op->fence |= (uint8_t)bit_of(rail);
 }
 
 void chunk_unproved(struct rail *rail, struct op *op)
 {
-	if (!rail->peer->replays)
+	if (!rail->peer->failover)
 		return;
 	rail->unproved = 0;
 	unprove(op, rail);
@@ -202,12 +202,12 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	if (!rail->up)
 		return;
 	rail->up = 0;
-	if (!p->replays && p->state == PEER_UP)
+	if (!p->failover && p->state == PEER_UP)
 		return;
 	if (!rail_leaves(rail))
 		return;
 	p->rail_res[rail->number] = res;
-	if (!p->replays || (p->state != PEER_UP && p->state != PEER_COLD))
+	if (!p->failover || (p->state != PEER_UP && p->state != PEER_SUSPENDED))
 		return;
 	p->fencing |= bit_of(rail);
 	unaim_held(p, rail->ep);
@@ -216,12 +216,12 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	list_del(&rail->flush_link);
 	unflush(&rail->flush_wait);
 	unflush(&rail->flushing);
-	news(p, bit_of(rail));
+	rail_news_add(p, bit_of(rail));
 	if (p->rail == rail)
 		peer_choose(p);
-	notes_again(p);
-	atomics_again(p);
-	relay_again(p);
+	notes_requeue(p);
+	atomics_requeue(p);
+	relay_requeue(p);
 }
 
 /* ---- posting again ---- */
@@ -246,15 +246,15 @@ uint32_t key_grant(const struct rkey *key)
 	return k->remote->parts[part_of(k)].grant;
 }
 
-static void undone_add(struct engine_peer *p, struct chunk *c)
+static void requeue_chunk(struct engine_peer *p, struct chunk *c)
 {
 	c->next = NULL;
-	*p->undone_tail = c;
-	p->undone_tail = &c->next;
+	*p->requeued_tail = c;
+	p->requeued_tail = &c->next;
 }
 
 /* Binds the chunk to the rail. 1: the rail has its key. */
-static int aim(struct chunk *c, struct rail *rail)
+static int chunk_try_bind(struct chunk *c, struct rail *rail)
 {
 	const struct rail_key *k;
 	uint32_t part;
@@ -271,17 +271,17 @@ static int aim(struct chunk *c, struct rail *rail)
 	return 1;
 }
 
-int chunk_aim(struct chunk *c, struct rail *rail)
+int chunk_bind(struct chunk *c, struct rail *rail)
 {
-	if (aim(c, rail))
+	if (chunk_try_bind(c, rail))
 		return 1;
 	c->ep = NULL;
 	if (c->seg == RELAY_SEG_READ) {
-		relay_unaimed(rail->peer->engine, c);
+		relay_unbound(rail->peer->engine, c);
 		return 0;
 	}
 	c->fence = 0;
-	undone_add(rail->peer, c);
+	requeue_chunk(rail->peer, c);
 	remote_ask(key_of(c->key)->remote);
 	return 0;
 }
@@ -292,7 +292,7 @@ static void chunk_ends(struct rail *rail, struct chunk *c)
 	struct op *op = c->op;
 
 	if (c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET)) {
-		op->bits |= OP_UNQUIET | OP_AGAIN;
+		op->bits |= OP_UNQUIET | OP_REQUEUED;
 		op->fence |= (uint8_t)bit_of(rail);
 	}
 	c->flags |= CHUNK_QUIET;
@@ -306,19 +306,19 @@ static int was_refused(const struct chunk *c)
 	return (c->flags & both) == both;
 }
 
-int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c)
+int chunk_fail_over(struct engine *e, struct rail *rail, struct chunk *c)
 {
 	struct engine_peer *p = rail->peer;
 	struct op *op = c->op;
 
-	if (!p->replays || p->state != PEER_UP)
+	if (!p->failover || p->state != PEER_UP)
 		return 0;
 	rail_broke(e, rail, c->res);
 	if (op->sqe.flags & URCCL_SQE_NO_REPLAY && !was_refused(c))
 		op_fail(op, -ECONNRESET, REASON_NO_REPLAY, rail->number, 0, 0);
 	else if (++c->tries == REPLAYS_MAX)
 		op_fail(op, -ECONNRESET, REASON_REPLAYS, REPLAYS_MAX, 0, 0);
-	if (op->bits & (OP_DECIDED | OP_FORCED)) {
+	if (op->bits & (OP_DECIDED | OP_ABORTED)) {
 		chunk_ends(rail, c);
 		return 0;
 	}
@@ -327,12 +327,12 @@ int chunk_undone(struct engine *e, struct rail *rail, struct chunk *c)
 	c->taken = 0;
 	op->worst = c->tries > op->worst ? c->tries : op->worst;
 	op->path |= URCCL_PATH_REPLAYED;
-	undone_add(p, c);
+	requeue_chunk(p, c);
 	replay_run(p);
 	return 1;
 }
 
-static void drop(struct engine *e, struct chunk *c)
+static void requeued_drop(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
 
@@ -347,17 +347,17 @@ static void drop(struct engine *e, struct chunk *c)
 void replay_drop(struct op *op)
 {
 	struct engine_peer *p = op->peer;
-	struct chunk **at = &p->undone, *c;
+	struct chunk **at = &p->requeued_chunks, *c;
 
-	p->undone_tail = &p->undone;
+	p->requeued_tail = &p->requeued_chunks;
 	while ((c = *at)) {
 		if (c->op == op &&
-		    (!(c->fence & p->fencing) || op->bits & OP_FORCED || p->state != PEER_UP)) {
+		    (!(c->fence & p->fencing) || op->bits & OP_ABORTED || p->state != PEER_UP)) {
 			*at = c->next;
-			drop(op_engine(op), c);
+			requeued_drop(op_engine(op), c);
 			continue;
 		}
-		p->undone_tail = &c->next;
+		p->requeued_tail = &c->next;
 		at = &c->next;
 	}
 }
@@ -365,11 +365,11 @@ void replay_drop(struct op *op)
 /* Moves chunks that can be posted to their lanes. */
 static void run_chunks(struct engine_peer *p)
 {
-	struct chunk *c = p->undone, *next;
+	struct chunk *c = p->requeued_chunks, *next;
 	struct op *op;
 
-	p->undone = NULL;
-	p->undone_tail = &p->undone;
+	p->requeued_chunks = NULL;
+	p->requeued_tail = &p->requeued_chunks;
 	for (; c; c = next) {
 		struct engine_remote *r = key_of(c->key)->remote;
 
@@ -378,17 +378,17 @@ static void run_chunks(struct engine_peer *p)
 		if (r->failed && !(op->bits & OP_DECIDED))
 			remote_fail(op, r, r->failed);
 		if (c->fence & p->fencing) {
-			undone_add(p, c);
+			requeue_chunk(p, c);
 		} else if (op->bits & OP_DECIDED) {
-			drop(p->engine, c);
+			requeued_drop(p->engine, c);
 			op_check(op);
 		} else if (!p->rail) {
-			undone_add(p, c);
-		} else if ((c->tries >= TRIES_STEADY && aim(c, peer_steady(p))) ||
-			   aim(c, p->rail)) {
+			requeue_chunk(p, c);
+		} else if ((c->tries >= TRIES_STEADY && chunk_try_bind(c, peer_steady(p))) ||
+			   chunk_try_bind(c, p->rail)) {
 			lane_add_chunk(p, op->lane, c);
 		} else {
-			undone_add(p, c);
+			requeue_chunk(p, c);
 			remote_ask(r);
 		}
 	}
@@ -396,11 +396,11 @@ static void run_chunks(struct engine_peer *p)
 
 /* Continues a stopped entry after the fence. It is quiet now, except for what other rails
  * acknowledged; the broken rail's writes stay unproved. */
-static void ends(struct op *op)
+static void op_stay_ended(struct op *op)
 {
 	if (op->bits & OP_UNPROVED)
 		op->first_bad = 0;
-	op->bits &= ~(uint32_t)(OP_AGAIN | OP_FLUSHED);
+	op->bits &= ~(uint32_t)(OP_REQUEUED | OP_FLUSHED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op_set_state(op, OP_MOVING);
@@ -411,7 +411,7 @@ static void ends(struct op *op)
  * together with the new ones. The break counts as a try even if nothing was under way. */
 static void begin_again(struct op *op)
 {
-	op->bits &= ~(uint32_t)(OP_AGAIN | OP_DONE_CURSOR | OP_FLUSHED | OP_UNPROVED);
+	op->bits &= ~(uint32_t)(OP_REQUEUED | OP_DONE_CURSOR | OP_FLUSHED | OP_UNPROVED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op->fence = 0;
@@ -419,7 +419,7 @@ static void begin_again(struct op *op)
 	op->tries = op->worst;
 	op->placed = 0;
 	op->path |= URCCL_PATH_REPLAYED;
-	cursor_again(op);
+	cursor_rewind(op);
 	op_set_state(op, OP_MOVING);
 	if (op->tries < REPLAYS_MAX)
 		lane_add_op(op);
@@ -431,39 +431,39 @@ static void run_entries(struct engine_peer *p)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &p->again) {
+	list_for_each_safe(pos, tmp, &p->requeued_ops) {
 		struct op *op = list_entry(pos, struct op, link);
 
 		if (op->fence & p->fencing)
 			continue;
 		list_del(&op->link);
 		if (op->bits & OP_DECIDED)
-			ends(op);
+			op_stay_ended(op);
 		else
 			begin_again(op);
 	}
 }
 
-int op_again(struct op *op)
+int op_requeue(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 
-	if (!p->replays || p->state != PEER_UP || op->bits & OP_FORCED)
+	if (!p->failover || p->state != PEER_UP || op->bits & OP_ABORTED)
 		return 0;
 	if (op->sqe.flags & URCCL_SQE_NO_REPLAY && !(op->bits & OP_DECIDED))
 		return 0;
 	op_set_state(op, OP_FLUSHING);
 	op->bits |= OP_FLUSHED;
-	list_add_tail(&op->link, &p->again);
+	list_add_tail(&op->link, &p->requeued_ops);
 	run_entries(p);
 	return 1;
 }
 
 void replay_run(struct engine_peer *p)
 {
-	if (p->undone)
+	if (p->requeued_chunks)
 		run_chunks(p);
-	if (!list_empty(&p->again))
+	if (!list_empty(&p->requeued_ops))
 		run_entries(p);
 }
 

@@ -93,14 +93,14 @@ static void ask_answered(struct op *op, const struct control_req *req)
 	 * reported before. */
 	undo = req->msg.type == askings[op->sqe.opcode].type ? askings[op->sqe.opcode].undo : 0;
 	op->bits |= OP_DECIDED;
-	if (!(op->bits & OP_TOLD))
+	if (!(op->bits & OP_REPORTED))
 		op->res = 0;
 	op->handle = undo ? req->handle : 0;
 	/* The program does not get the new handle: end the object. */
-	if (undo && ((op->bits & OP_TOLD) || op->er->closing))
+	if (undo && ((op->bits & OP_REPORTED) || op->er->closing))
 		ask_post(op, &ask_of(op)->req, undo);
 	else if (undo && op->sqe.opcode == URCCL_OP_CONNECT)
-		peer_handle_told(op_engine(op), req->handle);
+		peer_handle_given(op_engine(op), req->handle);
 }
 
 void request_back(struct engine *e, struct control_req *req)
@@ -172,7 +172,7 @@ static int post_peer(struct op *accept, struct engine_cmd *cmd)
 	cqe->handle = cmd->peer->handle;
 	if (cmd->len)
 		memcpy(payload, cmd->data, cmd->len);
-	cmd->peer->handle_told = 1;
+	cmd->peer->handle_given = 1;
 	answer(accept, cmd);
 	if (accept->sqe.flags & URCCL_SQE_WATCH)
 		watch_given(accept, cmd->peer);

@@ -152,7 +152,7 @@ void lane_drop_held(struct op *op)
 		l->held_tail = &c->next;
 		at = &c->next;
 	}
-	if (op->peer->undone)
+	if (op->peer->requeued_chunks)
 		replay_drop(op);
 	if (op_engine(op)->gpus)
 		stage_drop(op);
@@ -300,7 +300,7 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 {
 	uint32_t took, i, peer = rail->peer->handle;
 
-	tell_ahead(e, batch, n);
+	stats_export_ahead(e, batch, n);
 	took = rail->ep->dev->ops->post(rail->ep, batch, n);
 	if (took && !rail->inflight) {
 		rail->measured_ns = rail->measured_most = 0;
@@ -318,7 +318,7 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 		c->taken = 1;
 	}
 	rail->inflight += took;
-	tell_add(&e->told->count.chunks, took);
+	stat_add(&e->stats->count.chunks, took);
 	return took;
 }
 
@@ -357,7 +357,7 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 	while (l->held) {
 		for (n = 0; n < HELD_BATCH && l->held;) {
 			batch[n] = held_pop(l);
-			n += batch[n]->ep == rail->ep || chunk_aim(batch[n], rail);
+			n += batch[n]->ep == rail->ep || chunk_bind(batch[n], rail);
 		}
 		took = batch_post(e, l, rail, batch, n);
 		work += took;
@@ -414,7 +414,7 @@ uint32_t schedule(struct engine *e)
 
 /* The rate of a rail is the bytes that came out since it was idle, divided by that time. The window
  * follows the rate. */
-static void measure(struct engine *e, struct rail *rail, const struct chunk *c)
+static void rail_measure(struct engine *e, struct rail *rail, const struct chunk *c)
 {
 	uint64_t ns, came, rate_window, most;
 
@@ -505,8 +505,8 @@ static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const s
 		op_fail_device(op, res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
 }
 
-static inline __attribute__((always_inline)) void done(struct engine *e, struct chunk *c,
-						       uint32_t gpus)
+static inline __attribute__((always_inline)) void chunk_finish(struct engine *e, struct chunk *c,
+							       uint32_t gpus)
 {
 	struct op *op = c->op;
 
@@ -523,7 +523,7 @@ static inline __attribute__((always_inline)) void done(struct engine *e, struct 
 
 void chunk_done(struct engine *e, struct chunk *c)
 {
-	done(e, c, e->gpus);
+	chunk_finish(e, c, e->gpus);
 }
 
 static inline __attribute__((always_inline)) void data_out(struct engine *e, struct rail *rail,
@@ -531,7 +531,7 @@ static inline __attribute__((always_inline)) void data_out(struct engine *e, str
 {
 	struct op *op = c->op;
 
-	if (c->flags & (CHUNK_UNDONE | CHUNK_REFUSED) && chunk_undone(e, rail, c)) {
+	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED) && chunk_fail_over(e, rail, c)) {
 		unmeasure(rail, c->kind, c->len);
 		return;
 	}
@@ -542,7 +542,7 @@ static inline __attribute__((always_inline)) void data_out(struct engine *e, str
 		unmeasure(rail, c->kind, c->len);
 	else if (gpus && stage_in(e, c))
 		return;
-	done(e, c, gpus);
+	chunk_finish(e, c, gpus);
 }
 
 /* Apart, so that others have one look at whether there are GPUs. */
@@ -557,7 +557,7 @@ static __attribute__((noinline)) void data_out_gpus(struct engine *e, struct rai
 
 static void other_out(struct engine *e, struct rail *rail, struct chunk *c)
 {
-	if (c->flags & CHUNK_UNDONE)
+	if (c->flags & CHUNK_FAILOVER)
 		rail_broke(e, rail, c->res);
 	if (c->kind == CHUNK_FLUSH)
 		flush_out(e, c);
@@ -576,7 +576,7 @@ void chunk_out(struct engine *e, struct chunk *c)
 	rail->inflight--;
 	rail->inflight_bytes -= c->len;
 	if (c->kind == CHUNK_WRITE || c->kind == CHUNK_READ) {
-		measure(e, rail, c);
+		rail_measure(e, rail, c);
 		if (e->gpus)
 			data_out_gpus(e, rail, c);
 		else
@@ -625,14 +625,14 @@ void sweep_chunks(struct engine *e)
 		struct chunk *c = &e->chunks[i];
 		struct op *op = c->op;
 
-		if (!op || !(op->bits & (OP_DECIDED | OP_FORCED)))
+		if (!op || !(op->bits & (OP_DECIDED | OP_ABORTED)))
 			continue;
 		if (!c->taken) {
 			lane_drop_held(op);
 			op_check(op);
 			continue;
 		}
-		if (op->bits & OP_FORCED)
+		if (op->bits & OP_ABORTED)
 			c->ep->dev->ops->cancel(c, CANCEL_NOW);
 		else if (!(c->flags & CHUNK_CANCELLED))
 			c->ep->dev->ops->cancel(c, CANCEL_ASK);

@@ -52,13 +52,13 @@ void stage_close(struct stage *s)
 
 /* ---- slots ---- */
 
-static struct slot *slot_of(const struct engine *e, const struct chunk *c)
+static struct slot *stage_slot_of(const struct engine *e, const struct chunk *c)
 {
 	return &e->stage.slots[(size_t)((uint8_t *)c->local - e->stage.slots[0].copy.bytes) /
 			       SLOT_BYTES];
 }
 
-static struct slot *slot_take(struct stage *s, struct chunk *c)
+static struct slot *stage_slot_take(struct stage *s, struct chunk *c)
 {
 	struct slot *slot = s->free[--s->nfree];
 
@@ -86,19 +86,19 @@ void stage_free(struct engine *e, struct chunk *c)
 			bundle_free(e, c);
 		return;
 	}
-	slot = slot_of(e, c);
+	slot = stage_slot_of(e, c);
 	assert(slot->chunk == c && !copy_is_out(&slot->copy));
 	c->memory = slot->copy.memory;
 	c->local = slot->copy.local;
 	slot->chunk = NULL;
 	e->stage.free[e->stage.nfree++] = slot;
 	if (e->stage.waiting)
-		e->rare = 1;
+		e->slow_work = 1;
 }
 
 const struct memory *stage_memory(const struct engine *e, const struct chunk *c)
 {
-	return slot_of(e, c)->copy.memory;
+	return stage_slot_of(e, c)->copy.memory;
 }
 
 /* ---- copies ---- */
@@ -229,7 +229,7 @@ static int slot_copy(struct engine *e, struct slot *slot)
 	if (copy_run(&slot->copy))
 		return 1;
 	e->stage.njobs++;
-	e->rare = 1;
+	e->slow_work = 1;
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static void chunk_wait(struct stage *s, struct chunk *c)
 /* Gives the chunk a slot. A READ is posted next, a WRITE once its bytes are in the slot. */
 static void chunk_start(struct engine *e, struct chunk *c)
 {
-	struct slot *slot = slot_take(&e->stage, c);
+	struct slot *slot = stage_slot_take(&e->stage, c);
 
 	if (c->kind == CHUNK_READ || slot_copy(e, slot))
 		chunk_hold(c);
@@ -332,7 +332,7 @@ int stage_chunk(struct engine *e, struct chunk *c)
 		return 0;
 	}
 	if (c->kind == CHUNK_READ) {
-		slot_take(&e->stage, c);
+		stage_slot_take(&e->stage, c);
 		return 1;
 	}
 	chunk_start(e, c);
@@ -349,7 +349,7 @@ int stage_in(struct engine *e, struct chunk *c)
 	if (op->bits & OP_DECIDED) {
 		chunk_drop(e, c);
 		op_check(op);
-	} else if (slot_copy(e, slot_of(e, c))) {
+	} else if (slot_copy(e, stage_slot_of(e, c))) {
 		chunk_done(e, c);
 	}
 	return 1;
@@ -389,7 +389,7 @@ void stage_drop(struct op *op)
 	}
 }
 
-/* ---- each turn ---- */
+/* ---- each iteration ---- */
 
 static void job_ended(struct engine *e, struct slot *slot)
 {

@@ -8,7 +8,7 @@
  *
  * chunk.local and chunk.memory are the slot's for as long as the chunk has one; the slot keeps the
  * entry's. A chunk counts in op.inflight throughout. The copies are jobs of the GPU's copy thread
- * (gpu.h), which the engine looks at each turn while some are out. Part of private.h.
+ * (gpu.h), which the engine looks at each iteration while some are out. Part of private.h.
  */
 #ifndef STAGE_H
 #define STAGE_H

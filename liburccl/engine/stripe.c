@@ -86,15 +86,15 @@ void rail_carried(const struct engine *e, struct rail *rail, uint32_t len)
 
 /* ---- the choice of a rail ---- */
 
-static uint64_t on_its_way(const struct rail *rail)
+static uint64_t rail_outstanding(const struct rail *rail)
 {
 	return rail->inflight_bytes + rail->gathered_bytes;
 }
 
 /* The time in seconds until len more bytes have come out. */
-static double finish(const struct rail *rail, uint64_t len)
+static double rail_finish_time(const struct rail *rail, uint64_t len)
 {
-	return (double)(on_its_way(rail) + len) / (double)rail->rate;
+	return (double)(rail_outstanding(rail) + len) / (double)rail->rate;
 }
 
 /* The time in seconds for all other rails together to finish their bytes and `left` more. */
@@ -108,7 +108,7 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 
 		if (rail == but || s->keyless & bit_of(rail))
 			continue;
-		bytes += (double)on_its_way(rail);
+		bytes += (double)rail_outstanding(rail);
 		rate += (double)rail->rate;
 	}
 	return bytes / rate;
@@ -121,13 +121,13 @@ static double queue_bytes(const struct rail *rail)
 }
 
 /* A rail without a measurement yet may be far slower than its port. */
-static int has_room(const struct stripe *s, const struct rail *rail)
+static int rail_has_room(const struct stripe *s, const struct rail *rail)
 {
-	if (!rail->rate_busy_ns && on_its_way(rail) >= LOADED_BYTES)
+	if (!rail->rate_busy_ns && rail_outstanding(rail) >= LOADED_BYTES)
 		return 0;
-	if ((s->keyless | s->full) & bit_of(rail) || on_its_way(rail) >= rail->window)
+	if ((s->keyless | s->full) & bit_of(rail) || rail_outstanding(rail) >= rail->window)
 		return 0;
-	return (double)on_its_way(rail) <= queue_bytes(rail);
+	return (double)rail_outstanding(rail) <= queue_bytes(rail);
 }
 
 /* A rail that has carried nothing for PROBE_NS, or NULL. Its measurement starts afresh. */
@@ -138,8 +138,8 @@ static struct rail *rail_to_probe(const struct stripe *s)
 	for (i = 0; i < s->peer->nup; i++) {
 		struct rail *rail = s->peer->up[i];
 
-		if (on_its_way(rail) || s->e->now - rail->rate_mark_ns < PROBE_NS ||
-		    !has_room(s, rail))
+		if (rail_outstanding(rail) || s->e->now - rail->rate_mark_ns < PROBE_NS ||
+		    !rail_has_room(s, rail))
 			continue;
 		rail->rate_bytes = rail->rate_busy_ns = rail->rate_loaded_ns = 0;
 		return rail;
@@ -174,12 +174,13 @@ static struct rail *rail_for(const struct stripe *s, uint64_t left)
 		rail = s->peer->up[i];
 		if (s->keyless & bit_of(rail))
 			continue;
-		if (!first || finish(rail, len) < finish(first, len))
+		if (!first || rail_finish_time(rail, len) < rail_finish_time(first, len))
 			first = rail;
-		if (has_room(s, rail) && (!best || finish(rail, len) < finish(best, len)))
+		if (rail_has_room(s, rail) &&
+		    (!best || rail_finish_time(rail, len) < rail_finish_time(best, len)))
 			best = rail;
 	}
-	if (best == first || !best || finish(best, len) <= finish_others(s, best, left))
+	if (best == first || !best || rail_finish_time(best, len) <= finish_others(s, best, left))
 		return best;
 	return NULL;
 }
@@ -194,13 +195,13 @@ static struct rail *rail_for_op(const struct stripe *s, const struct op *op, uin
 	rail = peer_steady(s->peer);
 	if (s->keyless & bit_of(rail))
 		return rail_for(s, left);
-	return has_room(s, rail) ? rail : NULL;
+	return rail_has_room(s, rail) ? rail : NULL;
 }
 
 /* ---- one call ---- */
 
 /* The rail may have broken since: a handle lookup may run commands. */
-static void post(struct stripe *s, uint32_t number)
+static void stripe_post(struct stripe *s, uint32_t number)
 {
 	struct rail *rail = s->rails[number];
 	uint32_t n = s->n[number], took, i;
@@ -226,7 +227,7 @@ static void gather(struct stripe *s, struct rail *rail, struct chunk *c)
 	s->chunks[rail->number][s->n[rail->number]++] = c;
 	rail->gathered_bytes += c->len;
 	if (s->n[rail->number] == GATHERED)
-		post(s, rail->number);
+		stripe_post(s, rail->number);
 }
 
 static struct rail *rail_of(const struct engine_peer *p, const struct chunk *c)
@@ -248,7 +249,7 @@ static void post_held(struct stripe *s)
 	for (c = held_take(s->lane); c; c = next) {
 		next = c->next;
 		rail = rail_of(s->peer, c);
-		if (!rail && !chunk_aim(c, s->peer->rail))
+		if (!rail && !chunk_bind(c, s->peer->rail))
 			continue;
 		if (!rail)
 			rail = s->peer->rail;
@@ -320,6 +321,6 @@ uint32_t lane_stripe(struct engine *e, struct lane *l)
 		budget -= len < budget ? len : budget;
 	}
 	for (i = 0; i < RAIL_NUMBERS; i++)
-		post(&s, i);
+		stripe_post(&s, i);
 	return s.work;
 }

@@ -59,7 +59,7 @@ static void look_add(struct engine *e, struct sync *s, struct gpu_dev *dev)
 	}
 	s->look = k;
 	e->looking |= 1ull << i;
-	rare_add(e, &s->link, &k->waiting);
+	slow_list_add(e, &s->link, &k->waiting);
 }
 
 /* Puts the entry into a waiting list, if it has to wait. */
@@ -82,7 +82,7 @@ static void wait_enter(struct op *op)
 	if (gpu)
 		look_add(e, s, gpu);
 	else if (!is_there(s))
-		rare_add(e, &s->link, &e->words);
+		slow_list_add(e, &s->link, &e->words);
 }
 
 /* A lookup may run commands, which may unblock or end the entry: an extra blocker keeps it from
@@ -112,7 +112,7 @@ static void wait_over(struct sync *s)
 	list_del(&s->link);
 	s->look = NULL;
 	s->wait_memory = NULL;
-	tell_word(s->op);
+	stats_export_word(s->op);
 	op_unblock(s->op);
 }
 
@@ -201,7 +201,7 @@ static void look_ask(struct sync_look *k, enum gpu_kind kind)
 		k->job.res = -ECANCELED; /* they are queried again */
 }
 
-static uint32_t look(struct engine *e, uint32_t i)
+static uint32_t sync_look_done(struct engine *e, uint32_t i)
 {
 	struct sync_look *k = &e->looks[i];
 	uint32_t n = 0;
@@ -235,7 +235,7 @@ void sync_signal_gpu(struct op *op)
 	op->inflight++;
 	op_set_state(op, OP_SIGNALLING);
 	gpu_submit(s->gpu, &s->job);
-	rare_add(e, &s->link, &e->signals);
+	slow_list_add(e, &s->link, &e->signals);
 }
 
 static void signal_leave(struct sync *s)
@@ -268,7 +268,7 @@ static void signal_look(struct sync *s)
 		return;
 	}
 	signal_leave(s);
-	if (s->job.res || op->bits & OP_TOLD) {
+	if (s->job.res || op->bits & OP_REPORTED) {
 		op_check(op);
 		return;
 	}
@@ -285,7 +285,7 @@ uint32_t sync_look_gpus(struct engine *e)
 	if (e->config.clock && (e->looking || !list_empty(&e->signals)))
 		gpu_step(e->config.gpu);
 	for (left = e->looking; left; left &= left - 1)
-		n += look(e, (uint32_t)__builtin_ctzll(left));
+		n += sync_look_done(e, (uint32_t)__builtin_ctzll(left));
 	list_for_each_safe(pos, next, &e->signals)
 		signal_look(list_entry(pos, struct sync, link));
 	return n;

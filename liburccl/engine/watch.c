@@ -22,7 +22,7 @@ static void rails_pending(struct engine *e)
 static void watch_put(struct engine *e, struct engine_peer *p, const struct watch *w)
 {
 	*(p ? &p->watch : &e->watch_all) = *w;
-	tell32(p ? &p->told->watched : &e->told->watched, w->er ? w->er->ring->pub.id : 0);
+	stat_set32(p ? &p->stats->watched : &e->stats->watched, w->er ? w->er->ring->pub.id : 0);
 }
 
 /* Replaces the previous watch, whose entry ends. */
@@ -52,7 +52,7 @@ void watch_start(struct op *op)
 	struct engine *e = op_engine(op);
 	struct engine_peer *p = op->peer;
 
-	if (p && p->lost_due && !p->lost_untold && list_empty(&p->parked_list)) {
+	if (p && p->lost_due && !p->lost_unposted && list_empty(&p->parked_list)) {
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, (e->now - p->lost_ns) / NSEC_PER_MSEC, 0,
 			0);
 		return;

@@ -41,7 +41,7 @@ __device__ static uint32_t bytes_of(const struct ep_combine_args &a, uint32_t pi
 }
 
 /* Starts the loads of an item; its rows lie in the buffer one after another. */
-__device__ static void load(const struct ep_combine_args &a, const struct item &i,
+__device__ static void load_item(const struct ep_combine_args &a, const struct item &i,
 			    unsigned char *buffer, uint64_t *barrier)
 {
 	const struct ep_common *ep = &a.ep;
@@ -76,9 +76,9 @@ __device__ static void add_rows(const struct ep_combine_args &a, const struct it
 #pragma unroll
 		for (int b = 0; b < 2; b++)
 			if (a.bias[b])
-				add8(sum, *(const uint4 *)(a.bias[b] + at + v));
+				add_eight(sum, *(const uint4 *)(a.bias[b] + at + v));
 		for (int r = 0; r < rows; r++)
-			add8(sum, *(const uint4 *)(buffer + r * a.piece_bytes + v));
+			add_eight(sum, *(const uint4 *)(buffer + r * a.piece_bytes + v));
 		*(uint4 *)(a.out + at + v) = round8(sum);
 	}
 }
@@ -115,13 +115,13 @@ __device__ static bool combine_rows(const struct ep_combine_args &a, unsigned ch
 		return false;
 	fence_proxy();
 	if (now.token < a.tokens)
-		load(a, now, buffers, &barriers[0]);
+		load_item(a, now, buffers, &barriers[0]);
 	while (now.token < a.tokens) {
 		const uint32_t other = (stage + 1) % EP_COMBINE_STAGES;
 		const struct item after = item_after(a, next, step);
 
 		if (next.token < a.tokens)
-			load(a, next, buffers + other * stage_bytes, &barriers[other]);
+			load_item(a, next, buffers + other * stage_bytes, &barriers[other]);
 		if (a.out_weights && now.piece == 0)
 			add_weights(a, now);
 		barrier_wait(&barriers[stage], phase);

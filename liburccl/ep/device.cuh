@@ -96,13 +96,13 @@ __device__ __forceinline__ uint64_t now_ns(void)
 }
 
 /* Has epoch or count "have" come to "want", modulo 2^32? */
-__device__ __forceinline__ bool reached(uint32_t have, uint32_t want)
+__device__ __forceinline__ bool reached(uint32_t have, uint32_t expected)
 {
-	return (int32_t)(have - want) >= 0;
+	return (int32_t)(have - expected) >= 0;
 }
 
 /* The first failure of a group stays. */
-__device__ inline void fail(const struct ep_common *ep, enum ep_code code, uint32_t rank)
+__device__ inline void ep_fail(const struct ep_common *ep, enum ep_code code, uint32_t rank)
 {
 	uint32_t status = (1 + rank) << 8 | code;
 
@@ -147,7 +147,7 @@ __device__ inline bool wait_epoch(const struct ep_common *ep, const uint32_t *fl
 		if (failed(ep))
 			return false;
 		if (w.expired()) {
-			fail(ep, EP_TIMEOUT, rank);
+			ep_fail(ep, EP_TIMEOUT, rank);
 			return false;
 		}
 	}
@@ -345,7 +345,7 @@ __device__ __forceinline__ uint32_t bf16_pair(float low, float high)
 }
 
 /* Adds the eight bf16 of v. */
-__device__ __forceinline__ void add8(float (&sum)[8], uint4 v)
+__device__ __forceinline__ void add_eight(float (&sum)[8], uint4 v)
 {
 	const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 

@@ -21,7 +21,7 @@ __device__ static uint32_t scale_at(const struct ep_dispatch_args &a, uint32_t t
 	return a.scales[token * a.scale_row_stride + s * a.scale_word_stride];
 }
 
-__device__ static struct fetched fetch(const struct ep_dispatch_args &a, uint32_t token)
+__device__ static struct fetched fetch_token(const struct ep_dispatch_args &a, uint32_t token)
 {
 	const uint32_t lane = threadIdx.x % 32;
 	struct fetched f = {-1, 0, -1, 0, {0, 0}};
@@ -114,7 +114,7 @@ __device__ static struct claims first_claims(void)
 	return {first, first + warps, first + 2 * warps, first + 3 * warps};
 }
 
-__device__ static void claim(const struct ep_dispatch_args &a, struct claims *c)
+__device__ static void claim_token(const struct ep_dispatch_args &a, struct claims *c)
 {
 	c->now = c->next;
 	c->next = c->after;
@@ -194,19 +194,19 @@ __device__ static bool send_rows(const struct ep_dispatch_args &a, unsigned char
 
 	fence_proxy();
 	load_ahead(a, &ring, c);
-	next = fetch(a, c.now);
+	next = fetch_token(a, c.now);
 	if (a.cached && !start_barrier(&a.ep, epoch)) {
 		for (uint32_t stage = 0; stage < ring.loads; stage++)
 			barrier_wait(&barriers[stage], 0);
 		return false;
 	}
 	fence_proxy();
-	for (; c.now < a.tokens; claim(a, &c)) {
+	for (; c.now < a.tokens; claim_token(a, &c)) {
 		const struct fetched f = next;
 		int slots;
 
 		load_ahead(a, &ring, c);
-		next = fetch(a, c.next);
+		next = fetch_token(a, c.next);
 		slots = token_slot(a, c.now, f, base);
 		send_details(a, c.now, slots, f);
 		for (uint32_t piece = 0; piece < a.pieces; piece++) {

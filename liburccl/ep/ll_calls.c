@@ -14,8 +14,8 @@ static uint32_t phases(uint32_t flags)
 	       (flags & URCCL_EP_LL_RECV ? EP_LL_RECV : 0);
 }
 
-static int check(const struct urccl_ep *ep, uint32_t tokens, uint32_t topk, uint32_t hidden,
-		 const struct urccl_ep_ll_handle *handle)
+static int ll_check(const struct urccl_ep *ep, uint32_t tokens, uint32_t topk, uint32_t hidden,
+		    const struct urccl_ep_ll_handle *handle)
 {
 	if (tokens > ep->attr.ll_max_tokens || topk > ep->attr.topk ||
 	    topk > URCCL_EP_LL_MAX_TOPK || !ep->attr.ll_max_tokens)
@@ -98,7 +98,7 @@ int urccl_ep_ll_dispatch(struct urccl_ep *ep, const struct urccl_ep_ll_dispatch 
 				a->flags);
 	if (a->flags & URCCL_EP_LL_UE8M0 && !(a->flags & URCCL_EP_LL_ROUND_SCALE))
 		return ep_error(-EINVAL, "UE8M0 without ROUND_SCALE");
-	err = check(ep, a->tokens, a->topk, a->hidden, handle);
+	err = ll_check(ep, a->tokens, a->topk, a->hidden, handle);
 	if (!err)
 		err = check_dispatch(a);
 	if (err)
@@ -133,7 +133,7 @@ int urccl_ep_ll_combine(struct urccl_ep *ep, const struct urccl_ep_ll_combine *a
 	if (a->size != sizeof(*a) || a->flags & ~(URCCL_EP_LL_IDX32 | PHASES))
 		return ep_error(-EINVAL, "size is %u (here %zu), flags %#x", a->size, sizeof(*a),
 				a->flags);
-	err = check(ep, a->tokens, a->topk, a->hidden, handle);
+	err = ll_check(ep, a->tokens, a->topk, a->hidden, handle);
 	if (!err)
 		err = check_combine(a);
 	if (err)

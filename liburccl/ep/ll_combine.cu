@@ -43,7 +43,7 @@ __device__ static float await_weight(const struct ep_ll_args &a, uint32_t from, 
 	return __uint_as_float((uint32_t)v);
 }
 
-__device__ static void fma8(float (&sum)[8], float weight, uint4 v)
+__device__ static void fma_eight(float (&sum)[8], float weight, uint4 v)
 {
 	const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 
@@ -98,7 +98,7 @@ __device__ static void send_sum(const struct ep_ll_args &a, const struct team &t
 				load_expert(a, team, word, j + 1, base, next);
 #pragma unroll
 			for (int u = 0; u < LL_UNROLL; u++)
-				fma8(sum[u], w, v[u]);
+				fma_eight(sum[u], w, v[u]);
 		}
 #pragma unroll
 		for (int u = 0; u < LL_UNROLL; u++)
@@ -170,7 +170,7 @@ __device__ static void receive_part(const struct ep_ll_args &a, uint32_t token, 
 			v[p][r] = await_data(ep, (const uint4 *)from, v[p][r], r, &ok);
 			store_relaxed(from, poison4());
 			if (ok)
-				add8(sum, v[p][r]);
+				add_eight(sum, v[p][r]);
 		}
 		*(uint4 *)(a.out + (uint64_t)token * a.row_bytes + at) = round8(sum);
 	}

@@ -183,7 +183,7 @@ __device__ static void send_headers(const struct ep_ll_args &a, const int *choic
 }
 
 /* The largest magnitude of the eight bf16 of v, and of "most". */
-__device__ static float most8(float most, uint4 v)
+__device__ static float most_of_eight(float most, uint4 v)
 {
 	const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 
@@ -213,7 +213,7 @@ __device__ static uint32_t quantise4(uint32_t low, uint32_t high, float scale)
  * exponent with ue8m0. */
 __device__ static uint4 quantise(const struct ep_ll_args &a, uint4 low, uint4 high, uint32_t *scale)
 {
-	float most = most8(most8(1e-4f, low), high), factor, inverse;
+	float most = most_of_eight(most_of_eight(1e-4f, low), high), factor, inverse;
 	uint32_t exponent = 0;
 
 #pragma unroll

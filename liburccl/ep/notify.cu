@@ -144,7 +144,7 @@ __device__ static uint32_t await_count(const struct ep_common *ep, const uint64_
 		if (failed(ep))
 			return 0;
 		if (w.expired()) {
-			fail(ep, EP_TIMEOUT, from);
+			ep_fail(ep, EP_TIMEOUT, from);
 			return 0;
 		}
 	}
@@ -180,7 +180,7 @@ __device__ static void publish(const struct ep_notify_args &a, uint32_t (*counts
 				a.rank_prefix[s * ep->ranks + d] = (int32_t)sum;
 		}
 		if (sum > ep->max_recv_tokens)
-			fail(ep, EP_NO_ROOM, d);
+			ep_fail(ep, EP_NO_ROOM, d);
 		if (d == ep->rank) {
 			a.routes->recv_tokens = (int32_t)sum;
 			ep->host->recv_tokens[slot] = sum;

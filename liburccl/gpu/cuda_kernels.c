@@ -4,7 +4,7 @@
 
 #define THREADS 1024u /* of a block: one fills a multiprocessor */
 
-static int load(const struct cuda *cuda, void **module)
+static int module_load(const struct cuda *cuda, void **module)
 {
 	int code = CUDA_NO_BINARY_FOR_GPU;
 
@@ -30,7 +30,7 @@ int cuda_kernels_load(void *ctx, void *stream)
 {
 	const struct gpu_pieces none = {.n = 0};
 	struct cuda_ctx *c = ctx;
-	int code = load(c->cuda, &c->module);
+	int code = module_load(c->cuda, &c->module);
 
 	if (code) {
 		c->module = NULL;

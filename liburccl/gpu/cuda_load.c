@@ -11,7 +11,7 @@ typedef int (*get_function)(const char *symbol, void **to, int version, uint64_t
 
 /* By cuGetProcAddress(), which knows the layout of each version, or else by the name that has this
  * layout. NULL: the driver has none. */
-static void *find(void *so, get_function get, const char *symbol, const char *version)
+static void *driver_find(void *so, get_function get, const char *symbol, const char *version)
 {
 	void *function = NULL;
 	char name[64];
@@ -30,7 +30,7 @@ static void *find_batch(get_function get)
 	int status;
 
 	return get("cuMemcpyBatchAsync", &function, CUDA_VERSION_BATCH, 0, &status) ? NULL
-										     : function;
+										    : function;
 }
 
 static int find_all(struct cuda *cuda)
@@ -39,14 +39,14 @@ static int find_all(struct cuda *cuda)
 	get_function get;
 
 	memcpy(&get, &found, sizeof(get));
-#define X(name, version, args)                            \
-	found = find(cuda->so, get, "cu" #name, version); \
-	if (!found)                                       \
-		return -EOPNOTSUPP;                       \
+#define X(name, version, args)                                   \
+	found = driver_find(cuda->so, get, "cu" #name, version); \
+	if (!found)                                              \
+		return -EOPNOTSUPP;                              \
 	memcpy(&cuda->name, &found, sizeof(found));
 	CUDA_FUNCTIONS(X)
 #undef X
-	found = find(cuda->so, get, "cuThreadExchangeStreamCaptureMode", "");
+	found = driver_find(cuda->so, get, "cuThreadExchangeStreamCaptureMode", "");
 	memcpy(&cuda->ThreadExchangeStreamCaptureMode, &found, sizeof(found));
 	found = get ? find_batch(get) : NULL;
 	memcpy(&cuda->MemcpyBatchAsync, &found, sizeof(found));

@@ -11,7 +11,7 @@ struct answer {
 	uint64_t types;
 };
 
-static int ask(const struct cuda *cuda, uint64_t addr, struct answer *a)
+static int pointer_ask(const struct cuda *cuda, uint64_t addr, struct answer *a)
 {
 	static const int attributes[] = {
 		CUDA_POINTER_CONTEXT,	    CUDA_POINTER_MEMORY_TYPE,  CUDA_POINTER_BUFFER_ID,
@@ -62,7 +62,7 @@ int cuda_range(struct cuda *cuda, uint64_t addr, struct cuda_range *out)
 {
 	struct gpu_pointer *p = &out->pointer;
 	struct answer a;
-	int code = ask(cuda, addr, &a);
+	int code = pointer_ask(cuda, addr, &a);
 
 	*out = (struct cuda_range){.pointer = {.kind = GPU_MEMORY_HOST, .base = addr}};
 	if (code || !a.type || a.managed || a.device < 0 || a.device >= (int)GPUS_MAX)

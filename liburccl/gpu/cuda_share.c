@@ -48,7 +48,7 @@ static int import_legacy(const struct cuda *cuda, const struct gpu_share *share,
 	return cuda->IpcOpenMemHandle(addr, handle, CUDA_IPC_LAZY_PEER_ACCESS);
 }
 
-static int map(const struct cuda_ctx *c, uint64_t handle, uint64_t len, uint64_t *addr)
+static int handle_map(const struct cuda_ctx *c, uint64_t handle, uint64_t len, uint64_t *addr)
 {
 	const struct cuda_access access = {CUDA_LOCATION_DEVICE, c->device, CUDA_ACCESS_READ_WRITE};
 	const struct cuda *cuda = c->cuda;
@@ -80,7 +80,7 @@ static int import_fd(const struct cuda_ctx *c, const struct gpu_share *share, ui
 
 	if (code)
 		return code;
-	code = map(c, handle, share->len, addr);
+	code = handle_map(c, handle, share->len, addr);
 	(void)c->cuda->MemRelease(handle);
 	return code;
 }

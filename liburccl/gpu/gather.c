@@ -43,12 +43,12 @@ void gpu_pieces_put(struct gpu_dev *dev, struct gpu_pieces *t)
 /* ---- rates ---- */
 
 /* 0: it is not known. */
-static double rate_of(const struct gpu_way_rate *r, uint64_t now)
+static double rate_of(const struct gpu_method_rate *r, uint64_t now)
 {
 	return r->ns && now - r->last_ns < GPU_RATE_NS ? (double)r->bytes / (double)r->ns : 0;
 }
 
-static void rate_add(struct gpu_way_rate *r, uint64_t bytes, uint64_t ns, uint64_t now)
+static void rate_add(struct gpu_method_rate *r, uint64_t bytes, uint64_t ns, uint64_t now)
 {
 	if (now - r->last_ns >= GPU_RATE_NS)
 		r->bytes = r->ns = 0;
@@ -64,37 +64,37 @@ static void rate_add(struct gpu_way_rate *r, uint64_t bytes, uint64_t ns, uint64
 /* Those that ended in one look share its time, so it says something of one way alone. */
 static void settle(struct gpu_gather *g)
 {
-	uint64_t *kernel = &g->ended[GPU_WAY_KERNEL], *batch = &g->ended[GPU_WAY_BATCH];
+	uint64_t *kernel = &g->ended[GPU_METHOD_KERNEL], *batch = &g->ended[GPU_METHOD_BATCH];
 	uint64_t ns = g->seen_ns - g->from_ns;
 
 	if (*kernel && !*batch)
-		rate_add(&g->rates[GPU_WAY_KERNEL], *kernel, ns, g->seen_ns);
+		rate_add(&g->rates[GPU_METHOD_KERNEL], *kernel, ns, g->seen_ns);
 	else if (*batch && !*kernel)
-		rate_add(&g->rates[GPU_WAY_BATCH], *batch, ns, g->seen_ns);
+		rate_add(&g->rates[GPU_METHOD_BATCH], *batch, ns, g->seen_ns);
 	*kernel = *batch = 0;
 }
 
-enum gpu_way gather_way(struct gpu_dev *dev, const struct gpu_job *job)
+enum gpu_method gather_method(struct gpu_dev *dev, const struct gpu_job *job)
 {
-	const uint32_t both = 1u << GPU_WAY_KERNEL | 1u << GPU_WAY_BATCH;
+	const uint32_t both = 1u << GPU_METHOD_KERNEL | 1u << GPU_METHOD_BATCH;
 	struct gpu_gather *g = &dev->gather;
-	uint32_t ways = load_acquire(&dev->ways);
+	uint32_t methods = load_acquire(&dev->methods);
 	double kernel, batch;
-	enum gpu_way way;
+	enum gpu_method method;
 
 	job->pieces->since_ns = clock_ns();
 	if (job->foreign)
-		ways &= ~(1u << GPU_WAY_KERNEL);
-	if (ways != both)
-		return ways >> GPU_WAY_KERNEL & 1  ? GPU_WAY_KERNEL
-		       : ways >> GPU_WAY_BATCH & 1 ? GPU_WAY_BATCH
-						   : GPU_WAY_COPIES;
-	kernel = rate_of(&g->rates[GPU_WAY_KERNEL], job->pieces->since_ns);
-	batch = rate_of(&g->rates[GPU_WAY_BATCH], job->pieces->since_ns);
-	way = kernel > 0 && batch > kernel ? GPU_WAY_BATCH : GPU_WAY_KERNEL;
+		methods &= ~(1u << GPU_METHOD_KERNEL);
+	if (methods != both)
+		return methods >> GPU_METHOD_KERNEL & 1	 ? GPU_METHOD_KERNEL
+		       : methods >> GPU_METHOD_BATCH & 1 ? GPU_METHOD_BATCH
+							 : GPU_METHOD_COPIES;
+	kernel = rate_of(&g->rates[GPU_METHOD_KERNEL], job->pieces->since_ns);
+	batch = rate_of(&g->rates[GPU_METHOD_BATCH], job->pieces->since_ns);
+	method = kernel > 0 && batch > kernel ? GPU_METHOD_BATCH : GPU_METHOD_KERNEL;
 	if (++g->submitted % GPU_OTHER)
-		return way;
-	return way == GPU_WAY_KERNEL ? GPU_WAY_BATCH : GPU_WAY_KERNEL;
+		return method;
+	return method == GPU_METHOD_KERNEL ? GPU_METHOD_BATCH : GPU_METHOD_KERNEL;
 }
 
 void gather_end(struct gpu_job *job, uint64_t word)
@@ -109,7 +109,7 @@ void gather_end(struct gpu_job *job, uint64_t word)
 			g->from_ns = g->seen_ns > t->since_ns ? g->seen_ns : t->since_ns;
 			g->seen_ns = clock_ns();
 		}
-		g->ended[job->way] += t->small;
+		g->ended[job->method] += t->small;
 	}
 	/* A GPU that broke may read the rows of a job that failed. */
 	if (job->res != -EIO || !gpu_dev_code(job->dev))

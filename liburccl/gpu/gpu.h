@@ -156,7 +156,7 @@ struct gpu_pieces {
 };
 
 /* How small pieces are moved. */
-enum gpu_way { GPU_WAY_COPIES, GPU_WAY_KERNEL, GPU_WAY_BATCH, GPU_WAYS };
+enum gpu_method { GPU_METHOD_COPIES, GPU_METHOD_KERNEL, GPU_METHOD_BATCH, GPU_WAYS };
 
 /* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
  * side by side; a GATHER job's pieces in any order. A lane has at most 256 operations and about
@@ -190,7 +190,7 @@ struct gpu_job {
 	uint8_t	 lane;			/* enum gpu_lane */
 	uint8_t	 foreign;		/* GATHER: pieces of another GPU are in it, which the
 					 * kernel does not reach */
-	uint8_t	 way;			/* GATHER, ended: enum gpu_way */
+	uint8_t	 method;		/* GATHER, ended: enum gpu_method */
 	int32_t	 res;			/* ended: 0 or -errno */
 	int32_t	 code;			/* ended with -EIO: the CUresult */
 	uint64_t src, dst;		/* addresses of this process, host or device */

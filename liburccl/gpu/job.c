@@ -4,7 +4,7 @@
  * cancelled. */
 #include "gpu/private.h"
 
-static struct gpu_slot *slot_of(struct gpu_lane_state *l, uint64_t seq)
+static struct gpu_slot *job_slot(struct gpu_lane_state *l, uint64_t seq)
 {
 	return &l->slots[seq % GPU_SLOTS];
 }
@@ -13,7 +13,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 {
 	struct gpu_lane_state *l = &dev->lanes[job->lane];
 	uint64_t seq = l->tail + 1;
-	struct gpu_slot *slot = slot_of(l, seq);
+	struct gpu_slot *slot = job_slot(l, seq);
 
 	if (job->kind == GPU_GATHER)
 		job->len = job->pieces->len;
@@ -24,7 +24,7 @@ int gpu_submit(struct gpu_dev *dev, struct gpu_job *job)
 	slot->code = 0;
 	if (job->kind == GPU_GATHER) {
 		slot->pieces = job->pieces;
-		slot->way = gather_way(dev, job);
+		slot->method = gather_method(dev, job);
 	} else {
 		slot->src = job->src;
 		slot->dst = job->dst;
@@ -60,7 +60,7 @@ static int job_end(struct gpu_job *job, uint64_t word, int res, int code)
 int gpu_job_done(struct gpu_job *job)
 {
 	struct gpu_lane_state *l = &job->dev->lanes[job->lane];
-	struct gpu_slot *slot = slot_of(l, job->seq);
+	struct gpu_slot *slot = job_slot(l, job->seq);
 	/* The word first: a job before the one that it names may have failed. */
 	uint64_t word = load_acquire(l->word);
 	uint32_t state = load_acquire(&slot->state);
@@ -71,14 +71,14 @@ int gpu_job_done(struct gpu_job *job)
 	failed |= slot->code != 0; /* of one piece, and the others have ended */
 	code = !failed ? 0 : slot->code ? slot->code : gpu_dev_code(job->dev);
 	if (job->kind == GPU_GATHER)
-		job->way = (uint8_t)slot->way;
+		job->method = (uint8_t)slot->method;
 	store_release(&slot->state, GPU_FREE);
 	return job_end(job, word, failed ? -EIO : 0, code);
 }
 
 int gpu_cancel(struct gpu_job *job)
 {
-	struct gpu_slot *slot = slot_of(&job->dev->lanes[job->lane], job->seq);
+	struct gpu_slot *slot = job_slot(&job->dev->lanes[job->lane], job->seq);
 	uint32_t state = GPU_QUEUED;
 
 	if (__atomic_compare_exchange_n(&slot->state, &state, GPU_CANCELLED, 0, __ATOMIC_ACQ_REL,
@@ -114,7 +114,7 @@ static uint64_t lane_sleep_ns(struct gpu_lane_state *l, uint64_t now)
 	uint64_t word = load_relaxed(l->word), ns;
 
 	if (l->is_full)
-		l->is_full = load_acquire(&slot_of(l, l->tail + 1)->state) != GPU_FREE;
+		l->is_full = load_acquire(&job_slot(l, l->tail + 1)->state) != GPU_FREE;
 	if (word != l->word_looked || !l->moved_ns) {
 		l->word_looked = word;
 		l->moved_ns = now;

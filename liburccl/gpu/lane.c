@@ -65,12 +65,12 @@ static void lane_predict(struct gpu_lane_state *l, uint64_t now)
 
 /* ---- issue and end ---- */
 
-static struct gpu_slot *slot_of(struct gpu_lane_state *l, uint64_t seq)
+static struct gpu_slot *lane_slot(struct gpu_lane_state *l, uint64_t seq)
 {
 	return &l->slots[seq % GPU_SLOTS];
 }
 
-static int slot_take(struct gpu_slot *slot, uint32_t from, uint32_t to)
+static int lane_slot_take(struct gpu_slot *slot, uint32_t from, uint32_t to)
 {
 	return __atomic_compare_exchange_n(&slot->state, &from, to, 0, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
@@ -226,9 +226,9 @@ static void call_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu
 /* The next job. 1: it is issued, has failed or was cancelled; 0: there is no room for all of it. */
 static int slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 {
-	struct gpu_slot *slot = slot_of(l, l->head + 1);
+	struct gpu_slot *slot = lane_slot(l, l->head + 1);
 
-	if (!l->is_begun && !slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
+	if (!l->is_begun && !lane_slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
 		store_release(&slot->state, GPU_FREE);
 		return 1;
 	}
@@ -247,7 +247,7 @@ static int lane_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t no
 
 	l->tail_seen = load_acquire(&l->tail);
 	while (l->head != l->tail_seen && !dev->closing_ns) {
-		slot = slot_of(l, l->head + 1);
+		slot = lane_slot(l, l->head + 1);
 		if (!dev->code && !lane_has_room(l, slot_ops(slot), slot_bytes(slot)))
 			break;
 		some = 1;
@@ -296,7 +296,7 @@ static void lane_fail(struct gpu_lane_state *l)
 		if (load_acquire(&slot->state) != GPU_ISSUED ||
 		    load_relaxed(&slot->seq) * GPU_PARTS <= l->word_seen)
 			continue;
-		slot_take(slot, GPU_ISSUED, GPU_FAILED); /* its code is the GPU's */
+		lane_slot_take(slot, GPU_ISSUED, GPU_FAILED); /* its code is the GPU's */
 	}
 	l->ops = l->out_n = 0;
 	l->cut = NULL;
@@ -372,15 +372,15 @@ int lanes_open(struct gpu_dev *dev)
 
 void kernels_open(struct gpu_dev *dev)
 {
-	uint32_t ways = dev->api->has_batch(dev->ctx) ? 1u << GPU_WAY_BATCH : 0;
+	uint32_t methods = dev->api->has_batch(dev->ctx) ? 1u << GPU_METHOD_BATCH : 0;
 	int code;
 
-	store_release(&dev->ways, ways);
+	store_release(&dev->methods, methods);
 	if (!dev->sms)
 		return;
 	code = dev->api->kernels_load(dev->ctx, dev->lanes[GPU_KERNEL].stream);
 	if (!code)
-		store_release(&dev->ways, ways | 1u << GPU_WAY_KERNEL);
+		store_release(&dev->methods, methods | 1u << GPU_METHOD_KERNEL);
 	else if (is_fatal(dev, code))
 		dev_break(dev, code);
 }

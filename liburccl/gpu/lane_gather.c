@@ -9,7 +9,7 @@ static int small_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu
 	const struct gpu_pieces *t = slot->pieces;
 	int code;
 
-	if (slot->way == GPU_WAY_KERNEL)
+	if (slot->method == GPU_METHOD_KERNEL)
 		code = dev->api->gather(dev->ctx, l->stream, t, dev->sms);
 	else
 		code = dev->api->batch(dev->ctx, l->stream, t);
@@ -20,8 +20,8 @@ static int small_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu
 	}
 	/* A piece that is wrong fails by itself; any other error stays. */
 	if (dev->api->error(code) != -EINVAL)
-		store_release(&dev->ways, dev->ways & ~(1u << slot->way));
-	slot->way = GPU_WAY_COPIES;
+		store_release(&dev->methods, dev->methods & ~(1u << slot->method));
+	slot->method = GPU_METHOD_COPIES;
 	return 0;
 }
 
@@ -50,7 +50,7 @@ int gather_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu_slot 
 	uint32_t n = t->n + t->nlarge;
 
 	slot->code = slot->code ? slot->code : dev->code;
-	if (!slot->code && !l->at && t->n && slot->way != GPU_WAY_COPIES &&
+	if (!slot->code && !l->at && t->n && slot->method != GPU_METHOD_COPIES &&
 	    small_issue(dev, l, slot) && !slot->code)
 		l->at = t->n;
 	while (!slot->code && l->at < n) {

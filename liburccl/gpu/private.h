@@ -35,8 +35,8 @@ struct gpu_slot {
 		};
 		struct {
 			const struct gpu_pieces *pieces; /* GATHER */
-			uint32_t way;		/* enum gpu_way; the copy thread changes it before
-						 * it issues */
+			uint32_t method;	/* enum gpu_method; the copy thread changes it
+						 * before it issues */
 		};
 	};
 	uint32_t len;
@@ -85,7 +85,7 @@ struct gpu_lane_state {
 };
 
 /* Bytes of GATHER jobs that went one way, over the time for which some were out. */
-struct gpu_way_rate {
+struct gpu_method_rate {
 	uint64_t bytes, ns;
 	uint64_t last_ns;		/* of the clock */
 };
@@ -99,7 +99,7 @@ struct gpu_gather {
 	uint64_t word;			/* of the last look that saw some end, */
 	uint64_t from_ns, seen_ns;	/* since when they were out, and when that look was */
 	uint64_t ended[GPU_WAYS];	/* their bytes */
-	struct gpu_way_rate rates[GPU_WAYS];
+	struct gpu_method_rate rates[GPU_WAYS];
 };
 
 enum gpu_ended {
@@ -121,7 +121,7 @@ struct gpu_dev {
 	struct gpu_table *tables;	/* and behind them one of words and one of events, and then
 					 * the rows of pieces */
 	uint32_t sms;			/* of kernels; 0: there are none */
-	uint32_t ways;			/* bit per enum gpu_way; the copy thread changes it */
+	uint32_t methods;		/* bit per enum gpu_method; the copy thread changes it */
 	struct gpu_gather gather;
 	uint32_t imports;		/* begun or ended, and not done: who asks adds, the copy
 					 * thread subtracts */
@@ -149,7 +149,7 @@ void dev_break(struct gpu_dev *dev, int code);
 
 void gather_open(struct gpu_dev *dev, struct gpu_piece *rows);
 /* How the small pieces of the job are to be moved. */
-enum gpu_way gather_way(struct gpu_dev *dev, const struct gpu_job *job);
+enum gpu_method gather_method(struct gpu_dev *dev, const struct gpu_job *job);
 /* The job has ended; word: its lane's. Its pieces are free again. */
 void gather_end(struct gpu_job *job, uint64_t word);
 

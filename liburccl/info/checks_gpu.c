@@ -34,7 +34,7 @@ static const char *const functions[] = {
 _Static_assert(sizeof(struct driver) == sizeof(void *) + sizeof(functions), "one for each");
 
 /* NULL, or the function that the library does not have; d->so NULL: there is no library. */
-static const char *load(struct driver *d, const char *so)
+static const char *driver_load(struct driver *d, const char *so)
 {
 	size_t i;
 
@@ -50,7 +50,7 @@ static const char *load(struct driver *d, const char *so)
 	return NULL;
 }
 
-static int value(const struct driver *d, int which, int gpu)
+static int attribute_value(const struct driver *d, int which, int gpu)
 {
 	int v;
 
@@ -68,22 +68,24 @@ static int count_peers(const struct driver *d, int gpu, int n)
 
 static void describe(struct finding *f, const struct driver *d, int gpu, int n)
 {
-	int version = 0, peers = count_peers(d, gpu, n), fds = value(d, FD_SHARED, gpu);
-	int dmabuf = value(d, DMA_BUF, gpu), handles = !value(d, INTEGRATED, gpu);
+	int version = 0, peers = count_peers(d, gpu, n), fds = attribute_value(d, FD_SHARED, gpu);
+	int dmabuf = attribute_value(d, DMA_BUF, gpu),
+	    handles = !attribute_value(d, INTEGRATED, gpu);
 	char name[TEXT] = "?", pci[TEXT] = "?";
 
 	d->version(&version);
 	d->name(name, sizeof(name), gpu);
 	d->pci(pci, sizeof(pci), gpu);
-	found(f, dmabuf && (n < 2 || peers) && (handles || fds) ? HEALTH_OK : HEALTH_NOTE,
-	      "GPU %d %s %s: driver %d.%d; kernels: none, copy engines move the bytes; shared by "
-	      "%s%s%s; %s; peers %d",
-	      gpu, pci, name, version / 1000, version % 1000 / 10,
-	      handles ? "legacy handles"
-	      : fds   ? ""
-		      : "nothing",
-	      handles && fds ? ", " : "", fds ? "fd" : "", dmabuf ? "dma-buf" : "no dma-buf",
-	      peers);
+	finding_set(
+		f, dmabuf && (n < 2 || peers) && (handles || fds) ? HEALTH_OK : HEALTH_NOTE,
+		"GPU %d %s %s: driver %d.%d; kernels: none, copy engines move the bytes; shared by "
+		"%s%s%s; %s; peers %d",
+		gpu, pci, name, version / 1000, version % 1000 / 10,
+		handles ? "legacy handles"
+		: fds	? ""
+			: "nothing",
+		handles && fds ? ", " : "", fds ? "fd" : "", dmabuf ? "dma-buf" : "no dma-buf",
+		peers);
 	if (!dmabuf)
 		advise(f, "NICs do not reach its memory: copies go through staging memory; dma-buf "
 			  "needs the open kernel modules of NVIDIA's driver");
@@ -94,12 +96,12 @@ static void describe(struct finding *f, const struct driver *d, int gpu, int n)
 		advise(f, "other processes do not reach its memory: move it from here");
 }
 
-static size_t nodes(struct finding *f)
+static size_t count_nodes(struct finding *f)
 {
 	size_t n = 0;
 	glob_t g;
 
-	if (!glob(under(f, "/dev/nvidia[0-9]*"), 0, NULL, &g)) {
+	if (!glob(path_under(f, "/dev/nvidia[0-9]*"), 0, NULL, &g)) {
 		n = g.gl_pathc;
 		globfree(&g);
 	}
@@ -109,9 +111,9 @@ static size_t nodes(struct finding *f)
 static void no_driver(struct finding *f)
 {
 	const char *why = dlerror();
-	size_t n = nodes(f);
+	size_t n = count_nodes(f);
 
-	found(f, HEALTH_NOTE, "%zu GPUs in /dev, no CUDA driver: %s", n, why ? why : "?");
+	finding_set(f, HEALTH_NOTE, "%zu GPUs in /dev, no CUDA driver: %s", n, why ? why : "?");
 	if (n)
 		advise(f, "a container needs libcuda.so.1 of the host: --gpus all and "
 			  "NVIDIA_DRIVER_CAPABILITIES=compute, or set cuda_so");
@@ -122,7 +124,7 @@ static void no_driver(struct finding *f)
 int check_gpu(struct finding *f, int gpu)
 {
 	struct driver d;
-	const char *lacks = load(&d, f->params->cuda_so);
+	const char *lacks = driver_load(&d, f->params->cuda_so);
 	int error, n = 0;
 
 	if (!d.so) {
@@ -130,7 +132,7 @@ int check_gpu(struct finding *f, int gpu)
 		return 0;
 	}
 	if (lacks) {
-		found(f, HEALTH_WRONG, "the CUDA driver has no %s", lacks);
+		finding_set(f, HEALTH_WRONG, "the CUDA driver has no %s", lacks);
 		advise(f, "it is too old: update NVIDIA's driver");
 		return 0;
 	}
@@ -141,11 +143,11 @@ int check_gpu(struct finding *f, int gpu)
 		return n;
 	}
 	if (!error || error == NO_DEVICE) {
-		found(f, HEALTH_NOTE, "the CUDA driver is there, and no GPU");
+		finding_set(f, HEALTH_NOTE, "the CUDA driver is there, and no GPU");
 		advise(f, "only memory of GPUs needs one; a container needs --gpus all");
 		return 0;
 	}
-	found(f, HEALTH_WRONG, "CUDA does not start: error %d", error);
+	finding_set(f, HEALTH_WRONG, "CUDA does not start: error %d", error);
 	advise(f,
 	       "nvidia-smi says more; after an update of the driver its modules are loaded anew");
 	return 0;

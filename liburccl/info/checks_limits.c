@@ -30,9 +30,9 @@ static const char *size_text(unsigned long long n, char to[32])
 static int is_exempt(struct finding *f)
 {
 	char link[64], caps[32];
-	ssize_t n = readlink(under(f, "/proc/self/ns/user"), link, sizeof(link) - 1);
+	ssize_t n = readlink(path_under(f, "/proc/self/ns/user"), link, sizeof(link) - 1);
 
-	if (n < 0 || read_field(under(f, "/proc/self/status"), "CapEff", caps, sizeof(caps)))
+	if (n < 0 || read_field(path_under(f, "/proc/self/status"), "CapEff", caps, sizeof(caps)))
 		return 0;
 	link[n] = 0;
 	return !strcmp(link, FIRST_USER_NAMESPACE) && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
@@ -99,11 +99,12 @@ static void check_pins(struct finding *f, unsigned long long have)
 	size_text(have, has);
 	size_text(need, needs);
 	size_text(need > have ? 0 : have - need, left);
-	found(f, need > have ? HEALTH_WRONG : HEALTH_NOTE,
-	      "%s may be locked; ib with %u %s and %s needs %s itself, its devices' queues "
-	      "besides: %s are left for what is registered, for each rail and again where peers "
-	      "use adverts of it",
-	      has, rails, rails == 1 ? "rail" : "rails", of, needs, left);
+	finding_set(
+		f, need > have ? HEALTH_WRONG : HEALTH_NOTE,
+		"%s may be locked; ib with %u %s and %s needs %s itself, its devices' queues "
+		"besides: %s are left for what is registered, for each rail and again where peers "
+		"use adverts of it",
+		has, rails, rails == 1 ? "rail" : "rails", of, needs, left);
 	if (need > have)
 		advise(f, "fewer peers with a path at a time (URCCL_MAX_WARM, URCCL_MAX_QPS)");
 }
@@ -115,14 +116,15 @@ static void check_unpinned(struct finding *f, unsigned long long have)
 		is_asked_for(p, "efa") || is_asked_for(p, "cxi") || is_asked_for(p, "fabric");
 	char has[32];
 
-	found(f, HEALTH_NOTE,
-	      "%s may be locked; %s. ib, not asked for, needs for each rail what is registered, that "
-	      "again where peers use adverts of it, %u KiB, and %u KiB a peer, its device's queues "
-	      "besides",
-	      size_text(have, has),
-	      by_provider ? "a provider of libfabric needs what is registered, or more"
-			  : "these settings need nothing of it",
-	      IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
+	finding_set(
+		f, HEALTH_NOTE,
+		"%s may be locked; %s. ib, not asked for, needs for each rail what is registered, that "
+		"again where peers use adverts of it, %u KiB, and %u KiB a peer, its device's queues "
+		"besides",
+		size_text(have, has),
+		by_provider ? "a provider of libfabric needs what is registered, or more"
+			    : "these settings need nothing of it",
+		IB_PINS_RAIL / 1024, IB_PINS_PEER / 1024);
 }
 
 void check_memlock(struct finding *f)
@@ -132,12 +134,13 @@ void check_memlock(struct finding *f)
 
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (limit.rlim_cur == RLIM_INFINITY) {
-		found(f, HEALTH_OK, "unlimited");
+		finding_set(f, HEALTH_OK, "unlimited");
 		return;
 	}
 	if (is_exempt(f)) {
-		found(f, HEALTH_OK, "unlimited by CAP_IPC_LOCK; without it %s might be locked",
-		      size_text(limit.rlim_cur, have));
+		finding_set(f, HEALTH_OK,
+			    "unlimited by CAP_IPC_LOCK; without it %s might be locked",
+			    size_text(limit.rlim_cur, have));
 		return;
 	}
 	if (is_asked_for(f->params, "ib"))
@@ -158,13 +161,14 @@ void check_nofile(struct finding *f)
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	found(f,
-	      limit.rlim_cur < FILES_CONTEXT ? HEALTH_WRONG
-	      : limit.rlim_cur < FILES_MANY  ? HEALTH_NOTE
-					     : HEALTH_OK,
-	      "%llu file descriptors (at most %llu): a context needs about %u, each peer a few more",
-	      (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max,
-	      FILES_CONTEXT);
+	finding_set(
+		f,
+		limit.rlim_cur < FILES_CONTEXT ? HEALTH_WRONG
+		: limit.rlim_cur < FILES_MANY  ? HEALTH_NOTE
+					       : HEALTH_OK,
+		"%llu file descriptors (at most %llu): a context needs about %u, each peer a few more",
+		(unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max,
+		FILES_CONTEXT);
 	if (f->health != HEALTH_OK)
 		advise(f, "ulimit -n %llu, or setrlimit(RLIMIT_NOFILE) in the program",
 		       (unsigned long long)limit.rlim_max);
@@ -177,11 +181,11 @@ void check_fsize(struct finding *f)
 
 	getrlimit(RLIMIT_FSIZE, &limit);
 	if (limit.rlim_cur == RLIM_INFINITY) {
-		found(f, HEALTH_OK, "unlimited");
+		finding_set(f, HEALTH_OK, "unlimited");
 		return;
 	}
-	found(f, limit.rlim_cur < 64 * MIB ? HEALTH_WRONG : HEALTH_NOTE,
-	      "files and shared memory of at most %s", size_text(limit.rlim_cur, have));
+	finding_set(f, limit.rlim_cur < 64 * MIB ? HEALTH_WRONG : HEALTH_NOTE,
+		    "files and shared memory of at most %s", size_text(limit.rlim_cur, have));
 	advise(f, "ulimit -f unlimited: shm and urccl_alloc() make memory files");
 }
 
@@ -206,20 +210,20 @@ void check_memfd(struct finding *f)
 	char mode[16] = "0";
 	int fd = memory_file(), err;
 
-	read_line(under(f, "/proc/sys/vm/memfd_noexec"), mode, sizeof(mode));
+	read_line(path_under(f, "/proc/sys/vm/memfd_noexec"), mode, sizeof(mode));
 	if (fd < 0) {
-		found(f, HEALTH_WRONG, "no memory file can be made: %s", strerror(errno));
+		finding_set(f, HEALTH_WRONG, "no memory file can be made: %s", strerror(errno));
 		advise(f, "permit memfd_create() where seccomp denies it");
 		return;
 	}
 	err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ? errno : 0;
 	close(fd);
 	if (err) {
-		found(f, HEALTH_WRONG, "memory files cannot be sealed: %s", strerror(err));
+		finding_set(f, HEALTH_WRONG, "memory files cannot be sealed: %s", strerror(err));
 		advise(f, "permit fcntl(F_ADD_SEALS): shm trusts no memory that may shrink");
 		return;
 	}
-	found(f, HEALTH_OK, "memory files are made and sealed (vm.memfd_noexec is %s)", mode);
+	finding_set(f, HEALTH_OK, "memory files are made and sealed (vm.memfd_noexec is %s)", mode);
 }
 
 /* ---- control groups ---- */
@@ -230,12 +234,12 @@ void check_group_memory(struct finding *f)
 	char most[32], now[32];
 
 	if (group_limit(f->root, "memory", &l)) {
-		found(f, HEALTH_OK, "no limit of a control group");
+		finding_set(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
-	found(f, l.now + 64 * MIB > l.most ? HEALTH_WRONG : HEALTH_OK,
-	      "the control group may have %s and has %s, files that can be dropped included",
-	      size_text(l.most, most), size_text(l.now, now));
+	finding_set(f, l.now + 64 * MIB > l.most ? HEALTH_WRONG : HEALTH_OK,
+		    "the control group may have %s and has %s, files that can be dropped included",
+		    size_text(l.most, most), size_text(l.now, now));
 	if (f->health == HEALTH_WRONG)
 		advise(f, "raise the group's memory.max (--memory of a container): what "
 			  "urccl_alloc() gives is taken at once");
@@ -248,12 +252,12 @@ void check_group_threads(struct finding *f)
 	struct group_limit l;
 
 	if (group_limit(f->root, "pids", &l)) {
-		found(f, HEALTH_OK, "no limit of a control group");
+		finding_set(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
-	found(f, l.now + THREADS_CONTEXT > l.most ? HEALTH_WRONG : HEALTH_OK,
-	      "the control group may have %llu threads and has %llu: a context has up to %u",
-	      l.most, l.now, THREADS_CONTEXT);
+	finding_set(f, l.now + THREADS_CONTEXT > l.most ? HEALTH_WRONG : HEALTH_OK,
+		    "the control group may have %llu threads and has %llu: a context has up to %u",
+		    l.most, l.now, THREADS_CONTEXT);
 	if (f->health == HEALTH_WRONG)
 		advise(f, "raise the group's pids.max (--pids-limit of a container, TasksMax= of a "
 			  "systemd unit)");
@@ -277,15 +281,16 @@ void check_group_rdma(struct finding *f)
 	struct group_rdma l;
 
 	if (group_rdma(f->root, &l)) {
-		found(f, HEALTH_OK, "no limit of a control group");
+		finding_set(f, HEALTH_OK, "no limit of a control group");
 		return;
 	}
-	found(f,
-	      !l.handles || l.objects < OBJECTS_RAIL + OBJECTS_LEAST ? HEALTH_WRONG : HEALTH_NOTE,
-	      "a control group may have %s handles and %s objects, of %s: a context of ib takes 1 "
-	      "handle and %u objects a rail, up to %u a peer there, and one for each registered piece",
-	      count_text(l.handles, handles), count_text(l.objects, objects), l.device,
-	      OBJECTS_RAIL, OBJECTS_PEER);
+	finding_set(
+		f,
+		!l.handles || l.objects < OBJECTS_RAIL + OBJECTS_LEAST ? HEALTH_WRONG : HEALTH_NOTE,
+		"a control group may have %s handles and %s objects, of %s: a context of ib takes 1 "
+		"handle and %u objects a rail, up to %u a peer there, and one for each registered piece",
+		count_text(l.handles, handles), count_text(l.objects, objects), l.device,
+		OBJECTS_RAIL, OBJECTS_PEER);
 	advise(f,
 	       "echo '%s hca_handle=max hca_object=max' > rdma.max of the group and of those "
 	       "above it",
@@ -312,11 +317,13 @@ void check_huge(struct finding *f)
 {
 	char heap[32], shared[32];
 
-	chosen(under(f, "/sys/kernel/mm/transparent_hugepage/enabled"), heap, sizeof(heap));
-	chosen(under(f, "/sys/kernel/mm/transparent_hugepage/shmem_enabled"), shared,
+	chosen(path_under(f, "/sys/kernel/mm/transparent_hugepage/enabled"), heap, sizeof(heap));
+	chosen(path_under(f, "/sys/kernel/mm/transparent_hugepage/shmem_enabled"), shared,
 	       sizeof(shared));
-	found(f, !strcmp(shared, "advise") || !strcmp(shared, "always") ? HEALTH_OK : HEALTH_NOTE,
-	      "of ordinary memory: %s; of shared memory: %s", heap, shared);
+	finding_set(f,
+		    !strcmp(shared, "advise") || !strcmp(shared, "always") ? HEALTH_OK
+									   : HEALTH_NOTE,
+		    "of ordinary memory: %s; of shared memory: %s", heap, shared);
 	if (f->health == HEALTH_NOTE)
 		advise(f, "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled, for "
 			  "memory of urccl_alloc()");

@@ -29,13 +29,13 @@ const struct check checks[] = {
 };
 const uint32_t nchecks = sizeof(checks) / sizeof(checks[0]);
 
-const char *under(struct finding *f, const char *path)
+const char *path_under(struct finding *f, const char *path)
 {
 	snprintf(f->path, sizeof(f->path), "%s%s", f->root, path);
 	return f->path;
 }
 
-void found(struct finding *f, enum health health, const char *state, ...)
+void finding_set(struct finding *f, enum health health, const char *state, ...)
 {
 	va_list args;
 
@@ -82,29 +82,29 @@ static void report(struct json *j, const char *name, const struct finding *f)
 }
 
 /* Once the finding is there: 1 if something is wrong. */
-static uint32_t tell(struct json *j, const char *name, const struct finding *f)
+static uint32_t finding_report(struct json *j, const char *name, const struct finding *f)
 {
 	report(j, name, f);
 	fflush(stdout);
 	return f->health == HEALTH_WRONG;
 }
 
-static struct finding begin(const struct urccl_params *p, uint64_t until_ns)
+static struct finding finding_begin(const struct urccl_params *p, uint64_t until_ns)
 {
 	return (struct finding){.health = HEALTH_OK, .params = p, .root = "", .until_ns = until_ns};
 }
 
 /* A line for each GPU, or one that says why there is none. */
-static uint32_t gpus(struct json *j, const struct urccl_params *p, uint64_t until_ns)
+static uint32_t check_gpus(struct json *j, const struct urccl_params *p, uint64_t until_ns)
 {
 	uint32_t wrong = 0;
 	int i = 0, n;
 
 	do {
-		struct finding f = begin(p, until_ns);
+		struct finding f = finding_begin(p, until_ns);
 
 		n = check_gpu(&f, i);
-		wrong += tell(j, "gpu", &f);
+		wrong += finding_report(j, "gpu", &f);
 	} while (++i < n);
 	return wrong;
 }
@@ -119,7 +119,7 @@ static uint32_t other_ways(struct json *j, const struct urccl_params *p, uint64_
 	size_t n;
 
 	for (; at && *at; at += n + (at[n] == ',')) {
-		struct finding f = begin(p, until_ns);
+		struct finding f = finding_begin(p, until_ns);
 
 		n = strcspn(at, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)n, at);
@@ -127,10 +127,10 @@ static uint32_t other_ways(struct json *j, const struct urccl_params *p, uint64_
 		word[strcspn(word, "?!")] = 0;
 		if (!strcmp(word, "shm") || !strcmp(word, "tcp") || !strcmp(word, "sim"))
 			continue;
-		check_way(&f, word);
+		check_connects(&f, word);
 		if (may_lack && f.health == HEALTH_WRONG)
 			f.health = HEALTH_NOTE;
-		wrong += tell(j, word, &f);
+		wrong += finding_report(j, word, &f);
 	}
 	return wrong;
 }
@@ -147,12 +147,12 @@ static uint32_t all_checks(struct json *j, const char *transport)
 	if (transport)
 		p.transport = transport;
 	for (i = 0; i < nchecks; i++) {
-		struct finding f = begin(&p, until_ns);
+		struct finding f = finding_begin(&p, until_ns);
 
 		checks[i].run(&f);
-		wrong += tell(j, checks[i].name, &f);
+		wrong += finding_report(j, checks[i].name, &f);
 	}
-	wrong += gpus(j, &p, until_ns);
+	wrong += check_gpus(j, &p, until_ns);
 	return wrong + other_ways(j, &p, until_ns);
 }
 

@@ -134,7 +134,7 @@ void context_close(struct context *c)
 const char *context_state(const struct context *c, uint64_t now)
 {
 	const struct segment_engine *e = &c->view.s->engine;
-	uint64_t turned = __atomic_load_n(&e->turned_ns, __ATOMIC_RELAXED);
+	uint64_t turned = __atomic_load_n(&e->updated_ns, __ATOMIC_RELAXED);
 	uint64_t wake_at = __atomic_load_n(&e->wake_at_ns, __ATOMIC_RELAXED);
 
 	if (c->state == 'T' || c->state == 't')
@@ -150,7 +150,7 @@ const char *context_state(const struct context *c, uint64_t now)
 
 #define DUMP_CONTEXTS 256u
 
-int dump(pid_t pid)
+int dump_process(pid_t pid)
 {
 	static struct context found[DUMP_CONTEXTS];
 	int i, n = contexts_find(pid, found, DUMP_CONTEXTS);

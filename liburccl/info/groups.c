@@ -13,7 +13,7 @@
 #define NO_LIMIT  (1ull << 60) /* version 1 has a number there, of so many pages as there can be */
 
 /* 1: controller is among those of the line "4:cpu,memory:/group". */
-static int is_of(const char *line, const char *controller)
+static int line_has(const char *line, const char *controller)
 {
 	const char *at = strchr(line, ':'), *end = at ? strchr(at + 1, ':') : NULL;
 	size_t n, len = strlen(controller);
@@ -41,7 +41,7 @@ static void own_group(const char *root, const char *controller, char path[PATH_S
 	f = fopen(file, "re");
 	while (f && !is_v1 && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
-		is_v1 = is_of(line, controller);
+		is_v1 = line_has(line, controller);
 		if (!is_v1 && strncmp(line, "0::", 3))
 			continue;
 		n = snprintf(path, PATH_SIZE, "%s" MOUNT "%s%s", root, is_v1 ? "/" : "",
@@ -55,7 +55,7 @@ static void own_group(const char *root, const char *controller, char path[PATH_S
 }
 
 /* To the group above. 0: that was the root. */
-static int up(char path[PATH_SIZE], size_t top)
+static int parent_group(char path[PATH_SIZE], size_t top)
 {
 	char *slash = strrchr(path + top, '/');
 
@@ -99,7 +99,7 @@ int group_limit(const char *root, const char *controller, struct group_limit *ou
 			continue;
 		room = most - (used < most ? used : most);
 		*out = (struct group_limit){most, used};
-	} while (up(path, top));
+	} while (parent_group(path, top));
 	return room == NO_LIMIT ? -ENOENT : 0;
 }
 
@@ -140,6 +140,6 @@ int group_rdma(const char *root, struct group_rdma *out)
 		}
 		if (f)
 			fclose(f);
-	} while (up(path, top));
+	} while (parent_group(path, top));
 	return *out->device ? 0 : -ENOENT;
 }

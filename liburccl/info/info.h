@@ -28,7 +28,7 @@ void json_whole(struct json *j, const char *key, long long value);
 /* ---- show.c: version, devices, plan ---- */
 
 /* plan_only: without devices and settings. */
-int show(const char *transport, int plan_only, int as_json);
+int show_all(const char *transport, int plan_only, int as_json);
 
 /* ---- doctor.c, checks.c ---- */
 
@@ -39,7 +39,7 @@ struct finding {
 	const struct urccl_params *params; /* what is asked for */
 	const char *root;		   /* "", or where a tree like the system's is */
 	uint64_t until_ns;		   /* nobody is waited for any longer */
-	char path[256];			   /* of under() */
+	char path[256];			   /* of path_under() */
 	enum health health;
 	char state[256];  /* what is there */
 	char advice[512]; /* what to do; "": nothing, if all is well */
@@ -54,9 +54,9 @@ extern const struct check checks[];
 extern const uint32_t nchecks;
 
 /* Where the system's path is, until the next call. */
-const char *under(struct finding *f, const char *path);
-__attribute__((format(printf, 3, 4))) void found(struct finding *f, enum health health,
-						 const char *state, ...);
+const char *path_under(struct finding *f, const char *path);
+__attribute__((format(printf, 3, 4))) void finding_set(struct finding *f, enum health health,
+						       const char *state, ...);
 /* Behind what was advised before. */
 __attribute__((format(printf, 2, 3))) void advise(struct finding *f, const char *advice, ...);
 
@@ -99,13 +99,13 @@ int check_gpu(struct finding *f, int gpu);
 /* A list, or nothing where there is none. It does not start CUDA. */
 void show_gpus(struct json *j);
 
-/* checks_way.c, checks_limits.c, checks_kernel.c */
+/* checks_transport.c, checks_limits.c, checks_kernel.c */
 void check_loopback(struct finding *f);
 void check_uverbs(struct finding *f);
 void check_settings(struct finding *f);
 void check_open(struct finding *f);
 /* Whether contexts meet by this transport, in what is left of the time. */
-void check_way(struct finding *f, const char *transport);
+void check_connects(struct finding *f, const char *transport);
 void check_shm(struct finding *f);
 void check_tcp(struct finding *f);
 void check_memlock(struct finding *f);
@@ -139,9 +139,9 @@ const char *context_state(const struct context *c, uint64_t now_ns);
 
 uint64_t now_ns(void);
 
-int dump(pid_t pid);
+int dump_process(pid_t pid);
 
-/* ---- way.c ---- */
+/* ---- probe.c ---- */
 
 struct end {
 	struct urccl *ctx;
@@ -153,12 +153,12 @@ int end_open(struct end *e, const struct urccl_params *p); /* 0 or -errno */
 void end_close(struct end *e);				   /* also one that is not open */
 /* Connects within ms: 0, or -errno and why. */
 int end_dial(struct end *e, const void *to, uint32_t len, uint32_t ms, char *why, uint32_t why_len);
-int ends_meet(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len);
+int ends_connect(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len);
 /* What the way to an address gives, or (NULL) each transport within this process. */
-int probe(const char *address, const char *transport, int as_json);
+int probe_run(const char *address, const char *transport, int as_json);
 
 /* ---- top.c ---- */
 
-int top(pid_t pid, double seconds, int once, int as_json);
+int top_run(pid_t pid, double seconds, int once, int as_json);
 
 #endif

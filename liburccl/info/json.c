@@ -17,7 +17,7 @@ static void string(FILE *to, const char *s)
 	fputc('"', to);
 }
 
-static void begin(struct json *j, const char *key)
+static void json_begin(struct json *j, const char *key)
 {
 	if (j->comma)
 		fputs(", ", j->to);
@@ -30,7 +30,7 @@ static void begin(struct json *j, const char *key)
 
 void json_open(struct json *j, const char *key, char bracket)
 {
-	begin(j, key);
+	json_begin(j, key);
 	fputc(bracket, j->to);
 	j->comma = 0;
 }
@@ -43,18 +43,18 @@ void json_close(struct json *j, char bracket)
 
 void json_text(struct json *j, const char *key, const char *value)
 {
-	begin(j, key);
+	json_begin(j, key);
 	string(j->to, value);
 }
 
 void json_number(struct json *j, const char *key, double value)
 {
-	begin(j, key);
+	json_begin(j, key);
 	fprintf(j->to, "%.6g", value);
 }
 
 void json_whole(struct json *j, const char *key, long long value)
 {
-	begin(j, key);
+	json_begin(j, key);
 	fprintf(j->to, "%lld", value);
 }

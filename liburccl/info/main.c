@@ -25,7 +25,7 @@ struct options {
 	int json, plan, doctor, probe, top, dump, once, help, version;
 };
 
-static int parse(int argc, char **argv, struct options *o)
+static int options_parse(int argc, char **argv, struct options *o)
 {
 	static const struct option names[] = {
 		{"transport", required_argument, NULL, 't'},
@@ -91,7 +91,7 @@ static int parse(int argc, char **argv, struct options *o)
 }
 
 /* What is asked for together must go together. */
-static int check(const struct options *o, pid_t *pid)
+static int options_check(const struct options *o, pid_t *pid)
 {
 	char *end = NULL;
 	long number = 0;
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	struct options o = {.interval = 1};
 	pid_t pid;
 
-	if (parse(argc, argv, &o) || check(&o, &pid)) {
+	if (options_parse(argc, argv, &o) || options_check(&o, &pid)) {
 		fputs(usage, stderr);
 		return INFO_USAGE;
 	}
@@ -131,10 +131,10 @@ int main(int argc, char **argv)
 	if (o.doctor)
 		return doctor(o.transport, o.json);
 	if (o.probe)
-		return probe(o.what, o.transport, o.json);
+		return probe_run(o.what, o.transport, o.json);
 	if (o.dump)
-		return dump(pid);
+		return dump_process(pid);
 	if (o.top)
-		return top(pid, o.interval, o.once, o.json);
-	return show(o.transport, o.plan, o.json);
+		return top_run(pid, o.interval, o.once, o.json);
+	return show_all(o.transport, o.plan, o.json);
 }

@@ -72,7 +72,7 @@ static void show_plan(struct urccl *ctx, struct json *j)
 }
 
 /* An empty text that was given is not as if none were. */
-static const char *shown(const struct urccl_setting *s)
+static const char *setting_shown(const struct urccl_setting *s)
 {
 	if (*s->value)
 		return s->value;
@@ -91,7 +91,7 @@ static void show_settings(const struct urccl_params *p, struct json *j)
 		printf("\nSettings\n");
 	for (i = 0; !urccl_settings(p, i, &s); i++) {
 		if (!j) {
-			printf("  %-26s %s%s\n", s.variable, shown(&s),
+			printf("  %-26s %s%s\n", s.variable, setting_shown(&s),
 			       s.is_default ? "" : "  (set)");
 			continue;
 		}
@@ -109,7 +109,7 @@ static void show_settings(const struct urccl_params *p, struct json *j)
 		json_close(j, ']');
 }
 
-int show(const char *transport, int plan_only, int as_json)
+int show_all(const char *transport, int plan_only, int as_json)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct json out = {.to = stdout}, *j = as_json ? &out : NULL;

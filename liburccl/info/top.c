@@ -32,7 +32,7 @@ struct samples {
 	struct sample s[CONTEXTS];
 };
 
-static void take(const struct context *c, struct sample *s)
+static void sample_take(const struct context *c, struct sample *s)
 {
 	uint32_t i;
 
@@ -55,7 +55,7 @@ static const struct sample *before(const struct samples *old, const struct sampl
 	return NULL;
 }
 
-static uint64_t ended(const struct urccl_stats *s)
+static uint64_t stats_ended(const struct urccl_stats *s)
 {
 	return s->completed + s->failed + s->cancelled + s->timed_out;
 }
@@ -86,7 +86,7 @@ static void compare(const struct sample *old, const struct sample *now, struct r
 
 	if (seconds <= 0)
 		return;
-	r->entries = (double)(ended(&now->stats) - ended(&old->stats)) / seconds;
+	r->entries = (double)(stats_ended(&now->stats) - stats_ended(&old->stats)) / seconds;
 	r->failed = (double)(now->stats.failed + now->stats.timed_out - old->stats.failed -
 			     old->stats.timed_out) /
 		    seconds;
@@ -152,7 +152,7 @@ static void json_row(struct json *j, const struct context *c, const struct row *
 }
 
 /* One look: what is there into *now, and (old not NULL) in words. How many contexts, or -errno. */
-static int look(pid_t pid, const struct samples *old, struct samples *now, struct json *j)
+static int samples_take(pid_t pid, const struct samples *old, struct samples *now, struct json *j)
 {
 	static struct context found[CONTEXTS];
 	int i, n = contexts_find(pid, found, CONTEXTS);
@@ -163,7 +163,7 @@ static int look(pid_t pid, const struct samples *old, struct samples *now, struc
 		const struct sample *was;
 		struct row r = {0};
 
-		take(&found[i], s);
+		sample_take(&found[i], s);
 		was = old ? before(old, s) : NULL;
 		if (was)
 			compare(was, s, &r);
@@ -209,13 +209,13 @@ static int top_once(pid_t pid, double seconds, struct json *j, struct samples *b
 {
 	int n;
 
-	n = look(pid, NULL, &both[0], NULL);
+	n = samples_take(pid, NULL, &both[0], NULL);
 	pause_for(seconds, 0);
 	if (j)
 		json_open(j, NULL, '[');
 	else
 		heading();
-	n = n < 0 ? n : look(pid, &both[0], &both[1], j);
+	n = n < 0 ? n : samples_take(pid, &both[0], &both[1], j);
 	if (j) {
 		json_close(j, ']');
 		printf("\n");
@@ -227,13 +227,13 @@ static int top_loop(pid_t pid, double seconds, struct samples *both)
 {
 	int n, keys = keys_begin(), i = 0;
 
-	n = look(pid, NULL, &both[0], NULL);
+	n = samples_take(pid, NULL, &both[0], NULL);
 	while (n >= 0) {
 		printf("%surccl_info %s, every %g s; read and written in GB/s%s\n\n",
 		       isatty(STDOUT_FILENO) ? "\033[H\033[J" : "", urccl_version(), seconds,
 		       keys ? "; q: quit" : "");
 		heading();
-		n = look(pid, &both[i], &both[!i], NULL);
+		n = samples_take(pid, &both[i], &both[!i], NULL);
 		i = !i;
 		fflush(stdout);
 		if (n < 0 || ferror(stdout) || pause_for(seconds, keys))
@@ -244,7 +244,7 @@ static int top_loop(pid_t pid, double seconds, struct samples *both)
 	return n;
 }
 
-int top(pid_t pid, double seconds, int once, int as_json)
+int top_run(pid_t pid, double seconds, int once, int as_json)
 {
 	struct samples *both = calloc(2, sizeof(*both));
 	struct json out = {.to = stdout};

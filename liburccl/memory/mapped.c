@@ -80,7 +80,7 @@ void mappings_anew(struct mappings *m)
 
 /* ---- one entry ---- */
 
-static int query(struct mappings *m, uint64_t addr)
+static int mapping_query(struct mappings *m, uint64_t addr)
 {
 	struct query q = {.size = sizeof(q), .flags = QUERY_OR_NEXT, .addr = addr};
 
@@ -156,7 +156,7 @@ int mappings_find(struct mappings *m, uint64_t addr)
 	if (m->start <= addr && addr < m->end)
 		return 1;
 	if (!m->reads) {
-		rc = query(m, addr);
+		rc = mapping_query(m, addr);
 		if (rc >= 0)
 			return rc;
 		m->reads = 1;

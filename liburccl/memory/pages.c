@@ -18,7 +18,7 @@
 
 /* ---- large ones ---- */
 
-static void ask(uint64_t from, uint64_t to)
+static void advise_large(uint64_t from, uint64_t to)
 {
 	from = (from + LARGE - 1) & ~(uint64_t)(LARGE - 1);
 	to &= ~(uint64_t)(LARGE - 1);
@@ -84,14 +84,14 @@ void large_pages_ask(struct large_pages *l, uint64_t addr, uint64_t len)
 		if (l->start >= to)
 			return;
 		if (!l->unwanted)
-			ask(l->start > addr ? l->start : addr, l->end < to ? l->end : to);
+			advise_large(l->start > addr ? l->start : addr, l->end < to ? l->end : to);
 	}
 }
 
 void large_pages_ours(uint64_t addr, uint64_t len)
 {
 	if (!prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
-		ask(addr, addr + len);
+		advise_large(addr, addr + len);
 }
 
 /* ---- all ---- */

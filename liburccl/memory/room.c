@@ -93,7 +93,7 @@ static uint64_t group_room(const char *root, const struct group_files *g, const 
 /* Its limit binds all groups below it, so a process is bound by the least on the way to the root.
  * In a container the way may be one of the host's, which is not to be seen; then the root that is
  * seen is the container's own. Of group nothing is left. */
-static uint64_t way_room(const char *root, const struct group_files *g, char *group)
+static uint64_t groups_room(const char *root, const struct group_files *g, char *group)
 {
 	uint64_t room = UINT64_MAX, least;
 	char *slash;
@@ -119,8 +119,8 @@ static uint64_t line_room(const char *root, char *line)
 	*group++ = 0;
 	group[strcspn(group, "\n")] = 0;
 	if (!*controllers)
-		return way_room(root, &group_v2, group);
-	return strcmp(controllers, "memory") ? UINT64_MAX : way_room(root, &group_v1, group);
+		return groups_room(root, &group_v2, group);
+	return strcmp(controllers, "memory") ? UINT64_MAX : groups_room(root, &group_v1, group);
 }
 
 uint64_t memory_groups_room(const char *root)

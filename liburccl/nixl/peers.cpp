@@ -171,7 +171,7 @@ status urccl_engine::disconnect(const std::string &name)
 }
 
 /* Of a path that is measured once. */
-status urccl_engine::estimate(const direction &way, const descriptors &, const descriptors &,
+status urccl_engine::estimate(const direction &dir, const descriptors &, const descriptors &,
 			      const std::string &name, request *const &r, microseconds &duration,
 			      microseconds &margin, cost_method &method,
 			      const agent_options *) const
@@ -190,7 +190,7 @@ status urccl_engine::estimate(const direction &way, const descriptors &, const d
 			 name.c_str(), urccl_errmsg());
 		return BACKEND;
 	}
-	double ns = way == READ ? (double)m.read_ns / (double)(m.read + 1)
+	double ns = dir == READ ? (double)m.read_ns / (double)(m.read + 1)
 				: (double)m.write_ns / (double)(m.written + 1);
 	ns = ns * (double)x->bytes + (double)m.rtt_median_ns;
 	duration = microseconds((uint64_t)ns / 1000 + 1);

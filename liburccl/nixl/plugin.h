@@ -87,7 +87,7 @@ struct transfer final : request, entry {
 
 	urccl_engine &e;
 	peer_ptr to; /* NULL: to oneself */
-	direction way;
+	direction dir;
 	struct result {
 		status s;
 		int quiet; /* the library is done with its buffers */
@@ -107,7 +107,7 @@ struct transfer final : request, entry {
 	uint64_t base = 0, bytes = 0, held_until = 0;
 	std::string note;
 
-	transfer(urccl_engine &engine, direction d) : e(engine), way(d)
+	transfer(urccl_engine &engine, direction d) : e(engine), dir(d)
 	{
 		note.reserve(URCCL_NOTE_MAX);
 	}

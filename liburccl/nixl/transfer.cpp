@@ -36,11 +36,11 @@ bool transfer::add(const descriptor &here, const descriptor &there)
 	return true;
 }
 
-status urccl_engine::prepare(const direction &way, const descriptors &here,
+status urccl_engine::prepare(const direction &dir, const descriptors &here,
 			     const descriptors &there, const std::string &name, request *&out,
 			     const transfer_options *) const
 {
-	std::unique_ptr<transfer> x(new transfer(const_cast<urccl_engine &>(*this), way));
+	std::unique_ptr<transfer> x(new transfer(const_cast<urccl_engine &>(*this), dir));
 	lock l(state);
 
 	x->to = find(name);
@@ -123,11 +123,11 @@ void transfer::fill(urccl_ring *ring, urccl_sqe *sqe)
 		fill_piece(sqe, n - data);
 		return;
 	}
-	if (blocks.size && way == READ)
+	if (blocks.size && dir == READ)
 		urccl_prep_read_paged(sqe, remote, region, &blocks, 1);
 	else if (blocks.size)
 		urccl_prep_write_paged(sqe, remote, region, &blocks, 1);
-	else if (way == READ)
+	else if (dir == READ)
 		urccl_prep_readv(sqe, to->id, segs.data(), (uint32_t)segs.size());
 	else
 		urccl_prep_writev(sqe, to->id, segs.data(), (uint32_t)segs.size());
@@ -246,7 +246,7 @@ void transfer::copy()
 	for (const urccl_seg &s : segs) {
 		void *here = (void *)(uintptr_t)s.addr, *there = (void *)(uintptr_t)s.off;
 
-		memmove(way == READ ? here : there, way == READ ? there : here, s.len);
+		memmove(dir == READ ? here : there, dir == READ ? there : here, s.len);
 	}
 	lock l(e.state);
 	if (has_note)

@@ -10,12 +10,12 @@
 struct urccl *context_get(Context *c)
 {
 	if (c->forked)
-		return raise_error(c->m, EPERM,
-				   "the context belongs to the parent process: open one in the "
-				   "forked child"),
+		return set_error(c->m, EPERM,
+				 "the context belongs to the parent process: open one in the "
+				 "forked child"),
 		       NULL;
 	if (!c->ctx)
-		return raise_error(c->m, ESTALE, "the context is closed"), NULL;
+		return set_error(c->m, ESTALE, "the context is closed"), NULL;
 	return c->ctx;
 }
 
@@ -26,7 +26,7 @@ struct urccl *context_enter(Context *c)
 	if (!ctx)
 		return NULL;
 	if (pthread_rwlock_tryrdlock(&c->lock))
-		return raise_error(c->m, ESTALE, "the context is just closing"), NULL;
+		return set_error(c->m, ESTALE, "the context is just closing"), NULL;
 	return ctx;
 }
 
@@ -57,7 +57,7 @@ static int set_text(Context *self, struct urccl_params *p, const char *name, PyO
 		return -1;
 	rc = urccl_params_set(p, name, utf8);
 	if (rc)
-		raise_last(self->m, rc);
+		set_last_error(self->m, rc);
 	return rc;
 }
 
@@ -104,7 +104,7 @@ static int set_all(Context *self, struct urccl_params *p, PyObject *kw, PyObject
 	if (rc > 0) {
 		rc = urccl_params_from_env(p);
 		if (rc)
-			raise_last(self->m, rc);
+			set_last_error(self->m, rc);
 	}
 	while (!rc && kw && PyDict_Next(kw, &at, &key, &value))
 		rc = set_one(self, p, key, value, texts);
@@ -125,7 +125,7 @@ static int open_with(Context *self, struct urccl_params *p)
 		p->log_arg = self->log;
 	}
 	Py_BEGIN_ALLOW_THREADS rc = urccl_open(p, &ctx);
-	Py_END_ALLOW_THREADS if (rc) return raise_last(self->m, rc), -1;
+	Py_END_ALLOW_THREADS if (rc) return set_last_error(self->m, rc), -1;
 	self->ctx = ctx;
 	link_add(&self->link, &self->m->contexts);
 	return 0;

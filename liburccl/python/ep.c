@@ -24,7 +24,7 @@ typedef struct {
 } Group;
 
 /* Takes the reference to text. */
-static PyObject *raise_text(struct module *m, int err, PyObject *text)
+static PyObject *set_error_text(struct module *m, int err, PyObject *text)
 {
 	PyObject *error = PyObject_CallFunction(m->make_error, "iN", -err, text);
 
@@ -34,14 +34,14 @@ static PyObject *raise_text(struct module *m, int err, PyObject *text)
 	return NULL;
 }
 
-static PyObject *raise_error(struct module *m, int err, const char *text)
+static PyObject *set_error(struct module *m, int err, const char *text)
 {
-	return raise_text(m, err, PyUnicode_FromString(text));
+	return set_error_text(m, err, PyUnicode_FromString(text));
 }
 
-static PyObject *raise_last(struct module *m, int err)
+static PyObject *set_last_error(struct module *m, int err)
 {
-	return raise_error(m, err, urccl_ep_errmsg());
+	return set_error(m, err, urccl_ep_errmsg());
 }
 
 /* ---- keyword arguments into structs ---------------------------------------------------------- */
@@ -122,7 +122,7 @@ static const struct field ll_combine_fields[] = {
 };
 
 /* Returns 0, or -1 with an exception. The struct has been zeroed. */
-static int fill(void *base, const struct field *fields, PyObject *kwargs)
+static int struct_fill(void *base, const struct field *fields, PyObject *kwargs)
 {
 	PyObject *key, *value;
 	Py_ssize_t at = 0;
@@ -160,20 +160,20 @@ static void *pointer(unsigned long long address)
 /* ---- Group ----------------------------------------------------------------------------------- */
 
 /* Takes the group for a call; false with an exception: closed, or another thread is in a call. */
-static bool enter(Group *g)
+static bool group_enter(Group *g)
 {
 	if (g->ep && !g->busy)
 		return g->busy = true;
-	raise_error(g->m, g->ep ? -EBUSY : -ESHUTDOWN,
-		    g->ep ? "another thread uses the group" : "the group is closed");
+	set_error(g->m, g->ep ? -EBUSY : -ESHUTDOWN,
+		  g->ep ? "another thread uses the group" : "the group is closed");
 	return false;
 }
 
-static PyObject *leave(Group *g, int err)
+static PyObject *group_leave(Group *g, int err)
 {
 	g->busy = false;
 	if (err)
-		return raise_last(g->m, err);
+		return set_last_error(g->m, err);
 	Py_RETURN_NONE;
 }
 
@@ -202,7 +202,7 @@ static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	Group *g;
 	int err;
 
-	if (!m || !PyArg_ParseTuple(args, "O", &list) || fill(&attr, attr_fields, kwargs) ||
+	if (!m || !PyArg_ParseTuple(args, "O", &list) || struct_fill(&attr, attr_fields, kwargs) ||
 	    read_windows(list, &attr, windows))
 		return NULL;
 	g = (Group *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
@@ -213,7 +213,7 @@ static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_create(&attr, &g->ep);
 	Py_END_ALLOW_THREADS if (err)
 	{
-		raise_last(m, err);
+		set_last_error(m, err);
 		Py_DECREF((PyObject *)g);
 		return NULL;
 	}
@@ -227,7 +227,7 @@ static PyObject *group_close(Group *g, PyObject *unused)
 	(void)unused;
 	if (!ep)
 		Py_RETURN_NONE;
-	if (!enter(g))
+	if (!group_enter(g))
 		return NULL;
 	g->ep = NULL;
 	g->busy = false;
@@ -252,12 +252,12 @@ static PyObject *group_layout(Group *g, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "KIIIKKKK", &idx, &tokens, &topk, &flags, &per_rank,
 			      &per_expert, &in_rank, &stream) ||
-	    !enter(g))
+	    !group_enter(g))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS err =
 		urccl_ep_layout(g->ep, pointer(idx), tokens, topk, flags, pointer(per_rank),
 				pointer(per_expert), pointer(in_rank), pointer(stream));
-	Py_END_ALLOW_THREADS return leave(g, err);
+	Py_END_ALLOW_THREADS return group_leave(g, err);
 }
 
 static PyObject *group_dispatch(Group *g, PyObject *args, PyObject *kwargs)
@@ -268,11 +268,11 @@ static PyObject *group_dispatch(Group *g, PyObject *args, PyObject *kwargs)
 	int err;
 
 	if (!PyArg_ParseTuple(args, "KK", &handle.memory, &stream) ||
-	    fill(&a, dispatch_fields, kwargs) || !enter(g))
+	    struct_fill(&a, dispatch_fields, kwargs) || !group_enter(g))
 		return NULL;
 	handle.tokens = a.tokens;
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_dispatch(g->ep, &a, &handle, pointer(stream));
-	Py_END_ALLOW_THREADS if (err) return leave(g, err);
+	Py_END_ALLOW_THREADS if (err) return group_leave(g, err);
 	g->busy = false;
 	return PyLong_FromUnsignedLong(handle.call);
 }
@@ -285,10 +285,10 @@ static PyObject *group_combine(Group *g, PyObject *args, PyObject *kwargs)
 	int err;
 
 	if (!PyArg_ParseTuple(args, "KIK", &handle.memory, &handle.tokens, &stream) ||
-	    fill(&a, combine_fields, kwargs) || !enter(g))
+	    struct_fill(&a, combine_fields, kwargs) || !group_enter(g))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_combine(g->ep, &a, &handle, pointer(stream));
-	Py_END_ALLOW_THREADS return leave(g, err);
+	Py_END_ALLOW_THREADS return group_leave(g, err);
 }
 
 static PyObject *group_ll_dispatch(Group *g, PyObject *args, PyObject *kwargs)
@@ -299,10 +299,10 @@ static PyObject *group_ll_dispatch(Group *g, PyObject *args, PyObject *kwargs)
 	int err;
 
 	if (!PyArg_ParseTuple(args, "KK", &handle.memory, &stream) ||
-	    fill(&a, ll_dispatch_fields, kwargs) || !enter(g))
+	    struct_fill(&a, ll_dispatch_fields, kwargs) || !group_enter(g))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_ll_dispatch(g->ep, &a, &handle, pointer(stream));
-	Py_END_ALLOW_THREADS return leave(g, err);
+	Py_END_ALLOW_THREADS return group_leave(g, err);
 }
 
 static PyObject *group_ll_combine(Group *g, PyObject *args, PyObject *kwargs)
@@ -313,10 +313,10 @@ static PyObject *group_ll_combine(Group *g, PyObject *args, PyObject *kwargs)
 	int err;
 
 	if (!PyArg_ParseTuple(args, "KK", &handle.memory, &stream) ||
-	    fill(&a, ll_combine_fields, kwargs) || !enter(g))
+	    struct_fill(&a, ll_combine_fields, kwargs) || !group_enter(g))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_ll_combine(g->ep, &a, &handle, pointer(stream));
-	Py_END_ALLOW_THREADS return leave(g, err);
+	Py_END_ALLOW_THREADS return group_leave(g, err);
 }
 
 /* (call, timeout_ms) -> (rows, [counts]), or None: not there yet. */
@@ -331,10 +331,10 @@ static PyObject *group_counts(Group *g, PyObject *args)
 	PyObject *list;
 	int err;
 
-	if (!PyArg_ParseTuple(args, "II", &handle.call, &timeout_ms) || !enter(g))
+	if (!PyArg_ParseTuple(args, "II", &handle.call, &timeout_ms) || !group_enter(g))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS err = urccl_ep_query_counts(g->ep, &handle, &counts, timeout_ms);
-	Py_END_ALLOW_THREADS if (err) return leave(g, err == -EAGAIN ? 0 : err);
+	Py_END_ALLOW_THREADS if (err) return group_leave(g, err == -EAGAIN ? 0 : err);
 	g->busy = false;
 	list = PyList_New(0);
 	for (uint32_t l = 0; list && l < g->local; l++) {
@@ -353,11 +353,11 @@ static PyObject *group_status(Group *g, PyObject *unused)
 	int err;
 
 	(void)unused;
-	if (!enter(g))
+	if (!group_enter(g))
 		return NULL;
 	err = urccl_ep_query_status(g->ep, &status);
 	if (err)
-		return leave(g, err);
+		return group_leave(g, err);
 	g->busy = false;
 	return Py_BuildValue("iII", status.res, status.rank, status.dead);
 }
@@ -367,9 +367,9 @@ static PyObject *group_set_dead(Group *g, PyObject *args)
 	unsigned long long stream;
 	unsigned dead;
 
-	if (!PyArg_ParseTuple(args, "IK", &dead, &stream) || !enter(g))
+	if (!PyArg_ParseTuple(args, "IK", &dead, &stream) || !group_enter(g))
 		return NULL;
-	return leave(g, urccl_ep_set_dead(g->ep, dead, pointer(stream)));
+	return group_leave(g, urccl_ep_set_dead(g->ep, dead, pointer(stream)));
 }
 
 /* -> addresses of x, scales, topk_idx, topk_weights, src_idx, combine_x, combine_weights, then the
@@ -380,11 +380,11 @@ static PyObject *group_parts(Group *g, PyObject *unused)
 	int err;
 
 	(void)unused;
-	if (!enter(g))
+	if (!group_enter(g))
 		return NULL;
 	err = urccl_ep_window_parts(g->ep, &p);
 	if (err)
-		return leave(g, err);
+		return group_leave(g, err);
 	g->busy = false;
 	return Py_BuildValue("KKKKKKKKK", p.x, p.scales, p.topk_idx, p.topk_weights, p.src_idx,
 			     p.combine_x, p.combine_weights, urccl_ep_handle_bytes(g->ep),
@@ -457,14 +457,14 @@ static int load_cuda(struct module *m, struct cuda *cuda)
 	}
 	if (so)
 		return 0;
-	raise_error(m, -ENODEV, "there is no CUDA driver: libcuda.so.1 cannot be loaded");
+	set_error(m, -ENODEV, "there is no CUDA driver: libcuda.so.1 cannot be loaded");
 	return -1;
 }
 
-static PyObject *raise_cuda(struct module *m, const char *text, int error)
+static PyObject *set_cuda_error(struct module *m, const char *text, int error)
 {
-	return raise_text(m, error == 2 ? -ENOMEM : -EIO,
-			  PyUnicode_FromFormat("cannot %s: CUDA error %d", text, error));
+	return set_error_text(m, error == 2 ? -ENOMEM : -EIO,
+			      PyUnicode_FromFormat("cannot %s: CUDA error %d", text, error));
 }
 
 static PyObject *window_bytes(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -474,11 +474,11 @@ static PyObject *window_bytes(PyObject *module, PyObject *args, PyObject *kwargs
 	int err;
 
 	(void)args;
-	if (fill(&attr, attr_fields, kwargs))
+	if (struct_fill(&attr, attr_fields, kwargs))
 		return NULL;
 	err = urccl_ep_window_bytes(&attr, &bytes);
 	if (err)
-		return raise_last(PyModule_GetState(module), err);
+		return set_last_error(PyModule_GetState(module), err);
 	return PyLong_FromUnsignedLongLong(bytes);
 }
 
@@ -496,13 +496,13 @@ static PyObject *window_alloc(PyObject *module, PyObject *bytes)
 		return NULL;
 	error = cuda.cuMemAlloc(&address, n);
 	if (error)
-		return raise_cuda(m, "allocate a window", error);
+		return set_cuda_error(m, "allocate a window", error);
 	error = cuda.cuIpcGetMemHandle(&handle, address);
 	if (!error)
 		return Py_BuildValue("Ky#", (unsigned long long)address, handle.bytes,
 				     (Py_ssize_t)IPC_BYTES);
 	cuda.cuMemFree(address);
-	return raise_cuda(m, "share a window", error);
+	return set_cuda_error(m, "share a window", error);
 }
 
 static PyObject *window_import(PyObject *module, PyObject *bytes)
@@ -514,12 +514,12 @@ static PyObject *window_import(PyObject *module, PyObject *bytes)
 	int error;
 
 	if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != IPC_BYTES)
-		return raise_error(m, -EINVAL, "a window's handle is no bytes object of 64 bytes");
+		return set_error(m, -EINVAL, "a window's handle is no bytes object of 64 bytes");
 	memcpy(handle.bytes, PyBytes_AsString(bytes), IPC_BYTES);
 	if (load_cuda(m, &cuda))
 		return NULL;
 	error = cuda.cuIpcOpenMemHandle(&address, handle, IPC_LAZY_PEER_ACCESS);
-	return error ? raise_cuda(m, "map another rank's window", error)
+	return error ? set_cuda_error(m, "map another rank's window", error)
 		     : PyLong_FromUnsignedLongLong(address);
 }
 

@@ -41,7 +41,7 @@ PyObject *context_metadata(PyObject *obj, void *closure)
 	Py_BEGIN_ALLOW_THREADS len = urccl_metadata(ctx, blob, sizeof(blob));
 	Py_END_ALLOW_THREADS context_leave(self);
 	if (len < 0)
-		return raise_last(self->m, len);
+		return set_last_error(self->m, len);
 	return PyBytes_FromStringAndSize((const char *)blob, len);
 }
 
@@ -85,7 +85,7 @@ PyObject *context_peer_info(PyObject *obj, PyObject *arg)
 		urccl_get_peer_info(ctx, (struct urccl_peer){(uint32_t)id}, &info);
 	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	return Py_BuildValue("{sssKsssy#sssO}", "transport", transport_text(info.transport),
 			     "incarnation", (unsigned long long)info.incarnation, "state",
 			     states[info.state <= URCCL_PEER_LOST ? info.state : 0], "hello",
@@ -106,7 +106,7 @@ PyObject *context_stats(PyObject *obj, PyObject *unused)
 	rc = urccl_get_stats(ctx, &s);
 	context_leave(self);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "submitted",
 			     (unsigned long long)s.submitted, "completed",
 			     (unsigned long long)s.completed, "failed",
@@ -162,7 +162,7 @@ PyObject *context_plan(PyObject *obj, PyObject *args)
 	Py_BEGIN_ALLOW_THREADS len =
 		urccl_plan(ctx, peer, (struct urccl_region){0}, text, sizeof(text));
 	Py_END_ALLOW_THREADS context_leave(self);
-	return len < 0 ? raise_last(self->m, len) : PyUnicode_FromString(text);
+	return len < 0 ? set_last_error(self->m, len) : PyUnicode_FromString(text);
 }
 
 PyObject *context_measure(PyObject *obj, PyObject *arg)
@@ -181,7 +181,7 @@ PyObject *context_measure(PyObject *obj, PyObject *arg)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_measure(ctx, (struct urccl_peer){(uint32_t)id}, NULL, &m);
 	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	return Py_BuildValue("{sssOsIsKsKsKsKsKsK}", "transport",
 			     transport_text(m.path & URCCL_PATH_TRANSPORT), "mapped",
 			     m.mapped ? Py_True : Py_False, "exchanges", m.exchanges, "rtt_min_ns",
@@ -203,6 +203,6 @@ PyObject *context_dump(PyObject *obj, PyObject *arg)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_dump(ctx, fd);
 	Py_END_ALLOW_THREADS context_leave(self);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	Py_RETURN_NONE;
 }

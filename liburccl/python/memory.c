@@ -69,7 +69,7 @@ PyObject *memory_new(struct module *m, size_t len)
 	Py_END_ALLOW_THREADS if (err)
 	{
 		Py_DECREF((PyObject *)self);
-		return raise_error(m, err, "memory for peers of this host cannot be made");
+		return set_error(m, err, "memory for peers of this host cannot be made");
 	}
 	self->len = len;
 	link_add(&self->link, &m->memories);

@@ -4,8 +4,8 @@
 
 /* ---- errors ---- */
 
-static PyObject *raise(struct module *m, int err, const char *text, PyObject *why, long segment,
-		       uint32_t path, uint32_t flags)
+static PyObject *set_exception(struct module *m, int err, const char *text, PyObject *why,
+			       long segment, uint32_t path, uint32_t flags)
 {
 	PyObject *error;
 
@@ -24,21 +24,22 @@ static PyObject *raise(struct module *m, int err, const char *text, PyObject *wh
 	return NULL;
 }
 
-PyObject *raise_error(struct module *m, int err, const char *text)
+PyObject *set_error(struct module *m, int err, const char *text)
 {
-	return raise(m, err, text, NULL, -1, 0, 0);
+	return set_exception(m, err, text, NULL, -1, 0, 0);
 }
 
-PyObject *raise_last(struct module *m, int err)
+PyObject *set_last_error(struct module *m, int err)
 {
-	return raise_error(m, err, urccl_errmsg());
+	return set_error(m, err, urccl_errmsg());
 }
 
-PyObject *raise_cqe(struct module *m, const struct urccl_cqe *cqe, PyObject *why)
+PyObject *set_cqe_error(struct module *m, const struct urccl_cqe *cqe, PyObject *why)
 {
 	long segment = cqe->fail.segment == ~0u ? -1 : (long)cqe->fail.segment;
 
-	return raise(m, (int)cqe->res, "the entry failed", why, segment, cqe->path, cqe->flags);
+	return set_exception(m, (int)cqe->res, "the entry failed", why, segment, cqe->path,
+			     cqe->flags);
 }
 
 /* ---- types ---- */

@@ -151,11 +151,11 @@ static inline void link_del(struct link *l)
 /* The state of the module that a type, or a base of it, comes from; NULL with an exception. */
 struct module *module_state(PyTypeObject *type);
 /* Raises Error with the sentence; returns NULL. err is positive or negative. */
-PyObject *raise_error(struct module *m, int err, const char *text);
+PyObject *set_error(struct module *m, int err, const char *text);
 /* Raises it with the sentence of the library's last failed call. */
-PyObject *raise_last(struct module *m, int err);
+PyObject *set_last_error(struct module *m, int err);
 /* The exception of an Op that failed. */
-PyObject *raise_cqe(struct module *m, const struct urccl_cqe *cqe, PyObject *why);
+PyObject *set_cqe_error(struct module *m, const struct urccl_cqe *cqe, PyObject *why);
 /* tp_new of what only the library makes. */
 PyObject *type_alloc(PyTypeObject *type);
 

@@ -150,7 +150,7 @@ static PyObject *op_value(Op *op)
 	if (op->value == VALUE_CANCEL && (cqe->res == -ENOENT || cqe->res == -EALREADY))
 		return PyLong_FromLong(0);
 	if (cqe->res < 0)
-		return raise_cqe(op->m, cqe, op->why);
+		return set_cqe_error(op->m, cqe, op->why);
 	switch (op->value) {
 	case VALUE_PEER:
 		return PyLong_FromUnsignedLong(urccl_cqe_peer(cqe).id);
@@ -195,9 +195,9 @@ static PyObject *op_result(PyObject *obj, PyObject *args, PyObject *kw)
 	if (rc < 0)
 		return NULL;
 	return rc ? op_value(op)
-		  : raise_error(op->m, ETIMEDOUT,
-				"the entry is unfinished after the timeout of "
-				"result(); it goes on");
+		  : set_error(op->m, ETIMEDOUT,
+			      "the entry is unfinished after the timeout of "
+			      "result(); it goes on");
 }
 
 static PyObject *op_wait_quiet(PyObject *obj, PyObject *args)

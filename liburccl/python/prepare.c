@@ -6,9 +6,9 @@
 
 static int refuse_full(Ring *r)
 {
-	raise_error(r->m, EAGAIN,
-		    "the ring is full: as many entries as it has are unfinished; take "
-		    "completions, or wait_room()");
+	set_error(r->m, EAGAIN,
+		  "the ring is full: as many entries as it has are unfinished; take "
+		  "completions, or wait_room()");
 	return -1;
 }
 
@@ -75,7 +75,7 @@ static int call_remote(struct call *c, PyObject *obj, struct urccl_remote *remot
 	}
 	*remote = ((Remote *)obj)->remote;
 	if (!remote->id)
-		return raise_error(m, ESTALE, "the remote has ended"), -1;
+		return set_error(m, ESTALE, "the remote has ended"), -1;
 	c->op->remote = Py_NewRef(obj);
 	return 0;
 }
@@ -94,8 +94,8 @@ static int call_buffer(struct call *c, PyObject *obj, int writable, struct span 
 	return list ? PyList_Append(list, obj) : -1;
 }
 
-static PyObject *move(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
-		      int is_read)
+static PyObject *prepare_move(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
+			      int is_read)
 {
 	struct urccl_remote remote;
 	struct span span;
@@ -116,12 +116,12 @@ static PyObject *move(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
 
 static PyObject *ring_write(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	return move(self, args, n, names, 0);
+	return prepare_move(self, args, n, names, 0);
 }
 
 static PyObject *ring_read(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	return move(self, args, n, names, 1);
+	return prepare_move(self, args, n, names, 1);
 }
 
 /* ---- READV, WRITEV ---- */
@@ -191,8 +191,8 @@ static int records_get(struct call *c, PyObject *obj, size_t size, const char *w
 	return -1;
 }
 
-static PyObject *movev(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
-		       int is_read)
+static PyObject *prepare_vector(PyObject *self, PyObject *const *args, Py_ssize_t n,
+				PyObject *names, int is_read)
 {
 	struct urccl_peer peer;
 	uint64_t addr, count;
@@ -216,12 +216,12 @@ static PyObject *movev(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 
 static PyObject *ring_writev(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	return movev(self, args, n, names, 0);
+	return prepare_vector(self, args, n, names, 0);
 }
 
 static PyObject *ring_readv(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	return movev(self, args, n, names, 1);
+	return prepare_vector(self, args, n, names, 1);
 }
 
 /* ---- one vector of rows ---- */
@@ -279,8 +279,8 @@ static PyObject *ring_submit_many(PyObject *self, PyObject *const *args, Py_ssiz
 
 /* ---- pages, words ---- */
 
-static PyObject *paged(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
-		       int is_read)
+static PyObject *prepare_paged(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
+			       int is_read)
 {
 	struct urccl_remote remote;
 	PyObject *region, *keep;
@@ -308,13 +308,13 @@ static PyObject *paged(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 static PyObject *ring_write_paged(PyObject *self, PyObject *const *args, Py_ssize_t n,
 				  PyObject *names)
 {
-	return paged(self, args, n, names, 0);
+	return prepare_paged(self, args, n, names, 0);
 }
 
 static PyObject *ring_read_paged(PyObject *self, PyObject *const *args, Py_ssize_t n,
 				 PyObject *names)
 {
-	return paged(self, args, n, names, 1);
+	return prepare_paged(self, args, n, names, 1);
 }
 
 static PyObject *atomic(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,

@@ -56,7 +56,7 @@ PyObject *context_register(PyObject *obj, PyObject *args, PyObject *kw)
 	if (ctx) {
 		Py_BEGIN_ALLOW_THREADS rc = urccl_register(ctx, ranges, n, rights, &region);
 		Py_END_ALLOW_THREADS context_leave(self);
-		result = rc ? raise_last(self->m, rc) : region_new(self, region, keep, len);
+		result = rc ? set_last_error(self->m, rc) : region_new(self, region, keep, len);
 	}
 	PyMem_Free(ranges);
 	Py_DECREF(keep);
@@ -94,7 +94,7 @@ static PyObject *region_unregister(PyObject *obj, PyObject *unused)
 
 	(void)unused;
 	if (rc && rc != -ESTALE)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	Py_RETURN_NONE;
 }
 
@@ -130,7 +130,7 @@ static PyObject *region_revoke(PyObject *obj, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_revoke(ctx, self->region);
 	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	Py_RETURN_NONE;
 }
 
@@ -162,7 +162,7 @@ static PyObject *region_advertise(PyObject *obj, PyObject *args, PyObject *kw)
 						    (ttl + 999999) / 1000000, &advert);
 	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	return PyBytes_FromStringAndSize((const char *)&advert, sizeof(advert));
 }
 
@@ -180,7 +180,7 @@ static PyObject *region_info(PyObject *obj, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_get_region_info(ctx, self->region, &info);
 	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	device = info.device ? PyLong_FromLong((long)info.device - 1) : Py_NewRef(Py_None);
 	return Py_BuildValue("{sIsKsIsOsNsN}", "nranges", info.nranges, "len",
 			     (unsigned long long)info.len, "rights", info.rights, "mappable",

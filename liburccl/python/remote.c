@@ -42,7 +42,7 @@ PyObject *context_import(PyObject *obj, PyObject *args)
 	if (ctx) {
 		Py_BEGIN_ALLOW_THREADS rc = urccl_import(ctx, peer, adverts, n, &remote);
 		Py_END_ALLOW_THREADS context_leave(self);
-		result = rc ? raise_last(self->m, rc) : remote_new(self, peer, remote);
+		result = rc ? set_last_error(self->m, rc) : remote_new(self, peer, remote);
 	}
 	PyMem_Free(adverts);
 	return result;
@@ -72,7 +72,7 @@ static PyObject *remote_unimport(PyObject *obj, PyObject *unused)
 
 	(void)unused;
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	Py_RETURN_NONE;
 }
 
@@ -106,7 +106,7 @@ static PyObject *remote_info(PyObject *obj, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_get_remote_info(ctx, self->remote, &info);
 	Py_END_ALLOW_THREADS context_leave(self->context);
 	if (rc)
-		return raise_last(self->m, rc);
+		return set_last_error(self->m, rc);
 	return Py_BuildValue("{sIsKsIsIss}", "nadverts", info.nadverts, "len",
 			     (unsigned long long)info.len, "peer", info.peer.id, "rights",
 			     info.rights, "enforced",

@@ -12,7 +12,7 @@ int ring_check(Ring *r)
 		return -1;
 	if (r->is_open)
 		return 0;
-	raise_error(r->m, ESTALE, "the ring is closed");
+	set_error(r->m, ESTALE, "the ring is closed");
 	return -1;
 }
 
@@ -30,9 +30,9 @@ static int ring_init(PyObject *obj, PyObject *args, PyObject *kw)
 					 &context, &p.entries, &p.event_slots))
 		return -1;
 	if (self->context)
-		return raise_error(self->m, EBUSY, "the ring is open already"), -1;
+		return set_error(self->m, EBUSY, "the ring is open already"), -1;
 	if (p.entries < 1 || p.entries > 16384 || p.entries & (p.entries - 1))
-		return raise_error(self->m, EINVAL, "entries is a power of two up to 16,384"), -1;
+		return set_error(self->m, EINVAL, "entries is a power of two up to 16,384"), -1;
 	self->entries = p.entries;
 	p.entries *= 2; /* room for a CANCEL of each */
 	ctx = context_enter((Context *)context);
@@ -41,7 +41,7 @@ static int ring_init(PyObject *obj, PyObject *args, PyObject *kw)
 	Py_BEGIN_ALLOW_THREADS rc = core_open(&self->core, ctx, &p);
 	Py_END_ALLOW_THREADS context_leave((Context *)context);
 	if (rc)
-		return raise_last(self->m, rc), -1;
+		return set_last_error(self->m, rc), -1;
 	self->context = (Context *)Py_NewRef(context);
 	self->is_open = 1;
 	link_add(&self->child.link, &self->context->children);
@@ -141,7 +141,7 @@ static void ring_dealloc(PyObject *obj)
 
 /* ---- taking completions ---- */
 
-static Op *op_of(struct core_entry *entry)
+static Op *entry_op(struct core_entry *entry)
 {
 	return link_of(entry, Op, entry);
 }
@@ -185,10 +185,10 @@ uint32_t ring_reap(Ring *r)
 	Py_INCREF((PyObject *)r);
 	/* A callback of a step may close the ring, which lets go of its ops. */
 	for (entry = chain; entry; entry = entry->next)
-		Py_INCREF((PyObject *)op_of(entry));
+		Py_INCREF((PyObject *)entry_op(entry));
 	while ((entry = core_unchain(&chain))) {
-		op_step(op_of(entry), &wake);
-		Py_DECREF((PyObject *)op_of(entry));
+		op_step(entry_op(entry), &wake);
+		Py_DECREF((PyObject *)entry_op(entry));
 	}
 	if (r->ncancels && r->is_open)
 		cancels_submit(r);
@@ -251,7 +251,7 @@ int ring_wait(Ring *r, Op *op, uint32_t phase, uint64_t deadline_ns)
 	if (!rc || (rc == -EINTR && !PyErr_CheckSignals()))
 		return 1;
 	if (rc != -EINTR)
-		raise_error(r->m, rc, rc == -ESTALE ? "the ring was closed" : "cannot wait");
+		set_error(r->m, rc, rc == -ESTALE ? "the ring was closed" : "cannot wait");
 	return -1;
 }
 
@@ -292,7 +292,7 @@ static PyObject *ring_wait_room(PyObject *obj, PyObject *args, PyObject *kw)
 	    timeout_get(timeout, &ns))
 		return NULL;
 	if (n > self->entries)
-		return raise_error(self->m, EINVAL, "n is above the entries of the ring");
+		return set_error(self->m, EINVAL, "n is above the entries of the ring");
 	deadline = ns == UINT64_MAX ? ns : ring_clock() + ns;
 	while (rc > 0) {
 		if (ring_check(self))
@@ -318,7 +318,7 @@ static PyObject *ring_release(PyObject *obj, PyObject *unused)
 
 	(void)unused;
 	if (!self->batches)
-		return raise_error(self->m, EINVAL, "no batch is open");
+		return set_error(self->m, EINVAL, "no batch is open");
 	if (!--self->batches && !ring_check(self))
 		core_submit(&self->core);
 	if (PyErr_Occurred())

@@ -70,9 +70,9 @@ static int device_check(struct module *m, long type, struct span *span)
 	if (type == DLPACK_CPU || type == DLPACK_CUDA || type == DLPACK_CUDA_HOST ||
 	    type == DLPACK_ROCM_HOST || type == DLPACK_CUDA_MANAGED)
 		return 0;
-	raise_error(m, EOPNOTSUPP,
-		    "the tensor is in memory of a device that is no NVIDIA GPU; copy it to host "
-		    "memory first (tensor.cpu())");
+	set_error(m, EOPNOTSUPP,
+		  "the tensor is in memory of a device that is no NVIDIA GPU; copy it to host "
+		  "memory first (tensor.cpu())");
 	return -1;
 }
 

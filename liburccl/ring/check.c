@@ -9,7 +9,7 @@ static int is_new(struct ring *r, enum misuse what)
 {
 	uint32_t bit = 1u << what;
 
-	return r->log && !(__atomic_fetch_or(&r->check.told, bit, __ATOMIC_RELAXED) & bit);
+	return r->log && !(__atomic_fetch_or(&r->check.announced, bit, __ATOMIC_RELAXED) & bit);
 }
 
 /* A thread has the producer's part from its first entry until it has submitted all. */

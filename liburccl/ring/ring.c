@@ -236,8 +236,8 @@ int ring_publish(struct ring *r)
 		store_relaxed(&r->publish_line.cq_tail, tail);
 		return 0;
 	}
-	wakes = (int32_t)(wake_tail - r->own.told) > 0;
-	r->own.told = tail;
+	wakes = (int32_t)(wake_tail - r->own.announced) > 0;
+	r->own.announced = tail;
 	r->own.wake_tail = tail;
 	__atomic_store_n(&r->publish_line.sq_done, done, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&r->publish_line.cq_tail, tail, __ATOMIC_SEQ_CST);

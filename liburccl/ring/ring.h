@@ -30,7 +30,7 @@ struct ring {
 	struct device_ring *device;	/* its entries come from lanes; NULL: from the program */
 	struct {			/* what check.c knows, of a program with URCCL_CHECK */
 		uintptr_t producer;	/* the thread that took the last entry; 0: no check yet */
-		uint32_t told;		/* kinds of misuse: a bit each */
+		uint32_t announced;	/* kinds of misuse: a bit each */
 	} check;
 
 	/* Engine's, read by the producer at each entry: so nothing that changes often. */
@@ -62,7 +62,7 @@ struct ring {
 		uint32_t tail;		/* CQEs posted, published or not */
 		uint32_t wake_tail;	/* behind the last of them that wakes */
 		uint32_t done;		/* entries ended, published or not */
-		uint32_t told;		/* CQEs posted by the last ring_publish() */
+		uint32_t announced;	/* CQEs posted by the last ring_publish() */
 		uint32_t events_unseen;	/* event slots in use */
 		uint32_t walked;	/* CQ slots up to here were looked at for events given
 					 * back */
@@ -86,7 +86,7 @@ static inline uint32_t ring_unsubmitted(const struct ring *r)
 	return load_relaxed(&r->pub.sqe_tail) - submitted;
 }
 
-static inline void ring_tell_unsubmitted(const struct ring *r)
+static inline void ring_export_unsubmitted(const struct ring *r)
 {
 	if (r->prepared)
 		store_relaxed(r->prepared, ring_unsubmitted(r));

@@ -103,7 +103,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 		return fail(-EINVAL, "room for %u entries in a ring of %u", n, ring->entries);
 	goal_cqes(r, &g, what & URCCL_ARM_FOR_CQE ? 1 : NEVER);
 	goal_room(r, &g, what & URCCL_ARM_FOR_ROOM ? (n ? n : 1) : 0);
-	ring_tell_unsubmitted(r);
+	ring_export_unsubmitted(r);
 	ring_check_wait(r);
 	if (ring->flags & URCCL_RING_INLINE)
 		return arm_inline(r, &g);
@@ -111,7 +111,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 }
 
 /* Looks for as long as the ring's setting says, but not beyond until. 1: it is there. */
-static int spin(struct ring *r, const struct goal *g, uint64_t until)
+static int ring_spin(struct ring *r, const struct goal *g, uint64_t until)
 {
 	uint32_t is_inline = r->pub.flags & URCCL_RING_INLINE;
 	int i;
@@ -150,7 +150,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /* The sum, or NEVER_NS where it passes the end. */
-static uint64_t later(uint64_t at, uint64_t by)
+static uint64_t add_ns(uint64_t at, uint64_t by)
 {
 	return by > NEVER_NS - at ? NEVER_NS : at + by;
 }
@@ -172,13 +172,13 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 
 	if (is_there(r, g))
 		return 0;
-	ring_tell_unsubmitted(r);
+	ring_export_unsubmitted(r);
 	ring_check_wait(r);
 	slots_given(r);
 	now = clock_now(r->clock);
-	deadline = later(now, timeout_ns);
-	gathered = min_wait_ns ? later(now, min_wait_ns) : NEVER_NS;
-	spun = later(now, r->spin_ns);
+	deadline = add_ns(now, timeout_ns);
+	gathered = min_wait_ns ? add_ns(now, min_wait_ns) : NEVER_NS;
+	spun = add_ns(now, r->spin_ns);
 	for (;;) {
 		if (now >= gathered) { /* long enough: one will do */
 			goal_cqes(r, g, 1);
@@ -189,7 +189,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 		if (now >= deadline)
 			return -ETIME;
 		until = earlier(deadline, gathered);
-		if (now < spun && spin(r, g, earlier(until, spun)))
+		if (now < spun && ring_spin(r, g, earlier(until, spun)))
 			return 0;
 		now = clock_now(r->clock);
 		if (now >= until)

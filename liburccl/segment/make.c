@@ -21,7 +21,8 @@ struct segment_file {
 	int fd; /* -1: private memory */
 	uint64_t bytes;
 	uint32_t npeers;
-	pthread_mutex_t lock; /* of rings: who has which records is in s->rings, first and told */
+	pthread_mutex_t
+		lock; /* of rings: who has which records is in s->rings, first and records */
 	uint32_t used[SEGMENT_RINGS];
 	struct {
 		uint32_t first, n;
@@ -221,7 +222,7 @@ struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint
 		r = &f->s->rings[i];
 		store_relaxed(&r->entries, entries);
 		store_relaxed(&r->first, f->own[i].first);
-		store_relaxed(&r->told, f->own[i].n);
+		store_relaxed(&r->records, f->own[i].n);
 		store_relaxed(&r->waiting, 0);
 		store_relaxed(&r->unseen, 0);
 		store_relaxed(&r->taken, 0);
@@ -243,7 +244,7 @@ void segment_ring_give(struct segment_file *f, struct segment_ring *r)
 	i = (uint32_t)(r - f->s->rings);
 	pthread_mutex_lock(&f->lock);
 	store_release(&r->id, 0);
-	store_relaxed(&r->told, 0);
+	store_relaxed(&r->records, 0);
 	f->own[i].first = f->own[i].n = 0;
 	f->used[i] = 0;
 	pthread_mutex_unlock(&f->lock);

@@ -111,13 +111,13 @@ void segment_stats(const struct segment *s, struct urccl_stats *out)
 	out->wakes = load_relaxed(&c->wakes);
 }
 
-uint32_t segment_ring_told(const struct segment_ring *r)
+uint32_t segment_ring_records(const struct segment_ring *r)
 {
-	uint32_t first = load_relaxed(&r->first), told = load_relaxed(&r->told);
+	uint32_t first = load_relaxed(&r->first), records = load_relaxed(&r->records);
 
 	if (first >= SEGMENT_ENTRIES)
 		return 0;
-	return told <= SEGMENT_ENTRIES - first ? told : SEGMENT_ENTRIES - first;
+	return records <= SEGMENT_ENTRIES - first ? records : SEGMENT_ENTRIES - first;
 }
 
 int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
@@ -195,16 +195,16 @@ uint64_t segment_quantile(const struct segment_latency *l, double q)
 {
 	double at = (double)l->ended * q;
 	/* Counts that nobody counted may pass every number. */
-	uint64_t want = at < 0x1p64 ? (uint64_t)at : UINT64_MAX, seen = l->at_once;
+	uint64_t rank = at < 0x1p64 ? (uint64_t)at : UINT64_MAX, seen = l->at_once;
 	uint32_t i, last = 0;
 
-	if (seen > want || seen == l->ended)
+	if (seen > rank || seen == l->ended)
 		return 0;
 	for (i = 0; i < SEGMENT_CELLS; i++) {
 		seen += l->cells[i];
 		if (l->cells[i])
 			last = i;
-		if (seen > want)
+		if (seen > rank)
 			break;
 	}
 	return segment_cell_ns(last);

@@ -30,8 +30,8 @@
 #define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
 #define SEGMENT_CELLS	   (61u * SEGMENT_CELL_STEPS) /* every time there is */
 
-#ifndef URCCL_TELLS
-#define URCCL_TELLS 1 /* 0: a build that keeps no statistics, to see what they cost */
+#ifndef URCCL_STATISTICS
+#define URCCL_STATISTICS 1 /* 0: a build that keeps no statistics, to see what they cost */
 #endif
 
 /* Entries of a class and kind are a flow, class * SEGMENT_FLOWS + kind. */
@@ -58,8 +58,8 @@ enum segment_engine_state { SEGMENT_RUNS, SEGMENT_SLEEPS };
 
 /* The engine's thread writes it. */
 struct segment_engine {
-	uint64_t turned_ns;  /* CLOCK_MONOTONIC when it last told of itself and its rings: before it
-			      * slept, and once a millisecond or so */
+	uint64_t updated_ns; /* CLOCK_MONOTONIC when it last exported of itself and its rings:
+			      * before it slept, and once a millisecond or so */
 	uint64_t wake_at_ns; /* asleep: until then at most; ~0: until something comes */
 	uint32_t state;	     /* enum segment_engine_state */
 	uint32_t chunks;     /* that devices had at that look */
@@ -71,15 +71,16 @@ struct segment_engine {
 	struct segment_flow flows[SEGMENT_ALL_FLOWS];
 };
 
-/* The engine writes what it told at its last look; id, entries, first and told are of whoever
+/* The engine writes what it told at its last look; id, entries, first and records are of whoever
  * opened the ring. prepared is also told by a thread that waits or dumps. */
 struct segment_ring {
 	uint32_t id; /* 0: no ring; written last */
 	uint32_t entries;
-	uint32_t first, told; /* its records in entries[]; told 0: there was no room for them */
+	uint32_t first, records; /* its records in entries[]; records 0: there was no room for
+				  * them */
 	uint32_t waiting;     /* submitted and not taken */
 	uint32_t unseen;      /* CQEs */
-	uint32_t taken, ended; /* entries; told at each burst */
+	uint32_t taken, ended; /* entries; told at each batch */
 	uint64_t all_taken, all_ended; /* the same at the last look, but with more bits */
 	uint32_t prepared;	       /* taken by the program and not submitted */
 	uint32_t reserved;
@@ -183,7 +184,7 @@ struct segment_file *segment_open(const struct segment_params *p);
 void segment_close(struct segment_file *f);
 struct segment *segment_of(const struct segment_file *f);
 struct segment_view segment_view_own(const struct segment_file *f);
-/* Any thread: a ring's record, and records for its entries where *told is not 0 afterwards; NULL:
+/* Any thread: a ring's record, and records for its entries where records is not 0 afterwards; NULL:
  * there is none left. */
 struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries);
 void segment_ring_give(struct segment_file *f, struct segment_ring *r);
@@ -215,7 +216,7 @@ void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t
 int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
 		      struct segment_entry_view *out);
 /* Records of entries that the ring has, within the table. */
-uint32_t segment_ring_told(const struct segment_ring *r);
+uint32_t segment_ring_records(const struct segment_ring *r);
 /* Peers' records that may be in use. */
 uint32_t segment_npeers(const struct segment_view *v);
 const char *segment_state_name(uint32_t state);

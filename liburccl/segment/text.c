@@ -40,7 +40,7 @@ static const char *time_text(uint64_t ns, char to[24])
 	return to;
 }
 
-static uint64_t since(uint64_t now, uint64_t then)
+static uint64_t elapsed(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
 }
@@ -77,7 +77,7 @@ static void text_engine(const struct segment *s, uint64_t now, int fd)
 
 	segment_stats(s, &c);
 	dprintf(fd, "engine: turned %s ago, %s, %llu turns, %llu sleeps, %llu wakes\n",
-		time_text(since(now, load_relaxed(&e->turned_ns)), ago),
+		time_text(elapsed(now, load_relaxed(&e->updated_ns)), ago),
 		load_relaxed(&e->state) == SEGMENT_SLEEPS ? "asleep" : "awake", (ull)c.turns,
 		(ull)c.sleeps, (ull)c.wakes);
 	dprintf(fd,
@@ -242,7 +242,7 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 		dprintf(fd, ", peer 0x%x", v->peer);
 	dprintf(fd, ", user_data 0x%llx", (ull)v->user_data);
 	if (v->started_ns)
-		dprintf(fd, ", since %s", time_text(since(now, v->started_ns), ago));
+		dprintf(fd, ", since %s", time_text(elapsed(now, v->started_ns), ago));
 	else
 		dprintf(fd, ", just taken");
 	if (v->total)
@@ -252,14 +252,14 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 
 static void text_ring(const struct segment *s, const struct segment_ring *r, uint64_t now, int fd)
 {
-	uint32_t id = load_acquire(&r->id), told = segment_ring_told(r), unfinished, i;
+	uint32_t id = load_acquire(&r->id), records = segment_ring_records(r), unfinished, i;
 	struct oldest o = {.n = 0};
 	uint64_t taken, ended;
 	struct segment_entry_view v;
 
 	if (!id)
 		return;
-	for (i = 0; i < told; i++)
+	for (i = 0; i < records; i++)
 		if (segment_entry_get(s, r, i, &v))
 			oldest_add(&o, &v);
 	segment_ring_counts(r, &taken, &ended);
@@ -269,12 +269,12 @@ static void text_ring(const struct segment *s, const struct segment_ring *r, uin
 		"and not taken, %u CQEs not seen\n",
 		id, load_relaxed(&r->entries), unfinished, load_relaxed(&r->prepared),
 		load_relaxed(&r->waiting), load_relaxed(&r->unseen));
-	if (!told)
+	if (!records)
 		dprintf(fd, "  its entries are not told: the context's rings have more than %u\n",
 			SEGMENT_ENTRIES);
 	for (i = 0; i < o.n; i++)
 		text_entry(&o.e[i], now, fd);
-	if (told && unfinished > o.n)
+	if (records && unfinished > o.n)
 		dprintf(fd, "  and %u later ones\n", unfinished - o.n);
 }
 

@@ -9,7 +9,7 @@
 #define FILE_BYTES_MAX (16u << 20)
 
 /* Puts the file's name before the sentence of a failure. */
-static int named(int err, const char *path)
+static int fail_named(int err, const char *path)
 {
 	char why[256];
 
@@ -32,5 +32,5 @@ int machine_read_file(struct machine *m, const char *path)
 		close(fd);
 	if (err)
 		return fail(err, "topology \"%.200s\" cannot be read: %s", path, errno_text(-err));
-	return named(machine_read_hwloc(m, path), path);
+	return fail_named(machine_read_hwloc(m, path), path);
 }

@@ -33,7 +33,7 @@ struct reader {
 	hwloc_topology_t t;
 };
 
-static int load(struct hwloc *h)
+static int hwloc_load(struct hwloc *h)
 {
 	const struct {
 		const char *name;
@@ -279,7 +279,7 @@ static int read_tree(struct reader *r, hwloc_obj_t obj)
 int machine_read_hwloc(struct machine *m, const char *path)
 {
 	struct reader r = {.m = m};
-	int err = load(&r.lib);
+	int err = hwloc_load(&r.lib);
 
 	if (err)
 		return err;

@@ -126,7 +126,7 @@ static int is_before(const struct machine *m, uint32_t a, uint32_t b)
 }
 
 /* Sorts by insertion: there are at most some hundred places, and they are nearly sorted already. */
-static void sort(const struct machine *m, uint32_t *order)
+static void sort_places(const struct machine *m, uint32_t *order)
 {
 	uint32_t i, j, p;
 
@@ -211,7 +211,7 @@ int machine_finish(struct machine *m)
 		free(places);
 		return fail(-ENOMEM, "no memory for the tree of the machine");
 	}
-	sort(m, order);
+	sort_places(m, order);
 	reorder(m, order, order + PLACES_MAX, places);
 	nodes_set(m);
 	free(order);

@@ -74,7 +74,7 @@ static void from_cpus(const struct machine *m, const struct cpus *cpus, const st
 	}
 }
 
-static void measure(const struct machine *m, const struct question *q, struct choice *c)
+static void choice_measure(const struct machine *m, const struct question *q, struct choice *c)
 {
 	uint32_t nic = m->ports[c->port].place;
 	const struct place *p = &m->places[nic];
@@ -175,7 +175,7 @@ static int is_better(const struct machine *m, const struct choice *a, const stru
 	return ra != rb ? ra < rb : a->port < b->port;
 }
 
-static void sort(const struct machine *m, struct plan *p)
+static void sort_choices(const struct machine *m, struct plan *p)
 {
 	struct choice c;
 	uint32_t i, j;
@@ -199,9 +199,9 @@ static void choose(const struct machine *m, const struct question *q, struct pla
 	for (i = 0; i < p->n; i++) {
 		p->choices[i] = (struct choice){.port = i};
 		p->choices[i].left = left_out(m, q, i);
-		measure(m, q, &p->choices[i]);
+		choice_measure(m, q, &p->choices[i]);
 	}
-	sort(m, p);
+	sort_choices(m, p);
 	for (i = 0; i < p->n && p->choices[i].left == LEFT_NOT; i++) {
 		if (nic_names(q->nics) || as_near(&p->choices[i], &p->choices[0]))
 			p->rails++;

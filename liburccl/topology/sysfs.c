@@ -334,7 +334,8 @@ static int read_nic(struct sysfs *s, const char *name)
 
 /* ---- all of it ---- */
 
-static int each(struct sysfs *s, const char *where, int (*one)(struct sysfs *s, const char *name))
+static int each_entry(struct sysfs *s, const char *where,
+		      int (*one)(struct sysfs *s, const char *name))
 {
 	char path[PATH_MAX];
 	struct dirent *e;
@@ -356,8 +357,8 @@ int machine_read_sysfs(struct machine *m, const char *root)
 	int err;
 
 	read_nodes(&s);
-	err = each(&s, "/sys/bus/pci/devices", read_gpu);
+	err = each_entry(&s, "/sys/bus/pci/devices", read_gpu);
 	if (!err)
-		err = each(&s, "/sys/class/infiniband", read_nic);
+		err = each_entry(&s, "/sys/class/infiniband", read_nic);
 	return err ? err : machine_finish(m);
 }

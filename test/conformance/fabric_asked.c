@@ -19,9 +19,9 @@ static int say(struct end *end, enum fabric_message type, uint32_t id, const voi
 
 	CHECK(copy);
 	memcpy(copy, data, len);
-	fabric_turn_take(fabric_ep_device(e)); /* as poll has it, beside a helper that fills */
-	res = fabric_bound_hear(e, type, id, copy, len);
-	fabric_turn_end(fabric_ep_device(e));
+	fabric_domain_lock(fabric_ep_device(e)); /* as poll has it, beside a helper that fills */
+	res = fabric_bound_received(e, type, id, copy, len);
+	fabric_domain_unlock(fabric_ep_device(e));
 	free(copy);
 	CHECK(!res || res == -EPROTO);
 	return res;

@@ -204,7 +204,7 @@ static void close_on_it(struct rig *rig, struct end *end, const struct area *loc
 	WAIT(rig, end->closed);
 	CHECK_EQ(end->out, end->taken);
 	for (i = 0; i < FEW; i++)
-		CHECK(pieces[i].chunk.res || pieces[i].chunk.flags & CHUNK_UNDONE);
+		CHECK(pieces[i].chunk.res || pieces[i].chunk.flags & CHUNK_FAILOVER);
 }
 
 void case_fabric_gather(struct rig *rig)

@@ -9,12 +9,12 @@
 #define PIECES 8u
 #define EACH   (LEN / PIECES)
 
-static void is_undone(const struct chunk *c)
+static void may_fail_over(const struct chunk *c)
 {
 	if (!c->res)
 		return;
 	CHECK_EQ(c->res, -ECONNRESET);
-	CHECK(c->flags & CHUNK_UNDONE);
+	CHECK(c->flags & CHUNK_FAILOVER);
 }
 
 void case_ib_failed(struct rig *rig)
@@ -50,7 +50,7 @@ void case_ib_failed(struct rig *rig)
 			CHECK_EQ(pieces[i].chunk.res, -EACCES);
 			refused++;
 		} else {
-			is_undone(&pieces[i].chunk);
+			may_fail_over(&pieces[i].chunk);
 		}
 	}
 	CHECK_EQ(refused, strstr(words, ":10") != NULL);

@@ -25,7 +25,7 @@ static void write_bulk(struct rig *rig, struct pair *pair)
 	area_close(&remote);
 }
 
-/* What ep_grow said. */
+/* What ep_add_qps said. */
 static int grow_first(struct rig *rig, struct pair *pair)
 {
 	struct ep *ep;
@@ -36,10 +36,10 @@ static int grow_first(struct rig *rig, struct pair *pair)
 	WAIT(rig, pair->end[0].asks);
 	pair->end[0].grows_later = pair->end[0].asks = 0;
 	ep = pair->end[0].ep;
-	rc = rig->backend->ep_grow(ep);
+	rc = rig->backend->ep_add_qps(ep);
 	if (rc)
 		printf("%s\n", urccl_errmsg());
-	rig->backend->ep_grown(ep, rc);
+	rig->backend->ep_qps_added(ep, rc);
 	return rc;
 }
 

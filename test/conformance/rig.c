@@ -157,7 +157,7 @@ void end_grow(struct end *end)
 	const struct backend *ops = end->node->dev->ops;
 
 	end->asks = 0;
-	ops->ep_grown(end->ep, ops->ep_grow(end->ep));
+	ops->ep_qps_added(end->ep, ops->ep_add_qps(end->ep));
 }
 
 static void event(const struct node *node, const struct event *e)
@@ -189,7 +189,7 @@ static void event(const struct node *node, const struct event *e)
 		end->down = 1;
 		end->down_res = e->res;
 		break;
-	case EVENT_GROW:
+	case EVENT_ADD_QPS:
 		CHECK(end->up);
 		end->grown++;
 		end->asks = 1;
@@ -238,7 +238,7 @@ int end_connect(struct end *end, const void *addr, uint32_t len, int active,
 		const struct sockaddr_storage *via)
 {
 	const struct backend *b = end->node->rig->backend;
-	int rc = b->ep_meet ? b->ep_meet(end->ep, addr, len) : 0;
+	int rc = b->ep_prepare ? b->ep_prepare(end->ep, addr, len) : 0;
 
 	return rc ? rc : b->ep_connect(end->ep, addr, len, active, via);
 }
@@ -251,9 +251,9 @@ void pair_start(struct rig *rig, struct pair *pair)
 
 	end_open(&rig->node[0], a);
 	end_open(&rig->node[1], b);
-	if (rig->backend->ep_meet) {
-		CHECK_EQ(rig->backend->ep_meet(a->ep, b->addr, b->addr_len), 0);
-		CHECK_EQ(rig->backend->ep_meet(b->ep, a->addr, a->addr_len), 0);
+	if (rig->backend->ep_prepare) {
+		CHECK_EQ(rig->backend->ep_prepare(a->ep, b->addr, b->addr_len), 0);
+		CHECK_EQ(rig->backend->ep_prepare(b->ep, a->addr, a->addr_len), 0);
 	}
 	if (first)
 		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
@@ -344,13 +344,13 @@ void pair_open_small(struct rig *rig, struct pair *pair)
 void pair_open(struct rig *rig, struct pair *pair)
 {
 	pair_open_small(rig, pair);
-	if (rig->backend->ep_grow)
+	if (rig->backend->ep_add_qps)
 		pair_grow(rig, pair);
 }
 
 void pair_mend(struct rig *rig, struct pair *pair)
 {
-	if (!rig->backend->breaks && !pair->end[0].down && !pair->end[1].down)
+	if (!rig->backend->error_kills_ep && !pair->end[0].down && !pair->end[1].down)
 		return;
 	pair_close(rig, pair);
 	pair_open(rig, pair);

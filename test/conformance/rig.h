@@ -116,11 +116,11 @@ void pair_open_small(struct rig *rig, struct pair *pair);
 void pair_start(struct rig *rig, struct pair *pair);
 void end_open(struct node *node, struct end *end);
 void end_grow(struct end *end);
-/* backend.h's ep_meet and ep_connect. */
+/* backend.h's ep_prepare and ep_connect. */
 int end_connect(struct end *end, const void *addr, uint32_t len, int active,
 		const struct sockaddr_storage *via);
-/* Whoever refused an access, or was told CANCEL_NOW, may be no more (backend.breaks): a pair anew.
- * No grants of the old one are left. */
+/* Whoever refused an access, or was told CANCEL_NOW, may be no more (backend.error_kills_ep): a
+ * pair anew. No grants of the old one are left. */
 void pair_mend(struct rig *rig, struct pair *pair);
 /* Closes whatever is not closed and frees both. */
 void pair_close(struct rig *rig, struct pair *pair);

@@ -129,7 +129,7 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	give(u, RIGHTS, expires);
 	while (!try(u, kind, 1)) {
 		CHECK(clock_ns() < until);
-		CHECK(!over || !u->rig->backend->breaks);
+		CHECK(!over || !u->rig->backend->error_kills_ep);
 		if (over || !owner->pins || clock_ns() < expires ||
 		    owner->ops->unexpose(&u->grant.exposure))
 			continue;
@@ -139,7 +139,7 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	CHECK_GE(clock_ns(), expires);
 	if (over) /* for end() */
 		CHECK_EQ(owner->ops->pin(owner, &u->grant.pin), 0);
-	if (!u->rig->backend->breaks)
+	if (!u->rig->backend->error_kills_ep)
 		CHECK(try(u, kind, 0) < 0);
 	end(u);
 }
@@ -230,7 +230,7 @@ static void unruly(struct rig *rig,
 	beyond_rights(&u);
 	beyond_time(&u, CHUNK_WRITE);
 	beyond_time(&u, CHUNK_READ);
-	if (!rig->backend->breaks) {
+	if (!rig->backend->error_kills_ep) {
 		beside(&u, URCCL_RIGHT_READ, CHUNK_WRITE);
 		beside(&u, URCCL_RIGHT_WRITE, CHUNK_READ);
 	}

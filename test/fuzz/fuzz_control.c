@@ -93,13 +93,13 @@ static void hurry(void)
 	struct heap now = {0};
 	struct heap_node *n;
 
-	while ((n = heap_first(&c->alarms))) {
+	while ((n = heap_first(&c->timers))) {
 		heap_del(n);
 		heap_add(&now, n, 0);
 	}
 	while ((n = heap_first(&now))) {
 		heap_del(n);
-		heap_add(&c->alarms, n, 0);
+		heap_add(&c->timers, n, 0);
 	}
 }
 
@@ -410,7 +410,7 @@ static void begin(uint8_t how)
 static int is_over(void)
 {
 	return list_empty(&c->conns) && list_empty(&c->dials) && list_empty(&c->peers) &&
-	       !c->nguests && r->own.sq_head - r->own.done == 2;
+	       !c->npending && r->own.sq_head - r->own.done == 2;
 }
 
 static void end(uint8_t how)

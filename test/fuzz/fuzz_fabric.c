@@ -75,15 +75,15 @@ static void poll_once(void)
 /* It comes to talk, if that has a receive for it. */
 static void comes(const void *message, uint32_t len)
 {
-	struct endpoint *talk = container_of(d.talk.ep, struct endpoint, fid);
+	struct endpoint *msg = container_of(d.msg.ep, struct endpoint, fid);
 	struct operation *r;
 
-	if (!talk->nreceives)
+	if (!msg->nreceives)
 		return;
-	r = &talk->receives[--talk->nreceives];
+	r = &msg->receives[--msg->nreceives];
 	memset(r->buf, 0xcc, FABRIC_BUF);
 	memcpy(r->buf, message, len);
-	cq_add(talk->cq, r->context, len, 0);
+	cq_add(msg->cq, r->context, len, 0);
 	poll_once();
 }
 
@@ -113,13 +113,13 @@ static void word(struct input *in)
 {
 	struct {
 		struct fabric_head h;
-		struct fabric_word w;
-		uint8_t more[MESSAGE_MAX - sizeof(struct fabric_word)];
+		struct fabric_control w;
+		uint8_t more[MESSAGE_MAX - sizeof(struct fabric_control)];
 	} m = {.h = {.type = (uint8_t)(MESSAGE_HELLO + take_number(in, 1) % MESSAGE_LEAVES)}};
 	uint32_t len = 0;
 
 	m.w.number = (uint32_t)take_number(in, 1) % 8;
-	if (m.h.type == MESSAGE_WAY) {
+	if (m.h.type == MESSAGE_ENDPOINT) {
 		len = NAME + (d.acks ? fabric_part_bytes(&d) : 0);
 		memset(m.more, 1, len);
 	} else if (m.h.type == MESSAGE_KEYS) {
@@ -142,15 +142,15 @@ static void word(struct input *in)
 }
 
 /* Something that the provider has is done. */
-static void done(struct input *in, struct fabric_way *way)
+static void done(struct input *in, struct fabric_endpoint *endpoint)
 {
 	static const int errs[] = {0, 0, 0, FI_EIO, FI_ECANCELED, FI_EACCES, FI_ENOKEY};
 	struct endpoint *ep;
 	uint32_t i;
 
-	if (!way->ep)
+	if (!endpoint->ep)
 		return;
-	ep = container_of(way->ep, struct endpoint, fid);
+	ep = container_of(endpoint->ep, struct endpoint, fid);
 	if (!ep->nops)
 		return;
 	i = (uint32_t)take_number(in, 1) % ep->nops;
@@ -165,13 +165,13 @@ static void done_by_any(struct input *in)
 	struct fabric_initiator *i;
 
 	if (!d.shared) {
-		if (e->way_state != WAY_JOB)
-			done(in, &e->way);
+		if (e->endpoint_state != ENDPOINT_JOB)
+			done(in, &e->endpoint);
 		return;
 	}
 	i = &d.initiators[take_number(in, 1) % FABRIC_INITIATORS];
 	if (i->state == INITIATOR_OPEN || i->state == INITIATOR_RETIRES)
-		done(in, &i->way);
+		done(in, &i->endpoint);
 }
 
 static void import(struct input *in)
@@ -298,7 +298,7 @@ static void deed(struct input *in)
 	else if (what == 7)
 		help();
 	else if (what == 8)
-		done(in, &d.talk);
+		done(in, &d.msg);
 	else if (what == 9)
 		done_by_any(in);
 	else
@@ -321,8 +321,8 @@ static void begin(uint32_t how)
 	list_init(&d.expiring);
 	d.expire_ns = NEVER_NS;
 	fabric_queue_init(&d.out);
-	fabric_known_init(&d);
-	fabric_turn_init(&d);
+	fabric_av_init(&d);
+	fabric_lock_init(&d);
 	info.ep_attr = &ep_attr;
 	info.domain_attr = &domain_attr;
 	d.info = &info;
@@ -337,7 +337,7 @@ static void begin(uint32_t how)
 	d.bound = how >> 1 & 1 || d.shared;
 	d.raw = !d.bound && how & 4 ? RAW : 0;
 	theirs = NULL;
-	must(!fabric_way_open(&d, &d.talk, OUT));
+	must(!fabric_endpoint_open(&d, &d.msg, OUT));
 	must(!fabric_shared_open(&d));
 	memset(keys, 0, sizeof(keys));
 	memset(is_out, 0, sizeof(is_out));
@@ -409,7 +409,7 @@ static void end(void)
 		must(clock_ns() < late);
 		help();
 		in = all;
-		done(&in, &d.talk);
+		done(&in, &d.msg);
 		done_shared();
 		poll_once();
 	}
@@ -425,14 +425,14 @@ static void leave(void)
 	struct fabric_slab *slab;
 
 	backend_fabric.ep_free(&e->ep);
-	fabric_known_free(&d);
-	fabric_way_close(&d.talk);
+	fabric_av_free(&d);
+	fabric_endpoint_close(&d.msg);
 	must(!fabric_shared_close(&d));
 	while ((slab = d.slabs)) {
 		d.slabs = slab->next;
 		free(slab);
 	}
-	fabric_turn_free(&d);
+	fabric_lock_free(&d);
 	must(!opened);
 }
 

@@ -18,7 +18,7 @@ static void check_range(const struct sim_range *r)
 	check(r->min <= r->max && r->max <= FAULT_NS_MAX);
 }
 
-static void check_spell(const struct sim_spell *s)
+static void check_window(const struct fault_window *s)
 {
 	check_range(&s->lasts);
 	check_range(&s->every);
@@ -38,9 +38,9 @@ static void one(const char *text)
 	}
 	check_range(&f.delay);
 	check_range(&f.restart);
-	check_spell(&f.freeze);
-	check_spell(&f.flap);
-	check_spell(&f.kill);
+	check_window(&f.freeze);
+	check_window(&f.flap);
+	check_window(&f.kill);
 	check(f.drop <= SHARE_ALL && f.duplicate <= SHARE_ALL && f.early <= SHARE_ALL);
 	check(f.error <= SHARE_ALL && f.partial <= SHARE_ALL);
 	check(f.retries <= 30 && f.depth && f.depth <= 65536 && f.is_simulated <= 1);
@@ -54,26 +54,19 @@ static void one(const char *text)
 static void made(const uint8_t *data, size_t size)
 {
 	static const char *const words[] = {
-		"seed=",    "clock=",
-		"delay=",   "rate=",
-		"drop=",    "resend=",
-		"retries=", "duplicate=",
-		"early=",   "error=",
-		"partial=", "freeze=",
-		"flip=",
-		"flap=",    "restart=",
-		"depth=",   ",",
-		"..",	    "/",
-		".",	    "%",
-		"ns",	    "us",
-		"ms",	    "s",
-		"k",	    "m",
-		"g",	    "off",
-		"real",	    "simulated",
-		"0",	    "1",
-		"7",	    "25",
-		"100",	    "65536",
-		"3600",	    "18446744073709551615",
+		"seed=",     "clock=",	   "delay=",
+		"rate=",     "drop=",	   "resend=",
+		"retries=",  "duplicate=", "early=",
+		"error=",    "partial=",   "freeze=",
+		"flip=",     "flap=",	   "restart=",
+		"depth=",    ",",	   "..",
+		"/",	     ".",	   "%",
+		"ns",	     "us",	   "ms",
+		"s",	     "k",	   "m",
+		"g",	     "off",	   "real",
+		"simulated", "0",	   "1",
+		"7",	     "25",	   "100",
+		"65536",     "3600",	   "18446744073709551615",
 	};
 	char text[TEXT_MAX];
 	size_t i, len = 0, n;

@@ -8,10 +8,10 @@
 
 #include "segment/segment.h"
 
-#define PEERS 64u
-#define SIZE  (sizeof(struct segment) + PEERS * sizeof(struct segment_peer))
-#define NEAR  1024u /* words */
-#define TOLD  64u
+#define PEERS	64u
+#define SIZE	(sizeof(struct segment) + PEERS * sizeof(struct segment_peer))
+#define NEAR	1024u /* words */
+#define RECORDS 64u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,8 +22,8 @@ static void set_ring(struct segment *s, uint32_t number, uint32_t first)
 
 	r->id = number + 1;
 	r->first = first;
-	r->told = r->entries = TOLD;
-	for (i = 0; i < TOLD; i++)
+	r->records = r->entries = RECORDS;
+	for (i = 0; i < RECORDS; i++)
 		s->entries[first + i].state = (uint8_t)i;
 }
 
@@ -40,7 +40,7 @@ static struct segment *fresh(void)
 	s->head.bytes = SIZE;
 	s->head.peers_there = PEERS;
 	set_ring(s, 0, 0);
-	set_ring(s, SEGMENT_RINGS - 1, SEGMENT_ENTRIES - TOLD);
+	set_ring(s, SEGMENT_RINGS - 1, SEGMENT_ENTRIES - RECORDS);
 	s->peers[0].handle = s->peers[PEERS - 1].handle = 1;
 	return s;
 }

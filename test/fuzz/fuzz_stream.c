@@ -14,7 +14,7 @@
 
 static uint8_t region[GUARD + REGION + GUARD], local[CHUNKS][LOCAL];
 static struct chunk chunks[CHUNKS];
-static struct stream_sink sink;
+static struct stream_cq cq;
 static struct stream_gather gather;
 static struct stream stream;
 static const uint8_t zeros[LOCAL];
@@ -59,8 +59,8 @@ static void take_events(void)
 	struct event events[16];
 	uint32_t i, n;
 
-	stream_sink_recycle(&sink);
-	n = stream_events(&sink, events, 16);
+	stream_cq_recycle(&cq);
+	n = stream_events(&cq, events, 16);
 	for (i = 0; i < n; i++) {
 		if (events[i].type != EVENT_CHUNK) {
 			must(events[i].len <= MESSAGE_MAX);
@@ -90,7 +90,7 @@ static void send_some(uint32_t n)
 			stream_sent(&stream, &gather, sent);
 		return;
 	}
-	if (stream_wants(&stream) == STREAM_NOTHING)
+	if (stream_next_due(&stream) == STREAM_NOTHING)
 		return;
 	bytes = stream_gather(&stream, &gather, 2048 + n);
 	sent = n % 4 ? n % (bytes + 1) : bytes;
@@ -103,7 +103,7 @@ static void send_some(uint32_t n)
 /* Bytes taken, or -EPROTO. */
 static ssize_t receive(const uint8_t *data, size_t size, uint32_t how)
 {
-	uint32_t staging, i, direct = 0, niov = 0, room = stream_sink_room(&sink);
+	uint32_t staging, i, direct = 0, niov = 0, room = stream_cq_room(&cq);
 	struct iovec iov[3];
 	size_t n;
 
@@ -230,8 +230,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(region, 0xa5, sizeof(region));
 	out = posted = 0;
 	async = data[0] >> 6 & 1;
-	stream_sink_init(&sink);
-	stream_init(&stream, &ep, &grants, &sink);
+	stream_cq_init(&cq);
+	stream_init(&stream, &ep, &grants, &cq);
 	stream_expose(&grants, &e, key, sizeof(key));
 	must(!stream_import(key, sizeof(key), REGION, &rkey));
 	for (i = 0; i < CHUNKS; i++)
@@ -247,7 +247,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		stream_sent(&stream, &gather, sent);
 	must(!stream_revoke(&stream, &e));
 	stream_fail(&stream, -ECONNRESET);
-	while (!stream_sink_empty(&sink))
+	while (!stream_cq_empty(&cq))
 		take_events();
 	must(out == posted);
 	for (i = 0; i < CHUNKS; i++)

@@ -54,14 +54,14 @@ static void make_device(struct verbs_device *d)
 	d->lib.create_qp = create_qp;
 	d->lib.destroy_qp = destroy_qp;
 	d->ncqes = VERBS_CQES_MOST;
-	CHECK_EQ(handles_init(&d->ways, WAYS, HANDLE_INTERNAL), 0);
+	CHECK_EQ(handles_init(&d->qps, QPS, HANDLE_INTERNAL), 0);
 	d->port.attr.max_qp_rd_atom = d->port.attr.max_qp_init_rd_atom = 16;
 }
 
 static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 {
-	static const uint32_t depths[WAYS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH,
-					      VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
+	static const uint32_t depths[QPS] = {VERBS_FIRST_DEPTH, VERBS_SMALL_DEPTH,
+					     VERBS_WRITES_DEPTH, VERBS_READS_DEPTH};
 	uint32_t i;
 
 	memset(e, 0, sizeof(*e));
@@ -74,16 +74,16 @@ static void make_ep(struct verbs_device *d, struct verbs_ep *e, uint8_t *pages)
 	e->ends[0] = (struct gid_end){.gid = {[10] = 255, 255, 10, 0, 0, 1}, .kind = GID_V2_IPV4};
 	e->mtu = IBV_MTU_4096;
 	list_init(&e->all);
-	list_init(&e->telling);
+	list_init(&e->reporting);
 	list_init(&e->kicked);
 	list_init(&e->keys);
 	for (i = 0; i < VERBS_SLOTS; i++)
 		list_init(&e->receive[i].link);
-	for (i = 0; i < WAYS; i++)
-		e->way[i] = (struct verbs_way){.ep = e, .depth = depths[i]};
-	e->way[WAY_FIRST].qp = &qp;
-	e->way[WAY_FIRST].slots = e->slots;
-	CHECK_EQ(verbs_message_start(&e->way[WAY_FIRST]), 0);
+	for (i = 0; i < QPS; i++)
+		e->qps[i] = (struct verbs_qp){.ep = e, .depth = depths[i]};
+	e->qps[QP_FIRST].qp = &qp;
+	e->qps[QP_FIRST].slots = e->slots;
+	CHECK_EQ(verbs_message_start(&e->qps[QP_FIRST]), 0);
 }
 
 static void import(struct verbs_ep *e, const uint8_t *data, size_t size)
@@ -126,7 +126,7 @@ static void messages(struct verbs_device *d, struct verbs_ep *e, const uint8_t *
 		if (verbs_message_came(e, i, n))
 			break;
 		if (e->growing)
-			verbs_ep_grown(&e->ep, verbs_ep_grow(&e->ep));
+			verbs_ep_qps_added(&e->ep, verbs_ep_add_qps(&e->ep));
 		CHECK_LE(e->credits, VERBS_CREDITS);
 		data += n;
 		size -= n;
@@ -156,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_device(&d);
 	make_ep(&d, &e, pages);
 	if (data[0] % 3 == 0) {
-		(void)verbs_ep_meet(&e.ep, data + 1, (uint32_t)size - 1);
+		(void)verbs_ep_prepare(&e.ep, data + 1, (uint32_t)size - 1);
 	} else if (data[0] % 3 == 1) {
 		import(&e, data + 1, size - 1);
 	} else {
@@ -164,6 +164,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		messages(&d, &e, data + 1, size - 1);
 	}
 	verbs_grow_free(&e);
-	handles_fini(&d.ways);
+	handles_fini(&d.qps);
 	return 0;
 }

@@ -48,8 +48,8 @@ static uint64_t behind_all(struct side *a, struct side *b)
 	side_accept(b, 1);
 	side_connect(a, b->blob, b->blob_len, (uint32_t)(PEER_NS / NSEC_PER_USEC), 2);
 	while (!urccl_peek_cqe(a->ring) && clock_ns() - begin < 2 * PEER_NS) {
-		CHECK_LE(fds_open(), STRANGERS + GUESTS_MAX + 200);
-		CHECK_LE(resident(), before + GUESTS_MAX * EACH + MORE);
+		CHECK_LE(fds_open(), STRANGERS + PENDING_MAX + 200);
+		CHECK_LE(resident(), before + PENDING_MAX * EACH + MORE);
 		(void)urccl_wait(a->ring, NULL,
 				 &(struct urccl_wait_args){.size = sizeof(struct urccl_wait_args),
 							   .min_n = 1,

@@ -31,7 +31,7 @@ int case_engine_expired(void)
 	uint8_t key[KEY_MAX];
 	struct engine_cmd cmd = {.exposure = &x, .rail = &rig.rail[0], .data = key};
 
-	ops.outlasts = 1;
+	ops.access_outlives_key = 1;
 	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	rig_engine_open(&rig, ENTRIES, SLOTS);

@@ -77,7 +77,7 @@ int case_engine_expiring(void)
 	struct backend ops = rig_backend;
 	uint32_t how;
 
-	ops.outlasts = 1;
+	ops.access_outlives_key = 1;
 	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	clock_init(&clk);

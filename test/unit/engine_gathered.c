@@ -22,7 +22,7 @@ static void enter(struct urccl_seg *seg)
 	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, seg, 1);
 	sqe->user_data = 2;
 	rig_enter(&rig);
-	CHECK_EQ(take_ring(rig.e, rig.er), 2);
+	CHECK_EQ(sq_fetch_ring(rig.e, rig.er), 2);
 }
 
 int case_engine_gathered(void)

@@ -26,7 +26,7 @@ static void enter(struct urccl_seg *seg)
 	sqe->user_data = 2;
 	urccl_sqe_set_class(rig_write(&rig, 1, LEN, 3), URCCL_CLASS_LATENCY);
 	rig_enter(&rig);
-	CHECK_EQ(take_ring(rig.e, rig.er), 3);
+	CHECK_EQ(sq_fetch_ring(rig.e, rig.er), 3);
 }
 
 int case_engine_lane_broke(void)

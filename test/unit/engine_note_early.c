@@ -65,7 +65,7 @@ int case_engine_note_early(void)
 		fail_two();
 		rig_peer_close(&rig);
 	}
-	CHECK_EQ(rig.e->owed.used, 2); /* records, each time the same */
+	CHECK_EQ(rig.e->failed_notes.used, 2); /* records, each time the same */
 	rig_engine_close(&rig);
 	return 0;
 }

@@ -129,7 +129,7 @@ static inline void rig_closed(struct engine_rig *rig, struct ep *ep)
 
 	for (i = rig->ntaken; i-- > 0;)
 		if (rig->taken[i]->ep == ep)
-			rig_out(rig, i, -ECONNRESET, CHUNK_UNDONE);
+			rig_out(rig, i, -ECONNRESET, CHUNK_FAILOVER);
 	rig_event(rig, (struct event){.type = EVENT_CLOSED, .ep = ep});
 }
 
@@ -182,7 +182,7 @@ static const struct backend rig_backend = {
 	.name = "rig",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64u << 10,
-	.tells_undone = 1,
+	.can_failover = 1,
 	.ep_connect = rig_ep_connect,
 	.ep_close = rig_ep_close,
 	.import = rig_import,
@@ -358,7 +358,7 @@ static inline void rig_peer_add(struct engine_rig *rig)
 
 static inline void rig_peer_up(struct engine_rig *rig)
 {
-	struct engine_cmd cmd = {.peer = rig->peer, .rail = &rig->rail[0], .replays = 1};
+	struct engine_cmd cmd = {.peer = rig->peer, .rail = &rig->rail[0], .failover = 1};
 
 	rig_command(rig, &cmd, ENGINE_PEER_UP);
 }

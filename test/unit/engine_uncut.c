@@ -35,7 +35,7 @@ int case_engine_uncut(void)
 	urccl_prep_writev(sqe, (struct urccl_peer){RIG_PEER}, &seg, 1);
 	sqe->user_data = 2;
 	rig_enter(&rig);
-	CHECK_EQ(take_ring(rig.e, rig.er), 1);
+	CHECK_EQ(sq_fetch_ring(rig.e, rig.er), 1);
 	cmd = (struct engine_cmd){.remote = rig.remote[1]};
 	rig_send(&rig, &cmd, ENGINE_REMOTE_REVOKE);
 	schedule(rig.e);

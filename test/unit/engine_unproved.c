@@ -120,7 +120,7 @@ static void told_before(void)
 	rig_out(&rig, 0, 0, CHUNK_QUIET);
 	rig_turns(&rig);
 	op_fail(op, -ETIMEDOUT, REASON_DEADLINE_LONG, 0, 0, 0);
-	op_tell(op);
+	op_report(op);
 	rig_turns(&rig);
 	cqe = rig_ended(&rig, 1);
 	CHECK(cqe.flags & URCCL_CQE_MORE);

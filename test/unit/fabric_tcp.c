@@ -18,7 +18,7 @@
 /* Between an endpoint of ours and one of the peer's. */
 static struct connection {
 	int ours, theirs; /* -1: closed */
-} ways[WAYS], others[WAYS];
+} endpoints[WAYS], others[WAYS];
 
 static ssize_t provider_read(struct fid_cq *from, void *buf, size_t n);
 
@@ -27,7 +27,7 @@ static struct fid_cq cq = {.ops = &cq_ops};
 static struct fi_fabric_attr fabric_attr = {.prov_name = "tcp;ofi_rxm"};
 static struct fi_info info = {.fabric_attr = &fabric_attr};
 static struct fabric_device d = {.info = &info, .lib = {.version = FI_VERSION(1, 17)}};
-static struct fabric_ep e = {.ep.dev = &d.dev, .way.cq = &cq};
+static struct fabric_ep e = {.ep.dev = &d.dev, .endpoint.cq = &cq};
 
 /* ---- sockets ---- */
 
@@ -69,14 +69,14 @@ static void meet_all(void)
 	theirs = listen_at("127.0.0.1", 0, &fds[1]);
 	same = listen_at("127.0.0.2", ours.sin_port, &fds[2]);
 	own = listen_at("127.0.0.1", 0, &fds[3]);
-	ways[0].theirs = meet(fds[0], &ours, &ways[0].ours);
-	ways[1].ours = meet(fds[1], &theirs, &ways[1].theirs);
+	endpoints[0].theirs = meet(fds[0], &ours, &endpoints[0].ours);
+	endpoints[1].ours = meet(fds[1], &theirs, &endpoints[1].theirs);
 	others[0].theirs = meet(fds[2], &same, &others[0].ours);
 	others[1].theirs = meet(fds[3], &own, &others[1].ours);
 	/* In the place of the endpoints' sockets, which are the provider's. */
-	memcpy(e.way.word, &ours, sizeof(ours));
-	memcpy(e.join_word, &theirs, sizeof(theirs));
-	e.way.name_len = e.join_len = sizeof(ours);
+	memcpy(e.endpoint.address, &ours, sizeof(ours));
+	memcpy(e.join_address, &theirs, sizeof(theirs));
+	e.endpoint.name_len = e.join_len = sizeof(ours);
 	for (i = 0; i < 4; i++)
 		close(fds[i]);
 }
@@ -113,9 +113,9 @@ static ssize_t provider_read(struct fid_cq *from, void *buf, size_t n)
 
 	(void)from, (void)buf, (void)n;
 	for (i = 0; i < WAYS; i++) {
-		send_some(&ways[i]);
-		if (ways[i].ours >= 0)
-			take_some(&ways[i]);
+		send_some(&endpoints[i]);
+		if (endpoints[i].ours >= 0)
+			take_some(&endpoints[i]);
 	}
 	return -FI_EAGAIN;
 }
@@ -144,11 +144,11 @@ static void settle(void)
 
 	provider_read(NULL, NULL, 0);
 	for (i = 0; i < WAYS; i++)
-		CHECK(ways[i].ours >= 0);
+		CHECK(endpoints[i].ours >= 0);
 	fabric_tcp_settle(&e);
 	for (i = 0; i < WAYS; i++) {
-		CHECK_EQ(ways[i].ours, -1);
-		close(ways[i].theirs);
+		CHECK_EQ(endpoints[i].ours, -1);
+		close(endpoints[i].theirs);
 	}
 	check_others();
 }
@@ -159,10 +159,10 @@ static void reset(void)
 	uint32_t i;
 
 	for (i = 0; i < WAYS; i++) {
-		CHECK_EQ(send(ways[i].ours, "a", 1, MSG_NOSIGNAL), 1);
-		send_some(&ways[i]);
-		close(ways[i].theirs);
-		ways[i].theirs = -1;
+		CHECK_EQ(send(endpoints[i].ours, "a", 1, MSG_NOSIGNAL), 1);
+		send_some(&endpoints[i]);
+		close(endpoints[i].theirs);
+		endpoints[i].theirs = -1;
 	}
 	settle();
 }

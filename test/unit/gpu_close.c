@@ -10,14 +10,14 @@ int case_gpu_close(void);
 
 static char told[256];
 
-static void tell(void *arg, int level, const char *text)
+static void callback(void *arg, int level, const char *text)
 {
 	(void)arg;
 	(void)level;
 	snprintf(told, sizeof(told), "%s", text);
 }
 
-static struct log log_told = {.tell = tell, .level = URCCL_LOG_WARN};
+static struct log log_told = {.callback = callback, .level = URCCL_LOG_WARN};
 
 static struct gpu_dev *open_again(struct gpu_rig *r)
 {

@@ -52,7 +52,7 @@ static void fill(struct gpu_pieces *t, uint32_t kind, uint32_t align)
 }
 
 static void one(struct gpu_rig *r, struct gpu_dev *dev, uint32_t kind, uint32_t align,
-		enum gpu_way way)
+		enum gpu_method method)
 {
 	struct gpu_pieces *t = gpu_pieces_get(dev);
 	struct gpu_job job = rig_gather(t);
@@ -64,12 +64,12 @@ static void one(struct gpu_rig *r, struct gpu_dev *dev, uint32_t kind, uint32_t 
 	CHECK_EQ(gpu_submit(dev, &job), 1);
 	CHECK_EQ(rig_wait(r, &job), 0);
 	CHECK(!job.pieces);
-	CHECK_EQ(job.way, way);
+	CHECK_EQ(job.method, method);
 	CHECK_EQ(r->cuMemcpyDtoH_v2(back, to, LEN), 0);
 	CHECK(!memcmp(back, wanted, LEN));
 }
 
-static void all(struct gpu_rig *r, int32_t sms, const char *words, enum gpu_way way)
+static void all(struct gpu_rig *r, int32_t sms, const char *words, enum gpu_method method)
 {
 	struct gpu_dev *dev;
 	uint32_t kind, align;
@@ -80,7 +80,7 @@ static void all(struct gpu_rig *r, int32_t sms, const char *words, enum gpu_way 
 	rig_ready(r, dev);
 	for (kind = 0; kind < 4; kind++)
 		for (align = 0; align < 3; align++)
-			one(r, dev, kind, align, way);
+			one(r, dev, kind, align, method);
 	CHECK_EQ(gpu_close(r->gpu), 0);
 }
 
@@ -103,15 +103,15 @@ int case_gpu_gather(void)
 		rig_gpu_sms(&r, 0, -1);
 		rig_ready(&r, rig_dev(&r, 0));
 		for (i = 0; i < 12; i++)
-			one(&r, rig_dev(&r, 0), i % 4, i / 4, GPU_WAY_KERNEL);
+			one(&r, rig_dev(&r, 0), i % 4, i / 4, GPU_METHOD_KERNEL);
 		CHECK_EQ(gpu_close(r.gpu), 0);
 		return 0;
 	}
-	all(&r, -1, "", GPU_WAY_KERNEL);
-	all(&r, 0, "", GPU_WAY_BATCH);
-	all(&r, -1, "nokernels", GPU_WAY_BATCH);
-	all(&r, -1, "driver=12070", GPU_WAY_COPIES);
-	all(&r, -1, "nokernels=0", GPU_WAY_KERNEL);
-	all(&r, 0, "driver=13000,refuse=cuMemcpyBatchAsync:801", GPU_WAY_COPIES);
+	all(&r, -1, "", GPU_METHOD_KERNEL);
+	all(&r, 0, "", GPU_METHOD_BATCH);
+	all(&r, -1, "nokernels", GPU_METHOD_BATCH);
+	all(&r, -1, "driver=12070", GPU_METHOD_COPIES);
+	all(&r, -1, "nokernels=0", GPU_METHOD_KERNEL);
+	all(&r, 0, "driver=13000,refuse=cuMemcpyBatchAsync:801", GPU_METHOD_COPIES);
 	return 0;
 }

@@ -12,7 +12,7 @@ int case_gpu_gather_rates(void);
 
 static uint64_t from, to;
 
-static enum gpu_way one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
+static enum gpu_method one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
 {
 	struct gpu_pieces *t = gpu_pieces_get(dev);
 	struct gpu_job job = rig_gather(t);
@@ -23,19 +23,19 @@ static enum gpu_way one(struct gpu_rig *r, struct gpu_dev *dev, int foreign)
 	job.foreign = (uint8_t)foreign;
 	CHECK_EQ(gpu_submit(dev, &job), 1);
 	CHECK_EQ(rig_wait(r, &job), 0);
-	return job.way;
+	return job.method;
 }
 
 /* Returns once most jobs of a round take that way; one in 64 takes the other. A busy machine holds
  * up some jobs, which makes their way the slower one for a while. */
-static void settles(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_way way)
+static void settles(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_method method)
 {
 	uint32_t i, n, rounds;
 
 	for (rounds = n = 0; n < MOST; rounds++) {
 		CHECK_LE(rounds, 100);
 		for (i = n = 0; i < ROUND; i++)
-			n += one(r, dev, 0) == way;
+			n += one(r, dev, 0) == method;
 		CHECK_LE(n, ROUND - ROUND / 64);
 	}
 }
@@ -53,10 +53,10 @@ int case_gpu_gather_rates(void)
 	dev = rig_dev(&r, 0);
 	rig_ready(&r, dev);
 	rig_words(&r, "delay=5000");
-	settles(&r, dev, GPU_WAY_KERNEL);
+	settles(&r, dev, GPU_METHOD_KERNEL);
 	rig_words(&r, "delay=0,kernel=5000");
-	settles(&r, dev, GPU_WAY_BATCH);
-	CHECK_EQ(one(&r, dev, 1), GPU_WAY_BATCH);
+	settles(&r, dev, GPU_METHOD_BATCH);
+	CHECK_EQ(one(&r, dev, 1), GPU_METHOD_BATCH);
 	CHECK_EQ(gpu_close(r.gpu), 0);
 	return 0;
 }

@@ -9,7 +9,7 @@ int case_gpu_hang(void);
 
 static char told[256];
 
-static void tell(void *arg, int level, const char *text)
+static void callback(void *arg, int level, const char *text)
 {
 	(void)arg;
 	(void)level;
@@ -18,7 +18,7 @@ static void tell(void *arg, int level, const char *text)
 
 int case_gpu_hang(void)
 {
-	struct log log = {.tell = tell, .level = URCCL_LOG_WARN};
+	struct log log = {.callback = callback, .level = URCCL_LOG_WARN};
 	struct gpu_config config = {.so = rig_so(), .log = &log};
 	struct gpu_job stuck;
 	struct gpu_dev *dev;

@@ -11,9 +11,9 @@
 #include "info/info.h"
 #include "test.h"
 
-#define GROUP	"/sys/fs/cgroup/box/"
-#define WAY_NS	1700000000ull /* for one, and a little more */
-#define EACH_NS 1200000000ull /* what each had if they did not share it */
+#define GROUP	     "/sys/fs/cgroup/box/"
+#define TRANSPORT_NS 1700000000ull /* for one, and a little more */
+#define EACH_NS	     1200000000ull /* what each had if they did not share it */
 
 static char root[64];
 static struct finding f;
@@ -239,19 +239,19 @@ static void ways(void)
 	urccl_sim_freeze(p.sim_network, 1);
 	began = now_ns();
 	for (i = 0; i < 3; i++) {
-		f = (struct finding){.params = &p, .root = "", .until_ns = began + WAY_NS};
-		check_way(&f, "sim");
+		f = (struct finding){.params = &p, .root = "", .until_ns = began + TRANSPORT_NS};
+		check_connects(&f, "sim");
 		CHECK_EQ(f.health, i ? HEALTH_NOTE : HEALTH_WRONG);
 		CHECK(strstr(f.state, i ? "not known" : "cannot meet"));
 		CHECK(strstr(f.advice, "--transport sim"));
 	}
-	CHECK_GE(now_ns() - began, WAY_NS - 1000000);
+	CHECK_GE(now_ns() - began, TRANSPORT_NS - 1000000);
 	urccl_sim_freeze(p.sim_network, 0);
 	CHECK_LE(now_ns() - began, 3 * EACH_NS);
 	/* They meet as soon as the machine has time for it. */
 	for (i = 0; i < 8 && f.health != HEALTH_OK; i++) {
 		f = (struct finding){.params = &p, .root = "", .until_ns = now_ns() + 20000000000};
-		check_way(&f, "sim");
+		check_connects(&f, "sim");
 	}
 	CHECK_EQ(f.health, HEALTH_OK);
 	CHECK_EQ(urccl_sim_close(p.sim_network), 0);

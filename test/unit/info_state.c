@@ -36,19 +36,19 @@ static void runs(void)
 {
 	s->engine.state = SEGMENT_RUNS;
 	s->engine.wake_at_ns = 0;
-	s->engine.turned_ns = NOW - SECOND;
+	s->engine.updated_ns = NOW - SECOND;
 	process_shows("busy");
 	/* Its look was after ours. */
-	s->engine.turned_ns = NOW + SECOND;
+	s->engine.updated_ns = NOW + SECOND;
 	process_shows("busy");
-	s->engine.turned_ns = NOW - SECOND - 1;
+	s->engine.updated_ns = NOW - SECOND - 1;
 	process_shows("stuck");
-	s->engine.turned_ns = 0;
+	s->engine.updated_ns = 0;
 	process_shows("stuck");
 	/* Whose program has not called turns no engine. */
 	s->head.is_inline = 1;
 	process_shows("not driven");
-	s->engine.turned_ns = NOW;
+	s->engine.updated_ns = NOW;
 	process_shows("busy");
 	s->head.is_inline = 0;
 }
@@ -56,7 +56,7 @@ static void runs(void)
 static void sleeps(void)
 {
 	s->engine.state = SEGMENT_SLEEPS;
-	s->engine.turned_ns = NOW - 100 * SECOND;
+	s->engine.updated_ns = NOW - 100 * SECOND;
 	s->engine.wake_at_ns = ~0ull; /* until something comes */
 	process_shows("asleep");
 	s->engine.wake_at_ns = NOW + SECOND;
@@ -76,9 +76,9 @@ int main(void)
 	s = segment_of(f);
 	if (*s->head.alone)
 		SKIP(s->head.alone);
-	s->engine.turned_ns = 1;
+	s->engine.updated_ns = 1;
 	CHECK_EQ(contexts_find(getpid(), &c, 1), 1);
-	CHECK_EQ(c.view.s->engine.turned_ns, 1);
+	CHECK_EQ(c.view.s->engine.updated_ns, 1);
 	runs();
 	sleeps();
 	context_close(&c);

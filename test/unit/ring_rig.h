@@ -36,7 +36,7 @@ static inline void rig_age(struct ring *r, uint32_t sq, uint32_t cq)
 	r->engine_line.skipped = 5;
 	r->consumer_line.ended = sq - 5;
 	r->consumer_line.cq_head = r->publish_line.cq_tail = cq;
-	r->own.tail = r->own.wake_tail = r->own.told = r->own.walked = cq;
+	r->own.tail = r->own.wake_tail = r->own.announced = r->own.walked = cq;
 }
 
 /* Takes the oldest entry. */

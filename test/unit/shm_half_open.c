@@ -110,7 +110,7 @@ static void many(void)
 		if (i % 64) /* the others say nothing, */
 			(void)send(fds[i], &rec, i % 64, MSG_NOSIGNAL);
 		if (i % 1000 == 0)
-			CHECK_LE(fds_open(), before + i + 1 + SHM_GUESTS);
+			CHECK_LE(fds_open(), before + i + 1 + SHM_PENDING_MAX);
 	}
 	begin = rig_ns();
 	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
@@ -155,24 +155,24 @@ static void dribbled(void)
 {
 	struct shm_rig r;
 	struct shm_record rec;
-	int pages, sock[SHM_GUESTS];
+	int pages, sock[SHM_PENDING_MAX];
 	uint32_t i, k;
 
 	waits(&r);
 	rec = hello(&r, &pages);
-	for (k = 0; k < SHM_GUESTS; k++) {
+	for (k = 0; k < SHM_PENDING_MAX; k++) {
 		sock[k] = let_in(&r);
 		rig_poll(&r, 1);
 	}
 	for (i = 0; i < sizeof(rec); i++) {
 		CHECK(!r.up[1] && !r.down[1]);
-		for (k = 0; k < SHM_GUESTS - 1 && i < sizeof(rec) - 1; k++)
+		for (k = 0; k < SHM_PENDING_MAX - 1 && i < sizeof(rec) - 1; k++)
 			say(sock[k], "x", 1, -1);
-		say(sock[SHM_GUESTS - 1], (const char *)&rec + i, 1, i ? -1 : pages);
+		say(sock[SHM_PENDING_MAX - 1], (const char *)&rec + i, 1, i ? -1 : pages);
 		rig_poll(&r, 1);
 	}
 	RIG_UNTIL(&r, r.up[1]);
-	for (k = 0; k < SHM_GUESTS; k++)
+	for (k = 0; k < SHM_PENDING_MAX; k++)
 		close(sock[k]);
 	close(pages);
 	rig_close(&r);

@@ -30,7 +30,7 @@ static void tail_ahead(struct shm_ep *e)
 	store_release(e->pages.in[SHM_QUICK].mine, 1 << 30);
 }
 
-static void noise(struct shm_ep *e, enum shm_way w)
+static void noise(struct shm_ep *e, enum shm_channel w)
 {
 	struct shm_ring *r = &e->pages.out[w];
 	uint32_t i;

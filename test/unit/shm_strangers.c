@@ -48,7 +48,8 @@ static void nobody_there(void)
 
 static void door(void)
 {
-	static const char http[sizeof(struct shm_record)] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	static const char http[sizeof(struct shm_record)] =
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct shm_rig r;
 	int silent, garbage;
 	char byte;
@@ -124,17 +125,17 @@ static void say_hello(const struct shm_rig *r, int sock)
 static void crowd(void)
 {
 	struct shm_rig r;
-	int sock[SHM_GUESTS], i;
+	int sock[SHM_PENDING_MAX], i;
 
 	rig_open(&r, NULL);
 	CHECK_EQ(backend_shm.ep_connect(r.ep[1], r.addr[0], r.addr_len[0], 0, NULL), 0);
-	for (i = 0; i < (int)SHM_GUESTS; i++) {
+	for (i = 0; i < (int)SHM_PENDING_MAX; i++) {
 		sock[i] = stranger(r.addr[1]);
 		rig_poll(&r, 1);
 	}
 	say_hello(&r, sock[1]);
 	RIG_UNTIL(&r, r.up[1]);
-	for (i = 0; i < (int)SHM_GUESTS; i++)
+	for (i = 0; i < (int)SHM_PENDING_MAX; i++)
 		close(sock[i]);
 	rig_close(&r);
 }
@@ -143,15 +144,15 @@ static void crowd(void)
 static void queue(void)
 {
 	struct shm_rig r;
-	int sock[2 * SHM_GUESTS], i;
+	int sock[2 * SHM_PENDING_MAX], i;
 
 	rig_open(&r, NULL);
 	CHECK_EQ(backend_shm.ep_connect(r.ep[1], r.addr[0], r.addr_len[0], 0, NULL), 0);
-	for (i = 0; i < (int)(2 * SHM_GUESTS); i++)
+	for (i = 0; i < (int)(2 * SHM_PENDING_MAX); i++)
 		sock[i] = stranger(r.addr[1]);
 	CHECK_EQ(backend_shm.ep_connect(r.ep[0], r.addr[1], r.addr_len[1], 1, NULL), 0);
 	RIG_UNTIL(&r, r.up[0] && r.up[1]);
-	for (i = 0; i < (int)(2 * SHM_GUESTS); i++)
+	for (i = 0; i < (int)(2 * SHM_PENDING_MAX); i++)
 		close(sock[i]);
 	rig_close(&r);
 }

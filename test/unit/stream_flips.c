@@ -85,7 +85,7 @@ static uint32_t answered(uint32_t heard, uint64_t taken, uint32_t flip)
 	took = stream_rx(&pair.side[0].stream, bytes, n);
 	stream_unexpose(&pair.side[1].grants, &e);
 	stream_fail(&pair.side[0].stream, -ECONNRESET);
-	while (!stream_sink_empty(&pair.side[0].sink))
+	while (!stream_cq_empty(&pair.side[0].cq))
 		pair_events(&pair.side[0]);
 	CHECK_EQ(out, WRITES);
 	pair_fini(&pair);

@@ -28,7 +28,7 @@ static void begin(struct side *s)
 static void end(struct side *s, uint32_t chunks)
 {
 	stream_fail(&s->stream, -ECONNRESET);
-	while (!stream_sink_empty(&s->sink))
+	while (!stream_cq_empty(&s->cq))
 		pair_events(s);
 	CHECK_EQ(out, chunks);
 	pair_fini(&pair);

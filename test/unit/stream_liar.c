@@ -70,7 +70,7 @@ static void post_all(struct side *s, const struct rkey *rkey)
 	}
 	n = stream_gather(&s->stream, &s->gather, PIPE_MAX);
 	stream_sent(&s->stream, &s->gather, n);
-	CHECK_EQ(stream_wants(&s->stream), STREAM_NOTHING);
+	CHECK_EQ(stream_next_due(&s->stream), STREAM_NOTHING);
 }
 
 static void put(uint8_t *h, const struct lie *l)
@@ -112,7 +112,7 @@ static void tell(const struct lie *lie, uint32_t cut)
 	CHECK_EQ(n, -EPROTO);
 	CHECK_EQ(stream_rx(&s->stream, header, sizeof(header)), -EPROTO);
 	stream_fail(&s->stream, -ECONNRESET);
-	while (!stream_sink_empty(&s->sink))
+	while (!stream_cq_empty(&s->cq))
 		pair_events(s);
 	CHECK_EQ(out, 4);
 	pair_fini(&pair);

@@ -15,7 +15,7 @@ struct pipe_end {
 
 struct side {
 	struct stream stream;
-	struct stream_sink sink;
+	struct stream_cq cq;
 	struct stream_gather gather;
 	struct handles grants;
 	struct device dev;
@@ -63,9 +63,9 @@ static inline void pair_init(struct pair *p, uint64_t seed)
 		struct side *s = &p->side[i];
 
 		CHECK_EQ(handles_init(&s->grants, 1024, HANDLE_INTERNAL), 0);
-		stream_sink_init(&s->sink);
+		stream_cq_init(&s->cq);
 		s->ep.dev = &s->dev;
-		stream_init(&s->stream, &s->ep, &s->grants, &s->sink);
+		stream_init(&s->stream, &s->ep, &s->grants, &s->cq);
 		s->peer = &p->side[!i];
 		s->in.first = s->in.n = 0;
 		s->async = 0;
@@ -123,7 +123,7 @@ static inline void pair_send(struct pair *p, struct side *s)
 		stream_sent(&s->stream, &s->gather, s->lent_n);
 		return;
 	}
-	if (stream_wants(&s->stream) == STREAM_NOTHING)
+	if (stream_next_due(&s->stream) == STREAM_NOTHING)
 		return;
 	n = stream_gather(&s->stream, &s->gather, STREAM_HELD + pair_random(p, 100000));
 	CHECK(n > 0);
@@ -141,7 +141,7 @@ static inline void pair_send(struct pair *p, struct side *s)
 static inline int pair_staging(struct pair *p, struct side *s, uint32_t max)
 {
 	static uint8_t buf[65536];
-	uint32_t room = stream_sink_room(&s->sink), n = s->in.n;
+	uint32_t room = stream_cq_room(&s->cq), n = s->in.n;
 	ssize_t took;
 
 	if (n > max)
@@ -197,8 +197,8 @@ static inline void pair_events(struct side *s)
 	struct event events[8];
 	uint32_t i, n;
 
-	stream_sink_recycle(&s->sink);
-	n = stream_events(&s->sink, events, 8);
+	stream_cq_recycle(&s->cq);
+	n = stream_events(&s->cq, events, 8);
 	for (i = 0; i < n; i++)
 		s->on_event(s, &events[i]);
 }

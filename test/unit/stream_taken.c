@@ -59,7 +59,7 @@ static uint32_t sends(struct side *s, uint8_t *to, uint8_t last[STREAM_HEADER])
 {
 	uint32_t n = 0, i;
 
-	while (stream_wants(&s->stream) == STREAM_SEND) {
+	while (stream_next_due(&s->stream) == STREAM_SEND) {
 		stream_gather(&s->stream, &s->gather, PIPE_MAX);
 		for (i = 0; i < s->gather.niov; n += (uint32_t)s->gather.iov[i++].iov_len)
 			memcpy(to + n, s->gather.iov[i].iov_base, s->gather.iov[i].iov_len);

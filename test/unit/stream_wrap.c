@@ -28,7 +28,7 @@ static void pass(struct side *s)
 	held = s->peer->in.n;
 	CHECK_EQ(stream_rx(&s->peer->stream, s->peer->in.bytes + s->peer->in.first, held), held);
 	pipe_take(&s->peer->in, NULL, held);
-	while (!stream_sink_empty(&s->peer->sink))
+	while (!stream_cq_empty(&s->peer->cq))
 		pair_events(s->peer);
 }
 

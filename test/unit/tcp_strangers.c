@@ -62,7 +62,7 @@ static void garbage(void)
 }
 
 /* A hello for a cookie that nobody has, half a hello, none: gone after dead_after. */
-static void patience(void)
+static void timeout(void)
 {
 	uint8_t h[TCP_HELLO];
 	int silent = dial(), half = dial();
@@ -143,7 +143,7 @@ int case_tcp_strangers(void)
 	CHECK_EQ(tcp_try_open(&b, &p, AF_INET), 0);
 	garbage();
 	tcp_meet(&a, &b, AF_INET);
-	patience();
+	timeout();
 	tcp_meet(&a, &b, AF_INET);
 	thieves();
 	nobody();

@@ -16,8 +16,8 @@ static struct ibv_device device;
 static struct ibv_device *list[] = {&device, NULL};
 static struct verbs_context verbs;
 static struct ibv_mr mr;
-static struct ibv_qp qps[WAYS];
-static struct ibv_qp_attr init[WAYS], rtr[WAYS], rts[WAYS];
+static struct ibv_qp qps[QPS];
+static struct ibv_qp_attr init[QPS], rtr[QPS], rts[QPS];
 static uint32_t nqps;
 
 /* ---- the device ---- */
@@ -116,7 +116,7 @@ static int dereg_mr(struct ibv_mr *m)
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	(void)pd, (void)attr;
-	CHECK(nqps < WAYS);
+	CHECK(nqps < QPS);
 	return &qps[nqps++];
 }
 
@@ -140,7 +140,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static int destroy_qp(struct ibv_qp *qp)
 {
-	CHECK(qp - qps < WAYS);
+	CHECK(qp - qps < QPS);
 	return 0;
 }
 
@@ -189,14 +189,14 @@ static void connects(const struct urccl_params *p)
 	CHECK_EQ(verbs_port_open(&lib, &config, &d->port), 0);
 	nqps = 0;
 	CHECK_EQ(verbs_ep_open(&d->dev, &ep, addr, &len), 0);
-	CHECK_EQ(verbs_ep_meet(ep, addr, len), 0);
+	CHECK_EQ(verbs_ep_prepare(ep, addr, len), 0);
 	CHECK_EQ(nqps, 1);
-	verbs_ep(ep)->meets = 1;
-	for (i = 1; i < WAYS; i++) {
-		verbs_ep(ep)->growing = &verbs_ep(ep)->way[i];
-		CHECK_EQ(verbs_ep_grow(ep), 0);
+	verbs_ep(ep)->connects = 1;
+	for (i = 1; i < QPS; i++) {
+		verbs_ep(ep)->growing = &verbs_ep(ep)->qps[i];
+		CHECK_EQ(verbs_ep_add_qps(ep), 0);
 	}
-	CHECK_EQ(nqps, WAYS);
+	CHECK_EQ(nqps, QPS);
 	verbs_ep_free(ep);
 	verbs_port_close(&lib, &d->port);
 	free(d);
@@ -207,7 +207,7 @@ static void told(const struct urccl_params *p, uint8_t port, uint8_t gid, uint16
 	uint32_t i;
 
 	connects(p);
-	for (i = 0; i < WAYS; i++) {
+	for (i = 0; i < QPS; i++) {
 		CHECK_EQ(init[i].port_num, port);
 		CHECK_EQ(init[i].pkey_index, pkey);
 		CHECK_EQ(rtr[i].ah_attr.port_num, port);
@@ -222,7 +222,7 @@ static void timed(const struct urccl_params *p, uint8_t timeout, uint8_t retries
 	uint32_t i;
 
 	connects(p);
-	for (i = 0; i < WAYS; i++) {
+	for (i = 0; i < QPS; i++) {
 		CHECK_EQ(rts[i].timeout, timeout);
 		CHECK_EQ(rts[i].retry_cnt, retries);
 		CHECK_EQ(rts[i].max_rd_atomic, out);

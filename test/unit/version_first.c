@@ -177,12 +177,12 @@ static void shares_memory(void)
 	uint8_t newer[sizeof(addr)];
 	struct shm_addr a;
 
-	CHECK_EQ(shm_door_addr_check(addr, sizeof(addr), &a), 0);
+	CHECK_EQ(shm_listener_addr_check(addr, sizeof(addr), &a), 0);
 	memcpy(newer, addr, sizeof(addr));
 	newer[1] = 2;
-	CHECK_EQ(shm_door_addr_check(newer, sizeof(newer), &a), 0);
+	CHECK_EQ(shm_listener_addr_check(newer, sizeof(newer), &a), 0);
 	newer[0] = 2;
-	CHECK_EQ(shm_door_addr_check(newer, sizeof(newer), &a), -EPROTONOSUPPORT);
+	CHECK_EQ(shm_listener_addr_check(newer, sizeof(newer), &a), -EPROTONOSUPPORT);
 	CHECK_EQ(offsetof(struct shm_record, version), 4);
 	CHECK_EQ(offsetof(struct shm_record, to), 8);
 	CHECK_EQ(offsetof(struct shm_record, from), 24);

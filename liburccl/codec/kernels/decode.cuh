@@ -31,7 +31,7 @@ extern "C" __global__ void urccl_codec_check(struct codec_args g)
 	*g.result = bad ? FAILED : 0;
 }
 
-__device__ __forceinline__ void fail(const struct codec_args *g)
+__device__ __forceinline__ void encode_fail(const struct codec_args *g)
 {
 	atomicOr((unsigned long long *)g->result, (unsigned long long)FAILED);
 }
@@ -68,7 +68,7 @@ __device__ __forceinline__ uint32_t decode_second(struct shared *s, const struct
 		if (!done) {
 			place = n & 0xffff;
 			if (t == 0 && (total & 0xffff) != first)
-				fail(g);
+				encode_fail(g);
 		}
 		for (b = base + (n >> 16); z; z &= z - 1, b++)
 			if (b < second)
@@ -76,7 +76,7 @@ __device__ __forceinline__ uint32_t decode_second(struct shared *s, const struct
 		base += total >> 16;
 	}
 	if (t == 0 && base != second)
-		fail(g);
+		encode_fail(g);
 	__syncthreads();
 	return place;
 }
@@ -92,7 +92,7 @@ __device__ __forceinline__ uint32_t decode_bytes(struct shared *s, const struct 
 		s->var[i] = var[i];
 	place = block_scan(s, nfirst, &total);
 	if (threadIdx.x == 0 && total != first)
-		fail(g);
+		encode_fail(g);
 	__syncthreads();
 	return place;
 }
@@ -169,7 +169,7 @@ __device__ __forceinline__ void uncode_tile(struct shared *s, const struct codec
 		d = __funnelshift_r(s->var[place / 4], s->var[place / 4 + 1], place % 4 * 8);
 		e = __byte_perm(e, d, pick);
 		place += pick >> 16;
-		join4<D>(a, b, i, e, w);
+		join_four<D>(a, b, i, e, w);
 	}
 	warp_store(s->row[warp], dst + warp * 2048, left_of(p->bytes, warp * 2048), w);
 }
@@ -193,7 +193,7 @@ __device__ __forceinline__ void decode_tile(struct shared *s, const struct codec
 	    (uint32_t)entry != (uint64_t)start + (size + 3) / 4 ||
 	    (tile + 1 == l->tiles && end != h->coded_bytes)) {
 		if (threadIdx.x == 0)
-			fail(g);
+			encode_fail(g);
 		return;
 	}
 	p.place[3] += 4ull * start;

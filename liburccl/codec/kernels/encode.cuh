@@ -23,13 +23,13 @@ __device__ __forceinline__ void encode4(const struct shared *s, const struct til
 	}
 	acc[g / 8] |= (c >> 3 & 0x01010101) << g % 8;
 	if (M == FW4) {
-		codes[g / 2] |= pack4((c & 0x03030303) | (c >> 2 & 0x0c0c0c0c)) << g % 2 * 16;
+		codes[g / 2] |= pack_4bit((c & 0x03030303) | (c >> 2 & 0x0c0c0c0c)) << g % 2 * 16;
 		return;
 	}
 	/* Four fields of two bits come together in the product's highest byte. */
 	codes[g / 4] |= (c & 0x03030303) * 0x01041040u >> 24 << g % 4 * 8;
 	pick = s->pick[(c & 0x80808080) * 0x00204081u >> 28];
-	v = pack3(__byte_perm(c >> 4 & 0x07070707, 0, pick));
+	v = pack_3bit(__byte_perm(c >> 4 & 0x07070707, 0, pick));
 	if (g % 2 == 0) {
 		q[g / 2] = v;
 		nq[g / 2] = pick >> 16;

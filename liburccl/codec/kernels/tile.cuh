@@ -238,13 +238,13 @@ __device__ __forceinline__ void get_words(const uint8_t *from, uint32_t *w, uint
 }
 
 /* Four bytes of 3 or 4 bits each to their low bits, and eight nibbles from packed 3 bits. */
-__device__ __forceinline__ uint32_t pack3(uint32_t v)
+__device__ __forceinline__ uint32_t pack_3bit(uint32_t v)
 {
 	v = (v & 0x00070007) | (v >> 5 & 0x00380038);
 	return (v & 0x3f) | v >> 10;
 }
 
-__device__ __forceinline__ uint32_t pack4(uint32_t v)
+__device__ __forceinline__ uint32_t pack_4bit(uint32_t v)
 {
 	v |= v >> 4;
 	return (v & 0xff) | (v >> 8 & 0xff00);
@@ -264,22 +264,22 @@ __device__ __forceinline__ uint32_t bytes4(uint32_t v)
 	return (v | v << 4) & 0x0f0f0f0f;
 }
 
-__device__ __forceinline__ uint32_t rol16(uint32_t v)
+__device__ __forceinline__ uint32_t rotl_u16(uint32_t v)
 {
 	return (v << 1 & 0xfffefffe) | (v >> 15 & 0x00010001);
 }
 
-__device__ __forceinline__ uint32_t ror16(uint32_t v)
+__device__ __forceinline__ uint32_t rotr_u16(uint32_t v)
 {
 	return (v >> 1 & 0x7fff7fff) | (v << 15 & 0x80008000);
 }
 
-__device__ __forceinline__ uint32_t rol8(uint32_t v)
+__device__ __forceinline__ uint32_t rotl_u8x4(uint32_t v)
 {
 	return (v << 1 & 0xfefefefe) | (v >> 7 & 0x01010101);
 }
 
-__device__ __forceinline__ uint32_t ror8(uint32_t v)
+__device__ __forceinline__ uint32_t rotr_u8x4(uint32_t v)
 {
 	return (v >> 1 & 0x7f7f7f7f) | (v << 7 & 0x80808080);
 }
@@ -310,24 +310,24 @@ __device__ __forceinline__ uint32_t split4(const uint32_t *w, uint32_t g, uint32
 		return __byte_perm(x, y, 0x7632);
 	}
 	if (D >= E4M3) {
-		x = rol8(w[g]);
+		x = rotl_u8x4(w[g]);
 		if (D == E4M3) {
-			a[g / 2] |= pack4(x & 0x0f0f0f0f) << g % 2 * 16;
+			a[g / 2] |= pack_4bit(x & 0x0f0f0f0f) << g % 2 * 16;
 			return x >> 4 & 0x0f0f0f0f;
 		}
-		v = pack3(x & 0x07070707);
+		v = pack_3bit(x & 0x07070707);
 		a[g * 12 / 32] |= v << g * 12 % 32;
 		if (g * 12 % 32 > 20)
 			a[g * 12 / 32 + 1] |= v >> (32 - g * 12 % 32);
 		return x >> 3 & 0x1f1f1f1f;
 	}
-	x = rol16(w[2 * g]);
-	y = rol16(w[2 * g + 1]);
+	x = rotl_u16(w[2 * g]);
+	y = rotl_u16(w[2 * g + 1]);
 	a[g] = __byte_perm(x, y, 0x6420);
 	v = __byte_perm(x, y, 0x7531);
 	if (D == BF16)
 		return v;
-	z = pack3(v & 0x07070707);
+	z = pack_3bit(v & 0x07070707);
 	b[g * 12 / 32] |= z << g * 12 % 32;
 	if (g * 12 % 32 > 20)
 		b[g * 12 / 32 + 1] |= z >> (32 - g * 12 % 32);
@@ -335,7 +335,8 @@ __device__ __forceinline__ uint32_t split4(const uint32_t *w, uint32_t g, uint32
 }
 
 template <int D>
-__device__ __forceinline__ void join4(const uint32_t *a, const uint32_t *b, uint32_t g, uint32_t e,
+__device__ __forceinline__ void join_four(const uint32_t *a, const uint32_t *b, uint32_t g,
+					  uint32_t e,
 				      uint32_t *w)
 {
 	uint32_t x, y, v;
@@ -354,7 +355,7 @@ __device__ __forceinline__ void join4(const uint32_t *a, const uint32_t *b, uint
 		return;
 	}
 	if (D == E4M3) {
-		w[g] = ror8((e & 0x0f0f0f0f) << 4 | bytes4(a[g / 2] >> g % 2 * 16 & 0xffff));
+		w[g] = rotr_u8x4((e & 0x0f0f0f0f) << 4 | bytes4(a[g / 2] >> g % 2 * 16 & 0xffff));
 		return;
 	}
 	if (D == E5M2 || D == FP16) {
@@ -367,11 +368,11 @@ __device__ __forceinline__ void join4(const uint32_t *a, const uint32_t *b, uint
 		e = (e & 0x1f1f1f1f) << 3 | v;
 	}
 	if (D == E5M2) {
-		w[g] = ror8(e);
+		w[g] = rotr_u8x4(e);
 		return;
 	}
-	w[2 * g] = ror16(__byte_perm(a[g], e, 0x5140));
-	w[2 * g + 1] = ror16(__byte_perm(a[g], e, 0x7362));
+	w[2 * g] = rotr_u16(__byte_perm(a[g], e, 0x5140));
+	w[2 * g + 1] = rotr_u16(__byte_perm(a[g], e, 0x7362));
 }
 
 /*

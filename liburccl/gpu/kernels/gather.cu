@@ -12,7 +12,7 @@ struct row {
 };
 
 /* The last of the rows whose first unit is not behind it. n is at most 1,024. */
-static __device__ unsigned int find(const row *table, unsigned int n, unsigned int unit,
+static __device__ unsigned int find_row(const row *table, unsigned int n, unsigned int unit,
 				    unsigned int lane)
 {
 	unsigned int step = (n + 31) / 32, at = lane * step, base;
@@ -23,7 +23,7 @@ static __device__ unsigned int find(const row *table, unsigned int n, unsigned i
 	       __clz(__ballot_sync(~0u, lane < step && at < n && table[at].first <= unit));
 }
 
-static __device__ void copy(unsigned long long dst, unsigned long long src, unsigned int len,
+static __device__ void copy_unit(unsigned long long dst, unsigned long long src, unsigned int len,
 			    unsigned int lane)
 {
 	uint4 *to = reinterpret_cast<uint4 *>(dst), part[UNIT / 512];
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
 
 	if (unit == end)
 		return;
-	i = each ? unit / each : find(table, n, unit, lane);
+	i = each ? unit / each : find_row(table, n, unit, lane);
 	for (; unit < end; i += 32) {
 		if (i + lane < n)
 			mine = table[i + lane];
@@ -69,7 +69,8 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
 			len = __shfl_sync(~0u, mine.len, k);
 			first = __shfl_sync(~0u, mine.first, k);
 			for (; unit < end && (in = (unit - first) * UNIT) < len; unit++)
-				copy(dst + in, src + in, len - in < UNIT ? len - in : UNIT, lane);
+				copy_unit(dst + in, src + in, len - in < UNIT ? len - in : UNIT,
+					  lane);
 		}
 	}
 }

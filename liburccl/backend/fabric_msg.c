@@ -7,9 +7,9 @@
  * A provider may complete a message that never arrives, if a connection breaks or the peer lacks
  * buffers. So the first unconfirmed SEND is sent again after a while, then the next. A SEND that
  * arrives twice is counted once, and confirmed again. If it was given up meanwhile, only its number
- * is sent, since all later ones wait for it. MESSAGE_WAY is repeated until the peer has joined, and
- * MESSAGE_SOURCE until it is confirmed. All other messages have a time limit, or their receiver
- * asks again.
+ * is sent, since all later ones wait for it. MESSAGE_ENDPOINT is repeated until the peer has
+ * joined, and MESSAGE_SOURCE until it is confirmed. All other messages have a time limit, or their
+ * receiver asks again.
  */
 #include <endian.h>
 #include "backend/fabric_key.h"
@@ -24,7 +24,7 @@ static struct fabric_head *head_of(struct fabric_slot *s)
 /* ---- slots ---- */
 
 /* Without the message endpoint no ep can work. */
-static void talk_dies(struct fabric_device *d, int err)
+static void msg_died(struct fabric_device *d, int err)
 {
 	if (!d->dead)
 		store_release(&d->dead, err);
@@ -32,7 +32,7 @@ static void talk_dies(struct fabric_device *d, int err)
 
 static void receive(struct fabric_device *d, struct fabric_slot *s)
 {
-	ssize_t err = fi_recv(d->talk.ep, s->buf, FABRIC_BUF, s->desc, FI_ADDR_UNSPEC, &s->context);
+	ssize_t err = fi_recv(d->msg.ep, s->buf, FABRIC_BUF, s->desc, FI_ADDR_UNSPEC, &s->context);
 
 	list_del(&s->link);
 	if (!err)
@@ -40,7 +40,7 @@ static void receive(struct fabric_device *d, struct fabric_slot *s)
 	list_add_tail(&s->link, &d->unposted);
 	d->stalled = 1;
 	if (err != -FI_EAGAIN)
-		talk_dies(d, (int)err);
+		msg_died(d, (int)err);
 }
 
 static void receive_all(struct fabric_device *d, struct list *from)
@@ -56,7 +56,7 @@ static void receive_all(struct fabric_device *d, struct list *from)
 		receive(d, list_first(&again, struct fabric_slot, link));
 }
 
-void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
+void fabric_msg_add(struct fabric_device *d, struct fabric_ep *e)
 {
 	struct fabric_slab *slab = e->slab;
 	uint32_t i;
@@ -80,16 +80,17 @@ void fabric_talk_add(struct fabric_device *d, struct fabric_ep *e)
 /* 0; or -errno, and the slot stays in its list. */
 static int slot_send(struct fabric_device *d, struct fabric_slot *s)
 {
-	ssize_t err = fi_send(d->talk.ep, s->buf, s->len, s->desc, s->ep->known->addr, &s->context);
+	ssize_t err =
+		fi_send(d->msg.ep, s->buf, s->len, s->desc, s->ep->av_entry->addr, &s->context);
 
 	if (err) {
 		d->stalled = 1;
 		return (int)err;
 	}
 	list_del(&s->link);
-	list_add_tail(&s->link, &s->ep->said);
-	s->known = s->ep->known;
-	s->known->uses++;
+	list_add_tail(&s->link, &s->ep->sent_list);
+	s->av_entry = s->ep->av_entry;
+	s->av_entry->uses++;
 	return 0;
 }
 
@@ -102,7 +103,8 @@ static int slot_is_free(const struct fabric_ep *e, enum fabric_message type)
 	return e->slots < max && !list_empty(&fabric_ep_device(e)->free_slots);
 }
 
-static struct fabric_slot *slot_take(struct fabric_ep *e, enum fabric_message type, uint32_t len)
+static struct fabric_slot *msg_slot_take(struct fabric_ep *e, enum fabric_message type,
+					 uint32_t len)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_slot *s;
@@ -120,25 +122,25 @@ static struct fabric_slot *slot_take(struct fabric_ep *e, enum fabric_message ty
 				  .len = htole16((uint16_t)len),
 				  .taken = htole32(e->taken)};
 	memcpy(h->cookie, e->theirs, sizeof(h->cookie));
-	e->told = e->taken;
+	e->acked_to = e->taken;
 	return s;
 }
 
 /* Messages leave in order. */
 static void slot_go(struct fabric_ep *e, struct fabric_slot *s)
 {
-	int first = list_empty(&e->saying);
+	int first = list_empty(&e->send_queue);
 
-	list_add_tail(&s->link, &e->saying);
+	list_add_tail(&s->link, &e->send_queue);
 	if (first)
 		slot_send(fabric_ep_device(e), s);
 }
 
-int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
-	       uint32_t len)
+int fabric_send(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
+		uint32_t len)
 {
-	struct fabric_word w = {.number = htole32(number), .len = htole32(len)};
-	struct fabric_slot *s = slot_take(e, type, (uint32_t)sizeof(w) + len);
+	struct fabric_control w = {.number = htole32(number), .len = htole32(len)};
+	struct fabric_slot *s = msg_slot_take(e, type, (uint32_t)sizeof(w) + len);
 	uint8_t *to;
 
 	if (!s)
@@ -156,38 +158,38 @@ int fabric_say(struct fabric_ep *e, enum fabric_message type, uint32_t number, c
 	return 1;
 }
 
-static uint32_t way_number(const struct fabric_ep *e)
+static uint32_t endpoint_number(const struct fabric_ep *e)
 {
-	return e->number | (e->own ? WAY_OWN : 0);
+	return e->number | (e->own ? NUMBER_LEFT : 0);
 }
 
 static void say_wants(struct fabric_ep *e)
 {
 	if (!e->joined)
 		return;
-	if (e->wants & WANT_HELLO && fabric_say(e, MESSAGE_HELLO, e->heard, NULL, 0))
-		e->wants &= ~(uint32_t)WANT_HELLO;
-	if (e->wants & WANT_ANSWER && fabric_say(e, MESSAGE_HELLO, 0, NULL, 0))
-		e->wants &= ~(uint32_t)WANT_ANSWER;
+	if (e->due & DUE_HELLO && fabric_send(e, MESSAGE_HELLO, e->heard, NULL, 0))
+		e->due &= ~(uint32_t)DUE_HELLO;
+	if (e->due & DUE_ANSWER && fabric_send(e, MESSAGE_HELLO, 0, NULL, 0))
+		e->due &= ~(uint32_t)DUE_ANSWER;
 	/* A data endpoint that is being opened is announced later. */
-	if (e->wants & WANT_WAY &&
-	    (fabric_ep_remakes(e) ||
-	     fabric_say(e, MESSAGE_WAY, way_number(e), e->way.word, e->way.word_len)))
-		e->wants &= ~(uint32_t)WANT_WAY;
-	if (e->wants & WANT_JOINED &&
-	    (e->way_state != WAY_READY || fabric_say(e, MESSAGE_JOINED, e->number, NULL, 0)))
-		e->wants &= ~(uint32_t)WANT_JOINED;
-	if (e->wants & WANT_LEAVES &&
-	    (fabric_ep_remakes(e) || fabric_say(e, MESSAGE_LEAVES, e->number, NULL, 0)))
-		e->wants &= ~(uint32_t)WANT_LEAVES;
-	if (e->wants & (WANT_SOURCE | WANT_SOURCE_KNOWN))
-		fabric_shared_say(e);
-	if (e->wants & WANT_REVOKED)
+	if (e->due & DUE_ENDPOINT &&
+	    (fabric_ep_remakes(e) || fabric_send(e, MESSAGE_ENDPOINT, endpoint_number(e),
+						 e->endpoint.address, e->endpoint.address_len)))
+		e->due &= ~(uint32_t)DUE_ENDPOINT;
+	if (e->due & DUE_JOINED && (e->endpoint_state != ENDPOINT_READY ||
+				    fabric_send(e, MESSAGE_JOINED, e->number, NULL, 0)))
+		e->due &= ~(uint32_t)DUE_JOINED;
+	if (e->due & DUE_LEAVES &&
+	    (fabric_ep_remakes(e) || fabric_send(e, MESSAGE_LEAVES, e->number, NULL, 0)))
+		e->due &= ~(uint32_t)DUE_LEAVES;
+	if (e->due & (DUE_SOURCE | DUE_SOURCE_KNOWN))
+		fabric_shared_send(e);
+	if (e->due & DUE_REVOKED)
 		fabric_keys_answer(e);
-	if (e->wants & WANT_REVOKE)
+	if (e->due & DUE_REVOKE)
 		fabric_grants_ask(e);
-	if (e->wants & WANT_BYE && fabric_say(e, MESSAGE_BYE, 0, NULL, 0))
-		e->wants &= ~(uint32_t)WANT_BYE;
+	if (e->due & DUE_BYE && fabric_send(e, MESSAGE_BYE, 0, NULL, 0))
+		e->due &= ~(uint32_t)DUE_BYE;
 }
 
 static void send_data(struct fabric_ep *e, struct fabric_slot *s, const struct chunk *c,
@@ -212,13 +214,13 @@ static void send_number(struct fabric_ep *e, struct fabric_slot *s, uint32_t seq
 	slot_go(e, s);
 }
 
-void fabric_talk_push(struct fabric_ep *e)
+void fabric_msg_push(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	struct fabric_slot *s;
 
-	while (!list_empty(&e->saying)) {
-		int err = slot_send(d, list_first(&e->saying, struct fabric_slot, link));
+	while (!list_empty(&e->send_queue)) {
+		int err = slot_send(d, list_first(&e->send_queue, struct fabric_slot, link));
 
 		if (err == -FI_EAGAIN)
 			return;
@@ -228,10 +230,10 @@ void fabric_talk_push(struct fabric_ep *e)
 		}
 	}
 	say_wants(e);
-	while (e->sends.head && e->seq - e->acked < FABRIC_CREDITS && list_empty(&e->saying)) {
+	while (e->sends.head && e->seq - e->acked < FABRIC_CREDITS && list_empty(&e->send_queue)) {
 		struct chunk *c = e->sends.head;
 
-		s = slot_take(e, MESSAGE_DATA, c->len);
+		s = msg_slot_take(e, MESSAGE_DATA, c->len);
 		if (!s)
 			break;
 		e->queued--;
@@ -243,17 +245,17 @@ void fabric_talk_push(struct fabric_ep *e)
 
 /* ---- sending again ---- */
 
-/* Each side repeats MESSAGE_WAY until it knows that the other side has joined. */
-static int way_is_awaited(const struct fabric_ep *e)
+/* Each side repeats MESSAGE_ENDPOINT until it knows that the other side has joined. */
+static int endpoint_is_awaited(const struct fabric_ep *e)
 {
 	return e->peer_joined < e->number &&
-	       (e->way_state == WAY_WAITS || e->way_state == WAY_READY);
+	       (e->endpoint_state == ENDPOINT_WAITS || e->endpoint_state == ENDPOINT_READY);
 }
 
-int fabric_talk_awaits(const struct fabric_ep *e)
+int fabric_msg_awaits(const struct fabric_ep *e)
 {
 	return e->state == EP_UP &&
-	       (e->acked != e->seq || way_is_awaited(e) || fabric_shared_awaits(e));
+	       (e->acked != e->seq || endpoint_is_awaited(e) || fabric_shared_awaits(e));
 }
 
 static int is_among(const struct list *slots, enum fabric_message type, uint32_t seq)
@@ -270,9 +272,9 @@ static int is_among(const struct list *slots, enum fabric_message type, uint32_t
 }
 
 /* 1: the provider still has it, so it may arrive. */
-static int is_on_its_way(const struct fabric_ep *e, enum fabric_message type, uint32_t seq)
+static int is_in_flight(const struct fabric_ep *e, enum fabric_message type, uint32_t seq)
 {
-	return is_among(&e->saying, type, seq) || is_among(&e->said, type, seq);
+	return is_among(&e->send_queue, type, seq) || is_among(&e->sent_list, type, seq);
 }
 
 static void data_again(struct fabric_ep *e)
@@ -282,20 +284,20 @@ static void data_again(struct fabric_ep *e)
 	enum fabric_message type = c ? MESSAGE_DATA : MESSAGE_ACK;
 	struct fabric_slot *s;
 
-	if (is_on_its_way(e, MESSAGE_DATA, seq) || is_on_its_way(e, type, seq))
+	if (is_in_flight(e, MESSAGE_DATA, seq) || is_in_flight(e, type, seq))
 		return;
-	s = slot_take(e, type, c ? c->len : 0);
+	s = msg_slot_take(e, type, c ? c->len : 0);
 	if (s && c)
 		send_data(e, s, c, seq);
 	else if (s)
 		send_number(e, s, seq);
 }
 
-void fabric_talk_tick(struct fabric_ep *e)
+void fabric_msg_tick(struct fabric_ep *e)
 {
 	uint64_t now;
 
-	if (!fabric_talk_awaits(e)) {
+	if (!fabric_msg_awaits(e)) {
 		e->resend_ns = 0;
 		e->resend_in = RESEND_NS;
 		return;
@@ -306,10 +308,10 @@ void fabric_talk_tick(struct fabric_ep *e)
 	if (e->resend_ns) {
 		if (e->acked != e->seq)
 			data_again(e);
-		if (way_is_awaited(e) && !is_on_its_way(e, MESSAGE_WAY, 0))
-			e->wants |= WANT_WAY;
-		if (fabric_shared_awaits(e) && !is_on_its_way(e, MESSAGE_SOURCE, 0))
-			e->wants |= WANT_SOURCE;
+		if (endpoint_is_awaited(e) && !is_in_flight(e, MESSAGE_ENDPOINT, 0))
+			e->due |= DUE_ENDPOINT;
+		if (fabric_shared_awaits(e) && !is_in_flight(e, MESSAGE_SOURCE, 0))
+			e->due |= DUE_SOURCE;
 		e->resend_in = e->resend_in < RESEND_MAX_NS / 2 ? 2 * e->resend_in : RESEND_MAX_NS;
 	}
 	e->resend_ns = now + e->resend_in;
@@ -320,27 +322,27 @@ static void acknowledge(struct fabric_ep *e)
 {
 	struct fabric_slot *s;
 
-	if (e->told == e->taken || e->state != EP_UP || !list_empty(&e->saying))
+	if (e->acked_to == e->taken || e->state != EP_UP || !list_empty(&e->send_queue))
 		return;
-	s = slot_take(e, MESSAGE_ACK, 0);
+	s = msg_slot_take(e, MESSAGE_ACK, 0);
 	if (s)
 		slot_go(e, s);
 }
 
-int fabric_talk_waits(const struct fabric_ep *e)
+int fabric_msg_waits(const struct fabric_ep *e)
 {
-	int owes = e->told != e->taken && e->state == EP_UP;
+	int ack_due = e->acked_to != e->taken && e->state == EP_UP;
 
-	if (!list_empty(&e->saying) || !slot_is_free(e, MESSAGE_ACK))
+	if (!list_empty(&e->send_queue) || !slot_is_free(e, MESSAGE_ACK))
 		return 0;
-	return owes || (e->joined && e->wants) ||
+	return ack_due || (e->joined && e->due) ||
 	       (e->sends.head && e->seq - e->acked < FABRIC_CREDITS);
 }
 
 /* ---- receiving ---- */
 
 /* The peer has received all up to n. 0 or -EPROTO. */
-static int acked(struct fabric_ep *e, uint32_t n)
+static int peer_acked(struct fabric_ep *e, uint32_t n)
 {
 	struct chunk *c;
 
@@ -365,7 +367,7 @@ static int number_takes(struct fabric_ep *e, uint32_t seq)
 	uint32_t ahead = seq - e->taken;
 
 	if ((int32_t)ahead <= 0)
-		e->told = e->taken - 1;
+		e->acked_to = e->taken - 1;
 	if ((int32_t)ahead <= 0)
 		return 0;
 	if (ahead > FABRIC_CREDITS)
@@ -379,8 +381,8 @@ static int number_takes(struct fabric_ep *e, uint32_t seq)
 }
 
 /* 1: the engine reads the slot until the next poll. */
-static int hear_data(struct fabric_device *d, struct fabric_ep *e, struct fabric_slot *s,
-		     const struct fabric_head *h)
+static int data_received(struct fabric_device *d, struct fabric_ep *e, struct fabric_slot *s,
+			 const struct fabric_head *h)
 {
 	const uint8_t *data = s->buf + sizeof(*h);
 	uint32_t len = le16toh(h->len);
@@ -400,9 +402,9 @@ static int hear_data(struct fabric_device *d, struct fabric_ep *e, struct fabric
 	return 1;
 }
 
-static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, uint32_t len)
+static void control_received(struct fabric_ep *e, uint32_t type, const uint8_t *data, uint32_t len)
 {
-	struct fabric_word w;
+	struct fabric_control w;
 
 	if (len < sizeof(w)) {
 		fabric_ep_down(e, -EPROTO);
@@ -414,12 +416,12 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 	switch (type) {
 	case MESSAGE_HELLO:
 		if (!w.number && e->joined)
-			e->wants |= WANT_HELLO;
+			e->due |= DUE_HELLO;
 		break;
-	case MESSAGE_WAY:
+	case MESSAGE_ENDPOINT:
 		if (w.len == len - sizeof(w) &&
-		    fabric_word_fits(fabric_ep_device(e), data + sizeof(w), w.len))
-			fabric_ep_follow(e, w.number, data + sizeof(w), w.len);
+		    fabric_address_fits(fabric_ep_device(e), data + sizeof(w), w.len))
+			fabric_ep_peer_endpoint(e, w.number, data + sizeof(w), w.len);
 		else
 			fabric_ep_down(e, -EPROTO);
 		break;
@@ -429,7 +431,7 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 	case MESSAGE_ASK:
 	case MESSAGE_KEYS:
 		data += sizeof(w);
-		if (fabric_bound_hear(e, type, w.number, data, len - (uint32_t)sizeof(w)))
+		if (fabric_bound_received(e, type, w.number, data, len - (uint32_t)sizeof(w)))
 			fabric_ep_down(e, -EPROTO);
 		break;
 	case MESSAGE_REVOKE:
@@ -443,7 +445,7 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 		break;
 	case MESSAGE_SOURCE:
 		data += sizeof(w);
-		if (w.len != len - sizeof(w) || fabric_shared_hear(e, w.number, data, w.len))
+		if (w.len != len - sizeof(w) || fabric_shared_source_came(e, w.number, data, w.len))
 			fabric_ep_down(e, -EPROTO);
 		break;
 	case MESSAGE_SOURCE_KNOWN:
@@ -460,7 +462,7 @@ static void hear_word(struct fabric_ep *e, uint32_t type, const uint8_t *data, u
 }
 
 /* Messages from unauthenticated senders, and those to eps that have ended, match no cookie. */
-static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
+static int message_received(struct fabric_device *d, struct fabric_slot *s, size_t len)
 {
 	const struct fabric_head *h = head_of(s);
 	struct fabric_ep *e;
@@ -472,33 +474,33 @@ static int hear(struct fabric_device *d, struct fabric_slot *s, size_t len)
 		return 0;
 	e->answered = 1;
 	fabric_ep_up(e);
-	if (e->state == EP_UP && acked(e, le32toh(h->taken))) {
+	if (e->state == EP_UP && peer_acked(e, le32toh(h->taken))) {
 		fabric_ep_down(e, -EPROTO);
 		return 0;
 	}
 	if (h->type == MESSAGE_DATA && e->state == EP_UP)
-		return hear_data(d, e, s, h);
+		return data_received(d, e, s, h);
 	if (h->type == MESSAGE_ACK && h->checked && e->state == EP_UP &&
 	    number_takes(e, le32toh(h->seq)) < 0)
 		fabric_ep_down(e, -EPROTO);
 	if (h->type != MESSAGE_ACK && h->type != MESSAGE_DATA)
-		hear_word(e, h->type, s->buf + sizeof(*h), le16toh(h->len));
+		control_received(e, h->type, s->buf + sizeof(*h), le16toh(h->len));
 	return 0;
 }
 
 static void received(struct fabric_device *d, struct fabric_slot *s, size_t len)
 {
-	if (hear(d, s, len))
+	if (message_received(d, s, len))
 		list_add_tail(&s->link, &d->given);
 	else
 		receive(d, s);
 }
 
-static void sent(struct fabric_device *d, struct fabric_slot *s)
+static void slot_sent(struct fabric_device *d, struct fabric_slot *s)
 {
 	struct fabric_ep *e = s->ep;
 
-	fabric_known_put(d, s->known);
+	fabric_av_put(d, s->av_entry);
 	list_del(&s->link);
 	list_add_tail(&s->link, &d->free_slots);
 	s->ep = NULL;
@@ -530,12 +532,12 @@ static void failed(struct fabric_device *d, struct fabric_slot *s)
 	} else if (is_said_again(s)) {
 		/* After any error, including that of a broken connection (FI_ECANCELED). If the
 		 * message arrived after all, its number shows that. */
-		fabric_known_put(d, s->known);
+		fabric_av_put(d, s->av_entry);
 		list_del(&s->link);
-		list_add_tail(&s->link, &s->ep->saying);
+		list_add_tail(&s->link, &s->ep->send_queue);
 		d->stalled = 1;
 	} else {
-		sent(d, s);
+		slot_sent(d, s);
 	}
 }
 
@@ -543,16 +545,16 @@ static void read_error(struct fabric_device *d)
 {
 	struct fi_cq_err_entry err = {0};
 
-	ssize_t n = fi_cq_readerr(d->talk.cq, &err, 0);
+	ssize_t n = fi_cq_readerr(d->msg.cq, &err, 0);
 
 	if (n < 0 && n != -FI_EAGAIN)
-		talk_dies(d, (int)n);
+		msg_died(d, (int)n);
 	/* An error without a context has no known message: the missing answer shows which. */
 	if (n == 1 && err.op_context)
 		failed(d, container_of(err.op_context, struct fabric_slot, context));
 }
 
-int fabric_talk_poll(struct fabric_device *d)
+int fabric_msg_poll(struct fabric_device *d)
 {
 	struct fi_cq_msg_entry entries[BATCH];
 	uint32_t room = (d->max - d->nevents) / 2;
@@ -560,11 +562,11 @@ int fabric_talk_poll(struct fabric_device *d)
 
 	if (!room || d->dead)
 		return 1;
-	n = fi_cq_read(d->talk.cq, entries, room < BATCH ? room : BATCH);
+	n = fi_cq_read(d->msg.cq, entries, room < BATCH ? room : BATCH);
 	if (n == -FI_EAVAIL)
 		read_error(d);
 	else if (n < 0 && n != -FI_EAGAIN)
-		talk_dies(d, (int)n);
+		msg_died(d, (int)n);
 	for (i = 0; i < n; i++) {
 		struct fabric_slot *s =
 			container_of(entries[i].op_context, struct fabric_slot, context);
@@ -572,12 +574,12 @@ int fabric_talk_poll(struct fabric_device *d)
 		if (s->receives)
 			received(d, s, entries[i].len);
 		else
-			sent(d, s);
+			slot_sent(d, s);
 	}
 	return n && n != -FI_EAGAIN;
 }
 
-void fabric_talk_begin(struct fabric_device *d)
+void fabric_msg_begin(struct fabric_device *d)
 {
 	struct list *pos;
 
@@ -588,14 +590,14 @@ void fabric_talk_begin(struct fabric_device *d)
 	list_for_each(pos, &d->eps) {
 		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
 
-		fabric_talk_push(e);
+		fabric_msg_push(e);
 		acknowledge(e);
 	}
 }
 
 /* ---- end ---- */
 
-int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how)
+int fabric_msg_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how)
 {
 	uint32_t i;
 
@@ -614,7 +616,7 @@ int fabric_talk_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how
 	return 0;
 }
 
-void fabric_talk_end(struct fabric_ep *e)
+void fabric_msg_end(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 	uint32_t i;
@@ -624,14 +626,14 @@ void fabric_talk_end(struct fabric_ep *e)
 
 		e->unacked[i] = NULL;
 		if (c)
-			fabric_undone(e, c, 0);
+			fabric_out_failover(e, c, 0);
 	}
 	while (e->sends.head) {
 		e->queued--;
-		fabric_undone(e, fabric_queue_pop(&e->sends), CHUNK_QUIET);
+		fabric_out_failover(e, fabric_queue_pop(&e->sends), CHUNK_QUIET);
 	}
-	while (!list_empty(&e->saying)) {
-		struct fabric_slot *s = list_first(&e->saying, struct fabric_slot, link);
+	while (!list_empty(&e->send_queue)) {
+		struct fabric_slot *s = list_first(&e->send_queue, struct fabric_slot, link);
 
 		list_del(&s->link);
 		list_add_tail(&s->link, &d->free_slots);
@@ -640,13 +642,13 @@ void fabric_talk_end(struct fabric_ep *e)
 	}
 }
 
-void fabric_talk_leave(struct fabric_ep *e)
+void fabric_msg_leave(struct fabric_ep *e)
 {
 	struct fabric_device *d = fabric_ep_device(e);
 
-	fabric_talk_end(e);
-	while (!list_empty(&e->said)) {
-		struct fabric_slot *s = list_first(&e->said, struct fabric_slot, link);
+	fabric_msg_end(e);
+	while (!list_empty(&e->sent_list)) {
+		struct fabric_slot *s = list_first(&e->sent_list, struct fabric_slot, link);
 
 		list_del(&s->link);
 		s->ep = NULL;

@@ -7,24 +7,24 @@
 
 static struct list *list_of(struct fabric_device *d, const uint8_t *name)
 {
-	return &d->known[crc32c(0, name, FABRIC_NAME) % FABRIC_TABLE];
+	return &d->av_cache[crc32c(0, name, FABRIC_NAME) % FABRIC_TABLE];
 }
 
-void fabric_known_init(struct fabric_device *d)
+void fabric_av_init(struct fabric_device *d)
 {
 	uint32_t i;
 
 	for (i = 0; i < FABRIC_TABLE; i++)
-		list_init(&d->known[i]);
+		list_init(&d->av_cache[i]);
 	list_init(&d->idle);
 }
 
-static struct fabric_known *find(struct fabric_device *d, const uint8_t *name)
+static struct fabric_av_entry *av_find(struct fabric_device *d, const uint8_t *name)
 {
 	struct list *head = list_of(d, name), *pos;
 
 	list_for_each(pos, head) {
-		struct fabric_known *k = list_entry(pos, struct fabric_known, link);
+		struct fabric_av_entry *k = list_entry(pos, struct fabric_av_entry, link);
 
 		if (!memcmp(k->name, name, FABRIC_NAME))
 			return k;
@@ -32,10 +32,10 @@ static struct fabric_known *find(struct fabric_device *d, const uint8_t *name)
 	return NULL;
 }
 
-struct fabric_known *fabric_known_take(struct fabric_device *d, const uint8_t *name,
-				       struct fabric_known **spare)
+struct fabric_av_entry *fabric_av_get(struct fabric_device *d, const uint8_t *name,
+				      struct fabric_av_entry **spare)
 {
-	struct fabric_known *k = find(d, name);
+	struct fabric_av_entry *k = av_find(d, name);
 
 	if (!k) {
 		k = *spare;
@@ -52,7 +52,7 @@ struct fabric_known *fabric_known_take(struct fabric_device *d, const uint8_t *n
 	return k;
 }
 
-static void forget(struct fabric_device *d, struct fabric_known *k)
+static void forget(struct fabric_device *d, struct fabric_av_entry *k)
 {
 	list_del(&k->link);
 	list_del(&k->idle);
@@ -62,31 +62,31 @@ static void forget(struct fabric_device *d, struct fabric_known *k)
 	mailbox_post(&d->to_helper, &k->job);
 }
 
-void fabric_known_put(struct fabric_device *d, struct fabric_known *k)
+void fabric_av_put(struct fabric_device *d, struct fabric_av_entry *k)
 {
 	if (--k->uses)
 		return;
 	list_add_tail(&k->idle, &d->idle);
 	if (++d->nidle > FABRIC_IDLE)
-		forget(d, list_first(&d->idle, struct fabric_known, idle));
+		forget(d, list_first(&d->idle, struct fabric_av_entry, idle));
 }
 
-int fabric_known_insert(struct fabric_device *d, struct fabric_known *k)
+int fabric_av_insert(struct fabric_device *d, struct fabric_av_entry *k)
 {
-	int err = k->inserted ? 0 : fabric_peer_add(d->talk.av, k->name, &k->addr);
+	int err = k->inserted ? 0 : fabric_peer_add(d->msg.av, k->name, &k->addr);
 
 	k->inserted |= !err;
 	return err;
 }
 
 /* If the provider does not remove it, it stays: it is not used again. */
-void fabric_known_remove(struct fabric_device *d, struct fabric_known *k)
+void fabric_av_remove(struct fabric_device *d, struct fabric_av_entry *k)
 {
 	if (k->inserted)
-		fi_av_remove(d->talk.av, &k->addr, 1, 0);
+		fi_av_remove(d->msg.av, &k->addr, 1, 0);
 }
 
-void fabric_known_free(struct fabric_device *d)
+void fabric_av_free(struct fabric_device *d)
 {
 	struct msg *m = mailbox_take(&d->from_helper), *next;
 	uint32_t i;
@@ -94,12 +94,12 @@ void fabric_known_free(struct fabric_device *d)
 	for (; m; m = next) {
 		next = m->next;
 		if (m->type == JOB_FORGET)
-			free(container_of(m, struct fabric_known, job));
+			free(container_of(m, struct fabric_av_entry, job));
 	}
 	for (i = 0; i < FABRIC_TABLE; i++)
-		while (!list_empty(&d->known[i])) {
-			struct fabric_known *k =
-				list_first(&d->known[i], struct fabric_known, link);
+		while (!list_empty(&d->av_cache[i])) {
+			struct fabric_av_entry *k =
+				list_first(&d->av_cache[i], struct fabric_av_entry, link);
 
 			list_del(&k->link);
 			free(k);

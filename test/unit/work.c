@@ -11,11 +11,11 @@
 
 static struct control c;
 static const struct urccl_params params;
-static struct errand held[THREADS], passing[64], other, late, dropped;
+static struct work held[THREADS], passing[64], other, late, dropped;
 static uint32_t gate; /* who is held waits for it */
 static uint32_t back, failed;
 
-static int waits(struct errand *e)
+static int waits(struct work *e)
 {
 	(void)e;
 	while (!load_acquire(&gate))
@@ -23,20 +23,20 @@ static int waits(struct errand *e)
 	return 0;
 }
 
-static int goes_by(struct errand *e)
+static int goes_by(struct work *e)
 {
 	(void)e;
 	return 0;
 }
 
-static int never(struct errand *e)
+static int never(struct work *e)
 {
 	(void)e;
 	CHECK(!"one that was dropped runs");
 	return 0;
 }
 
-static void is_back(struct control *control, struct errand *e)
+static void is_back(struct control *control, struct work *e)
 {
 	CHECK(control == &c);
 	CHECK(!e->out);
@@ -53,8 +53,8 @@ static void take_until(uint32_t n)
 	while (back < n) {
 		for (m = mailbox_take(&c.back); m; m = next) {
 			next = m->next;
-			CHECK_EQ(m->type, MSG_ERRAND);
-			errand_done(&c, m);
+			CHECK_EQ(m->type, MSG_WORK);
+			work_done(&c, m);
 		}
 		if (back >= n || mailbox_arm(&c.back))
 			continue;
@@ -64,13 +64,13 @@ static void take_until(uint32_t n)
 	CHECK_EQ(back, n);
 }
 
-static void begin(struct errand *e, enum errand_kind kind, int (*run)(struct errand *e))
+static void begin(struct work *e, enum work_kind kind, int (*run)(struct work *e))
 {
 	list_init(&e->link);
-	errand_begin(&c, e, kind, run, is_back);
+	work_begin(&c, e, kind, run, is_back);
 }
 
-int case_errand(void)
+int case_work(void)
 {
 	uint32_t i;
 
@@ -78,25 +78,25 @@ int case_errand(void)
 	c.wake_fd = wake_open();
 	CHECK(c.wake_fd >= 0);
 	mailbox_init(&c.back, c.wake_fd);
-	for (i = 0; i < ERRAND_KINDS; i++)
-		list_init(&c.errands[i]);
+	for (i = 0; i < WORK_KINDS; i++)
+		list_init(&c.works[i]);
 
 	/* All but one are held: the others pass it by, one after the other. */
 	for (i = 0; i < THREADS - 1; i++)
-		begin(&held[i], ERRAND_PIN, waits);
+		begin(&held[i], WORK_PIN, waits);
 	for (i = 0; i < ARRAY_SIZE(passing); i++)
-		begin(&passing[i], ERRAND_PIN, goes_by);
+		begin(&passing[i], WORK_PIN, goes_by);
 	take_until(ARRAY_SIZE(passing));
 
 	/* Now there is none left, for that kind. */
-	begin(&held[THREADS - 1], ERRAND_PIN, waits);
-	begin(&late, ERRAND_PIN, goes_by);
-	begin(&dropped, ERRAND_PIN, never);
-	begin(&other, ERRAND_REACH, goes_by);
+	begin(&held[THREADS - 1], WORK_PIN, waits);
+	begin(&late, WORK_PIN, goes_by);
+	begin(&dropped, WORK_PIN, never);
+	begin(&other, WORK_PREPARE, goes_by);
 	take_until(ARRAY_SIZE(passing) + 1);
 	CHECK(!other.out);
 	CHECK(late.out);
-	errand_drop(&c, &dropped);
+	work_drop(&c, &dropped);
 	take_until(ARRAY_SIZE(passing) + 2);
 	CHECK_EQ(dropped.res, -ECANCELED);
 

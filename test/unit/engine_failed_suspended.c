@@ -15,7 +15,7 @@ static void cool(void)
 	rig_command(&rig, &cmd, ENGINE_PEER_PAUSE);
 	cmd.rail = &rig.rail[0];
 	rig_command(&rig, &cmd, ENGINE_RAIL_CLOSE);
-	CHECK_EQ(rig.peer->state, PEER_COLD);
+	CHECK_EQ(rig.peer->state, PEER_SUSPENDED);
 	CHECK(!rig.peer->rail);
 }
 
@@ -52,7 +52,7 @@ static uint32_t wanted(void)
 	engine_drive(rig.e);
 	for (m = mailbox_take(&rig.control); m; m = next) {
 		next = m->next;
-		if (m->type == CONTROL_WANT) {
+		if (m->type == CONTROL_RESUME) {
 			reason = container_of(m, struct control_req, msg)->reason;
 			n++;
 		}
@@ -67,16 +67,16 @@ static void gives_up(struct clock *clock)
 	rig_engine_open_by(&rig, clock, -1, ENTRIES, SLOTS);
 	rig_peer_open(&rig);
 	cool();
-	fail_many(OWED_MAX + 1);
+	fail_many(FAILED_NOTES_MAX + 1);
 	CHECK_EQ(clock ? clock->held : 1, 1);
 	CHECK_EQ(wanted(), REASON_NONE);
-	CHECK_EQ(wanted(), REASON_OWED);
+	CHECK_EQ(wanted(), REASON_FAILED_NOTES);
 	rig_peer_close(&rig);
 	CHECK_EQ(clock ? clock->held : 0, 0);
 	rig_engine_close(&rig);
 }
 
-int case_engine_owed_cold(void)
+int case_engine_failed_suspended(void)
 {
 	struct clock clock;
 

@@ -16,7 +16,7 @@ void path_take(const struct control *c, struct peer *p, struct path *path)
 	p->paths[p->npaths++] = path;
 }
 
-void meet_take_path(const struct control *c, struct peer *p, struct path *path)
+void handshake_take_path(const struct control *c, struct peer *p, struct path *path)
 {
 	path_take(c, p, path);
 	rails_known(p, path);
@@ -26,13 +26,13 @@ void meet_take_path(const struct control *c, struct peer *p, struct path *path)
 
 /* A rail that does not come up in TRY_NS is given up for the next one. The last rail may take as
  * long as the CONNECT. */
-static void meet_limit(struct control *c, struct peer *p)
+static void handshake_limit(struct control *c, struct peer *p)
 {
 	if (p->stage == STAGE_RAILS && path_next(p))
-		alarm_set(c, &p->conn->alarm, TRY_NS);
+		timer_set(c, &p->conn->timer, TRY_NS);
 }
 
-static void meet_no_path(struct control *c, struct peer *p)
+static void handshake_no_path(struct control *c, struct peer *p)
 {
 	if (p->required && !p->rail_errors)
 		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_REQUIRED, 1ull << p->required, 0);
@@ -42,27 +42,27 @@ static void meet_no_path(struct control *c, struct peer *p)
 			  p->rail_errors, 0);
 }
 
-static void meet_try(struct control *c, struct peer *p)
+static void handshake_try(struct control *c, struct peer *p)
 {
 	struct path *path = path_next(p);
 
 	assert(p->dialled && p->stage == STAGE_RAILS);
-	alarm_stop(&p->conn->alarm);
+	timer_stop(&p->conn->timer);
 	if (!path && p->rail_error == -EPROTONOSUPPORT) {
 		peer_down(c, p, -EPROTONOSUPPORT, REASON_RAIL_VERSION, p->rail_versions, 0);
 		return;
 	}
 	if (!path) {
-		meet_no_path(c, p);
+		handshake_no_path(c, p);
 		return;
 	}
 	paths_try(c, p, path);
 	if (!p->add.out)
-		meet_limit(c, p);
+		handshake_limit(c, p);
 }
 
 /* The number of the rail plus 1. 0: both sides have only one rail of its transport. */
-static uint32_t meet_which(const struct peer *p, const struct path *path)
+static uint32_t handshake_rail_name(const struct peer *p, const struct path *path)
 {
 	uint32_t n = 0, i;
 
@@ -71,12 +71,12 @@ static uint32_t meet_which(const struct peer *p, const struct path *path)
 	return n > 1 ? path->rail.number + 1 : 0;
 }
 
-static void meet_tried(struct control *c, struct peer *p, struct path *path, int err)
+static void handshake_tried(struct control *c, struct peer *p, struct path *path, int err)
 {
 	uint32_t transport = path->rail.ep->dev->ops->transport;
 
 	p->rail_error = err;
-	p->rail_errors = rails_arg(p->rail_errors, transport, meet_which(p, path), err);
+	p->rail_errors = rails_arg(p->rail_errors, transport, handshake_rail_name(p, path), err);
 	log_rail(c, p, transport, err);
 	engine_peer_missed(p->engine, transport, err);
 	if (err == -EPROTONOSUPPORT)
@@ -84,12 +84,12 @@ static void meet_tried(struct control *c, struct peer *p, struct path *path, int
 						path->rail.addr[1]);
 	path_close(c, path);
 	if (!paths_trying(p, NULL))
-		meet_try(c, p);
+		handshake_try(c, p);
 }
 
 /* ---- accepted ---- */
 
-void meet_refuse(struct control *c, struct peer *p, int err)
+void handshake_refuse(struct control *c, struct peer *p, int err)
 {
 	struct conn *n = p->conn;
 
@@ -99,7 +99,7 @@ void meet_refuse(struct control *c, struct peer *p, int err)
 		  rails_arg(0, URCCL_TRANSPORT_NONE, 0, err), 0);
 }
 
-void meet_yield(struct control *c, struct peer *p)
+void handshake_yield(struct control *c, struct peer *p)
 {
 	struct conn *n = p->conn;
 
@@ -111,7 +111,7 @@ void meet_yield(struct control *c, struct peer *p)
 	peer_down(c, p, -ECONNRESET, REASON_NONE, 0, 0);
 }
 
-static void meet_up(struct control *c, struct peer *p)
+static void handshake_up(struct control *c, struct peer *p)
 {
 	assert(p->stage == STAGE_COMMITTED);
 	p->stage = STAGE_UP;
@@ -119,10 +119,10 @@ static void meet_up(struct control *c, struct peer *p)
 	log_peer_up(c, p);
 	list_del(&p->held);
 	if (!p->broken)
-		alarm_stop(&p->delay);
+		timer_stop(&p->delay);
 	/* The program gets the handle before the first notification, which waits for PEER_UP. */
 	p->refs += dials_succeed(c, p);
-	cool_warm(c, p);
+	suspend_active(c, p);
 	if (!p->dialled)
 		peer_send(c, p, WIRE_READY, 0);
 	rails_begin(c, p);
@@ -130,7 +130,7 @@ static void meet_up(struct control *c, struct peer *p)
 }
 
 /* Sends the hello of the ACCEPT, which replaces that of HELLO_ACK. */
-static void meet_say_accepted(struct control *c, const struct peer *p)
+static void handshake_send_accepted(struct control *c, const struct peer *p)
 {
 	uint8_t frame[WIRE_HEADER + HELLO_MAX];
 
@@ -140,7 +140,7 @@ static void meet_say_accepted(struct control *c, const struct peer *p)
 		  wire_put_bytes(frame, WIRE_ACCEPTED, p->answer, p->event.e.answer_len));
 }
 
-static int meet_accepted(struct peer *p, const uint8_t *body, uint32_t len)
+static int handshake_accepted(struct peer *p, const uint8_t *body, uint32_t len)
 {
 	if (!p->dialled || p->stage != STAGE_COMMITTED || len > HELLO_MAX)
 		return -EPROTO;
@@ -149,7 +149,7 @@ static int meet_accepted(struct peer *p, const uint8_t *body, uint32_t len)
 	return 0;
 }
 
-static void meet_event_back(struct control *c, struct cmd *cmd)
+static void handshake_event_back(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
 
@@ -162,8 +162,8 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 		p->closing = NULL;
 	}
 	if (p->stage == STAGE_COMMITTED && !cmd->e.msg.res) {
-		meet_say_accepted(c, p);
-		meet_up(c, p);
+		handshake_send_accepted(c, p);
+		handshake_up(c, p);
 	} else if (p->stage == STAGE_COMMITTED)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_RESET, (uint64_t)-cmd->e.msg.res, 0);
 	else if (p->stage == STAGE_UP && !p->refs)
@@ -172,58 +172,58 @@ static void meet_event_back(struct control *c, struct cmd *cmd)
 		peer_step(c, p);
 }
 
-void meet_ask(struct control *c, struct peer *p)
+void handshake_ask(struct control *c, struct peer *p)
 {
 	assert(!p->dialled && p->stage == STAGE_COMMITTED);
 	list_del(&p->held);
 	if (!p->broken)
-		alarm_stop(&p->delay);
+		timer_stop(&p->delay);
 	p->event.e.peer = p->engine;
 	p->event.e.data = p->hello;
 	p->event.e.len = p->hello_len;
 	p->event.e.answer = p->answer;
 	p->event.e.owner = p;
-	cmd_post(c, &p->event, ENGINE_PEER_EVENT, meet_event_back);
+	cmd_post(c, &p->event, ENGINE_PEER_EVENT, handshake_event_back);
 }
 
-void meet_unhold(struct control *c)
+void handshake_unhold(struct control *c)
 {
 	if (dials_unknown(c))
 		return;
 	while (!list_empty(&c->held))
-		meet_ask(c, list_first(&c->held, struct peer, held));
+		handshake_ask(c, list_first(&c->held, struct peer, held));
 }
 
-void meet_dialled(struct control *c, struct peer *p)
+void handshake_dialled(struct control *c, struct peer *p)
 {
 	if (!p->dialled && p->stage == STAGE_COMMITTED)
-		meet_up(c, p);
+		handshake_up(c, p);
 }
 
 /* PATH came, and the rail is up here too, or broke and is set up again. */
-static void meet_committed(struct control *c, struct peer *p)
+static void handshake_committed(struct control *c, struct peer *p)
 {
 	p->stage = STAGE_COMMITTED;
-	alarm_stop(&p->conn->alarm);
+	timer_stop(&p->conn->timer);
 	dials_adopt(c, p);
 	if (p->stage != STAGE_COMMITTED)
 		return;
 	if (!list_empty(&p->dials)) {
-		meet_up(c, p);
+		handshake_up(c, p);
 	} else if (dials_unknown(c)) {
 		list_add_tail(&p->held, &c->held);
-		alarm_set(c, &p->delay, HOLD_NS);
+		timer_set(c, &p->delay, HOLD_NS);
 	} else {
-		meet_ask(c, p);
+		handshake_ask(c, p);
 	}
 }
 
-static int meet_path(struct control *c, struct peer *p, uint64_t id)
+static int handshake_path(struct control *c, struct peer *p, uint64_t id)
 {
 	uint32_t i;
 
 	if (p->stage == STAGE_UP)
-		return raise_path(c, p, id);
+		return resume_path(c, p, id);
 	if (!p->answered || p->stage != STAGE_RAILS || p->path_wanted)
 		return -EPROTO;
 	for (i = 0; i < p->npaths; i++)
@@ -238,9 +238,9 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 				   p->paths[i]->error);
 	path_close_others(c, p);
 	if (p->path->error && !path_returns(p->path))
-		meet_refuse(c, p, p->path->error);
+		handshake_refuse(c, p, p->path->error);
 	else if (p->path->up || p->path->error)
-		meet_committed(c, p);
+		handshake_committed(c, p);
 	return 0;
 }
 
@@ -249,7 +249,7 @@ static int meet_path(struct control *c, struct peer *p, uint64_t id)
 /* The engine has taken all commands before this one, which may take long if it is INLINE. Only now
  * may the acceptor announce its rails, and only now does the time of the dialler's first rail
  * start. */
-static void meet_added(struct control *c, struct cmd *cmd)
+static void handshake_added(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
 
@@ -260,118 +260,118 @@ static void meet_added(struct control *c, struct cmd *cmd)
 	} else if (cmd->e.msg.res) {
 		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, sizeof(*p), 0);
 	} else if (p->dialled) {
-		meet_limit(c, p);
+		handshake_limit(c, p);
 	} else {
 		p->answered = 1;
-		alarm_set(c, &p->conn->alarm, PATH_NS);
+		timer_set(c, &p->conn->timer, PATH_NS);
 		accept_answer(c, p);
 	}
 }
 
-static void meet_add(struct control *c, struct peer *p)
+static void handshake_add(struct control *c, struct peer *p)
 {
 	p->added = 1;
 	p->add.e.peer = p->engine;
 	p->add.e.owner = p;
-	cmd_post(c, &p->add, ENGINE_PEER_ADD, meet_added);
+	cmd_post(c, &p->add, ENGINE_PEER_ADD, handshake_added);
 }
 
 /* The acceptor's engine must have all rails before HELLO_ACK announces them. */
-void meet_reached(struct control *c, struct peer *p)
+void handshake_reached(struct control *c, struct peer *p)
 {
 	if (p->stage == STAGE_UP)
-		raise_reached(c, p);
+		resume_reached(c, p);
 	else if (!p->dialled && !p->added && p->stage == STAGE_RAILS && !paths_reaching(p))
-		meet_add(c, p);
+		handshake_add(c, p);
 }
 
-void meet_begin(struct control *c, struct peer *p)
+void handshake_begin(struct control *c, struct peer *p)
 {
 	uint32_t i;
 
 	for (i = 0; i < p->npaths && !p->dialled; i++)
 		path_connect(c, p->paths[i], 0);
 	if (!p->dialled) {
-		meet_reached(c, p);
+		handshake_reached(c, p);
 		return;
 	}
-	meet_add(c, p);
-	meet_try(c, p);
+	handshake_add(c, p);
+	handshake_try(c, p);
 }
 
-void meet_path_up(struct control *c, struct path *path)
+void handshake_path_up(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
-	if (p->stage == STAGE_UP && p->heat < HEAT_COLD)
+	if (p->stage == STAGE_UP && p->path_state < PATH_SUSPENDED)
 		rails_came(c, path);
 	else if (p->stage == STAGE_UP)
-		raise_up(c, path);
+		resume_path_up(c, path);
 	if (p->stage != STAGE_RAILS)
 		return;
 	if (!p->dialled) {
 		if (p->path == path)
-			meet_committed(c, p);
+			handshake_committed(c, p);
 		return;
 	}
 	p->path = path;
 	p->stage = STAGE_COMMITTED;
-	alarm_stop(&p->conn->alarm);
+	timer_stop(&p->conn->timer);
 	path_close_others(c, p);
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 
-void meet_path_failed(struct control *c, struct path *path)
+void handshake_path_failed(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
-	if (p->stage == STAGE_UP && p->heat < HEAT_COLD)
+	if (p->stage == STAGE_UP && p->path_state < PATH_SUSPENDED)
 		rails_missed(c, path);
 	else if (p->stage == STAGE_UP)
-		raise_failed(c, path, path->error);
+		resume_path_failed(c, path, path->error);
 	else if (p->stage == STAGE_COMMITTED && path != p->path)
 		path_close(c, path);
 	if (p->stage != STAGE_RAILS)
 		return;
 	if (p->dialled)
-		meet_tried(c, p, path, path->error);
+		handshake_tried(c, p, path, path->error);
 	else if (p->path == path && path_returns(path))
-		meet_committed(c, p);
+		handshake_committed(c, p);
 	else if (p->path == path)
-		meet_refuse(c, p, path->error);
+		handshake_refuse(c, p, path->error);
 }
 
-static void meet_expired(struct control *c, struct conn *n)
+static void handshake_expired(struct control *c, struct conn *n)
 {
 	struct path *paths[WIRE_RAILS];
 	struct peer *p = n->owner;
 	uint32_t trying, i;
 
 	if (p->stage == STAGE_UP) {
-		raise_expired(c, p);
+		resume_expired(c, p);
 		return;
 	}
 	if (!p->dialled) {
-		meet_refuse(c, p, -ETIMEDOUT);
+		handshake_refuse(c, p, -ETIMEDOUT);
 		return;
 	}
 	trying = paths_trying(p, paths);
 	assert(trying);
 	for (i = 0; i < trying; i++)
-		meet_tried(c, p, paths[i], -ETIMEDOUT);
+		handshake_tried(c, p, paths[i], -ETIMEDOUT);
 }
 
-static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t word)
+static int handshake_word_frame(struct control *c, struct peer *p, uint32_t type, uint64_t word)
 {
 	switch (type) {
 	case WIRE_PATH:
-		return meet_path(c, p, word);
+		return handshake_path(c, p, word);
 	case WIRE_READY:
 		if (p->stage == STAGE_UP)
-			return raise_ready(c, p);
+			return resume_ready(c, p);
 		if (!p->dialled || p->stage != STAGE_COMMITTED)
 			return -EPROTO;
-		meet_up(c, p);
+		handshake_up(c, p);
 		return 0;
 	case WIRE_PING:
 		peer_send(c, p, WIRE_PONG, word);
@@ -388,12 +388,12 @@ static int meet_word(struct control *c, struct peer *p, uint32_t type, uint64_t 
 		p->leaving = 1;
 		return 0;
 	default:
-		return cool_word(c, p, type);
+		return suspend_frame(c, p, type);
 	}
 }
 
-static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
-		     uint32_t len)
+static int handshake_keys(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
+			  uint32_t len)
 {
 	struct wire_key_req req;
 	struct wire_key_rep rep;
@@ -402,7 +402,7 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 	if (p->stage != STAGE_UP)
 		return -EPROTO;
 	/* A peer whose data path is suspended must not ask for keys. */
-	if (type == WIRE_KEY_REQ && p->heat > HEAT_YIELDED)
+	if (type == WIRE_KEY_REQ && p->path_state > PATH_YIELDED)
 		return -EPROTO;
 	if (type == WIRE_KEY_REQ)
 		return wire_get_key_req(body, len, &req) ? -EPROTO : grant_request(c, p, &req);
@@ -412,36 +412,36 @@ static int meet_keys(struct control *c, struct peer *p, uint32_t type, const uin
 }
 
 /* HELLO or HELLO_ACK of a peer that resumes its data path. */
-static int meet_again(struct control *c, struct peer *p, uint32_t type, const uint8_t *body,
-		      uint32_t len)
+static int handshake_hello_again(struct control *c, struct peer *p, uint32_t type,
+				 const uint8_t *body, uint32_t len)
 {
 	struct wire_hello h;
 
 	if (p->stage != STAGE_UP || wire_get_hello(body, len, &h) ||
 	    h.incarnation != p->incarnation)
 		return -EPROTO;
-	return raise_hello(c, p, type, &h);
+	return resume_hello(c, p, type, &h);
 }
 
-static int meet_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
-		      uint32_t len)
+static int handshake_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
+			   uint32_t len)
 {
 	struct peer *p = n->owner;
 	struct wire_refuse r;
 	uint64_t word;
 
 	/* Any frame proves that the peer is alive. */
-	alarm_stop(&p->silence);
+	timer_stop(&p->ping_timer);
 	if (p->stage == STAGE_DOWN)
 		return 0;
 	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP || type == WIRE_REVOKE)
-		return meet_keys(c, p, type, body, len);
+		return handshake_keys(c, p, type, body, len);
 	if (type == WIRE_RAIL || type == WIRE_RAIL_ACK)
 		return rails_frame(c, p, type, body, len);
 	if (type == WIRE_ACCEPTED)
-		return meet_accepted(p, body, len);
+		return handshake_accepted(p, body, len);
 	if (type == WIRE_HELLO || type == WIRE_HELLO_ACK)
-		return meet_again(c, p, type, body, len);
+		return handshake_hello_again(c, p, type, body, len);
 	if (type == WIRE_REFUSE && p->dialled && p->stage != STAGE_UP) {
 		if (wire_get_refuse(body, len, &r))
 			return -EPROTO;
@@ -450,10 +450,10 @@ static int meet_frame(struct control *c, struct conn *n, uint32_t type, const ui
 			  rails_arg(0, r.required, 0, (int)(r.error & 0xfff)), 0);
 		return 0;
 	}
-	return wire_get_word(body, len, &word) ? -EPROTO : meet_word(c, p, type, word);
+	return wire_get_word(body, len, &word) ? -EPROTO : handshake_word_frame(c, p, type, word);
 }
 
-static void meet_ended(struct control *c, struct conn *n, int err)
+static void handshake_ended(struct control *c, struct conn *n, int err)
 {
 	struct peer *p = n->owner;
 
@@ -471,15 +471,15 @@ static void meet_ended(struct control *c, struct conn *n, int err)
 			  0);
 }
 
-static void meet_connected(struct control *c, struct conn *n)
+static void handshake_connected(struct control *c, struct conn *n)
 {
 	(void)c, (void)n;
 	assert(0);
 }
 
 const struct conn_ops peer_conn_ops = {
-	.connected = meet_connected,
-	.frame = meet_frame,
-	.ended = meet_ended,
-	.expired = meet_expired,
+	.connected = handshake_connected,
+	.frame = handshake_frame,
+	.ended = handshake_ended,
+	.expired = handshake_expired,
 };

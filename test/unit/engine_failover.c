@@ -31,7 +31,7 @@ static void told_late(void)
 	CHECK(cqe.flags & URCCL_CQE_MORE);
 }
 
-int case_engine_undone(void)
+int case_engine_failover(void)
 {
 	struct control_req *connect, *drop, *undo;
 	struct urccl_sqe *sqe;

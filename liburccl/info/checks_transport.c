@@ -18,7 +18,7 @@
 
 /* ---- loopback ---- */
 
-static int dial(const struct sockaddr_in *to)
+static int dial_loopback(const struct sockaddr_in *to)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -46,20 +46,20 @@ void check_loopback(struct finding *f)
 	    getsockname(fd, (struct sockaddr *)&at, &len))
 		err = errno;
 	else
-		err = dial(&at);
+		err = dial_loopback(&at);
 	if (fd >= 0)
 		close(fd);
 	if (!err) {
-		found(f, HEALTH_OK, "TCP to 127.0.0.1 works");
+		finding_set(f, HEALTH_OK, "TCP to 127.0.0.1 works");
 		return;
 	}
-	found(f, HEALTH_WRONG, "no TCP to 127.0.0.1: %s", strerror(err));
+	finding_set(f, HEALTH_WRONG, "no TCP to 127.0.0.1: %s", strerror(err));
 	advise(f, "ip link set lo up; every connection begins with TCP, that of shm too");
 }
 
 /* ---- RDMA devices ---- */
 
-static size_t count(const char *pattern)
+static size_t count_matches(const char *pattern)
 {
 	glob_t g;
 	size_t n = 0;
@@ -105,32 +105,36 @@ static struct nodes nodes_open(const char *pattern)
 
 void check_uverbs(struct finding *f)
 {
-	size_t devices = count(under(f, "/sys/class/infiniband/*"));
-	struct nodes nodes = nodes_open(under(f, "/dev/infiniband/uverbs*"));
+	size_t devices = count_matches(path_under(f, "/sys/class/infiniband/*"));
+	struct nodes nodes = nodes_open(path_under(f, "/dev/infiniband/uverbs*"));
 
 	if (!devices && !nodes.n) {
-		found(f, HEALTH_NOTE, "no RDMA device, and no uverbs node in /dev/infiniband");
+		finding_set(f, HEALTH_NOTE,
+			    "no RDMA device, and no uverbs node in /dev/infiniband");
 		advise(f, "only transport ib needs one: see lspci for a NIC, and load its driver "
 			  "(modprobe mlx5_ib, or rdma_rxe for an Ethernet one without RDMA)");
 		return;
 	}
 	if (!nodes.n) {
-		found(f, HEALTH_WRONG, "%zu RDMA devices and no uverbs node in /dev/infiniband",
-		      devices);
+		finding_set(f, HEALTH_WRONG,
+			    "%zu RDMA devices and no uverbs node in /dev/infiniband", devices);
 		advise(f, "modprobe ib_uverbs; --device=/dev/infiniband for a container");
 		return;
 	}
 	if (!nodes.err) {
-		found(f, HEALTH_OK, "%zu RDMA devices, %zu uverbs nodes: transport ib may use them",
-		      devices, nodes.n);
+		finding_set(f, HEALTH_OK,
+			    "%zu RDMA devices, %zu uverbs nodes: transport ib may use them",
+			    devices, nodes.n);
 		return;
 	}
-	found(f, nodes.open ? HEALTH_NOTE : HEALTH_WRONG,
-	      "%zu of %zu uverbs nodes can be opened; %s: %s", nodes.open, nodes.n, nodes.name,
-	      strerror(nodes.err));
-	advise(f, "rights 0666 on /dev/infiniband/uverbs* (rdma-core's udev rules), or the group "
-		  "that may; of a container also --device=/dev/infiniband/%s, without which its "
-		  "device cgroup refuses what the rights allow", nodes.name);
+	finding_set(f, nodes.open ? HEALTH_NOTE : HEALTH_WRONG,
+		    "%zu of %zu uverbs nodes can be opened; %s: %s", nodes.open, nodes.n,
+		    nodes.name, strerror(nodes.err));
+	advise(f,
+	       "rights 0666 on /dev/infiniband/uverbs* (rdma-core's udev rules), or the group "
+	       "that may; of a container also --device=/dev/infiniband/%s, without which its "
+	       "device cgroup refuses what the rights allow",
+	       nodes.name);
 }
 
 /* ---- the library ---- */
@@ -141,10 +145,10 @@ void check_settings(struct finding *f)
 
 	urccl_params_init(&p);
 	if (!urccl_params_from_env(&p)) {
-		found(f, HEALTH_OK, "what the environment sets is understood");
+		finding_set(f, HEALTH_OK, "what the environment sets is understood");
 		return;
 	}
-	found(f, HEALTH_WRONG, "%s", urccl_errmsg());
+	finding_set(f, HEALTH_WRONG, "%s", urccl_errmsg());
 	advise(f, "correct that variable, or unset it; here the defaults stand for all of them");
 }
 
@@ -157,12 +161,12 @@ void check_open(struct finding *f)
 
 	p.listen = NULL; /* a server may have it already */
 	if (urccl_open(&p, &ctx)) {
-		found(f, HEALTH_WRONG, "no context can be opened: %s", urccl_errmsg());
+		finding_set(f, HEALTH_WRONG, "no context can be opened: %s", urccl_errmsg());
 		advise(f, "mend what that names, and what is wrong in the lines above; or ask for "
 			  "another transport (--transport, URCCL_TRANSPORT)");
 		return;
 	}
-	found(f, HEALTH_OK, "a context opens with");
+	finding_set(f, HEALTH_OK, "a context opens with");
 	for (i = 0; !urccl_devices(ctx, i, &d); i++) {
 		size_t len = strlen(f->state);
 
@@ -178,7 +182,7 @@ void check_open(struct finding *f)
 }
 
 /* 0 or -errno, which is found. */
-static int meet(struct finding *f, const struct urccl_params *p, uint32_t ms)
+static int check_meeting(struct finding *f, const struct urccl_params *p, uint32_t ms)
 {
 	struct end a = {0}, b = {0};
 	uint64_t began = now_ns();
@@ -191,16 +195,16 @@ static int meet(struct finding *f, const struct urccl_params *p, uint32_t ms)
 	if (err)
 		snprintf(why, sizeof(why), "%s", urccl_errmsg());
 	else
-		err = ends_meet(&a, &b, ms, why, sizeof(why));
+		err = ends_connect(&a, &b, ms, why, sizeof(why));
 	if (err) {
-		found(f, HEALTH_WRONG, "two contexts of this process cannot meet: %s", why);
+		finding_set(f, HEALTH_WRONG, "two contexts of this process cannot meet: %s", why);
 		advise(f,
 		       "urccl_info --transport %s says whether it opens by itself; on a machine "
 		       "that is very busy look once more",
 		       p->transport);
 	} else {
-		found(f, HEALTH_OK, "two contexts of this process met, all in %.1f ms",
-		      (double)(now_ns() - began) / 1e6);
+		finding_set(f, HEALTH_OK, "two contexts of this process met, all in %.1f ms",
+			    (double)(now_ns() - began) / 1e6);
 	}
 	end_close(&a);
 	end_close(&b);
@@ -214,7 +218,7 @@ static void check_transport(struct finding *f, const char *transport)
 
 	urccl_params_init(&p);
 	p.transport = transport;
-	meet(f, &p, WAIT_MS);
+	check_meeting(f, &p, WAIT_MS);
 }
 
 void check_shm(struct finding *f)
@@ -228,7 +232,7 @@ void check_tcp(struct finding *f)
 }
 
 /* Two that listen at one address do not open both. */
-void check_way(struct finding *f, const char *transport)
+void check_connects(struct finding *f, const char *transport)
 {
 	struct urccl_params p = *f->params;
 	uint64_t now = now_ns(), left_ms = now < f->until_ns ? (f->until_ns - now) / 1000000 : 0;
@@ -237,13 +241,13 @@ void check_way(struct finding *f, const char *transport)
 	p.transport = transport;
 	p.listen = NULL;
 	if (left_ms >= DEVICE_WAIT_MS) {
-		meet(f, &p, DEVICE_WAIT_MS);
+		check_meeting(f, &p, DEVICE_WAIT_MS);
 		return;
 	}
-	err = left_ms ? meet(f, &p, (uint32_t)left_ms) : -ETIME;
+	err = left_ms ? check_meeting(f, &p, (uint32_t)left_ms) : -ETIME;
 	if (err != -ETIMEDOUT && err != -ETIME)
 		return;
 	*f->advice = 0;
-	found(f, HEALTH_NOTE, "not known: other transports took the time that there is");
+	finding_set(f, HEALTH_NOTE, "not known: other transports took the time that there is");
 	advise(f, "urccl_info --doctor --transport %s looks at it alone", transport);
 }

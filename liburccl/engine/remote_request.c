@@ -58,10 +58,10 @@ static void record_send(struct engine_peer *p, struct atomic_record *r)
 /* A peer that is suspended here may not be suspended on its own side yet. */
 static int serves(const struct engine_peer *p)
 {
-	return p->state == PEER_UP || (p->state == PEER_COLD && p->nup);
+	return p->state == PEER_UP || (p->state == PEER_SUSPENDED && p->nup);
 }
 
-void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m)
+void remote_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m)
 {
 	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
 	int32_t ahead = (int32_t)(m->seq - r->answer.seq);
@@ -70,7 +70,7 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 	 * here. */
 	if (!serves(p) || (r->used && ahead < 0))
 		return;
-	store_relaxed(&p->heard, e->turns);
+	store_relaxed(&p->heard, e->iterations);
 	if (!r->used || ahead) {
 		r->used = 1;
 		r->answer = (struct atomic_answer){.seq = m->seq, .res = -ECANCELED};
@@ -80,7 +80,7 @@ void serve_request(struct engine *e, struct engine_peer *p, const struct atomic_
 	record_send(p, r);
 }
 
-void serve_again(struct engine_peer *p, const struct atomic_answer *m)
+void remote_request_requeue(struct engine_peer *p, const struct atomic_answer *m)
 {
 	struct atomic_record *r = &p->atomics->records[m->seq % ATOMIC_WINDOW];
 
@@ -90,7 +90,7 @@ void serve_again(struct engine_peer *p, const struct atomic_answer *m)
 	r->due = 1;
 }
 
-void serve_all_again(struct engine_peer *p)
+void remote_requests_requeue(struct engine_peer *p)
 {
 	struct atomics *a = p->atomics;
 	uint32_t i;
@@ -101,7 +101,7 @@ void serve_all_again(struct engine_peer *p)
 	}
 }
 
-void serve_due(struct engine_peer *p)
+void remote_request_due(struct engine_peer *p)
 {
 	struct atomics *a = p->atomics;
 	uint32_t i;

@@ -19,21 +19,21 @@ static void init_ops(struct engine_ring *er)
 		list_init(&op->fence_link);
 		list_init(&er->syncs[i].link);
 		er->syncs[i].op = op;
-		op->told = er->untold_entries ? &er->untold_entries[i] : tell_record(er, i);
+		op->stats = er->own_entries ? &er->own_entries[i] : stats_entry(er, i);
 	}
 }
 
 /* Gets the ring's records in the segment, or private ones if the segment has none left. */
-static int tell_ring(struct engine_ring *er)
+static int ring_open_stats(struct engine_ring *er)
 {
-	er->told = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);
-	if (!er->told)
-		er->told = &er->untold;
-	er->ring->prepared = &er->told->prepared;
-	if (er->told->told)
+	er->stats = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);
+	if (!er->stats)
+		er->stats = &er->own_stats;
+	er->ring->prepared = &er->stats->prepared;
+	if (er->stats->records)
 		return 0;
-	er->untold_entries = calloc(er->entries, sizeof(*er->untold_entries));
-	return er->untold_entries ? 0 : -ENOMEM;
+	er->own_entries = calloc(er->entries, sizeof(*er->own_entries));
+	return er->own_entries ? 0 : -ENOMEM;
 }
 
 int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out)
@@ -58,7 +58,7 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	er->syncs = calloc(n, sizeof(*er->syncs));
 	er->free = calloc(n, sizeof(*er->free));
 	if (!er->ops || !er->asks || !er->syncs || !er->free || order_ring_init(er) ||
-	    tell_ring(er)) {
+	    ring_open_stats(er)) {
 		engine_ring_free(er);
 		return fail(-ENOMEM, "no memory for a ring of %u entries", n);
 	}
@@ -72,9 +72,9 @@ void engine_ring_free(struct engine_ring *er)
 	if (!er)
 		return;
 	order_ring_fini(er);
-	if (er->told != &er->untold)
-		segment_ring_give(er->engine->segment, er->told);
-	free(er->untold_entries);
+	if (er->stats != &er->own_stats)
+		segment_ring_give(er->engine->segment, er->stats);
+	free(er->own_entries);
 	free(er->ops);
 	free(er->asks);
 	free(er->syncs);

@@ -2,20 +2,20 @@
 /* What came out of a device's streams and waits for its poll. */
 #include "backend/stream_wire.h"
 
-void stream_sink_init(struct stream_sink *k)
+void stream_cq_init(struct stream_cq *k)
 {
 	k->done = NULL;
 	k->done_end = &k->done;
 	k->messages = k->given = k->used = 0;
 }
 
-void stream_sink_recycle(struct stream_sink *k)
+void stream_cq_recycle(struct stream_cq *k)
 {
 	if (k->given == k->messages)
 		k->messages = k->given = k->used = 0;
 }
 
-uint32_t stream_sink_room(const struct stream_sink *k)
+uint32_t stream_cq_room(const struct stream_cq *k)
 {
 	uint32_t messages = STREAM_MESSAGES - k->messages;
 	uint32_t bytes = STREAM_INBOX - k->used;
@@ -28,16 +28,16 @@ uint32_t stream_sink_room(const struct stream_sink *k)
 	return bytes < messages ? bytes : messages;
 }
 
-int stream_sink_full(const struct stream_sink *k)
+int stream_cq_full(const struct stream_cq *k)
 {
 	return k->messages == STREAM_MESSAGES || k->used > STREAM_INBOX - MESSAGE_MAX;
 }
 
-int stream_sink_add(struct stream_sink *k, struct ep *ep, const void *data, uint32_t len)
+int stream_cq_add(struct stream_cq *k, struct ep *ep, const void *data, uint32_t len)
 {
 	struct stream_message *m = &k->message[k->messages];
 
-	if (stream_sink_full(k))
+	if (stream_cq_full(k))
 		return 0;
 	m->ep = ep;
 	m->at = k->used;
@@ -49,7 +49,7 @@ int stream_sink_add(struct stream_sink *k, struct ep *ep, const void *data, uint
 	return 1;
 }
 
-static uint32_t sink_messages(struct stream_sink *k, struct event *events, uint32_t n)
+static uint32_t cq_messages(struct stream_cq *k, struct event *events, uint32_t n)
 {
 	uint32_t out = 0;
 
@@ -69,9 +69,9 @@ static uint32_t sink_messages(struct stream_sink *k, struct event *events, uint3
 	return out;
 }
 
-uint32_t stream_events(struct stream_sink *k, struct event *events, uint32_t n)
+uint32_t stream_events(struct stream_cq *k, struct event *events, uint32_t n)
 {
-	uint32_t out = k->given < k->messages ? sink_messages(k, events, n) : 0;
+	uint32_t out = k->given < k->messages ? cq_messages(k, events, n) : 0;
 
 	while (out < n && k->done) {
 		struct chunk *c = k->done;
@@ -87,17 +87,17 @@ uint32_t stream_events(struct stream_sink *k, struct event *events, uint32_t n)
 	return out;
 }
 
-int stream_sink_heard(const struct stream_sink *k)
+int stream_cq_heard(const struct stream_cq *k)
 {
 	return k->given < k->messages;
 }
 
-int stream_sink_empty(const struct stream_sink *k)
+int stream_cq_empty(const struct stream_cq *k)
 {
-	return !k->done && !stream_sink_heard(k);
+	return !k->done && !stream_cq_heard(k);
 }
 
-void stream_sink_forget(struct stream_sink *k, const struct ep *ep)
+void stream_cq_forget(struct stream_cq *k, const struct ep *ep)
 {
 	uint32_t i;
 

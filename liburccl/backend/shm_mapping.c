@@ -22,23 +22,23 @@ struct shm_remote {
 	struct remote_part {
 		uint64_t start, len; /* in the remote */
 		uint8_t *addr;
-		struct shm_view *view;
+		struct shm_mapping *view;
 	} parts[];
 };
 
-static struct shm_view *view_find(struct shm_ep *e, uint64_t serial)
+static struct shm_mapping *view_find(struct shm_ep *e, uint64_t serial)
 {
-	struct shm_view *v;
+	struct shm_mapping *v;
 
-	for (v = e->views; v < e->views + SHM_FILES; v++)
+	for (v = e->mappings; v < e->mappings + SHM_FILES; v++)
 		if (v->serial == serial)
 			return v;
 	return NULL;
 }
 
-int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
+int shm_mapping_add(struct shm_ep *e, const struct shm_record *r, int fd)
 {
-	struct shm_view *v;
+	struct shm_mapping *v;
 	struct stat st;
 	uint64_t size;
 	void *addr;
@@ -57,20 +57,20 @@ int shm_view_add(struct shm_ep *e, const struct shm_record *r, int fd)
 		return 0;
 	if (shm_map(fd, size, PROT_READ | (r->writable ? PROT_WRITE : 0), &addr))
 		return 0;
-	*v = (struct shm_view){.serial = r->serial, .addr = addr, .len = size};
+	*v = (struct shm_mapping){.serial = r->serial, .addr = addr, .len = size};
 	v->writable = (uint8_t)r->writable;
 	return 0;
 }
 
-static void view_unused(struct shm_ep *e, struct shm_view *v)
+static void view_unused(struct shm_ep *e, struct shm_mapping *v)
 {
 	if (!v->users && v->gone && list_empty(&e->reap) && e->state != SHM_CLOSED)
 		list_add_tail(&e->reap, &e->dev->reaping);
 }
 
-int shm_view_gone(struct shm_ep *e, uint64_t serial)
+int shm_mapping_gone(struct shm_ep *e, uint64_t serial)
 {
-	struct shm_view *v = serial ? view_find(e, serial) : NULL;
+	struct shm_mapping *v = serial ? view_find(e, serial) : NULL;
 
 	if (v) {
 		v->gone = 1;
@@ -79,16 +79,16 @@ int shm_view_gone(struct shm_ep *e, uint64_t serial)
 	return 0;
 }
 
-void shm_view_reap(struct shm_dev *d)
+void shm_mapping_reap(struct shm_dev *d)
 {
 	struct shm_ep *e = list_first(&d->reaping, struct shm_ep, reap);
-	struct shm_view *v;
+	struct shm_mapping *v;
 	uint64_t piece;
 
-	for (v = e->views; v < e->views + SHM_FILES; v++)
+	for (v = e->mappings; v < e->mappings + SHM_FILES; v++)
 		if (v->serial && v->gone && !v->users)
 			break;
-	if (v == e->views + SHM_FILES) {
+	if (v == e->mappings + SHM_FILES) {
 		list_del(&e->reap);
 		return;
 	}
@@ -104,26 +104,26 @@ void shm_view_reap(struct shm_dev *d)
 		v->serial = 0;
 }
 
-void shm_views_drop(struct shm_ep *e)
+void shm_mappings_drop(struct shm_ep *e)
 {
 	struct list *pos, *next;
-	struct shm_view *v;
+	struct shm_mapping *v;
 
 	list_for_each_safe(pos, next, &e->remotes)
 		free(list_entry(pos, struct shm_remote, link));
-	for (v = e->views; v < e->views + SHM_FILES; v++)
+	for (v = e->mappings; v < e->mappings + SHM_FILES; v++)
 		if (v->serial && v->of_gpu)
 			shm_gpu_unmap(v);
 		else if (v->serial)
 			munmap(v->addr, v->len);
 }
 
-/* The view that a part of a key names; NULL: it is not there, or does not give what the key does.
- */
-static struct shm_view *part_view(struct shm_ep *e, const struct shm_key *k,
-				  const struct shm_part *p)
+/* The mapping that a part of a key names; NULL: it is not there, or does not give what the key
+ does. */
+static struct shm_mapping *part_view(struct shm_ep *e, const struct shm_key *k,
+				     const struct shm_part *p)
 {
-	struct shm_view *v = p->serial ? view_find(e, p->serial) : NULL;
+	struct shm_mapping *v = p->serial ? view_find(e, p->serial) : NULL;
 
 	if (!v || v->gone || (k->rights & URCCL_RIGHT_WRITE && !v->writable))
 		return NULL;
@@ -137,7 +137,7 @@ static struct shm_view *part_view(struct shm_ep *e, const struct shm_key *k,
 /* 0, or -EINPROGRESS: those of GPUs are not all mapped; another -errno: one cannot be. */
 static int parts_wait(struct shm_ep *e, const struct shm_key *k)
 {
-	struct shm_view *v;
+	struct shm_mapping *v;
 	uint32_t i;
 	int err;
 
@@ -150,11 +150,11 @@ static int parts_wait(struct shm_ep *e, const struct shm_key *k)
 	return 0;
 }
 
-/* 1: every part lies in a view, and together they are the remote. */
+/* 1: every part lies in a mapping, and together they are the remote. */
 static int parts_map(struct shm_ep *e, const struct shm_key *k, uint64_t len, struct shm_remote *r)
 {
 	const struct shm_part *p;
-	struct shm_view *v;
+	struct shm_mapping *v;
 	uint64_t start = 0;
 	uint32_t i;
 
@@ -221,7 +221,7 @@ static void views_put(struct shm_ep *e, struct shm_remote *r)
 	uint32_t i;
 
 	for (i = 0; i < r->nparts; i++) {
-		struct shm_view *v = r->parts[i].view;
+		struct shm_mapping *v = r->parts[i].view;
 
 		r->parts[i].view = NULL;
 		if (!v)
@@ -257,7 +257,7 @@ void shm_remotes_let_go(struct shm_ep *e)
 }
 
 /* No copy is under way: chunks of it come out with -EACCES when it is their turn. */
-int shm_view_revoke(struct shm_ep *e, const struct shm_record *rec)
+int shm_mapping_revoke(struct shm_ep *e, const struct shm_record *rec)
 {
 	struct list *pos;
 	uint32_t found = 0;
@@ -275,20 +275,20 @@ int shm_view_revoke(struct shm_ep *e, const struct shm_record *rec)
 	}
 	if (!found)
 		e->revoked_unseen = rec->serial;
-	shm_view_tell(e);
+	shm_mapping_report(e);
 	return 0;
 }
 
-void shm_view_tell(struct shm_ep *e)
+void shm_mapping_report(struct shm_ep *e)
 {
 	struct shm_record r = {.type = SHM_REVOKED, .serial = e->revoked};
 
-	if (e->revoked_told == e->revoked || e->sock < 0)
+	if (e->revoked_reported == e->revoked || e->sock < 0)
 		return;
 	if (shm_gpu_holds(e) || shm_link_send(e, &r, -1))
-		shm_ep_warm(e); /* again at the next look */
+		shm_ep_active(e); /* again at the next look */
 	else
-		e->revoked_told = e->revoked;
+		e->revoked_reported = e->revoked;
 }
 
 int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
@@ -304,7 +304,7 @@ int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
 		return -EAGAIN;
 	r->mapped = out != NULL;
 	if (!out) {
-		shm_view_tell(e);
+		shm_mapping_report(e);
 		return 0;
 	}
 	*out = (struct gpu_mapping){
@@ -397,7 +397,7 @@ uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
 }
 
 /* To or from what is there. */
-static inline int copy(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
+static inline int chunk_copy(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
 {
 	memcpy(c->kind == CHUNK_WRITE ? there : local, c->kind == CHUNK_WRITE ? local : there, len);
 	return 0;
@@ -408,7 +408,7 @@ static int copy_checked(const struct chunk *c, uint8_t *there, uint8_t *local, u
 {
 	uint32_t sum = crc32c(0, c->kind == CHUNK_WRITE ? local : there, len);
 
-	copy(c, there, local, len);
+	chunk_copy(c, there, local, len);
 	return crc32c(0, c->kind == CHUNK_WRITE ? there : local, len) == sum ? 0 : -EBADMSG;
 }
 
@@ -425,7 +425,8 @@ int shm_remote_copy(const struct shm_remote *r, struct chunk *c, uint32_t *max)
 		run = p->len - off < end - at ? p->len - off : end - at;
 		there = p->addr + off;
 		local = (uint8_t *)c->local + at;
-		if (c->checksum ? copy_checked(c, there, local, run) : copy(c, there, local, run))
+		if (c->checksum ? copy_checked(c, there, local, run)
+				: chunk_copy(c, there, local, run))
 			return -EBADMSG;
 	}
 	*max -= (uint32_t)(at - c->scratch[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Idle eviction in the engine. The control threads of both sides decide on it (control/cool.c).
+ * Idle eviction in the engine. The control threads of both sides decide on it (control/suspend.c).
  * Entries of a suspended peer are accepted and wait under their deadlines; the first one sends a
  * resume request. The numbers of notifications and atomics continue.
  */
@@ -18,7 +18,7 @@ static int lanes_idle(const struct engine_peer *p)
 
 static int notes_idle(const struct engine_peer *p)
 {
-	return !p->notes_busy && !p->owed.n && list_empty(&p->note_waiters) &&
+	return !p->notes_busy && !p->failed_notes.n && list_empty(&p->note_waiters) &&
 	       list_empty(&p->parked_list) && !p->ack_due && !p->ack_sending;
 }
 
@@ -34,7 +34,7 @@ static int rails_idle(const struct engine_peer *p)
 			     !list_empty(&rail->flush_wait) || !list_empty(&rail->flushing)))
 			return 0;
 	}
-	return !p->undone && list_empty(&p->again);
+	return !p->requeued_chunks && list_empty(&p->requeued_ops);
 }
 
 /* Kernels of the program may use a mapped remote, and its owner learns of the end by the rail. */
@@ -66,7 +66,7 @@ int peer_pause(struct engine_peer *p)
 	int busy = peer_idle(p);
 
 	if (!busy)
-		p->state = PEER_COLD;
+		p->state = PEER_SUSPENDED;
 	return busy;
 }
 
@@ -75,7 +75,7 @@ void peer_go(struct engine *e, struct engine_peer *p)
 	struct op *op;
 
 	p->state = PEER_UP;
-	p->wanted = 0;
+	p->resume_asked = 0;
 	while (!list_empty(&p->waiting)) {
 		op = list_first(&p->waiting, struct op, link);
 		list_del(&op->link);
@@ -85,44 +85,44 @@ void peer_go(struct engine *e, struct engine_peer *p)
 	atomics_resume(p);
 }
 
-static void want(struct engine_peer *p, uint32_t reason, uint64_t arg)
+static void resume_post(struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
 	struct engine *e = p->engine;
 
-	p->wanted = p->want_out = 1;
-	p->want = (struct control_req){.msg = {.type = CONTROL_WANT, .reply = &e->mailbox},
-				       .handle = p->handle,
-				       .reason = reason,
-				       .arg = {arg}};
-	control_ask(e, &p->want);
+	p->resume_asked = p->resume_out = 1;
+	p->resume = (struct control_req){.msg = {.type = CONTROL_RESUME, .reply = &e->mailbox},
+					 .handle = p->handle,
+					 .reason = reason,
+					 .arg = {arg}};
+	control_ask(e, &p->resume);
 }
 
-void peer_want(struct engine_peer *p)
+void peer_ask_resume(struct engine_peer *p)
 {
 	peer_awaited(p->engine, p);
-	if (!p->wanted && !p->want_out)
-		want(p, REASON_NONE, 0);
+	if (!p->resume_asked && !p->resume_out)
+		resume_post(p, REASON_NONE, 0);
 }
 
-void peer_unwanted(struct engine_peer *p, uint32_t reason, uint64_t arg)
+void peer_give_up_suspended(struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
-	if (p->want_out) {
-		p->unwanted = reason;
-		p->unwanted_arg = arg;
+	if (p->resume_out) {
+		p->give_up_reason = reason;
+		p->give_up_arg = arg;
 	} else {
-		want(p, reason, arg);
+		resume_post(p, reason, arg);
 	}
 }
 
-void peer_want_back(struct control_req *req)
+void peer_resume_back(struct control_req *req)
 {
-	struct engine_peer *p = container_of(req, struct engine_peer, want);
-	uint32_t reason = p->unwanted;
+	struct engine_peer *p = container_of(req, struct engine_peer, resume);
+	uint32_t reason = p->give_up_reason;
 
-	p->want_out = 0;
-	p->unwanted = 0;
+	p->resume_out = 0;
+	p->give_up_reason = 0;
 	if (reason && p->state <= PEER_UP)
-		peer_give_up(p->engine, p, reason, p->unwanted_arg);
+		peer_give_up(p->engine, p, reason, p->give_up_arg);
 }
 
 void peer_forget_keys(struct engine_peer *p)
@@ -130,7 +130,7 @@ void peer_forget_keys(struct engine_peer *p)
 	struct list *pos;
 
 	list_for_each(pos, &p->remotes)
-		remote_cool(list_entry(pos, struct engine_remote, of_peer));
+		remote_suspend(list_entry(pos, struct engine_remote, of_peer));
 }
 
 uint64_t engine_peer_used(const struct engine_peer *p)

@@ -90,7 +90,7 @@ static int refuses(const struct engine_peer *p)
 	return p->state > PEER_UP || p->cut;
 }
 
-static void refuse(struct op *op)
+static void op_refuse(struct op *op)
 {
 	const struct engine_peer *p = op->peer;
 	uint64_t ms = (op_engine(op)->now - p->lost_ns) / NSEC_PER_MSEC;
@@ -105,19 +105,19 @@ static void refuse(struct op *op)
 
 /* A lookup may run commands, which may remove the entry's last blocker: the ready list starts it
  * then. */
-static void start(struct op *op)
+static void op_start(struct op *op)
 {
 	uint32_t waits = op->blockers;
 
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		open_data(op);
 	if (op->peer && refuses(op->peer) && !(op->bits & OP_MULTISHOT))
-		refuse(op);
+		op_refuse(op);
 	if (!waits && !(op->bits & OP_DECIDED)) /* and it has not ended */
 		op_begin(op);
 }
 
-static void take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe)
+static void sqe_take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe)
 {
 	struct op *op = op_new(er, sqe);
 	struct verdict v;
@@ -129,7 +129,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	op->state = OP_WAITING; /* the statistics get it with the rest, if it outlives the
 				 * iteration */
 	if (!order_enter(op) && !wrong) {
-		start(op);
+		op_start(op);
 	} else {
 		op->sqe.len = 0; /* its array was not checked: CANCEL must not read it */
 		if (wrong)
@@ -142,7 +142,7 @@ static void take(struct engine *e, struct engine_ring *er, const struct urccl_sq
 	}
 }
 
-uint32_t take_ring(struct engine *e, struct engine_ring *er)
+uint32_t sq_fetch_ring(struct engine *e, struct engine_ring *er)
 {
 	struct ring *r = er->ring;
 	uint32_t n = ring_submitted(r), i;
@@ -153,16 +153,16 @@ uint32_t take_ring(struct engine *e, struct engine_ring *er)
 		const struct urccl_sqe *sqe = ring_sqe(r, i++);
 
 		PROBE(entry_taken, r->pub.id, sqe->user_data, sqe->opcode);
-		take(e, er, sqe);
+		sqe_take(e, er, sqe);
 		if (i % SHOW)
 			continue;
-		tell_succeeded(e);
-		tell_ended(er);
+		stats_succeeded(e);
+		stats_ended(er);
 		ring_show(r);
 	}
 	if (n) {
 		ring_taken(r, n);
-		tell_taken(er);
+		stats_taken(er);
 	}
 	return n;
 }

@@ -8,7 +8,7 @@
 static void stop_soon(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
 	op_stop(op, res, reason, arg);
-	op_hurry(op);
+	op_shorten_deadline(op);
 }
 
 /* ---- rings ----------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ int ring_is_quiet(struct engine *e, struct engine_ring *er)
 	/* Entries taken in this iteration are still listed, even if they have ended. */
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
-	tell_ring_gone(er);
+	stats_ring_closed(er);
 	order_ring_quiet(er);
 	list_for_each(pos, &e->peers) {
 		p = list_entry(pos, struct engine_peer, link);
@@ -210,7 +210,7 @@ static void lose_all(struct engine_remote *r)
 }
 
 /* The next entry requests the keys again. */
-void remote_cool(struct engine_remote *r)
+void remote_suspend(struct engine_remote *r)
 {
 	forget_all(r);
 	if (r->revoked)

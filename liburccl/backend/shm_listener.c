@@ -16,7 +16,7 @@
 
 #define PREFIX	   "urccl-"
 #define KNOCKS_MAX 64u			 /* before others get their turn */
-#define SLOW_NS	   (250 * NSEC_PER_MSEC) /* after which a guest gives way to another */
+#define SLOW_NS	   (250 * NSEC_PER_MSEC) /* after which a pending connection gives way to another */
 
 static int name_valid(const char *name)
 {
@@ -47,8 +47,8 @@ static int name_make(char name[SHM_NAME])
 
 /* The name of the peer's socket is a name in our own directory, never a path that the peer
  * chose. */
-int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct sockaddr_un *sun,
-		      socklen_t *len)
+int shm_listener_sockaddr(const struct shm_dev *d, const struct shm_addr *a,
+			  struct sockaddr_un *sun, socklen_t *len)
 {
 	int n;
 
@@ -68,26 +68,26 @@ int shm_door_sockaddr(const struct shm_dev *d, const struct shm_addr *a, struct 
 	return 0;
 }
 
-int shm_door_dir_fits(const char *dir)
+int shm_listener_dir_fits(const char *dir)
 {
 	struct sockaddr_un sun;
 
 	return strlen(dir) + 1 + SHM_NAME <= sizeof(sun.sun_path);
 }
 
-int shm_door_open(struct shm_ep *e)
+int shm_listener_open(struct shm_ep *e)
 {
 	struct sockaddr_un sun;
 	socklen_t len;
 	uint32_t i;
 	int err;
 
-	for (i = 0; i < SHM_GUESTS; i++)
-		e->guests[i].sock = e->guests[i].in.fd = -1;
+	for (i = 0; i < SHM_PENDING_MAX; i++)
+		e->pending[i].sock = e->pending[i].in.fd = -1;
 	e->listener = -1;
 	e->addr.versions[0] = e->addr.versions[1] = SHM_VERSION;
 	e->addr.in_dir = e->dev->socket_dir != NULL;
-	e->addr.policy = (uint8_t)((e->dev->by_owner ? SHM_NO_VIEWS : 0) |
+	e->addr.policy = (uint8_t)((e->dev->by_owner ? SHM_NO_MAPPINGS : 0) |
 				   (e->dev->no_bounce ? SHM_NO_BOUNCE : 0));
 	err = name_make(e->addr.name);
 	if (!err)
@@ -95,7 +95,7 @@ int shm_door_open(struct shm_ep *e)
 	if (!err)
 		err = random_bytes(&e->serial, sizeof(e->serial));
 	if (!err)
-		err = shm_door_sockaddr(e->dev, &e->addr, &sun, &len);
+		err = shm_listener_sockaddr(e->dev, &e->addr, &sun, &len);
 	if (err)
 		return err;
 	e->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -104,11 +104,11 @@ int shm_door_open(struct shm_ep *e)
 	if (!bind(e->listener, (struct sockaddr *)&sun, len) && !listen(e->listener, SOMAXCONN))
 		return 0;
 	err = -errno;
-	shm_door_close(e);
+	shm_listener_close(e);
 	return err;
 }
 
-int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
+int shm_listener_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
 {
 	static const uint8_t none[sizeof(out->reserved)];
 	int err = ep_version_check(SHM_VERSION, addr, len), newer;
@@ -122,16 +122,16 @@ int shm_door_addr_check(const void *addr, uint32_t len, struct shm_addr *out)
 	newer = out->versions[1] > SHM_VERSION;
 	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
 		return -EPROTO;
-	if (!newer && out->policy & ~(SHM_NO_VIEWS | SHM_NO_BOUNCE))
+	if (!newer && out->policy & ~(SHM_NO_MAPPINGS | SHM_NO_BOUNCE))
 		return -EPROTO;
 	if (out->in_dir > 1 || !name_valid(out->name))
 		return -EPROTO;
 	return 0;
 }
 
-/* ---- guests ---- */
+/* ---- pending connections ---- */
 
-static void guest_drop(struct shm_ep *e, struct shm_guest *g)
+static void pending_drop(struct shm_ep *e, struct shm_pending *g)
 {
 	if (g->in.fd >= 0)
 		close(g->in.fd);
@@ -141,24 +141,24 @@ static void guest_drop(struct shm_ep *e, struct shm_guest *g)
 	g->in.got = 0;
 }
 
-void shm_door_close(struct shm_ep *e)
+void shm_listener_close(struct shm_ep *e)
 {
 	struct sockaddr_un sun;
 	socklen_t len;
 	uint32_t i;
 
-	for (i = 0; i < SHM_GUESTS; i++)
-		guest_drop(e, &e->guests[i]);
+	for (i = 0; i < SHM_PENDING_MAX; i++)
+		pending_drop(e, &e->pending[i]);
 	if (e->listener < 0)
 		return;
 	shm_watched_close(e, e->listener);
 	e->listener = -1;
-	if (e->addr.in_dir && !shm_door_sockaddr(e->dev, &e->addr, &sun, &len))
+	if (e->addr.in_dir && !shm_listener_sockaddr(e->dev, &e->addr, &sun, &len))
 		unlink(sun.sun_path);
 }
 
 /* It is the peer, or it is not; or it has not said all of it. */
-static void guest_recv(struct shm_ep *e, struct shm_guest *g)
+static void pending_recv(struct shm_ep *e, struct shm_pending *g)
 {
 	int sock = g->sock, err = shm_record_recv(sock, &g->in);
 
@@ -168,32 +168,32 @@ static void guest_recv(struct shm_ep *e, struct shm_guest *g)
 		err = shm_link_adopt(e, sock, &g->in);
 	if (!err)
 		g->sock = -1;
-	guest_drop(e, g);
+	pending_drop(e, g);
 	if (!err) {
 		list_del(&e->waiting);
-		shm_door_close(e);
+		shm_listener_close(e);
 	}
 }
 
 /* A place for one more; NULL: those that are here just came, and are given their time, or one of
  * them was the peer. */
-static struct shm_guest *guest_place(struct shm_ep *e)
+static struct shm_pending *pending_place(struct shm_ep *e)
 {
-	struct shm_guest *oldest = e->guests;
+	struct shm_pending *oldest = e->pending;
 	uint32_t i;
 
-	for (i = 0; i < SHM_GUESTS; i++) {
-		if (e->guests[i].sock < 0)
-			return &e->guests[i];
-		if (e->guests[i].since_ns < oldest->since_ns)
-			oldest = &e->guests[i];
+	for (i = 0; i < SHM_PENDING_MAX; i++) {
+		if (e->pending[i].sock < 0)
+			return &e->pending[i];
+		if (e->pending[i].since_ns < oldest->since_ns)
+			oldest = &e->pending[i];
 	}
 	if (clock_ns() - oldest->since_ns < SLOW_NS)
 		return NULL;
-	guest_recv(e, oldest); /* what it may have said meanwhile */
+	pending_recv(e, oldest); /* what it may have said meanwhile */
 	if (e->listener < 0)
 		return NULL;
-	guest_drop(e, oldest);
+	pending_drop(e, oldest);
 	return oldest;
 }
 
@@ -213,16 +213,16 @@ static int out_of_something(int err)
 
 static void welcome(struct shm_ep *e, int sock)
 {
-	struct shm_guest now = {.sock = sock, .since_ns = clock_ns(), .in.fd = -1}, *g = NULL;
+	struct shm_pending now = {.sock = sock, .since_ns = clock_ns(), .in.fd = -1}, *g = NULL;
 
-	if (!shm_watch(e, sock, EPOLL_CTL_ADD, SHM_AT_DOOR)) {
-		guest_recv(e, &now);
+	if (!shm_watch(e, sock, EPOLL_CTL_ADD, SHM_AT_LISTENER)) {
+		pending_recv(e, &now);
 		if (now.sock < 0)
 			return;
-		g = guest_place(e);
+		g = pending_place(e);
 	}
-	if (!g || shm_watch(e, sock, EPOLL_CTL_MOD, SHM_AT_GUEST + (uint32_t)(g - e->guests)))
-		guest_drop(e, &now);
+	if (!g || shm_watch(e, sock, EPOLL_CTL_MOD, SHM_AT_PENDING + (uint32_t)(g - e->pending)))
+		pending_drop(e, &now);
 	else
 		*g = now;
 }
@@ -244,13 +244,13 @@ static int let_in(struct shm_ep *e)
 	return 1;
 }
 
-void shm_door_event(struct shm_ep *e, uint32_t at)
+void shm_listener_event(struct shm_ep *e, uint32_t at)
 {
 	uint32_t i;
 
-	if (at >= SHM_AT_GUEST) {
-		if (e->guests[at - SHM_AT_GUEST].sock >= 0)
-			guest_recv(e, &e->guests[at - SHM_AT_GUEST]);
+	if (at >= SHM_AT_PENDING) {
+		if (e->pending[at - SHM_AT_PENDING].sock >= 0)
+			pending_recv(e, &e->pending[at - SHM_AT_PENDING]);
 		return;
 	}
 	for (i = 0; i < KNOCKS_MAX && e->listener >= 0; i++)
@@ -258,17 +258,17 @@ void shm_door_event(struct shm_ep *e, uint32_t at)
 			return;
 }
 
-int shm_door_await(struct shm_ep *e)
+int shm_listener_await(struct shm_ep *e)
 {
-	return shm_watch(e, e->listener, EPOLL_CTL_ADD, SHM_AT_DOOR);
+	return shm_watch(e, e->listener, EPOLL_CTL_ADD, SHM_AT_LISTENER);
 }
 
-void shm_door_retry(struct shm_ep *e)
+void shm_listener_retry(struct shm_ep *e)
 {
 	if (e->listener < 0)
 		return;
-	if (shm_door_await(e))
+	if (shm_listener_await(e))
 		shm_wait_tick(e);
 	else
-		shm_door_event(e, SHM_AT_DOOR);
+		shm_listener_event(e, SHM_AT_LISTENER);
 }

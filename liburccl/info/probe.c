@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MEET_MS 5000u
+#define CONNECT_MS 5000u
 
 void end_close(struct end *e)
 {
@@ -44,7 +44,7 @@ int end_dial(struct end *e, const void *to, uint32_t len, uint32_t ms, char *why
 	return res;
 }
 
-int ends_meet(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len)
+int ends_connect(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len)
 {
 	uint8_t blob[URCCL_METADATA_MAX];
 	int n = urccl_metadata(b->ctx, blob, sizeof(blob));
@@ -98,7 +98,7 @@ static void report(const char *name, const struct urccl_measurement *p, struct j
 	json_close(j, '}');
 }
 
-static int measure(struct end *e, struct json *j, char *why, uint32_t why_len)
+static int end_measure(struct end *e, struct json *j, char *why, uint32_t why_len)
 {
 	struct urccl_device d = {.size = sizeof(d)};
 	struct urccl_measurement p = {.size = sizeof(p)};
@@ -125,11 +125,12 @@ static int probe_one(const struct urccl_params *p, const char *address, struct j
 	if (err)
 		snprintf(why, sizeof(why), "%s", urccl_errmsg());
 	else if (address)
-		err = end_dial(&a, address, (uint32_t)strlen(address), MEET_MS, why, sizeof(why));
+		err = end_dial(&a, address, (uint32_t)strlen(address), CONNECT_MS, why,
+			       sizeof(why));
 	else
-		err = ends_meet(&a, &b, MEET_MS, why, sizeof(why));
+		err = ends_connect(&a, &b, CONNECT_MS, why, sizeof(why));
 	if (err >= 0)
-		err = measure(&a, j, why, sizeof(why));
+		err = end_measure(&a, j, why, sizeof(why));
 	if (err)
 		fprintf(stderr, "urccl_info: %s: %s\n", address ? address : p->transport, why);
 	end_close(&a);
@@ -181,7 +182,7 @@ static int probe_here(struct urccl_params *p, struct json *j)
 	}
 }
 
-int probe(const char *address, const char *transport, int as_json)
+int probe_run(const char *address, const char *transport, int as_json)
 {
 	struct urccl_params p = {.size = sizeof(p)};
 	struct json out = {.to = stdout}, *j = as_json ? &out : NULL;

@@ -14,81 +14,82 @@
 
 /* ---- endpoints ---- */
 
-static int queue_open(struct fabric_device *d, struct fabric_way *way, uint32_t size)
+static int queue_open(struct fabric_device *d, struct fabric_endpoint *endpoint, uint32_t size)
 {
 	struct fi_cq_attr attr = {.size = size > d->cq_size ? size : d->cq_size,
 				  .format = FI_CQ_FORMAT_MSG,
 				  .wait_obj = d->waits ? FI_WAIT_FD : FI_WAIT_NONE};
-	int err = fi_cq_open(d->domain, &attr, &way->cq, NULL);
+	int err = fi_cq_open(d->domain, &attr, &endpoint->cq, NULL);
 
 	if (!err && d->waits)
-		err = fi_control(&way->cq->fid, FI_GETWAIT, &way->fd);
+		err = fi_control(&endpoint->cq->fid, FI_GETWAIT, &endpoint->fd);
 	return err;
 }
 
-static int addresses_open(struct fabric_device *d, struct fabric_way *way)
+static int addresses_open(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	struct fi_av_attr attr = {.type = FI_AV_TABLE};
 
 	if (d->info->domain_attr->av_type != FI_AV_UNSPEC)
 		attr.type = d->info->domain_attr->av_type;
-	return fi_av_open(d->domain, &attr, &way->av, NULL);
+	return fi_av_open(d->domain, &attr, &endpoint->av, NULL);
 }
 
-static int endpoint_enable(struct fabric_way *way)
+static int endpoint_enable(struct fabric_endpoint *endpoint)
 {
 	size_t len = FABRIC_NAME;
 	int err;
 
-	err = fi_ep_bind(way->ep, &way->av->fid, 0);
+	err = fi_ep_bind(endpoint->ep, &endpoint->av->fid, 0);
 	if (!err)
-		err = fi_ep_bind(way->ep, &way->cq->fid, FI_TRANSMIT | FI_RECV);
+		err = fi_ep_bind(endpoint->ep, &endpoint->cq->fid, FI_TRANSMIT | FI_RECV);
 	if (!err)
-		err = fi_enable(way->ep);
+		err = fi_enable(endpoint->ep);
 	if (!err)
-		err = fi_getname(&way->ep->fid, way->word, &len);
+		err = fi_getname(&endpoint->ep->fid, endpoint->address, &len);
 	if (!err)
-		way->name_len = way->word_len = (uint32_t)len;
+		endpoint->name_len = endpoint->address_len = (uint32_t)len;
 	return err;
 }
 
 /* 1: peers read and write by this endpoint. */
-static int is_target(const struct fabric_device *d, const struct fabric_way *way)
+static int is_target(const struct fabric_device *d, const struct fabric_endpoint *endpoint)
 {
-	return d->shared ? way == &d->target : way != &d->talk;
+	return d->shared ? endpoint == &d->target : endpoint != &d->msg;
 }
 
 /* The word that the peer READs as proof. */
-static int proof_open(struct fabric_device *d, struct fabric_way *way)
+static int proof_open(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	uint64_t len = sizeof(d->proof[0]);
 	int err;
 
-	if (!d->acks || !is_target(d, way))
+	if (!d->acks || !is_target(d, endpoint))
 		return 0;
-	err = fabric_region_open(d, way, &d->proof[0], len, FI_REMOTE_READ, &way->proof);
+	err = fabric_region_open(d, endpoint, &d->proof[0], len, FI_REMOTE_READ, &endpoint->proof);
 	if (!err)
-		err = fabric_part_put(d, way->proof, &d->proof[0], len, way->word + way->name_len);
-	way->word_len += fabric_part_bytes(d);
+		err = fabric_part_put(d, endpoint->proof, &d->proof[0], len,
+				      endpoint->address + endpoint->name_len);
+	endpoint->address_len += fabric_part_bytes(d);
 	return err;
 }
 
 /* 1: the error of an endpoint for a peer may mean that there are too many peers. */
-static int is_one_too_many(const struct fabric_device *d, const struct fabric_way *way,
+static int is_one_too_many(const struct fabric_device *d, const struct fabric_endpoint *endpoint,
 			   const char *what, int err)
 {
-	if (way == &d->talk || d->shared ||
+	if (endpoint == &d->msg || d->shared ||
 	    (strcmp(what, "fi_endpoint") && strcmp(what, "fi_enable")))
 		return 0;
 	return err == -FI_ENOSPC || err == -FI_ENOMEM;
 }
 
-static int refused(const struct fabric_device *d, const struct fabric_way *way, const char *what,
-		   int err)
+static int endpoint_refused(const struct fabric_device *d, const struct fabric_endpoint *endpoint,
+			    const char *what, int err)
 {
 	const struct fi_domain_attr *a = d->info->domain_attr;
 
-	if (is_one_too_many(d, way, what, err))
+	if (is_one_too_many(d, endpoint, what, err))
 		return fail(err,
 			    "libfabric: %s of %s: %s; each peer takes an endpoint, of which it "
 			    "says to have %zu: set max_warm so that idle ones give theirs back",
@@ -96,77 +97,77 @@ static int refused(const struct fabric_device *d, const struct fabric_way *way, 
 	return fail(err, "libfabric: %s of %s: %s", what, a->name, d->lib.strerror(-err));
 }
 
-static int way_try(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
+static int endpoint_try(struct fabric_device *d, struct fabric_endpoint *endpoint, uint32_t queue)
 {
 	const char *what = "fi_cq_open";
 	int err;
 
-	memset(way, 0, sizeof(*way));
-	way->d = d;
-	way->peer = FI_ADDR_UNSPEC;
-	list_init(&way->names);
-	err = queue_open(d, way, queue);
+	memset(endpoint, 0, sizeof(*endpoint));
+	endpoint->d = d;
+	endpoint->peer = FI_ADDR_UNSPEC;
+	list_init(&endpoint->names);
+	err = queue_open(d, endpoint, queue);
 	if (!err) {
 		what = "fi_av_open";
-		err = addresses_open(d, way);
+		err = addresses_open(d, endpoint);
 	}
 	if (!err) {
 		what = "fi_endpoint";
-		err = fi_endpoint(d->domain, d->info, &way->ep, NULL);
+		err = fi_endpoint(d->domain, d->info, &endpoint->ep, NULL);
 	}
 	if (!err) {
 		what = NULL;
-		err = fabric_shm_forbid(d, way->ep);
+		err = fabric_shm_forbid(d, endpoint->ep);
 	}
 	if (!err) {
 		what = "fi_enable";
-		err = endpoint_enable(way);
+		err = endpoint_enable(endpoint);
 	}
 	if (!err) {
 		what = "fi_mr_reg";
-		err = proof_open(d, way);
+		err = proof_open(d, endpoint);
 	}
 	if (!err)
 		return 0;
 	/* Busy objects are closed later, with their owner. */
-	fabric_way_close(way);
-	return what ? refused(d, way, what, err) : err;
+	fabric_endpoint_close(endpoint);
+	return what ? endpoint_refused(d, endpoint, what, err) : err;
 }
 
 /* Provider shm names an endpoint in /dev/shm by process number and a counter. Files that a killed
  * process left may have the name of a later process. */
-int fabric_way_open(struct fabric_device *d, struct fabric_way *way, uint32_t queue)
+int fabric_endpoint_open(struct fabric_device *d, struct fabric_endpoint *endpoint, uint32_t queue)
 {
 	uint32_t tries = d->apart ? NAMES_TAKEN : 1;
 	int err;
 
 	do
-		err = way_try(d, way, queue);
-	while (err == -FI_EBUSY && !way->cq && --tries);
+		err = endpoint_try(d, endpoint, queue);
+	while (err == -FI_EBUSY && !endpoint->cq && --tries);
 	return err;
 }
 
 /* With shared endpoints it has only a name and a proof part, the target's. */
-int fabric_way_make(struct fabric_device *d, struct fabric_way *way)
+int fabric_endpoint_make(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	if (!d->shared)
-		return fabric_way_open(d, way, FABRIC_OPS);
-	*way = (struct fabric_way){.d = d,
-				   .name_len = d->target.name_len,
-				   .word_len = d->target.word_len};
-	memcpy(way->word, d->target.word, sizeof(way->word));
+		return fabric_endpoint_open(d, endpoint, FABRIC_OPS);
+	*endpoint = (struct fabric_endpoint){.d = d,
+					     .name_len = d->target.name_len,
+					     .address_len = d->target.address_len};
+	memcpy(endpoint->address, d->target.address, sizeof(endpoint->address));
 	return 0;
 }
 
 /* tcp of libfabric 2 closes an endpoint under incoming connections, and uses its memory when they
  * go on (prov/tcp/src/xnet_pep.c says so). Polls let connections under way arrive first. */
-static void settle(struct fabric_way *way)
+static void settle(struct fabric_endpoint *endpoint)
 {
 	uint32_t i;
 
 	for (i = 0; i < SETTLE_READS; i++)
-		fi_cq_read(way->cq, NULL, 0);
-	way->settled = 1;
+		fi_cq_read(endpoint->cq, NULL, 0);
+	endpoint->settled = 1;
 }
 
 int fabric_fid_close(struct fid *fid)
@@ -176,27 +177,28 @@ int fabric_fid_close(struct fid *fid)
 	return err == -FI_EBUSY || err == -FI_EAGAIN ? -FI_EBUSY : 0;
 }
 
-int fabric_way_close(struct fabric_way *way)
+int fabric_endpoint_close(struct fabric_endpoint *endpoint)
 {
-	if (way->has_theirs)
-		fabric_part_free(way->d, &way->theirs);
-	way->has_theirs = 0;
-	if (way->proof && fabric_fid_close(&way->proof->fid))
+	if (endpoint->has_theirs)
+		fabric_part_free(endpoint->d, &endpoint->theirs);
+	endpoint->has_theirs = 0;
+	if (endpoint->proof && fabric_fid_close(&endpoint->proof->fid))
 		return -FI_EBUSY;
-	way->proof = NULL;
-	if (way->ep && way->name_len && !way->settled) /* without a name nobody can connect */
-		settle(way);
-	if (way->ep && fabric_fid_close(&way->ep->fid))
+	endpoint->proof = NULL;
+	if (endpoint->ep && endpoint->name_len &&
+	    !endpoint->settled) /* without a name nobody can connect */
+		settle(endpoint);
+	if (endpoint->ep && fabric_fid_close(&endpoint->ep->fid))
 		return -FI_EBUSY;
-	way->ep = NULL;
-	if (way->av && fabric_fid_close(&way->av->fid))
+	endpoint->ep = NULL;
+	if (endpoint->av && fabric_fid_close(&endpoint->av->fid))
 		return -FI_EBUSY;
-	if (way->av)
-		fabric_shared_forget(way);
-	way->av = NULL;
-	if (way->cq && fabric_fid_close(&way->cq->fid))
+	if (endpoint->av)
+		fabric_shared_forget(endpoint);
+	endpoint->av = NULL;
+	if (endpoint->cq && fabric_fid_close(&endpoint->cq->fid))
 		return -FI_EBUSY;
-	way->cq = NULL;
+	endpoint->cq = NULL;
 	return 0;
 }
 
@@ -209,9 +211,9 @@ static int is_tried_again(struct fabric_device *d, uint64_t until)
 
 	if (clock_ns() >= until)
 		return 0;
-	fabric_turn_end(d);
+	fabric_domain_unlock(d);
 	nanosleep(&moment, NULL);
-	fabric_turn_take(d);
+	fabric_domain_lock(d);
 	return 1;
 }
 
@@ -226,13 +228,13 @@ int fabric_fid_end(struct fabric_device *d, struct fid *fid)
 	return err;
 }
 
-int fabric_way_end(struct fabric_device *d, struct fabric_way *way)
+int fabric_endpoint_end(struct fabric_device *d, struct fabric_endpoint *endpoint)
 {
 	uint64_t until = clock_ns() + BUSY_MAX_NS;
 	int err;
 
 	do
-		err = fabric_way_close(way);
+		err = fabric_endpoint_close(endpoint);
 	while (err && is_tried_again(d, until));
 	return err;
 }
@@ -253,19 +255,19 @@ int fabric_name_fits(const struct fabric_device *d, const uint8_t *name, uint32_
 	case FI_SOCKADDR_IN:
 	case FI_SOCKADDR_IN6:
 	case FI_SOCKADDR_IB:
-		return len == d->talk.name_len && !memcmp(name, d->talk.word, sizeof(sa_family_t));
+		return len == d->msg.name_len && !memcmp(name, d->msg.address, sizeof(sa_family_t));
 	default:
-		return len == d->talk.name_len;
+		return len == d->msg.name_len;
 	}
 }
 
 /* Names of provider shm begin with the process number: fi_shm://PID:USER:ENDPOINT. */
 static int is_of_this_process(const struct fabric_device *d, const uint8_t *name, uint32_t len)
 {
-	const char *ours = (const char *)d->talk.word, *pid = strstr(ours, "://");
+	const char *ours = (const char *)d->msg.address, *pid = strstr(ours, "://");
 	size_t head = pid ? (size_t)(pid - ours) + 3 + strcspn(pid + 3, ":") + 1 : SIZE_MAX;
 
-	return head <= len && head <= d->talk.name_len && !memcmp(name, ours, head);
+	return head <= len && head <= d->msg.name_len && !memcmp(name, ours, head);
 }
 
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len)
@@ -274,7 +276,7 @@ int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32
 
 	if (fabric_name_fits(d, name, len))
 		return d->apart && is_of_this_process(d, name, len) ? -EOPNOTSUPP : 0;
-	memcpy(&ours, d->talk.word, sizeof(ours));
+	memcpy(&ours, d->msg.address, sizeof(ours));
 	memcpy(&theirs, name, sizeof(theirs));
 	if ((ours == AF_INET && theirs == AF_INET6) || (ours == AF_INET6 && theirs == AF_INET))
 		return -EAFNOSUPPORT;
@@ -286,38 +288,40 @@ static uint32_t proof_bytes(const struct fabric_device *d)
 	return d->acks ? fabric_part_bytes(d) : 0;
 }
 
-int fabric_word_fits(const struct fabric_device *d, const uint8_t *word, uint32_t len)
+int fabric_address_fits(const struct fabric_device *d, const uint8_t *address, uint32_t len)
 {
 	uint32_t more = proof_bytes(d);
 
-	return len > more && len <= FABRIC_WORD && fabric_name_fits(d, word, len - more);
+	return len > more && len <= FABRIC_ADDRESS && fabric_name_fits(d, address, len - more);
 }
 
 /* ---- helper thread ---- */
 
-static int join(struct fabric_device *d, struct fabric_ep *e)
+static int job_join(struct fabric_device *d, struct fabric_ep *e)
 {
 	uint32_t more = proof_bytes(d);
-	int err = e->joined ? 0 : fabric_known_insert(d, e->known);
+	int err = e->joined ? 0 : fabric_av_insert(d, e->av_entry);
 
 	if (!err && more) {
-		const uint8_t *part = e->join_word + e->join_len - more;
+		const uint8_t *part = e->join_address + e->join_len - more;
 
-		fabric_part_read(part, &e->way.theirs);
-		err = fabric_part_map(d, fabric_part_raw(part), &e->way.theirs);
-		e->way.has_theirs = !err;
+		fabric_part_read(part, &e->endpoint.theirs);
+		err = fabric_part_map(d, fabric_part_raw(part), &e->endpoint.theirs);
+		e->endpoint.has_theirs = !err;
 	}
-	return err || d->shared ? err : fabric_peer_add(e->way.av, e->join_word, &e->way.peer);
+	return err || d->shared
+		       ? err
+		       : fabric_peer_add(e->endpoint.av, e->join_address, &e->endpoint.peer);
 }
 
 static int close_joined(struct fabric_device *d, struct fabric_ep *e)
 {
-	if (d->tcp && e->reads && e->way.ep)
+	if (d->tcp && e->reads && e->endpoint.ep)
 		fabric_tcp_settle(e);
-	return fabric_way_close(&e->way);
+	return fabric_endpoint_close(&e->endpoint);
 }
 
-static int end(struct fabric_device *d, struct fabric_ep *e)
+static int job_end(struct fabric_device *d, struct fabric_ep *e)
 {
 	struct list *pos;
 	int err = 0;
@@ -334,7 +338,7 @@ static int end(struct fabric_device *d, struct fabric_ep *e)
 	return err ? err : close_joined(d, e);
 }
 
-static int leave(struct fabric_device *d, struct fabric_ep *e)
+static int job_close(struct fabric_device *d, struct fabric_ep *e)
 {
 	int err = fabric_bound_close(e);
 
@@ -345,15 +349,15 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 {
 	switch (m->type) {
 	case JOB_JOIN:
-		return join(d, container_of(m, struct fabric_ep, job));
+		return job_join(d, container_of(m, struct fabric_ep, job));
 	case JOB_CLOSE:
-		return leave(d, container_of(m, struct fabric_ep, job));
+		return job_close(d, container_of(m, struct fabric_ep, job));
 	case JOB_OPEN:
-		return fabric_way_make(d, &container_of(m, struct fabric_ep, job)->way);
+		return fabric_endpoint_make(d, &container_of(m, struct fabric_ep, job)->endpoint);
 	case JOB_END:
-		return end(d, container_of(m, struct fabric_ep, job));
-	case JOB_MEET:
-		return fabric_shared_meet(d, container_of(m, struct fabric_ep, job));
+		return job_end(d, container_of(m, struct fabric_ep, job));
+	case JOB_INSERT:
+		return fabric_shared_insert(d, container_of(m, struct fabric_ep, job));
 	case JOB_SPARE:
 		return fabric_shared_spare(d, container_of(m, struct fabric_initiator, job));
 	case JOB_RETIRE:
@@ -361,7 +365,7 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m)
 	case JOB_FILL:
 		return fabric_grant_fill(d, container_of(m, struct fabric_grant, fill));
 	case JOB_FORGET:
-		fabric_known_remove(d, container_of(m, struct fabric_known, job));
+		fabric_av_remove(d, container_of(m, struct fabric_av_entry, job));
 		return 0;
 	default:
 		return fabric_grant_close(container_of(m, struct fabric_grant, job));
@@ -380,7 +384,7 @@ static void helper_sleep(struct mailbox *m, int ms)
 
 static int closes(uint32_t job)
 {
-	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL && job != JOB_MEET &&
+	return job != JOB_JOIN && job != JOB_OPEN && job != JOB_FILL && job != JOB_INSERT &&
 	       job != JOB_SPARE;
 }
 
@@ -410,13 +414,13 @@ static int job_run(struct fabric_device *d, struct msg *m)
 	uint64_t since;
 	int res;
 
-	fabric_turn_take(d);
+	fabric_domain_lock(d);
 	/* The time of waiting for the lock does not count: a registration may have it. */
 	since = d->busy_since ? d->busy_since : clock_ns();
 	store_release(&d->in_job, can_be_left(m->type) ? since : 0);
 	res = fabric_helper_work(d, m);
 	store_release(&d->in_job, d->busy_since);
-	fabric_turn_end(d);
+	fabric_domain_unlock(d);
 	if ((res == -FI_EBUSY && closes(m->type)) || res > 0)
 		return 0;
 	msg_reply(m, res);

@@ -3,7 +3,7 @@
  * alone, from when it was opened. */
 #include "backend/sim.h"
 
-#define SPELLS_BEHIND 4096u /* that are gone through one by one after a long time */
+#define WINDOWS_BEHIND 4096u /* that are gone through one by one after a long time */
 
 enum draw {
 	DRAW_FREEZE = 0x5eed0000,
@@ -12,37 +12,38 @@ enum draw {
 	DRAW_KILL = 0x5eed0006
 };
 
-static uint64_t draw(const struct sim_device *dev, uint32_t what, uint64_t number)
+static uint64_t device_draw(const struct sim_device *dev, uint32_t what, uint64_t number)
 {
 	return sim_draw(dev->faults.seed ^ dev->slot, what, (uint32_t)number);
 }
 
-static int in_spell(const struct sim_device *dev, struct sim_spells *s, const struct sim_spell *how,
-		    uint32_t what, uint64_t now)
+static int in_window(const struct sim_device *dev, struct fault_windows *s,
+		     const struct fault_window *how, uint32_t what, uint64_t now)
 {
-	uint64_t most = SPELLS_BEHIND * (how->every.max + how->lasts.max);
+	uint64_t most = WINDOWS_BEHIND * (how->every.max + how->lasts.max);
 
 	if (!how->every.max)
 		return 0;
 	if (now > s->ends && now - s->ends > most)
 		s->ends = now - most;
 	while (now >= s->ends) {
-		s->begins = s->ends + sim_within(&how->every, draw(dev, what, s->number));
-		s->ends = s->begins + sim_within(&how->lasts, draw(dev, what + 1, s->number++));
+		s->begins = s->ends + sim_within(&how->every, device_draw(dev, what, s->number));
+		s->ends = s->begins +
+			  sim_within(&how->lasts, device_draw(dev, what + 1, s->number++));
 	}
 	return now >= s->begins;
 }
 
 uint64_t sim_frozen_until(struct sim_device *dev, uint64_t now)
 {
-	if (!in_spell(dev, &dev->freeze, &dev->faults.freeze, DRAW_FREEZE, now))
+	if (!in_window(dev, &dev->freeze, &dev->faults.freeze, DRAW_FREEZE, now))
 		return 0;
 	return dev->freeze.ends;
 }
 
 int sim_is_cut(struct sim_device *dev, uint64_t now)
 {
-	return in_spell(dev, &dev->flap, &dev->faults.flap, DRAW_FLAP, now);
+	return in_window(dev, &dev->flap, &dev->faults.flap, DRAW_FLAP, now);
 }
 
 static void next_restart(struct sim_device *dev, uint64_t now)
@@ -51,10 +52,11 @@ static void next_restart(struct sim_device *dev, uint64_t now)
 
 	dev->restart_at = NEVER_NS;
 	if (every->max)
-		dev->restart_at = now + sim_within(every, draw(dev, DRAW_RESTART, dev->restarts++));
+		dev->restart_at =
+			now + sim_within(every, device_draw(dev, DRAW_RESTART, dev->restarts++));
 }
 
-void sim_spells_begin(struct sim_device *dev, uint64_t now)
+void sim_windows_begin(struct sim_device *dev, uint64_t now)
 {
 	dev->freeze.ends = dev->flap.ends = dev->kill.ends = now;
 	next_restart(dev, now);
@@ -89,7 +91,7 @@ int sim_is_dead(struct sim_device *dev, uint64_t now)
 {
 	if (dev->net->pulled >> dev->number & 1)
 		return 1;
-	return in_spell(dev, &dev->kill, &dev->faults.kill, DRAW_KILL, now);
+	return in_window(dev, &dev->kill, &dev->faults.kill, DRAW_KILL, now);
 }
 
 void sim_kill(struct sim_device *dev, uint64_t now)
@@ -101,7 +103,7 @@ void sim_kill(struct sim_device *dev, uint64_t now)
 		sim_break_all(dev);
 }
 
-uint64_t sim_spell_due(const struct sim_device *dev)
+uint64_t sim_window_due(const struct sim_device *dev)
 {
 	uint64_t kill = dev->dead ? dev->kill.ends : dev->kill.begins;
 

@@ -18,7 +18,8 @@ struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr)
 	return NULL;
 }
 
-int dials_lead(const struct control *c, const struct dial *d, const struct sockaddr_storage *addr)
+int dials_coalesce(const struct control *c, const struct dial *d,
+		   const struct sockaddr_storage *addr)
 {
 	const struct list *pos;
 
@@ -46,7 +47,7 @@ struct peer *dials_found(const struct control *c, const struct dial *d,
 	return NULL;
 }
 
-static struct dial *dial_following(const struct control *c, const struct sockaddr_storage *addr)
+static struct dial *dial_coalesced(const struct control *c, const struct sockaddr_storage *addr)
 {
 	const struct list *pos;
 
@@ -54,7 +55,7 @@ static struct dial *dial_following(const struct control *c, const struct sockadd
 		struct dial *d = list_entry(pos, struct dial, link);
 		struct host *h = dial_host_at(d, addr);
 
-		if (h && h->state == HOST_FOLLOWING)
+		if (h && h->state == HOST_COALESCED)
 			return d;
 	}
 	return NULL;
@@ -66,21 +67,21 @@ void dials_release(struct control *c, const struct sockaddr_storage *addr)
 {
 	struct dial *d;
 
-	while ((d = dial_following(c, addr))) {
+	while ((d = dial_coalesced(c, addr))) {
 		dial_host_at(d, addr)->state = HOST_FRESH;
-		alarm_set(c, &d->alarm, 0);
+		timer_set(c, &d->timer, 0);
 	}
 }
 
-void dials_follow(struct control *c, const struct sockaddr_storage *addr, struct peer *p)
+void dials_share(struct control *c, const struct sockaddr_storage *addr, struct peer *p)
 {
 	struct dial *d;
 
-	while ((d = dial_following(c, addr))) {
+	while ((d = dial_coalesced(c, addr))) {
 		dial_host_at(d, addr)->state = HOST_FRESH;
 		if (!d->expected || d->expected == p->incarnation)
 			dial_attach(c, d, p);
 		else
-			alarm_set(c, &d->alarm, 0);
+			timer_set(c, &d->timer, 0);
 	}
 }

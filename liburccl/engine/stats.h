@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exports the engine's state to the context's segment. The data path only stores there, and bases
+ * no decision on it. Part of private.h.
+ */
+#ifndef ENGINE_TELL_H
+#define ENGINE_TELL_H
+
+#define UPDATE_NS \
+	(1 * NSEC_PER_MSEC) /* interval at which a busy engine updates the rings' counts */
+
+static inline void stat_set(uint64_t *word, uint64_t value)
+{
+	if (URCCL_STATISTICS)
+		store_relaxed(word, value);
+}
+
+static inline void stat_set32(uint32_t *word, uint32_t value)
+{
+	if (URCCL_STATISTICS)
+		store_relaxed(word, value);
+}
+
+static inline void stat_add(uint64_t *word, uint64_t n)
+{
+	if (URCCL_STATISTICS)
+		count_add(word, n);
+}
+
+/* ---- entries are exported at the first update after their iteration. Entries of the first chunks
+ * after an update are exported before a device gets those: if its call hangs, they are known
+ * ---- */
+
+static inline void stats_add_new(struct engine *e, struct op *op)
+{
+	if (!URCCL_STATISTICS || op->is_new)
+		return;
+	op->is_new = 1;
+	op->new_next = NULL;
+	*e->new_tail = op;
+	e->new_tail = &op->new_next;
+}
+
+void stats_update_ahead(struct engine *e, struct chunk *const *batch, uint32_t n);
+
+static inline void stats_export_ahead(struct engine *e, struct chunk *const *batch, uint32_t n)
+{
+	if (URCCL_STATISTICS && !e->exported_ahead)
+		stats_update_ahead(e, batch, n);
+}
+
+void stats_export_lasting(struct op *op); /* at once, since it has no deadline */
+
+static inline void stats_export_state(const struct op *op)
+{
+	if (!URCCL_STATISTICS || !(op->bits & OP_EXPORTED))
+		return;
+	store_relaxed(&op->stats->stopping, (uint8_t)(op->bits & OP_DECIDED));
+	store_relaxed(&op->stats->state, op->state);
+}
+
+/* The word that it waits for is reached. */
+static inline void stats_export_word(const struct op *op)
+{
+	if (URCCL_STATISTICS && (op->bits & OP_EXPORTED))
+		store_relaxed(&op->stats->awaits, 0);
+}
+
+/* Part of its bytes came out. */
+static inline void stats_export_placed(const struct op *op)
+{
+	if (URCCL_STATISTICS && (op->bits & OP_EXPORTED))
+		store_relaxed(&op->stats->placed, op->placed);
+}
+
+/* ---- stats.c ---- */
+
+int stats_open(struct engine *e); /* 0 or -ENOMEM */
+void stats_peer(const struct engine_peer *p);
+void stats_rail(struct rail *rail); /* adds the bytes that came out */
+void stats_batch_end(struct engine *e);
+void stats_batch_start(const struct op *op);   /* a batch of another flow begins */
+void stats_batch_started(const struct op *op); /* likewise, of another iteration */
+void stats_ring_closed(struct engine_ring *er);
+void stats_update(struct engine *e); /* exports counts of rings and lists */
+void stats_update_all(struct engine *e);
+void stats_asleep(struct engine *e, uint64_t ns);
+struct segment_entry *stats_entry(const struct engine_ring *er, uint32_t i);
+
+/* ---- ended entries ---- */
+
+/* A read, write or notification succeeded; most belong to the same flow as the one before. */
+static inline void stats_moved(const struct op *op)
+{
+	struct stats_batch *b = &op_engine(op)->stats_batch;
+	uint32_t what;
+
+	if (!URCCL_STATISTICS)
+		return;
+	memcpy(&what, &op->sqe, sizeof(what));
+	if (b->what != what)
+		stats_batch_start(op);
+	b->ended++;
+	b->bytes += op->placed;
+}
+
+/* Likewise after the iteration that took it; most were taken together with the one before. */
+static inline void stats_moved_later(const struct op *op)
+{
+	struct stats_batch *b = &op_engine(op)->stats_batch;
+
+	if (!URCCL_STATISTICS)
+		return;
+	if (b->started_ns != op->started_ns)
+		stats_batch_started(op);
+	b->later++;
+}
+
+static inline void stats_taken(const struct engine_ring *er)
+{
+	stat_set32(&er->stats->taken, er->ring->own.sq_head);
+}
+
+/* Before the program can see their CQEs. */
+static inline void stats_ended(const struct engine_ring *er)
+{
+	stat_set32(&er->stats->ended, er->ring->own.done);
+}
+
+/* Likewise, for entries that succeeded in this iteration. */
+static inline void stats_succeeded(struct engine *e)
+{
+	if (URCCL_STATISTICS && e->stats_batch.ended)
+		stats_batch_end(e);
+}
+
+static inline void stats_iterated(struct engine *e)
+{
+	if (URCCL_STATISTICS && e->now >= e->update_ns)
+		stats_update(e);
+}
+
+static inline void stats_awake(struct engine *e)
+{
+	if (URCCL_STATISTICS)
+		store_relaxed(&e->stats->state, SEGMENT_RUNS);
+}
+
+#endif
