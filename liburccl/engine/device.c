@@ -2,10 +2,10 @@
 /* Device rings: entries that kernels push. No doorbell rings for them, so the engine looks. */
 #include "engine/private.h"
 
-#define LANE_TURN  32u			/* entries of a lane that one iteration takes */
-#define PUSHING_NS NSEC_PER_SEC		/* since the last entry: another may come soon */
-#define SOON_NS	   (50 * NSEC_PER_USEC) /* how long to sleep then, */
-#define SELDOM_NS  NSEC_PER_MSEC	/* and else */
+#define LANE_TURN    32u		  /* entries of a lane that one iteration takes */
+#define PUSHING_NS   NSEC_PER_SEC	  /* since the last entry: another may come soon */
+#define SOON_NS	     (50 * NSEC_PER_USEC) /* how long to sleep then, */
+#define IDLE_LOOK_NS NSEC_PER_MSEC	  /* and else */
 
 #define PUSHED_FLAGS                                                                 \
 	(URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_CHECKSUM | URCCL_SQE_ACKED | \
@@ -83,7 +83,7 @@ uint64_t device_rings_ns(const struct engine *e)
 {
 	if (list_empty(&e->device_rings))
 		return NEVER_NS;
-	return e->now - e->pushed_ns < PUSHING_NS ? SOON_NS : SELDOM_NS;
+	return e->now - e->pushed_ns < PUSHING_NS ? SOON_NS : IDLE_LOOK_NS;
 }
 
 int device_failed(const struct op *op)

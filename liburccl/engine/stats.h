@@ -3,8 +3,8 @@
  * Exports the engine's state to the context's segment. The data path only stores there, and bases
  * no decision on it. Part of private.h.
  */
-#ifndef ENGINE_TELL_H
-#define ENGINE_TELL_H
+#ifndef ENGINE_STATS_H
+#define ENGINE_STATS_H
 
 #define UPDATE_NS \
 	(1 * NSEC_PER_MSEC) /* interval at which a busy engine updates the rings' counts */

@@ -36,7 +36,7 @@ static int refuse_strides(void)
 
 /* ---- where it lies ---- */
 
-static int has(PyObject *obj, const char *name)
+static int has_attribute(PyObject *obj, const char *name)
 {
 	return PyObject_HasAttrString(obj, name);
 }
@@ -47,14 +47,15 @@ static int device_type(PyObject *obj, long *type)
 	PyObject *device = NULL, *name = NULL;
 
 	*type = DLPACK_CPU;
-	if (has(obj, "__dlpack_device__")) {
+	if (has_attribute(obj, "__dlpack_device__")) {
 		device = PyObject_CallMethod(obj, "__dlpack_device__", NULL);
 		name = device ? PySequence_GetItem(device, 0) : NULL;
 		*type = name ? PyLong_AsLong(name) : -1;
-	} else if (has(obj, "device")) {
+	} else if (has_attribute(obj, "device")) {
 		device = PyObject_GetAttrString(obj, "device");
-		name = device && has(device, "type") ? PyObject_GetAttrString(device, "type")
-						     : NULL;
+		name = device && has_attribute(device, "type")
+			       ? PyObject_GetAttrString(device, "type")
+			       : NULL;
 		if (name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "cpu"))
 			*type = PyUnicode_CompareWithASCIIString(name, "cuda") ? 0 : DLPACK_CUDA;
 	}
@@ -117,7 +118,7 @@ static int by_data_ptr(struct module *m, PyObject *obj, struct span *span)
 /* ---- __cuda_array_interface__ ---- */
 
 /* A new reference, or NULL with an exception. */
-static PyObject *field(PyObject *array, const char *name)
+static PyObject *read_field(PyObject *array, const char *name)
 {
 	PyObject *key = PyUnicode_FromString(name),
 		 *value = key ? PyObject_GetItem(array, key) : NULL;
@@ -129,7 +130,7 @@ static PyObject *field(PyObject *array, const char *name)
 /* Bytes of an item: the number behind "<f" and its like. */
 static uint64_t item_bytes(PyObject *array)
 {
-	PyObject *typestr = field(array, "typestr");
+	PyObject *typestr = read_field(array, "typestr");
 	const char *text = typestr ? PyUnicode_AsUTF8AndSize(typestr, NULL) : NULL;
 	uint64_t bytes = text && text[0] && text[1] ? strtoull(text + 2, NULL, 10) : 0;
 
@@ -176,7 +177,7 @@ static int array_strides(PyObject *array, PyObject *shape, uint64_t *len)
 
 	if (!item)
 		return -1;
-	strides = PyMapping_HasKeyString(array, "strides") ? field(array, "strides")
+	strides = PyMapping_HasKeyString(array, "strides") ? read_field(array, "strides")
 							   : Py_NewRef(Py_None);
 	rc = strides ? array_len(shape, strides, item, len) : -1;
 	Py_XDECREF(strides);
@@ -185,7 +186,7 @@ static int array_strides(PyObject *array, PyObject *shape, uint64_t *len)
 
 static int array_read(PyObject *array, int writable, struct span *span)
 {
-	PyObject *data = field(array, "data"), *shape = data ? field(array, "shape") : NULL;
+	PyObject *data = read_field(array, "data"), *shape = data ? field(array, "shape") : NULL;
 	int is_const = 0, rc = -1;
 	unsigned long long addr;
 
@@ -252,11 +253,11 @@ static int by_dlpack(struct module *m, PyObject *obj, Py_buffer *view, struct sp
 
 int tensor_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span)
 {
-	if (has(obj, "data_ptr"))
+	if (has_attribute(obj, "data_ptr"))
 		return by_data_ptr(m, obj, span);
-	if (has(obj, "__cuda_array_interface__"))
+	if (has_attribute(obj, "__cuda_array_interface__"))
 		return by_cuda_array(obj, writable, span);
-	if (has(obj, "__dlpack__"))
+	if (has_attribute(obj, "__dlpack__"))
 		return by_dlpack(m, obj, view, span);
 	PyErr_Format(PyExc_TypeError, "a buffer, a tensor or (address, bytes) is wanted, not %R",
 		     (PyObject *)Py_TYPE(obj));
