@@ -186,7 +186,8 @@ static int array_strides(PyObject *array, PyObject *shape, uint64_t *len)
 
 static int array_read(PyObject *array, int writable, struct span *span)
 {
-	PyObject *data = read_field(array, "data"), *shape = data ? field(array, "shape") : NULL;
+	PyObject *data = read_field(array, "data"),
+		 *shape = data ? read_field(array, "shape") : NULL;
 	int is_const = 0, rc = -1;
 	unsigned long long addr;
 
