@@ -90,12 +90,13 @@ static void reap_children(struct demo *d)
 	}
 }
 
+/* Prefill first: if decode closed before prefill has the signal, prefill would report a loss. */
 static void pass_on(const struct demo *d, int sig)
 {
-	if (d->decode > 0)
-		kill(d->decode, sig);
 	if (d->prefill > 0)
 		kill(d->prefill, sig);
+	if (d->decode > 0)
+		kill(d->decode, sig);
 }
 
 /* Until both have ended. A terminal's Ctrl-C reaches the children by itself; what another
