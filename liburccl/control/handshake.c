@@ -226,10 +226,7 @@ static int handshake_path(struct control *c, struct peer *p, uint64_t id)
 		return resume_path(c, p, id);
 	if (!p->answered || p->stage != STAGE_RAILS || p->path_wanted)
 		return -EPROTO;
-	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->id == id)
-			p->path = p->paths[i];
-	if (!p->path)
+	if (!path_choose(p, id))
 		return -EPROTO;
 	p->path_wanted = 1;
 	/* Rails are tried best first: those before this one failed at the dialler. */

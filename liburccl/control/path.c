@@ -128,6 +128,16 @@ void paths_try(struct control *c, struct peer *p, struct path *path)
 			path_connect(c, p->paths[i], 1);
 }
 
+int path_choose(struct peer *p, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (p->paths[i]->id == id)
+			p->path = p->paths[i];
+	return p->path != NULL;
+}
+
 uint32_t paths_trying(const struct peer *p, struct path **paths)
 {
 	uint32_t n = 0, i;

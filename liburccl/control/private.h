@@ -264,6 +264,8 @@ struct path *path_next(const struct peer *p); /* the first one not tried yet, or
 /* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
  * it. */
 void paths_try(struct control *c, struct peer *p, struct path *path);
+/* Sets p->path to the peer's path with this id. 0: there is none. */
+int path_choose(struct peer *p, uint64_t id);
 /* The paths being tried; returns their number. */
 uint32_t paths_trying(const struct peer *p, struct path **paths);
 /* All but those of the transport in use. */

@@ -232,16 +232,11 @@ int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct 
 
 int resume_path(struct control *c, struct peer *p, uint64_t id)
 {
-	uint32_t i;
-
 	if (p->path_state == PATH_SUSPENDED && !p->dialled)
 		return 0;
 	if (p->path_state != PATH_RESUMING || p->dialled || p->suspend.out || p->path)
 		return -EPROTO;
-	for (i = 0; i < p->npaths; i++)
-		if (p->paths[i]->id == id)
-			p->path = p->paths[i];
-	if (!p->path)
+	if (!path_choose(p, id))
 		return -EPROTO;
 	path_close_others(c, p);
 	if (p->path->error && !path_returns(p->path))

@@ -534,7 +534,7 @@ static int deliver(struct engine_peer *p)
 	return DELIVER_DONE;
 }
 
-/* A peer that got a slot moves behind the others, for now and for the next iteration: few slots are
+/* A peer that got a slot moves behind the others, in this iteration and the next: few slots are
  * shared fairly. */
 static int deliver_all(struct engine *e)
 {

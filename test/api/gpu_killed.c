@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "child.h"
+#include "itself.h"
 #include "meet.h"
 #include "cuda/device.h"
 
@@ -146,26 +147,6 @@ __attribute__((noreturn)) static void writer(int fd, int argc, char **argv)
 	}
 }
 
-static pid_t writer_start(int fd, int argc, char **argv)
-{
-	char option[32], *args[16];
-	pid_t pid = fork();
-	int i;
-
-	CHECK(pid >= 0 && argc < 14);
-	if (pid)
-		return pid;
-	snprintf(option, sizeof(option), WRITER "%d", fd);
-	args[0] = argv[0];
-	args[1] = option;
-	for (i = 1; i < argc; i++)
-		args[i + 1] = argv[i];
-	args[argc + 1] = NULL;
-	fcntl(fd, F_SETFD, 0);
-	execv("/proc/self/exe", args);
-	_exit(1);
-}
-
 /* While it is watched the region stays as long as the writer is there, and then it goes. */
 static void writer_killed(int argc, char **argv, uint32_t round)
 {
@@ -183,7 +164,7 @@ static void writer_killed(int argc, char **argv, uint32_t round)
 	CHECK_GE(n, 1);
 	h.len = (uint32_t)n;
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-	pid = writer_start(fd[1], argc, argv);
+	pid = itself_start(WRITER, fd[1], argc, argv);
 	close(fd[1]);
 	CHECK_EQ(write(fd[0], &h, sizeof(h)), sizeof(h));
 	cqe = side_event(&p.a, NULL, URCCL_KIND_PEER, NULL);
