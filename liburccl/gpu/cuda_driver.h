@@ -50,6 +50,7 @@ enum cuda_device_attribute {
 enum cuda_pointer_attribute {
 	CUDA_POINTER_CONTEXT = 1,
 	CUDA_POINTER_MEMORY_TYPE = 2,
+	CUDA_POINTER_SYNC_MEMOPS = 6,
 	CUDA_POINTER_BUFFER_ID = 7,
 	CUDA_POINTER_IS_MANAGED = 8,
 	CUDA_POINTER_DEVICE = 9,
@@ -112,6 +113,7 @@ struct cuda_access {
 	X(CtxEnablePeerAccess, "", (void *ctx, unsigned int flags))                                \
 	X(PointerGetAttributes, "", (unsigned int n, const int *attributes, void **data,           \
 				     uint64_t ptr))                                                \
+	X(PointerSetAttribute, "", (const void *value, int attribute, uint64_t ptr))               \
 	X(MemcpyAsync, "", (uint64_t dst, uint64_t src, size_t len, void *stream))                 \
 	X(StreamCreateWithPriority, "", (void **stream, unsigned int flags, int priority))         \
 	X(StreamDestroy, "_v2", (void *stream))                                                    \

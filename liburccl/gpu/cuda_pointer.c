@@ -51,6 +51,20 @@ static int is_primary(struct cuda *cuda, const struct answer *a)
 	return !a->ctx || a->ctx == ctx;
 }
 
+/* cudaMemcpy() and cudaMemset() of the program may return before the bytes are in the memory, and
+ * our copies do not wait for its streams. This makes such calls wait. VMM memory may refuse it. */
+static void make_synchronous(const struct cuda *cuda, uint64_t addr, const struct answer *a)
+{
+	void *ctx = a->ctx ? a->ctx : load_acquire(&cuda->primary[a->device]);
+	unsigned int on = 1;
+
+	if (ctx && cuda->CtxPushCurrent(ctx))
+		return;
+	(void)cuda->PointerSetAttribute(&on, CUDA_POINTER_SYNC_MEMOPS, addr);
+	if (ctx)
+		(void)cuda->CtxPopCurrent(&ctx);
+}
+
 /* CUDA was not started, or knows nothing of the address. */
 static int is_unknown(int code)
 {
@@ -80,6 +94,7 @@ int cuda_range(struct cuda *cuda, uint64_t addr, struct cuda_range *out)
 	p->is_legacy_ipc = a.legacy != 0;
 	p->is_vmm = (uint32_t)is_vmm(cuda, addr, &a);
 	out->types = (uint32_t)a.types;
+	make_synchronous(cuda, addr, &a);
 	if (p->is_vmm && a.mapping_size) {
 		p->base = a.mapping_start;
 		p->end = a.mapping_start + a.mapping_size;

@@ -44,10 +44,14 @@ static void move(struct urccl_sqe *sqe, uint64_t len)
 
 static void write_one(uint64_t off, uint64_t len, uint64_t seed)
 {
+	static uint8_t bytes[LEN];
 	struct urccl_sqe *sqe = side_sqe(&p.a);
+	uint64_t i;
 
 	memset(t.bytes, 0xee, LEN);
-	device_fill(device + off, len, off, seed);
+	for (i = 0; i < len; i++)
+		bytes[i] = device_byte(off + i, seed);
+	device_put_early(device + off, bytes, len);
 	urccl_prep_write(sqe, t.remote, (void *)(uintptr_t)(device + off), len, off);
 	move(sqe, len);
 	CHECK(host_holds(off, len, seed));

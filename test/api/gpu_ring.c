@@ -70,7 +70,8 @@ int main(int argc, char **argv)
 	moves(&l);
 	before = device_calls(NULL, "cuMemHostUnregister");
 	urccl_device_ring_close(&ring);
-	CHECK_EQ(device_calls(NULL, "cuMemHostUnregister"), before + 1);
+	if (device_cuda.calls)
+		CHECK_EQ(device_calls(NULL, "cuMemHostUnregister"), before + 1);
 	ring = open_ring(); /* urccl_close() ends it */
 	target_close(&p, &t);
 	pair_close(&p);

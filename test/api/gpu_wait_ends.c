@@ -159,6 +159,16 @@ static void lost(void)
 	ended();
 }
 
+/* The first copy comes after what the library loads, and no stream may stop before that. */
+static void begin(void)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	urccl_prep_write(sqe, t.remote, (void *)(uintptr_t)device, LEN, 0);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, LEN);
+	settle();
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t i;
@@ -172,9 +182,10 @@ int main(int argc, char **argv)
 	device = device_alloc(LEN, 0);
 	for (i = 0; i < CASES; i++)
 		words[i] = device_alloc(WORD_LEN, 0);
-	stream_wait(stream, (uintptr_t)gate, 1);
 	side_register(&p.a, (void *)(uintptr_t)device, LEN, 0);
 	target_open(&p, &t, LEN, 0);
+	begin();
+	stream_wait(stream, (uintptr_t)gate, 1);
 	memset(t.bytes, 0x33, LEN);
 	late(0);
 	late(1);

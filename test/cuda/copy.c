@@ -2,8 +2,10 @@
 /* Copies, sets and words. */
 #include "double.h"
 
-#define SLICE	   (64u << 10)
-#define LATE_BYTES 64u
+#define SLICE	    (64u << 10)
+#define LATE_BYTES  64u
+#define STAGED_MOST (64u << 10)
+#define STAGED_US   200u
 
 /* ---- carried out, by a stream's thread or by the caller ---- */
 
@@ -75,7 +77,7 @@ void copy_run(const struct op *op)
 		return;
 	}
 	w = words_now();
-	nap_us(w.delay_us);
+	nap_us(op->staged ? STAGED_US : w.delay_us);
 	if (op->kind == OP_SET) {
 		set_range(op);
 		return;
@@ -121,11 +123,40 @@ static int copy_async(uint64_t dst, uint64_t src, size_t len, void *stream, cons
 	return res;
 }
 
+/* A small copy of pageable memory is staged: the call returns before the bytes are in the memory of
+ * the GPU, which has not asked for the opposite. */
+static bool is_staged(uint64_t dst, uint64_t src, size_t len)
+{
+	const struct span *s = span_at(dst);
+
+	return len <= STAGED_MOST && is_pageable(src) && s && is_device(s) && !is_synchronous(s);
+}
+
+static int copy_staged(uint64_t dst, uint64_t src, size_t len, const char *by)
+{
+	struct op op = {.kind = OP_COPY, .pieces = &op.one, .npieces = 1};
+	int res;
+
+	op.staged = memcpy(malloc(len), (const void *)(uintptr_t)src, len);
+	op.one = (struct piece){dst, (uintptr_t)op.staged, len};
+	lock();
+	res = stream_add(stream_of(NULL), &op, by);
+	unlock();
+	return res;
+}
+
 /* On the legacy stream, ahead of whose work that of blocking streams is. */
 static int copy_now(uint64_t dst, uint64_t src, size_t len, const char *by)
 {
-	int res = copy_async(dst, src, len, NULL, by);
+	bool staged;
+	int res;
 
+	lock();
+	staged = len && is_staged(dst, src, len);
+	unlock();
+	if (staged)
+		return copy_staged(dst, src, len, by);
+	res = copy_async(dst, src, len, NULL, by);
 	if (res)
 		return res;
 	lock();

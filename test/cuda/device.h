@@ -32,6 +32,7 @@ static struct {
 	int (*unpin)(void *p);
 	int (*put)(uint64_t addr, const void *from, size_t len);
 	int (*get)(void *to, uint64_t addr, size_t len);
+	int (*sync)(void *stream);
 	int (*set)(const char *words);
 	unsigned long (*calls)(const char *thread, const char *function);
 } device_cuda;
@@ -73,6 +74,7 @@ static inline void device_load(void)
 	DEVICE_SYMBOL(device_cuda.unpin, "cuMemFreeHost", 1);
 	DEVICE_SYMBOL(device_cuda.put, "cuMemcpyHtoD_v2", 1);
 	DEVICE_SYMBOL(device_cuda.get, "cuMemcpyDtoH_v2", 1);
+	DEVICE_SYMBOL(device_cuda.sync, "cuStreamSynchronize", 1);
 	DEVICE_SYMBOL(device_cuda.set, "cuda_double_set", 0);
 	DEVICE_SYMBOL(device_cuda.calls, "cuda_double_calls", 0);
 	if (init(0) || count(&device_cuda.gpus) || !device_cuda.gpus)
@@ -216,6 +218,15 @@ static inline void device_unmap(uint64_t addr, uint64_t len)
 
 /* Copies that the caller waits for. */
 static inline void device_put(uint64_t addr, const void *from, uint64_t len)
+{
+	device_enter(0);
+	CHECK_EQ(device_cuda.put(addr, from, len), 0);
+	CHECK_EQ(device_cuda.sync(NULL), 0);
+	device_leave();
+}
+
+/* The bytes may come later, unless the memory is registered. */
+static inline void device_put_early(uint64_t addr, const void *from, uint64_t len)
 {
 	device_enter(0);
 	CHECK_EQ(device_cuda.put(addr, from, len), 0);

@@ -79,6 +79,8 @@ struct block {
 	bool imported;
 };
 
+#define SYNC_MEMOPS (1u << 16) /* of span.flags: calls on it that may return early wait */
+
 enum span_kind {
 	SPAN_ALLOC,
 	SPAN_POOL,
@@ -125,6 +127,7 @@ struct op {
 	struct piece *pieces; /* what it touches; src 0: nothing is read */
 	size_t npieces;
 	struct piece one;
+	void *staged; /* its source, which it frees; the call has returned */
 	uint64_t value;
 	unsigned flags;
 	struct event *event;
@@ -215,6 +218,10 @@ void span_drop(uint64_t addr, uint64_t len);
 /* Where addr can be accessed, and for how many of len bytes. */
 uint8_t *span_view(uint64_t addr, uint64_t len, uint64_t *n);
 bool is_device(const struct span *s);
+static inline bool is_synchronous(const struct span *s)
+{
+	return s->flags & SYNC_MEMOPS;
+}
 void context_frees(const struct context *c);
 /* A freed place of that length, to be given again; 0: there is none. */
 uint64_t freed_place(uint64_t len);

@@ -192,7 +192,7 @@ static uint64_t attribute_of(const struct span *s, int attribute, uint64_t addr)
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		return is_device(s) ? 0 : addr;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		return !!(s->flags & 1 << 16);
+		return is_synchronous(s);
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		return s->id;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -285,7 +285,8 @@ EXPORT int cuPointerSetAttribute(const void *value, int attribute, uint64_t addr
 	lock();
 	s = known(addr);
 	if (s && is_device(s))
-		s->flags = *(const unsigned *)value ? s->flags | 1 << 16 : s->flags & ~(1u << 16);
+		s->flags =
+			*(const unsigned *)value ? s->flags | SYNC_MEMOPS : s->flags & ~SYNC_MEMOPS;
 	unlock();
 	return s && is_device(s) ? 0 : CUDA_ERROR_INVALID_VALUE;
 }

@@ -77,6 +77,7 @@ static void op_drop(struct op *op)
 		if (op->pieces[i].src)
 			span_drop(op->pieces[i].src, op->pieces[i].len);
 	}
+	free(op->staged);
 }
 
 static bool hangs(const struct stream *s)

@@ -58,7 +58,7 @@ static void one(struct gpu_rig *r, struct gpu_dev *dev, uint32_t kind, uint32_t 
 	struct gpu_job job = rig_gather(t);
 
 	memset(wanted, GUARD, LEN);
-	CHECK_EQ(r->cuMemcpyHtoD_v2(to, wanted, LEN), 0);
+	rig_put(r, to, wanted, LEN);
 	fill(t, kind, align);
 	CHECK_GE(t->n, 100);
 	CHECK_EQ(gpu_submit(dev, &job), 1);
@@ -98,7 +98,7 @@ int case_gpu_gather(void)
 	to = rig_alloc(&r, 0, LEN);
 	for (i = 0; i < LEN; i++)
 		host[i] = (uint8_t)next(256);
-	CHECK_EQ(r.cuMemcpyHtoD_v2(from, host, LEN), 0);
+	rig_put(&r, from, host, LEN);
 	if (!r.set) {
 		rig_gpu_sms(&r, 0, -1);
 		rig_ready(&r, rig_dev(&r, 0));

@@ -28,7 +28,7 @@ static void set(struct gpu_rig *r, uint64_t addr, int byte)
 	static uint8_t bytes[LEN];
 
 	memset(bytes, byte, LEN);
-	CHECK_EQ(r->cuMemcpyHtoD_v2(addr, bytes, LEN), 0);
+	rig_put(r, addr, bytes, LEN);
 }
 
 /* How many pieces arrived. */

@@ -24,6 +24,7 @@
 	X(cuEventCreate, (void **event, unsigned flags))                                           \
 	X(cuEventRecord, (void *event, void *stream))                                              \
 	X(cuMemcpyHtoD_v2, (uint64_t dst, const void *src, size_t len))                            \
+	X(cuStreamSynchronize, (void *stream))                                                     \
 	X(cuMemcpyDtoH_v2, (void *dst, uint64_t src, size_t len))                                  \
 	X(cuMemCreate, (uint64_t *handle, size_t len, const void *prop, uint64_t flags))           \
 	X(cuMemAddressReserve, (uint64_t *ptr, size_t len, size_t align, uint64_t at,              \
@@ -82,6 +83,13 @@ static inline void rig_words(struct gpu_rig *r, const char *words)
 	if (!r->set)
 		SKIP("a real driver makes no such fault");
 	CHECK_EQ(r->set(words), 0);
+}
+
+/* The bytes are in the GPU: from memory that is not pinned the call alone returns before. */
+static inline void rig_put(struct gpu_rig *r, uint64_t to, const void *from, size_t len)
+{
+	CHECK_EQ(r->cuMemcpyHtoD_v2(to, from, len), 0);
+	CHECK_EQ(r->cuStreamSynchronize(NULL), 0);
 }
 
 static inline void rig_gpu_sms(struct gpu_rig *r, int by_hand, int32_t sms)

@@ -90,7 +90,7 @@ static void offer(struct gpu_rig *r, int sock, uint64_t base, uint64_t off, enum
 	int code;
 
 	memset(host, 'a', sizeof(host));
-	CHECK_EQ(r->cuMemcpyHtoD_v2(base + off, host, sizeof(host)), 0);
+	rig_put(r, base + off, host, sizeof(host));
 	CHECK_EQ(gpu_export(rig_dev(r, 0), base + off, &o.share, &code), 0);
 	CHECK_EQ(o.share.how, how);
 	CHECK_EQ(o.share.base, base);
