@@ -2,7 +2,7 @@
 /* What a peer says about keys that end with a way is looked at before it is used: parts and
  * exposures that there are not, keys that were not asked for, of other lengths than the memory. */
 #include <endian.h>
-#include "backend/fabric_key.h"
+#include "backend/fabric/key.h"
 #include "rig.h"
 
 #define LEN    (64u * 1024)

@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
-#include <backend/fabric_key.h>
+#include <backend/fabric/key.h>
 #include "fuzz.h"
 
 #define OUT  1024u /* operations that an endpoint has */

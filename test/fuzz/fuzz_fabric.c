@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include <backend/fabric_key.h>
+#include <backend/fabric/key.h>
 #include "fabric_stub.h"
 
 #define LEN    4096u

@@ -4,7 +4,7 @@
  * under way. */
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "../unit/shm_rig.h"
 #include "fuzz.h"
 

@@ -3,7 +3,7 @@
  * and receives take effect later, as in a kernel, and whether the rest is the stream itself, or
  * tells of frames that are nearly right. Whatever comes, memory outside the exposure is left alone,
  * every chunk comes out once, and its memory is then left alone, too. */
-#include "backend/stream.h"
+#include "backend/stream/stream.h"
 #include "fuzz.h"
 
 #define CHUNKS 24u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer over RDMA can send: its ep's address, keys, messages. The first byte says which; what
  * is posted in answer goes to a device that does nothing. */
-#include <backend/verbs.h>
+#include <backend/verbs/verbs.h>
 #include <test.h>
 
 #define LEN 8192u

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 rooms.py ROOT: each folder of liburccl/ includes what it may and nothing more, and from outside a
-folder only its one header is seen. Users of the library see include/ alone.
+folder only its one header is seen. A folder inside a room is that room's alone, and its files
+include the room's header. Users of the library see include/ alone.
 """
 import pathlib
 import re
@@ -23,6 +24,8 @@ MAY = {
     "ep": set(),
     "engine": {"base", "gpu", "memory", "ring", "backend", "segment"},
     "control": {"base", "gpu", "memory", "backend", "engine"},
+    "backend/shm": {"backend", "backend/stream"},
+    "backend/tcp": {"backend", "backend/stream"},
 }
 PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
           "liburccl/inspect.h"}
@@ -37,27 +40,29 @@ def includes(path):
         yield bracket, name
 
 
-def private(name, room):
-    """Is "name", included by a file of this room, a header of another room, and not its one?"""
-    folder, _, file = name.rpartition("/")
-    return folder and folder != room and name != f"{folder}/{folder}.h"
+def forbidden(name, home):
+    """Why a file of the folder home may not include "name", or None."""
+    folder = name.rpartition("/")[0]
+    if folder in ("", home):
+        return None
+    room, other = home.split("/")[0], folder.split("/")[0]
+    if name != f"{folder}/{folder.split('/')[-1]}.h" or (folder != other and room != other):
+        return "private to its folder"
+    if home and folder not in MAY.get(home, {room}) | MAY.get(room, set()):
+        return f"{home} may not see {folder}"
+    return None
 
 
 bad = []
 for path in sorted(library.rglob("*.[ch]")):
-    place = path.relative_to(library)
-    room = place.parts[0] if len(place.parts) > 1 else None
+    home = path.parent.relative_to(library).as_posix().strip(".")
     for bracket, name in includes(path):
         where = f"{path.relative_to(root)} includes {name}"
         if bracket == "<":
             if name.startswith("liburccl") and name not in PUBLIC:
                 bad.append(where + ": no public header")
-            continue
-        other = name.split("/")[0] if "/" in name else room
-        if private(name, room):
-            bad.append(where + ": private to its folder")
-        elif room and other != room and other not in MAY.get(room, set()):
-            bad.append(where + f": {room} may not see {other}")
+        elif forbidden(name, home):
+            bad.append(f"{where}: {forbidden(name, home)}")
 
 for folder in ("examples", "bench", "test/api"):
     for path in sorted((root / folder).rglob("*.[ch]")):

@@ -2,7 +2,7 @@
 /* Which of a provider's domains are rails. The lists are made up, by the manuals of the providers:
  * EFA's has each device twice, as efa and as efa-direct, and calls the domain NAME-rdm. */
 #include <string.h>
-#include "backend/fabric_pick.h"
+#include "backend/fabric/pick.h"
 #include "test.h"
 
 #define INFOS 10u

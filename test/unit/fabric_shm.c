@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Provider efa is told to leave shared memory alone; where it knows no such option, and may go by
  * it, it is refused. Any other provider may not know the option. */
-#include "backend/fabric_pick.h"
+#include "backend/fabric/pick.h"
 #include "test.h"
 
 static int answer, asked;

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "backend/fabric_key.h"
+#include "backend/fabric/key.h"
 #include "test.h"
 
 #define FILES 64u

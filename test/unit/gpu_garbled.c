@@ -3,7 +3,7 @@
  * come out, and the peer is told that nothing here is at its memory. */
 #include <stdlib.h>
 #include <gpu/gpu.h>
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "shm_rig.h"
 #include "cuda/device.h"
 

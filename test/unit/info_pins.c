@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What urccl_info --doctor says that a context of transport ib pins by itself is what the transport
  * asks a device to pin, in whole pages of 4 KiB, and so are a peer's queue pairs. */
-#include "backend/verbs.h"
+#include "backend/verbs/verbs.h"
 #include "info/info.h"
 #include "test.h"
 

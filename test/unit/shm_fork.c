@@ -4,7 +4,7 @@
  * child. */
 #include <sys/epoll.h>
 #include <sys/wait.h>
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "shm_rig.h"
 #include "sleeper.h"
 

@@ -2,7 +2,7 @@
 /* 10,000 that connect to an ep's socket and say nothing, or half a HELLO: few of them are kept at a
  * time, and the peer gets through. A HELLO that is cut off, or comes back to who said it, or has
  * more behind it, does no harm; one that comes byte by byte is one. */
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include <errno.h>
 #include "fds.h"
 #include "shm_rig.h"

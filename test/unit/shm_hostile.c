@@ -2,7 +2,7 @@
 /* A peer that writes what it likes into the shared pages and the link: its ep goes down with
  * -EPROTO, what it may touch and what it was given stay as they were, and another peer notices
  * nothing. */
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "shm_rig.h"
 
 #define LEN   (1u << 16)

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "test.h"
 
 /* A kernel without SO_PEERPIDFD. */

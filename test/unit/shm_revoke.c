@@ -4,7 +4,7 @@
  * until it has closed its own. A key that comes after it was withdrawn maps nothing. */
 #include <poll.h>
 #include <unistd.h>
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include "shm_rig.h"
 
 #define LEN (16u << 20) /* more than what is copied between two looks at the link */

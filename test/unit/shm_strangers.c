@@ -2,7 +2,7 @@
 /* Who may come in: a name nobody listens under is another host, strangers that connect are
  * shown the door and keep nobody out, malformed addresses are refused, and no socket file stays
  * behind. */
-#include <backend/shm.h>
+#include <backend/shm/shm.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #ifndef STREAM_PAIR_H
 #define STREAM_PAIR_H
 
-#include "backend/stream.h"
+#include "backend/stream/stream.h"
 #include "../test.h"
 
 #define PIPE_MAX (256u * 1024)

@@ -4,7 +4,7 @@
 #define TCP_PAIR_H
 
 #include <arpa/inet.h>
-#include "backend/tcp.h"
+#include "backend/tcp/tcp.h"
 #include "../test.h"
 #include "../waited.h"
 

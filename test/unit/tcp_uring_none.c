@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A library built without liburing refuses tcp_driver io_uring with a sentence that says so. */
 #define tcp_uring tcp_uring_of_a_build_without
-#include "backend/tcp_uring_none.c"
+#include "backend/tcp/uring_none.c"
 #include "test.h"
 
 int case_tcp_uring_none(void)

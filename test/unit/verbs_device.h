@@ -4,7 +4,7 @@
 #define VERBS_DEVICE_H
 
 #include <errno.h>
-#include "backend/verbs.h"
+#include "backend/verbs/verbs.h"
 #include "test.h"
 
 #define PAGE  4096ull

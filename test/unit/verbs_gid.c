@@ -2,7 +2,7 @@
 /* Which GID a port is addressed by. The tables are those of ports that others have shown in public;
  * each says where. What is expected of them is reasoned beside them. */
 #include <arpa/inet.h>
-#include "backend/verbs_gid.h"
+#include "backend/verbs/gid.h"
 #include "test.h"
 
 #define ROWS 10u

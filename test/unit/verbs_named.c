@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include "backend/verbs.h"
+#include "backend/verbs/verbs.h"
 #include "test.h"
 
 #define N 3u

@@ -2,7 +2,7 @@
 /* Two ends that told each other their GIDs come to the same pair, and how each then addresses the
  * other; and P_Keys. */
 #include <arpa/inet.h>
-#include "backend/verbs_gid.h"
+#include "backend/verbs/gid.h"
 #include "test.h"
 
 static struct gid_end end(uint8_t kind, const char *gid, uint16_t lid)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "backend/verbs.h"
+#include "backend/verbs/verbs.h"
 #include "test.h"
 
 #define PORTS 2u

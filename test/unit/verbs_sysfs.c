@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sys/stat.h>
-#include "backend/verbs_gid.h"
+#include "backend/verbs/gid.h"
 #include "test.h"
 
 #define ZERO "0000:0000:0000:0000:0000:0000:0000:0000\n"

@@ -3,7 +3,7 @@
  * the last nanosecond of a second. */
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "backend/verbs.h"
+#include "backend/verbs/verbs.h"
 #include "test.h"
 
 static struct ibv_context context;

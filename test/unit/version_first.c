@@ -4,7 +4,7 @@
  * 2 alone is refused. Once a release speaks version 1 its bytes here are never changed. */
 #include <stddef.h>
 
-#include "backend/shm.h"
+#include "backend/shm/shm.h"
 #include "control_rig.h"
 
 #define COOKIE 16u

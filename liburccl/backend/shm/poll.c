@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks in, events out. */
+#include "backend/shm/shm.h"
+
+#define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
+#define SLICE_BESIDE  (4u << 10)   /* likewise while something urgent comes now and then */
+#define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
+#define COPY_BYTES    (256u << 10) /* copied by one poll before the engine gets its turn */
+#define COPY_BESIDE   (4u << 10)   /* likewise beside something urgent */
+#define POLL_BYTES    (256u << 10) /* moved through rings by one poll at least, if it is there */
+#define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
+#define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
+#define HOT_FEW	      16u	   /* eps that are polled although they are idle */
+#define IDLE_LOOKS    16u	   /* looks at the links after which an ep counts as idle */
+
+/* A chunk's state while it is in a queue of copies; the others are the stream's. */
+#define STATE_COPY 0x40u
+
+void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res)
+{
+	c->state = 0;
+	c->res = res;
+	c->flags |= CHUNK_QUIET;
+	c->next = NULL;
+	*d->cq.done_end = c;
+	d->cq.done_end = &c->next;
+}
+
+void shm_chunks_fail(struct shm_ep *e, int res)
+{
+	struct chunk *c, *next;
+	uint32_t w;
+
+	for (w = 0; w < SHM_CHANNELS; w++) {
+		for (c = e->copies[w].head; c; c = next) {
+			next = c->next;
+			shm_chunk_out(e->dev, c, res);
+		}
+		e->copies[w] = (struct shm_queue){.end = &e->copies[w].head};
+		stream_fail(&e->streams[w], res);
+	}
+	if (e->njobs)
+		shm_gpu_fail(e, res);
+}
+
+static enum shm_channel channel_of(const struct chunk *c)
+{
+	return c->len <= (c->cls == URCCL_CLASS_BULK ? QUICK_LEN : URGENT_LEN) ? SHM_QUICK
+									       : SHM_BULK;
+}
+
+static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
+{
+	struct shm_queue *q = &e->copies[channel_of(c)];
+	int err;
+
+	if (q->n == SHM_COPIES)
+		return 0;
+	c->flags = 0;
+	c->path = 0;
+	c->scratch[0] = 0;
+	err = shm_remote_holds(r, c);
+	if (err) {
+		shm_chunk_out(e->dev, c, err);
+		return 1;
+	}
+	c->state = STATE_COPY;
+	c->next = NULL;
+	*q->end = c;
+	q->end = &c->next;
+	q->n++;
+	return 1;
+}
+
+/* The mapped memory that it reads or writes; NULL where it goes through a ring. */
+static const struct shm_remote *mapped_by(const struct chunk *c)
+{
+	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE ? shm_remote(c->key) : NULL;
+}
+
+static int post_ring(struct shm_ep *e, struct chunk *c)
+{
+	if (e->dev->no_bounce && (c->kind == CHUNK_READ || c->kind == CHUNK_WRITE)) {
+		c->flags = CHUNK_BOUNCES;
+		c->path = 0;
+		shm_chunk_out(e->dev, c, -EACCES);
+		return 1;
+	}
+	if (!stream_post(&e->streams[channel_of(c)], c))
+		return 0;
+	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
+	return 1;
+}
+
+static int post_one(struct shm_ep *e, struct chunk *c)
+{
+	const struct shm_remote *r = mapped_by(c);
+
+	if (!r)
+		return post_ring(e, c);
+	return c->key->gpu ? shm_gpu_post(e, c) : post_copy(e, c, r);
+}
+
+uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	uint32_t i;
+
+	if (e->state != SHM_UP) {
+		for (i = 0; e->state == SHM_DOWN && i < n; i++) {
+			chunks[i]->flags = 0;
+			shm_chunk_out(e->dev, chunks[i], e->why);
+		}
+		return i;
+	}
+	shm_ep_active(e);
+	for (i = 0; i < n && post_one(e, chunks[i]); i++)
+		;
+	return i;
+}
+
+void shm_cancel(struct chunk *c, enum cancel_how how)
+{
+	struct shm_ep *e = container_of(c->ep, struct shm_ep, ep);
+
+	if (c->state == STATE_COPY) {
+		c->flags |= CHUNK_CANCELLED;
+		e->copies[channel_of(c)].cancelled = 1;
+	} else if (c->state == SHM_STATE_GPU) {
+		shm_gpu_cancel(e, c);
+	} else {
+		stream_cancel(c, how);
+	}
+}
+
+/* ---- poll ---- */
+
+/* Copies the first n chunks of a queue, at most *max bytes. How many are done with, by
+ * their res. */
+static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
+{
+	struct chunk *c = q->head;
+	uint32_t done;
+
+	for (done = 0; c && done < n && *max; done++, c = c->next) {
+		const struct shm_remote *r = shm_remote(c->key);
+
+		c->res = shm_remote_allows(r, c);
+		if (c->res)
+			continue;
+		c->res = shm_remote_copy(r, c, max);
+		if (c->res == -EINPROGRESS)
+			break;
+	}
+	return done;
+}
+
+/* The first n chunks of a queue are events. */
+static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
+{
+	struct chunk *c = q->head;
+	uint32_t i;
+
+	for (i = 0; i < n; i++, c = c->next) {
+		c->state = 0;
+		c->flags |= CHUNK_QUIET;
+		events[i].type = EVENT_CHUNK;
+		events[i].chunk = c;
+	}
+	q->head = c;
+	q->n -= n;
+	if (!c)
+		q->end = &q->head;
+}
+
+/* What was cancelled waits for none of the copies before it. One walk for all of them. */
+static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
+{
+	struct chunk *c = q->head, *next;
+
+	*q = (struct shm_queue){.end = &q->head};
+	for (; c; c = next) {
+		next = c->next;
+		if (c->flags & CHUNK_CANCELLED) {
+			shm_chunk_out(e->dev, c, -ECANCELED);
+			continue;
+		}
+		*q->end = c;
+		q->end = &c->next;
+		q->n++;
+	}
+	*q->end = NULL;
+}
+
+/* Copies the chunks of one queue, at most max bytes, into at most n events. */
+static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struct event *events,
+		       uint32_t n)
+{
+	struct shm_queue *q = &e->copies[w];
+	uint32_t done;
+
+	if (q->cancelled)
+		drop_cancelled(e, q);
+	done = copy_some(q, &max, n);
+	copies_out(q, events, done);
+	return done;
+}
+
+/* Small copies of all, then pieces of the large ones: short ones beside others. */
+static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
+{
+	uint32_t got = 0, max;
+	struct list *pos;
+
+	if (!d->nhot)
+		return 0;
+	list_for_each(pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (e->copies[SHM_QUICK].n)
+			got += copies(e, SHM_QUICK, UINT32_MAX, events + got, n - got);
+	}
+	if (got)
+		d->beside = BESIDE_ROUNDS;
+	max = d->beside || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
+	list_for_each(pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (e->copies[SHM_BULK].n)
+			got += copies(e, SHM_BULK, max, events + got, n - got);
+	}
+	return got;
+}
+
+/* One ep's part of a round: how much bulk moved. */
+static uint32_t rings_move(struct shm_ep *e, uint32_t slice)
+{
+	uint32_t bulk = 0, quick = shm_ring_in(e, SHM_QUICK, slice);
+
+	if (e->state == SHM_UP)
+		bulk += shm_ring_in(e, SHM_BULK, slice);
+	if (e->state == SHM_UP)
+		quick += shm_ring_out(e, SHM_QUICK, slice);
+	if (e->state == SHM_UP)
+		bulk += shm_ring_out(e, SHM_BULK, slice);
+	if (quick)
+		e->dev->beside = BESIDE_ROUNDS;
+	if (quick | bulk)
+		e->idle = 0;
+	return bulk;
+}
+
+static uint32_t rings_round(struct shm_dev *d)
+{
+	uint32_t slice = d->beside ? SLICE_BESIDE : SLICE, bulk = 0;
+	struct list *pos, *next;
+
+	d->beside -= d->beside != 0;
+	list_for_each_safe(pos, next, &d->hot)
+		bulk += rings_move(list_entry(pos, struct shm_ep, hot), slice);
+	return bulk;
+}
+
+/* Until there is something to tell, or at least max bytes of bulk moved. */
+static void rings_all(struct shm_dev *d, uint32_t max)
+{
+	uint32_t moved, sum = 0;
+	struct list *pos;
+
+	do {
+		moved = rings_round(d);
+		sum += moved;
+	} while (moved && sum < max && stream_cq_empty(&d->cq));
+	list_for_each(pos, &d->hot)
+		shm_rings_announce(list_entry(pos, struct shm_ep, hot));
+}
+
+/* What eps owe comes behind what they had. */
+static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
+{
+	static const enum event_type order[] = {EVENT_UP, EVENT_DOWN, EVENT_CLOSED};
+	uint32_t got = 0, i;
+
+	while (got < n && !list_empty(&d->notices) && stream_cq_empty(&d->cq)) {
+		struct shm_ep *e = list_first(&d->notices, struct shm_ep, notice);
+
+		for (i = 0; i < ARRAY_SIZE(order) && !(e->events_due & 1u << order[i]); i++)
+			;
+		if (i == ARRAY_SIZE(order)) {
+			list_del(&e->notice);
+			continue;
+		}
+		e->events_due &= (uint8_t) ~(1u << order[i]);
+		events[got++] = (struct event){
+			.type = order[i],
+			.res = order[i] == EVENT_DOWN ? e->why : 0,
+			.ep = &e->ep,
+		};
+		if (!e->events_due)
+			list_del(&e->notice);
+	}
+	return got;
+}
+
+static int has_more(struct shm_ep *e)
+{
+	return e->copies[SHM_QUICK].n || e->copies[SHM_BULK].n ||
+	       (e->revoked_reported != e->revoked && !shm_gpu_holds(e));
+}
+
+/* A spinning engine does not poll ever more eps that were busy once. */
+static void look_at_idle(struct shm_dev *d)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe(pos, next, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		shm_mapping_report(e);
+		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || has_more(e))
+			continue;
+		if (shm_rings_sleep(e))
+			shm_ep_inactive(e);
+	}
+}
+
+static void look_at_links(struct shm_dev *d)
+{
+	d->until_look = SHM_LOOK;
+	shm_link_look(d);
+	look_at_idle(d);
+	if (!list_empty(&d->reaping))
+		shm_mapping_reap(d);
+}
+
+uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
+{
+	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
+	uint32_t got = 0;
+
+	stream_cq_recycle(&d->cq);
+	if (!list_empty(&d->jobs))
+		shm_gpu_look(d);
+	if (!stream_cq_empty(&d->cq))
+		got = stream_events(&d->cq, events, n);
+	if (!d->until_look--)
+		look_at_links(d);
+	if (got < n) {
+		got += copies_all(d, events + got, n - got);
+		rings_all(d, got ? 0 : POLL_BYTES);
+	}
+	if (got < n)
+		got += stream_events(&d->cq, events + got, n - got);
+	if (got < n && !list_empty(&d->notices))
+		got += notices(d, events + got, n - got);
+	return got;
+}
+
+int shm_arm(struct device *dev)
+{
+	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
+	struct list *pos, *next;
+
+	d->until_look = 0;
+	if (!stream_cq_empty(&d->cq) || !list_empty(&d->notices) || !list_empty(&d->reaping))
+		return 1;
+	list_for_each(pos, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (has_more(e) || shm_rings_busy(e))
+			return 1;
+	}
+	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */
+	list_for_each_safe(pos, next, &d->hot) {
+		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
+
+		if (!shm_rings_sleep(e))
+			return 1;
+		if (e->revoked_reported == e->revoked) /* or it is looked at after each sleep */
+			shm_ep_inactive(e);
+	}
+	return 0;
+}

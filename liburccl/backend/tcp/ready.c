@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so
+ * that a round trip costs one send and one receive; epoll is asked for the others, now and then. */
+#include <sys/ioctl.h>
+#include "backend/tcp/tcp.h"
+
+#define SEND_SLICE   (1024u * 1024) /* a link and poll */
+#define RECV_SLICE   (1024u * 1024)
+#define URGENT_SLICE (32u * 1024)  /* of bulk, while there is something urgent about */
+#define URGENT_BYTES (512u * 1024) /* of bulk, from the last of it until there is not */
+#define EVENTS_MAX   32u
+#define HOT_POLLS    2048u /* polls without traffic until a link is no longer hot */
+#define SPIN_POLLS   1024u /* in a row, after which epoll need not know of hot links */
+#define EPOLL_POLLS  64u   /* polls, or */
+#define EPOLL_BYTES  4096u /* times so many bytes moved, between two looks at epoll */
+
+static int ready_open(struct tcp_device *d)
+{
+	(void)d;
+	return 0;
+}
+
+static void ready_close(struct tcp_device *d)
+{
+	(void)d;
+}
+
+/* ---- heat ---- */
+
+/* epoll makes every packet dearer, for both sides. It is told of hot links only where somebody is
+ * going to sleep, and not while a device is polled without end. */
+static void unwatch(struct tcp_device *d, struct tcp_link *l)
+{
+	if (l->source.events == UINT32_MAX)
+		return;
+	epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, l->source.fd, NULL);
+	l->source.events = UINT32_MAX;
+}
+
+static int link_watch(struct tcp_device *d, struct tcp_link *l)
+{
+	if (l->source.events != UINT32_MAX)
+		return 0;
+	return tcp_watch(d, &l->source, EPOLLIN);
+}
+
+static void link_set_hot(struct tcp_device *d, struct tcp_link *l)
+{
+	if (!l->hot_polls) {
+		if (d->nhot == TCP_HOT)
+			return;
+		d->hot[d->nhot++] = l;
+		if (d->spun >= SPIN_POLLS)
+			unwatch(d, l);
+	}
+	l->hot_polls = HOT_POLLS;
+}
+
+static void link_forget_hot(struct tcp_device *d, struct tcp_link *l)
+{
+	uint32_t i;
+
+	l->hot_polls = 0;
+	for (i = 0; i < d->nhot && d->hot[i] != l; i++)
+		;
+	if (i < d->nhot)
+		d->hot[i] = d->hot[--d->nhot];
+}
+
+static void link_unset_hot(struct tcp_device *d, struct tcp_link *l)
+{
+	int rc = link_watch(d, l);
+
+	link_forget_hot(d, l);
+	if (rc)
+		tcp_ep_down(l->ep, rc);
+}
+
+static void count_spin(struct tcp_device *d)
+{
+	uint32_t i;
+
+	if (d->spun == SPIN_POLLS || ++d->spun < SPIN_POLLS)
+		return;
+	for (i = 0; i < d->nhot; i++)
+		unwatch(d, d->hot[i]);
+}
+
+/* Busy links share a poll, so that it is over, and deadlines are looked at, as soon as with one. */
+static uint32_t link_slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
+{
+	uint32_t i, bulk = 0;
+
+	if (l->index && d->urgent)
+		return URGENT_SLICE;
+	for (i = 0; i < d->nhot; i++)
+		bulk += d->hot[i]->index != 0;
+	return bulk > 1 ? most / bulk : most;
+}
+
+static void note_urgent(struct tcp_device *d, struct tcp_link *l)
+{
+	if (!l->stream.urgent)
+		return;
+	l->stream.urgent = 0;
+	d->urgent = URGENT_BYTES;
+}
+
+static void count_moved(struct tcp_device *d, const struct tcp_link *l, uint32_t bytes)
+{
+	d->since_epoll += bytes / EPOLL_BYTES;
+	if (l->index)
+		d->urgent -= bytes < d->urgent ? bytes : d->urgent;
+}
+
+/* ---- in ---- */
+
+/* One receive. Bytes, 0: there are none, or -errno. */
+static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
+{
+	struct iovec iov[TCP_INTO + 1];
+	struct msghdr m = {.msg_iov = iov};
+	uint32_t staging, room, direct = 0, i, niov;
+	ssize_t n, took;
+
+	niov = stream_into(&l->stream, iov, TCP_INTO, max, &staging);
+	for (i = 0; i < niov; i++)
+		direct += (uint32_t)iov[i].iov_len;
+	room = staging ? stream_cq_room(&d->cq) : 0;
+	if (staging > room)
+		staging = room;
+	l->more = 0;
+	if (!direct && !staging)
+		return 0;
+	if (staging) {
+		iov[niov].iov_base = d->staging;
+		iov[niov++].iov_len = staging;
+	}
+	m.msg_iovlen = niov;
+	n = niov == 1 ? recv(l->source.fd, iov[0].iov_base, iov[0].iov_len, 0)
+		      : recvmsg(l->source.fd, &m, 0);
+	if (n <= 0) {
+		if (n < 0 && tcp_passes(-errno))
+			return 0;
+		return n ? -errno : -ECONNRESET;
+	}
+	l->more = (uint32_t)n == direct + staging;
+	if (direct)
+		stream_placed(&l->stream, (uint32_t)n < direct ? (uint32_t)n : direct);
+	if ((uint32_t)n > direct) {
+		took = stream_rx(&l->stream, d->staging, (uint32_t)n - direct);
+		if (took < 0)
+			return took;
+		assert((uint32_t)took == (uint32_t)n - direct);
+	}
+	return n;
+}
+
+/* What came before the other end went is still taken in, from every link, before the ep's end; not
+ * more, for it may send without end. */
+static void ep_drain(struct tcp_device *d, struct tcp_ep *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->nlinks; i++) {
+		struct tcp_link *l = &e->links[i];
+		ssize_t n = 1;
+		int left = 0;
+
+		if (ioctl(l->source.fd, FIONREAD, &left))
+			continue;
+		for (; left > 0 && n > 0; left -= (int)n)
+			n = receive(d, l, RECV_SLICE);
+	}
+}
+
+/* ---- out ---- */
+
+static ssize_t send_gathered(const struct tcp_link *l, struct stream_gather *g)
+{
+	struct msghdr m = {.msg_iov = g->iov, .msg_iovlen = g->niov};
+
+	if (g->niov == 1)
+		return send(l->source.fd, g->iov[0].iov_base, g->iov[0].iov_len, MSG_NOSIGNAL);
+	return sendmsg(l->source.fd, &m, MSG_NOSIGNAL);
+}
+
+/* 0, or why the connection is broken. */
+static int send_some(struct tcp_device *d, struct tcp_link *l)
+{
+	struct stream_gather *g = &d->gather;
+	uint32_t left = link_slice(d, l, SEND_SLICE);
+	ssize_t n;
+
+	note_urgent(d, l);
+	while (left >= STREAM_HELD && stream_next_due(&l->stream) != STREAM_NOTHING) {
+		stream_gather(&l->stream, g, left);
+		n = send_gathered(l, g);
+		stream_sent(&l->stream, g, n > 0 ? (uint32_t)n : 0);
+		l->blocked = n < (ssize_t)g->bytes;
+		if (n < 0 && !tcp_passes(-errno))
+			return -errno;
+		if (n > 0) {
+			link_set_hot(d, l);
+			count_moved(d, l, (uint32_t)n);
+			tcp_link_sent(l);
+			left -= (uint32_t)n;
+		}
+		if (l->blocked)
+			break;
+	}
+	return 0;
+}
+
+/* Those alone wait while more is coming in; and while there are messages that the engine has not
+ * seen, until the next poll: what it says to them takes their acknowledgement along, and a call for
+ * each costs as much as the way does. */
+static int ack_waits(const struct tcp_device *d, const struct tcp_link *l, int retry)
+{
+	return (l->more && l->hot_polls) || (!retry && stream_cq_heard(&d->cq));
+}
+
+/* Sends what waits. */
+static void flush_sending(struct tcp_device *d, int retry)
+{
+	struct list *pos, *tmp;
+	int rc;
+
+	list_for_each_safe(pos, tmp, &d->sending) {
+		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
+		enum stream_due due = stream_next_due(&l->stream);
+
+		if (due == STREAM_NOTHING) {
+			list_del(&l->sending);
+			continue;
+		}
+		if (l->blocked && !l->hot_polls)
+			tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT);
+		if ((l->blocked && !(retry && l->hot_polls)) ||
+		    (due == STREAM_ACK && ack_waits(d, l, retry)))
+			continue;
+		if (d->urgent && l->index && !retry) /* one slice a poll */
+			continue;
+		rc = send_some(d, l);
+		if (rc) {
+			ep_drain(d, l->ep);
+			/* Other links of the ep leave the list, too. */
+			tcp_ep_down(l->ep, rc);
+			break;
+		}
+	}
+}
+
+/* ---- polls ---- */
+
+/* Takes in what there is, at most a slice. Whether there was anything. */
+static int receive_some(struct tcp_device *d, struct tcp_link *l)
+{
+	uint32_t max = link_slice(d, l, RECV_SLICE);
+	uint32_t got = 0;
+	ssize_t n;
+
+	do {
+		n = receive(d, l, max - got);
+		if (n > 0)
+			got += (uint32_t)n;
+	} while (n > 0 && l->more && got < max);
+	if (got) {
+		link_set_hot(d, l);
+		note_urgent(d, l);
+		count_moved(d, l, got);
+		tcp_link_sends(l);
+	}
+	if (n < 0) {
+		if (n != -EPROTO && n != -EILSEQ)
+			ep_drain(d, l->ep);
+		tcp_ep_down(l->ep, (int)n);
+	}
+	return got != 0;
+}
+
+static void ready_event(struct tcp_link *l, uint32_t events)
+{
+	struct tcp_device *d = tcp_ep_device(l->ep);
+
+	if (events & EPOLLOUT) {
+		if (!l->blocked)
+			tcp_watch(d, &l->source, EPOLLIN);
+		l->blocked = 0;
+	}
+	if (events & ~(uint32_t)EPOLLOUT && !l->hot_polls)
+		receive_some(d, l);
+}
+
+static void ask_epoll(struct tcp_device *d)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
+
+	d->since_epoll = 0;
+	for (i = 0; i < n; i++)
+		tcp_event(d, events[i].data.ptr, events[i].events);
+}
+
+/* Links for what is small and urgent, or those for bulk. Whether anything came in. */
+static int ask_hot(struct tcp_device *d, int bulk)
+{
+	uint32_t i;
+	int any = 0;
+
+	/* From the last: one that cools gives its place to it. An ep that fails takes several. */
+	for (i = d->nhot; i-- > 0;) {
+		struct tcp_link *l = d->hot[i];
+
+		if (i >= d->nhot || (l->index != 0) != bulk)
+			continue;
+		if (receive_some(d, l))
+			any = 1;
+		else if (l->hot_polls && !--l->hot_polls)
+			link_unset_hot(d, l);
+	}
+	return any;
+}
+
+static void ready_work(struct tcp_device *d)
+{
+	int any;
+
+	count_spin(d);
+	flush_sending(d, 1);
+	any = ask_hot(d, 0);
+	if (ask_hot(d, 1)) {
+		/* Meanwhile something urgent may have come. */
+		if (d->urgent)
+			ask_hot(d, 0);
+		any = 1;
+	}
+	if (++d->since_epoll >= EPOLL_POLLS || (d->slept && !any))
+		ask_epoll(d);
+	d->slept = 0;
+	flush_sending(d, 0);
+}
+
+static int ready_arm(struct tcp_device *d)
+{
+	struct list *pos;
+	uint32_t i;
+
+	d->spun = 0;
+	for (i = 0; i < d->nhot; i++) {
+		if (link_watch(d, d->hot[i]))
+			return 1;
+	}
+	list_for_each(pos, &d->sending) {
+		struct tcp_link *l = list_entry(pos, struct tcp_link, sending);
+
+		if (!l->blocked && stream_next_due(&l->stream) != STREAM_NOTHING)
+			return 1;
+		if (l->blocked && tcp_watch(d, &l->source, EPOLLIN | EPOLLOUT))
+			return 1;
+	}
+	d->slept = 1;
+	return 0;
+}
+
+static int ready_start(struct tcp_link *l)
+{
+	return tcp_watch(tcp_ep_device(l->ep), &l->source, EPOLLIN);
+}
+
+static int ready_stop(struct tcp_link *l)
+{
+	link_forget_hot(tcp_ep_device(l->ep), l);
+	return 1;
+}
+
+const struct tcp_driver tcp_ready = {
+	.open = ready_open,
+	.close = ready_close,
+	.start = ready_start,
+	.stop = ready_stop,
+	.ready = ready_event,
+	.work = ready_work,
+	.arm = ready_arm,
+};
