@@ -35,7 +35,7 @@ PROMISES = {
     "peers": ("A peer that dies is noticed while something is awaited of it.", """
         peer_awaited peer_awaited_expired refuses"""),
     "handles": ("A handle of something that is gone is known as such.", """
-        resolve remote_get peer_get region_get region_find handles_get"""),
+        resolve remote_get peer_get region_get handles_get"""),
 }
 GROUP = {name: group for group, (_, names) in PROMISES.items() for name in names.split()}
 

@@ -43,7 +43,7 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 
 	if (res != 1)
 		return res;
-	number = b->free[--b->nfree]; /* to look for memory may end other entries */
+	number = b->free[--b->nfree];
 	pieces = b->pieces + (size_t)number * GPU_PIECES;
 	n = cursor_fill_bundle(op, out, pieces, rail->ep->dev->bundle, &out->len);
 	if (n == 1) {

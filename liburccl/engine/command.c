@@ -579,10 +579,3 @@ void retry_commands(struct engine *e)
 		msg_reply(&cmd->msg, cmd->msg.res);
 	}
 }
-
-/* An unknown handle may be in the mailbox: its command was posted before the program could learn
- * the handle. */
-void engine_lookup_missed(struct engine *e)
-{
-	run_commands(e);
-}

@@ -27,30 +27,15 @@ static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len
 	return e->map ? memory_map_find(e->map, addr, len) : NULL;
 }
 
-/* The region is unknown, or too small: runs the mailbox, which may add it, and looks again. */
-__attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t region,
-							uint64_t addr, uint64_t len)
+__attribute__((noinline, cold)) static void local_missing(struct op *op, uint32_t region,
+							  uint64_t addr, uint64_t len)
 {
-	struct engine *e = op_engine(op);
-	struct memory *m;
-
-	if (!region) {
-		engine_lookup_missed(e);
-		m = lookup(e, addr, len);
-		if (!m)
-			op_fail(op, -EFAULT, REASON_REGION_NONE, len, addr, 0);
-		return m;
-	}
-	m = region_get(e, region);
-	if (!m) {
+	if (!region)
+		op_fail(op, -EFAULT, REASON_REGION_NONE, len, addr, 0);
+	else if (!region_get(op_engine(op), region))
 		op_fail_handle(op, region, HANDLE_REGION, REASON_REGION_STALE);
-		return NULL;
-	}
-	if (!memory_holds(m, addr, len)) {
+	else
 		op_fail(op, -ERANGE, REASON_REGION_RANGE, len, addr, region);
-		return NULL;
-	}
-	return m;
 }
 
 /* The local memory of len bytes at addr: in the named region, or found by address. NULL after
@@ -58,11 +43,12 @@ __attribute__((noinline)) struct memory *cursor_missing(struct op *op, uint32_t 
 static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
 {
 	struct engine *e = op_engine(op);
-	struct memory *m = region ? region_find(e, region) : lookup(e, addr, len);
+	struct memory *m = region ? region_get(e, region) : lookup(e, addr, len);
 
 	if (m && (!region || memory_holds(m, addr, len)))
 		return m;
-	return cursor_missing(op, region, addr, len);
+	local_missing(op, region, addr, len);
+	return NULL;
 }
 
 int cursor_lookup(struct op *op)
@@ -71,8 +57,7 @@ int cursor_lookup(struct op *op)
 
 	op->memory = local_memory(op, sqe->region, sqe->addr, sqe->len);
 	op->cursor.element.memory = op->memory;
-	/* The lookup may have run a command that ended the entry. */
-	return op->bits & OP_DECIDED ? -ECANCELED : 0;
+	return op->memory ? 0 : -EFAULT;
 }
 
 static int open_range(struct op *op)

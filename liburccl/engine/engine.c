@@ -53,14 +53,26 @@ __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32
 	return expire(e);
 }
 
-static uint32_t sq_fetch_all(struct engine *e)
+/* Reads the tail of each SQ before the mailbox, and takes the entries after it. A command that makes
+ * a handle is posted before the program can know the handle, so every handle of these entries is
+ * known. */
+static uint32_t engine_fetch(struct engine *e)
 {
+	uint32_t n, work = 0;
 	struct list *pos;
-	uint32_t n = 0;
 
-	list_for_each(pos, &e->rings)
-		n += sq_fetch_ring(e, list_entry(pos, struct engine_ring, link));
-	return n;
+	list_for_each(pos, &e->rings) {
+		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+
+		n = ring_submitted(er->ring);
+		if (load_relaxed(&e->mailbox.head))
+			work += run_commands(e);
+		if (n)
+			work += sq_fetch(e, er, n);
+	}
+	if (load_relaxed(&e->mailbox.head))
+		work += run_commands(e);
+	return work;
 }
 
 static void publish_all(struct engine *e)
@@ -134,11 +146,8 @@ static uint32_t engine_move(struct engine *e, uint32_t slow)
 
 static uint32_t engine_iterate(struct engine *e)
 {
-	uint32_t slow, work = 0;
+	uint32_t slow, work = engine_fetch(e);
 
-	if (load_relaxed(&e->mailbox.head))
-		work += run_commands(e);
-	work += sq_fetch_all(e);
 	op_run_ready(e);
 	slow = (e->iterations++ & e->slow_mask) == 0;
 	if (e->lanes_set | e->rails | e->slow_work | e->sweep | slow)

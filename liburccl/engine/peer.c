@@ -7,7 +7,7 @@
 
 /* ---- lookup ---- */
 
-struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle)
+struct engine_peer *peer_get(const struct engine *e, uint32_t handle)
 {
 	struct engine_peer *p;
 
@@ -17,53 +17,22 @@ struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle)
 	return p && p->handle == handle ? p : NULL;
 }
 
-static struct engine_remote *remote_find(const struct engine *e, uint32_t handle)
+struct engine_remote *remote_get(const struct engine *e, uint32_t handle)
 {
 	struct engine_remote *r;
 
 	if (HANDLE_SLOT(handle) >= e->nremotes)
 		return NULL;
 	r = e->remotes[HANDLE_SLOT(handle)];
-	return r && r->handle == handle ? r : NULL;
-}
-
-struct engine_peer *peer_get(struct engine *e, uint32_t handle)
-{
-	struct engine_peer *p = peer_lookup(e, handle);
-
-	if (p)
-		return p;
-	engine_lookup_missed(e);
-	return peer_lookup(e, handle);
+	return r && r->handle == handle && !r->deleting ? r : NULL;
 }
 
 void peer_handle_given(struct engine *e, uint32_t handle)
 {
-	struct engine_peer *p = peer_lookup(e, handle);
+	struct engine_peer *p = peer_get(e, handle);
 
 	if (p)
 		p->handle_given = 1;
-}
-
-struct engine_remote *remote_get(struct engine *e, uint32_t handle)
-{
-	struct engine_remote *r = remote_find(e, handle);
-
-	if (!r) {
-		engine_lookup_missed(e);
-		r = remote_find(e, handle);
-	}
-	return r && !r->deleting ? r : NULL;
-}
-
-struct memory *region_get(struct engine *e, uint32_t handle)
-{
-	struct memory *m = region_find(e, handle);
-
-	if (m)
-		return m;
-	engine_lookup_missed(e);
-	return region_find(e, handle);
 }
 
 /* ---- remotes ---- */

@@ -583,7 +583,8 @@ struct verdict { /* the result of a check */
 int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v);
 
 /* sq_fetch.c */
-uint32_t sq_fetch_ring(struct engine *e, struct engine_ring *er);
+/* Takes n entries. Returns how many it took: a program may have written a wrong tail. */
+uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n);
 
 /* device.c */
 /* Of reserved, where no kernel can have a bit: an entry that kernels must not push. */
@@ -668,8 +669,6 @@ void sync_signal_stop(struct op *op);	/* does not set the word, unless that is u
 int sync_in(const struct op *op, const struct memory *m); /* 1: a word that it needs lies there */
 
 /* cursor.c */
-/* Looks up local memory again after running the mailbox. NULL with op_fail() done. */
-struct memory *cursor_missing(struct op *op, uint32_t region, uint64_t addr, uint64_t len);
 int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_fail() done */
 int cursor_lookup(struct op *op); /* for OP_LOOKUP; likewise */
 /* 1; 0 at the end; -errno likewise; -EAGAIN: the rail of this number has no key. */
@@ -925,14 +924,11 @@ void watch_end(struct op *op, struct engine_peer *p);
 void watches_gone(struct engine_ring *er); /* the ring closes */
 
 /* peer.c */
-struct engine_peer *peer_get(struct engine *e, uint32_t handle);
-/* Does not run the mailbox. */
-struct engine_peer *peer_lookup(const struct engine *e, uint32_t handle);
+/* NULL: the handle is stale. */
+struct engine_peer *peer_get(const struct engine *e, uint32_t handle);
 void peer_handle_given(struct engine *e, uint32_t handle);
-struct engine_remote *remote_get(struct engine *e, uint32_t handle);
-struct memory *region_get(struct engine *e, uint32_t handle);
-/* Does not run the mailbox. */
-static inline struct memory *region_find(const struct engine *e, uint32_t handle)
+struct engine_remote *remote_get(const struct engine *e, uint32_t handle);
+static inline struct memory *region_get(const struct engine *e, uint32_t handle)
 {
 	uint32_t slot = HANDLE_SLOT(handle);
 
@@ -983,7 +979,6 @@ int rail_is_closed(struct engine *e, struct rail *rail);
 void control_ask(struct engine *e, struct control_req *req); /* posts the request */
 uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* checks the commands that wait */
-__attribute__((cold)) void engine_lookup_missed(struct engine *e);
 
 #include "engine/stats.h"
 #endif

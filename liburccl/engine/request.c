@@ -72,7 +72,7 @@ static void connect_watch(const struct op *op)
 
 	if (!(op->sqe.flags & URCCL_SQE_WATCH) || op->res || op->er->closing)
 		return;
-	p = peer_lookup(op_engine(op), (uint32_t)op->handle);
+	p = peer_get(op_engine(op), (uint32_t)op->handle);
 	if (p)
 		watch_given(op, p);
 }

@@ -273,7 +273,7 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 	while (n < POST_BATCH && bytes < limit && !list_empty(&l->ops) && chunk_may(e, l->peer)) {
 		op = list_first(&l->ops, struct op, link);
 		c = next_chunk(e, op, rail, most);
-		if (!c && (rail != l->peer->rail || !rail->up || l->ops.prev == &op->link))
+		if (!c && l->ops.prev == &op->link)
 			break;
 		if (!c)
 			continue;
@@ -331,17 +331,6 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 	return took;
 }
 
-/* The rail broke while they were cut: they are bound to another rail later. */
-static void batch_hold(struct lane *l, struct chunk **batch, uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		batch[i]->ep = NULL;
-		held_add(l, batch[i]);
-	}
-}
-
 /* Chunks that the device refused are posted first, few at a time. While a device is full this
  * happens in every iteration, and each refused chunk costs a cache miss. */
 static uint32_t lane_post(struct engine *e, struct lane *l)
@@ -365,10 +354,6 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 			return work;
 	}
 	n = lane_fill(e, l, rail, batch, 0);
-	if (n && !rail->up) {
-		batch_hold(l, batch, n);
-		return work;
-	}
 	return n ? work + batch_post(e, l, rail, batch, n) : work;
 }
 

@@ -43,8 +43,6 @@ static void choose_lane(struct op *op)
 		op->lane = is_small ? LANE_SMALL : LANE_BULK;
 }
 
-/* The record stays OP_FREE until its handles are resolved: commands that a lookup runs must not
- * find it. */
 static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 {
 	struct op *op = er->free[--er->nfree];
@@ -63,6 +61,8 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->flush_rails = op->fence = op->tries = op->worst = 0;
 	op->blockers = 0;
 	op->res = 0;
+	op->state = OP_WAITING; /* the statistics get it with the rest, if it outlives the
+				 * iteration */
 	op->first_bad = UINT32_MAX;
 	return op;
 }
@@ -103,17 +103,13 @@ static void op_refuse(struct op *op)
 		op_fail(op, -ECONNRESET, REASON_PEER_LOST, ms, 0, 0);
 }
 
-/* A lookup may run commands, which may remove the entry's last blocker: the ready list starts it
- * then. */
 static void op_start(struct op *op)
 {
-	uint32_t waits = op->blockers;
-
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		open_data(op);
 	if (op->peer && refuses(op->peer) && !(op->bits & OP_MULTISHOT))
 		op_refuse(op);
-	if (!waits && !(op->bits & OP_DECIDED)) /* and it has not ended */
+	if (!op->blockers && !(op->bits & OP_DECIDED))
 		op_begin(op);
 }
 
@@ -126,8 +122,6 @@ static void sqe_take(struct engine *e, struct engine_ring *er, const struct urcc
 	/* A failure before the start names the first segment. */
 	if (op->bits & (OP_IS_DATA | OP_IS_ATOMIC))
 		cursor_reset(&op->cursor);
-	op->state = OP_WAITING; /* the statistics get it with the rest, if it outlives the
-				 * iteration */
 	if (!order_enter(op) && !wrong) {
 		op_start(op);
 	} else {
@@ -142,10 +136,10 @@ static void sqe_take(struct engine *e, struct engine_ring *er, const struct urcc
 	}
 }
 
-uint32_t sq_fetch_ring(struct engine *e, struct engine_ring *er)
+uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n)
 {
 	struct ring *r = er->ring;
-	uint32_t n = ring_submitted(r), i;
+	uint32_t i;
 
 	if (n > er->nfree)
 		n = er->nfree; /* limits a program that wrote a wrong tail */
@@ -160,9 +154,7 @@ uint32_t sq_fetch_ring(struct engine *e, struct engine_ring *er)
 		stats_ended(er);
 		ring_show(r);
 	}
-	if (n) {
-		ring_taken(r, n);
-		stats_taken(er);
-	}
+	ring_taken(r, n);
+	stats_taken(er);
 	return n;
 }

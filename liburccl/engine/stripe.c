@@ -200,22 +200,15 @@ static struct rail *rail_for_op(const struct stripe *s, const struct op *op, uin
 
 /* ---- one call ---- */
 
-/* The rail may have broken since: a handle lookup may run commands. */
 static void stripe_post(struct stripe *s, uint32_t number)
 {
 	struct rail *rail = s->rails[number];
-	uint32_t n = s->n[number], took, i;
+	uint32_t n = s->n[number], took;
 
 	if (!n)
 		return;
 	s->n[number] = 0;
 	rail->gathered_bytes = 0;
-	for (i = 0; i < n && !rail->up; i++) {
-		s->chunks[number][i]->ep = NULL;
-		held_add(s->lane, s->chunks[number][i]);
-	}
-	if (!rail->up)
-		return;
 	took = batch_post(s->e, s->lane, rail, s->chunks[number], n);
 	s->work += took;
 	s->full |= took < n ? bit_of(rail) : 0;

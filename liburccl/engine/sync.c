@@ -34,10 +34,10 @@ static struct memory *word_memory(struct op *op, const uint64_t *word, uint32_t 
 	uint64_t at = (uintptr_t)word;
 	struct memory *m = map ? memory_map_find(map, at, WORD_BYTES) : NULL;
 
-	if (!m)
-		m = cursor_missing(op, 0, at, WORD_BYTES);
-	if (!m)
+	if (!m) {
+		op_fail(op, -EFAULT, REASON_REGION_NONE, WORD_BYTES, at, 0);
 		return NULL;
+	}
 	x = word_extent(m, at, rights);
 	if (!x) {
 		op_fail(op, -EACCES, REASON_WORD_RIGHTS, at, 0, 0);
@@ -85,13 +85,10 @@ static void wait_enter(struct op *op)
 		slow_list_add(e, &s->link, &e->words);
 }
 
-/* A lookup may run commands, which may unblock or end the entry: an extra blocker keeps it from
- * starting meanwhile. */
 void sync_enter(struct op *op)
 {
 	struct sync *s = sync_of(op);
 
-	op->blockers++;
 	if (op->bits & OP_SIGNALS)
 		s->signal_memory =
 			word_memory(op, s->signal, URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC, &s->gpu);
@@ -101,10 +98,10 @@ void sync_enter(struct op *op)
 		op->bits ^= OP_SIGNALS | OP_SIGNALS_GPU;
 	if (op->bits & OP_AWAITS)
 		wait_enter(op);
-	if (op->bits & OP_DECIDED || !list_empty(&s->link))
-		return;
-	s->wait_memory = NULL;
-	op->blockers--;
+	if (list_empty(&s->link))
+		s->wait_memory = NULL;
+	else
+		op->blockers++;
 }
 
 static void wait_over(struct sync *s)
