@@ -53,9 +53,9 @@ __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32
 	return expire(e);
 }
 
-/* Reads the tail of each SQ before the mailbox, and takes the entries after it. A command that makes
- * a handle is posted before the program can know the handle, so every handle of these entries is
- * known. */
+/* Reads the tail of each SQ before the mailbox, and takes the entries after it. A command that
+ * makes a handle is posted before the program can know the handle, so every handle of these
+ * entries is known. */
 static uint32_t engine_fetch(struct engine *e)
 {
 	uint32_t n, work = 0;
