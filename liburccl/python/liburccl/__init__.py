@@ -43,12 +43,9 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Generator
-from typing import Any
 
 from . import _errors, _urccl
 from ._errors import (Cancelled, ConnectionRefused, ConnectionReset, Denied, Error, Full, TimedOut)
-from ._events import Event, Events, Lost, Msg, Note, Peer, Rail
 from ._urccl import Memory, Op, Region, Remote, address_of, version
 from .layouts import DIM, PAGED, SEG, Paged, join
 
@@ -59,7 +56,30 @@ __all__ = [
 ]
 __version__ = version()
 
+TYPE_CHECKING = False   # checkers take it for True; typing takes longer to import than the package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from ._events import Event, Events, Lost, Msg, Note, Peer, Rail
+else:
+    def __getattr__(name):
+        """The classes of events, at their first use: they need typing."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import _events
+        value = globals()[name] = getattr(_events, name)
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 LOG_LEVELS = {2: 40, 3: 30, 4: 20, 5: 10}       # enum urccl_log_level to logging's
+
+
+def _events_of(op: Op) -> Events:
+    from ._events import Events
+    return Events(op)
 
 
 class _Batch:
@@ -99,7 +119,7 @@ class Ring(_urccl.Ring):
         key = peer or 0
         stream = self._watching.get(key)
         if stream is None or stream.ended:
-            stream = self._watching[key] = Events(self._watch(key))
+            stream = self._watching[key] = _events_of(self._watch(key))
         return stream
 
     def next_event(self, timeout: float | None = None) -> Event | None:
@@ -109,7 +129,7 @@ class Ring(_urccl.Ring):
     def accept(self) -> Events:
         """A Peer event for each context that dials this one."""
         if self._accepting is None or self._accepting.ended:
-            self._accepting = Events(self._accept())
+            self._accepting = _events_of(self._accept())
         return self._accepting
 
     def write_paged(self, remote: Remote, region: Region, paged: Any, **options: Any) -> Op:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ._urccl import address_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 SEG = struct.Struct("<QQQII")               # addr, len, off, region, remote
 DIM = struct.Struct("<QqqQQ")               # count, strides, indices: local, remote
