@@ -104,23 +104,31 @@ class Faults(unittest.TestCase):
                 thread.join()
             self.assertEqual(p.ring.nop().result(LIMIT), 0)
 
-    def test_polls_keep_their_pace_beside_a_busy_thread(self):
-        """Polls take completions themselves: none waits for the other thread's 5 ms of the GIL."""
+    def test_polls_take_completions_and_keep_the_gil(self):
+        """A poll that released it would wait for a busy thread's switch interval, 5 ms. It is longer
+        here, so that another thread runs only where this one lets it."""
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(LIMIT)
         with Pair("shm") as p:
-            stop, view, polls = threading.Event(), memoryview(p.source)[:8], 0
+            stop, view, ran, beside = threading.Event(), memoryview(p.source)[:8], 0, 0
 
-            def busy():
+            def run():
+                nonlocal ran
                 while not stop.is_set():
-                    sum(range(100))
-            thread = threading.Thread(target=busy)
+                    ran += 1
+                    time.sleep(1e-4)    # releases the GIL
+            thread = threading.Thread(target=run)
             thread.start()
-            for _ in range(20):
-                op = p.ring.write(p.remote, view)
+            for _ in range(100):
+                time.sleep(1e-4)
+                before, op = ran, p.ring.write(p.remote, view)
                 while not op.done():
-                    polls += 1
+                    pass
+                beside += ran - before
             stop.set()
             thread.join()
-            self.assertGreater(polls, 0)
+            self.assertGreater(ran, 0)
+            self.assertEqual(beside, 0)
 
     def test_threads_share_a_ring(self):
         with Pair("shm", entries=64) as p:
