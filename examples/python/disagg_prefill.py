@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-disagg_prefill.py [--layers N] [--tokens N] [--new N] [--transport T]: disaggregated prefill with
-Hugging Face transformers.
+disagg_prefill.py [--layers N] [--tokens N] [--new N] [--transport T] [--device cpu|cuda]:
+disaggregated prefill with Hugging Face transformers.
 
 A prefill process computes the KV cache of a prompt and pushes it layer by layer while it computes
 the next layer; a decode process, whose memory the KV lands in, goes on from there. The tokens
 must equal those of one process alone. The model has Qwen3-0.6B's sizes with fewer layers and
-tokens and random weights: nothing is downloaded.
+tokens and random weights: nothing is downloaded. With --device cuda both processes compute on GPU
+0, and the KV moves from tensors of one into tensors of the other.
 """
 import argparse
 import multiprocessing
@@ -38,7 +39,18 @@ def make_model(args):
         model = transformers.Qwen2ForCausalLM(config)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // 16
     prompt = torch.randint(0, config.vocab_size, (1, args.tokens))
-    return model.eval(), prompt, (2, 8, args.tokens, head_dim)
+    shape = (args.layers, 2, 8, args.tokens, head_dim)
+    return model.eval().to(args.device), prompt.to(args.device), shape
+
+
+def make_pool(ctx, args, shape):
+    """A tensor for the KV of all layers. In memory of the host, peers on this machine map it."""
+    import torch
+
+    if args.device == "cuda":
+        return torch.empty(shape, device="cuda")
+    memory = ctx.alloc(4 * torch.Size(shape).numel())
+    return torch.from_numpy(memory.numpy("float32")).view(shape)
 
 
 def layer_of(cache, i):
@@ -77,7 +89,8 @@ def decode(model, token, cache, count):
 
     tokens = [token]
     while len(tokens) < count:
-        out = model(torch.tensor([[tokens[-1]]]), past_key_values=cache, use_cache=True)
+        last = torch.tensor([[tokens[-1]]], device=model.device)
+        out = model(last, past_key_values=cache, use_cache=True)
         cache = out.past_key_values
         tokens.append(int(out.logits[0, -1].argmax()))
     return tokens
@@ -90,17 +103,21 @@ def run_prefill(args, pipe):
     with liburccl.Context(args.transport) as ctx, ctx.ring() as ring:
         metadata, advert = pipe.recv()
         remote = ctx.import_(ring.connect(metadata).result(LIMIT), advert)
-        staging = torch.from_numpy(ctx.alloc(args.layers * 4 * torch.Size(shape).numel())
-                                   .numpy("float32")).view(args.layers, *shape)
+        staging = make_pool(ctx, args, shape)
         size, ops, started = staging[0].numel() * 4, [], []
         region = ctx.register(staging, "")
         ring.warm(remote.peer).result(LIMIT)
+        after = {}
+        if args.device == "cuda":
+            model(prompt)                               # the first run loads kernels
+            torch.cuda.synchronize()
+            after = {"stream": torch.cuda.current_stream()}     # writes start behind its copies
 
         def push(i, keys, values, payload=b""):
             staging[i][0].copy_(keys[0])
             staging[i][1].copy_(values[0])
             started.append(time.perf_counter())
-            ops.append(ring.write(remote, staging[i], i * size, notify=(i, payload)))
+            ops.append(ring.write(remote, staging[i], i * size, notify=(i, payload), **after))
 
         def after_layer(i):
             # The last layer goes with the first token, which is known only later.
@@ -121,7 +138,7 @@ def run_prefill(args, pipe):
         moved = sum(op.result(LIMIT) for op in ops)
         done = time.perf_counter()
         region.unregister()
-        print(f"prefill: {args.layers} layers, {moved / 1e6:.1f} MB in "
+        print(f"prefill on {args.device}: {args.layers} layers, {moved / 1e6:.1f} MB in "
               f"{(computed - begin) * 1e3:.1f} ms of computing; exposed "
               f"{(done - computed) * 1e3:.2f} ms; last layer at "
               f"{size / (done - started[-1]) / 1e9:.2f} GB/s", flush=True)
@@ -129,12 +146,10 @@ def run_prefill(args, pipe):
 
 
 def run_decode(args, pipe, results):
-    import torch
-
-    model, prompt, shape = make_model(args)
+    model, _, shape = make_model(args)
     with liburccl.Context(args.transport) as ctx, ctx.ring() as ring:
-        memory = ctx.alloc(args.layers * 4 * torch.Size(shape).numel())
-        region = ctx.register(memory, "w")
+        pool = make_pool(ctx, args, shape)
+        region = ctx.register(pool, "w")
         ring.accept()
         events = ring.events()
         pipe.send((ctx.metadata, region.advertise(rights="w")))
@@ -145,7 +160,6 @@ def run_decode(args, pipe, results):
             arrived.add(event.tag)
             if event.payload:
                 (token,) = FIRST.unpack(event.payload)
-        pool = torch.from_numpy(memory.numpy("float32")).view(args.layers, *shape)
         cache = make_cache([(kv[0:1], kv[1:2]) for kv in pool])
         tokens = decode(model, token, cache, args.new)
         pipe.send(None)
@@ -164,6 +178,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--new", type=int, default=8)
     parser.add_argument("--transport", default="shm")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     near, far = spawn.Pipe()
