@@ -97,14 +97,16 @@ static int apply(urccl_engine &e, const options &custom, urccl_params &p)
 	return 0;
 }
 
-/* Memory of GPUs where the program has loaded CUDA, as the library looks for it. */
+/* Memory of GPUs where the machine has an NVIDIA driver, or the program has loaded CUDA, as the library
+ * looks for it. NIXL asks before a program has to load it. */
 static segment_types segments_with(const char *cuda_so)
 {
 	void *so = dlopen(cuda_so ? cuda_so : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 
-	if (!so)
+	if (so)
+		dlclose(so);
+	else if (access("/dev/nvidiactl", F_OK))
 		return {DRAM};
-	dlclose(so);
 	return {DRAM, VRAM};
 }
 

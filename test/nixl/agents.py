@@ -18,15 +18,19 @@ LATE = 60       # seconds, on a busy machine
 
 
 class Agent:
-    """One agent, one buffer."""
+    """One agent, one buffer, of segment DRAM or of GPU 0's VRAM."""
 
-    def __init__(self, name, size=1 << 20, **settings):
-        self.name = name
+    def __init__(self, name, size=1 << 20, segment="DRAM", **settings):
+        self.name, self.segment = name, segment
         self.api = nixl_agent(name, nixl_agent_config(backends=[]))
         self.api.create_backend(BACKEND, {k: str(v) for k, v in settings.items()})
-        self.buffer = numpy.zeros(size, dtype=numpy.uint8)
-        self.address = self.buffer.ctypes.data
-        self.registered = self.api.register_memory([(self.address, size, 0, "")], "DRAM")
+        self.buffer = memory = numpy.zeros(size, dtype=numpy.uint8)
+        if segment == "VRAM":
+            import torch
+            self.buffer = torch.from_numpy(memory).cuda()
+            torch.cuda.synchronize()
+        self.address = self.buffer.data_ptr() if segment == "VRAM" else memory.ctypes.data
+        self.registered = self.api.register_memory([(self.address, size, 0, "")], segment)
 
     def metadata(self):
         return self.api.get_agent_metadata()
@@ -41,22 +45,28 @@ class Agent:
         self.api.remove_remote_agent(name)
 
     def fill(self, seed):
-        self.buffer[:] = numpy.random.default_rng(seed).integers(0, 256, len(self.buffer),
-                                                                 dtype=numpy.uint8)
+        self.set(numpy.random.default_rng(seed).integers(0, 256, len(self.buffer),
+                                                         dtype=numpy.uint8))
 
     def bytes(self):
-        return self.buffer.tobytes()
+        return (self.buffer.cpu().numpy() if self.segment == "VRAM" else self.buffer).tobytes()
 
     def set(self, value):
-        self.buffer[:] = value
+        """One number, or one for each byte."""
+        if self.segment == "VRAM":
+            import torch
+            self.buffer[:] = torch.as_tensor(value)
+            torch.cuda.synchronize()
+        else:
+            self.buffer[:] = value
 
     def deregister(self):
         self.api.deregister_memory(self.registered)
 
-    def prepare(self, way, here, there, peer, note=b""):
-        """Blocks are (address, length)."""
-        local = self.api.get_xfer_descs([(a, n, 0) for a, n in here], "DRAM")
-        remote = self.api.get_xfer_descs([(a, n, 0) for a, n in there], "DRAM")
+    def prepare(self, way, here, there, peer, note=b"", segment="DRAM"):
+        """Blocks are (address, length); the peer's are of that segment."""
+        local = self.api.get_xfer_descs([(a, n, 0) for a, n in here], self.segment)
+        remote = self.api.get_xfer_descs([(a, n, 0) for a, n in there], segment)
         return self.api.initialize_xfer(way, local, remote, peer, note)
 
     def post(self, handle):
@@ -74,8 +84,8 @@ class Agent:
                 return state
         return "LATE"
 
-    def move(self, way, here, there, peer, note=b""):
-        handle = self.prepare(way, here, there, peer, note)
+    def move(self, way, here, there, peer, note=b"", segment="DRAM"):
+        handle = self.prepare(way, here, there, peer, note, segment)
         try:
             state = self.post(handle)
         except Exception as error:
