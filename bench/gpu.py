@@ -57,9 +57,16 @@ def figures(options):
                f"gpu.host.{way}.bandwidth",
                perf(options, *moves(op, "shm", "pinned", "gpu:0", size, span, depth)), bandwidth)
     for op in "write", "read":
-        yield (f"GPU over tcp, {op} 64 MiB; floor: host memory", "GB/s",
-               perf(options, *moves(op, "tcp", "host", "host", size, span, depth)), bandwidth,
-               perf(options, *moves(op, "tcp", "gpu:0", "host", size, span, depth)), bandwidth)
+        host = perf(options, *moves(op, "tcp", "host", "host", size, span, depth))
+        for text, there in ("host", "host"), ("GPU", peer):
+            yield (f"GPU over tcp to {text}, {op} 64 MiB; floor: host memory", "GB/s",
+                   host, bandwidth,
+                   perf(options, *moves(op, "tcp", "gpu:0", there, size, span, depth)), bandwidth)
+    for op in "write", "read":
+        yield (f"host to GPU over shm by relay, {op} 64 MiB; floor: mapped", "GB/s",
+               perf(options, *moves(op, "shm", "host", "host", size, span, depth),
+                    "--server-alloc"), bandwidth,
+               perf(options, *moves(op, "shm", "host", peer, size, span, depth)), bandwidth)
 
 
 def measure(command, metric):
