@@ -261,19 +261,26 @@ static int check_simulated(const struct urccl_params *p)
 	return 0;
 }
 
+static struct clock *device_clock(struct device *dev)
+{
+	uint64_t next_ns;
+
+	return dev->ops->clock ? dev->ops->clock(dev, &next_ns) : NULL;
+}
+
 /* A simulated clock can know that nobody has anything to do only where one thread does it all. */
 static int clock_choose(struct urccl *ctx)
 {
 	uint32_t i;
 
 	for (i = 0; i < ctx->ndevices && !ctx->clock; i++)
-		ctx->clock = ctx->devices[i]->clock;
+		ctx->clock = device_clock(ctx->devices[i]);
 	if (!ctx->clock)
 		return 0;
 	if (!ctx->is_inline)
 		return fail(-EINVAL, "clock=simulated is for contexts with URCCL_OPEN_INLINE");
 	for (i = 0; i < ctx->ndevices; i++)
-		if (ctx->devices[i]->clock != ctx->clock)
+		if (device_clock(ctx->devices[i]) != ctx->clock)
 			return fail(-EINVAL, "clock=simulated is for transport sim alone");
 	return check_simulated(&ctx->settings.p);
 }

@@ -146,7 +146,7 @@ static void plan_any(const struct urccl *ctx, struct text *t)
 /* The route of bytes of a GPU that entries of this context move over the device. */
 static const char *gpu_route(const struct device *dev, int is_staged)
 {
-	if (dev->ipc)
+	if (dev->caps & CAP_GPU)
 		return "CUDA IPC to and from memory of GPUs, staged to and from other memory of the "
 		       "peer";
 	return is_staged ? "staged, as the device does not reach it" : "direct";
@@ -155,7 +155,7 @@ static const char *gpu_route(const struct device *dev, int is_staged)
 /* The route of those that entries of peers move. */
 static const char *gpu_peers_route(const struct device *dev, int may_bounce)
 {
-	if (dev->ipc)
+	if (dev->caps & CAP_GPU)
 		return may_bounce ? "peers reach it by CUDA IPC, or by relay where CUDA does not "
 				    "share it"
 				  : "peers reach it by CUDA IPC if CUDA shares it";

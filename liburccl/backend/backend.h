@@ -43,6 +43,24 @@
 
 struct backend;
 
+enum device_caps {
+	CAP_FAILOVER = 1 << 0,		/* chunks that came out since their ep broke have
+					 * CHUNK_FAILOVER, and once both ends are closed nothing of
+					 * them lands any more: they may go again by another ep */
+	CAP_ERROR_KILLS_EP = 1 << 1,	/* an access that the peer refused, and CANCEL_NOW, end the
+					 * ep: EVENT_DOWN; without it the ep goes on */
+	CAP_ACCESS_OUTLIVES_KEY = 1 << 2, /* an access that began in time may outlast its exposure:
+					 * the engine ends it then, by unexpose */
+	CAP_PIN = 1 << 3,		/* it has pin and unpin, which take a while */
+	CAP_SLOW_REG = 1 << 4,		/* reg and unreg take a while */
+	CAP_BY_PAGES = 1 << 5,		/* it knows memory by its pages: these must stay */
+	CAP_DMABUF = 1 << 6,		/* its reg and pin take dma-bufs; without it it is never
+					 * given an extent that is one */
+	CAP_GPU = 1 << 7,		/* its reg takes memory of GPUs, which peers reach as far as
+					 * expose and import do not say -EOPNOTSUPP; a chunk whose
+					 * key is of a GPU may have GPU_PIECES pieces */
+};
+
 /* Embedded at the start of each backend's own device and ep. */
 struct device {
 	const struct backend *ops;
@@ -51,24 +69,9 @@ struct device {
 	uint32_t rails;			/* the engine's: eps in use */
 	const char *about;		/* whom it reaches and how it moves bytes, in a line */
 	uint64_t bytes_per_s;		/* the speed of its port; 0: not known */
-	uint32_t pins;			/* 1: it has pin and unpin, which take a while */
-	uint32_t slow;			/* 1: reg and unreg take a while */
-	uint32_t by_pages;		/* 1: it knows memory by its pages: these must stay */
-	uint32_t mrs_max;		/* memory regions that it can have, of all programs; 0: that
-					 * is not what bounds it */
-	uint32_t mrs;			/* and that this context has: those who make and end them
-					 * count, any thread reads */
-	uint32_t dmabuf;		/* 1: its reg and pin take dma-bufs; else it is never given
-					 * an extent that is one */
-	uint32_t ipc;			/* 1: its reg takes memory of GPUs, which peers reach as far
-					 * as expose and import do not say -EOPNOTSUPP */
-	uint32_t bundle;		/* pieces that a chunk may have whose key is of a GPU; 0:
-					 * one */
+	uint32_t caps;			/* enum device_caps */
 	struct gpu *gpu;		/* the context's, set after open */
-	struct clock *clock;		/* that it and its engine go by; NULL: the real one */
 	const uint64_t *iteration;	/* the engine's: counts up; NULL: it has none */
-	uint64_t next_ns;		/* on a simulated clock, after poll: when there is something
-					 * to poll next */
 	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
 					 * who closes it writes, any thread reads it */
 };
@@ -254,14 +257,6 @@ struct backend {
 	uint32_t window;		/* bytes of bulk that a rail may have on its way before it
 					 * was seen to carry more; 0: several chunks. Few where what
 					 * is late to be acknowledged is sent again */
-	uint32_t error_kills_ep;	/* 1: an access that the peer refused, and CANCEL_NOW, end
-					 * the ep: EVENT_DOWN; 0: it goes on */
-	uint32_t can_failover;		/* 1: chunks that came out since their ep broke have
-					 * CHUNK_FAILOVER, and once both ends are closed nothing of
-					 * them lands any more: they may go again by another ep */
-
-	uint32_t access_outlives_key;	/* 1: an access that began in time may outlast its
-					 * exposure: the engine ends it then, by unexpose */
 	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
 
 	/* How many devices open() opens with these settings, index and number aside, by number
@@ -279,6 +274,12 @@ struct backend {
 	/* No eps left. 0, or -EBUSY with fail() text: a call of its driver's has not returned, and
 	 * all that it may have is left where it is for ever. */
 	int (*close)(struct device *dev);
+	/* Optional: the simulated clock that the device and its engine go by, or NULL.
+	 * *next_ns: when there is something to poll next, as of the last poll. */
+	struct clock *(*clock)(struct device *dev, uint64_t *next_ns);
+	/* Optional: memory regions that this context has of the *most that the device can have, of
+	 * all programs; 0: another limit binds it. Any thread. */
+	uint32_t (*mrs)(struct device *dev, uint32_t *most);
 	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
 	 * extent. */
 	int (*reg)(struct device *dev, struct extent *extent);
@@ -340,9 +341,9 @@ struct backend {
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */
-	/* Optional, of devices with ipc: the address of the key's memory for kernels of this side.
-	 * The owner is not told that a revocation is carried out until out is NULL: it is not used
-	 * any more. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
+	/* Optional, of devices with CAP_GPU: the address of the key's memory for kernels of this
+	 * side. The owner is not told that a revocation is carried out until out is NULL: it is
+	 * not used any more. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
 	int (*map)(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
 	/* Does ahead what a first chunk with the key would have to do on this side, a piece at a
 	 * time. 0: that was all; -EINPROGRESS: call again. */
@@ -363,6 +364,12 @@ struct backend {
 	 * way for a second. */
 	int (*is_stuck)(struct device *dev, uint64_t since);
 };
+
+static inline uint32_t device_mrs(struct device *dev, uint32_t *most)
+{
+	*most = 0;
+	return dev->ops->mrs ? dev->ops->mrs(dev, most) : 0;
+}
 
 /* The ep of this address speaks the version: 0, -EPROTO: malformed, or -EPROTONOSUPPORT. */
 static inline int ep_version_check(uint32_t version, const uint8_t *addr, uint32_t len)

@@ -512,7 +512,8 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 
 	g->dev = path->rail.ep->dev;
 	/* What peers reach through our engine alone needs no pin. */
-	if (g->dev->pins && (g->dev->ipc || !memory_has_gpu(g->region->memory)))
+	if (g->dev->caps & CAP_PIN &&
+	    (g->dev->caps & CAP_GPU || !memory_has_gpu(g->region->memory)))
 		rc = pin_get(c, g);
 	if (rc == -EINPROGRESS)
 		return 0;
@@ -559,7 +560,8 @@ static struct grant *grant_for(struct control *c, struct path *path, struct regi
 /* Memory of GPUs that the device does not reach goes through memory of the library. */
 static int grant_may(const struct control *c, const struct region *r, const struct device *dev)
 {
-	return dev->ipc || !memory_has_gpu(r->memory) || c->config.params->bounce != URCCL_ALLOW_NO;
+	return dev->caps & CAP_GPU || !memory_has_gpu(r->memory) ||
+	       c->config.params->bounce != URCCL_ALLOW_NO;
 }
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)

@@ -120,7 +120,7 @@ struct path *path_next(const struct peer *p)
 void paths_try(struct control *c, struct peer *p, struct path *path)
 {
 	uint32_t transport = path_transport(path), i;
-	int beside = path->rail.ep->dev->ops->can_failover;
+	int beside = path->rail.ep->dev->caps & CAP_FAILOVER;
 
 	path_connect(c, path, 1);
 	for (i = 0; i < p->npaths && beside; i++)

@@ -135,25 +135,27 @@ void log_link(const struct control *c, const struct peer *p)
 }
 
 /* A second possible cause of the failure, or "". */
-static void short_of_regions(const struct device *dev, int err, char *text, size_t size)
+static void short_of_regions(struct device *dev, int err, char *text, size_t size)
 {
+	uint32_t most, mrs = device_mrs(dev, &most);
+
 	*text = 0;
-	if (err == -ENOMEM && dev->mrs_max)
+	if (err == -ENOMEM && most)
 		snprintf(text, size,
 			 ", or none is left of the %u memory regions that the device can have "
 			 "(max_mr), of which this context has %u",
-			 dev->mrs_max, load_relaxed(&dev->mrs));
+			 most, mrs);
 }
 
 /* The kernel limits locked memory, and reports ENOMEM if the limit is passed. */
-void log_short(const struct control *c, const struct device *dev, uint64_t len, int err)
+void log_short(const struct control *c, struct device *dev, uint64_t len, int err)
 {
 	const char *name = transport_name(dev->ops->transport);
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 	char regions[160];
 
 	short_of_regions(dev, err, regions, sizeof(regions));
-	if (err != -ENOMEM || !dev->by_pages || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	if (err != -ENOMEM || !(dev->caps & CAP_BY_PAGES) || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		log_text(&c->log, URCCL_LOG_WARN,
 			 "%s cannot make %llu bytes ready for peers, whose entries fail: %s%s",

@@ -319,7 +319,7 @@ void log_small(const struct control *c, const struct path *path);
 void log_path_state(const struct control *c, const struct peer *p);
 void log_link(const struct control *c, const struct peer *p);
 /* Log that a device cannot pin len bytes for peers, or does not unpin them. */
-void log_short(const struct control *c, const struct device *dev, uint64_t len, int err);
+void log_short(const struct control *c, struct device *dev, uint64_t len, int err);
 void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
 /* Logs at close that the peer may still have memory of the context mapped. */
 void log_importer(const struct control *c, const struct peer *p);

@@ -34,13 +34,13 @@ void rails_known(struct peer *p, const struct path *path)
 
 void rails_agree(struct peer *p)
 {
-	const struct backend *ops = p->path->rail.ep->dev->ops;
+	const struct device *dev = p->path->rail.ep->dev;
 	uint32_t i;
 
-	p->failover = ops->can_failover;
+	p->failover = (dev->caps & CAP_FAILOVER) != 0;
 	p->rails = p->theirs = 0;
 	for (i = 0; i < p->nknown && p->failover; i++)
-		if (p->known[i].transport == ops->transport)
+		if (p->known[i].transport == dev->ops->transport)
 			p->rails |= 1u << p->known[i].number;
 }
 

@@ -29,7 +29,7 @@ static uint64_t transports_without_dmabuf(const struct control *c)
 	uint32_t i;
 
 	for (i = 0; i < c->config.ndevices; i++)
-		if (!c->config.devices[i]->dmabuf)
+		if (!(c->config.devices[i]->caps & CAP_DMABUF))
 			bits |= 1ull << c->config.devices[i]->ops->transport;
 	return bits;
 }
@@ -408,10 +408,10 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
-/* Devices without ipc do not learn of GPU memory: its bytes are staged for them. */
+/* Devices without CAP_GPU do not learn of GPU memory: its bytes are staged for them. */
 static int device_takes(const struct device *dev, const struct extent *a)
 {
-	return a->kind != GPU_MEMORY_DEVICE || dev->ipc;
+	return a->kind != GPU_MEMORY_DEVICE || dev->caps & CAP_GPU;
 }
 
 /* Unregisters it at the first n devices. 0, or the first -errno. */
@@ -428,27 +428,22 @@ static int extent_unreg(const struct control *c, struct extent *a, uint32_t n)
 	return err;
 }
 
-static int mrs_used_up(const struct device *dev)
-{
-	return dev->mrs_max && load_relaxed(&dev->mrs) >= dev->mrs_max;
-}
-
 /* The kernel limits pinned pages, and reports ENOMEM if the limit is passed. */
-static int reg_refused(const struct device *dev, const struct extent *a, int rc,
-		       struct control_error *t)
+static int reg_refused(struct device *dev, const struct extent *a, int rc, struct control_error *t)
 {
+	uint32_t most, mrs = device_mrs(dev, &most);
 	struct rlimit limit;
 
 	if (a->is_dmabuf)
 		return ranges_refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport,
 				     (uint64_t)-rc, 0);
-	if (rc == -ENOMEM && dev->by_pages && !mrs_used_up(dev) &&
+	if (rc == -ENOMEM && dev->caps & CAP_BY_PAGES && (!most || mrs < most) &&
 	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		return ranges_refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
 				     (uint64_t)limit.rlim_cur / 1024);
-	if (rc == -ENOMEM && dev->mrs_max)
-		return ranges_refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport,
-				     dev->mrs_max, load_relaxed(&dev->mrs));
+	if (rc == -ENOMEM && most)
+		return ranges_refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport, most,
+				     mrs);
 	return ranges_refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }
 
@@ -478,7 +473,7 @@ int devices_slow(const struct control *c)
 	uint32_t i;
 
 	for (i = 0; i < c->config.ndevices; i++)
-		if (c->config.devices[i]->slow)
+		if (c->config.devices[i]->caps & CAP_SLOW_REG)
 			return 1;
 	return 0;
 }

@@ -28,7 +28,7 @@ static int bundle_may(const struct engine *e, const struct engine_peer *p)
 
 static int takes_bundles(const struct engine *e, const struct op *op, const struct rail *rail)
 {
-	return rail->ep->dev->bundle && e->bundles.pieces && !(op->bits & OP_IS_RANGE) &&
+	return rail->ep->dev->caps & CAP_GPU && e->bundles.pieces && !(op->bits & OP_IS_RANGE) &&
 	       !(op->sqe.flags & URCCL_SQE_CHECKSUM);
 }
 
@@ -45,7 +45,7 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 		return res;
 	number = b->free[--b->nfree];
 	pieces = b->pieces + (size_t)number * GPU_PIECES;
-	n = cursor_fill_bundle(op, out, pieces, rail->ep->dev->bundle, &out->len);
+	n = cursor_fill_bundle(op, out, pieces, GPU_PIECES, &out->len);
 	if (n == 1) {
 		b->free[b->nfree++] = number;
 		return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bundles: scattered pieces of a paged or vectored entry in one chunk, for devices that take them
- * (device.bundle). Pieces are of one region and one key. Part of private.h.
+ * (CAP_GPU). Pieces are of one region and one key. Part of private.h.
  */
 #ifndef BUNDLE_H
 #define BUNDLE_H

@@ -293,7 +293,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 		return -ENOTCONN;
 	if (p->state == PEER_CONNECTING)
 		p->rails_said = 1u << cmd->rail->number;
-	p->failover = cmd->failover && cmd->rail->ep->dev->ops->can_failover;
+	p->failover = cmd->failover && cmd->rail->ep->dev->caps & CAP_FAILOVER;
 	rails_of(p, cmd->rail->ep->dev->ops);
 	p->rails_news |= p->rails_up ^ p->rails_said;
 	p->rail = cmd->rail->up ? cmd->rail : NULL;

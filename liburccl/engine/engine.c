@@ -363,7 +363,11 @@ static uint64_t next_ns(struct engine *e)
 	uint32_t i;
 
 	for (i = 0; i < e->config.ndevices; i++) {
-		of_device = e->config.devices[i]->next_ns;
+		struct device *dev = e->config.devices[i];
+
+		of_device = NEVER_NS;
+		if (dev->ops->clock)
+			dev->ops->clock(dev, &of_device);
 		next = of_device < next ? of_device : next;
 	}
 	return next;

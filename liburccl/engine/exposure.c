@@ -15,7 +15,7 @@ static void expiring_del(struct exposure *x)
 static void expiring_add(struct engine *e, struct exposure *x)
 {
 	expiring_del(x);
-	if (x->expires_ns != NEVER_NS && x->ep->dev->ops->access_outlives_key)
+	if (x->expires_ns != NEVER_NS && x->ep->dev->caps & CAP_ACCESS_OUTLIVES_KEY)
 		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
@@ -29,7 +29,7 @@ static int expose(struct engine *e, struct exposure *x, void *key)
 	if (gpu && relay_make(x->peer))
 		return -ENOMEM;
 	e->gpus |= (uint32_t)gpu;
-	if (!gpu || x->ep->dev->ipc)
+	if (!gpu || x->ep->dev->caps & CAP_GPU)
 		n = x->ep->dev->ops->expose(x, key, KEY_MAX);
 	x->exposed = n >= 0;
 	if (gpu && n == -EOPNOTSUPP && e->config.params->bounce != URCCL_ALLOW_NO)

@@ -141,7 +141,7 @@ void grant_unpin(struct grant *g)
 {
 	struct device *dev = g->exposure.ep->dev;
 
-	if (dev->pins)
+	if (dev->caps & CAP_PIN)
 		CHECK_EQ(dev->ops->unpin(dev, &g->pin), 0);
 }
 
@@ -160,7 +160,7 @@ int grant_try(struct grant *g, struct end *owner, struct end *importer, struct a
 					.expires_ns = expires_ns};
 	g->pin = (struct pin){.memory = area->memory, .off = off, .len = len, .rights = rights};
 	g->exposure.pin = &g->pin;
-	if (g->exposure.ep->dev->pins)
+	if (g->exposure.ep->dev->caps & CAP_PIN)
 		CHECK_EQ(b->pin(g->exposure.ep->dev, &g->pin), 0);
 	n = b->expose(&g->exposure, g->key, sizeof(g->key));
 	if (n < 0) {

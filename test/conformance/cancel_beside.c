@@ -69,7 +69,7 @@ void case_cancel_beside(struct rig *rig)
 	static struct round r;
 	uint32_t round;
 
-	if (rig->backend->error_kills_ep)
+	if (rig_error_kills_ep(rig))
 		SKIP("what is cancelled at once ends the ep");
 	r.rig = rig;
 	pair_open(rig, &r.pair);

@@ -36,7 +36,7 @@ static void stop_last(struct rig *rig, struct end *end, struct piece *last)
 {
 	uint32_t polls;
 
-	if (last->out || rig->backend->error_kills_ep)
+	if (last->out || rig_error_kills_ep(rig))
 		return;
 	rig->backend->cancel(&last->chunk, CANCEL_NOW);
 	for (polls = 0; !last->out; polls++) {
@@ -78,7 +78,7 @@ static void go_on(struct rig *rig, struct pair *pair, struct area *local, struct
 	for (i = 0; i < 200; i++)
 		rig_step(rig);
 	CHECK(area_is(local, 0, LEN, pattern, 0));
-	if (rig->backend->error_kills_ep) {
+	if (rig_error_kills_ep(rig)) {
 		grant_close(rig, g);
 		pair_mend(rig, pair);
 		grant_open(g, &pair->end[1], end, remote, 0, LEN, RIGHTS);

@@ -49,7 +49,7 @@ static void share(struct rig *rig, struct pin *pin, struct area *local, struct a
 	struct device *owner = rig->node[1].dev;
 	uint32_t i, before = regions(), own;
 
-	if (owner->pins)
+	if (owner->caps & CAP_PIN)
 		CHECK_EQ(owner->ops->pin(owner, pin), 0);
 	own = own_regions();
 	for (i = 0; i < PEERS; i++) {
@@ -70,8 +70,8 @@ static void share(struct rig *rig, struct pin *pin, struct area *local, struct a
 	for (i = 0; i < PEERS; i++)
 		WAIT(rig, !owner->ops->unexpose(&exposures[i]));
 	CHECK_EQ(own_regions(), own);
-	CHECK_EQ(regions() - before, owner->pins ? SPANS : PEERS * SPANS);
-	if (owner->pins)
+	CHECK_EQ(regions() - before, owner->caps & CAP_PIN ? SPANS : PEERS * SPANS);
+	if (owner->caps & CAP_PIN)
 		CHECK_EQ(owner->ops->unpin(owner, pin), 0);
 }
 
@@ -84,8 +84,8 @@ void case_fabric_pins(struct rig *rig)
 
 	if (!words || !strstr(rig->settings->transport, "urccl_test"))
 		SKIP("only the provider of our tests asks for what it is told to");
-	CHECK_EQ(rig->node[0].dev->by_pages, strstr(words, "allocated") != NULL);
-	CHECK_EQ(rig->node[0].dev->pins, !strstr(words, "endpoint"));
+	CHECK_EQ(!!(rig->node[0].dev->caps & CAP_BY_PAGES), strstr(words, "allocated") != NULL);
+	CHECK_EQ(!!(rig->node[0].dev->caps & CAP_PIN), !strstr(words, "endpoint"));
 	for (i = 0; i < PEERS; i++)
 		pair_open(rig, &pairs[i]);
 	area_open(&rig->node[0], &local, LEN);

@@ -75,7 +75,7 @@ void case_fabric_sleep(struct rig *rig)
 	area_open(&rig->node[1], &remote, LEN);
 	idle(rig, &pair, &remote);
 	/* What is pinned the control thread takes back. */
-	if (!rig->node[1].dev->pins)
+	if (!(rig->node[1].dev->caps & CAP_PIN))
 		passes(rig, &pair, &remote);
 	late(rig, &pair, &remote);
 	pair_close(rig, &pair);

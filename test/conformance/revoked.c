@@ -18,7 +18,7 @@ static void refused(struct rig *rig, struct pair *pair, enum chunk_kind kind, st
 	CHECK_EQ(piece_move(rig, kind, end, local, 0, old, 0, len), -EACCES);
 	CHECK(area_is(remote, 0, LEN, 1, 0));
 	CHECK(area_is(local, 0, LEN, 2, 0));
-	if (!rig->backend->error_kills_ep) {
+	if (!rig_error_kills_ep(rig)) {
 		CHECK(!end->down);
 		return;
 	}

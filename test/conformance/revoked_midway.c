@@ -35,10 +35,10 @@ static void finish(struct rig *rig, const struct end *end, const struct piece *p
 	WAIT(rig, end->out == end->taken);
 	for (i = 0; i < PIECES; i++)
 		CHECK(pieces[i].chunk.res == 0 || pieces[i].chunk.res == -EACCES ||
-		      (rig->backend->error_kills_ep && pieces[i].chunk.res == -ECONNRESET));
+		      (rig_error_kills_ep(rig) && pieces[i].chunk.res == -ECONNRESET));
 	for (i = 0; i < 50; i++)
 		rig_step(rig);
-	CHECK(rig->backend->error_kills_ep || !end->down);
+	CHECK(rig_error_kills_ep(rig) || !end->down);
 }
 
 static void one(struct rig *rig, struct pair *pair, struct area *local, uint32_t round)

@@ -350,7 +350,7 @@ void pair_open(struct rig *rig, struct pair *pair)
 
 void pair_mend(struct rig *rig, struct pair *pair)
 {
-	if (!rig->backend->error_kills_ep && !pair->end[0].down && !pair->end[1].down)
+	if (!rig_error_kills_ep(rig) && !pair->end[0].down && !pair->end[1].down)
 		return;
 	pair_close(rig, pair);
 	pair_open(rig, pair);

@@ -119,11 +119,16 @@ void end_grow(struct end *end);
 /* backend.h's ep_prepare and ep_connect. */
 int end_connect(struct end *end, const void *addr, uint32_t len, int active,
 		const struct sockaddr_storage *via);
-/* Whoever refused an access, or was told CANCEL_NOW, may be no more (backend.error_kills_ep): a
+/* Whoever refused an access, or was told CANCEL_NOW, may be no more (CAP_ERROR_KILLS_EP): a
  * pair anew. No grants of the old one are left. */
 void pair_mend(struct rig *rig, struct pair *pair);
 /* Closes whatever is not closed and frees both. */
 void pair_close(struct rig *rig, struct pair *pair);
+
+static inline int rig_error_kills_ep(const struct rig *rig)
+{
+	return (rig->node[0].dev->caps & CAP_ERROR_KILLS_EP) != 0;
+}
 
 /* ---- area.c ---- */
 

@@ -129,8 +129,8 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	give(u, RIGHTS, expires);
 	while (!try(u, kind, 1)) {
 		CHECK(clock_ns() < until);
-		CHECK(!over || !u->rig->backend->error_kills_ep);
-		if (over || !owner->pins || clock_ns() < expires ||
+		CHECK(!over || !rig_error_kills_ep(u->rig));
+		if (over || !(owner->caps & CAP_PIN) || clock_ns() < expires ||
 		    owner->ops->unexpose(&u->grant.exposure))
 			continue;
 		CHECK_EQ(owner->ops->unpin(owner, &u->grant.pin), 0);
@@ -139,7 +139,7 @@ static void beyond_time(struct unruly *u, enum chunk_kind kind)
 	CHECK_GE(clock_ns(), expires);
 	if (over) /* for end() */
 		CHECK_EQ(owner->ops->pin(owner, &u->grant.pin), 0);
-	if (!u->rig->backend->error_kills_ep)
+	if (!rig_error_kills_ep(u->rig))
 		CHECK(try(u, kind, 0) < 0);
 	end(u);
 }
@@ -230,7 +230,7 @@ static void unruly(struct rig *rig,
 	beyond_rights(&u);
 	beyond_time(&u, CHUNK_WRITE);
 	beyond_time(&u, CHUNK_READ);
-	if (!rig->backend->error_kills_ep) {
+	if (!rig_error_kills_ep(rig)) {
 		beside(&u, URCCL_RIGHT_READ, CHUNK_WRITE);
 		beside(&u, URCCL_RIGHT_WRITE, CHUNK_READ);
 	}

@@ -161,7 +161,6 @@ static const struct backend stub = {
 	.name = "stub",
 	.transport = URCCL_TRANSPORT_TCP,
 	.chunk_bytes = 4096,
-	.can_failover = 1,
 	.reg = stub_reg,
 	.unreg = stub_unreg,
 	.ep_open = stub_ep_open,

@@ -23,7 +23,7 @@
 static struct control *c;
 static struct engine *e;
 static struct ring *r;
-static struct device dev = {.ops = &stub, .fd = -1}, *devices[] = {&dev};
+static struct device dev = {.ops = &stub, .fd = -1, .caps = CAP_FAILOVER}, *devices[] = {&dev};
 static struct mailbox home, back;
 static uint8_t bytes[BYTES];
 static uint64_t region;

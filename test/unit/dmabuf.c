@@ -52,7 +52,7 @@ static int takes_dmabufs(const struct device_config *config, struct device **dev
 	int rc = rig_dev_open(config, dev);
 
 	if (!rc)
-		(*dev)->dmabuf = 1;
+		(*dev)->caps |= CAP_DMABUF;
 	return rc;
 }
 

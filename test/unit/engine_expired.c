@@ -31,11 +31,11 @@ int case_engine_expired(void)
 	uint8_t key[KEY_MAX];
 	struct engine_cmd cmd = {.exposure = &x, .rail = &rig.rail[0], .data = key};
 
-	ops.access_outlives_key = 1;
 	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	rig_engine_open(&rig, ENTRIES, SLOTS);
 	rig.dev.ops = &ops;
+	rig.dev.caps |= CAP_ACCESS_OUTLIVES_KEY;
 	rig_peer_open(&rig);
 	list_init(&x.link);
 	list_init(&x.expired);

@@ -77,12 +77,12 @@ int case_engine_expiring(void)
 	struct backend ops = rig_backend;
 	uint32_t how;
 
-	ops.access_outlives_key = 1;
 	ops.expose = rig_expose;
 	ops.unexpose = unexpose;
 	clock_init(&clk);
 	rig_engine_open_by(&rig, &clk, -1, ENTRIES, SLOTS);
 	rig.dev.ops = &ops;
+	rig.dev.caps |= CAP_ACCESS_OUTLIVES_KEY;
 	rig_peer_open(&rig);
 	for (how = 0; how < ORDERS; how++) {
 		uint64_t few = cost(FEW, how), many = cost(MANY, how);

@@ -37,6 +37,7 @@ struct engine_rig {
 	uint32_t closed[RIG_RAILS];	 /* by the engine */
 	struct chunk *taken[RIG_CHUNKS]; /* oldest first */
 	uint32_t ntaken, nevents;
+	uint64_t next_ns;
 	uint32_t hung;			 /* 1: it is deaf to being asked for what it took; */
 	uint32_t stuck;			 /* 1: and keeps it when an ep is closed, which never is */
 	struct event events[RIG_EVENTS]; /* for the next polls */
@@ -58,7 +59,7 @@ static inline void rig_event(struct engine_rig *rig, struct event ev)
 {
 	CHECK(rig->nevents < RIG_EVENTS);
 	rig->events[rig->nevents++] = ev;
-	rig->dev.next_ns = 0; /* a simulated clock stands still for it */
+	rig->next_ns = 0; /* a simulated clock stands still for it */
 }
 
 /* The i-th of those that it has comes out. */
@@ -118,7 +119,7 @@ static inline uint32_t rig_poll(struct device *dev, struct event *events, uint32
 	rig->nevents -= n;
 	memmove(rig->events, rig->events + n, rig->nevents * sizeof(events[0]));
 	if (!rig->nevents)
-		dev->next_ns = NEVER_NS;
+		rig->next_ns = NEVER_NS;
 	return n;
 }
 
@@ -178,15 +179,21 @@ static inline int rig_expose(struct exposure *x, void *key, uint32_t key_max)
 	return 1;
 }
 
+static inline struct clock *rig_clock(struct device *dev, uint64_t *next_ns)
+{
+	*next_ns = rig_of(dev)->next_ns;
+	return NULL;
+}
+
 static const struct backend rig_backend = {
 	.name = "rig",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64u << 10,
-	.can_failover = 1,
 	.ep_connect = rig_ep_connect,
 	.ep_close = rig_ep_close,
 	.import = rig_import,
 	.forget = rig_forget,
+	.clock = rig_clock,
 	.post = rig_post,
 	.cancel = rig_cancel,
 	.poll = rig_poll,
@@ -274,7 +281,8 @@ static inline void rig_engine_open_by(struct engine_rig *rig, struct clock *cloc
 	urccl_params_init(&rig->params);
 	mailbox_init(&rig->control, wake_open());
 	mailbox_init(&rig->back, wake_open());
-	rig->dev = (struct device){.ops = &rig_backend, .fd = fd, .next_ns = NEVER_NS};
+	rig->dev = (struct device){.ops = &rig_backend, .fd = fd, .caps = CAP_FAILOVER};
+	rig->next_ns = NEVER_NS;
 	rig->devices[0] = &rig->dev;
 	CHECK_EQ(engine_open(&config, &rig->e), 0);
 	rig->r = rig_open(entries, event_slots, URCCL_RING_INLINE, &rig->home);

@@ -77,7 +77,7 @@ static inline int rig_dev_open(const struct device_config *config, struct device
 	if (rc)
 		return rc;
 	(*dev)->ops = &__wrap_backend_sim;
-	(*dev)->pins = (*dev)->slow = (*dev)->by_pages = 1;
+	(*dev)->caps |= CAP_PIN | CAP_SLOW_REG | CAP_BY_PAGES;
 	return 0;
 }
 

@@ -533,8 +533,8 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 #define FABRIC_BACKEND(name_, transport_)                                                        \
 	{                                                                                        \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
-		.can_failover = 1, .scan = name_##_scan, .open = name_##_open,                   \
-		.close = fabric_close, .reg = fabric_locked_reg, .unreg = fabric_locked_unreg,   \
+		.scan = name_##_scan, .open = name_##_open, .close = fabric_close,               \
+		.reg = fabric_locked_reg, .unreg = fabric_locked_unreg,                          \
 		.ep_open = fabric_locked_ep_open, .ep_free = fabric_locked_ep_free,              \
 		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                    \
 		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \

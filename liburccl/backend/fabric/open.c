@@ -210,9 +210,9 @@ static int set_modes(struct fabric_device *d)
 	d->most = d->info->ep_attr->max_msg_size;
 	set_quirks(d);
 	d->ops_most = ops_most(d);
-	d->dev.pins = !d->bound;
-	d->dev.slow = d->dev.pins || d->mr_mode & FI_MR_LOCAL;
-	d->dev.by_pages = !!(d->mr_mode & FI_MR_ALLOCATED);
+	d->dev.caps = CAP_FAILOVER | (d->bound ? 0 : CAP_PIN | CAP_SLOW_REG) |
+		      (d->mr_mode & FI_MR_LOCAL ? CAP_SLOW_REG : 0) |
+		      (d->mr_mode & FI_MR_ALLOCATED ? CAP_BY_PAGES : 0);
 	if (d->info->nic && d->info->nic->link_attr)
 		d->dev.bytes_per_s = d->info->nic->link_attr->speed / 8;
 	if (!d->acks || !(d->mr_mode & FI_MR_LOCAL))

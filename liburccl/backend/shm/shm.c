@@ -104,8 +104,7 @@ static int shm_device_open(const struct device_config *config, struct device **d
 		       "copied through a ring";
 	d->dev.index = config->index;
 	d->started = shm_process_started();
-	d->dev.ipc = !d->by_owner;
-	d->dev.bundle = GPU_PIECES;
+	d->dev.caps = CAP_ACCESS_OUTLIVES_KEY | (d->by_owner ? 0 : CAP_GPU);
 	list_init(&d->waiting);
 	list_init(&d->hot);
 	list_init(&d->notices);
@@ -360,7 +359,6 @@ const struct backend backend_shm = {
 	.name = "shm",
 	.transport = URCCL_TRANSPORT_SHM,
 	.chunk_bytes = 1u << 20,
-	.access_outlives_key = 1,
 	.scan = scan_one,
 	.open = shm_device_open,
 	.close = device_close,

@@ -134,8 +134,8 @@ struct sim_ep *sim_find_ep(struct urccl_sim *net, uint64_t place, uint32_t id)
 /* The lock orders this with the other's arm, so that its announcement needs no order of its own. */
 void sim_wake(struct sim_device *dev)
 {
-	if (dev->device.clock)
-		clock_busy(dev->device.clock);
+	if (dev->clock)
+		clock_busy(dev->clock);
 	if (!dev->asleep)
 		return;
 	dev->asleep = 0;

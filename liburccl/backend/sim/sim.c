@@ -112,9 +112,10 @@ static int sim_device_open(const struct device_config *config, struct device **o
 	dev->faults = faults;
 	dev->number = config->number;
 	dev->device.bytes_per_s = faults.bytes_per_s;
-	dev->device.clock = faults.is_simulated ? &net->clock : NULL;
-	dev->device.pins = dev->device.slow = dev->device.by_pages = faults.pin_ns > 0;
-	dev->device.next_ns = NEVER_NS;
+	dev->clock = faults.is_simulated ? &net->clock : NULL;
+	dev->device.caps = CAP_FAILOVER | CAP_ACCESS_OUTLIVES_KEY |
+			   (faults.pin_ns > 0 ? CAP_PIN | CAP_SLOW_REG | CAP_BY_PAGES : 0);
+	dev->next_ns = NEVER_NS;
 	err = sim_open_fds(dev);
 	if (err) {
 		fail(err, "sim: no file descriptor for a device");
@@ -173,7 +174,7 @@ static void pin_pages(struct device *dev)
 
 static int sim_reg(struct device *dev, struct extent *extent)
 {
-	if (dev->slow)
+	if (dev->caps & CAP_SLOW_REG)
 		pin_pages(dev);
 	extent->mr[dev->index] = dev;
 	return 0;
@@ -188,7 +189,7 @@ static int sim_pin(struct device *dev, struct pin *pin)
 
 static int sim_unreg(struct device *dev, struct extent *extent)
 {
-	if (dev->slow)
+	if (dev->caps & CAP_SLOW_REG)
 		pin_pages(dev);
 	extent->mr[dev->index] = NULL;
 	return 0;
@@ -361,7 +362,7 @@ static uint32_t sim_poll(struct device *d, struct event *events, uint32_t n)
 	i += poll_done(dev, events + i, n - i);
 	i += poll_inbox(dev, events + i, n - i);
 	i += poll_ends(dev, events + i, n - i);
-	dev->device.next_ns = next_due(dev);
+	dev->next_ns = next_due(dev);
 	sim_unlock(dev);
 	return i;
 }
@@ -394,7 +395,7 @@ static void set_timer(struct sim_device *dev, uint64_t now)
 	struct itimerspec spec = {.it_interval = {0, 0}, .it_value = {0, 0}};
 	uint64_t next = next_due(dev), ns;
 
-	if (next != NEVER_NS && !dev->device.clock) {
+	if (next != NEVER_NS && !dev->clock) {
 		ns = next - now;
 		spec.it_value.tv_sec = (time_t)(ns / NSEC_PER_SEC);
 		spec.it_value.tv_nsec = (long)(ns % NSEC_PER_SEC);
@@ -422,15 +423,20 @@ static int sim_arm(struct device *d)
 	return ready;
 }
 
+static struct clock *sim_clock(struct device *d, uint64_t *next_ns)
+{
+	*next_ns = to_sim_device(d)->next_ns;
+	return to_sim_device(d)->clock;
+}
+
 const struct backend backend_sim = {
 	.name = "sim",
 	.transport = URCCL_TRANSPORT_SIM,
 	.chunk_bytes = 64 << 10,
-	.access_outlives_key = 1,
-	.can_failover = 1,
 	.scan = device_scan,
 	.open = sim_device_open,
 	.close = device_close,
+	.clock = sim_clock,
 	.reg = sim_reg,
 	.unreg = sim_unreg,
 	.pin = sim_pin,

@@ -123,6 +123,8 @@ struct fault_windows {
 struct sim_device {
 	struct device device;		/* first; its fd is an epoll of the two below */
 	struct urccl_sim *net;
+	struct clock *clock;		/* the network's; NULL: the real one */
+	uint64_t next_ns;		/* after poll: next_due() */
 	struct sim_faults faults;
 	struct fault_windows freeze, flap, kill;
 	int dead;			/* killed, at the last poll */
@@ -163,7 +165,7 @@ static inline struct sim_ep *to_sim_ep(struct ep *ep)
 
 static inline uint64_t sim_now(const struct sim_device *dev)
 {
-	return clock_now(dev->device.clock);
+	return clock_now(dev->clock);
 }
 
 static inline void sim_lock(struct sim_device *dev)

@@ -71,6 +71,7 @@ static int tcp_close(struct device *dev)
 static void device_init(struct tcp_device *d, const struct device_config *config)
 {
 	d->dev.ops = &backend_tcp;
+	d->dev.caps = CAP_ACCESS_OUTLIVES_KEY;
 	d->dev.index = config->index;
 	d->dev.fd = -1;
 	d->nbulk = config->params->tcp_streams;
@@ -269,7 +270,6 @@ const struct backend backend_tcp = {
 	.name = "tcp",
 	.transport = URCCL_TRANSPORT_TCP,
 	.chunk_bytes = CHUNK_BYTES,
-	.access_outlives_key = 1,
 	.scan = scan_one,
 	.open = tcp_open,
 	.close = tcp_close,

@@ -70,7 +70,7 @@ static struct ibv_mr *mr_ask(struct verbs_device *d, const struct extent *x, uin
 	if (!mr && !errno)
 		errno = EIO;
 	if (mr)
-		__atomic_add_fetch(&d->dev.mrs, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&d->mrs, 1, __ATOMIC_RELAXED);
 	return mr;
 }
 
@@ -104,7 +104,7 @@ static int mr_free(struct verbs_device *d, struct ibv_mr *mr)
 	 * then. */
 	if (err && (err != EIO || !load_acquire(&d->broken)))
 		return -err;
-	__atomic_sub_fetch(&d->dev.mrs, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&d->mrs, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 

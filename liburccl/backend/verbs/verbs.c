@@ -201,10 +201,9 @@ static int verbs_device_open(struct verbs_device *d, const struct device_config 
 	snprintf(d->about, sizeof(d->about), "peers that %s reaches (%s), by queue pairs",
 		 d->port.name, gid_text(&d->port.ends[0], gid));
 	d->dev.about = d->about;
-	d->dev.pins = d->dev.slow = d->dev.by_pages = 1;
+	d->dev.caps = CAP_FAILOVER | CAP_ERROR_KILLS_EP | CAP_PIN | CAP_SLOW_REG | CAP_BY_PAGES |
+		      (d->lib.reg_dmabuf_mr ? CAP_DMABUF : 0);
 	d->dev.bytes_per_s = verbs_port_speed(&d->port);
-	d->dev.mrs_max = (uint32_t)d->port.attr.max_mr;
-	d->dev.dmabuf = d->lib.reg_dmabuf_mr != NULL;
 	return 0;
 }
 
@@ -554,18 +553,25 @@ static void verbs_cancel(struct chunk *chunk, enum cancel_how how)
 		verbs_ep_down(verbs_ep(chunk->ep), -ECANCELED);
 }
 
+static uint32_t verbs_mrs(struct device *dev, uint32_t *most)
+{
+	const struct verbs_device *d = verbs_device(dev);
+
+	*most = (uint32_t)d->port.attr.max_mr;
+	return load_relaxed(&d->mrs);
+}
+
 const struct backend backend_ib = {
 	.name = "ib",
 	.transport = URCCL_TRANSPORT_IB,
 	.chunk_bytes = CHUNK_BYTES,
 	.window = WINDOW,
-	.error_kills_ep = 1,
-	.can_failover = 1,
 	.qps = QPS,
 	.scan = verbs_scan,
 	.open = verbs_open,
 	.is_cut = verbs_is_cut,
 	.close = verbs_close,
+	.mrs = verbs_mrs,
 	.reg = verbs_reg,
 	.unreg = verbs_unreg,
 	.pin = verbs_pin,

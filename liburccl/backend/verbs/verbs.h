@@ -330,6 +330,7 @@ struct verbs_device {
 	int timer_fd;
 	void *flush_page;		/* peers READ its first byte */
 	struct ibv_mr *flush_mr;
+	uint32_t mrs;			/* memory regions; any thread */
 	struct urccl_params settings;	/* numbers only: strings belong to the caller */
 	/* control thread */
 	uint32_t port_seen;		/* port_news when the port was last read */
