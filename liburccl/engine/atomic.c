@@ -181,14 +181,6 @@ void atomic_start(struct op *op)
 		list_add_tail(&op->link, &a->waiters);
 }
 
-/* The peer has nothing of it any more, or it is not waited for: continue as a data entry does. */
-static void atomic_leave(struct op *op)
-{
-	op->atomic_slot = ATOMIC_WINDOW;
-	op_set_state(op, OP_MOVING);
-	op_check(op);
-}
-
 /* The request in a message that no device has taken yet, or NULL. */
 static struct atomic_request *request_held(struct atomics *a, uint32_t seq)
 {
@@ -208,18 +200,15 @@ static struct atomic_request *request_held(struct atomics *a, uint32_t seq)
 
 /* Stops the entry. A request that no device has taken was certainly not executed. Otherwise the
  * peer is asked to drop it, and its answer says whether it was executed. */
-void atomic_stop(struct op *op)
+int atomic_stop(struct op *op)
 {
-	struct engine_peer *p = op->peer; /* the entry may end below */
+	struct engine_peer *p = op->peer;
 	struct atomics *a = p->atomics;
 	struct atomic_request *held;
 	struct atomic_slot *s;
 
-	if (op->atomic_slot == ATOMIC_WINDOW) {
-		list_del(&op->link);
-		atomic_leave(op);
-		return;
-	}
+	if (op->atomic_slot == ATOMIC_WINDOW)
+		return 1;
 	s = &a->slots[op->atomic_slot];
 	s->drop = 1;
 	held = request_held(a, s->seq);
@@ -230,21 +219,20 @@ void atomic_stop(struct op *op)
 	else if (!s->again)
 		slot_free(a, s);
 	if (s->again || (!held && s->busy))
-		return;
+		return 0;
 	s->op = NULL;
-	atomic_leave(op);
 	waiters_run(p);
+	return 1;
 }
 
 /* Ends the wait for the peer's answer. */
 void atomic_abort(struct op *op)
 {
 	list_del(&op->link);
-	if (op->atomic_slot != ATOMIC_WINDOW) {
-		op->peer->atomics->slots[op->atomic_slot].op = NULL;
-		op->bits |= OP_UNKNOWN;
-	}
-	atomic_leave(op);
+	if (op->atomic_slot == ATOMIC_WINDOW)
+		return;
+	op->peer->atomics->slots[op->atomic_slot].op = NULL;
+	op->bits |= OP_UNKNOWN;
 }
 
 /* ---- answers ---- */
@@ -260,6 +248,7 @@ static void atomic_refused(struct op *op, int res)
 static void answered(struct op *op, const struct atomic_answer *m)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
+	op_set_state(op, OP_MOVING); /* it goes on as a data entry does */
 	if (m->res && !(op->bits & OP_DECIDED)) {
 		atomic_refused(op, m->res);
 		return;
@@ -270,12 +259,10 @@ static void answered(struct op *op, const struct atomic_answer *m)
 		op->bits |= OP_DONE_CURSOR;
 		/* An executed atomic succeeds even if it was stopped too late. With a notification
 		 * it still fails, since the notification will not come. */
-		if ((op->bits & (OP_DECIDED | OP_PROMISED)) == OP_DECIDED) {
-			op_end(op, WORD);
-			return;
-		}
+		if (!(op->bits & OP_PROMISED))
+			op->bits &= ~(uint32_t)OP_DECIDED;
 	}
-	atomic_leave(op);
+	op_ready(op);
 }
 
 static void answer_received(struct engine_peer *p, const struct atomic_answer *m)

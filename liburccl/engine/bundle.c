@@ -56,6 +56,16 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 	return 1;
 }
 
+/* The largest piece: more where GPUs of this side copy all of it. */
+static uint64_t piece_bytes(const struct op *op, uint64_t most)
+{
+	const struct engine_remote *r = op->remote;
+
+	if (r && r->gpu && !r->host && op->memory && !op->memory->pageable)
+		return GPU_COPY_MAX;
+	return most;
+}
+
 int bundle_next(struct engine *e, struct op *op, const struct rail *rail, uint64_t most,
 		struct chunk *c, struct piece *out)
 {
@@ -63,7 +73,7 @@ int bundle_next(struct engine *e, struct op *op, const struct rail *rail, uint64
 	int n;
 
 	if (!takes_bundles(e, op, rail))
-		return cursor_next(op, stage_chunk_bytes(op, most), rail->number, out);
+		return cursor_next(op, piece_bytes(op, most), rail->number, out);
 	n = cursor_peek(op, &cur);
 	if (n <= 0 || !(cur->remote->parts[cur->part].rails >> rail->number & 1) ||
 	    !cur->remote->rail_keys[rail->number][cur->part].key.gpu || cur->memory->pageable)

@@ -299,7 +299,7 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	p->rail = cmd->rail->up ? cmd->rail : NULL;
 	store_relaxed(&p->used, e->iterations);
 	p->heard_ns = e->now;
-	peer_go(e, p);
+	peer_go(p);
 	if (!p->rail)
 		peer_choose(p);
 	stats_peer(p);
@@ -309,11 +309,11 @@ static int peer_up(struct engine *e, struct engine_cmd *cmd)
 	return 0;
 }
 
-static int peer_resume(struct engine *e, struct engine_peer *p)
+static int peer_resume(struct engine_peer *p)
 {
 	p->rails_news |= p->rails_up ^ p->rails_said;
 	if (p->state == PEER_SUSPENDED)
-		peer_go(e, p);
+		peer_go(p);
 	if (p->failover && !p->rail)
 		peer_choose(p);
 	return 0;
@@ -397,7 +397,7 @@ static int command(struct engine *e, struct engine_cmd *cmd)
 	case ENGINE_PEER_PAUSE:
 		return peer_pause(cmd->peer);
 	case ENGINE_PEER_RESUME:
-		return peer_resume(e, cmd->peer);
+		return peer_resume(cmd->peer);
 	case ENGINE_PEER_LOST:
 		peer_lost(e, cmd);
 		return DONE_LATER;
@@ -500,23 +500,9 @@ static void command_run(struct engine *e, struct engine_cmd *cmd)
 		msg_reply(&cmd->msg, res);
 }
 
-/* While a request is out, a simulated clock is held, since the answer takes real time. Nothing
- * waits for the answer to a ping. */
-static struct clock *held_by(const struct engine *e, const struct control_req *req)
-{
-	return req->msg.type == CONTROL_AWAITED ? NULL : e->config.clock;
-}
-
-void control_ask(struct engine *e, struct control_req *req)
-{
-	if (held_by(e, req))
-		clock_hold(e->config.clock);
-	mailbox_post(e->config.control, &req->msg);
-}
-
 static void request_returned(struct engine *e, struct control_req *req)
 {
-	if (held_by(e, req))
+	if (control_held_by(e, req))
 		clock_release(e->config.clock);
 	switch (req->msg.type) {
 	case CONTROL_KEYS:

@@ -58,10 +58,12 @@ __attribute__((noinline)) static uint32_t look_at_clock(struct engine *e, uint32
  * entries is known. */
 static uint32_t engine_fetch(struct engine *e)
 {
+	struct list *pos = e->rings.next;
 	uint32_t n, work = 0;
-	struct list *pos;
 
-	list_for_each(pos, &e->rings) {
+	if (pos == &e->rings)
+		return load_relaxed(&e->mailbox.head) ? run_commands(e) : 0;
+	for (; pos != &e->rings; pos = pos->next) {
 		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
 
 		n = ring_submitted(er->ring);
@@ -70,8 +72,6 @@ static uint32_t engine_fetch(struct engine *e)
 		if (n)
 			work += sq_fetch(e, er, n);
 	}
-	if (load_relaxed(&e->mailbox.head))
-		work += run_commands(e);
 	return work;
 }
 
@@ -141,7 +141,7 @@ static uint32_t engine_move(struct engine *e, uint32_t slow)
 		work += poll_devices(e, slow);
 	if (e->slow_work | e->sweep)
 		work += engine_slow_path(e);
-	return work;
+	return work + op_run_ready(e);
 }
 
 static uint32_t engine_iterate(struct engine *e)

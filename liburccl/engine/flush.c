@@ -250,7 +250,7 @@ static void proved(struct op *op, const struct rail *rail)
 							 * being lost */
 		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
 	op_set_state(op, OP_MOVING);
-	op_check(op);
+	op_ready(op);
 }
 
 void flush_out(struct engine *e, struct chunk *c)
@@ -280,7 +280,7 @@ void flush_out(struct engine *e, struct chunk *c)
 		} else {
 			op_set_state(op, OP_MOVING);
 			op_fail_device(op, c->res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
-			op_check(op);
+			op_ready(op);
 		}
 	}
 	if (!again)

@@ -45,6 +45,12 @@ enum slot_state {
 	SLOT_HELD, /* acknowledged, but no ring of the receiver has it */
 };
 
+/* In place of the number of a slot in op.note_slot: the slot is settled. */
+enum note_slot_end {
+	NOTE_ARRIVED = NOTE_WINDOW + 1, /* the receiver has the notification, */
+	NOTE_LOST, /* or knows that it will not come */
+};
+
 /* The sender's record of a notification under way. Each number of the window has one: seq %
  * NOTE_WINDOW. */
 struct note_slot {

@@ -46,7 +46,7 @@ void msg_ring_start(struct op *op)
 		return;
 	}
 	if (list_empty(&to->messages) && message_post(to, op)) {
-		op_end(op, 0);
+		op_result(op, 0);
 		return;
 	}
 	op_set_state(op, OP_PARKED);
@@ -68,7 +68,7 @@ int msg_rings_pending(struct engine *e)
 			op = list_first(&to->messages, struct op, link);
 			if (!message_post(to, op))
 				break;
-			op_end(op, 0);
+			op_result(op, 0);
 		}
 		if (list_empty(&to->messages))
 			list_del(&to->messages_link);
@@ -81,7 +81,7 @@ int msg_rings_pending(struct engine *e)
 void msg_ring_gone(struct engine_ring *er)
 {
 	while (!list_empty(&er->messages))
-		op_stop(list_first(&er->messages, struct op, link), -ESTALE, REASON_RING_STALE,
-			er->ring->pub.id);
+		op_fail(list_first(&er->messages, struct op, link), -ESTALE, REASON_RING_STALE,
+			er->ring->pub.id, 0, 0);
 	list_del(&er->messages_link);
 }

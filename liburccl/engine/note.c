@@ -143,26 +143,26 @@ void note_fail(struct op *op)
 		failed_note_add(p, op->sqe.tag, op->res);
 	if (p->state == PEER_SUSPENDED)
 		peer_ask_resume(p);
-	op_end(op, op->res);
 	waiters_run(p);
 }
 
-/* Stops the entry. If its notification has not been sent, the failure waits for a slot. If it has,
- * the failure replaces it where that is still possible; the acknowledgement says which of the two
- * the receiver has. */
-void note_stop(struct op *op)
+/* If the notification of the stopped entry has not been sent, the failure waits for a slot. If it
+ * has, the failure replaces it where that is still possible; the acknowledgement says which of the
+ * two the receiver has. */
+int note_stop(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 	struct note_slot *s;
 
 	if (op->note_slot == NOTE_WINDOW) {
 		note_fail(op);
-		return;
+		return 1;
 	}
 	s = &p->notes[op->note_slot];
 	if (!s->sending)
 		slot_fill(s, op);
 	slot_send(p, s);
+	return 0;
 }
 
 /* 1: the notification is held by the receiver. An entry without a slot counts as held if a slot
@@ -172,7 +172,7 @@ static int is_held(const struct op *op)
 	const struct engine_peer *p = op->peer;
 	uint32_t i;
 
-	if (op->note_slot != NOTE_WINDOW)
+	if (op->note_slot < NOTE_WINDOW)
 		return p->notes[op->note_slot].busy == SLOT_HELD;
 	for (i = 0; i < NOTE_WINDOW; i++)
 		if (p->notes[i].busy == SLOT_HELD)
@@ -187,9 +187,9 @@ int note_expired(struct op *op)
 	if (!is_held(op) && silent_ns < NOTE_SILENT_NS)
 		return 0;
 	if (is_held(op))
-		op_stop(op, -ETIMEDOUT, REASON_NOTE_HELD, 0);
+		op_fail(op, -ETIMEDOUT, REASON_NOTE_HELD, 0, 0, 0);
 	else
-		op_stop(op, -ETIMEDOUT, REASON_NOTE_SILENT, silent_ns / NSEC_PER_MSEC);
+		op_fail(op, -ETIMEDOUT, REASON_NOTE_SILENT, silent_ns / NSEC_PER_MSEC, 0, 0);
 	return 1;
 }
 
@@ -199,7 +199,6 @@ void note_abort(struct op *op)
 	assert(op->note_slot != NOTE_WINDOW);
 	op->peer->notes[op->note_slot].op = NULL;
 	op->bits |= OP_UNKNOWN;
-	op_end(op, op->res);
 }
 
 /* The receiver has the notification, or (failed) knows that it will not come. */
@@ -210,14 +209,8 @@ static void slot_settled(struct note_slot *s, int failed)
 	if (!op)
 		return;
 	s->op = NULL;
-	if (failed) {
-		op_end(op, op->res);
-		return;
-	}
-	if (op->sqe.opcode <= URCCL_OP_NOTIFY) /* even if it was stopped too late */
-		op_moved(op);
-	else
-		op_end(op, (int64_t)op->placed);
+	op->note_slot = failed ? NOTE_LOST : NOTE_ARRIVED;
+	op_ready(op);
 }
 
 /* The receiver can know only of a failure that it was sent. */
@@ -388,106 +381,7 @@ void note_message(struct engine *e, struct engine_peer *p, const void *data, uin
 	note_received(p, m);
 }
 
-/* ---- to the program ---- */
-
-/* The watch for the peer's events; er NULL: there is none. */
-static const struct watch *watcher(const struct engine_peer *p)
-{
-	return p->watch.er ? &p->watch : &p->engine->watch_all;
-}
-
-/* 1: posted; 0: no event slot. */
-static int deliver_note(struct engine_peer *p, const struct watch *w, struct parked_note *n)
-{
-	void *payload;
-	struct urccl_cqe *cqe = ring_post_event(w->er->ring, &payload);
-
-	if (!cqe)
-		return 0;
-	cqe->user_data = w->user_data;
-	cqe->res = n->res;
-	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE | (p->unflushed ? URCCL_CQE_NOT_FLUSHED : 0);
-	cqe->peer = p->handle;
-	cqe->tag = n->tag;
-	memcpy(payload, n->payload, n->len);
-	p->delivered |= 1ull << (n->seq % NOTE_STATES);
-	p->ack_due = 1;
-	list_del(&n->link);
-	list_add_tail(&n->link, &p->parked_free);
-	stat_add(&p->engine->stats->count.notes_received, 1);
-	return 1;
-}
-
-/* The record is written only now: failures of the peer's entries may have used up all records
- * before. */
-static uint32_t lost_record(const struct engine_peer *p)
-{
-	struct failure f = {.reason = p->lost_reason,
-			    .res = p->lost_cause,
-			    .peer = p->handle,
-			    .segment = UINT32_MAX,
-			    .opcode = URCCL_OP_WATCH,
-			    .arg = {p->lost_arg}};
-
-	return p->lost_res ? failures_add(&p->engine->failures, &f) : 0;
-}
-
-static void lost_fill(const struct engine_peer *p, struct urccl_cqe *cqe, uint64_t user_data,
-		      uint32_t more)
-{
-	cqe->user_data = user_data;
-	cqe->res = p->lost_res;
-	cqe->flags = URCCL_KIND_LOST | more;
-	cqe->peer = p->handle;
-	cqe->fail.segment = UINT32_MAX;
-	cqe->fail.detail = lost_record(p);
-}
-
-/* LOST ends a WATCH of that peer, and is an event otherwise. 1: posted. */
-static int deliver_lost(struct engine_peer *p, const struct watch *w)
-{
-	struct urccl_cqe *cqe;
-	void *payload;
-
-	if (w == &p->watch && w->op) {
-		watch_end(w->op, p);
-		return 1;
-	}
-	cqe = ring_post_event(w->er->ring, &payload);
-	if (!cqe)
-		return 0;
-	lost_fill(p, cqe, w->user_data, URCCL_CQE_MORE);
-	return 1;
-}
-
-/* Posts the event of the first rail that changed. 1: posted, or there is none. */
-static int deliver_rail(struct engine_peer *p, const struct watch *w)
-{
-	uint32_t number = (uint32_t)__builtin_ctz(p->rails_news), bit = 1u << number;
-	struct urccl_cqe *cqe;
-	void *payload;
-
-	if ((p->rails_up ^ p->rails_said) & bit) {
-		cqe = ring_post_event(w->er->ring, &payload);
-		if (!cqe)
-			return 0;
-		cqe->user_data = w->user_data;
-		cqe->res = p->rails_up & bit ? 0 : p->rail_res[number];
-		cqe->flags = URCCL_KIND_RAIL | URCCL_CQE_MORE;
-		cqe->peer = p->handle;
-		cqe->tag = number;
-		p->rails_said ^= bit;
-	}
-	p->rails_news &= ~bit;
-	return 1;
-}
-
-void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w)
-{
-	lost_fill(p, cqe, w->sqe.user_data, 0);
-}
-
-static void ack_send(struct engine_peer *p)
+void note_ack_send(struct engine_peer *p)
 {
 	if (!p->ack_due || p->ack_sending || p->state != PEER_UP)
 		return;
@@ -508,83 +402,11 @@ static void ack_send(struct engine_peer *p)
 	lane_add_chunk(p, LANE_CONTROL, &p->ack_chunk);
 }
 
-enum { DELIVER_NOTHING, DELIVER_DONE, DELIVER_NO_SLOT };
-
-/* Delivers one event: a notification, then a rail, then LOST if it is due. Nothing of the peer
- * comes after LOST. */
-static int deliver(struct engine_peer *p)
-{
-	const struct watch *w = watcher(p);
-
-	/* Until PEER_UP the program does not have the handle: PEER_UP checks again. */
-	if (p->state == PEER_CONNECTING || !w->er)
-		return DELIVER_NOTHING;
-	if (!list_empty(&p->parked_list)) {
-		struct parked_note *n = list_first(&p->parked_list, struct parked_note, link);
-
-		return deliver_note(p, w, n) ? DELIVER_DONE : DELIVER_NO_SLOT;
-	}
-	if (p->rails_news && p->state == PEER_UP)
-		return deliver_rail(p, w) ? DELIVER_DONE : DELIVER_NO_SLOT;
-	if (!p->lost_unposted || !p->lost_due)
-		return DELIVER_NOTHING;
-	if (!deliver_lost(p, w))
-		return DELIVER_NO_SLOT;
-	p->lost_unposted = 0;
-	return DELIVER_DONE;
-}
-
-/* A peer that got a slot moves behind the others, in this iteration and the next: few slots are
- * shared fairly. */
-static int deliver_all(struct engine *e)
-{
-	struct list *pos = e->pending.next, *next;
-	int waits = 0, did;
-
-	while (pos != &e->pending) {
-		did = deliver(list_entry(pos, struct engine_peer, pending_link));
-		waits |= did == DELIVER_NO_SLOT;
-		next = pos->next;
-		if (did == DELIVER_DONE) {
-			list_del(pos);
-			list_add_tail(pos, &e->pending);
-			if (next == &e->pending)
-				next = pos;
-		}
-		pos = next;
-	}
-	return waits;
-}
-
 void notes_resume(struct engine_peer *p)
 {
 	waiters_run(p);
 	if (p->ack_due || p->rails_news || !list_empty(&p->parked_list))
 		pending_add(p);
-}
-
-static void stats_parked(const struct engine_peer *p)
-{
-	uint64_t parked = list_empty(&p->parked_list) ? 0 : p->arrived & ~p->delivered;
-
-	stat_set32(&p->stats->parked, parked ? (uint32_t)__builtin_popcountll(parked) : 0);
-}
-
-int notes_pending(struct engine *e)
-{
-	int waits = deliver_all(e);
-	struct list *pos, *tmp;
-	struct engine_peer *p;
-
-	list_for_each_safe(pos, tmp, &e->pending) {
-		p = list_entry(pos, struct engine_peer, pending_link);
-		ack_send(p);
-		stats_parked(p);
-		if (list_empty(&p->parked_list) && !p->lost_unposted && !p->ack_due &&
-		    (!p->rails_news || !watcher(p)->er))
-			list_del(&p->pending_link);
-	}
-	return waits;
 }
 
 /* ---- life ---- */

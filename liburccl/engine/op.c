@@ -4,14 +4,7 @@
 
 /* A timer that fires later than this was not checked in time. */
 #define AWAY_NS	    (5 * NSEC_PER_MSEC)
-#define SUMMED_MOST 256u /* segments that are summed up; many entries may fail in one iteration */
-#define ABORT_POLLS 64u	 /* polls in which a device must give up a chunk after CANCEL_NOW */
-
-void op_set_state(struct op *op, enum op_state state)
-{
-	op->state = (uint8_t)state;
-	stats_export_state(op);
-}
+#define ABORT_POLLS 64u /* polls in which a device must give up a chunk after CANCEL_NOW */
 
 /* ---- completions ---- */
 
@@ -181,7 +174,7 @@ void op_end(struct op *op, int64_t res)
 	op_finish(op, res);
 }
 
-void op_end_moved(struct op *op)
+static void op_end_moved(struct op *op)
 {
 	stats_moved(op);
 	if (op->deadline_ns) {
@@ -191,7 +184,8 @@ void op_end_moved(struct op *op)
 	op_finish(op, (int64_t)op->placed);
 }
 
-void op_moved(struct op *op)
+/* Data or a notification, successful: ends after setting its word in GPU memory if it has one. */
+static void op_moved(struct op *op)
 {
 	if (!(op->bits & OP_SIGNALS_GPU)) {
 		op_end_moved(op);
@@ -207,179 +201,136 @@ void op_moved(struct op *op)
 
 /* ---- failing and stopping ---- */
 
-static uint32_t reached_segment(const struct op *op)
+/* Frees chunks of a stopped entry that no device has. */
+static void lane_drop_held(struct op *op)
 {
-	const struct cursor *c = &op->cursor;
+	struct lane *l = &op->peer->lanes[op->lane];
+	struct chunk **at = &l->held, *c;
 
-	if (c->cur.len)
-		return c->cur.seg;
-	if (op->bits & OP_DONE_CURSOR)
-		return UINT32_MAX;
-	if (c->element.pos < c->element.len && c->elements)
-		return (uint32_t)(c->elements - 1);
-	return c->elements < UINT32_MAX ? (uint32_t)c->elements : UINT32_MAX;
+	l->held_tail = &l->held;
+	while ((c = *at)) {
+		if (c->op == op && c->kind != CHUNK_SEND && c->kind != CHUNK_FLUSH) {
+			*at = c->next;
+			chunk_drop(op_engine(op), c);
+			continue;
+		}
+		l->held_tail = &c->next;
+		at = &c->next;
+	}
 }
 
-static uint64_t op_bytes(const struct op *op)
+void op_drop_chunks(struct op *op)
 {
-	const struct urccl_seg *s = (const void *)(uintptr_t)op->sqe.addr;
-	uint64_t sum = op->total;
-	uint32_t i;
-
-	for (i = 0; op->bits & OP_IS_VECTOR && i < op->sqe.len; i++)
-		sum += s[i].len;
-	return sum < op->placed ? op->placed : sum;
+	lane_drop_held(op);
+	if (op->peer->requeued_chunks)
+		replay_drop(op);
+	if (op_engine(op)->gpus)
+		stage_drop(op);
 }
 
-static int others_ended(const struct op *op, uint32_t reason)
-{
-	if (op->sqe.opcode == URCCL_OP_CONNECT && (op->res == -ECONNREFUSED || op->res == -EPROTO))
-		return 1;
-	return reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST);
-}
-
-/* For reasons without a time: the deadline, or the time that the entry was under way when the peer
- * ended it. */
-static uint32_t after_us(const struct op *op, uint32_t reason)
-{
-	uint64_t us = 0;
-
-	if (op->res == -ETIMEDOUT && (reason < REASON_DEADLINE || reason > REASON_DEADLINE_LAST))
-		us = (op->deadline_ns - op->started_ns) / NSEC_PER_USEC;
-	else if (others_ended(op, reason))
-		us = 1 + (op->started_ns ? op_engine(op)->now - op->started_ns : 0) / NSEC_PER_USEC;
-	return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
-}
-
-/* 1: the record names the transport. Entries submitted after a peer was lost record none, even if
- * the old rail is still closing. */
-static int op_used_path(const struct op *op, uint32_t reason)
-{
-	return reason != REASON_PEER_LOST && reason != REASON_PEER_RESTARTED && op->peer &&
-	       op->peer->rail;
-}
-
-void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
-{
-	struct failure f = {
-		.reason = reason,
-		.res = (int32_t)op->res,
-		.peer = op->peer ? op->peer->handle : 0,
-		.segment = op->first_bad,
-		.opcode = op->sqe.opcode,
-		.after_us = after_us(op, reason),
-		.arg = {a, b, c},
-		.user_data = op->sqe.user_data,
-	};
-
-	if (op_used_path(op, reason))
-		f.transport = (uint8_t)op->peer->rail->ep->dev->ops->transport;
-	op->detail = failures_add(&op_engine(op)->failures, &f);
-}
-
-static void decide(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
-{
-	uint32_t seg = op_is_data(op) ? reached_segment(op) : UINT32_MAX;
-
-	op->bits |= OP_DECIDED;
-	op->res = res;
-	if (seg < op->first_bad)
-		op->first_bad = seg;
-	op_record(op, reason, a, b, c);
-	stats_export_state(op);
-}
-
-/* Takes back everything of the entry that is not under way, and asks for the rest to return. */
+/* Takes back everything of the decided entry that is not under way. The rest is asked to return. */
 static void op_dequeue(struct op *op)
 {
-	switch (op->state) {
-	case OP_WAITING:
-		list_del(&op->link);
-		list_del(&op->drain_link);
-		list_del(&op->fence_link);
+	if (op->state == OP_WAITING)
 		sync_leave(op);
-		break;
-	case OP_MOVING:
-		lane_remove_op(op);
-		lane_drop_held(op);
-		op_engine(op)->sweep = 1;
-		break;
-	case OP_SIGNALLING:
+	if (op->state != OP_MOVING || !op->inflight)
+		return;
+	op_drop_chunks(op);
+	op_engine(op)->sweep = 1;
+}
+
+/* The peer's answer to the notification is known, or the entry was stopped. */
+static void step_noting(struct op *op)
+{
+	if (op->note_slot == NOTE_ARRIVED && op->sqe.opcode <= URCCL_OP_NOTIFY)
+		op_moved(op); /* even if it was stopped too late */
+	else if (op->note_slot == NOTE_ARRIVED)
+		op_end(op, (int64_t)op->placed);
+	else if (op->note_slot == NOTE_LOST || note_stop(op))
+		op_end(op, op->res);
+}
+
+static void atomic_leave(struct op *op)
+{
+	op->atomic_slot = ATOMIC_WINDOW;
+	op_set_state(op, OP_MOVING);
+	op_check(op);
+}
+
+/* The job that sets its word has ended, or the entry was stopped. If the job set the word all the
+ * same, the entry succeeds. */
+static void step_signalling(struct op *op)
+{
+	if (op->inflight)
 		sync_signal_stop(op);
-		break;
+	if (op->inflight || sync_of(op)->job.res || op->bits & OP_REPORTED) {
+		op_check(op);
+		return;
+	}
+	op->bits &= ~(uint32_t)OP_UNKNOWN;
+	op_end_moved(op);
+}
+
+/* The next step of an entry of the ready list. */
+__attribute__((noinline)) static void op_step(struct op *op)
+{
+	uint32_t decided = op->bits & OP_DECIDED;
+
+	list_del(&op->link);
+	op->bits &= ~(uint32_t)OP_LISTED;
+	switch (op->state) {
 	case OP_NOTING:
-		note_stop(op);
+		step_noting(op);
+		return;
+	case OP_SIGNALLING:
+		step_signalling(op);
 		return;
 	case OP_ATOMIC:
-		atomic_stop(op);
+		if (!decided) /* its key is there */
+			atomic_start(op);
+		else if (atomic_stop(op))
+			atomic_leave(op);
 		return;
 	case OP_ASKING:
 	case OP_PARKED:
-		request_stop(op);
+		if (request_stop(op))
+			op_end(op, op->res);
 		return;
 	default:
 		break;
 	}
-	op_check(op);
-}
-
-static void op_stop_with(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
-			 uint64_t c)
-{
-	if (op->state == OP_FREE || (op->bits & OP_DECIDED))
-		return;
-	decide(op, res, reason, a, b, c);
-	op_dequeue(op);
-}
-
-void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t c)
-{
-	op_stop_with(op, res, reason, a, b, c);
-}
-
-int op_fail_handle(struct op *op, uint32_t handle, enum handle_kind wanted, uint32_t stale)
-{
-	struct handle_error e = handle_error(handle, wanted, stale);
-
-	op_fail(op, e.res, e.reason, e.arg[0], e.arg[1], 0);
-	return e.res;
-}
-
-/* The total length of a long vector is unknown: segments are read lazily. */
-static void fail_midway(struct op *op, int res, uint32_t reason, uint32_t reason_long,
-			uint64_t figure)
-{
-	uint64_t placed = op->bits & OP_UNPROVED ? 0 : op->placed;
-
-	if (op->bits & OP_DECIDED)
-		return;
-	if (op->bits & OP_IS_VECTOR && op->sqe.len > SUMMED_MOST)
-		op_stop_with(op, res, reason_long, figure, placed, op->sqe.len);
-	else
-		op_stop_with(op, res, reason, figure, placed, op_bytes(op));
-}
-
-void op_fail_device(struct op *op, int res, uint64_t code)
-{
-	fail_midway(op, res, REASON_DEVICE, REASON_DEVICE_LONG, (uint64_t)-res | code);
+	if (decided)
+		op_dequeue(op);
+	if (decided || op->bits & OP_DONE_CURSOR)
+		op_check(op);
+	else if (op->state == OP_WAITING)
+		op_begin(op);
+	else /* its keys are there */
+		lane_add_op(op);
 }
 
 void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg)
 {
-	op_stop_with(op, res, reason, arg, 0, 0);
+	op_fail(op, res, reason, arg, 0, 0);
+	if (op->state != OP_FREE && op->bits & OP_LISTED)
+		op_step(op);
 }
 
 void op_abort(struct op *op)
 {
+	if (op->state != OP_FREE && op->bits & OP_LISTED)
+		op_step(op);
 	if (op->state == OP_FREE || (op->bits & OP_ABORTED))
 		return;
 	op->bits |= OP_ABORTED;
 	if (op->state == OP_NOTING) {
 		note_abort(op);
+		op_end(op, op->res);
 		return;
 	}
 	if (op->state == OP_ATOMIC) {
 		atomic_abort(op);
+		atomic_leave(op);
 		return;
 	}
 	if (op->state == OP_FLUSHING) { /* the flush may never return */
@@ -390,30 +341,6 @@ void op_abort(struct op *op)
 	op_check(op);
 }
 
-/* ---- blockers ---- */
-
-void op_unblock(struct op *op)
-{
-	assert(op->blockers);
-	if (--op->blockers == 0 && op->state == OP_WAITING && !(op->bits & OP_DECIDED))
-		list_add_tail(&op->link, &op_engine(op)->ready);
-}
-
-/* The entry ends later, from the ready list: recursion along a long chain would use up the
- * stack. */
-void op_block_failed(struct op *op, uint32_t reason, uint64_t arg)
-{
-	if (op->state != OP_WAITING || (op->bits & OP_DECIDED))
-		return;
-	decide(op, -ECANCELED, reason, arg, 0, 0);
-	if (reason == REASON_FENCE || reason == REASON_FENCE_LOST)
-		op->bits |= OP_FORGIVEN;
-	list_del(&op->drain_link);
-	list_del(&op->fence_link);
-	sync_leave(op);
-	list_add_tail(&op->link, &op_engine(op)->ready);
-}
-
 __attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 {
 	struct op *op;
@@ -421,11 +348,7 @@ __attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 
 	for (; !list_empty(&e->ready); n++) {
 		op = list_first(&e->ready, struct op, link);
-		list_del(&op->link);
-		if (op->bits & OP_DECIDED)
-			op_check(op);
-		else
-			op_begin(op);
+		op_step(op);
 		if (op->state == OP_MOVING)
 			stats_export_state(op);
 	}
@@ -433,15 +356,6 @@ __attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 }
 
 /* ---- moving ---- */
-
-static void begin_data(struct op *op)
-{
-	if (op->bits & OP_LOOKUP && cursor_lookup(op))
-		return;
-	op->state = OP_MOVING; /* the statistics are updated by the caller of a waiting entry */
-	peer_awaited(op_engine(op), op->peer);
-	lane_add_op(op);
-}
 
 static void begin_note(struct op *op)
 {
@@ -454,36 +368,38 @@ static void begin_note(struct op *op)
 	op_check(op);
 }
 
-void op_begin(struct op *op)
+/* Data whose memory could not be looked up when it was taken. */
+static void begin_late(struct op *op)
+{
+	if (cursor_lookup(op))
+		return;
+	op->state = OP_MOVING;
+	lane_add_op(op);
+}
+
+void op_begin_other(struct op *op)
 {
 	struct engine_peer *p = op->peer;
 
-	if (op->sqe.opcode == URCCL_OP_NOP) {
-		op_end(op, 0);
-		return;
-	}
-	if (op_is_data(op) && p->state == PEER_UP) {
-		begin_data(op);
-		return;
-	}
 	if (!p || op->sqe.opcode == URCCL_OP_WATCH || op->sqe.opcode == URCCL_OP_IMPORT) {
 		request_start(op);
-		return;
-	}
-	if (p->state < PEER_UP) {
+	} else if (p->state < PEER_UP) {
 		list_add_tail(&op->link, &p->waiting);
 		if (p->state == PEER_SUSPENDED)
 			peer_ask_resume(p);
-	} else if (op->sqe.opcode == URCCL_OP_WARM) {
-		peer_awaited(op_engine(op), p);
-		request_start(op);
-	} else if (op->sqe.opcode == URCCL_OP_NOTIFY) {
-		peer_awaited(op_engine(op), p);
-		begin_note(op);
 	} else {
 		peer_awaited(op_engine(op), p);
-		atomic_start(op);
+		if (op->sqe.opcode == URCCL_OP_WARM)
+			request_start(op);
+		else if (op->sqe.opcode == URCCL_OP_NOTIFY)
+			begin_note(op);
+		else if (op_is_atomic(op))
+			atomic_start(op);
+		else
+			begin_late(op);
 	}
+	if (op->bits & OP_LISTED) /* it has failed, or ended at once */
+		op_step(op);
 }
 
 static int peer_answers(const struct op *op)
@@ -525,8 +441,7 @@ static void check_decided(struct op *op)
 		return;
 	if (op->bits & OP_PROMISED)
 		note_fail(op);
-	else
-		op_end(op, op->res);
+	op_end(op, op->res);
 }
 
 static void end_acked(struct op *op)
@@ -552,6 +467,10 @@ static __attribute__((noinline)) void next_step(struct op *op)
 	if (op->inflight || !(goes_on & 1u << op->state)) {
 		stats_export_placed(op);
 		return;
+	}
+	if (op->bits & OP_LISTED) { /* this is the step that it waits for */
+		list_del(&op->link);
+		op->bits &= ~(uint32_t)OP_LISTED;
 	}
 	if (op->bits & OP_DECIDED) {
 		check_decided(op);
@@ -618,7 +537,7 @@ static void fail_late(struct op *op)
 	case REASON_DEADLINE:
 	case REASON_DEADLINE_RAIL:
 	case REASON_DEADLINE_ROOM:
-		fail_midway(op, -ETIMEDOUT, l.reason, REASON_DEADLINE_LONG, us);
+		op_fail_midway(op, -ETIMEDOUT, l.reason, REASON_DEADLINE_LONG, us);
 		return;
 	default:
 		op_fail(op, -ETIMEDOUT, l.reason, us, l.a, l.b);
@@ -657,6 +576,8 @@ void op_expired(struct op *op)
 			op->peer->silent = 1;
 		op_start_abort(op);
 	}
+	if (op->state != OP_FREE && op->bits & OP_LISTED)
+		op_step(op);
 }
 
 void op_shorten_deadline(struct op *op)

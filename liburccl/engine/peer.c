@@ -3,38 +3,6 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define PEER_PING_PARTS 4u /* pings per dead_after to a peer that entries wait for */
-
-/* ---- lookup ---- */
-
-struct engine_peer *peer_get(const struct engine *e, uint32_t handle)
-{
-	struct engine_peer *p;
-
-	if (HANDLE_SLOT(handle) >= e->npeer_slots)
-		return NULL;
-	p = e->peer_slots[HANDLE_SLOT(handle)];
-	return p && p->handle == handle ? p : NULL;
-}
-
-struct engine_remote *remote_get(const struct engine *e, uint32_t handle)
-{
-	struct engine_remote *r;
-
-	if (HANDLE_SLOT(handle) >= e->nremotes)
-		return NULL;
-	r = e->remotes[HANDLE_SLOT(handle)];
-	return r && r->handle == handle && !r->deleting ? r : NULL;
-}
-
-void peer_handle_given(struct engine *e, uint32_t handle)
-{
-	struct engine_peer *p = peer_get(e, handle);
-
-	if (p)
-		p->handle_given = 1;
-}
-
 /* ---- remotes ---- */
 
 struct engine_remote *engine_remote_new(uint32_t handle, struct engine_peer *peer,
@@ -82,81 +50,6 @@ void engine_remote_set_owner(struct engine_remote *r, void *owner)
 void *engine_remote_owner(const struct engine_remote *r)
 {
 	return r->owner;
-}
-
-/* The transports that cannot provide keys, one bit each. */
-static uint64_t transports_of(const struct engine_peer *p)
-{
-	return p->rail ? 1ull << p->rail->ep->dev->ops->transport : 0;
-}
-
-void remote_fail(struct op *op, const struct engine_remote *r, int err)
-{
-	switch (err) {
-	case -EACCES:
-		op_fail(op, err, REASON_KEYS, EACCES, r->handle, 0);
-		return;
-	case -ESTALE:
-		op_fail(op, err, REASON_KEYS_STALE, r->handle, 0, 0);
-		return;
-	case -EOPNOTSUPP:
-		op_fail(op, err, REASON_KEYS_GPU, r->handle, transports_of(r->peer), 0);
-		return;
-	default:
-		if (r->why == ENOMEM)
-			op_fail(op, err, REASON_KEYS_MEMORY, r->len, 0, 0);
-		else
-			op_fail(op, err, REASON_KEYS_FAILED, r->why, 0, 0);
-	}
-}
-
-/* Each waiter continues once: an atomic that still lacks its key waits again. */
-void remote_waiters(struct engine_remote *r, int err)
-{
-	struct list now;
-	struct op *op;
-
-	list_init(&now);
-	while (!list_empty(&r->waiters)) {
-		op = list_first(&r->waiters, struct op, link);
-		list_del(&op->link);
-		list_add_tail(&op->link, &now);
-	}
-	while (!list_empty(&now)) {
-		op = list_first(&now, struct op, link);
-		list_del(&op->link);
-		if (err)
-			remote_fail(op, r, err);
-		else if (op_is_atomic(op))
-			atomic_start(op);
-		else
-			lane_add_op(op);
-	}
-}
-
-/* The entry must be in no list. */
-void remote_need_keys(struct op *op, struct engine_remote *r)
-{
-	if (r->failed) {
-		remote_fail(op, r, r->failed);
-		return;
-	}
-	list_add_tail(&op->link, &r->waiters);
-	remote_ask(r);
-}
-
-void remote_ask(struct engine_remote *r)
-{
-	struct engine *e = r->peer->engine;
-
-	if (r->asked || r->failed)
-		return;
-	r->asked = 1;
-	r->req_out = 1;
-	r->req = (struct control_req){.msg = {.type = CONTROL_KEYS, .reply = &e->mailbox},
-				      .handle = r->peer->handle,
-				      .remote = r};
-	control_ask(e, &r->req);
 }
 
 /* ---- entries of a peer ---- */
@@ -230,12 +123,6 @@ void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut)
 
 /* ---- waiting for a peer ---- */
 
-void peer_awaited(struct engine *e, struct engine_peer *p)
-{
-	if (list_empty(&p->awaited.link))
-		wheel_set(&e->wheel, &p->awaited, e->now + e->dead_after_ns / PEER_PING_PARTS);
-}
-
 /* Entries have waited for the peer for a while: ping it. */
 void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
@@ -271,21 +158,6 @@ static void rail_done(struct engine_cmd **cmd, int res)
 		msg_reply(&c->msg, res);
 }
 
-static void rail_report(struct engine *e, struct rail *rail, int res, uint32_t reason, uint64_t arg)
-{
-	if (rail->down_out || rail->ending)
-		return;
-	rail->down_out = 1;
-	rail->down = (struct control_req){.msg = {.type = CONTROL_RAIL_DOWN,
-						  .res = res,
-						  .reply = &e->mailbox},
-					  .handle = rail->peer->handle,
-					  .rail = rail,
-					  .reason = reason,
-					  .arg = {arg}};
-	control_ask(e, &rail->down);
-}
-
 static void rail_down(struct engine *e, struct rail *rail, int res, uint64_t code)
 {
 	rail_broke(e, rail, res);
@@ -313,14 +185,6 @@ void rail_qps_added(struct control_req *req)
 
 	rail->grow_out = 0;
 	rail->ep->dev->ops->ep_qps_added(rail->ep, req->msg.res);
-}
-
-void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg)
-{
-	if (p->rail)
-		rail_report(e, p->rail, -ECONNRESET, reason, arg);
-	else
-		peer_give_up_suspended(p, reason, arg);
 }
 
 static void message(struct engine *e, struct engine_peer *p, const uint8_t *data, uint32_t len)

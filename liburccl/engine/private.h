@@ -7,12 +7,13 @@
  *
  *   taken -> [WAITING] -> MOVING -> [FLUSHING] -> [NOTING] -> [SIGNALLING] -> ended
  *                |           |                       |              |
- *                +-----------+------ op_stop() ------+--------------+
+ *                +-----------+------ op_fail() ------+--------------+
  *
- * op_stop() decides the outcome. The entry ends when its chunks, notifications and requests are
- * back. An atomic is in ATOMIC until the peer has answered, instead of MOVING and FLUSHING. Entries
- * that move no data stay in ASKING (the control thread works) or PARKED (ACCEPT, WATCH, TIMEOUT,
- * CANCEL, MSG_RING).
+ * op_fail() decides the outcome. Any file may call it, and none but op.c ends an entry: op_fail()
+ * puts the entry into the ready list, from which the loop continues it. The entry ends when its
+ * chunks, notifications and requests are back. An atomic is in ATOMIC until the peer has answered,
+ * instead of MOVING and FLUSHING. Entries that move no data stay in ASKING (the control thread
+ * works) or PARKED (ACCEPT, WATCH, TIMEOUT, CANCEL, MSG_RING).
  */
 #ifndef ENGINE_PRIVATE_H
 #define ENGINE_PRIVATE_H
@@ -129,6 +130,7 @@ enum op_bits {
 	OP_MULTISHOT = 1 << 27,
 	OP_SIGNALS_GPU = 1 << 28, /* instead of OP_SIGNALS: its word is in GPU memory */
 	OP_ORDERED = 1 << 29, /* the program ordered its GPU memory for it */
+	OP_LISTED = 1 << 30,  /* it is in the ready list: op_ready() */
 };
 
 /* Scopes of a ring that may have entries which ended acknowledged and are not proved. */
@@ -173,7 +175,7 @@ struct op {
 	uint32_t first_bad;    /* first segment that is not known to be placed */
 	uint8_t state;	       /* enum op_state */
 	uint8_t lane;
-	uint8_t note_slot;   /* in the peer's window, in NOTING; NOTE_WINDOW: none yet */
+	uint8_t note_slot;   /* in the peer's window, in NOTING; or enum note_slot_end */
 	uint8_t atomic_slot; /* in the peer's window, in ATOMIC; ATOMIC_WINDOW: none yet */
 	uint8_t is_fresh;    /* in the list of fresh entries */
 	uint8_t is_new;      /* in the list of young entries */
@@ -561,6 +563,32 @@ static inline int op_is_atomic(const struct op *op)
 	return (op->bits & OP_IS_ATOMIC) != 0;
 }
 
+/* ---- lookups. NULL: the handle is stale ---- */
+
+static inline struct engine_peer *peer_get(const struct engine *e, uint32_t handle)
+{
+	uint32_t slot = HANDLE_SLOT(handle);
+	struct engine_peer *p = slot < e->npeer_slots ? e->peer_slots[slot] : NULL;
+
+	return p && p->handle == handle ? p : NULL;
+}
+
+static inline struct engine_remote *remote_get(const struct engine *e, uint32_t handle)
+{
+	uint32_t slot = HANDLE_SLOT(handle);
+	struct engine_remote *r = slot < e->nremotes ? e->remotes[slot] : NULL;
+
+	return r && r->handle == handle && !r->deleting ? r : NULL;
+}
+
+static inline struct memory *region_get(const struct engine *e, uint32_t handle)
+{
+	uint32_t slot = HANDLE_SLOT(handle);
+
+	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
+								       : NULL;
+}
+
 /* For data entries: opcodes that read are odd. */
 static inline int op_reads(const struct op *op)
 {
@@ -570,6 +598,18 @@ static inline int op_reads(const struct op *op)
 static inline struct sync *sync_of(const struct op *op)
 {
 	return &op->er->syncs[op - op->er->ops];
+}
+
+/* The part of chunk_free() that every chunk needs. */
+static inline void chunk_release(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	e->chunk_peers -= !--op->peer->chunks;
+	c->op = NULL;
+	c->next = e->chunk_free;
+	e->chunk_free = c;
+	e->chunks_used--;
 }
 
 /* check.c */
@@ -598,35 +638,60 @@ uint64_t device_rings_ns(const struct engine *e);    /* how long to sleep at mos
 int device_failed(const struct op *op);
 void device_ended(const struct op *op); /* of a device ring */
 
-/* op.c */
-void op_begin(struct op *op);			      /* nothing blocks it any more */
-void op_unblock(struct op *op);			      /* removes one blocker */
-/* An entry that it waits for has failed. */
-void op_block_failed(struct op *op, uint32_t reason, uint64_t arg);
-uint32_t op_run_listed(struct engine *e);
-static inline uint32_t op_run_ready(struct engine *e)
-{
-	return list_empty(&e->ready) ? 0 : op_run_listed(e);
-}
+/* outcome.c: decides outcomes; op.c ends the entries */
+/* Puts an entry that is in no other list, or only in one that it leaves now, into the ready list:
+ * op_run_ready() takes its next step. */
+void op_ready(struct op *op);
+void op_returned(struct op *op); /* a chunk or job of it came back: ready if it waited for that */
+void op_result(struct op *op, int64_t res); /* decides it, without a record */
 /* Records the reason of a failure; a later record replaces an earlier one. */
 void op_record(struct op *op, uint32_t reason, uint64_t a, uint64_t b, uint64_t c);
+/* Decides that the entry fails, unless it is decided, and makes it ready. */
 __attribute__((cold)) void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b,
 				   uint64_t c);
 /* Fails an entry with a stale handle. Returns the error. */
 __attribute__((cold)) int op_fail_handle(struct op *op, uint32_t handle, enum handle_kind wanted,
 					 uint32_t stale);
-__attribute__((cold)) void op_fail_device(struct op *op, int res,
-					   uint64_t code); /* the record says how much was placed */
-void op_stop(struct op *op, int res, uint32_t reason,
-	     uint64_t arg);   /* stops it for an outside reason; does nothing if it is decided */
+/* The record says how much was placed. reason_long: that of a vector too long to sum up. */
+__attribute__((cold)) void op_fail_midway(struct op *op, int res, uint32_t reason,
+					  uint32_t reason_long, uint64_t figure);
+__attribute__((cold)) void op_fail_device(struct op *op, int res, uint64_t code); /* likewise */
+/* Fails the entry of a chunk that was freed; its content is as it came out. */
+__attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const struct chunk *c);
+void op_unblock(struct op *op); /* removes one blocker */
+/* An entry that it waits for has failed. */
+void op_block_failed(struct op *op, uint32_t reason, uint64_t arg);
+
+/* ask.c: requests to the control thread */
+/* The simulated clock that the request holds while it is out, or NULL. */
+struct clock *control_held_by(const struct engine *e, const struct control_req *req);
+void control_ask(struct engine *e, struct control_req *req); /* posts the request */
+void remote_fail(struct op *op, const struct engine_remote *r, int err);
+void remote_waiters(struct engine_remote *r, int err); /* continue, or fail */
+void remote_need_keys(struct op *op, struct engine_remote *r);
+void remote_ask(struct engine_remote *r);
+uint32_t key_part(const struct rail_key *k); /* index of the part that the key is for */
+uint32_t key_grant(const struct rkey *key); /* the owner's number for the key's grant */
+void peer_awaited(struct engine *e, struct engine_peer *p);
+void peer_ask_resume(struct engine_peer *p); /* it is suspended, and an entry waits */
+/* The control thread must treat the peer as lost; arg: see the REASON. */
+void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg);
+void rail_report(struct engine *e, struct rail *rail, int res, uint32_t reason, uint64_t arg);
+
+/* op.c */
+uint32_t op_run_listed(struct engine *e);
+static inline uint32_t op_run_ready(struct engine *e)
+{
+	return list_empty(&e->ready) ? 0 : op_run_listed(e);
+}
+/* As op_fail(), and takes the next step at once. */
+void op_stop(struct op *op, int res, uint32_t reason, uint64_t arg);
+void op_drop_chunks(struct op *op); /* frees chunks of a stopped entry that no device has */
 void op_shorten_deadline(struct op *op); /* stopped while a call waits: shortens its deadline */
 void op_abort(struct op *op); /* takes back what is under way, without the peer's answer */
 void op_check(struct op *op); /* something came back: takes the next step, or ends it */
 void op_end(struct op *op, int64_t res);
-void op_end_moved(struct op *op); /* data or a notification, successful */
-void op_moved(struct op *op); /* likewise, after setting a word in GPU memory if it has one */
 void op_expired(struct op *op);
-void op_set_state(struct op *op, enum op_state state);
 int op_arm_fresh(struct engine *e); /* 0: all of them have ended, and the clock was not read */
 /* late.c: the cause of a passed deadline, with two arguments that follow the deadline in the
  * record. For DEADLINE, _RAIL and _ROOM the record has the placed bytes instead. */
@@ -684,30 +749,29 @@ void cursor_rewind(struct op *op);	   /* restarts at the begin */
 int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off, uint64_t len);
 uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* index of the part at off */
 
-/* schedule.c */
+/* lane.c */
+void lane_wake(struct lane *l); /* it has work */
 void lane_add_op(struct op *op);
-void lane_remove_op(struct op *op);
 void held_add(struct lane *l, struct chunk *c); /* appends to the chunks that no device has */
 struct chunk *held_take(struct lane *l);	/* takes all of them */
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
-void lane_drop_held(struct op *op); /* frees chunks of a stopped entry that no device has */
 /* 1: the peer may use one more chunk. */
 int chunk_may(const struct engine *e, const struct engine_peer *p);
-void chunk_free(struct engine *e, struct chunk *c);
 uint64_t chunk_bytes(const struct rail *rail); /* largest piece of an entry, */
 uint64_t chunk_limit(const struct rail *rail); /* and of bulk while the window is small */
-/* The entry's next chunk for a rail. NULL: it has none now, or no chunk is free. */
-struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
-int op_exhausted(const struct op *op); /* 1: it certainly has no more pieces */
+void rail_busy(struct engine *e, struct rail *rail); /* it starts to carry bytes */
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n);
 /* Likewise; chunks that were not taken wait in the lane. */
 uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
 		    uint32_t n);
+
+/* schedule.c */
+/* The entry's next chunk for a rail. NULL: it has none now, or no chunk is free. */
+struct chunk *op_chunk(struct engine *e, struct op *op, struct rail *rail, uint64_t most);
+int op_exhausted(const struct op *op); /* 1: it certainly has no more pieces */
 uint32_t schedule(struct engine *e);
 uint32_t poll_devices(struct engine *e, uint32_t all); /* all: also those without rails */
 void sweep_chunks(struct engine *e);
-/* Its bytes are in place, or res says why not. */
-void chunk_done(struct engine *e, struct chunk *c);
 void chunk_out(struct engine *e, struct chunk *c);
 
 /* flush.c: proves that acknowledged writes are placed, by the rail that carried them */
@@ -722,7 +786,6 @@ void flush_out(struct engine *e, struct chunk *c);
 
 /* stripe.c: bulk over several rails */
 uint32_t lane_stripe(struct engine *e, struct lane *l);
-void rail_busy(struct engine *e, struct rail *rail); /* it starts to carry bytes */
 void rail_carried(const struct engine *e, struct rail *rail, uint32_t len);
 
 /* replay.c: rails come and go */
@@ -751,12 +814,11 @@ void chunk_unproved(struct rail *rail, struct op *op);
 int op_requeue(struct op *op); /* sends all of it again, when possible; 0: it cannot */
 void replay_run(struct engine_peer *p);
 void replay_drop(struct op *op); /* drops its chunks that wait to be posted again */
-uint32_t key_grant(const struct rkey *key); /* the owner's number for the key's grant */
 
 /* note.c */
 void note_start(struct op *op); /* the entry's notification is due: sends it, or waits for a slot */
-void note_fail(struct op *op);	/* the entry failed: queues that for the peer, and ends it */
-void note_stop(struct op *op);
+void note_fail(struct op *op); /* the entry failed: queues that for the peer */
+int note_stop(struct op *op);  /* 1: the entry may end; 0: once the peer has answered */
 void note_abort(struct op *op);
 /* Its deadline passed in NOTING. 0: it is unknown why the peer has not acknowledged. */
 int note_expired(struct op *op);
@@ -764,10 +826,9 @@ void note_chunk_out(struct engine *e, struct chunk *c);
 void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
 void notes_init(struct engine_peer *p);
 void notes_drop(struct engine_peer *p);
-void lost_cqe(const struct engine_peer *p, struct urccl_cqe *cqe, const struct op *w);
+void note_ack_send(struct engine_peer *p); /* if one is due */
 void notes_resume(struct engine_peer *p);
 void notes_requeue(struct engine_peer *p); /* a rail broke, with messages that it had taken */
-int notes_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */
 void pending_add(struct engine_peer *p);
 /* 1: failed messages are sent again, since there is a rail or will be one. */
 static inline int peer_sends(const struct engine_peer *p)
@@ -779,6 +840,11 @@ static inline struct ep *peer_ep(const struct engine_peer *p)
 	return p->rail ? p->rail->ep : NULL;
 }
 
+/* deliver.c */
+int notes_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */
+/* As op_end() of a WATCH, but its CQE is the peer's LOST event. */
+void watch_end(struct op *op, struct engine_peer *p);
+
 /* failed_note.c */
 void failed_note_add(struct engine_peer *p, uint64_t tag, int64_t res);
 /* The oldest; 0: there is none. */
@@ -788,7 +854,7 @@ void failed_notes_drop(struct engine_peer *p);
 /* atomic.c */
 void atomic_open(struct op *op); /* checks its range; op_fail() if it is invalid */
 void atomic_start(struct op *op);
-void atomic_stop(struct op *op);
+int atomic_stop(struct op *op); /* 1: the entry may end; 0: once the peer has answered */
 void atomic_abort(struct op *op);
 void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
 void atomic_chunk_dropped(struct chunk *c); /* no device had it */
@@ -843,11 +909,12 @@ void relay_drop(struct op *op);
 void relay_free(struct engine_peer *p, const struct chunk *c);
 /* The key of the entry's remote, also while chunk.key is that of the peer's run. */
 const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
-void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes);
 void relay_answered(struct engine *e, struct engine_peer *p, const struct relay_answer *m);
 /* How much was done. */
 uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_slot *s);
 uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p);
+
+void relay_stage_back(struct engine *e, struct control_req *req);
 
 /* relay_serve.c */
 void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m);
@@ -855,7 +922,7 @@ uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay
 /* Its peer is lost. 1: no GPU copies for it. */
 int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec);
 int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as the exposure ends */
-void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c);
+void relay_read_out(struct engine *e, struct chunk *c);
 void relay_read_dropped(struct engine *e, struct chunk *c);
 void relay_unbound(struct engine *e, struct chunk *c); /* the rail has no key for it */
 
@@ -876,7 +943,6 @@ int relay_lacks_key(const struct relay *r);
 int relay_source_busy(const struct engine_remote *remote);
 void relay_ask_back(struct engine *e, struct control_req *req);
 void relay_end_back(struct engine *e, struct control_req *req);
-void relay_stage_back(struct engine *e, struct control_req *req);
 
 /* exposure.c */
 /* Bytes of the key, or -errno without any effect. */
@@ -899,16 +965,13 @@ void msg_ring_gone(struct engine_ring *er); /* the ring closes: entries that wai
 /* suspend.c: idle eviction */
 int peer_idle(const struct engine_peer *p);	       /* 0 or -EBUSY */
 int peer_pause(struct engine_peer *p);		       /* likewise */
-void peer_go(struct engine *e, struct engine_peer *p); /* its entries start (again) */
-void peer_ask_resume(struct engine_peer *p);	       /* it is suspended, and an entry waits */
-/* It has no rail: the control thread must treat it as lost. */
-void peer_give_up_suspended(struct engine_peer *p, uint32_t reason, uint64_t arg);
+void peer_go(struct engine_peer *p); /* its entries start (again) */
 void peer_resume_back(struct control_req *req);
 void peer_forget_keys(struct engine_peer *p);	       /* its rail is about to close */
 
 /* request.c: operations of the control thread; ACCEPT, CANCEL, TIMEOUT */
 void request_start(struct op *op);
-void request_stop(struct op *op);
+int request_stop(struct op *op); /* 1: the entry may end; 0: once the control thread has answered */
 void request_back(struct engine *e, struct control_req *req);
 int accepts_pending(struct engine *e); /* posts PEER events; 1: some wait for slots */
 void cancel_target_ended(struct op *op);
@@ -919,35 +982,16 @@ void watch_start(struct op *op);
 void watch_stop(const struct op *op);
 /* A CONNECT or ACCEPT with URCCL_SQE_WATCH succeeded for this peer. */
 void watch_given(const struct op *op, struct engine_peer *p);
-/* As op_end(), but its CQE is the peer's LOST event. */
-void watch_end(struct op *op, struct engine_peer *p);
+void watch_drop(struct engine_peer *p);	   /* its watch ends, whatever it was */
 void watches_gone(struct engine_ring *er); /* the ring closes */
 
 /* peer.c */
-/* NULL: the handle is stale. */
-struct engine_peer *peer_get(const struct engine *e, uint32_t handle);
-void peer_handle_given(struct engine *e, uint32_t handle);
-struct engine_remote *remote_get(const struct engine *e, uint32_t handle);
-static inline struct memory *region_get(const struct engine *e, uint32_t handle)
-{
-	uint32_t slot = HANDLE_SLOT(handle);
-
-	return slot < e->nregions && e->regions[slot].handle == handle ? e->regions[slot].memory
-								       : NULL;
-}
-void remote_fail(struct op *op, const struct engine_remote *r, int err);
-void remote_waiters(struct engine_remote *r, int err); /* continue, or fail */
-void remote_need_keys(struct op *op, struct engine_remote *r);
-void remote_ask(struct engine_remote *r);
 void peer_stop(struct engine *e, struct engine_peer *p);
 void peer_stop_watches(struct engine *e, struct engine_peer *p);
 void peer_abort(struct engine *e, struct engine_peer *p);
 void peer_shorten_deadlines(struct engine *e, struct engine_peer *p);
 void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut);
-void peer_awaited(struct engine *e, struct engine_peer *p);
 void peer_awaited_expired(struct engine *e, struct engine_peer *p);
-/* The control thread must treat the peer as lost; arg: see the REASON. */
-void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint64_t arg);
 void peer_ping_back(struct engine *e, struct control_req *req);
 void rail_event(struct engine *e, const struct event *ev);
 /* The control thread has answered. */
@@ -976,9 +1020,32 @@ void rail_close(struct engine *e, struct rail *rail);
 int rail_is_closed(struct engine *e, struct rail *rail);
 
 /* command.c */
-void control_ask(struct engine *e, struct control_req *req); /* posts the request */
 uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* checks the commands that wait */
 
 #include "engine/stats.h"
+
+void op_begin_other(struct op *op); /* op.c */
+
+/* Nothing blocks the entry any more. */
+static inline void op_begin(struct op *op)
+{
+	if (op->sqe.opcode == URCCL_OP_NOP) {
+		op_end(op, 0);
+	} else if (op->peer && op->peer->state == PEER_UP &&
+		   (op->bits & (OP_IS_DATA | OP_LOOKUP)) == OP_IS_DATA) {
+		op->state = OP_MOVING;
+		peer_awaited(op_engine(op), op->peer);
+		lane_add_op(op);
+	} else {
+		op_begin_other(op);
+	}
+}
+
+static inline void op_set_state(struct op *op, enum op_state state)
+{
+	op->state = (uint8_t)state;
+	stats_export_state(op);
+}
+
 #endif

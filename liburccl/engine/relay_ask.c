@@ -43,7 +43,7 @@ static void chunk_fail(struct engine *e, struct chunk *c, int res)
 	}
 	chunk_drop(e, c);
 	op_fail(op, -EREMOTEIO, REASON_RELAY, len, (uint64_t)-res, 0);
-	op_check(op);
+	op_returned(op);
 }
 
 static void slot_fail(struct engine *e, struct engine_peer *p, struct relay_slot *s, int res)
@@ -79,7 +79,7 @@ static void slot_filled(struct engine *e, struct engine_peer *p, struct relay_sl
 	slot_free(e, p, s);
 	chunk_drop(e, c);
 	op_fail(op, -EIO, REASON_GPU_COPY, s->copy.job.len, (uint64_t)s->copy.job.code, 0);
-	op_check(op);
+	op_returned(op);
 }
 
 static void relay_slot_take(struct engine *e, struct engine_peer *p, struct relay_slot *s,
@@ -165,7 +165,7 @@ static void chunk_wait(struct engine *e, struct relay *r, struct chunk *c)
 	*r->waiting_tail = c;
 	r->waiting_tail = &c->next;
 	relay_kick(e, r);
-	if (op->bits & OP_DONE_CURSOR)
+	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
 		return;
 	list_del(&op->link);
 	list_add_tail(&op->link, &r->ops);
@@ -360,7 +360,7 @@ uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_s
 }
 
 /* There is no staging memory: WRITEs that wait fail. */
-void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes)
+static void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes)
 {
 	struct relay *r = p->relay;
 	struct chunk *c, *next, *all = r->waiting;
@@ -377,6 +377,21 @@ void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t byt
 		}
 		chunk_drop(e, c);
 		op_fail(op, res, REASON_STAGING, bytes, (uint64_t)-res, 0);
-		op_check(op);
+		op_returned(op);
+	}
+}
+
+/* ENGINE_STAGE came before it: without the memory, the engine has no room for its tables. */
+void relay_stage_back(struct engine *e, struct control_req *req)
+{
+	int res = req->msg.res || e->stage.memory ? req->msg.res : -ENOMEM;
+	struct list *pos;
+
+	e->relays.stage_out = 0;
+	list_for_each(pos, &e->peers) {
+		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
+
+		if (p->relay && res)
+			relay_refuse(e, p, res, req->arg[0]);
 	}
 }

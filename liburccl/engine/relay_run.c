@@ -276,18 +276,3 @@ void relay_end_back(struct engine *e, struct control_req *req)
 		run_give_back(e, r);
 	relay_kick(e, r);
 }
-
-/* ENGINE_STAGE came before it: without the memory, the engine has no room for its tables. */
-void relay_stage_back(struct engine *e, struct control_req *req)
-{
-	int res = req->msg.res || e->stage.memory ? req->msg.res : -ENOMEM;
-	struct list *pos;
-
-	e->relays.stage_out = 0;
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
-		if (p->relay && res)
-			relay_refuse(e, p, res, req->arg[0]);
-	}
-}

@@ -310,18 +310,16 @@ void relay_unbound(struct engine *e, struct chunk *c)
 }
 
 /* The READ goes again if its rail broke: its bytes are in the slot at most. */
-void relay_read_out(struct engine *e, struct rail *rail, struct chunk *c)
+void relay_read_out(struct engine *e, struct chunk *c)
 {
 	struct relay_record *rec = container_of(c, struct relay_record, read);
 	struct engine_peer *p = c->op;
 	int res = c->res;
 
-	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED)) {
-		rail_broke(e, rail, res);
-		if (p->failover && p->state <= PEER_UP && ++rec->tries < RELAY_TRIES) {
-			relay_unbound(e, c);
-			return;
-		}
+	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED) && p->failover && p->state <= PEER_UP &&
+	    ++rec->tries < RELAY_TRIES) {
+		relay_unbound(e, c);
+		return;
 	}
 	if (rec->ended)
 		record_final(e, p, rec, -ECANCELED);

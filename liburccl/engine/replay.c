@@ -191,7 +191,7 @@ static void unflush(struct list *waiting)
 		op = list_first(waiting, struct op, link);
 		list_del(&op->link);
 		op_set_state(op, OP_MOVING);
-		op_check(op);
+		op_ready(op);
 	}
 }
 
@@ -226,26 +226,6 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 
 /* ---- posting again ---- */
 
-/* The index of the part that the key is for. */
-static uint32_t part_of(const struct rail_key *k)
-{
-	const struct engine_remote *r = k->remote;
-	uint32_t i;
-
-	for (i = 0; i < RAIL_NUMBERS; i++)
-		if (r->rail_keys[i] && k >= r->rail_keys[i] && k < r->rail_keys[i] + r->nparts)
-			return (uint32_t)(k - r->rail_keys[i]);
-	assert(0);
-	return 0;
-}
-
-uint32_t key_grant(const struct rkey *key)
-{
-	const struct rail_key *k = key_of(key);
-
-	return k->remote->parts[part_of(k)].grant;
-}
-
 static void requeue_chunk(struct engine_peer *p, struct chunk *c)
 {
 	c->next = NULL;
@@ -261,7 +241,7 @@ static int chunk_try_bind(struct chunk *c, struct rail *rail)
 
 	if (c->kind != CHUNK_SEND) {
 		k = key_of(c->key);
-		part = part_of(k);
+		part = key_part(k);
 		if (!(k->remote->parts[part].rails & bit_of(rail)))
 			return 0;
 		c->key = &k->remote->rail_keys[rail->number][part].key;
@@ -381,7 +361,7 @@ static void run_chunks(struct engine_peer *p)
 			requeue_chunk(p, c);
 		} else if (op->bits & OP_DECIDED) {
 			requeued_drop(p->engine, c);
-			op_check(op);
+			op_returned(op);
 		} else if (!p->rail) {
 			requeue_chunk(p, c);
 		} else if ((c->tries >= TRIES_STEADY && chunk_try_bind(c, peer_steady(p))) ||
@@ -404,7 +384,7 @@ static void op_stay_ended(struct op *op)
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
 	op_set_state(op, OP_MOVING);
-	op_check(op);
+	op_ready(op);
 }
 
 /* Writes of the first attempt that other rails acknowledged may still land late: they are proved

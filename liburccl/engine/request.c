@@ -77,6 +77,14 @@ static void connect_watch(const struct op *op)
 		watch_given(op, p);
 }
 
+static void peer_handle_given(struct engine *e, uint32_t handle)
+{
+	struct engine_peer *p = peer_get(e, handle);
+
+	if (p)
+		p->handle_given = 1;
+}
+
 static void ask_answered(struct op *op, const struct control_req *req)
 {
 	uint32_t undo;
@@ -119,7 +127,7 @@ void request_back(struct engine *e, struct control_req *req)
 	if (--ask->out)
 		return;
 	connect_watch(op);
-	op_end(op, op->res);
+	op_ready(op);
 }
 
 /* ---- ACCEPT ---------------------------------------------------------------------------------- */
@@ -143,7 +151,7 @@ static void accept_start(struct op *op)
 	e->accept = op;
 	op_set_state(op, OP_PARKED);
 	if (old)
-		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+		op_fail(old, -ECANCELED, REASON_REPLACED, 0, 0, 0);
 }
 
 /* The payload belongs to the program, which keeps it while the ACCEPT exists. */
@@ -217,10 +225,7 @@ void timeouts_count(struct engine_ring *er)
 		if (er->completions < op->until || (op->bits & OP_DECIDED))
 			continue;
 		list_del(&op->drain_link);
-		list_del(&op->link);
-		op->bits |= OP_DECIDED;
-		op->res = 0;
-		list_add_tail(&op->link, &op_engine(op)->ready);
+		op_result(op, 0);
 	}
 }
 
@@ -268,10 +273,7 @@ static int matches(const struct op *cancel, const struct op *op)
 static void cancel_done(struct op *cancel)
 {
 	list_del(&cancel->drain_link);
-	list_del(&cancel->link);
-	cancel->bits |= OP_DECIDED;
-	cancel->res = cancel->hits ? (int64_t)cancel->hits : -EALREADY;
-	list_add_tail(&cancel->link, &op_engine(cancel)->ready);
+	op_result(cancel, cancel->hits ? (int64_t)cancel->hits : -EALREADY);
 }
 
 /* Called while the ended entry can still be read. */
@@ -299,14 +301,14 @@ static void cancel_start(struct op *cancel)
 	for (i = 0; i < er->entries; i++)
 		cancel->left += er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]);
 	if (!cancel->left) {
-		op_end(cancel, -ENOENT);
+		op_result(cancel, -ENOENT);
 		return;
 	}
 	list_add_tail(&cancel->drain_link, &er->cancels);
 	er->watched = 1;
 	for (i = 0; i < er->entries; i++)
 		if (er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]))
-			op_stop(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0);
+			op_fail(&er->ops[i], -ECANCELED, REASON_CANCELLED, 0, 0, 0);
 }
 
 /* ---- dispatch
@@ -336,18 +338,19 @@ void request_start(struct op *op)
 	}
 }
 
-void request_stop(struct op *op)
+int request_stop(struct op *op)
 {
 	struct engine *e = op_engine(op);
 
 	if (op->state == OP_ASKING) {
-		ask_stop(op);
-		return;
+		if (ask_of(op)->out)
+			ask_stop(op);
+		return !ask_of(op)->out;
 	}
 	if (e->accept == op)
 		e->accept = NULL;
 	if (op->sqe.opcode == URCCL_OP_WATCH)
 		watch_stop(op);
 	list_del(&op->drain_link); /* TIMEOUT, CANCEL */
-	op_end(op, op->res);
+	return 1;
 }

@@ -18,19 +18,6 @@
 
 /* ---- chunks ---- */
 
-/* 1: the peer may have one more chunk. Peers with chunks share the free ones with one more: a
- * single peer gets a third of all, and n peers whose chunks do not return leave at least one part
- * in n + 1. The threshold follows the number of free chunks, as in Choudhury and Hahne, Dynamic
- * queue length thresholds (1998). A peer without any always gets one, or earlier peers could keep
- * all; CHUNKS_ALONE are reserved for that, enough for about a thousand such peers. */
-int chunk_may(const struct engine *e, const struct engine_peer *p)
-{
-	if (!p->chunks)
-		return e->chunks_used < CHUNKS_MAX;
-	return e->chunks_used < e->chunks_max &&
-	       p->chunks * (1 + e->chunk_peers) < e->chunks_max - e->chunks_used;
-}
-
 /* The chunk has no entry yet: loops over all chunks skip it. */
 static struct chunk *chunk_new(struct engine *e, const struct op *op)
 {
@@ -45,74 +32,6 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
-static inline __attribute__((always_inline)) void release(struct engine *e, struct chunk *c,
-							  uint32_t gpus)
-{
-	struct op *op = c->op;
-
-	if (gpus)
-		stage_free(e, c);
-	e->chunk_peers -= !--op->peer->chunks;
-	c->op = NULL;
-	c->next = e->chunk_free;
-	e->chunk_free = c;
-	e->chunks_used--;
-}
-
-void chunk_free(struct engine *e, struct chunk *c)
-{
-	release(e, c, e->gpus);
-}
-
-/* ---- lanes ---- */
-
-static void lane_wake(struct lane *l)
-{
-	struct engine *e = l->peer->engine;
-
-	if (!list_empty(&l->link))
-		return;
-	list_add_tail(&l->link, &e->lanes[l->number]);
-	e->lanes_set |= 1u << l->number;
-}
-
-void lane_add_op(struct op *op)
-{
-	struct lane *l = &op->peer->lanes[op->lane];
-
-	list_add_tail(&op->link, &l->ops);
-	lane_wake(l);
-}
-
-void lane_remove_op(struct op *op)
-{
-	list_del(&op->link);
-}
-
-void held_add(struct lane *l, struct chunk *c)
-{
-	c->next = NULL;
-	*l->held_tail = c;
-	l->held_tail = &c->next;
-}
-
-struct chunk *held_take(struct lane *l)
-{
-	struct chunk *all = l->held;
-
-	l->held = NULL;
-	l->held_tail = &l->held;
-	return all;
-}
-
-void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c)
-{
-	struct lane *l = &p->lanes[lane];
-
-	held_add(l, c);
-	lane_wake(l);
-}
-
 static struct chunk *held_pop(struct lane *l)
 {
 	struct chunk *c = l->held;
@@ -123,58 +42,7 @@ static struct chunk *held_pop(struct lane *l)
 	return c;
 }
 
-/* Chunks that the device did not take are posted first the next time. */
-static void held_put_back(struct lane *l, struct chunk **chunks, uint32_t n)
-{
-	while (n-- > 0) {
-		chunks[n]->next = l->held;
-		if (!l->held)
-			l->held_tail = &chunks[n]->next;
-		l->held = chunks[n];
-	}
-}
-
-void lane_drop_held(struct op *op)
-{
-	struct lane *l = &op->peer->lanes[op->lane];
-	struct chunk **at = &l->held, *c;
-
-	l->held_tail = &l->held;
-	while ((c = *at)) {
-		if (c->op == op && c->kind != CHUNK_SEND && c->kind != CHUNK_FLUSH) {
-			*at = c->next;
-			op->inflight--;
-			if (c->seg < op->first_bad)
-				op->first_bad = c->seg;
-			chunk_free(op_engine(op), c);
-			continue;
-		}
-		l->held_tail = &c->next;
-		at = &c->next;
-	}
-	if (op->peer->requeued_chunks)
-		replay_drop(op);
-	if (op_engine(op)->gpus)
-		stage_drop(op);
-}
-
 /* ---- posting ---- */
-
-/* The transport's chunk size, or a smaller one if the setting asks for it. */
-uint64_t chunk_bytes(const struct rail *rail)
-{
-	uint32_t most = rail->ep->dev->ops->chunk_bytes;
-	uint32_t asked = rail->peer->engine->config.params->chunk_bytes;
-
-	return asked && asked < most ? asked : most;
-}
-
-uint64_t chunk_limit(const struct rail *rail)
-{
-	uint64_t quarter = rail->window / 4, most = chunk_bytes(rail);
-
-	return quarter < most ? quarter : most;
-}
 
 /* NULL also if the rail has no key: an entry waits for the keys of the best rail only. An entry
  * that waits for a bundle becomes the last of its lane. */
@@ -294,41 +162,6 @@ static uint32_t lane_fill(struct engine *e, struct lane *l, struct rail *rail, s
 			break; /* the GPU moves it while the next one is filled */
 	}
 	return n;
-}
-
-uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n)
-{
-	uint32_t took, i, peer = rail->peer->handle;
-
-	stats_export_ahead(e, batch, n);
-	took = rail->ep->dev->ops->post(rail->ep, batch, n);
-	if (took && !rail->inflight) {
-		rail->measured_ns = rail->measured_most = 0;
-		if (rail->peer->nup > 1)
-			rail_busy(e, rail);
-		if (list_empty(&rail->peer->moved_link))
-			list_add_tail(&rail->peer->moved_link, &e->moved);
-	}
-	for (i = 0; i < took; i++) {
-		struct chunk *c = batch[i];
-
-		rail->inflight_bytes += c->len;
-		e->given += c->len;
-		PROBE(chunk_posted, peer, c->kind, c->len);
-		c->taken = 1;
-	}
-	rail->inflight += took;
-	stat_add(&e->stats->count.chunks, took);
-	return took;
-}
-
-uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
-		    uint32_t n)
-{
-	uint32_t took = rail_post(e, rail, batch, n);
-
-	held_put_back(l, batch + took, n - took);
-	return took;
 }
 
 /* Chunks that the device refused are posted first, few at a time. While a device is full this
@@ -461,41 +294,14 @@ static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 		chunk_unproved(rail, op);
 }
 
-/* The chunk has been freed; its content is as it came out. */
-static __attribute__((cold, noinline)) void op_fail_chunk(struct op *op, const struct chunk *c)
-{
-	int res = c->res;
-
-	if (c->seg < op->first_bad)
-		op->first_bad = c->seg;
-	if (c->flags & CHUNK_BOUNCES)
-		op_fail(op, res, REASON_BOUNCE, 0, 0, 0);
-	else if (res == -EBADMSG)
-		op_fail(op, res, REASON_CHECKSUM, c->len, 0, 0);
-	else if (res == -EOPNOTSUPP)
-		op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
-	else if (c->flags & CHUNK_CODED && c->path & URCCL_PATH_DEVICE)
-		op_fail(op, res, REASON_GPU_COPY, c->len, c->scratch[0] >> 32, 0);
-	else if (c->flags & CHUNK_REFUSED) /* it ends the peer */
-		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
-	else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
-		op_fail(op, res, REASON_PEER_REFUSED, c->len, (uint64_t)-res, 0);
-	else if (res == -EFAULT && op_reads(op))
-		op_fail(op, res, REASON_READ_ONLY, c->len, (uintptr_t)c->local, 0);
-	else if (res == -ECONNRESET)
-		op_fail(op, res, REASON_PEER_RESET, (uint64_t)-res, 0, 0);
-	else if (res == -EILSEQ)
-		op_fail(op, -ECONNRESET, REASON_PEER_GARBLED, 0, 0, 0);
-	else
-		op_fail_device(op, res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
-}
-
 static inline __attribute__((always_inline)) void chunk_finish(struct engine *e, struct chunk *c,
 							       uint32_t gpus)
 {
 	struct op *op = c->op;
 
-	release(e, c, gpus);
+	if (gpus)
+		stage_free(e, c);
+	chunk_release(e, c);
 	op->inflight--;
 	if (!c->res) {
 		op->placed += c->len;
@@ -504,11 +310,6 @@ static inline __attribute__((always_inline)) void chunk_finish(struct engine *e,
 		op_fail_chunk(op, c);
 	}
 	op_check(op);
-}
-
-void chunk_done(struct engine *e, struct chunk *c)
-{
-	chunk_finish(e, c, e->gpus);
 }
 
 static inline __attribute__((always_inline)) void data_out(struct engine *e, struct rail *rail,
@@ -534,10 +335,13 @@ static inline __attribute__((always_inline)) void data_out(struct engine *e, str
 static __attribute__((noinline)) void data_out_gpus(struct engine *e, struct rail *rail,
 						    struct chunk *c)
 {
-	if (c->seg == RELAY_SEG_READ)
-		relay_read_out(e, rail, c);
-	else
+	if (c->seg != RELAY_SEG_READ) {
 		data_out(e, rail, c, 1);
+		return;
+	}
+	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED))
+		rail_broke(e, rail, c->res);
+	relay_read_out(e, c);
 }
 
 static void other_out(struct engine *e, struct rail *rail, struct chunk *c)
@@ -613,7 +417,7 @@ void sweep_chunks(struct engine *e)
 		if (!op || !(op->bits & (OP_DECIDED | OP_ABORTED)))
 			continue;
 		if (!c->taken) {
-			lane_drop_held(op);
+			op_drop_chunks(op);
 			op_check(op);
 			continue;
 		}

@@ -109,7 +109,9 @@ static void op_start(struct op *op)
 		open_data(op);
 	if (op->peer && refuses(op->peer) && !(op->bits & OP_MULTISHOT))
 		op_refuse(op);
-	if (!op->blockers && !(op->bits & OP_DECIDED))
+	if (op->bits & OP_DECIDED)
+		op_run_ready(op_engine(op)); /* CQEs of failures keep their place */
+	else if (!op->blockers)
 		op_begin(op);
 }
 
@@ -128,6 +130,7 @@ static void sqe_take(struct engine *e, struct engine_ring *er, const struct urcc
 		op->sqe.len = 0; /* its array was not checked: CANCEL must not read it */
 		if (wrong)
 			op_fail(op, v.res, v.reason, v.a, v.b, 0);
+		op_run_ready(e);
 	}
 	if (op->state != OP_FREE && !op->is_fresh) {
 		op->is_fresh = 1;

@@ -235,6 +235,28 @@ static int slot_copy(struct engine *e, struct slot *slot)
 
 /* ---- chunks ---- */
 
+void chunk_free(struct engine *e, struct chunk *c)
+{
+	if (e->gpus)
+		stage_free(e, c);
+	chunk_release(e, c);
+}
+
+void chunk_done(struct engine *e, struct chunk *c)
+{
+	struct op *op = c->op;
+
+	chunk_free(e, c);
+	op->inflight--;
+	if (!c->res) {
+		op->placed += c->len;
+		op->peer->silent = 0;
+	} else {
+		op_fail_chunk(op, c);
+	}
+	op_returned(op);
+}
+
 void chunk_drop(struct engine *e, struct chunk *c)
 {
 	struct op *op = c->op;
@@ -269,7 +291,7 @@ static void chunk_wait(struct stage *s, struct chunk *c)
 	c->next = NULL;
 	*s->waiting_tail = c;
 	s->waiting_tail = &c->next;
-	if (op->bits & OP_DONE_CURSOR)
+	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
 		return;
 	list_del(&op->link);
 	list_add_tail(&op->link, &s->ops);
@@ -284,15 +306,6 @@ static void chunk_start(struct engine *e, struct chunk *c)
 		chunk_hold(c);
 }
 
-uint64_t stage_chunk_bytes(const struct op *op, uint64_t most)
-{
-	const struct engine_remote *r = op->remote;
-
-	if (r && r->gpu && !r->host && op->memory && !op->memory->pageable)
-		return GPU_COPY_MAX;
-	return most;
-}
-
 static int chunk_refuse(struct engine *e, struct chunk *c, int res, uint32_t reason)
 {
 	uint64_t transport = 1ull << c->ep->dev->ops->transport;
@@ -300,7 +313,7 @@ static int chunk_refuse(struct engine *e, struct chunk *c, int res, uint32_t rea
 
 	chunk_drop(e, c);
 	op_fail(op, res, reason, transport, 0, 0);
-	op_check(op);
+	op_returned(op);
 	return 0;
 }
 
@@ -348,7 +361,7 @@ int stage_in(struct engine *e, struct chunk *c)
 	c->taken = 0;
 	if (op->bits & OP_DECIDED) {
 		chunk_drop(e, c);
-		op_check(op);
+		op_returned(op);
 	} else if (slot_copy(e, stage_slot_of(e, c))) {
 		chunk_done(e, c);
 	}
@@ -407,7 +420,7 @@ static void job_ended(struct engine *e, struct slot *slot)
 		return;
 	}
 	chunk_drop(e, c);
-	op_check(op);
+	op_returned(op);
 }
 
 /* Gives free slots to the chunks that wait, the oldest first. If one gets a slot, all entries that

@@ -63,16 +63,17 @@ static inline int copy_is_out(const struct copy *c)
  * device cannot reach its local memory, or relays it. 1: post the chunk now. 0: the stage or the
  * relay has it, or ended it. */
 int stage_chunk(struct engine *e, struct chunk *c);
-/* The most bytes of the entry's next chunk: more where a GPU moves them. */
-uint64_t stage_chunk_bytes(const struct op *op, uint64_t most);
 /* A chunk came out with res 0. 1: it is a staged READ, and the stage copies its bytes from the slot
  * to the GPU before it ends the chunk. */
 int stage_in(struct engine *e, struct chunk *c);
 /* The entry was stopped: ends its staged chunks, but for those whose copy may have begun. */
 void stage_drop(struct op *op);
 void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slots, if it has some */
-/* It ends without having moved: op_check() follows. */
+/* It ends without having moved: op_returned() follows. */
 void chunk_drop(struct engine *e, struct chunk *c);
+void chunk_free(struct engine *e, struct chunk *c);
+/* Its bytes are in place, or res says why not. */
+void chunk_done(struct engine *e, struct chunk *c);
 /* The memory that its entry named, of a chunk with a slot. */
 const struct memory *stage_memory(const struct engine *e, const struct chunk *c);
 

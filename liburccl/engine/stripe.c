@@ -44,12 +44,6 @@ static uint32_t bit_of(const struct rail *rail)
 
 /* ---- the rate of a rail ---- */
 
-void rail_busy(struct engine *e, struct rail *rail)
-{
-	e->now = clock_now(e->config.clock); /* the last clock read may be long ago */
-	rail->rate_mark_ns = e->now;
-}
-
 /* 1: the rail had enough bytes under way, including the len bytes that came out just now: a slow
  * rail may have no more at a time. */
 static int is_loaded(const struct rail *rail, uint32_t len)

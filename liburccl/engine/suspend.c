@@ -70,48 +70,14 @@ int peer_pause(struct engine_peer *p)
 	return busy;
 }
 
-void peer_go(struct engine *e, struct engine_peer *p)
+void peer_go(struct engine_peer *p)
 {
-	struct op *op;
-
 	p->state = PEER_UP;
 	p->resume_asked = 0;
-	while (!list_empty(&p->waiting)) {
-		op = list_first(&p->waiting, struct op, link);
-		list_del(&op->link);
-		list_add_tail(&op->link, &e->ready);
-	}
+	while (!list_empty(&p->waiting))
+		op_ready(list_first(&p->waiting, struct op, link));
 	notes_resume(p);
 	atomics_resume(p);
-}
-
-static void resume_post(struct engine_peer *p, uint32_t reason, uint64_t arg)
-{
-	struct engine *e = p->engine;
-
-	p->resume_asked = p->resume_out = 1;
-	p->resume = (struct control_req){.msg = {.type = CONTROL_RESUME, .reply = &e->mailbox},
-					 .handle = p->handle,
-					 .reason = reason,
-					 .arg = {arg}};
-	control_ask(e, &p->resume);
-}
-
-void peer_ask_resume(struct engine_peer *p)
-{
-	peer_awaited(p->engine, p);
-	if (!p->resume_asked && !p->resume_out)
-		resume_post(p, REASON_NONE, 0);
-}
-
-void peer_give_up_suspended(struct engine_peer *p, uint32_t reason, uint64_t arg)
-{
-	if (p->resume_out) {
-		p->give_up_reason = reason;
-		p->give_up_arg = arg;
-	} else {
-		resume_post(p, reason, arg);
-	}
 }
 
 void peer_resume_back(struct control_req *req)

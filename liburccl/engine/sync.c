@@ -162,7 +162,7 @@ static uint32_t look_at(struct sync_look *k, struct sync *s)
 	if (s->op->bits & OP_DECIDED) {
 		s->look = NULL;
 		s->op->inflight--;
-		op_check(s->op);
+		op_returned(s->op);
 		return 0;
 	}
 	if (failed == -ECANCELED || (!failed && t->value[s->place] < s->wait_value)) {
@@ -265,12 +265,7 @@ static void signal_look(struct sync *s)
 		return;
 	}
 	signal_leave(s);
-	if (s->job.res || op->bits & OP_REPORTED) {
-		op_check(op);
-		return;
-	}
-	op->bits &= ~(uint32_t)OP_UNKNOWN;
-	op_end_moved(op);
+	op_ready(op);
 }
 
 uint32_t sync_look_gpus(struct engine *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that receives the events of a peer. WATCH chooses it, or a CONNECT or ACCEPT with
- * URCCL_SQE_WATCH, which have no entry for it. note.c posts the events. */
+ * URCCL_SQE_WATCH, which have no entry for it. deliver.c posts the events. */
 #include "engine/private.h"
 
 static const struct watch nowhere;
@@ -32,11 +32,16 @@ static void watch_set(struct engine *e, struct engine_peer *p, const struct watc
 
 	watch_put(e, p, w);
 	if (old)
-		op_stop(old, -ECANCELED, REASON_REPLACED, 0);
+		op_fail(old, -ECANCELED, REASON_REPLACED, 0, 0, 0);
 	if (p)
 		pending_add(p);
 	else
 		rails_pending(e);
+}
+
+void watch_drop(struct engine_peer *p)
+{
+	watch_put(p->engine, p, &nowhere);
 }
 
 void watch_given(const struct op *op, struct engine_peer *p)
@@ -69,18 +74,6 @@ void watch_stop(const struct op *op)
 		watch_put(e, NULL, &nowhere);
 	if (op->peer && op->peer->watch.op == op)
 		watch_put(e, op->peer, &nowhere);
-}
-
-void watch_end(struct op *op, struct engine_peer *p)
-{
-	struct ring *r = op->er->ring;
-	struct urccl_cqe cqe;
-
-	watch_put(op_engine(op), p, &nowhere);
-	lost_cqe(p, &cqe, op);
-	op->bits |= OP_OUTCOME;
-	op_end(op, cqe.res);
-	r->pub.cqes[(r->own.tail - 1) & r->pub.cq_mask] = cqe;
 }
 
 void watches_gone(struct engine_ring *er)
