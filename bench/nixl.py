@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-nixl.py [--memory MIB] [--rounds N] [LABEL...]: transfers between two processes of this host, host
-memory, shuffled blocks: the time of transfer(), the time until the transfer is done and the CPU
-time of both processes (medians), and the latency of a notification. The same for each backend of
-the NIXL wheel that this Python has, in turn, and for Mooncake's engine over tcp where it is
-installed. `./dev nixl` makes a virtual environment in build/nixl for it.
+nixl.py [--memory MIB] [--rounds N] [--segment DRAM|VRAM] [LABEL...]: transfers between processes of
+this host, in its memory or in that of GPU 0 (by PyTorch), shuffled blocks: the time of transfer(),
+the time until the transfer is done and the CPU time of both processes (medians), and the latency of
+a notification. The same for each backend of the NIXL wheel that this Python has, in turn, and for
+Mooncake's engine over tcp where it is installed. `./dev nixl` makes a virtual environment in
+build/nixl for it.
 """
 import argparse
 import multiprocessing
@@ -31,12 +32,24 @@ BACKENDS = {        # label: backend, environment
 WAYS = "WRITE", "READ"
 
 
+def make_memory(segment, size):
+    """What keeps it, and its address."""
+    if segment == "VRAM":
+        import torch
+        memory = torch.zeros(size, dtype=torch.uint8, device="cuda:0")
+        torch.cuda.synchronize()
+        return memory, memory.data_ptr()
+    import numpy
+    memory = numpy.zeros(size, dtype=numpy.uint8)
+    return memory, memory.ctypes.data
+
+
 class Nixl:
-    def __init__(self, backend, name, memory):
+    def __init__(self, backend, name, segment, address, size):
         from nixl._api import nixl_agent, nixl_agent_config
-        self.name = name
+        self.name, self.segment = name, segment
         self.api = nixl_agent(name, nixl_agent_config(backends=[backend]))
-        self.api.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
+        self.api.register_memory([(address, size, 0, "")], segment)
 
     def metadata(self):
         return self.api.get_agent_metadata()
@@ -46,8 +59,8 @@ class Nixl:
         self.api.make_connection(self.peer)
 
     def prepare(self, way, here, there, length):
-        local = self.api.get_xfer_descs([(a, length, 0) for a in here], "DRAM")
-        remote = self.api.get_xfer_descs([(a, length, 0) for a in there], "DRAM")
+        local = self.api.get_xfer_descs([(a, length, 0) for a in here], self.segment)
+        remote = self.api.get_xfer_descs([(a, length, 0) for a in there], self.segment)
         return self.api.initialize_xfer(way, local, remote, self.peer)
 
     def post(self, handle):
@@ -64,12 +77,12 @@ class Nixl:
 
 
 class Mooncake:
-    def __init__(self, _, name, memory):
+    def __init__(self, _, name, segment, address, size):
         from mooncake.engine import TransferEngine
         self.engine = TransferEngine()
         if self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", ""):
             raise RuntimeError("initialize")
-        self.engine.register_memory(memory.ctypes.data, memory.nbytes)
+        self.engine.register_memory(address, size)
 
     def metadata(self):
         return f"127.0.0.1:{self.engine.get_rpc_port()}"
@@ -93,16 +106,15 @@ class Mooncake:
         pass
 
 
-def engine(label, name, memory):
+def engine(label, *arguments):
     backend = BACKENDS[label][0]
-    return (Nixl if backend else Mooncake)(backend, name, memory)
+    return (Nixl if backend else Mooncake)(backend, *arguments)
 
 
-def target(label, size, pipe):
-    import numpy
-    memory = numpy.zeros(size, dtype=numpy.uint8)
-    mine = engine(label, "target", memory)
-    pipe.send((mine.metadata(), memory.ctypes.data))
+def target(label, segment, size, pipe):
+    _memory, address = make_memory(segment, size)
+    mine = engine(label, "target", segment, address, size)
+    pipe.send((mine.metadata(), address))
     if isinstance(mine, Nixl):
         mine.load(pipe.recv())
     while (word := pipe.recv()) != "end":
@@ -148,11 +160,10 @@ def measure(mine, pipe, handle, rounds):
     return [statistics.median(v) for v in (posts, totals, cpus)]
 
 
-def initiator(label, size, rounds, other, out):
-    import numpy
+def initiator(label, segment, size, rounds, other, out):
     try:
-        memory = numpy.zeros(size, dtype=numpy.uint8)
-        mine = engine(label, "initiator", memory)
+        _memory, here = make_memory(segment, size)
+        mine = engine(label, "initiator", segment, here, size)
         metadata, there = other.recv()
         if isinstance(mine, Nixl):
             other.send(mine.metadata())
@@ -163,7 +174,7 @@ def initiator(label, size, rounds, other, out):
                 continue
             order = random.Random(1).sample(range(count), count)
             for way in WAYS:
-                handle = mine.prepare(way, [memory.ctypes.data + i * length for i in range(count)],
+                handle = mine.prepare(way, [here + i * length for i in range(count)],
                                       [there + i * length for i in order], length)
                 n = rounds if count * length < 1 << 26 else max(3, rounds // 4)
                 out.send((count, kib, way, measure(mine, other, handle, n)))
@@ -177,14 +188,14 @@ def initiator(label, size, rounds, other, out):
     os._exit(0)     # UCX may crash at exit where libibverbs is installed
 
 
-def run(label, size, rounds):
+def run(label, segment, size, rounds):
     """{(count, kib, way): (post, total, cpu)}, and the notification's latency or an error."""
     context = multiprocessing.get_context("spawn")
     os.environ.update(BACKENDS[label][1])
     a, b = context.Pipe()
     here, there = context.Pipe()
-    ends = [context.Process(target=target, args=(label, size, b)),
-            context.Process(target=initiator, args=(label, size, rounds, a, there))]
+    ends = [context.Process(target=target, args=(label, segment, size, b)),
+            context.Process(target=initiator, args=(label, segment, size, rounds, a, there))]
     for end in ends:
         end.start()
     there.close()
@@ -224,12 +235,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memory", type=int, default=512, help="MiB of each process (512)")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--segment", choices=("DRAM", "VRAM"), default="DRAM")
     parser.add_argument("labels", nargs="*", metavar="LABEL", help=", ".join(BACKENDS))
     args = parser.parse_args()
-    results = {label: run(label, args.memory << 20, args.rounds)
+    results = {label: run(label, args.segment, args.memory << 20, args.rounds)
                for label in args.labels or BACKENDS}
     table("Time of transfer(), us", results, 0, 1e6)
-    table("Time until it is done, ms", results, 1, 1e3)
+    table("Time until it is done, us", results, 1, 1e6)
     table("CPU time of both processes, ms", results, 2, 1e3)
     print("\nNotification, one way")
     for label, (_, last) in results.items():
