@@ -60,6 +60,10 @@ class Agent:
         else:
             self.buffer[:] = value
 
+    def holds(self, value):
+        """Each byte is that number."""
+        return bool((self.buffer == value).all())
+
     def deregister(self):
         self.api.deregister_memory(self.registered)
 

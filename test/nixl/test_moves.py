@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every byte of transfers of all shapes, in one process and between two, over shm and tcp."""
+import os
 import random
 import unittest
 
@@ -8,7 +9,7 @@ import numpy
 import agents
 
 BLOCK = 4096
-BLOCKS = 4096
+BLOCKS = int(os.environ.get("NIXL_BLOCKS", "4096"))
 NOTES = (0, 1, 256, 257, 4096, 262144)
 
 
