@@ -58,7 +58,8 @@ def refers(page, pages, aliases, declared):
     for name in re.findall(r"^\.F[no] (urccl_\w+)(?![\w*])", text, re.M):
         check(name in declared, f"{page.name} tells of {name}(), which is no function")
     sections = re.findall(r"^\.Sh (.*)$", text, re.M)
-    check(sections[0] == "NAME" and sections[-1] == "SEE ALSO", f"{page.name}: {sections}")
+    last = [s for s in sections if s != "CAVEATS"][-1]
+    check(sections[0] == "NAME" and last == "SEE ALSO", f"{page.name}: {sections}")
 
 
 def section(page, name):
