@@ -4,8 +4,8 @@
 cost.py [WITH WITHOUT]: what statistics and probes cost, by two builds, the second configured with
 -Dprobes=disabled -Dstatistics=false; where none are named it makes them, in build/cost. Shown are
 the least time of an entry, in turns, and instructions where valgrind is installed. Both ends of a
-write are on one thread, so it counts what both do. What is told once a millisecond, and of entries
-that were shown then (end_reported), is not counted, for under valgrind a millisecond is over soon.
+write are on one thread, so it counts what both do. The update of counts once a millisecond and the
+slow end of an entry (end_reported) are not counted, for under valgrind a millisecond is over soon.
 Beside it the floor: bench/raw/tell.c, which does nothing but count messages at both ends. For
 compare.py the last lines are "name value unit".
 """

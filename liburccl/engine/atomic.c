@@ -171,7 +171,7 @@ void atomic_start(struct op *op)
 	struct atomics *a = op->peer->atomics;
 	struct atomic_slot *s = slot_next(a);
 
-	op_set_state(op, OP_ATOMIC);
+	op->state = OP_ATOMIC;
 	op->atomic_slot = ATOMIC_WINDOW;
 	if (!r->parts[cursor_part(r, op->sqe.off)].grant)
 		remote_need_keys(op, r);
@@ -248,7 +248,7 @@ static void atomic_refused(struct op *op, int res)
 static void answered(struct op *op, const struct atomic_answer *m)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
-	op_set_state(op, OP_MOVING); /* it goes on as a data entry does */
+	op->state = OP_MOVING; /* it goes on as a data entry does */
 	if (m->res && !(op->bits & OP_DECIDED)) {
 		atomic_refused(op, m->res);
 		return;

@@ -572,13 +572,11 @@ static void init_lists(struct engine *e)
 	list_init(&e->pending);
 	list_init(&e->pending_accepts);
 	list_init(&e->messages);
-	list_init(&e->moved);
 	list_init(&e->words);
 	list_init(&e->signals);
 	list_init(&e->device_rings);
 	stage_init(&e->stage);
 	relays_init(&e->relays);
-	e->new_tail = &e->new_ops;
 	for (i = 0; i < LANES; i++)
 		list_init(&e->lanes[i]);
 	for (i = 0; i < CHUNKS_MAX; i++)

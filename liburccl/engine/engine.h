@@ -187,8 +187,7 @@ struct rail {
 	uint32_t inflight;	       /* (e) chunks that the device has */
 	uint64_t inflight_bytes;       /* (e) their bytes */
 	uint64_t window;	       /* (e) bulk bytes that may be under way */
-	uint64_t came[2]; /* (e) bytes that came out, by enum chunk_kind: READ, WRITE */
-	uint64_t counted[2]; /* (e) those of them that are in the statistics */
+	uint64_t came; /* (e) bytes that came out */
 	/* (e) begin of the measurement, bytes that had come out then, most bytes under way
 	 * since. */
 	uint64_t measured_ns, measured_from, measured_most;

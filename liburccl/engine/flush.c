@@ -33,7 +33,7 @@ int flush_begin(struct op *op)
 	if (!rail)
 		return 0;
 	op->bits |= OP_FLUSHED;
-	op_set_state(op, OP_FLUSHING);
+	op->state = OP_FLUSHING;
 	list_add_tail(&op->link, &rail->flush_wait);
 	if (!rail->flush_busy)
 		flush_wake(op_engine(op), rail);
@@ -249,7 +249,7 @@ static void proved(struct op *op, const struct rail *rail)
 	    !op->flush_rails) /* otherwise a rail broke while the peer was
 							 * being lost */
 		op->bits &= ~(uint32_t)(OP_UNQUIET | OP_UNPROVED);
-	op_set_state(op, OP_MOVING);
+	op->state = OP_MOVING;
 	op_ready(op);
 }
 
@@ -278,7 +278,7 @@ void flush_out(struct engine *e, struct chunk *c)
 		} else if (!c->res) {
 			proved(op, rail);
 		} else {
-			op_set_state(op, OP_MOVING);
+			op->state = OP_MOVING;
 			op_fail_device(op, c->res, c->flags & CHUNK_CODED ? c->scratch[0] : 0);
 			op_ready(op);
 		}

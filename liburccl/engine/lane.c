@@ -98,14 +98,11 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 {
 	uint32_t took, i, peer = rail->peer->handle;
 
-	stats_export_ahead(e, batch, n);
 	took = rail->ep->dev->ops->post(rail->ep, batch, n);
 	if (took && !rail->inflight) {
 		rail->measured_ns = rail->measured_most = 0;
 		if (rail->peer->nup > 1)
 			rail_busy(e, rail);
-		if (list_empty(&rail->peer->moved_link))
-			list_add_tail(&rail->peer->moved_link, &e->moved);
 	}
 	for (i = 0; i < took; i++) {
 		struct chunk *c = batch[i];

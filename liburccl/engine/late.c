@@ -13,7 +13,7 @@ static struct late waiting(const struct op *op)
 	const struct sync *s = sync_of(op);
 	const struct engine_peer *p = op->peer;
 
-	if (op->bits & OP_AWAITS && !list_empty(&s->link))
+	if (op->bits & OP_AWAITS)
 		return late_make(s->wait_kind == URCCL_SYNC_CUDA_EVENT ? REASON_DEADLINE_EVENT
 								       : REASON_DEADLINE_WORD,
 				 (uintptr_t)s->wait, s->wait_value);

@@ -176,7 +176,6 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 		if (x->exposed && x->ep == rail->ep)
 			exposure_drop(e, x);
 	}
-	stats_rail(rail);
 	forget_rail(e, rail);
 	if (rail->connecting) {
 		msg_reply(&rail->connecting->msg, -ECANCELED);
@@ -236,7 +235,6 @@ void peer_del(struct engine *e, struct engine_peer *p)
 	list_for_each(pos, &e->rings)
 		order_forget_peer(list_entry(pos, struct engine_ring, link), p);
 	list_del(&p->pending_link);
-	list_del(&p->moved_link);
 	list_del(&p->link);
 	e->peer_slots[HANDLE_SLOT(p->handle)] = NULL;
 }

@@ -49,7 +49,7 @@ void msg_ring_start(struct op *op)
 		op_result(op, 0);
 		return;
 	}
-	op_set_state(op, OP_PARKED);
+	op->state = OP_PARKED;
 	list_add_tail(&op->link, &to->messages);
 	if (list_empty(&to->messages_link))
 		slow_list_add(e, &to->messages_link, &e->messages);

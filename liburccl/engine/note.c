@@ -104,7 +104,7 @@ void note_start(struct op *op)
 {
 	struct note_slot *s = slot_next(op->peer);
 
-	op_set_state(op, OP_NOTING);
+	op->state = OP_NOTING;
 	op->note_slot = NOTE_WINDOW;
 	if (s && list_empty(&op->peer->note_waiters) && !op->peer->failed_notes.n)
 		slot_take_op(op, s);

@@ -129,13 +129,11 @@ __attribute__((noinline)) static void end_reported(struct op *op)
 		er->watched = !list_empty(&er->drains) || !list_empty(&er->cancels) ||
 			      !list_empty(&er->timeouts) || er->ring->device;
 	}
-	if (op->bits & OP_EXPORTED)
-		store_relaxed(&op->stats->state, SEGMENT_FREE);
 	if (er->ring->device)
 		device_ended(op);
 }
 
-/* The entry has no timer any more. Inlined in both callers, since most entries end there. */
+/* The entry has no timer any more. Inlined in its callers, since most entries end there. */
 static inline __attribute__((always_inline)) void op_finish(struct op *op, int64_t res)
 {
 	struct engine_ring *er = op->er;
@@ -157,8 +155,7 @@ static inline __attribute__((always_inline)) void op_finish(struct op *op, int64
 	}
 	r->own.done++;
 	PROBE(entry_ended, r->pub.id, op->sqe.user_data, op->res);
-	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_EXPORTED | OP_REPORTED) || er->watched ||
-	    res < 0)
+	if (op->bits & (OP_CHAINED | OP_MULTISHOT | OP_REPORTED) || er->watched || res < 0)
 		end_reported(op);
 	if (op->scope_all)
 		order_leave_peer(op);
@@ -172,6 +169,13 @@ void op_end(struct op *op, int64_t res)
 	if (op->deadline_ns)
 		wheel_unset(&op->timer);
 	op_finish(op, res);
+}
+
+void op_end_nop(struct op *op)
+{
+	if (op->deadline_ns)
+		wheel_unset(&op->timer);
+	op_finish(op, 0);
 }
 
 static void op_end_moved(struct op *op)
@@ -253,7 +257,7 @@ static void step_noting(struct op *op)
 static void atomic_leave(struct op *op)
 {
 	op->atomic_slot = ATOMIC_WINDOW;
-	op_set_state(op, OP_MOVING);
+	op->state = OP_MOVING;
 	op_check(op);
 }
 
@@ -335,7 +339,7 @@ void op_abort(struct op *op)
 	}
 	if (op->state == OP_FLUSHING) { /* the flush may never return */
 		list_del(&op->link);
-		op_set_state(op, OP_MOVING);
+		op->state = OP_MOVING;
 	}
 	op_engine(op)->sweep = 1;
 	op_check(op);
@@ -343,15 +347,10 @@ void op_abort(struct op *op)
 
 __attribute__((noinline)) uint32_t op_run_listed(struct engine *e)
 {
-	struct op *op;
 	uint32_t n = 0;
 
-	for (; !list_empty(&e->ready); n++) {
-		op = list_first(&e->ready, struct op, link);
-		op_step(op);
-		if (op->state == OP_MOVING)
-			stats_export_state(op);
-	}
+	for (; !list_empty(&e->ready); n++)
+		op_step(list_first(&e->ready, struct op, link));
 	return n;
 }
 
@@ -464,10 +463,8 @@ static __attribute__((noinline)) void next_step(struct op *op)
 	const uint32_t goes_on =
 		1u << OP_WAITING | 1u << OP_MOVING | 1u << OP_PARKED | 1u << OP_SIGNALLING;
 
-	if (op->inflight || !(goes_on & 1u << op->state)) {
-		stats_export_placed(op);
+	if (op->inflight || !(goes_on & 1u << op->state))
 		return;
-	}
 	if (op->bits & OP_LISTED) { /* this is the step that it waits for */
 		list_del(&op->link);
 		op->bits &= ~(uint32_t)OP_LISTED;
@@ -476,10 +473,8 @@ static __attribute__((noinline)) void next_step(struct op *op)
 		check_decided(op);
 		return;
 	}
-	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR)) {
-		stats_export_placed(op);
+	if (op->state != OP_MOVING || !(op->bits & OP_DONE_CURSOR))
 		return;
-	}
 	if (wants_flush(op))
 		op_prove(op);
 	else if (op->bits & OP_PROMISED)
@@ -614,10 +609,8 @@ static void op_arm(struct engine *e, struct op *op)
 	uint64_t timeout = timeout_of(e, op);
 
 	op->started_ns = e->now;
-	stats_add_new(e, op);
 	if (timeout >= NEVER_NS - e->now) {
 		op->deadline_ns = NEVER_NS;
-		stats_export_lasting(op);
 		return;
 	}
 	op->deadline_ns = e->now + timeout;

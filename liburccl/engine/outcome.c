@@ -21,7 +21,6 @@ void op_ready(struct op *op)
 
 void op_returned(struct op *op)
 {
-	stats_export_placed(op);
 	if (!op->inflight && op->bits & (OP_DECIDED | OP_DONE_CURSOR))
 		op_ready(op);
 }
@@ -118,7 +117,6 @@ void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, ui
 	if (seg < op->first_bad)
 		op->first_bad = seg;
 	op_record(op, reason, a, b, c);
-	stats_export_state(op);
 	list_del(&op->drain_link); /* no later failure is told to it */
 	list_del(&op->fence_link);
 	op_ready(op);

@@ -255,7 +255,6 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	list_init(&p->acked_scopes);
 	p->requeued_tail = &p->requeued_chunks;
 	list_init(&p->awaited.link);
-	list_init(&p->moved_link);
 	p->awaited.kind = TIMER_PEER;
 	for (i = 0; i < LANES; i++) {
 		list_init(&p->lanes[i].link);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Structures of the engine, used only by its thread. Members called "told" point into the context's
- * segment, which other threads and processes read; the engine only stores there.
+ * Structures of the engine, used only by its thread. Entries and members called "stats" are in the
+ * context's segment, which other threads and processes read.
  *
  * Life of an operation (struct op):
  *
@@ -83,21 +83,20 @@ struct cursor {
 		remote_sum[URCCL_DIMS_MAX]; /* up to and including each dimension */
 };
 
-enum op_state {
-	OP_FREE = 0,
-	OP_WAITING,
-	OP_MOVING,
-	OP_FLUSHING,
-	OP_NOTING,
-	OP_ATOMIC,
-	OP_ASKING,
-	OP_PARKED,
-	OP_SIGNALLING, /* a GPU sets its word: sync.c */
-	OP_STATES
+enum op_state { /* the names that tools know */
+	OP_FREE = SEGMENT_FREE,
+	OP_WAITING = SEGMENT_WAITING,
+	OP_MOVING = SEGMENT_MOVING,
+	OP_FLUSHING = SEGMENT_FLUSHING,
+	OP_NOTING = SEGMENT_NOTING,
+	OP_ATOMIC = SEGMENT_ATOMIC,
+	OP_ASKING = SEGMENT_ASKING,
+	OP_PARKED = SEGMENT_PARKED,
+	OP_SIGNALLING = SEGMENT_SIGNALLING, /* a GPU sets its word: sync.c */
 };
 
 enum op_bits {
-	OP_DECIDED = 1 << 0,	 /* res is the outcome: no new step begins */
+	OP_DECIDED = SEGMENT_STOPPING, /* res is the outcome: no new step begins */
 	OP_REPORTED = 1 << 1,	 /* a CQE with MORE reported the outcome */
 	OP_DONE_CURSOR = 1 << 2, /* all pieces were made into chunks */
 	OP_UNPROVED = 1 << 3, /* a WRITE was only acknowledged, and may not be placed yet */
@@ -116,7 +115,6 @@ enum op_bits {
 	OP_OUTCOME = 1 << 14, /* later entries were told of the outcome */
 	OP_FLUSHED = 1 << 15, /* a flush was tried */
 	OP_LOOKUP = 1 << 16,  /* its memory is looked up at its start, not when it is taken */
-	OP_EXPORTED = 1 << 17, /* it has a record in the segment: stats.h */
 	OP_IS_DATA = 1 << 18, /* set by its check: it moves bytes */
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
 	OP_CHAINED = 1 << 20, /* it or the entry before it has LINK, or OP_SIGNALS: another entry
@@ -125,7 +123,7 @@ enum op_bits {
 	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
 	OP_REQUEUED = 1 << 23,	/* all of it must be sent again: replay.c */
 	OP_PROVED = 1 << 24, /* it requested proof for the entries before its FENCE */
-	OP_AWAITS = 1 << 25,  /* it waits for a word: sync.c */
+	OP_AWAITS = SEGMENT_AWAITS, /* it waits for a word: sync.c */
 	OP_SIGNALS = 1 << 26, /* likewise, it sets a word when it succeeds */
 	OP_MULTISHOT = 1 << 27,
 	OP_SIGNALS_GPU = 1 << 28, /* instead of OP_SIGNALS: its word is in GPU memory */
@@ -160,25 +158,29 @@ struct scope {
 	uint32_t lost_at; /* peer.acked_losses when some of them were lost; 0: never */
 };
 
+/* In the context's segment, where tools read the members up to state (struct segment_entry), unless
+ * that has no room. */
 struct op {
 	struct urccl_sqe sqe;
+	uint64_t started_ns;
+	uint64_t total;	      /* bytes of the whole entry */
+	uint64_t placed;      /* bytes that came out without error, perhaps UNPROVED */
+	uint32_t peer_handle; /* 0: none */
+	uint32_t bits;	      /* enum op_bits */
+	uint8_t state;	      /* enum op_state */
+	uint8_t lane;
+	uint8_t note_slot;   /* in the peer's window, in NOTING; or enum note_slot_end */
+	uint8_t atomic_slot; /* in the peer's window, in ATOMIC; ATOMIC_WINDOW: none yet */
+	uint8_t is_fresh;    /* in the list of fresh entries */
 	struct engine_ring *er;
-	struct segment_entry *stats;
 	struct timer timer;
 	struct list link; /* in a lane, the ready list, a flush list, or the waiters of a remote,
 			   * peer or rail */
 	struct list drain_link, fence_link;
 	uint32_t acked_losses; /* FENCE: its peer's count when it was taken */
 	struct op *fresh_next; /* taken in this iteration; the slot may hold a later entry by now */
-	struct op *new_next; /* taken since the last update of the statistics; likewise */
 	uint64_t seq;	       /* number in its ring */
 	uint32_t first_bad;    /* first segment that is not known to be placed */
-	uint8_t state;	       /* enum op_state */
-	uint8_t lane;
-	uint8_t note_slot;   /* in the peer's window, in NOTING; or enum note_slot_end */
-	uint8_t atomic_slot; /* in the peer's window, in ATOMIC; ATOMIC_WINDOW: none yet */
-	uint8_t is_fresh;    /* in the list of fresh entries */
-	uint8_t is_new;      /* in the list of young entries */
 
 	/* All members from here to blockers are 0 when it is taken. */
 	struct engine_peer *peer;
@@ -192,10 +194,7 @@ struct op {
 		uint64_t note; /* address of the notification's payload */
 		uint64_t until; /* TIMEOUT: the count of completions at which it ends */
 	};
-	uint64_t total;	 /* bytes of the whole entry */
-	uint64_t placed; /* bytes that came out without error, perhaps UNPROVED */
 	uint64_t handle; /* for the CQE: the new handle, or the old value of an atomic */
-	uint64_t started_ns;
 	uint64_t deadline_ns;
 	uint32_t path;
 	uint32_t detail;     /* number of its failure record */
@@ -209,7 +208,6 @@ struct op {
 	uint8_t worst; /* the greatest chunk.tries */
 	uint32_t blockers; /* number of LINK, DRAIN, FENCE and word conditions that it waits for */
 
-	uint32_t bits;	   /* enum op_bits */
 	uint32_t inflight; /* chunks that devices or lanes have, and jobs of sync.c that it waits
 			    * for; 0 at the end */
 	int64_t res;
@@ -289,7 +287,7 @@ struct engine_ring {
 	struct list scopes_idle;
 	struct scope *last_scope;
 	struct segment_ring *stats, own_stats;
-	struct segment_entry *own_entries; /* used if the segment has no room */
+	struct op *own_ops; /* used if the segment has no room */
 };
 
 /* ---- peers ---- */
@@ -395,8 +393,6 @@ struct engine_peer {
 	struct relay *relay;	 /* likewise; NULL: neither side relayed memory of the other yet */
 	uint64_t run_public;	 /* engine_peer_run(); any thread reads it */
 
-	struct list moved_link; /* in the engine's list, while bytes that came out are not in the
-				 * statistics */
 	struct segment_peer *stats, own_stats;
 };
 
@@ -485,7 +481,6 @@ struct engine {
 	struct list pending;	     /* peers with notifications or LOST to post */
 	struct list pending_accepts; /* PEER_EVENT commands */
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
-	struct list moved;	     /* peers with bytes to add to the statistics */
 	struct list words;	     /* awaited words: struct sync */
 	struct list signals;	     /* SIGNALLING: likewise */
 	struct list device_rings;
@@ -493,8 +488,6 @@ struct engine {
 	uint64_t pushed_ns;   /* time when the last entry was taken from a lane */
 	uint64_t looking;	     /* looks with a list that is not empty, one bit each */
 	struct op *fresh;	     /* taken in this iteration, without a timer yet */
-	struct op *new_ops, **new_tail; /* taken since the last update of the statistics, oldest
-					 * first */
 	struct op *accept;
 	struct watch watch_all;
 	uint32_t wants_slots; /* an event waits for the program to take CQEs */
@@ -534,8 +527,6 @@ struct engine {
 	struct segment_file *segment;
 	struct segment_engine *stats;
 	uint64_t update_ns;	  /* time of the next update of the statistics */
-	uint32_t exported_ahead;  /* entries were shown since then, before a device had their
-				   * chunks */
 	struct stats_batch stats_batch;
 	struct failures failures; /* any thread may read them */
 	struct event events[EVENTS_BATCH];
@@ -691,6 +682,7 @@ void op_shorten_deadline(struct op *op); /* stopped while a call waits: shortens
 void op_abort(struct op *op); /* takes back what is under way, without the peer's answer */
 void op_check(struct op *op); /* something came back: takes the next step, or ends it */
 void op_end(struct op *op, int64_t res);
+void op_end_nop(struct op *op);
 void op_expired(struct op *op);
 int op_arm_fresh(struct engine *e); /* 0: all of them have ended, and the clock was not read */
 /* late.c: the cause of a passed deadline, with two arguments that follow the deadline in the
@@ -1031,21 +1023,15 @@ void op_begin_other(struct op *op); /* op.c */
 static inline void op_begin(struct op *op)
 {
 	if (op->sqe.opcode == URCCL_OP_NOP) {
-		op_end(op, 0);
-	} else if (op->peer && op->peer->state == PEER_UP &&
-		   (op->bits & (OP_IS_DATA | OP_LOOKUP)) == OP_IS_DATA) {
+		op_end_nop(op);
+	} else if ((op->bits & (OP_IS_DATA | OP_LOOKUP)) == OP_IS_DATA &&
+		   op->peer->state == PEER_UP) {
 		op->state = OP_MOVING;
 		peer_awaited(op_engine(op), op->peer);
 		lane_add_op(op);
 	} else {
 		op_begin_other(op);
 	}
-}
-
-static inline void op_set_state(struct op *op, enum op_state state)
-{
-	op->state = (uint8_t)state;
-	stats_export_state(op);
 }
 
 #endif

@@ -190,7 +190,7 @@ static void unflush(struct list *waiting)
 	while (!list_empty(waiting)) {
 		op = list_first(waiting, struct op, link);
 		list_del(&op->link);
-		op_set_state(op, OP_MOVING);
+		op->state = OP_MOVING;
 		op_ready(op);
 	}
 }
@@ -383,7 +383,7 @@ static void op_stay_ended(struct op *op)
 	op->bits &= ~(uint32_t)(OP_REQUEUED | OP_FLUSHED);
 	if (!op->flush_rails)
 		op->bits &= ~(uint32_t)OP_UNQUIET;
-	op_set_state(op, OP_MOVING);
+	op->state = OP_MOVING;
 	op_ready(op);
 }
 
@@ -400,7 +400,7 @@ static void begin_again(struct op *op)
 	op->placed = 0;
 	op->path |= URCCL_PATH_REPLAYED;
 	cursor_rewind(op);
-	op_set_state(op, OP_MOVING);
+	op->state = OP_MOVING;
 	if (op->tries < REPLAYS_MAX)
 		lane_add_op(op);
 	else
@@ -432,7 +432,7 @@ int op_requeue(struct op *op)
 		return 0;
 	if (op->sqe.flags & URCCL_SQE_NO_REPLAY && !(op->bits & OP_DECIDED))
 		return 0;
-	op_set_state(op, OP_FLUSHING);
+	op->state = OP_FLUSHING;
 	op->bits |= OP_FLUSHED;
 	list_add_tail(&op->link, &p->requeued_ops);
 	run_entries(p);

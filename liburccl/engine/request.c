@@ -42,7 +42,7 @@ static void ask_start(struct op *op)
 
 	memset(ask, 0, sizeof(*ask));
 	ask->op = op;
-	op_set_state(op, OP_ASKING);
+	op->state = OP_ASKING;
 	/* At most one of the two is set. */
 	ask->req.handle = op->sqe.region ? op->sqe.region : op->sqe.peer;
 	ask->req.data = (const void *)(uintptr_t)op->sqe.addr;
@@ -149,7 +149,7 @@ static void accept_start(struct op *op)
 		return;
 	}
 	e->accept = op;
-	op_set_state(op, OP_PARKED);
+	op->state = OP_PARKED;
 	if (old)
 		op_fail(old, -ECANCELED, REASON_REPLACED, 0, 0, 0);
 }
@@ -205,7 +205,7 @@ int accepts_pending(struct engine *e)
 
 static void timeout_start(struct op *op)
 {
-	op_set_state(op, OP_PARKED);
+	op->state = OP_PARKED;
 	if (!op->sqe.count)
 		return;
 	if (__builtin_add_overflow(op->er->completions, op->sqe.count, &op->until))
@@ -297,7 +297,7 @@ static void cancel_start(struct op *cancel)
 	struct engine_ring *er = cancel->er;
 	uint32_t i;
 
-	op_set_state(cancel, OP_PARKED);
+	cancel->state = OP_PARKED;
 	for (i = 0; i < er->entries; i++)
 		cancel->left += er->ops[i].state != OP_FREE && matches(cancel, &er->ops[i]);
 	if (!cancel->left) {

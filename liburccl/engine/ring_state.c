@@ -19,21 +19,22 @@ static void init_ops(struct engine_ring *er)
 		list_init(&op->fence_link);
 		list_init(&er->syncs[i].link);
 		er->syncs[i].op = op;
-		op->stats = er->own_entries ? &er->own_entries[i] : stats_entry(er, i);
 	}
 }
 
 /* Gets the ring's records in the segment, or private ones if the segment has none left. */
-static int ring_open_stats(struct engine_ring *er)
+static int ring_open_ops(struct engine_ring *er)
 {
-	er->stats = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries);
+	void *ops = NULL;
+
+	er->stats = segment_ring_take(er->engine->segment, er->ring->pub.id, er->entries, &ops);
 	if (!er->stats)
 		er->stats = &er->own_stats;
 	er->ring->prepared = &er->stats->prepared;
-	if (er->stats->records)
-		return 0;
-	er->own_entries = calloc(er->entries, sizeof(*er->own_entries));
-	return er->own_entries ? 0 : -ENOMEM;
+	if (!ops)
+		ops = er->own_ops = calloc(er->entries, sizeof(*er->own_ops));
+	er->ops = ops;
+	return ops ? 0 : -ENOMEM;
 }
 
 int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out)
@@ -53,12 +54,10 @@ int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **ou
 	list_init(&er->messages);
 	list_init(&er->messages_link);
 	list_init(&er->device_link);
-	er->ops = calloc(n, sizeof(*er->ops));
 	er->asks = calloc(n, sizeof(*er->asks));
 	er->syncs = calloc(n, sizeof(*er->syncs));
 	er->free = calloc(n, sizeof(*er->free));
-	if (!er->ops || !er->asks || !er->syncs || !er->free || order_ring_init(er) ||
-	    ring_open_stats(er)) {
+	if (!er->asks || !er->syncs || !er->free || order_ring_init(er) || ring_open_ops(er)) {
 		engine_ring_free(er);
 		return fail(-ENOMEM, "no memory for a ring of %u entries", n);
 	}
@@ -74,8 +73,7 @@ void engine_ring_free(struct engine_ring *er)
 	order_ring_fini(er);
 	if (er->stats != &er->own_stats)
 		segment_ring_give(er->engine->segment, er->stats);
-	free(er->own_entries);
-	free(er->ops);
+	free(er->own_ops);
 	free(er->asks);
 	free(er->syncs);
 	free(er->free);

@@ -238,16 +238,17 @@ static void rail_measure(struct engine *e, struct rail *rail, const struct chunk
 
 	if (rail->inflight_bytes + c->len > rail->measured_most)
 		rail->measured_most = rail->inflight_bytes + c->len;
-	rail->came[c->kind] += c->len;
+	rail->came += c->len;
+	stat_add(&rail->peer->stats->bytes[c->kind], c->len);
 	if (rail->peer->nup > 1)
 		rail_carried(e, rail, c->len);
 	if (!rail->measured_ns) {
 		rail->measured_ns = e->now;
-		rail->measured_from = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE];
+		rail->measured_from = rail->came;
 		return;
 	}
 	ns = e->now - rail->measured_ns;
-	came = rail->came[CHUNK_READ] + rail->came[CHUNK_WRITE] - rail->measured_from;
+	came = rail->came - rail->measured_from;
 	/* A full window that came out in less than WINDOW_NS shows that more would have fitted,
 	 * even if the rail is never busy for that long. A window that was never half full shows no
 	 * lower rate. */
@@ -271,10 +272,9 @@ static void rail_measure(struct engine *e, struct rail *rail, const struct chunk
 }
 
 /* The chunk failed: its bytes do not count. */
-static void unmeasure(struct rail *rail, uint32_t kind, uint32_t len)
+static void unmeasure(const struct rail *rail, const struct chunk *c)
 {
-	rail->came[kind] -= len;
-	rail->measured_from -= len;
+	stat_add(&rail->peer->stats->bytes[c->kind], -(uint64_t)c->len);
 }
 
 /* ---- chunks come back ---- */
@@ -318,14 +318,14 @@ static inline __attribute__((always_inline)) void data_out(struct engine *e, str
 	struct op *op = c->op;
 
 	if (c->flags & (CHUNK_FAILOVER | CHUNK_REFUSED) && chunk_fail_over(e, rail, c)) {
-		unmeasure(rail, c->kind, c->len);
+		unmeasure(rail, c);
 		return;
 	}
 	op->path |= c->path | rail->path;
 	if ((c->flags & (CHUNK_QUIET | CHUNK_UNFLUSHED)) != CHUNK_QUIET)
 		data_owes(rail, op, c);
 	if (c->res)
-		unmeasure(rail, c->kind, c->len);
+		unmeasure(rail, c);
 	else if (gpus && stage_in(e, c))
 		return;
 	chunk_finish(e, c, gpus);

@@ -48,21 +48,23 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	struct op *op = er->free[--er->nfree];
 
 	op->sqe = *sqe;
-	op->peer = NULL; /* in memory order, so that the compiler joins the stores */
+	op->started_ns = 0; /* in memory order, so that the compiler joins the stores */
+	op->total = op->placed = 0;
+	op->peer_handle = 0;
+	op->state = OP_WAITING;
+	op->peer = NULL;
 	op->remote = NULL;
 	op->memory = NULL;
 	op->scope_all = op->scope_group = NULL;
 	op->linked = op->linked_to = NULL;
 	op->flush_key = NULL;
-	op->note = op->total = op->placed = op->handle = 0;
-	op->started_ns = op->deadline_ns = 0;
+	op->note = op->handle = 0;
+	op->deadline_ns = 0;
 	op->path = op->detail = op->left = op->drain_left = 0;
 	op->note_len = op->hits = 0;
 	op->flush_rails = op->fence = op->tries = op->worst = 0;
 	op->blockers = 0;
 	op->res = 0;
-	op->state = OP_WAITING; /* the statistics get it with the rest, if it outlives the
-				 * iteration */
 	op->first_bad = UINT32_MAX;
 	return op;
 }

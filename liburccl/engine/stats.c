@@ -4,17 +4,12 @@
 #include <stdio.h>
 #include "engine/private.h"
 
-_Static_assert((int)OP_WAITING == (int)SEGMENT_WAITING && (int)OP_MOVING == (int)SEGMENT_MOVING &&
-		       (int)OP_FLUSHING == (int)SEGMENT_FLUSHING &&
-		       (int)OP_NOTING == (int)SEGMENT_NOTING &&
-		       (int)OP_ATOMIC == (int)SEGMENT_ATOMIC &&
-		       (int)OP_ASKING == (int)SEGMENT_ASKING &&
-		       (int)OP_PARKED == (int)SEGMENT_PARKED &&
-		       (int)OP_SIGNALLING == (int)SEGMENT_SIGNALLING &&
-		       (int)OP_STATES == (int)SEGMENT_STATES,
-	       "readers know these states");
-_Static_assert(OP_DECIDED == 1, "it is told as a byte");
-#define EXPORT_MAX 512u /* entries that a busy engine adds per update */
+#define SAME_PLACE(a, b) (offsetof(struct op, a) == offsetof(struct segment_entry, b))
+_Static_assert(SAME_PLACE(sqe, sqe) && SAME_PLACE(started_ns, started_ns) &&
+		       SAME_PLACE(total, total) && SAME_PLACE(placed, placed) &&
+		       SAME_PLACE(peer_handle, peer) && SAME_PLACE(bits, bits) &&
+		       SAME_PLACE(state, state),
+	       "readers know the head of an entry");
 
 /* Handle slots that were used too often are retired, so there are more slots than peers. */
 #define PEERS_MORE(n) ((n) + (n) / 4)
@@ -25,6 +20,7 @@ int stats_open(struct engine *e)
 		.incarnation = e->config.incarnation,
 		.is_inline = e->config.is_inline,
 		.npeers = PEERS_MORE(e->config.params->max_peers),
+		.entry_bytes = sizeof(struct op),
 	};
 	struct segment_head *h;
 	uint32_t i;
@@ -56,11 +52,6 @@ void engine_export_setting(struct engine *e, uint32_t i, const char *text)
 
 /* ---- the engine's thread ---- */
 
-struct segment_entry *stats_entry(const struct engine_ring *er, uint32_t i)
-{
-	return &segment_of(er->engine->segment)->entries[er->stats->first + i];
-}
-
 void stats_peer(const struct engine_peer *p)
 {
 	uint32_t state = p->state == PEER_CONNECTING ? URCCL_PEER_CONNECTING
@@ -72,107 +63,6 @@ void stats_peer(const struct engine_peer *p)
 	if (p->rail)
 		store_relaxed(&p->stats->transport, p->rail->ep->dev->ops->transport);
 	store_relaxed(&p->stats->state, state);
-}
-
-/* Exports the entry from now on. */
-static void op_export(struct op *op)
-{
-	struct segment_entry *t = op->stats;
-
-	op->bits |= OP_EXPORTED;
-	store_relaxed(&t->started_ns, op->started_ns);
-	store_relaxed(&t->user_data, op->sqe.user_data);
-	store_relaxed(&t->total, op->total);
-	store_relaxed(&t->placed, op->placed);
-	store_relaxed(&t->peer, op->peer ? op->peer->handle : 0);
-	store_relaxed(&t->opcode, op->sqe.opcode);
-	store_relaxed(&t->awaits, op->bits & OP_AWAITS && !list_empty(&sync_of(op)->link));
-	stats_export_state(op);
-}
-
-/* Runs once per update interval; bench/cost.py counts it as such and finds it by name. */
-__attribute__((noinline)) void stats_update_ahead(struct engine *e, struct chunk *const *batch,
-						  uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		if ((batch[i]->kind != CHUNK_READ && batch[i]->kind != CHUNK_WRITE) ||
-		    batch[i]->seg == RELAY_SEG_READ)
-			continue;
-		e->exported_ahead = 1;
-		if (!(((struct op *)batch[i]->op)->bits & OP_EXPORTED))
-			op_export(batch[i]->op);
-	}
-}
-
-void stats_export_lasting(struct op *op)
-{
-	if (URCCL_STATISTICS)
-		op_export(op);
-}
-
-/* 1: the record has a time. An entry exported in the iteration that took it has none yet. */
-static int op_is_exported(const struct op *op)
-{
-	return op->bits & OP_EXPORTED && load_relaxed(&op->stats->started_ns);
-}
-
-/* Exports live entries, at most this many of those taken since the last update: most entries of a
- * busy engine have ended by then. */
-static void export_new(struct engine *e, uint32_t most)
-{
-	struct op *op;
-
-	while ((op = e->new_ops) && most--) {
-		e->new_ops = op->new_next;
-		op->is_new = 0;
-		if (op->state != OP_FREE && op->started_ns && !op_is_exported(op))
-			op_export(op);
-	}
-	if (!op)
-		e->new_tail = &e->new_ops;
-}
-
-void stats_rail(struct rail *rail)
-{
-	uint32_t i;
-
-	if (!URCCL_STATISTICS)
-		return;
-	for (i = 0; i < 2; i++) {
-		uint64_t n = rail->came[i] - rail->counted[i];
-
-		rail->counted[i] += n;
-		stat_add(&rail->peer->stats->bytes[i == CHUNK_READ], n);
-	}
-}
-
-/* 1: more bytes are under way. */
-static int stats_rails(struct engine_peer *p)
-{
-	int busy = 0;
-	uint32_t i;
-
-	for (i = 0; i < RAILS_MAX; i++) {
-		if (!p->rails[i])
-			continue;
-		stats_rail(p->rails[i]);
-		busy |= p->rails[i]->inflight != 0;
-	}
-	return busy;
-}
-
-static void stats_peers(struct engine *e)
-{
-	struct list *pos, *tmp;
-
-	list_for_each_safe(pos, tmp, &e->moved) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, moved_link);
-
-		if (!stats_rails(p))
-			list_del(&p->moved_link);
-	}
 }
 
 /* Extends a 32-bit counter, whose current value is now, to 64 bits. */
@@ -205,7 +95,7 @@ void stats_ring_closed(struct engine_ring *er)
 
 	if (!URCCL_STATISTICS)
 		return;
-	stats_update_all(er->engine);
+	stats_update(er->engine);
 	stats_ended(er);
 	stat_add(&er->engine->stats->count.taken, load_relaxed(&t->all_taken));
 	stat_add(&er->engine->stats->count.ended, load_relaxed(&t->all_ended));
@@ -267,15 +157,13 @@ __attribute__((noinline)) void stats_batch_start(const struct op *op)
 	b->flow = flow_of(op);
 }
 
-static void stats_update_some(struct engine *e, uint32_t most)
+/* bench/cost.py finds it by name. */
+__attribute__((noinline)) void stats_update(struct engine *e)
 {
 	if (!URCCL_STATISTICS)
 		return;
-	export_new(e, most);
-	stats_peers(e);
 	stats_rings(e);
 	e->update_ns = e->now + UPDATE_NS;
-	e->exported_ahead = 0;
 	store_relaxed(&e->stats->chunks, e->chunks_used);
 	store_relaxed(&e->stats->slots, e->stage.nslots);
 	store_relaxed(&e->stats->slots_used, e->stage.nslots - e->stage.nfree);
@@ -283,22 +171,11 @@ static void stats_update_some(struct engine *e, uint32_t most)
 	stat_set(&e->stats->count.turns, e->iterations);
 }
 
-/* bench/cost.py finds it by name. */
-__attribute__((noinline)) void stats_update(struct engine *e)
-{
-	stats_update_some(e, EXPORT_MAX);
-}
-
-void stats_update_all(struct engine *e)
-{
-	stats_update_some(e, UINT32_MAX);
-}
-
 void stats_asleep(struct engine *e, uint64_t ns)
 {
 	if (!URCCL_STATISTICS)
 		return;
-	stats_update_all(e);
+	stats_update(e);
 	stat_set(&e->stats->wake_at_ns, ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS);
 	stat_add(&e->stats->count.sleeps, 1);
 	store_relaxed(&e->stats->state, SEGMENT_SLEEPS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exports the engine's state to the context's segment. The data path only stores there, and bases
- * no decision on it. Part of private.h.
+ * Counts of the engine in the context's segment. The data path only stores there, and bases no
+ * decision on it. The records of entries are there themselves: struct op. Part of private.h.
  */
 #ifndef ENGINE_STATS_H
 #define ENGINE_STATS_H
@@ -27,65 +27,16 @@ static inline void stat_add(uint64_t *word, uint64_t n)
 		count_add(word, n);
 }
 
-/* ---- entries are exported at the first update after their iteration. Entries of the first chunks
- * after an update are exported before a device gets those: if its call hangs, they are known
- * ---- */
-
-static inline void stats_add_new(struct engine *e, struct op *op)
-{
-	if (!URCCL_STATISTICS || op->is_new)
-		return;
-	op->is_new = 1;
-	op->new_next = NULL;
-	*e->new_tail = op;
-	e->new_tail = &op->new_next;
-}
-
-void stats_update_ahead(struct engine *e, struct chunk *const *batch, uint32_t n);
-
-static inline void stats_export_ahead(struct engine *e, struct chunk *const *batch, uint32_t n)
-{
-	if (URCCL_STATISTICS && !e->exported_ahead)
-		stats_update_ahead(e, batch, n);
-}
-
-void stats_export_lasting(struct op *op); /* at once, since it has no deadline */
-
-static inline void stats_export_state(const struct op *op)
-{
-	if (!URCCL_STATISTICS || !(op->bits & OP_EXPORTED))
-		return;
-	store_relaxed(&op->stats->stopping, (uint8_t)(op->bits & OP_DECIDED));
-	store_relaxed(&op->stats->state, op->state);
-}
-
-/* The word that it waits for is reached. */
-static inline void stats_export_word(const struct op *op)
-{
-	if (URCCL_STATISTICS && (op->bits & OP_EXPORTED))
-		store_relaxed(&op->stats->awaits, 0);
-}
-
-/* Part of its bytes came out. */
-static inline void stats_export_placed(const struct op *op)
-{
-	if (URCCL_STATISTICS && (op->bits & OP_EXPORTED))
-		store_relaxed(&op->stats->placed, op->placed);
-}
-
 /* ---- stats.c ---- */
 
 int stats_open(struct engine *e); /* 0 or -ENOMEM */
 void stats_peer(const struct engine_peer *p);
-void stats_rail(struct rail *rail); /* adds the bytes that came out */
 void stats_batch_end(struct engine *e);
 void stats_batch_start(const struct op *op);   /* a batch of another flow begins */
 void stats_batch_started(const struct op *op); /* likewise, of another iteration */
 void stats_ring_closed(struct engine_ring *er);
 void stats_update(struct engine *e); /* exports counts of rings and lists */
-void stats_update_all(struct engine *e);
 void stats_asleep(struct engine *e, uint64_t ns);
-struct segment_entry *stats_entry(const struct engine_ring *er, uint32_t i);
 
 /* ---- ended entries ---- */
 

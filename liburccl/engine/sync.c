@@ -98,10 +98,12 @@ void sync_enter(struct op *op)
 		op->bits ^= OP_SIGNALS | OP_SIGNALS_GPU;
 	if (op->bits & OP_AWAITS)
 		wait_enter(op);
-	if (list_empty(&s->link))
-		s->wait_memory = NULL;
-	else
+	if (!list_empty(&s->link)) {
 		op->blockers++;
+		return;
+	}
+	s->wait_memory = NULL;
+	op->bits &= ~(uint32_t)OP_AWAITS;
 }
 
 static void wait_over(struct sync *s)
@@ -109,7 +111,7 @@ static void wait_over(struct sync *s)
 	list_del(&s->link);
 	s->look = NULL;
 	s->wait_memory = NULL;
-	stats_export_word(s->op);
+	s->op->bits &= ~(uint32_t)OP_AWAITS;
 	op_unblock(s->op);
 }
 
@@ -230,7 +232,7 @@ void sync_signal_gpu(struct op *op)
 		.res = -EAGAIN,
 	};
 	op->inflight++;
-	op_set_state(op, OP_SIGNALLING);
+	op->state = OP_SIGNALLING;
 	gpu_submit(s->gpu, &s->job);
 	slow_list_add(e, &s->link, &e->signals);
 }

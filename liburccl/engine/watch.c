@@ -62,7 +62,7 @@ void watch_start(struct op *op)
 			0);
 		return;
 	}
-	op_set_state(op, OP_PARKED);
+	op->state = OP_PARKED;
 	watch_set(e, p, &w);
 }
 

@@ -31,10 +31,9 @@ struct segment_file {
 
 /* ---- the file ---- */
 
-static uint64_t bytes_of(uint32_t npeers)
+static uint64_t page_up(uint64_t n)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t n = sizeof(struct segment) + (uint64_t)npeers * sizeof(struct segment_peer);
 
 	return (n + page - 1) / page * page;
 }
@@ -73,7 +72,7 @@ static int file_map(int fd, uint64_t bytes, struct segment **s)
 
 	if (ftruncate(fd, (off_t)bytes))
 		return -errno;
-	err = file_fill(fd, 0, offsetof(struct segment, entries));
+	err = file_fill(fd, 0, offsetof(struct segment, peers));
 	if (err)
 		return err;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -124,7 +123,9 @@ struct segment_file *segment_open(const struct segment_params *p)
 {
 	struct segment_file *f = calloc(1, sizeof(*f));
 	uint32_t npeers = (p->npeers + PEERS_STEP - 1) / PEERS_STEP * PEERS_STEP;
-	uint64_t bytes = bytes_of(npeers);
+	uint64_t entries_at =
+		page_up(sizeof(struct segment) + (uint64_t)npeers * sizeof(struct segment_peer));
+	uint64_t bytes = page_up(entries_at + (uint64_t)SEGMENT_ENTRIES * p->entry_bytes);
 	struct segment_head *h;
 	int err;
 
@@ -145,6 +146,8 @@ struct segment_file *segment_open(const struct segment_params *p)
 	h->version = SEGMENT_VERSION;
 	h->npeers = npeers;
 	h->bytes = bytes;
+	h->entry_bytes = p->entry_bytes;
+	h->entries_at = entries_at;
 	h->incarnation = p->incarnation;
 	h->opened_ns = clock_ns();
 	h->pid = (uint32_t)getpid();
@@ -193,22 +196,21 @@ static uint32_t entries_find(const struct segment_file *f, uint32_t n)
 	return at + n <= SEGMENT_ENTRIES ? at : SEGMENT_ENTRIES;
 }
 
-static void entries_take(struct segment_file *f, uint32_t slot, uint32_t n)
+static void *entries_take(struct segment_file *f, uint32_t slot, uint32_t n)
 {
-	uint64_t at = offsetof(struct segment, entries);
+	uint64_t each = f->s->head.entry_bytes, at;
 	uint32_t first = entries_find(f, n);
 
-	if (first == SEGMENT_ENTRIES)
-		return;
-	at += (uint64_t)first * sizeof(struct segment_entry);
-	if (f->fd >= 0 && file_fill(f->fd, at, (uint64_t)n * sizeof(struct segment_entry)))
-		return;
-	memset(&f->s->entries[first], 0, (size_t)n * sizeof(struct segment_entry));
+	at = f->s->head.entries_at + first * each;
+	if (first == SEGMENT_ENTRIES || (f->fd >= 0 && file_fill(f->fd, at, n * each)))
+		return NULL;
 	f->own[slot].first = first;
 	f->own[slot].n = n;
+	return memset((char *)f->s + at, 0, n * each);
 }
 
-struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries)
+struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries,
+				       void **records)
 {
 	struct segment_ring *r = NULL;
 	uint32_t i;
@@ -218,7 +220,7 @@ struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint
 		i++;
 	if (i < SEGMENT_RINGS) {
 		f->used[i] = 1;
-		entries_take(f, i, entries);
+		*records = entries_take(f, i, entries);
 		r = &f->s->rings[i];
 		store_relaxed(&r->entries, entries);
 		store_relaxed(&r->first, f->own[i].first);

@@ -120,23 +120,39 @@ uint32_t segment_ring_records(const struct segment_ring *r)
 	return records <= SEGMENT_ENTRIES - first ? records : SEGMENT_ENTRIES - first;
 }
 
-int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
-		      struct segment_entry_view *out)
+/* The record of this number, or NULL: it would not be within the file. */
+static const struct segment_entry *entry_at(const struct segment_view *v, uint64_t number)
 {
-	uint32_t first = load_relaxed(&r->first);
-	const struct segment_entry *e;
+	uint64_t at = load_relaxed(&v->s->head.entries_at);
+	uint64_t each = load_relaxed(&v->s->head.entry_bytes);
 
-	if (first >= SEGMENT_ENTRIES || i >= SEGMENT_ENTRIES - first)
+	if (number >= SEGMENT_ENTRIES || each < sizeof(struct segment_entry) ||
+	    (at | each) % _Alignof(struct segment_entry) || at > v->bytes ||
+	    (number + 1) * each > v->bytes - at)
+		return NULL;
+	return (const void *)((const char *)v->s + at + number * each);
+}
+
+/* The engine may write the words meanwhile: each is read once. */
+__attribute__((no_sanitize("thread"))) int segment_entry_get(const struct segment_view *v,
+							     const struct segment_ring *r,
+							     uint32_t i,
+							     struct segment_entry_view *out)
+{
+	const struct segment_entry *e = entry_at(v, (uint64_t)load_relaxed(&r->first) + i);
+	uint32_t bits;
+
+	if (!e)
 		return 0;
-	e = &s->entries[first + i];
+	bits = load_relaxed(&e->bits);
 	out->slot = i;
 	out->peer = load_relaxed(&e->peer);
-	out->opcode = load_relaxed(&e->opcode);
+	out->opcode = load_relaxed(&e->sqe.opcode);
 	out->state = load_relaxed(&e->state);
-	out->stopping = load_relaxed(&e->stopping);
-	out->awaits = out->state == SEGMENT_WAITING && load_relaxed(&e->awaits);
+	out->stopping = bits & SEGMENT_STOPPING;
+	out->awaits = out->state == SEGMENT_WAITING && bits & SEGMENT_AWAITS;
 	out->started_ns = load_relaxed(&e->started_ns);
-	out->user_data = load_relaxed(&e->user_data);
+	out->user_data = load_relaxed(&e->sqe.user_data);
 	out->total = load_relaxed(&e->total);
 	out->placed = load_relaxed(&e->placed);
 	return out->state != SEGMENT_FREE && out->state < SEGMENT_STATES;

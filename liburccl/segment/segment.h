@@ -8,6 +8,10 @@
  * may be of different moments. A reader takes nothing for granted: indices, counts and texts are
  * checked where they are used, and the size cannot change under it.
  *
+ * The engine's own records of entries are in the file, at the stride that the head says: an entry is
+ * shown by being written. A thread may read a word of one while the engine stores it, without any
+ * order between the two.
+ *
  * The file is sparse: the head is allocated when it is made, entries when their ring is opened,
  * peers when they are met, so that no store on the data path can meet a missing page.
  */
@@ -19,7 +23,7 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   5u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   6u /* of this layout: another is not read */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* of all rings */
@@ -76,8 +80,8 @@ struct segment_engine {
 struct segment_ring {
 	uint32_t id; /* 0: no ring; written last */
 	uint32_t entries;
-	uint32_t first, records; /* its records in entries[]; records 0: there was no room for
-				  * them */
+	uint32_t first, records; /* the numbers of its entries' records; records 0: there was no
+				  * room for them */
 	uint32_t waiting;     /* submitted and not taken */
 	uint32_t unseen;      /* CQEs */
 	uint32_t taken, ended; /* entries; told at each batch */
@@ -100,18 +104,19 @@ enum segment_entry_state {
 	SEGMENT_STATES
 };
 
-/* The engine's. Told at its first look, a millisecond later or so and before it sleeps, after the
- * turn that took the entry; from then on at each change. Those of the first chunks that a device
- * gets after a look are told before that, and their time at the next look. */
+enum segment_entry_bits {
+	SEGMENT_STOPPING = 1 << 0,
+	SEGMENT_AWAITS = 1 << 25, /* WAITING, for a word of the program too */
+};
+
+/* The first members of an entry's record in the engine, struct op, in the same places. */
 struct segment_entry {
-	uint64_t started_ns; /* 0: it was just taken */
-	uint64_t user_data;
+	struct urccl_sqe sqe;
+	uint64_t started_ns;	/* 0: it was just taken */
 	uint64_t total, placed; /* bytes */
 	uint32_t peer;		/* handle, 0: none */
-	uint8_t opcode;
-	uint8_t state; /* enum segment_entry_state */
-	uint8_t stopping;
-	uint8_t awaits; /* 1: WAITING, for a word of the program's too */
+	uint32_t bits;		/* enum segment_entry_bits, and others of the engine */
+	uint8_t state;		/* enum segment_entry_state */
 };
 
 struct segment_peer {
@@ -120,7 +125,7 @@ struct segment_peer {
 	uint64_t incarnation;
 	uint32_t transport; /* engine: enum urccl_transport */
 	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
-	uint64_t bytes[2];  /* engine: out, in, at its last look */
+	uint64_t bytes[2];  /* engine: read, written */
 	uint32_t watched;   /* engine: id of the ring that watches this one; 0: none */
 	uint32_t parked;    /* engine: notifications of it that no ring has yet */
 	char name[88];	    /* address of its control connection */
@@ -144,7 +149,8 @@ struct segment_head {
 	uint32_t is_inline;
 	char library[16];
 	uint32_t ndevices;
-	uint32_t reserved;
+	uint32_t entry_bytes; /* from one entry's record to the next; the first is at: */
+	uint64_t entries_at;
 	struct segment_device devices[SEGMENT_DEVICES];
 	char left_out[512];   /* transports that did not open, and why */
 	char alone[128];      /* why no other process can read this; "" if it can */
@@ -158,7 +164,6 @@ struct segment {
 	struct segment_head head;
 	_Alignas(64) struct segment_engine engine;
 	_Alignas(64) struct segment_ring rings[SEGMENT_RINGS];
-	_Alignas(64) struct segment_entry entries[SEGMENT_ENTRIES];
 	_Alignas(64) struct segment_peer peers[];
 };
 
@@ -176,6 +181,7 @@ struct segment_params {
 	uint64_t incarnation;
 	int is_inline;
 	uint32_t npeers; /* most at a time */
+	uint32_t entry_bytes;
 };
 
 /* Where no memory file can be had the words are private and *why in the head says so; NULL: no
@@ -184,9 +190,10 @@ struct segment_file *segment_open(const struct segment_params *p);
 void segment_close(struct segment_file *f);
 struct segment *segment_of(const struct segment_file *f);
 struct segment_view segment_view_own(const struct segment_file *f);
-/* Any thread: a ring's record, and records for its entries where records is not 0 afterwards; NULL:
- * there is none left. */
-struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries);
+/* Any thread: a ring's record, and in *records those of its entries, zeroed, or NULL: no room for
+ * them. NULL: there is none left. */
+struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries,
+				       void **records);
 void segment_ring_give(struct segment_file *f, struct segment_ring *r);
 /* Control thread. NULL: no room for another. */
 struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
@@ -213,7 +220,7 @@ struct segment_entry_view {
 /* Entries that the ring ever took; and of them those that ended, one way or another. */
 void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t *ended);
 /* 1: entry i of the ring is unfinished. */
-int segment_entry_get(const struct segment *s, const struct segment_ring *r, uint32_t i,
+int segment_entry_get(const struct segment_view *v, const struct segment_ring *r, uint32_t i,
 		      struct segment_entry_view *out);
 /* Records of entries that the ring has, within the table. */
 uint32_t segment_ring_records(const struct segment_ring *r);

@@ -198,7 +198,7 @@ static void text_peer(const struct segment *s, const struct segment_peer *p, int
 		handle, segment_string(p->name, sizeof(p->name), name, sizeof(name)),
 		state && state < ARRAY_SIZE(peer_states) ? peer_states[state] : "?",
 		transport ? transport : "no transport yet", (ull)load_relaxed(&p->incarnation),
-		(ull)load_relaxed(&p->bytes[0]), (ull)load_relaxed(&p->bytes[1]));
+		(ull)load_relaxed(&p->bytes[1]), (ull)load_relaxed(&p->bytes[0]));
 	text_missed(load_relaxed(&p->missed), fd);
 	text_parked(s, p, handle, fd);
 }
@@ -250,18 +250,19 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 	dprintf(fd, "\n");
 }
 
-static void text_ring(const struct segment *s, const struct segment_ring *r, uint64_t now, int fd)
+static void text_ring(const struct segment_view *v, const struct segment_ring *r, uint64_t now,
+		      int fd)
 {
 	uint32_t id = load_acquire(&r->id), records = segment_ring_records(r), unfinished, i;
 	struct oldest o = {.n = 0};
 	uint64_t taken, ended;
-	struct segment_entry_view v;
+	struct segment_entry_view e;
 
 	if (!id)
 		return;
 	for (i = 0; i < records; i++)
-		if (segment_entry_get(s, r, i, &v))
-			oldest_add(&o, &v);
+		if (segment_entry_get(v, r, i, &e))
+			oldest_add(&o, &e);
 	segment_ring_counts(r, &taken, &ended);
 	unfinished = (uint32_t)(taken - ended);
 	dprintf(fd,
@@ -290,7 +291,7 @@ int segment_text(const struct segment_view *v, uint64_t now_ns, int fd)
 	for (i = 0; i < n; i++)
 		text_peer(v->s, &v->s->peers[i], fd);
 	for (i = 0; i < SEGMENT_RINGS; i++)
-		text_ring(v->s, &v->s->rings[i], now_ns, fd);
+		text_ring(v, &v->s->rings[i], now_ns, fd);
 	text_settings(v->s, fd);
 	return 0;
 }

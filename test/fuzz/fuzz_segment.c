@@ -9,7 +9,8 @@
 #include "segment/segment.h"
 
 #define PEERS	64u
-#define SIZE	(sizeof(struct segment) + PEERS * sizeof(struct segment_peer))
+#define AT	(sizeof(struct segment) + PEERS * sizeof(struct segment_peer))
+#define SIZE	(AT + SEGMENT_ENTRIES * sizeof(struct segment_entry))
 #define NEAR	1024u /* words */
 #define RECORDS 64u
 
@@ -17,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void set_ring(struct segment *s, uint32_t number, uint32_t first)
 {
+	struct segment_entry *entries = (void *)((char *)s + AT);
 	struct segment_ring *r = &s->rings[number];
 	uint32_t i;
 
@@ -24,10 +26,10 @@ static void set_ring(struct segment *s, uint32_t number, uint32_t first)
 	r->first = first;
 	r->records = r->entries = RECORDS;
 	for (i = 0; i < RECORDS; i++)
-		s->entries[first + i].state = (uint8_t)i;
+		entries[first + i].state = (uint8_t)i;
 }
 
-/* Rings, entries and peers at both ends of their tables, and no byte behind the last peer. */
+/* Rings, entries and peers at both ends of their tables, and no byte behind the last entry. */
 static struct segment *fresh(void)
 {
 	struct segment *s = aligned_alloc(_Alignof(struct segment), SIZE);
@@ -38,6 +40,8 @@ static struct segment *fresh(void)
 	s->head.magic = SEGMENT_MAGIC;
 	s->head.version = SEGMENT_VERSION;
 	s->head.bytes = SIZE;
+	s->head.entries_at = AT;
+	s->head.entry_bytes = sizeof(struct segment_entry);
 	s->head.peers_there = PEERS;
 	set_ring(s, 0, 0);
 	set_ring(s, SEGMENT_RINGS - 1, SEGMENT_ENTRIES - RECORDS);
@@ -53,8 +57,8 @@ static size_t place(uint32_t at)
 		0,
 		offsetof(struct segment, engine),
 		offsetof(struct segment, rings),
-		offsetof(struct segment, entries),
 		offsetof(struct segment, peers),
+		AT,
 		SIZE,
 	};
 	uint32_t number = at & 0x3fffffff, table = number % 5;
