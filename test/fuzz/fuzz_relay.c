@@ -152,7 +152,7 @@ static void move(int32_t res)
 			if (c->seg == RELAY_SEG_READ) {
 				check_read(c);
 				memset(c->local, 0x77, c->len);
-				relay_read_out(&e, &rail, c);
+				relay_read_out(&e, c);
 			} else {
 				check_message(c);
 				relay_chunk_out(&e, peer, c);
