@@ -49,15 +49,21 @@ void peer::start_parked()
 		start(x);
 }
 
-/* Those that were loaded since, once the peer is there. */
+/* Those that were loaded since, once the peer is there. It may be lost, and nobody took the event. */
 void peer::import_slots()
 {
 	if (link != SUCCESS || imported == slots.size())
 		return;
-	for (; imported < slots.size(); imported++)
-		if (urccl_import(e.ctx, id, &slots[imported].advert, 1, &slots[imported].remote))
+	for (; link == SUCCESS && imported < slots.size(); imported++) {
+		slot &s = slots[imported];
+		int res = urccl_import(e.ctx, id, &s.advert, 1, &s.remote);
+
+		if (res)
 			e.say(URCCL_LOG_ERROR, "cannot import memory of agent \"%s\": %s",
 			      name.c_str(), urccl_errmsg());
+		if (status_of(res) == REMOTE_DISCONNECT)
+			link = REMOTE_DISCONNECT;
+	}
 	e.control(urccl_prep_warm, id);
 }
 
