@@ -55,6 +55,37 @@ int64_t urccl_codec_decode(const void *src, size_t n, void *dst, size_t room);
  * -EINVAL: info->size is wrong. */
 int urccl_codec_info(const void *src, size_t n, struct urccl_codec_info *info);
 
+/* ---- on a GPU ---- */
+
+struct urccl_codec_gpu;
+
+/* Loads the kernels for a GPU: device is CUDA's number of it. The program has made the GPU's
+ * primary context, as any call of the CUDA runtime does, and keeps it until the close. The kernels
+ * use at most sms multiprocessors; 0: all. The call may wait for kernels that run. A failure leaves
+ * a sentence for urccl_errmsg(). -ENODEV: CUDA is not loaded, or has no such GPU or context.
+ * -EOPNOTSUPP: the library was built without nvcc, or the GPU is older than compute capability
+ * 8.0. */
+int urccl_codec_gpu_open(uint32_t device, uint32_t sms, struct urccl_codec_gpu **out);
+/* After the last encode and decode has ended. gpu may be NULL. */
+void urccl_codec_gpu_close(struct urccl_codec_gpu *gpu);
+
+/* The two calls below put work on a CUDA stream of the GPU and return: they allocate nothing and
+ * wait for nothing, and a graph may record them. src, dst and result are in memory that the GPU
+ * reaches. The chunk begins at a multiple of 16 bytes, result at one of 8, the data anywhere. When
+ * the stream is through, *result is the number of bytes written, or a negative errno: -EIO says
+ * that the stream has none of the first sms multiprocessors. The calls return 0, or a negative
+ * errno if not all the work was put on the stream. */
+
+/* As urccl_codec_encode(). codec has URCCL_CODEC_NO_CRC, -EOPNOTSUPP without it; the bytes are
+ * those of a processor. room: at least urccl_codec_bound(dtype, n), else -ENOSPC. */
+int urccl_codec_encode_gpu(struct urccl_codec_gpu *gpu, int codec, int dtype, const void *src,
+			   size_t n, void *dst, size_t room, void *stream, uint64_t *result);
+
+/* As urccl_codec_decode(), of a chunk of dtype: *result is -EBADMSG for another one, and where the
+ * data has more than room bytes. A CRC32C of the data in the chunk is not checked. */
+int urccl_codec_decode_gpu(struct urccl_codec_gpu *gpu, int dtype, const void *src, size_t n,
+			   void *dst, size_t room, void *stream, uint64_t *result);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

@@ -126,6 +126,9 @@ struct codec_ops {
 	void (*unpack4)(const uint8_t *packed, uint32_t n, uint8_t *values);
 };
 
+/* Machine code of the GPU kernels; NULL: the build had no nvcc. */
+extern const void *const codec_kernels;
+
 extern const struct codec_ops codec_scalar;
 /* The i-th variant that this processor runs, the fastest first; NULL: there are no more. */
 const struct codec_ops *codec_variant(uint32_t i);

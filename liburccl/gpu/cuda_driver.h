@@ -228,6 +228,15 @@ int cuda_gather(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32
 int cuda_has_batch(void *ctx);
 int cuda_batch(void *ctx, void *stream, const struct gpu_pieces *pieces);
 
+/* ---- cuda_module.c ---- */
+
+int cuda_module_open(void *lib, uint32_t index, const void *image, void **module, uint32_t *sms);
+void cuda_module_close(void *module);
+int cuda_module_enter(void *module);
+void cuda_module_leave(void *module);
+int cuda_module_function(void *module, const char *name, void **function);
+int cuda_module_launch(void *module, void *function, const struct gpu_launch *launch, void *stream);
+
 /* ---- cuda_share.c ---- */
 
 int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out);

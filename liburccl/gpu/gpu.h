@@ -253,6 +253,31 @@ int gpu_step(struct gpu *g);
 int gpu_host_register(struct gpu_dev *dev, uint64_t addr, uint64_t len, int *code);
 int gpu_host_unregister(struct gpu_dev *dev, uint64_t addr, int *code);
 
+/* ---- kernels on streams of the program ---- */
+
+struct gpu_module;
+
+struct gpu_launch {
+	uint32_t kernel;		/* number of its name */
+	uint32_t blocks, threads;
+	uint32_t shared;		/* bytes of memory of a block */
+	void	*args;			/* the kernel's one parameter */
+};
+
+/* Loads the image, of kernels with these n names, for a GPU of which the program has made the
+ * primary context. Waits for kernels that run. A failure leaves a sentence for urccl_errmsg().
+ * -ENODEV: CUDA is not loaded, or has no such GPU or context. */
+int gpu_module_open(uint32_t index, const void *image, const char *const *names, uint32_t n,
+		    struct gpu_module **out);
+/* After the last launch has ended. */
+void gpu_module_close(struct gpu_module *m);
+/* Multiprocessors of the GPU. */
+uint32_t gpu_module_sms(const struct gpu_module *m);
+/* Any thread. Launches n kernels, one after the other, on a stream of the GPU's primary context;
+ * neither allocates nor waits. -EIO and the like: a sentence is left, and those before it run. */
+int gpu_module_launch(const struct gpu_module *m, const struct gpu_launch *launches, uint32_t n,
+		      void *stream);
+
 /* ---- memory of other processes ---- */
 
 enum gpu_share_how {

@@ -53,6 +53,17 @@ struct gpu_api {
 	/* Copies the small pieces by the copy engines, as one call. One thread at a time. */
 	int (*batch)(void *ctx, void *stream, const struct gpu_pieces *pieces);
 
+	/* Kernels for streams of the program: an image in the primary context of a GPU, which is
+	 * retained. sms: of the GPU. Functions and launches are between enter and leave. */
+	int (*module_open)(void *lib, uint32_t index, const void *image, void **module,
+			   uint32_t *sms);
+	void (*module_close)(void *module);
+	int (*module_enter)(void *module);
+	void (*module_leave)(void *module);
+	int (*module_function)(void *module, const char *name, void **function);
+	int (*module_launch)(void *module, void *function, const struct gpu_launch *launch,
+			     void *stream);
+
 	int (*pinned_new)(void *ctx, size_t len, void **memory);
 	void (*pinned_free)(void *ctx, void *memory);
 	int (*host_register)(void *ctx, uint64_t addr, uint64_t len);

@@ -112,6 +112,7 @@ struct span {
 struct event {
 	struct event *next; /* of those that were destroyed */
 	uint64_t recorded, done;
+	double at_ms; /* when it was done last */
 	struct context *context;
 };
 
@@ -155,7 +156,7 @@ struct launch {
 
 struct kernel {
 	const char *name;
-	const char *sizes; /* a digit for the bytes of each parameter */
+	const char *sizes; /* a character for each parameter: '0' + its bytes */
 	/* 0, or the error of an illegal access. */
 	int (*run)(const struct launch *l);
 };
@@ -194,6 +195,7 @@ void lock(void);
 void unlock(void);
 void wait_moved(void); /* with the lock */
 void nap_us(unsigned us);
+double now_ms(void);
 
 /* context.c */
 struct context *current(void); /* NULL: none */
@@ -242,5 +244,13 @@ void context_streams_end(const struct context *c);
 /* copy.c, module.c */
 void copy_run(const struct op *op);
 int launch_run(const struct stream *s, const struct op *op);
+/* Where the kernel may access addr, and for how many of len bytes; NULL: it may not. With the
+ * lock. */
+uint8_t *launch_reach(const struct launch *l, uint64_t addr, uint64_t len, uint64_t *n);
+
+/* codec.c */
+int codec_finish_encode(const struct launch *l);
+int codec_finish_decode(const struct launch *l);
+int codec_tiles(const struct launch *l);
 
 #endif

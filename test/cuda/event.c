@@ -104,6 +104,24 @@ EXPORT int cuEventQuery(void *event)
 	return res;
 }
 
+/* Both are done. */
+EXPORT int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+	struct event *a, *b;
+	int res;
+
+	ENTER(CLASS_STREAM, NEEDS_INIT | NEEDS_CONTEXT);
+	lock();
+	a = event_of(from);
+	b = event_of(to);
+	res = !a->recorded || !b->recorded		       ? CUDA_ERROR_INVALID_HANDLE
+	      : a->done < a->recorded || b->done < b->recorded ? CUDA_ERROR_NOT_READY
+							       : 0;
+	*ms = (float)(b->at_ms - a->at_ms);
+	unlock();
+	return res;
+}
+
 EXPORT int cuEventSynchronize(void *event)
 {
 	struct event *e;

@@ -120,7 +120,30 @@ static int produce(const struct launch *l)
 	return 0;
 }
 
+uint8_t *launch_reach(const struct launch *l, uint64_t addr, uint64_t len, uint64_t *n)
+{
+	return reach(l->stream->context, addr, len, n);
+}
+
+#define CODEC_ARGS "`" /* one struct of 48 bytes */
+#define CODEC(name)                                                  \
+	{"urccl_codec_encode_" #name, CODEC_ARGS, codec_tiles},      \
+	{                                                            \
+		"urccl_codec_decode_" #name, CODEC_ARGS, codec_tiles \
+	}
+
 static const struct kernel kernels[] = {
+	CODEC(bytes),
+	CODEC(bf16),
+	CODEC(fp16),
+	CODEC(fp32),
+	CODEC(e4m3),
+	CODEC(e5m2),
+	{"urccl_codec_begin", CODEC_ARGS, nothing},
+	{"urccl_codec_compare", CODEC_ARGS, nothing},
+	{"urccl_codec_check", CODEC_ARGS, nothing},
+	{"urccl_codec_finish_encode", CODEC_ARGS, codec_finish_encode},
+	{"urccl_codec_finish_decode", CODEC_ARGS, codec_finish_decode},
 	{"produce", "88848", produce},
 	{"urccl_gather", "8444", gather},
 	{"urccl_test_fault", "", fault},

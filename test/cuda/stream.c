@@ -54,6 +54,7 @@ static int op_run(struct stream *s, struct op *op)
 		break;
 	case OP_RECORD:
 		op->event->done = op->value;
+		op->event->at_ms = now_ms();
 		break;
 	case OP_LAUNCH:
 		unlock();

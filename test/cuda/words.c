@@ -65,6 +65,14 @@ void wait_moved(void)
 	pthread_cond_wait(&double_moved, &double_lock);
 }
 
+double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 void nap_us(unsigned us)
 {
 	struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l};

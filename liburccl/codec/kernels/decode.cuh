@@ -253,6 +253,10 @@ extern "C" __global__ void urccl_codec_finish_decode(struct codec_args g)
 		return;
 	}
 	tail = (uint32_t)(h->raw_bytes % type_of(h->dtype).bytes);
+	if (*g.result < tiles_of(h->raw_bytes - (h->mode == RAW ? 0 : tail))) {
+		*g.result = (uint64_t)-EIO;
+		return;
+	}
 	for (i = 0; i < tail && h->mode != RAW; i++)
 		g.dst[h->raw_bytes - tail + i] = g.src[h->coded_bytes - tail + i];
 	*g.result = h->raw_bytes;

@@ -3,10 +3,10 @@
 #ifndef CODEC_KERNELS_FORMAT_CUH
 #define CODEC_KERNELS_FORMAT_CUH
 
-#include <stdint.h>
+#include "../kernel_args.h"
 
 #define MAGIC	 0x5a435255u
-#define THREADS	 256
+#define THREADS	 CODEC_THREADS
 #define TILE	 16384u
 #define STORED	 0x8000u
 #define WRITTEN	 0x8000u
@@ -17,6 +17,7 @@
 #define RUN	 16u
 #define SYMBOLS	 10
 #define WINDOW	 15u
+#define EIO	 5
 #define EBADMSG	 74
 
 enum dtype { BYTES, BF16, FP16, FP32, E4M3, E5M2 };
@@ -29,16 +30,6 @@ struct head {
 	uint8_t table[16];
 	uint8_t reserved[16]; /* [0], until the last kernel: the data may be constant */
 	uint32_t crc_raw, crc_head;
-};
-
-struct codec_args {
-	const uint8_t *src;
-	uint8_t *dst;
-	uint64_t n;	  /* bytes at src; encode: of data */
-	uint64_t room;	  /* decode: at dst */
-	uint64_t *result; /* when the stream is through: bytes written, or a negative errno */
-	uint8_t dtype, mode;
-	uint16_t sms; /* multiprocessors to use */
 };
 
 struct type {
@@ -60,6 +51,8 @@ struct __align__(16) shared
 	struct layout at;
 	uint32_t var[TILE / 4 + 16]; /* encode: VAR_MAX bytes of it */
 };
+
+static_assert(sizeof(struct shared) <= CODEC_SHARED, "the size that the host gives");
 
 __host__ __device__ inline struct type type_of(uint32_t dtype)
 {
@@ -84,6 +77,11 @@ __host__ __device__ inline uint64_t aligned(uint64_t at)
 	return (at + 15) / 16 * 16;
 }
 
+__host__ __device__ inline uint64_t tiles_of(uint64_t bytes)
+{
+	return (bytes + TILE - 1) / TILE;
+}
+
 __host__ __device__ inline uint64_t packed(uint64_t n, uint32_t bits)
 {
 	return (n * bits + 7) / 8;
@@ -97,7 +95,7 @@ __host__ __device__ inline struct layout lay_out(uint32_t dtype, uint32_t mode, 
 
 	l.elems = raw_bytes / t.bytes;
 	l.tail = (uint32_t)(raw_bytes % t.bytes);
-	l.tiles = (l.elems * t.bytes + TILE - 1) / TILE;
+	l.tiles = tiles_of(l.elems * t.bytes);
 	l.a = sizeof(struct head);
 	l.b = aligned(l.a + packed(l.elems, t.a_bits));
 	l.codes = aligned(l.b + packed(l.elems, t.b_bits));

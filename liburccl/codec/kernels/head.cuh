@@ -136,16 +136,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) urccl_codec_begin(struct c
 	*g.result = 0;
 }
 
-/* Ends the suspicion that the data is constant if it is not. */
+/* Fills the index with zeros, and ends the suspicion that the data is constant if it is not. */
 extern "C" __global__ void __launch_bounds__(THREADS) urccl_codec_compare(struct codec_args g)
 {
 	volatile struct head *h = (volatile struct head *)g.dst;
-	uint32_t bytes = type_of(g.dtype).bytes;
+	uint32_t bytes = type_of(g.dtype).bytes, first = blockIdx.x * THREADS + threadIdx.x;
 	uint64_t i, end = g.n / bytes * bytes;
+	struct layout l;
 
+	if (g.mode != RAW && g.dtype != BYTES) {
+		l = lay_out(g.dtype, g.mode, g.n);
+		for (i = first; i < l.tiles; i += gridDim.x * THREADS)
+			((uint64_t *)(g.dst + l.index))[i] = 0;
+	}
 	if (!h->reserved[0])
 		return;
-	for (i = blockIdx.x * THREADS + threadIdx.x; i + bytes < end; i += gridDim.x * THREADS)
+	for (i = first; i + bytes < end; i += gridDim.x * THREADS)
 		if (g.src[i] != g.src[i + bytes]) {
 			h->reserved[0] = 0;
 			return;
@@ -168,15 +174,17 @@ __device__ void put_zeros(uint8_t *dst, const struct layout *l, uint32_t dtype, 
 		dst[i] = 0;
 }
 
-/* One thread: what encode leaves open. */
+/* One thread: what encode leaves open. -EIO: not all tiles were taken, as the stream has none of
+ * the multiprocessors. */
 extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 {
 	struct head *h = (struct head *)g.dst;
 	uint32_t bytes = type_of(g.dtype).bytes, tail = (uint32_t)(g.n % bytes), i;
-	uint64_t size = sizeof(*h) + g.n;
+	uint64_t size = sizeof(*h) + g.n, tiles = tiles_of(g.n);
 	struct layout l;
 
 	if (h->reserved[0]) {
+		tiles = 0;
 		h->mode = CONST;
 		h->reserved[0] = 0;
 		for (i = 0; i < 16; i++)
@@ -186,6 +194,7 @@ extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 		size = sizeof(*h) + bytes + tail;
 	} else if (h->mode != RAW) {
 		l = lay_out(g.dtype, g.mode, g.n);
+		tiles = l.tiles;
 		put_zeros(g.dst, &l, g.dtype, g.mode);
 		size = l.var + tail;
 		if (l.tiles)
@@ -195,7 +204,7 @@ extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 		g.dst[size - tail + i] = g.src[g.n - tail + i];
 	h->coded_bytes = size;
 	h->crc_head = crc32c_head((const uint32_t *)g.dst);
-	*g.result = size;
+	*g.result = *g.result < tiles ? (uint64_t)-EIO : size;
 }
 
 #endif
