@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * urccl_zip: compresses a file of floats or a safetensors file, and says for each tensor how small
- * and how fast. The output is chunks of the codec one after the other, 4 MiB of data each;
- * urccl_zip -d restores the file.
+ * and how fast. The output is chunks of the codec one after the other, 4 MiB of data each, or 64
+ * MiB with a GPU; urccl_zip -d restores the file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,26 +14,21 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "zip.h"
+#include "gpu.h"
 
 #define PIECE (4ull << 20)
 #define PEERS 2
 
-struct score {
-	uint64_t raw, coded;
-	double encode, decode; /* seconds */
-};
-
 struct zip {
-	int decompress, compare, codec, dtype, quiet;
+	int decompress, compare, codec, dtype, quiet, gpu;
 	const char *in, *out;
 	const uint8_t *file;
-	uint64_t len, done;
+	uint64_t len, done, piece;
 	uint8_t *chunk, *back;
 	size_t room;
 	FILE *to;
-	double begin;
-	struct score all, peers[PEERS];
+	double begin, ideal; /* ideal: bytes that the limits of the parts allow */
+	struct score all, peers[PEERS], nvcomp;
 };
 
 static void die(const char *what, int err)
@@ -87,7 +82,7 @@ static void map_input(struct zip *z)
 	close(fd);
 }
 
-static void score_piece(struct zip *z, int dtype, const uint8_t *src, size_t n, struct score *s)
+static size_t code_piece(struct zip *z, int dtype, const uint8_t *src, size_t n, struct score *s)
 {
 	double begin = now(), middle;
 	int64_t size = urccl_codec_encode(z->codec, dtype, src, n, z->chunk, z->room), res;
@@ -95,14 +90,31 @@ static void score_piece(struct zip *z, int dtype, const uint8_t *src, size_t n, 
 	if (size < 0)
 		die("encode", (int)-size);
 	middle = now();
-	res = urccl_codec_decode(z->chunk, (size_t)size, z->back, PIECE);
+	res = urccl_codec_decode(z->chunk, (size_t)size, z->back, z->piece);
+	if (res != (int64_t)n)
+		die("decode", EBADMSG);
 	s->decode += now() - middle;
 	s->encode += middle - begin;
-	s->raw += n;
-	s->coded += (uint64_t)size;
-	if (res != (int64_t)n || memcmp(src, z->back, n))
+	return (size_t)size;
+}
+
+static void check_back(const struct zip *z, const uint8_t *src, size_t n)
+{
+	if (memcmp(src, z->back, n))
 		die("the decoded data differs", EBADMSG);
-	put(z, z->chunk, (size_t)size);
+}
+
+static void score_piece(struct zip *z, int dtype, const uint8_t *src, size_t n, struct score *s)
+{
+	size_t size = z->gpu ? gpu_piece(z->codec, dtype, src, n, z->chunk, z->back, s)
+			     : code_piece(z, dtype, src, n, s);
+
+	check_back(z, src, n);
+	s->raw += n;
+	s->coded += size;
+	put(z, z->chunk, size);
+	if (z->gpu && z->compare && nvcomp_piece(dtype, n, z->back, &z->nvcomp))
+		check_back(z, src, n);
 }
 
 static void score_peer(struct zip *z, const struct peer *p, const uint8_t *src, size_t n,
@@ -116,7 +128,7 @@ static void score_peer(struct zip *z, const struct peer *p, const uint8_t *src, 
 		die("memory", ENOMEM);
 	size = p->encode(src, n, buf, room);
 	middle = now();
-	if (!size || p->decode(buf, size, z->back, PIECE) != n)
+	if (!size || p->decode(buf, size, z->back, z->piece) != n)
 		die(p->name, EBADMSG);
 	s->decode += now() - middle;
 	s->encode += middle - begin;
@@ -150,20 +162,22 @@ static void add(struct score *to, const struct score *s)
 static void compress_part(struct zip *z, const struct part *p)
 {
 	const uint8_t *src = z->file + p->at;
+	double limit = entropy_limit(p->dtype, src, p->len);
 	struct score s = {0};
 	uint64_t at, n;
 	uint32_t i;
 
 	for (at = 0; at < p->len; at += n) {
-		n = p->len - at < PIECE ? p->len - at : PIECE;
+		n = p->len - at < z->piece ? p->len - at : z->piece;
 		score_piece(z, p->dtype, src + at, n, &s);
 		for (i = 0; z->compare && i < PEERS && peer_find(i); i++)
 			score_peer(z, peer_find(i), src + at, n, &z->peers[i]);
 		show_progress(z, z->done += n);
 	}
 	add(&z->all, &s);
+	z->ideal += (double)p->len / limit;
 	if (!z->quiet)
-		show(p->name, dtype_name(p->dtype), &s, entropy_limit(p->dtype, src, p->len));
+		show(p->name, dtype_name(p->dtype), &s, limit);
 }
 
 static void compress_file(struct zip *z)
@@ -182,9 +196,10 @@ static void compress_file(struct zip *z)
 	if (!n)
 		compress_part(z, &whole);
 	free(parts);
-	show("all", "", &z->all, 0);
+	show("all", "", &z->all, (double)z->all.raw / z->ideal);
 	for (i = 0; z->compare && i < PEERS && peer_find((uint32_t)i); i++)
 		show(peer_find((uint32_t)i)->name, "", &z->peers[i], 0);
+	show("nvCOMP ANS, GPU", "", &z->nvcomp, 0);
 }
 
 static void decompress_file(struct zip *z)
@@ -196,9 +211,9 @@ static void decompress_file(struct zip *z)
 
 	for (at = 0; at < z->len; at += info.coded_bytes) {
 		err = urccl_codec_info(z->file + at, z->len - at, &info);
-		if (err || info.raw_bytes > PIECE)
+		if (err || info.raw_bytes > z->piece)
 			die(z->in, EBADMSG);
-		n = urccl_codec_decode(z->file + at, z->len - at, z->back, PIECE);
+		n = urccl_codec_decode(z->file + at, z->len - at, z->back, z->piece);
 		if (n < 0)
 			die(z->in, (int)-n);
 		put(z, z->back, (size_t)n);
@@ -213,11 +228,13 @@ static void decompress_file(struct zip *z)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: urccl_zip [-p] [-q] [-c n23|fw4|off] [-t TYPE] IN OUT\n"
+		"usage: urccl_zip [-g] [-p] [-q] [-c n23|fw4|off] [-t TYPE] IN OUT\n"
 		"       urccl_zip -d [-q] IN OUT\n"
 		"  -c  codec (n23)\n"
 		"  -t  type of a file that is not safetensors: bytes, bf16, fp16, fp32, e4m3, e5m2\n"
-		"  -p  also compress with zstd -1 and lz4, if their libraries are found\n"
+		"  -g  compress on GPU 0; speeds are those of its kernels\n"
+		"  -p  also compress with zstd -1 and lz4, and on a GPU with nvCOMP's ANS, if their\n"
+		"      libraries are found\n"
 		"  -q  say less\n");
 	exit(2);
 }
@@ -228,9 +245,11 @@ static void parse(struct zip *z, int argc, char **argv)
 
 	z->codec = URCCL_CODEC_N23;
 	z->dtype = -1;
-	while ((opt = getopt(argc, argv, "dpqc:t:")) != -1) {
+	while ((opt = getopt(argc, argv, "dgpqc:t:")) != -1) {
 		if (opt == 'd')
 			z->decompress = 1;
+		else if (opt == 'g')
+			z->gpu = 1;
 		else if (opt == 'p')
 			z->compare = 1;
 		else if (opt == 'q')
@@ -244,7 +263,7 @@ static void parse(struct zip *z, int argc, char **argv)
 		else if (opt != 'c' || strcmp(optarg, "n23"))
 			usage();
 	}
-	if (argc - optind != 2)
+	if (argc - optind != 2 || (z->gpu && z->decompress))
 		usage();
 	z->in = argv[optind];
 	z->out = argv[optind + 1];
@@ -256,11 +275,14 @@ int main(int argc, char **argv)
 
 	parse(&z, argc, argv);
 	map_input(&z);
-	z.room = urccl_codec_bound(URCCL_DTYPE_BYTES, PIECE);
+	z.piece = z.gpu || z.decompress ? PIECE_GPU : PIECE;
+	z.room = urccl_codec_bound(URCCL_DTYPE_BYTES, z.piece);
 	z.chunk = malloc(z.room);
-	z.back = malloc(PIECE);
+	z.back = malloc(z.piece);
 	if (!z.chunk || !z.back)
 		die("memory", ENOMEM);
+	if (z.gpu)
+		gpu_open(z.room);
 	z.to = fopen(z.out, "wb");
 	if (!z.to)
 		die(z.out, errno);
@@ -271,6 +293,8 @@ int main(int argc, char **argv)
 		compress_file(&z);
 	if (fclose(z.to))
 		die(z.out, errno);
+	if (z.gpu)
+		gpu_close();
 	free(z.chunk);
 	free(z.back);
 	if (z.len)

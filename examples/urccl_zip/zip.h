@@ -7,6 +7,11 @@
 
 #define NAME_MAX_LEN 64
 
+struct score {
+	uint64_t raw, coded;
+	double encode, decode; /* seconds */
+};
+
 /* A run of bytes of one type in a file. */
 struct part {
 	char name[NAME_MAX_LEN];

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-urccl_zip.py PROGRAM: files of floats and safetensors files become smaller and come back; what is no
-file of ours is refused.
+urccl_zip.py PROGRAM LIBCUDA: files of floats and safetensors files become smaller and come back,
+also by a GPU; other files are refused.
 """
 import json
+import os
 import pathlib
 import random
 import re
@@ -24,7 +25,8 @@ def check(ok, why):
 
 def run(*args):
     return subprocess.run([program, *map(str, args)], stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+                          env=os.environ | {"URCCL_CUDA_SO": sys.argv[2]})
 
 
 def bf16(n):
@@ -67,6 +69,9 @@ def main(folder):
     check(there_and_back(folder, folder / "plain", "-q", "-t", "bf16")[1] > 1.45, "plain")
     check(there_and_back(folder, folder / "plain", "-t", "bf16", "-c", "fw4")[1] > 1.3, "fw4")
     check(there_and_back(folder, folder / "plain")[1] > 0.998, "without a type")
+    if "without nvcc" not in run("-g", folder / "plain", folder / "packed").stdout:
+        there_and_back(folder, source, "-g", "-p")
+        check(there_and_back(folder, folder / "plain", "-g", "-t", "bf16")[1] > 1.45, "by a GPU")
     (folder / "empty").write_bytes(b"")
     there_and_back(folder, folder / "empty")
     broken = bytearray((folder / "packed").read_bytes() or (folder / "plain").read_bytes()[:999])
