@@ -178,7 +178,8 @@ static int module_exec(PyObject *module)
 	    add_type(module, &remote_spec, &m->remote_type) ||
 	    add_type(module, &memory_spec, &m->memory_type))
 		return -1;
-	return add_methods(m->ring_type, prepare_methods) ||
+	return PyModule_AddFunctions(module, codec_methods) ||
+			       add_methods(m->ring_type, prepare_methods) ||
 			       add_methods(m->ring_type, prepare_peer_methods)
 		       ? -1
 		       : 0;

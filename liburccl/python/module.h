@@ -194,6 +194,10 @@ int adverts_get(PyObject *obj, struct urccl_advert **adverts, uint32_t *n);
 /* As buffer_get(), for an object without the buffer protocol. */
 int tensor_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
 
+/* ---- codec.c ---- */
+
+extern PyMethodDef codec_methods[];
+
 /* ---- context.c ---- */
 
 /* The context, for calls; NULL: closed or forked, with an exception. */
