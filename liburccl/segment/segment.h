@@ -8,9 +8,9 @@
  * may be of different moments. A reader takes nothing for granted: indices, counts and texts are
  * checked where they are used, and the size cannot change under it.
  *
- * The engine's own records of entries are in the file, at the stride that the head says: an entry is
- * shown by being written. A thread may read a word of one while the engine stores it, without any
- * order between the two.
+ * The engine's own records of entries are in the file, at the stride that the head says: an entry
+ * is shown by being written. A thread may read a word of one while the engine stores it, without
+ * any order between the two.
  *
  * The file is sparse: the head is allocated when it is made, entries when their ring is opened,
  * peers when they are met, so that no store on the data path can meet a missing page.
