@@ -5,7 +5,7 @@
  */
 #include "device.cuh"
 
-enum { AHEAD = 2 }; /* loads that a warp has under way; AHEAD < EP_STAGES */
+enum { AHEAD = 1 }; /* loads that a warp has under way; AHEAD < EP_STAGES */
 
 /* Data that a warp reads before a token's turn comes. Lane r has the row at rank r, lane k
  * the choice k, each lane two of the scales. */
