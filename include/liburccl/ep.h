@@ -240,6 +240,12 @@ int urccl_ep_layout(struct urccl_ep *ep, const void *topk_idx, uint32_t tokens, 
 int urccl_ep_dispatch(struct urccl_ep *ep, const struct urccl_ep_dispatch *args,
 		      struct urccl_ep_handle *handle, void *stream);
 
+/* Copies results of the handle's dispatch out of the window: for a program that gave NULL for them
+ * and allocates them after urccl_ep_query_counts(). Reads of args: the first five results, flags,
+ * topk, row_bytes, scale_words, worst_tokens and sms. Not collective. */
+int urccl_ep_copy_results(struct urccl_ep *ep, const struct urccl_ep_dispatch *args,
+			  const struct urccl_ep_handle *handle, void *stream);
+
 /* Brings the rows back to their tokens and adds them up. When the stream passes the call, no other
  * rank reads this rank's x any more. */
 int urccl_ep_combine(struct urccl_ep *ep, const struct urccl_ep_combine *args,

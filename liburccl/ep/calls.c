@@ -66,38 +66,52 @@ int urccl_ep_layout(struct urccl_ep *ep, const void *topk_idx, uint32_t tokens, 
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-static int check_dispatch(const struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
-			  const struct urccl_ep_handle *handle)
+/* What urccl_ep_copy_results() reads. */
+static int check_results(const struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
+			 const struct urccl_ep_handle *handle)
 {
-	const uint64_t stride = a->x_stride ? a->x_stride : a->row_bytes;
 	int err;
 
 	if (a->size != sizeof(*a) || handle->size != sizeof(*handle))
 		return ep_error(-EINVAL, "size is %u, of the handle %u; here they are %zu and %zu",
 				a->size, handle->size, sizeof(*a), sizeof(*handle));
-	if (a->flags & ~(URCCL_EP_IDX32 | URCCL_EP_CACHED) || a->reserved)
-		return ep_error(-EINVAL, "flags %#x, reserved %u", a->flags, a->reserved);
-	err = check_tokens(ep, a->tokens, a->topk);
-	if (err)
-		return err;
-	err = ep_check_pointer(a->x, a->tokens, "x");
-	if (!err)
-		err = ep_check_pointer(a->recv_x, false, "recv_x");
+	err = ep_check_pointer(a->recv_x, false, "recv_x");
 	if (!err)
 		err = ep_check_pointer(handle->memory, true, "handle.memory");
 	if (err)
 		return err;
-	if (!a->row_bytes || a->row_bytes % 16 || a->row_bytes > ep->attr.max_row_bytes ||
-	    stride % 16 || stride < a->row_bytes)
-		return ep_error(-EINVAL, "rows of %u bytes, %llu apart; the group allows %u bytes",
-				a->row_bytes, (unsigned long long)stride, ep->attr.max_row_bytes);
-	if (a->scale_words > ep->attr.max_scale_words ||
-	    (a->scale_words && a->tokens && !a->scales))
-		return ep_error(-EINVAL, "%u scales; the group allows %u", a->scale_words,
-				ep->attr.max_scale_words);
+	if (!a->row_bytes || a->row_bytes % 16 || a->row_bytes > ep->attr.max_row_bytes)
+		return ep_error(-EINVAL, "rows of %u bytes; the group allows %u bytes",
+				a->row_bytes, ep->attr.max_row_bytes);
+	if (a->scale_words > ep->attr.max_scale_words || a->topk > ep->attr.topk)
+		return ep_error(-EINVAL, "%u scales, top-%u; the group allows %u, top-%u",
+				a->scale_words, a->topk, ep->attr.max_scale_words, ep->attr.topk);
 	if (a->worst_tokens > ep->attr.max_recv_tokens)
 		return ep_error(-EINVAL, "worst_tokens is %u, max_recv_tokens %u", a->worst_tokens,
 				ep->attr.max_recv_tokens);
+	return 0;
+}
+
+static int check_dispatch(const struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
+			  const struct urccl_ep_handle *handle)
+{
+	const uint64_t stride = a->x_stride ? a->x_stride : a->row_bytes;
+	int err = check_results(ep, a, handle);
+
+	if (err)
+		return err;
+	if (a->flags & ~(URCCL_EP_IDX32 | URCCL_EP_CACHED) || a->reserved)
+		return ep_error(-EINVAL, "flags %#x, reserved %u", a->flags, a->reserved);
+	err = check_tokens(ep, a->tokens, a->topk);
+	if (!err)
+		err = ep_check_pointer(a->x, a->tokens, "x");
+	if (err)
+		return err;
+	if (stride % 16 || stride < a->row_bytes)
+		return ep_error(-EINVAL, "rows of %u bytes are %llu bytes apart", a->row_bytes,
+				(unsigned long long)stride);
+	if (a->scale_words && a->tokens && !a->scales)
+		return ep_error(-EINVAL, "scales is NULL");
 	if (a->flags & URCCL_EP_CACHED)
 		return a->tokens == handle->tokens
 			       ? 0
@@ -108,10 +122,10 @@ static int check_dispatch(const struct urccl_ep *ep, const struct urccl_ep_dispa
 	return 0;
 }
 
-/* Copies results that the program wants elsewhere. */
-static int copy_results(const struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
-			const struct ep_routes *routes, void *stream)
+int urccl_ep_copy_results(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
+			  const struct urccl_ep_handle *handle, void *stream)
 {
+	const struct ep_routes *routes = routes_of(handle);
 	const struct ep_offsets *at = &ep->common.at;
 	const unsigned char *base = ep->common.window.base[ep->common.rank];
 	const bool fresh = !(a->flags & URCCL_EP_CACHED);
@@ -126,7 +140,10 @@ static int copy_results(const struct urccl_ep *ep, const struct urccl_ep_dispatc
 			 {a->recv_src_idx, base + at->src_idx, 4, 0, 0}},
 	};
 	bool any = false;
+	int err = check_results(ep, a, handle);
 
+	if (err)
+		return err;
 	for (int i = 0; i < EP_MOVES; i++) {
 		if (args.move[i].to == args.move[i].from || (i >= 2 && !fresh))
 			args.move[i].to = NULL;
@@ -200,7 +217,7 @@ int urccl_ep_dispatch(struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
 			      ep_blocks(ep, (a->tokens + EP_WARPS - 1) / EP_WARPS, a->sms),
 			      EP_WARPS * 32, EP_WARPS * EP_STAGES * args.piece_bytes, &args, stream,
 			      !cached);
-	return err ? err : copy_results(ep, a, routes_of(handle), stream);
+	return err ? err : urccl_ep_copy_results(ep, a, handle, stream);
 }
 
 /* ---- combine --------------------------------------------------------------------------------- */

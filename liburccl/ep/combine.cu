@@ -155,13 +155,30 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 		end_barrier(ep, ok, epoch);
 }
 
+/* Each thread has four loads under way. */
+template <typename T> __device__ static void copy_elements(void *to, const void *from, uint64_t n)
+{
+	const uint64_t threads = (uint64_t)gridDim.x * blockDim.x;
+	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+
+	for (; i < n; i += 4 * threads) {
+		T part[4];
+
+#pragma unroll
+		for (int u = 0; u < 4; u++)
+			if (i + u * threads < n)
+				part[u] = ((const T *)from)[i + u * threads];
+#pragma unroll
+		for (int u = 0; u < 4; u++)
+			if (i + u * threads < n)
+				((T *)to)[i + u * threads] = part[u];
+	}
+}
+
 /* Copies rows between the window and the program's memory. */
 extern "C" __global__ void __launch_bounds__(512)
 	ep_copy(const __grid_constant__ struct ep_copy_args a)
 {
-	const uint64_t thread = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
-	const uint64_t threads = (uint64_t)gridDim.x * blockDim.x;
-
 	if (load_relaxed(&a.control->status))
 		return;
 #pragma unroll
@@ -170,12 +187,9 @@ extern "C" __global__ void __launch_bounds__(512)
 		const uint32_t rows = min(max((uint32_t)*a.rows, m.least_rows), a.max_rows);
 		const uint64_t bytes = m.to ? rows * m.row_bytes : 0;
 
-		if (((uintptr_t)m.to | (uintptr_t)m.from | m.row_bytes) % 16 == 0) {
-			for (uint64_t v = thread; v < bytes / 16; v += threads)
-				((uint4 *)m.to)[v] = ((const uint4 *)m.from)[v];
-		} else {
-			for (uint64_t v = thread; v < bytes / 4; v += threads)
-				((uint32_t *)m.to)[v] = ((const uint32_t *)m.from)[v];
-		}
+		if (((uintptr_t)m.to | (uintptr_t)m.from | bytes) % 16 == 0)
+			copy_elements<uint4>(m.to, m.from, bytes / 16);
+		else
+			copy_elements<uint32_t>(m.to, m.from, bytes / 4);
 	}
 }
