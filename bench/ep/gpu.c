@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ipc_handle {
-	char bytes[64];
-};
-
 static struct {
 	int (*cuInit)(unsigned);
 	int (*cuDeviceGetCount)(int *);
@@ -34,9 +30,6 @@ static struct {
 	int (*cuGraphLaunch)(void *, void *);
 	int (*cuGraphDestroy)(void *);
 	int (*cuGraphExecDestroy)(void *);
-	int (*cuIpcGetMemHandle)(void *, uint64_t);
-	int (*cuIpcOpenMemHandle_v2)(uint64_t *, struct ipc_handle, unsigned);
-	int (*cuIpcCloseMemHandle)(uint64_t);
 	int (*cuEventCreate)(void **, unsigned);
 	int (*cuEventRecord)(void *, void *);
 	int (*cuEventElapsedTime)(float *, void *, void *);
@@ -68,9 +61,6 @@ static const char *const names[] = {
 	"cuGraphLaunch",
 	"cuGraphDestroy",
 	"cuGraphExecDestroy",
-	"cuIpcGetMemHandle",
-	"cuIpcOpenMemHandle_v2",
-	"cuIpcCloseMemHandle",
 	"cuEventCreate",
 	"cuEventRecord",
 	"cuEventElapsedTime",
@@ -208,26 +198,6 @@ void *gpu_stream_new(void)
 void gpu_stream_wait(void *stream)
 {
 	check(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize");
-}
-
-void gpu_export(void *p, void *handle)
-{
-	check(cuda.cuIpcGetMemHandle(handle, (uintptr_t)p), "cuIpcGetMemHandle");
-}
-
-void *gpu_import(const void *handle)
-{
-	struct ipc_handle copy;
-	uint64_t address;
-
-	memcpy(&copy, handle, sizeof(copy));
-	check(cuda.cuIpcOpenMemHandle_v2(&address, copy, 1), "cuIpcOpenMemHandle");
-	return (void *)(uintptr_t)address;
-}
-
-void gpu_unmap(void *p)
-{
-	check(cuda.cuIpcCloseMemHandle((uintptr_t)p), "cuIpcCloseMemHandle");
 }
 
 void *gpu_alloc(size_t bytes)

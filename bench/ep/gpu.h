@@ -36,14 +36,10 @@ void gpu_group_close(struct gpu_group *g);
 /* Makes rank r's context current. */
 struct gpu_rank *gpu_use(struct gpu_group *g, uint32_t r);
 
-/* For a process that is one rank: makes the context of a rank current; a stream of it; memory of
- * another process, from a handle of 64 bytes. */
+/* For a process that is one rank: makes the context of a rank current; a stream of it. */
 void gpu_current(uint32_t rank);
 void *gpu_stream_new(void);
 void gpu_stream_wait(void *stream);
-void gpu_export(void *p, void *handle);
-void *gpu_import(const void *handle);
-void gpu_unmap(void *p);
 
 /* Waits for all streams. */
 void gpu_group_wait(struct gpu_group *g);

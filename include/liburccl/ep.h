@@ -41,7 +41,24 @@ enum urccl_ep_limits {
 	URCCL_EP_SCALE_COLUMNS = 128,	/* columns of a row that share one FP8 scale */
 };
 
-struct urccl_ep; /* one rank's end of a group */
+struct urccl_ep;	 /* one rank's end of a group */
+struct urccl_ep_windows; /* the windows of all ranks, mapped in this process */
+
+struct urccl_ep_windows_attr {
+	uint32_t size;
+	uint32_t rank, ranks;	/* rank < ranks <= URCCL_EP_MAX_RANKS */
+	uint32_t timeout_ms;	/* of each wait for another rank; 0: 100 s */
+	void *window;		/* this rank's: memory of one allocation of its GPU, which
+				 * outlives the set-up */
+	uint64_t bytes;
+	/* Carry metadata between the ranks, for instance by a key-value store. put: offers this
+	 * rank's to all others. get: waits for that of a rank. 0, or a negative errno, which ends
+	 * the set-up. */
+	int (*put)(void *arg, const void *data, uint32_t bytes);
+	int (*get)(void *arg, uint32_t rank, void *data, uint32_t bytes);
+	void *arg;
+	const char *cuda_so;	/* the CUDA driver; NULL: "libcuda.so.1" */
+};
 
 struct urccl_ep_attr {
 	uint32_t size;
@@ -213,6 +230,20 @@ struct urccl_ep_status {
 
 /* The size of each rank's window, in bytes. Needs no GPU; windows and rank are not read. */
 int urccl_ep_window_bytes(const struct urccl_ep_attr *attr, uint64_t *bytes);
+
+/* Maps the windows of all ranks, which are processes of one host and user and call it at the same
+ * time. Opens a context of liburccl and waits for the others. After a failure urccl_ep_errmsg()
+ * names the rank. -ETIMEDOUT, or the errno of get: it did not come. -ECONNREFUSED, -ECONNRESET: it
+ * has ended. -EOPNOTSUPP: this GPU does not reach its window, see urccl_remote_map(). */
+int urccl_ep_windows_open(const struct urccl_ep_windows_attr *attr,
+			  struct urccl_ep_windows **windows);
+
+/* [ranks], for urccl_ep_attr.windows; valid until urccl_ep_windows_close(). */
+void *const *urccl_ep_windows_addresses(const struct urccl_ep_windows *windows);
+
+/* Unmaps the windows of the others after urccl_ep_destroy(), then waits at most 2 s for the others
+ * to do so. -ETIMEDOUT: one has not; free this rank's window when it has ended. NULL is fine. */
+int urccl_ep_windows_close(struct urccl_ep_windows *windows);
 
 /* Loads the kernels, clears this rank's window and waits for the GPU. Every rank has returned from
  * it before any rank makes a collective call. -ENODEV: no CUDA driver, no current context, or

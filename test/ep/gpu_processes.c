@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each rank is a process; windows are shared by CUDA IPC. Results have the bits of the reference.
+ * Each rank is a process; liburccl maps the windows. Results have the bits of the reference.
  * When a rank is killed, the others' calls end with its number, and they form a new group.
  */
 #include "cases.h"
@@ -16,12 +16,15 @@
 
 #include "test.h"
 
-enum { KILLED = 1, KILLED_AFTER = 200, TIMEOUT_MS = 10000, KILL_TIMEOUT_MS = 500 };
+enum { KILLED = 1, KILLED_AFTER = 200, TIMEOUT_MS = 10000, KILL_TIMEOUT_MS = 500, CARD = 1024 };
 
 /* Shared by the processes of a group. */
 static struct shared {
 	atomic_uint arrived;
-	char handles[URCCL_EP_MAX_RANKS][64];
+	struct {
+		atomic_bool there;
+		char data[CARD];
+	} card[URCCL_EP_MAX_RANKS];
 } * shared;
 
 struct process {
@@ -33,7 +36,8 @@ struct process {
 	struct urccl_ep_parts parts;
 	struct urccl_ep_handle handle;
 	struct urccl_ep_ll_handle ll_handle;
-	void *windows[URCCL_EP_MAX_RANKS], *stream, *x, *idx, *weights, *out;
+	struct urccl_ep_windows *windows;
+	void *stream, *x, *idx, *weights, *out;
 };
 
 /* The n-th time that all ranks meet. */
@@ -42,6 +46,25 @@ static void meet(uint32_t n, uint32_t ranks)
 	atomic_fetch_add(&shared->arrived, 1);
 	while (atomic_load(&shared->arrived) < n * ranks)
 		sched_yield();
+}
+
+static int put(void *arg, const void *data, uint32_t bytes)
+{
+	const struct process *p = arg;
+
+	CHECK_LE(bytes, CARD);
+	memcpy(shared->card[p->rank].data, data, bytes);
+	atomic_store(&shared->card[p->rank].there, true);
+	return 0;
+}
+
+static int get(void *arg, uint32_t rank, void *data, uint32_t bytes)
+{
+	(void)arg;
+	while (!atomic_load(&shared->card[rank].there))
+		sched_yield();
+	memcpy(data, shared->card[rank].data, bytes);
+	return 0;
 }
 
 static void open_group(struct process *p, uint32_t ranks, uint32_t rank, uint32_t timeout_ms)
@@ -58,22 +81,26 @@ static void open_group(struct process *p, uint32_t ranks, uint32_t rank, uint32_
 		.ll_hidden = 1024,
 		.sms = 8,
 		.timeout_ms = timeout_ms,
-		.windows = p->windows,
 	};
-	uint64_t bytes;
+	struct urccl_ep_windows_attr windows = {
+		.size = sizeof(windows),
+		.rank = rank,
+		.ranks = ranks,
+		.timeout_ms = TIMEOUT_MS,
+		.put = put,
+		.get = get,
+		.arg = p,
+	};
 
 	p->c = (struct ep_case){"", ranks, 8 * ranks,	   4, 1024, 64, ROUTE_UNIFORM, 0,
 				0,  0,	   URCCL_EP_LL_FP8};
 	p->shape = case_shape(&p->c);
 	p->rank = rank;
 	case_make(&p->c, 5, p->sources);
-	gpu_ok(urccl_ep_window_bytes(&attr, &bytes), "urccl_ep_window_bytes");
-	p->windows[rank] = gpu_alloc(bytes);
-	gpu_export(p->windows[rank], shared->handles[rank]);
-	meet(1, ranks);
-	for (uint32_t r = 0; r < ranks; r++)
-		if (r != rank)
-			p->windows[r] = gpu_import(shared->handles[r]);
+	gpu_ok(urccl_ep_window_bytes(&attr, &windows.bytes), "urccl_ep_window_bytes");
+	windows.window = gpu_alloc(windows.bytes);
+	gpu_ok(urccl_ep_windows_open(&windows, &p->windows), "urccl_ep_windows_open");
+	attr.windows = urccl_ep_windows_addresses(p->windows);
 	gpu_ok(urccl_ep_create(&attr, &p->ep), "urccl_ep_create");
 	p->parts.size = sizeof(p->parts);
 	gpu_ok(urccl_ep_window_parts(p->ep, &p->parts), "urccl_ep_window_parts");
@@ -86,7 +113,7 @@ static void open_group(struct process *p, uint32_t ranks, uint32_t rank, uint32_
 	p->idx = gpu_copy_of(p->sources[rank].topk_idx, p->sources[rank].tokens * 32);
 	p->weights = gpu_copy_of(p->sources[rank].topk_weights, p->sources[rank].tokens * 16);
 	p->out = gpu_alloc(64 * 2048);
-	meet(2, ranks);
+	meet(1, ranks);
 }
 
 static void launch(struct process *p, bool cached)
@@ -211,7 +238,9 @@ static void run(struct process *p, uint32_t ranks, uint32_t rank)
 	CHECK_EQ(status_of(p).res, 0);
 	CHECK_EQ(status_of(p).dead, 0);
 	CHECK_EQ(compare_differences, 0);
-	meet(3, ranks); /* nobody uses another one's window any more */
+	meet(2, ranks); /* nobody uses another one's window any more */
+	urccl_ep_destroy(p->ep);
+	CHECK_EQ(urccl_ep_windows_close(p->windows), 0);
 }
 
 /* One rank dies while its dispatches run. The survivors' shared memory for their second group is
@@ -237,9 +266,7 @@ static void run_killed(struct process *p, uint32_t ranks, uint32_t rank)
 	CHECK_EQ(status_of(p).res, -ETIMEDOUT);
 	CHECK_NE(status_of(p).rank, rank);
 	urccl_ep_destroy(p->ep);
-	for (uint32_t r = 0; r < ranks; r++)
-		if (r != rank)
-			gpu_unmap(p->windows[r]);
+	urccl_ep_windows_close(p->windows);
 	case_free(&p->c, p->sources);
 	shared++;
 	run(p, ranks - 1, rank > KILLED ? rank - 1 : rank);

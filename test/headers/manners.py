@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-manners.py LIBRARY: the library is a guest. It needs libc alone, has no call that ends the process,
-touches signals or prints, and no variable that two contexts would share.
+manners.py LIBRARY: the library is a guest. It needs libc and liburccl alone, has no call that ends
+the process, touches signals or prints, and no variable that two contexts would share.
 """
 import re
 import sys
@@ -20,10 +20,11 @@ START_FILES = {"completed.0", "__dso_handle", "__TMC_END__", ".bss", ".data"}
 
 library = sys.argv[1]
 needed = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", library)))
-check(needed <= {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}, f"needs {sorted(needed)}")
+check(needed <= {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "liburccl.so.0"},
+      f"needs {sorted(needed)}")
 loaded = {line.split()[0].split("/")[-1] for line in run("ldd", library).splitlines()
           if "(0x" in line}
-strange = {n for n in loaded if not re.match(r"linux-(vdso|gate)|libc\.so|ld-linux", n)}
+strange = {n for n in loaded if not re.match(r"linux-(vdso|gate)|libc\.so|ld-linux|liburccl\.so", n)}
 check(not strange, f"loads {sorted(strange)}")
 
 undefined = {line.split()[-1].split("@")[0]
