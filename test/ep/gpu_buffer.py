@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""liburccl.ep's Buffer gives what the tensors of all ranks say. It needs a GPU for each rank; each
-is a process:
+"""liburccl.ep's Buffer gives what the tensors of all ranks say. Each rank is a process; ranks share
+a GPU where there are fewer GPUs:
 
-    WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=8361 RANK=r LOCAL_RANK=r python3 gpu_buffer.py
+    WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=8361 RANK=r python3 gpu_buffer.py
 
-Exits with 77 and the reason where there are too few GPUs.
+Exits with 77 and the reason where there is no GPU.
 """
 import os
 import sys
@@ -23,8 +23,8 @@ try:
     import torch.distributed as dist
 except ImportError:
     skip("there is no PyTorch")
-if "RANK" not in os.environ or torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):
-    skip(f"{torch.cuda.device_count()} GPUs; each of the RANKs needs one")
+if "RANK" not in os.environ or not torch.cuda.device_count():
+    skip(f"{torch.cuda.device_count()} GPUs, or no RANK in the environment")
 
 from liburccl.ep import Buffer, Config, Error, EventOverlap, initialize_uccl  # noqa: E402
 
@@ -47,9 +47,9 @@ class Ranks:
         self.in_rank = self.all_in_rank[self.rank]
 
     def gather(self, tensor):
-        tensors = [torch.empty_like(tensor) for _ in range(self.n)]
-        dist.all_gather(tensors, tensor.contiguous(), self.group)
-        return tensors
+        tensors = [None] * self.n
+        dist.all_gather_object(tensors, tensor.cpu(), self.group)
+        return [t.cuda() for t in tensors]
 
     def in_rank_of(self, idx):
         return torch.stack([((idx >= 0) & (idx // self.local == r)).any(1)
@@ -231,8 +231,10 @@ def check_refusals(buffer, ranks):
 
 
 def main():
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    gpus = torch.cuda.device_count()
+    torch.cuda.set_device(int(os.environ["RANK"]) % gpus)
+    # NCCL refuses ranks that share a GPU.
+    dist.init_process_group("nccl" if int(os.environ["WORLD_SIZE"]) <= gpus else "gloo")
     group = dist.new_group(list(range(dist.get_world_size())))
     ranks = Ranks(group)
     size = Buffer.get_low_latency_rdma_size_hint(TOKENS, HIDDEN, ranks.n, EXPERTS)
