@@ -92,6 +92,37 @@ static void remote_finalize(PyObject *obj)
 	remote_drop((Remote *)obj);
 }
 
+static PyObject *remote_map(PyObject *obj, PyObject *unused)
+{
+	Remote *self = (Remote *)obj;
+	struct urccl *ctx = context_enter(self->context);
+	uint64_t addr;
+	int rc;
+
+	(void)unused;
+	if (!ctx)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = urccl_remote_map(ctx, self->remote, &addr);
+	Py_END_ALLOW_THREADS context_leave(self->context);
+	return rc ? set_last_error(self->m, rc) : PyLong_FromUnsignedLongLong(addr);
+}
+
+static PyObject *remote_unmap(PyObject *obj, PyObject *unused)
+{
+	Remote *self = (Remote *)obj;
+	struct urccl *ctx = context_enter(self->context);
+	int rc;
+
+	(void)unused;
+	if (!ctx)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = urccl_remote_unmap(ctx, self->remote);
+	Py_END_ALLOW_THREADS context_leave(self->context);
+	if (rc)
+		return set_last_error(self->m, rc);
+	Py_RETURN_NONE;
+}
+
 static PyObject *remote_info(PyObject *obj, PyObject *unused)
 {
 	static const char *const enforced[] = {"unknown", "owner", "importer"};
@@ -160,6 +191,11 @@ static PyObject *remote_get_peer(PyObject *obj, void *closure)
 static PyMethodDef remote_methods[] = {
 	{"unimport", remote_unimport, METH_NOARGS,
 	 "unimport($self, /)\n--\n\nEnds the remote; entries on it that are unfinished are cancelled."},
+	{"map", remote_map, METH_NOARGS,
+	 "map($self, /)\n--\n\nThe address at which kernels reach memory of a GPU of this host, until "
+	 "unmap().\nring.warm(peer) comes before it; see urccl_remote_map(3)."},
+	{"unmap", remote_unmap, METH_NOARGS,
+	 "unmap($self, /)\n--\n\nEnds map(); no kernel uses the address any more."},
 	{"info", remote_info, METH_NOARGS,
 	 "info($self, /)\n--\n\nA dict: nadverts, len in bytes, peer, rights, enforced."},
 	{"__enter__", remote_enter, METH_NOARGS, NULL},

@@ -81,6 +81,18 @@ class Gpu(unittest.TestCase):
                     self.assertEqual(p.ring.write(remote, near).result(LIMIT), SIZE)
                 self.assertEqual(far.get(), near.get())
 
+    def test_memory_of_a_peer_has_an_address(self):
+        near, far = self.array(), self.array()
+        with Pair("shm", SIZE) as p, p.a.register(near), p.b.register(far) as region:
+            remote = p.a.import_(p.peer, region.advertise())
+            p.ring.warm(p.peer).result(LIMIT)
+            self.assertEqual(remote.map(), far.address)     # both contexts are in this process
+            with self.assertRaisesRegex(liburccl.Error, "mapped"):
+                remote.map()
+            remote.unmap()
+            with self.assertRaisesRegex(liburccl.Error, "not mapped"):
+                remote.unmap()
+
     def test_an_entry_starts_behind_a_stream(self):
         p, array, source, words = self.pair, self.array(), self.array(), self.array(64)
         words.put(bytes(64))
