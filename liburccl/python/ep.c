@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The extension module liburccl._ep: the calls of <liburccl/ep.h> on addresses, and windows that
- * the processes of a host share. liburccl.ep is its one user and checks tensors. */
+/* The extension module liburccl._ep: the calls of <liburccl/ep.h> on addresses, and memory for a
+ * window. liburccl.ep is its one user and checks tensors. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -83,6 +83,11 @@ static const struct field dispatch_fields[] = {
 	FIELD(urccl_ep_dispatch, worst_tokens),
 	FIELD(urccl_ep_dispatch, sms),
 	FIELD(urccl_ep_dispatch, rank_prefix),
+	FIELD(urccl_ep_dispatch, recv_x),
+	FIELD(urccl_ep_dispatch, recv_scales),
+	FIELD(urccl_ep_dispatch, recv_topk_idx),
+	FIELD(urccl_ep_dispatch, recv_topk_weights),
+	FIELD(urccl_ep_dispatch, recv_src_idx),
 	{NULL, 0, 0},
 };
 
@@ -121,19 +126,28 @@ static const struct field ll_combine_fields[] = {
 	FIELD(urccl_ep_ll_combine, out),   {NULL, 0, 0},
 };
 
+/* The field of that name: from "first" on, else from the start. NULL: there is none. */
+static const struct field *field_find(const struct field *fields, const struct field *first,
+				      PyObject *name)
+{
+	for (const struct field *f = first; f->name; f++)
+		if (!PyUnicode_CompareWithASCIIString(name, f->name))
+			return f;
+	return first == fields ? NULL : field_find(fields, fields, name);
+}
+
 /* Returns 0, or -1 with an exception. The struct has been zeroed. */
 static int struct_fill(void *base, const struct field *fields, PyObject *kwargs)
 {
+	const struct field *f, *next = fields;
 	PyObject *key, *value;
 	Py_ssize_t at = 0;
 
 	while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
-		const struct field *f = fields;
 		unsigned long long number;
 
-		while (f->name && PyUnicode_CompareWithASCIIString(key, f->name))
-			f++;
-		if (!f->name) {
+		f = field_find(fields, next, key);
+		if (!f) {
 			PyErr_Format(PyExc_TypeError, "unexpected argument %R", key);
 			return -1;
 		}
@@ -148,6 +162,7 @@ static int struct_fill(void *base, const struct field *fields, PyObject *kwargs)
 			*(uint32_t *)((char *)base + f->offset) = (uint32_t)number;
 		else
 			*(uint64_t *)((char *)base + f->offset) = number;
+		next = f + 1;
 	}
 	return 0;
 }
@@ -277,6 +292,20 @@ static PyObject *group_dispatch(Group *g, PyObject *args, PyObject *kwargs)
 	return PyLong_FromUnsignedLong(handle.call);
 }
 
+static PyObject *group_copy_results(Group *g, PyObject *args, PyObject *kwargs)
+{
+	struct urccl_ep_dispatch a = {.size = sizeof(a)};
+	struct urccl_ep_handle handle = {.size = sizeof(handle)};
+	unsigned long long stream;
+	int err;
+
+	if (!PyArg_ParseTuple(args, "KK", &handle.memory, &stream) ||
+	    struct_fill(&a, dispatch_fields, kwargs) || !group_enter(g))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS err = urccl_ep_copy_results(g->ep, &a, &handle, pointer(stream));
+	Py_END_ALLOW_THREADS return group_leave(g, err);
+}
+
 static PyObject *group_combine(Group *g, PyObject *args, PyObject *kwargs)
 {
 	struct urccl_ep_combine a = {.size = sizeof(a)};
@@ -400,6 +429,7 @@ static PyMethodDef group_methods[] = {
 	METHOD(close, METH_NOARGS),
 	METHOD(layout, METH_VARARGS),
 	METHOD(dispatch, METH_VARARGS | METH_KEYWORDS),
+	METHOD(copy_results, METH_VARARGS | METH_KEYWORDS),
 	METHOD(combine, METH_VARARGS | METH_KEYWORDS),
 	METHOD(ll_dispatch, METH_VARARGS | METH_KEYWORDS),
 	METHOD(ll_combine, METH_VARARGS | METH_KEYWORDS),
@@ -427,26 +457,16 @@ static PyType_Spec group_spec = {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-enum { IPC_BYTES = 64, IPC_LAZY_PEER_ACCESS = 1 };
-
-struct ipc_handle {
-	char bytes[IPC_BYTES];
-};
-
 /* The CUDA driver's functions; each returns a CUresult. */
 struct cuda {
 	int (*cuMemAlloc)(uint64_t *address, size_t bytes);
 	int (*cuMemFree)(uint64_t address);
-	int (*cuIpcGetMemHandle)(struct ipc_handle *handle, uint64_t address);
-	int (*cuIpcOpenMemHandle)(uint64_t *address, struct ipc_handle handle, unsigned flags);
-	int (*cuIpcCloseMemHandle)(uint64_t address);
 };
 
 /* 0, or -1 with an exception. The driver stays loaded: PyTorch has it loaded already. */
 static int load_cuda(struct module *m, struct cuda *cuda)
 {
-	static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuIpcGetMemHandle",
-					    "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle"};
+	static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2"};
 	void *so = dlopen("libcuda.so.1", RTLD_NOW), *function;
 
 	for (size_t i = 0; so && i < sizeof(names) / sizeof(*names); i++) {
@@ -459,12 +479,6 @@ static int load_cuda(struct module *m, struct cuda *cuda)
 		return 0;
 	set_error(m, -ENODEV, "there is no CUDA driver: libcuda.so.1 cannot be loaded");
 	return -1;
-}
-
-static PyObject *set_cuda_error(struct module *m, const char *text, int error)
-{
-	return set_error_text(m, error == 2 ? -ENOMEM : -EIO,
-			      PyUnicode_FromFormat("cannot %s: CUDA error %d", text, error));
 }
 
 static PyObject *window_bytes(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -482,12 +496,11 @@ static PyObject *window_bytes(PyObject *module, PyObject *args, PyObject *kwargs
 	return PyLong_FromUnsignedLongLong(bytes);
 }
 
-/* bytes -> (address, handle for the other processes). */
+/* bytes -> address. PyTorch's own memory may lie in several mappings, which peers cannot map. */
 static PyObject *window_alloc(PyObject *module, PyObject *bytes)
 {
 	struct module *m = PyModule_GetState(module);
 	const size_t n = PyLong_AsSize_t(bytes);
-	struct ipc_handle handle;
 	struct cuda cuda;
 	uint64_t address;
 	int error;
@@ -495,46 +508,22 @@ static PyObject *window_alloc(PyObject *module, PyObject *bytes)
 	if (PyErr_Occurred() || load_cuda(m, &cuda))
 		return NULL;
 	error = cuda.cuMemAlloc(&address, n);
-	if (error)
-		return set_cuda_error(m, "allocate a window", error);
-	error = cuda.cuIpcGetMemHandle(&handle, address);
 	if (!error)
-		return Py_BuildValue("Ky#", (unsigned long long)address, handle.bytes,
-				     (Py_ssize_t)IPC_BYTES);
-	cuda.cuMemFree(address);
-	return set_cuda_error(m, "share a window", error);
+		return PyLong_FromUnsignedLongLong(address);
+	return set_error_text(m, error == 2 ? -ENOMEM : -EIO,
+			      PyUnicode_FromFormat("cannot allocate a window of %zu bytes: CUDA "
+						   "error %d",
+						   n, error));
 }
 
-static PyObject *window_import(PyObject *module, PyObject *bytes)
+static PyObject *window_free(PyObject *module, PyObject *address)
 {
-	struct module *m = PyModule_GetState(module);
-	struct ipc_handle handle;
+	const unsigned long long number = PyLong_AsUnsignedLongLong(address);
 	struct cuda cuda;
-	uint64_t address;
-	int error;
 
-	if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != IPC_BYTES)
-		return set_error(m, -EINVAL, "a window's handle is no bytes object of 64 bytes");
-	memcpy(handle.bytes, PyBytes_AsString(bytes), IPC_BYTES);
-	if (load_cuda(m, &cuda))
+	if (PyErr_Occurred() || load_cuda(PyModule_GetState(module), &cuda))
 		return NULL;
-	error = cuda.cuIpcOpenMemHandle(&address, handle, IPC_LAZY_PEER_ACCESS);
-	return error ? set_cuda_error(m, "map another rank's window", error)
-		     : PyLong_FromUnsignedLongLong(address);
-}
-
-/* (address, imported) */
-static PyObject *window_free(PyObject *module, PyObject *args)
-{
-	unsigned long long address;
-	struct cuda cuda;
-	int imported, error;
-
-	if (!PyArg_ParseTuple(args, "Kp", &address, &imported) ||
-	    load_cuda(PyModule_GetState(module), &cuda))
-		return NULL;
-	error = imported ? cuda.cuIpcCloseMemHandle(address) : cuda.cuMemFree(address);
-	return PyLong_FromLong(error);
+	return PyLong_FromLong(cuda.cuMemFree(number));
 }
 
 /* ---- the module itself ----------------------------------------------------------------------- */
@@ -543,8 +532,7 @@ static PyMethodDef module_methods[] = {
 	{"window_bytes", (PyCFunction)(void (*)(void))window_bytes, METH_VARARGS | METH_KEYWORDS,
 	 NULL},
 	{"window_alloc", window_alloc, METH_O, NULL},
-	{"window_import", window_import, METH_O, NULL},
-	{"window_free", window_free, METH_VARARGS, NULL},
+	{"window_free", window_free, METH_O, NULL},
 	{0},
 };
 

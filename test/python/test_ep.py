@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """liburccl.ep without a GPU: sizes of windows, and what is refused with a sentence. What needs GPUs
 is in test/ep/gpu_buffer.py."""
+import concurrent.futures
 import subprocess
 import sys
+import threading
 import types
 import unittest
+from unittest import mock
 
 import liburccl
+from cuda import Cuda
 from liburccl import _ep
 
 try:
@@ -51,8 +55,6 @@ class Extension(unittest.TestCase):
             _ep.window_bytes(ranks=1 << 32)
         with self.assertRaisesRegex(ValueError, "windows is no list of an address for each rank"):
             _ep.Group([1], ranks=2, experts=2)
-        with self.assertRaisesRegex(liburccl.Error, "64 bytes"):
-            _ep.window_import(b"short")
 
     def test_without_a_gpu_a_group_is_refused(self):
         # Without kernels, without a driver, or without a current context.
@@ -133,6 +135,50 @@ class Buffers(unittest.TestCase):
         with ep.EventOverlap(event):
             self.assertEqual(waited.n, 0)
         self.assertEqual(waited.n, 1)
+
+
+@unittest.skipUnless(torch, "there is no PyTorch")
+class Windows(unittest.TestCase):
+    """Each rank is a thread, so the address of a window is its owner's."""
+
+    def setUp(self):
+        try:
+            self.cuda = Cuda()
+        except OSError as error:
+            self.skipTest(str(error))
+        patch = mock.patch.object(torch, "as_tensor", lambda thing, device: thing)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def open(self, rank, metadata=None):
+        def gather(card):
+            self.cards[rank] = card if metadata is None else (metadata, card[1])
+            self.barrier.wait()
+            return list(self.cards)
+        self.cuda.call("cuCtxSetCurrent", self.cuda.context)
+        return ep._Window(1 << 20, rank, gather)
+
+    def start(self, ranks, **last):
+        self.barrier, self.cards = threading.Barrier(ranks, timeout=60), [None] * ranks
+        with concurrent.futures.ThreadPoolExecutor(ranks) as pool:
+            return [pool.submit(self.open, r, **(last if r == ranks - 1 else {}))
+                    for r in range(ranks)]
+
+    def test_each_rank_maps_the_windows_of_all(self):
+        windows = [future.result() for future in self.start(3)]
+        for window in windows:
+            self.assertEqual(window.addresses, [w.own for w in windows])
+        for window in windows:
+            window.unmap()
+        for window in windows:
+            window.free()
+
+    def test_a_rank_that_has_ended_is_named(self):
+        gone = liburccl.Context(transport="shm")
+        metadata = gone.metadata
+        gone.close()
+        with self.assertRaisesRegex(liburccl.ConnectionRefused, "the window of rank 1: "):
+            self.start(2, metadata=metadata)[0].result()
 
 
 if __name__ == "__main__":

@@ -36,13 +36,21 @@ class Group:
             there = (ctypes.c_uint8 * f["tokens"]).from_address(f["in_rank"])
             self.tokens = [t for t in range(f["tokens"]) if there[t]]
         moves = [(0, f["x"], f["row_bytes"])]
-        if "topk_idx" in f:
+        if f.get("topk_idx"):
             moves += [(2, f["topk_idx"], 8 * TOPK), (3, f["topk_weights"], 4 * TOPK)]
         for row, t in enumerate(self.tokens):
             for part, source, size in moves:
                 ctypes.memmove(self.at[part] + row * size, source + t * size, size)
             ctypes.c_int32.from_address(self.at[4] + 4 * row).value = t
         return 7
+
+    def copy_results(self, handle, stream, **f):
+        self.calls.append(("copy_results", f))
+        rows = len(self.tokens)
+        for part, name, size in ((0, "x", f["row_bytes"]), (2, "topk_idx", 8 * TOPK),
+                                 (3, "topk_weights", 4 * TOPK), (4, "src_idx", 4)):
+            if "recv_" + name in f:
+                ctypes.memmove(f["recv_" + name], self.at[part], rows * size)
 
     def counts(self, call, timeout_ms):
         return len(self.tokens), [1, 2, 3, 4]
@@ -105,7 +113,7 @@ class Buffers(unittest.TestCase):
         again = self.buffer.dispatch(-self.x, handle=handle)
         self.assertTrue(torch.equal(again[0], -self.x[self.there]))
         self.assertEqual(again[1:5], (None,) * 4)
-        self.assertEqual(self.calls[-1][1]["flags"], ep.CACHED)
+        self.assertEqual([f["flags"] for _, f in self.calls[-2:]], [ep.CACHED] * 2)
         out, weights, _ = self.buffer.combine(again[0], handle)
         self.assertTrue(torch.equal(out, torch.where(self.in_rank, -self.x.float(), torch.zeros(()))
                                     .to(torch.bfloat16)))
@@ -118,6 +126,7 @@ class Buffers(unittest.TestCase):
                                                             **self.fresh)
         self.assertEqual((x.shape, idx.shape, counts), ((10, HIDDEN), (10, TOPK), []))
         self.assertEqual((self.calls[-1][1]["worst_tokens"], handle[3].shape), (10, (10,)))
+        self.assertTrue(torch.equal(x[:4], self.x[self.there]))
 
     def test_zero_copy_returns_the_window(self):
         self.buffer.zero_copy = True
@@ -130,7 +139,7 @@ class Buffers(unittest.TestCase):
                          [(1,), (EXPERTS,), (TOKENS, 1)])
         self.assertEqual(self.calls[-1][1][1:4], (TOKENS, TOPK, ep.IDX32))
         self.buffer.dispatch(self.x, config=ep.Config(16), **self.fresh)
-        self.assertEqual(self.calls[-1][1]["sms"], 16)
+        self.assertEqual(self.calls[-2][1]["sms"], 16)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _ep
+from . import Context, _ep, _errors
 from ._errors import Error
 
 if TYPE_CHECKING:               # the package is checked without PyTorch
@@ -42,8 +42,9 @@ IDX_TYPES = (torch.int64, torch.int32)
 
 MAX_RANKS, MAX_TOPK, LL_MAX_TOPK = 8, 32, 14            # enum urccl_ep_limits
 IDX32, CACHED = 1, 2                                    # enum urccl_ep_dispatch_flags
+RESULTS = "x", "scales", "topk_idx", "topk_weights"     # in the order of Group.parts()
 LL_SEND, LL_RECV, LL_FP8, LL_ROUND, LL_UE8M0 = 2, 4, 8, 16, 32
-TIMEOUT_MS = 100_000
+TIMEOUT_MS = 100_000                                    # of a wait for another rank
 ALIGNMENT = 2 << 20                                     # of sizes of windows
 
 
@@ -121,10 +122,9 @@ def _new(shape: Any, dtype: Any) -> Tensor:
     return torch.empty(shape, dtype=dtype, device="cuda")
 
 
-def _on(stream: Stream) -> Any:
+def _on(stream: Stream, current: Stream) -> Any:
     """Makes a stream current; a context of PyTorch's is slow even where it changes nothing."""
-    same = stream == torch.cuda.current_stream()
-    return contextlib.nullcontext() if same else torch.cuda.stream(stream)
+    return contextlib.nullcontext() if stream is current else torch.cuda.stream(stream)
 
 
 def _address(tensor: Tensor) -> int:
@@ -161,15 +161,41 @@ class _Memory:
 
 
 class _Window:
-    """One rank's window and, in this process, those of the others."""
+    """One rank's window and, in this process, those of the others, which a Context maps."""
+
+    kept: list[_Window] = []        # kernels may use them until free()
 
     def __init__(self, nbytes: int, rank: int, gather: Callable[[Any], list[Any]]) -> None:
-        self.nbytes, self.rank = nbytes, rank
-        self.own, handle = _ep.window_alloc(nbytes)
-        self.addresses = [self.own if r == rank else _ep.window_import(h)
-                          for r, h in enumerate(gather(handle))]
+        self.nbytes, self.own = nbytes, _ep.window_alloc(nbytes)
         self.bytes = torch.as_tensor(_Memory(self.own, nbytes), device="cuda")
         self.views: dict[Any, Tensor] = {}
+        self.context = Context(transport="shm")
+        self.remotes: list[Any] = []
+        try:
+            self.ring = self.context.ring(64)
+            self.ring.accept()
+            self.region = self.context.register((self.own, nbytes))
+            cards = gather((self.context.metadata, self.region.advertise()))
+            self.addresses = [self.own if r == rank else self._map(r, *card)
+                              for r, card in enumerate(cards)]
+        except BaseException:
+            self.unmap()
+            self.context.close()
+            _ep.window_free(self.own)
+            raise
+        self.kept.append(self)
+
+    def _map(self, rank: int, metadata: bytes, advert: bytes) -> int:
+        try:
+            peer = self.ring.connect(metadata, timeout=TIMEOUT_MS / 1000).result()
+            remote = self.context.import_(peer, advert)
+            self.ring.warm(peer, timeout=TIMEOUT_MS / 1000).result()
+            address: int = remote.map()
+        except OSError as error:
+            raise _errors.make(error.errno or 0, f"cannot map the window of rank {rank}: "
+                               f"{error.strerror}") from None
+        self.remotes.append(remote)
+        return address
 
     def rows(self, address: int, rows: int, columns: int, dtype: Any) -> Tensor:
         """The first rows of a part of this rank's window, or of all that follows it."""
@@ -182,9 +208,15 @@ class _Window:
         return view[:rows]
 
     def unmap(self) -> None:
-        for r, address in enumerate(self.addresses):
-            if r != self.rank:
-                _ep.window_free(address, True)
+        for remote in self.remotes:
+            remote.unmap()
+
+    def free(self) -> None:
+        """Comes after unmap() of all ranks."""
+        self.kept.remove(self)
+        self.region.unregister()
+        self.context.close()
+        _ep.window_free(self.own)
 
 
 # ---- Buffer ----------------------------------------------------------------------------------
@@ -260,7 +292,7 @@ class Buffer:
             window.unmap()
         self._gather(None)
         for window in windows:
-            _ep.window_free(window.own, False)
+            window.free()
         self._normal = self._ll = self._counter = self._window = self._ll_window = None
 
     # ---- groups ----
@@ -341,7 +373,7 @@ class Buffer:
         stream = self.comm_stream if async_finish else current
         if event is not None:
             stream.wait_event(event.event)
-        elif stream != current:
+        elif stream is not current:
             stream.wait_stream(current)
         if self._last != stream and not torch.cuda.is_current_stream_capturing():
             stream.wait_stream(self._last)
@@ -419,7 +451,7 @@ class Buffer:
         current, stream, memory = self._begin(previous_event, async_finish, allocate_on_comm_stream)
         tokens, topk = topk_idx.shape
         group = self._layout_group(num_experts, tokens)
-        with _on(memory):
+        with _on(memory, current):
             per_rank = _new(self.group_size, torch.int32)
             per_expert = _new(num_experts, torch.int32)
             in_rank = _new((tokens, self.group_size), torch.bool)
@@ -435,9 +467,33 @@ class Buffer:
             raise Error(110, "the counts of the other ranks did not come")
         return counts
 
-    def _received(self, part: int, rows: int, like: Tensor, dtype: Any = None) -> Tensor:
-        view = self._window.rows(self._parts[part], rows, like.shape[1], dtype or like.dtype)
-        return view if self.zero_copy else view.clone()
+    def _received(self, rows: int, fresh: bool, worst: int, like: list[Tensor],
+                  routes: Tensor, stream: Stream) -> list[Tensor]:
+        """Rows that have the columns and types of the tensors in like, and the index of each."""
+        types = [None if t is None else t.dtype for t in like]
+        types[2] = None if like[2] is None else torch.int64
+        got: list[Any]
+        if self.zero_copy:
+            got = [None if t is None else self._window.rows(part, rows, t.shape[1], dtype)
+                   for part, t, dtype in zip(self._parts, like, types)]
+            copies = {}
+        else:
+            got = [None if t is None else t.new_empty((rows, t.shape[1]), dtype=dtype)
+                   for t, dtype in zip(like, types)]
+            copies = {f"recv_{name}": _address(t) for name, t in zip(RESULTS, got)
+                      if t is not None}
+        got.append(_new(rows, torch.int32) if fresh else None)
+        if fresh:
+            copies["recv_src_idx"] = _address(got[4])
+        if copies:
+            x, scales, idx, _ = like
+            self._normal.copy_results(
+                _address(routes), stream.cuda_stream, flags=0 if fresh else CACHED,
+                topk=0 if idx is None else idx.shape[1], row_bytes=x.shape[1] * x.element_size(),
+                scale_words=0 if scales is None else scales.shape[1], worst_tokens=worst, **copies)
+        if like[2] is not None:
+            got[2] = got[2].to(like[2].dtype)
+        return got
 
     def dispatch(self, x: Any, handle: Any = None, num_tokens_per_rank: Tensor = None,
                  num_tokens_per_rdma_rank: Tensor = None, is_token_in_rank: Tensor = None,
@@ -476,7 +532,7 @@ class Buffer:
         current, stream, memory = self._begin(previous_event, async_finish, allocate_on_comm_stream)
         group = self._normal_group(hidden, num_tokens_per_expert.shape[0] if fresh else 0)
         if fresh:
-            with _on(memory):
+            with _on(memory, current):
                 routes = _new(-(-self._parts[7] // 4), torch.int32)     # the library's handle
                 prefix = _new((self.group_size, self.group_size), torch.int32)
             args.update(in_rank=_address(is_token_in_rank), rank_prefix=_address(prefix),
@@ -488,16 +544,11 @@ class Buffer:
         call = group.dispatch(_address(routes), stream.cuda_stream, **args)
         rows, per_expert = (src_idx.shape[0], None) if not fresh else \
             (num_worst_tokens, []) if num_worst_tokens else self._counts(call)
-        recv_scales = recv_idx = recv_weights = None
-        with _on(stream):
-            recv_x = self._received(0, rows, x)
-            if scales is not None:
-                recv_scales = self._received(1, rows, scales)
-            if fresh:
-                src_idx = self._window.rows(self._parts[4], rows, 1, torch.int32).view(-1).clone()
-            if topk_idx is not None:
-                recv_idx = self._received(2, rows, topk_idx, torch.int64).to(topk_idx.dtype)
-                recv_weights = self._received(3, rows, topk_weights)
+        with _on(stream, current):
+            recv_x, recv_scales, recv_idx, recv_weights, index = self._received(
+                rows, fresh, num_worst_tokens, [x, scales, topk_idx, topk_weights], routes, stream)
+        if fresh:
+            src_idx = index
         event = self._end(current, stream, x, scales, topk_idx, topk_weights, is_token_in_rank,
                           num_tokens_per_expert, prefix, routes, src_idx, recv_x, recv_scales,
                           recv_idx, recv_weights)
@@ -523,11 +574,11 @@ class Buffer:
         current, stream, memory = self._begin(previous_event, async_finish, allocate_on_comm_stream)
         group, own = self._normal_group(hidden, 0), self.get_combine_buffer(handle, hidden)
         weights = None
-        with _on(memory):
+        with _on(memory, current):
             out = _new((tokens, hidden), torch.bfloat16)
             if topk_weights is not None:
                 weights = _new((tokens, topk_weights.shape[1]), torch.float32)
-        with _on(stream):
+        with _on(stream, current):
             if _address(x) != _address(own):
                 own.copy_(x)
         group.combine(_address(routes), tokens, stream.cuda_stream, hidden=hidden,
@@ -552,17 +603,18 @@ class Buffer:
         self._enter()
         self._low_latency_group(num_max_dispatch_tokens_per_rank, hidden, num_experts)
 
-    def _ll_launch(self, launch: Callable[[int, Stream], None], tensors: Any, async_finish: bool,
-                   return_recv_hook: bool) -> tuple[EventOverlap, Callable[[], None] | None]:
-        """launch(phases, stream); with a hook the receive is launched by it."""
+    def _ll_launch(self, launch: Callable[[int, Stream, Stream], None], tensors: Any,
+                   async_finish: bool, return_recv_hook: bool
+                   ) -> tuple[EventOverlap, Callable[[], None] | None]:
+        """launch(phases, current, stream); with a hook the receive is launched by it."""
         if async_finish and return_recv_hook:
             raise ValueError("async_finish and return_recv_hook exclude each other")
         current, stream, _ = self._begin(None, async_finish, False)
-        launch(LL_SEND if return_recv_hook else 0, stream)
+        launch(LL_SEND if return_recv_hook else 0, current, stream)
         event = self._end(current, stream, *tensors)
 
         def hook() -> None:
-            launch(LL_RECV, self._begin(None, False, False)[1])
+            launch(LL_RECV, *self._begin(None, False, False)[:2])
         return event, hook if return_recv_hook else None
 
     def low_latency_dispatch(self, x: Tensor, topk_idx: Tensor,
@@ -602,14 +654,14 @@ class Buffer:
         flags = IDX32 * (topk_idx.dtype == torch.int32) | (use_fp8 and (
             LL_FP8 | LL_ROUND * round_scale | LL_UE8M0 * use_ue8m0))
 
-        def launch(phases: int, stream: Stream) -> None:
+        def launch(phases: int, current: Stream, stream: Stream) -> None:
             group.ll_dispatch(_ll_handle(src_info), stream.cuda_stream, flags=flags | phases,
                               tokens=tokens, topk=topk_idx.shape[1], hidden=hidden, x=_address(x),
                               topk_idx=_address(topk_idx), recv_x=_address(recv_x),
                               recv_scales=_address(scales), recv_count=_address(count),
                               src_idx=_address(src_info), layout_range=_address(layout))
             if stats is not None and phases != LL_SEND:
-                with _on(stream):
+                with _on(stream, current):
                     stats.add_(count)
         event, hook = self._ll_launch(
             launch, (x, topk_idx, recv_x, scales, count, src_info, layout, stats), async_finish,
@@ -640,7 +692,7 @@ class Buffer:
         out = _new((tokens, hidden), torch.bfloat16) if out is None else out
         _check("out", out, torch.bfloat16, (tokens, hidden))
 
-        def launch(phases: int, stream: Stream) -> None:
+        def launch(phases: int, current: Stream, stream: Stream) -> None:
             group.ll_combine(_ll_handle(src_info), stream.cuda_stream, flags=phases, tokens=tokens,
                              topk=topk, hidden=hidden, x=_address(x),
                              topk_weights=_address(topk_weights), out=_address(out))
