@@ -55,9 +55,19 @@ URCCL_DEV void __urccl_dev_load(const uint64_t *at, uint64_t *a, uint64_t *b)
 		     : "memory");
 }
 
-/* What the warp's first thread has. */
+URCCL_DEV uint64_t __urccl_dev_load_word(const uint64_t *at)
+{
+	uint64_t word;
+
+	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+	return word;
+}
+
+/* What the warp's first thread has. Memory that it has seen by then is seen by all. */
 URCCL_DEV uint64_t __urccl_dev_agree(const struct urccl_dev_lane *l, uint64_t value)
 {
+	if (l->is_warp)
+		__syncwarp();
 	return l->is_warp ? __shfl_sync(0xffffffffu, (unsigned long long)value, 0) : value;
 }
 
@@ -89,6 +99,11 @@ URCCL_DEV void __urccl_dev_load(const uint64_t *at, uint64_t *a, uint64_t *b)
 {
 	*a = __atomic_load_n(&at[0], __ATOMIC_ACQUIRE);
 	*b = __atomic_load_n(&at[1], __ATOMIC_ACQUIRE);
+}
+
+URCCL_DEV uint64_t __urccl_dev_load_word(const uint64_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
 URCCL_DEV uint64_t __urccl_dev_agree(const struct urccl_dev_lane *l, uint64_t value)
@@ -271,6 +286,29 @@ URCCL_DEV int urccl_dev_wait(struct urccl_dev_lane *l, uint64_t index, uint64_t 
 			return -(int)(failed & 0xffff);
 		}
 		if (l->ended > index)
+			return 0;
+		if (__urccl_dev_agree(l, __urccl_dev_cycles() - start >= cycles))
+			return -ETIME;
+	}
+}
+
+/* ---- Signals -------------------------------------------------------------------------------- */
+
+/*
+ * Waits until a counter in this process's pinned memory, to which a peer adds by FETCH_ADD, is at
+ * least value, for so many cycles as above: 0 or -ETIME. Bytes of entries that the FETCH_ADD was
+ * behind, by URCCL_SQE_FENCE, are seen then. The lane tells whether a thread waits, or a warp.
+ */
+URCCL_DEV int urccl_dev_signal_wait(const struct urccl_dev_lane *l, const uint64_t *counter,
+				    uint64_t value, uint64_t cycles)
+{
+	const uint64_t start = __urccl_dev_cycles();
+	uint64_t now = 0;
+
+	for (;;) {
+		if (!l->is_warp || !l->rank)
+			now = __urccl_dev_load_word(counter);
+		if (__urccl_dev_agree(l, now) >= value)
 			return 0;
 		if (__urccl_dev_agree(l, __urccl_dev_cycles() - start >= cycles))
 			return -ETIME;

@@ -17,7 +17,8 @@ import sys
 import tarfile
 
 TESTS = re.compile(r"gpu_|unit-gpu$|ep_gpu_|urccl_perf gpu |raw_gpu$|pusher gpu")
-TOOLS = ("bench/urccl_perf", "bench/raw_gpu", "bench/ep/urccl_ep_perf", "liburccl/info/urccl_info",
+TOOLS = ("bench/urccl_perf", "bench/raw_gpu", "bench/gpu/benchmark_local",
+         "bench/gpu/benchmark_remote", "bench/ep/urccl_ep_perf", "liburccl/info/urccl_info",
          "examples/kvcache_pusher/kvcache_pusher")
 SCRIPTS = ("test/gpu/run.py", "bench/gpu.py", "bench/compare.py", "bench/plot.py")
 CUDA = ("URCCL_TEST_CUDA_SO", "URCCL_CUDA_SO")  # where a test looks for another driver
