@@ -248,6 +248,8 @@ ib_fabric() {
 	local case fault tests=$FABRIC_TESTS cases=$FABRIC_CASES faults=("${FABRIC_FAULTS[@]}")
 	local program=$build/test/conformance/conformance
 
+	# 10 MiB that the emulated processor need not read in each process.
+	FABRIC_SET+=" LD_PRELOAD=$PWD/$build/test/provider/kallsyms.so"
 	if [ "$full" = --full ]; then
 		cases=$("$program" --list | grep -vE '^(sim|ib)_|^fabric_unruly$')
 		tests="$tests $FABRIC_TESTS_FULL"
