@@ -22,10 +22,15 @@ ROUNDS = (re.compile(r"^(evict(_lru)?|threads_beside|sizes|rounds|dials_many|can
 OF_ALL = [
     ROUNDS,
     (re.compile(r"(^|-)sim(-|$)|^unit-(codec|engine|ring|stream|verbs|wire)$|"
-                r"^(ring_litmus|python_core|pusher (layout|model|pool|trace))$"),
-     "they ask the kernel for nothing but memory, threads and an eventfd"),
-    (re.compile(r"^(computes|evict_(end|inline)|incast|key_retry|note_untaken|shares(-few)?)-"),
+                r"^(ring_litmus|python_core|unit-control|pusher (layout|model|pool|trace))$"),
+     "they ask the kernel for nothing but memory, threads, eventfds and loopback"),
+    (re.compile(r"^(computes|evict_(end|inline)|incast|key_retry|note_untaken|shares(-few)?|"
+                r"atomic_sum|device_ring(_idle|_bad)?|dials_cold|ending|expires|mapped_frozen|msg_ring|"
+                r"paged|random|random_order|register_many|signal_when|stalled|start_when_many|timed_out|"
+                r"watch_first)-(shm|tcp)(-mapped|-inline)*$|^device_lanes$"),
      "seconds of what engine and control decide"),
+    (re.compile(r"^(shm(-mapped)?|tcp-\w+)-(cancel_\w+|fair|leak|revoked_midway)$"),
+     "many rounds of what the others ask for once"),
 ]
 SCRIPT = "scripts that need the source tree, or Python's modules"
 # Arguments that say where a behaviour is looked at, and not which.
