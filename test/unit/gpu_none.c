@@ -8,7 +8,7 @@ int case_gpu_none(void);
 
 static void all_is_host(struct gpu *g)
 {
-	struct gpu_pointer p;
+	struct gpu_pointer p = {0};
 	uint64_t at = rig_addr(&p);
 
 	CHECK_EQ(gpu_pointer_info(g, at, 100, &p), 0);

@@ -107,7 +107,7 @@ static void limits(struct shm_rig *r, const struct rkey *read_only, const struct
 static void expiring(struct shm_rig *r, struct memory *m)
 {
 	struct exposure x = {.ep = r->ep[1], .memory = m, .len = LEN, .rights = m->rights};
-	struct rkey rkey;
+	struct rkey rkey = {0};
 	uint8_t key[KEY_MAX];
 	struct chunk w = rig_chunk(CHUNK_WRITE, local, 8, &rkey, 0);
 	int n;
