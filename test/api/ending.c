@@ -32,7 +32,7 @@ static uint8_t *local; /* REGIONS of LEN bytes */
 static uint8_t owned[REGIONS];
 static uint32_t users[REGIONS]; /* bits of rings */
 static struct target t;		/* sim's */
-static uint64_t seed, rounds = 6, slowest;
+static uint64_t seed, rounds = 3, slowest;
 
 static uint64_t random_below(uint64_t n)
 {

@@ -4,7 +4,7 @@
 #include "meet.h"
 #include "span.h"
 
-#define LARGE  (1ull << 30)
+#define LARGE  (1ull << 29)
 #define PIECE  (PAIR_SLOW ? 1ull << 18 : 4ull << 20)
 #define PIECES 24u
 #define SMALL  32u

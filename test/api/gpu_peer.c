@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "relay.h"
 
-#define LEN (6u << 20)
+#define LEN (5u << 19)
 #define ROW 3000u
 
 static struct pair p;

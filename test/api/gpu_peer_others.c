@@ -4,7 +4,7 @@
 #include "relay.h"
 
 #define LEN    (2u << 20)
-#define ROUNDS 40u
+#define ROUNDS 12u
 #define PEERS  3u
 
 static struct pair p;

@@ -139,7 +139,7 @@ static void step(struct way *w, uint32_t rounds)
 
 int main(int argc, char **argv)
 {
-	uint32_t i, rounds = 1000;
+	uint32_t i, rounds = 300;
 
 	device_load();
 	if (!strncmp(argv[argc - 1], "--rounds=", 9))

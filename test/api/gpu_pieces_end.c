@@ -10,7 +10,7 @@
 #define BLOCKS 3000u /* three bundles */
 #define APART  (2 * BLOCK)
 #define LEN    ((uint64_t)BLOCKS * APART)
-#define ROUNDS 20u
+#define ROUNDS 8u
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;

@@ -107,7 +107,7 @@ static void prepare(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t rounds = 200, late_us = 0, i;
+	uint64_t rounds = 80, late_us = 0, i;
 
 	device_load();
 	stream_load();

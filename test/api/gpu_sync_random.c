@@ -143,7 +143,7 @@ static void one_round(uint64_t round)
 
 int main(int argc, char **argv)
 {
-	uint64_t rounds = 30, i;
+	uint64_t rounds = 12, i;
 
 	device_load();
 	stream_load();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 32 contexts write to one at a time, each write with a notification, and it takes its few events
+/* 16 contexts write to one at a time, each write with a notification, and it takes its few events
  * slowly: every entry succeeds, every notification comes once and after its own bytes, no sender
  * is far behind the others, and memory stays as it was. A write has a place at both ends, which
  * goes to another when it has ended and its notification was seen. */
 #include "crowd.h"
 
-#define SENDERS 32u
+#define SENDERS 16u
 #define DEPTH	48u	     /* entries of each, at a time */
 #define EACH	48u	     /* have ended, in the mean, before senders are compared, */
 #define LONG_NS 500000000ull /* and so long it took: nobody is without a CPU for most of that */

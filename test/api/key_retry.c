@@ -33,6 +33,7 @@ static struct urccl_region fill(void)
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, ads, MANY, &remote), 0);
 	free(ads);
 	urccl_prep_warm(sqe, p.a.peer);
+	urccl_sqe_set_deadline_us(sqe, 300000000);
 	CHECK_EQ(pair_run(&p, &p.a, sqe).res, 0);
 	return region;
 }

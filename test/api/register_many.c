@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include "pair.h"
 
-#define TENSORS 10000u
+#define TENSORS 5000u
 #define LEN	4096u
 #define POOL	((uint64_t)TENSORS * LEN)
 #define HUGE	(64ull << 30)

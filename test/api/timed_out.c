@@ -10,7 +10,7 @@
 #define N	   16u
 #define SLOTS	   8u
 #define LEN	   (4u << 20)
-#define ROUNDS	   20u	     /* that are to be quiet */
+#define ROUNDS	   10u	     /* that are to be quiet */
 #define MOST	   400u	     /* rounds at all */
 #define STARVED_NS 10000000u /* that excuses a round */
 #define UNEXCUSED  5u	     /* where it was the machine that had no processor for its own */

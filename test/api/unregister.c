@@ -8,7 +8,7 @@
 
 #define N      64u
 #define LEN    (512u << 10)
-#define ROUNDS 2000u
+#define ROUNDS 400u
 
 static struct pair p;
 static struct target t;

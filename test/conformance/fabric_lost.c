@@ -3,9 +3,9 @@
  * one that was cancelled too, and the two agree on another way. */
 #include "rig.h"
 
-#define SENDS  40u
+#define SENDS  12u
 #define MANY   80u /* more than an ep may have untaken */
-#define BREAKS 4u
+#define BREAKS 2u
 #define LEN    (1u << 20)
 
 struct lost {

@@ -18,7 +18,7 @@ def shown(term):
     """What a run writes to a terminal of that name."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    line = command("--demo", "--requests", 8, "--prefill-rate", 100000, "--pool", "256M")
+    line = command("--demo", "--requests", 8, "--prefill-rate", 100000, "--pool", "128M", "--cache", "128M")
     run = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
                            env={**os.environ, "TERM": term})
     os.close(theirs)

@@ -5,7 +5,7 @@ import tempfile
 
 from pusher_run import End, all_right, check, demo, model
 
-SMALL = ("--requests", 12, "--scale", 0.25, "--pool", "64M", "--cache", "64M")
+SMALL = ("--requests", 6, "--scale", 0.25, "--pool", "64M", "--cache", "64M")
 
 with tempfile.TemporaryDirectory() as folder:
     config = model(folder)

@@ -8,7 +8,7 @@ from pusher_run import Decode, End, all_right, check, demo
 
 # Slow enough to be in the middle for as long as the test needs.
 SLOW = ("--prefill-rate", 3000, "--cache", "256M", "--json")
-QUICK = ("--requests", 20, "--cache", "256M", "--json")
+QUICK = ("--requests", 8, "--cache", "256M", "--json")
 
 decode = Decode("--pool", "256M")
 dying = End("--push", decode.at, *SLOW)

@@ -8,7 +8,7 @@
 #include "test.h"
 
 #define INPUT_MAX 4096u
-#define ROUNDS 20000u
+#define ROUNDS 5000u
 #define SEEDS_MAX 256
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -309,7 +309,7 @@ static void cut(void)
 		CHECK_EQ(fi_recv(b.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
 	for (i = 0; i < OPS; i++)
 		CHECK_EQ(fi_send(a.ep, local, 1, NULL, a.other, &contexts[i]), 0);
-	for (i = 0; i < TURNS / 10; i++) {
+	for (i = 0; i < TURNS / 50; i++) {
 		came += fi_cq_read(b.cq, &entry, 1) == 1;
 		if (fi_cq_read(a.cq, &entry, 1) != -FI_EAVAIL)
 			continue;
@@ -332,7 +332,7 @@ static void lost(void)
 		CHECK_EQ(fi_recv(b.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
 	for (i = 0; i < OPS; i++)
 		CHECK_EQ(fi_send(a.ep, local, 1, NULL, a.other, &contexts[i]), 0);
-	for (i = 0; i < TURNS / 10; i++) {
+	for (i = 0; i < TURNS / 50; i++) {
 		came += fi_cq_read(b.cq, &entry, 1) == 1;
 		done += fi_cq_read(a.cq, &entry, 1) == 1;
 	}
