@@ -91,7 +91,7 @@ static void run(int signal)
 		CHECK_EQ(pthread_create(&threads[i], NULL, push, (void *)(uintptr_t)i), 0);
 	until = now_ns() + PAIR_LATE_NS;
 	while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < LANES) {
-		CHECK_LE(now_ns(), until);
+		CHECK(!is_late(until));
 		usleep(1000);
 	}
 	canary_reset();
