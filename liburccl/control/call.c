@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of other threads (struct control_call). */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "control/private.h"
-
-void call_answer(struct control_call *call, int res)
-{
-	if (res < 0)
-		snprintf(call->error, sizeof(call->error), "%s", urccl_errmsg());
-	call->msg.res = res;
-	/* The caller may free the call as soon as it sees `done`. The wake-up of a freed address is
-	 * harmless. */
-	store_release(&call->done, 1);
-	futex_wake(&call->done);
-}
 
 /* ---- peers ---- */
 
@@ -87,7 +75,7 @@ static void ring_back(struct control *c, struct cmd *cmd)
 	free(rc);
 }
 
-static void call_ring(struct control *c, struct control_call *call, enum engine_cmd_type type)
+static void call_ring(struct control *c, struct control_call *call)
 {
 	struct ring_cmd *rc = calloc(1, sizeof(*rc));
 
@@ -97,7 +85,8 @@ static void call_ring(struct control *c, struct control_call *call, enum engine_
 	}
 	rc->cmd.e.ring = call->ring;
 	rc->call = call;
-	cmd_post(c, &rc->cmd, type, ring_back);
+	cmd_post(c, &rc->cmd, call->msg.type == CALL_RING_ADD ? ENGINE_RING_ADD : ENGINE_RING_DEL,
+		 ring_back);
 }
 
 /* ---- shutdown ---- */
@@ -136,75 +125,48 @@ static void call_shutdown(struct control *c, struct control_call *call)
 
 		p->refs = 0;
 		if (p->stage == STAGE_DOWN) {
-			peer_step(c, p);
+			peer_due(c, p);
 			continue;
 		}
 		peer_bye(c, p);
 		peer_down(c, p, -ESHUTDOWN, REASON_CLOSING, 0, 0);
 	}
 	importers_drop(c);
-	control_step(c);
 }
 
 /* ---- dispatch ---- */
 
-static void call_dispatch(struct control *c, struct control_call *call)
+static void call_request(struct control *c, struct control_call *call)
 {
-	switch (call->msg.type) {
-	case CALL_REQUEST:
-		call->req.call = call;
-		control_request(c, &call->req);
-		break;
-	case CALL_ALLOC:
-		region_alloc(c, call);
-		break;
-	case CALL_FREE:
-		region_free(c, call);
-		break;
-	case CALL_ADVERTISE:
-		advert_make(c, call);
-		break;
-	case CALL_METADATA:
-		call_answer(call, metadata_make(c, call->data, call->n));
-		break;
-	case CALL_LISTENING:
-		call_answer(call, listener_text(c, (uint32_t)call->off, call->data, call->n));
-		break;
-	case CALL_PEER_INFO:
-		call_peer_info(c, call);
-		break;
-	case CALL_REGION_INFO:
-		region_info(c, call);
-		break;
-	case CALL_REMOTE_INFO:
-		remote_info(c, call);
-		break;
-	case CALL_REMOTE_MAP:
-	case CALL_REMOTE_UNMAP:
-		remote_map(c, call);
-		break;
-	case CALL_PEER_NAME:
-		call_peer_name(c, call);
-		break;
-	case CALL_RING_ADD:
-		call_ring(c, call, ENGINE_RING_ADD);
-		break;
-	case CALL_RING_DEL:
-		call_ring(c, call, ENGINE_RING_DEL);
-		break;
-	case CALL_SHUTDOWN:
-		call_shutdown(c, call);
-		break;
-	default:
-		call_answer(call, fail(-EINVAL, "call %u is not known", call->msg.type));
-		break;
-	}
+	call->req.call = call;
+	control_request(c, &call->req);
 }
+
+static void call_metadata(struct control *c, struct control_call *call)
+{
+	call_answer(call, metadata_make(c, call->data, call->n));
+}
+
+static void call_listening(struct control *c, struct control_call *call)
+{
+	call_answer(call, listener_text(c, (uint32_t)call->off, call->data, call->n));
+}
+
+static void (*const calls[])(struct control *c, struct control_call *call) = {
+	[CALL_REQUEST] = call_request,	   [CALL_ALLOC] = region_alloc,
+	[CALL_FREE] = region_free,	   [CALL_ADVERTISE] = advert_make,
+	[CALL_METADATA] = call_metadata,   [CALL_LISTENING] = call_listening,
+	[CALL_PEER_INFO] = call_peer_info, [CALL_REGION_INFO] = region_info,
+	[CALL_REMOTE_INFO] = remote_info,  [CALL_REMOTE_MAP] = remote_map,
+	[CALL_REMOTE_UNMAP] = remote_map,  [CALL_PEER_NAME] = call_peer_name,
+	[CALL_RING_ADD] = call_ring,	   [CALL_RING_DEL] = call_ring,
+	[CALL_SHUTDOWN] = call_shutdown,
+};
 
 void call_run(struct control *c, struct control_call *call)
 {
 	if (c->ending)
 		call_answer(call, fail(-ESHUTDOWN, "the context is being closed"));
 	else
-		call_dispatch(c, call);
+		calls[call->msg.type](c, call);
 }

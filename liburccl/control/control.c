@@ -10,41 +10,6 @@
 #define EVENTS_MAX 64
 #define MSG_QUIT   201 /* beside the types of commands, requests and calls */
 
-/* ---- to and from the engine ---- */
-
-void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
-	      void (*back)(struct control *c, struct cmd *cmd))
-{
-	assert(!cmd->out);
-	cmd->out = 1;
-	cmd->back = back;
-	cmd->e.msg.type = type;
-	cmd->e.msg.res = 0;
-	cmd->e.msg.reply = &c->back;
-	mailbox_post(c->to_engine, &cmd->e.msg);
-}
-
-void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
-		uint64_t e)
-{
-	req->owner = NULL;
-	req->reason = reason;
-	req->arg[0] = a;
-	req->arg[1] = b;
-	req->arg[2] = e;
-	if (!req->call)
-		msg_reply(&req->msg, res);
-	else
-		call_answer(req->call, res < 0 ? fail_reason(res, reason, req->arg) : res);
-}
-
-void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale)
-{
-	struct handle_error e = handle_error(req->handle, wanted, stale);
-
-	req_answer(req, e.res, e.reason, e.arg[0], e.arg[1], 0);
-}
-
 static void control_back(struct control *c, struct msg *msg)
 {
 	struct cmd *cmd;
@@ -95,65 +60,43 @@ static void control_drop(struct control *c, struct control_req *req)
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 
+static void (*const requests[])(struct control *c, struct control_req *req) = {
+	[CONTROL_CONNECT] = dial_req,
+	[CONTROL_CLOSE] = peer_close_req,
+	[CONTROL_DROP] = control_drop,
+	[CONTROL_KEYS] = remote_keys,
+	[CONTROL_RAIL_DOWN] = peer_rail_down_req,
+	[CONTROL_RAIL_ADD_QPS] = path_grow_req,
+	[CONTROL_AWAITED] = peer_awaited_req,
+	[CONTROL_REGISTER] = region_register,
+	[CONTROL_UNREGISTER] = region_unregister,
+	[CONTROL_REVOKE] = region_revoke,
+	[CONTROL_IMPORT] = remote_import,
+	[CONTROL_SCRATCH] = remote_import,
+	[CONTROL_RUN] = remote_import,
+	[CONTROL_FORGET] = remote_forget,
+	[CONTROL_RUN_FORGET] = remote_forget,
+	[CONTROL_WARM] = warm_req,
+	[CONTROL_RESUME] = resume_req,
+	[CONTROL_RUN_END] = run_leave,
+	[CONTROL_STAGE] = staging_request,
+};
+
 void control_request(struct control *c, struct control_req *req)
 {
 	req->owner = NULL;
-	switch (req->msg.type) {
-	case CONTROL_CONNECT:
-		dial_req(c, req);
-		break;
-	case CONTROL_CLOSE:
-		peer_close_req(c, req);
-		break;
-	case CONTROL_DROP:
-		control_drop(c, req);
-		break;
-	case CONTROL_KEYS:
-		remote_keys(c, req);
-		break;
-	case CONTROL_RAIL_DOWN:
-		peer_rail_down_req(c, req);
-		break;
-	case CONTROL_RAIL_ADD_QPS:
-		path_grow_req(c, req);
-		break;
-	case CONTROL_AWAITED:
-		peer_awaited_req(c, req);
-		break;
-	case CONTROL_REGISTER:
-		region_register(c, req);
-		break;
-	case CONTROL_UNREGISTER:
-		region_unregister(c, req);
-		break;
-	case CONTROL_REVOKE:
-		region_revoke(c, req);
-		break;
-	case CONTROL_IMPORT:
-	case CONTROL_SCRATCH:
-	case CONTROL_RUN:
-		remote_import(c, req);
-		break;
-	case CONTROL_FORGET:
-	case CONTROL_RUN_FORGET:
-		remote_forget(c, req);
-		break;
-	case CONTROL_WARM:
-		warm_req(c, req);
-		break;
-	case CONTROL_RESUME:
-		resume_req(c, req);
-		break;
-	case CONTROL_RUN_END:
-		run_leave(c, req);
-		break;
-	case CONTROL_STAGE:
-		staging_request(c, req);
-		break;
-	default:
-		assert(0);
-		break;
-	}
+	requests[req->msg.type](c, req);
+}
+
+/* The next steps of the peers and regions that something has happened to. */
+static void control_steps(struct control *c)
+{
+	do {
+		peers_step(c);
+		regions_step(c);
+		if (c->ending)
+			control_step(c);
+	} while (!list_empty(&c->due_peers) || !list_empty(&c->due_regions));
 }
 
 /* Answers of the engine are handled first: requests may refer to their results. They are taken from
@@ -165,6 +108,7 @@ static void control_messages(struct control *c)
 	for (; back; back = next) {
 		next = back->next;
 		control_back(c, back);
+		control_steps(c);
 	}
 	for (; asked; asked = next) {
 		next = asked->next;
@@ -174,6 +118,7 @@ static void control_messages(struct control *c)
 			call_run(c, container_of(asked, struct control_call, msg));
 		else
 			control_request(c, container_of(asked, struct control_req, msg));
+		control_steps(c);
 	}
 }
 
@@ -189,6 +134,7 @@ static void control_event(struct control *c, const struct epoll_event *ev)
 		listener_event(c, listener_of(c, ev->data.ptr));
 	else
 		conn_event(c, ev->data.ptr, ev->events);
+	control_steps(c);
 }
 
 static void control_sleep(struct control *c)
@@ -209,6 +155,7 @@ void control_turn(struct control *c)
 	control_sleep(c);
 	control_messages(c);
 	timers_run(c);
+	control_steps(c);
 	conns_free(c);
 }
 
@@ -266,6 +213,7 @@ int control_open(const struct control_config *config, struct control **control)
 		return fail(-ENOMEM, "no memory for the control thread");
 	}
 	c->config = *config;
+	c->peer_ops = &handshake_ops;
 	staging_init(c);
 	c->host = host_id();
 	log_init(&c->log, config->params);
@@ -275,6 +223,8 @@ int control_open(const struct control_config *config, struct control **control)
 	list_init(&c->closed);
 	list_init(&c->pending);
 	list_init(&c->peers);
+	list_init(&c->due_peers);
+	list_init(&c->due_regions);
 	list_init(&c->held);
 	list_init(&c->active);
 	for (i = 0; i < WORK_KINDS; i++)
@@ -308,11 +258,6 @@ int control_open(const struct control_config *config, struct control **control)
 struct mailbox *control_mailbox(struct control *c)
 {
 	return &c->mailbox;
-}
-
-const struct cpus *helper_cpus(const struct control *c)
-{
-	return c->config.params->control_cpus ? &c->opener : NULL;
 }
 
 int control_start(struct control *c, struct engine *engine)

@@ -340,7 +340,7 @@ static void dial_hand_over(struct control *c, struct dial *d, struct peer *p,
 		struct path *path = d->paths[i];
 
 		if (path_answered(path, ack) && policy_allows(c, ack->host, path_transport(path)))
-			handshake_take_path(c, p, path);
+			path_take_known(c, p, path);
 		else
 			path_free(path);
 	}

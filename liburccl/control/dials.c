@@ -186,7 +186,7 @@ void dials_give(struct control *c, struct list *from, struct peer *to)
 	}
 }
 
-void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uint64_t arg)
+void dials_lost(struct control *c, struct peer *p)
 {
 	struct list lost;
 
@@ -197,7 +197,7 @@ void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uin
 
 		list_del(&d->of_peer);
 		if (d->own) {
-			dial_note(d, res, reason, arg, 0, 0);
+			dial_note(d, p->lost.e.cause, p->lost.e.reason, p->lost.e.arg, 0, 0);
 			dial_next(c, d);
 		} else {
 			dial_backoff(c, d);

@@ -2,26 +2,6 @@
 /* The handshake from HELLO_ACK to READY, on both sides, and all frames after it. */
 #include "control/private.h"
 
-void path_take(const struct control *c, struct peer *p, struct path *path)
-{
-	assert(p->npaths < WIRE_RAILS);
-	path->peer = p;
-	path->rail.peer = p->engine;
-	path->rail.via = p->remote;
-	path->rail.ep->bonded = p->bonded;
-	memcpy(path->rail.ep->bond, p->bond, sizeof(p->bond));
-	/* Connections of the ep leave from the same address as the control connection. */
-	if (p->dialled && c->config.params->socket_ifname)
-		conn_local(p->conn, &path->rail.ep->from);
-	p->paths[p->npaths++] = path;
-}
-
-void handshake_take_path(const struct control *c, struct peer *p, struct path *path)
-{
-	path_take(c, p, path);
-	rails_known(p, path);
-}
-
 /* ---- dialled ---- */
 
 /* A rail that does not come up in TRY_NS is given up for the next one. The last rail may take as
@@ -169,10 +149,10 @@ static void handshake_event_back(struct control *c, struct cmd *cmd)
 	else if (p->stage == STAGE_UP && !p->refs)
 		peer_close(c, p);
 	else
-		peer_step(c, p);
+		peer_due(c, p);
 }
 
-void handshake_ask(struct control *c, struct peer *p)
+static void handshake_ask(struct control *c, struct peer *p)
 {
 	assert(!p->dialled && p->stage == STAGE_COMMITTED);
 	list_del(&p->held);
@@ -234,7 +214,7 @@ static int handshake_path(struct control *c, struct peer *p, uint64_t id)
 		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
 				   p->paths[i]->error);
 	path_close_others(c, p);
-	if (p->path->error && !path_returns(p->path))
+	if (p->path->error && !p->failover)
 		handshake_refuse(c, p, p->path->error);
 	else if (p->path->up || p->path->error)
 		handshake_committed(c, p);
@@ -253,7 +233,7 @@ static void handshake_added(struct control *c, struct cmd *cmd)
 	if (cmd->e.msg.res)
 		p->added = 0;
 	if (p->stage == STAGE_DOWN) {
-		peer_step(c, p);
+		peer_due(c, p);
 	} else if (cmd->e.msg.res) {
 		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, sizeof(*p), 0);
 	} else if (p->dialled) {
@@ -261,7 +241,8 @@ static void handshake_added(struct control *c, struct cmd *cmd)
 	} else {
 		p->answered = 1;
 		timer_set(c, &p->conn->timer, PATH_NS);
-		accept_answer(c, p);
+		if (accept_answer(c, p))
+			handshake_refuse(c, p, -ENOMEM);
 	}
 }
 
@@ -274,7 +255,7 @@ static void handshake_add(struct control *c, struct peer *p)
 }
 
 /* The acceptor's engine must have all rails before HELLO_ACK announces them. */
-void handshake_reached(struct control *c, struct peer *p)
+static void handshake_reached(struct control *c, struct peer *p)
 {
 	if (p->stage == STAGE_UP)
 		resume_reached(c, p);
@@ -296,7 +277,7 @@ void handshake_begin(struct control *c, struct peer *p)
 	handshake_try(c, p);
 }
 
-void handshake_path_up(struct control *c, struct path *path)
+static void handshake_path_up(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
@@ -318,7 +299,7 @@ void handshake_path_up(struct control *c, struct path *path)
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 
-void handshake_path_failed(struct control *c, struct path *path)
+static void handshake_path_failed(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
 
@@ -332,7 +313,7 @@ void handshake_path_failed(struct control *c, struct path *path)
 		return;
 	if (p->dialled)
 		handshake_tried(c, p, path, path->error);
-	else if (p->path == path && path_returns(path))
+	else if (p->path == path && p->failover)
 		handshake_committed(c, p);
 	else if (p->path == path)
 		handshake_refuse(c, p, path->error);
@@ -457,7 +438,7 @@ static void handshake_ended(struct control *c, struct conn *n, int err)
 	conn_close(c, n);
 	p->conn = NULL;
 	if (p->stage == STAGE_DOWN)
-		peer_step(c, p);
+		peer_due(c, p);
 	else if (p->leaving)
 		peer_down(c, p, -ECONNRESET, REASON_PEER_GOODBYE, 0, 0);
 	else if (err == -ETIMEDOUT)
@@ -474,9 +455,19 @@ static void handshake_connected(struct control *c, struct conn *n)
 	assert(0);
 }
 
-const struct conn_ops peer_conn_ops = {
+static const struct conn_ops handshake_conn_ops = {
 	.connected = handshake_connected,
 	.frame = handshake_frame,
 	.ended = handshake_ended,
 	.expired = handshake_expired,
+};
+
+const struct peer_ops handshake_ops = {
+	.conn = &handshake_conn_ops,
+	.path_up = handshake_path_up,
+	.path_failed = handshake_path_failed,
+	.reached = handshake_reached,
+	.refuse = handshake_refuse,
+	.unheld = handshake_ask,
+	.lost = dials_lost,
 };

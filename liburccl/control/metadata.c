@@ -4,7 +4,7 @@
  * family, u8[4 or 16] address} for each host, then 8 bytes of check over all that. A blob damaged
  * in transit is therefore refused and not dialled.
  */
-#include "control/wire.h"
+#include "conn/shared.h"
 
 #define METADATA_HEAD  16u
 #define METADATA_CHECK 8u

@@ -1,580 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared by the files of the control thread, which owns all of it. The thread never blocks: sockets
- * are non-blocking, commands to the engine return by mailbox, other threads resolve names.
- *
- * The life of a peer: HELLO and HELLO_ACK create it on both sides (STAGE_RAILS). The dialler tries
- * its rails, and PATH names the one that came up (STAGE_COMMITTED). The acceptor's program takes
- * the peer, and READY follows (STAGE_UP). A loss or a close (STAGE_DOWN) takes it down in the order
- * of peer_step(). While a peer is up, its data path may be suspended and resumed: enum path_state.
- */
+/* What the files of the room need of each other: listening, dialling and the handshake. */
 #ifndef CONTROL_PRIVATE_H
 #define CONTROL_PRIVATE_H
 
-#include <pthread.h>
-#include <sys/socket.h>
-#include "control/auth.h"
+#include "conn/shared.h"
 #include "control/control.h"
-#include "control/wire.h"
-
-/* Limit for HELLO of a pending connection, and for its answer. */
-#define HELLO_NS	(5 * NSEC_PER_SEC)
-#define PATH_NS		(30 * NSEC_PER_SEC)    /* limit for PATH after HELLO_ACK */
-/* Limit for a rail to come up, if there are others to try. */
-#define TRY_NS		(900 * NSEC_PER_MSEC)
-/* Connect timeout of a rail of a peer that is up; doubles up to RAIL_TRY_MAX. */
-#define RAIL_TRY_NS	(700 * NSEC_PER_MSEC)
-#define RAIL_TRY_MAX	(5 * NSEC_PER_SEC)
-/* Backoff before the next try; doubles up to RAIL_BACKOFF_MAX, or to RAIL_BACKOFF_ONLY if the peer
- * has no other rail. */
-#define RAIL_BACKOFF_NS	(10 * NSEC_PER_MSEC)
-#define RAIL_BACKOFF_MAX	(30 * NSEC_PER_SEC)
-#define RAIL_BACKOFF_ONLY	(500 * NSEC_PER_MSEC)
-#define RAIL_PORT_NS	(250 * NSEC_PER_MSEC)  /* interval of checks of a port without a link */
-/* A rail that was up for this long is set up again at once. */
-#define RAIL_LIVED_NS	(500 * NSEC_PER_MSEC)
-#define PENDING_MAX	256u		       /* pending connections: accepted, no HELLO yet */
-/* Age after which a pending connection may be closed for the next one. */
-#define PENDING_SLOW_NS	NSEC_PER_SEC
-#define PENDING_SILENT_NS (100 * NSEC_PER_MSEC) /* likewise if it has sent nothing at all */
-/* Pause of the listener if no descriptor or memory is left. */
-#define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)
-/* Delay of the next address after the start of one. */
-#define STAGGER_NS	(250 * NSEC_PER_MSEC)
-/* Backoff of a dial that meets an older connection; doubles. */
-#define BACKOFF_NS	(10 * NSEC_PER_MSEC)
-#define BACKOFF_MAX_NS	(500 * NSEC_PER_MSEC)
-/* A new peer waits this long for dials that may be to it. */
-#define HOLD_NS		NSEC_PER_SEC
-/* After a rail broke: time for the connection to give the reason. */
-#define RAIL_GRACE_NS	(200 * NSEC_PER_MSEC)
-/* An unregister or revoke call waits at most this long. */
-#define CALL_NS		(2 * NSEC_PER_SEC)
-/* Time for importers to answer a REVOKE before the keys end. */
-#define REVOKE_NS	(100 * NSEC_PER_MSEC)
-#define OUT_MAX		(1u << 20)	      /* bytes that a connection queues for its socket */
-/* Unanswered KEY_REQs of a peer, in either direction. */
-#define KEY_WINDOW	16u
-#define GRANTS_MAX	65536u		      /* exports to a peer */
-#define PARTS_MAX	65536u		      /* adverts of a remote */
-#define RANGES_MAX	(1u << 20)	      /* ranges of a region */
-#define ADVERT_RIGHTS	(URCCL_RIGHT_READ | URCCL_RIGHT_WRITE | URCCL_RIGHT_ATOMIC)
-#define TARGET_MAX	URCCL_METADATA_MAX
-#define RX_MAX		65536u
-#define PEER_HASH	4096u /* power of two */
-
-/* The argument of %v in a reason. */
-static inline uint64_t versions_arg(uint64_t our_min, uint64_t our_max, uint64_t their_min,
-				    uint64_t their_max)
-{
-	return our_min | our_max << 16 | their_min << 32 | their_max << 48;
-}
-
-struct control;
-struct peer;
-
-/* The reason for a failure, for the call or the entry that asked. */
-struct control_error {
-	int res;
-	uint32_t reason; /* enum reason */
-	uint64_t arg[3];
-};
-
-/* ---- timers: one sleep for all of them; the thread does not wake if none is due ---- */
-
-struct control_timer {
-	struct heap_node due; /* in control.alarms */
-	void (*fire)(struct control *c, struct control_timer *a);
-};
-
-void timer_init(struct control_timer *a, void (*fire)(struct control *c, struct control_timer *a));
-void timer_set(struct control *c, struct control_timer *a, uint64_t after_ns);
-void timer_stop(struct control_timer *a);
-static inline int timer_is_set(const struct control_timer *a)
-{
-	return a->due.link != NULL;
-}
-void timers_run(struct control *c);
-int timers_wait_ms(struct control *c); /* until the next one, for epoll_wait() */
-
-/* ---- commands to the engine: each is part of its object ---- */
-
-struct cmd {
-	struct engine_cmd e;
-	void (*back)(struct control *c, struct cmd *cmd); /* called with the answer; may be NULL */
-	int out;					  /* posted, and not answered yet */
-};
-
-void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
-	      void (*back)(struct control *c, struct cmd *cmd));
-
-/* ---- connections ---- */
-
-struct conn;
-struct conn_ops {
-	void (*connected)(struct control *c, struct conn *n);
-	/* A complete frame. 0, or -EPROTO: the connection ends. */
-	int (*frame)(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
-		     uint32_t len);
-	/* The connection has ended (0: the other side closed it; -EPROTO: the other side violated
-	 * the protocol). Must call conn_close(). */
-	void (*ended)(struct control *c, struct conn *n, int err);
-	void (*expired)(struct control *c, struct conn *n); /* conn.alarm */
-};
-
-struct conn {
-	struct list link;  /* in control.conns, or in control.closed */
-	struct list pending; /* in control.guests while it is a pending connection */
-	const struct conn_ops *ops;
-	void *owner;	 /* passed to the ops by way of the conn */
-	int fd;		 /* -1: closed */
-	uint32_t events; /* registered with epoll */
-	uint8_t connecting;
-	uint8_t spoke, greeted; /* our magic was sent; theirs was received */
-	struct control_timer timer;
-	uint64_t since;	   /* clock at its begin */
-	struct auth *auth; /* the handshake, if there is a secret; freed with the connection */
-	uint8_t *in;	   /* the first part of an unfinished frame */
-	uint32_t in_len;
-	uint8_t *out; /* bytes that wait for the socket */
-	uint32_t out_off, out_len, out_max;
-	struct sockaddr_storage remote;
-};
-
-/* Takes over fd. NULL: no memory, and fd is closed. */
-struct conn *conn_new(struct control *c, int fd, int connecting, const struct conn_ops *ops,
-		      void *owner);
-/* Starts to connect. NULL with errno. */
-struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
-		       const struct conn_ops *ops, void *owner);
-/* Hands the connection over to another set of ops and another owner. */
-void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner);
-void conn_add_pending(struct control *c, struct conn *n); /* counts it as pending */
-/* Sends as much as the socket takes and queues the rest. A failure appears later, as the end of the
- * connection. */
-void conn_send(struct control *c, struct conn *n, const void *buf, uint32_t len);
-void conn_close(struct control *c, struct conn *n);
-/* Sends REFUSE with the code and its cause (0 or -errno), and closes when the other side has
- * closed. */
-void conn_refuse(struct control *c, struct conn *n, uint32_t code, int err);
-/* Refuses since no transport is left; required: the one transport that the policy allows, or 0. */
-void conn_refuse_paths(struct control *c, struct conn *n, uint32_t required, int err);
-void conn_event(struct control *c, struct conn *n, uint32_t events);
-void conn_read(struct control *c, struct conn *n);
-void conns_free(struct control *c); /* frees those closed since the last call */
-void conns_close(struct control *c);
-/* Sets the options by which the kernel detects that a peer vanished. */
-void conn_options(const struct control *c, int fd);
-/* The address of our end, with port 0. */
-void conn_local(const struct conn *n, struct sockaddr_storage *ss);
-uint32_t addr_port(const struct sockaddr_storage *ss); /* host order */
-void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
-/* "10.0.0.2:7777", "[::1]:7777" */
-void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
-
-/* ---- control.c ---- */
-
-/* The CPUs for threads that touch the program's memory; NULL: those of the control thread. With
- * control_cpus set, helpers do not use its CPUs: they would wait for the control thread and for
- * each other there. */
-const struct cpus *helper_cpus(const struct control *c);
-
-/* ---- work item.c ---- */
-
-#define MSG_WORK 204 /* beside the types of commands, requests and calls */
-
-/* Work items of one kind do not wait for those of another kind. */
-enum work_kind {
-	WORK_PREPARE, /* lasts some seconds at most */
-	WORK_PIN,     /* lasts longer for more memory */
-	WORK_UNPIN, /* likewise */
-	WORK_KINDS
-};
-
-/* A work item: a call that may block, on a thread of its own. Only the control thread uses it, but
- * for res. */
-struct work {
-	struct msg msg;
-	struct list link;    /* in control.errands[kind] until it starts */
-	enum work_kind kind;
-	struct mailbox *out; /* the mailbox that msg goes to; NULL: idle */
-	pthread_t thread;
-	int has_thread;
-	int res;		       /* set by that thread: 0 or -errno */
-	int (*run)(struct work *e);    /* runs on that thread; its return value is res */
-	void (*back)(struct control *c, struct work *e); /* runs on the control thread
-							    * afterwards */
-};
-
-void work_begin(struct control *c, struct work *e, enum work_kind kind,
-		  int (*run)(struct work *e),
-		  void (*back)(struct control *c, struct work *e));
-/* Cancels a work item that has not started; its back() follows with -ECANCELED. */
-void work_drop(struct control *c, struct work *e);
-/* Does nothing but call the back() of the previous time, with res, later. */
-void work_skip(struct control *c, struct work *e, int res);
-void work_done(struct control *c, struct msg *msg);
-
-/* ---- paths: the control thread's view of rails (path.c) ---- */
-
-struct path {
-	struct rail rail;
-	struct work prepare; /* ep_prepare() */
-	struct work grow;    /* ep_add_qps(), for rail.grow; the engine does not close the rail
-			      * before its answer */
-	char small[160];     /* why ep_add_qps() failed; the work item's until it is done */
-	struct cmd connect, close;
-	struct cmd taken;  /* returns when the engine has taken `connect` */
-	struct peer *peer; /* NULL: belongs to a dial, not connected */
-	struct list left;  /* in peer.importers */
-	int importer;	   /* while in peer.importers: a socket that hangs up when the importer has
-			    * unmapped; -1: it has */
-	int (*importer_left)(int); /* asked then, whether it has unmapped; NULL: it has */
-	uint64_t since;	   /* clock when it was opened, or came up */
-	uint32_t id;	   /* the dialler's number for it */
-	uint32_t addr_len; /* the address of our ep */
-	uint8_t addr[EP_ADDR_MAX];
-	uint8_t tried, closing;
-	uint8_t up;	 /* it came up */
-	uint8_t posted;	 /* the engine has or had it */
-	uint8_t awaited; /* path_await() is called when ep_prepare() is done */
-	int error;	/* -errno: it did not come up, or broke before its peer was up */
-};
-
-/* The transports of the context's devices, one bit each. */
-uint64_t paths_possible(const struct control *c);
-/* Opens an ep of a device. NULL with fail() text and *err. */
-struct path *path_open(struct device *dev, uint32_t id, int *err);
-/* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: of
- * this transport only; 0: of any. 0 with *err: none. */
-uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
-void path_free(struct path *path); /* only if it was never connected or is closed */
-uint32_t path_transport(const struct path *path);
-/* Puts the paths into a HELLO or HELLO_ACK. */
-void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
-/* 1: HELLO_ACK names the path, and its address there is stored. */
-int path_answered(struct path *path, const struct wire_hello *ack);
-int path_carries(const struct path *path);
-/* 1: the peer is up and uses this transport. Rails of other transports have numbers of their
- * own. */
-uint32_t path_is_rail(const struct path *path);
-/* 1: a break of the chosen path before the peer is up does not end the peer. */
-int path_returns(const struct path *path);
-struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
-/* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
- * it. */
-void paths_try(struct control *c, struct peer *p, struct path *path);
-/* Sets p->path to the peer's path with this id. 0: there is none. */
-int path_choose(struct peer *p, uint64_t id);
-/* The paths being tried; returns their number. */
-uint32_t paths_trying(const struct peer *p, struct path **paths);
-/* All but those of the transport in use. */
-void path_close_others(struct control *c, struct peer *p);
-void path_connect(struct control *c, struct path *path, int active);
-/* Sends RAIL_ACK when the engine has the path. */
-void path_await(struct control *c, struct path *path);
-/* Frees it, at once or after the engine has closed it; peer_step() follows in the second case. */
-void path_close(struct control *c, struct path *path);
-int paths_reaching(const struct peer *p);
-void path_grow_req(struct control *c, struct control_req *req);
-
-/* ---- rails.c: the rails of a peer that has its data path ---- */
-
-/* Records a rail that both sides have a device for. */
-void rails_known(struct peer *p, const struct path *path);
-void rails_agree(struct peer *p); /* the first rail, p->path, is up */
-void rails_begin(struct control *c, struct peer *p); /* both sides are up */
-void rails_end(struct peer *p);			     /* stops until the next rails_begin() */
-/* NULL: it has none of this number */
-struct path *rail_path(const struct peer *p, uint32_t number);
-/* The numbers of those that carry data, one bit each. */
-uint32_t rails_up(const struct peer *p);
-void rails_came(struct control *c, struct path *path);
-void rails_missed(struct control *c, struct path *path);
-void rails_broke(struct control *c, struct path *path, int err);
-/* A rail that was up has closed. If it was up only briefly, the next try waits for the backoff. */
-void rails_backoff(struct peer *p, const struct path *path);
-void rails_closed(struct control *c, struct peer *p, uint32_t number);
-void rails_say(struct control *c, const struct path *path, uint32_t type);
-void rails_timer(struct control *c, struct control_timer *a);
-int rails_port(struct control *c, struct peer *p);		     /* a PORT frame */
-int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame */
-int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
-		const uint8_t *body, uint32_t len);
-
-/* ---- policy.c ---- */
-
-uint32_t host_id(void); /* identifies this machine; 0: unknown */
-uint32_t policy_required(const struct control *c, uint32_t host);
-int policy_allows(const struct control *c, uint32_t host, uint32_t transport);
-void log_peer_up(const struct control *c, const struct peer *p);
-void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
-		   int graceful);
-void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err);
-/* Logs the status that the device reported: device_code(). */
-void log_device(const struct control *c, const struct peer *p, const struct path *path,
-		uint64_t code);
-/* Logs that the ep did not grow. */
-void log_small(const struct control *c, const struct path *path);
-void log_path_state(const struct control *c, const struct peer *p);
-void log_link(const struct control *c, const struct peer *p);
-/* Log that a device cannot pin len bytes for peers, or does not unpin them. */
-void log_short(const struct control *c, struct device *dev, uint64_t len, int err);
-void log_unpinned(const struct control *c, const struct device *dev, uint64_t len, int err);
-/* Logs at close that the peer may still have memory of the context mapped. */
-void log_importer(const struct control *c, const struct peer *p);
-void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
-
-/* ---- peers ---- */
-
-enum peer_stage { STAGE_RAILS, STAGE_COMMITTED, STAGE_UP, STAGE_DOWN };
-
-/* The data path of a peer that is up. The side that asks to suspend it: ACTIVE, LOOKING, ASKING,
- * PAUSING, COMMITTED, SUSPENDED. The other side: ACTIVE, YIELDING, YIELDED, SUSPENDED. */
-enum path_state {
-	PATH_ACTIVE,
-	PATH_LOOKING,	/* the engine is asked whether it is idle */
-	PATH_ASKING,	/* SUSPEND was sent */
-	PATH_PAUSING,	/* SUSPEND_YES came; the engine pauses the peer if it is still idle */
-	PATH_YIELDING,	/* SUSPEND came; likewise */
-	PATH_YIELDED,	/* SUSPEND_YES was sent */
-	PATH_COMMITTED, /* SUSPENDED was sent */
-	PATH_SUSPENDED,	/* suspended: SUSPENDED came, and the rails are closing or closed */
-	PATH_RESUMING,	/* resuming: new rails are tried */
-};
-
-struct fetch {		       /* one KEY_REQ that this side sent */
-	struct cmd cmd;	       /* ENGINE_REMOTE_KEYS with its answer */
-	struct remote *remote; /* NULL: unused, or the remote ended meanwhile */
-	struct path *path;     /* the rail that the key is for; NULL: closed */
-	uint32_t number;       /* the number of that rail */
-	uint64_t id;	       /* 0: no answer is expected */
-	uint32_t part;
-	uint8_t *data;
-};
-
-struct peer {
-	struct list link; /* in control.peers */
-	struct peer *hash_next;
-	struct list held; /* in control.held */
-	uint32_t handle;
-	uint32_t refs; /* references that the program holds */
-	uint64_t incarnation;
-	enum peer_stage stage;
-	uint64_t lost_ns; /* clock at its end */
-	uint8_t dialled;  /* we dialled it */
-	uint8_t leaving; /* BYE came: an orderly end */
-	uint8_t said_bye;
-	uint8_t added;	     /* the engine has it */
-	uint8_t answered;    /* acceptor: HELLO_ACK was sent */
-	uint8_t path_wanted; /* acceptor: PATH came for peer.path */
-	uint8_t deleting;
-	uint8_t bonded; /* data connections prove by bond that they belong to this peer */
-	uint8_t bond[AUTH_BOND];
-	uint32_t transport; /* the transport of its path; kept after the path closed */
-	struct conn *conn;  /* NULL: closed */
-	struct engine_peer *engine;
-	struct cmd add, up, event, lost, del;
-	struct control_timer ping_timer; /* ping timeout: set while a PING is unanswered */
-	struct control_timer delay; /* HOLD_NS; or, if broken, RAIL_GRACE_NS or spans of
-				     * dead_after */
-	uint32_t ping_spans, delay_spans; /* spans of dead_after left for each of them;
-					      * delay_spans 0: delay is HOLD_NS or RAIL_GRACE_NS */
-	int broken;		/* -errno of the last rail that broke */
-	int rail_error;		/* -errno of the last rail that did not come up */
-	uint64_t rail_errors;	/* errors of the last three: rails_arg() */
-	uint32_t required;	/* the one transport that the policy allows; 0: any */
-	uint64_t rail_versions; /* the versions behind -EPROTONOSUPPORT, for a reason */
-	struct path *paths[WIRE_RAILS];
-	uint32_t npaths;
-	struct path *path;	       /* the path in use; NULL: none */
-	struct {
-		uint8_t transport, number, device; /* device: index of ours */
-	} known[WIRE_RAILS]; /* rails that both sides have a device for, with or without a path */
-	uint32_t nknown;
-	uint32_t failover; /* a rail that breaks does not end the peer while the connection lives */
-	uint32_t rails;	 /* rails of the peer, one bit for each number */
-	uint32_t theirs; /* rails that the other end closed */
-	uint32_t unlinked; /* rails whose local port had no link at the last check */
-	struct {
-		struct cmd fenced; /* tells the engine that both ends are closed */
-		uint64_t at;	   /* time of the next try; 0: now */
-		uint32_t tries;	   /* failed tries since the backoff was reset */
-		uint32_t backoff_reset; /* the backoff was reset during a try */
-	} rail[RAIL_NUMBERS];
-	uint32_t fences_out;
-	struct control_timer rails_timer;
-	struct list dials;	       /* dials that wait for it */
-	struct list remotes, fetching; /* struct remote: all; those with keys to request; */
-	struct list busy;	       /* remotes that wait for keys or pages, in order */
-	uint64_t busy_seq;	       /* last number given in that order */
-	struct list warming;	       /* struct control_req: ACTIVE */
-	struct fetch fetch[KEY_WINDOW];
-	uint32_t fetch_window, fetch_out;
-	uint64_t fetch_seq;
-	struct list grants;
-	uint32_t ngrants, grants_sweep; /* ngrants at which expired exports are ended */
-	uint32_t asked;			/* KEY_REQs of the peer that are unanswered, */
-	uint64_t asked_upto;		/* and the highest number that any had */
-	struct list revoke_unacked;	/* exports that a REVOKE covers, by its number */
-	uint64_t revokes, revokes_done; /* REVOKEs sent, and confirmed by the peer */
-	uint64_t revoke_round;		/* the last round in which it was sent a REVOKE */
-	uint64_t revokes_seen;		/* REVOKEs that came from the peer, */
-	uint64_t revokes_answered;	/* and those answered */
-	struct list revoking;		/* struct remote: revoked, with entries not yet ended, in
-					 * order */
-	struct control_req *closing;	/* the last CLOSE, not answered yet */
-	uint32_t hello_len;
-	uint8_t hello[HELLO_MAX];
-	uint8_t answer[HELLO_MAX]; /* acceptor: the hello of the ACCEPT, filled with event */
-	struct sockaddr_storage remote;
-	struct sockaddr_storage at; /* address where it answered, or that its metadata names; no
-				     * family: unknown */
-	struct sockaddr_storage place; /* acceptor: the listen address that it claims; likewise */
-	enum path_state path_state;
-	uint8_t resume_wanted, resume_own; /* suspended: entries wait, on either side; on this
-					    * side */
-	uint8_t resume_sent;	     /* acceptor: RESUME was sent */
-	struct list active;	     /* in control.warm */
-	uint32_t qps;		     /* queue pairs of its rails, while in control.warm */
-	struct cmd suspend;	     /* the engine's answer at each step of idle eviction */
-	uint64_t suspend_ns;	     /* when it was last asked to suspend */
-	uint8_t suspend_unused;	     /* 1: asked because it was idle; 0: because there were too
-				      * many */
-	uint64_t idle_seen, idle_ns; /* last use by either side as of the last check, and the time
-				      * that it was seen */
-	uint64_t used_seen, used_ns; /* engine_peer_used() at the last check, and the time that it
-				      * was seen */
-	uint64_t resume_ns;	     /* since when a resume is tried; 0: none */
-	struct control_timer resume_timer; /* suspended: timer of the next try */
-	struct wire_hello *later;    /* a HELLO to be answered when the old rails are closed */
-	uint8_t cut;		     /* 1: it has no rail, and no port that reaches it has a link */
-	uint64_t down_ns;	     /* since when that is seen; 0: not seen */
-	struct cmd cutting;	     /* tells the engine of `cut` */
-	uint8_t cut_again;	     /* cutting must be sent again: `cut` changed meanwhile */
-	struct cmd restarted;	     /* tells the engine that another incarnation is at its
-				      * address */
-	int process;		     /* its pidfd, if it is on this host; -1: none */
-	uint8_t died;		     /* its process has ended */
-	struct cmd dying;	     /* tells the engine that its process has ended */
-	struct list importers;	     /* paths by which it may still have memory of ours mapped */
-};
-
-/* peer.c: the life of a peer */
-
-/* Takes over the connection n. NULL with *err: -ENOMEM; at max_peers -EUSERS, or -EBUSY if a slot
- * may become free. */
-struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
-		      int dialled, int *err);
-struct peer *peer_find(struct control *c, uint64_t incarnation); /* a peer that is not down */
-struct peer *peer_of(struct control *c,
-		     uint32_t handle); /* NULL with fail() text: the program has no such handle */
-void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word);
-void peer_bye(struct control *c, struct peer *p);
-void peer_ping(struct control *c, struct peer *p);
-/* The peer is lost, or (graceful) closed by us. Dials that wait for it are told; peer_step() does
- * the rest. */
-void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
-	       int graceful);
-static inline uint64_t peer_down_ms(const struct peer *p)
-{
-	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
-}
-/* The peer answered at this address. Peers recorded there before are earlier incarnations: each is
- * sent a PING. */
-void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
-/* Likewise for a peer that dialled us and names its listen port. */
-void peer_comes(struct control *c, struct peer *p, uint32_t port);
-void peer_step(struct control *c, struct peer *p);
-void peer_close(struct control *c, struct peer *p); /* the last reference was dropped */
-void peer_close_req(struct control *c, struct control_req *req);
-void peer_rail_down_req(struct control *c, struct control_req *req);
-void peer_awaited_req(struct control *c, struct control_req *req);
-void peer_delay(struct control *c, struct control_timer *a);
-/* dead_after is divided into this many timers, one after the other. While this process does not
- * run, peers cannot be heard, and only one span of that time counts. */
-#define SPANS 4u
-void peer_span(struct control *c, struct control_timer *a);
+#include "peer/peer.h"
+#include "region/region.h"
 
 /* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
-extern const struct conn_ops peer_conn_ops;
-void path_take(const struct control *c, struct peer *p, struct path *path);
-/* A path of the first HELLO. */
-void handshake_take_path(const struct control *c, struct peer *p, struct path *path);
+extern const struct peer_ops handshake_ops;
 void handshake_begin(struct control *c, struct peer *p);
-/* Ep_meet() of one of its paths is done. */
-void handshake_reached(struct control *c, struct peer *p);
 /* Acceptor: no rail can be used. */
 void handshake_refuse(struct control *c, struct peer *p, int err);
 /* Another connection between the two is kept. */
 void handshake_yield(struct control *c, struct peer *p);
-void handshake_path_up(struct control *c, struct path *path);
-void handshake_path_failed(struct control *c, struct path *path);
-/* Acceptor: asks the program for its ACCEPT. */
-void handshake_ask(struct control *c, struct peer *p);
 void handshake_unhold(struct control *c); /* continues those that waited for dials_unknown() */
 void handshake_dialled(struct control *c,
 		  struct peer *p); /* a CONNECT waits for it, so no PEER event is needed */
 
-/* process.c: the process of a peer on this host */
-
-#define PROCESS_EVENT 1u /* bit in an epoll event's data.u64; pointers do not have it */
-
-/* Registers with epoll the pidfd, or the socket of an importer. 0 or -errno. */
-int process_epoll(struct control *c, const struct peer *p, int fd, uint32_t events);
-void process_begin(struct control *c, struct path *path); /* a path of its came up */
+/* process.c */
 void process_event(struct control *c, uint64_t data);
-void process_leave(struct control *c, struct peer *p); /* its end no longer matters */
 
-/* suspend.c: idle eviction */
-/* It has a data path now: others may have to be suspended. */
-void suspend_active(struct control *c, struct peer *p);
-void suspend_leave(struct control *c, struct peer *p); /* it has none, or is down */
-int suspend_frame(struct control *c, struct peer *p, uint32_t type);
-void suspend_timer(struct control *c, struct control_timer *a);
-void suspend_idle(struct control *c, struct control_timer *a);
-
-/* resume.c: resuming a suspended data path. */
-void resume_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
-void resume_req(struct control *c, struct control_req *req); /* CONTROL_RESUME */
-int resume_asked(struct control *c, struct peer *p);	    /* RESUME came */
-void resume_refused(struct control *c, struct peer *p);	    /* SUSPENDED came during the resume */
-/* Acceptor: ep_prepare() of one of its paths is done. */
-void resume_reached(struct control *c, struct peer *p);
-int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
-int resume_path(struct control *c, struct peer *p, uint64_t id);
-int resume_ready(struct control *c, struct peer *p);
-void resume_path_up(struct control *c, struct path *path);
-void resume_path_failed(struct control *c, struct path *path, int err);
-void resume_timer(struct control *c, struct control_timer *a);
-void resume_expired(struct control *c, struct peer *p); /* the timer of its connection */
-
-/* link.c: local ports that lose their link. */
-void link_lost(struct control *c, struct peer *p);  /* its last rail closed */
-void link_back(struct control *c, struct peer *p);  /* it has a rail again, or needs none */
-void links_look(struct control *c, struct control_timer *a);
-
-/* ---- accept.c ---- */
-
-struct listener {
-	int fd;
-	uint32_t watched; /* registered with epoll */
-	struct sockaddr_storage addr;
-};
+/* ---- listener.c ---- */
 
 int listener_open(struct control *c); /* 0 or -errno with fail() text */
 /* Ptr: from an epoll event. NULL: it is not a listener. */
 struct listener *listener_of(struct control *c, const void *ptr);
-void listener_event(struct control *c, struct listener *l);
 /* The port where peers can dial us at this local address; 0: none. */
 uint32_t listener_port(const struct control *c, const struct sockaddr_storage *from);
 /* Writes the address and port of the i-th listener. Returns as snprintf(), or -errno with fail()
  * text. */
 int listener_text(const struct control *c, uint32_t i, char *buf, uint32_t len);
-void accept_answer(struct control *c, struct peer *p); /* sends HELLO_ACK */
-/* Opens an ep for each rail of theirs that a device here can serve; *err: of the last failure. */
-uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err);
 void listener_close(struct control *c);
+/* Stops to take connections for LISTEN_PAUSE_NS. */
+void listener_pause(struct control *c);
+
+/* ---- accept.c: pending connections ---- */
+
+void listener_event(struct control *c, struct listener *l);
 
 /* ---- dial.c: a CONNECT until there is a peer ---- */
 
@@ -583,9 +47,9 @@ void dial_req(struct control *c, struct control_req *req);
 void dial_drop(struct control *c, struct control_req *req); /* the entry no longer waits */
 /* The peer is up: the CONNECTs that wait for it succeed. Returns their number. */
 uint32_t dials_succeed(struct control *c, struct peer *p);
-/* It went down before it was up: the dials try again, or fail with this error if the handshake was
+/* It went down before it was up: the dials try again, or fail with its error if the handshake was
  * their own. */
-void dials_lost(struct control *c, struct peer *p, int res, uint32_t reason, uint64_t arg);
+void dials_lost(struct control *c, struct peer *p);
 /* Attaches the dials whose metadata names this peer. */
 void dials_adopt(struct control *c, struct peer *p);
 /* Two dials of two contexts met: moves the dials that waited for one peer to another (NULL: to a
@@ -599,7 +63,6 @@ void dial_resolved(struct control *c, struct msg *msg);
 
 /* ---- resolve.c ---- */
 
-struct resolver;
 #define MSG_RESOLVED 200 /* beside the types of commands, requests and calls */
 struct job {		 /* a name to resolve for a dial */
 	struct msg msg;
@@ -612,108 +75,22 @@ struct job {		 /* a name to resolve for a dial */
 	struct sockaddr_storage addr[METADATA_HOSTS];
 };
 
-/* Splits "host:port". 0 or -EINVAL. */
-int address_split(const char *text, uint64_t len, char host[256], char port[8]);
-/* Resolves a numeric address at once. Returns 1, or 0: it is a name. */
-uint32_t address_numeric(const char *host, const char *port, struct sockaddr_storage *out);
 /* dial_resolved() follows. NULL: no memory, or no thread. */
 struct job *resolver_ask(struct control *c, struct dial *d, const char *host, const char *port);
 void resolver_close(struct control *c);
 
-/* ---- regions, adverts, remotes ---- */
-
-#include "control/regions.h"
-
 /* ---- calls ---- */
 
-/* Answers the call. If res is negative, its sentence is the text of fail(). */
-void call_answer(struct control_call *call, int res);
 void call_run(struct control *c, struct control_call *call);
 void control_request(struct control *c, struct control_req *req);
 /* Writes the metadata blob of this context. Returns its length, or -errno with fail() text. */
 int metadata_make(struct control *c, void *buf, uint32_t len);
-/* An object that SHUTDOWN waits for is gone. */
+/* Takes the next step of SHUTDOWN. */
 void control_step(struct control *c);
 
 /* ---- the thread ---- */
 
 /* Sleeps until there is work, and does all of it. */
 void control_turn(struct control *c);
-
-/* Pinned memory for bytes of GPUs: staging.c. */
-struct staging {
-	pthread_mutex_t lock; /* protects memory and gpu, which helper threads set */
-	struct allocation *memory;
-	struct gpu_dev *gpu; /* the GPU that it is pinned for */
-	struct region *region; /* the context's own region of that memory */
-	struct cmd cmd;
-	struct work work; /* makes it where no memory of a GPU is registered, */
-	struct control_req *req; /* as this asks */
-	struct control_error error;
-	struct list ends; /* CONTROL_RUN_END */
-};
-
-struct control {
-	struct control_config config;
-	struct engine *engine;
-	struct mailbox *to_engine;
-	struct mailbox mailbox; /* requests of engines, and calls */
-	struct mailbox back;	/* commands and work items that are done */
-	struct cpus opener; /* CPUs of the thread that opened the context */
-	int wake_fd, epoll_fd;
-	struct control_timer link_timer;
-	struct listener listeners[LISTEN_MAX];
-	uint32_t nlisteners;
-	struct mappings mappings; /* used by ranges.c */
-	int reserve_fd; /* closed for a moment when descriptors run out */
-	struct control_timer listen_timer;
-	struct class_socket socket; /* options of control connections */
-	struct log log;
-	uint32_t host; /* host_id() */
-	pthread_t thread;
-	int started;
-	uint64_t start_ns; /* the time that expiries of adverts count from */
-	uint8_t advert_key[16];
-	struct heap timers;
-	struct list conns, closed; /* closed: freed after this round of events */
-	struct list pending;	   /* oldest first */
-	uint32_t npending;
-	struct list peers, held, dials, regions, allocations;
-	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
-	uint32_t region_slots, remote_slots; /* slots that the engine has room for */
-	uint32_t scratch;		     /* handle of the scratch region; 0: none yet */
-	struct staging staging;
-	struct memory_map *map;		     /* the newest one; the engine has it until it returns
-					      * it */
-	struct handles peer_handles, region_handles, remote_handles;
-	uint32_t live;	  /* peers that are not down */
-	struct list works[WORK_KINDS]; /* waiting for a thread */
-	uint32_t nworks[WORK_KINDS];       /* running */
-	struct list active;  /* peers with a data path */
-	uint32_t nactive, nqps, nowners; /* their number, their queue pairs, and those with queue
-				        * pairs */
-	struct control_timer suspend_timer; /* more than max_warm or max_qps: time to ask again */
-	uint64_t suspend_backoff_ns;
-	struct control_timer idle_timer; /* time of the next check for idle peers */
-	struct grant **grants; /* hash */
-	uint32_t grants_mask, ngrants;
-	struct pinned **pins; /* PIN_HASH lists */
-	uint64_t revoke_round;
-	struct resolver *resolver;
-	struct control_call *shutdown;
-	struct cmd stop;
-	uint8_t ending; /* SHUTDOWN: 1 peers end, 2 regions end, 3 the engine stops */
-	uint8_t quitting;
-	uint8_t unpinned; /* a device did not give back memory that is forgotten here */
-	struct msg quit;
-	uint8_t rx[RX_MAX];
-	uint8_t tx[WIRE_BUF]; /* the frame being written */
-};
-
-/* Answers the entry or the call. If res is negative, its sentence is that of the reason. */
-void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
-		uint64_t c);
-/* Req->handle is invalid: -EINVAL if its kind is not the wanted one, else -ESTALE. */
-void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale);
 
 #endif

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/auth.h"
+#include "control/private.h"
 
 #define LEAST 16u /* bytes, least */
 #define MOST  1024u

@@ -95,7 +95,7 @@ enum relay_slot_state {
 	RELAY_ENDING,  /* END was sent */
 };
 
-_Static_assert(RELAY_RUN * SLOT_BYTES == 4u << 20, "RUN_BYTES of control/regions.h");
+_Static_assert(RELAY_RUN * SLOT_BYTES == 4u << 20, "RUN_BYTES of region/private.h");
 
 /* A request of ours. Its place is seq % RELAY_WINDOW. */
 struct relay_slot {

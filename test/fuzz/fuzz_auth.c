@@ -3,7 +3,7 @@
  * which side we are, and how much of the handshake goes as it should; then frames: a byte for the
  * type, one for the length, the body. Nobody without the secret is met, whatever comes in whatever
  * order, and a handshake that failed stays so. */
-#include "control/auth.h"
+#include "conn/auth.h"
 #include "fuzz.h"
 
 /* In place of libcrypto, which would take all the time: a keyed hash that nobody guesses either. */

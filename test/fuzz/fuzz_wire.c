@@ -3,7 +3,7 @@
  * accepts it must be able to write and read again. */
 #include <stdlib.h>
 
-#include "control/wire.h"
+#include "conn/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -23,10 +23,15 @@ MAY = {
     "info": {"segment"},
     "ep": set(),
     "engine": {"base", "gpu", "memory", "ring", "backend", "segment"},
-    "control": {"base", "gpu", "memory", "backend", "engine"},
+    "conn": {"base", "gpu", "memory", "backend", "engine"},
+    "region": {"base", "gpu", "memory", "backend", "engine", "conn"},
+    "peer": {"base", "gpu", "memory", "backend", "engine", "conn", "region"},
+    "control": {"base", "gpu", "memory", "backend", "engine", "conn", "region", "peer"},
     "backend/shm": {"backend", "backend/stream"},
     "backend/tcp": {"backend", "backend/stream"},
 }
+# A second header of a room, for the rooms of the control thread alone.
+SHARED = {"conn/shared.h": {"region", "peer", "control"}}
 PUBLIC = {"liburccl.h", "liburccl/abi.h", "liburccl/codec.h", "liburccl/ep.h", "liburccl/ffi.h",
           "liburccl/inspect.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
@@ -43,7 +48,7 @@ def includes(path):
 def forbidden(name, home):
     """Why a file of the folder home may not include "name", or None."""
     folder = name.rpartition("/")[0]
-    if folder in ("", home):
+    if folder in ("", home) or home in SHARED.get(name, ()):
         return None
     room, other = home.split("/")[0], folder.split("/")[0]
     if name != f"{folder}/{folder.split('/')[-1]}.h" or (folder != other and room != other):

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "control/wire.h"
+#include "conn/wire.h"
 #include "test.h"
 #include "waited.h"
 

@@ -2,7 +2,8 @@
 /* What somebody without the secret may try at the port of a context that has one, or as somebody
  * whom it dials: no proof, replay, reflection, another hello than the one that was proved, too
  * much, too little, data connections beside the handshake. None gets in. */
-#include "control/auth.h"
+#include "conn/auth.h"
+#include "control/control.h"
 #include "control_rig.h"
 
 #define SECRET "known to the two of them"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/wire.h"
+#include "conn/wire.h"
 #include "test.h"
 
 typedef int (*wire_parse)(const uint8_t *body, uint32_t len);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers that have or had a data path: their paths and rails, idle eviction, and their end. */
+#ifndef PEER_H
+#define PEER_H
+
+#include "conn/shared.h"
+
+void path_free(struct path *path);	      /* only if it was never connected or is closed */
+struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
+/* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
+ * it. */
+void paths_try(struct control *c, struct peer *p, struct path *path);
+/* Sets p->path to the peer's path with this id. 0: there is none. */
+int path_choose(struct peer *p, uint64_t id);
+/* The paths being tried; returns their number. */
+uint32_t paths_trying(const struct peer *p, struct path **paths);
+/* All but those of the transport in use. */
+void path_close_others(struct control *c, struct peer *p);
+void path_connect(struct control *c, struct path *path, int active);
+/* Frees it, at once or after the engine has closed it; the peer is due in the second case. */
+void path_close(struct control *c, struct path *path);
+void path_take_known(const struct control *c, struct peer *p, struct path *path);
+int paths_reaching(const struct peer *p);
+void path_grow_req(struct control *c, struct control_req *req);
+
+/* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: of
+ * this transport only; 0: of any. 0 with *err: none. */
+uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
+/* Puts the paths into a HELLO or HELLO_ACK. */
+void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
+/* 1: HELLO_ACK names the path, and its address there is stored. */
+int path_answered(struct path *path, const struct wire_hello *ack);
+/* Opens an ep for each rail of theirs that a device here can serve; *err: of the last failure. */
+uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err);
+/* Sends HELLO_ACK, after the proof that is due. 0 or -ENOMEM. */
+int accept_answer(struct control *c, struct peer *p);
+
+void rails_begin(struct control *c, struct peer *p); /* both sides are up */
+void rails_came(struct control *c, struct path *path);
+void rails_missed(struct control *c, struct path *path);
+int rails_port(struct control *c, struct peer *p);		     /* a PORT frame */
+int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame */
+int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
+		const uint8_t *body, uint32_t len);
+
+void peer_bye(struct control *c, struct peer *p);
+/* The peer is lost, or (graceful) closed by us. peers_step() does the
+ * rest. */
+void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
+	       int graceful);
+void peer_close(struct control *c, struct peer *p); /* the last reference was dropped */
+/* Of a command whose owner is a peer, which is due then. */
+void peer_cmd_back(struct control *c, struct cmd *cmd);
+
+/* Takes over the connection n. NULL with *err: -ENOMEM; at max_peers -EUSERS, or -EBUSY if a slot
+ * may become free. */
+struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello *hello,
+		      int dialled, int *err);
+/* The peer answered at this address. Peers recorded there before are earlier incarnations: each is
+ * sent a PING. */
+void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
+/* Likewise for a peer that dialled us and names its listen port. */
+void peer_comes(struct control *c, struct peer *p, uint32_t port);
+void peers_step(struct control *c);
+void peer_close_req(struct control *c, struct control_req *req);
+void peer_rail_down_req(struct control *c, struct control_req *req);
+void peer_awaited_req(struct control *c, struct control_req *req);
+
+/* suspend.c: idle eviction */
+/* It has a data path now: others may have to be suspended. */
+void suspend_active(struct control *c, struct peer *p);
+int suspend_frame(struct control *c, struct peer *p, uint32_t type);
+void suspend_timer(struct control *c, struct control_timer *a);
+void suspend_idle(struct control *c, struct control_timer *a);
+
+void resume_req(struct control *c, struct control_req *req); /* CONTROL_RESUME */
+/* Acceptor: ep_prepare() of one of its paths is done. */
+void resume_reached(struct control *c, struct peer *p);
+int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
+int resume_path(struct control *c, struct peer *p, uint64_t id);
+int resume_ready(struct control *c, struct peer *p);
+void resume_path_up(struct control *c, struct path *path);
+void resume_path_failed(struct control *c, struct path *path, int err);
+void resume_expired(struct control *c, struct peer *p); /* the timer of its connection */
+
+void links_look(struct control *c, struct control_timer *a);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the room need of each other. */
+#ifndef PEER_PRIVATE_H
+#define PEER_PRIVATE_H
+
+#include "peer/peer.h"
+#include "region/region.h"
+
+/* Sends RAIL_ACK when the engine has the path. */
+void path_await(struct control *c, struct path *path);
+/* Gives the path to the peer; path_take_known(): a path of the first HELLO. */
+void path_take(const struct control *c, struct peer *p, struct path *path);
+
+/* ---- offer.c: eps are opened, and offered as rails by HELLO and HELLO_ACK ---- */
+
+/* Opens an ep of a device. NULL with fail() text and *err. */
+struct path *path_open(struct device *dev, uint32_t id, int *err);
+
+/* ---- rails.c: the rails of a peer that has its data path ---- */
+
+/* Records a rail that both sides have a device for. */
+void rails_known(struct peer *p, const struct path *path);
+void rails_agree(struct peer *p); /* the first rail, p->path, is up */
+void rails_end(struct peer *p);	  /* stops until the next rails_begin() */
+void rails_broke(struct control *c, struct path *path, int err);
+/* A rail that was up has closed. If it was up only briefly, the next try waits for the backoff. */
+void rails_backoff(struct peer *p, const struct path *path);
+void rails_closed(struct control *c, struct peer *p, uint32_t number);
+void rails_say(struct control *c, const struct path *path, uint32_t type);
+void rails_timer(struct control *c, struct control_timer *a);
+
+/* down.c */
+
+void peer_disconnect(struct control *c, struct peer *p);
+
+/* peer.c: the life of a peer */
+
+void peer_delay(struct control *c, struct control_timer *a);
+
+void suspend_leave(struct control *c, struct peer *p); /* it has none, or is down */
+
+/* resume.c: resuming a suspended data path. */
+void resume_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */
+int resume_asked(struct control *c, struct peer *p); /* RESUME came */
+void resume_refused(struct control *c, struct peer *p); /* SUSPENDED came during the resume */
+void resume_timer(struct control *c, struct control_timer *a);
+
+/* link.c: local ports that lose their link. */
+void link_lost(struct control *c, struct peer *p); /* its last rail closed */
+void link_back(struct control *c, struct peer *p); /* it has a rail again, or needs none */
+
+#endif
