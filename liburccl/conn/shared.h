@@ -85,7 +85,7 @@ struct control_error {
 /* ---- timers: one sleep for all of them; the thread does not wake if none is due ---- */
 
 struct control_timer {
-	struct heap_node due; /* in control.alarms */
+	struct heap_node due; /* in control.timers */
 	void (*fire)(struct control *c, struct control_timer *a);
 };
 
@@ -121,12 +121,12 @@ struct conn_ops {
 	/* The connection has ended (0: the other side closed it; -EPROTO: the other side violated
 	 * the protocol). Must call conn_close(). */
 	void (*ended)(struct control *c, struct conn *n, int err);
-	void (*expired)(struct control *c, struct conn *n); /* conn.alarm */
+	void (*expired)(struct control *c, struct conn *n); /* conn.timer */
 };
 
 struct conn {
 	struct list link;    /* in control.conns, or in control.closed */
-	struct list pending; /* in control.guests while it is a pending connection */
+	struct list pending; /* in control.pending while it is a pending connection */
 	const struct conn_ops *ops;
 	void *owner;	 /* passed to the ops by way of the conn */
 	int fd;		 /* -1: closed */
@@ -199,7 +199,7 @@ enum work_kind {
  * for res. */
 struct work {
 	struct msg msg;
-	struct list link; /* in control.errands[kind] until it starts */
+	struct list link; /* in control.works[kind] until it starts */
 	enum work_kind kind;
 	struct mailbox *out; /* the mailbox that msg goes to; NULL: idle */
 	pthread_t thread;
@@ -388,8 +388,8 @@ struct peer {
 	uint8_t resume_wanted, resume_own; /* suspended: entries wait, on either side; on this
 					    * side */
 	uint8_t resume_sent;		   /* acceptor: RESUME was sent */
-	struct list active;		   /* in control.warm */
-	uint32_t qps;			   /* queue pairs of its rails, while in control.warm */
+	struct list active;		   /* in control.active */
+	uint32_t qps;			   /* queue pairs of its rails, while in control.active */
 	struct cmd suspend;		   /* the engine's answer at each step of idle eviction */
 	uint64_t suspend_ns;		   /* when it was last asked to suspend */
 	uint8_t suspend_unused;	     /* 1: asked because it was idle; 0: because there were too

@@ -342,13 +342,6 @@ void control_close(struct control *c)
 	free(c);
 }
 
-void control_listen_addr(const struct control *c, struct sockaddr_storage *ss)
-{
-	memset(ss, 0, sizeof(*ss));
-	if (c->nlisteners)
-		*ss = c->listeners[0].addr;
-}
-
 void control_call(struct control *c, struct control_call *call)
 {
 	call->done = 0;

@@ -27,10 +27,6 @@ void control_close(struct control *c);
  * stays allocated. */
 void control_leave(struct control *c);
 
-/* The first listen address, with its actual port. The family is AF_UNSPEC if the context does not
- * listen. */
-void control_listen_addr(const struct control *c, struct sockaddr_storage *ss);
-
 /* Posts the call; the answer comes later. The caller waits for it (context.c). */
 void control_call(struct control *c, struct control_call *call);
 

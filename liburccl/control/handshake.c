@@ -69,7 +69,7 @@ static void handshake_tried(struct control *c, struct peer *p, struct path *path
 
 /* ---- accepted ---- */
 
-void handshake_refuse(struct control *c, struct peer *p, int err)
+static void handshake_refuse(struct control *c, struct peer *p, int err)
 {
 	struct conn *n = p->conn;
 

@@ -11,8 +11,6 @@
 /* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct peer_ops handshake_ops;
 void handshake_begin(struct control *c, struct peer *p);
-/* Acceptor: no rail can be used. */
-void handshake_refuse(struct control *c, struct peer *p, int err);
 /* Another connection between the two is kept. */
 void handshake_yield(struct control *c, struct peer *p);
 void handshake_unhold(struct control *c); /* continues those that waited for dials_unknown() */

@@ -5,6 +5,8 @@
 
 #include "conn/shared.h"
 
+/* ---- path.c: a rail from ep_open() to ep_free() ---- */
+
 void path_free(struct path *path);	      /* only if it was never connected or is closed */
 struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
 /* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
@@ -19,9 +21,12 @@ void path_close_others(struct control *c, struct peer *p);
 void path_connect(struct control *c, struct path *path, int active);
 /* Frees it, at once or after the engine has closed it; the peer is due in the second case. */
 void path_close(struct control *c, struct path *path);
+/* Gives a path of the first HELLO to the peer. */
 void path_take_known(const struct control *c, struct peer *p, struct path *path);
-int paths_reaching(const struct peer *p);
+int paths_reaching(const struct peer *p); /* 1: ep_prepare() of one is running */
 void path_grow_req(struct control *c, struct control_req *req);
+
+/* ---- offer.c: eps are opened, and offered as rails by HELLO and HELLO_ACK ---- */
 
 /* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: of
  * this transport only; 0: of any. 0 with *err: none. */
@@ -35,6 +40,8 @@ uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path
 /* Sends HELLO_ACK, after the proof that is due. 0 or -ENOMEM. */
 int accept_answer(struct control *c, struct peer *p);
 
+/* ---- rails.c: the rails of a peer that has its data path ---- */
+
 void rails_begin(struct control *c, struct peer *p); /* both sides are up */
 void rails_came(struct control *c, struct path *path);
 void rails_missed(struct control *c, struct path *path);
@@ -43,14 +50,17 @@ int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE 
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
 		const uint8_t *body, uint32_t len);
 
+/* ---- down.c: the end begins ---- */
+
 void peer_bye(struct control *c, struct peer *p);
-/* The peer is lost, or (graceful) closed by us. peers_step() does the
- * rest. */
+/* The peer is lost, or (graceful) closed by us. peers_step() does the rest. */
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
 void peer_close(struct control *c, struct peer *p); /* the last reference was dropped */
 /* Of a command whose owner is a peer, which is due then. */
 void peer_cmd_back(struct control *c, struct cmd *cmd);
+
+/* ---- peer.c: the life of a peer ---- */
 
 /* Takes over the connection n. NULL with *err: -ENOMEM; at max_peers -EUSERS, or -EBUSY if a slot
  * may become free. */
@@ -61,17 +71,20 @@ struct peer *peer_new(struct control *c, struct conn *n, const struct wire_hello
 void peer_answers(struct control *c, struct peer *p, const struct sockaddr_storage *at);
 /* Likewise for a peer that dialled us and names its listen port. */
 void peer_comes(struct control *c, struct peer *p, uint32_t port);
-void peers_step(struct control *c);
+void peers_step(struct control *c); /* the next steps of those that are due */
 void peer_close_req(struct control *c, struct control_req *req);
 void peer_rail_down_req(struct control *c, struct control_req *req);
 void peer_awaited_req(struct control *c, struct control_req *req);
 
-/* suspend.c: idle eviction */
+/* ---- suspend.c: idle eviction ---- */
+
 /* It has a data path now: others may have to be suspended. */
 void suspend_active(struct control *c, struct peer *p);
 int suspend_frame(struct control *c, struct peer *p, uint32_t type);
 void suspend_timer(struct control *c, struct control_timer *a);
 void suspend_idle(struct control *c, struct control_timer *a);
+
+/* ---- resume.c: resuming a suspended data path ---- */
 
 void resume_req(struct control *c, struct control_req *req); /* CONTROL_RESUME */
 /* Acceptor: ep_prepare() of one of its paths is done. */
@@ -82,6 +95,8 @@ int resume_ready(struct control *c, struct peer *p);
 void resume_path_up(struct control *c, struct path *path);
 void resume_path_failed(struct control *c, struct path *path, int err);
 void resume_expired(struct control *c, struct peer *p); /* the timer of its connection */
+
+/* ---- link.c: local ports that lose their link ---- */
 
 void links_look(struct control *c, struct control_timer *a);
 

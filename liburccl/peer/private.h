@@ -8,7 +8,7 @@
 
 /* Sends RAIL_ACK when the engine has the path. */
 void path_await(struct control *c, struct path *path);
-/* Gives the path to the peer; path_take_known(): a path of the first HELLO. */
+/* Gives the path to the peer. */
 void path_take(const struct control *c, struct peer *p, struct path *path);
 
 /* ---- offer.c: eps are opened, and offered as rails by HELLO and HELLO_ACK ---- */
@@ -29,11 +29,7 @@ void rails_closed(struct control *c, struct peer *p, uint32_t number);
 void rails_say(struct control *c, const struct path *path, uint32_t type);
 void rails_timer(struct control *c, struct control_timer *a);
 
-/* down.c */
-
 void peer_disconnect(struct control *c, struct peer *p);
-
-/* peer.c: the life of a peer */
 
 void peer_delay(struct control *c, struct control_timer *a);
 

@@ -44,7 +44,6 @@ struct region {
 
 /* A region of the context itself, until the context ends. NULL: no memory. */
 struct region *region_own(struct control *c, const struct urccl_range *range, uint32_t rights);
-void region_late(struct region *r, struct control_req *req, int res);
 void region_leave(struct control *c, struct region *r);
 /* Something that it waited for has happened: regions_step() takes its next step. */
 void region_due(struct control *c, struct region *r);
@@ -70,7 +69,6 @@ uint32_t ranges_run(struct memory *m, uint32_t k, uint64_t *addr, uint64_t *len)
 int extents_get(struct control *c, struct region *r, struct control_error *t);
 /* Registers those that the devices do not know yet. Any thread, one at a time. */
 int extents_reg(struct control *c, struct region *r, struct control_error *t);
-int devices_slow(const struct control *c);
 /* 1: registration may take long */
 int extents_slow(const struct control *c, const struct region *r);
 /* The end, in three steps. extents_leave() keeps only the extents that no other region uses; 1:
@@ -105,6 +103,8 @@ void files_hold(struct span *s, struct allocation *a); /* the span lies in the a
 /* Releases the views of m, and frees all that no region uses any more. */
 void files_drop(struct control *c, struct memory *m);
 
+/* prefault.c: touches the pages. back() comes when no page is being touched any more; err and addr:
+ * the failure and its address. NULL with *err: not started. */
 struct prefault *prefault_start(struct control *c, struct memory *m,
 				void (*back)(struct control *c, void *arg, int err, uint64_t addr),
 				void *arg, int *err);
@@ -137,7 +137,7 @@ struct grant {
 	uint8_t detached;	    /* its rail is closed: only atomics and the pin use it */
 	uint8_t rail;		    /* number */
 	uint8_t revoking;	    /* no new user: expired or revoked */
-	struct list revoke_unacked; /* in peer.untold */
+	struct list revoke_unacked; /* in peer.revoke_unacked */
 	uint64_t number;	    /* number of that REVOKE */
 	uint32_t nids;
 	uint64_t ids[KEY_WINDOW]; /* KEY_REQs to be answered with it */
@@ -172,6 +172,8 @@ struct grant *grant_for(struct control *c, struct path *path, struct region *r,
 /* Answers a KEY_REQ. G: the export; NULL if status is not 0. */
 void key_answer(struct control *c, struct peer *p, uint64_t id, int status, const struct grant *g);
 
+/* pins.c: ranges that a device has pinned for peers, shared by the exports of the same range. The
+ * work items WORK_PIN and WORK_UNPIN use the pin in turn. */
 struct pinned {
 	struct pin pin;
 	struct device *dev;

@@ -468,7 +468,7 @@ static int extent_reg(struct control *c, struct extent *a, struct control_error 
 	return 0;
 }
 
-int devices_slow(const struct control *c)
+static int devices_slow(const struct control *c)
 {
 	uint32_t i;
 

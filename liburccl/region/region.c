@@ -427,6 +427,12 @@ void region_leave(struct control *c, struct region *r)
 	region_step(c, r);
 }
 
+/* The request gave up, or its time is over. */
+static void region_late(struct region *r, struct control_req *req, int res)
+{
+	req_answer(req, res, REASON_REGION_BUSY, r->memory->handle, 0, 0);
+}
+
 /* A call waits for CALL_NS; an entry waits until its own deadline. */
 static void region_expired(struct control *c, struct control_timer *a)
 {
@@ -446,12 +452,6 @@ static void region_expired(struct control *c, struct control_timer *a)
 		list_del(&req->link);
 		region_late(r, req, -ETIMEDOUT);
 	}
-}
-
-/* The request gave up, or its time is over. */
-void region_late(struct region *r, struct control_req *req, int res)
-{
-	req_answer(req, res, REASON_REGION_BUSY, r->memory->handle, 0, 0);
 }
 
 static void region_await(struct control *c, struct region *r, struct control_req *req)

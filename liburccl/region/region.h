@@ -6,6 +6,8 @@
 
 #include "conn/shared.h"
 
+/* ---- region.c: regions of the program and of the library ---- */
+
 void region_register(struct control *c, struct control_req *req);
 void region_unregister(struct control *c, struct control_req *req);
 void region_revoke(struct control *c, struct control_req *req);
@@ -13,23 +15,24 @@ void region_drop(struct control *c, struct control_req *req); /* the entry no lo
 void region_info(struct control *c, struct control_call *call);
 void region_alloc(struct control *c, struct control_call *call);
 void region_free(struct control *c, struct control_call *call);
-void regions_step(struct control *c);
-/* Ends all of them. */
-void regions_end(struct control *c);
+void regions_step(struct control *c); /* the next steps of those that are due */
+void regions_end(struct control *c);  /* ends all of them */
 
-/* CONTROL_STAGE */
-void staging_request(struct control *c, struct control_req *req);
+/* ---- staging.c: the staging buffer for memory of GPUs ---- */
+
+void staging_request(struct control *c, struct control_req *req); /* CONTROL_STAGE */
 void run_leave(struct control *c, struct control_req *req); /* CONTROL_RUN_END */
 void runs_step(struct control *c); /* answers CONTROL_RUN_ENDs whose grants have ended */
 void staging_init(struct control *c);
 void staging_fini(struct control *c); /* after the engine has ended */
 
-/* prefault.c: touches the pages. back() comes when no page is being touched any more; err and addr:
- * the failure and its address. NULL with *err: not started. */
+/* ---- prefault.c: touches the pages of a region ---- */
+
 #define MSG_PREFAULTED 202 /* beside the types of commands, requests and calls */
 void prefault_back(struct control *c, struct msg *msg);
 
-/* importer.c: peers that were lost and may still have memory of ours mapped. */
+/* ---- importer.c: peers that were lost and may still have memory of ours mapped ---- */
+
 /* 1: the peer of this path may have memory mapped. Its ep, which is closed, is freed; the path
  * stays. */
 int importer_keep(struct control *c, struct path *path);
@@ -38,20 +41,23 @@ int importer_keep(struct control *c, struct path *path);
 void importers_step(struct control *c, struct peer *p);
 void importers_drop(struct control *c); /* all, since the context ends */
 
-int revoke_heard(struct control *c, struct peer *p, uint64_t number);
-/* revoked.c. Importer. */
-int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev);
+/* ---- revoke.c and revoked.c: frames, 0 or -EPROTO ---- */
+
+int revoke_heard(struct control *c, struct peer *p, uint64_t number); /* REVOKED, at the owner */
+int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev); /* REVOKE */
+
+/* ---- advert.c and grant.c: adverts, and what peers may touch by them ---- */
 
 void advert_make(struct control *c, struct control_call *call);
-int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req);
-/* The engine no longer uses those of the peer (region). Frees all that no command and no importer
+int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req); /* KEY_REQ */
+/* The engine no longer uses those of the peer. Frees all that no command and no importer
  * uses. 1: some are left. */
 int grants_free_peer(struct control *c, struct peer *p);
 void grants_detach(struct peer *p, uint32_t number); /* the rail is closed */
 
-/* pins.c: ranges that a device has pinned for peers, shared by the exports of the same range. The
- * work items WORK_PIN and WORK_UNPIN use the pin in turn. */
-#define PIN_HASH 4096u /* buckets */
+#define PIN_HASH 4096u /* buckets of control.pins */
+
+/* ---- remote.c and keys.c: memory of peers, and its keys ---- */
 
 void remote_import(struct control *c, struct control_req *req);
 void remote_forget(struct control *c, struct control_req *req);
