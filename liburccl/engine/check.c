@@ -323,18 +323,15 @@ static int resolve(struct engine *e, struct op *op, const struct shape *shape)
 {
 	if (shape->object == OBJECT_REMOTE) {
 		op->remote = remote_get(e, op->sqe.remote);
-		if (!op->remote)
-			return 0;
-		op->peer = op->remote->peer;
-		op->peer_handle = op->peer->handle;
-		return 1;
+		if (op->remote)
+			op->peer = op->remote->peer;
+		return op->remote != NULL;
 	}
 	if (shape->object == OBJECT_NONE || (shape->object == OBJECT_WATCHED && !op->sqe.peer))
 		return 1; /* WATCH of all peers */
 	op->peer = peer_get(e, op->sqe.peer);
 	if (!op->peer)
 		return 0;
-	op->peer_handle = op->peer->handle;
 	if (shape->object == OBJECT_CLOSED)
 		op->peer = NULL; /* it continues after the peer's other entries end */
 	return 1;

@@ -330,6 +330,7 @@ static int rail_connect(struct engine *e, struct engine_cmd *cmd)
 	if (i == RAILS_MAX)
 		return -EMFILE;
 	rail->peer = cmd->peer;
+	rail->bytes = cmd->peer->stats->bytes;
 	rail->ep->owner = rail;
 	rail->window = rail->ep->dev->ops->window;
 	if (!rail->window)

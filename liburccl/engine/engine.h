@@ -187,7 +187,8 @@ struct rail {
 	uint32_t inflight;	       /* (e) chunks that the device has */
 	uint64_t inflight_bytes;       /* (e) their bytes */
 	uint64_t window;	       /* (e) bulk bytes that may be under way */
-	uint64_t came; /* (e) bytes that came out */
+	uint64_t came;		       /* (e) bytes that came out */
+	uint64_t *bytes;	       /* (e) likewise of the peer, by enum chunk_kind */
 	/* (e) begin of the measurement, bytes that had come out then, most bytes under way
 	 * since. */
 	uint64_t measured_ns, measured_from, measured_most;

@@ -245,7 +245,7 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	}
 	p->handle = handle;
 	p->incarnation = incarnation;
-	p->stats = segment_peer_take(e->segment, handle, incarnation, name);
+	p->stats = segment_peer_take(e->segment, handle, incarnation, name, p);
 	if (!p->stats)
 		p->stats = &p->own_stats;
 	list_init(&p->link);

@@ -165,9 +165,9 @@ struct op {
 	uint64_t started_ns;
 	uint64_t total;	      /* bytes of the whole entry */
 	uint64_t placed;      /* bytes that came out without error, perhaps UNPROVED */
-	uint32_t peer_handle; /* 0: none */
-	uint32_t bits;	      /* enum op_bits */
-	uint8_t state;	      /* enum op_state */
+	struct engine_peer *peer;
+	uint32_t bits; /* enum op_bits */
+	uint8_t state; /* enum op_state */
 	uint8_t lane;
 	uint8_t note_slot;   /* in the peer's window, in NOTING; or enum note_slot_end */
 	uint8_t atomic_slot; /* in the peer's window, in ATOMIC; ATOMIC_WINDOW: none yet */
@@ -183,7 +183,6 @@ struct op {
 	uint32_t first_bad;    /* first segment that is not known to be placed */
 
 	/* All members from here to blockers are 0 when it is taken. */
-	struct engine_peer *peer;
 	struct engine_remote *remote; /* the entry's own, not that of segments */
 	struct memory *memory;	      /* likewise */
 	struct scope *scope_all, *scope_group;

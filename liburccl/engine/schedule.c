@@ -239,7 +239,7 @@ static void rail_measure(struct engine *e, struct rail *rail, const struct chunk
 	if (rail->inflight_bytes + c->len > rail->measured_most)
 		rail->measured_most = rail->inflight_bytes + c->len;
 	rail->came += c->len;
-	stat_add(&rail->peer->stats->bytes[c->kind], c->len);
+	stat_add(&rail->bytes[c->kind], c->len);
 	if (rail->peer->nup > 1)
 		rail_carried(e, rail, c->len);
 	if (!rail->measured_ns) {
@@ -274,7 +274,7 @@ static void rail_measure(struct engine *e, struct rail *rail, const struct chunk
 /* The chunk failed: its bytes do not count. */
 static void unmeasure(const struct rail *rail, const struct chunk *c)
 {
-	stat_add(&rail->peer->stats->bytes[c->kind], -(uint64_t)c->len);
+	stat_add(&rail->bytes[c->kind], -(uint64_t)c->len);
 }
 
 /* ---- chunks come back ---- */

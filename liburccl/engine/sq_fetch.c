@@ -50,9 +50,8 @@ static struct op *op_new(struct engine_ring *er, const struct urccl_sqe *sqe)
 	op->sqe = *sqe;
 	op->started_ns = 0; /* in memory order, so that the compiler joins the stores */
 	op->total = op->placed = 0;
-	op->peer_handle = 0;
-	op->state = OP_WAITING;
 	op->peer = NULL;
+	op->state = OP_WAITING;
 	op->remote = NULL;
 	op->memory = NULL;
 	op->scope_all = op->scope_group = NULL;
@@ -141,7 +140,8 @@ static void sqe_take(struct engine *e, struct engine_ring *er, const struct urcc
 	}
 }
 
-uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n)
+/* Not inlined, to keep an iteration without entries fast. */
+__attribute__((noinline)) uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n)
 {
 	struct ring *r = er->ring;
 	uint32_t i;

@@ -7,8 +7,8 @@
 #define SAME_PLACE(a, b) (offsetof(struct op, a) == offsetof(struct segment_entry, b))
 _Static_assert(SAME_PLACE(sqe, sqe) && SAME_PLACE(started_ns, started_ns) &&
 		       SAME_PLACE(total, total) && SAME_PLACE(placed, placed) &&
-		       SAME_PLACE(peer_handle, peer) && SAME_PLACE(bits, bits) &&
-		       SAME_PLACE(state, state),
+		       SAME_PLACE(peer, peer) && SAME_PLACE(bits, bits) &&
+		       SAME_PLACE(state, state) && sizeof(void *) == sizeof(uint64_t),
 	       "readers know the head of an entry");
 
 /* Handle slots that were used too often are retired, so there are more slots than peers. */

@@ -18,8 +18,8 @@
 
 struct segment_file {
 	struct segment *s;
-	int fd; /* -1: private memory */
-	uint64_t bytes;
+	int fd;					 /* -1: private memory */
+	uint64_t bytes, entries_at, entry_bytes; /* not read from the file, which is not trusted */
 	uint32_t npeers;
 	pthread_mutex_t
 		lock; /* of rings: who has which records is in s->rings, first and records */
@@ -134,6 +134,8 @@ struct segment_file *segment_open(const struct segment_params *p)
 	f->fd = -1;
 	f->npeers = npeers;
 	f->bytes = bytes;
+	f->entries_at = entries_at;
+	f->entry_bytes = p->entry_bytes;
 	err = shared_open(f, bytes);
 	if (err && private_open(f, bytes)) {
 		free(f);
@@ -198,10 +200,10 @@ static uint32_t entries_find(const struct segment_file *f, uint32_t n)
 
 static void *entries_take(struct segment_file *f, uint32_t slot, uint32_t n)
 {
-	uint64_t each = f->s->head.entry_bytes, at;
+	uint64_t each = f->entry_bytes, at;
 	uint32_t first = entries_find(f, n);
 
-	at = f->s->head.entries_at + first * each;
+	at = f->entries_at + first * each;
 	if (first == SEGMENT_ENTRIES || (f->fd >= 0 && file_fill(f->fd, at, n * each)))
 		return NULL;
 	f->own[slot].first = first;
@@ -268,7 +270,7 @@ static int peers_fill(struct segment_file *f, uint32_t slot)
 }
 
 struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
-				       uint64_t incarnation, const char *name)
+				       uint64_t incarnation, const char *name, const void *id)
 {
 	uint32_t slot = HANDLE_SLOT(handle);
 	struct segment_peer *p;
@@ -277,6 +279,7 @@ struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
 		return NULL;
 	p = &f->s->peers[slot];
 	store_relaxed(&p->incarnation, incarnation);
+	store_relaxed(&p->id, (uintptr_t)id);
 	store_relaxed(&p->bytes[0], 0);
 	store_relaxed(&p->bytes[1], 0);
 	store_relaxed(&p->transport, URCCL_TRANSPORT_NONE);

@@ -167,6 +167,18 @@ uint32_t segment_npeers(const struct segment_view *v)
 	return there < most ? there : (uint32_t)most;
 }
 
+uint32_t segment_peer_handle(const struct segment_view *v, uint64_t id)
+{
+	uint32_t i, n = segment_npeers(v), handle;
+
+	for (i = 0; i < n && id; i++) {
+		handle = load_acquire(&v->s->peers[i].handle);
+		if (handle && load_relaxed(&v->s->peers[i].id) == id)
+			return handle;
+	}
+	return 0;
+}
+
 const char *segment_string(const char *from, uint32_t size, char *to, uint32_t to_size)
 {
 	uint32_t i;

@@ -9,8 +9,8 @@
  * checked where they are used, and the size cannot change under it.
  *
  * The engine's own records of entries are in the file, at the stride that the head says: an entry
- * is shown by being written. A thread may read a word of one while the engine stores it, without
- * any order between the two.
+ * is shown by being written. A reader may load a word while the engine stores it, without any
+ * order between the two.
  *
  * The file is sparse: the head is allocated when it is made, entries when their ring is opened,
  * peers when they are met, so that no store on the data path can meet a missing page.
@@ -114,7 +114,7 @@ struct segment_entry {
 	struct urccl_sqe sqe;
 	uint64_t started_ns;	/* 0: it was just taken */
 	uint64_t total, placed; /* bytes */
-	uint32_t peer;		/* handle, 0: none */
+	uint64_t peer;		/* segment_peer.id, 0: none */
 	uint32_t bits;		/* enum segment_entry_bits, and others of the engine */
 	uint8_t state;		/* enum segment_entry_state */
 };
@@ -123,12 +123,13 @@ struct segment_peer {
 	uint32_t handle; /* 0: none; written last by the control thread, like incarnation, name */
 	uint32_t state;	 /* engine: enum urccl_peer_state */
 	uint64_t incarnation;
+	uint64_t id;	    /* its address in the engine */
 	uint32_t transport; /* engine: enum urccl_transport */
 	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
 	uint64_t bytes[2];  /* engine: read, written */
 	uint32_t watched;   /* engine: id of the ring that watches this one; 0: none */
 	uint32_t parked;    /* engine: notifications of it that no ring has yet */
-	char name[88];	    /* address of its control connection */
+	char name[80];	    /* address of its control connection */
 };
 
 struct segment_device {
@@ -197,7 +198,8 @@ struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint
 void segment_ring_give(struct segment_file *f, struct segment_ring *r);
 /* Control thread. NULL: no room for another. */
 struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
-				       uint64_t incarnation, const char *name);
+				       uint64_t incarnation, const char *name,
+				       const void *id);
 void segment_peer_give(struct segment_peer *p);
 
 /* ---- the reader's side: read.c, text.c ---- */
@@ -214,8 +216,8 @@ int segment_text(const struct segment_view *v, uint64_t now_ns, int fd);
 
 /* One entry, checked. */
 struct segment_entry_view {
-	uint32_t slot, opcode, state, stopping, awaits, peer;
-	uint64_t started_ns, user_data, total, placed;
+	uint32_t slot, opcode, state, stopping, awaits;
+	uint64_t started_ns, user_data, total, placed, peer;
 };
 /* Entries that the ring ever took; and of them those that ended, one way or another. */
 void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t *ended);
@@ -224,6 +226,8 @@ int segment_entry_get(const struct segment_view *v, const struct segment_ring *r
 		      struct segment_entry_view *out);
 /* Records of entries that the ring has, within the table. */
 uint32_t segment_ring_records(const struct segment_ring *r);
+/* The handle of the peer with this id; 0: none. */
+uint32_t segment_peer_handle(const struct segment_view *v, uint64_t id);
 /* Peers' records that may be in use. */
 uint32_t segment_npeers(const struct segment_view *v);
 const char *segment_state_name(uint32_t state);

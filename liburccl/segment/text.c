@@ -230,7 +230,7 @@ static void oldest_add(struct oldest *o, const struct segment_entry_view *v)
 	o->e[i] = *v;
 }
 
-static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
+static void text_entry(const struct segment_entry_view *v, uint32_t peer, uint64_t now, int fd)
 {
 	const char *name = opcode_name(v->opcode);
 	char ago[24];
@@ -238,8 +238,8 @@ static void text_entry(const struct segment_entry_view *v, uint64_t now, int fd)
 	dprintf(fd, "  entry %u: %s, %s%s%s", v->slot, name ? name : "?",
 		segment_state_name(v->state), v->awaits ? " for a word" : "",
 		v->stopping ? ", stopping" : "");
-	if (v->peer)
-		dprintf(fd, ", peer 0x%x", v->peer);
+	if (peer)
+		dprintf(fd, ", peer 0x%x", peer);
 	dprintf(fd, ", user_data 0x%llx", (ull)v->user_data);
 	if (v->started_ns)
 		dprintf(fd, ", since %s", time_text(elapsed(now, v->started_ns), ago));
@@ -274,7 +274,7 @@ static void text_ring(const struct segment_view *v, const struct segment_ring *r
 		dprintf(fd, "  its entries are not told: the context's rings have more than %u\n",
 			SEGMENT_ENTRIES);
 	for (i = 0; i < o.n; i++)
-		text_entry(&o.e[i], now, fd);
+		text_entry(&o.e[i], segment_peer_handle(v, o.e[i].peer), now, fd);
 	if (records && unfinished > o.n)
 		dprintf(fd, "  and %u later ones\n", unfinished - o.n);
 }
