@@ -202,8 +202,8 @@ struct op {
 	uint32_t note_len;
 	uint32_t hits;	   /* CANCEL: entries that it ended */
 	uint8_t flush_rails; /* rails with acknowledged WRITEs of it, one bit each */
-	uint8_t fence; /* AGAIN: rails to be fenced before, likewise */
-	uint8_t tries; /* the value that chunk.tries starts with, after AGAIN */
+	uint8_t fence; /* REQUEUED: rails to be fenced before, likewise */
+	uint8_t tries; /* the value that chunk.tries starts with, once it was REQUEUED */
 	uint8_t worst; /* the greatest chunk.tries */
 	uint32_t blockers; /* number of LINK, DRAIN, FENCE and word conditions that it waits for */
 

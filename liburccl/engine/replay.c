@@ -8,7 +8,7 @@
  * thread's RAIL_CLOSE after the peer's end broke. Nothing is posted to it from then on. The control
  * threads of both sides close their ends and tell each other (control/rails.c). RAIL_FENCED reports
  * that both ends are closed: nothing of the rail lands any more. Its chunks come out failed over,
- * and wait (engine_peer.undone):
+ * and wait (engine_peer.requeued_chunks):
  *
  *  never sent, or a READ      for a rail that is up and has the keys
  *  a WRITE                    for the fence, then for such a rail
@@ -23,11 +23,11 @@
  *
  * WRITEs that were acknowledged and not proved to be placed may be lost with the rail. Their
  * entries begin again when their chunks are back and the rail is fenced (OP_REQUEUED; they wait in
- * engine_peer.again, in FLUSHING), as often as chunks are posted again. Messages are numbered and
- * sent again at once, including those that the rail had taken: its other end may have closed
- * without reading them. Acknowledgements and answers are sent again too. Without CHUNK_FAILOVER, or
- * with a peer that does not fence, a rail that breaks ends the peer; the control thread decides
- * that.
+ * engine_peer.requeued_ops, in FLUSHING), as often as chunks are posted again. Messages are
+ * numbered and sent again at once, including those that the rail had taken: its other end may have
+ * closed without reading them. Acknowledgements and answers are sent again too. Without
+ * CHUNK_FAILOVER, or with a peer that does not fence, a rail that breaks ends the peer; the control
+ * thread decides that.
  */
 #include "engine/private.h"
 
