@@ -113,6 +113,31 @@ static void put_addresses(void *to, const void *from, size_t chunks)
 	gpu_put(to, b.host, 8 * chunks);
 }
 
+/* As in gpu.c, timed at the second time. 0: it fails. */
+static int code(size_t chunks, struct compress_options c, struct decompress_options d,
+		struct score *s)
+{
+	double encode = 0, decode = 0;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		gpu_begin();
+		if (nvcompBatchedANSCompressAsync(b.in, b.in_n, CHUNK, chunks, b.temp, b.temp_len,
+						  b.coded, b.coded_n, c, b.status, gpu_stream))
+			return 0;
+		encode = gpu_end();
+		gpu_begin();
+		if (nvcompBatchedANSDecompressAsync(b.coded, b.coded_n, b.in_n, b.out_n, chunks,
+						    b.temp, b.temp_len, b.out, d, b.status,
+						    gpu_stream))
+			return 0;
+		decode = gpu_end();
+	}
+	s->encode += encode;
+	s->decode += decode;
+	return 1;
+}
+
 int nvcomp_piece(int dtype, size_t n, uint8_t *back, struct score *s)
 {
 	struct compress_options c = {.type = type_of(dtype, n)};
@@ -126,16 +151,8 @@ int nvcomp_piece(int dtype, size_t n, uint8_t *back, struct score *s)
 	for (i = 0; i < chunks; i++)
 		b.host[i] = n - i * CHUNK < CHUNK ? n - i * CHUNK : CHUNK;
 	gpu_put(b.in_n, b.host, 8 * chunks);
-	gpu_begin();
-	if (nvcompBatchedANSCompressAsync(b.in, b.in_n, CHUNK, chunks, b.temp, b.temp_len, b.coded,
-					  b.coded_n, c, b.status, gpu_stream))
+	if (!code(chunks, c, d, s))
 		return 0;
-	s->encode += gpu_end();
-	gpu_begin();
-	if (nvcompBatchedANSDecompressAsync(b.coded, b.coded_n, b.in_n, b.out_n, chunks, b.temp,
-					    b.temp_len, b.out, d, b.status, gpu_stream))
-		return 0;
-	s->decode += gpu_end();
 	gpu_get(b.host, b.coded_n, 8 * chunks);
 	for (i = 0; i < chunks; i++)
 		s->coded += b.host[i];
