@@ -83,7 +83,8 @@ static void fill(int kind, uint8_t *p, size_t n, int dtype)
 
 static void prepare(void)
 {
-	CHECK(!cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	/* It waits for the copies of cudaMemcpy(), which may return before they end. */
+	CHECK(!cudaStreamCreate(&stream));
 	CHECK(!cudaMalloc(&result, 8));
 	for (int i = 0; i < 3; i++)
 		CHECK(!urccl_codec_gpu_open(0, budgets[i], &codecs[i]));
