@@ -239,7 +239,7 @@ int urccl_ep_windows_open(const struct urccl_ep_windows_attr *attr,
 			  struct urccl_ep_windows **windows);
 
 /* [ranks], for urccl_ep_attr.windows; valid until urccl_ep_windows_close(). */
-void *const *urccl_ep_windows_addresses(const struct urccl_ep_windows *windows);
+void **urccl_ep_windows_addresses(struct urccl_ep_windows *windows);
 
 /* Unmaps the windows of the others after urccl_ep_destroy(), then waits at most 2 s for the others
  * to do so. -ETIMEDOUT: one has not; free this rank's window when it has ended. NULL is fine. */

@@ -170,7 +170,7 @@ int urccl_ep_windows_open(const struct urccl_ep_windows_attr *a, struct urccl_ep
 	return 0;
 }
 
-void *const *urccl_ep_windows_addresses(const struct urccl_ep_windows *w)
+void **urccl_ep_windows_addresses(struct urccl_ep_windows *w)
 {
 	return w->address;
 }

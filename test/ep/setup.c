@@ -121,7 +121,7 @@ static int set_up(struct rank *r, struct urccl_ep_windows **windows)
 static void map_all(struct rank *r)
 {
 	struct urccl_ep_windows *windows;
-	void *const *address;
+	void **address;
 
 	if (set_up(r, &windows)) {
 		fprintf(stderr, "rank %u: %s\n", r->rank, urccl_ep_errmsg());
