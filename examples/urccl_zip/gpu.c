@@ -55,7 +55,8 @@ void *gpu_alloc(size_t n)
 
 void gpu_put(void *dst, const void *src, size_t n)
 {
-	check(n && cuMemcpyHtoD_v2(number(dst), src, n), "copy");
+	/* The copy may return before its bytes are on the GPU. */
+	check(n && (cuMemcpyHtoD_v2(number(dst), src, n) || cuStreamSynchronize(NULL)), "copy");
 }
 
 void gpu_get(void *dst, const void *src, size_t n)
@@ -98,7 +99,7 @@ void gpu_open(size_t room)
 	CUDA_FUNCTIONS(X)
 #undef X
 	check(cuInit(0) || cuDevicePrimaryCtxRetain(&p, 0) || cuCtxSetCurrent(p) ||
-		      cuStreamCreate(&gpu_stream, 0) || cuEventCreate(&begun, 0) ||
+		      cuStreamCreate(&gpu_stream, 1) || cuEventCreate(&begun, 0) ||
 		      cuEventCreate(&ended, 0),
 	      "none");
 	check(urccl_codec_gpu_open(0, 0, &codec), urccl_errmsg());
