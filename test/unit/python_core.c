@@ -9,6 +9,11 @@
 
 enum { THREADS = 16, ENTRIES = 500 };
 
+struct item {
+	struct core_entry entry; /* first: an entry's address is its item's */
+	uint32_t taken;		 /* its owner may go on */
+};
+
 static struct core core;
 static uint32_t ended; /* entries, by the chains of all threads */
 
@@ -22,38 +27,38 @@ static void take(void)
 		chain = entry->next;
 		CHECK_EQ(core_phase(entry), CORE_ENDED);
 		n++;
-		__atomic_store_n(&entry->chained, 2, __ATOMIC_RELEASE); /* its owner may go on */
+		__atomic_store_n(&((struct item *)entry)->taken, 1, __ATOMIC_RELEASE);
 	}
 	__atomic_fetch_add(&ended, n, __ATOMIC_RELAXED);
 }
 
-static void submit(struct core_entry *entry)
+static void submit(struct item *item)
 {
 	struct urccl_sqe *sqe;
 
-	memset(entry, 0, sizeof(*entry));
+	memset(item, 0, sizeof(*item));
 	while (!(sqe = core_begin(&core)))
 		take();
 	urccl_prep_nop(sqe);
-	urccl_sqe_set_data(sqe, entry);
+	urccl_sqe_set_data(sqe, &item->entry);
 	core_end(&core, 1);
 }
 
 static void *worker(void *arg)
 {
-	struct core_entry entry;
+	struct item item;
 	int i, rc;
 
 	for (i = 0; i < ENTRIES; i++) {
-		submit(&entry);
-		while (__atomic_load_n(&entry.chained, __ATOMIC_ACQUIRE) != 2) {
+		submit(&item);
+		while (!__atomic_load_n(&item.taken, __ATOMIC_ACQUIRE)) {
 			take();
-			if (arg && core_phase(&entry) == CORE_FLYING) {
-				rc = core_wait(&core, &entry, CORE_FLYING, ~0ull);
+			if (arg && core_phase(&item.entry) == CORE_FLYING) {
+				rc = core_wait(&core, &item.entry, CORE_FLYING, ~0ull);
 				CHECK(!rc || rc == -EINTR);
 			}
 		}
-		CHECK_EQ(entry.cqe.res, 0);
+		CHECK_EQ(item.entry.cqe.res, 0);
 	}
 	return NULL;
 }
