@@ -15,11 +15,15 @@ int buffer_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, s
 	view->obj = NULL;
 	span->is_device = 0;
 	if (PyObject_CheckBuffer(obj)) {
-		if (PyObject_GetBuffer(obj, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE))
+		if (!PyObject_GetBuffer(obj, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
+			span->addr = (uint64_t)(uintptr_t)view->buf;
+			span->len = (uint64_t)view->len;
+			return 0;
+		}
+		if (!tensor_is_on_gpu(obj))
 			return -1;
-		span->addr = (uint64_t)(uintptr_t)view->buf;
-		span->len = (uint64_t)view->len;
-		return 0;
+		PyErr_Clear();
+		view->obj = NULL;
 	}
 	if (is_address(obj))
 		return number_get(PyTuple_GetItem(obj, 0), UINT64_MAX, "address", &span->addr) ||
@@ -41,7 +45,7 @@ int buffer_keep(struct module *m, PyObject *obj, int writable, PyObject *list, s
 		return -1;
 	if (view.obj == NULL)
 		Py_INCREF(keep);
-	else if (PyObject_CheckBuffer(obj))
+	else if (PyObject_CheckBuffer(view.obj))
 		keep = PyMemoryView_FromObject(obj);
 	else
 		keep = Py_NewRef(view.obj);

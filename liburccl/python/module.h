@@ -193,6 +193,8 @@ int adverts_get(PyObject *obj, struct urccl_advert **adverts, uint32_t *n);
 
 /* As buffer_get(), for an object without the buffer protocol. */
 int tensor_get(struct module *m, PyObject *obj, int writable, Py_buffer *view, struct span *span);
+/* Keeps an exception. */
+int tensor_is_on_gpu(PyObject *obj);
 
 /* ---- codec.c ---- */
 

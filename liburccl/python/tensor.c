@@ -77,6 +77,19 @@ static int device_check(struct module *m, long type, struct span *span)
 	return -1;
 }
 
+/* Arrays of CuPy and JAX have the buffer protocol too, and refuse it there. */
+int tensor_is_on_gpu(PyObject *obj)
+{
+	PyObject *type, *value, *trace;
+	long device = DLPACK_CPU;
+
+	PyErr_Fetch(&type, &value, &trace);
+	if (device_type(obj, &device))
+		PyErr_Clear();
+	PyErr_Restore(type, value, trace);
+	return device == DLPACK_CUDA;
+}
+
 int span_host(const struct span *span, const char *name)
 {
 	if (!span->is_device)
