@@ -40,25 +40,6 @@ class Asyncio(unittest.TestCase):
         self.run_in(main())
         self.run_in(main())         # another loop: the first one is closed
 
-    def test_other_tasks_run_between_entries_that_end_at_once(self):
-        p, rounds, done = self.pair, 0, False
-
-        async def other():
-            nonlocal rounds
-            while not done:
-                rounds += 1
-                await asyncio.sleep(0)
-
-        async def main():
-            nonlocal done
-            task, view = asyncio.create_task(other()), memoryview(p.source)[:8]
-            for _ in range(40 * 33):
-                await p.ring.write(p.remote, view)
-            done = True
-            await task
-        self.run_in(main())
-        self.assertGreaterEqual(rounds, 40)
-
     def test_events_come_by_async_for(self):
         p = self.pair
 

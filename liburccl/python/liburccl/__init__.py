@@ -105,7 +105,6 @@ class Ring(_urccl.Ring):
         super().__init__(context, entries, event_slots)
         self._loops: dict[Any, Callable[[], None]] = {}
         self._fd = self.fileno()
-        self._turn = 0              # of aio.spin()
         self._accepting: Events | None = None
         self._watching: dict[int, Events] = {}
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 Loop = asyncio.AbstractEventLoop
 
-SPINS = 64      # some microseconds
-TURN = 32       # awaited entries
-
 
 def attach(ring: Ring, loop: Loop) -> None:
     """Lets the loop look at the ring until either is closed."""
@@ -104,31 +101,14 @@ def cancelled(op: Op) -> Generator[Any, None, None]:
             pass
 
 
-def spin(op: Op) -> Generator[Any, None, None]:
-    """Looks at the entry for some microseconds: many end sooner than a round of the loop does. Other
-    tasks run after every 32 of them; if one takes longer, the next 32 are not looked at."""
-    ring = op.ring
-    ring._turn += 1
-    if ring._turn > TURN:
-        ring._turn = 0
-        yield
-    elif ring._turn > 0:
-        for _ in range(SPINS):
-            if op.done():
-                return
-        ring._turn = -TURN
-
-
 def await_op(op: Op) -> Generator[Any, None, Any]:
-    try:
-        if not op._known:
-            yield from spin(op)
-        while not op._known:
-            future = something(op)
-            if op._known:
-                break
+    while not op._known:
+        future = something(op)
+        if op._known:
+            break
+        try:
             yield from future
-    except asyncio.CancelledError:
-        yield from cancelled(op)
-        raise
+        except asyncio.CancelledError:
+            yield from cancelled(op)
+            raise
     return op.result()
