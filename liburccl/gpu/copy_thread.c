@@ -90,7 +90,7 @@ static uint64_t sleep_ns(const struct gpu_dev *dev, uint64_t now)
 	const struct gpu_lane_state *l;
 
 	for (l = dev->lanes; l < dev->lanes + GPU_LANES; l++) {
-		if (!l->ops && !l->is_due)
+		if (!l->ops && !l->is_due && l->head == l->tail_seen)
 			continue;
 		of = dev->code ? GPU_LATE_NS / 2 : GPU_LATE_NS;
 		if (l->head != l->tail_seen) {

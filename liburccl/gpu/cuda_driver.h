@@ -222,9 +222,9 @@ int cuda_host_unregister(void *ctx, uint64_t addr);
 extern const char cuda_gather_ptx[];		/* a string */
 extern const void *const cuda_gather_binary;	/* NULL: the build had no nvcc */
 
-int cuda_kernels_load(void *ctx, void *stream);
+int cuda_kernels_load(void *ctx);
 void cuda_kernels_unload(void *ctx);
-int cuda_gather(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32_t sms);
+int cuda_gather(void *ctx, void *stream, const struct gpu_feed_launch *how);
 int cuda_has_batch(void *ctx);
 int cuda_batch(void *ctx, void *stream, const struct gpu_pieces *pieces);
 

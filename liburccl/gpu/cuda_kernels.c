@@ -15,20 +15,8 @@ static int module_load(const struct cuda *cuda, void **module)
 	return code;
 }
 
-static int launch(const struct cuda_ctx *c, void *stream, const struct gpu_pieces *t, uint32_t sms)
+int cuda_kernels_load(void *ctx)
 {
-	const struct gpu_piece *rows = t->rows;
-	uint32_t n = t->n, units = t->units, each = t->each;
-	void *params[] = {&rows, &n, &units, &each};
-
-	sms = units < sms ? units : sms;
-	return c->cuda->LaunchKernel(c->gather, sms ? sms : 1, 1, 1, THREADS, 1, 1, 0, stream,
-				     params, NULL);
-}
-
-int cuda_kernels_load(void *ctx, void *stream)
-{
-	const struct gpu_pieces none = {.n = 0};
 	struct cuda_ctx *c = ctx;
 	int code = module_load(c->cuda, &c->module);
 
@@ -37,8 +25,6 @@ int cuda_kernels_load(void *ctx, void *stream)
 		return code;
 	}
 	code = c->cuda->ModuleGetFunction(&c->gather, c->module, "urccl_gather");
-	if (!code)
-		code = launch(c, stream, &none, 1);
 	if (code)
 		cuda_kernels_unload(c);
 	return code;
@@ -53,9 +39,14 @@ void cuda_kernels_unload(void *ctx)
 	c->module = NULL;
 }
 
-int cuda_gather(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32_t sms)
+int cuda_gather(void *ctx, void *stream, const struct gpu_feed_launch *how)
 {
-	return launch(ctx, stream, pieces, sms);
+	struct gpu_feed_launch l = *how;
+	void *params[] = {&l.feed, &l.word, &l.number};
+	const struct cuda_ctx *c = ctx;
+
+	return c->cuda->LaunchKernel(c->gather, l.sms, 1, 1, THREADS, 1, 1, 0, stream, params,
+				     NULL);
 }
 
 int cuda_has_batch(void *ctx)

@@ -110,6 +110,8 @@ static int dev_open(struct gpu *g, uint32_t index, int *code)
 	dev->sms = g->config.sms < 0 ? GPU_SMS : (uint32_t)g->config.sms;
 	if (dev->sms > dev->about.multiprocessors)
 		dev->sms = dev->about.multiprocessors;
+	if (dev->sms > GPU_SMS_MOST)
+		dev->sms = GPU_SMS_MOST;
 	err = dev_start(g, dev, code);
 	if (err)
 		goto fail_start;

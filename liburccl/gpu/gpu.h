@@ -156,7 +156,7 @@ struct gpu_pieces {
 };
 
 /* How small pieces are moved. */
-enum gpu_method { GPU_METHOD_COPIES, GPU_METHOD_KERNEL, GPU_METHOD_BATCH, GPU_WAYS };
+enum gpu_method { GPU_METHOD_COPIES, GPU_METHOD_KERNEL, GPU_METHOD_BATCH, GPU_METHODS };
 
 /* A lane is a stream that never waits for the program. Jobs of one lane are done in order, lanes
  * side by side; a GATHER job's pieces in any order. A lane has at most 256 operations and about
@@ -208,22 +208,29 @@ static inline int gpu_pieces_full(const struct gpu_pieces *p)
 {
 	return p->n + p->nlarge == GPU_PIECES;
 }
+/* n small pieces of len bytes are in the next rows. */
+static inline void gpu_pieces_count(struct gpu_pieces *p, uint32_t n, uint32_t len)
+{
+	uint32_t units = (len + GPU_UNIT - 1) / GPU_UNIT;
+	int fits = n == 1 ? units <= p->each : units == p->each;
+
+	p->each = !p->n ? units : p->last == p->each && fits ? p->each : 0;
+	p->n += n;
+	p->last = units;
+	p->units += n * units;
+	p->len += (uint64_t)n * len;
+	p->small += (uint64_t)n * len;
+}
 /* They are not full; len is not 0, the sum GPU_GATHER_MAX at most. */
 static inline void gpu_pieces_add(struct gpu_pieces *p, uint64_t src, uint64_t dst, uint32_t len)
 {
-	uint32_t units = (len + GPU_UNIT - 1) / GPU_UNIT;
-
-	p->len += len;
 	if (len >= GPU_LARGE) {
 		p->rows[GPU_PIECES - ++p->nlarge] = (struct gpu_piece){src, dst, len, 0};
+		p->len += len;
 		return;
 	}
 	p->rows[p->n] = (struct gpu_piece){src, dst, len, p->units};
-	p->each = !p->n ? units : p->last == p->each && units <= p->each ? p->each : 0;
-	p->n++;
-	p->last = units;
-	p->units += units;
-	p->small += len;
+	gpu_pieces_count(p, 1, len);
 }
 
 /* 1: taken; job->dev is dev, and its pieces end with it. 0: the lane has no free slot; try again
@@ -237,7 +244,7 @@ int gpu_job_done(struct gpu_job *job);
 /* 1: it has ended, with -ECANCELED if it was not issued; nothing will ever touch its memory for it.
  * 0: it is issued: ask gpu_job_done(). */
 int gpu_cancel(struct gpu_job *job);
-/* How long an engine whose jobs are out should sleep: 50 us, and longer while no job ends, up to
+/* How long an engine whose jobs are out should sleep: 20 us, and longer while no job ends, up to
  * 20 ms. NEVER_NS: no job and no import is out, or g is NULL. */
 uint64_t gpu_sleep_ns(struct gpu *g, uint64_t now);
 /* For jobs of that kind. Never changes. Any thread. */

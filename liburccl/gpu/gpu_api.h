@@ -12,6 +12,31 @@
 
 #include "gpu/gpu.h"
 
+#define GPU_GATHERS  64u	/* GATHER jobs of a GPU */
+#define GPU_SMS_MOST 256u	/* multiprocessors of a gather kernel */
+
+/* The small pieces of one GATHER job. Stored last, with the low bits of its number. */
+struct gpu_feed_slot {
+	uint64_t bundle;	/* tag:18 table:8 each:9 n:13 units:16 */
+	uint64_t word;		/* for the lane's word, when all is there */
+};
+
+/* In pinned memory: bundles for gather kernels. They are numbered from 1 on. */
+struct gpu_feed {
+	uint64_t started[8];	/* the first: number of the last kernel that has started */
+	uint64_t taken[GPU_SMS_MOST]; /* kernels' own: bundles that each of their blocks took */
+	struct gpu_feed_slot slots[GPU_GATHERS]; /* by the bundle's number */
+	struct gpu_piece rows[GPU_GATHERS][GPU_PIECES];
+};
+
+/* A launch of the gather kernel, on sms multiprocessors, which never change. */
+struct gpu_feed_launch {
+	struct gpu_feed *feed;
+	uint64_t *word;		/* of the lane */
+	uint64_t number;	/* of the launch */
+	uint32_t sms;
+};
+
 struct gpu_api {
 	/* Finds the library if the program has loaded it; so NULL: by its usual name. 0, -ENOENT
 	 * (it has not), -EOPNOTSUPP (too old). */
@@ -41,13 +66,13 @@ struct gpu_api {
 	/* 0: all is done that was recorded, also if that is nothing. Any event of the process. */
 	int (*event_query)(void *ctx, void *event);
 
-	/* Loads the kernels and launches each once, empty: later launches wait for nothing. May
-	 * take 100 ms, and as long as kernels of the program that run. stream_free() of the last
-	 * stream is after kernels_unload(). */
-	int (*kernels_load)(void *ctx, void *stream);
+	/* Loads the kernels. It and the first launch may take 100 ms, and as long as kernels of the
+	 * program that run. stream_free() of the last stream is after kernels_unload(). */
+	int (*kernels_load)(void *ctx);
 	void (*kernels_unload)(void *ctx);
-	/* Launches the kernel that moves the small pieces, on so many multiprocessors. */
-	int (*gather)(void *ctx, void *stream, const struct gpu_pieces *pieces, uint32_t sms);
+	/* Launches a kernel that moves bundles of the feed: all that are posted when it starts, and
+	 * others while it finds some, for 5 ms. It stores the lane's word for each. */
+	int (*gather)(void *ctx, void *stream, const struct gpu_feed_launch *how);
 	/* 1: batch() is to be had. Any thread. */
 	int (*has_batch)(void *ctx);
 	/* Copies the small pieces by the copy engines, as one call. One thread at a time. */

@@ -13,8 +13,7 @@
 #define RATE_MOST    1000000u
 #define MEASURE_NS   (200 * NSEC_PER_USEC)
 
-#define PINNED_BYTES (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
-#define ROWS_BYTES   (GPU_GATHERS * GPU_PIECES * sizeof(struct gpu_piece))
+#define WORDS_BYTES  (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
 
 void dev_break(struct gpu_dev *dev, int code)
 {
@@ -130,6 +129,20 @@ static void lane_mark_idle(struct gpu_dev *dev, struct gpu_lane_state *l, uint64
 	store_release((uint64_t *)(uintptr_t)l->word, value);
 }
 
+void lane_out(struct gpu_lane_state *l, uint64_t word, uint32_t is_fed, uint64_t now)
+{
+	l->batch.word = word;
+	l->batch.is_fed = is_fed;
+	l->fed_ops += is_fed ? l->batch.ops : 0;
+	l->out[(l->out_first + l->out_n) % GPU_OPS] = l->batch;
+	if (!l->out_n++) {
+		l->measured_ns = l->asked_ns = now;
+		l->measured_bytes = l->measured_ops = 0;
+		lane_predict(l, now);
+	}
+	memset(&l->batch, 0, sizeof(l->batch));
+}
+
 void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 {
 	uint64_t value = l->head * GPU_PARTS + l->at;
@@ -147,14 +160,7 @@ void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 	l->is_due = 0;
 	l->ops++;
 	l->batch.ops++;
-	l->batch.word = value;
-	l->out[(l->out_first + l->out_n) % GPU_OPS] = l->batch;
-	if (!l->out_n++) {
-		l->measured_ns = l->asked_ns = now;
-		l->measured_bytes = l->measured_ops = 0;
-		lane_predict(l, now);
-	}
-	memset(&l->batch, 0, sizeof(l->batch));
+	lane_out(l, value, 0, now);
 }
 
 static int row_fail(const struct gpu_dev *dev, struct gpu_table *t, uint32_t i, int code)
@@ -274,6 +280,7 @@ static void lane_retire(struct gpu_lane_state *l, uint64_t now)
 	for (; l->out_n && l->out[l->out_first].word <= seen; l->out_n--) {
 		b = &l->out[l->out_first];
 		l->ops -= b->ops;
+		l->fed_ops -= b->is_fed ? b->ops : 0;
 		l->bytes -= b->bytes;
 		l->measured_ops += b->ops;
 		l->measured_bytes += b->bytes;
@@ -298,7 +305,7 @@ static void lane_fail(struct gpu_lane_state *l)
 			continue;
 		lane_slot_take(slot, GPU_ISSUED, GPU_FAILED); /* its code is the GPU's */
 	}
-	l->ops = l->out_n = 0;
+	l->ops = l->fed_ops = l->out_n = 0;
 	l->cut = NULL;
 	l->is_due = 0;
 	l->bytes = 0;
@@ -346,16 +353,18 @@ int lane_turn(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 int lanes_open(struct gpu_dev *dev)
 {
 	struct gpu_lane_state *l;
-	void *words;
+	void *pinned;
 	uint32_t i;
-	int code = dev->api->pinned_new(dev->ctx, PINNED_BYTES + ROWS_BYTES, &words);
+	int code = dev->api->pinned_new(dev->ctx, sizeof(*dev->feed) + WORDS_BYTES, &pinned);
 
 	if (code)
 		return code;
-	memset(words, 0, PINNED_BYTES);
-	dev->words = words;
-	dev->tables = (void *)((uint8_t *)words + (size_t)64 * GPU_LANES);
-	gather_open(dev, (void *)((uint8_t *)words + PINNED_BYTES));
+	dev->feed = pinned;
+	dev->words = (void *)(dev->feed + 1);
+	dev->tables = (void *)((uint8_t *)dev->words + (size_t)64 * GPU_LANES);
+	memset(dev->feed, 0, offsetof(struct gpu_feed, rows));
+	memset(dev->words, 0, WORDS_BYTES);
+	gather_open(dev);
 	for (i = 0; i < GPU_LANES; i++) {
 		l = &dev->lanes[i];
 		l->word = dev->words + (size_t)8 * i;
@@ -373,12 +382,15 @@ int lanes_open(struct gpu_dev *dev)
 void kernels_open(struct gpu_dev *dev)
 {
 	uint32_t methods = dev->api->has_batch(dev->ctx) ? 1u << GPU_METHOD_BATCH : 0;
+	struct gpu_lane_state *l = &dev->lanes[GPU_KERNEL];
 	int code;
 
 	store_release(&dev->methods, methods);
 	if (!dev->sms)
 		return;
-	code = dev->api->kernels_load(dev->ctx, dev->lanes[GPU_KERNEL].stream);
+	code = dev->api->kernels_load(dev->ctx);
+	if (!code)
+		code = feed_launch(dev, l); /* later ones wait for nothing */
 	if (!code)
 		store_release(&dev->methods, methods | 1u << GPU_METHOD_KERNEL);
 	else if (is_fatal(dev, code))
@@ -408,5 +420,5 @@ void lanes_close(struct gpu_dev *dev)
 	}
 	dev->api->kernels_unload(dev->ctx);
 	if (are_idle)
-		dev->api->pinned_free(dev->ctx, dev->words);
+		dev->api->pinned_free(dev->ctx, dev->feed);
 }

@@ -11,7 +11,7 @@
 #define GPU_RATE      10000u		       /* MB/s of a lane before it is measured */
 #define GPU_MARK_LEN  (4u << 20)	       /* a word after so many bytes */
 #define GPU_MARK_OPS  16u		       /* or operations */
-#define GPU_LOOK_NS   (50 * NSEC_PER_USEC)     /* shortest sleep while jobs are out */
+#define GPU_LOOK_NS   (20 * NSEC_PER_USEC)     /* shortest sleep while jobs are out */
 #define GPU_LATE_NS   (20 * NSEC_PER_MSEC)     /* without a word: ask the stream for an error */
 #define GPU_QUIET_NS  (100 * NSEC_PER_MSEC)    /* from a reported error to the end of its jobs */
 #define GPU_CLOSE_NS  NSEC_PER_SEC
@@ -19,10 +19,11 @@
 #define GPU_DRAIN_NS  (900 * NSEC_PER_MSEC)    /* of it, for issued jobs */
 
 #define GPU_SMS	      8u		       /* multiprocessors where the setting is auto */
-#define GPU_GATHERS   64u		       /* GATHER jobs of a GPU */
 #define GPU_PARTS     2048u		       /* a lane's word counts so many for each job */
-#define GPU_OTHER     64u		       /* one GATHER job of so many tries the other way */
-#define GPU_RATE_NS   NSEC_PER_SEC	       /* a way's rate is forgotten then */
+#define GPU_RATE_NS   NSEC_PER_SEC	       /* after so long a rate is measured anew */
+#define GPU_LENGTHS   5u		       /* of pieces, each with rates of its own */
+#define GPU_TRIAL     100u		       /* trials take one part of so many of the time */
+#define GPU_CALL_NS   (5 * NSEC_PER_USEC)      /* for a piece, by a method without a rate */
 
 /* A job as the copy thread sees it. */
 struct gpu_slot {
@@ -48,6 +49,7 @@ struct gpu_batch {
 	uint64_t word;			/* its value */
 	uint64_t bytes;
 	uint32_t ops;			/* with the word */
+	uint32_t is_fed;		/* a bundle that kernels take from the feed */
 };
 
 struct gpu_lane_state {
@@ -63,6 +65,8 @@ struct gpu_lane_state {
 	uint8_t	 is_begun;		/* the next one was taken from the slots */
 	uint8_t	 is_due;		/* a job that failed waits for a word behind what was issued
 					 * of it */
+	uint8_t	 is_unsure;		/* kernels may or may not take the next one, whose launch
+					 * failed */
 	struct gpu_slot *cut;		/* a job of a broken GPU, some of whose pieces were issued:
 					 * it fails when no operation is out. Or NULL */
 	uint64_t tail_seen;		/* tail at the last look */
@@ -73,7 +77,8 @@ struct gpu_lane_state {
 	struct gpu_batch batch;		/* issued, without a word yet */
 	struct gpu_batch out[GPU_OPS];	/* oldest first, from out_first on */
 	uint32_t out_first, out_n;
-	uint32_t ops;			/* in batch and out */
+	uint32_t ops;			/* in batch and out, */
+	uint32_t fed_ops;		/* of which so many are bundles of the feed */
 	uint64_t bytes;			/* likewise */
 	uint64_t rate;			/* measured: MB/s, without GPU_OP_NS per operation */
 	uint64_t measured_ns;		/* measuring since */
@@ -84,7 +89,7 @@ struct gpu_lane_state {
 	struct gpu_slot slots[GPU_SLOTS]; /* seq modulo GPU_SLOTS */
 };
 
-/* Bytes of GATHER jobs that went one way, over the time for which some were out. */
+/* Bytes of GATHER jobs that one method moved, over the time for which some were out. */
 struct gpu_method_rate {
 	uint64_t bytes, ns;
 	uint64_t last_ns;		/* of the clock */
@@ -95,11 +100,12 @@ struct gpu_gather {
 	struct gpu_pieces all[GPU_GATHERS];
 	uint16_t free[GPU_GATHERS];	/* a stack */
 	uint32_t nfree;
-	uint32_t submitted;
 	uint64_t word;			/* of the last look that saw some end, */
 	uint64_t from_ns, seen_ns;	/* since when they were out, and when that look was */
-	uint64_t ended[GPU_WAYS];	/* their bytes */
-	struct gpu_method_rate rates[GPU_WAYS];
+	uint64_t bytes;			/* their bytes, */
+	struct gpu_method_rate *rate;	/* and their rate; NULL: they have several */
+	uint64_t busy_ns;		/* time measured since the last trial */
+	struct gpu_method_rate rates[GPU_METHODS][GPU_LENGTHS];
 };
 
 enum gpu_ended {
@@ -117,10 +123,11 @@ struct gpu_dev {
 	pthread_t thread;
 	int	 has_thread;
 	uint64_t spin_ns;
-	uint64_t *words;		/* pinned: 64 bytes per lane, */
-	struct gpu_table *tables;	/* and behind them one of words and one of events, and then
-					 * the rows of pieces */
+	struct gpu_feed *feed;		/* pinned, */
+	uint64_t *words;		/* and behind it 64 bytes per lane, */
+	struct gpu_table *tables;	/* and one of words and one of events */
 	uint32_t sms;			/* of kernels; 0: there are none */
+	uint64_t fed, launched;		/* copy thread: bundles posted, kernels launched */
 	uint32_t methods;		/* bit per enum gpu_method; the copy thread changes it */
 	struct gpu_gather gather;
 	uint32_t imports;		/* begun or ended, and not done: who asks adds, the copy
@@ -147,7 +154,7 @@ void dev_break(struct gpu_dev *dev, int code);
 
 /* ---- gather.c: engine ---- */
 
-void gather_open(struct gpu_dev *dev, struct gpu_piece *rows);
+void gather_open(struct gpu_dev *dev);
 /* How the small pieces of the job are to be moved. */
 enum gpu_method gather_method(struct gpu_dev *dev, const struct gpu_job *job);
 /* The job has ended; word: its lane's. Its pieces are free again. */
@@ -169,10 +176,15 @@ int lane_has_room(const struct gpu_lane_state *l, uint32_t ops, uint64_t bytes);
 /* The call that begins ops operations returned code. 1: they are issued. */
 int lane_count(struct gpu_dev *dev, struct gpu_lane_state *l, uint32_t ops, uint64_t bytes,
 	       int code);
+/* What is issued ends with that word. */
+void lane_out(struct gpu_lane_state *l, uint64_t word, uint32_t is_fed, uint64_t now);
 /* Has the GPU store the lane's word behind what is issued. */
 void lane_mark(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now);
 
 /* ---- lane_gather.c: likewise ---- */
+
+/* A kernel for the bundles that are posted. */
+int feed_launch(struct gpu_dev *dev, struct gpu_lane_state *l);
 
 /* Issues the pieces of the lane's next job from l->at on. 1: all of them, or it has failed. 0: the
  * lane has no room for the rest. */

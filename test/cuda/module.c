@@ -33,7 +33,7 @@ static uint8_t *reach(const struct context *c, uint64_t addr, uint64_t len, uint
 	return span_view(addr, len, n);
 }
 
-/* A row of urccl_gather()'s table. */
+/* A row of a table of urccl_gather(). */
 struct row {
 	uint64_t src, dst;
 	uint32_t len, first;
@@ -65,26 +65,70 @@ static int gather_row(const struct context *c, const struct row *r)
 	return 0;
 }
 
-/* urccl_gather(table, n, units, each): n rows in memory that the kernel may access. */
-static int gather(const struct launch *l)
+/* The feed of urccl_gather(), as the room gpu lays it out. */
+struct feed {
+	uint64_t started[8];
+	uint64_t taken[256];
+	struct {
+		uint64_t bundle, word;
+	} slots[64];
+	struct row rows[64][1024];
+};
+
+/* A bundle: tag:18 table:8 each:9 n:13 units:16. */
+static int gather_bundle(const struct context *c, const struct feed *f, uint64_t bundle)
 {
-	uint32_t i, n = (uint32_t)l->args[1], unit = 0;
-	const struct row *r;
-	uint64_t len;
+	const struct row *r = f->rows[bundle >> 38 & 0xff];
+	uint32_t i, n = bundle >> 16 & 0x1fff, unit = 0, each = bundle >> 29 & 0x1ff;
 	int res = 0;
 
 	for (i = 0; i < n && !res; i++) {
+		check_row(&r[i], i, n, unit, each);
+		unit += (r[i].len + 4095) / 4096;
 		lock();
-		r = (const void *)reach(l->stream->context, l->args[0] + 24 * i, 24, &len);
-		res = r ? gather_row(l->stream->context, r) : CUDA_ERROR_ILLEGAL_ADDRESS;
+		res = gather_row(c, &r[i]);
 		unlock();
+	}
+	if (!res && unit != (bundle & 0xffff))
+		die("urccl_gather: %u units, and not %u", unit, (uint32_t)(bundle & 0xffff));
+	return res;
+}
+
+/* urccl_gather(feed, word, launch). A bundle that is posted while it runs may be left to the next
+ * kernel, or not. */
+static int gather(const struct launch *l)
+{
+	const struct context *c = l->stream->context;
+	uint64_t n, m, number, bundle, looks = 0;
+	struct feed *f;
+	uint64_t *word;
+	int res;
+
+	lock();
+	f = (void *)reach(c, l->args[0], sizeof(*f), &n);
+	word = (void *)reach(c, l->args[1], 8, &m);
+	unlock();
+	if (!f || !word || n != sizeof(*f) || m != 8)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	number = f->taken[0];
+	if (number != f->taken[l->grid[0] - 1])
+		die("urccl_gather: its grid has changed");
+	__atomic_store_n(f->started, l->args[2], __ATOMIC_SEQ_CST);
+	while (looks < 3) {
+		bundle = __atomic_load_n(&f->slots[(number + 1) % 64].bundle, __ATOMIC_SEQ_CST);
+		if (bundle >> 46 != ((number + 1) & 0x3ffff)) {
+			looks++;
+			sched_yield();
+			continue;
+		}
+		number++;
+		res = gather_bundle(c, f, bundle);
 		if (res)
 			return res;
-		check_row(r, i, n, unit, (uint32_t)l->args[3]);
-		unit += (r->len + 4095) / 4096;
+		__atomic_store_n(word, f->slots[number % 64].word, __ATOMIC_RELEASE);
 	}
-	if (unit != (uint32_t)l->args[2])
-		die("urccl_gather: %u units, and not %u", unit, (uint32_t)l->args[2]);
+	for (n = 0; n < l->grid[0]; n++)
+		f->taken[n] = number;
 	return 0;
 }
 
@@ -145,7 +189,7 @@ static const struct kernel kernels[] = {
 	{"urccl_codec_finish_encode", CODEC_ARGS, codec_finish_encode},
 	{"urccl_codec_finish_decode", CODEC_ARGS, codec_finish_decode},
 	{"produce", "88848", produce},
-	{"urccl_gather", "8444", gather},
+	{"urccl_gather", "888", gather},
 	{"urccl_test_fault", "", fault},
 	{"urccl_test_nothing", "", nothing},
 };

@@ -172,7 +172,7 @@ static inline int rig_wait(struct gpu_rig *r, struct gpu_job *job)
 
 	while (!gpu_job_done(job)) {
 		ns = gpu_sleep_ns(r->gpu, clock_ns());
-		CHECK_GE(ns, 50000);
+		CHECK_GE(ns, 20000);
 		CHECK_LE(ns, 20000000);
 		usleep((useconds_t)(ns / 1000));
 	}
