@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
+#define BUNDLE_FIRST 64u /* pieces */
+
 void bundles_open(struct engine *e)
 {
 	struct bundles *b = &e->bundles;
@@ -38,14 +40,17 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 	struct bundles *b = &e->bundles;
 	struct chunk_piece *pieces;
 	uint8_t number;
-	uint32_t n;
+	uint64_t done = op->cursor.elements;
+	uint32_t n, most = GPU_PIECES;
 	int res = cursor_next(op, GPU_GATHER_MAX, rail->number, out);
 
 	if (res != 1)
 		return res;
 	number = b->free[--b->nfree];
 	pieces = b->pieces + (size_t)number * GPU_PIECES;
-	n = cursor_fill_bundle(op, out, pieces, GPU_PIECES, &out->len);
+	/* The GPU begins with a small one while others are filled. */
+	most = done >= most ? most : done < BUNDLE_FIRST ? BUNDLE_FIRST : (uint32_t)done;
+	n = cursor_fill_bundle(op, out, pieces, most, &out->len);
 	if (n == 1) {
 		b->free[b->nfree++] = number;
 		return 1;

@@ -449,84 +449,113 @@ int cursor_peek(struct op *op, const struct piece **cur)
 	return cursor_fetch(op);
 }
 
-/* The next block of the innermost dimension, at most max bytes. Most blocks take this path, with
- * half the instructions. Memory and remote must be one piece each. 0: cursor_fetch() must find the
- * block, or the error. */
-static inline int row_next(struct op *op, uint64_t max, struct chunk_piece *out)
+/* A bundle that is being filled. */
+struct filling {
+	struct chunk_piece *at, *last; /* its last piece, and the last one that it may have */
+	uint64_t room;		       /* bytes */
+	uint64_t merged;
+};
+
+static inline void filling_add(struct filling *f, uint8_t *local, uint64_t off, uint64_t len)
+{
+	struct chunk_piece *p = f->at;
+
+	f->room -= len;
+	if (p->local + p->len == local && p->off + p->len == off) {
+		p->len += len;
+		f->merged++;
+	} else {
+		*++f->at = (struct chunk_piece){local, off, len};
+	}
+}
+
+/* 1: sums of the dimension fit into 64 bits, so that one outside is never inside by chance. */
+static int is_narrow(const struct urccl_dim *dim, int128 local, int128 remote)
+{
+	const int64_t stride = (int64_t)1 << 30;
+	const int128 most = (int128)1 << 62;
+
+	return dim->count <= UINT32_MAX && dim->local_stride < stride &&
+	       dim->local_stride > -stride && dim->remote_stride < stride &&
+	       dim->remote_stride > -stride && local < most && local > -most && remote < most &&
+	       remote > -most;
+}
+
+/* Adds blocks of the innermost dimension. Most blocks take this path. Memory and remote must be one
+ * piece each. 0: none; cursor_fetch() must find the next block, or the error. */
+static int row_fill(struct op *op, struct filling *out)
 {
 	struct cursor *c = &op->cursor;
-	const struct urccl_paged *d;
-	const struct urccl_dim *dim;
-	const uint32_t *li, *ri;
-	int128 local, remote;
-	uint64_t i;
-	uint32_t k;
+	const struct urccl_paged *d = paged_at(op, c->desc);
+	uint32_t k = d->ndims - 1;
+	const struct urccl_dim *dim = &d->dim[k];
+	const uint32_t *li = (const uint32_t *)(uintptr_t)dim->local_index;
+	const uint32_t *ri = (const uint32_t *)(uintptr_t)dim->remote_index;
+	int128 local_sum = k ? c->local_sum[k - 1] : (int128)d->local_off;
+	int128 remote_sum = k ? c->remote_sum[k - 1] : (int128)d->remote_off;
+	uint64_t i = c->index[k] + 1, first = i, end, len = d->block, local = 0, remote = 0, at,
+		 off;
+	uint64_t memory_len = op->memory->len, remote_len = op->remote->len;
+	uint8_t *base = (uint8_t *)(uintptr_t)op->memory->spans[0].addr;
+	struct filling f = *out;
 
-	if (c->fresh || c->cur.len || c->element.pos != c->element.len)
+	if (i >= dim->count || !len || len > f.room || len > memory_len || len > remote_len ||
+	    !is_narrow(dim, local_sum, remote_sum))
 		return 0;
-	d = paged_at(op, c->desc);
-	k = d->ndims - 1;
-	dim = &d->dim[k];
-	i = c->index[k] + 1;
-	if (i >= dim->count || d->block > max)
+	end = dim->count - i < f.room / len ? dim->count : i + f.room / len;
+	for (; i < end && f.at < f.last; i++) {
+		at = (uint64_t)local_sum + (li ? li[i] : i) * (uint64_t)dim->local_stride;
+		off = (uint64_t)remote_sum + (ri ? ri[i] : i) * (uint64_t)dim->remote_stride;
+		if (at > memory_len - len || off > remote_len - len)
+			break;
+		local = at;
+		remote = off;
+		filling_add(&f, base + at, off, len);
+	}
+	if (i == first)
 		return 0;
-	li = (const uint32_t *)(uintptr_t)dim->local_index;
-	ri = (const uint32_t *)(uintptr_t)dim->remote_index;
-	local = (k ? c->local_sum[k - 1] : (int128)d->local_off) +
-		(int128)(li ? li[i] : i) * dim->local_stride;
-	remote = (k ? c->remote_sum[k - 1] : (int128)d->remote_off) +
-		 (int128)(ri ? ri[i] : i) * dim->remote_stride;
-	if (!sum_inside(remote, d->block, op->remote->len) ||
-	    !sum_inside(local, d->block, op->memory->len))
-		return 0;
-	c->index[k] = i;
+	c->index[k] = i - 1;
 	c->local_sum[k] = local;
 	c->remote_sum[k] = remote;
-	c->elements++;
-	out->local = (uint8_t *)(uintptr_t)(op->memory->spans[0].addr + (uint64_t)local);
-	out->off = (uint64_t)remote;
-	out->len = d->block;
+	c->elements += i - first;
+	*out = f;
 	return 1;
 }
 
-/* The piece after the last one, if it has the same memory and part. 1: found. */
-static int bundle_step(struct op *op, const struct piece *first, uint64_t max,
-		       struct chunk_piece *out)
+/* Adds the next piece, if it has the same memory and part. 1: it has. */
+static int piece_fill(struct op *op, const struct piece *first, struct filling *f)
 {
 	struct piece *cur = &op->cursor.cur;
+	uint64_t len;
 
-	if (is_paged(op) && op->memory->nspans == 1 && op->remote->nparts == 1 &&
-	    row_next(op, max, out))
-		return 1;
 	if (cursor_fetch(op) <= 0 || cur->memory != first->memory || cur->remote != first->remote ||
 	    cur->part != first->part)
 		return 0;
-	*out = (struct chunk_piece){cur->local, cur->off, cur->len < max ? cur->len : max};
-	piece_advance(cur, out->len);
+	len = cur->len < f->room ? cur->len : f->room;
+	filling_add(f, cur->local, cur->off, len);
+	piece_advance(cur, len);
 	return 1;
 }
 
 uint32_t cursor_fill_bundle(struct op *op, const struct piece *first, struct chunk_piece *pieces,
 			    uint32_t max, uint64_t *len)
 {
-	uint64_t sum = first->len, merged = 0;
-	struct chunk_piece *p = pieces, next;
+	struct filling f = {pieces, pieces + max - 1, GPU_GATHER_MAX - first->len, 0};
+	int has_rows = is_paged(op) && op->memory->nspans == 1 && op->remote->nparts == 1;
+	const struct cursor *c = &op->cursor;
 
-	*p = (struct chunk_piece){first->local, first->off, first->len};
-	while (sum < GPU_GATHER_MAX && p - pieces + 1 < max &&
-	       bundle_step(op, first, GPU_GATHER_MAX - sum, &next)) {
-		sum += next.len;
-		if (p->local + p->len == next.local && p->off + p->len == next.off) {
-			p->len += next.len;
-			merged++;
-		} else {
-			*++p = next;
-		}
+	*pieces = (struct chunk_piece){first->local, first->off, first->len};
+	while (f.room && f.at < f.last) {
+		if (has_rows && !c->fresh && !c->cur.len && c->element.pos == c->element.len &&
+		    row_fill(op, &f))
+			continue;
+		if (!piece_fill(op, first, &f))
+			break;
 	}
-	if (merged)
-		stat_add(&op_engine(op)->stats->count.merged, merged);
-	*len = sum;
-	return (uint32_t)(p - pieces) + 1;
+	if (f.merged)
+		stat_add(&op_engine(op)->stats->count.merged, f.merged);
+	*len = GPU_GATHER_MAX - f.room;
+	return (uint32_t)(f.at - pieces) + 1;
 }
 
 uint64_t cursor_left(const struct op *op)

@@ -239,17 +239,53 @@ static struct gpu_dev *job_run(struct shm_job *j)
 	return gpu;
 }
 
-/* The next pieces of the bundle: not all, where one lies in several allocations. */
+/* Pieces of one length, which lie in the first `part` bytes of the remote: those are at `base`. How
+ * many were added. */
+static uint32_t job_run_pieces(struct gpu_pieces *t, const struct chunk_piece *p, uint32_t most,
+			       uint64_t base, uint64_t part, int writes)
+{
+	uint32_t len = (uint32_t)p->len, units = (len + GPU_UNIT - 1) / GPU_UNIT, n;
+	struct gpu_piece *row = &t->rows[t->n];
+	uint64_t local, there;
+
+	if (p->len >= GPU_LARGE || len > part)
+		return 0;
+	for (n = 0; n < most && p[n].len == len && p[n].off <= part - len; n++) {
+		local = (uintptr_t)p[n].local;
+		there = base + p[n].off;
+		row[n].src = writes ? local : there;
+		row[n].dst = writes ? there : local;
+		row[n].len = len;
+		row[n].first = t->units + n * units;
+	}
+	if (n)
+		gpu_pieces_count(t, n, len);
+	return n;
+}
+
+/* The next pieces of the bundle: not all, where one lies in several allocations. The first part of
+ * the remote is mostly all of it. */
 static struct gpu_dev *job_pieces(struct shm_job *j, struct gpu_pieces *t)
 {
 	const struct shm_remote *r = shm_remote(j->c->key);
-	uint64_t i = j->c->scratch[0], at = j->c->scratch[1], run, there, local;
+	uint64_t i = j->c->scratch[0], at = j->c->scratch[1], run, there, local, base;
+	uint64_t part = UINT64_MAX, left, room;
 	int writes = j->c->kind == CHUNK_WRITE;
 	const struct chunk_piece *p;
-	struct gpu_dev *gpu = NULL;
+	struct gpu_dev *gpu;
 
+	base = shm_remote_at(r, 0, &part, &gpu);
+	part = j->c->memory->nspans > 1 ? 0 : part;
 	while (i < j->c->npieces && !gpu_pieces_full(t)) {
 		p = &j->c->pieces[i];
+		left = j->c->npieces - i;
+		room = GPU_PIECES - t->n - t->nlarge;
+		run = at ? 0
+			 : job_run_pieces(t, p, (uint32_t)(left < room ? left : room), base, part,
+					  writes);
+		i += run;
+		if (run)
+			continue;
 		run = p->len - at;
 		there = shm_remote_at(r, p->off + at, &run, &gpu);
 		local = (uintptr_t)p->local + at;
