@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * benchmark_local [--seconds S] [--rounds N] [--transport T] [--only NAME]: kernels of one GPU push to a device ring of this
- * process, whose entries move host memory to another context of this process. Names:
+ * benchmark_local [--seconds S] [--rounds N] [--transport T] [--only NAME]: kernels of one GPU push
+ * to a device ring of this process, whose entries move host memory to another context of it.
  *	check	bytes, counters, notifications and failures are right
  *	push	into lanes with room, beside the same stores to memory that nobody reads
  *	rate	entries taken and ended, beside a thread that does nothing but take them
@@ -19,16 +19,17 @@
 #include <unistd.h>
 #include <vector>
 
-#define LANES	 256u
-#define SPAN	 (16u << 10) /* of a lane */
-#define LIMIT_NS 60000000000ull
-#define KHZ(cycles, khz) ((double)(cycles) / (khz) * 1e3) /* microseconds */
+#define LANES		 256u
+#define SPAN		 (16u << 10) /* of a lane */
+#define LIMIT_NS	 60000000000ull
+#define RATE_LIMIT_NS	 4000000000ull
+#define KHZ(cycles, khz) ((double)(cycles) / (khz)*1e3) /* microseconds */
 
 static const char *const kind_names[] = {"NOP",	   "WRITE",	   "READ",	  "FETCH_ADD",
 					 "NOTIFY", "WRITE+NOTIFY", "WRITE+SIGNAL"};
 static struct end a, b;
-static char *local, *back;	     /* a's, pinned */
-static char *there;		     /* b's */
+static char *local, *back; /* a's, pinned */
+static char *there;	   /* b's */
 static struct urccl_remote remote, counters;
 static struct lane_result *results;
 static uint64_t *cycles;
@@ -159,7 +160,8 @@ static void check_lanes(uint32_t by_warp, uint32_t per_block)
 		lanes_check(&j, LANES, back, results);
 		for (i = 0; i < LANES; i++) {
 			failed += results[i].failed;
-			wrong += results[i].res == -ETIME || ring.words[i].ended != (again + 1) * (7 * rounds + 3);
+			wrong += results[i].res == -ETIME ||
+				 ring.words[i].ended != (again + 1) * (7 * rounds + 3);
 		}
 	}
 	until = now_s() + 5;
@@ -209,7 +211,8 @@ static void push_of(uint32_t lanes, uint32_t per_block, uint32_t by_warp)
 	double r = median(raw), o = median(ours);
 
 	printf("push: %3u lanes by %s, %2u blocks: stores alone %6.1f M/s, entries %6.1f M/s (%.2f)\n",
-	       lanes, by_warp ? "warps  " : "threads", lanes / per_block, r * 1e-6, o * 1e-6, o / r);
+	       lanes, by_warp ? "warps  " : "threads", lanes / per_block, r * 1e-6, o * 1e-6,
+	       o / r);
 	CUDA(cudaFreeHost(none.slots));
 }
 
@@ -245,6 +248,8 @@ static void rate_of(uint32_t kind, uint32_t lanes)
 	uint32_t entries = lanes > 64 ? 128 : 1024, copy = kind == KIND_NOP ? 0 : 64;
 	struct urccl_device_ring ring = ring_open(lanes, entries, 1), floor_ring;
 	struct job j = job_of(&ring, kind, 0);
+
+	j.limit_ns = RATE_LIMIT_NS;
 	double ours = rate_within(&j, lanes), floor;
 	struct raw_taker *t;
 
@@ -357,7 +362,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} parts[] = {{"check", check}, {"push", push}, {"rate", rates}, {"latency", latency},
+	} parts[] = {{"check", check},
+		     {"push", push},
+		     {"rate", rates},
+		     {"latency", latency},
 		     {"idle", idle}};
 	const char *transport = "shm";
 	std::string only;
@@ -372,6 +380,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--transport"))
 			transport = argv[i + 1];
 	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	CUDA(cudaSetDevice(0));
 	CUDA(cudaFree(0));
 	results = (struct lane_result *)host_alloc(LANES * sizeof(*results));

@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <vector>
 
-#define LIMIT_NS 60000000000ull
+#define LIMIT_NS    60000000000ull
 #define DEADLINE_MS 500u /* while a peer dies */
 
 static struct remote_options o;
@@ -116,15 +116,26 @@ static void part_signal(void)
 
 /* ---- The same entries from a thread ---- */
 
-static struct urccl_sqe *next_sqe(struct urccl_ring *r, uint32_t lane, uint32_t flags)
+static struct urccl_sqe *next_sqe(struct urccl_ring *r)
 {
 	struct urccl_sqe *sqe;
 
 	while (!(sqe = urccl_get_sqe(r)))
 		urccl_submit(r);
-	urccl_sqe_set_group(sqe, lane + 1);
-	urccl_sqe_add_flags(sqe, flags | URCCL_SQE_SKIP_SUCCESS);
 	return sqe;
+}
+
+static void message_submit(const struct flow *f, uint32_t lane, uint64_t off)
+{
+	struct urccl_sqe *sqe = next_sqe(s.end.ring);
+
+	urccl_prep_write(sqe, f->j.remote, f->j.local + off, f->j.len, off);
+	urccl_sqe_set_group(sqe, lane + 1);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_SKIP_SUCCESS);
+	sqe = next_sqe(s.end.ring);
+	urccl_prep_fetch_add(sqe, f->j.counters, 8 * lane, 1);
+	urccl_sqe_set_group(sqe, lane + 1);
+	urccl_sqe_add_flags(sqe, URCCL_SQE_FENCE | URCCL_SQE_SKIP_SUCCESS);
 }
 
 static uint64_t acked(uint32_t lane)
@@ -135,21 +146,15 @@ static uint64_t acked(uint32_t lane)
 static void cpu_send(const struct flow *f)
 {
 	std::vector<uint64_t> sent(o.lanes);
-	uint64_t left = f->j.n * o.lanes, off;
-	uint32_t lane, flags;
+	uint64_t left = f->j.n * o.lanes;
+	uint32_t lane;
 
 	while (left) {
 		for (lane = 0; lane < o.lanes; lane++) {
 			for (; sent[lane] < f->j.n && sent[lane] - acked(lane) < o.window;
-			     sent[lane]++, left--) {
-				off = lane * f->j.span + sent[lane] % o.window * o.len;
-				flags = 0;
-				urccl_prep_write(next_sqe(s.end.ring, lane, flags), f->j.remote,
-						 f->j.local + off, o.len, off);
-				flags = URCCL_SQE_FENCE;
-				urccl_prep_fetch_add(next_sqe(s.end.ring, lane, flags),
-						     f->j.counters, 8 * lane, 1);
-			}
+			     sent[lane]++, left--)
+				message_submit(f, lane,
+					       lane * f->j.span + sent[lane] % o.window * o.len);
 		}
 		urccl_submit(s.end.ring);
 	}
@@ -310,8 +315,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 	int is_asked;
-} parts[] = {{"check", part_check, 0}, {"signal", part_signal, 0}, {"cpu", part_cpu, 0},
-	     {"notify", part_notify, 0}, {"ping", part_ping, 0}, {"kill", part_kill, 1},
+} parts[] = {{"check", part_check, 0},	 {"signal", part_signal, 0}, {"cpu", part_cpu, 0},
+	     {"notify", part_notify, 0}, {"ping", part_ping, 0},     {"kill", part_kill, 1},
 	     {"stop", part_stop, 1}};
 
 #define NPARTS (sizeof(parts) / sizeof(parts[0]))
@@ -351,6 +356,7 @@ int main(int argc, char **argv)
 {
 	int ended = 0;
 
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_read(&o, argc, argv);
 	if (!o.self)
 		return run();

@@ -17,8 +17,8 @@ static __device__ __forceinline__ int is_late(const struct urccl_dev_lane *l, ui
 }
 
 /* 0, or -ETIME. */
-static __device__ int counter_wait(const struct flow *f, const struct urccl_dev_lane *l,
-				   uint64_t value, uint64_t until)
+static __device__ __forceinline__ int
+counter_wait(const struct flow *f, const struct urccl_dev_lane *l, uint64_t value, uint64_t until)
 {
 	while (urccl_dev_signal_wait(l, &f->arrived[lane_index(f)], value, WAIT_CYCLES))
 		if (is_late(l, until))
@@ -27,7 +27,8 @@ static __device__ int counter_wait(const struct flow *f, const struct urccl_dev_
 }
 
 /* 0, or -ETIME; failures of entries are counted. */
-static __device__ int room_wait(struct urccl_dev_lane *l, uint32_t n, uint64_t until)
+static __device__ __forceinline__ int room_wait(struct urccl_dev_lane *l, uint32_t n,
+						uint64_t until)
 {
 	while (l->entries - (l->pushed - l->ended) < n) {
 		(void)__urccl_dev_look(l);
@@ -37,8 +38,8 @@ static __device__ int room_wait(struct urccl_dev_lane *l, uint32_t n, uint64_t u
 	return 0;
 }
 
-static __device__ void lane_end(struct urccl_dev_lane *l, uint64_t until, struct lane_result *r,
-				struct lane_result *out)
+static __device__ __forceinline__ void lane_end(struct urccl_dev_lane *l, uint64_t until,
+						struct lane_result *r, struct lane_result *out)
 {
 	int res;
 
@@ -62,7 +63,8 @@ static __device__ __forceinline__ uint64_t word_of(uint64_t lane, uint64_t messa
 	return (message << 24 | lane << 16) + i;
 }
 
-static __device__ void message_fill(const struct flow *f, char *slot, uint64_t message)
+static __device__ __forceinline__ void message_fill(const struct flow *f, char *slot,
+						    uint64_t message)
 {
 	uint64_t i;
 
@@ -71,7 +73,8 @@ static __device__ void message_fill(const struct flow *f, char *slot, uint64_t m
 }
 
 /* The words that are wrong, of this thread. */
-static __device__ uint64_t message_check(const struct flow *f, const char *slot, uint64_t message)
+static __device__ __forceinline__ uint64_t message_check(const struct flow *f, const char *slot,
+							 uint64_t message)
 {
 	uint64_t i, wrong = 0;
 
@@ -81,8 +84,8 @@ static __device__ uint64_t message_check(const struct flow *f, const char *slot,
 	return wrong;
 }
 
-static __device__ __forceinline__ void message_push(const struct flow *f,
-						    struct urccl_dev_lane *l, uint64_t off)
+static __device__ __forceinline__ void message_push(const struct flow *f, struct urccl_dev_lane *l,
+						    uint64_t off)
 {
 	urccl_dev_write(l, f->j.remote, f->j.local + off, f->j.len, off, 0);
 	urccl_dev_fetch_add(l, f->j.counters, 8 * lane_index(f), 1, URCCL_SQE_FENCE);

@@ -17,7 +17,7 @@ static __device__ __forceinline__ uint32_t lane_index(const struct job *j)
 	return blockIdx.x * j->per_block + threadIdx.x / 32;
 }
 
-static __device__ struct urccl_dev_lane lane_open(const struct job *j)
+static __device__ __forceinline__ struct urccl_dev_lane lane_open(const struct job *j)
 {
 	return j->by_warp ? urccl_dev_open_warp(j->ring, lane_index(j))
 			  : urccl_dev_open(j->ring, lane_index(j));
@@ -60,8 +60,8 @@ static __device__ __forceinline__ uint64_t message_push(const struct job *j,
 }
 
 /* 1: the whole lane has ended; failures are counted. */
-static __device__ int lane_finish(const struct job *j, struct urccl_dev_lane *l, uint64_t until,
-				  struct lane_result *r)
+static __device__ __forceinline__ int lane_finish(const struct job *j, struct urccl_dev_lane *l,
+						  uint64_t until, struct lane_result *r)
 {
 	int res = 0;
 
@@ -79,20 +79,26 @@ static __device__ int lane_finish(const struct job *j, struct urccl_dev_lane *l,
 	return 1;
 }
 
-static __device__ void result_store(struct urccl_dev_lane *l, const struct lane_result *r,
-				    struct lane_result *out)
+static __device__ __forceinline__ void
+result_store(struct urccl_dev_lane *l, const struct lane_result *r, struct lane_result *out)
 {
 	urccl_dev_close(l);
 	if (!l->rank)
 		*out = *r;
 }
 
-static __global__ void push_kernel(struct job j, struct lane_result *out)
+/* KIND is known when the kernel is compiled, as in most programs, and a thread pushes; or it is
+ * KIND_ANY. */
+template <uint32_t KIND> static __global__ void push_kernel(struct job j, struct lane_result *out)
 {
 	struct lane_result r = {};
 	uint64_t until, i, first, off, end;
 	struct urccl_dev_lane l;
 
+	if (KIND != KIND_ANY) {
+		j.kind = KIND;
+		j.by_warp = 0;
+	}
 	if (is_idle(&j))
 		return;
 	l = lane_open(&j);
@@ -222,8 +228,8 @@ static __global__ void check_kernel(struct job j, char *back, struct lane_result
 	}
 	if (j.by_warp)
 		for (i = 16; i; i /= 2)
-			r.failed += __shfl_xor_sync(0xffffffffu, (unsigned long long)r.failed,
-						    (int)i);
+			r.failed +=
+				__shfl_xor_sync(0xffffffffu, (unsigned long long)r.failed, (int)i);
 	fail_on_purpose(&j, &l, &r);
 	r.ended = gpu_ns();
 	result_store(&l, &r, &out[lane_index(&j)]);
@@ -283,7 +289,13 @@ void *gpu_alloc(size_t len)
 
 void lanes_push(const struct job *j, uint32_t lanes, struct lane_result *out)
 {
-	launch(push_kernel, lanes / j->per_block, 32 * j->per_block, *j, out);
+	void (*kernel)(struct job j, struct lane_result * out) = push_kernel<KIND_ANY>;
+
+	if (!j->by_warp && j->kind == KIND_NOP)
+		kernel = push_kernel<KIND_NOP>;
+	if (!j->by_warp && j->kind == KIND_WRITE)
+		kernel = push_kernel<KIND_WRITE>;
+	launch(kernel, lanes / j->per_block, 32 * j->per_block, *j, out);
 	CUDA(cudaDeviceSynchronize());
 }
 

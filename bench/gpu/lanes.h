@@ -14,6 +14,7 @@ enum kind {
 	KIND_NOTIFY,
 	KIND_WRITE_NOTIFY, /* one entry */
 	KIND_WRITE_SIGNAL, /* two: a FETCH_ADD with FENCE follows the WRITE */
+	KIND_ANY,
 };
 
 struct job {
