@@ -79,11 +79,23 @@ int device_rings_busy(const struct engine *e)
 	return 0;
 }
 
-uint64_t device_rings_ns(const struct engine *e)
+uint64_t device_rings_sleep_ns(const struct engine *e, uint64_t until)
 {
-	if (list_empty(&e->device_rings))
-		return NEVER_NS;
-	return e->now - e->pushed_ns < PUSHING_NS ? SOON_NS : IDLE_LOOK_NS;
+	uint64_t ns = until == NEVER_NS ? NEVER_NS : until > e->now ? until - e->now : 0;
+	uint64_t look_ns = e->now - e->pushed_ns < PUSHING_NS ? SOON_NS : IDLE_LOOK_NS;
+
+	return !list_empty(&e->device_rings) && look_ns < ns ? look_ns : ns;
+}
+
+int device_rings_are_empty(const struct engine *e)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &e->device_rings)
+		if (!device_ring_is_empty(
+			    list_entry(pos, struct engine_ring, device_link)->ring->device))
+			return 0;
+	return !list_empty(&e->device_rings);
 }
 
 int device_failed(const struct op *op)

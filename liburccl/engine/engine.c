@@ -249,10 +249,8 @@ static uint64_t slots_ns(const struct engine *e)
 static uint64_t sleep_ns(struct engine *e)
 {
 	uint64_t next = wheel_next(&e->wheel), ns = slots_ns(e), expires = exposures_next(e);
-	uint64_t looks = device_rings_ns(e);
 	uint32_t i;
 
-	ns = looks < ns ? looks : ns;
 	next = expires < next ? expires : next;
 	if (next != NEVER_NS) {
 		next = next > e->now ? next - e->now : 0;
@@ -314,16 +312,19 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	return n;
 }
 
-/* 0: it slept, and only its timer woke it. */
+/* 0: it slept, and only its timer woke it. A look at lanes that are empty ends no sleep. */
 static int thread_sleep(struct engine *e)
 {
+	uint64_t ns, until;
 	int woken = 1;
-	uint64_t ns;
 
 	if (!engine_arm(e)) {
 		ns = sleep_ns(e);
+		until = ns < NEVER_NS - e->now ? e->now + ns : NEVER_NS;
 		stats_asleep(e, ns);
-		woken = epoll_sleep(e, ns) != 0;
+		do
+			woken = epoll_sleep(e, device_rings_sleep_ns(e, until)) != 0;
+		while (!woken && e->now < until && device_rings_are_empty(e));
 	}
 	disarm(e);
 	return woken;

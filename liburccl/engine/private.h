@@ -622,7 +622,9 @@ uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n);
 /* Passes entries from lanes to the SQs of their rings. How many. */
 uint32_t device_rings_pass(struct engine *e);
 int device_rings_busy(const struct engine *e);	     /* once sleep was announced */
-uint64_t device_rings_ns(const struct engine *e);    /* how long to sleep at most */
+/* How long to sleep at most, where nothing else is to be done until then. */
+uint64_t device_rings_sleep_ns(const struct engine *e, uint64_t until);
+int device_rings_are_empty(const struct engine *e); /* 0 where there is no such ring */
 /* An entry has failed, or its outcome comes before its end: its lane is told, if it is from one. 0:
  * its ring has no room for a CQE. */
 int device_failed(const struct op *op);

@@ -200,6 +200,8 @@ void device_ring_close(struct device_ring *d);
 /* Takes the lane's next entry, without its lap bits, if all of it is there. Its index is what taken
  * was before. 1, or 0: it is not. */
 int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe);
+/* 1: no lane has a next entry, or a part of one with its lap bit. */
+int device_ring_is_empty(const struct device_ring *d);
 /* An entry that was taken has failed, or has ended; index: the low half. */
 void device_lane_failed(struct device_ring *d, uint32_t lane, uint32_t index, int64_t res);
 void device_lane_ended(struct device_ring *d, uint32_t lane, uint32_t index);
