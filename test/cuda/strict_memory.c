@@ -134,23 +134,33 @@ static void check_copies(void)
 	CHECK_EQ(cuStreamDestroy_v2(stream), 0);
 }
 
+/* The feed of urccl_gather(), with one bundle: 50 rows of table 0. */
+struct feed {
+	uint64_t started[8], taken[256], slots[64][2], rows[64][1024][3];
+};
+
 /* A batch, and the kernel that gathers by a table. */
 static void check_pieces(void)
 {
-	uint64_t dsts[50], srcs[50], *table;
+	uint64_t dsts[50], srcs[50], *word, number = 3;
+	struct feed *feed;
 	static const char ptx[] = ".version 7.4\n.target sm_75\n.visible .entry urccl_gather()";
 	struct cu_copy_attributes attr = {.order = CU_MEMCPY_SRC_ACCESS_ORDER_ANY};
-	void *stream, *module, *function, *params[4];
+	void *stream, *module, *function, *params[] = {&feed, &word, &number};
 	size_t sizes[50], first = 0;
-	unsigned n = 50, each = 1;
+	unsigned n = 50;
 
 	CHECK_EQ(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -1), 0);
-	CHECK_EQ(cuMemHostAlloc((void **)&table, 50 * 24, 0), 0);
+	CHECK_EQ(cuMemHostAlloc((void **)&feed, sizeof(*feed) + 8, 0), 0);
+	memset(feed, 0, sizeof(*feed));
+	word = (uint64_t *)(feed + 1);
+	feed->slots[1][0] = 1ull << 46 | 1ull << 29 | 50ull << 16 | 50;
+	feed->slots[1][1] = 7;
 	for (unsigned i = 0; i < 50; i++) {
-		table[3 * i] = srcs[i] = kinds[0].addr + 1000 * i;
-		table[3 * i + 1] = dsts[i] = kinds[1].addr + 1000 * (49 - i);
+		feed->rows[0][i][0] = srcs[i] = kinds[0].addr + 1000 * i;
+		feed->rows[0][i][1] = dsts[i] = kinds[1].addr + 1000 * (49 - i);
 		sizes[i] = 1000;
-		table[3 * i + 2] = 1000 | (uint64_t)i << 32;
+		feed->rows[0][i][2] = 1000 | (uint64_t)i << 32;
 	}
 	device_fill(kinds[0].addr, 50000, 0, 5);
 	CHECK_EQ(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, n, &attr, &first, 1, NULL),
@@ -166,11 +176,10 @@ static void check_pieces(void)
 	CHECK_EQ(cuModuleGetFunction(&function, module, "urccl_gather"), 0);
 	device_fill(kinds[0].addr, 50000, 0, 6);
 	CHECK_EQ(cuCtxEnablePeerAccess(device_cuda.contexts[1], 0), 0);
-	params[0] = &table;
-	params[1] = params[2] = &n;
-	params[3] = &each;
 	CHECK_EQ(cuLaunchKernel(function, 8, 1, 1, 256, 1, 1, 0, stream, params, NULL), 0);
 	CHECK_EQ(cuStreamSynchronize(stream), 0);
+	CHECK_EQ(*word, 7);
+	CHECK_EQ(feed->started[0], 3);
 	for (unsigned i = 0; i < 50; i++)
 		CHECK(device_check(dsts[i], 1000, 1000 * i, 6));
 	CHECK_EQ(cuStreamDestroy_v2(stream), 0);
