@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport: a const table of functions, all required. Each backend file exports that table
- * and nothing else.
+ * A transport is a const table of functions, required unless marked as optional or NULL. Each
+ * backend exports its table and nothing else.
  *
- * A device is one thing that moves bytes (a NIC, the sockets of a host, its shared memory), an
- * ep its end of the way to one peer's device. The engine hands chunks to an ep and takes them
- * out of poll; the contract:
- *  - a chunk that post took comes out of poll exactly once; once out, its local memory is left
- *    alone for ever;
- *  - a WRITE that comes out with res 0 and CHUNK_QUIET is placed: whoever is told of it now sees
+ * A device moves bytes (a NIC, the sockets of a host, its shared memory); an ep is this side's
+ * endpoint for one device of a peer. The engine hands chunks to an ep and takes them out of poll.
+ * The contract:
+ *  - a chunk that post took comes out of poll exactly once; after that the device never touches
+ *    its local memory again;
+ *  - a WRITE that comes out with res 0 and CHUNK_QUIET is placed: anybody who learns of it now sees
  *    every byte. Without CHUNK_QUIET it was only acknowledged, and a later FLUSH on the same ep
  *    that succeeds proves it placed;
  *  - a READ that comes out with res 0 has all its bytes in local memory;
- *  - a SEND that comes out with res 0 was taken by the peer's device, whose poll gives it out as
+ *  - a SEND that comes out with res 0 was taken by the peer's device, whose poll returns it as
  *    EVENT_MESSAGE, once or more often, in any order (the engine numbers its messages);
- *  - nothing orders chunks among each other;
+ *  - chunks are not ordered among each other;
  *  - nothing a peer sends is trusted: lengths, keys and offsets are checked before use; a peer
- *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO; -EILSEQ: a header is not what
- *    its checksum says), nobody else notices.
+ *    that breaks the protocol loses its ep (EVENT_DOWN, -EPROTO; -EILSEQ: a header does not match
+ *    its checksum), no other peer is affected.
  *
  * Threads: scan, open, close, ep_open and ep_free run on the control thread, reg, unreg, pin,
  * unpin, ep_prepare and ep_add_qps on any, several at a time; these may block and allocate, and
- * share nothing with a running engine but what each says. All other functions run on the one engine
- * thread that owns the device, never block, never log, and after ep_connect, ep_qps_added and
- * import never allocate. A backend has no globals, calls nothing of the engine, and starts no
- * threads, but where calls of a library may block that the engine cannot do without (fabric.h).
+ * share with a running engine only the state that each names. All other functions run on the one
+ * engine thread that owns the device, never block, never log, and after ep_connect, ep_qps_added
+ * and import never allocate. A backend has no globals, calls no engine function, and starts no
+ * threads, except for library calls that may block and that the engine cannot avoid (fabric.h).
  */
 #ifndef BACKEND_H
 #define BACKEND_H
@@ -34,9 +34,8 @@
 #include "memory/memory.h"
 
 #define EP_ADDR_MAX 256u		/* bytes of an ep's address */
-#define EP_VERSIONS 2u			/* the bytes that it begins with: least and greatest version
-					 * of the transport's protocol that its ep speaks (sim:
-					 * none) */
+#define EP_VERSIONS 2u			/* its first bytes: least and greatest version of the
+					 * transport's protocol that the ep supports (sim: none) */
 #define EP_BOND 16u			/* bytes of its bond */
 #define KEY_MAX 4096u			/* bytes of an exposure's key */
 #define MESSAGE_MAX 320u		/* bytes of a SEND */
@@ -44,65 +43,64 @@
 struct backend;
 
 enum device_caps {
-	CAP_FAILOVER = 1 << 0,		/* chunks that came out since their ep broke have
-					 * CHUNK_FAILOVER, and once both ends are closed nothing of
-					 * them lands any more: they may go again by another ep */
+	CAP_FAILOVER = 1 << 0,		/* a chunk that comes out after its ep broke has
+					 * CHUNK_FAILOVER; once both ends are closed nothing of it
+					 * lands any more: another ep may retry it */
 	CAP_ERROR_KILLS_EP = 1 << 1,	/* an access that the peer refused, and CANCEL_NOW, end the
 					 * ep: EVENT_DOWN; without it the ep goes on */
 	CAP_ACCESS_OUTLIVES_KEY = 1 << 2, /* an access that began in time may outlast its exposure:
 					 * the engine ends it then, by unexpose */
 	CAP_PIN = 1 << 3,		/* it has pin and unpin, which take a while */
 	CAP_SLOW_REG = 1 << 4,		/* reg and unreg take a while */
-	CAP_BY_PAGES = 1 << 5,		/* it knows memory by its pages: these must stay */
-	CAP_DMABUF = 1 << 6,		/* its reg and pin take dma-bufs; without it it is never
-					 * given an extent that is one */
-	CAP_GPU = 1 << 7,		/* its reg takes memory of GPUs, which peers reach as far as
-					 * expose and import do not say -EOPNOTSUPP; a chunk whose
-					 * key is of a GPU may have GPU_PIECES pieces */
+	CAP_BY_PAGES = 1 << 5,		/* it uses memory by its physical pages: these must stay */
+	CAP_DMABUF = 1 << 6,		/* its reg and pin take dma-bufs; other devices never get an
+					 * extent that is one */
+	CAP_GPU = 1 << 7,		/* its reg takes memory of GPUs; peers reach it unless
+					 * expose or import returns -EOPNOTSUPP; a chunk whose key
+					 * is of a GPU may have GPU_PIECES pieces */
 };
 
 /* Embedded at the start of each backend's own device and ep. */
 struct device {
 	const struct backend *ops;
-	uint32_t index;			/* in the context; of extent.mr[] */
+	uint32_t index;			/* index in the context, and in extent.mr[] */
 	int fd;				/* to sleep on after arm() gave 0; -1: poll it on a timer */
 	uint32_t rails;			/* the engine's: eps in use */
-	const char *about;		/* whom it reaches and how it moves bytes, in a line */
+	const char *about;		/* the peers it reaches and how it moves bytes, one line */
 	uint64_t bytes_per_s;		/* the speed of its port; 0: not known */
 	uint32_t caps;			/* enum device_caps */
 	struct gpu *gpu;		/* the context's, set after open */
-	const uint64_t *iteration;	/* the engine's: counts up; NULL: it has none */
+	const uint64_t *iteration;	/* the engine's iteration counter; NULL: none */
 	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
-					 * who closes it writes, any thread reads it */
+					 * the closing thread writes, any thread reads it */
 };
 
 struct ep {
 	struct device *dev;
 	void *owner;			/* the engine's */
-	uint8_t bonded;			/* likewise: who connects must know bond, a key that both
-					 * sides of the peer's own handshake alone have */
+	uint8_t bonded;			/* likewise: a connecting peer must know bond, a key that
+					 * only the two sides of the peer's own handshake have */
 	uint8_t bond[EP_BOND];
-	uint64_t used;			/* turn at which the peer's last read or write came by it,
-					 * where the backend sees these; any thread reads it */
-	uint8_t died;			/* the engine's: the process at the other end has ended, and
-					 * touches nothing any more */
-	uint8_t gpus;			/* the backend's: GPUs of the peer may be at memory of ours,
-					 * also when no process has its end open */
-	struct sockaddr_storage from;	/* the control thread's, before ep_connect: where it is
-					 * to dial from, port 0; AF_UNSPEC: anywhere */
+	uint64_t used;			/* engine iteration of the peer's last read or write by it,
+					 * if the backend sees these; any thread reads it */
+	uint8_t died;			/* the engine's: the process at the other end has ended and
+					 * accesses nothing any more */
+	uint8_t gpus;			/* the backend's: GPUs of the peer may access our memory,
+					 * even if no process has its end open */
+	struct sockaddr_storage from;	/* the control thread's, before ep_connect: local address to
+					 * dial from, port 0; AF_UNSPEC: any */
 };
 
 struct device_config {
 	const struct urccl_params *params;
 	uint32_t index;
-	uint32_t number;		/* among those of the transport: see scan */
-	uint64_t incarnation;		/* of this context, random */
+	uint32_t number;		/* among the transport's devices: see scan */
+	uint64_t incarnation;		/* random, one per context */
 	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
 						 * used), at most LISTEN_MAX */
 	uint32_t nlisten;		/* 0: do not listen */
-	struct nic_port *nics;		/* of an RDMA transport: the rails, in the machine's order,
-					 * which have what the settings ask for; NULL: it looks
-					 * itself */
+	struct nic_port *nics;		/* RDMA transports: the ports that satisfy the settings, in
+					 * the machine's order; NULL: the transport looks itself */
 	uint32_t nnics;
 };
 
@@ -112,35 +110,35 @@ enum chunk_flags {
 	CHUNK_QUIET = 1 << 0,		/* out: nothing of it lands at the peer any more, proved
 					 * by the peer or the device */
 	CHUNK_CANCELLED = 1 << 1,	/* the backend's: cancel was asked */
-	CHUNK_BOUNCES = 1 << 2,		/* out, with -EACCES: it would have gone through memory
-					 * of the library, which the policy forbids */
+	CHUNK_BOUNCES = 1 << 2,		/* out, with -EACCES: it needs a bounce buffer of the
+					 * library, which the policy forbids */
 	CHUNK_ACKED = 1 << 3,		/* the engine's, of a WRITE: the acknowledgement is
 					 * enough, no proof that it is placed is wanted */
-	CHUNK_FAILOVER = 1 << 4,	/* out, with an error: its ep broke, and nobody knows
-					 * whether it was done; not where somebody does */
-	CHUNK_REFUSED = 1 << 5,		/* out, with -EACCES: the peer's device would not have
-					 * it, and its ep broke; whether the owner took the memory
-					 * back, or is no more itself, the device does not know */
-	CHUNK_UNFLUSHED = 1 << 6,	/* out: bytes went to memory of another device, there or
-					 * here, which may not have them yet: what proves them
-					 * placed does so of the host's memory alone */
+	CHUNK_FAILOVER = 1 << 4,	/* out, with an error: its ep broke, and it is unknown
+					 * whether it was done */
+	CHUNK_REFUSED = 1 << 5,		/* out, with -EACCES: the peer's device refused it, and its
+					 * ep broke; the device cannot tell a revoked exposure from
+					 * an owner that ended */
+	CHUNK_UNFLUSHED = 1 << 6,	/* out: bytes went to memory of another device, local or
+					 * remote, which may not have them yet: the proof of
+					 * placement covers host memory only */
 	CHUNK_CODED = 1 << 7,		/* out, with an error: scratch[0] is its device_code() */
 };
 
-/* What a device calls an error: the status of its completion and the vendor's own code, above an
- * errno that it is told with. 0: it calls it nothing. */
+/* A device's own code of an error: completion status and vendor code, in the bits above the errno.
+ * 0: the device gave none. */
 static inline uint64_t device_code(uint16_t status, uint32_t vendor)
 {
 	return (uint64_t)vendor << 32 | (uint32_t)status << 16;
 }
 
-/* A remote's key as import resolved it; what is in it is the backend's affair. */
+/* A remote's key as import resolved it. Only the backend interprets v. */
 struct rkey {
 	uint64_t v[2];
-	uint32_t mapped;		/* 1: the owner is not asked at each access, so that this
-					 * library keeps to the advert; 0 before import */
+	uint32_t mapped;		/* 1: the owner is not asked at each access, so this library
+					 * enforces the advert; 0 before import */
 	uint32_t gpu;			/* 1: a GPU of this side moves the bytes: local memory is of
-					 * a GPU or pinned; likewise */
+					 * a GPU or pinned; 0 before import */
 	uint32_t relay;			/* the engine's: its memory is relayed, and the device gets
 					 * no chunk with this key */
 };
@@ -151,10 +149,10 @@ struct chunk_piece {
 	uint64_t len;
 };
 
-/* One piece of an entry, or a bundle of pieces. Filled by the engine, which leaves it and what it
- * points to alone until it comes out. */
+/* One piece of an entry, or a bundle of pieces. The engine fills it, and changes neither it nor
+ * memory that it points to until it comes out. */
 struct chunk {
-	struct chunk *next;		/* for the list of whoever has it */
+	struct chunk *next;		/* for the list of its current holder */
 	struct ep *ep;
 	uint8_t kind;			/* enum chunk_kind */
 	uint8_t cls;			/* enum urccl_class */
@@ -164,34 +162,36 @@ struct chunk {
 	uint32_t path;			/* out: URCCL_PATH_* bits of this piece, without
 					 * transport and rail */
 	uint32_t len;			/* bytes; SEND: at most MESSAGE_MAX */
-	void *local;			/* their address here */
+	void *local;			/* their local address */
 	const struct memory *memory;	/* the region that holds them; NULL for SEND */
-	const struct rkey *key;		/* READ, WRITE, FLUSH: of the remote; FLUSH: or NULL */
+	const struct rkey *key;		/* READ, WRITE, FLUSH: the remote's; FLUSH: may be NULL */
 	uint64_t off;			/* in what the key covers; FLUSH: 0 */
 	uint64_t scratch[2];		/* the backend's; CHUNK_CODED */
 	void *op;			/* the engine's */
 	uint32_t seg;			/* the engine's */
 	uint8_t taken;			/* the engine's: a device has it */
 	uint8_t checksum;		/* its bytes' CRC32C is compared where they are placed, or
-					 * it comes out with -EBADMSG; with -EOPNOTSUPP if the
-					 * peer cannot. SEND: one that differs is not given out */
-	uint8_t fence;			/* the engine's: what it waits for to go again */
+					 * it comes out with -EBADMSG; with -EOPNOTSUPP if the peer
+					 * cannot. SEND: one that differs is not delivered */
+	uint8_t fence;			/* the engine's: bit of the rail that must be fenced before
+					 * a retry */
 	uint8_t tries;			/* the engine's: how often it came out undone */
-	uint32_t npieces;		/* of a bundle, in memory that the GPU reaches: local and
-					 * off are the first one's, len is the sum. 0: no bundle */
+	uint32_t npieces;		/* pieces of a bundle in GPU-accessible memory: local and
+					 * off are the first one's, len is the sum. 0: none */
 	const struct chunk_piece *pieces;
 };
 
-/* Memory that a device has ready for peers to touch, and how they may: one for all exposures that
- * give the same by this device. The control thread's; between pin and unpin only mr changes. */
+/* Memory that a device has made ready for peers, and their rights: one for all exposures of the
+ * same range and rights by this device. The control thread's; between pin and unpin only mr
+ * changes. */
 struct pin {
 	const struct memory *memory;
 	uint64_t off, len;		/* range of the region */
 	uint32_t rights;		/* enum urccl_rights */
-	void *mr;			/* what the device made of it; the device's */
+	void *mr;			/* the device's handle for it; the device's */
 };
 
-/* What a peer may touch. The engine's; the backend's from expose to unexpose. */
+/* Memory that a peer may access. The engine's; the backend's from expose to unexpose. */
 struct exposure {
 	struct list link;		/* the engine's */
 	struct heap_node expiring;	/* likewise */
@@ -199,19 +199,19 @@ struct exposure {
 	struct ep *ep;
 	struct engine_peer *peer;	/* the engine's */
 	uint8_t exposed;		/* the engine's: the device has it */
-	uint8_t maybe_mapped;		/* likewise: its ep is closed, and the peer has not said
-					 * that it let go of the memory */
+	uint8_t maybe_mapped;		/* likewise: its ep is closed, and the peer has not
+					 * confirmed that it unmapped the memory */
 	struct memory *memory;
-	const struct pin *pin;		/* of devices that pin: of the same range and rights */
+	const struct pin *pin;		/* devices that pin: the pin of the same range and rights */
 	uint64_t off, len;		/* range of the region that the peer sees as [0, len) */
 	uint32_t rights;		/* enum urccl_rights */
-	uint32_t grant;			/* the engine's: what peers' atomics name it by */
-	uint32_t copies;		/* likewise: copies of the relay from or to it under way */
+	uint32_t grant;			/* the engine's: its id in peers' atomics */
+	uint32_t copies;		/* likewise: copies of the relay from or to it in flight */
 	uint32_t id;			/* the backend's */
 	uint64_t scratch;		/* the backend's */
-	uint64_t expires_ns;		/* its owner's clock after which accesses fail; NEVER_NS:
-					 * never. Of devices that pin: the control thread takes
-					 * the pin back then */
+	uint64_t expires_ns;		/* accesses fail after this time of the owner's clock;
+					 * NEVER_NS: never. Devices that pin: the control thread
+					 * unpins then */
 };
 
 enum event_type {
@@ -219,14 +219,13 @@ enum event_type {
 	EVENT_MESSAGE,			/* data, len: from ep's peer, valid until the next poll
 					 * of the device */
 	EVENT_UP,			/* ep may post: both ends are there */
-	EVENT_DOWN,			/* ep is broken or never came up, res says why, and code
-					 * what its device does; its chunks come out, then call
-					 * ep_close */
+	EVENT_DOWN,			/* ep is broken or never came up; res: why; code: its
+					 * device_code(); its chunks come out, then call ep_close */
 	EVENT_CLOSED,			/* after ep_close: every chunk is out, ep is quiet and
 					 * may be freed */
 	EVENT_ADD_QPS,			/* call ep_add_qps, then ep_qps_added, when there is time:
-					 * until then ep moves what it can as it is. Not again
-					 * before ep_qps_added, which comes before ep_free */
+					 * until then ep works with the queue pairs it has. Not
+					 * again before ep_qps_added, which comes before ep_free */
 };
 
 struct event {
@@ -244,124 +243,124 @@ struct event {
 };
 
 enum cancel_how {
-	CANCEL_ASK,			/* come out as soon as the peer has said that nothing of
-					 * it lands any more */
-	CANCEL_NOW,			/* come out by the next polls without the peer's word,
-					 * local memory quiet all the same */
+	CANCEL_ASK,			/* come out as soon as the peer has confirmed that nothing
+					 * of it lands any more */
+	CANCEL_NOW,			/* come out by the next polls without the peer's
+					 * confirmation; local memory is quiet all the same */
 };
 
 struct backend {
 	const char *name;
 	uint32_t transport;		/* enum urccl_transport */
-	uint32_t chunk_bytes;		/* a good size of a large entry's pieces */
-	uint32_t window;		/* bytes of bulk that a rail may have on its way before it
-					 * was seen to carry more; 0: several chunks. Few where what
-					 * is late to be acknowledged is sent again */
+	uint32_t chunk_bytes;		/* recommended size of a large entry's pieces */
+	uint32_t window;		/* bytes of bulk that a rail may have in flight before it
+					 * was seen to carry more; 0: several chunks. Small if the
+					 * transport retransmits chunks whose ack is late */
 	uint32_t qps;			/* queue pairs of an ep, which max_qps counts */
 
-	/* How many devices open() opens with these settings, index and number aside, by number
-	 * from 0 on; 0: none, the reason in fail(). Those that are named and are not there count,
-	 * last: open() says of each what is wrong. */
+	/* How many devices open() opens with these settings, whatever index and number; numbers
+	 * start at 0. 0: none, the reason in fail(). Devices that are named but missing count,
+	 * last: open() reports the error of each. */
 	uint32_t (*scan)(const struct device_config *config);
 	/* Control thread. 0 or -errno, the reason in fail(). */
 	int (*open)(const struct device_config *config, struct device **dev);
-	/* Close follows, and what may take it long begins: that of several devices is waited for
-	 * at once. NULL: nothing does. */
+	/* Close follows. Starts its slow steps, so that those of several devices run in parallel.
+	 * NULL: close has none. */
 	void (*end)(struct device *dev);
-	/* 1: its port has no link, so that it leads to nobody. Control thread. NULL: its devices
-	 * cannot tell. */
+	/* 1: its port has no link, so it reaches no peer. Control thread. NULL: its devices cannot
+	 * tell. */
 	int (*is_cut)(struct device *dev);
-	/* No eps left. 0, or -EBUSY with fail() text: a call of its driver's has not returned, and
-	 * all that it may have is left where it is for ever. */
+	/* No eps are left. 0, or -EBUSY with fail() text: a driver call has not returned, and
+	 * memory that it may use is never freed. */
 	int (*close)(struct device *dev);
-	/* Optional: the simulated clock that the device and its engine go by, or NULL.
-	 * *next_ns: when there is something to poll next, as of the last poll. */
+	/* Optional: the simulated clock of the device and its engine, or NULL. *next_ns: the next
+	 * time at which poll has work, as of the last poll. */
 	struct clock *(*clock)(struct device *dev, uint64_t *next_ns);
-	/* Optional: memory regions that this context has of the *most that the device can have, of
-	 * all programs; 0: another limit binds it. Any thread. */
+	/* Optional: memory regions of this context; *most: the device's limit for all programs; 0:
+	 * another limit applies. Any thread. */
 	uint32_t (*mrs)(struct device *dev, uint32_t *most);
-	/* Makes memory known to the device: extent->mr[dev->index]. Never called twice for one
+	/* Registers memory with the device: extent->mr[dev->index]. Never called twice for one
 	 * extent. */
 	int (*reg)(struct device *dev, struct extent *extent);
 	/* No pin and no exposure of memory in it is left, no chunk uses it. 0, or -errno: the
-	 * device has (some of) it still; it may be called again. */
+	 * device still has (some of) it; it may be called again. */
 	int (*unreg)(struct device *dev, struct extent *extent);
-	/* Of devices that pin: makes a range ready for peers, ahead of expose and without an ep. 0
-	 * or -errno. */
+	/* Devices that pin: makes a range ready for peers, before expose and without an ep. 0 or
+	 * -errno. */
 	int (*pin)(struct device *dev, struct pin *pin);
-	/* No exposure is of it any more. Once it returned 0 nothing reaches the memory by what
-	 * peers were told of it, and an access that was half received lands no more; -errno: as for
-	 * unreg. */
+	/* No exposure uses it any more. Once it returned 0 no key that peers hold reaches the
+	 * memory, and an access that was half received lands no more; -errno: as for unreg. */
 	int (*unpin)(struct device *dev, struct pin *pin);
-	/* A new ep and its address, which goes to the peer's ep_connect. */
+	/* Creates an ep and its address, which goes to the peer's ep_connect. */
 	int (*ep_open)(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
-	/* Never connected, or EVENT_CLOSED came; what was imported and not forgotten goes too. */
+	/* Never connected, or EVENT_CLOSED came; also forgets the keys that are still imported. */
 	void (*ep_free)(struct ep *ep);
 	/* After EVENT_UP, once: a pidfd of the peer's process, which the caller closes; negative:
 	 * none can be had. NULL: the peer need not be of this host. */
 	int (*process)(struct ep *ep);
-	/* After EVENT_CLOSED: a descriptor on which epoll tells EPOLLRDHUP once the peer has let go
-	 * of all that it has mapped, or no process has its end open any more; the caller closes it.
-	 * -1: it has let go, or died. NULL: peers map nothing. */
+	/* After EVENT_CLOSED: a descriptor on which epoll reports EPOLLRDHUP once the peer has
+	 * unmapped everything, or no process has its end open any more; the caller closes it. -1:
+	 * it has unmapped everything, or died. NULL: peers map nothing. */
 	int (*importer)(struct ep *ep);
-	/* epoll told EPOLLRDHUP of the importer of an ep with gpus. 1: the peer has let go. 0: the
-	 * end of its process says so, and nothing else. */
+	/* epoll reported EPOLLRDHUP for the importer of an ep with gpus. 1: the peer has unmapped
+	 * everything. 0: only the end of its process proves that. */
 	int (*importer_left)(int importer);
-	/* What of ep_connect may block, ahead of it; it may be left out. Any thread, while no other
-	 * has the ep. 0 or ep_connect's errors. NULL: nothing of it blocks. */
+	/* Does the blocking part of ep_connect, before it; the call is optional. Any thread, while
+	 * no other has the ep. 0 or ep_connect's errors. NULL: ep_connect never blocks. */
 	int (*ep_prepare)(struct ep *ep, const void *addr, uint32_t addr_len);
 
-	/* What EVENT_ADD_QPS asked for and may block. Any thread, beside all but ep_free. 0, or
-	 * -errno with fail() text: ep stays as it is. NULL: nobody asks. */
+	/* Does the blocking work that EVENT_ADD_QPS asked for. Any thread, in parallel with all but
+	 * ep_free. 0, or -errno with fail() text: ep stays as it is. NULL: no ep asks. */
 	int (*ep_add_qps)(struct ep *ep);
 
 	/* Engine thread. */
-	/* Starts; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it dials, to
-	 * the host of via where the address names none. peer and len are that side's ep_open
-	 * address; checked. 0, or -errno: malformed, -EPROTONOSUPPORT: of a version apart. */
+	/* Starts to connect; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it
+	 * dials, to the host of via if addr names none. addr is the peer's ep_open address; it is
+	 * checked. 0, or -errno: malformed, -EPROTONOSUPPORT: no common version. */
 	int (*ep_connect)(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			  const struct sockaddr_storage *via);
-	/* Starts the end: chunks come out (how CANCEL_NOW), then EVENT_CLOSED. */
+	/* Starts the end: chunks come out as by CANCEL_NOW, then EVENT_CLOSED. */
 	void (*ep_close)(struct ep *ep);
 
-	/* ep_add_qps returned res; after ep_close, too. */
+	/* ep_add_qps returned res. Also called after ep_close. */
 	void (*ep_qps_added)(struct ep *ep, int res);
 
-	/* Lets ep's peer touch the exposure's range; the key goes to the peer's import. Bytes of
+	/* Lets ep's peer access the exposure's range; the key goes to the peer's import. Bytes of
 	 * key, or -errno. */
 	int (*expose)(struct exposure *exposure, void *key, uint32_t key_max);
-	/* Later accesses fail with -EACCES, and one that is half received lands no more; of a
-	 * device that pins that is so once unpin has returned. 0: done, the exposure is the
-	 * engine's again; -EINPROGRESS: a kernel call still has the memory, or the peer has it
-	 * mapped and has not said that it let go: poll and call again. After EVENT_CLOSED:
-	 * -EINPROGRESS if it may have it mapped even now. */
+	/* Later accesses fail with -EACCES, and one that is half received lands no more; a device
+	 * that pins guarantees this once unpin has returned. 0: done, the exposure is the engine's
+	 * again; -EINPROGRESS: a kernel call still uses the memory, or the peer has not confirmed
+	 * that it unmapped it: poll and call again. After EVENT_CLOSED: -EINPROGRESS if the peer
+	 * may still have it mapped. */
 	int (*unexpose)(struct exposure *exposure);
 	/* Resolves a key for chunks on ep. 0, or -errno; -EINPROGRESS: call again. The bytes come
 	 * from the peer. */
 	int (*import)(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		      struct rkey *rkey);
 	void (*forget)(struct ep *ep, struct rkey *rkey);	/* no chunk uses it any more */
-	/* Optional, of devices with CAP_GPU: the address of the key's memory for kernels of this
-	 * side. The owner is not told that a revocation is carried out until out is NULL: it is
-	 * not used any more. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
+	/* Optional, for devices with CAP_GPU: the address of the key's memory for kernels of this
+	 * side. out NULL: the address is not used any more; until then the owner is not told that a
+	 * revocation is done. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
 	int (*map)(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
-	/* Does ahead what a first chunk with the key would have to do on this side, a piece at a
-	 * time. 0: that was all; -EINPROGRESS: call again. */
+	/* Does in advance the work of a first chunk with the key on this side, a piece at a time.
+	 * 0: done; -EINPROGRESS: call again. */
 	int (*warm)(struct ep *ep, struct rkey *rkey);
 
 	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May
 	 * fail them in poll. */
 	uint32_t (*post)(struct ep *ep, struct chunk **chunks, uint32_t n);
-	/* The chunk was taken and is not out. May be said again, harder. */
+	/* The chunk was taken and is not out. May be called again with CANCEL_NOW after
+	 * CANCEL_ASK. */
 	void (*cancel)(struct chunk *chunk, enum cancel_how how);
 	/* Sends what was posted, receives, completes: at most n events. 0: nothing to do. */
 	uint32_t (*poll)(struct device *dev, struct event *events, uint32_t n);
 	/* Announces sleep on dev->fd; 1: there is something to poll, do not sleep. The next poll
-	 * takes it back. */
+	 * cancels it. */
 	int (*arm)(struct device *dev);
-	/* Optional, for drivers whose calls may never return. Any thread, while the context closes,
-	 * which began at that time of the clock. 1: a call that ends or closes something is under
-	 * way for a second. */
+	/* Optional, for drivers whose calls may never return. Any thread, while the context closes;
+	 * since: when that began. 1: a call that ends or closes something has been blocked for a
+	 * second. */
 	int (*is_stuck)(struct device *dev, uint64_t since);
 };
 
@@ -371,7 +370,7 @@ static inline uint32_t device_mrs(struct device *dev, uint32_t *most)
 	return dev->ops->mrs ? dev->ops->mrs(dev, most) : 0;
 }
 
-/* The ep of this address speaks the version: 0, -EPROTO: malformed, or -EPROTONOSUPPORT. */
+/* 0: the ep of this address supports the version; -EPROTO: malformed; -EPROTONOSUPPORT. */
 static inline int ep_version_check(uint32_t version, const uint8_t *addr, uint32_t len)
 {
 	if (len < EP_VERSIONS || !addr[0] || addr[0] > addr[1])
@@ -379,7 +378,7 @@ static inline int ep_version_check(uint32_t version, const uint8_t *addr, uint32
 	return addr[0] <= version && version <= addr[1] ? 0 : -EPROTONOSUPPORT;
 }
 
-/* Of transports that have one device at most. */
+/* For transports that have at most one device. */
 static inline uint32_t scan_one(const struct device_config *config)
 {
 	(void)config;

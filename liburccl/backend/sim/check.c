@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bits that the network flips, and the checksum that tells. */
+/* Bits that the network flips, and the checksum that detects them. */
 #include "backend/sim/sim.h"
 
 void sim_check_send(struct sim_packet *p, uint64_t draw)
@@ -8,7 +8,7 @@ void sim_check_send(struct sim_packet *p, uint64_t draw)
 
 	if (op->checksum)
 		p->sum = crc32c(0, p->data, p->len);
-	/* Of what engines say among themselves some have none, as little as a header of tcp. */
+	/* Some engine messages have no checksum, like a header of tcp: these stay intact. */
 	if (!p->len || (op->kind == CHUNK_SEND && !op->checksum))
 		return;
 	if (!sim_happens(op->ep->dev->faults.flip, draw))
@@ -22,8 +22,8 @@ int sim_check_arrived(const struct sim_packet *p)
 	return p->op->checksum && crc32c(0, p->data, p->len) != p->sum ? -EBADMSG : 0;
 }
 
-/* Whoever gets it again gets less of it, and the sum of that. What a READ brings is not in it yet,
- * and summed up when it is. */
+/* A later copy has the shorter length and its checksum. A READ packet has no data yet: it is summed
+ * once filled. */
 void sim_check_cut(struct sim_packet *p, uint32_t len)
 {
 	p->len = len;

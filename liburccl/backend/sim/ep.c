@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eps of the simulated network: their birth, meeting and end, and what their peers may touch. */
+/* Eps of the simulated network: open, connect, close, and the memory that peers may access. */
 #include <stdlib.h>
 #include "backend/sim/sim.h"
 
-/* What names an ep to its peer, and an exposure. Both ends are one process: no byte order. */
+/* The address of an ep and the key of an exposure. Both ends are one process: no byte order. */
 struct sim_addr {
 	uint64_t cookie, place;
 	uint32_t id, reserved;
@@ -65,7 +65,7 @@ static struct sim_ep *ep_new(struct sim_device *dev)
 	return ep;
 }
 
-/* Room in the heap for one ep's packets more. */
+/* Makes room in the heap for the packets of one more ep. */
 static int heap_grow(struct sim_device *dev)
 {
 	uint32_t size = (dev->neps + 1) * SIM_PACKETS;
@@ -128,7 +128,7 @@ int sim_ep_open(struct device *d, struct ep **out, void *addr, uint32_t *addr_le
 	return 0;
 }
 
-/* Those of which nothing is under way any more. */
+/* Frees closed eps that have no packet in flight any more. */
 static void left_delete(struct sim_device *dev)
 {
 	struct list *pos, *tmp;
@@ -197,7 +197,7 @@ static int is_dead(const struct sim_ep *ep)
 	return sim_is_dead(ep->dev, sim_now(ep->dev));
 }
 
-/* Both are up once each has named the other. */
+/* Both eps are up once each has named the other. */
 static void ep_connect_both(struct sim_ep *ep, struct sim_ep *peer)
 {
 	if (is_dead(ep)) {

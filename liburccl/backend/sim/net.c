@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A simulated network: who has joined, its faults' dice, and packets under way by the time they are
- * there. */
+/* A simulated network: its devices, the random draws of its faults, and packets in flight ordered
+ * by arrival time. */
 #include <stdlib.h>
 #include "backend/sim/sim.h"
 
@@ -131,7 +131,7 @@ struct sim_ep *sim_find_ep(struct urccl_sim *net, uint64_t place, uint32_t id)
 	return dev && dev->place == place ? handles_get(&dev->eps, id) : NULL;
 }
 
-/* The lock orders this with the other's arm, so that its announcement needs no order of its own. */
+/* The lock orders this with the other device's arm, so asleep needs no memory order. */
 void sim_wake(struct sim_device *dev)
 {
 	if (dev->clock)
@@ -145,7 +145,7 @@ void sim_wake(struct sim_device *dev)
 
 /* ---- public ---- */
 
-/* Some of every fault that a correct program does not notice. */
+/* The default: faults that a correct program does not notice. */
 #define HARMLESS "delay=1us..20us,early=50%,duplicate=12.5%"
 
 static int faults_all(struct urccl_sim *net, const char *text)
@@ -178,7 +178,7 @@ int urccl_sim_open(const char *faults, struct urccl_sim **sim)
 		fail(err, "sim: no random bytes");
 		goto free_net;
 	}
-	pthread_mutex_init(&net->lock, NULL); /* which cannot fail on Linux */
+	pthread_mutex_init(&net->lock, NULL); /* cannot fail on Linux */
 	clock_init(&net->clock);
 	*sim = net;
 	return 0;

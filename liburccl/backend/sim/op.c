@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A chunk in the simulated network: posted, out, or ended before its end. What goes wrong with it
- * is settled by its seed when it is posted; packet.c has what carries it. */
+/* A chunk in the simulated network, from post to completion or cancellation. Its seed decides its
+ * faults when it is posted; packet.c has its packets. */
 #include "backend/sim/sim.h"
 
 /* ---- ops ---- */
@@ -14,7 +14,7 @@ static void op_to_send(struct sim_op *op)
 		list_add_tail(&ep->sending, &ep->dev->sending);
 }
 
-/* FLUSHes go once nothing but FLUSHes is before them. */
+/* FLUSHes are sent once only FLUSHes are before them. */
 static void send_flushes(struct sim_ep *ep)
 {
 	struct sim_op *op;
@@ -42,7 +42,7 @@ static void op_free(struct sim_op *op)
 		send_flushes(ep);
 }
 
-/* The end of the ep says nothing of what was done; the peer's word does. */
+/* If the ep ended, it is unknown whether the chunk was done; an answer of the peer tells. */
 static int may_fail_over(const struct sim_ep *ep, int res)
 {
 	return ep->down && (res == ep->down || res == -ECONNRESET || res == -ECANCELED);
@@ -73,7 +73,7 @@ static void op_out(struct sim_op *op, int res, uint32_t flags)
 	chunk_done(op->ep->dev, chunk, res, flags);
 }
 
-/* Out without the peer's word; what was never sent is quiet all the same. */
+/* Completes it without an answer of the peer; an op that was never sent is quiet all the same. */
 static void op_give_up(struct sim_op *op, int res)
 {
 	if (op->chunk)
@@ -97,7 +97,7 @@ void sim_op_check(struct sim_op *op)
 
 /* ---- posting ---- */
 
-/* Only bytes can be placed in part. */
+/* Only a WRITE or READ can be placed in part. */
 static enum sim_fault op_fault(const struct sim_op *op, const struct sim_faults *f)
 {
 	uint64_t draw = sim_draw(op->seed, DRAW_FAULT, 0);
@@ -159,7 +159,7 @@ int sim_op_post(struct sim_ep *ep, struct chunk *chunk)
 
 /* ---- ending before the end ---- */
 
-/* All of them, or those that are acknowledged and not placed. */
+/* All of them, or only the acknowledged packets that are not placed. */
 static void op_drop_packets(struct sim_op *op, int all)
 {
 	struct sim_ep *ep = op->ep;
@@ -188,7 +188,7 @@ void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
 	list_del(&op->unsent);
 	op->stopped = 1;
 	if (how == CANCEL_NOW) {
-		/* A write's packets are copies and on their way; all others need the chunk. */
+		/* Packets of a WRITE or SEND are copies; READ and FLUSH need the chunk. */
 		op_give_up(op, -ECANCELED);
 		if (op->kind == CHUNK_READ || op->kind == CHUNK_FLUSH)
 			op_drop_packets(op, 1);
@@ -198,7 +198,7 @@ void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
 	sim_op_check(op);
 }
 
-/* A write's packets are copies: those that are on their way arrive if the peer's end is there. */
+/* A WRITE's packets are copies: packets in flight still arrive if the peer's ep exists. */
 void sim_op_end_all(struct sim_ep *ep, int res)
 {
 	struct list *pos, *tmp;

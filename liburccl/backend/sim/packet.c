@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packets of a chunk in the simulated network: sent as the ep has some free, lost, placed,
- * answered by the peer one by one. */
+/* The packets of a chunk in the simulated network: they are sent while the ep has free ones, lost,
+ * placed, and answered by the peer one by one. */
 #include "backend/sim/sim.h"
 
 /* ---- packets ---- */
@@ -11,14 +11,14 @@ static void packet_again(struct sim_packet *p, uint32_t stage, uint64_t due)
 	sim_heap_add(p->op->ep->dev, p, due);
 }
 
-/* Never at once, so that delivering what is due comes to an end. */
+/* At least 1 ns, so that sim_deliver() ends. */
 static uint64_t packet_delay(const struct sim_packet *p, enum sim_drawn what)
 {
 	return 1 +
 	       sim_within(&p->op->ep->dev->faults.delay, sim_draw(p->op->seed, what, p->number));
 }
 
-/* Its bytes are in it. */
+/* The packet has its data. */
 static void packet_sums(struct sim_packet *p)
 {
 	sim_check_send(p, sim_draw(p->op->seed, DRAW_FLIP, p->number));
@@ -56,7 +56,7 @@ static void packet_failed(struct sim_packet *p, int err)
 	packet_free(p);
 }
 
-/* It has landed; perhaps it does so once more. */
+/* It has landed; the duplicate fault may make it land again. */
 static void packet_landed(struct sim_packet *p, uint64_t now)
 {
 	const struct sim_op *op = p->op;
@@ -71,7 +71,7 @@ static void packet_landed(struct sim_packet *p, uint64_t now)
 
 /* ---- lost ---- */
 
-/* It goes again after a while, longer each time, and at last the rail counts as broken. */
+/* Retransmits it after a time that doubles; after the last retry the rail counts as broken. */
 static void packet_lost(struct sim_packet *p, uint64_t now)
 {
 	const struct sim_faults *f = &p->op->ep->dev->faults;
@@ -133,7 +133,7 @@ static int check_access(const struct sim_op *op, const struct exposure *e)
 	return 0;
 }
 
-/* Between the packet and its place in the exposure, span by span. */
+/* Copies between the packet and the exposure, span by span. */
 static void packet_copy(struct sim_packet *p, const struct exposure *e, int to_memory)
 {
 	uint64_t off = e->off + p->op->off + p->off, run;
@@ -170,7 +170,7 @@ static void inbox_put(struct sim_ep *to, const struct sim_packet *p)
 
 /* ---- a packet's stages ---- */
 
-/* The peer's answer: 0 or -errno. -EAGAIN: not now. */
+/* The peer's answer: 0 or -errno. -EAGAIN: its inbox is full. */
 static int packet_judge(const struct sim_packet *p)
 {
 	const struct sim_op *op = p->op;
@@ -222,7 +222,7 @@ static void packet_accepted(struct sim_packet *p, uint64_t now)
 		packet_copy(p, find_exposure(op), 1);
 		break;
 	}
-	if (is_dropped(p, DRAW_LOST_BACK)) { /* it was done, and is done again */
+	if (is_dropped(p, DRAW_LOST_BACK)) { /* it was done, and will be done again */
 		packet_lost(p, now);
 		return;
 	}
@@ -233,7 +233,7 @@ static void packet_accepted(struct sim_packet *p, uint64_t now)
 		packet_landed(p, now);
 }
 
-/* Nothing goes while either end stands still, and nothing arrives while either link is down. */
+/* A packet waits while either device is frozen; it is lost if either link is down or by chance. */
 static int packet_arrives(struct sim_packet *p, uint64_t now)
 {
 	struct sim_ep *peer = peer_of(p->op->ep);
@@ -252,7 +252,7 @@ static int packet_arrives(struct sim_packet *p, uint64_t now)
 	return 1;
 }
 
-/* What of it fails, by what was settled when it was posted. 1: there is something to do at all. */
+/* Applies the fault that was drawn at post. 0: none of the packet is placed. */
 static int packet_maimed(struct sim_packet *p)
 {
 	if (p->op->fault == SIM_FAULT_NOTHING)
@@ -282,8 +282,8 @@ static void packet_there(struct sim_packet *p, uint64_t now)
 	}
 }
 
-/* Access was granted when it was acknowledged; what ended since is what unexpose or close have
- * ended, after placing or forgetting all there was. */
+/* Access was checked when it was acknowledged. If the exposure is gone since, unexpose or close has
+ * placed or dropped the packet's data. */
 static void packet_placed(struct sim_packet *p, uint64_t now)
 {
 	struct exposure *e = find_exposure(p->op);
@@ -351,7 +351,7 @@ void sim_deliver(struct sim_device *dev, uint64_t now)
 	}
 }
 
-/* As a NIC that lets go of memory first writes out what it holds for it. */
+/* Like a NIC, which writes out data that it holds for memory before it deregisters it. */
 void sim_settle(struct sim_device *owner, const struct exposure *exposure)
 {
 	struct urccl_sim *net = owner->net;
@@ -396,7 +396,7 @@ static void op_send(struct sim_op *op, uint64_t now)
 		     now + sim_line(op->ep->dev, outward, now) + packet_delay(p, DRAW_DELAY));
 }
 
-/* A packet of each op in turn, so that a short one does not wait for a long one to end. */
+/* Sends a packet of each op in turn, so that a short op does not wait for a long one. */
 void sim_send(struct sim_ep *ep, uint64_t now)
 {
 	struct sim_op *op;

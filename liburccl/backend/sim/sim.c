@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport sim: devices and eps on a simulated network inside the process. sim.h has the picture.
- * */
+/* Transport sim: devices and eps on a simulated network inside the process; see sim.h. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -68,7 +67,7 @@ static void device_init(struct sim_device *dev, uint32_t index)
 	dev->done_tail = &dev->done;
 }
 
-/* What the context says of itself goes before what the network says of all. */
+/* The context's own fault settings override the network's. */
 static int device_faults(const struct device_config *config, struct sim_faults *f)
 {
 	const struct urccl_sim *net = config->params->sim_network;
@@ -87,7 +86,7 @@ static int device_faults(const struct device_config *config, struct sim_faults *
 	return err;
 }
 
-/* What is wrong with the settings is open's to say. */
+/* open() reports invalid settings. */
 static uint32_t device_scan(const struct device_config *config)
 {
 	struct sim_faults faults;
@@ -163,7 +162,7 @@ static int device_close(struct device *d)
 	return 0;
 }
 
-/* Any memory will do. */
+/* Any memory will do; pinning only takes its time. */
 static void pin_pages(struct device *dev)
 {
 	uint64_t ns = to_sim_device(dev)->faults.pin_ns;
@@ -233,7 +232,7 @@ static int down_ready(const struct sim_ep *ep)
 	return !ep->down_heard || !ep->dev->net->frozen;
 }
 
-/* The network's side of a poll: what is due arrives, what is posted is sent. */
+/* The network's side of a poll: delivers packets that are due and sends posted chunks. */
 static void device_work(struct sim_device *dev)
 {
 	uint64_t now = sim_now(dev);
@@ -338,7 +337,7 @@ static uint32_t poll_ends(struct sim_device *dev, struct event *events, uint32_t
 	return i;
 }
 
-/* The next time at which something happens by itself; NEVER_NS: somebody else's turn. */
+/* The next time at which the device has work; NEVER_NS: none until a call or a peer makes some. */
 static uint64_t next_due(const struct sim_device *dev)
 {
 	uint64_t next = dev->neps ? sim_window_due(dev) : NEVER_NS;
@@ -348,8 +347,8 @@ static uint64_t next_due(const struct sim_device *dev)
 	return next;
 }
 
-/* What came up before what came, and an end last: nothing speaks of an ep before its up or after
- * its end. */
+/* EVENT_UP comes first and the end of an ep last, so no event names an ep before its EVENT_UP or
+ * after its end. */
 static uint32_t sim_poll(struct device *d, struct event *events, uint32_t n)
 {
 	struct sim_device *dev = to_sim_device(d);
@@ -389,7 +388,7 @@ static int anything_ready(const struct sim_device *dev, uint64_t now)
 	return 0;
 }
 
-/* Until something happens by itself; also takes back an earlier expiry. */
+/* Arms it for the next work of the device; also clears an earlier expiry. */
 static void set_timer(struct sim_device *dev, uint64_t now)
 {
 	struct itimerspec spec = {.it_interval = {0, 0}, .it_value = {0, 0}};

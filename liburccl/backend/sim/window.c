@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with a device for a while, and how fast its link is. When, is settled by its seed
- * alone, from when it was opened. */
+/* Faults of a device that last for a while, and the speed of its link. Its seed and the time at
+ * which it was opened decide when faults begin. */
 #include "backend/sim/sim.h"
 
-#define WINDOWS_BEHIND 4096u /* that are gone through one by one after a long time */
+#define WINDOWS_BEHIND 4096u /* the most that are stepped through after a long pause */
 
 enum draw {
 	DRAW_FREEZE = 0x5eed0000,
@@ -62,7 +62,7 @@ void sim_windows_begin(struct sim_device *dev, uint64_t now)
 	next_restart(dev, now);
 }
 
-/* Both ends hear of it. */
+/* Both ends get EVENT_DOWN. */
 void sim_break_all(struct sim_device *dev)
 {
 	struct sim_ep *ep, *peer;
