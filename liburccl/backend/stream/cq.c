@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came out of a device's streams and waits for its poll. */
+/* The completion queue of a device's streams: chunks and messages that wait for its poll. */
 #include "backend/stream/wire.h"
 
 void stream_cq_init(struct stream_cq *k)
@@ -20,7 +20,7 @@ uint32_t stream_cq_room(const struct stream_cq *k)
 	uint32_t messages = STREAM_MESSAGES - k->messages;
 	uint32_t bytes = STREAM_INBOX - k->used;
 
-	/* Each message costs a header in the stream, but one may have come in part before. */
+	/* Each message takes a header in the stream; one may already be half received. */
 	if (messages < 2 || bytes < 2 * MESSAGE_MAX)
 		return 0;
 	bytes -= MESSAGE_MAX;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream receives. Every byte here is the peer's word: it is copied before it is checked,
- * and checked before it is used. */
+/* The receive side of a stream. The peer controls every byte: a header is copied before it is
+ * checked, and checked before it is used. */
 #include "backend/stream/wire.h"
 
-#define DIRECT_MIN 4096u  /* shorter rests of a payload go through staging */
+#define DIRECT_MIN 4096u  /* a shorter rest of a payload goes through staging */
 #define BULK_MIN   32768u /* a payload after which staging is kept small */
 #define STAGING	   65536u
-/* After a large payload: the end of an answer and a header, so that the next goes to its place. */
+/* After a large payload: the end of an answer and a header, so the next is received in place. */
 #define STAGING_BULK (2 * STREAM_HEADER)
 
 static const int status_errno[STATUS_LAST] = {
@@ -27,7 +27,7 @@ static int begin_numbered(struct stream *s, const struct frame *f)
 	return 0;
 }
 
-/* The peer makes use of us. */
+/* Records the iteration of the peer's last access; the engine suspends idle peers. */
 static void peer_used(struct stream *s)
 {
 	const uint64_t *iteration = s->ep->dev->iteration;
@@ -71,7 +71,7 @@ static int begin_read(struct stream *s, const struct frame *f)
 	return 0;
 }
 
-/* The parts of an answer are at most what was asked, and exactly that if all is well. */
+/* The parts of an answer are at most as long as the READ, and exactly so if it succeeds. */
 static int begin_resp(struct stream *s, const struct frame *f)
 {
 	const struct stream_read *r = stream_read(s, s->tx.answered);
@@ -130,7 +130,7 @@ static int begin_drop(struct stream *s, const struct frame *f)
 		return rc;
 	if ((int32_t)(s->rx.requested - f->id) <= 0 || f->len || f->off)
 		return -EPROTO;
-	/* One that is answered already needs no more. */
+	/* A READ that is already answered is ignored. */
 	if (f->id - s->tx.replied < s->rx.requested - s->tx.replied)
 		stream_request(s, f->id)->dropped = 1;
 	s->rx.left = 0;
@@ -141,7 +141,7 @@ static int begin_ack(struct stream *s, const struct frame *f)
 {
 	s->rx.left = 0;
 	s->rx.again = 0;
-	/* Without a checksum it acknowledges what had none. */
+	/* Without a checksum it acknowledges frames without one. */
 	if (f->flags & FRAME_CHECK && check_of(f))
 		return -EPROTO;
 	return f->len || f->id || f->off ? -EPROTO : 0;
@@ -204,8 +204,8 @@ static void advance(struct stream *s, uint32_t n)
 	s->rx.left -= n;
 }
 
-/* n bytes are at their place, where they are summed: whoever sent them may still change them
- * elsewhere. */
+/* n bytes are in place. They are summed there: a peer that shares memory may still change the
+ * source. */
 __attribute__((noinline)) static void arrived_checked(struct stream *s, uint32_t n)
 {
 	while (n) {
@@ -228,7 +228,7 @@ static void arrived(struct stream *s, uint32_t n)
 		advance(s, n);
 }
 
-/* All of the payload came. */
+/* The whole payload has come: does it match its checksum? */
 static int is_intact(const struct stream *s)
 {
 	return !(s->rx.flags & FRAME_CHECK) || s->rx.sum == s->rx.expected;
@@ -249,8 +249,8 @@ static void payload_place(struct stream *s, const uint8_t *data, uint32_t len)
 	}
 }
 
-/* A message goes to the completion queue whole; 0: no room for it, its last bytes stay where they
- * are. */
+/* Collects a message, which enters the completion queue whole. Returns the bytes taken; 0: the
+ * queue is full, the last bytes stay with the caller. */
 static uint32_t collect(struct stream *s, const uint8_t *data, uint32_t len)
 {
 	if (len == s->rx.left && stream_cq_full(s->cq))
@@ -300,7 +300,7 @@ static void finish_resp(struct stream *s)
 		stream_out(s, c, cancelled ? -ECANCELED : status_errno[status], CHUNK_QUIET);
 }
 
-/* A message that is not what was sent is none: the peer is told, and sends it again. */
+/* A message that fails its checksum is dropped: a NAK makes the peer send it again. */
 static int finish_send(struct stream *s)
 {
 	if (s->rx.flags & FRAME_CHECK)
@@ -378,7 +378,7 @@ void stream_placed(struct stream *s, uint32_t n)
 	stream_settle_rx(s);
 }
 
-/* Bytes of the header at data that were taken; the header is complete when *have is set. */
+/* Returns the bytes of the header that it took from data; *have: the header is complete. */
 static uint32_t take_header(struct stream *s, struct frame *f, const uint8_t *data, size_t len,
 			    int *have)
 {

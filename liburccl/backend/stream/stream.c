@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of chunks on a stream: queued, sent, out; and the exposures that peers name. */
+/* Chunks on a stream from post to completion, cancellation or failure; and exposures. */
 #include "backend/stream/wire.h"
 
 #define KEY_VERSION 1u
@@ -7,7 +7,7 @@
 void stream_init(struct stream *s, struct ep *ep, const struct handles *grants,
 		 struct stream_cq *cq)
 {
-	/* The tables behind need no beginning, and an idle peer should not cost their pages. */
+	/* The tables from unacked on stay unset: an idle peer should not cost their pages. */
 	memset(s, 0, offsetof(struct stream, unacked));
 	s->ep = ep;
 	s->grants = grants;
@@ -107,7 +107,7 @@ int stream_post(struct stream *s, struct chunk *c)
 	c->path = 0;
 	s->tx.bytes += c->len;
 	s->urgent |= c->cls != URCCL_CLASS_BULK;
-	/* A WRITE that came out was placed. */
+	/* Every WRITE that came out was placed, so a FLUSH is done at once. */
 	if (c->kind == CHUNK_FLUSH || s->failed)
 		stream_out(s, c, s->failed, CHUNK_QUIET);
 	else
@@ -134,8 +134,8 @@ static void ack_until(struct stream *s, uint32_t number)
 	}
 }
 
-/* One of those before this number, and not before the peer's latest word, had a checksum, and its
- * acknowledgement must. */
+/* 1: a chunk from the peer's latest acknowledgement up to this number had a checksum, so this
+ * acknowledgement must have one. */
 __attribute__((noinline)) static int is_checked(struct stream *s, uint32_t number)
 {
 	uint32_t i;
@@ -162,7 +162,7 @@ int stream_acked(struct stream *s, uint32_t number, int check)
 		s->tx.ack = number;
 		return 0;
 	}
-	/* The kernel has sent it and not told us yet; a peer that lies hurts nobody by it. */
+	/* The kernel has sent it but not yet reported that; a peer that lies does no harm. */
 	if (!s->tx_lent || number - s->tx.acked > s->tx.sent - s->tx.acked)
 		return -EPROTO;
 	ack_until(s, sure);
@@ -200,7 +200,7 @@ static void cancel_read(struct stream *s, struct chunk *c, enum cancel_how how)
 	stream_out(s, c, -ECANCELED, CHUNK_QUIET);
 }
 
-/* A half sent WRITE goes on with filler, which still lands at the peer: not QUIET. */
+/* The rest of a half sent WRITE is filler, which still lands at the peer: not QUIET. */
 static void cancel_write_now(struct stream *s, struct chunk *c)
 {
 	if (s->tx_lent && chunk_number(c) - s->tx.lent_from < s->tx.sent - s->tx.lent_from) {
@@ -245,7 +245,7 @@ void stream_settle_tx(struct stream *s)
 				cancel_write_now(s, c);
 		}
 	}
-	/* One that goes beyond what was sent after all is found by the next header. */
+	/* The next header detects an acknowledgement of chunks that were not sent after all. */
 	if (ack - s->tx.acked <= stream_ackable(s) - s->tx.acked)
 		ack_until(s, ack);
 }
@@ -257,8 +257,8 @@ void stream_settle_rx(struct stream *s)
 	assert(!s->rx_lent);
 	s->stuck &= ~STREAM_STUCK_RX;
 	if (s->rx.status)
-		s->rx.exposure = NULL; /* taken back meanwhile */
-	/* It waited for the part of the answer that came, whether or not the end of it is there. */
+		s->rx.exposure = NULL; /* revoked meanwhile */
+	/* A cancel may have waited for the part that came, even if the answer goes on. */
 	if (s->tx.answered != s->tx.asked)
 		c = stream_read(s, s->tx.answered)->chunk;
 	if (c && c->flags & CHUNK_CANCELLED)
@@ -345,7 +345,7 @@ void stream_unexpose(struct handles *grants, struct exposure *e)
 	handles_del(grants, e->id);
 }
 
-/* The kernel has some of it. What it does not send of these frames is not to be offered again. */
+/* 1: the kernel has some of it. Marks the frames: their unsent rest is never offered again. */
 static int lent_to_send(struct stream *s, const struct exposure *e)
 {
 	uint32_t i;

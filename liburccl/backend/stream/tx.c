@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream sends next. Gathering takes frames off their queues and counts them as sent. */
+/* The send side of a stream. Gathering takes chunks off their queues and counts them as sent. */
 #include "backend/stream/wire.h"
 
 static const uint8_t filler[4096];
@@ -36,7 +36,7 @@ static int replies_owed(const struct stream *s)
 	return s->rx.requested != s->tx.replied;
 }
 
-/* What a header may acknowledge: a failed WRITE only after its NAK. */
+/* The acknowledgement for the next header: a failed WRITE or SEND is covered only after its NAK. */
 static uint32_t ack_now(struct stream *s)
 {
 	if (naks_owed(s))
@@ -128,7 +128,7 @@ static int gather_has_room(const struct stream_gather *g, uint32_t max)
 
 /* ---- frames ---- */
 
-/* A header and `copied` bytes for a payload behind it; where these go. */
+/* Adds a header and `copied` bytes behind it; returns the place of these bytes. */
 static uint8_t *add_frame(struct stream *s, struct stream_gather *g, struct frame *header,
 			  void *source, uint32_t copied)
 {
@@ -150,7 +150,7 @@ static uint8_t *add_frame(struct stream *s, struct stream_gather *g, struct fram
 	return p + STREAM_HEADER;
 }
 
-/* Gives the frame added last its direct bytes, as many as fit. */
+/* Adds direct bytes to the last frame, as many as fit. */
 static void frame_direct(struct stream_gather *g, uint64_t at, uint32_t total, uint32_t max)
 {
 	struct stream_frame *f = &g->frames[g->nframes - 1];
@@ -173,7 +173,7 @@ static void gather_rest(struct stream *s, struct stream_gather *g, uint32_t max)
 	add_direct(g, f, max);
 }
 
-/* Some of what is to be acknowledged had a checksum. */
+/* 1: a frame that is not yet acknowledged had a checksum. */
 static int checks_owed(const struct stream *s)
 {
 	return s->rx.placed - s->rx.checked < s->rx.placed - s->tx.acks;
@@ -300,7 +300,7 @@ static uint32_t sum_of(const struct exposure *e, uint64_t at, uint32_t len)
 	return sum;
 }
 
-/* Of an answer to the peer's next READ; e NULL: without a payload. */
+/* Adds the checksum to an answer to the peer's next READ; e NULL: it has no payload. */
 static void add_sum(struct stream *s, struct frame *header, const struct exposure *e, uint64_t at)
 {
 	if (!stream_request(s, s->tx.replied)->check)
@@ -309,7 +309,7 @@ static void add_sum(struct stream *s, struct frame *header, const struct exposur
 	header->sum[0] = e ? sum_of(e, at, header->len) : 0;
 }
 
-/* The end of an answer, or all of one that is short or failed. */
+/* The end of an answer, or a whole answer that is short or failed. */
 static void gather_reply_end(struct stream *s, struct stream_gather *g, uint32_t status,
 			     const struct exposure *e, uint64_t at, uint32_t len)
 {
@@ -353,7 +353,7 @@ static void gather_reply(struct stream *s, struct stream_gather *g, uint32_t max
 	s->tx.reply_status = STATUS_OK;
 }
 
-/* Small and urgent first; large answers and large WRITEs take turns. */
+/* NAKs, DROPs and urgent chunks come first; answers and bulk WRITEs alternate. */
 static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
 {
 	struct stream_queue *q = s->tx.queue;
@@ -364,7 +364,7 @@ static int gather_next(struct stream *s, struct stream_gather *g, uint32_t max)
 		gather_nak(s, g);
 		return 1;
 	}
-	/* By itself, as what comes next may have no place for a checksum. */
+	/* In a frame of its own: the next header may have no checksum. */
 	if (checks_owed(s)) {
 		gather_ack(s, g, FRAME_CHECK);
 		return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream gathered and the socket did not take is put back, frame by frame from the last, up
- * to the one half sent. */
+/* Puts back frames that were gathered and that the socket did not take, from the last to the one
+ * half sent. */
 #include "backend/stream/wire.h"
 
 void stream_take_back(struct stream *s)
@@ -41,7 +41,7 @@ static void unsend_read(struct stream *s)
 
 	int answering = s->rx.got || (s->rx.active && s->rx.kind == FRAME_RESP);
 
-	/* The peer answers what it was not asked: stream_rx() tells, and the stream will fail. */
+	/* The peer answers a READ that was not sent: stream_rx() returns -EPROTO. */
 	if (!open || (open == 1 && answering))
 		s->broken = 1;
 	if (s->broken)
@@ -97,7 +97,7 @@ static void unsend_frame(struct stream *s, const struct stream_frame *f)
 	}
 }
 
-/* The frame that byte n is of; *k: where in it, *copied: its bytes in scratch. */
+/* Returns the frame of byte n; *k: offset in the frame; *copied: its offset in scratch. */
 static uint32_t frame_at(const struct stream_gather *g, uint32_t n, uint32_t *k, uint32_t *copied)
 {
 	uint32_t i;
@@ -117,7 +117,7 @@ static void unsend(struct stream *s, struct stream_gather *g, uint32_t n)
 	const struct stream_frame *f = &g->frames[i];
 	uint32_t last = g->nframes - 1;
 
-	/* The peer may have been told so; telling the contrary once too often does no harm. */
+	/* An earlier header may have said AGAIN; one ACK too many that cancels it does no harm. */
 	s->tx.again = 1;
 	s->tx.half.kind = 0;
 	for (; last > i; last--)

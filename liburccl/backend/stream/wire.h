@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the stream share: its frames as bytes, and how chunks come out. */
+/* Shared by the files of the stream: the wire format of frames, and how chunks come out. */
 #ifndef BACKEND_STREAM_WIRE_H
 #define BACKEND_STREAM_WIRE_H
 
@@ -15,28 +15,28 @@ enum frame_kind {
 	FRAME_DROP,
 	FRAME_ACK,
 	FRAME_LAST,
-	FRAME_DIFFERS = UINT8_MAX	/* from what its checksum says */
+	FRAME_DIFFERS = UINT8_MAX	/* a header that does not match its checksum */
 };
 
-#define FRAME_MORE   1u			/* RESP: its end is still to come */
+#define FRAME_MORE   1u			/* RESP: another RESP of this answer follows */
 #define FRAME_AGAIN  2u			/* WRITE, SEND: another one follows */
 #define FRAME_URGENT 4u			/* WRITE, SEND, READ: not of class bulk */
-#define FRAME_CHECK  8u			/* it has checksums */
+#define FRAME_CHECK  8u			/* the header carries checksums */
 
-/* Of RESP and NAK. errno values differ between machines, these do not. */
+/* The status of RESP and NAK; unlike errno values, these are the same on all machines. */
 enum frame_status {
 	STATUS_OK, STATUS_ACCESS, STATUS_RANGE, STATUS_DROPPED,
 	STATUS_CHECKSUM,
 	STATUS_LAST
 };
 
-/* A header as it is sent; reserved bytes are zero, and not zero breaks the rules. */
+/* A header on the wire; a reserved byte that is not zero breaks the protocol. */
 struct frame {
 	uint8_t kind;			/*  0 enum frame_kind */
 	uint8_t flags;			/*  1 */
 	uint8_t status;			/*  2 enum frame_status */
 	uint8_t reserved0;		/*  3 */
-	uint32_t len;			/*  4 of the payload; READ: asked for */
+	uint32_t len;			/*  4 bytes of payload; READ: requested */
 	uint32_t acked;			/*  8 */
 	uint32_t id;			/* 12 WRITE, READ: grant; RESP, NAK, DROP: number */
 	uint64_t off;			/* 16 WRITE, READ */
@@ -48,7 +48,7 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == STREAM_HEADER, "a header is 32 bytes");
 
-/* Of a header as it is sent; by value, so that those without a checksum can stay in registers. */
+/* Checksum of a header on the wire; by value, so that others can stay in registers. */
 __attribute__((cold)) uint32_t frame_sum(struct frame f);
 
 static inline void frame_put(uint8_t *to, const struct frame *f)
@@ -73,10 +73,10 @@ static inline void frame_put(uint8_t *to, const struct frame *f)
 static inline void frame_get(struct frame *f, const uint8_t *from)
 {
 	memcpy(f, from, sizeof(*f));
-	/* From here on the compiler must not look at `from` again: the peer may change it. */
+	/* The compiler must not read `from` again: the peer may change it. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (f->flags & FRAME_CHECK) {
-		/* What is of no kind was never a header. */
+		/* Kind 0 is no header at all: -EPROTO. */
 		if (le32toh(f->sum[1]) != frame_sum(*f) && f->kind)
 			f->kind = FRAME_DIFFERS;
 		f->sum[0] = le32toh(f->sum[0]);
@@ -92,7 +92,7 @@ enum chunk_state {
 	STATE_QUEUED = 1,
 	STATE_SENT,			/* has a number, in chunk->scratch[1] */
 	STATE_MASK = 0x7f,
-	STATE_NOW = 0x80,		/* comes out when the kernel gives its memory back */
+	STATE_NOW = 0x80,		/* comes out when the kernel returns its memory */
 };
 
 /* struct stream_read.drop */
@@ -108,7 +108,7 @@ static inline uint32_t chunk_number(const struct chunk *c)
 	return (uint32_t)c->scratch[1];
 }
 
-/* Of a queued chunk. */
+/* The chunk before a queued chunk. */
 static inline struct chunk *chunk_prev(const struct chunk *c)
 {
 	return (struct chunk *)(uintptr_t)c->scratch[1];
@@ -134,42 +134,42 @@ static inline struct stream_nak *stream_nak(struct stream *s, uint32_t number)
 	return &s->naks[number & (2 * STREAM_WRITES - 1)];
 }
 
-/* struct stream_frame.flags: an answer's payload without its end; that end; its memory was taken
- * back while the kernel had it */
+/* struct stream_frame.flags: BEGUN: an answer's payload without its end; END: that end; TAKEN: its
+ * memory was revoked while the kernel had it */
 #define FRAME_BEGUN 1u
 #define FRAME_END   2u
 #define FRAME_TAKEN 4u
 
-/* Keeps what is left of the frame after its first k bytes. copied: where its copied bytes are. */
+/* Keeps the rest of a frame whose first k bytes are sent. copied: its copied bytes. */
 void stream_leave_half(struct stream *s, const struct stream_frame *f, const uint8_t *copied,
 		       uint32_t k);
 
-/* The rest of the answer that is half sent is filler, and its end says why. */
+/* Sends filler for the rest of the half sent answer, and STATUS_ACCESS at its end. */
 void stream_take_back(struct stream *s);
 
-/* The chunk is the engine's again. */
+/* Completes the chunk: poll returns it to the engine. */
 void stream_out(struct stream *s, struct chunk *c, int res, uint32_t quiet);
-/* Puts it before those that wait, as if it had never been sent. */
+/* Puts it at the head of its queue, as if it had never been sent. */
 void stream_requeue(struct stream *s, struct chunk *c);
 void stream_dequeue(struct stream *s, struct chunk *c);
 enum stream_queue_id stream_queue_of(const struct chunk *c);
-/* The peer is to be told that READ number of ours needs no answer. */
+/* Queues a DROP for our READ of this number. */
 void stream_drop_later(struct stream *s, uint32_t number);
-/* WRITEs and SENDs of ours before this number come out when the peer acknowledges them. */
+/* Our WRITEs and SENDs before this number come out when the peer acknowledges them. */
 uint32_t stream_ackable(const struct stream *s);
-/* Takes the peer's word, of which nobody knows that it is the peer's unless it has a checksum, that
- * those before this number were dealt with: 0, -EPROTO or -EILSEQ. */
+/* The peer acknowledges WRITEs and SENDs before this number; check: its header has a checksum, so
+ * the number is known to be intact. 0, -EPROTO or -EILSEQ. */
 int stream_acked(struct stream *s, uint32_t number, int check);
-/* Cancels whoever had to wait for the kernel. */
+/* Finish cancels, acks and revocations that waited for the kernel to return memory. */
 void stream_settle_tx(struct stream *s);
 void stream_settle_rx(struct stream *s);
 
-/* May the peer touch len bytes at off of grant id? enum frame_status; *at: their place in the
- * exposure's region. */
+/* Checks the peer's access to len bytes at off of grant id: enum frame_status; *at: their place in
+ * the exposure's region. */
 uint32_t stream_check(const struct stream *s, uint32_t id, uint64_t off, uint32_t len,
 		      uint32_t right, struct exposure **e, uint64_t *at);
 
-/* A message of the stream's ep, for poll. 0: the completion queue is full. */
+/* Adds a message of ep for poll. 0: the completion queue is full. */
 int stream_cq_add(struct stream_cq *k, struct ep *ep, const void *data, uint32_t len);
 int stream_cq_full(const struct stream_cq *k);
 
