@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the other end of a link lives that has not acknowledged all that was sent. It is dead
- * when nothing at all has come by the connection for dead_after_ms, though it was asked again. So
- * is a path by which nothing that was sent again has arrived for as long, whatever comes. For that
- * it is looked at, every so often, until all is acknowledged.
+ * Detects a dead peer of a link with unacknowledged bytes. The peer is dead if no segment at all
+ * came for dead_after_ms although the kernel retransmitted or probed. A path is dead if none of the
+ * retransmitted bytes arrived for as long, even if other segments come. The link is checked every
+ * look_ms until all is acknowledged.
  *
- * TCP_USER_TIMEOUT is not the same: it also ends a connection whose receiver computes and reads
- * nothing, while its kernel answers the probes of the closed window. One of those may go unanswered
- * (a kernel answers two a second), or be lost; and they come ever more seldom, so of a path that is
- * cut while a window is closed for long the next ones tell. Who is cut off altogether has lost the
- * control connection by then.
+ * TCP_USER_TIMEOUT differs: it also ends a connection whose receiver computes and does not read,
+ * while its kernel answers the probes of the closed window. One probe may be lost or unanswered (a
+ * kernel answers two a second), so two in a row are required. Probes become ever rarer, so a path
+ * that is cut while its window has been closed for long is detected late. A peer that is cut off
+ * altogether has lost the control connection by then.
  *
- * Time in which nobody looked, since this process was stopped or its program did not call, is not
- * counted, but for one look: the kernel may have asked in vain once, of a machine that was asleep.
+ * Time without checks, as this process was stopped or its program did not call, is not counted,
+ * except for one period: the kernel may have probed a suspended machine in vain once.
  */
 #include <linux/tcp.h>
 #include "backend/tcp/tcp.h"
 
-#define LOOKS  8u /* per dead_after_ms */
-#define PROBES 2u /* in vain, on end */
+#define LOOKS  8u /* checks per dead_after_ms */
+#define PROBES 2u /* unanswered, in a row */
 
 uint32_t tcp_look_ms(uint32_t dead_after_ms)
 {
@@ -42,7 +42,7 @@ static void compare(struct tcp_link *l, const struct tcp_info *i, uint64_t now)
 		l->heard = i->tcpi_segs_in;
 		l->silent_ns = now;
 	}
-	/* A window that is closed is 0, as it is where a kernel does not say it. */
+	/* 0: the window is closed, or the kernel does not report it. */
 	if (!l->stuck_ns || i->tcpi_bytes_acked != l->acked || !i->tcpi_unacked ||
 	    !i->tcpi_snd_wnd) {
 		l->acked = i->tcpi_bytes_acked;
@@ -69,7 +69,7 @@ static int link_look(struct tcp_link *l, uint64_t now)
 	struct tcp_info i = {0};
 	socklen_t len = sizeof(i);
 
-	/* Where a kernel does not say, the control connection alone tells. */
+	/* Without TCP_INFO only the control connection detects a dead peer. */
 	if (getsockopt(l->source.fd, IPPROTO_TCP, TCP_INFO, &i, &len) ||
 	    (!i.tcpi_unacked && !i.tcpi_notsent_bytes)) {
 		list_del(&l->unacked);
@@ -90,7 +90,7 @@ void tcp_look(struct tcp_device *d)
 
 	list_for_each(pos, &d->unacked)
 		n++;
-	/* Each once, from the front: other links of an ep that ends leave the list, too. */
+	/* Checks each once, from the front: if an ep ends, its other links leave the list, too. */
 	for (; n && !list_empty(&d->unacked); n--) {
 		struct tcp_link *l = list_first(&d->unacked, struct tcp_link, unacked);
 		int rc = link_look(l, now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ep from its address to its end. Its address: least and greatest version u8, bulk links u8,
- * 0 u8, port u16, windows of WRITEs and READs u16 each, cookie [16]; little-endian. */
+/* An ep from open to close. Its address: least and greatest version u8, bulk links u8, 0 u8, port
+ * u16, windows of WRITEs and READs u16 each, cookie [16]; little-endian. */
 #include <endian.h>
 #include <stdlib.h>
 #include "backend/tcp/tcp.h"
@@ -71,7 +71,7 @@ void tcp_ep_free(struct ep *ep)
 	free(tcp_ep(ep));
 }
 
-/* ---- news ---- */
+/* ---- events ---- */
 
 static void ep_report(struct tcp_ep *e, enum tcp_news news)
 {
@@ -117,7 +117,7 @@ uint32_t tcp_report(struct tcp_device *d, struct event *events, uint32_t n, int 
 	return out;
 }
 
-/* ---- the beginning ---- */
+/* ---- connect ---- */
 
 /* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT: not an address of ours. */
 static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
@@ -129,7 +129,7 @@ static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 	if (len < sizeof(*a))
 		return -EINVAL;
 	memcpy(a, addr, sizeof(*a));
-	/* A newer one may append what this version does not know. */
+	/* A newer version may append fields that this one does not know. */
 	if (a->versions[1] <= STREAM_VERSION && (len != sizeof(*a) || a->reserved))
 		return -EINVAL;
 	a->port = le16toh(a->port);
@@ -238,12 +238,12 @@ void tcp_link_sends(struct tcp_link *l)
 
 	if (!list_empty(&l->sending) || l->state != LINK_UP)
 		return;
-	/* What is small or urgent goes before all bulk. */
+	/* The link for small or urgent chunks goes before all bulk links. */
 	if (stream_next_due(&l->stream) != STREAM_NOTHING || stream_stuck(&l->stream))
 		list_add_tail(&l->sending, l->index ? head : head->next);
 }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
 static void all_ended(struct tcp_ep *e)
 {
@@ -285,7 +285,7 @@ static void end_links(struct tcp_ep *e)
 		end_link(&e->links[i]);
 }
 
-/* What the system says of a connection that was up, in few words. */
+/* The error of a connection that was up: -ECONNRESET if the peer is lost. */
 static int lost_error(int res)
 {
 	switch (res) {

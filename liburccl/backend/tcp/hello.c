@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections until their streams begin: dialling, accepting, greeting. A hello is 32 bytes:
- *	magic u32, version u16, link u8, reserved u8, cookie of whom it is for
+/* Connections until their streams begin: dialling, accepting, handshake. A hello is 32 bytes:
+ *	magic u32, version u16, link u8, reserved u8, cookie of the receiver
  *	[16], reserved [8]
- * The dialling side sends it first; the answer comes when all of the ep's connections are there. */
+ * The dialling side sends it first; the answer follows when all connections of the ep have come. */
 #include <endian.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/tcp/tcp.h"
 
 #define MAGIC	    0x4c434355u		  /* "UCCL" */
-#define ACCEPTS_MAX 64u			  /* a poll */
-#define SLOW_NS	    (250 * NSEC_PER_MSEC) /* after which a stray gives way to another */
+#define ACCEPTS_MAX 64u			  /* per poll */
+#define SLOW_NS	    (250 * NSEC_PER_MSEC) /* age at which a new connection may replace a stray */
 
 struct hello {
 	uint32_t magic;
@@ -23,7 +23,7 @@ struct hello {
 
 _Static_assert(sizeof(struct hello) == TCP_HELLO, "a hello is 32 bytes");
 
-/* Gives it the settings of its class. 0 or -errno. */
+/* Applies the settings of its class. 0 or -errno. */
 static int set_class(const struct tcp_link *l, int fd)
 {
 	enum urccl_class cls = l->index ? URCCL_CLASS_BULK : URCCL_CLASS_LATENCY;
@@ -33,8 +33,8 @@ static int set_class(const struct tcp_link *l, int fd)
 
 /* ---- hellos ---- */
 
-/* What a link's hello names whose by: the cookie of its address or, with a bond, what only the two
- * sides of the peer's handshake can make of it; so it is of no use for another link. */
+/* The cookie in a link's hello: the one of the ep's address or, with a bond, a keyed hash of it and
+ * the link, which only the two sides of the peer's handshake can compute. */
 static void cookie_of(const struct tcp_ep *e, const uint8_t whose[TCP_COOKIE], uint32_t link,
 		      uint8_t out[TCP_COOKIE])
 {
@@ -65,7 +65,7 @@ static int send_hello(struct tcp_link *l)
 	};
 
 	cookie_of(l->ep, l->ep->peer, l->index, h.cookie);
-	/* A fresh connection has room for 32 bytes, or it is of no use. */
+	/* A new connection has room for 32 bytes, unless it is broken. */
 	if (send(l->source.fd, &h, sizeof(h), MSG_NOSIGNAL) != (ssize_t)sizeof(h))
 		return -ECONNRESET;
 	return 0;
@@ -168,7 +168,7 @@ static void link_event(struct tcp_link *l, uint32_t events)
 		greeted(l);
 		break;
 	case LINK_READY:
-		/* Only what cannot be masked comes here. */
+		/* Only EPOLLERR and EPOLLHUP come here: these cannot be masked. */
 		tcp_ep_down(l->ep, -ECONNRESET);
 		break;
 	case LINK_UP:
@@ -179,7 +179,7 @@ static void link_event(struct tcp_link *l, uint32_t events)
 	}
 }
 
-/* ---- the waiting side ---- */
+/* ---- the passive side ---- */
 
 static void stray_free(struct tcp_device *d, struct tcp_stray *s)
 {
@@ -234,7 +234,7 @@ static void stray_event(struct tcp_device *d, struct tcp_stray *s)
 	int rc;
 
 	if (s->got == TCP_HELLO) {
-		/* It said its hello and does not wait for the answer, or the connection broke. */
+		/* Its hello is complete: the peer closed the connection, or it broke. */
 		stray_free(d, s);
 		return;
 	}
@@ -255,7 +255,7 @@ static void stray_event(struct tcp_device *d, struct tcp_stray *s)
 	}
 }
 
-/* A stray that takes its time gives way: a peer says at once whose it is, and is waited for. */
+/* Makes room by closing the oldest stray if it is slow: a peer sends its hello at once. */
 static int stray_room(struct tcp_device *d)
 {
 	struct tcp_stray *oldest = d->strays;
@@ -335,7 +335,7 @@ void tcp_tick(struct tcp_device *d, uint32_t ms)
 		set_timer(d, ms);
 }
 
-/* Until the next tick is of use; 0: none is. */
+/* Time until the next tick is needed; 0: none is. */
 static uint32_t next_tick_ms(const struct tcp_device *d)
 {
 	if (d->nstrays || !list_empty(&d->waiting))
@@ -387,7 +387,7 @@ void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 		link_event(container_of(s, struct tcp_link, source), events);
 		break;
 	default:
-		/* The ring is looked at in any case. */
+		/* uring_work() reads the ring in any case. */
 		break;
 	}
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readiness driver: non-blocking sockets. Links with traffic are hot and asked directly, so
- * that a round trip costs one send and one receive; epoll is asked for the others, now and then. */
+/* The readiness driver: non-blocking sockets. Links with traffic are hot and read directly, so that
+ * a round trip costs one send and one receive; epoll_wait() for the others is rare. */
 #include <sys/ioctl.h>
 #include "backend/tcp/tcp.h"
 
-#define SEND_SLICE   (1024u * 1024) /* a link and poll */
+#define SEND_SLICE   (1024u * 1024) /* per link and poll */
 #define RECV_SLICE   (1024u * 1024)
-#define URGENT_SLICE (32u * 1024)  /* of bulk, while there is something urgent about */
-#define URGENT_BYTES (512u * 1024) /* of bulk, from the last of it until there is not */
+#define URGENT_SLICE (32u * 1024)  /* for bulk, while urgent chunks move */
+#define URGENT_BYTES (512u * 1024) /* bulk in such slices after the last urgent chunk */
 #define EVENTS_MAX   32u
 #define HOT_POLLS    2048u /* polls without traffic until a link is no longer hot */
-#define SPIN_POLLS   1024u /* in a row, after which epoll need not know of hot links */
+#define SPIN_POLLS   1024u /* polls in a row, after which epoll does not watch hot links */
 #define EPOLL_POLLS  64u   /* polls, or */
-#define EPOLL_BYTES  4096u /* times so many bytes moved, between two looks at epoll */
+#define EPOLL_BYTES  4096u /* times so many bytes moved, between two epoll_wait()s */
 
 static int ready_open(struct tcp_device *d)
 {
@@ -25,10 +25,10 @@ static void ready_close(struct tcp_device *d)
 	(void)d;
 }
 
-/* ---- heat ---- */
+/* ---- hot links ---- */
 
-/* epoll makes every packet dearer, for both sides. It is told of hot links only where somebody is
- * going to sleep, and not while a device is polled without end. */
+/* epoll makes every packet more expensive, for both sides. It watches hot links only if the device
+ * may sleep, and not while it is polled without a pause. */
 static void unwatch(struct tcp_device *d, struct tcp_link *l)
 {
 	if (l->source.events == UINT32_MAX)
@@ -86,7 +86,7 @@ static void count_spin(struct tcp_device *d)
 		unwatch(d, d->hot[i]);
 }
 
-/* Busy links share a poll, so that it is over, and deadlines are looked at, as soon as with one. */
+/* Busy links share a slice, so that a poll ends, and deadlines are checked, as soon as with one. */
 static uint32_t link_slice(const struct tcp_device *d, const struct tcp_link *l, uint32_t most)
 {
 	uint32_t i, bulk = 0;
@@ -156,8 +156,8 @@ static ssize_t receive(struct tcp_device *d, struct tcp_link *l, uint32_t max)
 	return n;
 }
 
-/* What came before the other end went is still taken in, from every link, before the ep's end; not
- * more, for it may send without end. */
+/* Receives the bytes that came before the peer closed, from every link, before the ep ends; no
+ * more, as a peer may send without end. */
 static void ep_drain(struct tcp_device *d, struct tcp_ep *e)
 {
 	uint32_t i;
@@ -212,15 +212,15 @@ static int send_some(struct tcp_device *d, struct tcp_link *l)
 	return 0;
 }
 
-/* Those alone wait while more is coming in; and while there are messages that the engine has not
- * seen, until the next poll: what it says to them takes their acknowledgement along, and a call for
- * each costs as much as the way does. */
+/* 1: a frame that is only an acknowledgement waits while more data is coming in, or until the
+ * engine has seen all messages: its reply then carries the acknowledgement, which saves a system
+ * call. */
 static int ack_waits(const struct tcp_device *d, const struct tcp_link *l, int retry)
 {
 	return (l->more && l->hot_polls) || (!retry && stream_cq_heard(&d->cq));
 }
 
-/* Sends what waits. */
+/* Sends for links in device.sending. retry: also hot ones whose socket was full, and held ACKs. */
 static void flush_sending(struct tcp_device *d, int retry)
 {
 	struct list *pos, *tmp;
@@ -253,7 +253,7 @@ static void flush_sending(struct tcp_device *d, int retry)
 
 /* ---- polls ---- */
 
-/* Takes in what there is, at most a slice. Whether there was anything. */
+/* Receives at most a slice. 1: bytes came. */
 static int receive_some(struct tcp_device *d, struct tcp_link *l)
 {
 	uint32_t max = link_slice(d, l, RECV_SLICE);
@@ -302,13 +302,13 @@ static void ask_epoll(struct tcp_device *d)
 		tcp_event(d, events[i].data.ptr, events[i].events);
 }
 
-/* Links for what is small and urgent, or those for bulk. Whether anything came in. */
+/* Receives from hot links, for bulk or for small and urgent chunks. 1: bytes came. */
 static int ask_hot(struct tcp_device *d, int bulk)
 {
 	uint32_t i;
 	int any = 0;
 
-	/* From the last: one that cools gives its place to it. An ep that fails takes several. */
+	/* From the last, which replaces a link that is hot no more. A failed ep removes several. */
 	for (i = d->nhot; i-- > 0;) {
 		struct tcp_link *l = d->hot[i];
 
@@ -330,7 +330,7 @@ static void ready_work(struct tcp_device *d)
 	flush_sending(d, 1);
 	any = ask_hot(d, 0);
 	if (ask_hot(d, 1)) {
-		/* Meanwhile something urgent may have come. */
+		/* Meanwhile an urgent chunk may have come. */
 		if (d->urgent)
 			ask_hot(d, 0);
 		any = 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets of the tcp backend: their settings, what epoll is to tell of them, listening. */
+/* Sockets of the tcp backend: their settings, their epoll events, listening. */
 #include <netinet/tcp.h>
 #include <unistd.h>
 #include "backend/tcp/tcp.h"
 
-#define BIND_TRIES 8u /* for a port that is free at all addresses */
+#define BIND_TRIES 8u /* attempts to find a port that is free at all addresses */
 
 int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 {
@@ -47,7 +47,7 @@ void tcp_resume_listeners(struct tcp_device *d)
 	watch_listeners(d, EPOLLIN);
 }
 
-/* A forked child may hold it open, so it is taken off epoll and shut down by name. */
+/* A forked child may hold it open, so close() alone would not end it or remove it from epoll. */
 void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
 {
 	if (s->fd < 0)
@@ -58,7 +58,7 @@ void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
 		shutdown(s->fd, SHUT_RDWR);
 	close(s->fd);
 	s->fd = -1;
-	/* There may be room again for whom the listener keeps waiting. */
+	/* There may be room again for connections in the listener's backlog. */
 	if (d->full)
 		tcp_resume_listeners(d);
 }

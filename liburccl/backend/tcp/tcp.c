@@ -9,13 +9,13 @@
 
 /* ---- the device ---- */
 
-/* AUTO is readiness, which every kernel and container gives. */
+/* AUTO is readiness, which every kernel and container supports. */
 static const struct tcp_driver *choose_driver(const struct urccl_params *p)
 {
 	return p->tcp_driver == URCCL_TCP_IO_URING ? &tcp_uring : &tcp_ready;
 }
 
-/* Whether the kernel gives what the settings ask for, before anything depends on it. */
+/* Reads the class settings and tries a socket, so that open fails early. */
 static int try_settings(struct tcp_device *d, const struct urccl_params *p)
 {
 	uint32_t cls;
@@ -178,7 +178,7 @@ static int tcp_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t
 	return stream_import(key, key_len, len, rkey);
 }
 
-/* The streams are there, and bytes go from and to memory that is not mapped here. */
+/* Nothing to do: streams are ready, and the peer's memory is not mapped here. */
 static int tcp_warm(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;
@@ -235,7 +235,7 @@ static void tcp_cancel(struct chunk *chunk, enum cancel_how how)
 		tcp_link_sends(&e->links[i]);
 }
 
-/* What ends an ep comes after everything else of it, so nothing more is taken in before. */
+/* 1: an ep's last event waits for the completion queue to drain, so nothing more is received. */
 static int ends_wait(const struct tcp_device *d)
 {
 	return !list_empty(&d->reporting) && !stream_cq_empty(&d->cq);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The io_uring driver. A link that is up has one receive under way at all times, and one send while
- * it has something to send; sends and receives of one poll go to the kernel by one call. An idle
- * link's receive names no memory: the kernel takes a buffer of the device's when there are bytes.
- * Connections are made by epoll as ever, and epoll is what the device sleeps on. */
+/* The io_uring driver. A link that is up always has one receive in flight, and one send while it
+ * has something to send; one system call submits all sends and receives of a poll. An idle link's
+ * receive names no memory: the kernel picks a buffer of the device when bytes come. Connects use
+ * epoll as with the other driver, and the device sleeps on epoll. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -12,9 +12,9 @@
 #define RECV_SLICE  (256u * 1024)
 #define EVENTS_MAX  32u
 #define EPOLL_EVERY 32u /* polls */
-#define DRAIN_POLLS 3u	/* from a connection's end to its ep's */
+#define DRAIN_POLLS 3u	/* from a connection's end to its ep's end */
 
-/* What a completion is of: the low bits of its user_data, the link is the others. */
+/* The operation of a completion: the low bits of its user_data; the others are the link. */
 enum op { OP_SEND, OP_RECV, OP_CANCEL, OP_BITS = 3 };
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -46,7 +46,7 @@ static void cancel_op(struct tcp_link *l, enum op op)
 	l->async.cancelling |= 1u << op;
 }
 
-/* Somebody waits for memory that the kernel has. */
+/* Cancels operations whose memory a cancel or revocation waits for. */
 static void unstick(struct tcp_link *l)
 {
 	int stuck = stream_stuck(&l->stream);
@@ -58,7 +58,7 @@ static void unstick(struct tcp_link *l)
 		cancel_op(l, OP_RECV);
 }
 
-/* 0: no room now. */
+/* 0: no gather or SQE is free now. */
 static int start_send(struct tcp_device *d, struct tcp_link *l)
 {
 	struct tcp_ring *r = d->ring;
@@ -112,7 +112,7 @@ static void prep_recv(struct tcp_link *l, struct io_uring_sqe *sqe, uint32_t nio
 	io_uring_prep_recvmsg(sqe, l->source.fd, &a->rx, 0);
 }
 
-/* flush_sending() tries again. */
+/* Queues the link, so that flush_sending() retries. */
 static void link_defer(struct tcp_link *l)
 {
 	if (list_empty(&l->sending))
@@ -140,7 +140,7 @@ static void start_recv(struct tcp_link *l)
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
-/* The ep ends a little later, so that what came before on its other links is taken in. */
+/* The ep ends DRAIN_POLLS later, so that bytes that came on its other links are received. */
 static void error_kills_ep(struct tcp_link *l, int res)
 {
 	if (!l->async.broken)
@@ -235,8 +235,8 @@ static void completed(uint64_t data, int res, uint32_t flags)
 		tcp_link_ended(l);
 }
 
-/* Who receives comes after who sent: ThreadSanitizer knows that of a socket's system calls, and
- * sees none here. */
+/* A receive happens after the send: ThreadSanitizer sees that in socket system calls, but not
+ * here. */
 #ifdef __SANITIZE_THREAD__
 static char wire;
 #define SENT()	   __tsan_release(&wire)
@@ -246,7 +246,7 @@ static char wire;
 #define RECEIVED() (void)0
 #endif
 
-/* A completion is taken only while the completion queue has room for all that it may bring. */
+/* Takes a CQE only while stream_cq has room for all that it may deliver. */
 static int ring_reap(struct tcp_device *d)
 {
 	struct tcp_ring *r = d->ring;
@@ -291,7 +291,7 @@ static void flush_sending(struct tcp_device *d)
 				list_del(&l->sending);
 			continue;
 		}
-		/* Acknowledgements alone wait for what may come in at once, and no longer. */
+		/* A mere acknowledgement waits once, for data that may come at once. */
 		if (due == STREAM_ACK && l->more) {
 			l->more = 0;
 			continue;
@@ -301,7 +301,7 @@ static void flush_sending(struct tcp_device *d)
 	}
 }
 
-/* Hands over what is new, and lets the kernel finish what it has put off. */
+/* Submits new SQEs, and runs the kernel's deferred task work. */
 static void ring_enter(struct tcp_ring *r)
 {
 	SENT();
@@ -331,7 +331,7 @@ static void uring_work(struct tcp_device *d)
 	}
 	flush_sending(d);
 	ring_enter(r);
-	/* Answers to what came in go out in the same poll. */
+	/* Replies to received frames are sent in the same poll. */
 	if (ring_reap(d)) {
 		flush_sending(d);
 		ring_enter(r);

@@ -6,19 +6,19 @@
 #include <liburing.h>
 #include "backend/tcp/tcp.h"
 
-#define GATHERS	     1024u  /* sends under way, of all links */
-#define BUFFER_BYTES 32768u /* the completion queue has room for as many */
+#define GATHERS	     1024u  /* sends in flight, of all links */
+#define BUFFER_BYTES 32768u /* size of a buffer; an empty stream_cq has room for one */
 #define BUFFER_GROUP 0
 
 struct tcp_ring {
 	struct io_uring uring;
-	struct tcp_source source; /* for epoll to say that there are completions */
+	struct tcp_source source; /* epoll reports completions by it */
 	struct io_uring_buf_ring *buffers;
 	uint32_t enabled;
 	uint32_t nfree;
 	struct stream_gather *free[GATHERS];
 	struct stream_gather *gathers; /* GATHERS of them */
-	uint8_t *staging;	       /* some of BUFFER_BYTES bytes */
+	uint8_t *staging;	       /* buffers of BUFFER_BYTES bytes */
 };
 
 /* As tcp_driver's. */

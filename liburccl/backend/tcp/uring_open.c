@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The io_uring driver is opened: a ring, its buffers; or why there is none. */
+/* Opens the io_uring driver: the ring and its buffers, or the reason why it fails. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -51,9 +51,8 @@ static int open_buffers(struct tcp_ring *r)
 	return 0;
 }
 
-/* Work that the kernel puts off is announced by a flag. An INLINE context's thread is the
- * program's: it gets the way that never interrupts its system calls, and is bound to that
- * thread. */
+/* A flag announces deferred task work. The thread of an INLINE context is the program's:
+ * DEFER_TASKRUN never interrupts its system calls, but binds the ring to that thread. */
 static int open_ring(struct tcp_device *d, struct tcp_ring *r)
 {
 	struct io_uring_params p = {.flags = IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP};
@@ -89,7 +88,7 @@ static unsigned long long limit_of(int resource)
 	return lim.rlim_cur;
 }
 
-/* Which of its reasons the kernel had, and where that is set. */
+/* Reports why the kernel refused the ring, and how to fix that. */
 static int ring_refused(int rc)
 {
 	switch (rc) {
