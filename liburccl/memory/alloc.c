@@ -8,8 +8,8 @@
 
 #include "memory/memory.h"
 
-/* All pages are taken now, so that a machine without room says so here and not by a signal at first
- * touch; and the size is sealed, so that no peer's mapping can lose its pages. */
+/* Allocates every page now: a lack of memory then fails here and not with SIGBUS at the first
+ * touch. Seals the size, so that no peer's mapping can lose its pages. */
 static int memfd_fill(int fd, uint64_t len)
 {
 	while (fallocate(fd, 0, 0, (off_t)len)) {
@@ -26,8 +26,8 @@ static int memfd_fill(int fd, uint64_t len)
 	return 0;
 }
 
-/* Maps it and touches each page, so that no transfer stops for a fault. Large pages, where the
- * machine gives them to shared memory, can be had only before there are small ones. */
+/* Maps the memfd and populates it, so that no transfer takes a page fault. Huge pages, if shared
+ * memory has them, must be asked for before small pages exist. */
 static int memfd_map(int fd, uint64_t len, uint64_t *addr)
 {
 	void *p;
@@ -78,7 +78,7 @@ int memory_alloc(uint64_t len, struct allocation **out)
 
 	if (!len)
 		return fail(-EINVAL, "an allocation of 0 bytes");
-	/* A sixteenth is left for others, as the room is an estimate. */
+	/* Leave a sixteenth to others: the room is an estimate. */
 	room -= room / 16;
 	if (len > room || len > INT64_MAX - page)
 		return fail(-ENOMEM, "no memory for %llu bytes: %llu can be had; ask for less",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory files of the program's own. */
+/* Memfds that the program passes in. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,13 +11,13 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Other files have no seals. */
+/* Files without shared memory pages have no seals. */
 int memory_file_is(int fd)
 {
 	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
-/* Huge pages may run out when they are touched, which would be the peer's SIGBUS. */
+/* Refuses hugetlbfs: huge pages may run out at first touch, which gives the peer SIGBUS. */
 int memory_file_shareable(int fd)
 {
 	struct statfs fs;
@@ -29,7 +29,7 @@ int memory_file_shareable(int fd)
 	       (uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size;
 }
 
-/* One that may not be written is mapped to be read. */
+/* A file that may not be written is mapped read-only. */
 static int file_map(int fd, const struct allocation *a)
 {
 	const int how = MAP_SHARED | MAP_FIXED_NOREPLACE;

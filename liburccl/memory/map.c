@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every range of every region, by address, as an interval tree in an array. A region more is to
- * cost little however many there are: it joins the few newest, and only when those have become many
- * are all put together anew. */
+/* Every range of every region, by address, as an interval tree in an array. Adding a region must
+ * stay cheap: its ranges join a small map of the newest, which is merged with the large map only
+ * when it exceeds FEW ranges. */
 #include <stdlib.h>
 
 #include "memory/memory.h"
@@ -17,7 +17,7 @@ static int by_addr(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
-/* With room for n ranges, above those of old. NULL: no memory. */
+/* A map with room for n ranges, linked to old. NULL: no memory. */
 static struct memory_map *map_new(uint64_t n, struct memory_map *old, uint64_t age)
 {
 	struct memory_map *map;
@@ -46,7 +46,7 @@ void memory_map_free(struct memory_map *map)
 	}
 }
 
-/* All of from but m's. */
+/* Copies from's ranges except m's. */
 static void map_copy(struct memory_map *map, const struct memory_map *from, const struct memory *m)
 {
 	uint32_t i;
@@ -56,8 +56,8 @@ static void map_copy(struct memory_map *map, const struct memory_map *from, cons
 			map->ranges[map->n++] = from->ranges[i];
 }
 
-/* The region's ranges as map->age, those that touch in offset and in memory as one, since an entry
- * may cross them. */
+/* Appends the region's ranges with map->age. Ranges adjacent in offset and in memory become one,
+ * since an entry may cross them. */
 static void map_append(struct memory_map *map, struct memory *m)
 {
 	struct memory_range *r = NULL;
@@ -78,7 +78,7 @@ static void map_append(struct memory_map *map, struct memory *m)
 	}
 }
 
-/* The first few are in order. */
+/* Insertion sort: the first `sorted` are in order. */
 static void map_insert(struct memory_map *map, uint32_t sorted)
 {
 	uint32_t i, k;
@@ -92,7 +92,7 @@ static void map_insert(struct memory_map *map, uint32_t sorted)
 	}
 }
 
-/* The root of [lo, hi) is in its middle. */
+/* Sets reach in the subtree [lo, hi), whose root is its middle. */
 static uint64_t tree_reach(struct memory_map *map, uint32_t lo, uint32_t hi)
 {
 	uint32_t mid = lo + (hi - lo) / 2;
@@ -114,7 +114,7 @@ struct memory_map *memory_map_add(struct memory_map *now, struct memory *m)
 	struct memory_map *map, *old = now ? now->old : NULL;
 	uint32_t sorted;
 
-	/* A map of many becomes the old one of those to come. */
+	/* A large map becomes `old` of the next maps. */
 	if (now && !old && now->n > FEW) {
 		old = now;
 		now = NULL;
@@ -140,7 +140,7 @@ struct memory_map *memory_map_add(struct memory_map *now, struct memory *m)
 	return map;
 }
 
-/* A map of from's own ranges without m's. */
+/* A copy of from's own ranges without m's. */
 static struct memory_map *map_without(const struct memory_map *from, struct memory_map *old,
 				      const struct memory *m)
 {
@@ -173,11 +173,11 @@ struct memory_map *memory_map_del(struct memory_map *now, const struct memory *m
 	if (!old)
 		return NULL;
 	map = map_without(now, old, m);
-	memory_map_free(old); /* it is the map's */
+	memory_map_free(old); /* map holds a reference */
 	return map;
 }
 
-/* The newest of best and those in [lo, hi) that hold all of the range. */
+/* The newest of best and the ranges in [lo, hi) that hold [addr, addr + len). */
 static const struct memory_range *tree_find(const struct memory_map *map, uint32_t lo, uint32_t hi,
 					    uint64_t addr, uint64_t len,
 					    const struct memory_range *best)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How this process's memory is mapped, by the kernel's own list: asked for one entry of it where
- * the kernel can be (since Linux 6.11), else read from its beginning. */
+/* The mappings of this process, from /proc/self/maps: one entry by ioctl if the kernel has it
+ * (since Linux 6.11), else the text, read from its beginning. */
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <linux/magic.h>
@@ -48,8 +48,8 @@ void mappings_close(struct mappings *m)
 	m->fd = -1;
 }
 
-/* The kernel makes its list when it is read; an emulator (qemu-user) makes one when it is opened,
- * in a file of its own. */
+/* The kernel writes the list at each read; an emulator (qemu-user) writes it to a file of its own
+ * at open(). */
 static int is_kernels(int fd)
 {
 	struct statfs s;
@@ -57,7 +57,7 @@ static int is_kernels(int fd)
 	return !fstatfs(fd, &s) && s.f_type == PROC_SUPER_MAGIC;
 }
 
-/* To its beginning. */
+/* Rewinds, or opens an emulator's list again. */
 static void text_begin(struct mappings *m)
 {
 	int fd = is_kernels(m->fd) ? -1 : list_open();
@@ -100,7 +100,7 @@ static int mapping_query(struct mappings *m, uint64_t addr)
 
 /* ---- the list: lines of "start-end rwxp offset major:minor inode ..." ---- */
 
-/* The next byte, or -1: that was all. */
+/* The next byte, or -1 at the end. */
 static int text_byte(struct mappings *m)
 {
 	ssize_t n;
@@ -117,7 +117,7 @@ static int text_byte(struct mappings *m)
 	return (uint8_t)m->text[m->at++];
 }
 
-/* Up to what ends it, which is left in *c. */
+/* Reads a number; *c: the byte after it. */
 static uint64_t text_number(struct mappings *m, uint32_t base, int *c)
 {
 	uint64_t n = 0;
@@ -166,7 +166,7 @@ int mappings_find(struct mappings *m, uint64_t addr)
 	do
 		rc = text_line(m);
 	while (rc && m->end <= addr);
-	if (!rc) /* whatever is looked for next is before the end */
+	if (!rc) /* the next lookup starts from the beginning */
 		m->start = m->end = UINT64_MAX;
 	return rc;
 }

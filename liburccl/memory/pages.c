@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages that are there before they are needed. */
+/* Populates pages ahead of use, and asks for huge pages. */
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -8,15 +8,15 @@
 #include "memory/memory.h"
 
 #define LARGE (2u << 20)
-#define SLICE (64ull << 20) /* between which others may change what is mapped */
+#define SLICE (64ull << 20) /* bytes per madvise(): it blocks mmap() meanwhile */
 
-/* Since Linux 5.14; C libraries have the names later. */
+/* Since Linux 5.14; older C libraries lack the names. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* ---- large ones ---- */
+/* ---- huge pages ---- */
 
 static void advise_large(uint64_t from, uint64_t to)
 {
@@ -26,7 +26,7 @@ static void advise_large(uint64_t from, uint64_t to)
 		madvise((void *)(uintptr_t)from, to - from, MADV_HUGEPAGE);
 }
 
-/* The next line, without what is beyond the buffer; 0: there is none. */
+/* Reads the next line, cut to the buffer; 0: there is none. */
 static int next_line(FILE *f, char *line, int size)
 {
 	size_t len;
@@ -41,7 +41,7 @@ static int next_line(FILE *f, char *line, int size)
 	return 1;
 }
 
-/* To the next mapping; 0: there is none. */
+/* Reads up to the next mapping; 0: there is none. */
 static int next_mapping(struct large_pages *l)
 {
 	uint64_t start, end;
@@ -94,7 +94,7 @@ void large_pages_ours(uint64_t addr, uint64_t len)
 		advise_large(addr, addr + len);
 }
 
-/* ---- all ---- */
+/* ---- populate ---- */
 
 static int populate(uint64_t from, uint64_t to, int how)
 {
@@ -109,7 +109,7 @@ int memory_populate(uint64_t addr, uint64_t len)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1);
 	int err = populate(from, addr + len, MADV_POPULATE_WRITE);
 
-	/* Memory that is only to be read, or a kernel that does not know the request. */
+	/* The memory is read-only, or the kernel does not know the request. */
 	if (err == -EINVAL)
 		err = populate(from, addr + len, MADV_POPULATE_READ);
 	return err == -EINVAL ? -EOPNOTSUPP : err;

@@ -6,7 +6,7 @@ const struct span *memory_span(const struct memory *m, uint64_t off)
 {
 	uint32_t lo = 0, hi = m->nspans;
 
-	/* The last one that starts at or before off. */
+	/* Find the last span that starts at or before off. */
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
@@ -18,8 +18,7 @@ const struct span *memory_span(const struct memory *m, uint64_t off)
 	return &m->spans[lo];
 }
 
-/* The offset of addr if the len bytes there begin in span i and go on through spans that touch it.
- */
+/* The offset of addr if the len bytes there start in span i and go on in adjacent spans. */
 static uint64_t offset_from(const struct memory *m, uint32_t i, uint64_t addr, uint64_t len)
 {
 	const struct span *s = &m->spans[i];
@@ -42,7 +41,7 @@ static uint32_t span_ranked(const struct memory *m, uint32_t k)
 	return m->by_addr ? m->by_addr[k] : k;
 }
 
-/* The last span that starts at or below addr; with none, or where by_addr was not made, any. */
+/* The last span that starts at or below addr; any if there is none or by_addr is missing. */
 static uint32_t span_guess(const struct memory *m, uint64_t addr)
 {
 	uint32_t lo = 0, hi = m->nspans;
@@ -63,7 +62,7 @@ uint64_t memory_offset(const struct memory *m, uint64_t addr, uint64_t len)
 	uint64_t off = offset_from(m, span_guess(m, addr), addr, len);
 	uint32_t i;
 
-	/* Spans that overlap: look at each. */
+	/* Overlapping spans: try each. */
 	for (i = 0; off == UINT64_MAX && i < m->nspans; i++)
 		off = offset_from(m, i, addr, len);
 	return off;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory there is to be had. A memfd has no limit of its own: filling one beyond what the
- * machine or the program's control group has does not fail but makes the kernel kill processes. So
- * it is asked first. */
+/* How much memory is available. A memfd has no limit of its own: filling one beyond the memory of
+ * the machine or the control group does not fail but makes the kernel kill processes. So check
+ * first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
@@ -37,7 +37,7 @@ uint64_t memory_pinned(void)
 	return kib * 1024;
 }
 
-/* A file that holds one number. "max" and what cannot be read are no limit. */
+/* Reads a file with one number. "max" and unreadable files are no limit. */
 static uint64_t read_number(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -61,7 +61,7 @@ static uint64_t machine_room(void)
 	return sysinfo(&si) ? UINT64_MAX : (uint64_t)si.freeram * si.mem_unit;
 }
 
-/* The files of a control group's memory, in the two versions that there are. */
+/* The files of a control group's memory, in versions 2 and 1. */
 struct group_files {
 	const char *mount, *limit, *used, *inactive, *active;
 };
@@ -71,7 +71,7 @@ static const struct group_files group_v1 = {"/sys/fs/cgroup/memory", "memory.lim
 					    "memory.usage_in_bytes", "total_inactive_file",
 					    "total_active_file"};
 
-/* What the group may still use: file pages that can be dropped count as free. */
+/* Bytes that the group may still use: reclaimable file pages count as free. */
 static uint64_t group_room(const char *root, const struct group_files *g, const char *group)
 {
 	uint64_t limit, used, inactive = 0, active = 0;
@@ -90,9 +90,9 @@ static uint64_t group_room(const char *root, const struct group_files *g, const 
 	return limit > used ? limit - used : 0;
 }
 
-/* Its limit binds all groups below it, so a process is bound by the least on the way to the root.
- * In a container the way may be one of the host's, which is not to be seen; then the root that is
- * seen is the container's own. Of group nothing is left. */
+/* A group's limit also binds the groups below it, so the least on the path to the root counts. In a
+ * container the path may be the host's, which is not visible; then the visible root is the
+ * container's own group. Overwrites group. */
 static uint64_t groups_room(const char *root, const struct group_files *g, char *group)
 {
 	uint64_t room = UINT64_MAX, least;
